@@ -1,0 +1,67 @@
+# limpet: one non-recursive makefile. Each folder's module.mk names its sources.
+#
+#   make            build/limpet
+#   make test       unit, integration and a short torture run
+#   make lint       format, static analysis, include rules, agent checks, manuals, scripts
+#   make demo       a leaking node.js server, captured and explained
+#   V=1 shows commands; WERROR=1; SAN=address,undefined or SAN=thread builds a variant beside.
+
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+CC ?= cc
+ifeq ($(origin CC),default)
+CC := cc
+endif
+PREFIX ?= /usr/local
+DESTDIR ?=
+SAN ?=
+ARCH := $(shell uname -m)
+VARIANT := $(if $(SAN),$(subst $(empty) ,-,$(subst $(comma),-,$(SAN))),release)
+comma := ,
+B := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual \
+	-Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough $(if $(WERROR),-Werror)
+OPT ?= -O2 -g
+CPPFLAGS += -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -I.
+CFLAGS_ALL := -std=gnu11 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \
+	$(if $(SAN),-fsanitize=$(SAN) -U_FORTIFY_SOURCE) $(CFLAGS)
+LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now $(LDFLAGS)
+LIBS := -lunwind-ptrace -lunwind-generic -lunwind -ldw -lelf -lcapstone -lzstd -l:libiberty.a -ljansson
+
+VERSION := 0.1.0
+COMMIT := $(shell git -C . rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+
+include common/module.mk
+include agent/module.mk
+include injector/module.mk
+include analyzer/module.mk
+include cli/module.mk
+include test/module.mk
+include scripts/module.mk
+
+LIMPET_SRC := $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC) $(CLI_SRC)
+LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/agent_image.o
+
+.PHONY: all clean
+all: $(B)/limpet
+
+$(B)/limpet: $(LIMPET_OBJ)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(LIMPET_OBJ) $(LIBS)
+
+$(B)/obj/%.o: %.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+clean:
+	rm -rf build
+
+-include $(shell test -d build && find build -name '*.d')

@@ -1,0 +1,1 @@
+ANALYZER_SRC :=

@@ -1,0 +1,1 @@
+COMMON_SRC := common/err.c common/family.c

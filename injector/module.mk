@@ -1,0 +1,1 @@
+INJECTOR_SRC :=

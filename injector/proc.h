@@ -1,0 +1,73 @@
+/* What /proc says of a process. Reads only; works on any process that the caller may see.
+ * Every function answers 0 (or a count) or -errno; -ESRCH: no such process (any more). */
+#ifndef LIMPET_INJECTOR_PROC_H
+#define LIMPET_INJECTOR_PROC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Root of the proc file system; tests point it at a directory of substitute files. */
+extern const char *limpet_proc_root;
+
+struct limpet_map {
+	uint64_t start, end, offset, inode;
+	uint32_t dev_major, dev_minor;
+	char perms[5]; /* "r-xp" */
+	char *path;    /* "" when anonymous; "(deleted)" suffix kept as the kernel prints it */
+};
+struct limpet_maps {
+	struct limpet_map *list; /* by address */
+	size_t count;
+};
+int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps);
+void limpet_proc_maps_done(struct limpet_maps *maps);
+/* The map that holds `address`, or NULL. */
+const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address);
+
+struct limpet_proc_status {
+	char name[64];	    /* comm, unescaped */
+	char state;	    /* R S D T t Z X I */
+	pid_t tgid, ppid, tracer;
+	pid_t ns_pid;	    /* in its own pid namespace */
+	uid_t uid, euid, suid, fsuid;
+	gid_t gid, egid, sgid;
+	unsigned threads;
+	unsigned fd_size;   /* slots in the descriptor table */
+	uint64_t rss_bytes, vm_bytes;
+	uint64_t cap_effective, cap_permitted;
+	int seccomp;	    /* 0 none, 1 strict, 2 filter */
+	bool no_new_privs;
+	bool kernel_thread;
+};
+int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status);
+
+/* Start time in clock ticks since boot: with the pid it names a process for good. */
+int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
+/* Threads, ascending; *ret_tids is malloc'ed. Answers their number. */
+int limpet_proc_tasks(pid_t pid, pid_t **ret_tids);
+/* argv[0] and the executable's path; buffers are always terminated. */
+int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes);
+int limpet_proc_executable(pid_t pid, char *ret, size_t bytes);
+
+/* What a blocked thread is doing, from /proc/PID/task/TID/syscall: without stopping it. */
+struct limpet_proc_syscall {
+	bool running;	 /* on a processor or ready: nothing more is known */
+	long number;	 /* -1: blocked outside a system call */
+	uint64_t args[6];
+	uint64_t sp, pc;
+};
+int limpet_proc_syscall_read(pid_t pid, pid_t tid, struct limpet_proc_syscall *ret_syscall);
+/* Voluntary + involuntary context switches of a thread: unchanged means that it did not run. */
+int limpet_proc_switches(pid_t pid, pid_t tid, uint64_t *ret_switches);
+/* Time in nanoseconds that a thread has waited for a processor (schedstat). */
+int limpet_proc_run_delay(pid_t pid, pid_t tid, uint64_t *ret_ns);
+
+/* A number or string out of /proc/PID/auxv: AT_ENTRY, AT_PHDR, AT_BASE, AT_SYSINFO_EHDR... */
+int limpet_proc_auxv(pid_t pid, uint64_t type, uint64_t *ret_value);
+/* RLIMIT_NOFILE soft limit. */
+int limpet_proc_limit_files(pid_t pid, uint64_t *ret_soft);
+/* Descriptors in use, ascending, malloc'ed; answers their number. */
+int limpet_proc_fds(pid_t pid, int **ret_fds);
+
+#endif
