@@ -1,1 +1,2 @@
 INJECTOR_SRC :=
+INJECTOR_SRC += injector/proc.c

@@ -17,7 +17,7 @@ struct limpet_map {
 	char *path;    /* "" when anonymous; "(deleted)" suffix kept as the kernel prints it */
 };
 struct limpet_maps {
-	struct limpet_map *list; /* by address */
+	struct limpet_map *list; /* by address; owns the paths too */
 	size_t count;
 };
 int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps);
@@ -26,17 +26,17 @@ void limpet_proc_maps_done(struct limpet_maps *maps);
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address);
 
 struct limpet_proc_status {
-	char name[64];	    /* comm, unescaped */
-	char state;	    /* R S D T t Z X I */
+	char name[64]; /* comm, unescaped */
+	char state;    /* R S D T t Z X I */
 	pid_t tgid, ppid, tracer;
-	pid_t ns_pid;	    /* in its own pid namespace */
+	pid_t ns_pid; /* in its own pid namespace */
 	uid_t uid, euid, suid, fsuid;
 	gid_t gid, egid, sgid;
 	unsigned threads;
-	unsigned fd_size;   /* slots in the descriptor table */
+	unsigned fd_size; /* slots in the descriptor table */
 	uint64_t rss_bytes, vm_bytes;
 	uint64_t cap_effective, cap_permitted;
-	int seccomp;	    /* 0 none, 1 strict, 2 filter */
+	int seccomp; /* 0 none, 1 strict, 2 filter */
 	bool no_new_privs;
 	bool kernel_thread;
 };
@@ -52,8 +52,8 @@ int limpet_proc_executable(pid_t pid, char *ret, size_t bytes);
 
 /* What a blocked thread is doing, from /proc/PID/task/TID/syscall: without stopping it. */
 struct limpet_proc_syscall {
-	bool running;	 /* on a processor or ready: nothing more is known */
-	long number;	 /* -1: blocked outside a system call */
+	bool running; /* on a processor or ready: nothing more is known */
+	long number;  /* -1: blocked outside a system call */
 	uint64_t args[6];
 	uint64_t sp, pc;
 };
@@ -69,5 +69,13 @@ int limpet_proc_auxv(pid_t pid, uint64_t type, uint64_t *ret_value);
 int limpet_proc_limit_files(pid_t pid, uint64_t *ret_soft);
 /* Descriptors in use, ascending, malloc'ed; answers their number. */
 int limpet_proc_fds(pid_t pid, int **ret_fds);
+
+/* Every process that the caller may see, ascending, malloc'ed; answers their number. */
+int limpet_proc_pids(pid_t **ret_pids);
+/* A whole file, malloc'ed, with a NUL behind it that *ret_bytes does not count: /proc/PID/NAME, or
+ * /proc/NAME when pid is 0. -ENOENT: the process is there, the file is not. */
+int limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes);
+/* Where a link leads (exe, root, ns/pid, fd/N); the buffer is always terminated. */
+int limpet_proc_link_read(pid_t pid, const char *name, char *ret, size_t bytes);
 
 #endif
