@@ -1,1 +1,4 @@
-# scripts
+# Scripts as targets.
+.PHONY: bootstrap
+bootstrap:
+	$(Q)scripts/bootstrap

@@ -1,1 +1,85 @@
-# test
+# Tests. Each topic adds its own line; test/unit/test_<topic>.c has its own main().
+UNIT_TESTS :=
+UNIT_TESTS += test_err
+
+# A test of agent code names the agent's sources that are built into it for the host:
+#   test_hooks_SRC := agent/hooks.c
+
+BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
+TORTURE_TESTS := $(sort $(wildcard test/torture/*.bats))
+
+# Everything but the command layer, as an archive: a test pulls in what it calls.
+TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
+TEST_LIB_OBJ = $(patsubst %.c,$(B)/obj/%.o,$(TEST_LIB_SRC)) \
+	$(if $(AGENT_SRC),$(B)/obj/injector/agent_image.o)
+
+.SECONDEXPANSION:
+
+$(B)/test/liblimpet.a: $$(TEST_LIB_OBJ)
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+test_objects = $(patsubst %.c,$(B)/obj/%.o,$(test_$1_SRC))
+
+$(B)/test/test_%: $(B)/obj/test/unit/test_%.o \
+		$$(call test_objects,$$*) $(B)/test/liblimpet.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcmocka $(LIBS)
+
+.SECONDARY: $(patsubst %,$(B)/obj/test/unit/%.o,$(UNIT_TESTS))
+UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
+
+# ------------------------------------------------------------------ programs to attach to
+#
+# Built as users build: optimised, with debug information and without frame pointers.
+T := build/targets
+TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
+TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
+TARGET_C := sleeper forker execer exiter loader
+TARGET_PROGRAMS := $(addprefix $(T)/,$(TARGET_C) storm leak churn plugin.so)
+
+# Not files of ours to sanitise: a target is what it is in every variant.
+$(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -ldl
+
+$(T)/plugin.so: test/targets/plugin.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $<
+
+$(T)/leak: test/targets/leak.cc
+	$(call say,CXX,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(TARGET_CXXFLAGS) -o $@ $<
+
+# With the compiler's default linker: newer ones link by LLD, whose programs unwind differently.
+$(T)/churn: test/targets/churn.rs
+	$(call say,RUST,$@)
+	@mkdir -p $(@D)
+	$(Q)rustc --edition 2021 -g -C opt-level=2 -o $@ $<
+
+.PHONY: targets test test-unit test-integration test-torture test-build
+targets: $(TARGET_PROGRAMS)
+
+RUN_TESTS = LIMPET=$(CURDIR)/$(B)/limpet TARGETS=$(CURDIR)/$(T) scripts/run-tests
+FILTER ?=
+
+test-build: $$(UNIT_BINARIES)
+test-unit: $$(UNIT_BINARIES)
+	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(UNIT_BINARIES)
+test-integration: $(B)/limpet targets
+	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(BATS_TESTS)
+test-torture: $(B)/limpet targets
+	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(TORTURE_TESTS)
+
+# The packages first: what is missing would otherwise be a compiler's riddle.
+test: bootstrap
+	$(Q)$(MAKE) --no-print-directory test-all
+.PHONY: test-all
+test-all: $(B)/limpet targets $$(UNIT_BINARIES)
+	$(Q)$(RUN_TESTS) $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
