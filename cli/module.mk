@@ -1,1 +1,1 @@
-CLI_SRC :=
+CLI_SRC := cli/ui.c

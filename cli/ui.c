@@ -1,0 +1,266 @@
+#include "cli/ui.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+static struct {
+	bool quiet;
+	void (*before_message)(void *context);
+	void *before_message_context;
+} ui;
+
+void limpet_ui_set_quiet(bool quiet)
+{
+	ui.quiet = quiet;
+}
+
+bool limpet_ui_is_quiet(void)
+{
+	return ui.quiet;
+}
+
+void limpet_ui_set_before_message(void (*call)(void *context), void *context)
+{
+	ui.before_message = call;
+	ui.before_message_context = context;
+}
+
+/* Length of the well-formed UTF-8 sequence at `s` that is no control character; 0 if there is none.
+ * C1 controls (U+0080..U+009F) steer terminals as well as escape does. RFC 3629. */
+static size_t printable_bytes(const unsigned char *s)
+{
+	static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+	uint32_t code;
+	size_t bytes;
+
+	if (s[0] < 0x80)
+		return s[0] >= 0x20 && s[0] != 0x7f;
+	if ((s[0] & 0xe0) == 0xc0)
+		bytes = 2;
+	else if ((s[0] & 0xf0) == 0xe0)
+		bytes = 3;
+	else if ((s[0] & 0xf8) == 0xf0)
+		bytes = 4;
+	else
+		return 0;
+	code = s[0] & (0xffu >> (bytes + 1));
+	for (size_t i = 1; i < bytes; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (s[i] & 0x3f);
+	}
+	if (code < lowest[bytes] || code < 0xa0 || code > 0x10ffff ||
+	    (code >= 0xd800 && code < 0xe000))
+		return 0;
+	return bytes;
+}
+
+char *limpet_ui_clean(char *text)
+{
+	unsigned char *s = (unsigned char *)text;
+
+	while (*s) {
+		size_t bytes = printable_bytes(s);
+
+		if (!bytes)
+			*s = '?';
+		s += bytes ? bytes : 1;
+	}
+	return text;
+}
+
+bool limpet_ui_has_colour(FILE *stream)
+{
+	const char *no_color = getenv("NO_COLOR");
+	const char *term = getenv("TERM");
+	int saved = errno;
+	bool terminal = isatty(fileno(stream));
+
+	errno = saved;
+	return terminal && !(no_color && *no_color) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+const char *limpet_ui_style(FILE *stream, enum limpet_ui_style style)
+{
+	static const char *const sequences[] = {
+		[LIMPET_UI_PLAIN] = "\033[0m",   [LIMPET_UI_BOLD] = "\033[1m",
+		[LIMPET_UI_DIM] = "\033[2m",     [LIMPET_UI_RED] = "\033[31m",
+		[LIMPET_UI_YELLOW] = "\033[33m", [LIMPET_UI_GREEN] = "\033[32m",
+	};
+
+	return limpet_ui_has_colour(stream) ? sequences[style] : "";
+}
+
+int limpet_ui_width(int fd)
+{
+	struct winsize size;
+	int saved = errno;
+	int failed = ioctl(fd, TIOCGWINSZ, &size);
+
+	errno = saved;
+	if (failed || size.ws_col == 0)
+		return 80;
+	return size.ws_col < 20 ? 20 : size.ws_col;
+}
+
+/* One line to stderr. In a background job of a terminal with `stty tostop` a write would stop us,
+ * and a stopped collector would lose events: with SIGTTOU blocked the kernel lets it pass. */
+static void emit(const char *label, enum limpet_ui_style style, char *text)
+{
+	sigset_t block, before;
+
+	sigemptyset(&block);
+	sigaddset(&block, SIGTTOU);
+	pthread_sigmask(SIG_BLOCK, &block, &before);
+	if (ui.before_message)
+		ui.before_message(ui.before_message_context);
+	fprintf(stderr, "%s%s%s%s\n", limpet_ui_style(stderr, style), label,
+		limpet_ui_style(stderr, LIMPET_UI_PLAIN), limpet_ui_clean(text));
+	fflush(stderr);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+__attribute__((format(printf, 3, 0))) static void emit_format(const char *label,
+							      enum limpet_ui_style style,
+							      const char *format, va_list args)
+{
+	char text[1024];
+	int saved = errno;
+
+	vsnprintf(text, sizeof(text), format, args);
+	emit(label, style, text);
+	errno = saved;
+}
+
+void limpet_ui_error(const struct limpet_err *err)
+{
+	char text[sizeof(err->message) > sizeof(err->hint) ? sizeof(err->message)
+							   : sizeof(err->hint)];
+	int saved = errno;
+
+	snprintf(text, sizeof(text), "%s", err->message[0] ? err->message : strerror(-err->code));
+	emit("limpet: ", LIMPET_UI_RED, text);
+	if (err->hint[0]) {
+		snprintf(text, sizeof(text), "%s", err->hint);
+		emit("hint: ", LIMPET_UI_GREEN, text);
+	}
+	errno = saved;
+}
+
+int limpet_ui_usage(const char *command, const char *format, ...)
+{
+	struct limpet_err err = {.code = -EINVAL};
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(err.message, sizeof(err.message), format, args);
+	va_end(args);
+	limpet_err_hint(&err, "limpet %s%s--help", command ? command : "", command ? " " : "");
+	limpet_ui_error(&err);
+	return LIMPET_EXIT_USAGE;
+}
+
+void limpet_ui_note(const char *format, ...)
+{
+	va_list args;
+
+	if (ui.quiet)
+		return;
+	va_start(args, format);
+	emit_format("limpet: ", LIMPET_UI_DIM, format, args);
+	va_end(args);
+}
+
+void limpet_ui_warn(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	emit_format("limpet: warning: ", LIMPET_UI_YELLOW, format, args);
+	va_end(args);
+}
+
+void limpet_ui_hint(const char *format, ...)
+{
+	va_list args;
+
+	if (ui.quiet)
+		return;
+	va_start(args, format);
+	emit_format("hint: ", LIMPET_UI_GREEN, format, args);
+	va_end(args);
+}
+
+int limpet_ui_help(const char *text)
+{
+	fputs(text, stdout);
+	return limpet_ui_finish(LIMPET_EXIT_OK);
+}
+
+int limpet_ui_finish(int status)
+{
+	struct limpet_err err;
+
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	limpet_err_set(&err, -EIO, "cannot write to standard output: %s",
+		       errno ? strerror(errno) : "an earlier write failed");
+	limpet_ui_error(&err);
+	return LIMPET_EXIT_FAILED;
+}
+
+/* Insertions, deletions, changes and swaps of neighbours between two short words. */
+static unsigned slips(const char *a, const char *b)
+{
+	enum { MAX = 31 };
+	unsigned row[3][MAX + 1];
+	size_t a_length = strlen(a), b_length = strlen(b);
+
+	if (a_length > MAX || b_length > MAX)
+		return MAX;
+	for (size_t j = 0; j <= b_length; j++)
+		row[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= a_length; i++) {
+		unsigned *now = row[i % 3], *above = row[(i + 2) % 3], *swap = row[(i + 1) % 3];
+
+		now[0] = (unsigned)i;
+		for (size_t j = 1; j <= b_length; j++) {
+			unsigned best = above[j - 1] + (a[i - 1] != b[j - 1]);
+
+			if (above[j] + 1 < best)
+				best = above[j] + 1;
+			if (now[j - 1] + 1 < best)
+				best = now[j - 1] + 1;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    swap[j - 2] + 1 < best)
+				best = swap[j - 2] + 1;
+			now[j] = best;
+		}
+	}
+	return row[a_length % 3][b_length];
+}
+
+const char *limpet_ui_nearest(const char *word, const char *const *list)
+{
+	const char *best = NULL, *prefixed = NULL;
+	unsigned best_slips = strlen(word) <= 3 ? 1 : 2, prefixes = 0;
+
+	for (; *list; list++) {
+		unsigned count = slips(word, *list);
+
+		if (*word && !strncmp(word, *list, strlen(word))) {
+			prefixed = *list;
+			prefixes++;
+		}
+		if (count < best_slips || (count == best_slips && !best)) {
+			best = *list;
+			best_slips = count;
+		}
+	}
+	return prefixes == 1 ? prefixed : best;
+}
