@@ -1,1 +1,2 @@
 COMMON_SRC := common/err.c common/family.c
+COMMON_SRC += common/units.c

@@ -1,6 +1,7 @@
 # Tests. Each topic adds its own line; test/unit/test_<topic>.c has its own main().
 UNIT_TESTS :=
 UNIT_TESTS += test_err
+UNIT_TESTS += test_units
 
 # A test of agent code names the agent's sources that are built into it for the host:
 #   test_hooks_SRC := agent/hooks.c

@@ -1,0 +1,40 @@
+/* Durations, sizes and rates, as people write and read them. Pure functions; no locale.
+ *
+ * Reading is strict: the whole text must be one value, or the answer is -EINVAL (no value) or
+ * -ERANGE (too large). Out-parameters are untouched then. */
+#ifndef LIMPET_COMMON_UNITS_H
+#define LIMPET_COMMON_UNITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* `50ms`, `90s`, `10m`, `1h30m`, `2d`, `0.5s`, `250us`, `10ns`; a bare number is seconds. Several
+ * units go from large to small, each once; a decimal fraction may stand in the last one. Parts of a
+ * nanosecond are cut off. No sign, no spaces. */
+int limpet_units_parse_duration(const char *text, uint64_t *ret_ns) LIMPET_MUST_CHECK;
+
+/* `4096`, `4096B`, `64KiB`, `64K`, `2G` (= `2GiB`), `1.5MiB`; in either case; up to EiB. Parts of a
+ * byte are cut off, and a fraction of plain bytes is refused. `KB`, `MB`... are refused: they mean
+ * 1000 to one half of the world and 1024 to the other. */
+int limpet_units_parse_bytes(const char *text, uint64_t *ret_bytes) LIMPET_MUST_CHECK;
+
+/* Long enough for any answer below. */
+#define LIMPET_UNITS_TEXT 32
+
+/* These write a terminated text into `ret` and answer it. */
+
+/* `0 B`, `1023 B`, `1.0 KiB`, `182.4 MiB`; rounded to the nearest tenth. */
+char *limpet_units_format_bytes(char ret[LIMPET_UNITS_TEXT], uint64_t bytes);
+/* With a sign: `+1.5 MiB`, `-20 B`, `0 B`. */
+char *limpet_units_format_bytes_change(char ret[LIMPET_UNITS_TEXT], int64_t bytes);
+/* `999`, `1.0 k`, `3.1 M`, `2.0 G`; rounded to the nearest tenth. */
+char *limpet_units_format_count(char ret[LIMPET_UNITS_TEXT], uint64_t count);
+/* As counts: `950 /s`, `3.1 M/s`. */
+char *limpet_units_format_rate(char ret[LIMPET_UNITS_TEXT], uint64_t per_second);
+/* `0s`, `417us`, `450ms`, `2.5s`, `12s`, `1m02s`, `1h02m`, `3d04h`; what is smaller is cut off, as
+ * on a clock. */
+char *limpet_units_format_duration(char ret[LIMPET_UNITS_TEXT], uint64_t ns);
+
+#endif

@@ -1,0 +1,277 @@
+/* Durations and sizes: exact where they are read, to the tenth where they are shown. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/units.h"
+
+#define MARK UINT64_C(0xfeedfacecafebeef)
+#define S UINT64_C(1000000000)
+
+struct reading {
+	const char *text;
+	int result;
+	uint64_t value;
+};
+
+static void check_readings(int (*parse)(const char *, uint64_t *), const struct reading *list,
+			   size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint64_t value = MARK;
+		int result = parse(list[i].text, &value);
+
+		if (result != list[i].result || value != (result ? MARK : list[i].value))
+			fail_msg("\"%s\": got %d, %" PRIu64 "; expected %d, %" PRIu64, list[i].text,
+				 result, value, list[i].result, list[i].value);
+	}
+}
+
+static void test_durations_are_exact(void **state)
+{
+	static const struct reading list[] = {
+		{"0", 0, 0},
+		{"1", 0, S},
+		{"90", 0, 90 * S},
+		{"0.5", 0, S / 2},
+		{"50ms", 0, 50000000},
+		{"1.5ms", 0, 1500000},
+		{"250us", 0, 250000},
+		{"10ns", 0, 10},
+		{"90s", 0, 90 * S},
+		{"10m", 0, 600 * S},
+		{"1h30m", 0, 5400 * S},
+		{"1h30m15s", 0, 5415 * S},
+		{"1h0.5m", 0, 3630 * S},
+		{"1.5h", 0, 5400 * S},
+		{"2d", 0, 172800 * S},
+		{"2d1ns", 0, 172800 * S + 1},
+		{"0.1s", 0, 100000000},
+		{"0.000000001s", 0, 1},
+		{"0.0000000019s", 0, 1},
+		{"0.30000000000000000000000000000000001s", 0, 300000000},
+		{"007s", 0, 7 * S},
+		{"18446744073709551615ns", 0, UINT64_MAX},
+		{"18446744073.709551615", 0, UINT64_MAX},
+	};
+
+	(void)state;
+	check_readings(limpet_units_parse_duration, list, LIMPET_COUNT_OF(list));
+}
+
+static void test_durations_refuse_the_rest(void **state)
+{
+	static const struct reading list[] = {
+		{"", -EINVAL, 0},
+		{"-1", -EINVAL, 0},
+		{"+1", -EINVAL, 0},
+		{" 1", -EINVAL, 0},
+		{"1 ", -EINVAL, 0},
+		{"1 s", -EINVAL, 0},
+		{"s", -EINVAL, 0},
+		{"1x", -EINVAL, 0},
+		{"1S", -EINVAL, 0},
+		{"1min", -EINVAL, 0},
+		{"1h30", -EINVAL, 0},
+		{"30m1h", -EINVAL, 0},
+		{"1m1m", -EINVAL, 0},
+		{"1.5h30m", -EINVAL, 0},
+		{"1.", -EINVAL, 0},
+		{".5", -EINVAL, 0},
+		{"1.s", -EINVAL, 0},
+		{"1..5", -EINVAL, 0},
+		{"1e3", -EINVAL, 0},
+		{"0x10", -EINVAL, 0},
+		{"inf", -EINVAL, 0},
+		{"nan", -EINVAL, 0},
+		{"1m-1s", -EINVAL, 0},
+		{"1,5s", -EINVAL, 0},
+		{"1h30m\n", -EINVAL, 0},
+		{"\xc2\xbd", -EINVAL, 0},
+		{"18446744073709551616ns", -ERANGE, 0},
+		{"18446744074", -ERANGE, 0},
+		{"18446744073.709551616", -ERANGE, 0},
+		{"99999999999999999999d", -ERANGE, 0},
+		{"213503d24h", -ERANGE, 0},
+		{"5124095h9999999m", -ERANGE, 0},
+	};
+
+	(void)state;
+	check_readings(limpet_units_parse_duration, list, LIMPET_COUNT_OF(list));
+}
+
+static void test_bytes_are_exact(void **state)
+{
+	static const struct reading list[] = {
+		{"0", 0, 0},
+		{"4096", 0, 4096},
+		{"4096B", 0, 4096},
+		{"1k", 0, 1024},
+		{"64KiB", 0, 65536},
+		{"64kib", 0, 65536},
+		{"1.5MiB", 0, 1572864},
+		{"2G", 0, UINT64_C(2) << 30},
+		{"2GiB", 0, UINT64_C(2) << 30},
+		{"3T", 0, UINT64_C(3) << 40},
+		{"1P", 0, UINT64_C(1) << 50},
+		{"15E", 0, UINT64_C(15) << 60},
+		{"0.5E", 0, UINT64_C(1) << 59},
+		{"0.1K", 0, 102},
+		{"15.9999999999999999999999999EiB", 0, UINT64_C(18446744073709551614)},
+		{"18446744073709551615", 0, UINT64_MAX},
+	};
+
+	(void)state;
+	check_readings(limpet_units_parse_bytes, list, LIMPET_COUNT_OF(list));
+}
+
+static void test_bytes_refuse_the_rest(void **state)
+{
+	static const struct reading list[] = {
+		{"", -EINVAL, 0},
+		{"-1", -EINVAL, 0},
+		{"1.5", -EINVAL, 0},
+		{"1.5B", -EINVAL, 0},
+		{"1KB", -EINVAL, 0},
+		{"1MB", -EINVAL, 0},
+		{"1Ki", -EINVAL, 0},
+		{"1KiBs", -EINVAL, 0},
+		{"K", -EINVAL, 0},
+		{"1 K", -EINVAL, 0},
+		{"1KK", -EINVAL, 0},
+		{"1X", -EINVAL, 0},
+		{"1.K", -EINVAL, 0},
+		{"0x1000", -EINVAL, 0},
+		{"1e6", -EINVAL, 0},
+		{"1\v", -EINVAL, 0},
+		{"16E", -ERANGE, 0},
+		{"18446744073709551616", -ERANGE, 0},
+		{"20000000000G", -ERANGE, 0},
+	};
+
+	(void)state;
+	check_readings(limpet_units_parse_bytes, list, LIMPET_COUNT_OF(list));
+}
+
+struct showing {
+	uint64_t value;
+	const char *text;
+};
+
+static void check_showings(char *(*format)(char *, uint64_t), const struct showing *list,
+			   size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		char text[LIMPET_UNITS_TEXT];
+
+		assert_ptr_equal(format(text, list[i].value), text);
+		if (strcmp(text, list[i].text) != 0)
+			fail_msg("%" PRIu64 ": got \"%s\", expected \"%s\"", list[i].value, text,
+				 list[i].text);
+	}
+}
+
+static void test_bytes_are_shown_to_the_tenth(void **state)
+{
+	static const struct showing list[] = {
+		{0, "0 B"},
+		{1023, "1023 B"},
+		{1024, "1.0 KiB"},
+		{1075, "1.0 KiB"},
+		{1076, "1.1 KiB"},
+		{1536, "1.5 KiB"},
+		{1048524, "1023.9 KiB"},
+		{1048525, "1.0 MiB"},
+		{1048575, "1.0 MiB"},
+		{1048576, "1.0 MiB"},
+		{191260263, "182.4 MiB"},
+		{UINT64_C(2) << 30, "2.0 GiB"},
+		{UINT64_MAX, "16.0 EiB"},
+	};
+
+	(void)state;
+	check_showings(limpet_units_format_bytes, list, LIMPET_COUNT_OF(list));
+}
+
+static void test_changes_carry_a_sign(void **state)
+{
+	char text[LIMPET_UNITS_TEXT];
+
+	(void)state;
+	assert_string_equal(limpet_units_format_bytes_change(text, 0), "0 B");
+	assert_string_equal(limpet_units_format_bytes_change(text, -20), "-20 B");
+	assert_string_equal(limpet_units_format_bytes_change(text, 1572864), "+1.5 MiB");
+	assert_string_equal(limpet_units_format_bytes_change(text, INT64_MIN), "-8.0 EiB");
+}
+
+static void test_counts_and_rates(void **state)
+{
+	static const struct showing counts[] = {
+		{0, "0"},
+		{999, "999"},
+		{1000, "1.0 k"},
+		{999949, "999.9 k"},
+		{999950, "1.0 M"},
+		{3100000, "3.1 M"},
+		{2000000000, "2.0 G"},
+		{UINT64_MAX, "18.4 E"},
+	};
+	static const struct showing rates[] = {
+		{0, "0 /s"},
+		{950, "950 /s"},
+		{1234, "1.2 k/s"},
+		{3100000, "3.1 M/s"},
+	};
+
+	(void)state;
+	check_showings(limpet_units_format_count, counts, LIMPET_COUNT_OF(counts));
+	check_showings(limpet_units_format_rate, rates, LIMPET_COUNT_OF(rates));
+}
+
+static void test_durations_are_cut_like_a_clock(void **state)
+{
+	static const struct showing list[] = {
+		{0, "0s"},
+		{999, "999ns"},
+		{417999, "417us"},
+		{450 * S / 1000, "450ms"},
+		{S - 1, "999ms"},
+		{S, "1.0s"},
+		{2599999999, "2.5s"},
+		{10 * S - 1, "9.9s"},
+		{12 * S + S / 2, "12s"},
+		{60 * S - 1, "59s"},
+		{62 * S, "1m02s"},
+		{3600 * S - 1, "59m59s"},
+		{3720 * S, "1h02m"},
+		{86400 * S - 1, "23h59m"},
+		{(3 * 86400 + 4 * 3600) * S, "3d04h"},
+		{UINT64_MAX, "213503d23h"},
+	};
+
+	(void)state;
+	check_showings(limpet_units_format_duration, list, LIMPET_COUNT_OF(list));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_durations_are_exact),
+		cmocka_unit_test(test_durations_refuse_the_rest),
+		cmocka_unit_test(test_bytes_are_exact),
+		cmocka_unit_test(test_bytes_refuse_the_rest),
+		cmocka_unit_test(test_bytes_are_shown_to_the_tenth),
+		cmocka_unit_test(test_changes_carry_a_sign),
+		cmocka_unit_test(test_counts_and_rates),
+		cmocka_unit_test(test_durations_are_cut_like_a_clock),
+	};
+
+	return cmocka_run_group_tests_name("units", tests, NULL, NULL);
+}
