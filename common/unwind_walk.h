@@ -1,0 +1,313 @@
+/* The walker: from (pc, sp, fp) to the stack of return addresses, by unwind tables where there are
+ * rows and by frame pointer where there are none (V8's builtins and JIT code, assembly).
+ *
+ * Freestanding and header-only: the agent walks its own thread inside a malloc hook, the injector
+ * walks a stopped thread from a copy of its stack, both by the same code. It takes no lock,
+ * allocates nothing, and ends after at most `max` frames, whatever lies on the stack. All memory of
+ * the stack is read through a function of the caller; where that refuses, the walk ends. Every
+ * function here may be called in a signal handler.
+ *
+ * A stack is complete (LIMPET_WALK_COMPLETE) when it ended at
+ *   - a rule that says so: _start, clone, clone3, makecontext's start, whose return address is
+ *     undefined;
+ *   - a return address of 0: roots of threads and coroutines without a description;
+ *   - a frame pointer of 0 in code without rows: what the ABI asks of the outermost frame (musl's
+ *     _start and clone, Go's goexit).
+ * Every other end means that outer frames are missing. Frames may also be missing in the middle
+ * without notice where code without rows does not keep a frame pointer; no walker can see that. */
+#ifndef LIMPET_COMMON_UNWIND_WALK_H
+#define LIMPET_COMMON_UNWIND_WALK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/unwind_table.h"
+#include "common/wire.h"
+
+/* The reader is a constant at each use: inlined, a frame costs no indirect call. */
+#define LIMPET_WALK_INLINE static inline __attribute__((always_inline, unused))
+
+enum limpet_walk_end {
+	LIMPET_WALK_MORE = 0, /* a step was made; never the result of a whole walk */
+	LIMPET_WALK_COMPLETE,
+	LIMPET_WALK_DEPTH,      /* `max` frames, and the stack goes on */
+	LIMPET_WALK_UNREADABLE, /* the reader refused */
+	LIMPET_WALK_STUCK,      /* the next frame would not lie above this one, or is misaligned */
+	LIMPET_WALK_LOST        /* code without a usable rule, and no plausible frame pointer */
+};
+
+/* One frame. Where the callee has returned: pc is the return address, sp the stack pointer just
+ * above it. Where it was interrupted: the registers, and LIMPET_FRAME_EXACT. */
+struct limpet_walk_frame {
+	uint64_t pc, sp, fp;
+	uint32_t flags;
+	uint32_t pad;
+};
+/* Value of fp once it is lost: misaligned, so that no rule and no fallback takes it for an address,
+ * and not 0, which would be an end. */
+#define LIMPET_WALK_NO_FP 1u
+#define LIMPET_FRAME_EXACT 1u  /* pc is the next instruction to run, not a return address */
+#define LIMPET_FRAME_BY_FP 2u  /* found by frame pointer, not by a rule */
+#define LIMPET_FRAME_SIGNAL 4u /* interrupted by a signal: the frame below is the kernel's */
+
+/* The modules and their tables. [0, sorted) is sorted by start without overlaps; [sorted, count)
+ * came later, in any order, and the newest entry wins. An entry with live == 0 is passed over. */
+struct limpet_walk_map {
+	const struct limpet_unwind_module *modules;
+	const uint8_t *arena; /* what limpet_unwind_module.table counts from */
+	uint32_t sorted;
+	uint32_t count;
+	uint32_t generation; /* must change with the list; entries of the cache die with it */
+	uint32_t pad;
+};
+
+/* A direct-mapped cache of pc -> rule; memory of the caller, all zero at first, used by one thread
+ * (and by signal handlers that interrupt it). */
+struct limpet_walk_cache_entry {
+	uint64_t pc; /* 0: empty; written last */
+	uint32_t generation;
+	uint32_t pad;
+	struct limpet_unwind_rule rule;
+};
+struct limpet_walk_cache {
+	struct limpet_walk_cache_entry *entries;
+	uint32_t mask; /* number of entries, a power of 2, minus 1 */
+};
+
+/* Reads the word at `address`, or answers false. `address` is any number at all. */
+typedef bool limpet_walk_read(const void *memory, uint64_t address, uint64_t *ret_word);
+
+/* Reader of one's own address space within two ranges known to be mapped (thread stack and
+ * alternate signal stack); low == high: none. */
+struct limpet_walk_ranges {
+	uint64_t low[2], high[2];
+};
+LIMPET_WALK_INLINE bool limpet_walk_read_ranges(const void *memory, uint64_t address,
+						uint64_t *ret_word)
+{
+	const struct limpet_walk_ranges *ranges = memory;
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t bytes = ranges->high[i] - ranges->low[i];
+
+		if (bytes >= 8 && address - ranges->low[i] <= bytes - 8) {
+			*ret_word = *(const volatile uint64_t *)(uintptr_t)address;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Reader of a copy: `bytes` bytes of the target from address `base`. Bytes may lie unaligned. */
+struct limpet_walk_copy {
+	uint64_t base, bytes;
+	const uint8_t *data;
+};
+LIMPET_WALK_INLINE bool limpet_walk_read_copy(const void *memory, uint64_t address,
+					      uint64_t *ret_word)
+{
+	const struct limpet_walk_copy *copy = memory;
+	struct unaligned {
+		uint64_t word;
+	} __attribute__((packed, may_alias));
+
+	if (copy->bytes < 8 || address - copy->base > copy->bytes - 8)
+		return false;
+	*ret_word = ((const struct unaligned *)(copy->data + (address - copy->base)))->word;
+	return true;
+}
+
+/* The entry whose range holds `pc`, or NULL. */
+LIMPET_WALK_INLINE const struct limpet_unwind_module *limpet_walk_find_module(
+	const struct limpet_walk_map *map, uint64_t pc)
+{
+	const struct limpet_unwind_module *modules = map->modules, *module;
+	uint32_t first = 0, count = map->sorted;
+
+	while (count) {
+		uint32_t half = count / 2;
+
+		if (modules[first + half].start <= pc) {
+			first += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	if (first) {
+		module = &modules[first - 1];
+		if (pc < module->end && __atomic_load_n(&module->live, __ATOMIC_RELAXED))
+			return module;
+	}
+	for (uint32_t i = map->count; i > map->sorted; i--) {
+		module = &modules[i - 1];
+		if (pc >= module->start && pc < module->end &&
+		    __atomic_load_n(&module->live, __ATOMIC_RELAXED))
+			return module;
+	}
+	return 0;
+}
+
+/* The rule for the instruction at `pc`. */
+LIMPET_WALK_INLINE struct limpet_unwind_rule limpet_walk_find_rule(
+	const struct limpet_walk_map *map, const struct limpet_walk_cache *cache, uint64_t pc)
+{
+	struct limpet_unwind_rule rule = {LIMPET_CFA_NONE, 0, 0, 0, 0, 0, 0};
+	const struct limpet_unwind_module *module;
+	struct limpet_walk_cache_entry *entry = 0;
+
+	if (cache) {
+		entry = &cache->entries[(pc ^ pc >> 11) & cache->mask];
+		if (entry->pc == pc && entry->generation == map->generation) {
+			rule = entry->rule;
+			/* A signal handler may have walked, and changed the entry, meanwhile. What
+			 * it left is whole: the same pc means the same rule. */
+			__atomic_signal_fence(__ATOMIC_ACQUIRE);
+			if (*(volatile uint64_t *)&entry->pc == pc)
+				return rule;
+			rule = (struct limpet_unwind_rule){LIMPET_CFA_NONE, 0, 0, 0, 0, 0, 0};
+		}
+	}
+	module = limpet_walk_find_module(map, pc);
+	if (module && module->table)
+		rule = *limpet_unwind_table_find(
+			(const struct limpet_unwind_table *)(const void *)(map->arena +
+									   module->table),
+			(uint32_t)(pc - module->start));
+	if (entry) {
+		*(volatile uint64_t *)&entry->pc = 0;
+		__atomic_signal_fence(__ATOMIC_RELEASE);
+		entry->generation = map->generation;
+		entry->rule = rule;
+		__atomic_signal_fence(__ATOMIC_RELEASE);
+		*(volatile uint64_t *)&entry->pc = pc;
+	}
+	return rule;
+}
+
+/* A user-space address that may be code: the first page is never mapped. */
+LIMPET_WALK_INLINE bool limpet_walk_plausible_pc(uint64_t pc)
+{
+	return pc - 4096 < (1ull << 47) - 4096;
+}
+
+LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_fp(limpet_walk_read *read,
+							    const void *memory, bool no_row,
+							    struct limpet_walk_frame *frame)
+{
+	uint64_t fp = frame->fp, ra, next_fp;
+
+	if (fp == 0 && no_row)
+		return LIMPET_WALK_COMPLETE;
+	if (fp < frame->sp || fp % 8 != 0)
+		return LIMPET_WALK_LOST;
+	if (!read(memory, fp, &next_fp) || !read(memory, fp + 8, &ra))
+		return LIMPET_WALK_LOST;
+	if (ra == 0)
+		return LIMPET_WALK_COMPLETE;
+	if (!limpet_walk_plausible_pc(ra))
+		return LIMPET_WALK_LOST;
+	frame->pc = ra;
+	frame->sp = fp + 16;
+	frame->fp = next_fp;
+	frame->flags = LIMPET_FRAME_BY_FP;
+	return LIMPET_WALK_MORE;
+}
+
+/* From a frame to its caller. The frame is untouched unless the answer is LIMPET_WALK_MORE. */
+LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_walk_map *map,
+							 const struct limpet_walk_cache *cache,
+							 limpet_walk_read *read, const void *memory,
+							 struct limpet_walk_frame *frame)
+{
+	struct limpet_unwind_rule rule =
+		limpet_walk_find_rule(map, cache, frame->pc - !(frame->flags & LIMPET_FRAME_EXACT));
+	uint64_t cfa, ra, fp = frame->fp;
+
+	switch (rule.cfa) {
+	case LIMPET_CFA_SP:
+		cfa = frame->sp + (uint64_t)(int64_t)rule.cfa_offset;
+		break;
+	case LIMPET_CFA_FP:
+		cfa = frame->fp + (uint64_t)(int64_t)rule.cfa_offset;
+		break;
+	case LIMPET_CFA_SP_DEREF:
+	case LIMPET_CFA_FP_DEREF:
+		cfa = rule.cfa == LIMPET_CFA_SP_DEREF ? frame->sp : frame->fp;
+		if (!read(memory, cfa + (uint64_t)(int64_t)rule.cfa_offset, &cfa))
+			return LIMPET_WALK_UNREADABLE;
+		if (rule.ra == LIMPET_RA_CFA)
+			cfa += (uint64_t)(int64_t)rule.extra;
+		break;
+	case LIMPET_CFA_PLT:
+		cfa = frame->sp + (uint64_t)(int64_t)rule.cfa_offset;
+		if ((frame->pc & 15) >= (uint64_t)(int64_t)rule.extra)
+			cfa += 8;
+		break;
+	case LIMPET_CFA_END:
+		return LIMPET_WALK_COMPLETE;
+	default:
+		return limpet_walk_step_fp(read, memory, rule.cfa == LIMPET_CFA_NONE, frame);
+	}
+	/* The return address lies at or above sp: a frame that would not grow is damage, and the
+	 * walk would go round. Only the kernel's frame leads to another stack. */
+	if (!(rule.flags & LIMPET_RULE_SIGNAL) && (cfa % 8 != 0 || cfa - 8 < frame->sp || cfa < 8))
+		return LIMPET_WALK_STUCK;
+	if (!read(memory,
+		  rule.ra == LIMPET_RA_CFA ? cfa - 8 : frame->sp + (uint64_t)(int64_t)rule.extra,
+		  &ra))
+		return LIMPET_WALK_UNREADABLE;
+	switch (rule.fp) {
+	case LIMPET_FP_SAME:
+		break;
+	case LIMPET_FP_CFA:
+	case LIMPET_FP_SP:
+	case LIMPET_FP_FP:
+		fp = rule.fp == LIMPET_FP_CFA ? cfa : rule.fp == LIMPET_FP_SP ? frame->sp : fp;
+		/* A saved rbp out of reach ends the walk only where it is needed. */
+		if (!read(memory, fp + (uint64_t)(int64_t)rule.fp_offset, &fp))
+			fp = LIMPET_WALK_NO_FP;
+		break;
+	case LIMPET_FP_CFA_SUM:
+		fp = cfa + (uint64_t)(int64_t)rule.fp_offset;
+		break;
+	default:
+		fp = LIMPET_WALK_NO_FP;
+		break;
+	}
+	if (ra == 0)
+		return LIMPET_WALK_COMPLETE;
+	if (!limpet_walk_plausible_pc(ra))
+		return LIMPET_WALK_LOST;
+	frame->pc = ra;
+	frame->sp = cfa;
+	frame->fp = fp;
+	frame->flags =
+		rule.flags & LIMPET_RULE_SIGNAL ? LIMPET_FRAME_EXACT | LIMPET_FRAME_SIGNAL : 0;
+	return LIMPET_WALK_MORE;
+}
+
+/* Walks from `frame`, which is the first to be listed, innermost first, and answers how many are in
+ * `ret_pcs`. Each is a return address; an interrupted pc is listed as pc + 1, so that every entry
+ * minus one is in the code that ran. `cache` may be NULL. Inlined in each caller: have one. */
+LIMPET_WALK_INLINE uint32_t limpet_walk(const struct limpet_walk_map *map,
+					const struct limpet_walk_cache *cache,
+					limpet_walk_read *read, const void *memory,
+					struct limpet_walk_frame frame, uint64_t *ret_pcs,
+					uint32_t max, enum limpet_walk_end *ret_end)
+{
+	enum limpet_walk_end end = LIMPET_WALK_DEPTH;
+	uint32_t count = 0;
+
+	while (count < max) {
+		ret_pcs[count++] = frame.pc + (frame.flags & LIMPET_FRAME_EXACT ? 1 : 0);
+		end = limpet_walk_step(map, cache, read, memory, &frame);
+		if (end != LIMPET_WALK_MORE)
+			break;
+		end = LIMPET_WALK_DEPTH;
+	}
+	*ret_end = end;
+	return count;
+}
+
+#endif
