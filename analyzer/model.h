@@ -1,0 +1,115 @@
+/* The heap model: the figures of a trace, as data. Text, JSON, HTML and exporters only draw it.
+ *
+ * Without a window, totals, sites, sizes and timeline come from the trace's aggregates; one block
+ * of events is replayed for what each site held at the peak. With a window [from, to), the blocks
+ * that its limits cut are replayed as well.
+ *
+ * Within a window: calls are those of the window; live is what was held at its end, of all that
+ * the capture saw allocated; peak is the highest point within it; growth is live at its end minus
+ * live at its start. Plain structs; everything belongs to the model. */
+#ifndef LIMPET_ANALYZER_MODEL_H
+#define LIMPET_ANALYZER_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzer/trace_reader.h"
+#include "common/err.h"
+
+struct limpet_model_options {
+	uint64_t from_ns, to_ns; /* since the capture's start; to_ns 0: to the end */
+};
+
+struct limpet_model_totals {
+	uint64_t events; /* of the malloc and mmap families */
+	uint64_t allocations, frees, allocated_bytes, freed_bytes;
+	uint64_t temporary_allocations;
+	uint64_t foreign_frees, foreign_freed_bytes;
+	uint64_t live_allocations, live_bytes; /* at the end (of the window) */
+	int64_t growth_bytes;
+	uint64_t peak_bytes, peak_ns;
+	uint64_t inferred_frees; /* part of frees: never seen, their address was allocated anew */
+	uint64_t untracked_allocations, untracked_bytes; /* did not fit the collector's live table:
+							    part of allocations, never live */
+	uint64_t mmaps, mmap_bytes, munmaps, unmapped_bytes, foreign_unmapped_bytes;
+	uint64_t mapped_bytes; /* by mmap's family since the start, live */
+	/* losses, of the whole capture whatever the window */
+	uint64_t dropped_events, truncated_stacks, unseen_calls;
+};
+
+struct limpet_model_site {
+	uint32_t node; /* index into nodes; 0: stack unknown */
+	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary_allocations;
+	uint64_t live_allocations, live_bytes;
+	uint64_t peak_allocations, peak_bytes; /* held at the moment of the peak */
+	int64_t growth_bytes;
+};
+struct limpet_model_map_site {
+	uint32_t node;
+	uint64_t mmaps, mmap_bytes, unmapped_bytes, mapped_bytes;
+};
+struct limpet_model_point {
+	uint64_t time_ns, live_bytes, rss_bytes, mapped_bytes;
+	uint64_t allocations; /* since the capture's start */
+};
+struct limpet_model_size {
+	uint64_t from_bytes, to_bytes; /* both inclusive */
+	uint64_t allocations, allocated_bytes;
+};
+struct limpet_model_frame {
+	const char *function; /* NULL: unknown */
+	const char *file;     /* NULL: unknown */
+	uint32_t line;        /* 0: unknown */
+	bool inlined;         /* into the frame after it */
+};
+struct limpet_model_address {
+	uint32_t module;
+	uint64_t address; /* as in nodes */
+};
+
+struct limpet_model {
+	const struct limpet_trace_target *target;
+	const struct limpet_trace_end *end;
+	const struct limpet_trace_damage *damage;
+	bool complete;           /* end->complete, and no contradiction was found on the way */
+	uint64_t duration_ns;    /* of the capture */
+	uint64_t from_ns, to_ns; /* the window; to_ns is never 0 unless the capture is empty */
+	bool windowed;
+	bool exact; /* false: a damaged block had to be bridged: sites, peak or limits of the
+		       window are approximate */
+
+	struct limpet_model_totals totals;
+	struct limpet_model_site *sites; /* by node; only those with a figure that is not 0 */
+	size_t site_count;
+	struct limpet_model_map_site *maps;
+	size_t map_count;
+	struct limpet_model_point *timeline; /* by time */
+	size_t timeline_count;
+	struct limpet_model_size *sizes; /* non-empty buckets, ascending */
+	size_t size_count;
+
+	const struct limpet_trace_node *nodes; /* the tree; index 0 is the root */
+	uint32_t node_count;
+	const struct limpet_trace_module *modules; /* by number, from 1 */
+	uint32_t module_count;                     /* entries, the dummy 0 included */
+
+	bool sealed;           /* symbols are there */
+	bool symbols_complete; /* and every address was looked up */
+	struct limpet_model_private *private;
+};
+
+/* `options` may be NULL. The reader must outlive the model. */
+int limpet_model_build(struct limpet_trace_reader *reader,
+		       const struct limpet_model_options *options, struct limpet_model **ret_model,
+		       struct limpet_err *err) LIMPET_MUST_CHECK;
+void limpet_model_free(struct limpet_model *model);
+
+/* Frames of one address, innermost first. Answers their number; 0: no symbols for it. */
+uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module, uint64_t address,
+			      const struct limpet_model_frame **ret_frames);
+/* Every distinct (module, address) of the nodes, by module and address: what there is to seal. */
+size_t limpet_model_addresses(const struct limpet_model *model,
+			      const struct limpet_model_address **ret_addresses);
+
+#endif

@@ -1,0 +1,183 @@
+/* Reads a trace, block by block. The file is hostile input: every count and length is checked
+ * before memory is taken for it, a decompressed block is bounded, and damage costs the block it
+ * hits and no more. Works on a trace that is still being written.
+ *
+ * Answers 0, a count, or -errno; -EBADMSG: damaged block. One reader is for one thread. What the
+ * functions hand out by pointer belongs to the reader and lives as long as it. Strings are as the
+ * target had them: any byte but NUL. */
+#ifndef LIMPET_ANALYZER_TRACE_READER_H
+#define LIMPET_ANALYZER_TRACE_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/trace_format.h"
+
+struct limpet_trace_reader;
+
+/* Indexes the blocks, checks the frame of each, reads head, modules, nodes and end. Errors, each in
+ * its own words: -ENOENT, -EACCES... (cannot open), -ENODATA (empty, or nothing whole in it),
+ * -ENOMSG (not a trace), -EPROTONOSUPPORT (written by a newer limpet). Damage that leaves something
+ * is none. */
+int limpet_trace_reader_open(const char *path, struct limpet_trace_reader **ret_reader,
+			     struct limpet_err *err) LIMPET_MUST_CHECK;
+void limpet_trace_reader_free(struct limpet_trace_reader *reader);
+
+/* ------------------------------------------------------------------ what the file says of itself
+ */
+
+struct limpet_trace_target {
+	bool known; /* false: the head is damaged; all below is zero, "" */
+	uint32_t pid;
+	const char *comm, *command, *executable; /* "" when unknown */
+	uint64_t start_ticks;                    /* /proc/PID/stat field 22 */
+	enum limpet_capture_mode mode;
+	uint64_t wall_ns; /* CLOCK_REALTIME of time 0 */
+	uint64_t sample_bytes;
+	uint32_t max_depth;
+	double unseen_rss_share; /* < 0: not a partial capture */
+	const char *allocators;  /* "glibc 2.36" */
+	const char *host, *kernel, *machine, *boot_id;
+	uint64_t page_bytes;
+	uint32_t cpus;
+};
+const struct limpet_trace_target *limpet_trace_reader_target(
+	const struct limpet_trace_reader *reader);
+
+struct limpet_trace_module {
+	uint32_t number; /* from 1; 0: an entry that was lost */
+	uint64_t start, end, bias;
+	const char *path;
+	const uint8_t *build_id;
+	uint32_t build_id_bytes;
+	bool allocator;
+};
+/* Entry n is module number n; entry 0 is a dummy. Answers the number of entries. */
+uint32_t limpet_trace_reader_modules(const struct limpet_trace_reader *reader,
+				     const struct limpet_trace_module **ret_modules);
+
+struct limpet_trace_node {
+	uint64_t address; /* return address in the target; look up address - 1 */
+	uint32_t parent;  /* < own number; 0: root */
+	uint32_t module;  /* number, always valid as an index; 0: none (JIT code...) */
+	bool truncated;   /* the walk ended here */
+	bool lost;        /* its block is damaged: nothing is known */
+};
+/* Entry n is node n; entry 0 is the root. Answers the number of entries. */
+uint32_t limpet_trace_reader_nodes(const struct limpet_trace_reader *reader,
+				   const struct limpet_trace_node **ret_nodes);
+
+struct limpet_trace_end {
+	bool known;          /* an END record is there */
+	enum limpet_end end; /* without one: RUNNING if a writer holds the file, COLLECTOR_LOST */
+	uint64_t time_ns;    /* of the end; without a record: of the last whole period */
+	bool complete;       /* as recorded, and no block of the capture is lost or damaged */
+	bool agent_unloaded;
+	int64_t attach_stop_us, detach_stop_us; /* < 0: unknown */
+	uint64_t agent_memory_bytes;
+};
+const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
+
+struct limpet_trace_damage {
+	uint64_t blocks_damaged; /* their mark is readable, the rest is not */
+	uint64_t blocks_lost;    /* missing numbers */
+	uint64_t bytes_ignored;  /* that belong to no whole block, an unfinished tail included */
+	bool truncated;          /* ends within a block, and no writer is at work */
+};
+const struct limpet_trace_damage *limpet_trace_reader_damage(
+	const struct limpet_trace_reader *reader);
+
+uint64_t limpet_trace_reader_file_bytes(const struct limpet_trace_reader *reader);
+/* `capture.end` as reports spell it. */
+const char *limpet_trace_end_word(enum limpet_end end);
+
+/* ------------------------------------------------------------------ blocks */
+
+struct limpet_trace_block {
+	uint16_t type; /* enum limpet_trace_block_type; unknown types are to be skipped */
+	bool damaged;
+	uint32_t sequence;
+	uint32_t frame_bytes, content_bytes;
+	uint64_t first_ns, last_ns; /* time it covers */
+	uint64_t offset;            /* of the mark */
+};
+/* In the order of the file. Answers their number. */
+size_t limpet_trace_reader_blocks(const struct limpet_trace_reader *reader,
+				  const struct limpet_trace_block **ret_blocks);
+/* Index of the block with that sequence number, or -1. */
+long limpet_trace_reader_find(const struct limpet_trace_reader *reader, uint32_t sequence);
+
+/* The decompressed content without its head; malloc'ed, the caller frees. */
+int limpet_trace_reader_load(struct limpet_trace_reader *reader, size_t block, uint8_t **ret_bytes,
+			     size_t *ret_count);
+
+/* ------------------------------------------------------------------ events of one EVENTS block */
+
+struct limpet_trace_event {
+	uint64_t time_ns; /* a multiple of the tick */
+	uint64_t size;
+	uint64_t age_ns; /* FREE, UNMAPPED, INFERRED_FREE: how long it lived, in whole ticks */
+	uint32_t node; /* ALLOC, MMAP: the stack; FREE...: stack of the allocation; always valid */
+	uint32_t tid;
+	uint16_t kind; /* enum limpet_trace_row */
+	bool temporary;
+	bool counted; /* a call of the target (the kinds that are no event are not) */
+};
+struct limpet_trace_events;
+
+int limpet_trace_events_open(struct limpet_trace_reader *reader, size_t block,
+			     struct limpet_trace_events **ret_events);
+/* 1: filled in; 0: no more; -EBADMSG: the rest is damaged. */
+int limpet_trace_events_next(struct limpet_trace_events *events,
+			     struct limpet_trace_event *ret_event);
+void limpet_trace_events_free(struct limpet_trace_events *events);
+
+/* ------------------------------------------------------------------ one PERIOD block */
+
+struct limpet_trace_site {
+	uint32_t node;
+	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
+	uint64_t untracked, untracked_bytes;
+};
+struct limpet_trace_map_site {
+	uint32_t node;
+	uint64_t mmaps, mmap_bytes, unmapped_parts, unmapped_bytes;
+};
+struct limpet_trace_size {
+	uint64_t allocations, allocated_bytes;
+};
+struct limpet_trace_period {
+	uint32_t events_sequence; /* its EVENTS block; 0: none */
+	uint32_t rows;
+	uint64_t first_ns, last_ns;
+	uint64_t totals[LIMPET_TOTAL_COUNT]; /* since the capture's start */
+	uint64_t rss_bytes;
+	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
+	uint64_t peak_bytes;                                     /* within the period */
+	uint32_t peak_row;                                       /* rows of the block before it */
+	uint64_t peak_ns;
+	uint64_t capture_peak_bytes, capture_peak_ns; /* so far */
+	struct limpet_trace_size sizes[LIMPET_TRACE_SIZE_BUCKETS];
+	const struct limpet_trace_site *sites; /* of this period alone, by node */
+	uint32_t site_count;
+	const struct limpet_trace_map_site *maps;
+	uint32_t map_count;
+};
+int limpet_trace_period_load(struct limpet_trace_reader *reader, size_t block,
+			     struct limpet_trace_period **ret_period);
+void limpet_trace_period_free(struct limpet_trace_period *period);
+
+/* ------------------------------------------------------------------ one LIVE block */
+
+struct limpet_trace_live {
+	uint64_t address, size, time_ns; /* time of the allocation */
+	uint32_t node, tid;
+	bool mapping; /* by the mmap family */
+};
+/* *ret_list is malloc'ed. Answers the number of entries. */
+int64_t limpet_trace_live_load(struct limpet_trace_reader *reader, size_t block,
+			       struct limpet_trace_live **ret_list);
+
+#endif

@@ -1,0 +1,186 @@
+/* The trace file: the numbers that its writer (injector/) and its readers (analyzer/) share.
+ * limpet-trace(5) describes the format in full; this header names its constants. Freestanding.
+ *
+ * A trace is a sequence of blocks. A block is a zstd skippable frame, the mark, followed by one
+ * zstd frame with a content checksum. `zstd -dc` therefore yields the concatenated contents. */
+#ifndef LIMPET_COMMON_TRACE_FORMAT_H
+#define LIMPET_COMMON_TRACE_FORMAT_H
+
+#include <stdint.h>
+
+/* Raised when an older reader would misread; new sections and block types do not raise it. */
+#define LIMPET_TRACE_VERSION 1u
+
+/* The mark: skippable frame magic, length of its payload, payload. Frozen over all versions. */
+#define LIMPET_TRACE_SKIPPABLE_MAGIC 0x184D2A5Cu
+#define LIMPET_TRACE_MARK_MAGIC 0x54504D4Cu    /* "LMPT" */
+#define LIMPET_TRACE_CONTENT_MAGIC 0x42504D4Cu /* "LMPB": begins each content */
+#define LIMPET_TRACE_MARK_PAYLOAD_BYTES 48u
+#define LIMPET_TRACE_MARK_BYTES (8u + LIMPET_TRACE_MARK_PAYLOAD_BYTES)
+#define LIMPET_TRACE_CONTENT_HEAD_BYTES 16u
+
+/* A reader refuses to decompress more than this per block; a writer stays far below. */
+#define LIMPET_TRACE_CONTENT_MAX_BYTES (64u << 20)
+/* Rows of an EVENTS block after which the writer begins another. */
+#define LIMPET_TRACE_ROWS_PER_BLOCK 65536u
+#define LIMPET_TRACE_NODES_MAX (1u << 24)
+#define LIMPET_TRACE_MODULES_MAX (1u << 20)
+#define LIMPET_TRACE_STRING_MAX_BYTES (1u << 20)
+
+/* Times of events are kept in ticks since the capture's start. */
+#define LIMPET_TRACE_TICK_NS 10000u
+
+enum limpet_trace_block_type {
+	LIMPET_TRACE_HEADER = 1,
+	LIMPET_TRACE_MODULES = 2,
+	LIMPET_TRACE_NODES = 3,
+	LIMPET_TRACE_EVENTS = 4,
+	LIMPET_TRACE_PERIOD = 5,
+	LIMPET_TRACE_LIVE = 6,
+	LIMPET_TRACE_END = 7,
+	LIMPET_TRACE_SYMBOLS = 8
+};
+
+/* Values of capture.mode and capture.end. */
+enum limpet_capture_mode { LIMPET_MODE_ATTACH = 0, LIMPET_MODE_RUN = 1 };
+enum limpet_end {
+	LIMPET_END_RUNNING = 0,
+	LIMPET_END_DURATION,
+	LIMPET_END_INTERRUPT,
+	LIMPET_END_STOP,
+	LIMPET_END_TARGET_EXIT,
+	LIMPET_END_TARGET_EXEC,
+	LIMPET_END_TARGET_KILLED,
+	LIMPET_END_DISK_FULL,
+	LIMPET_END_SIZE_LIMIT,
+	LIMPET_END_COLLECTOR_LOST, /* inferred by a reader, never written */
+	LIMPET_END_COUNT
+};
+
+/* ------------------------------------------------------------------ sections
+ *
+ * After its head a content is a sequence of sections: tag, length in bytes (both LEB128), bytes.
+ * A reader skips tags it does not know. Integers in sections are unsigned LEB128. */
+enum limpet_trace_header_section {
+	LIMPET_HEADER_PID = 1,
+	LIMPET_HEADER_COMM,
+	LIMPET_HEADER_COMMAND,
+	LIMPET_HEADER_EXECUTABLE,
+	LIMPET_HEADER_MODE,
+	LIMPET_HEADER_START_TICKS, /* of the target, clock ticks after boot */
+	LIMPET_HEADER_WALL_NS,     /* CLOCK_REALTIME of the capture's time 0 */
+	LIMPET_HEADER_SAMPLE_BYTES,
+	LIMPET_HEADER_MAX_DEPTH,
+	LIMPET_HEADER_UNSEEN_RSS_PPM, /* absent: not a partial capture */
+	LIMPET_HEADER_ALLOCATORS,
+	LIMPET_HEADER_HOST,
+	LIMPET_HEADER_KERNEL,
+	LIMPET_HEADER_MACHINE,
+	LIMPET_HEADER_BOOT_ID,
+	LIMPET_HEADER_PAGE_BYTES,
+	LIMPET_HEADER_CPUS
+};
+
+enum limpet_trace_modules_section { LIMPET_MODULES_LIST = 1 };
+#define LIMPET_MODULE_ALLOCATOR 1u /* flag: frames in it are noise */
+
+enum limpet_trace_nodes_section { LIMPET_NODES_LIST = 1 };
+#define LIMPET_TRACE_NODE_TRUNCATED 1u
+
+enum limpet_trace_events_section {
+	LIMPET_EVENTS_COUNTS = 1, /* rows, events, first tick */
+	LIMPET_EVENTS_OPS,        /* a byte a row */
+	LIMPET_EVENTS_TIMES,      /* ticks since the row before */
+	LIMPET_EVENTS_PAIR_NODES, /* the dictionary of (node, size), in order of first use */
+	LIMPET_EVENTS_PAIR_SIZES,
+	LIMPET_EVENTS_PAIRS, /* index into the dictionary */
+	LIMPET_EVENTS_AGES,  /* ticks since the block's allocation */
+	LIMPET_EVENTS_TIDS,  /* the thread table */
+	LIMPET_EVENTS_SWITCHES,
+	LIMPET_EVENTS_SIZES /* of rows without a pair */
+};
+/* The op byte: kind, and two flags. */
+enum limpet_trace_row {
+	LIMPET_ROW_ALLOC = 1,        /* pair */
+	LIMPET_ROW_FREE = 2,         /* pair of the block, age */
+	LIMPET_ROW_FOREIGN_FREE = 3, /* size: usable bytes, 0 unknown */
+	LIMPET_ROW_MMAP = 4,         /* pair */
+	LIMPET_ROW_MUNMAP = 5,       /* size: length of the call */
+	LIMPET_ROW_UNMAPPED = 6,  /* pair (its mapping's node, bytes of this part), age; before the
+				     MUNMAP, or the MMAP over it, that caused it. No event */
+	LIMPET_ROW_UNTRACKED = 7, /* pair: an allocation that did not fit the live table */
+	LIMPET_ROW_INFERRED_FREE = 8 /* pair, age: its address was allocated anew, so the free was
+					not seen. No event */
+};
+#define LIMPET_ROW_KIND(op) ((op)&0x0fu)
+#define LIMPET_ROW_TEMPORARY 0x10u
+#define LIMPET_ROW_SWITCH 0x20u /* another thread than the row before: index in SWITCHES */
+
+enum limpet_trace_period_section {
+	LIMPET_PERIOD_EVENTS = 1, /* sequence number of the EVENTS block (0: none), rows */
+	LIMPET_PERIOD_TOTALS, /* since the capture's start, in the order of limpet_trace_total */
+	LIMPET_PERIOD_GAUGES, /* time in ns, RSS */
+	LIMPET_PERIOD_LOSSES, /* since the start: dropped events, truncated stacks, unseen calls */
+	LIMPET_PERIOD_PEAK,   /* of the period: live bytes, rows before it, tick; of the capture:
+				 live bytes, time in ns */
+	LIMPET_PERIOD_SIZES,  /* bucket, allocations, bytes */
+	LIMPET_PERIOD_SITES,
+	LIMPET_PERIOD_MAPS
+};
+enum limpet_trace_total {
+	LIMPET_TOTAL_EVENTS,
+	LIMPET_TOTAL_ALLOCATIONS,
+	LIMPET_TOTAL_ALLOCATED_BYTES,
+	LIMPET_TOTAL_FREES,
+	LIMPET_TOTAL_FREED_BYTES,
+	LIMPET_TOTAL_TEMPORARY,
+	LIMPET_TOTAL_FOREIGN_FREES,
+	LIMPET_TOTAL_FOREIGN_FREED_BYTES,
+	LIMPET_TOTAL_INFERRED_FREES, /* part of the frees */
+	LIMPET_TOTAL_UNTRACKED,      /* part of the allocations, never live */
+	LIMPET_TOTAL_UNTRACKED_BYTES,
+	LIMPET_TOTAL_MMAPS,
+	LIMPET_TOTAL_MMAP_BYTES,
+	LIMPET_TOTAL_MUNMAPS,
+	LIMPET_TOTAL_UNMAPPED_BYTES,         /* of mappings that the capture saw made */
+	LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES, /* the rest of what munmap calls covered */
+	LIMPET_TOTAL_COUNT
+};
+/* Bucket of a size: 0 for 0, else n for [2^(n-1), 2^n). */
+#define LIMPET_TRACE_SIZE_BUCKETS 65u
+
+static inline unsigned limpet_trace_size_bucket(uint64_t size)
+{
+	return size ? 64u - (unsigned)__builtin_clzll(size) : 0;
+}
+
+enum limpet_trace_live_section {
+	LIMPET_LIVE_COUNTS = 1, /* entries, kind: 0 heap blocks, 1 mappings */
+	LIMPET_LIVE_ADDRESSES,  /* since the entry before; ascending */
+	LIMPET_LIVE_SIZES,
+	LIMPET_LIVE_NODES,
+	LIMPET_LIVE_TICKS, /* of the allocation */
+	LIMPET_LIVE_TIDS
+};
+
+enum limpet_trace_end_section {
+	LIMPET_ENDING_REASON = 1,
+	LIMPET_ENDING_TIME_NS,
+	LIMPET_ENDING_COMPLETE,
+	LIMPET_ENDING_AGENT_UNLOADED,
+	LIMPET_ENDING_ATTACH_STOP_US,
+	LIMPET_ENDING_DETACH_STOP_US,
+	LIMPET_ENDING_AGENT_MEMORY_BYTES,
+	LIMPET_ENDING_LIVE_ENTRIES /* heap blocks in the LIVE blocks; absent: not written */
+};
+
+enum limpet_trace_symbols_section {
+	LIMPET_SYMBOLS_STRINGS = 1, /* count, then length and bytes of each; index 0 is "none" */
+	LIMPET_SYMBOLS_FILES,       /* count, then module, string of the file read, build-id */
+	LIMPET_SYMBOLS_ADDRESSES,   /* count, then module, address, number of frames */
+	LIMPET_SYMBOLS_FRAMES,      /* function, file, line, flags; innermost first */
+	LIMPET_SYMBOLS_FINISHED     /* 1: every address was looked up */
+};
+#define LIMPET_SYMBOL_INLINED 1u
+
+#endif
