@@ -1,2 +1,3 @@
 INJECTOR_SRC :=
 INJECTOR_SRC += injector/proc.c
+INJECTOR_SRC += injector/runtime_dir.c

@@ -1,0 +1,42 @@
+/* What `limpet stop` and `limpet status` say to a running capture, and what it answers.
+ *
+ * SOCK_SEQPACKET, so a message is whole or not there. Both ends run on the same machine, perhaps
+ * from different builds: numbers are native, and a request of another version is answered by its
+ * number alone. Everything received is checked; nothing in a message is a length to be trusted. */
+#ifndef LIMPET_INJECTOR_CONTROL_WIRE_H
+#define LIMPET_INJECTOR_CONTROL_WIRE_H
+
+#include <limits.h>
+#include <stdint.h>
+
+#define LIMPET_CONTROL_MAGIC 0x4c54434cu /* "LCTL" */
+#define LIMPET_CONTROL_VERSION 1u
+
+enum limpet_control_message_type {
+	LIMPET_CONTROL_STATUS = 1, /* request: answered by one STATUS */
+	LIMPET_CONTROL_STOP,   /* request: answered by STATUS at once and at each change of state,
+				  then RESULT */
+	LIMPET_CONTROL_RESULT, /* the capture is over: exit status, trace as it was left */
+	LIMPET_CONTROL_VERSION_IS /* answer to another version: only the head is valid */
+};
+
+struct limpet_control_request {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t type;
+};
+
+struct limpet_control_reply {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t type;
+	uint32_t state;      /* enum limpet_control_state */
+	int32_t exit_status; /* of a RESULT: enum limpet_exit */
+	int32_t target_pid, collector_pid;
+	uint64_t elapsed_ns, duration_ns;
+	uint64_t events, dropped_events, live_bytes;
+	char command[256];    /* terminated */
+	char trace[PATH_MAX]; /* terminated, absolute; "" while there is none */
+};
+
+#endif
