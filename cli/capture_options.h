@@ -1,0 +1,41 @@
+/* The command line of `limpet attach` and `limpet run`: one parser, so that they cannot differ. */
+#ifndef LIMPET_CLI_CAPTURE_OPTIONS_H
+#define LIMPET_CLI_CAPTURE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What holds when an option is not given; the help texts and manuals name these. */
+#define LIMPET_CAPTURE_AGENT_MEMORY_BYTES (UINT64_C(64) << 20)
+#define LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES (UINT64_C(512) << 20)
+#define LIMPET_CAPTURE_ATTACH_TIMEOUT_NS (UINT64_C(10) * 1000000000)
+
+enum limpet_capture_command { LIMPET_CAPTURE_ATTACH, LIMPET_CAPTURE_RUN };
+
+enum limpet_overload { LIMPET_OVERLOAD_DROP = 0, LIMPET_OVERLOAD_WAIT, LIMPET_OVERLOAD_SAMPLE };
+
+struct limpet_capture_options {
+	pid_t pid;             /* attach */
+	char **command;        /* run: the rest of argv, NULL-terminated */
+	const char *output;    /* NULL: COMM.PID.limpet in the current folder */
+	uint64_t duration_ns;  /* 0: until stopped */
+	uint64_t sample_bytes; /* 0: every event */
+	uint64_t agent_memory_bytes, collector_memory_bytes;
+	uint64_t attach_timeout_ns;
+	enum limpet_overload on_overload;
+	bool quiet; /* limpet_ui_set_quiet() has been called */
+	bool background;
+	bool no_seal;
+	bool partial;
+	bool with_command_line;
+	bool assume_seccomp_ok;
+};
+
+/* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: go on. False: everything has
+ * been said (help, or what is wrong and a hint); exit with *ret_status, *ret_options is untouched.
+ */
+bool limpet_capture_options_parse(enum limpet_capture_command command, int argc, char **argv,
+				  struct limpet_capture_options *ret_options, int *ret_status);
+
+#endif

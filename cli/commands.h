@@ -1,0 +1,14 @@
+/* The subcommands. Each gets its own name as argv[0], parses the rest by getopt_long, talks to
+ * people by cli/ui.h, and answers the exit status of `limpet`. */
+#ifndef LIMPET_CLI_COMMANDS_H
+#define LIMPET_CLI_COMMANDS_H
+
+int limpet_cmd_attach(int argc, char **argv);
+int limpet_cmd_run(int argc, char **argv);
+int limpet_cmd_stop(int argc, char **argv);
+int limpet_cmd_status(int argc, char **argv);
+int limpet_cmd_doctor(int argc, char **argv);
+int limpet_cmd_report(int argc, char **argv);
+int limpet_cmd_seal(int argc, char **argv);
+
+#endif
