@@ -1,1 +1,10 @@
-CLI_SRC := cli/ui.c
+CLI_SRC := cli/main.c cli/ui.c cli/capture_options.c
+
+# Rewritten only when it changes, so that a new commit relinks one object and nothing else.
+$(B)/version: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' >$@
+.PHONY: FORCE
+FORCE:
+$(B)/obj/cli/main.o: $(B)/version
+$(B)/obj/cli/main.o: CPPFLAGS += -DLIMPET_VERSION='"$(VERSION)"' -DLIMPET_COMMIT='"$(COMMIT)"'

@@ -1,6 +1,7 @@
 #include "cli/ui.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -162,6 +163,39 @@ int limpet_ui_usage(const char *command, const char *format, ...)
 	limpet_err_hint(&err, "limpet %s%s--help", command ? command : "", command ? " " : "");
 	limpet_ui_error(&err);
 	return LIMPET_EXIT_USAGE;
+}
+
+int limpet_ui_bad_option(const char *command, int answer, char *const *argv,
+			 const struct option *options)
+{
+	/* optind is past an option that was wrong as a whole, but still at a cluster such as -qx.
+	 */
+	const char *word = optind > 0 ? argv[optind - 1] : "";
+	bool is_long = !strncmp(word, "--", 2);
+	int name_length = (int)strcspn(word, "=");
+	const char *names[64], *nearest;
+	char name[64];
+	size_t count = 0;
+
+	if (answer == ':') {
+		if (is_long)
+			return limpet_ui_usage(command, "option '%s' needs a value", word);
+		return limpet_ui_usage(command, "option '-%c' needs a value", optopt);
+	}
+	if (optopt && is_long)
+		return limpet_ui_usage(command, "option '%.*s' takes no value", name_length, word);
+	if (optopt)
+		return limpet_ui_usage(command, "unknown option '-%c'", optopt);
+
+	for (; options->name && count + 1 < LIMPET_COUNT_OF(names); options++)
+		names[count++] = options->name;
+	names[count] = NULL;
+	snprintf(name, sizeof(name), "%.*s", name_length - 2, word + 2);
+	nearest = limpet_ui_nearest(name, names);
+	if (!nearest)
+		return limpet_ui_usage(command, "unknown option '%.*s'", name_length, word);
+	return limpet_ui_usage(command, "unknown option '%.*s'; did you mean --%s?", name_length,
+			       word, nearest);
 }
 
 void limpet_ui_note(const char *format, ...)

@@ -23,6 +23,13 @@ void limpet_ui_error(const struct limpet_err *err);
 int limpet_ui_usage(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* For getopt_long() with `opterr = 0` and an optstring that starts with ':' (or "+:"): says what is
+ * wrong after it answered '?' or ':', with the nearest option as a hint. Answers LIMPET_EXIT_USAGE.
+ */
+struct option;
+int limpet_ui_bad_option(const char *command, int answer, char *const *argv,
+			 const struct option *options);
+
 /* `limpet: MESSAGE`: something went well or is about to happen; nothing when quiet. */
 void limpet_ui_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* `limpet: warning: MESSAGE`; shown even when quiet. */

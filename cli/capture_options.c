@@ -1,0 +1,318 @@
+#include "cli/capture_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <string.h>
+
+#include "cli/ui.h"
+#include "common/units.h"
+
+/* Less than this holds no useful table. */
+#define MEMORY_MIN_BYTES (UINT64_C(1) << 20)
+/* More than any machine has: keeps sums of sizes from overflowing further on. */
+#define MEMORY_MAX_BYTES (UINT64_C(1) << 46)
+
+static const char attach_help[] =
+	"Usage: limpet attach [OPTIONS] PID\n"
+	"Watches the heap of a running process and writes a trace, until Ctrl-C,\n"
+	"`limpet stop PID`, the duration or the end of the process.\n"
+	"\n"
+	"  -p, --pid PID           the process, instead of the operand\n";
+
+static const char run_help[] =
+	"Usage: limpet run [OPTIONS] [--] COMMAND [ARGUMENT...]\n"
+	"Runs a command and captures its heap from the entry point on. Input, output,\n"
+	"signals and exit status are the command's.\n"
+	"\n";
+
+static const char common_help[] =
+	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this folder\n"
+	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"
+	"  -q, --quiet             no live line and no notes\n"
+	"      --background        go on in the background once attached\n"
+	"      --partial           capture although an allocator is out of reach\n"
+	"      --no-seal           leave the symbols to `limpet seal`\n"
+	"      --with-command-line keep the arguments too (they may hold secrets)\n"
+	"      --attach-timeout DUR      give up after this long; default: 10s\n"
+	"      --agent-memory BYTES      bound inside the process; default: 64MiB\n"
+	"      --collector-memory BYTES  bound outside of it; default: 512MiB\n"
+	"      --on-overload drop        drop and count what comes too fast (default)\n"
+	"      --assume-seccomp-ok       go on if its seccomp filter cannot be read\n"
+	"  -h, --help              this text\n"
+	"\n";
+
+static const char attach_status_help[] =
+	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
+	"5 captured but the agent stays dormant. More: man limpet-attach\n";
+
+static const char run_status_help[] =
+	"Exit status: the command's, 128+N for signal N; 2 usage, 125 limpet failed,\n"
+	"126 not executable, 127 not found. More: man limpet-run\n";
+
+enum {
+	OPT_SAMPLE = 256,
+	OPT_AGENT_MEMORY,
+	OPT_COLLECTOR_MEMORY,
+	OPT_ON_OVERLOAD,
+	OPT_ATTACH_TIMEOUT,
+	OPT_BACKGROUND,
+	OPT_NO_SEAL,
+	OPT_PARTIAL,
+	OPT_WITH_COMMAND_LINE,
+	OPT_ASSUME_SECCOMP_OK
+};
+
+static const struct option long_options[] = {
+	{"output", required_argument, NULL, 'o'},
+	{"duration", required_argument, NULL, 'd'},
+	{"quiet", no_argument, NULL, 'q'},
+	{"help", no_argument, NULL, 'h'},
+	{"sample", required_argument, NULL, OPT_SAMPLE},
+	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
+	{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},
+	{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},
+	{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},
+	{"background", no_argument, NULL, OPT_BACKGROUND},
+	{"no-seal", no_argument, NULL, OPT_NO_SEAL},
+	{"partial", no_argument, NULL, OPT_PARTIAL},
+	{"with-command-line", no_argument, NULL, OPT_WITH_COMMAND_LINE},
+	{"assume-seccomp-ok", no_argument, NULL, OPT_ASSUME_SECCOMP_OK},
+	{"pid", required_argument, NULL,
+	 'p'}, /* of attach alone: last, so that run can leave it out */
+	{0},
+};
+
+static int wrong(struct limpet_err *err)
+{
+	limpet_ui_error(err);
+	return LIMPET_EXIT_USAGE;
+}
+
+/* These answer LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
+
+static int parse_pid(const char *text, pid_t *ret)
+{
+	struct limpet_err err;
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX) {
+		limpet_err_set(&err, -EINVAL, "not a process id: '%s'", text);
+		limpet_err_hint(&err, "find it with `pidof NAME` or `limpet doctor`");
+		return wrong(&err);
+	}
+	*ret = (pid_t)value;
+	return LIMPET_EXIT_OK;
+}
+
+static int parse_duration(const char *option, const char *text, uint64_t *ret)
+{
+	struct limpet_err err;
+	uint64_t ns;
+	int result = limpet_units_parse_duration(text, &ns);
+
+	if (result == 0 && ns > 0) {
+		*ret = ns;
+		return LIMPET_EXIT_OK;
+	}
+	limpet_err_set(&err, -EINVAL, "%s: %s: '%s'", option,
+		       result == 0         ? "must be longer than nothing"
+		       : result == -ERANGE ? "too long"
+					   : "not a duration",
+		       text);
+	limpet_err_hint(&err, "write 50ms, 90s, 10m or 1h30m; a bare number is seconds");
+	return wrong(&err);
+}
+
+static int parse_memory(const char *option, const char *text, uint64_t *ret)
+{
+	struct limpet_err err;
+	uint64_t bytes;
+	int result = limpet_units_parse_bytes(text, &bytes);
+
+	if (result == 0 && bytes >= MEMORY_MIN_BYTES && bytes <= MEMORY_MAX_BYTES) {
+		*ret = bytes;
+		return LIMPET_EXIT_OK;
+	}
+	limpet_err_set(&err, -EINVAL, "%s: %s: '%s'", option,
+		       result == -EINVAL                               ? "not a size"
+		       : result == -ERANGE || bytes > MEMORY_MAX_BYTES ? "too much"
+								       : "less than 1MiB",
+		       text);
+	limpet_err_hint(&err, "write 64MiB, 1.5GiB or 2G (the same as 2GiB)");
+	return wrong(&err);
+}
+
+static int not_built(const char *option, const char *instead)
+{
+	struct limpet_err err;
+
+	limpet_err_set(&err, -ENOSYS, "%s: this version cannot sample yet", option);
+	limpet_err_hint(&err, "%s", instead);
+	return wrong(&err);
+}
+
+static int parse_sample(const char *text)
+{
+	uint64_t bytes;
+	int result = limpet_units_parse_bytes(text, &bytes);
+	struct limpet_err err;
+
+	if (result == 0)
+		return not_built("--sample", "leave it out: every event is recorded");
+	limpet_err_set(&err, -EINVAL, "--sample: %s: '%s'",
+		       result == -ERANGE ? "too much" : "not a size", text);
+	limpet_err_hint(&err, "write 64KiB or 1MiB");
+	return wrong(&err);
+}
+
+static int parse_overload(const char *text, enum limpet_overload *ret)
+{
+	if (!strcmp(text, "drop")) {
+		*ret = LIMPET_OVERLOAD_DROP;
+		return LIMPET_EXIT_OK;
+	}
+	if (!strcmp(text, "wait") || !strcmp(text, "sample")) {
+		struct limpet_err err;
+
+		limpet_err_set(&err, -ENOSYS, "--on-overload: this version cannot '%s' yet", text);
+		limpet_err_hint(&err,
+				"leave it out: events that come too fast are dropped and counted");
+		return wrong(&err);
+	}
+	return limpet_ui_usage(NULL, "--on-overload: not one of drop, wait and sample: '%s'", text);
+}
+
+static int parse_option(int option, struct limpet_capture_options *o)
+{
+	switch (option) {
+	case 'p':
+		return parse_pid(optarg, &o->pid);
+	case 'o':
+		if (!*optarg)
+			return limpet_ui_usage(NULL, "--output: the name is empty");
+		o->output = optarg;
+		break;
+	case 'd':
+		return parse_duration("--duration", optarg, &o->duration_ns);
+	case 'q':
+		o->quiet = true;
+		break;
+	case OPT_SAMPLE:
+		return parse_sample(optarg);
+	case OPT_AGENT_MEMORY:
+		return parse_memory("--agent-memory", optarg, &o->agent_memory_bytes);
+	case OPT_COLLECTOR_MEMORY:
+		return parse_memory("--collector-memory", optarg, &o->collector_memory_bytes);
+	case OPT_ON_OVERLOAD:
+		return parse_overload(optarg, &o->on_overload);
+	case OPT_ATTACH_TIMEOUT:
+		return parse_duration("--attach-timeout", optarg, &o->attach_timeout_ns);
+	case OPT_BACKGROUND:
+		o->background = true;
+		break;
+	case OPT_NO_SEAL:
+		o->no_seal = true;
+		break;
+	case OPT_PARTIAL:
+		o->partial = true;
+		break;
+	case OPT_WITH_COMMAND_LINE:
+		o->with_command_line = true;
+		break;
+	case OPT_ASSUME_SECCOMP_OK:
+		o->assume_seccomp_ok = true;
+		break;
+	}
+	return LIMPET_EXIT_OK;
+}
+
+static int parse_attach_operands(int argc, char **argv, struct limpet_capture_options *o)
+{
+	struct limpet_err err;
+
+	if (optind < argc && o->pid)
+		return limpet_ui_usage("attach", "one process at a time: both --pid and '%s' given",
+				       argv[optind]);
+	if (optind < argc) {
+		int status = parse_pid(argv[optind], &o->pid);
+
+		if (status != LIMPET_EXIT_OK)
+			return status;
+		optind++;
+	}
+	if (optind < argc)
+		return limpet_ui_usage("attach", "one process at a time: what is '%s'?",
+				       argv[optind]);
+	if (!o->pid) {
+		limpet_err_set(&err, -EINVAL, "attach: which process?");
+		limpet_err_hint(&err, "limpet attach PID; `limpet doctor` lists processes");
+		return wrong(&err);
+	}
+	return LIMPET_EXIT_OK;
+}
+
+static int parse_run_operands(int argc, char **argv, struct limpet_capture_options *o)
+{
+	if (optind == argc)
+		return limpet_ui_usage("run", "run: which command?");
+	o->command = argv + optind;
+	return LIMPET_EXIT_OK;
+}
+
+static int print_help(enum limpet_capture_command command)
+{
+	bool attach = command == LIMPET_CAPTURE_ATTACH;
+
+	fputs(attach ? attach_help : run_help, stdout);
+	fputs(common_help, stdout);
+	return limpet_ui_help(attach ? attach_status_help : run_status_help);
+}
+
+bool limpet_capture_options_parse(enum limpet_capture_command command, int argc, char **argv,
+				  struct limpet_capture_options *ret_options, int *ret_status)
+{
+	bool attach = command == LIMPET_CAPTURE_ATTACH;
+	struct limpet_capture_options o = {
+		.agent_memory_bytes = LIMPET_CAPTURE_AGENT_MEMORY_BYTES,
+		.collector_memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
+		.attach_timeout_ns = LIMPET_CAPTURE_ATTACH_TIMEOUT_NS,
+	};
+	struct option options[LIMPET_COUNT_OF(long_options)];
+	int option, status;
+
+	memcpy(options, long_options, sizeof(options));
+	if (!attach)
+		options[LIMPET_COUNT_OF(options) - 2] = (struct option){0};
+
+	opterr = 0;
+	optind = 0; /* GNU: forget any earlier scan */
+	/* The command's own options are not ours: run stops at the first operand. */
+	while ((option = getopt_long(argc, argv, attach ? ":p:o:d:qh" : "+:o:d:qh", options,
+				     NULL)) != -1) {
+		if (option == 'h') {
+			*ret_status = print_help(command);
+			return false;
+		}
+		status = option == '?' || option == ':'
+				 ? limpet_ui_bad_option(attach ? "attach" : "run", option, argv,
+							options)
+				 : parse_option(option, &o);
+		if (status != LIMPET_EXIT_OK) {
+			*ret_status = status;
+			return false;
+		}
+	}
+	status =
+		attach ? parse_attach_operands(argc, argv, &o) : parse_run_operands(argc, argv, &o);
+	if (status != LIMPET_EXIT_OK) {
+		*ret_status = status;
+		return false;
+	}
+	limpet_ui_set_quiet(o.quiet);
+	*ret_options = o;
+	return true;
+}

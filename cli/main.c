@@ -1,0 +1,131 @@
+/* The table of subcommands. Everything is looked up here; the work is in cmd_*.c. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/ui.h"
+#include "common/wire.h"
+
+/* A command that this build does not have is neither listed nor known. */
+#pragma weak limpet_cmd_attach
+#pragma weak limpet_cmd_run
+#pragma weak limpet_cmd_doctor
+#pragma weak limpet_cmd_report
+#pragma weak limpet_cmd_seal
+#pragma weak limpet_cmd_status
+#pragma weak limpet_cmd_stop
+
+struct command {
+	const char *name;
+	int (*call)(int argc, char **argv);
+	const char *usage;
+	const char *summary;
+};
+
+static const struct command commands[] = {
+	{"doctor", limpet_cmd_doctor, "doctor [PID]",
+	 "would it work, and if not, why; without PID: processes"},
+	{"attach", limpet_cmd_attach, "attach PID", "capture the heap of a running process"},
+	{"run", limpet_cmd_run, "run COMMAND...", "capture a command from its entry point on"},
+	{"status", limpet_cmd_status, "status [PID]", "captures, and agents left in processes"},
+	{"stop", limpet_cmd_stop, "stop PID|--all", "end a capture safely and wait for its trace"},
+	{"report", limpet_cmd_report, "report FILE", "who holds the memory"},
+	{"seal", limpet_cmd_seal, "seal FILE", "add symbols to a trace"},
+};
+
+static int print_help(void)
+{
+	printf("limpet holds on to a running process, watches its heap, and lets go without a\n"
+	       "trace: no restart, no GDB, no preload.\n\nUsage: limpet COMMAND [OPTIONS]\n\n");
+	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++) {
+		if (commands[i].call)
+			printf("  %-16s %s\n", commands[i].usage, commands[i].summary);
+	}
+	printf("\nA first session:\n"
+	       "  limpet doctor 4711                    # would it work?\n"
+	       "  limpet attach 4711 --duration 10m     # Ctrl-C ends it earlier\n"
+	       "  limpet report node.4711.limpet        # who holds the memory\n"
+	       "\nlimpet COMMAND --help says more, and so does man limpet; limpet --version\n"
+	       "Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
+	       "5 captured but the agent stays dormant\n");
+	return limpet_ui_finish(LIMPET_EXIT_OK);
+}
+
+static int print_version(void)
+{
+	printf("limpet %s (commit %s, agent ABI %u)\n", LIMPET_VERSION, LIMPET_COMMIT,
+	       LIMPET_AGENT_ABI);
+	return limpet_ui_finish(LIMPET_EXIT_OK);
+}
+
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++) {
+		if (commands[i].call && !strcmp(commands[i].name, name))
+			return &commands[i];
+	}
+	return NULL;
+}
+
+static int unknown(const char *word)
+{
+	const char *names[LIMPET_COUNT_OF(commands) + 1] = {NULL};
+	const char *nearest;
+	size_t count = 0;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++) {
+		if (commands[i].call)
+			names[count++] = commands[i].name;
+	}
+	nearest = limpet_ui_nearest(word, names);
+	if (word[0] == '-')
+		return limpet_ui_usage(NULL, "unknown option '%s'", word);
+	if (nearest)
+		return limpet_ui_usage(NULL, "unknown command '%s'; did you mean '%s'?", word,
+				       nearest);
+	return limpet_ui_usage(NULL, "unknown command '%s'", word);
+}
+
+/* `limpet help`, `limpet help COMMAND`. */
+static int help(int argc, char **argv)
+{
+	const struct command *command;
+	char option[] = "--help";
+	char *arguments[] = {argv[1], option, NULL};
+
+	if (argc < 2)
+		return print_help();
+	command = find(argv[1]);
+	return command ? command->call(2, arguments) : unknown(argv[1]);
+}
+
+/* With stdout closed, the next file we opened would be descriptor 1, and printf() would write into
+ * the trace. O_CLOEXEC: a command that we run finds its descriptors as closed as we did. */
+static void fill_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command;
+	const char *word = argc > 1 ? argv[1] : NULL;
+
+	fill_standard_descriptors();
+	if (!word)
+		return limpet_ui_usage(NULL, "which command?");
+	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
+		return print_help();
+	if (!strcmp(word, "--version") || !strcmp(word, "-V") || !strcmp(word, "version"))
+		return print_version();
+	if (!strcmp(word, "help"))
+		return help(argc - 1, argv + 1);
+	command = find(word);
+	return command ? command->call(argc - 1, argv + 1) : unknown(word);
+}
