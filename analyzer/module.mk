@@ -1,1 +1,2 @@
 ANALYZER_SRC :=
+ANALYZER_SRC += analyzer/demangle.c analyzer/debugfile.c analyzer/dwarfindex.c analyzer/symbolize.c

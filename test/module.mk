@@ -1,5 +1,7 @@
 # Tests. Each topic adds its own line; test/unit/test_<topic>.c has its own main().
 UNIT_TESTS :=
+UNIT_TESTS += test_demangle
+UNIT_TESTS += test_symbolize
 UNIT_TESTS += test_err
 UNIT_TESTS += test_units
 
@@ -39,7 +41,7 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := sleeper forker execer exiter loader
+TARGET_C := sleeper forker execer exiter loader odd
 TARGET_PROGRAMS := $(addprefix $(T)/,$(TARGET_C) storm leak churn plugin.so)
 
 # Not files of ours to sanitise: a target is what it is in every variant.

@@ -1,0 +1,340 @@
+#include "analyzer/debugfile.h"
+
+#include <elfutils/libdwelf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Where distributions put separate debug information. */
+static const char system_debug_dir[] = "/usr/lib/debug";
+
+/* 0 if the ELF file behind `fd` is of this build; -ESTALE another, -ENOEXEC no ELF file. A file
+ * without a build-id is believed only when none is asked for. */
+static int check_build(int fd, const uint8_t *build_id, size_t build_id_bytes)
+{
+	const void *found = NULL;
+	ssize_t found_bytes = 0;
+	int result = 0;
+	Elf *elf;
+
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!elf || elf_kind(elf) != ELF_K_ELF)
+		result = -ENOEXEC;
+	if (!result && build_id_bytes) {
+		found_bytes = dwelf_elf_gnu_build_id(elf, &found);
+		if (found_bytes <= 0 || (size_t)found_bytes != build_id_bytes ||
+		    memcmp(found, build_id, build_id_bytes))
+			result = -ESTALE;
+	}
+	elf_end(elf);
+	return result;
+}
+
+static int open_regular(const char *path)
+{
+	/* O_NONBLOCK: a path out of a trace may name a FIFO. */
+	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -ENOEXEC;
+	return limpet_take_fd(&fd);
+}
+
+static int open_checked(const char *path, const struct limpet_debugfile_query *query)
+{
+	LIMPET_CLOSE int fd = open_regular(path);
+	int result;
+
+	if (fd < 0)
+		return fd;
+	result = check_build(fd, query->build_id, query->build_id_bytes);
+	return result < 0 ? result : limpet_take_fd(&fd);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* "ab/cdef0123.debug", or false if there is no build-id to speak of. */
+static bool build_id_file(const struct limpet_debugfile_query *query, char *out, size_t bytes)
+{
+	size_t used;
+
+	if (query->build_id_bytes < 2 || bytes < 2 * query->build_id_bytes + 8)
+		return false;
+	used = (size_t)snprintf(out, bytes, "%02x/", query->build_id[0]);
+	for (size_t i = 1; i < query->build_id_bytes; i++)
+		used += (size_t)snprintf(out + used, bytes - used, "%02x", query->build_id[i]);
+	snprintf(out + used, bytes - used, ".debug");
+	return true;
+}
+
+/* The debug directories one after another: those of the user, that of the target's root, ours. */
+static bool debug_dir(const struct limpet_debugfile_query *query, size_t index, char **ret_dir)
+{
+	size_t user = 0;
+
+	while (query->debug_dirs && query->debug_dirs[user])
+		user++;
+	if (index < user)
+		*ret_dir = strdup(query->debug_dirs[index]);
+	else if (index == user &&
+		 asprintf(ret_dir, "%s%s", query->root ? query->root : "", system_debug_dir) < 0)
+		*ret_dir = NULL;
+	else if (index == user + 1 && query->root)
+		*ret_dir = strdup(system_debug_dir);
+	else if (index != user)
+		return false;
+	return *ret_dir != NULL;
+}
+
+/* Keeps the most telling failure: another build says more than no file. */
+static int worse(int so_far, int now)
+{
+	return so_far == -ESTALE || now == -ENOENT || now == -ENOTDIR ? so_far : now;
+}
+
+__attribute__((format(printf, 2, 3))) static int try_file(
+	const struct limpet_debugfile_query *query, const char *format, ...)
+{
+	LIMPET_FREE char *path = NULL;
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&path, format, args);
+	va_end(args);
+	if (n < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	return open_checked(path, query);
+}
+
+static int find_in_debug_dirs(const struct limpet_debugfile_query *query, const char *path,
+			      int so_far)
+{
+	char id[160];
+	bool has_id = build_id_file(query, id, sizeof(id));
+	size_t user = 0;
+	char *dir;
+
+	while (query->debug_dirs && query->debug_dirs[user])
+		user++;
+	for (size_t i = 0; debug_dir(query, i, &dir); i++) {
+		LIMPET_FREE char *owned = dir;
+		int fd = -ENOENT;
+
+		/* The module itself, only where the user says that modules are kept. */
+		if (i < user) {
+			fd = try_file(query, "%s/%s", owned, path);
+			if (fd < 0)
+				fd = try_file(query, "%s/%s", owned, base_name(path));
+		}
+		if (fd < 0 && has_id)
+			fd = try_file(query, "%s/.build-id/%s", owned, id);
+		if (fd < 0 && has_id && i < user)
+			fd = try_file(query, "%s/%s", owned, id);
+		if (fd >= 0)
+			return fd;
+		so_far = worse(so_far, fd);
+	}
+	return so_far;
+}
+
+static int explain(int code, const struct limpet_debugfile_query *query, struct limpet_err *err)
+{
+	switch (code) {
+	case -ENOENT:
+		limpet_err_set(err, code, "no file for '%s'", query->path);
+		limpet_err_hint(err,
+				"--debug-dir DIR names a folder that holds it or its debug file");
+		break;
+	case -ESTALE:
+		limpet_err_set(err, code, "'%s' is of another build than the one captured",
+			       query->path);
+		limpet_err_hint(err,
+				"--debug-dir DIR names a folder that holds the captured build");
+		break;
+	case -ENOEXEC:
+		limpet_err_set(err, code, "'%s' is no ELF file", query->path);
+		break;
+	default:
+		limpet_err_set(err, code, "cannot open '%s': %s", query->path, strerror(-code));
+	}
+	return code;
+}
+
+int limpet_debugfile_open_module(const struct limpet_debugfile_query *query, struct limpet_err *err)
+{
+	LIMPET_FREE char *path = strdup(query->path ? query->path : "");
+	static const char deleted[] = " (deleted)";
+	int result = -ENOENT;
+	size_t length;
+	int fd;
+
+	if (!path)
+		return limpet_err_set(err, -ENOMEM, "no memory");
+	length = strlen(path);
+	if (length > sizeof(deleted) - 1 && !strcmp(path + length - sizeof(deleted) + 1, deleted))
+		path[length - sizeof(deleted) + 1] = '\0';
+
+	if (query->fd >= 0) {
+		result = check_build(query->fd, query->build_id, query->build_id_bytes);
+		if (!result) {
+			fd = fcntl(query->fd, F_DUPFD_CLOEXEC, 0);
+			return fd >= 0 ? fd : explain(-errno, query, err);
+		}
+	}
+	if (path[0] == '/') {
+		if (query->root) {
+			fd = try_file(query, "%s%s", query->root, path);
+			if (fd >= 0)
+				return fd;
+			result = worse(result, fd);
+		}
+		/* Under another root the same name may be another file: the build-id must tell. */
+		if (!query->root || query->build_id_bytes) {
+			fd = open_checked(path, query);
+			if (fd >= 0)
+				return fd;
+			result = worse(result, fd);
+		}
+	}
+	result = find_in_debug_dirs(query, path, result);
+	return result >= 0 ? result : explain(result, query, err);
+}
+
+/* ------------------------------------------------------------------ .gnu_debuglink */
+
+/* CRC-32 as in .gnu_debuglink (the polynomial of zlib and Ethernet). Without a table: it runs only
+ * for modules that have no build-id. */
+static int file_checksum(int fd, uint32_t *ret_checksum)
+{
+	LIMPET_FREE uint8_t *buffer = malloc(1 << 16);
+	uint32_t crc = 0xffffffffu;
+	off_t offset = 0;
+
+	if (!buffer)
+		return -ENOMEM;
+	for (;;) {
+		ssize_t n = pread(fd, buffer, 1 << 16, offset);
+
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		offset += n;
+		for (ssize_t i = 0; i < n; i++) {
+			crc ^= buffer[i];
+			for (int bit = 0; bit < 8; bit++)
+				crc = (crc >> 1) ^ (crc & 1 ? 0xedb88320u : 0);
+		}
+	}
+	*ret_checksum = ~crc;
+	return 0;
+}
+
+static int try_link(const struct limpet_debugfile_query *query, uint32_t checksum, char *path,
+		    char **ret_path)
+{
+	LIMPET_FREE char *owned = path;
+	uint32_t found = 0;
+	int fd;
+
+	if (!owned)
+		return -ENOMEM;
+	fd = open_checked(owned, query);
+	if (fd < 0)
+		return fd;
+	if (!query->build_id_bytes && (file_checksum(fd, &found) < 0 || found != checksum)) {
+		close(fd);
+		return -ESTALE;
+	}
+	*ret_path = LIMPET_TAKE(owned);
+	return fd;
+}
+
+__attribute__((format(printf, 1, 2))) static char *print(const char *format, ...)
+{
+	char *out = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&out, format, args) < 0)
+		out = NULL;
+	va_end(args);
+	return out;
+}
+
+/* Beside the module and in .debug beside it, under `root`. */
+static int find_beside(const struct limpet_debugfile_query *query, const char *root, int folder,
+		       const char *link, uint32_t checksum, char **ret_path)
+{
+	static const char *const places[] = {"/", "/.debug/"};
+	struct stat module, found;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(places); i++) {
+		int fd = try_link(query, checksum,
+				  print("%s%.*s%s%s", root, folder, query->path, places[i], link),
+				  ret_path);
+
+		if (fd < 0)
+			continue;
+		/* A link that names the module itself. */
+		if (query->fd >= 0 && !fstat(query->fd, &module) && !fstat(fd, &found) &&
+		    module.st_dev == found.st_dev && module.st_ino == found.st_ino) {
+			close(fd);
+			free(LIMPET_TAKE(*ret_path));
+			continue;
+		}
+		return fd;
+	}
+	return -ENOENT;
+}
+
+int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, const char *link,
+				uint32_t checksum, char **ret_path)
+{
+	const char *slash = query->path ? strrchr(query->path, '/') : NULL;
+	int folder = slash ? (int)(slash - query->path) : 0;
+	bool linked = link && link[0] && !strchr(link, '/');
+	char id[160];
+	bool has_id = build_id_file(query, id, sizeof(id));
+	int fd = -ENOENT;
+	char *dir;
+
+	for (size_t i = 0; fd < 0 && debug_dir(query, i, &dir); i++) {
+		LIMPET_FREE char *owned = dir;
+
+		if (has_id)
+			fd = try_link(query, checksum, print("%s/.build-id/%s", owned, id),
+				      ret_path);
+		if (fd < 0 && has_id && query->debug_dirs)
+			fd = try_link(query, checksum, print("%s/%s", owned, id), ret_path);
+		if (fd < 0 && linked && slash)
+			fd = try_link(query, checksum,
+				      print("%s%.*s/%s", owned, folder, query->path, link),
+				      ret_path);
+		if (fd < 0 && linked)
+			fd = try_link(query, checksum, print("%s/%s", owned, link), ret_path);
+	}
+	if (fd < 0 && linked && slash && query->root)
+		fd = find_beside(query, query->root, folder, link, checksum, ret_path);
+	if (fd < 0 && linked && slash && (!query->root || has_id))
+		fd = find_beside(query, "", folder, link, checksum, ret_path);
+	return fd < 0 ? -ENOENT : fd;
+}

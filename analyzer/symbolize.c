@@ -1,0 +1,494 @@
+#include "analyzer/symbolize.h"
+
+#include <dwarf.h>
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "analyzer/debugfile.h"
+#include "analyzer/demangle.h"
+#include "analyzer/dwarfindex.h"
+
+/* A symbol without a size (hand-written assembly) is taken to end here at the latest: in stripped
+ * modules the next known symbol may be megabytes away, and its name would be a lie. */
+#define UNSIZED_REACH_BYTES 4096
+
+struct symbol {
+	uint64_t address;
+	uint64_t bytes;       /* 0: unknown */
+	const char *name;     /* in the ELF file's string table */
+	const char *function; /* demangled on first use */
+	uint64_t reach;       /* highest end of the symbols up to here */
+	uint8_t rank;         /* among symbols of one address: the lowest wins */
+};
+
+/* A string kept once, however many frames name it. */
+struct text {
+	UT_hash_handle hh;
+	char text[];
+};
+
+/* A mangled name and what it stands for. */
+struct name {
+	UT_hash_handle hh;
+	const char *function;
+	char mangled[];
+};
+
+struct limpet_symbolizer {
+	struct limpet_debugfile_query query; /* strings borrowed while opening only */
+	Dwfl *dwfl;
+	Dwfl_Module *module;
+	struct symbol *symbols;
+	size_t symbol_count;
+	struct limpet_dwarfindex *index; /* NULL: no DWARF */
+	uint64_t dwarf_bias;
+	struct text *texts;
+	struct name *names;
+	struct limpet_symbol found[LIMPET_SYMBOL_MAX_INLINED];
+};
+
+/* ------------------------------------------------------------------ strings */
+
+static const char *intern(struct limpet_symbolizer *s, const char *string)
+{
+	size_t length = strlen(string);
+	struct text *text;
+
+	HASH_FIND(hh, s->texts, string, length, text);
+	if (text)
+		return text->text;
+	text = malloc(sizeof(*text) + length + 1);
+	if (!text)
+		return NULL;
+	memcpy(text->text, string, length + 1);
+	HASH_ADD_KEYPTR(hh, s->texts, text->text, length, text);
+	return text->text;
+}
+
+static const char *demangled(struct limpet_symbolizer *s, const char *mangled)
+{
+	size_t length = strlen(mangled);
+	struct name *name;
+	char *plain;
+
+	HASH_FIND(hh, s->names, mangled, length, name);
+	if (name)
+		return name->function;
+	name = malloc(sizeof(*name) + length + 1);
+	plain = limpet_demangle(mangled);
+	if (!name || !plain) {
+		free(name);
+		free(plain);
+		return NULL;
+	}
+	memcpy(name->mangled, mangled, length + 1);
+	name->function = intern(s, plain);
+	free(plain);
+	HASH_ADD_KEYPTR(hh, s->names, name->mangled, length, name);
+	return name->function;
+}
+
+/* Paths out of line tables, less the "./" that compilers leave inside. */
+static const char *intern_path(struct limpet_symbolizer *s, const char *path)
+{
+	char *copy = strdup(path);
+	const char *kept;
+	char *dot;
+
+	if (!copy)
+		return NULL;
+	while ((dot = strstr(copy, "/./")))
+		memmove(dot, dot + 2, strlen(dot + 2) + 1);
+	kept = intern(s, copy);
+	free(copy);
+	return kept;
+}
+
+/* ------------------------------------------------------------------ symbols */
+
+/* Aliases share an address: of malloc, __malloc and __libc_malloc people know the first. */
+static uint8_t rank_symbol(const char *name, const GElf_Sym *sym)
+{
+	size_t underscores = 0;
+	uint8_t rank = 0;
+
+	if (strncmp(name, "_Z", 2) && strncmp(name, "_R", 2))
+		underscores = strspn(name, "_");
+	rank += (uint8_t)((underscores > 3 ? 3 : underscores) * 4);
+	if (GELF_ST_BIND(sym->st_info) == STB_WEAK)
+		rank += 1;
+	if (GELF_ST_BIND(sym->st_info) == STB_LOCAL)
+		rank += 2;
+	if (GELF_ST_TYPE(sym->st_info) == STT_NOTYPE)
+		rank += 32;
+	if (!sym->st_size)
+		rank += 64;
+	return rank;
+}
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct symbol *x = a, *y = b;
+	size_t x_length, y_length;
+
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	x_length = strlen(x->name);
+	y_length = strlen(y->name);
+	if (x_length != y_length)
+		return x_length < y_length ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static bool is_function(const char *name, const GElf_Sym *sym, GElf_Word section)
+{
+	int type = GELF_ST_TYPE(sym->st_info);
+
+	if (!name || !name[0] || section == SHN_UNDEF || section == SHN_ABS ||
+	    section == SHN_COMMON)
+		return false;
+	if (type == STT_FUNC || type == STT_GNU_IFUNC)
+		return true;
+	/* Assembly without .type; mapping symbols and section marks ($x, .text) are none. */
+	return type == STT_NOTYPE && name[0] != '$' && name[0] != '.';
+}
+
+static int load_symbols(struct limpet_symbolizer *s)
+{
+	int count = dwfl_module_getsymtab(s->module);
+	size_t used = 0, kept = 0;
+	uint64_t reach = 0;
+
+	if (count <= 0)
+		return 0;
+	s->symbols = calloc((size_t)count, sizeof(*s->symbols));
+	if (!s->symbols)
+		return -ENOMEM;
+	for (int i = 0; i < count; i++) {
+		GElf_Word section = SHN_UNDEF;
+		GElf_Addr address;
+		GElf_Sym sym;
+		const char *name =
+			dwfl_module_getsym_info(s->module, i, &sym, &address, &section, NULL, NULL);
+
+		/* (GElf_Word)-1: in a section that is not loaded. */
+		if (section == (GElf_Word)-1 || !is_function(name, &sym, section))
+			continue;
+		s->symbols[used++] = (struct symbol){.address = address,
+						     .bytes = sym.st_size,
+						     .name = name,
+						     .rank = rank_symbol(name, &sym)};
+	}
+	qsort(s->symbols, used, sizeof(*s->symbols), compare_symbols);
+	for (size_t i = 0; i < used; i++) {
+		struct symbol *symbol = &s->symbols[i];
+
+		if (kept && s->symbols[kept - 1].address == symbol->address)
+			continue;
+		if (symbol->address + symbol->bytes > reach)
+			reach = symbol->address + symbol->bytes;
+		s->symbols[kept] = *symbol;
+		s->symbols[kept++].reach = reach;
+	}
+	s->symbol_count = kept;
+	return 0;
+}
+
+static bool same_section(struct limpet_symbolizer *s, uint64_t a, uint64_t b)
+{
+	GElf_Addr bias;
+	Elf_Scn *x = dwfl_module_address_section(s->module, &a, &bias);
+	Elf_Scn *y = dwfl_module_address_section(s->module, &b, &bias);
+
+	return x && x == y;
+}
+
+static struct symbol *find_symbol(struct limpet_symbolizer *s, uint64_t address)
+{
+	size_t low = 0, high = s->symbol_count;
+	struct symbol *nearest;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->symbols[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return NULL;
+	nearest = &s->symbols[low - 1];
+	if (!nearest->bytes && address - nearest->address < UNSIZED_REACH_BYTES &&
+	    nearest->reach <= address && same_section(s, nearest->address, address))
+		return nearest;
+	while (low-- > 0 && s->symbols[low].reach > address) {
+		if (s->symbols[low].address + s->symbols[low].bytes > address)
+			return &s->symbols[low];
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static int no_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+		  char **file_name, Elf **elf)
+{
+	(void)module, (void)userdata, (void)name, (void)base, (void)file_name, (void)elf;
+	return -1; /* the module was reported with its descriptor */
+}
+
+/* In place of dwfl_standard_find_debuginfo, which would ask debuginfod servers. */
+static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+			  const char *file_name, const char *link, GElf_Word checksum,
+			  char **debug_name)
+{
+	const struct limpet_debugfile_query *query = *userdata;
+
+	(void)module, (void)name, (void)base, (void)file_name;
+	return limpet_debugfile_open_debug(query, link, checksum, debug_name);
+}
+
+static const Dwfl_Callbacks callbacks = {
+	.find_elf = no_elf,
+	.find_debuginfo = find_debuginfo,
+};
+
+static int report_module(struct limpet_symbolizer *s, int fd)
+{
+	LIMPET_CLOSE int owned = fd;
+	void **userdata;
+	Elf *elf;
+	GElf_Addr bias;
+
+	s->dwfl = dwfl_begin(&callbacks);
+	if (!s->dwfl)
+		return -ENOMEM;
+	dwfl_report_begin(s->dwfl);
+	/* Base 0 with add_p_vaddr: addresses are the file's own. */
+	s->module = dwfl_report_elf(s->dwfl, "module", s->query.path, owned, 0, true);
+	if (!s->module)
+		return -ENOEXEC;
+	limpet_take_fd(&owned);
+	dwfl_report_end(s->dwfl, NULL, NULL);
+	dwfl_module_info(s->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	*userdata = &s->query;
+	elf = dwfl_module_getelf(s->module, &bias);
+	return elf && !bias ? 0 : -ENOEXEC;
+}
+
+/* Without a build-id to ask for, that of the module itself says which debug file is its own. */
+static void adopt_build_id(struct limpet_symbolizer *s)
+{
+	const unsigned char *bits;
+	GElf_Addr address;
+	int bytes;
+
+	if (s->query.build_id_bytes)
+		return;
+	bytes = dwfl_module_build_id(s->module, &bits, &address);
+	if (bytes <= 0)
+		return;
+	s->query.build_id = bits;
+	s->query.build_id_bytes = (size_t)bytes;
+}
+
+int limpet_symbolizer_open(const struct limpet_symbolizer_options *options,
+			   struct limpet_symbolizer **ret, struct limpet_err *err)
+{
+	struct limpet_symbolizer *s = calloc(1, sizeof(*s));
+	Dwarf_Addr bias = 0;
+	Dwarf *dwarf;
+	int fd, result;
+
+	if (!s)
+		return limpet_err_set(err, -ENOMEM, "no memory");
+	s->query = (struct limpet_debugfile_query){
+		.path = options->path ? options->path : "",
+		.fd = options->fd,
+		.build_id = options->build_id,
+		.build_id_bytes = options->build_id ? options->build_id_bytes : 0,
+		.root = options->root,
+		.debug_dirs = options->debug_dirs,
+	};
+	fd = limpet_debugfile_open_module(&s->query, err);
+	if (fd < 0) {
+		free(s);
+		return fd;
+	}
+	s->query.fd = fd; /* tells a debuglink to itself; libdwfl owns it */
+	result = report_module(s, fd);
+	if (result < 0) {
+		limpet_err_set(err, result, "'%s' is no ELF file that can be read: %s",
+			       s->query.path, dwfl_errmsg(-1));
+		limpet_symbolizer_close(s);
+		return result;
+	}
+	adopt_build_id(s);
+	dwarf = dwfl_module_getdwarf(s->module, &bias);
+	if (dwarf) {
+		s->dwarf_bias = bias;
+		s->index = limpet_dwarfindex_new(dwarf);
+	}
+	result = load_symbols(s);
+	if (result < 0) {
+		limpet_err_set(err, result, "no memory for the symbols of '%s'", s->query.path);
+		limpet_symbolizer_close(s);
+		return result;
+	}
+	memset(&s->query, 0, sizeof(s->query));
+	s->query.fd = -1;
+	*ret = s;
+	return 0;
+}
+
+void limpet_symbolizer_close(struct limpet_symbolizer *s)
+{
+	struct text *text, *next_text;
+	struct name *name, *next_name;
+
+	if (!s)
+		return;
+	HASH_ITER (hh, s->texts, text, next_text) {
+		HASH_DEL(s->texts, text);
+		free(text);
+	}
+	HASH_ITER (hh, s->names, name, next_name) {
+		HASH_DEL(s->names, name);
+		free(name);
+	}
+	limpet_dwarfindex_free(s->index);
+	free(s->symbols);
+	if (s->dwfl)
+		dwfl_end(s->dwfl);
+	free(s);
+}
+
+bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *s)
+{
+	return s->index != NULL;
+}
+
+size_t limpet_symbolizer_symbol_count(const struct limpet_symbolizer *s)
+{
+	return s->symbol_count;
+}
+
+/* ------------------------------------------------------------------ resolving */
+
+static const char *symbol_function(struct limpet_symbolizer *s, uint64_t address)
+{
+	struct symbol *symbol = find_symbol(s, address);
+
+	if (!symbol)
+		return NULL;
+	if (!symbol->function)
+		symbol->function = demangled(s, symbol->name);
+	return symbol->function;
+}
+
+static const char *die_string(Dwarf_Die *die, unsigned name)
+{
+	Dwarf_Attribute attribute;
+
+	return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
+}
+
+static bool is_mangled(const char *name)
+{
+	return !strncmp(name, "_Z", 2) || !strncmp(name, "_R", 2) || !strncmp(name, "_D", 2);
+}
+
+/* A mangled linkage name says scope and parameters. Others are an assembler's business: of malloc
+ * it is __GI___libc_malloc, while the symbol table has the name that people know. `address` is
+ * given for the function that owns the code, not for one inlined there. */
+static const char *die_function(struct limpet_symbolizer *s, Dwarf_Die *die,
+				const uint64_t *address)
+{
+	const char *name = die_string(die, DW_AT_linkage_name);
+	const char *symbol;
+
+	if (!name)
+		name = die_string(die, DW_AT_MIPS_linkage_name);
+	if (name && is_mangled(name))
+		return demangled(s, name);
+	symbol = address ? symbol_function(s, *address) : NULL;
+	if (symbol)
+		return symbol;
+	name = die_string(die, DW_AT_name);
+	return name ? demangled(s, name) : NULL;
+}
+
+static void set_line(struct limpet_symbolizer *s, Dwarf_Die *unit, uint64_t address,
+		     struct limpet_symbol *symbol)
+{
+	Dwarf_Line *line = dwarf_getsrc_die(unit, address);
+	const char *file;
+	int number = 0;
+
+	if (!line)
+		return;
+	file = dwarf_linesrc(line, NULL, NULL);
+	/* Line 0: the compiler names no place for this instruction. */
+	if (!file || dwarf_lineno(line, &number) || number <= 0)
+		return;
+	symbol->file = intern_path(s, file);
+	symbol->line = (uint32_t)number;
+}
+
+/* Where the function of `scope` was inlined: the place in the one around it. */
+static void set_call_site(struct limpet_symbolizer *s, Dwarf_Die *unit, Dwarf_Die *scope,
+			  struct limpet_symbol *symbol)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word file = 0, line = 0;
+	Dwarf_Files *files;
+	const char *path;
+	size_t count;
+
+	if (dwarf_formudata(dwarf_attr(scope, DW_AT_call_file, &attribute), &file) ||
+	    dwarf_formudata(dwarf_attr(scope, DW_AT_call_line, &attribute), &line) || !line ||
+	    line > UINT32_MAX)
+		return;
+	if (dwarf_getsrcfiles(unit, &files, &count) || file >= count)
+		return;
+	path = dwarf_filesrc(files, file, NULL, NULL);
+	if (!path)
+		return;
+	symbol->file = intern_path(s, path);
+	symbol->line = (uint32_t)line;
+}
+
+int limpet_symbolizer_resolve(struct limpet_symbolizer *s, uint64_t address,
+			      const struct limpet_symbol **ret_list)
+{
+	struct limpet_dwarfindex_scope scopes[LIMPET_SYMBOL_MAX_INLINED];
+	uint64_t in_dwarf = address - s->dwarf_bias;
+	Dwarf_Die unit;
+	int count = -1;
+
+	memset(s->found, 0, sizeof(s->found));
+	if (s->index)
+		count = limpet_dwarfindex_find(s->index, in_dwarf, scopes,
+					       LIMPET_SYMBOL_MAX_INLINED, &unit);
+	if (count >= 0)
+		set_line(s, &unit, in_dwarf, &s->found[0]);
+	for (int i = 0; i < count; i++) {
+		s->found[i].function =
+			die_function(s, &scopes[i].die, scopes[i].inlined ? NULL : &address);
+		s->found[i].inlined = scopes[i].inlined;
+		if (scopes[i].inlined && i + 1 < count)
+			set_call_site(s, &unit, &scopes[i].die, &s->found[i + 1]);
+	}
+	/* Code without a scope of its own in DWARF: assembly, or a module with symbols only. */
+	if (count <= 0) {
+		s->found[0].function = symbol_function(s, address);
+		count = s->found[0].function || s->found[0].file;
+	}
+	*ret_list = s->found;
+	return count;
+}

@@ -1,0 +1,57 @@
+/* From an address in a module's file to functions, files and lines.
+ *
+ * One symbolizer serves one module: its symbols are sorted once, each unit of its DWARF is walked
+ * once when an address falls into it, and every later look-up is a search. Debug information is
+ * looked for as GDB does: in the file, beside it (.gnu_debuglink), by build-id and path under the
+ * debug directories, and in .gnu_debugdata. Nothing is fetched from a network.
+ *
+ * A file is used only if its build-id is the one asked for. Files are hostile input. Not
+ * thread-safe; two symbolizers may be used by two threads. */
+#ifndef LIMPET_ANALYZER_SYMBOLIZE_H
+#define LIMPET_ANALYZER_SYMBOLIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct limpet_symbolizer;
+
+struct limpet_symbolizer_options {
+	const char *path;        /* of the module as its process saw it */
+	int fd;                  /* the open file, borrowed, or -1: `root` + `path` is opened */
+	const uint8_t *build_id; /* NULL: unknown, any file is believed */
+	size_t build_id_bytes;
+	const char *root; /* put before `path` and /usr/lib/debug: "/proc/4711/root", NULL */
+	const char *const *debug_dirs; /* searched first; ends with NULL; may be NULL */
+};
+
+/* Answers 0, or: -ENOENT no file, -ESTALE only files of another build, -ENOEXEC no ELF file, other
+ * -errno of opening it. */
+int limpet_symbolizer_open(const struct limpet_symbolizer_options *options,
+			   struct limpet_symbolizer **ret,
+			   struct limpet_err *err) LIMPET_MUST_CHECK;
+void limpet_symbolizer_close(struct limpet_symbolizer *symbolizer);
+
+/* What was found, for a word to the user. */
+bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *symbolizer);
+size_t limpet_symbolizer_symbol_count(const struct limpet_symbolizer *symbolizer);
+
+/* One function at an address. Strings belong to the symbolizer and live as long as it does. */
+struct limpet_symbol {
+	const char *function; /* demangled; NULL unknown */
+	const char *file;     /* NULL unknown */
+	uint32_t line;        /* 0 unknown */
+	bool inlined;         /* into the next one */
+};
+#define LIMPET_SYMBOL_MAX_INLINED 32
+
+/* Innermost first: functions inlined at `address` (an address as in the file's headers; for a
+ * return address the caller has taken 1 away), then the function itself. Answers their number,
+ * 0 if nothing covers the address, at most LIMPET_SYMBOL_MAX_INLINED. *ret_list lives until the
+ * next call. */
+int limpet_symbolizer_resolve(struct limpet_symbolizer *symbolizer, uint64_t address,
+			      const struct limpet_symbol **ret_list);
+
+#endif
