@@ -1,0 +1,270 @@
+/* odd: a program in a state that attaching must not disturb, or must refuse.
+ *
+ *	odd [OPTION...]       "ready PID", then "work N" allocates in odd_work, "check" tells
+ *whether the state is still the one that was asked for, "quit"
+ *
+ *	--signals-blocked     every signal is blocked
+ *	--trap-ignored        SIGTRAP, SIGSEGV and SIGCHLD are ignored
+ *	--trap-handled        SIGTRAP and SIGSEGV have handlers, which must never run
+ *	--kill CALL           a seccomp filter answers this call with KILL_PROCESS (memfd_create,
+ *socketpair, mmap, getrandom)
+ *	--docker              a filter as containers have: a few calls answered by EPERM
+ *	--few-files           the limit of open files is reached but for four
+ *	--uid N               gives up its user id
+ *	--not-dumpable        PR_SET_DUMPABLE 0
+ *	--callbacks           allocates through copies of malloc's and free's addresses in its own
+ *data
+ *
+ * Also: "copy" takes those copies anew; "take" puts a socket over every descriptor that was not
+ *there at the start, and "received" answers how many bytes came out of it; "close" closes them. */
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "test/targets/target.h"
+
+enum { FDS = 1024 };
+
+static bool signals_blocked, trap_ignored, trap_handled, callbacks;
+static volatile sig_atomic_t trapped;
+static bool had_fd[FDS];
+static int taken[2] = {-1, -1};
+
+/* As libcurl, libxml2 and glib keep them: in writable memory, taken at run time. */
+static struct table {
+	void *(*allocate)(size_t);
+	void (*release)(void *);
+} * table;
+
+TARGET_FRAME static void odd_work(unsigned long rounds)
+{
+	for (unsigned long i = 0; i < rounds; i++) {
+		void *p = callbacks ? table->allocate(200) : malloc(200);
+
+		if (!p)
+			target_broken("no memory");
+		memset(p, 7, 200);
+		if (callbacks)
+			table->release(p);
+		else
+			free(p);
+	}
+}
+
+static void copy_callbacks(void)
+{
+	if (!table)
+		target_broken("no table");
+	*table = (struct table){malloc, free};
+}
+
+static void on_trap(int number)
+{
+	(void)number;
+	trapped++;
+}
+
+static void install_filter(const char *killed)
+{
+	static const struct {
+		const char *name;
+		unsigned number;
+	} known[] = {{"memfd_create", SYS_memfd_create},
+		     {"socketpair", SYS_socketpair},
+		     {"mmap", SYS_mmap},
+		     {"getrandom", SYS_getrandom}};
+	static const unsigned denied[] = {
+		SYS_kexec_load,        SYS_swapon, SYS_reboot, SYS_init_module,
+		SYS_open_by_handle_at, SYS_add_key};
+	struct sock_filter code[32];
+	unsigned n = 0;
+	unsigned killed_number = ~0u;
+
+	for (size_t i = 0; killed && i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcmp(killed, known[i].name))
+			killed_number = known[i].number;
+	if (killed && killed_number == ~0u)
+		target_broken("no such call: %s", killed);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						 offsetof(struct seccomp_data, arch));
+	code[n++] =
+		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						 offsetof(struct seccomp_data, nr));
+	if (killed) {
+		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, killed_number,
+							 0, 1);
+		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	}
+	for (size_t i = 0; !killed && i < sizeof(denied) / sizeof(denied[0]); i++) {
+		code[n++] =
+			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied[i], 0, 1);
+		code[n++] =
+			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+	}
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = {(unsigned short)n, code};
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		target_broken("seccomp: %s", strerror(errno));
+}
+
+static void remember_descriptors(void)
+{
+	for (int fd = 0; fd < FDS; fd++)
+		had_fd[fd] = fcntl(fd, F_GETFD) >= 0;
+}
+
+static unsigned new_descriptors(void (*act)(int fd))
+{
+	struct rlimit limit;
+	unsigned count = 0;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		target_broken("getrlimit: %s", strerror(errno));
+	/* Ours may be the highest numbers that the limit allows. */
+	for (rlim_t fd = 3; fd < limit.rlim_cur; fd++) {
+		if ((fd < FDS && had_fd[fd]) || (int)fd == taken[0] || (int)fd == taken[1] ||
+		    fcntl((int)fd, F_GETFD) < 0)
+			continue;
+		act((int)fd);
+		count++;
+	}
+	return count;
+}
+
+static void put_socket_over(int fd)
+{
+	if (dup2(taken[0], fd) != fd)
+		target_broken("dup2: %s", strerror(errno));
+}
+static void close_it(int fd)
+{
+	close(fd);
+}
+
+static void few_files(void)
+{
+	struct rlimit limit = {64, 64};
+
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		target_broken("setrlimit: %s", strerror(errno));
+	while (open("/dev/null", O_RDONLY | O_CLOEXEC) < 59)
+		;
+}
+
+static void block_signals(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+}
+
+static bool state_is_kept(void)
+{
+	static const int traps[] = {SIGTRAP, SIGSEGV};
+	sigset_t now;
+	struct sigaction action;
+
+	sigprocmask(SIG_SETMASK, NULL, &now);
+	for (int number = 1; number < 32; number++)
+		if (number != SIGKILL && number != SIGSTOP &&
+		    sigismember(&now, number) != (int)signals_blocked)
+			return false;
+	for (int i = 0; i < 2; i++) {
+		if (sigaction(traps[i], NULL, &action))
+			return false;
+		if (trap_ignored && action.sa_handler != SIG_IGN)
+			return false;
+		if (trap_handled && action.sa_handler != on_trap)
+			return false;
+	}
+	return !trapped;
+}
+
+static void obey(void)
+{
+	char line[256];
+	unsigned long n;
+
+	while (target_listen(line, sizeof(line))) {
+		if (target_word(line, "work", &n)) {
+			odd_work(n);
+			target_say("worked");
+		} else if (target_word(line, "check", &n)) {
+			target_say(state_is_kept() ? "kept" : "lost");
+		} else if (target_word(line, "copy", &n)) {
+			copy_callbacks();
+			target_say("copied");
+		} else if (target_word(line, "take", &n)) {
+			if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, taken))
+				target_broken("socketpair: %s", strerror(errno));
+			target_say("took %u", new_descriptors(put_socket_over));
+		} else if (target_word(line, "close", &n)) {
+			target_say("closed %u", new_descriptors(close_it));
+		} else if (target_word(line, "received", &n)) {
+			char data[4096];
+			ssize_t bytes = recv(taken[1], data, sizeof(data), MSG_DONTWAIT);
+
+			target_say("received %zd", bytes < 0 ? 0 : bytes);
+		} else if (target_word(line, "quit", &n)) {
+			return;
+		} else {
+			target_broken("unknown command '%s'", line);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--signals-blocked")) {
+			signals_blocked = true;
+			block_signals();
+		} else if (!strcmp(argv[i], "--trap-ignored")) {
+			trap_ignored = true;
+			signal(SIGTRAP, SIG_IGN);
+			signal(SIGSEGV, SIG_IGN);
+			signal(SIGCHLD, SIG_IGN);
+		} else if (!strcmp(argv[i], "--trap-handled")) {
+			trap_handled = true;
+			signal(SIGTRAP, on_trap);
+			signal(SIGSEGV, on_trap);
+		} else if (!strcmp(argv[i], "--kill") && argv[i + 1]) {
+			install_filter(argv[++i]);
+		} else if (!strcmp(argv[i], "--docker")) {
+			install_filter(NULL);
+		} else if (!strcmp(argv[i], "--few-files")) {
+			few_files();
+		} else if (!strcmp(argv[i], "--uid") && argv[i + 1]) {
+			uid_t uid = (uid_t)strtoul(argv[++i], NULL, 10);
+
+			if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+				target_broken("setresuid: %s", strerror(errno));
+		} else if (!strcmp(argv[i], "--not-dumpable")) {
+			prctl(PR_SET_DUMPABLE, 0);
+		} else if (!strcmp(argv[i], "--callbacks")) {
+			callbacks = true;
+			table = malloc(sizeof(*table));
+			copy_callbacks();
+		} else {
+			target_broken("unknown option %s", argv[i]);
+		}
+	}
+	odd_work(10);
+	remember_descriptors();
+	target_say("ready %d", getpid());
+	obey();
+	return state_is_kept() ? 0 : TARGET_EXIT_BROKEN;
+}
