@@ -1,4 +1,85 @@
-# Scripts as targets.
-.PHONY: bootstrap
+# Packages, lint, installation and the demonstration.
+.PHONY: bootstrap demo install uninstall
 bootstrap:
 	$(Q)scripts/bootstrap
+
+# ------------------------------------------------------------------ lint
+LINT_FOLDERS := agent analyzer cli common injector test/unit test/targets test/fuzz test/bench test/torture
+LINT_C := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.c $d/arch/*/*.c)))
+LINT_H := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.h $d/arch/*/*.h)))
+LINT_SHELL := $(sort $(wildcard scripts/*.bash test/integration/*.bash test/integration/*.bats \
+	test/torture/*.bats test/torture/*.bash completions/*) .ci/run \
+	$(shell grep -lE '^\#!/bin/(ba)?sh' scripts/* 2>/dev/null))
+LINT_MAN := $(sort $(wildcard man/*.[1-8]))
+# Not ours to analyse twice: the targets are analysed by the compiler's warnings alone.
+TIDY_C := $(filter-out test/targets/%,$(LINT_C))
+
+.PHONY: lint lint-format lint-includes lint-tidy lint-cppcheck lint-shell lint-man lint-build format
+lint: bootstrap
+	$(Q)$(MAKE) --no-print-directory --keep-going lint-format lint-includes lint-shell lint-man \
+		lint-cppcheck
+	$(Q)$(MAKE) --no-print-directory --keep-going -j$(shell nproc) lint-build lint-tidy
+	@echo 'lint: clean'
+
+lint-format:
+	$(call say,LINT,clang-format)
+	$(Q)clang-format --dry-run -Werror $(LINT_C) $(LINT_H)
+format:
+	$(Q)clang-format -i $(LINT_C) $(LINT_H)
+
+lint-includes:
+	$(call say,LINT,includes)
+	$(Q)scripts/check-includes
+
+lint-cppcheck:
+	$(call say,LINT,cppcheck)
+	$(Q)cppcheck -q -j$(shell nproc) --std=c11 --enable=warning,portability,performance \
+		--inline-suppr --suppress=missingIncludeSystem --error-exitcode=1 -D_GNU_SOURCE -I. \
+		-DLIMPET_ARCH=$(ARCH) -D__$(ARCH)__ --suppressions-list=scripts/cppcheck.txt $(TIDY_C)
+
+lint-shell:
+	$(call say,LINT,shellcheck)
+	$(Q)shellcheck -x $(LINT_SHELL)
+
+lint-man:
+	$(call say,LINT,mandoc)
+	$(Q)$(if $(LINT_MAN),mandoc -Tlint -Wwarning $(LINT_MAN))
+
+# A file is analysed again when it, a header or the set of checks has changed.
+lint-tidy: $(patsubst %.c,build/lint/%.tidy,$(TIDY_C))
+build/lint/%.tidy: %.c .clang-tidy $(LINT_H)
+	$(call say,TIDY,$<)
+	@mkdir -p $(@D)
+	$(Q)clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH) \
+		-DLIMPET_VERSION='"$(VERSION)"' -DLIMPET_COMMIT='"$(COMMIT)"' \
+		$(filter-out -Werror,$(WARN)) >$@.out 2>&1 || { cat $@.out; exit 1; }
+	@mv $@.out $@
+
+# Everything once more, with warnings as errors, in a folder of its own.
+lint-build:
+	$(Q)$(MAKE) --no-print-directory B=build/werror WERROR=1 build/werror/limpet test-build
+	$(Q)$(MAKE) --no-print-directory -B -s T=build/werror/targets WERROR=1 targets
+	$(Q)scripts/check-agent build/werror/limpet-agent.so
+
+# ------------------------------------------------------------------ installation
+MAN1 := $(sort $(wildcard man/*.1))
+MAN5 := $(sort $(wildcard man/*.5))
+BINDIR := $(DESTDIR)$(PREFIX)/bin
+MANDIR := $(DESTDIR)$(PREFIX)/share/man
+COMPLETIONDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+
+install: all
+	install -d '$(BINDIR)' '$(MANDIR)/man1' '$(MANDIR)/man5' '$(COMPLETIONDIR)'
+	install -m 755 $(B)/limpet '$(BINDIR)/limpet'
+	$(if $(MAN1),install -m 644 $(MAN1) '$(MANDIR)/man1/')
+	$(if $(MAN5),install -m 644 $(MAN5) '$(MANDIR)/man5/')
+	$(if $(wildcard completions/limpet),install -m 644 completions/limpet '$(COMPLETIONDIR)/limpet')
+
+uninstall:
+	rm -f '$(BINDIR)/limpet' '$(COMPLETIONDIR)/limpet' \
+		$(patsubst man/%,'$(MANDIR)/man1/%',$(MAN1)) $(patsubst man/%,'$(MANDIR)/man5/%',$(MAN5))
+
+# ------------------------------------------------------------------ demonstration
+demo: bootstrap
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)LIMPET=$(CURDIR)/$(B)/limpet scripts/demo
