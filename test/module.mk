@@ -2,6 +2,7 @@
 UNIT_TESTS :=
 UNIT_TESTS += test_demangle
 UNIT_TESTS += test_symbolize
+UNIT_TESTS += test_fold
 UNIT_TESTS += test_err
 UNIT_TESTS += test_units
 
