@@ -1,8 +1,8 @@
-/* The recorder: takes the merged stream of events of one capture, keeps the heap's books (pairs each
- * free with its allocation, sites, totals, peak) and writes the trace.
+/* The recorder: takes the merged stream of events of one capture, keeps the heap's books (pairs
+ * each free with its allocation, sites, totals, peak) and writes the trace.
  *
- * Fed by the collector alone, from one thread, with events in order of time. Never prints. The first
- * error of the file (-ENOSPC, -EIO...) sticks: later calls answer it, the books go on. */
+ * Fed by the collector alone, from one thread, with events in order of time. Never prints. The
+ * first error of the file (-ENOSPC, -EIO...) sticks: later calls answer it, the books go on. */
 #ifndef LIMPET_INJECTOR_RECORDER_H
 #define LIMPET_INJECTOR_RECORDER_H
 
@@ -16,23 +16,23 @@
 struct limpet_recorder;
 
 struct limpet_recorder_options {
-	const char *path;	  /* NULL: COMM.PID.limpet in the current folder, .1, .2... if it exists */
-	uid_t owner_uid;	  /* of the new file: the caller of sudo, else the caller */
+	const char *path; /* NULL: COMM.PID.limpet in the current folder, .1, .2... if it exists */
+	uid_t owner_uid;  /* of the new file: the caller of sudo, else the caller */
 	gid_t owner_gid;
-	uint64_t memory_bytes;	  /* bound for the live table; what no longer fits is counted */
+	uint64_t memory_bytes; /* bound for the live table; what no longer fits is counted */
 	/* identity of the target */
 	enum limpet_capture_mode mode;
 	pid_t pid;
 	const char *comm;
-	const char *command;	  /* argv[0], or the whole command line when asked for */
+	const char *command; /* argv[0], or the whole command line when asked for */
 	const char *executable;
-	uint64_t start_ticks;	  /* /proc/PID/stat field 22 */
-	uint64_t wall_ns;	  /* CLOCK_REALTIME of the capture's time 0 */
-	uint64_t sample_bytes;	  /* 0: every event */
+	uint64_t start_ticks;  /* /proc/PID/stat field 22 */
+	uint64_t wall_ns;      /* CLOCK_REALTIME of the capture's time 0 */
+	uint64_t sample_bytes; /* 0: every event */
 	uint32_t max_depth;
-	double unseen_rss_share;  /* --partial: share of RSS out of reach, 0..1; < 0: not partial */
-	const char *allocators;	  /* words for people: "glibc 2.36", "glibc 2.36, jemalloc" */
-	/* host, kernel... are found by the recorder itself */
+	double unseen_rss_share; /* --partial: share of RSS out of reach, 0..1; < 0: not partial */
+	const char *allocators;  /* words for people: "glibc 2.36", "glibc 2.36, jemalloc" */
+				 /* host, kernel... are found by the recorder itself */
 };
 
 /* Opens the file (O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode 0600) and writes the head. */
@@ -42,19 +42,21 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 const char *limpet_recorder_path(const struct limpet_recorder *recorder);
 
 struct limpet_recorder_module {
-	uint64_t start, end;  /* lowest and highest mapped address */
-	uint64_t bias;	      /* address in memory minus address in the file's headers */
-	const char *path;     /* as the target sees it, "[vdso]" for the vDSO */
+	uint64_t start, end; /* lowest and highest mapped address */
+	uint64_t bias;       /* address in memory minus address in the file's headers */
+	const char *path;    /* as the target sees it, "[vdso]" for the vDSO */
 	const uint8_t *build_id;
 	uint32_t build_id_bytes;
-	bool allocator;	      /* frames in it are noise: an allocator's library or libc's malloc */
+	bool allocator; /* frames in it are noise: an allocator's library or libc's malloc */
 };
-/* Answers the module's number (from 1), used by frames. A module that goes away keeps its number. */
+/* Answers the module's number (from 1), used by frames. A module that goes away keeps its number.
+ */
 int limpet_recorder_add_module(struct limpet_recorder *recorder,
 			       const struct limpet_recorder_module *module);
 
 /* A new node of the stack tree; numbers are the agent's, from 1, in any order but the parent (0:
- * root) always before the child. `module` 0: none (JIT code). Before the first event that uses it. */
+ * root) always before the child. `module` 0: none (JIT code). Before the first event that uses it.
+ */
 int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, uint32_t parent,
 			     uint64_t address, uint32_t module, bool truncated);
 
@@ -62,16 +64,16 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 struct limpet_record {
 	uint64_t time_ns; /* since the capture's start */
 	uint64_t address;
-	uint64_t size;	  /* requested; of a FREE: usable size of the block, 0 unknown */
-	uint32_t node;	  /* stack; 0: unknown */
-	uint32_t thread;  /* tid */
+	uint64_t size;   /* requested; of a FREE: usable size of the block, 0 unknown */
+	uint32_t node;   /* stack; 0: unknown */
+	uint32_t thread; /* tid */
 	uint32_t kind;
 	uint32_t pad;
 };
 int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record);
 /* Many at once, in order of time: cheaper, as the books look ahead for what they will touch. */
-int limpet_recorder_add_events(struct limpet_recorder *recorder, const struct limpet_record *records,
-			       size_t count);
+int limpet_recorder_add_events(struct limpet_recorder *recorder,
+			       const struct limpet_record *records, size_t count);
 
 /* Figures that the collector knows, at least once a second, and at every flush. Closes the current
  * period: events and aggregates up to `time_ns` go to the file as whole frames, so that whatever
@@ -79,9 +81,9 @@ int limpet_recorder_add_events(struct limpet_recorder *recorder, const struct li
 struct limpet_recorder_tick {
 	uint64_t time_ns;
 	uint64_t rss_bytes;
-	uint64_t dropped_events;   /* all of these since the start */
+	uint64_t dropped_events; /* all of these since the start */
 	uint64_t truncated_stacks;
-	uint64_t unseen_calls;	   /* calls that could not be recorded for want of thread state... */
+	uint64_t unseen_calls; /* calls that could not be recorded for want of thread state... */
 };
 int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick);
 
@@ -95,7 +97,8 @@ struct limpet_recorder_end {
 	uint64_t agent_memory_bytes;
 };
 /* Last tick, end record, fsync. The file is whole from here on; symbols may follow (seal). */
-int limpet_recorder_finish(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick,
+int limpet_recorder_finish(struct limpet_recorder *recorder,
+			   const struct limpet_recorder_tick *tick,
 			   const struct limpet_recorder_end *end);
 void limpet_recorder_free(struct limpet_recorder *recorder);
 
@@ -105,7 +108,8 @@ struct limpet_recorder_stats {
 	uint64_t allocations, frees, live_bytes, live_allocations, peak_bytes;
 	uint64_t foreign_frees, mapped_bytes; /* mapped: by the mmap family, live since the start */
 	uint64_t unmatched_table_full;
-	uint32_t growing_node; /* site whose live bytes grew most since the capture's start; 0 none */
+	uint32_t growing_node; /* site whose live bytes grew most since the capture's start; 0 none
+				*/
 	uint64_t growing_bytes;
 };
 void limpet_recorder_stats_read(const struct limpet_recorder *recorder,

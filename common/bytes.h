@@ -1,0 +1,55 @@
+/* A growing string of bytes. Want of memory sticks (`failed`), so that a record is written without
+ * a check a field and asked once. Zero-initialised is empty and valid. */
+#ifndef LIMPET_COMMON_BYTES_H
+#define LIMPET_COMMON_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/varint.h"
+
+struct limpet_bytes {
+	uint8_t *data;
+	size_t count, room;
+	bool failed;
+};
+
+void limpet_bytes_done(struct limpet_bytes *bytes);
+/* Room for `count` more; false: none, and failed. */
+bool limpet_bytes_grow(struct limpet_bytes *bytes, size_t count);
+
+static inline bool limpet_bytes_want(struct limpet_bytes *bytes, size_t count)
+{
+	return bytes->room - bytes->count >= count || limpet_bytes_grow(bytes, count);
+}
+
+/* Empty again, its memory kept. */
+static inline void limpet_bytes_clear(struct limpet_bytes *bytes)
+{
+	bytes->count = 0;
+	bytes->failed = false;
+}
+
+static inline void limpet_bytes_put_byte(struct limpet_bytes *bytes, uint8_t value)
+{
+	if (limpet_bytes_want(bytes, 1))
+		bytes->data[bytes->count++] = value;
+}
+
+static inline void limpet_bytes_put_varint(struct limpet_bytes *bytes, uint64_t value)
+{
+	if (limpet_bytes_want(bytes, LIMPET_VARINT_MAX_BYTES))
+		bytes->count += limpet_varint_put(bytes->data + bytes->count, value);
+}
+
+static inline void limpet_bytes_put(struct limpet_bytes *bytes, const void *data, size_t count)
+{
+	if (count && limpet_bytes_want(bytes, count)) {
+		memcpy(bytes->data + bytes->count, data, count);
+		bytes->count += count;
+	}
+}
+
+#endif

@@ -1,0 +1,220 @@
+#include "common/trace_block.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/crc32.h"
+
+/* Where the fields of a mark stand; limpet-trace(5) has the same table. */
+enum {
+	AT_SKIPPABLE = 0,
+	AT_PAYLOAD_BYTES = 4,
+	AT_MAGIC = 8,
+	AT_VERSION = 12,
+	AT_TYPE = 14,
+	AT_SEQUENCE = 16,
+	AT_FRAME_BYTES = 20,
+	AT_CONTENT_BYTES = 24,
+	AT_FRAME_CRC32 = 28,
+	AT_FIRST_NS = 32,
+	AT_LAST_NS = 40,
+	AT_RESERVED = 48,
+	AT_CRC32 = 52
+};
+_Static_assert(AT_CRC32 + 4 == LIMPET_TRACE_MARK_BYTES, "the checksum ends the mark");
+
+/* On synthetic captures level 3 takes a quarter fewer bytes than level 1 at under twice its time;
+ * 4 to 6 win a few percent more for several times the time. */
+#define ZSTD_LEVEL 3
+
+static void put_16(uint8_t *at, uint16_t value)
+{
+	value = htole16(value);
+	memcpy(at, &value, sizeof(value));
+}
+
+static void put_32(uint8_t *at, uint32_t value)
+{
+	value = htole32(value);
+	memcpy(at, &value, sizeof(value));
+}
+
+static void put_64(uint8_t *at, uint64_t value)
+{
+	value = htole64(value);
+	memcpy(at, &value, sizeof(value));
+}
+
+static uint16_t get_16(const uint8_t *at)
+{
+	uint16_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return le16toh(value);
+}
+
+static uint32_t get_32(const uint8_t *at)
+{
+	uint32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return le32toh(value);
+}
+
+static uint64_t get_64(const uint8_t *at)
+{
+	uint64_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return le64toh(value);
+}
+
+void limpet_trace_mark_encode(const struct limpet_trace_mark *mark,
+			      uint8_t ret_bytes[LIMPET_TRACE_MARK_BYTES])
+{
+	put_32(ret_bytes + AT_SKIPPABLE, LIMPET_TRACE_SKIPPABLE_MAGIC);
+	put_32(ret_bytes + AT_PAYLOAD_BYTES, LIMPET_TRACE_MARK_PAYLOAD_BYTES);
+	put_32(ret_bytes + AT_MAGIC, LIMPET_TRACE_MARK_MAGIC);
+	put_16(ret_bytes + AT_VERSION, mark->version);
+	put_16(ret_bytes + AT_TYPE, mark->type);
+	put_32(ret_bytes + AT_SEQUENCE, mark->sequence);
+	put_32(ret_bytes + AT_FRAME_BYTES, mark->frame_bytes);
+	put_32(ret_bytes + AT_CONTENT_BYTES, mark->content_bytes);
+	put_32(ret_bytes + AT_FRAME_CRC32, mark->frame_crc32);
+	put_64(ret_bytes + AT_FIRST_NS, mark->first_ns);
+	put_64(ret_bytes + AT_LAST_NS, mark->last_ns);
+	put_32(ret_bytes + AT_RESERVED, 0);
+	put_32(ret_bytes + AT_CRC32, limpet_crc32(0, ret_bytes, AT_CRC32));
+}
+
+bool limpet_trace_mark_decode(const uint8_t bytes[LIMPET_TRACE_MARK_BYTES],
+			      struct limpet_trace_mark *ret_mark)
+{
+	if (get_32(bytes + AT_SKIPPABLE) != LIMPET_TRACE_SKIPPABLE_MAGIC ||
+	    get_32(bytes + AT_PAYLOAD_BYTES) != LIMPET_TRACE_MARK_PAYLOAD_BYTES ||
+	    get_32(bytes + AT_MAGIC) != LIMPET_TRACE_MARK_MAGIC ||
+	    get_32(bytes + AT_CRC32) != limpet_crc32(0, bytes, AT_CRC32))
+		return false;
+	*ret_mark = (struct limpet_trace_mark){
+		.version = get_16(bytes + AT_VERSION),
+		.type = get_16(bytes + AT_TYPE),
+		.sequence = get_32(bytes + AT_SEQUENCE),
+		.frame_bytes = get_32(bytes + AT_FRAME_BYTES),
+		.content_bytes = get_32(bytes + AT_CONTENT_BYTES),
+		.first_ns = get_64(bytes + AT_FIRST_NS),
+		.last_ns = get_64(bytes + AT_LAST_NS),
+		.frame_crc32 = get_32(bytes + AT_FRAME_CRC32),
+	};
+	return true;
+}
+
+void limpet_trace_content_begin(struct limpet_bytes *content)
+{
+	static const uint8_t head[LIMPET_TRACE_CONTENT_HEAD_BYTES];
+
+	limpet_bytes_clear(content);
+	limpet_bytes_put(content, head, sizeof(head));
+}
+
+void limpet_trace_put_section(struct limpet_bytes *content, unsigned tag, const void *bytes,
+			      size_t count)
+{
+	limpet_bytes_put_varint(content, tag);
+	limpet_bytes_put_varint(content, count);
+	limpet_bytes_put(content, bytes, count);
+}
+
+void limpet_trace_put_number(struct limpet_bytes *content, unsigned tag, uint64_t value)
+{
+	uint8_t bytes[LIMPET_VARINT_MAX_BYTES];
+
+	limpet_trace_put_section(content, tag, bytes, limpet_varint_put(bytes, value));
+}
+
+void limpet_trace_put_string(struct limpet_bytes *content, unsigned tag, const char *string)
+{
+	if (string)
+		limpet_trace_put_section(content, tag, string, strlen(string));
+}
+
+int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
+			   struct limpet_trace_mark *mark, struct limpet_bytes *content)
+{
+	size_t bound, frame_bytes;
+	uint8_t *frame;
+
+	if (content->failed)
+		return -ENOMEM;
+	assert(content->count >= LIMPET_TRACE_CONTENT_HEAD_BYTES);
+	if (content->count > LIMPET_TRACE_CONTENT_MAX_BYTES)
+		return -EMSGSIZE;
+	mark->version = LIMPET_TRACE_VERSION;
+	mark->content_bytes = (uint32_t)content->count;
+	put_32(content->data, LIMPET_TRACE_CONTENT_MAGIC);
+	put_16(content->data + 4, mark->version);
+	put_16(content->data + 6, mark->type);
+	put_32(content->data + 8, mark->content_bytes);
+	put_32(content->data + 12, mark->sequence);
+
+	bound = ZSTD_compressBound(content->count);
+	if (!limpet_bytes_want(out, LIMPET_TRACE_MARK_BYTES + bound))
+		return -ENOMEM;
+	frame = out->data + out->count + LIMPET_TRACE_MARK_BYTES;
+	frame_bytes = ZSTD_compress2(zstd, frame, bound, content->data, content->count);
+	if (ZSTD_isError(frame_bytes))
+		return -ENOMEM;
+	mark->frame_bytes = (uint32_t)frame_bytes;
+	mark->frame_crc32 = limpet_crc32(0, frame, frame_bytes);
+	limpet_trace_mark_encode(mark, out->data + out->count);
+	out->count += LIMPET_TRACE_MARK_BYTES + frame_bytes;
+	return 0;
+}
+
+int limpet_trace_content_check(const struct limpet_trace_mark *mark, const uint8_t *content,
+			       size_t count, struct limpet_cursor *ret_sections)
+{
+	if (count < LIMPET_TRACE_CONTENT_HEAD_BYTES ||
+	    get_32(content) != LIMPET_TRACE_CONTENT_MAGIC || get_16(content + 4) != mark->version ||
+	    get_16(content + 6) != mark->type || get_32(content + 8) != count ||
+	    get_32(content + 12) != mark->sequence)
+		return -EBADMSG;
+	*ret_sections = limpet_cursor_of(content + LIMPET_TRACE_CONTENT_HEAD_BYTES,
+					 count - LIMPET_TRACE_CONTENT_HEAD_BYTES);
+	return 0;
+}
+
+unsigned limpet_trace_next_section(struct limpet_cursor *sections,
+				   struct limpet_cursor *ret_section)
+{
+	unsigned tag;
+	uint64_t count;
+	const uint8_t *bytes;
+
+	if (sections->failed || sections->at == sections->end)
+		return 0;
+	tag = (unsigned)limpet_cursor_limited(sections, UINT16_MAX);
+	count = limpet_cursor_varint(sections);
+	bytes = limpet_cursor_take(sections, count);
+	if (!bytes || !tag) {
+		sections->failed = true;
+		return 0;
+	}
+	*ret_section = limpet_cursor_of(bytes, (size_t)count);
+	return tag;
+}
+
+ZSTD_CCtx *limpet_trace_zstd_new(void)
+{
+	ZSTD_CCtx *zstd = ZSTD_createCCtx();
+
+	if (!zstd)
+		return NULL;
+	if (ZSTD_isError(ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL)) ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(zstd, ZSTD_c_checksumFlag, 1))) {
+		ZSTD_freeCCtx(zstd);
+		return NULL;
+	}
+	return zstd;
+}

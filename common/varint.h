@@ -1,0 +1,88 @@
+/* LEB128: unsigned integers, seven bits a byte, low bits first. Freestanding.
+ *
+ * Reading goes through a cursor whose failure sticks: bytes are hostile, and one check at the end
+ * of a record is easier to get right than one a field. */
+#ifndef LIMPET_COMMON_VARINT_H
+#define LIMPET_COMMON_VARINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LIMPET_VARINT_MAX_BYTES 10u
+
+/* `out` has room for LIMPET_VARINT_MAX_BYTES. Answers the bytes written. */
+static inline unsigned limpet_varint_put(uint8_t *out, uint64_t value)
+{
+	unsigned count = 0;
+
+	while (value >= 0x80) {
+		out[count++] = (uint8_t)(value | 0x80);
+		value >>= 7;
+	}
+	out[count++] = (uint8_t)value;
+	return count;
+}
+
+struct limpet_cursor {
+	const uint8_t *at, *end;
+	bool failed; /* something was not there, or not an integer of 64 bits */
+};
+
+static inline struct limpet_cursor limpet_cursor_of(const uint8_t *bytes, size_t count)
+{
+	return (struct limpet_cursor){.at = bytes, .end = bytes + count, .failed = false};
+}
+
+static inline size_t limpet_cursor_left(const struct limpet_cursor *cursor)
+{
+	return (size_t)(cursor->end - cursor->at);
+}
+
+/* 0 after a failure, and from then on. */
+static inline uint64_t limpet_cursor_varint(struct limpet_cursor *cursor)
+{
+	uint64_t value = 0;
+
+	for (unsigned shift = 0; shift < 64 && cursor->at < cursor->end; shift += 7) {
+		uint8_t byte = *cursor->at++;
+
+		/* the tenth byte holds bit 63 alone */
+		if (shift == 63 && byte > 1)
+			break;
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return value;
+	}
+	cursor->failed = true;
+	cursor->at = cursor->end;
+	return 0;
+}
+
+/* As above, and fails if the value exceeds `limit`. */
+static inline uint64_t limpet_cursor_limited(struct limpet_cursor *cursor, uint64_t limit)
+{
+	uint64_t value = limpet_cursor_varint(cursor);
+
+	if (value <= limit)
+		return value;
+	cursor->failed = true;
+	cursor->at = cursor->end;
+	return 0;
+}
+
+/* `count` bytes in place, or NULL. */
+static inline const uint8_t *limpet_cursor_take(struct limpet_cursor *cursor, uint64_t count)
+{
+	const uint8_t *taken = cursor->at;
+
+	if (cursor->failed || count > limpet_cursor_left(cursor)) {
+		cursor->failed = true;
+		cursor->at = cursor->end;
+		return NULL;
+	}
+	cursor->at += count;
+	return taken;
+}
+
+#endif

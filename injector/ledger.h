@@ -1,0 +1,95 @@
+/* The heap's books: pairs each free with its allocation, and keeps totals, sites and the peak.
+ *
+ * Knows nothing of files. Each event becomes one row or more, in the words of the trace; figures of
+ * sites and sizes gather per period. What the words count stands in limpet-trace(5). One thread. */
+#ifndef LIMPET_INJECTOR_LEDGER_H
+#define LIMPET_INJECTOR_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/trace_format.h"
+#include "injector/live_table.h"
+#include "injector/mapping_table.h"
+
+struct limpet_ledger;
+
+/* Nine tenths of `memory_bytes` bound the live table, one tenth the mappings. Sites and threads
+ * come on top; stacks are bounded by the agent. NULL: no memory. */
+struct limpet_ledger *limpet_ledger_new(uint64_t memory_bytes);
+void limpet_ledger_free(struct limpet_ledger *ledger);
+
+struct limpet_ledger_event {
+	uint64_t time_ns;
+	uint64_t address, size;
+	uint32_t node;
+	uint32_t tid;
+	uint32_t kind; /* enum limpet_event_type */
+};
+
+/* What the trace says of an event: the last row is the call, rows before it are its effects. */
+struct limpet_ledger_row {
+	uint8_t op; /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY */
+	uint32_t node;
+	uint64_t size, age_ticks;
+};
+
+/* Books an event; *ret_rows is valid until the next call. Answers the number of rows, -EINVAL (an
+ * unknown kind, address 0, a range that wraps; nothing is booked) or -ENOMEM (the books are not
+ * exact from here on, but stay safe to use). */
+int limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *event,
+		      const struct limpet_ledger_row **ret_rows);
+void limpet_ledger_prefetch(const struct limpet_ledger *ledger, uint64_t address);
+
+/* Since the capture's start, in the order of enum limpet_trace_total. */
+const uint64_t *limpet_ledger_totals(const struct limpet_ledger *ledger);
+uint64_t limpet_ledger_live_bytes(const struct limpet_ledger *ledger);
+uint64_t limpet_ledger_live_allocations(const struct limpet_ledger *ledger);
+uint64_t limpet_ledger_mapped_bytes(const struct limpet_ledger *ledger);
+/* Allocations and mappings that found no room. */
+uint64_t limpet_ledger_table_full(const struct limpet_ledger *ledger);
+
+struct limpet_ledger_peak {
+	uint64_t bytes;         /* of the period */
+	uint32_t rows;          /* of the period, before it was reached */
+	uint64_t time_ns;       /* 0 rows: of the period's start */
+	uint64_t capture_bytes; /* since the start */
+	uint64_t capture_ns;
+};
+struct limpet_ledger_peak limpet_ledger_peak(const struct limpet_ledger *ledger);
+
+struct limpet_ledger_site {
+	uint32_t node;
+	uint32_t period; /* the ledger's own: the period of the figures below */
+	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
+	uint64_t untracked, untracked_bytes;
+	uint64_t live_bytes; /* since the start, as this */
+	uint64_t mmaps, mmap_bytes, unmapped_parts, unmapped_bytes;
+};
+struct limpet_ledger_size {
+	uint64_t allocations, bytes;
+};
+
+/* The sites that had an event in this period, by node; valid until the next call. Answers their
+ * number. */
+size_t limpet_ledger_period_sites(struct limpet_ledger *ledger,
+				  const struct limpet_ledger_site *const **ret_sites);
+const struct limpet_ledger_size *limpet_ledger_period_sizes(const struct limpet_ledger *ledger);
+/* Begins another period at that time. */
+void limpet_ledger_next_period(struct limpet_ledger *ledger, uint64_t time_ns);
+
+/* The site that holds most of what was allocated since the start; 0 none. As of the last period. */
+uint32_t limpet_ledger_growing(const struct limpet_ledger *ledger, uint64_t *ret_bytes);
+
+uint32_t limpet_ledger_tid(const struct limpet_ledger *ledger, uint32_t thread);
+/* Number of the thread of the last event: dense, from 0. */
+uint32_t limpet_ledger_thread(const struct limpet_ledger *ledger);
+
+/* What is still live, by address. Ends the books: only reading figures and _free may follow. */
+const struct limpet_live_entry *limpet_ledger_live(struct limpet_ledger *ledger, size_t *ret_count);
+void limpet_ledger_walk_mappings(const struct limpet_ledger *ledger, limpet_mapping_fn *each,
+				 void *data);
+size_t limpet_ledger_mapping_count(const struct limpet_ledger *ledger);
+
+#endif

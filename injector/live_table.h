@@ -1,0 +1,42 @@
+/* The live table: what the capture saw allocated and not yet freed, by address.
+ *
+ * Open addressing, linear probing, entries of half a cache line, one cache miss a look-up. It grows
+ * in place by doubling up to its bound and then says no. One thread. */
+#ifndef LIMPET_INJECTOR_LIVE_TABLE_H
+#define LIMPET_INJECTOR_LIVE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct limpet_live_entry {
+	uint64_t address; /* 0: free entry */
+	uint64_t size;
+	uint64_t tick; /* of the allocation; below 2^63 */
+	uint32_t node;
+	uint32_t thread; /* the ledger's number */
+};
+
+struct limpet_live_table;
+
+/* Uses at most `memory_bytes`, but room for 64 entries in any case. NULL: no memory. */
+struct limpet_live_table *limpet_live_table_new(uint64_t memory_bytes);
+void limpet_live_table_free(struct limpet_live_table *table);
+
+/* 0: entered; 1: the address was there, *ret_old is what the new entry replaced; -ENOSPC: full. The
+ * address is not 0. */
+int limpet_live_table_insert(struct limpet_live_table *table, const struct limpet_live_entry *entry,
+			     struct limpet_live_entry *ret_old);
+/* Whether it was there; then *ret_entry is what was removed. */
+bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
+			      struct limpet_live_entry *ret_entry);
+/* Brings the cache line of an address near: some ten events ahead of its use. */
+void limpet_live_table_prefetch(const struct limpet_live_table *table, uint64_t address);
+uint64_t limpet_live_table_count(const struct limpet_live_table *table);
+
+/* Orders the entries by address, in place, and hands them out. Ends the table's use as such: only
+ * _free may follow. */
+const struct limpet_live_entry *limpet_live_table_sort(struct limpet_live_table *table,
+						       size_t *ret_count);
+
+#endif

@@ -1,0 +1,481 @@
+#include "injector/recorder.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/trace_block.h"
+#include "injector/event_columns.h"
+#include "injector/ledger.h"
+#include "injector/recorder_blocks.h"
+#include "injector/trace_writer.h"
+
+/* The agent's numbers index an array here: what is beyond is not its doing. */
+#define AGENT_NODES_MAX (1u << 26)
+/* A list of nodes becomes a block at this size, however long the period lasts. */
+#define NODE_LIST_BYTES (8u << 20)
+#define LIVE_ENTRIES_PER_BLOCK (1u << 18)
+/* A tick with no news is written at least this often, for the timeline. */
+#define QUIET_NS 900000000ull
+/* Books look this many events ahead. */
+#define PREFETCH_EVENTS 8u
+
+struct limpet_recorder {
+	struct limpet_trace_writer *writer;
+	struct limpet_ledger *ledger;
+	struct limpet_event_columns *columns;
+	bool inexact; /* memory ran out: an event is not in the books or not in the file */
+
+	struct limpet_bytes module_list;
+	uint32_t module_count, modules_listed;
+	struct limpet_bytes node_list;
+	uint32_t *node_of_agent; /* our dense number; 0: not known */
+	size_t agent_room;
+	uint32_t *agent_of_node;
+	size_t node_room;
+	uint32_t node_count;   /* entry 0, the root, included */
+	uint32_t first_listed; /* node */
+	uint64_t last_node_address;
+
+	uint64_t period_start_ns, last_ns;
+	struct limpet_recorder_gauges gauges, written_gauges;
+	struct limpet_recorder_losses losses, written_losses;
+	uint64_t unknown_stacks;
+};
+
+int limpet_recorder_open(const struct limpet_recorder_options *options,
+			 struct limpet_recorder **ret, struct limpet_err *err)
+{
+	struct limpet_trace_writer_options writer_options = {
+		.path = options->path,
+		.comm = options->comm,
+		.pid = options->pid,
+		.owner_uid = options->owner_uid,
+		.owner_gid = options->owner_gid,
+	};
+	struct limpet_recorder *recorder = calloc(1, sizeof(*recorder));
+	int code;
+
+	if (!recorder)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	recorder->node_count = recorder->first_listed = 1;
+	recorder->ledger = limpet_ledger_new(options->memory_bytes);
+	recorder->columns = limpet_event_columns_new();
+	if (!recorder->ledger || !recorder->columns) {
+		limpet_recorder_free(recorder);
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	code = limpet_trace_writer_open(&writer_options, &recorder->writer, err);
+	if (code < 0) {
+		limpet_recorder_free(recorder);
+		return code;
+	}
+	limpet_recorder_put_header(limpet_trace_writer_content(recorder->writer), options);
+	code = limpet_trace_writer_put(recorder->writer, LIMPET_TRACE_HEADER, 0, 0, NULL);
+	if (code == 0)
+		code = limpet_trace_writer_flush(recorder->writer);
+	if (code < 0) {
+		limpet_err_set(err, code, "cannot write '%s': %s", limpet_recorder_path(recorder),
+			       strerror(-code));
+		limpet_trace_writer_discard(recorder->writer);
+		recorder->writer = NULL;
+		limpet_recorder_free(recorder);
+		return code;
+	}
+	*ret = recorder;
+	return 0;
+}
+
+void limpet_recorder_free(struct limpet_recorder *recorder)
+{
+	if (!recorder)
+		return;
+	limpet_trace_writer_free(recorder->writer);
+	limpet_ledger_free(recorder->ledger);
+	limpet_event_columns_free(recorder->columns);
+	limpet_bytes_done(&recorder->module_list);
+	limpet_bytes_done(&recorder->node_list);
+	free(recorder->node_of_agent);
+	free(recorder->agent_of_node);
+	free(recorder);
+}
+
+const char *limpet_recorder_path(const struct limpet_recorder *recorder)
+{
+	return limpet_trace_writer_path(recorder->writer);
+}
+
+/* ------------------------------------------------------------------ modules and nodes */
+
+int limpet_recorder_add_module(struct limpet_recorder *recorder,
+			       const struct limpet_recorder_module *module)
+{
+	if (recorder->module_count + 1 >= LIMPET_TRACE_MODULES_MAX)
+		return -ENOSPC;
+	if (module->end < module->start || module->build_id_bytes > LIMPET_TRACE_STRING_MAX_BYTES ||
+	    (module->path && strlen(module->path) > LIMPET_TRACE_STRING_MAX_BYTES))
+		return -EINVAL;
+	recorder->module_count++;
+	recorder->modules_listed++;
+	limpet_recorder_put_module(&recorder->module_list, recorder->module_count, module);
+	if (recorder->module_list.failed)
+		return -ENOMEM;
+	return (int)recorder->module_count;
+}
+
+/* Gives the list a block of its own, in the batch. */
+static void put_modules(struct limpet_recorder *recorder)
+{
+	struct limpet_bytes *content, head = {0};
+
+	if (!recorder->modules_listed)
+		return;
+	content = limpet_trace_writer_content(recorder->writer);
+	limpet_bytes_put_varint(&head, recorder->modules_listed);
+	limpet_bytes_put(&head, recorder->module_list.data, recorder->module_list.count);
+	limpet_trace_put_section(content, LIMPET_MODULES_LIST, head.data, head.count);
+	content->failed |= head.failed || recorder->module_list.failed;
+	limpet_bytes_done(&head);
+	limpet_trace_writer_put(recorder->writer, LIMPET_TRACE_MODULES, recorder->last_ns,
+				recorder->last_ns, NULL);
+	limpet_bytes_clear(&recorder->module_list);
+	recorder->modules_listed = 0;
+}
+
+static void put_nodes(struct limpet_recorder *recorder)
+{
+	struct limpet_bytes *content, head = {0};
+
+	if (recorder->first_listed == recorder->node_count)
+		return;
+	content = limpet_trace_writer_content(recorder->writer);
+	limpet_bytes_put_varint(&head, recorder->first_listed);
+	limpet_bytes_put_varint(&head, recorder->node_count - recorder->first_listed);
+	limpet_bytes_put(&head, recorder->node_list.data, recorder->node_list.count);
+	limpet_trace_put_section(content, LIMPET_NODES_LIST, head.data, head.count);
+	content->failed |= head.failed || recorder->node_list.failed;
+	limpet_bytes_done(&head);
+	limpet_trace_writer_put(recorder->writer, LIMPET_TRACE_NODES, recorder->last_ns,
+				recorder->last_ns, NULL);
+	limpet_bytes_clear(&recorder->node_list);
+	recorder->first_listed = recorder->node_count;
+	recorder->last_node_address = 0;
+}
+
+/* Makes `*array` hold index `at`; what is new is zero. */
+static int want_index(uint32_t **array, size_t *room, size_t at)
+{
+	size_t more = *room ? *room : 1024;
+	uint32_t *grown;
+
+	if (at < *room)
+		return 0;
+	while (more <= at)
+		more *= 2;
+	grown = reallocarray(*array, more, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + *room, 0, (more - *room) * sizeof(*grown));
+	*array = grown;
+	*room = more;
+	return 0;
+}
+
+static uint32_t find_node(const struct limpet_recorder *recorder, uint32_t agent_node)
+{
+	return agent_node < recorder->agent_room ? recorder->node_of_agent[agent_node] : 0;
+}
+
+int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, uint32_t parent,
+			     uint64_t address, uint32_t module, bool truncated)
+{
+	uint32_t own = recorder->node_count, own_parent = find_node(recorder, parent);
+	int64_t step;
+	int code;
+
+	if (!node || node >= AGENT_NODES_MAX || (parent && !own_parent) ||
+	    module > recorder->module_count)
+		return -EINVAL;
+	if (find_node(recorder, node))
+		return -EEXIST;
+	if (own >= LIMPET_TRACE_NODES_MAX)
+		return -ENOSPC;
+	code = want_index(&recorder->node_of_agent, &recorder->agent_room, node);
+	if (code == 0)
+		code = want_index(&recorder->agent_of_node, &recorder->node_room, own);
+	if (code < 0)
+		return code;
+	recorder->node_of_agent[node] = own;
+	recorder->agent_of_node[own] = node;
+	recorder->node_count++;
+	step = (int64_t)(address - recorder->last_node_address);
+	recorder->last_node_address = address;
+	limpet_bytes_put_varint(&recorder->node_list, own - own_parent);
+	limpet_bytes_put_varint(&recorder->node_list, module);
+	limpet_bytes_put_varint(&recorder->node_list, (uint64_t)step << 1 ^ (uint64_t)(step >> 63));
+	limpet_bytes_put_varint(&recorder->node_list, truncated ? LIMPET_TRACE_NODE_TRUNCATED : 0);
+	if (recorder->node_list.failed)
+		return -ENOMEM;
+	if (recorder->node_list.count >= NODE_LIST_BYTES) {
+		put_modules(recorder);
+		put_nodes(recorder);
+	}
+	return limpet_trace_writer_error(recorder->writer);
+}
+
+/* ------------------------------------------------------------------ periods */
+
+static int close_period(struct limpet_recorder *recorder, uint64_t time_ns)
+{
+	struct limpet_trace_writer *writer = recorder->writer;
+	struct limpet_bytes *content;
+	uint32_t sequence = 0, rows = limpet_event_columns_rows(recorder->columns);
+
+	if (time_ns < recorder->last_ns)
+		time_ns = recorder->last_ns;
+	recorder->last_ns = time_ns;
+	recorder->gauges.time_ns = time_ns;
+	put_modules(recorder);
+	put_nodes(recorder);
+	if (rows) {
+		content = limpet_trace_writer_content(writer);
+		limpet_event_columns_put(recorder->columns, content);
+		limpet_trace_writer_put(writer, LIMPET_TRACE_EVENTS, recorder->period_start_ns,
+					time_ns, &sequence);
+		limpet_event_columns_clear(recorder->columns);
+	}
+	content = limpet_trace_writer_content(writer);
+	limpet_recorder_put_period(content, recorder->ledger, sequence, rows, &recorder->gauges,
+				   &recorder->losses);
+	limpet_trace_writer_put(writer, LIMPET_TRACE_PERIOD, recorder->period_start_ns, time_ns,
+				NULL);
+	recorder->written_gauges = recorder->gauges;
+	recorder->written_losses = recorder->losses;
+	recorder->period_start_ns = time_ns;
+	limpet_ledger_next_period(recorder->ledger, time_ns);
+	return limpet_trace_writer_flush(writer);
+}
+
+static int add_rows(struct limpet_recorder *recorder, const struct limpet_record *record,
+		    const struct limpet_ledger_row *rows, int count)
+{
+	struct limpet_event_row row = {
+		.thread = limpet_ledger_thread(recorder->ledger),
+		.tid = record->thread,
+		.tick = recorder->last_ns / LIMPET_TRACE_TICK_NS,
+	};
+	int code;
+
+	for (int i = 0; i < count; i++) {
+		row.op = rows[i].op;
+		row.node = rows[i].node;
+		row.size = rows[i].size;
+		row.age_ticks = rows[i].age_ticks;
+		code = limpet_event_columns_add(recorder->columns, &row);
+		if (code < 0)
+			return code;
+	}
+	return 0;
+}
+
+int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record)
+{
+	struct limpet_ledger_event event = {
+		.address = record->address,
+		.size = record->size,
+		.node = find_node(recorder, record->node),
+		.tid = record->thread,
+		.kind = record->kind,
+	};
+	const struct limpet_ledger_row *rows;
+	int count, code;
+
+	/* Merging by time stamp is as good as the clocks; the file's times never run back. */
+	event.time_ns = record->time_ns > recorder->last_ns ? record->time_ns : recorder->last_ns;
+	if (record->node && !event.node)
+		recorder->unknown_stacks++;
+	count = limpet_ledger_add(recorder->ledger, &event, &rows);
+	if (count == -EINVAL)
+		return count;
+	recorder->last_ns = event.time_ns;
+	if (count < 0) {
+		recorder->inexact = true;
+		return count;
+	}
+	code = limpet_trace_writer_error(recorder->writer);
+	if (code < 0)
+		return code;
+	code = add_rows(recorder, record, rows, count);
+	if (code < 0)
+		recorder->inexact = true;
+	else if (limpet_event_columns_rows(recorder->columns) >= LIMPET_TRACE_ROWS_PER_BLOCK)
+		code = close_period(recorder, event.time_ns);
+	return code;
+}
+
+int limpet_recorder_add_events(struct limpet_recorder *recorder,
+			       const struct limpet_record *records, size_t count)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int code;
+
+		if (i + PREFETCH_EVENTS < count)
+			limpet_ledger_prefetch(recorder->ledger,
+					       records[i + PREFETCH_EVENTS].address);
+		code = limpet_recorder_add_event(recorder, &records[i]);
+		if (code < 0 && first == 0)
+			first = code;
+	}
+	return first;
+}
+
+static void take_figures(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
+{
+	recorder->gauges.rss_bytes = tick->rss_bytes;
+	recorder->losses.dropped_events = tick->dropped_events;
+	recorder->losses.truncated_stacks = tick->truncated_stacks + recorder->unknown_stacks;
+	recorder->losses.unseen_calls = tick->unseen_calls;
+}
+
+static bool has_news(const struct limpet_recorder *recorder)
+{
+	return limpet_event_columns_rows(recorder->columns) || recorder->modules_listed ||
+	       recorder->first_listed != recorder->node_count ||
+	       memcmp(&recorder->losses, &recorder->written_losses, sizeof(recorder->losses)) != 0;
+}
+
+int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
+{
+	take_figures(recorder, tick);
+	if (!has_news(recorder) && tick->time_ns < recorder->written_gauges.time_ns + QUIET_NS)
+		return limpet_trace_writer_error(recorder->writer);
+	return close_period(recorder, tick->time_ns);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+struct live_list {
+	struct limpet_recorder *recorder;
+	struct limpet_recorder_live *list;
+	size_t count;
+	unsigned kind;
+	int code;
+};
+
+static void put_live(struct live_list *live)
+{
+	struct limpet_recorder *recorder = live->recorder;
+	struct limpet_bytes *content;
+
+	if (!live->count)
+		return;
+	content = limpet_trace_writer_content(recorder->writer);
+	limpet_recorder_put_live(content, live->kind, live->list, live->count);
+	limpet_trace_writer_put(recorder->writer, LIMPET_TRACE_LIVE, recorder->last_ns,
+				recorder->last_ns, NULL);
+	live->count = 0;
+	live->code = limpet_trace_writer_flush(recorder->writer);
+}
+
+static void add_live(struct live_list *live, const struct limpet_recorder_live *entry)
+{
+	live->list[live->count++] = *entry;
+	if (live->count == LIVE_ENTRIES_PER_BLOCK)
+		put_live(live);
+}
+
+static void add_mapping(const struct limpet_mapping *mapping, void *data)
+{
+	struct live_list *live = data;
+
+	add_live(live, &(struct limpet_recorder_live){
+			       .address = mapping->start,
+			       .size = mapping->end - mapping->start,
+			       .tick = mapping->tick,
+			       .node = mapping->node,
+			       .tid = limpet_ledger_tid(live->recorder->ledger, mapping->thread)});
+}
+
+/* Answers the number of heap blocks, or the error that kept them out. */
+static int64_t write_live(struct limpet_recorder *recorder)
+{
+	LIMPET_FREE struct limpet_recorder_live *list =
+		calloc(LIVE_ENTRIES_PER_BLOCK, sizeof(*list));
+	struct live_list live = {.recorder = recorder, .list = list};
+	const struct limpet_live_entry *entries;
+	size_t count;
+
+	if (!list)
+		return -ENOMEM;
+	entries = limpet_ledger_live(recorder->ledger, &count);
+	for (size_t i = 0; i < count && live.code == 0; i++)
+		add_live(&live,
+			 &(struct limpet_recorder_live){
+				 .address = entries[i].address,
+				 .size = entries[i].size,
+				 .tick = entries[i].tick,
+				 .node = entries[i].node,
+				 .tid = limpet_ledger_tid(recorder->ledger, entries[i].thread)});
+	put_live(&live);
+	live.kind = 1;
+	limpet_ledger_walk_mappings(recorder->ledger, add_mapping, &live);
+	put_live(&live);
+	return live.code < 0 ? live.code : (int64_t)count;
+}
+
+int limpet_recorder_finish(struct limpet_recorder *recorder,
+			   const struct limpet_recorder_tick *tick,
+			   const struct limpet_recorder_end *end)
+{
+	struct limpet_trace_writer *writer = recorder->writer;
+	struct limpet_recorder_end last = *end;
+	int64_t live_entries = -1;
+	int code, sync_code;
+
+	take_figures(recorder, tick);
+	code = close_period(recorder, tick->time_ns);
+	if (code == 0)
+		live_entries = write_live(recorder);
+	code = limpet_trace_writer_error(writer);
+	if (code < 0 || recorder->inexact)
+		last.complete = false;
+	if (code == -ENOSPC || code == -EDQUOT)
+		last.end = LIMPET_END_DISK_FULL;
+	else if (code == -EFBIG)
+		last.end = LIMPET_END_SIZE_LIMIT;
+	if (last.time_ns < recorder->last_ns)
+		last.time_ns = recorder->last_ns;
+	if (code < 0)
+		limpet_trace_writer_last_words(writer);
+	limpet_recorder_put_end(limpet_trace_writer_content(writer), &last, live_entries);
+	limpet_trace_writer_put(writer, LIMPET_TRACE_END, last.time_ns, last.time_ns, NULL);
+	limpet_trace_writer_flush(writer);
+	sync_code = limpet_trace_writer_sync(writer);
+	code = limpet_trace_writer_error(writer);
+	return code < 0 ? code : sync_code;
+}
+
+void limpet_recorder_stats_read(const struct limpet_recorder *recorder,
+				struct limpet_recorder_stats *ret_stats)
+{
+	const struct limpet_ledger *ledger = recorder->ledger;
+	const uint64_t *totals = limpet_ledger_totals(ledger);
+	uint64_t growing_bytes = 0;
+	uint32_t growing = limpet_ledger_growing(ledger, &growing_bytes);
+
+	*ret_stats = (struct limpet_recorder_stats){
+		.events = totals[LIMPET_TOTAL_EVENTS],
+		.file_bytes = limpet_trace_writer_bytes(recorder->writer),
+		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
+		.frees = totals[LIMPET_TOTAL_FREES],
+		.live_bytes = limpet_ledger_live_bytes(ledger),
+		.live_allocations = limpet_ledger_live_allocations(ledger),
+		.peak_bytes = limpet_ledger_peak(ledger).capture_bytes,
+		.foreign_frees = totals[LIMPET_TOTAL_FOREIGN_FREES],
+		.mapped_bytes = limpet_ledger_mapped_bytes(ledger),
+		.unmatched_table_full = limpet_ledger_table_full(ledger),
+		.growing_node = growing ? recorder->agent_of_node[growing] : 0,
+		.growing_bytes = growing_bytes,
+	};
+}

@@ -1,0 +1,236 @@
+#include "injector/recorder_blocks.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "common/trace_block.h"
+
+static void put_boot_id(struct limpet_bytes *content)
+{
+	LIMPET_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	char id[64];
+	ssize_t count = fd < 0 ? -1 : read(fd, id, sizeof(id) - 1);
+
+	if (count <= 0)
+		return;
+	id[count] = '\0';
+	id[strcspn(id, "\n")] = '\0';
+	limpet_trace_put_string(content, LIMPET_HEADER_BOOT_ID, id);
+}
+
+void limpet_recorder_put_header(struct limpet_bytes *content,
+				const struct limpet_recorder_options *options)
+{
+	struct utsname host;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN), page_bytes = sysconf(_SC_PAGESIZE);
+
+	limpet_trace_put_number(content, LIMPET_HEADER_PID, (uint64_t)options->pid);
+	limpet_trace_put_string(content, LIMPET_HEADER_COMM, options->comm);
+	limpet_trace_put_string(content, LIMPET_HEADER_COMMAND, options->command);
+	limpet_trace_put_string(content, LIMPET_HEADER_EXECUTABLE, options->executable);
+	limpet_trace_put_number(content, LIMPET_HEADER_MODE, options->mode);
+	limpet_trace_put_number(content, LIMPET_HEADER_START_TICKS, options->start_ticks);
+	limpet_trace_put_number(content, LIMPET_HEADER_WALL_NS, options->wall_ns);
+	limpet_trace_put_number(content, LIMPET_HEADER_SAMPLE_BYTES, options->sample_bytes);
+	limpet_trace_put_number(content, LIMPET_HEADER_MAX_DEPTH, options->max_depth);
+	if (options->unseen_rss_share >= 0) {
+		double share = options->unseen_rss_share > 1 ? 1 : options->unseen_rss_share;
+
+		limpet_trace_put_number(content, LIMPET_HEADER_UNSEEN_RSS_PPM,
+					(uint64_t)(share * 1e6 + 0.5));
+	}
+	limpet_trace_put_string(content, LIMPET_HEADER_ALLOCATORS, options->allocators);
+	if (uname(&host) == 0) {
+		limpet_trace_put_string(content, LIMPET_HEADER_HOST, host.nodename);
+		limpet_trace_put_string(content, LIMPET_HEADER_KERNEL, host.release);
+		limpet_trace_put_string(content, LIMPET_HEADER_MACHINE, host.machine);
+	}
+	put_boot_id(content);
+	if (page_bytes > 0)
+		limpet_trace_put_number(content, LIMPET_HEADER_PAGE_BYTES, (uint64_t)page_bytes);
+	if (cpus > 0)
+		limpet_trace_put_number(content, LIMPET_HEADER_CPUS, (uint64_t)cpus);
+}
+
+void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
+				const struct limpet_recorder_module *module)
+{
+	size_t path_bytes = module->path ? strlen(module->path) : 0;
+
+	limpet_bytes_put_varint(list, number);
+	limpet_bytes_put_varint(list, module->allocator ? LIMPET_MODULE_ALLOCATOR : 0);
+	limpet_bytes_put_varint(list, module->start);
+	limpet_bytes_put_varint(list, module->end - module->start);
+	limpet_bytes_put_varint(list, module->bias);
+	limpet_bytes_put_varint(list, path_bytes);
+	limpet_bytes_put(list, module->path, path_bytes);
+	limpet_bytes_put_varint(list, module->build_id_bytes);
+	limpet_bytes_put(list, module->build_id, module->build_id_bytes);
+}
+
+/* ------------------------------------------------------------------ PERIOD */
+
+#define NUMBERS_MAX 32u
+
+static void put_numbers(struct limpet_bytes *content, unsigned tag, const uint64_t *numbers,
+			size_t count)
+{
+	uint8_t bytes[NUMBERS_MAX * LIMPET_VARINT_MAX_BYTES];
+	size_t used = 0;
+
+	for (size_t i = 0; i < count; i++)
+		used += limpet_varint_put(bytes + used, numbers[i]);
+	limpet_trace_put_section(content, tag, bytes, used);
+}
+_Static_assert(LIMPET_TOTAL_COUNT <= NUMBERS_MAX, "the totals fit");
+
+static void put_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
+{
+	limpet_trace_put_section(content, tag, list->data, list->count);
+	content->failed |= list->failed;
+	limpet_bytes_done(list);
+}
+
+static void put_sizes(struct limpet_bytes *content, const struct limpet_ledger_size *sizes)
+{
+	struct limpet_bytes list = {0};
+
+	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
+		if (!sizes[i].allocations)
+			continue;
+		limpet_bytes_put_varint(&list, i);
+		limpet_bytes_put_varint(&list, sizes[i].allocations);
+		limpet_bytes_put_varint(&list, sizes[i].bytes);
+	}
+	put_list(content, LIMPET_PERIOD_SIZES, &list);
+}
+
+static bool is_heap_site(const struct limpet_ledger_site *site)
+{
+	return site->allocations || site->frees;
+}
+
+static bool is_map_site(const struct limpet_ledger_site *site)
+{
+	return site->mmaps || site->unmapped_parts;
+}
+
+#define HEAP_COLUMN(member) offsetof(struct limpet_ledger_site, member)
+static const size_t heap_columns[] = {
+	HEAP_COLUMN(allocations),     HEAP_COLUMN(allocated_bytes), HEAP_COLUMN(frees),
+	HEAP_COLUMN(freed_bytes),     HEAP_COLUMN(temporary),       HEAP_COLUMN(untracked),
+	HEAP_COLUMN(untracked_bytes),
+};
+static const size_t map_columns[] = {
+	HEAP_COLUMN(mmaps),
+	HEAP_COLUMN(mmap_bytes),
+	HEAP_COLUMN(unmapped_parts),
+	HEAP_COLUMN(unmapped_bytes),
+};
+
+static uint64_t member_at(const struct limpet_ledger_site *site, size_t offset)
+{
+	uint64_t value;
+
+	memcpy(&value, (const uint8_t *)site + offset, sizeof(value));
+	return value;
+}
+
+/* Count, the nodes, and a column a figure. */
+static void put_sites(struct limpet_bytes *content, unsigned tag,
+		      const struct limpet_ledger_site *const *sites, size_t count,
+		      bool (*is_listed)(const struct limpet_ledger_site *), const size_t *columns,
+		      size_t column_count)
+{
+	struct limpet_bytes list = {0};
+	size_t listed = 0;
+	uint32_t node = 0;
+
+	for (size_t i = 0; i < count; i++)
+		listed += is_listed(sites[i]);
+	if (!listed)
+		return;
+	limpet_bytes_put_varint(&list, listed);
+	for (size_t i = 0; i < count; i++) {
+		if (!is_listed(sites[i]))
+			continue;
+		limpet_bytes_put_varint(&list, sites[i]->node - node);
+		node = sites[i]->node;
+	}
+	for (size_t column = 0; column < column_count; column++)
+		for (size_t i = 0; i < count; i++)
+			if (is_listed(sites[i]))
+				limpet_bytes_put_varint(&list,
+							member_at(sites[i], columns[column]));
+	put_list(content, tag, &list);
+}
+
+void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledger *ledger,
+				uint32_t events_sequence, uint32_t rows,
+				const struct limpet_recorder_gauges *gauges,
+				const struct limpet_recorder_losses *losses)
+{
+	struct limpet_ledger_peak peak = limpet_ledger_peak(ledger);
+	const struct limpet_ledger_site *const *sites = NULL;
+	size_t count = limpet_ledger_period_sites(ledger, &sites);
+
+	put_numbers(content, LIMPET_PERIOD_EVENTS, (uint64_t[]){events_sequence, rows}, 2);
+	put_numbers(content, LIMPET_PERIOD_TOTALS, limpet_ledger_totals(ledger),
+		    LIMPET_TOTAL_COUNT);
+	put_numbers(content, LIMPET_PERIOD_GAUGES, (uint64_t[]){gauges->time_ns, gauges->rss_bytes},
+		    2);
+	put_numbers(content, LIMPET_PERIOD_LOSSES,
+		    (uint64_t[]){losses->dropped_events, losses->truncated_stacks,
+				 losses->unseen_calls},
+		    3);
+	put_numbers(content, LIMPET_PERIOD_PEAK,
+		    (uint64_t[]){peak.bytes, peak.rows, peak.time_ns, peak.capture_bytes,
+				 peak.capture_ns},
+		    5);
+	put_sizes(content, limpet_ledger_period_sizes(ledger));
+	put_sites(content, LIMPET_PERIOD_SITES, sites, count, is_heap_site, heap_columns,
+		  LIMPET_COUNT_OF(heap_columns));
+	put_sites(content, LIMPET_PERIOD_MAPS, sites, count, is_map_site, map_columns,
+		  LIMPET_COUNT_OF(map_columns));
+}
+
+/* ------------------------------------------------------------------ LIVE, END */
+
+void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
+			      const struct limpet_recorder_live *list, size_t count)
+{
+	struct limpet_bytes columns[5] = {0};
+	uint64_t address = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		limpet_bytes_put_varint(&columns[0], list[i].address - address);
+		address = list[i].address;
+		limpet_bytes_put_varint(&columns[1], list[i].size);
+		limpet_bytes_put_varint(&columns[2], list[i].node);
+		limpet_bytes_put_varint(&columns[3], list[i].tick);
+		limpet_bytes_put_varint(&columns[4], list[i].tid);
+	}
+	put_numbers(content, LIMPET_LIVE_COUNTS, (uint64_t[]){count, kind}, 2);
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(columns); i++)
+		put_list(content, LIMPET_LIVE_ADDRESSES + i, &columns[i]);
+}
+
+void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,
+			     int64_t live_entries)
+{
+	limpet_trace_put_number(content, LIMPET_ENDING_REASON, end->end);
+	limpet_trace_put_number(content, LIMPET_ENDING_TIME_NS, end->time_ns);
+	limpet_trace_put_number(content, LIMPET_ENDING_COMPLETE, end->complete);
+	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_UNLOADED, end->agent_unloaded);
+	if (end->attach_stop_us >= 0)
+		limpet_trace_put_number(content, LIMPET_ENDING_ATTACH_STOP_US,
+					(uint64_t)end->attach_stop_us);
+	if (end->detach_stop_us >= 0)
+		limpet_trace_put_number(content, LIMPET_ENDING_DETACH_STOP_US,
+					(uint64_t)end->detach_stop_us);
+	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_MEMORY_BYTES, end->agent_memory_bytes);
+	if (live_entries >= 0)
+		limpet_trace_put_number(content, LIMPET_ENDING_LIVE_ENTRIES,
+					(uint64_t)live_entries);
+}

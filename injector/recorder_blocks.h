@@ -1,0 +1,44 @@
+/* The contents of a trace's blocks, other than EVENTS, from what the recorder and the books know.
+ * Each function puts sections behind `content`; want of memory shows in it. */
+#ifndef LIMPET_INJECTOR_RECORDER_BLOCKS_H
+#define LIMPET_INJECTOR_RECORDER_BLOCKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+#include "injector/ledger.h"
+#include "injector/recorder.h"
+
+/* Target, options, and the host it runs on (found here). */
+void limpet_recorder_put_header(struct limpet_bytes *content,
+				const struct limpet_recorder_options *options);
+
+/* An entry of a MODULES list; the list itself is its count and the entries. */
+void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
+				const struct limpet_recorder_module *module);
+
+struct limpet_recorder_losses {
+	uint64_t dropped_events, truncated_stacks, unseen_calls;
+};
+struct limpet_recorder_gauges {
+	uint64_t time_ns, rss_bytes;
+};
+void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledger *ledger,
+				uint32_t events_sequence, uint32_t rows,
+				const struct limpet_recorder_gauges *gauges,
+				const struct limpet_recorder_losses *losses);
+
+/* A LIVE block; entries by address. */
+struct limpet_recorder_live {
+	uint64_t address, size, tick;
+	uint32_t node, tid;
+};
+void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
+			      const struct limpet_recorder_live *list, size_t count);
+
+/* live_entries < 0: they were not written. */
+void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,
+			     int64_t live_entries);
+
+#endif

@@ -1,0 +1,61 @@
+/* The trace's file: blocks in, whole batches out.
+ *
+ * A batch is written by one write() and kept out of the file altogether when it does not fit, so
+ * that a full disk costs the batch and hides nothing before it. The first error sticks; later
+ * batches are dropped, their numbers with them, so that a reader sees the gap. Some room beyond the
+ * end stays reserved, where the file system can, for the last words after a full disk.
+ *
+ * The file is locked (flock) for as long as the writer lives: that is how a reader tells a running
+ * capture from a lost collector. One thread. */
+#ifndef LIMPET_INJECTOR_TRACE_WRITER_H
+#define LIMPET_INJECTOR_TRACE_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/bytes.h"
+#include "common/err.h"
+#include "common/trace_format.h"
+
+struct limpet_trace_writer;
+
+struct limpet_trace_writer_options {
+	const char *path; /* NULL: COMM.PID.limpet in the current folder, .1, .2... if it exists */
+	const char *comm;
+	pid_t pid;
+	uid_t owner_uid;
+	gid_t owner_gid;
+};
+
+/* Creates the file: never an existing one, never through a symbolic link; mode 0600. */
+int limpet_trace_writer_open(const struct limpet_trace_writer_options *options,
+			     struct limpet_trace_writer **ret_writer,
+			     struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Closes; what was not flushed is dropped. */
+void limpet_trace_writer_free(struct limpet_trace_writer *writer);
+/* Closes and removes the file: a capture that never began leaves none. */
+void limpet_trace_writer_discard(struct limpet_trace_writer *writer);
+
+const char *limpet_trace_writer_path(const struct limpet_trace_writer *writer);
+/* Bytes that are in the file. */
+uint64_t limpet_trace_writer_bytes(const struct limpet_trace_writer *writer);
+/* The error that stuck, or 0. */
+int limpet_trace_writer_error(const struct limpet_trace_writer *writer);
+
+/* An empty content to put sections into; the writer's own, valid until the block is put. */
+struct limpet_bytes *limpet_trace_writer_content(struct limpet_trace_writer *writer);
+/* Makes a block of that content and adds it to the batch; its number if ret_sequence is not NULL.
+ */
+int limpet_trace_writer_put(struct limpet_trace_writer *writer, enum limpet_trace_block_type type,
+			    uint64_t first_ns, uint64_t last_ns, uint32_t *ret_sequence);
+/* Bytes in the batch so far. */
+uint64_t limpet_trace_writer_pending(const struct limpet_trace_writer *writer);
+/* Writes the batch. */
+int limpet_trace_writer_flush(struct limpet_trace_writer *writer);
+/* From here on batches are tried in spite of an error, in the reserved room. */
+void limpet_trace_writer_last_words(struct limpet_trace_writer *writer);
+/* Gives the reserved room back; fsync. */
+int limpet_trace_writer_sync(struct limpet_trace_writer *writer);
+
+#endif
