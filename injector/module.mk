@@ -4,3 +4,7 @@ INJECTOR_SRC += injector/runtime_dir.c
 INJECTOR_SRC += injector/cfi.c injector/unwind_compile.c
 INJECTOR_SRC += injector/trace_writer.c injector/live_table.c injector/mapping_table.c \
 	injector/ledger.c injector/event_columns.c injector/recorder_blocks.c injector/recorder.c
+INJECTOR_SRC += injector/elf_file.c injector/seccomp_eval.c injector/seccomp_calls.c \
+	injector/seccomp_read.c
+INJECTOR_SRC += injector/preflight.c injector/preflight_permission.c injector/preflight_program.c \
+	injector/preflight_allocators.c injector/preflight_seccomp.c injector/preflight_limits.c

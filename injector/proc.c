@@ -630,6 +630,20 @@ int limpet_proc_switches(pid_t pid, pid_t tid, uint64_t *ret_switches)
 	return 0;
 }
 
+int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value)
+{
+	LIMPET_FREE char *text = NULL;
+	size_t bytes;
+	int r = task_file_read(pid, tid, "status", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	if (!status_value(text, key))
+		return -ENOENT;
+	*ret_value = status_number(text, key, 10);
+	return 0;
+}
+
 int limpet_proc_run_delay(pid_t pid, pid_t tid, uint64_t *ret_ns)
 {
 	LIMPET_FREE char *text = NULL;

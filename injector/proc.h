@@ -60,6 +60,8 @@ struct limpet_proc_syscall {
 int limpet_proc_syscall_read(pid_t pid, pid_t tid, struct limpet_proc_syscall *ret_syscall);
 /* Voluntary + involuntary context switches of a thread: unchanged means that it did not run. */
 int limpet_proc_switches(pid_t pid, pid_t tid, uint64_t *ret_switches);
+/* A number in a thread's own status ("TracerPid", "Seccomp"...). -ENOENT: it has no such line. */
+int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value);
 /* Time in nanoseconds that a thread has waited for a processor (schedstat). */
 int limpet_proc_run_delay(pid_t pid, pid_t tid, uint64_t *ret_ns);
 

@@ -1,0 +1,227 @@
+#include "injector/preflight.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "injector/preflight_check.h"
+
+const char *limpet_preflight_sys_root = "/sys";
+
+/* ------------------------------------------------------------------ findings */
+
+static struct limpet_finding *next_finding(struct limpet_check *check,
+					   enum limpet_severity severity)
+{
+	struct limpet_preflight *out = check->out;
+
+	if (out->count < LIMPET_PREFLIGHT_MAX_FINDINGS)
+		return &out->list[out->count++];
+	return severity == LIMPET_FINDING_REFUSE ? &out->list[out->count - 1] : NULL;
+}
+
+static void add(struct limpet_check *check, enum limpet_severity severity, const char *id,
+		const char *brief, const char *format, va_list args)
+{
+	struct limpet_finding *finding = next_finding(check, severity);
+
+	if (!finding)
+		return;
+	*finding = (struct limpet_finding){.severity = severity};
+	snprintf(finding->id, sizeof(finding->id), "%s", id);
+	snprintf(finding->brief, sizeof(finding->brief), "%s", brief);
+	vsnprintf(finding->text, sizeof(finding->text), format, args);
+}
+
+void limpet_check_add(struct limpet_check *check, enum limpet_severity severity, const char *id,
+		      const char *brief, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	add(check, severity, id, brief, format, args);
+	va_end(args);
+}
+
+void limpet_check_refuse(struct limpet_check *check, int code, const char *id, const char *brief,
+			 const char *format, ...)
+{
+	bool first = check->out->verdict == LIMPET_PREFLIGHT_OK;
+	va_list args;
+
+	va_start(args, format);
+	add(check, LIMPET_FINDING_REFUSE, id, brief, format, args);
+	va_end(args);
+	if (!first)
+		return;
+	check->out->verdict = LIMPET_PREFLIGHT_REFUSED;
+	limpet_err_set(check->err, code, "cannot %s '%s' (%d): %s",
+		       check->options.launched ? "run" : "attach to", check->out->name, check->pid,
+		       check->out->list[check->out->count - 1].text);
+}
+
+void limpet_check_hint(struct limpet_check *check, const char *format, ...)
+{
+	struct limpet_preflight *out = check->out;
+	struct limpet_finding *last = out->count ? &out->list[out->count - 1] : NULL;
+	size_t refusals = 0;
+	va_list args;
+
+	if (!last)
+		return;
+	va_start(args, format);
+	vsnprintf(last->hint, sizeof(last->hint), format, args);
+	va_end(args);
+	for (size_t i = 0; i < out->count; i++)
+		refusals += out->list[i].severity == LIMPET_FINDING_REFUSE;
+	if (last->severity == LIMPET_FINDING_REFUSE && refusals == 1 && check->err)
+		limpet_err_hint(check->err, "%s", last->hint);
+}
+
+/* ------------------------------------------------------------------ state of the process */
+
+/* A pid that /proc does not show: gone, or hidden from us. */
+static int gone(struct limpet_check *check)
+{
+	pid_t pid = check->pid;
+
+	if (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH) {
+		check->out->verdict = LIMPET_PREFLIGHT_GONE;
+		return limpet_err_set(check->err, -ESRCH, "no process has the pid %d", pid);
+	}
+	if (pid <= 0) {
+		check->out->verdict = LIMPET_PREFLIGHT_GONE;
+		return limpet_err_set(check->err, -ESRCH, "%d is not a pid", pid);
+	}
+	snprintf(check->out->name, sizeof(check->out->name), "?");
+	limpet_check_refuse(
+		check, -EPERM, "hidepid", "hidden",
+		"/proc hides the processes of other users (it is mounted with hidepid)");
+	limpet_check_hint(check, "sudo limpet attach %d", pid);
+	return -EPERM;
+}
+
+/* False: nothing further can be asked of it. */
+static bool check_state(struct limpet_check *check)
+{
+	const struct limpet_proc_status *status = &check->status;
+
+	if (status->tgid != check->pid) {
+		limpet_check_refuse(check, -EINVAL, "thread", "a thread",
+				    "this is the number of a thread of process %d", status->tgid);
+		limpet_check_hint(check, "limpet attach %d", status->tgid);
+		return false;
+	}
+	if (check->pid == getpid()) {
+		limpet_check_refuse(check, -EINVAL, "own-process", "limpet itself",
+				    "this is limpet itself");
+		return false;
+	}
+	if (status->kernel_thread) {
+		limpet_check_refuse(check, -EINVAL, "kernel-thread", "kernel thread",
+				    "it is a kernel thread, which has no memory of its own");
+		return false;
+	}
+	if ((status->state == 'Z' || status->state == 'X') && status->threads > 1) {
+		limpet_check_refuse(
+			check, -ENOTSUP, "zombie-leader", "main thread ended",
+			"its main thread has ended while others go on, and limpet needs it "
+			"to find the program's memory");
+		return false;
+	}
+	if (status->state == 'Z' || status->state == 'X') {
+		limpet_check_refuse(
+			check, -ESRCH, "zombie", "ended (zombie)",
+			"it has ended already: its parent (%d) has not collected it yet",
+			status->ppid);
+		return false;
+	}
+	if (status->state == 'T' && !check->options.launched) {
+		limpet_check_add(
+			check, LIMPET_FINDING_NOTE, "stopped", "stopped",
+			"it is stopped (Ctrl-Z or SIGSTOP): attaching works if every thread "
+			"stopped at a safe point, and it stays stopped");
+		limpet_check_hint(check, "if that is refused, let it run first: kill -CONT %d",
+				  check->pid);
+	}
+	return true;
+}
+
+static int run_checks(struct limpet_check *check)
+{
+	int r;
+
+	if (!check_state(check))
+		return 0;
+	limpet_check_kernel(check);
+	limpet_check_tracer(check);
+	if (!limpet_check_permission(check))
+		return 0;
+	r = limpet_proc_maps_read(check->pid, &check->maps);
+	if (r == -ESRCH || r == -ENOMEM)
+		return r;
+	r = limpet_check_program(check);
+	if (r < 0)
+		return r;
+	limpet_check_seccomp(check);
+	limpet_check_shadow_stack(check);
+	limpet_check_clock(check);
+	limpet_check_memory(check);
+	limpet_check_files(check);
+	limpet_check_namespaces(check);
+	return 0;
+}
+
+int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *options,
+			 struct limpet_preflight *ret, struct limpet_err *err)
+{
+	struct limpet_err own_err = {0};
+	struct limpet_check check = {.pid = pid, .out = ret, .err = err ? err : &own_err};
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->pid = pid;
+	ret->unseen_rss_share = -1.0;
+	if (options)
+		check.options = *options;
+	if (!check.options.agent_memory_bytes)
+		check.options.agent_memory_bytes = (uint64_t)64 << 20;
+
+	r = pid > 0 ? limpet_proc_status_read(pid, &check.status) : -ESRCH;
+	if (r == -ESRCH)
+		return gone(&check);
+	if (r == 0) {
+		memcpy(ret->name, check.status.name, sizeof(ret->name));
+		ret->uid = check.status.euid;
+		ret->rss_bytes = check.status.rss_bytes;
+		ret->kernel_thread = check.status.kernel_thread;
+		r = run_checks(&check);
+	}
+	limpet_proc_maps_done(&check.maps);
+	if (r == -ESRCH) {
+		ret->verdict = LIMPET_PREFLIGHT_GONE;
+		return limpet_err_set(check.err, r, "process %d has just ended", pid);
+	}
+	if (r < 0) {
+		ret->verdict = LIMPET_PREFLIGHT_FAILED;
+		return limpet_err_set(check.err, r, "cannot look at process %d: %s", pid,
+				      strerror(-r));
+	}
+	return ret->verdict == LIMPET_PREFLIGHT_OK ? 0 : check.err->code;
+}
+
+enum limpet_exit limpet_preflight_exit(const struct limpet_preflight *preflight)
+{
+	switch (preflight->verdict) {
+	case LIMPET_PREFLIGHT_OK:
+		return LIMPET_EXIT_OK;
+	case LIMPET_PREFLIGHT_REFUSED:
+		return LIMPET_EXIT_REFUSED;
+	case LIMPET_PREFLIGHT_GONE:
+	case LIMPET_PREFLIGHT_FAILED:
+		break;
+	}
+	return LIMPET_EXIT_FAILED;
+}

@@ -1,0 +1,353 @@
+/* Preflight: what kind of program this is, and whether its allocators can be followed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+
+#include <linux/magic.h>
+
+#include "injector/preflight_allocators.h"
+#include "injector/preflight_check.h"
+
+/* ------------------------------------------------------------------ what executables contain */
+
+struct cache_entry {
+	dev_t device;
+	ino_t inode;
+	struct timespec changed;
+	struct limpet_program program;
+};
+
+struct limpet_preflight_cache {
+	struct cache_entry *list;
+	size_t count, room;
+};
+
+struct limpet_preflight_cache *limpet_preflight_cache_new(void)
+{
+	return calloc(1, sizeof(struct limpet_preflight_cache));
+}
+
+void limpet_preflight_cache_free(struct limpet_preflight_cache *cache)
+{
+	if (cache)
+		free(cache->list);
+	free(cache);
+}
+
+static const struct limpet_program *cache_find(const struct limpet_preflight_cache *cache,
+					       const struct stat *st)
+{
+	for (size_t i = 0; cache && i < cache->count; i++)
+		if (cache->list[i].inode == st->st_ino && cache->list[i].device == st->st_dev &&
+		    !memcmp(&cache->list[i].changed, &st->st_ctim, sizeof(st->st_ctim)))
+			return &cache->list[i].program;
+	return NULL;
+}
+
+/* Forgetting is no error. */
+static void cache_add(struct limpet_preflight_cache *cache, const struct stat *st,
+		      const struct limpet_program *program)
+{
+	if (!cache)
+		return;
+	if (cache->count == cache->room) {
+		size_t room = cache->room ? cache->room * 2 : 64;
+		struct cache_entry *larger = realloc(cache->list, room * sizeof(*larger));
+
+		if (!larger)
+			return;
+		cache->list = larger;
+		cache->room = room;
+	}
+	cache->list[cache->count++] =
+		(struct cache_entry){st->st_dev, st->st_ino, st->st_ctim, *program};
+}
+
+static int program_read(struct limpet_check *check, struct limpet_program *ret_program)
+{
+	const struct limpet_program *known;
+	char path[PATH_MAX];
+	struct stat st;
+	int r;
+
+	/* the link leads to the very file, be it deleted, replaced or in another root */
+	snprintf(path, sizeof(path), "%s/%d/exe", limpet_proc_root, check->pid);
+	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	known = cache_find(check->options.cache, &st);
+	if (known) {
+		*ret_program = *known;
+		return 0;
+	}
+	r = limpet_program_read(fd, ret_program);
+	if (r == 0)
+		cache_add(check->options.cache, &st, ret_program);
+	return r;
+}
+
+/* ------------------------------------------------------------------ the C library */
+
+static bool base_is(const char *path, const char *prefix)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && !strncmp(slash + 1, prefix, strlen(prefix));
+}
+
+/* "libc.so.6", "libc-2.31.so"; musl's loader is its library. */
+static bool path_is_libc(const char *path)
+{
+	return base_is(path, "libc.so") || base_is(path, "libc-2.") || base_is(path, "ld-musl-") ||
+	       base_is(path, "libc.musl-");
+}
+
+/* Looks for `needle` in a read-only map of the target, and copies what follows it. From memory: the
+ * file may have been upgraded since. */
+static bool map_search(struct limpet_check *check, const struct limpet_map *map, const char *needle,
+		       char *ret, size_t room)
+{
+	size_t bytes = (size_t)(map->end - map->start);
+	LIMPET_FREE char *copy = NULL;
+	struct iovec local, remote;
+	ssize_t got;
+	char *at;
+
+	if (map->perms[0] != 'r' || map->perms[1] == 'w' || bytes > (size_t)16 << 20)
+		return false;
+	copy = malloc(bytes + 1);
+	if (!copy)
+		return false;
+	local = (struct iovec){copy, bytes};
+	remote = (struct iovec){(void *)(uintptr_t)map->start, bytes};
+	got = process_vm_readv(check->pid, &local, 1, &remote, 1, 0);
+	if (got <= 0)
+		return false;
+	copy[got] = '\0';
+	at = memmem(copy, (size_t)got, needle, strlen(needle));
+	if (!at)
+		return false;
+	snprintf(ret, room, "%s", at + strlen(needle));
+	return true;
+}
+
+/* The leading "2.36" or "1.2.3" of `text`. */
+static bool take_version(const char *text, char *ret, size_t room)
+{
+	size_t length = strspn(text, "0123456789.");
+
+	while (length && text[length - 1] == '.')
+		length--;
+	if (!length || length >= room)
+		return false;
+	memcpy(ret, text, length);
+	ret[length] = '\0';
+	return true;
+}
+
+/* glibc's banner (csu/version.c): "GNU C Library (Debian GLIBC 2.36-9) stable release version
+ * 2.36." musl's (ldso/dynlink.c): "musl libc (x86_64)\nVersion %s\n", its number stands apart. */
+static void libc_version(struct limpet_check *check, const char *kind, char *ret, size_t room)
+{
+	char banner[160] = "", version[24] = "";
+
+	for (size_t i = 0; i < check->maps.count; i++) {
+		const struct limpet_map *map = &check->maps.list[i];
+		const char *at;
+
+		if (!path_is_libc(map->path) ||
+		    !map_search(check, map, "GNU C Library ", banner, sizeof(banner)))
+			continue;
+		at = strstr(banner, "release version ");
+		if (at && take_version(at + strlen("release version "), version, sizeof(version)))
+			break;
+	}
+	snprintf(ret, room, "%s%s%s", kind, version[0] ? " " : "", version);
+}
+
+/* Answers "glibc", "musl"..., NULL when the program is dynamic but its library is not known. */
+static const char *libc_kind(const struct limpet_check *check, const struct limpet_program *program,
+			     bool *ret_mapped)
+{
+	bool glibc = false, musl = false;
+
+	for (size_t i = 0; i < check->maps.count; i++) {
+		const char *path = check->maps.list[i].path;
+
+		if (base_is(path, "libc.so.6") || base_is(path, "libc-2."))
+			glibc = true;
+		else if (path_is_libc(path))
+			musl = true;
+	}
+	*ret_mapped = glibc || musl;
+	if (glibc)
+		return "glibc";
+	if (musl || strstr(program->interpreter, "ld-musl-"))
+		return "musl";
+	/* stopped before the loader has mapped it; a wrapper may have the loader as its executable
+	 */
+	if (strstr(program->interpreter, "ld-linux"))
+		return "glibc";
+	return NULL;
+}
+
+static void check_libc(struct limpet_check *check, const struct limpet_program *program)
+{
+	bool mapped;
+	const char *kind = libc_kind(check, program, &mapped);
+
+	if (!kind && !program->interpreter[0]) {
+		const char *what =
+			program->own_allocator ? program->own_allocator : program->static_libc;
+
+		limpet_check_refuse(
+			check, -ENOTSUP, "static", "static",
+			"it is fully static%s%s%s, so there is no dynamic linker that could "
+			"load an agent",
+			what ? " (" : "", what ? what : "", what ? ")" : "");
+		limpet_check_hint(check, "build it with a dynamic C library (%s)",
+				  program->own_allocator &&
+						  !strcmp(program->own_allocator, "the Go runtime")
+					  ? "for a Go program its own tool fits: go tool pprof"
+					  : "without -static");
+		return;
+	}
+	if (!kind) {
+		limpet_check_refuse(check, -ENOTSUP, "libc", "unknown libc",
+				    "its C library is neither glibc nor musl (its loader is %s)",
+				    program->interpreter);
+		return;
+	}
+	libc_version(check, kind, check->out->libc, sizeof(check->out->libc));
+	if (!strcmp(kind, "musl")) {
+		limpet_check_refuse(check, -ENOTSUP, "libc", "musl",
+				    "its C library is musl, which limpet cannot enter yet");
+		limpet_check_hint(
+			check, "a build of the program for glibc (a Debian or Ubuntu image) works");
+		return;
+	}
+	limpet_check_add(check, LIMPET_FINDING_OK, "libc", "", "C library: %s%s", check->out->libc,
+			 mapped ? "" : " (not loaded yet)");
+}
+
+/* ------------------------------------------------------------------ allocators */
+
+static void append(char *list, size_t room, const char *word)
+{
+	size_t used = strlen(list);
+
+	if (!strstr(list, word))
+		snprintf(list + used, room - used, "%s%s", used ? ", " : "", word);
+}
+
+static void check_own_allocator(struct limpet_check *check, const struct limpet_program *program)
+{
+	uint64_t unseen_bytes, rss_bytes;
+	const char *name = program->own_allocator;
+	char share[64] = "";
+
+	if (!name && program->own_malloc)
+		name = "its own malloc";
+	if (!name)
+		return;
+	append(check->out->allocators, sizeof(check->out->allocators), name);
+	check->out->unseen_rss_share = 1.0;
+	if (!check->options.quick &&
+	    limpet_unseen_rss(check->pid, &unseen_bytes, &rss_bytes) == 0 && rss_bytes) {
+		check->out->unseen_rss_share = (double)unseen_bytes / (double)rss_bytes;
+		snprintf(share, sizeof(share), ": up to %.0f %% of its resident memory",
+			 100.0 * check->out->unseen_rss_share);
+	}
+	if (check->options.partial) {
+		limpet_check_add(
+			check, LIMPET_FINDING_WARNING, "allocator", name,
+			"%s is linked into the executable, and what it holds stays unseen%s", name,
+			share);
+		return;
+	}
+	limpet_check_refuse(check, -ENOTSUP, "allocator", name,
+			    "%s is linked into the executable, out of limpet's reach%s", name,
+			    share);
+	limpet_check_hint(check, "--partial captures what goes through the C library all the same");
+}
+
+static void check_libraries(struct limpet_check *check, const struct limpet_program *program)
+{
+	const char *runtime = program->runtime, *note = program->runtime_note;
+
+	if (check->out->libc[0])
+		append(check->out->allocators, sizeof(check->out->allocators), check->out->libc);
+	for (size_t i = 0; i < check->maps.count; i++) {
+		const struct limpet_map *map = &check->maps.list[i];
+		const char *name;
+
+		/* once a library is enough: its first map */
+		if (map->offset || map->path[0] != '/')
+			continue;
+		name = limpet_allocator_of_library(map->path);
+		if (name && !strstr(check->out->allocators, name)) {
+			append(check->out->allocators, sizeof(check->out->allocators), name);
+			limpet_check_add(check, LIMPET_FINDING_OK, "allocator-library", "",
+					 "%s is loaded as a library, and is followed", name);
+		}
+		if (!runtime)
+			runtime = limpet_runtime_of_library(map->path, &note);
+	}
+	if (runtime)
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "runtime", runtime, "%s", note);
+	if (program->cut)
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "symbols", "",
+				 "its symbol table is broken or too large: an allocator that is "
+				 "linked in may go unnoticed");
+}
+
+/* dlopen takes the agent's bytes by /proc/self/fd. */
+static void check_proc_mount(struct limpet_check *check)
+{
+	char path[PATH_MAX];
+	struct statfs fs;
+
+	snprintf(path, sizeof(path), "%s/%d/root/proc", limpet_proc_root, check->pid);
+	if (statfs(path, &fs) ? errno == ENOENT : fs.f_type != PROC_SUPER_MAGIC) {
+		limpet_check_refuse(
+			check, -ENOTSUP, "proc-mount", "no /proc inside",
+			"there is no /proc in its root folder, through which its dynamic "
+			"linker would load the agent");
+		limpet_check_hint(check, "mount -t proc proc /proc inside its root");
+	}
+}
+
+int limpet_check_program(struct limpet_check *check)
+{
+	struct limpet_program program;
+	int r = program_read(check, &program);
+
+	if (r == -ENOMEM || r == -ESRCH)
+		return r;
+	if (r < 0) {
+		limpet_check_refuse(check, r, "executable", "unreadable",
+				    "its executable cannot be read: %s", strerror(-r));
+		return 0;
+	}
+	if (!program.native) {
+		if (program.bits == 32 && sizeof(void *) == 8)
+			limpet_check_refuse(check, -ENOTSUP, "elf-class", "32-bit",
+					    "it is a 32-bit program");
+		else
+			limpet_check_refuse(check, -ENOTSUP, "elf-class", "other processor",
+					    "it is a program for another kind of processor");
+		return 0;
+	}
+	check_libc(check, &program);
+	check_libraries(check, &program);
+	/* of a static program everything is out of reach: said already */
+	if (check->out->libc[0])
+		check_own_allocator(check, &program);
+	check_proc_mount(check);
+	return 0;
+}

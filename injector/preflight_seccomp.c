@@ -1,0 +1,158 @@
+/* Preflight: a seccomp filter that would hurt the target when a capture makes calls in it. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "injector/preflight_check.h"
+#include "injector/seccomp_eval.h"
+
+/* Filters belong to threads. Threads with the same number of filters nearly always have the same
+ * ones (a filter cannot be taken off); one of each kind is read. */
+#define THREADS_LOOKED_AT 1024
+#define KINDS_LIMIT 8
+
+struct kind {
+	uint64_t filters;
+	pid_t tid;
+	bool calm; /* a stop of this thread goes unnoticed */
+};
+
+/* Calls that end with EINTR after any stop, handler or not (signal(7)). */
+static bool is_restarted(long number)
+{
+	static const long touchy[] = {
+#ifdef SYS_epoll_wait
+		SYS_epoll_wait,
+#endif
+		SYS_epoll_pwait, SYS_semtimedop,      SYS_semop,        SYS_msgrcv,
+		SYS_msgsnd,      SYS_rt_sigtimedwait, SYS_io_getevents, SYS_io_uring_enter,
+	};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(touchy); i++)
+		if (number == touchy[i])
+			return false;
+	return true;
+}
+
+/* Answers the number of kinds, or -1 when a thread is in strict mode. */
+static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_LIMIT])
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int tid_count = limpet_proc_tasks(check->pid, &tids), count = 0;
+
+	for (int i = 0; i < tid_count && i < THREADS_LOOKED_AT; i++) {
+		struct kind kind = {.tid = tids[i]};
+		struct limpet_proc_syscall call;
+		uint64_t mode = 0;
+		int k;
+
+		if (limpet_proc_task_number(check->pid, tids[i], "Seccomp", &mode) < 0 || mode == 0)
+			continue;
+		if (mode == SECCOMP_MODE_STRICT)
+			return -1;
+		/* since Linux 5.9; without it all count as one kind */
+		(void)limpet_proc_task_number(check->pid, tids[i], "Seccomp_filters",
+					      &kind.filters);
+		for (k = 0; k < count && kinds[k].filters != kind.filters; k++)
+			;
+		if (k == KINDS_LIMIT || (k < count && kinds[k].calm))
+			continue;
+		kind.calm = limpet_proc_syscall_read(check->pid, tids[i], &call) == 0 &&
+			    is_restarted(call.number);
+		if (k == count || kind.calm)
+			kinds[k] = kind;
+		if (k == count)
+			count++;
+	}
+	return count;
+}
+
+static void unreadable(struct limpet_check *check, int error)
+{
+	const char *why = error == -EACCES ? "that takes CAP_SYS_ADMIN" : strerror(-error);
+
+	if (check->options.assume_seccomp_ok) {
+		limpet_check_add(
+			check, LIMPET_FINDING_WARNING, "seccomp", "seccomp unread",
+			"its seccomp filter cannot be read (%s): taken to allow what limpet "
+			"needs, as you said",
+			why);
+		return;
+	}
+	limpet_check_refuse(check, error, "seccomp", "seccomp unread",
+			    "its seccomp filter cannot be read (%s), and it might kill the program "
+			    "for a call of limpet's",
+			    why);
+	if (geteuid())
+		limpet_check_hint(check,
+				  "sudo limpet attach %d; or, if you know its filter: "
+				  "--assume-seccomp-ok",
+				  check->pid);
+	else
+		limpet_check_hint(check, "if you know its filter: --assume-seccomp-ok");
+}
+
+static void judge(struct limpet_check *check, const struct limpet_seccomp_filters *filters)
+{
+	struct limpet_seccomp_verdict verdict;
+	char words[64];
+
+	limpet_seccomp_judge(filters, &verdict);
+	if (verdict.call) {
+		limpet_check_refuse(
+			check, -EPERM, "seccomp", "seccomp",
+			"its seccomp filter %s %s(2), which %s calls",
+			limpet_seccomp_action_words(verdict.action, words, sizeof(words)),
+			verdict.call->name, verdict.call->who);
+		limpet_check_hint(check,
+				  "allow %s in its profile (docker: --security-opt seccomp=FILE; "
+				  "Docker's default profile works)",
+				  verdict.call->name);
+		return;
+	}
+	if (verdict.denies_exec)
+		limpet_check_add(
+			check, LIMPET_FINDING_NOTE, "write-execute", "",
+			"it may not make memory executable (MemoryDenyWriteExecute): limpet "
+			"does not ask for that");
+}
+
+void limpet_check_seccomp(struct limpet_check *check)
+{
+	struct kind kinds[KINDS_LIMIT];
+	int count = find_kinds(check, kinds);
+
+	if (count < 0) {
+		limpet_check_refuse(
+			check, -EPERM, "seccomp", "strict seccomp",
+			"it is in seccomp's strict mode, in which any call but read and "
+			"write is its end");
+		return;
+	}
+	if (count == 0)
+		return;
+	if (check->options.quick) {
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "seccomp", "seccomp filter",
+				 "it has a seccomp filter, which was not read");
+		return;
+	}
+	/* no stop for a program that will not be entered anyway */
+	if (check->out->verdict != LIMPET_PREFLIGHT_OK)
+		return;
+	for (int i = 0; i < count && check->out->verdict == LIMPET_PREFLIGHT_OK; i++) {
+		struct limpet_seccomp_filters filters;
+		bool traced = check->status.tracer == getpid();
+		int r = limpet_seccomp_filters_read(kinds[i].tid, traced, &filters);
+
+		if (r < 0) {
+			unreadable(check, r);
+			return;
+		}
+		judge(check, &filters);
+		limpet_seccomp_filters_done(&filters);
+	}
+	if (check->out->verdict == LIMPET_PREFLIGHT_OK)
+		limpet_check_add(check, LIMPET_FINDING_OK, "seccomp", "",
+				 "seccomp: its filter lets every call of limpet's pass");
+}
