@@ -1,0 +1,114 @@
+#!/usr/bin/env bats
+# Enter and leave: what is there afterwards is what was there before.
+# time-limit: 400
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+@test "a program at rest is the same after a capture, to the last mapping" {
+	start storm "$TARGETS/storm" --threads 3
+	tell storm "run 100" ran
+	look "$pid"
+	attach "$pid"
+	stop "$pid"
+	unchanged "$pid"
+	finish storm
+}
+
+@test "a program with one thread, blocked in a read, is the same after a capture" {
+	start odd "$TARGETS/odd"
+	look "$pid"
+	attach "$pid"
+	stop "$pid"
+	unchanged "$pid"
+	tell odd check kept
+	finish odd
+}
+
+@test "between enter and leave nobody traces the target" {
+	start storm "$TARGETS/storm"
+	attach "$pid"
+	grep -q '^TracerPid:[[:space:]]0$' "/proc/$pid/status"
+	stop "$pid"
+	finish storm
+}
+
+@test "attach says where the trace is and what to type next" {
+	start storm "$TARGETS/storm"
+	attach "$pid"
+	stop "$pid"
+	grep -qF "$trace" "$work/attach.1.say" "$work/attach.1.err"
+	grep -qF "limpet report" "$work/attach.1.say" "$work/attach.1.err"
+	grep -qF "$trace" "$work/stop.say" "$work/stop.err"
+	[[ $(stat -c %a "$trace") == 600 ]]
+	finish storm
+}
+
+@test "without -o the trace is COMM.PID.limpet, and never overwrites one" {
+	start storm "$TARGETS/storm"
+	for expected in "storm.$pid.limpet" "storm.$pid.limpet.1" "storm.$pid.limpet.2"; do
+		timeout 60 "$LIMPET" attach -q -d 100ms "$pid" 2>attach.err
+		[[ -s $expected ]]
+	done
+	finish storm
+}
+
+@test "twenty rounds on sixty-four busy threads that come and go" {
+	start storm "$TARGETS/storm" --threads 64 --churn 2000 --cross --signals --slots 64
+	tell storm go going
+	rounds "$pid" 20
+	tell storm hold held
+	finish storm
+}
+
+@test "twenty rounds on a single thread that allocates all the time" {
+	start storm "$TARGETS/storm" --threads 1
+	tell storm go going
+	rounds "$pid" 20
+	tell storm hold held
+	finish storm
+}
+
+@test "twenty rounds on threads that are mostly idle" {
+	start storm "$TARGETS/storm" --threads 8 --rate 20000 --cross
+	tell storm go going
+	rounds "$pid" 20
+	tell storm hold held
+	finish storm
+}
+
+@test "two processes are captured at the same time" {
+	start first "$TARGETS/storm" --threads 2
+	local one=$pid
+	start second "$TARGETS/storm" --threads 2
+	local two=$pid
+	attach "$one"
+	local first_job=$limpet_job first_trace=$trace
+	attach "$two"
+	tell first "leak 7" leaked
+	tell second "leak 9" leaked
+	[[ $("$LIMPET" status --json | jq '[.captures[].pid] | length') == 2 ]]
+	stop "$two"
+	good_capture
+	same "leaks of the second" "$(site_sum storm_leak allocations)" 9
+	limpet_job=$first_job trace=$first_trace
+	stop "$one"
+	good_capture
+	same "leaks of the first" "$(site_sum storm_leak allocations)" 7
+	finish first
+	finish second
+}
+
+@test "--background returns when it captures, and goes on" {
+	start storm "$TARGETS/storm"
+	timeout 60 "$LIMPET" attach --background "$pid" -o bg.limpet 3>&- >bg.say 2>bg.err
+	"$LIMPET" status "$pid" --json | jq -e '.captures[0].state == "capturing"'
+	tell storm "leak 5" leaked
+	timeout 60 "$LIMPET" stop "$pid"
+	trace=$work/bg.limpet
+	good_capture
+	same "leaks" "$(site_sum storm_leak allocations)" 5
+	nothing_of_ours "$pid"
+	finish storm
+}

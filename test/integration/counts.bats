@@ -1,0 +1,163 @@
+#!/usr/bin/env bats
+# What the report says is what the program counted, to the last byte.
+# time-limit: 400
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# counts_equal: totals and sums by function of the last report, and the target's own counts.
+counts_equal() {
+	local key function
+	good_capture || return 1
+	for key in allocations frees allocated_bytes freed_bytes live_allocations live_bytes foreign_frees \
+		foreign_freed_bytes; do
+		same "$key" "$(jq ".totals.$key" report.json)" "$(jq ".$key" <<<"$answer")" || return 1
+	done
+	for function in $(jq -r '.by_function | keys[]' <<<"$answer"); do
+		same "allocations in $function" "$(site_sum "$function" allocations)" \
+			"$(jq ".by_function.$function" <<<"$answer")" || return 1
+	done
+}
+
+# counted_phase STORM_OPTION...: a phase that begins after the attach and ends before the detach.
+counted_phase() {
+	start storm "$TARGETS/storm" "$@" || return 1
+	tell storm "run 5000" ran || return 1
+	attach "$pid" || return 1
+	tell storm mark marked || return 1
+	tell storm zero zeroed || return 1
+	tell storm "run 20000" ran || return 1
+	tell storm "leak 100" leaked || return 1
+	tell storm count '{' || return 1
+	stop "$pid" || return 1
+	counts_equal || return 1
+	finish storm
+}
+
+@test "one thread" {
+	counted_phase --threads 1
+}
+
+@test "four threads that free each other's blocks" {
+	counted_phase --threads 4 --cross
+}
+
+@test "sixteen threads and signal handlers that allocate" {
+	counted_phase --threads 16 --cross --signals
+}
+
+@test "threads that come and go" {
+	counted_phase --threads 8 --churn 700 --cross
+}
+
+@test "two hundred threads" {
+	counted_phase --threads 200 --slots 64
+}
+
+@test "all that was allocated and freed again leaves nothing live" {
+	start storm "$TARGETS/storm" --threads 2
+	attach "$pid"
+	tell storm "run 5000" ran
+	tell storm drain drained
+	stop "$pid"
+	good_capture
+	expect '.totals.live_bytes == 0 and .totals.live_allocations == 0'
+	expect '.totals.allocations > 1000 and .totals.allocations == .totals.frees'
+	expect '.totals.peak_bytes > 0 and .totals.peak_bytes <= .totals.allocated_bytes'
+	expect '([.sites[].allocations] | add) == .totals.allocations'
+	expect '([.sites[].allocated_bytes] | add) == .totals.allocated_bytes'
+	expect '([.sizes[].allocations] | add) == .totals.allocations'
+	expect '([.sizes[].allocated_bytes] | add) == .totals.allocated_bytes'
+	finish storm
+}
+
+@test "under load: attach, three seconds, stop; a known site is exact and on top" {
+	start storm "$TARGETS/storm" --threads 4 --cross
+	tell storm go going
+	attach "$pid"
+	tell storm hold held
+	tell storm "leak 20000" leaked
+	tell storm go going
+	wait_until 30 elapsed "$pid" 3
+	stop "$pid"
+	tell storm hold held
+	good_capture
+	expect '.totals.allocations > 100000'
+	expect '.sites[0].stack[0].function == "storm_leak"'
+	expect '.sites[0].stack[0].file | endswith("storm.c")'
+	expect '.sites[0].stack[0].line > 0'
+	expect '.sites[0].allocations == 20000 and .sites[0].live_bytes == 20000000'
+	expect '.capture.truncated_stacks == 0'
+	finish storm
+}
+
+@test "stacks are whole: twenty-three frames by sixty-four paths" {
+	start storm "$TARGETS/storm" --threads 1
+	attach "$pid"
+	tell storm "run 30000" ran
+	stop "$pid"
+	good_capture
+	expect '.capture.truncated_stacks == 0'
+	expect '[.sites[] | select(any(.stack[]; .function == "storm_operate"))
+		| [.stack[] | .function | select(test("^(left|right)_"))] | join(" ")] | unique | length == 64'
+	expect 'all(.sites[] | select(any(.stack[]; .function == "storm_operate"));
+		([.stack[].function | select(test("^(level|left|right|relay)_[0-5]$"))] | length) == 18)'
+	expect 'all(.sites[] | select(any(.stack[]; .function == "storm_operate"));
+		any(.stack[]; .function == "worker_main"))'
+	finish storm
+}
+
+@test "a module that is loaded during the capture is seen" {
+	start loader "$TARGETS/loader" "$TARGETS/plugin.so"
+	attach "$pid"
+	tell loader open opened
+	tell loader "allocate 1000" allocated
+	stop "$pid"
+	good_capture
+	# A thousand blocks, and the array that holds them.
+	same "allocations of the module" "$(site_sum plugin_allocate allocations)" 1001
+	same "bytes of the module" "$(site_sum plugin_allocate allocated_bytes)" $((1000 * 700 + 1000 * 8))
+	tell loader free freed
+	tell loader close closed
+	finish loader
+}
+
+@test "modules that come and go during the capture do no harm" {
+	start loader "$TARGETS/loader" "$TARGETS/plugin.so"
+	look "$pid"
+	attach "$pid"
+	tell loader "storm 200" stormed
+	stop "$pid"
+	report
+	same "allocations of the module" "$(site_sum plugin_allocate allocations)" $((200 * 11))
+	tell loader "storm 20" stormed
+	finish loader
+}
+
+@test "a patched module that is unloaded before the detach does no harm" {
+	start loader "$TARGETS/loader" "$TARGETS/plugin.so"
+	tell loader open opened
+	attach "$pid"
+	tell loader "allocate 10" allocated
+	tell loader free freed
+	tell loader close closed
+	stop "$pid"
+	good_capture
+	same "allocations of the module" "$(site_sum plugin_allocate allocations)" 11
+	tell loader "storm 5" stormed
+	finish loader
+}
+
+@test "addresses of the hooks that the program copied are put back" {
+	start odd "$TARGETS/odd" --callbacks
+	attach "$pid"
+	tell odd copy copied
+	tell odd "work 1000" worked
+	stop "$pid"
+	good_capture
+	same "allocations through the table" "$(site_sum odd_work allocations)" 1000
+	nothing_of_ours "$pid"
+	tell odd "work 1000" worked
+	finish odd
+}

@@ -1,0 +1,272 @@
+#!/usr/bin/env bats
+# Every way a capture can end leaves a readable trace that says how, and a target that goes on.
+# time-limit: 400
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# A capture of a storm that works, with a site whose count is known.
+captured_storm() {
+	start storm "$TARGETS/storm" --threads 2 --rate 50000 || return 1
+	tell storm go going || return 1
+	attach "$pid" "$@" || return 1
+	tell storm hold held || return 1
+	tell storm "leak 50" leaked || return 1
+	tell storm go going
+}
+
+# ended_as WORD: the report says so, nothing was lost, the target works on and is clean.
+ended_as() {
+	good_capture || return 1
+	expect '.capture.end == $word' --arg word "$1" || return 1
+	same "leaks" "$(site_sum storm_leak allocations)" 50 || return 1
+	nothing_of_ours "$pid" || return 1
+	tell storm hold held || return 1
+	tell storm "run 1000" ran || return 1
+	finish storm
+}
+
+@test "deadline" {
+	captured_storm --duration 1500ms
+	attached 0
+	ended_as duration
+	expect '.capture.duration_seconds >= 1.4 and .capture.duration_seconds < 10'
+}
+
+@test "Ctrl-C" {
+	captured_storm
+	kill -INT "$limpet_job"
+	attached 0
+	ended_as interrupt
+}
+
+@test "SIGTERM" {
+	captured_storm
+	kill -TERM "$limpet_job"
+	attached 0
+	ended_as interrupt
+}
+
+@test "SIGHUP" {
+	captured_storm
+	kill -HUP "$limpet_job"
+	attached 0
+	ended_as interrupt
+}
+
+@test "limpet stop" {
+	captured_storm
+	stop "$pid"
+	ended_as stop
+}
+
+@test "limpet stop --all" {
+	captured_storm
+	timeout 60 "$LIMPET" stop --all
+	attached 0
+	ended_as stop
+}
+
+@test "many Ctrl-C in a row never cut the leaving short" {
+	captured_storm
+	local i
+	for ((i = 0; i < 50; i++)); do
+		kill -INT "$limpet_job" 2>/dev/null || break
+	done
+	attached 0
+	report
+	expect '.capture.end == "interrupt" and .capture.complete and .capture.agent_unloaded'
+	nothing_of_ours "$pid"
+	tell storm hold held
+	finish storm
+}
+
+@test "SIGHUP and SIGINT that were ignored when it started stay ignored" {
+	start storm "$TARGETS/storm" --threads 2
+	trace=$work/ignored.limpet
+	env --ignore-signal=INT,HUP "$LIMPET" attach "$pid" -o "$trace" >ignored.say 2>ignored.err \
+		</dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	wait_until 60 capturing "$pid"
+	kill -HUP "$limpet_job"
+	kill -INT "$limpet_job"
+	tell storm "leak 3" leaked
+	capturing "$pid"
+	stop "$pid"
+	good_capture
+	expect '.capture.end == "stop"'
+	same "leaks" "$(site_sum storm_leak allocations)" 3
+	finish storm
+}
+
+# exits COMMAND STATUS: of the exiter, whose thread allocates all the while.
+exits() {
+	start exiter "$TARGETS/exiter" || return 1
+	attach "$pid" || return 1
+	tell exiter "allocate 500" allocated || return 1
+	printf '%s\n' "$1" >&"${in_of[exiter]}"
+	result exiter "$2" || return 1
+	attached 0 || return 1
+	report || return 1
+	same "blocks that stay" "$(site_sum exiter_keep allocations)" 500 || return 1
+	! "$LIMPET" status "$pid" 2>/dev/null
+}
+
+@test "the target returns from main" {
+	exits "return 3" 3
+	expect '.capture.end == "target-exit" and .capture.complete'
+}
+
+@test "the target calls exit in another thread" {
+	exits "exit-thread 4" 4
+	expect '.capture.end == "target-exit" and .capture.complete'
+}
+
+@test "the target calls _exit" {
+	exits "_exit 5" 5
+	expect '.capture.end == "target-exit" and .capture.complete'
+}
+
+@test "the target aborts" {
+	exits abort 134
+	expect '.capture.end == "target-killed" and .capture.complete'
+}
+
+@test "the target is killed: what it did last is in the trace" {
+	start exiter "$TARGETS/exiter"
+	attach "$pid"
+	printf 'kill 10000\n' >&"${in_of[exiter]}"
+	result exiter 137
+	attached 0
+	report
+	expect '.capture.end == "target-killed" and .capture.complete'
+	same "blocks before the kill" "$(site_sum exiter_keep allocations)" 10000
+}
+
+@test "the target is killed under full load" {
+	start storm "$TARGETS/storm" --threads 4 --cross
+	tell storm go going
+	attach "$pid"
+	wait_until 30 elapsed "$pid" 1
+	kill -KILL "${job_of[storm]}"
+	exit_status_of "${job_of[storm]}" 10
+	exit_status_of "$limpet_job" 60
+	[[ $status == 0 || $status == 4 ]]
+	report
+	expect '.capture.end == "target-killed" and .totals.allocations > 1000'
+	expect '.capture.complete == (.capture.dropped_events == 0)'
+}
+
+@test "the leader thread ends, the others go on" {
+	start exiter "$TARGETS/exiter"
+	attach "$pid"
+	tell exiter "allocate 20" allocated
+	tell exiter leader leaving
+	stop "$pid"
+	good_capture
+	same "blocks that stay" "$(site_sum exiter_keep allocations)" 20
+	kill -TERM "$pid"
+	result exiter 0
+}
+
+@test "the target becomes another program" {
+	for how in exec exec-thread; do
+		start "$how" "$TARGETS/execer"
+		attach "$pid"
+		wait_until 30 elapsed "$pid" 0.3
+		printf '%s\n' "$how" >&"${in_of[$how]}"
+		heard "$how" second
+		attached 0
+		report
+		expect '.capture.end == "target-exec" and .capture.complete'
+		same "function of the first program" "$(($(site_sum execer_work allocations) > 0))" 1
+		nothing_of_ours "$pid"
+		finish "$how"
+	done
+}
+
+@test "the collector is killed: the target goes on, the trace is readable, the next attach cleans up" {
+	start storm "$TARGETS/storm" --threads 4 --cross
+	tell storm go going
+	attach "$pid"
+	wait_until 30 elapsed "$pid" 2
+	kill -KILL "$limpet_job"
+	exit_status_of "$limpet_job" 10
+	same "status of the killed" "$status" 137
+	tell storm hold held
+	tell storm "run 20000" ran
+	report
+	expect '.capture.end == "collector-lost" and (.capture.complete | not)'
+	expect '.totals.allocations > 1000'
+	"$LIMPET" status "$pid" --json | jq -e '.captures[0].state == "dormant"'
+	attach "$pid"
+	tell storm zero zeroed
+	tell storm "leak 10" leaked
+	stop "$pid"
+	good_capture
+	same "leaks" "$(site_sum storm_leak allocations)" 10
+	nothing_of_ours "$pid"
+	finish storm
+}
+
+@test "the collector is killed: limpet stop cleans up too" {
+	start storm "$TARGETS/storm" --threads 2 --rate 50000
+	tell storm go going
+	attach "$pid"
+	kill -KILL "$limpet_job"
+	exit_status_of "$limpet_job" 10
+	timeout 60 "$LIMPET" stop "$pid"
+	nothing_of_ours "$pid"
+	tell storm hold held
+	finish storm
+}
+
+@test "a full disk ends the capture, not the target" {
+	if ! unshare --mount true 2>/dev/null; then
+		skip "mounting a small file system is not allowed here"
+	fi
+	start storm "$TARGETS/storm" --threads 2 --cross
+	tell storm go going
+	mkdir small
+	# A mount of its own: nobody else sees it, and it goes with the process.
+	trace=$work/full.limpet
+	unshare --mount bash -c "mount -t tmpfs -o size=256k none '$work/small' &&
+		'$LIMPET' attach $pid --no-seal -o '$work/small/t.limpet'
+		status=\$?
+		cp '$work/small/t.limpet' '$trace'
+		exit \$status" >full.say 2>full.err </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	attached 4
+	report
+	expect '.capture.end == "disk-full" and (.capture.complete | not)'
+	nothing_of_ours "$pid"
+	tell storm hold held
+	finish storm
+}
+
+@test "a second Ctrl-C skips the symbols, and limpet seal adds them later" {
+	start storm "$TARGETS/storm" --threads 2
+	attach "$pid" --no-seal
+	tell storm "leak 5" leaked
+	stop "$pid"
+	grep -q 'limpet seal' "$work/attach.1.say" "$work/attach.1.err"
+	timeout 60 "$LIMPET" seal "$trace"
+	good_capture
+	expect '.sites[0].stack[0] | .function == "storm_leak" and .line > 0'
+	finish storm
+}
+
+@test "a trace can be read while it is written" {
+	start storm "$TARGETS/storm" --threads 2 --rate 50000
+	tell storm go going
+	attach "$pid"
+	wait_until 30 elapsed "$pid" 2.5
+	report
+	expect '.capture.end == "running" and .totals.allocations > 100'
+	stop "$pid"
+	tell storm hold held
+	finish storm
+}

@@ -1,0 +1,305 @@
+# What the integration tests share. A test file says:
+#
+#	load helpers
+#	setup() { begin; }
+#	teardown() { end; }
+#
+# Nothing here waits for a time to pass: it waits for a condition, with a deadline. Everything that a
+# test starts is ended by `end`, also when the test has failed; limpet first, so that it can let go.
+# shellcheck shell=bash
+# Variables of one test are read by another function or by the test itself.
+# shellcheck disable=SC2034,SC2154,SC2119,SC2120
+
+bats_require_minimum_version 1.5.0
+
+root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+: "${LIMPET:=$root/build/limpet}"
+: "${TARGETS:=$root/build/targets}"
+
+begin() {
+	work=$(mktemp -d "${BATS_TEST_TMPDIR}/work.XXXXXX")
+	cd "$work" || return 1
+	# Captures are found through this folder: tests see only their own.
+	export XDG_RUNTIME_DIR=$work/run TMPDIR=$work LC_ALL=C.UTF-8 NO_COLOR=1
+	mkdir -m 700 "$XDG_RUNTIME_DIR"
+	declare -gA job_of=() pid_of=() in_of=() out_of=()
+	limpet_jobs=()
+	captures=0
+}
+
+end() {
+	local name job log
+	for job in "${limpet_jobs[@]}"; do
+		end_process "$job"
+	done
+	for name in "${!job_of[@]}"; do
+		end_process "${job_of[$name]}"
+	done
+	if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
+		for log in "$work"/*.err "$work"/*.say; do
+			[[ -s $log ]] || continue
+			echo "--- ${log##*/}"
+			tail -n 40 "$log"
+		done
+	fi
+	cd "$root" || return 1
+	rm -rf "$work"
+}
+
+# ------------------------------------------------------------------ failing, waiting
+
+fail() {
+	printf '%s\n' "$*" >&2
+	return 1
+}
+
+# Ended: gone, or a zombie of this shell.
+ended() {
+	local stat
+	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+	stat=${stat##*) }
+	[[ ${stat%% *} == [ZX] ]]
+}
+
+# wait_until SECONDS COMMAND...: until the command answers 0.
+wait_until() {
+	local deadline=$((${EPOCHREALTIME/./} + $1 * 1000000))
+	shift
+	until "$@"; do
+		if ((${EPOCHREALTIME/./} > deadline)); then
+			fail "waited in vain for: $*"
+			return 1
+		fi
+		sleep 0.02
+	done
+}
+
+end_process() {
+	local signal
+	for signal in TERM KILL; do
+		ended "$1" && break
+		kill -"$signal" "$1" 2>/dev/null
+		kill -CONT "$1" 2>/dev/null
+		wait_until 10 ended "$1" && break
+	done
+	wait "$1" 2>/dev/null
+	return 0
+}
+
+# exit_status_of JOB SECONDS: sets `status`.
+exit_status_of() {
+	wait_until "$2" ended "$1" || return 1
+	status=0
+	wait "$1" || status=$?
+}
+
+# ------------------------------------------------------------------ targets
+
+# start NAME COMMAND...: a program that speaks as test/targets/target.h says. Sets `pid` to the process
+# to attach to, and `ready` to the words after it.
+start() {
+	local name=$1 in out line
+	shift
+	mkfifo "$work/$name.in" "$work/$name.out"
+	"$@" <"$work/$name.in" >"$work/$name.out" 2>"$work/$name.err" 3>&- &
+	job_of[$name]=$!
+	exec {in}>"$work/$name.in" {out}<"$work/$name.out"
+	in_of[$name]=$in
+	out_of[$name]=$out
+	heard "$name" ready || return 1
+	pid_of[$name]=$pid
+}
+
+# Reads one line of the target's into `answer`; its first word has to be WORD.
+heard() {
+	local name=$1 word=$2
+	if ! IFS= read -r -t 60 answer <&"${out_of[$name]}"; then
+		fail "$name did not answer '$word'"
+		return 1
+	fi
+	if [[ $word == ready || $word == second ]]; then
+		read -r _ pid ready <<<"$answer"
+	fi
+	[[ $answer == "$word"* ]] || fail "$name said '$answer' instead of '$word'"
+}
+
+# tell NAME LINE ANSWER
+tell() {
+	# Writing to a program that is gone would end this shell too.
+	if ended "${job_of[$1]}"; then
+		fail "$1 is gone, instead of answering '$2'"
+		return 1
+	fi
+	printf '%s\n' "$2" >&"${in_of[$1]}"
+	heard "$1" "$3"
+}
+
+# finish NAME [STATUS]: "quit", and the target's own result has to be right.
+finish() {
+	ended "${job_of[$1]}" || printf 'quit\n' >&"${in_of[$1]}"
+	result "$1" "${2:-0}"
+}
+
+# result NAME STATUS: it ends by itself, and this is its exit status.
+result() {
+	exit_status_of "${job_of[$1]}" 30 || return 1
+	[[ $status == "$2" ]] || fail "$1 ended with status $status instead of $2"
+}
+
+# ------------------------------------------------------------------ captures
+
+capturing() {
+	if ended "$limpet_job"; then
+		fail "limpet attach ended early"
+		return 0
+	fi
+	"$LIMPET" status "$1" --json 2>/dev/null |
+		jq -e '.captures[0].state == "capturing"' >/dev/null
+}
+
+# attach PID [OPTION...]: beside the test; returns when it captures. Sets `trace`. The signals of a
+# terminal are not ignored, as they would be for a background job of this shell.
+attach() {
+	local target=$1
+	shift
+	captures=$((captures + 1))
+	trace=$work/trace.$captures.limpet
+	env --default-signal=INT,HUP,QUIT "$LIMPET" attach "$target" -o "$trace" "$@" \
+		>"$work/attach.$captures.say" 2>"$work/attach.$captures.err" </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	wait_until 60 capturing "$target" || return 1
+	! ended "$limpet_job"
+}
+
+# attached STATUS: limpet attach ends by itself within a minute, with this status.
+attached() {
+	exit_status_of "$limpet_job" 60 || return 1
+	[[ $status == "${1:-0}" ]] || fail "limpet attach ended with status $status instead of ${1:-0}"
+}
+
+# stop PID [STATUS]: by `limpet stop`, whose status is the capture's, as is attach's.
+stop() {
+	local stopped=0
+	timeout 60 "$LIMPET" stop "$1" >"$work/stop.say" 2>"$work/stop.err" || stopped=$?
+	attached "${2:-0}" || return 1
+	[[ $stopped == "${2:-0}" ]] || fail "limpet stop ended with status $stopped instead of ${2:-0}"
+}
+
+# report [OPTION...]: of the last trace, as JSON in $work/report.json.
+report() {
+	timeout 60 "$LIMPET" report "$trace" --json "$@" >"$work/report.json" 2>"$work/report.err" ||
+		fail "limpet report failed"
+}
+
+# expect FILTER: jq's answer about the report is true.
+expect() {
+	local what=$1
+	shift
+	if ! jq -e "$@" "$what" "$work/report.json" >/dev/null; then
+		jq '{target, capture, totals, sites: .sites[0:3]}' "$work/report.json"
+		fail "the report does not say: $what"
+	fi
+}
+
+# Totals of the sites whose innermost frame outside of libraries is FUNCTION; same names as sites.
+# The allocator's wrappers of a language stand between: the first frame that matches counts.
+site_sum() {
+	jq --arg function "$1" --arg what "$2" \
+		'[.sites[] | select(any(.stack[]; .function == $function)) | .[$what]] | add // 0' \
+		"$work/report.json"
+}
+
+# same NAME A B
+same() {
+	[[ $2 == "$3" ]] || fail "$1: $2 instead of $3"
+}
+
+good_capture() {
+	report || return 1
+	expect '.capture.complete and .capture.dropped_events == 0 and .capture.agent_unloaded'
+}
+
+# ------------------------------------------------------------------ residue
+
+# What a process at rest looks like from outside. The heap may grow; what the kernel counts may rise.
+portrait() {
+	local fd task
+	echo "maps"
+	grep -v '\[heap\]' "/proc/$1/maps"
+	echo "descriptors"
+	for fd in "/proc/$1/fd/"*; do
+		printf '%s %s\n' "${fd##*/}" "$(readlink "$fd")"
+	done
+	echo "threads"
+	for task in "/proc/$1/task/"*; do
+		echo "${task##*/}"
+		grep -E '^(TracerPid|Sig(Blk|Ign|Cgt)|Seccomp|NoNewPrivs):' "$task/status"
+	done
+}
+
+# look PID; ...; unchanged PID: for targets at rest, to the last mapping, descriptor and signal mask.
+look() {
+	portrait "$1" >"$work/portrait.before"
+}
+unchanged() {
+	portrait "$1" >"$work/portrait.after"
+	diff -u "$work/portrait.before" "$work/portrait.after" || fail "process $1 is not as it was"
+}
+
+# For busy targets: nothing of ours is left. What was there before cannot be ours.
+nothing_of_ours() {
+	local pid=$1 left
+	left=$(grep -iE 'limpet|memfd:' "/proc/$pid/maps" | grep -v "$TARGETS")
+	[[ -z $left ]] || fail "still mapped: $left" || return 1
+	left=$(find "/proc/$pid/fd" -lname '*memfd:*' -printf '%f -> %l\n' 2>/dev/null)
+	[[ -z $left ]] || fail "still open: $left" || return 1
+	grep -q '^TracerPid:[[:space:]]0$' "/proc/$pid/status" || fail "process $pid is still traced"
+	if "$LIMPET" status "$pid" >/dev/null 2>&1; then
+		fail "limpet status still knows process $pid"
+	fi
+}
+
+# ------------------------------------------------------------------ refusals
+
+# refused STATUS REGEX COMMAND...: one line that matches, then one hint; nothing on stdout.
+refused() {
+	local want=$1 regex=$2
+	shift 2
+	run --separate-stderr timeout 30 "$@"
+	if [[ $status != "$want" ]]; then
+		fail "status $status instead of $want: $* said: $stderr"
+		return 1
+	fi
+	[[ -z $output ]] || fail "stdout was used: $output" || return 1
+	if ! [[ ${stderr_lines[0]} =~ ^limpet:\ .*$regex ]]; then
+		fail "'${stderr_lines[0]}' does not match '$regex'"
+		return 1
+	fi
+	[[ ${#stderr_lines[@]} == 2 && ${stderr_lines[1]} =~ ^hint:\ .+ ]] ||
+		fail "no single hint follows: $stderr"
+}
+
+# ------------------------------------------------------------------ rounds
+
+# rounds PID N: attach, a moment, stop; N times.
+rounds() {
+	local i
+	for ((i = 1; i <= $2; i++)); do
+		attach "$1" --no-seal -q || return 1
+		stop "$1" || return 1
+		rm -f "$trace"
+		nothing_of_ours "$1" || fail "after round $i" || return 1
+	done
+}
+
+# capture_under_load PID: attach, three seconds of events, stop.
+capture_under_load() {
+	attach "$1" || return 1
+	wait_until 30 elapsed "$1" 3 || return 1
+	stop "$1"
+}
+elapsed() {
+	ended "$limpet_job" && fail "limpet attach ended early" && return 0
+	"$LIMPET" status "$1" --json | jq -e --argjson s "$2" '.captures[0].elapsed_seconds >= $s' >/dev/null
+}

@@ -1,0 +1,127 @@
+#!/usr/bin/env bats
+# Unusual states of a process: captured all the same, and kept.
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# kept OPTION...: of odd; a capture with a thousand counted blocks, and the state is the same.
+kept() {
+	start odd "$TARGETS/odd" "$@" || return 1
+	look "$pid" || return 1
+	attach "$pid" || return 1
+	tell odd "work 1000" worked || return 1
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "blocks" "$(site_sum odd_work allocations)" 1000 || return 1
+	unchanged "$pid" || return 1
+	tell odd check kept || return 1
+	finish odd
+}
+
+@test "every signal is blocked" {
+	kept --signals-blocked
+}
+
+@test "SIGTRAP and SIGSEGV are ignored" {
+	kept --trap-ignored
+}
+
+@test "SIGTRAP and SIGSEGV are blocked and ignored" {
+	kept --trap-ignored --signals-blocked
+}
+
+@test "handlers of SIGTRAP and SIGSEGV never run" {
+	kept --trap-handled
+}
+
+@test "a seccomp filter such as containers have" {
+	kept --docker
+}
+
+@test "four descriptors are left" {
+	kept --few-files
+}
+
+@test "another user, as root" {
+	((EUID == 0)) || skip "only root attaches to another user's process"
+	kept --uid 65534
+}
+
+@test "a process that is not dumpable, as root" {
+	((EUID == 0)) || skip "only root attaches to a process that is not dumpable"
+	kept --not-dumpable
+}
+
+@test "a stopped process is captured, and is still stopped" {
+	start storm "$TARGETS/storm" --threads 2
+	kill -STOP "$pid"
+	wait_until 10 grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	attach "$pid"
+	grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	stop "$pid"
+	grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	kill -CONT "$pid"
+	tell storm "run 1000" ran
+	nothing_of_ours "$pid"
+	finish storm
+}
+
+@test "a program that puts a socket over our descriptor gets no byte of ours" {
+	start odd "$TARGETS/odd"
+	attach "$pid"
+	tell odd "work 100" worked
+	tell odd take took
+	same "descriptors that were replaced" "$(((${answer#took }) > 0))" 1
+	tell odd "work 100000" worked
+	tell odd received "received 0"
+	exit_status_of "$limpet_job" 60 || stop "$pid" 4
+	[[ $status == 4 ]]
+	report
+	expect '.capture.complete | not'
+	tell odd "work 1000" worked
+	tell odd received "received 0"
+	finish odd
+}
+
+@test "a program that closes our descriptor works on" {
+	start odd "$TARGETS/odd"
+	attach "$pid"
+	tell odd "work 100" worked
+	tell odd close closed
+	tell odd "work 100000" worked
+	timeout 60 "$LIMPET" stop "$pid" || true
+	exit_status_of "$limpet_job" 60
+	[[ $status == 4 ]]
+	report
+	expect '.capture.complete | not'
+	tell odd "work 1000" worked
+	finish odd
+}
+
+@test "children in every way: fork, vfork, spawn, and with every descriptor closed" {
+	start forker "$TARGETS/forker"
+	attach "$pid"
+	tell forker "fork 50" forked
+	tell forker "vfork 50" forked
+	tell forker "spawn 50" forked
+	tell forker "bare 50" forked
+	stop "$pid"
+	good_capture
+	nothing_of_ours "$pid"
+	tell forker "fork 5" forked
+	finish forker
+}
+
+@test "a child that lives on is clean after the capture, and works" {
+	start forker "$TARGETS/forker"
+	attach "$pid"
+	tell forker keep kept
+	local child=${answer#kept }
+	stop "$pid"
+	good_capture
+	nothing_of_ours "$child"
+	tell forker reap reaped
+	nothing_of_ours "$pid"
+	finish forker
+}
