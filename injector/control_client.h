@@ -55,6 +55,13 @@ int limpet_control_stop_wait(struct limpet_control_stop *stop,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_control_stop_free(struct limpet_control_stop *stop);
 
+/* ------------------------------------------------------------------ for control.c */
+
+/* Connects to the socket of `pid` in an open directory; never blocks. Answers a descriptor;
+ * -ECONNREFUSED: nobody listens, the file was left behind; -ENOENT: no such file; -EAGAIN: somebody
+ * listens, but too many are waiting already. */
+int limpet_control_connect(int dir_fd, pid_t pid) LIMPET_MUST_CHECK;
+
 /* True if `name` is that of a control socket (PID.sock); the target's pid then goes to *ret_pid. */
 bool limpet_control_parse_name(const char *name, pid_t *ret_pid);
 

@@ -8,6 +8,10 @@
 
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/un.h>
 
 #define LIMPET_CONTROL_MAGIC 0x4c54434cu /* "LCTL" */
 #define LIMPET_CONTROL_VERSION 1u
@@ -38,5 +42,23 @@ struct limpet_control_reply {
 	char command[256];    /* terminated */
 	char trace[PATH_MAX]; /* terminated, absolute; "" while there is none */
 };
+
+#define LIMPET_CONTROL_NAME_BYTES 24
+
+static inline void limpet_control_format_name(char ret[LIMPET_CONTROL_NAME_BYTES], pid_t pid)
+{
+	snprintf(ret, LIMPET_CONTROL_NAME_BYTES, "%d.sock", pid);
+}
+
+/* By way of the directory's descriptor: the directory that was checked is the one that is used, and
+ * its path may be longer than sun_path. */
+static inline void limpet_control_format_address(struct sockaddr_un *ret, int dir_fd, pid_t pid)
+{
+	char name[LIMPET_CONTROL_NAME_BYTES];
+
+	limpet_control_format_name(name, pid);
+	ret->sun_family = AF_UNIX;
+	snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s", dir_fd, name);
+}
 
 #endif

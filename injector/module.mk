@@ -1,6 +1,6 @@
 INJECTOR_SRC :=
 INJECTOR_SRC += injector/proc.c
-INJECTOR_SRC += injector/runtime_dir.c
+INJECTOR_SRC += injector/runtime_dir.c injector/control.c injector/control_client.c injector/dormant.c
 INJECTOR_SRC += injector/cfi.c injector/unwind_compile.c
 INJECTOR_SRC += injector/trace_writer.c injector/live_table.c injector/mapping_table.c \
 	injector/ledger.c injector/event_columns.c injector/recorder_blocks.c injector/recorder.c

@@ -213,17 +213,18 @@ void limpet_runtime_dir_done(struct limpet_runtime_dir *list, int count)
 		close(list[i].fd);
 }
 
-int limpet_runtime_dir_lock(int fd)
+int limpet_runtime_dir_lock(int fd, bool wait)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
 
-	/* Held for a few system calls at a time; a holder that is stopped must not hold us too. */
-	for (int tries = 0; tries < 200; tries++) {
+	/* No blocking flock(): a holder that somebody stopped must not hold us too. */
+	for (int tries = wait ? 200 : 1; tries > 0; tries--) {
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 			return 0;
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;
-		nanosleep(&pause, NULL);
+		if (tries > 1)
+			nanosleep(&pause, NULL);
 	}
 	return -ETIMEDOUT;
 }

@@ -38,8 +38,9 @@ int limpet_runtime_dir_find_all(struct limpet_runtime_dir *ret);
 void limpet_runtime_dir_done(struct limpet_runtime_dir *list, int count);
 
 /* Exclusive lock on a directory, so that nobody removes a stale socket that was just replaced by a
- * live one. Waits at most two seconds (-ETIMEDOUT). */
-int limpet_runtime_dir_lock(int fd) LIMPET_MUST_CHECK;
+ * live one. Held for a few system calls at a time; `wait`s for it at most two seconds. -ETIMEDOUT.
+ */
+int limpet_runtime_dir_lock(int fd, bool wait) LIMPET_MUST_CHECK;
 void limpet_runtime_dir_unlock(int fd);
 
 #endif

@@ -1,0 +1,183 @@
+#include "injector/dormant.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "injector/control_client.h"
+#include "injector/proc.h"
+
+#define MEMFD "/memfd:"
+#define INODES 8
+
+/* A process that maps something of ours. */
+struct holder {
+	pid_t pid;
+	bool agent, watched;
+	size_t inode_count;
+	uint64_t inodes[INODES];
+};
+
+struct holders {
+	struct holder *list;
+	size_t count, room;
+};
+
+static void note_mapping(struct holder *holder, const char *line)
+{
+	unsigned major, minor;
+	uint64_t inode;
+	int path = 0;
+
+	if (sscanf(line, "%*s %*s %*s %x:%x %" SCNu64 " %n", &major, &minor, &inode, &path) != 3 ||
+	    strncmp(line + path, MEMFD LIMPET_DORMANT_PREFIX,
+		    strlen(MEMFD LIMPET_DORMANT_PREFIX)) != 0)
+		return;
+	if (!strncmp(line + path, MEMFD LIMPET_DORMANT_AGENT_PREFIX,
+		     strlen(MEMFD LIMPET_DORMANT_AGENT_PREFIX)))
+		holder->agent = true;
+	for (size_t i = 0; i < holder->inode_count; i++) {
+		if (holder->inodes[i] == inode)
+			return;
+	}
+	if (holder->inode_count < INODES)
+		holder->inodes[holder->inode_count++] = inode;
+}
+
+static int read_holder(pid_t pid, struct holder *ret)
+{
+	LIMPET_FCLOSE FILE *maps = NULL;
+	LIMPET_FREE char *line = NULL;
+	struct holder holder = {.pid = pid};
+	size_t room = 0;
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%d/maps", limpet_proc_root, pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return -errno;
+	errno = 0;
+	while (getline(&line, &room, maps) > 0)
+		note_mapping(&holder, line);
+	if (ferror(maps))
+		return errno ? -errno : -EIO;
+	*ret = holder;
+	return 0;
+}
+
+static int add_holder(struct holders *holders, const struct holder *holder)
+{
+	if (holders->count == holders->room) {
+		size_t room = holders->room ? holders->room * 2 : 16;
+		struct holder *list = reallocarray(holders->list, room, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		holders->list = list;
+		holders->room = room;
+	}
+	holders->list[holders->count++] = *holder;
+	return 0;
+}
+
+static int find_holders(struct holders *holders)
+{
+	DIR *dir = opendir(limpet_proc_root);
+	const struct dirent *entry;
+	int result = 0;
+
+	if (!dir)
+		return -errno;
+	while (result == 0 && (entry = readdir(dir))) {
+		struct holder holder;
+		char *end;
+		long pid = strtol(entry->d_name, &end, 10);
+
+		/* What cannot be read (another's, or gone) is not for us to clean up either. */
+		if (pid > 0 && pid <= INT_MAX && !*end && read_holder((pid_t)pid, &holder) == 0 &&
+		    holder.inode_count > 0)
+			result = add_holder(holders, &holder);
+	}
+	closedir(dir);
+	return result;
+}
+
+static bool share_memory(const struct holder *a, const struct holder *b)
+{
+	for (size_t i = 0; i < a->inode_count; i++) {
+		for (size_t j = 0; j < b->inode_count; j++) {
+			if (a->inodes[i] == b->inodes[j])
+				return true;
+		}
+	}
+	return false;
+}
+
+static void mark_watched(struct holders *holders)
+{
+	/* A collector, or a captured process whose collector we may not look at... */
+	for (size_t i = 0; i < holders->count; i++) {
+		struct limpet_control_capture capture;
+		struct holder *holder = &holders->list[i];
+
+		holder->watched = !holder->agent || limpet_control_find(holder->pid, &capture) == 0;
+	}
+	/* ...watches whoever shares memory with it: a captured process forks. */
+	for (size_t i = 0; i < holders->count; i++) {
+		for (size_t j = 0; j < holders->count && !holders->list[i].watched; j++) {
+			if (holders->list[j].watched &&
+			    share_memory(&holders->list[i], &holders->list[j]))
+				holders->list[i].watched = true;
+		}
+	}
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+int limpet_dormant_find(pid_t **ret_pids)
+{
+	struct holders holders = {0};
+	pid_t *pids = NULL;
+	int count = 0, result = find_holders(&holders);
+
+	if (result == 0) {
+		pids = calloc(holders.count + 1, sizeof(*pids));
+		result = pids ? 0 : -ENOMEM;
+	}
+	if (result == 0) {
+		mark_watched(&holders);
+		for (size_t i = 0; i < holders.count; i++) {
+			if (!holders.list[i].watched)
+				pids[count++] = holders.list[i].pid;
+		}
+		qsort(pids, (size_t)count, sizeof(*pids), compare_pids);
+		*ret_pids = pids;
+		result = count;
+	}
+	free(holders.list);
+	return result;
+}
+
+int limpet_dormant_check(pid_t pid)
+{
+	LIMPET_FREE pid_t *pids = NULL;
+	struct holder holder;
+	int result = read_holder(pid, &holder);
+
+	if (result < 0 || !holder.agent)
+		return result;
+	result = limpet_dormant_find(&pids);
+	for (int i = 0; i < result; i++) {
+		if (pids[i] == pid)
+			return 1;
+	}
+	return result < 0 ? result : 0;
+}

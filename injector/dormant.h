@@ -1,0 +1,28 @@
+/* Finding agents that stayed behind: mapped into a process, and nobody collects from them.
+ *
+ * That is what remains when limpet was killed, or could not prove that it was safe to unload. It is
+ * read from /proc alone; nothing is touched. */
+#ifndef LIMPET_INJECTOR_DORMANT_H
+#define LIMPET_INJECTOR_DORMANT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+
+/* The agent and the memory it shares with its collector are memfds whose names start so; the
+ * agent's own starts with the longer. */
+#define LIMPET_DORMANT_PREFIX "limpet-"
+#define LIMPET_DORMANT_AGENT_PREFIX "limpet-agent"
+
+/* Processes that hold an agent without a living collector, ascending; only those whose maps we may
+ * read. *ret_pids is malloc'ed; answers their number. An agent counts as watched, and is left out,
+ * if some process without an agent (the collector) maps the same shared memory, in whatever
+ * container it runs: so forked children of a captured process are left out too. A capture that we
+ * may not look into (root's, for others) is left out if its control socket is there. */
+int limpet_dormant_find(pid_t **ret_pids) LIMPET_MUST_CHECK;
+
+/* The same for one process: 1 dormant, 0 not, -errno when its maps cannot be read. */
+int limpet_dormant_check(pid_t pid) LIMPET_MUST_CHECK;
+
+#endif
