@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <string.h>
 
 #include "cli/ui.h"
@@ -91,23 +90,6 @@ static int wrong(struct limpet_err *err)
 
 /* These answer LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
 
-static int parse_pid(const char *text, pid_t *ret)
-{
-	struct limpet_err err;
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX) {
-		limpet_err_set(&err, -EINVAL, "not a process id: '%s'", text);
-		limpet_err_hint(&err, "find it with `pidof NAME` or `limpet doctor`");
-		return wrong(&err);
-	}
-	*ret = (pid_t)value;
-	return LIMPET_EXIT_OK;
-}
-
 static int parse_duration(const char *option, const char *text, uint64_t *ret)
 {
 	struct limpet_err err;
@@ -190,7 +172,7 @@ static int parse_option(int option, struct limpet_capture_options *o)
 {
 	switch (option) {
 	case 'p':
-		return parse_pid(optarg, &o->pid);
+		return limpet_ui_parse_pid(optarg, &o->pid);
 	case 'o':
 		if (!*optarg)
 			return limpet_ui_usage(NULL, "--output: the name is empty");
@@ -238,7 +220,7 @@ static int parse_attach_operands(int argc, char **argv, struct limpet_capture_op
 		return limpet_ui_usage("attach", "one process at a time: both --pid and '%s' given",
 				       argv[optind]);
 	if (optind < argc) {
-		int status = parse_pid(argv[optind], &o->pid);
+		int status = limpet_ui_parse_pid(argv[optind], &o->pid);
 
 		if (status != LIMPET_EXIT_OK)
 			return status;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -196,6 +197,24 @@ int limpet_ui_bad_option(const char *command, int answer, char *const *argv,
 		return limpet_ui_usage(command, "unknown option '%.*s'", name_length, word);
 	return limpet_ui_usage(command, "unknown option '%.*s'; did you mean --%s?", name_length,
 			       word, nearest);
+}
+
+int limpet_ui_parse_pid(const char *text, pid_t *ret_pid)
+{
+	struct limpet_err err;
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX) {
+		limpet_err_set(&err, -EINVAL, "not a process id: '%s'", text);
+		limpet_err_hint(&err, "find it with `pidof NAME` or `limpet doctor`");
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_USAGE;
+	}
+	*ret_pid = (pid_t)value;
+	return LIMPET_EXIT_OK;
 }
 
 void limpet_ui_note(const char *format, ...)

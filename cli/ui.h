@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "common/err.h"
 
@@ -29,6 +30,10 @@ int limpet_ui_usage(const char *command, const char *format, ...)
 struct option;
 int limpet_ui_bad_option(const char *command, int answer, char *const *argv,
 			 const struct option *options);
+
+/* A process id from the command line. Answers LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message.
+ */
+int limpet_ui_parse_pid(const char *text, pid_t *ret_pid);
 
 /* `limpet: MESSAGE`: something went well or is about to happen; nothing when quiet. */
 void limpet_ui_note(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -5,7 +5,7 @@ UNIT_TESTS += test_demangle
 UNIT_TESTS += test_symbolize
 UNIT_TESTS += test_fold
 UNIT_TESTS += test_err
-UNIT_TESTS += test_units
+UNIT_TESTS += test_units test_control
 
 # A test of agent code names the agent's sources that are built into it for the host:
 #   test_hooks_SRC := agent/hooks.c
@@ -45,7 +45,8 @@ T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := sleeper forker execer exiter loader odd
-TARGET_PROGRAMS := $(addprefix $(T)/,$(TARGET_C) storm leak churn plugin.so)
+TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) storm leak churn plugin.so static tiny32 \
+	own-allocator $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -68,6 +69,40 @@ $(T)/churn: test/targets/churn.rs
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
 	$(Q)rustc --edition 2021 -g -C opt-level=2 -o $@ $<
+
+# The ways in which a program's slots come to be: RELRO, PLT, PIE.
+STORM_LINKS := $(foreach relro,norelro partial full,$(foreach plt,plt noplt,$(foreach pie,pie nopie, \
+	storm-$(relro)-$(plt)-$(pie))))
+LINK_norelro := -Wl,-z,norelro
+LINK_partial := -Wl,-z,relro,-z,lazy
+LINK_full := -Wl,-z,relro,-z,now
+LINK_plt := -fplt
+LINK_noplt := -fno-plt
+LINK_pie := -fPIE -pie
+LINK_nopie := -fno-pie -no-pie
+$(addprefix $(T)/,$(STORM_LINKS)): test/targets/storm.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< \
+		$(foreach word,$(wordlist 2,4,$(subst -, ,$(@F))),$(LINK_$(word)))
+
+# What has to be refused: no dynamic linker, not our word size, an allocator inside the program.
+$(T)/static: test/targets/storm.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -static -o $@ $<
+
+$(T)/tiny32: test/targets/tiny32.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -m32 -std=gnu11 -O1 $(WARN) -ffreestanding -fno-pie -fno-stack-protector -nostdlib \
+		-static -no-pie -o $@ $<
+
+$(T)/own-allocator: test/targets/storm.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -Wl,--whole-archive -l:libjemalloc.a \
+		-Wl,--no-whole-archive -lstdc++ -lm -ldl
 
 .PHONY: targets test test-unit test-integration test-torture test-build
 targets: $(TARGET_PROGRAMS)

@@ -1,0 +1,268 @@
+/* `limpet status`: which captures run, how far they are, and where an agent was left behind. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/ui.h"
+#include "common/units.h"
+#include "injector/control_client.h"
+#include "injector/dormant.h"
+#include "injector/proc.h"
+
+static const char help_text[] =
+	"Usage: limpet status [PID] [--json]\n"
+	"Shows the captures that run on this machine and the agents that were left in\n"
+	"processes when a capture ended badly; with PID, that one alone.\n"
+	"\n"
+	"      --json   for programs; exact numbers, unknown is null\n"
+	"  -h, --help   this text\n"
+	"\n"
+	"You see your own captures; root sees everybody's.\n"
+	"States: attaching, capturing, detaching, sealing; dormant: no capture, but an\n"
+	"agent was left, which `limpet stop PID` removes.\n"
+	"Exit status: 0 done, 1 PID is not being captured, 2 usage. More: man limpet-status\n";
+
+struct captures {
+	struct limpet_control_capture *list;
+	int count;
+};
+
+static int add_dormant(struct captures *captures, pid_t pid)
+{
+	struct limpet_control_capture *capture;
+	struct limpet_control_capture *list =
+		reallocarray(captures->list, (size_t)captures->count + 1, sizeof(*captures->list));
+	struct limpet_proc_status status;
+
+	if (!list)
+		return -ENOMEM;
+	captures->list = list;
+	capture = &list[captures->count++];
+	memset(capture, 0, sizeof(*capture));
+	capture->pid = pid;
+	capture->state = LIMPET_CONTROL_DORMANT;
+	if (limpet_proc_status_read(pid, &status) == 0)
+		snprintf(capture->command, sizeof(capture->command), "%s", status.name);
+	return 0;
+}
+
+static int find_all(struct captures *ret)
+{
+	LIMPET_FREE pid_t *pids = NULL;
+	int dormant, result = limpet_control_list(&ret->list);
+
+	if (result < 0)
+		return result;
+	ret->count = result;
+	/* Without /proc there are no dormant agents to be seen; the captures are shown all the
+	 * same. */
+	dormant = limpet_dormant_find(&pids);
+	for (int i = 0; i < dormant; i++) {
+		result = add_dormant(ret, pids[i]);
+		if (result < 0)
+			return result;
+	}
+	return 0;
+}
+
+/* -ENOENT: neither captured nor dormant. */
+static int find_one(pid_t pid, struct captures *ret)
+{
+	struct limpet_control_capture capture;
+	int result = limpet_control_find(pid, &capture);
+
+	if (result == 0) {
+		ret->list = malloc(sizeof(*ret->list));
+		if (!ret->list)
+			return -ENOMEM;
+		ret->list[ret->count++] = capture;
+		return 0;
+	}
+	if (result != -ENOENT)
+		return result;
+	return limpet_dormant_check(pid) == 1 ? add_dormant(ret, pid) : -ENOENT;
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static bool has_figures(const struct limpet_control_capture *capture)
+{
+	return capture->state != LIMPET_CONTROL_UNKNOWN && capture->state != LIMPET_CONTROL_DORMANT;
+}
+
+static json_t *number(uint64_t value, bool known)
+{
+	return known ? json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value)
+		     : json_null();
+}
+
+static json_t *seconds(uint64_t ns, bool known)
+{
+	return known ? json_real((double)ns / 1e9) : json_null();
+}
+
+/* Names and paths are bytes, JSON is UTF-8: what is no text is shown as '?'. */
+static json_t *text(const char *value)
+{
+	char copy[PATH_MAX];
+
+	snprintf(copy, sizeof(copy), "%s", value);
+	return *copy ? json_string(limpet_ui_clean(copy)) : json_null();
+}
+
+static json_t *capture_json(const struct limpet_control_capture *capture)
+{
+	const char *state = limpet_control_state_name(capture->state);
+	bool known = has_figures(capture);
+
+	return json_pack(
+		"{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid", (int)capture->pid,
+		"state", state ? json_string(state) : json_null(), "trace", text(capture->trace),
+		"elapsed_seconds", seconds(capture->elapsed_ns, known), "events",
+		number(capture->events, known), "dropped_events",
+		number(capture->dropped_events, known), "live_bytes",
+		number(capture->live_bytes, known), "command", text(capture->command),
+		"collector_pid", number((uint64_t)capture->collector_pid, known),
+		"duration_seconds", seconds(capture->duration_ns, known && capture->duration_ns));
+}
+
+static int print_json(const struct captures *captures)
+{
+	json_t *list = json_array(), *root = json_pack("{s:o}", "captures", list);
+	bool failed = !root;
+
+	for (int i = 0; i < captures->count; i++)
+		failed |= json_array_append_new(list, capture_json(&captures->list[i])) != 0;
+	if (!failed)
+		failed = json_dumpf(root, stdout, JSON_REAL_PRECISION(15)) != 0;
+	json_decref(root);
+	putchar('\n');
+	return failed ? -ENOMEM : 0;
+}
+
+/* ------------------------------------------------------------------ text */
+
+static void print_row(const struct limpet_control_capture *capture)
+{
+	char elapsed[2 * LIMPET_UNITS_TEXT] = "-", events[LIMPET_UNITS_TEXT] = "-";
+	char live[LIMPET_UNITS_TEXT] = "-", dropped[LIMPET_UNITS_TEXT] = "-";
+	char duration[LIMPET_UNITS_TEXT], part[LIMPET_UNITS_TEXT], line[PATH_MAX];
+	const char *state = limpet_control_state_name(capture->state);
+
+	if (has_figures(capture)) {
+		limpet_units_format_duration(part, capture->elapsed_ns);
+		snprintf(elapsed, sizeof(elapsed), "%s%s%s", part, capture->duration_ns ? "/" : "",
+			 capture->duration_ns
+				 ? limpet_units_format_duration(duration, capture->duration_ns)
+				 : "");
+		limpet_units_format_count(events, capture->events);
+		limpet_units_format_bytes(live, capture->live_bytes);
+		limpet_units_format_count(dropped, capture->dropped_events);
+	}
+	snprintf(line, sizeof(line), "%7d  %-15.15s  %-9s  %13s  %7s  %10s  %7s", capture->pid,
+		 capture->command[0] ? capture->command : "-", state ? state : "no answer", elapsed,
+		 events, live, dropped);
+	puts(limpet_ui_clean(line));
+	if (capture->trace[0]) {
+		snprintf(line, sizeof(line), "%s", capture->trace);
+		printf("         %s\n", limpet_ui_clean(line));
+	}
+}
+
+static void print_text(const struct captures *captures)
+{
+	if (captures->count == 0) {
+		puts("no captures");
+		return;
+	}
+	printf("%s%7s  %-15s  %-9s  %13s  %7s  %10s  %7s%s\n",
+	       limpet_ui_style(stdout, LIMPET_UI_BOLD), "PID", "COMMAND", "STATE", "ELAPSED",
+	       "EVENTS", "LIVE", "DROPPED", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	for (int i = 0; i < captures->count; i++)
+		print_row(&captures->list[i]);
+	/* The table first, wherever the two streams go. */
+	fflush(stdout);
+	for (int i = 0; i < captures->count; i++) {
+		const struct limpet_control_capture *capture = &captures->list[i];
+
+		if (capture->state == LIMPET_CONTROL_DORMANT)
+			limpet_ui_hint("limpet stop %d removes the agent that was left",
+				       capture->pid);
+		else if (capture->state == LIMPET_CONTROL_UNKNOWN && capture->owner != geteuid())
+			limpet_ui_hint("captured by another user: sudo limpet status %d",
+				       capture->pid);
+	}
+}
+
+static int not_captured(pid_t pid, bool json)
+{
+	struct limpet_err err;
+
+	if (json)
+		puts("{\"captures\": []}");
+	if (kill(pid, 0) < 0 && errno == ESRCH) {
+		limpet_err_set(&err, -ESRCH, "there is no process %d", pid);
+		limpet_err_hint(&err, "`limpet status` lists the captures");
+	} else {
+		limpet_err_set(&err, -ENOENT, "process %d is not being captured", pid);
+		limpet_err_hint(&err, "limpet attach %d", pid);
+	}
+	limpet_ui_error(&err);
+	return limpet_ui_finish(LIMPET_EXIT_FAILED);
+}
+
+static int show(pid_t pid, bool json)
+{
+	struct captures captures = {0};
+	struct limpet_err err;
+	int result = pid ? find_one(pid, &captures) : find_all(&captures);
+
+	if (result == 0 && json)
+		result = print_json(&captures);
+	else if (result == 0)
+		print_text(&captures);
+	free(captures.list);
+	if (result == -ENOENT)
+		return not_captured(pid, json);
+	if (result < 0) {
+		limpet_err_set(&err, result, "cannot list the captures: %s", strerror(-result));
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_FAILED;
+	}
+	return limpet_ui_finish(LIMPET_EXIT_OK);
+}
+
+int limpet_cmd_status(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	bool json = false;
+	pid_t pid = 0;
+	int option, status;
+
+	opterr = 0;
+	optind = 0;
+	while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+		if (option == 'h')
+			return limpet_ui_help(help_text);
+		if (option != 'j')
+			return limpet_ui_bad_option("status", option, argv, options);
+		json = true;
+	}
+	if (argc - optind > 1)
+		return limpet_ui_usage("status", "one process at a time: what is '%s'?",
+				       argv[optind + 1]);
+	if (optind < argc) {
+		status = limpet_ui_parse_pid(argv[optind], &pid);
+		if (status != LIMPET_EXIT_OK)
+			return status;
+	}
+	return show(pid, json);
+}

@@ -1,0 +1,239 @@
+/* `limpet stop`: ends captures from any terminal, and waits until their traces are whole. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/ui.h"
+#include "injector/control_client.h"
+#include "injector/dormant.h"
+
+/* Removes what an unclean end left in a process; in injector/capture.h. */
+int limpet_capture_cleanup(pid_t pid, struct limpet_err *err) __attribute__((weak));
+
+static const char help_text[] =
+	"Usage: limpet stop [OPTIONS] PID...\n"
+	"       limpet stop [OPTIONS] --all\n"
+	"Ends the capture of a process safely, waits until the trace is whole, and prints\n"
+	"the trace's path. Ctrl-C ends the waiting only: the capture still stops.\n"
+	"An agent that a killed limpet left in a process is removed.\n"
+	"\n"
+	"      --all     every capture and left agent that you can see\n"
+	"  -q, --quiet   the paths alone\n"
+	"  -h, --help    this text\n"
+	"\n"
+	"Exit status: that of the capture (0 done, 4 with losses, 5 agent stays dormant),\n"
+	"1 not captured or failed, 2 usage. More: man limpet-stop\n";
+
+struct stop {
+	pid_t pid;
+	struct limpet_control_stop *capture; /* NULL: nothing to wait for */
+	enum limpet_control_state shown;
+};
+
+struct stops {
+	struct stop *list;
+	size_t count;
+};
+
+static void show_state(void *context, const struct limpet_control_capture *capture)
+{
+	struct stop *stop = context;
+
+	if (capture->state == stop->shown)
+		return;
+	stop->shown = capture->state;
+	if (capture->state == LIMPET_CONTROL_DETACHING || capture->state == LIMPET_CONTROL_SEALING)
+		limpet_ui_note("%s %s (%d)", limpet_control_state_name(capture->state),
+			       capture->command, stop->pid);
+}
+
+static void show_silence(void *context, pid_t collector_pid)
+{
+	const struct stop *stop = context;
+
+	limpet_ui_warn("limpet (pid %d), which captures process %d, does not answer; still waiting",
+		       collector_pid, stop->pid);
+}
+
+static const struct limpet_control_watcher watcher = {.state = show_state, .silent = show_silence};
+
+static int clean_up(pid_t pid)
+{
+	struct limpet_err err = {0};
+	int result = -ENOSYS;
+
+	if (limpet_capture_cleanup)
+		result = limpet_capture_cleanup(pid, &err);
+	if (result == 0) {
+		limpet_ui_note("removed the agent that was left in process %d", pid);
+		return LIMPET_EXIT_OK;
+	}
+	if (!err.message[0])
+		limpet_err_set(&err, result,
+			       "cannot remove the agent that was left in process %d: %s", pid,
+			       strerror(-result));
+	limpet_ui_error(&err);
+	return LIMPET_EXIT_DORMANT;
+}
+
+/* Asks for the end of one capture, or cleans up what a dead one left. */
+static int begin(struct stop *stop)
+{
+	struct limpet_err err;
+	int result = limpet_control_stop_begin(stop->pid, &stop->capture, &err);
+
+	if (result == 0)
+		return LIMPET_EXIT_OK;
+	if (result == -ENOENT && limpet_dormant_check(stop->pid) == 1)
+		return clean_up(stop->pid);
+	if (result == -ENOENT && kill(stop->pid, 0) < 0 && errno == ESRCH)
+		limpet_err_set(&err, -ESRCH, "there is no process %d", stop->pid);
+	limpet_ui_error(&err);
+	return LIMPET_EXIT_FAILED;
+}
+
+static int finish(struct stop *stop)
+{
+	struct limpet_control_result end;
+	struct limpet_err err;
+	int result;
+
+	if (!stop->capture)
+		return LIMPET_EXIT_OK;
+	result = limpet_control_stop_wait(stop->capture, &watcher, stop, &end, &err);
+	limpet_control_stop_free(stop->capture);
+	if (result < 0) {
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_FAILED;
+	}
+	if (end.trace[0]) {
+		/* A script wants the bytes, a terminal must not be steered by them. */
+		puts(isatty(STDOUT_FILENO) ? limpet_ui_clean(end.trace) : end.trace);
+		fflush(stdout);
+	}
+	if (end.exit_status == LIMPET_EXIT_INCOMPLETE)
+		limpet_ui_warn(
+			"the trace of process %d is not complete; its report says what is missing",
+			stop->pid);
+	else if (end.exit_status == LIMPET_EXIT_DORMANT)
+		limpet_ui_warn(
+			"the agent stays dormant in process %d; `limpet stop %d` tries again",
+			stop->pid, stop->pid);
+	else if (end.exit_status != LIMPET_EXIT_OK)
+		limpet_ui_warn("the capture of process %d failed; its own terminal says why",
+			       stop->pid);
+	return (int)end.exit_status;
+}
+
+/* All are asked before one is waited for: they leave and seal side by side. */
+static int stop_each(struct stops *stops)
+{
+	int worst = LIMPET_EXIT_OK;
+
+	for (size_t i = 0; i < stops->count; i++) {
+		int status = begin(&stops->list[i]);
+
+		worst = status > worst ? status : worst;
+	}
+	for (size_t i = 0; i < stops->count; i++) {
+		int status = finish(&stops->list[i]);
+
+		worst = status > worst ? status : worst;
+	}
+	return limpet_ui_finish(worst);
+}
+
+static int find_all(struct stops *ret)
+{
+	LIMPET_FREE struct limpet_control_capture *captures = NULL;
+	LIMPET_FREE pid_t *dormant = NULL;
+	int capture_count = limpet_control_list(&captures), dormant_count;
+
+	if (capture_count < 0)
+		return capture_count;
+	dormant_count = limpet_dormant_find(&dormant);
+	if (dormant_count < 0)
+		dormant_count = 0;
+	ret->list = calloc((size_t)(capture_count + dormant_count + 1), sizeof(*ret->list));
+	if (!ret->list)
+		return -ENOMEM;
+	for (int i = 0; i < capture_count; i++)
+		ret->list[ret->count++].pid = captures[i].pid;
+	for (int i = 0; i < dormant_count; i++)
+		ret->list[ret->count++].pid = dormant[i];
+	return 0;
+}
+
+static int stop_all(void)
+{
+	struct stops stops = {0};
+	struct limpet_err err;
+	int status, result = find_all(&stops);
+
+	if (result < 0) {
+		limpet_err_set(&err, result, "cannot list the captures: %s", strerror(-result));
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_FAILED;
+	}
+	if (stops.count == 0)
+		limpet_ui_note("no captures");
+	status = stop_each(&stops);
+	free(stops.list);
+	return status;
+}
+
+static int stop_some(char **pids, int count)
+{
+	struct stops stops = {.list = calloc((size_t)count, sizeof(*stops.list))};
+	int status = stops.list ? LIMPET_EXIT_OK : LIMPET_EXIT_FAILED;
+
+	/* Nothing is stopped by a command line that is half wrong. */
+	for (; status == LIMPET_EXIT_OK && stops.count < (size_t)count; stops.count++)
+		status = limpet_ui_parse_pid(pids[stops.count], &stops.list[stops.count].pid);
+	if (status == LIMPET_EXIT_OK)
+		status = stop_each(&stops);
+	free(stops.list);
+	return status;
+}
+
+int limpet_cmd_stop(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"all", no_argument, NULL, 'a'},
+		{"quiet", no_argument, NULL, 'q'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	bool all = false;
+	int option;
+
+	opterr = 0;
+	optind = 0;
+	while ((option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
+		switch (option) {
+		case 'h':
+			return limpet_ui_help(help_text);
+		case 'a':
+			all = true;
+			break;
+		case 'q':
+			limpet_ui_set_quiet(true);
+			break;
+		default:
+			return limpet_ui_bad_option("stop", option, argv, options);
+		}
+	}
+	if (all && optind < argc)
+		return limpet_ui_usage("stop", "both --all and '%s' given", argv[optind]);
+	if (!all && optind == argc) {
+		struct limpet_err err;
+
+		limpet_err_set(&err, -EINVAL, "stop: which process?");
+		limpet_err_hint(&err, "limpet stop PID; `limpet status` lists the captures");
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_USAGE;
+	}
+	return all ? stop_all() : stop_some(argv + optind, argc - optind);
+}
