@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "injector/dormant.h"
 #include "injector/preflight_check.h"
 
 const char *limpet_preflight_sys_root = "/sys";
@@ -149,6 +150,29 @@ static bool check_state(struct limpet_check *check)
 	return true;
 }
 
+/* An agent of ours in the target: of a capture that runs, or left by one that ended badly. */
+static void check_agent(struct limpet_check *check)
+{
+	size_t i = 0;
+
+	while (i < check->maps.count &&
+	       strncmp(check->maps.list[i].path, "/memfd:" LIMPET_DORMANT_AGENT_PREFIX,
+		       strlen("/memfd:" LIMPET_DORMANT_AGENT_PREFIX)) != 0)
+		i++;
+	if (i == check->maps.count)
+		return;
+	if (limpet_dormant_check(check->pid) == 1) {
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "dormant", "dormant agent",
+				 "an agent that an earlier capture left is in it; the next attach "
+				 "cleans it up first");
+		limpet_check_hint(check, "or by itself: limpet stop %d", check->pid);
+		return;
+	}
+	limpet_check_refuse(check, -EBUSY, "captured", "being captured",
+			    "limpet is capturing it already");
+	limpet_check_hint(check, "limpet status %d", check->pid);
+}
+
 static int run_checks(struct limpet_check *check)
 {
 	int r;
@@ -162,6 +186,7 @@ static int run_checks(struct limpet_check *check)
 	r = limpet_proc_maps_read(check->pid, &check->maps);
 	if (r == -ESRCH || r == -ENOMEM)
 		return r;
+	check_agent(check);
 	r = limpet_check_program(check);
 	if (r < 0)
 		return r;

@@ -237,7 +237,7 @@ void limpet_check_tracer(struct limpet_check *check)
 	LIMPET_FREE pid_t *tids = NULL;
 	struct limpet_proc_status tracer;
 	uint64_t by = (uint64_t)check->status.tracer;
-	int count = limpet_proc_tasks(check->pid, &tids);
+	int count = check->options.quick ? 0 : limpet_proc_tasks(check->pid, &tids);
 
 	for (int i = 0; by == 0 && i < count && i < THREADS_LOOKED_AT; i++)
 		(void)limpet_proc_task_number(check->pid, tids[i], "TracerPid", &by);

@@ -137,17 +137,16 @@ static bool map_search(struct limpet_check *check, const struct limpet_map *map,
 }
 
 /* The leading "2.36" or "1.2.3" of `text`. */
-static bool take_version(const char *text, char *ret, size_t room)
+static void take_version(const char *text, char *ret, size_t room)
 {
 	size_t length = strspn(text, "0123456789.");
 
 	while (length && text[length - 1] == '.')
 		length--;
-	if (!length || length >= room)
-		return false;
-	memcpy(ret, text, length);
-	ret[length] = '\0';
-	return true;
+	if (length < room) {
+		memcpy(ret, text, length);
+		ret[length] = '\0';
+	}
 }
 
 /* glibc's banner (csu/version.c): "GNU C Library (Debian GLIBC 2.36-9) stable release version
@@ -156,16 +155,18 @@ static void libc_version(struct limpet_check *check, const char *kind, char *ret
 {
 	char banner[160] = "", version[24] = "";
 
-	for (size_t i = 0; i < check->maps.count; i++) {
-		const struct limpet_map *map = &check->maps.list[i];
+	/* texts stand in a map without code, but before binutils 2.31 all was in one */
+	for (size_t i = 0; i < 2 * check->maps.count && !version[0]; i++) {
+		const struct limpet_map *map = &check->maps.list[i % check->maps.count];
 		const char *at;
 
 		if (!path_is_libc(map->path) ||
+		    (map->perms[2] == 'x') != (i >= check->maps.count) ||
 		    !map_search(check, map, "GNU C Library ", banner, sizeof(banner)))
 			continue;
 		at = strstr(banner, "release version ");
-		if (at && take_version(at + strlen("release version "), version, sizeof(version)))
-			break;
+		if (at)
+			take_version(at + strlen("release version "), version, sizeof(version));
 	}
 	snprintf(ret, room, "%s%s%s", kind, version[0] ? " " : "", version);
 }

@@ -1,0 +1,187 @@
+/* `limpet doctor`: would it work on this process, and if not, why and what to do. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/doctor_list.h"
+#include "cli/ui.h"
+#include "common/units.h"
+
+static const char help_text[] =
+	"Usage: limpet doctor [PID|-p PID] [--json]\n"
+	"Says whether limpet could attach to a process, and if not, why and what mends\n"
+	"it. Nothing in the process is changed. Without PID: a table of all processes.\n"
+	"\n"
+	"      --json                 for programs; unknown is null\n"
+	"      --partial              as in attach: an allocator out of reach is accepted\n"
+	"      --agent-memory BYTES   as in attach: memory taken from the process's limit\n"
+	"      --assume-seccomp-ok    as in attach: a filter that cannot be read is trusted\n"
+	"  -h, --help                 this text\n"
+	"\n"
+	"Exit status: 0 it would work, 3 refused, 1 no such process, 2 usage.\n"
+	"More: man limpet-doctor\n";
+
+enum { MARGIN = 10 };
+
+/* Breaks `text` at blanks so that it fits the terminal; the first line goes on where the cursor is,
+ * at column MARGIN. */
+static void print_wrapped(char *text, int width)
+{
+	int room = width - MARGIN, column = 0;
+	char *save;
+
+	if (room < 20)
+		room = 20;
+	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		int length = (int)strlen(word);
+
+		if (column && column + 1 + length > room) {
+			printf("\n%*s", MARGIN, "");
+			column = 0;
+		}
+		printf("%s%s", column ? " " : "", word);
+		column += length + (column ? 1 : 0);
+	}
+	putchar('\n');
+}
+
+static void print_finding(const struct limpet_finding *finding, int width)
+{
+	static const struct {
+		const char *mark;
+		enum limpet_ui_style style;
+	} marks[] = {
+		[LIMPET_FINDING_OK] = {"ok", LIMPET_UI_GREEN},
+		[LIMPET_FINDING_NOTE] = {"note", LIMPET_UI_DIM},
+		[LIMPET_FINDING_WARNING] = {"warning", LIMPET_UI_YELLOW},
+		[LIMPET_FINDING_REFUSE] = {"refuse", LIMPET_UI_RED},
+	};
+	char text[sizeof(finding->text) + 8];
+
+	printf("  %s%-*s%s", limpet_ui_style(stdout, marks[finding->severity].style), MARGIN - 2,
+	       marks[finding->severity].mark, limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	snprintf(text, sizeof(text), "%s", finding->text);
+	print_wrapped(limpet_ui_clean(text), width);
+	if (!finding->hint[0])
+		return;
+	printf("%*s", MARGIN, "");
+	snprintf(text, sizeof(text), "hint: %s", finding->hint);
+	print_wrapped(limpet_ui_clean(text), width);
+}
+
+static void print_text(const struct limpet_preflight *preflight)
+{
+	bool ok = preflight->verdict == LIMPET_PREFLIGHT_OK;
+	char name[64], user[64], rss[LIMPET_UNITS_TEXT];
+	int width = limpet_ui_width(STDOUT_FILENO);
+
+	snprintf(name, sizeof(name), "%s", preflight->name);
+	printf("%slimpet %s attach to '%s' (%d)%s\n",
+	       limpet_ui_style(stdout, ok ? LIMPET_UI_GREEN : LIMPET_UI_RED), ok ? "can" : "cannot",
+	       limpet_ui_clean(name), preflight->pid, limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	limpet_doctor_user(preflight->uid, user, sizeof(user));
+	printf("  user %s, %s resident%s%s\n", limpet_ui_clean(user),
+	       limpet_units_format_bytes(rss, preflight->rss_bytes),
+	       preflight->allocators[0] ? ", allocators: " : "", preflight->allocators);
+	/* what refuses comes first: the eye stops there */
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < preflight->count; i++)
+			if ((preflight->list[i].severity == LIMPET_FINDING_REFUSE) == (pass == 0))
+				print_finding(&preflight->list[i], width);
+}
+
+static int show(pid_t pid, const struct limpet_preflight_options *options, bool json)
+{
+	LIMPET_FREE struct limpet_preflight *preflight = malloc(sizeof(*preflight));
+	struct limpet_err err = {0};
+	json_t *object;
+	int status;
+
+	if (!preflight) {
+		limpet_err_set(&err, -ENOMEM, "%s", strerror(ENOMEM));
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_FAILED;
+	}
+	(void)limpet_preflight_run(pid, options, preflight, &err);
+	status = limpet_preflight_exit(preflight);
+	if (json) {
+		object = limpet_doctor_json(preflight);
+		if (object &&
+		    (json_object_set_new(object, "format", json_string("limpet-doctor")) ||
+		     json_object_set_new(object, "version", json_integer(1)))) {
+			json_decref(object);
+			object = NULL;
+		}
+		status = limpet_doctor_print_json(object, status);
+	}
+	if (preflight->verdict == LIMPET_PREFLIGHT_GONE ||
+	    preflight->verdict == LIMPET_PREFLIGHT_FAILED) {
+		limpet_ui_error(&err);
+		return status;
+	}
+	if (json)
+		return status;
+	print_text(preflight);
+	fflush(stdout);
+	if (preflight->verdict == LIMPET_PREFLIGHT_OK)
+		limpet_ui_hint("limpet attach %d", pid);
+	return limpet_ui_finish(status);
+}
+
+int limpet_cmd_doctor(int argc, char **argv)
+{
+	enum { OPTION_JSON = 256, OPTION_PARTIAL, OPTION_AGENT_MEMORY, OPTION_ASSUME };
+	static const struct option long_options[] = {
+		{"json", no_argument, NULL, OPTION_JSON},
+		{"partial", no_argument, NULL, OPTION_PARTIAL},
+		{"agent-memory", required_argument, NULL, OPTION_AGENT_MEMORY},
+		{"assume-seccomp-ok", no_argument, NULL, OPTION_ASSUME},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	struct limpet_preflight_options options = {0};
+	bool json = false;
+	pid_t pid = 0;
+	int option, status;
+
+	opterr = 0;
+	optind = 0;
+	while ((option = getopt_long(argc, argv, ":hp:", long_options, NULL)) != -1) {
+		switch (option) {
+		case OPTION_JSON:
+			json = true;
+			break;
+		case OPTION_PARTIAL:
+			options.partial = true;
+			break;
+		case OPTION_ASSUME:
+			options.assume_seccomp_ok = true;
+			break;
+		case OPTION_AGENT_MEMORY:
+			if (limpet_units_parse_bytes(optarg, &options.agent_memory_bytes) < 0)
+				return limpet_ui_usage("doctor", "'%s' is no size (64M, 1G...)",
+						       optarg);
+			break;
+		case 'p':
+			status = limpet_ui_parse_pid(optarg, &pid);
+			if (status != LIMPET_EXIT_OK)
+				return status;
+			break;
+		case 'h':
+			return limpet_ui_help(help_text);
+		default:
+			return limpet_ui_bad_option("doctor", option, argv, long_options);
+		}
+	}
+	if (argc - optind > (pid ? 0 : 1))
+		return limpet_ui_usage("doctor", "one process at a time: what is '%s'?",
+				       argv[optind + (pid ? 0 : 1)]);
+	if (optind < argc) {
+		status = limpet_ui_parse_pid(argv[optind], &pid);
+		if (status != LIMPET_EXIT_OK)
+			return status;
+	}
+	return pid ? show(pid, &options, json) : limpet_doctor_list(&options, json);
+}

@@ -1,0 +1,242 @@
+#include "cli/doctor_list.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/ui.h"
+#include "common/units.h"
+#include "injector/proc.h"
+
+struct row {
+	struct limpet_preflight *preflight;
+};
+
+struct rows {
+	struct row *list;
+	size_t count, room;
+};
+
+static void rows_done(struct rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		free(rows->list[i].preflight);
+	free(rows->list);
+}
+
+static int rows_add(struct rows *rows, const struct limpet_preflight *preflight)
+{
+	struct row row;
+
+	if (rows->count == rows->room) {
+		size_t room = rows->room ? rows->room * 2 : 128;
+		struct row *larger = reallocarray(rows->list, room, sizeof(*larger));
+
+		if (!larger)
+			return -ENOMEM;
+		rows->list = larger;
+		rows->room = room;
+	}
+	row.preflight = malloc(sizeof(*row.preflight));
+	if (!row.preflight)
+		return -ENOMEM;
+	*row.preflight = *preflight;
+	rows->list[rows->count++] = row;
+	return 0;
+}
+
+static int by_rss(const void *a, const void *b)
+{
+	const struct limpet_preflight *x = ((const struct row *)a)->preflight;
+	const struct limpet_preflight *y = ((const struct row *)b)->preflight;
+
+	if (x->rss_bytes != y->rss_bytes)
+		return x->rss_bytes < y->rss_bytes ? 1 : -1;
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Kernel threads, limpet itself and what has just ended are no candidates. */
+static bool is_shown(const struct limpet_preflight *preflight)
+{
+	return preflight->verdict != LIMPET_PREFLIGHT_GONE && !preflight->kernel_thread &&
+	       preflight->pid != getpid();
+}
+
+static int collect(const struct limpet_preflight_options *options, struct rows *rows)
+{
+	struct limpet_preflight_options quick = *options;
+	LIMPET_FREE struct limpet_preflight *preflight = malloc(sizeof(*preflight));
+	LIMPET_FREE pid_t *pids = NULL;
+	int count = limpet_proc_pids(&pids), result = 0;
+
+	if (count < 0 || !preflight)
+		return count < 0 ? count : -ENOMEM;
+	quick.quick = true;
+	quick.cache = limpet_preflight_cache_new(); /* NULL works too: only slower */
+	for (int i = 0; i < count && result == 0; i++) {
+		/* a refusal is a row like any other */
+		(void)limpet_preflight_run(pids[i], &quick, preflight, NULL);
+		if (is_shown(preflight))
+			result = rows_add(rows, preflight);
+	}
+	limpet_preflight_cache_free(quick.cache);
+	return result;
+}
+
+/* ------------------------------------------------------------------ text */
+
+const char *limpet_doctor_user(uid_t uid, char *buffer, size_t room)
+{
+	const struct passwd *entry = getpwuid(uid);
+
+	if (entry)
+		snprintf(buffer, room, "%s", entry->pw_name);
+	else
+		snprintf(buffer, room, "%u", uid);
+	return buffer;
+}
+
+/* "no: needs sudo", "ok", "ok (container)". */
+static void verdict_words(const struct limpet_preflight *preflight, char *ret, size_t room)
+{
+	bool refused = preflight->verdict != LIMPET_PREFLIGHT_OK;
+	const char *brief = "";
+
+	for (size_t i = 0; i < preflight->count && !brief[0]; i++) {
+		const struct limpet_finding *finding = &preflight->list[i];
+
+		if (refused ? finding->severity == LIMPET_FINDING_REFUSE
+			    : finding->severity != LIMPET_FINDING_OK)
+			brief = finding->brief;
+	}
+	if (refused)
+		snprintf(ret, room, "no%s%s", brief[0] ? ": " : "", brief);
+	else
+		snprintf(ret, room, "ok%s%s%s", brief[0] ? " (" : "", brief, brief[0] ? ")" : "");
+}
+
+static void print_rows(const struct rows *rows)
+{
+	const char *plain = limpet_ui_style(stdout, LIMPET_UI_PLAIN);
+	int width = limpet_ui_width(STDOUT_FILENO), verdict_width = width - 46;
+	char user[64] = "", rss[LIMPET_UNITS_TEXT], verdict[64], name[64];
+	uid_t user_uid = 0;
+
+	if (verdict_width < 8)
+		verdict_width = 8;
+	printf("%s%7s  %-8s  %10s  %-15s  %s%s\n", limpet_ui_style(stdout, LIMPET_UI_BOLD), "PID",
+	       "USER", "RSS", "COMMAND", "ATTACH", plain);
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct limpet_preflight *row = rows->list[i].preflight;
+		bool ok = row->verdict == LIMPET_PREFLIGHT_OK;
+
+		/* the user database may be far away: asked once for a run of the same user */
+		if (!user[0] || row->uid != user_uid)
+			limpet_doctor_user(row->uid, user, sizeof(user));
+		user_uid = row->uid;
+		limpet_units_format_bytes(rss, row->rss_bytes);
+		snprintf(name, sizeof(name), "%s", row->name);
+		verdict_words(row, verdict, sizeof(verdict));
+		printf("%7d  %-8.8s  %10s  %-15.15s  %s%.*s%s\n", row->pid, limpet_ui_clean(user),
+		       rss, limpet_ui_clean(name),
+		       limpet_ui_style(stdout, ok ? LIMPET_UI_GREEN : LIMPET_UI_RED), verdict_width,
+		       limpet_ui_clean(verdict), plain);
+	}
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+/* Names are bytes, JSON is UTF-8. */
+static json_t *text(const char *value)
+{
+	char copy[512];
+
+	snprintf(copy, sizeof(copy), "%s", value);
+	return copy[0] ? json_string(limpet_ui_clean(copy)) : json_null();
+}
+
+json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
+{
+	static const char *const verdicts[] = {"ok", "gone", "refused", "failed"};
+	static const char *const severities[] = {"ok", "note", "warning", "refuse"};
+	bool known = preflight->verdict != LIMPET_PREFLIGHT_GONE;
+	json_t *findings = json_array();
+	char user[64];
+
+	for (size_t i = 0; i < preflight->count; i++) {
+		const struct limpet_finding *finding = &preflight->list[i];
+		json_t *object =
+			json_pack("{s:s, s:s, s:o, s:o, s:o}", "id", finding->id, "severity",
+				  severities[finding->severity], "brief", text(finding->brief),
+				  "text", text(finding->text), "hint", text(finding->hint));
+
+		if (json_array_append_new(findings, object) < 0) {
+			json_decref(findings);
+			return NULL;
+		}
+	}
+	return json_pack(
+		"{s:i, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "pid", preflight->pid, "command",
+		text(preflight->name), "user",
+		known ? text(limpet_doctor_user(preflight->uid, user, sizeof(user))) : json_null(),
+		"rss_bytes", known ? json_integer((json_int_t)preflight->rss_bytes) : json_null(),
+		"verdict", verdicts[preflight->verdict], "libc", text(preflight->libc),
+		"allocators", text(preflight->allocators), "unseen_rss_share",
+		preflight->unseen_rss_share >= 0 ? json_real(preflight->unseen_rss_share)
+						 : json_null(),
+		"findings", findings);
+}
+
+int limpet_doctor_print_json(json_t *root, int status)
+{
+	struct limpet_err err;
+	int result = root ? json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : -1;
+
+	json_decref(root);
+	if (result < 0 && !ferror(stdout)) {
+		limpet_err_set(&err, -ENOMEM, "cannot write the answer: %s", strerror(ENOMEM));
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_FAILED;
+	}
+	putchar('\n');
+	return limpet_ui_finish(status);
+}
+
+static json_t *rows_json(const struct rows *rows)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < rows->count; i++)
+		if (json_array_append_new(list, limpet_doctor_json(rows->list[i].preflight)) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	return json_pack("{s:s, s:i, s:o}", "format", "limpet-doctor", "version", 1, "processes",
+			 list);
+}
+
+int limpet_doctor_list(const struct limpet_preflight_options *options, bool json)
+{
+	struct rows rows = {0};
+	struct limpet_err err;
+	int result = collect(options, &rows), status = LIMPET_EXIT_FAILED;
+
+	if (result < 0) {
+		limpet_err_set(&err, result, "cannot list the processes: %s", strerror(-result));
+		limpet_ui_error(&err);
+		goto out;
+	}
+	qsort(rows.list, rows.count, sizeof(*rows.list), by_rss);
+	if (json) {
+		status = limpet_doctor_print_json(rows_json(&rows), LIMPET_EXIT_OK);
+		goto out;
+	}
+	print_rows(&rows);
+	fflush(stdout);
+	limpet_ui_hint("limpet doctor PID says why, and what to do");
+	status = limpet_ui_finish(LIMPET_EXIT_OK);
+out:
+	rows_done(&rows);
+	return status;
+}

@@ -1,0 +1,23 @@
+/* `limpet doctor` without PID: every process that the user sees, and whether limpet would work. */
+#ifndef LIMPET_CLI_DOCTOR_LIST_H
+#define LIMPET_CLI_DOCTOR_LIST_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "injector/preflight.h"
+
+/* Looks at all processes, largest RSS first, and prints the table (or the JSON). Answers the exit
+ * status. */
+int limpet_doctor_list(const struct limpet_preflight_options *options, bool json);
+
+/* What doctor knows of a process as an object of its JSON; NULL: out of memory. */
+json_t *limpet_doctor_json(const struct limpet_preflight *preflight);
+/* Prints `root` (and releases it; NULL stands for out of memory); answers `status`, or
+ * LIMPET_EXIT_FAILED after a message. */
+int limpet_doctor_print_json(json_t *root, int status);
+
+/* The user's name, or the number where there is none. */
+const char *limpet_doctor_user(uid_t uid, char *buffer, size_t room);
+
+#endif
