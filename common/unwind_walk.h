@@ -8,8 +8,8 @@
  * function here may be called in a signal handler.
  *
  * A stack is complete (LIMPET_WALK_COMPLETE) when it ended at
- *   - a rule that says so: _start, clone, clone3, makecontext's start, whose return address is
- *     undefined;
+ *   - a rule that says so: _start, clone, clone3, whose return address is undefined;
+ *   - the entry of a function as return address: the root that makecontext() pushes;
  *   - a return address of 0: roots of threads and coroutines without a description;
  *   - a frame pointer of 0 in code without rows: what the ABI asks of the outermost frame (musl's
  *     _start and clone, Go's goexit).
@@ -214,6 +214,17 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_fp(limpet_walk_read *re
 	return LIMPET_WALK_MORE;
 }
 
+/* A return address that no call has left: a described function begins there, and what stands before
+ * it is not described. Somebody has pushed it as the root of a new stack, as makecontext() does
+ * with __start_context; a frame pointer found there is of whoever made the stack. */
+LIMPET_WALK_INLINE bool limpet_walk_is_root(const struct limpet_walk_map *map,
+					    const struct limpet_walk_cache *cache,
+					    const struct limpet_walk_frame *frame)
+{
+	return !(frame->flags & LIMPET_FRAME_EXACT) &&
+	       limpet_walk_find_rule(map, cache, frame->pc).cfa != LIMPET_CFA_NONE;
+}
+
 /* From a frame to its caller. The frame is untouched unless the answer is LIMPET_WALK_MORE. */
 LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_walk_map *map,
 							 const struct limpet_walk_cache *cache,
@@ -247,6 +258,8 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 	case LIMPET_CFA_END:
 		return LIMPET_WALK_COMPLETE;
 	default:
+		if (rule.cfa == LIMPET_CFA_NONE && limpet_walk_is_root(map, cache, frame))
+			return LIMPET_WALK_COMPLETE;
 		return limpet_walk_step_fp(read, memory, rule.cfa == LIMPET_CFA_NONE, frame);
 	}
 	/* The return address lies at or above sp: a frame that would not grow is damage, and the

@@ -1,6 +1,7 @@
 # Tests. Each topic adds its own line; test/unit/test_<topic>.c has its own main().
 UNIT_TESTS :=
 UNIT_TESTS += test_unwind_compile
+UNIT_TESTS += test_unwind_walk
 UNIT_TESTS += test_demangle
 UNIT_TESTS += test_symbolize
 UNIT_TESTS += test_fold
@@ -10,6 +11,7 @@ UNIT_TESTS += test_units test_control
 # A test of agent code names the agent's sources that are built into it for the host:
 #   test_hooks_SRC := agent/hooks.c
 test_unwind_compile_SRC := test/unit/unwind_fixture.c
+test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := $(sort $(wildcard test/torture/*.bats))
