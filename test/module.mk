@@ -7,6 +7,10 @@ UNIT_TESTS += test_symbolize
 UNIT_TESTS += test_fold
 UNIT_TESTS += test_err
 UNIT_TESTS += test_units test_control
+UNIT_TESTS += test_ui test_capture_options test_progress
+test_ui_SRC := cli/ui.c
+test_capture_options_SRC := cli/capture_options.c cli/ui.c
+test_progress_SRC := cli/progress.c cli/ui.c
 
 # A test of agent code names the agent's sources that are built into it for the host:
 #   test_hooks_SRC := agent/hooks.c
