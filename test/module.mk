@@ -2,12 +2,13 @@
 UNIT_TESTS :=
 UNIT_TESTS += test_unwind_compile
 UNIT_TESTS += test_unwind_walk
+UNIT_TESTS += test_unwind_programs
 UNIT_TESTS += test_demangle
 UNIT_TESTS += test_symbolize
 UNIT_TESTS += test_fold
 UNIT_TESTS += test_err
 UNIT_TESTS += test_units test_control
-UNIT_TESTS += test_ui test_capture_options test_progress
+UNIT_TESTS += test_ui test_capture_options test_progress test_dormant
 test_ui_SRC := cli/ui.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c
 test_progress_SRC := cli/progress.c cli/ui.c
@@ -15,6 +16,7 @@ test_progress_SRC := cli/progress.c cli/ui.c
 # A test of agent code names the agent's sources that are built into it for the host:
 #   test_hooks_SRC := agent/hooks.c
 test_unwind_compile_SRC := test/unit/unwind_fixture.c
+test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
