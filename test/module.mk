@@ -27,7 +27,7 @@ TORTURE_TESTS := $(sort $(wildcard test/torture/*.bats))
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
 TEST_LIB_OBJ = $(patsubst %.c,$(B)/obj/%.o,$(TEST_LIB_SRC)) \
-	$(if $(AGENT_SRC),$(B)/obj/injector/agent_image.o)
+	$(if $(AGENT_SRC),$(B)/obj/injector/agent_bytes.o)
 
 .SECONDEXPANSION:
 

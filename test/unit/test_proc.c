@@ -1,0 +1,530 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "injector/proc.h"
+#include "test/unit/proc_fixture.h"
+
+#define PID 4711
+
+static int begin(void **state)
+{
+	(void)state;
+	proc_fixture_begin();
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	proc_fixture_end();
+	return 0;
+}
+
+/* ------------------------------------------------------------------ maps */
+
+static void test_maps_keep_odd_paths(void **state)
+{
+	struct limpet_maps maps;
+
+	(void)state;
+	proc_fixture_write(
+		"4711/maps", "%s",
+		"1000-2000 r-xp 00000000 fe:01 77                         /opt/a b/(c) d\n"
+		"2000-3000 rw-p 00001000 fe:01 77                         /tmp/new\\012line "
+		"(deleted)\n"
+		"3000-4000 rw-s 00000000 00:05 5  /memfd:x y (deleted)\n"
+		"4000-5000 rw-p 00000000 00:00 0 \n"
+		"5000-6000 ---p 00000000 00:00 0\n"
+		"6000-7000 rw-p 00000000 00:00 0          [anon:my heap]\n"
+		"7000-8000 r--p 00000000 fe:01 79         /opt/back\\slash\\134 \n"
+		"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]\n");
+	assert_int_equal(limpet_proc_maps_read(PID, &maps), 0);
+	assert_int_equal(maps.count, 8);
+	assert_string_equal(maps.list[0].path, "/opt/a b/(c) d");
+	assert_string_equal(maps.list[0].perms, "r-xp");
+	assert_int_equal(maps.list[0].dev_major, 0xfe);
+	assert_int_equal(maps.list[0].dev_minor, 1);
+	assert_int_equal(maps.list[0].inode, 77);
+	assert_string_equal(maps.list[1].path, "/tmp/new\nline (deleted)");
+	assert_int_equal(maps.list[1].offset, 0x1000);
+	assert_string_equal(maps.list[2].path, "/memfd:x y (deleted)");
+	assert_string_equal(maps.list[3].path, "");
+	assert_string_equal(maps.list[4].path, "");
+	assert_string_equal(maps.list[5].path, "[anon:my heap]");
+	assert_string_equal(maps.list[6].path, "/opt/back\\slash\\134 ");
+	assert_true(maps.list[7].start == 0xffffffffff600000ull);
+	limpet_proc_maps_done(&maps);
+	assert_null(maps.list);
+}
+
+static void test_maps_refuse_what_the_kernel_never_writes(void **state)
+{
+	static const char *const lines[] = {
+		"1000-2000 r-xp 00000000 fe:01 77 /cut/sho", /* no newline */
+		"1000-2000 r-xp 00000000 fe:01\n",
+		"1000-2000 r-xp\n",
+		"1000-\n",
+		"2000-1000 r-xp 00000000 fe:01 77 /x\n",
+		"1000-1000 r-xp 00000000 fe:01 77 /x\n",
+		"-1000-2000 r-xp 00000000 fe:01 77 /x\n",
+		" 1000-2000 r-xp 00000000 fe:01 77 /x\n",
+		"10000000000000000-2000 r-xp 00000000 fe:01 77 /x\n",
+		"1000-2000 r-x 00000000 fe:01 77 /x\n",
+		"1000-2000 r-xp 00000000 fe:1ffffffff 77 /x\n",
+		"1000-2000 r-xp 00000000 fe:01 77x /x\n",
+		"1000-2000 r-xp 00000000 fe:01 -7 /x\n",
+		"\n",
+		"junk\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(lines); i++) {
+		struct limpet_maps maps = {.count = 99};
+
+		proc_fixture_write("4711/maps", "%s", lines[i]);
+		if (limpet_proc_maps_read(PID, &maps) != -EBADMSG)
+			fail_msg("accepted: %s", lines[i]);
+		assert_int_equal(maps.count, 99);
+		/* nor behind a good line */
+		proc_fixture_write("4711/maps", "%s%s", "100-200 r-xp 00000000 fe:01 1 /good\n",
+				   lines[i]);
+		assert_int_equal(limpet_proc_maps_read(PID, &maps), -EBADMSG);
+	}
+	proc_fixture_write_bytes("4711/maps", "100-200 r-xp 0 0:0 1 /a\0b\n", 26);
+	assert_int_equal(limpet_proc_maps_read(PID, &(struct limpet_maps){0}), -EBADMSG);
+}
+
+static void test_maps_clip_what_grew_while_being_read(void **state)
+{
+	struct limpet_maps maps;
+
+	(void)state;
+	proc_fixture_write("4711/maps", "%s",
+			   "1000-3000 rw-p 00000000 fe:01 7 /a\n"
+			   "2000-5000 rw-p 00001000 fe:01 7 /a\n"
+			   "4000-5000 rw-p 00003000 fe:01 7 /a\n"
+			   "5000-6000 rw-p 00000000 00:00 0 \n");
+	assert_int_equal(limpet_proc_maps_read(PID, &maps), 0);
+	assert_int_equal(maps.count, 3);
+	assert_int_equal(maps.list[1].start, 0x3000);
+	assert_int_equal(maps.list[1].end, 0x5000);
+	assert_int_equal(maps.list[1].offset, 0x2000);
+	assert_int_equal(maps.list[2].start, 0x5000);
+	limpet_proc_maps_done(&maps);
+}
+
+static void test_maps_may_be_many(void **state)
+{
+	enum { MANY = 70000 }; /* more than vm.max_map_count allows by default */
+	struct limpet_maps maps;
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *file = open_memstream(&text, &bytes);
+
+	(void)state;
+	assert_non_null(file);
+	for (unsigned i = 0; i < MANY; i++)
+		fprintf(file, "%x-%x rw-p 00000000 00:00 0 %s\n", 0x10000 + i * 0x2000,
+			0x11000 + i * 0x2000, i % 2 ? "[anon:a name of some length]" : "");
+	fclose(file);
+	proc_fixture_write_bytes("4711/maps", text, bytes);
+	free(text);
+	assert_int_equal(limpet_proc_maps_read(PID, &maps), 0);
+	assert_int_equal(maps.count, MANY);
+	for (unsigned i = 0; i < MANY; i += 997) {
+		uint64_t start = 0x10000 + (uint64_t)i * 0x2000;
+
+		assert_ptr_equal(limpet_proc_maps_find(&maps, start), &maps.list[i]);
+		assert_ptr_equal(limpet_proc_maps_find(&maps, start + 0xfff), &maps.list[i]);
+		assert_null(limpet_proc_maps_find(&maps, start + 0x1000));
+	}
+	assert_null(limpet_proc_maps_find(&maps, 0xffff));
+	assert_null(limpet_proc_maps_find(&maps, UINT64_MAX));
+	limpet_proc_maps_done(&maps);
+}
+
+static void test_maps_may_be_none(void **state)
+{
+	struct limpet_maps maps = {.count = 99};
+
+	(void)state;
+	proc_fixture_write("4711/maps", "%s", "");
+	assert_int_equal(limpet_proc_maps_read(PID, &maps), 0);
+	assert_int_equal(maps.count, 0);
+	assert_null(limpet_proc_maps_find(&maps, 0x1000));
+	limpet_proc_maps_done(&maps);
+}
+
+static void test_own_maps_hold_own_addresses(void **state)
+{
+	struct limpet_maps maps;
+	const struct limpet_map *map;
+	int local = 0;
+
+	(void)state;
+	assert_int_equal(limpet_proc_maps_read(getpid(), &maps), 0);
+	map = limpet_proc_maps_find(&maps, (uintptr_t)test_own_maps_hold_own_addresses);
+	assert_non_null(map);
+	assert_int_equal(map->perms[2], 'x');
+	assert_int_equal(map->path[0], '/');
+	map = limpet_proc_maps_find(&maps, (uintptr_t)&local);
+	assert_non_null(map);
+	assert_int_equal(map->perms[1], 'w');
+	limpet_proc_maps_done(&maps);
+}
+
+/* ------------------------------------------------------------------ status and stat */
+
+static void test_status_reads_every_field(void **state)
+{
+	struct limpet_proc_status status;
+
+	(void)state;
+	proc_fixture_status(PID, "node", 'R', PID, 11,
+			    "NSpid:\t4711\t300\t7\nTracerPid:\t99\nCapPrm:\t000001ffffffffff\n"
+			    "CapEff:\t0000000000080000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
+	proc_fixture_stat(PID, "node", 0x400100, 123456789012ull);
+	assert_int_equal(limpet_proc_status_read(PID, &status), 0);
+	assert_string_equal(status.name, "node");
+	assert_int_equal(status.state, 'R');
+	assert_int_equal(status.tgid, PID);
+	assert_int_equal(status.ppid, 1);
+	assert_int_equal(status.tracer, 99);
+	assert_int_equal(status.ns_pid, 7);
+	assert_int_equal(status.uid, getuid());
+	assert_int_equal(status.fsuid, getuid());
+	assert_int_equal(status.sgid, getgid());
+	assert_int_equal(status.threads, 11);
+	assert_int_equal(status.fd_size, 64);
+	assert_true(status.rss_bytes == 10240 * 1024ull);
+	assert_true(status.vm_bytes == 20480 * 1024ull);
+	assert_true(status.cap_permitted == 0x1ffffffffffull);
+	assert_true(status.cap_effective == 0x80000);
+	assert_int_equal(status.seccomp, 2);
+	assert_true(status.no_new_privs);
+	assert_false(status.kernel_thread);
+	proc_fixture_stat(PID, "kworker/0:1", 0x00208040, 1);
+	assert_int_equal(limpet_proc_status_read(PID, &status), 0);
+	assert_true(status.kernel_thread);
+}
+
+static void test_names_cannot_forge_fields(void **state)
+{
+	/* as the kernel writes them: newline and backslash are escaped in status, not in stat */
+	static const struct {
+		const char *in_status, *in_stat, *name;
+	} names[] = {
+		{"a) Z (b", "a) Z (b", "a) Z (b"},
+		{"x\\nTracerPid:\\t1", "x\nTracerPid:\\t1", "x\nTracerPid:\\t1"},
+		{"back\\\\slash", "back\\slash", "back\\slash"},
+		{" lead and trail ", " lead and trail ", " lead and trail "},
+		{"", "", ""},
+		{")", ")", ")"},
+		{"State:\tZ", "State:\tZ", "State:\tZ"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++) {
+		struct limpet_proc_status status;
+		uint64_t ticks = 0;
+
+		proc_fixture_status(PID, names[i].in_status, 'S', PID, 1, "TracerPid:\t0\n");
+		proc_fixture_stat(PID, names[i].in_stat, 0x400100, 4242);
+		assert_int_equal(limpet_proc_status_read(PID, &status), 0);
+		assert_string_equal(status.name, names[i].name);
+		assert_int_equal(status.state, 'S');
+		assert_int_equal(status.tracer, 0);
+		assert_int_equal(limpet_proc_start_time(PID, &ticks), 0);
+		assert_int_equal(ticks, 4242);
+	}
+}
+
+static void test_long_names_are_cut(void **state)
+{
+	struct limpet_proc_status status;
+	char name[300];
+
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	proc_fixture_status(PID, name, 'S', PID, 1, "");
+	proc_fixture_stat(PID, "n", 0, 1);
+	assert_int_equal(limpet_proc_status_read(PID, &status), 0);
+	assert_int_equal(strlen(status.name), sizeof(status.name) - 1);
+}
+
+static void test_cut_status_is_refused(void **state)
+{
+	struct limpet_proc_status status = {.threads = 77};
+
+	(void)state;
+	proc_fixture_stat(PID, "x", 0, 1);
+	proc_fixture_write("4711/status", "%s", "");
+	assert_int_equal(limpet_proc_status_read(PID, &status), -EBADMSG);
+	proc_fixture_write("4711/status", "%s", "Name:\tx\nState:\tS (sleeping)\nTgid:\t4711\n");
+	assert_int_equal(limpet_proc_status_read(PID, &status), -EBADMSG);
+	proc_fixture_write("4711/status", "%s", "Name:\tx\nState:\tS\nTgid:\t4711\nUid:\t0\t0\n");
+	assert_int_equal(limpet_proc_status_read(PID, &status), -EBADMSG);
+	proc_fixture_status(PID, "x", 'S', PID, 1, "");
+	proc_fixture_write("4711/stat", "%s", "4711 (x) S 1 1");
+	assert_int_equal(limpet_proc_status_read(PID, &status), -EBADMSG);
+	proc_fixture_write("4711/stat", "%s", "4711 (x");
+	assert_int_equal(limpet_proc_status_read(PID, &status), -EBADMSG);
+	assert_int_equal(status.threads, 77);
+}
+
+static void test_gone_and_missing_differ(void **state)
+{
+	struct limpet_proc_status status;
+	char path[64];
+	uint64_t value;
+
+	(void)state;
+	assert_int_equal(limpet_proc_status_read(PID, &status), -ESRCH);
+	proc_fixture_status(PID, "x", 'S', PID, 1, "");
+	assert_int_equal(limpet_proc_executable(PID, path, sizeof(path)), -ENOENT);
+	assert_int_equal(limpet_proc_auxv(PID, AT_ENTRY, &value), -ENOENT);
+	assert_int_equal(limpet_proc_run_delay(PID, PID, &value), -ENOENT);
+	assert_int_equal(limpet_proc_run_delay(PID, PID + 1, &value), -ESRCH);
+	assert_int_equal(limpet_proc_run_delay(PID + 1, PID + 1, &value), -ESRCH);
+}
+
+/* ------------------------------------------------------------------ threads */
+
+static void test_syscall_tells_its_three_forms_apart(void **state)
+{
+	struct limpet_proc_syscall call;
+
+	(void)state;
+	proc_fixture_write("4711/task/4712/syscall", "%s", "running\n");
+	assert_int_equal(limpet_proc_syscall_read(PID, 4712, &call), 0);
+	assert_true(call.running);
+	proc_fixture_write("4711/task/4712/syscall", "%s", "-1 0x7ffd0010 0x7f1234\n");
+	assert_int_equal(limpet_proc_syscall_read(PID, 4712, &call), 0);
+	assert_false(call.running);
+	assert_int_equal(call.number, -1);
+	assert_int_equal(call.sp, 0x7ffd0010);
+	assert_int_equal(call.pc, 0x7f1234);
+	proc_fixture_write("4711/task/4712/syscall", "%s",
+			   "232 0x3 0x7f 0x400 0xffffffffffffffff 0x0 0x8 0x7ffc 0x7fab\n");
+	assert_int_equal(limpet_proc_syscall_read(PID, 4712, &call), 0);
+	assert_int_equal(call.number, 232);
+	assert_int_equal(call.args[0], 3);
+	assert_true(call.args[3] == UINT64_MAX);
+	assert_int_equal(call.args[5], 8);
+	assert_int_equal(call.sp, 0x7ffc);
+	assert_int_equal(call.pc, 0x7fab);
+	proc_fixture_write("4711/task/4712/syscall", "%s", "232 0x3 0x7f 0x400\n");
+	assert_int_equal(limpet_proc_syscall_read(PID, 4712, &call), -EBADMSG);
+	proc_fixture_write("4711/task/4712/syscall", "%s", "");
+	assert_int_equal(limpet_proc_syscall_read(PID, 4712, &call), -ESRCH);
+}
+
+static void test_blocked_child_shows_its_call(void **state)
+{
+	struct limpet_proc_syscall call = {.running = true};
+	int pipes[2];
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	child = fork();
+	if (child == 0) {
+		char byte;
+
+		close(pipes[1]);
+		_exit(read(pipes[0], &byte, 1) == 0 ? 0 : 1);
+	}
+	close(pipes[0]);
+	/* it gets there; the test's own time limit ends a wait in vain */
+	while (call.running || call.number != SYS_read)
+		assert_int_equal(limpet_proc_syscall_read(child, child, &call), 0);
+	assert_int_equal(call.args[0], pipes[0]);
+	assert_int_equal(call.args[2], 1);
+	assert_true(call.sp > 0x1000 && call.pc > 0x1000);
+	close(pipes[1]);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void test_thread_figures(void **state)
+{
+	uint64_t value = 0;
+
+	(void)state;
+	proc_fixture_write("4711/task/4712/status", "%s",
+			   "Name:\tx\nSeccomp:\t2\nvoluntary_ctxt_switches:\t40\n"
+			   "nonvoluntary_ctxt_switches:\t2\n");
+	proc_fixture_write("4711/task/4712/schedstat", "%s", "123 456 7\n");
+	assert_int_equal(limpet_proc_switches(PID, 4712, &value), 0);
+	assert_int_equal(value, 42);
+	assert_int_equal(limpet_proc_run_delay(PID, 4712, &value), 0);
+	assert_int_equal(value, 456);
+	assert_int_equal(limpet_proc_task_number(PID, 4712, "Seccomp", &value), 0);
+	assert_int_equal(value, 2);
+	assert_int_equal(limpet_proc_task_number(PID, 4712, "Seccomp_filters", &value), -ENOENT);
+	proc_fixture_write("4711/task/4712/status", "%s", "Name:\tx\n");
+	assert_int_equal(limpet_proc_switches(PID, 4712, &value), -EBADMSG);
+	proc_fixture_write("4711/task/4712/schedstat", "%s", "123\n");
+	assert_int_equal(limpet_proc_run_delay(PID, 4712, &value), -EBADMSG);
+}
+
+static void test_lists_are_sorted_numbers(void **state)
+{
+	pid_t *tids;
+	int *fds;
+
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "4711/fd/%d", 199 - i);
+		proc_fixture_write(path, "%s", "");
+	}
+	proc_fixture_write("4711/fd/12x", "%s", "");
+	proc_fixture_write("4711/fd/-3", "%s", "");
+	proc_fixture_write("4711/fd/99999999999", "%s", "");
+	assert_int_equal(limpet_proc_fds(PID, &fds), 200);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(fds[i], i);
+	free(fds);
+	proc_fixture_write("4711/task/4720/stat", "%s", "");
+	proc_fixture_write("4711/task/4711/stat", "%s", "");
+	assert_int_equal(limpet_proc_tasks(PID, &tids), 2);
+	assert_int_equal(tids[0], 4711);
+	assert_int_equal(tids[1], 4720);
+	free(tids);
+	proc_fixture_write("12/stat", "%s", "");
+	proc_fixture_write("self/stat", "%s", "");
+	assert_int_equal(limpet_proc_pids(&tids), 2);
+	assert_int_equal(tids[0], 12);
+	assert_int_equal(tids[1], 4711);
+	free(tids);
+	assert_int_equal(limpet_proc_fds(12, &fds), -ENOENT);
+	assert_int_equal(limpet_proc_fds(13, &fds), -ESRCH);
+}
+
+/* ------------------------------------------------------------------ identity and limits */
+
+static void test_limits(void **state)
+{
+	uint64_t soft = 0;
+
+	(void)state;
+	proc_fixture_write(
+		"4711/limits", "%s",
+		"Max open files            256                  4096                 files\n");
+	assert_int_equal(limpet_proc_limit_files(PID, &soft), 0);
+	assert_int_equal(soft, 256);
+	proc_fixture_write(
+		"4711/limits", "%s",
+		"Max open files            unlimited            unlimited            files\n");
+	assert_int_equal(limpet_proc_limit_files(PID, &soft), 0);
+	assert_true(soft == UINT64_MAX);
+	proc_fixture_write("4711/limits", "%s", "Max open files            \n");
+	assert_int_equal(limpet_proc_limit_files(PID, &soft), -EBADMSG);
+	proc_fixture_write("4711/limits", "%s", "Max cpu time 1 2 seconds\n");
+	assert_int_equal(limpet_proc_limit_files(PID, &soft), -EBADMSG);
+}
+
+static void test_auxv_ends_where_it_is_cut(void **state)
+{
+	const uint64_t words[] = {AT_PHDR, 0x1040, AT_ENTRY, 0x2000, AT_NULL, 0, AT_BASE, 0x3000};
+	uint64_t value = 0;
+
+	(void)state;
+	proc_fixture_write_bytes("4711/auxv", words, sizeof(words));
+	assert_int_equal(limpet_proc_auxv(PID, AT_ENTRY, &value), 0);
+	assert_int_equal(value, 0x2000);
+	assert_int_equal(limpet_proc_auxv(PID, AT_BASE, &value), -ENOENT);
+	proc_fixture_write_bytes("4711/auxv", words, 3 * sizeof(words[0]) + 4);
+	assert_int_equal(limpet_proc_auxv(PID, AT_ENTRY, &value), -ENOENT);
+	assert_int_equal(value, 0x2000);
+}
+
+static void test_names_of_the_program(void **state)
+{
+	char text[16] = "old";
+
+	(void)state;
+	proc_fixture_write_bytes("4711/cmdline", "/usr/bin/a b\0--secret\0", 22);
+	assert_int_equal(limpet_proc_argv0(PID, text, sizeof(text)), 0);
+	assert_string_equal(text, "/usr/bin/a b");
+	assert_int_equal(limpet_proc_argv0(PID, text, 5), 0);
+	assert_string_equal(text, "/usr");
+	proc_fixture_link("4711/exe", "/a/long/path/of/a/program (deleted)");
+	assert_int_equal(limpet_proc_executable(PID, text, sizeof(text)), 0);
+	assert_string_equal(text, "/a/long/path/of");
+	assert_int_equal(limpet_proc_argv0(PID + 1, text, sizeof(text)), -ESRCH);
+	assert_string_equal(text, "");
+}
+
+static void test_self_agrees_with_the_kernel(void **state)
+{
+	struct limpet_proc_status status;
+	struct rlimit limit;
+	uint64_t value = 0;
+	int *fds, count;
+	char text[64];
+
+	(void)state;
+	assert_int_equal(limpet_proc_status_read(getpid(), &status), 0);
+	assert_int_equal(status.tgid, getpid());
+	assert_int_equal(status.ppid, getppid());
+	assert_int_equal(status.euid, geteuid());
+	assert_int_equal(status.state, 'R');
+	assert_true(status.rss_bytes > 100000);
+	assert_int_equal(limpet_proc_auxv(getpid(), AT_ENTRY, &value), 0);
+	assert_true(value == getauxval(AT_ENTRY));
+	getrlimit(RLIMIT_NOFILE, &limit);
+	assert_int_equal(limpet_proc_limit_files(getpid(), &value), 0);
+	assert_true(value == limit.rlim_cur);
+	count = limpet_proc_fds(getpid(), &fds);
+	assert_true(count >= 3);
+	free(fds);
+	assert_int_equal(limpet_proc_link_read(getpid(), "ns/pid", text, sizeof(text)), 0);
+	assert_memory_equal(text, "pid:[", 5);
+}
+
+int main(void)
+{
+#define WITH_ROOT(test) cmocka_unit_test_setup_teardown(test, begin, end)
+	const struct CMUnitTest tests[] = {
+		WITH_ROOT(test_maps_keep_odd_paths),
+		WITH_ROOT(test_maps_refuse_what_the_kernel_never_writes),
+		WITH_ROOT(test_maps_clip_what_grew_while_being_read),
+		WITH_ROOT(test_maps_may_be_many),
+		WITH_ROOT(test_maps_may_be_none),
+		cmocka_unit_test(test_own_maps_hold_own_addresses),
+		WITH_ROOT(test_status_reads_every_field),
+		WITH_ROOT(test_names_cannot_forge_fields),
+		WITH_ROOT(test_long_names_are_cut),
+		WITH_ROOT(test_cut_status_is_refused),
+		WITH_ROOT(test_gone_and_missing_differ),
+		WITH_ROOT(test_syscall_tells_its_three_forms_apart),
+		cmocka_unit_test(test_blocked_child_shows_its_call),
+		WITH_ROOT(test_thread_figures),
+		WITH_ROOT(test_lists_are_sorted_numbers),
+		WITH_ROOT(test_limits),
+		WITH_ROOT(test_auxv_ends_where_it_is_cut),
+		WITH_ROOT(test_names_of_the_program),
+		cmocka_unit_test(test_self_agrees_with_the_kernel),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
