@@ -29,7 +29,8 @@ say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual \
 	-Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough $(if $(WERROR),-Werror)
 OPT ?= -O2 -g
-CPPFLAGS += -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -I.
+CPPFLAGS += -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
+
 CFLAGS_ALL := -std=gnu11 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \
 	$(if $(SAN),-fsanitize=$(SAN) -U_FORTIFY_SOURCE) $(CFLAGS)
 LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now $(LDFLAGS)
@@ -47,7 +48,7 @@ include test/module.mk
 include scripts/module.mk
 
 LIMPET_SRC := $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC) $(CLI_SRC)
-LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/agent_image.o
+LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/agent_bytes.o
 
 .PHONY: all clean
 all: $(B)/limpet

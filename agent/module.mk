@@ -1,1 +1,31 @@
-# agent
+# The agent: freestanding, no libc, one shared object whose bytes are carried inside limpet.
+AGENT_SRC := agent/start.c agent/hook.c agent/record.c agent/stack.c agent/patch.c agent/channel.c \
+	agent/boot.c common/family.c common/slots.c
+AGENT_ASM := agent/arch/$(ARCH)/thunks.S agent/arch/$(ARCH)/exit.S
+AGENT_OBJ := $(patsubst %.c,$(B)/agent/%.o,$(AGENT_SRC)) $(patsubst %.S,$(B)/agent/%.o,$(AGENT_ASM))
+AGENT_CFLAGS := -std=gnu11 -O2 -g $(WARN) -ffreestanding -fPIC -fvisibility=hidden \
+	-fno-stack-protector -fno-omit-frame-pointer -fasynchronous-unwind-tables -mgeneral-regs-only \
+	-fcf-protection=branch -fno-tree-loop-distribute-patterns -fno-jump-tables -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
+AGENT_LDFLAGS := -shared -nostdlib -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack \
+	-Wl,--version-script=agent/agent.map -Wl,-soname,limpet-agent -Wl,--build-id=sha1 \
+	-Wl,--hash-style=gnu -Wl,-Bsymbolic -Wl,-z,max-page-size=4096
+
+$(B)/agent/%.o: %.c
+	$(call say,CC,$< (agent))
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(AGENT_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/agent/%.o: %.S
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -fcf-protection=branch -I. -MMD -MP -c -o $@ $<
+
+$(B)/limpet-agent.so: $(AGENT_OBJ) agent/agent.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(AGENT_LDFLAGS) -o $@ $(AGENT_OBJ)
+	$(Q)strip --strip-debug $@ -o $@
+
+$(B)/obj/injector/agent_bytes.o: injector/agent_bytes.S $(B)/limpet-agent.so
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -I. -DAGENT_FILE='"$(B)/limpet-agent.so"' -c -o $@ $<

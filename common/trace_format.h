@@ -23,6 +23,9 @@
 #define LIMPET_TRACE_CONTENT_MAX_BYTES (64u << 20)
 /* Rows of an EVENTS block after which the writer begins another. */
 #define LIMPET_TRACE_ROWS_PER_BLOCK 65536u
+/* What a reader bears with: one munmap may add a row for each mapping it covers. */
+#define LIMPET_TRACE_ROWS_MAX (1u << 21)
+#define LIMPET_TRACE_LIVE_MAX (1u << 20)
 #define LIMPET_TRACE_NODES_MAX (1u << 24)
 #define LIMPET_TRACE_MODULES_MAX (1u << 20)
 #define LIMPET_TRACE_STRING_MAX_BYTES (1u << 20)
@@ -121,7 +124,7 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_TOTALS, /* since the capture's start, in the order of limpet_trace_total */
 	LIMPET_PERIOD_GAUGES, /* time in ns, RSS */
 	LIMPET_PERIOD_LOSSES, /* since the start: dropped events, truncated stacks, unseen calls */
-	LIMPET_PERIOD_PEAK,   /* of the period: live bytes, rows before it, tick; of the capture:
+	LIMPET_PERIOD_PEAK,   /* of the period: live bytes, rows up to it, time in ns; of the capture:
 				 live bytes, time in ns */
 	LIMPET_PERIOD_SIZES,  /* bucket, allocations, bytes */
 	LIMPET_PERIOD_SITES,

@@ -23,37 +23,36 @@
  * those of the C prototype. */
 enum limpet_op {
 	LIMPET_OP_NONE = 0,
-	LIMPET_OP_MALLOC,	  /* (size) */
-	LIMPET_OP_CALLOC,	  /* (count, size) */
-	LIMPET_OP_REALLOC,	  /* (block, size) */
-	LIMPET_OP_REALLOCARRAY,	  /* (block, count, size) */
-	LIMPET_OP_FREE,		  /* (block, ...): free, free_sized, operator delete */
+	LIMPET_OP_MALLOC,         /* (size) */
+	LIMPET_OP_CALLOC,         /* (count, size) */
+	LIMPET_OP_REALLOC,        /* (block, size) */
+	LIMPET_OP_REALLOCARRAY,   /* (block, count, size) */
+	LIMPET_OP_FREE,           /* (block, ...): free, free_sized, operator delete */
 	LIMPET_OP_POSIX_MEMALIGN, /* (out, alignment, size) -> errno value */
-	LIMPET_OP_MEMALIGN,	  /* (alignment, size): memalign, aligned_alloc */
-	LIMPET_OP_MMAP,		  /* (address, length, protection, flags, fd, offset) */
-	LIMPET_OP_MUNMAP,	  /* (address, length) */
-	LIMPET_OP_MREMAP,	  /* (old, old length, new length, flags, [new]) */
-	LIMPET_OP_LOADER,	  /* dlopen, dlsym...: look for new modules first, then jump there */
+	LIMPET_OP_MEMALIGN,       /* (alignment, size): memalign, aligned_alloc */
+	LIMPET_OP_MMAP,           /* (address, length, protection, flags, fd, offset) */
+	LIMPET_OP_MUNMAP,         /* (address, length) */
+	LIMPET_OP_MREMAP,         /* (old, old length, new length, flags, [new]) */
+	LIMPET_OP_LOADER, /* dlopen, dlsym...: look for new modules first, then jump there */
 	LIMPET_OP_COUNT
 };
 
 /* ------------------------------------------------------------------ events, in chunks
  *
  * A record is 2 or 3 words of 64 bits:
- *   word 0: bits 0..7 enum limpet_event_type, bits 8..63 time stamp (clock ticks since `clock_base`)
- *   word 1: address
- *   word 2: low 32 bits size (or usable size), high 32 bits stack id; or, if the type has
- *           LIMPET_EVENT_WIDE, the whole size, and the stack id follows in word 3.
- * FREE and MUNMAP carry no stack (0). A realloc that returns a block is FREE then ALLOC. */
+ *   word 0: bits 0..7 enum limpet_event_type, bits 8..63 time stamp (clock ticks since
+ * `clock_base`) word 1: address word 2: low 32 bits size (or usable size), high 32 bits stack id;
+ * or, if the type has LIMPET_EVENT_WIDE, the whole size, and the stack id follows in word 3. FREE
+ * and MUNMAP carry no stack (0). A realloc that returns a block is FREE then ALLOC. */
 enum limpet_event_type {
-	LIMPET_EVENT_ALLOC = 1,	 /* address, requested size, stack */
-	LIMPET_EVENT_FREE = 2,	 /* address, usable size (0: unknown) */
-	LIMPET_EVENT_MMAP = 3,	 /* address, length, stack */
+	LIMPET_EVENT_ALLOC = 1,  /* address, requested size, stack */
+	LIMPET_EVENT_FREE = 2,   /* address, usable size (0: unknown) */
+	LIMPET_EVENT_MMAP = 3,   /* address, length, stack */
 	LIMPET_EVENT_MUNMAP = 4, /* address, length */
 	LIMPET_EVENT_WIDE = 0x80 /* flag: size is a full word, the stack follows */
 };
 
-#define LIMPET_EVENT_TYPE(word0) ((uint32_t)((word0) & 0xff))
+#define LIMPET_EVENT_TYPE(word0) ((uint32_t)((word0)&0xff))
 #define LIMPET_EVENT_TICKS(word0) ((uint64_t)(word0) >> 8)
 
 #define LIMPET_CHUNK_BYTES 32768u
@@ -62,39 +61,42 @@ enum limpet_event_type {
 /* Head of a chunk; records follow at once. A chunk belongs to one thread until it is full or the
  * thread is gone; then the collector returns it to the free map. */
 struct limpet_chunk {
-	uint32_t thread;      /* index into the thread table */
-	uint32_t generation;  /* of that thread's claim */
-	uint64_t sequence;    /* numbered per claim from 0 */
-	uint32_t committed;   /* bytes of whole records after this head; store-release by the owner */
-	uint32_t next;	      /* the following chunk or LIMPET_CHUNK_NONE; store-release when full */
+	uint32_t thread;     /* index into the thread table */
+	uint32_t generation; /* of that thread's claim */
+	uint64_t sequence;   /* numbered per claim from 0 */
+	uint32_t committed; /* bytes of whole records after this head; store-release by the owner */
+	uint32_t next;      /* the following chunk or LIMPET_CHUNK_NONE; store-release when full */
 	uint64_t lost_before; /* events dropped by this thread between the chunk before and this */
-	uint64_t reserved[4];
+	uint32_t tid;         /* who wrote it: a re-used thread pointer starts a new chunk */
+	uint32_t pad;
+	uint64_t reserved[3];
 };
 
 /* One thread of the target that has called a hook. 128 bytes: no two share a cache line pair. */
 struct limpet_thread {
 	uint64_t thread_pointer; /* fs base; 0: free entry; claimed by compare and exchange */
-	uint32_t tid;		 /* as the target sees it */
-	uint32_t generation;	 /* +1 at each claim */
-	uint64_t busy;		 /* 0: outside; else a lower bound for the stamps still to come */
-	uint64_t last_ticks;	 /* stamp of the last record */
-	uint64_t entry_sp;	 /* stack pointer of the outermost unfinished hook */
-	uint32_t depth;		 /* unfinished hooks; valid while entry_sp is not popped */
-	uint32_t phase;		 /* enum limpet_phase */
-	uint32_t first_chunk;	 /* of this claim; store-release */
-	uint32_t chunk;		 /* current chunk */
-	uint32_t write_offset;	 /* reserved bytes in it, owner only */
-	uint32_t truncated;	 /* stacks cut short */
-	uint64_t dropped;	 /* events lost since the claim */
-	uint64_t stack_low;	 /* published by the collector, low first; readable range that */
-	uint64_t stack_high;	 /*   holds this thread's stack; 0: unknown */
-	uint64_t events;	 /* records written since the claim */
-	uint64_t sequence;	 /* of the next chunk */
+	uint32_t tid;            /* as the target sees it */
+	uint32_t generation;     /* +1 at each claim */
+	uint64_t busy;           /* 0: outside; else a lower bound for the stamps still to come */
+	uint64_t last_ticks;     /* stamp of the last record */
+	uint64_t entry_sp;       /* stack pointer of the outermost unfinished hook */
+	uint32_t depth;          /* unfinished hooks; valid while entry_sp is not popped */
+	uint32_t phase;          /* enum limpet_phase */
+	uint32_t first_chunk;    /* of this claim; store-release */
+	uint32_t chunk;          /* current chunk */
+	uint32_t write_offset;   /* reserved bytes in it, owner only */
+	uint32_t truncated;      /* stacks cut short */
+	uint64_t dropped;        /* events lost since the claim */
+	uint64_t stack_low;      /* published by the collector, low first; readable range that */
+	uint64_t stack_high;     /*   holds this thread's stack; 0: unknown */
+	uint64_t events;         /* records written since the claim */
+	uint64_t sequence;       /* of the next chunk */
 };
 
 enum limpet_phase {
-	LIMPET_PHASE_OUTSIDE = 0,  /* not in a hook, or in the original function */
-	LIMPET_PHASE_RECORDING = 1 /* in the agent's own code; a hook now comes from a signal handler */
+	LIMPET_PHASE_OUTSIDE = 0, /* not in a hook, or in the original function */
+	LIMPET_PHASE_RECORDING =
+		1 /* in the agent's own code; a hook now comes from a signal handler */
 };
 
 /* One frame of the tree of stacks: the path to the root (parent 0) is the stack, outermost last.
@@ -109,12 +111,13 @@ struct limpet_node {
 /* ------------------------------------------------------------------ hooks and slots */
 
 #define LIMPET_MAX_HOOKS 128u
+#define LIMPET_MAX_FAMILY 64u
 
 /* A distinct original function. Thunk i of the agent serves hook i. */
 struct limpet_hook {
 	uint64_t original;    /* 0: free entry */
 	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */
-	uint32_t op;	      /* enum limpet_op */
+	uint32_t op;          /* enum limpet_op */
 	uint32_t symbol;      /* index into the list of names in common/family.h */
 };
 
@@ -131,12 +134,18 @@ enum limpet_slot_state {
 struct limpet_slot {
 	uint64_t address;
 	uint64_t old_value;
-	uint64_t module;       /* load bias of its module */
-	uint64_t module_phdr;  /* address of its program headers: tells a re-used bias apart */
+	uint64_t module;      /* load bias of its module */
+	uint64_t module_phdr; /* address of its program headers: tells a re-used bias apart */
 	uint32_t hook;
 	uint32_t state; /* enum limpet_slot_state */
 };
-#define LIMPET_MAX_SLOTS 65536u
+#define LIMPET_MAX_SLOTS 16384u
+
+/* A module whose slots were looked at already, planned by the injector or found by the agent. */
+struct limpet_known_module {
+	uint64_t bias, phdr; /* phdr 0: gone */
+};
+#define LIMPET_MAX_KNOWN_MODULES 4096u
 
 /* ------------------------------------------------------------------ unwind tables
  *
@@ -144,7 +153,7 @@ struct limpet_slot {
  * collector and published through limpet_shm.unwind_modules. See common/unwind_table.h. */
 struct limpet_unwind_module {
 	uint64_t start, end; /* covered pc range in the target */
-	uint64_t table;	     /* offset in the arena; 0: no table, walk by frame pointer */
+	uint64_t table;      /* offset in the arena; 0: no table, walk by frame pointer */
 	uint64_t table_bytes;
 	uint32_t live; /* 0 once unloaded */
 	uint32_t pad;
@@ -167,28 +176,33 @@ struct limpet_shm {
 
 	/* layout: offsets from the start of this header */
 	uint64_t threads_offset, chunks_offset, nodes_offset, node_index_offset, slots_offset;
-	uint64_t unwind_modules_offset, free_chunks_offset;
+	uint64_t unwind_modules_offset; /* two arrays of LIMPET_MAX_UNWIND_MODULES */
+	uint64_t free_chunks_offset;    /* bit map, 1: free; 64-bit words */
+	uint64_t modules_offset;        /* struct limpet_known_module[LIMPET_MAX_KNOWN_MODULES] */
 	uint32_t thread_count, chunk_count, node_count, node_index_count; /* index: a power of 2 */
 
 	/* written by the collector */
-	uint32_t recording;	       /* enum limpet_switch, cleared on leaving */
-	uint32_t unwind_module_count;  /* store-release after the entry is whole */
-	uint32_t unwind_generation;    /* +1 at each change of the list */
-	uint32_t max_depth;	       /* frames kept per stack */
+	uint32_t recording;       /* enum limpet_switch, cleared on leaving */
+	uint32_t unwind_count[2]; /* entries of the two arrays, each sorted by start */
+	uint32_t unwind_current;  /* +1 at each change; bit 0: the array in force; store-release */
+	uint32_t max_depth;       /* frames kept per stack */
 	uint32_t clock_is_tsc;
-	uint32_t tid_offset;	       /* of the tid behind the thread pointer; 0: unknown */
-	uint64_t clock_function;       /* __vdso_clock_gettime in the target, if the clock is not the TSC */
+	uint32_t tid_offset;     /* of the tid behind the thread pointer; 0: unknown */
+	uint64_t clock_function; /* __vdso_clock_gettime in the target, if the clock is not the TSC
+				  */
 	uint64_t clock_base;
-	uint64_t doorbell_bytes;       /* the agent rings after this many bytes per thread */
+	uint64_t doorbell_bytes; /* the agent rings after this many bytes per thread */
 
 	/* written by the agent */
 	uint64_t agent_fields __attribute__((aligned(128)));
-	uint32_t slot_count;	   /* including those of modules found later */
-	uint32_t modules_seen;	   /* times a loader hook found new modules */
-	uint64_t lost_no_thread;   /* calls passed through: thread table full or pointer shared */
-	uint64_t lost_no_node;	   /* stacks lost: node table full (event kept with stack 0) */
-	uint64_t lost_in_signal;   /* calls in a signal handler at a moment that allowed no record */
-	uint64_t channel_lost;	   /* the descriptor was closed or replaced: passing through */
+	uint32_t slot_count;      /* including those of modules found later; store-release */
+	uint32_t module_count;    /* known modules, likewise */
+	uint32_t slots_not_taken; /* slots left alone for want of a hook or of room */
+	uint32_t modules_seen;    /* times a loader hook found new modules */
+	uint64_t lost_no_thread;  /* calls passed through: thread table full or pointer shared */
+	uint64_t lost_no_node;    /* stacks lost: node table full (event kept with stack 0) */
+	uint64_t lost_in_signal;  /* calls in a signal handler at a moment that allowed no record */
+	uint64_t channel_lost;    /* the descriptor was closed or replaced: passing through */
 	uint32_t node_head __attribute__((aligned(128))); /* nodes handed out; node 0 is the root */
 };
 
@@ -199,19 +213,18 @@ struct limpet_shm {
 struct limpet_agent_info {
 	uint64_t magic; /* LIMPET_INFO_MAGIC */
 	uint32_t abi;
-	uint32_t bytes;	  /* of this struct */
-	uint64_t nonce;	  /* of the attach; 0 before start */
-	uint64_t state;	  /* enum limpet_agent_state */
+	uint32_t bytes;   /* of this struct */
+	uint64_t nonce;   /* of the attach; 0 before start */
+	uint64_t state;   /* enum limpet_agent_state */
 	uint64_t handle;  /* of dlopen, for dlclose */
-	uint64_t start;	  /* int (struct limpet_start *) */
-	uint64_t leave;	  /* int (void): pass through, restore slots; answers slots not restored */
+	uint64_t start;   /* int (struct limpet_start *) */
+	uint64_t leave;   /* int (void): pass through, restore slots; answers slots not restored */
 	uint64_t release; /* int (void): unmap what start mapped, close the channel; last call */
 	uint64_t rescan;  /* int (void): patch slots of new modules; answers slots patched */
-	uint64_t text_start, text_end; /* hooks and thunks: what must not be on any stack */
-	uint64_t shm;		       /* address of struct limpet_shm in the target */
-	uint64_t channel;	       /* descriptor in the target, or -1 */
-	uint64_t thunks, thunk_bytes;  /* address of thunk 0, distance of the next */
-	uint64_t hooks;		       /* address of struct limpet_hook[LIMPET_MAX_HOOKS] */
+	uint64_t shm;     /* address of struct limpet_shm in the target */
+	uint64_t channel; /* descriptor in the target, or -1 */
+	uint64_t thunks, thunk_bytes; /* address of thunk 0, distance of the next */
+	uint64_t hooks;               /* address of struct limpet_hook[LIMPET_MAX_HOOKS] */
 	uint8_t build_id[20];
 	uint8_t pad[4];
 };
@@ -228,22 +241,63 @@ struct limpet_start {
 	uint32_t abi;
 	uint32_t bytes;
 	uint64_t nonce;
-	int32_t channel;      /* descriptor in the target */
-	int32_t shm_fd;	      /* out of the channel by SCM_RIGHTS: filled in by the agent */
+	int32_t channel; /* descriptor in the target */
+	int32_t shm_fd;  /* out of the channel by SCM_RIGHTS: filled in by the agent */
 	uint64_t shm_bytes;
 	uint64_t unwind_bytes;
 	uint64_t page_bytes;
 	uint64_t dl_iterate_phdr; /* in the target */
 	uint64_t handle;
+	uint64_t control_page; /* answered: the private page that fork wipes */
 	uint32_t hook_count;
 	uint32_t slot_count; /* in the shared memory's slot table, state PLANNED */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	/* for modules that come later: what an unbound slot of this name would resolve to */
-	uint64_t default_original[64];
+	uint64_t default_original[LIMPET_MAX_FAMILY];
 	uint64_t default_usable_size;
 	/* answers */
 	int32_t result; /* 0 or -errno */
 	uint32_t patched;
+};
+
+/* Argument of the boot stub: it lies in the remote call's scratch memory together with the stack.
+ * The stub runs from a mapping of its own, so that it can load and unload the agent. When it has
+ * finished it says LIMPET_MSG_READY and waits on the channel for the injector, which stops the
+ * thread there and puts its registers back. If instead the channel ends, the injector is gone: the
+ * stub switches the agent off, unmaps itself and returns through the prepared signal frame. */
+enum limpet_boot_operation {
+	LIMPET_BOOT_ENTER = 1, /* move descriptors, dlopen, start */
+	LIMPET_BOOT_CALL = 2,  /* result = call(argument) */
+	LIMPET_BOOT_UNLOAD = 3 /* release, dlclose */
+};
+struct limpet_boot {
+	uint32_t operation;
+	int32_t channel;      /* in the target; ENTER answers the number it was moved to */
+	int32_t injector_end; /* the other end of the channel; closed first */
+	int32_t image;        /* memfd with the agent; closed by ENTER; -1: none */
+	int32_t floor;        /* lowest number that the channel may be moved to */
+	int32_t result;       /* 0, or -errno, or the answer of CALL */
+	uint32_t stage;       /* how far it got: enum limpet_boot_stage */
+	uint32_t pad;
+	uint64_t dlopen, dlclose, dlerror; /* dlerror 0: none */
+	uint64_t dlopen_mode;
+	uint64_t info_offset; /* of limpet_agent_info behind the load bias */
+	uint64_t handle;
+	uint64_t call;
+	uint64_t argument;
+	uint64_t exit_sp;      /* of the prepared signal frame on the thread's own stack */
+	uint64_t exit_syscall; /* a `syscall; ret` outside of everything of ours */
+	uint64_t map, map_bytes;
+	char path[160]; /* /proc/self/fd/N in a spelling unique to this attach */
+	char error[256];
+	struct limpet_start start;
+};
+enum limpet_boot_stage {
+	LIMPET_STAGE_BEGUN = 1,
+	LIMPET_STAGE_MOVED,
+	LIMPET_STAGE_LOADED,
+	LIMPET_STAGE_STARTED,
+	LIMPET_STAGE_DONE
 };
 
 /* ------------------------------------------------------------------ the socket
@@ -253,7 +307,8 @@ struct limpet_start {
 enum limpet_msg_type {
 	LIMPET_MSG_FDS = 1,
 	LIMPET_MSG_READY,   /* boot stub: finished, value = result */
-	LIMPET_MSG_BATCH,   /* thread `thread` has data up to chunk number `sequence`, `bytes` in it */
+	LIMPET_MSG_BATCH,   /* thread `thread` has data up to chunk number `sequence`, `bytes` in it
+			     */
 	LIMPET_MSG_CLAIM,   /* a thread was seen for the first time; value = its stack pointer */
 	LIMPET_MSG_MODULES, /* a loader hook saw the list of modules change */
 	LIMPET_MSG_STARVED  /* no chunk is free */

@@ -1,4 +1,6 @@
-INJECTOR_SRC :=
+INJECTOR_SRC := injector/memory.c injector/tracee.c injector/arch/$(ARCH)/home_frame.c injector/modules.c \
+	injector/segment.c injector/plan.c injector/safepoint.c injector/libunwind_walk.c \
+	injector/agent_image.c injector/quiesce.c injector/copies.c injector/borrow.c injector/session.c
 INJECTOR_SRC += injector/proc.c
 INJECTOR_SRC += injector/runtime_dir.c injector/control.c injector/control_client.c injector/dormant.c
 INJECTOR_SRC += injector/cfi.c injector/unwind_compile.c

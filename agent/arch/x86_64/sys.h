@@ -1,0 +1,49 @@
+/* System calls and processor primitives for code that has no libc. Never touches errno. */
+#ifndef LIMPET_AGENT_ARCH_SYS_H
+#define LIMPET_AGENT_ARCH_SYS_H
+
+#include <stdint.h>
+#include <sys/syscall.h>
+
+static inline long limpet_syscall6(long number, long a, long b, long c, long d, long e, long f)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+	long answer;
+
+	__asm__ volatile("syscall"
+			 : "=a"(answer)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return answer;
+}
+#define limpet_syscall4(n, a, b, c, d) limpet_syscall6(n, a, b, c, d, 0, 0)
+#define limpet_syscall3(n, a, b, c) limpet_syscall6(n, a, b, c, 0, 0, 0)
+#define limpet_syscall1(n, a) limpet_syscall6(n, a, 0, 0, 0, 0, 0)
+
+/* The word at the thread pointer is the thread pointer itself (psABI, TLS variant II). */
+static inline uint64_t limpet_thread_pointer(void)
+{
+	uint64_t tp;
+
+	__asm__("movq %%fs:0, %0" : "=r"(tp));
+	return tp;
+}
+
+/* rdtscp waits until all earlier instructions have executed and all earlier loads are visible:
+ * what hands a block from thread to thread is ordered by it, where plain rdtsc is not. */
+static inline uint64_t limpet_ticks(void)
+{
+	uint32_t low, high, cpu;
+
+	__asm__ volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(cpu) : : "memory");
+	return ((uint64_t)high << 32) | low;
+}
+
+/* Runs the boot stub's last act: munmap(map, bytes) by a foreign `syscall; ret`, then the signal
+ * frame at `sp`. In exit.S. */
+__attribute__((noreturn)) void limpet_boot_exit(uint64_t sp, uint64_t gadget, uint64_t map,
+						uint64_t bytes);
+
+#endif

@@ -1,0 +1,156 @@
+/* The boot stub: loads, drives and unloads the agent from outside of it.
+ *
+ * This code is mapped by itself, from the same file as the agent, on a thread that the injector
+ * holds. It refers to nothing but its argument and the stack in the scratch memory. Why a stub: the
+ * thread then runs a whole step (move descriptors, dlopen, start) in one go instead of stopping
+ * twice at each system call of the dynamic linker, and if the injector dies the stub undoes what
+ * can be undone and brings the thread home. */
+#include "agent/agent.h"
+
+#include <linux/fcntl.h>
+
+#define BOOT __attribute__((section(".boot")))
+#define EINTR_VALUE 4
+#define ELIBACC_VALUE 79
+#define MSG_NOSIGNAL_FLAG 0x4000
+
+typedef void *dlopen_fn(const char *path, int mode);
+typedef int dlclose_fn(void *handle);
+typedef char *dlerror_fn(void);
+typedef int start_fn(struct limpet_start *start);
+typedef int entry_fn(void);
+
+/* Moves a descriptor up, out of the way of the numbers that the program expects to get next. */
+static inline __attribute__((always_inline)) int move_up(int fd, int floor)
+{
+	long moved = limpet_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, floor);
+
+	if (moved < 0)
+		return fd; /* no room up there: the low number will do */
+	limpet_syscall1(SYS_close, fd);
+	return (int)moved;
+}
+
+static inline __attribute__((always_inline)) void keep_words(struct limpet_boot *boot)
+{
+	const char *words = NULL;
+
+	if (boot->dlerror)
+		words = ((dlerror_fn *)(uintptr_t)boot->dlerror)();
+	for (unsigned i = 0; words && words[i] && i + 1 < sizeof(boot->error); i++) {
+		boot->error[i] = words[i];
+		boot->error[i + 1] = 0;
+	}
+}
+
+static inline __attribute__((always_inline)) struct limpet_agent_info *info_of(
+	const struct limpet_boot *boot)
+{
+	/* A handle of dlopen points to the public head of link_map: the load bias comes first. */
+	uint64_t bias = *(const uint64_t *)(uintptr_t)boot->handle;
+
+	return (struct limpet_agent_info *)(uintptr_t)(bias + boot->info_offset);
+}
+
+static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot)
+{
+	struct limpet_agent_info *info;
+	int answer;
+
+	boot->stage = LIMPET_STAGE_BEGUN;
+	boot->channel = move_up(boot->channel, boot->floor);
+	boot->image = move_up(boot->image, boot->floor);
+	boot->stage = LIMPET_STAGE_MOVED;
+	/* The injector wrote "/proc/self/fd/" in its own spelling; the number is known only now. */
+	{
+		unsigned at = 0, digits = 0;
+		int rest = boot->image;
+		char number[12];
+
+		while (boot->path[at])
+			at++;
+		do {
+			number[digits++] = (char)('0' + rest % 10);
+			rest /= 10;
+		} while (rest);
+		while (digits)
+			boot->path[at++] = number[--digits];
+		boot->path[at] = 0;
+	}
+	boot->handle = (uint64_t)(uintptr_t)((dlopen_fn *)(uintptr_t)boot->dlopen)(
+		boot->path, (int)boot->dlopen_mode);
+	limpet_syscall1(SYS_close, boot->image);
+	if (!boot->handle) {
+		keep_words(boot);
+		return -ELIBACC_VALUE;
+	}
+	boot->stage = LIMPET_STAGE_LOADED;
+	info = info_of(boot);
+	if (info->magic != LIMPET_INFO_MAGIC)
+		return -ELIBACC_VALUE;
+	boot->start.channel = boot->channel;
+	boot->start.handle = boot->handle;
+	answer = ((start_fn *)(uintptr_t)info->start)(&boot->start);
+	if (answer) {
+		((dlclose_fn *)(uintptr_t)boot->dlclose)((void *)(uintptr_t)boot->handle);
+		boot->handle = 0;
+		return answer;
+	}
+	boot->stage = LIMPET_STAGE_STARTED;
+	return 0;
+}
+
+static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot)
+{
+	struct limpet_agent_info *info = info_of(boot);
+	int answer;
+
+	boot->stage = LIMPET_STAGE_BEGUN;
+	((entry_fn *)(uintptr_t)info->release)();
+	answer = ((dlclose_fn *)(uintptr_t)boot->dlclose)((void *)(uintptr_t)boot->handle);
+	if (answer) {
+		keep_words(boot);
+		return -ELIBACC_VALUE;
+	}
+	boot->stage = LIMPET_STAGE_DONE;
+	return 0;
+}
+
+/* Entry: rsp stands in the scratch memory, rdi is the argument. Never returns: the injector puts
+ * the registers back while it waits, or limpet_boot_exit brings the thread home. */
+BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *boot);
+BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *boot)
+{
+	struct limpet_msg message = {.type = LIMPET_MSG_READY};
+	int fd;
+	long answer;
+
+	limpet_syscall1(SYS_close, boot->injector_end);
+	switch (boot->operation) {
+	case LIMPET_BOOT_ENTER:
+		boot->result = enter(boot);
+		break;
+	case LIMPET_BOOT_CALL:
+		boot->result = ((start_fn *)(uintptr_t)boot->call)(
+			(struct limpet_start *)(uintptr_t)boot->argument);
+		break;
+	case LIMPET_BOOT_UNLOAD:
+		boot->result = unload(boot);
+		break;
+	default:
+		boot->result = -ELIBACC_VALUE;
+		break;
+	}
+	fd = boot->channel;
+	message.value = (uint64_t)(int64_t)boot->result;
+	answer = limpet_syscall6(SYS_sendto, fd, (long)&message, sizeof(message), MSG_NOSIGNAL_FLAG,
+				 0, 0);
+	while (answer >= 0 || answer == -EINTR_VALUE)
+		answer = limpet_syscall6(SYS_recvfrom, fd, (long)&message, 1, 0, 0, 0) ?: -1;
+	/* The injector is gone. */
+	if (boot->operation == LIMPET_BOOT_ENTER && boot->stage == LIMPET_STAGE_STARTED)
+		((entry_fn *)(uintptr_t)info_of(boot)->leave)();
+	else
+		limpet_syscall1(SYS_close, fd);
+	limpet_boot_exit(boot->exit_sp, boot->exit_syscall, boot->map, boot->map_bytes);
+}

@@ -1,0 +1,196 @@
+/* What happens before and after the original function.
+ *
+ * Order of time stamps: a free is stamped before the original runs, an allocation after it. The
+ * release of a block thus always carries an earlier stamp than the next allocation of its address,
+ * on whatever thread. realloc needs both. */
+#include "agent/agent.h"
+
+#define MAP_FAILED_VALUE ((uint64_t)-1)
+
+typedef uint64_t usable_size_fn(uint64_t block);
+
+static uint64_t usable_size(const struct limpet_hook *hook, uint64_t block)
+{
+	if (!hook->usable_size)
+		return 0;
+	return ((usable_size_fn *)(uintptr_t)hook->usable_size)(block);
+}
+
+/* An exception, longjmp or cancellation may have left through the original. The stack pointer then
+ * stands above the entry that the state remembers. */
+static bool entry_was_popped(const struct limpet_thread *thread, uint64_t sp)
+{
+	const uint64_t same_stack = 1u << 23;
+
+	return sp > thread->entry_sp && sp - thread->entry_sp < same_stack;
+}
+
+static void hook_done(struct limpet_thread *thread)
+{
+	__atomic_store_n(&thread->depth, 0, __ATOMIC_RELEASE);
+	/* After the records: the collector may now go on beyond this thread's last stamp. */
+	__atomic_store_n(&thread->busy, 0, __ATOMIC_RELEASE);
+}
+
+int limpet_hook_enter(struct limpet_frame *frame)
+{
+	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
+	struct limpet_thread *thread;
+	uint64_t sp = limpet_frame_caller_sp(frame);
+
+	if (hook->op == LIMPET_OP_FREE && !frame->args[0])
+		return 0;
+
+	thread = limpet_thread_self(sp);
+	if (!thread) {
+		__atomic_fetch_add(&limpet_shm->lost_no_thread, 1, __ATOMIC_RELAXED);
+		return 0;
+	}
+	if (thread->phase == LIMPET_PHASE_RECORDING) {
+		/* A signal handler that came while this thread was in the agent. */
+		__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
+		return 0;
+	}
+	if (thread->depth) {
+		if (!entry_was_popped(thread, sp))
+			return 0; /* an allocator's inner call: counted outside */
+		thread->depth = 0;
+	}
+
+	frame->thread = thread;
+	/* The collector orders other threads' events only up to this. Before the stamp is taken:
+	 * pairs with the load in the collector's drain. */
+	__atomic_store_n(&thread->busy, thread->last_ticks | 1, __ATOMIC_RELEASE);
+	thread->entry_sp = (uint64_t)(uintptr_t)frame;
+	thread->depth = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+
+	switch (hook->op) {
+	case LIMPET_OP_LOADER:
+		/* Under hook depth, since it calls into the loader; then a plain jump, since the
+		 * original looks at who called it. */
+		limpet_patch_on_loader_call();
+		hook_done(thread);
+		return 0;
+	case LIMPET_OP_FREE:
+		thread->phase = LIMPET_PHASE_RECORDING;
+		frame->aux = usable_size(hook, frame->args[0]);
+		limpet_record_append(thread, LIMPET_EVENT_FREE, limpet_clock(), frame->args[0],
+				     frame->aux, 0);
+		limpet_record_publish(thread);
+		thread->phase = LIMPET_PHASE_OUTSIDE;
+		break;
+	case LIMPET_OP_REALLOC:
+	case LIMPET_OP_REALLOCARRAY:
+		frame->aux = frame->args[0] ? usable_size(hook, frame->args[0]) : 0;
+		frame->stamp = limpet_clock();
+		break;
+	case LIMPET_OP_MUNMAP:
+	case LIMPET_OP_MREMAP:
+		frame->stamp = limpet_clock();
+		break;
+	default:
+		break;
+	}
+	return 1;
+}
+
+static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
+			      uint32_t type)
+{
+	uint32_t node = limpet_stack_capture(frame->thread, frame);
+
+	limpet_record_append(frame->thread, type, limpet_clock(), address, size, node);
+}
+
+static void record_realloc(struct limpet_frame *frame, uint64_t size)
+{
+	uint64_t old = frame->args[0];
+
+	if (frame->result) {
+		if (old)
+			limpet_record_append(frame->thread, LIMPET_EVENT_FREE, frame->stamp, old,
+					     frame->aux, 0);
+		record_allocation(frame, frame->result, size, LIMPET_EVENT_ALLOC);
+	} else if (old && !size) {
+		/* realloc(p, 0) frees and answers NULL here; otherwise NULL means failure. */
+		limpet_record_append(frame->thread, LIMPET_EVENT_FREE, frame->stamp, old,
+				     frame->aux, 0);
+	}
+}
+
+static void record_mremap(struct limpet_frame *frame)
+{
+	if (frame->result == MAP_FAILED_VALUE)
+		return;
+	if (frame->args[1])
+		limpet_record_append(frame->thread, LIMPET_EVENT_MUNMAP, frame->stamp,
+				     frame->args[0], frame->args[1], 0);
+	record_allocation(frame, frame->result, frame->args[2], LIMPET_EVENT_MMAP);
+}
+
+static void record_result(struct limpet_frame *frame, uint32_t op)
+{
+	const uint64_t *args = frame->args;
+
+	switch (op) {
+	case LIMPET_OP_MALLOC:
+		if (frame->result)
+			record_allocation(frame, frame->result, args[0], LIMPET_EVENT_ALLOC);
+		break;
+	case LIMPET_OP_CALLOC:
+		if (frame->result)
+			record_allocation(frame, frame->result, args[0] * args[1],
+					  LIMPET_EVENT_ALLOC);
+		break;
+	case LIMPET_OP_REALLOC:
+		record_realloc(frame, args[1]);
+		break;
+	case LIMPET_OP_REALLOCARRAY:
+		record_realloc(frame, args[1] * args[2]);
+		break;
+	case LIMPET_OP_POSIX_MEMALIGN:
+		if (!(uint32_t)frame->result)
+			record_allocation(frame, *(const uint64_t *)(uintptr_t)args[0], args[2],
+					  LIMPET_EVENT_ALLOC);
+		break;
+	case LIMPET_OP_MEMALIGN:
+		if (frame->result)
+			record_allocation(frame, frame->result, args[1], LIMPET_EVENT_ALLOC);
+		break;
+	case LIMPET_OP_MMAP:
+		if (frame->result != MAP_FAILED_VALUE)
+			record_allocation(frame, frame->result, args[1], LIMPET_EVENT_MMAP);
+		break;
+	case LIMPET_OP_MUNMAP:
+		if (!(uint32_t)frame->result)
+			limpet_record_append(frame->thread, LIMPET_EVENT_MUNMAP, frame->stamp,
+					     args[0], args[1], 0);
+		break;
+	case LIMPET_OP_MREMAP:
+		record_mremap(frame);
+		break;
+	default:
+		break;
+	}
+}
+
+void limpet_hook_exit(struct limpet_frame *frame)
+{
+	struct limpet_thread *thread = frame->thread;
+	uint32_t op = limpet_hooks[frame->hook].op;
+
+	/* The original may have forked under us (a signal handler): the child must not write to
+	 * memory that the parent uses. */
+	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
+		return;
+	if (op != LIMPET_OP_FREE && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE)) {
+		thread->phase = LIMPET_PHASE_RECORDING;
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		record_result(frame, op);
+		limpet_record_publish(thread);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		thread->phase = LIMPET_PHASE_OUTSIDE;
+	}
+	hook_done(thread);
+}

@@ -1,0 +1,203 @@
+/* Beginning and end of the agent's life. Every entry here is called by the boot stub on a thread
+ * that the injector holds at a safe point. */
+#include "agent/agent.h"
+
+#include <linux/fcntl.h>
+#include <linux/mman.h>
+#include <linux/socket.h>
+#include <stddef.h>
+
+#define ERROR_PROTOCOL 71 /* EPROTO */
+#define SCM_RIGHTS_TYPE 1 /* the kernel's headers leave these to libc */
+#define SOL_SOCKET_LEVEL 1
+#define RECEIVE_CLOEXEC 0x40000000
+
+static struct limpet_control nothing;
+struct limpet_control *limpet_control = &nothing;
+struct limpet_hook limpet_hooks[LIMPET_MAX_HOOKS];
+
+static uint64_t shm_bytes, scratch_bytes, page_bytes;
+
+static int entry_start(struct limpet_start *start);
+static int entry_leave(void);
+static int entry_release(void);
+static int entry_rescan(void);
+
+__attribute__((visibility("default"))) struct limpet_agent_info limpet_agent_info = {
+	.magic = LIMPET_INFO_MAGIC,
+	.abi = LIMPET_AGENT_ABI,
+	.bytes = sizeof(struct limpet_agent_info),
+	.state = LIMPET_AGENT_LOADED,
+	.channel = (uint64_t)-1,
+	/* Addresses: the dynamic linker relocates them. */
+	.start = (uint64_t)(uintptr_t)entry_start,
+	.leave = (uint64_t)(uintptr_t)entry_leave,
+	.release = (uint64_t)(uintptr_t)entry_release,
+	.rescan = (uint64_t)(uintptr_t)entry_rescan,
+	.thunks = (uint64_t)(uintptr_t)limpet_thunks,
+	.hooks = (uint64_t)(uintptr_t)limpet_hooks,
+	.thunk_bytes = LIMPET_THUNK_BYTES,
+};
+
+static void *map(uint64_t bytes, int protection, int flags, int fd)
+{
+	long answer = limpet_syscall6(SYS_mmap, 0, (long)bytes, protection, flags, fd, 0);
+
+	return answer < 0 && answer > -4096 ? NULL : (void *)answer;
+}
+
+static void unmap(const void *address, uint64_t bytes)
+{
+	if (address && bytes)
+		limpet_syscall3(SYS_munmap, (long)address, (long)bytes, 0);
+}
+
+/* The two memfds come as one message. */
+static int receive_memory(int channel, int *ret_shm, int *ret_arena)
+{
+	struct {
+		uint64_t length;
+		int level, type;
+		int fds[2];
+	} control;
+	struct limpet_msg message;
+	struct {
+		void *base;
+		uint64_t length;
+	} vector = {&message, sizeof(message)};
+	struct {
+		void *name;
+		int name_length, pad;
+		void *vectors;
+		uint64_t vector_count;
+		void *control;
+		uint64_t control_length;
+		int flags, pad2;
+	} header = {NULL, 0, 0, &vector, 1, &control, sizeof(control), 0, 0};
+	long answer = limpet_syscall3(SYS_recvmsg, channel, (long)&header, RECEIVE_CLOEXEC | 0x40);
+
+	if (answer < 0)
+		return (int)answer;
+	if (answer != sizeof(message) || message.type != LIMPET_MSG_FDS ||
+	    header.control_length < sizeof(control) || control.level != SOL_SOCKET_LEVEL ||
+	    control.type != SCM_RIGHTS_TYPE)
+		return -ERROR_PROTOCOL;
+	*ret_shm = control.fds[0];
+	*ret_arena = control.fds[1];
+	return 0;
+}
+
+static int map_memory(const struct limpet_start *start)
+{
+	int shm = -1, arena = -1;
+	int error = receive_memory(start->channel, &shm, &arena);
+
+	if (error)
+		return error;
+	limpet_shm = map(start->shm_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shm);
+	limpet_unwind_arena = map(start->unwind_bytes, PROT_READ, MAP_SHARED, arena);
+	limpet_syscall1(SYS_close, shm);
+	limpet_syscall1(SYS_close, arena);
+	if (!limpet_shm || !limpet_unwind_arena)
+		return -12; /* ENOMEM */
+	shm_bytes = start->shm_bytes;
+	limpet_unwind_arena_bytes = start->unwind_bytes;
+	if (limpet_shm->magic != LIMPET_SHM_MAGIC || limpet_shm->abi != LIMPET_AGENT_ABI ||
+	    limpet_shm->nonce != start->nonce)
+		return -ERROR_PROTOCOL;
+	return 0;
+}
+
+static int map_private(void)
+{
+	struct limpet_control *control;
+	int private = MAP_PRIVATE | MAP_ANONYMOUS;
+	long error;
+
+	scratch_bytes = limpet_shm->thread_count * sizeof(struct limpet_scratch);
+	limpet_scratches = map(scratch_bytes, PROT_READ | PROT_WRITE, private | MAP_NORESERVE, -1);
+	control = map(page_bytes, PROT_READ | PROT_WRITE, private, -1);
+	if (!limpet_scratches || !control)
+		return -12;
+	error = limpet_syscall3(SYS_madvise, (long)control, (long)page_bytes, MADV_WIPEONFORK);
+	if (error < 0) {
+		unmap(control, page_bytes);
+		return (int)error;
+	}
+	control->alive = 1;
+	__atomic_store_n(&limpet_control, control, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static int start_all(struct limpet_start *start)
+{
+	int error;
+
+	if (start->abi != LIMPET_AGENT_ABI || start->bytes != sizeof(*start) ||
+	    limpet_agent_info.state != LIMPET_AGENT_LOADED)
+		return -ERROR_PROTOCOL;
+	page_bytes = start->page_bytes;
+	limpet_agent_info.nonce = start->nonce;
+	limpet_agent_info.handle = start->handle;
+	error = map_memory(start);
+	if (!error)
+		error = map_private();
+	if (!error)
+		error = limpet_channel_adopt(start->channel);
+	if (error)
+		return error;
+	limpet_agent_info.shm = (uint64_t)(uintptr_t)limpet_shm;
+	for (uint32_t i = 0; i < start->hook_count && i < LIMPET_MAX_HOOKS; i++)
+		limpet_hooks[i] = start->hooks[i];
+	limpet_patch_configure(start);
+	start->control_page = (uint64_t)(uintptr_t)limpet_control;
+	/* Originals are in place before the first slot leads here, and hooks record only once all
+	 * that is planned is in place. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	start->patched = (uint32_t)limpet_patch_planned();
+	limpet_agent_info.state = LIMPET_AGENT_ACTIVE;
+	__atomic_store_n(&limpet_control->on, 1, __ATOMIC_RELEASE);
+	start->patched += (uint32_t)limpet_patch_new_modules();
+	return 0;
+}
+
+static int entry_start(struct limpet_start *start)
+{
+	start->result = start_all(start);
+	if (start->result)
+		entry_release();
+	return start->result;
+}
+
+static int entry_leave(void)
+{
+	__atomic_store_n(&limpet_control->on, 0, __ATOMIC_SEQ_CST);
+	limpet_agent_info.state = LIMPET_AGENT_PASSING;
+	return limpet_shm ? limpet_patch_restore() : 0;
+}
+
+static int entry_release(void)
+{
+	struct limpet_control *control = limpet_control;
+
+	limpet_control = &nothing;
+	limpet_channel_close();
+	if (control != &nothing)
+		unmap(control, page_bytes);
+	unmap(limpet_scratches, scratch_bytes);
+	unmap(limpet_unwind_arena, limpet_unwind_arena_bytes);
+	unmap(limpet_shm, shm_bytes);
+	limpet_shm = NULL;
+	limpet_scratches = NULL;
+	limpet_unwind_arena = NULL;
+	limpet_agent_info.shm = 0;
+	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
+	return 0;
+}
+
+static int entry_rescan(void)
+{
+	if (limpet_agent_info.state != LIMPET_AGENT_ACTIVE)
+		return 0;
+	return limpet_patch_new_modules();
+}

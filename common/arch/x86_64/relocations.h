@@ -1,0 +1,12 @@
+/* Relocation types of the x86-64 psABI. */
+#ifndef LIMPET_COMMON_ARCH_RELOCATIONS_H
+#define LIMPET_COMMON_ARCH_RELOCATIONS_H
+
+#include <elf.h>
+
+#define LIMPET_ARCH_RELOCATION_IS_SLOT(type) \
+	((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
+#define LIMPET_ARCH_RELOCATION_IS_LAZY(type) ((type) == R_X86_64_JUMP_SLOT)
+#define LIMPET_ARCH_ELF_MACHINE EM_X86_64
+
+#endif

@@ -1,0 +1,55 @@
+#include "common/slots.h"
+
+#include "common/arch.h"
+#include "common/family.h"
+
+static int scan_table(const struct limpet_slot_tables *tables, const Elf64_Rela *rela,
+		      uint64_t count,
+		      int (*found)(const struct limpet_slot_found *slot, void *context),
+		      void *context)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		uint32_t type = (uint32_t)ELF64_R_TYPE(rela[i].r_info);
+		uint64_t index = ELF64_R_SYM(rela[i].r_info);
+		struct limpet_slot_found slot;
+		const Elf64_Sym *symbol;
+		int family, answer;
+
+		/* An addend would make it the address of something else. */
+		if (!index || index >= tables->symbol_count || rela[i].r_addend ||
+		    !LIMPET_ARCH_RELOCATION_IS_SLOT(type))
+			continue;
+		symbol = &tables->symbols[index];
+		if (symbol->st_name >= tables->string_bytes)
+			continue;
+		family = limpet_family_find(tables->strings + symbol->st_name,
+					    tables->string_bytes - symbol->st_name);
+		if (family < 0)
+			continue;
+		slot.offset = rela[i].r_offset;
+		slot.type = type;
+		slot.symbol = (uint32_t)family;
+		slot.symbol_value = symbol->st_value;
+		slot.defined = symbol->st_shndx != SHN_UNDEF;
+		answer = found(&slot, context);
+		if (answer)
+			return answer;
+	}
+	return 0;
+}
+
+int limpet_slots_scan(const struct limpet_slot_tables *tables,
+		      int (*found)(const struct limpet_slot_found *slot, void *context),
+		      void *context)
+{
+	for (int i = 0; i < 2; i++) {
+		int answer;
+
+		if (!tables->rela[i])
+			continue;
+		answer = scan_table(tables, tables->rela[i], tables->rela_count[i], found, context);
+		if (answer)
+			return answer;
+	}
+	return 0;
+}

@@ -1,0 +1,36 @@
+/* Allocator slots of a module: the relocations through which it calls (or stores the address of) a
+ * member of the allocation family. Freestanding; used by the injector on copies read out of the
+ * target, and by the agent on modules that come later.
+ *
+ * The tables are hostile when they come from a target: every index is checked. */
+#ifndef LIMPET_COMMON_SLOTS_H
+#define LIMPET_COMMON_SLOTS_H
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct limpet_slot_tables {
+	const Elf64_Rela *rela[2]; /* DT_RELA, DT_JMPREL; NULL: none */
+	uint64_t rela_count[2];
+	const Elf64_Sym *symbols;
+	uint64_t symbol_count;
+	const char *strings;
+	uint64_t string_bytes;
+};
+
+struct limpet_slot_found {
+	uint64_t offset; /* address minus load bias */
+	uint32_t type;   /* R_X86_64_JUMP_SLOT, _GLOB_DAT or _64 */
+	uint32_t symbol; /* index into limpet_family */
+	uint64_t symbol_value;
+	bool defined; /* by this module itself */
+};
+
+/* Calls `found` for each slot; a value other than 0 ends the scan and is answered. */
+int limpet_slots_scan(const struct limpet_slot_tables *tables,
+		      int (*found)(const struct limpet_slot_found *slot, void *context),
+		      void *context);
+
+#endif

@@ -1,0 +1,22 @@
+/* The agent's file, carried inside limpet, and what the injector must know of it. */
+#ifndef LIMPET_INJECTOR_AGENT_IMAGE_H
+#define LIMPET_INJECTOR_AGENT_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LIMPET_AGENT_BUILD_ID_BYTES 20u
+
+struct limpet_agent_image {
+	const uint8_t *bytes;
+	size_t size;
+	uint64_t text_offset, text_bytes; /* of the executable segment in the file, whole pages */
+	uint64_t boot_entry;              /* of the boot stub, from the start of that segment */
+	uint64_t info_offset;             /* of limpet_agent_info behind the load bias */
+	uint8_t build_id[LIMPET_AGENT_BUILD_ID_BYTES];
+};
+
+/* Parsed once; -ENOEXEC only if the build is broken. */
+int limpet_agent_image_get(const struct limpet_agent_image **ret);
+
+#endif

@@ -1,0 +1,10 @@
+/* The one place that chooses the injector's architecture folder. */
+#ifndef LIMPET_INJECTOR_ARCH_H
+#define LIMPET_INJECTOR_ARCH_H
+
+#define LIMPET_ARCH_STRING_(x) #x
+#define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
+#include LIMPET_ARCH_STRING(injector / arch / LIMPET_ARCH / home_frame.h)
+#include LIMPET_ARCH_STRING(injector / arch / LIMPET_ARCH / machine.h)
+
+#endif

@@ -1,0 +1,27 @@
+/* Instructions and flags of x86-64 that the injector looks for. */
+#ifndef LIMPET_INJECTOR_ARCH_MACHINE_H
+#define LIMPET_INJECTOR_ARCH_MACHINE_H
+
+#include <stdint.h>
+#include <x86intrin.h>
+
+#define LIMPET_ARCH_SYSCALL_RET "\x0f\x05\xc3"
+/* mov $15, %rax; syscall (glibc, musl) and mov $15, %eax; syscall */
+#define LIMPET_ARCH_RESTORER_LONG "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
+#define LIMPET_ARCH_RESTORER_SHORT "\xb8\x0f\x00\x00\x00\x0f\x05"
+/* Trap flag and direction flag: both clear at the entry of a function. */
+#define LIMPET_ARCH_FLAGS_CLEAR 0x500u
+
+/* From the return address of a signal frame (the restorer) to the saved program counter: struct
+ * rt_sigframe, then uc_mcontext.rip in struct ucontext. */
+#define LIMPET_ARCH_SIGNAL_PC_OFFSET 176u
+
+/* The agent's clock. */
+static inline uint64_t limpet_arch_ticks(void)
+{
+	unsigned cpu;
+
+	return __rdtscp(&cpu);
+}
+
+#endif

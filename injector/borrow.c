@@ -1,0 +1,485 @@
+#include "injector/borrow.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "injector/agent_image.h"
+#include "injector/memory.h"
+#include "injector/proc.h"
+
+#define STACK_BYTES (128u << 10)
+#define PAGE 4096u
+#define CALL_PATIENCE_NS 1000000000u
+#define STOP_PATIENCE_NS 100000000u
+#define MEMFD_CLOEXEC 1u
+#define MEMFD_EXEC 16u
+
+struct limpet_borrow {
+	struct limpet_borrow_setup setup;
+	struct limpet_tracee *tracee;
+	unsigned attempts;
+	uint64_t since_ns;
+	uint64_t map, map_bytes, code_bytes;
+	int image_there, channel_there, ours_there; /* descriptors in the target; -1: none */
+	int channel;
+	bool channel_stays, abandoned;
+};
+
+/* ---------------------------------------------------------------- which thread */
+
+enum rank { RANK_SLEEPS = 0, RANK_INTERRUPTIBLE, RANK_RUNS, RANK_COUNT };
+
+/* Calls that answer EINTR after any stop, whatever the tracer does: signal(7), "Interruption of
+ * system calls by stop signals". */
+static bool breaks_when_stopped(long number)
+{
+	switch (number) {
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+#ifdef SYS_epoll_pwait2
+	case SYS_epoll_pwait2:
+#endif
+	case SYS_semop:
+	case SYS_semtimedop:
+	case SYS_rt_sigtimedwait:
+	case SYS_io_getevents:
+	case SYS_inotify_add_watch:
+		return true;
+	default:
+		return false;
+	}
+}
+
+struct candidate {
+	pid_t tid;
+	enum rank rank;
+};
+
+static int compare_candidates(const void *a, const void *b)
+{
+	const struct candidate *left = a, *right = b;
+
+	if (left->rank != right->rank)
+		return left->rank < right->rank ? -1 : 1;
+	return (left->tid > right->tid) - (left->tid < right->tid);
+}
+
+static int list_candidates(pid_t pid, struct candidate **ret)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = limpet_proc_tasks(pid, &tids);
+	struct candidate *list;
+
+	if (count <= 0)
+		return count ? count : -ESRCH;
+	list = calloc((size_t)count, sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	for (int i = 0; i < count; i++) {
+		struct limpet_proc_syscall call;
+
+		list[i].tid = tids[i];
+		list[i].rank = RANK_RUNS;
+		if (limpet_proc_syscall_read(pid, tids[i], &call) == 0 && !call.running)
+			list[i].rank =
+				breaks_when_stopped(call.number) ? RANK_INTERRUPTIBLE : RANK_SLEEPS;
+	}
+	qsort(list, (size_t)count, sizeof(*list), compare_candidates);
+	*ret = list;
+	return count;
+}
+
+static struct limpet_borrow *borrow_new(const struct limpet_borrow_setup *setup)
+{
+	struct limpet_borrow *borrow = calloc(1, sizeof(*borrow));
+
+	if (!borrow)
+		return NULL;
+	borrow->setup = *setup;
+	borrow->image_there = borrow->channel_there = borrow->ours_there = -1;
+	borrow->channel = -1;
+	return borrow;
+}
+
+/* 0: borrowed; 1: not here, not now (*ret_verdict says why); -errno: no use to go on. */
+static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
+		      enum limpet_safepoint_verdict *ret_verdict)
+{
+	struct limpet_tracee *tracee;
+	uint64_t stack_low;
+	bool arena;
+	int error = limpet_tracee_stop(borrow->setup.pid, tid,
+				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
+
+	if (error == -ESRCH || error == -ETIMEDOUT)
+		return 1;
+	if (error)
+		return error;
+	borrow->attempts++;
+	*ret_verdict = limpet_safepoint_check(borrow->setup.safepoint, tracee, &stack_low, &arena);
+	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena)) {
+		limpet_tracee_release(tracee);
+		return 1;
+	}
+	error = limpet_tracee_borrow(tracee, borrow->setup.gadgets, stack_low);
+	if (error) {
+		limpet_tracee_release(tracee);
+		return error == -ESRCH || error == -ENOSPC || error == -EFAULT ? 1 : error;
+	}
+	borrow->since_ns = limpet_tracee_stopped_since_ns(tracee);
+	borrow->tracee = tracee;
+	return 0;
+}
+
+/* A stopped process cannot let go of a lock: every thread must stand well. */
+static int check_stopped_target(const struct limpet_borrow_setup *setup, struct limpet_err *err)
+{
+	struct limpet_proc_status status;
+	LIMPET_FREE pid_t *tids = NULL;
+	int count;
+
+	if (limpet_proc_status_read(setup->pid, &status) < 0 || status.state != 'T')
+		return 0;
+	count = limpet_proc_tasks(setup->pid, &tids);
+	for (int i = 0; i < count; i++) {
+		struct limpet_tracee *tracee;
+		enum limpet_safepoint_verdict verdict;
+		uint64_t low;
+		bool arena;
+
+		if (limpet_tracee_stop(setup->pid, tids[i],
+				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
+			continue;
+		verdict = limpet_safepoint_check(setup->safepoint, tracee, &low, &arena);
+		limpet_tracee_release(tracee);
+		if (verdict == LIMPET_SAFE)
+			continue;
+		limpet_err_set(err, -EBUSY, "process %d is stopped, and its thread %d stands %s",
+			       setup->pid, tids[i], limpet_safepoint_word(verdict));
+		limpet_err_hint(err, "let it go on and try again: kill -CONT %d", setup->pid);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_borrow **ret,
+		       struct limpet_err *err)
+{
+	const long longest_pause_ns = 50000000;
+	enum limpet_safepoint_verdict verdict = LIMPET_UNSAFE_UNKNOWN;
+	struct timespec pause = {0, 200000};
+	struct limpet_borrow *borrow;
+	int error = check_stopped_target(setup, err);
+
+	if (error)
+		return error;
+	borrow = borrow_new(setup);
+	if (!borrow)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	for (unsigned pass = 0;; pass++) {
+		LIMPET_FREE struct candidate *list = NULL;
+		int count = list_candidates(setup->pid, &list);
+
+		error = count < 0 ? count : 1;
+		/* A thread without an arena of its own would map one for good: only if no other
+		 * was found. */
+		for (int i = 0; i < count && error == 1; i++)
+			error = try_thread(borrow, list[i].tid, pass == 0, &verdict);
+		if (error != 1)
+			break;
+		if (limpet_monotonic_ns() >= setup->deadline_ns) {
+			error = -EBUSY;
+			break;
+		}
+		if (pass > 1)
+			nanosleep(&pause, NULL);
+		if (pause.tv_nsec < longest_pause_ns)
+			pause.tv_nsec *= 2;
+	}
+	if (!error) {
+		*ret = borrow;
+		return 0;
+	}
+	if (error == -EBUSY)
+		limpet_err_set(
+			err, error,
+			"no thread of process %d came to a safe point in time (%u tries; the "
+			"last one stood %s)",
+			setup->pid, borrow->attempts, limpet_safepoint_word(verdict));
+	else
+		limpet_err_set(err, error, "cannot stop a thread of process %d: %s", setup->pid,
+			       strerror(-error));
+	if (error == -EBUSY)
+		limpet_err_hint(err, "try again, or give it longer: --attach-timeout 60s");
+	free(borrow);
+	return error;
+}
+
+int limpet_borrow_given(const struct limpet_borrow_setup *setup, struct limpet_tracee *tracee,
+			struct limpet_borrow **ret, struct limpet_err *err)
+{
+	struct limpet_borrow *borrow = borrow_new(setup);
+	uint64_t sp = limpet_tracee_regs(tracee)->rsp;
+	int error =
+		borrow ? limpet_tracee_borrow(tracee, setup->gadgets, sp - (64u << 10)) : -ENOMEM;
+
+	if (error) {
+		limpet_tracee_release(tracee);
+		free(borrow);
+		return limpet_err_set(err, error, "cannot borrow the thread: %s", strerror(-error));
+	}
+	borrow->since_ns = limpet_tracee_stopped_since_ns(tracee);
+	borrow->tracee = tracee;
+	*ret = borrow;
+	return 0;
+}
+
+const struct limpet_tracee *limpet_borrow_tracee(const struct limpet_borrow *borrow)
+{
+	return borrow->tracee;
+}
+
+unsigned limpet_borrow_attempts(const struct limpet_borrow *borrow)
+{
+	return borrow->attempts;
+}
+
+/* ---------------------------------------------------------------- what the stub needs */
+
+/* A system call there: its answer, or a local failure as -errno. Both end what we are doing. */
+static int64_t call_there(struct limpet_borrow *borrow, long number, uint64_t a, uint64_t b,
+			  uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+{
+	const uint64_t args[6] = {a, b, c, d, e, f};
+	int64_t answer;
+	int error = limpet_tracee_syscall(borrow->tracee, number, args,
+					  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
+
+	return error ? error : answer;
+}
+
+static int failed(struct limpet_err *err, const struct limpet_borrow *borrow, const char *what,
+		  int64_t answer)
+{
+	return limpet_err_set(err, (int)answer, "process %d: %s failed: %s", borrow->setup.pid,
+			      what, strerror((int)-answer));
+}
+
+static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_image *image,
+		      struct limpet_err *err)
+{
+	static const char name[] = "limpet-agent";
+	uint64_t spare = limpet_tracee_spare(borrow->tracee);
+	LIMPET_CLOSE int file = -1;
+	int64_t answer;
+	int error = limpet_memory_write(borrow->setup.pid, spare, name, sizeof(name));
+
+	if (error)
+		return failed(err, borrow, "writing to its stack", error);
+	answer =
+		call_there(borrow, SYS_memfd_create, spare, MEMFD_CLOEXEC | MEMFD_EXEC, 0, 0, 0, 0);
+	if (answer == -EINVAL) /* before Linux 6.3 */
+		answer = call_there(borrow, SYS_memfd_create, spare, MEMFD_CLOEXEC, 0, 0, 0, 0);
+	if (answer < 0)
+		return failed(err, borrow, "memfd_create", answer);
+	borrow->image_there = (int)answer;
+	limpet_fault_point("write image");
+	file = (int)syscall(SYS_pidfd_getfd, borrow->setup.pidfd, borrow->image_there, 0);
+	if (file < 0)
+		return failed(err, borrow, "pidfd_getfd", -errno);
+	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size)
+		return failed(err, borrow, "writing the agent", errno ? -errno : -ENOSPC);
+	return 0;
+}
+
+static int make_channel(struct limpet_borrow *borrow, struct limpet_err *err)
+{
+	uint64_t spare = limpet_tracee_spare(borrow->tracee);
+	int fds[2];
+	int64_t answer = call_there(borrow, SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC,
+				    0, spare, 0, 0);
+	int error;
+
+	if (answer < 0)
+		return failed(err, borrow, "socketpair", answer);
+	error = limpet_memory_read(borrow->setup.pid, spare, fds, sizeof(fds));
+	if (error)
+		return failed(err, borrow, "reading its stack", error);
+	borrow->channel_there = fds[0];
+	borrow->ours_there = fds[1];
+	borrow->channel = (int)syscall(SYS_pidfd_getfd, borrow->setup.pidfd, fds[1], 0);
+	if (borrow->channel < 0)
+		return failed(err, borrow, "pidfd_getfd", -errno);
+	return 0;
+}
+
+/* Code and scratch lie side by side, so that one munmap removes both. */
+static int make_mapping(struct limpet_borrow *borrow, const struct limpet_agent_image *image,
+			struct limpet_err *err)
+{
+	uint64_t boot_bytes = (sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE;
+	uint64_t bytes = image->text_bytes + STACK_BYTES + boot_bytes;
+	int64_t answer = call_there(borrow, SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);
+
+	if (answer < 0 && answer > -4096)
+		return failed(err, borrow, "mmap", answer);
+	borrow->map = (uint64_t)answer;
+	borrow->map_bytes = bytes;
+	borrow->code_bytes = image->text_bytes;
+	answer = call_there(borrow, SYS_mmap, borrow->map, image->text_bytes, PROT_READ | PROT_EXEC,
+			    MAP_PRIVATE | MAP_FIXED, (uint64_t)borrow->image_there,
+			    image->text_offset);
+	if (answer < 0 && answer > -4096) {
+		failed(err, borrow, "mapping code", answer);
+		limpet_err_hint(err, "the program may not map new code (MemoryDenyWriteExecute, "
+				     "SELinux execmem)");
+		return (int)answer;
+	}
+	return 0;
+}
+
+int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err)
+{
+	const struct limpet_agent_image *image;
+	int error = limpet_agent_image_get(&image);
+
+	if (error)
+		return limpet_err_set(err, error, "the agent inside limpet is damaged");
+	error = make_image(borrow, image, err);
+	if (!error)
+		error = make_channel(borrow, err);
+	if (!error)
+		error = make_mapping(borrow, image, err);
+	return error;
+}
+
+int limpet_borrow_channel(const struct limpet_borrow *borrow)
+{
+	return borrow->channel;
+}
+
+int limpet_borrow_take_channel(struct limpet_borrow *borrow)
+{
+	int channel = borrow->channel;
+
+	borrow->channel = -1;
+	borrow->channel_stays = true;
+	return channel;
+}
+
+static int wait_ready(const struct limpet_borrow *borrow, uint64_t deadline_ns)
+{
+	struct pollfd fds[2] = {{.fd = borrow->channel, .events = POLLIN},
+				{.fd = borrow->setup.pidfd, .events = POLLIN}};
+
+	for (;;) {
+		uint64_t now = limpet_monotonic_ns();
+		struct limpet_msg message;
+		struct timespec left;
+
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		left = (struct timespec){(time_t)((deadline_ns - now) / 1000000000u),
+					 (long)((deadline_ns - now) % 1000000000u)};
+		if (ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR)
+			return -errno;
+		if (fds[1].revents)
+			return -ESRCH;
+		if (!fds[0].revents)
+			continue;
+		/* Hooks of other threads may have sent before. */
+		if (recv(borrow->channel, &message, sizeof(message), MSG_DONTWAIT) ==
+			    (ssize_t)sizeof(message) &&
+		    message.type == LIMPET_MSG_READY)
+			return 0;
+		if (fds[0].revents & (POLLHUP | POLLERR))
+			return -EPIPE;
+	}
+}
+
+int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
+		       struct limpet_err *err)
+{
+	const struct limpet_agent_image *image;
+	uint64_t boot_address = borrow->map + borrow->code_bytes + STACK_BYTES;
+	uint64_t deadline_ns = borrow->setup.deadline_ns;
+	uint64_t least_ns = limpet_monotonic_ns() + CALL_PATIENCE_NS;
+	int error = limpet_agent_image_get(&image);
+
+	if (error)
+		return limpet_err_set(err, error, "the agent inside limpet is damaged");
+	boot->channel = borrow->channel_there;
+	boot->injector_end = borrow->ours_there;
+	if (boot->operation == LIMPET_BOOT_ENTER)
+		boot->image = borrow->image_there;
+	boot->exit_sp = limpet_tracee_home(borrow->tracee);
+	boot->exit_syscall = borrow->setup.gadgets->syscall;
+	boot->map = borrow->map;
+	boot->map_bytes = borrow->map_bytes;
+	limpet_fault_point("write boot");
+	error = limpet_memory_write(borrow->setup.pid, boot_address, boot, sizeof(*boot));
+	if (error)
+		return failed(err, borrow, "writing its scratch memory", error);
+	/* As after a call instruction: rsp + 8 is a multiple of 16. */
+	error = limpet_tracee_run(borrow->tracee, borrow->map + image->boot_entry,
+				  boot_address - 72, boot_address);
+	if (error)
+		return failed(err, borrow, "running the stub", error);
+	error = wait_ready(borrow, deadline_ns > least_ns ? deadline_ns : least_ns);
+	if (error == -ETIMEDOUT) {
+		/* It waits for a lock, and may hold others by now: it finds home by itself. */
+		borrow->abandoned = true;
+		limpet_err_set(err, error, "process %d kept the loader's lock: nothing was loaded",
+			       borrow->setup.pid);
+		limpet_err_hint(err, "try again later, or give it longer: --attach-timeout 60s");
+		return error;
+	}
+	if (!error)
+		error = limpet_tracee_halt(borrow->tracee,
+					   limpet_monotonic_ns() + CALL_PATIENCE_NS);
+	if (error)
+		return failed(err, borrow, "waiting for the stub", error);
+	error = limpet_memory_read(borrow->setup.pid, boot_address, boot, sizeof(*boot));
+	if (error)
+		return failed(err, borrow, "reading its scratch memory", error);
+	borrow->ours_there = -1; /* the stub closed it */
+	borrow->channel_there = boot->channel;
+	if (boot->operation == LIMPET_BOOT_ENTER)
+		borrow->image_there = -1;
+	return 0;
+}
+
+static void close_there(struct limpet_borrow *borrow, int fd)
+{
+	if (fd >= 0)
+		call_there(borrow, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
+}
+
+int limpet_borrow_finish(struct limpet_borrow *borrow, uint64_t *ret_stop_ns)
+{
+	int error;
+
+	if (borrow->abandoned) {
+		error = limpet_tracee_abandon(borrow->tracee);
+	} else {
+		close_there(borrow, borrow->image_there);
+		close_there(borrow, borrow->ours_there);
+		if (!borrow->channel_stays)
+			close_there(borrow, borrow->channel_there);
+		if (borrow->map)
+			call_there(borrow, SYS_munmap, borrow->map, borrow->map_bytes, 0, 0, 0, 0);
+		error = limpet_tracee_release(borrow->tracee);
+	}
+	*ret_stop_ns = limpet_monotonic_ns() - borrow->since_ns;
+	if (borrow->channel >= 0)
+		close(borrow->channel);
+	free(borrow);
+	return error;
+}

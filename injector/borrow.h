@@ -1,0 +1,47 @@
+/* Borrowing a thread of the target for one call of the boot stub. */
+#ifndef LIMPET_INJECTOR_BORROW_H
+#define LIMPET_INJECTOR_BORROW_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "common/wire.h"
+#include "injector/safepoint.h"
+#include "injector/tracee.h"
+
+struct limpet_borrow;
+
+struct limpet_borrow_setup {
+	pid_t pid;
+	int pidfd;
+	const struct limpet_safepoint *safepoint;
+	const struct limpet_tracee_gadgets *gadgets;
+	uint64_t deadline_ns;
+};
+
+/* Finds a thread at a safe point and borrows it: sleeping ones first, those last whose sleep cannot
+ * be restarted; otherwise lets go, backs off and tries again until the deadline (-EBUSY). */
+int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_borrow **ret,
+		       struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Borrows a thread that is stopped and known to be safe; it is released on failure too. */
+int limpet_borrow_given(const struct limpet_borrow_setup *setup, struct limpet_tracee *tracee,
+			struct limpet_borrow **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+const struct limpet_tracee *limpet_borrow_tracee(const struct limpet_borrow *borrow);
+unsigned limpet_borrow_attempts(const struct limpet_borrow *borrow);
+
+/* Makes the memfd, the channel and the mapping of the stub in the target. */
+int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Our end of the channel; -1 before limpet_borrow_map. */
+int limpet_borrow_channel(const struct limpet_borrow *borrow);
+/* From here on the channel belongs to the caller, and its other end stays in the target. */
+int limpet_borrow_take_channel(struct limpet_borrow *borrow);
+/* Runs the stub; `boot` goes there and comes back with its answers. -ETIMEDOUT: it did not finish
+ * in time and was left to find its way home by itself. */
+int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
+		       struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Takes the mapping and what else was made away again, puts the thread back, lets it go, frees.
+ * *ret_stop_ns: how long the thread was away from its own code. */
+int limpet_borrow_finish(struct limpet_borrow *borrow, uint64_t *ret_stop_ns);
+
+#endif

@@ -1,0 +1,99 @@
+#include "injector/memory.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define PAGE 4096u
+#define MAX_PIECES 512u
+
+ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t bytes)
+{
+	size_t done = 0;
+
+	/* One remote piece a page: the kernel stops at the first piece that faults, and counts the
+	 * whole pieces before it. */
+	while (done < bytes) {
+		struct iovec local = {(uint8_t *)ret + done, 0};
+		struct iovec remote[MAX_PIECES];
+		size_t count = 0, asked = 0;
+		ssize_t answer;
+
+		while (count < MAX_PIECES && done + asked < bytes) {
+			uint64_t at = address + done + asked;
+			size_t part = PAGE - (at & (PAGE - 1));
+
+			if (part > bytes - done - asked)
+				part = bytes - done - asked;
+			remote[count].iov_base = (void *)(uintptr_t)at;
+			remote[count++].iov_len = part;
+			asked += part;
+		}
+		local.iov_len = asked;
+		answer = process_vm_readv(pid, &local, 1, remote, count, 0);
+		if (answer < 0)
+			return done ? (ssize_t)done : -errno;
+		done += (size_t)answer;
+		if ((size_t)answer < asked)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes)
+{
+	struct iovec local = {ret, bytes};
+	struct iovec remote = {(void *)(uintptr_t)address, bytes};
+	size_t done = 0;
+
+	while (done < bytes) {
+		ssize_t answer;
+
+		local.iov_base = (uint8_t *)ret + done;
+		remote.iov_base = (void *)(uintptr_t)(address + done);
+		local.iov_len = remote.iov_len = bytes - done;
+		answer = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+		if (answer < 0)
+			return -errno;
+		if (answer == 0)
+			return -EFAULT;
+		done += (size_t)answer;
+	}
+	return 0;
+}
+
+int limpet_memory_write(pid_t pid, uint64_t address, const void *from, size_t bytes)
+{
+	struct iovec local = {(void *)(uintptr_t)from, bytes};
+	struct iovec remote = {(void *)(uintptr_t)address, bytes};
+	ssize_t answer = process_vm_writev(pid, &local, 1, &remote, 1, 0);
+
+	if (answer < 0)
+		return -errno;
+	return (size_t)answer == bytes ? 0 : -EFAULT;
+}
+
+int limpet_memory_read_string(pid_t pid, uint64_t address, char *ret, size_t bytes)
+{
+	ssize_t got = limpet_memory_read_some(pid, address, ret, bytes - 1);
+
+	if (got < 0) {
+		ret[0] = '\0';
+		return (int)got;
+	}
+	ret[got] = '\0';
+	return 0;
+}
+
+int limpet_memory_exchange_stopped(int mem_fd, uint64_t address, uint64_t expected, uint64_t value)
+{
+	uint64_t word;
+
+	if (pread(mem_fd, &word, sizeof(word), (off_t)address) != (ssize_t)sizeof(word))
+		return errno ? -errno : -EFAULT;
+	if (word != expected)
+		return 1;
+	if (pwrite(mem_fd, &value, sizeof(value), (off_t)address) != (ssize_t)sizeof(value))
+		return errno ? -errno : -EFAULT;
+	return 0;
+}

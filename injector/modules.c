@@ -1,0 +1,559 @@
+#include "injector/modules.h"
+
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+#include "common/arch.h"
+#include "injector/memory.h"
+
+#define MAX_PHDRS 256u
+#define MAX_DYNAMIC_BYTES 65536u
+#define MAX_TABLE_BYTES (512u << 20)
+#define MAX_NOTE_BYTES 65536u
+#define MAX_LINK_MAPS 16384u
+
+static void read_build_id(pid_t pid, uint64_t address, uint64_t bytes, struct limpet_module *module)
+{
+	LIMPET_FREE uint8_t *notes = NULL;
+	uint64_t at = 0;
+
+	if (module->build_id_bytes || bytes > MAX_NOTE_BYTES)
+		return;
+	notes = malloc(bytes);
+	if (!notes || limpet_memory_read(pid, address, notes, bytes) < 0)
+		return;
+	while (at + sizeof(Elf64_Nhdr) <= bytes) {
+		Elf64_Nhdr head;
+		uint64_t name, data;
+
+		memcpy(&head, notes + at, sizeof(head));
+		name = at + sizeof(head);
+		data = name + ((uint64_t)head.n_namesz + 3) / 4 * 4;
+		if (data + head.n_descsz > bytes)
+			return;
+		if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 &&
+		    !memcmp(notes + name, "GNU", 4) && head.n_descsz <= LIMPET_BUILD_ID_MAX) {
+			memcpy(module->build_id, notes + data, head.n_descsz);
+			module->build_id_bytes = head.n_descsz;
+			return;
+		}
+		at = data + ((uint64_t)head.n_descsz + 3) / 4 * 4;
+	}
+}
+
+static void take_segment(pid_t pid, const Elf64_Phdr *phdr, struct limpet_module *module)
+{
+	uint64_t start = module->bias + phdr->p_vaddr;
+
+	switch (phdr->p_type) {
+	case PT_LOAD:
+		if (start + phdr->p_memsz > module->end)
+			module->end = start + phdr->p_memsz;
+		if (!(phdr->p_flags & PF_X))
+			break;
+		if (!module->text_end || start < module->text_start)
+			module->text_start = start;
+		if (start + phdr->p_memsz > module->text_end)
+			module->text_end = start + phdr->p_memsz;
+		break;
+	case PT_DYNAMIC:
+		module->dynamic = start;
+		module->dynamic_bytes = phdr->p_memsz;
+		break;
+	case PT_GNU_EH_FRAME:
+		module->eh_frame_hdr = start;
+		module->eh_frame_hdr_bytes = phdr->p_memsz;
+		break;
+	case PT_GNU_RELRO:
+		module->relro_start = start;
+		module->relro_end = start + phdr->p_memsz;
+		break;
+	case PT_NOTE:
+		read_build_id(pid, start, phdr->p_memsz, module);
+		break;
+	default:
+		break;
+	}
+}
+
+/* A mapping that begins with an ELF head. 0, 1 (none), or -errno. */
+static int read_module(pid_t pid, const struct limpet_map *map, struct limpet_module *module)
+{
+	LIMPET_FREE Elf64_Phdr *phdrs = NULL;
+	Elf64_Ehdr head;
+	bool first_load = true;
+
+	if (limpet_memory_read(pid, map->start, &head, sizeof(head)) < 0 ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    head.e_machine != LIMPET_ARCH_ELF_MACHINE ||
+	    (head.e_type != ET_EXEC && head.e_type != ET_DYN) ||
+	    head.e_phentsize != sizeof(Elf64_Phdr) || !head.e_phnum || head.e_phnum > MAX_PHDRS ||
+	    head.e_phoff > map->end - map->start)
+		return 1;
+	phdrs = calloc(head.e_phnum, sizeof(*phdrs));
+	if (!phdrs)
+		return -ENOMEM;
+	module->phdr = map->start + head.e_phoff;
+	if (limpet_memory_read(pid, module->phdr, phdrs, head.e_phnum * sizeof(*phdrs)) < 0)
+		return 1;
+	module->start = map->start;
+	module->end = map->end;
+	for (unsigned i = 0; i < head.e_phnum; i++) {
+		/* The head is mapped by the first PT_LOAD; the page holds its p_vaddr. */
+		if (phdrs[i].p_type != PT_LOAD || !first_load)
+			continue;
+		module->bias = map->start - (phdrs[i].p_vaddr & ~4095ull) +
+			       (phdrs[i].p_offset & ~4095ull) - map->offset;
+		first_load = false;
+	}
+	if (first_load)
+		return 1;
+	for (unsigned i = 0; i < head.e_phnum; i++)
+		take_segment(pid, &phdrs[i], module);
+	if (module->end < module->start || module->end - module->start > 1ull << 40)
+		return 1;
+	if (!module->text_end)
+		return 1;
+	module->path = strdup(map->path);
+	if (!module->path)
+		return -ENOMEM;
+	module->dev_major = map->dev_major;
+	module->dev_minor = map->dev_minor;
+	module->inode = map->inode;
+	module->vdso = !strcmp(map->path, "[vdso]");
+	module->agent = strstr(map->path, "memfd:limpet-agent") != NULL;
+	return 0;
+}
+
+/* A data mapping of an ELF file (a profiler's, a package tool's) is no module: code of it must be
+ * mapped executable where its program headers say. */
+static bool has_code(const struct limpet_modules *modules, const struct limpet_module *module)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&modules->maps, module->text_start);
+
+	return map && map->perms[2] == 'x' &&
+	       (module->vdso ||
+		(map->inode == module->inode && map->dev_minor == module->dev_minor));
+}
+
+static struct limpet_module *module_at(struct limpet_modules *modules, uint64_t address)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (address >= modules->list[i].start && address < modules->list[i].end)
+			return &modules->list[i];
+	return NULL;
+}
+
+const struct limpet_module *limpet_modules_find(const struct limpet_modules *modules,
+						uint64_t address)
+{
+	size_t low = 0, high = modules->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (address < modules->list[middle].start)
+			high = middle;
+		else if (address >= modules->list[middle].end)
+			low = middle + 1;
+		else
+			return &modules->list[middle];
+	}
+	return NULL;
+}
+
+static uint64_t dynamic_value(pid_t pid, const struct limpet_module *module, int64_t tag)
+{
+	LIMPET_FREE Elf64_Dyn *dynamic = NULL;
+	uint64_t bytes = module->dynamic_bytes;
+
+	if (!module->dynamic || bytes > MAX_DYNAMIC_BYTES)
+		return 0;
+	dynamic = malloc(bytes + sizeof(*dynamic));
+	if (!dynamic || limpet_memory_read(pid, module->dynamic, dynamic, bytes) < 0)
+		return 0;
+	for (uint64_t i = 0; i < bytes / sizeof(*dynamic) && dynamic[i].d_tag != DT_NULL; i++)
+		if (dynamic[i].d_tag == tag)
+			return dynamic[i].d_un.d_val;
+	return 0;
+}
+
+/* Calls `visit` for each entry of the loader's list; bounded, since a target may lie. */
+static int walk_link_maps(pid_t pid, uint64_t r_debug,
+			  void (*visit)(const struct link_map *, void *), void *context)
+{
+	struct r_debug debug;
+	uint64_t at;
+	int error = limpet_memory_read(pid, r_debug, &debug, sizeof(debug));
+
+	if (error)
+		return error;
+	at = (uint64_t)(uintptr_t)debug.r_map;
+	for (unsigned i = 0; at && i < MAX_LINK_MAPS; i++) {
+		struct link_map entry;
+
+		error = limpet_memory_read(pid, at, &entry, sizeof(entry));
+		if (error)
+			return error;
+		visit(&entry, context);
+		at = (uint64_t)(uintptr_t)entry.l_next;
+	}
+	return 0;
+}
+
+static void mark_listed(const struct link_map *entry, void *context)
+{
+	struct limpet_module *module = module_at(context, (uint64_t)(uintptr_t)entry->l_ld);
+
+	if (module) {
+		module->in_list = true;
+		module->bias = entry->l_addr;
+	}
+}
+
+static void add_to_fingerprint(const struct link_map *entry, void *context)
+{
+	uint64_t *hash = context;
+
+	*hash = (*hash ^ entry->l_addr ^ (uint64_t)(uintptr_t)entry->l_ld << 1) * 0x100000001b3ull;
+}
+
+int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_fingerprint)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+	int error = walk_link_maps(pid, r_debug, add_to_fingerprint, &hash);
+
+	if (!error)
+		*ret_fingerprint = hash;
+	return error;
+}
+
+static int find_special(struct limpet_modules *modules)
+{
+	uint64_t phdr = 0, base = 0;
+	struct limpet_module *program, *loader;
+
+	limpet_proc_auxv(modules->pid, AT_PHDR, &phdr);
+	limpet_proc_auxv(modules->pid, AT_BASE, &base);
+	program = phdr ? module_at(modules, phdr) : NULL;
+	if (program)
+		program->executable = true;
+	loader = base ? module_at(modules, base) : NULL;
+	if (loader)
+		loader->loader = true;
+	if (!program)
+		return 0;
+	modules->r_debug = dynamic_value(modules->pid, program, DT_DEBUG);
+	if (!modules->r_debug)
+		return 0;
+	return walk_link_maps(modules->pid, modules->r_debug, mark_listed, modules);
+}
+
+int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct limpet_err *err)
+{
+	struct limpet_modules modules = {.pid = pid};
+	int error = limpet_proc_maps_read(pid, &modules.maps);
+
+	if (error)
+		return limpet_err_set(err, error, "cannot read the memory map of process %d: %s",
+				      pid, strerror(-error));
+	modules.list = calloc(modules.maps.count + 1, sizeof(*modules.list));
+	if (!modules.list) {
+		limpet_modules_done(&modules);
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	for (size_t i = 0; i < modules.maps.count; i++) {
+		const struct limpet_map *map = &modules.maps.list[i];
+		struct limpet_module *module = &modules.list[modules.count];
+
+		if (map->perms[0] != 'r' || (!map->inode && strcmp(map->path, "[vdso]") != 0))
+			continue;
+		/* Only a file's first page holds its head. */
+		if (map->offset)
+			continue;
+		memset(module, 0, sizeof(*module));
+		if (read_module(pid, map, module) == 0 && has_code(&modules, module))
+			modules.count++;
+		else
+			free(module->path);
+	}
+	error = modules.count ? find_special(&modules) : -ESRCH;
+	if (error) {
+		limpet_modules_done(&modules);
+		return limpet_err_set(err, error, "cannot read the modules of process %d: %s", pid,
+				      strerror(-error));
+	}
+	*ret_modules = modules;
+	return 0;
+}
+
+void limpet_modules_done(struct limpet_modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		free(modules->list[i].path);
+		free(modules->list[i].symbols);
+		free(modules->list[i].strings);
+	}
+	free(modules->list);
+	limpet_proc_maps_done(&modules->maps);
+	memset(modules, 0, sizeof(*modules));
+}
+
+/* ---------------------------------------------------------------- tables */
+
+struct dynamic_tables {
+	uint64_t rela, rela_bytes, jmprel, jmprel_bytes, symtab, strtab, string_bytes, gnu_hash,
+		hash;
+};
+
+/* glibc relocates the pointers of a dynamic section in place, musl does not. */
+static uint64_t to_address(const struct limpet_module *module, uint64_t value)
+{
+	if (!value)
+		return 0;
+	if (value < module->start || value >= module->end)
+		value += module->bias;
+	return value >= module->start && value < module->end ? value : 0;
+}
+
+static int read_dynamic(pid_t pid, const struct limpet_module *module,
+			struct dynamic_tables *tables)
+{
+	LIMPET_FREE Elf64_Dyn *dynamic = NULL;
+	uint64_t bytes = module->dynamic_bytes;
+	int error;
+
+	memset(tables, 0, sizeof(*tables));
+	if (!module->dynamic || bytes > MAX_DYNAMIC_BYTES)
+		return -ENOENT;
+	dynamic = malloc(bytes + sizeof(*dynamic));
+	if (!dynamic)
+		return -ENOMEM;
+	error = limpet_memory_read(pid, module->dynamic, dynamic, bytes);
+	if (error)
+		return error;
+	for (uint64_t i = 0; i < bytes / sizeof(*dynamic) && dynamic[i].d_tag != DT_NULL; i++) {
+		uint64_t value = dynamic[i].d_un.d_val, address = to_address(module, value);
+
+		switch (dynamic[i].d_tag) {
+		case DT_RELA:
+			tables->rela = address;
+			break;
+		case DT_RELASZ:
+			tables->rela_bytes = value;
+			break;
+		case DT_JMPREL:
+			tables->jmprel = address;
+			break;
+		case DT_PLTRELSZ:
+			tables->jmprel_bytes = value;
+			break;
+		case DT_SYMTAB:
+			tables->symtab = address;
+			break;
+		case DT_STRTAB:
+			tables->strtab = address;
+			break;
+		case DT_STRSZ:
+			tables->string_bytes = value;
+			break;
+		case DT_GNU_HASH:
+			tables->gnu_hash = address;
+			break;
+		case DT_HASH:
+			tables->hash = address;
+			break;
+		default:
+			break;
+		}
+	}
+	return tables->symtab && tables->strtab ? 0 : -ENOENT;
+}
+
+/* The number of dynamic symbols is written nowhere: the old hash table has it as its chain count,
+ * of the GNU one the longest chain's end tells. */
+static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module, uint64_t table)
+{
+	LIMPET_FREE uint32_t *buckets = NULL;
+	uint32_t head[4], last = 0, link;
+	uint64_t chains;
+
+	if (limpet_memory_read(pid, table, head, sizeof(head)) < 0 || head[0] > 1u << 24 ||
+	    head[2] > 1u << 24)
+		return 0;
+	buckets = calloc(head[0] + 1, sizeof(*buckets));
+	if (!buckets || limpet_memory_read(pid, table + sizeof(head) + head[2] * 8ull, buckets,
+					   head[0] * 4ull) < 0)
+		return 0;
+	for (uint32_t i = 0; i < head[0]; i++)
+		if (buckets[i] > last)
+			last = buckets[i];
+	if (last < head[1])
+		return head[1];
+	chains = table + sizeof(head) + head[2] * 8ull + head[0] * 4ull;
+	do {
+		uint64_t at = chains + (uint64_t)(last - head[1]) * 4;
+
+		if (at + 4 > module->end || limpet_memory_read(pid, at, &link, sizeof(link)) < 0)
+			return 0;
+		last++;
+	} while (!(link & 1));
+	return last;
+}
+
+static uint64_t count_symbols(pid_t pid, const struct limpet_module *module,
+			      const struct dynamic_tables *tables)
+{
+	uint32_t head[2];
+
+	if (tables->hash && limpet_memory_read(pid, tables->hash, head, sizeof(head)) == 0)
+		return head[1];
+	return tables->gnu_hash ? count_by_gnu_hash(pid, module, tables->gnu_hash) : 0;
+}
+
+static void *copy_table(pid_t pid, const struct limpet_module *module, uint64_t address,
+			uint64_t bytes)
+{
+	void *copy;
+
+	if (!address || !bytes || bytes > MAX_TABLE_BYTES || address < module->start ||
+	    bytes > module->end - address)
+		return NULL;
+	copy = malloc(bytes);
+	if (copy && limpet_memory_read(pid, address, copy, bytes) < 0) {
+		free(copy);
+		copy = NULL;
+	}
+	return copy;
+}
+
+static uint64_t highest_symbol(const Elf64_Rela *rela, uint64_t count, uint64_t highest)
+{
+	for (uint64_t i = 0; i < count; i++)
+		if (ELF64_R_SYM(rela[i].r_info) >= highest)
+			highest = ELF64_R_SYM(rela[i].r_info) + 1;
+	return highest;
+}
+
+/* Hidden-visibility hash tables leave out undefined symbols; relocations tell how far it reaches.
+ */
+static int load_symbols(pid_t pid, struct limpet_module *module,
+			const struct dynamic_tables *tables, uint64_t at_least)
+{
+	uint64_t count;
+
+	if (module->symbols && module->symbol_count >= at_least)
+		return 0;
+	count = count_symbols(pid, module, tables);
+	if (count < at_least)
+		count = at_least;
+	if (count > (module->end - module->start) / sizeof(Elf64_Sym))
+		count = (module->end - module->start) / sizeof(Elf64_Sym);
+	free(module->symbols);
+	free(module->strings);
+	module->symbols = copy_table(pid, module, tables->symtab, count * sizeof(Elf64_Sym));
+	module->symbol_count = module->symbols ? count : 0;
+	module->strings = copy_table(pid, module, tables->strtab, tables->string_bytes);
+	module->string_bytes = module->strings ? tables->string_bytes : 0;
+	if (module->strings)
+		module->strings[module->string_bytes - 1] = '\0';
+	return module->symbols && module->strings ? 0 : -ENOENT;
+}
+
+int limpet_module_tables_read(pid_t pid, struct limpet_module *module,
+			      struct limpet_slot_tables *ret_tables)
+{
+	struct limpet_slot_tables result = {.string_bytes = 0};
+	struct dynamic_tables tables;
+	uint64_t highest = 0;
+	int error = read_dynamic(pid, module, &tables);
+
+	if (error)
+		return error;
+	result.rela[0] = copy_table(pid, module, tables.rela, tables.rela_bytes);
+	result.rela[1] = copy_table(pid, module, tables.jmprel, tables.jmprel_bytes);
+	result.rela_count[0] = result.rela[0] ? tables.rela_bytes / sizeof(Elf64_Rela) : 0;
+	result.rela_count[1] = result.rela[1] ? tables.jmprel_bytes / sizeof(Elf64_Rela) : 0;
+	for (int i = 0; i < 2; i++)
+		highest = highest_symbol(result.rela[i], result.rela_count[i], highest);
+	error = load_symbols(pid, module, &tables, highest);
+	if (error) {
+		limpet_module_tables_done(&result);
+		return error;
+	}
+	result.symbols = module->symbols;
+	result.symbol_count = module->symbol_count;
+	result.strings = module->strings;
+	result.string_bytes = module->string_bytes;
+	*ret_tables = result;
+	return 0;
+}
+
+void limpet_module_tables_done(struct limpet_slot_tables *tables)
+{
+	for (int i = 0; i < 2; i++) {
+		free((void *)(uintptr_t)tables->rela[i]);
+		tables->rela[i] = NULL;
+	}
+}
+
+uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const char *name,
+			      Elf64_Sym *ret_symbol)
+{
+	struct dynamic_tables tables;
+	size_t length = strlen(name);
+
+	if (!module->symbols &&
+	    (read_dynamic(pid, module, &tables) < 0 || load_symbols(pid, module, &tables, 0) < 0))
+		return 0;
+	for (uint64_t i = 1; i < module->symbol_count; i++) {
+		const Elf64_Sym *symbol = &module->symbols[i];
+		unsigned type = ELF64_ST_TYPE(symbol->st_info);
+
+		if (symbol->st_shndx == SHN_UNDEF || !symbol->st_value ||
+		    (type != STT_FUNC && type != STT_NOTYPE && type != STT_OBJECT) ||
+		    symbol->st_name + length + 1 > module->string_bytes ||
+		    memcmp(module->strings + symbol->st_name, name, length + 1) != 0)
+			continue;
+		if (ret_symbol)
+			*ret_symbol = *symbol;
+		return module->bias + symbol->st_value;
+	}
+	return 0;
+}
+
+struct symbol_search {
+	struct limpet_modules *modules;
+	const char *name;
+	struct limpet_module *module;
+	uint64_t address;
+};
+
+static void search_module(const struct link_map *entry, void *context)
+{
+	struct symbol_search *search = context;
+	struct limpet_module *module;
+
+	if (search->address)
+		return;
+	module = module_at(search->modules, (uint64_t)(uintptr_t)entry->l_ld);
+	if (!module || module->agent)
+		return;
+	search->address = limpet_module_symbol(search->modules->pid, module, search->name, NULL);
+	search->module = module;
+}
+
+uint64_t limpet_modules_symbol(struct limpet_modules *modules, const char *name,
+			       struct limpet_module **ret_module)
+{
+	struct symbol_search search = {.modules = modules, .name = name};
+
+	if (!modules->r_debug ||
+	    walk_link_maps(modules->pid, modules->r_debug, search_module, &search) < 0 ||
+	    !search.address)
+		return 0;
+	if (ret_module)
+		*ret_module = search.module;
+	return search.address;
+}

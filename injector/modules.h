@@ -1,0 +1,74 @@
+/* The modules of a target, read out of its memory (their files may be deleted or replaced). */
+#ifndef LIMPET_INJECTOR_MODULES_H
+#define LIMPET_INJECTOR_MODULES_H
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "common/slots.h"
+#include "injector/proc.h"
+
+#define LIMPET_BUILD_ID_MAX 32u
+
+struct limpet_module {
+	char *path;                    /* as /proc/PID/maps has it; "[vdso]" */
+	uint64_t bias;                 /* link_map.l_addr, dlpi_addr */
+	uint64_t start, end;           /* lowest and highest mapped address */
+	uint64_t text_start, text_end; /* of the executable segments */
+	uint64_t phdr;                 /* address of the program headers, dlpi_phdr */
+	uint64_t dynamic;              /* address; 0: none */
+	uint64_t dynamic_bytes;
+	uint64_t eh_frame_hdr, eh_frame_hdr_bytes;
+	uint64_t relro_start, relro_end;
+	uint32_t dev_major, dev_minor;
+	uint64_t inode;
+	uint8_t build_id[LIMPET_BUILD_ID_MAX];
+	uint32_t build_id_bytes;
+	bool executable; /* the program itself */
+	bool loader;     /* ld.so: never patched */
+	bool vdso;
+	bool agent;   /* one of ours */
+	bool in_list; /* in the loader's own list of modules */
+
+	/* The dynamic symbol table, copied on demand. */
+	Elf64_Sym *symbols;
+	uint64_t symbol_count;
+	char *strings;
+	uint64_t string_bytes;
+};
+
+struct limpet_modules {
+	pid_t pid;
+	struct limpet_maps maps;
+	struct limpet_module *list; /* by address */
+	size_t count;
+	uint64_t r_debug; /* address of struct r_debug; 0: unknown */
+};
+
+/* Every ELF image that is mapped with code, those in the loader's list marked. */
+int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules,
+			struct limpet_err *err) LIMPET_MUST_CHECK;
+void limpet_modules_done(struct limpet_modules *modules);
+const struct limpet_module *limpet_modules_find(const struct limpet_modules *modules,
+						uint64_t address);
+
+/* Address of a defined dynamic symbol, 0 if there is none. ret_symbol may be NULL. */
+uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const char *name,
+			      Elf64_Sym *ret_symbol);
+/* The same, in the first module in the loader's order (program first) that defines it. */
+uint64_t limpet_modules_symbol(struct limpet_modules *modules, const char *name,
+			       struct limpet_module **ret_module);
+
+/* Copies of the relocation tables, for limpet_slots_scan(). Free with limpet_module_tables_done. */
+int limpet_module_tables_read(pid_t pid, struct limpet_module *module,
+			      struct limpet_slot_tables *ret_tables) LIMPET_MUST_CHECK;
+void limpet_module_tables_done(struct limpet_slot_tables *tables);
+
+/* Whether the list of modules changed since `modules` was read: compares the loader's list. Cheap.
+ */
+int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_fingerprint);
+
+#endif

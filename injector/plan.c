@@ -1,0 +1,277 @@
+#include "injector/plan.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/arch.h"
+#include "common/family.h"
+#include "injector/memory.h"
+
+#define RTLD_NOW_LOCAL 2u
+#define RTLD_DLOPEN 0x80000000u /* __libc_dlopen_mode's flag for "as dlopen does" */
+
+struct planner {
+	struct limpet_modules *modules;
+	struct limpet_segment *segment;
+	struct limpet_plan *plan;
+	struct limpet_module *module; /* being scanned */
+	/* Address that a symbol's slots have when the program took the function's address: the
+	 * program's own PLT entry, not the function. */
+	uint64_t canonical[LIMPET_FAMILY_COUNT];
+	bool learning; /* first pass: only note what bound slots hold */
+	int error;
+};
+
+static const struct limpet_module *definer(const struct planner *planner, uint64_t address)
+{
+	return limpet_modules_find(planner->modules, address);
+}
+
+static bool defines(const struct planner *planner, const struct limpet_module *module,
+		    const char *name)
+{
+	return module &&
+	       limpet_module_symbol(planner->modules->pid,
+				    (struct limpet_module *)(uintptr_t)module, name, NULL);
+}
+
+static bool is_in(const struct limpet_module *module, uint64_t address)
+{
+	return address >= module->start && address < module->end;
+}
+
+/* A lazy slot that has not been called through yet holds an address in its own module's PLT. */
+static bool is_unbound(const struct planner *planner, const struct limpet_slot_found *found,
+		       uint64_t value)
+{
+	const struct limpet_module *module = planner->module;
+
+	if (!LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) || !is_in(module, value))
+		return false;
+	return !found->defined || value != module->bias + found->symbol_value;
+}
+
+static int hook_for(struct planner *planner, uint32_t symbol, uint64_t original, uint32_t *ret_hook)
+{
+	struct limpet_start *start = &planner->plan->start;
+	uint32_t op = limpet_family[symbol].op;
+	struct limpet_hook *hook;
+
+	for (uint32_t i = 0; i < start->hook_count; i++) {
+		if (start->hooks[i].original == original && start->hooks[i].op == op) {
+			*ret_hook = i;
+			return 0;
+		}
+	}
+	if (start->hook_count == LIMPET_MAX_HOOKS)
+		return -ENOSPC;
+	hook = &start->hooks[start->hook_count];
+	hook->original = original;
+	hook->op = op;
+	hook->symbol = symbol;
+	hook->usable_size = 0;
+	if (op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY) {
+		const struct limpet_module *module = definer(planner, original);
+
+		if (module)
+			hook->usable_size = limpet_module_symbol(
+				planner->modules->pid, (struct limpet_module *)(uintptr_t)module,
+				"malloc_usable_size", NULL);
+	}
+	*ret_hook = start->hook_count++;
+	return 0;
+}
+
+static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t original)
+{
+	const struct limpet_module *module = definer(planner, original);
+
+	if (!module || module->loader || module->agent)
+		return limpet_family[symbol].flags & LIMPET_FAMILY_LOADER && module &&
+		       !module->agent;
+	/* libstdc++'s operators call malloc: counted there. An allocator's own do not. */
+	if (limpet_family[symbol].flags & LIMPET_FAMILY_CXX)
+		return defines(planner, module, "malloc");
+	return true;
+}
+
+static int slot_found(const struct limpet_slot_found *found, void *context)
+{
+	struct planner *planner = context;
+	struct limpet_shm *shm = planner->segment->shm;
+	struct limpet_slot *slot;
+	uint64_t address = planner->module->bias + found->offset, value, original;
+
+	if (address % sizeof(uint64_t) || !is_in(planner->module, address) ||
+	    limpet_memory_read(planner->modules->pid, address, &value, sizeof(value)) < 0 || !value)
+		return 0;
+	/* Whoever calls through this word goes on through the program's own slot, which is patched.
+	 */
+	if (value == planner->canonical[found->symbol])
+		return 0;
+	original = value;
+	if (is_unbound(planner, found, value)) {
+		if (planner->learning)
+			return 0;
+		original = planner->plan->start.default_original[found->symbol];
+	} else if (planner->learning) {
+		if (!planner->plan->start.default_original[found->symbol])
+			planner->plan->start.default_original[found->symbol] = value;
+		return 0;
+	}
+	if (!original || !wanted(planner, found->symbol, original))
+		return 0;
+	if (shm->slot_count == LIMPET_MAX_SLOTS) {
+		planner->plan->slots_not_taken++;
+		return 0;
+	}
+	slot = (struct limpet_slot *)(void *)((uint8_t *)shm + shm->slots_offset) + shm->slot_count;
+	if (hook_for(planner, found->symbol, original, &slot->hook) < 0) {
+		planner->plan->slots_not_taken++;
+		return 0;
+	}
+	slot->address = address;
+	slot->old_value = value;
+	slot->module = planner->module->bias;
+	slot->module_phdr = planner->module->phdr;
+	slot->state = LIMPET_SLOT_PLANNED;
+	shm->slot_count++;
+	if (!LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) &&
+	    !defines(planner, planner->module, "malloc"))
+		planner->plan->address_slots = true;
+	return 0;
+}
+
+static int note_canonical(const struct limpet_slot_found *found, void *context)
+{
+	struct planner *planner = context;
+
+	if (!found->defined && found->symbol_value)
+		planner->canonical[found->symbol] = planner->module->bias + found->symbol_value;
+	return 0;
+}
+
+static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_found *, void *),
+		 bool program_only)
+{
+	struct limpet_modules *modules = planner->modules;
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_slot_tables tables;
+
+		planner->module = &modules->list[i];
+		if (!planner->module->in_list || planner->module->loader || planner->module->vdso ||
+		    planner->module->agent || (program_only && !planner->module->executable))
+			continue;
+		if (limpet_module_tables_read(modules->pid, planner->module, &tables) < 0)
+			continue;
+		limpet_slots_scan(&tables, visit, planner);
+		limpet_module_tables_done(&tables);
+	}
+}
+
+/* What an unbound slot of this name would be bound to: what bound slots hold, else the first
+ * definition in the loader's order. */
+static void find_defaults(struct planner *planner)
+{
+	struct limpet_start *start = &planner->plan->start;
+
+	planner->learning = true;
+	scan(planner, slot_found, false);
+	planner->learning = false;
+	for (uint32_t i = 0; i < LIMPET_FAMILY_COUNT; i++)
+		if (!start->default_original[i])
+			start->default_original[i] = limpet_modules_symbol(
+				planner->modules, limpet_family[i].name, NULL);
+	start->default_usable_size =
+		limpet_modules_symbol(planner->modules, "malloc_usable_size", NULL);
+}
+
+static int find_loader_calls(struct planner *planner, struct limpet_err *err)
+{
+	struct limpet_plan *plan = planner->plan;
+	struct limpet_modules *modules = planner->modules;
+
+	plan->dlopen_mode = RTLD_NOW_LOCAL;
+	plan->dlopen = limpet_modules_symbol(modules, "dlopen", NULL);
+	plan->dlclose = limpet_modules_symbol(modules, "dlclose", NULL);
+	plan->dlerror = limpet_modules_symbol(modules, "dlerror", NULL);
+	if (!plan->dlopen || !plan->dlclose) {
+		/* glibc before 2.34, program without libdl */
+		plan->dlopen = limpet_modules_symbol(modules, "__libc_dlopen_mode", NULL);
+		plan->dlclose = limpet_modules_symbol(modules, "__libc_dlclose", NULL);
+		plan->dlopen_mode |= RTLD_DLOPEN;
+		plan->dlerror = 0;
+	}
+	plan->start.dl_iterate_phdr = limpet_modules_symbol(modules, "dl_iterate_phdr", NULL);
+	if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
+		return limpet_err_set(err, -ENOENT,
+				      "the program has no dlopen: its libc cannot load the agent");
+	return 0;
+}
+
+static int find_gadgets(struct planner *planner, struct limpet_err *err)
+{
+	struct limpet_modules *modules = planner->modules;
+	struct limpet_module *libc = NULL;
+	uint8_t *code;
+	uint64_t bytes;
+
+	limpet_modules_symbol(modules, "malloc_usable_size", &libc);
+	limpet_modules_symbol(modules, "sigaction", &libc);
+	for (size_t i = 0; i <= modules->count; i++) {
+		const struct limpet_module *module = i ? &modules->list[i - 1] : libc;
+
+		if (!module || module->agent)
+			continue;
+		bytes = module->text_end - module->text_start;
+		code = malloc(bytes);
+		if (!code)
+			return limpet_err_set(err, -ENOMEM, "out of memory");
+		if (limpet_memory_read(modules->pid, module->text_start, code, bytes) == 0 &&
+		    limpet_tracee_find_gadgets(code, bytes, module->text_start,
+					       &planner->plan->gadgets)) {
+			free(code);
+			return 0;
+		}
+		free(code);
+	}
+	return limpet_err_set(err, -ENOENT,
+			      "found no system call instruction in the program's libc");
+}
+
+int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
+		     struct limpet_plan *ret, struct limpet_err *err)
+{
+	struct planner planner = {.modules = modules, .segment = segment, .plan = ret};
+	struct limpet_shm *shm = segment->shm;
+	struct limpet_known_module *known =
+		(struct limpet_known_module *)(void *)((uint8_t *)shm + shm->modules_offset);
+	int error;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->start.abi = LIMPET_AGENT_ABI;
+	ret->start.bytes = sizeof(ret->start);
+	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	shm->slot_count = shm->module_count = 0;
+	error = find_loader_calls(&planner, err);
+	if (!error)
+		error = find_gadgets(&planner, err);
+	if (error)
+		return error;
+	scan(&planner, note_canonical, true);
+	find_defaults(&planner);
+	scan(&planner, slot_found, false);
+	for (size_t i = 0; i < modules->count && shm->module_count < LIMPET_MAX_KNOWN_MODULES;
+	     i++) {
+		if (!modules->list[i].in_list)
+			continue;
+		known[shm->module_count].bias = modules->list[i].bias;
+		known[shm->module_count++].phdr = modules->list[i].phdr;
+	}
+	ret->slot_count = ret->start.slot_count = shm->slot_count;
+	if (!ret->slot_count)
+		return limpet_err_set(err, -ENOENT,
+				      "the program calls no allocator through its tables");
+	return 0;
+}

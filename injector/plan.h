@@ -1,0 +1,27 @@
+/* The plan of an attach: which words to patch, with which hooks, computed while the target runs. */
+#ifndef LIMPET_INJECTOR_PLAN_H
+#define LIMPET_INJECTOR_PLAN_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/wire.h"
+#include "injector/modules.h"
+#include "injector/segment.h"
+#include "injector/tracee.h"
+
+struct limpet_plan {
+	struct limpet_start start; /* hooks, defaults, addresses; channel and nonce still to come */
+	uint64_t dlopen, dlclose, dlerror;
+	uint64_t dlopen_mode;
+	struct limpet_tracee_gadgets gadgets;
+	uint32_t slot_count, slots_not_taken;
+	bool address_slots; /* some slot outside libc is read as data: its value may be copied */
+};
+
+/* Fills the plan, and the slot and module tables of the segment. -ENOENT with words when the target
+ * has no dlopen, or nothing to patch. */
+int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
+		     struct limpet_plan *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+
+#endif

@@ -1,0 +1,238 @@
+#include "injector/quiesce.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/wire.h"
+#include "injector/arch.h"
+#include "injector/memory.h"
+#include "injector/proc.h"
+#include "injector/tracee.h"
+
+#define STACK_COPY_BYTES (512u << 10)
+#define MAX_THREAD_STATES 65536u
+#define STOP_PATIENCE_NS 200000000u
+
+struct look {
+	pid_t pid;
+	const struct limpet_agent_place *place;
+	struct limpet_thread *states;
+	uint32_t state_count;
+	uint8_t *stack;
+};
+
+static bool in_agent(const struct limpet_agent_place *place, uint64_t address)
+{
+	return address >= place->start && address < place->end;
+}
+
+/* Fresh copies: depth and entry must belong to the moment of the look. */
+static int read_states(struct look *look)
+{
+	struct limpet_shm shm;
+	int error;
+
+	look->state_count = 0;
+	if (!look->place->shm)
+		return 0;
+	error = limpet_memory_read(look->pid, look->place->shm, &shm, sizeof(shm));
+	if (error)
+		return error;
+	if (shm.magic != LIMPET_SHM_MAGIC || shm.thread_count > MAX_THREAD_STATES)
+		return -EBADMSG;
+	if (!look->states)
+		look->states = calloc(shm.thread_count, sizeof(*look->states));
+	if (!look->states)
+		return -ENOMEM;
+	error = limpet_memory_read(look->pid, look->place->shm + shm.threads_offset, look->states,
+				   shm.thread_count * sizeof(*look->states));
+	if (!error)
+		look->state_count = shm.thread_count;
+	return error;
+}
+
+static bool in_hook(const struct look *look, pid_t ns_tid, uint64_t sp)
+{
+	const uint64_t same_stack = 8u << 20;
+
+	for (uint32_t i = 0; i < look->state_count; i++) {
+		const struct limpet_thread *state = &look->states[i];
+
+		if (state->tid != (uint32_t)ns_tid || !state->depth || state->thread_pointer <= 1)
+			continue;
+		/* An exception or longjmp may have left a hook: then its frame is popped. */
+		if (!(sp > state->entry_sp && sp - state->entry_sp < same_stack))
+			return true;
+	}
+	return false;
+}
+
+static bool is_restorer(pid_t pid, uint64_t address)
+{
+	uint8_t code[sizeof(LIMPET_ARCH_RESTORER_LONG) - 1];
+
+	return limpet_memory_read(pid, address, code, sizeof(code)) == 0 &&
+	       (!memcmp(code, LIMPET_ARCH_RESTORER_LONG, sizeof(code)) ||
+		!memcmp(code, LIMPET_ARCH_RESTORER_SHORT, sizeof(LIMPET_ARCH_RESTORER_SHORT) - 1));
+}
+
+/* An address of ours on the stack is ordinary: dead words keep return addresses. As the saved
+ * program counter of a signal frame it is live. */
+static bool saved_in_signal_frame(const struct look *look, uint64_t bytes)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)look->stack;
+	const uint64_t distance = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(*words);
+
+	for (uint64_t i = distance; i < bytes / sizeof(*words); i++)
+		if (in_agent(look->place, words[i]) && is_restorer(look->pid, words[i - distance]))
+			return true;
+	return false;
+}
+
+static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp)
+{
+	ssize_t bytes;
+
+	if (in_agent(look->place, pc) || read_states(look) < 0 || in_hook(look, ns_tid, sp))
+		return false;
+	bytes = limpet_memory_read_some(look->pid, sp, look->stack, STACK_COPY_BYTES);
+	return bytes >= 0 && !saved_in_signal_frame(look, (uint64_t)bytes);
+}
+
+/* 1: outside, 0: not, or it cannot be told without a stop. */
+static int peek(struct look *look, pid_t tid, pid_t ns_tid)
+{
+	struct limpet_proc_syscall before, after;
+	uint64_t switches_before, switches_after;
+
+	if (limpet_proc_switches(look->pid, tid, &switches_before) < 0 ||
+	    limpet_proc_syscall_read(look->pid, tid, &before) < 0 || before.running)
+		return 0;
+	if (!is_outside(look, ns_tid, before.pc, before.sp))
+		return 0;
+	return limpet_proc_syscall_read(look->pid, tid, &after) == 0 && !after.running &&
+	       after.pc == before.pc && after.sp == before.sp &&
+	       limpet_proc_switches(look->pid, tid, &switches_after) == 0 &&
+	       switches_after == switches_before;
+}
+
+static bool holds_hook_address(const struct look *look, const struct user_regs_struct *regs)
+{
+	const uint64_t values[] = {regs->rax, regs->rbx, regs->rcx, regs->rdx, regs->rsi,
+				   regs->rdi, regs->rbp, regs->r8,  regs->r9,  regs->r10,
+				   regs->r11, regs->r12, regs->r13, regs->r14, regs->r15};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(values); i++)
+		if (values[i] >= look->place->thunks && values[i] < look->place->thunks_end)
+			return true;
+	return false;
+}
+
+/* 1: outside, 0: not, or -errno. */
+static int stop_and_look(struct look *look, pid_t tid, pid_t ns_tid,
+			 struct limpet_quiesce_stats *stats)
+{
+	struct limpet_tracee *tracee;
+	const struct user_regs_struct *regs;
+	uint64_t stopped;
+	int outside, error = limpet_tracee_stop(look->pid, tid,
+						limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
+
+	if (error)
+		return error;
+	regs = limpet_tracee_regs(tracee);
+	outside = !holds_hook_address(look, regs) && is_outside(look, ns_tid, regs->rip, regs->rsp);
+	stopped = limpet_tracee_stopped_since_ns(tracee);
+	limpet_tracee_release(tracee);
+	stopped = limpet_monotonic_ns() - stopped;
+	if (stopped > stats->longest_stop_ns)
+		stats->longest_stop_ns = stopped;
+	stats->stopped++;
+	return outside;
+}
+
+static bool was_seen(const pid_t *seen, size_t count, pid_t tid)
+{
+	for (size_t i = 0; i < count; i++)
+		if (seen[i] == tid)
+			return true;
+	return false;
+}
+
+static int look_at(struct look *look, pid_t tid, bool stop_all, struct limpet_quiesce_stats *stats)
+{
+	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(tid, &status);
+
+	if (error)
+		return error == -ESRCH || error == -ENOENT ? 1 : error;
+	if (status.state == 'Z' || status.state == 'X')
+		return 1;
+	if (!stop_all && peek(look, tid, status.ns_pid)) {
+		stats->peeked++;
+		return 1;
+	}
+	error = stop_and_look(look, tid, status.ns_pid, stats);
+	return error == -ESRCH ? 1 : error;
+}
+
+int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place, bool stop_all,
+			 uint64_t deadline_ns, struct limpet_quiesce_stats *ret_stats)
+{
+	struct limpet_quiesce_stats stats = {0};
+	struct look look = {.pid = pid, .place = place, .stack = malloc(STACK_COPY_BYTES)};
+	struct timespec pause = {0, 500000};
+	pid_t *seen = NULL;
+	size_t seen_count = 0;
+	int result = look.stack ? -EAGAIN : -ENOMEM;
+
+	while (result == -EAGAIN) {
+		LIMPET_FREE pid_t *tids = NULL;
+		int count = limpet_proc_tasks(pid, &tids);
+		bool all = true;
+
+		if (count < 0) {
+			result = count;
+			break;
+		}
+		stats.threads = (unsigned)count;
+		stats.rounds++;
+		for (int i = 0; i < count; i++) {
+			pid_t *more;
+			int answer;
+
+			if (was_seen(seen, seen_count, tids[i]))
+				continue;
+			answer = look_at(&look, tids[i], stop_all, &stats);
+			if (answer != 1) {
+				all = false;
+				continue;
+			}
+			more = realloc(seen, (seen_count + 1) * sizeof(*seen));
+			if (!more) {
+				result = -ENOMEM;
+				break;
+			}
+			seen = more;
+			seen[seen_count++] = tids[i];
+		}
+		if (result != -EAGAIN)
+			break;
+		if (all)
+			result = 0;
+		else if (limpet_monotonic_ns() > deadline_ns)
+			result = -EBUSY;
+		else
+			nanosleep(&pause, NULL);
+		if (pause.tv_nsec < 20000000)
+			pause.tv_nsec *= 2;
+	}
+	free(seen);
+	free(look.states);
+	free(look.stack);
+	if (ret_stats)
+		*ret_stats = stats;
+	return result;
+}

@@ -1,0 +1,31 @@
+/* Proof that the agent may be unmapped: each thread is seen outside of it once.
+ *
+ * To be called when no slot (and no copy of a hook's address) leads into the agent any more. A
+ * thread that is outside then stays outside, and threads born later start clean, so that threads
+ * are looked at one after the other and never all stopped together. A thread that sleeps in a
+ * system call is looked at without stopping it at all: its stack is copied, and it has not run if
+ * its count of context switches is the same before and after. */
+#ifndef LIMPET_INJECTOR_QUIESCE_H
+#define LIMPET_INJECTOR_QUIESCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct limpet_agent_place {
+	uint64_t start, end;         /* the agent's mapping */
+	uint64_t thunks, thunks_end; /* entries of its hooks */
+	uint64_t shm;                /* thread states, as mapped in the target; 0: none */
+};
+
+struct limpet_quiesce_stats {
+	unsigned threads, peeked, stopped, rounds;
+	uint64_t longest_stop_ns;
+};
+
+/* 0: proven. -EBUSY: some thread was not seen outside before the deadline; else -errno. `stop_all`:
+ * registers matter too (the program loads hook addresses as data): no thread is only peeked at. */
+int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place, bool stop_all,
+			 uint64_t deadline_ns, struct limpet_quiesce_stats *ret_stats);
+
+#endif

@@ -1,0 +1,330 @@
+#include "injector/safepoint.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "injector/libunwind_walk.h"
+#include "injector/memory.h"
+#include "injector/proc.h"
+
+#define STACK_COPY_BYTES (256u << 10)
+#define MAX_FRAMES 512u
+#define MAX_RANGES 512u
+#define ALLOCATOR_SPAN (64u << 10)
+#define STACK_BELOW (64u << 10)
+#define HEAP_ALIGN (64ull << 20) /* glibc's HEAP_MAX_SIZE: arenas but the main one start there */
+#define TLS_BYTES 8192u
+
+struct range {
+	uint64_t start, end;
+	enum limpet_safepoint_verdict verdict;
+};
+
+struct limpet_safepoint {
+	pid_t pid;
+	const struct limpet_segment *segment;
+	struct limpet_modules *modules;
+	struct range ranges[MAX_RANGES];
+	size_t range_count;
+	uint64_t libc_start, libc_end;
+};
+
+static const char *const allocator_functions[] = {
+	"malloc",
+	"calloc",
+	"realloc",
+	"free",
+	"memalign",
+	"aligned_alloc",
+	"posix_memalign",
+	"valloc",
+	"pvalloc",
+	"reallocarray",
+	"malloc_trim",
+	"mallopt",
+	"mallinfo",
+	"mallinfo2",
+	"malloc_info",
+	"malloc_stats",
+	"__libc_malloc",
+	"__libc_calloc",
+	"__libc_realloc",
+	"__libc_free",
+	"__libc_memalign",
+	"cfree",
+	"malloc_usable_size",
+};
+static const char *const thread_functions[] = {
+	"pthread_create", "pthread_exit", "pthread_cancel", "pthread_detach",
+	"thrd_create",    "thrd_exit",    "fork",           "_Fork",
+	"__libc_fork",    "vfork",        "__vfork",        "posix_spawn",
+	"posix_spawnp",   "system",       "popen",          "execve",
+	"execv",          "execvp",       "execl",          "exit",
+	"_exit",          "_Exit",        "quick_exit",     "abort",
+	"atexit",         "__cxa_atexit", "__cxa_finalize", "setuid",
+	"setgid",         "setresuid",    "setgroups",      "__nptl_deallocate_tsd",
+};
+static const char *const loader_functions[] = {
+	"dlopen",
+	"dlmopen",
+	"dlsym",
+	"dlvsym",
+	"dlclose",
+	"dlerror",
+	"dladdr",
+	"dladdr1",
+	"dlinfo",
+	"dl_iterate_phdr",
+	"__libc_dlopen_mode",
+	"__libc_dlsym",
+	"__libc_dlclose",
+	"_dl_find_object",
+};
+
+static void add_range(struct limpet_safepoint *safepoint, uint64_t start, uint64_t end,
+		      enum limpet_safepoint_verdict verdict)
+{
+	if (safepoint->range_count < MAX_RANGES && end > start)
+		safepoint->ranges[safepoint->range_count++] = (struct range){start, end, verdict};
+}
+
+static void add_functions(struct limpet_safepoint *safepoint, struct limpet_module *module,
+			  const char *const *names, size_t count,
+			  enum limpet_safepoint_verdict verdict)
+{
+	for (size_t i = 0; i < count; i++) {
+		Elf64_Sym symbol;
+		uint64_t address = limpet_module_symbol(safepoint->pid, module, names[i], &symbol);
+
+		if (address)
+			add_range(safepoint, address, address + (symbol.st_size ?: 1), verdict);
+	}
+}
+
+/* The static functions of libc's malloc.o have no dynamic symbols, but they lie between those that
+ * have. */
+static void add_allocator_object(struct limpet_safepoint *safepoint, struct limpet_module *libc)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(allocator_functions); i++) {
+		Elf64_Sym symbol;
+		uint64_t address =
+			limpet_module_symbol(safepoint->pid, libc, allocator_functions[i], &symbol);
+
+		if (!address)
+			continue;
+		if (address < low)
+			low = address;
+		if (address + symbol.st_size > high)
+			high = address + symbol.st_size;
+	}
+	if (high > low && high - low <= ALLOCATOR_SPAN)
+		add_range(safepoint, low, high, LIMPET_UNSAFE_ALLOCATOR);
+}
+
+static bool is_libc(pid_t pid, struct limpet_module *module)
+{
+	return limpet_module_symbol(pid, module, "sigaction", NULL) &&
+	       limpet_module_symbol(pid, module, "malloc", NULL) &&
+	       limpet_module_symbol(pid, module, "fopen", NULL);
+}
+
+int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_segment *segment,
+			 struct limpet_safepoint **ret)
+{
+	struct limpet_safepoint *safepoint = calloc(1, sizeof(*safepoint));
+
+	if (!safepoint)
+		return -ENOMEM;
+	safepoint->pid = modules->pid;
+	safepoint->segment = segment;
+	safepoint->modules = modules;
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+
+		if (module->loader) {
+			add_range(safepoint, module->text_start, module->text_end,
+				  LIMPET_UNSAFE_LOADER);
+			continue;
+		}
+		if (module->agent) {
+			add_range(safepoint, module->text_start, module->text_end,
+				  LIMPET_UNSAFE_AGENT);
+			continue;
+		}
+		if (module->vdso || !limpet_module_symbol(modules->pid, module, "malloc", NULL)) {
+			/* libpthread of older glibc has its share of these. */
+			if (strstr(module->path, "libpthread") || strstr(module->path, "libdl"))
+				goto functions;
+			continue;
+		}
+		if (!is_libc(modules->pid, module)) {
+			/* An allocator's library: all of it, unless it is the program itself. */
+			if (!module->executable)
+				add_range(safepoint, module->text_start, module->text_end,
+					  LIMPET_UNSAFE_ALLOCATOR);
+			add_functions(safepoint, module, allocator_functions,
+				      LIMPET_COUNT_OF(allocator_functions),
+				      LIMPET_UNSAFE_ALLOCATOR);
+			continue;
+		}
+		safepoint->libc_start = module->start;
+		safepoint->libc_end = module->end;
+		add_allocator_object(safepoint, module);
+	functions:
+		add_functions(safepoint, module, allocator_functions,
+			      LIMPET_COUNT_OF(allocator_functions), LIMPET_UNSAFE_ALLOCATOR);
+		add_functions(safepoint, module, thread_functions,
+			      LIMPET_COUNT_OF(thread_functions), LIMPET_UNSAFE_THREADS);
+		add_functions(safepoint, module, loader_functions,
+			      LIMPET_COUNT_OF(loader_functions), LIMPET_UNSAFE_LOADER);
+	}
+	*ret = safepoint;
+	return 0;
+}
+
+void limpet_safepoint_free(struct limpet_safepoint *safepoint)
+{
+	free(safepoint);
+}
+
+const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
+{
+	static const char *const words[] = {
+		[LIMPET_SAFE] = "safe",
+		[LIMPET_UNSAFE_ALLOCATOR] = "in the allocator",
+		[LIMPET_UNSAFE_LOADER] = "in the dynamic linker",
+		[LIMPET_UNSAFE_THREADS] = "creating or ending a thread or process",
+		[LIMPET_UNSAFE_SIGNAL] = "in a signal handler",
+		[LIMPET_UNSAFE_RSEQ] = "in a restartable sequence",
+		[LIMPET_UNSAFE_AGENT] = "in a hook",
+		[LIMPET_UNSAFE_UNKNOWN] = "in code whose stack could not be followed",
+		[LIMPET_UNSAFE_STACK] = "short of stack",
+	};
+
+	return words[verdict];
+}
+
+static enum limpet_safepoint_verdict check_pc(const struct limpet_safepoint *safepoint, uint64_t pc,
+					      bool *is_program)
+{
+	const struct limpet_module *module;
+
+	for (size_t i = 0; i < safepoint->range_count; i++) {
+		const struct range *range = &safepoint->ranges[i];
+
+		if (pc >= range->start && pc < range->end)
+			return range->verdict;
+	}
+	module = limpet_modules_find(safepoint->modules, pc);
+	if (!module ||
+	    (!module->vdso && !(pc >= safepoint->libc_start && pc < safepoint->libc_end)))
+		*is_program = true;
+	return LIMPET_SAFE;
+}
+
+static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint *safepoint,
+						  const struct limpet_tracee *tracee,
+						  const struct limpet_walk_copy *stack)
+{
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	struct limpet_walk_frame frame = {
+		.pc = regs->rip, .sp = regs->rsp, .fp = regs->rbp, .flags = LIMPET_FRAME_EXACT};
+	enum limpet_walk_end end = LIMPET_WALK_MORE;
+	struct limpet_walk_map map;
+	bool is_program = false;
+
+	limpet_segment_walk_map(safepoint->segment, &map);
+	for (unsigned i = 0; end == LIMPET_WALK_MORE; i++) {
+		uint64_t pc = frame.pc - !(frame.flags & LIMPET_FRAME_EXACT);
+		enum limpet_safepoint_verdict verdict = check_pc(safepoint, pc, &is_program);
+
+		if (verdict != LIMPET_SAFE)
+			return verdict;
+		if (frame.flags & LIMPET_FRAME_SIGNAL)
+			return LIMPET_UNSAFE_SIGNAL;
+		if (i == MAX_FRAMES)
+			return LIMPET_UNSAFE_UNKNOWN;
+		end = limpet_walk_step(&map, NULL, limpet_walk_read_copy, stack, &frame);
+	}
+	if (end != LIMPET_WALK_COMPLETE) {
+		uint64_t pcs[MAX_FRAMES];
+		bool complete = false;
+		int count = limpet_libunwind_walk(safepoint->pid, safepoint->modules, regs, stack,
+						  pcs, MAX_FRAMES, &complete);
+
+		if (count <= 0 || !complete)
+			return LIMPET_UNSAFE_UNKNOWN;
+		for (int i = 0; i < count; i++) {
+			enum limpet_safepoint_verdict verdict =
+				check_pc(safepoint, pcs[i] - (i > 0), &is_program);
+
+			if (verdict != LIMPET_SAFE)
+				return verdict;
+		}
+	}
+	/* Nothing of the program on the stack: a thread that is being born or is dying. */
+	return is_program ? LIMPET_SAFE : LIMPET_UNSAFE_THREADS;
+}
+
+/* glibc keeps a thread's arena and its cache in its static TLS, just below the thread pointer.
+ * Arenas but the first lie at the start of a 64 MiB-aligned heap. The main thread uses the first.
+ */
+static bool has_arena(const struct limpet_safepoint *safepoint, const struct limpet_tracee *tracee)
+{
+	LIMPET_FREE uint64_t *tls = malloc(TLS_BYTES);
+	uint64_t tp = limpet_tracee_regs(tracee)->fs_base;
+
+	if (limpet_tracee_tid(tracee) == safepoint->pid)
+		return true;
+	if (!tls || !tp || tp % 8)
+		return false;
+	for (uint64_t part = TLS_BYTES; part >= 512; part /= 2) {
+		if (limpet_memory_read(safepoint->pid, tp - part, tls, part) < 0)
+			continue;
+		for (uint64_t i = 0; i < part / 8; i++)
+			if (tls[i] > HEAP_ALIGN && tls[i] % HEAP_ALIGN < 64 &&
+			    tls[i] % HEAP_ALIGN >= 16)
+				return true;
+		return false;
+	}
+	return false;
+}
+
+enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,
+						     const struct limpet_tracee *tracee,
+						     uint64_t *ret_stack_low, bool *ret_has_arena)
+{
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	LIMPET_FREE uint8_t *memory = malloc(STACK_COPY_BYTES);
+	struct limpet_walk_copy stack = {.base = regs->rsp, .data = memory};
+	enum limpet_safepoint_verdict verdict;
+	uint64_t low = regs->rsp;
+	ssize_t got;
+
+	if (!memory)
+		return LIMPET_UNSAFE_UNKNOWN;
+	if (limpet_tracee_in_rseq(tracee))
+		return LIMPET_UNSAFE_RSEQ;
+	got = limpet_memory_read_some(safepoint->pid, regs->rsp, memory, STACK_COPY_BYTES);
+	if (got <= 0)
+		return LIMPET_UNSAFE_UNKNOWN;
+	stack.bytes = (uint64_t)got;
+	verdict = check_frames(safepoint, tracee, &stack);
+	if (verdict != LIMPET_SAFE)
+		return verdict;
+	/* How far the memory below the stack pointer is there to be used. */
+	while (regs->rsp - low < STACK_BELOW) {
+		uint8_t byte;
+
+		if (limpet_memory_read(safepoint->pid, low - 4096, &byte, 1) < 0)
+			break;
+		low -= 4096;
+	}
+	if (regs->rsp - low < 24576)
+		return LIMPET_UNSAFE_STACK;
+	*ret_stack_low = low;
+	*ret_has_arena = has_arena(safepoint, tracee);
+	return LIMPET_SAFE;
+}

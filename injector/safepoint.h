@@ -1,0 +1,41 @@
+/* Safe points: may this stopped thread be borrowed to call dlopen, dlclose or dl_iterate_phdr?
+ *
+ * It may when nothing it is in the middle of could hold a lock that those calls need, or be
+ * confused by them: no frame in an allocator, in the dynamic linker, in the creation, exit or
+ * cancellation of a thread, in fork or in a signal handler; at least one frame of the program's
+ * own; and the whole chain known down to its root. A short chain is no proof. */
+#ifndef LIMPET_INJECTOR_SAFEPOINT_H
+#define LIMPET_INJECTOR_SAFEPOINT_H
+
+#include "common/err.h"
+#include "injector/modules.h"
+#include "injector/segment.h"
+#include "injector/tracee.h"
+
+struct limpet_safepoint;
+
+/* Prepared while the target runs: ranges of code to keep out of, copies of what unwinding needs. */
+int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_segment *segment,
+			 struct limpet_safepoint **ret) LIMPET_MUST_CHECK;
+void limpet_safepoint_free(struct limpet_safepoint *safepoint);
+
+enum limpet_safepoint_verdict {
+	LIMPET_SAFE = 0,
+	LIMPET_UNSAFE_ALLOCATOR,
+	LIMPET_UNSAFE_LOADER,
+	LIMPET_UNSAFE_THREADS, /* in thread creation or exit, fork, exec... */
+	LIMPET_UNSAFE_SIGNAL,
+	LIMPET_UNSAFE_RSEQ,
+	LIMPET_UNSAFE_AGENT,
+	LIMPET_UNSAFE_UNKNOWN, /* the chain of frames could not be followed to its root */
+	LIMPET_UNSAFE_STACK    /* too little stack */
+};
+const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict);
+
+/* *ret_stack_low: lowest mapped address of the thread's stack; *ret_has_arena: the thread has an
+ * arena of the allocator already, so that a call of malloc does not map a new one. */
+enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,
+						     const struct limpet_tracee *tracee,
+						     uint64_t *ret_stack_low, bool *ret_has_arena);
+
+#endif

@@ -1,0 +1,239 @@
+#include "injector/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "injector/memory.h"
+#include "injector/unwind_compile.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#define THREADS 1024u
+#define MINIMUM_BYTES (8u << 20)
+#define ARENA_SHARE_16THS 3u
+#define CHUNK_SHARE_16THS 6u
+#define NODE_SHARE_16THS 4u
+#define MAX_EH_FRAME (256u << 20)
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+static int memory_file(const char *name, uint64_t bytes, int *ret_fd, void **ret_map)
+{
+	LIMPET_CLOSE int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *map;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)bytes) < 0)
+		return -errno;
+	/* A target that shrank it would kill us by SIGBUS. */
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return -errno;
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	*ret_fd = limpet_take_fd(&fd);
+	*ret_map = map;
+	return 0;
+}
+
+static uint64_t take(uint64_t *at, uint64_t bytes)
+{
+	uint64_t offset = *at;
+
+	*at = round_up(offset + bytes, 4096);
+	return offset;
+}
+
+static uint32_t power_of_2_below(uint64_t value)
+{
+	uint32_t power = 1;
+
+	while (power * 2ull <= value)
+		power *= 2;
+	return power;
+}
+
+static uint64_t lay_out(uint64_t memory_bytes, struct limpet_shm *shm)
+{
+	uint64_t sixteenth = memory_bytes / 16, at = round_up(sizeof(*shm), 4096);
+
+	shm->header_bytes = sizeof(*shm);
+	shm->thread_count = THREADS;
+	shm->chunk_count = (uint32_t)(CHUNK_SHARE_16THS * sixteenth / LIMPET_CHUNK_BYTES / 64 * 64);
+	shm->node_count =
+		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
+	shm->node_index_count = power_of_2_below(2ull * shm->node_count);
+	shm->threads_offset = take(&at, THREADS * sizeof(struct limpet_thread));
+	shm->free_chunks_offset = take(&at, shm->chunk_count / 8);
+	shm->slots_offset = take(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
+	shm->modules_offset =
+		take(&at, LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module));
+	shm->unwind_modules_offset =
+		take(&at, 2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module));
+	shm->node_index_offset = take(&at, shm->node_index_count * sizeof(uint32_t));
+	shm->nodes_offset = take(&at, shm->node_count * sizeof(struct limpet_node));
+	shm->chunks_offset = take(&at, (uint64_t)shm->chunk_count * LIMPET_CHUNK_BYTES);
+	return at;
+}
+
+int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, struct limpet_err *err)
+{
+	struct limpet_segment segment = {.shm_fd = -1, .arena_fd = -1};
+	struct limpet_shm layout;
+	void *map;
+	int error;
+
+	if (memory_bytes < MINIMUM_BYTES)
+		return limpet_err_set(err, -EINVAL, "the agent needs at least 8 MiB of memory");
+	memset(&layout, 0, sizeof(layout));
+	segment.shm_bytes = lay_out(memory_bytes, &layout);
+	segment.arena_bytes = round_up(memory_bytes / 16 * ARENA_SHARE_16THS, 4096);
+	error = memory_file("limpet-shared", segment.shm_bytes, &segment.shm_fd, &map);
+	if (!error) {
+		segment.shm = map;
+		error = memory_file("limpet-unwind", segment.arena_bytes, &segment.arena_fd, &map);
+	}
+	if (error) {
+		limpet_segment_done(&segment);
+		return limpet_err_set(err, error,
+				      "cannot make the memory shared with the agent: %s",
+				      strerror(-error));
+	}
+	segment.arena = map;
+	segment.arena_used = LIMPET_UNWIND_ALIGN; /* offset 0 says: no table */
+	/* Older kernels do without: then the first touch of a page decides who pays for it. */
+	madvise(segment.shm, segment.shm_bytes, MADV_POPULATE_WRITE);
+	layout.magic = LIMPET_SHM_MAGIC;
+	layout.abi = LIMPET_AGENT_ABI;
+	layout.bytes = segment.shm_bytes;
+	layout.node_head = 1;
+	layout.doorbell_bytes = LIMPET_CHUNK_BYTES;
+	*segment.shm = layout;
+	memset((uint8_t *)segment.shm + layout.free_chunks_offset, 0xff, layout.chunk_count / 8);
+	*ret = segment;
+	return 0;
+}
+
+void limpet_segment_done(struct limpet_segment *segment)
+{
+	if (segment->shm)
+		munmap(segment->shm, segment->shm_bytes);
+	if (segment->arena)
+		munmap(segment->arena, segment->arena_bytes);
+	if (segment->shm_fd >= 0)
+		close(segment->shm_fd);
+	if (segment->arena_fd >= 0)
+		close(segment->arena_fd);
+	memset(segment, 0, sizeof(*segment));
+	segment->shm_fd = segment->arena_fd = -1;
+}
+
+/* The section's address stands in .eh_frame_hdr, its size nowhere: it ends where the readable bytes
+ * of its module end, and the compiler stops at the terminator. */
+static int compile_module(pid_t pid, const struct limpet_module *module, void **ret_table,
+			  size_t *ret_bytes)
+{
+	LIMPET_FREE uint8_t *header = NULL;
+	LIMPET_FREE uint8_t *section = NULL;
+	struct limpet_unwind_input input = {.start = module->start, .end = module->end};
+	uint64_t address, bytes;
+	ssize_t got;
+	int error;
+
+	if (!module->eh_frame_hdr || module->eh_frame_hdr_bytes > MAX_EH_FRAME)
+		return -ENOENT;
+	header = malloc(module->eh_frame_hdr_bytes);
+	if (!header)
+		return -ENOMEM;
+	error = limpet_memory_read(pid, module->eh_frame_hdr, header, module->eh_frame_hdr_bytes);
+	if (!error)
+		error = limpet_unwind_find_eh_frame(header, module->eh_frame_hdr_bytes,
+						    module->eh_frame_hdr, &address);
+	if (error)
+		return error;
+	if (address < module->start || address >= module->end)
+		return -EBADMSG;
+	bytes = module->end - address;
+	if (bytes > MAX_EH_FRAME)
+		bytes = MAX_EH_FRAME;
+	section = malloc(bytes);
+	if (!section)
+		return -ENOMEM;
+	got = limpet_memory_read_some(pid, address, section, bytes);
+	if (got < 0)
+		return (int)got;
+	input.eh_frame = section;
+	input.eh_frame_bytes = (size_t)got;
+	input.eh_frame_address = address;
+	input.data_base = module->eh_frame_hdr;
+	return limpet_unwind_compile(&input, ret_table, ret_bytes, NULL);
+}
+
+static uint64_t arena_add(struct limpet_segment *segment, const void *table, size_t bytes)
+{
+	uint64_t offset = segment->arena_used;
+
+	if (bytes > segment->arena_bytes - offset)
+		return 0;
+	memcpy(segment->arena + offset, table, bytes);
+	segment->arena_used = round_up(offset + bytes, LIMPET_UNWIND_ALIGN);
+	return offset;
+}
+
+static struct limpet_unwind_module *tables_at(const struct limpet_segment *segment, uint32_t which)
+{
+	return (struct limpet_unwind_module *)(void *)((uint8_t *)segment->shm +
+						       segment->shm->unwind_modules_offset) +
+	       (uint64_t)which * LIMPET_MAX_UNWIND_MODULES;
+}
+
+int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules)
+{
+	struct limpet_shm *shm = segment->shm;
+	uint32_t current = shm->unwind_current, count = 0;
+	const struct limpet_unwind_module *old = tables_at(segment, current & 1);
+	struct limpet_unwind_module *new = tables_at(segment, ~current & 1);
+	uint32_t old_count = shm->unwind_count[current & 1];
+	int made = 0;
+
+	for (size_t i = 0; i < modules->count && count < LIMPET_MAX_UNWIND_MODULES; i++) {
+		const struct limpet_module *module = &modules->list[i];
+		struct limpet_unwind_module entry = {
+			.start = module->start, .end = module->end, .live = 1};
+		LIMPET_FREE void *table = NULL;
+		size_t bytes;
+
+		for (uint32_t k = 0; k < old_count && !entry.table; k++)
+			if (old[k].start == module->start && old[k].end == module->end)
+				entry = old[k];
+		if (!entry.table && compile_module(modules->pid, module, &table, &bytes) == 0) {
+			entry.table = arena_add(segment, table, bytes);
+			entry.table_bytes = entry.table ? bytes : 0;
+			made++;
+		}
+		new[count++] = entry;
+	}
+	/* Whoever reads the new list's number sees the new list. */
+	shm->unwind_count[~current & 1] = count;
+	__atomic_store_n(&shm->unwind_current, current + 1, __ATOMIC_RELEASE);
+	return made;
+}
+
+void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet_walk_map *ret)
+{
+	uint32_t current = segment->shm->unwind_current;
+
+	ret->modules = tables_at(segment, current & 1);
+	ret->arena = segment->arena;
+	ret->sorted = ret->count = segment->shm->unwind_count[current & 1];
+	ret->generation = current;
+	ret->pad = 0;
+}

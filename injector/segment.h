@@ -1,0 +1,36 @@
+/* The memory that limpet shares with the agent: two sealed memfds, made and first touched here, so
+ * that they are charged to us and not to the target's container.
+ *
+ * The shared memory holds thread states, chunks of records, the stack tree and the slot table; the
+ * arena holds the unwind tables, which the target maps read-only. */
+#ifndef LIMPET_INJECTOR_SEGMENT_H
+#define LIMPET_INJECTOR_SEGMENT_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/unwind_walk.h"
+#include "common/wire.h"
+#include "injector/modules.h"
+
+struct limpet_segment {
+	int shm_fd, arena_fd;
+	struct limpet_shm *shm;
+	uint64_t shm_bytes;
+	uint8_t *arena;
+	uint64_t arena_bytes, arena_used;
+	uint64_t private_bytes; /* that the agent adds at most, for all its threads together */
+};
+
+/* `memory_bytes` bounds all of it. */
+int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret,
+			  struct limpet_err *err) LIMPET_MUST_CHECK;
+void limpet_segment_done(struct limpet_segment *segment);
+
+/* Compiles the unwind table of every module that is not in the arena yet, and publishes the list.
+ * A module that is gone leaves it. Answers the number of tables made, or -errno. */
+int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules);
+/* The tables as the walker wants them. */
+void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet_walk_map *ret);
+
+#endif

@@ -1,0 +1,598 @@
+#include "injector/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "common/wire.h"
+#include "injector/agent_image.h"
+#include "injector/arch.h"
+#include "injector/borrow.h"
+#include "injector/memory.h"
+#include "injector/plan.h"
+#include "injector/proc.h"
+#include "injector/safepoint.h"
+#include "injector/tracee.h"
+
+struct limpet_session {
+	pid_t pid;
+	int pidfd;
+	uint64_t start_ticks;
+	uint64_t timeout_ns;
+	struct limpet_modules modules;
+	struct limpet_segment segment;
+	struct limpet_plan plan;
+	struct limpet_safepoint *safepoint;
+	uint64_t fingerprint;
+	bool left_behind; /* by an earlier limpet: its plan is not known */
+	int channel;
+	uint64_t info_address; /* of limpet_agent_info in the target */
+	uint64_t handle;
+	struct limpet_agent_info info;
+	struct limpet_session_stats stats;
+};
+
+pid_t limpet_session_pid(const struct limpet_session *session)
+{
+	return session->pid;
+}
+
+int limpet_session_channel(const struct limpet_session *session)
+{
+	return session->channel;
+}
+
+struct limpet_segment *limpet_session_segment(struct limpet_session *session)
+{
+	return &session->segment;
+}
+
+struct limpet_modules *limpet_session_modules(struct limpet_session *session)
+{
+	return &session->modules;
+}
+
+const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session)
+{
+	return &session->stats;
+}
+
+/* The same process as at the beginning, still running the same program: before each write. */
+static int check_identity(const struct limpet_session *session)
+{
+	struct pollfd end = {.fd = session->pidfd, .events = POLLIN};
+	uint64_t ticks;
+	int error;
+
+	if (poll(&end, 1, 0) > 0)
+		return -ESRCH;
+	error = limpet_proc_start_time(session->pid, &ticks);
+	if (error)
+		return error;
+	return ticks == session->start_ticks ? 0 : -ESRCH;
+}
+
+static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **ret,
+			struct limpet_err *err)
+{
+	struct limpet_session *session = calloc(1, sizeof(*session));
+	int error;
+
+	if (!session)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	session->pid = pid;
+	session->timeout_ns = timeout_ns;
+	session->channel = -1;
+	session->segment.shm_fd = session->segment.arena_fd = -1;
+	session->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	error = session->pidfd < 0 ? -errno : limpet_proc_start_time(pid, &session->start_ticks);
+	if (!error)
+		error = limpet_modules_read(pid, &session->modules, err);
+	else
+		limpet_err_set(err, error, "cannot open process %d: %s", pid, strerror(-error));
+	if (error) {
+		limpet_session_free(session);
+		return error;
+	}
+	if (session->modules.r_debug)
+		limpet_modules_fingerprint(pid, session->modules.r_debug, &session->fingerprint);
+	*ret = session;
+	return 0;
+}
+
+void limpet_session_free(struct limpet_session *session)
+{
+	if (!session)
+		return;
+	limpet_safepoint_free(session->safepoint);
+	limpet_segment_done(&session->segment);
+	limpet_modules_done(&session->modules);
+	if (session->channel >= 0)
+		close(session->channel);
+	if (session->pidfd >= 0)
+		close(session->pidfd);
+	free(session);
+}
+
+/* Everything that borrowing needs, prepared while the target runs. */
+static int session_arm(struct limpet_session *session, uint64_t memory_bytes,
+		       struct limpet_err *err)
+{
+	int error = limpet_segment_create(memory_bytes, &session->segment, err);
+
+	if (error)
+		return error;
+	error = limpet_plan_make(&session->modules, &session->segment, &session->plan, err);
+	/* Even without anything to patch: what an earlier agent left can still be cleaned up. */
+	if (error && error != -ENOENT)
+		return error;
+	limpet_segment_update_tables(&session->segment, &session->modules);
+	if (limpet_safepoint_new(&session->modules, &session->segment, &session->safepoint) < 0)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	return error;
+}
+
+int limpet_session_prepare(pid_t pid, const struct limpet_session_options *options,
+			   struct limpet_session **ret, struct limpet_err *err)
+{
+	struct limpet_session *session;
+	int error = session_open(pid, options->timeout_ns, &session, err);
+
+	if (error)
+		return error;
+	error = session_arm(session, options->agent_memory_bytes, err);
+	if (error) {
+		limpet_session_free(session);
+		return error;
+	}
+	session->stats.slots_not_taken = session->plan.slots_not_taken;
+	*ret = session;
+	return 0;
+}
+
+static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
+			 struct limpet_borrow_setup *ret)
+{
+	*ret = (struct limpet_borrow_setup){
+		.pid = session->pid,
+		.pidfd = session->pidfd,
+		.safepoint = session->safepoint,
+		.gadgets = &session->plan.gadgets,
+		.deadline_ns = deadline_ns,
+	};
+}
+
+static void fill_boot(const struct limpet_session *session, struct limpet_boot *boot)
+{
+	const struct limpet_plan *plan = &session->plan;
+
+	memset(boot, 0, sizeof(*boot));
+	boot->channel = boot->injector_end = boot->image = -1;
+	boot->dlopen = plan->dlopen;
+	boot->dlclose = plan->dlclose;
+	boot->dlerror = plan->dlerror;
+	boot->dlopen_mode = plan->dlopen_mode;
+	boot->handle = session->handle;
+}
+
+/* Spells /proc/self/fd/ in one of 2^32 ways. glibc compares names before it looks at files: under a
+ * name used before, a descriptor's number would find the agent that was loaded then. */
+static void spell_path(uint64_t nonce, char *path)
+{
+	char *at = stpcpy(path, "/proc");
+
+	for (unsigned bit = 0; bit < 32; bit++)
+		at = stpcpy(at, nonce >> bit & 1 ? "/." : "/");
+	strcpy(at, "/self/fd/");
+}
+
+/* libc keeps a thread's number at a fixed distance behind its thread pointer. */
+static uint32_t find_tid_offset(const struct limpet_session *session,
+				const struct limpet_tracee *tracee)
+{
+	const uint32_t glibc_offset = 720;
+	uint64_t tp = limpet_tracee_regs(tracee)->fs_base;
+	struct limpet_proc_status status;
+	uint32_t words[1024], found = 0, matches = 0;
+
+	if (!tp || limpet_proc_status_read(limpet_tracee_tid(tracee), &status) < 0 ||
+	    limpet_memory_read(session->pid, tp, words, sizeof(words)) < 0)
+		return 0;
+	if (words[glibc_offset / 4] == (uint32_t)status.ns_pid)
+		return glibc_offset;
+	for (uint32_t i = 1; i < LIMPET_COUNT_OF(words); i++) {
+		if (words[i] != (uint32_t)status.ns_pid)
+			continue;
+		found = i * 4;
+		matches++;
+	}
+	return matches == 1 ? found : 0;
+}
+
+/* Where the kernel itself does not trust the time stamp counter, nor do we. */
+static void choose_clock(struct limpet_session *session)
+{
+	struct limpet_shm *shm = session->segment.shm;
+	char name[16] = "";
+	LIMPET_CLOSE int fd =
+		open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+		     O_RDONLY | O_CLOEXEC);
+
+	shm->clock_function = 0;
+	if (fd >= 0 && read(fd, name, sizeof(name) - 1) > 0 && strncmp(name, "tsc", 3) != 0) {
+		for (size_t i = 0; i < session->modules.count && !shm->clock_function; i++)
+			if (session->modules.list[i].vdso)
+				shm->clock_function = limpet_module_symbol(
+					session->pid, &session->modules.list[i],
+					"__vdso_clock_gettime", NULL);
+	}
+	shm->clock_is_tsc = !shm->clock_function;
+	shm->clock_base = limpet_session_clock(session);
+}
+
+uint64_t limpet_session_clock(const struct limpet_session *session)
+{
+	const struct limpet_shm *shm = session->segment.shm;
+
+	return shm->clock_is_tsc ? limpet_arch_ticks() : limpet_monotonic_ns();
+}
+
+static int send_memory(int channel, const struct limpet_segment *segment)
+{
+	struct limpet_msg message = {.type = LIMPET_MSG_FDS};
+	struct iovec vector = {&message, sizeof(message)};
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	struct msghdr header = {.msg_iov = &vector,
+				.msg_iovlen = 1,
+				.msg_control = &control,
+				.msg_controllen = sizeof(control)};
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+	int fds[2] = {segment->shm_fd, segment->arena_fd};
+
+	memset(&control, 0, sizeof(control));
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(rights), fds, sizeof(fds));
+	if (sendmsg(channel, &header, MSG_NOSIGNAL) != (ssize_t)sizeof(message))
+		return errno ? -errno : -EIO;
+	return 0;
+}
+
+/* A number for our descriptor below which the program's own lie, within the table it has: a larger
+ * number would make the kernel grow the table, and all threads wait for that. */
+static int choose_floor(const struct limpet_session *session)
+{
+	struct limpet_proc_status status;
+	LIMPET_FREE int *fds = NULL;
+	int count = limpet_proc_fds(session->pid, &fds), floor;
+	uint64_t limit;
+
+	if (count < 0 || limpet_proc_status_read(session->pid, &status) < 0 ||
+	    limpet_proc_limit_files(session->pid, &limit) < 0)
+		return 0;
+	floor = (int)(status.fd_size < limit ? status.fd_size : limit) - 1;
+	for (int i = count - 1, free_numbers = 0; floor > 0; floor--) {
+		while (i >= 0 && fds[i] > floor)
+			i--;
+		if (i >= 0 && fds[i] == floor)
+			continue;
+		if (++free_numbers == 4)
+			return floor;
+	}
+	return 0;
+}
+
+static int explain_boot(const struct limpet_session *session, const struct limpet_boot *boot,
+			struct limpet_err *err)
+{
+	if (boot->error[0])
+		return limpet_err_set(err, boot->result,
+				      "process %d could not load the agent: %.255s", session->pid,
+				      boot->error);
+	return limpet_err_set(err, boot->result, "the agent could not start in process %d: %s",
+			      session->pid, strerror(-boot->result));
+}
+
+static int enter_once(struct limpet_session *session, struct limpet_borrow *borrow, uint64_t nonce,
+		      int floor, struct limpet_err *err)
+{
+	const struct limpet_agent_image *image;
+	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
+	int error = limpet_agent_image_get(&image);
+
+	if (!boot || error)
+		return limpet_err_set(err, error ? error : -ENOMEM, "cannot prepare the agent");
+	session->segment.shm->tid_offset = find_tid_offset(session, limpet_borrow_tracee(borrow));
+	fill_boot(session, boot);
+	boot->operation = LIMPET_BOOT_ENTER;
+	boot->floor = floor;
+	boot->info_offset = image->info_offset;
+	spell_path(nonce, boot->path);
+	boot->start = session->plan.start;
+	boot->start.nonce = nonce;
+	boot->start.shm_bytes = session->segment.shm_bytes;
+	boot->start.unwind_bytes = session->segment.arena_bytes;
+	error = limpet_borrow_map(borrow, err);
+	if (!error)
+		error = send_memory(limpet_borrow_channel(borrow), &session->segment);
+	if (!error)
+		error = limpet_borrow_call(borrow, boot, err);
+	if (error)
+		return error;
+	if (boot->result)
+		return explain_boot(session, boot, err);
+	session->handle = boot->handle;
+	session->stats.slots_patched = boot->start.patched;
+	if (limpet_memory_read(session->pid, boot->handle, &session->info_address,
+			       sizeof(session->info_address)) < 0)
+		return limpet_err_set(err, -EFAULT, "lost sight of the agent");
+	session->info_address += image->info_offset;
+	error = limpet_memory_read(session->pid, session->info_address, &session->info,
+				   sizeof(session->info));
+	if (error || session->info.magic != LIMPET_INFO_MAGIC || session->info.nonce != nonce)
+		return limpet_err_set(err, -EPROTO, "the agent that answered is not ours");
+	session->channel = limpet_borrow_take_channel(borrow);
+	return 0;
+}
+
+int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
+			 struct limpet_err *err)
+{
+	struct limpet_shm *shm = session->segment.shm;
+	struct limpet_borrow_setup setup;
+	struct limpet_borrow *borrow;
+	uint64_t nonce, released_ns;
+	int floor = choose_floor(session), error, closing;
+
+	if (getrandom(&nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce))
+		return limpet_err_set(err, -EIO, "cannot get random bytes");
+	shm->nonce = nonce;
+	if (!shm->max_depth)
+		shm->max_depth = 256;
+	choose_clock(session);
+	borrow_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	error = check_identity(session);
+	if (error) {
+		limpet_tracee_release(tracee);
+		return limpet_err_set(err, error, "process %d is gone", session->pid);
+	}
+	error = tracee ? limpet_borrow_given(&setup, tracee, &borrow, err)
+		       : limpet_borrow_find(&setup, &borrow, err);
+	if (error)
+		return error;
+	error = enter_once(session, borrow, nonce, floor, err);
+	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
+	closing = limpet_borrow_finish(borrow, &released_ns);
+	session->stats.attach_stop_ns = released_ns;
+	if (!error && closing)
+		error = limpet_err_set(err, closing, "lost the target while letting go: %s",
+				       strerror(-closing));
+	return error;
+}
+
+/* One call of an agent's entry on a borrowed thread. */
+static int call_agent(struct limpet_session *session, uint32_t operation, uint64_t function,
+		      uint64_t deadline_ns, int *ret_result, struct limpet_err *err)
+{
+	const struct limpet_agent_image *image;
+	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
+	struct limpet_borrow_setup setup;
+	struct limpet_borrow *borrow;
+	uint64_t stop_ns;
+	int error = limpet_agent_image_get(&image), closing;
+
+	if (!boot || error)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	error = check_identity(session);
+	if (error)
+		return limpet_err_set(err, error, "process %d is gone", session->pid);
+	borrow_setup(session, deadline_ns, &setup);
+	error = limpet_borrow_find(&setup, &borrow, err);
+	if (error)
+		return error;
+	fill_boot(session, boot);
+	boot->operation = operation;
+	boot->call = function;
+	boot->info_offset = session->info_address;
+	/* Of an agent whose handle is at hand, the offset is counted from its load bias. */
+	if (session->handle) {
+		uint64_t bias;
+
+		if (limpet_memory_read(session->pid, session->handle, &bias, sizeof(bias)) == 0)
+			boot->info_offset = session->info_address - bias;
+	}
+	error = limpet_borrow_map(borrow, err);
+	if (!error)
+		error = limpet_borrow_call(borrow, boot, err);
+	closing = limpet_borrow_finish(borrow, &stop_ns);
+	if (stop_ns > session->stats.detach_stop_ns)
+		session->stats.detach_stop_ns = stop_ns;
+	if (error)
+		return error;
+	if (closing)
+		return limpet_err_set(err, closing, "lost the target while letting go: %s",
+				      strerror(-closing));
+	if (operation == LIMPET_BOOT_UNLOAD && boot->result)
+		return explain_boot(session, boot, err);
+	*ret_result = boot->result;
+	return 0;
+}
+
+int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err)
+{
+	int result, error = call_agent(session, LIMPET_BOOT_CALL, session->info.rescan,
+				       limpet_monotonic_ns() + session->timeout_ns, &result, err);
+
+	return error ? error : result;
+}
+
+static int find_place(const struct limpet_session *session, struct limpet_agent_place *ret)
+{
+	const struct limpet_agent_info *info = &session->info;
+	const struct limpet_module *module =
+		limpet_modules_find(&session->modules, session->info_address);
+
+	if (!module || !module->agent)
+		return -ENOENT;
+	*ret = (struct limpet_agent_place){
+		.start = module->start,
+		.end = module->end,
+		.thunks = info->thunks,
+		.thunks_end = info->thunks + info->thunk_bytes * LIMPET_MAX_HOOKS,
+		.shm = info->shm,
+	};
+	return 0;
+}
+
+bool limpet_session_agent_present(const struct limpet_session *session)
+{
+	struct limpet_agent_info info;
+
+	return session->info_address &&
+	       limpet_memory_read(session->pid, session->info_address, &info, sizeof(info)) == 0 &&
+	       info.magic == LIMPET_INFO_MAGIC && info.nonce == session->info.nonce;
+}
+
+static int modules_again(struct limpet_session *session, struct limpet_err *err)
+{
+	struct limpet_modules modules;
+	struct limpet_safepoint *safepoint;
+	int error = limpet_modules_read(session->pid, &modules, err);
+
+	if (error)
+		return error;
+	limpet_modules_done(&session->modules);
+	session->modules = modules;
+	limpet_segment_update_tables(&session->segment, &session->modules);
+	error = limpet_safepoint_new(&session->modules, &session->segment, &safepoint);
+	if (error)
+		return limpet_err_set(err, error, "out of memory");
+	limpet_safepoint_free(session->safepoint);
+	session->safepoint = safepoint;
+	return 0;
+}
+
+int limpet_session_refresh_modules(struct limpet_session *session)
+{
+	uint64_t fingerprint;
+	int error =
+		limpet_modules_fingerprint(session->pid, session->modules.r_debug, &fingerprint);
+
+	if (error)
+		return error;
+	if (fingerprint == session->fingerprint)
+		return 0;
+	error = modules_again(session, NULL);
+	if (error)
+		return error;
+	session->fingerprint = fingerprint;
+	return 1;
+}
+
+/* Slots and copies back, then the proof, then the end. */
+static int leave(struct limpet_session *session, struct limpet_err *err)
+{
+	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
+	struct limpet_agent_place place;
+	int result, error = modules_again(session, err);
+
+	if (error)
+		return error;
+	error = find_place(session, &place);
+	if (error)
+		return limpet_err_set(err, -ESRCH, "the agent is not in process %d any more",
+				      session->pid);
+	error = call_agent(session, LIMPET_BOOT_CALL, session->info.leave, deadline_ns, &result,
+			   err);
+	if (error)
+		return error;
+	if (result)
+		return limpet_err_set(err, -EBUSY, "%d slots could not be put back", result);
+	error = limpet_copies_restore(session->pid, &place, session->info.hooks,
+				      &session->stats.copies);
+	if (error)
+		return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
+				      "copies of hook addresses remain in the program's data");
+	error = limpet_quiesce_prove(session->pid, &place,
+				     session->plan.address_slots || session->left_behind,
+				     deadline_ns, &session->stats.quiesce);
+	if (session->stats.quiesce.longest_stop_ns > session->stats.detach_stop_ns)
+		session->stats.detach_stop_ns = session->stats.quiesce.longest_stop_ns;
+	if (error)
+		return limpet_err_set(err, error, "a thread of process %d stayed in a hook",
+				      session->pid);
+	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, deadline_ns, &result, err);
+}
+
+int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
+{
+	int error = leave(session, err);
+
+	if (error && check_identity(session) < 0)
+		return limpet_err_set(err, -ESRCH, "process %d is gone", session->pid);
+	return error == -ESRCH || !error ? error : -EBUSY;
+}
+
+static int leave_behind(struct limpet_session *session, const struct limpet_module *agent,
+			struct limpet_err *err)
+{
+	struct limpet_module copy = *agent;
+	uint64_t address;
+
+	copy.symbols = NULL;
+	copy.strings = NULL;
+	copy.symbol_count = copy.string_bytes = 0;
+	address = limpet_module_symbol(session->pid, &copy, "limpet_agent_info", NULL);
+	free(copy.symbols);
+	free(copy.strings);
+	if (!address ||
+	    limpet_memory_read(session->pid, address, &session->info, sizeof(session->info)) < 0 ||
+	    session->info.magic != LIMPET_INFO_MAGIC)
+		return limpet_err_set(err, -EPROTO,
+				      "what looks like an agent in process %d is none",
+				      session->pid);
+	session->info_address = address;
+	session->handle = session->info.handle;
+	session->left_behind = true;
+	if (!session->handle)
+		return limpet_err_set(err, -EBUSY, "the agent in process %d never started",
+				      session->pid);
+	return limpet_session_leave(session, err);
+}
+
+int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, struct limpet_err *err)
+{
+	const uint64_t memory_bytes = 64u << 20;
+	int removed = 0;
+
+	for (;;) {
+		struct limpet_session *session;
+		const struct limpet_module *agent = NULL;
+		int error = session_open(pid, timeout_ns, &session, err);
+
+		if (error)
+			return error;
+		for (size_t i = 0; i < session->modules.count && !agent; i++)
+			if (session->modules.list[i].agent)
+				agent = &session->modules.list[i];
+		if (agent) {
+			error = session_arm(session, memory_bytes, err);
+			if (!error || error == -ENOENT)
+				error = leave_behind(session, agent, err);
+		}
+		limpet_session_free(session);
+		if (error)
+			return error;
+		if (!agent)
+			return removed;
+		removed++;
+	}
+}

@@ -1,0 +1,65 @@
+/* One agent in one target: enter, rescan, leave.
+ *
+ * Every step is undone if a later one fails. Between the calls the target is not traced. All calls
+ * come from one thread, the one that called limpet_tracee_setup. */
+#ifndef LIMPET_INJECTOR_SESSION_H
+#define LIMPET_INJECTOR_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "injector/copies.h"
+#include "injector/modules.h"
+#include "injector/quiesce.h"
+#include "injector/segment.h"
+
+struct limpet_session;
+struct limpet_tracee;
+
+struct limpet_session_options {
+	uint64_t agent_memory_bytes;
+	uint64_t timeout_ns; /* for all attempts to enter together, and likewise to leave */
+};
+
+struct limpet_session_stats {
+	uint64_t attach_stop_ns, detach_stop_ns; /* longest time from own code to own code */
+	unsigned attach_attempts;
+	uint32_t slots_patched, slots_not_taken;
+	struct limpet_quiesce_stats quiesce;
+	struct limpet_copies_stats copies;
+};
+
+/* Reads the target, plans, and makes the shared memory; the target runs on, untouched. */
+int limpet_session_prepare(pid_t pid, const struct limpet_session_options *options,
+			   struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already
+ * (taken over and released in any case), or NULL: find one. On failure the target is as before. */
+int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
+			 struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Has the agent look for modules that came without a call it could see. Slots patched, or -errno.
+ */
+int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err);
+/* Slots back, copies back, proof, unload. 0; -EBUSY: the agent stays, switched off (dormant);
+ * -ESRCH: the target is gone. Stops at nothing but the deadline. */
+int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
+void limpet_session_free(struct limpet_session *session);
+
+/* Agents that an earlier limpet left behind: switched off, proven, unloaded. Answers how many were
+ * removed, or -errno (-EBUSY: one could not be removed). */
+int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, struct limpet_err *err);
+
+pid_t limpet_session_pid(const struct limpet_session *session);
+int limpet_session_channel(const struct limpet_session *session); /* -1 before enter */
+struct limpet_segment *limpet_session_segment(struct limpet_session *session);
+struct limpet_modules *limpet_session_modules(struct limpet_session *session);
+/* Reads the list of modules again (tables for new ones are made too). 1: changed, 0, or -errno. */
+int limpet_session_refresh_modules(struct limpet_session *session);
+/* Now, in the ticks that the agent stamps with (before subtracting clock_base). */
+uint64_t limpet_session_clock(const struct limpet_session *session);
+const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session);
+/* Whether the agent's image is still mapped in the target (an exec takes it away). */
+bool limpet_session_agent_present(const struct limpet_session *session);
+
+#endif

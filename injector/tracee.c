@@ -1,0 +1,524 @@
+#include "injector/tracee.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "injector/arch.h"
+#include "injector/memory.h"
+
+#define XSTATE_MAX 65536u
+#define RED_ZONE 128u
+#define SPARE_BYTES 512u
+/* The first remote calls have only the thread's own stack. */
+#define STACK_NEEDED 16384u
+
+enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
+
+struct limpet_tracee {
+	pid_t pid, tid;
+	bool borrowed, moved; /* moved: its registers are not its own */
+	bool at_syscall;      /* in a syscall-exit stop rather than an event stop */
+	bool running;
+	bool group_stop;
+	struct user_regs_struct regs; /* its own */
+	uint8_t *xstate;
+	size_t xstate_bytes;
+	uint64_t signal_mask;
+	uint64_t stopped_since_ns;
+	uint64_t home, spare;
+	struct limpet_tracee_gadgets gadgets;
+};
+
+void (*limpet_tracee_fault_point)(const char *step);
+
+uint64_t limpet_monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int limpet_tracee_setup(void)
+{
+	struct sigaction action = {.sa_handler = SIG_DFL};
+	sigset_t set;
+
+	/* Blocked, SIGCHLD stays pending: wait_stop() sleeps on it. An inherited SIG_IGN would
+	 * swallow it, and the stops with it. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	if (sigaction(SIGCHLD, &action, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	return 0;
+}
+
+static long trace(int request, pid_t tid, void *address, void *data)
+{
+	limpet_fault_point("ptrace");
+	return ptrace((enum __ptrace_request)request, tid, address, data);
+}
+
+/* Waits for the next stop. Answers -ESRCH when the thread is gone. */
+static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
+		     int *ret_signal)
+{
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		int status;
+		pid_t got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
+		uint64_t now;
+
+		if (got < 0 && errno != EINTR)
+			return errno == ECHILD ? -ESRCH : -errno;
+		if (got == tracee->tid) {
+			int signal_number;
+
+			if (!WIFSTOPPED(status))
+				return -ESRCH;
+			signal_number = WSTOPSIG(status);
+			*ret_signal = signal_number & 0x7f;
+			if (status >> 16 == PTRACE_EVENT_STOP) {
+				tracee->group_stop = signal_number != SIGTRAP;
+				*ret_kind = STOP_EVENT;
+			} else if (signal_number == (SIGTRAP | 0x80)) {
+				*ret_kind = STOP_SYSCALL;
+			} else if (status >> 16) {
+				*ret_kind = STOP_OTHER;
+			} else {
+				*ret_kind = STOP_SIGNAL;
+			}
+			tracee->running = false;
+			return 0;
+		}
+		now = limpet_monotonic_ns();
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		{
+			struct timespec left = {(time_t)((deadline_ns - now) / 1000000000u),
+						(long)((deadline_ns - now) % 1000000000u)};
+
+			/* Another thread's stop may have been told by the same SIGCHLD: look
+			 * again at least every 10 ms. */
+			if (left.tv_sec || left.tv_nsec > 10000000)
+				left = (struct timespec){0, 10000000};
+			sigtimedwait(&child, NULL, &left);
+		}
+	}
+}
+
+/* On to the event stop that PTRACE_INTERRUPT asked for. Signals that come first are delivered. */
+static int wait_event(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	for (;;) {
+		enum stop_kind kind;
+		int signal_number, error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
+
+		if (error)
+			return error;
+		if (kind == STOP_EVENT)
+			return 0;
+		tracee->running = true;
+		if (trace(PTRACE_CONT, tracee->tid, NULL,
+			  (void *)(intptr_t)(kind == STOP_SIGNAL ? signal_number : 0)) < 0)
+			return -errno;
+	}
+}
+
+static int read_registers(struct limpet_tracee *tracee)
+{
+	struct iovec vector = {&tracee->regs, sizeof(tracee->regs)};
+
+	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
+		return -errno;
+	return 0;
+}
+
+static int write_registers(const struct limpet_tracee *tracee, struct user_regs_struct *regs)
+{
+	struct iovec vector = {regs, sizeof(*regs)};
+
+	if (trace(PTRACE_SETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
+		return -errno;
+	return 0;
+}
+
+static int tracee_new(pid_t pid, pid_t tid, struct limpet_tracee **ret)
+{
+	struct limpet_tracee *tracee = calloc(1, sizeof(*tracee));
+
+	if (!tracee)
+		return -ENOMEM;
+	tracee->pid = pid;
+	tracee->tid = tid;
+	*ret = tracee;
+	return 0;
+}
+
+int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet_tracee **ret)
+{
+	struct limpet_tracee *tracee;
+	int error = tracee_new(pid, tid, &tracee);
+
+	if (error)
+		return error;
+	if (trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0) {
+		error = -errno;
+		free(tracee);
+		return error;
+	}
+	tracee->running = true;
+	tracee->stopped_since_ns = limpet_monotonic_ns();
+	if (trace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
+		error = -errno;
+	else
+		error = wait_event(tracee, deadline_ns);
+	if (!error)
+		error = read_registers(tracee);
+	if (error) {
+		limpet_tracee_release(tracee);
+		return error;
+	}
+	*ret = tracee;
+	return 0;
+}
+
+int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret)
+{
+	struct limpet_tracee *tracee;
+	int error = tracee_new(pid, tid, &tracee);
+
+	if (error)
+		return error;
+	tracee->stopped_since_ns = limpet_monotonic_ns();
+	error = read_registers(tracee);
+	if (error) {
+		free(tracee);
+		return error;
+	}
+	*ret = tracee;
+	return 0;
+}
+
+pid_t limpet_tracee_tid(const struct limpet_tracee *tracee)
+{
+	return tracee->tid;
+}
+
+const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee)
+{
+	return &tracee->regs;
+}
+
+bool limpet_tracee_in_syscall(const struct limpet_tracee *tracee)
+{
+	return (int64_t)tracee->regs.orig_rax >= 0;
+}
+
+bool limpet_tracee_in_group_stop(const struct limpet_tracee *tracee)
+{
+	return tracee->group_stop;
+}
+
+uint64_t limpet_tracee_stopped_since_ns(const struct limpet_tracee *tracee)
+{
+	return tracee->stopped_since_ns;
+}
+
+/* struct rseq_cs, from the kernel's user interface */
+struct critical_section {
+	uint32_t version, flags;
+	uint64_t start, length, abort;
+};
+
+bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee)
+{
+#ifdef PTRACE_GET_RSEQ_CONFIGURATION
+	struct __ptrace_rseq_configuration rseq;
+	struct critical_section section;
+	const uint64_t section_offset = 8; /* of rseq_cs in struct rseq */
+	uint64_t pointer;
+
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tracee->tid, (void *)sizeof(rseq), &rseq) !=
+		    sizeof(rseq) ||
+	    !rseq.rseq_abi_pointer)
+		return false;
+	if (limpet_memory_read(tracee->pid, rseq.rseq_abi_pointer + section_offset, &pointer,
+			       sizeof(pointer)) < 0 ||
+	    !pointer)
+		return false;
+	if (limpet_memory_read(tracee->pid, pointer, &section, sizeof(section)) < 0)
+		return true;
+	return tracee->regs.rip - section.start < section.length;
+#else
+	(void)tracee;
+	return false;
+#endif
+}
+
+bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t address,
+				struct limpet_tracee_gadgets *gadgets)
+{
+	for (size_t i = 0; i + 3 <= bytes && !(gadgets->syscall && gadgets->restorer); i++) {
+		if (!gadgets->syscall &&
+		    !memcmp(code + i, LIMPET_ARCH_SYSCALL_RET, sizeof(LIMPET_ARCH_SYSCALL_RET) - 1))
+			gadgets->syscall = address + i;
+		if (gadgets->restorer)
+			continue;
+		if (i + 9 <= bytes && !memcmp(code + i, LIMPET_ARCH_RESTORER_LONG,
+					      sizeof(LIMPET_ARCH_RESTORER_LONG) - 1))
+			gadgets->restorer = address + i;
+		else if (i + 7 <= bytes && !memcmp(code + i, LIMPET_ARCH_RESTORER_SHORT,
+						   sizeof(LIMPET_ARCH_RESTORER_SHORT) - 1))
+			gadgets->restorer = address + i;
+	}
+	return gadgets->syscall && gadgets->restorer;
+}
+
+static int read_extended_state(struct limpet_tracee *tracee)
+{
+	struct iovec vector;
+
+	tracee->xstate = malloc(XSTATE_MAX);
+	if (!tracee->xstate)
+		return -ENOMEM;
+	vector = (struct iovec){tracee->xstate, XSTATE_MAX};
+	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_X86_XSTATE, &vector) < 0)
+		return -errno;
+	tracee->xstate_bytes = vector.iov_len;
+	return 0;
+}
+
+static int head_home(struct limpet_tracee *tracee)
+{
+	struct user_regs_struct regs = tracee->regs;
+	int error;
+
+	regs.orig_rax = ~0ull;
+	regs.rip = tracee->gadgets.restorer;
+	regs.rsp = tracee->home + sizeof(uint64_t);
+	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
+	error = write_registers(tracee, &regs);
+	if (!error)
+		tracee->borrowed = tracee->moved = true;
+	return error;
+}
+
+int limpet_tracee_borrow(struct limpet_tracee *tracee, const struct limpet_tracee_gadgets *gadgets,
+			 uint64_t stack_low)
+{
+	uint64_t all = ~0ull, top = tracee->regs.rsp - RED_ZONE;
+	LIMPET_FREE uint8_t *image = NULL;
+	size_t bytes;
+	int error;
+
+	if (top < stack_low || top - stack_low < STACK_NEEDED)
+		return -ENOSPC;
+	if (trace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(tracee->signal_mask),
+		  &tracee->signal_mask) < 0)
+		return -errno;
+	error = read_extended_state(tracee);
+	if (error)
+		return error;
+	error = limpet_home_frame_build(&tracee->regs, tracee->xstate, tracee->xstate_bytes,
+					tracee->signal_mask, gadgets->restorer, top, &image, &bytes,
+					&tracee->home);
+	if (error)
+		return error;
+	limpet_fault_point("write home frame");
+	error = limpet_memory_write(tracee->pid, tracee->home, image, bytes);
+	if (error)
+		return error;
+	tracee->spare = tracee->home - SPARE_BYTES;
+	tracee->gadgets = *gadgets;
+	/* First on the way home, then deaf: if we die between the two, nothing stays blocked. */
+	error = head_home(tracee);
+	if (error)
+		return error;
+	if (trace(PTRACE_SETSIGMASK, tracee->tid, (void *)sizeof(all), &all) < 0)
+		return -errno;
+	return 0;
+}
+
+uint64_t limpet_tracee_home(const struct limpet_tracee *tracee)
+{
+	return tracee->home;
+}
+
+uint64_t limpet_tracee_spare(const struct limpet_tracee *tracee)
+{
+	return tracee->spare;
+}
+
+static int resume(struct limpet_tracee *tracee, int request)
+{
+	tracee->running = true;
+	if (trace(request, tracee->tid, NULL, NULL) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Resumes until the next syscall stop. Signals are blocked; what comes all the same (a group stop
+ * of the whole target) does not keep our call from finishing. */
+static int to_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	for (;;) {
+		enum stop_kind kind;
+		int signal_number, error = resume(tracee, PTRACE_SYSCALL);
+
+		if (!error)
+			error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
+		if (error)
+			return error;
+		if (kind == STOP_SYSCALL)
+			return 0;
+		if (kind == STOP_SIGNAL)
+			return -EPROTO; /* a fault in code that cannot fault */
+	}
+}
+
+int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
+			  uint64_t deadline_ns, int64_t *ret_answer)
+{
+	struct user_regs_struct regs = tracee->regs;
+	struct iovec vector = {&regs, sizeof(regs)};
+	int error;
+
+	regs.orig_rax = ~0ull; /* the kernel must not restart anything on the way there */
+	regs.rip = tracee->gadgets.syscall;
+	regs.rsp = tracee->home;
+	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
+	regs.rax = (uint64_t)number;
+	regs.rdi = args[0];
+	regs.rsi = args[1];
+	regs.rdx = args[2];
+	regs.r10 = args[3];
+	regs.r8 = args[4];
+	regs.r9 = args[5];
+	error = write_registers(tracee, &regs);
+	if (error)
+		return error;
+	tracee->moved = true;
+	error = to_syscall_stop(tracee, deadline_ns);
+	if (!error)
+		error = to_syscall_stop(tracee, deadline_ns);
+	if (error)
+		return error;
+	tracee->at_syscall = true;
+	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
+		return -errno;
+	*ret_answer = (int64_t)regs.rax;
+	return 0;
+}
+
+int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument)
+{
+	struct user_regs_struct regs = tracee->regs;
+	int error;
+
+	regs.orig_rax = ~0ull;
+	regs.rip = pc;
+	regs.rsp = sp;
+	regs.rbp = 0;
+	regs.rdi = argument;
+	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
+	error = write_registers(tracee, &regs);
+	if (error)
+		return error;
+	tracee->moved = true;
+	tracee->at_syscall = false;
+	return resume(tracee, PTRACE_CONT);
+}
+
+int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	if (!tracee->running)
+		return 0;
+	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
+		return -errno;
+	return wait_event(tracee, deadline_ns);
+}
+
+/* From a syscall-exit stop an -ERESTART* in rax would reach the program: go on to an event stop,
+ * where the kernel looks at the registers once more before it returns to user mode. */
+static int leave_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	int error;
+
+	if (!tracee->at_syscall)
+		return 0;
+	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
+		return -errno;
+	error = resume(tracee, PTRACE_CONT);
+	if (!error)
+		error = wait_event(tracee, deadline_ns);
+	if (!error)
+		tracee->at_syscall = false;
+	return error;
+}
+
+/* The signal mask comes first: until the registers follow, the thread is on the way home, and the
+ * frame there restores the mask too. */
+static int put_back(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	struct iovec vector = {tracee->xstate, tracee->xstate_bytes};
+	int first = leave_syscall_stop(tracee, deadline_ns), error;
+
+	if (first)
+		return first;
+	if (trace(PTRACE_SETSIGMASK, tracee->tid, (void *)sizeof(tracee->signal_mask),
+		  &tracee->signal_mask) < 0)
+		first = -errno;
+	if (trace(PTRACE_SETREGSET, tracee->tid, (void *)NT_X86_XSTATE, &vector) < 0 && !first)
+		first = -errno;
+	error = write_registers(tracee, &tracee->regs);
+	if (error)
+		return first ? first : error;
+	tracee->borrowed = tracee->moved = false;
+	return first;
+}
+
+int limpet_tracee_release(struct limpet_tracee *tracee)
+{
+	const uint64_t patience_ns = 2000000000u;
+	uint64_t deadline_ns = limpet_monotonic_ns() + patience_ns;
+	int first = 0;
+
+	if (!tracee)
+		return 0;
+	if (tracee->running) {
+		/* Interrupted already, or running a call: only a stopped thread can be let go. */
+		first = tracee->borrowed ? limpet_tracee_halt(tracee, deadline_ns)
+					 : wait_event(tracee, deadline_ns);
+	}
+	if (!first && tracee->borrowed)
+		first = put_back(tracee, deadline_ns);
+	if (first != -ESRCH && trace(PTRACE_DETACH, tracee->tid, NULL, NULL) < 0 && !first)
+		first = -errno;
+	free(tracee->xstate);
+	free(tracee);
+	return first;
+}
+
+int limpet_tracee_abandon(struct limpet_tracee *tracee)
+{
+	const uint64_t patience_ns = 2000000000u;
+	int error = limpet_tracee_halt(tracee, limpet_monotonic_ns() + patience_ns);
+
+	if (error != -ESRCH && trace(PTRACE_DETACH, tracee->tid, NULL, NULL) < 0 && !error)
+		error = -errno;
+	free(tracee->xstate);
+	free(tracee);
+	return error;
+}

@@ -1,0 +1,90 @@
+/* One thread of the target under ptrace: stop it, look, borrow it, let it go.
+ *
+ * SEIZE and INTERRUPT only, no PTRACE_O_EXITKILL: if limpet dies, the kernel lets the thread go. A
+ * borrowed thread has a signal frame of its old state prepared on its own stack, below the red
+ * zone, and every foreign instruction it runs leads there in the end: it finds its way home without
+ * us. The ordinary way home is SETREGSET at an event stop, by which the kernel restarts an
+ * interrupted system call as if there had been no stop.
+ *
+ * All calls come from the one thread that seized. Every wait has a deadline (CLOCK_MONOTONIC ns).
+ * SIGCHLD must be blocked (limpet_tracee_setup). */
+#ifndef LIMPET_INJECTOR_TRACEE_H
+#define LIMPET_INJECTOR_TRACEE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "common/err.h"
+
+struct limpet_tracee;
+
+/* Once per process, before anything else here. */
+int limpet_tracee_setup(void);
+uint64_t limpet_monotonic_ns(void);
+
+/* Seizes and interrupts. On success the thread stands in an event stop and its registers are read.
+ * -ESRCH: gone; -EPERM: traced by another, or not allowed; -ETIMEDOUT: did not stop (D state). */
+int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns,
+		       struct limpet_tracee **ret) LIMPET_MUST_CHECK;
+/* Adopts a thread that this process traces already and that stands in a stop (limpet run). */
+int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret) LIMPET_MUST_CHECK;
+/* Lets go; if the thread was borrowed its state is put back first. Frees. NULL is allowed. Answers
+ * 0 or -errno (-ESRCH: it is gone). */
+int limpet_tracee_release(struct limpet_tracee *tracee);
+
+/* Lets a running borrowed thread go as it is: it finds its way home by the prepared frame. Frees.
+ */
+int limpet_tracee_abandon(struct limpet_tracee *tracee);
+
+pid_t limpet_tracee_tid(const struct limpet_tracee *tracee);
+const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee);
+/* Stopped inside a system call that the kernel will restart or end with EINTR. */
+bool limpet_tracee_in_syscall(const struct limpet_tracee *tracee);
+/* The target as a whole is stopped (SIGSTOP, Ctrl-Z). */
+bool limpet_tracee_in_group_stop(const struct limpet_tracee *tracee);
+/* In a restartable sequence's critical section: no place to borrow. */
+bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee);
+/* When the thread left its own code, and the time since in which it waited for a processor. */
+uint64_t limpet_tracee_stopped_since_ns(const struct limpet_tracee *tracee);
+
+/* Code in the target that a borrowed thread runs. */
+struct limpet_tracee_gadgets {
+	uint64_t syscall;  /* `syscall; ret` */
+	uint64_t restorer; /* `mov $15, %eax|%rax; syscall`: rt_sigreturn */
+};
+/* Finds both in `bytes` bytes of code that stand at `address`; fields that are set stay. Answers
+ * whether both are set now. */
+bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t address,
+				struct limpet_tracee_gadgets *gadgets);
+
+/* Borrows the stopped thread: saves its whole state, blocks its signals, writes the frame that
+ * leads home. `stack_low` is the lowest address that its stack may use. -ENOSPC: too little stack.
+ */
+int limpet_tracee_borrow(struct limpet_tracee *tracee, const struct limpet_tracee_gadgets *gadgets,
+			 uint64_t stack_low) LIMPET_MUST_CHECK;
+/* Stack pointer at which the frame that leads home begins (for struct limpet_boot.exit_sp). */
+uint64_t limpet_tracee_home(const struct limpet_tracee *tracee);
+/* Free stack memory of the borrowed thread, at least 256 bytes, for arguments of system calls. */
+uint64_t limpet_tracee_spare(const struct limpet_tracee *tracee);
+
+/* A system call by the borrowed thread. The answer 0 here says that it was made; what it answered
+ * is in *ret_answer: a local failure never looks like a remote one. */
+int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
+			  uint64_t deadline_ns, int64_t *ret_answer) LIMPET_MUST_CHECK;
+/* Sets the borrowed thread going at `pc` with the given stack and first argument. */
+int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp,
+		      uint64_t argument) LIMPET_MUST_CHECK;
+/* Stops it again. */
+int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns) LIMPET_MUST_CHECK;
+
+/* For tests: called at every ptrace, remote-call and write step with its name; NULL: none. */
+extern void (*limpet_tracee_fault_point)(const char *step);
+static inline void limpet_fault_point(const char *step)
+{
+	if (limpet_tracee_fault_point)
+		limpet_tracee_fault_point(step);
+}
+
+#endif
