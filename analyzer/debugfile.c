@@ -124,29 +124,36 @@ __attribute__((format(printf, 2, 3))) static int try_file(
 	return open_checked(path, query);
 }
 
-static int find_in_debug_dirs(const struct limpet_debugfile_query *query, const char *path,
-			      int so_far)
+/* The module itself where the user keeps modules: an unstripped copy beats the installed one. */
+static int find_user_module(const struct limpet_debugfile_query *query, const char *path)
+{
+	int so_far = -ENOENT;
+
+	for (size_t i = 0; query->debug_dirs && query->debug_dirs[i]; i++) {
+		int fd = try_file(query, "%s/%s", query->debug_dirs[i], path);
+
+		if (fd < 0)
+			fd = try_file(query, "%s/%s", query->debug_dirs[i], base_name(path));
+		if (fd >= 0)
+			return fd;
+		so_far = worse(so_far, fd);
+	}
+	return so_far;
+}
+
+/* Its debug file in the module's place. */
+static int find_debug_file(const struct limpet_debugfile_query *query, int so_far)
 {
 	char id[160];
-	bool has_id = build_id_file(query, id, sizeof(id));
-	size_t user = 0;
 	char *dir;
 
-	while (query->debug_dirs && query->debug_dirs[user])
-		user++;
+	if (!build_id_file(query, id, sizeof(id)))
+		return so_far;
 	for (size_t i = 0; debug_dir(query, i, &dir); i++) {
 		LIMPET_FREE char *owned = dir;
-		int fd = -ENOENT;
+		int fd = try_file(query, "%s/.build-id/%s", owned, id);
 
-		/* The module itself, only where the user says that modules are kept. */
-		if (i < user) {
-			fd = try_file(query, "%s/%s", owned, path);
-			if (fd < 0)
-				fd = try_file(query, "%s/%s", owned, base_name(path));
-		}
-		if (fd < 0 && has_id)
-			fd = try_file(query, "%s/.build-id/%s", owned, id);
-		if (fd < 0 && has_id && i < user)
+		if (fd < 0 && query->debug_dirs)
 			fd = try_file(query, "%s/%s", owned, id);
 		if (fd >= 0)
 			return fd;
@@ -182,9 +189,8 @@ int limpet_debugfile_open_module(const struct limpet_debugfile_query *query, str
 {
 	LIMPET_FREE char *path = strdup(query->path ? query->path : "");
 	static const char deleted[] = " (deleted)";
-	int result = -ENOENT;
 	size_t length;
-	int fd;
+	int fd, result;
 
 	if (!path)
 		return limpet_err_set(err, -ENOMEM, "no memory");
@@ -192,12 +198,16 @@ int limpet_debugfile_open_module(const struct limpet_debugfile_query *query, str
 	if (length > sizeof(deleted) - 1 && !strcmp(path + length - sizeof(deleted) + 1, deleted))
 		path[length - sizeof(deleted) + 1] = '\0';
 
+	result = find_user_module(query, path);
+	if (result >= 0)
+		return result;
 	if (query->fd >= 0) {
-		result = check_build(query->fd, query->build_id, query->build_id_bytes);
-		if (!result) {
+		fd = check_build(query->fd, query->build_id, query->build_id_bytes);
+		if (!fd) {
 			fd = fcntl(query->fd, F_DUPFD_CLOEXEC, 0);
 			return fd >= 0 ? fd : explain(-errno, query, err);
 		}
+		result = worse(result, fd);
 	}
 	if (path[0] == '/') {
 		if (query->root) {
@@ -214,7 +224,7 @@ int limpet_debugfile_open_module(const struct limpet_debugfile_query *query, str
 			result = worse(result, fd);
 		}
 	}
-	result = find_in_debug_dirs(query, path, result);
+	result = find_debug_file(query, result);
 	return result >= 0 ? result : explain(result, query, err);
 }
 

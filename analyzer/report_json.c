@@ -1,0 +1,269 @@
+#include "analyzer/report_json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "analyzer/plain_text.h"
+
+/* A large capture has millions of frames: the list of sites is written one by one, never held as
+ * one tree. */
+
+static json_t *number(uint64_t value)
+{
+	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+/* Negative: unknown. */
+static json_t *known_number(int64_t value)
+{
+	return value < 0 ? json_null() : json_integer(value);
+}
+
+static json_t *seconds(uint64_t ns)
+{
+	return json_real((double)ns / 1e9);
+}
+
+/* NULL or empty: unknown. */
+static json_t *text(const char *string)
+{
+	char *repaired;
+	json_t *value;
+
+	if (!string || !string[0])
+		return json_null();
+	repaired = limpet_plain_text_repair(string);
+	value = repaired ? json_string(repaired) : NULL;
+	free(repaired);
+	return value;
+}
+
+static int print_value(FILE *file, const char *before, json_t *value)
+{
+	int result = 0;
+
+	if (!value)
+		return -ENOMEM;
+	fputs(before, file);
+	/* It fails when memory is out, or with the file, whose error the caller sees. */
+	if (json_dumpf(value, file, JSON_COMPACT | JSON_ENCODE_ANY) && !ferror(file))
+		result = -ENOMEM;
+	json_decref(value);
+	return result;
+}
+
+static json_t *target_object(const struct limpet_trace_target *target)
+{
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "pid",
+			 target->known ? number(target->pid) : json_null(), "command",
+			 text(target->command), "executable", text(target->executable), "comm",
+			 text(target->comm), "allocators", text(target->allocators), "host",
+			 text(target->host));
+}
+
+static json_t *capture_object(const struct limpet_report *report)
+{
+	const struct limpet_model *model = report->model;
+	const struct limpet_trace_end *end = model->end;
+	const struct limpet_trace_target *target = model->target;
+	const char *mode = target->mode == LIMPET_MODE_RUN ? "run" : "attach";
+	json_t *started = target->known ? json_real((double)target->wall_ns / 1e9) : json_null();
+	json_t *unseen = target->known && target->unseen_rss_share >= 0
+				 ? json_real(target->unseen_rss_share)
+				 : json_null();
+
+	return json_pack(
+		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b}", "mode",
+		target->known ? json_string(mode) : json_null(), "end",
+		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
+		seconds(model->duration_ns), "events", number(report->options.capture_events),
+		"dropped_events", number(model->totals.dropped_events), "truncated_stacks",
+		number(model->totals.truncated_stacks), "sample_bytes",
+		target->known ? number(target->sample_bytes) : json_null(),
+		"attach_stop_microseconds", known_number(end->attach_stop_us),
+		"detach_stop_microseconds", known_number(end->detach_stop_us), "agent_unloaded",
+		end->known ? json_boolean(end->agent_unloaded) : json_null(), "unseen_calls",
+		number(model->totals.unseen_calls), "unseen_rss_share", unseen, "started_seconds",
+		started, "damaged_blocks",
+		number(model->damage->blocks_damaged + model->damage->blocks_lost), "exact",
+		model->exact, "sealed", model->sealed);
+}
+
+static json_t *totals_object(const struct limpet_model_totals *totals)
+{
+	json_t *object = json_object();
+	const struct {
+		const char *key;
+		uint64_t value;
+	} list[] = {
+		{"allocations", totals->allocations},
+		{"frees", totals->frees},
+		{"allocated_bytes", totals->allocated_bytes},
+		{"freed_bytes", totals->freed_bytes},
+		{"live_allocations", totals->live_allocations},
+		{"live_bytes", totals->live_bytes},
+		{"peak_bytes", totals->peak_bytes},
+		{"temporary_allocations", totals->temporary_allocations},
+		{"foreign_frees", totals->foreign_frees},
+		{"foreign_freed_bytes", totals->foreign_freed_bytes},
+		{"inferred_frees", totals->inferred_frees},
+		{"untracked_allocations", totals->untracked_allocations},
+		{"untracked_bytes", totals->untracked_bytes},
+		{"events", totals->events},
+		{"mmaps", totals->mmaps},
+		{"mmap_bytes", totals->mmap_bytes},
+		{"munmaps", totals->munmaps},
+		{"unmapped_bytes", totals->unmapped_bytes},
+		{"foreign_unmapped_bytes", totals->foreign_unmapped_bytes},
+		{"mapped_bytes", totals->mapped_bytes},
+	};
+	bool failed = !object;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
+		failed = failed || json_object_set_new(object, list[i].key, number(list[i].value));
+	failed = failed ||
+		 json_object_set_new(object, "growth_bytes", json_integer(totals->growth_bytes)) ||
+		 json_object_set_new(object, "peak_seconds", seconds(totals->peak_ns));
+	if (failed) {
+		json_decref(object);
+		return NULL;
+	}
+	return object;
+}
+
+static json_t *frame_object(const struct limpet_report_frame *frame)
+{
+	char offset[20];
+
+	snprintf(offset, sizeof(offset), "0x%" PRIx64, frame->offset);
+	return json_pack("{s:o,s:o,s:o,s:o,s:b,s:s,s:b}", "function", text(frame->function), "file",
+			 text(frame->file), "line", frame->line ? number(frame->line) : json_null(),
+			 "module", text(frame->module), "inlined", frame->inlined,
+			 frame->module ? "offset" : "address", offset, "noise",
+			 frame->kind != LIMPET_FOLD_PROGRAM);
+}
+
+static json_t *stack_array(struct limpet_report *report, uint32_t node, bool *ret_cut)
+{
+	struct limpet_report_stack stack;
+	json_t *array = json_array();
+
+	if (!array || limpet_report_expand(report, node, &stack)) {
+		json_decref(array);
+		return NULL;
+	}
+	for (size_t i = 0; i < stack.count; i++) {
+		if (json_array_append_new(array, frame_object(&stack.frames[i]))) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	*ret_cut = stack.truncated || stack.lost || !node;
+	return array;
+}
+
+static json_t *site_object(struct limpet_report *report, const struct limpet_report_site *site)
+{
+	const struct limpet_model_site *figures = &site->figures;
+	bool cut = false;
+	json_t *stack = stack_array(report, figures->node, &cut);
+
+	if (!stack)
+		return NULL;
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:b,s:o}", "allocations",
+			 number(figures->allocations), "allocated_bytes",
+			 number(figures->allocated_bytes), "live_allocations",
+			 number(figures->live_allocations), "live_bytes",
+			 number(figures->live_bytes), "peak_bytes", number(figures->peak_bytes),
+			 "temporary_allocations", number(figures->temporary_allocations), "frees",
+			 number(figures->frees), "growth_bytes", (json_int_t)figures->growth_bytes,
+			 "stack_truncated", cut, "stack", stack);
+}
+
+static json_t *map_object(struct limpet_report *report, const struct limpet_report_map_site *site)
+{
+	const struct limpet_model_map_site *figures = &site->figures;
+	bool cut = false;
+	json_t *stack = stack_array(report, figures->node, &cut);
+
+	if (!stack)
+		return NULL;
+	return json_pack("{s:o,s:o,s:o,s:o,s:b,s:o}", "mmaps", number(figures->mmaps), "mmap_bytes",
+			 number(figures->mmap_bytes), "unmapped_bytes",
+			 number(figures->unmapped_bytes), "mapped_bytes",
+			 number(figures->mapped_bytes), "stack_truncated", cut, "stack", stack);
+}
+
+static json_t *timeline_array(const struct limpet_model *model)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; array && i < model->timeline_count; i++) {
+		const struct limpet_model_point *point = &model->timeline[i];
+
+		if (json_array_append_new(
+			    array,
+			    json_pack("{s:o,s:o,s:o,s:o,s:o}", "seconds", seconds(point->time_ns),
+				      "live_bytes", number(point->live_bytes), "rss_bytes",
+				      point->rss_bytes ? number(point->rss_bytes) : json_null(),
+				      "allocations", number(point->allocations), "mapped_bytes",
+				      number(point->mapped_bytes)))) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+static json_t *sizes_array(const struct limpet_model *model)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; array && i < model->size_count; i++) {
+		const struct limpet_model_size *size = &model->sizes[i];
+
+		if (json_array_append_new(array,
+					  json_pack("{s:o,s:o,s:o,s:o}", "from_bytes",
+						    number(size->from_bytes), "to_bytes",
+						    number(size->to_bytes), "allocations",
+						    number(size->allocations), "allocated_bytes",
+						    number(size->allocated_bytes)))) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+int limpet_report_json_print(struct limpet_report *report, FILE *file)
+{
+	const struct limpet_model *model = report->model;
+	int result;
+
+	fputs("{\"format\":\"limpet-report\",\"version\":1", file);
+	result = print_value(file, ",\n\"target\":", target_object(model->target));
+	if (!result)
+		result = print_value(file, ",\n\"capture\":", capture_object(report));
+	if (!result)
+		result = print_value(file, ",\n\"window\":",
+				     json_pack("{s:o,s:o}", "from_seconds", seconds(model->from_ns),
+					       "to_seconds", seconds(model->to_ns)));
+	if (!result)
+		result = print_value(file, ",\n\"totals\":", totals_object(&model->totals));
+	fputs(",\n\"sites\":[", file);
+	for (size_t i = 0; i < report->site_count && !result && !ferror(file); i++)
+		result =
+			print_value(file, i ? ",\n" : "\n", site_object(report, &report->sites[i]));
+	fputs("],\n\"maps\":[", file);
+	for (size_t i = 0; i < report->map_count && !result && !ferror(file); i++)
+		result = print_value(file, i ? ",\n" : "\n", map_object(report, &report->maps[i]));
+	fputs("]", file);
+	if (!result)
+		result = print_value(file, ",\n\"timeline\":", timeline_array(model));
+	if (!result)
+		result = print_value(file, ",\n\"sizes\":", sizes_array(model));
+	fputs("}\n", file);
+	return result;
+}

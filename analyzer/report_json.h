@@ -1,0 +1,13 @@
+/* The report as JSON, for programs: exact numbers, stable keys (limpet-report(1) lists them),
+ * unknown is null. */
+#ifndef LIMPET_ANALYZER_REPORT_JSON_H
+#define LIMPET_ANALYZER_REPORT_JSON_H
+
+#include <stdio.h>
+
+#include "analyzer/report.h"
+
+/* One object and a newline, a site a line. -ENOMEM; errors of `file` are found by ferror(). */
+int limpet_report_json_print(struct limpet_report *report, FILE *file) LIMPET_MUST_CHECK;
+
+#endif

@@ -1,0 +1,202 @@
+#include "analyzer/seal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analyzer/model.h"
+#include "analyzer/symbolize.h"
+#include "analyzer/trace_append.h"
+
+/* Addresses between two calls of `progress`. */
+#define PROGRESS_STEP 256
+
+struct seal {
+	const struct limpet_seal_options *options;
+	const struct limpet_model *model;
+	struct limpet_trace_append *append;
+	struct limpet_seal_result result;
+	uint64_t done;
+};
+
+static bool is_cancelled(const struct seal *seal)
+{
+	return seal->options->cancel && *seal->options->cancel;
+}
+
+static void report_progress(const struct seal *seal)
+{
+	if (seal->options->progress)
+		seal->options->progress(seal->options->context, seal->done, seal->result.addresses);
+}
+
+static int source_fd(const struct seal *seal, uint32_t module)
+{
+	for (size_t i = 0; i < seal->options->source_count; i++) {
+		if (seal->options->sources[i].module == module)
+			return seal->options->sources[i].fd;
+	}
+	return -1;
+}
+
+/* What is known of an address counts, whether it was found now or by a former seal. */
+static void count_frames(struct seal *seal, const struct limpet_model_frame *frames, uint32_t count)
+{
+	if (!count)
+		return;
+	seal->result.resolved++;
+	for (uint32_t i = 0; i < count; i++) {
+		if (frames[i].file) {
+			seal->result.lines++;
+			return;
+		}
+	}
+}
+
+static bool has_lines(const struct limpet_model_frame *frames, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (frames[i].file)
+			return true;
+	}
+	return false;
+}
+
+static int seal_address(struct seal *seal, struct limpet_symbolizer *symbolizer,
+			const struct limpet_model_address *address)
+{
+	const struct limpet_trace_module *module = &seal->model->modules[address->module];
+	struct limpet_model_frame frames[LIMPET_SYMBOL_MAX_INLINED];
+	const struct limpet_model_frame *known = NULL;
+	const struct limpet_symbol *found = NULL;
+	uint32_t count = 0, known_count;
+
+	known_count = limpet_model_symbols(seal->model, address->module, address->address, &known);
+	/* A return address may lie behind its function's last byte: look up the call. */
+	if (symbolizer)
+		count = (uint32_t)limpet_symbolizer_resolve(
+			symbolizer, address->address - 1 - module->bias, &found);
+	for (uint32_t i = 0; i < count; i++)
+		frames[i] = (struct limpet_model_frame){.function = found[i].function,
+							.file = found[i].file,
+							.line = found[i].line,
+							.inlined = found[i].inlined};
+	/* A later look-up with less at hand must not hide what an earlier one found. */
+	if (known_count &&
+	    (!count || (has_lines(known, known_count) && !has_lines(frames, count)))) {
+		count_frames(seal, known, known_count);
+		return 0;
+	}
+	count_frames(seal, frames, count);
+	if (!count && !symbolizer)
+		return 0;
+	return limpet_trace_append_symbol(seal->append, address->module, address->address, frames,
+					  count);
+}
+
+/* NULL where the module has no file to read. */
+static struct limpet_symbolizer *open_module(struct seal *seal, uint32_t number, uint64_t addresses)
+{
+	const struct limpet_trace_module *module = &seal->model->modules[number];
+	const struct limpet_symbolizer_options options = {
+		.path = module->path,
+		.fd = source_fd(seal, number),
+		.build_id = module->build_id_bytes ? module->build_id : NULL,
+		.build_id_bytes = module->build_id_bytes,
+		.root = seal->options->root,
+		.debug_dirs = seal->options->debug_dirs,
+	};
+	struct limpet_symbolizer *symbolizer = NULL;
+	struct limpet_err err = {0};
+
+	/* "[vdso]" and its like are the kernel's and have no file. */
+	if (module->path[0] == '[')
+		return NULL;
+	seal->result.modules++;
+	if (limpet_symbolizer_open(&options, &symbolizer, &err) < 0) {
+		seal->result.modules_missing++;
+		if (seal->options->missing)
+			seal->options->missing(seal->options->context, module->path, addresses,
+					       &err);
+		return NULL;
+	}
+	return symbolizer;
+}
+
+/* The addresses of one module; answers 0 or -errno of the trace. */
+static int seal_module(struct seal *seal, const struct limpet_model_address *list, size_t count)
+{
+	const struct limpet_trace_module *module = &seal->model->modules[list[0].module];
+	struct limpet_symbolizer *symbolizer = open_module(seal, list[0].module, count);
+	int result = 0;
+
+	if (symbolizer)
+		result = limpet_trace_append_file(seal->append, list[0].module, module->path,
+						  module->build_id, module->build_id_bytes);
+	for (size_t i = 0; i < count && result >= 0; i++) {
+		if (is_cancelled(seal))
+			break;
+		result = seal_address(seal, symbolizer, &list[i]);
+		seal->done++;
+		if (seal->done % PROGRESS_STEP == 0)
+			report_progress(seal);
+	}
+	limpet_symbolizer_close(symbolizer);
+	report_progress(seal);
+	return result < 0 ? result : 0;
+}
+
+static int seal_all(struct seal *seal)
+{
+	const struct limpet_model_address *list;
+	size_t count = limpet_model_addresses(seal->model, &list);
+	size_t first = 0;
+	int result = 0;
+
+	seal->result.addresses = count;
+	report_progress(seal);
+	while (first < count && result >= 0 && !is_cancelled(seal)) {
+		size_t end = first + 1;
+
+		while (end < count && list[end].module == list[first].module)
+			end++;
+		result = seal_module(seal, list + first, end - first);
+		first = end;
+	}
+	seal->result.skipped = count - seal->done;
+	seal->result.cancelled = seal->result.skipped > 0;
+	return result;
+}
+
+int limpet_seal(const char *path, const struct limpet_seal_options *options,
+		struct limpet_seal_result *ret_result, struct limpet_err *err)
+{
+	static const struct limpet_seal_options none;
+	struct seal seal = {.options = options ? options : &none};
+	struct limpet_trace_reader *reader = NULL;
+	struct limpet_model *model = NULL;
+	int result;
+
+	/* The lock first: what is read after it cannot change. */
+	result = limpet_trace_append_open(path, &seal.append, err);
+	if (result < 0)
+		return result;
+	result = limpet_trace_reader_open(path, &reader, err);
+	if (result >= 0)
+		result = limpet_model_build(reader, NULL, &model, err);
+	if (result >= 0) {
+		seal.model = model;
+		result = seal_all(&seal);
+		if (result >= 0)
+			result = limpet_trace_append_finish(seal.append, !seal.result.cancelled);
+		if (result < 0)
+			limpet_err_set(err, result, "cannot write symbols to '%s': %s", path,
+				       strerror(-result));
+	}
+	limpet_model_free(model);
+	limpet_trace_reader_free(reader);
+	limpet_trace_append_free(seal.append);
+	if (result < 0)
+		return result;
+	*ret_result = seal.result;
+	return 0;
+}

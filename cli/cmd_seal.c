@@ -1,0 +1,261 @@
+/* `limpet seal FILE`: adds functions, files and lines to a trace. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <string.h>
+
+#include "analyzer/seal.h"
+#include "analyzer/trace_reader.h"
+#include "cli/commands.h"
+#include "cli/ui.h"
+#include "injector/proc.h"
+
+static const char help[] =
+	"Usage: limpet seal [OPTIONS] FILE\n"
+	"Adds functions, files and lines to a trace, so that it can be read on any\n"
+	"machine. Run it where the program and its libraries are; run it again when more\n"
+	"debug information is at hand. Ctrl-C keeps what was found so far.\n"
+	"\n"
+	"      --debug-dir DIR   look for modules and debug files here first; may be\n"
+	"                        given several times\n"
+	"  -q, --quiet           no progress and no notes\n"
+	"  -h, --help            this text\n"
+	"\n"
+	"Exit status: 0 done, 1 failed or interrupted, 2 usage. More: man limpet-seal\n";
+
+enum { OPT_DEBUG_DIR = 256 };
+#define MAX_DEBUG_DIRS 64
+
+static const struct option long_options[] = {
+	{"debug-dir", required_argument, NULL, OPT_DEBUG_DIR},
+	{"quiet", no_argument, NULL, 'q'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+struct seal_options {
+	const char *file;
+	const char *debug_dirs[MAX_DEBUG_DIRS + 1];
+	size_t debug_dir_count;
+	bool quiet;
+};
+
+static volatile sig_atomic_t cancelled;
+
+static void on_signal(int number)
+{
+	(void)number;
+	cancelled = 1;
+}
+
+static int add_debug_dir(struct seal_options *o, const char *dir)
+{
+	if (o->debug_dir_count == MAX_DEBUG_DIRS)
+		return limpet_ui_usage("seal", "more than %d debug directories", MAX_DEBUG_DIRS);
+	if (access(dir, R_OK | X_OK) < 0)
+		return limpet_ui_usage("seal", "cannot read the debug directory '%s': %s", dir,
+				       strerror(errno));
+	o->debug_dirs[o->debug_dir_count++] = dir;
+	return LIMPET_EXIT_OK;
+}
+
+/* True: go on. False: exit with *ret_status. */
+static bool parse(int argc, char **argv, struct seal_options *o, int *ret_status)
+{
+	int option;
+
+	while ((option = getopt_long(argc, argv, ":qh", long_options, NULL)) != -1) {
+		*ret_status = LIMPET_EXIT_OK;
+		switch (option) {
+		case 'h':
+			*ret_status = limpet_ui_help(help);
+			return false;
+		case 'q':
+			o->quiet = true;
+			break;
+		case OPT_DEBUG_DIR:
+			*ret_status = add_debug_dir(o, optarg);
+			break;
+		default:
+			*ret_status = limpet_ui_bad_option("seal", option, argv, long_options);
+		}
+		if (*ret_status != LIMPET_EXIT_OK)
+			return false;
+	}
+	*ret_status = LIMPET_EXIT_USAGE;
+	if (optind >= argc) {
+		limpet_ui_usage("seal", "which trace?");
+		return false;
+	}
+	if (optind + 1 < argc) {
+		limpet_ui_usage("seal", "one trace at a time; '%s' is one too many",
+				argv[optind + 1]);
+		return false;
+	}
+	o->file = argv[optind];
+	return true;
+}
+
+/* ------------------------------------------------------------------ the target's file system */
+
+static bool same_boot(const char *boot_id)
+{
+	char here[64] = "";
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (!file)
+		return false;
+	if (!fgets(here, sizeof(here), file))
+		here[0] = '\0';
+	fclose(file);
+	here[strcspn(here, "\n")] = '\0';
+	return here[0] && !strcmp(here, boot_id);
+}
+
+/* While the target lives, its modules are reached through its own root: it may be a container. */
+static char *live_root(const struct limpet_trace_target *target)
+{
+	uint64_t ticks;
+	char *root;
+
+	if (!target->known || !same_boot(target->boot_id) ||
+	    limpet_proc_start_time((pid_t)target->pid, &ticks) < 0 || ticks != target->start_ticks)
+		return NULL;
+	if (asprintf(&root, "/proc/%u/root", target->pid) < 0)
+		return NULL;
+	if (access(root, X_OK) < 0) {
+		free(root);
+		return NULL;
+	}
+	return root;
+}
+
+/* ------------------------------------------------------------------ talk */
+
+struct talk {
+	bool live; /* a progress line is on the terminal */
+	bool show;
+	int percent;
+	char names[256]; /* of the first modules without a file */
+	char hint[512];
+	unsigned missing;
+	uint64_t missing_addresses;
+};
+
+static void show_progress(void *context, uint64_t done, uint64_t total)
+{
+	struct talk *talk = context;
+	int percent = total ? (int)(100 * done / total) : 100;
+
+	if (!talk->show || percent == talk->percent)
+		return;
+	talk->percent = percent;
+	talk->live = true;
+	fprintf(stderr, "\rsealing %3d %%", percent);
+	fflush(stderr);
+}
+
+static void clear_progress(void *context)
+{
+	struct talk *talk = context;
+
+	if (talk->live)
+		fputs("\r             \r", stderr);
+	talk->live = false;
+}
+
+static void note_missing(void *context, const char *path, uint64_t addresses,
+			 const struct limpet_err *err)
+{
+	struct talk *talk = context;
+	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	size_t used = strlen(talk->names);
+
+	talk->missing++;
+	talk->missing_addresses += addresses;
+	if (talk->missing <= 4)
+		snprintf(talk->names + used, sizeof(talk->names) - used, "%s%s (%s)",
+			 used ? ", " : "", name[0] ? name : "?",
+			 err->code == -ESTALE ? "another build" : strerror(-err->code));
+	if (!talk->hint[0])
+		snprintf(talk->hint, sizeof(talk->hint), "%s", err->hint);
+}
+
+static void print_result(const struct seal_options *o, const struct talk *talk,
+			 const struct limpet_seal_result *result)
+{
+	if (talk->missing) {
+		limpet_ui_warn("no file for %u module%s with %llu address%s: %s%s", talk->missing,
+			       talk->missing == 1 ? "" : "s",
+			       (unsigned long long)talk->missing_addresses,
+			       talk->missing_addresses == 1 ? "" : "es", talk->names,
+			       talk->missing > 4 ? "..." : "");
+		if (talk->hint[0])
+			limpet_ui_hint("%s", talk->hint);
+	}
+	if (result->cancelled) {
+		limpet_ui_warn("interrupted: %llu of %llu addresses were not looked up",
+			       (unsigned long long)result->skipped,
+			       (unsigned long long)result->addresses);
+		limpet_ui_hint("limpet seal %s looks up the rest", o->file);
+		return;
+	}
+	limpet_ui_note("%s: %llu of %llu addresses have a function, %llu a file and line", o->file,
+		       (unsigned long long)result->resolved, (unsigned long long)result->addresses,
+		       (unsigned long long)result->lines);
+}
+
+/* ------------------------------------------------------------------ all */
+
+static void catch_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	/* Once: a second Ctrl-C ends us at once. Whole blocks are in the file by then. */
+	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction old;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++) {
+		/* An inherited SIG_IGN stays: nohup. */
+		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+	}
+}
+
+int limpet_cmd_seal(int argc, char **argv)
+{
+	struct seal_options options = {0};
+	struct talk talk = {.percent = -1};
+	struct limpet_seal_options seal = {.cancel = &cancelled,
+					   .progress = show_progress,
+					   .missing = note_missing,
+					   .context = &talk};
+	struct limpet_seal_result result = {0};
+	struct limpet_trace_reader *reader = NULL;
+	LIMPET_FREE char *root = NULL;
+	struct limpet_err err = {0};
+	int status;
+
+	if (!parse(argc, argv, &options, &status))
+		return status;
+	limpet_ui_set_quiet(options.quiet);
+	if (limpet_trace_reader_open(options.file, &reader, &err) < 0) {
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_FAILED;
+	}
+	root = live_root(limpet_trace_reader_target(reader));
+	limpet_trace_reader_free(reader);
+	seal.root = root;
+	seal.debug_dirs = options.debug_dirs;
+	talk.show = !options.quiet && isatty(STDERR_FILENO);
+	limpet_ui_set_before_message(clear_progress, &talk);
+	catch_signals();
+	status = limpet_seal(options.file, &seal, &result, &err);
+	clear_progress(&talk);
+	if (status < 0)
+		limpet_ui_error(&err);
+	else
+		print_result(&options, &talk, &result);
+	limpet_ui_set_before_message(NULL, NULL);
+	return status < 0 || result.cancelled ? LIMPET_EXIT_FAILED : LIMPET_EXIT_OK;
+}
