@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "common/trace_format.h"
+#include "common/varint.h"
 
 struct limpet_trace_reader;
 
@@ -109,9 +110,9 @@ size_t limpet_trace_reader_blocks(const struct limpet_trace_reader *reader,
 /* Index of the block with that sequence number, or -1. */
 long limpet_trace_reader_find(const struct limpet_trace_reader *reader, uint32_t sequence);
 
-/* The decompressed content without its head; malloc'ed, the caller frees. */
-int limpet_trace_reader_load(struct limpet_trace_reader *reader, size_t block, uint8_t **ret_bytes,
-			     size_t *ret_count);
+/* Decompresses a block. *ret_buffer is malloc'ed, the caller frees; the sections lie in it. */
+int limpet_trace_reader_load(struct limpet_trace_reader *reader, size_t block, uint8_t **ret_buffer,
+			     struct limpet_cursor *ret_sections);
 
 /* ------------------------------------------------------------------ events of one EVENTS block */
 
@@ -156,7 +157,7 @@ struct limpet_trace_period {
 	uint64_t rss_bytes;
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
 	uint64_t peak_bytes;                                     /* within the period */
-	uint32_t peak_row;                                       /* rows of the block before it */
+	uint32_t peak_row;                                       /* rows of the block up to it */
 	uint64_t peak_ns;
 	uint64_t capture_peak_bytes, capture_peak_ns; /* so far */
 	struct limpet_trace_size sizes[LIMPET_TRACE_SIZE_BUCKETS];

@@ -10,54 +10,8 @@
 #include <stdint.h>
 
 #include "common/unwind_table.h"
-
-/* A window on the section. Past the end, or after a malformed number, `bad` is set and every read
- * gives 0. `address` is that of `at` in the target. */
-struct limpet_cfi_reader {
-	const uint8_t *at, *end;
-	uint64_t address;
-	bool bad;
-};
-uint64_t limpet_cfi_read_fixed(struct limpet_cfi_reader *reader, unsigned bytes); /* 1, 2, 4, 8 */
-uint64_t limpet_cfi_read_uleb(struct limpet_cfi_reader *reader);
-int64_t limpet_cfi_read_sleb(struct limpet_cfi_reader *reader);
-void limpet_cfi_skip(struct limpet_cfi_reader *reader, uint64_t bytes);
-/* Cuts the next `bytes` off into a reader of their own. */
-struct limpet_cfi_reader limpet_cfi_cut(struct limpet_cfi_reader *reader, uint64_t bytes);
-
-/* Bases of relative pointers; see struct limpet_unwind_input. */
-struct limpet_cfi_bases {
-	uint64_t bias, text, data;
-};
-/* Reads a pointer of a DW_EH_PE_* encoding. False if it is null, omitted, indirect or unreadable;
- * `reader` is past it nonetheless, unless it is bad. */
-bool limpet_cfi_read_pointer(struct limpet_cfi_reader *reader, uint8_t encoding,
-			     const struct limpet_cfi_bases *bases, uint64_t *ret_address);
-
-/* How one register of the caller is found. */
-enum limpet_cfi_how {
-	LIMPET_CFI_DEFAULT = 0, /* nothing was said */
-	LIMPET_CFI_SAME,
-	LIMPET_CFI_UNDEFINED,
-	LIMPET_CFI_AT_CFA,  /* *(CFA + offset) */
-	LIMPET_CFI_AT_SP,   /* *(rsp + offset) */
-	LIMPET_CFI_AT_FP,   /* *(rbp + offset) */
-	LIMPET_CFI_CFA_SUM, /* CFA + offset */
-	LIMPET_CFI_OTHER    /* in another register, or a longer expression */
-};
-struct limpet_cfi_register {
-	enum limpet_cfi_how how;
-	int64_t offset;
-};
-
-struct limpet_cfi_state {
-	/* LIMPET_CFA_NONE: reg and offset; else as in a rule (offset, extra) */
-	enum limpet_unwind_cfa expression;
-	uint64_t reg;
-	int64_t offset, extra;
-	struct limpet_cfi_register fp, sp, ra;
-	bool broken; /* an instruction was not understood: nothing holds from here on */
-};
+#include "injector/cfi_reader.h"
+#include "injector/cfi_rule.h"
 
 struct limpet_cfi_cie {
 	size_t offset;  /* in the section */

@@ -388,12 +388,12 @@ static int book_mmap(struct limpet_ledger *ledger, const struct limpet_ledger_ev
 	ledger->totals[LIMPET_TOTAL_MMAP_BYTES] += event->size;
 	site->mmaps++;
 	site->mmap_bytes += event->size;
-	add_row(ledger, LIMPET_ROW_MMAP, event->node, event->size, 0);
+	/* No room: never live, then, as an allocation that finds none. */
 	if (limpet_mapping_table_add(ledger->mappings, &mapping) < 0) {
-		/* Never live, then: as an allocation that finds no room. */
 		ledger->table_full++;
 		book_unmapped(&mapping, ledger);
 	}
+	add_row(ledger, LIMPET_ROW_MMAP, event->node, event->size, 0);
 	return 0;
 }
 

@@ -52,8 +52,8 @@ uint64_t limpet_ledger_table_full(const struct limpet_ledger *ledger);
 
 struct limpet_ledger_peak {
 	uint64_t bytes;         /* of the period */
-	uint32_t rows;          /* of the period, before it was reached */
-	uint64_t time_ns;       /* 0 rows: of the period's start */
+	uint32_t rows;          /* of the period, up to it; 0: it began there */
+	uint64_t time_ns;       
 	uint64_t capture_bytes; /* since the start */
 	uint64_t capture_ns;
 };
