@@ -4,8 +4,9 @@
 
 #define LIMPET_ARCH_STRING_(x) #x
 #define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
-/* clang-format off: it would take the path for an expression */
-#include LIMPET_ARCH_STRING(agent / arch / LIMPET_ARCH / sys.h)
+/* The formatter would take the paths for expressions. */
+/* clang-format off */
+#include LIMPET_ARCH_STRING(agent/arch/LIMPET_ARCH/sys.h)
 /* clang-format on */
 
 #endif

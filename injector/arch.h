@@ -4,9 +4,10 @@
 
 #define LIMPET_ARCH_STRING_(x) #x
 #define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
-/* clang-format off: it would take the path for an expression */
-#include LIMPET_ARCH_STRING(injector / arch / LIMPET_ARCH / home_frame.h)
-#include LIMPET_ARCH_STRING(injector / arch / LIMPET_ARCH / machine.h)
+/* The formatter would take the paths for expressions. */
+/* clang-format off */
+#include LIMPET_ARCH_STRING(injector/arch/LIMPET_ARCH/home_frame.h)
+#include LIMPET_ARCH_STRING(injector/arch/LIMPET_ARCH/machine.h)
 /* clang-format on */
 
 #endif
