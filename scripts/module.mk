@@ -73,7 +73,7 @@ install: all
 	install -m 755 $(B)/limpet '$(BINDIR)/limpet'
 	$(if $(MAN1),install -m 644 $(MAN1) '$(MANDIR)/man1/')
 	$(if $(MAN5),install -m 644 $(MAN5) '$(MANDIR)/man5/')
-	$(if $(wildcard completions/limpet),install -m 644 completions/limpet '$(COMPLETIONDIR)/limpet')
+	$(if $(wildcard completions/limpet.bash),install -m 644 completions/limpet.bash '$(COMPLETIONDIR)/limpet')
 
 uninstall:
 	rm -f '$(BINDIR)/limpet' '$(COMPLETIONDIR)/limpet' \

@@ -1,0 +1,134 @@
+# Completion of limpet for bash. Works with and without the bash-completion package.
+# shellcheck shell=bash
+
+# Processes that could be captured: our own, or all for root; no kernel threads.
+_limpet_processes()
+{
+	local dir
+	for dir in /proc/[0-9]*; do
+		[[ -O $dir || $EUID -eq 0 ]] && [[ $dir/exe -ef $dir/exe ]] && echo "${dir#/proc/}"
+	done
+}
+
+# Processes that are captured, or hold an agent that was left.
+_limpet_captures()
+{
+	"$1" status --json 2>/dev/null | grep -o '"pid": *[0-9]*' | grep -o '[0-9]*$'
+}
+
+_limpet_traces()
+{
+	compgen -f -X '!*.limpet*' -- "$1"
+	compgen -d -- "$1"
+}
+
+_limpet()
+{
+	local commands='attach run stop status doctor report seal help'
+	local capture='--output --duration --quiet --agent-memory --collector-memory --on-overload
+		--attach-timeout --background --no-seal --partial --with-command-line
+		--assume-seccomp-ok --help'
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+	local command=${COMP_WORDS[1]} values='' i
+
+	COMPREPLY=()
+	if ((COMP_CWORD == 1)); then
+		values="$commands --help --version"
+		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
+		return
+	fi
+
+	# From its name on, the command line of `run` is another program's.
+	if [[ $command == run ]]; then
+		for ((i = 2; i < COMP_CWORD; i++)); do
+			case ${COMP_WORDS[i]} in
+			-o | --output | -d | --duration | --agent-memory | --collector-memory | \
+				--on-overload | --attach-timeout) ((i++)) ;;
+			--) ((i++)); break ;;
+			-*) ;;
+			*) break ;;
+			esac
+		done
+		if ((i < COMP_CWORD)); then
+			if declare -F _command_offset >/dev/null; then
+				_command_offset "$i"
+			else
+				compopt -o default 2>/dev/null
+			fi
+			return
+		fi
+	fi
+
+	# The value of an option.
+	case $before in
+	-o | --output | --debug-dir)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+		return
+		;;
+	--on-overload) values=drop ;;
+	--sort) values='peak live allocations allocated temporary growth' ;;
+	-d | --duration) values='30s 1m 10m 1h' ;;
+	-p | --pid) values=$(_limpet_processes) ;;
+	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to) return ;;
+	esac
+	if [[ $values ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
+		return
+	fi
+
+	case $command in
+	attach)
+		if [[ $word == -* ]]; then values="--pid $capture"; else values=$(_limpet_processes); fi
+		;;
+	run)
+		if [[ $word == -* ]]; then
+			values=$capture
+		else
+			mapfile -t COMPREPLY < <(compgen -c -- "$word")
+			return
+		fi
+		;;
+	stop)
+		if [[ $word == -* ]]; then
+			values='--all --quiet --help'
+		else
+			values=$(_limpet_captures "${COMP_WORDS[0]}")
+		fi
+		;;
+	status)
+		if [[ $word == -* ]]; then
+			values='--json --help'
+		else
+			values=$(_limpet_captures "${COMP_WORDS[0]}")
+		fi
+		;;
+	doctor)
+		if [[ $word == -* ]]; then
+			values='--pid --json --partial --agent-memory --assume-seccomp-ok --help'
+		else
+			values=$(_limpet_processes)
+		fi
+		;;
+	report)
+		if [[ $word != -* ]]; then
+			mapfile -t COMPREPLY < <(_limpet_traces "$word")
+			compopt -o filenames 2>/dev/null
+			return
+		fi
+		values='--json --sort --limit --from --to --full --help'
+		;;
+	seal)
+		if [[ $word != -* ]]; then
+			mapfile -t COMPREPLY < <(_limpet_traces "$word")
+			compopt -o filenames 2>/dev/null
+			return
+		fi
+		values='--debug-dir --quiet --help'
+		;;
+	help) values=$commands ;;
+	esac
+	mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
+}
+
+complete -F _limpet limpet
