@@ -6,6 +6,7 @@
 #define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
 /* The formatter would take the paths for expressions. */
 /* clang-format off */
+#include LIMPET_ARCH_STRING(injector/arch/LIMPET_ARCH/cfi_machine.h)
 #include LIMPET_ARCH_STRING(injector/arch/LIMPET_ARCH/home_frame.h)
 #include LIMPET_ARCH_STRING(injector/arch/LIMPET_ARCH/machine.h)
 /* clang-format on */

@@ -22,7 +22,7 @@ static struct limpet_cfi_register *find_register(struct limpet_cfi_state *state,
 	return reg == LIMPET_ARCH_DWARF_FP   ? &state->fp
 	       : reg == LIMPET_ARCH_DWARF_SP ? &state->sp
 	       : reg == LIMPET_ARCH_DWARF_RA ? &state->ra
-			       : NULL;
+					     : NULL;
 }
 
 static void set_register(struct machine *machine, uint64_t reg, enum limpet_cfi_how how,

@@ -3,7 +3,8 @@ INJECTOR_SRC := injector/memory.c injector/tracee.c injector/arch/$(ARCH)/home_f
 	injector/agent_image.c injector/quiesce.c injector/copies.c injector/borrow.c injector/session.c
 INJECTOR_SRC += injector/proc.c
 INJECTOR_SRC += injector/runtime_dir.c injector/control.c injector/control_client.c injector/dormant.c
-INJECTOR_SRC += injector/cfi.c injector/unwind_compile.c
+INJECTOR_SRC += injector/cfi_reader.c injector/cfi_rule.c injector/cfi.c injector/unwind_builder.c \
+	injector/unwind_compile.c
 INJECTOR_SRC += injector/trace_writer.c injector/live_table.c injector/mapping_table.c \
 	injector/ledger.c injector/event_columns.c injector/recorder_blocks.c injector/recorder.c
 INJECTOR_SRC += injector/elf_file.c injector/seccomp_eval.c injector/seccomp_calls.c \
