@@ -1,0 +1,312 @@
+#include "analyzer/model.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analyzer/model_sum.h"
+#include "analyzer/model_symbols.h"
+
+struct limpet_model_private {
+	struct limpet_model_symbols *symbols;
+	struct limpet_model_address *addresses;
+	size_t address_count;
+};
+
+static uint64_t at_least_zero(uint64_t difference)
+{
+	return (int64_t)difference < 0 ? 0 : difference;
+}
+
+static uint64_t clamp(uint64_t from, uint64_t less)
+{
+	return from > less ? from - less : 0;
+}
+
+/* ------------------------------------------------------------------ figures */
+
+/* Of calls: what the window saw. */
+static uint64_t within(const struct limpet_model_sum *sum, enum limpet_trace_total total)
+{
+	return clamp(sum->totals[total], sum->start_totals[total]);
+}
+
+static uint64_t live_bytes(const uint64_t *totals)
+{
+	return clamp(totals[LIMPET_TOTAL_ALLOCATED_BYTES],
+		     totals[LIMPET_TOTAL_FREED_BYTES] + totals[LIMPET_TOTAL_UNTRACKED_BYTES]);
+}
+
+static void take_totals(struct limpet_model *model, const struct limpet_model_sum *sum)
+{
+	const uint64_t *at_end = sum->totals;
+
+	model->totals = (struct limpet_model_totals){
+		.events = within(sum, LIMPET_TOTAL_EVENTS),
+		.allocations = within(sum, LIMPET_TOTAL_ALLOCATIONS),
+		.frees = within(sum, LIMPET_TOTAL_FREES),
+		.allocated_bytes = within(sum, LIMPET_TOTAL_ALLOCATED_BYTES),
+		.freed_bytes = within(sum, LIMPET_TOTAL_FREED_BYTES),
+		.temporary_allocations = within(sum, LIMPET_TOTAL_TEMPORARY),
+		.foreign_frees = within(sum, LIMPET_TOTAL_FOREIGN_FREES),
+		.foreign_freed_bytes = within(sum, LIMPET_TOTAL_FOREIGN_FREED_BYTES),
+		.live_allocations =
+			clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],
+			      at_end[LIMPET_TOTAL_FREES] + at_end[LIMPET_TOTAL_UNTRACKED]),
+		.live_bytes = live_bytes(at_end),
+		.growth_bytes = (int64_t)(live_bytes(at_end) - live_bytes(sum->start_totals)),
+		.peak_bytes = sum->peak_bytes,
+		.peak_ns = sum->peak_ns,
+		.inferred_frees = within(sum, LIMPET_TOTAL_INFERRED_FREES),
+		.untracked_allocations = within(sum, LIMPET_TOTAL_UNTRACKED),
+		.untracked_bytes = within(sum, LIMPET_TOTAL_UNTRACKED_BYTES),
+		.mmaps = within(sum, LIMPET_TOTAL_MMAPS),
+		.mmap_bytes = within(sum, LIMPET_TOTAL_MMAP_BYTES),
+		.munmaps = within(sum, LIMPET_TOTAL_MUNMAPS),
+		.unmapped_bytes = within(sum, LIMPET_TOTAL_UNMAPPED_BYTES),
+		.foreign_unmapped_bytes = within(sum, LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES),
+		.mapped_bytes =
+			clamp(at_end[LIMPET_TOTAL_MMAP_BYTES], at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
+		.dropped_events = sum->dropped_events,
+		.truncated_stacks = sum->truncated_stacks,
+		.unseen_calls = sum->unseen_calls,
+	};
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct limpet_model_site *left = a, *right = b;
+
+	return left->node < right->node ? -1 : left->node > right->node;
+}
+
+static int compare_maps(const void *a, const void *b)
+{
+	const struct limpet_model_map_site *left = a, *right = b;
+
+	return left->node < right->node ? -1 : left->node > right->node;
+}
+
+static int take_sites(struct limpet_model *model, const struct limpet_model_sum *sum)
+{
+	model->sites = calloc(sum->site_count + 1, sizeof(*model->sites));
+	if (!model->sites)
+		return -ENOMEM;
+	for (size_t i = 0; i < sum->site_count; i++) {
+		const struct limpet_model_sum_site *from = &sum->sites[i];
+		struct limpet_model_site site = {
+			.node = from->node,
+			.allocations = from->allocations,
+			.allocated_bytes = from->allocated_bytes,
+			.frees = from->frees,
+			.freed_bytes = from->freed_bytes,
+			.temporary_allocations = from->temporary,
+			.live_allocations = at_least_zero(from->live),
+			.live_bytes = at_least_zero(from->live_bytes),
+			.peak_allocations = at_least_zero(from->peak_live),
+			.peak_bytes = at_least_zero(from->peak_bytes),
+			.growth_bytes = (int64_t)(from->live_bytes - from->start_bytes),
+		};
+
+		if (site.allocations || site.frees || site.live_allocations ||
+		    site.peak_allocations)
+			model->sites[model->site_count++] = site;
+	}
+	qsort(model->sites, model->site_count, sizeof(*model->sites), compare_sites);
+	return 0;
+}
+
+static int take_maps(struct limpet_model *model, const struct limpet_model_sum *sum)
+{
+	model->maps = calloc(sum->map_count + 1, sizeof(*model->maps));
+	if (!model->maps)
+		return -ENOMEM;
+	for (size_t i = 0; i < sum->map_count; i++) {
+		const struct limpet_model_sum_map *from = &sum->maps[i];
+		struct limpet_model_map_site map = {
+			.node = from->node,
+			.mmaps = from->mmaps,
+			.mmap_bytes = from->mmap_bytes,
+			.unmapped_bytes = from->unmapped_bytes,
+			.mapped_bytes = at_least_zero(from->mapped_bytes),
+		};
+
+		if (map.mmaps || map.unmapped_bytes || map.mapped_bytes)
+			model->maps[model->map_count++] = map;
+	}
+	qsort(model->maps, model->map_count, sizeof(*model->maps), compare_maps);
+	return 0;
+}
+
+static int take_timeline(struct limpet_model *model, const struct limpet_model_sum *sum)
+{
+	model->timeline = calloc(sum->point_count + 1, sizeof(*model->timeline));
+	if (!model->timeline)
+		return -ENOMEM;
+	for (size_t i = 0; i < sum->point_count; i++)
+		model->timeline[i] = (struct limpet_model_point){
+			.time_ns = sum->points[i].time_ns,
+			.live_bytes = sum->points[i].live_bytes,
+			.rss_bytes = sum->points[i].rss_bytes,
+			.mapped_bytes = sum->points[i].mapped_bytes,
+			.allocations = sum->points[i].allocations,
+		};
+	model->timeline_count = sum->point_count;
+	return 0;
+}
+
+static int take_sizes(struct limpet_model *model, const struct limpet_model_sum *sum)
+{
+	model->sizes = calloc(LIMPET_TRACE_SIZE_BUCKETS, sizeof(*model->sizes));
+	if (!model->sizes)
+		return -ENOMEM;
+	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
+		if (!sum->sizes[i].allocations)
+			continue;
+		model->sizes[model->size_count++] = (struct limpet_model_size){
+			.from_bytes = i ? 1ull << (i - 1) : 0,
+			.to_bytes = i == 64 ? UINT64_MAX : (1ull << i) - 1,
+			.allocations = sum->sizes[i].allocations,
+			.allocated_bytes = sum->sizes[i].allocated_bytes,
+		};
+	}
+	return 0;
+}
+
+static int take_sum(struct limpet_model *model, struct limpet_trace_reader *reader)
+{
+	struct limpet_model_sum sum;
+	int code = limpet_model_sum_init(&sum, reader, model->from_ns,
+					 model->windowed ? model->to_ns : UINT64_MAX);
+
+	if (code < 0)
+		return code;
+	model->exact = sum.exact;
+	if (sum.gone)
+		model->complete = false;
+	take_totals(model, &sum);
+	code = take_sites(model, &sum);
+	if (code == 0)
+		code = take_maps(model, &sum);
+	if (code == 0)
+		code = take_timeline(model, &sum);
+	if (code == 0)
+		code = take_sizes(model, &sum);
+	limpet_model_sum_done(&sum);
+	return code;
+}
+
+/* ------------------------------------------------------------------ addresses */
+
+static int compare_addresses(const void *a, const void *b)
+{
+	const struct limpet_model_address *left = a, *right = b;
+
+	if (left->module != right->module)
+		return left->module < right->module ? -1 : 1;
+	return left->address < right->address ? -1 : left->address > right->address;
+}
+
+static int list_addresses(struct limpet_model *model)
+{
+	struct limpet_model_address *list = calloc(model->node_count + 1ul, sizeof(*list));
+	size_t count = 0, kept = 0;
+
+	if (!list)
+		return -ENOMEM;
+	for (uint32_t i = 1; i < model->node_count; i++)
+		if (!model->nodes[i].lost)
+			list[count++] =
+				(struct limpet_model_address){.module = model->nodes[i].module,
+							      .address = model->nodes[i].address};
+	qsort(list, count, sizeof(*list), compare_addresses);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || compare_addresses(&list[kept - 1], &list[i]) != 0)
+			list[kept++] = list[i];
+	model->private->addresses = list;
+	model->private->address_count = kept;
+	return 0;
+}
+
+size_t limpet_model_addresses(const struct limpet_model *model,
+			      const struct limpet_model_address **ret_addresses)
+{
+	*ret_addresses = model->private->addresses;
+	return model->private->address_count;
+}
+
+uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module, uint64_t address,
+			      const struct limpet_model_frame **ret_frames)
+{
+	return limpet_model_symbols_find(model->private->symbols, module, address, ret_frames);
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static int build(struct limpet_model *model, struct limpet_trace_reader *reader)
+{
+	int code = take_sum(model, reader);
+
+	if (code == 0)
+		code = limpet_model_symbols_new(reader, &model->private->symbols);
+	if (code < 0)
+		return code;
+	model->sealed = limpet_model_symbols_count(model->private->symbols) > 0 ||
+			limpet_model_symbols_finished(model->private->symbols);
+	model->symbols_complete = limpet_model_symbols_finished(model->private->symbols);
+	return list_addresses(model);
+}
+
+int limpet_model_build(struct limpet_trace_reader *reader,
+		       const struct limpet_model_options *options, struct limpet_model **ret_model,
+		       struct limpet_err *err)
+{
+	static const struct limpet_model_options whole;
+	struct limpet_model *model = calloc(1, sizeof(*model));
+	int code;
+
+	if (!options)
+		options = &whole;
+	if (options->to_ns && options->to_ns <= options->from_ns) {
+		free(model);
+		return limpet_err_set(err, -EINVAL, "the window ends before it begins");
+	}
+	if (model)
+		model->private = calloc(1, sizeof(*model->private));
+	if (!model || !model->private) {
+		free(model);
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	model->target = limpet_trace_reader_target(reader);
+	model->end = limpet_trace_reader_end(reader);
+	model->damage = limpet_trace_reader_damage(reader);
+	model->complete = model->end->complete;
+	model->duration_ns = model->end->time_ns;
+	model->windowed = options->from_ns || options->to_ns;
+	model->from_ns = options->from_ns;
+	model->to_ns = options->to_ns ? options->to_ns : UINT64_MAX;
+	model->node_count = limpet_trace_reader_nodes(reader, &model->nodes);
+	model->module_count = limpet_trace_reader_modules(reader, &model->modules);
+	code = build(model, reader);
+	if (code < 0) {
+		limpet_model_free(model);
+		return limpet_err_set(err, code, "cannot read the trace: %s", strerror(-code));
+	}
+	if (!options->to_ns)
+		model->to_ns = model->duration_ns;
+	*ret_model = model;
+	return 0;
+}
+
+void limpet_model_free(struct limpet_model *model)
+{
+	if (!model)
+		return;
+	limpet_model_symbols_free(model->private->symbols);
+	free(model->private->addresses);
+	free(model->private);
+	free(model->sites);
+	free(model->maps);
+	free(model->timeline);
+	free(model->sizes);
+	free(model);
+}

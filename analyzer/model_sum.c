@@ -1,0 +1,613 @@
+#include "analyzer/model_sum.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define NO_BLOCK SIZE_MAX
+
+/* A period of the capture as the file has it: aggregates, events, or both. */
+struct segment {
+	size_t period, events; /* blocks, or NO_BLOCK */
+};
+
+/* Where the peak was found. */
+struct peak_place {
+	size_t segment; /* NO_BLOCK: at the window's start */
+	uint32_t rows;  /* of its events, up to the peak */
+};
+
+struct work {
+	struct limpet_model_sum *sum;
+	struct limpet_trace_reader *reader;
+	uint64_t from_tick, to_tick;
+	bool started, ended;                  /* the window */
+	uint32_t *site_of_node, *map_of_node; /* index + 1 */
+	struct segment *segments;
+	size_t segment_count, segment_room;
+	struct peak_place peak;
+	uint64_t capture_peak_bytes, capture_peak_ns;
+	uint64_t parts;     /* bytes of UNMAPPED rows since the last call */
+	uint32_t rows_left; /* of a replay that is to stop early */
+};
+
+static int want_items(void *array, size_t *room, size_t want, size_t item_bytes)
+{
+	size_t more = *room ? *room : 64;
+	void *grown;
+
+	if (want <= *room)
+		return 0;
+	while (more < want)
+		more *= 2;
+	memcpy(&grown, array, sizeof(grown));
+	grown = reallocarray(grown, more, item_bytes);
+	if (!grown)
+		return -ENOMEM;
+	memcpy(array, &grown, sizeof(grown));
+	*room = more;
+	return 0;
+}
+
+static struct limpet_model_sum_site *find_site(struct work *work, uint32_t node)
+{
+	struct limpet_model_sum *sum = work->sum;
+
+	if (!work->site_of_node[node]) {
+		if (want_items(&sum->sites, &sum->site_room, sum->site_count + 1,
+			       sizeof(*sum->sites)) < 0)
+			return NULL;
+		sum->sites[sum->site_count] = (struct limpet_model_sum_site){.node = node};
+		work->site_of_node[node] = (uint32_t)++sum->site_count;
+	}
+	return &sum->sites[work->site_of_node[node] - 1];
+}
+
+static struct limpet_model_sum_map *find_map(struct work *work, uint32_t node)
+{
+	struct limpet_model_sum *sum = work->sum;
+
+	if (!work->map_of_node[node]) {
+		if (want_items(&sum->maps, &sum->map_room, sum->map_count + 1, sizeof(*sum->maps)) <
+		    0)
+			return NULL;
+		sum->maps[sum->map_count] = (struct limpet_model_sum_map){.node = node};
+		work->map_of_node[node] = (uint32_t)++sum->map_count;
+	}
+	return &sum->maps[work->map_of_node[node] - 1];
+}
+
+static uint64_t clamp(uint64_t from, uint64_t less)
+{
+	return from > less ? from - less : 0;
+}
+
+static uint64_t live_bytes_of(const uint64_t *totals)
+{
+	return clamp(totals[LIMPET_TOTAL_ALLOCATED_BYTES],
+		     totals[LIMPET_TOTAL_FREED_BYTES] + totals[LIMPET_TOTAL_UNTRACKED_BYTES]);
+}
+
+/* ------------------------------------------------------------------ the window */
+
+static void start_window(struct work *work)
+{
+	struct limpet_model_sum *sum = work->sum;
+
+	work->started = true;
+	memcpy(sum->start_totals, sum->totals, sizeof(sum->totals));
+	for (size_t i = 0; i < sum->site_count; i++) {
+		sum->sites[i].start_live = sum->sites[i].live;
+		sum->sites[i].start_bytes = sum->sites[i].live_bytes;
+	}
+	sum->peak_bytes = live_bytes_of(sum->totals);
+	sum->peak_ns = work->from_tick * LIMPET_TRACE_TICK_NS;
+}
+
+static void try_peak(struct work *work, uint64_t bytes, uint64_t time_ns, size_t segment,
+		     uint32_t rows)
+{
+	if (bytes <= work->sum->peak_bytes)
+		return;
+	work->sum->peak_bytes = bytes;
+	work->sum->peak_ns = time_ns;
+	work->peak.segment = segment;
+	work->peak.rows = rows;
+}
+
+/* ------------------------------------------------------------------ single rows */
+
+static void add_row_totals(struct work *work, const struct limpet_trace_event *row)
+{
+	uint64_t *totals = work->sum->totals;
+
+	totals[LIMPET_TOTAL_EVENTS] += row->counted;
+	switch (row->kind) {
+	case LIMPET_ROW_UNTRACKED:
+		totals[LIMPET_TOTAL_UNTRACKED]++;
+		totals[LIMPET_TOTAL_UNTRACKED_BYTES] += row->size;
+		/* fall through */
+	case LIMPET_ROW_ALLOC:
+		totals[LIMPET_TOTAL_ALLOCATIONS]++;
+		totals[LIMPET_TOTAL_ALLOCATED_BYTES] += row->size;
+		break;
+	case LIMPET_ROW_INFERRED_FREE:
+		totals[LIMPET_TOTAL_INFERRED_FREES]++;
+		/* fall through */
+	case LIMPET_ROW_FREE:
+		totals[LIMPET_TOTAL_FREES]++;
+		totals[LIMPET_TOTAL_FREED_BYTES] += row->size;
+		totals[LIMPET_TOTAL_TEMPORARY] += row->temporary;
+		break;
+	case LIMPET_ROW_FOREIGN_FREE:
+		totals[LIMPET_TOTAL_FOREIGN_FREES]++;
+		totals[LIMPET_TOTAL_FOREIGN_FREED_BYTES] += row->size;
+		break;
+	case LIMPET_ROW_MMAP:
+		totals[LIMPET_TOTAL_MMAPS]++;
+		totals[LIMPET_TOTAL_MMAP_BYTES] += row->size;
+		work->parts = 0;
+		break;
+	case LIMPET_ROW_UNMAPPED:
+		totals[LIMPET_TOTAL_UNMAPPED_BYTES] += row->size;
+		work->parts += row->size;
+		break;
+	case LIMPET_ROW_MUNMAP:
+		totals[LIMPET_TOTAL_MUNMAPS]++;
+		totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] += clamp(row->size, work->parts);
+		work->parts = 0;
+		break;
+	default:
+		break;
+	}
+}
+
+static int add_row_heap(struct work *work, const struct limpet_trace_event *row)
+{
+	struct limpet_model_sum_site *site = find_site(work, row->node);
+	unsigned bucket = limpet_trace_size_bucket(row->size);
+
+	if (!site)
+		return -ENOMEM;
+	if (row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE) {
+		site->live--;
+		site->live_bytes -= row->size;
+		if (work->started) {
+			site->frees++;
+			site->freed_bytes += row->size;
+			site->temporary += row->temporary;
+		}
+		return 0;
+	}
+	if (row->kind == LIMPET_ROW_ALLOC) {
+		site->live++;
+		site->live_bytes += row->size;
+	}
+	if (work->started) {
+		site->allocations++;
+		site->allocated_bytes += row->size;
+		work->sum->sizes[bucket].allocations++;
+		work->sum->sizes[bucket].allocated_bytes += row->size;
+	}
+	return 0;
+}
+
+static int add_row_map(struct work *work, const struct limpet_trace_event *row)
+{
+	struct limpet_model_sum_map *map = find_map(work, row->node);
+
+	if (!map)
+		return -ENOMEM;
+	if (row->kind == LIMPET_ROW_MMAP) {
+		map->mapped_bytes += row->size;
+		map->mmaps += work->started;
+		map->mmap_bytes += work->started ? row->size : 0;
+	} else {
+		map->mapped_bytes -= row->size;
+		map->unmapped_bytes += work->started ? row->size : 0;
+	}
+	return 0;
+}
+
+static int add_row(struct work *work, const struct limpet_trace_event *row)
+{
+	add_row_totals(work, row);
+	switch (row->kind) {
+	case LIMPET_ROW_ALLOC:
+	case LIMPET_ROW_UNTRACKED:
+	case LIMPET_ROW_FREE:
+	case LIMPET_ROW_INFERRED_FREE:
+		return add_row_heap(work, row);
+	case LIMPET_ROW_MMAP:
+	case LIMPET_ROW_UNMAPPED:
+		return add_row_map(work, row);
+	default:
+		return 0;
+	}
+}
+
+/* Nothing of a block is booked unless all of it can be. */
+static int check_events(struct limpet_trace_reader *reader, size_t block)
+{
+	struct limpet_trace_events *events;
+	struct limpet_trace_event row;
+	int code = limpet_trace_events_open(reader, block, &events);
+
+	if (code < 0)
+		return code;
+	while ((code = limpet_trace_events_next(events, &row)) == 1)
+		;
+	limpet_trace_events_free(events);
+	return code;
+}
+
+/* Books the events of a segment one by one. -EBADMSG: they are damaged, nothing is booked. */
+static int replay(struct work *work, size_t segment)
+{
+	size_t block = work->segments[segment].events;
+	struct limpet_trace_events *events;
+	struct limpet_trace_event row;
+	uint32_t rows = 0;
+	int code = check_events(work->reader, block);
+
+	if (code == 0)
+		code = limpet_trace_events_open(work->reader, block, &events);
+	if (code < 0)
+		return code;
+	work->parts = 0;
+	while (rows < work->rows_left && (code = limpet_trace_events_next(events, &row)) == 1) {
+		uint64_t tick = row.time_ns / LIMPET_TRACE_TICK_NS;
+
+		if (tick >= work->to_tick) {
+			work->ended = true;
+			break;
+		}
+		if (!work->started && tick >= work->from_tick)
+			start_window(work);
+		code = add_row(work, &row);
+		if (code < 0)
+			break;
+		rows++;
+		if (work->started)
+			try_peak(work, live_bytes_of(work->sum->totals), row.time_ns, segment,
+				 rows);
+	}
+	limpet_trace_events_free(events);
+	return code < 0 ? code : 0;
+}
+
+/* ------------------------------------------------------------------ whole periods */
+
+static int add_period_sites(struct work *work, const struct limpet_trace_period *period)
+{
+	for (uint32_t i = 0; i < period->site_count; i++) {
+		const struct limpet_trace_site *from = &period->sites[i];
+		struct limpet_model_sum_site *site = find_site(work, from->node);
+
+		if (!site)
+			return -ENOMEM;
+		site->live += from->allocations - from->frees - from->untracked;
+		site->live_bytes +=
+			from->allocated_bytes - from->freed_bytes - from->untracked_bytes;
+		if (!work->started)
+			continue;
+		site->allocations += from->allocations;
+		site->allocated_bytes += from->allocated_bytes;
+		site->frees += from->frees;
+		site->freed_bytes += from->freed_bytes;
+		site->temporary += from->temporary;
+	}
+	for (uint32_t i = 0; i < period->map_count; i++) {
+		const struct limpet_trace_map_site *from = &period->maps[i];
+		struct limpet_model_sum_map *map = find_map(work, from->node);
+
+		if (!map)
+			return -ENOMEM;
+		map->mapped_bytes += from->mmap_bytes - from->unmapped_bytes;
+		if (!work->started)
+			continue;
+		map->mmaps += from->mmaps;
+		map->mmap_bytes += from->mmap_bytes;
+		map->unmapped_bytes += from->unmapped_bytes;
+	}
+	return 0;
+}
+
+static int add_period(struct work *work, const struct limpet_trace_period *period, size_t segment)
+{
+	struct limpet_model_sum *sum = work->sum;
+
+	memcpy(sum->totals, period->totals, sizeof(sum->totals));
+	if (work->started) {
+		for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
+			sum->sizes[i].allocations += period->sizes[i].allocations;
+			sum->sizes[i].allocated_bytes += period->sizes[i].allocated_bytes;
+		}
+		try_peak(work, period->peak_bytes, period->peak_ns, segment, period->peak_row);
+	}
+	return add_period_sites(work, period);
+}
+
+static int add_point(struct work *work, const struct limpet_trace_period *period)
+{
+	struct limpet_model_sum *sum = work->sum;
+	uint64_t tick = period->last_ns / LIMPET_TRACE_TICK_NS;
+
+	if (tick < work->from_tick || tick >= work->to_tick)
+		return 0;
+	if (want_items(&sum->points, &sum->point_room, sum->point_count + 1, sizeof(*sum->points)) <
+	    0)
+		return -ENOMEM;
+	sum->points[sum->point_count++] = (struct limpet_model_sum_point){
+		.time_ns = period->last_ns,
+		.live_bytes = live_bytes_of(period->totals),
+		.rss_bytes = period->rss_bytes,
+		.mapped_bytes = clamp(period->totals[LIMPET_TOTAL_MMAP_BYTES],
+				      period->totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
+		.allocations = period->totals[LIMPET_TOTAL_ALLOCATIONS],
+	};
+	return 0;
+}
+
+static void take_losses(struct work *work, const struct limpet_trace_period *period)
+{
+	struct limpet_model_sum *sum = work->sum;
+
+	sum->dropped_events = period->dropped_events;
+	sum->truncated_stacks = period->truncated_stacks;
+	sum->unseen_calls = period->unseen_calls;
+	if (period->capture_peak_bytes > work->capture_peak_bytes) {
+		work->capture_peak_bytes = period->capture_peak_bytes;
+		work->capture_peak_ns = period->capture_peak_ns;
+	}
+}
+
+/* A period with aggregates. The window may cut it: then its events say which side they are on. */
+static int add_whole(struct work *work, const struct limpet_trace_period *period, size_t segment)
+{
+	uint64_t first = period->first_ns / LIMPET_TRACE_TICK_NS;
+	uint64_t last = period->last_ns / LIMPET_TRACE_TICK_NS;
+	bool cut;
+
+	if (first >= work->to_tick) {
+		work->ended = true;
+		return 0;
+	}
+	if (!work->started && first >= work->from_tick)
+		start_window(work);
+	cut = (!work->started && last >= work->from_tick) || last >= work->to_tick;
+	if (cut && period->rows) {
+		int code = -EBADMSG;
+
+		if (work->segments[segment].events != NO_BLOCK)
+			code = replay(work, segment);
+		if (code == 0 && !work->ended)
+			memcpy(work->sum->totals, period->totals, sizeof(work->sum->totals));
+		if (code != -EBADMSG)
+			return code;
+		work->sum->gone = true;
+		work->sum->exact = false;
+		if (!work->started)
+			start_window(work);
+	}
+	return add_period(work, period, segment);
+}
+
+/* Events whose aggregates are lost, or were not yet written. */
+static int add_orphan(struct work *work, size_t segment)
+{
+	const struct limpet_trace_block *blocks;
+	uint64_t first;
+	int code;
+
+	limpet_trace_reader_blocks(work->reader, &blocks);
+	first = blocks[work->segments[segment].events].first_ns / LIMPET_TRACE_TICK_NS;
+	if (first >= work->to_tick) {
+		work->ended = true;
+		return 0;
+	}
+	if (!work->started && first >= work->from_tick)
+		start_window(work);
+	code = replay(work, segment);
+	if (code != -EBADMSG)
+		return code;
+	work->sum->exact = false;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ the file */
+
+static int add_segment(struct work *work, size_t period, size_t events)
+{
+	if (want_items(&work->segments, &work->segment_room, work->segment_count + 1,
+		       sizeof(*work->segments)) < 0)
+		return -ENOMEM;
+	work->segments[work->segment_count++] =
+		(struct segment){.period = period, .events = events};
+	return 0;
+}
+
+/* What the events of one period add, once they are known to have no aggregates. */
+static int flush_orphan(struct work *work, size_t *pending)
+{
+	int code;
+
+	if (*pending == NO_BLOCK)
+		return 0;
+	work->sum->gone = true; /* its PERIOD was damaged, or never written */
+	code = add_segment(work, NO_BLOCK, *pending);
+	*pending = NO_BLOCK;
+	if (code < 0 || work->ended)
+		return code;
+	return add_orphan(work, work->segment_count - 1);
+}
+
+static int take_period(struct work *work, size_t block, size_t *pending)
+{
+	struct limpet_trace_period *period;
+	size_t events = NO_BLOCK;
+	int code;
+
+	code = limpet_trace_period_load(work->reader, block, &period);
+	if (code == -EBADMSG) {
+		work->sum->gone = true;
+		return 0;
+	}
+	if (code < 0)
+		return code;
+	if (period->events_sequence && *pending != NO_BLOCK) {
+		const struct limpet_trace_block *blocks;
+
+		limpet_trace_reader_blocks(work->reader, &blocks);
+		if (blocks[*pending].sequence == period->events_sequence) {
+			events = *pending;
+			*pending = NO_BLOCK;
+		}
+	}
+	code = flush_orphan(work, pending);
+	if (code == 0)
+		code = add_segment(work, block, events);
+	take_losses(work, period);
+	if (code == 0)
+		code = add_point(work, period);
+	if (code == 0 && !work->ended)
+		code = add_whole(work, period, work->segment_count - 1);
+	limpet_trace_period_free(period);
+	return code;
+}
+
+static int sum_blocks(struct work *work)
+{
+	const struct limpet_trace_block *blocks;
+	size_t count = limpet_trace_reader_blocks(work->reader, &blocks), pending = NO_BLOCK;
+	int code = 0;
+
+	for (size_t i = 0; code == 0 && i < count; i++) {
+		if (blocks[i].damaged)
+			continue;
+		if (blocks[i].type == LIMPET_TRACE_EVENTS) {
+			code = flush_orphan(work, &pending);
+			pending = i;
+		} else if (blocks[i].type == LIMPET_TRACE_PERIOD) {
+			code = take_period(work, i, &pending);
+		}
+	}
+	return code < 0 ? code : flush_orphan(work, &pending);
+}
+
+/* ------------------------------------------------------------------ what sites held at the peak */
+
+/* All segments before the peak's, and of that the rows up to it. */
+static int sum_to_peak(struct work *again, const struct peak_place *peak)
+{
+	int code = 0;
+
+	for (size_t i = 0; code == 0 && i <= peak->segment; i++) {
+		struct segment *segment = &again->segments[i];
+		struct limpet_trace_period *period;
+
+		if (i == peak->segment)
+			again->rows_left = peak->rows;
+		if (i == peak->segment || segment->period == NO_BLOCK) {
+			if (again->rows_left == 0)
+				break;
+			code = segment->events != NO_BLOCK ? replay(again, i) : -EBADMSG;
+			if (code == -EBADMSG) {
+				again->sum->exact = false;
+				code = 0;
+			}
+			continue;
+		}
+		code = limpet_trace_period_load(again->reader, segment->period, &period);
+		if (code < 0)
+			break;
+		code = add_period_sites(again, period);
+		limpet_trace_period_free(period);
+	}
+	return code;
+}
+
+static int sum_peak(struct work *work)
+{
+	struct limpet_model_sum *sum = work->sum, second = {.exact = true};
+	const struct limpet_trace_node *nodes;
+	uint32_t node_count = limpet_trace_reader_nodes(work->reader, &nodes);
+	LIMPET_FREE uint32_t *site_of_node = NULL, *map_of_node = NULL;
+	struct work again = {.sum = &second,
+			     .reader = work->reader,
+			     .to_tick = UINT64_MAX,
+			     .started = true,
+			     .segments = work->segments,
+			     .rows_left = UINT32_MAX};
+	int code;
+
+	if (work->peak.segment == NO_BLOCK) {
+		for (size_t i = 0; i < sum->site_count; i++) {
+			sum->sites[i].peak_live = sum->sites[i].start_live;
+			sum->sites[i].peak_bytes = sum->sites[i].start_bytes;
+		}
+		return 0;
+	}
+	again.site_of_node = site_of_node = calloc(node_count, sizeof(*site_of_node));
+	again.map_of_node = map_of_node = calloc(node_count, sizeof(*map_of_node));
+	code = site_of_node && map_of_node ? sum_to_peak(&again, &work->peak) : -ENOMEM;
+	for (size_t i = 0; code == 0 && i < second.site_count; i++) {
+		struct limpet_model_sum_site *site = find_site(work, second.sites[i].node);
+
+		if (!site) {
+			code = -ENOMEM;
+			break;
+		}
+		site->peak_live = second.sites[i].live;
+		site->peak_bytes = second.sites[i].live_bytes;
+	}
+	sum->exact &= second.exact;
+	limpet_model_sum_done(&second);
+	return code;
+}
+
+int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_reader *reader,
+			  uint64_t from_ns, uint64_t to_ns)
+{
+	const struct limpet_trace_node *nodes;
+	uint32_t node_count = limpet_trace_reader_nodes(reader, &nodes);
+	LIMPET_FREE uint32_t *site_of_node = calloc(node_count, sizeof(*site_of_node));
+	LIMPET_FREE uint32_t *map_of_node = calloc(node_count, sizeof(*map_of_node));
+	struct work work = {.sum = sum,
+			    .reader = reader,
+			    .from_tick = from_ns / LIMPET_TRACE_TICK_NS,
+			    .to_tick =
+				    to_ns == UINT64_MAX ? UINT64_MAX : to_ns / LIMPET_TRACE_TICK_NS,
+			    .site_of_node = site_of_node,
+			    .map_of_node = map_of_node,
+			    .peak = {.segment = NO_BLOCK},
+			    .rows_left = UINT32_MAX};
+	int code;
+
+	*sum = (struct limpet_model_sum){.exact = true};
+	if (!site_of_node || !map_of_node)
+		return -ENOMEM;
+	code = sum_blocks(&work);
+	if (code == 0 && !work.started)
+		start_window(&work);
+	if (code == 0)
+		code = sum_peak(&work);
+	/* The highest point lay in a period that is lost. */
+	if (work.from_tick == 0 && work.to_tick == UINT64_MAX &&
+	    work.capture_peak_bytes > sum->peak_bytes) {
+		sum->peak_bytes = work.capture_peak_bytes;
+		sum->peak_ns = work.capture_peak_ns;
+		sum->exact = false;
+	}
+	free(work.segments);
+	if (code < 0)
+		limpet_model_sum_done(sum);
+	return code;
+}
+
+void limpet_model_sum_done(struct limpet_model_sum *sum)
+{
+	free(sum->sites);
+	free(sum->maps);
+	free(sum->points);
+	*sum = (struct limpet_model_sum){0};
+}

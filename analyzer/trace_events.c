@@ -1,0 +1,206 @@
+/* The EVENTS blocks of limpet-trace(5): part of analyzer/trace_reader.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "analyzer/trace_reader.h"
+#include "common/trace_block.h"
+
+struct limpet_trace_events {
+	uint8_t *buffer;
+	struct limpet_cursor ops, times, pair_numbers, ages, switches, sizes;
+	uint32_t rows, row;
+	uint64_t tick;
+	uint32_t *pair_nodes;
+	uint64_t *pair_sizes;
+	uint32_t pair_count;
+	uint32_t *tids;
+	uint32_t tid_count;
+	uint32_t tid;
+	uint32_t node_limit; /* nodes beyond it are unknown: 0 */
+};
+
+/* Integers in what is left of a column: each ends with a byte below 0x80. */
+static size_t count_varints(const struct limpet_cursor *column)
+{
+	size_t count = 0;
+
+	for (const uint8_t *at = column->at; at < column->end; at++)
+		count += *at < 0x80;
+	return count;
+}
+
+static int read_pairs(struct limpet_trace_events *events, struct limpet_cursor nodes,
+		      struct limpet_cursor sizes)
+{
+	size_t count = count_varints(&nodes);
+
+	if (count > events->rows || count != count_varints(&sizes))
+		return -EBADMSG;
+	events->pair_nodes = calloc(count + 1, sizeof(*events->pair_nodes));
+	events->pair_sizes = calloc(count + 1, sizeof(*events->pair_sizes));
+	if (!events->pair_nodes || !events->pair_sizes)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t node = limpet_cursor_limited(&nodes, LIMPET_TRACE_NODES_MAX - 1);
+
+		events->pair_nodes[i] = node < events->node_limit ? (uint32_t)node : 0;
+		events->pair_sizes[i] = limpet_cursor_limited(&sizes, INT64_MAX);
+	}
+	events->pair_count = (uint32_t)count;
+	return nodes.failed || sizes.failed ? -EBADMSG : 0;
+}
+
+static int read_tids(struct limpet_trace_events *events, struct limpet_cursor tids)
+{
+	size_t count = count_varints(&tids);
+
+	if (count > events->rows)
+		return -EBADMSG;
+	events->tids = calloc(count + 1, sizeof(*events->tids));
+	if (!events->tids)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		events->tids[i] = (uint32_t)limpet_cursor_limited(&tids, UINT32_MAX);
+	events->tid_count = (uint32_t)count;
+	return tids.failed ? -EBADMSG : 0;
+}
+
+static int read_columns(struct limpet_trace_events *events, struct limpet_cursor sections)
+{
+	struct limpet_cursor section, counts = {0}, nodes = {0}, sizes = {0}, tids = {0};
+	unsigned tag;
+	int code;
+
+	while ((tag = limpet_trace_next_section(&sections, &section))) {
+		struct limpet_cursor *columns[] = {
+			[LIMPET_EVENTS_COUNTS] = &counts,
+			[LIMPET_EVENTS_OPS] = &events->ops,
+			[LIMPET_EVENTS_TIMES] = &events->times,
+			[LIMPET_EVENTS_PAIR_NODES] = &nodes,
+			[LIMPET_EVENTS_PAIR_SIZES] = &sizes,
+			[LIMPET_EVENTS_PAIRS] = &events->pair_numbers,
+			[LIMPET_EVENTS_AGES] = &events->ages,
+			[LIMPET_EVENTS_TIDS] = &tids,
+			[LIMPET_EVENTS_SWITCHES] = &events->switches,
+			[LIMPET_EVENTS_SIZES] = &events->sizes,
+		};
+
+		if (tag < LIMPET_COUNT_OF(columns))
+			*columns[tag] = section;
+	}
+	events->rows = (uint32_t)limpet_cursor_limited(&counts, LIMPET_TRACE_ROWS_MAX);
+	limpet_cursor_varint(&counts); /* events among the rows: for readers that only count */
+	events->tick = limpet_cursor_varint(&counts);
+	if (sections.failed || counts.failed || limpet_cursor_left(&events->ops) != events->rows)
+		return -EBADMSG;
+	code = read_pairs(events, nodes, sizes);
+	return code < 0 ? code : read_tids(events, tids);
+}
+
+int limpet_trace_events_open(struct limpet_trace_reader *reader, size_t block,
+			     struct limpet_trace_events **ret_events)
+{
+	const struct limpet_trace_block *blocks;
+	const struct limpet_trace_node *nodes;
+	struct limpet_trace_events *events;
+	struct limpet_cursor sections;
+	int code;
+
+	if (block >= limpet_trace_reader_blocks(reader, &blocks) ||
+	    blocks[block].type != LIMPET_TRACE_EVENTS)
+		return -EINVAL;
+	events = calloc(1, sizeof(*events));
+	if (!events)
+		return -ENOMEM;
+	events->node_limit = limpet_trace_reader_nodes(reader, &nodes);
+	code = limpet_trace_reader_load(reader, block, &events->buffer, &sections);
+	if (code == 0)
+		code = read_columns(events, sections);
+	if (code < 0) {
+		limpet_trace_events_free(events);
+		return code;
+	}
+	*ret_events = events;
+	return 0;
+}
+
+void limpet_trace_events_free(struct limpet_trace_events *events)
+{
+	if (!events)
+		return;
+	free(events->buffer);
+	free(events->pair_nodes);
+	free(events->pair_sizes);
+	free(events->tids);
+	free(events);
+}
+
+static bool is_event(unsigned kind)
+{
+	return kind != LIMPET_ROW_UNMAPPED && kind != LIMPET_ROW_INFERRED_FREE;
+}
+
+static bool has_age(unsigned kind)
+{
+	return kind == LIMPET_ROW_FREE || kind == LIMPET_ROW_UNMAPPED ||
+	       kind == LIMPET_ROW_INFERRED_FREE;
+}
+
+static bool has_pair(unsigned kind)
+{
+	return kind != LIMPET_ROW_FOREIGN_FREE && kind != LIMPET_ROW_MUNMAP;
+}
+
+static uint64_t ticks_to_ns(uint64_t ticks)
+{
+	return ticks > UINT64_MAX / LIMPET_TRACE_TICK_NS ? UINT64_MAX
+							 : ticks * LIMPET_TRACE_TICK_NS;
+}
+
+int limpet_trace_events_next(struct limpet_trace_events *events,
+			     struct limpet_trace_event *ret_event)
+{
+	struct limpet_trace_event event = {0};
+	unsigned op, kind;
+	uint64_t number;
+
+	if (events->row == events->rows)
+		return 0;
+	op = *events->ops.at++;
+	kind = LIMPET_ROW_KIND(op);
+	if (kind < LIMPET_ROW_ALLOC || kind > LIMPET_ROW_INFERRED_FREE)
+		goto damaged;
+	events->tick += limpet_cursor_varint(&events->times);
+	if (op & LIMPET_ROW_SWITCH) {
+		number = limpet_cursor_varint(&events->switches);
+		if (number >= events->tid_count)
+			goto damaged;
+		events->tid = events->tids[number];
+	}
+	if (has_pair(kind)) {
+		number = limpet_cursor_varint(&events->pair_numbers);
+		if (number >= events->pair_count)
+			goto damaged;
+		event.node = events->pair_nodes[number];
+		event.size = events->pair_sizes[number];
+	} else {
+		event.size = limpet_cursor_limited(&events->sizes, INT64_MAX);
+	}
+	if (has_age(kind))
+		event.age_ns = ticks_to_ns(limpet_cursor_varint(&events->ages));
+	if (events->times.failed || events->switches.failed || events->pair_numbers.failed ||
+	    events->sizes.failed || events->ages.failed)
+		goto damaged;
+	event.time_ns = ticks_to_ns(events->tick);
+	event.tid = events->tid;
+	event.kind = (uint16_t)kind;
+	event.temporary = op & LIMPET_ROW_TEMPORARY;
+	event.counted = is_event(kind);
+	events->row++;
+	*ret_event = event;
+	return 1;
+damaged:
+	events->ops.at = events->ops.end;
+	events->rows = events->row; /* and nothing more */
+	return -EBADMSG;
+}
