@@ -1,5 +1,6 @@
 # Tests. Each topic adds its own line; test/unit/test_<topic>.c has its own main().
 UNIT_TESTS :=
+UNIT_TESTS += test_ledger
 UNIT_TESTS += test_unwind_compile
 UNIT_TESTS += test_unwind_walk
 UNIT_TESTS += test_unwind_programs
@@ -8,8 +9,10 @@ UNIT_TESTS += test_symbolize
 UNIT_TESTS += test_fold
 UNIT_TESTS += test_err
 UNIT_TESTS += test_units test_control
-UNIT_TESTS += test_proc
+UNIT_TESTS += test_proc test_seccomp_eval
 test_proc_SRC := test/unit/proc_fixture.c
+test_seccomp_eval_SRC := test/unit/docker_profile.c
+$(B)/test/test_seccomp_eval: LIBS += -lseccomp
 UNIT_TESTS += test_ui test_capture_options test_progress test_dormant
 test_ui_SRC := cli/ui.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c

@@ -1,0 +1,469 @@
+/* The heap's books: what each word counts, and the tables beneath, against naive models. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/err.h"
+#include "common/wire.h"
+#include "injector/ledger.h"
+#include "injector/live_table.h"
+#include "injector/mapping_table.h"
+
+#define MEMORY_BYTES (1u << 20)
+
+static uint64_t random_state = 88172645463325252ull;
+
+static uint64_t random_below(uint64_t limit)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state % limit;
+}
+
+/* ------------------------------------------------------------------ live table */
+
+#define ADDRESSES 4096u
+
+static void test_live_table_agrees_with_an_array(void **state)
+{
+	struct limpet_live_table *table = limpet_live_table_new(MEMORY_BYTES);
+	static uint64_t sizes[ADDRESSES]; /* + 1; 0: not live */
+	uint64_t count = 0;
+
+	(void)state;
+	assert_non_null(table);
+	for (int i = 0; i < 400000; i++) {
+		uint64_t number = random_below(ADDRESSES);
+		struct limpet_live_entry entry = {.address = 0x7f0000000010ull + number * 16,
+						  .size = (uint64_t)i,
+						  .tick = (uint64_t)i * 3,
+						  .node = (uint32_t)number,
+						  .thread = 7},
+					 old = {0};
+
+		if (random_below(2)) {
+			int code = limpet_live_table_insert(table, &entry, &old);
+
+			assert_int_equal(code, sizes[number] != 0);
+			if (code)
+				assert_int_equal(old.size, sizes[number] - 1);
+			count += !code;
+			sizes[number] = entry.size + 1;
+		} else {
+			bool found = limpet_live_table_remove(table, entry.address, &old);
+
+			assert_int_equal(found, sizes[number] != 0);
+			if (found) {
+				assert_int_equal(old.size, sizes[number] - 1);
+				assert_int_equal(old.tick, old.size * 3);
+				assert_int_equal(old.node, number);
+			}
+			count -= found;
+			sizes[number] = 0;
+		}
+		assert_int_equal(limpet_live_table_count(table), count);
+	}
+	limpet_live_table_free(table);
+}
+
+static void test_live_table_keeps_all_while_it_grows(void **state)
+{
+	struct limpet_live_table *table = limpet_live_table_new(8u << 20);
+	const struct limpet_live_entry *sorted;
+	uint64_t count = 150000;
+	size_t sorted_count;
+
+	(void)state;
+	for (uint64_t i = 0; i < count; i++) {
+		struct limpet_live_entry entry = {.address = 16 + i * 48, .size = i, .tick = i},
+					 old;
+
+		assert_int_equal(limpet_live_table_insert(table, &entry, &old), 0);
+	}
+	sorted = limpet_live_table_sort(table, &sorted_count);
+	assert_int_equal(sorted_count, count);
+	for (uint64_t i = 0; i < count; i++) {
+		assert_int_equal(sorted[i].address, 16 + i * 48);
+		assert_int_equal(sorted[i].tick, i);
+	}
+	limpet_live_table_free(table);
+}
+
+static void test_live_table_is_bounded(void **state)
+{
+	struct limpet_live_table *table = limpet_live_table_new(64 * 1024);
+	struct limpet_live_entry entry = {0}, old;
+	uint64_t i;
+	int code = 0;
+
+	(void)state;
+	for (i = 1; i < 4096 && code == 0; i++) {
+		entry.address = i * 16;
+		code = limpet_live_table_insert(table, &entry, &old);
+	}
+	assert_int_equal(code, -ENOSPC);
+	/* 2048 entries of 32 bytes, seven eighths of them used */
+	assert_int_equal(limpet_live_table_count(table), 2048 / 8 * 7);
+	assert_true(limpet_live_table_remove(table, 16, &old));
+	assert_int_equal(limpet_live_table_insert(table, &entry, &old), 0);
+	limpet_live_table_free(table);
+}
+
+/* ------------------------------------------------------------------ mapping table */
+
+#define PAGES 512u
+
+static uint32_t page_owner[PAGES]; /* node, 0: free */
+
+static void check_part(const struct limpet_mapping *part, void *data)
+{
+	uint64_t *bytes = data;
+
+	for (uint64_t page = part->start; page < part->end; page++) {
+		assert_int_equal(page_owner[page - 1000], part->node);
+		page_owner[page - 1000] = 0;
+	}
+	*bytes += part->end - part->start;
+}
+
+static void count_part(const struct limpet_mapping *part, void *data)
+{
+	uint64_t *bytes = data;
+
+	for (uint64_t page = part->start; page < part->end; page++)
+		assert_int_equal(page_owner[page - 1000], part->node);
+	*bytes += part->end - part->start;
+}
+
+static void test_mapping_table_agrees_with_pages(void **state)
+{
+	struct limpet_mapping_table *table = limpet_mapping_table_new(MEMORY_BYTES);
+
+	(void)state;
+	assert_non_null(table);
+	for (uint32_t i = 1; i < 60000; i++) {
+		uint64_t first = random_below(PAGES), last = first + 1 + random_below(40);
+		uint64_t expected = 0, released = 0, all = 0, held = 0;
+
+		if (last > PAGES)
+			last = PAGES;
+		for (uint64_t page = first; page < last; page++)
+			expected += page_owner[page] != 0;
+		limpet_mapping_table_release(table, 1000 + first, 1000 + last, check_part,
+					     &released);
+		assert_int_equal(released, expected);
+		if (random_below(5) < 3) {
+			struct limpet_mapping mapping = {
+				.start = 1000 + first, .end = 1000 + last, .node = i};
+
+			assert_int_equal(limpet_mapping_table_add(table, &mapping), 0);
+			for (uint64_t page = first; page < last; page++)
+				page_owner[page] = i;
+		}
+		for (uint64_t page = 0; page < PAGES; page++)
+			all += page_owner[page] != 0;
+		limpet_mapping_table_walk(table, count_part, &held);
+		assert_int_equal(held, all);
+	}
+	limpet_mapping_table_free(table);
+}
+
+static void ignore_part(const struct limpet_mapping *part, void *data)
+{
+	*(uint64_t *)data += part->end - part->start;
+}
+
+static void test_mapping_table_is_bounded(void **state)
+{
+	struct limpet_mapping_table *table = limpet_mapping_table_new(0);
+	struct limpet_mapping mapping = {0};
+	uint64_t released = 0;
+	int code = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 1000 && code == 0; i++) {
+		mapping.start = i * 10;
+		mapping.end = i * 10 + 10;
+		code = limpet_mapping_table_add(table, &mapping);
+	}
+	assert_int_equal(code, -ENOSPC);
+	/* No room for the second piece: what lies behind the cut is given up, and said. */
+	limpet_mapping_table_release(table, 104, 106, ignore_part, &released);
+	assert_int_equal(released, 6);
+	limpet_mapping_table_free(table);
+}
+
+/* ------------------------------------------------------------------ books */
+
+struct books {
+	struct limpet_ledger *ledger;
+	const struct limpet_ledger_row *rows;
+	uint64_t time_ns;
+};
+
+static int setup(void **state)
+{
+	struct books *books = calloc(1, sizeof(*books));
+
+	books->ledger = limpet_ledger_new(MEMORY_BYTES);
+	*state = books;
+	return books->ledger ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	struct books *books = *state;
+
+	limpet_ledger_free(books->ledger);
+	free(books);
+	return 0;
+}
+
+static int add(struct books *books, uint32_t kind, uint32_t tid, uint64_t address, uint64_t size,
+	       uint32_t node)
+{
+	struct limpet_ledger_event event = {.time_ns = books->time_ns += LIMPET_TRACE_TICK_NS,
+					    .address = address,
+					    .size = size,
+					    .node = node,
+					    .tid = tid,
+					    .kind = kind};
+
+	return limpet_ledger_add(books->ledger, &event, &books->rows);
+}
+
+static uint64_t total(const struct books *books, enum limpet_trace_total which)
+{
+	return limpet_ledger_totals(books->ledger)[which];
+}
+
+static void test_a_free_is_paired(void **state)
+{
+	struct books *books = *state;
+
+	assert_int_equal(add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 100, 5), 1);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_ALLOC);
+	assert_int_equal(add(books, LIMPET_EVENT_ALLOC, 1, 0x2000, 50, 6), 1);
+	assert_int_equal(limpet_ledger_live_bytes(books->ledger), 150);
+	/* the size in a FREE is the usable one: the requested size counts */
+	assert_int_equal(add(books, LIMPET_EVENT_FREE, 1, 0x1000, 104, 0), 1);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_FREE);
+	assert_int_equal(books->rows[0].node, 5);
+	assert_int_equal(books->rows[0].size, 100);
+	assert_int_equal(books->rows[0].age_ticks, 2);
+	assert_int_equal(limpet_ledger_live_bytes(books->ledger), 50);
+	assert_int_equal(limpet_ledger_live_allocations(books->ledger), 1);
+	assert_int_equal(total(books, LIMPET_TOTAL_EVENTS), 3);
+	assert_int_equal(total(books, LIMPET_TOTAL_FREED_BYTES), 100);
+}
+
+static void test_a_foreign_free_lowers_nothing(void **state)
+{
+	struct books *books = *state;
+
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 100, 5);
+	assert_int_equal(add(books, LIMPET_EVENT_FREE, 1, 0x9000, 4096, 0), 1);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_FOREIGN_FREE);
+	assert_int_equal(books->rows[0].size, 4096);
+	assert_int_equal(limpet_ledger_live_bytes(books->ledger), 100);
+	assert_int_equal(total(books, LIMPET_TOTAL_FOREIGN_FREES), 1);
+	assert_int_equal(total(books, LIMPET_TOTAL_FOREIGN_FREED_BYTES), 4096);
+	assert_int_equal(total(books, LIMPET_TOTAL_FREES), 0);
+	/* freed twice: the second is foreign */
+	add(books, LIMPET_EVENT_FREE, 1, 0x1000, 104, 0);
+	add(books, LIMPET_EVENT_FREE, 1, 0x1000, 104, 0);
+	assert_int_equal(total(books, LIMPET_TOTAL_FOREIGN_FREES), 2);
+	assert_int_equal(limpet_ledger_live_bytes(books->ledger), 0);
+}
+
+static void test_temporary_is_of_the_allocating_thread(void **state)
+{
+	struct books *books = *state;
+
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 10, 5);
+	add(books, LIMPET_EVENT_ALLOC, 2, 0x2000, 10, 5);
+	/* thread 2 allocated in between, thread 1 did not: temporary, whoever frees */
+	add(books, LIMPET_EVENT_FREE, 2, 0x1000, 10, 0);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY);
+	add(books, LIMPET_EVENT_ALLOC, 2, 0x3000, 10, 5);
+	add(books, LIMPET_EVENT_FREE, 2, 0x2000, 10, 0);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_FREE);
+	/* a second free in a row is of an older block */
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x4000, 10, 5);
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x5000, 10, 5);
+	add(books, LIMPET_EVENT_FREE, 1, 0x5000, 10, 0);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY);
+	add(books, LIMPET_EVENT_FREE, 1, 0x4000, 10, 0);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_FREE);
+	assert_int_equal(total(books, LIMPET_TOTAL_TEMPORARY), 2);
+}
+
+static void test_an_unseen_free_is_inferred(void **state)
+{
+	struct books *books = *state;
+
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 100, 5);
+	assert_int_equal(add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 30, 6), 2);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_INFERRED_FREE);
+	assert_int_equal(books->rows[0].node, 5);
+	assert_int_equal(books->rows[0].size, 100);
+	assert_int_equal(books->rows[1].op, LIMPET_ROW_ALLOC);
+	assert_int_equal(limpet_ledger_live_bytes(books->ledger), 30);
+	assert_int_equal(total(books, LIMPET_TOTAL_EVENTS), 2);
+	assert_int_equal(total(books, LIMPET_TOTAL_FREES), 1);
+	assert_int_equal(total(books, LIMPET_TOTAL_INFERRED_FREES), 1);
+	assert_int_equal(total(books, LIMPET_TOTAL_TEMPORARY), 0);
+}
+
+static void test_what_finds_no_room_is_never_live(void **state)
+{
+	struct books *books = *state;
+	uint64_t tracked;
+
+	for (uint64_t i = 1; i <= 100000; i++)
+		add(books, LIMPET_EVENT_ALLOC, 1, i * 16, 10, 5);
+	tracked = limpet_ledger_live_allocations(books->ledger);
+	assert_in_range(tracked, 1000, 99999);
+	assert_int_equal(total(books, LIMPET_TOTAL_ALLOCATIONS), 100000);
+	assert_int_equal(total(books, LIMPET_TOTAL_UNTRACKED), 100000 - tracked);
+	assert_int_equal(limpet_ledger_table_full(books->ledger), 100000 - tracked);
+	assert_int_equal(limpet_ledger_live_bytes(books->ledger), tracked * 10);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_UNTRACKED);
+	for (uint64_t i = 1; i <= 100000; i++)
+		add(books, LIMPET_EVENT_FREE, 1, i * 16, 24, 0);
+	assert_int_equal(limpet_ledger_live_bytes(books->ledger), 0);
+	assert_int_equal(total(books, LIMPET_TOTAL_FOREIGN_FREES), 100000 - tracked);
+}
+
+static void test_munmap_takes_parts(void **state)
+{
+	struct books *books = *state;
+
+	add(books, LIMPET_EVENT_MMAP, 1, 0x10000, 0x4000, 7);
+	add(books, LIMPET_EVENT_MMAP, 1, 0x14000, 0x4000, 8);
+	/* the end of one, the start of the next, nothing of the heap */
+	assert_int_equal(add(books, LIMPET_EVENT_MUNMAP, 1, 0x13000, 0x2000, 0), 3);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_UNMAPPED);
+	assert_int_equal(books->rows[0].node, 7);
+	assert_int_equal(books->rows[0].size, 0x1000);
+	assert_int_equal(books->rows[1].node, 8);
+	assert_int_equal(books->rows[2].op, LIMPET_ROW_MUNMAP);
+	assert_int_equal(books->rows[2].size, 0x2000);
+	assert_int_equal(limpet_ledger_mapped_bytes(books->ledger), 0x6000);
+	/* beyond what was seen: foreign */
+	add(books, LIMPET_EVENT_MUNMAP, 1, 0x10000, 0x10000, 0);
+	assert_int_equal(limpet_ledger_mapped_bytes(books->ledger), 0);
+	assert_int_equal(total(books, LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES), 0xa000);
+	assert_int_equal(total(books, LIMPET_TOTAL_UNMAPPED_BYTES), 0x8000);
+	assert_int_equal(limpet_ledger_live_bytes(books->ledger), 0);
+	assert_int_equal(total(books, LIMPET_TOTAL_EVENTS), 4);
+	/* MAP_FIXED over an older mapping */
+	add(books, LIMPET_EVENT_MMAP, 1, 0x10000, 0x4000, 7);
+	assert_int_equal(add(books, LIMPET_EVENT_MMAP, 1, 0x11000, 0x1000, 8), 2);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_UNMAPPED);
+	assert_int_equal(limpet_ledger_mapped_bytes(books->ledger), 0x4000);
+	assert_int_equal(limpet_ledger_mapping_count(books->ledger), 3);
+}
+
+static void test_the_peak_has_a_place(void **state)
+{
+	struct books *books = *state;
+	struct limpet_ledger_peak peak;
+
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 100, 5);
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x2000, 200, 6);
+	add(books, LIMPET_EVENT_FREE, 1, 0x1000, 0, 0);
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x3000, 100, 6);
+	peak = limpet_ledger_peak(books->ledger);
+	/* as high again is no new peak: the first counts */
+	assert_int_equal(peak.bytes, 300);
+	assert_int_equal(peak.rows, 2);
+	assert_int_equal(peak.time_ns, 2 * LIMPET_TRACE_TICK_NS);
+	limpet_ledger_next_period(books->ledger, 77);
+	peak = limpet_ledger_peak(books->ledger);
+	assert_int_equal(peak.bytes, 300);
+	assert_int_equal(peak.rows, 0);
+	assert_int_equal(peak.capture_bytes, 300);
+	add(books, LIMPET_EVENT_FREE, 1, 0x3000, 0, 0);
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x3000, 150, 6);
+	peak = limpet_ledger_peak(books->ledger);
+	assert_int_equal(peak.capture_bytes, 350);
+	assert_int_equal(peak.rows, 2);
+}
+
+static void test_sites_are_of_the_period(void **state)
+{
+	struct books *books = *state;
+	const struct limpet_ledger_site *const *sites;
+	uint64_t bytes = 0;
+
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 100, 9);
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x2000, 200, 5);
+	assert_int_equal(limpet_ledger_period_sites(books->ledger, &sites), 2);
+	assert_int_equal(sites[0]->node, 5);
+	assert_int_equal(sites[1]->node, 9);
+	assert_int_equal(sites[1]->allocated_bytes, 100);
+	limpet_ledger_next_period(books->ledger, books->time_ns);
+	assert_int_equal(limpet_ledger_period_sites(books->ledger, &sites), 0);
+	assert_int_equal(limpet_ledger_growing(books->ledger, &bytes), 5);
+	assert_int_equal(bytes, 200);
+	/* a free counts in the period it happens in, for the site that allocated */
+	add(books, LIMPET_EVENT_FREE, 1, 0x2000, 0, 0);
+	assert_int_equal(limpet_ledger_period_sites(books->ledger, &sites), 1);
+	assert_int_equal(sites[0]->node, 5);
+	assert_int_equal(sites[0]->allocations, 0);
+	assert_int_equal(sites[0]->freed_bytes, 200);
+	limpet_ledger_next_period(books->ledger, books->time_ns);
+	/* the leader fell: one that was not touched leads */
+	assert_int_equal(limpet_ledger_growing(books->ledger, &bytes), 9);
+	assert_int_equal(bytes, 100);
+}
+
+static void test_nonsense_is_refused(void **state)
+{
+	struct books *books = *state;
+
+	assert_int_equal(add(books, 0, 1, 0x1000, 100, 5), -EINVAL);
+	assert_int_equal(add(books, 5, 1, 0x1000, 100, 5), -EINVAL);
+	assert_int_equal(add(books, LIMPET_EVENT_ALLOC, 1, 0, 100, 5), -EINVAL);
+	assert_int_equal(add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, UINT64_MAX, 5), -EINVAL);
+	assert_int_equal(add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 1, UINT32_MAX), -EINVAL);
+	assert_int_equal(add(books, LIMPET_EVENT_MMAP, 1, UINT64_MAX - 10, 100, 5), -EINVAL);
+	assert_int_equal(add(books, LIMPET_EVENT_MUNMAP, 1, 0x1000, 0, 5), -EINVAL);
+	assert_int_equal(total(books, LIMPET_TOTAL_EVENTS), 0);
+	/* malloc(0) is an allocation */
+	assert_int_equal(add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 0, 5), 1);
+	assert_int_equal(limpet_ledger_live_allocations(books->ledger), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_live_table_agrees_with_an_array),
+		cmocka_unit_test(test_live_table_keeps_all_while_it_grows),
+		cmocka_unit_test(test_live_table_is_bounded),
+		cmocka_unit_test(test_mapping_table_agrees_with_pages),
+		cmocka_unit_test(test_mapping_table_is_bounded),
+		cmocka_unit_test_setup_teardown(test_a_free_is_paired, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_foreign_free_lowers_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_temporary_is_of_the_allocating_thread, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_an_unseen_free_is_inferred, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_finds_no_room_is_never_live, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_munmap_takes_parts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_the_peak_has_a_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sites_are_of_the_period, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nonsense_is_refused, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
