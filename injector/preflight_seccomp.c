@@ -70,7 +70,9 @@ static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_
 
 static void unreadable(struct limpet_check *check, int error)
 {
-	const char *why = error == -EACCES ? "that takes CAP_SYS_ADMIN" : strerror(-error);
+	const char *why = error == -EACCES   ? "that takes CAP_SYS_ADMIN"
+			  : error == -EINVAL ? "this kernel does not show it"
+					     : strerror(-error);
 
 	if (check->options.assume_seccomp_ok) {
 		limpet_check_add(

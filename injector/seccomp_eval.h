@@ -28,7 +28,8 @@ struct limpet_seccomp_filters {
 /* Reads the filters of a thread. Unless it is a tracee of ours (`traced`: stopped, traced by the
  * calling thread), a helper process seizes and stops it for some microseconds; if it does not stop
  * in time, or we die, the helper's end lets it go. -EACCES: no CAP_SYS_ADMIN, or we have a filter
- * ourselves; -ETIMEDOUT: it did not stop; -ESRCH. */
+ * ourselves; -EINVAL: it has no filter, or the kernel cannot show it
+ * (CONFIG_CHECKPOINT_RESTORE); -ETIMEDOUT: it did not stop; -ESRCH. */
 int limpet_seccomp_filters_read(pid_t tid, bool traced,
 				struct limpet_seccomp_filters *ret_filters) LIMPET_MUST_CHECK;
 void limpet_seccomp_filters_done(struct limpet_seccomp_filters *filters);
