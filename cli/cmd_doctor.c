@@ -17,7 +17,7 @@ static const char help_text[] =
 	"      --json                 for programs; unknown is null\n"
 	"      --partial              as in attach: an allocator out of reach is accepted\n"
 	"      --agent-memory BYTES   as in attach: memory taken from the process's limit\n"
-	"      --assume-seccomp-ok    as in attach: a filter that cannot be read is trusted\n"
+	"      --assume-seccomp-ok    as in attach: a filter that cannot be read passes\n"
 	"  -h, --help                 this text\n"
 	"\n"
 	"Exit status: 0 it would work, 3 refused, 1 no such process, 2 usage.\n"
