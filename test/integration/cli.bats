@@ -1,0 +1,188 @@
+#!/usr/bin/env bats
+# The command line itself: what is told, on which stream, with which exit status. No target is touched.
+# time-limit: 120
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# The commands, as the help lists them.
+commands() {
+	"$LIMPET" --help | sed -n 's/^  \([a-z]*\) .*/\1/p' | grep -vx limpet
+}
+
+# usage WORDS ARGUMENT...: limpet refuses with status 2, one line that holds WORDS, and one hint.
+usage() {
+	local words=$1
+	shift
+	run --separate-stderr timeout 10 "$LIMPET" "$@"
+	[[ $status == 2 ]] || fail "limpet $*: status $status instead of 2"
+	[[ -z $output ]] || fail "limpet $*: said on stdout: $output"
+	[[ ${#stderr_lines[@]} == 2 ]] || fail "limpet $*: ${#stderr_lines[@]} lines: $stderr"
+	[[ ${stderr_lines[0]} == "limpet: "*"$words"* ]] || fail "limpet $*: ${stderr_lines[0]}"
+	[[ ${stderr_lines[1]} == "hint: "?* ]] || fail "limpet $*: ${stderr_lines[1]}"
+}
+
+# fits TEXT: into 80 columns and 24 lines, the prompt's included.
+fits() {
+	if (($(wc -l <<<"$1") > 23)); then
+		fail "$(wc -l <<<"$1") lines are too many"
+		return 1
+	fi
+	if grep -nE '^.{81}' <<<"$1"; then
+		fail "too wide"
+		return 1
+	fi
+	[[ $1 != *$'\t'* ]]
+}
+
+@test "version names commit and agent ABI" {
+	run --separate-stderr "$LIMPET" --version
+	[[ $status == 0 && -z $stderr ]]
+	[[ $output =~ ^limpet\ [0-9]+\.[0-9]+\.[0-9]+\ \(commit\ [0-9a-z]+,\ agent\ ABI\ [0-9]+\)$ ]]
+	abi=$(sed -n 's/^#define LIMPET_AGENT_ABI \([0-9]*\)u$/\1/p' "$root/common/wire.h")
+	[[ $output == *"agent ABI $abi)" ]]
+}
+
+@test "help fits a terminal, everywhere" {
+	run --separate-stderr "$LIMPET" --help
+	[[ $status == 0 && -z $stderr ]]
+	fits "$output"
+	help=$output
+	[[ $("$LIMPET" -h) == "$help" && $("$LIMPET" help) == "$help" ]]
+	for command in $(commands); do
+		for ask in "$command --help" "$command -h" "help $command"; do
+			read -ra words <<<"$ask"
+			run --separate-stderr timeout 10 "$LIMPET" "${words[@]}"
+			[[ $status == 0 && -z $stderr ]] || fail "limpet $ask: status $status $stderr"
+			[[ ${lines[0]} == "Usage: limpet $command"* ]] || fail "limpet $ask: ${lines[0]}"
+			fits "$output" || fail "limpet $ask"
+		done
+	done
+}
+
+@test "every command is listed, described and completed" {
+	[[ $(commands | sort | tr '\n' ' ') == "attach doctor report run seal status stop " ]]
+	# shellcheck source=completions/limpet.bash
+	source "$root/completions/limpet.bash"
+	for command in $(commands); do
+		[[ -f $root/man/limpet-$command.1 ]] || fail "no manual for $command"
+		COMP_WORDS=(limpet "$command") COMP_CWORD=1
+		_limpet
+		[[ " ${COMPREPLY[*]} " == *" $command "* ]] || fail "$command is not completed"
+		# Each long option of the help is completed and in a manual, and the other way round.
+		COMP_WORDS=("$LIMPET" "$command" --) COMP_CWORD=2
+		_limpet
+		options=$("$LIMPET" "$command" --help | grep -oE '(^|[ ,|[])--[a-z][a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u)
+		[[ $(printf '%s\n' "${COMPREPLY[@]}" | sort -u) == "$options" ]] ||
+			fail "$command: help: $options, completion: ${COMPREPLY[*]}"
+		page=$root/man/limpet-$command.1
+		[[ $command != run ]] || page=$root/man/limpet-attach.1
+		for option in $options; do
+			grep -qE "Fl -?${option#-}( |\$)" "$page" || fail "$option is not in $page"
+		done
+	done
+}
+
+@test "manuals are well formed" {
+	command -v mandoc >/dev/null || skip "mandoc is not installed"
+	mandoc -Tlint -Wwarning "$root"/man/*.[15]
+}
+
+@test "commands and options that do not exist" {
+	usage "which command?"
+	usage "unknown command 'frobnicate'" frobnicate
+	usage "did you mean 'attach'?" atach 4711
+	usage "did you mean 'status'?" stats
+	usage "unknown option '--frobnicate'" --frobnicate
+	usage "unknown command 'x'" help x
+	# Of later versions: nothing that looks as if it worked.
+	for command in html diff export top; do
+		usage "unknown command '$command'" "$command" x
+	done
+	for command in $(commands); do
+		usage "unknown option '--frobnicate'" "$command" --frobnicate
+		usage "unknown option '-Z'" "$command" -Z
+		usage "option '--help' takes no value" "$command" --help=yes
+	done
+	usage "did you mean --duration?" attach --durtion 3 1
+	[[ ${stderr_lines[1]} == "hint: limpet attach --help" ]]
+}
+
+@test "operands and values that make no sense" {
+	usage "which process?" attach
+	usage "which process?" stop
+	usage "which command?" run
+	usage "not a process id: 'x'" attach x
+	usage "not a process id: '-1'" attach -- -1
+	usage "not a process id: '0'" status 0
+	usage "not a process id: '99999999999'" stop 99999999999
+	usage "not a process id: ''" stop ""
+	usage "one process at a time" attach 1 2
+	usage "one process at a time" status 1 2
+	usage "both --all and '1' given" stop --all 1
+	usage "not a duration: '10x'" attach 1 -d 10x
+	usage "not a duration: '-5'" attach 1 -d -5
+	usage "too long: '999999999999d'" attach 1 --duration 999999999999d
+	usage "must be longer than nothing: '0s'" attach 1 --attach-timeout 0s
+	usage "not a size: '1MB'" attach 1 --agent-memory 1MB
+	usage "option '-d' needs a value" attach 1 -d
+	usage "option '--output' needs a value" run --output
+	usage "cannot sample yet" attach 1 --sample 64KiB
+	usage "cannot 'wait' yet" attach 1 --on-overload wait
+	usage "cannot 'sample' yet" run --on-overload sample true
+	usage "not one of" attach 1 --on-overload x
+}
+
+@test "text from outside cannot steer the terminal" {
+	usage "unknown command 'a?[2Jb?'" $'a\e[2Jb\xff'
+	usage "not a process id: '1??[2J'" stop $'1\r\x9b[2J'
+}
+
+@test "status and stop without captures" {
+	run --separate-stderr "$LIMPET" status
+	[[ $status == 0 && $output == "no captures" && -z $stderr ]]
+	[[ $("$LIMPET" status --json | jq -c .) == '{"captures":[]}' ]]
+	run --separate-stderr "$LIMPET" stop --all
+	[[ $status == 0 && -z $output && $stderr == "limpet: no captures" ]]
+
+	run --separate-stderr "$LIMPET" status $$
+	[[ $status == 1 && -z $output ]]
+	[[ ${stderr_lines[0]} == "limpet: process $$ is not being captured" ]]
+	[[ ${stderr_lines[1]} == "hint: limpet attach $$" ]]
+	run --separate-stderr "$LIMPET" status $$ --json
+	[[ $status == 1 && $(jq -c . <<<"$output") == '{"captures":[]}' ]]
+	run --separate-stderr "$LIMPET" stop $$
+	[[ $status == 1 && -z $output && ${stderr_lines[0]} == "limpet: process $$ is not being captured" ]]
+	run --separate-stderr "$LIMPET" status 2147483647
+	[[ $status == 1 && ${stderr_lines[0]} == "limpet: there is no process 2147483647" ]]
+}
+
+@test "what is lost on stdout is a failure" {
+	run bash -c '"$1" --help 2>&1 >/dev/full' - "$LIMPET"
+	[[ $status == 1 && $output == "limpet: cannot write to standard output: No space left on device" ]]
+	run bash -c '"$1" status --json 2>&1 >/dev/full' - "$LIMPET"
+	[[ $status == 1 ]]
+}
+
+@test "closed descriptors are no trap" {
+	run bash -c '"$1" --help <&- >&- 2>&-' - "$LIMPET"
+	((status < 126))
+	run --separate-stderr bash -c '"$1" status <&- 2>&-' - "$LIMPET"
+	[[ $status == 0 && $output == "no captures" ]]
+}
+
+@test "colours only where they are wanted" {
+	command -v script >/dev/null || skip "script(1) is not installed"
+	in_terminal() {
+		env -u NO_COLOR "$@" script -qec "'$LIMPET' atach" /dev/null </dev/null || true
+	}
+	plain() {
+		! grep -q $'\e' || fail "colours"
+	}
+	in_terminal TERM=xterm | grep -q $'\e\[31mlimpet: '
+	in_terminal TERM=xterm NO_COLOR=1 | plain
+	in_terminal TERM=dumb | plain
+	in_terminal -u TERM | plain
+	{ "$LIMPET" atach 2>&1 || true; } | plain
+}
