@@ -198,12 +198,31 @@ static int intern_looks(struct limpet_report_private *private, uint32_t parent, 
 	return 0;
 }
 
-/* Looks of a node and whether it ends in JIT code, from those of its parent. With `noise` every
- * frame counts, without it only the program's. */
+/* Looks of a node, and what its children need to know of it. */
 struct node_looks {
 	uint32_t number;
-	bool jit;
+	uint32_t via; /* item of the library's function that the innermost shown frame called, or 0
+		       */
+	bool jit;     /* the innermost shown frame is JIT code */
+	bool shown;   /* the innermost frame is a shown one */
 };
+
+/* The frame next to the program's innermost: `strdup` and `getline` called at one line are two
+ * entries, since the heading says which; malloc and operator new are not told apart. */
+static int add_via(struct limpet_report_private *private, const struct limpet_report_frame *frame,
+		   struct node_looks *looks)
+{
+	const struct limpet_report_frame name = {.function = frame->function};
+
+	if (!looks->shown)
+		return 0;
+	looks->shown = false;
+	if (frame->kind != LIMPET_FOLD_LIBRARY || !frame->function)
+		return 0;
+	return intern_item(private, &name, &looks->via);
+}
+
+/* From the looks of its parent. With `noise` every frame counts, without it the program's. */
 
 static int add_node_looks(struct limpet_report_private *private,
 			  const struct limpet_report_frame *frames, size_t count, bool noise,
@@ -214,8 +233,14 @@ static int add_node_looks(struct limpet_report_private *private,
 		bool jit = !frames[i].module;
 		int result = 0;
 
-		if (!noise && frames[i].kind != LIMPET_FOLD_PROGRAM)
+		if (!noise && frames[i].kind != LIMPET_FOLD_PROGRAM) {
+			result = add_via(private, &frames[i], looks);
+			if (result)
+				return result;
 			continue;
+		}
+		looks->via = ITEM_NONE;
+		looks->shown = true;
 		/* JIT code moves and multiplies: a run of it looks like one frame. */
 		if (jit && !noise && looks->jit)
 			continue;
@@ -257,6 +282,10 @@ static int find_looks(struct limpet_report *report, uint32_t **ret_looks)
 		if (result)
 			return result;
 		looks[i] = folded[i].number ? folded[i].number : whole[i].number;
+		if (folded[i].number && folded[i].via)
+			result = intern_looks(report->private, looks[i], folded[i].via, &looks[i]);
+		if (result)
+			return result;
 	}
 	*ret_looks = LIMPET_TAKE(looks);
 	return 0;

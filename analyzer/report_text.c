@@ -194,11 +194,11 @@ static int print_window(struct text *t)
 	const struct limpet_trace_end *end = model->end;
 	int result;
 
-	result = line(t, "", "capture   %s, %s by %s%s%s%s", duration(t, model->duration_ns),
-		      end_words(end), target->mode == LIMPET_MODE_RUN ? "run" : "attach",
+	result = line(t, "", "capture   %s by %s%s%s%s, %s", duration(t, model->duration_ns),
+		      target->mode == LIMPET_MODE_RUN ? "run" : "attach",
 		      target->known && target->sample_bytes ? ", one event in " : "",
 		      target->known && target->sample_bytes ? bytes(t, target->sample_bytes) : "",
-		      target->known && target->sample_bytes ? " sampled" : "");
+		      target->known && target->sample_bytes ? " sampled" : "", end_words(end));
 	if (!result && model->windowed)
 		result = line(t, "", "window    %s to %s: all figures below are of this time",
 			      duration(t, model->from_ns), duration(t, model->to_ns));
@@ -254,13 +254,12 @@ static int print_losses(struct text *t)
 			      any ? "" : "losses");
 		any = true;
 	}
+	if (!result && !model->complete && model->end->end != LIMPET_END_RUNNING)
+		return line(t, t->options->warn, "%-9s the trace is not complete",
+			    any ? "" : "losses");
 	if (!result && !any)
 		result = line(t, "", "losses    none%s",
-			      model->end->end == LIMPET_END_RUNNING ? " so far"
-			      : model->complete ? ": every event is in the trace"
-						: "");
-	if (!result && !model->complete && model->end->end != LIMPET_END_RUNNING)
-		result = line(t, t->options->warn, "%-9s the trace is not complete", "");
+			      model->complete ? ": every event is in the trace" : " so far");
 	return result;
 }
 
@@ -611,6 +610,9 @@ static int print_sizes(struct text *t)
 	}
 	blank(t);
 	result = line(t, t->options->bold, "Sizes of allocations");
+	if (!result)
+		result = line(t, t->options->dim, "%10s %10s  %8s  %5s  %10s", "from", "below",
+			      "calls", "", "bytes");
 	for (size_t i = 0; i < model->size_count && !result; i++) {
 		const struct limpet_model_size *size = &model->sizes[i];
 		unsigned columns =
@@ -625,10 +627,12 @@ static int print_sizes(struct text *t)
 			columns = 1;
 		memset(bar, '#', columns);
 		bar[columns] = '\0';
-		result = line(t, "", "%10s to %-10s %8s  %5s  %10s  %s", bytes(t, size->from_bytes),
-			      bytes(t, size->to_bytes), count(t, size->allocations),
-			      share(t, size->allocations, model->totals.allocations),
-			      bytes(t, size->allocated_bytes), bar);
+		result = line(
+			t, "", "%10s %10s  %8s  %5s  %10s  %s", bytes(t, size->from_bytes),
+			bytes(t, size->to_bytes < UINT64_MAX ? size->to_bytes + 1 : UINT64_MAX),
+			count(t, size->allocations),
+			share(t, size->allocations, model->totals.allocations),
+			bytes(t, size->allocated_bytes), bar);
 	}
 	return result;
 }

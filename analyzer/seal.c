@@ -152,6 +152,11 @@ static int seal_all(struct seal *seal)
 	size_t first = 0;
 	int result = 0;
 
+	/* Module 0 stands for none, and comes first: JIT code has no file to ask. */
+	while (count && !list->module) {
+		list++;
+		count--;
+	}
 	seal->result.addresses = count;
 	report_progress(seal);
 	while (first < count && result >= 0 && !is_cancelled(seal)) {

@@ -184,7 +184,7 @@ static int print(struct limpet_report *report, const struct report_options *o,
 /* What to type next, on stderr: the report itself is data. */
 static void print_hints(const struct limpet_model *model, const struct report_options *o)
 {
-	if (o->json || !isatty(STDERR_FILENO))
+	if (o->json || !isatty(STDERR_FILENO) || fflush(stdout))
 		return;
 	if (!model->sealed && model->end->end != LIMPET_END_RUNNING)
 		limpet_ui_hint("limpet seal %s adds functions and lines", o->file);
@@ -243,10 +243,8 @@ static int report_file(struct limpet_trace_reader *reader, const struct report_o
 	}
 	if (result >= 0)
 		result = print(report, o, err);
-	if (result >= 0) {
-		fflush(stdout);
+	if (result >= 0)
 		print_hints(model, o);
-	}
 	limpet_report_free(report);
 	limpet_model_free(model);
 	return result;

@@ -96,7 +96,9 @@ static uint64_t sample_find(const struct sample *sample, const char *function, u
 
 static void sample_locate_libc(struct sample *sample)
 {
-	void *at = dlsym(RTLD_DEFAULT, "strdup");
+	/* Not RTLD_DEFAULT: sanitizers put their own in front. */
+	void *libc = dlopen("libc.so.6", RTLD_NOW);
+	void *at = libc ? dlsym(libc, "strdup") : NULL;
 	Dl_info info;
 
 	assert_non_null(at);
@@ -104,9 +106,10 @@ static void sample_locate_libc(struct sample *sample)
 	sample->libc_bias = (uint64_t)(uintptr_t)info.dli_fbase;
 	sample->strdup_at = (uint64_t)(uintptr_t)at - sample->libc_bias + 4;
 	assert_non_null(realpath(info.dli_fname, sample->libc));
-	at = dlsym(dlopen("libc.so.6", RTLD_NOW), "malloc");
+	at = dlsym(libc, "malloc");
 	assert_non_null(at);
 	sample->malloc_at = (uint64_t)(uintptr_t)at - sample->libc_bias;
+	dlclose(libc);
 }
 
 static void sample_init(struct sample *sample)
