@@ -434,9 +434,7 @@ static void *worker_main(void *argument)
 	uint64_t life = 0;
 
 	self = w;
-	if (w->born++ == 0 && !park(w))
-		return NULL;
-	for (;;) {
+	for (bool more = w->born++ || park(w); more; more = park(w)) {
 		uint64_t started_ns = target_now_ns();
 
 		w->operations_before = w->counts.operations;
@@ -452,8 +450,6 @@ static void *worker_main(void *argument)
 			if (rate && w->counts.operations % 32 == 0)
 				keep_to_rate(w, started_ns);
 		}
-		if (!park(w))
-			break;
 	}
 	pthread_mutex_lock(&gate);
 	ended++;
