@@ -1,0 +1,122 @@
+#!/usr/bin/env bats
+# What the commands answer about a capture that went well; how they are asked is tested in cli.bats.
+# time-limit: 300
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+@test "doctor: a good target, and the list of processes" {
+	start storm "$TARGETS/storm"
+	look "$pid"
+	run --separate-stderr "$LIMPET" doctor "$pid"
+	[[ $status == 0 && -n $output ]]
+	run --separate-stderr "$LIMPET" doctor "$pid" --json
+	[[ $status == 0 ]]
+	jq -e . <<<"$output"
+	unchanged "$pid"
+	run --separate-stderr "$LIMPET" doctor
+	[[ $status == 0 ]]
+	[[ $output == *storm* ]]
+	finish storm
+}
+
+@test "doctor refuses what attach refuses" {
+	start static "$TARGETS/static"
+	run --separate-stderr "$LIMPET" doctor "$pid"
+	[[ $status == 3 ]]
+	[[ $output$stderr == *static* ]]
+	finish static
+}
+
+# A trace with a known top.
+small_trace() {
+	start storm "$TARGETS/storm" --threads 2 || return 1
+	attach "$pid" || return 1
+	tell storm "run 3000" ran || return 1
+	tell storm "leak 5000" leaked || return 1
+	stop "$pid" || return 1
+	finish storm
+}
+
+@test "report as text: target, end and losses first, then totals, sites, sizes" {
+	small_trace
+	run --separate-stderr "$LIMPET" report "$trace"
+	[[ $status == 0 && -z $stderr ]]
+	[[ $output == *storm* && $output == *stop* && $output == *storm_leak* && $output == *storm.c:* ]]
+	[[ $output == *MiB* ]]
+	local first_site=${output%%storm_leak*}
+	[[ $first_site == *storm* ]]
+	# No colour when it is no terminal.
+	[[ $output != *$'\e'* ]]
+}
+
+@test "report --json has the stable keys" {
+	small_trace
+	report
+	expect '.format == "limpet-report" and .version == 1'
+	expect '.target | has("pid") and has("command") and has("executable")'
+	expect '.capture | .mode == "attach" and (["end","complete","duration_seconds","events","dropped_events",
+		"truncated_stacks","sample_bytes","attach_stop_microseconds","detach_stop_microseconds",
+		"agent_unloaded"] - keys == [])'
+	expect '.totals | ["allocations","frees","allocated_bytes","freed_bytes","live_allocations","live_bytes",
+		"peak_bytes","peak_seconds","temporary_allocations","foreign_frees","foreign_freed_bytes"]
+		- keys == []'
+	expect '.sites[0] | ["allocations","allocated_bytes","live_allocations","live_bytes","peak_bytes",
+		"temporary_allocations","stack"] - keys == []'
+	expect '.sites[0].stack[0] | ["function","file","line","module","inlined"] - keys == []'
+	expect '.timeline[0] | ["seconds","live_bytes","rss_bytes","allocations"] - keys == []'
+	expect '.sizes[0] | ["from_bytes","to_bytes","allocations","allocated_bytes"] - keys == []'
+	expect '.capture.attach_stop_microseconds > 0 and .capture.attach_stop_microseconds < 1000000'
+}
+
+@test "report --sort and -n" {
+	small_trace
+	for key in peak live allocations allocated temporary; do
+		timeout 30 "$LIMPET" report "$trace" --json --sort "$key" >report.json
+		case $key in
+		live | peak) field=${key}_bytes ;;
+		allocations) field=allocations ;;
+		allocated) field=allocated_bytes ;;
+		temporary) field=temporary_allocations ;;
+		esac
+		expect '[.sites[][$f]] | . == (sort | reverse)' --arg f "$field"
+	done
+	timeout 30 "$LIMPET" report "$trace" --json -n 3 >report.json
+	expect '.sites | length == 3'
+}
+
+@test "the trace tells argv[0] alone, unless asked" {
+	start storm "$TARGETS/storm" --threads 1 --rate 12345
+	attach "$pid" --no-seal
+	stop "$pid"
+	zstd -dcq "$trace" >plain 2>/dev/null || cp "$trace" plain
+	run ! grep -q 12345 plain "$trace"
+	attach "$pid" --no-seal --with-command-line
+	stop "$pid"
+	report
+	expect '.target.command | contains("--rate 12345")'
+	finish storm
+}
+
+@test "no terminal: no live line; -q: nothing on stderr" {
+	start storm "$TARGETS/storm"
+	attach "$pid" -q
+	stop "$pid"
+	[[ ! -s attach.1.err ]]
+	attach "$pid" -d 300ms
+	attached 0
+	run ! grep -q $'\r' attach.2.err
+	finish storm
+}
+
+@test "make install puts binary, manuals and completion in place" {
+	make -s -C "$root" install DESTDIR="$work/image" PREFIX=/usr >install.say 2>install.err
+	cmp "$work/image/usr/bin/limpet" "$root/build/limpet"
+	[[ -s $work/image/usr/share/man/man1/limpet.1 ]]
+	[[ -s $work/image/usr/share/man/man5/limpet-trace.5 ]]
+	[[ -s $work/image/usr/share/bash-completion/completions/limpet ]]
+	"$work/image/usr/bin/limpet" --version
+	make -s -C "$root" uninstall DESTDIR="$work/image" PREFIX=/usr >>install.say 2>&1
+	[[ -z $(find "$work/image" -type f) ]]
+}

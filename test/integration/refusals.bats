@@ -1,0 +1,237 @@
+#!/usr/bin/env bats
+# Bad input: one clear line, one hint, the documented exit status, and the target is untouched.
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+USAGE=2
+REFUSED=3
+FAILED=1
+
+# untouched PID STATUS REGEX COMMAND...: refused, and the process is the same afterwards.
+untouched() {
+	local target=$1
+	shift
+	look "$target" || return 1
+	refused "$@" || return 1
+	unchanged "$target"
+}
+
+# A pid that nobody has: the last one that the kernel would give.
+nobody() {
+	local pid
+	pid=$(</proc/sys/kernel/pid_max)
+	while [[ -e /proc/$((--pid)) ]]; do :; done
+	echo "$pid"
+}
+
+@test "no such process" {
+	local pid
+	pid=$(nobody)
+	refused $FAILED "$pid" "$LIMPET" attach "$pid"
+	refused $FAILED "$pid" "$LIMPET" doctor "$pid"
+}
+
+@test "a pid that is no number, or not a sensible one" {
+	refused $USAGE "" "$LIMPET" attach zero
+	refused $USAGE "" "$LIMPET" attach -p -1
+	refused $USAGE "" "$LIMPET" attach 0
+	refused $USAGE "" "$LIMPET" attach 12x
+	refused $USAGE "" "$LIMPET" attach 99999999999999999999
+	refused $USAGE "" "$LIMPET" attach ''
+}
+
+@test "limpet itself, and no pid at all" {
+	# exec: the shell's pid becomes limpet's own.
+	refused $REFUSED "itself|own" bash -c 'exec "$0" attach $$' "$LIMPET"
+	refused $USAGE "" "$LIMPET" attach
+}
+
+@test "a kernel thread" {
+	[[ -r /proc/2/status ]] && grep -q '^Name:[[:space:]]kthreadd' /proc/2/status ||
+		skip "no kernel thread is seen from here"
+	refused $REFUSED "kernel thread" "$LIMPET" attach 2
+}
+
+@test "a zombie" {
+	# `true` ends, and nobody waits for it as long as its parent sleeps.
+	bash -c 'true & echo $!; exec sleep 1000' >zombie.pid 2>/dev/null 3>&- &
+	job_of[zombie]=$!
+	wait_until 10 test -s zombie.pid
+	local zombie
+	zombie=$(<zombie.pid)
+	wait_until 10 grep -q '^State:[[:space:]]Z' "/proc/$zombie/status"
+	refused $REFUSED "zombie" "$LIMPET" attach "$zombie"
+}
+
+@test "a 32-bit program" {
+	"$TARGETS/tiny32" 3>&- &
+	job_of[tiny]=$!
+	wait_until 5 test -e "/proc/${job_of[tiny]}/exe" ||
+		skip "the kernel runs no 32-bit programs"
+	untouched "${job_of[tiny]}" $REFUSED "32-bit" "$LIMPET" attach "${job_of[tiny]}"
+}
+
+@test "a fully static program" {
+	start static "$TARGETS/static"
+	untouched "$pid" $REFUSED "static" "$LIMPET" attach "$pid"
+	tell static "run 100" ran
+	finish static
+}
+
+@test "an allocator inside the program is named; --partial overrides and says what is unseen" {
+	start own "$TARGETS/own-allocator" --threads 2
+	tell own "run 1000" ran
+	untouched "$pid" $REFUSED "jemalloc" "$LIMPET" attach "$pid"
+	attach "$pid" --partial
+	tell own "run 1000" ran
+	stop "$pid"
+	# The report's first line is about it, in per cent of RSS.
+	"$LIMPET" report "$trace" >report.text
+	[[ $(head -n 1 report.text) =~ [0-9]+(\.[0-9]+)?\ ?% ]]
+	finish own
+}
+
+@test "a seccomp filter that would kill" {
+	for call in memfd_create socketpair mmap; do
+		start "$call" "$TARGETS/odd" --kill "$call"
+		untouched "$pid" $REFUSED "seccomp.*" "$LIMPET" attach "$pid"
+		[[ $stderr =~ $call ]]
+		finish "$call"
+	done
+}
+
+@test "no permission: another user's process; sudo is the first advice" {
+	((EUID == 0)) || skip "only root can become two other users"
+	start storm "$TARGETS/storm"
+	# Neither the binary nor the folder is open to others everywhere.
+	install -m 755 "$LIMPET" /tmp/"limpet.$$"
+	look "$pid"
+	refused $REFUSED "ermi|user|uid" setpriv --reuid 65534 --regid 65534 --clear-groups \
+		env XDG_RUNTIME_DIR=/tmp "/tmp/limpet.$$" attach -o /dev/null "$pid"
+	rm -f "/tmp/limpet.$$"
+	[[ ${stderr_lines[1]} =~ sudo ]]
+	[[ ! $stderr =~ ptrace_scope ]]
+	unchanged "$pid"
+	finish storm
+}
+
+@test "Yama: the setting is named, and never to be lowered" {
+	[[ -r /proc/sys/kernel/yama/ptrace_scope ]] || skip "this kernel has no Yama"
+	((EUID == 0 && $(</proc/sys/kernel/yama/ptrace_scope) == 1)) ||
+		skip "only root can become another user under ptrace_scope 1"
+	start odd "$TARGETS/odd" --uid 65534
+	install -m 755 "$LIMPET" /tmp/"limpet.$$"
+	refused $REFUSED "Yama" setpriv --reuid 65534 --regid 65534 --clear-groups \
+		env XDG_RUNTIME_DIR=/tmp "/tmp/limpet.$$" attach -o /dev/null "$pid"
+	rm -f "/tmp/limpet.$$"
+	[[ ${stderr_lines[1]} =~ sudo ]]
+	finish odd
+}
+
+@test "already traced by another" {
+	local tracer
+	start storm "$TARGETS/storm"
+	python3 -c "
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+if libc.ptrace(0x4206, $pid, 0, 0):
+    sys.exit('seize failed')
+print('traced', flush=True)
+sys.stdin.read()
+" < <(exec sleep 1000) >tracer.say 2>tracer.err 3>&- &
+	tracer=$!
+	job_of[tracer]=$tracer
+	wait_until 20 grep -q traced tracer.say
+	refused $REFUSED "traced" "$LIMPET" attach "$pid"
+	[[ $stderr =~ $tracer ]]
+	end_process "$tracer"
+	tell storm "run 100" ran
+	finish storm
+}
+
+@test "already captured by limpet" {
+	start storm "$TARGETS/storm"
+	attach "$pid"
+	refused $REFUSED "captured" "$LIMPET" attach "$pid" -o other.limpet
+	[[ ! -e other.limpet ]]
+	tell storm "leak 4" leaked
+	stop "$pid"
+	good_capture
+	same "leaks" "$(site_sum storm_leak allocations)" 4
+	finish storm
+}
+
+@test "an output that cannot be written" {
+	start storm "$TARGETS/storm"
+	untouched "$pid" $FAILED "No such file or directory" "$LIMPET" attach "$pid" -o none/x.limpet
+	touch there.limpet
+	untouched "$pid" $FAILED "exists" "$LIMPET" attach "$pid" -o there.limpet
+	[[ ! -s there.limpet ]]
+	ln -s elsewhere link.limpet
+	untouched "$pid" $FAILED "" "$LIMPET" attach "$pid" -o link.limpet
+	[[ ! -e elsewhere ]]
+	finish storm
+}
+
+@test "traces that are none: missing, empty, foreign, a folder" {
+	refused $FAILED "No such file" "$LIMPET" report missing.limpet
+	: >empty.limpet
+	refused $FAILED "empty|not a (limpet )?trace|truncated" "$LIMPET" report empty.limpet
+	head -c 100000 /bin/bash >foreign.limpet
+	refused $FAILED "not a (limpet )?trace" "$LIMPET" report foreign.limpet
+	refused $FAILED "" "$LIMPET" report .
+}
+
+@test "traces that were cut short or damaged are read up to there, and never crash the reader" {
+	start storm "$TARGETS/storm" --threads 2
+	attach "$pid"
+	tell storm "run 20000" ran
+	stop "$pid"
+	finish storm
+	local bytes i good=0
+	bytes=$(stat -c %s "$trace")
+	for i in 1 2 5 10 50 90 99; do
+		head -c $((bytes * i / 100)) "$trace" >cut.limpet
+		run --separate-stderr timeout 30 "$LIMPET" report cut.limpet --json
+		[[ $status == 0 || $status == 1 ]]
+		if [[ $status == 0 ]]; then
+			good=$((good + 1))
+			jq -e '.capture.complete | not' <<<"$output"
+		fi
+		cp "$trace" bad.limpet
+		printf '\xff\x00\xa5\x5a' |
+			dd of=bad.limpet bs=1 seek=$((bytes * i / 100)) conv=notrunc status=none
+		run --separate-stderr timeout 30 "$LIMPET" report bad.limpet --json
+		[[ $status == 0 || $status == 1 ]]
+	done
+	((good > 0))
+}
+
+@test "wrong options and durations" {
+	start storm "$TARGETS/storm"
+	refused $USAGE "--nonsense" "$LIMPET" attach --nonsense "$pid"
+	refused $USAGE "fortnight" "$LIMPET" attach -d fortnight "$pid"
+	refused $USAGE "" "$LIMPET" attach -d -5 "$pid"
+	refused $USAGE "" "$LIMPET" attach -d 10parsecs "$pid"
+	refused $USAGE "" "$LIMPET" attach --sample lots "$pid"
+	refused $USAGE "" "$LIMPET" attach "$pid" "$pid"
+	refused $USAGE "" "$LIMPET" report
+	refused $USAGE "colour" "$LIMPET" report x.limpet --sort colour
+	refused $USAGE "atach" "$LIMPET" atach "$pid"
+	refused $USAGE "" "$LIMPET"
+	finish storm
+}
+
+@test "stop and status of a process that is not captured" {
+	start storm "$TARGETS/storm"
+	refused $FAILED "not (being )?captured|no capture" "$LIMPET" stop "$pid"
+	run --separate-stderr "$LIMPET" status "$pid"
+	[[ $status == 1 ]]
+	run --separate-stderr "$LIMPET" status --json
+	[[ $status == 0 ]]
+	jq -e '.captures == []' <<<"$output"
+	finish storm
+}
