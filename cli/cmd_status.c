@@ -153,6 +153,8 @@ static void print_row(const struct limpet_control_capture *capture)
 	char duration[LIMPET_UNITS_TEXT], part[LIMPET_UNITS_TEXT], line[PATH_MAX];
 	const char *state = limpet_control_state_name(capture->state);
 
+	if (!state)
+		state = capture->owner == geteuid() ? "no answer" : "no access";
 	if (has_figures(capture)) {
 		limpet_units_format_duration(part, capture->elapsed_ns);
 		snprintf(elapsed, sizeof(elapsed), "%s%s%s", part, capture->duration_ns ? "/" : "",
@@ -164,8 +166,8 @@ static void print_row(const struct limpet_control_capture *capture)
 		limpet_units_format_count(dropped, capture->dropped_events);
 	}
 	snprintf(line, sizeof(line), "%7d  %-15.15s  %-9s  %13s  %7s  %10s  %7s", capture->pid,
-		 capture->command[0] ? capture->command : "-", state ? state : "no answer", elapsed,
-		 events, live, dropped);
+		 capture->command[0] ? capture->command : "-", state, elapsed, events, live,
+		 dropped);
 	puts(limpet_ui_clean(line));
 	if (capture->trace[0]) {
 		snprintf(line, sizeof(line), "%s", capture->trace);

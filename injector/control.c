@@ -1,16 +1,14 @@
 #include "injector/control.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
 
 #include "injector/control_client.h"
+#include "injector/control_socket.h"
 #include "injector/control_wire.h"
-#include "injector/runtime_dir.h"
 
 #define CLIENTS 16
 /* Per call of dispatch: the collector has better things to do. */
@@ -32,10 +30,9 @@ struct limpet_control {
 	uid_t uid;
 	const struct limpet_control_handlers *handlers;
 	void *context;
-	int dir_fd, listener, timer, epoll;
-	bool bound, listener_resting, stop_requested, finished;
-	dev_t dev; /* of the socket's file */
-	ino_t inode;
+	struct limpet_control_socket listener;
+	int timer, epoll;
+	bool listener_resting, stop_requested, finished;
 	uint64_t arrivals;
 	struct client clients[CLIENTS];
 	char folder[PATH_MAX];
@@ -59,117 +56,34 @@ static int watch(struct limpet_control *control, int operation, int fd, uint32_t
 	return epoll_ctl(control->epoll, operation, fd, &event) < 0 ? -errno : 0;
 }
 
-/* ------------------------------------------------------------------ the socket's file */
-
-static bool is_ours(const struct limpet_control *control, const char *name)
-{
-	struct stat st;
-
-	return fstatat(control->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       st.st_dev == control->dev && st.st_ino == control->inode;
-}
-
-static void remove_file(struct limpet_control *control)
-{
-	char name[LIMPET_CONTROL_NAME_BYTES];
-
-	if (!control->bound)
-		return;
-	control->bound = false;
-	limpet_control_format_name(name, control->pid);
-	/* Without the lock the file could change hands between the look and the removal; then it is
-	 * left, and removed as stale by the next who looks. */
-	if (limpet_runtime_dir_lock(control->dir_fd, true) < 0)
-		return;
-	if (is_ours(control, name))
-		unlinkat(control->dir_fd, name, 0);
-	limpet_runtime_dir_unlock(control->dir_fd);
-}
-
-/* With the directory locked. -EEXIST: a live capture is there. */
-static int bind_locked(struct limpet_control *control)
-{
-	char name[LIMPET_CONTROL_NAME_BYTES];
-	struct sockaddr_un address;
-	struct stat st;
-	int fd;
-
-	fd = limpet_control_connect(control->dir_fd, control->pid);
-	if (fd >= 0)
-		close(fd);
-	if (fd >= 0 || fd == -EAGAIN)
-		return -EEXIST;
-	limpet_control_format_name(name, control->pid);
-	if (fd == -ECONNREFUSED)
-		unlinkat(control->dir_fd, name, 0);
-
-	limpet_control_format_address(&address, control->dir_fd, control->pid);
-	/* Mode of the file that bind() makes: unix(7) takes it from the socket, umask applied. */
-	if (fchmod(control->listener, 0600) < 0 ||
-	    bind(control->listener, (const struct sockaddr *)&address, sizeof(address)) < 0)
-		return -errno;
-	if (fstatat(control->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	control->dev = st.st_dev;
-	control->inode = st.st_ino;
-	control->bound = true;
-	return listen(control->listener, CLIENTS) < 0 ? -errno : 0;
-}
-
 static int open_listener(struct limpet_control *control, bool wait, struct limpet_err *err)
 {
-	int result;
+	int result = limpet_control_socket_open(control->pid, wait, &control->listener, err);
 
-	control->dir_fd = limpet_runtime_dir_open(err);
-	if (control->dir_fd < 0)
-		return control->dir_fd;
-	control->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (control->listener < 0)
-		return limpet_err_set(err, -errno, "cannot make a socket: %s", strerror(errno));
-	result = limpet_runtime_dir_lock(control->dir_fd, wait);
-	if (result == 0) {
-		result = bind_locked(control);
-		limpet_runtime_dir_unlock(control->dir_fd);
-	}
-	if (result == 0)
-		result = watch(control, EPOLL_CTL_ADD, control->listener, EPOLLIN, ABOUT_LISTENER);
-	if (result == -EEXIST) {
-		limpet_err_set(err, result, "process %d is already being captured by limpet",
-			       control->pid);
-		limpet_err_hint(err, "limpet stop %d", control->pid);
-	} else if (result < 0) {
-		limpet_err_set(err, result, "cannot make the control socket of process %d: %s",
-			       control->pid, strerror(-result));
-	}
+	if (result < 0)
+		return result;
+	result = watch(control, EPOLL_CTL_ADD, control->listener.fd, EPOLLIN, ABOUT_LISTENER);
+	if (result < 0)
+		limpet_err_set(err, result, "cannot watch the control socket: %s",
+			       strerror(-result));
 	return result;
 }
 
 static void close_listener(struct limpet_control *control)
 {
-	remove_file(control);
-	if (control->listener >= 0) {
-		watch(control, EPOLL_CTL_DEL, control->listener, 0, 0);
-		close(control->listener);
-	}
-	if (control->dir_fd >= 0)
-		close(control->dir_fd);
-	control->listener = -1;
-	control->dir_fd = -1;
+	if (control->listener.fd >= 0)
+		watch(control, EPOLL_CTL_DEL, control->listener.fd, 0, 0);
+	limpet_control_socket_close(&control->listener);
+	control->listener_resting = false;
 }
 
 /* A login's runtime directory goes with its last session, and /tmp is swept: a capture that
- * outlives the session must still be found. */
-static void check_file(struct limpet_control *control)
+ * outlives the session must still be found. If it fails, the next tick tries again. */
+static void check_listener(struct limpet_control *control)
 {
-	char name[LIMPET_CONTROL_NAME_BYTES];
-
-	limpet_control_format_name(name, control->pid);
-	if (control->bound && is_ours(control, name))
+	if (limpet_control_socket_is_there(&control->listener))
 		return;
-	control->bound = false;
 	close_listener(control);
-	control->listener_resting = false;
-	/* If it fails, the next tick tries again. */
 	if (open_listener(control, false, NULL) < 0)
 		close_listener(control);
 }
@@ -217,7 +131,7 @@ static void accept_clients(struct limpet_control *control, int limit)
 {
 	for (int i = 0; i < limit; i++) {
 		LIMPET_CLOSE int fd =
-			accept4(control->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+			accept4(control->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct client *client;
 
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
@@ -225,8 +139,9 @@ static void accept_clients(struct limpet_control *control, int limit)
 		if (fd < 0 && errno != EAGAIN) {
 			/* Out of descriptors or memory. The listener stays readable: without a rest
 			 * the collector's loop would turn round and round. */
-			control->listener_resting = watch(control, EPOLL_CTL_MOD, control->listener,
-							  0, ABOUT_LISTENER) == 0;
+			control->listener_resting =
+				watch(control, EPOLL_CTL_MOD, control->listener.fd, 0,
+				      ABOUT_LISTENER) == 0;
 		}
 		if (fd < 0)
 			return;
@@ -335,9 +250,9 @@ static void tick(struct limpet_control *control)
 	if (read(control->timer, &expirations, sizeof(expirations)) < 0)
 		return;
 	if (control->listener_resting &&
-	    watch(control, EPOLL_CTL_MOD, control->listener, EPOLLIN, ABOUT_LISTENER) == 0)
+	    watch(control, EPOLL_CTL_MOD, control->listener.fd, EPOLLIN, ABOUT_LISTENER) == 0)
 		control->listener_resting = false;
-	check_file(control);
+	check_listener(control);
 }
 
 void limpet_control_dispatch(struct limpet_control *control)
@@ -351,7 +266,7 @@ void limpet_control_dispatch(struct limpet_control *control)
 	for (int i = 0; i < count; i++) {
 		uint32_t about = events[i].data.u32;
 
-		if (about == ABOUT_LISTENER && control->listener >= 0)
+		if (about == ABOUT_LISTENER && control->listener.fd >= 0)
 			accept_clients(control, ACCEPTS);
 		else if (about == ABOUT_TIMER)
 			tick(control);
@@ -417,7 +332,8 @@ int limpet_control_open(pid_t pid, const struct limpet_control_handlers *handler
 	control->uid = geteuid();
 	control->handlers = handlers;
 	control->context = context;
-	control->dir_fd = control->listener = control->timer = -1;
+	control->listener = (struct limpet_control_socket)LIMPET_CONTROL_SOCKET_NONE;
+	control->timer = -1;
 	for (int i = 0; i < CLIENTS; i++)
 		control->clients[i].fd = -1;
 	if (!getcwd(control->folder, sizeof(control->folder)))
@@ -450,8 +366,8 @@ void limpet_control_finish(struct limpet_control *control, enum limpet_exit exit
 	if (control->finished)
 		return;
 	/* Nobody new; who has come to the door is let in and told too. */
-	remove_file(control);
-	if (control->listener >= 0)
+	limpet_control_socket_remove(&control->listener);
+	if (control->listener.fd >= 0)
 		accept_clients(control, CLIENTS);
 	control->finished = true;
 	make_reply(control, LIMPET_CONTROL_RESULT, &reply);
@@ -475,10 +391,7 @@ void limpet_control_forget(struct limpet_control *control)
 		if (control->clients[i].fd >= 0)
 			close(control->clients[i].fd);
 	}
-	if (control->listener >= 0)
-		close(control->listener);
-	if (control->dir_fd >= 0)
-		close(control->dir_fd);
+	limpet_control_socket_close(&control->listener);
 	if (control->timer >= 0)
 		close(control->timer);
 	if (control->epoll >= 0)
@@ -490,6 +403,6 @@ void limpet_control_free(struct limpet_control *control)
 {
 	if (!control)
 		return;
-	remove_file(control);
+	limpet_control_socket_remove(&control->listener);
 	limpet_control_forget(control);
 }
