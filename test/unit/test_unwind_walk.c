@@ -10,7 +10,6 @@
 #define UNW_LOCAL_ONLY
 #include <alloca.h>
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <libunwind.h>
 #include <pthread.h>
 #include <signal.h>
@@ -378,6 +377,8 @@ __attribute__((noinline)) static void walk_from(struct limpet_walk_frame frame, 
 		here_;                                                                    \
 	})
 
+/* libunwind and the sanitizers have one of that name, too. */
+static int (*glibc_backtrace)(void **buffer, int size);
 static unsigned compared; /* walks that were held against the others in the running test */
 
 /* The others list the interrupted pc itself. */
@@ -395,7 +396,7 @@ __attribute__((noinline)) static void compare(void)
 	struct limpet_walk_frame frame = HERE();
 	void *theirs[MAX_DEPTH], *glibc[MAX_DEPTH];
 	int their_count = unw_backtrace(theirs, MAX_DEPTH);
-	int glibc_count = backtrace(glibc, MAX_DEPTH);
+	int glibc_count = glibc_backtrace(glibc, MAX_DEPTH);
 	struct walk ours, again;
 	uint64_t bytes = stack.high[0] - frame.sp;
 	struct limpet_walk_copy copy = {frame.sp, bytes, NULL};
@@ -404,7 +405,7 @@ __attribute__((noinline)) static void compare(void)
 
 	walk_from(frame, &ours);
 	assert_int_equal(ours.end, LIMPET_WALK_COMPLETE);
-	/* A sanitizer's wrapper may have put a frame of its own innermost. */
+	/* A sanitizer's wrapper may put a frame of its own innermost. */
 	skipped = glibc_count - (int)ours.count;
 	assert_in_range(skipped, 0, 1);
 	for (uint32_t i = 1; i < ours.count; i++)
@@ -974,10 +975,14 @@ int main(void)
 		cmocka_unit_test_setup(test_walk_from_every_instruction, setup),
 		cmocka_unit_test_setup(test_nonsense_ends, setup),
 	};
-	void *warm[1];
+	void *warm[1], *symbol;
 	int result;
 
-	backtrace(warm, 1); /* loads libgcc_s, before the tables are made */
+	symbol = dlsym(dlopen("libc.so.6", RTLD_NOW), "backtrace");
+	memcpy(&glibc_backtrace, &symbol, sizeof(symbol));
+	if (!glibc_backtrace)
+		return 1;
+	glibc_backtrace(warm, 1); /* loads libgcc_s, before the tables are made */
 	result = cmocka_run_group_tests(tests, NULL, NULL);
 	fixture_process_done(&process);
 	return result;
