@@ -18,6 +18,9 @@
 #define ANY_FD 0xffffffffu
 #define CWD 0xffffff9cu /* AT_FDCWD as the kernel's int */
 
+#ifndef MFD_EXEC /* Linux 6.3 */
+#define MFD_EXEC 16u
+#endif
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
@@ -29,6 +32,7 @@
 
 const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	/* remote calls, before the agent is there */
+	{"memfd_create", INJECTOR, SYS_memfd_create, false, {POINTER, MFD_CLOEXEC | MFD_EXEC}},
 	{"memfd_create", INJECTOR, SYS_memfd_create, false, {POINTER, MFD_CLOEXEC}},
 	{"socketpair",
 	 INJECTOR,
@@ -40,7 +44,11 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	 SYS_mmap,
 	 false,
 	 {0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ANY_FD}},
-	{"mmap", INJECTOR, SYS_mmap, false, {0, BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, FD}},
+	{"mmap",
+	 INJECTOR,
+	 SYS_mmap,
+	 false,
+	 {POINTER, BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, FD}},
 	{"munmap", INJECTOR, SYS_munmap, false, {POINTER, BYTES}},
 	{"close", INJECTOR, SYS_close, false, {FD}},
 	/* how a thread gets home if the injector dies */
