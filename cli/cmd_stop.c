@@ -156,7 +156,7 @@ static int find_all(struct stops *ret)
 	dormant_count = limpet_dormant_find(&dormant);
 	if (dormant_count < 0)
 		dormant_count = 0;
-	ret->list = calloc((size_t)(capture_count + dormant_count + 1), sizeof(*ret->list));
+	ret->list = calloc((size_t)capture_count + (size_t)dormant_count + 1, sizeof(*ret->list));
 	if (!ret->list)
 		return -ENOMEM;
 	for (int i = 0; i < capture_count; i++)

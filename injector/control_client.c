@@ -294,7 +294,7 @@ int limpet_control_list(struct limpet_control_capture **ret_list)
 			list[count++] = asked->capture;
 	}
 	free(asking.list);
-	if (result < 0)
+	if (result != 0)
 		return result;
 	qsort(list, (size_t)count, sizeof(*list), compare_captures);
 	*ret_list = LIMPET_TAKE(list);
@@ -380,7 +380,7 @@ int limpet_control_stop_begin(pid_t pid, struct limpet_control_stop **ret_stop,
 {
 	struct limpet_runtime_dir dirs[LIMPET_RUNTIME_DIRS_MAX];
 	int dir_count = limpet_runtime_dir_find_all(dirs), result = -ENOENT;
-	LIMPET_FREE struct limpet_control_stop *stop = calloc(1, sizeof(*stop));
+	struct limpet_control_stop *stop;
 	struct ucred peer;
 	socklen_t bytes = sizeof(peer);
 
@@ -391,17 +391,18 @@ int limpet_control_stop_begin(pid_t pid, struct limpet_control_stop **ret_stop,
 			result = -EACCES;
 	}
 	limpet_runtime_dir_done(dirs, dir_count);
-	if (!stop && result >= 0) {
-		close(result);
-		result = -ENOMEM;
-	}
 	if (result < 0)
 		return explain_stop(err, pid, result);
+	stop = calloc(1, sizeof(*stop));
+	if (!stop) {
+		close(result);
+		return explain_stop(err, pid, -ENOMEM);
+	}
 	stop->pid = pid;
 	stop->fd = result;
 	if (getsockopt(stop->fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0)
 		stop->collector_pid = peer.pid;
-	*ret_stop = LIMPET_TAKE(stop);
+	*ret_stop = stop;
 	return 0;
 }
 
@@ -440,7 +441,7 @@ int limpet_control_stop_wait(struct limpet_control_stop *stop,
 				limpet_err_hint(err, "limpet stop %d cleans up", stop->pid);
 			return result;
 		}
-		if (result < 0)
+		if (result != 0)
 			return explain_stop(err, stop->pid, result);
 		/* Sealing a large trace may take minutes: from here on only its end counts. */
 		deadline_ms = -1;

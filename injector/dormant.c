@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdint.h>
 #include <string.h>
@@ -28,15 +27,22 @@ struct holders {
 
 static void note_mapping(struct holder *holder, const char *line)
 {
-	unsigned major, minor;
+	const char *field = line;
 	uint64_t inode;
-	int path = 0;
+	char *path;
 
-	if (sscanf(line, "%*s %*s %*s %x:%x %" SCNu64 " %n", &major, &minor, &inode, &path) != 3 ||
-	    strncmp(line + path, MEMFD LIMPET_DORMANT_PREFIX,
-		    strlen(MEMFD LIMPET_DORMANT_PREFIX)) != 0)
+	/* proc(5): address perms offset dev inode path */
+	for (int i = 0; i < 4; i++) {
+		field = strchr(field, ' ');
+		if (!field)
+			return;
+		field++;
+	}
+	inode = strtoull(field, &path, 10);
+	path += strspn(path, " ");
+	if (strncmp(path, MEMFD LIMPET_DORMANT_PREFIX, strlen(MEMFD LIMPET_DORMANT_PREFIX)) != 0)
 		return;
-	if (!strncmp(line + path, MEMFD LIMPET_DORMANT_AGENT_PREFIX,
+	if (!strncmp(path, MEMFD LIMPET_DORMANT_AGENT_PREFIX,
 		     strlen(MEMFD LIMPET_DORMANT_AGENT_PREFIX)))
 		holder->agent = true;
 	for (size_t i = 0; i < holder->inode_count; i++) {
@@ -92,7 +98,7 @@ static int find_holders(struct holders *holders)
 	if (!dir)
 		return -errno;
 	while (result == 0 && (entry = readdir(dir))) {
-		struct holder holder;
+		struct holder holder = {0};
 		char *end;
 		long pid = strtol(entry->d_name, &end, 10);
 
@@ -169,13 +175,13 @@ int limpet_dormant_find(pid_t **ret_pids)
 int limpet_dormant_check(pid_t pid)
 {
 	LIMPET_FREE pid_t *pids = NULL;
-	struct holder holder;
+	struct holder holder = {0};
 	int result = read_holder(pid, &holder);
 
-	if (result < 0 || !holder.agent)
+	if (result != 0 || !holder.agent)
 		return result;
 	result = limpet_dormant_find(&pids);
-	for (int i = 0; i < result; i++) {
+	for (int i = 0; pids && i < result; i++) {
 		if (pids[i] == pid)
 			return 1;
 	}

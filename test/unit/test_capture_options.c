@@ -41,8 +41,8 @@ static int parse(const char *line, struct limpet_capture_options *ret_options)
 	fflush(stdout);
 	dup2(null, STDOUT_FILENO);
 	dup2(null, STDERR_FILENO);
-	go = limpet_capture_options_parse(strcmp(argv[0], "run") ? LIMPET_CAPTURE_ATTACH
-								 : LIMPET_CAPTURE_RUN,
+	go = limpet_capture_options_parse(!strncmp(line, "run", 3) ? LIMPET_CAPTURE_RUN
+								   : LIMPET_CAPTURE_ATTACH,
 					  argc, argv, ret_options, &status);
 	fflush(stdout);
 	dup2(out, STDOUT_FILENO);
