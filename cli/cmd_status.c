@@ -24,7 +24,8 @@ static const char help_text[] =
 	"You see your own captures; root sees everybody's.\n"
 	"States: attaching, capturing, detaching, sealing; dormant: no capture, but an\n"
 	"agent was left, which `limpet stop PID` removes.\n"
-	"Exit status: 0 done, 1 PID is not being captured, 2 usage. More: man limpet-status\n";
+	"Exit status: 0 done, 1 PID is not being captured, 2 usage.\n"
+	"More: man limpet-status\n";
 
 struct captures {
 	struct limpet_control_capture *list;
