@@ -25,7 +25,7 @@ static const char help[] =
 	"  -n, --limit N         stacks to show; default: 10, with --json all\n"
 	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
 	"                        default: live for attach, peak for run\n"
-	"      --from DUR        only what happened from here on, since the start: 90s, 10m\n"
+	"      --from DUR        only what happened from here on: 90s, 10m from the start\n"
 	"      --to DUR          only what happened up to here\n"
 	"      --full            every frame, with parameters; nothing is folded\n"
 	"      --json            exact numbers for programs; all stacks, unfolded\n"
