@@ -56,6 +56,7 @@ static int find_end(struct limpet_trace_append *append, const char *path, struct
 {
 	struct limpet_trace_reader *reader;
 	const struct limpet_trace_block *blocks;
+	uint64_t whole_bytes = 0;
 	uint32_t last = 0;
 	size_t count;
 	struct stat stat;
@@ -64,11 +65,13 @@ static int find_end(struct limpet_trace_append *append, const char *path, struct
 	if (code < 0)
 		return code;
 	count = limpet_trace_reader_blocks(reader, &blocks);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		whole_bytes = blocks[i].offset + LIMPET_TRACE_MARK_BYTES + blocks[i].frame_bytes;
 		if (blocks[i].sequence > last && blocks[i].sequence < UINT32_MAX / 2)
 			last = blocks[i].sequence;
+	}
 	/* A torn block at the end has used a number, too. */
-	append->sequence = last + 1 + limpet_trace_reader_damage(reader)->truncated;
+	append->sequence = last + 1 + (whole_bytes != limpet_trace_reader_file_bytes(reader));
 	append->last_ns = limpet_trace_reader_end(reader)->time_ns;
 	limpet_trace_reader_free(reader);
 	if (fstat(append->fd, &stat) < 0)

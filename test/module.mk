@@ -1,6 +1,7 @@
 # Tests. Each topic adds its own line; test/unit/test_<topic>.c has its own main().
 UNIT_TESTS :=
-UNIT_TESTS += test_ledger
+UNIT_TESTS += test_ledger test_trace
+test_trace_SRC := test/unit/trace_capture.c
 UNIT_TESTS += test_unwind_compile
 UNIT_TESTS += test_unwind_walk
 UNIT_TESTS += test_unwind_programs
@@ -23,7 +24,7 @@ test_progress_SRC := cli/progress.c cli/ui.c
 
 # A test of agent code names the agent's sources that are built into it for the host:
 #   test_hooks_SRC := agent/hooks.c
-test_unwind_compile_SRC := test/unit/unwind_fixture.c
+test_unwind_compile_SRC := test/unit/unwind_fixture.c test/fuzz/fuzz_unwind_compile.c
 test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
@@ -140,3 +141,35 @@ test: bootstrap
 .PHONY: test-all
 test-all: $(B)/limpet targets $$(UNIT_BINARIES)
 	$(Q)$(RUN_TESTS) $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
+
+# ------------------------------------------------------------------ fuzzing and benchmarks
+#
+#   make fuzz FUZZ=unwind_compile FUZZ_SECONDS=600     new findings land in build/fuzz/unwind_compile/
+#   make bench-unwind
+# What a fuzzer finds joins test/fuzz/corpus/<name>, which the unit test of that name replays.
+FUZZ ?= unwind_compile
+FUZZ_SECONDS ?= 60
+FUZZ_CC ?= clang-14
+fuzz_unwind_compile_SRC := injector/cfi_reader.c injector/cfi_rule.c injector/cfi.c \
+	injector/unwind_builder.c injector/unwind_compile.c
+bench_unwind_SRC := test/unit/unwind_fixture.c
+
+build/fuzz/fuzz_%: test/fuzz/fuzz_%.c $$(fuzz_$$*_SRC)
+	$(call say,FUZZ,$@)
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CC) -std=gnu11 -O1 -g $(CPPFLAGS) -U_FORTIFY_SOURCE \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $^
+
+.PHONY: fuzz bench-unwind
+fuzz: build/fuzz/fuzz_$(FUZZ)
+	@mkdir -p build/fuzz/$(FUZZ)
+	$(Q)$< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 \
+		-artifact_prefix=build/fuzz/ build/fuzz/$(FUZZ) test/fuzz/corpus/$(FUZZ)
+
+$(B)/bench/bench_%: $(B)/obj/test/bench/bench_%.o $$(patsubst %.c,$(B)/obj/%.o,$$(bench_$$*_SRC)) \
+		$(B)/test/liblimpet.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcmocka $(LIBS)
+bench-unwind: $(B)/bench/bench_unwind
+	$(Q)$<
