@@ -52,7 +52,8 @@ $(B)/test/test_%: $(B)/obj/test/unit/test_%.o \
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcmocka $(LIBS)
 
-.SECONDARY: $(patsubst %,$(B)/obj/test/unit/%.o,$(UNIT_TESTS))
+# Objects are kept, also those that only a pattern rule asks for.
+.SECONDARY:
 UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 
 # ------------------------------------------------------------------ programs to attach to
