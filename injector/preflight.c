@@ -133,10 +133,10 @@ static bool check_state(struct limpet_check *check)
 		return false;
 	}
 	if (status->state == 'Z' || status->state == 'X') {
-		limpet_check_refuse(
-			check, -ESRCH, "zombie", "ended (zombie)",
-			"it has ended already: its parent (%d) has not collected it yet",
-			status->ppid);
+		limpet_check_refuse(check, -ESRCH, "zombie", "ended (zombie)",
+				    "it is a zombie: it has ended, and its parent (%d) has not "
+				    "collected it yet",
+				    status->ppid);
 		return false;
 	}
 	if (status->state == 'T' && !check->options.launched) {
@@ -169,7 +169,7 @@ static void check_agent(struct limpet_check *check)
 		return;
 	}
 	limpet_check_refuse(check, -EBUSY, "captured", "being captured",
-			    "limpet is capturing it already");
+			    "it is being captured by limpet already");
 	limpet_check_hint(check, "limpet status %d", check->pid);
 }
 

@@ -184,7 +184,7 @@ const char *limpet_allocator_of_library(const char *path)
 		{"librpmalloc", "rpmalloc"},     {"libhoard", "Hoard"},
 		{"libscudo", "Scudo"},           {"libumem", "libumem"},
 		{"libnedmalloc", "nedmalloc"},   {"libptmalloc", "ptmalloc"},
-		{"libasan", "AddressSanitizer"},
+		{"libasan", "AddressSanitizer"}, {"libtsan", "ThreadSanitizer"},
 	};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(table); i++)

@@ -246,7 +246,7 @@ void limpet_check_tracer(struct limpet_check *check)
 	if (limpet_proc_status_read((pid_t)by, &tracer) < 0)
 		snprintf(tracer.name, sizeof(tracer.name), "?");
 	limpet_check_refuse(check, -EBUSY, "traced", "traced by another",
-			    "'%s' (%d) is tracing it already", tracer.name, (int)by);
+			    "it is traced by '%s' (%d) already", tracer.name, (int)by);
 	if (!strcmp(tracer.name, "limpet"))
 		limpet_check_hint(check, "limpet status %d", check->pid);
 	else

@@ -496,10 +496,11 @@ int limpet_proc_limit_files(pid_t pid, uint64_t *ret_soft)
 
 /* ------------------------------------------------------------------ identity */
 
-int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes)
+/* Up to `bytes` - 1 of the arguments as the kernel keeps them, each with a NUL behind it. */
+static ssize_t read_arguments(pid_t pid, char *ret, size_t bytes)
 {
 	char path[PATH_MAX];
-	ssize_t got;
+	size_t used = 0;
 	int r;
 
 	if (!bytes)
@@ -511,14 +512,42 @@ int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes)
 	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? missing(pid) : -errno;
-	do
-		got = read(fd, ret, bytes - 1);
-	while (got < 0 && errno == EINTR);
-	if (got < 0) {
-		ret[0] = '\0';
-		return -errno;
+	while (used < bytes - 1) {
+		ssize_t got = read(fd, ret + used, bytes - 1 - used);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0) {
+			r = -errno;
+			ret[0] = '\0';
+			return r;
+		}
+		if (got == 0)
+			break;
+		used += (size_t)got;
 	}
-	ret[got] = '\0';
+	ret[used] = '\0';
+	return (ssize_t)used;
+}
+
+int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes)
+{
+	ssize_t got = read_arguments(pid, ret, bytes);
+
+	return got < 0 ? (int)got : 0;
+}
+
+int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes)
+{
+	ssize_t got = read_arguments(pid, ret, bytes);
+
+	if (got < 0)
+		return (int)got;
+	while (got && !ret[got - 1])
+		got--;
+	for (ssize_t i = 0; i < got; i++)
+		if (!ret[i])
+			ret[i] = ' ';
 	return 0;
 }
 

@@ -48,6 +48,10 @@ int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
 int limpet_proc_tasks(pid_t pid, pid_t **ret_tids);
 /* argv[0] and the executable's path; buffers are always terminated. */
 int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes);
+/* All arguments, with spaces between them. May hold secrets. */
+int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes);
+/* The whole command line, arguments separated by one blank. It may hold secrets. */
+int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes);
 int limpet_proc_executable(pid_t pid, char *ret, size_t bytes);
 
 /* What a blocked thread is doing, from /proc/PID/task/TID/syscall: without stopping it. */

@@ -467,6 +467,14 @@ static void test_names_of_the_program(void **state)
 	assert_string_equal(text, "/usr/bin/a b");
 	assert_int_equal(limpet_proc_argv0(PID, text, 5), 0);
 	assert_string_equal(text, "/usr");
+	assert_int_equal(limpet_proc_command_line(PID, text, sizeof(text)), 0);
+	assert_string_equal(text, "/usr/bin/a b --");
+	proc_fixture_write_bytes("4711/cmdline", "a\0b c\0\0", 7);
+	assert_int_equal(limpet_proc_command_line(PID, text, sizeof(text)), 0);
+	assert_string_equal(text, "a b c");
+	proc_fixture_write("4711/cmdline", "%s", "");
+	assert_int_equal(limpet_proc_command_line(PID, text, sizeof(text)), 0);
+	assert_string_equal(text, "");
 	proc_fixture_link("4711/exe", "/a/long/path/of/a/program (deleted)");
 	assert_int_equal(limpet_proc_executable(PID, text, sizeof(text)), 0);
 	assert_string_equal(text, "/a/long/path/of");
