@@ -13,8 +13,11 @@
  *   - a return address of 0: roots of threads and coroutines without a description;
  *   - a frame pointer of 0 in code without rows: what the ABI asks of the outermost frame (musl's
  *     _start and clone, Go's goexit).
- * Every other end means that outer frames are missing. Frames may also be missing in the middle
- * without notice where code without rows does not keep a frame pointer; no walker can see that. */
+ * If on the way there a frame was passed by frame pointer although its code is described (in a way
+ * no rule can say: scratch registers in assembly), frames may be missing in the middle, and the end
+ * is LIMPET_WALK_DOUBTFUL. Every other end means that outer frames are missing. Frames may also be
+ * missing in the middle without notice where code without rows does not keep a frame pointer; no
+ * walker can see that. */
 #ifndef LIMPET_COMMON_UNWIND_WALK_H
 #define LIMPET_COMMON_UNWIND_WALK_H
 
@@ -30,6 +33,7 @@
 enum limpet_walk_end {
 	LIMPET_WALK_MORE = 0, /* a step was made; never the result of a whole walk */
 	LIMPET_WALK_COMPLETE,
+	LIMPET_WALK_DOUBTFUL,
 	LIMPET_WALK_DEPTH,      /* `max` frames, and the stack goes on */
 	LIMPET_WALK_UNREADABLE, /* the reader refused */
 	LIMPET_WALK_STUCK,      /* the next frame would not lie above this one, or is misaligned */
@@ -49,6 +53,7 @@ struct limpet_walk_frame {
 #define LIMPET_FRAME_EXACT 1u  /* pc is the next instruction to run, not a return address */
 #define LIMPET_FRAME_BY_FP 2u  /* found by frame pointer, not by a rule */
 #define LIMPET_FRAME_SIGNAL 4u /* interrupted by a signal: the frame below is the kernel's */
+#define LIMPET_FRAME_DOUBT 8u  /* this or a frame below was passed against its description */
 
 /* The modules and their tables. [0, sorted) is sorted by start without overlaps; [sorted, count)
  * came later, in any order, and the newest entry wins. An entry with live == 0 is passed over. */
@@ -191,6 +196,12 @@ LIMPET_WALK_INLINE bool limpet_walk_plausible_pc(uint64_t pc)
 	return pc - 4096 < (1ull << 47) - 4096;
 }
 
+/* The end of a stack whose outermost frame this is. */
+LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_whole(const struct limpet_walk_frame *frame)
+{
+	return frame->flags & LIMPET_FRAME_DOUBT ? LIMPET_WALK_DOUBTFUL : LIMPET_WALK_COMPLETE;
+}
+
 LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_fp(limpet_walk_read *read,
 							    const void *memory, bool no_row,
 							    struct limpet_walk_frame *frame)
@@ -198,19 +209,20 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_fp(limpet_walk_read *re
 	uint64_t fp = frame->fp, ra, next_fp;
 
 	if (fp == 0 && no_row)
-		return LIMPET_WALK_COMPLETE;
+		return limpet_walk_whole(frame);
 	if (fp < frame->sp || fp % 8 != 0)
 		return LIMPET_WALK_LOST;
 	if (!read(memory, fp, &next_fp) || !read(memory, fp + 8, &ra))
 		return LIMPET_WALK_LOST;
 	if (ra == 0)
-		return LIMPET_WALK_COMPLETE;
+		return no_row ? limpet_walk_whole(frame) : LIMPET_WALK_DOUBTFUL;
 	if (!limpet_walk_plausible_pc(ra))
 		return LIMPET_WALK_LOST;
 	frame->pc = ra;
 	frame->sp = fp + 16;
 	frame->fp = next_fp;
-	frame->flags = LIMPET_FRAME_BY_FP;
+	frame->flags = LIMPET_FRAME_BY_FP | (frame->flags & LIMPET_FRAME_DOUBT) |
+		       (no_row ? 0 : LIMPET_FRAME_DOUBT);
 	return LIMPET_WALK_MORE;
 }
 
@@ -256,10 +268,10 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 			cfa += 8;
 		break;
 	case LIMPET_CFA_END:
-		return LIMPET_WALK_COMPLETE;
+		return limpet_walk_whole(frame);
 	default:
 		if (rule.cfa == LIMPET_CFA_NONE && limpet_walk_is_root(map, cache, frame))
-			return LIMPET_WALK_COMPLETE;
+			return limpet_walk_whole(frame);
 		return limpet_walk_step_fp(read, memory, rule.cfa == LIMPET_CFA_NONE, frame);
 	}
 	/* The return address lies at or above sp: a frame that would not grow is damage, and the
@@ -289,14 +301,15 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 		break;
 	}
 	if (ra == 0)
-		return LIMPET_WALK_COMPLETE;
+		return limpet_walk_whole(frame);
 	if (!limpet_walk_plausible_pc(ra))
 		return LIMPET_WALK_LOST;
 	frame->pc = ra;
 	frame->sp = cfa;
 	frame->fp = fp;
 	frame->flags =
-		rule.flags & LIMPET_RULE_SIGNAL ? LIMPET_FRAME_EXACT | LIMPET_FRAME_SIGNAL : 0;
+		(frame->flags & LIMPET_FRAME_DOUBT) |
+		(rule.flags & LIMPET_RULE_SIGNAL ? LIMPET_FRAME_EXACT | LIMPET_FRAME_SIGNAL : 0);
 	return LIMPET_WALK_MORE;
 }
 

@@ -235,7 +235,12 @@ static void test_frame_pointer_takes_over(void **state)
 		scene.words[8] = LOW + 128;
 		scene.words[9] = 0x5678;
 		assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-		assert_frame(&scene, 0x5678, LOW + 80, LOW + 128, LIMPET_FRAME_BY_FP);
+		assert_frame(&scene, 0x5678, LOW + 80, LOW + 128,
+			     LIMPET_FRAME_BY_FP | (i == 1 ? LIMPET_FRAME_DOUBT : 0));
+		/* from here on there is no module: the end */
+		scene.frame.fp = 0;
+		assert_int_equal(step(&scene),
+				 i == 1 ? LIMPET_WALK_DOUBTFUL : LIMPET_WALK_COMPLETE);
 
 		scene.frame = (struct limpet_walk_frame){CODE + 0x10, LOW, 0, 0, 0};
 		assert_int_equal(step(&scene), i == 1 ? LIMPET_WALK_LOST : LIMPET_WALK_COMPLETE);
@@ -250,7 +255,8 @@ static void test_frame_pointer_takes_over(void **state)
 		assert_int_equal(step(&scene), LIMPET_WALK_LOST);
 		scene.frame.sp = LOW;
 		scene.words[9] = 0;
-		assert_int_equal(step(&scene), LIMPET_WALK_COMPLETE);
+		assert_int_equal(step(&scene),
+				 i == 1 ? LIMPET_WALK_DOUBTFUL : LIMPET_WALK_COMPLETE);
 		scene.words[9] = 17;
 		assert_int_equal(step(&scene), LIMPET_WALK_LOST);
 	}
@@ -266,6 +272,10 @@ static void test_return_addresses_are_looked_up_one_less(void **state)
 	scene.frame.fp = LIMPET_WALK_NO_FP;
 	scene.frame.pc = CODE + CODE_BYTES; /* a call was the last instruction */
 	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
+	/* doubt goes along */
+	scene.frame = (struct limpet_walk_frame){CODE + 1, LOW, 0, LIMPET_FRAME_DOUBT, 0};
+	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
+	assert_int_equal(scene.frame.flags, LIMPET_FRAME_DOUBT);
 	/* no call before it: a root */
 	scene.frame = (struct limpet_walk_frame){CODE, LOW, LOW + 64, 0, 0};
 	assert_int_equal(step(&scene), LIMPET_WALK_COMPLETE);
@@ -948,7 +958,7 @@ static void test_nonsense_ends(void **state)
 		frames += count;
 	}
 	for (unsigned end = LIMPET_WALK_COMPLETE; end <= LIMPET_WALK_LOST; end++)
-		if (end != LIMPET_WALK_DEPTH)
+		if (end != LIMPET_WALK_DEPTH && end != LIMPET_WALK_DOUBTFUL)
 			assert_true(ends[end] > 0);
 	assert_true(frames > 200000);
 }
