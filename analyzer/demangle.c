@@ -26,7 +26,7 @@ static size_t clone_mark(const char *s)
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
 		size_t n = strlen(marks[i]);
 
-		if (strncmp(s, marks[i], n))
+		if (!starts_with(s, marks[i]))
 			continue;
 		if (s[n] == '.' && digits(s + n + 1))
 			n += 1 + digits(s + n + 1);

@@ -13,8 +13,7 @@ const char *const limpet_report_sort_words[LIMPET_REPORT_SORT_COUNT + 1] = {
 /* Looks: a number for each distinct sequence of shown frames, built from the root outwards, so that
  * every node costs one look-up: (looks of the parent, what this node adds) -> looks. */
 struct looks {
-	uint32_t parent;
-	uint32_t item;
+	uint64_t key; /* parent and item */
 	uint32_t number;
 	UT_hash_handle hh;
 };
@@ -180,19 +179,17 @@ static int intern_item(struct limpet_report_private *private,
 static int intern_looks(struct limpet_report_private *private, uint32_t parent, uint32_t item,
 			uint32_t *ret_looks)
 {
-	const size_t key_bytes = sizeof(parent) + sizeof(item);
-	struct looks key = {.parent = parent, .item = item};
+	const uint64_t key = (uint64_t)parent << 32 | item;
 	struct looks *looks;
 
-	HASH_FIND(hh, private->looks, &key, key_bytes, looks);
+	HASH_FIND(hh, private->looks, &key, sizeof(key), looks);
 	if (!looks) {
 		looks = calloc(1, sizeof(*looks));
 		if (!looks)
 			return -ENOMEM;
-		looks->parent = parent;
-		looks->item = item;
+		looks->key = key;
 		looks->number = ++private->looks_count;
-		HASH_ADD_KEYPTR(hh, private->looks, &looks->parent, key_bytes, looks);
+		HASH_ADD(hh, private->looks, key, sizeof(looks->key), looks);
 	}
 	*ret_looks = looks->number;
 	return 0;
@@ -426,6 +423,41 @@ static int gather_maps(struct limpet_report *report, const uint32_t *looks)
 	return 0;
 }
 
+static void free_private(struct limpet_report_private *private)
+{
+	struct looks *looks = private->looks;
+	struct item *item = private->items;
+
+	/* Clearing frees the table and leaves its members linked. */
+	HASH_CLEAR(hh, private->looks);
+	while (looks) {
+		struct looks *next = looks->hh.next;
+
+		free(looks);
+		looks = next;
+	}
+	HASH_CLEAR(hh, private->items);
+	while (item) {
+		struct item *next = item->hh.next;
+
+		free(item);
+		item = next;
+	}
+	free(private->frames);
+	free(private);
+}
+
+void limpet_report_free(struct limpet_report *report)
+{
+	if (!report)
+		return;
+	if (report->private)
+		free_private(report->private);
+	free(report->sites);
+	free(report->maps);
+	free(report);
+}
+
 int limpet_report_new(const struct limpet_model *model, const struct limpet_report_options *options,
 		      struct limpet_report **ret_report)
 {
@@ -453,28 +485,4 @@ int limpet_report_new(const struct limpet_model *model, const struct limpet_repo
 	order_sites(report);
 	*ret_report = report;
 	return 0;
-}
-
-void limpet_report_free(struct limpet_report *report)
-{
-	struct looks *looks, *next_looks;
-	struct item *item, *next_item;
-
-	if (!report)
-		return;
-	if (report->private) {
-		HASH_ITER (hh, report->private->looks, looks, next_looks) {
-			HASH_DEL(report->private->looks, looks);
-			free(looks);
-		}
-		HASH_ITER (hh, report->private->items, item, next_item) {
-			HASH_DEL(report->private->items, item);
-			free(item);
-		}
-		free(report->private->frames);
-		free(report->private);
-	}
-	free(report->sites);
-	free(report->maps);
-	free(report);
 }

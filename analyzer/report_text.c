@@ -1,5 +1,6 @@
 #include "analyzer/report_text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -548,6 +549,7 @@ static int print_sites(struct text *t)
 	uint64_t total = sort_total(report);
 	int result;
 
+	assert(sort < LIMPET_REPORT_SORT_COUNT);
 	blank(t);
 	if (!report->all_sites)
 		return line(t, t->options->bold, "No site has any %s.", sort_titles[sort]);

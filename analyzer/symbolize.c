@@ -348,18 +348,27 @@ int limpet_symbolizer_open(const struct limpet_symbolizer_options *options,
 
 void limpet_symbolizer_close(struct limpet_symbolizer *s)
 {
-	struct text *text, *next_text;
-	struct name *name, *next_name;
+	struct text *text;
+	struct name *name;
 
 	if (!s)
 		return;
-	HASH_ITER (hh, s->texts, text, next_text) {
-		HASH_DEL(s->texts, text);
+	/* Clearing frees the table and leaves its members linked. */
+	text = s->texts;
+	HASH_CLEAR(hh, s->texts);
+	while (text) {
+		struct text *next = text->hh.next;
+
 		free(text);
+		text = next;
 	}
-	HASH_ITER (hh, s->names, name, next_name) {
-		HASH_DEL(s->names, name);
+	name = s->names;
+	HASH_CLEAR(hh, s->names);
+	while (name) {
+		struct name *next = name->hh.next;
+
 		free(name);
+		name = next;
 	}
 	limpet_dwarfindex_free(s->index);
 	free(s->symbols);

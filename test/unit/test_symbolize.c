@@ -159,7 +159,7 @@ static bool ends_with(const char *s, const char *tail)
 {
 	size_t n = s ? strlen(s) : 0, m = strlen(tail);
 
-	return n >= m && !strcmp(s + n - m, tail);
+	return s && n >= m && !strcmp(s + n - m, tail);
 }
 
 /* One expected frame; file NULL: any. */
@@ -349,10 +349,9 @@ static size_t prog_build_id(uint8_t *id)
 	assert_non_null(fgets(line, sizeof(line), file));
 	fclose(file);
 	for (const char *p = line; p[0] && p[1] && p[0] != '\n'; p += 2) {
-		unsigned byte;
+		const char byte[3] = {p[0], p[1], '\0'};
 
-		assert_int_equal(sscanf(p, "%2x", &byte), 1);
-		id[n++] = (uint8_t)byte;
+		id[n++] = (uint8_t)strtoul(byte, NULL, 16);
 	}
 	return n;
 }
