@@ -98,7 +98,7 @@ static int read_module(pid_t pid, const struct limpet_map *map, struct limpet_mo
 	if (limpet_memory_read(pid, module->phdr, phdrs, head.e_phnum * sizeof(*phdrs)) < 0)
 		return 1;
 	module->start = map->start;
-	module->end = map->end;
+	module->end = module->map_end = map->end;
 	for (unsigned i = 0; i < head.e_phnum; i++) {
 		/* The head is mapped by the first PT_LOAD; the page holds its p_vaddr. */
 		if (phdrs[i].p_type != PT_LOAD || !first_load)

@@ -17,6 +17,7 @@ struct limpet_module {
 	char *path;                    /* as /proc/PID/maps has it; "[vdso]" */
 	uint64_t bias;                 /* link_map.l_addr, dlpi_addr */
 	uint64_t start, end;           /* lowest and highest mapped address */
+	uint64_t map_end;              /* of the first mapping */
 	uint64_t text_start, text_end; /* of the executable segments */
 	uint64_t phdr;                 /* address of the program headers, dlpi_phdr */
 	uint64_t dynamic;              /* address; 0: none */

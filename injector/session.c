@@ -461,6 +461,20 @@ bool limpet_session_agent_present(const struct limpet_session *session)
 	       info.magic == LIMPET_INFO_MAGIC && info.nonce == session->info.nonce;
 }
 
+uint64_t limpet_session_original(const struct limpet_session *session, uint32_t hook)
+{
+	struct limpet_hook copy;
+
+	if (hook < session->plan.start.hook_count)
+		return session->plan.start.hooks[hook].original;
+	/* One that the agent added for a module that came later. */
+	if (hook >= LIMPET_MAX_HOOKS ||
+	    limpet_memory_read(session->pid, session->info.hooks + hook * sizeof(copy), &copy,
+			       sizeof(copy)) < 0)
+		return 0;
+	return copy.original;
+}
+
 static int modules_again(struct limpet_session *session, struct limpet_err *err)
 {
 	struct limpet_modules modules;

@@ -1,0 +1,267 @@
+#include "cli/capture_command.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/seal.h"
+#include "cli/background.h"
+#include "cli/progress.h"
+#include "cli/ui.h"
+#include "common/units.h"
+#include "injector/capture.h"
+
+#define MAX_SOURCES 4096u
+
+static volatile sig_atomic_t interrupted; /* before the end: asks for it */
+static volatile sig_atomic_t impatient;   /* after it: skips the rest of sealing */
+static volatile sig_atomic_t ending;
+static volatile pid_t forward_to; /* run: its command */
+static sigset_t wait_mask;
+
+static void on_signal(int number)
+{
+	if (ending)
+		impatient = 1;
+	else if (forward_to) {
+		/* The terminal has sent its signals to the command already. */
+		if (number == SIGTERM || number == SIGHUP)
+			kill(forward_to, number);
+	} else
+		interrupted = 1;
+}
+
+void limpet_capture_signals_setup(bool for_run, pid_t command)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction action = {.sa_handler = on_signal}, old;
+	sigset_t block;
+
+	sigemptyset(&block);
+	forward_to = for_run ? command : 0;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++) {
+		if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN)
+			continue;
+		sigaction(numbers[i], &action, NULL);
+		sigaddset(&block, numbers[i]);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	sigprocmask(SIG_BLOCK, &block, NULL);
+	/* While waiting all of these are open; SIGCHLD stays shut, waits for stops sleep on it. */
+	sigprocmask(SIG_BLOCK, NULL, &wait_mask);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
+		sigdelset(&wait_mask, numbers[i]);
+}
+
+struct command {
+	const struct limpet_capture_options *options;
+	enum limpet_capture_mode mode;
+	struct limpet_progress *progress;
+	struct limpet_progress_sample sample;
+	struct limpet_capture *capture;
+	pid_t pid;
+	const char *name;
+	uint64_t sealing_percent;
+	char phase[32];
+};
+
+static void say_started(void *context, const char *trace)
+{
+	struct command *command = context;
+
+	limpet_background_ready(trace);
+	if (command->mode == LIMPET_MODE_RUN)
+		return; /* the terminal is the command's */
+	limpet_ui_note("capturing %s (%d) to %s", command->name, command->pid, trace);
+	limpet_ui_hint("Ctrl-C here or `limpet stop %d` anywhere ends it", command->pid);
+	if (!limpet_ui_is_quiet())
+		command->progress = limpet_progress_new(STDERR_FILENO);
+}
+
+static void show_progress(void *context, const struct limpet_capture_progress *progress)
+{
+	struct command *command = context;
+
+	command->sample = (struct limpet_progress_sample){
+		.elapsed_ns = progress->elapsed_ns,
+		.duration_ns = progress->duration_ns,
+		.events = progress->events,
+		.dropped_events = progress->dropped_events,
+		.live_bytes = progress->live_bytes,
+		.growing = progress->growing,
+		.growing_bytes = progress->growing_bytes,
+		.phase = progress->phase,
+	};
+	if (command->progress)
+		limpet_progress_update(command->progress, &command->sample);
+}
+
+static void show_sealing(void *context, uint64_t done, uint64_t total)
+{
+	struct command *command = context;
+
+	limpet_capture_serve(command->capture);
+	if (total)
+		snprintf(command->phase, sizeof(command->phase), "sealing %u %%",
+			 (unsigned)(done * 100 / total));
+	command->sample.phase = command->phase;
+	if (command->progress)
+		limpet_progress_update(command->progress, &command->sample);
+}
+
+/* Signals may come in now: the target is left, only names are still looked up. */
+static void seal(struct command *command, const char *trace)
+{
+	const struct limpet_collector_source *files;
+	size_t count = limpet_capture_sources(command->capture, &files);
+	struct limpet_seal_source *sources = calloc(count + 1, sizeof(*sources));
+	struct limpet_seal_options options = {.sources = sources,
+					      .cancel = &impatient,
+					      .progress = show_sealing,
+					      .context = command};
+	struct limpet_seal_result result;
+	struct limpet_err err = {0};
+	char root[64];
+	int error;
+
+	for (size_t i = 0; sources && i < count; i++)
+		if (files[i].fd >= 0)
+			sources[options.source_count++] =
+				(struct limpet_seal_source){files[i].module, files[i].fd};
+	snprintf(root, sizeof(root), "/proc/%d/root", command->pid);
+	options.root = access(root, X_OK) == 0 ? root : NULL;
+	sigprocmask(SIG_SETMASK, &wait_mask, NULL);
+	error = limpet_seal(trace, &options, &result, &err);
+	free(sources);
+	if (!error && !result.cancelled)
+		return;
+	limpet_progress_free(command->progress);
+	command->progress = NULL;
+	if (error) {
+		limpet_err_hint(&err, "the trace is whole; add names later: limpet seal %s", trace);
+		limpet_ui_error(&err);
+		return;
+	}
+	limpet_ui_note("skipped %lu of %lu names", (unsigned long)result.skipped,
+		       (unsigned long)result.addresses);
+	limpet_ui_hint("limpet seal %s", trace);
+}
+
+static int exit_status(const struct limpet_capture_result *result)
+{
+	if (!result->unloaded)
+		return LIMPET_EXIT_DORMANT;
+	return result->complete ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
+}
+
+static const char *end_words(enum limpet_end end)
+{
+	switch (end) {
+	case LIMPET_END_TARGET_EXIT:
+		return "the program ended";
+	case LIMPET_END_TARGET_KILLED:
+		return "the program was killed";
+	case LIMPET_END_TARGET_EXEC:
+		return "the program executed another";
+	case LIMPET_END_DISK_FULL:
+		return "the trace could not be written on (disk full?)";
+	case LIMPET_END_COLLECTOR_LOST:
+		return "the program closed limpet's descriptor";
+	default:
+		return NULL;
+	}
+}
+
+static void say_end(const struct command *command, const struct limpet_capture_result *result,
+		    const char *trace)
+{
+	const char *words = end_words(result->end);
+	char events[LIMPET_UNITS_TEXT], size[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT];
+
+	limpet_units_format_count(events, result->events);
+	limpet_units_format_bytes(size, result->file_bytes);
+	limpet_units_format_duration(time, result->duration_ns);
+	if (words)
+		limpet_ui_note("%s", words);
+	limpet_ui_note("%s events in %s, %s; stops: attach %.2f ms, detach %.2f ms", events, time,
+		       size, (double)result->attach_stop_us / 1000,
+		       result->detach_stop_us < 0 ? 0.0 : (double)result->detach_stop_us / 1000);
+	if (result->dropped_events)
+		limpet_ui_warn("%lu events were dropped: the collector could not keep up",
+			       (unsigned long)result->dropped_events);
+	else if (!result->complete)
+		limpet_ui_warn("the trace is not complete; the report says what is missing");
+	if (!result->unloaded) {
+		limpet_ui_error(&result->leave_err);
+		limpet_ui_warn(
+			"the agent stays in process %d, switched off; `limpet stop %d` tries "
+			"again",
+			command->pid, command->pid);
+	}
+	if (command->mode == LIMPET_MODE_ATTACH) {
+		puts(trace);
+		fflush(stdout);
+	} else {
+		limpet_ui_note("trace: %s", trace);
+	}
+	limpet_ui_hint("limpet report %s", trace);
+}
+
+static void find_owner(uid_t *uid, gid_t *gid)
+{
+	const char *sudo_uid = getenv("SUDO_UID"), *sudo_gid = getenv("SUDO_GID");
+
+	*uid = geteuid();
+	*gid = getegid();
+	if (*uid == 0 && sudo_uid && sudo_gid) {
+		*uid = (uid_t)strtoul(sudo_uid, NULL, 10);
+		*gid = (gid_t)strtoul(sudo_gid, NULL, 10);
+	}
+}
+
+int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
+			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
+			   const struct limpet_preflight *preflight)
+{
+	char name[sizeof(preflight->name)];
+	struct command command = {.options = options, .mode = mode, .pid = pid, .name = name};
+	struct limpet_capture_setup setup = {
+		.pid = pid,
+		.mode = mode,
+		.tracee = tracee,
+		.output = options->output,
+		.duration_ns = options->duration_ns,
+		.agent_memory_bytes = options->agent_memory_bytes,
+		.collector_memory_bytes = options->collector_memory_bytes,
+		.timeout_ns = options->attach_timeout_ns,
+		.with_command_line = options->with_command_line,
+		.unseen_rss_share = options->partial ? preflight->unseen_rss_share : -1.0,
+		.allocators = preflight->allocators,
+		.interrupted = &interrupted,
+		.wait_mask = &wait_mask,
+		.started = say_started,
+		.progress = show_progress,
+		.context = &command,
+	};
+	struct limpet_capture_result result;
+	struct limpet_err err = {0};
+	int error, status;
+
+	memcpy(name, preflight->name, sizeof(name));
+	limpet_ui_clean(name);
+	find_owner(&setup.owner_uid, &setup.owner_gid);
+	error = limpet_capture_run(&setup, &command.capture, &result, &err);
+	if (error) {
+		limpet_progress_free(command.progress);
+		limpet_ui_error(&err);
+		return error == -EEXIST ? LIMPET_EXIT_REFUSED : LIMPET_EXIT_FAILED;
+	}
+	ending = 1;
+	status = exit_status(&result);
+	if (!options->no_seal)
+		seal(&command, limpet_capture_trace(command.capture));
+	limpet_progress_free(command.progress);
+	say_end(&command, &result, limpet_capture_trace(command.capture));
+	limpet_capture_finish(command.capture, (enum limpet_exit)status);
+	return status;
+}

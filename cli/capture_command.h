@@ -1,0 +1,24 @@
+/* What `limpet attach` and `limpet run` have in common: signals, the live line, capture, sealing,
+ * the last words. Main thread only. */
+#ifndef LIMPET_CLI_CAPTURE_COMMAND_H
+#define LIMPET_CLI_CAPTURE_COMMAND_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "cli/capture_options.h"
+#include "common/trace_format.h"
+#include "injector/preflight.h"
+
+struct limpet_tracee;
+
+/* Handlers for SIGINT, SIGTERM and SIGHUP, unless they were inherited as ignored. The signals stay
+ * blocked but while waiting. `run` passes on to its command what it gets itself. */
+void limpet_capture_signals_setup(bool for_run, pid_t command);
+
+/* Captures `pid` and seals the trace. Answers the exit status; all words have been said. */
+int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
+			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
+			   const struct limpet_preflight *preflight);
+
+#endif

@@ -1,0 +1,39 @@
+/* `limpet attach`: captures a running process. */
+#include <stdio.h>
+
+#include "cli/background.h"
+#include "cli/capture_command.h"
+#include "cli/commands.h"
+#include "cli/ui.h"
+#include "injector/preflight.h"
+#include "injector/tracee.h"
+
+int limpet_cmd_attach(int argc, char **argv)
+{
+	struct limpet_capture_options options;
+	struct limpet_preflight_options wanted;
+	struct limpet_preflight preflight;
+	struct limpet_err err = {0};
+	int status;
+
+	if (!limpet_capture_options_parse(LIMPET_CAPTURE_ATTACH, argc, argv, &options, &status))
+		return status;
+	wanted = (struct limpet_preflight_options){
+		.partial = options.partial,
+		.assume_seccomp_ok = options.assume_seccomp_ok,
+		.agent_memory_bytes = options.agent_memory_bytes,
+	};
+	if (limpet_preflight_run(options.pid, &wanted, &preflight, &err) < 0) {
+		limpet_ui_error(&err);
+		return limpet_preflight_exit(&preflight);
+	}
+	for (size_t i = 0; i < preflight.count; i++)
+		if (preflight.list[i].severity == LIMPET_FINDING_WARNING)
+			limpet_ui_warn("%s", preflight.list[i].text);
+	if (options.background && !limpet_background_begin(&status))
+		return status;
+	if (limpet_tracee_setup() < 0)
+		return LIMPET_EXIT_FAILED;
+	limpet_capture_signals_setup(false, 0);
+	return limpet_capture_command(&options, options.pid, LIMPET_MODE_ATTACH, NULL, &preflight);
+}

@@ -1,0 +1,431 @@
+#include "injector/capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "injector/control.h"
+#include "injector/proc.h"
+#include "injector/session.h"
+#include "injector/target_end.h"
+#include "injector/tracee.h"
+
+#define IDLE_WAIT_NS 250000000u
+#define BUSY_WAIT_NS 20000000u
+#define TICK_NS 500000000u
+#define HOUSE_NS 200000000u
+#define CHECK_NS 1000000000u
+#define CLEANUP_TIMEOUT_NS 10000000000u
+
+struct limpet_capture {
+	const struct limpet_capture_setup *setup;
+	struct limpet_session *session;
+	struct limpet_recorder *recorder;
+	struct limpet_collector *collector;
+	struct limpet_control *control;
+	enum limpet_control_state state;
+	bool stop_asked;
+	int pidfd;
+	int file_error;
+	uint64_t tick_ns, house_ns, check_ns;
+	uint64_t dropped_events;
+	char *path;
+	struct limpet_recorder_stats last; /* once the recorder is gone */
+	char comm[64];
+	char growing[256];
+};
+
+/* ---------------------------------------------------------------- for other terminals */
+
+static void answer_status(void *context, struct limpet_control_status *ret)
+{
+	struct limpet_capture *capture = context;
+	struct limpet_recorder_stats stats = capture->last;
+
+	if (capture->recorder)
+		limpet_recorder_stats_read(capture->recorder, &stats);
+	ret->state = capture->state;
+	ret->command = capture->comm;
+	ret->trace = capture->path;
+	ret->duration_ns = capture->setup->duration_ns;
+	ret->elapsed_ns = capture->collector && capture->state != LIMPET_CONTROL_ATTACHING
+				  ? limpet_collector_time_ns(capture->collector)
+				  : 0;
+	ret->events = stats.events;
+	ret->dropped_events = capture->dropped_events;
+	ret->live_bytes = stats.live_bytes;
+}
+
+static void note_stop(void *context)
+{
+	((struct limpet_capture *)context)->stop_asked = true;
+}
+
+static const struct limpet_control_handlers handlers = {.status = answer_status, .stop = note_stop};
+
+static void enter_state(struct limpet_capture *capture, enum limpet_control_state state)
+{
+	capture->state = state;
+	limpet_control_announce(capture->control);
+}
+
+static void show(struct limpet_capture *capture, const char *phase)
+{
+	struct limpet_capture_progress progress = {.phase = phase};
+	struct limpet_recorder_stats stats;
+
+	if (!capture->setup->progress)
+		return;
+	limpet_recorder_stats_read(capture->recorder, &stats);
+	progress.elapsed_ns = limpet_collector_time_ns(capture->collector);
+	progress.duration_ns = capture->setup->duration_ns;
+	progress.events = stats.events;
+	progress.dropped_events = capture->dropped_events;
+	progress.live_bytes = stats.live_bytes;
+	progress.growing_bytes = stats.growing_bytes;
+	if (stats.growing_node &&
+	    limpet_collector_describe_site(capture->collector, stats.growing_node, capture->growing,
+					   sizeof(capture->growing)))
+		progress.growing = capture->growing;
+	capture->setup->progress(capture->setup->context, &progress);
+}
+
+/* ---------------------------------------------------------------- the stream */
+
+static void tick(struct limpet_capture *capture)
+{
+	struct limpet_recorder_tick now;
+	int error;
+
+	limpet_collector_fill_tick(capture->collector, &now);
+	capture->dropped_events = now.dropped_events;
+	error = limpet_recorder_tick(capture->recorder, &now);
+	if (error < 0 && !capture->file_error)
+		capture->file_error = error;
+}
+
+static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
+{
+	if (now_ns - *last_ns < every_ns)
+		return false;
+	*last_ns = now_ns;
+	return true;
+}
+
+/* LIMPET_END_RUNNING: go on. */
+static enum limpet_end look_around(struct limpet_capture *capture)
+{
+	const struct limpet_capture_setup *setup = capture->setup;
+	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
+	uint64_t now_ns = limpet_monotonic_ns();
+
+	if (poll(&target, 1, 0) > 0)
+		return LIMPET_END_TARGET_EXIT;
+	if (capture->stop_asked)
+		return LIMPET_END_STOP;
+	if (setup->interrupted && *setup->interrupted)
+		return LIMPET_END_INTERRUPT;
+	if (capture->file_error)
+		return LIMPET_END_DISK_FULL;
+	if (setup->duration_ns &&
+	    limpet_collector_time_ns(capture->collector) >= setup->duration_ns)
+		return LIMPET_END_DURATION;
+	if (is_due(&capture->tick_ns, now_ns, TICK_NS))
+		tick(capture);
+	if (is_due(&capture->house_ns, now_ns, HOUSE_NS))
+		limpet_collector_keep_house(capture->collector);
+	if (limpet_collector_channel_lost(capture->collector) ||
+	    is_due(&capture->check_ns, now_ns, CHECK_NS)) {
+		if (!limpet_session_agent_present(capture->session))
+			/* Gone with the whole process, or with its program only? */
+			return poll(&target, 1, 0) > 0 ? LIMPET_END_TARGET_EXIT
+						       : LIMPET_END_TARGET_EXEC;
+		if (limpet_collector_channel_lost(capture->collector))
+			return LIMPET_END_COLLECTOR_LOST;
+		if (limpet_collector_wants_rescan(capture->collector))
+			limpet_session_rescan(capture->session, NULL);
+	}
+	return LIMPET_END_RUNNING;
+}
+
+static uint64_t wait_time(const struct limpet_capture *capture, int64_t recorded)
+{
+	uint64_t wait_ns = recorded ? BUSY_WAIT_NS : IDLE_WAIT_NS;
+	uint64_t time_ns = limpet_collector_time_ns(capture->collector);
+
+	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
+	    capture->setup->duration_ns - time_ns < wait_ns)
+		wait_ns = capture->setup->duration_ns - time_ns;
+	return wait_ns;
+}
+
+static enum limpet_end stream(struct limpet_capture *capture)
+{
+	struct pollfd fds[3] = {{.fd = capture->pidfd, .events = POLLIN},
+				{.fd = limpet_session_channel(capture->session), .events = POLLIN},
+				{.fd = limpet_control_fd(capture->control), .events = POLLIN}};
+
+	for (;;) {
+		int64_t recorded = limpet_collector_drain(capture->collector);
+		enum limpet_end end;
+		struct timespec wait = {0, 0};
+
+		if (recorded < 0 && !capture->file_error)
+			capture->file_error = (int)recorded;
+		end = look_around(capture);
+		if (end != LIMPET_END_RUNNING)
+			return end;
+		show(capture, NULL);
+		wait.tv_nsec = (long)wait_time(capture, recorded);
+		if (ppoll(fds, 3, &wait, capture->setup->wait_mask) > 0 && fds[2].revents)
+			limpet_control_dispatch(capture->control);
+	}
+}
+
+/* ---------------------------------------------------------------- beginning and end */
+
+/* A capture must not take the machine from those it watches: it is the first to go when memory is
+ * short, and the last to be served. Failures change nothing for the target. */
+static void step_back(void)
+{
+	const int who_process = 1, best_effort_lowest = 2 << 13 | 7, politeness = 5;
+	LIMPET_CLOSE int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0 && write(fd, "1000", 4) < 0)
+		return;
+	setpriority(PRIO_PROCESS, 0, politeness);
+	syscall(SYS_ioprio_set, who_process, 0, best_effort_lowest);
+}
+
+static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
+{
+	const struct limpet_capture_setup *setup = capture->setup;
+	struct limpet_recorder_options options = {
+		.path = setup->output,
+		.owner_uid = setup->owner_uid,
+		.owner_gid = setup->owner_gid,
+		.memory_bytes = setup->collector_memory_bytes,
+		.mode = setup->mode,
+		.pid = setup->pid,
+		.comm = capture->comm,
+		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
+		.unseen_rss_share = setup->unseen_rss_share,
+		.allocators = setup->allocators,
+	};
+	char command[4096] = "", executable[4096] = "";
+	struct timespec now;
+	int error;
+
+	if (setup->with_command_line)
+		limpet_proc_command_line(setup->pid, command, sizeof(command));
+	else
+		limpet_proc_argv0(setup->pid, command, sizeof(command));
+	limpet_proc_executable(setup->pid, executable, sizeof(executable));
+	limpet_proc_start_time(setup->pid, &options.start_ticks);
+	clock_gettime(CLOCK_REALTIME, &now);
+	options.wall_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	options.command = command;
+	options.executable = executable;
+	error = limpet_recorder_open(&options, &capture->recorder, err);
+	if (error)
+		return error;
+	capture->path = strdup(limpet_recorder_path(capture->recorder));
+	return capture->path ? 0 : limpet_err_set(err, -ENOMEM, "out of memory");
+}
+
+static int begin(struct limpet_capture *capture, bool *ret_entering, struct limpet_err *err)
+{
+	const struct limpet_capture_setup *setup = capture->setup;
+	struct limpet_session_options options = {.agent_memory_bytes = setup->agent_memory_bytes,
+						 .timeout_ns = setup->timeout_ns};
+	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(setup->pid, &status);
+
+	if (error)
+		return limpet_err_set(err, error, "there is no process %d", setup->pid);
+	memcpy(capture->comm, status.name, sizeof(capture->comm));
+	capture->pidfd = (int)syscall(SYS_pidfd_open, setup->pid, 0);
+	if (capture->pidfd < 0)
+		return limpet_err_set(err, -errno, "cannot open process %d: %s", setup->pid,
+				      strerror(errno));
+	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
+	if (error)
+		return error;
+	error = limpet_session_cleanup(setup->pid, setup->timeout_ns, err);
+	if (error < 0)
+		return error;
+	error = limpet_session_prepare(setup->pid, &options, &capture->session, err);
+	if (!error)
+		error = open_recorder(capture, err);
+	if (error)
+		return error;
+	if (limpet_collector_new(capture->session, capture->recorder, &capture->collector) < 0)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	*ret_entering = true;
+	return limpet_session_enter(capture->session, setup->tracee, err);
+}
+
+static void capture_free(struct limpet_capture *capture)
+{
+	limpet_collector_free(capture->collector);
+	limpet_recorder_free(capture->recorder);
+	limpet_session_free(capture->session);
+	limpet_control_free(capture->control);
+	if (capture->pidfd >= 0)
+		close(capture->pidfd);
+	free(capture->path);
+	free(capture);
+}
+
+/* The target's own end, in the words of the trace. */
+static enum limpet_end explain_exit(struct limpet_capture *capture,
+				    struct limpet_capture_result *result)
+{
+	int status = limpet_target_end_status(capture->setup->pid, capture->pidfd);
+
+	result->target_status = status;
+	return status >= 0 && WIFSIGNALED(status) ? LIMPET_END_TARGET_KILLED
+						  : LIMPET_END_TARGET_EXIT;
+}
+
+static void leave(struct limpet_capture *capture, struct limpet_capture_result *result)
+{
+	bool gone = result->end == LIMPET_END_TARGET_EXIT || result->end == LIMPET_END_TARGET_EXEC;
+	int error;
+
+	enter_state(capture, LIMPET_CONTROL_DETACHING);
+	show(capture, "detaching");
+	/* What the rings hold now need not wait for a slow end. */
+	limpet_collector_drain(capture->collector);
+	result->unloaded = true;
+	if (!gone) {
+		error = limpet_session_leave(capture->session, &result->leave_err);
+		result->unloaded = !error || error == -ESRCH;
+		if (error == -ESRCH)
+			gone = true;
+	}
+	if (result->end == LIMPET_END_TARGET_EXIT || gone)
+		if (result->end != LIMPET_END_TARGET_EXEC) {
+			enum limpet_end how = explain_exit(capture, result);
+
+			if (result->end == LIMPET_END_TARGET_EXIT)
+				result->end = how;
+		}
+}
+
+static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
+{
+	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
+	const struct limpet_segment *segment = limpet_session_segment(capture->session);
+	struct limpet_recorder_stats books;
+	struct limpet_recorder_tick last;
+	struct limpet_recorder_end end;
+	int64_t drained = limpet_collector_drain_all(capture->collector);
+	int error;
+
+	limpet_collector_fill_tick(capture->collector, &last);
+	limpet_recorder_stats_read(capture->recorder, &books);
+	if (drained < 0 && !capture->file_error)
+		capture->file_error = (int)drained;
+	result->dropped_events = last.dropped_events;
+	result->complete = !last.dropped_events && !last.unseen_calls && !capture->file_error &&
+			   !books.unmatched_table_full && result->end != LIMPET_END_COLLECTOR_LOST;
+	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
+	result->detach_stop_us =
+		stats->detach_stop_ns ? (int64_t)(stats->detach_stop_ns / 1000) : -1;
+	end = (struct limpet_recorder_end){
+		.end = result->end,
+		.time_ns = last.time_ns,
+		.complete = result->complete,
+		.agent_unloaded = result->unloaded,
+		.attach_stop_us = result->attach_stop_us,
+		.detach_stop_us = result->detach_stop_us,
+		.agent_memory_bytes = segment->shm_bytes + segment->arena_used,
+	};
+	error = limpet_recorder_finish(capture->recorder, &last, &end);
+	if (error < 0)
+		result->complete = false;
+	limpet_recorder_stats_read(capture->recorder, &capture->last);
+	result->events = capture->last.events;
+	result->file_bytes = capture->last.file_bytes;
+	result->duration_ns = last.time_ns;
+	/* Lets go of the file, so that symbols can be added. */
+	limpet_recorder_free(capture->recorder);
+	capture->recorder = NULL;
+}
+
+int limpet_capture_run(const struct limpet_capture_setup *setup,
+		       struct limpet_capture **ret_capture,
+		       struct limpet_capture_result *ret_result, struct limpet_err *err)
+{
+	struct limpet_capture_result result = {.target_status = -1};
+	struct limpet_capture *capture = calloc(1, sizeof(*capture));
+	bool entering = false;
+	int error;
+
+	if (!capture) {
+		limpet_tracee_release(setup->tracee);
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	capture->setup = setup;
+	capture->pidfd = -1;
+	capture->state = LIMPET_CONTROL_ATTACHING;
+	error = begin(capture, &entering, err);
+	if (error) {
+		if (!entering)
+			limpet_tracee_release(setup->tracee);
+		if (capture->recorder)
+			unlink(capture->path);
+		capture_free(capture);
+		return error;
+	}
+	limpet_collector_begin(capture->collector);
+	step_back();
+	enter_state(capture, LIMPET_CONTROL_CAPTURING);
+	if (setup->started)
+		setup->started(setup->context, capture->path);
+	result.end = stream(capture);
+	leave(capture, &result);
+	close_trace(capture, &result);
+	enter_state(capture, LIMPET_CONTROL_SEALING);
+	*ret_capture = capture;
+	*ret_result = result;
+	return 0;
+}
+
+const char *limpet_capture_trace(const struct limpet_capture *capture)
+{
+	return capture->path;
+}
+
+size_t limpet_capture_sources(const struct limpet_capture *capture,
+			      const struct limpet_collector_source **ret)
+{
+	return limpet_collector_sources(capture->collector, ret);
+}
+
+void limpet_capture_serve(struct limpet_capture *capture)
+{
+	limpet_control_dispatch(capture->control);
+}
+
+void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit status)
+{
+	limpet_control_finish(capture->control, status);
+	capture_free(capture);
+}
+
+int limpet_capture_cleanup(pid_t pid, struct limpet_err *err)
+{
+	int error;
+
+	limpet_tracee_setup();
+	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, err);
+	return error < 0 ? error : 0;
+}

@@ -1,0 +1,77 @@
+/* One capture from beginning to end, sealing excepted: prepare, enter, stream, leave, close the
+ * trace.
+ *
+ * One thread, blocking. Signals: the caller blocks those it handles and names, in wait_mask, what
+ * is to be open while the capture waits; their handlers set *interrupted. */
+#ifndef LIMPET_INJECTOR_CAPTURE_H
+#define LIMPET_INJECTOR_CAPTURE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "injector/collector.h"
+#include "injector/recorder.h"
+
+struct limpet_tracee;
+struct limpet_capture;
+
+struct limpet_capture_progress {
+	uint64_t elapsed_ns, duration_ns;
+	uint64_t events, dropped_events, live_bytes;
+	const char *growing; /* module and offset of the site that grew most, or NULL */
+	uint64_t growing_bytes;
+	const char *phase; /* NULL: capturing */
+};
+
+struct limpet_capture_setup {
+	pid_t pid;
+	enum limpet_capture_mode mode;
+	struct limpet_tracee *tracee; /* run: the new program at its entry point; taken over */
+	const char *output;           /* NULL: the default name */
+	uint64_t duration_ns;         /* 0: until stopped */
+	uint64_t agent_memory_bytes, collector_memory_bytes;
+	uint64_t timeout_ns; /* to enter, and to leave */
+	bool with_command_line;
+	double unseen_rss_share;
+	const char *allocators;
+	uid_t owner_uid;
+	gid_t owner_gid;
+	const volatile sig_atomic_t *interrupted;
+	const sigset_t *wait_mask;
+	/* All may be NULL. */
+	void (*started)(void *context, const char *trace);
+	void (*progress)(void *context, const struct limpet_capture_progress *progress);
+	void *context;
+};
+
+struct limpet_capture_result {
+	enum limpet_end end;
+	bool complete, unloaded;
+	struct limpet_err leave_err; /* why the agent stays, if it does */
+	uint64_t events, dropped_events, duration_ns, file_bytes;
+	int64_t attach_stop_us, detach_stop_us;
+	int target_status; /* as of wait(2), for a target that ended; -1: unknown */
+};
+
+/* Captures. On success the trace is closed but for symbols, and *ret_capture holds what sealing and
+ * the last words need. On failure nothing was touched, or all is as before, and no trace is left:
+ * -EEXIST: captured already; else what limpet_session_* answer, with words. */
+int limpet_capture_run(const struct limpet_capture_setup *setup,
+		       struct limpet_capture **ret_capture,
+		       struct limpet_capture_result *ret_result,
+		       struct limpet_err *err) LIMPET_MUST_CHECK;
+const char *limpet_capture_trace(const struct limpet_capture *capture);
+size_t limpet_capture_sources(const struct limpet_capture *capture,
+			      const struct limpet_collector_source **ret);
+/* Lets whoever waits in `limpet stop` go, and frees. */
+void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit status);
+/* While sealing: answers `limpet status`. */
+void limpet_capture_serve(struct limpet_capture *capture);
+
+/* Removes what an unclean end left in a process: 0, or -errno with words. */
+int limpet_capture_cleanup(pid_t pid, struct limpet_err *err);
+
+#endif

@@ -1,0 +1,655 @@
+#include "injector/collector.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "common/wire.h"
+#include "injector/memory.h"
+#include "injector/merge.h"
+#include "injector/module_book.h"
+#include "injector/proc.h"
+#include "injector/tracee.h"
+
+#define BATCH 4096u
+/* A thread may have taken its stamp and not yet stored that it is busy: longer than any store
+ * buffer and than a preemption in between, which flushes it. */
+#define SETTLE_NS 2000000u
+/* A thread that stays in one allocator call that long does not hold up the others any more. */
+#define STUCK_NS 1000000000u
+#define MAX_STACK_LOOKS 3u
+#define MAIN_STACK_BYTES (8u << 20)
+#define MAX_NODE_CHAIN 4096u
+#define RECORD_WORDS 3u
+
+/* What is known of a thread's entry; the chunk positions are ours alone. */
+struct cursor {
+	uint32_t chunk;  /* index, 0: none yet */
+	uint32_t offset; /* bytes read */
+	uint32_t tid;
+	uint64_t busy_since_ns; /* 0: not busy at the last look */
+	uint64_t busy_value;
+	uint32_t stack_generation, stack_looks;
+};
+
+struct limpet_collector {
+	struct limpet_session *session;
+	struct limpet_recorder *recorder;
+	struct limpet_module_book *book;
+	struct limpet_merge *merge;
+	struct limpet_shm *shm;
+	struct cursor *cursors;
+	uint32_t thread_count, chunk_count, node_count; /* copies: the originals are hostile */
+	uint64_t threads_offset, chunks_offset, nodes_offset, free_offset, slots_offset;
+	uint8_t *node_known; /* bit map */
+	uint64_t safe_ticks; /* everything up to here is recorded */
+	uint64_t begin_ticks, begin_ns, bearing_ticks, bearing_ns;
+	double ns_per_tick;
+	uint64_t last_time_ns;
+	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
+	uint64_t unmerged, bad_records;
+	unsigned rescans;
+	bool channel_ended;
+	struct limpet_record batch[BATCH];
+};
+
+/* ---------------------------------------------------------------- shared memory, with care */
+
+static struct limpet_thread *thread_at(const struct limpet_collector *collector, uint32_t index)
+{
+	return (struct limpet_thread *)(void *)((uint8_t *)collector->shm +
+						collector->threads_offset) +
+	       index;
+}
+
+static struct limpet_chunk *chunk_at(const struct limpet_collector *collector, uint32_t index)
+{
+	return (struct limpet_chunk *)(void *)((uint8_t *)collector->shm +
+					       collector->chunks_offset +
+					       (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
+}
+
+static bool is_chunk(const struct limpet_collector *collector, uint32_t index)
+{
+	return index != LIMPET_CHUNK_NONE && index <= collector->chunk_count;
+}
+
+/* Gives a chunk back to the agent: pairs with the acquire in the agent's chunk_take(). */
+static void chunk_release(struct limpet_collector *collector, uint32_t index)
+{
+	uint64_t *map = (uint64_t *)(void *)((uint8_t *)collector->shm + collector->free_offset);
+
+	__atomic_fetch_or(&map[(index - 1) / 64], 1ull << ((index - 1) % 64), __ATOMIC_RELEASE);
+}
+
+/* ---------------------------------------------------------------- life */
+
+int limpet_collector_new(struct limpet_session *session, struct limpet_recorder *recorder,
+			 struct limpet_collector **ret)
+{
+	struct limpet_collector *collector = calloc(1, sizeof(*collector));
+	const struct limpet_shm *shm = limpet_session_segment(session)->shm;
+	int error = -ENOMEM;
+
+	if (!collector)
+		return -ENOMEM;
+	collector->session = session;
+	collector->recorder = recorder;
+	collector->shm = limpet_session_segment(session)->shm;
+	collector->thread_count = shm->thread_count;
+	collector->chunk_count = shm->chunk_count;
+	collector->node_count = shm->node_count;
+	collector->threads_offset = shm->threads_offset;
+	collector->chunks_offset = shm->chunks_offset;
+	collector->nodes_offset = shm->nodes_offset;
+	collector->free_offset = shm->free_chunks_offset;
+	collector->slots_offset = shm->slots_offset;
+	collector->bearing_ns = limpet_monotonic_ns();
+	collector->bearing_ticks = limpet_session_clock(session);
+	collector->cursors = calloc(collector->thread_count, sizeof(*collector->cursors));
+	collector->node_known = calloc(1, collector->node_count / 8 + 1);
+	if (collector->cursors && collector->node_known)
+		error = limpet_merge_new(collector->thread_count, &collector->merge);
+	if (!error)
+		error = limpet_module_book_new(session, recorder, &collector->book);
+	if (error) {
+		limpet_collector_free(collector);
+		return error;
+	}
+	limpet_module_book_update(collector->book);
+	*ret = collector;
+	return 0;
+}
+
+void limpet_collector_free(struct limpet_collector *collector)
+{
+	if (!collector)
+		return;
+	limpet_module_book_free(collector->book);
+	limpet_merge_free(collector->merge);
+	free(collector->cursors);
+	free(collector->node_known);
+	free(collector);
+}
+
+/* The longer the stretch, the better: from the first bearing, taken before the target was read. */
+static void take_bearing(struct limpet_collector *collector)
+{
+	uint64_t ticks = limpet_session_clock(collector->session) - collector->bearing_ticks;
+	uint64_t ns = limpet_monotonic_ns() - collector->bearing_ns;
+
+	if (collector->shm->clock_is_tsc && ticks)
+		collector->ns_per_tick = (double)ns / (double)ticks;
+	else
+		collector->ns_per_tick = 1.0;
+}
+
+void limpet_collector_begin(struct limpet_collector *collector)
+{
+	take_bearing(collector);
+	collector->begin_ticks = limpet_session_clock(collector->session);
+	collector->begin_ns = limpet_monotonic_ns();
+	/* The first events may be a little older than this moment. */
+	collector->begin_ticks -= (uint64_t)(10e6 / collector->ns_per_tick);
+	collector->begin_ns -= 10000000;
+	if (collector->begin_ticks < collector->shm->clock_base) {
+		uint64_t ahead = collector->shm->clock_base - collector->begin_ticks;
+
+		collector->begin_ns += (uint64_t)((double)ahead * collector->ns_per_tick);
+		collector->begin_ticks = collector->shm->clock_base;
+	}
+}
+
+uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
+{
+	return limpet_monotonic_ns() - collector->begin_ns;
+}
+
+/* ---------------------------------------------------------------- reading chunks */
+
+static void read_record(struct limpet_collector *collector, uint32_t thread, const uint64_t *words)
+{
+	bool wide = words[0] & LIMPET_EVENT_WIDE;
+	struct limpet_record record = {
+		.time_ns = LIMPET_EVENT_TICKS(words[0]), /* ticks until it is taken out again */
+		.address = words[1],
+		.size = wide ? words[2] : (uint32_t)words[2],
+		.node = (uint32_t)(wide ? words[3] : words[2] >> 32),
+		.thread = collector->cursors[thread].tid,
+		.kind = LIMPET_EVENT_TYPE(words[0]) & ~(uint32_t)LIMPET_EVENT_WIDE,
+	};
+
+	if (record.kind < LIMPET_EVENT_ALLOC || record.kind > LIMPET_EVENT_MUNMAP) {
+		collector->bad_records++;
+		return;
+	}
+	if (limpet_merge_add(collector->merge, thread, &record) < 0)
+		collector->unmerged++;
+}
+
+static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed)
+{
+	struct cursor *cursor = &collector->cursors[thread];
+	const uint8_t *data =
+		(const uint8_t *)chunk_at(collector, cursor->chunk) + sizeof(struct limpet_chunk);
+	uint64_t words[4];
+
+	if (committed > LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
+		committed = LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk);
+	while (cursor->offset + RECORD_WORDS * 8 <= committed) {
+		uint32_t bytes = RECORD_WORDS * 8;
+
+		memcpy(words, data + cursor->offset, bytes);
+		if (words[0] & LIMPET_EVENT_WIDE) {
+			if (cursor->offset + bytes + 8 > committed)
+				break;
+			memcpy(&words[3], data + cursor->offset + bytes, 8);
+			bytes += 8;
+		}
+		read_record(collector, thread, words);
+		cursor->offset += bytes;
+	}
+}
+
+static void open_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t index)
+{
+	struct cursor *cursor = &collector->cursors[thread];
+
+	cursor->chunk = index;
+	cursor->offset = 0;
+	cursor->tid = chunk_at(collector, index)->tid;
+}
+
+/* Reads what the thread has published; full chunks go back. At most all chunks there are. */
+static void read_thread(struct limpet_collector *collector, uint32_t thread)
+{
+	struct cursor *cursor = &collector->cursors[thread];
+	struct limpet_thread *entry = thread_at(collector, thread);
+
+	if (!cursor->chunk) {
+		uint32_t first = __atomic_load_n(&entry->first_chunk, __ATOMIC_ACQUIRE);
+
+		if (!is_chunk(collector, first))
+			return;
+		open_chunk(collector, thread, first);
+	}
+	for (uint32_t i = 0; i <= collector->chunk_count; i++) {
+		struct limpet_chunk *chunk = chunk_at(collector, cursor->chunk);
+		/* Pairs with the agent's release of `next`, after which nothing is added here. */
+		uint32_t next = __atomic_load_n(&chunk->next, __ATOMIC_ACQUIRE);
+		uint32_t old = cursor->chunk;
+
+		read_chunk(collector, thread, __atomic_load_n(&chunk->committed, __ATOMIC_ACQUIRE));
+		if (!is_chunk(collector, next) || next == old)
+			return;
+		open_chunk(collector, thread, next);
+		chunk_release(collector, old);
+	}
+}
+
+/* ---------------------------------------------------------------- stacks */
+
+static bool node_is_known(const struct limpet_collector *collector, uint32_t node)
+{
+	return collector->node_known[node / 8] >> (node % 8) & 1;
+}
+
+/* Describes a stack to the trace, outermost frame first; answers the node that stands for it. */
+static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
+{
+	const struct limpet_node *nodes =
+		(const struct limpet_node *)(const void *)((const uint8_t *)collector->shm +
+							   collector->nodes_offset);
+	static uint32_t chain[MAX_NODE_CHAIN];
+	static struct limpet_node copies[MAX_NODE_CHAIN];
+	uint32_t count = 0, at = node;
+
+	while (at && at < collector->node_count && !node_is_known(collector, at)) {
+		if (count == MAX_NODE_CHAIN)
+			return 0;
+		copies[count] = nodes[at];
+		chain[count] = at;
+		at = copies[count++].parent;
+	}
+	if (at >= collector->node_count)
+		return 0;
+	while (count) {
+		const struct limpet_node *copy = &copies[--count];
+		uint32_t module = limpet_module_book_find(collector->book, copy->address - 1);
+
+		if (limpet_recorder_add_node(collector->recorder, chain[count], copy->parent,
+					     copy->address, module,
+					     copy->flags & LIMPET_NODE_TRUNCATED) < 0)
+			return 0;
+		collector->node_known[chain[count] / 8] |= (uint8_t)(1u << (chain[count] % 8));
+	}
+	return node;
+}
+
+/* ---------------------------------------------------------------- draining */
+
+static uint64_t to_time_ns(struct limpet_collector *collector, uint64_t ticks)
+{
+	uint64_t base = collector->begin_ticks - collector->shm->clock_base;
+	uint64_t time_ns =
+		ticks > base ? (uint64_t)((double)(ticks - base) * collector->ns_per_tick) : 0;
+
+	/* The bearing improves with time; time must not go back by that. */
+	if (time_ns < collector->last_time_ns)
+		time_ns = collector->last_time_ns;
+	collector->last_time_ns = time_ns;
+	return time_ns;
+}
+
+static int64_t record_until(struct limpet_collector *collector, uint64_t until_ticks)
+{
+	int64_t recorded = 0;
+	int first_error = 0;
+
+	for (;;) {
+		size_t count =
+			limpet_merge_take(collector->merge, until_ticks, collector->batch, BATCH);
+		int error;
+
+		if (!count)
+			break;
+		for (size_t i = 0; i < count; i++) {
+			struct limpet_record *record = &collector->batch[i];
+
+			record->time_ns = to_time_ns(collector, record->time_ns);
+			if (record->node >= collector->node_count ||
+			    (record->node && !node_is_known(collector, record->node)))
+				record->node = describe_node(collector, record->node);
+		}
+		error = limpet_recorder_add_events(collector->recorder, collector->batch, count);
+		if (error < 0 && !first_error)
+			first_error = error;
+		recorded += (int64_t)count;
+	}
+	return first_error ? first_error : recorded;
+}
+
+/* The earliest stamp that this thread may still publish. */
+static uint64_t lower_bound(struct limpet_collector *collector, uint32_t thread, uint64_t now_ns,
+			    uint64_t settled)
+{
+	struct cursor *cursor = &collector->cursors[thread];
+	/* Pairs with the agent's release stores: what a thread wrote before it was not busy is
+	 * seen by the reads that follow. */
+	uint64_t busy = __atomic_load_n(&thread_at(collector, thread)->busy, __ATOMIC_ACQUIRE);
+
+	if (!busy) {
+		cursor->busy_since_ns = 0;
+		return settled;
+	}
+	if (!cursor->busy_since_ns || cursor->busy_value != busy) {
+		cursor->busy_since_ns = now_ns;
+		cursor->busy_value = busy;
+	}
+	if (now_ns - cursor->busy_since_ns > STUCK_NS)
+		return settled;
+	busy &= ~1ull;
+	return busy > collector->safe_ticks ? busy : collector->safe_ticks;
+}
+
+static void read_messages(struct limpet_collector *collector)
+{
+	int channel = limpet_session_channel(collector->session);
+
+	/* Doorbells: what they announce is found in the shared memory anyway. */
+	for (unsigned i = 0; channel >= 0 && i < 1024; i++) {
+		struct limpet_msg message;
+		ssize_t got = recv(channel, &message, sizeof(message), MSG_DONTWAIT);
+
+		if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+			collector->channel_ended = true;
+		if (got <= 0)
+			return;
+	}
+}
+
+static uint64_t main_stack_bytes(pid_t pid)
+{
+	struct rlimit limit;
+
+	if (prlimit(pid, RLIMIT_STACK, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
+	    limit.rlim_cur < MAIN_STACK_BYTES)
+		return MAIN_STACK_BYTES;
+	return limit.rlim_cur;
+}
+
+/* Tells the agent how far up each thread's stack may be read. libc's thread control block stands at
+ * the top of a thread's stack and lives as long as the thread does. */
+static void publish_stacks(struct limpet_collector *collector)
+{
+	pid_t pid = limpet_session_pid(collector->session);
+	struct limpet_maps maps = {0};
+	bool have_maps = false;
+
+	for (uint32_t i = 0; i < collector->thread_count; i++) {
+		struct limpet_thread *entry = thread_at(collector, i);
+		struct cursor *cursor = &collector->cursors[i];
+		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
+		uint64_t sp = entry->entry_sp, low, high;
+		uint32_t generation = entry->generation;
+		const struct limpet_map *map;
+
+		if (owner <= 1 || !sp || entry->stack_high)
+			continue;
+		if (cursor->stack_generation != generation) {
+			cursor->stack_generation = generation;
+			cursor->stack_looks = 0;
+		}
+		if (cursor->stack_looks++ >= MAX_STACK_LOOKS)
+			continue;
+		if (!have_maps && limpet_proc_maps_read(pid, &maps) < 0)
+			return;
+		have_maps = true;
+		map = limpet_proc_maps_find(&maps, sp);
+		if (!map || map->perms[1] != 'w')
+			continue;
+		low = map->start;
+		high = map->end;
+		if (!strcmp(map->path, "[stack]")) {
+			/* It grows down into space that nothing else is mapped to. */
+			low = high - main_stack_bytes(pid) < low ? high - main_stack_bytes(pid)
+								 : low;
+		} else if (owner > sp && owner < high) {
+			high = owner;
+		} else {
+			/* Not on its own stack now: a fibre, or an alternate stack. */
+			continue;
+		}
+		entry->stack_low = low;
+		__atomic_store_n(&entry->stack_high, high, __ATOMIC_RELEASE);
+		if (__atomic_load_n(&entry->generation, __ATOMIC_ACQUIRE) != generation)
+			__atomic_store_n(&entry->stack_high, 0, __ATOMIC_RELEASE);
+	}
+	if (have_maps)
+		limpet_proc_maps_done(&maps);
+}
+
+int64_t limpet_collector_drain(struct limpet_collector *collector)
+{
+	uint64_t now_ns = limpet_monotonic_ns();
+	uint64_t now = limpet_session_clock(collector->session) - collector->shm->clock_base;
+	uint64_t settle = (uint64_t)(SETTLE_NS / collector->ns_per_tick), safe;
+
+	read_messages(collector);
+	safe = now > settle ? now - settle : 0;
+	for (uint32_t i = 0; i < collector->thread_count; i++) {
+		struct limpet_thread *entry = thread_at(collector, i);
+		uint64_t bound;
+
+		if (!__atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE))
+			continue;
+		bound = lower_bound(collector, i, now_ns, safe);
+		if (bound < safe)
+			safe = bound;
+		read_thread(collector, i);
+	}
+	take_bearing(collector);
+	if (safe > collector->safe_ticks)
+		collector->safe_ticks = safe;
+	publish_stacks(collector);
+	return record_until(collector, collector->safe_ticks);
+}
+
+int64_t limpet_collector_drain_all(struct limpet_collector *collector)
+{
+	read_messages(collector);
+	for (uint32_t i = 0; i < collector->thread_count; i++)
+		if (__atomic_load_n(&thread_at(collector, i)->thread_pointer, __ATOMIC_ACQUIRE))
+			read_thread(collector, i);
+	return record_until(collector, UINT64_MAX);
+}
+
+/* ---------------------------------------------------------------- housekeeping */
+
+static bool is_alive(const pid_t *tids, int count, uint32_t tid)
+{
+	for (int i = 0; i < count; i++)
+		if ((uint32_t)tids[i] == tid)
+			return true;
+	return false;
+}
+
+/* Threads as the target numbers them. */
+static int list_ns_tids(pid_t pid, pid_t **ret)
+{
+	struct limpet_proc_status status;
+	int count = limpet_proc_tasks(pid, ret);
+
+	if (count <= 0 || limpet_proc_status_read(pid, &status) < 0 || status.ns_pid == pid)
+		return count;
+	for (int i = 0; i < count; i++)
+		if (limpet_proc_status_read((*ret)[i], &status) == 0)
+			(*ret)[i] = status.ns_pid;
+	return count;
+}
+
+static void clear_entry(struct limpet_collector *collector, uint32_t index)
+{
+	struct limpet_thread *entry = thread_at(collector, index);
+	struct cursor *cursor = &collector->cursors[index];
+
+	read_thread(collector, index);
+	if (cursor->chunk)
+		chunk_release(collector, cursor->chunk);
+	collector->dropped_gone += entry->dropped;
+	collector->truncated_gone += entry->truncated;
+	entry->dropped = 0;
+	entry->truncated = 0;
+	entry->busy = 0;
+	entry->depth = 0;
+	entry->first_chunk = LIMPET_CHUNK_NONE;
+	entry->chunk = LIMPET_CHUNK_NONE;
+	entry->stack_high = 0;
+	cursor->chunk = 0;
+	cursor->busy_since_ns = 0;
+	/* Pairs with the compare and exchange by which the agent claims the entry. */
+	__atomic_store_n(&entry->thread_pointer, 0, __ATOMIC_RELEASE);
+}
+
+static void clear_dead_threads(struct limpet_collector *collector)
+{
+	const uint64_t changing = 1;
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = list_ns_tids(limpet_session_pid(collector->session), &tids);
+
+	if (count <= 0)
+		return;
+	for (uint32_t i = 0; i < collector->thread_count; i++) {
+		struct limpet_thread *entry = thread_at(collector, i);
+		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
+
+		if (owner <= changing || is_alive(tids, count, entry->tid))
+			continue;
+		/* A new thread may just be taking the pointer over: then it is its own. */
+		if (__atomic_compare_exchange_n(&entry->thread_pointer, &owner, changing, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			clear_entry(collector, i);
+	}
+}
+
+void limpet_collector_keep_house(struct limpet_collector *collector)
+{
+	clear_dead_threads(collector);
+	if (limpet_session_refresh_modules(collector->session) == 1) {
+		limpet_module_book_update(collector->book);
+		collector->rescans = 0;
+	}
+}
+
+static bool slot_lost_its_hook(const struct limpet_collector *collector)
+{
+	const struct limpet_slot *slots =
+		(const struct limpet_slot *)(const void *)((const uint8_t *)collector->shm +
+							   collector->slots_offset);
+	uint32_t count = __atomic_load_n(&collector->shm->slot_count, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < count && i < LIMPET_MAX_SLOTS; i++) {
+		struct limpet_slot slot = slots[i];
+		uint64_t value;
+
+		if (slot.state != LIMPET_SLOT_PATCHED ||
+		    limpet_memory_read(limpet_session_pid(collector->session), slot.address, &value,
+				       sizeof(value)) < 0)
+			continue;
+		if (value == limpet_session_original(collector->session, slot.hook))
+			return true;
+	}
+	return false;
+}
+
+static bool module_is_unseen(const struct limpet_collector *collector)
+{
+	const struct limpet_modules *modules = limpet_session_modules(collector->session);
+	const struct limpet_known_module *known =
+		(const struct limpet_known_module *)(const void *)((const uint8_t *)collector->shm +
+								   collector->shm->modules_offset);
+	uint32_t count = __atomic_load_n(&collector->shm->module_count, __ATOMIC_ACQUIRE);
+
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct limpet_module *module = &modules->list[i];
+		bool seen = !module->in_list || module->agent || module->loader || module->vdso;
+
+		for (uint32_t k = 0; k < count && k < LIMPET_MAX_KNOWN_MODULES && !seen; k++)
+			seen = known[k].bias == module->bias && known[k].phdr == module->phdr;
+		if (!seen)
+			return true;
+	}
+	return false;
+}
+
+bool limpet_collector_wants_rescan(struct limpet_collector *collector)
+{
+	const unsigned enough = 3; /* for one change of the list */
+
+	if (collector->rescans >= enough ||
+	    (!slot_lost_its_hook(collector) && !module_is_unseen(collector)))
+		return false;
+	collector->rescans++;
+	return true;
+}
+
+void limpet_collector_fill_tick(struct limpet_collector *collector,
+				struct limpet_recorder_tick *ret_tick)
+{
+	struct limpet_proc_status status;
+
+	memset(ret_tick, 0, sizeof(*ret_tick));
+	ret_tick->time_ns = limpet_collector_time_ns(collector);
+	if (ret_tick->time_ns < collector->last_time_ns)
+		ret_tick->time_ns = collector->last_time_ns;
+	if (limpet_proc_status_read(limpet_session_pid(collector->session), &status) == 0)
+		ret_tick->rss_bytes = status.rss_bytes;
+	ret_tick->dropped_events =
+		collector->dropped_gone + collector->unmerged + collector->bad_records;
+	ret_tick->truncated_stacks = collector->truncated_gone;
+	for (uint32_t i = 0; i < collector->thread_count; i++) {
+		ret_tick->dropped_events += thread_at(collector, i)->dropped;
+		ret_tick->truncated_stacks += thread_at(collector, i)->truncated;
+	}
+	ret_tick->unseen_calls = collector->shm->lost_no_thread + collector->shm->lost_in_signal;
+}
+
+bool limpet_collector_channel_lost(const struct limpet_collector *collector)
+{
+	return collector->channel_ended || collector->shm->channel_lost;
+}
+
+size_t limpet_collector_sources(const struct limpet_collector *collector,
+				const struct limpet_collector_source **ret)
+{
+	return limpet_module_book_sources(collector->book, ret);
+}
+
+bool limpet_collector_describe_site(const struct limpet_collector *collector, uint32_t node,
+				    char *ret, size_t bytes)
+{
+	const struct limpet_node *nodes =
+		(const struct limpet_node *)(const void *)((const uint8_t *)collector->shm +
+							   collector->nodes_offset);
+	struct limpet_modules *modules = limpet_session_modules(collector->session);
+	const unsigned far_enough = 16;
+
+	for (unsigned i = 0; i < far_enough && node && node < collector->node_count; i++) {
+		struct limpet_node copy = nodes[node];
+		const struct limpet_module *module = limpet_modules_find(modules, copy.address - 1);
+		const char *name = module ? strrchr(module->path, '/') : NULL;
+
+		node = copy.parent;
+		if (!module ||
+		    limpet_module_symbol(modules->pid, (struct limpet_module *)(uintptr_t)module,
+					 "malloc", NULL))
+			continue;
+		snprintf(ret, bytes, "%s+0x%lx", name ? name + 1 : module->path,
+			 (unsigned long)(copy.address - module->bias));
+		return true;
+	}
+	return false;
+}

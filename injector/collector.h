@@ -1,0 +1,54 @@
+/* The collector: takes what the agent writes into shared memory, puts the threads' streams into one
+ * order, and feeds the recorder.
+ *
+ * The shared memory is hostile: each value is copied once, checked, and the copy used; what owns
+ * which chunk is kept here, privately. One thread; never blocks; never prints. */
+#ifndef LIMPET_INJECTOR_COLLECTOR_H
+#define LIMPET_INJECTOR_COLLECTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "injector/recorder.h"
+#include "injector/session.h"
+
+struct limpet_collector;
+
+/* Before limpet_session_enter(): takes the clock's first bearing. Both must outlive it. */
+int limpet_collector_new(struct limpet_session *session, struct limpet_recorder *recorder,
+			 struct limpet_collector **ret) LIMPET_MUST_CHECK;
+void limpet_collector_free(struct limpet_collector *collector);
+/* The agent is on: time 0 of the capture. */
+void limpet_collector_begin(struct limpet_collector *collector);
+/* Nanoseconds since then. */
+uint64_t limpet_collector_time_ns(const struct limpet_collector *collector);
+
+/* Reads all that is published and records what is certain to be in order. Answers the number of
+ * events recorded, or the recorder's -errno (reading goes on all the same). */
+int64_t limpet_collector_drain(struct limpet_collector *collector);
+/* Nobody writes any more: records the rest. */
+int64_t limpet_collector_drain_all(struct limpet_collector *collector);
+/* Housekeeping, a few times a second: dead threads, modules, stacks' extents. */
+void limpet_collector_keep_house(struct limpet_collector *collector);
+/* Puts what it knows into a tick for the recorder. */
+void limpet_collector_fill_tick(struct limpet_collector *collector,
+				struct limpet_recorder_tick *ret_tick);
+/* The agent reported that its descriptor was closed or replaced. */
+bool limpet_collector_channel_lost(const struct limpet_collector *collector);
+/* Some slot lost its hook, or a module is in the loader's list that the agent has not seen. */
+bool limpet_collector_wants_rescan(struct limpet_collector *collector);
+
+/* "libz.so.1.2.13+0x1a2b" for a node's innermost frame outside of libc; false: unknown. */
+bool limpet_collector_describe_site(const struct limpet_collector *collector, uint32_t node,
+				    char *ret, size_t bytes);
+
+/* Files of the target's modules, opened while they were sure to be the right ones. */
+struct limpet_collector_source {
+	uint32_t module; /* number in the trace */
+	int fd;          /* -1: could not be opened; owned by the collector */
+};
+size_t limpet_collector_sources(const struct limpet_collector *collector,
+				const struct limpet_collector_source **ret);
+
+#endif

@@ -1,0 +1,177 @@
+#include "injector/module_book.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct entry {
+	uint64_t start, end;
+	uint64_t inode;
+	uint32_t number;
+	bool live;
+};
+
+struct limpet_module_book {
+	struct limpet_session *session;
+	struct limpet_recorder *recorder;
+	struct entry *entries;
+	struct limpet_collector_source *sources; /* as many as entries, same order */
+	size_t count, capacity;
+};
+
+int limpet_module_book_new(struct limpet_session *session, struct limpet_recorder *recorder,
+			   struct limpet_module_book **ret)
+{
+	struct limpet_module_book *book = calloc(1, sizeof(*book));
+
+	if (!book)
+		return -ENOMEM;
+	book->session = session;
+	book->recorder = recorder;
+	*ret = book;
+	return 0;
+}
+
+void limpet_module_book_free(struct limpet_module_book *book)
+{
+	if (!book)
+		return;
+	for (size_t i = 0; i < book->count; i++)
+		if (book->sources[i].fd >= 0)
+			close(book->sources[i].fd);
+	free(book->entries);
+	free(book->sources);
+	free(book);
+}
+
+static int open_if_same(const char *path, const struct limpet_module *module)
+{
+	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
+
+	if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ||
+	    status.st_ino != module->inode)
+		return -1;
+	return limpet_take_fd(&fd);
+}
+
+/* The mapped file itself, whatever has become of its name; for lack of the right to that, the name
+ * as the target sees it, if it still is the same file. */
+static int open_file(pid_t pid, const struct limpet_module *module)
+{
+	char path[4200];
+	int fd;
+
+	if (module->vdso || module->path[0] != '/')
+		return -1;
+	snprintf(path, sizeof(path), "%s/%d/map_files/%lx-%lx", limpet_proc_root, pid,
+		 (unsigned long)module->start, (unsigned long)module->map_end);
+	fd = open_if_same(path, module);
+	if (fd >= 0)
+		return fd;
+	snprintf(path, sizeof(path), "%s/%d/root%s", limpet_proc_root, pid, module->path);
+	return open_if_same(path, module);
+}
+
+static int make_room(struct limpet_module_book *book)
+{
+	size_t capacity = book->capacity ? book->capacity * 2 : 64;
+	struct limpet_collector_source *sources;
+	struct entry *entries;
+
+	if (book->count < book->capacity)
+		return 0;
+	entries = realloc(book->entries, capacity * sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	book->entries = entries;
+	sources = realloc(book->sources, capacity * sizeof(*sources));
+	if (!sources)
+		return -ENOMEM;
+	book->sources = sources;
+	book->capacity = capacity;
+	return 0;
+}
+
+static void enter(struct limpet_module_book *book, struct limpet_module *module)
+{
+	pid_t pid = limpet_session_pid(book->session);
+	struct limpet_recorder_module record = {
+		.start = module->start,
+		.end = module->end,
+		.bias = module->bias,
+		.path = module->path,
+		.build_id = module->build_id,
+		.build_id_bytes = module->build_id_bytes,
+		.allocator = !module->executable &&
+			     limpet_module_symbol(pid, module, "malloc", NULL) != 0,
+	};
+	int number;
+
+	if (make_room(book) < 0)
+		return;
+	number = limpet_recorder_add_module(book->recorder, &record);
+	if (number <= 0)
+		return;
+	book->entries[book->count] = (struct entry){.start = module->start,
+						    .end = module->end,
+						    .inode = module->inode,
+						    .number = (uint32_t)number,
+						    .live = true};
+	book->sources[book->count] =
+		(struct limpet_collector_source){(uint32_t)number, open_file(pid, module)};
+	book->count++;
+}
+
+void limpet_module_book_update(struct limpet_module_book *book)
+{
+	struct limpet_modules *modules = limpet_session_modules(book->session);
+	size_t before = book->count;
+
+	for (size_t k = 0; k < before; k++)
+		book->entries[k].live = false;
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		bool known = false;
+
+		if (module->agent)
+			continue;
+		for (size_t k = 0; k < before && !known; k++) {
+			struct entry *entry = &book->entries[k];
+
+			known = entry->start == module->start && entry->end == module->end &&
+				entry->inode == module->inode;
+			if (known)
+				entry->live = true;
+		}
+		if (!known)
+			enter(book, module);
+	}
+}
+
+uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t address)
+{
+	uint32_t gone = 0;
+
+	for (size_t i = book->count; i > 0; i--) {
+		const struct entry *entry = &book->entries[i - 1];
+
+		if (address < entry->start || address >= entry->end)
+			continue;
+		if (entry->live)
+			return entry->number;
+		gone = entry->number;
+	}
+	/* Unloaded a moment ago: what it allocated is recorded after it went. */
+	return gone;
+}
+
+size_t limpet_module_book_sources(const struct limpet_module_book *book,
+				  const struct limpet_collector_source **ret)
+{
+	*ret = book->sources;
+	return book->count;
+}

@@ -1,0 +1,22 @@
+/* Which module of the trace an address belongs to: keeps the trace's list of modules in step with
+ * the target's, and the files of the modules open for sealing. */
+#ifndef LIMPET_INJECTOR_MODULE_BOOK_H
+#define LIMPET_INJECTOR_MODULE_BOOK_H
+
+#include "injector/collector.h"
+#include "injector/recorder.h"
+#include "injector/session.h"
+
+struct limpet_module_book;
+
+int limpet_module_book_new(struct limpet_session *session, struct limpet_recorder *recorder,
+			   struct limpet_module_book **ret) LIMPET_MUST_CHECK;
+void limpet_module_book_free(struct limpet_module_book *book);
+/* Enters modules that are new. */
+void limpet_module_book_update(struct limpet_module_book *book);
+/* Number in the trace, 0: none. */
+uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t address);
+size_t limpet_module_book_sources(const struct limpet_module_book *book,
+				  const struct limpet_collector_source **ret);
+
+#endif
