@@ -10,10 +10,11 @@
 #include "common/units.h"
 
 static const char help_text[] =
-	"Usage: limpet doctor [PID|-p PID] [--json]\n"
+	"Usage: limpet doctor [PID] [--json]\n"
 	"Says whether limpet could attach to a process, and if not, why and what mends\n"
 	"it. Nothing in the process is changed. Without PID: a table of all processes.\n"
 	"\n"
+	"  -p, --pid PID              as in attach\n"
 	"      --json                 for programs; unknown is null\n"
 	"      --partial              as in attach: an allocator out of reach is accepted\n"
 	"      --agent-memory BYTES   as in attach: memory taken from the process's limit\n"
@@ -134,6 +135,7 @@ int limpet_cmd_doctor(int argc, char **argv)
 {
 	enum { OPTION_JSON = 256, OPTION_PARTIAL, OPTION_AGENT_MEMORY, OPTION_ASSUME };
 	static const struct option long_options[] = {
+		{"pid", required_argument, NULL, 'p'},
 		{"json", no_argument, NULL, OPTION_JSON},
 		{"partial", no_argument, NULL, OPTION_PARTIAL},
 		{"agent-memory", required_argument, NULL, OPTION_AGENT_MEMORY},
