@@ -342,8 +342,8 @@ static char *frame_place(const struct limpet_report_frame *frame)
 	return n < 0 ? NULL : limpet_plain_text_clean(out);
 }
 
-/* "      name  place", the place at the right end where there is a width; the name keeps at least
- * half of it. */
+/* "      name  place"; where there is a width, the name keeps at least half of it. Of both the end
+ * says more than the start: scopes and folders go first. */
 static int print_frame(struct text *t, const struct limpet_report_frame *frame, const char *indent,
 		       const char *note)
 {
@@ -367,10 +367,13 @@ static int print_frame(struct text *t, const struct limpet_report_frame *frame, 
 			cut(place, most, true);
 			columns = limpet_plain_text_columns(place);
 		}
-		cut(name, room - (columns ? columns + 2 : 0), false);
+		cut(name, room - (columns ? columns + 2 : 0), true);
 	}
-	fprintf(t->file, "%s%s%s%s%s%s%s\n", indent, name, note, place[0] ? "  " : "",
-		t->options->dim, place, t->options->dim[0] ? t->options->plain : "");
+	fprintf(t->file, "%s%s%s", indent, name, note);
+	if (place[0])
+		fprintf(t->file, "  %s%s%s", t->options->dim, place,
+			t->options->dim[0] ? t->options->plain : "");
+	fputc('\n', t->file);
 	return 0;
 }
 
@@ -413,13 +416,27 @@ static int print_stack(struct text *t, const struct limpet_report_stack *stack, 
 	return result;
 }
 
+static int print_heading(struct text *t, const char *figures, char *name, const char *via)
+{
+	if (t->options->width) {
+		size_t taken = strlen(figures) + 2;
+
+		if (via)
+			taken += strlen(" (via )") + limpet_plain_text_columns(via);
+		/* Too long a `via` is cut off at the end of the line. */
+		if (taken + 8 < t->options->width)
+			cut(name, t->options->width - taken, true);
+	}
+	return line(t, t->options->bold, "%s  %s%s%s%s", figures, name, via ? " (via " : "",
+		    via ? via : "", via ? ")" : "");
+}
+
 /* `figures` is the head of the entry, before the name of its function. */
 static int print_entry(struct text *t, uint32_t node, const char *figures, const char *detail)
 {
 	static const char indent[] = "      ";
 	LIMPET_FREE enum limpet_fold_kind *kinds = NULL;
 	LIMPET_FREE bool *keep = NULL;
-	LIMPET_FREE char *head = NULL;
 	LIMPET_FREE char *via = NULL;
 	LIMPET_FREE char *name = NULL;
 	struct limpet_report_stack stack;
@@ -446,13 +463,10 @@ static int print_entry(struct text *t, uint32_t node, const char *figures, const
 		via = frame_name(&stack.frames[fold.via], false);
 	if (t->options->full)
 		memset(keep, true, stack.count);
-	name = frame_name(&stack.frames[fold.first], t->options->full);
-	if (!name || asprintf(&head, "%s  %s%s%s%s", figures, name, via ? " (via " : "",
-			      via ? via : "", via ? ")" : "") < 0) {
-		head = NULL;
+	name = frame_name(&stack.frames[fold.first], false);
+	if (!name)
 		return -ENOMEM;
-	}
-	result = line(t, t->options->bold, "%s", head);
+	result = print_heading(t, figures, name, via);
 	if (!result)
 		result = line(t, t->options->dim, "%s%s", indent, detail);
 	return result ? result : print_stack(t, &stack, keep, indent);
@@ -500,19 +514,19 @@ static int site_detail(struct text *t, const struct limpet_report_site *site, ch
 	char stacks[48] = "";
 
 	if (site->stacks > 1)
-		snprintf(stacks, sizeof(stacks), "; %zu stacks alike", site->stacks);
+		snprintf(stacks, sizeof(stacks), "; %zu stacks", site->stacks);
 	if (sort == LIMPET_REPORT_LIVE || sort == LIMPET_REPORT_GROWTH)
-		return asprintf(ret_detail, "%s of %s block%s live, %s allocated in all; peak %s%s",
+		return asprintf(ret_detail, "%s of %s block%s live, %s allocated; %s at peak%s",
 				count(t, figures->live_allocations), count(t, figures->allocations),
 				s_of(figures->allocations), bytes(t, figures->allocated_bytes),
 				bytes(t, figures->peak_bytes), stacks);
 	if (sort == LIMPET_REPORT_PEAK)
-		return asprintf(ret_detail, "in %s block%s; %s allocation%s, %s in all; live %s%s",
+		return asprintf(ret_detail, "in %s block%s; %s allocation%s, %s; live %s%s",
 				count(t, figures->peak_allocations),
 				s_of(figures->peak_allocations), count(t, figures->allocations),
 				s_of(figures->allocations), bytes(t, figures->allocated_bytes),
 				bytes(t, figures->live_bytes), stacks);
-	return asprintf(ret_detail, "%s allocation%s, %s in all, %s temporary; live %s%s",
+	return asprintf(ret_detail, "%s allocation%s, %s; %s temporary; live %s%s",
 			count(t, figures->allocations), s_of(figures->allocations),
 			bytes(t, figures->allocated_bytes),
 			count(t, figures->temporary_allocations), bytes(t, figures->live_bytes),

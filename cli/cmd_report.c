@@ -165,8 +165,11 @@ static int print(struct limpet_report *report, const struct report_options *o,
 		 struct limpet_err *err)
 {
 	const struct limpet_report_text_options text = {
-		/* Cut for eyes only: a file or a pipe gets whole lines. */
-		.width = isatty(STDOUT_FILENO) ? (unsigned)limpet_ui_width(STDOUT_FILENO) : 0,
+		/* Cut for eyes only: a file or a pipe gets whole lines, and so does who wants all.
+		 */
+		.width = isatty(STDOUT_FILENO) && !o->full
+				 ? (unsigned)limpet_ui_width(STDOUT_FILENO)
+				 : 0,
 		.full = o->full,
 		.bold = limpet_ui_style(stdout, LIMPET_UI_BOLD),
 		.dim = limpet_ui_style(stdout, LIMPET_UI_DIM),

@@ -417,7 +417,7 @@ static void test_text_for_people(void **state)
 	assert_non_null(strstr(text, "  grow  "));
 	assert_non_null(strstr(text, "/prog.c:5"));
 	assert_non_null(strstr(text, "[jit] 0x7f0000001234"));
-	assert_non_null(strstr(text, "2 stacks alike"));
+	assert_non_null(strstr(text, "; 2 stacks"));
 	assert_non_null(strstr(text, "(stack unknown)"));
 	assert_non_null(strstr(text, "evil?[31m??.so+0x1234"));
 	assert_null(strchr(text, '\x1b'));
