@@ -200,7 +200,7 @@ exits() {
 	report
 	expect '.capture.end == "collector-lost" and (.capture.complete | not)'
 	expect '.totals.allocations > 1000'
-	"$LIMPET" status "$pid" --json | jq -e '.captures[0].state == "dormant"'
+	"$LIMPET" status "$pid" --json | json_says '.captures[0].state == "dormant"'
 	attach "$pid"
 	tell storm zero zeroed
 	tell storm "leak 10" leaked

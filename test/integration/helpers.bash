@@ -30,10 +30,10 @@ begin() {
 end() {
 	local name job log
 	for job in "${limpet_jobs[@]}"; do
-		end_process "$job"
+		end_process "$job" 20
 	done
 	for name in "${!job_of[@]}"; do
-		end_process "${job_of[$name]}"
+		end_process "${job_of[$name]}" 2
 	done
 	if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
 		for log in "$work"/*.err "$work"/*.say; do
@@ -74,13 +74,14 @@ wait_until() {
 	done
 }
 
+# end_process JOB SECONDS: by SIGTERM, and after so long by SIGKILL.
 end_process() {
 	local signal
 	for signal in TERM KILL; do
 		ended "$1" && break
 		kill -"$signal" "$1" 2>/dev/null
 		kill -CONT "$1" 2>/dev/null
-		wait_until 10 ended "$1" && break
+		wait_until "$2" ended "$1" 2>/dev/null && break
 	done
 	wait "$1" 2>/dev/null
 	return 0
@@ -146,6 +147,11 @@ result() {
 	[[ $status == "$2" ]] || fail "$1 ended with status $status instead of $2"
 }
 
+# json_says FILTER [OPTION...] < JSON: jq's answer is true. Not jq -e, which is content with no input.
+json_says() {
+	[[ $(jq "$@") == true ]]
+}
+
 # ------------------------------------------------------------------ captures
 
 capturing() {
@@ -154,7 +160,7 @@ capturing() {
 		return 0
 	fi
 	"$LIMPET" status "$1" --json 2>/dev/null |
-		jq -e '.captures[0].state == "capturing"' >/dev/null
+		json_says '.captures[0].state == "capturing"'
 }
 
 # attach PID [OPTION...]: beside the test; returns when it captures. Sets `trace`. The signals of a
@@ -196,7 +202,7 @@ report() {
 expect() {
 	local what=$1
 	shift
-	if ! jq -e "$@" "$what" "$work/report.json" >/dev/null; then
+	if ! json_says "$@" "$what" <"$work/report.json"; then
 		jq '{target, capture, totals, sites: .sites[0:3]}' "$work/report.json"
 		fail "the report does not say: $what"
 	fi
@@ -250,9 +256,9 @@ unchanged() {
 # For busy targets: nothing of ours is left. What was there before cannot be ours.
 nothing_of_ours() {
 	local pid=$1 left
-	left=$(grep -iE 'limpet|memfd:' "/proc/$pid/maps" | grep -v "$TARGETS")
+	left=$(grep -iE 'limpet|memfd:' "/proc/$pid/maps" | grep -v "$TARGETS") || true
 	[[ -z $left ]] || fail "still mapped: $left" || return 1
-	left=$(find "/proc/$pid/fd" -lname '*memfd:*' -printf '%f -> %l\n' 2>/dev/null)
+	left=$(find "/proc/$pid/fd" -lname '*memfd:*' -printf '%f -> %l\n' 2>/dev/null) || true
 	[[ -z $left ]] || fail "still open: $left" || return 1
 	grep -q '^TracerPid:[[:space:]]0$' "/proc/$pid/status" || fail "process $pid is still traced"
 	if "$LIMPET" status "$pid" >/dev/null 2>&1; then
@@ -301,5 +307,5 @@ capture_under_load() {
 }
 elapsed() {
 	ended "$limpet_job" && fail "limpet attach ended early" && return 0
-	"$LIMPET" status "$1" --json | jq -e --argjson s "$2" '.captures[0].elapsed_seconds >= $s' >/dev/null
+	"$LIMPET" status "$1" --json | json_says --argjson s "$2" '.captures[0].elapsed_seconds >= $s'
 }

@@ -63,7 +63,7 @@ contained() {
 	limpet_jobs+=("$limpet_job")
 	inside_captures() {
 		"${inside[@]}" "$LIMPET" status 1 --json 2>/dev/null |
-			jq -e '.captures[0].state == "capturing"' >/dev/null
+			json_says '.captures[0].state == "capturing"'
 	}
 	wait_until 30 inside_captures
 	tell storm "leak 21" leaked

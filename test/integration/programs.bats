@@ -71,7 +71,7 @@ leaky_python() {
 	rounds "$pid" 20 || return 1
 	tell "$name" hold held || return 1
 	tell "$name" count '{' || return 1
-	jq -e '.wrong == 0 and .rounds > 100' <<<"$answer" || return 1
+	json_says '.wrong == 0 and .rounds > 100' <<<"$answer" || return 1
 	finish "$name"
 }
 
@@ -112,7 +112,7 @@ node_under_load() {
 	stop "$pid" || return 1
 	nothing_of_ours "$pid" || return 1
 	tell load "window during" '{' || return 1
-	jq -e '.errors == 0 and .requests > 100' <<<"$answer" || return 1
+	json_says '.errors == 0 and .requests > 100' <<<"$answer" || return 1
 	good_capture || return 1
 	expect '.totals.allocations > 1000' || return 1
 	# The streams that stay were opened by zlib for node: one deflateInit2_ each.
@@ -120,8 +120,8 @@ node_under_load() {
 	((kept_after > kept_before)) || fail "the server kept nothing: $kept_before, $kept_after" || return 1
 	rounds "$pid" 20 || return 1
 	tell load "window after" '{' || return 1
-	jq -e '.errors == 0 and .requests > 100' <<<"$answer" || return 1
-	curl -sf "http://127.0.0.1:$port/stats" | jq -e '.errors == 0' || return 1
+	json_says '.errors == 0 and .requests > 100' <<<"$answer" || return 1
+	curl -sf "http://127.0.0.1:$port/stats" | json_says '.errors == 0' || return 1
 	# The load ends with 1 if one answer was wrong.
 	eval "exec ${in_of[load]}>&-"
 	result load 0 || return 1
@@ -173,7 +173,7 @@ redis_answers() {
 	run ! ended "${job_of[benchmark]}"
 	[[ $(redis strlen known) == 100000 ]]
 	redis_answers
-	end_process "${job_of[benchmark]}"
+	end_process "${job_of[benchmark]}" 5
 	redis shutdown nosave || true
 	result redis 0
 }

@@ -147,7 +147,7 @@ sys.stdin.read()
 	wait_until 20 grep -q traced tracer.say
 	refused $REFUSED "traced" "$LIMPET" attach "$pid"
 	[[ $stderr =~ $tracer ]]
-	end_process "$tracer"
+	end_process "$tracer" 2
 	tell storm "run 100" ran
 	finish storm
 }
@@ -199,7 +199,7 @@ sys.stdin.read()
 		[[ $status == 0 || $status == 1 ]]
 		if [[ $status == 0 ]]; then
 			good=$((good + 1))
-			jq -e '.capture.complete | not' <<<"$output"
+			json_says '.capture.complete | not' <<<"$output"
 		fi
 		cp "$trace" bad.limpet
 		printf '\xff\x00\xa5\x5a' |
@@ -232,6 +232,6 @@ sys.stdin.read()
 	[[ $status == 1 ]]
 	run --separate-stderr "$LIMPET" status --json
 	[[ $status == 0 ]]
-	jq -e '.captures == []' <<<"$output"
+	json_says '.captures == []' <<<"$output"
 	finish storm
 }

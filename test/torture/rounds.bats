@@ -21,7 +21,7 @@ quick_rounds() {
 }
 
 @test "attach and detach: sixty-four threads that allocate, come and go" {
-	start storm "$TARGETS/storm" --threads 64 --churn 3000 --cross --signals --slots 32
+	start storm nice "$TARGETS/storm" --threads 64 --churn 3000 --cross --signals --slots 32
 	tell storm go going
 	quick_rounds "$pid"
 	tell storm hold held
