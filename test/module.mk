@@ -167,8 +167,8 @@ fuzz: build/fuzz/fuzz_$(FUZZ)
 	$(Q)$< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 \
 		-artifact_prefix=build/fuzz/ build/fuzz/$(FUZZ) test/fuzz/corpus/$(FUZZ)
 
-$(B)/bench/bench_%: $(B)/obj/test/bench/bench_%.o $$(patsubst %.c,$(B)/obj/%.o,$$(bench_$$*_SRC)) \
-		$(B)/test/liblimpet.a
+bench_objects = $(patsubst %.c,$(B)/obj/%.o,$(bench_$1_SRC))
+$(B)/bench/bench_%: $(B)/obj/test/bench/bench_%.o $$(call bench_objects,$$*) $(B)/test/liblimpet.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcmocka $(LIBS)

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -777,6 +778,46 @@ static void test_check_refuses_damaged_tables(void **state)
 	fixture_file_close(&file);
 }
 
+#define FUZZ_CORPUS "test/fuzz/corpus/unwind_compile"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What a fuzzer has found once stays found. */
+static void test_fuzz_corpus(void **state)
+{
+	(void)state;
+	DIR *directory = opendir(FUZZ_CORPUS);
+	unsigned replayed = 0;
+	struct dirent *entry;
+
+	assert_non_null(directory);
+	while ((entry = readdir(directory))) {
+		char path[512];
+		FILE *file;
+		uint8_t *data;
+		size_t size;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", FUZZ_CORPUS, entry->d_name);
+		file = fopen(path, "re");
+		assert_non_null(file);
+		/* A block of its very size again. */
+		assert_int_equal(fseek(file, 0, SEEK_END), 0);
+		size = (size_t)ftell(file);
+		rewind(file);
+		data = malloc(size ? size : 1);
+		assert_non_null(data);
+		assert_int_equal(fread(data, 1, size, file), size);
+		fclose(file);
+		assert_int_equal(LLVMFuzzerTestOneInput(data, size), 0);
+		free(data);
+		replayed++;
+	}
+	closedir(directory);
+	assert_true(replayed >= 12);
+}
+
 /* ------------------------------------------------------------------ libdw as the oracle */
 
 /* A synthetic moment: registers, and a memory whose every word is a plausible address. */
@@ -1124,6 +1165,7 @@ int main(void)
 		cmocka_unit_test(test_find_eh_frame),
 		cmocka_unit_test(test_damaged_sections),
 		cmocka_unit_test(test_check_refuses_damaged_tables),
+		cmocka_unit_test(test_fuzz_corpus),
 		cmocka_unit_test(test_oracle_libc),
 		cmocka_unit_test(test_oracle_loader),
 		cmocka_unit_test(test_oracle_libstdcxx),
