@@ -19,38 +19,45 @@ static volatile sig_atomic_t ending;
 static volatile pid_t forward_to; /* run: its command */
 static sigset_t wait_mask;
 
-static void on_signal(int number)
+/* The terminal sends its signals to the command by itself; what another process sends to us is passed
+ * on. */
+static void on_signal(int number, siginfo_t *info, void *context)
 {
+	(void)context;
+	if (forward_to && info->si_code != SI_KERNEL)
+		kill(forward_to, number);
 	if (ending)
 		impatient = 1;
-	else if (forward_to) {
-		/* The terminal has sent its signals to the command already. */
-		if (number == SIGTERM || number == SIGHUP)
-			kill(forward_to, number);
-	} else
+	else if (!forward_to)
 		interrupted = 1;
 }
 
-void limpet_capture_signals_setup(bool for_run, pid_t command)
+void limpet_capture_signals_setup(pid_t command)
 {
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	struct sigaction action = {.sa_handler = on_signal}, old;
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+	const size_t of_attach = 3;
+	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO}, old;
 	sigset_t block;
 
 	sigemptyset(&block);
-	forward_to = for_run ? command : 0;
-	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++) {
+	forward_to = command;
+	for (size_t i = 0; i < (command ? LIMPET_COUNT_OF(numbers) : of_attach); i++) {
 		if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN)
 			continue;
 		sigaction(numbers[i], &action, NULL);
 		sigaddset(&block, numbers[i]);
 	}
 	signal(SIGPIPE, SIG_IGN);
-	sigprocmask(SIG_BLOCK, &block, NULL);
-	/* While waiting all of these are open; SIGCHLD stays shut, waits for stops sleep on it. */
-	sigprocmask(SIG_BLOCK, NULL, &wait_mask);
+	sigprocmask(SIG_BLOCK, &block, &wait_mask);
+	/* While waiting all of these are open. SIGCHLD stays shut: waits for stops sleep on it. */
 	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
 		sigdelset(&wait_mask, numbers[i]);
+	sigaddset(&wait_mask, SIGCHLD);
+}
+
+void limpet_capture_signals_open(void)
+{
+	sigprocmask(SIG_SETMASK, &wait_mask, NULL);
 }
 
 struct command {
@@ -130,7 +137,7 @@ static void seal(struct command *command, const char *trace)
 				(struct limpet_seal_source){files[i].module, files[i].fd};
 	snprintf(root, sizeof(root), "/proc/%d/root", command->pid);
 	options.root = access(root, X_OK) == 0 ? root : NULL;
-	sigprocmask(SIG_SETMASK, &wait_mask, NULL);
+	limpet_capture_signals_open();
 	error = limpet_seal(trace, &options, &result, &err);
 	free(sources);
 	if (!error && !result.cancelled)

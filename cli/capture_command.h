@@ -12,9 +12,11 @@
 
 struct limpet_tracee;
 
-/* Handlers for SIGINT, SIGTERM and SIGHUP, unless they were inherited as ignored. The signals stay
- * blocked but while waiting. `run` passes on to its command what it gets itself. */
-void limpet_capture_signals_setup(bool for_run, pid_t command);
+/* Handlers for SIGINT, SIGTERM and SIGHUP, unless they were inherited as ignored. They stay blocked
+ * but while the capture waits. `command`: of `run`, to which signals are passed on; 0: none. */
+void limpet_capture_signals_setup(pid_t command);
+/* Lets them in from now on. */
+void limpet_capture_signals_open(void);
 
 /* Captures `pid` and seals the trace. Answers the exit status; all words have been said. */
 int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,

@@ -34,6 +34,6 @@ int limpet_cmd_attach(int argc, char **argv)
 		return status;
 	if (limpet_tracee_setup() < 0)
 		return LIMPET_EXIT_FAILED;
-	limpet_capture_signals_setup(false, 0);
+	limpet_capture_signals_setup(0);
 	return limpet_capture_command(&options, options.pid, LIMPET_MODE_ATTACH, NULL, &preflight);
 }

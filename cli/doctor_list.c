@@ -227,7 +227,8 @@ int limpet_doctor_list(const struct limpet_preflight_options *options, bool json
 		limpet_ui_error(&err);
 		goto out;
 	}
-	qsort(rows.list, rows.count, sizeof(*rows.list), by_rss);
+	if (rows.count)
+		qsort(rows.list, rows.count, sizeof(*rows.list), by_rss);
 	if (json) {
 		status = limpet_doctor_print_json(rows_json(&rows), LIMPET_EXIT_OK);
 		goto out;

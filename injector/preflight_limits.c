@@ -15,9 +15,8 @@
 
 void limpet_check_kernel(struct limpet_check *check)
 {
-	LIMPET_FREE char *text = NULL;
 	struct utsname name;
-	size_t bytes;
+	uint64_t noexec;
 
 	/* asked, not read off the version: distributions backport, containers forbid */
 	if (syscall(SYS_pidfd_getfd, -1, -1, 0) < 0 && errno == ENOSYS) {
@@ -34,11 +33,11 @@ void limpet_check_kernel(struct limpet_check *check)
 					 "seccomp profile");
 	}
 	/* of our own pid namespace; that of another one cannot be seen */
-	if (limpet_proc_file_read(0, "sys/vm/memfd_noexec", &text, &bytes) == 0 && atoi(text) >= 2)
+	if (limpet_proc_number_read("sys/vm/memfd_noexec", &noexec) == 0 && noexec >= 2)
 		limpet_check_refuse(check, -EACCES, "memfd-noexec", "memfd_noexec",
 				    "the kernel refuses executable memory files "
-				    "(vm.memfd_noexec is %d), which carry the agent",
-				    atoi(text));
+				    "(vm.memfd_noexec is %llu), which carry the agent",
+				    (unsigned long long)noexec);
 }
 
 void limpet_check_shadow_stack(struct limpet_check *check)

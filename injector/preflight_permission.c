@@ -46,12 +46,10 @@ enum limpet_permission_reason limpet_permission_explain(const struct limpet_perm
 
 static int read_yama(void)
 {
-	LIMPET_FREE char *text = NULL;
-	size_t bytes;
+	uint64_t scope;
 
-	if (limpet_proc_file_read(0, "sys/kernel/yama/ptrace_scope", &text, &bytes) < 0)
-		return -1;
-	return atoi(text);
+	return limpet_proc_number_read("sys/kernel/yama/ptrace_scope", &scope) < 0 ? -1
+										   : (int)scope;
 }
 
 /* The files of a process that is not dumpable belong to root, the folder itself never does
@@ -84,13 +82,16 @@ static bool is_descendant(pid_t pid)
 static bool in_container(void)
 {
 	LIMPET_FREE char *text = NULL;
-	unsigned long inside, outside, count;
+	unsigned long map[3];
 	size_t bytes;
+	char *at;
 
-	if (limpet_proc_file_read(getpid(), "uid_map", &text, &bytes) < 0 ||
-	    sscanf(text, "%lu %lu %lu", &inside, &outside, &count) != 3)
+	if (limpet_proc_file_read(getpid(), "uid_map", &text, &bytes) < 0)
 		return false;
-	return inside != 0 || outside != 0 || count != UINT32_MAX;
+	at = text;
+	for (int i = 0; i < 3; i++)
+		map[i] = strtoul(at, &at, 10);
+	return map[0] != 0 || map[1] != 0 || map[2] != UINT32_MAX;
 }
 
 static bool same_user_namespace(pid_t pid)

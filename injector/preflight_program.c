@@ -325,7 +325,7 @@ static void check_proc_mount(struct limpet_check *check)
 
 int limpet_check_program(struct limpet_check *check)
 {
-	struct limpet_program program;
+	struct limpet_program program = {0};
 	int r = program_read(check, &program);
 
 	if (r == -ENOMEM || r == -ESRCH)

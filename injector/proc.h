@@ -81,6 +81,8 @@ int limpet_proc_pids(pid_t **ret_pids);
 /* A whole file, malloc'ed, with a NUL behind it that *ret_bytes does not count: /proc/PID/NAME, or
  * /proc/NAME when pid is 0. -ENOENT: the process is there, the file is not. */
 int limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes);
+/* The number at the start of /proc/NAME: a setting of the machine. */
+int limpet_proc_number_read(const char *name, uint64_t *ret_value);
 /* Where a link leads (exe, root, ns/pid, fd/N); the buffer is always terminated. */
 int limpet_proc_link_read(pid_t pid, const char *name, char *ret, size_t bytes);
 

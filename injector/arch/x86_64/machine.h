@@ -16,6 +16,9 @@
  * rt_sigframe, then uc_mcontext.rip in struct ucontext. */
 #define LIMPET_ARCH_SIGNAL_PC_OFFSET 176u
 
+/* DR7: execution breakpoint 0, for this thread. */
+#define LIMPET_ARCH_DEBUG_ENABLE_0 1u
+
 /* The agent's clock. */
 static inline uint64_t limpet_arch_ticks(void)
 {

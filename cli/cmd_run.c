@@ -1,0 +1,77 @@
+/* `limpet run`: captures a program from its entry point on. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "cli/capture_command.h"
+#include "cli/commands.h"
+#include "cli/ui.h"
+#include "injector/launch.h"
+#include "injector/preflight.h"
+#include "injector/tracee.h"
+
+/* As env(1), nohup(1) and timeout(1) have them. */
+enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 };
+
+/* Not one instruction of the program has been done: it may end here. */
+static int give_up(pid_t pid, struct limpet_tracee *tracee, const struct limpet_err *err)
+{
+	limpet_ui_error(err);
+	kill(pid, SIGKILL);
+	limpet_tracee_release(tracee);
+	waitpid(pid, NULL, __WALL);
+	return EXIT_OWN_FAILURE;
+}
+
+static int wait_for_command(pid_t pid)
+{
+	int status;
+
+	limpet_capture_signals_open();
+	while (waitpid(pid, &status, __WALL) < 0)
+		if (errno != EINTR)
+			return EXIT_OWN_FAILURE;
+	return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int limpet_cmd_run(int argc, char **argv)
+{
+	struct limpet_capture_options options;
+	struct limpet_preflight_options wanted;
+	struct limpet_preflight preflight;
+	struct limpet_tracee *tracee;
+	struct limpet_err err = {0};
+	int status, error;
+	pid_t pid;
+
+	if (!limpet_capture_options_parse(LIMPET_CAPTURE_RUN, argc, argv, &options, &status))
+		return status;
+	error = limpet_launch(options.command, &pid, &tracee, &err);
+	if (error) {
+		limpet_ui_error(&err);
+		if (error == -ENOENT)
+			return EXIT_NOT_FOUND;
+		return error == -EACCES || error == -ENOEXEC || error == -EISDIR || error == -EPERM
+			       ? EXIT_NOT_EXECUTABLE
+			       : EXIT_OWN_FAILURE;
+	}
+	wanted = (struct limpet_preflight_options){
+		.partial = options.partial,
+		.assume_seccomp_ok = options.assume_seccomp_ok,
+		.launched = true,
+		.agent_memory_bytes = options.agent_memory_bytes,
+	};
+	if (limpet_preflight_run(pid, &wanted, &preflight, &err) < 0)
+		return give_up(pid, tracee, &err);
+	if (limpet_tracee_setup() < 0)
+		return give_up(pid, tracee, &err);
+	limpet_capture_signals_setup(pid);
+	status = limpet_capture_command(&options, pid, LIMPET_MODE_RUN, tracee, &preflight);
+	if (status == LIMPET_EXIT_FAILED || status == LIMPET_EXIT_REFUSED) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, __WALL);
+		return EXIT_OWN_FAILURE;
+	}
+	return wait_for_command(pid);
+}
