@@ -57,30 +57,16 @@ static int stat_field(pid_t pid, unsigned number, uint64_t *ret_value)
 	return errno ? -EBADMSG : 0;
 }
 
-/* "Key:\tvalue" of a status file, or NULL. Never inside a value: keys start a line, and the kernel
- * escapes line ends in names. */
-static const char *status_value(const char *text, const char *key)
-{
-	size_t length = strlen(key);
-
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (!strncmp(line, key, length) && line[length] == ':')
-			return line + length + 1 + strspn(line + length + 1, "\t ");
-	}
-	return NULL;
-}
-
 static uint64_t status_number(const char *text, const char *key, int base)
 {
-	const char *value = status_value(text, key);
+	const char *value = limpet_proc_status_value(text, key);
 
 	return value ? strtoull(value, NULL, base) : 0;
 }
 
 static unsigned status_numbers(const char *text, const char *key, unsigned *ret, unsigned most)
 {
-	const char *at = status_value(text, key);
+	const char *at = limpet_proc_status_value(text, key);
 	unsigned count = 0;
 
 	while (at && *at >= '0' && *at <= '9' && count < most) {
@@ -95,7 +81,7 @@ static unsigned status_numbers(const char *text, const char *key, unsigned *ret,
 static void status_name(const char *text, struct limpet_proc_status *status)
 {
 	char escaped[2 * sizeof(status->name)];
-	const char *value = status_value(text, "Name");
+	const char *value = limpet_proc_status_value(text, "Name");
 	size_t length = value ? strcspn(value, "\n") : 0;
 
 	/* a name may start with blanks: only the tab is the kernel's */
@@ -127,8 +113,9 @@ int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status)
 	r = limpet_proc_file_read(pid, "status", &text, &bytes);
 	if (r < 0)
 		return r;
-	state = status_value(text, "State");
-	if (strncmp(text, "Name:", 5) || !state || *state == '\n' || !status_value(text, "Tgid"))
+	state = limpet_proc_status_value(text, "State");
+	if (strncmp(text, "Name:", 5) || !state || *state == '\n' ||
+	    !limpet_proc_status_value(text, "Tgid"))
 		return -EBADMSG;
 	status_name(text, &status);
 	status.state = *state;
@@ -281,4 +268,3 @@ int limpet_proc_auxv(pid_t pid, uint64_t type, uint64_t *ret_value)
 	}
 	return -ENOENT;
 }
-

@@ -1,0 +1,143 @@
+#include "injector/proc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+
+/* Undoes the kernel's escape of a newline, in place. Anything else stays: maps do not escape a
+ * backslash that is part of a file's name. */
+static void unescape(char *text)
+{
+	char *out = text;
+
+	for (const char *in = text; *in; in++, out++) {
+		*out = *in;
+		if (!strncmp(in, "\\012", 4)) {
+			*out = '\n';
+			in += 3;
+		}
+	}
+	*out = '\0';
+}
+
+/* Strict about the fixed columns: sscanf would take signs and blanks, and saturate numbers. */
+static bool take_number(char **at, int base, char end, uint64_t *ret)
+{
+	char *stop;
+
+	if (!(base == 16 ? strchr("0123456789abcdefABCDEF", **at) : strchr("0123456789", **at)) ||
+	    !**at)
+		return false;
+	errno = 0;
+	*ret = strtoull(*at, &stop, base);
+	if (errno || *stop != end)
+		return false;
+	*at = stop + 1;
+	return true;
+}
+
+static bool parse_map(char *line, struct limpet_map *ret_map)
+{
+	struct limpet_map map = {0};
+	uint64_t major, minor;
+	char *stop;
+
+	if (!take_number(&line, 16, '-', &map.start) || !take_number(&line, 16, ' ', &map.end))
+		return false;
+	if (strnlen(line, 5) < 5 || line[4] != ' ')
+		return false;
+	memcpy(map.perms, line, 4);
+	line += 5;
+	if (!take_number(&line, 16, ' ', &map.offset) || !take_number(&line, 16, ':', &major) ||
+	    !take_number(&line, 16, ' ', &minor))
+		return false;
+	if (*line < '0' || *line > '9')
+		return false;
+	errno = 0;
+	map.inode = strtoull(line, &stop, 10);
+	if (errno || (*stop && *stop != ' ') || map.end <= map.start || major > UINT32_MAX ||
+	    minor > UINT32_MAX)
+		return false;
+	/* The kernel pads to a column, then writes the path: a path never starts with a blank ("/",
+	 * "[", "anon_inode:", "socket:"...), but may hold and end in any. */
+	while (*stop == ' ')
+		stop++;
+	unescape(stop);
+	map.dev_major = (uint32_t)major;
+	map.dev_minor = (uint32_t)minor;
+	map.path = stop;
+	*ret_map = map;
+	return true;
+}
+
+int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps)
+{
+	LIMPET_FREE char *text = NULL;
+	LIMPET_FREE struct limpet_map *list = NULL;
+	size_t bytes, lines = 0, count = 0;
+	char *copy, *next;
+	int r;
+
+	r = limpet_proc_file_read(pid, "maps", &text, &bytes);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < bytes; i++)
+		lines += text[i] == '\n';
+	if (bytes && text[bytes - 1] != '\n')
+		return -EBADMSG; /* the kernel writes whole lines: this was cut short */
+
+	/* one block: the list, and behind it the text that the paths point into */
+	list = malloc(lines * sizeof(*list) + bytes + 1);
+	if (!list)
+		return -ENOMEM;
+	copy = (char *)(list + lines);
+	memcpy(copy, text, bytes + 1);
+	for (char *line = copy; *line; line = next) {
+		struct limpet_map map;
+
+		next = strchr(line, '\n');
+		if (!next)
+			return -EBADMSG; /* a NUL inside */
+		*next++ = '\0';
+		if (!parse_map(line, &map))
+			return -EBADMSG;
+		/* The file is read in pieces while the target runs: a map that grew or was merged
+		 * between two of them is shown twice, in part. */
+		if (count && map.start < list[count - 1].end) {
+			if (map.end <= list[count - 1].end)
+				continue;
+			map.offset += list[count - 1].end - map.start;
+			map.start = list[count - 1].end;
+		}
+		list[count++] = map;
+	}
+	ret_maps->list = LIMPET_TAKE(list);
+	ret_maps->count = count;
+	return 0;
+}
+
+void limpet_proc_maps_done(struct limpet_maps *maps)
+{
+	free(maps->list);
+	maps->list = NULL;
+	maps->count = 0;
+}
+
+const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address)
+{
+	size_t low = 0, high = maps->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (address < maps->list[middle].start)
+			high = middle;
+		else if (address >= maps->list[middle].end)
+			low = middle + 1;
+		else
+			return &maps->list[middle];
+	}
+	return NULL;
+}

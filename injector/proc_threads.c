@@ -1,0 +1,152 @@
+#include "injector/proc.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "injector/proc_files.h"
+
+_Static_assert(sizeof(pid_t) == sizeof(int), "list_numbers serves both");
+
+int limpet_proc_tasks(pid_t pid, pid_t **ret_tids)
+{
+	return limpet_proc_list_numbers(pid, "task", ret_tids);
+}
+
+int limpet_proc_fds(pid_t pid, int **ret_fds)
+{
+	return limpet_proc_list_numbers(pid, "fd", ret_fds);
+}
+
+int limpet_proc_pids(pid_t **ret_pids)
+{
+	return limpet_proc_list_numbers(0, "", ret_pids);
+}
+
+static int task_file_read(pid_t pid, pid_t tid, const char *name, char **ret_text,
+			  size_t *ret_bytes)
+{
+	char relative[64];
+	int r;
+
+	snprintf(relative, sizeof(relative), "task/%d/%s", tid, name);
+	r = limpet_proc_file_read(pid, relative, ret_text, ret_bytes);
+	if (r != -ENOENT)
+		return r;
+	snprintf(relative, sizeof(relative), "%d/task/%d", pid, tid);
+	char path[PATH_MAX];
+	if (limpet_proc_path(path, 0, "%s", relative) == 0 && access(path, F_OK) && errno == ENOENT)
+		return -ESRCH;
+	return r;
+}
+
+/* "0x1f 0x2 ..." up to the end of the line. */
+static bool take_words(const char *at, uint64_t *ret_words, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		char *stop;
+
+		errno = 0;
+		ret_words[i] = strtoull(at, &stop, 16);
+		if (errno || stop == at || (*stop != ' ' && *stop != '\n'))
+			return false;
+		at = stop;
+	}
+	return *at == '\n';
+}
+
+int limpet_proc_syscall_read(pid_t pid, pid_t tid, struct limpet_proc_syscall *ret_syscall)
+{
+	struct limpet_proc_syscall call = {.number = -1};
+	LIMPET_FREE char *text = NULL;
+	uint64_t words[8];
+	size_t bytes, first = 0;
+	char *rest;
+	int r = task_file_read(pid, tid, "syscall", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	if (!bytes) /* an exited thread that is not reaped yet */
+		return -ESRCH;
+	if (!strncmp(text, "running", 7)) {
+		call.running = true;
+		*ret_syscall = call;
+		return 0;
+	}
+	/* "-1 SP PC": blocked outside of a call; otherwise number, six arguments, SP, PC */
+	errno = 0;
+	call.number = strtol(text, &rest, 10);
+	if (errno || rest == text || *rest != ' ')
+		return -EBADMSG;
+	if (call.number >= 0)
+		first = LIMPET_COUNT_OF(call.args);
+	if (!take_words(rest, words, first + 2))
+		return -EBADMSG;
+	memcpy(call.args, words, first * sizeof(words[0]));
+	call.sp = words[first];
+	call.pc = words[first + 1];
+	*ret_syscall = call;
+	return 0;
+}
+
+/* False: `text` has no such line. */
+static bool take_number(const char *text, const char *key, uint64_t *ret_value)
+{
+	const char *value = limpet_proc_status_value(text, key);
+
+	if (!value)
+		return false;
+	*ret_value = strtoull(value, NULL, 10);
+	return true;
+}
+
+int limpet_proc_switches(pid_t pid, pid_t tid, uint64_t *ret_switches)
+{
+	LIMPET_FREE char *text = NULL;
+	uint64_t voluntary, involuntary;
+	size_t bytes;
+	int r = task_file_read(pid, tid, "status", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	if (!take_number(text, "voluntary_ctxt_switches", &voluntary) ||
+	    !take_number(text, "nonvoluntary_ctxt_switches", &involuntary))
+		return -EBADMSG;
+	*ret_switches = voluntary + involuntary;
+	return 0;
+}
+
+int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value)
+{
+	LIMPET_FREE char *text = NULL;
+	size_t bytes;
+	int r = task_file_read(pid, tid, "status", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	return take_number(text, key, ret_value) ? 0 : -ENOENT;
+}
+
+int limpet_proc_run_delay(pid_t pid, pid_t tid, uint64_t *ret_ns)
+{
+	LIMPET_FREE char *text = NULL;
+	char *rest, *stop;
+	uint64_t delay_ns;
+	size_t bytes;
+	int r = task_file_read(pid, tid, "schedstat", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	/* time on a processor, time waiting for one, number of turns */
+	rest = text + strcspn(text, " ");
+	errno = 0;
+	delay_ns = strtoull(rest, &stop, 10);
+	if (errno || stop == rest)
+		return -EBADMSG;
+	*ret_ns = delay_ns;
+	return 0;
+}
