@@ -1,5 +1,6 @@
 #include "injector/proc_files.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,12 +46,6 @@ int limpet_proc_path(char *ret_path, pid_t pid, const char *format, ...)
 	return tail < 0 || tail >= PATH_MAX - head ? -ENAMETOOLONG : 0;
 }
 
-/* Never 0, which a caller would take for an answer. */
-static int last_error(void)
-{
-	return errno > 0 ? -errno : -EIO;
-}
-
 static int read_all(const char *path, char **ret_text, size_t *ret_bytes)
 {
 	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -58,7 +53,7 @@ static int read_all(const char *path, char **ret_text, size_t *ret_bytes)
 	size_t room = 0, used = 0;
 
 	if (fd < 0)
-		return last_error();
+		return -errno;
 	for (;;) {
 		ssize_t got;
 
@@ -78,7 +73,7 @@ static int read_all(const char *path, char **ret_text, size_t *ret_bytes)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return last_error();
+			return -errno;
 		if (got == 0)
 			break;
 		used += (size_t)got;
@@ -110,6 +105,7 @@ int limpet_proc_number_read(const char *name, uint64_t *ret_value)
 
 	if (r < 0)
 		return r;
+	assert(text);
 	errno = 0;
 	value = strtoull(text, &stop, 10);
 	if (errno || stop == text)
