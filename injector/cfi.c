@@ -326,9 +326,13 @@ void limpet_cfi_parse_cie(struct limpet_cfi_reader body, const struct limpet_cfi
 		limpet_cfi_skip(&body, 8);
 		letters += 2;
 	}
-	if (version == 4 &&
-	    (limpet_cfi_read_fixed(&body, 1) != 8 || limpet_cfi_read_fixed(&body, 1) != 0))
-		return;
+	if (version == 4) {
+		uint64_t address_bytes = limpet_cfi_read_fixed(&body, 1);
+		uint64_t segment_bytes = limpet_cfi_read_fixed(&body, 1);
+
+		if (address_bytes != 8 || segment_bytes != 0)
+			return;
+	}
 	ret_cie->code_align = limpet_cfi_read_uleb(&body);
 	ret_cie->data_align = limpet_cfi_read_sleb(&body);
 	ra_register = version == 1 ? limpet_cfi_read_fixed(&body, 1) : limpet_cfi_read_uleb(&body);

@@ -17,6 +17,13 @@ uint64_t limpet_cfi_read_fixed(struct limpet_cfi_reader *reader, unsigned bytes)
 	return value;
 }
 
+int64_t limpet_cfi_read_signed(struct limpet_cfi_reader *reader, unsigned bytes)
+{
+	unsigned shift = 64 - 8 * bytes;
+
+	return (int64_t)(limpet_cfi_read_fixed(reader, bytes) << shift) >> shift;
+}
+
 static uint64_t read_leb(struct limpet_cfi_reader *reader, bool is_signed)
 {
 	uint64_t value = 0;
@@ -115,10 +122,10 @@ bool limpet_cfi_read_pointer(struct limpet_cfi_reader *reader, uint8_t encoding,
 		value = (uint64_t)limpet_cfi_read_sleb(reader);
 		break;
 	case DW_EH_PE_sdata2:
-		value = (uint64_t)(int64_t)(int16_t)limpet_cfi_read_fixed(reader, 2);
+		value = (uint64_t)limpet_cfi_read_signed(reader, 2);
 		break;
 	case DW_EH_PE_sdata4:
-		value = (uint64_t)(int64_t)(int32_t)limpet_cfi_read_fixed(reader, 4);
+		value = (uint64_t)limpet_cfi_read_signed(reader, 4);
 		break;
 	default:
 		reader->bad = true;

@@ -14,6 +14,7 @@ struct limpet_cfi_reader {
 	bool bad;
 };
 uint64_t limpet_cfi_read_fixed(struct limpet_cfi_reader *reader, unsigned bytes); /* 1, 2, 4, 8 */
+int64_t limpet_cfi_read_signed(struct limpet_cfi_reader *reader, unsigned bytes);
 uint64_t limpet_cfi_read_uleb(struct limpet_cfi_reader *reader);
 int64_t limpet_cfi_read_sleb(struct limpet_cfi_reader *reader);
 void limpet_cfi_skip(struct limpet_cfi_reader *reader, uint64_t bytes);

@@ -69,19 +69,19 @@ static bool evaluate(struct limpet_cfi_reader code, bool start_with_cfa, struct 
 			push.offset = (int64_t)limpet_cfi_read_fixed(&code, 1);
 			break;
 		case DW_OP_const1s:
-			push.offset = (int8_t)limpet_cfi_read_fixed(&code, 1);
+			push.offset = limpet_cfi_read_signed(&code, 1);
 			break;
 		case DW_OP_const2u:
 			push.offset = (int64_t)limpet_cfi_read_fixed(&code, 2);
 			break;
 		case DW_OP_const2s:
-			push.offset = (int16_t)limpet_cfi_read_fixed(&code, 2);
+			push.offset = limpet_cfi_read_signed(&code, 2);
 			break;
 		case DW_OP_const4u:
 			push.offset = (int64_t)limpet_cfi_read_fixed(&code, 4);
 			break;
 		case DW_OP_const4s:
-			push.offset = (int32_t)limpet_cfi_read_fixed(&code, 4);
+			push.offset = limpet_cfi_read_signed(&code, 4);
 			break;
 		case DW_OP_constu:
 			push.offset = (int64_t)limpet_cfi_read_uleb(&code);

@@ -155,6 +155,7 @@ uint16_t limpet_unwind_builder_intern(struct limpet_unwind_builder *builder,
 	for (; builder->hash[at]; at = (at + 1) & mask) {
 		uint32_t number = builder->hash[at] - 1;
 
+		assert(builder->rules && number < builder->rule_count);
 		if (memcmp(&builder->rules[number], rule, sizeof(*rule)) == 0)
 			return (uint16_t)number;
 	}
@@ -258,16 +259,16 @@ int limpet_unwind_builder_build(const struct limpet_unwind_builder *builder, voi
 	return 0;
 }
 
-int limpet_unwind_table_check(const void *bytes, size_t size)
+int limpet_unwind_table_check(const void *table, size_t bytes)
 {
-	const struct limpet_unwind_table *head = bytes;
+	const struct limpet_unwind_table *head = table;
 	const struct limpet_unwind_row *rows;
 	const struct limpet_unwind_rule *rules;
 	const uint32_t *index;
 	uint64_t end;
 
-	if (size < sizeof(*head) || head->magic != LIMPET_UNWIND_MAGIC ||
-	    head->version != LIMPET_UNWIND_VERSION || head->bytes != size ||
+	if (bytes < sizeof(*head) || head->magic != LIMPET_UNWIND_MAGIC ||
+	    head->version != LIMPET_UNWIND_VERSION || head->bytes != bytes ||
 	    head->bucket_shift < MIN_BUCKET_SHIFT || head->bucket_shift > MAX_BUCKET_SHIFT ||
 	    head->bucket_count != ((uint64_t)head->covered + (1u << head->bucket_shift) - 1) >>
 					  head->bucket_shift ||
@@ -280,11 +281,11 @@ int limpet_unwind_table_check(const void *bytes, size_t size)
 		return -EBADMSG;
 	end = head->rows_offset + sizeof(*rows) * (uint64_t)head->row_count;
 	if (end > head->rules_offset ||
-	    head->rules_offset + sizeof(*rules) * (uint64_t)head->rule_count > size)
+	    head->rules_offset + sizeof(*rules) * (uint64_t)head->rule_count > bytes)
 		return -EBADMSG;
-	index = (const uint32_t *)((const uint8_t *)bytes + head->index_offset);
-	rows = (const struct limpet_unwind_row *)((const uint8_t *)bytes + head->rows_offset);
-	rules = (const struct limpet_unwind_rule *)((const uint8_t *)bytes + head->rules_offset);
+	index = (const uint32_t *)((const uint8_t *)table + head->index_offset);
+	rows = (const struct limpet_unwind_row *)((const uint8_t *)table + head->rows_offset);
+	rules = (const struct limpet_unwind_rule *)((const uint8_t *)table + head->rules_offset);
 	if (rules[0].cfa != LIMPET_CFA_NONE || rules[1].cfa != LIMPET_CFA_UNKNOWN ||
 	    index[0] != 0 || index[head->bucket_count] != head->row_count ||
 	    (head->row_count && rows[0].low != 0))

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -79,8 +80,7 @@ static bool build(const char *tool, const char *file, const char *source, const 
 /* Whether the thread waits in read(0, ...). */
 static bool reads_stdin(pid_t pid)
 {
-	char path[64], text[128] = "";
-	unsigned long fd;
+	char path[64], text[128] = "", *rest;
 	FILE *file;
 	long number;
 
@@ -91,7 +91,8 @@ static bool reads_stdin(pid_t pid)
 	if (!fgets(text, sizeof(text), file))
 		text[0] = '\0';
 	fclose(file);
-	return sscanf(text, "%ld %lx", &number, &fd) == 2 && number == 0 && fd == 0;
+	number = strtol(text, &rest, 10); /* "running" has none */
+	return rest != text && number == SYS_read && strtoul(rest, NULL, 16) == 0;
 }
 
 static void start(struct program *program, char *const arguments[])
@@ -175,21 +176,25 @@ static void add_module(struct program *program, const char *path, uint64_t start
 /* /proc/PID/maps is sorted, so the modules are. */
 static void read_maps(struct program *program)
 {
-	char line[4352], path[4096], last[4096] = "";
-	unsigned long start, end, offset;
-	char permissions[5];
+	char line[4352], last[4352] = "", name[64], *path, *rest;
 	FILE *maps;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)program->pid);
-	maps = fopen(path, "re");
+	snprintf(name, sizeof(name), "/proc/%d/maps", (int)program->pid);
+	maps = fopen(name, "re");
 	assert_non_null(maps);
 	while (fgets(line, sizeof(line), maps)) {
-		path[0] = '\0';
-		assert_true(sscanf(line, "%lx-%lx %4s %lx %*s %*s %4095s", &start, &end,
-				   permissions, &offset, path) >= 4);
+		uint64_t start = strtoull(line, &rest, 16);
+		uint64_t end = strtoull(rest + 1, &rest, 16);
+		bool executable = rest[3] == 'x';
+		uint64_t offset = strtoull(rest + 5, NULL, 16);
+
+		path = strpbrk(rest, "/[");
+		if (!path)
+			continue;
+		path[strcspn(path, "\n")] = '\0';
 		if (strcmp(path, "[stack]") == 0)
 			program->stack_high = end;
-		if (permissions[2] != 'x' || path[0] != '/' || strcmp(path, last) == 0)
+		if (!executable || path[0] != '/' || strcmp(path, last) == 0)
 			continue;
 		strcpy(last, path);
 		add_module(program, path, start, offset);

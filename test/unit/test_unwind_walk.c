@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #define UNW_LOCAL_ONLY
-#include <alloca.h>
 #include <dlfcn.h>
 #include <libunwind.h>
 #include <pthread.h>
@@ -339,8 +338,9 @@ static void test_readers_refuse_what_is_outside(void **state)
 	(void)state;
 	uint64_t words[4] = {1, 2, 3, 4}, word = 0;
 	uint64_t base = (uint64_t)(uintptr_t)words;
+	const uint8_t data[16] = {[0] = 1, [8] = 2};
 	struct limpet_walk_ranges ranges = {{base, base + 24}, {base + 16, base + 32}};
-	struct limpet_walk_copy copy = {0x1000, 16, (const uint8_t *)words};
+	struct limpet_walk_copy copy = {0x1000, 16, data};
 
 	assert_true(limpet_walk_read_ranges(&ranges, base, &word));
 	assert_int_equal(word, 1);
@@ -464,7 +464,13 @@ static int setup(void **state)
 }
 
 /* Code as users build it: without frame pointers. A call is never the last thing. */
+#ifdef __clang__
+#define BY_FRAME_POINTER __attribute__((noinline))
+#define PLAIN __attribute__((noinline))
+#else
+#define BY_FRAME_POINTER __attribute__((noinline, optimize("no-omit-frame-pointer")))
 #define PLAIN __attribute__((noinline, optimize("O2", "omit-frame-pointer")))
+#endif
 #define KEEP() __asm__ volatile("" ::: "memory")
 
 PLAIN static void use(volatile char *bytes)
@@ -476,7 +482,7 @@ PLAIN static void use(volatile char *bytes)
 
 PLAIN static void with_alloca(unsigned bytes)
 {
-	use(alloca(bytes));
+	use(__builtin_alloca(bytes));
 	KEEP();
 }
 
@@ -497,7 +503,7 @@ PLAIN static long with_all(long a, long b, long c, long d, long e, long f, long 
 	volatile char block[64] __attribute__((aligned(64)));
 
 	block[0] = (char)a;
-	use(alloca(bytes));
+	use(__builtin_alloca(bytes));
 	KEEP();
 	return a + b + c + d + e + f + g + block[0];
 }
@@ -876,8 +882,7 @@ PLAIN static void stepped(void)
 
 /* The function whose callers are the truth; the trap flag goes up and down inside it. By frame
  * pointer, for the assembly's pushes are in no row. */
-__attribute__((noinline, optimize("no-omit-frame-pointer"))) static void step_through(
-	void (*function)(void))
+BY_FRAME_POINTER static void step_through(void (*function)(void))
 {
 	walk_from(HERE(), &truth);
 	__asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
@@ -906,12 +911,16 @@ struct counted {
 	uint64_t seed, reads;
 };
 
+/* A reader's memory is read-only; what is counted lies behind it. */
+struct nonsense {
+	struct counted *counted;
+};
+
 static bool read_nonsense(const void *memory, uint64_t address, uint64_t *ret_word)
 {
-	struct counted *counted;
+	struct counted *counted = ((const struct nonsense *)memory)->counted;
 	const struct limpet_unwind_module *module;
 
-	memcpy(&counted, memory, sizeof(counted));
 	counted->reads++;
 	counted->seed = (counted->seed ^ address) * 0xd6e8feb86659fd93ull + 0x9e3779b97f4a7c15ull;
 	module = &process.modules[(counted->seed >> 8) % process.map.count];
@@ -933,7 +942,8 @@ static bool read_nonsense(const void *memory, uint64_t address, uint64_t *ret_wo
 static void test_nonsense_ends(void **state)
 {
 	(void)state;
-	struct counted counted = {.seed = 1}, *pointer = &counted;
+	struct counted counted = {.seed = 1};
+	const struct nonsense nonsense = {&counted};
 	unsigned ends[LIMPET_WALK_LOST + 1] = {0};
 	uint64_t pcs[MAX_DEPTH];
 	uint64_t frames = 0;
@@ -949,7 +959,7 @@ static void test_nonsense_ends(void **state)
 
 		counted.reads = 0;
 		counted.seed += round;
-		count = limpet_walk(&process.map, NULL, read_nonsense, &pointer, frame, pcs,
+		count = limpet_walk(&process.map, NULL, read_nonsense, &nonsense, frame, pcs,
 				    MAX_DEPTH, &end);
 		assert_true(count >= 1 && count <= MAX_DEPTH);
 		assert_true(counted.reads <= 3 * (uint64_t)count);
