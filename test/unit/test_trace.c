@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,6 +31,7 @@
 #define MEMORY_BYTES (8u << 20)
 
 static char folder[] = "/tmp/limpet-test-trace-XXXXXX";
+static char second_reader[PATH_MAX];
 
 static const char *path_of(const char *name)
 {
@@ -41,6 +44,8 @@ static const char *path_of(const char *name)
 static int enter_folder(void **state)
 {
 	(void)state;
+	if (!realpath("scripts/limpet-trace-read", second_reader))
+		return -1;
 	return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
 }
 
@@ -1079,6 +1084,106 @@ static void test_a_torn_trace_can_be_sealed(void **state)
 	free(bytes);
 }
 
+/* ------------------------------------------------------------------ a reader of another make */
+
+/* What scripts/limpet-trace-read says of the file. It compares all sums with a replay of its own.
+ */
+static json_t *ask_second_reader(const char *path, int *ret_status)
+{
+	char command[2 * PATH_MAX];
+	json_error_t error;
+	json_t *answer;
+	FILE *pipe;
+	int status;
+
+	snprintf(command, sizeof(command), "'%s' '%s'", second_reader, path);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	answer = json_loadf(pipe, 0, &error);
+	status = pclose(pipe);
+	assert_true(WIFEXITED(status));
+	*ret_status = WEXITSTATUS(status);
+	return answer;
+}
+
+static uint64_t number_in(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!json_is_integer(value))
+		fail_msg("no number \"%s\"", key);
+	return (uint64_t)json_integer_value(value);
+}
+
+static void check_against_second_reader(const char *path)
+{
+	struct limpet_trace_reader *reader = open_trace(path);
+	struct limpet_model *model = build_model(reader, 0, 0);
+	const struct limpet_model_totals *totals = &model->totals;
+	json_t *answer, *theirs, *capture;
+	int status;
+
+	answer = ask_second_reader(path, &status);
+	assert_int_equal(status, 0);
+	assert_int_equal(json_array_size(json_object_get(answer, "wrong")), 0);
+	theirs = json_object_get(answer, "totals");
+	assert_int_equal(number_in(theirs, "events"), totals->events);
+	assert_int_equal(number_in(theirs, "allocations"), totals->allocations);
+	assert_int_equal(number_in(theirs, "freed_bytes"), totals->freed_bytes);
+	assert_int_equal(number_in(theirs, "temporary_allocations"), totals->temporary_allocations);
+	assert_int_equal(number_in(theirs, "foreign_unmapped_bytes"),
+			 totals->foreign_unmapped_bytes);
+	assert_int_equal(number_in(theirs, "untracked_bytes"), totals->untracked_bytes);
+	assert_int_equal(number_in(theirs, "live_bytes"), totals->live_bytes);
+	assert_int_equal(number_in(theirs, "peak_bytes"), totals->peak_bytes);
+	assert_int_equal(number_in(theirs, "peak_ns"), totals->peak_ns);
+	capture = json_object_get(answer, "capture");
+	assert_int_equal(json_is_true(json_object_get(capture, "complete")), model->complete);
+	assert_string_equal(json_string_value(json_object_get(capture, "end")),
+			    limpet_trace_end_word(model->end->end));
+	theirs = json_object_get(answer, "sites");
+	assert_int_equal(json_array_size(theirs), model->site_count);
+	for (size_t i = 0; i < model->site_count; i++) {
+		const json_t *site = json_array_get(theirs, i);
+
+		assert_int_equal(number_in(site, "node"), model->sites[i].node);
+		assert_int_equal(number_in(site, "allocations"), model->sites[i].allocations);
+		assert_int_equal(number_in(site, "live_bytes"), model->sites[i].live_bytes);
+		assert_int_equal(number_in(site, "peak_bytes"), model->sites[i].peak_bytes);
+	}
+	assert_int_equal(number_in(answer, "nodes") + 1, model->node_count);
+	json_decref(answer);
+	limpet_model_free(model);
+	limpet_trace_reader_free(reader);
+}
+
+static void test_a_second_reader_agrees(void **state)
+{
+	static struct capture capture;
+	size_t count;
+	uint8_t *bytes;
+	json_t *answer;
+	int status;
+
+	(void)state;
+	make_trace(&capture, path_of("second"), 80000, 7000, 14);
+	check_against_second_reader(path_of("second"));
+	bytes = read_whole(path_of("second"), &count);
+	write_whole(path_of("second"), bytes, count / 2);
+	check_against_second_reader(path_of("second"));
+	free(bytes);
+	/* with a table too small for it all */
+	capture_begin(&capture, path_of("second-small"), 20000, 15);
+	assert_int_equal(capture_run(&capture, 20000, 3000), 0);
+	assert_int_equal(capture_finish(&capture, LIMPET_END_TARGET_KILLED, true), 0);
+	check_against_second_reader(path_of("second-small"));
+	/* it can say no */
+	write_whole(path_of("second"), (const uint8_t *)"no trace", 8);
+	answer = ask_second_reader(path_of("second"), &status);
+	assert_null(answer);
+	assert_int_equal(status, 2);
+}
+
 static void test_crc32(void **state)
 {
 	(void)state;
@@ -1109,6 +1214,7 @@ int main(void)
 		cmocka_unit_test(test_batches_are_events),
 		cmocka_unit_test(test_symbols_are_appended),
 		cmocka_unit_test(test_a_torn_trace_can_be_sealed),
+		cmocka_unit_test(test_a_second_reader_agrees),
 	};
 
 	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
