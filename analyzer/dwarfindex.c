@@ -33,6 +33,13 @@ struct inlined {
 	uint32_t depth;
 };
 
+/* A namespace or type, in the order of the file; what it holds lies in [start, end). */
+struct area {
+	Dwarf_Off start, end;
+	uint32_t parent;
+	const char *name;
+};
+
 struct unit {
 	Dwarf_Die die;     /* that owns the line table */
 	Dwarf_Die content; /* that owns the scopes: another one for split DWARF */
@@ -42,6 +49,9 @@ struct unit {
 	size_t function_count, function_room;
 	struct inlined *inlined;
 	size_t inlined_count, inlined_room;
+	struct area *areas;
+	size_t area_count, area_room;
+	Dwarf_Off last; /* DIE seen while walking */
 };
 
 struct limpet_dwarfindex {
@@ -189,6 +199,7 @@ void limpet_dwarfindex_free(struct limpet_dwarfindex *index)
 		ranges_done(&index->units[i].ranges);
 		free(index->units[i].functions);
 		free(index->units[i].inlined);
+		free(index->units[i].areas);
 	}
 	ranges_done(&index->ranges);
 	free(index->units);
@@ -198,6 +209,15 @@ void limpet_dwarfindex_free(struct limpet_dwarfindex *index)
 /* ------------------------------------------------------------------ scopes of a unit */
 
 #define NO_FUNCTION UINT32_MAX
+#define NO_AREA UINT32_MAX
+
+/* Where the walk is. */
+struct place {
+	uint32_t function; /* innermost around, or NO_FUNCTION */
+	uint32_t depth;    /* of inlining in it */
+	uint32_t area;     /* innermost around, or NO_AREA */
+	unsigned level;
+};
 
 static uint32_t add_function(struct unit *unit, Dwarf_Die *die)
 {
@@ -235,40 +255,75 @@ static void add_inlined(struct unit *unit, Dwarf_Die *die, uint32_t function, ui
 	}
 }
 
-static void walk(struct unit *unit, Dwarf_Die *parent, uint32_t function, uint32_t depth,
-		 unsigned level)
+static uint32_t add_area(struct unit *unit, Dwarf_Die *die, uint32_t parent)
+{
+	const char *name = dwarf_diename(die);
+
+	if (!grow(&unit->areas, &unit->area_room, unit->area_count, sizeof(*unit->areas)))
+		return parent;
+	if (!name && dwarf_tag(die) == DW_TAG_namespace)
+		name = "(anonymous namespace)";
+	unit->areas[unit->area_count] =
+		(struct area){.start = dwarf_dieoffset(die), .parent = parent, .name = name};
+	return (uint32_t)unit->area_count++;
+}
+
+static void walk(struct unit *unit, Dwarf_Die *parent, struct place place);
+
+static void walk_area(struct unit *unit, Dwarf_Die *die, struct place place)
+{
+	uint32_t around = place.area;
+
+	if (!dwarf_haschildren(die))
+		return;
+	place.area = add_area(unit, die, around);
+	walk(unit, die, place);
+	if (place.area != around)
+		unit->areas[place.area].end = unit->last + 1;
+}
+
+static void walk_function(struct unit *unit, Dwarf_Die *die, struct place place)
+{
+	place.function = add_function(unit, die);
+	place.depth = 0;
+	walk(unit, die, place);
+	if (place.function != NO_FUNCTION)
+		unit->functions[place.function].end = (uint32_t)unit->inlined_count;
+}
+
+static void walk(struct unit *unit, Dwarf_Die *parent, struct place place)
 {
 	Dwarf_Die die;
 
-	if (level > MAX_DEPTH || dwarf_child(parent, &die))
+	if (place.level++ > MAX_DEPTH || dwarf_child(parent, &die))
 		return;
 	do {
-		uint32_t inner;
+		struct place inner = place;
 
+		unit->last = dwarf_dieoffset(&die);
 		switch (dwarf_tag(&die)) {
 		case DW_TAG_subprogram:
-			inner = add_function(unit, &die);
-			walk(unit, &die, inner, 0, level + 1);
-			if (inner != NO_FUNCTION)
-				unit->functions[inner].end = (uint32_t)unit->inlined_count;
+			walk_function(unit, &die, place);
 			break;
 		case DW_TAG_inlined_subroutine:
-			if (function == NO_FUNCTION)
+			if (place.function == NO_FUNCTION)
 				break;
-			add_inlined(unit, &die, function, depth + 1);
-			walk(unit, &die, function, depth + 1, level + 1);
+			inner.depth++;
+			add_inlined(unit, &die, inner.function, inner.depth);
+			walk(unit, &die, inner);
 			break;
 		case DW_TAG_lexical_block:
 		case DW_TAG_try_block:
 		case DW_TAG_catch_block:
+			walk(unit, &die, place);
+			break;
 		case DW_TAG_namespace:
 		case DW_TAG_module:
 		case DW_TAG_class_type:
 		case DW_TAG_structure_type:
 		case DW_TAG_union_type:
 		case DW_TAG_enumeration_type:
-			if (dwarf_haschildren(&die))
-				walk(unit, &die, function, depth, level + 1);
+			walk_area(unit, &die, place);
 			break;
 		default:
 			break;
@@ -279,7 +334,7 @@ static void walk(struct unit *unit, Dwarf_Die *parent, uint32_t function, uint32
 static void walk_unit(struct unit *unit)
 {
 	unit->walked = true;
-	walk(unit, &unit->content, NO_FUNCTION, 0, 0);
+	walk(unit, &unit->content, (struct place){.function = NO_FUNCTION, .area = NO_AREA});
 	if (!sort_ranges(&unit->ranges))
 		unit->function_count = 0;
 }
@@ -296,13 +351,15 @@ int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
 {
 	const struct range *range = find_range(&index->ranges, address);
 	const struct function *function;
+	uint32_t number;
 	uint32_t below = UINT32_MAX;
 	struct unit *unit;
 	int count = 0;
 
 	if (!range)
 		return -1;
-	unit = &index->units[range->owner];
+	number = range->owner;
+	unit = &index->units[number];
 	if (!unit->walked)
 		walk_unit(unit);
 	*ret_unit = unit->die;
@@ -321,10 +378,83 @@ int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
 			continue;
 		if (!scope_at(unit, inlined->die, &list[count]))
 			continue;
+		list[count].unit = number;
 		list[count++].inlined = true;
 		below = inlined->depth;
 	}
-	if (count < limit && scope_at(unit, function->die, &list[count]))
+	if (count < limit && scope_at(unit, function->die, &list[count])) {
+		list[count].unit = number;
 		list[count++].inlined = false;
+	}
 	return count;
+}
+
+/* ------------------------------------------------------------------ qualified names */
+
+/* The DIE that stands where the function was declared: behind the abstract instance and the
+ * definition out of its class. */
+static Dwarf_Die declaration(Dwarf_Die die)
+{
+	static const unsigned links[] = {DW_AT_abstract_origin, DW_AT_specification};
+	Dwarf_Attribute attribute;
+	Dwarf_Die next;
+
+	/* Both links once each, the origin first; a crafted file may tie a loop. */
+	for (int turn = 0; turn < 4; turn++) {
+		if (dwarf_formref_die(dwarf_attr(&die, links[turn % 2], &attribute), &next))
+			die = next;
+	}
+	return die;
+}
+
+static uint32_t find_area(const struct unit *unit, Dwarf_Off offset)
+{
+	size_t low = 0, high = unit->area_count;
+	uint32_t area;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (unit->areas[middle].start <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	area = low ? (uint32_t)(low - 1) : NO_AREA;
+	while (area != NO_AREA && unit->areas[area].end <= offset)
+		area = unit->areas[area].parent;
+	return area;
+}
+
+/* A name of this many scopes is no name. */
+#define MAX_AREAS 32
+
+char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
+				const struct limpet_dwarfindex_scope *scope, const char *name)
+{
+	const struct unit *unit = &index->units[scope->unit];
+	Dwarf_Die die = declaration(scope->die);
+	const char *names[MAX_AREAS];
+	size_t count = 0, bytes = strlen(name) + 1;
+	char *out, *end;
+
+	/* What is declared in another unit was not walked with this one. */
+	for (uint32_t area = die.cu == unit->content.cu ? find_area(unit, dwarf_dieoffset(&die))
+							: NO_AREA;
+	     area != NO_AREA && count < MAX_AREAS; area = unit->areas[area].parent) {
+		if (!unit->areas[area].name)
+			continue;
+		names[count++] = unit->areas[area].name;
+		bytes += strlen(unit->areas[area].name) + 2;
+	}
+	out = malloc(bytes);
+	if (!out)
+		return NULL;
+	end = out;
+	while (count--) {
+		end = stpcpy(end, names[count]);
+		end = stpcpy(end, "::");
+	}
+	strcpy(end, name);
+	return out;
 }

@@ -20,6 +20,7 @@ void limpet_dwarfindex_free(struct limpet_dwarfindex *index);
 struct limpet_dwarfindex_scope {
 	Dwarf_Die die; /* DW_TAG_subprogram or DW_TAG_inlined_subroutine */
 	bool inlined;
+	uint32_t unit; /* for limpet_dwarfindex_qualify() */
 };
 
 /* Innermost first: inlined functions, then the function that holds them. Answers their number, at
@@ -28,5 +29,11 @@ struct limpet_dwarfindex_scope {
  * does, and the answer is -1 if there is none. */
 int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
 			   struct limpet_dwarfindex_scope *list, int limit, Dwarf_Die *ret_unit);
+
+/* `name` behind the namespaces and classes around the declaration of `scope`: "std::vector<x>::f".
+ * For functions that have no linkage name: compilers leave it out where a type of an anonymous
+ * namespace is a template's argument. malloc'ed; NULL when memory is out. */
+char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
+				const struct limpet_dwarfindex_scope *scope, const char *name);
 
 #endif

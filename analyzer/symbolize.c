@@ -413,23 +413,30 @@ static bool is_mangled(const char *name)
 }
 
 /* A mangled linkage name says scope and parameters. Others are an assembler's business: of malloc
- * it is __GI___libc_malloc, while the symbol table has the name that people know. `address` is
- * given for the function that owns the code, not for one inlined there. */
-static const char *die_function(struct limpet_symbolizer *s, Dwarf_Die *die,
-				const uint64_t *address)
+ * it is __GI___libc_malloc, while the symbol table has the name that people know, if the function
+ * owns the code at `address` and is not inlined there. */
+static const char *scope_function(struct limpet_symbolizer *s,
+				  struct limpet_dwarfindex_scope *scope, uint64_t address)
 {
-	const char *name = die_string(die, DW_AT_linkage_name);
+	const char *name = die_string(&scope->die, DW_AT_linkage_name);
 	const char *symbol;
+	char *qualified;
 
 	if (!name)
-		name = die_string(die, DW_AT_MIPS_linkage_name);
+		name = die_string(&scope->die, DW_AT_MIPS_linkage_name);
 	if (name && is_mangled(name))
 		return demangled(s, name);
-	symbol = address ? symbol_function(s, *address) : NULL;
+	symbol = scope->inlined ? NULL : symbol_function(s, address);
 	if (symbol)
 		return symbol;
-	name = die_string(die, DW_AT_name);
-	return name ? demangled(s, name) : NULL;
+	name = die_string(&scope->die, DW_AT_name);
+	qualified = name ? limpet_dwarfindex_qualify(s->index, scope, name) : NULL;
+	if (!qualified)
+		return NULL;
+	/* Of C, and so perhaps Nim's, if nothing is around it. */
+	name = demangled(s, qualified);
+	free(qualified);
+	return name;
 }
 
 static void set_line(struct limpet_symbolizer *s, Dwarf_Die *unit, uint64_t address,
@@ -487,8 +494,7 @@ int limpet_symbolizer_resolve(struct limpet_symbolizer *s, uint64_t address,
 	if (count >= 0)
 		set_line(s, &unit, in_dwarf, &s->found[0]);
 	for (int i = 0; i < count; i++) {
-		s->found[i].function =
-			die_function(s, &scopes[i].die, scopes[i].inlined ? NULL : &address);
+		s->found[i].function = scope_function(s, &scopes[i], address);
 		s->found[i].inlined = scopes[i].inlined;
 		if (scopes[i].inlined && i + 1 < count)
 			set_call_site(s, &unit, &scopes[i].die, &s->found[i + 1]);

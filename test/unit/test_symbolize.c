@@ -48,7 +48,16 @@ static const char cxx_source[] =
 	"			add<long>(i);\n"                                     /* 9 */
 	"	}\n"                                                                 /* 10 */
 	"}; }\n"                                                                     /* 11 */
-	"int main(int argc, char **) { net::Server s; s.grow(argc); return 0; }\n";  /* 12 */
+	"namespace { struct Hidden { int *p; }; }\n"                                 /* 12 */
+	"namespace box { template <class T> struct Box {\n"                          /* 13 */
+	"	__attribute__((always_inline)) T *make(int n) {\n"                   /* 14 */
+	"		return new T[n];\n"                                          /* 15 */
+	"	}\n"                                                                 /* 16 */
+	"}; }\n"                                                                     /* 17 */
+	"__attribute__((noinline)) void *hide(int n) {\n"                            /* 18 */
+	"	return box::Box<Hidden>().make(n);\n"                                /* 19 */
+	"}\n"                                                                        /* 20 */
+	"int main(int argc, char **) { net::Server s; s.grow(argc); return !hide(argc); }\n";
 
 static const char rust_source[] = "#[inline(always)]\n"                               /* 1 */
 				  "fn grow(v: &mut Vec<u64>, n: u64) {\n"             /* 2 */
@@ -261,20 +270,25 @@ static void test_c_with_inlined_functions(void **state)
 static void test_cxx_names(void **state)
 {
 	static const struct frame want[] = {
-		{"void net::Server::add<long>(long)", "/prog.cc", 5, true},
+		{"net::Server::add<long>(long)", "/prog.cc", 5, true},
 		{"net::Server::grow(unsigned long)", "/prog.cc", 9, false},
 	};
-	struct frame dropped[] = {want[0], want[1]};
+	static const struct frame hidden[] = {
+		{"box::Box<(anonymous namespace)::Hidden>::make", "/prog.cc", 15, true},
+		{"hide(int)", "/prog.cc", 19, false},
+	};
 	struct limpet_symbolizer *s;
 	uint64_t start, end;
 
 	(void)state;
-	dropped[0].function = "net::Server::add<long>(long)";
 	run("g++ -g -O2 -o cxx prog.cc");
 	s = must_open("cxx");
 	extent("cxx", "Server4grow", &start, &end);
 	/* push_back is inlined below these two, so they are the two outermost. */
-	assert_true(seen(s, start, end, dropped, 2));
+	assert_true(seen(s, start, end, want, 2));
+	/* With a type of an anonymous namespace in it, a function has no linkage name. */
+	extent("cxx", "4hide", &start, &end);
+	assert_true(seen(s, start, end, hidden, 2));
 	limpet_symbolizer_close(s);
 }
 
