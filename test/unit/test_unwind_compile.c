@@ -722,6 +722,10 @@ static void test_damaged_sections(void **state)
 	assert_true(fixture_file_open(own_module("libcmocka"), &file));
 	input = file.input;
 	count = input.eh_frame_bytes;
+	if (count == 0) {
+		fail_msg("libcmocka has no .eh_frame");
+		return;
+	}
 	/* A block of its very size, so that a read past the end is seen. */
 	for (size_t cut = 1; cut < count; cut += 1 + next_random(&seed) % 61) {
 		bytes = malloc(cut);
@@ -732,7 +736,7 @@ static void test_damaged_sections(void **state)
 		assert_survives(&input);
 		free(bytes);
 	}
-	bytes = malloc(count ? count : 1);
+	bytes = malloc(count);
 	assert_non_null(bytes);
 	input.eh_frame = bytes;
 	input.eh_frame_bytes = count;
