@@ -90,14 +90,20 @@ static uint64_t thunk_of(uint32_t hook)
 
 static void slot_patch(struct limpet_slot *slot)
 {
+	uint64_t original = limpet_hooks[slot->hook].original;
 	int answer = exchange(slot->address, slot->old_value, thunk_of(slot->hook));
 
+	/* A lazy slot that was bound since the plan was made, by our own dlopen for one. */
+	if (answer == 1 && slot->old_value != original) {
+		slot->old_value = original;
+		answer = exchange(slot->address, original, thunk_of(slot->hook));
+	}
 	if (answer == 0)
 		slot->state = LIMPET_SLOT_PATCHED;
-	else if (answer == 1 && *(const uint64_t *)(uintptr_t)slot->address != thunk_of(slot->hook))
-		slot->state = LIMPET_SLOT_FOREIGN;
 	else if (answer < 0)
 		slot->state = LIMPET_SLOT_FAILED;
+	else
+		slot->state = LIMPET_SLOT_FOREIGN;
 }
 
 struct patch_walk {

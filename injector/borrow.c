@@ -234,7 +234,8 @@ int limpet_borrow_given(const struct limpet_borrow_setup *setup, struct limpet_t
 		free(borrow);
 		return limpet_err_set(err, error, "cannot borrow the thread: %s", strerror(-error));
 	}
-	borrow->since_ns = limpet_tracee_stopped_since_ns(tracee);
+	/* It stood still for us to look at it; from here on it is away. */
+	borrow->since_ns = limpet_monotonic_ns();
 	borrow->tracee = tracee;
 	*ret = borrow;
 	return 0;

@@ -118,6 +118,26 @@ static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
 	return true;
 }
 
+/* The agent is gone: with the whole process, or with its program only? A process that ends loses its
+ * memory some time before its pidfd says so; one that executed another program has memory. */
+static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
+{
+	const int patience_ms = 5000;
+	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
+	struct limpet_maps maps;
+	size_t count = 0;
+
+	if (limpet_proc_maps_read(capture->setup->pid, &maps) == 0) {
+		count = maps.count;
+		limpet_proc_maps_done(&maps);
+	}
+	if (!count)
+		poll(&target, 1, patience_ms);
+	else
+		poll(&target, 1, 0);
+	return target.revents || !count ? LIMPET_END_TARGET_EXIT : LIMPET_END_TARGET_EXEC;
+}
+
 /* LIMPET_END_RUNNING: go on. */
 static enum limpet_end look_around(struct limpet_capture *capture)
 {
@@ -143,9 +163,7 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	if (limpet_collector_channel_lost(capture->collector) ||
 	    is_due(&capture->check_ns, now_ns, CHECK_NS)) {
 		if (!limpet_session_agent_present(capture->session))
-			/* Gone with the whole process, or with its program only? */
-			return poll(&target, 1, 0) > 0 ? LIMPET_END_TARGET_EXIT
-						       : LIMPET_END_TARGET_EXEC;
+			return exit_or_exec(capture);
 		if (limpet_collector_channel_lost(capture->collector))
 			return LIMPET_END_COLLECTOR_LOST;
 		if (limpet_collector_wants_rescan(capture->collector))

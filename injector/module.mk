@@ -9,6 +9,6 @@ INJECTOR_SRC += injector/cfi_reader.c injector/cfi_rule.c injector/cfi.c injecto
 INJECTOR_SRC += injector/trace_writer.c injector/live_table.c injector/mapping_table.c \
 	injector/ledger.c injector/event_columns.c injector/recorder_blocks.c injector/recorder.c
 INJECTOR_SRC += injector/elf_file.c injector/seccomp_eval.c injector/seccomp_calls.c \
-	injector/seccomp_read.c
+	injector/seccomp_read.c injector/seccomp_probe.c
 INJECTOR_SRC += injector/preflight.c injector/preflight_permission.c injector/preflight_program.c \
 	injector/preflight_allocators.c injector/preflight_seccomp.c injector/preflight_limits.c

@@ -261,7 +261,7 @@ static void check_own_allocator(struct limpet_check *check, const struct limpet_
 	if (!check->options.quick &&
 	    limpet_unseen_rss(check->pid, &unseen_bytes, &rss_bytes) == 0 && rss_bytes) {
 		check->out->unseen_rss_share = (double)unseen_bytes / (double)rss_bytes;
-		snprintf(share, sizeof(share), ": up to %.0f %% of its resident memory",
+		snprintf(share, sizeof(share), ": up to %.0f%% of its resident memory",
 			 100.0 * check->out->unseen_rss_share);
 	}
 	if (check->options.partial) {

@@ -12,7 +12,7 @@
 
 #include "injector/seccomp_eval.h"
 
-#define POINTER 0x7ffff7a00000ull
+#define POINTER LIMPET_SECCOMP_POINTER
 #define FD 900
 #define BYTES 65536
 #define ANY_FD 0xffffffffu

@@ -46,6 +46,8 @@ struct limpet_seccomp_call {
 	bool optional; /* an error does no harm: a weaker way is taken */
 	uint64_t args[6];
 };
+/* Stands for the address of memory in their arguments. */
+#define LIMPET_SECCOMP_POINTER 0x7ffff7a00000ull
 /* Every call that a capture causes in its target's threads. */
 extern const struct limpet_seccomp_call limpet_seccomp_calls[];
 extern const size_t limpet_seccomp_call_count;
@@ -57,6 +59,10 @@ struct limpet_seccomp_verdict {
 };
 void limpet_seccomp_judge(const struct limpet_seccomp_filters *filters,
 			  struct limpet_seccomp_verdict *ret_verdict);
+
+/* Where filters cannot be read: makes every call of the table in a child process, under the filters
+ * of the calling process. `denies_exec` is left out. 0 or -errno. */
+int limpet_seccomp_probe(struct limpet_seccomp_verdict *ret_verdict) LIMPET_MUST_CHECK;
 
 /* "would kill the program at", "answers EPERM to"...: completes "its filter ... memfd_create". */
 const char *limpet_seccomp_action_words(uint32_t action, char *buffer, size_t room);

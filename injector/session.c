@@ -136,6 +136,26 @@ static int session_arm(struct limpet_session *session, uint64_t memory_bytes,
 	return error;
 }
 
+/* Where the kernel itself does not trust the time stamp counter, nor do we. */
+static void choose_clock(struct limpet_session *session)
+{
+	struct limpet_shm *shm = session->segment.shm;
+	char name[16] = "";
+	LIMPET_CLOSE int fd =
+		open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+		     O_RDONLY | O_CLOEXEC);
+
+	shm->clock_function = 0;
+	if (fd >= 0 && read(fd, name, sizeof(name) - 1) > 0 && strncmp(name, "tsc", 3) != 0) {
+		for (size_t i = 0; i < session->modules.count && !shm->clock_function; i++)
+			if (session->modules.list[i].vdso)
+				shm->clock_function = limpet_module_symbol(
+					session->pid, &session->modules.list[i],
+					"__vdso_clock_gettime", NULL);
+	}
+	shm->clock_is_tsc = !shm->clock_function;
+}
+
 int limpet_session_prepare(pid_t pid, const struct limpet_session_options *options,
 			   struct limpet_session **ret, struct limpet_err *err)
 {
@@ -150,6 +170,7 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 		return error;
 	}
 	session->stats.slots_not_taken = session->plan.slots_not_taken;
+	choose_clock(session);
 	*ret = session;
 	return 0;
 }
@@ -211,27 +232,6 @@ static uint32_t find_tid_offset(const struct limpet_session *session,
 		matches++;
 	}
 	return matches == 1 ? found : 0;
-}
-
-/* Where the kernel itself does not trust the time stamp counter, nor do we. */
-static void choose_clock(struct limpet_session *session)
-{
-	struct limpet_shm *shm = session->segment.shm;
-	char name[16] = "";
-	LIMPET_CLOSE int fd =
-		open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
-		     O_RDONLY | O_CLOEXEC);
-
-	shm->clock_function = 0;
-	if (fd >= 0 && read(fd, name, sizeof(name) - 1) > 0 && strncmp(name, "tsc", 3) != 0) {
-		for (size_t i = 0; i < session->modules.count && !shm->clock_function; i++)
-			if (session->modules.list[i].vdso)
-				shm->clock_function = limpet_module_symbol(
-					session->pid, &session->modules.list[i],
-					"__vdso_clock_gettime", NULL);
-	}
-	shm->clock_is_tsc = !shm->clock_function;
-	shm->clock_base = limpet_session_clock(session);
 }
 
 uint64_t limpet_session_clock(const struct limpet_session *session)
@@ -357,7 +357,7 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	shm->nonce = nonce;
 	if (!shm->max_depth)
 		shm->max_depth = 256;
-	choose_clock(session);
+	shm->clock_base = limpet_session_clock(session);
 	borrow_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
 	error = check_identity(session);
 	if (error) {
