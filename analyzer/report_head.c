@@ -1,0 +1,202 @@
+/* The head of the text report: target, window, losses, totals. */
+#include <string.h>
+
+#include "analyzer/report_pen.h"
+
+static const char *end_words(const struct limpet_trace_end *end)
+{
+	switch (end->end) {
+	case LIMPET_END_RUNNING:
+		return "still running";
+	case LIMPET_END_DURATION:
+		return "ended after its duration";
+	case LIMPET_END_INTERRUPT:
+		return "ended by interrupt";
+	case LIMPET_END_STOP:
+		return "ended by limpet stop";
+	case LIMPET_END_TARGET_EXIT:
+		return "ended as the target exited";
+	case LIMPET_END_TARGET_EXEC:
+		return "ended as the target executed another program";
+	case LIMPET_END_TARGET_KILLED:
+		return "ended as the target was killed";
+	case LIMPET_END_DISK_FULL:
+		return "ended as the disk was full";
+	case LIMPET_END_SIZE_LIMIT:
+		return "ended at the size limit";
+	case LIMPET_END_COLLECTOR_LOST:
+		return "the collector died";
+	case LIMPET_END_COUNT:
+		break;
+	}
+	return "ended for an unknown reason";
+}
+
+static int print_target(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	const struct limpet_trace_target *target = model->target;
+	int result = 0;
+
+	if (target->known && target->unseen_rss_share >= 0)
+		result = limpet_pen_line(
+			pen, pen->options->warn,
+			"partial   %.0f %% of RSS is out of reach: the figures are of the rest",
+			100.0 * target->unseen_rss_share);
+	if (result)
+		return result;
+	if (!target->known)
+		return limpet_pen_line(pen, pen->options->warn,
+				       "target    unknown: the head of the trace is damaged");
+	result =
+		limpet_pen_line(pen, "", "target    %s (pid %u), %s%s%s", target->comm, target->pid,
+				target->executable[0] ? target->executable : "executable unknown",
+				target->allocators[0] ? ", " : "", target->allocators);
+	if (!result && target->command[0] && strcmp(target->command, target->executable) != 0 &&
+	    strcmp(target->command, target->comm) != 0)
+		result = limpet_pen_line(pen, "", "command   %s", target->command);
+	return result;
+}
+
+static int print_window(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	const struct limpet_trace_target *target = model->target;
+	const struct limpet_trace_end *end = model->end;
+	int result;
+
+	result = limpet_pen_line(
+		pen, "", "capture   %s by %s%s%s%s, %s",
+		limpet_pen_duration(pen, model->duration_ns),
+		target->mode == LIMPET_MODE_RUN ? "run" : "attach",
+		target->known && target->sample_bytes ? ", one event in " : "",
+		target->known && target->sample_bytes ? limpet_pen_bytes(pen, target->sample_bytes)
+						      : "",
+		target->known && target->sample_bytes ? " sampled" : "", end_words(end));
+	if (!result && model->windowed)
+		result = limpet_pen_line(pen, "",
+					 "window    %s to %s: all figures below are of this time",
+					 limpet_pen_duration(pen, model->from_ns),
+					 limpet_pen_duration(pen, model->to_ns));
+	if (!result && (end->attach_stop_us >= 0 || end->detach_stop_us >= 0))
+		result = limpet_pen_line(
+			pen, "", "stopped   %s to attach, %s to leave%s",
+			end->attach_stop_us >= 0
+				? limpet_pen_duration(pen, (uint64_t)end->attach_stop_us * 1000)
+				: "unknown",
+			end->detach_stop_us >= 0
+				? limpet_pen_duration(pen, (uint64_t)end->detach_stop_us * 1000)
+				: "unknown",
+			end->agent_unloaded ? "" : "; the agent stayed in the target, dormant");
+	return result;
+}
+
+/* What is missing, or that nothing is. */
+static int print_losses(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_trace_damage *damage = model->damage;
+	const struct {
+		uint64_t value;
+		const char *one, *many;
+	} list[] = {
+		{totals->dropped_events, "event dropped", "events dropped"},
+		{totals->unseen_calls, "call not recorded", "calls not recorded"},
+		{totals->untracked_allocations, "allocation beyond the collector's memory",
+		 "allocations beyond the collector's memory"},
+		{totals->inferred_frees, "free not seen", "frees not seen"},
+		{totals->truncated_stacks, "stack cut short", "stacks cut short"},
+		{damage->blocks_damaged + damage->blocks_lost, "block of the trace damaged",
+		 "blocks of the trace damaged"},
+	};
+	bool any = false;
+	int result = 0;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list) && !result; i++) {
+		if (!list[i].value)
+			continue;
+		result = limpet_pen_line(pen, pen->options->warn, "%-9s %s %s", any ? "" : "losses",
+					 limpet_pen_count(pen, list[i].value),
+					 list[i].value == 1 ? list[i].one : list[i].many);
+		any = true;
+	}
+	if (!result && damage->truncated) {
+		result = limpet_pen_line(pen, pen->options->warn,
+					 "%-9s the file is cut short: what came later is missing",
+					 any ? "" : "losses");
+		any = true;
+	}
+	if (!result && !model->exact) {
+		result =
+			limpet_pen_line(pen, pen->options->warn,
+					"%-9s sites and peak are approximate", any ? "" : "losses");
+		any = true;
+	}
+	if (!result && !model->complete && model->end->end != LIMPET_END_RUNNING)
+		return limpet_pen_line(pen, pen->options->warn, "%-9s the trace is not complete",
+				       any ? "" : "losses");
+	if (!result && !any)
+		result = limpet_pen_line(pen, "", "losses    none%s",
+					 model->complete ? ": every event is in the trace"
+							 : " so far");
+	return result;
+}
+
+static int print_totals(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	uint64_t window_ns = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
+	int result;
+
+	result = limpet_pen_line(pen, pen->options->bold, "live      %s in %s block%s%s",
+				 limpet_pen_bytes(pen, totals->live_bytes),
+				 limpet_pen_count(pen, totals->live_allocations),
+				 limpet_pen_plural(totals->live_allocations),
+				 model->windowed ? " at the end of the window" : "");
+	if (!result && model->windowed)
+		result = limpet_pen_line(pen, "", "growth    %s in the window",
+					 limpet_pen_bytes_change(pen, totals->growth_bytes));
+	if (!result)
+		result = limpet_pen_line(pen, "", "peak      %s at %s",
+					 limpet_pen_bytes(pen, totals->peak_bytes),
+					 limpet_pen_duration(pen, totals->peak_ns));
+	if (!result)
+		result = limpet_pen_line(
+			pen, "", "calls     %s allocation%s (%s, %s in all), %s free%s",
+			limpet_pen_count(pen, totals->allocations),
+			limpet_pen_plural(totals->allocations),
+			limpet_pen_rate(pen, totals->allocations, window_ns),
+			limpet_pen_bytes(pen, totals->allocated_bytes),
+			limpet_pen_count(pen, totals->frees), limpet_pen_plural(totals->frees));
+	if (!result && totals->temporary_allocations)
+		result = limpet_pen_line(
+			pen, "", "temporary %s allocation%s (%s): freed before the next one",
+			limpet_pen_count(pen, totals->temporary_allocations),
+			limpet_pen_plural(totals->temporary_allocations),
+			limpet_pen_share(pen, totals->temporary_allocations, totals->allocations));
+	if (!result && totals->foreign_frees)
+		result = limpet_pen_line(pen, "", "foreign   %s free%s of older blocks, %s",
+					 limpet_pen_count(pen, totals->foreign_frees),
+					 limpet_pen_plural(totals->foreign_frees),
+					 limpet_pen_bytes(pen, totals->foreign_freed_bytes));
+	if (!result && totals->mmaps)
+		result = limpet_pen_line(pen, "", "mapped    %s by %s mmap call%s, %s still mapped",
+					 limpet_pen_bytes(pen, totals->mmap_bytes),
+					 limpet_pen_count(pen, totals->mmaps),
+					 limpet_pen_plural(totals->mmaps),
+					 limpet_pen_bytes(pen, totals->mapped_bytes));
+	return result;
+}
+
+int limpet_report_head_print(struct limpet_pen *pen)
+{
+	int result = print_target(pen);
+
+	if (!result)
+		result = print_window(pen);
+	if (!result)
+		result = print_losses(pen);
+	return result ? result : print_totals(pen);
+}

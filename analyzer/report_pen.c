@@ -1,0 +1,113 @@
+#include "analyzer/report_pen.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/plain_text.h"
+
+static char *slot(struct limpet_pen *pen)
+{
+	return pen->units[pen->next++ % LIMPET_COUNT_OF(pen->units)];
+}
+
+const char *limpet_pen_bytes(struct limpet_pen *pen, uint64_t value)
+{
+	return limpet_units_format_bytes(slot(pen), value);
+}
+
+const char *limpet_pen_bytes_change(struct limpet_pen *pen, int64_t value)
+{
+	return limpet_units_format_bytes_change(slot(pen), value);
+}
+
+const char *limpet_pen_count(struct limpet_pen *pen, uint64_t value)
+{
+	return limpet_units_format_count(slot(pen), value);
+}
+
+const char *limpet_pen_duration(struct limpet_pen *pen, uint64_t ns)
+{
+	return limpet_units_format_duration(slot(pen), ns);
+}
+
+const char *limpet_pen_rate(struct limpet_pen *pen, uint64_t value, uint64_t ns)
+{
+	double per_second = ns ? (double)value * 1e9 / (double)ns : 0;
+
+	return limpet_units_format_rate(slot(pen), per_second < 1e18 ? (uint64_t)per_second : 0);
+}
+
+const char *limpet_pen_plural(uint64_t value)
+{
+	return value == 1 ? "" : "s";
+}
+
+const char *limpet_pen_share(struct limpet_pen *pen, uint64_t part, uint64_t whole)
+{
+	char *out = slot(pen);
+	double percent = whole ? 100.0 * (double)part / (double)whole : 0;
+
+	if (!whole || percent > 100.0)
+		out[0] = '\0';
+	else if (percent > 0 && percent < 1)
+		snprintf(out, LIMPET_UNITS_TEXT, "<1 %%");
+	else
+		snprintf(out, LIMPET_UNITS_TEXT, "%.0f %%", percent);
+	return out;
+}
+
+void limpet_pen_cut(char *text, size_t columns, bool at_start)
+{
+	size_t have = limpet_plain_text_columns(text);
+	char *p = text;
+
+	if (have <= columns)
+		return;
+	if (columns <= 3) {
+		text[0] = '\0';
+		return;
+	}
+	if (at_start) {
+		for (size_t drop = have - (columns - 3); drop && *p; drop--) {
+			p++;
+			while (((unsigned char)*p & 0xc0) == 0x80)
+				p++;
+		}
+		memmove(text + 3, p, strlen(p) + 1);
+		memcpy(text, "...", 3);
+		return;
+	}
+	for (size_t keep = columns - 3; keep && *p; keep--) {
+		p++;
+		while (((unsigned char)*p & 0xc0) == 0x80)
+			p++;
+	}
+	memcpy(p, "...", 4);
+}
+
+int limpet_pen_line(struct limpet_pen *pen, const char *style, const char *format, ...)
+{
+	LIMPET_FREE char *out = NULL;
+	va_list args;
+	int length;
+
+	va_start(args, format);
+	length = vasprintf(&out, format, args);
+	va_end(args);
+	if (length < 0) {
+		out = NULL;
+		return -ENOMEM;
+	}
+	limpet_plain_text_clean(out);
+	if (pen->options->width)
+		limpet_pen_cut(out, pen->options->width, false);
+	fprintf(pen->file, "%s%s%s\n", style, out, style[0] ? pen->options->plain : "");
+	return 0;
+}
+
+void limpet_pen_blank(struct limpet_pen *pen)
+{
+	fputc('\n', pen->file);
+}

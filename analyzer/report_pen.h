@@ -1,0 +1,52 @@
+/* What the parts of the text report write with: lines that are harmless and fit the width, and
+ * figures for people. Internal to report_*.c. */
+#ifndef LIMPET_ANALYZER_REPORT_PEN_H
+#define LIMPET_ANALYZER_REPORT_PEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analyzer/report.h"
+#include "analyzer/report_text.h"
+#include "common/units.h"
+
+struct limpet_pen {
+	FILE *file;
+	const struct limpet_report_text_options *options;
+	struct limpet_report *report;
+	char units[8][LIMPET_UNITS_TEXT]; /* taken in turns */
+	unsigned next;
+};
+
+/* Formats one line, makes it harmless, cuts it to the width and prints it in `style` (one of the
+ * options'; "" none). 0 or -ENOMEM. */
+int limpet_pen_line(struct limpet_pen *pen, const char *style, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void limpet_pen_blank(struct limpet_pen *pen);
+
+/* Figures; each text is good for seven more calls, so that one line can show several. */
+const char *limpet_pen_bytes(struct limpet_pen *pen, uint64_t value);
+const char *limpet_pen_bytes_change(struct limpet_pen *pen, int64_t value);
+const char *limpet_pen_count(struct limpet_pen *pen, uint64_t value);
+const char *limpet_pen_duration(struct limpet_pen *pen, uint64_t ns);
+const char *limpet_pen_rate(struct limpet_pen *pen, uint64_t value, uint64_t ns);
+/* "66 %"; "" where there is no whole to be a part of. */
+const char *limpet_pen_share(struct limpet_pen *pen, uint64_t part, uint64_t whole);
+/* "" for one, "s" for others. */
+const char *limpet_pen_plural(uint64_t value);
+
+/* Cuts `text` in place to `columns`, with "..." for what is gone: at the end, or at the start where
+ * the end says more (paths, qualified names). */
+void limpet_pen_cut(char *text, size_t columns, bool at_start);
+
+/* ------------------------------------------------------------------ the parts of the report */
+
+/* Target, window, losses, totals. 0 or -ENOMEM, as the next. */
+int limpet_report_head_print(struct limpet_pen *pen);
+
+/* `figures`, the function's name, `detail`, and the stack of `node`, `frames` of it at most. */
+int limpet_report_stack_print(struct limpet_pen *pen, uint32_t node, const char *figures,
+			      const char *detail, size_t frames);
+
+#endif
