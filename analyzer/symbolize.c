@@ -9,19 +9,7 @@
 #include "analyzer/debugfile.h"
 #include "analyzer/demangle.h"
 #include "analyzer/dwarfindex.h"
-
-/* A symbol without a size (hand-written assembly) is taken to end here at the latest: in stripped
- * modules the next known symbol may be megabytes away, and its name would be a lie. */
-#define UNSIZED_REACH_BYTES 4096
-
-struct symbol {
-	uint64_t address;
-	uint64_t bytes;       /* 0: unknown */
-	const char *name;     /* in the ELF file's string table */
-	const char *function; /* demangled on first use */
-	uint64_t reach;       /* highest end of the symbols up to here */
-	uint8_t rank;         /* among symbols of one address: the lowest wins */
-};
+#include "analyzer/symtab.h"
 
 /* A string kept once, however many frames name it. */
 struct text {
@@ -40,8 +28,7 @@ struct limpet_symbolizer {
 	struct limpet_debugfile_query query; /* strings borrowed while opening only */
 	Dwfl *dwfl;
 	Dwfl_Module *module;
-	struct symbol *symbols;
-	size_t symbol_count;
+	struct limpet_symtab *symtab;
 	struct limpet_dwarfindex *index; /* NULL: no DWARF */
 	uint64_t dwarf_bias;
 	struct text *texts;
@@ -104,133 +91,6 @@ static const char *intern_path(struct limpet_symbolizer *s, const char *path)
 	kept = intern(s, copy);
 	free(copy);
 	return kept;
-}
-
-/* ------------------------------------------------------------------ symbols */
-
-/* Aliases share an address: of malloc, __malloc and __libc_malloc people know the first. */
-static uint8_t rank_symbol(const char *name, const GElf_Sym *sym)
-{
-	size_t underscores = 0;
-	uint8_t rank = 0;
-
-	if (strncmp(name, "_Z", 2) && strncmp(name, "_R", 2))
-		underscores = strspn(name, "_");
-	rank += (uint8_t)((underscores > 3 ? 3 : underscores) * 4);
-	if (GELF_ST_BIND(sym->st_info) == STB_WEAK)
-		rank += 1;
-	if (GELF_ST_BIND(sym->st_info) == STB_LOCAL)
-		rank += 2;
-	if (GELF_ST_TYPE(sym->st_info) == STT_NOTYPE)
-		rank += 32;
-	if (!sym->st_size)
-		rank += 64;
-	return rank;
-}
-
-static int compare_symbols(const void *a, const void *b)
-{
-	const struct symbol *x = a, *y = b;
-	size_t x_length, y_length;
-
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	x_length = strlen(x->name);
-	y_length = strlen(y->name);
-	if (x_length != y_length)
-		return x_length < y_length ? -1 : 1;
-	return strcmp(x->name, y->name);
-}
-
-static bool is_function(const char *name, const GElf_Sym *sym, GElf_Word section)
-{
-	int type = GELF_ST_TYPE(sym->st_info);
-
-	if (!name || !name[0] || section == SHN_UNDEF || section == SHN_ABS ||
-	    section == SHN_COMMON)
-		return false;
-	if (type == STT_FUNC || type == STT_GNU_IFUNC)
-		return true;
-	/* Assembly without .type; mapping symbols and section marks ($x, .text) are none. */
-	return type == STT_NOTYPE && name[0] != '$' && name[0] != '.';
-}
-
-static int load_symbols(struct limpet_symbolizer *s)
-{
-	int count = dwfl_module_getsymtab(s->module);
-	size_t used = 0, kept = 0;
-	uint64_t reach = 0;
-
-	if (count <= 0)
-		return 0;
-	s->symbols = calloc((size_t)count, sizeof(*s->symbols));
-	if (!s->symbols)
-		return -ENOMEM;
-	for (int i = 0; i < count; i++) {
-		GElf_Word section = SHN_UNDEF;
-		GElf_Addr address;
-		GElf_Sym sym;
-		const char *name =
-			dwfl_module_getsym_info(s->module, i, &sym, &address, &section, NULL, NULL);
-
-		/* (GElf_Word)-1: in a section that is not loaded. */
-		if (section == (GElf_Word)-1 || !is_function(name, &sym, section))
-			continue;
-		s->symbols[used++] = (struct symbol){.address = address,
-						     .bytes = sym.st_size,
-						     .name = name,
-						     .rank = rank_symbol(name, &sym)};
-	}
-	qsort(s->symbols, used, sizeof(*s->symbols), compare_symbols);
-	for (size_t i = 0; i < used; i++) {
-		struct symbol *symbol = &s->symbols[i];
-
-		if (kept && s->symbols[kept - 1].address == symbol->address)
-			continue;
-		if (symbol->address + symbol->bytes > reach)
-			reach = symbol->address + symbol->bytes;
-		s->symbols[kept] = *symbol;
-		s->symbols[kept++].reach = reach;
-	}
-	s->symbol_count = kept;
-	return 0;
-}
-
-static bool same_section(struct limpet_symbolizer *s, uint64_t a, uint64_t b)
-{
-	GElf_Addr bias;
-	Elf_Scn *x = dwfl_module_address_section(s->module, &a, &bias);
-	Elf_Scn *y = dwfl_module_address_section(s->module, &b, &bias);
-
-	return x && x == y;
-}
-
-static struct symbol *find_symbol(struct limpet_symbolizer *s, uint64_t address)
-{
-	size_t low = 0, high = s->symbol_count;
-	struct symbol *nearest;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->symbols[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
-		return NULL;
-	nearest = &s->symbols[low - 1];
-	if (!nearest->bytes && address - nearest->address < UNSIZED_REACH_BYTES &&
-	    nearest->reach <= address && same_section(s, nearest->address, address))
-		return nearest;
-	while (low-- > 0 && s->symbols[low].reach > address) {
-		if (s->symbols[low].address + s->symbols[low].bytes > address)
-			return &s->symbols[low];
-	}
-	return NULL;
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -334,7 +194,7 @@ int limpet_symbolizer_open(const struct limpet_symbolizer_options *options,
 		s->dwarf_bias = bias;
 		s->index = limpet_dwarfindex_new(dwarf);
 	}
-	result = load_symbols(s);
+	result = limpet_symtab_new(s->module, &s->symtab);
 	if (result < 0) {
 		limpet_err_set(err, result, "no memory for the symbols of '%s'", s->query.path);
 		limpet_symbolizer_close(s);
@@ -371,7 +231,7 @@ void limpet_symbolizer_close(struct limpet_symbolizer *s)
 		name = next;
 	}
 	limpet_dwarfindex_free(s->index);
-	free(s->symbols);
+	limpet_symtab_free(s->symtab);
 	if (s->dwfl)
 		dwfl_end(s->dwfl);
 	free(s);
@@ -384,20 +244,16 @@ bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *s)
 
 size_t limpet_symbolizer_symbol_count(const struct limpet_symbolizer *s)
 {
-	return s->symbol_count;
+	return limpet_symtab_count(s->symtab);
 }
 
 /* ------------------------------------------------------------------ resolving */
 
 static const char *symbol_function(struct limpet_symbolizer *s, uint64_t address)
 {
-	struct symbol *symbol = find_symbol(s, address);
+	const char *name = limpet_symtab_find(s->symtab, address);
 
-	if (!symbol)
-		return NULL;
-	if (!symbol->function)
-		symbol->function = demangled(s, symbol->name);
-	return symbol->function;
+	return name ? demangled(s, name) : NULL;
 }
 
 static const char *die_string(Dwarf_Die *die, unsigned name)
