@@ -29,8 +29,8 @@ void limpet_check_kernel(struct limpet_check *check)
 		limpet_check_refuse(check, -errno, "kernel", "pidfd_getfd forbidden",
 				    "pidfd_getfd(2) is forbidden to limpet here: %s",
 				    strerror(errno));
-		limpet_check_hint(check, "run limpet on the host, outside of this container's "
-					 "seccomp profile");
+		limpet_check_hint(check, "start this container with --cap-add SYS_PTRACE, or run "
+					 "limpet on the host");
 	}
 	/* of our own pid namespace; that of another one cannot be seen */
 	if (limpet_proc_number_read("sys/vm/memfd_noexec", &noexec) == 0 && noexec >= 2)

@@ -1,7 +1,7 @@
 # Tests. Each topic adds its own line; test/unit/test_<topic>.c has its own main().
 UNIT_TESTS :=
 UNIT_TESTS += test_ledger test_trace
-test_trace_SRC := test/unit/trace_capture.c
+test_trace_SRC := test/unit/trace_capture.c test/fuzz/fuzz_trace.c
 UNIT_TESTS += test_unwind_compile
 UNIT_TESTS += test_unwind_walk
 UNIT_TESTS += test_unwind_programs
@@ -14,9 +14,9 @@ UNIT_TESTS += test_err
 UNIT_TESTS += test_units test_control
 UNIT_TESTS += test_proc test_seccomp_eval test_preflight
 test_proc_SRC := test/unit/proc_fixture.c
-test_preflight_SRC := test/unit/proc_fixture.c
+test_preflight_SRC := test/unit/proc_fixture.c test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
-$(B)/test/test_seccomp_eval: LIBS += -lseccomp
+$(B)/test/test_seccomp_eval $(B)/test/test_preflight: LIBS += -lseccomp
 UNIT_TESTS += test_ui test_capture_options test_progress test_dormant
 test_ui_SRC := cli/ui.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c
@@ -153,13 +153,17 @@ FUZZ_SECONDS ?= 60
 FUZZ_CC ?= clang-14
 fuzz_unwind_compile_SRC := injector/cfi_reader.c injector/cfi_rule.c injector/cfi.c \
 	injector/unwind_builder.c injector/unwind_compile.c
+fuzz_trace_SRC := common/err.c common/bytes.c common/crc32.c common/trace_block.c \
+	analyzer/trace_reader.c analyzer/trace_tables.c analyzer/trace_events.c \
+	analyzer/trace_figures.c analyzer/model.c analyzer/model_sum.c analyzer/model_symbols.c
+fuzz_trace_LIBS := -lzstd
 bench_unwind_SRC := test/unit/unwind_fixture.c
 
 build/fuzz/fuzz_%: test/fuzz/fuzz_%.c $$(fuzz_$$*_SRC)
 	$(call say,FUZZ,$@)
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) -std=gnu11 -O1 -g $(CPPFLAGS) -U_FORTIFY_SOURCE \
-		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $^
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $^ $(fuzz_$*_LIBS)
 
 .PHONY: fuzz bench-unwind
 fuzz: build/fuzz/fuzz_$(FUZZ)

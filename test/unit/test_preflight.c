@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,8 @@
 #include "injector/preflight_check.h"
 #include "injector/preflight_permission.h"
 #include "injector/proc.h"
+#include "injector/seccomp_eval.h"
+#include "test/unit/docker_profile.h"
 #include "test/unit/proc_fixture.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -989,6 +992,144 @@ static void test_real_strict_mode(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
+/* ------------------------------------------------------------------ inside a container */
+
+/* Who is under a filter may not read another's: as root of a container is. */
+static scmp_filter_ctx inherited;
+static bool one_more;
+
+static void load_one_more(void)
+{
+	if (one_more && seccomp_load(inherited))
+		_exit(1);
+}
+
+/* In a child under `inherited`: looks at a child of its own, and answers by its exit status. */
+static int inside(scmp_filter_ctx filter, bool target_has_its_own,
+		  const struct limpet_preflight_options *options, char *ret_words, size_t room)
+{
+	char *words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int status;
+	pid_t child;
+
+	assert_ptr_not_equal(words, MAP_FAILED);
+	inherited = filter;
+	one_more = target_has_its_own;
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		pid_t target;
+
+		if (seccomp_load(filter))
+			_exit(100);
+		target = child_of(load_one_more);
+		(void)look(target, options);
+		snprintf(words, 4096, "%s", find("seccomp") ? find("seccomp")->text : err.message);
+		kill(target, SIGKILL);
+		_exit(preflight.verdict);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	snprintf(ret_words, room, "%s", words);
+	munmap(words, 4096);
+	return WEXITSTATUS(status);
+}
+
+static void assert_words(const char *words, const char *part)
+{
+	if (!strstr(words, part))
+		fail_msg("'%s' is not in: %s", part, words);
+}
+
+static void test_inside_a_container(void **state)
+{
+	const struct limpet_preflight_options assumed = {.assume_seccomp_ok = true};
+	scmp_filter_ctx docker = docker_profile_make(true);
+	char words[512];
+
+	(void)state;
+	assert_int_equal(inside(docker, false, NULL, words, sizeof(words)), LIMPET_PREFLIGHT_OK);
+	assert_words(words, "limpet's own");
+	/* a filter that we do not have is a filter that we do not know */
+	assert_int_equal(inside(docker, true, NULL, words, sizeof(words)),
+			 LIMPET_PREFLIGHT_REFUSED);
+	assert_words(words, "cannot be read");
+	assert_int_equal(inside(docker, true, &assumed, words, sizeof(words)), LIMPET_PREFLIGHT_OK);
+	assert_words(words, "as you said");
+	seccomp_release(docker);
+	/* without the capability the channel cannot be had either: said by its own name */
+	docker = docker_profile_make(false);
+	assert_int_equal(inside(docker, false, &assumed, words, sizeof(words)),
+			 LIMPET_PREFLIGHT_REFUSED);
+	assert_words(words, "pidfd_getfd(2) is forbidden");
+	seccomp_release(docker);
+}
+
+static void test_inside_a_narrow_container(void **state)
+{
+	static const struct {
+		uint32_t action;
+		const char *words;
+	} cases[] = {
+		{SCMP_ACT_KILL_PROCESS, "would kill it at memfd_create(2)"},
+		{SCMP_ACT_KILL_THREAD, "would kill it at memfd_create(2)"},
+		{SCMP_ACT_TRAP, "would kill it at memfd_create(2)"},
+		{SCMP_ACT_ERRNO(EPERM), "answers EPERM to memfd_create(2)"},
+		{SCMP_ACT_ERRNO(ENOSYS), "answers ENOSYS to memfd_create(2)"},
+		{SCMP_ACT_LOG, "limpet's own"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(cases); i++) {
+		scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+		char words[512];
+
+		assert_non_null(filter);
+		assert_int_equal(
+			seccomp_rule_add(filter, cases[i].action, SCMP_SYS(memfd_create), 0), 0);
+		assert_int_equal(inside(filter, false, NULL, words, sizeof(words)),
+				 i + 1 < LIMPET_COUNT_OF(cases) ? LIMPET_PREFLIGHT_REFUSED
+								: LIMPET_PREFLIGHT_OK);
+		assert_words(words, cases[i].words);
+		seccomp_release(filter);
+	}
+}
+
+/* Each call of the table is really made: an error for one of them is noticed. */
+static void test_probe_makes_every_needed_call(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < limpet_seccomp_call_count; i++) {
+		const struct limpet_seccomp_call *call = &limpet_seccomp_calls[i];
+		scmp_filter_ctx filter;
+		int status;
+		pid_t child;
+
+		/* libc itself could not live without the answer of these */
+		if (call->optional || call->number == SYS_rt_sigreturn ||
+		    call->number == SYS_close || call->number == SYS_mmap ||
+		    call->number == SYS_munmap || call->number == SYS_gettid)
+			continue;
+		filter = seccomp_init(SCMP_ACT_ALLOW);
+		assert_int_equal(seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call->number, 0),
+				 0);
+		child = fork();
+		if (child == 0) {
+			struct limpet_seccomp_verdict verdict;
+
+			if (seccomp_load(filter) || limpet_seccomp_probe(&verdict) < 0)
+				_exit(100);
+			_exit(verdict.call && verdict.call->number == call->number ? 0 : 1);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		if (!WIFEXITED(status) || WEXITSTATUS(status))
+			fail_msg("%s: %d", call->name, status);
+		seccomp_release(filter);
+	}
+}
+
+/* ------------------------------------------------------------------ other users */
+
 static pid_t observed;
 
 static void expect_real_refusal(void)
@@ -1119,6 +1260,9 @@ int main(void)
 		cmocka_unit_test(test_real_zombie),
 		cmocka_unit_test(test_real_tracer),
 		cmocka_unit_test(test_real_strict_mode),
+		cmocka_unit_test(test_inside_a_container),
+		cmocka_unit_test(test_inside_a_narrow_container),
+		cmocka_unit_test(test_probe_makes_every_needed_call),
 		cmocka_unit_test(test_real_other_user),
 		cmocka_unit_test(test_real_undumpable),
 		cmocka_unit_test(test_unseen_share_leaves_arenas_out),
