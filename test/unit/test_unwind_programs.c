@@ -261,21 +261,18 @@ static int note_frame(Dwfl_Frame *frame, void *context)
 	return DWARF_CB_OK;
 }
 
-/* Names our frames, and compares them with libdwfl's own walk. Answers how many that had. */
-static uint32_t compare(struct program *program, struct stack *stack, Dwfl **ret_dwfl)
+/* Names our frames. The caller ends the session, which the names belong to. */
+static Dwfl *name(struct program *program, struct stack *stack)
 {
 	static const Dwfl_Callbacks callbacks = {
 		.find_elf = dwfl_linux_proc_find_elf,
 		.find_debuginfo = dwfl_standard_find_debuginfo,
 	};
-	struct theirs theirs = {.count = 0};
 	Dwfl *dwfl = dwfl_begin(&callbacks);
 
 	assert_non_null(dwfl);
 	assert_int_equal(dwfl_linux_proc_report(dwfl, program->pid), 0);
 	assert_int_equal(dwfl_report_end(dwfl, NULL, NULL), 0);
-	assert_int_equal(dwfl_linux_proc_attach(dwfl, program->pid, true), 0);
-	dwfl_getthread_frames(dwfl, program->pid, note_frame, &theirs);
 	for (uint32_t i = 0; i < stack->count; i++) {
 		Dwfl_Module *module = dwfl_addrmodule(dwfl, stack->pcs[i] - 1);
 
@@ -286,6 +283,16 @@ static uint32_t compare(struct program *program, struct stack *stack, Dwfl **ret
 		if (!stack->names[i])
 			stack->names[i] = "?";
 	}
+	return dwfl;
+}
+
+/* Holds our frames against libdwfl's own walk. Answers how many that had. */
+static uint32_t compare(Dwfl *dwfl, const struct program *program, const struct stack *stack)
+{
+	struct theirs theirs = {.count = 0};
+
+	assert_int_equal(dwfl_linux_proc_attach(dwfl, program->pid, true), 0);
+	dwfl_getthread_frames(dwfl, program->pid, note_frame, &theirs);
 	for (uint32_t i = 0; i < stack->count || i < theirs.count; i++)
 		if (i >= stack->count || i >= theirs.count || stack->pcs[i] != theirs.pcs[i]) {
 			print_message("# frame %u: ours %#lx %s, libdwfl %#lx\n", i,
@@ -296,7 +303,6 @@ static uint32_t compare(struct program *program, struct stack *stack, Dwfl **ret
 		}
 	for (uint32_t i = 0; i < stack->count && i < theirs.count; i++)
 		assert_int_equal(stack->pcs[i], theirs.pcs[i]);
-	*ret_dwfl = dwfl;
 	return theirs.count;
 }
 
@@ -331,7 +337,8 @@ static void check(char *const arguments[], const char *const *names, uint32_t le
 	start(&program, arguments);
 	read_maps(&program);
 	walk(&program, &stack);
-	theirs = compare(&program, &stack, &dwfl);
+	dwfl = name(&program, &stack);
+	theirs = compare(dwfl, &program, &stack);
 	print_message("# %s: %u frames, %u by frame pointer, %u by libdwfl\n", arguments[0],
 		      stack.count, stack.by_fp, theirs);
 	assert_int_equal(stack.end, LIMPET_WALK_COMPLETE);
@@ -382,6 +389,51 @@ static void test_plain_c(void **state)
 		skip();
 	snprintf(path, sizeof(path), "%s/plain", directory);
 	check((char *[]){path, NULL}, names, 0);
+}
+
+/* musl describes neither its signal restorer nor most of its code. The program waits in a handler,
+ * by system calls of its own, so that musl's code is on the stack only as restorer and root. The
+ * restorer is passed; what called main() keeps no frame pointer and is the end of what can be
+ * known, which must not be taken for a whole stack. */
+static void test_musl_signal_handler(void **state)
+{
+	(void)state;
+	static const char source[] =
+		"#include <signal.h>\n"
+		"#include <sys/syscall.h>\n"
+		"#include <unistd.h>\n"
+		"static long call(long n, long a, long b, long c) {\n"
+		"	__asm__ volatile(\"syscall\" : \"+a\"(n) : \"D\"(a), \"S\"(b), \"d\"(c)\n"
+		"			 : \"rcx\", \"r11\", \"memory\");\n"
+		"	return n; }\n"
+		"static __attribute__((noinline)) void handler(int s) {\n"
+		"	char c[2]; (void)s; call(SYS_read, 0, (long)c, 1); c[1] = c[0]; }\n"
+		"__attribute__((noinline)) static long outer(int n) {\n"
+		"	volatile char room[100]; room[n] = 1;\n"
+		"	return call(SYS_kill, getpid(), SIGUSR1, 0) + room[n] - 1; }\n"
+		"int main(void) { signal(SIGUSR1, handler); return outer(3); }\n";
+	static const char *const names[] = {"handler", "outer*", "main", NULL};
+	struct program program;
+	struct stack stack;
+	char path[128];
+	Dwfl *dwfl;
+
+	if (!build("musl-gcc", "signal.c", source,
+		   "musl-gcc -O2 -fasynchronous-unwind-tables signal.c -o signal")) {
+		skip();
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/signal", directory);
+	start(&program, (char *[]){path, NULL});
+	read_maps(&program);
+	walk(&program, &stack);
+	dwfl = name(&program, &stack);
+	print_message("# musl: %u frames, %u by frame pointer\n", stack.count, stack.by_fp);
+	assert_names(&stack, names);
+	assert_int_equal(stack.count, 5);
+	assert_int_equal(stack.end, LIMPET_WALK_LOST);
+	dwfl_end(dwfl);
+	finish(&program);
 }
 
 /* JavaScript, interpreted and compiled, between C++ and C++. */
@@ -436,6 +488,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plain_c),
 		cmocka_unit_test(test_rust),
+		cmocka_unit_test(test_musl_signal_handler),
 		cmocka_unit_test(test_node),
 		cmocka_unit_test(test_python),
 	};

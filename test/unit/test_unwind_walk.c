@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -868,6 +869,7 @@ PLAIN static long leaf(long a, long b)
 PLAIN static void stepped(void)
 {
 	int list[6] = {5, 2, 6, 1, 3, 4};
+	struct timespec now;
 	char text[64];
 	void *block;
 
@@ -877,6 +879,7 @@ PLAIN static void stepped(void)
 	memset(block, 1, 200);
 	block = realloc(block, 100000);
 	free(block);
+	clock_gettime(CLOCK_MONOTONIC, &now); /* in the vDSO */
 	KEEP();
 }
 

@@ -41,8 +41,11 @@ uint8_t *fixture_map_table(const void *table, size_t bytes, uint64_t start,
 static void find_sections(struct fixture_file *file)
 {
 	struct limpet_unwind_input *input = &file->input;
-	size_t segments, names;
+	size_t segments, names, file_bytes;
+	const char *file_start = elf_rawfile(file->elf, &file_bytes);
 	Elf_Scn *section = NULL;
+
+	assert_non_null(file_start);
 
 	assert_int_equal(elf_getphdrnum(file->elf, &segments), 0);
 	assert_int_equal(elf_getshdrstrndx(file->elf, &names), 0);
@@ -57,6 +60,11 @@ static void find_sections(struct fixture_file *file)
 			input->start = segment.p_vaddr;
 		if (segment.p_vaddr + segment.p_memsz > input->end)
 			input->end = segment.p_vaddr + segment.p_memsz;
+		if (!input->code && segment.p_offset + segment.p_filesz <= file_bytes) {
+			input->code = (const uint8_t *)file_start + segment.p_offset;
+			input->code_bytes = segment.p_filesz;
+			input->code_address = segment.p_vaddr;
+		}
 	}
 	while ((section = elf_nextscn(file->elf, section))) {
 		GElf_Shdr header;
