@@ -52,7 +52,7 @@ struct limpet_collector {
 	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
 	uint64_t unmerged, bad_records;
 	unsigned rescans;
-	bool channel_ended;
+	bool channel_ended, modules_changed;
 	struct limpet_record batch[BATCH];
 };
 
@@ -368,7 +368,19 @@ static void read_messages(struct limpet_collector *collector)
 			collector->channel_ended = true;
 		if (got <= 0)
 			return;
+		if (got == (ssize_t)sizeof(message) && message.type == LIMPET_MSG_MODULES)
+			collector->modules_changed = true;
 	}
+}
+
+/* At once when the agent says so: a plugin may be gone again before the next look. */
+static void update_modules(struct limpet_collector *collector)
+{
+	collector->modules_changed = false;
+	if (limpet_session_refresh_modules(collector->session) != 1)
+		return;
+	limpet_module_book_update(collector->book);
+	collector->rescans = 0;
 }
 
 static uint64_t main_stack_bytes(pid_t pid)
@@ -439,6 +451,8 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	uint64_t settle = (uint64_t)(SETTLE_NS / collector->ns_per_tick), safe;
 
 	read_messages(collector);
+	if (collector->modules_changed)
+		update_modules(collector);
 	safe = now > settle ? now - settle : 0;
 	for (uint32_t i = 0; i < collector->thread_count; i++) {
 		struct limpet_thread *entry = thread_at(collector, i);
@@ -461,6 +475,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 int64_t limpet_collector_drain_all(struct limpet_collector *collector)
 {
 	read_messages(collector);
+	update_modules(collector);
 	for (uint32_t i = 0; i < collector->thread_count; i++)
 		if (__atomic_load_n(&thread_at(collector, i)->thread_pointer, __ATOMIC_ACQUIRE))
 			read_thread(collector, i);
@@ -538,10 +553,7 @@ static void clear_dead_threads(struct limpet_collector *collector)
 void limpet_collector_keep_house(struct limpet_collector *collector)
 {
 	clear_dead_threads(collector);
-	if (limpet_session_refresh_modules(collector->session) == 1) {
-		limpet_module_book_update(collector->book);
-		collector->rescans = 0;
-	}
+	update_modules(collector);
 }
 
 static bool slot_lost_its_hook(const struct limpet_collector *collector)

@@ -3,77 +3,36 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/wire.h"
+#include "injector/thread_numbers.h"
 
-/* Threads are numbered for good, so that a live entry can name its thread in four bytes; a target
- * that goes through more than this shares the last number. */
-#define THREADS_MAX (1u << 22)
 /* One munmap can release them all, and its rows must fit one block of the trace. */
 #define MAPPINGS_MAX_BYTES (48u << 20)
-
-struct thread {
-	uint32_t tid;
-	uint64_t last_address; /* of its last allocation while that is live, else 0 */
-};
 
 struct limpet_ledger {
 	struct limpet_live_table *live;
 	struct limpet_mapping_table *mappings;
+	struct limpet_site_book *sites;
+	struct limpet_thread_numbers *threads;
+	uint64_t page_bytes;
 
 	uint64_t totals[LIMPET_TOTAL_COUNT];
 	uint64_t live_bytes, live_allocations;
 	uint64_t table_full;
-	uint64_t time_ns;
 
-	struct limpet_ledger_site *sites; /* entry 0 is not used */
-	uint32_t site_count, site_room;
-	uint32_t *site_of_node; /* 0: none yet */
-	size_t node_room;
-	uint32_t *touched; /* sites with an event in this period */
-	size_t touched_count, touched_room;
-	const struct limpet_ledger_site **listed;
-	size_t listed_room;
-
-	uint32_t period; /* from 1 */
 	uint32_t period_rows;
 	struct limpet_ledger_peak peak;
 	struct limpet_ledger_size sizes[LIMPET_TRACE_SIZE_BUCKETS];
 
-	struct thread *threads;
-	uint32_t thread_count, thread_room;
-	uint32_t *thread_slots; /* open addressing by tid: number + 1 */
-	uint32_t thread_mask;
-	uint32_t last_tid, last_thread;
-
-	uint32_t growing_site; /* 0: none */
-	uint64_t growing_bytes;
-
-	struct limpet_ledger_row *rows; /* of the event at hand */
+	/* of the event at hand */
+	uint64_t time_ns, tick;
+	uint32_t thread;
+	struct limpet_ledger_row *rows;
 	size_t row_count, row_room;
 	bool no_memory;
-	/* of the event at hand, for the mapping table's call-backs */
-	uint64_t tick;
 };
-
-/* Makes `*array` hold at least `want` items; false: no memory, nothing changed. */
-static bool want_room(void *array, size_t *room, size_t want, size_t item_bytes)
-{
-	size_t more = *room ? *room : 64;
-	void *grown;
-
-	if (want <= *room)
-		return true;
-	while (more < want)
-		more *= 2;
-	memcpy(&grown, array, sizeof(grown));
-	grown = reallocarray(grown, more, item_bytes);
-	if (!grown)
-		return false;
-	memcpy(array, &grown, sizeof(grown));
-	*room = more;
-	return true;
-}
 
 struct limpet_ledger *limpet_ledger_new(uint64_t memory_bytes)
 {
@@ -81,12 +40,13 @@ struct limpet_ledger *limpet_ledger_new(uint64_t memory_bytes)
 
 	if (!ledger)
 		return NULL;
-	ledger->period = 1;
-	ledger->site_count = 1;
+	ledger->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	ledger->sites = limpet_site_book_new();
+	ledger->threads = limpet_thread_numbers_new();
 	ledger->live = limpet_live_table_new(memory_bytes / 10 * 9);
 	ledger->mappings = limpet_mapping_table_new(
 		memory_bytes / 10 < MAPPINGS_MAX_BYTES ? memory_bytes / 10 : MAPPINGS_MAX_BYTES);
-	if (!ledger->live || !ledger->mappings) {
+	if (!ledger->live || !ledger->mappings || !ledger->sites || !ledger->threads) {
 		limpet_ledger_free(ledger);
 		return NULL;
 	}
@@ -99,141 +59,40 @@ void limpet_ledger_free(struct limpet_ledger *ledger)
 		return;
 	limpet_live_table_free(ledger->live);
 	limpet_mapping_table_free(ledger->mappings);
-	free(ledger->sites);
-	free(ledger->site_of_node);
-	free(ledger->touched);
-	free(ledger->listed);
-	free(ledger->threads);
-	free(ledger->thread_slots);
+	limpet_site_book_free(ledger->sites);
+	limpet_thread_numbers_free(ledger->threads);
 	free(ledger->rows);
 	free(ledger);
 }
 
-/* ------------------------------------------------------------------ threads */
-
-static bool grow_thread_slots(struct limpet_ledger *ledger)
-{
-	uint32_t room = ledger->thread_mask ? (ledger->thread_mask + 1) * 2 : 64;
-	uint32_t *slots = calloc(room, sizeof(*slots));
-
-	if (!slots)
-		return false;
-	for (uint32_t i = 0; i < ledger->thread_count; i++) {
-		uint32_t at = ledger->threads[i].tid * 0x9E3779B1u & (room - 1);
-
-		while (slots[at])
-			at = (at + 1) & (room - 1);
-		slots[at] = i + 1;
-	}
-	free(ledger->thread_slots);
-	ledger->thread_slots = slots;
-	ledger->thread_mask = room - 1;
-	return true;
-}
-
-/* Finds or numbers the thread. Answers its number or -ENOMEM. */
-static int find_thread(struct limpet_ledger *ledger, uint32_t tid)
-{
-	size_t room = ledger->thread_room;
-	uint32_t at;
-
-	if (ledger->thread_count && ledger->last_tid == tid)
-		return (int)ledger->last_thread;
-	if (ledger->thread_count * 2 >= ledger->thread_mask && !grow_thread_slots(ledger))
-		return -ENOMEM;
-	at = tid * 0x9E3779B1u & ledger->thread_mask;
-	while (ledger->thread_slots[at]) {
-		uint32_t thread = ledger->thread_slots[at] - 1;
-
-		if (ledger->threads[thread].tid == tid)
-			goto found;
-		at = (at + 1) & ledger->thread_mask;
-	}
-	if (ledger->thread_count < THREADS_MAX) {
-		if (!want_room(&ledger->threads, &room, ledger->thread_count + 1ul,
-			       sizeof(*ledger->threads)))
-			return -ENOMEM;
-		ledger->thread_room = (uint32_t)room;
-		ledger->threads[ledger->thread_count] = (struct thread){.tid = tid};
-		ledger->thread_slots[at] = ++ledger->thread_count;
-	} else {
-		ledger->thread_slots[at] = ledger->thread_count;
-	}
-found:
-	ledger->last_tid = tid;
-	ledger->last_thread = ledger->thread_slots[at] - 1;
-	return (int)ledger->last_thread;
-}
-
 uint32_t limpet_ledger_tid(const struct limpet_ledger *ledger, uint32_t thread)
 {
-	return thread < ledger->thread_count ? ledger->threads[thread].tid : 0;
+	return limpet_thread_numbers_tid(ledger->threads, thread);
 }
 
 uint32_t limpet_ledger_thread(const struct limpet_ledger *ledger)
 {
-	return ledger->last_thread;
-}
-
-/* ------------------------------------------------------------------ sites */
-
-/* Its figures of the period begin at zero with its first event. NULL: no memory. */
-static struct limpet_ledger_site *find_site(struct limpet_ledger *ledger, uint32_t node)
-{
-	struct limpet_ledger_site *site;
-	uint32_t at;
-
-	if (node >= ledger->node_room) {
-		size_t old_room = ledger->node_room;
-
-		if (!want_room(&ledger->site_of_node, &ledger->node_room, node + 1ul,
-			       sizeof(*ledger->site_of_node)))
-			return NULL;
-		memset(ledger->site_of_node + old_room, 0,
-		       (ledger->node_room - old_room) * sizeof(*ledger->site_of_node));
-	}
-	at = ledger->site_of_node[node];
-	if (!at) {
-		size_t room = ledger->site_room;
-
-		if (!want_room(&ledger->sites, &room, ledger->site_count + 1ul,
-			       sizeof(*ledger->sites)))
-			return NULL;
-		ledger->site_room = (uint32_t)room;
-		if (ledger->site_count == 1)
-			ledger->sites[0] = (struct limpet_ledger_site){0};
-		at = ledger->site_count;
-		ledger->sites[at] = (struct limpet_ledger_site){.node = node};
-	}
-	site = &ledger->sites[at];
-	if (site->period != ledger->period) {
-		if (!want_room(&ledger->touched, &ledger->touched_room, ledger->touched_count + 1,
-			       sizeof(*ledger->touched)))
-			return NULL;
-		ledger->touched[ledger->touched_count++] = at;
-		*site = (struct limpet_ledger_site){
-			.node = node, .period = ledger->period, .live_bytes = site->live_bytes};
-	}
-	if (at == ledger->site_count) {
-		ledger->site_of_node[node] = at;
-		ledger->site_count++;
-	}
-	return site;
+	return ledger->thread;
 }
 
 /* ------------------------------------------------------------------ rows */
 
-static bool add_row(struct limpet_ledger *ledger, uint8_t op, uint32_t node, uint64_t size,
+static void add_row(struct limpet_ledger *ledger, uint8_t op, uint32_t node, uint64_t size,
 		    uint64_t age_ticks)
 {
-	if (!want_room(&ledger->rows, &ledger->row_room, ledger->row_count + 1,
-		       sizeof(*ledger->rows))) {
-		ledger->no_memory = true;
-		return false;
+	if (ledger->row_count == ledger->row_room) {
+		size_t room = ledger->row_room ? ledger->row_room * 2 : 16;
+		struct limpet_ledger_row *rows = reallocarray(ledger->rows, room, sizeof(*rows));
+
+		if (!rows) {
+			ledger->no_memory = true;
+			return;
+		}
+		ledger->rows = rows;
+		ledger->row_room = room;
 	}
 	ledger->rows[ledger->row_count++] = (struct limpet_ledger_row){
 		.op = op, .node = node, .size = size, .age_ticks = age_ticks};
-	return true;
 }
 
 static uint64_t age(const struct limpet_ledger *ledger, uint64_t tick)
@@ -243,9 +102,9 @@ static uint64_t age(const struct limpet_ledger *ledger, uint64_t tick)
 
 /* A block of the live table is gone: by a call, or because its address was handed out anew. */
 static void book_free(struct limpet_ledger *ledger, const struct limpet_live_entry *entry,
-		      struct limpet_ledger_site *site, uint8_t op)
+		      struct limpet_site *site, uint8_t op)
 {
-	struct thread *owner = &ledger->threads[entry->thread];
+	uint64_t *last = limpet_thread_numbers_last(ledger->threads, entry->thread);
 
 	ledger->totals[LIMPET_TOTAL_FREES]++;
 	ledger->totals[LIMPET_TOTAL_FREED_BYTES] += entry->size;
@@ -255,8 +114,8 @@ static void book_free(struct limpet_ledger *ledger, const struct limpet_live_ent
 	site->freed_bytes += entry->size;
 	site->live_bytes -= entry->size;
 	/* The address is enough: since it was allocated, nobody else can have got it. */
-	if (owner->last_address == entry->address) {
-		owner->last_address = 0;
+	if (*last == entry->address) {
+		*last = 0;
 		if (op == LIMPET_ROW_FREE) {
 			op |= LIMPET_ROW_TEMPORARY;
 			ledger->totals[LIMPET_TOTAL_TEMPORARY]++;
@@ -279,15 +138,14 @@ static void update_peak(struct limpet_ledger *ledger)
 	}
 }
 
-static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_event *event,
-		      uint32_t thread)
+static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
 {
 	struct limpet_live_entry entry = {.address = event->address,
 					  .size = event->size,
 					  .tick = ledger->tick,
 					  .node = event->node,
-					  .thread = thread};
-	struct limpet_ledger_site *site = find_site(ledger, event->node), *old_site;
+					  .thread = ledger->thread};
+	struct limpet_site *site = limpet_site_book_find(ledger->sites, event->node), *old_site;
 	unsigned bucket = limpet_trace_size_bucket(event->size);
 	struct limpet_live_entry old;
 	int code;
@@ -298,10 +156,10 @@ static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_e
 	if (code == 1) {
 		ledger->totals[LIMPET_TOTAL_INFERRED_FREES]++;
 		/* cannot fail: the site of a live block has its place */
-		old_site = find_site(ledger, old.node);
+		old_site = limpet_site_book_find(ledger->sites, old.node);
 		if (old_site)
 			book_free(ledger, &old, old_site, LIMPET_ROW_INFERRED_FREE);
-		site = find_site(ledger, event->node);
+		site = limpet_site_book_find(ledger->sites, event->node);
 	}
 	ledger->totals[LIMPET_TOTAL_EVENTS]++;
 	ledger->totals[LIMPET_TOTAL_ALLOCATIONS]++;
@@ -316,14 +174,14 @@ static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_e
 		ledger->totals[LIMPET_TOTAL_UNTRACKED_BYTES] += event->size;
 		site->untracked++;
 		site->untracked_bytes += event->size;
-		ledger->threads[thread].last_address = 0;
+		*limpet_thread_numbers_last(ledger->threads, ledger->thread) = 0;
 		add_row(ledger, LIMPET_ROW_UNTRACKED, event->node, event->size, 0);
 		return 0;
 	}
 	ledger->live_bytes += event->size;
 	ledger->live_allocations++;
 	site->live_bytes += event->size;
-	ledger->threads[thread].last_address = event->address;
+	*limpet_thread_numbers_last(ledger->threads, ledger->thread) = event->address;
 	add_row(ledger, LIMPET_ROW_ALLOC, event->node, event->size, 0);
 	update_peak(ledger);
 	return 0;
@@ -332,7 +190,7 @@ static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_e
 static int book_call_free(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
 {
 	struct limpet_live_entry entry;
-	struct limpet_ledger_site *site;
+	struct limpet_site *site;
 
 	if (!limpet_live_table_remove(ledger->live, event->address, &entry)) {
 		ledger->totals[LIMPET_TOTAL_EVENTS]++;
@@ -341,7 +199,7 @@ static int book_call_free(struct limpet_ledger *ledger, const struct limpet_ledg
 		add_row(ledger, LIMPET_ROW_FOREIGN_FREE, 0, event->size, 0);
 		return 0;
 	}
-	site = find_site(ledger, entry.node);
+	site = limpet_site_book_find(ledger->sites, entry.node);
 	if (!site)
 		return -ENOMEM;
 	ledger->totals[LIMPET_TOTAL_EVENTS]++;
@@ -354,7 +212,7 @@ static int book_call_free(struct limpet_ledger *ledger, const struct limpet_ledg
 static void book_unmapped(const struct limpet_mapping *part, void *data)
 {
 	struct limpet_ledger *ledger = data;
-	struct limpet_ledger_site *site = find_site(ledger, part->node);
+	struct limpet_site *site = limpet_site_book_find(ledger->sites, part->node);
 	uint64_t bytes = part->end - part->start;
 
 	if (!site) {
@@ -367,20 +225,25 @@ static void book_unmapped(const struct limpet_mapping *part, void *data)
 	add_row(ledger, LIMPET_ROW_UNMAPPED, part->node, bytes, age(ledger, part->tick));
 }
 
-static int book_mmap(struct limpet_ledger *ledger, const struct limpet_ledger_event *event,
-		     uint32_t thread)
+/* What the kernel makes of a length. The range is known not to wrap. */
+static uint64_t whole_pages(const struct limpet_ledger *ledger, uint64_t bytes)
+{
+	return (bytes + ledger->page_bytes - 1) & ~(ledger->page_bytes - 1);
+}
+
+static int book_mmap(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
 {
 	struct limpet_mapping mapping = {.start = event->address,
 					 .end = event->address + event->size,
 					 .tick = ledger->tick,
 					 .node = event->node,
-					 .thread = thread};
-	struct limpet_ledger_site *site;
+					 .thread = ledger->thread};
+	struct limpet_site *site;
 
 	/* MAP_FIXED takes the place of what was there. */
 	limpet_mapping_table_release(ledger->mappings, mapping.start, mapping.end, book_unmapped,
 				     ledger);
-	site = find_site(ledger, event->node);
+	site = limpet_site_book_find(ledger->sites, event->node);
 	if (!site)
 		return -ENOMEM;
 	ledger->totals[LIMPET_TOTAL_EVENTS]++;
@@ -434,22 +297,23 @@ int limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_e
 
 	if (!is_sane(event))
 		return -EINVAL;
-	thread = find_thread(ledger, event->tid);
+	thread = limpet_thread_numbers_find(ledger->threads, event->tid);
 	if (thread < 0)
 		return thread;
+	ledger->thread = (uint32_t)thread;
 	ledger->row_count = 0;
 	ledger->no_memory = false;
 	ledger->time_ns = event->time_ns;
 	ledger->tick = event->time_ns / LIMPET_TRACE_TICK_NS;
 	switch (event->kind) {
 	case LIMPET_EVENT_ALLOC:
-		code = book_alloc(ledger, event, (uint32_t)thread);
+		code = book_alloc(ledger, event);
 		break;
 	case LIMPET_EVENT_FREE:
 		code = book_call_free(ledger, event);
 		break;
 	case LIMPET_EVENT_MMAP:
-		code = book_mmap(ledger, event, (uint32_t)thread);
+		code = book_mmap(ledger, event);
 		break;
 	default:
 		code = book_munmap(ledger, event);
@@ -500,26 +364,10 @@ struct limpet_ledger_peak limpet_ledger_peak(const struct limpet_ledger *ledger)
 	return ledger->peak;
 }
 
-static int compare_nodes(const void *a, const void *b)
-{
-	const struct limpet_ledger_site *left, *right;
-
-	memcpy(&left, a, sizeof(left));
-	memcpy(&right, b, sizeof(right));
-	return left->node < right->node ? -1 : left->node > right->node;
-}
-
 size_t limpet_ledger_period_sites(struct limpet_ledger *ledger,
-				  const struct limpet_ledger_site *const **ret_sites)
+				  const struct limpet_site *const **ret_sites)
 {
-	if (!want_room(&ledger->listed, &ledger->listed_room, ledger->touched_count,
-		       sizeof(*ledger->listed)))
-		return 0;
-	for (size_t i = 0; i < ledger->touched_count; i++)
-		ledger->listed[i] = &ledger->sites[ledger->touched[i]];
-	qsort(ledger->listed, ledger->touched_count, sizeof(*ledger->listed), compare_nodes);
-	*ret_sites = ledger->listed;
-	return ledger->touched_count;
+	return limpet_site_book_list(ledger->sites, ret_sites);
 }
 
 const struct limpet_ledger_size *limpet_ledger_period_sizes(const struct limpet_ledger *ledger)
@@ -527,29 +375,9 @@ const struct limpet_ledger_size *limpet_ledger_period_sizes(const struct limpet_
 	return ledger->sizes;
 }
 
-static void update_growing(struct limpet_ledger *ledger)
-{
-	uint32_t best = ledger->growing_site;
-	/* When the leader fell, one that was not touched may lead now. */
-	bool all = ledger->sites[best].live_bytes < ledger->growing_bytes;
-	size_t count = all ? ledger->site_count : ledger->touched_count;
-
-	for (size_t i = 0; i < count; i++) {
-		uint32_t at = all ? (uint32_t)i : ledger->touched[i];
-
-		if (ledger->sites[at].live_bytes > ledger->sites[best].live_bytes)
-			best = at;
-	}
-	ledger->growing_site = best;
-	ledger->growing_bytes = ledger->sites[best].live_bytes;
-}
-
 void limpet_ledger_next_period(struct limpet_ledger *ledger, uint64_t time_ns)
 {
-	if (ledger->site_count > 1)
-		update_growing(ledger);
-	ledger->touched_count = 0;
-	ledger->period++;
+	limpet_site_book_turn(ledger->sites);
 	ledger->period_rows = 0;
 	ledger->peak.bytes = ledger->live_bytes;
 	ledger->peak.rows = 0;
@@ -559,12 +387,7 @@ void limpet_ledger_next_period(struct limpet_ledger *ledger, uint64_t time_ns)
 
 uint32_t limpet_ledger_growing(const struct limpet_ledger *ledger, uint64_t *ret_bytes)
 {
-	uint32_t site = ledger->growing_site;
-
-	if (!site || !ledger->sites[site].live_bytes)
-		return 0;
-	*ret_bytes = ledger->sites[site].live_bytes;
-	return ledger->sites[site].node;
+	return limpet_site_book_growing(ledger->sites, ret_bytes);
 }
 
 const struct limpet_live_entry *limpet_ledger_live(struct limpet_ledger *ledger, size_t *ret_count)

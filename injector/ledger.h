@@ -12,6 +12,7 @@
 #include "common/trace_format.h"
 #include "injector/live_table.h"
 #include "injector/mapping_table.h"
+#include "injector/site_book.h"
 
 struct limpet_ledger;
 
@@ -51,22 +52,14 @@ uint64_t limpet_ledger_mapped_bytes(const struct limpet_ledger *ledger);
 uint64_t limpet_ledger_table_full(const struct limpet_ledger *ledger);
 
 struct limpet_ledger_peak {
-	uint64_t bytes;         /* of the period */
-	uint32_t rows;          /* of the period, up to it; 0: it began there */
-	uint64_t time_ns;       
+	uint64_t bytes; /* of the period */
+	uint32_t rows;  /* of the period, up to it; 0: it began there */
+	uint64_t time_ns;
 	uint64_t capture_bytes; /* since the start */
 	uint64_t capture_ns;
 };
 struct limpet_ledger_peak limpet_ledger_peak(const struct limpet_ledger *ledger);
 
-struct limpet_ledger_site {
-	uint32_t node;
-	uint32_t period; /* the ledger's own: the period of the figures below */
-	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
-	uint64_t untracked, untracked_bytes;
-	uint64_t live_bytes; /* since the start, as this */
-	uint64_t mmaps, mmap_bytes, unmapped_parts, unmapped_bytes;
-};
 struct limpet_ledger_size {
 	uint64_t allocations, bytes;
 };
@@ -74,7 +67,7 @@ struct limpet_ledger_size {
 /* The sites that had an event in this period, by node; valid until the next call. Answers their
  * number. */
 size_t limpet_ledger_period_sites(struct limpet_ledger *ledger,
-				  const struct limpet_ledger_site *const **ret_sites);
+				  const struct limpet_site *const **ret_sites);
 const struct limpet_ledger_size *limpet_ledger_period_sizes(const struct limpet_ledger *ledger);
 /* Begins another period at that time. */
 void limpet_ledger_next_period(struct limpet_ledger *ledger, uint64_t time_ns);

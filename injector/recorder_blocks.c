@@ -106,17 +106,17 @@ static void put_sizes(struct limpet_bytes *content, const struct limpet_ledger_s
 	put_list(content, LIMPET_PERIOD_SIZES, &list);
 }
 
-static bool is_heap_site(const struct limpet_ledger_site *site)
+static bool is_heap_site(const struct limpet_site *site)
 {
 	return site->allocations || site->frees;
 }
 
-static bool is_map_site(const struct limpet_ledger_site *site)
+static bool is_map_site(const struct limpet_site *site)
 {
 	return site->mmaps || site->unmapped_parts;
 }
 
-#define HEAP_COLUMN(member) offsetof(struct limpet_ledger_site, member)
+#define HEAP_COLUMN(member) offsetof(struct limpet_site, member)
 static const size_t heap_columns[] = {
 	HEAP_COLUMN(allocations),     HEAP_COLUMN(allocated_bytes), HEAP_COLUMN(frees),
 	HEAP_COLUMN(freed_bytes),     HEAP_COLUMN(temporary),       HEAP_COLUMN(untracked),
@@ -129,7 +129,7 @@ static const size_t map_columns[] = {
 	HEAP_COLUMN(unmapped_bytes),
 };
 
-static uint64_t member_at(const struct limpet_ledger_site *site, size_t offset)
+static uint64_t member_at(const struct limpet_site *site, size_t offset)
 {
 	uint64_t value;
 
@@ -139,8 +139,8 @@ static uint64_t member_at(const struct limpet_ledger_site *site, size_t offset)
 
 /* Count, the nodes, and a column a figure. */
 static void put_sites(struct limpet_bytes *content, unsigned tag,
-		      const struct limpet_ledger_site *const *sites, size_t count,
-		      bool (*is_listed)(const struct limpet_ledger_site *), const size_t *columns,
+		      const struct limpet_site *const *sites, size_t count,
+		      bool (*is_listed)(const struct limpet_site *), const size_t *columns,
 		      size_t column_count)
 {
 	struct limpet_bytes list = {0};
@@ -172,7 +172,7 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 				const struct limpet_recorder_losses *losses)
 {
 	struct limpet_ledger_peak peak = limpet_ledger_peak(ledger);
-	const struct limpet_ledger_site *const *sites = NULL;
+	const struct limpet_site *const *sites = NULL;
 	size_t count = limpet_ledger_period_sites(ledger, &sites);
 
 	put_numbers(content, LIMPET_PERIOD_EVENTS, (uint64_t[]){events_sequence, rows}, 2);

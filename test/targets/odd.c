@@ -60,7 +60,8 @@ TARGET_FRAME static void odd_work(unsigned long rounds)
 	}
 }
 
-static void copy_callbacks(void)
+/* Of its own, or the compiler loads the two addresses once, at the program's start. */
+TARGET_FRAME static void copy_callbacks(void)
 {
 	if (!table)
 		target_broken("no table");
