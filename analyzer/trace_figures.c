@@ -37,7 +37,7 @@ static int read_sites(const struct limpet_trace_reader *reader, struct limpet_cu
 	}
 	for (size_t column = 0; column < column_count; column++)
 		for (uint64_t i = 0; i < count; i++) {
-			uint64_t value = limpet_cursor_limited(list, INT64_MAX);
+			uint64_t value = limpet_cursor_varint(list);
 
 			memcpy(items + i * item_bytes + offsets[column], &value, sizeof(value));
 		}
@@ -66,8 +66,8 @@ static int read_size_list(struct limpet_trace_period *period, struct limpet_curs
 	while (limpet_cursor_left(list)) {
 		uint64_t bucket = limpet_cursor_limited(list, LIMPET_TRACE_SIZE_BUCKETS - 1);
 
-		period->sizes[bucket].allocations = limpet_cursor_limited(list, INT64_MAX);
-		period->sizes[bucket].allocated_bytes = limpet_cursor_limited(list, INT64_MAX);
+		period->sizes[bucket].allocations = limpet_cursor_varint(list);
+		period->sizes[bucket].allocated_bytes = limpet_cursor_varint(list);
 	}
 	return list->failed ? -EBADMSG : 0;
 }
@@ -87,7 +87,7 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 	case LIMPET_PERIOD_TOTALS:
 		/* a later limpet may have more of them, or an earlier one fewer */
 		for (unsigned i = 0; i < LIMPET_TOTAL_COUNT && limpet_cursor_left(section); i++)
-			period->totals[i] = limpet_cursor_limited(section, INT64_MAX);
+			period->totals[i] = limpet_cursor_varint(section);
 		break;
 	case LIMPET_PERIOD_GAUGES:
 		limpet_cursor_varint(section);

@@ -225,12 +225,6 @@ static void book_unmapped(const struct limpet_mapping *part, void *data)
 	add_row(ledger, LIMPET_ROW_UNMAPPED, part->node, bytes, age(ledger, part->tick));
 }
 
-/* What the kernel makes of a length. The range is known not to wrap. */
-static uint64_t whole_pages(const struct limpet_ledger *ledger, uint64_t bytes)
-{
-	return (bytes + ledger->page_bytes - 1) & ~(ledger->page_bytes - 1);
-}
-
 static int book_mmap(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
 {
 	struct limpet_mapping mapping = {.start = event->address,
@@ -278,23 +272,30 @@ static int book_munmap(struct limpet_ledger *ledger, const struct limpet_ledger_
 
 /* ------------------------------------------------------------------ events */
 
+static bool is_mapping(const struct limpet_ledger_event *event)
+{
+	return event->kind == LIMPET_EVENT_MMAP || event->kind == LIMPET_EVENT_MUNMAP;
+}
+
 static bool is_sane(const struct limpet_ledger_event *event)
 {
-	bool mapping = event->kind == LIMPET_EVENT_MMAP || event->kind == LIMPET_EVENT_MUNMAP;
-
 	if (event->kind < LIMPET_EVENT_ALLOC || event->kind > LIMPET_EVENT_MUNMAP)
 		return false;
 	if (event->node >= LIMPET_TRACE_NODES_MAX || event->size > INT64_MAX)
 		return false;
-	return event->address &&
-	       (!mapping || (event->size && event->address + event->size > event->address));
+	return event->address && (!is_mapping(event) ||
+				  (event->size && event->address + event->size > event->address));
 }
 
-int limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *event,
+int limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *given,
 		      const struct limpet_ledger_row **ret_rows)
 {
+	struct limpet_ledger_event whole_pages = *given, *event = &whole_pages;
 	int thread, code;
 
+	/* The kernel maps and unmaps whole pages, whatever length it is told. */
+	if (is_mapping(event) && event->size <= INT64_MAX)
+		event->size = (event->size + ledger->page_bytes - 1) & ~(ledger->page_bytes - 1);
 	if (!is_sane(event))
 		return -EINVAL;
 	thread = limpet_thread_numbers_find(ledger->threads, event->tid);

@@ -39,7 +39,7 @@ struct limpet_ledger_row {
 /* Books an event; *ret_rows is valid until the next call. Answers the number of rows, -EINVAL (an
  * unknown kind, address 0, a range that wraps; nothing is booked) or -ENOMEM (the books are not
  * exact from here on, but stay safe to use). */
-int limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *event,
+int limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *given,
 		      const struct limpet_ledger_row **ret_rows);
 void limpet_ledger_prefetch(const struct limpet_ledger *ledger, uint64_t address);
 

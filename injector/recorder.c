@@ -39,7 +39,7 @@ struct limpet_recorder {
 	uint64_t period_start_ns, last_ns;
 	struct limpet_recorder_gauges gauges, written_gauges;
 	struct limpet_recorder_losses losses, written_losses;
-	uint64_t unknown_stacks;
+	uint64_t unknown_stacks, refused_events;
 };
 
 int limpet_recorder_open(const struct limpet_recorder_options *options,
@@ -294,8 +294,12 @@ int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct lim
 	if (record->node && !event.node)
 		recorder->unknown_stacks++;
 	count = limpet_ledger_add(recorder->ledger, &event, &rows);
-	if (count == -EINVAL)
-		return count;
+	if (count == -EINVAL) {
+		/* Nothing that a program can do: whoever wrote it, it is lost, and no reason to
+		 * give up the rest. */
+		recorder->refused_events++;
+		return 0;
+	}
 	recorder->last_ns = event.time_ns;
 	if (count < 0) {
 		recorder->inexact = true;
@@ -333,7 +337,7 @@ int limpet_recorder_add_events(struct limpet_recorder *recorder,
 static void take_figures(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
 {
 	recorder->gauges.rss_bytes = tick->rss_bytes;
-	recorder->losses.dropped_events = tick->dropped_events;
+	recorder->losses.dropped_events = tick->dropped_events + recorder->refused_events;
 	recorder->losses.truncated_stacks = tick->truncated_stacks + recorder->unknown_stacks;
 	recorder->losses.unseen_calls = tick->unseen_calls;
 }
@@ -438,7 +442,7 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 	if (code == 0)
 		live_entries = write_live(recorder);
 	code = limpet_trace_writer_error(writer);
-	if (code < 0 || recorder->inexact)
+	if (code < 0 || recorder->inexact || recorder->refused_events)
 		last.complete = false;
 	if (code == -ENOSPC || code == -EDQUOT)
 		last.end = LIMPET_END_DISK_FULL;

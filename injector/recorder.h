@@ -60,7 +60,10 @@ int limpet_recorder_add_module(struct limpet_recorder *recorder,
 int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, uint32_t parent,
 			     uint64_t address, uint32_t module, bool truncated);
 
-/* One event, in order of time. `kind` is enum limpet_event_type without LIMPET_EVENT_WIDE. */
+/* One event, in order of time. `kind` is enum limpet_event_type without LIMPET_EVENT_WIDE. What no
+ * program can do (an unknown kind, address 0, a range that wraps) is counted as dropped, and is no
+ * error; a stack that was not described is unknown, and counts as cut short. -ENOMEM: the books are
+ * not exact from here on, and the end record will not say that the trace is complete. */
 struct limpet_record {
 	uint64_t time_ns; /* since the capture's start */
 	uint64_t address;

@@ -372,6 +372,18 @@ static void test_munmap_takes_parts(void **state)
 	assert_int_equal(limpet_ledger_mapping_count(books->ledger), 3);
 }
 
+static void test_mappings_are_whole_pages(void **state)
+{
+	struct books *books = *state;
+
+	add(books, LIMPET_EVENT_MMAP, 1, 0x10000, 100, 7);
+	assert_int_equal(limpet_ledger_mapped_bytes(books->ledger), 4096);
+	add(books, LIMPET_EVENT_MMAP, 1, 0x20000, 4096, 7);
+	add(books, LIMPET_EVENT_MUNMAP, 1, 0x20000, 1, 0);
+	assert_int_equal(limpet_ledger_mapped_bytes(books->ledger), 4096);
+	assert_int_equal(total(books, LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES), 0);
+}
+
 static void test_the_peak_has_a_place(void **state)
 {
 	struct books *books = *state;
@@ -401,7 +413,7 @@ static void test_the_peak_has_a_place(void **state)
 static void test_sites_are_of_the_period(void **state)
 {
 	struct books *books = *state;
-	const struct limpet_ledger_site *const *sites;
+	const struct limpet_site *const *sites;
 	uint64_t bytes = 0;
 
 	add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 100, 9);
@@ -460,6 +472,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_finds_no_room_is_never_live, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_munmap_takes_parts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_mappings_are_whole_pages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_peak_has_a_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sites_are_of_the_period, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nonsense_is_refused, setup, teardown),

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -32,6 +33,7 @@
 
 static char folder[] = "/tmp/limpet-test-trace-XXXXXX";
 static char second_reader[PATH_MAX];
+static char corpus[PATH_MAX];
 
 static const char *path_of(const char *name)
 {
@@ -44,7 +46,8 @@ static const char *path_of(const char *name)
 static int enter_folder(void **state)
 {
 	(void)state;
-	if (!realpath("scripts/limpet-trace-read", second_reader))
+	if (!realpath("scripts/limpet-trace-read", second_reader) ||
+	    !realpath("test/fuzz/corpus/trace", corpus))
 		return -1;
 	return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
 }
@@ -902,8 +905,10 @@ static void test_a_full_disk(void **state)
 	int status = in_child(fill_disk);
 
 	(void)state;
-	if (status == 77)
+	if (status == 77) {
+		print_message("# skip reason: no file system can be mounted here\n");
 		skip();
+	}
 	assert_int_equal(status, 0);
 }
 
@@ -974,6 +979,32 @@ static void test_nodes_are_checked(void **state)
 	assert_int_equal(outcome.totals.truncated_stacks, 1);
 	assert_int_equal(outcome.totals.allocations, 1);
 	assert_true(outcome.complete);
+}
+
+static void test_what_no_program_can_do_is_dropped(void **state)
+{
+	struct limpet_recorder *recorder = NULL;
+	struct limpet_record records[] = {
+		{.time_ns = 1, .address = 16, .size = 10, .thread = 1, .kind = 1},
+		{.time_ns = 2, .address = 0, .size = 10, .thread = 1, .kind = 1},
+		{.time_ns = 3, .address = 16, .size = 10, .thread = 1, .kind = 99},
+		{.time_ns = 4, .address = 32, .size = 10, .thread = 1, .kind = 1},
+	};
+	struct limpet_recorder_tick tick = {.time_ns = 5, .dropped_events = 7};
+	struct limpet_recorder_end end = {.end = LIMPET_END_STOP, .complete = true};
+	struct outcome outcome;
+
+	(void)state;
+	assert_int_equal(open_recorder(path_of("nonsense"), "x", &recorder), 0);
+	assert_int_equal(limpet_recorder_add_events(recorder, records, LIMPET_COUNT_OF(records)),
+			 0);
+	assert_int_equal(limpet_recorder_finish(recorder, &tick, &end), 0);
+	limpet_recorder_free(recorder);
+	outcome = try_trace(path_of("nonsense"));
+	assert_int_equal(outcome.totals.dropped_events, 9);
+	assert_int_equal(outcome.totals.allocations, 2);
+	assert_int_equal(outcome.live_bytes, 20);
+	assert_false(outcome.complete);
 }
 
 static void test_batches_are_events(void **state)
@@ -1184,6 +1215,39 @@ static void test_a_second_reader_agrees(void **state)
 	assert_int_equal(status, 2);
 }
 
+/* ------------------------------------------------------------------ what a fuzzer has found */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void test_fuzz_corpus(void **state)
+{
+	DIR *directory = opendir(corpus);
+	const struct dirent *entry;
+	unsigned replayed = 0;
+
+	(void)state;
+	assert_non_null(directory);
+	while ((entry = readdir(directory))) {
+		char path[PATH_MAX + 256];
+		uint8_t *data, *exact;
+		size_t size;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", corpus, entry->d_name);
+		data = read_whole(path, &size);
+		/* a block of its very size, so that a sanitizer sees a byte too far */
+		exact = malloc(size ? size : 1);
+		memcpy(exact, data, size);
+		free(data);
+		assert_int_equal(LLVMFuzzerTestOneInput(exact, size), 0);
+		free(exact);
+		replayed++;
+	}
+	closedir(directory);
+	assert_true(replayed >= 4);
+}
+
 static void test_crc32(void **state)
 {
 	(void)state;
@@ -1211,7 +1275,9 @@ int main(void)
 		cmocka_unit_test(test_a_file_size_limit),
 		cmocka_unit_test(test_bounded_memory),
 		cmocka_unit_test(test_nodes_are_checked),
+		cmocka_unit_test(test_what_no_program_can_do_is_dropped),
 		cmocka_unit_test(test_batches_are_events),
+		cmocka_unit_test(test_fuzz_corpus),
 		cmocka_unit_test(test_symbols_are_appended),
 		cmocka_unit_test(test_a_torn_trace_can_be_sealed),
 		cmocka_unit_test(test_a_second_reader_agrees),

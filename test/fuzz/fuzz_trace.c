@@ -1,0 +1,133 @@
+/* The trace reader and the model on any bytes.
+ *
+ * Checksums would keep a fuzzer out, so the input is what lies within them: a list of blocks, each
+ * type (1 byte), length (2 bytes, low first) and sections, which are framed as a writer would. If
+ * the first byte is 0xff, the rest is a file as it is. For libFuzzer (`make fuzz FUZZ=trace`), and
+ * called by test_trace on each file of the corpus. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "analyzer/model.h"
+#include "analyzer/trace_reader.h"
+#include "common/trace_block.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void frame_blocks(const uint8_t *data, size_t size, struct limpet_bytes *file)
+{
+	static ZSTD_CCtx *zstd;
+	struct limpet_bytes content = {0};
+	uint32_t sequence = 0;
+
+	if (!zstd)
+		zstd = limpet_trace_zstd_new();
+	while (size >= 3) {
+		size_t bytes = data[1] | (size_t)data[2] << 8;
+		struct limpet_trace_mark mark = {
+			.type = data[0],
+			.sequence = sequence,
+			.first_ns = sequence * 500000ull,
+			.last_ns = (sequence + 1) * 500000ull,
+		};
+
+		sequence++;
+		data += 3;
+		size -= 3;
+		if (bytes > size)
+			bytes = size;
+		limpet_trace_content_begin(&content);
+		limpet_bytes_put(&content, data, bytes);
+		if (limpet_trace_block_put(file, zstd, &mark, &content) < 0)
+			abort();
+		data += bytes;
+		size -= bytes;
+	}
+	limpet_bytes_done(&content);
+}
+
+/* All that other code relies on without a check of its own. */
+static void check_model(struct limpet_trace_reader *reader, uint64_t from_ns, uint64_t to_ns)
+{
+	struct limpet_model_options options = {.from_ns = from_ns, .to_ns = to_ns};
+	const struct limpet_model_address *addresses;
+	const struct limpet_model_frame *frames;
+	struct limpet_model *model;
+	struct limpet_err err;
+
+	if (limpet_model_build(reader, &options, &model, &err) < 0)
+		return;
+	for (uint32_t i = 1; i < model->node_count; i++)
+		if (model->nodes[i].parent >= i || model->nodes[i].module >= model->module_count)
+			abort();
+	for (size_t i = 0; i < model->site_count; i++)
+		if (model->sites[i].node >= model->node_count ||
+		    (i && model->sites[i - 1].node >= model->sites[i].node))
+			abort();
+	for (size_t i = 0; i < model->map_count; i++)
+		if (model->maps[i].node >= model->node_count)
+			abort();
+	for (size_t n = limpet_model_addresses(model, &addresses); n-- > 0;) {
+		uint32_t count = limpet_model_symbols(model, addresses[n].module,
+						      addresses[n].address, &frames);
+
+		for (uint32_t i = 0; i < count; i++)
+			if (frames[i].function && strlen(frames[i].function) > (1u << 20))
+				abort();
+	}
+	limpet_model_free(model);
+}
+
+static void check_blocks(struct limpet_trace_reader *reader)
+{
+	const struct limpet_trace_block *blocks;
+	const struct limpet_trace_node *nodes;
+	uint32_t node_count = limpet_trace_reader_nodes(reader, &nodes);
+	size_t count = limpet_trace_reader_blocks(reader, &blocks);
+
+	for (size_t i = 0; i < count; i++) {
+		struct limpet_trace_events *events;
+		struct limpet_trace_event event;
+		struct limpet_trace_live *list;
+
+		if (limpet_trace_events_open(reader, i, &events) == 0) {
+			while (limpet_trace_events_next(events, &event) == 1)
+				if (event.node >= node_count)
+					abort();
+			limpet_trace_events_free(events);
+		}
+		if (limpet_trace_live_load(reader, i, &list) >= 0)
+			free(list);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct limpet_bytes file = {0};
+	struct limpet_trace_reader *reader;
+	struct limpet_err err;
+	char path[64];
+	int fd;
+
+	if (size && data[0] == 0xff)
+		limpet_bytes_put(&file, data + 1, size - 1);
+	else
+		frame_blocks(data, size, &file);
+	fd = memfd_create("trace", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, file.data, file.count) != (ssize_t)file.count)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (limpet_trace_reader_open(path, &reader, &err) == 0) {
+		check_blocks(reader);
+		check_model(reader, 0, 0);
+		check_model(reader, 700000, 1700000);
+		limpet_trace_reader_free(reader);
+	}
+	close(fd);
+	limpet_bytes_done(&file);
+	return 0;
+}
