@@ -62,9 +62,26 @@ static uint32_t chunk_take(const struct limpet_thread *thread)
 	return LIMPET_CHUNK_NONE;
 }
 
+/* --on-overload wait: the thread sleeps until the collector has given a chunk back, is gone, or has
+ * switched the hooks off. */
+static uint32_t chunk_wait(const struct limpet_thread *thread)
+{
+	const int64_t pause[2] = {0, 200000};
+	uint32_t index = chunk_take(thread);
+
+	while (index == LIMPET_CHUNK_NONE && limpet_shm->wait_for_room &&
+	       __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE)) {
+		if (limpet_channel_send(LIMPET_MSG_STARVED, limpet_thread_index(thread), 0, 0) < 0)
+			break;
+		limpet_syscall3(SYS_nanosleep, (long)pause, 0, 0);
+		index = chunk_take(thread);
+	}
+	return index;
+}
+
 static bool chunk_next(struct limpet_thread *thread)
 {
-	uint32_t index = chunk_take(thread);
+	uint32_t index = chunk_wait(thread);
 	struct limpet_chunk *chunk;
 	uint32_t old = thread->chunk;
 

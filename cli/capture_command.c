@@ -241,6 +241,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 		.agent_memory_bytes = options->agent_memory_bytes,
 		.collector_memory_bytes = options->collector_memory_bytes,
 		.timeout_ns = options->attach_timeout_ns,
+		.wait_for_room = options->on_overload == LIMPET_OVERLOAD_WAIT,
 		.with_command_line = options->with_command_line,
 		.unseen_rss_share = options->partial ? preflight->unseen_rss_share : -1.0,
 		.allocators = preflight->allocators,

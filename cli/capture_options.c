@@ -36,7 +36,8 @@ static const char common_help[] =
 	"      --attach-timeout DUR      give up after this long; default: 10s\n"
 	"      --agent-memory BYTES      bound inside the process; default: 64MiB\n"
 	"      --collector-memory BYTES  bound outside of it; default: 512MiB\n"
-	"      --on-overload drop        drop and count what comes too fast (default)\n"
+	"      --on-overload drop|wait   drop and count what comes too fast (default), or\n"
+	"                                make the program wait: for tests and batch jobs\n"
 	"      --assume-seccomp-ok       go on if its seccomp filter cannot be read\n"
 	"  -h, --help              this text\n"
 	"\n";
@@ -157,7 +158,11 @@ static int parse_overload(const char *text, enum limpet_overload *ret)
 		*ret = LIMPET_OVERLOAD_DROP;
 		return LIMPET_EXIT_OK;
 	}
-	if (!strcmp(text, "wait") || !strcmp(text, "sample")) {
+	if (!strcmp(text, "wait")) {
+		*ret = LIMPET_OVERLOAD_WAIT;
+		return LIMPET_EXIT_OK;
+	}
+	if (!strcmp(text, "sample")) {
 		struct limpet_err err;
 
 		limpet_err_set(&err, -ENOSYS, "--on-overload: this version cannot '%s' yet", text);

@@ -187,6 +187,7 @@ struct limpet_shm {
 	uint32_t unwind_current;  /* +1 at each change; bit 0: the array in force; store-release */
 	uint32_t max_depth;       /* frames kept per stack */
 	uint32_t clock_is_tsc;
+	uint32_t wait_for_room; /* --on-overload wait: a full thread waits for the collector */
 	uint32_t tid_offset;     /* of the tid behind the thread pointer; 0: unknown */
 	uint64_t clock_function; /* __vdso_clock_gettime in the target, if the clock is not the TSC
 				  */

@@ -283,6 +283,7 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 		error = open_recorder(capture, err);
 	if (error)
 		return error;
+	limpet_session_segment(capture->session)->shm->wait_for_room = setup->wait_for_room;
 	if (limpet_collector_new(capture->session, capture->recorder, &capture->collector) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	*ret_entering = true;

@@ -24,6 +24,7 @@
 #define MAIN_STACK_BYTES (8u << 20)
 #define MAX_NODE_CHAIN 4096u
 #define RECORD_WORDS 3u
+#define CHUNKS_AT_ONCE 32u
 
 /* What is known of a thread's entry; the chunk positions are ours alone. */
 struct cursor {
@@ -223,8 +224,9 @@ static void open_chunk(struct limpet_collector *collector, uint32_t thread, uint
 	cursor->tid = chunk_at(collector, index)->tid;
 }
 
-/* Reads what the thread has published; full chunks go back. At most all chunks there are. */
-static void read_thread(struct limpet_collector *collector, uint32_t thread)
+/* Reads what the thread has published; full chunks go back. At most `chunks` of them: a fast thread
+ * would keep us here for good. */
+static void read_thread(struct limpet_collector *collector, uint32_t thread, uint32_t chunks)
 {
 	struct cursor *cursor = &collector->cursors[thread];
 	struct limpet_thread *entry = thread_at(collector, thread);
@@ -236,7 +238,7 @@ static void read_thread(struct limpet_collector *collector, uint32_t thread)
 			return;
 		open_chunk(collector, thread, first);
 	}
-	for (uint32_t i = 0; i <= collector->chunk_count; i++) {
+	for (uint32_t i = 0; i < chunks; i++) {
 		struct limpet_chunk *chunk = chunk_at(collector, cursor->chunk);
 		/* Pairs with the agent's release of `next`, after which nothing is added here. */
 		uint32_t next = __atomic_load_n(&chunk->next, __ATOMIC_ACQUIRE);
@@ -463,7 +465,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 		bound = lower_bound(collector, i, now_ns, safe);
 		if (bound < safe)
 			safe = bound;
-		read_thread(collector, i);
+		read_thread(collector, i, CHUNKS_AT_ONCE);
 	}
 	take_bearing(collector);
 	if (safe > collector->safe_ticks)
@@ -478,7 +480,7 @@ int64_t limpet_collector_drain_all(struct limpet_collector *collector)
 	update_modules(collector);
 	for (uint32_t i = 0; i < collector->thread_count; i++)
 		if (__atomic_load_n(&thread_at(collector, i)->thread_pointer, __ATOMIC_ACQUIRE))
-			read_thread(collector, i);
+			read_thread(collector, i, collector->chunk_count + 1);
 	return record_until(collector, UINT64_MAX);
 }
 
@@ -511,7 +513,7 @@ static void clear_entry(struct limpet_collector *collector, uint32_t index)
 	struct limpet_thread *entry = thread_at(collector, index);
 	struct cursor *cursor = &collector->cursors[index];
 
-	read_thread(collector, index);
+	read_thread(collector, index, collector->chunk_count + 1);
 	if (cursor->chunk)
 		chunk_release(collector, cursor->chunk);
 	collector->dropped_gone += entry->dropped;

@@ -18,6 +18,7 @@
 #define CHUNK_SHARE_16THS 6u
 #define NODE_SHARE_16THS 4u
 #define MAX_EH_FRAME (256u << 20)
+#define MAX_CODE (8u << 20)
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
@@ -143,6 +144,7 @@ static int compile_module(pid_t pid, const struct limpet_module *module, void **
 {
 	LIMPET_FREE uint8_t *header = NULL;
 	LIMPET_FREE uint8_t *section = NULL;
+	LIMPET_FREE uint8_t *code = NULL;
 	struct limpet_unwind_input input = {.start = module->start, .end = module->end};
 	uint64_t address, bytes;
 	ssize_t got;
@@ -174,6 +176,16 @@ static int compile_module(pid_t pid, const struct limpet_module *module, void **
 	input.eh_frame_bytes = (size_t)got;
 	input.eh_frame_address = address;
 	input.data_base = module->eh_frame_hdr;
+	/* For a signal restorer without a description: small, so only where libc may have one. */
+	if (module->text_end - module->text_start <= MAX_CODE) {
+		bytes = module->text_end - module->text_start;
+		code = malloc(bytes);
+		if (code && limpet_memory_read(pid, module->text_start, code, bytes) == 0) {
+			input.code = code;
+			input.code_bytes = bytes;
+			input.code_address = module->text_start;
+		}
+	}
 	return limpet_unwind_compile(&input, ret_table, ret_bytes, NULL);
 }
 

@@ -129,7 +129,6 @@ fits() {
 	usage "option '-d' needs a value" attach 1 -d
 	usage "option '--output' needs a value" run --output
 	usage "cannot sample yet" attach 1 --sample 64KiB
-	usage "cannot 'wait' yet" attach 1 --on-overload wait
 	usage "cannot 'sample' yet" run --on-overload sample true
 	usage "not one of" attach 1 --on-overload x
 }

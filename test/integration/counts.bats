@@ -20,14 +20,17 @@ counts_equal() {
 	done
 }
 
-# counted_phase STORM_OPTION...: a phase that begins after the attach and ends before the detach.
+# counted_phase OPERATIONS STORM_OPTION...: a phase that begins after the attach and ends before the detach;
+# so many operations of each thread.
 counted_phase() {
+	local operations=$1
+	shift
 	start storm "$TARGETS/storm" "$@" || return 1
 	tell storm "run 5000" ran || return 1
 	attach "$pid" || return 1
 	tell storm mark marked || return 1
 	tell storm zero zeroed || return 1
-	tell storm "run 20000" ran || return 1
+	tell storm "run $operations" ran || return 1
 	tell storm "leak 100" leaked || return 1
 	tell storm count '{' || return 1
 	stop "$pid" || return 1
@@ -36,23 +39,23 @@ counted_phase() {
 }
 
 @test "one thread" {
-	counted_phase --threads 1
+	counted_phase 20000 --threads 1
 }
 
 @test "four threads that free each other's blocks" {
-	counted_phase --threads 4 --cross
+	counted_phase 20000 --threads 4 --cross
 }
 
 @test "sixteen threads and signal handlers that allocate" {
-	counted_phase --threads 16 --cross --signals
+	counted_phase 10000 --threads 16 --cross --signals
 }
 
 @test "threads that come and go" {
-	counted_phase --threads 8 --churn 700 --cross
+	counted_phase 20000 --threads 8 --churn 700 --cross
 }
 
 @test "two hundred threads" {
-	counted_phase --threads 200 --slots 64
+	counted_phase 500 --threads 200 --slots 64
 }
 
 @test "all that was allocated and freed again leaves nothing live" {
@@ -73,7 +76,7 @@ counted_phase() {
 }
 
 @test "under load: attach, three seconds, stop; a known site is exact and on top" {
-	start storm "$TARGETS/storm" --threads 4 --cross
+	start storm "$TARGETS/storm" --threads 4 --cross --rate 300000
 	tell storm go going
 	attach "$pid"
 	tell storm hold held
@@ -89,6 +92,23 @@ counted_phase() {
 	expect '.sites[0].stack[0].line > 0'
 	expect '.sites[0].allocations == 20000 and .sites[0].live_bytes == 20000000'
 	expect '.capture.truncated_stacks == 0'
+	finish storm
+}
+
+# More than the collector can take on two processors: what is lost is counted, and nobody suffers.
+@test "overload: losses are counted, and the target is right" {
+	start storm "$TARGETS/storm" --threads 8 --cross
+	tell storm go going
+	attach "$pid"
+	wait_until 60 elapsed "$pid" 3
+	timeout 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || true
+	exit_status_of "$limpet_job" 60
+	report
+	expect '.capture.complete == (.capture.dropped_events == 0)'
+	expect '.capture.complete == ($status == "0")' --arg status "$status"
+	[[ $status == 0 || $status == 4 ]]
+	nothing_of_ours "$pid"
+	tell storm hold held
 	finish storm
 }
 

@@ -148,7 +148,6 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		/* not built yet: said, not ignored */
 		"attach 1 --sample 64KiB",
 		"attach 1 --sample x",
-		"attach 1 --on-overload wait",
 		"attach 1 --on-overload sample",
 	};
 	struct limpet_capture_options o;
