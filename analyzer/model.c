@@ -27,18 +27,12 @@ static uint64_t clamp(uint64_t from, uint64_t less)
 /* Of calls: what the window saw. */
 static uint64_t within(const struct limpet_model_sum *sum, enum limpet_trace_total total)
 {
-	return clamp(sum->totals[total], sum->start_totals[total]);
-}
-
-static uint64_t live_bytes(const uint64_t *totals)
-{
-	return clamp(totals[LIMPET_TOTAL_ALLOCATED_BYTES],
-		     totals[LIMPET_TOTAL_FREED_BYTES] + totals[LIMPET_TOTAL_UNTRACKED_BYTES]);
+	return clamp(sum->books.totals[total], sum->books.start_totals[total]);
 }
 
 static void take_totals(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
-	const uint64_t *at_end = sum->totals;
+	const uint64_t *at_end = sum->books.totals;
 
 	model->totals = (struct limpet_model_totals){
 		.events = within(sum, LIMPET_TOTAL_EVENTS),
@@ -52,8 +46,9 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.live_allocations =
 			clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],
 			      at_end[LIMPET_TOTAL_FREES] + at_end[LIMPET_TOTAL_UNTRACKED]),
-		.live_bytes = live_bytes(at_end),
-		.growth_bytes = (int64_t)(live_bytes(at_end) - live_bytes(sum->start_totals)),
+		.live_bytes = limpet_model_books_live_bytes(at_end),
+		.growth_bytes = (int64_t)(limpet_model_books_live_bytes(at_end) -
+					  limpet_model_books_live_bytes(sum->books.start_totals)),
 		.peak_bytes = sum->peak_bytes,
 		.peak_ns = sum->peak_ns,
 		.inferred_frees = within(sum, LIMPET_TOTAL_INFERRED_FREES),
@@ -88,11 +83,11 @@ static int compare_maps(const void *a, const void *b)
 
 static int take_sites(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
-	model->sites = calloc(sum->site_count + 1, sizeof(*model->sites));
+	model->sites = calloc(sum->books.site_count + 1, sizeof(*model->sites));
 	if (!model->sites)
 		return -ENOMEM;
-	for (size_t i = 0; i < sum->site_count; i++) {
-		const struct limpet_model_sum_site *from = &sum->sites[i];
+	for (size_t i = 0; i < sum->books.site_count; i++) {
+		const struct limpet_model_sum_site *from = &sum->books.sites[i];
 		struct limpet_model_site site = {
 			.node = from->node,
 			.allocations = from->allocations,
@@ -117,11 +112,11 @@ static int take_sites(struct limpet_model *model, const struct limpet_model_sum 
 
 static int take_maps(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
-	model->maps = calloc(sum->map_count + 1, sizeof(*model->maps));
+	model->maps = calloc(sum->books.map_count + 1, sizeof(*model->maps));
 	if (!model->maps)
 		return -ENOMEM;
-	for (size_t i = 0; i < sum->map_count; i++) {
-		const struct limpet_model_sum_map *from = &sum->maps[i];
+	for (size_t i = 0; i < sum->books.map_count; i++) {
+		const struct limpet_model_sum_map *from = &sum->books.maps[i];
 		struct limpet_model_map_site map = {
 			.node = from->node,
 			.mmaps = from->mmaps,
@@ -160,13 +155,13 @@ static int take_sizes(struct limpet_model *model, const struct limpet_model_sum 
 	if (!model->sizes)
 		return -ENOMEM;
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
-		if (!sum->sizes[i].allocations)
+		if (!sum->books.sizes[i].allocations)
 			continue;
 		model->sizes[model->size_count++] = (struct limpet_model_size){
 			.from_bytes = i ? 1ull << (i - 1) : 0,
 			.to_bytes = i == 64 ? UINT64_MAX : (1ull << i) - 1,
-			.allocations = sum->sizes[i].allocations,
-			.allocated_bytes = sum->sizes[i].allocated_bytes,
+			.allocations = sum->books.sizes[i].allocations,
+			.allocated_bytes = sum->books.sizes[i].allocated_bytes,
 		};
 	}
 	return 0;

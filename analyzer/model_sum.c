@@ -20,13 +20,11 @@ struct work {
 	struct limpet_model_sum *sum;
 	struct limpet_trace_reader *reader;
 	uint64_t from_tick, to_tick;
-	bool started, ended;                  /* the window */
-	uint32_t *site_of_node, *map_of_node; /* index + 1 */
+	bool ended; /* the window */
 	struct segment *segments;
 	size_t segment_count, segment_room;
 	struct peak_place peak;
 	uint64_t capture_peak_bytes, capture_peak_ns;
-	uint64_t parts;     /* bytes of UNMAPPED rows since the last call */
 	uint32_t rows_left; /* of a replay that is to stop early */
 };
 
@@ -48,59 +46,23 @@ static int want_items(void *array, size_t *room, size_t want, size_t item_bytes)
 	return 0;
 }
 
-static struct limpet_model_sum_site *find_site(struct work *work, uint32_t node)
-{
-	struct limpet_model_sum *sum = work->sum;
-
-	if (!work->site_of_node[node]) {
-		if (want_items(&sum->sites, &sum->site_room, sum->site_count + 1,
-			       sizeof(*sum->sites)) < 0)
-			return NULL;
-		sum->sites[sum->site_count] = (struct limpet_model_sum_site){.node = node};
-		work->site_of_node[node] = (uint32_t)++sum->site_count;
-	}
-	return &sum->sites[work->site_of_node[node] - 1];
-}
-
-static struct limpet_model_sum_map *find_map(struct work *work, uint32_t node)
-{
-	struct limpet_model_sum *sum = work->sum;
-
-	if (!work->map_of_node[node]) {
-		if (want_items(&sum->maps, &sum->map_room, sum->map_count + 1, sizeof(*sum->maps)) <
-		    0)
-			return NULL;
-		sum->maps[sum->map_count] = (struct limpet_model_sum_map){.node = node};
-		work->map_of_node[node] = (uint32_t)++sum->map_count;
-	}
-	return &sum->maps[work->map_of_node[node] - 1];
-}
-
 static uint64_t clamp(uint64_t from, uint64_t less)
 {
 	return from > less ? from - less : 0;
 }
 
-static uint64_t live_bytes_of(const uint64_t *totals)
+static uint64_t live_bytes(const struct work *work)
 {
-	return clamp(totals[LIMPET_TOTAL_ALLOCATED_BYTES],
-		     totals[LIMPET_TOTAL_FREED_BYTES] + totals[LIMPET_TOTAL_UNTRACKED_BYTES]);
+	return limpet_model_books_live_bytes(work->sum->books.totals);
 }
 
 /* ------------------------------------------------------------------ the window */
 
 static void start_window(struct work *work)
 {
-	struct limpet_model_sum *sum = work->sum;
-
-	work->started = true;
-	memcpy(sum->start_totals, sum->totals, sizeof(sum->totals));
-	for (size_t i = 0; i < sum->site_count; i++) {
-		sum->sites[i].start_live = sum->sites[i].live;
-		sum->sites[i].start_bytes = sum->sites[i].live_bytes;
-	}
-	sum->peak_bytes = live_bytes_of(sum->totals);
-	sum->peak_ns = work->from_tick * LIMPET_TRACE_TICK_NS;
+	limpet_model_books_count(&work->sum->books);
+	work->sum->peak_bytes = live_bytes(work);
+	work->sum->peak_ns = work->from_tick * LIMPET_TRACE_TICK_NS;
 }
 
 static void try_peak(struct work *work, uint64_t bytes, uint64_t time_ns, size_t segment,
@@ -114,116 +76,7 @@ static void try_peak(struct work *work, uint64_t bytes, uint64_t time_ns, size_t
 	work->peak.rows = rows;
 }
 
-/* ------------------------------------------------------------------ single rows */
-
-static void add_row_totals(struct work *work, const struct limpet_trace_event *row)
-{
-	uint64_t *totals = work->sum->totals;
-
-	totals[LIMPET_TOTAL_EVENTS] += row->counted;
-	switch (row->kind) {
-	case LIMPET_ROW_UNTRACKED:
-		totals[LIMPET_TOTAL_UNTRACKED]++;
-		totals[LIMPET_TOTAL_UNTRACKED_BYTES] += row->size;
-		/* fall through */
-	case LIMPET_ROW_ALLOC:
-		totals[LIMPET_TOTAL_ALLOCATIONS]++;
-		totals[LIMPET_TOTAL_ALLOCATED_BYTES] += row->size;
-		break;
-	case LIMPET_ROW_INFERRED_FREE:
-		totals[LIMPET_TOTAL_INFERRED_FREES]++;
-		/* fall through */
-	case LIMPET_ROW_FREE:
-		totals[LIMPET_TOTAL_FREES]++;
-		totals[LIMPET_TOTAL_FREED_BYTES] += row->size;
-		totals[LIMPET_TOTAL_TEMPORARY] += row->temporary;
-		break;
-	case LIMPET_ROW_FOREIGN_FREE:
-		totals[LIMPET_TOTAL_FOREIGN_FREES]++;
-		totals[LIMPET_TOTAL_FOREIGN_FREED_BYTES] += row->size;
-		break;
-	case LIMPET_ROW_MMAP:
-		totals[LIMPET_TOTAL_MMAPS]++;
-		totals[LIMPET_TOTAL_MMAP_BYTES] += row->size;
-		work->parts = 0;
-		break;
-	case LIMPET_ROW_UNMAPPED:
-		totals[LIMPET_TOTAL_UNMAPPED_BYTES] += row->size;
-		work->parts += row->size;
-		break;
-	case LIMPET_ROW_MUNMAP:
-		totals[LIMPET_TOTAL_MUNMAPS]++;
-		totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] += clamp(row->size, work->parts);
-		work->parts = 0;
-		break;
-	default:
-		break;
-	}
-}
-
-static int add_row_heap(struct work *work, const struct limpet_trace_event *row)
-{
-	struct limpet_model_sum_site *site = find_site(work, row->node);
-	unsigned bucket = limpet_trace_size_bucket(row->size);
-
-	if (!site)
-		return -ENOMEM;
-	if (row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE) {
-		site->live--;
-		site->live_bytes -= row->size;
-		if (work->started) {
-			site->frees++;
-			site->freed_bytes += row->size;
-			site->temporary += row->temporary;
-		}
-		return 0;
-	}
-	if (row->kind == LIMPET_ROW_ALLOC) {
-		site->live++;
-		site->live_bytes += row->size;
-	}
-	if (work->started) {
-		site->allocations++;
-		site->allocated_bytes += row->size;
-		work->sum->sizes[bucket].allocations++;
-		work->sum->sizes[bucket].allocated_bytes += row->size;
-	}
-	return 0;
-}
-
-static int add_row_map(struct work *work, const struct limpet_trace_event *row)
-{
-	struct limpet_model_sum_map *map = find_map(work, row->node);
-
-	if (!map)
-		return -ENOMEM;
-	if (row->kind == LIMPET_ROW_MMAP) {
-		map->mapped_bytes += row->size;
-		map->mmaps += work->started;
-		map->mmap_bytes += work->started ? row->size : 0;
-	} else {
-		map->mapped_bytes -= row->size;
-		map->unmapped_bytes += work->started ? row->size : 0;
-	}
-	return 0;
-}
-
-static int add_row(struct work *work, const struct limpet_trace_event *row)
-{
-	add_row_totals(work, row);
-	switch (row->kind) {
-	case LIMPET_ROW_ALLOC:
-	case LIMPET_ROW_UNTRACKED:
-	case LIMPET_ROW_FREE:
-	case LIMPET_ROW_INFERRED_FREE:
-		return add_row_heap(work, row);
-	case LIMPET_ROW_MMAP:
-	case LIMPET_ROW_UNMAPPED:
-		return add_row_map(work, row);
-	default:
-		return 0;
-	}
-}
+/* ------------------------------------------------------------------ event by event */
 
 /* Nothing of a block is booked unless all of it can be. */
 static int check_events(struct limpet_trace_reader *reader, size_t block)
@@ -237,23 +90,25 @@ static int check_events(struct limpet_trace_reader *reader, size_t block)
 	while ((code = limpet_trace_events_next(events, &row)) == 1)
 		;
 	limpet_trace_events_free(events);
-	return code;
+	return code < 0 ? code : 0;
 }
 
 /* Books the events of a segment one by one. -EBADMSG: they are damaged, nothing is booked. */
 static int replay(struct work *work, size_t segment)
 {
+	struct limpet_model_books *books = &work->sum->books;
 	size_t block = work->segments[segment].events;
 	struct limpet_trace_events *events;
 	struct limpet_trace_event row;
 	uint32_t rows = 0;
 	int code = check_events(work->reader, block);
 
-	if (code == 0)
-		code = limpet_trace_events_open(work->reader, block, &events);
 	if (code < 0)
 		return code;
-	work->parts = 0;
+	code = limpet_trace_events_open(work->reader, block, &events);
+	if (code < 0)
+		return code;
+	books->parts = 0;
 	while (rows < work->rows_left && (code = limpet_trace_events_next(events, &row)) == 1) {
 		uint64_t tick = row.time_ns / LIMPET_TRACE_TICK_NS;
 
@@ -261,15 +116,14 @@ static int replay(struct work *work, size_t segment)
 			work->ended = true;
 			break;
 		}
-		if (!work->started && tick >= work->from_tick)
+		if (!books->counting && tick >= work->from_tick)
 			start_window(work);
-		code = add_row(work, &row);
+		code = limpet_model_books_add_row(books, &row);
 		if (code < 0)
 			break;
 		rows++;
-		if (work->started)
-			try_peak(work, live_bytes_of(work->sum->totals), row.time_ns, segment,
-				 rows);
+		if (books->counting)
+			try_peak(work, live_bytes(work), row.time_ns, segment, rows);
 	}
 	limpet_trace_events_free(events);
 	return code < 0 ? code : 0;
@@ -277,54 +131,11 @@ static int replay(struct work *work, size_t segment)
 
 /* ------------------------------------------------------------------ whole periods */
 
-static int add_period_sites(struct work *work, const struct limpet_trace_period *period)
-{
-	for (uint32_t i = 0; i < period->site_count; i++) {
-		const struct limpet_trace_site *from = &period->sites[i];
-		struct limpet_model_sum_site *site = find_site(work, from->node);
-
-		if (!site)
-			return -ENOMEM;
-		site->live += from->allocations - from->frees - from->untracked;
-		site->live_bytes +=
-			from->allocated_bytes - from->freed_bytes - from->untracked_bytes;
-		if (!work->started)
-			continue;
-		site->allocations += from->allocations;
-		site->allocated_bytes += from->allocated_bytes;
-		site->frees += from->frees;
-		site->freed_bytes += from->freed_bytes;
-		site->temporary += from->temporary;
-	}
-	for (uint32_t i = 0; i < period->map_count; i++) {
-		const struct limpet_trace_map_site *from = &period->maps[i];
-		struct limpet_model_sum_map *map = find_map(work, from->node);
-
-		if (!map)
-			return -ENOMEM;
-		map->mapped_bytes += from->mmap_bytes - from->unmapped_bytes;
-		if (!work->started)
-			continue;
-		map->mmaps += from->mmaps;
-		map->mmap_bytes += from->mmap_bytes;
-		map->unmapped_bytes += from->unmapped_bytes;
-	}
-	return 0;
-}
-
 static int add_period(struct work *work, const struct limpet_trace_period *period, size_t segment)
 {
-	struct limpet_model_sum *sum = work->sum;
-
-	memcpy(sum->totals, period->totals, sizeof(sum->totals));
-	if (work->started) {
-		for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
-			sum->sizes[i].allocations += period->sizes[i].allocations;
-			sum->sizes[i].allocated_bytes += period->sizes[i].allocated_bytes;
-		}
+	if (work->sum->books.counting)
 		try_peak(work, period->peak_bytes, period->peak_ns, segment, period->peak_row);
-	}
-	return add_period_sites(work, period);
+	return limpet_model_books_add_period(&work->sum->books, period);
 }
 
 static int add_point(struct work *work, const struct limpet_trace_period *period)
@@ -339,7 +150,7 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 		return -ENOMEM;
 	sum->points[sum->point_count++] = (struct limpet_model_sum_point){
 		.time_ns = period->last_ns,
-		.live_bytes = live_bytes_of(period->totals),
+		.live_bytes = limpet_model_books_live_bytes(period->totals),
 		.rss_bytes = period->rss_bytes,
 		.mapped_bytes = clamp(period->totals[LIMPET_TOTAL_MMAP_BYTES],
 				      period->totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
@@ -372,21 +183,21 @@ static int add_whole(struct work *work, const struct limpet_trace_period *period
 		work->ended = true;
 		return 0;
 	}
-	if (!work->started && first >= work->from_tick)
+	if (!work->sum->books.counting && first >= work->from_tick)
 		start_window(work);
-	cut = (!work->started && last >= work->from_tick) || last >= work->to_tick;
+	cut = (!work->sum->books.counting && last >= work->from_tick) || last >= work->to_tick;
 	if (cut && period->rows) {
 		int code = -EBADMSG;
 
 		if (work->segments[segment].events != NO_BLOCK)
 			code = replay(work, segment);
 		if (code == 0 && !work->ended)
-			memcpy(work->sum->totals, period->totals, sizeof(work->sum->totals));
+			memcpy(work->sum->books.totals, period->totals, sizeof(period->totals));
 		if (code != -EBADMSG)
 			return code;
 		work->sum->gone = true;
 		work->sum->exact = false;
-		if (!work->started)
+		if (!work->sum->books.counting)
 			start_window(work);
 	}
 	return add_period(work, period, segment);
@@ -405,7 +216,7 @@ static int add_orphan(struct work *work, size_t segment)
 		work->ended = true;
 		return 0;
 	}
-	if (!work->started && first >= work->from_tick)
+	if (!work->sum->books.counting && first >= work->from_tick)
 		start_window(work);
 	code = replay(work, segment);
 	if (code != -EBADMSG)
@@ -520,7 +331,7 @@ static int sum_to_peak(struct work *again, const struct peak_place *peak)
 		code = limpet_trace_period_load(again->reader, segment->period, &period);
 		if (code < 0)
 			break;
-		code = add_period_sites(again, period);
+		code = limpet_model_books_add_period(&again->sum->books, period);
 		limpet_trace_period_free(period);
 	}
 	return code;
@@ -528,39 +339,40 @@ static int sum_to_peak(struct work *again, const struct peak_place *peak)
 
 static int sum_peak(struct work *work)
 {
-	struct limpet_model_sum *sum = work->sum, second = {.exact = true};
+	struct limpet_model_books *books = &work->sum->books;
+	struct limpet_model_sum second = {.exact = true};
 	const struct limpet_trace_node *nodes;
 	uint32_t node_count = limpet_trace_reader_nodes(work->reader, &nodes);
-	LIMPET_FREE uint32_t *site_of_node = NULL, *map_of_node = NULL;
 	struct work again = {.sum = &second,
 			     .reader = work->reader,
 			     .to_tick = UINT64_MAX,
-			     .started = true,
 			     .segments = work->segments,
 			     .rows_left = UINT32_MAX};
 	int code;
 
 	if (work->peak.segment == NO_BLOCK) {
-		for (size_t i = 0; i < sum->site_count; i++) {
-			sum->sites[i].peak_live = sum->sites[i].start_live;
-			sum->sites[i].peak_bytes = sum->sites[i].start_bytes;
+		for (size_t i = 0; i < books->site_count; i++) {
+			books->sites[i].peak_live = books->sites[i].start_live;
+			books->sites[i].peak_bytes = books->sites[i].start_bytes;
 		}
 		return 0;
 	}
-	again.site_of_node = site_of_node = calloc(node_count, sizeof(*site_of_node));
-	again.map_of_node = map_of_node = calloc(node_count, sizeof(*map_of_node));
-	code = site_of_node && map_of_node ? sum_to_peak(&again, &work->peak) : -ENOMEM;
-	for (size_t i = 0; code == 0 && i < second.site_count; i++) {
-		struct limpet_model_sum_site *site = find_site(work, second.sites[i].node);
+	code = limpet_model_books_init(&second.books, node_count);
+	if (code < 0)
+		return code;
+	code = sum_to_peak(&again, &work->peak);
+	for (size_t i = 0; code == 0 && i < second.books.site_count; i++) {
+		const struct limpet_model_sum_site *from = &second.books.sites[i];
+		struct limpet_model_sum_site *site = limpet_model_books_site(books, from->node);
 
 		if (!site) {
 			code = -ENOMEM;
 			break;
 		}
-		site->peak_live = second.sites[i].live;
-		site->peak_bytes = second.sites[i].live_bytes;
+		site->peak_live = from->live;
+		site->peak_bytes = from->live_bytes;
 	}
-	sum->exact &= second.exact;
+	work->sum->exact &= second.exact;
 	limpet_model_sum_done(&second);
 	return code;
 }
@@ -570,24 +382,21 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 {
 	const struct limpet_trace_node *nodes;
 	uint32_t node_count = limpet_trace_reader_nodes(reader, &nodes);
-	LIMPET_FREE uint32_t *site_of_node = calloc(node_count, sizeof(*site_of_node));
-	LIMPET_FREE uint32_t *map_of_node = calloc(node_count, sizeof(*map_of_node));
 	struct work work = {.sum = sum,
 			    .reader = reader,
 			    .from_tick = from_ns / LIMPET_TRACE_TICK_NS,
 			    .to_tick =
 				    to_ns == UINT64_MAX ? UINT64_MAX : to_ns / LIMPET_TRACE_TICK_NS,
-			    .site_of_node = site_of_node,
-			    .map_of_node = map_of_node,
 			    .peak = {.segment = NO_BLOCK},
 			    .rows_left = UINT32_MAX};
 	int code;
 
 	*sum = (struct limpet_model_sum){.exact = true};
-	if (!site_of_node || !map_of_node)
-		return -ENOMEM;
+	code = limpet_model_books_init(&sum->books, node_count);
+	if (code < 0)
+		return code;
 	code = sum_blocks(&work);
-	if (code == 0 && !work.started)
+	if (code == 0 && !sum->books.counting)
 		start_window(&work);
 	if (code == 0)
 		code = sum_peak(&work);
@@ -606,8 +415,7 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 
 void limpet_model_sum_done(struct limpet_model_sum *sum)
 {
-	free(sum->sites);
-	free(sum->maps);
+	limpet_model_books_done(&sum->books);
 	free(sum->points);
 	*sum = (struct limpet_model_sum){0};
 }

@@ -40,7 +40,7 @@ void limpet_trace_tables_done(struct limpet_trace_tables *tables)
 {
 	for (size_t i = 0; i < tables->string_count; i++)
 		free(tables->strings[i]);
-	for (uint32_t i = 0; i < tables->module_count; i++)
+	for (uint32_t i = 0; tables->modules && i < tables->module_count; i++)
 		module_done(&tables->modules[i]);
 	free(tables->modules);
 	free(tables->nodes);

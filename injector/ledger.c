@@ -365,10 +365,14 @@ struct limpet_ledger_peak limpet_ledger_peak(const struct limpet_ledger *ledger)
 	return ledger->peak;
 }
 
-size_t limpet_ledger_period_sites(struct limpet_ledger *ledger,
-				  const struct limpet_site *const **ret_sites)
+size_t limpet_ledger_sort_sites(struct limpet_ledger *ledger)
 {
-	return limpet_site_book_list(ledger->sites, ret_sites);
+	return limpet_site_book_sort(ledger->sites);
+}
+
+const struct limpet_site *limpet_ledger_site_at(const struct limpet_ledger *ledger, size_t index)
+{
+	return limpet_site_book_at(ledger->sites, index);
 }
 
 const struct limpet_ledger_size *limpet_ledger_period_sizes(const struct limpet_ledger *ledger)

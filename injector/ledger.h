@@ -64,10 +64,10 @@ struct limpet_ledger_size {
 	uint64_t allocations, bytes;
 };
 
-/* The sites that had an event in this period, by node; valid until the next call. Answers their
- * number. */
-size_t limpet_ledger_period_sites(struct limpet_ledger *ledger,
-				  const struct limpet_site *const **ret_sites);
+/* Orders the sites that had an event in this period by node. Answers their number. */
+size_t limpet_ledger_sort_sites(struct limpet_ledger *ledger);
+/* Of these, in that order. */
+const struct limpet_site *limpet_ledger_site_at(const struct limpet_ledger *ledger, size_t index);
 const struct limpet_ledger_size *limpet_ledger_period_sizes(const struct limpet_ledger *ledger);
 /* Begins another period at that time. */
 void limpet_ledger_next_period(struct limpet_ledger *ledger, uint64_t time_ns);

@@ -137,9 +137,9 @@ static uint64_t member_at(const struct limpet_site *site, size_t offset)
 	return value;
 }
 
-/* Count, the nodes, and a column a figure. */
+/* Count, the nodes, and a column a figure, of the first `count` sites. */
 static void put_sites(struct limpet_bytes *content, unsigned tag,
-		      const struct limpet_site *const *sites, size_t count,
+		      const struct limpet_ledger *ledger, size_t count,
 		      bool (*is_listed)(const struct limpet_site *), const size_t *columns,
 		      size_t column_count)
 {
@@ -148,21 +148,25 @@ static void put_sites(struct limpet_bytes *content, unsigned tag,
 	uint32_t node = 0;
 
 	for (size_t i = 0; i < count; i++)
-		listed += is_listed(sites[i]);
+		listed += is_listed(limpet_ledger_site_at(ledger, i));
 	if (!listed)
 		return;
 	limpet_bytes_put_varint(&list, listed);
 	for (size_t i = 0; i < count; i++) {
-		if (!is_listed(sites[i]))
+		const struct limpet_site *site = limpet_ledger_site_at(ledger, i);
+
+		if (!is_listed(site))
 			continue;
-		limpet_bytes_put_varint(&list, sites[i]->node - node);
-		node = sites[i]->node;
+		limpet_bytes_put_varint(&list, site->node - node);
+		node = site->node;
 	}
 	for (size_t column = 0; column < column_count; column++)
-		for (size_t i = 0; i < count; i++)
-			if (is_listed(sites[i]))
-				limpet_bytes_put_varint(&list,
-							member_at(sites[i], columns[column]));
+		for (size_t i = 0; i < count; i++) {
+			const struct limpet_site *site = limpet_ledger_site_at(ledger, i);
+
+			if (is_listed(site))
+				limpet_bytes_put_varint(&list, member_at(site, columns[column]));
+		}
 	put_list(content, tag, &list);
 }
 
@@ -172,8 +176,7 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 				const struct limpet_recorder_losses *losses)
 {
 	struct limpet_ledger_peak peak = limpet_ledger_peak(ledger);
-	const struct limpet_site *const *sites = NULL;
-	size_t count = limpet_ledger_period_sites(ledger, &sites);
+	size_t count = limpet_ledger_sort_sites(ledger);
 
 	put_numbers(content, LIMPET_PERIOD_EVENTS, (uint64_t[]){events_sequence, rows}, 2);
 	put_numbers(content, LIMPET_PERIOD_TOTALS, limpet_ledger_totals(ledger),
@@ -189,9 +192,9 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 				 peak.capture_ns},
 		    5);
 	put_sizes(content, limpet_ledger_period_sizes(ledger));
-	put_sites(content, LIMPET_PERIOD_SITES, sites, count, is_heap_site, heap_columns,
+	put_sites(content, LIMPET_PERIOD_SITES, ledger, count, is_heap_site, heap_columns,
 		  LIMPET_COUNT_OF(heap_columns));
-	put_sites(content, LIMPET_PERIOD_MAPS, sites, count, is_map_site, map_columns,
+	put_sites(content, LIMPET_PERIOD_MAPS, ledger, count, is_map_site, map_columns,
 		  LIMPET_COUNT_OF(map_columns));
 }
 

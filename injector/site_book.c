@@ -1,5 +1,6 @@
 #include "injector/site_book.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,6 @@ struct limpet_site_book {
 	size_t node_room;
 	uint32_t *touched; /* sites that were looked up in this period; has room for all */
 	size_t touched_count;
-	const struct limpet_site **list; /* as large */
 	uint32_t growing;
 	uint64_t growing_bytes;
 };
@@ -29,9 +29,8 @@ struct limpet_site_book *limpet_site_book_new(void)
 	book->node_room = 1024;
 	book->sites = calloc(book->site_room, sizeof(*book->sites));
 	book->touched = calloc(book->site_room, sizeof(*book->touched));
-	book->list = calloc(book->site_room, sizeof(*book->list));
 	book->site_of_node = calloc(book->node_room, sizeof(*book->site_of_node));
-	if (!book->sites || !book->touched || !book->list || !book->site_of_node) {
+	if (!book->sites || !book->touched || !book->site_of_node) {
 		limpet_site_book_free(book);
 		return NULL;
 	}
@@ -44,7 +43,6 @@ void limpet_site_book_free(struct limpet_site_book *book)
 		return;
 	free(book->sites);
 	free(book->touched);
-	free(book->list);
 	free(book->site_of_node);
 	free(book);
 }
@@ -69,7 +67,6 @@ static bool grow_sites(struct limpet_site_book *book)
 {
 	size_t room = book->site_room * 2;
 	struct limpet_site *sites = reallocarray(book->sites, room, sizeof(*sites));
-	const struct limpet_site **list;
 	uint32_t *touched;
 
 	if (!sites)
@@ -79,10 +76,6 @@ static bool grow_sites(struct limpet_site_book *book)
 	if (!touched)
 		return false;
 	book->touched = touched;
-	list = reallocarray(book->list, room, sizeof(*list));
-	if (!list)
-		return false;
-	book->list = list;
 	book->site_room = room;
 	return true;
 }
@@ -111,23 +104,25 @@ struct limpet_site *limpet_site_book_find(struct limpet_site_book *book, uint32_
 	return site;
 }
 
-static int compare_nodes(const void *a, const void *b)
+static int compare_nodes(const void *a, const void *b, void *data)
 {
-	const struct limpet_site *left, *right;
+	const struct limpet_site *sites = data;
+	uint32_t left = sites[*(const uint32_t *)a].node, right = sites[*(const uint32_t *)b].node;
 
-	memcpy(&left, a, sizeof(left));
-	memcpy(&right, b, sizeof(right));
-	return left->node < right->node ? -1 : left->node > right->node;
+	return left < right ? -1 : left > right;
 }
 
-size_t limpet_site_book_list(struct limpet_site_book *book,
-			     const struct limpet_site *const **ret_sites)
+size_t limpet_site_book_sort(struct limpet_site_book *book)
 {
-	for (size_t i = 0; i < book->touched_count; i++)
-		book->list[i] = &book->sites[book->touched[i]];
-	qsort(book->list, book->touched_count, sizeof(*book->list), compare_nodes);
-	*ret_sites = book->list;
+	qsort_r(book->touched, book->touched_count, sizeof(*book->touched), compare_nodes,
+		book->sites);
 	return book->touched_count;
+}
+
+const struct limpet_site *limpet_site_book_at(const struct limpet_site_book *book, size_t index)
+{
+	assert(index < book->touched_count);
+	return &book->sites[book->touched[index]];
 }
 
 static void update_growing(struct limpet_site_book *book)

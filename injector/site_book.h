@@ -25,10 +25,10 @@ void limpet_site_book_free(struct limpet_site_book *book);
  * event in it. Nodes are small numbers. NULL: no memory. Valid until the next call. */
 struct limpet_site *limpet_site_book_find(struct limpet_site_book *book, uint32_t node);
 
-/* Those that were looked up in this period, by node; valid until the next call. Answers their
- * number. */
-size_t limpet_site_book_list(struct limpet_site_book *book,
-			     const struct limpet_site *const **ret_sites);
+/* Orders those that were looked up in this period by node. Answers their number. */
+size_t limpet_site_book_sort(struct limpet_site_book *book);
+/* Of these, in that order. */
+const struct limpet_site *limpet_site_book_at(const struct limpet_site_book *book, size_t index);
 /* Begins another period. */
 void limpet_site_book_turn(struct limpet_site_book *book);
 

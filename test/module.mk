@@ -155,7 +155,7 @@ fuzz_unwind_compile_SRC := injector/cfi_reader.c injector/cfi_rule.c injector/cf
 	injector/unwind_builder.c injector/unwind_compile.c
 fuzz_trace_SRC := common/err.c common/bytes.c common/crc32.c common/trace_block.c \
 	analyzer/trace_reader.c analyzer/trace_tables.c analyzer/trace_events.c \
-	analyzer/trace_figures.c analyzer/model.c analyzer/model_sum.c analyzer/model_symbols.c
+	analyzer/trace_figures.c analyzer/model.c analyzer/model_books.c analyzer/model_sum.c analyzer/model_symbols.c
 fuzz_trace_LIBS := -lzstd
 bench_unwind_SRC := test/unit/unwind_fixture.c
 

@@ -413,25 +413,24 @@ static void test_the_peak_has_a_place(void **state)
 static void test_sites_are_of_the_period(void **state)
 {
 	struct books *books = *state;
-	const struct limpet_site *const *sites;
 	uint64_t bytes = 0;
 
 	add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 100, 9);
 	add(books, LIMPET_EVENT_ALLOC, 1, 0x2000, 200, 5);
-	assert_int_equal(limpet_ledger_period_sites(books->ledger, &sites), 2);
-	assert_int_equal(sites[0]->node, 5);
-	assert_int_equal(sites[1]->node, 9);
-	assert_int_equal(sites[1]->allocated_bytes, 100);
+	assert_int_equal(limpet_ledger_sort_sites(books->ledger), 2);
+	assert_int_equal(limpet_ledger_site_at(books->ledger, 0)->node, 5);
+	assert_int_equal(limpet_ledger_site_at(books->ledger, 1)->node, 9);
+	assert_int_equal(limpet_ledger_site_at(books->ledger, 1)->allocated_bytes, 100);
 	limpet_ledger_next_period(books->ledger, books->time_ns);
-	assert_int_equal(limpet_ledger_period_sites(books->ledger, &sites), 0);
+	assert_int_equal(limpet_ledger_sort_sites(books->ledger), 0);
 	assert_int_equal(limpet_ledger_growing(books->ledger, &bytes), 5);
 	assert_int_equal(bytes, 200);
 	/* a free counts in the period it happens in, for the site that allocated */
 	add(books, LIMPET_EVENT_FREE, 1, 0x2000, 0, 0);
-	assert_int_equal(limpet_ledger_period_sites(books->ledger, &sites), 1);
-	assert_int_equal(sites[0]->node, 5);
-	assert_int_equal(sites[0]->allocations, 0);
-	assert_int_equal(sites[0]->freed_bytes, 200);
+	assert_int_equal(limpet_ledger_sort_sites(books->ledger), 1);
+	assert_int_equal(limpet_ledger_site_at(books->ledger, 0)->node, 5);
+	assert_int_equal(limpet_ledger_site_at(books->ledger, 0)->allocations, 0);
+	assert_int_equal(limpet_ledger_site_at(books->ledger, 0)->freed_bytes, 200);
 	limpet_ledger_next_period(books->ledger, books->time_ns);
 	/* the leader fell: one that was not touched leads */
 	assert_int_equal(limpet_ledger_growing(books->ledger, &bytes), 9);

@@ -1,0 +1,250 @@
+#include "analyzer/model_books.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int want_items(void *array, size_t *room, size_t want, size_t item_bytes)
+{
+	size_t more = *room ? *room : 64;
+	void *grown;
+
+	if (want <= *room)
+		return 0;
+	while (more < want)
+		more *= 2;
+	memcpy(&grown, array, sizeof(grown));
+	grown = reallocarray(grown, more, item_bytes);
+	if (!grown)
+		return -ENOMEM;
+	memcpy(array, &grown, sizeof(grown));
+	*room = more;
+	return 0;
+}
+
+int limpet_model_books_init(struct limpet_model_books *books, uint32_t node_count)
+{
+	*books = (struct limpet_model_books){
+		.site_of_node = calloc(node_count, sizeof(*books->site_of_node)),
+		.map_of_node = calloc(node_count, sizeof(*books->map_of_node)),
+	};
+	if (books->site_of_node && books->map_of_node)
+		return 0;
+	limpet_model_books_done(books);
+	return -ENOMEM;
+}
+
+void limpet_model_books_done(struct limpet_model_books *books)
+{
+	free(books->sites);
+	free(books->maps);
+	free(books->site_of_node);
+	free(books->map_of_node);
+	*books = (struct limpet_model_books){0};
+}
+
+struct limpet_model_sum_site *limpet_model_books_site(struct limpet_model_books *books,
+						      uint32_t node)
+{
+	if (!books->site_of_node[node]) {
+		if (want_items(&books->sites, &books->site_room, books->site_count + 1,
+			       sizeof(*books->sites)) < 0)
+			return NULL;
+		books->sites[books->site_count] = (struct limpet_model_sum_site){.node = node};
+		books->site_of_node[node] = (uint32_t)++books->site_count;
+	}
+	return &books->sites[books->site_of_node[node] - 1];
+}
+
+static struct limpet_model_sum_map *find_map(struct limpet_model_books *books, uint32_t node)
+{
+	if (!books->map_of_node[node]) {
+		if (want_items(&books->maps, &books->map_room, books->map_count + 1,
+			       sizeof(*books->maps)) < 0)
+			return NULL;
+		books->maps[books->map_count] = (struct limpet_model_sum_map){.node = node};
+		books->map_of_node[node] = (uint32_t)++books->map_count;
+	}
+	return &books->maps[books->map_of_node[node] - 1];
+}
+
+static uint64_t clamp(uint64_t from, uint64_t less)
+{
+	return from > less ? from - less : 0;
+}
+
+uint64_t limpet_model_books_live_bytes(const uint64_t totals[LIMPET_TOTAL_COUNT])
+{
+	return clamp(totals[LIMPET_TOTAL_ALLOCATED_BYTES],
+		     totals[LIMPET_TOTAL_FREED_BYTES] + totals[LIMPET_TOTAL_UNTRACKED_BYTES]);
+}
+
+void limpet_model_books_count(struct limpet_model_books *books)
+{
+	books->counting = true;
+	memcpy(books->start_totals, books->totals, sizeof(books->totals));
+	for (size_t i = 0; i < books->site_count; i++) {
+		books->sites[i].start_live = books->sites[i].live;
+		books->sites[i].start_bytes = books->sites[i].live_bytes;
+	}
+}
+
+/* ------------------------------------------------------------------ single rows */
+
+static void add_row_totals(struct limpet_model_books *books, const struct limpet_trace_event *row)
+{
+	uint64_t *totals = books->totals;
+
+	totals[LIMPET_TOTAL_EVENTS] += row->counted;
+	switch (row->kind) {
+	case LIMPET_ROW_UNTRACKED:
+		totals[LIMPET_TOTAL_UNTRACKED]++;
+		totals[LIMPET_TOTAL_UNTRACKED_BYTES] += row->size;
+		/* fall through */
+	case LIMPET_ROW_ALLOC:
+		totals[LIMPET_TOTAL_ALLOCATIONS]++;
+		totals[LIMPET_TOTAL_ALLOCATED_BYTES] += row->size;
+		break;
+	case LIMPET_ROW_INFERRED_FREE:
+		totals[LIMPET_TOTAL_INFERRED_FREES]++;
+		/* fall through */
+	case LIMPET_ROW_FREE:
+		totals[LIMPET_TOTAL_FREES]++;
+		totals[LIMPET_TOTAL_FREED_BYTES] += row->size;
+		totals[LIMPET_TOTAL_TEMPORARY] += row->temporary;
+		break;
+	case LIMPET_ROW_FOREIGN_FREE:
+		totals[LIMPET_TOTAL_FOREIGN_FREES]++;
+		totals[LIMPET_TOTAL_FOREIGN_FREED_BYTES] += row->size;
+		break;
+	case LIMPET_ROW_MMAP:
+		totals[LIMPET_TOTAL_MMAPS]++;
+		totals[LIMPET_TOTAL_MMAP_BYTES] += row->size;
+		books->parts = 0;
+		break;
+	case LIMPET_ROW_UNMAPPED:
+		totals[LIMPET_TOTAL_UNMAPPED_BYTES] += row->size;
+		books->parts += row->size;
+		break;
+	case LIMPET_ROW_MUNMAP:
+		totals[LIMPET_TOTAL_MUNMAPS]++;
+		totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] += clamp(row->size, books->parts);
+		books->parts = 0;
+		break;
+	default:
+		break;
+	}
+}
+
+static int add_row_heap(struct limpet_model_books *books, const struct limpet_trace_event *row)
+{
+	struct limpet_model_sum_site *site = limpet_model_books_site(books, row->node);
+	unsigned bucket = limpet_trace_size_bucket(row->size);
+
+	if (!site)
+		return -ENOMEM;
+	if (row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE) {
+		site->live--;
+		site->live_bytes -= row->size;
+		if (books->counting) {
+			site->frees++;
+			site->freed_bytes += row->size;
+			site->temporary += row->temporary;
+		}
+		return 0;
+	}
+	if (row->kind == LIMPET_ROW_ALLOC) {
+		site->live++;
+		site->live_bytes += row->size;
+	}
+	if (books->counting) {
+		site->allocations++;
+		site->allocated_bytes += row->size;
+		books->sizes[bucket].allocations++;
+		books->sizes[bucket].allocated_bytes += row->size;
+	}
+	return 0;
+}
+
+static int add_row_map(struct limpet_model_books *books, const struct limpet_trace_event *row)
+{
+	struct limpet_model_sum_map *map = find_map(books, row->node);
+
+	if (!map)
+		return -ENOMEM;
+	if (row->kind == LIMPET_ROW_MMAP) {
+		map->mapped_bytes += row->size;
+		map->mmaps += books->counting;
+		map->mmap_bytes += books->counting ? row->size : 0;
+	} else {
+		map->mapped_bytes -= row->size;
+		map->unmapped_bytes += books->counting ? row->size : 0;
+	}
+	return 0;
+}
+
+int limpet_model_books_add_row(struct limpet_model_books *books,
+			       const struct limpet_trace_event *row)
+{
+	add_row_totals(books, row);
+	switch (row->kind) {
+	case LIMPET_ROW_ALLOC:
+	case LIMPET_ROW_UNTRACKED:
+	case LIMPET_ROW_FREE:
+	case LIMPET_ROW_INFERRED_FREE:
+		return add_row_heap(books, row);
+	case LIMPET_ROW_MMAP:
+	case LIMPET_ROW_UNMAPPED:
+		return add_row_map(books, row);
+	default:
+		return 0;
+	}
+}
+
+/* ------------------------------------------------------------------ whole periods */
+
+static int add_period_sites(struct limpet_model_books *books,
+			    const struct limpet_trace_period *period)
+{
+	for (uint32_t i = 0; i < period->site_count; i++) {
+		const struct limpet_trace_site *from = &period->sites[i];
+		struct limpet_model_sum_site *site = limpet_model_books_site(books, from->node);
+
+		if (!site)
+			return -ENOMEM;
+		site->live += from->allocations - from->frees - from->untracked;
+		site->live_bytes +=
+			from->allocated_bytes - from->freed_bytes - from->untracked_bytes;
+		if (!books->counting)
+			continue;
+		site->allocations += from->allocations;
+		site->allocated_bytes += from->allocated_bytes;
+		site->frees += from->frees;
+		site->freed_bytes += from->freed_bytes;
+		site->temporary += from->temporary;
+	}
+	for (uint32_t i = 0; i < period->map_count; i++) {
+		const struct limpet_trace_map_site *from = &period->maps[i];
+		struct limpet_model_sum_map *map = find_map(books, from->node);
+
+		if (!map)
+			return -ENOMEM;
+		map->mapped_bytes += from->mmap_bytes - from->unmapped_bytes;
+		if (!books->counting)
+			continue;
+		map->mmaps += from->mmaps;
+		map->mmap_bytes += from->mmap_bytes;
+		map->unmapped_bytes += from->unmapped_bytes;
+	}
+	return 0;
+}
+
+int limpet_model_books_add_period(struct limpet_model_books *books,
+				  const struct limpet_trace_period *period)
+{
+	memcpy(books->totals, period->totals, sizeof(books->totals));
+	for (unsigned i = 0; books->counting && i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
+		books->sizes[i].allocations += period->sizes[i].allocations;
+		books->sizes[i].allocated_bytes += period->sizes[i].allocated_bytes;
+	}
+	return add_period_sites(books, period);
+}
