@@ -6,7 +6,9 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "common/trace_block.h"
 
@@ -14,6 +16,8 @@
 #define RESERVE_BYTES (64u << 10)
 #define RESERVE_STEP_BYTES (1u << 20)
 #define DEFAULT_NAMES 10000
+#define LOCK_TRIES 50
+#define LOCK_WAIT_NS 2000000
 
 struct limpet_trace_writer {
 	int fd;
@@ -102,6 +106,22 @@ static int create_file(struct limpet_trace_writer *writer,
 	return 0;
 }
 
+/* A reader that looks whether a writer is alive takes the lock for an instant. A file system
+ * without locks costs readers the difference between a running capture and a lost one, and us
+ * nothing. */
+static int lock(int fd)
+{
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno == ENOLCK || errno == ENOSYS ||
+		    errno == EOPNOTSUPP)
+			return 0;
+		if (errno != EWOULDBLOCK)
+			return -1;
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
+	}
+	return -1;
+}
+
 int limpet_trace_writer_open(const struct limpet_trace_writer_options *options,
 			     struct limpet_trace_writer **ret_writer, struct limpet_err *err)
 {
@@ -122,11 +142,7 @@ int limpet_trace_writer_open(const struct limpet_trace_writer_options *options,
 		limpet_trace_writer_free(writer);
 		return code;
 	}
-	/* The lock cannot be contended, as the file is new; a file system without locks costs
-	 * readers the difference between a running capture and a lost one. */
-	if (fstat(writer->fd, &stat) < 0 || fchmod(writer->fd, 0600) < 0 ||
-	    (flock(writer->fd, LOCK_EX | LOCK_NB) < 0 && errno != ENOLCK && errno != ENOSYS &&
-	     errno != EOPNOTSUPP)) {
+	if (fstat(writer->fd, &stat) < 0 || fchmod(writer->fd, 0600) < 0 || lock(writer->fd) < 0) {
 		code = -errno;
 		limpet_err_set(err, code, "cannot set up '%s': %s", writer->path, strerror(-code));
 		goto discard;
@@ -243,6 +259,20 @@ static int reserve(struct limpet_trace_writer *writer, size_t count)
 	return errno == EINTR ? 0 : -errno;
 }
 
+/* Asked before, as a write beyond RLIMIT_FSIZE raises a signal whose default is to end us. */
+static int check_limit(const struct limpet_trace_writer *writer)
+{
+	uint64_t need = writer->file_bytes + writer->batch.count;
+	struct rlimit limit;
+
+	if (!writer->last_words)
+		need += RESERVE_BYTES;
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	    need > limit.rlim_cur)
+		return -EFBIG;
+	return 0;
+}
+
 static int write_all(struct limpet_trace_writer *writer, const uint8_t *bytes, size_t count)
 {
 	size_t done = 0;
@@ -283,7 +313,9 @@ int limpet_trace_writer_flush(struct limpet_trace_writer *writer)
 	}
 	if (writer->batch.count == 0)
 		return 0;
-	code = writer->last_words ? 0 : reserve(writer, writer->batch.count);
+	code = check_limit(writer);
+	if (code == 0 && !writer->last_words)
+		code = reserve(writer, writer->batch.count);
 	if (code == 0)
 		code = write_all(writer, writer->batch.data, writer->batch.count);
 	limpet_bytes_clear(&writer->batch);
