@@ -27,6 +27,7 @@
 #include "analyzer/trace_reader.h"
 #include "common/crc32.h"
 #include "common/trace_block.h"
+#include "common/wire.h"
 #include "test/unit/trace_capture.h"
 
 #define MEMORY_BYTES (8u << 20)
@@ -1008,6 +1009,49 @@ static void test_what_no_program_can_do_is_dropped(void **state)
 	assert_false(outcome.complete);
 }
 
+static void check_against_second_reader(const char *path);
+
+/* One call may add more rows than a block usually has. */
+static void test_one_munmap_takes_very_many(void **state)
+{
+	const uint64_t count = 2 * LIMPET_TRACE_ROWS_PER_BLOCK, page = 4096;
+	struct limpet_recorder *recorder = NULL;
+	struct limpet_record record = {.thread = 1, .kind = LIMPET_EVENT_MMAP, .size = page};
+	struct limpet_recorder_tick tick = {0};
+	struct limpet_recorder_end end = {.end = LIMPET_END_STOP, .complete = true};
+	struct outcome outcome;
+	struct limpet_recorder_options options = {.path = path_of("many"),
+						  .owner_uid = geteuid(),
+						  .owner_gid = getegid(),
+						  .memory_bytes = 256u << 20,
+						  .comm = "x",
+						  .unseen_rss_share = -1};
+	struct limpet_err err = {0};
+
+	(void)state;
+	assert_int_equal(limpet_recorder_open(&options, &recorder, &err), 0);
+	for (uint64_t i = 1; i <= count; i++) {
+		record.address = i * 2 * page;
+		record.time_ns += 1000;
+		assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+	}
+	record.kind = LIMPET_EVENT_MUNMAP;
+	record.address = page;
+	record.size = 3 * count * page;
+	assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+	tick.time_ns = record.time_ns;
+	assert_int_equal(limpet_recorder_finish(recorder, &tick, &end), 0);
+	limpet_recorder_free(recorder);
+	outcome = try_trace(path_of("many"));
+	assert_true(outcome.complete && outcome.exact);
+	assert_int_equal(outcome.totals.mmaps, count);
+	assert_int_equal(outcome.totals.mapped_bytes, 0);
+	assert_int_equal(outcome.totals.unmapped_bytes, count * page);
+	assert_int_equal(outcome.totals.foreign_unmapped_bytes, 2 * count * page);
+	assert_int_equal(outcome.totals.events, count + 1);
+	check_against_second_reader(path_of("many"));
+}
+
 static void test_batches_are_events(void **state)
 {
 	struct limpet_recorder *recorder = NULL;
@@ -1277,6 +1321,7 @@ int main(void)
 		cmocka_unit_test(test_bounded_memory),
 		cmocka_unit_test(test_nodes_are_checked),
 		cmocka_unit_test(test_what_no_program_can_do_is_dropped),
+		cmocka_unit_test(test_one_munmap_takes_very_many),
 		cmocka_unit_test(test_batches_are_events),
 		cmocka_unit_test(test_fuzz_corpus),
 		cmocka_unit_test(test_symbols_are_appended),
