@@ -83,8 +83,7 @@ end_process() {
 		kill -CONT "$1" 2>/dev/null
 		wait_until "$2" ended "$1" 2>/dev/null && break
 	done
-	wait "$1" 2>/dev/null
-	return 0
+	wait "$1" 2>/dev/null || true
 }
 
 # exit_status_of JOB SECONDS: sets `status`.

@@ -21,6 +21,17 @@ contained() {
 	pid=$(pgrep -P "${job_of[$name]}")
 }
 
+# A folder that storm can have as its root.
+make_root() {
+	local library
+	mkdir -p rootfs/{bin,proc}
+	cp "$TARGETS/storm" rootfs/bin/storm
+	while read -r library; do
+		mkdir -p "rootfs${library%/*}"
+		cp -L "$library" "rootfs$library"
+	done < <(ldd "$TARGETS/storm" | grep -oE '/[^ ]+')
+}
+
 @test "from the host, by its pid outside" {
 	contained storm "$TARGETS/storm" --threads 2
 	look "$pid"
@@ -36,13 +47,9 @@ contained() {
 }
 
 @test "from the host, when the program sees another root and its files are gone" {
-	mkdir -p rootfs/{lib,lib64,usr,bin,proc,dev,tmp}
-	cp "$TARGETS/storm" rootfs/bin/storm
-	while read -r library; do
-		mkdir -p "rootfs${library%/*}"
-		cp -L "$library" "rootfs$library"
-	done < <(ldd "$TARGETS/storm" | grep -oE '/[^ ]+')
-	contained storm chroot "$work/rootfs" /bin/storm --threads 2
+	make_root
+	contained storm bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" /bin/storm --threads 2' \
+		"$work/rootfs"
 	attach "$pid"
 	rm rootfs/bin/storm
 	tell storm "leak 12" leaked
@@ -50,6 +57,15 @@ contained() {
 	good_capture
 	expect '.totals.allocations == 12 and .totals.live_bytes == 12000'
 	nothing_of_ours "$pid"
+	finish storm
+}
+
+@test "from the host, when there is no /proc in its root: refused, by that name" {
+	make_root
+	start storm chroot "$work/rootfs" /bin/storm --threads 2
+	look "$pid"
+	refused 3 "/proc" "$LIMPET" attach "$pid"
+	unchanged "$pid"
 	finish storm
 }
 

@@ -56,7 +56,7 @@ nobody() {
 
 @test "a zombie" {
 	# `true` ends, and nobody waits for it as long as its parent sleeps.
-	bash -c 'true & echo $!; exec sleep 1000' >zombie.pid 2>/dev/null 3>&- &
+	bash -c 'true & echo $!; exec sleep 1000' >zombie.pid 2>/dev/null </dev/null 3>&- &
 	job_of[zombie]=$!
 	wait_until 10 test -s zombie.pid
 	local zombie
@@ -134,14 +134,14 @@ nobody() {
 	local tracer
 	start storm "$TARGETS/storm"
 	python3 -c "
-import ctypes, sys
+import ctypes, signal, sys
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long] * 4
 if libc.ptrace(0x4206, $pid, 0, 0):
     sys.exit('seize failed')
 print('traced', flush=True)
-sys.stdin.read()
-" < <(exec sleep 1000) >tracer.say 2>tracer.err 3>&- &
+signal.pause()
+" >tracer.say 2>tracer.err </dev/null 3>&- &
 	tracer=$!
 	job_of[tracer]=$tracer
 	wait_until 20 grep -q traced tracer.say

@@ -9,7 +9,7 @@
  *	--kill CALL           a seccomp filter answers this call with KILL_PROCESS (memfd_create,
  *socketpair, mmap, getrandom)
  *	--docker              a filter as containers have: a few calls answered by EPERM
- *	--few-files           the limit of open files is reached but for four
+ *	--few-files N         the limit of open files is reached but for so many
  *	--uid N               gives up its user id
  *	--not-dumpable        PR_SET_DUMPABLE 0
  *	--callbacks           allocates through copies of malloc's and free's addresses in its own
@@ -154,13 +154,13 @@ static void close_it(int fd)
 	close(fd);
 }
 
-static void few_files(void)
+static void few_files(int left)
 {
 	struct rlimit limit = {64, 64};
 
 	if (setrlimit(RLIMIT_NOFILE, &limit))
 		target_broken("setrlimit: %s", strerror(errno));
-	while (open("/dev/null", O_RDONLY | O_CLOEXEC) < 59)
+	while (open("/dev/null", O_RDONLY | O_CLOEXEC) < 63 - left)
 		;
 }
 
@@ -246,8 +246,8 @@ int main(int argc, char **argv)
 			install_filter(argv[++i]);
 		} else if (!strcmp(argv[i], "--docker")) {
 			install_filter(NULL);
-		} else if (!strcmp(argv[i], "--few-files")) {
-			few_files();
+		} else if (!strcmp(argv[i], "--few-files") && argv[i + 1]) {
+			few_files(atoi(argv[++i]));
 		} else if (!strcmp(argv[i], "--uid") && argv[i + 1]) {
 			uid_t uid = (uid_t)strtoul(argv[++i], NULL, 10);
 
