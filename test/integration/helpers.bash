@@ -79,8 +79,8 @@ end_process() {
 	local signal
 	for signal in TERM KILL; do
 		ended "$1" && break
-		kill -"$signal" "$1" 2>/dev/null
-		kill -CONT "$1" 2>/dev/null
+		kill -"$signal" "$1" 2>/dev/null || true
+		kill -CONT "$1" 2>/dev/null || true
 		wait_until "$2" ended "$1" 2>/dev/null && break
 	done
 	wait "$1" 2>/dev/null || true
@@ -205,7 +205,8 @@ expect() {
 	local what=$1
 	shift
 	if ! json_says "$@" "$what" <"$work/report.json"; then
-		jq '{target, capture, totals, sites: .sites[0:3]}' "$work/report.json"
+		jq -c '.target, .capture, .totals, (.sites[0:3][] | .stack = [.stack[] | .function // .module])' \
+			"$work/report.json"
 		fail "the report does not say: $what"
 	fi
 }
@@ -253,6 +254,11 @@ look() {
 unchanged() {
 	portrait "$1" >"$work/portrait.after"
 	diff -u "$work/portrait.before" "$work/portrait.after" || fail "process $1 is not as it was"
+}
+
+# For busy ones, whose own memory changes: the modules, with the protection of every page.
+modules() {
+	grep ' /' "/proc/$1/maps"
 }
 
 # For busy targets: nothing of ours is left. What was there before cannot be ours.

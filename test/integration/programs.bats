@@ -9,7 +9,7 @@ teardown() { end; }
 
 # has_site FUNCTION: it is in the stack of the site that holds most.
 top_site_has() {
-	expect 'any(.sites[0].stack[]; .function | test($f))' --arg f "$1"
+	expect 'any(.sites[0].stack[]; .function // "" | test($f))' --arg f "$1"
 }
 
 # ------------------------------------------------------------------ C++ and Rust
@@ -184,7 +184,7 @@ redis_answers() {
 	local link count
 	for link in "$TARGETS"/storm-*; do
 		start "${link##*/}" "$link" --threads 2 || return 1
-		look "$pid"
+		modules "$pid" >modules.before
 		attach "$pid" || fail "$link" || return 1
 		tell "${link##*/}" "run 2000" ran
 		tell "${link##*/}" count '{'
@@ -194,7 +194,8 @@ redis_answers() {
 		same "allocations of $link" "$(jq .totals.allocations report.json)" "$(jq .allocations <<<"$count")"
 		same "frees of $link" "$(jq .totals.frees report.json)" "$(jq .frees <<<"$count")"
 		same "bytes of $link" "$(jq .totals.live_bytes report.json)" "$(jq .live_bytes <<<"$count")"
-		unchanged "$pid" || fail "$link" || return 1
+		nothing_of_ours "$pid" || fail "$link" || return 1
+		modules "$pid" | diff -u modules.before - || fail "$link" || return 1
 		finish "${link##*/}"
 	done
 }
