@@ -262,7 +262,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 	if (error) {
 		limpet_progress_free(command.progress);
 		limpet_ui_error(&err);
-		return error == -EEXIST ? LIMPET_EXIT_REFUSED : LIMPET_EXIT_FAILED;
+		return error == -EALREADY ? LIMPET_EXIT_REFUSED : LIMPET_EXIT_FAILED;
 	}
 	ending = 1;
 	status = exit_status(&result);

@@ -273,8 +273,8 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 		return limpet_err_set(err, -errno, "cannot open process %d: %s", setup->pid,
 				      strerror(errno));
 	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
-	if (error)
-		return error;
+	if (error) /* -EEXIST is an output's word, too */
+		return error == -EEXIST ? -EALREADY : error;
 	error = limpet_session_cleanup(setup->pid, setup->timeout_ns, err);
 	if (error < 0)
 		return error;

@@ -59,7 +59,7 @@ struct limpet_capture_result {
 
 /* Captures. On success the trace is closed but for symbols, and *ret_capture holds what sealing and
  * the last words need. On failure nothing was touched, or all is as before, and no trace is left:
- * -EEXIST: captured already; else what limpet_session_* answer, with words. */
+ * -EALREADY: captured already; else what limpet_session_* answer, with words. */
 int limpet_capture_run(const struct limpet_capture_setup *setup,
 		       struct limpet_capture **ret_capture,
 		       struct limpet_capture_result *ret_result,
