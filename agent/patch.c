@@ -106,6 +106,19 @@ static void slot_patch(struct limpet_slot *slot)
 		slot->state = LIMPET_SLOT_FOREIGN;
 }
 
+/* By what stands there, not by the slot's state: the child of a fork has slots of its own, and shares
+ * the table with a parent that may have put its own back. Answers -errno if it could not be done. */
+static int slot_restore(struct limpet_slot *slot)
+{
+	int answer = exchange(slot->address, thunk_of(slot->hook), slot->old_value);
+
+	if (answer < 0)
+		slot->state = LIMPET_SLOT_FAILED;
+	else if (slot->state == LIMPET_SLOT_PATCHED)
+		slot->state = answer == 0 ? LIMPET_SLOT_RESTORED : LIMPET_SLOT_FOREIGN;
+	return answer < 0 ? answer : 0;
+}
+
 struct patch_walk {
 	int done;
 	bool restore;
@@ -130,13 +143,8 @@ static int patch_module(struct dl_phdr_info *info, size_t size, void *context)
 		if (!walk->restore && slot->state == LIMPET_SLOT_PLANNED) {
 			slot_patch(slot);
 			walk->done += slot->state == LIMPET_SLOT_PATCHED;
-		} else if (walk->restore && slot->state == LIMPET_SLOT_PATCHED) {
-			int answer = exchange(slot->address, thunk_of(slot->hook), slot->old_value);
-
-			slot->state = answer == 0   ? LIMPET_SLOT_RESTORED
-				      : answer == 1 ? LIMPET_SLOT_FOREIGN
-						    : LIMPET_SLOT_FAILED;
-			walk->done += answer < 0;
+		} else if (walk->restore) {
+			walk->done += slot_restore(slot) < 0;
 		}
 	}
 	return 0;

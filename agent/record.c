@@ -62,15 +62,14 @@ static uint32_t chunk_take(const struct limpet_thread *thread)
 	return LIMPET_CHUNK_NONE;
 }
 
-/* --on-overload wait: the thread sleeps until the collector has given a chunk back, is gone, or has
- * switched the hooks off. */
+/* --on-overload wait: the thread sleeps until the collector has given a chunk back or is gone. Not
+ * even being switched off ends it: what has begun is recorded. */
 static uint32_t chunk_wait(const struct limpet_thread *thread)
 {
 	const int64_t pause[2] = {0, 200000};
 	uint32_t index = chunk_take(thread);
 
-	while (index == LIMPET_CHUNK_NONE && limpet_shm->wait_for_room &&
-	       __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE)) {
+	while (index == LIMPET_CHUNK_NONE && limpet_shm->wait_for_room) {
 		if (limpet_channel_send(LIMPET_MSG_STARVED, limpet_thread_index(thread), 0, 0) < 0)
 			break;
 		limpet_syscall3(SYS_nanosleep, (long)pause, 0, 0);

@@ -156,7 +156,7 @@ static void seal(struct command *command, const char *trace)
 
 static int exit_status(const struct limpet_capture_result *result)
 {
-	if (!result->unloaded)
+	if (!result->unloaded || result->children_left)
 		return LIMPET_EXIT_DORMANT;
 	return result->complete ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
 }
@@ -205,6 +205,10 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 			"again",
 			command->pid, command->pid);
 	}
+	if (result->children_left)
+		limpet_ui_warn("the agent stays, switched off, in children of process %d: %s; "
+			       "`limpet stop PID` removes it",
+			       command->pid, result->children);
 	if (command->mode == LIMPET_MODE_ATTACH) {
 		puts(trace);
 		fflush(stdout);

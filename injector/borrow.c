@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -28,6 +29,7 @@ struct limpet_borrow {
 	uint64_t map, map_bytes, code_bytes;
 	int image_there, channel_there, ours_there; /* descriptors in the target; -1: none */
 	int channel;
+	uint64_t image_inode;
 	bool channel_stays, abandoned;
 };
 
@@ -197,6 +199,8 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 			error = -EBUSY;
 			break;
 		}
+		if (setup->idle)
+			setup->idle(setup->idle_context);
 		if (pass > 1)
 			nanosleep(&pause, NULL);
 		if (pause.tv_nsec < longest_pause_ns)
@@ -278,6 +282,7 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 	static const char name[] = "limpet-agent";
 	uint64_t spare = limpet_tracee_spare(borrow->tracee);
 	LIMPET_CLOSE int file = -1;
+	struct stat status;
 	int64_t answer;
 	int error = limpet_memory_write(borrow->setup.pid, spare, name, sizeof(name));
 
@@ -294,6 +299,8 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 	file = (int)syscall(SYS_pidfd_getfd, borrow->setup.pidfd, borrow->image_there, 0);
 	if (file < 0)
 		return failed(err, borrow, "pidfd_getfd", -errno);
+	if (fstat(file, &status) == 0)
+		borrow->image_inode = status.st_ino;
 	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size)
 		return failed(err, borrow, "writing the agent", errno ? -errno : -ENOSPC);
 	return 0;
@@ -359,6 +366,11 @@ int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err)
 	if (!error)
 		error = make_mapping(borrow, image, err);
 	return error;
+}
+
+uint64_t limpet_borrow_image_inode(const struct limpet_borrow *borrow)
+{
+	return borrow->image_inode;
 }
 
 int limpet_borrow_channel(const struct limpet_borrow *borrow)

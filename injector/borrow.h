@@ -18,6 +18,9 @@ struct limpet_borrow_setup {
 	const struct limpet_safepoint *safepoint;
 	const struct limpet_tracee_gadgets *gadgets;
 	uint64_t deadline_ns;
+	/* Called while waiting, so that the collector can go on; NULL: none. */
+	void (*idle)(void *context);
+	void *idle_context;
 };
 
 /* Finds a thread at a safe point and borrows it: sleeping ones first, those last whose sleep cannot
@@ -32,6 +35,8 @@ unsigned limpet_borrow_attempts(const struct limpet_borrow *borrow);
 
 /* Makes the memfd, the channel and the mapping of the stub in the target. */
 int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Of the memfd that holds the agent. */
+uint64_t limpet_borrow_image_inode(const struct limpet_borrow *borrow);
 /* Our end of the channel; -1 before limpet_borrow_map. */
 int limpet_borrow_channel(const struct limpet_borrow *borrow);
 /* From here on the channel belongs to the caller, and its other end stays in the target. */

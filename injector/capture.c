@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "injector/children.h"
 #include "injector/control.h"
 #include "injector/proc.h"
 #include "injector/session.h"
@@ -313,6 +315,33 @@ static enum limpet_end explain_exit(struct limpet_capture *capture,
 						  : LIMPET_END_TARGET_EXIT;
 }
 
+static void drain(void *context)
+{
+	struct limpet_capture *capture = context;
+	int64_t recorded = limpet_collector_drain(capture->collector);
+
+	if (recorded < 0 && !capture->file_error)
+		capture->file_error = (int)recorded;
+}
+
+/* What the target forked holds a copy of the agent: cleaned like the target, or named. */
+static void clean_children(struct limpet_capture *capture, struct limpet_capture_result *result)
+{
+	struct limpet_children children;
+	size_t used = 0;
+
+	if (limpet_children_clean(capture->setup->pid,
+				  limpet_session_agent_inode(capture->session),
+				  limpet_monotonic_ns() + capture->setup->timeout_ns, &children) < 0)
+		return;
+	result->children_cleaned = children.cleaned;
+	result->children_left = children.left_count;
+	for (size_t i = 0; i < children.left_count && used < sizeof(result->children); i++)
+		used += (size_t)snprintf(result->children + used, sizeof(result->children) - used,
+					 "%s%d", i ? " " : "", children.left[i]);
+	limpet_children_done(&children);
+}
+
 static void leave(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	bool gone = result->end == LIMPET_END_TARGET_EXIT || result->end == LIMPET_END_TARGET_EXEC;
@@ -320,8 +349,9 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
 	show(capture, "detaching");
-	/* What the rings hold now need not wait for a slow end. */
-	limpet_collector_drain(capture->collector);
+	/* What the chunks hold need not wait for a slow end, and threads may wait for room in them. */
+	drain(capture);
+	limpet_session_set_idle(capture->session, drain, capture);
 	result->unloaded = true;
 	if (!gone) {
 		error = limpet_session_leave(capture->session, &result->leave_err);
@@ -329,6 +359,7 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		if (error == -ESRCH)
 			gone = true;
 	}
+	clean_children(capture, result);
 	if (result->end == LIMPET_END_TARGET_EXIT || gone)
 		if (result->end != LIMPET_END_TARGET_EXEC) {
 			enum limpet_end how = explain_exit(capture, result);

@@ -54,6 +54,9 @@ struct limpet_capture_result {
 	struct limpet_err leave_err; /* why the agent stays, if it does */
 	uint64_t events, dropped_events, duration_ns, file_bytes;
 	int64_t attach_stop_us, detach_stop_us;
+	unsigned children_cleaned; /* forked during the capture, and freed of the agent */
+	size_t children_left;
+	char children[256]; /* pids of those that keep it, for people */
 	int target_status; /* as of wait(2), for a target that ended; -1: unknown */
 };
 

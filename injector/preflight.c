@@ -83,6 +83,8 @@ void limpet_check_hint(struct limpet_check *check, const char *format, ...)
 
 /* ------------------------------------------------------------------ state of the process */
 
+static const char find_hint[] = "find it with `pidof NAME` or `limpet doctor`";
+
 /* A pid that /proc does not show: gone, or hidden from us. */
 static int gone(struct limpet_check *check)
 {
@@ -90,11 +92,15 @@ static int gone(struct limpet_check *check)
 
 	if (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH) {
 		check->out->verdict = LIMPET_PREFLIGHT_GONE;
-		return limpet_err_set(check->err, -ESRCH, "no process has the pid %d", pid);
+		limpet_err_set(check->err, -ESRCH, "no process has the pid %d", pid);
+		limpet_err_hint(check->err, find_hint);
+		return -ESRCH;
 	}
 	if (pid <= 0) {
 		check->out->verdict = LIMPET_PREFLIGHT_GONE;
-		return limpet_err_set(check->err, -ESRCH, "%d is not a pid", pid);
+		limpet_err_set(check->err, -ESRCH, "%d is not a pid", pid);
+		limpet_err_hint(check->err, find_hint);
+		return -ESRCH;
 	}
 	snprintf(check->out->name, sizeof(check->out->name), "?");
 	limpet_check_refuse(
@@ -118,11 +124,13 @@ static bool check_state(struct limpet_check *check)
 	if (check->pid == getpid()) {
 		limpet_check_refuse(check, -EINVAL, "own-process", "limpet itself",
 				    "this is limpet itself");
+		limpet_check_hint(check, find_hint);
 		return false;
 	}
 	if (status->kernel_thread) {
 		limpet_check_refuse(check, -EINVAL, "kernel-thread", "kernel thread",
 				    "it is a kernel thread, which has no memory of its own");
+		limpet_check_hint(check, find_hint);
 		return false;
 	}
 	if ((status->state == 'Z' || status->state == 'X') && status->threads > 1) {
@@ -130,6 +138,7 @@ static bool check_state(struct limpet_check *check)
 			check, -ENOTSUP, "zombie-leader", "main thread ended",
 			"its main thread has ended while others go on, and limpet needs it "
 			"to find the program's memory");
+		limpet_check_hint(check, "capture it from its start: limpet run COMMAND");
 		return false;
 	}
 	if (status->state == 'Z' || status->state == 'X') {
@@ -137,6 +146,8 @@ static bool check_state(struct limpet_check *check)
 				    "it is a zombie: it has ended, and its parent (%d) has not "
 				    "collected it yet",
 				    status->ppid);
+		limpet_check_hint(check, "look at its parent instead: limpet doctor %d",
+				  status->ppid);
 		return false;
 	}
 	if (status->state == 'T' && !check->options.launched) {
@@ -227,12 +238,15 @@ int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *optio
 	limpet_proc_maps_done(&check.maps);
 	if (r == -ESRCH) {
 		ret->verdict = LIMPET_PREFLIGHT_GONE;
-		return limpet_err_set(check.err, r, "process %d has just ended", pid);
+		limpet_err_set(check.err, r, "process %d has just ended", pid);
+		limpet_err_hint(check.err, find_hint);
+		return r;
 	}
 	if (r < 0) {
 		ret->verdict = LIMPET_PREFLIGHT_FAILED;
-		return limpet_err_set(check.err, r, "cannot look at process %d: %s", pid,
-				      strerror(-r));
+		limpet_err_set(check.err, r, "cannot look at process %d: %s", pid, strerror(-r));
+		limpet_err_hint(check.err, "see what the system shows of it: ls -l /proc/%d", pid);
+		return r;
 	}
 	return ret->verdict == LIMPET_PREFLIGHT_OK ? 0 : check.err->code;
 }

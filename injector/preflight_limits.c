@@ -25,6 +25,7 @@ void limpet_check_kernel(struct limpet_check *check)
 				    "this kernel (%s) has no pidfd_getfd(2): it takes Linux 5.6 or "
 				    "later",
 				    name.release);
+		limpet_check_hint(check, "update the kernel");
 	} else if (errno != EBADF) {
 		limpet_check_refuse(check, -errno, "kernel", "pidfd_getfd forbidden",
 				    "pidfd_getfd(2) is forbidden to limpet here: %s",
@@ -33,11 +34,13 @@ void limpet_check_kernel(struct limpet_check *check)
 					 "limpet on the host");
 	}
 	/* of our own pid namespace; that of another one cannot be seen */
-	if (limpet_proc_number_read("sys/vm/memfd_noexec", &noexec) == 0 && noexec >= 2)
+	if (limpet_proc_number_read("sys/vm/memfd_noexec", &noexec) == 0 && noexec >= 2) {
 		limpet_check_refuse(check, -EACCES, "memfd-noexec", "memfd_noexec",
 				    "the kernel refuses executable memory files "
 				    "(vm.memfd_noexec is %llu), which carry the agent",
 				    (unsigned long long)noexec);
+		limpet_check_hint(check, "ask who set it; at 1 limpet works");
+	}
 }
 
 void limpet_check_shadow_stack(struct limpet_check *check)
@@ -53,10 +56,12 @@ void limpet_check_shadow_stack(struct limpet_check *check)
 	if (!line)
 		return;
 	text[line - text + (ptrdiff_t)strcspn(line, "\n")] = '\0';
-	if (strstr(line, "shstk"))
+	if (strstr(line, "shstk")) {
 		limpet_check_refuse(check, -ENOTSUP, "shadow-stack", "shadow stack",
 				    "it runs with a shadow stack (CET), which a foreign call would "
 				    "violate");
+		limpet_check_hint(check, "start it with GLIBC_TUNABLES=glibc.cpu.hwcaps=-SHSTK");
+	}
 }
 
 void limpet_check_clock(struct limpet_check *check)

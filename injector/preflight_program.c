@@ -222,6 +222,7 @@ static void check_libc(struct limpet_check *check, const struct limpet_program *
 		limpet_check_refuse(check, -ENOTSUP, "libc", "unknown libc",
 				    "its C library is neither glibc nor musl (its loader is %s)",
 				    program->interpreter);
+		limpet_check_hint(check, "a build of the program for glibc works");
 		return;
 	}
 	libc_version(check, kind, check->out->libc, sizeof(check->out->libc));
@@ -333,6 +334,7 @@ int limpet_check_program(struct limpet_check *check)
 	if (r < 0) {
 		limpet_check_refuse(check, r, "executable", "unreadable",
 				    "its executable cannot be read: %s", strerror(-r));
+		limpet_check_hint(check, "see what it is: sudo file -L /proc/%d/exe", check->pid);
 		return 0;
 	}
 	if (!program.native) {
@@ -342,6 +344,8 @@ int limpet_check_program(struct limpet_check *check)
 		else
 			limpet_check_refuse(check, -ENOTSUP, "elf-class", "other processor",
 					    "it is a program for another kind of processor");
+		limpet_check_hint(check,
+				  "a build of the program for this machine's processor works");
 		return 0;
 	}
 	check_libc(check, &program);

@@ -181,6 +181,7 @@ void limpet_check_seccomp(struct limpet_check *check)
 			check, -EPERM, "seccomp", "strict seccomp",
 			"it is in seccomp's strict mode, in which any call but read and "
 			"write is its end");
+		limpet_check_hint(check, "measure it with that mode switched off");
 		return;
 	}
 	if (count == 0)

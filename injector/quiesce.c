@@ -178,8 +178,9 @@ static int look_at(struct look *look, pid_t tid, bool stop_all, struct limpet_qu
 	return error == -ESRCH ? 1 : error;
 }
 
-int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place, bool stop_all,
-			 uint64_t deadline_ns, struct limpet_quiesce_stats *ret_stats)
+int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
+			 const struct limpet_quiesce_options *options,
+			 struct limpet_quiesce_stats *ret_stats)
 {
 	struct limpet_quiesce_stats stats = {0};
 	struct look look = {.pid = pid, .place = place, .stack = malloc(STACK_COPY_BYTES)};
@@ -205,7 +206,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place, bool
 
 			if (was_seen(seen, seen_count, tids[i]))
 				continue;
-			answer = look_at(&look, tids[i], stop_all, &stats);
+			answer = look_at(&look, tids[i], options->stop_all, &stats);
 			if (answer != 1) {
 				all = false;
 				continue;
@@ -222,10 +223,12 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place, bool
 			break;
 		if (all)
 			result = 0;
-		else if (limpet_monotonic_ns() > deadline_ns)
+		else if (limpet_monotonic_ns() > options->deadline_ns)
 			result = -EBUSY;
 		else
 			nanosleep(&pause, NULL);
+		if (result == -EAGAIN && options->idle)
+			options->idle(options->idle_context);
 		if (pause.tv_nsec < 20000000)
 			pause.tv_nsec *= 2;
 	}

@@ -23,9 +23,18 @@ struct limpet_quiesce_stats {
 	uint64_t longest_stop_ns;
 };
 
-/* 0: proven. -EBUSY: some thread was not seen outside before the deadline; else -errno. `stop_all`:
- * registers matter too (the program loads hook addresses as data): no thread is only peeked at. */
-int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place, bool stop_all,
-			 uint64_t deadline_ns, struct limpet_quiesce_stats *ret_stats);
+struct limpet_quiesce_options {
+	bool stop_all; /* registers matter too (the program loads hook addresses as data): no thread
+			  is only peeked at */
+	uint64_t deadline_ns;
+	/* Called between rounds, so that the collector can go on; NULL: none. */
+	void (*idle)(void *context);
+	void *idle_context;
+};
+
+/* 0: proven. -EBUSY: some thread was not seen outside before the deadline; else -errno. */
+int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
+			 const struct limpet_quiesce_options *options,
+			 struct limpet_quiesce_stats *ret_stats);
 
 #endif

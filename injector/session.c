@@ -32,7 +32,10 @@ struct limpet_session {
 	int channel;
 	uint64_t info_address; /* of limpet_agent_info in the target */
 	uint64_t handle;
+	uint64_t agent_inode;
 	struct limpet_agent_info info;
+	void (*idle)(void *context);
+	void *idle_context;
 	struct limpet_session_stats stats;
 };
 
@@ -184,6 +187,8 @@ static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
 		.safepoint = session->safepoint,
 		.gadgets = &session->plan.gadgets,
 		.deadline_ns = deadline_ns,
+		.idle = session->idle,
+		.idle_context = session->idle_context,
 	};
 }
 
@@ -369,6 +374,7 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	if (error)
 		return error;
 	error = enter_once(session, borrow, nonce, floor, err);
+	session->agent_inode = limpet_borrow_image_inode(borrow);
 	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
 	closing = limpet_borrow_finish(borrow, &released_ns);
 	session->stats.attach_stop_ns = released_ns;
@@ -452,6 +458,18 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 	return 0;
 }
 
+void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
+			     void *context)
+{
+	session->idle = idle;
+	session->idle_context = context;
+}
+
+uint64_t limpet_session_agent_inode(const struct limpet_session *session)
+{
+	return session->agent_inode;
+}
+
 bool limpet_session_agent_present(const struct limpet_session *session)
 {
 	struct limpet_agent_info info;
@@ -515,6 +533,7 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 static int leave(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
+	struct limpet_quiesce_options quiesce;
 	struct limpet_agent_place place;
 	int result, error = modules_again(session, err);
 
@@ -535,9 +554,13 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 	if (error)
 		return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
 				      "copies of hook addresses remain in the program's data");
-	error = limpet_quiesce_prove(session->pid, &place,
-				     session->plan.address_slots || session->left_behind,
-				     deadline_ns, &session->stats.quiesce);
+	quiesce = (struct limpet_quiesce_options){
+		.stop_all = session->plan.address_slots || session->left_behind,
+		.deadline_ns = deadline_ns,
+		.idle = session->idle,
+		.idle_context = session->idle_context,
+	};
+	error = limpet_quiesce_prove(session->pid, &place, &quiesce, &session->stats.quiesce);
 	if (session->stats.quiesce.longest_stop_ns > session->stats.detach_stop_ns)
 		session->stats.detach_stop_ns = session->stats.quiesce.longest_stop_ns;
 	if (error)

@@ -41,6 +41,9 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 /* Has the agent look for modules that came without a call it could see. Slots patched, or -errno.
  */
 int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err);
+/* `idle` is called while leaving waits for threads; it may drain the agent's buffers. */
+void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
+			     void *context);
 /* Slots back, copies back, proof, unload. 0; -EBUSY: the agent stays, switched off (dormant);
  * -ESRCH: the target is gone. Stops at nothing but the deadline. */
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
@@ -59,6 +62,8 @@ int limpet_session_refresh_modules(struct limpet_session *session);
 /* Now, in the ticks that the agent stamps with (before subtracting clock_base). */
 uint64_t limpet_session_clock(const struct limpet_session *session);
 const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session);
+/* Of the agent's file in memory: tells which other processes hold a copy. 0: not known. */
+uint64_t limpet_session_agent_inode(const struct limpet_session *session);
 /* The function behind a hook, 0 if there is none. */
 uint64_t limpet_session_original(const struct limpet_session *session, uint32_t hook);
 /* Whether the agent's image is still mapped in the target (an exec takes it away). */

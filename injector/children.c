@@ -1,0 +1,90 @@
+#include "injector/children.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "injector/proc.h"
+#include "injector/session.h"
+#include "injector/tracee.h"
+
+#define PATIENCE_NS 2000000000u /* for one child */
+
+static bool holds_agent(pid_t pid, uint64_t inode)
+{
+	struct limpet_maps maps;
+	bool holds = false;
+
+	if (limpet_proc_maps_read(pid, &maps) < 0)
+		return false;
+	for (size_t i = 0; i < maps.count && !holds; i++)
+		holds = maps.list[i].inode == inode &&
+			!strncmp(maps.list[i].path, "/memfd:limpet-agent", 19);
+	limpet_proc_maps_done(&maps);
+	return holds;
+}
+
+static int add(struct limpet_children *children, pid_t pid)
+{
+	pid_t *more = realloc(children->left, (children->left_count + 1) * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	children->left = more;
+	more[children->left_count++] = pid;
+	return 0;
+}
+
+/* One look at all processes; what is found is cleaned or listed. Answers how many were cleaned. */
+static int clean_once(pid_t parent, uint64_t inode, uint64_t deadline_ns,
+		      struct limpet_children *children)
+{
+	DIR *directory = opendir(limpet_proc_root);
+	struct dirent *entry;
+	int cleaned = 0;
+
+	if (!directory)
+		return -errno;
+	while ((entry = readdir(directory))) {
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (pid <= 0 || pid == parent || pid == getpid() || !holds_agent(pid, inode))
+			continue;
+		if (limpet_monotonic_ns() < deadline_ns &&
+		    limpet_session_cleanup(pid, PATIENCE_NS, NULL) >= 0)
+			cleaned++;
+		else if (holds_agent(pid, inode) && add(children, pid) < 0)
+			break;
+	}
+	closedir(directory);
+	return cleaned;
+}
+
+int limpet_children_clean(pid_t parent, uint64_t agent_inode, uint64_t deadline_ns,
+			  struct limpet_children *ret)
+{
+	const unsigned enough = 8;
+
+	memset(ret, 0, sizeof(*ret));
+	/* A child that has not been cleaned yet may fork again: look until none is found. */
+	for (unsigned i = 0; i < enough; i++) {
+		int cleaned;
+
+		ret->left_count = 0;
+		cleaned = clean_once(parent, agent_inode, deadline_ns, ret);
+		if (cleaned < 0)
+			return cleaned;
+		ret->cleaned += (unsigned)cleaned;
+		if (!cleaned)
+			break;
+	}
+	return 0;
+}
+
+void limpet_children_done(struct limpet_children *children)
+{
+	free(children->left);
+	memset(children, 0, sizeof(*children));
+}
