@@ -211,11 +211,11 @@ static void check_libc(struct limpet_check *check, const struct limpet_program *
 			"it is fully static%s%s%s, so there is no dynamic linker that could "
 			"load an agent",
 			what ? " (" : "", what ? what : "", what ? ")" : "");
-		limpet_check_hint(check, "build it with a dynamic C library (%s)",
-				  program->own_allocator &&
-						  !strcmp(program->own_allocator, "the Go runtime")
-					  ? "for a Go program its own tool fits: go tool pprof"
-					  : "without -static");
+		if (what && !strcmp(what, "the Go runtime"))
+			limpet_check_hint(check,
+					  "a Go program has a tool of its own: go tool pprof");
+		else
+			limpet_check_hint(check, "a build without -static works, with glibc");
 		return;
 	}
 	if (!kind) {

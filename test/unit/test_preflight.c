@@ -72,7 +72,8 @@ static void assert_refused(const char *id, const char *words, const char *hint)
 		fail_msg("'%s' is not in: %s", words, finding->text);
 	if (!strstr(finding->hint, hint))
 		fail_msg("'%s' is not in: %s", hint, finding->hint);
-	/* one sentence, and no full stop */
+	/* one sentence, no full stop, and something to do about it */
+	assert_true(finding->hint[0] && err.hint[0]);
 	assert_null(strchr(finding->text, '\n'));
 	assert_int_not_equal(finding->text[strlen(finding->text) - 1], '.');
 	assert_true(err.code < 0);
