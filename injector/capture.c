@@ -277,7 +277,7 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
 	if (error) /* -EEXIST is an output's word, too */
 		return error == -EEXIST ? -EALREADY : error;
-	error = limpet_session_cleanup(setup->pid, setup->timeout_ns, err);
+	error = limpet_session_cleanup(setup->pid, setup->timeout_ns, false, err);
 	if (error < 0)
 		return error;
 	error = limpet_session_prepare(setup->pid, &options, &capture->session, err);
@@ -476,6 +476,6 @@ int limpet_capture_cleanup(pid_t pid, struct limpet_err *err)
 	int error;
 
 	limpet_tracee_setup();
-	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, err);
+	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, false, err);
 	return error < 0 ? error : 0;
 }

@@ -53,7 +53,7 @@ static int clean_once(pid_t parent, uint64_t inode, uint64_t deadline_ns,
 		if (pid <= 0 || pid == parent || pid == getpid() || !holds_agent(pid, inode))
 			continue;
 		if (limpet_monotonic_ns() < deadline_ns &&
-		    limpet_session_cleanup(pid, PATIENCE_NS, NULL) >= 0)
+		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
 			cleaned++;
 		else if (holds_agent(pid, inode) && add(children, pid) < 0)
 			break;

@@ -578,8 +578,24 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 	return error == -ESRCH || !error ? error : -EBUSY;
 }
 
+/* A limpet that we cannot see (in another container, of another user) may be collecting from it.
+ * Its end of the agent's channel is open then. */
+static bool collector_lives(const struct limpet_session *session)
+{
+	LIMPET_CLOSE int fd =
+		(int)syscall(SYS_pidfd_getfd, session->pidfd, (int)session->info.channel, 0);
+	struct pollfd channel = {.fd = fd, .events = 0};
+	socklen_t bytes = sizeof(int);
+	int type;
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) < 0 ||
+	    type != SOCK_SEQPACKET)
+		return false; /* closed, or the program's own by now */
+	return poll(&channel, 1, 0) == 0;
+}
+
 static int leave_behind(struct limpet_session *session, const struct limpet_module *agent,
-			struct limpet_err *err)
+			bool abandoned, struct limpet_err *err)
 {
 	struct limpet_module copy = *agent;
 	uint64_t address;
@@ -596,6 +612,15 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 		return limpet_err_set(err, -EPROTO,
 				      "what looks like an agent in process %d is none",
 				      session->pid);
+	if (!abandoned && collector_lives(session)) {
+		limpet_err_set(
+			err, -EALREADY,
+			"process %d is already captured, by a limpet that cannot be seen from here",
+			session->pid);
+		limpet_err_hint(err,
+				"stop it where it was started: on the host, or in the container");
+		return -EALREADY;
+	}
 	session->info_address = address;
 	session->handle = session->info.handle;
 	session->left_behind = true;
@@ -605,7 +630,7 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	return limpet_session_leave(session, err);
 }
 
-int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, struct limpet_err *err)
+int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
 {
 	const uint64_t memory_bytes = 64u << 20;
 	int removed = 0;
@@ -623,7 +648,7 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, struct limpet_err *er
 		if (agent) {
 			error = session_arm(session, memory_bytes, err);
 			if (!error || error == -ENOENT)
-				error = leave_behind(session, agent, err);
+				error = leave_behind(session, agent, abandoned, err);
 		}
 		limpet_session_free(session);
 		if (error)

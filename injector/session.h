@@ -50,8 +50,10 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 void limpet_session_free(struct limpet_session *session);
 
 /* Agents that an earlier limpet left behind: switched off, proven, unloaded. Answers how many were
- * removed, or -errno (-EBUSY: one could not be removed). */
-int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, struct limpet_err *err);
+ * removed, or -errno (-EBUSY: one could not be removed; -EALREADY: its collector lives).
+ * `abandoned`: it is known that nobody collects from this process, though the channel is open (a
+ * forked child). */
+int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
 
 pid_t limpet_session_pid(const struct limpet_session *session);
 int limpet_session_channel(const struct limpet_session *session); /* -1 before enter */

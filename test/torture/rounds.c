@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 		if (error) {
 			dormant++;
 			printf("round %d: leave: %s (%d)\n", i, err.message, error);
-			error = limpet_session_cleanup(pid, options.timeout_ns, &err);
+			error = limpet_session_cleanup(pid, options.timeout_ns, true, &err);
 			if (error < 0) {
 				printf("round %d: cleanup: %s (%d)\n", i, err.message, error);
 				return 1;
