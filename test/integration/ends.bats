@@ -77,6 +77,11 @@ ended_as() {
 	attached 0
 	report
 	expect '.capture.end == "interrupt" and .capture.complete and .capture.agent_unloaded'
+	# Symbols may be cut short: then we are told how to add them.
+	json_says .capture.sealed <report.json || grep -q 'limpet seal' "$work/attach.1.err"
+	timeout 60 "$LIMPET" seal "$trace"
+	report
+	same "leaks" "$(site_sum storm_leak allocations)" 50
 	nothing_of_ours "$pid"
 	tell storm hold held
 	finish storm
