@@ -969,6 +969,11 @@ static void test_real_strict_mode(void **state)
 	pid_t child;
 
 	(void)state;
+#if defined(__SANITIZE_THREAD__)
+	print_message(
+		"# a thread of the sanitizer would outlive exit(2), all that this mode allows\n");
+	skip();
+#endif
 	assert_int_equal(pipe(ready), 0);
 	assert_int_equal(pipe(wait), 0);
 	child = fork();
@@ -976,17 +981,19 @@ static void test_real_strict_mode(void **state)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(wait[1]);
 		strict_mode();
-		if (write(ready[1], "r", 1) == 1 && read(wait[0], &byte, 1) == 0)
+		/* past any interceptor: a sanitizer's would make calls of its own */
+		if (syscall(SYS_write, ready[1], "r", 1) == 1 &&
+		    syscall(SYS_read, wait[0], &byte, 1) == 0)
 			syscall(SYS_exit, 7);
 		syscall(SYS_exit, 8);
 	}
 	close(wait[0]);
+	close(ready[1]);
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	assert_true(look(child, NULL) < 0);
 	assert_refused("seccomp", "strict mode", "");
 	close(wait[1]);
 	close(ready[0]);
-	close(ready[1]);
 	int status;
 
 	assert_int_equal(waitpid(child, &status, 0), child);
