@@ -110,6 +110,22 @@ small_trace() {
 	finish storm
 }
 
+@test "a terminal: one live line that is drawn again, and gone in the end" {
+	start storm "$TARGETS/storm" --threads 1 --rate 20000
+	tell storm go going
+	script -qefc "stty cols 100; '$LIMPET' attach $pid -d 2500ms -o t.limpet" typescript >/dev/null \
+		</dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	attached 0
+	# Drawn several times in one place, never wider than the terminal.
+	tr '\r' '\n' <typescript | sed 's/\x1b\[[0-9;]*[A-Za-z]//g' | grep '/2\.5s' >drawn
+	(($(wc -l <drawn) >= 2)) || fail "drawn $(wc -l <drawn) times"
+	run ! grep -E '^.{101}' drawn
+	tell storm hold held
+	finish storm
+}
+
 @test "make install puts binary, manuals and completion in place" {
 	make -s -C "$root" install DESTDIR="$work/image" PREFIX=/usr >install.say 2>install.err
 	cmp "$work/image/usr/bin/limpet" "$root/build/limpet"
