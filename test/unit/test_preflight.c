@@ -1089,9 +1089,15 @@ static void test_inside_a_narrow_container(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(cases); i++) {
-		scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+		scmp_filter_ctx filter;
 		char words[512];
 
+#if defined(__SANITIZE_THREAD__)
+		/* the sanitizer's own thread lives on */
+		if (cases[i].action == SCMP_ACT_KILL_THREAD)
+			continue;
+#endif
+		filter = seccomp_init(SCMP_ACT_ALLOW);
 		assert_non_null(filter);
 		assert_int_equal(
 			seccomp_rule_add(filter, cases[i].action, SCMP_SYS(memfd_create), 0), 0);
