@@ -1034,6 +1034,7 @@ static int inside(scmp_filter_ctx filter, bool target_has_its_own,
 		(void)look(target, options);
 		snprintf(words, 4096, "%s", find("seccomp") ? find("seccomp")->text : err.message);
 		kill(target, SIGKILL);
+		waitpid(target, NULL, 0);
 		_exit(preflight.verdict);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
