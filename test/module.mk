@@ -18,6 +18,7 @@ test_preflight_SRC := test/unit/proc_fixture.c test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
 $(B)/test/test_seccomp_eval $(B)/test/test_preflight: LIBS += -lseccomp
 UNIT_TESTS += test_ui test_capture_options test_progress test_dormant
+UNIT_TESTS += test_merge
 test_ui_SRC := cli/ui.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c
 test_progress_SRC := cli/progress.c cli/ui.c
@@ -122,10 +123,18 @@ $(T)/own-allocator: test/targets/storm.c test/targets/target.h
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -Wl,--whole-archive -l:libjemalloc.a \
 		-Wl,--no-whole-archive -lstdc++ -lm -ldl
 
+# Programs that use the injector's insides, for the torture run.
+TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds killstep)
+$(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $(B)/test/liblimpet.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+
 .PHONY: targets test test-unit test-integration test-torture test-build
 targets: $(TARGET_PROGRAMS)
 
-RUN_TESTS = LIMPET=$(CURDIR)/$(B)/limpet TARGETS=$(CURDIR)/$(T) scripts/run-tests
+RUN_TESTS = LIMPET=$(CURDIR)/$(B)/limpet TARGETS=$(CURDIR)/$(T) TORTURE=$(CURDIR)/$(B)/torture \
+	scripts/run-tests
 FILTER ?=
 
 test-build: $$(UNIT_BINARIES)
@@ -133,14 +142,14 @@ test-unit: $$(UNIT_BINARIES)
 	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(UNIT_BINARIES)
 test-integration: $(B)/limpet targets
 	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(BATS_TESTS)
-test-torture: $(B)/limpet targets
+test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(TORTURE_TESTS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.
 test: bootstrap
 	$(Q)$(MAKE) --no-print-directory test-all
 .PHONY: test-all
-test-all: $(B)/limpet targets $$(UNIT_BINARIES)
+test-all: $(B)/limpet targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
 
 # ------------------------------------------------------------------ fuzzing and benchmarks
