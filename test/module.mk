@@ -147,7 +147,7 @@ test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.
 test: bootstrap
-	$(Q)$(MAKE) --no-print-directory test-all
+	$(Q)$(MAKE) --no-print-directory -j$(shell nproc) test-all
 .PHONY: test-all
 test-all: $(B)/limpet targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
