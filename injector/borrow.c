@@ -290,7 +290,9 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 		return failed(err, borrow, "writing to its stack", error);
 	answer =
 		call_there(borrow, SYS_memfd_create, spare, MEMFD_CLOEXEC | MEMFD_EXEC, 0, 0, 0, 0);
-	if (answer == -EINVAL) /* before Linux 6.3 */
+	/* Before Linux 6.3, and where vm.memfd_noexec forbids to ask for what is not needed: the file is
+	 * mapped, never executed. */
+	if (answer == -EINVAL || answer == -EACCES)
 		answer = call_there(borrow, SYS_memfd_create, spare, MEMFD_CLOEXEC, 0, 0, 0, 0);
 	if (answer < 0)
 		return failed(err, borrow, "memfd_create", answer);

@@ -18,8 +18,11 @@
 /* A thread may have taken its stamp and not yet stored that it is busy: longer than any store
  * buffer and than a preemption in between, which flushes it. */
 #define SETTLE_NS 2000000u
-/* A thread that stays in one allocator call that long does not hold up the others any more. */
-#define STUCK_NS 1000000000u
+/* A thread that stays in one allocator call that long does not hold up the others any more: on a
+ * machine with far more to do than processors a thread may well be kept waiting for a second. */
+#define STUCK_NS 5000000000u
+/* Nor does it when so many records wait for it. */
+#define MAX_WAITING (4u << 20)
 #define MAX_STACK_LOOKS 3u
 #define MAIN_STACK_BYTES (8u << 20)
 #define MAX_NODE_CHAIN 4096u
@@ -351,7 +354,8 @@ static uint64_t lower_bound(struct limpet_collector *collector, uint32_t thread,
 		cursor->busy_since_ns = now_ns;
 		cursor->busy_value = busy;
 	}
-	if (now_ns - cursor->busy_since_ns > STUCK_NS)
+	if (now_ns - cursor->busy_since_ns > STUCK_NS ||
+	    limpet_merge_waiting_all(collector->merge) > MAX_WAITING)
 		return settled;
 	busy &= ~1ull;
 	return busy > collector->safe_ticks ? busy : collector->safe_ticks;

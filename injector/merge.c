@@ -19,6 +19,7 @@ struct limpet_merge {
 	uint32_t stream_count;
 	uint32_t *heap; /* of streams that are not empty, by their first record's time */
 	uint32_t heap_count;
+	size_t waiting;
 };
 
 int limpet_merge_new(uint32_t streams, struct limpet_merge **ret)
@@ -128,6 +129,7 @@ int limpet_merge_add(struct limpet_merge *merge, uint32_t index, const struct li
 	if (error)
 		return error;
 	stream->records[stream->end++] = *record;
+	merge->waiting++;
 	if (stream->heap_place == NOT_IN_HEAP) {
 		heap_put(merge, merge->heap_count++, index);
 		heap_up(merge, merge->heap_count - 1);
@@ -169,7 +171,13 @@ size_t limpet_merge_take(struct limpet_merge *merge, uint64_t until, struct limp
 		if (merge->heap_count)
 			heap_down(merge, 0);
 	}
+	merge->waiting -= count;
 	return count;
+}
+
+size_t limpet_merge_waiting_all(const struct limpet_merge *merge)
+{
+	return merge->waiting;
 }
 
 size_t limpet_merge_waiting(const struct limpet_merge *merge, uint32_t stream)

@@ -20,6 +20,8 @@ int limpet_merge_add(struct limpet_merge *merge, uint32_t stream,
 /* Takes up to `max` records whose time is at most `until`, in order; answers how many. */
 size_t limpet_merge_take(struct limpet_merge *merge, uint64_t until, struct limpet_record *ret,
 			 size_t max);
+/* Records that wait in all streams together. */
+size_t limpet_merge_waiting_all(const struct limpet_merge *merge);
 /* Records that wait in a stream. */
 size_t limpet_merge_waiting(const struct limpet_merge *merge, uint32_t stream);
 
