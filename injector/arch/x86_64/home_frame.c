@@ -131,7 +131,9 @@ int limpet_home_frame_build(const struct user_regs_struct *regs, const uint8_t *
 	memset(&frame, 0, sizeof(frame));
 	frame.restorer = restorer;
 	frame.uc.flags = UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
-	frame.uc.stack.ss_flags = SS_DISABLE;
+	/* rt_sigreturn also sets the thread's alternate signal stack, which cannot be read from
+	 * outside: no valid mode, so that it leaves it as it is, and lets that error pass. */
+	frame.uc.stack.ss_flags = SS_ONSTACK | SS_DISABLE;
 	frame.uc.fpstate = fp_address;
 	frame.uc.signal_mask = signal_mask;
 	registers_to_greg(regs, frame.uc.gregs);
