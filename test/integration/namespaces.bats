@@ -71,7 +71,9 @@ make_root() {
 
 @test "from inside: limpet attach 1" {
 	contained storm "$TARGETS/storm" --threads 2
-	local inside=(nsenter --target "$pid" --mount --pid --net --ipc --uts)
+	local inside=(nsenter --target "$pid" --root --mount --pid --net --ipc --uts)
+	# Never anybody else's pid 1.
+	[[ $("${inside[@]}" cat /proc/1/comm) == storm ]]
 	trace=$work/inside.limpet
 	env --default-signal=INT,HUP "${inside[@]}" "$LIMPET" attach 1 -o "$trace" \
 		>inside.say 2>inside.err </dev/null 3>&- &
