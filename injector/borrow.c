@@ -85,10 +85,14 @@ static int list_candidates(pid_t pid, struct candidate **ret)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++) {
 		struct limpet_proc_syscall call;
+		struct limpet_proc_status status;
 
 		list[i].tid = tids[i];
 		list[i].rank = RANK_RUNS;
-		if (limpet_proc_syscall_read(pid, tids[i], &call) == 0 && !call.running)
+		/* One in D state would not stop, and would stand still when it comes out. */
+		if (limpet_proc_status_read(tids[i], &status) < 0 || status.state == 'D')
+			list[i].rank = RANK_COUNT;
+		else if (limpet_proc_syscall_read(pid, tids[i], &call) == 0 && !call.running)
 			list[i].rank =
 				breaks_when_stopped(call.number) ? RANK_INTERRUPTIBLE : RANK_SLEEPS;
 	}
@@ -191,7 +195,7 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 		error = count < 0 ? count : 1;
 		/* A thread without an arena of its own would map one for good: only if no other
 		 * was found. */
-		for (int i = 0; i < count && error == 1; i++)
+		for (int i = 0; i < count && error == 1 && list[i].rank != RANK_COUNT; i++)
 			error = try_thread(borrow, list[i].tid, pass == 0, &verdict);
 		if (error != 1)
 			break;
@@ -199,6 +203,7 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 			error = -EBUSY;
 			break;
 		}
+		limpet_tracee_release_strays();
 		if (setup->idle)
 			setup->idle(setup->idle_context);
 		if (pass > 1)
@@ -290,8 +295,8 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 		return failed(err, borrow, "writing to its stack", error);
 	answer =
 		call_there(borrow, SYS_memfd_create, spare, MEMFD_CLOEXEC | MEMFD_EXEC, 0, 0, 0, 0);
-	/* Before Linux 6.3, and where vm.memfd_noexec forbids to ask for what is not needed: the file is
-	 * mapped, never executed. */
+	/* Before Linux 6.3, and where vm.memfd_noexec forbids to ask for what is not needed: the
+	 * file is mapped, never executed. */
 	if (answer == -EINVAL || answer == -EACCES)
 		answer = call_there(borrow, SYS_memfd_create, spare, MEMFD_CLOEXEC, 0, 0, 0, 0);
 	if (answer < 0)

@@ -119,8 +119,8 @@ static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
 	return true;
 }
 
-/* The agent is gone: with the whole process, or with its program only? A process that ends loses its
- * memory some time before its pidfd says so; one that executed another program has memory. */
+/* The agent is gone: with the whole process, or with its program only? A process that ends loses
+ * its memory some time before its pidfd says so; one that executed another program has memory. */
 static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
 {
 	const int patience_ms = 5000;
@@ -145,6 +145,8 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
 	uint64_t now_ns = limpet_monotonic_ns();
+
+	limpet_tracee_release_strays();
 
 	if (poll(&target, 1, 0) > 0)
 		return LIMPET_END_TARGET_EXIT;
@@ -210,9 +212,9 @@ static enum limpet_end stream(struct limpet_capture *capture)
 /* ---------------------------------------------------------------- beginning and end */
 
 /* A capture must not take the machine from those it watches: it is the first to go when memory is
- * short, and its writing waits for theirs. It keeps an ordinary share of the processor: with less, it
- * fell behind two busy threads on two processors, and events were lost. Failures change nothing for
- * the target. */
+ * short, and its writing waits for theirs. It keeps an ordinary share of the processor: with less,
+ * it fell behind two busy threads on two processors, and events were lost. Failures change nothing
+ * for the target. */
 static void step_back(void)
 {
 	const int who_process = 1, best_effort_lowest = 2 << 13 | 7;
@@ -330,9 +332,9 @@ static void clean_children(struct limpet_capture *capture, struct limpet_capture
 	struct limpet_children children;
 	size_t used = 0;
 
-	if (limpet_children_clean(capture->setup->pid,
-				  limpet_session_agent_inode(capture->session),
-				  limpet_monotonic_ns() + capture->setup->timeout_ns, &children) < 0)
+	if (limpet_children_clean(capture->setup->pid, limpet_session_agent_inode(capture->session),
+				  limpet_monotonic_ns() + capture->setup->timeout_ns,
+				  &children) < 0)
 		return;
 	result->children_cleaned = children.cleaned;
 	result->children_left = children.left_count;
@@ -349,7 +351,8 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
 	show(capture, "detaching");
-	/* What the chunks hold need not wait for a slow end, and threads may wait for room in them. */
+	/* What the chunks hold need not wait for a slow end, and threads may wait for room in them.
+	 */
 	drain(capture);
 	limpet_session_set_idle(capture->session, drain, capture);
 	result->unloaded = true;
@@ -462,6 +465,7 @@ size_t limpet_capture_sources(const struct limpet_capture *capture,
 
 void limpet_capture_serve(struct limpet_capture *capture)
 {
+	limpet_tracee_release_strays();
 	limpet_control_dispatch(capture->control);
 }
 

@@ -34,7 +34,7 @@ struct limpet_capture_setup {
 	uint64_t duration_ns;         /* 0: until stopped */
 	uint64_t agent_memory_bytes, collector_memory_bytes;
 	uint64_t timeout_ns; /* to enter, and to leave */
-	bool wait_for_room; /* rather than lose events the target waits for the collector */
+	bool wait_for_room;  /* rather than lose events the target waits for the collector */
 	bool with_command_line;
 	double unseen_rss_share;
 	const char *allocators;
@@ -57,7 +57,7 @@ struct limpet_capture_result {
 	unsigned children_cleaned; /* forked during the capture, and freed of the agent */
 	size_t children_left;
 	char children[256]; /* pids of those that keep it, for people */
-	int target_status; /* as of wait(2), for a target that ended; -1: unknown */
+	int target_status;  /* as of wait(2), for a target that ended; -1: unknown */
 };
 
 /* Captures. On success the trace is closed but for symbols, and *ret_capture holds what sealing and

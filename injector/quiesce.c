@@ -227,6 +227,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			result = -EBUSY;
 		else
 			nanosleep(&pause, NULL);
+		limpet_tracee_release_strays();
 		if (result == -EAGAIN && options->idle)
 			options->idle(options->idle_context);
 		if (pause.tv_nsec < 20000000)

@@ -13,6 +13,7 @@
 
 #include "injector/arch.h"
 #include "injector/memory.h"
+#include "injector/proc.h"
 
 #define XSTATE_MAX 65536u
 #define RED_ZONE 128u
@@ -154,6 +155,42 @@ static int write_registers(const struct limpet_tracee *tracee, struct user_regs_
 	return 0;
 }
 
+/* Threads that were interrupted and did not stop in time (D state). Only a stopped thread can be
+ * let go, so they stay ours; whoever comes out of his system call is let go at the next look. */
+#define MAX_STRAYS 256u
+static pid_t strays[MAX_STRAYS];
+static size_t stray_count;
+
+static void stray_add(pid_t tid)
+{
+	if (stray_count < MAX_STRAYS)
+		strays[stray_count++] = tid;
+}
+
+void limpet_tracee_release_strays(void)
+{
+	for (size_t i = 0; i < stray_count;) {
+		int status, signal_number = 0;
+		pid_t got = waitpid(strays[i], &status, __WALL | WNOHANG);
+
+		if (got == 0) {
+			i++;
+			continue;
+		}
+		/* A signal that came first is delivered, the stop that we asked for is not. */
+		if (got == strays[i] && WIFSTOPPED(status) && !(status >> 16))
+			signal_number = WSTOPSIG(status);
+		if (got == strays[i] && WIFSTOPPED(status))
+			ptrace(PTRACE_DETACH, strays[i], NULL, (void *)(intptr_t)signal_number);
+		strays[i] = strays[--stray_count];
+	}
+}
+
+size_t limpet_tracee_strays(void)
+{
+	return stray_count;
+}
+
 static int tracee_new(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 {
 	struct limpet_tracee *tracee = calloc(1, sizeof(*tracee));
@@ -166,6 +203,15 @@ static int tracee_new(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 	return 0;
 }
 
+/* The kernel refuses to trace a thread that is past its end with the same word as a stranger's. */
+static bool is_ending(pid_t tid)
+{
+	struct limpet_proc_status status;
+
+	return limpet_proc_status_read(tid, &status) < 0 || status.state == 'Z' ||
+	       status.state == 'X';
+}
+
 int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet_tracee **ret)
 {
 	struct limpet_tracee *tracee;
@@ -174,7 +220,7 @@ int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet
 	if (error)
 		return error;
 	if (trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0) {
-		error = -errno;
+		error = errno == EPERM && is_ending(tid) ? -ESRCH : -errno;
 		free(tracee);
 		return error;
 	}
@@ -500,11 +546,14 @@ int limpet_tracee_release(struct limpet_tracee *tracee)
 	if (tracee->running) {
 		/* Interrupted already, or running a call: only a stopped thread can be let go. */
 		first = tracee->borrowed ? limpet_tracee_halt(tracee, deadline_ns)
-					 : wait_event(tracee, deadline_ns);
+					 : wait_event(tracee, 0);
+		if (first == -ETIMEDOUT)
+			stray_add(tracee->tid);
 	}
 	if (!first && tracee->borrowed)
 		first = put_back(tracee, deadline_ns);
-	if (first != -ESRCH && trace(PTRACE_DETACH, tracee->tid, NULL, NULL) < 0 && !first)
+	if (first != -ESRCH && first != -ETIMEDOUT &&
+	    trace(PTRACE_DETACH, tracee->tid, NULL, NULL) < 0 && !first)
 		first = -errno;
 	free(tracee->xstate);
 	free(tracee);
@@ -516,7 +565,9 @@ int limpet_tracee_abandon(struct limpet_tracee *tracee)
 	const uint64_t patience_ns = 2000000000u;
 	int error = limpet_tracee_halt(tracee, limpet_monotonic_ns() + patience_ns);
 
-	if (error != -ESRCH && trace(PTRACE_DETACH, tracee->tid, NULL, NULL) < 0 && !error)
+	if (error == -ETIMEDOUT)
+		stray_add(tracee->tid);
+	else if (error != -ESRCH && trace(PTRACE_DETACH, tracee->tid, NULL, NULL) < 0 && !error)
 		error = -errno;
 	free(tracee->xstate);
 	free(tracee);

@@ -38,6 +38,12 @@ int limpet_tracee_release(struct limpet_tracee *tracee);
  */
 int limpet_tracee_abandon(struct limpet_tracee *tracee);
 
+/* Threads that could not be stopped in time (in D state) stay traced until they come out of the
+ * kernel. To be called now and then, so that they do not stand still then; and how many there are
+ * left. */
+void limpet_tracee_release_strays(void);
+size_t limpet_tracee_strays(void);
+
 pid_t limpet_tracee_tid(const struct limpet_tracee *tracee);
 const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee);
 /* Stopped inside a system call that the kernel will restart or end with EINTR. */
