@@ -62,6 +62,20 @@ void limpet_record_append(struct limpet_thread *thread, uint32_t type, uint64_t 
 void limpet_record_publish(struct limpet_thread *thread);
 uint64_t limpet_clock(void);
 
+/* A stack that was walked before. The walk is a pure function of (pc, sp, fp), of the tables in
+ * force and of the words that it read; while all of these are unchanged, so is the node. Checking
+ * costs a load and a compare a word where walking costs a table look-up a frame. */
+#define LIMPET_MEMO_WORDS 128u
+#define LIMPET_MEMOS 32u /* a power of 2 */
+struct limpet_memo {
+	uint64_t pc, base;
+	uint32_t node, generation;
+	uint32_t words; /* 0: empty */
+	uint32_t truncated;
+	uint64_t values[LIMPET_MEMO_WORDS];
+	uint32_t offsets[LIMPET_MEMO_WORDS]; /* from base */
+};
+
 /* Private memory of one thread state; pages are touched on first use only. */
 #define LIMPET_SNAPSHOT_BYTES 32768u
 #define LIMPET_DEPTH_LIMIT 1024u
@@ -69,6 +83,7 @@ uint64_t limpet_clock(void);
 struct limpet_scratch {
 	struct limpet_walk_cache_entry rules[LIMPET_RULE_CACHE];
 	uint64_t frames[LIMPET_DEPTH_LIMIT];
+	struct limpet_memo memos[LIMPET_MEMOS];
 	uint8_t snapshot[LIMPET_SNAPSHOT_BYTES];
 };
 extern struct limpet_scratch *limpet_scratches;

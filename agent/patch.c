@@ -106,8 +106,9 @@ static void slot_patch(struct limpet_slot *slot)
 		slot->state = LIMPET_SLOT_FOREIGN;
 }
 
-/* By what stands there, not by the slot's state: the child of a fork has slots of its own, and shares
- * the table with a parent that may have put its own back. Answers -errno if it could not be done. */
+/* By what stands there, not by the slot's state: the child of a fork has slots of its own, and
+ * shares the table with a parent that may have put its own back. Answers -errno if it could not be
+ * done. */
 static int slot_restore(struct limpet_slot *slot)
 {
 	int answer = exchange(slot->address, thunk_of(slot->hook), slot->old_value);

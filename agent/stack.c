@@ -90,9 +90,76 @@ static uint64_t snapshot(struct limpet_scratch *scratch, uint64_t sp)
 	return bytes < 0 ? 0 : (uint64_t)bytes;
 }
 
-static uint32_t walk(struct limpet_thread *thread, struct limpet_scratch *scratch,
-		     struct limpet_walk_frame frame, enum limpet_walk_end *ret_end)
+static uint32_t memo_index(uint64_t pc, uint64_t base)
 {
+	uint64_t hash = (pc ^ base << 7) * 0x9e3779b97f4a7c15ull;
+
+	return (uint32_t)(hash >> 58) & (LIMPET_MEMOS - 1);
+}
+
+/* The thread's own stack: read directly, and each word that is read goes into the memo. */
+struct noted_stack {
+	uint64_t low, high;
+	struct limpet_memo *memo;
+};
+
+static inline __attribute__((always_inline)) bool read_noted(const void *memory, uint64_t address,
+							     uint64_t *ret_word)
+{
+	const struct noted_stack *stack = memory;
+	struct limpet_memo *memo = stack->memo;
+	uint64_t offset = address - stack->low;
+
+	if (address < stack->low || address > stack->high - sizeof(*ret_word))
+		return false;
+	*ret_word = *(const uint64_t *)(uintptr_t)address;
+	if (memo->words < LIMPET_MEMO_WORDS && offset <= UINT32_MAX) {
+		memo->values[memo->words] = *ret_word;
+		memo->offsets[memo->words] = (uint32_t)offset;
+		memo->words++;
+	} else {
+		memo->words = UINT32_MAX; /* too many: not to be remembered */
+	}
+	return true;
+}
+
+static bool is_remembered(const struct limpet_memo *memo, uint64_t pc, uint64_t base,
+			  uint32_t generation)
+{
+	const uint8_t *stack = (const uint8_t *)(uintptr_t)base;
+
+	if (memo->pc != pc || memo->base != base || memo->generation != generation || !memo->words)
+		return false;
+	/* Lowest first: what differs from call to call lies there. */
+	for (uint32_t i = 0; i < memo->words; i++)
+		if (*(const uint64_t *)(const void *)(stack + memo->offsets[i]) != memo->values[i])
+			return false;
+	return true;
+}
+
+/* Keeps the path in the tree; 0 when there is no room. */
+static uint32_t intern(const uint64_t *frames, uint32_t count, bool truncated)
+{
+	uint32_t node = 0;
+
+	for (uint32_t i = count; i > 0; i--) {
+		bool cut = i == count && truncated;
+
+		node = node_child(node, frames[i - 1], cut ? LIMPET_NODE_TRUNCATED : 0);
+		if (!node) {
+			__atomic_fetch_add(&limpet_shm->lost_no_node, 1, __ATOMIC_RELAXED);
+			return 0;
+		}
+	}
+	return node;
+}
+
+uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *hook_frame)
+{
+	struct limpet_scratch *scratch = &limpet_scratches[limpet_thread_index(thread)];
+	struct limpet_walk_frame frame = {.pc = hook_frame->caller_pc,
+					  .sp = limpet_frame_caller_sp(hook_frame),
+					  .fp = hook_frame->caller_fp};
 	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
 	const struct limpet_unwind_module *modules =
 		limpet_shm_at(limpet_shm->unwind_modules_offset);
@@ -105,43 +172,42 @@ static uint32_t walk(struct limpet_thread *thread, struct limpet_scratch *scratc
 	};
 	struct limpet_walk_cache cache = {scratch->rules, LIMPET_RULE_CACHE - 1};
 	uint64_t high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
+	/* The caller's rbp was pushed by the trampoline: a word of the stack like others, and read
+	 * only if the walk needs it. */
+	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
+	struct limpet_memo *memo = &scratch->memos[memo_index(frame.pc, base)];
+	enum limpet_walk_end end;
+	uint32_t count, node;
 
 	if (high && frame.sp >= thread->stack_low && frame.sp < high) {
-		struct limpet_walk_ranges ranges = {{frame.sp, 0}, {high, 0}};
+		struct noted_stack stack = {base, high, memo};
 
-		return limpet_walk(&map, &cache, limpet_walk_read_ranges, &ranges, frame,
-				   scratch->frames, limpet_shm->max_depth, ret_end);
+		if (is_remembered(memo, frame.pc, base, current)) {
+			thread->truncated += memo->truncated;
+			return memo->node;
+		}
+		memo->words = 0;
+		frame.fp_at = base;
+		count = limpet_walk(&map, &cache, read_noted, &stack, frame, scratch->frames,
+				    limpet_shm->max_depth, &end);
 	} else {
 		struct limpet_walk_copy copy = {frame.sp, snapshot(scratch, frame.sp),
 						scratch->snapshot};
 
-		return limpet_walk(&map, &cache, limpet_walk_read_copy, &copy, frame,
-				   scratch->frames, limpet_shm->max_depth, ret_end);
+		memo = NULL;
+		count = limpet_walk(&map, &cache, limpet_walk_read_copy, &copy, frame,
+				    scratch->frames, limpet_shm->max_depth, &end);
 	}
-}
-
-uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *hook_frame)
-{
-	struct limpet_scratch *scratch = &limpet_scratches[limpet_thread_index(thread)];
-	struct limpet_walk_frame frame = {.pc = hook_frame->caller_pc,
-					  .sp = limpet_frame_caller_sp(hook_frame),
-					  .fp = hook_frame->caller_fp};
-	enum limpet_walk_end end;
-	uint32_t count = walk(thread, scratch, frame, &end);
-	uint32_t node = 0;
-
-	if (end != LIMPET_WALK_COMPLETE)
-		thread->truncated++;
-	for (uint32_t i = count; i > 0; i--) {
-		bool cut = i == count && end != LIMPET_WALK_COMPLETE;
-		uint32_t child =
-			node_child(node, scratch->frames[i - 1], cut ? LIMPET_NODE_TRUNCATED : 0);
-
-		if (!child) {
-			__atomic_fetch_add(&limpet_shm->lost_no_node, 1, __ATOMIC_RELAXED);
-			return 0;
-		}
-		node = child;
+	thread->truncated += end != LIMPET_WALK_COMPLETE;
+	node = intern(scratch->frames, count, end != LIMPET_WALK_COMPLETE);
+	if (memo) {
+		if (memo->words > LIMPET_MEMO_WORDS || !node)
+			memo->words = 0;
+		memo->pc = frame.pc;
+		memo->base = base;
+		memo->node = node;
+		memo->generation = current;
+		memo->truncated = end != LIMPET_WALK_COMPLETE;
 	}
 	return node;
 }

@@ -44,6 +44,8 @@ enum limpet_walk_end {
  * above it. Where it was interrupted: the registers, and LIMPET_FRAME_EXACT. */
 struct limpet_walk_frame {
 	uint64_t pc, sp, fp;
+	uint64_t
+		fp_at; /* not 0: fp is the word there, not read yet, as most frames never need it */
 	uint32_t flags;
 	uint32_t pad;
 };
@@ -202,11 +204,24 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_whole(const struct limpet_wa
 	return frame->flags & LIMPET_FRAME_DOUBT ? LIMPET_WALK_DOUBTFUL : LIMPET_WALK_COMPLETE;
 }
 
+/* The frame pointer, read now if it has not been. One that is out of reach is lost, and ends the
+ * walk only where it is needed. */
+LIMPET_WALK_INLINE uint64_t limpet_walk_load_fp(limpet_walk_read *read, const void *memory,
+						struct limpet_walk_frame *frame)
+{
+	if (frame->fp_at) {
+		if (!read(memory, frame->fp_at, &frame->fp))
+			frame->fp = LIMPET_WALK_NO_FP;
+		frame->fp_at = 0;
+	}
+	return frame->fp;
+}
+
 LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_fp(limpet_walk_read *read,
 							    const void *memory, bool no_row,
 							    struct limpet_walk_frame *frame)
 {
-	uint64_t fp = frame->fp, ra, next_fp;
+	uint64_t fp = limpet_walk_load_fp(read, memory, frame), ra, next_fp;
 
 	if (fp == 0 && no_row)
 		return limpet_walk_whole(frame);
@@ -221,6 +236,7 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_fp(limpet_walk_read *re
 	frame->pc = ra;
 	frame->sp = fp + 16;
 	frame->fp = next_fp;
+	frame->fp_at = 0;
 	frame->flags = LIMPET_FRAME_BY_FP | (frame->flags & LIMPET_FRAME_DOUBT) |
 		       (no_row ? 0 : LIMPET_FRAME_DOUBT);
 	return LIMPET_WALK_MORE;
@@ -245,18 +261,19 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 {
 	struct limpet_unwind_rule rule =
 		limpet_walk_find_rule(map, cache, frame->pc - !(frame->flags & LIMPET_FRAME_EXACT));
-	uint64_t cfa, ra, fp = frame->fp;
+	uint64_t cfa, ra, fp, fp_at;
 
 	switch (rule.cfa) {
 	case LIMPET_CFA_SP:
 		cfa = frame->sp + (uint64_t)(int64_t)rule.cfa_offset;
 		break;
 	case LIMPET_CFA_FP:
-		cfa = frame->fp + (uint64_t)(int64_t)rule.cfa_offset;
+		cfa = limpet_walk_load_fp(read, memory, frame) + (uint64_t)(int64_t)rule.cfa_offset;
 		break;
 	case LIMPET_CFA_SP_DEREF:
 	case LIMPET_CFA_FP_DEREF:
-		cfa = rule.cfa == LIMPET_CFA_SP_DEREF ? frame->sp : frame->fp;
+		cfa = rule.cfa == LIMPET_CFA_SP_DEREF ? frame->sp
+						      : limpet_walk_load_fp(read, memory, frame);
 		if (!read(memory, cfa + (uint64_t)(int64_t)rule.cfa_offset, &cfa))
 			return LIMPET_WALK_UNREADABLE;
 		if (rule.ra == LIMPET_RA_CFA)
@@ -282,16 +299,21 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 		  rule.ra == LIMPET_RA_CFA ? cfa - 8 : frame->sp + (uint64_t)(int64_t)rule.extra,
 		  &ra))
 		return LIMPET_WALK_UNREADABLE;
+	fp = frame->fp;
+	fp_at = 0;
 	switch (rule.fp) {
 	case LIMPET_FP_SAME:
+		fp_at = frame->fp_at;
 		break;
 	case LIMPET_FP_CFA:
+		fp_at = cfa + (uint64_t)(int64_t)rule.fp_offset;
+		break;
 	case LIMPET_FP_SP:
+		fp_at = frame->sp + (uint64_t)(int64_t)rule.fp_offset;
+		break;
 	case LIMPET_FP_FP:
-		fp = rule.fp == LIMPET_FP_CFA ? cfa : rule.fp == LIMPET_FP_SP ? frame->sp : fp;
-		/* A saved rbp out of reach ends the walk only where it is needed. */
-		if (!read(memory, fp + (uint64_t)(int64_t)rule.fp_offset, &fp))
-			fp = LIMPET_WALK_NO_FP;
+		fp_at = limpet_walk_load_fp(read, memory, frame) +
+			(uint64_t)(int64_t)rule.fp_offset;
 		break;
 	case LIMPET_FP_CFA_SUM:
 		fp = cfa + (uint64_t)(int64_t)rule.fp_offset;
@@ -307,6 +329,7 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 	frame->pc = ra;
 	frame->sp = cfa;
 	frame->fp = fp;
+	frame->fp_at = fp_at;
 	frame->flags =
 		(frame->flags & LIMPET_FRAME_DOUBT) |
 		(rule.flags & LIMPET_RULE_SIGNAL ? LIMPET_FRAME_EXACT | LIMPET_FRAME_SIGNAL : 0);

@@ -3,6 +3,15 @@
 bootstrap:
 	$(Q)scripts/bootstrap
 
+# What a capture costs; not a test. heaptrack is measured beside it where it is installed.
+.PHONY: bench
+bench: $(B)/limpet $(B)/bench/pairs
+	$(Q)scripts/bench
+$(B)/bench/pairs: test/bench/pairs.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread -o $@ $<
+
 # ------------------------------------------------------------------ lint
 LINT_FOLDERS := agent analyzer cli common injector test/unit test/targets test/fuzz test/bench test/torture
 LINT_C := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.c $d/arch/*/*.c)))
