@@ -44,10 +44,9 @@ enum limpet_walk_end {
  * above it. Where it was interrupted: the registers, and LIMPET_FRAME_EXACT. */
 struct limpet_walk_frame {
 	uint64_t pc, sp, fp;
-	uint64_t
-		fp_at; /* not 0: fp is the word there, not read yet, as most frames never need it */
 	uint32_t flags;
-	uint32_t pad;
+	/* Not 0: fp is the word there; not read yet, since most frames never need it. */
+	uint64_t fp_at;
 };
 /* Value of fp once it is lost: misaligned, so that no rule and no fallback takes it for an address,
  * and not 0, which would be an end. */
