@@ -1014,6 +1014,7 @@ static void compare_at(const struct fixture_file *file, Dwarf_CFI *cfi, uint64_t
 		return;
 	}
 	end = limpet_walk_step(&file->map, NULL, read_moment, &moment, &next);
+	limpet_walk_load_fp(read_moment, &moment, &next);
 	if (ra_answer == ANSWER_UNDEFINED) {
 		if (end != LIMPET_WALK_COMPLETE)
 			differ(tally, "end", &moment, end, LIMPET_WALK_COMPLETE);

@@ -94,6 +94,9 @@ static enum limpet_walk_end step(struct scene *scene)
 
 	if (end != LIMPET_WALK_MORE)
 		assert_memory_equal(&before, &scene->frame, sizeof(before));
+	else
+		/* It is read where it is needed; here it is looked at. */
+		limpet_walk_load_fp(limpet_walk_read_copy, &scene->copy, &scene->frame);
 	return end;
 }
 
