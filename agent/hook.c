@@ -132,6 +132,7 @@ static void record_mremap(struct limpet_frame *frame)
 static void record_result(struct limpet_frame *frame, uint32_t op)
 {
 	const uint64_t *args = frame->args;
+	uint64_t size;
 
 	switch (op) {
 	case LIMPET_OP_MALLOC:
@@ -147,7 +148,9 @@ static void record_result(struct limpet_frame *frame, uint32_t op)
 		record_realloc(frame, args[1]);
 		break;
 	case LIMPET_OP_REALLOCARRAY:
-		record_realloc(frame, args[1] * args[2]);
+		/* A product that does not fit is a failed call, though it may come out as 0. */
+		if (!__builtin_mul_overflow(args[1], args[2], &size))
+			record_realloc(frame, size);
 		break;
 	case LIMPET_OP_POSIX_MEMALIGN:
 		if (!(uint32_t)frame->result)

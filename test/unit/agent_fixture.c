@@ -1,0 +1,296 @@
+#include "test/unit/agent_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Reached through thunks only; calls made by fixture_call() never get here. */
+static uint64_t original_never_called(void)
+{
+	abort();
+}
+
+static struct agent_fixture *current;
+
+static uint64_t usable_size(uint64_t block)
+{
+	return current->usable_size(block);
+}
+
+static uint64_t plain_usable_size(uint64_t block)
+{
+	return block & 0xfff;
+}
+
+/* All that is loaded counts as seen: the agent must not patch its own test. */
+static int note_module(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct limpet_shm *shm = context;
+	struct limpet_known_module *known =
+		(struct limpet_known_module *)(void *)((uint8_t *)shm + shm->modules_offset);
+
+	(void)size;
+	assert_true(shm->module_count < LIMPET_MAX_KNOWN_MODULES);
+	known[shm->module_count].bias = info->dlpi_addr;
+	known[shm->module_count++].phdr = (uint64_t)(uintptr_t)info->dlpi_phdr;
+	return 0;
+}
+
+static void send_memory(int channel, const struct limpet_segment *segment)
+{
+	struct limpet_msg message = {.type = LIMPET_MSG_FDS};
+	struct iovec vector = {&message, sizeof(message)};
+	int fds[2] = {segment->shm_fd, segment->arena_fd};
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(fds))];
+	} control = {.bytes = {0}};
+	struct msghdr header = {.msg_iov = &vector,
+				.msg_iovlen = 1,
+				.msg_control = &control,
+				.msg_controllen = sizeof(control)};
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(rights), fds, sizeof(fds));
+	assert_int_equal(sendmsg(channel, &header, MSG_NOSIGNAL), sizeof(message));
+}
+
+static void set_hook(struct limpet_start *start, enum fixture_hook hook, enum limpet_op op,
+		     const char *name)
+{
+	start->hooks[hook] = (struct limpet_hook){
+		.original = (uint64_t)(uintptr_t)original_never_called,
+		.usable_size = hook == FIXTURE_FREE_UNSIZED ? 0 : (uint64_t)(uintptr_t)usable_size,
+		.op = op,
+		.symbol = (uint32_t)limpet_family_find(name, 64),
+	};
+}
+
+void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
+			 struct limpet_segment *segment)
+{
+	struct limpet_start *start = &fixture->start;
+	struct limpet_shm *shm;
+	int ends[2];
+
+	memset(fixture, 0, sizeof(*fixture));
+	current = fixture;
+	fixture->usable_size = plain_usable_size;
+	fixture->own.shm_fd = fixture->own.arena_fd = -1;
+	if (!segment) {
+		assert_int_equal(limpet_segment_create(memory_bytes, &fixture->own, NULL), 0);
+		segment = &fixture->own;
+	}
+	fixture->segment = segment;
+	fixture->shm = shm = segment->shm;
+	shm->nonce = 0x6c696d706574;
+	shm->max_depth = 256;
+	shm->clock_is_tsc = 1;
+	shm->clock_base = limpet_ticks();
+	shm->slot_count = shm->module_count = 0;
+	dl_iterate_phdr(note_module, shm);
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	fixture->channel = ends[0];
+	send_memory(ends[0], segment);
+	start->abi = LIMPET_AGENT_ABI;
+	start->bytes = sizeof(*start);
+	start->nonce = shm->nonce;
+	start->channel = ends[1];
+	start->shm_bytes = segment->shm_bytes;
+	start->unwind_bytes = segment->arena_bytes;
+	start->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	start->dl_iterate_phdr = (uint64_t)(uintptr_t)dl_iterate_phdr;
+	start->hook_count = FIXTURE_HOOKS;
+	set_hook(start, FIXTURE_MALLOC, LIMPET_OP_MALLOC, "malloc");
+	set_hook(start, FIXTURE_CALLOC, LIMPET_OP_CALLOC, "calloc");
+	set_hook(start, FIXTURE_REALLOC, LIMPET_OP_REALLOC, "realloc");
+	set_hook(start, FIXTURE_REALLOCARRAY, LIMPET_OP_REALLOCARRAY, "reallocarray");
+	set_hook(start, FIXTURE_FREE, LIMPET_OP_FREE, "free");
+	set_hook(start, FIXTURE_FREE_UNSIZED, LIMPET_OP_FREE, "free");
+	set_hook(start, FIXTURE_POSIX_MEMALIGN, LIMPET_OP_POSIX_MEMALIGN, "posix_memalign");
+	set_hook(start, FIXTURE_MEMALIGN, LIMPET_OP_MEMALIGN, "aligned_alloc");
+	set_hook(start, FIXTURE_MMAP, LIMPET_OP_MMAP, "mmap");
+	set_hook(start, FIXTURE_MUNMAP, LIMPET_OP_MUNMAP, "munmap");
+	set_hook(start, FIXTURE_MREMAP, LIMPET_OP_MREMAP, "mremap");
+	set_hook(start, FIXTURE_LOADER, LIMPET_OP_LOADER, "dlopen");
+	/* One life of the agent after the other, in the same image. */
+	limpet_agent_info.state = LIMPET_AGENT_LOADED;
+	memset(limpet_hooks, 0, sizeof(limpet_hooks));
+	assert_int_equal(
+		((int (*)(struct limpet_start *))(uintptr_t)limpet_agent_info.start)(start), 0);
+	assert_int_equal(start->result, 0);
+	assert_int_equal(limpet_agent_info.state, LIMPET_AGENT_ACTIVE);
+	assert_int_equal(limpet_control->on, 1);
+}
+
+void agent_fixture_end(struct agent_fixture *fixture)
+{
+	((int (*)(void))(uintptr_t)limpet_agent_info.leave)();
+	((int (*)(void))(uintptr_t)limpet_agent_info.release)();
+	assert_int_equal(limpet_agent_info.state, LIMPET_AGENT_RELEASED);
+	if (fixture->channel >= 0)
+		close(fixture->channel);
+	limpet_segment_done(&fixture->own);
+	current = NULL;
+}
+
+void fixture_stack_build(struct fixture_stack *stack, const uint64_t *addresses, uint32_t count)
+{
+	uint64_t *words = stack->words;
+
+	assert_true(count > 0 && count <= FIXTURE_MAX_FRAMES);
+	memset(stack, 0, sizeof(*stack));
+	stack->hook.caller_pc = addresses[0];
+	stack->hook.caller_fp = count > 1 ? (uint64_t)(uintptr_t)&words[0] : 0;
+	for (uint32_t i = 1; i < count; i++) {
+		words[2 * (i - 1)] = i + 1 < count ? (uint64_t)(uintptr_t)&words[2 * i] : 0;
+		words[2 * (i - 1) + 1] = addresses[i];
+	}
+}
+
+bool fixture_enter(struct fixture_stack *stack, enum fixture_hook hook, const uint64_t args[6])
+{
+	struct limpet_frame *frame = &stack->hook;
+
+	for (int i = 0; i < 6; i++)
+		frame->args[i] = args[i];
+	frame->hook = hook;
+	return __atomic_load_n(&limpet_control->on, __ATOMIC_RELAXED) && limpet_hook_enter(frame);
+}
+
+void fixture_exit(struct fixture_stack *stack, uint64_t result)
+{
+	stack->hook.result = result;
+	limpet_hook_exit(&stack->hook);
+}
+
+bool fixture_call(struct fixture_stack *stack, enum fixture_hook hook, uint64_t result,
+		  const uint64_t args[6])
+{
+	if (!fixture_enter(stack, hook, args))
+		return false;
+	fixture_exit(stack, result);
+	return true;
+}
+
+struct limpet_thread *fixture_thread(const struct agent_fixture *fixture, uint32_t index)
+{
+	assert_true(index < fixture->shm->thread_count);
+	return (struct limpet_thread *)(void *)((uint8_t *)fixture->shm +
+						fixture->shm->threads_offset) +
+	       index;
+}
+
+struct limpet_chunk *fixture_chunk(const struct agent_fixture *fixture, uint32_t index)
+{
+	assert_in_range(index, 1, fixture->shm->chunk_count);
+	return (struct limpet_chunk *)(void *)((uint8_t *)fixture->shm +
+					       fixture->shm->chunks_offset +
+					       (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
+}
+
+uint64_t *fixture_chunk_map(const struct agent_fixture *fixture)
+{
+	return (uint64_t *)(void *)((uint8_t *)fixture->shm + fixture->shm->free_chunks_offset);
+}
+
+struct limpet_node *fixture_node(const struct agent_fixture *fixture, uint32_t index)
+{
+	assert_true(index < fixture->shm->node_count);
+	return (struct limpet_node *)(void *)((uint8_t *)fixture->shm +
+					      fixture->shm->nodes_offset) +
+	       index;
+}
+
+uint32_t fixture_thread_of(const struct agent_fixture *fixture, uint32_t tid)
+{
+	for (uint32_t i = 0; i < fixture->shm->thread_count; i++)
+		if (fixture_thread(fixture, i)->thread_pointer > 1 &&
+		    fixture_thread(fixture, i)->tid == tid)
+			return i;
+	fail_msg("no thread entry has tid %u", tid);
+	return 0;
+}
+
+static size_t read_chunk(const struct limpet_chunk *chunk, uint32_t thread,
+			 struct fixture_record **records, size_t count)
+{
+	uint32_t committed = __atomic_load_n(&chunk->committed, __ATOMIC_ACQUIRE), at = 0;
+	const uint8_t *data = (const uint8_t *)(chunk + 1);
+
+	assert_int_equal(chunk->thread, thread);
+	assert_true(committed <= LIMPET_CHUNK_BYTES - sizeof(*chunk));
+	while (at < committed) {
+		struct fixture_record *record;
+		uint64_t words[4] = {0};
+
+		*records = realloc(*records, (count + 1) * sizeof(**records));
+		assert_non_null(*records);
+		record = &(*records)[count++];
+		memcpy(words, data + at, 24);
+		*record = (struct fixture_record){
+			.type = LIMPET_EVENT_TYPE(words[0]) & ~LIMPET_EVENT_WIDE,
+			.wide = words[0] & LIMPET_EVENT_WIDE,
+			.ticks = LIMPET_EVENT_TICKS(words[0]),
+			.address = words[1],
+			.size = (uint32_t)words[2],
+			.node = (uint32_t)(words[2] >> 32),
+			.tid = chunk->tid,
+			.sequence = chunk->sequence,
+		};
+		at += 24;
+		if (record->wide) {
+			memcpy(&words[3], data + at, 8);
+			record->size = words[2];
+			record->node = (uint32_t)words[3];
+			assert_int_equal(words[3] >> 32, 0);
+			at += 8;
+		}
+		assert_true(at <= committed);
+	}
+	return count;
+}
+
+size_t fixture_records(const struct agent_fixture *fixture, uint32_t thread,
+		       struct fixture_record **ret_records)
+{
+	uint32_t chunk =
+		__atomic_load_n(&fixture_thread(fixture, thread)->first_chunk, __ATOMIC_ACQUIRE);
+	struct fixture_record *records = NULL;
+	uint32_t chunks = 0;
+	size_t count = 0;
+
+	while (chunk != LIMPET_CHUNK_NONE) {
+		uint32_t next =
+			__atomic_load_n(&fixture_chunk(fixture, chunk)->next, __ATOMIC_ACQUIRE);
+
+		assert_true(chunks++ < fixture->shm->chunk_count);
+		count = read_chunk(fixture_chunk(fixture, chunk), thread, &records, count);
+		chunk = next;
+	}
+	*ret_records = records;
+	return count;
+}
+
+bool fixture_receive(struct agent_fixture *fixture, struct limpet_msg *ret_message)
+{
+	ssize_t got = recv(fixture->channel, ret_message, sizeof(*ret_message), MSG_DONTWAIT);
+
+	if (got < 0)
+		assert_int_equal(errno, EAGAIN);
+	else
+		assert_int_equal(got, sizeof(*ret_message));
+	return got > 0;
+}

@@ -1,0 +1,84 @@
+/* The agent in our own process: its sources built for the host, started as the boot stub would
+ * start it, over a real segment, with the collector's end of the channel in our hand. No slot of
+ * ours is patched. Any failure to make this fails the running test. */
+#ifndef LIMPET_TEST_AGENT_FIXTURE_H
+#define LIMPET_TEST_AGENT_FIXTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/agent.h"
+#include "injector/segment.h"
+
+/* Hooks that the fixture starts the agent with; their originals are fixture_original_*(). */
+enum fixture_hook {
+	FIXTURE_MALLOC,
+	FIXTURE_CALLOC,
+	FIXTURE_REALLOC,
+	FIXTURE_REALLOCARRAY,
+	FIXTURE_FREE,
+	FIXTURE_FREE_UNSIZED, /* an allocator without malloc_usable_size */
+	FIXTURE_POSIX_MEMALIGN,
+	FIXTURE_MEMALIGN,
+	FIXTURE_MMAP,
+	FIXTURE_MUNMAP,
+	FIXTURE_MREMAP,
+	FIXTURE_LOADER,
+	FIXTURE_HOOKS
+};
+
+struct agent_fixture {
+	struct limpet_segment own, *segment;
+	struct limpet_shm *shm; /* our mapping; the agent has one of its own */
+	int channel;            /* our end */
+	struct limpet_start start;
+	/* What malloc_usable_size() answers; may be set by a test. */
+	uint64_t (*usable_size)(uint64_t block);
+};
+
+/* `segment`: NULL makes one of `memory_bytes`. */
+void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
+			 struct limpet_segment *segment);
+void agent_fixture_end(struct agent_fixture *fixture);
+
+/* A made-up stack: room for a hook's frame, below frames that are linked by frame pointers. */
+#define FIXTURE_MAX_FRAMES 300u
+struct fixture_stack {
+	struct limpet_frame hook;
+	uint64_t words[2 * FIXTURE_MAX_FRAMES + 2];
+};
+/* Return addresses, innermost first; the last frame's frame pointer is 0. */
+void fixture_stack_build(struct fixture_stack *stack, const uint64_t *addresses, uint32_t count);
+
+/* What the trampoline does: enter, the original (which answers `result`), exit. False: the hook let
+ * the call pass. */
+bool fixture_call(struct fixture_stack *stack, enum fixture_hook hook, uint64_t result,
+		  const uint64_t args[6]);
+#define FIXTURE_CALL(stack, hook, result, ...) \
+	fixture_call(stack, hook, result, (const uint64_t[6]){__VA_ARGS__})
+/* The two halves, for what happens in between. */
+bool fixture_enter(struct fixture_stack *stack, enum fixture_hook hook, const uint64_t args[6]);
+void fixture_exit(struct fixture_stack *stack, uint64_t result);
+
+/* A record as it lies in the shared memory. */
+struct fixture_record {
+	uint32_t type; /* without LIMPET_EVENT_WIDE */
+	bool wide;
+	uint64_t ticks, address, size;
+	uint32_t node, tid;
+	uint64_t sequence; /* of its chunk */
+};
+/* Everything that the thread with that entry has published; malloc'ed. */
+size_t fixture_records(const struct agent_fixture *fixture, uint32_t thread,
+		       struct fixture_record **ret_records);
+/* Index of the entry with that tid; fails if there is none. */
+uint32_t fixture_thread_of(const struct agent_fixture *fixture, uint32_t tid);
+struct limpet_thread *fixture_thread(const struct agent_fixture *fixture, uint32_t index);
+struct limpet_chunk *fixture_chunk(const struct agent_fixture *fixture, uint32_t index);
+uint64_t *fixture_chunk_map(const struct agent_fixture *fixture);
+struct limpet_node *fixture_node(const struct agent_fixture *fixture, uint32_t index);
+/* The next message on our end of the channel; false: none waits. */
+bool fixture_receive(struct agent_fixture *fixture, struct limpet_msg *ret_message);
+
+#endif
