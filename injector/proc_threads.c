@@ -12,9 +12,52 @@
 
 _Static_assert(sizeof(pid_t) == sizeof(int), "list_numbers serves both");
 
+/* Merges two ascending lists; answers the number of entries in *ret_merged. */
+static int merge_numbers(const int *a, int a_count, const int *b, int b_count, int **ret_merged)
+{
+	int *merged = malloc(((size_t)a_count + (size_t)b_count + 1) * sizeof(*merged));
+	int count = 0;
+
+	if (!merged)
+		return -ENOMEM;
+	for (int i = 0, k = 0; i < a_count || k < b_count;) {
+		int next = k == b_count || (i < a_count && a[i] <= b[k]) ? a[i] : b[k];
+
+		i += i < a_count && a[i] == next;
+		k += k < b_count && b[k] == next;
+		merged[count++] = next;
+	}
+	*ret_merged = merged;
+	return count;
+}
+
+/* The kernel finds its place in the list of threads again by counting from the start: when one that
+ * it has shown ends meanwhile, it passes over another that lives. So until a look finds none that
+ * the looks before did not; some may have ended by then. */
 int limpet_proc_tasks(pid_t pid, pid_t **ret_tids)
 {
-	return limpet_proc_list_numbers(pid, "task", ret_tids);
+	const unsigned enough = 8;
+	LIMPET_FREE int *list = NULL;
+	int count = limpet_proc_list_numbers(pid, "task", &list);
+
+	for (unsigned looks = 1; count > 0 && looks < enough; looks++) {
+		LIMPET_FREE int *again = NULL;
+		int *merged;
+		int before = count, more = limpet_proc_list_numbers(pid, "task", &again);
+
+		if (more < 0)
+			return more;
+		count = merge_numbers(list, before, again, more, &merged);
+		if (count < 0)
+			return count;
+		free(list);
+		list = merged;
+		if (count == before)
+			break;
+	}
+	if (count >= 0)
+		*ret_tids = LIMPET_TAKE(list);
+	return count;
 }
 
 int limpet_proc_fds(pid_t pid, int **ret_fds)
