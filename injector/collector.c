@@ -37,6 +37,7 @@ struct cursor {
 	uint64_t busy_since_ns; /* 0: not busy at the last look */
 	uint64_t busy_value;
 	uint32_t stack_generation, stack_looks;
+	uint32_t house_generation; /* of the claim that stood before threads were listed; 0: none */
 };
 
 struct limpet_collector {
@@ -539,22 +540,37 @@ static void clear_dead_threads(struct limpet_collector *collector)
 {
 	const uint64_t changing = 1;
 	LIMPET_FREE pid_t *tids = NULL;
-	int count = list_ns_tids(limpet_session_pid(collector->session), &tids);
+	int count;
 
 	if (count <= 0)
 		return;
+	/* Before the list is made: a thread that is born and claims an entry after it is not in it.
+	 */
+	for (uint32_t i = 0; i < collector->thread_count; i++) {
+		const struct limpet_thread *entry = thread_at(collector, i);
+		bool owned = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE) > changing;
+
+		collector->cursors[i].house_generation = owned ? entry->generation : 0;
+	}
+	count = list_ns_tids(limpet_session_pid(collector->session), &tids);
 	for (uint32_t i = 0; i < collector->thread_count; i++) {
 		struct limpet_thread *entry = thread_at(collector, i);
 		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
 
-		if (owner <= changing || is_alive(tids, count, entry->tid))
+		uint32_t generation = collector->cursors[i].house_generation;
+		if (!generation || owner <= changing || entry->generation != generation ||
+		    is_alive(tids, count, entry->tid))
 			continue;
 		/* A new thread may just be taking the pointer over: then it is its own. */
-		if (__atomic_compare_exchange_n(&entry->thread_pointer, &owner, changing, false,
-						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (!__atomic_compare_exchange_n(&entry->thread_pointer, &owner, changing, false,
+						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		if (entry->generation == generation)
 			clear_entry(collector, i);
 	}
 }
+		else /* it has been taken over since it was looked at */
+			__atomic_store_n(&entry->thread_pointer, owner, __ATOMIC_RELEASE);
 
 void limpet_collector_keep_house(struct limpet_collector *collector)
 {
