@@ -49,6 +49,7 @@ struct limpet_collector {
 	struct cursor *cursors;
 	uint32_t thread_count, chunk_count, node_count; /* copies: the originals are hostile */
 	uint64_t threads_offset, chunks_offset, nodes_offset, free_offset, slots_offset;
+	uint64_t modules_offset;
 	uint8_t *node_known; /* bit map */
 	uint64_t safe_ticks; /* everything up to here is recorded */
 	uint64_t begin_ticks, begin_ns, bearing_ticks, bearing_ns;
@@ -112,6 +113,7 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->nodes_offset = shm->nodes_offset;
 	collector->free_offset = shm->free_chunks_offset;
 	collector->slots_offset = shm->slots_offset;
+	collector->modules_offset = shm->modules_offset;
 	collector->bearing_ns = limpet_monotonic_ns();
 	collector->bearing_ticks = limpet_session_clock(session);
 	collector->cursors = calloc(collector->thread_count, sizeof(*collector->cursors));
@@ -542,8 +544,6 @@ static void clear_dead_threads(struct limpet_collector *collector)
 	LIMPET_FREE pid_t *tids = NULL;
 	int count;
 
-	if (count <= 0)
-		return;
 	/* Before the list is made: a thread that is born and claims an entry after it is not in it.
 	 */
 	for (uint32_t i = 0; i < collector->thread_count; i++) {
@@ -553,11 +553,13 @@ static void clear_dead_threads(struct limpet_collector *collector)
 		collector->cursors[i].house_generation = owned ? entry->generation : 0;
 	}
 	count = list_ns_tids(limpet_session_pid(collector->session), &tids);
+	if (count <= 0)
+		return;
 	for (uint32_t i = 0; i < collector->thread_count; i++) {
 		struct limpet_thread *entry = thread_at(collector, i);
+		uint32_t generation = collector->cursors[i].house_generation;
 		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
 
-		uint32_t generation = collector->cursors[i].house_generation;
 		if (!generation || owner <= changing || entry->generation != generation ||
 		    is_alive(tids, count, entry->tid))
 			continue;
@@ -567,10 +569,10 @@ static void clear_dead_threads(struct limpet_collector *collector)
 			continue;
 		if (entry->generation == generation)
 			clear_entry(collector, i);
-	}
-}
 		else /* it has been taken over since it was looked at */
 			__atomic_store_n(&entry->thread_pointer, owner, __ATOMIC_RELEASE);
+	}
+}
 
 void limpet_collector_keep_house(struct limpet_collector *collector)
 {
@@ -604,7 +606,7 @@ static bool module_is_unseen(const struct limpet_collector *collector)
 	const struct limpet_modules *modules = limpet_session_modules(collector->session);
 	const struct limpet_known_module *known =
 		(const struct limpet_known_module *)(const void *)((const uint8_t *)collector->shm +
-								   collector->shm->modules_offset);
+								   collector->modules_offset);
 	uint32_t count = __atomic_load_n(&collector->shm->module_count, __ATOMIC_ACQUIRE);
 
 	for (size_t i = 0; i < modules->count; i++) {

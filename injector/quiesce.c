@@ -19,7 +19,7 @@ struct look {
 	pid_t pid;
 	const struct limpet_agent_place *place;
 	struct limpet_thread *states;
-	uint32_t state_count;
+	uint32_t state_count, state_room;
 	uint8_t *stack;
 };
 
@@ -40,12 +40,15 @@ static int read_states(struct look *look)
 	error = limpet_memory_read(look->pid, look->place->shm, &shm, sizeof(shm));
 	if (error)
 		return error;
-	if (shm.magic != LIMPET_SHM_MAGIC || shm.thread_count > MAX_THREAD_STATES)
+	if (shm.magic != LIMPET_SHM_MAGIC || shm.thread_count > MAX_THREAD_STATES ||
+	    (look->states && shm.thread_count > look->state_room))
 		return -EBADMSG;
-	if (!look->states)
+	if (!look->states) {
 		look->states = calloc(shm.thread_count, sizeof(*look->states));
-	if (!look->states)
-		return -ENOMEM;
+		if (!look->states)
+			return -ENOMEM;
+		look->state_room = shm.thread_count;
+	}
 	error = limpet_memory_read(look->pid, look->place->shm + shm.threads_offset, look->states,
 				   shm.thread_count * sizeof(*look->states));
 	if (!error)

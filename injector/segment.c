@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -25,7 +26,8 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 	return (value + unit - 1) / unit * unit;
 }
 
-static int memory_file(const char *name, uint64_t bytes, int *ret_fd, void **ret_map)
+static int memory_file(const char *name, uint64_t bytes, int more_seals, int *ret_fd,
+		       void **ret_map)
 {
 	LIMPET_CLOSE int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *map;
@@ -34,12 +36,16 @@ static int memory_file(const char *name, uint64_t bytes, int *ret_fd, void **ret
 		return -errno;
 	if (ftruncate(fd, (off_t)bytes) < 0)
 		return -errno;
-	/* A target that shrank it would kill us by SIGBUS. */
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-		return -errno;
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
+	/* A target that shrank it would kill us by SIGBUS. */
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | more_seals) < 0) {
+		int error = -errno;
+
+		munmap(map, bytes);
+		return error;
+	}
 	*ret_fd = limpet_take_fd(&fd);
 	*ret_map = map;
 	return 0;
@@ -97,10 +103,17 @@ int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, str
 	memset(&layout, 0, sizeof(layout));
 	segment.shm_bytes = lay_out(memory_bytes, &layout);
 	segment.arena_bytes = round_up(memory_bytes / 16 * ARENA_SHARE_16THS, 4096);
-	error = memory_file("limpet-shared", segment.shm_bytes, &segment.shm_fd, &map);
+	error = memory_file("limpet-shared", segment.shm_bytes, 0, &segment.shm_fd, &map);
 	if (!error) {
 		segment.shm = map;
-		error = memory_file("limpet-unwind", segment.arena_bytes, &segment.arena_fd, &map);
+		/* We read the tables, too, and trust them: nobody but us may write there. */
+		error = memory_file("limpet-unwind", segment.arena_bytes, F_SEAL_FUTURE_WRITE,
+				    &segment.arena_fd, &map);
+	}
+	if (!error) {
+		segment.arena = map;
+		segment.modules = calloc(LIMPET_MAX_UNWIND_MODULES, sizeof(*segment.modules));
+		error = segment.modules ? 0 : -ENOMEM;
 	}
 	if (error) {
 		limpet_segment_done(&segment);
@@ -108,7 +121,7 @@ int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, str
 				      "cannot make the memory shared with the agent: %s",
 				      strerror(-error));
 	}
-	segment.arena = map;
+	segment.modules_offset = layout.unwind_modules_offset;
 	segment.arena_used = LIMPET_UNWIND_ALIGN; /* offset 0 says: no table */
 	/* Older kernels do without: then the first touch of a page decides who pays for it. */
 	madvise(segment.shm, segment.shm_bytes, MADV_POPULATE_WRITE);
@@ -129,6 +142,7 @@ void limpet_segment_done(struct limpet_segment *segment)
 		munmap(segment->shm, segment->shm_bytes);
 	if (segment->arena)
 		munmap(segment->arena, segment->arena_bytes);
+	free(segment->modules);
 	if (segment->shm_fd >= 0)
 		close(segment->shm_fd);
 	if (segment->arena_fd >= 0)
@@ -200,22 +214,19 @@ static uint64_t arena_add(struct limpet_segment *segment, const void *table, siz
 	return offset;
 }
 
-static struct limpet_unwind_module *tables_at(const struct limpet_segment *segment, uint32_t which)
-{
-	return (struct limpet_unwind_module *)(void *)((uint8_t *)segment->shm +
-						       segment->shm->unwind_modules_offset) +
-	       (uint64_t)which * LIMPET_MAX_UNWIND_MODULES;
-}
-
 int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules)
 {
 	struct limpet_shm *shm = segment->shm;
-	uint32_t current = shm->unwind_current, count = 0;
-	const struct limpet_unwind_module *old = tables_at(segment, current & 1);
-	struct limpet_unwind_module *new = tables_at(segment, ~current & 1);
-	uint32_t old_count = shm->unwind_count[current & 1];
+	uint32_t count = 0, which = (segment->generation + 1) & 1;
+	struct limpet_unwind_module *old = segment->modules;
+	struct limpet_unwind_module *new = calloc(LIMPET_MAX_UNWIND_MODULES, sizeof(*new));
+	struct limpet_unwind_module *shared =
+		(struct limpet_unwind_module *)(void *)((uint8_t *)shm + segment->modules_offset) +
+		(uint64_t)which * LIMPET_MAX_UNWIND_MODULES;
 	int made = 0;
 
+	if (!new)
+		return -ENOMEM;
 	for (size_t i = 0; i < modules->count && count < LIMPET_MAX_UNWIND_MODULES; i++) {
 		const struct limpet_module *module = &modules->list[i];
 		struct limpet_unwind_module entry = {
@@ -223,7 +234,7 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 		LIMPET_FREE void *table = NULL;
 		size_t bytes;
 
-		for (uint32_t k = 0; k < old_count && !entry.table; k++)
+		for (uint32_t k = 0; k < segment->module_count && !entry.table; k++)
 			if (old[k].start == module->start && old[k].end == module->end)
 				entry = old[k];
 		if (!entry.table && compile_module(modules->pid, module, &table, &bytes) == 0) {
@@ -233,19 +244,22 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 		}
 		new[count++] = entry;
 	}
+	free(old);
+	segment->modules = new;
+	segment->module_count = count;
+	segment->generation++;
+	memcpy(shared, new, count * sizeof(*new));
 	/* Whoever reads the new list's number sees the new list. */
-	shm->unwind_count[~current & 1] = count;
-	__atomic_store_n(&shm->unwind_current, current + 1, __ATOMIC_RELEASE);
+	shm->unwind_count[which] = count;
+	__atomic_store_n(&shm->unwind_current, segment->generation, __ATOMIC_RELEASE);
 	return made;
 }
 
 void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet_walk_map *ret)
 {
-	uint32_t current = segment->shm->unwind_current;
-
-	ret->modules = tables_at(segment, current & 1);
+	ret->modules = segment->modules;
 	ret->arena = segment->arena;
-	ret->sorted = ret->count = segment->shm->unwind_count[current & 1];
-	ret->generation = current;
+	ret->sorted = ret->count = segment->module_count;
+	ret->generation = segment->generation;
 	ret->pad = 0;
 }

@@ -19,6 +19,11 @@ struct limpet_segment {
 	uint64_t shm_bytes;
 	uint8_t *arena;
 	uint64_t arena_bytes, arena_used;
+	/* What the shared memory says of the modules is for the agent; this is what we go by: the
+	 * target can write there. */
+	struct limpet_unwind_module *modules; /* LIMPET_MAX_UNWIND_MODULES */
+	uint32_t module_count, generation;
+	uint64_t modules_offset;
 	uint64_t private_bytes; /* that the agent adds at most, for all its threads together */
 };
 
