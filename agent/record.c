@@ -152,9 +152,13 @@ void limpet_record_publish(struct limpet_thread *thread)
 				 __ATOMIC_RELEASE);
 }
 
-/* libc keeps the tid at a fixed distance behind the thread pointer; the injector measured it. */
+/* libc keeps the tid at a fixed distance behind the thread pointer; the injector measured it. Where
+ * it could not, the kernel is asked: libc gives a thread pointer to one thread after the other, and
+ * only by the tid is it known whose state this is. */
 static uint32_t tid_behind(uint64_t thread_pointer)
 {
+	if (__builtin_expect(!limpet_shm->tid_offset, 0))
+		return (uint32_t)limpet_syscall1(SYS_gettid, 0);
 	return *(const uint32_t *)(uintptr_t)(thread_pointer + limpet_shm->tid_offset);
 }
 
@@ -220,15 +224,13 @@ struct limpet_thread *limpet_thread_self(uint64_t sp)
 	/* The whole window, past free entries: an entry in front may have been freed since. */
 	for (uint32_t i = 0; i < PROBES; i++) {
 		struct limpet_thread *thread = &table[(home + i) % limpet_shm->thread_count];
+		uint32_t tid;
 
 		if (__atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED) != thread_pointer)
 			continue;
-		if (limpet_shm->tid_offset) {
-			uint32_t tid = tid_behind(thread_pointer);
-
-			if (__builtin_expect(tid != thread->tid, 0))
-				return thread_take_over(thread, thread_pointer, tid, sp);
-		}
+		tid = tid_behind(thread_pointer);
+		if (__builtin_expect(tid != thread->tid, 0))
+			return thread_take_over(thread, thread_pointer, tid, sp);
 		return thread;
 	}
 	return thread_claim(thread_pointer, table, home, sp);
