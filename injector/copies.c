@@ -145,7 +145,8 @@ static int put_back(struct scan *scan)
 
 static int stop_all(pid_t pid, struct limpet_tracee **tracees, size_t *count)
 {
-	const uint64_t patience_ns = 500000000u;
+	/* All that have stopped stand still for it. */
+	const uint64_t patience_ns = 100000000u;
 	bool grew;
 
 	do {
