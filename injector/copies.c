@@ -60,9 +60,11 @@ static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 		return false;
 	if (map->start >= scan->place->start && map->start < scan->place->end)
 		return false;
-	/* Device memory must not be read; what is ours holds no copies. */
-	return !strstr(map->path, "memfd:limpet-") && strncmp(map->path, "/dev/", 5) != 0 &&
-	       strncmp(map->path, "[v", 2) != 0;
+	/* Device memory must not be read; what is ours holds no copies. Memory that is shared with
+	 * children and has no name is shown as /dev/zero. */
+	if (strncmp(map->path, "/dev/", 5) == 0)
+		return !strncmp(map->path, "/dev/zero", 9) || !strncmp(map->path, "/dev/shm/", 9);
+	return !strstr(map->path, "memfd:limpet-") && strncmp(map->path, "[v", 2) != 0;
 }
 
 /* Only pages that exist: to read one that was never touched would give the target page tables. */
