@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "cli/capture_command.h"
 #include "cli/commands.h"
@@ -26,9 +27,14 @@ static int give_up(pid_t pid, struct limpet_tracee *tracee, const struct limpet_
 
 static int wait_for_command(pid_t pid)
 {
+	const struct timespec pause = {0, 2000000};
 	int status;
 
 	limpet_capture_signals_open();
+	while (limpet_tracee_strays()) {
+		nanosleep(&pause, NULL);
+		limpet_tracee_release_strays();
+	}
 	while (waitpid(pid, &status, __WALL) < 0)
 		if (errno != EINTR)
 			return EXIT_OWN_FAILURE;

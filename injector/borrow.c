@@ -396,24 +396,30 @@ int limpet_borrow_take_channel(struct limpet_borrow *borrow)
 
 static int wait_ready(const struct limpet_borrow *borrow, uint64_t deadline_ns)
 {
+	const uint64_t look_every_ns = 20000000u;
 	struct pollfd fds[2] = {{.fd = borrow->channel, .events = POLLIN},
 				{.fd = borrow->setup.pidfd, .events = POLLIN}};
 
 	for (;;) {
 		uint64_t now = limpet_monotonic_ns();
 		struct limpet_msg message;
-		struct timespec left;
+		struct timespec left = {0, (long)look_every_ns};
+		int error;
 
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
-		left = (struct timespec){(time_t)((deadline_ns - now) / 1000000000u),
-					 (long)((deadline_ns - now) % 1000000000u)};
+		if (deadline_ns - now < look_every_ns)
+			left.tv_nsec = (long)(deadline_ns - now);
 		if (ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR)
 			return -errno;
 		if (fds[1].revents)
 			return -ESRCH;
-		if (!fds[0].revents)
+		if (!fds[0].revents) {
+			error = limpet_tracee_keep_going(borrow->tracee);
+			if (error)
+				return error;
 			continue;
+		}
 		/* Hooks of other threads may have sent before. */
 		if (recv(borrow->channel, &message, sizeof(message), MSG_DONTWAIT) ==
 			    (ssize_t)sizeof(message) &&
@@ -453,9 +459,15 @@ int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
 	if (error)
 		return failed(err, borrow, "running the stub", error);
 	error = wait_ready(borrow, deadline_ns > least_ns ? deadline_ns : least_ns);
+	/* From here on the stub may have closed and moved descriptors: their numbers may be the
+	 * program's by now. */
+	borrow->channel_there = borrow->ours_there = -1;
+	if (boot->operation == LIMPET_BOOT_ENTER)
+		borrow->image_there = -1;
+	/* It waits for a lock, and may hold others by now: whatever went wrong, it finds home by
+	 * itself. Only one that stands at a fault has no way on. */
+	borrow->abandoned = error && limpet_tracee_is_running(borrow->tracee);
 	if (error == -ETIMEDOUT) {
-		/* It waits for a lock, and may hold others by now: it finds home by itself. */
-		borrow->abandoned = true;
 		limpet_err_set(err, error, "process %d kept the loader's lock: nothing was loaded",
 			       borrow->setup.pid);
 		limpet_err_hint(err, "try again later, or give it longer: --attach-timeout 60s");
@@ -464,15 +476,16 @@ int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
 	if (!error)
 		error = limpet_tracee_halt(borrow->tracee,
 					   limpet_monotonic_ns() + CALL_PATIENCE_NS);
-	if (error)
+	if (error) {
+		borrow->abandoned = borrow->abandoned || limpet_tracee_is_running(borrow->tracee);
 		return failed(err, borrow, "waiting for the stub", error);
+	}
 	error = limpet_memory_read(borrow->setup.pid, boot_address, boot, sizeof(*boot));
-	if (error)
+	if (error) {
+		borrow->abandoned = true;
 		return failed(err, borrow, "reading its scratch memory", error);
-	borrow->ours_there = -1; /* the stub closed it */
+	}
 	borrow->channel_there = boot->channel;
-	if (boot->operation == LIMPET_BOOT_ENTER)
-		borrow->image_there = -1;
 	return 0;
 }
 

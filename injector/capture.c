@@ -19,6 +19,7 @@
 
 #define IDLE_WAIT_NS 250000000u
 #define BUSY_WAIT_NS 20000000u
+#define STRAY_WAIT_NS 2000000u
 #define TICK_NS 500000000u
 #define HOUSE_NS 200000000u
 #define CHECK_NS 1000000000u
@@ -183,6 +184,9 @@ static uint64_t wait_time(const struct limpet_capture *capture, int64_t recorded
 	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
 	    capture->setup->duration_ns - time_ns < wait_ns)
 		wait_ns = capture->setup->duration_ns - time_ns;
+	/* One that stops now must not stand for long. */
+	if (limpet_tracee_strays() && wait_ns > STRAY_WAIT_NS)
+		wait_ns = STRAY_WAIT_NS;
 	return wait_ns;
 }
 

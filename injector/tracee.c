@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "injector/arch.h"
 #include "injector/memory.h"
@@ -40,6 +41,9 @@ struct limpet_tracee {
 
 void (*limpet_tracee_fault_point)(const char *step);
 
+/* A program that limpet itself started: its end is left for whoever waits for its exit status. */
+static pid_t own_child;
+
 uint64_t limpet_monotonic_ns(void)
 {
 	struct timespec now;
@@ -68,6 +72,25 @@ static long trace(int request, pid_t tid, void *address, void *data)
 	return ptrace((enum __ptrace_request)request, tid, address, data);
 }
 
+/* waitpid() without waiting. The end of our own child is only looked at. */
+static pid_t look(pid_t tid, int *ret_status)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (tid != own_child)
+		return waitpid(tid, ret_status, __WALL | WNOHANG);
+	*ret_status = 0; /* as of one that has ended */
+	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL) < 0)
+		return -1;
+	if (!info.si_pid || (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED))
+		return info.si_pid;
+	info.si_pid = 0;
+	if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL) < 0)
+		return -1;
+	*ret_status = info.si_status << 8 | 0x7f; /* W_STOPCODE */
+	return info.si_pid;
+}
+
 /* Waits for the next stop. Answers -ESRCH when the thread is gone. */
 static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
 		     int *ret_signal)
@@ -78,7 +101,7 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 	sigaddset(&child, SIGCHLD);
 	for (;;) {
 		int status;
-		pid_t got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
+		pid_t got = look(tracee->tid, &status);
 		uint64_t now;
 
 		if (got < 0 && errno != EINTR)
@@ -171,14 +194,15 @@ void limpet_tracee_release_strays(void)
 {
 	for (size_t i = 0; i < stray_count;) {
 		int status, signal_number = 0;
-		pid_t got = waitpid(strays[i], &status, __WALL | WNOHANG);
+		pid_t got = look(strays[i], &status);
 
 		if (got == 0) {
 			i++;
 			continue;
 		}
 		/* A signal that came first is delivered, the stop that we asked for is not. */
-		if (got == strays[i] && WIFSTOPPED(status) && !(status >> 16))
+		if (got == strays[i] && WIFSTOPPED(status) && !(status >> 16) &&
+		    WSTOPSIG(status) != (SIGTRAP | 0x80))
 			signal_number = WSTOPSIG(status);
 		if (got == strays[i] && WIFSTOPPED(status))
 			ptrace(PTRACE_DETACH, strays[i], NULL, (void *)(intptr_t)signal_number);
@@ -212,11 +236,33 @@ static bool is_ending(pid_t tid)
 	       status.state == 'X';
 }
 
+static bool is_stray(pid_t tid)
+{
+	for (size_t i = 0; i < stray_count; i++)
+		if (strays[i] == tid)
+			return true;
+	return false;
+}
+
+/* A thread that executes another program goes on, traced, under the number of the whole process. */
+static void follow_exec(pid_t pid, pid_t tid)
+{
+	struct limpet_proc_status status;
+
+	if (tid != pid && !is_stray(pid) && limpet_proc_status_read(pid, &status) == 0 &&
+	    status.tracer == getpid())
+		stray_add(pid);
+}
+
 int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet_tracee **ret)
 {
 	struct limpet_tracee *tracee;
-	int error = tracee_new(pid, tid, &tracee);
+	int error;
 
+	limpet_tracee_release_strays();
+	if (is_stray(tid))
+		return -ETIMEDOUT;
+	error = tracee_new(pid, tid, &tracee);
 	if (error)
 		return error;
 	if (trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0) {
@@ -232,6 +278,8 @@ int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet
 		error = wait_event(tracee, deadline_ns);
 	if (!error)
 		error = read_registers(tracee);
+	if (error == -ESRCH)
+		follow_exec(pid, tid);
 	if (error) {
 		limpet_tracee_release(tracee);
 		return error;
@@ -247,6 +295,7 @@ int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 
 	if (error)
 		return error;
+	own_child = pid;
 	tracee->stopped_since_ns = limpet_monotonic_ns();
 	error = read_registers(tracee);
 	if (error) {
@@ -361,6 +410,23 @@ static int head_home(struct limpet_tracee *tracee)
 	return error;
 }
 
+/* Not so after an exec: the addresses are of the program that was there when they were looked up.
+ */
+static bool gadgets_are_there(pid_t pid, const struct limpet_tracee_gadgets *gadgets)
+{
+	struct limpet_tracee_gadgets found = {.syscall = 0};
+	uint8_t code[sizeof(LIMPET_ARCH_RESTORER_LONG) - 1];
+	ssize_t bytes = limpet_memory_read_some(pid, gadgets->syscall, code, sizeof(code));
+
+	if (bytes > 0)
+		limpet_tracee_find_gadgets(code, (size_t)bytes, gadgets->syscall, &found);
+	bytes = limpet_memory_read_some(pid, gadgets->restorer, code, sizeof(code));
+	found.restorer = 0;
+	if (found.syscall && bytes > 0)
+		limpet_tracee_find_gadgets(code, (size_t)bytes, gadgets->restorer, &found);
+	return found.syscall == gadgets->syscall && found.restorer == gadgets->restorer;
+}
+
 int limpet_tracee_borrow(struct limpet_tracee *tracee, const struct limpet_tracee_gadgets *gadgets,
 			 uint64_t stack_low)
 {
@@ -371,6 +437,8 @@ int limpet_tracee_borrow(struct limpet_tracee *tracee, const struct limpet_trace
 
 	if (top < stack_low || top - stack_low < STACK_NEEDED)
 		return -ENOSPC;
+	if (!gadgets_are_there(tracee->pid, gadgets))
+		return -ESTALE;
 	if (trace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(tracee->signal_mask),
 		  &tracee->signal_mask) < 0)
 		return -errno;
@@ -407,21 +475,31 @@ uint64_t limpet_tracee_spare(const struct limpet_tracee *tracee)
 	return tracee->spare;
 }
 
-static int resume(struct limpet_tracee *tracee, int request)
+static int resume(struct limpet_tracee *tracee, int request, int signal_number)
 {
-	tracee->running = true;
-	if (trace(request, tracee->tid, NULL, NULL) < 0)
+	if (trace(request, tracee->tid, NULL, (void *)(intptr_t)signal_number) < 0)
 		return -errno;
+	tracee->running = true;
 	return 0;
 }
 
-/* Resumes until the next syscall stop. Signals are blocked; what comes all the same (a group stop
- * of the whole target) does not keep our call from finishing. */
+/* Signals are blocked but SIGSTOP, which is the program's own: handed on, it stops the whole
+ * target, and does not keep our call from finishing. -EPROTO: a fault in code that cannot fault. */
+static int signal_to_pass(enum stop_kind kind, int signal_number)
+{
+	if (kind != STOP_SIGNAL)
+		return 0;
+	return signal_number == SIGSTOP ? SIGSTOP : -EPROTO;
+}
+
+/* Resumes until the next syscall stop. */
 static int to_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
 {
+	int pass = 0;
+
 	for (;;) {
 		enum stop_kind kind;
-		int signal_number, error = resume(tracee, PTRACE_SYSCALL);
+		int signal_number, error = resume(tracee, PTRACE_SYSCALL, pass);
 
 		if (!error)
 			error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
@@ -429,8 +507,9 @@ static int to_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
 			return error;
 		if (kind == STOP_SYSCALL)
 			return 0;
-		if (kind == STOP_SIGNAL)
-			return -EPROTO; /* a fault in code that cannot fault */
+		pass = signal_to_pass(kind, signal_number);
+		if (pass < 0)
+			return pass;
 	}
 }
 
@@ -484,7 +563,23 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 		return error;
 	tracee->moved = true;
 	tracee->at_syscall = false;
-	return resume(tracee, PTRACE_CONT);
+	return resume(tracee, PTRACE_CONT, 0);
+}
+
+bool limpet_tracee_is_running(const struct limpet_tracee *tracee)
+{
+	return tracee->running;
+}
+
+int limpet_tracee_keep_going(struct limpet_tracee *tracee)
+{
+	enum stop_kind kind;
+	int signal_number, error = wait_stop(tracee, 0, &kind, &signal_number);
+
+	if (error)
+		return error == -ETIMEDOUT ? 0 : error;
+	signal_number = signal_to_pass(kind, signal_number);
+	return signal_number < 0 ? signal_number : resume(tracee, PTRACE_CONT, signal_number);
 }
 
 int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns)
@@ -506,7 +601,7 @@ static int leave_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns
 		return 0;
 	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
 		return -errno;
-	error = resume(tracee, PTRACE_CONT);
+	error = resume(tracee, PTRACE_CONT, 0);
 	if (!error)
 		error = wait_event(tracee, deadline_ns);
 	if (!error)
@@ -535,6 +630,23 @@ static int put_back(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	return first;
 }
 
+/* The last step; `error` is what went wrong before. Frees. */
+static int detach(struct limpet_tracee *tracee, int error)
+{
+	if (error != -ESRCH && !tracee->running &&
+	    trace(PTRACE_DETACH, tracee->tid, NULL, NULL) < 0) {
+		tracee->running = true;
+		error = error ?: -errno;
+	}
+	/* One that is ending must be reaped by us before its parent may. */
+	if (error == -ESRCH || tracee->running)
+		stray_add(tracee->tid);
+	limpet_tracee_release_strays();
+	free(tracee->xstate);
+	free(tracee);
+	return error;
+}
+
 int limpet_tracee_release(struct limpet_tracee *tracee)
 {
 	const uint64_t patience_ns = 2000000000u;
@@ -547,29 +659,15 @@ int limpet_tracee_release(struct limpet_tracee *tracee)
 		/* Interrupted already, or running a call: only a stopped thread can be let go. */
 		first = tracee->borrowed ? limpet_tracee_halt(tracee, deadline_ns)
 					 : wait_event(tracee, 0);
-		if (first == -ETIMEDOUT)
-			stray_add(tracee->tid);
 	}
 	if (!first && tracee->borrowed)
 		first = put_back(tracee, deadline_ns);
-	if (first != -ESRCH && first != -ETIMEDOUT &&
-	    trace(PTRACE_DETACH, tracee->tid, NULL, NULL) < 0 && !first)
-		first = -errno;
-	free(tracee->xstate);
-	free(tracee);
-	return first;
+	return detach(tracee, first);
 }
 
 int limpet_tracee_abandon(struct limpet_tracee *tracee)
 {
 	const uint64_t patience_ns = 2000000000u;
-	int error = limpet_tracee_halt(tracee, limpet_monotonic_ns() + patience_ns);
 
-	if (error == -ETIMEDOUT)
-		stray_add(tracee->tid);
-	else if (error != -ESRCH && trace(PTRACE_DETACH, tracee->tid, NULL, NULL) < 0 && !error)
-		error = -errno;
-	free(tracee->xstate);
-	free(tracee);
-	return error;
+	return detach(tracee, limpet_tracee_halt(tracee, limpet_monotonic_ns() + patience_ns));
 }

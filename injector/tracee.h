@@ -25,7 +25,8 @@ int limpet_tracee_setup(void);
 uint64_t limpet_monotonic_ns(void);
 
 /* Seizes and interrupts. On success the thread stands in an event stop and its registers are read.
- * -ESRCH: gone; -EPERM: traced by another, or not allowed; -ETIMEDOUT: did not stop (D state). */
+ * -ESRCH: gone; -EPERM: traced by another, or not allowed; -ETIMEDOUT: did not stop (D state):
+ * a stray. */
 int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns,
 		       struct limpet_tracee **ret) LIMPET_MUST_CHECK;
 /* Adopts a thread that this process traces already and that stands in a stop (limpet run). */
@@ -66,8 +67,8 @@ bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t addr
 				struct limpet_tracee_gadgets *gadgets);
 
 /* Borrows the stopped thread: saves its whole state, blocks its signals, writes the frame that
- * leads home. `stack_low` is the lowest address that its stack may use. -ENOSPC: too little stack.
- */
+ * leads home. `stack_low` is the lowest address that its stack may use. -ENOSPC: too little stack;
+ * -ESTALE: another program runs there by now. */
 int limpet_tracee_borrow(struct limpet_tracee *tracee, const struct limpet_tracee_gadgets *gadgets,
 			 uint64_t stack_low) LIMPET_MUST_CHECK;
 /* Stack pointer at which the frame that leads home begins (for struct limpet_boot.exit_sp). */
@@ -82,6 +83,10 @@ int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint6
 /* Sets the borrowed thread going at `pc` with the given stack and first argument. */
 int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp,
 		      uint64_t argument) LIMPET_MUST_CHECK;
+/* To be called while it runs there: a stop of the whole target (SIGSTOP, Ctrl-Z) that reaches this
+ * thread must not keep it from finishing. -EPROTO: it has run into a fault and stands there. */
+int limpet_tracee_keep_going(struct limpet_tracee *tracee) LIMPET_MUST_CHECK;
+bool limpet_tracee_is_running(const struct limpet_tracee *tracee);
 /* Stops it again. */
 int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns) LIMPET_MUST_CHECK;
 
