@@ -351,6 +351,7 @@ static void clean_children(struct limpet_capture *capture, struct limpet_capture
 static void leave(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	bool gone = result->end == LIMPET_END_TARGET_EXIT || result->end == LIMPET_END_TARGET_EXEC;
+	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
 	int error;
 
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
@@ -365,6 +366,14 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		result->unloaded = !error || error == -ESRCH;
 		if (error == -ESRCH)
 			gone = true;
+	} else if (result->end == LIMPET_END_TARGET_EXIT && poll(&target, 1, 0) == 0) {
+		/* A process whose main thread has ended shows its memory to nobody. */
+		result->unloaded = false;
+		limpet_session_let_go(capture->session);
+		limpet_err_set(&result->leave_err, -EBUSY,
+			       "the main thread of process %d has ended, others go on: the agent "
+			       "is out of reach",
+			       capture->setup->pid);
 	}
 	clean_children(capture, result);
 	if (result->end == LIMPET_END_TARGET_EXIT || gone)

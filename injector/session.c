@@ -569,12 +569,25 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, deadline_ns, &result, err);
 }
 
+void limpet_session_let_go(struct limpet_session *session)
+{
+	session->segment.shm->wait_for_room = 0;
+	if (session->channel >= 0)
+		close(session->channel);
+	session->channel = -1;
+}
+
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 {
 	int error = leave(session, err);
 
 	if (error && check_identity(session) < 0)
 		return limpet_err_set(err, -ESRCH, "process %d is gone", session->pid);
+	if (error == -ESTALE && !limpet_session_agent_present(session))
+		return limpet_err_set(err, -ESRCH, "the agent is not in process %d any more",
+				      session->pid);
+	if (error && error != -ESRCH)
+		limpet_session_let_go(session);
 	return error == -ESRCH || !error ? error : -EBUSY;
 }
 

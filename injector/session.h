@@ -47,6 +47,9 @@ void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *
 /* Slots back, copies back, proof, unload. 0; -EBUSY: the agent stays, switched off (dormant);
  * -ESRCH: the target is gone. Stops at nothing but the deadline. */
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
+/* The agent stays, and nobody will read what it records: without its channel it switches itself
+ * off, and no thread of the target waits for room. A leave that fails does so itself. */
+void limpet_session_let_go(struct limpet_session *session);
 void limpet_session_free(struct limpet_session *session);
 
 /* Agents that an earlier limpet left behind: switched off, proven, unloaded. Answers how many were
