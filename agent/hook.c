@@ -16,15 +16,6 @@ static uint64_t usable_size(const struct limpet_hook *hook, uint64_t block)
 	return ((usable_size_fn *)(uintptr_t)hook->usable_size)(block);
 }
 
-/* An exception, longjmp or cancellation may have left through the original. The stack pointer then
- * stands above the entry that the state remembers. */
-static bool entry_was_popped(const struct limpet_thread *thread, uint64_t sp)
-{
-	const uint64_t same_stack = 1u << 23;
-
-	return sp > thread->entry_sp && sp - thread->entry_sp < same_stack;
-}
-
 static void hook_done(struct limpet_thread *thread)
 {
 	__atomic_store_n(&thread->depth, 0, __ATOMIC_RELEASE);
@@ -52,7 +43,7 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		return 0;
 	}
 	if (thread->depth) {
-		if (!entry_was_popped(thread, sp))
+		if (!limpet_thread_entry_is_popped(thread, sp))
 			return 0; /* an allocator's inner call: counted outside */
 		thread->depth = 0;
 	}

@@ -99,6 +99,21 @@ enum limpet_phase {
 		1 /* in the agent's own code; a hook now comes from a signal handler */
 };
 
+/* Whether an exception, longjmp or cancellation has left the hook that the state still notes: the
+ * stack pointer then stands above its entry, on the same stack. On another one (an alternate signal
+ * stack, a fibre) it says nothing, and the hook counts as unfinished. */
+static inline int limpet_thread_entry_is_popped(const struct limpet_thread *thread, uint64_t sp)
+{
+	const uint64_t unknown_stack_bytes = 8u << 20;
+	int sp_on_stack = sp >= thread->stack_low && sp < thread->stack_high;
+	int entry_on_stack =
+		thread->entry_sp >= thread->stack_low && thread->entry_sp < thread->stack_high;
+
+	if (sp <= thread->entry_sp || sp_on_stack != entry_on_stack)
+		return 0;
+	return sp_on_stack || sp - thread->entry_sp < unknown_stack_bytes;
+}
+
 /* One frame of the tree of stacks: the path to the root (parent 0) is the stack, outermost last.
  * `address` is the return address; for the innermost frame of a signal the interrupted pc + 1. */
 struct limpet_node {
@@ -187,7 +202,7 @@ struct limpet_shm {
 	uint32_t unwind_current;  /* +1 at each change; bit 0: the array in force; store-release */
 	uint32_t max_depth;       /* frames kept per stack */
 	uint32_t clock_is_tsc;
-	uint32_t wait_for_room; /* --on-overload wait: a full thread waits for the collector */
+	uint32_t wait_for_room;  /* --on-overload wait: a full thread waits for the collector */
 	uint32_t tid_offset;     /* of the tid behind the thread pointer; 0: unknown */
 	uint64_t clock_function; /* __vdso_clock_gettime in the target, if the clock is not the TSC
 				  */

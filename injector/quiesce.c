@@ -58,15 +58,12 @@ static int read_states(struct look *look)
 
 static bool in_hook(const struct look *look, pid_t ns_tid, uint64_t sp)
 {
-	const uint64_t same_stack = 8u << 20;
-
 	for (uint32_t i = 0; i < look->state_count; i++) {
 		const struct limpet_thread *state = &look->states[i];
 
 		if (state->tid != (uint32_t)ns_tid || !state->depth || state->thread_pointer <= 1)
 			continue;
-		/* An exception or longjmp may have left a hook: then its frame is popped. */
-		if (!(sp > state->entry_sp && sp - state->entry_sp < same_stack))
+		if (!limpet_thread_entry_is_popped(state, sp))
 			return true;
 	}
 	return false;

@@ -529,11 +529,51 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 	return 1;
 }
 
+/* No copy of a hook's address is left, and no thread is in one. A thread that held an address in a
+ * register may have stored it behind the scan's back: what the proof took long for is scanned
+ * again. */
+static int prove_unused(struct limpet_session *session, const struct limpet_agent_place *place,
+			uint64_t deadline_ns, struct limpet_err *err)
+{
+	struct limpet_session_stats *stats = &session->stats;
+	struct limpet_quiesce_options quiesce = {
+		.stop_all = session->plan.address_slots || session->left_behind,
+		.deadline_ns = deadline_ns,
+		.idle = session->idle,
+		.idle_context = session->idle_context,
+	};
+	struct limpet_copies_stats copies;
+	int error;
+
+	do {
+		error = limpet_copies_restore(session->pid, place, session->info.hooks, &copies);
+		stats->copies.found += copies.found;
+		stats->copies.restored += copies.restored;
+		stats->copies.scanned_bytes += copies.scanned_bytes;
+		if (error)
+			return limpet_err_set(
+				err, error == -ESRCH ? error : -EBUSY,
+				"copies of hook addresses remain in the program's data");
+		error = limpet_quiesce_prove(session->pid, place, &quiesce, &stats->quiesce);
+		if (stats->quiesce.longest_stop_ns > stats->detach_stop_ns)
+			stats->detach_stop_ns = stats->quiesce.longest_stop_ns;
+		if (error)
+			return limpet_err_set(err, error, "a thread of process %d stayed in a hook",
+					      session->pid);
+		if (!quiesce.stop_all)
+			return 0; /* no code loads these addresses but to jump there */
+		error = limpet_copies_restore(session->pid, place, session->info.hooks, &copies);
+	} while (!error && copies.found && limpet_monotonic_ns() < deadline_ns);
+	if (error || copies.found)
+		return limpet_err_set(err, -EBUSY,
+				      "copies of hook addresses remain in the program's data");
+	return 0;
+}
+
 /* Slots and copies back, then the proof, then the end. */
 static int leave(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
-	struct limpet_quiesce_options quiesce;
 	struct limpet_agent_place place;
 	int result, error = modules_again(session, err);
 
@@ -549,23 +589,9 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		return error;
 	if (result)
 		return limpet_err_set(err, -EBUSY, "%d slots could not be put back", result);
-	error = limpet_copies_restore(session->pid, &place, session->info.hooks,
-				      &session->stats.copies);
+	error = prove_unused(session, &place, deadline_ns, err);
 	if (error)
-		return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
-				      "copies of hook addresses remain in the program's data");
-	quiesce = (struct limpet_quiesce_options){
-		.stop_all = session->plan.address_slots || session->left_behind,
-		.deadline_ns = deadline_ns,
-		.idle = session->idle,
-		.idle_context = session->idle_context,
-	};
-	error = limpet_quiesce_prove(session->pid, &place, &quiesce, &session->stats.quiesce);
-	if (session->stats.quiesce.longest_stop_ns > session->stats.detach_stop_ns)
-		session->stats.detach_stop_ns = session->stats.quiesce.longest_stop_ns;
-	if (error)
-		return limpet_err_set(err, error, "a thread of process %d stayed in a hook",
-				      session->pid);
+		return error;
 	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, deadline_ns, &result, err);
 }
 
