@@ -55,8 +55,15 @@ nobody() {
 }
 
 @test "a zombie" {
-	# `true` ends, and nobody waits for it as long as its parent sleeps.
-	bash -c 'true & echo $!; exec sleep 1000' >zombie.pid 2>/dev/null </dev/null 3>&- &
+	# The child ends, and nobody waits for it as long as its parent sleeps.
+	python3 -c "
+import os, signal
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+print(pid, flush=True)
+signal.pause()
+" >zombie.pid </dev/null 3>&- &
 	job_of[zombie]=$!
 	wait_until 10 test -s zombie.pid
 	local zombie

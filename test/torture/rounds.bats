@@ -12,10 +12,14 @@ teardown() { end; }
 
 # A round as short as it can be: the least time in which a mistake could hide.
 quick_rounds() {
-	local i
+	local i status
 	for ((i = 1; i <= ROUNDS; i++)); do
+		status=0
 		timeout 60 "$LIMPET" attach -q --no-seal -d "$((i % 40 + 1))ms" -o "round.limpet" "$1" \
-			>/dev/null 2>round.err || fail "round $i: status $?: $(<round.err)" || return 1
+			>/dev/null 2>round.err || status=$?
+		# 4: the machine was too busy to take every event, which is said and not what this is about.
+		((status == 0 || status == 4)) ||
+			fail "round $i: status $status: $(<round.err)" || return 1
 		rm -f round.limpet
 	done
 	nothing_of_ours "$1"
