@@ -48,6 +48,10 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		thread->depth = 0;
 	}
 
+	/* A signal handler must not find, nor leave its own marks in, half an entry: its calls
+	 * pass, counted, until the state is whole. */
+	thread->phase = LIMPET_PHASE_RECORDING;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	frame->thread = thread;
 	/* The collector orders other threads' events only up to this. Before the stamp is taken:
 	 * pairs with the load in the collector's drain. */
@@ -60,16 +64,15 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	case LIMPET_OP_LOADER:
 		/* Under hook depth, since it calls into the loader; then a plain jump, since the
 		 * original looks at who called it. */
+		thread->phase = LIMPET_PHASE_OUTSIDE;
 		limpet_patch_on_loader_call();
 		hook_done(thread);
 		return 0;
 	case LIMPET_OP_FREE:
-		thread->phase = LIMPET_PHASE_RECORDING;
 		frame->aux = usable_size(hook, frame->args[0]);
 		limpet_record_append(thread, LIMPET_EVENT_FREE, limpet_clock(), frame->args[0],
 				     frame->aux, 0);
 		limpet_record_publish(thread);
-		thread->phase = LIMPET_PHASE_OUTSIDE;
 		break;
 	case LIMPET_OP_REALLOC:
 	case LIMPET_OP_REALLOCARRAY:
@@ -83,6 +86,8 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	default:
 		break;
 	}
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	thread->phase = LIMPET_PHASE_OUTSIDE;
 	return 1;
 }
 
@@ -178,13 +183,13 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	 * memory that the parent uses. */
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
 		return;
+	thread->phase = LIMPET_PHASE_RECORDING;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (op != LIMPET_OP_FREE && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE)) {
-		thread->phase = LIMPET_PHASE_RECORDING;
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		record_result(frame, op);
 		limpet_record_publish(thread);
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		thread->phase = LIMPET_PHASE_OUTSIDE;
 	}
 	hook_done(thread);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	thread->phase = LIMPET_PHASE_OUTSIDE;
 }

@@ -183,10 +183,10 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, struct limpet
 
 	for (uint32_t i = 0; i < PROBES; i++) {
 		struct limpet_thread *thread = &table[(home + i) % limpet_shm->thread_count];
-		uint64_t seen = 0;
+		uint64_t seen = __atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED);
 
 		/* Pairs with the collector's release of a dead thread's entry. */
-		if (__atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED) == 0 &&
+		if (seen == 0 &&
 		    __atomic_compare_exchange_n(&thread->thread_pointer, &seen, POINTER_CHANGING,
 						false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 			thread->chunk = LIMPET_CHUNK_NONE;
@@ -196,6 +196,9 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, struct limpet
 			thread_begin(thread, tid, thread_pointer, sp);
 			return thread;
 		}
+		/* A signal handler came between the search and here. */
+		if (seen == thread_pointer)
+			return thread;
 	}
 	return NULL;
 }

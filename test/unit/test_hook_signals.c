@@ -1,0 +1,329 @@
+/* A signal whose handler allocates, at every single instruction of a hook: the thread is stepped
+ * through one call after the other, and each time one instruction later the handler makes a call of
+ * its own.
+ *
+ * time-limit: 240 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include "common/err.h"
+#include "test/unit/agent_fixture.h"
+#include "test/unit/skip_reason.h"
+
+#define MEMORY_BYTES (32u << 20)
+#define TRAP_FLAG 0x100
+#define BLOCK_A 0x10000040ull
+#define BLOCK_B 0x20000080ull
+#define BLOCK_H 0x30000010ull
+
+/* Positions at the edges of a hook, where it is about to return to its trampoline or was just
+ * called: a handler's call looks like the allocator's own, and passes uncounted. */
+#define EDGE 48u
+
+/* The steps before the one in question take time too; instrumented code has many more. */
+#if defined(__SANITIZE_ADDRESS__)
+#define STRIDE 7
+#else
+#define STRIDE 1
+#endif
+
+static struct agent_fixture fixture;
+/* The handler runs below the interrupted call, on the same stack. */
+static struct {
+	struct fixture_stack handler, inner, outer;
+} stacks;
+static const uint64_t addresses[] = {0x401111, 0x402222};
+
+static long steps_left;
+static bool in_agent, leaving; /* of the interrupted code */
+static bool fired, fired_in_agent, fired_leaving, handler_recorded;
+
+static void on_step(int number, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+
+	(void)number;
+	(void)info;
+	if (--steps_left > 0)
+		return;
+	uc->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+	fired = true;
+	fired_in_agent = in_agent;
+	fired_leaving = leaving;
+	handler_recorded = FIXTURE_CALL(&stacks.handler, FIXTURE_MALLOC, BLOCK_H, 99);
+}
+
+static inline __attribute__((always_inline)) void begin_stepping(void)
+{
+	__asm__ volatile("leaq -128(%%rsp), %%rsp\n\t"
+			 "pushfq\n\t"
+			 "orq $0x100, (%%rsp)\n\t"
+			 "popfq\n\t"
+			 "leaq 128(%%rsp), %%rsp" ::
+				 : "memory", "cc");
+}
+
+static inline __attribute__((always_inline)) void end_stepping(void)
+{
+	__asm__ volatile("leaq -128(%%rsp), %%rsp\n\t"
+			 "pushfq\n\t"
+			 "andq $~0x100, (%%rsp)\n\t"
+			 "popfq\n\t"
+			 "leaq 128(%%rsp), %%rsp" ::
+				 : "memory", "cc");
+}
+
+struct call {
+	enum fixture_hook hook;
+	uint64_t args[6], result;
+	unsigned records;
+	uint32_t types[2];
+	uint64_t blocks[2];
+	bool anew; /* the thread has no entry yet: step through the first half only, which makes it
+		    */
+};
+
+/* With an inner call of the allocator between the halves. */
+static __attribute__((noinline)) bool stepped_call(const struct call *call, long step)
+{
+	struct limpet_frame *frame = &stacks.outer.hook;
+	bool inner;
+	int entered;
+
+	memcpy(frame->args, call->args, sizeof(frame->args));
+	frame->hook = call->hook;
+	steps_left = step;
+	fired = fired_in_agent = fired_leaving = leaving = false;
+	begin_stepping();
+	in_agent = true;
+	__asm__ volatile("" ::: "memory");
+	entered = limpet_hook_enter(frame);
+	__asm__ volatile("" ::: "memory");
+	in_agent = false;
+	end_stepping();
+	if (!entered)
+		return false;
+	inner = FIXTURE_CALL(&stacks.inner, FIXTURE_MMAP, BLOCK_B, 0, 4096);
+	frame->result = call->result;
+	leaving = true;
+	if (!fired)
+		begin_stepping();
+	in_agent = true;
+	__asm__ volatile("" ::: "memory");
+	limpet_hook_exit(frame);
+	__asm__ volatile("" ::: "memory");
+	in_agent = false;
+	end_stepping();
+	assert_false(inner);
+	return true;
+}
+
+/* All entries: while it is being claimed the thread may come to have two. */
+static size_t all_records(struct fixture_record **ret)
+{
+	struct fixture_record *all = NULL;
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < fixture.shm->thread_count; i++) {
+		LIMPET_FREE struct fixture_record *records = NULL;
+		size_t more = fixture_thread(&fixture, i)->thread_pointer > 1
+				      ? fixture_records(&fixture, i, &records)
+				      : 0;
+
+		if (!more)
+			continue;
+		all = realloc(all, (count + more) * sizeof(*all));
+		assert_non_null(all);
+		memcpy(all + count, records, more * sizeof(*all));
+		count += more;
+	}
+	*ret = all;
+	return count;
+}
+
+/* As the collector leaves the tables when the thread is gone. */
+static void clear_tables(void)
+{
+	struct limpet_msg message;
+
+	for (uint32_t i = 0; i < fixture.shm->thread_count; i++) {
+		struct limpet_thread *thread = fixture_thread(&fixture, i);
+
+		thread->first_chunk = thread->chunk = LIMPET_CHUNK_NONE;
+		thread->thread_pointer = 0;
+	}
+	memset(fixture_chunk_map(&fixture), 0xff, fixture.shm->chunk_count / 8);
+	fixture.shm->lost_in_signal = 0;
+	while (fixture_receive(&fixture, &message))
+		;
+}
+
+static void check_records(const struct call *call, long step)
+{
+	LIMPET_FREE struct fixture_record *records = NULL;
+	size_t count = all_records(&records);
+	unsigned of_handler = 0, of_call = 0, first = call->anew ? 0 : 1;
+
+	for (size_t i = first; i < count; i++) {
+		if (records[i].address == BLOCK_H) {
+			assert_int_equal(records[i].type, LIMPET_EVENT_ALLOC);
+			assert_int_equal(records[i].size, 99);
+			of_handler++;
+			continue;
+		}
+		assert_true(of_call < call->records);
+		assert_int_equal(records[i].type, call->types[of_call]);
+		assert_int_equal(records[i].address, call->blocks[of_call]);
+		of_call++;
+	}
+	if (of_call != call->records || of_handler != (fired && handler_recorded))
+		fail_msg("step %ld: %u records of the call, %u of the handler, which %s", step,
+			 of_call, of_handler, handler_recorded ? "was recorded" : "passed through");
+}
+
+static void assert_outside(void)
+{
+	for (uint32_t i = 0; i < fixture.shm->thread_count; i++) {
+		const struct limpet_thread *thread = fixture_thread(&fixture, i);
+
+		assert_int_equal(thread->depth, 0);
+		assert_int_equal(thread->busy, 0);
+		assert_int_equal(thread->phase, LIMPET_PHASE_OUTSIDE);
+	}
+}
+
+/* Read in place, which takes fewer steps than to ask the kernel for a copy. */
+static void publish_stack(void)
+{
+	for (uint32_t i = 0; i < fixture.shm->thread_count; i++) {
+		struct limpet_thread *thread = fixture_thread(&fixture, i);
+
+		if (!thread->thread_pointer)
+			continue;
+		thread->stack_low = (uintptr_t)&stacks;
+		thread->stack_high = (uintptr_t)(&stacks + 1);
+	}
+}
+
+static void step_through(const struct call *call)
+{
+	unsigned uncounted = 0, counted = 0, recorded = 0;
+
+	for (long step = 1;; step += STRIDE) {
+		clear_tables();
+		if (!call->anew)
+			FIXTURE_CALL(&stacks.outer, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
+		publish_stack();
+		assert_true(stepped_call(call, step));
+		assert_outside();
+		check_records(call, step);
+		if (!fired || (call->anew && fired_leaving))
+			break;
+		if (handler_recorded) {
+			recorded++;
+		} else if (fixture.shm->lost_in_signal) {
+			assert_int_equal(fixture.shm->lost_in_signal, 1);
+			counted++;
+		} else {
+			uncounted += fired_in_agent;
+		}
+		/* The state is as good as ever. */
+		assert_true(FIXTURE_CALL(&stacks.outer, FIXTURE_MALLOC, BLOCK_A, 1));
+		assert_outside();
+	}
+	assert_true(recorded > 5);
+	assert_true(counted > 5);
+	print_message("# %u steps: %u recorded, %u counted as lost, %u neither\n",
+		      recorded + counted + uncounted, recorded, counted, uncounted);
+	assert_true(uncounted <= EDGE);
+}
+
+static int begin(void **state)
+{
+	const struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+
+	(void)state;
+#if defined(__SANITIZE_THREAD__)
+	limpet_skip("the thread sanitizer holds signals back until its own moments");
+#endif
+	agent_fixture_begin(&fixture, MEMORY_BYTES, NULL);
+	/* Few entries, so that looking at all of them at each step takes no time. */
+	fixture.shm->thread_count = 8;
+	fixture_stack_build(&stacks.handler, addresses, 2);
+	fixture_stack_build(&stacks.inner, addresses, 2);
+	fixture_stack_build(&stacks.outer, addresses, 2);
+	return sigaction(SIGTRAP, &action, NULL);
+}
+
+static int end(void **state)
+{
+	(void)state;
+	signal(SIGTRAP, SIG_DFL);
+	agent_fixture_end(&fixture);
+	return 0;
+}
+
+static void test_malloc_at_every_instruction(void **state)
+{
+	(void)state;
+	step_through(&(const struct call){.hook = FIXTURE_MALLOC,
+					  .args = {10},
+					  .result = BLOCK_A,
+					  .records = 1,
+					  .types = {LIMPET_EVENT_ALLOC},
+					  .blocks = {BLOCK_A}});
+}
+
+static void test_free_at_every_instruction(void **state)
+{
+	(void)state;
+	step_through(&(const struct call){.hook = FIXTURE_FREE,
+					  .args = {BLOCK_A},
+					  .records = 1,
+					  .types = {LIMPET_EVENT_FREE},
+					  .blocks = {BLOCK_A}});
+}
+
+static void test_realloc_at_every_instruction(void **state)
+{
+	(void)state;
+	step_through(&(const struct call){.hook = FIXTURE_REALLOC,
+					  .args = {BLOCK_A, 20},
+					  .result = BLOCK_B,
+					  .records = 2,
+					  .types = {LIMPET_EVENT_FREE, LIMPET_EVENT_ALLOC},
+					  .blocks = {BLOCK_A, BLOCK_B}});
+}
+
+static void test_a_claim_at_every_instruction(void **state)
+{
+	(void)state;
+	step_through(&(const struct call){.hook = FIXTURE_MALLOC,
+					  .args = {10},
+					  .result = BLOCK_A,
+					  .records = 1,
+					  .types = {LIMPET_EVENT_ALLOC},
+					  .blocks = {BLOCK_A},
+					  .anew = true});
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_malloc_at_every_instruction, begin, end),
+		cmocka_unit_test_setup_teardown(test_free_at_every_instruction, begin, end),
+		cmocka_unit_test_setup_teardown(test_realloc_at_every_instruction, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_claim_at_every_instruction, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
