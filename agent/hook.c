@@ -38,9 +38,13 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		return 0;
 	}
 	if (thread->phase == LIMPET_PHASE_RECORDING) {
-		/* A signal handler that came while this thread was in the agent. */
-		__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
-		return 0;
+		/* A signal handler that came while this thread was in the agent. If it is not on
+		 * top of that hook any more, it has left by longjmp: the hook is over. */
+		if (!limpet_thread_entry_is_popped(thread, sp)) {
+			__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
+			return 0;
+		}
+		thread->phase = LIMPET_PHASE_OUTSIDE;
 	}
 	if (thread->depth) {
 		if (!limpet_thread_entry_is_popped(thread, sp))
@@ -49,7 +53,10 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	}
 
 	/* A signal handler must not find, nor leave its own marks in, half an entry: its calls
-	 * pass, counted, until the state is whole. */
+	 * pass, counted, until the state is whole. The entry is noted before and after: a handler
+	 * in between would otherwise be measured by an older one, or leave its own. */
+	thread->entry_sp = (uint64_t)(uintptr_t)frame;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	thread->phase = LIMPET_PHASE_RECORDING;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	frame->thread = thread;
