@@ -3,7 +3,10 @@
 
 load helpers
 setup() { begin; }
-teardown() { end; }
+teardown() {
+	[[ -z ${theirs:-} ]] || rm -rf "$theirs"
+	end
+}
 
 USAGE=2
 REFUSED=3
@@ -24,6 +27,15 @@ nobody() {
 	pid=$(</proc/sys/kernel/pid_max)
 	while [[ -e /proc/$((--pid)) ]]; do :; done
 	echo "$pid"
+}
+
+# limpet as another user, from a folder of his: ours is closed to him.
+make_theirs() {
+	theirs=$(mktemp -d /tmp/limpet-theirs.XXXXXX)
+	install -m 755 "$LIMPET" "$theirs/limpet"
+	chown 65534 "$theirs"
+	as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups
+		env XDG_RUNTIME_DIR="$theirs" "$theirs/limpet")
 }
 
 @test "no such process" {
@@ -112,12 +124,9 @@ signal.pause()
 @test "no permission: another user's process; sudo is the first advice" {
 	((EUID == 0)) || skip "only root can become two other users"
 	start storm "$TARGETS/storm"
-	# Neither the binary nor the folder is open to others everywhere.
-	install -m 755 "$LIMPET" /tmp/"limpet.$$"
 	look "$pid"
-	refused $REFUSED "ermi|user|uid" setpriv --reuid 65534 --regid 65534 --clear-groups \
-		env XDG_RUNTIME_DIR=/tmp "/tmp/limpet.$$" attach -o /dev/null "$pid"
-	rm -f "/tmp/limpet.$$"
+	make_theirs
+	refused $REFUSED "ermi|user|uid" "${as_nobody[@]}" attach -o /dev/null "$pid"
 	[[ ${stderr_lines[1]} =~ sudo ]]
 	[[ ! $stderr =~ ptrace_scope ]]
 	unchanged "$pid"
@@ -129,10 +138,8 @@ signal.pause()
 	((EUID == 0 && $(</proc/sys/kernel/yama/ptrace_scope) == 1)) ||
 		skip "only root can become another user under ptrace_scope 1"
 	start odd "$TARGETS/odd" --uid 65534
-	install -m 755 "$LIMPET" /tmp/"limpet.$$"
-	refused $REFUSED "Yama" setpriv --reuid 65534 --regid 65534 --clear-groups \
-		env XDG_RUNTIME_DIR=/tmp "/tmp/limpet.$$" attach -o /dev/null "$pid"
-	rm -f "/tmp/limpet.$$"
+	make_theirs
+	refused $REFUSED "Yama" "${as_nobody[@]}" attach -o /dev/null "$pid"
 	[[ ${stderr_lines[1]} =~ sudo ]]
 	finish odd
 }
