@@ -34,6 +34,8 @@ struct cursor {
 	uint32_t chunk;  /* index, 0: none yet */
 	uint32_t offset; /* bytes read */
 	uint32_t tid;
+	uint64_t sequence;      /* of that chunk */
+	bool broken;            /* its chain led to a chunk that is not the next one */
 	uint64_t busy_since_ns; /* 0: not busy at the last look */
 	uint64_t busy_value;
 	uint32_t stack_generation, stack_looks;
@@ -221,13 +223,24 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 	}
 }
 
-static void open_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t index)
+/* Only the one chunk that must follow: so a chain that goes round, or into another thread's, is
+ * read once and ends. */
+static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t index,
+		       uint64_t sequence)
 {
 	struct cursor *cursor = &collector->cursors[thread];
+	const struct limpet_chunk *chunk = chunk_at(collector, index);
 
+	if (chunk->thread != thread || chunk->sequence != sequence) {
+		cursor->broken = true;
+		collector->bad_records++;
+		return false;
+	}
 	cursor->chunk = index;
 	cursor->offset = 0;
-	cursor->tid = chunk_at(collector, index)->tid;
+	cursor->tid = chunk->tid;
+	cursor->sequence = sequence;
+	return true;
 }
 
 /* Reads what the thread has published; full chunks go back. At most `chunks` of them: a fast thread
@@ -237,12 +250,13 @@ static void read_thread(struct limpet_collector *collector, uint32_t thread, uin
 	struct cursor *cursor = &collector->cursors[thread];
 	struct limpet_thread *entry = thread_at(collector, thread);
 
+	if (cursor->broken)
+		return;
 	if (!cursor->chunk) {
 		uint32_t first = __atomic_load_n(&entry->first_chunk, __ATOMIC_ACQUIRE);
 
-		if (!is_chunk(collector, first))
+		if (!is_chunk(collector, first) || !open_chunk(collector, thread, first, 0))
 			return;
-		open_chunk(collector, thread, first);
 	}
 	for (uint32_t i = 0; i < chunks; i++) {
 		struct limpet_chunk *chunk = chunk_at(collector, cursor->chunk);
@@ -251,9 +265,9 @@ static void read_thread(struct limpet_collector *collector, uint32_t thread, uin
 		uint32_t old = cursor->chunk;
 
 		read_chunk(collector, thread, __atomic_load_n(&chunk->committed, __ATOMIC_ACQUIRE));
-		if (!is_chunk(collector, next) || next == old)
+		if (!is_chunk(collector, next) ||
+		    !open_chunk(collector, thread, next, cursor->sequence + 1))
 			return;
-		open_chunk(collector, thread, next);
 		chunk_release(collector, old);
 	}
 }
@@ -533,6 +547,7 @@ static void clear_entry(struct limpet_collector *collector, uint32_t index)
 	entry->chunk = LIMPET_CHUNK_NONE;
 	entry->stack_high = 0;
 	cursor->chunk = 0;
+	cursor->broken = false;
 	cursor->busy_since_ns = 0;
 	/* Pairs with the compare and exchange by which the agent claims the entry. */
 	__atomic_store_n(&entry->thread_pointer, 0, __ATOMIC_RELEASE);

@@ -1,0 +1,775 @@
+/* The collector: what lies in the shared memory comes through once and in order, and whatever else
+ * lies there does no harm. The target of the tests with made-up contents is a child that sleeps; in
+ * the last ones it is this process itself, with the agent's own hooks writing.
+ *
+ * time-limit: 180 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "injector/collector.h"
+#include "injector/recorder.h"
+#include "injector/session.h"
+#include "injector/tracee.h"
+#include "test/unit/agent_fixture.h"
+
+#define MEMORY_BYTES (8u << 20)
+#define DATA_BYTES (LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
+#define RECORDS_PER_CHUNK (DATA_BYTES / 24)
+
+static struct {
+	pid_t child;
+	char folder[64], path[96];
+	struct limpet_session *session;
+	struct limpet_recorder *recorder;
+	struct limpet_collector *collector;
+	struct agent_fixture memory; /* for its accessors: no agent is started */
+	uint32_t offsets[64];        /* written bytes of the chunks */
+} it;
+
+static uint64_t random_state = 88172645463325252ull;
+
+static uint64_t random_word(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state * 0x2545f4914f6cdd1dull;
+}
+
+static void pause_a_moment(void)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+
+	nanosleep(&moment, NULL);
+}
+
+/* ------------------------------------------------------------------ a capture without an agent */
+
+static pid_t start_sleeper(void)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (getppid() == parent)
+		pause();
+	_exit(0);
+}
+
+static void open_capture(pid_t pid, uint64_t memory_bytes)
+{
+	const struct limpet_session_options options = {.agent_memory_bytes = memory_bytes,
+						       .timeout_ns = 1000000000};
+	struct limpet_recorder_options record = {.path = it.path,
+						 .owner_uid = getuid(),
+						 .owner_gid = getgid(),
+						 .memory_bytes = 64u << 20,
+						 .mode = LIMPET_MODE_ATTACH,
+						 .pid = pid,
+						 .comm = "sleeper",
+						 .command = "sleeper",
+						 .executable = "/bin/sleeper",
+						 .max_depth = 256,
+						 .unseen_rss_share = -1,
+						 .allocators = "none"};
+	struct limpet_err err = {.code = 0};
+	int answer = limpet_session_prepare(pid, &options, &it.session, &err);
+
+	if (answer)
+		fail_msg("%s", err.message);
+	strcpy(it.folder, "/tmp/limpet-collector-XXXXXX");
+	assert_non_null(mkdtemp(it.folder));
+	snprintf(it.path, sizeof(it.path), "%s/trace", it.folder);
+	answer = limpet_recorder_open(&record, &it.recorder, &err);
+	if (answer)
+		fail_msg("%s", err.message);
+	it.memory.segment = limpet_session_segment(it.session);
+	it.memory.shm = it.memory.segment->shm;
+	it.memory.shm->clock_is_tsc = 1;
+	it.memory.shm->clock_base = limpet_session_clock(it.session);
+	it.memory.shm->max_depth = 256;
+	assert_int_equal(limpet_collector_new(it.session, it.recorder, &it.collector), 0);
+}
+
+static void close_capture(void)
+{
+	limpet_collector_free(it.collector);
+	limpet_recorder_free(it.recorder);
+	limpet_session_free(it.session);
+	unlink(it.path);
+	rmdir(it.folder);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	memset(&it, 0, sizeof(it));
+	it.child = start_sleeper();
+	open_capture(it.child, MEMORY_BYTES);
+	limpet_collector_begin(it.collector);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	close_capture();
+	kill(it.child, SIGKILL);
+	assert_int_equal(waitpid(it.child, NULL, 0), it.child);
+	return 0;
+}
+
+static struct limpet_recorder_stats figures(void)
+{
+	struct limpet_recorder_stats stats;
+
+	limpet_recorder_stats_read(it.recorder, &stats);
+	return stats;
+}
+
+static struct limpet_recorder_tick losses(void)
+{
+	struct limpet_recorder_tick tick;
+
+	limpet_collector_fill_tick(it.collector, &tick);
+	return tick;
+}
+
+/* Now, in the agent's stamps. */
+static uint64_t now_ticks(void)
+{
+	return limpet_session_clock(it.session) - it.memory.shm->clock_base;
+}
+
+/* ------------------------------------------------------------------ writing as the agent does */
+
+static void claim(uint32_t thread, uint32_t tid, uint32_t first_chunk)
+{
+	struct limpet_thread *entry = fixture_thread(&it.memory, thread);
+
+	entry->tid = tid;
+	entry->generation++;
+	entry->first_chunk = first_chunk;
+	__atomic_store_n(&entry->thread_pointer, 0x7f0000001000 + thread * 4096ull,
+			 __ATOMIC_RELEASE);
+}
+
+static void open_chunk(uint32_t chunk, uint32_t thread, uint32_t tid, uint64_t sequence)
+{
+	struct limpet_chunk *head = fixture_chunk(&it.memory, chunk);
+
+	memset(head, 0, sizeof(*head));
+	head->thread = thread;
+	head->generation = fixture_thread(&it.memory, thread)->generation;
+	head->tid = tid;
+	head->sequence = sequence;
+	it.offsets[chunk] = 0;
+	fixture_chunk_map(&it.memory)[(chunk - 1) / 64] &= ~(1ull << ((chunk - 1) % 64));
+}
+
+static bool is_free(uint32_t chunk)
+{
+	return fixture_chunk_map(&it.memory)[(chunk - 1) / 64] >> ((chunk - 1) % 64) & 1;
+}
+
+static void put_words(uint32_t chunk, const uint64_t *words, uint32_t count)
+{
+	struct limpet_chunk *head = fixture_chunk(&it.memory, chunk);
+
+	assert_true(it.offsets[chunk] + count * 8 <= DATA_BYTES);
+	memcpy((uint8_t *)(head + 1) + it.offsets[chunk], words, count * 8);
+	it.offsets[chunk] += count * 8;
+	__atomic_store_n(&head->committed, it.offsets[chunk], __ATOMIC_RELEASE);
+}
+
+static void put(uint32_t chunk, uint32_t type, uint64_t ticks, uint64_t address, uint64_t size,
+		uint32_t node)
+{
+	bool wide = size > UINT32_MAX;
+	const uint64_t words[] = {ticks << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0), address,
+				  wide ? size : (uint64_t)node << 32 | size, node};
+
+	put_words(chunk, words, wide ? 4 : 3);
+}
+
+static void link_chunks(uint32_t from, uint32_t to)
+{
+	__atomic_store_n(&fixture_chunk(&it.memory, from)->next, to, __ATOMIC_RELEASE);
+}
+
+/* Until so many events are in the books, and no more. */
+static void drain_until(uint64_t events)
+{
+	for (int i = 0; i < 20000 && figures().events < events; i++) {
+		assert_true(limpet_collector_drain(it.collector) >= 0);
+		pause_a_moment();
+	}
+	assert_int_equal(figures().events, events);
+}
+
+/* ------------------------------------------------------------------ what comes through */
+
+static void test_chains_of_two_threads(void **state)
+{
+	uint64_t at = now_ticks();
+
+	(void)state;
+	for (uint32_t thread = 0; thread < 2; thread++) {
+		claim(thread, (uint32_t)it.child, 1 + thread * 10);
+		for (uint32_t k = 0; k < 4; k++) {
+			uint32_t chunk = 1 + thread * 10 + k;
+
+			open_chunk(chunk, thread, (uint32_t)it.child, k);
+			for (uint32_t i = 0; i < 100; i++)
+				put(chunk, LIMPET_EVENT_ALLOC, at + k * 1000 + i * 2 + thread,
+				    0x1000 + 16ull * (thread * 1000 + k * 100 + i),
+				    i == 50 ? 1ull << 33 : 10, 0);
+			if (k)
+				link_chunks(chunk - 1, chunk);
+		}
+	}
+	drain_until(800);
+	assert_int_equal(figures().allocations, 800);
+	assert_int_equal(figures().live_bytes, 792 * 10 + (8ull << 33));
+	/* What was read to its end went back; the last one is still being written. */
+	for (uint32_t chunk = 1; chunk <= 13; chunk++)
+		if (chunk <= 4 || chunk >= 11)
+			assert_int_equal(is_free(chunk), chunk != 4 && chunk != 14);
+	assert_false(is_free(14));
+	/* What comes later is seen later. */
+	put(4, LIMPET_EVENT_FREE, now_ticks(), 0x1000, 10, 0);
+	drain_until(801);
+	assert_int_equal(figures().live_allocations, 799);
+	assert_int_equal(losses().dropped_events, 0);
+}
+
+/* A free on one thread and the next allocation of its address on another, read in either order. */
+static void test_streams_are_merged_by_time(void **state)
+{
+	(void)state;
+	for (uint32_t round = 0; round < 50; round++) {
+		uint64_t at = now_ticks();
+		uint32_t first = round % 2, second = !first;
+
+		if (!round) {
+			for (uint32_t thread = 0; thread < 2; thread++) {
+				claim(thread, (uint32_t)it.child, 1 + thread);
+				open_chunk(1 + thread, thread, (uint32_t)it.child, 0);
+			}
+		}
+		put(1 + first, LIMPET_EVENT_ALLOC, at, 0x5000, 7, 0);
+		put(1 + second, LIMPET_EVENT_FREE, at + 1, 0x5000, 7, 0);
+		put(1 + first, LIMPET_EVENT_ALLOC, at + 2, 0x5000, 9, 0);
+		put(1 + second, LIMPET_EVENT_FREE, at + 3, 0x5000, 9, 0);
+		drain_until(4 * (round + 1));
+		assert_int_equal(figures().live_allocations, 0);
+	}
+	assert_int_equal(figures().foreign_frees, 0);
+	assert_int_equal(figures().frees, 100);
+}
+
+/* A thread in the middle of a call may still publish older records: until it is done, or has been
+ * in there for a second, nothing that is later than its bound counts as certain. */
+static void test_a_busy_thread_holds_the_others(void **state)
+{
+	uint64_t at = now_ticks(), begun;
+
+	(void)state;
+	for (uint32_t thread = 0; thread < 2; thread++) {
+		claim(thread, (uint32_t)it.child, 1 + thread);
+		open_chunk(1 + thread, thread, (uint32_t)it.child, 0);
+	}
+	fixture_thread(&it.memory, 0)->busy = (at + 10) | 1;
+	put(2, LIMPET_EVENT_ALLOC, at + 5, 0x1000, 1, 0);
+	put(2, LIMPET_EVENT_ALLOC, at + 1000, 0x2000, 1, 0);
+	begun = limpet_monotonic_ns();
+	drain_until(1);
+	while (limpet_monotonic_ns() - begun < 50000000) {
+		assert_true(limpet_collector_drain(it.collector) >= 0);
+		assert_int_equal(figures().events, 1);
+		pause_a_moment();
+	}
+	/* It publishes what it has, which is older, and goes on. */
+	put(1, LIMPET_EVENT_ALLOC, at + 500, 0x3000, 1, 0);
+	__atomic_store_n(&fixture_thread(&it.memory, 0)->busy, 0, __ATOMIC_RELEASE);
+	drain_until(3);
+	/* One that stays for long does not hold up the others for good. */
+	begun = limpet_monotonic_ns();
+	at = now_ticks();
+	__atomic_store_n(&fixture_thread(&it.memory, 0)->busy, at | 1, __ATOMIC_RELEASE);
+	put(2, LIMPET_EVENT_ALLOC, at + 1000, 0x4000, 1, 0);
+	drain_until(4);
+	assert_true(limpet_monotonic_ns() - begun > 900000000);
+}
+
+static void test_the_rest_when_nobody_writes(void **state)
+{
+	(void)state;
+	claim(5, (uint32_t)it.child, 9);
+	open_chunk(9, 5, (uint32_t)it.child, 0);
+	fixture_thread(&it.memory, 5)->busy = 1;
+	put(9, LIMPET_EVENT_ALLOC, now_ticks() + (1ull << 40), 0x1000, 1, 0);
+	assert_int_equal(limpet_collector_drain_all(it.collector), 1);
+	assert_int_equal(figures().events, 1);
+}
+
+/* The entry goes on under another number; each chunk says whose it is. */
+static void test_a_chain_with_two_owners(void **state)
+{
+	(void)state;
+	claim(0, 100, 1);
+	open_chunk(1, 0, 100, 0);
+	put(1, LIMPET_EVENT_ALLOC, now_ticks(), 0x1000, 1, 0);
+	claim(0, 200, 1);
+	open_chunk(2, 0, 200, 1);
+	put(2, LIMPET_EVENT_ALLOC, now_ticks(), 0x2000, 1, 0);
+	link_chunks(1, 2);
+	drain_until(2);
+	assert_true(is_free(1));
+	assert_false(is_free(2));
+	assert_int_equal(losses().dropped_events, 0);
+}
+
+/* ------------------------------------------------------------------ threads that end */
+
+static void test_dead_threads_are_cleared(void **state)
+{
+	struct limpet_thread *dead = fixture_thread(&it.memory, 3);
+	struct limpet_thread *alive = fixture_thread(&it.memory, 4);
+
+	(void)state;
+	claim(3, 1, 1); /* no thread of the child has that number */
+	open_chunk(1, 3, 1, 0);
+	open_chunk(2, 3, 1, 1);
+	link_chunks(1, 2);
+	put(2, LIMPET_EVENT_ALLOC, now_ticks(), 0x1000, 1, 0);
+	dead->dropped = 5;
+	dead->truncated = 6;
+	dead->depth = 1;
+	dead->busy = 7;
+	claim(4, (uint32_t)it.child, 3);
+	open_chunk(3, 4, (uint32_t)it.child, 0);
+	put(3, LIMPET_EVENT_ALLOC, now_ticks(), 0x2000, 1, 0);
+	alive->dropped = 50;
+	limpet_collector_keep_house(it.collector);
+	assert_int_equal(dead->thread_pointer, 0);
+	assert_int_equal(dead->busy, 0);
+	assert_int_equal(dead->depth, 0);
+	assert_int_equal(dead->first_chunk, LIMPET_CHUNK_NONE);
+	assert_int_not_equal(alive->thread_pointer, 0);
+	assert_true(is_free(1) && is_free(2));
+	assert_false(is_free(3));
+	/* Nothing of it is lost, its losses included. */
+	drain_until(2);
+	assert_int_equal(losses().dropped_events, 55);
+	assert_int_equal(losses().truncated_stacks, 6);
+
+	/* The entry's next owner begins anew. */
+	claim(3, (uint32_t)it.child, 2);
+	open_chunk(2, 3, (uint32_t)it.child, 0);
+	put(2, LIMPET_EVENT_ALLOC, now_ticks(), 0x3000, 1, 0);
+	drain_until(3);
+	limpet_collector_keep_house(it.collector);
+	assert_int_not_equal(dead->thread_pointer, 0);
+	assert_int_equal(losses().dropped_events, 55);
+}
+
+static void test_unseen_calls_are_told(void **state)
+{
+	(void)state;
+	it.memory.shm->lost_no_thread = 3;
+	it.memory.shm->lost_in_signal = 4;
+	assert_int_equal(losses().unseen_calls, 7);
+	assert_false(limpet_collector_channel_lost(it.collector));
+	it.memory.shm->channel_lost = 1;
+	assert_true(limpet_collector_channel_lost(it.collector));
+}
+
+/* ------------------------------------------------------------------ hostile contents */
+
+static void test_absurd_lengths(void **state)
+{
+	const uint64_t half[] = {now_ticks() << 8 | LIMPET_EVENT_ALLOC | LIMPET_EVENT_WIDE, 0x9000,
+				 1ull << 40};
+	struct limpet_chunk *chunk;
+
+	(void)state;
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	chunk = fixture_chunk(&it.memory, 1);
+	for (uint32_t i = 0; i < RECORDS_PER_CHUNK; i++)
+		put(1, LIMPET_EVENT_ALLOC, now_ticks(), 0x1000 + i * 16, 1, 0);
+	chunk->committed = UINT32_MAX;
+	assert_int_equal(limpet_collector_drain_all(it.collector), RECORDS_PER_CHUNK);
+
+	/* A wide record whose last word does not fit into what is committed, nor into the chunk. */
+	claim(1, (uint32_t)it.child, 2);
+	open_chunk(2, 1, (uint32_t)it.child, 0);
+	put(2, LIMPET_EVENT_ALLOC, now_ticks(), 0x9000000, 1, 0);
+	put_words(2, half, 3);
+	assert_int_equal(limpet_collector_drain_all(it.collector), 1);
+	fixture_chunk(&it.memory, 2)->committed = 24 + 24 + 7;
+	assert_int_equal(limpet_collector_drain_all(it.collector), 0);
+	/* The same at the end of the chunk: what stands behind it is another chunk's. */
+	claim(2, (uint32_t)it.child, 3);
+	open_chunk(3, 2, (uint32_t)it.child, 0);
+	for (uint32_t i = 0; i < 1361; i++)
+		put(3, LIMPET_EVENT_ALLOC, now_ticks(), 0x200000 + i * 16, i < 2 ? 1ull << 40 : 1,
+		    0);
+	put_words(3, half, 3);
+	assert_int_equal(it.offsets[3], DATA_BYTES);
+	fixture_chunk(&it.memory, 3)->committed = UINT32_MAX;
+	assert_int_equal(limpet_collector_drain_all(it.collector), 1361);
+	/* And one that shrinks again. */
+	fixture_chunk(&it.memory, 3)->committed = 0;
+	assert_int_equal(limpet_collector_drain_all(it.collector), 0);
+}
+
+static void test_kinds_that_do_not_exist(void **state)
+{
+	(void)state;
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	for (uint32_t type = 0; type < 0x80; type++)
+		put(1, type, now_ticks(), 0x1000 + type * 4096, 4096, 0);
+	drain_until(4);
+	assert_int_equal(losses().dropped_events, 0x80 - 4);
+}
+
+static void test_stacks_that_lead_nowhere(void **state)
+{
+	const uint32_t last = it.memory.shm->node_count - 1;
+	const uint32_t bad[] = {3, 4, 5, 6, 7, last, last + 1, UINT32_MAX};
+	struct limpet_recorder_tick tick;
+
+	(void)state;
+	*fixture_node(&it.memory, 3) = (struct limpet_node){.address = 1, .parent = 3};
+	*fixture_node(&it.memory, 4) = (struct limpet_node){.address = 1, .parent = 5};
+	*fixture_node(&it.memory, 5) = (struct limpet_node){.address = 1, .parent = 4};
+	*fixture_node(&it.memory, 6) = (struct limpet_node){.address = 1, .parent = UINT32_MAX};
+	*fixture_node(&it.memory, 7) = (struct limpet_node){.address = 1, .parent = last + 1};
+	*fixture_node(&it.memory, last) = (struct limpet_node){.address = 1, .parent = last};
+	*fixture_node(&it.memory, 9) = (struct limpet_node){.address = UINT64_MAX, .parent = 8};
+	*fixture_node(&it.memory, 8) = (struct limpet_node){.address = 0, .flags = UINT32_MAX};
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++)
+		put(1, LIMPET_EVENT_ALLOC, now_ticks(), 0x1000 + i * 16, 1, bad[i]);
+	put(1, LIMPET_EVENT_ALLOC, now_ticks(), 0x8000, 1, 9); /* odd, but a stack */
+	assert_int_equal(limpet_collector_drain_all(it.collector), LIMPET_COUNT_OF(bad) + 1);
+	/* The allocations are there; that their stacks are not known is told. */
+	assert_int_equal(figures().live_allocations, LIMPET_COUNT_OF(bad) + 1);
+	tick = losses();
+	assert_int_equal(limpet_recorder_tick(it.recorder, &tick), 0);
+}
+
+/* Chunks whose links go round, lead into another thread's chain or to nowhere: nothing that is
+ * there once comes through twice, and every drain ends. */
+static void test_links_that_go_round(void **state)
+{
+	const uint32_t chunks = it.memory.shm->chunk_count;
+	const uint32_t threads = it.memory.shm->thread_count;
+
+	(void)state;
+	for (uint32_t chunk = 1; chunk <= 4; chunk++) {
+		open_chunk(chunk, 1, (uint32_t)it.child, chunk - 1);
+		for (uint32_t i = 0; i < 100; i++)
+			put(chunk, LIMPET_EVENT_ALLOC, now_ticks(),
+			    0x1000 + 16ull * (chunk * 100 + i), 1, 0);
+	}
+	link_chunks(1, 2);
+	link_chunks(2, 3);
+	link_chunks(3, 1); /* round */
+	link_chunks(4, 2); /* and into it from outside */
+	for (uint32_t thread = 0; thread < threads; thread++)
+		claim(thread, (uint32_t)it.child, thread % 6); /* 0 and chunks never written, too */
+	for (int i = 0; i < 20; i++)
+		assert_true(limpet_collector_drain(it.collector) >= 0);
+	assert_true(limpet_collector_drain_all(it.collector) >= 0);
+	assert_int_equal(figures().events, 300);
+	assert_true(losses().dropped_events > 0);
+
+	/* Each to itself, each to the next. */
+	for (uint32_t chunk = 1; chunk <= chunks; chunk++)
+		link_chunks(chunk, chunk);
+	assert_true(limpet_collector_drain_all(it.collector) >= 0);
+	for (uint32_t chunk = 1; chunk <= chunks; chunk++)
+		link_chunks(chunk, chunk % chunks + 1);
+	assert_true(limpet_collector_drain_all(it.collector) >= 0);
+	for (uint32_t chunk = 1; chunk <= chunks; chunk++)
+		link_chunks(chunk, chunks + chunk);
+	assert_true(limpet_collector_drain_all(it.collector) >= 0);
+	assert_int_equal(figures().events, 300);
+}
+
+static void visit_everything(void)
+{
+	struct limpet_recorder_tick tick;
+	char site[128];
+
+	assert_true(limpet_collector_drain(it.collector) >= 0);
+	limpet_collector_keep_house(it.collector);
+	limpet_collector_wants_rescan(it.collector);
+	limpet_collector_channel_lost(it.collector);
+	for (uint32_t i = 0; i < 100; i++)
+		limpet_collector_describe_site(it.collector, (uint32_t)random_word(), site,
+					       sizeof(site));
+	limpet_collector_fill_tick(it.collector, &tick);
+	assert_true(limpet_recorder_tick(it.recorder, &tick) >= 0);
+	assert_true(limpet_collector_drain_all(it.collector) >= 0);
+}
+
+/* What describes the memory is copied before the agent is there: a target that writes over it leads
+ * nobody astray. */
+static void test_a_head_of_noise(void **state)
+{
+	(void)state;
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	for (int round = 0; round < 20; round++) {
+		uint64_t *words = (uint64_t *)(void *)it.memory.shm;
+		uint64_t base = it.memory.shm->clock_base;
+
+		for (size_t i = 0; i < sizeof(*it.memory.shm) / 8; i++)
+			words[i] = round % 2 ? UINT64_MAX : random_word();
+		it.memory.shm->clock_base = base;
+		visit_everything();
+	}
+	/* By offsets that a hostile head does not have. */
+	assert_int_equal(figures().events, 0);
+}
+
+static void fill_with_noise(uint8_t *from, size_t bytes, unsigned kind)
+{
+	for (size_t i = 0; i + 8 <= bytes; i += 8) {
+		uint64_t word = random_word();
+
+		if (kind == 1) /* small numbers: indices that exist */
+			word &= 0x0000003f0000003full;
+		else if (kind == 2 && random_word() % 4)
+			word = 0;
+		memcpy(from + i, &word, 8);
+	}
+}
+
+static void test_noise_everywhere(void **state)
+{
+	const struct limpet_shm head = *it.memory.shm;
+
+	(void)state;
+	for (unsigned round = 0; round < 9; round++) {
+		uint8_t *base = (uint8_t *)it.memory.shm;
+
+		fill_with_noise(base + head.threads_offset,
+				head.thread_count * sizeof(struct limpet_thread), round % 3);
+		fill_with_noise(base + head.slots_offset, 64 * sizeof(struct limpet_slot),
+				round % 3);
+		fill_with_noise(base + head.nodes_offset, 4096 * sizeof(struct limpet_node),
+				round / 3);
+		for (uint32_t chunk = 1; chunk <= head.chunk_count; chunk++)
+			fill_with_noise((uint8_t *)fixture_chunk(&it.memory, chunk), 4096,
+					round / 3);
+		it.memory.shm->slot_count = 64;
+		visit_everything();
+	}
+}
+
+/* ------------------------------------------------------------------ slots and modules */
+
+static void test_a_slot_that_lost_its_hook(void **state)
+{
+	struct limpet_slot *slots = (struct limpet_slot *)(void *)((uint8_t *)it.memory.shm +
+								   it.memory.shm->slots_offset);
+	uint64_t original = limpet_session_original(it.session, 0);
+	/* The child is a copy of us: what lies here lies there, with the value of the fork. */
+	static uint64_t nothing_special = 0x1234;
+
+	(void)state;
+	assert_int_not_equal(original, 0);
+	assert_true(it.memory.shm->slot_count > 0);
+	for (uint32_t i = 0; i < it.memory.shm->slot_count; i++)
+		slots[i].state = LIMPET_SLOT_RESTORED;
+	assert_false(limpet_collector_wants_rescan(it.collector));
+	slots[0].state = LIMPET_SLOT_PATCHED;
+	slots[0].hook = 0;
+	slots[0].address = (uint64_t)(uintptr_t)&nothing_special;
+	assert_false(limpet_collector_wants_rescan(it.collector));
+	slots[0].address = 8; /* not mapped */
+	assert_false(limpet_collector_wants_rescan(it.collector));
+	slots[0].hook = UINT32_MAX;
+	assert_false(limpet_collector_wants_rescan(it.collector));
+	it.memory.shm->slot_count = UINT32_MAX;
+	assert_false(limpet_collector_wants_rescan(it.collector));
+}
+
+/* ------------------------------------------------------------------ with the agent itself */
+
+#define WORKERS 5u
+#define CALLS_PER_WORKER 40000u
+#define POOL 16u
+
+static struct agent_fixture agent;
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t pool[POOL];
+static unsigned pool_count;
+static unsigned workers_left;
+
+static uint64_t pool_take(void)
+{
+	uint64_t address = 0;
+
+	pthread_mutex_lock(&pool_lock);
+	if (pool_count)
+		address = pool[--pool_count];
+	pthread_mutex_unlock(&pool_lock);
+	return address;
+}
+
+static void pool_give(uint64_t address)
+{
+	pthread_mutex_lock(&pool_lock);
+	pool[pool_count++] = address;
+	pthread_mutex_unlock(&pool_lock);
+}
+
+struct worker {
+	pthread_t thread;
+	uint64_t number, allocations, allocated_bytes, frees, held[3], held_bytes[3];
+	struct fixture_stack stack;
+};
+
+static void *work(void *context)
+{
+	struct worker *worker = context;
+	uint64_t random = worker->number + 1, addresses[4];
+
+	for (unsigned i = 0; i < CALLS_PER_WORKER; i++) {
+		uint64_t *block, *bytes;
+
+		random = random * 6364136223846793005ull + 1442695040888963407ull;
+		block = &worker->held[(random >> 33) % 3];
+		bytes = &worker->held_bytes[(random >> 33) % 3];
+		for (uint32_t k = 0; k < 4; k++)
+			addresses[k] = 0x400000 + ((random >> (8 + 3 * k)) & 7) * 64 + k;
+		fixture_stack_build(&worker->stack, addresses, 4);
+		if (*block) {
+			fixture_enter(&worker->stack, FIXTURE_FREE_UNSIZED,
+				      (const uint64_t[6]){*block});
+			pool_give(*block);
+			fixture_exit(&worker->stack, 0);
+			worker->frees++;
+			*block = *bytes = 0;
+		} else {
+			*bytes = random >> 48;
+			fixture_enter(&worker->stack, FIXTURE_MALLOC, (const uint64_t[6]){*bytes});
+			*block = pool_take();
+			fixture_exit(&worker->stack, *block);
+			worker->allocations += *block != 0;
+			worker->allocated_bytes += *block ? *bytes : 0;
+		}
+	}
+	__atomic_fetch_sub(&workers_left, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Threads that hand the same few addresses around while the collector reads: every event is booked,
+ * and none of a block's allocations is seen before the free of the one before. */
+static void test_agent_and_collector(void **state)
+{
+	LIMPET_FREE struct worker *workers = calloc(WORKERS, sizeof(*workers));
+	uint64_t allocations = 0, frees = 0, live = 0, live_bytes = 0;
+	struct limpet_recorder_stats stats;
+
+	(void)state;
+	memset(&it, 0, sizeof(it));
+	assert_non_null(workers);
+	open_capture(getpid(), MEMORY_BYTES);
+	agent_fixture_begin(&agent, 0, limpet_session_segment(it.session));
+	agent.shm->wait_for_room = 1; /* nothing may be lost */
+	limpet_collector_begin(it.collector);
+	for (pool_count = 0; pool_count < POOL; pool_count++)
+		pool[pool_count] = 0x10000000 + pool_count * 4096;
+	workers_left = WORKERS;
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		workers[i].number = i;
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+	}
+	for (unsigned i = 0; __atomic_load_n(&workers_left, __ATOMIC_ACQUIRE); i++) {
+		struct limpet_msg message;
+
+		assert_true(limpet_collector_drain(it.collector) >= 0);
+		if (i % 16 == 0)
+			limpet_collector_keep_house(it.collector);
+		while (fixture_receive(&agent, &message))
+			;
+		sched_yield();
+	}
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		pthread_join(workers[i].thread, NULL);
+		allocations += workers[i].allocations;
+		frees += workers[i].frees;
+		for (unsigned k = 0; k < 3; k++) {
+			live += workers[i].held[k] != 0;
+			live_bytes += workers[i].held[k] ? workers[i].held_bytes[k] : 0;
+		}
+	}
+	limpet_collector_keep_house(it.collector);
+	assert_true(limpet_collector_drain_all(it.collector) >= 0);
+	stats = figures();
+	assert_int_equal(stats.allocations, allocations);
+	assert_int_equal(stats.frees, frees);
+	assert_int_equal(stats.events, allocations + frees);
+	assert_int_equal(stats.foreign_frees, 0);
+	assert_int_equal(stats.live_allocations, live);
+	assert_int_equal(stats.live_bytes, live_bytes);
+	assert_int_equal(losses().dropped_events, 0);
+	assert_int_equal(losses().unseen_calls, 0);
+	assert_int_equal(losses().truncated_stacks, 0);
+	/* The threads are gone, and so are their entries. */
+	for (uint32_t i = 0; i < agent.shm->thread_count; i++)
+		assert_int_equal(fixture_thread(&agent, i)->thread_pointer, 0);
+	agent_fixture_end(&agent);
+	close_capture();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_chains_of_two_threads),
+		TEST(test_streams_are_merged_by_time),
+		TEST(test_a_busy_thread_holds_the_others),
+		TEST(test_the_rest_when_nobody_writes),
+		TEST(test_a_chain_with_two_owners),
+		TEST(test_dead_threads_are_cleared),
+		TEST(test_unseen_calls_are_told),
+		TEST(test_absurd_lengths),
+		TEST(test_kinds_that_do_not_exist),
+		TEST(test_stacks_that_lead_nowhere),
+		TEST(test_links_that_go_round),
+		TEST(test_a_head_of_noise),
+		TEST(test_noise_everywhere),
+		TEST(test_a_slot_that_lost_its_hook),
+		cmocka_unit_test(test_agent_and_collector),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
