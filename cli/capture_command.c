@@ -19,8 +19,8 @@ static volatile sig_atomic_t ending;
 static volatile pid_t forward_to; /* run: its command */
 static sigset_t wait_mask;
 
-/* The terminal sends its signals to the command by itself; what another process sends to us is passed
- * on. */
+/* The terminal sends its signals to the command by itself; what another process sends to us is
+ * passed on. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	(void)context;

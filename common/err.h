@@ -15,17 +15,17 @@
 /* Exit statuses of `limpet`; fixed. */
 enum limpet_exit {
 	LIMPET_EXIT_OK = 0,
-	LIMPET_EXIT_FAILED = 1,	    /* target untouched or restored */
+	LIMPET_EXIT_FAILED = 1, /* target untouched or restored */
 	LIMPET_EXIT_USAGE = 2,
 	LIMPET_EXIT_REFUSED = 3,    /* by preflight */
 	LIMPET_EXIT_INCOMPLETE = 4, /* captured, `complete` is false */
-	LIMPET_EXIT_DORMANT = 5	    /* captured, but the agent stays in the target */
+	LIMPET_EXIT_DORMANT = 5     /* captured, but the agent stays in the target */
 };
 
 struct limpet_err {
-	int code;	   /* negative errno, or 0 */
+	int code;          /* negative errno, or 0 */
 	char message[512]; /* one sentence, no newline, no full stop */
-	char hint[512];	   /* empty or one sentence */
+	char hint[512];    /* empty or one sentence */
 };
 
 /* Sets code (negative errno) and message, clears the hint, answers `code`. `err` may be NULL. */
@@ -60,11 +60,11 @@ static inline int limpet_take_fd(int *fd)
 	*fd = -1;
 	return taken;
 }
-#define LIMPET_TAKE(p)                                                                             \
-	({                                                                                         \
-		__typeof__(p) taken_ = (p);                                                        \
-		(p) = NULL;                                                                        \
-		taken_;                                                                            \
+#define LIMPET_TAKE(p)                      \
+	({                                  \
+		__typeof__(p) taken_ = (p); \
+		(p) = NULL;                 \
+		taken_;                     \
 	})
 #define LIMPET_COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 

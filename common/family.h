@@ -8,7 +8,7 @@
 #ifndef LIMPET_COMMON_FAMILY_H
 #define LIMPET_COMMON_FAMILY_H
 
-#include "wire.h"
+#include "common/wire.h"
 
 /* C++ operators count only where the allocator brings its own; libstdc++'s call malloc. */
 #define LIMPET_FAMILY_CXX 1u

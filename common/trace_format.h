@@ -124,9 +124,9 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_TOTALS, /* since the capture's start, in the order of limpet_trace_total */
 	LIMPET_PERIOD_GAUGES, /* time in ns, RSS */
 	LIMPET_PERIOD_LOSSES, /* since the start: dropped events, truncated stacks, unseen calls */
-	LIMPET_PERIOD_PEAK,   /* of the period: live bytes, rows up to it, time in ns; of the capture:
-				 live bytes, time in ns */
-	LIMPET_PERIOD_SIZES,  /* bucket, allocations, bytes */
+	LIMPET_PERIOD_PEAK, /* of the period: live bytes, rows up to it, time in ns; of the capture:
+			       live bytes, time in ns */
+	LIMPET_PERIOD_SIZES, /* bucket, allocations, bytes */
 	LIMPET_PERIOD_SITES,
 	LIMPET_PERIOD_MAPS
 };

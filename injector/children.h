@@ -1,5 +1,5 @@
-/* Children that the target forked during a capture: they hold a copy of the agent, switched off from
- * the first instruction on, and slots that lead into it. */
+/* Children that the target forked during a capture: they hold a copy of the agent, switched off
+ * from the first instruction on, and slots that lead into it. */
 #ifndef LIMPET_INJECTOR_CHILDREN_H
 #define LIMPET_INJECTOR_CHILDREN_H
 
@@ -14,8 +14,8 @@ struct limpet_children {
 	size_t left_count;
 };
 
-/* Finds every process but `parent` that maps the agent with this inode, and removes it there as from
- * the parent, until the deadline. 0 or -errno; what could not be cleaned is listed. */
+/* Finds every process but `parent` that maps the agent with this inode, and removes it there as
+ * from the parent, until the deadline. 0 or -errno; what could not be cleaned is listed. */
 int limpet_children_clean(pid_t parent, uint64_t agent_inode, uint64_t deadline_ns,
 			  struct limpet_children *ret);
 void limpet_children_done(struct limpet_children *children);

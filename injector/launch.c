@@ -17,8 +17,8 @@
 #include "injector/tracee.h"
 
 struct pipes {
-	int go[2];	/* parent to child: you are traced, execute */
-	int failed[2];	/* child to parent: errno of exec; closed by a successful one */
+	int go[2];     /* parent to child: you are traced, execute */
+	int failed[2]; /* child to parent: errno of exec; closed by a successful one */
 };
 
 static void child_main(char *const argv[], const struct pipes *pipes)

@@ -1,5 +1,5 @@
-/* Starting a program under our eyes: stopped at its entry point, its libraries loaded and bound, and
- * not one instruction of its own done. */
+/* Starting a program under our eyes: stopped at its entry point, its libraries loaded and bound,
+ * and not one instruction of its own done. */
 #ifndef LIMPET_INJECTOR_LAUNCH_H
 #define LIMPET_INJECTOR_LAUNCH_H
 
@@ -9,9 +9,9 @@
 
 struct limpet_tracee;
 
-/* Forks and executes argv[0] (searched in PATH). Call it before signals are set up: the program gets
- * the mask and the dispositions of this moment. On success *ret_tracee stands at the entry point.
- * -ENOENT: not found, other -errno of exec: cannot be executed; with words. */
+/* Forks and executes argv[0] (searched in PATH). Call it before signals are set up: the program
+ * gets the mask and the dispositions of this moment. On success *ret_tracee stands at the entry
+ * point. -ENOENT: not found, other -errno of exec: cannot be executed; with words. */
 int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_tracee **ret_tracee,
 		  struct limpet_err *err) LIMPET_MUST_CHECK;
 

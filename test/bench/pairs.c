@@ -1,6 +1,6 @@
 /* pairs THREADS DEPTH STACKS: malloc and free, as fast as it goes, DEPTH frames down, by STACKS
- * different paths. Each command on stdin ("run SECONDS") is answered by one line of JSON: pairs made,
- * processor time and wall time per pair, in nanoseconds. Ends with the input. */
+ * different paths. Each command on stdin ("run SECONDS") is answered by one line of JSON: pairs
+ * made, processor time and wall time per pair, in nanoseconds. Ends with the input. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -80,7 +80,8 @@ static void run(double seconds)
 {
 	struct worker workers[MAX_THREADS];
 	pthread_t ids[MAX_THREADS];
-	struct timespec length = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+	struct timespec length = {(time_t)seconds,
+				  (long)((seconds - (double)(time_t)seconds) * 1e9)};
 	uint64_t begun = clock_ns(CLOCK_MONOTONIC), pairs = 0, cpu_ns = 0;
 
 	memset(workers, 0, sizeof(workers));
