@@ -102,10 +102,13 @@ static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot)
 
 static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot)
 {
-	struct limpet_agent_info *info = info_of(boot);
+	struct limpet_agent_info *info;
 	int answer;
 
 	boot->stage = LIMPET_STAGE_BEGUN;
+	if (!boot->handle)
+		return -ELIBACC_VALUE;
+	info = info_of(boot);
 	((entry_fn *)(uintptr_t)info->release)();
 	answer = ((dlclose_fn *)(uintptr_t)boot->dlclose)((void *)(uintptr_t)boot->handle);
 	if (answer) {

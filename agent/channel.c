@@ -18,7 +18,10 @@ static uint64_t message_number;
 int limpet_channel_adopt(int fd)
 {
 	struct stat status;
-	long answer = limpet_syscall3(SYS_fstat, fd, (long)&status, 0);
+	long answer;
+
+	status.st_dev = status.st_ino = 0;
+	answer = limpet_syscall3(SYS_fstat, fd, (long)&status, 0);
 
 	if (answer < 0)
 		return (int)answer;
@@ -33,6 +36,7 @@ bool limpet_channel_is_ours(void)
 {
 	struct stat status;
 
+	status.st_dev = status.st_ino = 0;
 	return channel >= 0 && limpet_syscall3(SYS_fstat, channel, (long)&status, 0) == 0 &&
 	       status.st_dev == channel_dev && status.st_ino == channel_ino;
 }

@@ -74,7 +74,12 @@ static int receive_memory(int channel, int *ret_shm, int *ret_arena)
 		uint64_t control_length;
 		int flags, pad2;
 	} header = {NULL, 0, 0, &vector, 1, &control, sizeof(control), 0, 0};
-	long answer = limpet_syscall3(SYS_recvmsg, channel, (long)&header, RECEIVE_CLOEXEC | 0x40);
+	long answer;
+
+	message.type = 0;
+	control.level = control.type = 0;
+	control.fds[0] = control.fds[1] = -1;
+	answer = limpet_syscall3(SYS_recvmsg, channel, (long)&header, RECEIVE_CLOEXEC | 0x40);
 
 	if (answer < 0)
 		return (int)answer;

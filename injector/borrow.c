@@ -16,7 +16,8 @@
 
 #define STACK_BYTES (128u << 10)
 #define PAGE 4096u
-#define CALL_PATIENCE_NS 1000000000u
+#define STUB_PATIENCE_NS 1000000000u
+#define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
 #define MEMFD_CLOEXEC 1u
 #define MEMFD_EXEC 16u
@@ -436,7 +437,7 @@ int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
 	const struct limpet_agent_image *image;
 	uint64_t boot_address = borrow->map + borrow->code_bytes + STACK_BYTES;
 	uint64_t deadline_ns = borrow->setup.deadline_ns;
-	uint64_t least_ns = limpet_monotonic_ns() + CALL_PATIENCE_NS;
+	uint64_t least_ns = limpet_monotonic_ns() + STUB_PATIENCE_NS;
 	int error = limpet_agent_image_get(&image);
 
 	if (error)

@@ -290,7 +290,7 @@ int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct li
 
 void limpet_modules_done(struct limpet_modules *modules)
 {
-	for (size_t i = 0; i < modules->count; i++) {
+	for (size_t i = 0; modules->list && i < modules->count; i++) {
 		free(modules->list[i].path);
 		free(modules->list[i].symbols);
 		free(modules->list[i].strings);

@@ -95,7 +95,7 @@ int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, str
 {
 	struct limpet_segment segment = {.shm_fd = -1, .arena_fd = -1};
 	struct limpet_shm layout;
-	void *map;
+	void *map = NULL;
 	int error;
 
 	if (memory_bytes < MINIMUM_BYTES)

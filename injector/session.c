@@ -162,7 +162,7 @@ static void choose_clock(struct limpet_session *session)
 int limpet_session_prepare(pid_t pid, const struct limpet_session_options *options,
 			   struct limpet_session **ret, struct limpet_err *err)
 {
-	struct limpet_session *session;
+	struct limpet_session *session = NULL;
 	int error = session_open(pid, options->timeout_ns, &session, err);
 
 	if (error)
@@ -575,7 +575,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
 	struct limpet_agent_place place;
-	int result, error = modules_again(session, err);
+	int result = 0, error = modules_again(session, err);
 
 	if (error)
 		return error;
@@ -675,7 +675,7 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struc
 	int removed = 0;
 
 	for (;;) {
-		struct limpet_session *session;
+		struct limpet_session *session = NULL;
 		const struct limpet_module *agent = NULL;
 		int error = session_open(pid, timeout_ns, &session, err);
 

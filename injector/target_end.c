@@ -37,7 +37,7 @@ static int status_of_zombie(pid_t pid)
 	if (!last || strncmp(last, ") Z", 3) != 0)
 		return -1;
 	last = strrchr(text, ' '); /* field 52: exit_code */
-	return last ? atoi(last + 1) : -1;
+	return last ? (int)strtol(last + 1, NULL, 10) : -1;
 }
 
 int limpet_target_end_status(pid_t pid, int pidfd)

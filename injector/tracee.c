@@ -146,8 +146,9 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 static int wait_event(struct limpet_tracee *tracee, uint64_t deadline_ns)
 {
 	for (;;) {
-		enum stop_kind kind;
-		int signal_number, error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
+		enum stop_kind kind = STOP_OTHER;
+		int signal_number = 0,
+		    error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
 
 		if (error)
 			return error;
@@ -573,8 +574,8 @@ bool limpet_tracee_is_running(const struct limpet_tracee *tracee)
 
 int limpet_tracee_keep_going(struct limpet_tracee *tracee)
 {
-	enum stop_kind kind;
-	int signal_number, error = wait_stop(tracee, 0, &kind, &signal_number);
+	enum stop_kind kind = STOP_OTHER;
+	int signal_number = 0, error = wait_stop(tracee, 0, &kind, &signal_number);
 
 	if (error)
 		return error == -ETIMEDOUT ? 0 : error;
@@ -649,7 +650,7 @@ static int detach(struct limpet_tracee *tracee, int error)
 
 int limpet_tracee_release(struct limpet_tracee *tracee)
 {
-	const uint64_t patience_ns = 2000000000u;
+	const uint64_t patience_ns = 10000000000u; /* it may wait long for a processor */
 	uint64_t deadline_ns = limpet_monotonic_ns() + patience_ns;
 	int first = 0;
 
@@ -667,7 +668,7 @@ int limpet_tracee_release(struct limpet_tracee *tracee)
 
 int limpet_tracee_abandon(struct limpet_tracee *tracee)
 {
-	const uint64_t patience_ns = 2000000000u;
+	const uint64_t patience_ns = 10000000000u; /* it may wait long for a processor */
 
 	return detach(tracee, limpet_tracee_halt(tracee, limpet_monotonic_ns() + patience_ns));
 }
