@@ -151,7 +151,8 @@ BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *
 	while (answer >= 0 || answer == -EINTR_VALUE)
 		answer = limpet_syscall6(SYS_recvfrom, fd, (long)&message, 1, 0, 0, 0) ?: -1;
 	/* The injector is gone. */
-	if (boot->operation == LIMPET_BOOT_ENTER && boot->stage == LIMPET_STAGE_STARTED)
+	if (boot->operation == LIMPET_BOOT_ENTER && boot->stage == LIMPET_STAGE_STARTED &&
+	    boot->handle)
 		((entry_fn *)(uintptr_t)info_of(boot)->leave)();
 	else
 		limpet_syscall1(SYS_close, fd);

@@ -7,6 +7,7 @@
 #ifndef LIMPET_COMMON_ERR_H
 #define LIMPET_COMMON_ERR_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,12 @@ int limpet_err_set(struct limpet_err *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void limpet_err_hint(struct limpet_err *err, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* -errno after a failed call: never 0, whatever the call left there. */
+static inline int limpet_errno(void)
+{
+	return errno > 0 ? -errno : -EIO;
+}
 
 #define LIMPET_MUST_CHECK __attribute__((warn_unused_result))
 

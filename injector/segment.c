@@ -33,12 +33,12 @@ static int memory_file(const char *name, uint64_t bytes, int more_seals, int *re
 	void *map;
 
 	if (fd < 0)
-		return -errno;
+		return limpet_errno();
 	if (ftruncate(fd, (off_t)bytes) < 0)
-		return -errno;
+		return limpet_errno();
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
-		return -errno;
+		return limpet_errno();
 	/* A target that shrank it would kill us by SIGBUS. */
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | more_seals) < 0) {
 		int error = -errno;
@@ -115,7 +115,7 @@ int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, str
 		segment.modules = calloc(LIMPET_MAX_UNWIND_MODULES, sizeof(*segment.modules));
 		error = segment.modules ? 0 : -ENOMEM;
 	}
-	if (error) {
+	if (error || !segment.shm) {
 		limpet_segment_done(&segment);
 		return limpet_err_set(err, error,
 				      "cannot make the memory shared with the agent: %s",

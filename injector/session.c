@@ -92,7 +92,8 @@ static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **
 	session->channel = -1;
 	session->segment.shm_fd = session->segment.arena_fd = -1;
 	session->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	error = session->pidfd < 0 ? -errno : limpet_proc_start_time(pid, &session->start_ticks);
+	error = session->pidfd < 0 ? limpet_errno()
+				   : limpet_proc_start_time(pid, &session->start_ticks);
 	if (!error)
 		error = limpet_modules_read(pid, &session->modules, err);
 	else
@@ -165,7 +166,7 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 	struct limpet_session *session = NULL;
 	int error = session_open(pid, options->timeout_ns, &session, err);
 
-	if (error)
+	if (error || !session)
 		return error;
 	error = session_arm(session, options->agent_memory_bytes, err);
 	if (error) {
@@ -679,7 +680,7 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struc
 		const struct limpet_module *agent = NULL;
 		int error = session_open(pid, timeout_ns, &session, err);
 
-		if (error)
+		if (error || !session)
 			return error;
 		for (size_t i = 0; i < session->modules.count && !agent; i++)
 			if (session->modules.list[i].agent)
