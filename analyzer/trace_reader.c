@@ -307,10 +307,19 @@ static int open_file(struct limpet_trace_reader *reader, const char *path, struc
 
 	/* O_NONBLOCK: a FIFO without a writer would hold us for good. */
 	reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (reader->fd < 0 || fstat(reader->fd, &stat) < 0)
-		return limpet_err_set(err, -errno, "cannot read '%s': %s", path, strerror(errno));
-	if (S_ISDIR(stat.st_mode))
-		return limpet_err_set(err, -EISDIR, "cannot read '%s': %s", path, strerror(EISDIR));
+	if (reader->fd < 0 || fstat(reader->fd, &stat) < 0) {
+		int code = limpet_errno();
+
+		limpet_err_set(err, code, "cannot read '%s': %s", path, strerror(-code));
+		limpet_err_hint(err, code == -EACCES ? "it belongs to another user: try sudo"
+						     : "captures print the path of their trace");
+		return code;
+	}
+	if (S_ISDIR(stat.st_mode)) {
+		limpet_err_set(err, -EISDIR, "cannot read '%s': %s", path, strerror(EISDIR));
+		limpet_err_hint(err, "give the trace itself: limpet report FILE");
+		return -EISDIR;
+	}
 	if (!S_ISREG(stat.st_mode))
 		return limpet_err_set(err, -ENOMSG, "'%s' is not a limpet trace but no file at all",
 				      path);

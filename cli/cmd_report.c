@@ -272,6 +272,9 @@ int limpet_cmd_report(int argc, char **argv)
 	}
 	limpet_trace_reader_free(reader);
 	if (result < 0) {
+		if (!err.hint[0])
+			limpet_err_hint(&err, "`limpet attach` and `limpet stop` print the path of "
+					      "their trace");
 		limpet_ui_error(&err);
 		return LIMPET_EXIT_FAILED;
 	}
