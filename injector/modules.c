@@ -12,6 +12,7 @@
 #define MAX_TABLE_BYTES (512u << 20)
 #define MAX_NOTE_BYTES 65536u
 #define MAX_LINK_MAPS 16384u
+#define MAX_SYMBOLS (1u << 24)
 
 static void read_build_id(pid_t pid, uint64_t address, uint64_t bytes, struct limpet_module *module)
 {
@@ -113,8 +114,8 @@ static int read_module(pid_t pid, const struct limpet_map *map, struct limpet_mo
 		take_segment(pid, &phdrs[i], module);
 	if (module->end < module->start || module->end - module->start > 1ull << 40)
 		return 1;
-	if (!module->text_end)
-		return 1;
+	if (module->text_end <= module->text_start)
+		return 1; /* no code, or a size that wraps */
 	module->path = strdup(map->path);
 	if (!module->path)
 		return -ENOMEM;
@@ -376,11 +377,11 @@ static int read_dynamic(pid_t pid, const struct limpet_module *module,
 static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module, uint64_t table)
 {
 	LIMPET_FREE uint32_t *buckets = NULL;
-	uint32_t head[4], last = 0, link;
-	uint64_t chains;
+	uint32_t head[4], last = 0, links[1024];
+	uint64_t chains, index;
 
-	if (limpet_memory_read(pid, table, head, sizeof(head)) < 0 || head[0] > 1u << 24 ||
-	    head[2] > 1u << 24)
+	if (limpet_memory_read(pid, table, head, sizeof(head)) < 0 || head[0] > MAX_SYMBOLS ||
+	    head[2] > MAX_SYMBOLS)
 		return 0;
 	buckets = calloc(head[0] + 1, sizeof(*buckets));
 	if (!buckets || limpet_memory_read(pid, table + sizeof(head) + head[2] * 8ull, buckets,
@@ -392,14 +393,19 @@ static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module,
 	if (last < head[1])
 		return head[1];
 	chains = table + sizeof(head) + head[2] * 8ull + head[0] * 4ull;
-	do {
-		uint64_t at = chains + (uint64_t)(last - head[1]) * 4;
+	index = last - head[1];
+	while (index < MAX_SYMBOLS && chains + index * 4 < module->end) {
+		uint64_t at = chains + index * 4, left = module->end - at;
+		ssize_t got = limpet_memory_read_some(pid, at, links,
+						      left < sizeof(links) ? left : sizeof(links));
 
-		if (at + 4 > module->end || limpet_memory_read(pid, at, &link, sizeof(link)) < 0)
+		if (got < (ssize_t)sizeof(*links))
 			return 0;
-		last++;
-	} while (!(link & 1));
-	return last;
+		for (size_t i = 0; i < (size_t)got / sizeof(*links); i++, index++)
+			if (links[i] & 1)
+				return head[1] + index + 1;
+	}
+	return 0;
 }
 
 static uint64_t count_symbols(pid_t pid, const struct limpet_module *module,
