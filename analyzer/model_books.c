@@ -99,14 +99,14 @@ static void add_row_totals(struct limpet_model_books *books, const struct limpet
 	case LIMPET_ROW_UNTRACKED:
 		totals[LIMPET_TOTAL_UNTRACKED]++;
 		totals[LIMPET_TOTAL_UNTRACKED_BYTES] += row->size;
-		/* fall through */
+		__attribute__((fallthrough));
 	case LIMPET_ROW_ALLOC:
 		totals[LIMPET_TOTAL_ALLOCATIONS]++;
 		totals[LIMPET_TOTAL_ALLOCATED_BYTES] += row->size;
 		break;
 	case LIMPET_ROW_INFERRED_FREE:
 		totals[LIMPET_TOTAL_INFERRED_FREES]++;
-		/* fall through */
+		__attribute__((fallthrough));
 	case LIMPET_ROW_FREE:
 		totals[LIMPET_TOTAL_FREES]++;
 		totals[LIMPET_TOTAL_FREED_BYTES] += row->size;

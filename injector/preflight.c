@@ -23,8 +23,10 @@ static struct limpet_finding *next_finding(struct limpet_check *check,
 	return severity == LIMPET_FINDING_REFUSE ? &out->list[out->count - 1] : NULL;
 }
 
-static void add(struct limpet_check *check, enum limpet_severity severity, const char *id,
-		const char *brief, const char *format, va_list args)
+__attribute__((format(printf, 5, 0))) static void add(struct limpet_check *check,
+						      enum limpet_severity severity, const char *id,
+						      const char *brief, const char *format,
+						      va_list args)
 {
 	struct limpet_finding *finding = next_finding(check, severity);
 
