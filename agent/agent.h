@@ -68,9 +68,10 @@ uint64_t limpet_clock(void);
 #define LIMPET_MEMO_WORDS 128u
 #define LIMPET_MEMOS 32u /* a power of 2 */
 struct limpet_memo {
-	uint64_t pc, base;
+	uint64_t pc, base; /* pc 0: empty */
+	uint64_t high;     /* end of the stack, as it was known: all words lie below */
 	uint32_t node, generation;
-	uint32_t words; /* 0: empty */
+	uint32_t words;
 	uint32_t truncated;
 	uint64_t values[LIMPET_MEMO_WORDS];
 	uint32_t offsets[LIMPET_MEMO_WORDS]; /* from base */

@@ -123,12 +123,14 @@ static inline __attribute__((always_inline)) bool read_noted(const void *memory,
 	return true;
 }
 
-static bool is_remembered(const struct limpet_memo *memo, uint64_t pc, uint64_t base,
+static bool is_remembered(const struct limpet_memo *memo, uint64_t pc, uint64_t base, uint64_t high,
 			  uint32_t generation)
 {
 	const uint8_t *stack = (const uint8_t *)(uintptr_t)base;
 
-	if (memo->pc != pc || memo->base != base || memo->generation != generation || !memo->words)
+	/* Another thread's stack may begin where that of one before it did, and end earlier. */
+	if (memo->pc != pc || memo->base != base || memo->high != high ||
+	    memo->generation != generation || !memo->words)
 		return false;
 	/* Lowest first: what differs from call to call lies there. */
 	for (uint32_t i = 0; i < memo->words; i++)
@@ -182,10 +184,14 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 	if (high && frame.sp >= thread->stack_low && frame.sp < high) {
 		struct noted_stack stack = {base, high, memo};
 
-		if (is_remembered(memo, frame.pc, base, current)) {
+		if (is_remembered(memo, frame.pc, base, high, current)) {
 			thread->truncated += memo->truncated;
 			return memo->node;
 		}
+		/* A signal handler may leave the walk by longjmp: what it has read so far must not
+		 * be taken for the whole of an older one. */
+		memo->pc = 0;
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		memo->words = 0;
 		frame.fp_at = base;
 		count = limpet_walk(&map, &cache, read_noted, &stack, frame, scratch->frames,
@@ -203,11 +209,13 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 	if (memo) {
 		if (memo->words > LIMPET_MEMO_WORDS || !node)
 			memo->words = 0;
-		memo->pc = frame.pc;
 		memo->base = base;
+		memo->high = high;
 		memo->node = node;
 		memo->generation = current;
 		memo->truncated = end != LIMPET_WALK_COMPLETE;
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		memo->pc = frame.pc;
 	}
 	return node;
 }

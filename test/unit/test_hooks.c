@@ -866,6 +866,61 @@ static void test_stacks_are_paths_in_a_tree(void **state)
 	check_stacks(false);
 }
 
+/* What is remembered of a stack is compared word by word: also the last one counts. */
+static void test_stacks_that_differ_far_out(void **state)
+{
+	uint64_t addresses[60];
+	uint32_t first, other;
+
+	(void)state;
+	for (uint32_t i = 0; i < LIMPET_COUNT_OF(addresses); i++)
+		addresses[i] = 0x600000 + i;
+	first = node_of(addresses, LIMPET_COUNT_OF(addresses));
+	own_thread()->stack_low = (uintptr_t)&stack;
+	own_thread()->stack_high = (uintptr_t)(&stack + 1);
+	for (uint32_t i = 1; i < LIMPET_COUNT_OF(addresses); i++) {
+		assert_int_equal(node_of(addresses, LIMPET_COUNT_OF(addresses)), first);
+		assert_int_equal(node_of(addresses, LIMPET_COUNT_OF(addresses)), first);
+		addresses[i] += 0x1000;
+		other = node_of(addresses, LIMPET_COUNT_OF(addresses));
+		assert_path(other, addresses, LIMPET_COUNT_OF(addresses));
+		addresses[i] -= 0x1000;
+	}
+	assert_int_equal(own_thread()->truncated, 0);
+}
+
+/* Another thread's stack begins where the one before it did, and ends earlier: what is remembered
+ * of the old one leads out of it. */
+static void test_a_shorter_stack_in_the_same_place(void **state)
+{
+	const uint64_t page = 4096;
+	uint8_t *region =
+		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct fixture_stack *small = (struct fixture_stack *)(void *)region;
+	uint64_t *far_frame = (uint64_t *)(void *)(region + page + 64);
+	LIMPET_FREE struct fixture_record *records = NULL;
+
+	(void)state;
+	assert_true(region != MAP_FAILED);
+	small->hook.caller_pc = 0x500010;
+	small->hook.caller_fp = (uint64_t)(uintptr_t)far_frame;
+	far_frame[1] = 0x500020;
+	assert_true(FIXTURE_CALL(small, FIXTURE_MALLOC, BLOCK_A, 1)); /* the entry is made */
+	own_thread()->stack_low = (uintptr_t)region;
+	own_thread()->stack_high = (uintptr_t)region + 2 * page;
+	for (int i = 0; i < 3; i++)
+		FIXTURE_CALL(small, FIXTURE_MALLOC, BLOCK_A, 2);
+	assert_int_equal(own_thread()->truncated, 0);
+	assert_int_equal(mprotect(region + page, page, PROT_NONE), 0);
+	own_thread()->stack_high = (uintptr_t)region + page;
+	FIXTURE_CALL(small, FIXTURE_MALLOC, BLOCK_A, 3);
+	assert_int_equal(own_thread()->truncated, 1);
+	assert_int_equal(own_records(&records), 5);
+	assert_int_equal(records[3].node, records[0].node);
+	assert_int_not_equal(records[4].node, records[0].node);
+	munmap(region, 2 * page);
+}
+
 static void test_deep_stacks_are_cut(void **state)
 {
 	uint64_t addresses[FIXTURE_MAX_FRAMES];
@@ -1229,6 +1284,8 @@ int main(void)
 		TEST(test_a_full_thread_table),
 		TEST(test_a_hole_in_front_of_the_entry),
 		TEST(test_stacks_are_paths_in_a_tree),
+		TEST(test_stacks_that_differ_far_out),
+		TEST(test_a_shorter_stack_in_the_same_place),
 		TEST(test_deep_stacks_are_cut),
 		TEST(test_broken_stacks_are_marked),
 		TEST(test_a_full_node_table),
