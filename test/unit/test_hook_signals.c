@@ -1,6 +1,6 @@
-/* A signal whose handler allocates, or does not return, at every instruction of a hook: the thread is
- * stepped through one call after the other, and each time some instructions later the handler makes a
- * call of its own, or leaves by longjmp.
+/* A signal whose handler allocates, or does not return, at every instruction of a hook: the thread
+ * is stepped through one call after the other, and each time some instructions later the handler
+ * makes a call of its own, or leaves by longjmp.
  *
  * time-limit: 240 */
 #include <setjmp.h>
