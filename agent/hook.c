@@ -16,6 +16,12 @@ static uint64_t usable_size(const struct limpet_hook *hook, uint64_t block)
 	return ((usable_size_fn *)(uintptr_t)hook->usable_size)(block);
 }
 
+/* Relaxed: the collector only wants to know which stack it is on. */
+static void note_entry(struct limpet_thread *thread, const struct limpet_frame *frame)
+{
+	__atomic_store_n(&thread->entry_sp, (uint64_t)(uintptr_t)frame, __ATOMIC_RELAXED);
+}
+
 static void hook_done(struct limpet_thread *thread)
 {
 	__atomic_store_n(&thread->depth, 0, __ATOMIC_RELEASE);
@@ -55,7 +61,7 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	/* A signal handler must not find, nor leave its own marks in, half an entry: its calls
 	 * pass, counted, until the state is whole. The entry is noted before and after: a handler
 	 * in between would otherwise be measured by an older one, or leave its own. */
-	thread->entry_sp = (uint64_t)(uintptr_t)frame;
+	note_entry(thread, frame);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	thread->phase = LIMPET_PHASE_RECORDING;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -63,7 +69,7 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	/* The collector orders other threads' events only up to this. Before the stamp is taken:
 	 * pairs with the load in the collector's drain. */
 	__atomic_store_n(&thread->busy, thread->last_ticks | 1, __ATOMIC_RELEASE);
-	thread->entry_sp = (uint64_t)(uintptr_t)frame;
+	note_entry(thread, frame);
 	thread->depth = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 

@@ -166,10 +166,11 @@ static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t th
 			 uint64_t sp)
 {
 	thread->tid = tid;
-	thread->generation++;
+	/* Pairs with the collector's look at it before and after it works on the entry. */
+	__atomic_store_n(&thread->generation, thread->generation + 1, __ATOMIC_RELEASE);
 	thread->depth = 0;
 	thread->phase = LIMPET_PHASE_OUTSIDE;
-	thread->entry_sp = 0;
+	__atomic_store_n(&thread->entry_sp, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&thread->stack_high, 0, __ATOMIC_RELAXED);
 	thread->stack_low = 0;
 	__atomic_store_n(&thread->thread_pointer, thread_pointer, __ATOMIC_RELEASE);

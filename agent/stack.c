@@ -156,6 +156,11 @@ static uint32_t intern(const uint64_t *frames, uint32_t count, bool truncated)
 	return node;
 }
 
+static void count_truncated(struct limpet_thread *thread, uint32_t more)
+{
+	__atomic_store_n(&thread->truncated, thread->truncated + more, __ATOMIC_RELAXED);
+}
+
 uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *hook_frame)
 {
 	struct limpet_scratch *scratch = &limpet_scratches[limpet_thread_index(thread)];
@@ -185,7 +190,7 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 		struct noted_stack stack = {base, high, memo};
 
 		if (is_remembered(memo, frame.pc, base, high, current)) {
-			thread->truncated += memo->truncated;
+			count_truncated(thread, memo->truncated);
 			return memo->node;
 		}
 		/* A signal handler may leave the walk by longjmp: what it has read so far must not
@@ -204,7 +209,7 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 		count = limpet_walk(&map, &cache, limpet_walk_read_copy, &copy, frame,
 				    scratch->frames, limpet_shm->max_depth, &end);
 	}
-	thread->truncated += end != LIMPET_WALK_COMPLETE;
+	count_truncated(thread, end != LIMPET_WALK_COMPLETE);
 	node = intern(scratch->frames, count, end != LIMPET_WALK_COMPLETE);
 	if (memo) {
 		if (memo->words > LIMPET_MEMO_WORDS || !node)

@@ -80,6 +80,12 @@ static struct limpet_chunk *chunk_at(const struct limpet_collector *collector, u
 					       (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
 }
 
+/* Of the claim: another one means that another thread owns the entry. */
+static uint32_t generation_of(const struct limpet_thread *entry)
+{
+	return __atomic_load_n(&entry->generation, __ATOMIC_ACQUIRE);
+}
+
 static bool is_chunk(const struct limpet_collector *collector, uint32_t index)
 {
 	return index != LIMPET_CHUNK_NONE && index <= collector->chunk_count;
@@ -428,8 +434,8 @@ static void publish_stacks(struct limpet_collector *collector)
 		struct limpet_thread *entry = thread_at(collector, i);
 		struct cursor *cursor = &collector->cursors[i];
 		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
-		uint64_t sp = entry->entry_sp, low, high;
-		uint32_t generation = entry->generation;
+		uint64_t sp = __atomic_load_n(&entry->entry_sp, __ATOMIC_RELAXED), low, high;
+		uint32_t generation = generation_of(entry);
 		const struct limpet_map *map;
 
 		if (owner <= 1 || !sp || entry->stack_high)
@@ -460,7 +466,7 @@ static void publish_stacks(struct limpet_collector *collector)
 		}
 		entry->stack_low = low;
 		__atomic_store_n(&entry->stack_high, high, __ATOMIC_RELEASE);
-		if (__atomic_load_n(&entry->generation, __ATOMIC_ACQUIRE) != generation)
+		if (generation_of(entry) != generation)
 			__atomic_store_n(&entry->stack_high, 0, __ATOMIC_RELEASE);
 	}
 	if (have_maps)
@@ -565,7 +571,7 @@ static void clear_dead_threads(struct limpet_collector *collector)
 		const struct limpet_thread *entry = thread_at(collector, i);
 		bool owned = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE) > changing;
 
-		collector->cursors[i].house_generation = owned ? entry->generation : 0;
+		collector->cursors[i].house_generation = owned ? generation_of(entry) : 0;
 	}
 	count = list_ns_tids(limpet_session_pid(collector->session), &tids);
 	if (count <= 0)
@@ -575,14 +581,14 @@ static void clear_dead_threads(struct limpet_collector *collector)
 		uint32_t generation = collector->cursors[i].house_generation;
 		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
 
-		if (!generation || owner <= changing || entry->generation != generation ||
+		if (!generation || owner <= changing || generation_of(entry) != generation ||
 		    is_alive(tids, count, entry->tid))
 			continue;
 		/* A new thread may just be taking the pointer over: then it is its own. */
 		if (!__atomic_compare_exchange_n(&entry->thread_pointer, &owner, changing, false,
 						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
-		if (entry->generation == generation)
+		if (generation_of(entry) == generation)
 			clear_entry(collector, i);
 		else /* it has been taken over since it was looked at */
 			__atomic_store_n(&entry->thread_pointer, owner, __ATOMIC_RELEASE);
@@ -660,10 +666,13 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 		ret_tick->rss_bytes = status.rss_bytes;
 	ret_tick->dropped_events =
 		collector->dropped_gone + collector->unmerged + collector->bad_records;
-	ret_tick->truncated_stacks = collector->truncated_gone;
+	/* A stack for which there was no room is cut short to nothing. */
+	ret_tick->truncated_stacks = collector->truncated_gone + collector->shm->lost_no_node;
 	for (uint32_t i = 0; i < collector->thread_count; i++) {
-		ret_tick->dropped_events += thread_at(collector, i)->dropped;
-		ret_tick->truncated_stacks += thread_at(collector, i)->truncated;
+		const struct limpet_thread *entry = thread_at(collector, i);
+
+		ret_tick->dropped_events += __atomic_load_n(&entry->dropped, __ATOMIC_RELAXED);
+		ret_tick->truncated_stacks += __atomic_load_n(&entry->truncated, __ATOMIC_RELAXED);
 	}
 	ret_tick->unseen_calls = collector->shm->lost_no_thread + collector->shm->lost_in_signal;
 }

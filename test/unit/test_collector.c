@@ -397,6 +397,9 @@ static void test_unseen_calls_are_told(void **state)
 	it.memory.shm->lost_no_thread = 3;
 	it.memory.shm->lost_in_signal = 4;
 	assert_int_equal(losses().unseen_calls, 7);
+	assert_int_equal(losses().truncated_stacks, 0);
+	it.memory.shm->lost_no_node = 5;
+	assert_int_equal(losses().truncated_stacks, 5);
 	assert_false(limpet_collector_channel_lost(it.collector));
 	it.memory.shm->channel_lost = 1;
 	assert_true(limpet_collector_channel_lost(it.collector));
