@@ -7,7 +7,7 @@ load ../integration/helpers
 setup() { begin; }
 teardown() { end; }
 
-: "${ROUNDS:=60}"
+: "${ROUNDS:=20}"
 : "${TORTURE:=$root/build/torture}"
 
 # A round as short as it can be: the least time in which a mistake could hide.
