@@ -203,33 +203,35 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 {
 	const struct image *image = context;
 	uint32_t count = limpet_shm->slot_count;
-	struct limpet_slot *slot = &slot_table()[count];
-	uint64_t address = image->bias + found->offset;
-	uint64_t original;
+	struct limpet_slot slot = {.address = image->bias + found->offset,
+				   .module = image->bias,
+				   .module_phdr = image->phdr,
+				   .state = LIMPET_SLOT_PLANNED};
+	uint64_t address = slot.address, original;
 
 	if (address < image->low || address + sizeof(uint64_t) > image->high || address % 8)
 		return 0;
 	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_CXX)
 		return 0;
 	original = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
-	slot->old_value = original;
+	/* Ours already: the module was looked at before, and has since been forgotten. */
+	if (original - thunk_of(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES)
+		return 0;
+	slot.old_value = original;
 	/* A value inside the module that asks is its own PLT: not bound yet. */
 	if (!found->defined && original >= image->low && original < image->high)
 		original = found->symbol < LIMPET_MAX_FAMILY
 				   ? config.default_original[found->symbol]
 				   : 0;
 	if (!original || count >= LIMPET_MAX_SLOTS ||
-	    !hook_for(found->symbol, original, &slot->hook)) {
+	    !hook_for(found->symbol, original, &slot.hook)) {
 		limpet_shm->slots_not_taken++;
 		return 0;
 	}
-	slot->address = address;
-	slot->module = image->bias;
-	slot->module_phdr = image->phdr;
-	slot->state = LIMPET_SLOT_PLANNED;
+	slot_table()[count] = slot;
 	/* The collector reads the table up to this count. */
 	__atomic_store_n(&limpet_shm->slot_count, count + 1, __ATOMIC_RELEASE);
-	slot_patch(slot);
+	slot_patch(&slot_table()[count]);
 	return 0;
 }
 
@@ -288,16 +290,20 @@ static void scan_module(const struct image *image, const Elf64_Dyn *dynamic)
 static bool is_known(const struct image *image)
 {
 	struct limpet_known_module *modules = module_table();
-	uint32_t count = limpet_shm->module_count;
+	uint32_t count = limpet_shm->module_count, place = count;
 
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
 		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr)
 			return true;
-	if (count < LIMPET_MAX_KNOWN_MODULES) {
-		modules[count].bias = image->bias;
-		modules[count].phdr = image->phdr;
-		__atomic_store_n(&limpet_shm->module_count, count + 1, __ATOMIC_RELEASE);
+		if (!modules[i].phdr)
+			place = i; /* of one that is gone */
 	}
+	if (place == LIMPET_MAX_KNOWN_MODULES)
+		return false;
+	modules[place].bias = image->bias;
+	modules[place].phdr = image->phdr;
+	if (place == count)
+		__atomic_store_n(&limpet_shm->module_count, count + 1, __ATOMIC_RELEASE);
 	return false;
 }
 

@@ -18,7 +18,7 @@ test_preflight_SRC := test/unit/proc_fixture.c test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
 $(B)/test/test_seccomp_eval $(B)/test/test_preflight: LIBS += -lseccomp
 UNIT_TESTS += test_ui test_capture_options test_progress test_dormant
-UNIT_TESTS += test_merge test_slots test_home_frame test_hooks test_hook_signals test_collector test_modules
+UNIT_TESTS += test_merge test_slots test_home_frame test_hooks test_hook_signals test_collector test_modules test_patch
 test_ui_SRC := cli/ui.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c
 test_progress_SRC := cli/progress.c cli/ui.c
@@ -30,6 +30,8 @@ AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/record.c agent/stack.c agent
 test_hooks_SRC := $(AGENT_FOR_TESTS)
 test_hook_signals_SRC := $(AGENT_FOR_TESTS)
 test_collector_SRC := $(AGENT_FOR_TESTS)
+test_patch_SRC := $(AGENT_FOR_TESTS)
+$(B)/test/test_patch: | build/targets/plugin.so
 test_unwind_compile_SRC := test/unit/unwind_fixture.c test/fuzz/fuzz_unwind_compile.c
 test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_SRC := test/unit/unwind_fixture.c

@@ -5,8 +5,10 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -114,6 +116,10 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	start->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	start->dl_iterate_phdr = (uint64_t)(uintptr_t)dl_iterate_phdr;
 	start->hook_count = FIXTURE_HOOKS;
+	for (int i = 0; i < LIMPET_FAMILY_COUNT; i++)
+		start->default_original[i] =
+			(uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, limpet_family[i].name);
+	start->default_usable_size = (uint64_t)(uintptr_t)malloc_usable_size;
 	set_hook(start, FIXTURE_MALLOC, LIMPET_OP_MALLOC, "malloc");
 	set_hook(start, FIXTURE_CALLOC, LIMPET_OP_CALLOC, "calloc");
 	set_hook(start, FIXTURE_REALLOC, LIMPET_OP_REALLOC, "realloc");

@@ -1,0 +1,546 @@
+/* Slots, in our own process: put in, called through, and put back; those of modules that come
+ * later; and all that may be found in a slot's place. The thunks are the agent's own. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <link.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "injector/proc.h"
+#include "test/unit/agent_fixture.h"
+
+#define MEMORY_BYTES (8u << 20)
+#define PLUGIN "build/targets/plugin.so"
+
+typedef int entry_fn(void);
+
+static struct agent_fixture fixture;
+
+static uint64_t thunk(uint32_t hook)
+{
+	return (uint64_t)(uintptr_t)limpet_thunks + (uint64_t)hook * LIMPET_THUNK_BYTES;
+}
+
+static bool is_thunk(uint64_t value)
+{
+	return value - thunk(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES;
+}
+
+static struct limpet_slot *slot_at(uint32_t index)
+{
+	return (struct limpet_slot *)(void *)((uint8_t *)fixture.shm + fixture.shm->slots_offset) +
+	       index;
+}
+
+static struct limpet_known_module *known_at(uint32_t index)
+{
+	return (struct limpet_known_module *)(void *)((uint8_t *)fixture.shm +
+						      fixture.shm->modules_offset) +
+	       index;
+}
+
+static int leave(void)
+{
+	return ((entry_fn *)(uintptr_t)limpet_agent_info.leave)();
+}
+
+static int rescan(void)
+{
+	return ((entry_fn *)(uintptr_t)limpet_agent_info.rescan)();
+}
+
+static size_t own_records(struct fixture_record **ret_records)
+{
+	return fixture_records(
+		&fixture, fixture_thread_of(&fixture, (uint32_t)limpet_syscall1(SYS_gettid, 0)),
+		ret_records);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	agent_fixture_begin(&fixture, MEMORY_BYTES, NULL);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	agent_fixture_end(&fixture);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ through a thunk */
+
+static uint64_t noted[8];
+static int original_calls;
+
+static uint64_t note_arguments(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+			       uint64_t f, uint64_t g, uint64_t h)
+{
+	const uint64_t all[] = {a, b, c, d, e, f, g, h};
+
+	memcpy(noted, all, sizeof(noted));
+	original_calls++;
+	errno = 4711;
+	return 0x123456789abcdef0;
+}
+
+typedef uint64_t eight_fn(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+			  uint64_t);
+
+/* Registers, the stack's arguments, the answer and errno are those of a plain call, whether the
+ * hook records, lets pass, or is switched off. */
+static void test_a_thunk_is_a_call_like_any_other(void **state)
+{
+	static const enum fixture_hook hooks[] = {FIXTURE_MALLOC, FIXTURE_FREE,   FIXTURE_REALLOC,
+						  FIXTURE_MMAP,   FIXTURE_MREMAP, FIXTURE_LOADER};
+
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		for (size_t i = 0; i < LIMPET_COUNT_OF(hooks); i++) {
+			eight_fn *function = (eight_fn *)(uintptr_t)thunk(hooks[i]);
+			unsigned arguments;
+
+			limpet_hooks[hooks[i]].original = (uint64_t)(uintptr_t)note_arguments;
+			memset(noted, 0, sizeof(noted));
+			original_calls = 0;
+			errno = 0;
+			assert_int_equal(function(0x1000, 2, 3, 4, 5, 6, 7, 8), 0x123456789abcdef0);
+			assert_int_equal(errno, 4711);
+			assert_int_equal(original_calls, 1);
+			assert_int_equal(noted[0], 0x1000);
+			/* No member of the family has more than six; a jump keeps all. */
+			arguments = round || hooks[i] == FIXTURE_LOADER ? 8 : 6;
+			for (uint64_t k = 1; k < arguments; k++)
+				assert_int_equal(noted[k], k + 1);
+		}
+		leave();
+		assert_int_equal(limpet_control->on, 0);
+	}
+}
+
+static void test_calls_through_thunks_are_recorded(void **state)
+{
+	void *(*hooked_malloc)(size_t) = (void *(*)(size_t))(uintptr_t)thunk(FIXTURE_MALLOC);
+	void (*hooked_free)(void *) = (void (*)(void *))(uintptr_t)thunk(FIXTURE_FREE_UNSIZED);
+	int (*hooked_align)(void **, size_t, size_t) =
+		(int (*)(void **, size_t, size_t))(uintptr_t)thunk(FIXTURE_POSIX_MEMALIGN);
+	LIMPET_FREE struct fixture_record *records = NULL;
+	void *volatile block, *aligned = NULL;
+
+	(void)state;
+	limpet_hooks[FIXTURE_MALLOC].original = (uint64_t)(uintptr_t)malloc;
+	limpet_hooks[FIXTURE_FREE_UNSIZED].original = (uint64_t)(uintptr_t)free;
+	limpet_hooks[FIXTURE_POSIX_MEMALIGN].original = (uint64_t)(uintptr_t)posix_memalign;
+	block = hooked_malloc(77);
+	assert_non_null(block);
+	memset(block, 1, 77);
+	assert_int_equal(hooked_align((void **)&aligned, 256, 999), 0);
+	assert_int_equal((uintptr_t)aligned % 256, 0);
+	assert_int_equal(hooked_align((void **)&aligned, 3, 999), EINVAL);
+	hooked_free(block);
+	hooked_free(aligned);
+	assert_int_equal(own_records(&records), 4);
+	assert_int_equal(records[0].type, LIMPET_EVENT_ALLOC);
+	assert_int_equal(records[0].address, (uintptr_t)block);
+	assert_int_equal(records[0].size, 77);
+	assert_int_equal(records[1].type, LIMPET_EVENT_ALLOC);
+	assert_int_equal(records[1].address, (uintptr_t)aligned);
+	assert_int_equal(records[1].size, 999);
+	assert_int_equal(records[2].type, LIMPET_EVENT_FREE);
+	assert_int_equal(records[2].address, (uintptr_t)block);
+	assert_int_equal(records[3].address, (uintptr_t)aligned);
+}
+
+/* ------------------------------------------------------------------ planned slots */
+
+/* Words of ours that stand for slots of this program. */
+static uint64_t words[6];
+static uint64_t own_bias, own_phdr;
+
+static int find_self(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size;
+	(void)context;
+	own_bias = info->dlpi_addr;
+	own_phdr = (uint64_t)(uintptr_t)info->dlpi_phdr;
+	return 1; /* the program comes first */
+}
+
+static struct limpet_slot *plan(uint64_t *word, uint64_t old_value, uint32_t hook)
+{
+	struct limpet_slot *slot = slot_at(fixture.shm->slot_count++);
+
+	dl_iterate_phdr(find_self, NULL);
+	*slot = (struct limpet_slot){.address = (uint64_t)(uintptr_t)word,
+				     .old_value = old_value,
+				     .module = own_bias,
+				     .module_phdr = own_phdr,
+				     .hook = hook};
+	return slot;
+}
+
+static void permissions_of(const void *address, char ret[5])
+{
+	struct limpet_maps maps;
+	const struct limpet_map *map;
+
+	assert_int_equal(limpet_proc_maps_read(getpid(), &maps), 0);
+	map = limpet_proc_maps_find(&maps, (uint64_t)(uintptr_t)address);
+	assert_non_null(map);
+	memcpy(ret, map->perms, 5);
+	limpet_proc_maps_done(&maps);
+}
+
+static void test_planned_slots(void **state)
+{
+	const uint64_t original = (uint64_t)(uintptr_t)malloc, stub = 0x401036;
+	struct limpet_slot *bound, *bound_since, *lazy, *foreign, *gone;
+
+	(void)state;
+	limpet_hooks[FIXTURE_MALLOC].original = original;
+	words[0] = original;
+	words[1] = original;
+	words[2] = stub;
+	words[3] = 0x777777;
+	words[4] = original;
+	bound = plan(&words[0], original, FIXTURE_MALLOC);
+	bound_since = plan(&words[1], stub, FIXTURE_MALLOC);
+	lazy = plan(&words[2], stub, FIXTURE_MALLOC);
+	foreign = plan(&words[3], original, FIXTURE_MALLOC);
+	gone = plan(&words[4], original, FIXTURE_MALLOC);
+	gone->module_phdr++; /* some other module has come to that place */
+	assert_int_equal(limpet_patch_planned(), 3);
+	assert_int_equal(bound->state, LIMPET_SLOT_PATCHED);
+	assert_int_equal(words[0], thunk(FIXTURE_MALLOC));
+	assert_int_equal(bound_since->state, LIMPET_SLOT_PATCHED);
+	assert_int_equal(words[1], thunk(FIXTURE_MALLOC));
+	assert_int_equal(bound_since->old_value, original);
+	assert_int_equal(lazy->state, LIMPET_SLOT_PATCHED);
+	assert_int_equal(words[2], thunk(FIXTURE_MALLOC));
+	assert_int_equal(foreign->state, LIMPET_SLOT_FOREIGN);
+	assert_int_equal(words[3], 0x777777);
+	assert_int_equal(gone->state, LIMPET_SLOT_PLANNED);
+	assert_int_equal(words[4], original);
+
+	/* Somebody hooks over us: his is left alone. The rest goes back, lazy ones to their stub.
+	 */
+	words[0] = 0x888888;
+	assert_int_equal(leave(), 0);
+	assert_int_equal(words[0], 0x888888);
+	assert_int_equal(bound->state, LIMPET_SLOT_FOREIGN);
+	assert_int_equal(words[1], original);
+	assert_int_equal(bound_since->state, LIMPET_SLOT_RESTORED);
+	assert_int_equal(words[2], stub);
+	assert_int_equal(words[3], 0x777777);
+	assert_int_equal(words[4], original);
+}
+
+/* A page that the loader has sealed (RELRO) is opened for the moment of the exchange. */
+static void test_sealed_pages_stay_sealed(void **state)
+{
+	const uint64_t original = (uint64_t)(uintptr_t)malloc;
+	uint64_t *page =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char permissions[5];
+
+	(void)state;
+	limpet_hooks[FIXTURE_MALLOC].original = original;
+	page[7] = page[8] = original;
+	page[9] = 1;
+	plan(&page[7], original, FIXTURE_MALLOC);
+	plan(&page[8], original, FIXTURE_MALLOC);
+	plan(&page[9], original, FIXTURE_MALLOC);
+	assert_int_equal(mprotect(page, 4096, PROT_READ), 0);
+	assert_int_equal(limpet_patch_planned(), 2);
+	assert_int_equal(page[7], thunk(FIXTURE_MALLOC));
+	assert_int_equal(page[8], thunk(FIXTURE_MALLOC));
+	permissions_of(page, permissions);
+	assert_string_equal(permissions, "r--p");
+	assert_int_equal(leave(), 0);
+	assert_int_equal(page[7], original);
+	assert_int_equal(page[8], original);
+	permissions_of(page, permissions);
+	assert_string_equal(permissions, "r--p");
+	assert_int_equal(mprotect(page, 4096, PROT_READ | PROT_WRITE), 0);
+}
+
+/* The resolver of a lazy slot, under way while we patched, writes over our value: looked at again.
+ */
+static void test_a_slot_that_was_bound_over_us(void **state)
+{
+	const uint64_t original = (uint64_t)(uintptr_t)malloc;
+	struct limpet_slot *slot;
+
+	(void)state;
+	limpet_hooks[FIXTURE_MALLOC].original = original;
+	words[0] = 0x401036;
+	slot = plan(&words[0], 0x401036, FIXTURE_MALLOC);
+	limpet_patch_planned();
+	words[0] = original;
+	assert_int_equal(rescan(), 1);
+	assert_int_equal(words[0], thunk(FIXTURE_MALLOC));
+	assert_int_equal(rescan(), 0);
+	leave();
+	/* It goes back to what the program has bound by now. */
+	assert_int_equal(words[0], original);
+	assert_int_equal(slot->state, LIMPET_SLOT_RESTORED);
+}
+
+/* The child has slots of its own, and a table that it shares with a parent who goes on. */
+static void test_parent_and_child_restore_apart(void **state)
+{
+	const uint64_t original = (uint64_t)(uintptr_t)malloc;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	limpet_hooks[FIXTURE_MALLOC].original = original;
+	words[0] = original;
+	plan(&words[0], original, FIXTURE_MALLOC);
+	limpet_patch_planned();
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		bool hooked = words[0] == thunk(FIXTURE_MALLOC);
+
+		leave();
+		_exit(hooked && words[0] == original ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(words[0], thunk(FIXTURE_MALLOC));
+	assert_int_equal(leave(), 0);
+	assert_int_equal(words[0], original);
+}
+
+/* ------------------------------------------------------------------ modules that come later */
+
+struct plugin {
+	void *handle;
+	void **(*allocate)(unsigned, size_t);
+	void (*release)(void **, unsigned);
+};
+
+static struct plugin open_plugin(int mode)
+{
+	struct plugin plugin = {.handle = dlopen(PLUGIN, mode)};
+
+	if (!plugin.handle)
+		fail_msg("%s", dlerror());
+	plugin.allocate = (void **(*)(unsigned, size_t))dlsym(plugin.handle, "plugin_allocate");
+	plugin.release = (void (*)(void **, unsigned))dlsym(plugin.handle, "plugin_free");
+	assert_non_null(plugin.allocate);
+	assert_non_null(plugin.release);
+	return plugin;
+}
+
+/* What the plugin does is recorded, or nothing is. Answers the number of its calls. */
+static unsigned use_plugin(const struct plugin *plugin, bool hooked)
+{
+	LIMPET_FREE struct fixture_record *before = NULL;
+	LIMPET_FREE struct fixture_record *records = NULL;
+	void **blocks = plugin->allocate(3, 700);
+	size_t first = 0, count;
+
+	assert_non_null(blocks);
+	plugin->release(blocks, 3);
+	if (!hooked)
+		return 8;
+	count = own_records(&records);
+	assert_true(count >= 8);
+	first = count - 8;
+	assert_int_equal(records[first].size, 3 * sizeof(void *));
+	assert_int_equal(records[first].address, (uintptr_t)blocks);
+	for (size_t i = 1; i < 4; i++) {
+		assert_int_equal(records[first + i].type, LIMPET_EVENT_ALLOC);
+		assert_int_equal(records[first + i].size, 700);
+	}
+	for (size_t i = 4; i < 8; i++) {
+		assert_int_equal(records[first + i].type, LIMPET_EVENT_FREE);
+		assert_true(records[first + i].size >= 3 * sizeof(void *));
+	}
+	return 8;
+}
+
+static unsigned count_state(enum limpet_slot_state wanted)
+{
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < fixture.shm->slot_count; i++)
+		count += slot_at(i)->state == wanted;
+	return count;
+}
+
+static void come_and_go(int mode)
+{
+	struct plugin plugin = open_plugin(mode);
+	const unsigned slots = 2; /* malloc and free */
+	struct limpet_msg message;
+	unsigned changes = 0;
+
+	assert_int_equal(rescan(), slots);
+	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), slots);
+	assert_int_equal(rescan(), 0);
+	use_plugin(&plugin, true);
+	/* It goes away with its slots, and is looked at anew when it comes again. */
+	dlclose(plugin.handle);
+	assert_int_equal(rescan(), 0);
+	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), 0);
+	assert_int_equal(count_state(LIMPET_SLOT_GONE), slots);
+	plugin = open_plugin(mode);
+	assert_int_equal(rescan(), slots);
+	use_plugin(&plugin, true);
+	/* Through a call into the loader it is noticed by itself, and told. */
+	dlclose(plugin.handle);
+	limpet_patch_on_loader_call();
+	plugin = open_plugin(mode);
+	limpet_patch_on_loader_call();
+	limpet_patch_on_loader_call();
+	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), slots);
+	assert_int_equal(fixture.shm->modules_seen, 2);
+	while (fixture_receive(&fixture, &message))
+		changes += message.type == LIMPET_MSG_MODULES;
+	assert_int_equal(changes, 2);
+	use_plugin(&plugin, true);
+	leave();
+	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), 0);
+	use_plugin(&plugin, false);
+	for (uint32_t i = 0; i < fixture.shm->slot_count; i++)
+		if (slot_at(i)->state == LIMPET_SLOT_RESTORED)
+			assert_false(is_thunk(*(uint64_t *)(uintptr_t)slot_at(i)->address));
+	assert_int_equal(rescan(), 0);
+	dlclose(plugin.handle);
+}
+
+static void test_a_module_that_comes_bound(void **state)
+{
+	(void)state;
+	come_and_go(RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Slots that hold the address of their own PLT entry: what they would be bound to is known. */
+static void test_a_module_that_comes_unbound(void **state)
+{
+	(void)state;
+	come_and_go(RTLD_LAZY | RTLD_LOCAL);
+}
+
+/* The tables are full: nothing is written beyond them, and what was left alone is counted. */
+static void test_no_room_for_slots(void **state)
+{
+	LIMPET_FREE struct limpet_known_module *before = NULL;
+	const uint32_t known = fixture.shm->module_count;
+	struct plugin plugin;
+
+	(void)state;
+	for (uint32_t i = 0; i < LIMPET_MAX_SLOTS; i++)
+		slot_at(i)->state = LIMPET_SLOT_GONE;
+	fixture.shm->slot_count = LIMPET_MAX_SLOTS;
+	before = calloc(known, sizeof(*before));
+	assert_non_null(before);
+	memcpy(before, known_at(0), known * sizeof(*before));
+	plugin = open_plugin(RTLD_NOW);
+	assert_int_equal(rescan(), 0);
+	assert_int_equal(fixture.shm->slots_not_taken, 2);
+	assert_int_equal(fixture.shm->slot_count, LIMPET_MAX_SLOTS);
+	assert_memory_equal(before, known_at(0), known * sizeof(*before));
+	use_plugin(&plugin, false);
+	dlclose(plugin.handle);
+}
+
+static void test_no_room_for_hooks(void **state)
+{
+	struct plugin plugin;
+
+	(void)state;
+	for (uint32_t i = 0; i < LIMPET_MAX_HOOKS; i++)
+		if (!limpet_hooks[i].original)
+			limpet_hooks[i] = (struct limpet_hook){.original = 0x1000 + i,
+							       .op = LIMPET_OP_MALLOC};
+	plugin = open_plugin(RTLD_NOW);
+	assert_int_equal(rescan(), 0);
+	assert_int_equal(fixture.shm->slots_not_taken, 2);
+	use_plugin(&plugin, false);
+	dlclose(plugin.handle);
+}
+
+/* More modules than can be noted: one that is looked at again holds our thunks already, and a hook
+ * of a hook would be left behind when we leave. */
+static void test_no_room_for_modules(void **state)
+{
+	const uint32_t known = fixture.shm->module_count;
+	struct plugin plugin;
+
+	(void)state;
+	/* The program's own stand for the missing ones: they are there, and so are not forgotten.
+	 */
+	for (uint32_t i = known; i < LIMPET_MAX_KNOWN_MODULES; i++)
+		*known_at(i) = *known_at(0);
+	fixture.shm->module_count = LIMPET_MAX_KNOWN_MODULES;
+	plugin = open_plugin(RTLD_NOW);
+	assert_int_equal(rescan(), 2);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(rescan(), 0);
+	use_plugin(&plugin, true);
+	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), 2);
+	for (uint32_t i = 0; i < LIMPET_MAX_HOOKS; i++)
+		assert_false(is_thunk(limpet_hooks[i].original));
+	leave();
+	for (uint32_t i = 0; i < fixture.shm->slot_count; i++)
+		assert_false(is_thunk(*(uint64_t *)(uintptr_t)slot_at(i)->address));
+	use_plugin(&plugin, false);
+	dlclose(plugin.handle);
+}
+
+/* A module's place in the list is used again once it is gone. */
+static void test_modules_that_come_often(void **state)
+{
+	const uint32_t known = fixture.shm->module_count;
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		struct plugin plugin = open_plugin(RTLD_NOW);
+
+		assert_int_equal(rescan(), 2);
+		dlclose(plugin.handle);
+	}
+	rescan();
+	assert_true(fixture.shm->module_count <= known + 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_thunk_is_a_call_like_any_other),
+		TEST(test_calls_through_thunks_are_recorded),
+		TEST(test_planned_slots),
+		TEST(test_sealed_pages_stay_sealed),
+		TEST(test_a_slot_that_was_bound_over_us),
+		TEST(test_parent_and_child_restore_apart),
+		TEST(test_a_module_that_comes_bound),
+		TEST(test_a_module_that_comes_unbound),
+		TEST(test_no_room_for_slots),
+		TEST(test_no_room_for_hooks),
+		TEST(test_no_room_for_modules),
+		TEST(test_modules_that_come_often),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
