@@ -33,14 +33,6 @@ quick_rounds() {
 	finish storm
 }
 
-@test "attach and detach: modules come and go all the while" {
-	start loader "$TARGETS/loader" "$TARGETS/plugin.so"
-	printf 'storm %d\n' $((ROUNDS * 200)) >&"${in_of[loader]}"
-	quick_rounds "$pid"
-	heard loader stormed
-	finish loader
-}
-
 @test "enter and leave without recording: eight threads, then one that never rests" {
 	local threads
 	for threads in 8 1; do
