@@ -133,6 +133,14 @@ static void test_a_thunk_is_a_call_like_any_other(void **state)
 	}
 }
 
+static int refuse(void **block, size_t alignment, size_t bytes)
+{
+	(void)block;
+	(void)alignment;
+	(void)bytes;
+	return ENOMEM;
+}
+
 static void test_calls_through_thunks_are_recorded(void **state)
 {
 	void *(*hooked_malloc)(size_t) = (void *(*)(size_t))(uintptr_t)thunk(FIXTURE_MALLOC);
@@ -140,7 +148,8 @@ static void test_calls_through_thunks_are_recorded(void **state)
 	int (*hooked_align)(void **, size_t, size_t) =
 		(int (*)(void **, size_t, size_t))(uintptr_t)thunk(FIXTURE_POSIX_MEMALIGN);
 	LIMPET_FREE struct fixture_record *records = NULL;
-	void *volatile block, *aligned = NULL;
+	void *volatile block;
+	void *aligned = NULL, *no_block = NULL;
 
 	(void)state;
 	limpet_hooks[FIXTURE_MALLOC].original = (uint64_t)(uintptr_t)malloc;
@@ -149,9 +158,10 @@ static void test_calls_through_thunks_are_recorded(void **state)
 	block = hooked_malloc(77);
 	assert_non_null(block);
 	memset(block, 1, 77);
-	assert_int_equal(hooked_align((void **)&aligned, 256, 999), 0);
+	assert_int_equal(hooked_align(&aligned, 256, 999), 0);
 	assert_int_equal((uintptr_t)aligned % 256, 0);
-	assert_int_equal(hooked_align((void **)&aligned, 3, 999), EINVAL);
+	limpet_hooks[FIXTURE_POSIX_MEMALIGN].original = (uint64_t)(uintptr_t)refuse;
+	assert_int_equal(hooked_align(&no_block, 64, 999), ENOMEM);
 	hooked_free(block);
 	hooked_free(aligned);
 	assert_int_equal(own_records(&records), 4);
