@@ -1,0 +1,487 @@
+/* The proof that the agent may be unmapped, tried on children whose threads stand in known places:
+ * in the agent's code (a page of ours plays it), in a hook, in a signal handler above it, or
+ * outside.
+ *
+ * time-limit: 120 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/wire.h"
+#include "injector/proc.h"
+#include "injector/quiesce.h"
+#include "injector/tracee.h"
+
+#define THREADS 4u
+#define LONG_NS 20000000000ull
+#define SHORT_NS 150000000ull
+
+/* In the agent's page: *rdi = 1; until *rsi is set; return. And: pause(); return. */
+static const uint8_t spin_code[] = {0xc7, 0x07, 1, 0, 0, 0, 0x83, 0x3e, 0, 0x74, 0xfb, 0xc3};
+static const uint8_t block_code[] = {0xb8, 34, 0, 0, 0, 0x0f, 0x05, 0xc3};
+#define SPIN_AT 64u
+#define BLOCK_AT 128u
+#define THUNKS_AT 1024u
+
+enum role {
+	ROLE_BLOCKS,          /* in a system call, outside */
+	ROLE_SPINS,           /* outside */
+	ROLE_SPINS_IN_AGENT,  /* as a hook's own code would */
+	ROLE_BLOCKS_IN_AGENT, /* its pc is the agent's, in a system call */
+	ROLE_IN_HOOK,         /* blocks outside, below an unfinished hook */
+	ROLE_POPPED,          /* the hook was left by longjmp */
+	ROLE_HANDLER,         /* a handler blocks outside; it interrupted the agent */
+	ROLE_STALE,           /* dead words on the stack lead into the agent */
+	ROLE_HOLDS_THUNK      /* spins outside with a hook's address in a register */
+};
+
+/* Shared with the child. */
+struct stage {
+	int ready, go;
+	uint32_t tid;
+	enum role role;
+	struct limpet_shm shm; /* what the agent's would hold */
+	struct limpet_thread states[2];
+};
+static struct stage *stage;
+static uint8_t *agent_page;
+static struct limpet_agent_place place;
+
+typedef void spin_fn(int *ready, int *go);
+typedef void block_fn(void);
+
+static void set_ready(void)
+{
+	__atomic_store_n(&stage->ready, 1, __ATOMIC_RELEASE);
+}
+
+static void spin_outside(void)
+{
+	set_ready();
+	while (!__atomic_load_n(&stage->go, __ATOMIC_ACQUIRE))
+		;
+}
+
+static void block_in_handler(int number)
+{
+	(void)number;
+	while (!__atomic_load_n(&stage->go, __ATOMIC_ACQUIRE))
+		syscall(SYS_pause);
+}
+
+static void block_outside(void)
+{
+	set_ready();
+	while (!__atomic_load_n(&stage->go, __ATOMIC_ACQUIRE))
+		syscall(SYS_pause);
+}
+
+/* Words that nobody will read again lie above the stack pointer, as after a deep call. */
+static void block_above_dead_words(void)
+{
+	uint64_t words[64];
+
+	for (unsigned i = 0; i < 64; i++)
+		words[i] = (uint64_t)(uintptr_t)agent_page + SPIN_AT + i;
+	__asm__ volatile("" ::"r"(words) : "memory");
+	block_outside();
+	__asm__ volatile("" ::"r"(words) : "memory");
+}
+
+/* A program that loads a function's address long before it calls it. */
+static void spin_with_thunk(void)
+{
+	static uint64_t value;
+
+	value = place.thunks;
+	set_ready();
+	/* In that one register only, and no longer than said. */
+	while (!__atomic_load_n(&stage->go, __ATOMIC_ACQUIRE))
+		__asm__ volatile("movq %0, %%r11\n\taddq $32, %%r11\n\tmovl $20000, %%ecx\n"
+				 "1:\tloop 1b\n\txorl %%r11d, %%r11d" ::"m"(value)
+				 : "r11", "rcx", "cc");
+}
+
+static void note_state(uint64_t entry_sp)
+{
+	stage->states[1] = (struct limpet_thread){.thread_pointer = 0x7f0000001000,
+						  .tid = stage->tid,
+						  .depth = 1,
+						  .entry_sp = entry_sp};
+}
+
+static void *act(void *context)
+{
+	char here;
+
+	(void)context;
+	stage->tid = (uint32_t)syscall(SYS_gettid);
+	switch (stage->role) {
+	case ROLE_BLOCKS:
+		block_outside();
+		break;
+	case ROLE_SPINS:
+		spin_outside();
+		break;
+	case ROLE_SPINS_IN_AGENT:
+	case ROLE_HANDLER:
+		((spin_fn *)(uintptr_t)(agent_page + SPIN_AT))(&stage->ready, &stage->go);
+		break;
+	case ROLE_BLOCKS_IN_AGENT:
+		set_ready();
+		((block_fn *)(uintptr_t)(agent_page + BLOCK_AT))();
+		break;
+	case ROLE_IN_HOOK:
+		note_state((uintptr_t)&here);
+		block_outside();
+		break;
+	case ROLE_POPPED:
+		note_state((uintptr_t)&here - 65536);
+		block_outside();
+		break;
+	case ROLE_STALE:
+		block_above_dead_words();
+		break;
+	case ROLE_HOLDS_THUNK:
+		spin_with_thunk();
+		break;
+	}
+	/* Over: outside, whatever it was before. */
+	for (;;)
+		syscall(SYS_pause);
+	return NULL;
+}
+
+static void wake(int number)
+{
+	(void)number;
+}
+
+static void *wait_for_ever(void *context)
+{
+	(void)context;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void run_child(void)
+{
+	/* Not deferred: the second signal wakes the handler of the first. */
+	struct sigaction action = {.sa_handler = block_in_handler, .sa_flags = SA_NODEFER};
+	pthread_t thread;
+
+	if (stage->role != ROLE_HANDLER)
+		action.sa_handler = wake;
+	sigaction(SIGUSR1, &action, NULL);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_create(&thread, NULL, wait_for_ever, NULL);
+	pthread_create(&thread, NULL, act, NULL);
+	wait_for_ever(NULL);
+}
+
+static void pause_a_moment(void)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+
+	nanosleep(&moment, NULL);
+}
+
+static void wait_until_blocked(pid_t pid, pid_t tid)
+{
+	struct limpet_proc_syscall call;
+
+	for (int i = 0; i < 20000; i++) {
+		if (limpet_proc_syscall_read(pid, tid, &call) == 0 && !call.running &&
+		    call.number == SYS_pause)
+			return;
+		pause_a_moment();
+	}
+	fail_msg("thread %d does not block", tid);
+}
+
+/* A child whose thread plays the role, and stands where it should. */
+static pid_t start_child(enum role role)
+{
+	pid_t parent = getpid(), pid;
+
+	memset(stage, 0, sizeof(*stage));
+	stage->role = role;
+	stage->shm.magic = LIMPET_SHM_MAGIC;
+	stage->shm.thread_count = LIMPET_COUNT_OF(stage->states);
+	stage->shm.threads_offset = offsetof(struct stage, states) - offsetof(struct stage, shm);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() == parent)
+			run_child();
+		_exit(0);
+	}
+	for (int i = 0; i < 20000 && !__atomic_load_n(&stage->ready, __ATOMIC_ACQUIRE); i++)
+		pause_a_moment();
+	assert_true(stage->ready);
+	switch (role) {
+	case ROLE_HANDLER:
+		syscall(SYS_tgkill, pid, stage->tid, SIGUSR1);
+		/* fall through */
+	case ROLE_BLOCKS:
+	case ROLE_BLOCKS_IN_AGENT:
+	case ROLE_IN_HOOK:
+	case ROLE_POPPED:
+	case ROLE_STALE:
+		wait_until_blocked(pid, (pid_t)stage->tid);
+		break;
+	default:
+		break;
+	}
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static unsigned idle_calls;
+
+static void count_idle(void *context)
+{
+	*(unsigned *)context += 1;
+}
+
+static int prove(pid_t pid, bool stop_all, uint64_t patience_ns, struct limpet_quiesce_stats *stats)
+{
+	const struct limpet_quiesce_options options = {.stop_all = stop_all,
+						       .deadline_ns =
+							       limpet_monotonic_ns() + patience_ns,
+						       .idle = count_idle,
+						       .idle_context = &idle_calls};
+
+	return limpet_quiesce_prove(pid, &place, &options, stats);
+}
+
+/* No thread is left stopped, and none traced. */
+static void assert_untouched(pid_t pid)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = limpet_proc_tasks(pid, &tids);
+
+	assert_int_equal(count, THREADS + 2);
+	for (int i = 0; i < count; i++) {
+		struct limpet_proc_status status;
+
+		assert_int_equal(limpet_proc_status_read(tids[i], &status), 0);
+		assert_int_equal(status.tracer, 0);
+		assert_true(status.state == 'S' || status.state == 'R');
+	}
+}
+
+static void expect_proof(enum role role, bool stop_all, unsigned stopped_at_least)
+{
+	pid_t pid = start_child(role);
+	struct limpet_quiesce_stats stats;
+
+	assert_int_equal(prove(pid, stop_all, LONG_NS, &stats), 0);
+	assert_int_equal(stats.threads, THREADS + 2);
+	assert_true(stats.peeked + stats.stopped >= THREADS + 2);
+	assert_true(stats.stopped >= stopped_at_least);
+	assert_untouched(pid);
+	end_child(pid);
+}
+
+/* Not while the thread is there; once it has gone on, yes. */
+static void expect_refusal(enum role role, bool stop_all)
+{
+	pid_t pid = start_child(role);
+	struct limpet_quiesce_stats stats;
+
+	idle_calls = 0;
+	assert_int_equal(prove(pid, stop_all, SHORT_NS, &stats), -EBUSY);
+	assert_true(stats.rounds > 1);
+	assert_true(idle_calls > 0);
+	assert_untouched(pid);
+	stage->states[1].depth = 0;
+	__atomic_store_n(&stage->go, 1, __ATOMIC_RELEASE);
+	syscall(SYS_tgkill, pid, stage->tid, SIGUSR1);
+	assert_int_equal(prove(pid, stop_all, LONG_NS, &stats), 0);
+	assert_untouched(pid);
+	end_child(pid);
+}
+
+static void test_threads_that_sleep_are_not_stopped(void **state)
+{
+	pid_t pid = start_child(ROLE_BLOCKS);
+	struct limpet_quiesce_stats stats;
+
+	(void)state;
+	assert_int_equal(prove(pid, false, LONG_NS, &stats), 0);
+	/* Those of the start may still be on their way to their sleep. */
+	assert_int_equal(prove(pid, false, LONG_NS, &stats), 0);
+	assert_int_equal(stats.peeked, THREADS + 2);
+	assert_int_equal(stats.stopped, 0);
+	assert_int_equal(stats.longest_stop_ns, 0);
+	assert_untouched(pid);
+	end_child(pid);
+	expect_proof(ROLE_BLOCKS, true, THREADS + 2);
+}
+
+static void test_a_thread_that_runs_is_stopped_once(void **state)
+{
+	(void)state;
+	expect_proof(ROLE_SPINS, false, 1);
+}
+
+static void test_a_thread_in_the_agent(void **state)
+{
+	(void)state;
+	expect_refusal(ROLE_SPINS_IN_AGENT, false);
+	expect_refusal(ROLE_SPINS_IN_AGENT, true);
+	expect_refusal(ROLE_BLOCKS_IN_AGENT, false);
+}
+
+static void test_a_thread_in_a_hook(void **state)
+{
+	(void)state;
+	expect_refusal(ROLE_IN_HOOK, false);
+	expect_refusal(ROLE_IN_HOOK, true);
+	expect_proof(ROLE_POPPED, false, 0);
+	expect_proof(ROLE_POPPED, true, 0);
+}
+
+static void test_a_handler_above_the_agent(void **state)
+{
+	(void)state;
+	expect_refusal(ROLE_HANDLER, false);
+	expect_refusal(ROLE_HANDLER, true);
+}
+
+static void test_dead_words_do_not_count(void **state)
+{
+	(void)state;
+	expect_proof(ROLE_STALE, false, 0);
+}
+
+static void test_a_hook_in_a_register(void **state)
+{
+	(void)state;
+	expect_refusal(ROLE_HOLDS_THUNK, true);
+}
+
+/* Shared memory is the target's to write to: what is absurd proves nothing, and harms nobody. */
+static void test_states_that_lie(void **state)
+{
+	pid_t pid = start_child(ROLE_BLOCKS);
+	const struct limpet_shm good = stage->shm;
+
+	(void)state;
+	stage->shm.thread_count = UINT32_MAX;
+	assert_int_equal(prove(pid, false, SHORT_NS, NULL), -EBUSY);
+	stage->shm = good;
+	stage->shm.magic++;
+	assert_int_equal(prove(pid, false, SHORT_NS, NULL), -EBUSY);
+	stage->shm = good;
+	stage->shm.threads_offset = 1ull << 46;
+	assert_int_equal(prove(pid, false, SHORT_NS, NULL), -EBUSY);
+	stage->shm = good;
+	stage->shm.thread_count = 0;
+	assert_int_equal(prove(pid, false, LONG_NS, NULL), 0);
+	/* Not mapped (any more). */
+	stage->shm = good;
+	place.shm = 8;
+	assert_int_equal(prove(pid, false, SHORT_NS, NULL), -EBUSY);
+	place.shm = (uint64_t)(uintptr_t)&stage->shm;
+	assert_int_equal(prove(pid, false, LONG_NS, NULL), 0);
+	assert_untouched(pid);
+	end_child(pid);
+}
+
+/* Grows while it is looked at, as a lying target's would. */
+static void *flip_count(void *context)
+{
+	for (uint32_t i = 1; !__atomic_load_n((int *)context, __ATOMIC_ACQUIRE); i++)
+		__atomic_store_n(&stage->shm.thread_count, i % 2 ? 1 : 60000, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void test_states_that_change(void **state)
+{
+	pid_t pid = start_child(ROLE_BLOCKS);
+	pthread_t thread;
+	int stop = 0;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, flip_count, &stop), 0);
+	for (int i = 0; i < 10; i++)
+		prove(pid, false, 10000000, NULL);
+	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	end_child(pid);
+}
+
+static void test_a_target_that_ends(void **state)
+{
+	pid_t pid = start_child(ROLE_SPINS_IN_AGENT);
+
+	(void)state;
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(prove(pid, false, LONG_NS, NULL), -ESRCH);
+}
+
+static int make_stage(void **state)
+{
+	(void)state;
+	if (limpet_tracee_setup() < 0)
+		return -1;
+	stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	agent_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (stage == MAP_FAILED || agent_page == MAP_FAILED)
+		return -1;
+	memcpy(agent_page + SPIN_AT, spin_code, sizeof(spin_code));
+	memcpy(agent_page + BLOCK_AT, block_code, sizeof(block_code));
+	place = (struct limpet_agent_place){
+		.start = (uint64_t)(uintptr_t)agent_page,
+		.end = (uint64_t)(uintptr_t)agent_page + 4096,
+		.thunks = (uint64_t)(uintptr_t)agent_page + THUNKS_AT,
+		.thunks_end = (uint64_t)(uintptr_t)agent_page + THUNKS_AT + 2048,
+		.shm = (uint64_t)(uintptr_t)&stage->shm,
+	};
+	return mprotect(agent_page, 4096, PROT_READ | PROT_EXEC);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_threads_that_sleep_are_not_stopped),
+		cmocka_unit_test(test_a_thread_that_runs_is_stopped_once),
+		cmocka_unit_test(test_a_thread_in_the_agent),
+		cmocka_unit_test(test_a_thread_in_a_hook),
+		cmocka_unit_test(test_a_handler_above_the_agent),
+		cmocka_unit_test(test_dead_words_do_not_count),
+		cmocka_unit_test(test_a_hook_in_a_register),
+		cmocka_unit_test(test_states_that_lie),
+		cmocka_unit_test(test_states_that_change),
+		cmocka_unit_test(test_a_target_that_ends),
+	};
+
+	return cmocka_run_group_tests(tests, make_stage, NULL);
+}
