@@ -129,7 +129,7 @@ static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 	if (error)
 		return error;
 	borrow->attempts++;
-	*ret_verdict = limpet_safepoint_check(borrow->setup.safepoint, tracee, &stack_low, &arena);
+	*ret_verdict = limpet_safepoint_check(*borrow->setup.safepoint, tracee, &stack_low, &arena);
 	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena)) {
 		limpet_tracee_release(tracee);
 		return 1;
@@ -163,7 +163,7 @@ static int check_stopped_target(const struct limpet_borrow_setup *setup, struct 
 		if (limpet_tracee_stop(setup->pid, tids[i],
 				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
 			continue;
-		verdict = limpet_safepoint_check(setup->safepoint, tracee, &low, &arena);
+		verdict = limpet_safepoint_check(*setup->safepoint, tracee, &low, &arena);
 		limpet_tracee_release(tracee);
 		if (verdict == LIMPET_SAFE)
 			continue;

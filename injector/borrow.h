@@ -15,7 +15,8 @@ struct limpet_borrow;
 struct limpet_borrow_setup {
 	pid_t pid;
 	int pidfd;
-	const struct limpet_safepoint *safepoint;
+	/* Where the owner keeps it: `idle` may put another in its place. */
+	struct limpet_safepoint *const *safepoint;
 	const struct limpet_tracee_gadgets *gadgets;
 	uint64_t deadline_ns;
 	/* Called while waiting, so that the collector can go on; NULL: none. */

@@ -185,7 +185,7 @@ static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
 	*ret = (struct limpet_borrow_setup){
 		.pid = session->pid,
 		.pidfd = session->pidfd,
-		.safepoint = session->safepoint,
+		.safepoint = &session->safepoint,
 		.gadgets = &session->plan.gadgets,
 		.deadline_ns = deadline_ns,
 		.idle = session->idle,
