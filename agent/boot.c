@@ -61,7 +61,8 @@ static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot)
 	boot->channel = move_up(boot->channel, boot->floor);
 	boot->image = move_up(boot->image, boot->floor);
 	boot->stage = LIMPET_STAGE_MOVED;
-	/* The injector wrote "/proc/self/fd/" in its own spelling; the number is known only now. */
+	/* The injector wrote "/proc/thread-self/fd/" in its own spelling; the number is known only
+	 * now. */
 	{
 		unsigned at = 0, digits = 0;
 		int rest = boot->image;

@@ -10,6 +10,7 @@
 #include "cli/ui.h"
 #include "common/units.h"
 #include "injector/capture.h"
+#include "injector/proc.h"
 
 #define MAX_SOURCES 4096u
 
@@ -135,7 +136,7 @@ static void seal(struct command *command, const char *trace)
 		if (files[i].fd >= 0)
 			sources[options.source_count++] =
 				(struct limpet_seal_source){files[i].module, files[i].fd};
-	snprintf(root, sizeof(root), "/proc/%d/root", command->pid);
+	snprintf(root, sizeof(root), "/proc/%d/root", limpet_proc_resident(command->pid));
 	options.root = access(root, X_OK) == 0 ? root : NULL;
 	limpet_capture_signals_open();
 	error = limpet_seal(trace, &options, &result, &err);

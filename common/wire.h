@@ -304,7 +304,7 @@ struct limpet_boot {
 	uint64_t exit_sp;      /* of the prepared signal frame on the thread's own stack */
 	uint64_t exit_syscall; /* a `syscall; ret` outside of everything of ours */
 	uint64_t map, map_bytes;
-	char path[160]; /* /proc/self/fd/N in a spelling unique to this attach */
+	char path[160]; /* /proc/thread-self/fd/N in a spelling unique to this attach */
 	char error[256];
 	struct limpet_start start;
 };

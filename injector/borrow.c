@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "injector/agent_image.h"
+#include "injector/descriptor.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
 
@@ -151,7 +152,8 @@ static int check_stopped_target(const struct limpet_borrow_setup *setup, struct 
 	LIMPET_FREE pid_t *tids = NULL;
 	int count;
 
-	if (limpet_proc_status_read(setup->pid, &status) < 0 || status.state != 'T')
+	if (limpet_proc_status_read(limpet_proc_resident(setup->pid), &status) < 0 ||
+	    status.state != 'T')
 		return 0;
 	count = limpet_proc_tasks(setup->pid, &tids);
 	for (int i = 0; i < count; i++) {
@@ -304,9 +306,9 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 		return failed(err, borrow, "memfd_create", answer);
 	borrow->image_there = (int)answer;
 	limpet_fault_point("write image");
-	file = (int)syscall(SYS_pidfd_getfd, borrow->setup.pidfd, borrow->image_there, 0);
+	file = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, borrow->image_there);
 	if (file < 0)
-		return failed(err, borrow, "pidfd_getfd", -errno);
+		return failed(err, borrow, "pidfd_getfd", file);
 	if (fstat(file, &status) == 0)
 		borrow->image_inode = status.st_ino;
 	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size)
@@ -329,9 +331,9 @@ static int make_channel(struct limpet_borrow *borrow, struct limpet_err *err)
 		return failed(err, borrow, "reading its stack", error);
 	borrow->channel_there = fds[0];
 	borrow->ours_there = fds[1];
-	borrow->channel = (int)syscall(SYS_pidfd_getfd, borrow->setup.pidfd, fds[1], 0);
+	borrow->channel = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, fds[1]);
 	if (borrow->channel < 0)
-		return failed(err, borrow, "pidfd_getfd", -errno);
+		return failed(err, borrow, "pidfd_getfd", borrow->channel);
 	return 0;
 }
 

@@ -126,18 +126,14 @@ static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
 {
 	const int patience_ms = 5000;
 	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
-	struct limpet_maps maps;
-	size_t count = 0;
+	struct limpet_maps maps = {.count = 0};
+	int error = limpet_proc_maps_read(capture->setup->pid, &maps);
+	/* One that runs with more rights now does not show its memory. */
+	bool has_memory = maps.count || error == -EACCES || error == -EPERM;
 
-	if (limpet_proc_maps_read(capture->setup->pid, &maps) == 0) {
-		count = maps.count;
-		limpet_proc_maps_done(&maps);
-	}
-	if (!count)
-		poll(&target, 1, patience_ms);
-	else
-		poll(&target, 1, 0);
-	return target.revents || !count ? LIMPET_END_TARGET_EXIT : LIMPET_END_TARGET_EXEC;
+	limpet_proc_maps_done(&maps);
+	poll(&target, 1, has_memory ? 0 : patience_ms);
+	return target.revents || !has_memory ? LIMPET_END_TARGET_EXIT : LIMPET_END_TARGET_EXEC;
 }
 
 /* LIMPET_END_RUNNING: go on. */
@@ -351,7 +347,6 @@ static void clean_children(struct limpet_capture *capture, struct limpet_capture
 static void leave(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	bool gone = result->end == LIMPET_END_TARGET_EXIT || result->end == LIMPET_END_TARGET_EXEC;
-	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
 	int error;
 
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
@@ -366,14 +361,6 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		result->unloaded = !error || error == -ESRCH;
 		if (error == -ESRCH)
 			gone = true;
-	} else if (result->end == LIMPET_END_TARGET_EXIT && poll(&target, 1, 0) == 0) {
-		/* A process whose main thread has ended shows its memory to nobody. */
-		result->unloaded = false;
-		limpet_session_let_go(capture->session);
-		limpet_err_set(&result->leave_err, -EBUSY,
-			       "the main thread of process %d has ended, others go on: the agent "
-			       "is out of reach",
-			       capture->setup->pid);
 	}
 	clean_children(capture, result);
 	if (result->end == LIMPET_END_TARGET_EXIT || gone)

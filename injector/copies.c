@@ -106,7 +106,8 @@ static int scan_all(struct scan *scan)
 
 	if (error)
 		return error;
-	snprintf(path, sizeof(path), "%s/%d/pagemap", limpet_proc_root, scan->pid);
+	snprintf(path, sizeof(path), "%s/%d/pagemap", limpet_proc_root,
+		 limpet_proc_resident(scan->pid));
 	pagemap = open(path, O_RDONLY | O_CLOEXEC);
 	scan->count = 0;
 	for (size_t i = 0; i < maps.count; i++) {
@@ -128,7 +129,8 @@ static int put_back(struct scan *scan)
 	char path[64];
 	LIMPET_CLOSE int memory = -1;
 
-	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root, scan->pid);
+	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root,
+		 limpet_proc_resident(scan->pid));
 	memory = open(path, O_RDWR | O_CLOEXEC);
 	if (memory < 0)
 		return -errno;

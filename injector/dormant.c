@@ -61,7 +61,7 @@ static int read_holder(pid_t pid, struct holder *ret)
 	size_t room = 0;
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/%d/maps", limpet_proc_root, pid);
+	snprintf(path, sizeof(path), "%s/%d/maps", limpet_proc_root, limpet_proc_resident(pid));
 	maps = fopen(path, "re");
 	if (!maps)
 		return -errno;

@@ -1,11 +1,30 @@
 #include "injector/memory.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/uio.h>
 
+#include "injector/proc.h"
+
 #define PAGE 4096u
 #define MAX_PIECES 512u
+
+/* Either call, by another thread where the main thread has ended and its memory with it. */
+static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *remote, size_t count)
+{
+	ssize_t (*const call)(pid_t, const struct iovec *, unsigned long, const struct iovec *,
+			      unsigned long, unsigned long) =
+		write ? process_vm_writev : process_vm_readv;
+	ssize_t answer = call(pid, local, 1, remote, count, 0);
+	pid_t resident;
+
+	if (answer >= 0 || errno != ESRCH)
+		return answer;
+	resident = limpet_proc_resident(pid);
+	errno = ESRCH;
+	return resident == pid ? answer : call(resident, local, 1, remote, count, 0);
+}
 
 ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t bytes)
 {
@@ -30,7 +49,7 @@ ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t b
 			asked += part;
 		}
 		local.iov_len = asked;
-		answer = process_vm_readv(pid, &local, 1, remote, count, 0);
+		answer = move(false, pid, &local, remote, count);
 		if (answer < 0)
 			return done ? (ssize_t)done : -errno;
 		done += (size_t)answer;
@@ -52,7 +71,7 @@ int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes)
 		local.iov_base = (uint8_t *)ret + done;
 		remote.iov_base = (void *)(uintptr_t)(address + done);
 		local.iov_len = remote.iov_len = bytes - done;
-		answer = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+		answer = move(false, pid, &local, &remote, 1);
 		if (answer < 0)
 			return -errno;
 		if (answer == 0)
@@ -66,7 +85,7 @@ int limpet_memory_write(pid_t pid, uint64_t address, const void *from, size_t by
 {
 	struct iovec local = {(void *)(uintptr_t)from, bytes};
 	struct iovec remote = {(void *)(uintptr_t)address, bytes};
-	ssize_t answer = process_vm_writev(pid, &local, 1, &remote, 1, 0);
+	ssize_t answer = move(true, pid, &local, &remote, 1);
 
 	if (answer < 0)
 		return -errno;

@@ -62,17 +62,18 @@ static int open_if_same(const char *path, const struct limpet_module *module)
  * as the target sees it, if it still is the same file. */
 static int open_file(pid_t pid, const struct limpet_module *module)
 {
+	pid_t resident = limpet_proc_resident(pid);
 	char path[4200];
 	int fd;
 
 	if (module->vdso || module->path[0] != '/')
 		return -1;
-	snprintf(path, sizeof(path), "%s/%d/map_files/%lx-%lx", limpet_proc_root, pid,
+	snprintf(path, sizeof(path), "%s/%d/map_files/%lx-%lx", limpet_proc_root, resident,
 		 (unsigned long)module->start, (unsigned long)module->map_end);
 	fd = open_if_same(path, module);
 	if (fd >= 0)
 		return fd;
-	snprintf(path, sizeof(path), "%s/%d/root%s", limpet_proc_root, pid, module->path);
+	snprintf(path, sizeof(path), "%s/%d/root%s", limpet_proc_root, resident, module->path);
 	return open_if_same(path, module);
 }
 

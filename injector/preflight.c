@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "injector/descriptor.h"
 #include "injector/dormant.h"
 #include "injector/preflight_check.h"
 
@@ -112,6 +113,34 @@ static int gone(struct limpet_check *check)
 	return -EPERM;
 }
 
+/* A main thread that has ended takes the process's memory and descriptors out of sight, its own
+ * numbers too: another thread stands for it from here on. */
+static bool check_leader(struct limpet_check *check)
+{
+	struct limpet_proc_status *status = &check->status, other;
+
+	check->resident = limpet_proc_resident(check->pid);
+	if (check->resident == check->pid)
+		return true;
+	if (!limpet_descriptor_reachable(check->pid)) {
+		limpet_check_refuse(check, -ENOTSUP, "zombie-leader", "main thread ended",
+				    "its main thread has ended while others go on, and this kernel "
+				    "(before 6.9) does not let limpet reach their descriptors");
+		limpet_check_hint(check, "capture it from its start: limpet run COMMAND");
+		return false;
+	}
+	if (limpet_proc_status_read(check->resident, &other) == 0) {
+		other.ppid = status->ppid;
+		other.ns_pid = status->ns_pid;
+		memcpy(other.name, status->name, sizeof(other.name));
+		*status = other;
+		check->out->rss_bytes = other.rss_bytes;
+	}
+	limpet_check_add(check, LIMPET_FINDING_NOTE, "zombie-leader", "main thread ended",
+			 "its main thread has ended; the others go on, and are captured");
+	return true;
+}
+
 /* False: nothing further can be asked of it. */
 static bool check_state(struct limpet_check *check)
 {
@@ -135,14 +164,8 @@ static bool check_state(struct limpet_check *check)
 		limpet_check_hint(check, find_hint);
 		return false;
 	}
-	if ((status->state == 'Z' || status->state == 'X') && status->threads > 1) {
-		limpet_check_refuse(
-			check, -ENOTSUP, "zombie-leader", "main thread ended",
-			"its main thread has ended while others go on, and limpet needs it "
-			"to find the program's memory");
-		limpet_check_hint(check, "capture it from its start: limpet run COMMAND");
+	if (!check_leader(check))
 		return false;
-	}
 	if (status->state == 'Z' || status->state == 'X') {
 		limpet_check_refuse(check, -ESRCH, "zombie", "ended (zombie)",
 				    "it is a zombie: it has ended, and its parent (%d) has not "
@@ -216,7 +239,8 @@ int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *optio
 			 struct limpet_preflight *ret, struct limpet_err *err)
 {
 	struct limpet_err own_err = {0};
-	struct limpet_check check = {.pid = pid, .out = ret, .err = err ? err : &own_err};
+	struct limpet_check check = {
+		.pid = pid, .resident = pid, .out = ret, .err = err ? err : &own_err};
 	int r;
 
 	memset(ret, 0, sizeof(*ret));

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
+
+#include "injector/memory.h"
 
 /* A marker that ends in '*' is a prefix. Names are private to their allocators: a program that
  * merely links against jemalloc's library does not define je_malloc. */
@@ -241,8 +242,6 @@ static bool is_arena(pid_t pid, const struct limpet_maps *maps, size_t i)
 {
 	const struct limpet_map *map = &maps->list[i], *next = map + 1;
 	uint64_t state = 0;
-	struct iovec local = {&state, sizeof(state)};
-	struct iovec remote = {(void *)(uintptr_t)map->start, sizeof(state)};
 
 	if (map->start % ARENA_BYTES || !strchr(map->perms, 'w'))
 		return false;
@@ -250,7 +249,7 @@ static bool is_arena(pid_t pid, const struct limpet_maps *maps, size_t i)
 	    (i + 1 >= maps->count || next->start != map->end || !is_reserve(next) ||
 	     next->end < map->start + ARENA_BYTES))
 		return false;
-	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof(state))
+	if (limpet_memory_read(pid, map->start, &state, sizeof(state)) < 0)
 		return false;
 	return state % ARENA_BYTES && state % ARENA_BYTES <= ARENA_HEAD_LIMIT_BYTES &&
 	       limpet_proc_maps_find(maps, state);

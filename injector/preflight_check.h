@@ -14,6 +14,7 @@ extern const char *limpet_preflight_sys_root; /* "/sys" */
 
 struct limpet_check {
 	pid_t pid;
+	pid_t resident; /* the thread that has its memory: pid, unless its main thread has ended */
 	struct limpet_preflight_options options;
 	struct limpet_proc_status status;
 	struct limpet_maps maps; /* empty when they cannot be read */

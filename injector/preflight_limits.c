@@ -49,7 +49,7 @@ void limpet_check_shadow_stack(struct limpet_check *check)
 	const char *line;
 	size_t bytes;
 
-	if (limpet_proc_file_read(check->pid, "status", &text, &bytes) < 0)
+	if (limpet_proc_file_read(check->resident, "status", &text, &bytes) < 0)
 		return;
 	/* Documentation/arch/x86/shstk.rst: "x86_Thread_features:\tshstk wrss" */
 	line = strstr(text, "_Thread_features:");

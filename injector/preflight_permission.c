@@ -60,7 +60,7 @@ static bool is_dumpable(const struct limpet_check *check)
 	char path[PATH_MAX];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "%s/%d/maps", limpet_proc_root, check->pid);
+	snprintf(path, sizeof(path), "%s/%d/maps", limpet_proc_root, check->resident);
 	return stat(path, &st) || st.st_uid == check->status.euid;
 }
 
@@ -215,7 +215,7 @@ bool limpet_check_permission(struct limpet_check *check)
 	if (check->options.launched)
 		return true; /* we trace it already */
 	/* PTRACE_MODE_ATTACH_FSCREDS, security modules included, and nothing is touched */
-	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root, check->pid);
+	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root, check->resident);
 	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 || (errno != EACCES && errno != EPERM)) {
 		limpet_check_add(check, LIMPET_FINDING_OK, "permission", "",

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <sys/vfs.h>
 
 #include <linux/magic.h>
 
+#include "injector/memory.h"
 #include "injector/preflight_allocators.h"
 #include "injector/preflight_check.h"
 
@@ -76,7 +76,7 @@ static int program_read(struct limpet_check *check, struct limpet_program *ret_p
 	int r;
 
 	/* the link leads to the very file, be it deleted, replaced or in another root */
-	snprintf(path, sizeof(path), "%s/%d/exe", limpet_proc_root, check->pid);
+	snprintf(path, sizeof(path), "%s/%d/exe", limpet_proc_root, check->resident);
 	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0 || fstat(fd, &st))
 		return -errno;
@@ -114,7 +114,6 @@ static bool map_search(struct limpet_check *check, const struct limpet_map *map,
 {
 	size_t bytes = (size_t)(map->end - map->start);
 	LIMPET_FREE char *copy = NULL;
-	struct iovec local, remote;
 	ssize_t got;
 	char *at;
 
@@ -123,9 +122,7 @@ static bool map_search(struct limpet_check *check, const struct limpet_map *map,
 	copy = malloc(bytes + 1);
 	if (!copy)
 		return false;
-	local = (struct iovec){copy, bytes};
-	remote = (struct iovec){(void *)(uintptr_t)map->start, bytes};
-	got = process_vm_readv(check->pid, &local, 1, &remote, 1, 0);
+	got = limpet_memory_read_some(check->pid, map->start, copy, bytes);
 	if (got <= 0)
 		return false;
 	copy[got] = '\0';
@@ -314,7 +311,7 @@ static void check_proc_mount(struct limpet_check *check)
 	char path[PATH_MAX];
 	struct statfs fs;
 
-	snprintf(path, sizeof(path), "%s/%d/root/proc", limpet_proc_root, check->pid);
+	snprintf(path, sizeof(path), "%s/%d/root/proc", limpet_proc_root, check->resident);
 	if (statfs(path, &fs) ? errno == ENOENT : fs.f_type != PROC_SUPER_MAGIC) {
 		limpet_check_refuse(
 			check, -ENOTSUP, "proc-mount", "no /proc inside",

@@ -29,21 +29,38 @@ int limpet_proc_missing(pid_t pid)
 	return -ENOENT;
 }
 
+/* What a thread lets go of when it ends, and its /proc folder with it. */
+static bool goes_with_thread(const char *name)
+{
+	static const char *const names[] = {"maps",    "smaps",   "mem",       "pagemap", "auxv",
+					    "cmdline", "environ", "exe",       "cwd",     "root",
+					    "fd",      "fdinfo",  "map_files", "ns"};
+	size_t length = strcspn(name, "/");
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)
+		if (strlen(names[i]) == length && !strncmp(name, names[i], length))
+			return true;
+	return false;
+}
+
 int limpet_proc_path(char *ret_path, pid_t pid, const char *format, ...)
 {
+	char name[256];
 	va_list args;
-	int head, tail;
+	int bytes;
 
-	if (pid > 0)
-		head = snprintf(ret_path, PATH_MAX, "%s/%d/", limpet_proc_root, pid);
-	else
-		head = snprintf(ret_path, PATH_MAX, "%s/", limpet_proc_root);
-	if (head < 0 || head >= PATH_MAX)
-		return -ENAMETOOLONG;
 	va_start(args, format);
-	tail = vsnprintf(ret_path + head, (size_t)(PATH_MAX - head), format, args);
+	bytes = vsnprintf(name, sizeof(name), format, args);
 	va_end(args);
-	return tail < 0 || tail >= PATH_MAX - head ? -ENAMETOOLONG : 0;
+	if (bytes < 0 || bytes >= (int)sizeof(name))
+		return -ENAMETOOLONG;
+	if (pid > 0 && goes_with_thread(name))
+		pid = limpet_proc_resident(pid);
+	if (pid > 0)
+		bytes = snprintf(ret_path, PATH_MAX, "%s/%d/%s", limpet_proc_root, pid, name);
+	else
+		bytes = snprintf(ret_path, PATH_MAX, "%s/%s", limpet_proc_root, name);
+	return bytes < 0 || bytes >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
 static int read_all(const char *path, char **ret_text, size_t *ret_bytes)

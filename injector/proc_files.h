@@ -8,7 +8,8 @@
 /* What ENOENT below /proc/PID means: -ESRCH when the folder itself is gone, otherwise -ENOENT: a
  * kernel thread has no exe, an older kernel lacks a file. */
 int limpet_proc_missing(pid_t pid);
-/* Writes the path of a file below /proc/PID, or below /proc when pid is 0, into PATH_MAX bytes. */
+/* Writes the path of a file below /proc/PID, or below /proc when pid is 0, into PATH_MAX bytes.
+ * What the main thread may have let go of is taken from the thread that still has it. */
 int limpet_proc_path(char *ret_path, pid_t pid, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The numeric names in a folder, ascending, malloc'ed; answers their number. */

@@ -70,6 +70,59 @@ int limpet_proc_pids(pid_t **ret_pids)
 	return limpet_proc_list_numbers(0, "", ret_pids);
 }
 
+/* Field 23 of a stat file is the size of the memory: 0 once the thread has let go of it, which is
+ * some time before it is a zombie. */
+static bool has_memory(const char *name)
+{
+	const unsigned size_field = 23;
+	LIMPET_FREE char *text = NULL;
+	size_t bytes;
+	char *at;
+
+	if (limpet_proc_file_read(0, name, &text, &bytes) < 0)
+		return false;
+	at = memrchr(text, ')', bytes);
+	if (!at || strlen(at) < 3 || at[2] == 'Z' || at[2] == 'X')
+		return false;
+	for (unsigned field = 2; at && field < size_field; field++) {
+		at = strchr(at, ' ');
+		if (at)
+			at++;
+	}
+	return at && *at >= '1' && *at <= '9';
+}
+
+static bool task_has_memory(pid_t pid, pid_t tid)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%d/task/%d/stat", pid, tid);
+	return has_memory(name);
+}
+
+pid_t limpet_proc_resident(pid_t pid)
+{
+	static _Thread_local pid_t last_pid, last_tid;
+	LIMPET_FREE pid_t *tids = NULL;
+	char name[64];
+	int count;
+
+	if (pid == last_pid && task_has_memory(pid, last_tid))
+		return last_tid;
+	snprintf(name, sizeof(name), "%d/stat", pid);
+	if (has_memory(name))
+		return pid;
+	count = limpet_proc_list_numbers(pid, "task", &tids);
+	for (int i = 0; i < count; i++) {
+		if (tids[i] == pid || !task_has_memory(pid, tids[i]))
+			continue;
+		last_pid = pid;
+		last_tid = tids[i];
+		return last_tid;
+	}
+	return pid;
+}
+
 static int task_file_read(pid_t pid, pid_t tid, const char *name, char **ret_text,
 			  size_t *ret_bytes)
 {

@@ -12,6 +12,7 @@
 #include "injector/agent_image.h"
 #include "injector/arch.h"
 #include "injector/borrow.h"
+#include "injector/descriptor.h"
 #include "injector/memory.h"
 #include "injector/plan.h"
 #include "injector/proc.h"
@@ -206,15 +207,16 @@ static void fill_boot(const struct limpet_session *session, struct limpet_boot *
 	boot->handle = session->handle;
 }
 
-/* Spells /proc/self/fd/ in one of 2^32 ways. glibc compares names before it looks at files: under a
- * name used before, a descriptor's number would find the agent that was loaded then. */
+/* Spells /proc/thread-self/fd/ in one of 2^32 ways. glibc compares names before it looks at files:
+ * under a name used before, a descriptor's number would find the agent that was loaded then. Not
+ * /proc/self, which is the main thread: it may have ended, and shows no descriptors then. */
 static void spell_path(uint64_t nonce, char *path)
 {
 	char *at = stpcpy(path, "/proc");
 
 	for (unsigned bit = 0; bit < 32; bit++)
 		at = stpcpy(at, nonce >> bit & 1 ? "/." : "/");
-	strcpy(at, "/self/fd/");
+	strcpy(at, "/thread-self/fd/");
 }
 
 /* libc keeps a thread's number at a fixed distance behind its thread pointer. */
@@ -281,7 +283,7 @@ static int choose_floor(const struct limpet_session *session)
 	int count = limpet_proc_fds(session->pid, &fds), floor;
 	uint64_t limit;
 
-	if (count < 0 || limpet_proc_status_read(session->pid, &status) < 0 ||
+	if (count < 0 || limpet_proc_status_read(limpet_proc_resident(session->pid), &status) < 0 ||
 	    limpet_proc_limit_files(session->pid, &limit) < 0)
 		return 0;
 	floor = (int)(status.fd_size < limit ? status.fd_size : limit) - 1;
@@ -623,7 +625,7 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 static bool collector_lives(const struct limpet_session *session)
 {
 	LIMPET_CLOSE int fd =
-		(int)syscall(SYS_pidfd_getfd, session->pidfd, (int)session->info.channel, 0);
+		limpet_descriptor_get(session->pid, session->pidfd, (int)session->info.channel);
 	struct pollfd channel = {.fd = fd, .events = 0};
 	socklen_t bytes = sizeof(int);
 	int type;

@@ -169,11 +169,55 @@ exits() {
 	attach "$pid"
 	tell exiter "allocate 20" allocated
 	tell exiter leader leaving
+	wait_until 10 leader_ended
 	stop "$pid"
 	good_capture
 	same "blocks that stay" "$(site_sum exiter_keep allocations)" 20
+	no_agent_in_a_thread
+	end_leaderless
+}
+
+leader_ended() {
+	grep -q '^State:[[:space:]]Z' "/proc/$pid/status"
+}
+# Ended, the main thread shows nothing: the other one does.
+other_thread() {
+	local task
+	for task in "/proc/$pid/task/"*; do
+		[[ ${task##*/} == "$pid" ]] || echo "${task##*/}"
+	done
+}
+no_agent_in_a_thread() {
+	local tid
+	tid=$(other_thread)
+	grep -q ' /' "/proc/$tid/maps" || fail "thread $tid shows no mappings" || return 1
+	nothing_of_ours "$tid" || return 1
+	! "$LIMPET" status "$pid" >/dev/null 2>&1 || fail "limpet status still knows process $pid"
+}
+end_leaderless() {
+	! ended "$pid" || fail "the exiter is gone" || return 1
 	kill -TERM "$pid"
 	result exiter 0
+}
+
+@test "the leader thread had ended before: attached, captured, left; and repaired after a kill" {
+	start exiter "$TARGETS/exiter"
+	tell exiter leader leaving
+	wait_until 10 leader_ended
+	"$LIMPET" doctor "$pid" | grep -q 'main thread has ended'
+	attach "$pid"
+	wait_until 30 elapsed "$pid" 1
+	stop "$pid"
+	good_capture
+	same "it was seen to work" "$(($(site_sum exiter_churn allocations) > 20))" 1
+	no_agent_in_a_thread
+	attach "$pid"
+	kill -KILL "$limpet_job"
+	exit_status_of "$limpet_job" 10
+	"$LIMPET" status "$pid" --json | json_says '.captures[0].state == "dormant"'
+	timeout 60 "$LIMPET" stop "$pid"
+	no_agent_in_a_thread
+	end_leaderless
 }
 
 @test "the target becomes another program" {

@@ -58,12 +58,12 @@ fail() {
 	return 1
 }
 
-# Ended: gone, or a zombie of this shell.
+# Ended: gone, or a zombie of this shell; not one whose main thread alone has ended.
 ended() {
 	local stat
 	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
-	stat=${stat##*) }
-	[[ ${stat%% *} == [ZX] ]]
+	read -ra stat <<<"${stat##*) }"
+	[[ ${stat[0]} == [ZX] ]] && ((stat[17] <= 1))
 }
 
 # wait_until SECONDS COMMAND...: until the command answers 0.

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -22,6 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "injector/descriptor.h"
+#include "injector/memory.h"
 #include "injector/preflight.h"
 #include "injector/preflight_allocators.h"
 #include "injector/preflight_check.h"
@@ -162,9 +165,10 @@ static void test_states(void **state)
 	assert_true(look(pid, NULL) < 0);
 	assert_refused("zombie", "zombie", "");
 	assert_non_null(strstr(err.message, "cannot attach to 'odd) name' ("));
+	/* Three threads, none of which has memory any more: it is on its way out. */
 	proc_fixture_status(pid, "program", 'Z', pid, 3, "");
 	assert_true(look(pid, NULL) < 0);
-	assert_refused("zombie-leader", "main thread has ended", "");
+	assert_refused("zombie", "zombie", "");
 	proc_fixture_status(pid, "program", 'S', 4711, 3, "");
 	assert_true(look(pid, NULL) < 0);
 	assert_refused("thread", "thread of process 4711", "limpet attach 4711");
@@ -928,6 +932,69 @@ static void test_real_zombie(void **state)
 	assert_int_equal(look(child, NULL), -ESRCH);
 }
 
+static void *outlive(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void end_leader(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, outlive, NULL))
+		_exit(1);
+	syscall(SYS_exit, 0);
+}
+
+/* Whoever asks for what the main thread had is answered from the one that goes on. */
+static void test_real_zombie_leader(void **state)
+{
+	struct limpet_proc_status status;
+	struct limpet_maps maps;
+	pid_t child, resident;
+	uint64_t entry;
+	uint8_t byte;
+	int pidfd, copy;
+
+	(void)state;
+	child = fork();
+	if (child == 0)
+		end_leader();
+	do
+		assert_int_equal(limpet_proc_status_read(child, &status), 0);
+	while (status.state != 'Z');
+	resident = limpet_proc_resident(child);
+	assert_int_not_equal(resident, child);
+	assert_int_equal(limpet_proc_resident(getpid()), getpid());
+
+	assert_int_equal(limpet_proc_maps_read(child, &maps), 0);
+	assert_true(maps.count > 0);
+	limpet_proc_maps_done(&maps);
+	assert_int_equal(limpet_proc_auxv(child, AT_ENTRY, &entry), 0);
+	assert_int_equal(limpet_memory_read(child, entry, &byte, 1), 0);
+	pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	assert_true(pidfd >= 0);
+	copy = limpet_descriptor_get(child, pidfd, STDERR_FILENO);
+	if (limpet_descriptor_reachable(child)) {
+		assert_true(copy >= 0);
+		close(copy);
+		assert_int_equal(look(child, NULL), 0);
+		assert_non_null(find("zombie-leader"));
+		assert_int_equal(find("zombie-leader")->severity, LIMPET_FINDING_NOTE);
+		assert_true(preflight.rss_bytes > 0);
+	} else {
+		assert_true(look(child, NULL) < 0);
+		assert_refused("zombie-leader", "before 6.9", "");
+	}
+	assert_int_equal(limpet_descriptor_get(child, pidfd, 9999), -EBADF);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(limpet_memory_read(child, entry, &byte, 1), -ESRCH);
+	close(pidfd);
+}
+
 static pid_t traced_one;
 
 static void trace_it(void)
@@ -1273,6 +1340,7 @@ int main(void)
 		WITH_ROOT(test_seccomp_modes),
 		cmocka_unit_test(test_real_child),
 		cmocka_unit_test(test_real_zombie),
+		cmocka_unit_test(test_real_zombie_leader),
 		cmocka_unit_test(test_real_tracer),
 		cmocka_unit_test(test_real_strict_mode),
 		cmocka_unit_test(test_inside_a_container),
