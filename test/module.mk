@@ -37,7 +37,7 @@ test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
-TORTURE_TESTS := test/torture/rounds.bats
+TORTURE_TESTS := test/torture/rounds.bats test/torture/programs.bats
 # Also what is known to fall short: `make torture`.
 LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/kills.bats
 
@@ -133,7 +133,7 @@ $(T)/own-allocator: test/targets/storm.c test/targets/target.h
 		-Wl,--no-whole-archive -lstdc++ -lm -ldl
 
 # Programs that use the injector's insides, for the torture run.
-TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds killstep)
+TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep)
 $(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $(B)/test/liblimpet.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
@@ -154,10 +154,12 @@ test-integration: $(B)/limpet targets
 test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(TORTURE_TESTS)
 
-# ROUNDS=10000 for a night.
+# The same tests as in `make test`, and more of them, with the rounds that figures are claimed for.
 .PHONY: torture
+torture: export STORM_ROUNDS ?= 10000
+torture: export PROGRAM_ROUNDS ?= 1000
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
-	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(LONG_TORTURE_TESTS)
+	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(LONG_TORTURE_TESTS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.
 test: bootstrap

@@ -1,35 +1,70 @@
 #!/usr/bin/env bats
-# Rounds upon rounds. ROUNDS says how many: a few for `make test`, ten
-# thousand for a night.
+# Rounds upon rounds. How many: STORM_ROUNDS captures of sixty-four threads that allocate, come and go, and
+# ROUNDS of everything else: a few for `make test`, ten thousand of the first for `make torture`.
 # time-limit: 600
 
 load ../integration/helpers
+load captures
 setup() { begin; }
 teardown() { end; }
 
 : "${ROUNDS:=20}"
-: "${TORTURE:=$root/build/torture}"
+: "${STORM_ROUNDS:=40}"
 
-# A round as short as it can be: the least time in which a mistake could hide.
-quick_rounds() {
-	local i status
-	for ((i = 1; i <= ROUNDS; i++)); do
-		status=0
-		timeout 60 "$LIMPET" attach -q --no-seal -d "$((i % 40 + 1))ms" -o "round.limpet" "$1" \
-			>/dev/null 2>round.err || status=$?
-		# 4: the machine was too busy to take every event, which is said and not what this is about.
-		((status == 0 || status == 4)) ||
-			fail "round $i: status $status: $(<round.err)" || return 1
-		rm -f round.limpet
-	done
-	nothing_of_ours "$1"
+storm_busy() {
+	tell storm go going
+}
+storm_quiet() {
+	tell storm hold held
 }
 
-@test "attach and detach: sixty-four threads that allocate, come and go" {
-	start storm nice "$TARGETS/storm" --threads 64 --churn 3000 --cross --signals --slots 32
-	tell storm go going
-	quick_rounds "$pid"
-	tell storm hold held
+# At a rate that leaves the machine some room: what a thread waits for a processor is no figure of limpet's,
+# and a round takes the less time. Threads live for a fifth of a second.
+@test "captures: sixty-four threads that allocate, come and go" {
+	start storm "$TARGETS/storm" --threads 64 --churn 300 --cross --signals --slots 32 --rate 100000
+	busy=storm_busy quiet=storm_quiet jit=
+	capture_rounds storm "$pid" "$STORM_ROUNDS" --threads 2 --hold 2-40
+	nothing_of_ours "$pid"
+	finish storm
+	quick_attach storm
+}
+
+@test "captures: sixty-four threads that allocate as fast as they can" {
+	start storm nice -n 19 "$TARGETS/storm" --threads 64 --churn 3000 --cross --signals --slots 32
+	busy=storm_busy quiet=storm_quiet jit=
+	capture_rounds full-storm "$pid" $((ROUNDS / 5)) --threads 2 --hold 2-40
+	nothing_of_ours "$pid"
+	finish storm
+}
+
+# All threads are parked, nothing is recorded: every mapping, to the last page of the heap, is as it was.
+@test "captures: a program at rest is the same to the last mapping" {
+	start storm "$TARGETS/storm" --threads 64 --slots 32
+	tell storm "run 500" ran
+	"$TORTURE/captures" --threads 0 --hold 1-5 --ranges ranges "$LIMPET" "$pid" 2
+	"$root/test/torture/residue" "$pid" --ranges ranges >residue.before
+	"$TORTURE/captures" --threads 0 --hold 1-5 --ranges ranges "$LIMPET" "$pid" "$ROUNDS"
+	"$root/test/torture/residue" "$pid" --ranges ranges >residue.after
+	diff -u residue.before residue.after
+	finish storm
+}
+
+# The look itself: an agent that is there shows in every part of it.
+@test "captures: an agent that stays would be seen" {
+	local part
+	start storm "$TARGETS/storm" --threads 4
+	"$root/test/torture/residue" "$pid" --live >residue.before
+	attach "$pid" --no-seal -q
+	"$root/test/torture/residue" "$pid" --live >residue.during
+	stop "$pid"
+	for part in mappings descriptors modules slots; do
+		# From the word alone on its line to the next such word.
+		if diff <(sed -n "/^$part\$/,/^[a-z]/p" residue.before) <(sed -n "/^$part\$/,/^[a-z]/p" residue.during) >part.diff; then
+			fail "an agent does not show in the $part" || return 1
+		fi
+		grep -q '^>.*' part.diff
+	done
+	"$root/test/torture/residue" "$pid" --live | diff residue.before -
 	finish storm
 }
 
