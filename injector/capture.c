@@ -20,6 +20,7 @@
 #define IDLE_WAIT_NS 250000000u
 #define BUSY_WAIT_NS 20000000u
 #define STRAY_WAIT_NS 2000000u
+#define POPULATE_NS 10000000u
 #define TICK_NS 500000000u
 #define HOUSE_NS 200000000u
 #define CHECK_NS 1000000000u
@@ -35,7 +36,8 @@ struct limpet_capture {
 	bool stop_asked;
 	int pidfd;
 	int file_error;
-	uint64_t tick_ns, house_ns, check_ns;
+	uint64_t tick_ns, house_ns, check_ns, populate_ns;
+	bool populated;
 	uint64_t dropped_events;
 	char *path;
 	struct limpet_recorder_stats last; /* once the recorder is gone */
@@ -158,6 +160,9 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 		return LIMPET_END_DURATION;
 	if (is_due(&capture->tick_ns, now_ns, TICK_NS))
 		tick(capture);
+	if (!capture->populated && is_due(&capture->populate_ns, now_ns, POPULATE_NS))
+		capture->populated =
+			!limpet_segment_populate(limpet_session_segment(capture->session));
 	if (is_due(&capture->house_ns, now_ns, HOUSE_NS))
 		limpet_collector_keep_house(capture->collector);
 	if (limpet_collector_channel_lost(capture->collector) ||
@@ -174,7 +179,7 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 
 static uint64_t wait_time(const struct limpet_capture *capture, int64_t recorded)
 {
-	uint64_t wait_ns = recorded ? BUSY_WAIT_NS : IDLE_WAIT_NS;
+	uint64_t wait_ns = recorded || !capture->populated ? BUSY_WAIT_NS : IDLE_WAIT_NS;
 	uint64_t time_ns = limpet_collector_time_ns(capture->collector);
 
 	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
@@ -441,6 +446,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	limpet_collector_begin(capture->collector);
 	step_back();
 	enter_state(capture, LIMPET_CONTROL_CAPTURING);
+	capture->populate_ns = limpet_monotonic_ns();
 	if (setup->started)
 		setup->started(setup->context, capture->path);
 	result.end = stream(capture);

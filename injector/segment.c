@@ -13,11 +13,14 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#define PAGE 4096u
 #define THREADS 1024u
 #define MINIMUM_BYTES (8u << 20)
 #define ARENA_SHARE_16THS 3u
 #define CHUNK_SHARE_16THS 6u
 #define NODE_SHARE_16THS 4u
+#define POPULATE_SHARES 8u
+#define CHUNK_GROUP 64u /* chunks are taken in ascending order within each such group */
 #define MAX_EH_FRAME (256u << 20)
 #define MAX_CODE (8u << 20)
 
@@ -55,7 +58,7 @@ static uint64_t take(uint64_t *at, uint64_t bytes)
 {
 	uint64_t offset = *at;
 
-	*at = round_up(offset + bytes, 4096);
+	*at = round_up(offset + bytes, PAGE);
 	return offset;
 }
 
@@ -70,11 +73,12 @@ static uint32_t power_of_2_below(uint64_t value)
 
 static uint64_t lay_out(uint64_t memory_bytes, struct limpet_shm *shm)
 {
-	uint64_t sixteenth = memory_bytes / 16, at = round_up(sizeof(*shm), 4096);
+	uint64_t sixteenth = memory_bytes / 16, at = round_up(sizeof(*shm), PAGE);
 
 	shm->header_bytes = sizeof(*shm);
 	shm->thread_count = THREADS;
-	shm->chunk_count = (uint32_t)(CHUNK_SHARE_16THS * sixteenth / LIMPET_CHUNK_BYTES / 64 * 64);
+	shm->chunk_count = (uint32_t)(CHUNK_SHARE_16THS * sixteenth / LIMPET_CHUNK_BYTES /
+				      CHUNK_GROUP * CHUNK_GROUP);
 	shm->node_count =
 		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
 	shm->node_index_count = power_of_2_below(2ull * shm->node_count);
@@ -102,7 +106,7 @@ int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, str
 		return limpet_err_set(err, -EINVAL, "the agent needs at least 8 MiB of memory");
 	memset(&layout, 0, sizeof(layout));
 	segment.shm_bytes = lay_out(memory_bytes, &layout);
-	segment.arena_bytes = round_up(memory_bytes / 16 * ARENA_SHARE_16THS, 4096);
+	segment.arena_bytes = round_up(memory_bytes / 16 * ARENA_SHARE_16THS, PAGE);
 	error = memory_file("limpet-shared", segment.shm_bytes, 0, &segment.shm_fd, &map);
 	if (!error) {
 		segment.shm = map;
@@ -122,9 +126,11 @@ int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, str
 				      strerror(-error));
 	}
 	segment.modules_offset = layout.unwind_modules_offset;
+	segment.nodes_offset = layout.nodes_offset;
+	segment.chunks_offset = layout.chunks_offset;
+	segment.chunk_count = layout.chunk_count;
 	segment.arena_used = LIMPET_UNWIND_ALIGN; /* offset 0 says: no table */
-	/* Older kernels do without: then the first touch of a page decides who pays for it. */
-	madvise(segment.shm, segment.shm_bytes, MADV_POPULATE_WRITE);
+	limpet_segment_populate(&segment);
 	layout.magic = LIMPET_SHM_MAGIC;
 	layout.abi = LIMPET_AGENT_ABI;
 	layout.bytes = segment.shm_bytes;
@@ -134,6 +140,36 @@ int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, str
 	memset((uint8_t *)segment.shm + layout.free_chunks_offset, 0xff, layout.chunk_count / 8);
 	*ret = segment;
 	return 0;
+}
+
+/* Older kernels do without: then the first touch of a page decides who pays for it. */
+static void touch(const struct limpet_segment *segment, uint64_t start, uint64_t end)
+{
+	start = start / PAGE * PAGE;
+	end = round_up(end, PAGE);
+	madvise((uint8_t *)segment->shm + start, end - start, MADV_POPULATE_WRITE);
+}
+
+bool limpet_segment_populate(struct limpet_segment *segment)
+{
+	const uint64_t chunks = CHUNK_GROUP / POPULATE_SHARES * LIMPET_CHUNK_BYTES;
+	uint64_t nodes = (segment->chunks_offset - segment->nodes_offset) / POPULATE_SHARES;
+	unsigned share = segment->populated;
+
+	if (share == POPULATE_SHARES)
+		return false;
+	if (!share)
+		touch(segment, 0, segment->nodes_offset);
+	touch(segment, segment->nodes_offset + share * nodes,
+	      share + 1 == POPULATE_SHARES ? segment->chunks_offset
+					   : segment->nodes_offset + (share + 1) * nodes);
+	for (uint32_t group = 0; group < segment->chunk_count / CHUNK_GROUP; group++) {
+		uint64_t at = segment->chunks_offset +
+			      (uint64_t)group * CHUNK_GROUP * LIMPET_CHUNK_BYTES + share * chunks;
+
+		touch(segment, at, at + chunks);
+	}
+	return ++segment->populated < POPULATE_SHARES;
 }
 
 void limpet_segment_done(struct limpet_segment *segment)

@@ -6,6 +6,7 @@
 #ifndef LIMPET_INJECTOR_SEGMENT_H
 #define LIMPET_INJECTOR_SEGMENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -23,7 +24,9 @@ struct limpet_segment {
 	 * target can write there. */
 	struct limpet_unwind_module *modules; /* LIMPET_MAX_UNWIND_MODULES */
 	uint32_t module_count, generation;
-	uint64_t modules_offset;
+	uint64_t modules_offset, nodes_offset, chunks_offset;
+	uint32_t chunk_count;
+	unsigned populated;     /* shares of the shared memory that were touched: populate */
 	uint64_t private_bytes; /* that the agent adds at most, for all its threads together */
 };
 
@@ -31,6 +34,11 @@ struct limpet_segment {
 int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret,
 			  struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_segment_done(struct limpet_segment *segment);
+
+/* Touches the next share of the shared memory, so that the target need not: the first is touched
+ * when it is made, the others may follow while the target runs, for to touch all takes longer than
+ * all the rest of attaching. Answers whether there is more. */
+bool limpet_segment_populate(struct limpet_segment *segment);
 
 /* Compiles the unwind table of every module that is not in the arena yet, and publishes the list.
  * A module that is gone leaves it. Answers the number of tables made, or -errno. */

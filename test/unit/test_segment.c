@@ -1,0 +1,80 @@
+/* The memory shared with the agent: what is touched when, so that nobody else has to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <sys/mman.h>
+
+#include "injector/segment.h"
+#include "test/unit/skip_reason.h"
+
+#define PAGE 4096u
+#define NO_TOUCH "a kernel before 5.14 cannot be asked to touch memory"
+
+static uint64_t resident_bytes(const struct limpet_segment *segment, uint64_t from, uint64_t bytes)
+{
+	size_t pages = bytes / PAGE;
+	unsigned char *there = calloc(pages, 1);
+	uint64_t count = 0;
+
+	assert_non_null(there);
+	assert_int_equal(mincore((uint8_t *)segment->shm + from, pages * PAGE, there), 0);
+	for (size_t i = 0; i < pages; i++)
+		count += there[i] & 1;
+	free(there);
+	return count * PAGE;
+}
+
+/* The index of stacks is hashed and the slots are read at once; of chunks and nodes the first serve
+ * for a while. */
+static void test_first_share(void **state)
+{
+	struct limpet_segment segment;
+
+	(void)state;
+	assert_int_equal(limpet_segment_create(64u << 20, &segment, NULL), 0);
+	if (resident_bytes(&segment, 0, segment.nodes_offset) < segment.nodes_offset)
+		limpet_skip(NO_TOUCH);
+	for (uint32_t group = 0; group < segment.chunk_count / 64; group++)
+		assert_int_equal(
+			resident_bytes(&segment,
+				       segment.chunks_offset + group * 64ull * LIMPET_CHUNK_BYTES,
+				       4 * LIMPET_CHUNK_BYTES),
+			4 * LIMPET_CHUNK_BYTES);
+	assert_true(resident_bytes(&segment, 0, segment.shm_bytes) < segment.shm_bytes / 3);
+	limpet_segment_done(&segment);
+}
+
+static void test_all_shares(void **state)
+{
+	static const uint64_t sizes[] = {8u << 20, 64u << 20, 100000000u};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct limpet_segment segment;
+		unsigned steps = 0;
+
+		assert_int_equal(limpet_segment_create(sizes[i], &segment, NULL), 0);
+		if (!resident_bytes(&segment, PAGE, PAGE))
+			limpet_skip(NO_TOUCH);
+		while (limpet_segment_populate(&segment))
+			assert_true(++steps < 100);
+		assert_int_equal(resident_bytes(&segment, 0, segment.shm_bytes), segment.shm_bytes);
+		assert_false(limpet_segment_populate(&segment));
+		limpet_segment_done(&segment);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_first_share),
+		cmocka_unit_test(test_all_shares),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
