@@ -26,6 +26,15 @@ static bool holds_agent(pid_t pid, uint64_t inode)
 	return holds;
 }
 
+/* Started when no agent of ours was there yet. Their lists of mappings are long, and they are many.
+ */
+static bool is_older(pid_t pid, uint64_t since_ticks)
+{
+	uint64_t ticks;
+
+	return limpet_proc_start_time(pid, &ticks) == 0 && ticks < since_ticks;
+}
+
 static int add(struct limpet_children *children, pid_t pid)
 {
 	pid_t *more = realloc(children->left, (children->left_count + 1) * sizeof(*more));
@@ -38,7 +47,7 @@ static int add(struct limpet_children *children, pid_t pid)
 }
 
 /* One look at all processes; what is found is cleaned or listed. Answers how many were cleaned. */
-static int clean_once(pid_t parent, uint64_t inode, uint64_t deadline_ns,
+static int clean_once(pid_t parent, uint64_t inode, uint64_t since_ticks, uint64_t deadline_ns,
 		      struct limpet_children *children)
 {
 	DIR *directory = opendir(limpet_proc_root);
@@ -50,7 +59,8 @@ static int clean_once(pid_t parent, uint64_t inode, uint64_t deadline_ns,
 	while ((entry = readdir(directory))) {
 		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
-		if (pid <= 0 || pid == parent || pid == getpid() || !holds_agent(pid, inode))
+		if (pid <= 0 || pid == parent || pid == getpid() || is_older(pid, since_ticks) ||
+		    !holds_agent(pid, inode))
 			continue;
 		if (limpet_monotonic_ns() < deadline_ns &&
 		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
@@ -66,14 +76,18 @@ int limpet_children_clean(pid_t parent, uint64_t agent_inode, uint64_t deadline_
 			  struct limpet_children *ret)
 {
 	const unsigned enough = 8;
+	uint64_t since_ticks;
 
 	memset(ret, 0, sizeof(*ret));
+	/* The agent is younger than we are. */
+	if (limpet_proc_start_time(getpid(), &since_ticks) < 0)
+		since_ticks = 0;
 	/* A child that has not been cleaned yet may fork again: look until none is found. */
 	for (unsigned i = 0; i < enough; i++) {
 		int cleaned;
 
 		ret->left_count = 0;
-		cleaned = clean_once(parent, agent_inode, deadline_ns, ret);
+		cleaned = clean_once(parent, agent_inode, since_ticks, deadline_ns, ret);
 		if (cleaned < 0)
 			return cleaned;
 		ret->cleaned += (unsigned)cleaned;
