@@ -23,10 +23,14 @@
 #define STUCK_NS 5000000000u
 /* Nor does it when so many records wait for it. */
 #define MAX_WAITING (4u << 20)
+/* The capture begins in the agent's time, which the target can write over: by no more than that. */
+#define MAX_AHEAD_NS 60e9
 #define MAX_STACK_LOOKS 3u
 #define MAIN_STACK_BYTES (8u << 20)
 #define MAX_NODE_CHAIN 4096u
 #define RECORD_WORDS 3u
+#define RECORDS_PER_CHUNK \
+	((LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk)) / (RECORD_WORDS * sizeof(uint64_t)))
 #define CHUNKS_AT_ONCE 32u
 
 /* What is known of a thread's entry; the chunk positions are ours alone. */
@@ -56,7 +60,11 @@ struct limpet_collector {
 	uint64_t safe_ticks; /* everything up to here is recorded */
 	uint64_t begin_ticks, begin_ns, bearing_ticks, bearing_ns;
 	double ns_per_tick;
+	uint64_t clock_base; /* a copy too */
+	bool clock_is_tsc;
 	uint64_t last_time_ns;
+	uint32_t chunk_budget; /* that one call may still open: those that there are, twice */
+	size_t max_waiting;    /* what comes beyond is lost */
 	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
 	uint64_t unmerged, bad_records;
 	unsigned rescans;
@@ -122,6 +130,9 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->free_offset = shm->free_chunks_offset;
 	collector->slots_offset = shm->slots_offset;
 	collector->modules_offset = shm->modules_offset;
+	collector->clock_is_tsc = shm->clock_is_tsc;
+	collector->max_waiting =
+		MAX_WAITING + 4 * (size_t)collector->chunk_count * RECORDS_PER_CHUNK;
 	collector->bearing_ns = limpet_monotonic_ns();
 	collector->bearing_ticks = limpet_session_clock(session);
 	collector->cursors = calloc(collector->thread_count, sizeof(*collector->cursors));
@@ -156,7 +167,7 @@ static void take_bearing(struct limpet_collector *collector)
 	uint64_t ticks = limpet_session_clock(collector->session) - collector->bearing_ticks;
 	uint64_t ns = limpet_monotonic_ns() - collector->bearing_ns;
 
-	if (collector->shm->clock_is_tsc && ticks)
+	if (collector->clock_is_tsc && ticks && ns)
 		collector->ns_per_tick = (double)ns / (double)ticks;
 	else
 		collector->ns_per_tick = 1.0;
@@ -164,18 +175,25 @@ static void take_bearing(struct limpet_collector *collector)
 
 void limpet_collector_begin(struct limpet_collector *collector)
 {
+	uint64_t ahead;
+
 	take_bearing(collector);
+	/* The target may write there from now on. */
+	collector->clock_base = collector->shm->clock_base;
 	collector->begin_ticks = limpet_session_clock(collector->session);
 	collector->begin_ns = limpet_monotonic_ns();
 	/* The first events may be a little older than this moment. */
 	collector->begin_ticks -= (uint64_t)(10e6 / collector->ns_per_tick);
 	collector->begin_ns -= 10000000;
-	if (collector->begin_ticks < collector->shm->clock_base) {
-		uint64_t ahead = collector->shm->clock_base - collector->begin_ticks;
-
-		collector->begin_ns += (uint64_t)((double)ahead * collector->ns_per_tick);
-		collector->begin_ticks = collector->shm->clock_base;
+	if (collector->begin_ticks >= collector->clock_base)
+		return;
+	ahead = collector->clock_base - collector->begin_ticks;
+	if ((double)ahead * collector->ns_per_tick > MAX_AHEAD_NS) {
+		collector->clock_base = collector->begin_ticks;
+		return;
 	}
+	collector->begin_ns += (uint64_t)((double)ahead * collector->ns_per_tick);
+	collector->begin_ticks = collector->clock_base;
 }
 
 uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
@@ -185,11 +203,20 @@ uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
 
 /* ---------------------------------------------------------------- reading chunks */
 
-static void read_record(struct limpet_collector *collector, uint32_t thread, const uint64_t *words)
+/* In the agent's stamps. */
+static uint64_t stamp_of_now(const struct limpet_collector *collector)
 {
+	return limpet_session_clock(collector->session) - collector->clock_base;
+}
+
+/* A stamp later than `now` would wait for ever, and set the time of all that follows: it is now. */
+static void read_record(struct limpet_collector *collector, uint32_t thread, const uint64_t *words,
+			uint64_t now)
+{
+	uint64_t ticks = LIMPET_EVENT_TICKS(words[0]);
 	bool wide = words[0] & LIMPET_EVENT_WIDE;
 	struct limpet_record record = {
-		.time_ns = LIMPET_EVENT_TICKS(words[0]), /* ticks until it is taken out again */
+		.time_ns = ticks < now ? ticks : now, /* ticks until it is taken out again */
 		.address = words[1],
 		.size = wide ? words[2] : (uint32_t)words[2],
 		.node = (uint32_t)(wide ? words[3] : words[2] >> 32),
@@ -201,7 +228,8 @@ static void read_record(struct limpet_collector *collector, uint32_t thread, con
 		collector->bad_records++;
 		return;
 	}
-	if (limpet_merge_add(collector->merge, thread, &record) < 0)
+	if (limpet_merge_waiting_all(collector->merge) >= collector->max_waiting ||
+	    limpet_merge_add(collector->merge, thread, &record) < 0)
 		collector->unmerged++;
 }
 
@@ -210,7 +238,7 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 	struct cursor *cursor = &collector->cursors[thread];
 	const uint8_t *data =
 		(const uint8_t *)chunk_at(collector, cursor->chunk) + sizeof(struct limpet_chunk);
-	uint64_t words[4];
+	uint64_t words[4], now = stamp_of_now(collector);
 
 	if (committed > LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
 		committed = LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk);
@@ -224,7 +252,7 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 			memcpy(&words[3], data + cursor->offset + bytes, 8);
 			bytes += 8;
 		}
-		read_record(collector, thread, words);
+		read_record(collector, thread, words, now);
 		cursor->offset += bytes;
 	}
 }
@@ -237,6 +265,9 @@ static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint
 	struct cursor *cursor = &collector->cursors[thread];
 	const struct limpet_chunk *chunk = chunk_at(collector, index);
 
+	if (!collector->chunk_budget)
+		return false;
+	collector->chunk_budget--;
 	if (chunk->thread != thread || chunk->sequence != sequence) {
 		cursor->broken = true;
 		collector->bad_records++;
@@ -285,7 +316,8 @@ static bool node_is_known(const struct limpet_collector *collector, uint32_t nod
 	return collector->node_known[node / 8] >> (node % 8) & 1;
 }
 
-/* Describes a stack to the trace, outermost frame first; answers the node that stands for it. */
+/* Describes a stack to the trace, outermost frame first; answers the node that stands for it. Each
+ * node is visited once: one that leads nowhere will not do better at the next event. */
 static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 {
 	const struct limpet_node *nodes =
@@ -295,15 +327,14 @@ static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 	static struct limpet_node copies[MAX_NODE_CHAIN];
 	uint32_t count = 0, at = node;
 
-	while (at && at < collector->node_count && !node_is_known(collector, at)) {
-		if (count == MAX_NODE_CHAIN)
-			return 0;
+	while (at && at < collector->node_count && !node_is_known(collector, at) &&
+	       count < MAX_NODE_CHAIN) {
 		copies[count] = nodes[at];
 		chain[count] = at;
+		collector->node_known[at / 8] |= (uint8_t)(1u << (at % 8));
 		at = copies[count++].parent;
 	}
-	if (at >= collector->node_count)
-		return 0;
+	/* Where the outermost has no parent that was described, the recorder refuses them all. */
 	while (count) {
 		const struct limpet_node *copy = &copies[--count];
 		uint32_t module = limpet_module_book_find(collector->book, copy->address - 1);
@@ -312,16 +343,15 @@ static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 					     copy->address, module,
 					     copy->flags & LIMPET_NODE_TRUNCATED) < 0)
 			return 0;
-		collector->node_known[chain[count] / 8] |= (uint8_t)(1u << (chain[count] % 8));
 	}
-	return node;
+	return node < collector->node_count ? node : 0;
 }
 
 /* ---------------------------------------------------------------- draining */
 
 static uint64_t to_time_ns(struct limpet_collector *collector, uint64_t ticks)
 {
-	uint64_t base = collector->begin_ticks - collector->shm->clock_base;
+	uint64_t base = collector->begin_ticks - collector->clock_base;
 	uint64_t time_ns =
 		ticks > base ? (uint64_t)((double)(ticks - base) * collector->ns_per_tick) : 0;
 
@@ -476,9 +506,10 @@ static void publish_stacks(struct limpet_collector *collector)
 int64_t limpet_collector_drain(struct limpet_collector *collector)
 {
 	uint64_t now_ns = limpet_monotonic_ns();
-	uint64_t now = limpet_session_clock(collector->session) - collector->shm->clock_base;
+	uint64_t now = stamp_of_now(collector);
 	uint64_t settle = (uint64_t)(SETTLE_NS / collector->ns_per_tick), safe;
 
+	collector->chunk_budget = 2 * collector->chunk_count;
 	read_messages(collector);
 	if (collector->modules_changed)
 		update_modules(collector);
@@ -495,7 +526,8 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 		read_thread(collector, i, CHUNKS_AT_ONCE);
 	}
 	take_bearing(collector);
-	if (safe > collector->safe_ticks)
+	/* Without a budget some were not read. */
+	if (safe > collector->safe_ticks && collector->chunk_budget)
 		collector->safe_ticks = safe;
 	publish_stacks(collector);
 	return record_until(collector, collector->safe_ticks);
@@ -503,6 +535,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 
 int64_t limpet_collector_drain_all(struct limpet_collector *collector)
 {
+	collector->chunk_budget = 2 * collector->chunk_count;
 	read_messages(collector);
 	update_modules(collector);
 	for (uint32_t i = 0; i < collector->thread_count; i++)
@@ -597,6 +630,7 @@ static void clear_dead_threads(struct limpet_collector *collector)
 
 void limpet_collector_keep_house(struct limpet_collector *collector)
 {
+	collector->chunk_budget = 2 * collector->chunk_count;
 	clear_dead_threads(collector);
 	update_modules(collector);
 }

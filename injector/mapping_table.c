@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 /* A treap (Seidel and Aragon, 1996): split and merge make releasing a range a matter of two cuts,
  * whatever lies between. Nodes live in one array, so that the bound is a number. */
@@ -29,7 +30,12 @@ struct limpet_mapping_table *limpet_mapping_table_new(uint64_t memory_bytes)
 		return NULL;
 	table->limit = limit < 64 ? 64 : limit > 1u << 28 ? 1u << 28 : (uint32_t)limit;
 	table->used = 1;
-	table->random = 0x2545F491u;
+	/* Not to be foreseen: who knew the priorities could order his mappings into a list, and
+	 * each step down it is a call. */
+	if (getrandom(&table->random, sizeof(table->random), GRND_NONBLOCK) !=
+		    (ssize_t)sizeof(table->random) ||
+	    !table->random)
+		table->random = 0x2545F491u;
 	return table;
 }
 

@@ -6,6 +6,9 @@
 
 #define FIRST_CAPACITY 256u
 #define MAX_WAITING (16u << 20)
+/* Records that streams have room for, together; beyond it an empty one gives its room back: each
+ * may have its day, but not all of them theirs for good. */
+#define ENOUGH_ROOM (4u << 20)
 #define NOT_IN_HEAP UINT32_MAX
 
 struct stream {
@@ -19,7 +22,7 @@ struct limpet_merge {
 	uint32_t stream_count;
 	uint32_t *heap; /* of streams that are not empty, by their first record's time */
 	uint32_t heap_count;
-	size_t waiting;
+	size_t waiting, room;
 };
 
 int limpet_merge_new(uint32_t streams, struct limpet_merge **ret)
@@ -96,7 +99,7 @@ static void heap_up(struct limpet_merge *merge, uint32_t place)
 	}
 }
 
-static int make_room(struct stream *stream)
+static int make_room(struct limpet_merge *merge, struct stream *stream)
 {
 	struct limpet_record *more;
 	size_t capacity;
@@ -116,6 +119,7 @@ static int make_room(struct stream *stream)
 	more = realloc(stream->records, capacity * sizeof(*more));
 	if (!more)
 		return -ENOMEM;
+	merge->room += capacity - stream->capacity;
 	stream->records = more;
 	stream->capacity = capacity;
 	return 0;
@@ -124,7 +128,7 @@ static int make_room(struct stream *stream)
 int limpet_merge_add(struct limpet_merge *merge, uint32_t index, const struct limpet_record *record)
 {
 	struct stream *stream = &merge->streams[index];
-	int error = make_room(stream);
+	int error = make_room(merge, stream);
 
 	if (error)
 		return error;
@@ -135,6 +139,18 @@ int limpet_merge_add(struct limpet_merge *merge, uint32_t index, const struct li
 		heap_up(merge, merge->heap_count - 1);
 	}
 	return 0;
+}
+
+static void stream_empty(struct limpet_merge *merge, struct stream *stream)
+{
+	stream->first = stream->end = 0;
+	stream->heap_place = NOT_IN_HEAP;
+	if (merge->room <= ENOUGH_ROOM)
+		return;
+	free(stream->records);
+	stream->records = NULL;
+	merge->room -= stream->capacity;
+	stream->capacity = 0;
 }
 
 /* The first stream may run on until another one's turn comes. */
@@ -162,8 +178,7 @@ size_t limpet_merge_take(struct limpet_merge *merge, uint64_t until, struct limp
 		} while (count < max && stream->first < stream->end &&
 			 stream->records[stream->first].time_ns <= last);
 		if (stream->first == stream->end) {
-			stream->first = stream->end = 0;
-			stream->heap_place = NOT_IN_HEAP;
+			stream_empty(merge, stream);
 			merge->heap_count--;
 			if (merge->heap_count)
 				heap_put(merge, 0, merge->heap[merge->heap_count]);

@@ -5,13 +5,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+
+/* A program that loads and unloads for ever would have ever more; what comes later has no name. */
+#define MAX_ENTRIES 16384u
+/* Of the descriptors that we may have. */
+#define SHARE_OF_FILES 2
 
 struct entry {
 	uint64_t start, end;
 	uint64_t inode;
+	uint32_t dev_major, dev_minor;
 	uint32_t number;
 	bool live;
+	bool lent; /* its descriptor is that of an entry before it */
 };
 
 struct limpet_module_book {
@@ -20,17 +28,21 @@ struct limpet_module_book {
 	struct entry *entries;
 	struct limpet_collector_source *sources; /* as many as entries, same order */
 	size_t count, capacity;
+	size_t open_files, max_files;
 };
 
 int limpet_module_book_new(struct limpet_session *session, struct limpet_recorder *recorder,
 			   struct limpet_module_book **ret)
 {
 	struct limpet_module_book *book = calloc(1, sizeof(*book));
+	struct rlimit files;
 
 	if (!book)
 		return -ENOMEM;
 	book->session = session;
 	book->recorder = recorder;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+		book->max_files = files.rlim_cur / SHARE_OF_FILES;
 	*ret = book;
 	return 0;
 }
@@ -40,7 +52,7 @@ void limpet_module_book_free(struct limpet_module_book *book)
 	if (!book)
 		return;
 	for (size_t i = 0; i < book->count; i++)
-		if (book->sources[i].fd >= 0)
+		if (book->sources[i].fd >= 0 && !book->entries[i].lent)
 			close(book->sources[i].fd);
 	free(book->entries);
 	free(book->sources);
@@ -77,6 +89,33 @@ static int open_file(pid_t pid, const struct limpet_module *module)
 	return open_if_same(path, module);
 }
 
+static bool is_same_file(const struct entry *entry, const struct limpet_module *module)
+{
+	return entry->inode == module->inode && entry->dev_major == module->dev_major &&
+	       entry->dev_minor == module->dev_minor;
+}
+
+/* One descriptor a file, however often it comes and goes: without any left we could not even read
+ * /proc any more. */
+static int find_file(struct limpet_module_book *book, const struct limpet_module *module,
+		     bool *ret_lent)
+{
+	int fd;
+
+	*ret_lent = false;
+	for (size_t i = 0; i < book->count; i++) {
+		if (!is_same_file(&book->entries[i], module) || book->sources[i].fd < 0)
+			continue;
+		*ret_lent = true;
+		return book->sources[i].fd;
+	}
+	if (book->open_files >= book->max_files)
+		return -1;
+	fd = open_file(limpet_session_pid(book->session), module);
+	book->open_files += fd >= 0;
+	return fd;
+}
+
 static int make_room(struct limpet_module_book *book)
 {
 	size_t capacity = book->capacity ? book->capacity * 2 : 64;
@@ -110,20 +149,24 @@ static void enter(struct limpet_module_book *book, struct limpet_module *module)
 		.allocator = !module->executable &&
 			     limpet_module_symbol(pid, module, "malloc", NULL) != 0,
 	};
-	int number;
+	bool lent;
+	int number, fd;
 
-	if (make_room(book) < 0)
+	if (book->count >= MAX_ENTRIES || make_room(book) < 0)
 		return;
 	number = limpet_recorder_add_module(book->recorder, &record);
 	if (number <= 0)
 		return;
+	fd = find_file(book, module, &lent);
 	book->entries[book->count] = (struct entry){.start = module->start,
 						    .end = module->end,
 						    .inode = module->inode,
+						    .dev_major = module->dev_major,
+						    .dev_minor = module->dev_minor,
+						    .lent = lent,
 						    .number = (uint32_t)number,
 						    .live = true};
-	book->sources[book->count] =
-		(struct limpet_collector_source){(uint32_t)number, open_file(pid, module)};
+	book->sources[book->count] = (struct limpet_collector_source){(uint32_t)number, fd};
 	book->count++;
 }
 

@@ -29,7 +29,8 @@ struct limpet_session {
 	struct limpet_plan plan;
 	struct limpet_safepoint *safepoint;
 	uint64_t fingerprint;
-	bool left_behind; /* by an earlier limpet: its plan is not known */
+	bool clock_is_tsc; /* what the shared memory says of it is for the agent */
+	bool left_behind;  /* by an earlier limpet: its plan is not known */
 	int channel;
 	uint64_t info_address; /* of limpet_agent_info in the target */
 	uint64_t handle;
@@ -158,7 +159,8 @@ static void choose_clock(struct limpet_session *session)
 					session->pid, &session->modules.list[i],
 					"__vdso_clock_gettime", NULL);
 	}
-	shm->clock_is_tsc = !shm->clock_function;
+	session->clock_is_tsc = !shm->clock_function;
+	shm->clock_is_tsc = session->clock_is_tsc;
 }
 
 int limpet_session_prepare(pid_t pid, const struct limpet_session_options *options,
@@ -244,9 +246,7 @@ static uint32_t find_tid_offset(const struct limpet_session *session,
 
 uint64_t limpet_session_clock(const struct limpet_session *session)
 {
-	const struct limpet_shm *shm = session->segment.shm;
-
-	return shm->clock_is_tsc ? limpet_arch_ticks() : limpet_monotonic_ns();
+	return session->clock_is_tsc ? limpet_arch_ticks() : limpet_monotonic_ns();
 }
 
 static int send_memory(int channel, const struct limpet_segment *segment)

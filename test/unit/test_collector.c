@@ -456,6 +456,36 @@ static void test_kinds_that_do_not_exist(void **state)
 	assert_int_equal(losses().dropped_events, 0x80 - 4);
 }
 
+/* It would wait for ever, or set the time of all that follows. */
+static void test_stamps_from_the_future(void **state)
+{
+	(void)state;
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	put(1, LIMPET_EVENT_ALLOC, 1ull << 55, 0x1000, 1, 0);
+	put(1, LIMPET_EVENT_ALLOC, UINT64_MAX >> 8, 0x2000, 1, 0);
+	drain_until(2);
+	put(1, LIMPET_EVENT_ALLOC, now_ticks(), 0x3000, 1, 0);
+	drain_until(3);
+	assert_true(losses().time_ns < 60000000000);
+}
+
+/* The clock is what it was before the target could write there. */
+static void test_a_clock_that_is_written_over(void **state)
+{
+	(void)state;
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	put(1, LIMPET_EVENT_ALLOC, now_ticks(), 0x1000, 1, 0);
+	it.memory.shm->clock_is_tsc = 0;
+	it.memory.shm->clock_base = UINT64_MAX;
+	drain_until(1);
+	assert_true(losses().time_ns < 60000000000);
+	it.memory.shm->clock_base = 0;
+	limpet_collector_keep_house(it.collector);
+	assert_true(limpet_collector_drain_all(it.collector) == 0);
+}
+
 static void test_stacks_that_lead_nowhere(void **state)
 {
 	const uint32_t last = it.memory.shm->node_count - 1;
@@ -766,6 +796,8 @@ int main(void)
 		TEST(test_unseen_calls_are_told),
 		TEST(test_absurd_lengths),
 		TEST(test_kinds_that_do_not_exist),
+		TEST(test_stamps_from_the_future),
+		TEST(test_a_clock_that_is_written_over),
 		TEST(test_stacks_that_lead_nowhere),
 		TEST(test_links_that_go_round),
 		TEST(test_a_head_of_noise),
