@@ -737,9 +737,8 @@ bool limpet_collector_describe_site(const struct limpet_collector *collector, ui
 		const char *name = module ? strrchr(module->path, '/') : NULL;
 
 		node = copy.parent;
-		if (!module ||
-		    limpet_module_symbol(modules->pid, (struct limpet_module *)(uintptr_t)module,
-					 "malloc", NULL))
+		if (!module || limpet_module_has_malloc(modules->pid,
+							(struct limpet_module *)(uintptr_t)module))
 			continue;
 		snprintf(ret, bytes, "%s+0x%lx", name ? name + 1 : module->path,
 			 (unsigned long)(copy.address - module->bias));

@@ -12,6 +12,8 @@
 /* rustc with all its symbols has 60 MiB of names; ten times a large program is enough. */
 #define NAMES_LIMIT_BYTES ((uint64_t)512 << 20)
 #define SYMBOLS_LIMIT_BYTES ((uint64_t)256 << 20)
+/* All tables together: a file may name the same one thousands of times. */
+#define BUDGET_BYTES ((uint64_t)2 << 30)
 #define SEARCH_LIMIT_BYTES ((uint64_t)64 << 20)
 #define SEARCH_WINDOW_BYTES ((size_t)1 << 20)
 #define SEARCH_CONTEXT_BYTES 64
@@ -19,6 +21,7 @@
 struct limpet_elf_file {
 	int fd;
 	uint64_t bytes;
+	uint64_t budget;
 	ElfW(Ehdr) head;
 	bool native;
 	char *interpreter;
@@ -51,16 +54,17 @@ static int read_at(const struct limpet_elf_file *file, void *ret, size_t bytes, 
 }
 
 /* A piece of the file, malloc'ed, with a NUL behind it. */
-static int read_piece(const struct limpet_elf_file *file, uint64_t offset, uint64_t bytes,
-		      uint64_t limit, char **ret)
+static int read_piece(struct limpet_elf_file *file, uint64_t offset, uint64_t bytes, uint64_t limit,
+		      char **ret)
 {
 	LIMPET_FREE char *piece = NULL;
 	int r;
 
 	if (offset > file->bytes || bytes > file->bytes - offset)
 		return -EBADMSG;
-	if (bytes > limit)
+	if (bytes > limit || bytes > file->budget)
 		return -EFBIG;
+	file->budget -= bytes;
 	piece = malloc(bytes + 1);
 	if (!piece)
 		return -ENOMEM;
@@ -135,6 +139,7 @@ int limpet_elf_file_open(int fd, struct limpet_elf_file **ret_file)
 	if (!file)
 		return -ENOMEM;
 	file->fd = fd;
+	file->budget = BUDGET_BYTES;
 	if (fstat(fd, &st)) {
 		r = -errno;
 		goto fail;
@@ -224,7 +229,7 @@ bool limpet_elf_file_has_symtab(const struct limpet_elf_file *file)
 	return false;
 }
 
-static int visit_table(const struct limpet_elf_file *file, const ElfW(Shdr) * table,
+static int visit_table(struct limpet_elf_file *file, const ElfW(Shdr) * table,
 		       bool (*visit)(void *, const char *), void *context, bool *ret_more)
 {
 	LIMPET_FREE char *text = NULL;
@@ -257,7 +262,7 @@ static int visit_table(const struct limpet_elf_file *file, const ElfW(Shdr) * ta
 	return 0;
 }
 
-int limpet_elf_file_symbols(const struct limpet_elf_file *file,
+int limpet_elf_file_symbols(struct limpet_elf_file *file,
 			    bool (*visit)(void *context, const char *name), void *context)
 {
 	bool more = true;

@@ -30,7 +30,7 @@ bool limpet_elf_file_has_symtab(const struct limpet_elf_file *file);
 
 /* Calls `visit` with the name of each defined function or object in .symtab and .dynsym, until it
  * answers false. The name is valid during the call. 0 or -errno; -EFBIG: larger than we read. */
-int limpet_elf_file_symbols(const struct limpet_elf_file *file,
+int limpet_elf_file_symbols(struct limpet_elf_file *file,
 			    bool (*visit)(void *context, const char *name), void *context);
 
 /* Calls `visit` with each place in .rodata where `needle` (at least 2 bytes) stands, until it

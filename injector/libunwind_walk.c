@@ -11,7 +11,12 @@ int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_d
 				       unw_proc_info_t *pi, int need_unwind_info, void *arg);
 #define dwarf_search_unwind_table _Ux86_64_dwarf_search_unwind_table
 
+/* Words of the target that one walk may read: an expression can go round, and a program can be as
+ * long as there is memory. A real walk reads some thousands. */
+#define MAX_READS 200000u
+
 struct source {
+	unsigned reads;
 	pid_t pid;
 	const struct limpet_modules *modules;
 	const struct user_regs_struct *regs;
@@ -69,10 +74,10 @@ static int get_dyn_info_list(unw_addr_space_t as, unw_word_t *address, void *arg
 static int access_mem(unw_addr_space_t as, unw_word_t address, unw_word_t *value, int write,
 		      void *argument)
 {
-	const struct source *source = argument;
+	struct source *source = argument;
 
 	(void)as;
-	if (write)
+	if (write || source->reads++ >= MAX_READS)
 		return -UNW_EINVAL;
 	if (limpet_walk_read_copy(source->stack, address, value))
 		return 0;
@@ -149,7 +154,7 @@ int limpet_libunwind_walk(pid_t pid, const struct limpet_modules *modules,
 		.resume = resume,
 		.get_proc_name = get_proc_name,
 	};
-	struct source source = {pid, modules, regs, stack};
+	struct source source = {.pid = pid, .modules = modules, .regs = regs, .stack = stack};
 	unw_addr_space_t space = unw_create_addr_space(&accessors, 0);
 	unw_cursor_t cursor;
 	unsigned count = 0;

@@ -146,8 +146,7 @@ static void enter(struct limpet_module_book *book, struct limpet_module *module)
 		.path = module->path,
 		.build_id = module->build_id,
 		.build_id_bytes = module->build_id_bytes,
-		.allocator = !module->executable &&
-			     limpet_module_symbol(pid, module, "malloc", NULL) != 0,
+		.allocator = !module->executable && limpet_module_has_malloc(pid, module),
 	};
 	bool lent;
 	int number, fd;

@@ -13,13 +13,26 @@
 #define MAX_NOTE_BYTES 65536u
 #define MAX_LINK_MAPS 16384u
 #define MAX_SYMBOLS (1u << 24)
+#define MAX_MODULES 4096u
+/* A hundred times what a large program has: tables of all its modules together. */
+#define BUDGET_BYTES (2ull << 30)
+
+bool limpet_module_spend(const struct limpet_module *module, uint64_t bytes)
+{
+	if (!module->budget)
+		return true;
+	if (bytes > *module->budget)
+		return false;
+	*module->budget -= bytes;
+	return true;
+}
 
 static void read_build_id(pid_t pid, uint64_t address, uint64_t bytes, struct limpet_module *module)
 {
 	LIMPET_FREE uint8_t *notes = NULL;
 	uint64_t at = 0;
 
-	if (module->build_id_bytes || bytes > MAX_NOTE_BYTES)
+	if (module->build_id_bytes || bytes > MAX_NOTE_BYTES || !limpet_module_spend(module, bytes))
 		return;
 	notes = malloc(bytes);
 	if (!notes || limpet_memory_read(pid, address, notes, bytes) < 0)
@@ -185,7 +198,8 @@ static int walk_link_maps(pid_t pid, uint64_t r_debug,
 			  void (*visit)(const struct link_map *, void *), void *context)
 {
 	struct r_debug debug;
-	uint64_t at;
+	uint64_t at, seen = 0;
+	unsigned next_mark = 1;
 	int error = limpet_memory_read(pid, r_debug, &debug, sizeof(debug));
 
 	if (error)
@@ -193,6 +207,14 @@ static int walk_link_maps(pid_t pid, uint64_t r_debug,
 	at = (uint64_t)(uintptr_t)debug.r_map;
 	for (unsigned i = 0; at && i < MAX_LINK_MAPS; i++) {
 		struct link_map entry;
+
+		/* One that goes round meets a mark (Brent, 1980). */
+		if (at == seen)
+			break;
+		if (i == next_mark) {
+			seen = at;
+			next_mark *= 2;
+		}
 
 		error = limpet_memory_read(pid, at, &entry, sizeof(entry));
 		if (error)
@@ -260,11 +282,13 @@ int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct li
 		return limpet_err_set(err, error, "cannot read the memory map of process %d: %s",
 				      pid, strerror(-error));
 	modules.list = calloc(modules.maps.count + 1, sizeof(*modules.list));
-	if (!modules.list) {
+	modules.budget = malloc(sizeof(*modules.budget));
+	if (!modules.list || !modules.budget) {
 		limpet_modules_done(&modules);
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
-	for (size_t i = 0; i < modules.maps.count; i++) {
+	*modules.budget = BUDGET_BYTES;
+	for (size_t i = 0; i < modules.maps.count && modules.count < MAX_MODULES; i++) {
 		const struct limpet_map *map = &modules.maps.list[i];
 		struct limpet_module *module = &modules.list[modules.count];
 
@@ -274,6 +298,7 @@ int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct li
 		if (map->offset)
 			continue;
 		memset(module, 0, sizeof(*module));
+		module->budget = modules.budget;
 		if (read_module(pid, map, module) == 0 && has_code(&modules, module))
 			modules.count++;
 		else
@@ -297,6 +322,7 @@ void limpet_modules_done(struct limpet_modules *modules)
 		free(modules->list[i].strings);
 	}
 	free(modules->list);
+	free(modules->budget);
 	limpet_proc_maps_done(&modules->maps);
 	memset(modules, 0, sizeof(*modules));
 }
@@ -383,6 +409,8 @@ static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module,
 	if (limpet_memory_read(pid, table, head, sizeof(head)) < 0 || head[0] > MAX_SYMBOLS ||
 	    head[2] > MAX_SYMBOLS)
 		return 0;
+	if (!limpet_module_spend(module, head[0] * 4ull))
+		return 0;
 	buckets = calloc(head[0] + 1, sizeof(*buckets));
 	if (!buckets || limpet_memory_read(pid, table + sizeof(head) + head[2] * 8ull, buckets,
 					   head[0] * 4ull) < 0)
@@ -394,7 +422,8 @@ static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module,
 		return head[1];
 	chains = table + sizeof(head) + head[2] * 8ull + head[0] * 4ull;
 	index = last - head[1];
-	while (index < MAX_SYMBOLS && chains + index * 4 < module->end) {
+	while (index < MAX_SYMBOLS && chains + index * 4 < module->end &&
+	       limpet_module_spend(module, sizeof(links))) {
 		uint64_t at = chains + index * 4, left = module->end - at;
 		ssize_t got = limpet_memory_read_some(pid, at, links,
 						      left < sizeof(links) ? left : sizeof(links));
@@ -424,7 +453,7 @@ static void *copy_table(pid_t pid, const struct limpet_module *module, uint64_t 
 	void *copy;
 
 	if (!address || !bytes || bytes > MAX_TABLE_BYTES || address < module->start ||
-	    bytes > module->end - address)
+	    bytes > module->end - address || !limpet_module_spend(module, bytes))
 		return NULL;
 	copy = malloc(bytes);
 	if (copy && limpet_memory_read(pid, address, copy, bytes) < 0) {
@@ -529,6 +558,14 @@ uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const cha
 	return 0;
 }
 
+bool limpet_module_has_malloc(pid_t pid, struct limpet_module *module)
+{
+	if (module->has_malloc == LIMPET_NOT_ASKED)
+		module->has_malloc =
+			limpet_module_symbol(pid, module, "malloc", NULL) ? LIMPET_YES : LIMPET_NO;
+	return module->has_malloc == LIMPET_YES;
+}
+
 struct symbol_search {
 	struct limpet_modules *modules;
 	const char *name;
@@ -544,8 +581,9 @@ static void search_module(const struct link_map *entry, void *context)
 	if (search->address)
 		return;
 	module = module_at(search->modules, (uint64_t)(uintptr_t)entry->l_ld);
-	if (!module || module->agent)
+	if (!module || module->agent || module->search == search->modules->searches)
 		return;
+	module->search = search->modules->searches;
 	search->address = limpet_module_symbol(search->modules->pid, module, search->name, NULL);
 	search->module = module;
 }
@@ -555,6 +593,7 @@ uint64_t limpet_modules_symbol(struct limpet_modules *modules, const char *name,
 {
 	struct symbol_search search = {.modules = modules, .name = name};
 
+	modules->searches++;
 	if (!modules->r_debug ||
 	    walk_link_maps(modules->pid, modules->r_debug, search_module, &search) < 0 ||
 	    !search.address)

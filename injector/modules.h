@@ -34,6 +34,10 @@ struct limpet_module {
 	bool agent;   /* one of ours */
 	bool in_list; /* in the loader's own list of modules */
 
+	uint64_t *budget; /* bytes that may still be read of all modules; NULL: no bound */
+	uint64_t search;  /* of the last look-up that came by: a list may go round */
+	enum limpet_module_answer { LIMPET_NOT_ASKED, LIMPET_NO, LIMPET_YES } has_malloc;
+
 	/* The dynamic symbol table, copied on demand. */
 	Elf64_Sym *symbols;
 	uint64_t symbol_count;
@@ -47,6 +51,8 @@ struct limpet_modules {
 	struct limpet_module *list; /* by address */
 	size_t count;
 	uint64_t r_debug; /* address of struct r_debug; 0: unknown */
+	uint64_t *budget; /* of the modules */
+	uint64_t searches;
 };
 
 /* Every ELF image that is mapped with code, those in the loader's list marked. */
@@ -55,6 +61,13 @@ int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules,
 void limpet_modules_done(struct limpet_modules *modules);
 const struct limpet_module *limpet_modules_find(const struct limpet_modules *modules,
 						uint64_t address);
+
+/* Notes that `bytes` of it are to be read. False: a program of that size is made to keep us busy,
+ * and the rest of it is not looked at. */
+bool limpet_module_spend(const struct limpet_module *module, uint64_t bytes) LIMPET_MUST_CHECK;
+
+/* Whether it defines malloc; remembered. */
+bool limpet_module_has_malloc(pid_t pid, struct limpet_module *module);
 
 /* Address of a defined dynamic symbol, 0 if there is none. ret_symbol may be NULL. */
 uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const char *name,

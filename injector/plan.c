@@ -10,6 +10,10 @@
 #define RTLD_NOW_LOCAL 2u
 #define RTLD_DLOPEN 0x80000000u /* __libc_dlopen_mode's flag for "as dlopen does" */
 
+/* Words that are looked at, however many relocations say that there are slots. */
+#define MAX_VISITS (4 * LIMPET_MAX_SLOTS)
+#define MAX_TEXT_BYTES (64u << 20) /* that is searched for instructions */
+
 struct planner {
 	struct limpet_modules *modules;
 	struct limpet_segment *segment;
@@ -19,6 +23,7 @@ struct planner {
 	 * program's own PLT entry, not the function. */
 	uint64_t canonical[LIMPET_FAMILY_COUNT];
 	bool learning; /* first pass: only note what bound slots hold */
+	unsigned visits;
 	int error;
 };
 
@@ -27,12 +32,10 @@ static const struct limpet_module *definer(const struct planner *planner, uint64
 	return limpet_modules_find(planner->modules, address);
 }
 
-static bool defines(const struct planner *planner, const struct limpet_module *module,
-		    const char *name)
+static bool defines_malloc(const struct planner *planner, const struct limpet_module *module)
 {
-	return module &&
-	       limpet_module_symbol(planner->modules->pid,
-				    (struct limpet_module *)(uintptr_t)module, name, NULL);
+	return module && limpet_module_has_malloc(planner->modules->pid,
+						  (struct limpet_module *)(uintptr_t)module);
 }
 
 static bool is_in(const struct limpet_module *module, uint64_t address)
@@ -91,7 +94,7 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 		       !module->agent;
 	/* libstdc++'s operators call malloc: counted there. An allocator's own do not. */
 	if (limpet_family[symbol].flags & LIMPET_FAMILY_CXX)
-		return defines(planner, module, "malloc");
+		return defines_malloc(planner, module);
 	return true;
 }
 
@@ -102,6 +105,10 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	struct limpet_slot *slot;
 	uint64_t address = planner->module->bias + found->offset, value, original;
 
+	if (planner->visits++ >= MAX_VISITS) {
+		planner->plan->slots_not_taken += !planner->learning;
+		return 0;
+	}
 	if (address % sizeof(uint64_t) || !is_in(planner->module, address) ||
 	    limpet_memory_read(planner->modules->pid, address, &value, sizeof(value)) < 0 || !value)
 		return 0;
@@ -137,7 +144,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	slot->state = LIMPET_SLOT_PLANNED;
 	shm->slot_count++;
 	if (!LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) &&
-	    !defines(planner, planner->module, "malloc"))
+	    !defines_malloc(planner, planner->module))
 		planner->plan->address_slots = true;
 	return 0;
 }
@@ -179,6 +186,7 @@ static void find_defaults(struct planner *planner)
 	planner->learning = true;
 	scan(planner, slot_found, false);
 	planner->learning = false;
+	planner->visits = 0;
 	for (uint32_t i = 0; i < LIMPET_FAMILY_COUNT; i++)
 		if (!start->default_original[i])
 			start->default_original[i] = limpet_modules_symbol(
@@ -225,6 +233,10 @@ static int find_gadgets(struct planner *planner, struct limpet_err *err)
 		if (!module || module->agent)
 			continue;
 		bytes = module->text_end - module->text_start;
+		if (bytes > MAX_TEXT_BYTES)
+			bytes = MAX_TEXT_BYTES;
+		if (!limpet_module_spend(module, bytes))
+			continue;
 		code = malloc(bytes);
 		if (!code)
 			return limpet_err_set(err, -ENOMEM, "out of memory");

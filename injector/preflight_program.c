@@ -151,15 +151,17 @@ static void take_version(const char *text, char *ret, size_t room)
 static void libc_version(struct limpet_check *check, const char *kind, char *ret, size_t room)
 {
 	char banner[160] = "", version[24] = "";
+	unsigned tries = 16; /* anybody may give his files such a name */
 
 	/* texts stand in a map without code, but before binutils 2.31 all was in one */
-	for (size_t i = 0; i < 2 * check->maps.count && !version[0]; i++) {
+	for (size_t i = 0; i < 2 * check->maps.count && !version[0] && tries; i++) {
 		const struct limpet_map *map = &check->maps.list[i % check->maps.count];
 		const char *at;
 
-		if (!path_is_libc(map->path) ||
-		    (map->perms[2] == 'x') != (i >= check->maps.count) ||
-		    !map_search(check, map, "GNU C Library ", banner, sizeof(banner)))
+		if (!path_is_libc(map->path) || (map->perms[2] == 'x') != (i >= check->maps.count))
+			continue;
+		tries--;
+		if (!map_search(check, map, "GNU C Library ", banner, sizeof(banner)))
 			continue;
 		at = strstr(banner, "release version ");
 		if (at)

@@ -126,7 +126,7 @@ static void add_allocator_object(struct limpet_safepoint *safepoint, struct limp
 static bool is_libc(pid_t pid, struct limpet_module *module)
 {
 	return limpet_module_symbol(pid, module, "sigaction", NULL) &&
-	       limpet_module_symbol(pid, module, "malloc", NULL) &&
+	       limpet_module_has_malloc(pid, module) &&
 	       limpet_module_symbol(pid, module, "fopen", NULL);
 }
 
@@ -153,7 +153,7 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 				  LIMPET_UNSAFE_AGENT);
 			continue;
 		}
-		if (module->vdso || !limpet_module_symbol(modules->pid, module, "malloc", NULL)) {
+		if (module->vdso || !limpet_module_has_malloc(modules->pid, module)) {
 			/* libpthread of older glibc has its share of these. */
 			if (strstr(module->path, "libpthread") || strstr(module->path, "libdl"))
 				goto functions;

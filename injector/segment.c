@@ -200,7 +200,8 @@ static int compile_module(pid_t pid, const struct limpet_module *module, void **
 	ssize_t got;
 	int error;
 
-	if (!module->eh_frame_hdr || module->eh_frame_hdr_bytes > MAX_EH_FRAME)
+	if (!module->eh_frame_hdr || module->eh_frame_hdr_bytes > MAX_EH_FRAME ||
+	    !limpet_module_spend(module, module->eh_frame_hdr_bytes))
 		return -ENOENT;
 	header = malloc(module->eh_frame_hdr_bytes);
 	if (!header)
@@ -216,6 +217,8 @@ static int compile_module(pid_t pid, const struct limpet_module *module, void **
 	bytes = module->end - address;
 	if (bytes > MAX_EH_FRAME)
 		bytes = MAX_EH_FRAME;
+	if (!limpet_module_spend(module, bytes))
+		return -EFBIG;
 	section = malloc(bytes);
 	if (!section)
 		return -ENOMEM;
@@ -227,7 +230,8 @@ static int compile_module(pid_t pid, const struct limpet_module *module, void **
 	input.eh_frame_address = address;
 	input.data_base = module->eh_frame_hdr;
 	/* For a signal restorer without a description: small, so only where libc may have one. */
-	if (module->text_end - module->text_start <= MAX_CODE) {
+	if (module->text_end - module->text_start <= MAX_CODE &&
+	    limpet_module_spend(module, module->text_end - module->text_start)) {
 		bytes = module->text_end - module->text_start;
 		code = malloc(bytes);
 		if (code && limpet_memory_read(pid, module->text_start, code, bytes) == 0) {
