@@ -65,6 +65,13 @@ storm_quiet() {
 		grep -q '^>.*' part.diff
 	done
 	"$root/test/torture/residue" "$pid" --live | diff residue.before -
+	# A word of this value stands for the address of a hook.
+	echo "1111111111111111-1111111111111112 1" >ranges
+	"$root/test/torture/residue" "$pid" --ranges ranges >residue.before
+	[[ $(tail -n 1 residue.before) == "copies of hook addresses" ]]
+	tell storm "leak 1" leaked
+	"$root/test/torture/residue" "$pid" --ranges ranges >residue.after
+	(($(sed -n '/^copies/,$p' residue.after | grep -c ': 1111111111111111$') == 125))
 	finish storm
 }
 
