@@ -13,6 +13,8 @@
 #define EINTR_VALUE 4
 #define ELIBACC_VALUE 79
 #define MSG_NOSIGNAL_FLAG 0x4000
+#define UNIX_FAMILY 1 /* the kernel's headers leave these to libc */
+#define SEQPACKET_TYPE 5
 
 typedef void *dlopen_fn(const char *path, int mode);
 typedef int dlclose_fn(void *handle);
@@ -52,12 +54,35 @@ static inline __attribute__((always_inline)) struct limpet_agent_info *info_of(
 	return (struct limpet_agent_info *)(uintptr_t)(bias + boot->info_offset);
 }
 
+static inline __attribute__((always_inline)) void close_image(struct limpet_boot *boot)
+{
+	limpet_syscall1(SYS_close, boot->image);
+	boot->image = -1;
+}
+
+/* The channel: its first system call, behind which the injector takes its end. So an injector that
+ * dies leaves no descriptor that does not close itself. */
+static inline __attribute__((always_inline)) long begin(struct limpet_boot *boot)
+{
+	struct limpet_msg message = {.type = LIMPET_MSG_BEGUN};
+	long answer = limpet_syscall4(SYS_socketpair, UNIX_FAMILY, SEQPACKET_TYPE | O_CLOEXEC, 0,
+				      (long)&boot->channel);
+
+	if (answer < 0)
+		return answer;
+	limpet_syscall1(SYS_close, boot->injector_end);
+	boot->injector_end = -1;
+	boot->stage = LIMPET_STAGE_BEGUN;
+	/* Fails when the injector has died by now: then not even the loader is troubled. */
+	return limpet_syscall6(SYS_sendto, boot->channel, (long)&message, sizeof(message),
+			       MSG_NOSIGNAL_FLAG, 0, 0);
+}
+
 static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot)
 {
 	struct limpet_agent_info *info;
 	int answer;
 
-	boot->stage = LIMPET_STAGE_BEGUN;
 	boot->channel = move_up(boot->channel, boot->floor);
 	boot->image = move_up(boot->image, boot->floor);
 	boot->stage = LIMPET_STAGE_MOVED;
@@ -80,7 +105,7 @@ static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot)
 	}
 	boot->handle = (uint64_t)(uintptr_t)((dlopen_fn *)(uintptr_t)boot->dlopen)(
 		boot->path, (int)boot->dlopen_mode);
-	limpet_syscall1(SYS_close, boot->image);
+	close_image(boot);
 	if (!boot->handle) {
 		keep_words(boot);
 		return -ELIBACC_VALUE;
@@ -106,7 +131,6 @@ static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot
 	struct limpet_agent_info *info;
 	int answer;
 
-	boot->stage = LIMPET_STAGE_BEGUN;
 	if (!boot->handle)
 		return -ELIBACC_VALUE;
 	info = info_of(boot);
@@ -127,9 +151,14 @@ BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *
 {
 	struct limpet_msg message = {.type = LIMPET_MSG_READY};
 	int fd;
-	long answer;
+	long answer = begin(boot);
 
-	limpet_syscall1(SYS_close, boot->injector_end);
+	if (answer < 0 || boot->operation != LIMPET_BOOT_ENTER)
+		close_image(boot);
+	if (answer < 0) {
+		limpet_syscall1(SYS_close, boot->channel);
+		limpet_boot_exit(boot->exit_sp, boot->exit_syscall, boot->map, boot->map_bytes);
+	}
 	switch (boot->operation) {
 	case LIMPET_BOOT_ENTER:
 		boot->result = enter(boot);

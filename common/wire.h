@@ -282,15 +282,17 @@ struct limpet_start {
  * thread there and puts its registers back. If instead the channel ends, the injector is gone: the
  * stub switches the agent off, unmaps itself and returns through the prepared signal frame. */
 enum limpet_boot_operation {
-	LIMPET_BOOT_ENTER = 1, /* move descriptors, dlopen, start */
+	LIMPET_BOOT_ENTER = 1, /* move descriptors up, dlopen, start */
 	LIMPET_BOOT_CALL = 2,  /* result = call(argument) */
 	LIMPET_BOOT_UNLOAD = 3 /* release, dlclose */
 };
 struct limpet_boot {
 	uint32_t operation;
-	int32_t channel;      /* in the target; ENTER answers the number it was moved to */
-	int32_t injector_end; /* the other end of the channel; closed first */
-	int32_t image;        /* memfd with the agent; closed by ENTER; -1: none */
+	/* A pair for socketpair: made by the stub's first system call, behind which the injector
+	 * stops the thread and takes a copy of its end. */
+	int32_t channel;      /* ENTER answers the number it was moved to */
+	int32_t injector_end; /* closed at once; -1 then */
+	int32_t image;        /* memfd with the agent; closed as soon as it can be; -1 then */
 	int32_t floor;        /* lowest number that the channel may be moved to */
 	int32_t result;       /* 0, or -errno, or the answer of CALL */
 	uint32_t stage;       /* how far it got: enum limpet_boot_stage */
@@ -327,7 +329,8 @@ enum limpet_msg_type {
 			     */
 	LIMPET_MSG_CLAIM,   /* a thread was seen for the first time; value = its stack pointer */
 	LIMPET_MSG_MODULES, /* a loader hook saw the list of modules change */
-	LIMPET_MSG_STARVED  /* no chunk is free */
+	LIMPET_MSG_STARVED, /* no chunk is free */
+	LIMPET_MSG_BEGUN    /* boot stub: is anybody there? */
 };
 
 struct limpet_msg {

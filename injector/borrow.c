@@ -17,6 +17,8 @@
 
 #define STACK_BYTES (128u << 10)
 #define PAGE 4096u
+#define BOOT_BYTES ((sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE)
+#define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
 #define STUB_PATIENCE_NS 1000000000u
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
@@ -277,11 +279,22 @@ static int64_t call_there(struct limpet_borrow *borrow, long number, uint64_t a,
 	return error ? error : answer;
 }
 
+int64_t limpet_borrow_syscall(struct limpet_borrow *borrow, long number, uint64_t a, uint64_t b)
+{
+	return call_there(borrow, number, a, b, 0, 0, 0, 0);
+}
+
 static int failed(struct limpet_err *err, const struct limpet_borrow *borrow, const char *what,
 		  int64_t answer)
 {
 	return limpet_err_set(err, (int)answer, "process %d: %s failed: %s", borrow->setup.pid,
 			      what, strerror((int)-answer));
+}
+
+/* In the image's file: behind the agent. */
+static uint64_t scratch_offset(const struct limpet_agent_image *image)
+{
+	return (image->size + PAGE - 1) / PAGE * PAGE;
 }
 
 static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_image *image,
@@ -311,55 +324,36 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 		return failed(err, borrow, "pidfd_getfd", file);
 	if (fstat(file, &status) == 0)
 		borrow->image_inode = status.st_ino;
-	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size)
+	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size ||
+	    ftruncate(file, (off_t)(scratch_offset(image) + SCRATCH_BYTES)) < 0)
 		return failed(err, borrow, "writing the agent", errno ? -errno : -ENOSPC);
 	return 0;
 }
 
-static int make_channel(struct limpet_borrow *borrow, struct limpet_err *err)
-{
-	uint64_t spare = limpet_tracee_spare(borrow->tracee);
-	int fds[2];
-	int64_t answer = call_there(borrow, SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC,
-				    0, spare, 0, 0);
-	int error;
-
-	if (answer < 0)
-		return failed(err, borrow, "socketpair", answer);
-	error = limpet_memory_read(borrow->setup.pid, spare, fds, sizeof(fds));
-	if (error)
-		return failed(err, borrow, "reading its stack", error);
-	borrow->channel_there = fds[0];
-	borrow->ours_there = fds[1];
-	borrow->channel = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, fds[1]);
-	if (borrow->channel < 0)
-		return failed(err, borrow, "pidfd_getfd", borrow->channel);
-	return 0;
-}
-
-/* Code and scratch lie side by side, so that one munmap removes both. */
+/* Code and scratch lie side by side, so that one munmap removes both; and both are of the image, so
+ * that both can be told by their name if we die before that. */
 static int make_mapping(struct limpet_borrow *borrow, const struct limpet_agent_image *image,
 			struct limpet_err *err)
 {
-	uint64_t boot_bytes = (sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE;
-	uint64_t bytes = image->text_bytes + STACK_BYTES + boot_bytes;
-	int64_t answer = call_there(borrow, SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);
+	uint64_t bytes = image->text_bytes + SCRATCH_BYTES;
+	int64_t answer = call_there(borrow, SYS_mmap, 0, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE,
+				    (uint64_t)borrow->image_there, image->text_offset);
 
-	if (answer < 0 && answer > -4096)
-		return failed(err, borrow, "mmap", answer);
+	if (answer < 0 && answer > -4096) {
+		failed(err, borrow, "mapping code", answer);
+		if (answer == -EACCES || answer == -EPERM)
+			limpet_err_hint(err, "the program may not map new code "
+					     "(MemoryDenyWriteExecute, SELinux execmem)");
+		return (int)answer;
+	}
 	borrow->map = (uint64_t)answer;
 	borrow->map_bytes = bytes;
 	borrow->code_bytes = image->text_bytes;
-	answer = call_there(borrow, SYS_mmap, borrow->map, image->text_bytes, PROT_READ | PROT_EXEC,
-			    MAP_PRIVATE | MAP_FIXED, (uint64_t)borrow->image_there,
-			    image->text_offset);
-	if (answer < 0 && answer > -4096) {
-		failed(err, borrow, "mapping code", answer);
-		limpet_err_hint(err, "the program may not map new code (MemoryDenyWriteExecute, "
-				     "SELinux execmem)");
-		return (int)answer;
-	}
+	answer = call_there(borrow, SYS_mmap, borrow->map + image->text_bytes, SCRATCH_BYTES,
+			    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+			    (uint64_t)borrow->image_there, scratch_offset(image));
+	if (answer < 0 && answer > -4096)
+		return failed(err, borrow, "mmap", answer);
 	return 0;
 }
 
@@ -372,8 +366,6 @@ int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err)
 		return limpet_err_set(err, error, "the agent inside limpet is damaged");
 	error = make_image(borrow, image, err);
 	if (!error)
-		error = make_channel(borrow, err);
-	if (!error)
 		error = make_mapping(borrow, image, err);
 	return error;
 }
@@ -381,11 +373,6 @@ int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err)
 uint64_t limpet_borrow_image_inode(const struct limpet_borrow *borrow)
 {
 	return borrow->image_inode;
-}
-
-int limpet_borrow_channel(const struct limpet_borrow *borrow)
-{
-	return borrow->channel;
 }
 
 int limpet_borrow_take_channel(struct limpet_borrow *borrow)
@@ -433,21 +420,66 @@ static int wait_ready(const struct limpet_borrow *borrow, uint64_t deadline_ns)
 	}
 }
 
+static int send_memory(int channel, const struct limpet_segment *segment)
+{
+	struct limpet_msg message = {.type = LIMPET_MSG_FDS};
+	struct iovec vector = {&message, sizeof(message)};
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	struct msghdr header = {.msg_iov = &vector,
+				.msg_iovlen = 1,
+				.msg_control = &control,
+				.msg_controllen = sizeof(control)};
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+	int fds[2] = {segment->shm_fd, segment->arena_fd};
+
+	memset(&control, 0, sizeof(control));
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(rights), fds, sizeof(fds));
+	if (sendmsg(channel, &header, MSG_NOSIGNAL) != (ssize_t)sizeof(message))
+		return errno ? -errno : -EIO;
+	return 0;
+}
+
+/* The stub has made the channel and stands still. */
+static int take_end(struct limpet_borrow *borrow, uint64_t boot_address,
+		    const struct limpet_segment *segment, struct limpet_err *err)
+{
+	int ends[2], error;
+
+	error = limpet_memory_read(borrow->setup.pid,
+				   boot_address + offsetof(struct limpet_boot, channel), ends,
+				   sizeof(ends));
+	if (error)
+		return failed(err, borrow, "reading its scratch memory", error);
+	borrow->channel_there = ends[0];
+	borrow->ours_there = ends[1];
+	borrow->channel = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, ends[1]);
+	if (borrow->channel < 0)
+		return failed(err, borrow, "pidfd_getfd", borrow->channel);
+	limpet_fault_point("send memory");
+	error = segment ? send_memory(borrow->channel, segment) : 0;
+	return error ? failed(err, borrow, "sending the memory to share", error) : 0;
+}
+
 int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
-		       struct limpet_err *err)
+		       const struct limpet_segment *segment, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
 	uint64_t boot_address = borrow->map + borrow->code_bytes + STACK_BYTES;
+	int64_t answer;
 	uint64_t deadline_ns = borrow->setup.deadline_ns;
 	uint64_t least_ns = limpet_monotonic_ns() + STUB_PATIENCE_NS;
 	int error = limpet_agent_image_get(&image);
 
 	if (error)
 		return limpet_err_set(err, error, "the agent inside limpet is damaged");
-	boot->channel = borrow->channel_there;
-	boot->injector_end = borrow->ours_there;
-	if (boot->operation == LIMPET_BOOT_ENTER)
-		boot->image = borrow->image_there;
+	boot->channel = boot->injector_end = -1;
+	boot->image = borrow->image_there;
 	boot->exit_sp = limpet_tracee_home(borrow->tracee);
 	boot->exit_syscall = borrow->setup.gadgets->syscall;
 	boot->map = borrow->map;
@@ -458,15 +490,22 @@ int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
 		return failed(err, borrow, "writing its scratch memory", error);
 	/* As after a call instruction: rsp + 8 is a multiple of 16. */
 	error = limpet_tracee_run(borrow->tracee, borrow->map + image->boot_entry,
-				  boot_address - 72, boot_address);
+				  boot_address - 72, boot_address,
+				  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
+	if (error)
+		return failed(err, borrow, "running the stub", error);
+	if (answer < 0)
+		return failed(err, borrow, "socketpair", answer);
+	error = take_end(borrow, boot_address, segment, err);
+	if (error)
+		return error;
+	/* From here on the stub closes and moves descriptors: their numbers may be the program's by
+	 * the time we look. */
+	borrow->channel_there = borrow->ours_there = borrow->image_there = -1;
+	error = limpet_tracee_go_on(borrow->tracee);
 	if (error)
 		return failed(err, borrow, "running the stub", error);
 	error = wait_ready(borrow, deadline_ns > least_ns ? deadline_ns : least_ns);
-	/* From here on the stub may have closed and moved descriptors: their numbers may be the
-	 * program's by now. */
-	borrow->channel_there = borrow->ours_there = -1;
-	if (boot->operation == LIMPET_BOOT_ENTER)
-		borrow->image_there = -1;
 	/* It waits for a lock, and may hold others by now: whatever went wrong, it finds home by
 	 * itself. Only one that stands at a fault has no way on. */
 	borrow->abandoned = error && limpet_tracee_is_running(borrow->tracee);
@@ -504,6 +543,10 @@ int limpet_borrow_finish(struct limpet_borrow *borrow, uint64_t *ret_stop_ns)
 
 	if (borrow->abandoned) {
 		error = limpet_tracee_abandon(borrow->tracee);
+	} else if (limpet_tracee_halt(borrow->tracee, limpet_monotonic_ns() + CALL_PATIENCE_NS) <
+		   0) {
+		/* A step did not come to its end in time, nor does it now. */
+		error = limpet_tracee_release(borrow->tracee);
 	} else {
 		close_there(borrow, borrow->image_there);
 		close_there(borrow, borrow->ours_there);

@@ -8,6 +8,7 @@
 #include "common/err.h"
 #include "common/wire.h"
 #include "injector/safepoint.h"
+#include "injector/segment.h"
 #include "injector/tracee.h"
 
 struct limpet_borrow;
@@ -34,18 +35,21 @@ int limpet_borrow_given(const struct limpet_borrow_setup *setup, struct limpet_t
 const struct limpet_tracee *limpet_borrow_tracee(const struct limpet_borrow *borrow);
 unsigned limpet_borrow_attempts(const struct limpet_borrow *borrow);
 
-/* Makes the memfd, the channel and the mapping of the stub in the target. */
+/* Makes the image and the mapping of the stub in the target. */
 int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Of the memfd that holds the agent. */
 uint64_t limpet_borrow_image_inode(const struct limpet_borrow *borrow);
-/* Our end of the channel; -1 before limpet_borrow_map. */
-int limpet_borrow_channel(const struct limpet_borrow *borrow);
-/* From here on the channel belongs to the caller, and its other end stays in the target. */
+/* After limpet_borrow_call: our end of the channel. From here on it belongs to the caller, and the
+ * other end stays in the target. */
 int limpet_borrow_take_channel(struct limpet_borrow *borrow);
-/* Runs the stub; `boot` goes there and comes back with its answers. -ETIMEDOUT: it did not finish
- * in time and was left to find its way home by itself. */
+/* Runs the stub; `boot` goes there and comes back with its answers. `segment`: memory to share with
+ * the agent, or NULL. -ETIMEDOUT: it did not finish in time and was left to find its way home by
+ * itself. */
 int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
+		       const struct limpet_segment *segment,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
+/* A system call by the borrowed thread: its answer, or a local failure as -errno. */
+int64_t limpet_borrow_syscall(struct limpet_borrow *borrow, long number, uint64_t a, uint64_t b);
 /* Takes the mapping and what else was made away again, puts the thread back, lets it go, frees.
  * *ret_stop_ns: how long the thread was away from its own code. */
 int limpet_borrow_finish(struct limpet_borrow *borrow, uint64_t *ret_stop_ns);

@@ -95,7 +95,9 @@ static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp
 {
 	ssize_t bytes;
 
-	if (in_agent(look->place, pc) || read_states(look) < 0 || in_hook(look, ns_tid, sp))
+	/* With its stack pointer in there it runs the boot stub. */
+	if (in_agent(look->place, pc) || in_agent(look->place, sp) || read_states(look) < 0 ||
+	    in_hook(look, ns_tid, sp))
 		return false;
 	bytes = limpet_memory_read_some(look->pid, sp, look->stack, STACK_COPY_BYTES);
 	return bytes >= 0 && !saved_in_signal_frame(look, (uint64_t)bytes);

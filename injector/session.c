@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "common/wire.h"
 #include "injector/agent_image.h"
@@ -16,6 +17,7 @@
 #include "injector/memory.h"
 #include "injector/plan.h"
 #include "injector/proc.h"
+#include "injector/remains.h"
 #include "injector/safepoint.h"
 #include "injector/tracee.h"
 
@@ -249,31 +251,6 @@ uint64_t limpet_session_clock(const struct limpet_session *session)
 	return session->clock_is_tsc ? limpet_arch_ticks() : limpet_monotonic_ns();
 }
 
-static int send_memory(int channel, const struct limpet_segment *segment)
-{
-	struct limpet_msg message = {.type = LIMPET_MSG_FDS};
-	struct iovec vector = {&message, sizeof(message)};
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
-	} control;
-	struct msghdr header = {.msg_iov = &vector,
-				.msg_iovlen = 1,
-				.msg_control = &control,
-				.msg_controllen = sizeof(control)};
-	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-	int fds[2] = {segment->shm_fd, segment->arena_fd};
-
-	memset(&control, 0, sizeof(control));
-	rights->cmsg_level = SOL_SOCKET;
-	rights->cmsg_type = SCM_RIGHTS;
-	rights->cmsg_len = CMSG_LEN(sizeof(fds));
-	memcpy(CMSG_DATA(rights), fds, sizeof(fds));
-	if (sendmsg(channel, &header, MSG_NOSIGNAL) != (ssize_t)sizeof(message))
-		return errno ? -errno : -EIO;
-	return 0;
-}
-
 /* A number for our descriptor below which the program's own lie, within the table it has: a larger
  * number would make the kernel grow the table, and all threads wait for that. */
 static int choose_floor(const struct limpet_session *session)
@@ -310,7 +287,7 @@ static int explain_boot(const struct limpet_session *session, const struct limpe
 }
 
 static int enter_once(struct limpet_session *session, struct limpet_borrow *borrow, uint64_t nonce,
-		      int floor, struct limpet_err *err)
+		      int floor, bool *ret_started, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
@@ -330,13 +307,12 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	boot->start.unwind_bytes = session->segment.arena_bytes;
 	error = limpet_borrow_map(borrow, err);
 	if (!error)
-		error = send_memory(limpet_borrow_channel(borrow), &session->segment);
-	if (!error)
-		error = limpet_borrow_call(borrow, boot, err);
+		error = limpet_borrow_call(borrow, boot, &session->segment, err);
 	if (error)
 		return error;
 	if (boot->result)
 		return explain_boot(session, boot, err);
+	*ret_started = true;
 	session->handle = boot->handle;
 	session->stats.slots_patched = boot->start.patched;
 	if (limpet_memory_read(session->pid, boot->handle, &session->info_address,
@@ -357,6 +333,7 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	struct limpet_shm *shm = session->segment.shm;
 	struct limpet_borrow_setup setup;
 	struct limpet_borrow *borrow;
+	bool started = false;
 	uint64_t nonce, released_ns;
 	int floor = choose_floor(session), error, closing;
 
@@ -376,7 +353,7 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 		       : limpet_borrow_find(&setup, &borrow, err);
 	if (error)
 		return error;
-	error = enter_once(session, borrow, nonce, floor, err);
+	error = enter_once(session, borrow, nonce, floor, &started, err);
 	session->agent_inode = limpet_borrow_image_inode(borrow);
 	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
 	closing = limpet_borrow_finish(borrow, &released_ns);
@@ -384,6 +361,8 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	if (!error && closing)
 		error = limpet_err_set(err, closing, "lost the target while letting go: %s",
 				       strerror(-closing));
+	if (error && started)
+		limpet_session_cleanup(session->pid, session->timeout_ns, true, NULL);
 	return error;
 }
 
@@ -420,7 +399,7 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	}
 	error = limpet_borrow_map(borrow, err);
 	if (!error)
-		error = limpet_borrow_call(borrow, boot, err);
+		error = limpet_borrow_call(borrow, boot, NULL, err);
 	closing = limpet_borrow_finish(borrow, &stop_ns);
 	if (stop_ns > session->stats.detach_stop_ns)
 		session->stats.detach_stop_ns = stop_ns;
@@ -666,37 +645,61 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	session->info_address = address;
 	session->handle = session->info.handle;
 	session->left_behind = true;
+	/* Its stub is at work: it will start, find nobody there and switch itself off. */
 	if (!session->handle)
-		return limpet_err_set(err, -EBUSY, "the agent in process %d never started",
-				      session->pid);
+		return limpet_err_set(err, -EINPROGRESS,
+				      "the agent in process %d has not started yet", session->pid);
 	return limpet_session_leave(session, err);
+}
+
+/* One thing that is left: 1 removed, 0 nothing is there, or -errno. */
+static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t deadline_ns,
+		       struct limpet_err *err)
+{
+	const uint64_t memory_bytes = 64u << 20;
+	const struct limpet_module *agent = NULL;
+	struct limpet_borrow_setup setup;
+	int error;
+
+	for (size_t i = 0; i < session->modules.count && !agent; i++)
+		if (session->modules.list[i].agent)
+			agent = &session->modules.list[i];
+	if (!agent) {
+		int found = limpet_remains_find(session->pid, &session->modules);
+
+		/* What may not be looked at is not ours. */
+		if (found <= 0)
+			return 0;
+	}
+	error = session_arm(session, memory_bytes, err);
+	if (error && error != -ENOENT)
+		return error;
+	borrow_setup(session, deadline_ns, &setup);
+	error = agent ? leave_behind(session, agent, abandoned, err)
+		      : limpet_remains_remove(&setup, &session->modules, err);
+	return error ? error : 1;
 }
 
 int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
 {
-	const uint64_t memory_bytes = 64u << 20;
+	const struct timespec pause = {0, 10000000};
+	uint64_t deadline_ns = limpet_monotonic_ns() + timeout_ns;
 	int removed = 0;
 
 	for (;;) {
 		struct limpet_session *session = NULL;
-		const struct limpet_module *agent = NULL;
-		int error = session_open(pid, timeout_ns, &session, err);
+		int answer = session_open(pid, timeout_ns, &session, err);
 
-		if (error || !session)
-			return error;
-		for (size_t i = 0; i < session->modules.count && !agent; i++)
-			if (session->modules.list[i].agent)
-				agent = &session->modules.list[i];
-		if (agent) {
-			error = session_arm(session, memory_bytes, err);
-			if (!error || error == -ENOENT)
-				error = leave_behind(session, agent, abandoned, err);
-		}
+		if (answer || !session)
+			return answer;
+		answer = cleanup_one(session, abandoned, deadline_ns, err);
 		limpet_session_free(session);
-		if (error)
-			return error;
-		if (!agent)
-			return removed;
+		if (answer == -EINPROGRESS && limpet_monotonic_ns() < deadline_ns) {
+			nanosleep(&pause, NULL);
+			continue;
+		}
+		if (answer <= 0)
+			return answer == -EINPROGRESS ? -EBUSY : answer ? answer : removed;
 		removed++;
 	}
 }

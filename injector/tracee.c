@@ -514,12 +514,32 @@ static int to_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	}
 }
 
+/* Sets the thread going with `regs` and stops it behind the next system call. */
+static int through_syscall(struct limpet_tracee *tracee, struct user_regs_struct *regs,
+			   uint64_t deadline_ns, int64_t *ret_answer)
+{
+	struct iovec vector = {regs, sizeof(*regs)};
+	int error = write_registers(tracee, regs);
+
+	if (error)
+		return error;
+	tracee->moved = true;
+	error = to_syscall_stop(tracee, deadline_ns);
+	if (!error)
+		error = to_syscall_stop(tracee, deadline_ns);
+	if (error)
+		return error;
+	tracee->at_syscall = true;
+	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
+		return -errno;
+	*ret_answer = (int64_t)regs->rax;
+	return 0;
+}
+
 int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
 			  uint64_t deadline_ns, int64_t *ret_answer)
 {
 	struct user_regs_struct regs = tracee->regs;
-	struct iovec vector = {&regs, sizeof(regs)};
-	int error;
 
 	regs.orig_rax = ~0ull; /* the kernel must not restart anything on the way there */
 	regs.rip = tracee->gadgets.syscall;
@@ -532,26 +552,13 @@ int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint6
 	regs.r10 = args[3];
 	regs.r8 = args[4];
 	regs.r9 = args[5];
-	error = write_registers(tracee, &regs);
-	if (error)
-		return error;
-	tracee->moved = true;
-	error = to_syscall_stop(tracee, deadline_ns);
-	if (!error)
-		error = to_syscall_stop(tracee, deadline_ns);
-	if (error)
-		return error;
-	tracee->at_syscall = true;
-	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
-		return -errno;
-	*ret_answer = (int64_t)regs.rax;
-	return 0;
+	return through_syscall(tracee, &regs, deadline_ns, ret_answer);
 }
 
-int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument)
+int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
+		      uint64_t deadline_ns, int64_t *ret_answer)
 {
 	struct user_regs_struct regs = tracee->regs;
-	int error;
 
 	regs.orig_rax = ~0ull;
 	regs.rip = pc;
@@ -559,10 +566,11 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 	regs.rbp = 0;
 	regs.rdi = argument;
 	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
-	error = write_registers(tracee, &regs);
-	if (error)
-		return error;
-	tracee->moved = true;
+	return through_syscall(tracee, &regs, deadline_ns, ret_answer);
+}
+
+int limpet_tracee_go_on(struct limpet_tracee *tracee)
+{
 	tracee->at_syscall = false;
 	return resume(tracee, PTRACE_CONT, 0);
 }
@@ -589,6 +597,7 @@ int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns)
 		return 0;
 	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
 		return -errno;
+	tracee->at_syscall = false;
 	return wait_event(tracee, deadline_ns);
 }
 

@@ -80,9 +80,12 @@ uint64_t limpet_tracee_spare(const struct limpet_tracee *tracee);
  * is in *ret_answer: a local failure never looks like a remote one. */
 int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
 			  uint64_t deadline_ns, int64_t *ret_answer) LIMPET_MUST_CHECK;
-/* Sets the borrowed thread going at `pc` with the given stack and first argument. */
-int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp,
-		      uint64_t argument) LIMPET_MUST_CHECK;
+/* Sets the borrowed thread going at `pc` with the given stack and first argument, and stops it
+ * behind the first system call that it makes there; its answer is in *ret_answer. */
+int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
+		      uint64_t deadline_ns, int64_t *ret_answer) LIMPET_MUST_CHECK;
+/* On from there. */
+int limpet_tracee_go_on(struct limpet_tracee *tracee) LIMPET_MUST_CHECK;
 /* To be called while it runs there: a stop of the whole target (SIGSTOP, Ctrl-Z) that reaches this
  * thread must not keep it from finishing. -EPROTO: it has run into a fault and stands there. */
 int limpet_tracee_keep_going(struct limpet_tracee *tracee) LIMPET_MUST_CHECK;
