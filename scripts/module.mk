@@ -59,10 +59,9 @@ lint-tidy: $(patsubst %.c,build/lint/%.tidy,$(TIDY_C))
 build/lint/%.tidy: %.c .clang-tidy $(LINT_H)
 	$(call say,TIDY,$<)
 	@mkdir -p $(@D)
-	$(Q)clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH) \
-		-DLIMPET_VERSION='"$(VERSION)"' -DLIMPET_COMMIT='"$(COMMIT)"' \
-		$(filter-out -Werror,$(WARN)) >$@.out 2>&1 || { cat $@.out; exit 1; }
-	@mv $@.out $@
+	$(Q)scripts/tidy $< -DLIMPET_ARCH=$(ARCH) -DLIMPET_VERSION='""' -DLIMPET_COMMIT='""' \
+		$(filter-out -Werror,$(WARN))
+	@touch $@
 
 # Everything once more, with warnings as errors, in a folder of its own.
 lint-build:
