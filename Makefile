@@ -3,6 +3,7 @@
 #   make            build/limpet
 #   make test       unit, integration and a short torture run
 #   make lint       format, static analysis, include rules, agent checks, manuals, scripts
+#   make soak       two hours with a real beacon node, attached to every two minutes, beside its twin
 #   make demo       a leaking node.js server, captured and explained
 #   V=1 shows commands; WERROR=1; SAN=address,undefined or SAN=thread builds a variant beside.
 

@@ -12,6 +12,20 @@ $(B)/bench/pairs: test/bench/pairs.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread -o $@ $<
 
+# Hours with a beacon node that is attached to again and again, beside an untouched twin; not a test.
+# The last one's figures: test/soak/RESULTS.md.
+SOAK_NODE ?= build/lodestar
+SOAK_OUTPUT ?= build/soak
+SOAK_SECONDS ?= 7200
+SOAK_PERIOD ?= 120
+SOAK_WINDOW ?= 30
+SOAK_OPTIONS ?=
+.PHONY: soak
+soak: $(B)/limpet
+	$(Q)test -e '$(SOAK_NODE)/installed' || scripts/beacon setup '$(SOAK_NODE)'
+	$(Q)scripts/soak --limpet $(B)/limpet --duration $(SOAK_SECONDS) --period $(SOAK_PERIOD) \
+		--window $(SOAK_WINDOW) $(SOAK_OPTIONS) '$(SOAK_NODE)' '$(SOAK_OUTPUT)'
+
 # ------------------------------------------------------------------ lint
 LINT_FOLDERS := agent analyzer cli common injector test/unit test/targets test/fuzz test/bench test/torture
 LINT_C := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.c $d/arch/*/*.c)))
