@@ -16,8 +16,8 @@ as_before() {
 }
 
 # capture_rounds NAME PID COUNT [OPTION of captures...]: two rounds to warm up, a look, COUNT rounds, a look
-# that has to be the same. $busy and $quiet are commands that start the load and let it rest; $jit is
-# --jit for a program that writes code.
+# that has to be the same. $busy and $quiet are commands that start the load and let it rest; $own
+# holds the options of residue that tell the program's own doings.
 capture_rounds() {
 	local name=$1 pid=$2 count=$3 before after ranges=$work/ranges
 	shift 3
@@ -27,7 +27,7 @@ capture_rounds() {
 	timeout 120 "$TORTURE/captures" --name "$name" --ranges "$ranges" "$@" "$LIMPET" "$pid" 2 || return 1
 	"$quiet" || return 1
 	: >"$ranges"
-	look_live "$pid" ${jit:+"$jit"} --ranges "$ranges" >"$work/residue.before" || return 1
+	look_live "$pid" "${own[@]}" --ranges "$ranges" >"$work/residue.before" || return 1
 	before=$("$root/test/torture/residue" "$pid" --growth) || return 1
 	"$busy" || return 1
 	# Only a machine that stands still takes so long.
@@ -35,7 +35,7 @@ capture_rounds() {
 		--json "$FIGURES/rounds-$name.json" "$@" "$LIMPET" "$pid" "$count" ||
 		fail "$name: the rounds were not all good" || return 1
 	"$quiet" || return 1
-	if ! wait_until 20 as_before "$pid" ${jit:+"$jit"} --ranges "$ranges"; then
+	if ! wait_until 20 as_before "$pid" "${own[@]}" --ranges "$ranges"; then
 		cat "$work/residue.diff" "$work/residue.err"
 		fail "$name is not as it was before $count rounds"
 		return 1

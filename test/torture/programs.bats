@@ -12,6 +12,7 @@ setup() {
 teardown() {
 	# The children of a server follow it at once.
 	if [[ -n ${job_of[postgres]:-} ]]; then
+		[[ -z ${job_of[client]:-} ]] || end_process "${job_of[client]}" 5
 		kill -INT "${job_of[postgres]}" 2>/dev/null || true
 		wait_until 10 ended "${job_of[postgres]}" || true
 	fi
@@ -27,7 +28,7 @@ busy() {
 quiet() {
 	tell client hold held
 }
-busy=busy quiet=quiet jit=
+busy=busy quiet=quiet own=()
 
 right_answers() {
 	local requests
@@ -53,7 +54,7 @@ always_busy() {
 	wait_until 30 serving
 	read -r _ pid port <server.say
 	start load node "$root/test/targets/load.js" "$port" 2
-	busy=always_busy quiet=always_busy jit=--jit
+	busy=always_busy quiet=always_busy own=(--jit)
 	capture_rounds node "${job_of[server]}" "$PROGRAM_ROUNDS" --threads 2 --hold 20-60
 	tell load "window rounds" '{'
 	json_says '.errors == 0 and .requests > 0' <<<"$answer" || fail "the client says $answer"
@@ -115,13 +116,14 @@ postgres_bin() {
 	done
 	return 1
 }
-as_postgres() {
+as_postgres() (
+	cd "$folder" || exit 1
 	if ((EUID == 0)); then
 		setpriv --reuid=postgres --regid=postgres --clear-groups env HOME="$folder" "$@"
 	else
 		"$@"
 	fi
-}
+)
 postgres_answers() {
 	as_postgres "$bin/pg_isready" -q -h "$folder"
 }
@@ -166,7 +168,7 @@ postgres_ends() {
 	tell client pid pid
 	backend=${answer#pid }
 	# A pause would end the session that is looked at.
-	busy=always_busy quiet=always_busy
+	busy=always_busy quiet=always_busy own=(--own "$folder")
 	capture_rounds postgres "$backend" "$PROGRAM_ROUNDS" --hold 20-60
 	tell client hold held
 	right_answers postgres
@@ -177,6 +179,7 @@ postgres_ends() {
 @test "postgres: the postmaster, while sessions come and go" {
 	postgres_server
 	start client python3 "$root/test/targets/client.py" postgres "$folder/.s.PGSQL.5432" 2 reconnect
+	own=(--own "$folder")
 	capture_rounds postmaster "${job_of[postgres]}" "$PROGRAM_ROUNDS" --hold 40-100
 	right_answers postmaster
 	postgres_ends

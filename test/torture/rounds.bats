@@ -19,10 +19,10 @@ storm_quiet() {
 }
 
 # At a rate that leaves the machine some room: what a thread waits for a processor is no figure of limpet's,
-# and a round takes the less time. Threads live for a fifth of a second.
+# and a round takes the less time. Threads live for a third of a second.
 @test "captures: sixty-four threads that allocate, come and go" {
-	start storm "$TARGETS/storm" --threads 64 --churn 300 --cross --signals --slots 32 --rate 100000
-	busy=storm_busy quiet=storm_quiet jit=
+	start storm "$TARGETS/storm" --threads 64 --churn 300 --cross --signals --slots 32 --rate 60000
+	busy=storm_busy quiet=storm_quiet own=()
 	capture_rounds storm "$pid" "$STORM_ROUNDS" --threads 2 --hold 2-40
 	nothing_of_ours "$pid"
 	finish storm
@@ -31,7 +31,7 @@ storm_quiet() {
 
 @test "captures: sixty-four threads that allocate as fast as they can" {
 	start storm nice -n 19 "$TARGETS/storm" --threads 64 --churn 3000 --cross --signals --slots 32
-	busy=storm_busy quiet=storm_quiet jit=
+	busy=storm_busy quiet=storm_quiet own=()
 	capture_rounds full-storm "$pid" $((ROUNDS / 5)) --threads 2 --hold 2-40
 	nothing_of_ours "$pid"
 	finish storm
