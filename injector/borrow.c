@@ -23,7 +23,7 @@
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
 #define MEMFD_CLOEXEC 1u
-#define MEMFD_EXEC 16u
+#define MEMFD_NOEXEC_SEAL 8u
 
 struct limpet_borrow {
 	struct limpet_borrow_setup setup;
@@ -309,11 +309,11 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 
 	if (error)
 		return failed(err, borrow, "writing to its stack", error);
-	answer =
-		call_there(borrow, SYS_memfd_create, spare, MEMFD_CLOEXEC | MEMFD_EXEC, 0, 0, 0, 0);
-	/* Before Linux 6.3, and where vm.memfd_noexec forbids to ask for what is not needed: the
-	 * file is mapped, never executed. */
-	if (answer == -EINVAL || answer == -EACCES)
+	/* The file is mapped, never executed: with this flag vm.memfd_noexec lets it pass, whatever
+	 * it is set to. Before Linux 6.3 there was neither. */
+	answer = call_there(borrow, SYS_memfd_create, spare, MEMFD_CLOEXEC | MEMFD_NOEXEC_SEAL, 0,
+			    0, 0, 0);
+	if (answer == -EINVAL)
 		answer = call_there(borrow, SYS_memfd_create, spare, MEMFD_CLOEXEC, 0, 0, 0, 0);
 	if (answer < 0)
 		return failed(err, borrow, "memfd_create", answer);

@@ -18,8 +18,8 @@
 #define ANY_FD 0xffffffffu
 #define CWD 0xffffff9cu /* AT_FDCWD as the kernel's int */
 
-#ifndef MFD_EXEC /* Linux 6.3 */
-#define MFD_EXEC 16u
+#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 8u
 #endif
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -32,7 +32,11 @@
 
 const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	/* remote calls, before the agent is there */
-	{"memfd_create", INJECTOR, SYS_memfd_create, false, {POINTER, MFD_CLOEXEC | MFD_EXEC}},
+	{"memfd_create",
+	 INJECTOR,
+	 SYS_memfd_create,
+	 false,
+	 {POINTER, MFD_CLOEXEC | MFD_NOEXEC_SEAL}},
 	{"memfd_create", INJECTOR, SYS_memfd_create, false, {POINTER, MFD_CLOEXEC}},
 	{"socketpair",
 	 BOOT,
