@@ -7,6 +7,7 @@
 #include <linux/socket.h>
 #include <stddef.h>
 
+#define ERROR_MEMORY 12   /* ENOMEM */
 #define ERROR_PROTOCOL 71 /* EPROTO */
 #define SCM_RIGHTS_TYPE 1 /* the kernel's headers leave these to libc */
 #define SOL_SOCKET_LEVEL 1
@@ -85,8 +86,11 @@ static int receive_memory(int channel, int *ret_shm, int *ret_arena)
 		return (int)answer;
 	if (answer != sizeof(message) || message.type != LIMPET_MSG_FDS ||
 	    header.control_length < sizeof(control) || control.level != SOL_SOCKET_LEVEL ||
-	    control.type != SCM_RIGHTS_TYPE)
+	    control.type != SCM_RIGHTS_TYPE) {
+		/* The limit on descriptors may have let the first one in. */
+		limpet_syscall1(SYS_close, control.fds[0]);
 		return -ERROR_PROTOCOL;
+	}
 	*ret_shm = control.fds[0];
 	*ret_arena = control.fds[1];
 	return 0;
@@ -99,14 +103,14 @@ static int map_memory(const struct limpet_start *start)
 
 	if (error)
 		return error;
+	shm_bytes = start->shm_bytes;
+	limpet_unwind_arena_bytes = start->unwind_bytes;
 	limpet_shm = map(start->shm_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shm);
 	limpet_unwind_arena = map(start->unwind_bytes, PROT_READ, MAP_SHARED, arena);
 	limpet_syscall1(SYS_close, shm);
 	limpet_syscall1(SYS_close, arena);
 	if (!limpet_shm || !limpet_unwind_arena)
-		return -12; /* ENOMEM */
-	shm_bytes = start->shm_bytes;
-	limpet_unwind_arena_bytes = start->unwind_bytes;
+		return -ERROR_MEMORY;
 	if (limpet_shm->magic != LIMPET_SHM_MAGIC || limpet_shm->abi != LIMPET_AGENT_ABI ||
 	    limpet_shm->nonce != start->nonce)
 		return -ERROR_PROTOCOL;
@@ -117,14 +121,14 @@ static int map_private(void)
 {
 	struct limpet_control *control;
 	int private = MAP_PRIVATE | MAP_ANONYMOUS;
-	long error;
+	long error = -ERROR_MEMORY;
 
 	scratch_bytes = limpet_shm->thread_count * sizeof(struct limpet_scratch);
 	limpet_scratches = map(scratch_bytes, PROT_READ | PROT_WRITE, private | MAP_NORESERVE, -1);
 	control = map(page_bytes, PROT_READ | PROT_WRITE, private, -1);
-	if (!limpet_scratches || !control)
-		return -12;
-	error = limpet_syscall3(SYS_madvise, (long)control, (long)page_bytes, MADV_WIPEONFORK);
+	if (limpet_scratches && control)
+		error = limpet_syscall3(SYS_madvise, (long)control, (long)page_bytes,
+					MADV_WIPEONFORK);
 	if (error < 0) {
 		unmap(control, page_bytes);
 		return (int)error;
