@@ -49,6 +49,8 @@ void limpet_capture_signals_setup(pid_t command)
 		sigaddset(&block, numbers[i]);
 	}
 	signal(SIGPIPE, SIG_IGN);
+	/* A limit on file sizes counts for memory that is shared, too: an error is enough. */
+	signal(SIGXFSZ, SIG_IGN);
 	sigprocmask(SIG_BLOCK, &block, &wait_mask);
 	/* While waiting all of these are open. SIGCHLD stays shut: waits for stops sleep on it. */
 	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
