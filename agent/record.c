@@ -8,6 +8,9 @@
 
 struct limpet_shm *limpet_shm;
 struct limpet_scratch *limpet_scratches;
+_Static_assert(LIMPET_THREADS * sizeof(struct limpet_scratch) + (1u << 20) <
+		       LIMPET_AGENT_PRIVATE_BYTES,
+	       "preflight asks for less than the agent takes");
 
 #define PROBES 32u
 #define POINTER_CHANGING 1u /* thread_pointer of an entry between two owners */

@@ -177,6 +177,12 @@ struct limpet_unwind_module {
 
 /* ------------------------------------------------------------------ the shared memory */
 
+/* Threads of which the agent can keep a state at a time. */
+#define LIMPET_THREADS 1024u
+/* Address space that the agent takes for itself beside the shared memory: a bound, and next to
+ * nothing of it is ever touched. */
+#define LIMPET_AGENT_PRIVATE_BYTES (120u << 20)
+
 enum limpet_switch {
 	LIMPET_SWITCH_OFF = 0, /* hooks pass through */
 	LIMPET_SWITCH_ON = 1

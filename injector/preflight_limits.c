@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/units.h"
+#include "common/wire.h"
 #include "injector/preflight_check.h"
 
 /* ------------------------------------------------------------------ kernel */
@@ -16,7 +17,6 @@
 void limpet_check_kernel(struct limpet_check *check)
 {
 	struct utsname name;
-	uint64_t noexec;
 
 	/* asked, not read off the version: distributions backport, containers forbid */
 	if (syscall(SYS_pidfd_getfd, -1, -1, 0) < 0 && errno == ENOSYS) {
@@ -32,14 +32,6 @@ void limpet_check_kernel(struct limpet_check *check)
 				    strerror(errno));
 		limpet_check_hint(check, "start this container with --cap-add SYS_PTRACE, or run "
 					 "limpet on the host");
-	}
-	/* of our own pid namespace; that of another one cannot be seen */
-	if (limpet_proc_number_read("sys/vm/memfd_noexec", &noexec) == 0 && noexec >= 2) {
-		limpet_check_refuse(check, -EACCES, "memfd-noexec", "memfd_noexec",
-				    "the kernel refuses executable memory files "
-				    "(vm.memfd_noexec is %llu), which carry the agent",
-				    (unsigned long long)noexec);
-		limpet_check_hint(check, "ask who set it; at 1 limpet works");
 	}
 }
 
@@ -321,20 +313,35 @@ static bool read_limit(pid_t pid, const char *name, uint64_t *ret_soft)
 	return stop != line && !errno;
 }
 
+/* False: refused. */
+static bool check_limit(struct limpet_check *check, const char *limit, const char *id,
+			const char *what, uint64_t used_bytes, uint64_t want_bytes)
+{
+	char limit_text[LIMPET_UNITS_TEXT], want_text[LIMPET_UNITS_TEXT];
+	uint64_t limit_bytes;
+
+	if (!read_limit(check->pid, limit, &limit_bytes) ||
+	    (used_bytes < limit_bytes && limit_bytes - used_bytes >= want_bytes))
+		return true;
+	limpet_check_refuse(check, -ENOMEM, id, "memory limit",
+			    "its %s is limited to %s, which leaves too little of the %s that "
+			    "limpet takes (most of it stays untouched)",
+			    what, limpet_units_format_bytes(limit_text, limit_bytes),
+			    limpet_units_format_bytes(want_text, want_bytes));
+	return false;
+}
+
 void limpet_check_memory(struct limpet_check *check)
 {
-	uint64_t want_bytes = 2 * check->options.agent_memory_bytes, limit_bytes;
-	char text[LIMPET_UNITS_TEXT];
+	uint64_t memory_bytes = check->options.agent_memory_bytes;
 
-	check_cgroup(check, want_bytes);
-	if (read_limit(check->pid, "Max address space", &limit_bytes) &&
-	    (check->status.vm_bytes >= limit_bytes ||
-	     limit_bytes - check->status.vm_bytes < want_bytes)) {
-		limpet_check_refuse(check, -ENOMEM, "address-space", "RLIMIT_AS",
-				    "its address space is limited to %s and nearly used up",
-				    limpet_units_format_bytes(text, limit_bytes));
+	check_cgroup(check, 2 * memory_bytes);
+	if (!check_limit(check, "Max address space", "address-space", "address space",
+			 check->status.vm_bytes, memory_bytes + LIMPET_AGENT_PRIVATE_BYTES))
 		limpet_check_hint(check, "sudo prlimit --pid %d --as=unlimited", check->pid);
-	}
+	if (!check_limit(check, "Max data size", "data-size", "data", check->status.data_bytes,
+			 LIMPET_AGENT_PRIVATE_BYTES))
+		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited", check->pid);
 }
 
 /* ------------------------------------------------------------------ descriptors */

@@ -33,8 +33,8 @@ struct limpet_proc_status {
 	uid_t uid, euid, suid, fsuid;
 	gid_t gid, egid, sgid;
 	unsigned threads;
-	unsigned fd_size; /* slots in the descriptor table */
-	uint64_t rss_bytes, vm_bytes;
+	unsigned fd_size;                         /* slots in the descriptor table */
+	uint64_t rss_bytes, vm_bytes, data_bytes; /* data: private and writable, no stack */
 	uint64_t cap_effective, cap_permitted;
 	int seccomp; /* 0 none, 1 strict, 2 filter */
 	bool no_new_privs;

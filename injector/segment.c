@@ -14,7 +14,6 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 #define PAGE 4096u
-#define THREADS 1024u
 #define MINIMUM_BYTES (8u << 20)
 #define ARENA_SHARE_16THS 3u
 #define CHUNK_SHARE_16THS 6u
@@ -76,13 +75,13 @@ static uint64_t lay_out(uint64_t memory_bytes, struct limpet_shm *shm)
 	uint64_t sixteenth = memory_bytes / 16, at = round_up(sizeof(*shm), PAGE);
 
 	shm->header_bytes = sizeof(*shm);
-	shm->thread_count = THREADS;
+	shm->thread_count = LIMPET_THREADS;
 	shm->chunk_count = (uint32_t)(CHUNK_SHARE_16THS * sixteenth / LIMPET_CHUNK_BYTES /
 				      CHUNK_GROUP * CHUNK_GROUP);
 	shm->node_count =
 		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
 	shm->node_index_count = power_of_2_below(2ull * shm->node_count);
-	shm->threads_offset = take(&at, THREADS * sizeof(struct limpet_thread));
+	shm->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
 	shm->free_chunks_offset = take(&at, shm->chunk_count / 8);
 	shm->slots_offset = take(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
 	shm->modules_offset =
