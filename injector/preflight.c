@@ -252,7 +252,8 @@ int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *optio
 		check.options.agent_memory_bytes = (uint64_t)64 << 20;
 
 	r = pid > 0 ? limpet_proc_status_read(pid, &check.status) : -ESRCH;
-	if (r == -ESRCH)
+	/* hidepid=2 shows nothing of the process, hidepid=1 a folder and nothing in it */
+	if (r == -ESRCH || r == -EPERM || r == -EACCES)
 		return gone(&check);
 	if (r == 0) {
 		memcpy(ret->name, check.status.name, sizeof(ret->name));

@@ -39,6 +39,9 @@ enum limpet_permission_reason limpet_permission_explain(const struct limpet_perm
 		return LIMPET_PERMISSION_YAMA_ADMIN;
 	if (facts->yama == 1 && !capable && !facts->is_descendant)
 		return LIMPET_PERMISSION_YAMA_CHILD;
+	/* From outside such a process of root's looks like any other of root's. */
+	if (!capable && facts->target_uid[1] == 0 && !facts->label[0])
+		return LIMPET_PERMISSION_DUMPABLE;
 	return LIMPET_PERMISSION_SECURITY_MODULE;
 }
 
@@ -94,13 +97,16 @@ static bool in_container(void)
 	return map[0] != 0 || map[1] != 0 || map[2] != UINT32_MAX;
 }
 
-static bool same_user_namespace(pid_t pid)
+static bool same_user_namespace(pid_t pid, bool capable)
 {
 	char mine[64], theirs[64];
 
-	if (limpet_proc_link_read(getpid(), "ns/user", mine, sizeof(mine)) < 0 ||
-	    limpet_proc_link_read(pid, "ns/user", theirs, sizeof(theirs)) < 0)
-		return true; /* not to be seen: most processes share one */
+	if (limpet_proc_link_read(getpid(), "ns/user", mine, sizeof(mine)) < 0)
+		return true;
+	/* Not to be seen: most processes share one. But who has the capability in a namespace sees
+	 * the link of each process in it. */
+	if (limpet_proc_link_read(pid, "ns/user", theirs, sizeof(theirs)) < 0)
+		return !capable;
 	return !strcmp(mine, theirs);
 }
 
@@ -110,9 +116,11 @@ static void gather(const struct limpet_check *check, char *label, size_t label_r
 	const struct limpet_proc_status *target = &check->status;
 	struct limpet_proc_status own = {0};
 	LIMPET_FREE char *text = NULL;
+	bool capable;
 	size_t bytes;
 
 	(void)limpet_proc_status_read(getpid(), &own);
+	capable = (own.cap_effective & BIT_SYS_PTRACE) != 0;
 	label[0] = '\0';
 	if (limpet_proc_file_read(check->pid, "attr/current", &text, &bytes) == 0 && text[0]) {
 		text[strcspn(text, "\n")] = '\0';
@@ -122,14 +130,14 @@ static void gather(const struct limpet_check *check, char *label, size_t label_r
 		.uid = getuid(),
 		.gid = getgid(),
 		.capabilities = own.cap_permitted,
-		.capable = (own.cap_effective & BIT_SYS_PTRACE) != 0,
+		.capable = capable,
 		.in_container = in_container(),
 		.is_descendant = is_descendant(check->pid),
 		.target_uid = {target->uid, target->euid, target->suid},
 		.target_gid = {target->gid, target->egid, target->sgid},
 		.target_capabilities = target->cap_permitted,
 		.dumpable = is_dumpable(check),
-		.same_user_namespace = same_user_namespace(check->pid),
+		.same_user_namespace = same_user_namespace(check->pid, capable),
 		.yama = read_yama(),
 		.label = label,
 	};
