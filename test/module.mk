@@ -73,7 +73,7 @@ T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := sleeper forker execer exiter loader odd
-TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) storm leak churn plugin.so static tiny32 \
+TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn plugin.so static tiny32 \
 	own-allocator $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -81,6 +81,12 @@ $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/targ
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -ldl
+
+$(T)/confined: test/targets/confined.c test/targets/target.h test/unit/docker_profile.c \
+		test/unit/docker_profile.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c,$^) -lseccomp
 
 $(T)/plugin.so: test/targets/plugin.c
 	$(call say,CC,$@)

@@ -24,6 +24,7 @@ begin() {
 	mkdir -m 700 "$XDG_RUNTIME_DIR"
 	declare -gA job_of=() pid_of=() in_of=() out_of=()
 	limpet_jobs=()
+	limpet_command=("$LIMPET")
 	captures=0
 }
 
@@ -48,7 +49,7 @@ end() {
 		done
 	fi
 	cd "$root" || return 1
-	rm -rf "$work"
+	rm -rf "$work" "${theirs:-$work}"
 }
 
 # ------------------------------------------------------------------ failing, waiting
@@ -240,7 +241,7 @@ good_capture() {
 portrait() {
 	local fd task
 	echo "maps"
-	grep -v '\[heap\]' "/proc/$1/maps"
+	grep -v '\[heap\]' "/proc/$1/maps" || true
 	echo "descriptors"
 	for fd in "/proc/$1/fd/"*; do
 		printf '%s %s\n' "${fd##*/}" "$(readlink "$fd")"
@@ -297,6 +298,39 @@ refused() {
 	fi
 	[[ ${#stderr_lines[@]} == 2 && ${stderr_lines[1]} =~ ^hint:\ .+ ]] ||
 		fail "no single hint follows: $stderr"
+}
+
+# refused_by_both PID ID REGEX [OPTION...]: by `limpet attach` and by `limpet doctor`, for the same reason
+# and with the same words; the process stays as it was. Run as limpet_command says.
+refused_by_both() {
+	local target=$1 id=$2 regex=$3 said
+	shift 3
+	look "$target" || return 1
+	refused 3 "$regex" "${limpet_command[@]}" attach -o never.limpet "$@" "$target" || return 1
+	said=${stderr_lines[0]}
+	[[ ! -e never.limpet ]] || fail "a trace was begun" || return 1
+	run --separate-stderr timeout 30 "${limpet_command[@]}" doctor --json "$@" "$target"
+	[[ $status == 3 ]] || fail "doctor ended with status $status: $stderr" || return 1
+	# A `said` that ends with the first refusal's text, and that refusal is the one.
+	json_says --arg id "$id" --arg said "$said" '.verdict == "refused" and
+		([.findings[] | select(.severity == "refuse")][0] | .text as $text |
+		.id == $id and .hint != null and ($said | endswith($text)))' <<<"$output" ||
+		fail "attach said '$said', doctor: $output" || return 1
+	run --separate-stderr timeout 30 "${limpet_command[@]}" doctor "$@" "$target"
+	[[ $status == 3 && $output == *"cannot attach"*refuse*hint:* ]] ||
+		fail "doctor ended with status $status, and said: $output" || return 1
+	unchanged "$target"
+}
+
+# limpet as another user, from a folder of his: ours is closed to him.
+make_theirs() {
+	theirs=$(mktemp -d /tmp/limpet-theirs.XXXXXX)
+	install -m 755 "$LIMPET" "$theirs/limpet"
+	mkdir "$theirs/run"
+	chmod 700 "$theirs/run"
+	chown 65534 "$theirs" "$theirs/run"
+	as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups
+		env LIMPET_RUNTIME_DIR= XDG_RUNTIME_DIR="$theirs/run" "$theirs/limpet")
 }
 
 # ------------------------------------------------------------------ rounds

@@ -92,3 +92,146 @@ make_root() {
 	nothing_of_ours "$pid"
 	finish storm
 }
+
+# leaks NAME PID: a capture from here of a storm that is left as it was.
+leaks() {
+	attach "$2" || return 1
+	tell "$1" "leak 30" leaked || return 1
+	stop "$2" || return 1
+	good_capture || return 1
+	same "leaks" "$(site_sum storm_leak allocations)" 30 || return 1
+	unchanged "$2"
+}
+
+@test "whatever vm.memfd_noexec says" {
+	local level
+	[[ -e /proc/sys/vm/memfd_noexec ]] || skip "this kernel has no vm.memfd_noexec"
+	for level in 1 2; do
+		contained "storm$level" bash -c 'echo "$0" >/proc/sys/vm/memfd_noexec && exec "$@"' \
+			"$level" "$TARGETS/storm" --threads 2
+		same "the setting inside" "$(nsenter --target "$pid" --mount --pid cat /proc/sys/vm/memfd_noexec)" "$level"
+		look "$pid"
+		leaks "storm$level" "$pid"
+		finish "storm$level"
+	done
+}
+
+# As container engines have it: nothing can be written or executed where it could be helped, /dev/shm is
+# full, few capabilities, a filter.
+docker_caps=-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap
+docker_caps+=,+net_bind_service,+net_raw,+sys_chroot,+mknod,+audit_write,+setfcap
+tight() {
+	contained "$1" bash -c '
+		mount -t tmpfs -o noexec,nosuid,nodev,size=64k tmpfs /dev/shm &&
+		mount -t tmpfs -o noexec,nosuid,nodev,mode=1777 tmpfs /run &&
+		mount -t proc -o noexec,nosuid,nodev proc /proc &&
+		mount -o remount,bind,ro / &&
+		{ head -c 1M /dev/zero >/dev/shm/full 2>/dev/null || true; } &&
+		exec setpriv --inh-caps=-all --bounding-set="$0" --no-new-privs "$@"' \
+		"$docker_caps" "${@:2}"
+}
+
+@test "a container such as Docker's, from the host: read-only, noexec, /dev/shm full, its filter" {
+	tight storm "$TARGETS/confined" --docker "$TARGETS/storm" --threads 2
+	grep -q '^Seccomp:[[:space:]]2$' "/proc/$pid/status"
+	grep -q '^CapEff:[[:space:]]00000000a80425fb$' "/proc/$pid/status"
+	[[ $(stat -f -c %a "/proc/$pid/root/dev/shm") == 0 ]]
+	look "$pid"
+	leaks storm "$pid"
+	finish storm
+}
+
+# enter PID PROFILE [CAPABILITY]: sets `inside`, which runs a command as `docker exec` does.
+enter() {
+	inside=(nsenter --target "$1" --mount --pid --net --ipc --uts env LIMPET_RUNTIME_DIR=/run/limpet
+		setpriv --inh-caps=-all --bounding-set="$docker_caps${3:+,+$3}" --no-new-privs
+		"$TARGETS/confined" "$2")
+}
+
+@test "a container such as Docker's, from inside: with SYS_PTRACE captured, without refused" {
+	local inside
+	tight storm "$TARGETS/confined" --docker "$TARGETS/storm" --threads 2
+	look "$pid"
+	enter "$pid" --docker
+	refused 3 "pidfd_getfd|trace" "${inside[@]}" "$LIMPET" attach 1 -o /run/no.limpet
+	same "doctor's verdict" "$("${inside[@]}" "$LIMPET" doctor 1 --json | jq -r .verdict)" refused
+	unchanged "$pid"
+
+	enter "$pid" --docker-ptrace sys_ptrace
+	"${inside[@]}" "$LIMPET" attach 1 -o /run/yes.limpet --on-overload wait \
+		>inside.say 2>inside.err </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	inside_captures() {
+		ended "$limpet_job" || "${inside[@]}" "$LIMPET" status 1 --json 2>/dev/null |
+			json_says '.captures[0].state == "capturing"'
+	}
+	wait_until 30 inside_captures
+	tell storm "leak 21" leaked
+	"${inside[@]}" timeout 60 "$LIMPET" stop 1
+	attached 0
+	cp "/proc/$pid/root/run/yes.limpet" "$work"
+	trace=$work/yes.limpet
+	good_capture
+	same "leaks" "$(site_sum storm_leak allocations)" 21
+	unchanged "$pid"
+	finish storm
+}
+
+@test "a user namespace, from the host" {
+	contained storm unshare --user --map-root-user "$TARGETS/storm" --threads 2
+	[[ $(readlink "/proc/$pid/ns/user") != "$(readlink /proc/self/ns/user)" ]]
+	look "$pid"
+	leaks storm "$pid"
+	finish storm
+}
+
+@test "a user namespace, from inside: its own processes, and none outside of it" {
+	((EUID == 0)) || skip "only root can become another user"
+	make_theirs
+	cp "$TARGETS/storm" "$theirs"
+	chmod 711 "$theirs" "$work"
+	local user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+	start outside "${user[@]}" "$theirs/storm"
+	start storm "${user[@]}" unshare --user --map-root-user "$theirs/storm" --threads 2
+	local target=$pid
+	local enter=("${user[@]}" nsenter --target "$target" --user --preserve-credentials
+		env LIMPET_RUNTIME_DIR="$theirs/run")
+	look "$target"
+	limpet_command=("${enter[@]}" "$theirs/limpet")
+	"${limpet_command[@]}" attach "$target" -d 500ms -q -o "$theirs/in.limpet" --no-seal
+	same "its pid in the trace" "$("$LIMPET" report "$theirs/in.limpet" --json | jq .target.pid)" "$target"
+	unchanged "$target"
+	tell storm "run 1000" ran
+	refused_by_both "${pid_of[outside]}" permission-namespace "user namespace"
+	finish outside
+	finish storm
+}
+
+@test "hidepid: what is hidden is refused by that name, what is not is captured" {
+	((EUID == 0)) || skip "only root can become another user"
+	make_theirs
+	cp "$TARGETS/storm" "$theirs"
+	local level
+	for level in 1 2; do
+		contained "init$level" bash -c 'mount -t proc -o "hidepid=$0" proc /proc && exec "$@"' "$level" \
+			"$TARGETS/storm"
+		local world=(nsenter --target "$pid" --mount --pid)
+		start "root$level" "${world[@]}" "$TARGETS/storm"
+		local hidden=$pid
+		start "his$level" "${world[@]}" setpriv --reuid 65534 --regid 65534 --clear-groups "$theirs/storm"
+		local his=$pid
+		refused 3 "hide" "${world[@]}" "${as_nobody[@]}" attach -o /dev/null "$hidden"
+		same "doctor's finding" "$("${world[@]}" "${as_nobody[@]}" doctor --json "$hidden" |
+			jq -r '.findings[0].id')" hidepid
+		"${world[@]}" "${as_nobody[@]}" attach "$his" -d 300ms -q -o "$theirs/$level.limpet"
+		# root sees all
+		"${world[@]}" env LIMPET_RUNTIME_DIR="$work/run" "$LIMPET" attach "$hidden" -d 300ms -q \
+			-o "$work/$level.limpet"
+		tell "his$level" "run 1000" ran
+		tell "root$level" "run 1000" ran
+		finish "his$level"
+		finish "root$level"
+		finish "init$level"
+	done
+}

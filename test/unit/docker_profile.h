@@ -6,8 +6,8 @@
 #include <seccomp.h>
 #include <stdbool.h>
 
-/* Without extra capabilities, or with --cap-add SYS_PTRACE. The caller releases it. Fails the
- * running test if it cannot be made. */
+/* Without extra capabilities, or with --cap-add SYS_PTRACE. The caller releases it. Aborts if
+ * it cannot be made. */
 scmp_filter_ctx docker_profile_make(bool may_trace);
 
 #endif

@@ -736,7 +736,23 @@ static void test_address_space(void **state)
 	assert_int_equal(look(pid, NULL), -ENOMEM);
 	assert_refused("address-space", "100.0 MiB", "prlimit --pid");
 	assert_int_equal(
+		look(pid, &(struct limpet_preflight_options){.agent_memory_bytes = 8 * MIB}),
+		-ENOMEM);
+	proc_fixture_write(
+		in_proc("limits"), "%s",
+		"Max address space         209715200            209715200   bytes     \n");
+	assert_int_equal(look(pid, NULL), -ENOMEM);
+	assert_int_equal(
 		look(pid, &(struct limpet_preflight_options){.agent_memory_bytes = 8 * MIB}), 0);
+	proc_fixture_write(
+		in_proc("limits"), "%s",
+		"Max data size             104857600            104857600   bytes     \n");
+	assert_int_equal(look(pid, NULL), -ENOMEM);
+	assert_refused("data-size", "100.0 MiB", "prlimit --pid");
+	proc_fixture_write(
+		in_proc("limits"), "%s",
+		"Max data size             204857600            unlimited   bytes     \n");
+	assert_int_equal(look(pid, NULL), 0);
 }
 
 static void put_group(bool unified, const char *path, const char *limit, const char *usage,
@@ -813,12 +829,6 @@ static void test_memory_headroom(void **state)
 static void test_kernel_settings(void **state)
 {
 	(void)state;
-	proc_fixture_write("sys/vm/memfd_noexec", "%s", "1\n");
-	assert_int_equal(look(pid, NULL), 0);
-	proc_fixture_write("sys/vm/memfd_noexec", "%s", "2\n");
-	assert_int_equal(look(pid, NULL), -EACCES);
-	assert_refused("memfd-noexec", "vm.memfd_noexec is 2", "");
-	proc_fixture_remove("sys/vm/memfd_noexec");
 	proc_fixture_status(pid, "program", 'S', pid, 1, "x86_Thread_features:\t\n");
 	assert_int_equal(look(pid, NULL), 0);
 	proc_fixture_status(pid, "program", 'S', pid, 1, "x86_Thread_features:\tshstk wrss \n");

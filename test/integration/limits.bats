@@ -1,0 +1,258 @@
+#!/usr/bin/env bats
+# Programs and limpets that are kept short: of descriptors, memory, file sizes, capabilities, system
+# calls. A capture works, or is refused or given up with words, and the program does not notice.
+# time-limit: 600
+
+load helpers
+setup() { begin; }
+groups=()
+teardown() {
+	end
+	remove_groups
+}
+
+# captured NAME COMMAND...: of storm, started by COMMAND; thirty leaks are found, nothing stays.
+captured() {
+	local name=$1
+	shift
+	start "$name" "$@" "$TARGETS/storm" --threads 2 || return 1
+	look "$pid" || return 1
+	attach "$pid" "${options[@]}" || return 1
+	tell "$name" "leak 30" leaked || return 1
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "leaks" "$(site_sum storm_leak allocations)" 30 || return 1
+	unchanged "$pid" || return 1
+	finish "$name"
+}
+
+# given_up PID COMMAND...: a limpet that is short of something. It may work all the same (0, 4), refuse
+# (3) or give up (1); by words, never by a signal, and nothing of it stays. Sets `status`.
+given_up() {
+	local target=$1
+	shift
+	run --separate-stderr timeout 60 "$@" attach "$target" -o "short.$RANDOM.limpet" -d 50ms -q --no-seal
+	rm -f short.*.limpet
+	case $status in
+	0 | 4) ;;
+	1 | 3) [[ $stderr == limpet:* ]] || fail "status $status without words: '$stderr'" || return 1 ;;
+	*) fail "status $status: $*: $stderr" || return 1 ;;
+	esac
+	nothing_of_ours "$target"
+}
+
+# ------------------------------------------------------------------ descriptors
+
+@test "limpet itself short of descriptors, at every number of them" {
+	local n worked=0
+	start storm "$TARGETS/storm" --threads 2
+	look "$pid"
+	for n in 6 7 8 9 10 11 12 13 14 16 18 20 24 28 32 48; do
+		given_up "$pid" prlimit --nofile="$n" "$LIMPET"
+		[[ $status != [04] ]] || worked=1
+	done
+	((worked))
+	unchanged "$pid"
+	tell storm "run 1000" ran
+	finish storm
+}
+
+@test "the program short of descriptors, at every number of them" {
+	local n worked=0 refused=0
+	for n in 0 1 2 3 4 5 6 7 8 9; do
+		start "odd$n" "$TARGETS/odd" --few-files "$n"
+		look "$pid"
+		given_up "$pid" "$LIMPET"
+		[[ $status != [04] ]] || worked=1
+		[[ $status != 3 ]] || refused=1
+		[[ $status != 1 ]] || fail "neither worked nor refused: $stderr"
+		unchanged "$pid"
+		tell "odd$n" "work 100" worked
+		finish "odd$n"
+	done
+	((worked && refused))
+}
+
+@test "no descriptor left: refused by attach and doctor" {
+	start odd "$TARGETS/odd" --few-files 0
+	refused_by_both "$pid" descriptors "descriptors"
+	finish odd
+}
+
+# ------------------------------------------------------------------ memory
+
+@test "the program's address space is limited: refused, and with room enough captured" {
+	start storm prlimit --as=$((100 << 20)) "$TARGETS/storm"
+	refused_by_both "$pid" address-space "address space"
+	finish storm
+	captured roomy prlimit --as=$((1 << 30))
+}
+
+@test "the program's data is limited: refused, and with room enough captured" {
+	start storm prlimit --data=$((100 << 20)) "$TARGETS/storm"
+	refused_by_both "$pid" data-size "data"
+	finish storm
+	captured roomy prlimit --data=$((200 << 20))
+}
+
+@test "a limit that preflight takes for enough is enough" {
+	local mib
+	for mib in 130 160 180 190 200 220 260; do
+		start "odd$mib" prlimit --as=$((mib << 20)) --data=$((mib << 20)) "$TARGETS/odd"
+		look "$pid"
+		given_up "$pid" "$LIMPET"
+		[[ $status != 1 ]] || fail "neither worked nor refused: $stderr"
+		unchanged "$pid"
+		tell "odd$mib" "work 1000" worked
+		finish "odd$mib"
+	done
+}
+
+@test "limpet itself short of memory" {
+	local mib worked=0
+	start storm "$TARGETS/storm" --threads 2
+	look "$pid"
+	for mib in 30 60 100 150 200 400 3000; do
+		given_up "$pid" prlimit --as=$((mib << 20)) "$LIMPET"
+		[[ $status != [04] ]] || worked=1
+	done
+	((worked))
+	unchanged "$pid"
+	finish storm
+}
+
+@test "limpet may not write large files" {
+	local kib
+	start storm "$TARGETS/storm" --threads 2
+	look "$pid"
+	for kib in 4 40 100 1000 100000; do
+		given_up "$pid" prlimit --fsize=$((kib << 10)) "$LIMPET"
+	done
+	unchanged "$pid"
+	finish storm
+	captured silent prlimit --fsize=0
+}
+
+# A group below the one that this test runs in, with so many MiB; sets `group`. Version 1 and 2.
+make_group() {
+	local mib=$1 line path
+	line=$(grep -E '^[0-9]+:([a-z_,]+,)?memory(,[a-z_,]+)?:' /proc/self/cgroup) || line=$(grep '^0::' /proc/self/cgroup)
+	path=${line#*:*:}
+	if [[ $line == 0::* ]]; then
+		group=$(findmnt -n -o TARGET -t cgroup2 | head -n 1)${path%/}/limpet-test.$$
+		limit_file=memory.max
+	else
+		group=$(findmnt -n -o TARGET -t cgroup -O memory | head -n 1)${path%/}/limpet-test.$$
+		limit_file=memory.limit_in_bytes
+	fi
+	mkdir "$group" 2>/dev/null || skip "no cgroup can be made here"
+	groups+=("$group")
+	{ echo $((mib << 20)) >"$group/$limit_file"; } 2>/dev/null ||
+		skip "the memory of a cgroup cannot be limited here"
+}
+remove_groups() {
+	for group in "${groups[@]}"; do
+		wait_until 10 rmdir "$group"
+	done
+}
+
+@test "a memory cgroup with little headroom: refused; with less for the agent, captured and not missed" {
+	make_group 100
+	start storm bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$TARGETS/storm" --threads 2
+	refused_by_both "$pid" memory "cgroup"
+	attach "$pid" --agent-memory 16M
+	tell storm "run 20000" ran
+	stop "$pid"
+	report
+	expect '.capture.agent_unloaded and .totals.allocations > 10000'
+	nothing_of_ours "$pid"
+	# Nobody was killed for want of memory, nor came near it.
+	grep -qE '^oom_kill 0$' "$group"/memory.{oom_control,events} 2>/dev/null
+	[[ ! -e $group/memory.failcnt || $(<"$group/memory.failcnt") == 0 ]]
+	finish storm
+}
+
+@test "limpet itself in a memory cgroup without room: killed alone, the program goes on" {
+	make_group 24
+	start storm "$TARGETS/storm" --threads 2
+	bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" \
+		"$LIMPET" attach "$pid" -o small.limpet -d 1s -q >small.say 2>small.err </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	exit_status_of "$limpet_job" 60
+	[[ $status == 137 || $status == [134] ]] || fail "status $status: $(<small.err)"
+	tell storm "run 1000" ran
+	timeout 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || true
+	nothing_of_ours "$pid"
+	tell storm "run 1000" ran
+	finish storm
+}
+
+# ------------------------------------------------------------------ capabilities
+
+# with CAPABILITIES: sets `short`, which runs a command as root with these alone.
+with() {
+	((EUID == 0)) || skip "only root has capabilities to give up"
+	short=(setpriv --inh-caps=-all --bounding-set="-all$1" --no-new-privs)
+}
+
+@test "root without CAP_SYS_PTRACE: each rule that stands in the way by its name" {
+	local short
+	with ""
+	limpet_command=("${short[@]}" "$LIMPET")
+	start other "$TARGETS/odd" --uid 65534
+	refused_by_both "$pid" permission-uid "another user"
+	[[ $stderr != *ptrace_scope* ]]
+	start rich "$TARGETS/storm"
+	refused_by_both "$pid" permission-capabilities "capabilities that this user has not"
+	start poor "${short[@]}" "$TARGETS/odd" --not-dumpable
+	refused_by_both "$pid" permission-dumpable "not dumpable"
+	start equal "${short[@]}" "$TARGETS/storm"
+	look "$pid"
+	attach "$pid"
+	stop "$pid"
+	unchanged "$pid"
+	finish other
+	finish rich
+	finish poor
+	finish equal
+}
+
+@test "root with CAP_SYS_PTRACE and nothing else" {
+	local short
+	with ,+sys_ptrace
+	start storm "$TARGETS/storm" --threads 2
+	look "$pid"
+	"${short[@]}" "$LIMPET" attach "$pid" -d 500ms -q -o least.limpet
+	unchanged "$pid"
+	finish storm
+}
+
+@test "without CAP_SYS_ADMIN a filter cannot be read: refused, unless the user knows it" {
+	local short
+	with ,+sys_ptrace
+	limpet_command=("${short[@]}" "$LIMPET")
+	start odd "$TARGETS/odd" --docker
+	refused_by_both "$pid" seccomp "filter cannot be read"
+	"${limpet_command[@]}" attach "$pid" -d 300ms -q -o known.limpet --assume-seccomp-ok
+	unchanged "$pid"
+	finish odd
+}
+
+@test "the program without any capability" {
+	local short
+	with ""
+	captured poor "${short[@]}"
+}
+
+# ------------------------------------------------------------------ memory that may not become code
+
+@test "MemoryDenyWriteExecute by systemd's filters" {
+	captured filtered "$TARGETS/confined" --no-new-code
+}
+
+@test "MemoryDenyWriteExecute by prctl" {
+	"$TARGETS/confined" --mdwe true 2>mdwe.err || skip "this kernel has no PR_SET_MDWE"
+	captured denied "$TARGETS/confined" --mdwe
+	captured both "$TARGETS/confined" --mdwe --no-new-code --docker
+}
