@@ -2,8 +2,8 @@
  *
  * A state is claimed once per thread by compare and exchange and then written by that thread alone.
  * Records go into the thread's current chunk; `committed` publishes them. Full chunks stay linked
- * until the collector has read them and gives them back through the free map. Nothing here waits:
- * without a free chunk the event is counted as lost. */
+ * until the collector has read them and gives them back through the free map. Nothing here waits,
+ * but for chunk_wait: without a free chunk the event is counted as lost. */
 #include "agent/agent.h"
 
 struct limpet_shm *limpet_shm;
@@ -65,14 +65,41 @@ static uint32_t chunk_take(const struct limpet_thread *thread)
 	return LIMPET_CHUNK_NONE;
 }
 
+/* 0: the kernel does not say. */
+static uint64_t monotonic_ms(void)
+{
+	int64_t time[2] = {0, 0};
+	const int monotonic = 1;
+
+	if (limpet_syscall3(SYS_clock_gettime, monotonic, (long)time, 0) < 0)
+		return 0;
+	return (uint64_t)time[0] * 1000u + (uint64_t)time[1] / 1000000u;
+}
+
 /* --on-overload wait: the thread sleeps until the collector has given a chunk back or is gone. Not
- * even being switched off ends it: what has begun is recorded. */
+ * even being switched off ends it: what has begun is recorded. But a collector that was stopped, or
+ * hangs, gives no sign of life; once one thread has waited for that in vain, none waits any more
+ * until there is one. */
 static uint32_t chunk_wait(const struct limpet_thread *thread)
 {
+	static uint64_t last_beat = UINT64_MAX; /* after which nothing came for so long */
 	const int64_t pause[2] = {0, 200000};
 	uint32_t index = chunk_take(thread);
+	uint64_t beat = UINT64_MAX, since_ms = 0;
 
 	while (index == LIMPET_CHUNK_NONE && limpet_shm->wait_for_room) {
+		uint64_t now_beat = __atomic_load_n(&limpet_shm->beats, __ATOMIC_RELAXED);
+		uint64_t now_ms = monotonic_ms();
+
+		if (!now_ms || now_beat == __atomic_load_n(&last_beat, __ATOMIC_RELAXED))
+			break;
+		if (now_beat != beat) {
+			beat = now_beat;
+			since_ms = now_ms;
+		} else if (now_ms - since_ms >= limpet_shm->wait_for_room) {
+			__atomic_store_n(&last_beat, beat, __ATOMIC_RELAXED);
+			break;
+		}
 		if (limpet_channel_send(LIMPET_MSG_STARVED, limpet_thread_index(thread), 0, 0) < 0)
 			break;
 		limpet_syscall3(SYS_nanosleep, (long)pause, 0, 0);

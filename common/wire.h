@@ -208,12 +208,14 @@ struct limpet_shm {
 	uint32_t unwind_current;  /* +1 at each change; bit 0: the array in force; store-release */
 	uint32_t max_depth;       /* frames kept per stack */
 	uint32_t clock_is_tsc;
-	uint32_t wait_for_room;  /* --on-overload wait: a full thread waits for the collector */
+	uint32_t wait_for_room;  /* --on-overload wait: a full thread waits for the collector, and
+				  * so many milliseconds for a sign of its life; 0: not at all */
 	uint32_t tid_offset;     /* of the tid behind the thread pointer; 0: unknown */
 	uint64_t clock_function; /* __vdso_clock_gettime in the target, if the clock is not the TSC
 				  */
 	uint64_t clock_base;
 	uint64_t doorbell_bytes; /* the agent rings after this many bytes per thread */
+	uint64_t beats;          /* sign of life: rises each time that the chunks are read */
 
 	/* written by the agent */
 	uint64_t agent_fields __attribute__((aligned(128)));

@@ -405,6 +405,9 @@ static int wait_ready(const struct limpet_borrow *borrow, uint64_t deadline_ns)
 		if (fds[1].revents)
 			return -ESRCH;
 		if (!fds[0].revents) {
+			/* Who holds the lock that the stub waits for may wait for us. */
+			if (borrow->setup.idle)
+				borrow->setup.idle(borrow->setup.idle_context);
 			error = limpet_tracee_keep_going(borrow->tracee);
 			if (error)
 				return error;

@@ -24,6 +24,9 @@
 #define TICK_NS 500000000u
 #define HOUSE_NS 200000000u
 #define CHECK_NS 1000000000u
+/* So long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
+ * and a slow disk. */
+#define WAIT_FOR_ROOM_MS 10000u
 #define CLEANUP_TIMEOUT_NS 10000000000u
 
 struct limpet_capture {
@@ -292,7 +295,8 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 		error = open_recorder(capture, err);
 	if (error)
 		return error;
-	limpet_session_segment(capture->session)->shm->wait_for_room = setup->wait_for_room;
+	limpet_session_segment(capture->session)->shm->wait_for_room =
+		setup->wait_for_room ? WAIT_FOR_ROOM_MS : 0;
 	if (limpet_collector_new(capture->session, capture->recorder, &capture->collector) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	*ret_entering = true;
@@ -311,6 +315,16 @@ static void capture_free(struct limpet_capture *capture)
 	free(capture);
 }
 
+/* While a thread is waited for, too: others may wait for room. */
+static void drain(void *context)
+{
+	struct limpet_capture *capture = context;
+	int64_t recorded = limpet_collector_drain(capture->collector);
+
+	if (recorded < 0 && !capture->file_error)
+		capture->file_error = (int)recorded;
+}
+
 /* The target's own end, in the words of the trace. */
 static enum limpet_end explain_exit(struct limpet_capture *capture,
 				    struct limpet_capture_result *result)
@@ -320,15 +334,6 @@ static enum limpet_end explain_exit(struct limpet_capture *capture,
 	result->target_status = status;
 	return status >= 0 && WIFSIGNALED(status) ? LIMPET_END_TARGET_KILLED
 						  : LIMPET_END_TARGET_EXIT;
-}
-
-static void drain(void *context)
-{
-	struct limpet_capture *capture = context;
-	int64_t recorded = limpet_collector_drain(capture->collector);
-
-	if (recorded < 0 && !capture->file_error)
-		capture->file_error = (int)recorded;
 }
 
 /* What the target forked holds a copy of the agent: cleaned like the target, or named. */
@@ -359,7 +364,6 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 	/* What the chunks hold need not wait for a slow end, and threads may wait for room in them.
 	 */
 	drain(capture);
-	limpet_session_set_idle(capture->session, drain, capture);
 	result->unloaded = true;
 	if (!gone) {
 		error = limpet_session_leave(capture->session, &result->leave_err);
@@ -444,6 +448,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		return error;
 	}
 	limpet_collector_begin(capture->collector);
+	limpet_session_set_idle(capture->session, drain, capture);
 	step_back();
 	enter_state(capture, LIMPET_CONTROL_CAPTURING);
 	capture->populate_ns = limpet_monotonic_ns();

@@ -34,7 +34,8 @@ struct limpet_capture_setup {
 	uint64_t duration_ns;         /* 0: until stopped */
 	uint64_t agent_memory_bytes, collector_memory_bytes;
 	uint64_t timeout_ns; /* to enter, and to leave */
-	bool wait_for_room;  /* rather than lose events the target waits for the collector */
+	bool wait_for_room;  /* rather than lose events the target waits for the collector; for ten
+			      * seconds at most if that shows no life */
 	bool with_command_line;
 	double unseen_rss_share;
 	const char *allocators;

@@ -510,6 +510,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	uint64_t settle = (uint64_t)(SETTLE_NS / collector->ns_per_tick), safe;
 
 	collector->chunk_budget = 2 * collector->chunk_count;
+	__atomic_fetch_add(&collector->shm->beats, 1, __ATOMIC_RELAXED);
 	read_messages(collector);
 	if (collector->modules_changed)
 		update_modules(collector);

@@ -109,5 +109,6 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	{"close", AGENT, SYS_close, false, {FD}},
 	{"process_vm_readv", AGENT, SYS_process_vm_readv, true, {4711, POINTER, 1, POINTER, 1}},
 	{"clock_gettime", AGENT, SYS_clock_gettime, true, {CLOCK_MONOTONIC, POINTER}},
+	{"nanosleep", AGENT, SYS_nanosleep, true, {POINTER, 0}},
 };
 const size_t limpet_seccomp_call_count = LIMPET_COUNT_OF(limpet_seccomp_calls);

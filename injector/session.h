@@ -41,7 +41,7 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 /* Has the agent look for modules that came without a call it could see. Slots patched, or -errno.
  */
 int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err);
-/* `idle` is called while leaving waits for threads; it may drain the agent's buffers. */
+/* `idle` is called while threads are waited for; it may drain the agent's buffers. */
 void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
 			     void *context);
 /* Slots back, copies back, proof, unload. 0; -EBUSY: the agent stays, switched off (dormant);

@@ -256,3 +256,33 @@ with() {
 	captured denied "$TARGETS/confined" --mdwe
 	captured both "$TARGETS/confined" --mdwe --no-new-code --docker
 }
+
+# ------------------------------------------------------------------ a slow or stopped limpet
+
+@test "--on-overload wait: a limpet that was stopped, and then killed, holds nobody up for good" {
+	start storm "$TARGETS/storm" --threads 4
+	attach "$pid" --agent-memory 8M
+	kill -STOP "$limpet_job"
+	# Far more than fits; the answer comes after ten seconds, or the test gives up after sixty.
+	tell storm "run 60000" ran
+	local before=$EPOCHSECONDS
+	tell storm "run 1000" ran
+	((EPOCHSECONDS - before < 9)) || fail "it was waited for again"
+	kill -CONT "$limpet_job"
+	wait_until 30 capturing "$pid"
+	tell storm "leak 30" leaked
+	stop "$pid" 4
+	report
+	expect '(.capture.complete | not) and .capture.dropped_events > 0 and .capture.agent_unloaded'
+	nothing_of_ours "$pid"
+
+	attach "$pid" --agent-memory 8M
+	kill -STOP "$limpet_job"
+	kill -KILL "$limpet_job"
+	before=$EPOCHSECONDS
+	tell storm "run 60000" ran
+	((EPOCHSECONDS - before < 30)) || fail "a dead limpet was waited for"
+	timeout 60 "$LIMPET" stop "$pid" 2>stop.err || true
+	nothing_of_ours "$pid"
+	finish storm
+}

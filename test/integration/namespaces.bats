@@ -162,11 +162,11 @@ enter() {
 		>inside.say 2>inside.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
-	inside_captures() {
+	entered_captures() {
 		ended "$limpet_job" || "${inside[@]}" "$LIMPET" status 1 --json 2>/dev/null |
 			json_says '.captures[0].state == "capturing"'
 	}
-	wait_until 30 inside_captures
+	wait_until 30 entered_captures
 	tell storm "leak 21" leaked
 	"${inside[@]}" timeout 60 "$LIMPET" stop 1
 	attached 0

@@ -735,7 +735,7 @@ static void test_agent_and_collector(void **state)
 	assert_non_null(workers);
 	open_capture(getpid(), MEMORY_BYTES);
 	agent_fixture_begin(&agent, 0, limpet_session_segment(it.session));
-	agent.shm->wait_for_room = 1; /* nothing may be lost */
+	agent.shm->wait_for_room = 60000; /* nothing may be lost */
 	limpet_collector_begin(it.collector);
 	for (pool_count = 0; pool_count < POOL; pool_count++)
 		pool[pool_count] = 0x10000000 + pool_count * 4096;

@@ -499,7 +499,7 @@ static void test_a_full_thread_waits_for_room(void **state)
 	uint32_t index;
 
 	(void)state;
-	fixture.shm->wait_for_room = 1;
+	fixture.shm->wait_for_room = 60000;
 	take_all_chunks();
 	assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_chunk, &waiter), 0);
 	see_it_starve();
@@ -522,7 +522,7 @@ static void test_a_waiting_thread_is_freed_by_our_end(void **state)
 	struct waiter waiter = {.done = false};
 
 	(void)state;
-	fixture.shm->wait_for_room = 1;
+	fixture.shm->wait_for_room = 60000;
 	take_all_chunks();
 	assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_chunk, &waiter), 0);
 	see_it_starve();
@@ -533,6 +533,36 @@ static void test_a_waiting_thread_is_freed_by_our_end(void **state)
 	assert_int_equal(fixture_thread(&fixture, fixture_thread_of(&fixture, waiter.tid))->dropped,
 			 1);
 	assert_int_equal(limpet_control->on, 0);
+}
+
+/* A collector that was stopped: its end of the channel is open, and nothing else happens. */
+static void test_a_waiting_thread_does_not_wait_for_the_dead(void **state)
+{
+	struct waiter first = {.done = false}, second = {.done = false}, third = {.done = false};
+	uint32_t index;
+
+	(void)state;
+	fixture.shm->wait_for_room = 100;
+	fixture.shm->beats = 41;
+	take_all_chunks();
+	assert_int_equal(pthread_create(&first.thread, NULL, wait_for_chunk, &first), 0);
+	pthread_join(first.thread, NULL);
+	index = fixture_thread_of(&fixture, first.tid);
+	assert_int_equal(fixture_thread(&fixture, index)->dropped, 1);
+	assert_int_equal(limpet_control->on, 1);
+	/* The next does not even begin to wait... */
+	fixture.shm->wait_for_room = UINT32_MAX;
+	assert_int_equal(pthread_create(&second.thread, NULL, wait_for_chunk, &second), 0);
+	pthread_join(second.thread, NULL);
+	/* ...until the collector goes on. */
+	__atomic_store_n(&fixture.shm->beats, 42, __ATOMIC_RELAXED);
+	assert_int_equal(pthread_create(&third.thread, NULL, wait_for_chunk, &third), 0);
+	see_it_starve();
+	assert_false(__atomic_load_n(&third.done, __ATOMIC_ACQUIRE));
+	give_chunk(7);
+	pthread_join(third.thread, NULL);
+	index = fixture_thread_of(&fixture, third.tid);
+	assert_int_equal(fixture_thread(&fixture, index)->first_chunk, 7);
 }
 
 /* ------------------------------------------------------------------ one call within another */
@@ -1275,6 +1305,7 @@ int main(void)
 		TEST(test_half_a_realloc),
 		TEST(test_a_full_thread_waits_for_room),
 		TEST(test_a_waiting_thread_is_freed_by_our_end),
+		TEST(test_a_waiting_thread_does_not_wait_for_the_dead),
 		TEST(test_inner_calls_do_not_count),
 		TEST(test_a_popped_entry_is_forgotten),
 		TEST(test_a_signal_while_recording),
