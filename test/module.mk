@@ -164,6 +164,7 @@ test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 .PHONY: torture
 torture: export STORM_ROUNDS ?= 10000
 torture: export PROGRAM_ROUNDS ?= 1000
+torture: export ROUNDS_SECONDS ?= 3600
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(LONG_TORTURE_TESTS)
 

@@ -4,6 +4,8 @@
 
 : "${TORTURE:=$root/build/torture}"
 : "${FIGURES:=$root/build/figures}"
+# On a machine that is busy otherwise there are fewer rounds, and the figures say so.
+: "${ROUNDS_SECONDS:=12}"
 
 # look_live PID [OPTION of residue...]: the process as it is between the rounds.
 look_live() {
@@ -30,11 +32,12 @@ capture_rounds() {
 	look_live "$pid" "${own[@]}" --ranges "$ranges" >"$work/residue.before" || return 1
 	before=$("$root/test/torture/residue" "$pid" --growth) || return 1
 	"$busy" || return 1
-	# Only a machine that stands still takes so long.
-	timeout $((120 + count * 5)) "$TORTURE/captures" --name "$name" --ranges "$ranges" \
-		--json "$FIGURES/rounds-$name.json" "$@" "$LIMPET" "$pid" "$count" ||
+	# Only a machine that stands still takes longer.
+	timeout $((120 + ROUNDS_SECONDS * 2)) "$TORTURE/captures" --name "$name" --ranges "$ranges" \
+		--seconds "$ROUNDS_SECONDS" --json "$FIGURES/rounds-$name.json" "$@" "$LIMPET" "$pid" "$count" ||
 		fail "$name: the rounds were not all good" || return 1
 	"$quiet" || return 1
+	count=$(jq .rounds "$FIGURES/rounds-$name.json") || return 1
 	if ! wait_until 20 as_before "$pid" "${own[@]}" --ranges "$ranges"; then
 		cat "$work/residue.diff" "$work/residue.err"
 		fail "$name is not as it was before $count rounds"

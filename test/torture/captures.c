@@ -4,6 +4,7 @@
  *	--name WORD       of the target, for the table
  *	--hold MIN-MAX    milliseconds of each capture (5-40)
  *	--threads N       that a round has to record (1; 0: none, for one at rest)
+ *	--seconds N       no new round after so long; at least one (0: as long as it takes)
  *	--ranges FILE     where the entries of hooks were ("start-end step", hexadecimal)
  *	--json FILE       the figures
  *
@@ -51,7 +52,7 @@ struct figure {
 static struct {
 	const char *name, *limpet, *json, *ranges;
 	pid_t pid;
-	int count, threads;
+	int count, threads, seconds;
 	long hold_min_ms, hold_max_ms;
 	char **attach_options;
 } setup = {.name = "target", .threads = 1, .hold_min_ms = 5, .hold_max_ms = 40};
@@ -469,10 +470,13 @@ static void write_ranges(void)
 
 static bool parse(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"name", required_argument, NULL, 'n'},    {"hold", required_argument, NULL, 'h'},
-		{"threads", required_argument, NULL, 't'}, {"ranges", required_argument, NULL, 'r'},
-		{"json", required_argument, NULL, 'j'},    {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"name", required_argument, NULL, 'n'},
+						{"hold", required_argument, NULL, 'h'},
+						{"threads", required_argument, NULL, 't'},
+						{"ranges", required_argument, NULL, 'r'},
+						{"json", required_argument, NULL, 'j'},
+						{"seconds", required_argument, NULL, 's'},
+						{NULL, 0, NULL, 0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
@@ -486,6 +490,9 @@ static bool parse(int argc, char **argv)
 			break;
 		case 't':
 			setup.threads = atoi(optarg);
+			break;
+		case 's':
+			setup.seconds = atoi(optarg);
 			break;
 		case 'r':
 			setup.ranges = optarg;
@@ -517,7 +524,8 @@ int main(int argc, char **argv)
 
 	if (!parse(argc, argv)) {
 		fprintf(stderr, "usage: captures [--name WORD] [--hold MIN-MAX] [--threads N] "
-				"[--ranges FILE] [--json FILE] LIMPET PID COUNT [-- OPTION...]\n");
+				"[--seconds N] [--ranges FILE] [--json FILE] LIMPET PID COUNT [-- "
+				"OPTION...]\n");
 		return 2;
 	}
 	result.fewest_events = UINT64_MAX;
@@ -528,11 +536,14 @@ int main(int argc, char **argv)
 		run_round(result.rounds++);
 		if (look_at_maps() < 0 || result.thin > most_thin())
 			break;
+		if (setup.seconds && !result.after_failure &&
+		    limpet_monotonic_ns() - begun_ns > (uint64_t)setup.seconds * 1000000000u)
+			break;
 	}
 	unlink(TRACE);
 	write_json((double)(limpet_monotonic_ns() - begun_ns) / 1e9);
 	write_ranges();
-	allowed = setup.count / 1000 ? setup.count / 1000 : 1;
+	allowed = result.rounds / 1000 ? result.rounds / 1000 : 1;
 	if (result.thin > most_thin())
 		printf("%s: %d rounds without events of %d threads\n", setup.name, result.thin,
 		       setup.threads);
