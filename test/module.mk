@@ -145,6 +145,22 @@ $(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $(B)/test/liblimp
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 
+# Fuzz programs with a driver of their own, always with sanitizers. A fuzz finding joins
+# test/fuzz/corpus/<name>, which they replay; then they mutate it for FUZZ_MILLISECONDS.
+FUZZ_TESTS := collector modules elf proc control trace unwind_compile
+FUZZ_B := build/address-undefined
+$(B)/fuzz/fuzz_%: $(B)/obj/test/fuzz/fuzz_%.o $(B)/obj/test/fuzz/fuzz_main.o $(B)/test/liblimpet.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -pthread -o $@ $^ $(LIBS)
+FUZZ_BINARIES := $(addprefix $(FUZZ_B)/fuzz/fuzz_,$(FUZZ_TESTS))
+
+.PHONY: test-fuzz fuzz-build
+fuzz-build:
+	$(Q)$(MAKE) --no-print-directory SAN=address,undefined B=$(FUZZ_B) $(FUZZ_BINARIES)
+test-fuzz: fuzz-build
+	$(Q)$(RUN_TESTS) $(FUZZ_BINARIES)
+
 .PHONY: targets test test-unit test-integration test-torture test-build
 targets: $(TARGET_PROGRAMS)
 
@@ -172,35 +188,35 @@ torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 test: bootstrap
 	$(Q)$(MAKE) --no-print-directory -j$(shell nproc) test-all
 .PHONY: test-all
-test-all: $(B)/limpet targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS)
-	$(Q)$(RUN_TESTS) $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
+test-all: $(B)/limpet targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) fuzz-build
+	$(Q)$(RUN_TESTS) $(UNIT_BINARIES) $(FUZZ_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
 
 # ------------------------------------------------------------------ fuzzing and benchmarks
 #
-#   make fuzz FUZZ=unwind_compile FUZZ_SECONDS=600     new findings land in build/fuzz/unwind_compile/
+#   make test-fuzz FUZZ_MILLISECONDS=600000            with a driver of our own, as in `make test`
+#   make fuzz FUZZ=collector FUZZ_SECONDS=600          with libFuzzer, which sees what is covered;
+#                                                      findings land in build/fuzz/collector/
 #   make bench-unwind
-# What a fuzzer finds joins test/fuzz/corpus/<name>, which the unit test of that name replays.
+# What a fuzzer finds joins test/fuzz/corpus/<name>, which `make test` replays and mutates.
 FUZZ ?= unwind_compile
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= clang-14
-fuzz_unwind_compile_SRC := injector/cfi_reader.c injector/cfi_rule.c injector/cfi.c \
-	injector/unwind_builder.c injector/unwind_compile.c
-fuzz_trace_SRC := common/err.c common/bytes.c common/crc32.c common/trace_block.c \
-	analyzer/trace_reader.c analyzer/trace_tables.c analyzer/trace_events.c \
-	analyzer/trace_figures.c analyzer/model.c analyzer/model_books.c analyzer/model_sum.c analyzer/model_symbols.c
-fuzz_trace_LIBS := -lzstd
+LIBFUZZER_B := build/libfuzzer
 bench_unwind_SRC := test/unit/unwind_fixture.c
 
-build/fuzz/fuzz_%: test/fuzz/fuzz_%.c $$(fuzz_$$*_SRC)
-	$(call say,FUZZ,$@)
+$(B)/fuzz/libfuzzer_%: $(B)/obj/test/fuzz/fuzz_%.o $(B)/test/liblimpet.a
+	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(FUZZ_CC) -std=gnu11 -O1 -g $(CPPFLAGS) -U_FORTIFY_SOURCE \
-		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $^ $(fuzz_$*_LIBS)
+	$(Q)$(CC) -fsanitize=fuzzer,address,undefined -pthread -o $@ $^ $(LIBS)
 
 .PHONY: fuzz bench-unwind
-fuzz: build/fuzz/fuzz_$(FUZZ)
+fuzz:
+	$(Q)$(MAKE) --no-print-directory CC=$(FUZZ_CC) SAN=fuzzer-no-link,address,undefined \
+		B=$(LIBFUZZER_B) $(LIBFUZZER_B)/fuzz/libfuzzer_$(FUZZ)
 	@mkdir -p build/fuzz/$(FUZZ)
-	$(Q)$< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 \
+	$(Q)UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+		ASAN_OPTIONS=allocator_may_return_null=1 $(LIBFUZZER_B)/fuzz/libfuzzer_$(FUZZ) \
+		-max_total_time=$(FUZZ_SECONDS) -max_len=16384 -timeout=10 -rss_limit_mb=4096 \
 		-artifact_prefix=build/fuzz/ build/fuzz/$(FUZZ) test/fuzz/corpus/$(FUZZ)
 
 bench_objects = $(patsubst %.c,$(B)/obj/%.o,$(bench_$1_SRC))
