@@ -1,0 +1,127 @@
+#!/usr/bin/env bats
+# A target that lies, about its modules before the attach and in all that it shares with limpet during
+# it. limpet, often root, ends in time and with a status that is one, takes no more memory than it
+# should, and writes nowhere else.
+#
+# LIES=1000 has as many seeds a mode, for `make torture`; LIMPET may name a build with sanitizers.
+# time-limit: 300
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+: "${LIES:=1}"
+# An address space twice as large as a capture needs; sanitizers need far more of it.
+: "${LIMIT_KIB:=6000000}"
+if grep -qa __asan_init "$LIMPET"; then LIMIT_KIB=unlimited; fi
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
+
+begin_attach() {
+	local trace=$work/liar.limpet
+	rm -f "$trace"
+	env --default-signal=INT,HUP,QUIT bash -c 'ulimit -c unlimited; ulimit -v "$1"; shift; exec "$@"' attach \
+		"$LIMIT_KIB" "$LIMPET" attach -q --no-seal -d "$1" --attach-timeout 3s -o "$trace" "$pid" \
+		>liar.say 2>liar.err 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+}
+
+# What limpet did: its status is one of its own, and nothing in it broke.
+attach_ended() {
+	exit_status_of "$limpet_job" 60 || fail "limpet does not end" || return 1
+	[[ $status == [01345] ]] || fail "limpet ended with $status: $(tail -n 30 liar.err)" || return 1
+	! grep -qE 'Sanitizer|runtime error|corrupted|malloc\(\)|free\(\)' liar.err ||
+		fail "limpet broke: $(<liar.err)"
+}
+
+# The liar is as it was; or it is dead, where a lie was about what it needs itself.
+liar_ended() {
+	local want=$1 mode=$2
+	if [[ $want == may-die ]] && ended "${job_of[$mode]}"; then
+		exit_status_of "${job_of[$mode]}" 10
+		((status > 128)) || fail "the liar ended with $status: $(<"$work/$mode.err")"
+		return
+	fi
+	ended "${job_of[$mode]}" || printf 'quit\n' >&"${in_of[$mode]}"
+	exit_status_of "${job_of[$mode]}" 30
+	if [[ $want == may-die ]] && ((status > 128)); then return 0; fi
+	((status == 0)) || fail "the liar ended with $status: $(<"$work/$mode.err")"
+}
+
+# before MODE, during MODE lives|may-die: for each seed a capture. Statuses are counted.
+before() {
+	local seed name
+	for ((seed = 1; seed <= LIES; seed++)); do
+		name=$1$seed
+		start "$name" "$TARGETS/liar"
+		tell "$name" "lie $1 $seed" lying || return 1
+		begin_attach 300ms
+		attach_ended || fail "with seed $seed" || return 1
+		liar_ended lives "$name" || fail "with seed $seed" || return 1
+	done
+}
+capturing_or_ended() {
+	ended "$limpet_job" || capturing "$pid"
+}
+during() {
+	local seed name
+	for ((seed = 1; seed <= LIES; seed++)); do
+		name=$1$seed
+		start "$name" "$TARGETS/liar"
+		begin_attach 1s
+		wait_until 60 capturing_or_ended || return 1
+		if ! ended "$limpet_job"; then
+			# One that dies of its lie does not answer any more.
+			printf 'lie %s %d\n' "$1" "$seed" >&"${in_of[$name]}"
+		fi
+		attach_ended || fail "with seed $seed" || return 1
+		liar_ended "$2" "$name" || fail "with seed $seed" || return 1
+	done
+}
+
+@test "the loader's list goes round, or leads nowhere" {
+	before list
+}
+
+@test "files that look like modules, with absurd heads" {
+	before images
+}
+
+@test "random words all over the shared memory" {
+	during memory may-die
+}
+
+@test "heads of chunks, threads and stacks that are plausible and wrong" {
+	during heads may-die
+}
+
+@test "the head of the shared memory is written over" {
+	during header lives
+}
+
+@test "the agent's own words are false" {
+	during info may-die
+}
+
+@test "garbage in the channel, as much as goes in" {
+	during flood lives
+}
+
+@test "a file over the channel gets no byte" {
+	start file "$TARGETS/liar"
+	begin_attach 30s
+	wait_until 60 capturing "$pid"
+	tell file "lie file" lying
+	attach_ended
+	((status == 4)) || fail "limpet ended with $status"
+	tell file file "bytes 0"
+	liar_ended lives file
+}
+
+@test "the shared memory is unmapped under the hooks' feet" {
+	during unmap may-die
+}
+
+@test "all of it at once" {
+	during all may-die
+}

@@ -1,0 +1,392 @@
+/* liar: a program that lies to whoever attaches to it.
+ *
+ *	liar
+ *
+ * One thread allocates all the while. "lie MODE [SEED]" begins to lie, "truth" ends it, "quit" ends
+ * with 0 if nobody wrote where we did not ask for it. Modes for before the attach: "list" (the
+ * loader's list goes round and leads nowhere), "images" (files that look like modules with absurd
+ * heads). For during it: "memory" (random words all over the shared memory), "heads" (of chunks,
+ * threads and stacks, plausible and wrong), "header" (its first page), "info" (what the agent tells
+ * of itself), "flood" (garbage into the channel), "file" (a file over the channel; "file" answers
+ * its size), "unmap" (the shared memory goes, and we with it), "all". */
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "common/wire.h"
+#include "test/targets/target.h"
+
+enum { FDS = 1024, IMAGES = 64, CANARY_BYTES = 1 << 20, PAGE = 4096 };
+
+static _Atomic bool lying, quitting;
+static const char *mode = "";
+static uint64_t seed = 1;
+static bool had_fd[FDS];
+static int file = -1;
+static unsigned char *canary;
+static pthread_t liar;
+
+/* ------------------------------------------------------------------ what is ours, what is limpet's
+ */
+
+struct region {
+	uint64_t *words;
+	size_t count;
+};
+
+/* The largest mapping whose line holds `name` and `access`. */
+static struct region find_region(const char *name, const char *access)
+{
+	static char text[1 << 16];
+	struct region found = {NULL, 0};
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	size_t used = 0;
+	ssize_t got;
+
+	while (fd >= 0 && (got = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
+		used += (size_t)got;
+	close(fd);
+	text[used] = '\0';
+	for (char *line = text, *next; line && *line; line = next) {
+		unsigned long start, end;
+		char rights[5];
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		if (strstr(line, name) && sscanf(line, "%lx-%lx %4s", &start, &end, rights) == 3 &&
+		    !strncmp(rights, access, strlen(access)) && end - start > found.count * 8)
+			found = (struct region){(uint64_t *)start, (end - start) / 8};
+	}
+	return found;
+}
+
+/* Our end of limpet's channel: a socket that was not there at the start. */
+static int find_channel(void)
+{
+	for (int fd = FDS - 1; fd > 2; fd--) {
+		struct stat status;
+
+		if (!had_fd[fd] && fd != file && fstat(fd, &status) == 0 &&
+		    S_ISSOCK(status.st_mode))
+			return fd;
+	}
+	return -1;
+}
+
+/* ------------------------------------------------------------------ lies for before the attach */
+
+static struct link_map lies[3];
+static struct r_debug lie;
+
+/* Only debuggers read DT_DEBUG: the loader does not miss it. */
+static void lie_about_list(void)
+{
+	for (ElfW(Dyn) *entry = _DYNAMIC; entry->d_tag != DT_NULL; entry++) {
+		uintptr_t page = (uintptr_t)entry & ~(uintptr_t)(PAGE - 1);
+		struct r_debug *truth;
+
+		if (entry->d_tag != DT_DEBUG)
+			continue;
+		truth = (struct r_debug *)entry->d_un.d_ptr;
+		if (truth == &lie || mprotect((void *)page, 2 * PAGE, PROT_READ | PROT_WRITE))
+			target_broken("cannot lie about the list");
+		lie = *truth;
+		lies[0] = *truth->r_map;
+		lies[1] = *truth->r_map->l_next;
+		lies[2] = *truth->r_map->l_next->l_next;
+		lies[0].l_next = &lies[1];
+		lies[1].l_next = &lies[2];
+		lies[1].l_name = (char *)8;
+		lies[2].l_next = seed % 2 ? &lies[1] : (struct link_map *)0x123456789000;
+		lies[2].l_addr = target_random(&seed);
+		lies[2].l_ld = (ElfW(Dyn) *)(uintptr_t)target_random(&seed);
+		lie.r_map = &lies[0];
+		entry->d_un.d_ptr = (uintptr_t)&lie;
+	}
+}
+
+static void lie_about_images(void)
+{
+	static const uint64_t odd[] = {0,          1,          PAGE,      1ull << 31,
+				       1ull << 39, 1ull << 47, INT64_MAX, UINT64_MAX - 4095,
+				       UINT64_MAX};
+	size_t bytes = 16 * PAGE;
+	int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	for (unsigned i = 0; i < IMAGES; i++) {
+		int fd = memfd_create("libc.so.6", MFD_CLOEXEC);
+		unsigned char *image;
+		ElfW(Ehdr) * head;
+		ElfW(Phdr) * segments;
+
+		if (fd < 0 || ftruncate(fd, (off_t)bytes))
+			target_broken("cannot make an image");
+		image = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (image == MAP_FAILED || pread(own, image, bytes, 0) < (ssize_t)PAGE)
+			target_broken("cannot fill an image");
+		head = (ElfW(Ehdr) *)(void *)image;
+		segments = (ElfW(Phdr) *)(void *)(image + head->e_phoff);
+		for (unsigned k = 0; k < 4; k++) {
+			ElfW(Phdr) *segment = &segments[target_random(&seed) % head->e_phnum];
+			uint64_t value = odd[target_random(&seed) % 9];
+
+			switch (target_random(&seed) % 4) {
+			case 0:
+				segment->p_memsz = value;
+				break;
+			case 1:
+				segment->p_vaddr = value;
+				break;
+			case 2:
+				segment->p_type = (uint32_t)target_random(&seed) % 8;
+				break;
+			default:
+				head->e_phnum = (uint16_t)(1 + value % 4096);
+				break;
+			}
+			if (head->e_phnum > 64)
+				break;
+		}
+		if (mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+			target_broken("cannot map an image");
+		munmap(image, bytes);
+		close(fd);
+	}
+	close(own);
+}
+
+/* ------------------------------------------------------------------ lies for during it */
+
+static void lie_in_memory(void)
+{
+	struct region shared = find_region("limpet-shared", "rw");
+
+	for (unsigned i = 0; shared.words && i < 10000; i++)
+		shared.words[target_random(&seed) % shared.count] =
+			target_random(&seed) % 4 ? target_random(&seed) : UINT64_MAX;
+}
+
+static void lie_in_header(void)
+{
+	struct region shared = find_region("limpet-shared", "rw");
+	struct limpet_shm *shm = (struct limpet_shm *)(void *)shared.words;
+
+	if (!shm)
+		return;
+	shm->clock_base = target_random(&seed);
+	shm->clock_is_tsc = (uint32_t)target_random(&seed) & 1;
+	shm->slot_count = shm->module_count = UINT32_MAX;
+	shm->lost_no_thread = UINT64_MAX;
+	shm->nonce = target_random(&seed);
+}
+
+static void lie_in_heads(void)
+{
+	struct region shared = find_region("limpet-shared", "rw");
+	struct limpet_shm *shm = (struct limpet_shm *)(void *)shared.words;
+	uint8_t *base = (uint8_t *)shm;
+
+	if (!shm || shm->magic != LIMPET_SHM_MAGIC)
+		return;
+	for (unsigned i = 0; i < 2000; i++) {
+		uint64_t word = target_random(&seed);
+		struct limpet_thread *thread =
+			(struct limpet_thread *)(void *)(base + shm->threads_offset) + (word & 63);
+		struct limpet_chunk *chunk =
+			(struct limpet_chunk *)(void *)(base + shm->chunks_offset +
+							(word >> 6 & 63) * LIMPET_CHUNK_BYTES);
+		struct limpet_node *node =
+			(struct limpet_node *)(void *)(base + shm->nodes_offset) +
+			(word >> 12 & 511);
+
+		chunk->thread = (uint32_t)(word & 63);
+		chunk->sequence = word >> 20 & 7;
+		chunk->next = (uint32_t)(word >> 24 & 63);
+		chunk->committed = LIMPET_CHUNK_BYTES;
+		node->parent = (uint32_t)(word >> 30 & 511);
+		if (word >> 60 == 0) {
+			thread->busy = word >> 8;
+			thread->generation++;
+			thread->stack_high = 0;
+			thread->thread_pointer = word >> 16 & ~7ull;
+			thread->first_chunk = (uint32_t)(word >> 24 & 63);
+		}
+	}
+}
+
+static int answer_five(void)
+{
+	return 5;
+}
+
+static void lie_about_agent(void)
+{
+	struct region agent = find_region("memfd:limpet-agent", "rw");
+
+	for (size_t i = 0; i < agent.count; i++) {
+		struct limpet_agent_info *info =
+			(struct limpet_agent_info *)(void *)&agent.words[i];
+
+		if (info->magic != LIMPET_INFO_MAGIC)
+			continue;
+		switch (target_random(&seed) % 5) {
+		case 0:
+			info->nonce = target_random(&seed);
+			break;
+		case 1:
+			info->leave = (uint64_t)(uintptr_t)answer_five;
+			break;
+		case 2:
+			info->thunks = 0;
+			info->thunk_bytes = UINT64_MAX / 3;
+			break;
+		case 3:
+			info->hooks = target_random(&seed);
+			break;
+		default:
+			info->shm = (uint64_t)(uintptr_t)canary;
+			break;
+		}
+		return;
+	}
+}
+
+static void flood(void)
+{
+	uint64_t words[64];
+	int fd = find_channel();
+
+	for (unsigned i = 0; fd >= 0 && i < 200; i++) {
+		for (unsigned k = 0; k < 64; k++)
+			words[k] = target_random(&seed) % 8;
+		if (send(fd, words, target_random(&seed) % sizeof(words),
+			 MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+			break;
+	}
+}
+
+static void put_file(void)
+{
+	int fd = find_channel();
+
+	if (fd >= 0 && file < 0) {
+		file = memfd_create("liar", 0);
+		dup2(file, fd);
+	}
+}
+
+static bool is(const char *name)
+{
+	return !strcmp(mode, name) || !strcmp(mode, "all");
+}
+
+static void *lie_on(void *nothing)
+{
+	while (!quitting) {
+		if (lying && is("memory"))
+			lie_in_memory();
+		if (lying && is("header"))
+			lie_in_header();
+		if (lying && is("heads"))
+			lie_in_heads();
+		if (lying && is("info"))
+			lie_about_agent();
+		if (lying && is("flood"))
+			flood();
+		if (lying && !strcmp(mode, "file"))
+			put_file();
+		if (lying && !strcmp(mode, "unmap")) {
+			struct region shared = find_region("limpet-shared", "rw");
+
+			if (shared.words)
+				munmap(shared.words, shared.count * 8);
+		}
+		usleep(200);
+	}
+	return nothing;
+}
+
+/* ------------------------------------------------------------------ all */
+
+static void *work(void *nothing)
+{
+	uint64_t random = 77;
+
+	while (!quitting) {
+		void *block = malloc(16 + target_random(&random) % 500);
+
+		if (!block)
+			target_broken("no memory");
+		*(volatile char *)block = 1;
+		free(block);
+		if (!(target_random(&random) & 255))
+			usleep(100);
+	}
+	return nothing;
+}
+
+static void check_canary(void)
+{
+	for (size_t i = 0; i < CANARY_BYTES; i++)
+		if (canary[i] != (unsigned char)(i * 7))
+			target_broken("somebody wrote at %zu of what is ours", i);
+}
+
+static void command(char *line)
+{
+	unsigned long n;
+
+	if (target_word(line, "truth", &n)) {
+		lying = false;
+		target_say("honest");
+	} else if (target_word(line, "file", &n)) {
+		target_say("bytes %ld", file < 0 ? -1L : (long)lseek(file, 0, SEEK_END));
+	} else if (target_word(line, "lie", &n)) {
+		char *space;
+
+		lying = false;
+		mode = strdup(line + 4);
+		space = strchr(mode, ' ');
+		if (space) {
+			*space = '\0';
+			seed = strtoul(space + 1, NULL, 10) * 2654435761u + 1;
+		}
+		if (!strcmp(mode, "list"))
+			lie_about_list();
+		if (!strcmp(mode, "images"))
+			lie_about_images();
+		lying = true;
+		target_say("lying");
+	} else {
+		target_broken("unknown command '%s'", line);
+	}
+}
+
+int main(void)
+{
+	pthread_t worker;
+	char line[256];
+
+	for (int fd = 0; fd < FDS; fd++)
+		had_fd[fd] = fcntl(fd, F_GETFD) >= 0;
+	canary = mmap(NULL, CANARY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
+	for (size_t i = 0; i < CANARY_BYTES; i++)
+		canary[i] = (unsigned char)(i * 7);
+	if (pthread_create(&worker, NULL, work, NULL) || pthread_create(&liar, NULL, lie_on, NULL))
+		target_broken("no threads");
+	target_say("ready %d", getpid());
+	while (target_listen(line, sizeof(line)) && strcmp(line, "quit") != 0)
+		command(line);
+	quitting = true;
+	pthread_join(liar, NULL);
+	pthread_join(worker, NULL);
+	check_canary();
+	return 0;
+}
