@@ -110,6 +110,15 @@ figure() {
 	holds '.windows | .status_0 == 9 and .complete == 9 and .without_residue == 9 and .dropped_events == 17'
 }
 
+@test "a run that goes on is not charged with duties that nobody has written down yet" {
+	soak 0
+	jq -c 'select(.kind != "end" and (.kind != "duties" or .slot < 80))' samples.jsonl >changed
+	mv changed samples.jsonl
+	summary
+	holds '.broken == ["the run has no end"]'
+	holds '.nodes | [.tracked, .twin | .missed_duties.inside, .missed_duties.outside] | map(add) == [0, 0, 0, 0]'
+}
+
 @test "compressed samples say the same, and the tables are written" {
 	soak 5
 	summary
