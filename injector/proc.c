@@ -12,6 +12,8 @@
 #include "injector/proc_files.h"
 
 /* include/linux/sched.h; part of the ABI of /proc/PID/stat, field 9. */
+/* include/linux/sched.h */
+#define PF_IO_WORKER 0x00000010u
 #define PF_KTHREAD 0x00200000u
 
 const char *limpet_proc_root = "/proc";
@@ -149,7 +151,7 @@ int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status)
 	r = stat_field(pid, 9, &flags);
 	if (r < 0)
 		return r;
-	status.kernel_thread = (flags & PF_KTHREAD) != 0;
+	status.kernel_thread = (flags & (PF_KTHREAD | PF_IO_WORKER)) != 0;
 	*ret_status = status;
 	return 0;
 }

@@ -38,7 +38,7 @@ struct limpet_proc_status {
 	uint64_t cap_effective, cap_permitted;
 	int seccomp; /* 0 none, 1 strict, 2 filter */
 	bool no_new_privs;
-	bool kernel_thread;
+	bool kernel_thread; /* runs no code of a program: also io_uring's among its threads */
 };
 int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status);
 

@@ -95,6 +95,10 @@ static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp
 {
 	ssize_t bytes;
 
+	/* A kernel's worker that looks like one of the program's threads (vhost): never was there.
+	 */
+	if (!pc && !sp)
+		return true;
 	/* With its stack pointer in there it runs the boot stub. */
 	if (in_agent(look->place, pc) || in_agent(look->place, sp) || read_states(look) < 0 ||
 	    in_hook(look, ns_tid, sp))
@@ -170,7 +174,7 @@ static int look_at(struct look *look, pid_t tid, bool stop_all, struct limpet_qu
 
 	if (error)
 		return error == -ESRCH || error == -ENOENT ? 1 : error;
-	if (status.state == 'Z' || status.state == 'X')
+	if (status.state == 'Z' || status.state == 'X' || status.kernel_thread)
 		return 1;
 	if (!stop_all && peek(look, tid, status.ns_pid)) {
 		stats->peeked++;

@@ -228,13 +228,14 @@ static int tracee_new(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 	return 0;
 }
 
-/* The kernel refuses to trace a thread that is past its end with the same word as a stranger's. */
-static bool is_ending(pid_t tid)
+/* The kernel refuses to trace a thread that is past its end, or one of its own, with the same word
+ * as a stranger's. */
+static bool is_none(pid_t tid)
 {
 	struct limpet_proc_status status;
 
 	return limpet_proc_status_read(tid, &status) < 0 || status.state == 'Z' ||
-	       status.state == 'X';
+	       status.state == 'X' || status.kernel_thread;
 }
 
 static bool is_stray(pid_t tid)
@@ -267,7 +268,7 @@ int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet
 	if (error)
 		return error;
 	if (trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0) {
-		error = errno == EPERM && is_ending(tid) ? -ESRCH : -errno;
+		error = errno == EPERM && is_none(tid) ? -ESRCH : -errno;
 		free(tracee);
 		return error;
 	}

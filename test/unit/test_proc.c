@@ -222,6 +222,9 @@ static void test_status_reads_every_field(void **state)
 	proc_fixture_stat(PID, "kworker/0:1", 0x00208040, 1);
 	assert_int_equal(limpet_proc_status_read(PID, &status), 0);
 	assert_true(status.kernel_thread);
+	proc_fixture_stat(PID, "iou-wrk-17", 0x00404050, 1);
+	assert_int_equal(limpet_proc_status_read(PID, &status), 0);
+	assert_true(status.kernel_thread);
 }
 
 static void test_names_cannot_forge_fields(void **state)
