@@ -39,11 +39,12 @@ struct limpet_borrow {
 
 /* ---------------------------------------------------------------- which thread */
 
-enum rank { RANK_SLEEPS = 0, RANK_INTERRUPTIBLE, RANK_RUNS, RANK_COUNT };
+enum rank { RANK_SLEEPS = 0, RANK_RUNS, RANK_SOCKET, RANK_BREAKS, RANK_COUNT };
 
-/* Calls that answer EINTR after any stop, whatever the tracer does: signal(7), "Interruption of
- * system calls by stop signals". */
-static bool breaks_when_stopped(long number)
+/* Which calls answer EINTR after any stop, whatever the tracer does: signal(7), "Interruption of
+ * system calls by stop signals", and test/integration/blocked.bats, which measures it. A stop of
+ * one that runs costs more, but its program does not see it. */
+static enum rank rank_of_call(long number)
 {
 	switch (number) {
 	case SYS_epoll_wait:
@@ -55,10 +56,21 @@ static bool breaks_when_stopped(long number)
 	case SYS_semtimedop:
 	case SYS_rt_sigtimedwait:
 	case SYS_io_getevents:
-	case SYS_inotify_add_watch:
-		return true;
+	case SYS_io_uring_enter:
+		return RANK_BREAKS;
+	/* Those of a socket with a time limit do, too. */
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_recvmmsg:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_sendmmsg:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_connect:
+		return RANK_SOCKET;
 	default:
-		return false;
+		return RANK_SLEEPS;
 	}
 }
 
@@ -94,11 +106,11 @@ static int list_candidates(pid_t pid, struct candidate **ret)
 		list[i].tid = tids[i];
 		list[i].rank = RANK_RUNS;
 		/* One in D state would not stop, and would stand still when it comes out. */
-		if (limpet_proc_status_read(tids[i], &status) < 0 || status.state == 'D')
+		if (limpet_proc_status_read(tids[i], &status) < 0 || status.state == 'D' ||
+		    status.kernel_thread)
 			list[i].rank = RANK_COUNT;
 		else if (limpet_proc_syscall_read(pid, tids[i], &call) == 0 && !call.running)
-			list[i].rank =
-				breaks_when_stopped(call.number) ? RANK_INTERRUPTIBLE : RANK_SLEEPS;
+			list[i].rank = rank_of_call(call.number);
 	}
 	qsort(list, (size_t)count, sizeof(*list), compare_candidates);
 	*ret = list;
@@ -164,7 +176,8 @@ static int check_stopped_target(const struct limpet_borrow_setup *setup, struct 
 		uint64_t low;
 		bool arena;
 
-		if (limpet_tracee_stop(setup->pid, tids[i],
+		if (limpet_proc_status_read(tids[i], &status) < 0 || status.kernel_thread ||
+		    limpet_tracee_stop(setup->pid, tids[i],
 				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
 			continue;
 		verdict = limpet_safepoint_check(*setup->safepoint, tracee, &low, &arena);
