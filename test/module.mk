@@ -72,7 +72,7 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := sleeper forker execer exiter loader odd liar
+TARGET_C := forker execer exiter loader odd liar
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn plugin.so static tiny32 \
 	own-allocator $(STORM_LINKS))
 
@@ -87,6 +87,13 @@ $(T)/confined: test/targets/confined.c test/targets/target.h test/unit/docker_pr
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c,$^) -lseccomp
+
+SLEEPER_SRC := $(addprefix test/targets/sleeper,.c _io.c _time.c _ipc.c)
+TARGET_PROGRAMS += $(T)/sleeper
+$(T)/sleeper: $(SLEEPER_SRC) test/targets/sleeper.h test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(SLEEPER_SRC)
 
 $(T)/plugin.so: test/targets/plugin.c
 	$(call say,CC,$@)
@@ -139,7 +146,7 @@ $(T)/own-allocator: test/targets/storm.c test/targets/target.h
 		-Wl,--no-whole-archive -lstdc++ -lm -ldl
 
 # Programs that use the injector's insides, for the torture run.
-TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep)
+TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops)
 $(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $(B)/test/liblimpet.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
@@ -171,7 +178,7 @@ FILTER ?=
 test-build: $$(UNIT_BINARIES)
 test-unit: $$(UNIT_BINARIES)
 	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(UNIT_BINARIES)
-test-integration: $(B)/limpet targets
+test-integration: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(BATS_TESTS)
 test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(TORTURE_TESTS)

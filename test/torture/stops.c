@@ -1,0 +1,105 @@
+/* stops idle|limpet PID COUNT: stops and resumes the threads of a process COUNT times, and does
+ * nothing else (idle), or enters and leaves it COUNT times. Prints "STOPS US": how often a thread
+ * was stopped at most, and the sum of the time for which it was. What a call answers after the idle
+ * tracer's stops is what the kernel gives after any stop. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "injector/proc.h"
+#include "injector/session.h"
+#include "injector/tracee.h"
+
+/* To enter, to put the slots back, to be seen outside, to unload. */
+#define STOPS_A_ROUND 4u
+
+static uint64_t stopped_ns;
+
+static void wait_until_asleep(pid_t pid, pid_t tid)
+{
+	const struct timespec nap = {0, 1000000};
+	struct limpet_proc_syscall call;
+
+	while (limpet_proc_syscall_read(pid, tid, &call) == 0 && call.running)
+		nanosleep(&nap, NULL);
+}
+
+static int stop_idly(pid_t pid, pid_t tid)
+{
+	uint64_t since;
+	int status;
+
+	wait_until_asleep(pid, tid);
+	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
+		return -errno;
+	since = limpet_monotonic_ns();
+	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0 || waitpid(tid, &status, __WALL) != tid ||
+	    !WIFSTOPPED(status) || ptrace(PTRACE_CONT, tid, NULL, NULL) < 0)
+		return -errno;
+	stopped_ns += limpet_monotonic_ns() - since;
+	/* Only a stopped thread can be let go: a second stop. */
+	wait_until_asleep(pid, tid);
+	since = limpet_monotonic_ns();
+	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0 || waitpid(tid, &status, __WALL) != tid ||
+	    !WIFSTOPPED(status) || ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0)
+		return -errno;
+	stopped_ns += limpet_monotonic_ns() - since;
+	return 0;
+}
+
+static int stop_all_idly(pid_t pid)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = limpet_proc_tasks(pid, &tids), error = 0;
+
+	for (int i = 0; i < count && !error; i++)
+		error = stop_idly(pid, tids[i]);
+	return count < 0 ? count : error;
+}
+
+static int enter_and_leave(pid_t pid, struct limpet_err *err)
+{
+	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
+						       .timeout_ns = 10000000000u};
+	const struct limpet_session_stats *stats;
+	struct limpet_session *session;
+	int error = limpet_session_prepare(pid, &options, &session, err);
+
+	if (error)
+		return error;
+	error = limpet_session_enter(session, NULL, err);
+	if (!error)
+		error = limpet_session_leave(session, err);
+	stats = limpet_session_stats(session);
+	stopped_ns += stats->attach_stop_ns + (STOPS_A_ROUND - 1) * stats->detach_stop_ns;
+	limpet_session_free(session);
+	return error;
+}
+
+int main(int argc, char **argv)
+{
+	bool idle = argc == 4 && !strcmp(argv[1], "idle");
+	pid_t pid = argc == 4 ? atoi(argv[2]) : 0;
+	int count = argc == 4 ? atoi(argv[3]) : 0, error = 0;
+	struct limpet_err err = {0};
+
+	if (pid <= 0 || count <= 0 || (!idle && strcmp(argv[1], "limpet") != 0)) {
+		fprintf(stderr, "usage: stops idle|limpet PID COUNT\n");
+		return 2;
+	}
+	if (!idle)
+		limpet_tracee_setup();
+	for (int i = 0; i < count && !error; i++)
+		error = idle ? stop_all_idly(pid) : enter_and_leave(pid, &err);
+	if (error) {
+		fprintf(stderr, "stops: %s\n", err.message[0] ? err.message : strerror(-error));
+		return 1;
+	}
+	printf("%u %llu\n", (unsigned)count * (idle ? 2 : STOPS_A_ROUND),
+	       (unsigned long long)stopped_ns / 1000);
+	return 0;
+}
