@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "injector/control_client.h"
 #include "injector/proc.h"
@@ -12,7 +13,7 @@
 #define MEMFD "/memfd:"
 #define INODES 8
 
-/* A process that maps something of ours. */
+/* A process that maps something of ours, or holds the agent's file. */
 struct holder {
 	pid_t pid;
 	bool agent, watched;
@@ -53,6 +54,29 @@ static void note_mapping(struct holder *holder, const char *line)
 		holder->inodes[holder->inode_count++] = inode;
 }
 
+/* All that a limpet killed early has left may be a descriptor. */
+static void note_descriptors(struct holder *holder)
+{
+	LIMPET_FREE int *fds = NULL;
+	int count = limpet_proc_fds(holder->pid, &fds);
+
+	for (int i = 0; i < count && !holder->agent; i++) {
+		char name[32], link[64], path[PATH_MAX];
+		struct stat status;
+
+		snprintf(name, sizeof(name), "fd/%d", fds[i]);
+		if (limpet_proc_link_read(holder->pid, name, link, sizeof(link)) < 0 ||
+		    strncmp(link, MEMFD LIMPET_DORMANT_AGENT_PREFIX,
+			    strlen(MEMFD LIMPET_DORMANT_AGENT_PREFIX)) != 0)
+			continue;
+		snprintf(path, sizeof(path), "%s/%d/%s", limpet_proc_root, holder->pid, name);
+		if (stat(path, &status) < 0 || holder->inode_count == INODES)
+			continue;
+		holder->agent = true;
+		holder->inodes[holder->inode_count++] = status.st_ino;
+	}
+}
+
 static int read_holder(pid_t pid, struct holder *ret)
 {
 	LIMPET_FCLOSE FILE *maps = NULL;
@@ -70,6 +94,8 @@ static int read_holder(pid_t pid, struct holder *ret)
 		note_mapping(&holder, line);
 	if (ferror(maps))
 		return errno ? -errno : -EIO;
+	if (!holder.inode_count)
+		note_descriptors(&holder);
 	*ret = holder;
 	return 0;
 }

@@ -1,4 +1,5 @@
-/* Finding agents that stayed behind: mapped into a process, and nobody collects from them.
+/* Finding agents that stayed behind: mapped into a process (or only open there), and nobody
+ * collects from them.
  *
  * That is what remains when limpet was killed, or could not prove that it was safe to unload. It is
  * read from /proc alone; nothing is touched. */
