@@ -1,54 +1,199 @@
-/* killstep PID N: enters and leaves a process, and is killed by SIGKILL at the Nth step (ptrace
- * call, remote call or write). Ends with 0 and the number of steps when there are fewer than N;
- * with 3 when it could not enter or leave. */
+/* killstep [--repeat N] [--stride N] PID: enters and leaves a process, and is killed by SIGKILL at
+ * a step (ptrace call, remote call or write): at every one, or every Nth, N times each. After every
+ * kill what is left is cleaned up as the next attach would, and the target must be as before: alive,
+ * untraced, its descriptors the same, nothing of ours mapped. Says each step that fails that, and in
+ * the end the figures, as JSON. Ends with 1 if any step failed. */
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "injector/proc.h"
 #include "injector/session.h"
 #include "injector/tracee.h"
 
-static unsigned long step_count, last_step;
+#define TIMEOUT_NS 20000000000u
+
+enum { DONE = 0, CANNOT_ENTER = 3, CANNOT_LEAVE = 4 };
+
+/* Shared with the child that is killed. */
+static struct {
+	unsigned long last_step, step;
+	char name[64];
+	int removed; /* by the clean-up */
+	char words[256];
+} *shared;
+
+static pid_t target;
 
 static void count_step(const char *step)
 {
-	(void)step;
-	if (++step_count == last_step)
+	snprintf(shared->name, sizeof(shared->name), "%s", step);
+	if (++shared->step == shared->last_step)
 		kill(getpid(), SIGKILL);
 }
 
-int main(int argc, char **argv)
+static int enter_and_leave(void)
 {
 	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						       .timeout_ns = 10000000000u};
-	const struct timespec hold = {0, 2000000};
+						       .timeout_ns = TIMEOUT_NS};
+	const struct timespec hold = {0, 1000000};
 	struct limpet_session *session;
 	struct limpet_err err = {0};
-	pid_t pid = argc == 3 ? (pid_t)strtol(argv[1], NULL, 10) : 0;
+	int error;
 
-	if (pid <= 0) {
-		fprintf(stderr, "usage: killstep PID N\n");
-		return 2;
-	}
-	last_step = strtoul(argv[2], NULL, 10);
 	limpet_tracee_fault_point = count_step;
 	limpet_tracee_setup();
-	int error = limpet_session_prepare(pid, &options, &session, &err);
+	error = limpet_session_prepare(target, &options, &session, &err);
 	if (!error)
 		error = limpet_session_enter(session, NULL, &err);
 	if (error) {
-		fprintf(stderr, "killstep: enter: %s (%d)\n", err.message, error);
-		return 3;
+		snprintf(shared->words, sizeof(shared->words), "enter: %.200s (%d)", err.message,
+			 error);
+		return CANNOT_ENTER;
 	}
 	nanosleep(&hold, NULL);
 	error = limpet_session_leave(session, &err);
 	limpet_session_free(session);
 	if (error) {
-		fprintf(stderr, "killstep: leave: %s (%d)\n", err.message, error);
-		return 3;
+		snprintf(shared->words, sizeof(shared->words), "leave: %.200s (%d)", err.message,
+			 error);
+		return CANNOT_LEAVE;
 	}
-	printf("%lu\n", step_count);
-	return 0;
+	return DONE;
+}
+
+static int clean_up(void)
+{
+	struct limpet_err err = {0};
+
+	limpet_tracee_setup();
+	shared->removed = limpet_session_cleanup(target, TIMEOUT_NS, false, &err);
+	if (shared->removed < 0)
+		snprintf(shared->words, sizeof(shared->words), "clean-up: %.200s (%d)", err.message,
+			 shared->removed);
+	return shared->removed < 0;
+}
+
+/* In a process of its own, which a kill or a crash ends alone. Answers as waitpid. */
+static int run(int (*what)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(what());
+	if (child < 0 || waitpid(child, &status, 0) != child) {
+		perror("killstep");
+		exit(2);
+	}
+	return status;
+}
+
+static bool is_traced(void)
+{
+	pid_t *tids;
+	int count = limpet_proc_tasks(target, &tids);
+	bool traced = false;
+
+	for (int i = 0; i < count && !traced; i++) {
+		struct limpet_proc_status status;
+
+		traced = limpet_proc_status_read(tids[i], &status) == 0 && status.tracer;
+	}
+	if (count >= 0)
+		free(tids);
+	return traced;
+}
+
+static bool is_mapped(void)
+{
+	struct limpet_maps maps;
+	bool found = false;
+
+	if (limpet_proc_maps_read(target, &maps) < 0)
+		return true;
+	for (size_t i = 0; i < maps.count && !found; i++)
+		found = strstr(maps.list[i].path, "memfd:limpet") != NULL;
+	limpet_proc_maps_done(&maps);
+	return found;
+}
+
+static const char *what_is_wrong(const int *fds, int fd_count)
+{
+	struct limpet_proc_status status;
+	int *now = NULL, count;
+	const char *wrong = NULL;
+
+	if (limpet_proc_status_read(target, &status) < 0 || status.state == 'Z')
+		return "the target died";
+	if (is_traced())
+		return "a thread is traced";
+	if (is_mapped())
+		return "something of ours is mapped";
+	count = limpet_proc_fds(target, &now);
+	if (count != fd_count || memcmp(now, fds, (size_t)count * sizeof(*now)) != 0)
+		wrong = "its descriptors are not the same";
+	free(now);
+	return wrong;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {{"repeat", required_argument, NULL, 'r'},
+						{"stride", required_argument, NULL, 's'},
+						{NULL, 0, NULL, 0}};
+	unsigned long repeat = 1, stride = 1, steps, kills = 0, bad = 0, repaired = 0;
+	int option, status, fd_count;
+	int *fds;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
+		*(option == 'r' ? &repeat : &stride) = strtoul(optarg, NULL, 10);
+	target = optind + 1 == argc ? (pid_t)strtol(argv[optind], NULL, 10) : 0;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (target <= 0 || !repeat || !stride || shared == MAP_FAILED) {
+		fprintf(stderr, "usage: killstep [--repeat N] [--stride N] PID\n");
+		return 2;
+	}
+	fd_count = limpet_proc_fds(target, &fds);
+	status = run(enter_and_leave);
+	if (fd_count < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != DONE) {
+		fprintf(stderr, "killstep: %s\n", shared->words);
+		return 2;
+	}
+	steps = shared->step;
+	for (unsigned long i = 0; i < steps * repeat; i += stride) {
+		const char *wrong = NULL;
+
+		shared->last_step = i % steps + 1;
+		shared->step = 0;
+		shared->words[0] = '\0';
+		status = run(enter_and_leave);
+		kills += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+		/* That many steps do not come in every run: then it was an ordinary one. */
+		if (!WIFSIGNALED(status) && (!WIFEXITED(status) || WEXITSTATUS(status) != DONE))
+			wrong = shared->words;
+		else if (run(clean_up))
+			wrong = shared->words;
+		if (!wrong)
+			wrong = what_is_wrong(fds, fd_count);
+		repaired += shared->removed > 0;
+		if (!wrong)
+			continue;
+		bad++;
+		fprintf(stderr, "killed at step %lu of %lu (%s): %s\n", shared->last_step, steps,
+			shared->name, wrong);
+		if (kill(target, 0) < 0)
+			break;
+	}
+	printf("{\"steps\":%lu,\"kills\":%lu,\"repaired\":%lu,\"bad\":%lu}\n", steps, kills, repaired,
+	       bad);
+	free(fds);
+	return bad != 0;
 }
