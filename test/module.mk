@@ -37,9 +37,7 @@ test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
-TORTURE_TESTS := test/torture/rounds.bats test/torture/programs.bats
-# Also what is known to fall short: `make torture`.
-LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/kills.bats
+TORTURE_TESTS := test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
@@ -188,8 +186,12 @@ test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 torture: export STORM_ROUNDS ?= 10000
 torture: export PROGRAM_ROUNDS ?= 1000
 torture: export ROUNDS_SECONDS ?= 3600
+torture: export KILL_STRIDE ?= 1
+torture: export KILL_REPEAT ?= 20
+torture: export KILL_ROUNDS ?= 1000
+torture: export LOADER_ROUNDS ?= 60
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
-	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(LONG_TORTURE_TESTS)
+	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(TORTURE_TESTS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.
 test: bootstrap

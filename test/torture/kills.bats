@@ -2,7 +2,7 @@
 # limpet dies. KILL_STRIDE and KILL_REPEAT: at which of its steps, and how often at each (every
 # thirteenth once for `make test`, every one twenty times for `make torture`). KILL_ROUNDS: collectors
 # that are killed under full load.
-# time-limit: 1500
+# time-limit: 300
 
 load ../integration/helpers
 setup() { begin; }

@@ -1,8 +1,8 @@
 /* killstep [--repeat N] [--stride N] PID: enters and leaves a process, and is killed by SIGKILL at
  * a step (ptrace call, remote call or write): at every one, or every Nth, N times each. After every
- * kill what is left is cleaned up as the next attach would, and the target must be as before: alive,
- * untraced, its descriptors the same, nothing of ours mapped. Says each step that fails that, and in
- * the end the figures, as JSON. Ends with 1 if any step failed. */
+ * kill what is left is cleaned up as the next attach would, and the target must be as before:
+ * alive, untraced, its descriptors the same, nothing of ours mapped. Says each step that fails
+ * that, and in the end the figures, as JSON. Ends with 1 if any step failed. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static struct {
 	char name[64];
 	int removed; /* by the clean-up */
 	char words[256];
-} *shared;
+} * shared;
 
 static pid_t target;
 
@@ -192,8 +192,8 @@ int main(int argc, char **argv)
 		if (kill(target, 0) < 0)
 			break;
 	}
-	printf("{\"steps\":%lu,\"kills\":%lu,\"repaired\":%lu,\"bad\":%lu}\n", steps, kills, repaired,
-	       bad);
+	printf("{\"steps\":%lu,\"kills\":%lu,\"repaired\":%lu,\"bad\":%lu}\n", steps, kills,
+	       repaired, bad);
 	free(fds);
 	return bad != 0;
 }
