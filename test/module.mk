@@ -38,6 +38,7 @@ test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
+TORTURE_TESTS += test/torture/state.bats
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
@@ -73,6 +74,7 @@ TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthr
 TARGET_C := forker execer exiter loader odd liar
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn plugin.so static tiny32 \
 	own-allocator $(STORM_LINKS))
+TARGET_PROGRAMS += $(T)/registers
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -92,6 +94,12 @@ $(T)/sleeper: $(SLEEPER_SRC) test/targets/sleeper.h test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(SLEEPER_SRC)
+
+$(T)/registers: test/targets/registers.c test/targets/registers_hold.S test/targets/registers.h \
+		test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c %.S,$^)
 
 $(T)/plugin.so: test/targets/plugin.c
 	$(call say,CC,$@)
