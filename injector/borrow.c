@@ -222,6 +222,9 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 			break;
 		}
 		limpet_tracee_release_strays();
+		error = setup->check ? setup->check(setup->check_context) : 0;
+		if (error)
+			break;
 		if (setup->idle)
 			setup->idle(setup->idle_context);
 		if (pass > 1)

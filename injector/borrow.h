@@ -23,6 +23,10 @@ struct limpet_borrow_setup {
 	/* Called while waiting, so that the collector can go on; NULL: none. */
 	void (*idle)(void *context);
 	void *idle_context;
+	/* Called between two looks: a failure ends the search with it (the program is not there any
+	 * more). NULL: none. */
+	int (*check)(const void *context);
+	const void *check_context;
 };
 
 /* Finds a thread at a safe point and borrows it: sleeping ones first, those last whose sleep cannot

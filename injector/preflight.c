@@ -261,6 +261,11 @@ int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *optio
 		ret->rss_bytes = check.status.rss_bytes;
 		ret->kernel_thread = check.status.kernel_thread;
 		r = run_checks(&check);
+		/* What is missing of one that is on its way out is missing for that reason. */
+		if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_REFUSED &&
+		    check.status.state != 'Z' && check.status.state != 'X' &&
+		    !check.status.kernel_thread && !limpet_proc_has_memory(pid))
+			r = -ESRCH;
 	}
 	limpet_proc_maps_done(&check.maps);
 	if (r == -ESRCH) {

@@ -50,6 +50,8 @@ int limpet_proc_tasks(pid_t pid, pid_t **ret_tids);
 /* The thread by which a process's memory, descriptors and namespaces are reached: `pid`, or, once
  * its main thread has ended, another that goes on. `pid` too when none does. */
 pid_t limpet_proc_resident(pid_t pid);
+/* Whether any of its threads still has the process's memory: not so once it is on its way out. */
+bool limpet_proc_has_memory(pid_t pid);
 /* argv[0] and the executable's path; buffers are always terminated. */
 int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes);
 /* All arguments, with spaces between them. May hold secrets. */

@@ -72,14 +72,19 @@ int limpet_proc_pids(pid_t **ret_pids)
 
 /* Field 23 of a stat file is the size of the memory: 0 once the thread has let go of it, which is
  * some time before it is a zombie. */
-static bool has_memory(const char *name)
+static bool task_has_memory(pid_t pid, pid_t tid)
 {
 	const unsigned size_field = 23;
 	LIMPET_FREE char *text = NULL;
+	char name[64];
 	size_t bytes;
 	char *at;
 
-	if (limpet_proc_file_read(0, name, &text, &bytes) < 0)
+	if (tid == pid)
+		snprintf(name, sizeof(name), "stat");
+	else
+		snprintf(name, sizeof(name), "task/%d/stat", tid);
+	if (limpet_proc_file_read(pid, name, &text, &bytes) < 0)
 		return false;
 	at = memrchr(text, ')', bytes);
 	if (!at || strlen(at) < 3 || at[2] == 'Z' || at[2] == 'X')
@@ -92,25 +97,15 @@ static bool has_memory(const char *name)
 	return at && *at >= '1' && *at <= '9';
 }
 
-static bool task_has_memory(pid_t pid, pid_t tid)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "%d/task/%d/stat", pid, tid);
-	return has_memory(name);
-}
-
 pid_t limpet_proc_resident(pid_t pid)
 {
 	static _Thread_local pid_t last_pid, last_tid;
 	LIMPET_FREE pid_t *tids = NULL;
-	char name[64];
 	int count;
 
 	if (pid == last_pid && task_has_memory(pid, last_tid))
 		return last_tid;
-	snprintf(name, sizeof(name), "%d/stat", pid);
-	if (has_memory(name))
+	if (task_has_memory(pid, pid))
 		return pid;
 	count = limpet_proc_list_numbers(pid, "task", &tids);
 	for (int i = 0; i < count; i++) {
@@ -121,6 +116,11 @@ pid_t limpet_proc_resident(pid_t pid)
 		return last_tid;
 	}
 	return pid;
+}
+
+bool limpet_proc_has_memory(pid_t pid)
+{
+	return task_has_memory(pid, limpet_proc_resident(pid));
 }
 
 static int task_file_read(pid_t pid, pid_t tid, const char *name, char **ret_text,

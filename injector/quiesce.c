@@ -236,6 +236,8 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 		limpet_tracee_release_strays();
 		if (result == -EAGAIN && options->idle)
 			options->idle(options->idle_context);
+		if (result == -EAGAIN && options->check && options->check(options->check_context))
+			result = -ESRCH;
 		if (pause.tv_nsec < 20000000)
 			pause.tv_nsec *= 2;
 	}

@@ -30,6 +30,9 @@ struct limpet_quiesce_options {
 	/* Called between rounds, so that the collector can go on; NULL: none. */
 	void (*idle)(void *context);
 	void *idle_context;
+	/* Called between rounds: a failure ends them with -ESRCH. NULL: none. */
+	int (*check)(const void *context);
+	const void *check_context;
 };
 
 /* 0: proven. -EBUSY: some thread was not seen outside before the deadline; else -errno. */

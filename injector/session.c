@@ -1,5 +1,6 @@
 #include "injector/session.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,6 +26,8 @@ struct limpet_session {
 	pid_t pid;
 	int pidfd;
 	uint64_t start_ticks;
+	uint64_t mark_address; /* AT_RANDOM: bytes that the kernel draws for each exec */
+	uint64_t mark[2];
 	uint64_t timeout_ns;
 	struct limpet_modules modules;
 	struct limpet_segment segment;
@@ -68,19 +71,44 @@ const struct limpet_session_stats *limpet_session_stats(const struct limpet_sess
 	return &session->stats;
 }
 
-/* The same process as at the beginning, still running the same program: before each write. */
-static int check_identity(const struct limpet_session *session)
+/* The same process as at the beginning, still running the same program: before each write.
+ * -ESRCH: it is gone; -ESTALE: it has executed another program. */
+static int check_identity(const void *context)
 {
+	const struct limpet_session *session = context;
 	struct pollfd end = {.fd = session->pidfd, .events = POLLIN};
-	uint64_t ticks;
+	uint64_t ticks, mark[2];
 	int error;
 
 	if (poll(&end, 1, 0) > 0)
 		return -ESRCH;
 	error = limpet_proc_start_time(session->pid, &ticks);
-	if (error)
+	if (!error && ticks != session->start_ticks)
+		error = -ESRCH;
+	if (error || !session->mark_address)
 		return error;
-	return ticks == session->start_ticks ? 0 : -ESRCH;
+	error = limpet_memory_read(session->pid, session->mark_address, mark, sizeof(mark));
+	if (error == -ESRCH)
+		return error;
+	return error || memcmp(mark, session->mark, sizeof(mark)) != 0 ? -ESTALE : 0;
+}
+
+static int explain_identity(const struct limpet_session *session, int error, struct limpet_err *err)
+{
+	if (error != -ESTALE)
+		return limpet_err_set(err, error, "process %d is gone", session->pid);
+	limpet_err_set(err, error, "process %d has executed another program meanwhile",
+		       session->pid);
+	limpet_err_hint(err, "if that is the one you mean, try again");
+	return error;
+}
+
+/* What failed for a process that ended or became another meanwhile failed for that reason. */
+static int explain_failure(const struct limpet_session *session, int error, struct limpet_err *err)
+{
+	int identity = error ? check_identity(session) : 0;
+
+	return identity ? explain_identity(session, identity, err) : error;
 }
 
 static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **ret,
@@ -98,10 +126,16 @@ static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **
 	session->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	error = session->pidfd < 0 ? limpet_errno()
 				   : limpet_proc_start_time(pid, &session->start_ticks);
-	if (!error)
-		error = limpet_modules_read(pid, &session->modules, err);
-	else
-		limpet_err_set(err, error, "cannot open process %d: %s", pid, strerror(-error));
+	if (error) {
+		limpet_session_free(session);
+		return limpet_err_set(err, error, "cannot open process %d: %s", pid,
+				      strerror(-error));
+	}
+	if (limpet_proc_auxv(pid, AT_RANDOM, &session->mark_address) < 0 ||
+	    limpet_memory_read(pid, session->mark_address, session->mark, sizeof(session->mark)) <
+		    0)
+		session->mark_address = 0;
+	error = explain_failure(session, limpet_modules_read(pid, &session->modules, err), err);
 	if (error) {
 		limpet_session_free(session);
 		return error;
@@ -173,7 +207,8 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 
 	if (error || !session)
 		return error;
-	error = session_arm(session, options->agent_memory_bytes, err);
+	error = explain_failure(session, session_arm(session, options->agent_memory_bytes, err),
+				err);
 	if (error) {
 		limpet_session_free(session);
 		return error;
@@ -195,6 +230,8 @@ static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
 		.deadline_ns = deadline_ns,
 		.idle = session->idle,
 		.idle_context = session->idle_context,
+		.check = check_identity,
+		.check_context = session,
 	};
 }
 
@@ -347,12 +384,12 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	error = check_identity(session);
 	if (error) {
 		limpet_tracee_release(tracee);
-		return limpet_err_set(err, error, "process %d is gone", session->pid);
+		return explain_identity(session, error, err);
 	}
 	error = tracee ? limpet_borrow_given(&setup, tracee, &borrow, err)
 		       : limpet_borrow_find(&setup, &borrow, err);
 	if (error)
-		return error;
+		return explain_failure(session, error, err);
 	error = enter_once(session, borrow, nonce, floor, &started, err);
 	session->agent_inode = limpet_borrow_image_inode(borrow);
 	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
@@ -363,7 +400,7 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 				       strerror(-closing));
 	if (error && started)
 		limpet_session_cleanup(session->pid, session->timeout_ns, true, NULL);
-	return error;
+	return explain_failure(session, error, err);
 }
 
 /* One call of an agent's entry on a borrowed thread. */
@@ -381,7 +418,7 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	error = check_identity(session);
 	if (error)
-		return limpet_err_set(err, error, "process %d is gone", session->pid);
+		return explain_identity(session, error, err);
 	borrow_setup(session, deadline_ns, &setup);
 	error = limpet_borrow_find(&setup, &borrow, err);
 	if (error)
@@ -523,6 +560,8 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 		.deadline_ns = deadline_ns,
 		.idle = session->idle,
 		.idle_context = session->idle_context,
+		.check = check_identity,
+		.check_context = session,
 	};
 	struct limpet_copies_stats copies;
 	int error;
@@ -589,8 +628,10 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 {
 	int error = leave(session, err);
 
-	if (error && check_identity(session) < 0)
-		return limpet_err_set(err, -ESRCH, "process %d is gone", session->pid);
+	if (error && check_identity(session) < 0) {
+		explain_failure(session, error, err);
+		return -ESRCH;
+	}
 	if (error == -ESTALE && !limpet_session_agent_present(session))
 		return limpet_err_set(err, -ESRCH, "the agent is not in process %d any more",
 				      session->pid);

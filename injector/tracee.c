@@ -268,7 +268,9 @@ int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet
 	if (error)
 		return error;
 	if (trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0) {
-		error = errno == EPERM && is_none(tid) ? -ESRCH : -errno;
+		error = -errno;
+		if (error == -EPERM && is_none(tid))
+			error = -ESRCH;
 		free(tracee);
 		return error;
 	}

@@ -38,7 +38,7 @@ test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
-TORTURE_TESTS += test/torture/state.bats
+TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
@@ -74,6 +74,7 @@ TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthr
 TARGET_C := forker execer exiter loader odd liar
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn plugin.so static tiny32 \
 	own-allocator $(STORM_LINKS))
+TARGET_C += moment
 TARGET_PROGRAMS += $(T)/registers
 
 # Not files of ours to sanitise: a target is what it is in every variant.
