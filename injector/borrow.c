@@ -29,7 +29,6 @@ struct limpet_borrow {
 	struct limpet_borrow_setup setup;
 	struct limpet_tracee *tracee;
 	unsigned attempts;
-	uint64_t since_ns;
 	uint64_t map, map_bytes, code_bytes;
 	int image_there, channel_there, ours_there; /* descriptors in the target; -1: none */
 	int channel;
@@ -154,7 +153,6 @@ static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 		limpet_tracee_release(tracee);
 		return error == -ESRCH || error == -ENOSPC || error == -EFAULT ? 1 : error;
 	}
-	borrow->since_ns = limpet_tracee_stopped_since_ns(tracee);
 	borrow->tracee = tracee;
 	return 0;
 }
@@ -264,8 +262,6 @@ int limpet_borrow_given(const struct limpet_borrow_setup *setup, struct limpet_t
 		free(borrow);
 		return limpet_err_set(err, error, "cannot borrow the thread: %s", strerror(-error));
 	}
-	/* It stood still for us to look at it; from here on it is away. */
-	borrow->since_ns = limpet_monotonic_ns();
 	borrow->tracee = tracee;
 	*ret = borrow;
 	return 0;
@@ -556,7 +552,7 @@ static void close_there(struct limpet_borrow *borrow, int fd)
 		call_there(borrow, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
 }
 
-int limpet_borrow_finish(struct limpet_borrow *borrow, uint64_t *ret_stop_ns)
+int limpet_borrow_finish(struct limpet_borrow *borrow)
 {
 	int error;
 
@@ -575,7 +571,6 @@ int limpet_borrow_finish(struct limpet_borrow *borrow, uint64_t *ret_stop_ns)
 			call_there(borrow, SYS_munmap, borrow->map, borrow->map_bytes, 0, 0, 0, 0);
 		error = limpet_tracee_release(borrow->tracee);
 	}
-	*ret_stop_ns = limpet_monotonic_ns() - borrow->since_ns;
 	if (borrow->channel >= 0)
 		close(borrow->channel);
 	free(borrow);

@@ -54,8 +54,7 @@ int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 /* A system call by the borrowed thread: its answer, or a local failure as -errno. */
 int64_t limpet_borrow_syscall(struct limpet_borrow *borrow, long number, uint64_t a, uint64_t b);
-/* Takes the mapping and what else was made away again, puts the thread back, lets it go, frees.
- * *ret_stop_ns: how long the thread was away from its own code. */
-int limpet_borrow_finish(struct limpet_borrow *borrow, uint64_t *ret_stop_ns);
+/* Takes the mapping and what else was made away again, puts the thread back, lets it go, frees. */
+int limpet_borrow_finish(struct limpet_borrow *borrow);
 
 #endif

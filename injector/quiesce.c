@@ -142,7 +142,6 @@ static int stop_and_look(struct look *look, pid_t tid, pid_t ns_tid,
 {
 	struct limpet_tracee *tracee;
 	const struct user_regs_struct *regs;
-	uint64_t stopped;
 	int outside, error = limpet_tracee_stop(look->pid, tid,
 						limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
 
@@ -150,11 +149,7 @@ static int stop_and_look(struct look *look, pid_t tid, pid_t ns_tid,
 		return error;
 	regs = limpet_tracee_regs(tracee);
 	outside = !holds_hook_address(look, regs) && is_outside(look, ns_tid, regs->rip, regs->rsp);
-	stopped = limpet_tracee_stopped_since_ns(tracee);
 	limpet_tracee_release(tracee);
-	stopped = limpet_monotonic_ns() - stopped;
-	if (stopped > stats->longest_stop_ns)
-		stats->longest_stop_ns = stopped;
 	stats->stopped++;
 	return outside;
 }

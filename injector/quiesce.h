@@ -20,7 +20,6 @@ struct limpet_agent_place {
 
 struct limpet_quiesce_stats {
 	unsigned threads, peeked, stopped, rounds;
-	uint64_t longest_stop_ns;
 };
 
 struct limpet_quiesce_options {

@@ -129,7 +129,6 @@ int limpet_remains_remove(const struct limpet_borrow_setup *setup,
 {
 	struct remains before, after;
 	struct limpet_borrow *borrow;
-	uint64_t stop_ns;
 	int error, closing;
 
 	/* Proven unused and still there: a stub that ended by itself took its own away. */
@@ -151,7 +150,7 @@ int limpet_remains_remove(const struct limpet_borrow_setup *setup,
 	if (error)
 		return error;
 	error = remove_all(borrow, setup->pid, &after);
-	closing = limpet_borrow_finish(borrow, &stop_ns);
+	closing = limpet_borrow_finish(borrow);
 	error = error ?: closing;
 	return error ? limpet_err_set(err, error,
 				      "cannot remove what an earlier limpet left in process %d: %s",

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "injector/seccomp_eval.h"
+#include "injector/tracee.h"
 
 /* MAX_INSNS_PER_PATH in kernel/seccomp.c; each filter counts for four instructions more. */
 #define INSTRUCTIONS_LIMIT 32768u
@@ -25,6 +26,7 @@ struct readout {
 	uint32_t count;
 	uint32_t used;
 	uint32_t sizes[FILTERS_LIMIT];
+	uint64_t stop_ns;
 	struct sock_filter instructions[INSTRUCTIONS_LIMIT + BPF_MAXINSNS];
 };
 
@@ -55,12 +57,14 @@ static int collect(pid_t tid, struct readout *readout)
 static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct readout *readout)
 {
 	int status, signal_number;
+	uint64_t since_ns;
 	pid_t got;
 
 	/* our end is the target's way out, whatever happens to whom */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
+	since_ns = limpet_monotonic_ns();
 	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0 ||
 	    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
 		readout->result = -errno;
@@ -77,6 +81,7 @@ static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct rea
 	/* a signal that came before our stop is the program's own */
 	signal_number = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
 	ptrace(PTRACE_DETACH, tid, NULL, (void *)(uintptr_t)signal_number);
+	readout->stop_ns = limpet_monotonic_ns() - since_ns;
 	_exit(0);
 }
 
@@ -104,6 +109,7 @@ static int collect_by_helper(pid_t tid, struct readout *readout)
 		kill(child, SIGKILL);
 	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
 		;
+	limpet_tracee_note_stop_ns(readout->stop_ns);
 	if (r < 0)
 		return r;
 	return readout->result == -EINPROGRESS ? -ETIMEDOUT : readout->result;

@@ -371,7 +371,7 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	struct limpet_borrow_setup setup;
 	struct limpet_borrow *borrow;
 	bool started = false;
-	uint64_t nonce, released_ns;
+	uint64_t nonce;
 	int floor = choose_floor(session), error, closing;
 
 	if (getrandom(&nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce))
@@ -393,8 +393,9 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	error = enter_once(session, borrow, nonce, floor, &started, err);
 	session->agent_inode = limpet_borrow_image_inode(borrow);
 	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
-	closing = limpet_borrow_finish(borrow, &released_ns);
-	session->stats.attach_stop_ns = released_ns;
+	closing = limpet_borrow_finish(borrow);
+	/* Those of the preflight with them. */
+	session->stats.attach_stop_ns = limpet_tracee_take_longest_stop_ns();
 	if (!error && closing)
 		error = limpet_err_set(err, closing, "lost the target while letting go: %s",
 				       strerror(-closing));
@@ -411,7 +412,6 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
 	struct limpet_borrow_setup setup;
 	struct limpet_borrow *borrow;
-	uint64_t stop_ns;
 	int error = limpet_agent_image_get(&image), closing;
 
 	if (!boot || error)
@@ -437,9 +437,7 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	error = limpet_borrow_map(borrow, err);
 	if (!error)
 		error = limpet_borrow_call(borrow, boot, NULL, err);
-	closing = limpet_borrow_finish(borrow, &stop_ns);
-	if (stop_ns > session->stats.detach_stop_ns)
-		session->stats.detach_stop_ns = stop_ns;
+	closing = limpet_borrow_finish(borrow);
 	if (error)
 		return error;
 	if (closing)
@@ -451,11 +449,23 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	return 0;
 }
 
+/* All stops but those of the attach. */
+static void note_detach_stop(struct limpet_session *session)
+{
+	uint64_t stop_ns = limpet_tracee_take_longest_stop_ns();
+
+	if (stop_ns > session->stats.detach_stop_ns)
+		session->stats.detach_stop_ns = stop_ns;
+}
+
 int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err)
 {
-	int result, error = call_agent(session, LIMPET_BOOT_CALL, session->info.rescan,
-				       limpet_monotonic_ns() + session->timeout_ns, &result, err);
+	int result, error;
 
+	limpet_tracee_take_longest_stop_ns();
+	error = call_agent(session, LIMPET_BOOT_CALL, session->info.rescan,
+			   limpet_monotonic_ns() + session->timeout_ns, &result, err);
+	note_detach_stop(session);
 	return error ? error : result;
 }
 
@@ -576,8 +586,6 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 				err, error == -ESRCH ? error : -EBUSY,
 				"copies of hook addresses remain in the program's data");
 		error = limpet_quiesce_prove(session->pid, place, &quiesce, &stats->quiesce);
-		if (stats->quiesce.longest_stop_ns > stats->detach_stop_ns)
-			stats->detach_stop_ns = stats->quiesce.longest_stop_ns;
 		if (error)
 			return limpet_err_set(err, error, "a thread of process %d stayed in a hook",
 					      session->pid);
@@ -626,7 +634,11 @@ void limpet_session_let_go(struct limpet_session *session)
 
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 {
-	int error = leave(session, err);
+	int error;
+
+	limpet_tracee_take_longest_stop_ns();
+	error = leave(session, err);
+	note_detach_stop(session);
 
 	if (error && check_identity(session) < 0) {
 		explain_failure(session, error, err);

@@ -34,12 +34,22 @@ struct limpet_tracee {
 	uint8_t *xstate;
 	size_t xstate_bytes;
 	uint64_t signal_mask;
-	uint64_t stopped_since_ns;
+	uint64_t stopped_since_ns; /* 0: adopted, and nobody waits for it yet */
 	uint64_t home, spare;
 	struct limpet_tracee_gadgets gadgets;
 };
 
 void (*limpet_tracee_fault_point)(const char *step);
+
+static uint64_t longest_stop_ns;
+
+/* Of the thread that was let go last: outside of system calls, the same registers again say that it
+ * was not its turn in between. */
+static struct {
+	pid_t tid;
+	uint64_t stopped_since_ns;
+	struct user_regs_struct regs;
+} last_stop;
 
 /* A program that limpet itself started: its end is left for whoever waits for its exit status. */
 static pid_t own_child;
@@ -182,31 +192,37 @@ static int write_registers(const struct limpet_tracee *tracee, struct user_regs_
 /* Threads that were interrupted and did not stop in time (D state). Only a stopped thread can be
  * let go, so they stay ours; whoever comes out of his system call is let go at the next look. */
 #define MAX_STRAYS 256u
-static pid_t strays[MAX_STRAYS];
+static struct {
+	pid_t tid;
+	uint64_t unstopped_ns; /* when it was last seen not to have stopped */
+} strays[MAX_STRAYS];
 static size_t stray_count;
 
 static void stray_add(pid_t tid)
 {
-	if (stray_count < MAX_STRAYS)
-		strays[stray_count++] = tid;
+	if (stray_count == MAX_STRAYS)
+		return;
+	strays[stray_count].tid = tid;
+	strays[stray_count++].unstopped_ns = limpet_monotonic_ns();
 }
 
 void limpet_tracee_release_strays(void)
 {
 	for (size_t i = 0; i < stray_count;) {
 		int status, signal_number = 0;
-		pid_t got = look(strays[i], &status);
+		pid_t tid = strays[i].tid, got = look(tid, &status);
 
 		if (got == 0) {
-			i++;
+			strays[i++].unstopped_ns = limpet_monotonic_ns();
 			continue;
 		}
 		/* A signal that came first is delivered, the stop that we asked for is not. */
-		if (got == strays[i] && WIFSTOPPED(status) && !(status >> 16) &&
+		if (got == tid && WIFSTOPPED(status) && !(status >> 16) &&
 		    WSTOPSIG(status) != (SIGTRAP | 0x80))
 			signal_number = WSTOPSIG(status);
-		if (got == strays[i] && WIFSTOPPED(status))
-			ptrace(PTRACE_DETACH, strays[i], NULL, (void *)(intptr_t)signal_number);
+		if (got == tid && WIFSTOPPED(status) &&
+		    ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal_number) == 0)
+			limpet_tracee_note_stop_ns(limpet_monotonic_ns() - strays[i].unstopped_ns);
 		strays[i] = strays[--stray_count];
 	}
 }
@@ -241,7 +257,7 @@ static bool is_none(pid_t tid)
 static bool is_stray(pid_t tid)
 {
 	for (size_t i = 0; i < stray_count; i++)
-		if (strays[i] == tid)
+		if (strays[i].tid == tid)
 			return true;
 	return false;
 }
@@ -262,7 +278,8 @@ int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet
 	int error;
 
 	limpet_tracee_release_strays();
-	if (is_stray(tid))
+	/* With no room to remember it by, it would stand still until we end. */
+	if (is_stray(tid) || stray_count == MAX_STRAYS)
 		return -ETIMEDOUT;
 	error = tracee_new(pid, tid, &tracee);
 	if (error)
@@ -288,6 +305,9 @@ int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet
 		limpet_tracee_release(tracee);
 		return error;
 	}
+	if (tid == last_stop.tid && !tracee->group_stop && !limpet_tracee_in_syscall(tracee) &&
+	    !memcmp(&tracee->regs, &last_stop.regs, sizeof(tracee->regs)))
+		tracee->stopped_since_ns = last_stop.stopped_since_ns;
 	*ret = tracee;
 	return 0;
 }
@@ -300,7 +320,6 @@ int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 	if (error)
 		return error;
 	own_child = pid;
-	tracee->stopped_since_ns = limpet_monotonic_ns();
 	error = read_registers(tracee);
 	if (error) {
 		free(tracee);
@@ -330,9 +349,19 @@ bool limpet_tracee_in_group_stop(const struct limpet_tracee *tracee)
 	return tracee->group_stop;
 }
 
-uint64_t limpet_tracee_stopped_since_ns(const struct limpet_tracee *tracee)
+uint64_t limpet_tracee_take_longest_stop_ns(void)
 {
-	return tracee->stopped_since_ns;
+	uint64_t longest_ns = longest_stop_ns;
+
+	longest_stop_ns = 0;
+	last_stop.tid = 0;
+	return longest_ns;
+}
+
+void limpet_tracee_note_stop_ns(uint64_t stop_ns)
+{
+	if (stop_ns > longest_stop_ns)
+		longest_stop_ns = stop_ns;
 }
 
 /* struct rseq_cs, from the kernel's user interface */
@@ -443,6 +472,8 @@ int limpet_tracee_borrow(struct limpet_tracee *tracee, const struct limpet_trace
 		return -ENOSPC;
 	if (!gadgets_are_there(tracee->pid, gadgets))
 		return -ESTALE;
+	if (!tracee->stopped_since_ns)
+		tracee->stopped_since_ns = limpet_monotonic_ns();
 	if (trace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(tracee->signal_mask),
 		  &tracee->signal_mask) < 0)
 		return -errno;
@@ -643,13 +674,26 @@ static int put_back(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	return first;
 }
 
+static void note_stop(const struct limpet_tracee *tracee)
+{
+	if (!tracee->stopped_since_ns)
+		return;
+	limpet_tracee_note_stop_ns(limpet_monotonic_ns() - tracee->stopped_since_ns);
+	last_stop.tid = tracee->tid;
+	last_stop.stopped_since_ns = tracee->stopped_since_ns;
+	last_stop.regs = tracee->regs;
+}
+
 /* The last step; `error` is what went wrong before. Frees. */
 static int detach(struct limpet_tracee *tracee, int error)
 {
-	if (error != -ESRCH && !tracee->running &&
-	    trace(PTRACE_DETACH, tracee->tid, NULL, NULL) < 0) {
-		tracee->running = true;
-		error = error ?: -errno;
+	if (error != -ESRCH && !tracee->running) {
+		if (trace(PTRACE_DETACH, tracee->tid, NULL, NULL) == 0) {
+			note_stop(tracee);
+		} else {
+			tracee->running = true;
+			error = error ?: -errno;
+		}
 	}
 	/* One that is ending must be reaped by us before its parent may. */
 	if (error == -ESRCH || tracee->running)

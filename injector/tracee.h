@@ -53,8 +53,12 @@ bool limpet_tracee_in_syscall(const struct limpet_tracee *tracee);
 bool limpet_tracee_in_group_stop(const struct limpet_tracee *tracee);
 /* In a restartable sequence's critical section: no place to borrow. */
 bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee);
-/* When the thread left its own code, and the time since in which it waited for a processor. */
-uint64_t limpet_tracee_stopped_since_ns(const struct limpet_tracee *tracee);
+/* The longest time from a thread leaving its own code to being back in it, of all that were let go
+ * since the last call of this; 0: none. A thread that was stopped again before it had come to run
+ * is away from the first stop to the end of the last. */
+uint64_t limpet_tracee_take_longest_stop_ns(void);
+/* One that was made by other means. */
+void limpet_tracee_note_stop_ns(uint64_t stop_ns);
 
 /* Code in the target that a borrowed thread runs. */
 struct limpet_tracee_gadgets {
