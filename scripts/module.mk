@@ -4,9 +4,15 @@ bootstrap:
 	$(Q)scripts/bootstrap
 
 # What a capture costs; not a test. heaptrack is measured beside it where it is installed.
-.PHONY: bench
+.PHONY: bench bench-stops
 bench: $(B)/limpet $(B)/bench/pairs
 	$(Q)scripts/bench
+	$(Q)$(MAKE) --no-print-directory bench-stops
+# How long the target stands still: one thread that never rests, four that work, and five hundred.
+STOP_ROUNDS ?= 100
+bench-stops: $(B)/torture/stoptimes targets
+	$(Q)for threads in '--spin 1' '--spin 1 --allocate 1 --serve 2 --sleep 4' '--spin 1 --sleep 500'; do \
+		echo "gaps $$threads"; $< -n $(STOP_ROUNDS) $(T)/gaps $$threads || exit; done
 $(B)/bench/pairs: test/bench/pairs.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)

@@ -38,7 +38,9 @@ test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
-TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats
+TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats
+# Limits of time that only an idle machine keeps: `make torture`.
+LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
@@ -71,11 +73,9 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := forker execer exiter loader odd liar
-TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn plugin.so static tiny32 \
-	own-allocator $(STORM_LINKS))
-TARGET_C += moment
-TARGET_PROGRAMS += $(T)/registers
+TARGET_C := forker execer exiter loader odd liar moment gaps
+TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn plugin.so gaps-copies \
+	static tiny32 own-allocator registers sleeper $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -90,7 +90,6 @@ $(T)/confined: test/targets/confined.c test/targets/target.h test/unit/docker_pr
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c,$^) -lseccomp
 
 SLEEPER_SRC := $(addprefix test/targets/sleeper,.c _io.c _time.c _ipc.c)
-TARGET_PROGRAMS += $(T)/sleeper
 $(T)/sleeper: $(SLEEPER_SRC) test/targets/sleeper.h test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
@@ -101,6 +100,11 @@ $(T)/registers: test/targets/registers.c test/targets/registers_hold.S test/targ
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c %.S,$^)
+
+$(T)/gaps-copies: test/targets/gaps.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -DCOPIES -I. -o $@ $<
 
 $(T)/plugin.so: test/targets/plugin.c
 	$(call say,CC,$@)
@@ -153,11 +157,13 @@ $(T)/own-allocator: test/targets/storm.c test/targets/target.h
 		-Wl,--no-whole-archive -lstdc++ -lm -ldl
 
 # Programs that use the injector's insides, for the torture run.
-TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops)
+TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops stoptimes)
 $(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $(B)/test/liblimpet.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
+$(B)/torture/stoptimes: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,ptrace waitpid process_vm_readv \
+	process_vm_writev open read pread pwrite sendmsg recv ppoll sigtimedwait nanosleep)
 
 # Fuzz programs with a driver of their own, always with sanitizers. A fuzz finding joins
 # test/fuzz/corpus/<name>, which they replay; then they mutate it for FUZZ_MILLISECONDS.
@@ -200,7 +206,7 @@ torture: export KILL_REPEAT ?= 20
 torture: export KILL_ROUNDS ?= 1000
 torture: export LOADER_ROUNDS ?= 60
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
-	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(TORTURE_TESTS)
+	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(LONG_TORTURE_TESTS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.
 test: bootstrap
