@@ -12,12 +12,18 @@ look_live() {
 	timeout 120 "$root/test/torture/residue" "$@" --live
 }
 
+# What no program of ours changes by itself: its modules and the protection of their pages. Looked at before
+# any capture, for what the first leaves behind would be there before all others.
+modules_of() {
+	sed -n '/^mappings$/,/^descriptors$/p; /^modules$/,/^slots$/p' "$1"
+}
+
 as_before() {
 	look_live "$@" >"$work/residue.after" 2>"$work/residue.err" &&
 		diff -u "$work/residue.before" "$work/residue.after" >"$work/residue.diff"
 }
 
-# capture_rounds NAME PID COUNT [OPTION of captures...]: two rounds to warm up, a look, COUNT rounds, a look
+# capture_rounds NAME PID COUNT [OPTION of captures...]: a look, two rounds to warm up, a look, COUNT rounds, a look
 # that has to be the same. $busy and $quiet are commands that start the load and let it rest; $own
 # holds the options of residue that tell the program's own doings.
 capture_rounds() {
@@ -25,6 +31,7 @@ capture_rounds() {
 	shift 3
 	mkdir -p "$FIGURES"
 	rm -f "$FIGURES/rounds-$name.json" "$ranges"
+	look_live "$pid" "${own[@]}" >"$work/residue.first" || return 1
 	"$busy" || return 1
 	timeout 120 "$TORTURE/captures" --name "$name" --ranges "$ranges" "$@" "$LIMPET" "$pid" 2 || return 1
 	"$quiet" || return 1
@@ -43,6 +50,8 @@ capture_rounds() {
 		fail "$name is not as it was before $count rounds"
 		return 1
 	fi
+	diff -u <(modules_of "$work/residue.first") <(modules_of "$work/residue.after") ||
+		fail "$name has not the modules, or their protections, that it had before the first round" || return 1
 	after=$("$root/test/torture/residue" "$pid" --growth) || return 1
 	same_size "$name" "$count" "$before" "$after" || return 1
 	show_figures "$name"

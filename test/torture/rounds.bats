@@ -8,7 +8,7 @@ load captures
 setup() { begin; }
 teardown() { end; }
 
-: "${ROUNDS:=20}"
+: "${ROUNDS:=10}"
 : "${STORM_ROUNDS:=40}"
 
 storm_busy() {
@@ -32,21 +32,25 @@ storm_quiet() {
 @test "captures: sixty-four threads that allocate as fast as they can" {
 	start storm nice -n 19 "$TARGETS/storm" --threads 64 --churn 3000 --cross --signals --slots 32
 	busy=storm_busy quiet=storm_quiet own=()
-	capture_rounds full-storm "$pid" $((ROUNDS / 5)) --threads 2 --hold 2-40
+	capture_rounds full-storm "$pid" $((ROUNDS / 2)) --threads 2 --hold 2-40
 	nothing_of_ours "$pid"
 	finish storm
 }
 
-# All threads are parked, nothing is recorded: every mapping, to the last page of the heap, is as it was.
+# All threads are parked, nothing is recorded: everything, to the last page of the heap, is as it was before
+# the first capture.
 @test "captures: a program at rest is the same to the last mapping" {
-	start storm "$TARGETS/storm" --threads 64 --slots 32
-	tell storm "run 500" ran
-	"$TORTURE/captures" --threads 0 --hold 1-5 --ranges ranges "$LIMPET" "$pid" 2
-	"$root/test/torture/residue" "$pid" --ranges ranges >residue.before
-	"$TORTURE/captures" --threads 0 --hold 1-5 --ranges ranges "$LIMPET" "$pid" "$ROUNDS"
-	"$root/test/torture/residue" "$pid" --ranges ranges >residue.after
-	diff -u residue.before residue.after
-	finish storm
+	local link
+	for link in storm storm-full-plt-pie; do
+		start "$link" "$TARGETS/$link" --threads 64 --slots 32
+		tell "$link" "run 500" ran
+		: >ranges
+		"$root/test/torture/residue" "$pid" --ranges ranges >residue.before
+		"$TORTURE/captures" --threads 0 --hold 1-5 --ranges ranges "$LIMPET" "$pid" "$ROUNDS"
+		"$root/test/torture/residue" "$pid" --ranges ranges >residue.after
+		diff -u residue.before residue.after || fail "$link is not as it was" || return 1
+		finish "$link"
+	done
 }
 
 # The look itself: an agent that is there shows in every part of it.
@@ -80,7 +84,7 @@ storm_quiet() {
 	for threads in 8 1; do
 		start "storm$threads" "$TARGETS/storm" --threads "$threads"
 		tell "storm$threads" go going
-		timeout 300 "$TORTURE/rounds" "$pid" $((ROUNDS * 2))
+		timeout 300 "$TORTURE/rounds" "$pid" $((ROUNDS * 4))
 		nothing_of_ours "$pid"
 		tell "storm$threads" hold held
 		finish "storm$threads"
@@ -88,7 +92,7 @@ storm_quiet() {
 }
 
 @test "the target is killed at any moment; limpet ends with a readable trace" {
-	local i rounds=$((ROUNDS / 6))
+	local i rounds=$((ROUNDS / 3))
 	for ((i = 1; i <= rounds; i++)); do
 		start "storm$i" "$TARGETS/storm" --threads 4 --cross
 		tell "storm$i" go going
