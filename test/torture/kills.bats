@@ -44,6 +44,28 @@ killed_at_steps() {
 	finish storm
 }
 
+# All that a thread has is looked at while limpets die on it: its prepared signal frame brings it home.
+killed_registers() {
+	local mode=$1 KILL_REPEAT=$(((KILL_REPEAT + 4) / 5))
+	start "$mode" nice "$TARGETS/registers" "$mode" || return 1
+	tell "$mode" interrupted noted || return 1
+	killed_at_steps "registers, $mode" "$pid" || return 1
+	tell "$mode" check fine || return 1
+	finish "$mode"
+}
+
+@test "limpet is killed at every step: all registers of threads that never sleep" {
+	killed_registers spin
+}
+
+@test "limpet is killed at every step: all registers of threads that sleep in system calls" {
+	killed_registers block
+}
+
+@test "limpet is killed at every step: all registers of a single thread" {
+	killed_registers main
+}
+
 # SIGKILL at a moment between 0 and 150 ms after the start: in preflight, in the remote calls, while slots
 # are exchanged, while it captures at full load, while it leaves.
 @test "limpet is killed at any moment under full load; the next one repairs" {
