@@ -7,6 +7,7 @@
  * can be undone and brings the thread home. */
 #include "agent/agent.h"
 
+#include <asm/stat.h>
 #include <linux/fcntl.h>
 
 #define BOOT __attribute__((section(".boot")))
@@ -144,15 +145,27 @@ static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot
 	return 0;
 }
 
+static inline __attribute__((always_inline)) bool is_same(int fd, const struct stat *known)
+{
+	struct stat now;
+
+	now.st_dev = now.st_ino = 0;
+	return limpet_syscall3(SYS_fstat, fd, (long)&now, 0) == 0 && now.st_dev == known->st_dev &&
+	       now.st_ino == known->st_ino;
+}
+
 /* Entry: rsp stands in the scratch memory, rdi is the argument. Never returns: the injector puts
  * the registers back while it waits, or limpet_boot_exit brings the thread home. */
 BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *boot);
 BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *boot)
 {
 	struct limpet_msg message = {.type = LIMPET_MSG_READY};
+	struct stat channel;
 	int fd;
 	long answer = begin(boot);
 
+	channel.st_dev = channel.st_ino = 0;
+	limpet_syscall3(SYS_fstat, boot->channel, (long)&channel, 0);
 	if (answer < 0 || boot->operation != LIMPET_BOOT_ENTER)
 		close_image(boot);
 	if (answer < 0) {
@@ -176,15 +189,17 @@ BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *
 	}
 	fd = boot->channel;
 	message.value = (uint64_t)(int64_t)boot->result;
-	answer = limpet_syscall6(SYS_sendto, fd, (long)&message, sizeof(message), MSG_NOSIGNAL_FLAG,
-				 0, 0);
-	while (answer >= 0 || answer == -EINTR_VALUE)
+	/* Another thread may close all that it does not know, and open something of its own. */
+	if (is_same(fd, &channel))
+		answer = limpet_syscall6(SYS_sendto, fd, (long)&message, sizeof(message),
+					 MSG_NOSIGNAL_FLAG, 0, 0);
+	while ((answer >= 0 || answer == -EINTR_VALUE) && is_same(fd, &channel))
 		answer = limpet_syscall6(SYS_recvfrom, fd, (long)&message, 1, 0, 0, 0) ?: -1;
-	/* The injector is gone. */
+	/* The injector is gone, or out of reach. */
 	if (boot->operation == LIMPET_BOOT_ENTER && boot->stage == LIMPET_STAGE_STARTED &&
 	    boot->handle)
 		((entry_fn *)(uintptr_t)info_of(boot)->leave)();
-	else
+	else if (is_same(fd, &channel))
 		limpet_syscall1(SYS_close, fd);
 	limpet_boot_exit(boot->exit_sp, boot->exit_syscall, boot->map, boot->map_bytes);
 }
