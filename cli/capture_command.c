@@ -1,7 +1,10 @@
 #include "cli/capture_command.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzer/seal.h"
@@ -119,6 +122,21 @@ static void show_sealing(void *context, uint64_t done, uint64_t total)
 		limpet_progress_update(command->progress, &command->sample);
 }
 
+/* The trace, by a name that is this file whatever happens to its own: in a folder that others may
+ * write to, a link may have taken its place. */
+static int open_trace(const char *trace, char *ret_path, size_t bytes)
+{
+	LIMPET_CLOSE int fd = open(trace, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat stat;
+
+	if (fd < 0 || fstat(fd, &stat) < 0)
+		return -errno;
+	if (!S_ISREG(stat.st_mode) || stat.st_nlink != 1)
+		return -ELOOP;
+	snprintf(ret_path, bytes, "/proc/self/fd/%d", fd);
+	return limpet_take_fd(&fd);
+}
+
 /* Signals may come in now: the target is left, only names are still looked up. */
 static void seal(struct command *command, const char *trace)
 {
@@ -131,7 +149,8 @@ static void seal(struct command *command, const char *trace)
 					      .context = command};
 	struct limpet_seal_result result;
 	struct limpet_err err = {0};
-	char root[64];
+	char root[64], path[32];
+	LIMPET_CLOSE int fd = open_trace(trace, path, sizeof(path));
 	int error;
 
 	for (size_t i = 0; sources && i < count; i++)
@@ -141,7 +160,10 @@ static void seal(struct command *command, const char *trace)
 	snprintf(root, sizeof(root), "/proc/%d/root", limpet_proc_resident(command->pid));
 	options.root = access(root, X_OK) == 0 ? root : NULL;
 	limpet_capture_signals_open();
-	error = limpet_seal(trace, &options, &result, &err);
+	if (fd < 0)
+		error = limpet_err_set(&err, fd, "cannot seal '%s': %s", trace, strerror(-fd));
+	else
+		error = limpet_seal(path, &options, &result, &err);
 	free(sources);
 	if (!error && !result.cancelled)
 		return;

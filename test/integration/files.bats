@@ -1,0 +1,210 @@
+#!/usr/bin/env bats
+# What limpet writes, and where: traces never through a link, sockets where nobody else can put one.
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# What may stand where a trace is wanted: a link to nothing, to a file, to a folder, a second name of a
+# file, a pipe, a socket, a folder.
+obstacles=(dangling link folder-link hard pipe socket folder)
+put_obstacle() {
+	case $1 in
+	dangling) ln -s nowhere "$2" ;;
+	link) ln -s precious "$2" ;;
+	folder-link) ln -s . "$2" ;;
+	hard) ln precious "$2" ;;
+	pipe) mkfifo "$2" ;;
+	socket) python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$2" ;;
+	folder) mkdir "$2" ;;
+	esac
+}
+
+# What no capture may have touched.
+precious_is_kept() {
+	[[ $(<precious) == precious && ! -e nowhere && $(stat -c %a:%u precious) == 644:$EUID ]]
+}
+
+@test "an output that is a link, a pipe, a socket or a folder: refused, and not followed" {
+	local what option
+	echo precious >precious
+	chmod 644 precious
+	start storm "$TARGETS/storm"
+	look "$pid"
+	for what in "${obstacles[@]}"; do
+		for option in "" --background; do
+			put_obstacle "$what" "out.limpet"
+			refused 1 "out.limpet" "$LIMPET" attach "$pid" -o out.limpet -d 100ms $option
+			precious_is_kept
+			rm -rf out.limpet
+		done
+	done
+	unchanged "$pid"
+	finish storm
+}
+
+@test "the name that limpet gives: whatever stands there is left, the next number is taken" {
+	local what taken=0 name
+	echo precious >precious
+	chmod 644 precious
+	start storm "$TARGETS/storm"
+	name=storm.$pid.limpet
+	for what in "${obstacles[@]}"; do
+		put_obstacle "$what" "$name$( ((taken == 0)) || echo ".$taken")"
+		taken=$((taken + 1))
+	done
+	umask 0
+	run --separate-stderr timeout 60 "$LIMPET" attach "$pid" -d 100ms -q
+	same "the status" "$status" 0
+	same "the path" "$output" "$name.$taken"
+	same "mode and owner" "$(stat -c %a:%u:%h "$name.$taken")" "600:$EUID:1"
+	precious_is_kept
+	timeout 60 "$LIMPET" report "$name.$taken" >/dev/null
+	finish storm
+}
+
+@test "under sudo the trace belongs to who called it" {
+	((EUID == 0)) || skip "only root gives files away"
+	start storm "$TARGETS/storm"
+	SUDO_UID=65534 SUDO_GID=65534 "$LIMPET" attach "$pid" -d 100ms -q -o his.limpet
+	same "mode and owner" "$(stat -c %a:%u:%g his.limpet)" 600:65534:65534
+	finish storm
+}
+
+@test "a folder that others may write to: a trace that was exchanged is not written to" {
+	start storm "$TARGETS/storm"
+	attach "$pid" --no-seal
+	tell storm "run 1000" ran
+	stop "$pid"
+	cp "$trace" precious.limpet
+	local before
+	before=$(sha256sum <precious.limpet)
+	attach "$pid"
+	tell storm "run 1000" ran
+	mv "$trace" away.limpet
+	ln -s precious.limpet "$trace"
+	stop "$pid"
+	grep -q 'cannot seal' "$work/attach.$captures.err"
+	same "what the link led to" "$(sha256sum <precious.limpet)" "$before"
+	timeout 60 "$LIMPET" report away.limpet >/dev/null
+	finish storm
+}
+
+# ------------------------------------------------------------------ control sockets
+
+# A world where /run and /tmp are this test's own, and captures are found as users find them. Sets
+# `world`, which runs a command there, and `limpet`, which everybody there may run.
+make_world() {
+	((EUID == 0)) || skip "only root can be another user"
+	unshare --mount true 2>/dev/null || skip "making namespaces is not allowed here"
+	mkdir run.world tmp.world
+	chmod 1777 tmp.world
+	install -m 755 "$LIMPET" run.world/limpet-program
+	limpet=/run/limpet-program
+	world=(unshare --mount bash -c 'cd "$0" && mount --bind "$0/run.world" /run &&
+		mount --bind "$0/tmp.world" /tmp 2>/dev/null &&
+		unset LIMPET_RUNTIME_DIR XDG_RUNTIME_DIR TMPDIR && exec "$@"' "$work")
+}
+nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+
+@test "the control socket: for its user and root, in a folder where nobody else can write" {
+	local world limpet
+	make_world
+	start storm "$TARGETS/storm"
+	"${world[@]}" "$limpet" attach "$pid" -o /run/out.limpet -q >world.say 2>world.err </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	wait_until 30 test -S "run.world/limpet/$pid.sock"
+	same "the folder" "$(stat -c %a:%u run.world/limpet)" "711:0"
+	same "the socket" "$(stat -c %a:%u "run.world/limpet/$pid.sock")" "600:0"
+	captures_there() {
+		ended "$limpet_job" || "${world[@]}" "$limpet" status "$pid" --json | json_says '.captures[0].state == "capturing"'
+	}
+	wait_until 30 captures_there
+	# another user: sees that it is captured, and can neither stop it nor talk to it
+	refused 1 "another user" "${world[@]}" "${nobody[@]}" "$limpet" stop "$pid"
+	"${world[@]}" "${nobody[@]}" /usr/bin/python3 -c '
+import socket, sys
+try:
+    socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1])
+except PermissionError:
+    sys.exit(0)
+sys.exit(1)' "/run/limpet/$pid.sock"
+	captures_there
+	ended "$limpet_job" && fail "the capture ended"
+	tell storm "leak 5" leaked
+	"${world[@]}" timeout 60 "$limpet" stop "$pid"
+	attached 0
+	[[ ! -e run.world/limpet/$pid.sock ]]
+	finish storm
+}
+
+@test "no /run to write to: a folder in /tmp that another made first is not used" {
+	local world limpet what
+	make_world
+	start storm "$TARGETS/storm"
+	look "$pid"
+	# something that is no folder, where limpet's would be
+	: >run.world/limpet
+	for what in his link writable; do
+		case $what in
+		his) mkdir tmp.world/limpet-0 && chown 65534 tmp.world/limpet-0 ;;
+		link) mkdir tmp.world/trap && ln -s trap tmp.world/limpet-0 ;;
+		writable) mkdir -m 1777 tmp.world/limpet-0 && chmod 1777 tmp.world/limpet-0 ;;
+		esac
+		refused 1 "runtime directory" "${world[@]}" "$limpet" attach "$pid" -o /run/never.limpet -d 100ms
+		[[ ! -e run.world/never.limpet && ! -e tmp.world/limpet-0/$pid.sock ]]
+		rm -rf tmp.world/limpet-0 tmp.world/trap
+	done
+	unchanged "$pid"
+	finish storm
+}
+
+# ------------------------------------------------------------------ several limpets
+
+@test "four limpets at once: one captures, the others say so" {
+	local i one=0 jobs=()
+	start storm "$TARGETS/storm" --threads 2
+	look "$pid"
+	for i in 1 2 3 4; do
+		"$LIMPET" attach "$pid" -d 2s -q --no-seal -o "$i.limpet" >"$i.say" 2>"$i.err" </dev/null 3>&- &
+		jobs+=($!)
+		limpet_jobs+=($!)
+	done
+	for i in 1 2 3 4; do
+		exit_status_of "${jobs[i - 1]}" 60
+		case $status in
+		0 | 4) one=$((one + 1)) ;;
+		3) grep -q 'captured' "$i.err" ;;
+		*) fail "status $status: $(<"$i.err")" ;;
+		esac
+	done
+	((one >= 1))
+	unchanged "$pid"
+	tell storm "run 1000" ran
+	finish storm
+}
+
+@test "four limpets that cannot see each other: the program goes on, and can be cleaned" {
+	local i round jobs
+	start storm "$TARGETS/storm" --threads 2
+	tell storm "run 1000" ran
+	for round in 1 2 3; do
+		jobs=()
+		for i in 1 2 3 4; do
+			mkdir -m 700 "run.$i.$round"
+			LIMPET_RUNTIME_DIR=$work/run.$i.$round "$LIMPET" attach "$pid" -d 1s -q --no-seal \
+				-o "$i.$round.limpet" >"$i.say" 2>"$i.err" </dev/null 3>&- &
+			jobs+=($!)
+			limpet_jobs+=($!)
+		done
+		for i in 1 2 3 4; do
+			exit_status_of "${jobs[i - 1]}" 90
+			((status <= 5)) || fail "status $status: $(<"$i.err")"
+		done
+		tell storm "run 1000" ran
+		timeout 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || true
+		nothing_of_ours "$pid"
+	done
+	finish storm
+}
