@@ -1,5 +1,6 @@
 /* `limpet attach`: captures a running process. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/background.h"
 #include "cli/capture_command.h"
@@ -14,7 +15,7 @@ int limpet_cmd_attach(int argc, char **argv)
 	struct limpet_preflight_options wanted;
 	struct limpet_preflight preflight;
 	struct limpet_err err = {0};
-	int status;
+	int status, error;
 
 	if (!limpet_capture_options_parse(LIMPET_CAPTURE_ATTACH, argc, argv, &options, &status))
 		return status;
@@ -32,8 +33,12 @@ int limpet_cmd_attach(int argc, char **argv)
 			limpet_ui_warn("%s", preflight.list[i].text);
 	if (options.background && !limpet_background_begin(&status))
 		return status;
-	if (limpet_tracee_setup() < 0)
+	error = limpet_tracee_setup();
+	if (error < 0) {
+		limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));
+		limpet_ui_error(&err);
 		return LIMPET_EXIT_FAILED;
+	}
 	limpet_capture_signals_setup(0);
 	return limpet_capture_command(&options, options.pid, LIMPET_MODE_ATTACH, NULL, &preflight);
 }

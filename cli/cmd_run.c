@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -21,7 +22,7 @@ static int give_up(pid_t pid, struct limpet_tracee *tracee, const struct limpet_
 	limpet_ui_error(err);
 	kill(pid, SIGKILL);
 	limpet_tracee_release(tracee);
-	waitpid(pid, NULL, __WALL);
+	limpet_launch_end(pid);
 	return EXIT_OWN_FAILURE;
 }
 
@@ -70,13 +71,15 @@ int limpet_cmd_run(int argc, char **argv)
 	};
 	if (limpet_preflight_run(pid, &wanted, &preflight, &err) < 0)
 		return give_up(pid, tracee, &err);
-	if (limpet_tracee_setup() < 0)
+	error = limpet_tracee_setup();
+	if (error < 0) {
+		limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));
 		return give_up(pid, tracee, &err);
+	}
 	limpet_capture_signals_setup(pid);
 	status = limpet_capture_command(&options, pid, LIMPET_MODE_RUN, tracee, &preflight);
 	if (status == LIMPET_EXIT_FAILED || status == LIMPET_EXIT_REFUSED) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, __WALL);
+		limpet_launch_end(pid);
 		return EXIT_OWN_FAILURE;
 	}
 	return wait_for_command(pid);

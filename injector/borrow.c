@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -258,6 +259,7 @@ int limpet_borrow_given(const struct limpet_borrow_setup *setup, struct limpet_t
 		borrow ? limpet_tracee_borrow(tracee, setup->gadgets, sp - (64u << 10)) : -ENOMEM;
 
 	if (error) {
+		kill(setup->pid, SIGKILL);
 		limpet_tracee_release(tracee);
 		free(borrow);
 		return limpet_err_set(err, error, "cannot borrow the thread: %s", strerror(-error));

@@ -33,7 +33,7 @@ struct limpet_borrow_setup {
  * be restarted; otherwise lets go, backs off and tries again until the deadline (-EBUSY). */
 int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_borrow **ret,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
-/* Borrows a thread that is stopped and known to be safe; it is released on failure too. */
+/* Borrows a thread that is stopped and known to be safe; on failure its process is ended. */
 int limpet_borrow_given(const struct limpet_borrow_setup *setup, struct limpet_tracee *tracee,
 			struct limpet_borrow **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 const struct limpet_tracee *limpet_borrow_tracee(const struct limpet_borrow *borrow);

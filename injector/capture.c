@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -440,6 +441,9 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	capture->state = LIMPET_CONTROL_ATTACHING;
 	error = begin(capture, &entering, err);
 	if (error) {
+		/* A command of ours ends here: not one instruction of it has been done. */
+		if (setup->tracee && !entering)
+			kill(setup->pid, SIGKILL);
 		if (!entering)
 			limpet_tracee_release(setup->tracee);
 		if (capture->recorder)

@@ -29,7 +29,8 @@ struct limpet_capture_progress {
 struct limpet_capture_setup {
 	pid_t pid;
 	enum limpet_capture_mode mode;
-	struct limpet_tracee *tracee; /* run: the new program at its entry point; taken over */
+	struct limpet_tracee *tracee; /* run: the new program at its entry point; taken over, and
+				       * ended if the capture does not come about */
 	const char *output;           /* NULL: the default name */
 	uint64_t duration_ns;         /* 0: until stopped */
 	uint64_t agent_memory_bytes, collector_memory_bytes;

@@ -129,6 +129,21 @@ static int start_child(pid_t pid, const struct pipes *pipes, char *const argv[],
 	return 0;
 }
 
+void limpet_launch_end(pid_t pid)
+{
+	siginfo_t info;
+	int status = 0;
+	pid_t got;
+
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
+		return;
+	kill(pid, SIGKILL);
+	/* stops that it made before come first */
+	do
+		got = waitpid(pid, &status, __WALL);
+	while ((got == pid && WIFSTOPPED(status)) || (got < 0 && errno == EINTR));
+}
+
 int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_tracee **ret_tracee,
 		  struct limpet_err *err)
 {
@@ -157,10 +172,8 @@ int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_tracee **ret
 		error = limpet_tracee_adopt(pid, pid, ret_tracee);
 	close(pipes.go[1]);
 	close(pipes.failed[0]);
-	if (error && pid > 0) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, __WALL);
-	}
+	if (error && pid > 0)
+		limpet_launch_end(pid);
 	if (!error)
 		*ret_pid = pid;
 	return error;

@@ -15,4 +15,8 @@ struct limpet_tracee;
 int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_tracee **ret_tracee,
 		  struct limpet_err *err) LIMPET_MUST_CHECK;
 
+/* Ends a child that may still be traced, and waits for it. One that was waited for is left alone:
+ * its number may be another's by now. */
+void limpet_launch_end(pid_t pid);
+
 #endif

@@ -101,8 +101,11 @@ int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, str
 	void *map = NULL;
 	int error;
 
-	if (memory_bytes < MINIMUM_BYTES)
-		return limpet_err_set(err, -EINVAL, "the agent needs at least 8 MiB of memory");
+	if (memory_bytes < MINIMUM_BYTES) {
+		limpet_err_set(err, -EINVAL, "the agent needs at least 8 MiB of memory");
+		limpet_err_hint(err, "--agent-memory 8MiB, or more for busy programs");
+		return -EINVAL;
+	}
 	memset(&layout, 0, sizeof(layout));
 	segment.shm_bytes = lay_out(memory_bytes, &layout);
 	segment.arena_bytes = round_up(memory_bytes / 16 * ARENA_SHARE_16THS, PAGE);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -391,6 +392,9 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	if (error)
 		return explain_failure(session, error, err);
 	error = enter_once(session, borrow, nonce, floor, &started, err);
+	/* A command of ours: not one instruction of its own has been done, nor will be. */
+	if (error && tracee)
+		kill(session->pid, SIGKILL);
 	session->agent_inode = limpet_borrow_image_inode(borrow);
 	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
 	closing = limpet_borrow_finish(borrow);

@@ -80,3 +80,15 @@ teardown() { end; }
 	tell storm "run 1000" ran
 	finish storm
 }
+
+@test "a capture that does not come about: not one instruction of the command is done" {
+	local i
+	: >there.limpet
+	for i in 1 2 3 4 5; do
+		refused 125 "exists" "$LIMPET" run -o there.limpet -- touch "$work/marker"
+		[[ ! -e $work/marker ]]
+		refused 125 "8 MiB" "$LIMPET" run --agent-memory 1M -o "t$i.limpet" -- touch "$work/marker"
+		[[ ! -e $work/marker ]]
+		refused 125 "static" "$LIMPET" run -o "t$i.limpet" -- "$TARGETS/static"
+	done
+}
