@@ -195,11 +195,9 @@ static void find_defaults(struct planner *planner)
 		limpet_modules_symbol(planner->modules, "malloc_usable_size", NULL);
 }
 
-static int find_loader_calls(struct planner *planner, struct limpet_err *err)
+int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *plan,
+			    struct limpet_err *err)
 {
-	struct limpet_plan *plan = planner->plan;
-	struct limpet_modules *modules = planner->modules;
-
 	plan->dlopen_mode = RTLD_NOW_LOCAL;
 	plan->dlopen = limpet_modules_symbol(modules, "dlopen", NULL);
 	plan->dlclose = limpet_modules_symbol(modules, "dlclose", NULL);
@@ -266,7 +264,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->start.bytes = sizeof(ret->start);
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	shm->slot_count = shm->module_count = 0;
-	error = find_loader_calls(&planner, err);
+	error = limpet_plan_find_loader(modules, ret, err);
 	if (!error)
 		error = find_gadgets(&planner, err);
 	if (error)

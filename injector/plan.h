@@ -24,4 +24,10 @@ struct limpet_plan {
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
 		     struct limpet_plan *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 
+/* Which functions of the target load a module: dlopen and its kin or, in a glibc before 2.34 whose
+ * program has no libdl, what stands behind them (-ENOENT with words: none). Fills dlopen, dlclose,
+ * dlerror (may be 0), dlopen_mode and start.dl_iterate_phdr alone. */
+int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *ret,
+			    struct limpet_err *err) LIMPET_MUST_CHECK;
+
 #endif

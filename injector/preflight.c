@@ -1,5 +1,6 @@
 #include "injector/preflight.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,6 +14,56 @@
 const char *limpet_preflight_sys_root = "/sys";
 
 /* ------------------------------------------------------------------ findings */
+
+const struct limpet_finding_word limpet_finding_words[] = {
+	{"address-space", LIMPET_FINDING_REFUSE},
+	{"allocator", LIMPET_FINDING_REFUSE},
+	{"allocator-library", LIMPET_FINDING_OK},
+	{"captured", LIMPET_FINDING_REFUSE},
+	{"clock", LIMPET_FINDING_NOTE},
+	{"data-size", LIMPET_FINDING_REFUSE},
+	{"descriptors", LIMPET_FINDING_REFUSE},
+	{"dormant", LIMPET_FINDING_NOTE},
+	{"elf-class", LIMPET_FINDING_REFUSE},
+	{"executable", LIMPET_FINDING_REFUSE},
+	{"hidepid", LIMPET_FINDING_REFUSE},
+	{"kernel", LIMPET_FINDING_REFUSE},
+	{"kernel-thread", LIMPET_FINDING_REFUSE},
+	{"libc", LIMPET_FINDING_REFUSE},
+	{"loader", LIMPET_FINDING_REFUSE},
+	{"memory", LIMPET_FINDING_REFUSE},
+	{"namespaces", LIMPET_FINDING_NOTE},
+	{"own-process", LIMPET_FINDING_REFUSE},
+	{"permission", LIMPET_FINDING_OK},
+	{"permission-capabilities", LIMPET_FINDING_REFUSE},
+	{"permission-dumpable", LIMPET_FINDING_REFUSE},
+	{"permission-lsm", LIMPET_FINDING_REFUSE},
+	{"permission-namespace", LIMPET_FINDING_REFUSE},
+	{"permission-uid", LIMPET_FINDING_REFUSE},
+	{"permission-yama", LIMPET_FINDING_REFUSE},
+	{"proc-mount", LIMPET_FINDING_REFUSE},
+	{"runtime", LIMPET_FINDING_NOTE},
+	{"seccomp", LIMPET_FINDING_REFUSE},
+	{"shadow-stack", LIMPET_FINDING_REFUSE},
+	{"static", LIMPET_FINDING_REFUSE},
+	{"stopped", LIMPET_FINDING_NOTE},
+	{"symbols", LIMPET_FINDING_NOTE},
+	{"thread", LIMPET_FINDING_REFUSE},
+	{"traced", LIMPET_FINDING_REFUSE},
+	{"write-execute", LIMPET_FINDING_NOTE},
+	{"zombie", LIMPET_FINDING_REFUSE},
+	{"zombie-leader", LIMPET_FINDING_REFUSE},
+	{"", LIMPET_FINDING_OK},
+};
+
+static bool is_known(enum limpet_severity severity, const char *id)
+{
+	const struct limpet_finding_word *word = limpet_finding_words;
+
+	while (word->id[0] && strcmp(word->id, id) != 0)
+		word++;
+	return word->id[0] && severity <= word->worst;
+}
 
 static struct limpet_finding *next_finding(struct limpet_check *check,
 					   enum limpet_severity severity)
@@ -31,6 +82,7 @@ __attribute__((format(printf, 5, 0))) static void add(struct limpet_check *check
 {
 	struct limpet_finding *finding = next_finding(check, severity);
 
+	assert(is_known(severity, id));
 	if (!finding)
 		return;
 	*finding = (struct limpet_finding){.severity = severity};

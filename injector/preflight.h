@@ -30,6 +30,13 @@ struct limpet_finding {
 };
 #define LIMPET_PREFLIGHT_MAX_FINDINGS 48
 
+/* Every word that a finding can have, and the worst that it can say; an empty id ends the list. */
+struct limpet_finding_word {
+	char id[24];
+	enum limpet_severity worst;
+};
+extern const struct limpet_finding_word limpet_finding_words[];
+
 struct limpet_preflight_options {
 	bool partial;                /* an allocator out of reach is a warning, not a refusal */
 	bool assume_seccomp_ok;      /* an unreadable seccomp filter is a warning, not a refusal */

@@ -10,6 +10,7 @@
 #include <linux/magic.h>
 
 #include "injector/memory.h"
+#include "injector/plan.h"
 #include "injector/preflight_allocators.h"
 #include "injector/preflight_check.h"
 
@@ -323,6 +324,30 @@ static void check_proc_mount(struct limpet_check *check)
 	}
 }
 
+/* From memory, so that it is the library that runs, not the one that was installed since. A program
+ * whose list of modules cannot be read stays without a word: then the attach says so. */
+static int check_loader(struct limpet_check *check)
+{
+	struct limpet_plan plan = {0};
+	struct limpet_modules modules;
+	struct limpet_err err = {0};
+	int r;
+
+	/* Without the right to read its memory that was said already. */
+	if (check->options.quick || check->out->verdict != LIMPET_PREFLIGHT_OK)
+		return 0;
+	r = limpet_modules_read(check->pid, &modules, &err);
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	if (modules.r_debug && limpet_plan_find_loader(&modules, &plan, &err) < 0) {
+		limpet_check_refuse(check, -ENOTSUP, "loader", "no dlopen",
+				    "its C library has no dlopen that could load the agent");
+		limpet_check_hint(check, "a build of the program that is linked with -ldl works");
+	}
+	limpet_modules_done(&modules);
+	return 0;
+}
+
 int limpet_check_program(struct limpet_check *check)
 {
 	struct limpet_program program = {0};
@@ -353,5 +378,5 @@ int limpet_check_program(struct limpet_check *check)
 	if (check->out->libc[0])
 		check_own_allocator(check, &program);
 	check_proc_mount(check);
-	return 0;
+	return check_loader(check);
 }

@@ -40,10 +40,29 @@
 static struct limpet_preflight preflight;
 static struct limpet_err err;
 
+/* Words with which something was refused, by their place in the list; children share it. */
+static bool *refused_with;
+enum { WORDS_LIMIT = 128 };
+
+static size_t place_of(const char *id)
+{
+	size_t at = 0;
+
+	while (limpet_finding_words[at].id[0] && strcmp(limpet_finding_words[at].id, id) != 0)
+		at++;
+	return at;
+}
+
 static int look(pid_t pid, const struct limpet_preflight_options *options)
 {
+	int r;
+
 	memset(&err, 0, sizeof(err));
-	return limpet_preflight_run(pid, options, &preflight, &err);
+	r = limpet_preflight_run(pid, options, &preflight, &err);
+	for (size_t i = 0; i < preflight.count; i++)
+		if (preflight.list[i].severity == LIMPET_FINDING_REFUSE)
+			refused_with[place_of(preflight.list[i].id)] = true;
+	return r;
 }
 
 static const struct limpet_finding *find(const char *id)
@@ -344,6 +363,12 @@ static void expect_in_child(const char *id, const char *words, const char *hint)
 	CHILD_ASSERT(strstr(err.message, finding->text) != NULL);
 }
 
+static void expect_capabilities(void)
+{
+	expect_in_child("permission-capabilities", "capabilities that this user has not",
+			"sudo limpet attach");
+}
+
 static void expect_yama_child(void)
 {
 	expect_in_child("permission-yama", "ptrace_scope is 1", "sudo limpet attach");
@@ -402,6 +427,9 @@ static void test_permission_end_to_end(void **state)
 	proc_fixture_write("sys/kernel/yama/ptrace_scope", "%s", "3\n");
 	as_nobody(expect_yama_nobody);
 	proc_fixture_remove("sys/kernel/yama/ptrace_scope");
+	proc_fixture_write(in_proc("status"), "%sCapPrm:\t0000000000000400\n", status);
+	as_nobody(expect_capabilities);
+	proc_fixture_write(in_proc("status"), "%s", status);
 	if (geteuid() != 0) {
 		print_message("# the rest needs another user\n");
 		return;
@@ -1320,6 +1348,63 @@ static void test_unseen_share_leaves_arenas_out(void **state)
 	reap(child);
 }
 
+/* ------------------------------------------------------------------ the list of words */
+
+/* The last of all tests: by then each refusal has been seen, with its words and its hint. */
+static void test_every_refusal_was_seen(void **state)
+{
+	/* these take a target of another kind: test/integration/{namespaces,refusals}.bats and
+	 * test_plan.c; the last one is a note from Linux 6.9 on */
+	static const char *const elsewhere[] = {"permission-namespace", "proc-mount", "captured",
+						"loader", "zombie-leader"};
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("# some take another user, which only root can become\n");
+		skip();
+	}
+	for (size_t i = 0; limpet_finding_words[i].id[0]; i++) {
+		bool found = refused_with[i];
+
+		assert_true(i < WORDS_LIMIT);
+		for (size_t k = 0; k < LIMPET_COUNT_OF(elsewhere); k++)
+			found = found || !strcmp(limpet_finding_words[i].id, elsewhere[k]);
+		if (limpet_finding_words[i].worst == LIMPET_FINDING_REFUSE && !found)
+			fail_msg("no test was refused with '%s'", limpet_finding_words[i].id);
+	}
+}
+
+/* limpet-doctor(1) has each word in a ".It" line, continued ones included. */
+static void test_every_word_is_in_the_manual(void **state)
+{
+	static char text[65536];
+	FILE *file = fopen("man/limpet-doctor.1", "re");
+	size_t bytes;
+	char *at;
+
+	(void)state;
+	assert_non_null(file);
+	bytes = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	assert_true(bytes > 1000);
+	while ((at = strstr(text, "\\\n")))
+		memcpy(at, "  ", 2);
+	for (size_t i = 0; limpet_finding_words[i].id[0]; i++) {
+		const char *id = limpet_finding_words[i].id;
+		bool found = false;
+
+		for (at = text; !found && (at = strstr(at, "\n.It ")); at++) {
+			const char *end = strchr(at + 1, '\n');
+
+			for (const char *word = strstr(at, id); word && word < end;
+			     word = strstr(word + 1, id))
+				found |= word[-1] == ' ' && strchr(" \n", word[strlen(id)]);
+		}
+		if (!found)
+			fail_msg("'%s' is not in limpet-doctor(1)", id);
+	}
+}
+
 int main(void)
 {
 #define WITH_ROOT(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -1359,7 +1444,13 @@ int main(void)
 		cmocka_unit_test(test_real_other_user),
 		cmocka_unit_test(test_real_undumpable),
 		cmocka_unit_test(test_unseen_share_leaves_arenas_out),
+		cmocka_unit_test(test_every_word_is_in_the_manual),
+		cmocka_unit_test(test_every_refusal_was_seen),
 	};
 
+	refused_with = mmap(NULL, WORDS_LIMIT * sizeof(*refused_with), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (refused_with == MAP_FAILED)
+		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

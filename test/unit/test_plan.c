@@ -1,0 +1,173 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "injector/plan.h"
+
+/* Programs with C libraries of other versions: this process's memory holds a loader's list whose
+ * modules have the symbols that are at issue and nothing else. */
+enum { MODULES = 3, SYMBOLS = 8, STRINGS = 256 };
+
+static struct image {
+	ElfW(Dyn) dynamic[2];
+	struct link_map entry;
+	Elf64_Sym symbols[SYMBOLS];
+	char strings[STRINGS];
+} images[MODULES];
+
+static struct r_debug debug;
+static struct limpet_module list[MODULES];
+static struct limpet_modules modules;
+
+static void begin(void)
+{
+	memset(images, 0, sizeof(images));
+	memset(list, 0, sizeof(list));
+	debug = (struct r_debug){.r_version = 1};
+	modules = (struct limpet_modules){
+		.pid = getpid(), .list = list, .r_debug = (uint64_t)(uintptr_t)&debug};
+}
+
+/* A module that defines the functions of this list ("name name"), at the address 1000 * its number
+ * in the program + the place in the list. */
+static uint64_t add(const char *names)
+{
+	size_t number = modules.count++;
+	struct image *image = &images[number];
+	struct limpet_module *module = &list[number];
+	char copy[STRINGS], *save;
+	uint64_t count = 1, bytes = 1;
+
+	snprintf(copy, sizeof(copy), "%s", names);
+	for (char *name = strtok_r(copy, " ", &save); name; name = strtok_r(NULL, " ", &save)) {
+		assert_true(count < SYMBOLS && bytes + strlen(name) + 1 < STRINGS);
+		image->symbols[count] = (Elf64_Sym){.st_name = (Elf64_Word)bytes,
+						    .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+						    .st_shndx = 1,
+						    .st_value = count};
+		strcpy(image->strings + bytes, name);
+		bytes += strlen(name) + 1;
+		count++;
+	}
+	image->entry.l_ld = image->dynamic;
+	image->entry.l_addr = 1000 * (number + 1);
+	if (number)
+		images[number - 1].entry.l_next = &image->entry;
+	else
+		debug.r_map = &image->entry;
+	module->start = (uint64_t)(uintptr_t)image->dynamic;
+	module->end = module->start + sizeof(image->dynamic);
+	module->bias = image->entry.l_addr;
+	module->symbols = image->symbols;
+	module->symbol_count = count;
+	module->strings = image->strings;
+	module->string_bytes = bytes;
+	return module->bias;
+}
+
+static void test_dlopen_in_libc(void **state)
+{
+	struct limpet_plan plan = {0};
+	uint64_t libc;
+
+	(void)state;
+	begin();
+	add("main");
+	libc = add("malloc dlopen dlclose dlerror dl_iterate_phdr");
+	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
+	assert_int_equal(plan.dlopen, libc + 2);
+	assert_int_equal(plan.dlclose, libc + 3);
+	assert_int_equal(plan.dlerror, libc + 4);
+	assert_int_equal(plan.start.dl_iterate_phdr, libc + 5);
+	assert_int_equal(plan.dlopen_mode, 2);
+}
+
+/* glibc before 2.34: dlopen is in libdl. */
+static void test_dlopen_in_libdl(void **state)
+{
+	struct limpet_plan plan = {0};
+	uint64_t libdl, libc;
+
+	(void)state;
+	begin();
+	add("main");
+	libdl = add("dlopen dlclose dlerror");
+	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose");
+	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
+	assert_int_equal(plan.dlopen, libdl + 1);
+	assert_int_equal(plan.dlclose, libdl + 2);
+	assert_int_equal(plan.dlerror, libdl + 3);
+	assert_int_equal(plan.start.dl_iterate_phdr, libc + 2);
+	assert_int_equal(plan.dlopen_mode, 2);
+}
+
+/* The same without libdl: its inner functions do, with the flag that dlopen itself sets
+ * (__RTLD_DLOPEN), or the agent could not be unloaded. */
+static void test_no_libdl(void **state)
+{
+	struct limpet_plan plan = {0};
+	uint64_t libc;
+
+	(void)state;
+	begin();
+	add("main");
+	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose");
+	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
+	assert_int_equal(plan.dlopen, libc + 3);
+	assert_int_equal(plan.dlclose, libc + 4);
+	assert_int_equal(plan.dlerror, 0);
+	assert_int_equal(plan.dlopen_mode, 0x80000002u);
+}
+
+/* Halves of a pair are of no use; an agent that an earlier limpet left does not count. */
+static void test_none(void **state)
+{
+	static const char *const lacking[] = {
+		"malloc dl_iterate_phdr",
+		"malloc dl_iterate_phdr dlopen __libc_dlopen_mode",
+		"malloc dl_iterate_phdr dlclose __libc_dlclose",
+		"malloc dlopen dlclose",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(lacking); i++) {
+		struct limpet_plan plan = {0};
+		struct limpet_err err = {0};
+
+		begin();
+		add("main");
+		add(lacking[i]);
+		assert_int_equal(limpet_plan_find_loader(&modules, &plan, &err), -ENOENT);
+		assert_non_null(strstr(err.message, "dlopen"));
+	}
+	for (int agent = 0; agent < 2; agent++) {
+		struct limpet_plan plan = {0};
+
+		begin();
+		add("main");
+		add("dl_iterate_phdr dlopen dlclose");
+		list[1].agent = agent;
+		assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL),
+				 agent ? -ENOENT : 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_dlopen_in_libc),
+		cmocka_unit_test(test_dlopen_in_libdl),
+		cmocka_unit_test(test_no_libdl),
+		cmocka_unit_test(test_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
