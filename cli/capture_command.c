@@ -147,7 +147,7 @@ static void seal(struct command *command, const char *trace)
 					      .cancel = &impatient,
 					      .progress = show_sealing,
 					      .context = command};
-	struct limpet_seal_result result;
+	struct limpet_seal_result result = {0};
 	struct limpet_err err = {0};
 	char root[64], path[32];
 	LIMPET_CLOSE int fd = open_trace(trace, path, sizeof(path));

@@ -464,7 +464,7 @@ static void note_detach_stop(struct limpet_session *session)
 
 int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err)
 {
-	int result, error;
+	int result = 0, error;
 
 	limpet_tracee_take_longest_stop_ns();
 	error = call_agent(session, LIMPET_BOOT_CALL, session->info.rescan,

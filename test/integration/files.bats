@@ -34,7 +34,7 @@ precious_is_kept() {
 	for what in "${obstacles[@]}"; do
 		for option in "" --background; do
 			put_obstacle "$what" "out.limpet"
-			refused 1 "out.limpet" "$LIMPET" attach "$pid" -o out.limpet -d 100ms $option
+			refused 1 "out.limpet" "$LIMPET" attach "$pid" -o out.limpet -d 100ms ${option:+"$option"}
 			precious_is_kept
 			rm -rf out.limpet
 		done
@@ -93,14 +93,14 @@ precious_is_kept() {
 # ------------------------------------------------------------------ control sockets
 
 # A world where /run and /tmp are this test's own, and captures are found as users find them. Sets
-# `world`, which runs a command there, and `limpet`, which everybody there may run.
+# `world`, which runs a command there, and `inside`, the limpet that everybody there may run.
 make_world() {
 	((EUID == 0)) || skip "only root can be another user"
 	unshare --mount true 2>/dev/null || skip "making namespaces is not allowed here"
 	mkdir run.world tmp.world
 	chmod 1777 tmp.world
 	install -m 755 "$LIMPET" run.world/limpet-program
-	limpet=/run/limpet-program
+	inside=/run/limpet-program
 	world=(unshare --mount bash -c 'cd "$0" && mount --bind "$0/run.world" /run &&
 		mount --bind "$0/tmp.world" /tmp 2>/dev/null &&
 		unset LIMPET_RUNTIME_DIR XDG_RUNTIME_DIR TMPDIR && exec "$@"' "$work")
@@ -108,21 +108,21 @@ make_world() {
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 
 @test "the control socket: for its user and root, in a folder where nobody else can write" {
-	local world limpet
+	local world inside
 	make_world
 	start storm "$TARGETS/storm"
-	"${world[@]}" "$limpet" attach "$pid" -o /run/out.limpet -q >world.say 2>world.err </dev/null 3>&- &
+	"${world[@]}" "$inside" attach "$pid" -o /run/out.limpet -q >world.say 2>world.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
 	wait_until 30 test -S "run.world/limpet/$pid.sock"
 	same "the folder" "$(stat -c %a:%u run.world/limpet)" "711:0"
 	same "the socket" "$(stat -c %a:%u "run.world/limpet/$pid.sock")" "600:0"
 	captures_there() {
-		ended "$limpet_job" || "${world[@]}" "$limpet" status "$pid" --json | json_says '.captures[0].state == "capturing"'
+		ended "$limpet_job" || "${world[@]}" "$inside" status "$pid" --json | json_says '.captures[0].state == "capturing"'
 	}
 	wait_until 30 captures_there
 	# another user: sees that it is captured, and can neither stop it nor talk to it
-	refused 1 "another user" "${world[@]}" "${nobody[@]}" "$limpet" stop "$pid"
+	refused 1 "another user" "${world[@]}" "${nobody[@]}" "$inside" stop "$pid"
 	"${world[@]}" "${nobody[@]}" /usr/bin/python3 -c '
 import socket, sys
 try:
@@ -133,14 +133,14 @@ sys.exit(1)' "/run/limpet/$pid.sock"
 	captures_there
 	ended "$limpet_job" && fail "the capture ended"
 	tell storm "leak 5" leaked
-	"${world[@]}" timeout 60 "$limpet" stop "$pid"
+	"${world[@]}" timeout 60 "$inside" stop "$pid"
 	attached 0
 	[[ ! -e run.world/limpet/$pid.sock ]]
 	finish storm
 }
 
 @test "no /run to write to: a folder in /tmp that another made first is not used" {
-	local world limpet what
+	local world inside what
 	make_world
 	start storm "$TARGETS/storm"
 	look "$pid"
@@ -152,7 +152,7 @@ sys.exit(1)' "/run/limpet/$pid.sock"
 		link) mkdir tmp.world/trap && ln -s trap tmp.world/limpet-0 ;;
 		writable) mkdir -m 1777 tmp.world/limpet-0 && chmod 1777 tmp.world/limpet-0 ;;
 		esac
-		refused 1 "runtime directory" "${world[@]}" "$limpet" attach "$pid" -o /run/never.limpet -d 100ms
+		refused 1 "runtime directory" "${world[@]}" "$inside" attach "$pid" -o /run/never.limpet -d 100ms
 		[[ ! -e run.world/never.limpet && ! -e tmp.world/limpet-0/$pid.sock ]]
 		rm -rf tmp.world/limpet-0 tmp.world/trap
 	done
