@@ -12,6 +12,7 @@
 
 #define BOOT __attribute__((section(".boot")))
 #define EINTR_VALUE 4
+#define EPIPE_VALUE 32
 #define ELIBACC_VALUE 79
 #define MSG_NOSIGNAL_FLAG 0x4000
 #define UNIX_FAMILY 1 /* the kernel's headers leave these to libc */
@@ -79,7 +80,28 @@ static inline __attribute__((always_inline)) long begin(struct limpet_boot *boot
 			       MSG_NOSIGNAL_FLAG, 0, 0);
 }
 
-static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot)
+static inline __attribute__((always_inline)) bool is_same(int fd, const struct stat *known)
+{
+	struct stat now;
+
+	now.st_dev = now.st_ino = 0;
+	return limpet_syscall3(SYS_fstat, fd, (long)&now, 0) == 0 && now.st_dev == known->st_dev &&
+	       now.st_ino == known->st_ino;
+}
+
+/* False when nobody is at the other end any more, or the program took the descriptor. */
+static inline __attribute__((always_inline)) bool is_awaited(const struct limpet_boot *boot,
+							     const struct stat *channel)
+{
+	struct limpet_msg message = {.type = LIMPET_MSG_BEGUN};
+
+	return is_same(boot->channel, channel) &&
+	       limpet_syscall6(SYS_sendto, boot->channel, (long)&message, sizeof(message),
+			       MSG_NOSIGNAL_FLAG, 0, 0) >= 0;
+}
+
+static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot,
+						       const struct stat *channel)
 {
 	struct limpet_agent_info *info;
 	int answer;
@@ -117,7 +139,10 @@ static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot)
 		return -ELIBACC_VALUE;
 	boot->start.channel = boot->channel;
 	boot->start.handle = boot->handle;
-	answer = ((start_fn *)(uintptr_t)info->start)(&boot->start);
+	/* dlopen may have waited for longer than anybody waits for it. */
+	answer = -EPIPE_VALUE;
+	if (is_awaited(boot, channel))
+		answer = ((start_fn *)(uintptr_t)info->start)(&boot->start);
 	if (answer) {
 		((dlclose_fn *)(uintptr_t)boot->dlclose)((void *)(uintptr_t)boot->handle);
 		boot->handle = 0;
@@ -145,15 +170,6 @@ static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot
 	return 0;
 }
 
-static inline __attribute__((always_inline)) bool is_same(int fd, const struct stat *known)
-{
-	struct stat now;
-
-	now.st_dev = now.st_ino = 0;
-	return limpet_syscall3(SYS_fstat, fd, (long)&now, 0) == 0 && now.st_dev == known->st_dev &&
-	       now.st_ino == known->st_ino;
-}
-
 /* Entry: rsp stands in the scratch memory, rdi is the argument. Never returns: the injector puts
  * the registers back while it waits, or limpet_boot_exit brings the thread home. */
 BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *boot);
@@ -174,7 +190,7 @@ BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *
 	}
 	switch (boot->operation) {
 	case LIMPET_BOOT_ENTER:
-		boot->result = enter(boot);
+		boot->result = enter(boot, &channel);
 		break;
 	case LIMPET_BOOT_CALL:
 		boot->result = ((start_fn *)(uintptr_t)boot->call)(

@@ -13,6 +13,7 @@
 
 #include "injector/agent_image.h"
 #include "injector/descriptor.h"
+#include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
 
@@ -129,6 +130,11 @@ static struct limpet_borrow *borrow_new(const struct limpet_borrow_setup *setup)
 	return borrow;
 }
 
+static bool loader_is_locked(const struct limpet_borrow_setup *setup)
+{
+	return limpet_loader_lock_is_held(setup->pid, setup->loader_lock);
+}
+
 /* 0: borrowed; 1: not here, not now (*ret_verdict says why); -errno: no use to go on. */
 static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 		      enum limpet_safepoint_verdict *ret_verdict)
@@ -145,7 +151,8 @@ static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 		return error;
 	borrow->attempts++;
 	*ret_verdict = limpet_safepoint_check(*borrow->setup.safepoint, tracee, &stack_low, &arena);
-	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena)) {
+	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena) ||
+	    loader_is_locked(&borrow->setup)) {
 		limpet_tracee_release(tracee);
 		return 1;
 	}
@@ -191,6 +198,32 @@ static int check_stopped_target(const struct limpet_borrow_setup *setup, struct 
 	return 0;
 }
 
+/* The last thing that stood in the way. */
+static int explain_none(const struct limpet_borrow *borrow, bool locked,
+			enum limpet_safepoint_verdict verdict, struct limpet_err *err)
+{
+	pid_t pid = borrow->setup.pid;
+
+	if (locked)
+		limpet_err_set(err, -EBUSY,
+			       "the dynamic linker's lock of process %d was held (a dlopen or a "
+			       "constructor takes long): nothing was loaded",
+			       pid);
+	else if (!borrow->attempts)
+		limpet_err_set(err, -EBUSY,
+			       "no thread of process %d could be stopped in time: each was in an "
+			       "uninterruptible sleep (state D)",
+			       pid);
+	else
+		limpet_err_set(
+			err, -EBUSY,
+			"no thread of process %d came to a safe point in time (%u tries; the "
+			"last one stood %s)",
+			pid, borrow->attempts, limpet_safepoint_word(verdict));
+	limpet_err_hint(err, "try again, or give it longer: --attach-timeout 60s");
+	return -EBUSY;
+}
+
 int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_borrow **ret,
 		       struct limpet_err *err)
 {
@@ -198,6 +231,7 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 	enum limpet_safepoint_verdict verdict = LIMPET_UNSAFE_UNKNOWN;
 	struct timespec pause = {0, 200000};
 	struct limpet_borrow *borrow;
+	bool locked = false;
 	int error = check_stopped_target(setup, err);
 
 	if (error)
@@ -207,8 +241,10 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	for (unsigned pass = 0;; pass++) {
 		LIMPET_FREE struct candidate *list = NULL;
-		int count = list_candidates(setup->pid, &list);
+		int count;
 
+		locked = loader_is_locked(setup);
+		count = locked ? 0 : list_candidates(setup->pid, &list);
 		error = count < 0 ? count : 1;
 		/* A thread without an arena of its own would map one for good: only if no other
 		 * was found. */
@@ -236,16 +272,10 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 		return 0;
 	}
 	if (error == -EBUSY)
-		limpet_err_set(
-			err, error,
-			"no thread of process %d came to a safe point in time (%u tries; the "
-			"last one stood %s)",
-			setup->pid, borrow->attempts, limpet_safepoint_word(verdict));
+		explain_none(borrow, locked, verdict, err);
 	else
 		limpet_err_set(err, error, "cannot stop a thread of process %d: %s", setup->pid,
 			       strerror(-error));
-	if (error == -EBUSY)
-		limpet_err_hint(err, "try again, or give it longer: --attach-timeout 60s");
 	free(borrow);
 	return error;
 }
@@ -527,7 +557,9 @@ int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
 	 * itself. Only one that stands at a fault has no way on. */
 	borrow->abandoned = error && limpet_tracee_is_running(borrow->tracee);
 	if (error == -ETIMEDOUT) {
-		limpet_err_set(err, error, "process %d kept the loader's lock: nothing was loaded",
+		limpet_err_set(err, error,
+			       "process %d kept a lock that dlopen needs, the dynamic linker's or "
+			       "malloc's: nothing is loaded",
 			       borrow->setup.pid);
 		limpet_err_hint(err, "try again later, or give it longer: --attach-timeout 60s");
 		return error;

@@ -19,6 +19,7 @@ struct limpet_borrow_setup {
 	/* Where the owner keeps it: `idle` may put another in its place. */
 	struct limpet_safepoint *const *safepoint;
 	const struct limpet_tracee_gadgets *gadgets;
+	uint64_t loader_lock; /* limpet_loader_lock_find(): while it is held nobody is borrowed */
 	uint64_t deadline_ns;
 	/* Called while waiting, so that the collector can go on; NULL: none. */
 	void (*idle)(void *context);

@@ -5,6 +5,7 @@
 
 #include "common/arch.h"
 #include "common/family.h"
+#include "injector/loader_lock.h"
 #include "injector/memory.h"
 
 #define RTLD_NOW_LOCAL 2u
@@ -269,6 +270,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 		error = find_gadgets(&planner, err);
 	if (error)
 		return error;
+	ret->loader_lock = limpet_loader_lock_find(modules);
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);
 	scan(&planner, slot_found, false);

@@ -15,6 +15,7 @@ struct limpet_plan {
 	uint64_t dlopen, dlclose, dlerror;
 	uint64_t dlopen_mode;
 	struct limpet_tracee_gadgets gadgets;
+	uint64_t loader_lock; /* limpet_loader_lock_find() */
 	uint32_t slot_count, slots_not_taken;
 	bool address_slots; /* some slot outside libc is read as data: its value may be copied */
 };

@@ -75,7 +75,7 @@ TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := forker execer exiter loader odd liar moment gaps
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn plugin.so gaps-copies \
-	static tiny32 own-allocator registers sleeper $(STORM_LINKS))
+	static tiny32 own-allocator registers sleeper holder slow-plugin.so $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -107,6 +107,17 @@ $(T)/gaps-copies: test/targets/gaps.c test/targets/target.h
 	$(Q)$(CC) $(TARGET_CFLAGS) -DCOPIES -I. -o $@ $<
 
 $(T)/plugin.so: test/targets/plugin.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $<
+
+# Its library calls it back.
+$(T)/holder: test/targets/holder.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -rdynamic -I. -o $@ $< -ldl
+
+$(T)/slow-plugin.so: test/targets/slow_plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $<

@@ -27,6 +27,7 @@
 
 #include "common/err.h"
 #include "common/family.h"
+#include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/modules.h"
 #include "injector/tracee.h"
@@ -765,6 +766,59 @@ static void test_a_hash_chain_without_end(void **state)
 	close(lying.fd);
 }
 
+/* ------------------------------------------------------------------ the loader's locks */
+
+struct ends {
+	int from, to;
+};
+
+static int hold_lock(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	const struct ends *ends = context;
+
+	(void)info;
+	(void)bytes;
+	say(ends->to);
+	hear(ends->from);
+	return 1;
+}
+
+/* Whose callback runs under the second of them; then free; then held again. */
+static void hold_and_let_go(int from, int to, void *context)
+{
+	struct ends ends = {from, to};
+
+	(void)context;
+	dl_iterate_phdr(hold_lock, &ends);
+	say(to);
+	hear(from);
+	dl_iterate_phdr(hold_lock, &ends);
+}
+
+static void test_loader_lock(void **state)
+{
+	struct child child = start_child(hold_and_let_go, NULL);
+	struct limpet_modules modules;
+	uint64_t held, released;
+
+	(void)state;
+	assert_int_equal(limpet_modules_read(child.pid, &modules, NULL), 0);
+	held = limpet_loader_lock_find(&modules);
+	assert_true(held);
+	assert_true(limpet_loader_lock_is_held(child.pid, held));
+	say(child.to);
+	hear(child.from);
+	released = limpet_loader_lock_find(&modules);
+	assert_true(released == held);
+	assert_false(limpet_loader_lock_is_held(child.pid, released));
+	say(child.to);
+	hear(child.from);
+	assert_true(limpet_loader_lock_is_held(child.pid, released));
+	assert_false(limpet_loader_lock_is_held(child.pid, 0));
+	limpet_modules_done(&modules);
+	end_child(&child);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -781,6 +835,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_tables_that_lie, begin_lying, end_lying),
 		cmocka_unit_test_setup_teardown(test_images_of_noise, begin_lying, end_lying),
 		cmocka_unit_test(test_a_hash_chain_without_end),
+		cmocka_unit_test(test_loader_lock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,22 @@
+/* The dynamic linker's locks, looked at from outside.
+ *
+ * Who is borrowed to call dlopen while another thread holds them waits for that thread, and may be
+ * the one that it waits for: a library's constructor often starts threads or asks a service. So a
+ * held lock is waited for before anybody is borrowed. */
+#ifndef LIMPET_INJECTOR_LOADER_LOCK_H
+#define LIMPET_INJECTOR_LOADER_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "injector/modules.h"
+
+/* Address in the target of glibc's _dl_load_lock, behind which _dl_load_write_lock follows; 0: not
+ * found (musl, an unknown glibc), and then nothing is known of it. They have no symbols: they are
+ * told by their form, in _rtld_global, which has one. */
+uint64_t limpet_loader_lock_find(struct limpet_modules *modules);
+/* Whether a thread holds one of them at this moment. False for address 0. */
+bool limpet_loader_lock_is_held(pid_t pid, uint64_t address);
+
+#endif

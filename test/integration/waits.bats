@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# A program that limpet cannot use for a while: the dynamic linker's lock or malloc's is held, or every
+# thread is where nothing may be borrowed. limpet comes again until --attach-timeout, then gives up with
+# words, and the program is as it was; let go in time, it is captured.
+# time-limit: 300
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# holding MODE: sets `pid`.
+holding() {
+	start holder "$TARGETS/holder" "$1" "$TARGETS/slow-plugin.so" || return 1
+	tell holder "work 20" worked || return 1
+	tell holder hold "" || return 1
+	[[ $answer != none* ]] || skip "userfaultfd is not allowed here: ${answer#none }"
+	[[ $answer == holding ]] || fail "holder said '$answer'"
+}
+
+# gives_up MODE REGEX: nothing is changed, neither then nor when the program is let go, which works.
+gives_up() {
+	local mode=$1 regex=$2 started=$EPOCHSECONDS
+	holding "$mode" || return 1
+	look "$pid" || return 1
+	refused 1 "$regex" "$LIMPET" attach --attach-timeout 700ms -o never.limpet "$pid" || return 1
+	((EPOCHSECONDS - started < 15)) || fail "it took $((EPOCHSECONDS - started)) s" || return 1
+	[[ ${stderr_lines[1]} == *--attach-timeout* && ! -e never.limpet ]] || fail "$stderr" || return 1
+	look_again "$mode" || return 1
+	tell holder release released || return 1
+	wait_until 20 nothing_of_ours "$pid" 2>/dev/null || nothing_of_ours "$pid" || return 1
+	captured || return 1
+	finish holder
+}
+# A thread that waits for malloc's lock in our stead comes home only when it has got it.
+look_again() {
+	[[ $1 == malloc-alone ]] || unchanged "$pid"
+}
+
+# captured: from here on, all is well.
+captured() {
+	attach "$pid" || return 1
+	tell holder "work 500" worked || return 1
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "blocks" "$(($(site_sum holder_work allocations) >= 500))" 1 || return 1
+	nothing_of_ours "$pid"
+}
+
+# It has tried, backed off and tried again: each pause is one voluntary switch.
+waits() {
+	local switches
+	ended "$limpet_job" && fail "limpet attach ended early" && return 0
+	[[ -S $LIMPET_RUNTIME_DIR/$pid.sock ]] || return 1
+	switches=$(sed -n 's/^voluntary_ctxt_switches:[[:space:]]*//p' "/proc/$limpet_job/status")
+	((switches_then > 0 && switches >= switches_then + 20)) && return 0
+	((switches_then > 0)) || switches_then=$switches
+	return 1
+}
+
+# comes_again MODE: it is let go while limpet waits.
+comes_again() {
+	local switches_then=0
+	holding "$1" || return 1
+	trace=$work/patient.limpet
+	"$LIMPET" attach --attach-timeout 60s --on-overload wait -o "$trace" "$pid" >patient.say 2>patient.err \
+		</dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	wait_until 30 waits || return 1
+	tell holder release released || return 1
+	wait_until 60 capturing "$pid" || return 1
+	tell holder "work 500" worked || return 1
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "blocks" "$(($(site_sum holder_work allocations) >= 500))" 1 || return 1
+	nothing_of_ours "$pid" || return 1
+	finish holder
+}
+
+@test "a slow constructor holds the dynamic linker's lock: given up, nothing changed" {
+	gives_up loader "dynamic linker"
+}
+
+@test "a slow constructor holds the dynamic linker's lock, and lets go in time" {
+	comes_again loader
+}
+
+@test "every thread inside malloc or waiting for its lock: given up, nothing changed" {
+	gives_up malloc "safe point"
+}
+
+@test "every thread inside malloc or waiting for its lock, and let go in time" {
+	comes_again malloc
+}
+
+@test "malloc's lock is held, and a thread that is free waits for it in our stead: given up, clean afterwards" {
+	gives_up malloc-alone "lock"
+}
+
+@test "malloc's lock is held, a thread that is free waits for it, and it is let go in time" {
+	comes_again malloc-alone
+}
+
+@test "every thread in D state, waiting for a vfork child: given up, nothing changed" {
+	gives_up vfork "uninterruptible"
+}
+
+@test "every thread in D state, and let go in time" {
+	comes_again vfork
+}
+
+@test "every thread in a signal handler: given up, nothing changed" {
+	gives_up handler "signal handler"
+}
+
+@test "every thread in a signal handler, and let go in time" {
+	comes_again handler
+}
