@@ -39,6 +39,7 @@ struct cursor {
 	uint32_t offset; /* bytes read */
 	uint32_t tid;
 	uint64_t sequence;      /* of that chunk */
+	uint64_t last_ticks;    /* stamp of the last record read */
 	bool broken;            /* its chain led to a chunk that is not the next one */
 	uint64_t busy_since_ns; /* 0: not busy at the last look */
 	uint64_t busy_value;
@@ -228,6 +229,7 @@ static void read_record(struct limpet_collector *collector, uint32_t thread, con
 		collector->bad_records++;
 		return;
 	}
+	collector->cursors[thread].last_ticks = record.time_ns;
 	if (limpet_merge_waiting_all(collector->merge) >= collector->max_waiting ||
 	    limpet_merge_add(collector->merge, thread, &record) < 0)
 		collector->unmerged++;
@@ -281,19 +283,19 @@ static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint
 }
 
 /* Reads what the thread has published; full chunks go back. At most `chunks` of them: a fast thread
- * would keep us here for good. */
-static void read_thread(struct limpet_collector *collector, uint32_t thread, uint32_t chunks)
+ * would keep us here for good. Answers whether it stopped for that, with more to read. */
+static bool read_thread(struct limpet_collector *collector, uint32_t thread, uint32_t chunks)
 {
 	struct cursor *cursor = &collector->cursors[thread];
 	struct limpet_thread *entry = thread_at(collector, thread);
 
 	if (cursor->broken)
-		return;
+		return false;
 	if (!cursor->chunk) {
 		uint32_t first = __atomic_load_n(&entry->first_chunk, __ATOMIC_ACQUIRE);
 
 		if (!is_chunk(collector, first) || !open_chunk(collector, thread, first, 0))
-			return;
+			return false;
 	}
 	for (uint32_t i = 0; i < chunks; i++) {
 		struct limpet_chunk *chunk = chunk_at(collector, cursor->chunk);
@@ -304,9 +306,10 @@ static void read_thread(struct limpet_collector *collector, uint32_t thread, uin
 		read_chunk(collector, thread, __atomic_load_n(&chunk->committed, __ATOMIC_ACQUIRE));
 		if (!is_chunk(collector, next) ||
 		    !open_chunk(collector, thread, next, cursor->sequence + 1))
-			return;
+			return false;
 		chunk_release(collector, old);
 	}
+	return true;
 }
 
 /* ---------------------------------------------------------------- stacks */
@@ -524,7 +527,11 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 		bound = lower_bound(collector, i, now_ns, safe);
 		if (bound < safe)
 			safe = bound;
-		read_thread(collector, i, CHUNKS_AT_ONCE);
+		/* What it still holds is no older than what was read of it last. */
+		if (read_thread(collector, i, CHUNKS_AT_ONCE) &&
+		    collector->cursors[i].last_ticks < safe &&
+		    limpet_merge_waiting_all(collector->merge) <= MAX_WAITING)
+			safe = collector->cursors[i].last_ticks;
 	}
 	take_bearing(collector);
 	/* Without a budget some were not read. */

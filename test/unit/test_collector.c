@@ -285,6 +285,33 @@ static void test_streams_are_merged_by_time(void **state)
 	assert_int_equal(figures().frees, 100);
 }
 
+/* More of one thread than is read at a time: what others did after the part that is left waits for
+ * it. */
+static void test_a_thread_that_is_far_ahead(void **state)
+{
+	const uint32_t chunks = 50;
+	uint64_t at = now_ticks(), begun = limpet_monotonic_ns();
+
+	(void)state;
+	for (uint32_t i = 0; i < chunks; i++) {
+		open_chunk(1 + i, 0, (uint32_t)it.child, i);
+		put(1 + i, i % 2 ? LIMPET_EVENT_FREE : LIMPET_EVENT_ALLOC, at + 2 * i, 0x5000, 7,
+		    0);
+		if (i)
+			link_chunks(i, 1 + i);
+	}
+	open_chunk(60, 1, (uint32_t)it.child, 0);
+	put(60, LIMPET_EVENT_ALLOC, at + 2 * chunks, 0x5000, 9, 0);
+	claim(0, (uint32_t)it.child, 1);
+	claim(1, (uint32_t)it.child, 60);
+	while (limpet_monotonic_ns() - begun < 10000000)
+		pause_a_moment();
+	drain_until(chunks + 1);
+	assert_int_equal(figures().foreign_frees, 0);
+	assert_int_equal(figures().frees, chunks / 2);
+	assert_int_equal(figures().live_bytes, 9);
+}
+
 /* A thread in the middle of a call may still publish older records: until it is done, or has been
  * in there for a second, nothing that is later than its bound counts as certain. */
 static void test_a_busy_thread_holds_the_others(void **state)
@@ -789,6 +816,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_chains_of_two_threads),
 		TEST(test_streams_are_merged_by_time),
+		TEST(test_a_thread_that_is_far_ahead),
 		TEST(test_a_busy_thread_holds_the_others),
 		TEST(test_the_rest_when_nobody_writes),
 		TEST(test_a_chain_with_two_owners),
