@@ -231,7 +231,7 @@ test-all: $(B)/limpet targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) fuzz-build
 #   make test-fuzz FUZZ_MILLISECONDS=600000            with a driver of our own, as in `make test`
 #   make fuzz FUZZ=collector FUZZ_SECONDS=600          with libFuzzer, which sees what is covered;
 #                                                      findings land in build/fuzz/collector/
-#   make bench-unwind
+#   make bench-unwind bench-collector
 # What a fuzzer finds joins test/fuzz/corpus/<name>, which `make test` replays and mutates.
 FUZZ ?= unwind_compile
 FUZZ_SECONDS ?= 60
@@ -244,7 +244,7 @@ $(B)/fuzz/libfuzzer_%: $(B)/obj/test/fuzz/fuzz_%.o $(B)/test/liblimpet.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) -fsanitize=fuzzer,address,undefined -pthread -o $@ $^ $(LIBS)
 
-.PHONY: fuzz bench-unwind
+.PHONY: fuzz bench-unwind bench-collector
 fuzz:
 	$(Q)$(MAKE) --no-print-directory CC=$(FUZZ_CC) SAN=fuzzer-no-link,address,undefined \
 		B=$(LIBFUZZER_B) $(LIBFUZZER_B)/fuzz/libfuzzer_$(FUZZ)
@@ -261,3 +261,9 @@ $(B)/bench/bench_%: $(B)/obj/test/bench/bench_%.o $$(call bench_objects,$$*) $(B
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcmocka $(LIBS)
 bench-unwind: $(B)/bench/bench_unwind
 	$(Q)$<
+
+# Where its stages begin and end.
+$(B)/bench/bench_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_merge_take \
+	limpet_recorder_add_events limpet_trace_writer_put limpet_trace_writer_flush)
+bench-collector: $(B)/bench/bench_collector
+	$(Q)$< -j $(B)/bench/collector.json
