@@ -147,7 +147,6 @@ static int start_all(struct limpet_start *start)
 		return -ERROR_PROTOCOL;
 	page_bytes = start->page_bytes;
 	limpet_agent_info.nonce = start->nonce;
-	limpet_agent_info.handle = start->handle;
 	error = map_memory(start);
 	if (!error)
 		error = map_private();
@@ -161,7 +160,10 @@ static int start_all(struct limpet_start *start)
 	limpet_patch_configure(start);
 	start->control_page = (uint64_t)(uintptr_t)limpet_control;
 	/* Originals are in place before the first slot leads here, and hooks record only once all
-	 * that is planned is in place. */
+	 * that is planned is in place. With its handle, an agent can be left: a child that is
+	 * forked from here on. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	limpet_agent_info.handle = start->handle;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	start->patched = (uint32_t)limpet_patch_planned();
 	limpet_agent_info.state = LIMPET_AGENT_ACTIVE;
@@ -189,6 +191,10 @@ static int entry_release(void)
 {
 	struct limpet_control *control = limpet_control;
 
+	/* First: a child that is forked meanwhile must not be asked for anything any more. */
+	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
+	limpet_agent_info.shm = 0;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	limpet_control = &nothing;
 	limpet_channel_close();
 	if (control != &nothing)
@@ -199,8 +205,6 @@ static int entry_release(void)
 	limpet_shm = NULL;
 	limpet_scratches = NULL;
 	limpet_unwind_arena = NULL;
-	limpet_agent_info.shm = 0;
-	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
 	return 0;
 }
 

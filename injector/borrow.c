@@ -13,6 +13,7 @@
 
 #include "injector/agent_image.h"
 #include "injector/descriptor.h"
+#include "injector/footprint.h"
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
@@ -34,7 +35,6 @@ struct limpet_borrow {
 	uint64_t map, map_bytes, code_bytes;
 	int image_there, channel_there, ours_there; /* descriptors in the target; -1: none */
 	int channel;
-	uint64_t image_inode;
 	bool channel_stays, abandoned;
 };
 
@@ -347,7 +347,6 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 	static const char name[] = "limpet-agent";
 	uint64_t spare = limpet_tracee_spare(borrow->tracee);
 	LIMPET_CLOSE int file = -1;
-	struct stat status;
 	int64_t answer;
 	int error = limpet_memory_write(borrow->setup.pid, spare, name, sizeof(name));
 
@@ -366,8 +365,7 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 	file = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, borrow->image_there);
 	if (file < 0)
 		return failed(err, borrow, "pidfd_getfd", file);
-	if (fstat(file, &status) == 0)
-		borrow->image_inode = status.st_ino;
+	limpet_footprint_note(getpid(), file);
 	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size ||
 	    ftruncate(file, (off_t)(scratch_offset(image) + SCRATCH_BYTES)) < 0)
 		return failed(err, borrow, "writing the agent", errno ? -errno : -ENOSPC);
@@ -412,11 +410,6 @@ int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err)
 	if (!error)
 		error = make_mapping(borrow, image, err);
 	return error;
-}
-
-uint64_t limpet_borrow_image_inode(const struct limpet_borrow *borrow)
-{
-	return borrow->image_inode;
 }
 
 int limpet_borrow_take_channel(struct limpet_borrow *borrow)
@@ -482,6 +475,8 @@ static int send_memory(int channel, const struct limpet_segment *segment)
 	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
 	int fds[2] = {segment->shm_fd, segment->arena_fd};
 
+	limpet_footprint_note(getpid(), fds[0]);
+	limpet_footprint_note(getpid(), fds[1]);
 	memset(&control, 0, sizeof(control));
 	rights->cmsg_level = SOL_SOCKET;
 	rights->cmsg_type = SCM_RIGHTS;
@@ -505,6 +500,8 @@ static int take_end(struct limpet_borrow *borrow, uint64_t boot_address,
 		return failed(err, borrow, "reading its scratch memory", error);
 	borrow->channel_there = ends[0];
 	borrow->ours_there = ends[1];
+	limpet_footprint_note(borrow->setup.pid, ends[0]);
+	limpet_footprint_note(borrow->setup.pid, ends[1]);
 	borrow->channel = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, ends[1]);
 	if (borrow->channel < 0)
 		return failed(err, borrow, "pidfd_getfd", borrow->channel);

@@ -42,8 +42,6 @@ unsigned limpet_borrow_attempts(const struct limpet_borrow *borrow);
 
 /* Makes the image and the mapping of the stub in the target. */
 int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err) LIMPET_MUST_CHECK;
-/* Of the memfd that holds the agent. */
-uint64_t limpet_borrow_image_inode(const struct limpet_borrow *borrow);
 /* After limpet_borrow_call: our end of the channel. From here on it belongs to the caller, and the
  * other end stays in the target. */
 int limpet_borrow_take_channel(struct limpet_borrow *borrow);

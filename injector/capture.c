@@ -343,7 +343,7 @@ static void clean_children(struct limpet_capture *capture, struct limpet_capture
 	struct limpet_children children;
 	size_t used = 0;
 
-	if (limpet_children_clean(capture->setup->pid, limpet_session_agent_inode(capture->session),
+	if (limpet_children_clean(capture->setup->pid,
 				  limpet_monotonic_ns() + capture->setup->timeout_ns,
 				  &children) < 0)
 		return;

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "injector/footprint.h"
 #include "injector/proc.h"
 #include "injector/session.h"
 #include "injector/tracee.h"
 
 #define PATIENCE_NS 2000000000u /* for one child */
 
-static bool holds_agent(pid_t pid, uint64_t inode)
+static bool maps_ours(pid_t pid)
 {
 	struct limpet_maps maps;
 	bool holds = false;
@@ -20,10 +21,24 @@ static bool holds_agent(pid_t pid, uint64_t inode)
 	if (limpet_proc_maps_read(pid, &maps) < 0)
 		return false;
 	for (size_t i = 0; i < maps.count && !holds; i++)
-		holds = maps.list[i].inode == inode &&
-			!strncmp(maps.list[i].path, "/memfd:limpet-agent", 19);
+		holds = !strncmp(maps.list[i].path, "/memfd:limpet-agent", 19) &&
+			limpet_footprint_has_inode(maps.list[i].inode);
 	limpet_proc_maps_done(&maps);
 	return holds;
+}
+
+static bool holds_ours(pid_t pid)
+{
+	LIMPET_FREE int *fds = NULL;
+	int count;
+
+	if (maps_ours(pid))
+		return true;
+	count = limpet_proc_fds(pid, &fds);
+	for (int i = 0; i < count; i++)
+		if (limpet_footprint_has(pid, fds[i]))
+			return true;
+	return false;
 }
 
 /* Started when no agent of ours was there yet. Their lists of mappings are long, and they are many.
@@ -47,7 +62,7 @@ static int add(struct limpet_children *children, pid_t pid)
 }
 
 /* One look at all processes; what is found is cleaned or listed. Answers how many were cleaned. */
-static int clean_once(pid_t parent, uint64_t inode, uint64_t since_ticks, uint64_t deadline_ns,
+static int clean_once(pid_t parent, uint64_t since_ticks, uint64_t deadline_ns,
 		      struct limpet_children *children)
 {
 	DIR *directory = opendir(limpet_proc_root);
@@ -60,20 +75,19 @@ static int clean_once(pid_t parent, uint64_t inode, uint64_t since_ticks, uint64
 		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
 		if (pid <= 0 || pid == parent || pid == getpid() || is_older(pid, since_ticks) ||
-		    !holds_agent(pid, inode))
+		    !holds_ours(pid))
 			continue;
 		if (limpet_monotonic_ns() < deadline_ns &&
 		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
 			cleaned++;
-		else if (holds_agent(pid, inode) && add(children, pid) < 0)
+		else if (holds_ours(pid) && add(children, pid) < 0)
 			break;
 	}
 	closedir(directory);
 	return cleaned;
 }
 
-int limpet_children_clean(pid_t parent, uint64_t agent_inode, uint64_t deadline_ns,
-			  struct limpet_children *ret)
+int limpet_children_clean(pid_t parent, uint64_t deadline_ns, struct limpet_children *ret)
 {
 	const unsigned enough = 8;
 	uint64_t since_ticks;
@@ -87,7 +101,7 @@ int limpet_children_clean(pid_t parent, uint64_t agent_inode, uint64_t deadline_
 		int cleaned;
 
 		ret->left_count = 0;
-		cleaned = clean_once(parent, agent_inode, since_ticks, deadline_ns, ret);
+		cleaned = clean_once(parent, since_ticks, deadline_ns, ret);
 		if (cleaned < 0)
 			return cleaned;
 		ret->cleaned += (unsigned)cleaned;

@@ -1,5 +1,6 @@
 /* Children that the target forked during a capture: they hold a copy of the agent, switched off
- * from the first instruction on, and slots that lead into it. */
+ * from the first instruction on, and slots that lead into it; or, forked while a thread was
+ * borrowed, of the stub and of descriptors. */
 #ifndef LIMPET_INJECTOR_CHILDREN_H
 #define LIMPET_INJECTOR_CHILDREN_H
 
@@ -14,10 +15,9 @@ struct limpet_children {
 	size_t left_count;
 };
 
-/* Finds every process but `parent` that maps the agent with this inode, and removes it there as
+/* Finds every process but `parent` that has something of our footprint, and removes it there as
  * from the parent, until the deadline. 0 or -errno; what could not be cleaned is listed. */
-int limpet_children_clean(pid_t parent, uint64_t agent_inode, uint64_t deadline_ns,
-			  struct limpet_children *ret);
+int limpet_children_clean(pid_t parent, uint64_t deadline_ns, struct limpet_children *ret);
 void limpet_children_done(struct limpet_children *children);
 
 #endif

@@ -1,10 +1,13 @@
 #include "injector/loader_lock.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/err.h"
 #include "injector/memory.h"
+#include "injector/proc.h"
+#include "injector/tracee.h"
 
 #define MAX_GLOBAL_BYTES 65536u
 #define RECURSIVE 1u /* PTHREAD_MUTEX_RECURSIVE_NP, which the loader's locks are made with */
@@ -69,4 +72,38 @@ bool limpet_loader_lock_is_held(pid_t pid, uint64_t address)
 
 	return address && limpet_memory_read(pid, address, locks, sizeof(locks)) == 0 &&
 	       (locks[0].owner || locks[1].owner);
+}
+
+/* Only a process with one thread is told that simply from one that is at work. */
+static bool is_orphaned(pid_t pid, const struct mutex *mutex)
+{
+	struct limpet_proc_status status;
+	LIMPET_FREE pid_t *tids = NULL;
+
+	return mutex->owner > 0 && limpet_proc_tasks(pid, &tids) == 1 &&
+	       limpet_proc_status_read(pid, &status) == 0 && mutex->owner != status.ns_pid;
+}
+
+int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address)
+{
+	const uint64_t patience_ns = 100000000u;
+	const uint64_t second = address + sizeof(struct mutex);
+	struct limpet_tracee *tracee;
+	struct mutex mutex;
+	int error;
+
+	if (!address || limpet_memory_read(pid, second, &mutex, sizeof(mutex)) < 0 ||
+	    !is_orphaned(pid, &mutex))
+		return 0;
+	/* One that waits for it looks at it again when it goes on. */
+	error = limpet_tracee_stop(pid, pid, limpet_monotonic_ns() + patience_ns, &tracee);
+	if (error)
+		return error;
+	error = limpet_memory_read(pid, second, &mutex, sizeof(mutex));
+	if (!error && is_loader_lock(&mutex) && is_orphaned(pid, &mutex)) {
+		memset(&mutex, 0, offsetof(struct mutex, kind));
+		error = limpet_memory_write(pid, second, &mutex, offsetof(struct mutex, kind)) ?: 1;
+	}
+	limpet_tracee_release(tracee);
+	return error;
 }

@@ -18,5 +18,10 @@
 uint64_t limpet_loader_lock_find(struct limpet_modules *modules);
 /* Whether a thread holds one of them at this moment. False for address 0. */
 bool limpet_loader_lock_is_held(pid_t pid, uint64_t address);
+/* In a process that was forked while another thread of its parent's was in dl_iterate_phdr, dlopen
+ * or dlclose (for us, that is), glibc leaves the second of them held by a thread that the process
+ * has not: it would wait for it for good. Lets go of it, if so. 1: done, 0: nothing to do,
+ * or -errno. */
+int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address);
 
 #endif

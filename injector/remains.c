@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "injector/footprint.h"
 #include "injector/proc.h"
 #include "injector/quiesce.h"
 
@@ -25,10 +26,12 @@ static bool is_image(const char *path)
 	return !strncmp(path, IMAGE_NAME, sizeof(IMAGE_NAME) - 1);
 }
 
-static bool is_image_fd(pid_t pid, int fd)
+static bool is_ours(pid_t pid, int fd)
 {
 	char name[32], link[64];
 
+	if (limpet_footprint_has(pid, fd))
+		return true;
 	snprintf(name, sizeof(name), "fd/%d", fd);
 	return limpet_proc_link_read(pid, name, link, sizeof(link)) >= 0 && is_image(link);
 }
@@ -39,7 +42,7 @@ static int find_fds(pid_t pid, struct remains *remains)
 	int count = limpet_proc_fds(pid, &fds);
 
 	for (int i = 0; i < count && remains->fd_count < MAX_REMAINS; i++)
-		if (is_image_fd(pid, fds[i]))
+		if (is_ours(pid, fds[i]))
 			remains->fds[remains->fd_count++] = fds[i];
 	return count < 0 ? count : 0;
 }
@@ -94,7 +97,7 @@ static int remove_all(struct limpet_borrow *borrow, pid_t pid, const struct rema
 		answer = limpet_borrow_syscall(borrow, SYS_munmap, remains->maps[i].start,
 					       remains->maps[i].end - remains->maps[i].start);
 	for (size_t i = 0; i < remains->fd_count && answer >= 0; i++)
-		if (is_image_fd(pid, remains->fds[i]))
+		if (is_ours(pid, remains->fds[i]))
 			answer = limpet_borrow_syscall(borrow, SYS_close, (uint64_t)remains->fds[i],
 						       0);
 	return answer < 0 ? (int)answer : 0;

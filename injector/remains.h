@@ -1,6 +1,7 @@
 /* What a limpet that was killed on the way in or out left in a target besides an agent: the image's
  * descriptor, and the mapping that the boot stub runs in. Both can be told by the image's name; the
- * stub's channel closes itself. */
+ * stub's channel closes itself. And what a child has that was forked while we borrowed a thread:
+ * there nothing closes itself, and the ends of the channel are known by our footprint. */
 #ifndef LIMPET_INJECTOR_REMAINS_H
 #define LIMPET_INJECTOR_REMAINS_H
 

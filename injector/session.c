@@ -16,6 +16,7 @@
 #include "injector/arch.h"
 #include "injector/borrow.h"
 #include "injector/descriptor.h"
+#include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/plan.h"
 #include "injector/proc.h"
@@ -40,7 +41,6 @@ struct limpet_session {
 	int channel;
 	uint64_t info_address; /* of limpet_agent_info in the target */
 	uint64_t handle;
-	uint64_t agent_inode;
 	struct limpet_agent_info info;
 	void (*idle)(void *context);
 	void *idle_context;
@@ -396,7 +396,6 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	/* A command of ours: not one instruction of its own has been done, nor will be. */
 	if (error && tracee)
 		kill(session->pid, SIGKILL);
-	session->agent_inode = limpet_borrow_image_inode(borrow);
 	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
 	closing = limpet_borrow_finish(borrow);
 	/* Those of the preflight with them. */
@@ -497,11 +496,6 @@ void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *
 {
 	session->idle = idle;
 	session->idle_context = context;
-}
-
-uint64_t limpet_session_agent_inode(const struct limpet_session *session)
-{
-	return session->agent_inode;
 }
 
 bool limpet_session_agent_present(const struct limpet_session *session)
@@ -703,11 +697,18 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	session->info_address = address;
 	session->handle = session->info.handle;
 	session->left_behind = true;
-	/* Its stub is at work: it will start, find nobody there and switch itself off. */
-	if (!session->handle)
-		return limpet_err_set(err, -EINPROGRESS,
-				      "the agent in process %d has not started yet", session->pid);
-	return limpet_session_leave(session, err);
+	if (session->handle && session->info.state != LIMPET_AGENT_RELEASED)
+		return limpet_session_leave(session, err);
+	/* Forked while the agent was being loaded or unloaded: what there is of it in the loader's
+	 * lists is not whole. No slot leads to it. */
+	if (abandoned)
+		return limpet_err_set(err, -EBUSY, "the agent in process %d is not whole",
+				      session->pid);
+	/* Its stub is at work: it will start, find nobody there and switch itself off; or end. */
+	return limpet_err_set(
+		err, -EINPROGRESS,
+		"the agent in process %d is in the middle of being loaded or unloaded",
+		session->pid);
 }
 
 /* One thing that is left: 1 removed, 0 nothing is there, or -errno. */
@@ -732,6 +733,8 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 	error = session_arm(session, memory_bytes, err);
 	if (error && error != -ENOENT)
 		return error;
+	if (abandoned)
+		limpet_loader_lock_free_orphaned(session->pid, session->plan.loader_lock);
 	borrow_setup(session, deadline_ns, &setup);
 	error = agent ? leave_behind(session, agent, abandoned, err)
 		      : limpet_remains_remove(&setup, &session->modules, err);

@@ -68,8 +68,6 @@ int limpet_session_refresh_modules(struct limpet_session *session);
 /* Now, in the ticks that the agent stamps with (before subtracting clock_base). */
 uint64_t limpet_session_clock(const struct limpet_session *session);
 const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session);
-/* Of the agent's file in memory: tells which other processes hold a copy. 0: not known. */
-uint64_t limpet_session_agent_inode(const struct limpet_session *session);
 /* The function behind a hook, 0 if there is none. */
 uint64_t limpet_session_original(const struct limpet_session *session, uint32_t hook);
 /* Whether the agent's image is still mapped in the target (an exec takes it away). */

@@ -134,3 +134,25 @@ kept() {
 	nothing_of_ours "$pid"
 	finish forker
 }
+
+# With a child every 300 microseconds some are forked while a thread is borrowed, and inherit the stub, its
+# descriptors, and a lock of the loader's that nobody will let go of. One that is forked in the very middle of
+# the loader's own work cannot be cleaned; it is named.
+@test "children that are forked at every moment of attach and detach are clean or named, and work" {
+	local child left named=0
+	start forker "$TARGETS/forker"
+	tell forker "brood 300" brooding
+	"$LIMPET" attach "$pid" -d 5ms -q --no-seal -o brood.limpet >brood.say 2>brood.err || ((${?} == 5))
+	for child in $(pgrep -P "$pid"); do
+		left=$(find "/proc/$child/fd" -lname 'socket:*' -o -lname '*memfd:*')
+		[[ -n $left ]] || nothing_of_ours "$child" 2>/dev/null || left=mapped
+		[[ -n $left ]] || continue
+		grep -qw "$child" brood.err || fail "$child has $left, and is not named: $(<brood.err)"
+		named=$((named + 1))
+	done
+	((named <= 15)) || fail "$named children are not clean: $(<brood.err)"
+	nothing_of_ours "$pid"
+	tell forker hatch hatched
+	echo "# figures: ${answer#hatched } children forked meanwhile: $named not clean, and named" >&3
+	finish forker
+}

@@ -2,8 +2,11 @@
  *
  * Commands: "fork N": N children that allocate, check and exit; "vfork N" and "spawn N": N runs of
  * /bin/true; "bare N": children that close every descriptor before they allocate; "keep": a child
- * that lives on, answered with its pid, and works until "reap"; "quit". */
+ * that lives on, answered with its pid, and works until "reap"; "brood N": forks children all the
+ * while, up to N, "brooding"; they sleep until "hatch", when they work and exit, "hatched N";
+ * "quit". */
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -16,6 +19,10 @@
 static atomic_bool over;
 static pid_t kept = -1;
 static int kept_pipe = -1;
+static int brood_pipe[2];
+static atomic_bool brooding;
+static unsigned brood_limit, brood_count;
+static pthread_t brooder;
 
 TARGET_FRAME static void forker_work(unsigned rounds)
 {
@@ -48,7 +55,9 @@ static void expect_good_end(pid_t pid)
 {
 	int status;
 
-	if (waitpid(pid, &status, 0) != pid)
+	const pid_t ended = waitpid(pid, &status, 0);
+
+	if (ended < 0 || (pid > 0 && ended != pid))
 		target_broken("lost a child");
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		target_broken("a child ended with status %#x", status);
@@ -115,6 +124,65 @@ static void keep_child(void)
 	target_say("kept %d", kept);
 }
 
+static int count_module(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	(void)info;
+	(void)bytes;
+	++*(unsigned *)context;
+	return 0;
+}
+
+static void *brooder_main(void *argument)
+{
+	unsigned modules = 0;
+	const struct timespec nap = {0, 200000};
+
+	while (brooding && brood_count < brood_limit) {
+		const pid_t pid = fork();
+
+		if (pid < 0)
+			target_broken("fork: %s", strerror(errno));
+		if (pid == 0) {
+			char c;
+
+			close(brood_pipe[1]);
+			while (read(brood_pipe[0], &c, 1) < 0)
+				;
+			/* It waits for good if the loader's lock was inherited held. */
+			alarm(20);
+			dl_iterate_phdr(count_module, &modules);
+			forker_work(100);
+			_exit(0);
+		}
+		brood_count++;
+		nanosleep(&nap, NULL);
+	}
+	return argument;
+}
+
+static void begin_brood(unsigned limit)
+{
+	if (pipe2(brood_pipe, O_CLOEXEC))
+		target_broken("pipe: %s", strerror(errno));
+	brooding = true;
+	brood_limit = limit;
+	brood_count = 0;
+	if (pthread_create(&brooder, NULL, brooder_main, NULL))
+		target_broken("no thread");
+	target_say("brooding");
+}
+
+static void end_brood(void)
+{
+	brooding = false;
+	pthread_join(brooder, NULL);
+	close(brood_pipe[0]);
+	close(brood_pipe[1]);
+	for (unsigned i = 0; i < brood_count; i++)
+		expect_good_end(-1);
+	target_say("hatched %u", brood_count);
+}
+
 int main(void)
 {
 	char line[256];
@@ -142,6 +210,10 @@ int main(void)
 			for (unsigned long i = 0; i < n; i++)
 				spawn_child();
 			target_say("forked");
+		} else if (target_word(line, "brood", &n)) {
+			begin_brood((unsigned)n);
+		} else if (target_word(line, "hatch", &n)) {
+			end_brood();
 		} else if (target_word(line, "keep", &n)) {
 			keep_child();
 		} else if (target_word(line, "reap", &n)) {

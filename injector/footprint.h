@@ -1,0 +1,18 @@
+/* What this limpet makes in targets: the files of images, the two ends of channels, the memory that
+ * is shared. A child that is forked meanwhile has copies, which are told by device and inode. Kept
+ * for the whole process, the last thousand of them. */
+#ifndef LIMPET_INJECTOR_FOOTPRINT_H
+#define LIMPET_INJECTOR_FOOTPRINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Notes what descriptor `fd` of process `pid` leads to; our own process as well. */
+void limpet_footprint_note(pid_t pid, int fd);
+/* Whether descriptor `fd` of process `pid` leads to something noted. */
+bool limpet_footprint_has(pid_t pid, int fd);
+/* Whether a mapped file with the name of our image is one that was noted. */
+bool limpet_footprint_has_inode(uint64_t inode);
+
+#endif
