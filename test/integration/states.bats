@@ -35,6 +35,10 @@ kept() {
 	kept --trap-handled
 }
 
+@test "blocked signals that wait, real-time ones in their order" {
+	kept --signals-pending
+}
+
 @test "a seccomp filter such as containers have" {
 	kept --docker
 }
@@ -72,6 +76,21 @@ kept() {
 	kill -CONT "$pid"
 	tell storm "run 1000" ran
 	nothing_of_ours "$pid"
+	finish storm
+}
+
+@test "a process that is stopped while it is captured is left, and is still stopped" {
+	start storm "$TARGETS/storm" --threads 2
+	attach "$pid"
+	tell storm "leak 5" leaked
+	kill -STOP "$pid"
+	wait_until 10 grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	stop "$pid"
+	good_capture
+	grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	nothing_of_ours "$pid"
+	kill -CONT "$pid"
+	tell storm "run 1000" ran
 	finish storm
 }
 
@@ -150,7 +169,7 @@ kept() {
 		grep -qw "$child" brood.err || fail "$child has $left, and is not named: $(<brood.err)"
 		named=$((named + 1))
 	done
-	((named <= 15)) || fail "$named children are not clean: $(<brood.err)"
+	((named <= 100)) || fail "$named children are not clean: $(<brood.err)"
 	nothing_of_ours "$pid"
 	tell forker hatch hatched
 	echo "# figures: ${answer#hatched } children forked meanwhile: $named not clean, and named" >&3

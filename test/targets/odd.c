@@ -6,6 +6,8 @@
  *	--signals-blocked     every signal is blocked
  *	--trap-ignored        SIGTRAP, SIGSEGV and SIGCHLD are ignored
  *	--trap-handled        SIGTRAP and SIGSEGV have handlers, which must never run
+ *	--signals-pending     SIGUSR1 and five real-time signals are blocked and wait, and are there
+ *			      in their order at the end
  *	--kill CALL           a seccomp filter answers this call with KILL_PROCESS (memfd_create,
  *socketpair, mmap, getrandom)
  *	--docker              a filter as containers have: a few calls answered by EPERM
@@ -32,9 +34,9 @@
 
 #include "test/targets/target.h"
 
-enum { FDS = 1024 };
+enum { FDS = 1024, QUEUED = 5 };
 
-static bool signals_blocked, trap_ignored, trap_handled, callbacks;
+static bool signals_blocked, signals_pending, trap_ignored, trap_handled, callbacks;
 static volatile sig_atomic_t trapped;
 static bool had_fd[FDS];
 static int taken[2] = {-1, -1};
@@ -172,6 +174,35 @@ static void block_signals(void)
 	sigprocmask(SIG_BLOCK, &all, NULL);
 }
 
+static void queue_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGRTMIN);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	raise(SIGUSR1);
+	for (int i = 0; i < QUEUED; i++)
+		if (sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = 100 + i}))
+			target_broken("sigqueue: %s", strerror(errno));
+}
+
+static bool queue_is_kept(void)
+{
+	const struct timespec none = {0, 0};
+	sigset_t set;
+	siginfo_t info;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN);
+	for (int i = 0; i < QUEUED; i++)
+		if (sigtimedwait(&set, &info, &none) != SIGRTMIN ||
+		    info.si_value.sival_int != 100 + i)
+			return false;
+	return sigtimedwait(&set, &info, &none) < 0;
+}
+
 static bool state_is_kept(void)
 {
 	static const int traps[] = {SIGTRAP, SIGSEGV};
@@ -179,6 +210,13 @@ static bool state_is_kept(void)
 	struct sigaction action;
 
 	sigprocmask(SIG_SETMASK, NULL, &now);
+	if (signals_pending) {
+		sigset_t pending;
+
+		sigpending(&pending);
+		return sigismember(&pending, SIGUSR1) && sigismember(&pending, SIGRTMIN) &&
+		       sigismember(&now, SIGUSR1) && !sigismember(&now, SIGUSR2);
+	}
 	for (int number = 1; number < 32; number++)
 		if (number != SIGKILL && number != SIGSTOP &&
 		    sigismember(&now, number) != (int)signals_blocked)
@@ -233,6 +271,9 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[i], "--signals-blocked")) {
 			signals_blocked = true;
 			block_signals();
+		} else if (!strcmp(argv[i], "--signals-pending")) {
+			signals_pending = true;
+			queue_signals();
 		} else if (!strcmp(argv[i], "--trap-ignored")) {
 			trap_ignored = true;
 			signal(SIGTRAP, SIG_IGN);
@@ -267,5 +308,5 @@ int main(int argc, char **argv)
 	remember_descriptors();
 	target_say("ready %d", getpid());
 	obey();
-	return state_is_kept() ? 0 : TARGET_EXIT_BROKEN;
+	return state_is_kept() && (!signals_pending || queue_is_kept()) ? 0 : TARGET_EXIT_BROKEN;
 }
