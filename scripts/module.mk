@@ -43,9 +43,9 @@ LINT_MAN := $(sort $(wildcard man/*.[1-8]))
 # Tests and targets are held to the compiler's warnings: their odd code is what they are for.
 TIDY_C := $(filter-out test/%,$(LINT_C))
 
-.PHONY: lint lint-format lint-includes lint-tidy lint-cppcheck lint-shell lint-man lint-build format
+.PHONY: lint lint-format lint-includes lint-hazards lint-tidy lint-cppcheck lint-shell lint-man lint-build format
 lint: bootstrap
-	$(Q)$(MAKE) --no-print-directory --keep-going lint-format lint-includes lint-shell lint-man \
+	$(Q)$(MAKE) --no-print-directory --keep-going lint-format lint-includes lint-hazards lint-shell lint-man \
 		lint-cppcheck
 	$(Q)$(MAKE) --no-print-directory --keep-going -j$(shell nproc) lint-build lint-tidy
 	@echo 'lint: clean'
@@ -59,6 +59,10 @@ format:
 lint-includes:
 	$(call say,LINT,includes)
 	$(Q)scripts/check-includes
+
+lint-hazards:
+	$(call say,LINT,hazards)
+	$(Q)scripts/check-hazards
 
 lint-cppcheck:
 	$(call say,LINT,cppcheck)

@@ -93,6 +93,20 @@ comes_again() {
 	comes_again malloc
 }
 
+@test "it is stopped, and its threads stand inside malloc: given up at once, with the way out" {
+	holding malloc
+	kill -STOP "$pid"
+	wait_until 10 grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	look "$pid"
+	refused 1 "is stopped, and its thread [0-9]+ stands" "$LIMPET" attach -o never.limpet "$pid"
+	[[ ${stderr_lines[1]} == *"kill -CONT $pid" ]]
+	unchanged "$pid"
+	kill -CONT "$pid"
+	tell holder release released
+	captured
+	finish holder
+}
+
 @test "malloc's lock is held, and a thread that is free waits for it in our stead: given up, clean afterwards" {
 	gives_up malloc-alone "lock"
 }
@@ -115,4 +129,12 @@ comes_again() {
 
 @test "every thread in a signal handler, and let go in time" {
 	comes_again handler
+}
+
+@test "every thread short of stack: given up, nothing changed" {
+	gives_up stack "short of stack"
+}
+
+@test "every thread short of stack, and the main thread comes back in time" {
+	comes_again stack
 }

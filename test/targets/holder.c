@@ -12,6 +12,7 @@
  *	malloc-alone: the same, but one thread is outside and does not need malloc
  *	vfork: every thread waits, in D state, for a child of its own
  *	handler: every thread is in a signal handler
+ *	stack: the threads have 16 KiB of stack; the main thread listens in a signal handler
  *
  * "ready none REASON": the kernel does not let it. */
 #include <dlfcn.h>
@@ -145,6 +146,8 @@ static void stay(void)
 		free(block);
 	} else if (!strcmp(mode, "vfork")) {
 		wait_for_child(holder_stay);
+	} else if (!strcmp(mode, "stack")) {
+		holder_stay();
 	} else {
 		raise(SIGUSR1);
 	}
@@ -234,6 +237,7 @@ int main(int argc, char **argv)
 {
 	const struct timespec nap = {0, 1000000};
 	pthread_t threads[THREADS];
+	pthread_attr_t attributes;
 	char line[256];
 	unsigned long n;
 
@@ -247,8 +251,11 @@ int main(int argc, char **argv)
 		target_broken("mallopt");
 	signal(SIGUSR1, on_signal);
 	signal(SIGUSR2, on_signal_main);
+	pthread_attr_init(&attributes);
+	if (!strcmp(mode, "stack") && pthread_attr_setstacksize(&attributes, 16384))
+		target_broken("no small stacks");
 	for (uintptr_t i = 0; i < THREADS; i++)
-		if (pthread_create(&threads[i], NULL, worker_begin, (void *)i))
+		if (pthread_create(&threads[i], &attributes, worker_begin, (void *)i))
 			target_broken("no thread");
 	while (born < THREADS)
 		nanosleep(&nap, NULL);
