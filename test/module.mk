@@ -231,20 +231,23 @@ test-all: $(B)/limpet targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) fuzz-build
 #   make test-fuzz FUZZ_MILLISECONDS=600000            with a driver of our own, as in `make test`
 #   make fuzz FUZZ=collector FUZZ_SECONDS=600          with libFuzzer, which sees what is covered;
 #                                                      findings land in build/fuzz/collector/
-#   make bench-unwind bench-collector
+#   make bench-unwind bench-hooks bench-collector
 # What a fuzzer finds joins test/fuzz/corpus/<name>, which `make test` replays and mutates.
 FUZZ ?= unwind_compile
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= clang-14
 LIBFUZZER_B := build/libfuzzer
 bench_unwind_SRC := test/unit/unwind_fixture.c
+# The agent's own objects, as the target gets them.
+bench_hooks_SRC := test/unit/unwind_fixture.c test/unit/agent_fixture.c \
+	$(filter-out %/boot.o %/exit.o,$(AGENT_OBJ))
 
 $(B)/fuzz/libfuzzer_%: $(B)/obj/test/fuzz/fuzz_%.o $(B)/test/liblimpet.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -fsanitize=fuzzer,address,undefined -pthread -o $@ $^ $(LIBS)
 
-.PHONY: fuzz bench-unwind bench-collector
+.PHONY: fuzz bench-unwind bench-hooks bench-collector
 fuzz:
 	$(Q)$(MAKE) --no-print-directory CC=$(FUZZ_CC) SAN=fuzzer-no-link,address,undefined \
 		B=$(LIBFUZZER_B) $(LIBFUZZER_B)/fuzz/libfuzzer_$(FUZZ)
@@ -259,7 +262,7 @@ $(B)/bench/bench_%: $(B)/obj/test/bench/bench_%.o $$(call bench_objects,$$*) $(B
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcmocka $(LIBS)
-bench-unwind: $(B)/bench/bench_unwind
+bench-unwind bench-hooks: bench-%: $(B)/bench/bench_%
 	$(Q)$<
 
 # Where its stages begin and end.
