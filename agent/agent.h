@@ -31,6 +31,24 @@ extern uint64_t limpet_unwind_arena_bytes;
 extern struct limpet_agent_info limpet_agent_info;
 extern const char limpet_thunks[];
 #define LIMPET_THUNK_BYTES 16
+/* Where each thunk goes on: the way of its hook's op. Set before any slot leads to the thunk. */
+extern const void *limpet_thunk_ways[LIMPET_MAX_HOOKS];
+extern const char limpet_way_any[], limpet_way_malloc[], limpet_way_free[];
+
+/* What every call needs, in two cache lines that are only read. */
+struct limpet_hot {
+	struct limpet_thread *threads;
+	uint8_t *chunks; /* where chunk 0 would be */
+	uint64_t clock_base;
+	uint32_t thread_mask;
+	uint32_t tid_offset;
+	uint32_t clock_is_tsc;
+	uint32_t print_mask;
+	struct limpet_print *prints;
+	struct limpet_scratch *scratches;
+	struct limpet_unwind_module *modules;
+};
+extern struct limpet_hot limpet_hot;
 
 /* The trampoline's frame (thunks.S). Above it: the caller's rbp and the return address. */
 struct limpet_frame {
@@ -45,9 +63,20 @@ struct limpet_frame {
 	uint64_t caller_pc;
 };
 
-/* Called by the trampoline. _enter answers 1: call the original and then _exit; 0: jump to it. */
+/* What the ways of thunks.S call. Any op: _enter answers 1: call the original and then _exit; 0: jump
+ * to it. MALLOC: calls the original itself. FREE of a leaf: the original is jumped to afterwards. */
 int limpet_hook_enter(struct limpet_frame *frame);
 void limpet_hook_exit(struct limpet_frame *frame);
+struct limpet_answer {
+	uint64_t result; /* rax */
+	uint64_t pass;   /* rdx: not called yet: jump to it, with the arguments in the frame */
+};
+struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint64_t hook,
+					struct limpet_frame *frame);
+/* Answers whether it recorded, or tried to. */
+bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame);
+/* Fills in a hook and its thunk's way; `original` last. */
+void limpet_hook_set(uint32_t index, const struct limpet_hook *hook);
 
 static inline uint64_t limpet_frame_caller_sp(const struct limpet_frame *frame)
 {
@@ -55,39 +84,109 @@ static inline uint64_t limpet_frame_caller_sp(const struct limpet_frame *frame)
 }
 
 /* record.c: thread states and buffers */
-struct limpet_thread *limpet_thread_self(uint64_t sp);
-uint32_t limpet_thread_index(const struct limpet_thread *thread);
-void limpet_record_append(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
-			  uint64_t address, uint64_t size, uint32_t node);
+void limpet_record_configure(void);
+/* For a thread pointer whose entry is not in its first place, or not this thread's any more. */
+struct limpet_thread *limpet_thread_look_up(uint64_t sp);
+/* Opens a chunk with room for a record; false: there is none, the event is counted as lost. */
+bool limpet_record_make_room(struct limpet_thread *thread);
 void limpet_record_publish(struct limpet_thread *thread);
-uint64_t limpet_clock(void);
+uint64_t limpet_clock_slow(void);
 
-/* A stack that was walked before. The walk is a pure function of (pc, sp, fp), of the tables in
- * force and of the words that it read; while all of these are unchanged, so is the node. Checking
- * costs a load and a compare a word where walking costs a table look-up a frame. */
-#define LIMPET_MEMO_WORDS 128u
+static inline uint32_t limpet_thread_index(const struct limpet_thread *thread)
+{
+	return (uint32_t)(thread - limpet_hot.threads);
+}
+
+static inline uint64_t limpet_thread_hash(uint64_t thread_pointer)
+{
+	return (thread_pointer >> 6) * 0x9e3779b97f4a7c15ull >> 32;
+}
+
+/* libc keeps the tid at a fixed distance behind the thread pointer; the injector measured it. libc
+ * gives a thread pointer to one thread after the other, and only by the tid is it known whose state
+ * this is. */
+static inline struct limpet_thread *limpet_thread_self(uint64_t sp)
+{
+	uint64_t pointer = limpet_thread_pointer();
+	struct limpet_thread *thread =
+		&limpet_hot.threads[limpet_thread_hash(pointer) & limpet_hot.thread_mask];
+
+	if (__builtin_expect(
+		    __atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED) == pointer, 1) &&
+	    __builtin_expect(limpet_hot.tid_offset != 0, 1) &&
+	    __builtin_expect(*(const uint32_t *)(uintptr_t)(pointer + limpet_hot.tid_offset) ==
+				     thread->tid,
+			     1))
+		return thread;
+	return limpet_thread_look_up(sp);
+}
+
+static inline uint64_t limpet_clock(void)
+{
+	if (__builtin_expect(limpet_hot.clock_is_tsc, 1))
+		return limpet_ticks() - limpet_hot.clock_base;
+	return limpet_clock_slow();
+}
+
+static inline void limpet_record_append(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
+					uint64_t address, uint64_t size, uint32_t node)
+{
+	bool wide = size > UINT32_MAX;
+	uint64_t bytes = wide ? 32 : 24, *words;
+
+	if (__builtin_expect(thread->end - thread->at < bytes, 0) &&
+	    !limpet_record_make_room(thread))
+		return;
+	words = (uint64_t *)(uintptr_t)thread->at;
+	words[0] = ticks << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0);
+	words[1] = address;
+	if (wide) {
+		words[2] = size;
+		words[3] = node;
+	} else {
+		words[2] = (uint64_t)node << 32 | size;
+	}
+	thread->at += bytes;
+	if (ticks > thread->last_ticks)
+		thread->last_ticks = ticks;
+}
+
+/* Where the words lie that the walk of a stack reads. The walk is a pure function of (pc, base), of
+ * the tables in force and of these words: while they are what they were, so is the node. Checking
+ * costs a load and a compare a word where walking costs a look-up a frame. Other words in the same
+ * places are another stack that may have been walked before: their fingerprint finds it. */
+#define LIMPET_DEPTH_LIMIT 1024u
+#define LIMPET_MEMO_WORDS 128u /* a multiple of LIMPET_MEMO_STEP */
+#define LIMPET_MEMO_STEP 4u
 #define LIMPET_MEMOS 32u /* a power of 2 */
 struct limpet_memo {
 	uint64_t pc, base; /* pc 0: empty */
 	uint64_t high;     /* end of the stack, as it was known: all words lie below */
 	uint32_t node, generation;
-	uint32_t words;
+	uint32_t words; /* rounded up to whole steps by repeating the last one */
 	uint32_t truncated;
+	uint64_t seed; /* of fingerprints: all of the above that the words depend on */
 	uint64_t values[LIMPET_MEMO_WORDS];
 	uint32_t offsets[LIMPET_MEMO_WORDS]; /* from base */
 };
 
+/* The path that was kept last, outermost first: the next one mostly begins alike. */
+struct limpet_path {
+	uint32_t count, cut; /* cut: the outermost frame is marked as truncated */
+	uint64_t frames[LIMPET_DEPTH_LIMIT];
+	uint32_t nodes[LIMPET_DEPTH_LIMIT];
+};
+
 /* Private memory of one thread state; pages are touched on first use only. */
 #define LIMPET_SNAPSHOT_BYTES 32768u
-#define LIMPET_DEPTH_LIMIT 1024u
 #define LIMPET_RULE_CACHE 512u /* a power of 2 */
 struct limpet_scratch {
 	struct limpet_walk_cache_entry rules[LIMPET_RULE_CACHE];
 	uint64_t frames[LIMPET_DEPTH_LIMIT];
+	struct limpet_path path;
 	struct limpet_memo memos[LIMPET_MEMOS];
 	uint8_t snapshot[LIMPET_SNAPSHOT_BYTES];
 };
-extern struct limpet_scratch *limpet_scratches;
 
 /* stack.c: the stack of the caller as a node of the tree, 0 if it could not be kept */
 uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *frame);

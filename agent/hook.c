@@ -16,10 +16,41 @@ static uint64_t usable_size(const struct limpet_hook *hook, uint64_t block)
 	return ((usable_size_fn *)(uintptr_t)hook->usable_size)(block);
 }
 
+void limpet_hook_set(uint32_t index, const struct limpet_hook *hook)
+{
+	struct limpet_hook *place = &limpet_hooks[index];
+	const char *way = limpet_way_any;
+
+	if (hook->op == LIMPET_OP_MALLOC)
+		way = limpet_way_malloc;
+	else if (hook->op == LIMPET_OP_FREE && hook->flags & LIMPET_HOOK_LEAF)
+		way = limpet_way_free;
+	place->usable_size = hook->usable_size;
+	place->op = hook->op;
+	place->flags = hook->flags;
+	place->symbol = hook->symbol;
+	limpet_thunk_ways[index] = way;
+	__atomic_store_n(&place->original, hook->original, __ATOMIC_RELEASE);
+}
+
 /* Relaxed: the collector only wants to know which stack it is on. */
 static void note_entry(struct limpet_thread *thread, const struct limpet_frame *frame)
 {
 	__atomic_store_n(&thread->entry_sp, (uint64_t)(uintptr_t)frame, __ATOMIC_RELAXED);
+}
+
+/* The collector orders other threads' events only up to this. Before a stamp is taken: pairs with
+ * the load in the collector's drain. */
+static void note_busy(struct limpet_thread *thread)
+{
+	__atomic_store_n(&thread->busy, thread->last_ticks | 1, __ATOMIC_RELEASE);
+}
+
+static void set_phase(struct limpet_thread *thread, uint32_t phase)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	thread->phase = phase;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 static void hook_done(struct limpet_thread *thread)
@@ -29,47 +60,60 @@ static void hook_done(struct limpet_thread *thread)
 	__atomic_store_n(&thread->busy, 0, __ATOMIC_RELEASE);
 }
 
-int limpet_hook_enter(struct limpet_frame *frame)
+/* A state that is not at rest: NULL if this call is to pass, else it is at rest now. */
+static __attribute__((noinline)) struct limpet_thread *settle(struct limpet_thread *thread,
+							      uint64_t sp)
 {
-	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
-	struct limpet_thread *thread;
-	uint64_t sp = limpet_frame_caller_sp(frame);
-
-	if (hook->op == LIMPET_OP_FREE && !frame->args[0])
-		return 0;
-
-	thread = limpet_thread_self(sp);
-	if (!thread) {
-		__atomic_fetch_add(&limpet_shm->lost_no_thread, 1, __ATOMIC_RELAXED);
-		return 0;
-	}
 	if (thread->phase == LIMPET_PHASE_RECORDING) {
 		/* A signal handler that came while this thread was in the agent. If it is not on
 		 * top of that hook any more, it has left by longjmp: the hook is over. */
 		if (!limpet_thread_entry_is_popped(thread, sp)) {
 			__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
-			return 0;
+			return NULL;
 		}
 		thread->phase = LIMPET_PHASE_OUTSIDE;
 	}
 	if (thread->depth) {
 		if (!limpet_thread_entry_is_popped(thread, sp))
-			return 0; /* an allocator's inner call: counted outside */
+			return NULL; /* an allocator's inner call: counted outside */
 		thread->depth = 0;
 	}
+	return thread;
+}
 
+/* The calling thread's state, now recording; NULL if this call is to pass. */
+static inline __attribute__((always_inline)) struct limpet_thread *begin(struct limpet_frame *frame)
+{
+	uint64_t sp = limpet_frame_caller_sp(frame);
+	struct limpet_thread *thread = limpet_thread_self(sp);
+
+	if (__builtin_expect(!thread, 0)) {
+		__atomic_fetch_add(&limpet_shm->lost_no_thread, 1, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	if (__builtin_expect(thread->phase | thread->depth, 0) && !settle(thread, sp))
+		return NULL;
 	/* A signal handler must not find, nor leave its own marks in, half an entry: its calls
 	 * pass, counted, until the state is whole. The entry is noted before and after: a handler
 	 * in between would otherwise be measured by an older one, or leave its own. */
 	note_entry(thread, frame);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	thread->phase = LIMPET_PHASE_RECORDING;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	frame->thread = thread;
-	/* The collector orders other threads' events only up to this. Before the stamp is taken:
-	 * pairs with the load in the collector's drain. */
-	__atomic_store_n(&thread->busy, thread->last_ticks | 1, __ATOMIC_RELEASE);
+	set_phase(thread, LIMPET_PHASE_RECORDING);
 	note_entry(thread, frame);
+	return thread;
+}
+
+int limpet_hook_enter(struct limpet_frame *frame)
+{
+	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
+	struct limpet_thread *thread;
+
+	if (hook->op == LIMPET_OP_FREE && !frame->args[0])
+		return 0;
+	thread = begin(frame);
+	if (!thread)
+		return 0;
+	frame->thread = thread;
+	note_busy(thread);
 	thread->depth = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 
@@ -99,17 +143,18 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	default:
 		break;
 	}
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	thread->phase = LIMPET_PHASE_OUTSIDE;
+	set_phase(thread, LIMPET_PHASE_OUTSIDE);
 	return 1;
 }
 
+/* Stamped before the walk, which then runs while the stamp is being made. */
 static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
 			      uint32_t type)
 {
+	uint64_t stamp = limpet_clock();
 	uint32_t node = limpet_stack_capture(frame->thread, frame);
 
-	limpet_record_append(frame->thread, type, limpet_clock(), address, size, node);
+	limpet_record_append(frame->thread, type, stamp, address, size, node);
 }
 
 static void record_realloc(struct limpet_frame *frame, uint64_t size)
@@ -196,13 +241,78 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	 * memory that the parent uses. */
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
 		return;
-	thread->phase = LIMPET_PHASE_RECORDING;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	set_phase(thread, LIMPET_PHASE_RECORDING);
 	if (op != LIMPET_OP_FREE && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE)) {
 		record_result(frame, op);
 		limpet_record_publish(thread);
 	}
 	hook_done(thread);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	thread->phase = LIMPET_PHASE_OUTSIDE;
+	set_phase(thread, LIMPET_PHASE_OUTSIDE);
+}
+
+/* ------------------------------------------------------------------ the two that matter most */
+
+typedef uint64_t malloc_fn(uint64_t a, uint64_t b, uint64_t c);
+
+static __attribute__((noinline)) struct limpet_answer pass_on(uint64_t a, uint64_t b, uint64_t c,
+							      uint64_t hook,
+							      struct limpet_frame *frame)
+{
+	frame->args[0] = a;
+	frame->args[1] = b;
+	frame->args[2] = c;
+	frame->hook = hook;
+	return (struct limpet_answer){0, 1};
+}
+
+struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint64_t hook,
+					struct limpet_frame *frame)
+{
+	malloc_fn *original = (malloc_fn *)(uintptr_t)limpet_hooks[hook].original;
+	struct limpet_thread *thread = begin(frame);
+	uint64_t result;
+
+	/* Nothing may be called from here without the mark that this thread is in a hook. */
+	if (__builtin_expect(!thread, 0))
+		return pass_on(a, b, c, hook, frame);
+	thread->depth = 1;
+	set_phase(thread, LIMPET_PHASE_OUTSIDE);
+	result = original(a, b, c);
+	/* It may have forked under us (a signal handler): the child must not write to memory that
+	 * the parent uses. */
+	if (__builtin_expect(!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE), 0))
+		return (struct limpet_answer){result, 0};
+	set_phase(thread, LIMPET_PHASE_RECORDING);
+	if (__builtin_expect(result && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE), 1)) {
+		uint64_t stamp;
+		uint32_t node;
+
+		note_busy(thread);
+		stamp = limpet_clock();
+		node = limpet_stack_capture(thread, frame);
+		limpet_record_append(thread, LIMPET_EVENT_ALLOC, stamp, result, a, node);
+		limpet_record_publish(thread);
+	}
+	hook_done(thread);
+	set_phase(thread, LIMPET_PHASE_OUTSIDE);
+	return (struct limpet_answer){result, 0};
+}
+
+bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame)
+{
+	struct limpet_thread *thread = begin(frame);
+	uint64_t stamp;
+
+	if (__builtin_expect(!thread, 0))
+		return false;
+	note_busy(thread);
+	stamp = limpet_clock();
+	/* Under depth: what it calls is not the program's. */
+	thread->depth = 1;
+	limpet_record_append(thread, LIMPET_EVENT_FREE, stamp, block,
+			     usable_size(&limpet_hooks[hook], block), 0);
+	limpet_record_publish(thread);
+	hook_done(thread);
+	set_phase(thread, LIMPET_PHASE_OUTSIDE);
+	return true;
 }

@@ -187,11 +187,12 @@ static const struct limpet_hook *hook_for(uint32_t symbol, uint64_t original, ui
 		if (hook->original && (hook->original != original || hook->op != op))
 			continue;
 		if (!hook->original) {
-			hook->op = op;
-			hook->symbol = symbol;
-			hook->usable_size = config.default_usable_size;
-			/* The pair is whole before any slot leads here. */
-			__atomic_store_n(&hook->original, original, __ATOMIC_RELEASE);
+			const struct limpet_hook made = {.original = original,
+							 .usable_size = config.default_usable_size,
+							 .op = (uint16_t)op,
+							 .symbol = symbol};
+
+			limpet_hook_set(i, &made);
 		}
 		*ret_index = i;
 		return hook;

@@ -7,7 +7,7 @@
 #include "agent/agent.h"
 
 struct limpet_shm *limpet_shm;
-struct limpet_scratch *limpet_scratches;
+struct limpet_hot limpet_hot __attribute__((aligned(64)));
 _Static_assert(LIMPET_THREADS * sizeof(struct limpet_scratch) + (1u << 20) <
 		       LIMPET_AGENT_PRIVATE_BYTES,
 	       "preflight asks for less than the agent takes");
@@ -17,30 +17,33 @@ _Static_assert(LIMPET_THREADS * sizeof(struct limpet_scratch) + (1u << 20) <
 
 typedef int clock_gettime_fn(int clock, int64_t *out);
 
-uint64_t limpet_clock(void)
+/* Once the memory is mapped, and before any hook records. */
+void limpet_record_configure(void)
 {
-	if (__builtin_expect(limpet_shm->clock_is_tsc, 1)) {
-		return limpet_ticks() - limpet_shm->clock_base;
-	} else {
-		int64_t time[2] = {0, 0};
-		const int monotonic = 1;
+	limpet_hot.threads = limpet_shm_at(limpet_shm->threads_offset);
+	limpet_hot.chunks = (uint8_t *)limpet_shm_at(limpet_shm->chunks_offset) - LIMPET_CHUNK_BYTES;
+	limpet_hot.clock_base = limpet_shm->clock_base;
+	limpet_hot.thread_mask = limpet_shm->thread_count - 1;
+	limpet_hot.tid_offset = limpet_shm->tid_offset;
+	limpet_hot.clock_is_tsc = limpet_shm->clock_is_tsc;
+	limpet_hot.prints = limpet_shm_at(limpet_shm->prints_offset);
+	limpet_hot.print_mask = limpet_shm->print_count - 1;
+	limpet_hot.modules = limpet_shm_at(limpet_shm->unwind_modules_offset);
+}
 
-		((clock_gettime_fn *)(uintptr_t)limpet_shm->clock_function)(monotonic, time);
-		return (uint64_t)time[0] * 1000000000u + (uint64_t)time[1] - limpet_shm->clock_base;
-	}
+uint64_t limpet_clock_slow(void)
+{
+	int64_t time[2] = {0, 0};
+	const int monotonic = 1;
+
+	((clock_gettime_fn *)(uintptr_t)limpet_shm->clock_function)(monotonic, time);
+	return (uint64_t)time[0] * 1000000000u + (uint64_t)time[1] - limpet_hot.clock_base;
 }
 
 static struct limpet_chunk *chunk_at(uint32_t index)
 {
-	return limpet_shm_at(limpet_shm->chunks_offset +
-			     (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
-}
-
-uint32_t limpet_thread_index(const struct limpet_thread *thread)
-{
-	const struct limpet_thread *first = limpet_shm_at(limpet_shm->threads_offset);
-
-	return (uint32_t)(thread - first);
+	return (struct limpet_chunk *)(void *)(limpet_hot.chunks +
+					       (uint64_t)index * LIMPET_CHUNK_BYTES);
 }
 
 /* Takes a chunk out of the free map. Threads start at different words, so that they seldom meet. */
@@ -125,7 +128,8 @@ static bool chunk_next(struct limpet_thread *thread)
 	chunk->next = LIMPET_CHUNK_NONE;
 	__atomic_store_n(&chunk->committed, 0, __ATOMIC_RELAXED);
 	thread->chunk = index;
-	thread->write_offset = 0;
+	thread->at = (uint64_t)(uintptr_t)chunk + sizeof(*chunk);
+	thread->end = (uint64_t)(uintptr_t)chunk + LIMPET_CHUNK_BYTES;
 	if (old == LIMPET_CHUNK_NONE) {
 		__atomic_store_n(&thread->first_chunk, index, __ATOMIC_RELEASE);
 	} else {
@@ -137,59 +141,24 @@ static bool chunk_next(struct limpet_thread *thread)
 	return true;
 }
 
-/* Not so after a claim or a take-over, until the new owner has opened a chunk of its own. */
-static bool chunk_is_own(const struct limpet_thread *thread)
+bool limpet_record_make_room(struct limpet_thread *thread)
 {
-	return thread->chunk != LIMPET_CHUNK_NONE &&
-	       chunk_at(thread->chunk)->generation == thread->generation;
+	limpet_record_publish(thread);
+	if (chunk_next(thread))
+		return true;
+	__atomic_store_n(&thread->dropped, thread->dropped + 1, __ATOMIC_RELAXED);
+	return false;
 }
 
-void limpet_record_append(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
-			  uint64_t address, uint64_t size, uint32_t node)
-{
-	bool wide = size > UINT32_MAX;
-	uint32_t bytes = wide ? 32 : 24;
-	uint64_t *words;
-
-	if (!chunk_is_own(thread) ||
-	    thread->write_offset + bytes > LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk)) {
-		limpet_record_publish(thread);
-		if (!chunk_next(thread)) {
-			__atomic_store_n(&thread->dropped, thread->dropped + 1, __ATOMIC_RELAXED);
-			return;
-		}
-	}
-	words = (uint64_t *)(void *)((uint8_t *)chunk_at(thread->chunk) +
-				     sizeof(struct limpet_chunk) + thread->write_offset);
-	words[0] = ticks << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0);
-	words[1] = address;
-	if (wide) {
-		words[2] = size;
-		words[3] = node;
-	} else {
-		words[2] = (uint64_t)node << 32 | size;
-	}
-	thread->write_offset += bytes;
-	if (ticks > thread->last_ticks)
-		thread->last_ticks = ticks;
-	thread->events++;
-}
-
+/* Nothing to publish after a claim or a take-over, until the new owner has opened a chunk. */
 void limpet_record_publish(struct limpet_thread *thread)
 {
-	if (chunk_is_own(thread))
-		__atomic_store_n(&chunk_at(thread->chunk)->committed, thread->write_offset,
-				 __ATOMIC_RELEASE);
-}
+	uint64_t chunk = thread->end - LIMPET_CHUNK_BYTES;
 
-/* libc keeps the tid at a fixed distance behind the thread pointer; the injector measured it. Where
- * it could not, the kernel is asked: libc gives a thread pointer to one thread after the other, and
- * only by the tid is it known whose state this is. */
-static uint32_t tid_behind(uint64_t thread_pointer)
-{
-	if (__builtin_expect(!limpet_shm->tid_offset, 0))
-		return (uint32_t)limpet_syscall1(SYS_gettid, 0);
-	return *(const uint32_t *)(uintptr_t)(thread_pointer + limpet_shm->tid_offset);
+	if (thread->end)
+		__atomic_store_n(&((struct limpet_chunk *)(uintptr_t)chunk)->committed,
+				 (uint32_t)(thread->at - chunk - sizeof(struct limpet_chunk)),
+				 __ATOMIC_RELEASE);
 }
 
 static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t thread_pointer,
@@ -198,6 +167,7 @@ static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t th
 	thread->tid = tid;
 	/* Pairs with the collector's look at it before and after it works on the entry. */
 	__atomic_store_n(&thread->generation, thread->generation + 1, __ATOMIC_RELEASE);
+	thread->at = thread->end = 0;
 	thread->depth = 0;
 	thread->phase = LIMPET_PHASE_OUTSIDE;
 	__atomic_store_n(&thread->entry_sp, 0, __ATOMIC_RELAXED);
@@ -207,13 +177,12 @@ static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t th
 	limpet_channel_send(LIMPET_MSG_CLAIM, limpet_thread_index(thread), thread->generation, sp);
 }
 
-static struct limpet_thread *thread_claim(uint64_t thread_pointer, struct limpet_thread *table,
-					  uint32_t home, uint64_t sp)
+static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home, uint64_t sp)
 {
 	uint32_t tid = (uint32_t)limpet_syscall1(SYS_gettid, 0);
 
 	for (uint32_t i = 0; i < PROBES; i++) {
-		struct limpet_thread *thread = &table[(home + i) % limpet_shm->thread_count];
+		struct limpet_thread *thread = &limpet_hot.threads[(home + i) & limpet_hot.thread_mask];
 		uint64_t seen = __atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED);
 
 		/* Pairs with the collector's release of a dead thread's entry. */
@@ -221,7 +190,6 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, struct limpet
 		    __atomic_compare_exchange_n(&thread->thread_pointer, &seen, POINTER_CHANGING,
 						false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 			thread->chunk = LIMPET_CHUNK_NONE;
-			thread->write_offset = 0;
 			thread->sequence = 0;
 			thread->last_ticks = 0;
 			thread_begin(thread, tid, thread_pointer, sp);
@@ -248,24 +216,27 @@ static struct limpet_thread *thread_take_over(struct limpet_thread *thread, uint
 	return thread;
 }
 
-struct limpet_thread *limpet_thread_self(uint64_t sp)
+struct limpet_thread *limpet_thread_look_up(uint64_t sp)
 {
-	struct limpet_thread *table = limpet_shm_at(limpet_shm->threads_offset);
 	uint64_t thread_pointer = limpet_thread_pointer();
-	uint32_t home = (uint32_t)((thread_pointer >> 6) * 0x9e3779b97f4a7c15ull >> 32) %
-			limpet_shm->thread_count;
+	uint32_t home = (uint32_t)limpet_thread_hash(thread_pointer);
 
 	/* The whole window, past free entries: an entry in front may have been freed since. */
 	for (uint32_t i = 0; i < PROBES; i++) {
-		struct limpet_thread *thread = &table[(home + i) % limpet_shm->thread_count];
+		struct limpet_thread *thread =
+			&limpet_hot.threads[(home + i) & limpet_hot.thread_mask];
 		uint32_t tid;
 
 		if (__atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED) != thread_pointer)
 			continue;
-		tid = tid_behind(thread_pointer);
+		/* Where it is not known where libc keeps it, the kernel is asked. */
+		tid = limpet_hot.tid_offset
+			      ? *(const uint32_t *)(uintptr_t)(thread_pointer +
+							       limpet_hot.tid_offset)
+			      : (uint32_t)limpet_syscall1(SYS_gettid, 0);
 		if (__builtin_expect(tid != thread->tid, 0))
 			return thread_take_over(thread, thread_pointer, tid, sp);
 		return thread;
 	}
-	return thread_claim(thread_pointer, table, home, sp);
+	return thread_claim(thread_pointer, home, sp);
 }

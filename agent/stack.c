@@ -123,35 +123,171 @@ static inline __attribute__((always_inline)) bool read_noted(const void *memory,
 	return true;
 }
 
-static bool is_remembered(const struct limpet_memo *memo, uint64_t pc, uint64_t base, uint64_t high,
+/* Whether its words are there at all for a walk from here. Another thread's stack may begin where
+ * that of one before it did, and end earlier. */
+static bool is_applicable(const struct limpet_memo *memo, uint64_t pc, uint64_t base, uint64_t high,
 			  uint32_t generation)
 {
-	const uint8_t *stack = (const uint8_t *)(uintptr_t)base;
+	return memo->pc == pc && memo->base == base && memo->high == high &&
+	       memo->generation == generation && memo->words;
+}
 
-	/* Another thread's stack may begin where that of one before it did, and end earlier. */
-	if (memo->pc != pc || memo->base != base || memo->high != high ||
-	    memo->generation != generation || !memo->words)
-		return false;
+static uint64_t word_at(const struct limpet_memo *memo, uint64_t base, uint32_t i)
+{
+	return *(const uint64_t *)(uintptr_t)(base + memo->offsets[i]);
+}
+
+static bool is_unchanged(const struct limpet_memo *memo, uint64_t base)
+{
 	/* Lowest first: what differs from call to call lies there. */
-	for (uint32_t i = 0; i < memo->words; i++)
-		if (*(const uint64_t *)(const void *)(stack + memo->offsets[i]) != memo->values[i])
+	for (uint32_t i = 0; i < memo->words; i += LIMPET_MEMO_STEP) {
+		uint64_t a = word_at(memo, base, i) ^ memo->values[i];
+		uint64_t b = word_at(memo, base, i + 1) ^ memo->values[i + 1];
+		uint64_t c = word_at(memo, base, i + 2) ^ memo->values[i + 2];
+		uint64_t d = word_at(memo, base, i + 3) ^ memo->values[i + 3];
+
+		if (a | b | c | d)
 			return false;
+	}
 	return true;
 }
 
-/* Keeps the path in the tree; 0 when there is no room. */
-static uint32_t intern(const uint64_t *frames, uint32_t count, bool truncated)
+/* ------------------------------------------------------------------ fingerprints
+ *
+ * Of the same places in the stack, with other words in them: 64 bits, each word multiplied into one
+ * of four lanes. Two stacks of a million have the same one with a probability of 3e-8. A table that
+ * all threads share leads from there to the node. */
+
+static uint64_t mix(uint64_t hash, uint64_t word)
 {
-	uint32_t node = 0;
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+	return hash << 29 | hash >> 35;
+}
 
-	for (uint32_t i = count; i > 0; i--) {
-		bool cut = i == count && truncated;
+static uint64_t finish(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+	uint64_t hash = mix(mix(mix(mix(a, b), c), d), 0xd6e8feb86659fd93ull);
 
-		node = node_child(node, frames[i - 1], cut ? LIMPET_NODE_TRUNCATED : 0);
+	hash ^= hash >> 32;
+	return hash ? hash : 1;
+}
+
+static uint64_t seed_of(const struct limpet_memo *memo)
+{
+	uint64_t hash = mix(mix(mix(memo->pc, memo->base), memo->generation), memo->words);
+
+	for (uint32_t i = 0; i < memo->words; i++)
+		hash = mix(hash, memo->offsets[i]);
+	return hash;
+}
+
+static uint64_t print_here(const struct limpet_memo *memo, uint64_t base)
+{
+	uint64_t a = memo->seed, b = 1, c = 2, d = 3;
+
+	for (uint32_t i = 0; i < memo->words; i += LIMPET_MEMO_STEP) {
+		a = mix(a, word_at(memo, base, i));
+		b = mix(b, word_at(memo, base, i + 1));
+		c = mix(c, word_at(memo, base, i + 2));
+		d = mix(d, word_at(memo, base, i + 3));
+	}
+	return finish(a, b, c, d);
+}
+
+static uint64_t print_of_values(const struct limpet_memo *memo)
+{
+	uint64_t a = memo->seed, b = 1, c = 2, d = 3;
+
+	for (uint32_t i = 0; i < memo->words; i += LIMPET_MEMO_STEP) {
+		a = mix(a, memo->values[i]);
+		b = mix(b, memo->values[i + 1]);
+		c = mix(c, memo->values[i + 2]);
+		d = mix(d, memo->values[i + 3]);
+	}
+	return finish(a, b, c, d);
+}
+
+#define PRINT_WAYS 4u /* a cache line */
+#define PRINT_TRUNCATED (1ull << 31)
+
+static struct limpet_print *print_set(uint64_t print)
+{
+	return &limpet_hot.prints[print >> 32 & limpet_hot.print_mask & ~(uint64_t)(PRINT_WAYS - 1)];
+}
+
+/* The node, with PRINT_TRUNCATED if that stack was cut short; 0: not known. */
+static uint32_t print_find(uint64_t print)
+{
+	struct limpet_print *set = print_set(print);
+
+	for (uint32_t i = 0; i < PRINT_WAYS; i++) {
+		uint64_t before, after;
+
+		if (__atomic_load_n(&set[i].print, __ATOMIC_RELAXED) != print)
+			continue;
+		before = __atomic_load_n(&set[i].state, __ATOMIC_ACQUIRE);
+		if (__atomic_load_n(&set[i].print, __ATOMIC_ACQUIRE) != print)
+			continue;
+		after = __atomic_load_n(&set[i].state, __ATOMIC_RELAXED);
+		if (before == after && !(before >> 32 & 1))
+			return (uint32_t)before;
+	}
+	return 0;
+}
+
+/* Whoever changes an entry makes its state odd first; whoever finds it odd leaves it. A thread that
+ * is thrown out of here leaves an entry that nobody uses again. */
+static void print_keep(uint64_t print, uint32_t node, bool truncated)
+{
+	struct limpet_print *set = print_set(print), *entry = NULL;
+	uint64_t state = 0, version;
+
+	for (uint32_t i = 0; i < PRINT_WAYS && !entry; i++)
+		if (!__atomic_load_n(&set[i].print, __ATOMIC_RELAXED))
+			entry = &set[i];
+	if (!entry)
+		entry = &set[print & (PRINT_WAYS - 1)];
+	state = __atomic_load_n(&entry->state, __ATOMIC_RELAXED);
+	version = (state >> 32) + 1;
+	if (!(version & 1) || !__atomic_compare_exchange_n(&entry->state, &state, version << 32,
+							   false, __ATOMIC_ACQ_REL,
+							   __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&entry->print, print, __ATOMIC_RELEASE);
+	__atomic_store_n(&entry->state,
+			 (version + 1) << 32 | (truncated ? PRINT_TRUNCATED : 0) | node,
+			 __ATOMIC_RELEASE);
+}
+
+/* ------------------------------------------------------------------ the tree */
+
+/* Keeps the path in the tree, from where it leaves the last one; 0 when there is no room. */
+static uint32_t intern(struct limpet_path *path, const uint64_t *frames, uint32_t count,
+		       bool truncated)
+{
+	uint32_t same = 0, node = 0;
+
+	if (path->cut == truncated)
+		while (same < count && same < path->count &&
+		       path->frames[same] == frames[count - 1 - same])
+			same++;
+	/* A signal handler may throw us out of here: the last path must be one at any moment. */
+	*(volatile uint32_t *)&path->count = same;
+	*(volatile uint32_t *)&path->cut = truncated;
+	if (same)
+		node = path->nodes[same - 1];
+	for (uint32_t i = same; i < count; i++) {
+		uint64_t address = frames[count - 1 - i];
+
+		node = node_child(node, address, !i && truncated ? LIMPET_NODE_TRUNCATED : 0);
 		if (!node) {
 			__atomic_fetch_add(&limpet_shm->lost_no_node, 1, __ATOMIC_RELAXED);
 			return 0;
 		}
+		path->frames[i] = address;
+		path->nodes[i] = node;
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		*(volatile uint32_t *)&path->count = i + 1;
 	}
 	return node;
 }
@@ -161,66 +297,114 @@ static void count_truncated(struct limpet_thread *thread, uint32_t more)
 	__atomic_store_n(&thread->truncated, thread->truncated + more, __ATOMIC_RELAXED);
 }
 
-uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *hook_frame)
+static struct limpet_walk_map walk_map(uint32_t current)
 {
-	struct limpet_scratch *scratch = &limpet_scratches[limpet_thread_index(thread)];
-	struct limpet_walk_frame frame = {.pc = hook_frame->caller_pc,
-					  .sp = limpet_frame_caller_sp(hook_frame),
-					  .fp = hook_frame->caller_fp};
-	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
-	const struct limpet_unwind_module *modules =
-		limpet_shm_at(limpet_shm->unwind_modules_offset);
-	struct limpet_walk_map map = {
-		.modules = modules + (current & 1) * LIMPET_MAX_UNWIND_MODULES,
+	return (struct limpet_walk_map){
+		.modules = limpet_hot.modules + (current & 1) * LIMPET_MAX_UNWIND_MODULES,
 		.arena = limpet_unwind_arena,
 		.sorted = limpet_shm->unwind_count[current & 1],
 		.count = limpet_shm->unwind_count[current & 1],
 		.generation = current,
 	};
+}
+
+static struct limpet_walk_frame first_frame(const struct limpet_frame *hook_frame)
+{
+	return (struct limpet_walk_frame){.pc = hook_frame->caller_pc,
+					  .sp = limpet_frame_caller_sp(hook_frame),
+					  .fp = hook_frame->caller_fp};
+}
+
+/* A stack whose extent is not known (yet). */
+static __attribute__((noinline)) uint32_t capture_copy(struct limpet_thread *thread,
+						       struct limpet_scratch *scratch,
+						       const struct limpet_frame *hook_frame,
+						       uint32_t current)
+{
+	struct limpet_walk_map map = walk_map(current);
 	struct limpet_walk_cache cache = {scratch->rules, LIMPET_RULE_CACHE - 1};
+	struct limpet_walk_frame frame = first_frame(hook_frame);
+	struct limpet_walk_copy copy = {frame.sp, snapshot(scratch, frame.sp), scratch->snapshot};
+	enum limpet_walk_end end;
+	uint32_t count = limpet_walk(&map, &cache, limpet_walk_read_copy, &copy, frame,
+				     scratch->frames, limpet_shm->max_depth, &end);
+
+	count_truncated(thread, end != LIMPET_WALK_COMPLETE);
+	return intern(&scratch->path, scratch->frames, count, end != LIMPET_WALK_COMPLETE);
+}
+
+static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thread,
+						       struct limpet_scratch *scratch,
+						       struct limpet_memo *memo,
+						       const struct limpet_frame *hook_frame,
+						       uint64_t high, uint32_t current)
+{
+	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
+	struct limpet_walk_map map = walk_map(current);
+	struct limpet_walk_cache cache = {scratch->rules, LIMPET_RULE_CACHE - 1};
+	struct limpet_walk_frame frame = first_frame(hook_frame);
+	struct noted_stack stack = {base, high, memo};
+	enum limpet_walk_end end;
+	uint32_t count, node;
+	bool cut;
+
+	/* A signal handler may leave the walk by longjmp: what it has read so far must not be taken
+	 * for the whole of an older one. */
+	memo->pc = 0;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	memo->words = 0;
+	frame.fp_at = base;
+	count = limpet_walk(&map, &cache, read_noted, &stack, frame, scratch->frames,
+			    limpet_shm->max_depth, &end);
+	cut = end != LIMPET_WALK_COMPLETE;
+	count_truncated(thread, cut);
+	node = intern(&scratch->path, scratch->frames, count, cut);
+	if (memo->words > LIMPET_MEMO_WORDS || !memo->words || !node) {
+		memo->words = 0;
+		return node;
+	}
+	for (; memo->words % LIMPET_MEMO_STEP; memo->words++) {
+		memo->values[memo->words] = memo->values[memo->words - 1];
+		memo->offsets[memo->words] = memo->offsets[memo->words - 1];
+	}
+	memo->base = base;
+	memo->high = high;
+	memo->node = node;
+	memo->generation = current;
+	memo->truncated = cut;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	memo->pc = hook_frame->caller_pc;
+	memo->seed = seed_of(memo);
+	print_keep(print_of_values(memo), node, cut);
+	return node;
+}
+
+uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *hook_frame)
+{
+	struct limpet_scratch *scratch = &limpet_hot.scratches[limpet_thread_index(thread)];
+	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
 	uint64_t high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
+	uint64_t pc = hook_frame->caller_pc;
 	/* The caller's rbp was pushed by the trampoline: a word of the stack like others, and read
 	 * only if the walk needs it. */
 	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
-	struct limpet_memo *memo = &scratch->memos[memo_index(frame.pc, base)];
-	enum limpet_walk_end end;
-	uint32_t count, node;
+	struct limpet_memo *memo = &scratch->memos[memo_index(pc, base)];
+	uint32_t known;
 
-	if (high && frame.sp >= thread->stack_low && frame.sp < high) {
-		struct noted_stack stack = {base, high, memo};
-
-		if (is_remembered(memo, frame.pc, base, high, current)) {
-			count_truncated(thread, memo->truncated);
+	if (__builtin_expect(!high || base < thread->stack_low || base >= high, 0))
+		return capture_copy(thread, scratch, hook_frame, current);
+	if (is_applicable(memo, pc, base, high, current)) {
+		if (__builtin_expect(is_unchanged(memo, base), 1)) {
+			if (__builtin_expect(memo->truncated, 0))
+				count_truncated(thread, 1);
 			return memo->node;
 		}
-		/* A signal handler may leave the walk by longjmp: what it has read so far must not
-		 * be taken for the whole of an older one. */
-		memo->pc = 0;
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		memo->words = 0;
-		frame.fp_at = base;
-		count = limpet_walk(&map, &cache, read_noted, &stack, frame, scratch->frames,
-				    limpet_shm->max_depth, &end);
-	} else {
-		struct limpet_walk_copy copy = {frame.sp, snapshot(scratch, frame.sp),
-						scratch->snapshot};
-
-		memo = NULL;
-		count = limpet_walk(&map, &cache, limpet_walk_read_copy, &copy, frame,
-				    scratch->frames, limpet_shm->max_depth, &end);
+		known = print_find(print_here(memo, base));
+		if (known) {
+			if (known & PRINT_TRUNCATED)
+				count_truncated(thread, 1);
+			return known & ~(uint32_t)PRINT_TRUNCATED;
+		}
 	}
-	count_truncated(thread, end != LIMPET_WALK_COMPLETE);
-	node = intern(scratch->frames, count, end != LIMPET_WALK_COMPLETE);
-	if (memo) {
-		if (memo->words > LIMPET_MEMO_WORDS || !node)
-			memo->words = 0;
-		memo->base = base;
-		memo->high = high;
-		memo->node = node;
-		memo->generation = current;
-		memo->truncated = end != LIMPET_WALK_COMPLETE;
-		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		memo->pc = frame.pc;
-	}
-	return node;
+	return capture_walk(thread, scratch, memo, hook_frame, high, current);
 }

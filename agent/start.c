@@ -16,6 +16,7 @@
 static struct limpet_control nothing;
 struct limpet_control *limpet_control = &nothing;
 struct limpet_hook limpet_hooks[LIMPET_MAX_HOOKS];
+const void *limpet_thunk_ways[LIMPET_MAX_HOOKS];
 
 static uint64_t shm_bytes, scratch_bytes, page_bytes;
 
@@ -124,9 +125,9 @@ static int map_private(void)
 	long error = -ERROR_MEMORY;
 
 	scratch_bytes = limpet_shm->thread_count * sizeof(struct limpet_scratch);
-	limpet_scratches = map(scratch_bytes, PROT_READ | PROT_WRITE, private | MAP_NORESERVE, -1);
+	limpet_hot.scratches = map(scratch_bytes, PROT_READ | PROT_WRITE, private | MAP_NORESERVE, -1);
 	control = map(page_bytes, PROT_READ | PROT_WRITE, private, -1);
-	if (limpet_scratches && control)
+	if (limpet_hot.scratches && control)
 		error = limpet_syscall3(SYS_madvise, (long)control, (long)page_bytes,
 					MADV_WIPEONFORK);
 	if (error < 0) {
@@ -155,8 +156,9 @@ static int start_all(struct limpet_start *start)
 	if (error)
 		return error;
 	limpet_agent_info.shm = (uint64_t)(uintptr_t)limpet_shm;
+	limpet_record_configure();
 	for (uint32_t i = 0; i < start->hook_count && i < LIMPET_MAX_HOOKS; i++)
-		limpet_hooks[i] = start->hooks[i];
+		limpet_hook_set(i, &start->hooks[i]);
 	limpet_patch_configure(start);
 	start->control_page = (uint64_t)(uintptr_t)limpet_control;
 	/* Originals are in place before the first slot leads here, and hooks record only once all
@@ -199,11 +201,11 @@ static int entry_release(void)
 	limpet_channel_close();
 	if (control != &nothing)
 		unmap(control, page_bytes);
-	unmap(limpet_scratches, scratch_bytes);
+	unmap(limpet_hot.scratches, scratch_bytes);
 	unmap(limpet_unwind_arena, limpet_unwind_arena_bytes);
 	unmap(limpet_shm, shm_bytes);
 	limpet_shm = NULL;
-	limpet_scratches = NULL;
+	limpet_hot.scratches = NULL;
 	limpet_unwind_arena = NULL;
 	return 0;
 }

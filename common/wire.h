@@ -84,13 +84,14 @@ struct limpet_thread {
 	uint32_t phase;          /* enum limpet_phase */
 	uint32_t first_chunk;    /* of this claim; store-release */
 	uint32_t chunk;          /* current chunk */
-	uint32_t write_offset;   /* reserved bytes in it, owner only */
-	uint32_t truncated;      /* stacks cut short */
+	uint64_t at, end;        /* in the target: the next record's place in it, and its end; owner
+				  * only; equal: a new chunk is needed */
 	uint64_t dropped;        /* events lost since the claim */
 	uint64_t stack_low;      /* published by the collector, low first; readable range that */
 	uint64_t stack_high;     /*   holds this thread's stack; 0: unknown */
-	uint64_t events;         /* records written since the claim */
 	uint64_t sequence;       /* of the next chunk */
+	uint32_t truncated;      /* stacks cut short */
+	uint32_t pad;
 };
 
 enum limpet_phase {
@@ -123,6 +124,12 @@ struct limpet_node {
 };
 #define LIMPET_NODE_TRUNCATED 1u /* the walk ended here before it reached the thread's root */
 
+/* A stack that was walked before, by the fingerprint of the words that the walk read. */
+struct limpet_print {
+	uint64_t print;
+	uint64_t state; /* low 32 bits: node, 0: empty; high: +1 at each change, odd while it lasts */
+};
+
 /* ------------------------------------------------------------------ hooks and slots */
 
 #define LIMPET_MAX_HOOKS 128u
@@ -132,9 +139,12 @@ struct limpet_node {
 struct limpet_hook {
 	uint64_t original;    /* 0: free entry */
 	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */
-	uint32_t op;          /* enum limpet_op */
+	uint16_t op;          /* enum limpet_op */
+	uint16_t flags;       /* LIMPET_HOOK_* */
 	uint32_t symbol;      /* index into the list of names in common/family.h */
 };
+/* The original calls no hook of ours: after the record it can be jumped to. */
+#define LIMPET_HOOK_LEAF 1u
 
 enum limpet_slot_state {
 	LIMPET_SLOT_PLANNED = 0,
@@ -200,7 +210,9 @@ struct limpet_shm {
 	uint64_t unwind_modules_offset; /* two arrays of LIMPET_MAX_UNWIND_MODULES */
 	uint64_t free_chunks_offset;    /* bit map, 1: free; 64-bit words */
 	uint64_t modules_offset;        /* struct limpet_known_module[LIMPET_MAX_KNOWN_MODULES] */
-	uint32_t thread_count, chunk_count, node_count, node_index_count; /* index: a power of 2 */
+	uint64_t prints_offset;      /* struct limpet_print[print_count] */
+	/* thread_count, node_index_count, print_count: powers of 2 */
+	uint32_t thread_count, chunk_count, node_count, node_index_count, print_count, pad;
 
 	/* written by the collector */
 	uint32_t recording;       /* enum limpet_switch, cleared on leaving */

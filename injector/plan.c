@@ -39,6 +39,13 @@ static bool defines_malloc(const struct planner *planner, const struct limpet_mo
 						  (struct limpet_module *)(uintptr_t)module);
 }
 
+static uint64_t symbol_in(const struct planner *planner, const struct limpet_module *module,
+			  const char *name)
+{
+	return limpet_module_symbol(planner->modules->pid,
+				    (struct limpet_module *)(uintptr_t)module, name, NULL);
+}
+
 static bool is_in(const struct limpet_module *module, uint64_t address)
 {
 	return address >= module->start && address < module->end;
@@ -71,16 +78,19 @@ static int hook_for(struct planner *planner, uint32_t symbol, uint64_t original,
 		return -ENOSPC;
 	hook = &start->hooks[start->hook_count];
 	hook->original = original;
-	hook->op = op;
+	hook->op = (uint16_t)op;
+	hook->flags = 0;
 	hook->symbol = symbol;
 	hook->usable_size = 0;
 	if (op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY) {
 		const struct limpet_module *module = definer(planner, original);
 
 		if (module)
-			hook->usable_size = limpet_module_symbol(
-				planner->modules->pid, (struct limpet_module *)(uintptr_t)module,
-				"malloc_usable_size", NULL);
+			hook->usable_size = symbol_in(planner, module, "malloc_usable_size");
+		/* glibc's frees nothing, allocates nothing and unmaps nothing through slots. */
+		if (module && op == LIMPET_OP_FREE &&
+		    symbol_in(planner, module, "gnu_get_libc_version"))
+			hook->flags = LIMPET_HOOK_LEAF;
 	}
 	*ret_hook = start->hook_count++;
 	return 0;

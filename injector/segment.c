@@ -17,7 +17,8 @@
 #define MINIMUM_BYTES (8u << 20)
 #define ARENA_SHARE_16THS 3u
 #define CHUNK_SHARE_16THS 6u
-#define NODE_SHARE_16THS 4u
+#define NODE_SHARE_16THS 3u
+#define PRINT_SHARE_16THS 1u
 #define POPULATE_SHARES 8u
 #define CHUNK_GROUP 64u /* chunks are taken in ascending order within each such group */
 #define MAX_EH_FRAME (256u << 20)
@@ -81,6 +82,8 @@ static uint64_t lay_out(uint64_t memory_bytes, struct limpet_shm *shm)
 	shm->node_count =
 		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
 	shm->node_index_count = power_of_2_below(2ull * shm->node_count);
+	shm->print_count =
+		power_of_2_below(PRINT_SHARE_16THS * sixteenth / sizeof(struct limpet_print));
 	shm->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
 	shm->free_chunks_offset = take(&at, shm->chunk_count / 8);
 	shm->slots_offset = take(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
@@ -90,6 +93,7 @@ static uint64_t lay_out(uint64_t memory_bytes, struct limpet_shm *shm)
 		take(&at, 2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module));
 	shm->node_index_offset = take(&at, shm->node_index_count * sizeof(uint32_t));
 	shm->nodes_offset = take(&at, shm->node_count * sizeof(struct limpet_node));
+	shm->prints_offset = take(&at, shm->print_count * sizeof(struct limpet_print));
 	shm->chunks_offset = take(&at, (uint64_t)shm->chunk_count * LIMPET_CHUNK_BYTES);
 	return at;
 }

@@ -77,13 +77,13 @@ FRAME static void down_left(int level)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* Empties the chunk as if the collector had taken it, and the tree of stacks when it is nearly full. */
+/* Empties the chunk as if the collector had taken it. */
 static void empty(void)
 {
-	if (thread->chunk)
-		__atomic_store_n(&fixture_chunk(&fixture, thread->chunk)->committed, 0,
-				 __ATOMIC_RELEASE);
-	thread->write_offset = 0;
+	if (!thread->chunk)
+		return;
+	__atomic_store_n(&fixture_chunk(&fixture, thread->chunk)->committed, 0, __ATOMIC_RELEASE);
+	thread->at = thread->end - LIMPET_CHUNK_BYTES + sizeof(struct limpet_chunk);
 }
 
 struct bench_case {
@@ -150,9 +150,15 @@ static void measure(const struct bench_case *one, int rounds)
 	fflush(stdout);
 }
 
-static uint64_t usable_size(uint64_t block)
+static void set_hook(enum fixture_hook index, enum limpet_op op, uint64_t original)
 {
-	return malloc_usable_size((void *)(uintptr_t)block);
+	const struct limpet_hook hook = {.original = original,
+					 .usable_size = (uint64_t)(uintptr_t)malloc_usable_size,
+					 .op = op,
+					 .flags = LIMPET_HOOK_LEAF,
+					 .symbol = limpet_hooks[index].symbol};
+
+	limpet_hook_set(index, &hook);
 }
 
 static void begin(void)
@@ -162,10 +168,8 @@ static void begin(void)
 	uint64_t low, high;
 
 	agent_fixture_begin(&fixture, 64u << 20, NULL);
-	fixture.usable_size = usable_size;
-	limpet_hooks[FIXTURE_MALLOC].original = (uint64_t)(uintptr_t)malloc;
-	limpet_hooks[FIXTURE_FREE].original = (uint64_t)(uintptr_t)free;
-	limpet_hooks[FIXTURE_FREE].usable_size = (uint64_t)(uintptr_t)malloc_usable_size;
+	set_hook(FIXTURE_MALLOC, LIMPET_OP_MALLOC, (uint64_t)(uintptr_t)malloc);
+	set_hook(FIXTURE_FREE, LIMPET_OP_FREE, (uint64_t)(uintptr_t)free);
 	if (limpet_modules_read(getpid(), &modules, &err) < 0 ||
 	    limpet_segment_update_tables(fixture.segment, &modules) <= 0) {
 		fprintf(stderr, "bench_hooks: no tables of our own modules\n");
@@ -173,9 +177,9 @@ static void begin(void)
 	}
 	limpet_modules_done(&modules);
 	/* Where the injector would have found it. */
-	while (*(const uint32_t *)(uintptr_t)(limpet_thread_pointer() +
-					      fixture.shm->tid_offset) != (uint32_t)getpid())
-		fixture.shm->tid_offset += 4;
+	while (*(const uint32_t *)(uintptr_t)(limpet_thread_pointer() + limpet_hot.tid_offset) !=
+	       (uint32_t)getpid())
+		limpet_hot.tid_offset += 4;
 	fixture_stack(&low, &high);
 	thread = fixture_thread(&fixture, limpet_thread_index(limpet_thread_self(low)));
 	thread->stack_low = low;

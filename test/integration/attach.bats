@@ -89,7 +89,7 @@ teardown() { end; }
 	attach "$two"
 	tell first "leak 7" leaked
 	tell second "leak 9" leaked
-	[[ $("$LIMPET" status --json | jq '[.captures[].pid] | length') == 2 ]]
+	[[ $("$LIMPET" status --json | jq "[.captures[].pid | select(. == $one or . == $two)] | length") == 2 ]]
 	stop "$two"
 	good_capture
 	same "leaks of the second" "$(site_sum storm_leak allocations)" 9

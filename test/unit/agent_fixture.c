@@ -20,6 +20,22 @@ static uint64_t original_never_called(void)
 	abort();
 }
 
+_Thread_local void (*fixture_inside)(void);
+static _Thread_local uint64_t answer_of_malloc;
+static _Thread_local bool answering;
+
+static uint64_t original_malloc(uint64_t a, uint64_t b, uint64_t c)
+{
+	(void)a;
+	(void)b;
+	(void)c;
+	if (!answering)
+		abort();
+	if (fixture_inside)
+		fixture_inside();
+	return answer_of_malloc;
+}
+
 static struct agent_fixture *current;
 static struct limpet_shm *agents_own_map; /* NULL: it is in use */
 
@@ -73,9 +89,11 @@ static void set_hook(struct limpet_start *start, enum fixture_hook hook, enum li
 		     const char *name)
 {
 	start->hooks[hook] = (struct limpet_hook){
-		.original = (uint64_t)(uintptr_t)original_never_called,
+		.original = hook == FIXTURE_MALLOC ? (uint64_t)(uintptr_t)original_malloc
+						   : (uint64_t)(uintptr_t)original_never_called,
 		.usable_size = hook == FIXTURE_FREE_UNSIZED ? 0 : (uint64_t)(uintptr_t)usable_size,
 		.op = op,
+		.flags = hook == FIXTURE_FREE ? LIMPET_HOOK_LEAF : 0,
 		.symbol = (uint32_t)limpet_family_find(name, 64),
 	};
 }
@@ -144,6 +162,7 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	/* It tells races by addresses: let both sides use the same ones. */
 	agents_own_map = limpet_shm;
 	limpet_shm = shm;
+	limpet_record_configure();
 #endif
 }
 
@@ -193,6 +212,22 @@ void fixture_exit(struct fixture_stack *stack, uint64_t result)
 bool fixture_call(struct fixture_stack *stack, enum fixture_hook hook, uint64_t result,
 		  const uint64_t args[6])
 {
+	if (hook == FIXTURE_MALLOC || hook == FIXTURE_FREE) {
+		/* A signal handler of the test may call us within our call. */
+		uint64_t outer_answer = answer_of_malloc;
+		bool outer_answering = answering, done;
+
+		if (!__atomic_load_n(&limpet_control->on, __ATOMIC_RELAXED))
+			return false;
+		if (hook == FIXTURE_FREE)
+			return args[0] && limpet_hook_free(args[0], hook, &stack->hook);
+		answer_of_malloc = result;
+		answering = true;
+		done = !limpet_hook_malloc(args[0], args[1], args[2], hook, &stack->hook).pass;
+		answering = outer_answering;
+		answer_of_malloc = outer_answer;
+		return done;
+	}
 	if (!fixture_enter(stack, hook, args))
 		return false;
 	fixture_exit(stack, result);

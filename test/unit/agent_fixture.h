@@ -51,13 +51,15 @@ struct fixture_stack {
 /* Return addresses, innermost first; the last frame's frame pointer is 0. */
 void fixture_stack_build(struct fixture_stack *stack, const uint64_t *addresses, uint32_t count);
 
-/* What the trampoline does: enter, the original (which answers `result`), exit. False: the hook let
- * the call pass. */
+/* What the way of the hook's thunk does: enter, the original (which answers `result`), exit. False:
+ * the hook let the call pass. */
 bool fixture_call(struct fixture_stack *stack, enum fixture_hook hook, uint64_t result,
 		  const uint64_t args[6]);
 #define FIXTURE_CALL(stack, hook, result, ...) \
 	fixture_call(stack, hook, result, (const uint64_t[6]){__VA_ARGS__})
-/* The two halves, for what happens in between. */
+/* Called by the original of FIXTURE_MALLOC, if set. */
+extern _Thread_local void (*fixture_inside)(void);
+/* The two halves of limpet_way_any, for what happens in between. */
 bool fixture_enter(struct fixture_stack *stack, enum fixture_hook hook, const uint64_t args[6]);
 void fixture_exit(struct fixture_stack *stack, uint64_t result);
 

@@ -54,6 +54,7 @@ static sigjmp_buf way_out;
 static void on_step(int number, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
+	void (*inside)(void);
 
 	(void)number;
 	(void)info;
@@ -65,7 +66,10 @@ static void on_step(int number, siginfo_t *info, void *context)
 	fired_leaving = leaving;
 	if (jumps)
 		siglongjmp(way_out, 1);
+	inside = fixture_inside;
+	fixture_inside = NULL;
 	handler_recorded = FIXTURE_CALL(&stacks.handler, FIXTURE_MALLOC, BLOCK_H, 99);
+	fixture_inside = inside;
 }
 
 static inline __attribute__((always_inline)) void begin_stepping(void)
@@ -99,17 +103,53 @@ struct call {
 		    */
 };
 
+static bool inner;
+
+/* What the original does: an inner call of the allocator. */
+static void call_inside(void)
+{
+	__asm__ volatile("" ::: "memory");
+	in_agent = false;
+	end_stepping();
+	inner = FIXTURE_CALL(&stacks.inner, FIXTURE_MMAP, BLOCK_B, 0, 4096);
+	leaving = true;
+	if (!fired)
+		begin_stepping();
+	in_agent = true;
+	__asm__ volatile("" ::: "memory");
+}
+
+/* The ways of malloc and free, which end with the call or before it. */
+static bool stepped_in_one(const struct call *call)
+{
+	bool done;
+
+	inner = false;
+	fixture_inside = call_inside;
+	begin_stepping();
+	in_agent = true;
+	__asm__ volatile("" ::: "memory");
+	done = fixture_call(&stacks.outer, call->hook, call->result, call->args);
+	__asm__ volatile("" ::: "memory");
+	in_agent = false;
+	end_stepping();
+	fixture_inside = NULL;
+	assert_false(inner);
+	return done;
+}
+
 /* With an inner call of the allocator between the halves. */
 static __attribute__((noinline)) bool stepped_call(const struct call *call, long step)
 {
 	struct limpet_frame *frame = &stacks.outer.hook;
-	bool inner;
 	int entered;
 
 	memcpy(frame->args, call->args, sizeof(frame->args));
 	frame->hook = call->hook;
 	steps_left = step;
 	fired = fired_in_agent = fired_leaving = leaving = false;
+	if (call->hook == FIXTURE_MALLOC || call->hook == FIXTURE_FREE)
+		return stepped_in_one(call);
 	begin_stepping();
 	in_agent = true;
 	__asm__ volatile("" ::: "memory");
@@ -312,6 +352,7 @@ static void leave_at_each_step(const struct call *call)
 		if (sigsetjmp(way_out, 1) == 0)
 			stepped_call(call, step);
 		in_agent = false;
+		fixture_inside = NULL;
 		if (!FIXTURE_CALL(&stacks.upper, FIXTURE_MALLOC, BLOCK_H, 77))
 			fail_msg("step %ld: the thread does not record any more", step);
 		check_abandoned(call);
@@ -339,6 +380,7 @@ static int begin(void **state)
 	agent_fixture_begin(&fixture, MEMORY_BYTES, NULL);
 	/* Few entries, so that looking at all of them at each step takes no time. */
 	fixture.shm->thread_count = 8;
+	limpet_record_configure();
 	fixture_stack_build(&stacks.handler, addresses, 2);
 	fixture_stack_build(&stacks.inner, addresses, 2);
 	fixture_stack_build(&stacks.outer, addresses, 2);

@@ -327,6 +327,7 @@ static void test_the_other_clock(void **state)
 	fixture.shm->clock_function = (uint64_t)(uintptr_t)fake_clock;
 	fixture.shm->clock_base = 5000000000;
 	fixture.shm->clock_is_tsc = 0;
+	limpet_record_configure();
 	fake_seconds = 6;
 	fake_nanoseconds = 17;
 	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);

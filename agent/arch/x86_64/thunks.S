@@ -1,9 +1,11 @@
-/* The entries that slots point at, and the one way through them.
+/* The entries that slots point at, and the ways through them.
  *
- * A thunk only says which hook it is. The trampoline keeps the arguments, asks limpet_hook_enter,
- * and either jumps to the original as if it had never been there (no return address of ours stays
- * on any stack) or calls it and lets limpet_hook_exit record the result. Vector registers are never
- * touched: the agent is compiled without them. */
+ * A thunk only says which hook it is, and takes the way of its op. Switched off, or in the child of
+ * a fork, each way is a plain jump. Otherwise limpet_way_any keeps the arguments, asks
+ * limpet_hook_enter, and either jumps to the original as if it had never been there (no return
+ * address of ours stays on any stack) or calls it and lets limpet_hook_exit record the result. The
+ * two others do the same with less for malloc and for a free that calls nothing of ours. Vector
+ * registers are never touched: the agent is compiled without them. */
 #define HOOK_BYTES 24 /* sizeof(struct limpet_hook) */
 #define FRAME_BYTES 96
 
@@ -22,29 +24,51 @@ limpet_thunks:
 	.cfi_startproc
 	endbr64
 	movl	$index, %r11d
-	jmp	limpet_trampoline
+	jmp	*limpet_thunk_ways+index*8(%rip)
 	.cfi_endproc
 	.set	index, index + 1
 	.endr
 
-	.balign 16
-	.type limpet_trampoline, @function
-limpet_trampoline:
-	.cfi_startproc
+	/* With the hook in r11. */
+	.macro	jump_to_original
+	leaq	(%r11,%r11,2), %r11
+	leaq	limpet_hooks(%rip), %r10
+	jmp	*(%r10,%r11,8)
+	.endm
+	.macro	pass_if_off
 	movq	limpet_control(%rip), %r10
 	cmpl	$0, (%r10)
-	jne	1f
-	/* Switched off, or the child of a fork: be a plain jump. */
-	leaq	limpet_hooks(%rip), %r10
-	leaq	(%r11,%r11,2), %r11
-	jmp	*(%r10,%r11,8)
-1:
+	je	pass
+	.endm
+	.macro	make_frame
 	pushq	%rbp
 	.cfi_def_cfa_offset 16
 	.cfi_offset %rbp, -16
 	movq	%rsp, %rbp
 	.cfi_def_cfa_register %rbp
 	subq	$FRAME_BYTES, %rsp
+	.endm
+	.macro	drop_frame
+	leave
+	.cfi_def_cfa %rsp, 8
+	.cfi_restore %rbp
+	.endm
+
+	.balign 16
+pass:
+	.cfi_startproc
+	jump_to_original
+	.cfi_endproc
+
+	.balign 16
+	.globl limpet_way_any
+	.hidden limpet_way_any
+	.type limpet_way_any, @function
+limpet_way_any:
+	.cfi_startproc
+	endbr64
+	pass_if_off
+	make_frame
 	movq	%rdi, 0(%rsp)
 	movq	%rsi, 8(%rsp)
 	movq	%rdx, 16(%rsp)
@@ -61,26 +85,77 @@ limpet_trampoline:
 	movq	32(%rsp), %r8
 	movq	40(%rsp), %r9
 	movq	FRAME_HOOK(%rsp), %r11
+	testl	%eax, %eax
+	jne	1f
+	.cfi_remember_state
+	drop_frame
+	jump_to_original
+1:
+	.cfi_restore_state
 	leaq	(%r11,%r11,2), %r11
 	leaq	limpet_hooks(%rip), %r10
-	testl	%eax, %eax
-	jne	2f
-	leave
-	.cfi_remember_state
-	.cfi_def_cfa %rsp, 8
-	.cfi_restore %rbp
-	jmp	*(%r10,%r11,8)
-2:
-	.cfi_restore_state
 	call	*(%r10,%r11,8)
 	movq	%rax, FRAME_RESULT(%rsp)
 	movq	%rsp, %rdi
 	call	limpet_hook_exit
 	movq	FRAME_RESULT(%rsp), %rax
-	leave
-	.cfi_def_cfa %rsp, 8
-	.cfi_restore %rbp
+	drop_frame
 	ret
 	.cfi_endproc
-	.size limpet_trampoline, . - limpet_trampoline
+	.size limpet_way_any, . - limpet_way_any
+
+	.balign 16
+	.globl limpet_way_malloc
+	.hidden limpet_way_malloc
+	.type limpet_way_malloc, @function
+limpet_way_malloc:
+	.cfi_startproc
+	endbr64
+	pass_if_off
+	make_frame
+	movl	%r11d, %ecx
+	movq	%rsp, %r8
+	call	limpet_hook_malloc
+	testl	%edx, %edx
+	jne	2f
+	.cfi_remember_state
+	drop_frame
+	ret
+2:
+	.cfi_restore_state
+	movq	0(%rsp), %rdi
+	movq	8(%rsp), %rsi
+	movq	16(%rsp), %rdx
+	movq	FRAME_HOOK(%rsp), %r11
+	drop_frame
+	jump_to_original
+	.cfi_endproc
+	.size limpet_way_malloc, . - limpet_way_malloc
+
+	.balign 16
+	.globl limpet_way_free
+	.hidden limpet_way_free
+	.type limpet_way_free, @function
+limpet_way_free:
+	.cfi_startproc
+	endbr64
+	pass_if_off
+	testq	%rdi, %rdi
+	je	pass
+	make_frame
+	movq	%rdi, 0(%rsp)
+	movq	%rsi, 8(%rsp)
+	movq	%rdx, 16(%rsp)
+	movq	%r11, FRAME_HOOK(%rsp)
+	movl	%r11d, %esi
+	movq	%rsp, %rdx
+	call	limpet_hook_free
+	movq	0(%rsp), %rdi
+	movq	8(%rsp), %rsi
+	movq	16(%rsp), %rdx
+	movq	FRAME_HOOK(%rsp), %r11
+	drop_frame
+	jump_to_original
+	.cfi_endproc
+	.size limpet_way_free, . - limpet_way_free
 	.section .note.GNU-stack, "", @progbits
