@@ -63,8 +63,9 @@ struct limpet_frame {
 	uint64_t caller_pc;
 };
 
-/* What the ways of thunks.S call. Any op: _enter answers 1: call the original and then _exit; 0: jump
- * to it. MALLOC: calls the original itself. FREE of a leaf: the original is jumped to afterwards. */
+/* What the ways of thunks.S call. Any op: _enter answers 1: call the original and then _exit; 0:
+ * jump to it. MALLOC: calls the original itself. FREE of a leaf: the original is jumped to
+ * afterwards. */
 int limpet_hook_enter(struct limpet_frame *frame);
 void limpet_hook_exit(struct limpet_frame *frame);
 struct limpet_answer {
@@ -111,8 +112,8 @@ static inline struct limpet_thread *limpet_thread_self(uint64_t sp)
 	struct limpet_thread *thread =
 		&limpet_hot.threads[limpet_thread_hash(pointer) & limpet_hot.thread_mask];
 
-	if (__builtin_expect(
-		    __atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED) == pointer, 1) &&
+	if (__builtin_expect(__atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED) == pointer,
+			     1) &&
 	    __builtin_expect(limpet_hot.tid_offset != 0, 1) &&
 	    __builtin_expect(*(const uint32_t *)(uintptr_t)(pointer + limpet_hot.tid_offset) ==
 				     thread->tid,

@@ -21,7 +21,8 @@ typedef int clock_gettime_fn(int clock, int64_t *out);
 void limpet_record_configure(void)
 {
 	limpet_hot.threads = limpet_shm_at(limpet_shm->threads_offset);
-	limpet_hot.chunks = (uint8_t *)limpet_shm_at(limpet_shm->chunks_offset) - LIMPET_CHUNK_BYTES;
+	limpet_hot.chunks =
+		(uint8_t *)limpet_shm_at(limpet_shm->chunks_offset) - LIMPET_CHUNK_BYTES;
 	limpet_hot.clock_base = limpet_shm->clock_base;
 	limpet_hot.thread_mask = limpet_shm->thread_count - 1;
 	limpet_hot.tid_offset = limpet_shm->tid_offset;
@@ -182,7 +183,8 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home
 	uint32_t tid = (uint32_t)limpet_syscall1(SYS_gettid, 0);
 
 	for (uint32_t i = 0; i < PROBES; i++) {
-		struct limpet_thread *thread = &limpet_hot.threads[(home + i) & limpet_hot.thread_mask];
+		struct limpet_thread *thread =
+			&limpet_hot.threads[(home + i) & limpet_hot.thread_mask];
 		uint64_t seen = __atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED);
 
 		/* Pairs with the collector's release of a dead thread's entry. */
@@ -230,10 +232,9 @@ struct limpet_thread *limpet_thread_look_up(uint64_t sp)
 		if (__atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED) != thread_pointer)
 			continue;
 		/* Where it is not known where libc keeps it, the kernel is asked. */
-		tid = limpet_hot.tid_offset
-			      ? *(const uint32_t *)(uintptr_t)(thread_pointer +
-							       limpet_hot.tid_offset)
-			      : (uint32_t)limpet_syscall1(SYS_gettid, 0);
+		tid = limpet_hot.tid_offset ? *(const uint32_t *)(uintptr_t)(thread_pointer +
+									     limpet_hot.tid_offset)
+					    : (uint32_t)limpet_syscall1(SYS_gettid, 0);
 		if (__builtin_expect(tid != thread->tid, 0))
 			return thread_take_over(thread, thread_pointer, tid, sp);
 		return thread;

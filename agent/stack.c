@@ -212,7 +212,8 @@ static uint64_t print_of_values(const struct limpet_memo *memo)
 
 static struct limpet_print *print_set(uint64_t print)
 {
-	return &limpet_hot.prints[print >> 32 & limpet_hot.print_mask & ~(uint64_t)(PRINT_WAYS - 1)];
+	return &limpet_hot
+			.prints[print >> 32 & limpet_hot.print_mask & ~(uint64_t)(PRINT_WAYS - 1)];
 }
 
 /* The node, with PRINT_TRUNCATED if that stack was cut short; 0: not known. */
@@ -249,9 +250,9 @@ static void print_keep(uint64_t print, uint32_t node, bool truncated)
 		entry = &set[print & (PRINT_WAYS - 1)];
 	state = __atomic_load_n(&entry->state, __ATOMIC_RELAXED);
 	version = (state >> 32) + 1;
-	if (!(version & 1) || !__atomic_compare_exchange_n(&entry->state, &state, version << 32,
-							   false, __ATOMIC_ACQ_REL,
-							   __ATOMIC_RELAXED))
+	if (!(version & 1) ||
+	    !__atomic_compare_exchange_n(&entry->state, &state, version << 32, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return;
 	__atomic_store_n(&entry->print, print, __ATOMIC_RELEASE);
 	__atomic_store_n(&entry->state,

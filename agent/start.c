@@ -125,7 +125,8 @@ static int map_private(void)
 	long error = -ERROR_MEMORY;
 
 	scratch_bytes = limpet_shm->thread_count * sizeof(struct limpet_scratch);
-	limpet_hot.scratches = map(scratch_bytes, PROT_READ | PROT_WRITE, private | MAP_NORESERVE, -1);
+	limpet_hot.scratches =
+		map(scratch_bytes, PROT_READ | PROT_WRITE, private | MAP_NORESERVE, -1);
 	control = map(page_bytes, PROT_READ | PROT_WRITE, private, -1);
 	if (limpet_hot.scratches && control)
 		error = limpet_syscall3(SYS_madvise, (long)control, (long)page_bytes,

@@ -14,7 +14,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent of its own ABI and build-id; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 1u
+#define LIMPET_AGENT_ABI 2u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -127,7 +127,8 @@ struct limpet_node {
 /* A stack that was walked before, by the fingerprint of the words that the walk read. */
 struct limpet_print {
 	uint64_t print;
-	uint64_t state; /* low 32 bits: node, 0: empty; high: +1 at each change, odd while it lasts */
+	uint64_t state; /* low 32 bits: node, 0: empty; high: +1 at each change, odd while it lasts
+			 */
 };
 
 /* ------------------------------------------------------------------ hooks and slots */
@@ -210,7 +211,7 @@ struct limpet_shm {
 	uint64_t unwind_modules_offset; /* two arrays of LIMPET_MAX_UNWIND_MODULES */
 	uint64_t free_chunks_offset;    /* bit map, 1: free; 64-bit words */
 	uint64_t modules_offset;        /* struct limpet_known_module[LIMPET_MAX_KNOWN_MODULES] */
-	uint64_t prints_offset;      /* struct limpet_print[print_count] */
+	uint64_t prints_offset;         /* struct limpet_print[print_count] */
 	/* thread_count, node_index_count, print_count: powers of 2 */
 	uint32_t thread_count, chunk_count, node_count, node_index_count, print_count, pad;
 

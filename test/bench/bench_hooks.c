@@ -1,7 +1,7 @@
-/* What the agent's hooks cost the thread that allocates, without a collector beside it: the agent in
- * our own process, its chunks emptied by resetting them. For each case the least and the median of
- * many short rounds, bare and hooked in turn: the least is what the code costs, the median what a
- * shared machine makes of it.
+/* What the agent's hooks cost the thread that allocates, without a collector beside it: the agent
+ * in our own process, its chunks emptied by resetting them. For each case the least and the median
+ * of many short rounds, bare and hooked in turn: the least is what the code costs, the median what
+ * a shared machine makes of it.
  *
  *     bench_hooks [ROUNDS [FILTER]] */
 #include <setjmp.h>
@@ -106,8 +106,7 @@ static double round_of(const struct bench_case *one, bool hooked)
 	allocate = hooked ? (malloc_fn *)(uintptr_t)(limpet_thunks +
 						     FIXTURE_MALLOC * LIMPET_THUNK_BYTES)
 			  : malloc;
-	release = hooked ? (free_fn *)(uintptr_t)(limpet_thunks +
-						  FIXTURE_FREE * LIMPET_THUNK_BYTES)
+	release = hooked ? (free_fn *)(uintptr_t)(limpet_thunks + FIXTURE_FREE * LIMPET_THUNK_BYTES)
 			 : free;
 	begun = now_ns();
 	while (pairs < CALLS) {
