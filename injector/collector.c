@@ -210,40 +210,46 @@ static uint64_t stamp_of_now(const struct limpet_collector *collector)
 	return limpet_session_clock(collector->session) - collector->clock_base;
 }
 
-/* A stamp later than `now` would wait for ever, and set the time of all that follows: it is now. */
-static void read_record(struct limpet_collector *collector, uint32_t thread, const uint64_t *words,
-			uint64_t now)
+/* A record of 3 words, or 4 if it is wide. A stamp later than `now` would wait for ever, and set
+ * the time of all that follows: it is now. Answers whether there is such a record. */
+static bool decode_record(const uint64_t *words, uint32_t tid, uint64_t now,
+			  struct limpet_record *ret)
 {
 	uint64_t ticks = LIMPET_EVENT_TICKS(words[0]);
 	bool wide = words[0] & LIMPET_EVENT_WIDE;
-	struct limpet_record record = {
-		.time_ns = ticks < now ? ticks : now, /* ticks until it is taken out again */
-		.address = words[1],
-		.size = wide ? words[2] : (uint32_t)words[2],
-		.node = (uint32_t)(wide ? words[3] : words[2] >> 32),
-		.thread = collector->cursors[thread].tid,
-		.kind = LIMPET_EVENT_TYPE(words[0]) & ~(uint32_t)LIMPET_EVENT_WIDE,
-	};
+	uint32_t kind = LIMPET_EVENT_TYPE(words[0]) & ~(uint32_t)LIMPET_EVENT_WIDE;
 
-	if (record.kind < LIMPET_EVENT_ALLOC || record.kind > LIMPET_EVENT_MUNMAP) {
-		collector->bad_records++;
-		return;
-	}
-	collector->cursors[thread].last_ticks = record.time_ns;
-	if (limpet_merge_waiting_all(collector->merge) >= collector->max_waiting ||
-	    limpet_merge_add(collector->merge, thread, &record) < 0)
-		collector->unmerged++;
+	ret->time_ns = ticks < now ? ticks : now; /* ticks until it is taken out again */
+	ret->address = words[1];
+	ret->size = wide ? words[2] : (uint32_t)words[2];
+	ret->node = (uint32_t)(wide ? words[3] : words[2] >> 32);
+	ret->thread = tid;
+	ret->kind = kind;
+	return kind >= LIMPET_EVENT_ALLOC && kind <= LIMPET_EVENT_MUNMAP;
 }
 
+/* What finds no room counts as lost. */
 static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed)
 {
 	struct cursor *cursor = &collector->cursors[thread];
 	const uint8_t *data =
 		(const uint8_t *)chunk_at(collector, cursor->chunk) + sizeof(struct limpet_chunk);
 	uint64_t words[4], now = stamp_of_now(collector);
+	size_t waiting = limpet_merge_waiting_all(collector->merge), room = 0, count = 0;
+	struct limpet_record *records = NULL, lost, *record;
 
 	if (committed > LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
 		committed = LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk);
+	if (cursor->offset + RECORD_WORDS * 8 > committed)
+		return;
+	if (waiting < collector->max_waiting) {
+		room = (committed - cursor->offset) / (RECORD_WORDS * 8);
+		if (room > collector->max_waiting - waiting)
+			room = collector->max_waiting - waiting;
+		records = limpet_merge_want(collector->merge, thread, room);
+		if (!records)
+			room = 0;
+	}
 	while (cursor->offset + RECORD_WORDS * 8 <= committed) {
 		uint32_t bytes = RECORD_WORDS * 8;
 
@@ -254,9 +260,19 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 			memcpy(&words[3], data + cursor->offset + bytes, 8);
 			bytes += 8;
 		}
-		read_record(collector, thread, words, now);
 		cursor->offset += bytes;
+		record = count < room ? &records[count] : &lost;
+		if (!decode_record(words, cursor->tid, now, record)) {
+			collector->bad_records++;
+			continue;
+		}
+		cursor->last_ticks = record->time_ns;
+		if (count < room)
+			count++;
+		else
+			collector->unmerged++;
 	}
+	limpet_merge_added(collector->merge, thread, count);
 }
 
 /* Only the one chunk that must follow: so a chain that goes round, or into another thread's, is

@@ -9,21 +9,43 @@
 /* Records that streams have room for, together; beyond it an empty one gives its room back: each
  * may have its day, but not all of them theirs for good. */
 #define ENOUGH_ROOM (4u << 20)
-#define NOT_IN_HEAP UINT32_MAX
+/* Records of a stream that are brought near ahead of their turn. */
+#define AHEAD 4
+/* Of a stream that has no more. */
+#define EXHAUSTED UINT64_MAX
 
 struct stream {
 	struct limpet_record *records;
 	size_t first, end, capacity;
-	uint32_t heap_place;
+};
+
+/* A place in the tree: who lost here, and by which time. */
+struct loser {
+	uint64_t time;
+	uint32_t leaf;
+};
+struct leaf {
+	struct limpet_record *at, *end;
 };
 
 struct limpet_merge {
 	struct stream *streams;
 	uint32_t stream_count;
-	uint32_t *heap; /* of streams that are not empty, by their first record's time */
-	uint32_t heap_count;
+	uint32_t *active; /* streams that are not empty */
+	uint32_t active_count;
+	struct leaf *leaves;  /* of the active ones, while records are taken */
+	struct loser *losers; /* from 1; the leaves' parents come last */
 	size_t waiting, room;
 };
+
+static uint32_t power_of_2_from(uint32_t count)
+{
+	uint32_t power = 1;
+
+	while (power < count)
+		power *= 2;
+	return power;
+}
 
 int limpet_merge_new(uint32_t streams, struct limpet_merge **ret)
 {
@@ -33,13 +55,13 @@ int limpet_merge_new(uint32_t streams, struct limpet_merge **ret)
 		return -ENOMEM;
 	merge->stream_count = streams;
 	merge->streams = calloc(streams, sizeof(*merge->streams));
-	merge->heap = calloc(streams, sizeof(*merge->heap));
-	if (!merge->streams || !merge->heap) {
+	merge->active = calloc(streams, sizeof(*merge->active));
+	merge->leaves = calloc(power_of_2_from(streams), sizeof(*merge->leaves));
+	merge->losers = calloc(2ul * power_of_2_from(streams), sizeof(*merge->losers));
+	if (!merge->streams || !merge->active || !merge->leaves || !merge->losers) {
 		limpet_merge_free(merge);
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < streams; i++)
-		merge->streams[i].heap_place = NOT_IN_HEAP;
 	*ret = merge;
 	return 0;
 }
@@ -51,100 +73,135 @@ void limpet_merge_free(struct limpet_merge *merge)
 	for (uint32_t i = 0; merge->streams && i < merge->stream_count; i++)
 		free(merge->streams[i].records);
 	free(merge->streams);
-	free(merge->heap);
+	free(merge->active);
+	free(merge->leaves);
+	free(merge->losers);
 	free(merge);
 }
 
-static uint64_t time_of(const struct limpet_merge *merge, uint32_t place)
+struct limpet_record *limpet_merge_want(struct limpet_merge *merge, uint32_t index, size_t count)
 {
-	const struct stream *stream = &merge->streams[merge->heap[place]];
-
-	return stream->records[stream->first].time_ns;
-}
-
-static void heap_put(struct limpet_merge *merge, uint32_t place, uint32_t stream)
-{
-	merge->heap[place] = stream;
-	merge->streams[stream].heap_place = place;
-}
-
-static void heap_swap(struct limpet_merge *merge, uint32_t a, uint32_t b)
-{
-	uint32_t stream = merge->heap[a];
-
-	heap_put(merge, a, merge->heap[b]);
-	heap_put(merge, b, stream);
-}
-
-static void heap_down(struct limpet_merge *merge, uint32_t place)
-{
-	for (;;) {
-		uint32_t least = place, child = place * 2 + 1;
-
-		for (uint32_t i = child; i < child + 2 && i < merge->heap_count; i++)
-			if (time_of(merge, i) < time_of(merge, least))
-				least = i;
-		if (least == place)
-			return;
-		heap_swap(merge, place, least);
-		place = least;
-	}
-}
-
-static void heap_up(struct limpet_merge *merge, uint32_t place)
-{
-	while (place && time_of(merge, place) < time_of(merge, (place - 1) / 2)) {
-		heap_swap(merge, place, (place - 1) / 2);
-		place = (place - 1) / 2;
-	}
-}
-
-static int make_room(struct limpet_merge *merge, struct stream *stream)
-{
+	struct stream *stream = &merge->streams[index];
+	size_t waiting = stream->end - stream->first, capacity = stream->capacity;
 	struct limpet_record *more;
-	size_t capacity;
 
-	if (stream->end < stream->capacity)
-		return 0;
-	if (stream->first > stream->capacity / 2) {
+	if (count <= capacity - stream->end)
+		return stream->records + stream->end;
+	if (stream->first > capacity / 2 && count <= capacity - waiting) {
 		memmove(stream->records, stream->records + stream->first,
-			(stream->end - stream->first) * sizeof(*stream->records));
-		stream->end -= stream->first;
+			waiting * sizeof(*stream->records));
+		stream->end = waiting;
 		stream->first = 0;
-		return 0;
+		return stream->records + stream->end;
 	}
-	capacity = stream->capacity ? stream->capacity * 2 : FIRST_CAPACITY;
-	if (capacity > MAX_WAITING)
-		return -ENOMEM;
+	if (count > MAX_WAITING - stream->end)
+		return NULL;
+	capacity = capacity ? capacity * 2 : FIRST_CAPACITY;
+	while (capacity - stream->end < count)
+		capacity *= 2;
 	more = realloc(stream->records, capacity * sizeof(*more));
 	if (!more)
-		return -ENOMEM;
+		return NULL;
 	merge->room += capacity - stream->capacity;
 	stream->records = more;
 	stream->capacity = capacity;
-	return 0;
+	return stream->records + stream->end;
 }
 
-int limpet_merge_add(struct limpet_merge *merge, uint32_t index, const struct limpet_record *record)
+void limpet_merge_added(struct limpet_merge *merge, uint32_t index, size_t count)
 {
 	struct stream *stream = &merge->streams[index];
-	int error = make_room(merge, stream);
 
-	if (error)
-		return error;
-	stream->records[stream->end++] = *record;
-	merge->waiting++;
-	if (stream->heap_place == NOT_IN_HEAP) {
-		heap_put(merge, merge->heap_count++, index);
-		heap_up(merge, merge->heap_count - 1);
+	if (!count)
+		return;
+	if (stream->first == stream->end)
+		merge->active[merge->active_count++] = index;
+	stream->end += count;
+	merge->waiting += count;
+}
+
+/* ------------------------------------------------------------------ the tree of losers
+ *
+ * Knuth 5.4.1: who comes first of all leaves is known; each place on the way up from a leaf holds
+ * the one that lost there. The next of the winner's own stream is played up against those, always
+ * the same number of them and without a branch that depends on who wins: streams that alternate at
+ * random cost no more than others. */
+static uint64_t time_of(const struct leaf *leaf)
+{
+	if (leaf->at == leaf->end)
+		return EXHAUSTED;
+	return leaf->at->time_ns < EXHAUSTED ? leaf->at->time_ns : EXHAUSTED - 1;
+}
+
+static struct loser play(struct limpet_merge *merge, uint32_t leaf_count, struct loser player)
+{
+	for (uint32_t place = (player.leaf + leaf_count) / 2; place; place /= 2) {
+		struct loser *loser = &merge->losers[place];
+		uint64_t loses = loser->time < player.time;
+		uint64_t time = (loser->time ^ player.time) & -loses;
+		uint32_t leaf = (loser->leaf ^ player.leaf) & -(uint32_t)loses;
+
+		loser->time ^= time;
+		loser->leaf ^= leaf;
+		player.time ^= time;
+		player.leaf ^= leaf;
 	}
-	return 0;
+	return player;
+}
+
+/* Answers the first winner. The tree is that of `leaf_count`, a power of two. */
+static struct loser begin_play(struct limpet_merge *merge, uint32_t leaf_count)
+{
+	struct loser *places = merge->losers;
+
+	/* Winners first, in the places of a tree with leaves. */
+	for (uint32_t i = 0; i < leaf_count; i++)
+		places[leaf_count + i] = (struct loser){
+			.time = i < merge->active_count ? time_of(&merge->leaves[i]) : EXHAUSTED,
+			.leaf = i};
+	for (uint32_t i = leaf_count - 1; i; i--)
+		places[i] = places[2 * i + (places[2 * i + 1].time < places[2 * i].time)];
+	/* From the top down each winner gives its place to the one it beat. */
+	places[0] = places[1];
+	for (uint32_t i = 1; i < leaf_count; i++)
+		places[i] = places[2 * i + (places[2 * i].leaf == places[i].leaf)];
+	return places[0];
+}
+
+static size_t take_one_stream(struct leaf *leaf, uint64_t until, struct limpet_record *ret,
+			      size_t max)
+{
+	size_t count = 0;
+
+	while (count < max && leaf->at < leaf->end && leaf->at->time_ns <= until)
+		ret[count++] = *leaf->at++;
+	return count;
+}
+
+static size_t take_many(struct limpet_merge *merge, uint64_t until, struct limpet_record *ret,
+			size_t max)
+{
+	uint32_t leaf_count = power_of_2_from(merge->active_count);
+	struct loser winner = begin_play(merge, leaf_count);
+	size_t count = 0;
+
+	if (until == EXHAUSTED)
+		until--;
+	while (count < max && winner.time <= until) {
+		struct leaf *leaf = &merge->leaves[winner.leaf];
+
+		ret[count++] = *leaf->at++;
+		/* Too many streams for the processor to see that they run on. */
+		__builtin_prefetch(leaf->at + AHEAD);
+		winner.time = time_of(leaf);
+		winner = play(merge, leaf_count, winner);
+	}
+	return count;
 }
 
 static void stream_empty(struct limpet_merge *merge, struct stream *stream)
 {
 	stream->first = stream->end = 0;
-	stream->heap_place = NOT_IN_HEAP;
 	if (merge->room <= ENOUGH_ROOM)
 		return;
 	free(stream->records);
@@ -153,39 +210,32 @@ static void stream_empty(struct limpet_merge *merge, struct stream *stream)
 	stream->capacity = 0;
 }
 
-/* The first stream may run on until another one's turn comes. */
-static uint64_t next_turn(const struct limpet_merge *merge)
-{
-	uint64_t turn = UINT64_MAX;
-
-	for (uint32_t i = 1; i < 3 && i < merge->heap_count; i++)
-		if (time_of(merge, i) < turn)
-			turn = time_of(merge, i);
-	return turn;
-}
-
 size_t limpet_merge_take(struct limpet_merge *merge, uint64_t until, struct limpet_record *ret,
 			 size_t max)
 {
-	size_t count = 0;
+	uint32_t active = 0;
+	size_t count;
 
-	while (count < max && merge->heap_count && time_of(merge, 0) <= until) {
-		struct stream *stream = &merge->streams[merge->heap[0]];
-		uint64_t turn = next_turn(merge), last = turn < until ? turn : until;
+	for (uint32_t i = 0; i < merge->active_count; i++) {
+		struct stream *stream = &merge->streams[merge->active[i]];
 
-		do {
-			ret[count++] = stream->records[stream->first++];
-		} while (count < max && stream->first < stream->end &&
-			 stream->records[stream->first].time_ns <= last);
-		if (stream->first == stream->end) {
-			stream_empty(merge, stream);
-			merge->heap_count--;
-			if (merge->heap_count)
-				heap_put(merge, 0, merge->heap[merge->heap_count]);
-		}
-		if (merge->heap_count)
-			heap_down(merge, 0);
+		merge->leaves[i] = (struct leaf){.at = stream->records + stream->first,
+						 .end = stream->records + stream->end};
 	}
+	if (merge->active_count == 1)
+		count = take_one_stream(&merge->leaves[0], until, ret, max);
+	else
+		count = merge->active_count ? take_many(merge, until, ret, max) : 0;
+	for (uint32_t i = 0; i < merge->active_count; i++) {
+		struct stream *stream = &merge->streams[merge->active[i]];
+
+		stream->first = (size_t)(merge->leaves[i].at - stream->records);
+		if (stream->first == stream->end)
+			stream_empty(merge, stream);
+		else
+			merge->active[active++] = merge->active[i];
+	}
+	merge->active_count = active;
 	merge->waiting -= count;
 	return count;
 }

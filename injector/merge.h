@@ -14,9 +14,11 @@ struct limpet_merge;
 
 int limpet_merge_new(uint32_t streams, struct limpet_merge **ret) LIMPET_MUST_CHECK;
 void limpet_merge_free(struct limpet_merge *merge);
-/* Appends to a stream; time_ns holds any monotonic unit. 0 or -ENOMEM (dropped). */
-int limpet_merge_add(struct limpet_merge *merge, uint32_t stream,
-		     const struct limpet_record *record);
+/* Room for `count` records behind those of a stream, to be filled in place, time_ns in any monotonic
+ * unit; valid until the next call. NULL: none. */
+struct limpet_record *limpet_merge_want(struct limpet_merge *merge, uint32_t stream, size_t count);
+/* The first `count` of them are there. */
+void limpet_merge_added(struct limpet_merge *merge, uint32_t stream, size_t count);
 /* Takes up to `max` records whose time is at most `until`, in order; answers how many. */
 size_t limpet_merge_take(struct limpet_merge *merge, uint64_t until, struct limpet_record *ret,
 			 size_t max);
