@@ -24,6 +24,27 @@ static inline unsigned limpet_varint_put(uint8_t *out, uint64_t value)
 	return count;
 }
 
+/* The same, for numbers of unforeseeable length: up to four bytes without a branch that depends on
+ * it. May write up to LIMPET_VARINT_MAX_BYTES at `out`, whatever it answers. */
+static inline unsigned limpet_varint_put_any(uint8_t *out, uint64_t value)
+{
+	uint32_t bytes, bits;
+	unsigned count;
+
+	if (value >> 28)
+		return limpet_varint_put(out, value);
+	bits = (uint32_t)value;
+	/* bytes behind the first: one for each seven bits that there are above the lowest seven */
+	count = (bits > 0x7f) + (bits > 0x3fff) + (bits > 0x1fffff);
+	bytes = (bits & 0x7f) | (bits & 0x3f80) << 1 | (bits & 0x1fc000) << 2 |
+		(bits & 0xfe00000) << 3 | (0x808080u & ((1u << count * 8) - 1));
+	out[0] = (uint8_t)bytes;
+	out[1] = (uint8_t)(bytes >> 8);
+	out[2] = (uint8_t)(bytes >> 16);
+	out[3] = (uint8_t)(bytes >> 24);
+	return count + 1;
+}
+
 struct limpet_cursor {
 	const uint8_t *at, *end;
 	bool failed; /* something was not there, or not an integer of 64 bits */

@@ -236,7 +236,7 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 		(const uint8_t *)chunk_at(collector, cursor->chunk) + sizeof(struct limpet_chunk);
 	uint64_t words[4], now = stamp_of_now(collector);
 	size_t waiting = limpet_merge_waiting_all(collector->merge), room = 0, count = 0;
-	struct limpet_record *records = NULL, lost, *record;
+	struct limpet_record *records = NULL, *record, lost = {0};
 
 	if (committed > LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
 		committed = LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk);

@@ -8,11 +8,20 @@
 #include "common/trace_format.h"
 
 #define FIRST_SLOTS 4096u
+/* Rows for which there is room in all columns before they are put. */
+#define ROWS_AT_ONCE 1024u
+/* The dictionary looks this many rows ahead. */
+#define AHEAD 12u
+
+/* A slot is taken if it is of this block: so the dictionary is emptied by counting on. */
+#define NUMBER_BITS 22u
+#define NUMBER_MASK ((1u << NUMBER_BITS) - 1)
+#define BLOCK_TAGS (1u << (32 - NUMBER_BITS))
 
 struct pair {
 	uint64_t size;
 	uint32_t node;
-	uint32_t number; /* + 1; 0: free slot */
+	uint32_t number; /* in the low bits; above them the block's tag, 0: of none */
 };
 
 /* Where a thread of the capture stands in this block's table. */
@@ -29,6 +38,7 @@ struct limpet_event_columns {
 	struct limpet_bytes ops, times, pair_nodes, pair_sizes, pair_numbers, ages, tids, switches,
 		sizes;
 	uint32_t block; /* from 1 */
+	uint32_t tag;   /* of the block, in place: 1 to BLOCK_TAGS - 1 */
 	struct local_thread *threads;
 	size_t thread_room;
 	struct pair *slots; /* the dictionary: open addressing, a power of two */
@@ -42,6 +52,7 @@ struct limpet_event_columns *limpet_event_columns_new(void)
 	if (!columns)
 		return NULL;
 	columns->block = 1;
+	columns->tag = 1u << NUMBER_BITS;
 	columns->slot_count = FIRST_SLOTS;
 	columns->slots = calloc(columns->slot_count, sizeof(*columns->slots));
 	if (!columns->slots) {
@@ -69,12 +80,24 @@ void limpet_event_columns_free(struct limpet_event_columns *columns)
 	free(columns);
 }
 
-static struct pair *find_slot(struct pair *slots, uint32_t slot_count, uint32_t node, uint64_t size)
+static uint32_t home(uint32_t slot_count, uint32_t node, uint64_t size)
 {
 	uint64_t hash = (size + ((uint64_t)node << 32)) * 0x9E3779B97F4A7C15ull;
-	uint32_t at = (uint32_t)(hash >> 32) & (slot_count - 1);
 
-	while (slots[at].number && (slots[at].size != size || slots[at].node != node))
+	return (uint32_t)(hash >> 32) & (slot_count - 1);
+}
+
+static bool is_free(const struct limpet_event_columns *columns, const struct pair *pair)
+{
+	return (pair->number & ~NUMBER_MASK) != columns->tag;
+}
+
+static struct pair *find_slot(const struct limpet_event_columns *columns, struct pair *slots,
+			      uint32_t slot_count, uint32_t node, uint64_t size)
+{
+	uint32_t at = home(slot_count, node, size);
+
+	while (!is_free(columns, &slots[at]) && (slots[at].size != size || slots[at].node != node))
 		at = (at + 1) & (slot_count - 1);
 	return &slots[at];
 }
@@ -89,8 +112,8 @@ static bool grow_slots(struct limpet_event_columns *columns)
 	for (uint32_t i = 0; i < columns->slot_count; i++) {
 		struct pair *pair = &columns->slots[i];
 
-		if (pair->number)
-			*find_slot(slots, more, pair->node, pair->size) = *pair;
+		if (!is_free(columns, pair))
+			*find_slot(columns, slots, more, pair->node, pair->size) = *pair;
 	}
 	free(columns->slots);
 	columns->slots = slots;
@@ -101,19 +124,19 @@ static bool grow_slots(struct limpet_event_columns *columns)
 /* Answers the pair's number in this block, or -ENOMEM. */
 static int64_t find_pair(struct limpet_event_columns *columns, uint32_t node, uint64_t size)
 {
-	struct pair *pair = find_slot(columns->slots, columns->slot_count, node, size);
+	struct pair *pair = find_slot(columns, columns->slots, columns->slot_count, node, size);
 
-	if (pair->number)
-		return pair->number - 1;
+	if (!is_free(columns, pair))
+		return pair->number & NUMBER_MASK;
 	if (columns->pairs >= columns->slot_count / 4 * 3) {
-		if (!grow_slots(columns))
+		if (columns->pairs > NUMBER_MASK / 2 || !grow_slots(columns))
 			return -ENOMEM;
-		pair = find_slot(columns->slots, columns->slot_count, node, size);
+		pair = find_slot(columns, columns->slots, columns->slot_count, node, size);
 	}
-	*pair = (struct pair){.size = size, .node = node, .number = ++columns->pairs};
+	*pair = (struct pair){.size = size, .node = node, .number = columns->tag | columns->pairs};
 	limpet_bytes_put_varint(&columns->pair_nodes, node);
 	limpet_bytes_put_varint(&columns->pair_sizes, size);
-	return pair->number - 1;
+	return columns->pairs++;
 }
 
 /* Answers the thread's number in this block, or -ENOMEM. */
@@ -144,54 +167,90 @@ static int64_t find_thread(struct limpet_event_columns *columns, uint32_t thread
 	return local->number;
 }
 
-static bool is_event(uint8_t kind)
+/* What a row of each kind is and has. */
+enum { IS_EVENT = 1, HAS_PAIR = 2, HAS_AGE = 4 };
+static const uint8_t traits[16] = {
+	[LIMPET_ROW_ALLOC] = IS_EVENT | HAS_PAIR,
+	[LIMPET_ROW_FREE] = IS_EVENT | HAS_PAIR | HAS_AGE,
+	[LIMPET_ROW_FOREIGN_FREE] = IS_EVENT,
+	[LIMPET_ROW_MMAP] = IS_EVENT | HAS_PAIR,
+	[LIMPET_ROW_MUNMAP] = IS_EVENT,
+	[LIMPET_ROW_UNMAPPED] = HAS_PAIR | HAS_AGE,
+	[LIMPET_ROW_UNTRACKED] = IS_EVENT | HAS_PAIR,
+	[LIMPET_ROW_INFERRED_FREE] = HAS_PAIR | HAS_AGE,
+};
+
+static bool want_columns(struct limpet_event_columns *columns)
 {
-	return kind != LIMPET_ROW_UNMAPPED && kind != LIMPET_ROW_INFERRED_FREE;
+	const size_t bytes = ROWS_AT_ONCE * LIMPET_VARINT_MAX_BYTES;
+
+	return limpet_bytes_want(&columns->ops, ROWS_AT_ONCE) &&
+	       limpet_bytes_want(&columns->times, bytes) &&
+	       limpet_bytes_want(&columns->pair_numbers, bytes) &&
+	       limpet_bytes_want(&columns->ages, bytes) &&
+	       limpet_bytes_want(&columns->sizes, bytes);
 }
 
-static bool has_age(uint8_t kind)
+/* For which there is room. */
+static inline void put(struct limpet_bytes *column, uint64_t value)
 {
-	return kind == LIMPET_ROW_FREE || kind == LIMPET_ROW_UNMAPPED ||
-	       kind == LIMPET_ROW_INFERRED_FREE;
+	column->count += limpet_varint_put_any(column->data + column->count, value);
 }
 
-static bool has_pair(uint8_t kind)
+/* At most ROWS_AT_ONCE, after want_columns(). */
+static int add_rows(struct limpet_event_columns *columns, const struct limpet_ledger_row *rows,
+		    size_t count)
 {
-	return kind != LIMPET_ROW_FOREIGN_FREE && kind != LIMPET_ROW_MUNMAP;
+	for (size_t i = 0; i < count; i++) {
+		const struct limpet_ledger_row *row = &rows[i];
+		uint8_t op = row->op, trait = traits[LIMPET_ROW_KIND(op)];
+
+		if (i + AHEAD < count)
+			__builtin_prefetch(&columns->slots[home(
+				columns->slot_count, rows[i + AHEAD].node, rows[i + AHEAD].size)]);
+		if (columns->rows == 0)
+			columns->first_tick = columns->last_tick = row->tick;
+		if (columns->rows == 0 || row->thread != columns->last_thread) {
+			int64_t number = find_thread(columns, row->thread, row->tid);
+
+			if (number < 0)
+				return (int)number;
+			op |= LIMPET_ROW_SWITCH;
+			limpet_bytes_put_varint(&columns->switches, (uint64_t)number);
+			columns->last_thread = row->thread;
+		}
+		if (trait & HAS_PAIR) {
+			int64_t number = find_pair(columns, row->node, row->size);
+
+			if (number < 0)
+				return (int)number;
+			put(&columns->pair_numbers, (uint64_t)number);
+		} else {
+			put(&columns->sizes, row->size);
+		}
+		if (trait & HAS_AGE)
+			put(&columns->ages, row->age_ticks);
+		columns->ops.data[columns->ops.count++] = op;
+		put(&columns->times, row->tick - columns->last_tick);
+		columns->last_tick = row->tick;
+		columns->rows++;
+		columns->events += trait & IS_EVENT;
+	}
+	return 0;
 }
 
 int limpet_event_columns_add(struct limpet_event_columns *columns,
-			     const struct limpet_event_row *row)
+			     const struct limpet_ledger_row *rows, size_t count)
 {
-	uint8_t kind = LIMPET_ROW_KIND(row->op), op = row->op;
+	while (count) {
+		size_t some = count < ROWS_AT_ONCE ? count : ROWS_AT_ONCE;
+		int code = want_columns(columns) ? add_rows(columns, rows, some) : -ENOMEM;
 
-	if (columns->rows == 0)
-		columns->first_tick = columns->last_tick = row->tick;
-	if (columns->rows == 0 || row->thread != columns->last_thread) {
-		int64_t number = find_thread(columns, row->thread, row->tid);
-
-		if (number < 0)
-			return (int)number;
-		op |= LIMPET_ROW_SWITCH;
-		limpet_bytes_put_varint(&columns->switches, (uint64_t)number);
-		columns->last_thread = row->thread;
+		if (code < 0)
+			return code;
+		rows += some;
+		count -= some;
 	}
-	if (has_pair(kind)) {
-		int64_t number = find_pair(columns, row->node, row->size);
-
-		if (number < 0)
-			return (int)number;
-		limpet_bytes_put_varint(&columns->pair_numbers, (uint64_t)number);
-	} else {
-		limpet_bytes_put_varint(&columns->sizes, row->size);
-	}
-	if (has_age(kind))
-		limpet_bytes_put_varint(&columns->ages, row->age_ticks);
-	limpet_bytes_put_byte(&columns->ops, op);
-	limpet_bytes_put_varint(&columns->times, row->tick - columns->last_tick);
-	columns->last_tick = row->tick;
-	columns->rows++;
-	columns->events += is_event(kind);
 	return 0;
 }
 
@@ -229,8 +288,13 @@ void limpet_event_columns_put(const struct limpet_event_columns *columns,
 
 void limpet_event_columns_clear(struct limpet_event_columns *columns)
 {
-	memset(columns->slots, 0, columns->slot_count * sizeof(*columns->slots));
 	columns->block++;
+	columns->tag = columns->block % BLOCK_TAGS << NUMBER_BITS;
+	if (!columns->tag) {
+		memset(columns->slots, 0, columns->slot_count * sizeof(*columns->slots));
+		columns->block++;
+		columns->tag = 1u << NUMBER_BITS;
+	}
 	columns->rows = columns->events = columns->pairs = columns->tid_count = 0;
 	limpet_bytes_clear(&columns->ops);
 	limpet_bytes_clear(&columns->times);

@@ -3,9 +3,11 @@
 #ifndef LIMPET_INJECTOR_EVENT_COLUMNS_H
 #define LIMPET_INJECTOR_EVENT_COLUMNS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/bytes.h"
+#include "injector/ledger.h"
 
 struct limpet_event_columns;
 
@@ -13,18 +15,9 @@ struct limpet_event_columns;
 struct limpet_event_columns *limpet_event_columns_new(void);
 void limpet_event_columns_free(struct limpet_event_columns *columns);
 
-struct limpet_event_row {
-	uint8_t op; /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY */
-	uint32_t node;
-	uint32_t thread; /* dense number of the thread in the capture... */
-	uint32_t tid;    /* ...and what the target calls it */
-	uint64_t tick;   /* not below the row before's */
-	uint64_t size;
-	uint64_t age_ticks;
-};
-/* 0 or -ENOMEM. */
+/* 0 or -ENOMEM: then some of them are missing. */
 int limpet_event_columns_add(struct limpet_event_columns *columns,
-			     const struct limpet_event_row *row);
+			     const struct limpet_ledger_row *rows, size_t count);
 uint32_t limpet_event_columns_rows(const struct limpet_event_columns *columns);
 /* Puts the sections of the block behind `content`. Want of memory shows in it. */
 void limpet_event_columns_put(const struct limpet_event_columns *columns,

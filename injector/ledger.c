@@ -28,9 +28,8 @@ struct limpet_ledger {
 
 	/* of the event at hand */
 	uint64_t time_ns, tick;
-	uint32_t thread;
-	struct limpet_ledger_row *rows;
-	size_t row_count, row_room;
+	uint32_t thread, tid;
+	struct limpet_ledger_rows *rows;
 	bool no_memory;
 };
 
@@ -61,7 +60,6 @@ void limpet_ledger_free(struct limpet_ledger *ledger)
 	limpet_mapping_table_free(ledger->mappings);
 	limpet_site_book_free(ledger->sites);
 	limpet_thread_numbers_free(ledger->threads);
-	free(ledger->rows);
 	free(ledger);
 }
 
@@ -70,29 +68,39 @@ uint32_t limpet_ledger_tid(const struct limpet_ledger *ledger, uint32_t thread)
 	return limpet_thread_numbers_tid(ledger->threads, thread);
 }
 
-uint32_t limpet_ledger_thread(const struct limpet_ledger *ledger)
-{
-	return ledger->thread;
-}
-
 /* ------------------------------------------------------------------ rows */
 
-static void add_row(struct limpet_ledger *ledger, uint8_t op, uint32_t node, uint64_t size,
-		    uint64_t age_ticks)
+static bool grow_rows(struct limpet_ledger_rows *rows)
 {
-	if (ledger->row_count == ledger->row_room) {
-		size_t room = ledger->row_room ? ledger->row_room * 2 : 16;
-		struct limpet_ledger_row *rows = reallocarray(ledger->rows, room, sizeof(*rows));
+	size_t room = rows->room ? rows->room * 2 : 1024;
+	struct limpet_ledger_row *list = reallocarray(rows->list, room, sizeof(*list));
 
-		if (!rows) {
-			ledger->no_memory = true;
-			return;
-		}
-		ledger->rows = rows;
-		ledger->row_room = room;
+	if (!list)
+		return false;
+	rows->list = list;
+	rows->room = room;
+	return true;
+}
+
+static inline void add_row(struct limpet_ledger *ledger, uint8_t op, uint32_t node, uint64_t size,
+			   uint64_t age_ticks)
+{
+	struct limpet_ledger_rows *rows = ledger->rows;
+	struct limpet_ledger_row *row;
+
+	if (rows->count == rows->room && !grow_rows(rows)) {
+		ledger->no_memory = true;
+		return;
 	}
-	ledger->rows[ledger->row_count++] = (struct limpet_ledger_row){
-		.op = op, .node = node, .size = size, .age_ticks = age_ticks};
+	row = &rows->list[rows->count++];
+	row->tick = ledger->tick;
+	row->size = size;
+	row->age_ticks = age_ticks;
+	row->node = node;
+	row->thread = ledger->thread;
+	row->tid = ledger->tid;
+	row->op = op;
+	ledger->period_rows++;
 }
 
 static uint64_t age(const struct limpet_ledger *ledger, uint64_t tick)
@@ -102,8 +110,9 @@ static uint64_t age(const struct limpet_ledger *ledger, uint64_t tick)
 
 /* A block of the live table is gone: by a call, or because its address was handed out anew. */
 static void book_free(struct limpet_ledger *ledger, const struct limpet_live_entry *entry,
-		      struct limpet_site *site, uint8_t op)
+		      uint8_t op)
 {
+	struct limpet_site *site = limpet_site_book_touch(ledger->sites, entry->site);
 	uint64_t *last = limpet_thread_numbers_last(ledger->threads, entry->thread);
 
 	ledger->totals[LIMPET_TOTAL_FREES]++;
@@ -122,7 +131,7 @@ static void book_free(struct limpet_ledger *ledger, const struct limpet_live_ent
 			site->temporary++;
 		}
 	}
-	add_row(ledger, op, entry->node, entry->size, age(ledger, entry->tick));
+	add_row(ledger, op, site->node, entry->size, age(ledger, entry->tick));
 }
 
 static void update_peak(struct limpet_ledger *ledger)
@@ -130,7 +139,7 @@ static void update_peak(struct limpet_ledger *ledger)
 	if (ledger->live_bytes <= ledger->peak.bytes)
 		return;
 	ledger->peak.bytes = ledger->live_bytes;
-	ledger->peak.rows = ledger->period_rows + (uint32_t)ledger->row_count;
+	ledger->peak.rows = ledger->period_rows;
 	ledger->peak.time_ns = ledger->time_ns;
 	if (ledger->live_bytes > ledger->peak.capture_bytes) {
 		ledger->peak.capture_bytes = ledger->live_bytes;
@@ -140,26 +149,24 @@ static void update_peak(struct limpet_ledger *ledger)
 
 static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
 {
-	struct limpet_live_entry entry = {.address = event->address,
-					  .size = event->size,
-					  .tick = ledger->tick,
-					  .node = event->node,
-					  .thread = ledger->thread};
-	struct limpet_site *site = limpet_site_book_find(ledger->sites, event->node), *old_site;
+	struct limpet_live_entry entry = {
+		.address = event->address,
+		.size = event->size,
+		.tick = ledger->tick,
+		.site = limpet_site_book_number(ledger->sites, event->node),
+		.thread = ledger->thread};
+	struct limpet_site *site;
 	unsigned bucket = limpet_trace_size_bucket(event->size);
 	struct limpet_live_entry old;
 	int code;
 
-	if (!site)
+	if (!entry.site)
 		return -ENOMEM;
+	site = limpet_site_book_touch(ledger->sites, entry.site);
 	code = limpet_live_table_insert(ledger->live, &entry, &old);
 	if (code == 1) {
 		ledger->totals[LIMPET_TOTAL_INFERRED_FREES]++;
-		/* cannot fail: the site of a live block has its place */
-		old_site = limpet_site_book_find(ledger->sites, old.node);
-		if (old_site)
-			book_free(ledger, &old, old_site, LIMPET_ROW_INFERRED_FREE);
-		site = limpet_site_book_find(ledger->sites, event->node);
+		book_free(ledger, &old, LIMPET_ROW_INFERRED_FREE);
 	}
 	ledger->totals[LIMPET_TOTAL_EVENTS]++;
 	ledger->totals[LIMPET_TOTAL_ALLOCATIONS]++;
@@ -190,7 +197,6 @@ static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_e
 static int book_call_free(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
 {
 	struct limpet_live_entry entry;
-	struct limpet_site *site;
 
 	if (!limpet_live_table_remove(ledger->live, event->address, &entry)) {
 		ledger->totals[LIMPET_TOTAL_EVENTS]++;
@@ -199,20 +205,25 @@ static int book_call_free(struct limpet_ledger *ledger, const struct limpet_ledg
 		add_row(ledger, LIMPET_ROW_FOREIGN_FREE, 0, event->size, 0);
 		return 0;
 	}
-	site = limpet_site_book_find(ledger->sites, entry.node);
-	if (!site)
-		return -ENOMEM;
 	ledger->totals[LIMPET_TOTAL_EVENTS]++;
-	book_free(ledger, &entry, site, LIMPET_ROW_FREE);
+	book_free(ledger, &entry, LIMPET_ROW_FREE);
 	return 0;
 }
 
 /* ------------------------------------------------------------------ mappings */
 
+/* NULL: no memory. */
+static struct limpet_site *find_site(struct limpet_ledger *ledger, uint32_t node)
+{
+	uint32_t number = limpet_site_book_number(ledger->sites, node);
+
+	return number ? limpet_site_book_touch(ledger->sites, number) : NULL;
+}
+
 static void book_unmapped(const struct limpet_mapping *part, void *data)
 {
 	struct limpet_ledger *ledger = data;
-	struct limpet_site *site = limpet_site_book_find(ledger->sites, part->node);
+	struct limpet_site *site = find_site(ledger, part->node);
 	uint64_t bytes = part->end - part->start;
 
 	if (!site) {
@@ -237,7 +248,7 @@ static int book_mmap(struct limpet_ledger *ledger, const struct limpet_ledger_ev
 	/* MAP_FIXED takes the place of what was there. */
 	limpet_mapping_table_release(ledger->mappings, mapping.start, mapping.end, book_unmapped,
 				     ledger);
-	site = limpet_site_book_find(ledger->sites, event->node);
+	site = find_site(ledger, event->node);
 	if (!site)
 		return -ENOMEM;
 	ledger->totals[LIMPET_TOTAL_EVENTS]++;
@@ -287,25 +298,31 @@ static bool is_sane(const struct limpet_ledger_event *event)
 				  (event->size && event->address + event->size > event->address));
 }
 
-int limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *given,
-		      const struct limpet_ledger_row **ret_rows)
+/* Answers 0, -EINVAL (nothing is booked) or -ENOMEM. */
+static int add_event(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
 {
-	struct limpet_ledger_event whole_pages = *given, *event = &whole_pages;
+	struct limpet_ledger_event whole_pages;
 	int thread, code;
 
 	/* The kernel maps and unmaps whole pages, whatever length it is told. */
-	if (is_mapping(event) && event->size <= INT64_MAX)
-		event->size = (event->size + ledger->page_bytes - 1) & ~(ledger->page_bytes - 1);
+	if (is_mapping(event) && event->size <= INT64_MAX) {
+		whole_pages = *event;
+		whole_pages.size =
+			(event->size + ledger->page_bytes - 1) & ~(ledger->page_bytes - 1);
+		event = &whole_pages;
+	}
 	if (!is_sane(event))
 		return -EINVAL;
 	thread = limpet_thread_numbers_find(ledger->threads, event->tid);
 	if (thread < 0)
 		return thread;
 	ledger->thread = (uint32_t)thread;
-	ledger->row_count = 0;
-	ledger->no_memory = false;
-	ledger->time_ns = event->time_ns;
-	ledger->tick = event->time_ns / LIMPET_TRACE_TICK_NS;
+	ledger->tid = event->tid;
+	/* Merging by time stamp is as good as the clocks; the file's times never run back. */
+	if (event->time_ns > ledger->time_ns) {
+		ledger->time_ns = event->time_ns;
+		ledger->tick = event->time_ns / LIMPET_TRACE_TICK_NS;
+	}
 	switch (event->kind) {
 	case LIMPET_EVENT_ALLOC:
 		code = book_alloc(ledger, event);
@@ -320,16 +337,46 @@ int limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_e
 		code = book_munmap(ledger, event);
 		break;
 	}
-	if (code < 0 || ledger->no_memory)
-		return -ENOMEM;
-	ledger->period_rows += (uint32_t)ledger->row_count;
-	*ret_rows = ledger->rows;
-	return (int)ledger->row_count;
+	return code;
 }
 
-void limpet_ledger_prefetch(const struct limpet_ledger *ledger, uint64_t address)
+/* First the lines of all blocks, then those of their sites, which the blocks name. */
+static void prefetch(const struct limpet_ledger *ledger, const struct limpet_ledger_event *events,
+		     size_t count)
 {
-	limpet_live_table_prefetch(ledger->live, address);
+	for (size_t i = 0; i < count; i++)
+		limpet_live_table_prefetch(ledger->live, events[i].address);
+	for (size_t i = 0; i < count; i++) {
+		if (events[i].kind == LIMPET_EVENT_FREE)
+			limpet_site_book_prefetch(
+				ledger->sites,
+				limpet_live_table_peek(ledger->live, events[i].address));
+		else
+			limpet_site_book_prefetch_node(ledger->sites, events[i].node);
+	}
+}
+
+int64_t limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *events,
+			  size_t count, struct limpet_ledger_rows *rows)
+{
+	int64_t refused = 0;
+
+	ledger->rows = rows;
+	ledger->no_memory = false;
+	if (count > 1)
+		prefetch(ledger, events, count);
+	for (size_t i = 0; i < count; i++) {
+		int code = add_event(ledger, &events[i]);
+
+		refused += code == -EINVAL;
+		ledger->no_memory |= code == -ENOMEM;
+	}
+	return ledger->no_memory ? -ENOMEM : refused;
+}
+
+uint64_t limpet_ledger_time_ns(const struct limpet_ledger *ledger)
+{
+	return ledger->time_ns;
 }
 
 /* ------------------------------------------------------------------ figures */
@@ -365,6 +412,11 @@ struct limpet_ledger_peak limpet_ledger_peak(const struct limpet_ledger *ledger)
 	return ledger->peak;
 }
 
+size_t limpet_ledger_period_sites(const struct limpet_ledger *ledger)
+{
+	return limpet_site_book_touched(ledger->sites);
+}
+
 size_t limpet_ledger_sort_sites(struct limpet_ledger *ledger)
 {
 	return limpet_site_book_sort(ledger->sites);
@@ -398,6 +450,11 @@ uint32_t limpet_ledger_growing(const struct limpet_ledger *ledger, uint64_t *ret
 const struct limpet_live_entry *limpet_ledger_live(struct limpet_ledger *ledger, size_t *ret_count)
 {
 	return limpet_live_table_sort(ledger->live, ret_count);
+}
+
+uint32_t limpet_ledger_node(const struct limpet_ledger *ledger, uint32_t site)
+{
+	return limpet_site_book_node(ledger->sites, site);
 }
 
 void limpet_ledger_walk_mappings(const struct limpet_ledger *ledger, limpet_mapping_fn *each,

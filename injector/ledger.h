@@ -31,17 +31,27 @@ struct limpet_ledger_event {
 
 /* What the trace says of an event: the last row is the call, rows before it are its effects. */
 struct limpet_ledger_row {
-	uint8_t op; /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY */
-	uint32_t node;
+	uint64_t tick; /* not below that of the row before */
 	uint64_t size, age_ticks;
+	uint32_t node;
+	uint32_t thread; /* dense number of the thread in the capture... */
+	uint32_t tid;    /* ...and what the target calls it */
+	uint8_t op;      /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY */
+};
+/* A list that grows; zero-initialised is empty and valid, `list` is free()d by its owner. */
+struct limpet_ledger_rows {
+	struct limpet_ledger_row *list;
+	size_t count, room;
 };
 
-/* Books an event; *ret_rows is valid until the next call. Answers the number of rows, -EINVAL (an
- * unknown kind, address 0, a range that wraps; nothing is booked) or -ENOMEM (the books are not
- * exact from here on, but stay safe to use). */
-int limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *given,
-		      const struct limpet_ledger_row **ret_rows);
-void limpet_ledger_prefetch(const struct limpet_ledger *ledger, uint64_t address);
+/* Books events, the time of none below that of the one before, and puts their rows behind those of
+ * the list. What no program can do (an unknown kind, address 0, a range that wraps) is not booked:
+ * answers how many of them there were, or -ENOMEM (the books are not exact from here on, but stay
+ * safe to use). Many at once are cheaper: what they will touch is brought near ahead of it. */
+int64_t limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *events,
+			  size_t count, struct limpet_ledger_rows *rows);
+/* Of the last event that was booked. */
+uint64_t limpet_ledger_time_ns(const struct limpet_ledger *ledger);
 
 /* Since the capture's start, in the order of enum limpet_trace_total. */
 const uint64_t *limpet_ledger_totals(const struct limpet_ledger *ledger);
@@ -64,6 +74,8 @@ struct limpet_ledger_size {
 	uint64_t allocations, bytes;
 };
 
+/* Sites that had an event in this period. */
+size_t limpet_ledger_period_sites(const struct limpet_ledger *ledger);
 /* Orders the sites that had an event in this period by node. Answers their number. */
 size_t limpet_ledger_sort_sites(struct limpet_ledger *ledger);
 /* Of these, in that order. */
@@ -76,11 +88,10 @@ void limpet_ledger_next_period(struct limpet_ledger *ledger, uint64_t time_ns);
 uint32_t limpet_ledger_growing(const struct limpet_ledger *ledger, uint64_t *ret_bytes);
 
 uint32_t limpet_ledger_tid(const struct limpet_ledger *ledger, uint32_t thread);
-/* Number of the thread of the last event: dense, from 0. */
-uint32_t limpet_ledger_thread(const struct limpet_ledger *ledger);
 
 /* What is still live, by address. Ends the books: only reading figures and _free may follow. */
 const struct limpet_live_entry *limpet_ledger_live(struct limpet_ledger *ledger, size_t *ret_count);
+uint32_t limpet_ledger_node(const struct limpet_ledger *ledger, uint32_t site);
 void limpet_ledger_walk_mappings(const struct limpet_ledger *ledger, limpet_mapping_fn *each,
 				 void *data);
 size_t limpet_ledger_mapping_count(const struct limpet_ledger *ledger);

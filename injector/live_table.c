@@ -181,6 +181,13 @@ void limpet_live_table_prefetch(const struct limpet_live_table *table, uint64_t 
 	__builtin_prefetch(&table->entries[home(table, address)], 1);
 }
 
+uint32_t limpet_live_table_peek(const struct limpet_live_table *table, uint64_t address)
+{
+	const struct limpet_live_entry *entry = &table->entries[home(table, address)];
+
+	return entry->address == address ? entry->site : 0;
+}
+
 uint64_t limpet_live_table_count(const struct limpet_live_table *table)
 {
 	return table->count;

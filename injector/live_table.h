@@ -13,8 +13,8 @@ struct limpet_live_entry {
 	uint64_t address; /* 0: free entry */
 	uint64_t size;
 	uint64_t tick; /* of the allocation; below 2^63 */
-	uint32_t node;
-	uint32_t thread; /* the ledger's number */
+	uint32_t site; /* the ledger's numbers */
+	uint32_t thread;
 };
 
 struct limpet_live_table;
@@ -30,8 +30,10 @@ int limpet_live_table_insert(struct limpet_live_table *table, const struct limpe
 /* Whether it was there; then *ret_entry is what was removed. */
 bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
 			      struct limpet_live_entry *ret_entry);
-/* Brings the cache line of an address near: some ten events ahead of its use. */
+/* Brings the cache line of an address near: some tens of events ahead of its use. */
 void limpet_live_table_prefetch(const struct limpet_live_table *table, uint64_t address);
+/* The site of the block at an address, if it stands where it is looked for first; 0: not told. */
+uint32_t limpet_live_table_peek(const struct limpet_live_table *table, uint64_t address);
 uint64_t limpet_live_table_count(const struct limpet_live_table *table);
 
 /* Orders the entries by address, in place, and hands them out. Ends the table's use as such: only

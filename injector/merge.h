@@ -14,8 +14,8 @@ struct limpet_merge;
 
 int limpet_merge_new(uint32_t streams, struct limpet_merge **ret) LIMPET_MUST_CHECK;
 void limpet_merge_free(struct limpet_merge *merge);
-/* Room for `count` records behind those of a stream, to be filled in place, time_ns in any monotonic
- * unit; valid until the next call. NULL: none. */
+/* Room for `count` records behind those of a stream, to be filled in place, time_ns in any
+ * monotonic unit; valid until the next call. NULL: none. */
 struct limpet_record *limpet_merge_want(struct limpet_merge *merge, uint32_t stream, size_t count);
 /* The first `count` of them are there. */
 void limpet_merge_added(struct limpet_merge *merge, uint32_t stream, size_t count);

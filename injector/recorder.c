@@ -16,12 +16,19 @@
 #define LIVE_ENTRIES_PER_BLOCK (1u << 18)
 /* A tick with no news is written at least this often, for the timeline. */
 #define QUIET_NS 900000000ull
-/* Books look this many events ahead. */
-#define PREFETCH_EVENTS 8u
+/* A period under load ends with LIMPET_TRACE_ROWS_PER_BLOCK rows, later where there are fewer than
+ * these to a site, but no later than this. */
+#define ROWS_PER_SITE 8u
+#define MANY_ROWS (LIMPET_TRACE_ROWS_MAX / 4)
+/* The books are given this many events at a time: what they will touch fits the nearest cache. */
+#define EVENTS_AT_ONCE 64u
+/* Rows gather to so many before they are put into columns. */
+#define ROWS_AT_ONCE 4096u
 
 struct limpet_recorder {
 	struct limpet_trace_writer *writer;
 	struct limpet_ledger *ledger;
+	struct limpet_ledger_rows rows; /* of the period, on their way into columns */
 	struct limpet_event_columns *columns;
 	bool inexact; /* memory ran out: an event is not in the books or not in the file */
 
@@ -91,6 +98,7 @@ void limpet_recorder_free(struct limpet_recorder *recorder)
 		return;
 	limpet_trace_writer_free(recorder->writer);
 	limpet_ledger_free(recorder->ledger);
+	free(recorder->rows.list);
 	limpet_event_columns_free(recorder->columns);
 	limpet_bytes_done(&recorder->module_list);
 	limpet_bytes_done(&recorder->node_list);
@@ -224,11 +232,27 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 
 /* ------------------------------------------------------------------ periods */
 
+static int put_rows(struct limpet_recorder *recorder)
+{
+	int code = limpet_event_columns_add(recorder->columns, recorder->rows.list,
+					    recorder->rows.count);
+
+	recorder->rows.count = 0;
+	if (code < 0)
+		recorder->inexact = true;
+	return code;
+}
+
+static size_t count_rows(const struct limpet_recorder *recorder)
+{
+	return limpet_event_columns_rows(recorder->columns) + recorder->rows.count;
+}
+
 static int close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 {
 	struct limpet_trace_writer *writer = recorder->writer;
 	struct limpet_bytes *content;
-	uint32_t sequence = 0, rows = limpet_event_columns_rows(recorder->columns);
+	uint32_t sequence = 0, rows;
 
 	if (time_ns < recorder->last_ns)
 		time_ns = recorder->last_ns;
@@ -236,6 +260,8 @@ static int close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	recorder->gauges.time_ns = time_ns;
 	put_modules(recorder);
 	put_nodes(recorder);
+	put_rows(recorder);
+	rows = limpet_event_columns_rows(recorder->columns);
 	if (rows) {
 		content = limpet_trace_writer_content(writer);
 		limpet_event_columns_put(recorder->columns, content);
@@ -255,65 +281,60 @@ static int close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	return limpet_trace_writer_flush(writer);
 }
 
-static int add_rows(struct limpet_recorder *recorder, const struct limpet_record *record,
-		    const struct limpet_ledger_row *rows, int count)
+static bool period_is_full(const struct limpet_recorder *recorder)
 {
-	struct limpet_event_row row = {
-		.thread = limpet_ledger_thread(recorder->ledger),
-		.tid = record->thread,
-		.tick = recorder->last_ns / LIMPET_TRACE_TICK_NS,
-	};
+	size_t rows = count_rows(recorder);
+
+	/* Its sites are written with each period: few of them, or many rows. */
+	return rows >= LIMPET_TRACE_ROWS_PER_BLOCK &&
+	       (rows >= MANY_ROWS ||
+		rows >= ROWS_PER_SITE * limpet_ledger_period_sites(recorder->ledger));
+}
+
+static int add_some(struct limpet_recorder *recorder, const struct limpet_record *records,
+		    size_t count)
+{
+	struct limpet_ledger_event events[EVENTS_AT_ONCE];
+	int64_t refused;
 	int code;
 
-	for (int i = 0; i < count; i++) {
-		row.op = rows[i].op;
-		row.node = rows[i].node;
-		row.size = rows[i].size;
-		row.age_ticks = rows[i].age_ticks;
-		code = limpet_event_columns_add(recorder->columns, &row);
-		if (code < 0)
-			return code;
+	for (size_t i = 0; i < count; i++) {
+		const struct limpet_record *record = &records[i];
+
+		events[i] = (struct limpet_ledger_event){
+			.time_ns = record->time_ns,
+			.address = record->address,
+			.size = record->size,
+			.node = find_node(recorder, record->node),
+			.tid = record->thread,
+			.kind = record->kind,
+		};
+		if (record->node && !events[i].node)
+			recorder->unknown_stacks++;
 	}
-	return 0;
+	/* Nothing that a program can do is no reason to give up the rest. */
+	refused = limpet_ledger_add(recorder->ledger, events, count, &recorder->rows);
+	if (refused < 0)
+		recorder->inexact = true;
+	else
+		recorder->refused_events += (uint64_t)refused;
+	if (limpet_ledger_time_ns(recorder->ledger) > recorder->last_ns)
+		recorder->last_ns = limpet_ledger_time_ns(recorder->ledger);
+	code = limpet_trace_writer_error(recorder->writer);
+	if (code < 0)
+		recorder->rows.count = 0;
+	else if (recorder->rows.count >= ROWS_AT_ONCE)
+		code = put_rows(recorder);
+	if (refused < 0)
+		return (int)refused;
+	if (code == 0 && period_is_full(recorder))
+		code = close_period(recorder, recorder->last_ns);
+	return code;
 }
 
 int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record)
 {
-	struct limpet_ledger_event event = {
-		.address = record->address,
-		.size = record->size,
-		.node = find_node(recorder, record->node),
-		.tid = record->thread,
-		.kind = record->kind,
-	};
-	const struct limpet_ledger_row *rows;
-	int count, code;
-
-	/* Merging by time stamp is as good as the clocks; the file's times never run back. */
-	event.time_ns = record->time_ns > recorder->last_ns ? record->time_ns : recorder->last_ns;
-	if (record->node && !event.node)
-		recorder->unknown_stacks++;
-	count = limpet_ledger_add(recorder->ledger, &event, &rows);
-	if (count == -EINVAL) {
-		/* Nothing that a program can do: whoever wrote it, it is lost, and no reason to
-		 * give up the rest. */
-		recorder->refused_events++;
-		return 0;
-	}
-	recorder->last_ns = event.time_ns;
-	if (count < 0) {
-		recorder->inexact = true;
-		return count;
-	}
-	code = limpet_trace_writer_error(recorder->writer);
-	if (code < 0)
-		return code;
-	code = add_rows(recorder, record, rows, count);
-	if (code < 0)
-		recorder->inexact = true;
-	else if (limpet_event_columns_rows(recorder->columns) >= LIMPET_TRACE_ROWS_PER_BLOCK)
-		code = close_period(recorder, event.time_ns);
-	return code;
+	return add_some(recorder, record, 1);
 }
 
 int limpet_recorder_add_events(struct limpet_recorder *recorder,
@@ -321,15 +342,14 @@ int limpet_recorder_add_events(struct limpet_recorder *recorder,
 {
 	int first = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		int code;
+	while (count) {
+		size_t some = count < EVENTS_AT_ONCE ? count : EVENTS_AT_ONCE;
+		int code = add_some(recorder, records, some);
 
-		if (i + PREFETCH_EVENTS < count)
-			limpet_ledger_prefetch(recorder->ledger,
-					       records[i + PREFETCH_EVENTS].address);
-		code = limpet_recorder_add_event(recorder, &records[i]);
 		if (code < 0 && first == 0)
 			first = code;
+		records += some;
+		count -= some;
 	}
 	return first;
 }
@@ -344,7 +364,7 @@ static void take_figures(struct limpet_recorder *recorder, const struct limpet_r
 
 static bool has_news(const struct limpet_recorder *recorder)
 {
-	return limpet_event_columns_rows(recorder->columns) || recorder->modules_listed ||
+	return count_rows(recorder) || recorder->modules_listed ||
 	       recorder->first_listed != recorder->node_count ||
 	       memcmp(&recorder->losses, &recorder->written_losses, sizeof(recorder->losses)) != 0;
 }
@@ -419,7 +439,7 @@ static int64_t write_live(struct limpet_recorder *recorder)
 				 .address = entries[i].address,
 				 .size = entries[i].size,
 				 .tick = entries[i].tick,
-				 .node = entries[i].node,
+				 .node = limpet_ledger_node(recorder->ledger, entries[i].site),
 				 .tid = limpet_ledger_tid(recorder->ledger, entries[i].thread)});
 	put_live(&live);
 	live.kind = 1;

@@ -11,7 +11,8 @@ struct limpet_site_book {
 	size_t site_count, site_room;
 	uint32_t *site_of_node; /* 0: none yet */
 	size_t node_room;
-	uint32_t *touched; /* sites that were looked up in this period; has room for all */
+	uint64_t *touched_nodes; /* bit map: of those below, to put them in order */
+	uint32_t *touched;       /* in this period; has room for all */
 	size_t touched_count;
 	uint32_t growing;
 	uint64_t growing_bytes;
@@ -27,13 +28,16 @@ struct limpet_site_book *limpet_site_book_new(void)
 	book->site_count = 1;
 	book->site_room = 256;
 	book->node_room = 1024;
-	book->sites = calloc(book->site_room, sizeof(*book->sites));
+	book->sites =
+		aligned_alloc(_Alignof(struct limpet_site), book->site_room * sizeof(*book->sites));
+	book->touched_nodes = calloc(book->node_room / 64, sizeof(*book->touched_nodes));
 	book->touched = calloc(book->site_room, sizeof(*book->touched));
 	book->site_of_node = calloc(book->node_room, sizeof(*book->site_of_node));
-	if (!book->sites || !book->touched || !book->site_of_node) {
+	if (!book->sites || !book->touched || !book->site_of_node || !book->touched_nodes) {
 		limpet_site_book_free(book);
 		return NULL;
 	}
+	book->sites[0] = (struct limpet_site){0};
 	return book;
 }
 
@@ -43,34 +47,52 @@ void limpet_site_book_free(struct limpet_site_book *book)
 		return;
 	free(book->sites);
 	free(book->touched);
+	free(book->touched_nodes);
 	free(book->site_of_node);
 	free(book);
 }
 
+/* Makes `*array` hold `room` words; the new ones are zero. */
+static bool grow_words(void **array, size_t old_bytes, size_t bytes)
+{
+	uint8_t *grown = realloc(*array, bytes);
+
+	if (!grown)
+		return false;
+	memset(grown + old_bytes, 0, bytes - old_bytes);
+	*array = grown;
+	return true;
+}
+
 static bool grow_nodes(struct limpet_site_book *book, uint32_t node)
 {
-	size_t room = book->node_room;
-	uint32_t *grown;
+	size_t old = book->node_room, room = old;
+	void *sites = book->site_of_node, *bits = book->touched_nodes;
+	bool grown;
 
 	while (room <= node)
 		room *= 2;
-	grown = reallocarray(book->site_of_node, room, sizeof(*grown));
-	if (!grown)
-		return false;
-	memset(grown + book->node_room, 0, (room - book->node_room) * sizeof(*grown));
-	book->site_of_node = grown;
-	book->node_room = room;
-	return true;
+	grown = grow_words(&sites, old * sizeof(*book->site_of_node),
+			   room * sizeof(*book->site_of_node));
+	book->site_of_node = sites;
+	grown = grown && grow_words(&bits, old / 8, room / 8);
+	book->touched_nodes = bits;
+	if (grown)
+		book->node_room = room;
+	return grown;
 }
 
 static bool grow_sites(struct limpet_site_book *book)
 {
 	size_t room = book->site_room * 2;
-	struct limpet_site *sites = reallocarray(book->sites, room, sizeof(*sites));
+	struct limpet_site *sites =
+		aligned_alloc(_Alignof(struct limpet_site), room * sizeof(*sites));
 	uint32_t *touched;
 
 	if (!sites)
 		return false;
+	memcpy(sites, book->sites, book->site_count * sizeof(*sites));
+	free(book->sites);
 	book->sites = sites;
 	touched = reallocarray(book->touched, room, sizeof(*touched));
 	if (!touched)
@@ -80,43 +102,66 @@ static bool grow_sites(struct limpet_site_book *book)
 	return true;
 }
 
-struct limpet_site *limpet_site_book_find(struct limpet_site_book *book, uint32_t node)
+uint32_t limpet_site_book_number(struct limpet_site_book *book, uint32_t node)
 {
-	struct limpet_site *site;
 	uint32_t at;
 
 	if (node >= book->node_room && !grow_nodes(book, node))
-		return NULL;
+		return 0;
 	at = book->site_of_node[node];
-	if (!at) {
-		if (book->site_count == book->site_room && !grow_sites(book))
-			return NULL;
-		at = (uint32_t)book->site_count++;
-		book->site_of_node[node] = at;
-		book->sites[at] = (struct limpet_site){.node = node};
-	}
-	site = &book->sites[at];
+	if (at)
+		return at;
+	if (book->site_count == book->site_room && !grow_sites(book))
+		return 0;
+	at = (uint32_t)book->site_count++;
+	book->site_of_node[node] = at;
+	book->sites[at] = (struct limpet_site){.node = node};
+	return at;
+}
+
+struct limpet_site *limpet_site_book_touch(struct limpet_site_book *book, uint32_t number)
+{
+	struct limpet_site *site = &book->sites[number];
+
 	if (site->period != book->period) {
 		*site = (struct limpet_site){
-			.node = node, .period = book->period, .live_bytes = site->live_bytes};
-		book->touched[book->touched_count++] = at;
+			.node = site->node, .period = book->period, .live_bytes = site->live_bytes};
+		book->touched_nodes[site->node / 64] |= 1ull << (site->node % 64);
+		book->touched[book->touched_count++] = number;
 	}
 	return site;
 }
 
-static int compare_nodes(const void *a, const void *b, void *data)
+uint32_t limpet_site_book_node(const struct limpet_site_book *book, uint32_t number)
 {
-	const struct limpet_site *sites = data;
-	uint32_t left = sites[*(const uint32_t *)a].node, right = sites[*(const uint32_t *)b].node;
+	return book->sites[number].node;
+}
 
-	return left < right ? -1 : left > right;
+void limpet_site_book_prefetch_node(const struct limpet_site_book *book, uint32_t node)
+{
+	if (node < book->node_room)
+		__builtin_prefetch(&book->sites[book->site_of_node[node]], 1);
+}
+
+void limpet_site_book_prefetch(const struct limpet_site_book *book, uint32_t number)
+{
+	__builtin_prefetch(&book->sites[number], 1);
+}
+
+size_t limpet_site_book_touched(const struct limpet_site_book *book)
+{
+	return book->touched_count;
 }
 
 size_t limpet_site_book_sort(struct limpet_site_book *book)
 {
-	qsort_r(book->touched, book->touched_count, sizeof(*book->touched), compare_nodes,
-		book->sites);
-	return book->touched_count;
+	size_t count = 0;
+
+	for (size_t word = 0; count < book->touched_count; word++)
+		for (uint64_t bits = book->touched_nodes[word]; bits; bits &= bits - 1)
+			book->touched[count++] =
+				book->site_of_node[word * 64 + (unsigned)__builtin_ctzll(bits)];
+	return count;
 }
 
 const struct limpet_site *limpet_site_book_at(const struct limpet_site_book *book, size_t index)
@@ -145,6 +190,8 @@ static void update_growing(struct limpet_site_book *book)
 void limpet_site_book_turn(struct limpet_site_book *book)
 {
 	update_growing(book);
+	for (size_t i = 0; i < book->touched_count; i++)
+		book->touched_nodes[book->sites[book->touched[i]].node / 64] = 0;
 	book->touched_count = 0;
 	book->period++;
 }

@@ -110,6 +110,9 @@ WRAP(MERGE, size_t, limpet_merge_take,
 WRAP(LEDGER, int, limpet_recorder_add_events,
      (struct limpet_recorder * recorder, const struct limpet_record *records, size_t count),
      (recorder, records, count))
+WRAP(COLUMNS, int, limpet_event_columns_add,
+     (struct limpet_event_columns * columns, const struct limpet_ledger_row *rows, size_t count),
+     (columns, rows, count))
 WRAP(COMPRESS, int, limpet_trace_writer_put,
      (struct limpet_trace_writer * writer, enum limpet_trace_block_type type, uint64_t first_ns,
       uint64_t last_ns, uint32_t *ret_sequence),

@@ -44,7 +44,7 @@ static void test_live_table_agrees_with_an_array(void **state)
 		struct limpet_live_entry entry = {.address = 0x7f0000000010ull + number * 16,
 						  .size = (uint64_t)i,
 						  .tick = (uint64_t)i * 3,
-						  .node = (uint32_t)number,
+						  .site = (uint32_t)number,
 						  .thread = 7},
 					 old = {0};
 
@@ -63,7 +63,7 @@ static void test_live_table_agrees_with_an_array(void **state)
 			if (found) {
 				assert_int_equal(old.size, sizes[number] - 1);
 				assert_int_equal(old.tick, old.size * 3);
-				assert_int_equal(old.node, number);
+				assert_int_equal(old.site, number);
 			}
 			count -= found;
 			sizes[number] = 0;
@@ -204,7 +204,8 @@ static void test_mapping_table_is_bounded(void **state)
 
 struct books {
 	struct limpet_ledger *ledger;
-	const struct limpet_ledger_row *rows;
+	struct limpet_ledger_rows list;
+	const struct limpet_ledger_row *rows; /* of the last event */
 	uint64_t time_ns;
 };
 
@@ -222,6 +223,7 @@ static int teardown(void **state)
 	struct books *books = *state;
 
 	limpet_ledger_free(books->ledger);
+	free(books->list.list);
 	free(books);
 	return 0;
 }
@@ -236,7 +238,14 @@ static int add(struct books *books, uint32_t kind, uint32_t tid, uint64_t addres
 					    .tid = tid,
 					    .kind = kind};
 
-	return limpet_ledger_add(books->ledger, &event, &books->rows);
+	int64_t code;
+
+	books->list.count = 0;
+	code = limpet_ledger_add(books->ledger, &event, 1, &books->list);
+	books->rows = books->list.list;
+	if (code < 0)
+		return (int)code;
+	return code ? -EINVAL : (int)books->list.count;
 }
 
 static uint64_t total(const struct books *books, enum limpet_trace_total which)
