@@ -232,7 +232,7 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	}
 	if (result->children_left)
 		limpet_ui_warn("the agent stays, switched off, in children of process %d: %s; "
-			       "`limpet stop PID` removes it",
+			       "`limpet stop PID` removes it from one",
 			       command->pid, result->children);
 	if (command->mode == LIMPET_MODE_ATTACH) {
 		puts(trace);

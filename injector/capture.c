@@ -340,6 +340,7 @@ static enum limpet_end explain_exit(struct limpet_capture *capture,
 /* What the target forked holds a copy of the agent: cleaned like the target, or named. */
 static void clean_children(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
+	const size_t words_bytes = 48; /* for one more, and for how many there are besides */
 	struct limpet_children children;
 	size_t used = 0;
 
@@ -349,9 +350,16 @@ static void clean_children(struct limpet_capture *capture, struct limpet_capture
 		return;
 	result->children_cleaned = children.cleaned;
 	result->children_left = children.left_count;
-	for (size_t i = 0; i < children.left_count && used < sizeof(result->children); i++)
-		used += (size_t)snprintf(result->children + used, sizeof(result->children) - used,
-					 "%s%d", i ? " " : "", children.left[i]);
+	for (size_t i = 0; i < children.left_count; i++) {
+		char *end = result->children + used;
+		size_t room = sizeof(result->children) - used;
+
+		if (room < words_bytes) {
+			snprintf(end, room, " and %zu more", children.left_count - i);
+			break;
+		}
+		used += (size_t)snprintf(end, room, "%s%d", i ? " " : "", children.left[i]);
+	}
 	limpet_children_done(&children);
 }
 

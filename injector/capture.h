@@ -58,8 +58,8 @@ struct limpet_capture_result {
 	int64_t attach_stop_us, detach_stop_us;
 	unsigned children_cleaned; /* forked during the capture, and freed of the agent */
 	size_t children_left;
-	char children[256]; /* pids of those that keep it, for people */
-	int target_status;  /* as of wait(2), for a target that ended; -1: unknown */
+	char children[1024]; /* pids of those that keep it, for people */
+	int target_status;   /* as of wait(2), for a target that ended; -1: unknown */
 };
 
 /* Captures. On success the trace is closed but for symbols, and *ret_capture holds what sealing and

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Unusual states of a process: captured all the same, and kept.
+# time-limit: 400
 
 load helpers
 setup() { begin; }
@@ -160,8 +161,8 @@ kept() {
 @test "children that are forked at every moment of attach and detach are clean or named, and work" {
 	local child left named=0
 	start forker "$TARGETS/forker"
-	tell forker "brood 300" brooding
-	"$LIMPET" attach "$pid" -d 5ms -q --no-seal -o brood.limpet >brood.say 2>brood.err || ((${?} == 5))
+	tell forker "brood 200" brooding
+	"$LIMPET" attach "$pid" --attach-timeout 60s -d 5ms -q --no-seal -o brood.limpet >brood.say 2>brood.err || ((${?} == 5))
 	for child in $(pgrep -P "$pid"); do
 		left=$(find "/proc/$child/fd" -lname 'socket:*' -o -lname '*memfd:*')
 		[[ -n $left ]] || nothing_of_ours "$child" 2>/dev/null || left=mapped
