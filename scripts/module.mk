@@ -5,8 +5,8 @@ bootstrap:
 
 # What a capture costs; not a test. heaptrack is measured beside it where it is installed.
 .PHONY: bench bench-stops
-bench: $(B)/limpet $(B)/bench/pairs
-	$(Q)scripts/bench
+bench: $(B)/limpet $(B)/bench/pairs targets
+	$(Q)scripts/bench --json $(B)/bench/bench.json
 	$(Q)$(MAKE) --no-print-directory bench-stops
 # How long the target stands still: one thread that never rests, four that work, and five hundred.
 STOP_ROUNDS ?= 100

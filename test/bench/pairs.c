@@ -1,5 +1,5 @@
 /* pairs THREADS DEPTH STACKS: malloc and free, as fast as it goes, DEPTH frames down, by STACKS
- * different paths. Each command on stdin ("run SECONDS") is answered by one line of JSON: pairs
+ * different paths (0: by another one at random each time). Each command on stdin ("run SECONDS") is answered by one line of JSON: pairs
  * made, processor time and wall time per pair, in nanoseconds. Ends with the input. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,6 +26,12 @@ static uint64_t clock_ns(clockid_t clock)
 
 	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t mix(uint64_t value)
+{
+	value *= 0x9e3779b97f4a7c15u;
+	return value ^ value >> 31;
 }
 
 FRAME static void pair(struct worker *worker)
@@ -69,7 +75,7 @@ static void *work(void *argument)
 
 	while (atomic_load_explicit(&running, memory_order_relaxed))
 		for (int i = 0; i < 256; i++) {
-			worker->path = worker->pairs % (uint64_t)stacks;
+			worker->path = stacks ? worker->pairs % (uint64_t)stacks : mix(worker->pairs);
 			down_left(worker, depth - 3);
 		}
 	worker->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun;
@@ -112,7 +118,7 @@ int main(int argc, char **argv)
 		depth = atoi(argv[2]);
 	if (argc > 3)
 		stacks = atoi(argv[3]);
-	if (threads < 1 || threads > MAX_THREADS || depth < 4 || stacks < 1)
+	if (threads < 1 || threads > MAX_THREADS || depth < 4 || stacks < 0)
 		return 2;
 	while (fgets(line, sizeof(line), stdin))
 		if (sscanf(line, "run %lf", &seconds) == 1)

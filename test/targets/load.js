@@ -78,6 +78,7 @@ function closeWindow(name) {
     requests_per_second: Math.round(sorted.length / seconds),
     p50_ms: at(0.5),
     p99_ms: at(0.99),
+    p999_ms: at(0.999),
     max_ms: sorted.length ? sorted[sorted.length - 1] : null,
   }));
   latencies = [];
