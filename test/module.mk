@@ -38,7 +38,8 @@ test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
-TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats
+TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats \
+	test/torture/order.bats
 # Limits of time that only an idle machine keeps: `make torture`.
 LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats
 
@@ -73,7 +74,7 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := forker execer exiter loader odd liar moment gaps
+TARGET_C := forker execer exiter loader odd liar moment gaps handoff
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn plugin.so gaps-copies \
 	static tiny32 own-allocator registers sleeper holder slow-plugin.so $(STORM_LINKS))
 
@@ -216,6 +217,7 @@ torture: export KILL_STRIDE ?= 1
 torture: export KILL_REPEAT ?= 20
 torture: export KILL_ROUNDS ?= 1000
 torture: export LOADER_ROUNDS ?= 60
+torture: export HANDOFFS ?= 50000000
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(LONG_TORTURE_TESTS)
 
