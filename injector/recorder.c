@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "common/trace_block.h"
-#include "injector/event_columns.h"
 #include "injector/ledger.h"
 #include "injector/recorder_blocks.h"
+#include "injector/trace_press.h"
 #include "injector/trace_writer.h"
 
 /* The agent's numbers index an array here: what is beyond is not its doing. */
@@ -22,14 +22,14 @@
 #define MANY_ROWS (LIMPET_TRACE_ROWS_MAX / 4)
 /* The books are given this many events at a time: what they will touch fits the nearest cache. */
 #define EVENTS_AT_ONCE 64u
-/* Rows gather to so many before they are put into columns. */
+/* Rows gather to so many before they go to the press. */
 #define ROWS_AT_ONCE 4096u
 
 struct limpet_recorder {
 	struct limpet_trace_writer *writer;
 	struct limpet_ledger *ledger;
-	struct limpet_ledger_rows rows; /* of the period, on their way into columns */
-	struct limpet_event_columns *columns;
+	struct limpet_ledger_rows rows; /* on their way to the press */
+	struct limpet_trace_press *press;
 	bool inexact; /* memory ran out: an event is not in the books or not in the file */
 
 	struct limpet_bytes module_list;
@@ -66,8 +66,7 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	recorder->node_count = recorder->first_listed = 1;
 	recorder->ledger = limpet_ledger_new(options->memory_bytes);
-	recorder->columns = limpet_event_columns_new();
-	if (!recorder->ledger || !recorder->columns) {
+	if (!recorder->ledger) {
 		limpet_recorder_free(recorder);
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
@@ -76,13 +75,20 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 		limpet_recorder_free(recorder);
 		return code;
 	}
-	limpet_recorder_put_header(limpet_trace_writer_content(recorder->writer), options);
-	code = limpet_trace_writer_put(recorder->writer, LIMPET_TRACE_HEADER, 0, 0, NULL);
-	if (code == 0)
-		code = limpet_trace_writer_flush(recorder->writer);
+	recorder->press = limpet_trace_press_new(recorder->writer);
+	if (recorder->press) {
+		limpet_recorder_put_header(limpet_trace_press_content(recorder->press), options);
+		limpet_trace_press_put(recorder->press, LIMPET_TRACE_HEADER, 0, 0);
+		limpet_trace_press_flush(recorder->press);
+		code = limpet_trace_press_wait(recorder->press);
+	} else {
+		code = -ENOMEM;
+	}
 	if (code < 0) {
 		limpet_err_set(err, code, "cannot write '%s': %s", limpet_recorder_path(recorder),
 			       strerror(-code));
+		limpet_trace_press_free(recorder->press);
+		recorder->press = NULL;
 		limpet_trace_writer_discard(recorder->writer);
 		recorder->writer = NULL;
 		limpet_recorder_free(recorder);
@@ -96,10 +102,10 @@ void limpet_recorder_free(struct limpet_recorder *recorder)
 {
 	if (!recorder)
 		return;
+	limpet_trace_press_free(recorder->press);
 	limpet_trace_writer_free(recorder->writer);
 	limpet_ledger_free(recorder->ledger);
 	free(recorder->rows.list);
-	limpet_event_columns_free(recorder->columns);
 	limpet_bytes_done(&recorder->module_list);
 	limpet_bytes_done(&recorder->node_list);
 	free(recorder->node_of_agent);
@@ -137,14 +143,14 @@ static void put_modules(struct limpet_recorder *recorder)
 
 	if (!recorder->modules_listed)
 		return;
-	content = limpet_trace_writer_content(recorder->writer);
+	content = limpet_trace_press_content(recorder->press);
 	limpet_bytes_put_varint(&head, recorder->modules_listed);
 	limpet_bytes_put(&head, recorder->module_list.data, recorder->module_list.count);
 	limpet_trace_put_section(content, LIMPET_MODULES_LIST, head.data, head.count);
 	content->failed |= head.failed || recorder->module_list.failed;
 	limpet_bytes_done(&head);
-	limpet_trace_writer_put(recorder->writer, LIMPET_TRACE_MODULES, recorder->last_ns,
-				recorder->last_ns, NULL);
+	limpet_trace_press_put(recorder->press, LIMPET_TRACE_MODULES, recorder->last_ns,
+			       recorder->last_ns);
 	limpet_bytes_clear(&recorder->module_list);
 	recorder->modules_listed = 0;
 }
@@ -155,15 +161,15 @@ static void put_nodes(struct limpet_recorder *recorder)
 
 	if (recorder->first_listed == recorder->node_count)
 		return;
-	content = limpet_trace_writer_content(recorder->writer);
+	content = limpet_trace_press_content(recorder->press);
 	limpet_bytes_put_varint(&head, recorder->first_listed);
 	limpet_bytes_put_varint(&head, recorder->node_count - recorder->first_listed);
 	limpet_bytes_put(&head, recorder->node_list.data, recorder->node_list.count);
 	limpet_trace_put_section(content, LIMPET_NODES_LIST, head.data, head.count);
 	content->failed |= head.failed || recorder->node_list.failed;
 	limpet_bytes_done(&head);
-	limpet_trace_writer_put(recorder->writer, LIMPET_TRACE_NODES, recorder->last_ns,
-				recorder->last_ns, NULL);
+	limpet_trace_press_put(recorder->press, LIMPET_TRACE_NODES, recorder->last_ns,
+			       recorder->last_ns);
 	limpet_bytes_clear(&recorder->node_list);
 	recorder->first_listed = recorder->node_count;
 	recorder->last_node_address = 0;
@@ -232,26 +238,15 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 
 /* ------------------------------------------------------------------ periods */
 
-static int put_rows(struct limpet_recorder *recorder)
-{
-	int code = limpet_event_columns_add(recorder->columns, recorder->rows.list,
-					    recorder->rows.count);
-
-	recorder->rows.count = 0;
-	if (code < 0)
-		recorder->inexact = true;
-	return code;
-}
-
 static size_t count_rows(const struct limpet_recorder *recorder)
 {
-	return limpet_event_columns_rows(recorder->columns) + recorder->rows.count;
+	return limpet_trace_press_rows(recorder->press) + recorder->rows.count;
 }
 
-static int close_period(struct limpet_recorder *recorder, uint64_t time_ns)
+/* The press goes on with it; an error of the file shows later. */
+static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 {
-	struct limpet_trace_writer *writer = recorder->writer;
-	struct limpet_bytes *content;
+	struct limpet_trace_press *press = recorder->press;
 	uint32_t sequence = 0, rows;
 
 	if (time_ns < recorder->last_ns)
@@ -260,25 +255,18 @@ static int close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	recorder->gauges.time_ns = time_ns;
 	put_modules(recorder);
 	put_nodes(recorder);
-	put_rows(recorder);
-	rows = limpet_event_columns_rows(recorder->columns);
-	if (rows) {
-		content = limpet_trace_writer_content(writer);
-		limpet_event_columns_put(recorder->columns, content);
-		limpet_trace_writer_put(writer, LIMPET_TRACE_EVENTS, recorder->period_start_ns,
-					time_ns, &sequence);
-		limpet_event_columns_clear(recorder->columns);
-	}
-	content = limpet_trace_writer_content(writer);
-	limpet_recorder_put_period(content, recorder->ledger, sequence, rows, &recorder->gauges,
-				   &recorder->losses);
-	limpet_trace_writer_put(writer, LIMPET_TRACE_PERIOD, recorder->period_start_ns, time_ns,
-				NULL);
+	limpet_trace_press_put_rows(press, &recorder->rows);
+	rows = limpet_trace_press_rows(press);
+	if (rows)
+		sequence = limpet_trace_press_put_events(press, recorder->period_start_ns, time_ns);
+	limpet_recorder_put_period(limpet_trace_press_content(press), recorder->ledger, sequence,
+				   rows, &recorder->gauges, &recorder->losses);
+	limpet_trace_press_put(press, LIMPET_TRACE_PERIOD, recorder->period_start_ns, time_ns);
 	recorder->written_gauges = recorder->gauges;
 	recorder->written_losses = recorder->losses;
 	recorder->period_start_ns = time_ns;
 	limpet_ledger_next_period(recorder->ledger, time_ns);
-	return limpet_trace_writer_flush(writer);
+	limpet_trace_press_flush(press);
 }
 
 static bool period_is_full(const struct limpet_recorder *recorder)
@@ -324,11 +312,13 @@ static int add_some(struct limpet_recorder *recorder, const struct limpet_record
 	if (code < 0)
 		recorder->rows.count = 0;
 	else if (recorder->rows.count >= ROWS_AT_ONCE)
-		code = put_rows(recorder);
+		limpet_trace_press_put_rows(recorder->press, &recorder->rows);
 	if (refused < 0)
 		return (int)refused;
-	if (code == 0 && period_is_full(recorder))
-		code = close_period(recorder, recorder->last_ns);
+	if (code == 0 && period_is_full(recorder)) {
+		close_period(recorder, recorder->last_ns);
+		code = limpet_trace_writer_error(recorder->writer);
+	}
 	return code;
 }
 
@@ -374,7 +364,8 @@ int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_r
 	take_figures(recorder, tick);
 	if (!has_news(recorder) && tick->time_ns < recorder->written_gauges.time_ns + QUIET_NS)
 		return limpet_trace_writer_error(recorder->writer);
-	return close_period(recorder, tick->time_ns);
+	close_period(recorder, tick->time_ns);
+	return limpet_trace_press_wait(recorder->press);
 }
 
 /* ------------------------------------------------------------------ the end */
@@ -394,12 +385,13 @@ static void put_live(struct live_list *live)
 
 	if (!live->count)
 		return;
-	content = limpet_trace_writer_content(recorder->writer);
+	content = limpet_trace_press_content(recorder->press);
 	limpet_recorder_put_live(content, live->kind, live->list, live->count);
-	limpet_trace_writer_put(recorder->writer, LIMPET_TRACE_LIVE, recorder->last_ns,
-				recorder->last_ns, NULL);
+	limpet_trace_press_put(recorder->press, LIMPET_TRACE_LIVE, recorder->last_ns,
+			       recorder->last_ns);
 	live->count = 0;
-	live->code = limpet_trace_writer_flush(recorder->writer);
+	limpet_trace_press_flush(recorder->press);
+	live->code = limpet_trace_writer_error(recorder->writer);
 }
 
 static void add_live(struct live_list *live, const struct limpet_recorder_live *entry)
@@ -458,10 +450,13 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 	int code, sync_code;
 
 	take_figures(recorder, tick);
-	code = close_period(recorder, tick->time_ns);
+	close_period(recorder, tick->time_ns);
+	code = limpet_trace_press_wait(recorder->press);
 	if (code == 0)
 		live_entries = write_live(recorder);
-	code = limpet_trace_writer_error(writer);
+	code = limpet_trace_press_wait(recorder->press);
+	if (code < 0)
+		live_entries = -1;
 	if (code < 0 || recorder->inexact || recorder->refused_events)
 		last.complete = false;
 	if (code == -ENOSPC || code == -EDQUOT)
@@ -472,9 +467,10 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 		last.time_ns = recorder->last_ns;
 	if (code < 0)
 		limpet_trace_writer_last_words(writer);
-	limpet_recorder_put_end(limpet_trace_writer_content(writer), &last, live_entries);
-	limpet_trace_writer_put(writer, LIMPET_TRACE_END, last.time_ns, last.time_ns, NULL);
-	limpet_trace_writer_flush(writer);
+	limpet_recorder_put_end(limpet_trace_press_content(recorder->press), &last, live_entries);
+	limpet_trace_press_put(recorder->press, LIMPET_TRACE_END, last.time_ns, last.time_ns);
+	limpet_trace_press_flush(recorder->press);
+	limpet_trace_press_wait(recorder->press);
 	sync_code = limpet_trace_writer_sync(writer);
 	code = limpet_trace_writer_error(writer);
 	return code < 0 ? code : sync_code;

@@ -23,9 +23,8 @@ struct limpet_trace_writer {
 	int fd;
 	char *path;
 	ZSTD_CCtx *zstd;
-	struct limpet_bytes content, batch;
-	uint32_t sequence;
-	uint64_t file_bytes;
+	struct limpet_bytes batch;
+	uint64_t file_bytes;  /* this and `error`: written by one thread, read by others, too */
 	uint64_t reserved_to; /* offset up to which room is ours */
 	bool no_reserve;      /* the file system has none to give */
 	bool last_words;
@@ -168,7 +167,6 @@ void limpet_trace_writer_free(struct limpet_trace_writer *writer)
 	if (writer->fd >= 0)
 		close(writer->fd);
 	ZSTD_freeCCtx(writer->zstd);
-	limpet_bytes_done(&writer->content);
 	limpet_bytes_done(&writer->batch);
 	free(writer->path);
 	free(writer);
@@ -188,49 +186,30 @@ const char *limpet_trace_writer_path(const struct limpet_trace_writer *writer)
 
 uint64_t limpet_trace_writer_bytes(const struct limpet_trace_writer *writer)
 {
-	return writer->file_bytes;
+	return __atomic_load_n(&writer->file_bytes, __ATOMIC_RELAXED);
 }
 
 int limpet_trace_writer_error(const struct limpet_trace_writer *writer)
 {
-	return writer->error;
+	return __atomic_load_n(&writer->error, __ATOMIC_RELAXED);
 }
 
 static int stick(struct limpet_trace_writer *writer, int code)
 {
 	if (!writer->error)
-		writer->error = code;
+		__atomic_store_n(&writer->error, code, __ATOMIC_RELAXED);
 	return writer->error;
 }
 
-struct limpet_bytes *limpet_trace_writer_content(struct limpet_trace_writer *writer)
+int limpet_trace_writer_put(struct limpet_trace_writer *writer, struct limpet_trace_mark *mark,
+			    struct limpet_bytes *content)
 {
-	limpet_trace_content_begin(&writer->content);
-	return &writer->content;
-}
-
-int limpet_trace_writer_put(struct limpet_trace_writer *writer, enum limpet_trace_block_type type,
-			    uint64_t first_ns, uint64_t last_ns, uint32_t *ret_sequence)
-{
-	struct limpet_trace_mark mark = {
-		.type = type,
-		.sequence = writer->sequence++,
-		.first_ns = first_ns,
-		.last_ns = last_ns,
-	};
 	int code;
 
-	if (ret_sequence)
-		*ret_sequence = mark.sequence;
 	if (writer->error && !writer->last_words)
 		return writer->error;
-	code = limpet_trace_block_put(&writer->batch, writer->zstd, &mark, &writer->content);
+	code = limpet_trace_block_put(&writer->batch, writer->zstd, mark, content);
 	return code < 0 ? stick(writer, code) : 0;
-}
-
-uint64_t limpet_trace_writer_pending(const struct limpet_trace_writer *writer)
-{
-	return writer->batch.count;
 }
 
 /* Room for `count` bytes and the reserve after them. Only a full disk is an error: a file system
@@ -273,6 +252,11 @@ static int check_limit(const struct limpet_trace_writer *writer)
 	return 0;
 }
 
+static void add_file_bytes(struct limpet_trace_writer *writer, size_t count)
+{
+	__atomic_store_n(&writer->file_bytes, writer->file_bytes + count, __ATOMIC_RELAXED);
+}
+
 static int write_all(struct limpet_trace_writer *writer, const uint8_t *bytes, size_t count)
 {
 	size_t done = 0;
@@ -291,12 +275,12 @@ static int write_all(struct limpet_trace_writer *writer, const uint8_t *bytes, s
 		done += (size_t)wrote;
 	}
 	if (code == 0) {
-		writer->file_bytes += count;
+		add_file_bytes(writer, count);
 	} else if (done > 0) {
 		/* ftruncate gives the reserve back as well. If it fails, the torn batch stays;
 		 * what follows goes behind it, where a reader finds it. */
 		if (ftruncate(writer->fd, (off_t)writer->file_bytes) < 0)
-			writer->file_bytes += done;
+			add_file_bytes(writer, done);
 		else
 			writer->reserved_to = 0;
 	}

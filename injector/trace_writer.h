@@ -16,7 +16,7 @@
 
 #include "common/bytes.h"
 #include "common/err.h"
-#include "common/trace_format.h"
+#include "common/trace_block.h"
 
 struct limpet_trace_writer;
 
@@ -38,19 +38,15 @@ void limpet_trace_writer_free(struct limpet_trace_writer *writer);
 void limpet_trace_writer_discard(struct limpet_trace_writer *writer);
 
 const char *limpet_trace_writer_path(const struct limpet_trace_writer *writer);
-/* Bytes that are in the file. */
+/* Bytes that are in the file; may be asked from another thread than the one that writes. */
 uint64_t limpet_trace_writer_bytes(const struct limpet_trace_writer *writer);
-/* The error that stuck, or 0. */
+/* The error that stuck, or 0; likewise. */
 int limpet_trace_writer_error(const struct limpet_trace_writer *writer);
 
-/* An empty content to put sections into; the writer's own, valid until the block is put. */
-struct limpet_bytes *limpet_trace_writer_content(struct limpet_trace_writer *writer);
-/* Makes a block of that content and adds it to the batch; its number if ret_sequence is not NULL.
- */
-int limpet_trace_writer_put(struct limpet_trace_writer *writer, enum limpet_trace_block_type type,
-			    uint64_t first_ns, uint64_t last_ns, uint32_t *ret_sequence);
-/* Bytes in the batch so far. */
-uint64_t limpet_trace_writer_pending(const struct limpet_trace_writer *writer);
+/* Makes a block of that content and adds it to the batch. `mark` names type, sequence number and
+ * times. */
+int limpet_trace_writer_put(struct limpet_trace_writer *writer, struct limpet_trace_mark *mark,
+			    struct limpet_bytes *content);
 /* Writes the batch. */
 int limpet_trace_writer_flush(struct limpet_trace_writer *writer);
 /* From here on batches are tried in spite of an error, in the reserved room. */

@@ -114,9 +114,9 @@ WRAP(COLUMNS, int, limpet_event_columns_add,
      (struct limpet_event_columns * columns, const struct limpet_ledger_row *rows, size_t count),
      (columns, rows, count))
 WRAP(COMPRESS, int, limpet_trace_writer_put,
-     (struct limpet_trace_writer * writer, enum limpet_trace_block_type type, uint64_t first_ns,
-      uint64_t last_ns, uint32_t *ret_sequence),
-     (writer, type, first_ns, last_ns, ret_sequence))
+     (struct limpet_trace_writer * writer, struct limpet_trace_mark *mark,
+      struct limpet_bytes *content),
+     (writer, mark, content))
 WRAP(WRITE, int, limpet_trace_writer_flush, (struct limpet_trace_writer * writer), (writer))
 
 /* ------------------------------------------------------------------ made-up threads */

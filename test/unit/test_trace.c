@@ -28,6 +28,7 @@
 #include "common/crc32.h"
 #include "common/trace_block.h"
 #include "common/wire.h"
+#include "test/unit/skip_reason.h"
 #include "test/unit/trace_capture.h"
 
 #define MEMORY_BYTES (8u << 20)
@@ -724,6 +725,89 @@ static void test_hostile_content(void **state)
 	free(whole);
 }
 
+/* ------------------------------------------------------------------ the press */
+
+static int count_threads(char *ret_signals, size_t bytes)
+{
+	DIR *folder = opendir("/proc/self/task");
+	struct dirent *entry;
+	int count = 0;
+
+	assert_non_null(folder);
+	*ret_signals = '\0';
+	while ((entry = readdir(folder))) {
+		char path[300], line[256];
+		bool ours = false;
+		FILE *file;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		count++;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		file = fopen(path, "r");
+		while (file && fgets(line, sizeof(line), file)) {
+			ours |= !strcmp(line, "Name:\tlimpet-press\n");
+			if (ours && !strncmp(line, "SigBlk:\t", 8))
+				snprintf(ret_signals, bytes, "%s", line + 8);
+		}
+		if (file)
+			fclose(file);
+	}
+	closedir(folder);
+	return count;
+}
+
+static void make_two_threads(const char *path, bool expect_thread)
+{
+	static struct capture capture;
+	char signals[64];
+	int before = count_threads(signals, sizeof(signals));
+
+	capture_begin(&capture, path, MEMORY_BYTES, 77);
+	assert_int_equal(capture_run(&capture, 2000, 0), 0);
+	assert_int_equal(capture_tick(&capture), 0);
+	/* Nothing to do that would want one. */
+	assert_int_equal(count_threads(signals, sizeof(signals)), before);
+	assert_int_equal(capture_run(&capture, 300000, 40000), 0);
+	assert_int_equal(count_threads(signals, sizeof(signals)), before + expect_thread);
+	if (expect_thread) {
+		uint64_t blocked = strtoull(signals, NULL, 16);
+
+		assert_true(blocked >> (SIGINT - 1) & 1 && blocked >> (SIGTERM - 1) & 1 &&
+			    blocked >> (SIGCHLD - 1) & 1);
+	}
+	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+	assert_int_equal(count_threads(signals, sizeof(signals)), before);
+}
+
+/* With one processor there is no thread, and the trace is the same to the byte. */
+static void test_a_thread_changes_nothing(void **state)
+{
+	cpu_set_t all, one;
+	size_t alone_count, beside_count;
+	uint8_t *alone, *beside;
+	int first = 0;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	while (!CPU_ISSET(first, &all))
+		first++;
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	make_two_threads(path_of("alone"), false);
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	if (CPU_COUNT(&all) < 2)
+		limpet_skip("one processor");
+	make_two_threads(path_of("beside"), true);
+	alone = read_whole(path_of("alone"), &alone_count);
+	beside = read_whole(path_of("beside"), &beside_count);
+	assert_int_equal(alone_count, beside_count);
+	assert_memory_equal(alone, beside, alone_count);
+	free(alone);
+	free(beside);
+}
+
 /* ------------------------------------------------------------------ who writes, and what is no
  * trace */
 
@@ -1323,6 +1407,7 @@ int main(void)
 		cmocka_unit_test(test_what_no_program_can_do_is_dropped),
 		cmocka_unit_test(test_one_munmap_takes_very_many),
 		cmocka_unit_test(test_batches_are_events),
+		cmocka_unit_test(test_a_thread_changes_nothing),
 		cmocka_unit_test(test_fuzz_corpus),
 		cmocka_unit_test(test_symbols_are_appended),
 		cmocka_unit_test(test_a_torn_trace_can_be_sealed),
