@@ -204,6 +204,7 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_le
 	for (size_t i = 0; i < count; i++) {
 		const struct limpet_ledger_row *row = &rows[i];
 		uint8_t op = row->op, trait = traits[LIMPET_ROW_KIND(op)];
+		size_t ages;
 
 		if (i + AHEAD < count)
 			__builtin_prefetch(&columns->slots[home(
@@ -228,8 +229,10 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_le
 		} else {
 			put(&columns->sizes, row->size);
 		}
-		if (trait & HAS_AGE)
-			put(&columns->ages, row->age_ticks);
+		/* Put in any case, kept or not: no branch could be foreseen. */
+		ages = columns->ages.count;
+		put(&columns->ages, row->age_ticks);
+		columns->ages.count = trait & HAS_AGE ? columns->ages.count : ages;
 		columns->ops.data[columns->ops.count++] = op;
 		put(&columns->times, row->tick - columns->last_tick);
 		columns->last_tick = row->tick;

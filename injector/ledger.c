@@ -114,6 +114,7 @@ static void book_free(struct limpet_ledger *ledger, const struct limpet_live_ent
 {
 	struct limpet_site *site = limpet_site_book_touch(ledger->sites, entry->site);
 	uint64_t *last = limpet_thread_numbers_last(ledger->threads, entry->thread);
+	uint64_t is_last, temporary;
 
 	ledger->totals[LIMPET_TOTAL_FREES]++;
 	ledger->totals[LIMPET_TOTAL_FREED_BYTES] += entry->size;
@@ -122,15 +123,14 @@ static void book_free(struct limpet_ledger *ledger, const struct limpet_live_ent
 	site->frees++;
 	site->freed_bytes += entry->size;
 	site->live_bytes -= entry->size;
-	/* The address is enough: since it was allocated, nobody else can have got it. */
-	if (*last == entry->address) {
-		*last = 0;
-		if (op == LIMPET_ROW_FREE) {
-			op |= LIMPET_ROW_TEMPORARY;
-			ledger->totals[LIMPET_TOTAL_TEMPORARY]++;
-			site->temporary++;
-		}
-	}
+	/* The address is enough: since it was allocated, nobody else can have got it. Half of the
+	 * frees of many programs: no branch could be foreseen. */
+	is_last = *last == entry->address;
+	temporary = is_last & (op == LIMPET_ROW_FREE);
+	*last = is_last ? 0 : *last;
+	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY);
+	ledger->totals[LIMPET_TOTAL_TEMPORARY] += temporary;
+	site->temporary += temporary;
 	add_row(ledger, op, site->node, entry->size, age(ledger, entry->tick));
 }
 

@@ -10,13 +10,6 @@ _Static_assert(sizeof(struct limpet_live_entry) == 32, "two entries a cache line
 /* Set in a tick while the table grows: this entry stands where it belongs. */
 #define SETTLED (1ull << 63)
 
-struct limpet_live_table {
-	struct limpet_live_entry *entries;
-	unsigned bits, max_bits;
-	uint64_t count;
-	uint64_t limit; /* entries at which it grows, or is full */
-};
-
 static uint64_t capacity(const struct limpet_live_table *table)
 {
 	return 1ull << table->bits;
@@ -25,13 +18,6 @@ static uint64_t capacity(const struct limpet_live_table *table)
 static uint64_t mask(const struct limpet_live_table *table)
 {
 	return capacity(table) - 1;
-}
-
-/* Fibonacci hashing (Knuth 6.4): the low bits of an address are always the same, and the top bits
- * of the product depend on all others. */
-static uint64_t home(const struct limpet_live_table *table, uint64_t address)
-{
-	return (address * 0x9E3779B97F4A7C15ull) >> (64 - table->bits);
 }
 
 static void set_limit(struct limpet_live_table *table)
@@ -79,7 +65,7 @@ void limpet_live_table_free(struct limpet_live_table *table)
 static void settle(struct limpet_live_table *table, struct limpet_live_entry entry)
 {
 	for (;;) {
-		uint64_t at = home(table, entry.address);
+		uint64_t at = limpet_live_table_home(table, entry.address);
 		struct limpet_live_entry pushed;
 
 		while (table->entries[at].address && table->entries[at].tick & SETTLED)
@@ -127,7 +113,7 @@ static bool grow(struct limpet_live_table *table)
 int limpet_live_table_insert(struct limpet_live_table *table, const struct limpet_live_entry *entry,
 			     struct limpet_live_entry *ret_old)
 {
-	uint64_t at = home(table, entry->address);
+	uint64_t at = limpet_live_table_home(table, entry->address);
 
 	while (table->entries[at].address) {
 		if (table->entries[at].address == entry->address) {
@@ -140,7 +126,7 @@ int limpet_live_table_insert(struct limpet_live_table *table, const struct limpe
 	if (table->count >= table->limit) {
 		if (!grow(table))
 			return -ENOSPC;
-		at = home(table, entry->address);
+		at = limpet_live_table_home(table, entry->address);
 		while (table->entries[at].address)
 			at = (at + 1) & mask(table);
 	}
@@ -152,7 +138,7 @@ int limpet_live_table_insert(struct limpet_live_table *table, const struct limpe
 bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
 			      struct limpet_live_entry *ret_entry)
 {
-	uint64_t at = home(table, address), next;
+	uint64_t at = limpet_live_table_home(table, address), next;
 
 	while (table->entries[at].address != address) {
 		if (!table->entries[at].address)
@@ -165,7 +151,7 @@ bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
 	 * into the hole unless its home lies cyclically behind the hole. */
 	for (next = (at + 1) & mask(table); table->entries[next].address;
 	     next = (next + 1) & mask(table)) {
-		uint64_t wanted = home(table, table->entries[next].address);
+		uint64_t wanted = limpet_live_table_home(table, table->entries[next].address);
 
 		if (((next - wanted) & mask(table)) < ((next - at) & mask(table)))
 			continue;
@@ -174,18 +160,6 @@ bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
 	}
 	table->entries[at].address = 0;
 	return true;
-}
-
-void limpet_live_table_prefetch(const struct limpet_live_table *table, uint64_t address)
-{
-	__builtin_prefetch(&table->entries[home(table, address)], 1);
-}
-
-uint32_t limpet_live_table_peek(const struct limpet_live_table *table, uint64_t address)
-{
-	const struct limpet_live_entry *entry = &table->entries[home(table, address)];
-
-	return entry->address == address ? entry->site : 0;
 }
 
 uint64_t limpet_live_table_count(const struct limpet_live_table *table)

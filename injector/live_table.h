@@ -17,7 +17,13 @@ struct limpet_live_entry {
 	uint32_t thread;
 };
 
-struct limpet_live_table;
+/* Its insides are here for the sake of the functions below that each event calls. */
+struct limpet_live_table {
+	struct limpet_live_entry *entries;
+	unsigned bits, max_bits;
+	uint64_t count;
+	uint64_t limit; /* entries at which it grows, or is full */
+};
 
 /* Uses at most `memory_bytes`, but room for 64 entries in any case. NULL: no memory. */
 struct limpet_live_table *limpet_live_table_new(uint64_t memory_bytes);
@@ -30,10 +36,36 @@ int limpet_live_table_insert(struct limpet_live_table *table, const struct limpe
 /* Whether it was there; then *ret_entry is what was removed. */
 bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
 			      struct limpet_live_entry *ret_entry);
-/* Brings the cache line of an address near: some tens of events ahead of its use. */
-void limpet_live_table_prefetch(const struct limpet_live_table *table, uint64_t address);
+
+/* Where an address is looked for first. Fibonacci hashing (Knuth 6.4): the low bits of an address
+ * are always the same, and the top bits of the product depend on all others. */
+static inline uint64_t limpet_live_table_home(const struct limpet_live_table *table,
+					      uint64_t address)
+{
+	return (address * 0x9E3779B97F4A7C15ull) >> (64 - table->bits);
+}
+
+/* Brings near what will be looked at for an address: some tens of events ahead of its use. */
+static inline void limpet_live_table_prefetch(const struct limpet_live_table *table,
+					      uint64_t address)
+{
+	const struct limpet_live_entry *entry =
+		&table->entries[limpet_live_table_home(table, address)];
+
+	__builtin_prefetch(entry, 1);
+	__builtin_prefetch(entry + 1, 1);
+}
+
 /* The site of the block at an address, if it stands where it is looked for first; 0: not told. */
-uint32_t limpet_live_table_peek(const struct limpet_live_table *table, uint64_t address);
+static inline uint32_t limpet_live_table_peek(const struct limpet_live_table *table,
+					      uint64_t address)
+{
+	const struct limpet_live_entry *entry =
+		&table->entries[limpet_live_table_home(table, address)];
+
+	return entry->address == address ? entry->site : 0;
+}
+
 uint64_t limpet_live_table_count(const struct limpet_live_table *table);
 
 /* Orders the entries by address, in place, and hands them out. Ends the table's use as such: only

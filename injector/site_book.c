@@ -5,19 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct limpet_site_book {
-	uint32_t period;           /* from 1 */
-	struct limpet_site *sites; /* entry 0 stands for none */
-	size_t site_count, site_room;
-	uint32_t *site_of_node; /* 0: none yet */
-	size_t node_room;
-	uint64_t *touched_nodes; /* bit map: of those below, to put them in order */
-	uint32_t *touched;       /* in this period; has room for all */
-	size_t touched_count;
-	uint32_t growing;
-	uint64_t growing_bytes;
-};
-
 struct limpet_site_book *limpet_site_book_new(void)
 {
 	struct limpet_site_book *book = calloc(1, sizeof(*book));
@@ -102,7 +89,7 @@ static bool grow_sites(struct limpet_site_book *book)
 	return true;
 }
 
-uint32_t limpet_site_book_number(struct limpet_site_book *book, uint32_t node)
+uint32_t limpet_site_book_enter(struct limpet_site_book *book, uint32_t node)
 {
 	uint32_t at;
 
@@ -119,33 +106,14 @@ uint32_t limpet_site_book_number(struct limpet_site_book *book, uint32_t node)
 	return at;
 }
 
-struct limpet_site *limpet_site_book_touch(struct limpet_site_book *book, uint32_t number)
+void limpet_site_book_begin(struct limpet_site_book *book, uint32_t number)
 {
 	struct limpet_site *site = &book->sites[number];
 
-	if (site->period != book->period) {
-		*site = (struct limpet_site){
-			.node = site->node, .period = book->period, .live_bytes = site->live_bytes};
-		book->touched_nodes[site->node / 64] |= 1ull << (site->node % 64);
-		book->touched[book->touched_count++] = number;
-	}
-	return site;
-}
-
-uint32_t limpet_site_book_node(const struct limpet_site_book *book, uint32_t number)
-{
-	return book->sites[number].node;
-}
-
-void limpet_site_book_prefetch_node(const struct limpet_site_book *book, uint32_t node)
-{
-	if (node < book->node_room)
-		__builtin_prefetch(&book->sites[book->site_of_node[node]], 1);
-}
-
-void limpet_site_book_prefetch(const struct limpet_site_book *book, uint32_t number)
-{
-	__builtin_prefetch(&book->sites[number], 1);
+	*site = (struct limpet_site){
+		.node = site->node, .period = book->period, .live_bytes = site->live_bytes};
+	book->touched_nodes[site->node / 64] |= 1ull << (site->node % 64);
+	book->touched[book->touched_count++] = number;
 }
 
 size_t limpet_site_book_touched(const struct limpet_site_book *book)

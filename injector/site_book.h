@@ -16,22 +16,65 @@ struct limpet_site {
 	uint64_t mmaps, mmap_bytes, unmapped_parts, unmapped_bytes;
 } __attribute__((aligned(128)));
 
-struct limpet_site_book;
+/* Its insides are here for the sake of the functions below that each event calls. */
+struct limpet_site_book {
+	uint32_t period;           /* from 1 */
+	struct limpet_site *sites; /* entry 0 stands for none */
+	size_t site_count, site_room;
+	uint32_t *site_of_node; /* 0: none yet */
+	size_t node_room;
+	uint64_t *touched_nodes; /* bit map: of those below, to put them in order */
+	uint32_t *touched;       /* in this period; has room for all */
+	size_t touched_count;
+	uint32_t growing;
+	uint64_t growing_bytes;
+};
 
 /* NULL: no memory. */
 struct limpet_site_book *limpet_site_book_new(void);
 void limpet_site_book_free(struct limpet_site_book *book);
 
-/* Number of the site of a node, from 1, entered when it is new; it stays. Nodes are small numbers.
+/* Enters a node, or finds it: its site's number, from 1, which stays. Nodes are small numbers.
  * 0: no memory. */
-uint32_t limpet_site_book_number(struct limpet_site_book *book, uint32_t node);
+uint32_t limpet_site_book_enter(struct limpet_site_book *book, uint32_t node);
+/* A site's first event of the period. */
+void limpet_site_book_begin(struct limpet_site_book *book, uint32_t number);
+
+/* As _enter. */
+static inline uint32_t limpet_site_book_number(struct limpet_site_book *book, uint32_t node)
+{
+	uint32_t number = node < book->node_room ? book->site_of_node[node] : 0;
+
+	return number ? number : limpet_site_book_enter(book, node);
+}
+
 /* The site with that number, its figures of the period at zero with its first event in it. Valid
  * until the next new site. */
-struct limpet_site *limpet_site_book_touch(struct limpet_site_book *book, uint32_t number);
-uint32_t limpet_site_book_node(const struct limpet_site_book *book, uint32_t number);
-/* Brings near what _number and _touch will want for an event soon: by node, or by number. */
-void limpet_site_book_prefetch_node(const struct limpet_site_book *book, uint32_t node);
-void limpet_site_book_prefetch(const struct limpet_site_book *book, uint32_t number);
+static inline struct limpet_site *limpet_site_book_touch(struct limpet_site_book *book,
+							 uint32_t number)
+{
+	if (book->sites[number].period != book->period)
+		limpet_site_book_begin(book, number);
+	return &book->sites[number];
+}
+
+static inline uint32_t limpet_site_book_node(const struct limpet_site_book *book, uint32_t number)
+{
+	return book->sites[number].node;
+}
+
+/* Bring near what _number and _touch will want for an event soon: by node, or by number. */
+static inline void limpet_site_book_prefetch_node(const struct limpet_site_book *book,
+						  uint32_t node)
+{
+	if (node < book->node_room)
+		__builtin_prefetch(&book->sites[book->site_of_node[node]], 1);
+}
+
+static inline void limpet_site_book_prefetch(const struct limpet_site_book *book, uint32_t number)
+{
+	__builtin_prefetch(&book->sites[number], 1);
+}
 
 /* Sites that were touched in this period. */
 size_t limpet_site_book_touched(const struct limpet_site_book *book);

@@ -1,24 +1,9 @@
 #include "injector/thread_numbers.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #define THREADS_MAX (1u << 22)
-
-struct thread {
-	uint64_t last_address;
-	uint32_t tid;
-};
-
-struct limpet_thread_numbers {
-	struct thread *threads;
-	uint32_t count, room;
-	uint32_t *slots; /* open addressing by tid: number + 1; at most half full */
-	uint32_t slot_count;
-	uint32_t last_tid, last_thread; /* events come in runs */
-};
 
 struct limpet_thread_numbers *limpet_thread_numbers_new(void)
 {
@@ -60,7 +45,8 @@ static uint32_t *find_slot(const struct limpet_thread_numbers *numbers, uint32_t
 static bool grow(struct limpet_thread_numbers *numbers)
 {
 	uint32_t room = numbers->room * 2, slot_count = numbers->slot_count * 2;
-	struct thread *threads = reallocarray(numbers->threads, room, sizeof(*threads));
+	struct limpet_thread_entry *threads =
+		reallocarray(numbers->threads, room, sizeof(*threads));
 	uint32_t *slots;
 
 	if (!threads)
@@ -78,38 +64,32 @@ static bool grow(struct limpet_thread_numbers *numbers)
 	return true;
 }
 
-int limpet_thread_numbers_find(struct limpet_thread_numbers *numbers, uint32_t tid)
+int limpet_thread_numbers_look_up(struct limpet_thread_numbers *numbers, uint32_t tid)
 {
-	uint32_t *slot;
+	uint32_t *slot = find_slot(numbers, numbers->slots, numbers->slot_count, tid), thread;
+	uint32_t at = tid % LIMPET_THREAD_NUMBERS_NEAR;
 
-	if (numbers->count && numbers->last_tid == tid)
-		return (int)numbers->last_thread;
-	slot = find_slot(numbers, numbers->slots, numbers->slot_count, tid);
 	if (*slot) {
-		numbers->last_thread = *slot - 1;
+		thread = *slot - 1;
 	} else if (numbers->count == THREADS_MAX) {
-		numbers->last_thread = THREADS_MAX - 1;
+		thread = THREADS_MAX - 1;
 	} else {
 		if (numbers->count == numbers->room) {
 			if (!grow(numbers))
 				return -ENOMEM;
 			slot = find_slot(numbers, numbers->slots, numbers->slot_count, tid);
 		}
-		numbers->threads[numbers->count] = (struct thread){.tid = tid};
-		numbers->last_thread = numbers->count;
+		numbers->threads[numbers->count] = (struct limpet_thread_entry){.tid = tid};
+		thread = numbers->count;
 		*slot = ++numbers->count;
 	}
-	numbers->last_tid = tid;
-	return (int)numbers->last_thread;
+	numbers->near[at].tid = tid;
+	numbers->near[at].thread = thread;
+	numbers->near[at].known = true;
+	return (int)thread;
 }
 
 uint32_t limpet_thread_numbers_tid(const struct limpet_thread_numbers *numbers, uint32_t thread)
 {
 	return thread < numbers->count ? numbers->threads[thread].tid : 0;
-}
-
-uint64_t *limpet_thread_numbers_last(struct limpet_thread_numbers *numbers, uint32_t thread)
-{
-	assert(thread < numbers->count);
-	return &numbers->threads[thread].last_address;
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 
@@ -241,11 +242,6 @@ int limpet_trace_press_wait(struct limpet_trace_press *press)
 		pthread_mutex_unlock(&press->lock);
 	}
 	return limpet_trace_writer_error(press->writer);
-}
-
-bool limpet_trace_press_has_thread(const struct limpet_trace_press *press)
-{
-	return press->threaded;
 }
 
 void limpet_trace_press_free(struct limpet_trace_press *press)

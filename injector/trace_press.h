@@ -7,7 +7,6 @@
 #ifndef LIMPET_INJECTOR_TRACE_PRESS_H
 #define LIMPET_INJECTOR_TRACE_PRESS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/bytes.h"
@@ -39,7 +38,5 @@ void limpet_trace_press_put(struct limpet_trace_press *press, enum limpet_trace_
 void limpet_trace_press_flush(struct limpet_trace_press *press);
 /* Until all that was given is done. Answers the writer's error, or 0. */
 int limpet_trace_press_wait(struct limpet_trace_press *press);
-/* Whether it has a thread now: for tests. */
-bool limpet_trace_press_has_thread(const struct limpet_trace_press *press);
 
 #endif
