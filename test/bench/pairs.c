@@ -1,6 +1,7 @@
 /* pairs THREADS DEPTH STACKS: malloc and free, as fast as it goes, DEPTH frames down, by STACKS
- * different paths (0: by another one at random each time). Each command on stdin ("run SECONDS") is answered by one line of JSON: pairs
- * made, processor time and wall time per pair, in nanoseconds. Ends with the input. */
+ * different paths (0: by another one at random each time). Each command on stdin ("run SECONDS") is
+ * answered by one line of JSON: pairs made, processor time and wall time per pair, in nanoseconds.
+ * Ends with the input. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -75,7 +76,8 @@ static void *work(void *argument)
 
 	while (atomic_load_explicit(&running, memory_order_relaxed))
 		for (int i = 0; i < 256; i++) {
-			worker->path = stacks ? worker->pairs % (uint64_t)stacks : mix(worker->pairs);
+			worker->path =
+				stacks ? worker->pairs % (uint64_t)stacks : mix(worker->pairs);
 			down_left(worker, depth - 3);
 		}
 	worker->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun;
