@@ -305,10 +305,11 @@ bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame)
 
 	if (__builtin_expect(!thread, 0))
 		return false;
+	/* Nothing may be called from here without the mark that this thread is in a hook. */
+	thread->depth = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	note_busy(thread);
 	stamp = limpet_clock();
-	/* Under depth: what it calls is not the program's. */
-	thread->depth = 1;
 	limpet_record_append(thread, LIMPET_EVENT_FREE, stamp, block,
 			     usable_size(&limpet_hooks[hook], block), 0);
 	limpet_record_publish(thread);
