@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#include "common/sample.h"
+
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent of its own ABI and build-id; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
@@ -92,6 +94,7 @@ struct limpet_thread {
 	uint64_t sequence;       /* of the next chunk */
 	uint32_t truncated;      /* stacks cut short */
 	uint32_t pad;
+	struct limpet_sample_state sample;
 };
 
 enum limpet_phase {
@@ -229,6 +232,13 @@ struct limpet_shm {
 	uint64_t clock_base;
 	uint64_t doorbell_bytes; /* the agent rings after this many bytes per thread */
 	uint64_t beats;          /* sign of life: rises each time that the chunks are read */
+	/* sampling; see common/sample.h and agent/sampled.h */
+	uint64_t sample_bytes; /* period; 0: every event is recorded, and there is no table */
+	uint64_t sample_seed;
+	uint64_t sample_table_offset;  /* addresses of the sampled blocks that are live; 0: free */
+	uint64_t sample_filter_offset; /* a counter a byte */
+	uint32_t sample_table_count;   /* a power of 2 */
+	uint32_t sample_filter_shift;  /* of a 64-bit hash down to a counter's number */
 
 	/* written by the agent */
 	uint64_t agent_fields __attribute__((aligned(128)));
@@ -240,6 +250,7 @@ struct limpet_shm {
 	uint64_t lost_no_node;    /* stacks lost: node table full (event kept with stack 0) */
 	uint64_t lost_in_signal;  /* calls in a signal handler at a moment that allowed no record */
 	uint64_t channel_lost;    /* the descriptor was closed or replaced: passing through */
+	uint64_t lost_no_sample;  /* sampled allocations that found no room in the table */
 	uint32_t node_head __attribute__((aligned(128))); /* nodes handed out; node 0 is the root */
 };
 

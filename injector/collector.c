@@ -724,6 +724,7 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 		ret_tick->rss_bytes = status.rss_bytes;
 	ret_tick->dropped_events =
 		collector->dropped_gone + collector->unmerged + collector->bad_records;
+	ret_tick->dropped_events += collector->shm->lost_no_sample;
 	/* A stack for which there was no room is cut short to nothing. */
 	ret_tick->truncated_stacks = collector->truncated_gone + collector->shm->lost_no_node;
 	for (uint32_t i = 0; i < collector->thread_count; i++) {

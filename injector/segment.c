@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #include "injector/memory.h"
 #include "injector/unwind_compile.h"
@@ -19,6 +20,9 @@
 #define CHUNK_SHARE_16THS 6u
 #define NODE_SHARE_16THS 3u
 #define PRINT_SHARE_16THS 1u
+/* Out of the chunks' share, which sampling has less to put into. */
+#define SAMPLE_SHARE_16THS 1u
+#define SLOTS_PER_COUNTER 8u
 #define POPULATE_SHARES 8u
 #define CHUNK_GROUP 64u /* chunks are taken in ascending order within each such group */
 #define MAX_EH_FRAME (256u << 20)
@@ -71,14 +75,27 @@ static uint32_t power_of_2_below(uint64_t value)
 	return power;
 }
 
-static uint64_t lay_out(uint64_t memory_bytes, struct limpet_shm *shm)
+static void lay_out_sampling(uint64_t memory_bytes, struct limpet_shm *shm, uint64_t *at)
+{
+	uint32_t counters;
+
+	shm->sample_table_count =
+		power_of_2_below(SAMPLE_SHARE_16THS * (memory_bytes / 16) / sizeof(uint64_t));
+	counters = shm->sample_table_count / SLOTS_PER_COUNTER;
+	shm->sample_filter_shift = (uint32_t)__builtin_clzll(counters) + 1;
+	shm->sample_table_offset = take(at, shm->sample_table_count * sizeof(uint64_t));
+	shm->sample_filter_offset = take(at, counters);
+}
+
+static uint64_t lay_out(uint64_t memory_bytes, uint64_t sample_bytes, struct limpet_shm *shm)
 {
 	uint64_t sixteenth = memory_bytes / 16, at = round_up(sizeof(*shm), PAGE);
+	uint64_t chunk_shares = CHUNK_SHARE_16THS - (sample_bytes ? SAMPLE_SHARE_16THS : 0);
 
 	shm->header_bytes = sizeof(*shm);
 	shm->thread_count = LIMPET_THREADS;
-	shm->chunk_count = (uint32_t)(CHUNK_SHARE_16THS * sixteenth / LIMPET_CHUNK_BYTES /
-				      CHUNK_GROUP * CHUNK_GROUP);
+	shm->chunk_count = (uint32_t)(chunk_shares * sixteenth / LIMPET_CHUNK_BYTES / CHUNK_GROUP *
+				      CHUNK_GROUP);
 	shm->node_count =
 		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
 	shm->node_index_count = power_of_2_below(2ull * shm->node_count);
@@ -91,6 +108,9 @@ static uint64_t lay_out(uint64_t memory_bytes, struct limpet_shm *shm)
 		take(&at, LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module));
 	shm->unwind_modules_offset =
 		take(&at, 2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module));
+	shm->sample_bytes = sample_bytes;
+	if (sample_bytes)
+		lay_out_sampling(memory_bytes, shm, &at);
 	shm->node_index_offset = take(&at, shm->node_index_count * sizeof(uint32_t));
 	shm->nodes_offset = take(&at, shm->node_count * sizeof(struct limpet_node));
 	shm->prints_offset = take(&at, shm->print_count * sizeof(struct limpet_print));
@@ -98,7 +118,8 @@ static uint64_t lay_out(uint64_t memory_bytes, struct limpet_shm *shm)
 	return at;
 }
 
-int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, struct limpet_err *err)
+int limpet_segment_create(uint64_t memory_bytes, uint64_t sample_bytes, struct limpet_segment *ret,
+			  struct limpet_err *err)
 {
 	struct limpet_segment segment = {.shm_fd = -1, .arena_fd = -1};
 	struct limpet_shm layout;
@@ -111,7 +132,7 @@ int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, str
 		return -EINVAL;
 	}
 	memset(&layout, 0, sizeof(layout));
-	segment.shm_bytes = lay_out(memory_bytes, &layout);
+	segment.shm_bytes = lay_out(memory_bytes, sample_bytes, &layout);
 	segment.arena_bytes = round_up(memory_bytes / 16 * ARENA_SHARE_16THS, PAGE);
 	error = memory_file("limpet-shared", segment.shm_bytes, 0, &segment.shm_fd, &map);
 	if (!error) {
@@ -142,6 +163,8 @@ int limpet_segment_create(uint64_t memory_bytes, struct limpet_segment *ret, str
 	layout.bytes = segment.shm_bytes;
 	layout.node_head = 1;
 	layout.doorbell_bytes = LIMPET_CHUNK_BYTES;
+	if (sample_bytes && getrandom(&layout.sample_seed, sizeof(layout.sample_seed), 0) < 0)
+		layout.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* as good for sums */
 	*segment.shm = layout;
 	memset((uint8_t *)segment.shm + layout.free_chunks_offset, 0xff, layout.chunk_count / 8);
 	*ret = segment;

@@ -162,10 +162,11 @@ void limpet_session_free(struct limpet_session *session)
 }
 
 /* Everything that borrowing needs, prepared while the target runs. */
-static int session_arm(struct limpet_session *session, uint64_t memory_bytes,
+static int session_arm(struct limpet_session *session, const struct limpet_session_options *options,
 		       struct limpet_err *err)
 {
-	int error = limpet_segment_create(memory_bytes, &session->segment, err);
+	int error = limpet_segment_create(options->agent_memory_bytes, options->sample_bytes,
+					  &session->segment, err);
 
 	if (error)
 		return error;
@@ -208,8 +209,7 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 
 	if (error || !session)
 		return error;
-	error = explain_failure(session, session_arm(session, options->agent_memory_bytes, err),
-				err);
+	error = explain_failure(session, session_arm(session, options, err), err);
 	if (error) {
 		limpet_session_free(session);
 		return error;
@@ -715,7 +715,7 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t deadline_ns,
 		       struct limpet_err *err)
 {
-	const uint64_t memory_bytes = 64u << 20;
+	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20};
 	const struct limpet_module *agent = NULL;
 	struct limpet_borrow_setup setup;
 	int error;
@@ -730,7 +730,7 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 		if (found <= 0)
 			return 0;
 	}
-	error = session_arm(session, memory_bytes, err);
+	error = session_arm(session, &options, err);
 	if (error && error != -ENOENT)
 		return error;
 	if (abandoned)

@@ -20,7 +20,8 @@ struct limpet_tracee;
 
 struct limpet_session_options {
 	uint64_t agent_memory_bytes;
-	uint64_t timeout_ns; /* for all attempts to enter together, and likewise to leave */
+	uint64_t sample_bytes; /* 0: every event is recorded */
+	uint64_t timeout_ns;   /* for all attempts to enter together, and likewise to leave */
 };
 
 struct limpet_session_stats {

@@ -10,7 +10,7 @@ UNIT_TESTS += test_symbolize
 UNIT_TESTS += test_fold
 UNIT_TESTS += test_report
 UNIT_TESTS += test_seal
-UNIT_TESTS += test_err
+UNIT_TESTS += test_err test_estimate test_sampled
 UNIT_TESTS += test_units test_control
 UNIT_TESTS += test_proc test_seccomp_eval test_preflight test_plan
 test_proc_SRC := test/unit/proc_fixture.c
@@ -25,12 +25,13 @@ test_progress_SRC := cli/progress.c cli/ui.c
 
 # A test of agent code names the agent's sources that are built into it for the host; the thunks are
 # the agent's own.
-AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/record.c agent/stack.c agent/patch.c agent/channel.c \
+AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/record.c agent/sampled.c agent/stack.c agent/patch.c agent/channel.c \
 	$(B)/agent/agent/arch/$(ARCH)/thunks.o test/unit/agent_fixture.c
 test_hooks_SRC := $(AGENT_FOR_TESTS)
 test_hook_signals_SRC := $(AGENT_FOR_TESTS)
 test_collector_SRC := $(AGENT_FOR_TESTS)
 test_patch_SRC := $(AGENT_FOR_TESTS)
+test_sampled_SRC := $(AGENT_FOR_TESTS)
 $(B)/test/test_patch: | build/targets/plugin.so
 test_unwind_compile_SRC := test/unit/unwind_fixture.c test/fuzz/fuzz_unwind_compile.c
 test_unwind_programs_SRC := test/unit/unwind_fixture.c

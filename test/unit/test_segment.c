@@ -36,7 +36,7 @@ static void test_first_share(void **state)
 	struct limpet_segment segment;
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(64u << 20, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(64u << 20, 0, &segment, NULL), 0);
 	if (resident_bytes(&segment, 0, segment.nodes_offset) < segment.nodes_offset)
 		limpet_skip(NO_TOUCH);
 	for (uint32_t group = 0; group < segment.chunk_count / 64; group++)
@@ -58,7 +58,7 @@ static void test_all_shares(void **state)
 		struct limpet_segment segment;
 		unsigned steps = 0;
 
-		assert_int_equal(limpet_segment_create(sizes[i], &segment, NULL), 0);
+		assert_int_equal(limpet_segment_create(sizes[i], i % 2 * 65536, &segment, NULL), 0);
 		if (!resident_bytes(&segment, PAGE, PAGE))
 			limpet_skip(NO_TOUCH);
 		while (limpet_segment_populate(&segment))

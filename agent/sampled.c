@@ -1,0 +1,84 @@
+#include "agent/sampled.h"
+
+#define BUCKET_SLOTS 8u /* a cache line */
+#define COUNTER_FULL UINT8_MAX
+
+static uint64_t *bucket_at(uint64_t hash)
+{
+	uint64_t *table = limpet_shm_at(limpet_shm->sample_table_offset);
+	uint32_t buckets = limpet_shm->sample_table_count / BUCKET_SLOTS;
+
+	return table + (hash & (buckets - 1)) * BUCKET_SLOTS;
+}
+
+/* The two buckets of an address: bits that the filter does not use, and these mixed once more. */
+static void find_buckets(uint64_t address, uint64_t *ret_buckets[2])
+{
+	uint64_t hash = limpet_sample_hash(address);
+
+	ret_buckets[0] = bucket_at(hash >> 16);
+	ret_buckets[1] = bucket_at((hash ^ hash >> 29) * 0xbf58476d1ce4e5b9ull >> 32);
+}
+
+/* A counter that has once been full stays so: how much it missed is not known. */
+static void count(uint64_t address, int step)
+{
+	uint8_t *counter = limpet_sample_counter(address);
+	uint8_t old = __atomic_load_n(counter, __ATOMIC_RELAXED);
+
+	while (old != COUNTER_FULL && (step > 0 || old) &&
+	       !__atomic_compare_exchange_n(counter, &old, (uint8_t)(old + step), true,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+static uint64_t *find(uint64_t address)
+{
+	uint64_t *buckets[2];
+
+	find_buckets(address, buckets);
+	for (unsigned i = 0; i < 2 * BUCKET_SLOTS; i++) {
+		uint64_t *slot = &buckets[i / BUCKET_SLOTS][i % BUCKET_SLOTS];
+
+		if (__atomic_load_n(slot, __ATOMIC_RELAXED) == address)
+			return slot;
+	}
+	return NULL;
+}
+
+bool limpet_sample_enter(uint64_t address)
+{
+	uint64_t *buckets[2];
+
+	/* Its free was not seen, and it has been handed out anew. */
+	if (limpet_sample_may_know(address) && find(address))
+		return true;
+	find_buckets(address, buckets);
+	/* Counted first: what is in the table always passes the filter. */
+	count(address, 1);
+	for (unsigned i = 0; i < 2 * BUCKET_SLOTS; i++) {
+		uint64_t *slot = &buckets[i / BUCKET_SLOTS][i % BUCKET_SLOTS];
+		uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
+
+		if (!seen && __atomic_compare_exchange_n(slot, &seen, address, false,
+							 __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return true;
+	}
+	count(address, -1);
+	__atomic_fetch_add(&limpet_shm->lost_no_sample, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+bool limpet_sample_take_out(uint64_t address)
+{
+	uint64_t *slot;
+
+	if (!limpet_sample_may_know(address))
+		return false;
+	slot = find(address);
+	if (!slot)
+		return false;
+	__atomic_store_n(slot, 0, __ATOMIC_RELEASE);
+	count(address, -1);
+	return true;
+}

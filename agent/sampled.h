@@ -1,0 +1,50 @@
+/* Which blocks the agent has recorded, under sampling: a free is recorded if its allocation was.
+ *
+ * A filter of counters answers for most blocks by one load; behind it stands a table of addresses,
+ * buckets of a cache line, two for each address. Both lie in the shared memory and are bounded;
+ * what does not fit is counted there. No locks: any thread at any time, signal handlers included.
+ * An address has one owner at a time, who alone enters or takes it: the program's own order of
+ * allocation and free makes its entry visible to whoever may free it. */
+#ifndef LIMPET_AGENT_SAMPLED_H
+#define LIMPET_AGENT_SAMPLED_H
+
+#include "agent/agent.h"
+
+static inline uint64_t limpet_sample_hash(uint64_t address)
+{
+	return (address >> 4) * 0x9e3779b97f4a7c15ull;
+}
+
+static inline uint8_t *limpet_sample_counter(uint64_t address)
+{
+	uint8_t *filter = limpet_shm_at(limpet_shm->sample_filter_offset);
+
+	return &filter[limpet_sample_hash(address) >> limpet_shm->sample_filter_shift];
+}
+
+/* Before the original is called: whether this allocation is recorded. */
+static inline bool limpet_sample_wants(struct limpet_thread *thread, uint64_t size)
+{
+	uint64_t charge = limpet_sample_charge(size);
+
+	if (__builtin_expect(limpet_sample_passes(&thread->sample, charge), 1))
+		return false;
+	return limpet_sample_take(&thread->sample, charge, limpet_shm->sample_bytes,
+				  limpet_shm->sample_seed ^ limpet_thread_index(thread) ^
+					  (uint64_t)thread->generation << 32);
+}
+
+/* False: this block was not recorded. True: perhaps. */
+static inline bool limpet_sample_may_know(uint64_t address)
+{
+	return __atomic_load_n(limpet_sample_counter(address), __ATOMIC_RELAXED) != 0;
+}
+
+/* After the original answered: notes a block that is recorded. False: there is no room; it must not
+ * be recorded, and has been counted. */
+bool limpet_sample_enter(uint64_t address);
+/* Before the block is given back: whether it was noted; it no longer is. A call that fails in the
+ * end (realloc) enters it again. */
+bool limpet_sample_take_out(uint64_t address);
+
+#endif

@@ -1,0 +1,52 @@
+/* What a sample says of the whole: sums that estimate, their variance, and an interval.
+ *
+ * The mathematics stand in common/SAMPLING.md. Plain structs, no allocation; safe from any thread
+ * that owns them. */
+#ifndef LIMPET_COMMON_ESTIMATE_H
+#define LIMPET_COMMON_ESTIMATE_H
+
+#include <stdint.h>
+
+/* Share of the intervals that hold the truth, at least. */
+#define LIMPET_ESTIMATE_CONFIDENCE 0.95
+
+/* How many allocations one sampled allocation stands for. */
+struct limpet_weight {
+	double weight; /* 1 / p */
+	double spread; /* (1 - p) / p^2: what it adds to the variance of a count */
+};
+/* Of an allocation of `size` bytes under that period; period 0: everything was recorded. */
+struct limpet_weight limpet_weight_of(uint64_t size, uint64_t period);
+
+/* One figure: a count if `value` is 1 for each block, a sum of bytes if it is its size. */
+struct limpet_estimate {
+	double sum;      /* estimated */
+	double seen;     /* of the sample itself: the truth is no less */
+	double variance; /* estimated */
+	double unit;     /* the most that one sample of it stood for beside itself */
+	double least;    /* the least */
+	double grain;    /* the largest value of which one may have been missed */
+	uint64_t samples;
+};
+
+void limpet_estimate_add(struct limpet_estimate *estimate, const struct limpet_weight *weight,
+			 double value);
+/* Takes one back that was added. */
+void limpet_estimate_remove(struct limpet_estimate *estimate, const struct limpet_weight *weight,
+			    double value);
+/* Two sets of blocks that share none. */
+void limpet_estimate_join(struct limpet_estimate *estimate, const struct limpet_estimate *other);
+
+/* Rounded; never below 0. */
+uint64_t limpet_estimate_value(const struct limpet_estimate *estimate);
+/* *ret_low <= value <= *ret_high. `most`: what a sample of this figure can stand for at the very
+ * most. Without a sample both are 0: see common/SAMPLING.md. */
+void limpet_estimate_interval(const struct limpet_estimate *estimate, double most,
+			      uint64_t *ret_low, uint64_t *ret_high);
+double limpet_estimate_most_bytes(uint64_t period);
+double limpet_estimate_most_blocks(uint64_t period);
+
+/* The value that a gamma distribution of that shape and scale 1 stays below with `probability`. */
+double limpet_gamma_quantile(double shape, double probability);
+
+#endif
