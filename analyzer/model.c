@@ -84,7 +84,10 @@ static int compare_maps(const void *a, const void *b)
 static int take_sites(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
 	model->sites = calloc(sum->books.site_count + 1, sizeof(*model->sites));
-	if (!model->sites)
+	if (model->sample_bytes)
+		model->site_estimates =
+			calloc(sum->books.site_count + 1, sizeof(*model->site_estimates));
+	if (!model->sites || (model->sample_bytes && !model->site_estimates))
 		return -ENOMEM;
 	for (size_t i = 0; i < sum->books.site_count; i++) {
 		const struct limpet_model_sum_site *from = &sum->books.sites[i];
@@ -107,6 +110,9 @@ static int take_sites(struct limpet_model *model, const struct limpet_model_sum 
 			model->sites[model->site_count++] = site;
 	}
 	qsort(model->sites, model->site_count, sizeof(*model->sites), compare_sites);
+	for (size_t i = 0; model->site_estimates && i < model->site_count; i++)
+		model->site_estimates[i] =
+			sum->books.estimates[sum->books.site_of_node[model->sites[i].node] - 1];
 	return 0;
 }
 
@@ -176,6 +182,8 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	if (code < 0)
 		return code;
 	model->exact = sum.exact;
+	model->sample_bytes = sum.books.sample_bytes;
+	model->estimates = sum.books.all;
 	if (sum.gone)
 		model->complete = false;
 	take_totals(model, &sum);
@@ -300,6 +308,7 @@ void limpet_model_free(struct limpet_model *model)
 	free(model->private->addresses);
 	free(model->private);
 	free(model->sites);
+	free(model->site_estimates);
 	free(model->maps);
 	free(model->timeline);
 	free(model->sizes);

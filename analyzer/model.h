@@ -6,7 +6,11 @@
  *
  * Within a window: calls are those of the window; live is what was held at its end, of all that
  * the capture saw allocated; peak is the highest point within it; growth is live at its end minus
- * live at its start. Plain structs; everything belongs to the model. */
+ * live at its start.
+ *
+ * Of a sampled trace, all figures of calls and blocks are estimates but foreign and inferred frees;
+ * temporary allocations and foreign frees are not known. Plain structs; everything belongs to the
+ * model. */
 #ifndef LIMPET_ANALYZER_MODEL_H
 #define LIMPET_ANALYZER_MODEL_H
 
@@ -14,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/model_estimate.h"
 #include "analyzer/trace_reader.h"
 #include "common/err.h"
 
@@ -76,6 +81,9 @@ struct limpet_model {
 	uint64_t duration_ns;    /* of the capture */
 	uint64_t from_ns, to_ns; /* the window; to_ns is never 0 unless the capture is empty */
 	bool windowed;
+	uint64_t sample_bytes;                         /* 0: every event was recorded */
+	struct limpet_model_estimates estimates;       /* of a sampled trace: of the totals */
+	struct limpet_model_estimates *site_estimates; /* of each of `sites`; NULL: not sampled */
 	bool exact; /* false: a damaged block had to be bridged: sites, peak or limits of the
 		       window are approximate */
 

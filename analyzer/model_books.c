@@ -21,9 +21,11 @@ static int want_items(void *array, size_t *room, size_t want, size_t item_bytes)
 	return 0;
 }
 
-int limpet_model_books_init(struct limpet_model_books *books, uint32_t node_count)
+int limpet_model_books_init(struct limpet_model_books *books, uint32_t node_count,
+			    uint64_t sample_bytes)
 {
 	*books = (struct limpet_model_books){
+		.sample_bytes = sample_bytes,
 		.site_of_node = calloc(node_count, sizeof(*books->site_of_node)),
 		.map_of_node = calloc(node_count, sizeof(*books->map_of_node)),
 	};
@@ -36,19 +38,35 @@ int limpet_model_books_init(struct limpet_model_books *books, uint32_t node_coun
 void limpet_model_books_done(struct limpet_model_books *books)
 {
 	free(books->sites);
+	free(books->estimates);
 	free(books->maps);
 	free(books->site_of_node);
 	free(books->map_of_node);
 	*books = (struct limpet_model_books){0};
 }
 
+static int grow_sites(struct limpet_model_books *books)
+{
+	size_t room = books->site_room;
+	int code = 0;
+
+	if (books->sample_bytes)
+		code = want_items(&books->estimates, &room, books->site_count + 1,
+				  sizeof(*books->estimates));
+	if (code == 0)
+		code = want_items(&books->sites, &books->site_room, books->site_count + 1,
+				  sizeof(*books->sites));
+	return code;
+}
+
 struct limpet_model_sum_site *limpet_model_books_site(struct limpet_model_books *books,
 						      uint32_t node)
 {
 	if (!books->site_of_node[node]) {
-		if (want_items(&books->sites, &books->site_room, books->site_count + 1,
-			       sizeof(*books->sites)) < 0)
+		if (books->site_count == books->site_room && grow_sites(books) < 0)
 			return NULL;
+		if (books->sample_bytes)
+			books->estimates[books->site_count] = (struct limpet_model_estimates){0};
 		books->sites[books->site_count] = (struct limpet_model_sum_site){.node = node};
 		books->site_of_node[node] = (uint32_t)++books->site_count;
 	}
@@ -165,6 +183,96 @@ static int add_row_heap(struct limpet_model_books *books, const struct limpet_tr
 	return 0;
 }
 
+/* ------------------------------------------------------------------ sampled rows */
+
+#define FINE 256.0
+
+/* From a trace, which may say anything. */
+static uint64_t rounded(double value)
+{
+	if (!(value > 0))
+		return 0;
+	return value < 0x1p62 ? (uint64_t)(value + 0.5) : 1ull << 62;
+}
+
+static void add_fine(struct limpet_model_books *books, enum limpet_trace_total total, double value)
+{
+	books->fine_totals[total] += rounded(value * FINE);
+	books->totals[total] = rounded((double)books->fine_totals[total] / FINE);
+}
+
+/* Everything that a sample says is said of so many; what was certain stays as it is. */
+static void add_sampled_totals(struct limpet_model_books *books,
+			       const struct limpet_trace_event *row,
+			       const struct limpet_weight *weight)
+{
+	double bytes = weight->weight * (double)row->size;
+
+	books->totals[LIMPET_TOTAL_EVENTS] += row->counted;
+	if (row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE) {
+		books->totals[LIMPET_TOTAL_INFERRED_FREES] += row->kind != LIMPET_ROW_FREE;
+		add_fine(books, LIMPET_TOTAL_FREES, weight->weight);
+		add_fine(books, LIMPET_TOTAL_FREED_BYTES, bytes);
+		return;
+	}
+	add_fine(books, LIMPET_TOTAL_ALLOCATIONS, weight->weight);
+	add_fine(books, LIMPET_TOTAL_ALLOCATED_BYTES, bytes);
+	if (row->kind == LIMPET_ROW_UNTRACKED) {
+		add_fine(books, LIMPET_TOTAL_UNTRACKED, weight->weight);
+		add_fine(books, LIMPET_TOTAL_UNTRACKED_BYTES, bytes);
+	}
+}
+
+static void add_sampled_size(struct limpet_model_books *books, uint64_t size,
+			     const struct limpet_weight *weight)
+{
+	unsigned bucket = limpet_trace_size_bucket(size);
+	double *fine = books->fine_sizes[bucket];
+
+	fine[0] += weight->weight;
+	fine[1] += weight->weight * (double)size;
+	books->sizes[bucket].allocations = rounded(fine[0]);
+	books->sizes[bucket].allocated_bytes = rounded(fine[1]);
+}
+
+static int add_sampled_row(struct limpet_model_books *books, const struct limpet_trace_event *row)
+{
+	struct limpet_weight weight = limpet_weight_of(row->size, books->sample_bytes);
+	struct limpet_model_sum_site *site = limpet_model_books_site(books, row->node);
+	struct limpet_model_estimates *estimates;
+
+	if (!site)
+		return -ENOMEM;
+	estimates = &books->estimates[site - books->sites];
+	add_sampled_totals(books, row, &weight);
+	if (row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE) {
+		limpet_model_estimates_free(estimates, &weight, row->size, books->counting);
+		limpet_model_estimates_free(&books->all, &weight, row->size, books->counting);
+	} else {
+		bool live = row->kind == LIMPET_ROW_ALLOC;
+
+		limpet_model_estimates_alloc(estimates, &weight, row->size, books->counting, live);
+		limpet_model_estimates_alloc(&books->all, &weight, row->size, books->counting,
+					     live);
+		if (books->counting)
+			add_sampled_size(books, row->size, &weight);
+	}
+	site->allocations = limpet_estimate_value(&estimates->allocations);
+	site->allocated_bytes = limpet_estimate_value(&estimates->allocated_bytes);
+	site->frees = rounded(estimates->frees);
+	site->freed_bytes = rounded(estimates->freed_bytes);
+	site->live = limpet_estimate_value(&estimates->live_allocations);
+	site->live_bytes = limpet_estimate_value(&estimates->live_bytes);
+	return 0;
+}
+
+static bool is_sampled(const struct limpet_model_books *books, const struct limpet_trace_event *row)
+{
+	return books->sample_bytes &&
+	       (row->kind == LIMPET_ROW_ALLOC || row->kind == LIMPET_ROW_UNTRACKED ||
+		row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE);
+}
+
 static int add_row_map(struct limpet_model_books *books, const struct limpet_trace_event *row)
 {
 	struct limpet_model_sum_map *map = find_map(books, row->node);
@@ -185,6 +293,8 @@ static int add_row_map(struct limpet_model_books *books, const struct limpet_tra
 int limpet_model_books_add_row(struct limpet_model_books *books,
 			       const struct limpet_trace_event *row)
 {
+	if (is_sampled(books, row))
+		return add_sampled_row(books, row);
 	add_row_totals(books, row);
 	switch (row->kind) {
 	case LIMPET_ROW_ALLOC:

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/model_estimate.h"
 #include "analyzer/trace_reader.h"
 
 /* Differences are modulo 2^64, to be read as int64_t: damage can make them fall below zero, and
@@ -31,13 +32,22 @@ struct limpet_model_books {
 	struct limpet_trace_size sizes[LIMPET_TRACE_SIZE_BUCKETS]; /* while counting */
 	uint64_t totals[LIMPET_TOTAL_COUNT];                       /* since the start */
 	uint64_t start_totals[LIMPET_TOTAL_COUNT];                 /* when counting began */
+	/* Of a sampled trace; then the figures of calls and blocks above are rounded from these,
+	 * and whole periods cannot be added. */
+	uint64_t sample_bytes;
+	struct limpet_model_estimates *estimates; /* as sites */
+	struct limpet_model_estimates all;
+	uint64_t
+		fine_totals[LIMPET_TOTAL_COUNT]; /* in 256ths: what was added is taken back whole */
+	double fine_sizes[LIMPET_TRACE_SIZE_BUCKETS][2]; /* allocations, bytes */
 	bool counting;
 	uint64_t parts;                       /* bytes of UNMAPPED rows since the last call */
 	uint32_t *site_of_node, *map_of_node; /* index + 1 */
 };
 
-/* For nodes below `node_count`. 0 or -ENOMEM. */
-int limpet_model_books_init(struct limpet_model_books *books, uint32_t node_count);
+/* For nodes below `node_count`. `sample_bytes`: of the trace, 0: not sampled. 0 or -ENOMEM. */
+int limpet_model_books_init(struct limpet_model_books *books, uint32_t node_count,
+			    uint64_t sample_bytes);
 void limpet_model_books_done(struct limpet_model_books *books);
 
 /* From here on calls are counted: the window begins. */

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/sample.h"
+
 #define NO_BLOCK SIZE_MAX
 
 /* A period of the capture as the file has it: aggregates, events, or both. */
@@ -57,6 +59,11 @@ static uint64_t live_bytes(const struct work *work)
 }
 
 /* ------------------------------------------------------------------ the window */
+
+static bool is_sampled(const struct work *work)
+{
+	return work->sum->books.sample_bytes != 0;
+}
 
 static void start_window(struct work *work)
 {
@@ -141,6 +148,8 @@ static int add_period(struct work *work, const struct limpet_trace_period *perio
 static int add_point(struct work *work, const struct limpet_trace_period *period)
 {
 	struct limpet_model_sum *sum = work->sum;
+	/* Of a sampled trace: as far as it was summed. */
+	const uint64_t *totals = is_sampled(work) ? sum->books.totals : period->totals;
 	uint64_t tick = period->last_ns / LIMPET_TRACE_TICK_NS;
 
 	if (tick < work->from_tick || tick >= work->to_tick)
@@ -150,11 +159,11 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 		return -ENOMEM;
 	sum->points[sum->point_count++] = (struct limpet_model_sum_point){
 		.time_ns = period->last_ns,
-		.live_bytes = limpet_model_books_live_bytes(period->totals),
+		.live_bytes = limpet_model_books_live_bytes(totals),
 		.rss_bytes = period->rss_bytes,
-		.mapped_bytes = clamp(period->totals[LIMPET_TOTAL_MMAP_BYTES],
-				      period->totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
-		.allocations = period->totals[LIMPET_TOTAL_ALLOCATIONS],
+		.mapped_bytes =
+			clamp(totals[LIMPET_TOTAL_MMAP_BYTES], totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
+		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
 	};
 	return 0;
 }
@@ -170,6 +179,29 @@ static void take_losses(struct work *work, const struct limpet_trace_period *per
 		work->capture_peak_bytes = period->capture_peak_bytes;
 		work->capture_peak_ns = period->capture_peak_ns;
 	}
+}
+
+/* What a sample stands for depends on its size: sums of periods do not say it, and samples are few
+ * enough to be read one by one. */
+static int add_sampled(struct work *work, const struct limpet_trace_period *period, size_t segment)
+{
+	uint64_t first = period->first_ns / LIMPET_TRACE_TICK_NS;
+	int code = 0;
+
+	if (first >= work->to_tick) {
+		work->ended = true;
+		return 0;
+	}
+	if (!work->sum->books.counting && first >= work->from_tick)
+		start_window(work);
+	if (period->rows)
+		code = work->segments[segment].events == NO_BLOCK ? -EBADMSG
+								  : replay(work, segment);
+	if (code != -EBADMSG)
+		return code;
+	work->sum->gone = true;
+	work->sum->exact = false;
+	return 0;
 }
 
 /* A period with aggregates. The window may cut it: then its events say which side they are on. */
@@ -278,9 +310,11 @@ static int take_period(struct work *work, size_t block, size_t *pending)
 	if (code == 0)
 		code = add_segment(work, block, events);
 	take_losses(work, period);
+	if (code == 0 && !work->ended && is_sampled(work))
+		code = add_sampled(work, period, work->segment_count - 1);
 	if (code == 0)
 		code = add_point(work, period);
-	if (code == 0 && !work->ended)
+	if (code == 0 && !work->ended && !is_sampled(work))
 		code = add_whole(work, period, work->segment_count - 1);
 	limpet_trace_period_free(period);
 	return code;
@@ -318,9 +352,11 @@ static int sum_to_peak(struct work *again, const struct peak_place *peak)
 
 		if (i == peak->segment)
 			again->rows_left = peak->rows;
-		if (i == peak->segment || segment->period == NO_BLOCK) {
+		if (i == peak->segment || segment->period == NO_BLOCK || is_sampled(again)) {
 			if (again->rows_left == 0)
 				break;
+			if (segment->events == NO_BLOCK && segment->period != NO_BLOCK)
+				continue; /* nothing happened, or it was counted as lost before */
 			code = segment->events != NO_BLOCK ? replay(again, i) : -EBADMSG;
 			if (code == -EBADMSG) {
 				again->sum->exact = false;
@@ -357,7 +393,7 @@ static int sum_peak(struct work *work)
 		}
 		return 0;
 	}
-	code = limpet_model_books_init(&second.books, node_count);
+	code = limpet_model_books_init(&second.books, node_count, books->sample_bytes);
 	if (code < 0)
 		return code;
 	code = sum_to_peak(&again, &work->peak);
@@ -382,6 +418,7 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 {
 	const struct limpet_trace_node *nodes;
 	uint32_t node_count = limpet_trace_reader_nodes(reader, &nodes);
+	uint64_t sample_bytes = limpet_trace_reader_target(reader)->sample_bytes;
 	struct work work = {.sum = sum,
 			    .reader = reader,
 			    .from_tick = from_ns / LIMPET_TRACE_TICK_NS,
@@ -392,7 +429,9 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 	int code;
 
 	*sum = (struct limpet_model_sum){.exact = true};
-	code = limpet_model_books_init(&sum->books, node_count);
+	code = limpet_model_books_init(
+		&sum->books, node_count,
+		sample_bytes < LIMPET_SAMPLE_MAX_BYTES ? sample_bytes : LIMPET_SAMPLE_MAX_BYTES);
 	if (code < 0)
 		return code;
 	code = sum_blocks(&work);
@@ -401,7 +440,7 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 	if (code == 0)
 		code = sum_peak(&work);
 	/* The highest point lay in a period that is lost. */
-	if (work.from_tick == 0 && work.to_tick == UINT64_MAX &&
+	if (work.from_tick == 0 && work.to_tick == UINT64_MAX && !is_sampled(&work) &&
 	    work.capture_peak_bytes > sum->peak_bytes) {
 		sum->peak_bytes = work.capture_peak_bytes;
 		sum->peak_ns = work.capture_peak_ns;

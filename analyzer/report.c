@@ -333,7 +333,9 @@ static int gather_sites(struct limpet_report *report, const uint32_t *looks)
 	LIMPET_FREE int64_t *largest = calloc(model->site_count + 1, sizeof(*largest));
 
 	report->sites = calloc(model->site_count + 1, sizeof(*report->sites));
-	if (!place || !largest || !report->sites)
+	if (model->sample_bytes)
+		report->estimates = calloc(model->site_count + 1, sizeof(*report->estimates));
+	if (!place || !largest || !report->sites || (model->sample_bytes && !report->estimates))
 		return -ENOMEM;
 	for (size_t i = 0; i < model->site_count; i++) {
 		const struct limpet_model_site *site = &model->sites[i];
@@ -351,6 +353,10 @@ static int gather_sites(struct limpet_report *report, const uint32_t *looks)
 		if (at == report->site_count)
 			report->site_count++;
 		add_figures(&report->sites[at], site, report->options.sort, &largest[at]);
+		report->sites[at].estimates = at;
+		if (report->estimates)
+			limpet_model_estimates_join(&report->estimates[at],
+						    &model->site_estimates[i]);
 	}
 	return 0;
 }
@@ -454,6 +460,7 @@ void limpet_report_free(struct limpet_report *report)
 	if (report->private)
 		free_private(report->private);
 	free(report->sites);
+	free(report->estimates);
 	free(report->maps);
 	free(report);
 }

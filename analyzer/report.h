@@ -37,6 +37,7 @@ struct limpet_report_options {
 struct limpet_report_site {
 	struct limpet_model_site figures; /* sums; `node` is the stack with the largest share */
 	size_t stacks;                    /* recorded stacks in it */
+	size_t estimates;                 /* of a sampled trace: its index there */
 };
 struct limpet_report_map_site {
 	struct limpet_model_map_site figures;
@@ -57,6 +58,8 @@ struct limpet_report_private;
 struct limpet_report {
 	const struct limpet_model *model;
 	struct limpet_report_options options;
+	/* of a sampled trace: of each site; NULL: not sampled */
+	struct limpet_model_estimates *estimates;
 	struct limpet_report_site *sites; /* in order; those whose figure by `sort` is not 0 */
 	size_t site_count;                /* limited */
 	size_t all_sites;                 /* with a figure, before the limit */

@@ -65,14 +65,13 @@ static int print_window(struct limpet_pen *pen)
 	const struct limpet_trace_end *end = model->end;
 	int result;
 
-	result = limpet_pen_line(
-		pen, "", "capture   %s by %s%s%s%s, %s",
-		limpet_pen_duration(pen, model->duration_ns),
-		target->mode == LIMPET_MODE_RUN ? "run" : "attach",
-		target->known && target->sample_bytes ? ", one event in " : "",
-		target->known && target->sample_bytes ? limpet_pen_bytes(pen, target->sample_bytes)
-						      : "",
-		target->known && target->sample_bytes ? " sampled" : "", end_words(end));
+	result = limpet_pen_line(pen, "", "capture   %s by %s%s%s%s, %s",
+				 limpet_pen_duration(pen, model->duration_ns),
+				 target->mode == LIMPET_MODE_RUN ? "run" : "attach",
+				 model->sample_bytes ? ", a sample every " : "",
+				 model->sample_bytes ? limpet_pen_bytes(pen, model->sample_bytes)
+						     : "",
+				 model->sample_bytes ? " allocated" : "", end_words(end));
 	if (!result && model->windowed)
 		result = limpet_pen_line(pen, "",
 					 "window    %s to %s: all figures below are of this time",
@@ -138,8 +137,42 @@ static int print_losses(struct limpet_pen *pen)
 				       any ? "" : "losses");
 	if (!result && !any)
 		result = limpet_pen_line(pen, "", "losses    none%s",
-					 model->complete ? ": every event is in the trace"
-							 : " so far");
+					 !model->complete      ? " so far"
+					 : model->sample_bytes ? ": every sample is in the trace"
+							       : ": every event is in the trace");
+	return result;
+}
+
+/* Of a sampled trace: how far the figures may be off, and which there are not. */
+static int print_ranges(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	struct limpet_model_range ranges[LIMPET_FIGURE_COUNT];
+	int result;
+
+	if (!model->sample_bytes)
+		return 0;
+	for (unsigned i = 0; i < LIMPET_FIGURE_COUNT; i++)
+		ranges[i] = limpet_model_estimates_range(
+			&model->estimates, (enum limpet_model_figure)i, model->sample_bytes);
+	result = limpet_pen_line(
+		pen, "", "estimated live %s to %s in %s to %s blocks, with 95 %% confidence",
+		limpet_pen_bytes(pen, ranges[LIMPET_FIGURE_LIVE_BYTES].low),
+		limpet_pen_bytes(pen, ranges[LIMPET_FIGURE_LIVE_BYTES].high),
+		limpet_pen_count(pen, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].low),
+		limpet_pen_count(pen, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].high));
+	if (!result)
+		result = limpet_pen_line(
+			pen, "", "          allocated %s to %s by %s to %s calls, from %s samples",
+			limpet_pen_bytes(pen, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].low),
+			limpet_pen_bytes(pen, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].high),
+			limpet_pen_count(pen, ranges[LIMPET_FIGURE_ALLOCATIONS].low),
+			limpet_pen_count(pen, ranges[LIMPET_FIGURE_ALLOCATIONS].high),
+			limpet_pen_count(pen, model->estimates.allocations.samples));
+	if (!result)
+		result = limpet_pen_line(pen, "",
+					 "          frees of older blocks and temporary "
+					 "allocations are not counted");
 	return result;
 }
 
@@ -176,7 +209,9 @@ static int print_totals(struct limpet_pen *pen)
 			limpet_pen_count(pen, totals->temporary_allocations),
 			limpet_pen_plural(totals->temporary_allocations),
 			limpet_pen_share(pen, totals->temporary_allocations, totals->allocations));
-	if (!result && totals->foreign_frees)
+	if (!result)
+		result = print_ranges(pen);
+	if (!result && totals->foreign_frees && !model->sample_bytes)
 		result = limpet_pen_line(pen, "", "foreign   %s free%s of older blocks, %s",
 					 limpet_pen_count(pen, totals->foreign_frees),
 					 limpet_pen_plural(totals->foreign_frees),

@@ -75,7 +75,7 @@ static json_t *capture_object(const struct limpet_report *report)
 				 : json_null();
 
 	return json_pack(
-		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b}", "mode",
+		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b}", "mode",
 		target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
 		seconds(model->duration_ns), "events", number(report->options.capture_events),
@@ -88,11 +88,37 @@ static json_t *capture_object(const struct limpet_report *report)
 		number(model->totals.unseen_calls), "unseen_rss_share", unseen, "started_seconds",
 		started, "damaged_blocks",
 		number(model->damage->blocks_damaged + model->damage->blocks_lost), "exact",
-		model->exact, "sealed", model->sealed);
+		model->exact, "sealed", model->sealed, "estimated", model->sample_bytes != 0);
 }
 
-static json_t *totals_object(const struct limpet_model_totals *totals)
+/* The ranges of the four figures that have one. False: no memory. */
+static bool set_ranges(json_t *object, const struct limpet_model_estimates *estimates,
+		       uint64_t sample_bytes)
 {
+	static const char *const keys[LIMPET_FIGURE_COUNT] = {
+		[LIMPET_FIGURE_ALLOCATIONS] = "allocations",
+		[LIMPET_FIGURE_ALLOCATED_BYTES] = "allocated_bytes",
+		[LIMPET_FIGURE_LIVE_ALLOCATIONS] = "live_allocations",
+		[LIMPET_FIGURE_LIVE_BYTES] = "live_bytes",
+	};
+
+	for (unsigned i = 0; i < LIMPET_FIGURE_COUNT; i++) {
+		struct limpet_model_range range = limpet_model_estimates_range(
+			estimates, (enum limpet_model_figure)i, sample_bytes);
+		char low[32], high[32];
+
+		snprintf(low, sizeof(low), "%s_low", keys[i]);
+		snprintf(high, sizeof(high), "%s_high", keys[i]);
+		if (json_object_set_new(object, low, number(range.low)) ||
+		    json_object_set_new(object, high, number(range.high)))
+			return false;
+	}
+	return true;
+}
+
+static json_t *totals_object(const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
 	json_t *object = json_object();
 	const struct {
 		const char *key;
@@ -119,6 +145,9 @@ static json_t *totals_object(const struct limpet_model_totals *totals)
 		{"foreign_unmapped_bytes", totals->foreign_unmapped_bytes},
 		{"mapped_bytes", totals->mapped_bytes},
 	};
+	/* What samples do not say. */
+	static const char *const unsampled[] = {"temporary_allocations", "foreign_frees",
+						"foreign_freed_bytes"};
 	bool failed = !object;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
@@ -126,6 +155,10 @@ static json_t *totals_object(const struct limpet_model_totals *totals)
 	failed = failed ||
 		 json_object_set_new(object, "growth_bytes", json_integer(totals->growth_bytes)) ||
 		 json_object_set_new(object, "peak_seconds", seconds(totals->peak_ns));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(unsampled) && model->sample_bytes; i++)
+		failed = failed || json_object_set_new(object, unsampled[i], json_null());
+	failed = failed || (model->sample_bytes &&
+			    !set_ranges(object, &model->estimates, model->sample_bytes));
 	if (failed) {
 		json_decref(object);
 		return NULL;
@@ -167,19 +200,27 @@ static json_t *stack_array(struct limpet_report *report, uint32_t node, bool *re
 static json_t *site_object(struct limpet_report *report, const struct limpet_report_site *site)
 {
 	const struct limpet_model_site *figures = &site->figures;
+	uint64_t sample_bytes = report->model->sample_bytes;
 	bool cut = false;
-	json_t *stack = stack_array(report, figures->node, &cut);
+	json_t *stack = stack_array(report, figures->node, &cut), *object;
 
 	if (!stack)
 		return NULL;
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:b,s:o}", "allocations",
-			 number(figures->allocations), "allocated_bytes",
-			 number(figures->allocated_bytes), "live_allocations",
-			 number(figures->live_allocations), "live_bytes",
-			 number(figures->live_bytes), "peak_bytes", number(figures->peak_bytes),
-			 "temporary_allocations", number(figures->temporary_allocations), "frees",
-			 number(figures->frees), "growth_bytes", (json_int_t)figures->growth_bytes,
-			 "stack_truncated", cut, "stack", stack);
+	object = json_pack(
+		"{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:b,s:o}", "allocations",
+		number(figures->allocations), "allocated_bytes", number(figures->allocated_bytes),
+		"live_allocations", number(figures->live_allocations), "live_bytes",
+		number(figures->live_bytes), "peak_bytes", number(figures->peak_bytes),
+		"temporary_allocations",
+		sample_bytes ? json_null() : number(figures->temporary_allocations), "frees",
+		number(figures->frees), "growth_bytes", (json_int_t)figures->growth_bytes,
+		"stack_truncated", cut, "stack", stack);
+	if (object && sample_bytes &&
+	    !set_ranges(object, &report->estimates[site->estimates], sample_bytes)) {
+		json_decref(object);
+		return NULL;
+	}
+	return object;
 }
 
 static json_t *map_object(struct limpet_report *report, const struct limpet_report_map_site *site)
@@ -251,7 +292,7 @@ int limpet_report_json_print(struct limpet_report *report, FILE *file)
 				     json_pack("{s:o,s:o}", "from_seconds", seconds(model->from_ns),
 					       "to_seconds", seconds(model->to_ns)));
 	if (!result)
-		result = print_value(file, ",\n\"totals\":", totals_object(&model->totals));
+		result = print_value(file, ",\n\"totals\":", totals_object(model));
 	fputs(",\n\"sites\":[", file);
 	for (size_t i = 0; i < report->site_count && !result && !ferror(file); i++)
 		result =

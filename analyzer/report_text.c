@@ -79,6 +79,31 @@ static int site_detail(struct limpet_pen *pen, const struct limpet_report_site *
 			limpet_pen_bytes(pen, figures->live_bytes), stacks);
 }
 
+/* Of a sampled trace: how far the site's figure may be off. */
+static int add_range(struct limpet_pen *pen, const struct limpet_report_site *site, char **detail)
+{
+	const struct limpet_report *report = pen->report;
+	enum limpet_report_sort sort = report->options.sort;
+	enum limpet_model_figure figure = sort == LIMPET_REPORT_LIVE ? LIMPET_FIGURE_LIVE_BYTES
+					  : sort == LIMPET_REPORT_ALLOCATIONS
+						  ? LIMPET_FIGURE_ALLOCATIONS
+						  : LIMPET_FIGURE_ALLOCATED_BYTES;
+	LIMPET_FREE char *before = *detail;
+	struct limpet_model_range range;
+	const char *low, *high;
+
+	range = limpet_model_estimates_range(&report->estimates[site->estimates], figure,
+					     report->model->sample_bytes);
+	low = sort_counts(sort) ? limpet_pen_count(pen, range.low)
+				: limpet_pen_bytes(pen, range.low);
+	high = sort_counts(sort) ? limpet_pen_count(pen, range.high)
+				 : limpet_pen_bytes(pen, range.high);
+	*detail = NULL;
+	if (sort == LIMPET_REPORT_PEAK || sort == LIMPET_REPORT_GROWTH)
+		return asprintf(detail, "estimated; %s", before);
+	return asprintf(detail, "estimated: %s to %s; %s", low, high, before);
+}
+
 static int print_site(struct limpet_pen *pen, size_t number, const struct limpet_report_site *site)
 {
 	enum limpet_report_sort sort = pen->report->options.sort;
@@ -95,7 +120,8 @@ static int print_site(struct limpet_pen *pen, size_t number, const struct limpet
 		amount = limpet_pen_bytes(pen, (uint64_t)figure);
 	snprintf(figures, sizeof(figures), "%3zu  %10s  %5s", number, amount,
 		 limpet_pen_share(pen, (uint64_t)figure, sort_total(pen->report)));
-	if (site_detail(pen, site, &detail) < 0) {
+	if (site_detail(pen, site, &detail) < 0 ||
+	    (pen->report->estimates && add_range(pen, site, &detail) < 0)) {
 		detail = NULL;
 		return -ENOMEM;
 	}
@@ -111,6 +137,9 @@ static int print_sites(struct limpet_pen *pen)
 
 	assert(sort < LIMPET_REPORT_SORT_COUNT);
 	limpet_pen_blank(pen);
+	if (report->estimates && sort == LIMPET_REPORT_TEMPORARY)
+		return limpet_pen_line(pen, pen->options->bold,
+				       "Samples do not say which allocations are temporary.");
 	if (!report->all_sites)
 		return limpet_pen_line(pen, pen->options->bold, "No site has any %s.",
 				       sort_titles[sort]);
