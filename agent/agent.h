@@ -34,6 +34,9 @@ extern const char limpet_thunks[];
 /* Where each thunk goes on: the way of its hook's op. Set before any slot leads to the thunk. */
 extern const void *limpet_thunk_ways[LIMPET_MAX_HOOKS];
 extern const char limpet_way_any[], limpet_way_malloc[], limpet_way_free[];
+/* Under sampling, for originals that call no hook: what is not sampled is a plain jump. */
+extern const char limpet_way_sampled_malloc[], limpet_way_sampled_calloc[],
+	limpet_way_sampled_free[];
 
 /* What every call needs, in two cache lines that are only read. */
 struct limpet_hot {
@@ -47,6 +50,9 @@ struct limpet_hot {
 	struct limpet_print *prints;
 	struct limpet_scratch *scratches;
 	struct limpet_unwind_module *modules;
+	uint8_t *sample_counters;
+	uint32_t sample_shift;
+	uint32_t pad;
 };
 extern struct limpet_hot limpet_hot;
 
@@ -56,12 +62,16 @@ struct limpet_frame {
 	uint64_t hook;
 	uint64_t result;
 	struct limpet_thread *thread;
-	uint64_t stamp; /* before the original was called */
-	uint64_t aux;   /* usable size of the block that realloc got */
-	uint64_t spare;
+	uint64_t stamp;  /* before the original was called */
+	uint64_t aux;    /* usable size of the block that realloc got */
+	uint64_t wanted; /* LIMPET_WANTED_* */
 	uint64_t caller_fp;
 	uint64_t caller_pc;
 };
+
+/* What a call is to be recorded as: with sampling not always everything. */
+#define LIMPET_WANTED_NEW 1u /* the block that it makes */
+#define LIMPET_WANTED_OLD 2u /* the block that it gives back */
 
 /* What the ways of thunks.S call. Any op: _enter answers 1: call the original and then _exit; 0:
  * jump to it. MALLOC: calls the original itself. FREE of a leaf: the original is jumped to

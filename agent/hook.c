@@ -4,6 +4,7 @@
  * release of a block thus always carries an earlier stamp than the next allocation of its address,
  * on whatever thread. realloc needs both. */
 #include "agent/agent.h"
+#include "agent/sampled.h"
 
 #define MAP_FAILED_VALUE ((uint64_t)-1)
 
@@ -16,15 +17,48 @@ static uint64_t usable_size(const struct limpet_hook *hook, uint64_t block)
 	return ((usable_size_fn *)(uintptr_t)hook->usable_size)(block);
 }
 
+static const char *full_way(const struct limpet_hook *hook)
+{
+	if (hook->op == LIMPET_OP_MALLOC)
+		return limpet_way_malloc;
+	if (hook->op == LIMPET_OP_FREE && hook->flags & LIMPET_HOOK_LEAF)
+		return limpet_way_free;
+	return limpet_way_any;
+}
+
+/* An original that may call other hooks is called under hook depth, sampled or not. */
+static const char *sampled_way(const struct limpet_hook *hook)
+{
+	if (!(hook->flags & LIMPET_HOOK_LEAF))
+		return limpet_way_any;
+	switch (hook->op) {
+	case LIMPET_OP_MALLOC:
+		return limpet_way_sampled_malloc;
+	case LIMPET_OP_CALLOC:
+		return limpet_way_sampled_calloc;
+	case LIMPET_OP_FREE:
+		return limpet_way_sampled_free;
+	default:
+		return limpet_way_any;
+	}
+}
+
+/* What thunks.S knows of these. */
+_Static_assert(sizeof(struct limpet_thread) == 128, "SHIFT_THREAD");
+_Static_assert(offsetof(struct limpet_thread, thread_pointer) == 0, "thread_pointer");
+_Static_assert(offsetof(struct limpet_thread, depth) == 40, "THREAD_DEPTH");
+_Static_assert(offsetof(struct limpet_thread, phase) == 44, "THREAD_DEPTH, of both");
+_Static_assert(offsetof(struct limpet_thread, sample.left) == 112, "THREAD_LEFT");
+_Static_assert(offsetof(struct limpet_hot, threads) == 0, "HOT_THREADS");
+_Static_assert(offsetof(struct limpet_hot, thread_mask) == 24, "HOT_MASK");
+_Static_assert(offsetof(struct limpet_hot, sample_counters) == 64, "HOT_COUNTERS");
+_Static_assert(offsetof(struct limpet_hot, sample_shift) == 72, "HOT_SHIFT");
+
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook)
 {
 	struct limpet_hook *place = &limpet_hooks[index];
-	const char *way = limpet_way_any;
+	const char *way = limpet_shm->sample_bytes ? sampled_way(hook) : full_way(hook);
 
-	if (hook->op == LIMPET_OP_MALLOC)
-		way = limpet_way_malloc;
-	else if (hook->op == LIMPET_OP_FREE && hook->flags & LIMPET_HOOK_LEAF)
-		way = limpet_way_free;
 	place->usable_size = hook->usable_size;
 	place->op = hook->op;
 	place->flags = hook->flags;
@@ -116,6 +150,9 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	note_busy(thread);
 	thread->depth = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	frame->wanted = LIMPET_WANTED_NEW | LIMPET_WANTED_OLD;
+	if (__builtin_expect(limpet_shm->sample_bytes != 0, 0))
+		frame->wanted = limpet_sample_choose(thread, hook->op, frame->args);
 
 	switch (hook->op) {
 	case LIMPET_OP_LOADER:
@@ -126,6 +163,8 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		hook_done(thread);
 		return 0;
 	case LIMPET_OP_FREE:
+		if (!(frame->wanted & LIMPET_WANTED_OLD))
+			break;
 		frame->aux = usable_size(hook, frame->args[0]);
 		limpet_record_append(thread, LIMPET_EVENT_FREE, limpet_clock(), frame->args[0],
 				     frame->aux, 0);
@@ -152,14 +191,19 @@ static void record_allocation(struct limpet_frame *frame, uint64_t address, uint
 			      uint32_t type)
 {
 	uint64_t stamp = limpet_clock();
-	uint32_t node = limpet_stack_capture(frame->thread, frame);
+	uint32_t node;
 
+	if (!(frame->wanted & LIMPET_WANTED_NEW))
+		return;
+	if (limpet_shm->sample_bytes && type == LIMPET_EVENT_ALLOC && !limpet_sample_enter(address))
+		return;
+	node = limpet_stack_capture(frame->thread, frame);
 	limpet_record_append(frame->thread, type, stamp, address, size, node);
 }
 
 static void record_realloc(struct limpet_frame *frame, uint64_t size)
 {
-	uint64_t old = frame->args[0];
+	uint64_t old = frame->wanted & LIMPET_WANTED_OLD ? frame->args[0] : 0;
 
 	if (frame->result) {
 		if (old)
@@ -170,6 +214,8 @@ static void record_realloc(struct limpet_frame *frame, uint64_t size)
 		/* realloc(p, 0) frees and answers NULL here; otherwise NULL means failure. */
 		limpet_record_append(frame->thread, LIMPET_EVENT_FREE, frame->stamp, old,
 				     frame->aux, 0);
+	} else if (old && limpet_shm->sample_bytes) {
+		limpet_sample_enter(old);
 	}
 }
 

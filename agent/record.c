@@ -30,6 +30,8 @@ void limpet_record_configure(void)
 	limpet_hot.prints = limpet_shm_at(limpet_shm->prints_offset);
 	limpet_hot.print_mask = limpet_shm->print_count - 1;
 	limpet_hot.modules = limpet_shm_at(limpet_shm->unwind_modules_offset);
+	limpet_hot.sample_counters = limpet_shm_at(limpet_shm->sample_filter_offset);
+	limpet_hot.sample_shift = limpet_shm->sample_filter_shift;
 }
 
 uint64_t limpet_clock_slow(void)

@@ -82,3 +82,39 @@ bool limpet_sample_take_out(uint64_t address)
 	count(address, -1);
 	return true;
 }
+
+static uint64_t new_of(struct limpet_thread *thread, uint64_t size)
+{
+	return limpet_sample_wants(thread, size) ? LIMPET_WANTED_NEW : 0;
+}
+
+static uint64_t old_of(uint64_t block)
+{
+	return block && limpet_sample_take_out(block) ? LIMPET_WANTED_OLD : 0;
+}
+
+uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const uint64_t args[6])
+{
+	uint64_t size;
+
+	switch (op) {
+	case LIMPET_OP_MALLOC:
+		return new_of(thread, args[0]);
+	case LIMPET_OP_CALLOC:
+		return __builtin_mul_overflow(args[0], args[1], &size) ? 0 : new_of(thread, size);
+	case LIMPET_OP_REALLOC:
+		return old_of(args[0]) | new_of(thread, args[1]);
+	case LIMPET_OP_REALLOCARRAY:
+		if (__builtin_mul_overflow(args[1], args[2], &size))
+			return 0;
+		return old_of(args[0]) | new_of(thread, size);
+	case LIMPET_OP_FREE:
+		return old_of(args[0]);
+	case LIMPET_OP_POSIX_MEMALIGN:
+		return new_of(thread, args[2]);
+	case LIMPET_OP_MEMALIGN:
+		return new_of(thread, args[1]);
+	default: /* mappings: all of them */
+		return LIMPET_WANTED_NEW | LIMPET_WANTED_OLD;
+	}
+}

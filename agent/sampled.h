@@ -17,9 +17,7 @@ static inline uint64_t limpet_sample_hash(uint64_t address)
 
 static inline uint8_t *limpet_sample_counter(uint64_t address)
 {
-	uint8_t *filter = limpet_shm_at(limpet_shm->sample_filter_offset);
-
-	return &filter[limpet_sample_hash(address) >> limpet_shm->sample_filter_shift];
+	return &limpet_hot.sample_counters[limpet_sample_hash(address) >> limpet_hot.sample_shift];
 }
 
 /* Before the original is called: whether this allocation is recorded. */
@@ -46,5 +44,10 @@ bool limpet_sample_enter(uint64_t address);
 /* Before the block is given back: whether it was noted; it no longer is. A call that fails in the
  * end (realloc) enters it again. */
 bool limpet_sample_take_out(uint64_t address);
+
+/* Before the original: what of this call is to be recorded, LIMPET_WANTED_*. A block that is given
+ * back is no longer noted: whoever gets its address next may be sampled before this call is over.
+ */
+uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const uint64_t args[6]);
 
 #endif

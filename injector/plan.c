@@ -87,9 +87,12 @@ static int hook_for(struct planner *planner, uint32_t symbol, uint64_t original,
 
 		if (module)
 			hook->usable_size = symbol_in(planner, module, "malloc_usable_size");
-		/* glibc's frees nothing, allocates nothing and unmaps nothing through slots. */
-		if (module && op == LIMPET_OP_FREE &&
-		    symbol_in(planner, module, "gnu_get_libc_version"))
+	}
+	if (op == LIMPET_OP_FREE || op == LIMPET_OP_MALLOC || op == LIMPET_OP_CALLOC) {
+		const struct limpet_module *module = definer(planner, original);
+
+		/* glibc's frees nothing, allocates nothing and maps nothing through slots. */
+		if (module && symbol_in(planner, module, "gnu_get_libc_version"))
 			hook->flags = LIMPET_HOOK_LEAF;
 	}
 	*ret_hook = start->hook_count++;

@@ -13,6 +13,18 @@
 #define FRAME_HOOK 48
 #define FRAME_RESULT 56
 
+/* struct limpet_thread and struct limpet_hot; hook.c checks these */
+#define SHIFT_THREAD 7
+#define THREAD_DEPTH 40
+#define THREAD_LEFT 112
+#define HOT_THREADS 0
+#define HOT_MASK 24
+#define HOT_COUNTERS 64
+#define HOT_SHIFT 72
+/* common/sample.h; the hash of agent.h and agent/sampled.h */
+#define SAMPLE_EXTRA 16
+#define GOLDEN 0x9e3779b97f4a7c15
+
 	.text
 	.balign 64
 	.globl limpet_thunks
@@ -158,4 +170,86 @@ limpet_way_free:
 	jump_to_original
 	.cfi_endproc
 	.size limpet_way_free, . - limpet_way_free
+	/* Under sampling, in front of limpet_way_any: a call that is not sampled is a plain jump.
+	 * These leave all arguments of their ops alone. */
+	.macro	hash to
+	movabsq	$GOLDEN, %r8
+	imulq	%r8, \to
+	.endm
+
+	/* limpet_sample_passes() with the charge in rax, unless the thread's state is not in its
+	 * first place or not at rest: then limpet_hook_enter knows more. */
+	.macro	pass_if_not_sampled
+	movq	%fs:0, %r10
+	movq	%r10, %rcx
+	shrq	$6, %rcx
+	hash	%rcx
+	shrq	$32, %rcx
+	andl	HOT_MASK+limpet_hot(%rip), %ecx
+	shlq	$SHIFT_THREAD, %rcx
+	addq	HOT_THREADS+limpet_hot(%rip), %rcx
+	cmpq	%r10, (%rcx)
+	jne	limpet_way_any
+	cmpq	$0, THREAD_DEPTH(%rcx)
+	jne	limpet_way_any
+	movq	THREAD_LEFT(%rcx), %r8
+	subq	%rax, %r8
+	jbe	limpet_way_any
+	movq	%r8, THREAD_LEFT(%rcx)
+	jump_to_original
+	.endm
+
+	.balign 16
+	.globl limpet_way_sampled_malloc
+	.hidden limpet_way_sampled_malloc
+	.type limpet_way_sampled_malloc, @function
+limpet_way_sampled_malloc:
+	.cfi_startproc
+	endbr64
+	pass_if_off
+	movq	%rdi, %rax
+	addq	$SAMPLE_EXTRA, %rax
+	jc	pass
+	pass_if_not_sampled
+	.cfi_endproc
+	.size limpet_way_sampled_malloc, . - limpet_way_sampled_malloc
+
+	.balign 16
+	.globl limpet_way_sampled_calloc
+	.hidden limpet_way_sampled_calloc
+	.type limpet_way_sampled_calloc, @function
+limpet_way_sampled_calloc:
+	.cfi_startproc
+	endbr64
+	pass_if_off
+	movq	%rdi, %rax
+	mulq	%rsi
+	jo	pass
+	addq	$SAMPLE_EXTRA, %rax
+	jc	pass
+	pass_if_not_sampled
+	.cfi_endproc
+	.size limpet_way_sampled_calloc, . - limpet_way_sampled_calloc
+
+	/* limpet_sample_may_know() */
+	.balign 16
+	.globl limpet_way_sampled_free
+	.hidden limpet_way_sampled_free
+	.type limpet_way_sampled_free, @function
+limpet_way_sampled_free:
+	.cfi_startproc
+	endbr64
+	pass_if_off
+	movq	%rdi, %rax
+	shrq	$4, %rax
+	hash	%rax
+	movl	HOT_SHIFT+limpet_hot(%rip), %ecx
+	shrq	%cl, %rax
+	movq	HOT_COUNTERS+limpet_hot(%rip), %r10
+	cmpb	$0, (%r10,%rax)
+	jne	limpet_way_any
+	jump_to_original
+	.cfi_endproc
+	.size limpet_way_sampled_free, . - limpet_way_sampled_free
+
 	.section .note.GNU-stack, "", @progbits
