@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/ui.h"
+#include "common/sample.h"
 #include "common/units.h"
 
 /* Less than this holds no useful table. */
@@ -29,6 +30,8 @@ static const char common_help[] =
 	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this folder\n"
 	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"
 	"  -q, --quiet             no live line and no notes\n"
+	"      --sample BYTES      record one allocation in so many bytes allocated, and\n"
+	"                          estimate the rest: 512KiB for the lowest cost\n"
 	"      --background        go on in the background once attached\n"
 	"      --partial           capture although an allocator is out of reach\n"
 	"      --no-seal           leave the symbols to `limpet seal`\n"
@@ -129,26 +132,22 @@ static int parse_memory(const char *option, const char *text, uint64_t *ret)
 	return wrong(&err);
 }
 
-static int not_built(const char *option, const char *instead)
-{
-	struct limpet_err err;
-
-	limpet_err_set(&err, -ENOSYS, "%s: this version cannot sample yet", option);
-	limpet_err_hint(&err, "%s", instead);
-	return wrong(&err);
-}
-
-static int parse_sample(const char *text)
+static int parse_sample(const char *text, uint64_t *ret)
 {
 	uint64_t bytes;
 	int result = limpet_units_parse_bytes(text, &bytes);
 	struct limpet_err err;
 
-	if (result == 0)
-		return not_built("--sample", "leave it out: every event is recorded");
+	if (result == 0 && bytes > 0 && bytes <= LIMPET_SAMPLE_MAX_BYTES) {
+		*ret = bytes;
+		return LIMPET_EXIT_OK;
+	}
 	limpet_err_set(&err, -EINVAL, "--sample: %s: '%s'",
-		       result == -ERANGE ? "too much" : "not a size", text);
-	limpet_err_hint(&err, "write 64KiB or 1MiB");
+		       result == -EINVAL ? "not a size"
+		       : result || bytes ? "more than 1TiB"
+					 : "must be more than nothing",
+		       text);
+	limpet_err_hint(&err, "write 64KiB or 1MiB; leave it out to record everything");
 	return wrong(&err);
 }
 
@@ -189,7 +188,7 @@ static int parse_option(int option, struct limpet_capture_options *o)
 		o->quiet = true;
 		break;
 	case OPT_SAMPLE:
-		return parse_sample(optarg);
+		return parse_sample(optarg, &o->sample_bytes);
 	case OPT_AGENT_MEMORY:
 		return parse_memory("--agent-memory", optarg, &o->agent_memory_bytes);
 	case OPT_COLLECTOR_MEMORY:

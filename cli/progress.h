@@ -7,6 +7,7 @@
 #ifndef LIMPET_CLI_PROGRESS_H
 #define LIMPET_CLI_PROGRESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct limpet_progress_sample {
@@ -15,6 +16,7 @@ struct limpet_progress_sample {
 	uint64_t events;         /* since the start; the rate is worked out here */
 	uint64_t dropped_events; /* since the start */
 	uint64_t live_bytes;
+	bool estimated;      /* that, and what grew: from samples */
 	const char *growing; /* name of the site that grew most, or NULL; any bytes */
 	uint64_t growing_bytes;
 	const char

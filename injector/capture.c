@@ -245,6 +245,7 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.mode = setup->mode,
 		.pid = setup->pid,
 		.comm = capture->comm,
+		.sample_bytes = setup->sample_bytes,
 		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
 		.unseen_rss_share = setup->unseen_rss_share,
 		.allocators = setup->allocators,
@@ -274,6 +275,7 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 {
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct limpet_session_options options = {.agent_memory_bytes = setup->agent_memory_bytes,
+						 .sample_bytes = setup->sample_bytes,
 						 .timeout_ns = setup->timeout_ns};
 	struct limpet_proc_status status;
 	int error = limpet_proc_status_read(setup->pid, &status);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/estimate.h"
 #include "common/wire.h"
 #include "injector/thread_numbers.h"
 
@@ -20,6 +21,7 @@ struct limpet_ledger {
 
 	uint64_t totals[LIMPET_TOTAL_COUNT];
 	uint64_t live_bytes, live_allocations;
+	uint64_t sample_bytes, estimated_bytes; /* sampling: period, live */
 	uint64_t table_full;
 
 	uint32_t period_rows;
@@ -50,6 +52,11 @@ struct limpet_ledger *limpet_ledger_new(uint64_t memory_bytes)
 		return NULL;
 	}
 	return ledger;
+}
+
+void limpet_ledger_set_sampling(struct limpet_ledger *ledger, uint64_t sample_bytes)
+{
+	ledger->sample_bytes = sample_bytes;
 }
 
 void limpet_ledger_free(struct limpet_ledger *ledger)
@@ -103,6 +110,17 @@ static inline void add_row(struct limpet_ledger *ledger, uint8_t op, uint32_t no
 	ledger->period_rows++;
 }
 
+/* What a block counts for in figures of what is live: of a sample more than its size. */
+static uint64_t stands_for(const struct limpet_ledger *ledger, uint64_t size)
+{
+	double bytes;
+
+	if (!ledger->sample_bytes)
+		return size;
+	bytes = limpet_weight_of(size, ledger->sample_bytes).weight * (double)size;
+	return bytes < 0x1p62 ? (uint64_t)bytes : 1ull << 62;
+}
+
 static uint64_t age(const struct limpet_ledger *ledger, uint64_t tick)
 {
 	return ledger->tick > tick ? ledger->tick - tick : 0;
@@ -122,11 +140,13 @@ static void book_free(struct limpet_ledger *ledger, const struct limpet_live_ent
 	ledger->live_allocations--;
 	site->frees++;
 	site->freed_bytes += entry->size;
-	site->live_bytes -= entry->size;
+	site->live_bytes -= stands_for(ledger, entry->size);
+	ledger->estimated_bytes -= stands_for(ledger, entry->size);
 	/* The address is enough: since it was allocated, nobody else can have got it. Half of the
-	 * frees of many programs: no branch could be foreseen. */
+	 * frees of many programs: no branch could be foreseen.
+	 * Whether samples follow each other says nothing of what was between. */
 	is_last = *last == entry->address;
-	temporary = is_last & (op == LIMPET_ROW_FREE);
+	temporary = is_last & (op == LIMPET_ROW_FREE) & !ledger->sample_bytes;
 	*last = is_last ? 0 : *last;
 	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY);
 	ledger->totals[LIMPET_TOTAL_TEMPORARY] += temporary;
@@ -187,7 +207,8 @@ static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_e
 	}
 	ledger->live_bytes += event->size;
 	ledger->live_allocations++;
-	site->live_bytes += event->size;
+	site->live_bytes += stands_for(ledger, event->size);
+	ledger->estimated_bytes += stands_for(ledger, event->size);
 	*limpet_thread_numbers_last(ledger->threads, ledger->thread) = event->address;
 	add_row(ledger, LIMPET_ROW_ALLOC, event->node, event->size, 0);
 	update_peak(ledger);
@@ -388,7 +409,7 @@ const uint64_t *limpet_ledger_totals(const struct limpet_ledger *ledger)
 
 uint64_t limpet_ledger_live_bytes(const struct limpet_ledger *ledger)
 {
-	return ledger->live_bytes;
+	return ledger->estimated_bytes;
 }
 
 uint64_t limpet_ledger_live_allocations(const struct limpet_ledger *ledger)

@@ -20,6 +20,9 @@ struct limpet_ledger;
  * come on top; stacks are bounded by the agent. NULL: no memory. */
 struct limpet_ledger *limpet_ledger_new(uint64_t memory_bytes);
 void limpet_ledger_free(struct limpet_ledger *ledger);
+/* Before the first event: only samples come, one in so many bytes. The rows and the sums of periods
+ * are of the samples; what is live is estimated, and nothing is temporary. */
+void limpet_ledger_set_sampling(struct limpet_ledger *ledger, uint64_t sample_bytes);
 
 struct limpet_ledger_event {
 	uint64_t time_ns;

@@ -70,6 +70,7 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 		limpet_recorder_free(recorder);
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
+	limpet_ledger_set_sampling(recorder->ledger, options->sample_bytes);
 	code = limpet_trace_writer_open(&writer_options, &recorder->writer, err);
 	if (code < 0) {
 		limpet_recorder_free(recorder);

@@ -128,7 +128,7 @@ fits() {
 	usage "not a size: '1MB'" attach 1 --agent-memory 1MB
 	usage "option '-d' needs a value" attach 1 -d
 	usage "option '--output' needs a value" run --output
-	usage "cannot sample yet" attach 1 --sample 64KiB
+	usage "must be more than nothing" attach 1 --sample 0
 	usage "cannot 'sample' yet" run --on-overload sample true
 	usage "not one of" attach 1 --on-overload x
 }

@@ -90,12 +90,13 @@ static void test_everything_given(void **state)
 	assert_true(o.quiet && limpet_ui_is_quiet());
 	limpet_ui_set_quiet(false);
 	assert_int_equal(parse("attach 12 --background --no-seal --partial --with-command-line "
-			       "--assume-seccomp-ok -d90",
+			       "--assume-seccomp-ok --sample 64KiB -d90",
 			       &o),
 			 -1);
 	assert_true(o.background && o.no_seal && o.partial && o.with_command_line &&
 		    o.assume_seccomp_ok);
 	assert_int_equal(o.duration_ns, UINT64_C(90000000000));
+	assert_int_equal(o.sample_bytes, 65536);
 }
 
 static void test_run_leaves_the_command_alone(void **state)
@@ -145,9 +146,10 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"run -p 1 ls",
 		"run --pid 1 ls",
 		"run --nonsense ls",
-		/* not built yet: said, not ignored */
-		"attach 1 --sample 64KiB",
 		"attach 1 --sample x",
+		"attach 1 --sample 0",
+		"attach 1 --sample 2TiB",
+		/* not built yet: said, not ignored */
 		"attach 1 --on-overload sample",
 	};
 	struct limpet_capture_options o;

@@ -1,0 +1,98 @@
+#!/usr/bin/env bats
+# --sample: estimates against a full recording of the same calls.
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+: "${SAMPLE_ROUNDS:=12}"
+
+# capture FILE OPTION...: a run of the program that makes the same calls each time.
+capture() {
+	timeout 120 "$LIMPET" run -q -o "$1" --on-overload wait "${@:2}" -- "$TARGETS/kinds"
+}
+
+# A line of JSON for a trace: the totals as a site of their own, and the sites by their innermost name.
+sites() {
+	"$LIMPET" report "$1" --json --sort allocated | jq -c '
+		.sites as $sites | {whole: .totals} +
+		([$sites[] | {(([.stack[] | select(.function // "" | startswith("kinds_")) | .function] + ["other"])[0]): .}] | add)'
+}
+
+@test "the truth lies in the stated intervals, and the estimates are right on the average" {
+	local round
+	capture full.limpet
+	sites full.limpet >truth
+	json_says '.whole.allocations > 100000 and .kinds_churn.allocations == 60000 and
+		.kinds_small.live_allocations == 10000 and .whole.allocations_low == null' <truth
+	for ((round = 0; round < SAMPLE_ROUNDS; round++)); do
+		capture "$round.limpet" --sample 32KiB
+		sites "$round.limpet"
+		rm "$round.limpet"
+	done >estimates
+	[[ $(wc -l <estimates) == "$SAMPLE_ROUNDS" ]]
+	# A site that was never sampled is in no report, and may have allocated 3.7 periods.
+	jq -n --slurpfile truth truth --slurpfile rounds estimates '
+		["allocations", "allocated_bytes", "live_allocations", "live_bytes"] as $figures |
+		["whole", "kinds_churn", "kinds_small", "kinds_large", "kinds_vector", "kinds_spread",
+		 "kinds_zeroed", "kinds_aligned"] as $sites |
+		[$sites[] as $site | $figures[] as $figure | $truth[0][$site][$figure] as $is |
+		 [$rounds[][$site] | select(. != null) | {
+			held: (.[$figure + "_low"] <= $is and $is <= .[$figure + "_high"]),
+			ordered: (.[$figure + "_low"] <= .[$figure] and .[$figure] <= .[$figure + "_high"]),
+			width: (.[$figure + "_high"] - .[$figure + "_low"]), value: .[$figure]}] as $all |
+		 {site: $site, figure: $figure, truth: $is, rounds: ($all | length),
+		  held: ([$all[] | select(.held)] | length), ordered: all($all[]; .ordered),
+		  mean: (([$all[].value] | add) / ($all | length)),
+		  width: (([$all[].width] | add) / ($all | length))}]' >table
+	jq -r '.[] | [.site, .figure, .truth, .mean, .width, .held, .rounds] | @tsv' table
+	json_says 'all(.[]; .ordered and .rounds == '"$SAMPLE_ROUNDS"')' <table
+	# 95 % of the intervals; count and bytes of a site are not independent of each other, so the
+	# share is allowed six deviations of a quarter of the cases.
+	json_says '(map(.held) | add) as $held | (map(.rounds) | add) as $n |
+		$held >= 0.95 * $n - 6 * ($n * 0.95 * 0.05 * 4 | sqrt)' <table
+	# No single figure is missed all the time.
+	json_says "all(.[]; .held >= $SAMPLE_ROUNDS * 0.95 - 6 * ($SAMPLE_ROUNDS * 0.95 * 0.05 | sqrt) - 1)" <table
+	# A deviation is about a quarter of the width: six of these, of the mean.
+	json_says "all(.[]; (.mean - .truth | fabs) <= 6 * .width / 4 / ($SAMPLE_ROUNDS | sqrt) + 1)" <table
+}
+
+@test "what a sample does not say is unknown, and the report says that it estimates" {
+	capture s.limpet --sample 32KiB
+	trace=$work/s.limpet
+	report
+	expect '.capture.sample_bytes == 32768 and .capture.estimated and .capture.complete'
+	expect '.capture.dropped_events == 0 and .capture.events < 20000'
+	expect '.totals.temporary_allocations == null and .totals.foreign_frees == null and
+		.totals.foreign_freed_bytes == null'
+	expect 'all(.sites[]; .temporary_allocations == null and .live_bytes_low <= .live_bytes and
+		.live_bytes <= .live_bytes_high)'
+	# Frees are matched: nothing of the churn is live, and no free was missed.
+	expect '[.sites[] | select(any(.stack[]; .function == "kinds_churn")) | .live_bytes_high] == [0]'
+	expect '.totals.inferred_frees == 0'
+	# Timeline and sizes are of the same estimates.
+	expect '.timeline[-1].live_bytes == .totals.live_bytes'
+	expect '(([.sizes[].allocated_bytes] | add) - .totals.allocated_bytes | fabs) < 100'
+	run -0 "$LIMPET" report s.limpet
+	[[ $output == *"a sample every 32.0 KiB"* ]]
+	[[ $output == *"estimated live"*"95 % confidence"* ]]
+	[[ $output != *"every event is in the trace"* ]]
+	run -0 "$LIMPET" report s.limpet --sort temporary
+	[[ $output == *"do not say which"* ]]
+	# A window of all of it is the same.
+	whole=$(jq -c '[.totals.live_bytes, .totals.peak_bytes, .totals.allocations]' "$work/report.json")
+	[[ $("$LIMPET" report s.limpet --json --from 0 --to 1h |
+		jq -c '[.totals.live_bytes, .totals.peak_bytes, .totals.allocations]') == "$whole" ]]
+}
+
+@test "a program under load is sampled from outside, and left clean" {
+	start storm "$TARGETS/storm" --threads 4 --cross --churn 500
+	attach "$pid" --sample 256KiB
+	tell storm "run 20000" ran
+	stop "$pid"
+	nothing_of_ours "$pid"
+	report
+	expect '.capture.complete and .capture.estimated and .totals.allocations > 0'
+	tell storm "run 1000" ran
+	finish storm
+}
