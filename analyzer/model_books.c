@@ -1,6 +1,7 @@
 #include "analyzer/model_books.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 static int want_items(void *array, size_t *room, size_t want, size_t item_bytes)
@@ -192,7 +193,7 @@ static uint64_t rounded(double value)
 {
 	if (!(value > 0))
 		return 0;
-	return value < 0x1p62 ? (uint64_t)(value + 0.5) : 1ull << 62;
+	return value < 0x1p62 ? (uint64_t)llround(value) : 1ull << 62;
 }
 
 static void add_fine(struct limpet_model_books *books, enum limpet_trace_total total, double value)

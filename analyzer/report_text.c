@@ -71,16 +71,14 @@ static int site_detail(struct limpet_pen *pen, const struct limpet_report_site *
 				limpet_pen_plural(figures->allocations),
 				limpet_pen_bytes(pen, figures->allocated_bytes),
 				limpet_pen_bytes(pen, figures->live_bytes), stacks);
-	return asprintf(ret_detail, "%s allocation%s, %s;%s%s%s live %s%s",
-			limpet_pen_count(pen, figures->allocations),
-			limpet_pen_plural(figures->allocations),
-			limpet_pen_bytes(pen, figures->allocated_bytes),
-			pen->report->estimates ? "" : " ",
-			pen->report->estimates
-				? ""
-				: limpet_pen_count(pen, figures->temporary_allocations),
-			pen->report->estimates ? "" : " temporary;",
-			limpet_pen_bytes(pen, figures->live_bytes), stacks);
+	return asprintf(
+		ret_detail, "%s allocation%s, %s;%s%s%s live %s%s",
+		limpet_pen_count(pen, figures->allocations),
+		limpet_pen_plural(figures->allocations),
+		limpet_pen_bytes(pen, figures->allocated_bytes), pen->report->estimates ? "" : " ",
+		pen->report->estimates ? "" : limpet_pen_count(pen, figures->temporary_allocations),
+		pen->report->estimates ? "" : " temporary;",
+		limpet_pen_bytes(pen, figures->live_bytes), stacks);
 }
 
 /* Of a sampled trace: how far the site's figure may be off. */
