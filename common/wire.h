@@ -95,7 +95,8 @@ struct limpet_thread {
 	uint32_t truncated;      /* stacks cut short */
 	uint32_t pad;
 	struct limpet_sample_state sample;
-};
+} __attribute__((aligned(128)));
+_Static_assert(sizeof(struct limpet_thread) == 128, "two threads would write to one cache line");
 
 enum limpet_phase {
 	LIMPET_PHASE_OUTSIDE = 0, /* not in a hook, or in the original function */
