@@ -91,7 +91,7 @@ serving() {
 
 # node_server NODE: a server and its load. Sets `pid` and `port`.
 node_server() {
-	"$1" "$root/test/targets/server.js" >server.say 2>server.err </dev/null 3>&- &
+	LEAK_EVERY=25 "$1" "$root/test/targets/server.js" >server.say 2>server.err </dev/null 3>&- &
 	job_of[server]=$!
 	wait_until 30 serving || return 1
 	read -r _ pid port <server.say
@@ -100,15 +100,19 @@ node_server() {
 	tell load "window warm-up" '{'
 }
 
+has_kept() {
+	(($(curl -sf "http://127.0.0.1:$port/stats" | jq .kept) >= $1))
+}
+
 node_under_load() {
-	local node=$1 kept_before kept_after
+	local node=$1 kept_before
 	node_server "$node" || return 1
 	tell load "window before" '{' || return 1
 	look_at_server before || return 1
 	attach "$pid" || return 1
 	kept_before=$(curl -sf "http://127.0.0.1:$port/stats" | jq .kept)
-	wait_until 60 elapsed "$pid" 3 || return 1
-	kept_after=$(curl -sf "http://127.0.0.1:$port/stats" | jq .kept)
+	# Enough that what waits for V8's collector is less, however few requests the machine can do.
+	wait_until 120 has_kept $((kept_before + 50)) || return 1
 	stop "$pid" || return 1
 	nothing_of_ours "$pid" || return 1
 	tell load "window during" '{' || return 1
@@ -117,7 +121,6 @@ node_under_load() {
 	expect '.totals.allocations > 1000' || return 1
 	# The streams that stay were opened by zlib for node: one deflateInit2_ each.
 	top_site_has 'deflateInit2_|[zZ]lib' || return 1
-	((kept_after > kept_before)) || fail "the server kept nothing: $kept_before, $kept_after" || return 1
 	rounds "$pid" 20 || return 1
 	tell load "window after" '{' || return 1
 	json_says '.errors == 0 and .requests > 100' <<<"$answer" || return 1
