@@ -40,7 +40,7 @@ test_unwind_walk_SRC := test/unit/unwind_fixture.c
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
 TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats \
-	test/torture/order.bats
+	test/torture/order.bats test/torture/chains.bats
 # Limits of time that only an idle machine keeps: `make torture`.
 LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats
 
@@ -76,8 +76,8 @@ T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := forker execer exiter loader odd liar moment gaps handoff kinds
-TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn plugin.so gaps-copies \
-	static tiny32 own-allocator registers sleeper holder slow-plugin.so $(STORM_LINKS))
+TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn churn-lld churn-nim plugin.so gaps-copies \
+	static tiny32 own-allocator registers sleeper holder slow-plugin.so shapes $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -99,6 +99,11 @@ $(T)/sleeper: $(SLEEPER_SRC) test/targets/sleeper.h test/targets/target.h
 
 $(T)/registers: test/targets/registers.c test/targets/registers_hold.S test/targets/registers.h \
 		test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c %.S,$^)
+
+$(T)/shapes: test/targets/shapes.c test/targets/shapes_asm.S test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c %.S,$^)
@@ -134,6 +139,17 @@ $(T)/churn: test/targets/churn.rs
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
 	$(Q)rustc --edition 2021 -g -C opt-level=2 -o $@ $<
+$(T)/churn-lld: test/targets/churn.rs
+	$(call say,RUST,$@)
+	@mkdir -p $(@D)
+	$(Q)rustc --edition 2021 -g -C opt-level=2 -C link-arg=-fuse-ld=lld -o $@ $<
+
+# By libc's allocator: Nim's own asks for whole pages only.
+$(T)/churn-nim: test/targets/churn.nim
+	$(call say,NIM,$@)
+	@mkdir -p $(@D)
+	$(Q)nim compile --hints:off --threads:on --mm:orc -d:release -d:useMalloc --debugger:native \
+		--nimcache:$@.cache -o:$@ $<
 
 # The ways in which a program's slots come to be: RELRO, PLT, PIE.
 STORM_LINKS := $(foreach relro,norelro partial full,$(foreach plt,plt noplt,$(foreach pie,pie nopie, \
@@ -170,8 +186,11 @@ $(T)/own-allocator: test/targets/storm.c test/targets/target.h
 		-Wl,--no-whole-archive -lstdc++ -lm -ldl
 
 # Programs that use the injector's insides, for the torture run.
-TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops stoptimes)
-$(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $(B)/test/liblimpet.a
+TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops stoptimes chains)
+torture_chains_SRC := test/torture/chains_agent.c test/torture/chains_unwind.c
+torture_objects = $(patsubst %.c,$(B)/obj/%.o,$(torture_$1_SRC))
+$(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $$(call torture_objects,$$*) \
+		$(B)/test/liblimpet.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
@@ -219,6 +238,7 @@ torture: export KILL_REPEAT ?= 20
 torture: export KILL_ROUNDS ?= 1000
 torture: export LOADER_ROUNDS ?= 60
 torture: export HANDOFFS ?= 50000000
+torture: export CHAINS ?= 100000
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(LONG_TORTURE_TESTS)
 

@@ -5,20 +5,9 @@
 
 load ../integration/helpers
 load captures
-setup() {
-	begin
-	folder=$(mktemp -d /tmp/limpet-rounds.XXXXXX)
-}
-teardown() {
-	# The children of a server follow it at once.
-	if [[ -n ${job_of[postgres]:-} ]]; then
-		[[ -z ${job_of[client]:-} ]] || end_process "${job_of[client]}" 5
-		kill -INT "${job_of[postgres]}" 2>/dev/null || true
-		wait_until 10 ended "${job_of[postgres]}" || true
-	fi
-	end
-	rm -rf "$folder"
-}
+load servers
+setup() { begin_with_servers; }
+teardown() { end_with_servers; }
 
 : "${PROGRAM_ROUNDS:=6}"
 
@@ -41,18 +30,12 @@ right_answers() {
 
 # ------------------------------------------------------------------ node.js
 
-serving() {
-	grep -q '^ready ' "$work/server.say"
-}
 always_busy() {
 	:
 }
 
 @test "node under HTTP load" {
-	LEAK_EVERY=0 node "$root/test/targets/server.js" >server.say 2>server.err </dev/null 3>&- &
-	job_of[server]=$!
-	wait_until 30 serving
-	read -r _ pid port <server.say
+	node_server
 	start load node "$root/test/targets/load.js" "$port" 2
 	busy=always_busy quiet=always_busy own=(--jit)
 	capture_rounds node "${job_of[server]}" "$PROGRAM_ROUNDS" --threads 2 --hold 20-60
@@ -68,21 +51,12 @@ always_busy() {
 
 # ------------------------------------------------------------------ redis
 
-redis_answers() {
-	[[ $(redis-cli -s "$work/redis.sock" ping 2>/dev/null) == PONG ]]
-}
-
 @test "redis-server" {
-	# jemalloc starts a thread of its own with each new arena, whenever that is.
-	redis-server --port 0 --unixsocket "$work/redis.sock" --save '' --dir "$work" --daemonize no \
-		--jemalloc-bg-thread no >redis.say 2>redis.err </dev/null 3>&- &
-	job_of[redis]=$!
-	wait_until 20 redis_answers
+	redis_server
 	start client python3 "$root/test/targets/client.py" redis "$work/redis.sock" 4
 	capture_rounds redis "${job_of[redis]}" "$PROGRAM_ROUNDS" --hold 10-40
 	right_answers redis
-	redis-cli -s "$work/redis.sock" shutdown nosave || true
-	result redis 0
+	redis_ends
 	quick_attach redis
 }
 
@@ -107,58 +81,6 @@ python_quiet() {
 }
 
 # ------------------------------------------------------------------ PostgreSQL
-
-# Its programs are on no PATH, and it refuses to run as root.
-postgres_bin() {
-	local bin
-	for bin in /usr/lib/postgresql/*/bin; do
-		[[ -x $bin/postgres ]] && echo "$bin" && return 0
-	done
-	return 1
-}
-as_postgres() (
-	cd "$folder" || exit 1
-	if ((EUID == 0)); then
-		setpriv --reuid=postgres --regid=postgres --clear-groups env HOME="$folder" "$@"
-	else
-		"$@"
-	fi
-)
-postgres_answers() {
-	as_postgres "$bin/pg_isready" -q -h "$folder"
-}
-
-# postgres_server: in $folder, known only there.
-postgres_server() {
-	local owner
-	bin=$(postgres_bin) || skip "no PostgreSQL server under /usr/lib/postgresql"
-	owner=$(id -un)
-	if ((EUID == 0)); then
-		id postgres >/dev/null 2>&1 || skip "no user postgres, and PostgreSQL refuses to run as root"
-		owner=postgres
-	fi
-	mkdir "$folder/data"
-	chown "$owner" "$folder" "$folder/data"
-	as_postgres "$bin/initdb" -D "$folder/data" -U tester -A trust -E UTF8 --locale=C >initdb.say 2>initdb.err
-	# exec: the process of this shell becomes the server.
-	(
-		cd "$folder" || exit 1
-		if ((EUID == 0)); then
-			exec setpriv --reuid=postgres --regid=postgres --clear-groups "$bin/postgres" -D data -k "$folder" \
-				-c listen_addresses= -c fsync=off -c shared_buffers=16MB -c jit=off
-		fi
-		exec "$bin/postgres" -D data -k "$folder" -c listen_addresses= -c fsync=off -c shared_buffers=16MB -c jit=off
-	) >postgres.say 2>postgres.err </dev/null 3>&- &
-	job_of[postgres]=$!
-	wait_until 30 postgres_answers
-	as_postgres "$bin/psql" -q -h "$folder" -U tester -d postgres -c \
-		'create table counters as select id, 0 as value from generate_series(0, 7) id;
-		create unique index on counters (id)' </dev/null
-}
-postgres_ends() {
-	kill -INT "${job_of[postgres]}"
-	result postgres 0
-}
 
 @test "postgres: a backend" {
 	local backend

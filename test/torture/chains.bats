@@ -1,0 +1,181 @@
+#!/usr/bin/env bats
+# The stacks that the hooks record during a capture, with their caches on, are those that an independent
+# unwinder (libdwfl) finds at the same calls: test/torture/chains.c stops the program at each. CHAINS: stacks that
+# are compared in all (100,000 for `make torture`).
+# time-limit: 300
+
+load ../integration/helpers
+load servers
+setup() { begin_with_servers; }
+teardown() {
+	[[ -z ${chains_job:-} ]] || end_process "$chains_job" 20
+	end_with_servers
+}
+
+: "${CHAINS:=2400}"
+: "${TORTURE:=$root/build/torture}"
+programs=9
+each=$(((CHAINS + programs - 1) / programs))
+
+# chains NAME PID COUNT [OPTION...]: beside the test, until it traces every thread.
+chains() {
+	local name=$1 target=$2 count=$3
+	shift 3
+	timeout --foreground $((100 + count / 20)) "$TORTURE/chains" --name "$name" --seconds $((60 + count / 20)) \
+		--notes notes "$@" "$target" "$count" >figures 2>chains.err </dev/null 3>&- &
+	chains_job=$!
+	wait_until 60 tracing
+}
+tracing() {
+	grep -q 'chains: ready' chains.err || ended "$chains_job"
+}
+# compared STATUS: the figures of the last one, which are shown.
+compared() {
+	exit_status_of "$chains_job" 1200 || return 1
+	if [[ $status != "$1" ]]; then
+		cat chains.err figures
+		fail "chains ended with status $status instead of $1"
+		return 1
+	fi
+	echo "# figures: chains: $(<figures)" >&3
+}
+figure() {
+	jq ".$1" figures
+}
+
+# all_as_recorded NAME PID [OPTION...]: no stack differs, and each is in the trace.
+all_as_recorded() {
+	local name=$1 target=$2
+	shift 2
+	chains "$name" "$target" "$each" "$@" || return 1
+	compared 0 || return 1
+	stop "$target" || return 1
+	good_capture || return 1
+	"$TORTURE/chains" --trace "$trace" --notes notes >noted || fail "not in the trace: $(<noted)"
+}
+
+@test "every shape of frame" {
+	start shapes "$TARGETS/shapes"
+	tell shapes go going
+	attach "$pid"
+	all_as_recorded shapes "$pid"
+	# A handler on a stack of its own does not see the one that it has interrupted; deep stacks are cut.
+	json_says '.cut > 0 and .deepest == 256 and .whole > .stacks * 0.7' <figures
+	expect ".capture.truncated_stacks >= $(figure '.cut + .short' | jq -s add)"
+	tell shapes hold held
+	finish shapes
+}
+
+# churning NAME COMMAND...: a program of ours, whose stacks are described to the root.
+churning() {
+	local name=$1
+	start "$@" || return 1
+	tell "$name" go going || return 1
+	attach "$pid" || return 1
+	all_as_recorded "$name" "$pid" || return 1
+	json_says '.whole == .stacks' <figures || return 1
+	tell "$name" hold held || return 1
+	finish "$name"
+}
+
+@test "C++: maps, strings and exceptions" {
+	churning leak "$TARGETS/leak"
+}
+
+@test "Rust: collections and panics" {
+	churning churn "$TARGETS/churn"
+}
+
+@test "Rust, linked by LLD" {
+	readelf -p .comment "$TARGETS/churn-lld" | grep -q LLD
+	churning churn-lld "$TARGETS/churn-lld"
+}
+
+@test "Nim: tables and exceptions" {
+	churning churn-nim "$TARGETS/churn-nim"
+}
+
+@test "python3 with threads" {
+	churning python env PYTHONMALLOC=malloc /usr/bin/python3 "$root/test/targets/pyload.py"
+}
+
+# V8's builtins and the code that it makes are not described: both sides go by frame pointer there.
+@test "node under HTTP load" {
+	node_server
+	start load node "$root/test/targets/load.js" "$port" 2
+	pid=${job_of[server]}
+	attach "$pid"
+	all_as_recorded node "$pid"
+	json_says '.short == 0' <figures
+	tell load "window chains" '{'
+	json_says '.errors == 0 and .requests > 0' <<<"$answer" || fail "the client says $answer"
+	eval "exec ${in_of[load]}>&-"
+	result load 0
+	curl -sf "http://127.0.0.1:$port/quit" >/dev/null
+	result server 0
+}
+
+# right_answers: of the client's, to its end.
+right_answers() {
+	tell client count '{' || return 1
+	json_says '.errors == 0 and .requests > 0' <<<"$answer" || fail "the client says $answer" || return 1
+	finish client
+}
+
+@test "redis-server" {
+	redis_server
+	start client python3 "$root/test/targets/client.py" redis "$work/redis.sock" 4
+	tell client go going
+	pid=${job_of[redis]}
+	attach "$pid"
+	all_as_recorded redis "$pid"
+	json_says '.whole == .stacks' <figures
+	tell client hold held
+	right_answers
+	redis_ends
+}
+
+@test "postgres: a backend" {
+	postgres_server
+	start client python3 "$root/test/targets/client.py" postgres "$folder/.s.PGSQL.5432" 2
+	tell client go going
+	tell client pid pid
+	pid=${answer#pid }
+	attach "$pid"
+	all_as_recorded postgres "$pid"
+	json_says '.whole == .stacks' <figures
+	tell client hold held
+	right_answers
+	postgres_ends
+}
+
+# ------------------------------------------------------------------ negative controls
+#
+# The same test finds what is wrong, when something is.
+
+# spoilt WHAT: the window begins before the program works, so that nothing is known yet.
+spoilt() {
+	local what=$1
+	start shapes "$TARGETS/shapes" || return 1
+	attach "$pid" || return 1
+	chains "spoilt-$what" "$pid" 1200 --spoil "$what" --collector "$limpet_job" || return 1
+	tell shapes go going || return 1
+	compared 3 || return 1
+	json_says '.spoiled > 0 and .differs > 0' <figures || return 1
+	grep -q 'the other' chains.err || return 1
+	tell shapes hold held || return 1
+	stop "$pid" || return 1
+	finish shapes
+}
+
+@test "memos that have gone stale are found out" {
+	spoilt memos
+}
+
+@test "fingerprints that lead to another stack are found out" {
+	spoilt prints
+}
+
+@test "unwind tables that are corrupt are found out" {
+	spoilt tables
+}

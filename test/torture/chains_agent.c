@@ -1,0 +1,345 @@
+#include "test/torture/chains_agent.h"
+
+#include <errno.h>
+#include <gelf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "injector/agent_image.h"
+#include "injector/memory.h"
+#include "injector/proc.h"
+
+#define TARGET_AT(agent, offset_name) ((agent)->info.shm + (agent)->shm.offset_name)
+
+/* The image that a limpet of this build carries has its names still. */
+static uint64_t symbol(const struct limpet_agent_image *image, const char *name)
+{
+	Elf *elf;
+	Elf_Scn *section = NULL;
+	uint64_t value = 0;
+
+	elf_version(EV_CURRENT);
+	elf = elf_memory((char *)(uintptr_t)image->bytes, image->size);
+	while (elf && (section = elf_nextscn(elf, section))) {
+		Elf_Data *data = elf_getdata(section, NULL);
+		GElf_Shdr header;
+		GElf_Sym found;
+
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_SYMTAB)
+			continue;
+		for (int i = 0; gelf_getsym(data, i, &found); i++) {
+			const char *word = elf_strptr(elf, header.sh_link, found.st_name);
+
+			if (word && strcmp(word, name) == 0)
+				value = found.st_value;
+		}
+	}
+	elf_end(elf);
+	return value;
+}
+
+/* Whether the code there is this image's. */
+static bool is_image_at(pid_t pid, const struct limpet_agent_image *image, uint64_t text)
+{
+	uint8_t *copy = malloc(image->text_bytes);
+	bool same = copy && limpet_memory_read(pid, text, copy, image->text_bytes) == 0 &&
+		    memcmp(copy, image->bytes + image->text_offset, image->text_bytes) == 0;
+
+	free(copy);
+	return same;
+}
+
+static int find_info(pid_t pid, const struct limpet_agent_image *image, uint64_t *ret_base,
+		     struct limpet_agent_info *ret)
+{
+	uint64_t base = 0;
+	struct limpet_maps maps;
+	int error = limpet_proc_maps_read(pid, &maps);
+
+	if (error)
+		return error;
+	error = -ENOENT;
+	for (size_t i = 0; i < maps.count && error; i++) {
+		const struct limpet_map *map = &maps.list[i];
+
+		if (strncmp(map->path, "/memfd:limpet-agent", 19) != 0)
+			continue;
+		if (!map->offset)
+			base = map->start;
+		if (!base || map->perms[2] != 'x' || map->offset != image->text_offset)
+			continue;
+		if (limpet_memory_read(pid, base + image->info_offset, ret, sizeof(*ret)) == 0 &&
+		    ret->magic == LIMPET_INFO_MAGIC && ret->state == LIMPET_AGENT_ACTIVE)
+			error = is_image_at(pid, image, map->start) ? 0 : -ENOTUNIQ;
+	}
+	limpet_proc_maps_done(&maps);
+	*ret_base = base;
+	return error;
+}
+
+int agent_find(pid_t pid, struct agent *ret)
+{
+	const struct limpet_agent_image *image;
+	struct limpet_hot hot;
+	uint64_t base, hot_offset;
+	int error = limpet_agent_image_get(&image);
+
+	memset(ret, 0, sizeof(*ret));
+	ret->pid = pid;
+	if (!error)
+		error = find_info(pid, image, &base, &ret->info);
+	if (error)
+		return error;
+	ret->way_malloc = base + symbol(image, "limpet_way_malloc");
+	ret->way_any = base + symbol(image, "limpet_way_any");
+	hot_offset = symbol(image, "limpet_hot");
+	if (ret->way_malloc == base || ret->way_any == base || !hot_offset)
+		return -ENOEXEC;
+	error = limpet_memory_read(pid, ret->info.shm, &ret->shm, sizeof(ret->shm));
+	if (!error)
+		error = limpet_memory_read(pid, base + hot_offset, &hot, sizeof(hot));
+	if (error)
+		return error;
+	ret->scratches = (uint64_t)(uintptr_t)hot.scratches;
+	ret->nodes = calloc(ret->shm.node_count, sizeof(*ret->nodes));
+	ret->met = calloc(ret->shm.node_count, sizeof(*ret->met));
+	return ret->nodes && ret->met ? 0 : -ENOMEM;
+}
+
+void agent_done(struct agent *agent)
+{
+	free(agent->nodes);
+	free(agent->met);
+}
+
+uint32_t agent_op(struct agent *agent, uint32_t hook)
+{
+	if (hook >= LIMPET_MAX_HOOKS)
+		return 0;
+	if (!agent->hooks[hook].original &&
+	    limpet_memory_read(agent->pid, agent->info.hooks, agent->hooks, sizeof(agent->hooks)))
+		return 0;
+	return agent->hooks[hook].op;
+}
+
+static uint64_t thread_at(const struct agent *agent, int thread)
+{
+	return TARGET_AT(agent, threads_offset) + (uint64_t)thread * sizeof(struct limpet_thread);
+}
+
+int agent_thread(struct agent *agent, pid_t tid)
+{
+	uint64_t bytes = agent->shm.thread_count * sizeof(struct limpet_thread);
+	struct limpet_thread *threads = malloc(bytes);
+	int found = -ENOENT;
+
+	if (!threads)
+		return -ENOMEM;
+	if (limpet_memory_read(agent->pid, thread_at(agent, 0), threads, bytes) == 0)
+		for (uint32_t i = 0; i < agent->shm.thread_count; i++)
+			if (threads[i].thread_pointer && threads[i].tid == (uint32_t)tid)
+				found = (int)i;
+	free(threads);
+	return found;
+}
+
+uint64_t agent_place(struct agent *agent, int thread)
+{
+	uint64_t place;
+
+	if (thread < 0 ||
+	    limpet_memory_read(agent->pid,
+			       thread_at(agent, thread) + offsetof(struct limpet_thread, at),
+			       &place, sizeof(place)))
+		return 0;
+	return place;
+}
+
+bool agent_record(struct agent *agent, uint64_t place, uint64_t address, struct record *ret)
+{
+	uint64_t words[4];
+
+	if (limpet_memory_read(agent->pid, place - sizeof(words), words, sizeof(words)))
+		return false;
+	for (int start = 1; start >= 0; start--) {
+		const uint64_t *word = words + start;
+		uint32_t type = LIMPET_EVENT_TYPE(word[0]);
+		bool wide = type & LIMPET_EVENT_WIDE;
+
+		ret->type = type & ~LIMPET_EVENT_WIDE;
+		if (wide == (start == 1) || word[1] != address ||
+		    (ret->type != LIMPET_EVENT_ALLOC && ret->type != LIMPET_EVENT_MMAP))
+			continue;
+		ret->address = address;
+		ret->size = wide ? word[2] : (uint32_t)word[2];
+		ret->node = (uint32_t)(wide ? word[3] : word[2] >> 32);
+		return true;
+	}
+	return false;
+}
+
+int agent_chain(struct agent *agent, uint32_t node, struct chain *ret)
+{
+	bool first = node < agent->shm.node_count && !agent->met[node];
+
+	ret->count = 0;
+	ret->whole = true;
+	if (!node)
+		return -ENODATA;
+	if (first)
+		agent->met[node] = true;
+	while (node) {
+		struct limpet_node *known;
+
+		if (node >= agent->shm.node_count || ret->count == CHAIN_MAX)
+			return -EBADMSG;
+		known = &agent->nodes[node];
+		if (!known->address &&
+		    limpet_memory_read(agent->pid,
+				       TARGET_AT(agent, nodes_offset) + node * sizeof(*known),
+				       known, sizeof(*known)))
+			return -EFAULT;
+		if (known->flags & LIMPET_NODE_TRUNCATED)
+			ret->whole = false;
+		ret->pcs[ret->count++] = known->address;
+		node = known->parent;
+	}
+	return first;
+}
+
+uint32_t agent_generation(struct agent *agent)
+{
+	uint32_t current = 0;
+
+	if (limpet_memory_read(agent->pid,
+			       agent->info.shm + offsetof(struct limpet_shm, unwind_current),
+			       &current, sizeof(current)))
+		return 0;
+	return current;
+}
+
+/* ------------------------------------------------------------------ negative controls */
+
+int spoil_memos(struct agent *agent, int thread)
+{
+	const uint32_t few = LIMPET_MEMO_STEP;
+	uint64_t memos = agent->scratches + (uint64_t)thread * sizeof(struct limpet_scratch) +
+			 offsetof(struct limpet_scratch, memos);
+	int spoiled = 0;
+
+	for (uint32_t i = 0; i < LIMPET_MEMOS; i++) {
+		uint64_t at = memos + i * sizeof(struct limpet_memo) +
+			      offsetof(struct limpet_memo, words);
+		uint32_t words;
+		int error = limpet_memory_read(agent->pid, at, &words, sizeof(words));
+
+		if (!error && words > few)
+			error = limpet_memory_write(agent->pid, at, &few, sizeof(few));
+		if (error)
+			return error;
+		spoiled += words > few;
+	}
+	return spoiled;
+}
+
+static int spoil_some_prints(struct agent *agent, uint64_t at, struct limpet_print *prints,
+			     uint32_t count, uint32_t node)
+{
+	int spoiled = 0,
+	    error = limpet_memory_read(agent->pid, at, prints, count * sizeof(*prints));
+
+	for (uint32_t i = 0; i < count && !error; i++) {
+		if (!(uint32_t)prints[i].state || prints[i].state >> 32 & 1)
+			continue;
+		prints[i].state = (prints[i].state & ~(uint64_t)UINT32_MAX) | node;
+		error = limpet_memory_write(agent->pid, at + i * sizeof(*prints), &prints[i],
+					    sizeof(*prints));
+		spoiled++;
+	}
+	return error ? error : spoiled;
+}
+
+int spoil_prints(struct agent *agent, uint32_t node)
+{
+	enum { AT_ONCE = 4096 };
+	struct limpet_print *prints = malloc(AT_ONCE * sizeof(*prints));
+	uint32_t count = agent->shm.print_count;
+	int spoiled = 0, answer = prints ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < count && answer >= 0; i += AT_ONCE) {
+		answer = spoil_some_prints(agent,
+					   TARGET_AT(agent, prints_offset) + i * sizeof(*prints),
+					   prints, count - i < AT_ONCE ? count - i : AT_ONCE, node);
+		spoiled += answer > 0 ? answer : 0;
+	}
+	free(prints);
+	return answer < 0 ? answer : spoiled;
+}
+
+static uint64_t arena_of(pid_t collector)
+{
+	struct limpet_maps maps;
+	uint64_t start = 0;
+
+	if (limpet_proc_maps_read(collector, &maps))
+		return 0;
+	for (size_t i = 0; i < maps.count && !start; i++)
+		if (strncmp(maps.list[i].path, "/memfd:limpet-unwind", 20) == 0)
+			start = maps.list[i].start;
+	limpet_proc_maps_done(&maps);
+	return start;
+}
+
+static int spoil_table(pid_t collector, uint64_t table, int32_t bytes)
+{
+	struct limpet_unwind_table head;
+	struct limpet_unwind_rule *rules = NULL;
+	size_t size = 0;
+	int spoiled = 0, error = limpet_memory_read(collector, table, &head, sizeof(head));
+
+	if (!error && head.magic != LIMPET_UNWIND_MAGIC)
+		error = -EBADMSG;
+	if (!error) {
+		size = head.rule_count * sizeof(*rules);
+		rules = malloc(size);
+		error = rules ? limpet_memory_read(collector, table + head.rules_offset, rules,
+						   size)
+			      : -ENOMEM;
+	}
+	for (uint32_t i = 0; !error && i < head.rule_count; i++)
+		if (rules[i].cfa == LIMPET_CFA_SP) {
+			rules[i].cfa_offset += bytes;
+			spoiled++;
+		}
+	if (!error)
+		error = limpet_memory_write(collector, table + head.rules_offset, rules, size);
+	free(rules);
+	return error ? error : spoiled;
+}
+
+int spoil_tables(struct agent *agent, pid_t collector, int32_t bytes)
+{
+	uint32_t current = agent_generation(agent) & 1, count;
+	uint64_t arena = arena_of(collector), list, spoiled = 0;
+	struct limpet_unwind_module module;
+	int answer = arena ? 0 : -ENOENT;
+
+	if (!answer)
+		answer = limpet_memory_read(agent->pid,
+					    agent->info.shm +
+						    offsetof(struct limpet_shm, unwind_count) +
+						    current * sizeof(count),
+					    &count, sizeof(count));
+	list = TARGET_AT(agent, unwind_modules_offset) +
+	       current * LIMPET_MAX_UNWIND_MODULES * sizeof(module);
+	for (uint32_t i = 0; answer >= 0 && i < count; i++) {
+		answer = limpet_memory_read(agent->pid, list + i * sizeof(module), &module,
+					    sizeof(module));
+		if (answer < 0 || !module.table)
+			continue;
+		answer = spoil_table(collector, arena + module.table, bytes);
+		spoiled += answer > 0 ? (uint64_t)answer : 0;
+	}
+	return answer < 0 ? answer : (int)spoiled;
+}

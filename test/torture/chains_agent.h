@@ -1,0 +1,56 @@
+/* The agent of a running capture, seen from outside: where its hooks begin, what they have
+ * recorded, and ways to spoil what it remembers. */
+#ifndef LIMPET_TEST_TORTURE_CHAINS_AGENT_H
+#define LIMPET_TEST_TORTURE_CHAINS_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/wire.h"
+#include "test/torture/chains_unwind.h"
+
+struct agent {
+	pid_t pid;
+	uint64_t way_malloc, way_any; /* where every hook that records passes; the hook is in r11 */
+	struct limpet_agent_info info;
+	struct limpet_shm shm; /* of its layout; the rest as it was in the beginning */
+	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
+	struct limpet_node *nodes; /* known ones; address 0: not yet */
+	bool *met;                 /* nodes that were a whole stack */
+	uint64_t scratches;        /* struct limpet_scratch[], what the threads remember */
+};
+
+/* A record of an allocation. */
+struct record {
+	uint64_t address, size;
+	uint32_t node, type;
+};
+
+/* 0 or -errno: -ENOENT no agent, -ENOTUNIQ one of another build. */
+int agent_find(pid_t pid, struct agent *ret);
+void agent_done(struct agent *agent);
+
+/* enum limpet_op of a hook. */
+uint32_t agent_op(struct agent *agent, uint32_t hook);
+/* Index of the thread's state, or -ENOENT. */
+int agent_thread(struct agent *agent, pid_t tid);
+/* Place of the thread's next record; 0: none. */
+uint64_t agent_place(struct agent *agent, int thread);
+/* The record before that place, if it is one of an allocation at `address`. */
+bool agent_record(struct agent *agent, uint64_t place, uint64_t address, struct record *ret);
+/* The stack that a node stands for; answers whether it is met for the first time. */
+int agent_chain(struct agent *agent, uint32_t node, struct chain *ret);
+/* +1 whenever modules come or go. */
+uint32_t agent_generation(struct agent *agent);
+
+/* Negative controls. The memos of a stopped thread: from now on only the first words are compared,
+ * which is what a cache does that has gone stale. */
+int spoil_memos(struct agent *agent, int thread);
+/* Every stack that is known by its fingerprint: now taken for that of `node`. */
+int spoil_prints(struct agent *agent, uint32_t node);
+/* Unwind tables, through the collector, which alone can write there: rules that go by the stack
+ * pointer are wrong by `bytes` more. */
+int spoil_tables(struct agent *agent, pid_t collector, int32_t bytes);
+
+#endif
