@@ -80,7 +80,8 @@ static int clean_once(pid_t parent, uint64_t since_ticks, uint64_t deadline_ns,
 		if (limpet_monotonic_ns() < deadline_ns &&
 		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
 			cleaned++;
-		else if (holds_ours(pid) && add(children, pid) < 0)
+		/* One on its way out has let go of its memory first, of its descriptors later. */
+		else if (limpet_proc_has_memory(pid) && holds_ours(pid) && add(children, pid) < 0)
 			break;
 	}
 	closedir(directory);
