@@ -307,8 +307,10 @@ int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct li
 	error = modules.count ? find_special(&modules) : -ESRCH;
 	if (error) {
 		limpet_modules_done(&modules);
-		return limpet_err_set(err, error, "cannot read the modules of process %d: %s", pid,
-				      strerror(-error));
+		return error == -ESRCH ? limpet_err_set(err, error, "process %d is gone", pid)
+				       : limpet_err_set(err, error,
+							"cannot read the modules of process %d: %s",
+							pid, strerror(-error));
 	}
 	*ret_modules = modules;
 	return 0;
