@@ -208,6 +208,7 @@ void limpet_segment_done(struct limpet_segment *segment)
 	if (segment->arena)
 		munmap(segment->arena, segment->arena_bytes);
 	free(segment->modules);
+	free(segment->tables);
 	if (segment->shm_fd >= 0)
 		close(segment->shm_fd);
 	if (segment->arena_fd >= 0)
@@ -283,11 +284,89 @@ static uint64_t arena_add(struct limpet_segment *segment, const void *table, siz
 	return offset;
 }
 
+/* Of which module a table is: tables count from its start. */
+struct limpet_segment_table {
+	uint64_t table, table_bytes;
+	uint64_t span, inode;
+	uint64_t start; /* 0: wherever it lies */
+	uint32_t dev_major, dev_minor;
+	uint32_t build_id_bytes;
+	uint8_t build_id[LIMPET_BUILD_ID_MAX];
+};
+
+static struct limpet_segment_table identify(const struct limpet_module *module)
+{
+	struct limpet_segment_table of = {.span = module->end - module->start,
+					  .inode = module->inode,
+					  .dev_major = module->dev_major,
+					  .dev_minor = module->dev_minor,
+					  .build_id_bytes = module->build_id_bytes};
+
+	if (!module->inode && !module->build_id_bytes)
+		of.start = module->start;
+	memcpy(of.build_id, module->build_id, module->build_id_bytes);
+	return of;
+}
+
+static const struct limpet_segment_table *find_table(const struct limpet_segment *segment,
+						     const struct limpet_segment_table *of)
+{
+	for (uint32_t i = 0; i < segment->table_count; i++) {
+		const struct limpet_segment_table *known = &segment->tables[i];
+
+		if (known->span == of->span && known->inode == of->inode &&
+		    known->start == of->start && known->dev_major == of->dev_major &&
+		    known->dev_minor == of->dev_minor &&
+		    known->build_id_bytes == of->build_id_bytes &&
+		    memcmp(known->build_id, of->build_id, of->build_id_bytes) == 0)
+			return known;
+	}
+	return NULL;
+}
+
+/* Whether the module lay there all the while that its table was made: another one that has taken
+ * its place would have been read instead. */
+static bool is_still_there(const struct limpet_module *module, pid_t pid)
+{
+	const struct limpet_map *map;
+	struct limpet_maps maps;
+	bool same;
+
+	if (limpet_proc_maps_read(pid, &maps))
+		return false;
+	map = limpet_proc_maps_find(&maps, module->start);
+	same = map && map->inode == module->inode && map->dev_major == module->dev_major &&
+	       map->dev_minor == module->dev_minor;
+	limpet_proc_maps_done(&maps);
+	return same;
+}
+
+/* Answers whether a table was made. */
+static bool make_table(struct limpet_segment *segment, pid_t pid,
+		       const struct limpet_module *module, struct limpet_segment_table *of)
+{
+	struct limpet_segment_table *more;
+	LIMPET_FREE void *table = NULL;
+	size_t bytes;
+
+	if (compile_module(pid, module, &table, &bytes) != 0 || !is_still_there(module, pid))
+		return false;
+	more = reallocarray(segment->tables, segment->table_count + 1, sizeof(*more));
+	if (!more)
+		return false;
+	segment->tables = more;
+	of->table = arena_add(segment, table, bytes);
+	if (!of->table)
+		return false;
+	of->table_bytes = bytes;
+	more[segment->table_count++] = *of;
+	return true;
+}
+
 int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules)
 {
 	struct limpet_shm *shm = segment->shm;
 	uint32_t count = 0, which = (segment->generation + 1) & 1;
-	struct limpet_unwind_module *old = segment->modules;
 	struct limpet_unwind_module *new = calloc(LIMPET_MAX_UNWIND_MODULES, sizeof(*new));
 	struct limpet_unwind_module *shared =
 		(struct limpet_unwind_module *)(void *)((uint8_t *)shm + segment->modules_offset) +
@@ -300,20 +379,18 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 		const struct limpet_module *module = &modules->list[i];
 		struct limpet_unwind_module entry = {
 			.start = module->start, .end = module->end, .live = 1};
-		LIMPET_FREE void *table = NULL;
-		size_t bytes;
+		struct limpet_segment_table of = identify(module);
+		const struct limpet_segment_table *known = find_table(segment, &of);
 
-		for (uint32_t k = 0; k < segment->module_count && !entry.table; k++)
-			if (old[k].start == module->start && old[k].end == module->end)
-				entry = old[k];
-		if (!entry.table && compile_module(modules->pid, module, &table, &bytes) == 0) {
-			entry.table = arena_add(segment, table, bytes);
-			entry.table_bytes = entry.table ? bytes : 0;
-			made++;
-		}
+		if (known)
+			of = *known;
+		else
+			made += make_table(segment, modules->pid, module, &of);
+		entry.table = of.table;
+		entry.table_bytes = of.table_bytes;
 		new[count++] = entry;
 	}
-	free(old);
+	free(segment->modules);
 	segment->modules = new;
 	segment->module_count = count;
 	segment->generation++;

@@ -36,8 +36,9 @@ struct limpet_session {
 	struct limpet_plan plan;
 	struct limpet_safepoint *safepoint;
 	uint64_t fingerprint;
-	bool clock_is_tsc; /* what the shared memory says of it is for the agent */
-	bool left_behind;  /* by an earlier limpet: its plan is not known */
+	uint32_t modules_seen; /* changes that the agent had noticed by then */
+	bool clock_is_tsc;     /* what the shared memory says of it is for the agent */
+	bool left_behind;      /* by an earlier limpet: its plan is not known */
 	int channel;
 	uint64_t info_address; /* of limpet_agent_info in the target */
 	uint64_t handle;
@@ -542,18 +543,21 @@ static int modules_again(struct limpet_session *session, struct limpet_err *err)
 
 int limpet_session_refresh_modules(struct limpet_session *session)
 {
+	/* A module that has taken the place of another, to the byte, only the agent can tell. */
+	uint32_t seen = __atomic_load_n(&session->segment.shm->modules_seen, __ATOMIC_ACQUIRE);
 	uint64_t fingerprint;
 	int error =
 		limpet_modules_fingerprint(session->pid, session->modules.r_debug, &fingerprint);
 
 	if (error)
 		return error;
-	if (fingerprint == session->fingerprint)
+	if (fingerprint == session->fingerprint && seen == session->modules_seen)
 		return 0;
 	error = modules_again(session, NULL);
 	if (error)
 		return error;
 	session->fingerprint = fingerprint;
+	session->modules_seen = seen;
 	return 1;
 }
 

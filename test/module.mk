@@ -75,9 +75,9 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := forker execer exiter loader odd liar moment gaps handoff kinds
+TARGET_C := forker execer exiter loader odd liar moment gaps handoff kinds replacer
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn churn-lld churn-nim plugin.so gaps-copies \
-	static tiny32 own-allocator registers sleeper holder slow-plugin.so shapes $(STORM_LINKS))
+	static tiny32 own-allocator registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -117,6 +117,11 @@ $(T)/plugin.so: test/targets/plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $<
+
+$(T)/frame-%.so: test/targets/frame_plugin.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -DROOM=$* -fPIC -shared -o $@ $<
 
 # Its library calls it back.
 $(T)/holder: test/targets/holder.c test/targets/target.h

@@ -149,6 +149,29 @@ right_answers() {
 	postgres_ends
 }
 
+# Until its table is there, a module's frames are passed as code without a description.
+soon_right() {
+	timeout --foreground 60 "$TORTURE/chains" --name replacer "$pid" 100 >figures 2>chains.err &&
+		json_says '.whole == .stacks' <figures
+}
+
+@test "a module takes the place of another: its own table is used" {
+	local module
+	start replacer "$TARGETS/replacer" "$TARGETS/frame-40.so" "$TARGETS/frame-360.so"
+	attach "$pid"
+	for module in 0 1 0 1; do
+		tell replacer "use $module" used
+		wait_until 20 soon_right || {
+			echo "module $module"
+			cat chains.err figures
+			false
+		}
+	done
+	stop "$pid"
+	good_capture
+	finish replacer
+}
+
 # ------------------------------------------------------------------ negative controls
 #
 # The same test finds what is wrong, when something is.

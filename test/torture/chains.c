@@ -77,7 +77,6 @@ static struct {
 static struct thread threads[THREADS];
 static struct agent agent;
 static struct other_unwinder *other;
-static uint32_t generation;
 static enum spoil spoil;
 static pid_t target;
 static uint64_t wanted;
@@ -275,7 +274,6 @@ static bool read_request(const struct user_regs_struct *r, struct call *call)
 static int on_call(struct thread *thread, const struct user_regs_struct *registers)
 {
 	struct call *call;
-	uint32_t now;
 
 	/* What an exception or longjmp has left does not come back. */
 	while (thread->depth && thread->calls[thread->depth - 1].return_sp <= registers->rsp &&
@@ -295,9 +293,6 @@ static int on_call(struct thread *thread, const struct user_regs_struct *registe
 	if (thread->index < 0)
 		thread->index = agent_thread(&agent, thread->tid);
 	call->place = agent_place(&agent, thread->index);
-	now = agent_generation(&agent);
-	if (now != generation && other_unwinder_refresh(other) == 0)
-		generation = now;
 	other_unwinder_walk(other, registers, agent.shm.max_depth + 1, &call->chain);
 	thread->depth++;
 	return arm_returns(thread);
@@ -536,7 +531,6 @@ static int run(const char *name, pid_t collector, unsigned seconds)
 
 	if (error)
 		return fail("no agent", error);
-	generation = agent_generation(&agent);
 	error = other_unwinder_new(target, &other);
 	if (error)
 		return fail("libdwfl", error);

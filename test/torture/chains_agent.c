@@ -208,17 +208,6 @@ int agent_chain(struct agent *agent, uint32_t node, struct chain *ret)
 	return first;
 }
 
-uint32_t agent_generation(struct agent *agent)
-{
-	uint32_t current = 0;
-
-	if (limpet_memory_read(agent->pid,
-			       agent->info.shm + offsetof(struct limpet_shm, unwind_current),
-			       &current, sizeof(current)))
-		return 0;
-	return current;
-}
-
 /* ------------------------------------------------------------------ negative controls */
 
 int spoil_memos(struct agent *agent, int thread)
@@ -277,6 +266,18 @@ int spoil_prints(struct agent *agent, uint32_t node)
 	return answer < 0 ? answer : spoiled;
 }
 
+/* +1 whenever the tables change; bit 0: the list in force. */
+static uint32_t generation(const struct agent *agent)
+{
+	uint32_t current = 0;
+
+	if (limpet_memory_read(agent->pid,
+			       agent->info.shm + offsetof(struct limpet_shm, unwind_current),
+			       &current, sizeof(current)))
+		return 0;
+	return current;
+}
+
 static uint64_t arena_of(pid_t collector)
 {
 	struct limpet_maps maps;
@@ -320,7 +321,7 @@ static int spoil_table(pid_t collector, uint64_t table, int32_t bytes)
 
 int spoil_tables(struct agent *agent, pid_t collector, int32_t bytes)
 {
-	uint32_t current = agent_generation(agent) & 1, count;
+	uint32_t current = generation(agent) & 1, count;
 	uint64_t arena = arena_of(collector), list, spoiled = 0;
 	struct limpet_unwind_module module;
 	int answer = arena ? 0 : -ENOENT;

@@ -41,9 +41,6 @@ uint64_t agent_place(struct agent *agent, int thread);
 bool agent_record(struct agent *agent, uint64_t place, uint64_t address, struct record *ret);
 /* The stack that a node stands for; answers whether it is met for the first time. */
 int agent_chain(struct agent *agent, uint32_t node, struct chain *ret);
-/* +1 whenever modules come or go. */
-uint32_t agent_generation(struct agent *agent);
-
 /* Negative controls. The memos of a stopped thread: from now on only the first words are compared,
  * which is what a cache does that has gone stale. */
 int spoil_memos(struct agent *agent, int thread);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "injector/memory.h"
+#include "injector/proc.h"
 
 #define PAGE 4096u
 #define PAGES 512u /* a power of 2 */
@@ -22,7 +23,7 @@ struct page {
 struct other_unwinder {
 	pid_t pid;
 	Dwfl *dwfl;
-	uint64_t stop;
+	uint64_t stop, modules; /* hash of what is loaded */
 	const struct user_regs_struct *registers;
 	struct page pages[PAGES];
 	uint8_t bulk[AT_ONCE];
@@ -120,7 +121,7 @@ static int no_debug_file(Dwfl_Module *module, void **data, const char *name, Dwa
 	return -1;
 }
 
-int other_unwinder_refresh(struct other_unwinder *unwinder)
+static int refresh(struct other_unwinder *unwinder)
 {
 	static const Dwfl_Callbacks callbacks = {
 		.find_elf = dwfl_linux_proc_find_elf,
@@ -145,6 +146,25 @@ int other_unwinder_refresh(struct other_unwinder *unwinder)
 	return 0;
 }
 
+/* Of the code that is mapped from files. */
+static uint64_t hash_modules(pid_t pid)
+{
+	uint64_t hash = 1;
+	char *text = NULL, *line, *rest;
+	size_t bytes;
+
+	if (limpet_proc_file_read(pid, "maps", &text, &bytes))
+		return 0;
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		bool code = strstr(line, " r-xp ") && strchr(line, '/');
+
+		for (const char *at = line; code && *at; at++)
+			hash = (hash ^ (uint8_t)*at) * 0x100000001b3ull;
+	}
+	free(text);
+	return hash;
+}
+
 int other_unwinder_new(pid_t pid, struct other_unwinder **ret)
 {
 	struct other_unwinder *unwinder = calloc(1, sizeof(*unwinder));
@@ -153,7 +173,7 @@ int other_unwinder_new(pid_t pid, struct other_unwinder **ret)
 	if (!unwinder)
 		return -ENOMEM;
 	unwinder->pid = pid;
-	error = other_unwinder_refresh(unwinder);
+	error = refresh(unwinder);
 	if (error)
 		other_unwinder_free(unwinder);
 	else
@@ -197,8 +217,13 @@ void other_unwinder_walk(struct other_unwinder *unwinder, const struct user_regs
 			 uint32_t max, struct chain *ret_chain)
 {
 	struct walk walk = {ret_chain, max < CHAIN_MAX ? max : CHAIN_MAX, false};
+	uint64_t modules = hash_modules(unwinder->pid);
 
 	ret_chain->count = 0;
+	ret_chain->whole = false;
+	if (modules != unwinder->modules && refresh(unwinder))
+		return;
+	unwinder->modules = modules;
 	unwinder->stop++;
 	unwinder->registers = registers;
 	read_pages(unwinder, registers->rsp & ~(uint64_t)(PAGE - 1), AT_ONCE);

@@ -26,10 +26,8 @@ struct other_unwinder;
 /* 0 or -errno. */
 int other_unwinder_new(pid_t pid, struct other_unwinder **ret);
 void other_unwinder_free(struct other_unwinder *unwinder);
-/* Looks again what is loaded. */
-int other_unwinder_refresh(struct other_unwinder *unwinder);
-/* `registers` are those at the first instruction of a function that was called; its caller is the
- * first frame. At most `max` frames. */
+/* Looks what is loaded, too. `registers` are those at the first instruction of a function that was
+ * called; its caller is the first frame. At most `max` frames. */
 void other_unwinder_walk(struct other_unwinder *unwinder, const struct user_regs_struct *registers,
 			 uint32_t max, struct chain *ret_chain);
 /* Where `pc` is, for messages: "libc.so.6+0x1234 malloc". */
