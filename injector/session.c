@@ -24,9 +24,15 @@
 #include "injector/safepoint.h"
 #include "injector/tracee.h"
 
+/* What leaving opens at a time, with a margin: held from before anything is touched, so that it can
+ * be left whatever else opens files meanwhile. */
+#define SPARE_FDS 16u
+
 struct limpet_session {
 	pid_t pid;
 	int pidfd;
+	int spare[SPARE_FDS];
+	unsigned spare_count;
 	uint64_t start_ticks;
 	uint64_t mark_address; /* AT_RANDOM: bytes that the kernel draws for each exec */
 	uint64_t mark[2];
@@ -97,8 +103,11 @@ static int check_identity(const void *context)
 
 static int explain_identity(const struct limpet_session *session, int error, struct limpet_err *err)
 {
-	if (error != -ESTALE)
+	if (error == -ESRCH)
 		return limpet_err_set(err, error, "process %d is gone", session->pid);
+	if (error != -ESTALE)
+		return limpet_err_set(err, error, "cannot look at process %d: %s", session->pid,
+				      strerror(-error));
 	limpet_err_set(err, error, "process %d has executed another program meanwhile",
 		       session->pid);
 	limpet_err_hint(err, "if that is the one you mean, try again");
@@ -148,10 +157,35 @@ static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **
 	return 0;
 }
 
+static int hold_spares(struct limpet_session *session, struct limpet_err *err)
+{
+	while (session->spare_count < SPARE_FDS) {
+		int fd = fcntl(session->pidfd, F_DUPFD_CLOEXEC, 3);
+
+		if (fd < 0) {
+			int error = -errno;
+
+			limpet_err_set(err, error, "not enough file descriptors: %s",
+				       strerror(-error));
+			limpet_err_hint(err, "ulimit -n 256");
+			return error;
+		}
+		session->spare[session->spare_count++] = fd;
+	}
+	return 0;
+}
+
+static void release_spares(struct limpet_session *session)
+{
+	while (session->spare_count)
+		close(session->spare[--session->spare_count]);
+}
+
 void limpet_session_free(struct limpet_session *session)
 {
 	if (!session)
 		return;
+	release_spares(session);
 	limpet_safepoint_free(session->safepoint);
 	limpet_segment_done(&session->segment);
 	limpet_modules_done(&session->modules);
@@ -211,6 +245,8 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 	if (error || !session)
 		return error;
 	error = explain_failure(session, session_arm(session, options, err), err);
+	if (!error)
+		error = hold_spares(session, err);
 	if (error) {
 		limpet_session_free(session);
 		return error;
@@ -404,6 +440,8 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	if (!error && closing)
 		error = limpet_err_set(err, closing, "lost the target while letting go: %s",
 				       strerror(-closing));
+	if (error)
+		release_spares(session);
 	if (error && started)
 		limpet_session_cleanup(session->pid, session->timeout_ns, true, NULL);
 	return explain_failure(session, error, err);
@@ -637,14 +675,15 @@ void limpet_session_let_go(struct limpet_session *session)
 
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 {
-	int error;
+	int error, identity;
 
+	release_spares(session);
 	limpet_tracee_take_longest_stop_ns();
 	error = leave(session, err);
 	note_detach_stop(session);
-
-	if (error && check_identity(session) < 0) {
-		explain_failure(session, error, err);
+	identity = error ? check_identity(session) : 0;
+	if (identity == -ESRCH || identity == -ESTALE) {
+		explain_identity(session, identity, err);
 		return -ESRCH;
 	}
 	if (error == -ESTALE && !limpet_session_agent_present(session))

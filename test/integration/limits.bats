@@ -26,10 +26,6 @@ captured() {
 	finish "$name"
 }
 
-has_no_agent() {
-	! grep -qF memfd: "/proc/$1/maps"
-}
-
 # given_up PID COMMAND...: a limpet that is short of something. It may work all the same (0, 4), refuse
 # (3) or give up (1); by words, never by a signal, and nothing of it stays. Sets `status`.
 given_up() {
@@ -42,8 +38,6 @@ given_up() {
 	1 | 3) [[ $stderr == limpet:* ]] || fail "status $status without words: '$stderr'" || return 1 ;;
 	*) fail "status $status: $*: $stderr" || return 1 ;;
 	esac
-	# A stub whose limpet gave it up goes home by itself, a moment later.
-	wait_until 10 has_no_agent "$target" || return 1
 	nothing_of_ours "$target"
 }
 
