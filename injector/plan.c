@@ -224,6 +224,12 @@ int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *
 		plan->dlerror = 0;
 	}
 	plan->start.dl_iterate_phdr = limpet_modules_symbol(modules, "dl_iterate_phdr", NULL);
+	if (!plan->dlopen && !limpet_modules_symbol(modules, "malloc", NULL)) {
+		limpet_err_set(err, -ENOENT,
+			       "the program is only starting: its libraries are not loaded yet");
+		limpet_err_hint(err, "try again; `limpet run` captures from the first instruction");
+		return -ENOENT;
+	}
 	if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
 		return limpet_err_set(err, -ENOENT,
 				      "the program has no dlopen: its libc cannot load the agent");

@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 
 #include <linux/magic.h>
+#include <unistd.h>
 
 #include "injector/memory.h"
 #include "injector/plan.h"
@@ -314,6 +315,10 @@ static void check_proc_mount(struct limpet_check *check)
 	char path[PATH_MAX];
 	struct statfs fs;
 
+	/* Of a main thread that has just ended there is no root folder to look into. */
+	snprintf(path, sizeof(path), "%s/%d/root/.", limpet_proc_root, check->resident);
+	if (access(path, F_OK) < 0)
+		return;
 	snprintf(path, sizeof(path), "%s/%d/root/proc", limpet_proc_root, check->resident);
 	if (statfs(path, &fs) ? errno == ENOENT : fs.f_type != PROC_SUPER_MAGIC) {
 		limpet_check_refuse(
@@ -339,7 +344,9 @@ static int check_loader(struct limpet_check *check)
 	r = limpet_modules_read(check->pid, &modules, &err);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	if (modules.r_debug && limpet_plan_find_loader(&modules, &plan, &err) < 0) {
+	/* Not while it is only starting, and its libraries are still being loaded. */
+	if (limpet_modules_symbol(&modules, "malloc", NULL) &&
+	    limpet_plan_find_loader(&modules, &plan, &err) < 0) {
 		limpet_check_refuse(check, -ENOTSUP, "loader", "no dlopen",
 				    "its C library has no dlopen that could load the agent");
 		limpet_check_hint(check, "a build of the program that is linked with -ldl works");

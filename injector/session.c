@@ -117,8 +117,14 @@ static int explain_identity(const struct limpet_session *session, int error, str
 /* What failed for a process that ended or became another meanwhile failed for that reason. */
 static int explain_failure(const struct limpet_session *session, int error, struct limpet_err *err)
 {
+	const struct timespec pause = {0, 5000000};
 	int identity = error ? check_identity(session) : 0;
 
+	/* A thread that went away under our hands may be the beginning of an exec or an end. */
+	for (int i = 0; error == -ESRCH && !identity && i < 40; i++) {
+		nanosleep(&pause, NULL);
+		identity = check_identity(session);
+	}
 	return identity ? explain_identity(session, identity, err) : error;
 }
 
@@ -139,8 +145,9 @@ static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **
 				   : limpet_proc_start_time(pid, &session->start_ticks);
 	if (error) {
 		limpet_session_free(session);
-		return limpet_err_set(err, error, "cannot open process %d: %s", pid,
-				      strerror(-error));
+		return error == -ESRCH ? limpet_err_set(err, error, "process %d is gone", pid)
+				       : limpet_err_set(err, error, "cannot open process %d: %s",
+							pid, strerror(-error));
 	}
 	if (limpet_proc_auxv(pid, AT_RANDOM, &session->mark_address) < 0 ||
 	    limpet_memory_read(pid, session->mark_address, session->mark, sizeof(session->mark)) <

@@ -272,6 +272,41 @@ static void follow_exec(pid_t pid, pid_t tid)
 		stray_add(pid);
 }
 
+static void on_child(int number)
+{
+	int kept = errno;
+
+	(void)number;
+	limpet_tracee_release_strays();
+	errno = kept;
+}
+
+/* An exec holds a lock that this call waits for, and waits itself for all other threads to end: if
+ * one of them is ours, until we have reaped it. Its end interrupts the wait, reaps, and the call
+ * goes on by itself. Nothing else of ours runs meanwhile. */
+static long seize(pid_t tid)
+{
+	const struct sigaction action = {.sa_handler = on_child};
+	struct sigaction kept_action;
+	sigset_t child, kept_mask;
+	long answer;
+	int error;
+
+	if (!stray_count)
+		return trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigaction(SIGCHLD, &action, &kept_action);
+	/* The end of one since the last look is pending, and comes now. */
+	pthread_sigmask(SIG_UNBLOCK, &child, &kept_mask);
+	answer = trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
+	error = errno;
+	pthread_sigmask(SIG_SETMASK, &kept_mask, NULL);
+	sigaction(SIGCHLD, &kept_action, NULL);
+	errno = error;
+	return answer;
+}
+
 int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet_tracee **ret)
 {
 	struct limpet_tracee *tracee;
@@ -284,7 +319,7 @@ int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet
 	error = tracee_new(pid, tid, &tracee);
 	if (error)
 		return error;
-	if (trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0) {
+	if (seize(tid) < 0) {
 		error = -errno;
 		if (error == -EPERM && is_none(tid))
 			error = -ESRCH;

@@ -124,6 +124,44 @@ static bool is_mapped(void)
 	return found;
 }
 
+/* As it is when nothing of the program's own comes or goes. */
+static int stable_fds(int **ret_fds)
+{
+	const struct timespec pause = {0, 20000000};
+	int *before = NULL, *now = NULL;
+	int before_count = limpet_proc_fds(target, &before), count = -1;
+
+	for (int i = 0; i < 50; i++) {
+		nanosleep(&pause, NULL);
+		count = limpet_proc_fds(target, &now);
+		if (count < 0 ||
+		    (count == before_count && !memcmp(now, before, (size_t)count * sizeof(*now))))
+			break;
+		free(before);
+		before = now;
+		before_count = count;
+		now = NULL;
+	}
+	free(before);
+	*ret_fds = now;
+	return count;
+}
+
+static void list_fds(const char *when, const int *fds, int count)
+{
+	fprintf(stderr, "%s:", when);
+	for (int i = 0; i < count; i++) {
+		char name[64], path[128];
+		ssize_t bytes;
+
+		snprintf(name, sizeof(name), "/proc/%d/fd/%d", target, fds[i]);
+		bytes = readlink(name, path, sizeof(path) - 1);
+		path[bytes < 0 ? 0 : bytes] = '\0';
+		fprintf(stderr, " %d %s;", fds[i], path);
+	}
+	fprintf(stderr, "\n");
+}
+
 static const char *what_is_wrong(const int *fds, int fd_count)
 {
 	struct limpet_proc_status status;
@@ -137,8 +175,11 @@ static const char *what_is_wrong(const int *fds, int fd_count)
 	if (is_mapped())
 		return "something of ours is mapped";
 	count = limpet_proc_fds(target, &now);
-	if (count != fd_count || memcmp(now, fds, (size_t)count * sizeof(*now)) != 0)
+	if (count != fd_count || memcmp(now, fds, (size_t)count * sizeof(*now)) != 0) {
 		wrong = "its descriptors are not the same";
+		list_fds("before", fds, fd_count);
+		list_fds("now", now, count);
+	}
 	free(now);
 	return wrong;
 }
@@ -161,7 +202,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: killstep [--repeat N] [--stride N] PID\n");
 		return 2;
 	}
-	fd_count = limpet_proc_fds(target, &fds);
+	fd_count = stable_fds(&fds);
 	status = run(enter_and_leave);
 	if (fd_count < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != DONE) {
 		fprintf(stderr, "killstep: %s\n", shared->words);

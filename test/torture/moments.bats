@@ -73,7 +73,7 @@ went_on() {
 }
 
 gone='no process|is gone|just ended|zombie'
-other='executed another program'
+other='executed another program|is only starting'
 
 after_exec() {
 	heard "$name" second || return 1
