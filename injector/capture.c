@@ -290,9 +290,6 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
 	if (error) /* -EEXIST is an output's word, too */
 		return error == -EEXIST ? -EALREADY : error;
-	error = limpet_session_cleanup(setup->pid, setup->timeout_ns, false, err);
-	if (error < 0)
-		return error;
 	error = limpet_session_prepare(setup->pid, &options, &capture->session, err);
 	if (!error)
 		error = open_recorder(capture, err);

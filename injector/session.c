@@ -23,14 +23,18 @@
 #include "injector/remains.h"
 #include "injector/safepoint.h"
 #include "injector/tracee.h"
+#include "injector/turn.h"
 
 /* What leaving opens at a time, with a margin: held from before anything is touched, so that it can
  * be left whatever else opens files meanwhile. */
 #define SPARE_FDS 16u
+/* How long leaving waits for its turn. */
+#define LEAVE_TURN_NS UINT64_C(1000000000)
 
 struct limpet_session {
 	pid_t pid;
 	int pidfd;
+	int turn; /* to change the process: from the plan until it is carried out; else -1 */
 	int spare[SPARE_FDS];
 	unsigned spare_count;
 	uint64_t start_ticks;
@@ -138,7 +142,7 @@ static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	session->pid = pid;
 	session->timeout_ns = timeout_ns;
-	session->channel = -1;
+	session->channel = session->turn = -1;
 	session->segment.shm_fd = session->segment.arena_fd = -1;
 	session->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	error = session->pidfd < 0 ? limpet_errno()
@@ -188,11 +192,19 @@ static void release_spares(struct limpet_session *session)
 		close(session->spare[--session->spare_count]);
 }
 
+static void end_turn(struct limpet_session *session)
+{
+	if (session->turn >= 0)
+		close(session->turn);
+	session->turn = -1;
+}
+
 void limpet_session_free(struct limpet_session *session)
 {
 	if (!session)
 		return;
 	release_spares(session);
+	end_turn(session);
 	limpet_safepoint_free(session->safepoint);
 	limpet_segment_done(&session->segment);
 	limpet_modules_done(&session->modules);
@@ -243,14 +255,25 @@ static void choose_clock(struct limpet_session *session)
 	shm->clock_is_tsc = session->clock_is_tsc;
 }
 
+/* Those below that have no turn of their own are called by who has it. */
+static int cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
+
 int limpet_session_prepare(pid_t pid, const struct limpet_session_options *options,
 			   struct limpet_session **ret, struct limpet_err *err)
 {
 	struct limpet_session *session = NULL;
-	int error = session_open(pid, options->timeout_ns, &session, err);
+	int turn = limpet_turn_take(pid, limpet_monotonic_ns() + options->timeout_ns, err), error;
 
-	if (error || !session)
+	if (turn < 0)
+		return turn;
+	error = cleanup(pid, options->timeout_ns, false, err);
+	if (error >= 0)
+		error = session_open(pid, options->timeout_ns, &session, err);
+	if (error || !session) {
+		close(turn);
 		return error;
+	}
+	session->turn = turn;
 	error = explain_failure(session, session_arm(session, options, err), err);
 	if (!error)
 		error = hold_spares(session, err);
@@ -410,8 +433,8 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	return 0;
 }
 
-int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
-			 struct limpet_err *err)
+static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
+		 struct limpet_err *err)
 {
 	struct limpet_shm *shm = session->segment.shm;
 	struct limpet_borrow_setup setup;
@@ -450,8 +473,17 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	if (error)
 		release_spares(session);
 	if (error && started)
-		limpet_session_cleanup(session->pid, session->timeout_ns, true, NULL);
+		cleanup(session->pid, session->timeout_ns, true, NULL);
 	return explain_failure(session, error, err);
+}
+
+int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
+			 struct limpet_err *err)
+{
+	int error = enter(session, tracee, err);
+
+	end_turn(session);
+	return error;
 }
 
 /* One call of an agent's entry on a borrowed thread. */
@@ -680,11 +712,10 @@ void limpet_session_let_go(struct limpet_session *session)
 	session->channel = -1;
 }
 
-int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
+static int leave_and_explain(struct limpet_session *session, struct limpet_err *err)
 {
 	int error, identity;
 
-	release_spares(session);
 	limpet_tracee_take_longest_stop_ns();
 	error = leave(session, err);
 	note_detach_stop(session);
@@ -701,6 +732,16 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 	return error == -ESRCH || !error ? error : -EBUSY;
 }
 
+int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
+{
+	LIMPET_CLOSE int turn = -1;
+
+	release_spares(session);
+	/* Also without it: who keeps it that long is stopped or no limpet, and we have to go. */
+	turn = limpet_turn_take(session->pid, limpet_monotonic_ns() + LEAVE_TURN_NS, NULL);
+	return leave_and_explain(session, err);
+}
+
 /* A limpet that we cannot see (in another container, of another user) may be collecting from it.
  * Its end of the agent's channel is open then. */
 static bool collector_lives(const struct limpet_session *session)
@@ -711,6 +752,8 @@ static bool collector_lives(const struct limpet_session *session)
 	socklen_t bytes = sizeof(int);
 	int type;
 
+	if (fd < 0 && fd != -EBADF)
+		return true; /* who cannot tell leaves it alone */
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) < 0 ||
 	    type != SOCK_SEQPACKET)
 		return false; /* closed, or the program's own by now */
@@ -748,7 +791,7 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	session->handle = session->info.handle;
 	session->left_behind = true;
 	if (session->handle && session->info.state != LIMPET_AGENT_RELEASED)
-		return limpet_session_leave(session, err);
+		return leave_and_explain(session, err);
 	/* Forked while the agent was being loaded or unloaded: what there is of it in the loader's
 	 * lists is not whole. No slot leads to it. */
 	if (abandoned)
@@ -791,7 +834,7 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 	return error ? error : 1;
 }
 
-int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
+static int cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
 {
 	const struct timespec pause = {0, 10000000};
 	uint64_t deadline_ns = limpet_monotonic_ns() + timeout_ns;
@@ -813,4 +856,11 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struc
 			return answer == -EINPROGRESS ? -EBUSY : answer ? answer : removed;
 		removed++;
 	}
+}
+
+int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
+{
+	LIMPET_CLOSE int turn = limpet_turn_take(pid, limpet_monotonic_ns() + timeout_ns, err);
+
+	return turn < 0 ? turn : cleanup(pid, timeout_ns, abandoned, err);
 }

@@ -32,7 +32,9 @@ struct limpet_session_stats {
 	struct limpet_copies_stats copies;
 };
 
-/* Reads the target, plans, and makes the shared memory; the target runs on, untouched. */
+/* Takes the turn (turn.h), which ends with enter or free. Removes what an earlier limpet left, as
+ * cleanup does. Then reads the target, plans, and makes the shared memory; the target runs on,
+ * untouched. -EALREADY: another limpet captures it, or is at work on it. */
 int limpet_session_prepare(pid_t pid, const struct limpet_session_options *options,
 			   struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already
@@ -46,18 +48,18 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 /* `idle` is called while threads are waited for; it may drain the agent's buffers. */
 void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
 			     void *context);
-/* Slots back, copies back, proof, unload. 0; -EBUSY: the agent stays, switched off (dormant);
- * -ESRCH: the target is gone. Stops at nothing but the deadline. */
+/* In its turn: slots back, copies back, proof, unload. 0; -EBUSY: the agent stays, switched off
+ * (dormant); -ESRCH: the target is gone. Stops at nothing but the deadline. */
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
 /* The agent stays, and nobody will read what it records: without its channel it switches itself
  * off, and no thread of the target waits for room. A leave that fails does so itself. */
 void limpet_session_let_go(struct limpet_session *session);
 void limpet_session_free(struct limpet_session *session);
 
-/* Agents that an earlier limpet left behind: switched off, proven, unloaded. Answers how many were
- * removed, or -errno (-EBUSY: one could not be removed; -EALREADY: its collector lives).
- * `abandoned`: it is known that nobody collects from this process, though the channel is open (a
- * forked child). */
+/* In its turn: agents that an earlier limpet left behind: switched off, proven, unloaded. Answers
+ * how many were removed, or -errno (-EBUSY: one could not be removed; -EALREADY: its collector
+ * lives). `abandoned`: it is known that nobody collects from this process, though the channel is
+ * open (a forked child). */
 int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
 
 pid_t limpet_session_pid(const struct limpet_session *session);

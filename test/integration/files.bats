@@ -175,7 +175,7 @@ sys.exit(1)' "/run/limpet/$pid.sock"
 		exit_status_of "${jobs[i - 1]}" 60
 		case $status in
 		0 | 4) one=$((one + 1)) ;;
-		3) grep -q 'captured' "$i.err" ;;
+		3) grep -Eq "captured|traced by 'limpet'" "$i.err" ;;
 		*) fail "status $status: $(<"$i.err")" ;;
 		esac
 	done
@@ -185,26 +185,93 @@ sys.exit(1)' "/run/limpet/$pid.sock"
 	finish storm
 }
 
-@test "four limpets that cannot see each other: the program goes on, and can be cleaned" {
-	local i round jobs
+# blind N ARGUMENTS...: a limpet that knows of no other. Sets `job`.
+blind() {
+	local name=$1
+	shift
+	mkdir -m 700 "run.$name"
+	LIMPET_RUNTIME_DIR=$work/run.$name "$LIMPET" attach "$pid" -q --no-seal -o "$name.limpet" "$@" \
+		>"$name.say" 2>"$name.err" </dev/null 3>&- &
+	job=$!
+	limpet_jobs+=("$job")
+}
+
+@test "four limpets that cannot see each other: one captures, the others say so" {
+	local i job round jobs captured
 	start storm "$TARGETS/storm" --threads 2
 	tell storm "run 1000" ran
 	for round in 1 2 3; do
 		jobs=()
+		captured=0
 		for i in 1 2 3 4; do
-			mkdir -m 700 "run.$i.$round"
-			LIMPET_RUNTIME_DIR=$work/run.$i.$round "$LIMPET" attach "$pid" -d 1s -q --no-seal \
-				-o "$i.$round.limpet" >"$i.say" 2>"$i.err" </dev/null 3>&- &
-			jobs+=($!)
-			limpet_jobs+=($!)
+			blind "$i.$round" -d 2s
+			jobs+=("$job")
 		done
 		for i in 1 2 3 4; do
-			exit_status_of "${jobs[i - 1]}" 90
-			((status <= 5)) || fail "status $status: $(<"$i.err")"
+			exit_status_of "${jobs[i - 1]}" 60
+			case $status in
+			0 | 4) captured=$((captured + 1)) ;;
+			3) grep -Eq "captured|traced by 'limpet'" "$i.$round.err" ;;
+			*) fail "status $status: $(<"$i.$round.err")" ;;
+			esac
 		done
+		((captured == 1)) || fail "$captured of them captured"
 		tell storm "run 1000" ran
-		timeout 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || true
 		nothing_of_ours "$pid"
 	done
+	finish storm
+}
+
+@test "limpets that cannot see each other come and go: each captures or says why not" {
+	local i job round jobs captured=0
+	start storm "$TARGETS/storm" --threads 2
+	tell storm "run 1000" ran
+	for round in {1..10}; do
+		jobs=()
+		for i in 1 2 3 4; do
+			blind "$i.$round" -d "$((RANDOM % 100 + 1))ms"
+			jobs+=("$job")
+		done
+		for i in 1 2 3 4; do
+			exit_status_of "${jobs[i - 1]}" 60
+			case $status in
+			0 | 4) captured=$((captured + 1)) ;;
+			3) grep -Eq "captured|traced by 'limpet'" "$i.$round.err" ;;
+			*) fail "status $status: $(<"$i.$round.err")" ;;
+			esac
+		done
+		tell storm "run 1000" ran
+		nothing_of_ours "$pid"
+	done
+	((captured >= 10)) || fail "$captured captures in 10 rounds"
+	finish storm
+}
+
+@test "one that keeps its turn: who captures leaves all the same, others do nothing and say so" {
+	local holder word
+	start storm "$TARGETS/storm" --threads 2
+	tell storm "run 1000" ran
+	attach "$pid"
+	mkfifo held
+	python3 -c '
+import fcntl, os, signal, sys
+fd = os.pidfd_open(int(sys.argv[1]))
+fcntl.flock(fd, fcntl.LOCK_EX)
+print("held", flush=True)
+signal.pause()' "$pid" >held 3>&- &
+	holder=$!
+	limpet_jobs+=("$holder")
+	read -r -t 30 word <held
+	[[ $word == held ]]
+	stop "$pid"
+	good_capture
+	refused 3 "another limpet is at work on process $pid" \
+		"$LIMPET" attach "$pid" -o never.limpet --attach-timeout 300ms
+	[[ ! -e never.limpet ]]
+	tell storm "run 1000" ran
+	nothing_of_ours "$pid"
+	kill "$holder"
+	wait_until 30 ended "$holder"
+	"$LIMPET" attach "$pid" -o after.limpet -d 100ms -q
 	finish storm
 }

@@ -1,0 +1,39 @@
+#include "injector/turn.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "injector/tracee.h"
+
+int limpet_turn_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *err)
+{
+	const struct timespec pause = {0, 1000000};
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (fd < 0)
+		return errno == ESRCH ? limpet_err_set(err, -ESRCH, "process %d is gone", pid)
+				      : limpet_err_set(err, -errno, "cannot open process %d: %s",
+						       pid, strerror(errno));
+	/* No alarm is ours to set, so it is asked for again and again. */
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		int error = -errno;
+
+		if (error == -EWOULDBLOCK && limpet_monotonic_ns() < deadline_ns) {
+			nanosleep(&pause, NULL);
+			continue;
+		}
+		close(fd);
+		if (error != -EWOULDBLOCK)
+			return limpet_err_set(err, error, "cannot lock process %d: %s", pid,
+					      strerror(-error));
+		limpet_err_set(err, -EALREADY, "another limpet is at work on process %d", pid);
+		limpet_err_hint(err,
+				"look for one that is stopped or hangs, end it, and try again");
+		return -EALREADY;
+	}
+	return fd;
+}
