@@ -734,12 +734,15 @@ static int leave_and_explain(struct limpet_session *session, struct limpet_err *
 
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 {
-	LIMPET_CLOSE int turn = -1;
+	int turn, error;
 
 	release_spares(session);
 	/* Also without it: who keeps it that long is stopped or no limpet, and we have to go. */
 	turn = limpet_turn_take(session->pid, limpet_monotonic_ns() + LEAVE_TURN_NS, NULL);
-	return leave_and_explain(session, err);
+	error = leave_and_explain(session, err);
+	if (turn >= 0)
+		close(turn);
+	return error;
 }
 
 /* A limpet that we cannot see (in another container, of another user) may be collecting from it.
