@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -22,6 +23,8 @@
 #define PAGE 4096u
 #define BOOT_BYTES ((sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE)
 #define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
+/* The stub needs less than this, as a rule: see wait_stop(). */
+#define STUB_SPIN_NS 1000000u
 #define STUB_PATIENCE_NS 1000000000u
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
@@ -365,7 +368,7 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 	file = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, borrow->image_there);
 	if (file < 0)
 		return failed(err, borrow, "pidfd_getfd", file);
-	limpet_footprint_note(getpid(), file);
+	limpet_footprint_note(file);
 	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size ||
 	    ftruncate(file, (off_t)(scratch_offset(image) + SCRATCH_BYTES)) < 0)
 		return failed(err, borrow, "writing the agent", errno ? -errno : -ENOSPC);
@@ -423,7 +426,8 @@ int limpet_borrow_take_channel(struct limpet_borrow *borrow)
 
 static int wait_ready(const struct limpet_borrow *borrow, uint64_t deadline_ns)
 {
-	const uint64_t look_every_ns = 20000000u;
+	const uint64_t look_every_ns = 20000000u,
+		       spin_until_ns = limpet_monotonic_ns() + STUB_SPIN_NS;
 	struct pollfd fds[2] = {{.fd = borrow->channel, .events = POLLIN},
 				{.fd = borrow->setup.pidfd, .events = POLLIN}};
 
@@ -435,12 +439,18 @@ static int wait_ready(const struct limpet_borrow *borrow, uint64_t deadline_ns)
 
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
-		if (deadline_ns - now < look_every_ns)
+		if (now < spin_until_ns)
+			left.tv_nsec = 0;
+		else if (deadline_ns - now < look_every_ns)
 			left.tv_nsec = (long)(deadline_ns - now);
 		if (ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR)
 			return -errno;
 		if (fds[1].revents)
 			return -ESRCH;
+		if (!fds[0].revents && now < spin_until_ns) {
+			sched_yield();
+			continue;
+		}
 		if (!fds[0].revents) {
 			/* Who holds the lock that the stub waits for may wait for us. */
 			if (borrow->setup.idle)
@@ -475,8 +485,8 @@ static int send_memory(int channel, const struct limpet_segment *segment)
 	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
 	int fds[2] = {segment->shm_fd, segment->arena_fd};
 
-	limpet_footprint_note(getpid(), fds[0]);
-	limpet_footprint_note(getpid(), fds[1]);
+	limpet_footprint_note(fds[0]);
+	limpet_footprint_note(fds[1]);
 	memset(&control, 0, sizeof(control));
 	rights->cmsg_level = SOL_SOCKET;
 	rights->cmsg_type = SCM_RIGHTS;
@@ -491,6 +501,7 @@ static int send_memory(int channel, const struct limpet_segment *segment)
 static int take_end(struct limpet_borrow *borrow, uint64_t boot_address,
 		    const struct limpet_segment *segment, struct limpet_err *err)
 {
+	LIMPET_CLOSE int theirs = -1;
 	int ends[2], error;
 
 	error = limpet_memory_read(borrow->setup.pid,
@@ -500,11 +511,12 @@ static int take_end(struct limpet_borrow *borrow, uint64_t boot_address,
 		return failed(err, borrow, "reading its scratch memory", error);
 	borrow->channel_there = ends[0];
 	borrow->ours_there = ends[1];
-	limpet_footprint_note(borrow->setup.pid, ends[0]);
-	limpet_footprint_note(borrow->setup.pid, ends[1]);
+	theirs = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, ends[0]);
 	borrow->channel = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, ends[1]);
 	if (borrow->channel < 0)
 		return failed(err, borrow, "pidfd_getfd", borrow->channel);
+	limpet_footprint_note(theirs);
+	limpet_footprint_note(borrow->channel);
 	limpet_fault_point("send memory");
 	error = segment ? send_memory(borrow->channel, segment) : 0;
 	return error ? failed(err, borrow, "sending the memory to share", error) : 0;

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Notes what descriptor `fd` of process `pid` leads to; our own process as well. */
-void limpet_footprint_note(pid_t pid, int fd);
+/* Notes what `fd`, a descriptor of ours, leads to. */
+void limpet_footprint_note(int fd);
 /* Whether descriptor `fd` of process `pid` leads to something noted. */
 bool limpet_footprint_has(pid_t pid, int fd);
 /* Whether a mapped file with the name of our image is one that was noted. */

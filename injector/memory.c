@@ -9,6 +9,7 @@
 
 #define PAGE 4096u
 #define MAX_PIECES 512u
+#define MAX_PROBES 64u
 
 /* Either call, by another thread where the main thread has ended and its memory with it. */
 static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *remote, size_t count)
@@ -79,6 +80,21 @@ int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes)
 		done += (size_t)answer;
 	}
 	return 0;
+}
+
+size_t limpet_memory_probe(pid_t pid, const uint64_t *addresses, size_t count)
+{
+	struct iovec remote[MAX_PROBES];
+	uint8_t bytes[MAX_PROBES];
+	struct iovec local = {bytes, 0};
+	ssize_t answer;
+
+	for (; local.iov_len < count && local.iov_len < MAX_PROBES; local.iov_len++) {
+		remote[local.iov_len].iov_base = (void *)(uintptr_t)addresses[local.iov_len];
+		remote[local.iov_len].iov_len = 1;
+	}
+	answer = move(false, pid, &local, remote, local.iov_len);
+	return answer < 0 ? 0 : (size_t)answer;
 }
 
 int limpet_memory_write(pid_t pid, uint64_t address, const void *from, size_t bytes)

@@ -13,6 +13,8 @@ int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes) LIM
 /* As much as is readable from `address` on without a gap; answers the number of bytes, or -errno.
  */
 ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t bytes);
+/* How many of `count` addresses, from the first on, can be read; at most 64 are looked at. */
+size_t limpet_memory_probe(pid_t pid, const uint64_t *addresses, size_t count);
 /* Honours the page protections of the target. Never used on words that running threads look at: the
  * kernel's copy is not atomic. */
 int limpet_memory_write(pid_t pid, uint64_t address, const void *from,

@@ -11,6 +11,7 @@
 #define MAX_FRAMES 512u
 #define MAX_RANGES 512u
 #define ALLOCATOR_SPAN (64u << 10)
+#define PAGE 4096u
 #define STACK_BELOW (64u << 10)
 #define HEAP_ALIGN (64ull << 20) /* glibc's HEAP_MAX_SIZE: arenas but the main one start there */
 #define TLS_BYTES 8192u
@@ -300,7 +301,7 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 	LIMPET_FREE uint8_t *memory = malloc(STACK_COPY_BYTES);
 	struct limpet_walk_copy stack = {.base = regs->rsp, .data = memory};
 	enum limpet_safepoint_verdict verdict;
-	uint64_t low = regs->rsp;
+	uint64_t low = regs->rsp, below[STACK_BELOW / PAGE];
 	ssize_t got;
 
 	if (!memory)
@@ -315,13 +316,9 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 	if (verdict != LIMPET_SAFE)
 		return verdict;
 	/* How far the memory below the stack pointer is there to be used. */
-	while (regs->rsp - low < STACK_BELOW) {
-		uint8_t byte;
-
-		if (limpet_memory_read(safepoint->pid, low - 4096, &byte, 1) < 0)
-			break;
-		low -= 4096;
-	}
+	for (size_t i = 0; i < LIMPET_COUNT_OF(below); i++)
+		below[i] = regs->rsp - (i + 1) * PAGE;
+	low -= limpet_memory_probe(safepoint->pid, below, LIMPET_COUNT_OF(below)) * PAGE;
 	if (regs->rsp - low < 24576)
 		return LIMPET_UNSAFE_STACK;
 	*ret_stack_low = low;

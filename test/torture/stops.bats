@@ -46,7 +46,7 @@ stop_times() {
 @test "stop times: few trips, and little done meanwhile" {
 	stop_times working "$TARGETS/gaps" --spin 1 --allocate 1 --serve 2 --sleep 4
 	expect '.idle | .trips == 1 and .resumes == 1 and .read_bytes == 0'
-	expect '.attach | .trips <= 3 and .resumes <= 16 and .calls <= 400'
+	expect '.attach | .trips <= 3 and .resumes <= 16 and .calls <= 150'
 	expect '.attach | .read_bytes <= 2000000 and .written_bytes <= 200000'
 }
 

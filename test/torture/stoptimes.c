@@ -167,6 +167,19 @@ static void note_step(const char *name, uint64_t from_ns, uint64_t bytes)
 		steps[step_count++] = (struct step){name, from_ns, now_ns(), bytes};
 }
 
+/* Looking whether it is time yet is no work, and one step however often it is done. */
+static void note_wait(const char *name, uint64_t from_ns, uint64_t bytes)
+{
+	struct step *last = step_count ? &steps[step_count - 1] : NULL;
+
+	if (!away_count || !steps_wanted)
+		return;
+	if (last && !strcmp(last->name, name))
+		last->to_ns = now_ns();
+	else if (step_count < MAX_STEPS)
+		steps[step_count++] = (struct step){name, from_ns, now_ns(), bytes};
+}
+
 static const char *request_name(int request)
 {
 	switch (request) {
@@ -221,19 +234,21 @@ long __wrap_ptrace(int request, ...)
 	return answer;
 }
 
-#define WATCHED(result, name, parameters, arguments, bytes)                     \
-	result __real_##name parameters;                                        \
-	result __wrap_##name parameters;                                        \
-	result __wrap_##name parameters                                         \
-	{                                                                       \
-		uint64_t from_ns = now_ns();                                    \
-		result answer = __real_##name arguments;                        \
-		int error = errno;                                              \
-                                                                                \
-		note_step(#name, from_ns, (bytes) > 0 ? (uint64_t)(bytes) : 0); \
-		errno = error;                                                  \
-		return answer;                                                  \
+#define WRAP(note, result, name, parameters, arguments, bytes)             \
+	result __real_##name parameters;                                   \
+	result __wrap_##name parameters;                                   \
+	result __wrap_##name parameters                                    \
+	{                                                                  \
+		uint64_t from_ns = now_ns();                               \
+		result answer = __real_##name arguments;                   \
+		int error = errno;                                         \
+                                                                           \
+		note(#name, from_ns, (bytes) > 0 ? (uint64_t)(bytes) : 0); \
+		errno = error;                                             \
+		return answer;                                             \
 	}
+#define WATCHED(...) WRAP(note_step, __VA_ARGS__)
+#define AWAITED(...) WRAP(note_wait, __VA_ARGS__)
 
 static ssize_t count_read(ssize_t bytes)
 {
@@ -278,14 +293,14 @@ WATCHED(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd
 	answer)
 WATCHED(ssize_t, recv, (int fd, void *buffer, size_t bytes, int flags), (fd, buffer, bytes, flags),
 	answer)
-WATCHED(pid_t, waitpid, (pid_t pid, int *status, int flags), (pid, status, flags),
+AWAITED(pid_t, waitpid, (pid_t pid, int *status, int flags), (pid, status, flags),
 	not_yet(pid, answer))
-WATCHED(int, sigtimedwait, (const sigset_t *set, siginfo_t *info, const struct timespec *time),
+AWAITED(int, sigtimedwait, (const sigset_t *set, siginfo_t *info, const struct timespec *time),
 	(set, info, time), 0)
-WATCHED(int, ppoll,
+AWAITED(int, ppoll,
 	(struct pollfd * fds, nfds_t count, const struct timespec *time, const sigset_t *mask),
 	(fds, count, time, mask), 0)
-WATCHED(int, nanosleep, (const struct timespec *time, struct timespec *rest), (time, rest), 0)
+AWAITED(int, nanosleep, (const struct timespec *time, struct timespec *rest), (time, rest), 0)
 
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)

@@ -11,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/err.h"
+#include "injector/memory.h"
 #include "injector/proc.h"
 #include "test/unit/proc_fixture.h"
 
@@ -512,6 +514,25 @@ static void test_self_agrees_with_the_kernel(void **state)
 	assert_memory_equal(text, "pid:[", 5);
 }
 
+/* Down a stack: as far as it goes without a hole. */
+static void test_memory_is_probed_up_to_the_first_hole(void **state)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *pages = mmap(NULL, 80 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t addresses[80];
+
+	(void)state;
+	assert_true(pages != MAP_FAILED);
+	for (size_t i = 0; i < 80; i++)
+		addresses[i] = (uint64_t)(uintptr_t)(pages + (79 - i) * page);
+	assert_int_equal(limpet_memory_probe(getpid(), addresses, 3), 3);
+	assert_int_equal(limpet_memory_probe(getpid(), addresses, 80), 64);
+	assert_int_equal(munmap(pages + 77 * page, page), 0);
+	assert_int_equal(limpet_memory_probe(getpid(), addresses, 5), 2);
+	assert_int_equal(limpet_memory_probe(getpid(), addresses + 2, 5), 0);
+	munmap(pages, 80 * page);
+}
+
 int main(void)
 {
 #define WITH_ROOT(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -535,6 +556,7 @@ int main(void)
 		WITH_ROOT(test_auxv_ends_where_it_is_cut),
 		WITH_ROOT(test_names_of_the_program),
 		cmocka_unit_test(test_self_agrees_with_the_kernel),
+		cmocka_unit_test(test_memory_is_probed_up_to_the_first_hole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
