@@ -19,7 +19,7 @@
 /* Private anonymous page with MADV_WIPEONFORK: in the child of a fork both words read 0, and with
  * that every hook is a plain jump before it touches memory shared with the collector. */
 struct limpet_control {
-	uint32_t on;    /* hooks record; first word, read by the trampoline */
+	uint32_t on;    /* hooks record; first word, read by the thunks' ways */
 	uint32_t alive; /* not wiped: this is the process that was attached to */
 };
 extern struct limpet_control *limpet_control; /* never NULL: a zero one before start */
@@ -56,7 +56,8 @@ struct limpet_hot {
 };
 extern struct limpet_hot limpet_hot;
 
-/* The trampoline's frame (thunks.S). Above it: the caller's rbp and the return address. */
+/* The frame of a way through a thunk (thunks.S). Above it: the caller's rbp and the return address.
+ */
 struct limpet_frame {
 	uint64_t args[6];
 	uint64_t hook;
@@ -110,7 +111,7 @@ static inline uint32_t limpet_thread_index(const struct limpet_thread *thread)
 
 static inline uint64_t limpet_thread_hash(uint64_t thread_pointer)
 {
-	return (thread_pointer >> 6) * 0x9e3779b97f4a7c15ull >> 32;
+	return (thread_pointer >> 6) * LIMPET_GOLDEN >> 32;
 }
 
 /* libc keeps the tid at a fixed distance behind the thread pointer; the injector measured it. libc

@@ -12,7 +12,7 @@
 
 static inline uint64_t limpet_sample_hash(uint64_t address)
 {
-	return (address >> 4) * 0x9e3779b97f4a7c15ull;
+	return (address >> 4) * LIMPET_GOLDEN;
 }
 
 static inline uint8_t *limpet_sample_counter(uint64_t address)

@@ -14,7 +14,7 @@ uint64_t limpet_unwind_arena_bytes;
 
 static uint64_t node_hash(uint32_t parent, uint64_t address)
 {
-	uint64_t hash = (address ^ (uint64_t)parent << 40 ^ parent) * 0x9e3779b97f4a7c15ull;
+	uint64_t hash = (address ^ (uint64_t)parent << 40 ^ parent) * LIMPET_GOLDEN;
 
 	return hash ^ hash >> 29;
 }
@@ -92,7 +92,7 @@ static uint64_t snapshot(struct limpet_scratch *scratch, uint64_t sp)
 
 static uint32_t memo_index(uint64_t pc, uint64_t base)
 {
-	uint64_t hash = (pc ^ base << 7) * 0x9e3779b97f4a7c15ull;
+	uint64_t hash = (pc ^ base << 7) * LIMPET_GOLDEN;
 
 	return (uint32_t)(hash >> 58) & (LIMPET_MEMOS - 1);
 }
@@ -160,7 +160,7 @@ static bool is_unchanged(const struct limpet_memo *memo, uint64_t base)
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+	hash = (hash ^ word) * LIMPET_GOLDEN;
 	return hash << 29 | hash >> 35;
 }
 
@@ -172,43 +172,30 @@ static uint64_t finish(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 	return hash ? hash : 1;
 }
 
-static uint64_t seed_of(const struct limpet_memo *memo)
+static uint64_t seed_of(const struct limpet_memo *memo, uint64_t pc)
 {
-	uint64_t hash = mix(mix(mix(memo->pc, memo->base), memo->generation), memo->words);
+	uint64_t hash = mix(mix(mix(pc, memo->base), memo->generation), memo->words);
 
 	for (uint32_t i = 0; i < memo->words; i++)
 		hash = mix(hash, memo->offsets[i]);
 	return hash;
 }
 
-static uint64_t print_here(const struct limpet_memo *memo, uint64_t base)
+/* Of the words in the memo, or of those that stand in their places now. */
+static inline __attribute__((always_inline)) uint64_t print_of(const struct limpet_memo *memo,
+							       bool now, uint64_t base)
 {
-	uint64_t a = memo->seed, b = 1, c = 2, d = 3;
+	uint64_t lanes[LIMPET_MEMO_STEP] = {memo->seed, 1, 2, 3};
 
-	for (uint32_t i = 0; i < memo->words; i += LIMPET_MEMO_STEP) {
-		a = mix(a, word_at(memo, base, i));
-		b = mix(b, word_at(memo, base, i + 1));
-		c = mix(c, word_at(memo, base, i + 2));
-		d = mix(d, word_at(memo, base, i + 3));
-	}
-	return finish(a, b, c, d);
-}
-
-static uint64_t print_of_values(const struct limpet_memo *memo)
-{
-	uint64_t a = memo->seed, b = 1, c = 2, d = 3;
-
-	for (uint32_t i = 0; i < memo->words; i += LIMPET_MEMO_STEP) {
-		a = mix(a, memo->values[i]);
-		b = mix(b, memo->values[i + 1]);
-		c = mix(c, memo->values[i + 2]);
-		d = mix(d, memo->values[i + 3]);
-	}
-	return finish(a, b, c, d);
+	for (uint32_t i = 0; i < memo->words; i += LIMPET_MEMO_STEP)
+#pragma GCC unroll 4
+		for (uint32_t lane = 0; lane < LIMPET_MEMO_STEP; lane++)
+			lanes[lane] = mix(lanes[lane], now ? word_at(memo, base, i + lane)
+							   : memo->values[i + lane]);
+	return finish(lanes[0], lanes[1], lanes[2], lanes[3]);
 }
 
 #define PRINT_WAYS 4u /* a cache line */
-#define PRINT_TRUNCATED (1ull << 31)
 
 static struct limpet_print *print_set(uint64_t print)
 {
@@ -216,7 +203,7 @@ static struct limpet_print *print_set(uint64_t print)
 			.prints[print >> 32 & limpet_hot.print_mask & ~(uint64_t)(PRINT_WAYS - 1)];
 }
 
-/* The node, with PRINT_TRUNCATED if that stack was cut short; 0: not known. */
+/* The node, with LIMPET_PRINT_TRUNCATED if that stack was cut short; 0: not known. */
 static uint32_t print_find(uint64_t print)
 {
 	struct limpet_print *set = print_set(print);
@@ -256,7 +243,7 @@ static void print_keep(uint64_t print, uint32_t node, bool truncated)
 		return;
 	__atomic_store_n(&entry->print, print, __ATOMIC_RELEASE);
 	__atomic_store_n(&entry->state,
-			 (version + 1) << 32 | (truncated ? PRINT_TRUNCATED : 0) | node,
+			 (version + 1) << 32 | (truncated ? LIMPET_PRINT_TRUNCATED : 0) | node,
 			 __ATOMIC_RELEASE);
 }
 
@@ -373,10 +360,10 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	memo->node = node;
 	memo->generation = current;
 	memo->truncated = cut;
+	memo->seed = seed_of(memo, hook_frame->caller_pc);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	memo->pc = hook_frame->caller_pc;
-	memo->seed = seed_of(memo);
-	print_keep(print_of_values(memo), node, cut);
+	print_keep(print_of(memo, false, 0), node, cut);
 	return node;
 }
 
@@ -386,7 +373,7 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
 	uint64_t high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
 	uint64_t pc = hook_frame->caller_pc;
-	/* The caller's rbp was pushed by the trampoline: a word of the stack like others, and read
+	/* The caller's rbp was pushed by the thunk's way: a word of the stack like others, and read
 	 * only if the walk needs it. */
 	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
 	struct limpet_memo *memo = &scratch->memos[memo_index(pc, base)];
@@ -400,11 +387,11 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 				count_truncated(thread, 1);
 			return memo->node;
 		}
-		known = print_find(print_here(memo, base));
+		known = print_find(print_of(memo, true, base));
 		if (known) {
-			if (known & PRINT_TRUNCATED)
+			if (known & LIMPET_PRINT_TRUNCATED)
 				count_truncated(thread, 1);
-			return known & ~(uint32_t)PRINT_TRUNCATED;
+			return known & ~LIMPET_PRINT_TRUNCATED;
 		}
 	}
 	return capture_walk(thread, scratch, memo, hook_frame, high, current);

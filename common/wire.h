@@ -131,9 +131,10 @@ struct limpet_node {
 /* A stack that was walked before, by the fingerprint of the words that the walk read. */
 struct limpet_print {
 	uint64_t print;
-	uint64_t state; /* low 32 bits: node, 0: empty; high: +1 at each change, odd while it lasts
-			 */
+	uint64_t state; /* low half: node, with LIMPET_PRINT_TRUNCATED, or 0: empty; high half: +1
+			 * at each change, odd while it lasts */
 };
+#define LIMPET_PRINT_TRUNCATED (1u << 31) /* as of LIMPET_NODE_TRUNCATED */
 
 /* ------------------------------------------------------------------ hooks and slots */
 

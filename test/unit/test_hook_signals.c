@@ -25,7 +25,7 @@
 #define BLOCK_B 0x20000080ull
 #define BLOCK_H 0x30000010ull
 
-/* Positions at the edges of a hook, where it is about to return to its trampoline or was just
+/* Positions at the edges of a hook, where it is about to return to its way or was just
  * called: a handler's call looks like the allocator's own, and passes uncounted. */
 #define EDGE 48u
 

@@ -3,10 +3,9 @@
  * A thunk only says which hook it is, and takes the way of its op. Switched off, or in the child of
  * a fork, each way is a plain jump. Otherwise limpet_way_any keeps the arguments, asks
  * limpet_hook_enter, and either jumps to the original as if it had never been there (no return
- * address of ours stays on any stack) or calls it and lets limpet_hook_exit record the result. The
- * two others do the same with less for malloc and for a free that calls nothing of ours. Vector
- * registers are never touched: the agent is compiled without them. */
-#define HOOK_BYTES 24 /* sizeof(struct limpet_hook) */
+ * address of ours stays on any stack) or calls it and lets limpet_hook_exit record the result. Those
+ * of malloc and of a free that calls nothing of ours do the same with less; those under sampling let
+ * most calls pass. Vector registers are never touched: the agent is compiled without them. */
 #define FRAME_BYTES 96
 
 /* struct limpet_frame in agent.h */
@@ -21,7 +20,7 @@
 #define HOT_MASK 24
 #define HOT_COUNTERS 64
 #define HOT_SHIFT 72
-/* common/sample.h; the hash of agent.h and agent/sampled.h */
+/* common/sample.h */
 #define SAMPLE_EXTRA 16
 #define GOLDEN 0x9e3779b97f4a7c15
 
@@ -64,6 +63,16 @@ limpet_thunks:
 	leave
 	.cfi_def_cfa %rsp, 8
 	.cfi_restore %rbp
+	.endm
+
+	/* With all the arguments that malloc, realloc and free have. */
+	.macro	go_on_as_kept
+	movq	0(%rsp), %rdi
+	movq	8(%rsp), %rsi
+	movq	16(%rsp), %rdx
+	movq	FRAME_HOOK(%rsp), %r11
+	drop_frame
+	jump_to_original
 	.endm
 
 	.balign 16
@@ -135,12 +144,7 @@ limpet_way_malloc:
 	ret
 2:
 	.cfi_restore_state
-	movq	0(%rsp), %rdi
-	movq	8(%rsp), %rsi
-	movq	16(%rsp), %rdx
-	movq	FRAME_HOOK(%rsp), %r11
-	drop_frame
-	jump_to_original
+	go_on_as_kept
 	.cfi_endproc
 	.size limpet_way_malloc, . - limpet_way_malloc
 
@@ -162,12 +166,7 @@ limpet_way_free:
 	movl	%r11d, %esi
 	movq	%rsp, %rdx
 	call	limpet_hook_free
-	movq	0(%rsp), %rdi
-	movq	8(%rsp), %rsi
-	movq	16(%rsp), %rdx
-	movq	FRAME_HOOK(%rsp), %r11
-	drop_frame
-	jump_to_original
+	go_on_as_kept
 	.cfi_endproc
 	.size limpet_way_free, . - limpet_way_free
 	/* Under sampling, in front of limpet_way_any: a call that is not sampled is a plain jump.
