@@ -148,6 +148,7 @@ static int take_timeline(struct limpet_model *model, const struct limpet_model_s
 			.time_ns = sum->points[i].time_ns,
 			.live_bytes = sum->points[i].live_bytes,
 			.rss_bytes = sum->points[i].rss_bytes,
+			.cgroup_bytes = sum->points[i].cgroup_bytes,
 			.mapped_bytes = sum->points[i].mapped_bytes,
 			.allocations = sum->points[i].allocations,
 		};

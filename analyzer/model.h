@@ -55,8 +55,9 @@ struct limpet_model_map_site {
 	uint64_t mmaps, mmap_bytes, unmapped_bytes, mapped_bytes;
 };
 struct limpet_model_point {
-	uint64_t time_ns, live_bytes, rss_bytes, mapped_bytes;
-	uint64_t allocations; /* since the capture's start */
+	uint64_t time_ns, live_bytes, mapped_bytes;
+	uint64_t rss_bytes, cgroup_bytes; /* of the process, of its cgroup; 0: unknown */
+	uint64_t allocations;             /* since the capture's start */
 };
 struct limpet_model_size {
 	uint64_t from_bytes, to_bytes; /* both inclusive */

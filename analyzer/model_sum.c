@@ -161,6 +161,7 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 		.time_ns = period->last_ns,
 		.live_bytes = limpet_model_books_live_bytes(totals),
 		.rss_bytes = period->rss_bytes,
+		.cgroup_bytes = period->cgroup_bytes,
 		.mapped_bytes =
 			clamp(totals[LIMPET_TOTAL_MMAP_BYTES], totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
 		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],

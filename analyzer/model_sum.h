@@ -11,7 +11,7 @@
 #include "analyzer/trace_reader.h"
 
 struct limpet_model_sum_point {
-	uint64_t time_ns, live_bytes, rss_bytes, mapped_bytes, allocations;
+	uint64_t time_ns, live_bytes, rss_bytes, cgroup_bytes, mapped_bytes, allocations;
 };
 
 struct limpet_model_sum {

@@ -55,6 +55,12 @@ static int print_target(struct limpet_pen *pen)
 	if (!result && target->command[0] && strcmp(target->command, target->executable) != 0 &&
 	    strcmp(target->command, target->comm) != 0)
 		result = limpet_pen_line(pen, "", "command   %s", target->command);
+	if (!result && target->host[0])
+		result = limpet_pen_line(pen, "", "host      %s%s%s%s%s%s%.12s", target->host,
+					 target->kernel[0] ? ", kernel " : "", target->kernel,
+					 target->machine[0] ? " " : "", target->machine,
+					 target->container[0] ? ", container " : "",
+					 target->container);
 	return result;
 }
 
@@ -176,6 +182,37 @@ static int print_ranges(struct limpet_pen *pen)
 	return result;
 }
 
+/* Memory as the kernel counts it: the last figures of the window that are known, and the highest.
+ */
+static int print_memory(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	uint64_t limit_bytes = model->target->cgroup_limit_bytes;
+	uint64_t rss = 0, highest_rss = 0, group = 0, highest_group = 0;
+
+	for (size_t i = 0; i < model->timeline_count; i++) {
+		const struct limpet_model_point *point = &model->timeline[i];
+
+		rss = point->rss_bytes ? point->rss_bytes : rss;
+		group = point->cgroup_bytes ? point->cgroup_bytes : group;
+		if (point->rss_bytes > highest_rss)
+			highest_rss = point->rss_bytes;
+		if (point->cgroup_bytes > highest_group)
+			highest_group = point->cgroup_bytes;
+	}
+	if (!rss)
+		return 0;
+	if (!group)
+		return limpet_pen_line(pen, "", "memory    RSS %s, at most %s",
+				       limpet_pen_bytes(pen, rss),
+				       limpet_pen_bytes(pen, highest_rss));
+	return limpet_pen_line(pen, "", "memory    RSS %s, at most %s; cgroup %s, at most %s%s%s",
+			       limpet_pen_bytes(pen, rss), limpet_pen_bytes(pen, highest_rss),
+			       limpet_pen_bytes(pen, group), limpet_pen_bytes(pen, highest_group),
+			       limit_bytes ? ", limit " : "",
+			       limit_bytes ? limpet_pen_bytes(pen, limit_bytes) : "");
+}
+
 static int print_totals(struct limpet_pen *pen)
 {
 	const struct limpet_model *model = pen->report->model;
@@ -209,6 +246,8 @@ static int print_totals(struct limpet_pen *pen)
 			limpet_pen_count(pen, totals->temporary_allocations),
 			limpet_pen_plural(totals->temporary_allocations),
 			limpet_pen_share(pen, totals->temporary_allocations, totals->allocations));
+	if (!result)
+		result = print_memory(pen);
 	if (!result)
 		result = print_ranges(pen);
 	if (!result && totals->foreign_frees && !model->sample_bytes)

@@ -21,6 +21,12 @@ static json_t *known_number(int64_t value)
 	return value < 0 ? json_null() : json_integer(value);
 }
 
+/* 0: unknown. */
+static json_t *known_bytes(uint64_t value)
+{
+	return value ? number(value) : json_null();
+}
+
 static json_t *seconds(uint64_t ns)
 {
 	return json_real((double)ns / 1e9);
@@ -56,11 +62,13 @@ static int print_value(FILE *file, const char *before, json_t *value)
 
 static json_t *target_object(const struct limpet_trace_target *target)
 {
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "pid",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "pid",
 			 target->known ? number(target->pid) : json_null(), "command",
 			 text(target->command), "executable", text(target->executable), "comm",
 			 text(target->comm), "allocators", text(target->allocators), "host",
-			 text(target->host));
+			 text(target->host), "kernel", text(target->kernel), "machine",
+			 text(target->machine), "container", text(target->container),
+			 "cgroup_limit_bytes", known_bytes(target->cgroup_limit_bytes));
 }
 
 static json_t *capture_object(const struct limpet_report *report)
@@ -244,13 +252,43 @@ static json_t *timeline_array(const struct limpet_model *model)
 	for (size_t i = 0; array && i < model->timeline_count; i++) {
 		const struct limpet_model_point *point = &model->timeline[i];
 
-		if (json_array_append_new(
-			    array,
-			    json_pack("{s:o,s:o,s:o,s:o,s:o}", "seconds", seconds(point->time_ns),
-				      "live_bytes", number(point->live_bytes), "rss_bytes",
-				      point->rss_bytes ? number(point->rss_bytes) : json_null(),
-				      "allocations", number(point->allocations), "mapped_bytes",
-				      number(point->mapped_bytes)))) {
+		if (json_array_append_new(array,
+					  json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "seconds",
+						    seconds(point->time_ns), "live_bytes",
+						    number(point->live_bytes), "rss_bytes",
+						    known_bytes(point->rss_bytes), "cgroup_bytes",
+						    known_bytes(point->cgroup_bytes), "allocations",
+						    number(point->allocations), "mapped_bytes",
+						    number(point->mapped_bytes)))) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+static json_t *build_id(const struct limpet_trace_module *module)
+{
+	char digits[2 * 64 + 1] = "";
+
+	for (uint32_t i = 0; i < module->build_id_bytes && i < 64; i++)
+		snprintf(digits + 2ul * i, 3, "%02x", module->build_id[i]);
+	return text(digits);
+}
+
+static json_t *modules_array(const struct limpet_model *model)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 1; array && i < model->module_count; i++) {
+		const struct limpet_trace_module *module = &model->modules[i];
+
+		if (!module->number)
+			continue;
+		if (json_array_append_new(array,
+					  json_pack("{s:o,s:o,s:b}", "module", text(module->path),
+						    "build_id", build_id(module), "allocator",
+						    module->allocator))) {
 			json_decref(array);
 			return NULL;
 		}
@@ -305,6 +343,8 @@ int limpet_report_json_print(struct limpet_report *report, FILE *file)
 		result = print_value(file, ",\n\"timeline\":", timeline_array(model));
 	if (!result)
 		result = print_value(file, ",\n\"sizes\":", sizes_array(model));
+	if (!result)
+		result = print_value(file, ",\n\"modules\":", modules_array(model));
 	fputs("}\n", file);
 	return result;
 }

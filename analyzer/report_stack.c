@@ -105,7 +105,7 @@ static int print_stack(struct limpet_pen *pen, const struct limpet_report_stack 
 		}
 		if (run)
 			snprintf(note, sizeof(note), " and %zu more", run);
-		else if (pen->options->full && stack->frames[at].inlined)
+		else if (stack->frames[at].inlined)
 			snprintf(note, sizeof(note), " (inlined)");
 		result = print_frame(pen, &stack->frames[at], indent, note);
 		shown++;

@@ -41,6 +41,8 @@ struct limpet_trace_target {
 	double unseen_rss_share; /* < 0: not a partial capture */
 	const char *allocators;  /* "glibc 2.36" */
 	const char *host, *kernel, *machine, *boot_id;
+	const char *container;       /* its id; "": in none, or unknown */
+	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
 	uint64_t page_bytes;
 	uint32_t cpus;
 };
@@ -153,8 +155,8 @@ struct limpet_trace_period {
 	uint32_t events_sequence; /* its EVENTS block; 0: none */
 	uint32_t rows;
 	uint64_t first_ns, last_ns;
-	uint64_t totals[LIMPET_TOTAL_COUNT]; /* since the capture's start */
-	uint64_t rss_bytes;
+	uint64_t totals[LIMPET_TOTAL_COUNT];                     /* since the capture's start */
+	uint64_t rss_bytes, cgroup_bytes;                        /* at its end; 0: unknown */
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
 	uint64_t peak_bytes;                                     /* within the period */
 	uint32_t peak_row;                                       /* rows of the block up to it */

@@ -12,6 +12,7 @@ int limpet_trace_tables_init(struct limpet_trace_tables *tables)
 	*tables = (struct limpet_trace_tables){0};
 	target->comm = target->command = target->executable = target->allocators = "";
 	target->host = target->kernel = target->machine = target->boot_id = "";
+	target->container = "";
 	target->unseen_rss_share = -1;
 	tables->end.attach_stop_us = tables->end.detach_stop_us = -1;
 	/* the dummies */
@@ -104,6 +105,8 @@ static const char **string_of(struct limpet_trace_target *target, unsigned tag)
 		return &target->machine;
 	case LIMPET_HEADER_BOOT_ID:
 		return &target->boot_id;
+	case LIMPET_HEADER_CONTAINER:
+		return &target->container;
 	default:
 		return NULL;
 	}
@@ -140,6 +143,9 @@ static void take_header_number(struct limpet_trace_target *target, unsigned tag,
 		break;
 	case LIMPET_HEADER_CPUS:
 		target->cpus = (uint32_t)limpet_cursor_limited(section, UINT32_MAX);
+		break;
+	case LIMPET_HEADER_CGROUP_LIMIT_BYTES:
+		target->cgroup_limit_bytes = limpet_cursor_varint(section);
 		break;
 	default:
 		break;

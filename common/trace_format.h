@@ -81,7 +81,9 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_MACHINE,
 	LIMPET_HEADER_BOOT_ID,
 	LIMPET_HEADER_PAGE_BYTES,
-	LIMPET_HEADER_CPUS
+	LIMPET_HEADER_CPUS,
+	LIMPET_HEADER_CONTAINER,
+	LIMPET_HEADER_CGROUP_LIMIT_BYTES /* absent: unlimited or unknown */
 };
 
 enum limpet_trace_modules_section { LIMPET_MODULES_LIST = 1 };
@@ -122,7 +124,7 @@ enum limpet_trace_row {
 enum limpet_trace_period_section {
 	LIMPET_PERIOD_EVENTS = 1, /* sequence number of the EVENTS block (0: none), rows */
 	LIMPET_PERIOD_TOTALS, /* since the capture's start, in the order of limpet_trace_total */
-	LIMPET_PERIOD_GAUGES, /* time in ns, RSS */
+	LIMPET_PERIOD_GAUGES, /* time in ns, RSS, charged to the cgroup (absent: unknown) */
 	LIMPET_PERIOD_LOSSES, /* since the start: dropped events, truncated stacks, unseen calls */
 	LIMPET_PERIOD_PEAK, /* of the period: live bytes, rows up to it, time in ns; of the capture:
 			       live bytes, time in ns */

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "injector/cgroup.h"
 #include "injector/children.h"
 #include "injector/control.h"
 #include "injector/proc.h"
@@ -250,7 +251,8 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.unseen_rss_share = setup->unseen_rss_share,
 		.allocators = setup->allocators,
 	};
-	char command[4096] = "", executable[4096] = "";
+	char command[4096] = "", executable[4096] = "", container[LIMPET_CONTAINER_ID_BYTES];
+	struct limpet_cgroup cgroup;
 	struct timespec now;
 	int error;
 
@@ -260,6 +262,10 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		limpet_proc_argv0(setup->pid, command, sizeof(command));
 	limpet_proc_executable(setup->pid, executable, sizeof(executable));
 	limpet_proc_start_time(setup->pid, &options.start_ticks);
+	if (limpet_container_id(setup->pid, container) == 0)
+		options.container = container;
+	if (limpet_cgroup_find(setup->pid, &cgroup) == 0)
+		(void)limpet_cgroup_limit(&cgroup, &options.cgroup_limit_bytes);
 	clock_gettime(CLOCK_REALTIME, &now);
 	options.wall_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	options.command = command;

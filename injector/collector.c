@@ -1,4 +1,5 @@
 #include "injector/collector.h"
+#include "injector/cgroup.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,6 +54,8 @@ struct limpet_collector {
 	struct limpet_module_book *book;
 	struct limpet_merge *merge;
 	struct limpet_shm *shm;
+	struct limpet_cgroup cgroup;
+	bool has_cgroup;
 	struct cursor *cursors;
 	uint32_t thread_count, chunk_count, node_count; /* copies: the originals are hostile */
 	uint64_t threads_offset, chunks_offset, nodes_offset, free_offset, slots_offset;
@@ -132,6 +135,8 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->slots_offset = shm->slots_offset;
 	collector->modules_offset = shm->modules_offset;
 	collector->clock_is_tsc = shm->clock_is_tsc;
+	collector->has_cgroup =
+		limpet_cgroup_find(limpet_session_pid(session), &collector->cgroup) == 0;
 	collector->max_waiting =
 		MAX_WAITING + 4 * (size_t)collector->chunk_count * RECORDS_PER_CHUNK;
 	collector->bearing_ns = limpet_monotonic_ns();
@@ -722,6 +727,8 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 		ret_tick->time_ns = collector->last_time_ns;
 	if (limpet_proc_status_read(limpet_session_pid(collector->session), &status) == 0)
 		ret_tick->rss_bytes = status.rss_bytes;
+	if (collector->has_cgroup)
+		(void)limpet_cgroup_usage(&collector->cgroup, &ret_tick->cgroup_bytes);
 	ret_tick->dropped_events =
 		collector->dropped_gone + collector->unmerged + collector->bad_records;
 	ret_tick->dropped_events += collector->shm->lost_no_sample;

@@ -10,6 +10,7 @@
 
 #include "common/units.h"
 #include "common/wire.h"
+#include "injector/cgroup.h"
 #include "injector/preflight_check.h"
 
 /* ------------------------------------------------------------------ kernel */
@@ -85,196 +86,14 @@ void limpet_check_clock(struct limpet_check *check)
 
 /* ------------------------------------------------------------------ memory */
 
-struct cgroup {
-	char folder[PATH_MAX]; /* of the target's own group */
-	size_t mount_length;   /* the mount point is its head */
-	bool unified;
-};
-
-/* Decodes \040 and the like in a field of mountinfo, in place. */
-static void unescape_mount(char *text)
-{
-	char *out = text;
-
-	for (const char *in = text; *in; out++) {
-		if (in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] >= '0' && in[2] <= '7' &&
-		    in[3] >= '0' && in[3] <= '7') {
-			*out = (char)((in[1] - '0') * 64 + (in[2] - '0') * 8 + (in[3] - '0'));
-			in += 4;
-		} else {
-			*out = *in++;
-		}
-	}
-	*out = '\0';
-}
-
-/* The target's group as a path below the mounted hierarchy, or NULL. `line` of /proc/PID/cgroup is
- * "0::/path" (v2) or "4:cpu,memory:/path" (v1). */
-static const char *group_path(char *line, bool unified)
-{
-	char *controllers = strchr(line, ':'), *path;
-
-	if (!controllers)
-		return NULL;
-	controllers++;
-	path = strchr(controllers, ':');
-	if (!path)
-		return NULL;
-	*path++ = '\0';
-	if (unified)
-		return !*controllers ? path : NULL;
-	for (char *save, *name = strtok_r(controllers, ",", &save); name;
-	     name = strtok_r(NULL, ",", &save))
-		if (!strcmp(name, "memory"))
-			return path;
-	return NULL;
-}
-
-static bool has_option(const char *options, const char *wanted)
-{
-	size_t length = strlen(wanted);
-
-	for (const char *at = options; at; at = strchr(at, ',')) {
-		at += *at == ',';
-		if (!strncmp(at, wanted, length) && strchr(",\n ", at[length]))
-			return true;
-	}
-	return false;
-}
-
-/* Finds where the memory controller is mounted: "... ROOT MOUNTPOINT OPTIONS ... - TYPE SOURCE
- * SUPER" (proc(5)). ROOT is "/" in the group namespace that made the mount. */
-static bool find_mount(bool unified, char *ret_root, char *ret_point)
-{
-	LIMPET_FREE char *text = NULL;
-	char *save, *line;
-	size_t bytes;
-
-	if (limpet_proc_file_read(0, "self/mountinfo", &text, &bytes) < 0)
-		return false;
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		const char *tail = strstr(line, " - ");
-		char type[16], super[512] = "";
-
-		if (!tail || sscanf(tail, " - %15s %*s %511s", type, super) < 1)
-			continue;
-		if (unified ? strcmp(type, "cgroup2") != 0
-			    : strcmp(type, "cgroup") != 0 || !has_option(super, "memory"))
-			continue;
-		if (sscanf(line, "%*s %*s %*s %4095s %4095s", ret_root, ret_point) != 2)
-			continue;
-		unescape_mount(ret_root);
-		unescape_mount(ret_point);
-		return true;
-	}
-	return false;
-}
-
-static bool find_group(pid_t pid, bool unified, struct cgroup *ret_group)
-{
-	LIMPET_FREE char *text = NULL;
-	char root[4096], point[4096];
-	char *save, *line;
-	size_t bytes, root_length;
-
-	if (!find_mount(unified, root, point) ||
-	    limpet_proc_file_read(pid, "cgroup", &text, &bytes) < 0)
-		return false;
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		const char *path = group_path(line, unified);
-
-		if (!path || strstr(path, "/..")) /* outside of what we may see */
-			continue;
-		root_length = strcmp(root, "/") ? strlen(root) : 0;
-		if (root_length && !strncmp(path, root, root_length))
-			path += root_length;
-		if (!strcmp(path, "/"))
-			path = "";
-		if (snprintf(ret_group->folder, sizeof(ret_group->folder), "%s%s", point, path) >=
-		    (int)sizeof(ret_group->folder))
-			return false;
-		ret_group->mount_length = strlen(point);
-		ret_group->unified = unified;
-		return true;
-	}
-	return false;
-}
-
-/* A number in a file of a group; "max" and v1's largest page-aligned number are no limit. */
-static bool read_group(const char *folder, const char *name, const char *key, uint64_t *ret_value)
-{
-	char path[PATH_MAX + 64], line[128];
-	LIMPET_FCLOSE FILE *file = NULL;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file)) {
-		const char *at = line;
-		char *stop;
-		uint64_t value;
-
-		if (key) {
-			if (strncmp(line, key, strlen(key)) || line[strlen(key)] != ' ')
-				continue;
-			at += strlen(key) + 1;
-		}
-		errno = 0;
-		value = strtoull(at, &stop, 10);
-		if (stop == at || errno || value >= (uint64_t)INT64_MAX - 65536)
-			return false;
-		*ret_value = value;
-		return true;
-	}
-	return false;
-}
-
-/* Memory that may still be charged to the group and those above it: the least of limit - usage,
- * where file pages that nobody used lately do not count as used (the kernel drops them first). */
-static bool group_headroom(const struct cgroup *group, uint64_t *ret_bytes)
-{
-	char folder[PATH_MAX];
-	bool limited = false;
-
-	snprintf(folder, sizeof(folder), "%s", group->folder);
-	for (;;) {
-		uint64_t limit = UINT64_MAX, value, usage, reclaimable = 0, room;
-		char *slash;
-
-		if (read_group(folder, group->unified ? "memory.max" : "memory.limit_in_bytes",
-			       NULL, &value))
-			limit = value;
-		/* above it the group is not killed, but slowed down until it hurts */
-		if (group->unified && read_group(folder, "memory.high", NULL, &value) &&
-		    value < limit)
-			limit = value;
-		if (limit != UINT64_MAX &&
-		    read_group(folder, group->unified ? "memory.current" : "memory.usage_in_bytes",
-			       NULL, &usage)) {
-			(void)read_group(folder, "memory.stat",
-					 group->unified ? "inactive_file" : "total_inactive_file",
-					 &reclaimable);
-			usage -= reclaimable < usage ? reclaimable : usage;
-			room = usage < limit ? limit - usage : 0;
-			if (!limited || room < *ret_bytes)
-				*ret_bytes = room;
-			limited = true;
-		}
-		slash = strrchr(folder, '/');
-		if (!slash || (size_t)(slash - folder) < group->mount_length)
-			return limited;
-		*slash = '\0';
-	}
-}
-
 static void check_cgroup(struct limpet_check *check, uint64_t want_bytes)
 {
 	char room_text[LIMPET_UNITS_TEXT], want_text[LIMPET_UNITS_TEXT];
 	uint64_t room_bytes = 0, fit;
-	struct cgroup group;
-	/* v1 first: where both are mounted (hybrid) memory is with v1 */
-	bool found = find_group(check->pid, false, &group) || find_group(check->pid, true, &group);
+	struct limpet_cgroup group;
 
-	if (!found || !group_headroom(&group, &room_bytes))
+	if (limpet_cgroup_find(check->pid, &group) < 0 ||
+	    limpet_cgroup_headroom(&group, &room_bytes) < 0)
 		return;
 	limpet_units_format_bytes(room_text, room_bytes);
 	limpet_units_format_bytes(want_text, want_bytes);

@@ -33,6 +33,8 @@ struct limpet_recorder_options {
 	double unseen_rss_share; /* --partial: share of RSS out of reach, 0..1; < 0: not partial */
 	const char *allocators;  /* words for people: "glibc 2.36", "glibc 2.36, jemalloc" */
 				 /* host, kernel... are found by the recorder itself */
+	const char *container;   /* its id; NULL: in none, or unknown */
+	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
 };
 
 /* Opens the file (O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode 0600) and writes the head. */
@@ -84,6 +86,7 @@ int limpet_recorder_add_events(struct limpet_recorder *recorder,
 struct limpet_recorder_tick {
 	uint64_t time_ns;
 	uint64_t rss_bytes;
+	uint64_t cgroup_bytes;   /* charged to the target's group; 0: unknown */
 	uint64_t dropped_events; /* all of these since the start */
 	uint64_t truncated_stacks;
 	uint64_t unseen_calls; /* calls that could not be recorded for want of thread state... */

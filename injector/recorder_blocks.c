@@ -51,6 +51,10 @@ void limpet_recorder_put_header(struct limpet_bytes *content,
 		limpet_trace_put_number(content, LIMPET_HEADER_PAGE_BYTES, (uint64_t)page_bytes);
 	if (cpus > 0)
 		limpet_trace_put_number(content, LIMPET_HEADER_CPUS, (uint64_t)cpus);
+	limpet_trace_put_string(content, LIMPET_HEADER_CONTAINER, options->container);
+	if (options->cgroup_limit_bytes)
+		limpet_trace_put_number(content, LIMPET_HEADER_CGROUP_LIMIT_BYTES,
+					options->cgroup_limit_bytes);
 }
 
 void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
@@ -181,8 +185,9 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 	put_numbers(content, LIMPET_PERIOD_EVENTS, (uint64_t[]){events_sequence, rows}, 2);
 	put_numbers(content, LIMPET_PERIOD_TOTALS, limpet_ledger_totals(ledger),
 		    LIMPET_TOTAL_COUNT);
-	put_numbers(content, LIMPET_PERIOD_GAUGES, (uint64_t[]){gauges->time_ns, gauges->rss_bytes},
-		    2);
+	put_numbers(content, LIMPET_PERIOD_GAUGES,
+		    (uint64_t[]){gauges->time_ns, gauges->rss_bytes, gauges->cgroup_bytes},
+		    gauges->cgroup_bytes ? 3 : 2);
 	put_numbers(content, LIMPET_PERIOD_LOSSES,
 		    (uint64_t[]){losses->dropped_events, losses->truncated_stacks,
 				 losses->unseen_calls},

@@ -22,7 +22,7 @@ struct limpet_recorder_losses {
 	uint64_t dropped_events, truncated_stacks, unseen_calls;
 };
 struct limpet_recorder_gauges {
-	uint64_t time_ns, rss_bytes;
+	uint64_t time_ns, rss_bytes, cgroup_bytes; /* of memory, 0: unknown */
 };
 void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledger *ledger,
 				uint32_t events_sequence, uint32_t rows,

@@ -51,6 +51,36 @@ small_trace() {
 	[[ $output != *$'\e'* ]]
 }
 
+# memory_group PID: the file that says what is charged to its control group, if it can be seen here.
+memory_group() {
+	local file
+	file=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' "/proc/$1/cgroup")/memory.usage_in_bytes
+	[[ -r $file ]] || file=/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$1/cgroup")/memory.current
+	[[ ! -r $file ]] || printf '%s\n' "$file"
+}
+
+@test "report: host, kernel, build-ids, RSS and the memory of the cgroup" {
+	local group
+	start storm "$TARGETS/storm" --threads 2
+	group=$(memory_group "$pid")
+	attach "$pid"
+	tell storm "leak 20000" leaked
+	stop "$pid"
+	finish storm
+	report
+	expect '.target.host == $host and .target.kernel == $kernel' --arg host "$(uname -n)" --arg kernel "$(uname -r)"
+	expect '.target.allocators | test("glibc")'
+	expect '.modules | map(select(.module | endswith("/storm"))) | .[0].build_id == $id' \
+		--arg id "$(readelf -n "$TARGETS/storm" | sed -n 's/.*Build ID: //p')"
+	expect '[.timeline[].rss_bytes // 0] | max > 1000000'
+	run --separate-stderr "$LIMPET" report "$trace"
+	[[ $output == *$'\nhost      '*"kernel $(uname -r)"* && $output == *$'\nmemory    RSS '* ]]
+	if [[ -z $group ]]; then
+		skip "no memory controller is mounted here: the cgroup's line was not tested"
+	fi
+	expect '[.timeline[].cgroup_bytes // 0] | max > 1000000'
+}
+
 @test "report --json has the stable keys" {
 	small_trace
 	report
@@ -65,7 +95,9 @@ small_trace() {
 	expect '.sites[0] | ["allocations","allocated_bytes","live_allocations","live_bytes","peak_bytes",
 		"temporary_allocations","stack"] - keys == []'
 	expect '.sites[0].stack[0] | ["function","file","line","module","inlined"] - keys == []'
-	expect '.timeline[0] | ["seconds","live_bytes","rss_bytes","allocations"] - keys == []'
+	expect '.timeline[0] | ["seconds","live_bytes","rss_bytes","cgroup_bytes","allocations"] - keys == []'
+	expect '.target | ["host","kernel","machine","container","cgroup_limit_bytes"] - keys == []'
+	expect '.modules[0] | ["module","build_id","allocator"] - keys == []'
 	expect '.sizes[0] | ["from_bytes","to_bytes","allocations","allocated_bytes"] - keys == []'
 	expect '.capture.attach_stop_microseconds > 0 and .capture.attach_stop_microseconds < 1000000'
 }

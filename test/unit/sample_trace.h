@@ -59,6 +59,7 @@ enum {
 	SAMPLE_MALLOC2
 };
 
+#define SAMPLE_CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define SAMPLE_BIAS 0x555500000000ull
 #define SAMPLE_EVIL_PATH "/nowhere/evil\x1b[31m\xff\n.so"
 
@@ -213,7 +214,9 @@ static struct limpet_recorder *sample_open(struct sample *sample, double unseen_
 							.wall_ns = 1700000000000000000ull,
 							.max_depth = 64,
 							.unseen_rss_share = unseen_rss_share,
-							.allocators = "glibc 2.36"};
+							.allocators = "glibc 2.36",
+							.container = SAMPLE_CONTAINER,
+							.cgroup_limit_bytes = 1u << 30};
 	struct limpet_recorder *recorder;
 	struct limpet_err err = {0};
 	uint32_t prog, libc, evil;
@@ -255,6 +258,7 @@ static void sample_finish(struct sample *sample, struct limpet_recorder *recorde
 {
 	const struct limpet_recorder_tick tick = {.time_ns = sample->now_ns,
 						  .rss_bytes = 50u << 20,
+						  .cgroup_bytes = 70u << 20,
 						  .dropped_events = dropped_events};
 	const struct limpet_recorder_end end = {.end = LIMPET_END_STOP,
 						.time_ns = sample->now_ns,
@@ -270,8 +274,8 @@ static void sample_finish(struct sample *sample, struct limpet_recorder *recorde
 
 static inline void sample_tick(struct sample *sample, struct limpet_recorder *recorder)
 {
-	const struct limpet_recorder_tick tick = {.time_ns = sample->now_ns,
-						  .rss_bytes = 50u << 20};
+	const struct limpet_recorder_tick tick = {
+		.time_ns = sample->now_ns, .rss_bytes = 50u << 20, .cgroup_bytes = 70u << 20};
 
 	assert_true(limpet_recorder_tick(recorder, &tick) >= 0);
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/err.h"
+#include "injector/cgroup.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
 #include "test/unit/proc_fixture.h"
@@ -36,6 +37,77 @@ static int end(void **state)
 	(void)state;
 	proc_fixture_end();
 	return 0;
+}
+
+/* ------------------------------------------------------------------ control groups */
+
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OTHER_ID "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+
+static void test_container_ids(void **state)
+{
+	static const struct {
+		const char *cgroup, *mountinfo, *id; /* NULL: none */
+	} cases[] = {
+		{"0::/system.slice/docker-" ID ".scope\n", "", ID},
+		{"4:memory:/docker/" ID "\n0::/\n", "", ID},
+		{"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" ID ".scope\n", "", ID},
+		{"0::/machine.slice/libpod-" ID ".scope/container\n", "", ID},
+		/* the inner one */
+		{"0::/docker/" OTHER_ID "/docker/" ID "\n", "", ID},
+		{"0::/user.slice/user-1000.slice\n", "", NULL},
+		/* too short, too long */
+		{"0::/docker/0123456789abcdef\n1:x:/" ID "0\n", "", NULL},
+		{"0::/\n",
+		 "1 2 0:3 / / rw - overlay overlay rw,upperdir=/var/lib/docker/overlay2/" OTHER_ID
+		 "/diff\n2 1 8:1 /var/lib/docker/containers/" ID
+		 "/hostname /etc/hostname rw - ext4 /dev/sda rw\n",
+		 ID},
+		{"0::/\n", "1 2 0:3 /sandboxes/" ID "/x /etc/hostname rw - ext4 /dev/sda rw\n",
+		 NULL},
+		{"", "", NULL},
+	};
+	char id[LIMPET_CONTAINER_ID_BYTES];
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(cases); i++) {
+		strcpy(id, "untouched");
+		proc_fixture_write("4711/cgroup", "%s", cases[i].cgroup);
+		proc_fixture_write("4711/mountinfo", "%s", cases[i].mountinfo);
+		assert_int_equal(limpet_container_id(PID, id), cases[i].id ? 0 : -ENOENT);
+		assert_string_equal(id, cases[i].id ? cases[i].id : "untouched");
+	}
+	proc_fixture_remove("4711/cgroup");
+	proc_fixture_remove("4711/mountinfo");
+	assert_int_equal(limpet_container_id(PID, id), -ENOENT);
+}
+
+static void test_memory_of_a_group(void **state)
+{
+	struct limpet_cgroup group;
+	uint64_t bytes = 1;
+
+	(void)state;
+	assert_int_equal(limpet_cgroup_find(PID, &group), -ENOENT);
+	proc_fixture_write("self/mountinfo",
+			   "30 23 0:26 / %s/cg rw shared:4 - cgroup2 cgroup2 rw\n",
+			   proc_fixture_path(""));
+	proc_fixture_write("4711/cgroup", "%s", "0::/pod/box\n");
+	assert_int_equal(limpet_cgroup_find(PID, &group), 0);
+	assert_int_equal(limpet_cgroup_usage(&group, &bytes), -ENODATA);
+	assert_int_equal(limpet_cgroup_limit(&group, &bytes), -ENODATA);
+	assert_int_equal(bytes, 1);
+	proc_fixture_write("cg/pod/box/memory.current", "%s", "12345678\n");
+	proc_fixture_write("cg/pod/box/memory.max", "%s", "max\n");
+	assert_int_equal(limpet_cgroup_usage(&group, &bytes), 0);
+	assert_int_equal(bytes, 12345678);
+	assert_int_equal(limpet_cgroup_limit(&group, &bytes), -ENODATA);
+	/* The least one counts, wherever it is set. */
+	proc_fixture_write("cg/pod/box/memory.max", "%s", "99000000\n");
+	proc_fixture_write("cg/pod/memory.current", "%s", "12345678\n");
+	proc_fixture_write("cg/pod/memory.max", "%s", "88000000\n");
+	assert_int_equal(limpet_cgroup_limit(&group, &bytes), 0);
+	assert_int_equal(bytes, 88000000);
 }
 
 /* ------------------------------------------------------------------ maps */
@@ -537,6 +609,8 @@ int main(void)
 {
 #define WITH_ROOT(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
+		WITH_ROOT(test_container_ids),
+		WITH_ROOT(test_memory_of_a_group),
 		WITH_ROOT(test_maps_keep_odd_paths),
 		WITH_ROOT(test_maps_refuse_what_the_kernel_never_writes),
 		WITH_ROOT(test_maps_clip_what_grew_while_being_read),

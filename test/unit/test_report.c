@@ -338,8 +338,18 @@ static void test_json_keeps_the_contract(void **state)
 		assert_true(json_is_real(json_object_get(object, "seconds")));
 		integer_at(object, "live_bytes");
 		integer_at(object, "rss_bytes");
+		assert_int_equal(integer_at(object, "cgroup_bytes"), 70u << 20);
 		integer_at(object, "allocations");
 	}
+	object = json_object_get(root, "target");
+	assert_string_equal(json_string_value(json_object_get(object, "container")),
+			    SAMPLE_CONTAINER);
+	assert_int_equal(integer_at(object, "cgroup_limit_bytes"), 1u << 30);
+	assert_true(json_is_string(json_object_get(object, "host")));
+	assert_true(json_is_string(json_object_get(object, "kernel")));
+	object = json_array_get(json_object_get(root, "modules"), 0);
+	assert_string_equal(json_string_value(json_object_get(object, "module")), sample.program);
+	assert_true(json_is_null(json_object_get(object, "build_id")));
 	allocations = 0;
 	json_array_foreach(json_object_get(root, "sizes"), index, object)
 	{
@@ -414,7 +424,11 @@ static void test_text_for_people(void **state)
 	assert_non_null(strstr(text, "Top 6 of 6 sites by live bytes"));
 	/* strdup is folded, and said. */
 	assert_int_equal(lines_with(text, "(via strdup)"), 1);
-	assert_non_null(strstr(text, "  grow  "));
+	assert_non_null(strstr(text, "  grow (inlined)  "));
+	assert_non_null(strstr(text, "memory    RSS 50.0 MiB, at most 50.0 MiB; cgroup 70.0 MiB, "
+				     "at most 70.0 MiB, limit 1.0 GiB"));
+	assert_non_null(strstr(text, "host      "));
+	assert_non_null(strstr(text, ", container 0123456789ab\n"));
 	assert_non_null(strstr(text, "/prog.c:5"));
 	assert_non_null(strstr(text, "[jit] 0x7f0000001234"));
 	assert_non_null(strstr(text, "; 2 stacks"));

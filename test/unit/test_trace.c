@@ -184,6 +184,8 @@ static void check_identity(const struct limpet_model *model)
 	assert_int_equal(target->max_depth, 128);
 	assert_true(target->unseen_rss_share > 0.2499 && target->unseen_rss_share < 0.2501);
 	assert_string_not_equal(target->kernel, "");
+	assert_string_equal(target->container, CAPTURE_CONTAINER);
+	assert_int_equal(target->cgroup_limit_bytes, 1u << 30);
 	assert_int_equal(model->module_count, 3);
 	assert_string_equal(model->modules[1].path, "/usr/bin/made-up");
 	assert_int_equal(model->modules[1].build_id_bytes, 20);
@@ -274,6 +276,8 @@ static void test_round_trip(void **state)
 			 capture.totals[LIMPET_TOTAL_ALLOCATIONS]);
 	assert_int_equal(model->timeline[model->timeline_count - 1].rss_bytes,
 			 1000000 + capture.ticks);
+	assert_int_equal(model->timeline[model->timeline_count - 1].cgroup_bytes,
+			 capture.ticks % 3 ? 2000000 + capture.ticks : 0);
 	limpet_model_free(model);
 	limpet_trace_reader_free(reader);
 }
@@ -1309,6 +1313,23 @@ static void check_against_second_reader(const char *path)
 		assert_int_equal(number_in(site, "peak_bytes"), model->sites[i].peak_bytes);
 	}
 	assert_int_equal(number_in(answer, "nodes") + 1, model->node_count);
+	if (model->target->container[0]) {
+		theirs = json_object_get(answer, "target");
+		assert_string_equal(json_string_value(json_object_get(theirs, "container")),
+				    model->target->container);
+		assert_int_equal(number_in(theirs, "cgroup_limit_bytes"),
+				 model->target->cgroup_limit_bytes);
+	}
+	theirs = json_object_get(answer, "timeline");
+	assert_int_equal(json_array_size(theirs), model->timeline_count);
+	for (size_t i = 0; i < model->timeline_count; i++) {
+		const json_t *point = json_array_get(theirs, i);
+		const json_t *group = json_object_get(point, "cgroup_bytes");
+
+		assert_int_equal(number_in(point, "rss_bytes"), model->timeline[i].rss_bytes);
+		assert_int_equal((uint64_t)json_integer_value(group),
+				 model->timeline[i].cgroup_bytes);
+	}
 	json_decref(answer);
 	limpet_model_free(model);
 	limpet_trace_reader_free(reader);

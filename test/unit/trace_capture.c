@@ -75,7 +75,9 @@ void capture_begin(struct capture *capture, const char *path, uint64_t memory_by
 						  .sample_bytes = 0,
 						  .max_depth = 128,
 						  .unseen_rss_share = 0.25,
-						  .allocators = "glibc 2.36"};
+						  .allocators = "glibc 2.36",
+						  .container = CAPTURE_CONTAINER,
+						  .cgroup_limit_bytes = 1u << 30};
 	struct limpet_err err = {0};
 
 	memset(capture, 0, sizeof(*capture));
@@ -241,11 +243,14 @@ int capture_run(struct capture *capture, uint64_t events, uint64_t tick_events)
 static struct limpet_recorder_tick tick_of(struct capture *capture)
 {
 	capture->ticks++;
-	return (struct limpet_recorder_tick){.time_ns = capture->time_ns,
-					     .rss_bytes = 1000000 + capture->ticks,
-					     .dropped_events = 0,
-					     .truncated_stacks = capture->ticks,
-					     .unseen_calls = 2 * capture->ticks};
+	return (struct limpet_recorder_tick){
+		.time_ns = capture->time_ns,
+		.rss_bytes = 1000000 + capture->ticks,
+		/* unknown now and then */
+		.cgroup_bytes = capture->ticks % 3 ? 2000000 + capture->ticks : 0,
+		.dropped_events = 0,
+		.truncated_stacks = capture->ticks,
+		.unseen_calls = 2 * capture->ticks};
 }
 
 int capture_tick(struct capture *capture)

@@ -9,6 +9,7 @@
 #include "common/trace_format.h"
 #include "injector/recorder.h"
 
+#define CAPTURE_CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define CAPTURE_SITES 40u
 #define CAPTURE_BLOCKS 3000u
 #define CAPTURE_PAGES 64u
