@@ -16,6 +16,7 @@
 #include "injector/descriptor.h"
 #include "injector/footprint.h"
 #include "injector/loader_lock.h"
+#include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
 
@@ -347,7 +348,7 @@ static uint64_t scratch_offset(const struct limpet_agent_image *image)
 static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_image *image,
 		      struct limpet_err *err)
 {
-	static const char name[] = "limpet-agent";
+	static const char name[] = LIMPET_MEMFD_AGENT;
 	uint64_t spare = limpet_tracee_spare(borrow->tracee);
 	LIMPET_CLOSE int file = -1;
 	int64_t answer;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "injector/footprint.h"
+#include "injector/memfd.h"
 #include "injector/proc.h"
 #include "injector/session.h"
 #include "injector/tracee.h"
@@ -21,7 +22,7 @@ static bool maps_ours(pid_t pid)
 	if (limpet_proc_maps_read(pid, &maps) < 0)
 		return false;
 	for (size_t i = 0; i < maps.count && !holds; i++)
-		holds = !strncmp(maps.list[i].path, "/memfd:limpet-agent", 19) &&
+		holds = limpet_memfd_is_agent(maps.list[i].path) &&
 			limpet_footprint_has_inode(maps.list[i].inode);
 	limpet_proc_maps_done(&maps);
 	return holds;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/wire.h"
+#include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
 #include "injector/tracee.h"
@@ -64,7 +65,7 @@ static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 	 * children and has no name is shown as /dev/zero. */
 	if (strncmp(map->path, "/dev/", 5) == 0)
 		return !strncmp(map->path, "/dev/zero", 9) || !strncmp(map->path, "/dev/shm/", 9);
-	return !strstr(map->path, "memfd:limpet-") && strncmp(map->path, "[v", 2) != 0;
+	return !limpet_memfd_is_ours(map->path) && strncmp(map->path, "[v", 2) != 0;
 }
 
 /* Only pages that exist: to read one that was never touched would give the target page tables. */

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 
 #include "injector/control_client.h"
+#include "injector/memfd.h"
 #include "injector/proc.h"
 
-#define MEMFD "/memfd:"
 #define INODES 8
 
 /* A process that maps something of ours, or holds the agent's file. */
@@ -41,10 +41,9 @@ static void note_mapping(struct holder *holder, const char *line)
 	}
 	inode = strtoull(field, &path, 10);
 	path += strspn(path, " ");
-	if (strncmp(path, MEMFD LIMPET_DORMANT_PREFIX, strlen(MEMFD LIMPET_DORMANT_PREFIX)) != 0)
+	if (!limpet_memfd_is_ours(path))
 		return;
-	if (!strncmp(path, MEMFD LIMPET_DORMANT_AGENT_PREFIX,
-		     strlen(MEMFD LIMPET_DORMANT_AGENT_PREFIX)))
+	if (limpet_memfd_is_agent(path))
 		holder->agent = true;
 	for (size_t i = 0; i < holder->inode_count; i++) {
 		if (holder->inodes[i] == inode)
@@ -66,8 +65,7 @@ static void note_descriptors(struct holder *holder)
 
 		snprintf(name, sizeof(name), "fd/%d", fds[i]);
 		if (limpet_proc_link_read(holder->pid, name, link, sizeof(link)) < 0 ||
-		    strncmp(link, MEMFD LIMPET_DORMANT_AGENT_PREFIX,
-			    strlen(MEMFD LIMPET_DORMANT_AGENT_PREFIX)) != 0)
+		    !limpet_memfd_is_agent(link))
 			continue;
 		snprintf(path, sizeof(path), "%s/%d/%s", limpet_proc_root, holder->pid, name);
 		if (stat(path, &status) < 0 || holder->inode_count == INODES)

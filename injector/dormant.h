@@ -11,11 +11,6 @@
 
 #include "common/err.h"
 
-/* The agent and the memory it shares with its collector are memfds whose names start so; the
- * agent's own starts with the longer. */
-#define LIMPET_DORMANT_PREFIX "limpet-"
-#define LIMPET_DORMANT_AGENT_PREFIX "limpet-agent"
-
 /* Processes that hold an agent without a living collector, ascending; only those whose maps we may
  * read. *ret_pids is malloc'ed; answers their number. An agent counts as watched, and is left out,
  * if some process without an agent (the collector) maps the same shared memory, in whatever

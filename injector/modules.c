@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/arch.h"
+#include "injector/memfd.h"
 #include "injector/memory.h"
 
 #define MAX_PHDRS 256u
@@ -136,7 +137,7 @@ static int read_module(pid_t pid, const struct limpet_map *map, struct limpet_mo
 	module->dev_minor = map->dev_minor;
 	module->inode = map->inode;
 	module->vdso = !strcmp(map->path, "[vdso]");
-	module->agent = strstr(map->path, "memfd:limpet-agent") != NULL;
+	module->agent = limpet_memfd_is_agent(map->path);
 	return 0;
 }
 
@@ -307,10 +308,7 @@ int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct li
 	error = modules.count ? find_special(&modules) : -ESRCH;
 	if (error) {
 		limpet_modules_done(&modules);
-		return error == -ESRCH ? limpet_err_set(err, error, "process %d is gone", pid)
-				       : limpet_err_set(err, error,
-							"cannot read the modules of process %d: %s",
-							pid, strerror(-error));
+		return limpet_proc_explain(pid, error, "read the modules of", err);
 	}
 	*ret_modules = modules;
 	return 0;

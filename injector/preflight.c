@@ -9,6 +9,7 @@
 
 #include "injector/descriptor.h"
 #include "injector/dormant.h"
+#include "injector/memfd.h"
 #include "injector/preflight_check.h"
 
 const char *limpet_preflight_sys_root = "/sys";
@@ -243,9 +244,7 @@ static void check_agent(struct limpet_check *check)
 {
 	size_t i = 0;
 
-	while (i < check->maps.count &&
-	       strncmp(check->maps.list[i].path, "/memfd:" LIMPET_DORMANT_AGENT_PREFIX,
-		       strlen("/memfd:" LIMPET_DORMANT_AGENT_PREFIX)) != 0)
+	while (i < check->maps.count && !limpet_memfd_is_agent(check->maps.list[i].path))
 		i++;
 	if (i == check->maps.count)
 		return;

@@ -12,11 +12,17 @@
 #include "injector/proc_files.h"
 
 /* include/linux/sched.h; part of the ABI of /proc/PID/stat, field 9. */
-/* include/linux/sched.h */
 #define PF_IO_WORKER 0x00000010u
 #define PF_KTHREAD 0x00200000u
 
 const char *limpet_proc_root = "/proc";
+
+int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_err *err)
+{
+	if (error == -ESRCH)
+		return limpet_err_set(err, error, "process %d is gone", pid);
+	return limpet_err_set(err, error, "cannot %s process %d: %s", what, pid, strerror(-error));
+}
 
 /* ------------------------------------------------------------------ status and stat */
 

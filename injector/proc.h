@@ -10,6 +10,10 @@
 /* Root of the proc file system; tests point it at a directory of substitute files. */
 extern const char *limpet_proc_root;
 
+struct limpet_err;
+/* "process N is gone" for -ESRCH, else "cannot DO process N: ..."; answers `error`. */
+int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_err *err);
+
 struct limpet_map {
 	uint64_t start, end, offset, inode;
 	uint32_t dev_major, dev_minor;

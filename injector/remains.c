@@ -8,10 +8,10 @@
 #include <time.h>
 
 #include "injector/footprint.h"
+#include "injector/memfd.h"
 #include "injector/proc.h"
 #include "injector/quiesce.h"
 
-#define IMAGE_NAME "/memfd:limpet-agent"
 #define MAX_REMAINS 64u
 
 struct remains {
@@ -21,11 +21,6 @@ struct remains {
 	size_t map_count;
 };
 
-static bool is_image(const char *path)
-{
-	return !strncmp(path, IMAGE_NAME, sizeof(IMAGE_NAME) - 1);
-}
-
 static bool is_ours(pid_t pid, int fd)
 {
 	char name[32], link[64];
@@ -33,7 +28,8 @@ static bool is_ours(pid_t pid, int fd)
 	if (limpet_footprint_has(pid, fd))
 		return true;
 	snprintf(name, sizeof(name), "fd/%d", fd);
-	return limpet_proc_link_read(pid, name, link, sizeof(link)) >= 0 && is_image(link);
+	return limpet_proc_link_read(pid, name, link, sizeof(link)) >= 0 &&
+	       limpet_memfd_is_agent(link);
 }
 
 static int find_fds(pid_t pid, struct remains *remains)
@@ -59,7 +55,7 @@ static int find_maps(pid_t pid, const struct limpet_modules *modules, struct rem
 		const struct limpet_map *map = &maps.list[i];
 		size_t count = remains->map_count;
 
-		if (!is_image(map->path) || limpet_modules_find(modules, map->start))
+		if (!limpet_memfd_is_agent(map->path) || limpet_modules_find(modules, map->start))
 			continue;
 		if (count && remains->maps[count - 1].end == map->start)
 			remains->maps[count - 1].end = map->end;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/unwind_compile.h"
 
@@ -134,11 +135,11 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t sample_bytes, struct l
 	memset(&layout, 0, sizeof(layout));
 	segment.shm_bytes = lay_out(memory_bytes, sample_bytes, &layout);
 	segment.arena_bytes = round_up(memory_bytes / 16 * ARENA_SHARE_16THS, PAGE);
-	error = memory_file("limpet-shared", segment.shm_bytes, 0, &segment.shm_fd, &map);
+	error = memory_file(LIMPET_MEMFD_SHARED, segment.shm_bytes, 0, &segment.shm_fd, &map);
 	if (!error) {
 		segment.shm = map;
 		/* We read the tables, too, and trust them: nobody but us may write there. */
-		error = memory_file("limpet-unwind", segment.arena_bytes, F_SEAL_FUTURE_WRITE,
+		error = memory_file(LIMPET_MEMFD_UNWIND, segment.arena_bytes, F_SEAL_FUTURE_WRITE,
 				    &segment.arena_fd, &map);
 	}
 	if (!error) {

@@ -107,11 +107,8 @@ static int check_identity(const void *context)
 
 static int explain_identity(const struct limpet_session *session, int error, struct limpet_err *err)
 {
-	if (error == -ESRCH)
-		return limpet_err_set(err, error, "process %d is gone", session->pid);
 	if (error != -ESTALE)
-		return limpet_err_set(err, error, "cannot look at process %d: %s", session->pid,
-				      strerror(-error));
+		return limpet_proc_explain(session->pid, error, "look at", err);
 	limpet_err_set(err, error, "process %d has executed another program meanwhile",
 		       session->pid);
 	limpet_err_hint(err, "if that is the one you mean, try again");
@@ -149,9 +146,7 @@ static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **
 				   : limpet_proc_start_time(pid, &session->start_ticks);
 	if (error) {
 		limpet_session_free(session);
-		return error == -ESRCH ? limpet_err_set(err, error, "process %d is gone", pid)
-				       : limpet_err_set(err, error, "cannot open process %d: %s",
-							pid, strerror(-error));
+		return limpet_proc_explain(pid, error, "open", err);
 	}
 	if (limpet_proc_auxv(pid, AT_RANDOM, &session->mark_address) < 0 ||
 	    limpet_memory_read(pid, session->mark_address, session->mark, sizeof(session->mark)) <

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "injector/proc.h"
 #include "injector/tracee.h"
 
 int limpet_turn_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *err)
@@ -15,9 +16,7 @@ int limpet_turn_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *err)
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	if (fd < 0)
-		return errno == ESRCH ? limpet_err_set(err, -ESRCH, "process %d is gone", pid)
-				      : limpet_err_set(err, -errno, "cannot open process %d: %s",
-						       pid, strerror(errno));
+		return limpet_proc_explain(pid, -errno, "open", err);
 	/* No alarm is ours to set, so it is asked for again and again. */
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		int error = -errno;
@@ -28,8 +27,7 @@ int limpet_turn_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *err)
 		}
 		close(fd);
 		if (error != -EWOULDBLOCK)
-			return limpet_err_set(err, error, "cannot lock process %d: %s", pid,
-					      strerror(-error));
+			return limpet_proc_explain(pid, error, "lock", err);
 		limpet_err_set(err, -EALREADY, "another limpet is at work on process %d", pid);
 		limpet_err_hint(err,
 				"look for one that is stopped or hangs, end it, and try again");
