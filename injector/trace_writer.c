@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "common/trace_block.h"
+#include "injector/trace_sync.h"
 
 /* Kept free beyond the end for the END record, and taken from the disk in these steps. */
 #define RESERVE_BYTES (64u << 10)
@@ -23,6 +24,7 @@ struct limpet_trace_writer {
 	int fd;
 	char *path;
 	ZSTD_CCtx *zstd;
+	struct limpet_trace_sync *sync;
 	struct limpet_bytes batch;
 	uint64_t file_bytes;  /* this and `error`: written by one thread, read by others, too */
 	uint64_t reserved_to; /* offset up to which room is ours */
@@ -153,6 +155,11 @@ int limpet_trace_writer_open(const struct limpet_trace_writer_options *options,
 			       (unsigned)options->owner_uid, strerror(-code));
 		goto discard;
 	}
+	writer->sync = limpet_trace_sync_new(writer->fd, LIMPET_TRACE_SYNC_NS);
+	if (!writer->sync) {
+		code = limpet_err_set(err, -ENOMEM, "out of memory");
+		goto discard;
+	}
 	*ret_writer = writer;
 	return 0;
 discard:
@@ -164,6 +171,7 @@ void limpet_trace_writer_free(struct limpet_trace_writer *writer)
 {
 	if (!writer)
 		return;
+	limpet_trace_sync_free(writer->sync);
 	if (writer->fd >= 0)
 		close(writer->fd);
 	ZSTD_freeCCtx(writer->zstd);
@@ -302,6 +310,8 @@ int limpet_trace_writer_flush(struct limpet_trace_writer *writer)
 		code = reserve(writer, writer->batch.count);
 	if (code == 0)
 		code = write_all(writer, writer->batch.data, writer->batch.count);
+	if (code == 0)
+		code = limpet_trace_sync_wrote(writer->sync);
 	limpet_bytes_clear(&writer->batch);
 	return code < 0 ? stick(writer, code) : 0;
 }

@@ -3,7 +3,9 @@
  * A batch is written by one write() and kept out of the file altogether when it does not fit, so
  * that a full disk costs the batch and hides nothing before it. The first error sticks; later
  * batches are dropped, their numbers with them, so that a reader sees the gap. Some room beyond the
- * end stays reserved, where the file system can, for the last words after a full disk.
+ * end stays reserved, where the file system can, for the last words after a full disk. What is
+ * written is brought to the disk every LIMPET_TRACE_SYNC_NS: a loss of power costs no more than
+ * that.
  *
  * The file is locked (flock) for as long as the writer lives: that is how a reader tells a running
  * capture from a lost collector. One thread. */
@@ -17,6 +19,8 @@
 #include "common/bytes.h"
 #include "common/err.h"
 #include "common/trace_block.h"
+
+#define LIMPET_TRACE_SYNC_NS 5000000000ull
 
 struct limpet_trace_writer;
 

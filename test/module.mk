@@ -2,12 +2,16 @@
 UNIT_TESTS :=
 UNIT_TESTS += test_ledger test_trace
 test_trace_SRC := test/unit/trace_capture.c test/fuzz/fuzz_trace.c
+test_trace_damage_SRC := test/unit/trace_capture.c
 UNIT_TESTS += test_unwind_compile
 UNIT_TESTS += test_unwind_walk
 UNIT_TESTS += test_unwind_programs
 UNIT_TESTS += test_demangle
 UNIT_TESTS += test_symbolize
 UNIT_TESTS += test_fold
+UNIT_TESTS += test_trace_sync
+$(B)/test/test_trace_sync: LDFLAGS_ALL += -Wl,--wrap=fdatasync
+UNIT_TESTS += test_trace_damage
 UNIT_TESTS += test_report
 UNIT_TESTS += test_seal
 UNIT_TESTS += test_err test_estimate test_sampled
@@ -40,9 +44,9 @@ test_unwind_walk_SRC := test/unit/unwind_fixture.c
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
 TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats \
-	test/torture/order.bats test/torture/chains.bats
+	test/torture/order.bats test/torture/chains.bats test/torture/losses.bats
 # Limits of time that only an idle machine keeps: `make torture`.
-LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats
+LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats $(B)/test/test_trace_damage
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
@@ -75,7 +79,7 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := forker execer exiter loader odd liar moment gaps handoff kinds replacer
+TARGET_C := forker execer exiter loader odd liar moment gaps handoff kinds replacer tally
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn churn-lld churn-nim plugin.so gaps-copies \
 	static tiny32 own-allocator registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so $(STORM_LINKS))
 
@@ -244,7 +248,9 @@ torture: export KILL_ROUNDS ?= 1000
 torture: export LOADER_ROUNDS ?= 60
 torture: export HANDOFFS ?= 50000000
 torture: export CHAINS ?= 100000
-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
+torture: export LOSS_ROUNDS ?= 200
+torture: export DAMAGES ?= 10000
+torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(B)/test/test_trace_damage
 	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(LONG_TORTURE_TESTS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.
