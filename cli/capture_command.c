@@ -9,6 +9,7 @@
 
 #include "analyzer/seal.h"
 #include "cli/background.h"
+#include "cli/followers.h"
 #include "cli/progress.h"
 #include "cli/ui.h"
 #include "common/units.h"
@@ -72,6 +73,8 @@ struct command {
 	struct limpet_progress *progress;
 	struct limpet_progress_sample sample;
 	struct limpet_capture *capture;
+	struct limpet_followers *followers; /* NULL: children are left alone */
+	bool keep;                          /* their captures outlive ours */
 	pid_t pid;
 	const char *name;
 	uint64_t sealing_percent;
@@ -83,6 +86,8 @@ static void say_started(void *context, const char *trace)
 	struct command *command = context;
 
 	limpet_background_ready(trace);
+	if (command->followers)
+		limpet_followers_set_trace(command->followers, trace);
 	if (command->mode == LIMPET_MODE_RUN)
 		return; /* the terminal is the command's */
 	limpet_ui_note("capturing %s (%d) to %s", command->name, command->pid, trace);
@@ -108,6 +113,30 @@ static void show_progress(void *context, const struct limpet_capture_progress *p
 	};
 	if (command->progress)
 		limpet_progress_update(command->progress, &command->sample);
+}
+
+static bool may_follow(void *context)
+{
+	return limpet_followers_have_room(((struct command *)context)->followers);
+}
+
+static void follow(void *context, const struct limpet_fork *fork)
+{
+	limpet_followers_start(((struct command *)context)->followers, fork);
+}
+
+static void let_followers_go(void *context, bool keep)
+{
+	struct command *command = context;
+
+	command->keep = keep;
+	if (!keep)
+		limpet_followers_stop(command->followers);
+}
+
+static void serve(void *context)
+{
+	limpet_capture_serve(((struct command *)context)->capture);
 }
 
 static void show_sealing(void *context, uint64_t done, uint64_t total)
@@ -180,9 +209,9 @@ static void seal(struct command *command, const char *trace)
 	limpet_ui_hint("limpet seal %s", trace);
 }
 
-static int exit_status(const struct limpet_capture_result *result)
+static int exit_status(const struct limpet_capture_result *result, bool stays_in_child)
 {
-	if (!result->unloaded || result->children_left)
+	if (!result->unloaded || result->children_left || stays_in_child)
 		return LIMPET_EXIT_DORMANT;
 	return result->complete ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
 }
@@ -281,26 +310,52 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 		.started = say_started,
 		.progress = show_progress,
 		.context = &command,
+		.leash = -1,
 	};
 	struct limpet_capture_result result;
 	struct limpet_err err = {0};
+	bool stays = false;
 	int error, status;
 
 	memcpy(name, preflight->name, sizeof(name));
 	limpet_ui_clean(name);
 	find_owner(&setup.owner_uid, &setup.owner_gid);
+	if (options->forked.start_ticks) {
+		setup.forked = &options->forked;
+		setup.leash = limpet_followers_leash();
+	}
+	if (options->follow_fork) {
+		command.followers = limpet_followers_new(options, pid);
+		if (!command.followers)
+			limpet_ui_warn("children are not followed: %s", strerror(errno));
+	}
+	if (command.followers) {
+		setup.may_follow = may_follow;
+		setup.follow = follow;
+		setup.leaving = let_followers_go;
+	}
 	error = limpet_capture_run(&setup, &command.capture, &result, &err);
 	if (error) {
 		limpet_progress_free(command.progress);
+		limpet_followers_free(command.followers);
 		limpet_ui_error(&err);
 		return error == -EALREADY ? LIMPET_EXIT_REFUSED : LIMPET_EXIT_FAILED;
 	}
 	ending = 1;
-	status = exit_status(&result);
 	if (!options->no_seal)
 		seal(&command, limpet_capture_trace(command.capture));
+	limpet_capture_signals_open();
+	if (command.followers)
+		stays = limpet_followers_wait(command.followers, command.keep ? setup.leash : -1,
+					      &impatient, serve, &command);
+	if (command.keep)
+		limpet_capture_clean_children(command.capture, &result);
+	status = exit_status(&result, stays);
 	limpet_progress_free(command.progress);
 	say_end(&command, &result, limpet_capture_trace(command.capture));
+	if (command.followers)
+		limpet_followers_say(command.followers, &result.forks);
+	limpet_followers_free(command.followers);
 	limpet_capture_finish(command.capture, (enum limpet_exit)status);
 	return status;
 }

@@ -15,8 +15,7 @@
 
 static const char attach_help[] =
 	"Usage: limpet attach [OPTIONS] PID\n"
-	"Watches the heap of a running process and writes a trace, until Ctrl-C,\n"
-	"`limpet stop PID`, the duration or the end of the process.\n"
+	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n"
 	"\n"
 	"  -p, --pid PID           the process, instead of the operand\n";
 
@@ -31,6 +30,7 @@ static const char common_help[] =
 	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"
 	"  -q, --quiet             no live line and no notes\n"
 	"      --sample BYTES      record one allocation in so many bytes, estimate all\n"
+	"      --follow-fork       children that it forks too, each into its own trace\n"
 	"      --background        go on in the background once attached\n"
 	"      --partial           capture although an allocator is out of reach\n"
 	"      --no-seal           leave the symbols to `limpet seal`\n"
@@ -62,7 +62,9 @@ enum {
 	OPT_NO_SEAL,
 	OPT_PARTIAL,
 	OPT_WITH_COMMAND_LINE,
-	OPT_ASSUME_SECCOMP_OK
+	OPT_ASSUME_SECCOMP_OK,
+	OPT_FOLLOW_FORK,
+	OPT_LEASHED
 };
 
 static const struct option long_options[] = {
@@ -80,8 +82,11 @@ static const struct option long_options[] = {
 	{"partial", no_argument, NULL, OPT_PARTIAL},
 	{"with-command-line", no_argument, NULL, OPT_WITH_COMMAND_LINE},
 	{"assume-seccomp-ok", no_argument, NULL, OPT_ASSUME_SECCOMP_OK},
-	{"pid", required_argument, NULL,
-	 'p'}, /* of attach alone: last, so that run can leave it out */
+	{"follow-fork", no_argument, NULL, OPT_FOLLOW_FORK},
+	/* Of attach alone: last, so that run can leave them out. --leashed is what a limpet says to
+	 * one that it starts (followers.c), and nobody else's. */
+	{"leashed", required_argument, NULL, OPT_LEASHED},
+	{"pid", required_argument, NULL, 'p'},
 	{0},
 };
 
@@ -171,6 +176,18 @@ static int parse_overload(const char *text, enum limpet_overload *ret)
 	return limpet_ui_usage(NULL, "--on-overload: not one of drop, wait and sample: '%s'", text);
 }
 
+static int parse_leashed(const char *text, struct limpet_fork *ret)
+{
+	char *end;
+
+	ret->start_ticks = strtoull(text, &end, 10);
+	ret->control_page = *end ? strtoull(end + 1, &end, 16) : 0;
+	ret->image_inode = *end ? strtoull(end + 1, &end, 10) : 0;
+	if (ret->start_ticks && ret->control_page && ret->image_inode && !*end)
+		return LIMPET_EXIT_OK;
+	return limpet_ui_usage("attach", "--leashed is for limpet's own use");
+}
+
 static int parse_option(int option, struct limpet_capture_options *o)
 {
 	switch (option) {
@@ -211,6 +228,11 @@ static int parse_option(int option, struct limpet_capture_options *o)
 	case OPT_ASSUME_SECCOMP_OK:
 		o->assume_seccomp_ok = true;
 		break;
+	case OPT_FOLLOW_FORK:
+		o->follow_fork = true;
+		break;
+	case OPT_LEASHED:
+		return parse_leashed(optarg, &o->forked);
 	}
 	return LIMPET_EXIT_OK;
 }
@@ -271,7 +293,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 
 	memcpy(options, long_options, sizeof(options));
 	if (!attach)
-		options[LIMPET_COUNT_OF(options) - 2] = (struct option){0};
+		options[LIMPET_COUNT_OF(options) - 3] = (struct option){0};
 
 	opterr = 0;
 	optind = 0; /* GNU: forget any earlier scan */
@@ -297,6 +319,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 		*ret_status = status;
 		return false;
 	}
+	o.forked.pid = o.pid;
 	limpet_ui_set_quiet(o.quiet);
 	*ret_options = o;
 	return true;

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "injector/forks.h"
+
 /* What holds when an option is not given; the help texts and manuals name these. */
 #define LIMPET_CAPTURE_AGENT_MEMORY_BYTES (UINT64_C(64) << 20)
 #define LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES (UINT64_C(512) << 20)
@@ -30,6 +32,9 @@ struct limpet_capture_options {
 	bool partial;
 	bool with_command_line;
 	bool assume_seccomp_ok;
+	bool follow_fork;
+	/* Of a limpet that another started for a child (followers.h); start_ticks 0: no */
+	struct limpet_fork forked;
 };
 
 /* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: go on. False: everything has

@@ -22,6 +22,7 @@ int limpet_cmd_attach(int argc, char **argv)
 	wanted = (struct limpet_preflight_options){
 		.partial = options.partial,
 		.assume_seccomp_ok = options.assume_seccomp_ok,
+		.forked = options.forked.start_ticks != 0,
 		.agent_memory_bytes = options.agent_memory_bytes,
 	};
 	if (limpet_preflight_run(options.pid, &wanted, &preflight, &err) < 0) {

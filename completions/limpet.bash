@@ -27,7 +27,7 @@ _limpet()
 	local commands='attach run stop status doctor report seal help'
 	local capture='--output --duration --quiet --sample --agent-memory --collector-memory --on-overload
 		--attach-timeout --background --no-seal --partial --with-command-line
-		--assume-seccomp-ok --help'
+		--assume-seccomp-ok --follow-fork --help'
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	local command=${COMP_WORDS[1]} values='' i
 

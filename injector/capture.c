@@ -26,6 +26,8 @@
 #define TICK_NS 500000000u
 #define HOUSE_NS 200000000u
 #define CHECK_NS 1000000000u
+#define FORKS_NS 10000000u
+#define LAST_FORKS_NS 300000000u
 /* So long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
  * and a slow disk. */
 #define WAIT_FOR_ROOM_MS 10000u
@@ -37,6 +39,7 @@ struct limpet_capture {
 	struct limpet_recorder *recorder;
 	struct limpet_collector *collector;
 	struct limpet_control *control;
+	struct limpet_forks *forks; /* NULL: children are not followed */
 	enum limpet_control_state state;
 	bool stop_asked;
 	int pidfd;
@@ -143,6 +146,44 @@ static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
 	return target.revents || !has_memory ? LIMPET_END_TARGET_EXIT : LIMPET_END_TARGET_EXEC;
 }
 
+static void follow_children(struct limpet_capture *capture, uint64_t now_ns)
+{
+	const struct limpet_capture_setup *setup = capture->setup;
+	struct limpet_fork fork;
+
+	limpet_forks_look(capture->forks, now_ns, false);
+	while (setup->may_follow(setup->context) &&
+	       limpet_forks_take(capture->forks, now_ns, &fork))
+		setup->follow(setup->context, &fork);
+}
+
+/* A daemon forks itself and ends: its child may not have been found yet. */
+static void follow_orphans(struct limpet_capture *capture)
+{
+	const struct timespec pause = {0, FORKS_NS};
+	uint64_t now_ns = limpet_monotonic_ns(), deadline_ns = now_ns + LAST_FORKS_NS;
+
+	for (limpet_forks_look(capture->forks, now_ns, true);
+	     limpet_forks_wait(capture->forks) && now_ns < deadline_ns;
+	     now_ns = limpet_monotonic_ns()) {
+		nanosleep(&pause, NULL);
+		follow_children(capture, now_ns);
+	}
+}
+
+static bool was_taken(void *context, pid_t pid)
+{
+	return limpet_forks_was_taken(((struct limpet_capture *)context)->forks, pid);
+}
+
+/* Nobody holds the other end any more: who started us is leaving, or gone. */
+static bool is_let_off(const struct limpet_capture_setup *setup)
+{
+	struct pollfd leash = {.fd = setup->leash};
+
+	return setup->leash >= 0 && poll(&leash, 1, 0) > 0;
+}
+
 /* LIMPET_END_RUNNING: go on. */
 static enum limpet_end look_around(struct limpet_capture *capture)
 {
@@ -154,7 +195,7 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 
 	if (poll(&target, 1, 0) > 0)
 		return LIMPET_END_TARGET_EXIT;
-	if (capture->stop_asked)
+	if (capture->stop_asked || is_let_off(setup))
 		return LIMPET_END_STOP;
 	if (setup->interrupted && *setup->interrupted)
 		return LIMPET_END_INTERRUPT;
@@ -165,6 +206,8 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 		return LIMPET_END_DURATION;
 	if (is_due(&capture->tick_ns, now_ns, TICK_NS))
 		tick(capture);
+	if (capture->forks)
+		follow_children(capture, now_ns);
 	if (!capture->populated && is_due(&capture->populate_ns, now_ns, POPULATE_NS))
 		capture->populated =
 			!limpet_segment_populate(limpet_session_segment(capture->session));
@@ -193,14 +236,17 @@ static uint64_t wait_time(const struct limpet_capture *capture, int64_t recorded
 	/* One that stops now must not stand for long. */
 	if (limpet_tracee_strays() && wait_ns > STRAY_WAIT_NS)
 		wait_ns = STRAY_WAIT_NS;
+	if (capture->forks && wait_ns > FORKS_NS)
+		wait_ns = FORKS_NS;
 	return wait_ns;
 }
 
 static enum limpet_end stream(struct limpet_capture *capture)
 {
-	struct pollfd fds[3] = {{.fd = capture->pidfd, .events = POLLIN},
+	struct pollfd fds[4] = {{.fd = capture->pidfd, .events = POLLIN},
 				{.fd = limpet_session_channel(capture->session), .events = POLLIN},
-				{.fd = limpet_control_fd(capture->control), .events = POLLIN}};
+				{.fd = limpet_control_fd(capture->control), .events = POLLIN},
+				{.fd = capture->setup->leash}};
 
 	for (;;) {
 		int64_t recorded = limpet_collector_drain(capture->collector);
@@ -214,7 +260,8 @@ static enum limpet_end stream(struct limpet_capture *capture)
 			return end;
 		show(capture, NULL);
 		wait.tv_nsec = (long)wait_time(capture, recorded);
-		if (ppoll(fds, 3, &wait, capture->setup->wait_mask) > 0 && fds[2].revents)
+		if (ppoll(fds, LIMPET_COUNT_OF(fds), &wait, capture->setup->wait_mask) > 0 &&
+		    fds[2].revents)
 			limpet_control_dispatch(capture->control);
 	}
 }
@@ -282,7 +329,8 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct limpet_session_options options = {.agent_memory_bytes = setup->agent_memory_bytes,
 						 .sample_bytes = setup->sample_bytes,
-						 .timeout_ns = setup->timeout_ns};
+						 .timeout_ns = setup->timeout_ns,
+						 .forked = setup->forked != NULL};
 	struct limpet_proc_status status;
 	int error = limpet_proc_status_read(setup->pid, &status);
 
@@ -296,6 +344,9 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
 	if (error) /* -EEXIST is an output's word, too */
 		return error == -EEXIST ? -EALREADY : error;
+	if (setup->forked && !limpet_fork_is_silent(setup->forked))
+		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
+				      setup->pid);
 	error = limpet_session_prepare(setup->pid, &options, &capture->session, err);
 	if (!error)
 		error = open_recorder(capture, err);
@@ -303,7 +354,8 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 		return error;
 	limpet_session_segment(capture->session)->shm->wait_for_room =
 		setup->wait_for_room ? WAIT_FOR_ROOM_MS : 0;
-	if (limpet_collector_new(capture->session, capture->recorder, &capture->collector) < 0)
+	if (limpet_collector_new(capture->session, capture->recorder, &capture->collector) < 0 ||
+	    (setup->follow && limpet_forks_new(&capture->forks) < 0))
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	*ret_entering = true;
 	return limpet_session_enter(capture->session, setup->tracee, err);
@@ -311,6 +363,7 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 
 static void capture_free(struct limpet_capture *capture)
 {
+	limpet_forks_free(capture->forks);
 	limpet_collector_free(capture->collector);
 	limpet_recorder_free(capture->recorder);
 	limpet_session_free(capture->session);
@@ -343,7 +396,8 @@ static enum limpet_end explain_exit(struct limpet_capture *capture,
 }
 
 /* What the target forked holds a copy of the agent: cleaned like the target, or named. */
-static void clean_children(struct limpet_capture *capture, struct limpet_capture_result *result)
+static void clean_children(struct limpet_capture *capture, bool keep,
+			   struct limpet_capture_result *result)
 {
 	const size_t words_bytes = 48; /* for one more, and for how many there are besides */
 	struct limpet_children children;
@@ -351,9 +405,9 @@ static void clean_children(struct limpet_capture *capture, struct limpet_capture
 
 	if (limpet_children_clean(capture->setup->pid,
 				  limpet_monotonic_ns() + capture->setup->timeout_ns,
-				  &children) < 0)
+				  keep ? was_taken : NULL, capture, &children) < 0)
 		return;
-	result->children_cleaned = children.cleaned;
+	result->children_cleaned += children.cleaned;
 	result->children_left = children.left_count;
 	for (size_t i = 0; i < children.left_count; i++) {
 		char *end = result->children + used;
@@ -368,12 +422,25 @@ static void clean_children(struct limpet_capture *capture, struct limpet_capture
 	limpet_children_done(&children);
 }
 
+void limpet_capture_clean_children(struct limpet_capture *capture,
+				   struct limpet_capture_result *result)
+{
+	clean_children(capture, false, result);
+}
+
 static void leave(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	bool gone = result->end == LIMPET_END_TARGET_EXIT || result->end == LIMPET_END_TARGET_EXEC;
+	bool keep = gone && capture->forks && capture->setup->leash >= 0;
 	int error;
 
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
+	if (capture->forks) {
+		if (keep)
+			follow_orphans(capture);
+		limpet_forks_stats_read(capture->forks, &result->forks);
+		capture->setup->leaving(capture->setup->context, keep);
+	}
 	show(capture, "detaching");
 	/* What the chunks hold need not wait for a slow end, and threads may wait for room in them.
 	 */
@@ -385,7 +452,7 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		if (error == -ESRCH)
 			gone = true;
 	}
-	clean_children(capture, result);
+	clean_children(capture, keep, result);
 	if (result->end == LIMPET_END_TARGET_EXIT || gone)
 		if (result->end != LIMPET_END_TARGET_EXEC) {
 			enum limpet_end how = explain_exit(capture, result);
@@ -467,6 +534,8 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	limpet_collector_begin(capture->collector);
 	limpet_session_set_idle(capture->session, drain, capture);
 	step_back();
+	if (capture->forks)
+		limpet_forks_begin(capture->forks, limpet_session_control_page(capture->session));
 	enter_state(capture, LIMPET_CONTROL_CAPTURING);
 	capture->populate_ns = limpet_monotonic_ns();
 	if (setup->started)

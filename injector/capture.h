@@ -13,6 +13,7 @@
 
 #include "common/err.h"
 #include "injector/collector.h"
+#include "injector/forks.h"
 #include "injector/recorder.h"
 
 struct limpet_tracee;
@@ -45,6 +46,17 @@ struct limpet_capture_setup {
 	gid_t owner_gid;
 	const volatile sig_atomic_t *interrupted;
 	const sigset_t *wait_mask;
+	/* This is a child of a captured process, with a copy of the agent in it: -ESRCH if it is
+	 * not any more. NULL: no. */
+	const struct limpet_fork *forked;
+	int leash; /* a descriptor whose other end's close ends the capture; -1: none */
+	/* Children are told of, one at each call, while `may_follow` answers true. `leaving`: none
+	 * will be from here on; their captures end too, or go on if `keep`: a child has come to its
+	 * end, and its own children are still to be captured until the leash is let go. NULL: what
+	 * is forked is silent, and cleaned at the end. */
+	bool (*may_follow)(void *context);
+	void (*follow)(void *context, const struct limpet_fork *fork);
+	void (*leaving)(void *context, bool keep);
 	/* All may be NULL. */
 	void (*started)(void *context, const char *trace);
 	void (*progress)(void *context, const struct limpet_capture_progress *progress);
@@ -60,7 +72,8 @@ struct limpet_capture_result {
 	unsigned children_cleaned; /* forked during the capture, and freed of the agent */
 	size_t children_left;
 	char children[1024]; /* pids of those that keep it, for people */
-	int target_status;   /* as of wait(2), for a target that ended; -1: unknown */
+	struct limpet_forks_stats forks;
+	int target_status; /* as of wait(2), for a target that ended; -1: unknown */
 };
 
 /* Captures. On success the trace is closed but for symbols, and *ret_capture holds what sealing and
@@ -73,6 +86,9 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 const char *limpet_capture_trace(const struct limpet_capture *capture);
 size_t limpet_capture_sources(const struct limpet_capture *capture,
 			      const struct limpet_collector_source **ret);
+/* Once the captures of children that were kept have ended: removes what these left, too. */
+void limpet_capture_clean_children(struct limpet_capture *capture,
+				   struct limpet_capture_result *result);
 /* Lets whoever waits in `limpet stop` go, and frees. */
 void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit status);
 /* While sealing: answers `limpet status`. */

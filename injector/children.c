@@ -62,9 +62,15 @@ static int add(struct limpet_children *children, pid_t pid)
 	return 0;
 }
 
+struct search {
+	pid_t parent;
+	uint64_t since_ticks, deadline_ns;
+	bool (*is_followed)(void *context, pid_t pid);
+	void *context;
+};
+
 /* One look at all processes; what is found is cleaned or listed. Answers how many were cleaned. */
-static int clean_once(pid_t parent, uint64_t since_ticks, uint64_t deadline_ns,
-		      struct limpet_children *children)
+static int clean_once(const struct search *search, struct limpet_children *children)
 {
 	DIR *directory = opendir(limpet_proc_root);
 	struct dirent *entry;
@@ -75,10 +81,12 @@ static int clean_once(pid_t parent, uint64_t since_ticks, uint64_t deadline_ns,
 	while ((entry = readdir(directory))) {
 		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
-		if (pid <= 0 || pid == parent || pid == getpid() || is_older(pid, since_ticks) ||
+		if (pid <= 0 || pid == search->parent || pid == getpid() ||
+		    is_older(pid, search->since_ticks) ||
+		    (search->is_followed && search->is_followed(search->context, pid)) ||
 		    !holds_ours(pid))
 			continue;
-		if (limpet_monotonic_ns() < deadline_ns &&
+		if (limpet_monotonic_ns() < search->deadline_ns &&
 		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
 			cleaned++;
 		/* One on its way out has let go of its memory first, of its descriptors later. */
@@ -89,21 +97,26 @@ static int clean_once(pid_t parent, uint64_t since_ticks, uint64_t deadline_ns,
 	return cleaned;
 }
 
-int limpet_children_clean(pid_t parent, uint64_t deadline_ns, struct limpet_children *ret)
+int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
+			  bool (*is_followed)(void *context, pid_t pid), void *context,
+			  struct limpet_children *ret)
 {
 	const unsigned enough = 8;
-	uint64_t since_ticks;
+	struct search search = {.parent = parent,
+				.deadline_ns = deadline_ns,
+				.is_followed = is_followed,
+				.context = context};
 
 	memset(ret, 0, sizeof(*ret));
 	/* The agent is younger than we are. */
-	if (limpet_proc_start_time(getpid(), &since_ticks) < 0)
-		since_ticks = 0;
+	if (limpet_proc_start_time(getpid(), &search.since_ticks) < 0)
+		search.since_ticks = 0;
 	/* A child that has not been cleaned yet may fork again: look until none is found. */
 	for (unsigned i = 0; i < enough; i++) {
 		int cleaned;
 
 		ret->left_count = 0;
-		cleaned = clean_once(parent, since_ticks, deadline_ns, ret);
+		cleaned = clean_once(&search, ret);
 		if (cleaned < 0)
 			return cleaned;
 		ret->cleaned += (unsigned)cleaned;

@@ -4,6 +4,7 @@
 #ifndef LIMPET_INJECTOR_CHILDREN_H
 #define LIMPET_INJECTOR_CHILDREN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -15,9 +16,12 @@ struct limpet_children {
 	size_t left_count;
 };
 
-/* Finds every process but `parent` that has something of our footprint, and removes it there as
- * from the parent, until the deadline. 0 or -errno; what could not be cleaned is listed. */
-int limpet_children_clean(pid_t parent, uint64_t deadline_ns, struct limpet_children *ret);
+/* Finds every process but `parent`, and those of which `is_followed` answers true (NULL: none),
+ * that has something of our footprint, and removes it there as from the parent, until the deadline.
+ * 0 or -errno; what could not be cleaned is listed. */
+int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
+			  bool (*is_followed)(void *context, pid_t pid), void *context,
+			  struct limpet_children *ret);
 void limpet_children_done(struct limpet_children *children);
 
 #endif

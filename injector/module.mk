@@ -1,4 +1,4 @@
-INJECTOR_SRC := injector/merge.c injector/module_book.c injector/collector.c injector/target_end.c injector/launch.c injector/children.c injector/capture.c \
+INJECTOR_SRC := injector/merge.c injector/module_book.c injector/collector.c injector/target_end.c injector/launch.c injector/children.c injector/forks.c injector/capture.c \
 	injector/memory.c injector/descriptor.c injector/footprint.c injector/tracee.c injector/arch/$(ARCH)/home_frame.c injector/modules.c \
 	injector/segment.c injector/loader_lock.c injector/plan.c injector/safepoint.c injector/libunwind_walk.c \
 	injector/agent_image.c injector/quiesce.c injector/copies.c injector/borrow.c injector/remains.c \

@@ -246,7 +246,7 @@ static void check_agent(struct limpet_check *check)
 
 	while (i < check->maps.count && !limpet_memfd_is_agent(check->maps.list[i].path))
 		i++;
-	if (i == check->maps.count)
+	if (i == check->maps.count || check->options.forked)
 		return;
 	if (limpet_dormant_check(check->pid) == 1) {
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "dormant", "dormant agent",

@@ -42,6 +42,7 @@ struct limpet_preflight_options {
 	bool assume_seccomp_ok;      /* an unreadable seccomp filter is a warning, not a refusal */
 	bool quick;                  /* for lists: no thread is stopped, filters stay unread */
 	bool launched;               /* a child of ours that we trace, stopped at its entry point */
+	bool forked;                 /* the agent in it is a copy of its parent's, and silent */
 	uint64_t agent_memory_bytes; /* 0: the default, 64 MiB */
 	struct limpet_preflight_cache *cache; /* for lists; may be NULL */
 };

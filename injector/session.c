@@ -52,6 +52,7 @@ struct limpet_session {
 	int channel;
 	uint64_t info_address; /* of limpet_agent_info in the target */
 	uint64_t handle;
+	uint64_t control_page;
 	struct limpet_agent_info info;
 	void (*idle)(void *context);
 	void *idle_context;
@@ -81,6 +82,11 @@ struct limpet_modules *limpet_session_modules(struct limpet_session *session)
 const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session)
 {
 	return &session->stats;
+}
+
+uint64_t limpet_session_control_page(const struct limpet_session *session)
+{
+	return session->control_page;
 }
 
 /* The same process as at the beginning, still running the same program: before each write.
@@ -261,7 +267,7 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 
 	if (turn < 0)
 		return turn;
-	error = cleanup(pid, options->timeout_ns, false, err);
+	error = cleanup(pid, options->timeout_ns, options->forked, err);
 	if (error >= 0)
 		error = session_open(pid, options->timeout_ns, &session, err);
 	if (error || !session) {
@@ -415,6 +421,7 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 		return explain_boot(session, boot, err);
 	*ret_started = true;
 	session->handle = boot->handle;
+	session->control_page = boot->start.control_page;
 	session->stats.slots_patched = boot->start.patched;
 	if (limpet_memory_read(session->pid, boot->handle, &session->info_address,
 			       sizeof(session->info_address)) < 0)

@@ -22,6 +22,7 @@ struct limpet_session_options {
 	uint64_t agent_memory_bytes;
 	uint64_t sample_bytes; /* 0: every event is recorded */
 	uint64_t timeout_ns;   /* for all attempts to enter together, and likewise to leave */
+	bool forked;           /* the agent in it is a copy, by fork, from which nobody collects */
 };
 
 struct limpet_session_stats {
@@ -71,6 +72,8 @@ int limpet_session_refresh_modules(struct limpet_session *session);
 /* Now, in the ticks that the agent stamps with (before subtracting clock_base). */
 uint64_t limpet_session_clock(const struct limpet_session *session);
 const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session);
+/* The agent's control page, which reads as zeros in a child that was forked; 0 before enter. */
+uint64_t limpet_session_control_page(const struct limpet_session *session);
 /* The function behind a hook, 0 if there is none. */
 uint64_t limpet_session_original(const struct limpet_session *session, uint32_t hook);
 /* Whether the agent's image is still mapped in the target (an exec takes it away). */

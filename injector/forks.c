@@ -1,0 +1,206 @@
+#include "injector/forks.h"
+
+#include <string.h>
+
+#include "injector/footprint.h"
+#include "injector/memory.h"
+#include "injector/proc.h"
+#include "injector/tracee.h"
+
+/* How often new processes are looked for at most: what one look costs comes on top, many times, so
+ * that a machine with thousands of processes is not kept busy. */
+#define LOOK_NS 5000000u
+#define LOOK_SHARE 20u
+/* A child that is to execute a program does so within that time; it is not disturbed. */
+#define SETTLED_NS 20000000u
+
+struct candidate {
+	struct limpet_fork fork;
+	uint64_t found_ns;
+};
+
+struct limpet_forks {
+	uint64_t control_page;
+	uint64_t since_ticks; /* our own start: the agent is younger */
+	uint64_t next_ns;
+	uint64_t last_pid; /* that the kernel had given by the last look */
+	pid_t *seen;       /* all processes at the last look, ascending */
+	size_t seen_count;
+	struct candidate *list; /* oldest first */
+	size_t count, room;
+	pid_t *taken;
+	size_t taken_count, taken_room;
+	struct limpet_forks_stats stats;
+};
+
+int limpet_forks_new(struct limpet_forks **ret)
+{
+	struct limpet_forks *forks = calloc(1, sizeof(*forks));
+
+	if (!forks)
+		return -ENOMEM;
+	if (limpet_proc_start_time(getpid(), &forks->since_ticks) < 0)
+		forks->since_ticks = 0;
+	*ret = forks;
+	return 0;
+}
+
+void limpet_forks_begin(struct limpet_forks *forks, uint64_t control_page)
+{
+	forks->control_page = control_page;
+}
+
+void limpet_forks_free(struct limpet_forks *forks)
+{
+	if (!forks)
+		return;
+	free(forks->seen);
+	free(forks->list);
+	free(forks->taken);
+	free(forks);
+}
+
+/* The page as fork leaves it, and no page of the program's own that happens to lie there: it maps
+ * the agent's image too. Answers that file's inode, or 0. */
+static uint64_t silent_copy(pid_t pid, uint64_t control_page)
+{
+	uint64_t words, inode = 0;
+	struct limpet_maps maps;
+
+	if (limpet_memory_read(pid, control_page, &words, sizeof(words)) < 0 || words ||
+	    limpet_proc_maps_read(pid, &maps) < 0)
+		return 0;
+	for (size_t i = 0; i < maps.count && !inode; i++)
+		if (!strncmp(maps.list[i].path, "/memfd:limpet-agent", 19))
+			inode = maps.list[i].inode;
+	limpet_proc_maps_done(&maps);
+	return inode;
+}
+
+bool limpet_fork_is_silent(const struct limpet_fork *fork)
+{
+	uint64_t ticks;
+
+	return limpet_proc_start_time(fork->pid, &ticks) == 0 && ticks == fork->start_ticks &&
+	       silent_copy(fork->pid, fork->control_page) == fork->image_inode;
+}
+
+static bool have_room(void **list, size_t count, size_t *room, size_t bytes)
+{
+	size_t more = *room ? *room * 2 : 16;
+	void *grown;
+
+	if (count < *room)
+		return true;
+	grown = reallocarray(*list, more, bytes);
+	if (!grown)
+		return false;
+	*list = grown;
+	*room = more;
+	return true;
+}
+
+static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
+{
+	struct limpet_fork fork = {.pid = pid, .control_page = forks->control_page};
+
+	if (limpet_proc_start_time(pid, &fork.start_ticks) < 0 ||
+	    fork.start_ticks < forks->since_ticks)
+		return;
+	fork.image_inode = silent_copy(pid, forks->control_page);
+	/* Another capture's agent is for that capture's limpet. */
+	if (!limpet_footprint_has_inode(fork.image_inode))
+		return;
+	forks->stats.found++;
+	if (!have_room((void **)&forks->list, forks->count, &forks->room, sizeof(*forks->list))) {
+		forks->stats.lost++;
+		return;
+	}
+	forks->list[forks->count++] = (struct candidate){.fork = fork, .found_ns = now_ns};
+}
+
+/* The number that the kernel gave last to a process or thread, wherever. Unknown: always another.
+ */
+static uint64_t last_pid(const struct limpet_forks *forks)
+{
+	LIMPET_FREE char *text = NULL;
+	const char *last;
+	size_t bytes;
+
+	if (limpet_proc_file_read(0, "loadavg", &text, &bytes) < 0)
+		return forks->last_pid + 1;
+	last = strrchr(text, ' ');
+	return last ? strtoull(last + 1, NULL, 10) : forks->last_pid + 1;
+}
+
+void limpet_forks_look(struct limpet_forks *forks, uint64_t now_ns, bool at_once)
+{
+	pid_t *pids = NULL;
+	uint64_t last;
+	int count;
+
+	if (now_ns < forks->next_ns && !at_once)
+		return;
+	forks->next_ns = now_ns + LOOK_NS;
+	/* First: who comes after it is found by the next look. */
+	last = last_pid(forks);
+	if (last == forks->last_pid)
+		return;
+	count = limpet_proc_pids(&pids);
+	if (count < 0)
+		return;
+	for (size_t i = 0, j = 0; i < (size_t)count; i++) {
+		while (j < forks->seen_count && forks->seen[j] < pids[i])
+			j++;
+		if (j == forks->seen_count || forks->seen[j] != pids[i])
+			look_at(forks, pids[i], now_ns);
+	}
+	free(forks->seen);
+	forks->seen = pids;
+	forks->seen_count = (size_t)count;
+	forks->last_pid = last;
+	forks->next_ns += (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
+}
+
+static void drop(struct limpet_forks *forks, size_t at)
+{
+	memmove(&forks->list[at], &forks->list[at + 1],
+		(forks->count - at - 1) * sizeof(*forks->list));
+	forks->count--;
+}
+
+bool limpet_forks_take(struct limpet_forks *forks, uint64_t now_ns, struct limpet_fork *ret)
+{
+	while (forks->count && now_ns - forks->list[0].found_ns >= SETTLED_NS) {
+		struct limpet_fork first = forks->list[0].fork;
+
+		drop(forks, 0);
+		if (limpet_fork_is_silent(&first) &&
+		    have_room((void **)&forks->taken, forks->taken_count, &forks->taken_room,
+			      sizeof(*forks->taken))) {
+			forks->taken[forks->taken_count++] = first.pid;
+			*ret = first;
+			return true;
+		}
+		forks->stats.lost++;
+	}
+	return false;
+}
+
+bool limpet_forks_wait(const struct limpet_forks *forks)
+{
+	return forks->count != 0;
+}
+
+bool limpet_forks_was_taken(const struct limpet_forks *forks, pid_t pid)
+{
+	for (size_t i = 0; i < forks->taken_count; i++)
+		if (forks->taken[i] == pid)
+			return true;
+	return false;
+}
+
+void limpet_forks_stats_read(const struct limpet_forks *forks, struct limpet_forks_stats *ret)
+{
+	*ret = forks->stats;
+}

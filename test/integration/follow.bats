@@ -1,0 +1,316 @@
+#!/usr/bin/env bats
+# --follow-fork: children of a captured process, each into a trace of its own. What a child does counts from the
+# moment that it is told that it is captured.
+# time-limit: 400
+
+load helpers
+load ../torture/servers
+setup() { begin_with_servers; }
+teardown() {
+	local child
+	for child in "${children[@]}"; do
+		ended "$child" || kill -KILL "$child" 2>/dev/null || true
+	done
+	end_with_servers
+}
+
+# clan [OPTION...]: the target, captured with its children.
+clan() {
+	children=()
+	start clan "$TARGETS/clan" || return 1
+	parent=$pid
+	attach "$parent" --follow-fork "$@"
+}
+
+# child COMMAND: told to clan; sets `child`, which is captured.
+child() {
+	tell clan "$1" forked || return 1
+	child=${answer#forked }
+	children+=("$child")
+	wait_until 30 capturing "$child"
+}
+
+# of PID...: `report` is about the trace of that child (grandchild).
+of() {
+	local pids
+	pids=$(printf '.%s' "$@")
+	trace=$work/trace.1$pids.limpet
+	report || return 1
+	expect '.target.pid == $pid and .capture.mode == "attach"' --argjson pid "${*: -1}"
+}
+
+@test "a child: its own trace, with its own counts" {
+	clan
+	child fork
+	tell clan "$child work 1000" worked
+	tell clan "$child keep 7" kept
+	tell clan "$child drop" dropped
+	tell clan "work 500" worked
+	# Also by itself, its capture is one like any other.
+	"$LIMPET" status "$child" --json | json_says --arg trace "$work/trace.1.$child.limpet" \
+		'.captures[0].state == "capturing" and .captures[0].trace == $trace'
+	stop "$parent"
+	good_capture
+	same "the parent's" "$(site_sum clan_work allocations)" 500
+	same "the child's in the parent" "$(site_sum clan_keep allocations)" 0
+	of "$child"
+	good_capture
+	expect '.capture.end == "stop"'
+	same "the child's" "$(site_sum clan_work allocations)" 1000
+	same "kept" "$(site_sum clan_keep live_allocations)" 7
+	expect '.totals.foreign_frees == 10 and .totals.live_allocations == 7'
+	grep -qx "limpet: child $child: $trace" attach.1.err
+	same "traces" "$(find . -name '*.limpet*' | wc -l)" 2
+	nothing_of_ours "$parent"
+	nothing_of_ours "$child"
+	tell clan "$child work 1000" worked
+	tell clan "end $child" told
+	finish clan
+}
+
+@test "grandchildren, and one whose parent has ended" {
+	local grandchild orphan
+	clan
+	child fork
+	local middle=$child
+	child "$child fork"
+	grandchild=$child
+	tell clan "$grandchild work 300" worked
+	child "$middle orphan"
+	orphan=$child
+	tell clan "$orphan work 200" worked
+	tell clan "$grandchild work 30" worked
+	stop "$parent"
+	good_capture
+	of "$middle"
+	good_capture
+	expect '.capture.end == "target-exit"'
+	of "$middle" "$grandchild"
+	same "the grandchild's" "$(site_sum clan_work allocations)" 330
+	of "$middle" "$orphan"
+	same "the orphan's" "$(site_sum clan_work allocations)" 200
+	nothing_of_ours "$grandchild"
+	nothing_of_ours "$orphan"
+	tell clan "$grandchild work 10" worked
+	tell clan "end $grandchild" told
+	tell clan "end $orphan" told
+	finish clan
+}
+
+@test "children that end or execute a program at once are not disturbed" {
+	clan
+	tell clan "short 50" made
+	tell clan "execs 50" made
+	tell clan "vforks 50" made
+	tell clan "spawns 50" made
+	stop "$parent"
+	good_capture
+	same "traces" "$(find . -name '*.limpet*' | wc -l)" 1
+	run ! grep warning attach.1.err
+	finish clan
+}
+
+@test "a child that executes a program, one that is killed, one that ends" {
+	clan
+	child fork
+	local executes=$child
+	child fork
+	local killed=$child
+	child fork
+	local ends=$child
+	tell clan "$executes work 20" worked
+	tell clan "$executes execute" executing
+	tell clan "$killed work 40" worked
+	kill -KILL "$killed"
+	tell clan "end $ends" told
+	wait_until 30 grep -qx sleep "/proc/$executes/comm"
+	wait_until 30 ended "$ends"
+	tell clan "work 10" worked
+	stop "$parent"
+	good_capture
+	of "$executes"
+	expect '.capture.end == "target-exec" and .capture.complete'
+	same "before it" "$(site_sum clan_work allocations)" 20
+	of "$killed"
+	expect '.capture.end == "target-killed" and .capture.complete'
+	same "before it" "$(site_sum clan_work allocations)" 40
+	of "$ends"
+	expect '.capture.end == "target-exit" and .capture.complete'
+	same "until then" "$(site_sum clan_work allocations)" 100
+	kill -KILL "$executes"
+	finish clan
+}
+
+@test "the parent ends first: captures of its children end, and they go on" {
+	clan
+	child fork
+	tell clan "$child work 20" worked
+	printf 'leave\n' >&"${in_of[clan]}"
+	result clan 0
+	attached 0
+	report
+	expect '.capture.end == "target-exit" and .capture.complete'
+	of "$child"
+	good_capture
+	expect '.capture.end == "stop"'
+	same "until then" "$(site_sum clan_work allocations)" 20
+	nothing_of_ours "$child"
+	kill -0 "$child"
+}
+
+@test "limpet stop of a child: the others go on" {
+	clan
+	child fork
+	local stopped=$child
+	child fork
+	tell clan "$stopped work 20" worked
+	timeout 60 "$LIMPET" stop "$stopped" >stop.say 2>stop.err
+	same "its trace" "$(<stop.say)" "$work/trace.1.$stopped.limpet"
+	nothing_of_ours "$stopped"
+	tell clan "$child work 30" worked
+	tell clan "$stopped work 30" worked
+	stop "$parent"
+	of "$stopped"
+	same "the stopped one's" "$(site_sum clan_work allocations)" 20
+	of "$child"
+	same "the other's" "$(site_sum clan_work allocations)" 30
+	tell clan "end $child" told
+	tell clan "end $stopped" told
+	finish clan
+}
+
+@test "Ctrl-C, the end of the time, and --background end all captures" {
+	clan
+	child fork
+	kill -INT "$limpet_job"
+	attached 0
+	of "$child"
+	good_capture
+	nothing_of_ours "$child"
+	local background
+	background=$(timeout 60 "$LIMPET" attach "$parent" --follow-fork --background -d 8s -o "$work/trace.9.limpet")
+	same "said" "$background" "$work/trace.9.limpet"
+	child fork
+	tell clan "$child work 5" worked
+	wait_until 60 eval '! capturing_now "$parent"'
+	trace=$work/trace.9.$child.limpet
+	good_capture
+	nothing_of_ours "$child"
+	for child in "${children[@]}"; do
+		tell clan "end $child" told
+	done
+	finish clan
+}
+capturing_now() {
+	"$LIMPET" status "$1" >/dev/null 2>&1
+}
+
+@test "limpet is killed: the captures of the children end by themselves, and leave nothing" {
+	clan
+	child fork
+	tell clan "$child work 20" worked
+	kill -KILL "$limpet_job"
+	wait "$limpet_job" || true
+	wait_until 60 eval '! capturing_now "$child"'
+	of "$child"
+	good_capture
+	expect '.capture.end == "stop"'
+	nothing_of_ours "$child"
+	tell clan "$child work 20" worked
+	timeout 60 "$LIMPET" stop "$parent" || true
+	nothing_of_ours "$parent"
+	tell clan "end $child" told
+	finish clan
+}
+
+@test "a limpet of a child is killed: the others go on, and the next one repairs" {
+	clan
+	child fork
+	local collector killed=$child
+	collector=$(pgrep -f -- "--pid $child --leashed")
+	kill -KILL "$collector"
+	tell clan "$child work 20" worked
+	child fork
+	tell clan "$child work 20" worked
+	stop "$parent"
+	of "$child"
+	good_capture
+	timeout 60 "$LIMPET" stop "$killed"
+	nothing_of_ours "$killed"
+	tell clan "end $killed" told
+	tell clan "end $child" told
+	finish clan
+}
+
+@test "whatever stands under a child's name is left, and the next number is taken" {
+	local i
+	clan
+	tell clan fork forked
+	child=${answer#forked }
+	wait_until 30 capturing "$child"
+	for ((i = child + 1; i < child + 400; i++)); do
+		printf 'precious' >"trace.1.$i.limpet"
+	done
+	child fork
+	stop "$parent"
+	same "what stood there" "$(cat "trace.1.$child.limpet")" precious
+	trace=$work/trace.1.$child.limpet.1
+	good_capture
+	expect '.target.pid == $pid' --argjson pid "$child"
+	kill -KILL "${children[@]}"
+	rm -f trace.1.*.limpet
+	printf 'quit\n' >&"${in_of[clan]}"
+	for ((i = 0; i < 1; i++)); do
+		kill -KILL "$(pgrep -P "$parent")" 2>/dev/null || true
+	done
+	result clan 0
+}
+
+@test "more children than can be captured at a time: the rest is told, and all are clean" {
+	local brood more=4 most
+	most=$(sed -n 's/^#define LIMPET_FOLLOWERS_MAX \([0-9]*\)u$/\1/p' "$root/cli/followers.h")
+	clan --no-seal
+	tell clan "brood $((most + more))" brooded
+	brood=$(pgrep -P "$parent")
+	captured_most() { (($("$LIMPET" status --json | jq '[.captures[] | select(.state == "capturing")] | length') == most + 1)); }
+	wait_until 120 captured_most
+	stop "$parent"
+	same "traces" "$(find . -name '*.limpet' | wc -l)" $((most + 1))
+	grep -q "warning: $more children were not captured" attach.1.err
+	for child in $brood; do
+		nothing_of_ours "$child"
+	done
+	tell clan hatch hatched
+	finish clan
+}
+
+@test "without --follow-fork children are left alone" {
+	start clan "$TARGETS/clan"
+	parent=$pid
+	children=()
+	attach "$parent"
+	tell clan fork forked
+	child=${answer#forked }
+	children+=("$child")
+	tell clan "$child work 1000" worked
+	stop "$parent"
+	good_capture
+	same "the child's" "$(site_sum clan_work allocations)" 0
+	same "traces" "$(find . -name '*.limpet*' | wc -l)" 1
+	nothing_of_ours "$child"
+	tell clan "end $child" told
+	finish clan
+}
+
+@test "limpet run --follow-fork: a server that forks its workers" {
+	children=()
+	start clan "$LIMPET" run --follow-fork -o "$work/trace.1.limpet" -- "$TARGETS/clan"
+	child fork
+	tell clan "$child work 77" worked
+	tell clan "end $child" told
+	finish clan
+	of "$child"
+	good_capture
+	expect '.capture.end == "target-exit"'
+	same "the worker's" "$(site_sum clan_work allocations)" 177
+}
