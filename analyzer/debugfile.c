@@ -1,5 +1,6 @@
 #include "analyzer/debugfile.h"
 
+#include <dirent.h>
 #include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +10,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analyzer/debuginfod.h"
+
 /* Where distributions put separate debug information. */
 static const char system_debug_dir[] = "/usr/lib/debug";
+
+/* Files of one folder whose build-ids are read. */
+#define FOLDER_FILES_MAX 4096
 
 /* 0 if the ELF file behind `fd` is of this build; -ESTALE another, -ENOEXEC no ELF file. A file
  * without a build-id is believed only when none is asked for. */
@@ -82,13 +88,20 @@ static bool build_id_file(const struct limpet_debugfile_query *query, char *out,
 	return true;
 }
 
+static size_t count_user_dirs(const struct limpet_debugfile_query *query)
+{
+	size_t count = 0;
+
+	while (query->debug_dirs && query->debug_dirs[count])
+		count++;
+	return count;
+}
+
 /* The debug directories one after another: those of the user, that of the target's root, ours. */
 static bool debug_dir(const struct limpet_debugfile_query *query, size_t index, char **ret_dir)
 {
-	size_t user = 0;
+	size_t user = count_user_dirs(query);
 
-	while (query->debug_dirs && query->debug_dirs[user])
-		user++;
 	if (index < user)
 		*ret_dir = strdup(query->debug_dirs[index]);
 	else if (index == user &&
@@ -124,7 +137,8 @@ __attribute__((format(printf, 2, 3))) static int try_file(
 	return open_checked(path, query);
 }
 
-/* The module itself where the user keeps modules: an unstripped copy beats the installed one. */
+/* The module itself where the user keeps modules: an unstripped copy beats the installed one. Its
+ * build-id is known: a name alone says nothing. */
 static int find_user_module(const struct limpet_debugfile_query *query, const char *path)
 {
 	int so_far = -ENOENT;
@@ -162,6 +176,81 @@ static int find_debug_file(const struct limpet_debugfile_query *query, int so_fa
 	return so_far;
 }
 
+/* What a server answers is believed no more than a file that lies about. */
+static int fetch(const struct limpet_debugfile_query *query, char **ret_path)
+{
+	LIMPET_FREE char *path = NULL;
+	int fd;
+
+	if (!query->debuginfod)
+		return -ENOENT;
+	fd = limpet_debuginfod_fetch(query->debuginfod, query->build_id, query->build_id_bytes,
+				     &path);
+	if (fd >= 0 && check_build(fd, query->build_id, query->build_id_bytes) < 0) {
+		close(fd);
+		return -ENOENT;
+	}
+	if (fd >= 0)
+		*ret_path = LIMPET_TAKE(path);
+	return fd;
+}
+
+/* The module where its process had it. */
+static int find_own(const struct limpet_debugfile_query *query, const char *path, int so_far)
+{
+	int fd;
+
+	if (query->fd >= 0) {
+		fd = check_build(query->fd, query->build_id, query->build_id_bytes);
+		if (!fd) {
+			fd = fcntl(query->fd, F_DUPFD_CLOEXEC, 0);
+			return fd >= 0 ? fd : -errno;
+		}
+		so_far = worse(so_far, fd);
+	}
+	if (path[0] != '/')
+		return so_far;
+	if (query->root) {
+		fd = try_file(query, "%s%s", query->root, path);
+		if (fd >= 0)
+			return fd;
+		so_far = worse(so_far, fd);
+	}
+	/* Under another root the same name may be another file: the build-id must tell. */
+	if (!query->root || query->build_id_bytes) {
+		fd = open_checked(path, query);
+		if (fd >= 0)
+			return fd;
+		so_far = worse(so_far, fd);
+	}
+	return so_far;
+}
+
+/* The build-id was not asked for: that of the file in the module's place, `own_fd`, tells which of
+ * the user's is the same build. Answers that, with `own_fd` closed, or `own_fd`. */
+static int prefer_user_module(const struct limpet_debugfile_query *query, const char *path,
+			      int own_fd)
+{
+	struct limpet_debugfile_query known = *query;
+	const void *id = NULL;
+	ssize_t id_bytes;
+	int fd = -ENOENT;
+	Elf *elf;
+
+	elf = elf_begin(own_fd, ELF_C_READ, NULL);
+	id_bytes = elf ? dwelf_elf_gnu_build_id(elf, &id) : 0;
+	if (id_bytes > 0) {
+		known.build_id = id;
+		known.build_id_bytes = (size_t)id_bytes;
+		fd = find_user_module(&known, path);
+	}
+	elf_end(elf);
+	if (fd < 0)
+		return own_fd;
+	close(own_fd);
+	return fd;
+}
+
 static int explain(int code, const struct limpet_debugfile_query *query, struct limpet_err *err)
 {
 	switch (code) {
@@ -190,7 +279,7 @@ int limpet_debugfile_open_module(const struct limpet_debugfile_query *query, str
 	LIMPET_FREE char *path = strdup(query->path ? query->path : "");
 	static const char deleted[] = " (deleted)";
 	size_t length;
-	int fd, result;
+	int fd, result = -ENOENT;
 
 	if (!path)
 		return limpet_err_set(err, -ENOMEM, "no memory");
@@ -198,33 +287,21 @@ int limpet_debugfile_open_module(const struct limpet_debugfile_query *query, str
 	if (length > sizeof(deleted) - 1 && !strcmp(path + length - sizeof(deleted) + 1, deleted))
 		path[length - sizeof(deleted) + 1] = '\0';
 
-	result = find_user_module(query, path);
-	if (result >= 0)
-		return result;
-	if (query->fd >= 0) {
-		fd = check_build(query->fd, query->build_id, query->build_id_bytes);
-		if (!fd) {
-			fd = fcntl(query->fd, F_DUPFD_CLOEXEC, 0);
-			return fd >= 0 ? fd : explain(-errno, query, err);
-		}
-		result = worse(result, fd);
+	if (query->build_id_bytes) {
+		result = find_user_module(query, path);
+		if (result >= 0)
+			return result;
 	}
-	if (path[0] == '/') {
-		if (query->root) {
-			fd = try_file(query, "%s%s", query->root, path);
-			if (fd >= 0)
-				return fd;
-			result = worse(result, fd);
-		}
-		/* Under another root the same name may be another file: the build-id must tell. */
-		if (!query->root || query->build_id_bytes) {
-			fd = open_checked(path, query);
-			if (fd >= 0)
-				return fd;
-			result = worse(result, fd);
-		}
+	fd = find_own(query, path, result);
+	if (fd >= 0)
+		return query->build_id_bytes ? fd : prefer_user_module(query, path, fd);
+	result = find_debug_file(query, fd);
+	if (result < 0) {
+		LIMPET_FREE char *ignored = NULL;
+
+		fd = fetch(query, &ignored);
+		result = fd >= 0 ? fd : result;
 	}
-	result = find_debug_file(query, result);
 	return result >= 0 ? result : explain(result, query, err);
 }
 
@@ -258,8 +335,9 @@ static int file_checksum(int fd, uint32_t *ret_checksum)
 	return 0;
 }
 
+/* Another build is noted in *ret_refused, the first of them. */
 static int try_link(const struct limpet_debugfile_query *query, uint32_t checksum, char *path,
-		    char **ret_path)
+		    char **ret_path, char **ret_refused)
 {
 	LIMPET_FREE char *owned = path;
 	uint32_t found = 0;
@@ -268,12 +346,15 @@ static int try_link(const struct limpet_debugfile_query *query, uint32_t checksu
 	if (!owned)
 		return -ENOMEM;
 	fd = open_checked(owned, query);
+	if (fd >= 0 && !query->build_id_bytes &&
+	    (file_checksum(fd, &found) < 0 || found != checksum)) {
+		close(fd);
+		fd = -ESTALE;
+	}
+	if (fd == -ESTALE && !*ret_refused)
+		*ret_refused = LIMPET_TAKE(owned);
 	if (fd < 0)
 		return fd;
-	if (!query->build_id_bytes && (file_checksum(fd, &found) < 0 || found != checksum)) {
-		close(fd);
-		return -ESTALE;
-	}
 	*ret_path = LIMPET_TAKE(owned);
 	return fd;
 }
@@ -292,7 +373,7 @@ __attribute__((format(printf, 1, 2))) static char *print(const char *format, ...
 
 /* Beside the module and in .debug beside it, under `root`. */
 static int find_beside(const struct limpet_debugfile_query *query, const char *root, int folder,
-		       const char *link, uint32_t checksum, char **ret_path)
+		       const char *link, uint32_t checksum, char **ret_path, char **ret_refused)
 {
 	static const char *const places[] = {"/", "/.debug/"};
 	struct stat module, found;
@@ -300,7 +381,7 @@ static int find_beside(const struct limpet_debugfile_query *query, const char *r
 	for (size_t i = 0; i < LIMPET_COUNT_OF(places); i++) {
 		int fd = try_link(query, checksum,
 				  print("%s%.*s%s%s", root, folder, query->path, places[i], link),
-				  ret_path);
+				  ret_path, ret_refused);
 
 		if (fd < 0)
 			continue;
@@ -316,35 +397,121 @@ static int find_beside(const struct limpet_debugfile_query *query, const char *r
 	return -ENOENT;
 }
 
+/* Any file of the folder that is of the build, whatever its name. */
+static int scan_folder(const struct limpet_debugfile_query *query, const char *folder,
+		       char **ret_path)
+{
+	DIR *dir = opendir(folder);
+	int fd = -ENOENT;
+
+	for (unsigned i = 0; dir && fd < 0 && i < FOLDER_FILES_MAX; i++) {
+		struct dirent *entry = readdir(dir);
+		char *ignored = NULL;
+
+		if (!entry)
+			break;
+		if (entry->d_type != DT_REG && entry->d_type != DT_LNK &&
+		    entry->d_type != DT_UNKNOWN)
+			continue;
+		fd = try_link(query, 0, print("%s/%s", folder, entry->d_name), ret_path, &ignored);
+		free(ignored);
+	}
+	if (dir)
+		closedir(dir);
+	return fd < 0 ? -ENOENT : fd;
+}
+
+/* In a folder of the user, where `objcopy --only-keep-debug` may have left it under any name. */
+static int find_in_user_dir(const struct limpet_debugfile_query *query, const char *dir,
+			    const char *id, char **ret_path, char **ret_refused)
+{
+	const char *name = base_name(query->path ? query->path : "");
+	int fd = -ENOENT;
+
+	if (!query->build_id_bytes)
+		return fd;
+	if (id)
+		fd = try_link(query, 0, print("%s/%s", dir, id), ret_path, ret_refused);
+	if (fd < 0 && name[0])
+		fd = try_link(query, 0, print("%s/%s.debug", dir, name), ret_path, ret_refused);
+	return fd < 0 ? scan_folder(query, dir, ret_path) : fd;
+}
+
 int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, const char *link,
-				uint32_t checksum, char **ret_path)
+				uint32_t checksum, char **ret_path, char **ret_refused)
 {
 	const char *slash = query->path ? strrchr(query->path, '/') : NULL;
 	int folder = slash ? (int)(slash - query->path) : 0;
 	bool linked = link && link[0] && !strchr(link, '/');
+	LIMPET_FREE char *refused = NULL;
 	char id[160];
 	bool has_id = build_id_file(query, id, sizeof(id));
+	size_t users = count_user_dirs(query);
 	int fd = -ENOENT;
 	char *dir;
 
 	for (size_t i = 0; fd < 0 && debug_dir(query, i, &dir); i++) {
 		LIMPET_FREE char *owned = dir;
-
 		if (has_id)
 			fd = try_link(query, checksum, print("%s/.build-id/%s", owned, id),
-				      ret_path);
-		if (fd < 0 && has_id && query->debug_dirs)
-			fd = try_link(query, checksum, print("%s/%s", owned, id), ret_path);
+				      ret_path, &refused);
 		if (fd < 0 && linked && slash)
 			fd = try_link(query, checksum,
 				      print("%s%.*s/%s", owned, folder, query->path, link),
-				      ret_path);
+				      ret_path, &refused);
 		if (fd < 0 && linked)
-			fd = try_link(query, checksum, print("%s/%s", owned, link), ret_path);
+			fd = try_link(query, checksum, print("%s/%s", owned, link), ret_path,
+				      &refused);
+		if (fd < 0 && i < users)
+			fd = find_in_user_dir(query, owned, has_id ? id : NULL, ret_path, &refused);
 	}
 	if (fd < 0 && linked && slash && query->root)
-		fd = find_beside(query, query->root, folder, link, checksum, ret_path);
+		fd = find_beside(query, query->root, folder, link, checksum, ret_path, &refused);
 	if (fd < 0 && linked && slash && (!query->root || has_id))
-		fd = find_beside(query, "", folder, link, checksum, ret_path);
+		fd = find_beside(query, "", folder, link, checksum, ret_path, &refused);
+	if (fd < 0)
+		fd = fetch(query, ret_path);
+	if (fd < 0 && ret_refused && !*ret_refused)
+		*ret_refused = LIMPET_TAKE(refused);
+	return fd < 0 ? -ENOENT : fd;
+}
+
+int limpet_debugfile_open_alt(const struct limpet_debugfile_query *query, const char *debug_path,
+			      const char *name, const uint8_t *build_id, size_t build_id_bytes)
+{
+	struct limpet_debugfile_query alt = *query;
+	const char *slash = debug_path ? strrchr(debug_path, '/') : NULL;
+	const char *root = query->root ? query->root : "";
+	size_t users = count_user_dirs(query);
+	char id[160];
+	bool has_id;
+	int fd = -ENOENT;
+	char *dir;
+
+	alt.build_id = build_id;
+	alt.build_id_bytes = build_id_bytes;
+	has_id = build_id_file(&alt, id, sizeof(id));
+	for (size_t i = 0; fd < 0 && has_id && debug_dir(&alt, i, &dir); i++) {
+		LIMPET_FREE char *owned = dir;
+
+		fd = try_file(&alt, "%s/.build-id/%s", owned, id);
+		if (fd < 0 && i < users)
+			fd = try_file(&alt, "%s/%s", owned, id);
+		if (fd < 0 && i < users)
+			fd = try_file(&alt, "%s/%s", owned, base_name(name));
+		if (fd < 0 && i < users)
+			fd = try_file(&alt, "%s/.dwz/%s", owned, base_name(name));
+	}
+	if (fd < 0 && has_id && name[0] == '/')
+		fd = try_file(&alt, "%s%s", root, name);
+	if (fd < 0 && has_id && name[0] == '/' && root[0])
+		fd = try_file(&alt, "%s", name);
+	if (fd < 0 && has_id && name[0] != '/' && slash)
+		fd = try_file(&alt, "%.*s/%s", (int)(slash - debug_path), debug_path, name);
+	if (fd < 0) {
+		LIMPET_FREE char *ignored = NULL;
+
+		fd = fetch(&alt, &ignored);
+	}
 	return fd < 0 ? -ENOENT : fd;
 }

@@ -85,10 +85,10 @@ static size_t node_frames(const struct limpet_model *model, const struct limpet_
 
 	/* A return address may be the first byte of what follows: one less is within the call. */
 	frames[0] = (struct limpet_report_frame){.offset = node->address - 1};
-	if (!node->module)
-		return 1;
-	allocator = is_allocator(model, module);
+	allocator = node->module && is_allocator(model, module);
 	count = limpet_model_symbols(model, node->module, node->address, &symbols);
+	if (!count && !node->module)
+		return 1;
 	for (uint32_t i = 0; i < count && i < room; i++)
 		frames[i] = (struct limpet_report_frame){.function = symbols[i].function,
 							 .file = symbols[i].file,
@@ -99,7 +99,7 @@ static size_t node_frames(const struct limpet_model *model, const struct limpet_
 	if (count > room)
 		count = (uint32_t)room;
 	for (uint32_t i = 0; i < count; i++) {
-		frames[i].module = module->path;
+		frames[i].module = node->module ? module->path : NULL;
 		frames[i].offset = node->address - 1 - module->bias;
 		frames[i].kind = limpet_fold_classify(frames[i].function, module->path, allocator);
 	}

@@ -81,7 +81,13 @@ static int print_frame(struct limpet_pen *pen, const struct limpet_report_frame 
 	return 0;
 }
 
-/* The shown frames; a run of JIT frames is one line. */
+/* In code that the program made and that nobody named. */
+static bool is_unnamed(const struct limpet_report_frame *frame)
+{
+	return !frame->module && !frame->function;
+}
+
+/* The shown frames; a run of unnamed ones is one line. */
 static int print_stack(struct limpet_pen *pen, const struct limpet_report_stack *stack,
 		       const bool *keep, const char *indent, size_t limit)
 {
@@ -94,8 +100,8 @@ static int print_stack(struct limpet_pen *pen, const struct limpet_report_stack 
 
 		if (!keep[i])
 			continue;
-		while (!pen->options->full && !stack->frames[i].module && i + 1 < stack->count &&
-		       keep[i + 1] && !stack->frames[i + 1].module) {
+		while (!pen->options->full && is_unnamed(&stack->frames[i]) &&
+		       i + 1 < stack->count && keep[i + 1] && is_unnamed(&stack->frames[i + 1])) {
 			run++;
 			i++;
 		}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyzer/model.h"
+#include "analyzer/perfmap.h"
 #include "analyzer/symbolize.h"
 #include "analyzer/trace_append.h"
 
@@ -16,6 +17,8 @@ struct seal {
 	struct limpet_trace_append *append;
 	struct limpet_seal_result result;
 	uint64_t done;
+	uint32_t listed; /* module whose file is in the trace */
+	bool appended;
 };
 
 static bool is_cancelled(const struct seal *seal)
@@ -61,6 +64,43 @@ static bool has_lines(const struct limpet_model_frame *frames, uint32_t count)
 	return false;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool same_frames(const struct limpet_model_frame *a, const struct limpet_model_frame *b,
+			uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (!same_text(a[i].function, b[i].function) || !same_text(a[i].file, b[i].file) ||
+		    a[i].line != b[i].line || a[i].inlined != b[i].inlined)
+			return false;
+	}
+	return true;
+}
+
+/* Sealing again what is sealed adds nothing: the file would grow each time. */
+static int append_news(struct seal *seal, const struct limpet_model_address *address,
+		       const struct limpet_model_frame *frames, uint32_t count,
+		       const struct limpet_model_frame *known, uint32_t known_count)
+{
+	const struct limpet_trace_module *module = &seal->model->modules[address->module];
+	int result = 0;
+
+	if (count == known_count && same_frames(frames, known, count) &&
+	    (count || seal->model->symbols_complete))
+		return 0;
+	if (address->module && seal->listed != address->module)
+		result = limpet_trace_append_file(seal->append, address->module, module->path,
+						  module->build_id, module->build_id_bytes);
+	seal->listed = address->module;
+	seal->appended = true;
+	return result < 0 ? result
+			  : limpet_trace_append_symbol(seal->append, address->module,
+						       address->address, frames, count);
+}
+
 static int seal_address(struct seal *seal, struct limpet_symbolizer *symbolizer,
 			const struct limpet_model_address *address)
 {
@@ -89,8 +129,7 @@ static int seal_address(struct seal *seal, struct limpet_symbolizer *symbolizer,
 	count_frames(seal, frames, count);
 	if (!count && !symbolizer)
 		return 0;
-	return limpet_trace_append_symbol(seal->append, address->module, address->address, frames,
-					  count);
+	return append_news(seal, address, frames, count, known, known_count);
 }
 
 /* NULL where the module has no file to read. */
@@ -104,6 +143,7 @@ static struct limpet_symbolizer *open_module(struct seal *seal, uint32_t number,
 		.build_id_bytes = module->build_id_bytes,
 		.root = seal->options->root,
 		.debug_dirs = seal->options->debug_dirs,
+		.debuginfod = seal->options->debuginfod,
 	};
 	struct limpet_symbolizer *symbolizer = NULL;
 	struct limpet_err err = {0};
@@ -119,19 +159,18 @@ static struct limpet_symbolizer *open_module(struct seal *seal, uint32_t number,
 					       &err);
 		return NULL;
 	}
+	if (limpet_symbolizer_refused(symbolizer) && seal->options->refused)
+		seal->options->refused(seal->options->context, module->path,
+				       limpet_symbolizer_refused(symbolizer));
 	return symbolizer;
 }
 
 /* The addresses of one module; answers 0 or -errno of the trace. */
 static int seal_module(struct seal *seal, const struct limpet_model_address *list, size_t count)
 {
-	const struct limpet_trace_module *module = &seal->model->modules[list[0].module];
 	struct limpet_symbolizer *symbolizer = open_module(seal, list[0].module, count);
 	int result = 0;
 
-	if (symbolizer)
-		result = limpet_trace_append_file(seal->append, list[0].module, module->path,
-						  module->build_id, module->build_id_bytes);
 	for (size_t i = 0; i < count && result >= 0; i++) {
 		if (is_cancelled(seal))
 			break;
@@ -145,18 +184,51 @@ static int seal_module(struct seal *seal, const struct limpet_model_address *lis
 	return result < 0 ? result : 0;
 }
 
+/* Code that the target made itself: the addresses that are in no module. */
+static int seal_made(struct seal *seal, const struct limpet_model_address *list, size_t count)
+{
+	LIMPET_FREE uint64_t *calls = calloc(count + 1, sizeof(*calls));
+	struct limpet_perfmap *map = NULL;
+	int result = calls ? 0 : -ENOMEM;
+
+	for (size_t i = 0; calls && i < count; i++)
+		calls[i] = list[i].address - 1;
+	if (calls)
+		result = limpet_perfmap_read(seal->options->perf_map_fd, calls, count,
+					     seal->options->cancel, &map);
+	/* A map that cannot be read is no reason to leave out the rest. */
+	if (result < 0)
+		return result == -ENOMEM ? result : 0;
+	seal->result.made = count;
+	for (size_t i = 0; i < count && result >= 0; i++) {
+		const struct limpet_perfmap_name name = limpet_perfmap_at(map, i);
+		const struct limpet_model_frame frame = {
+			.function = name.function, .file = name.file, .line = name.line};
+		const struct limpet_model_frame *known;
+		uint32_t known_count =
+			limpet_model_symbols(seal->model, 0, list[i].address, &known);
+
+		seal->result.made_named += known_count || name.function;
+		if (!known_count && name.function)
+			result = append_news(seal, &list[i], &frame, 1, NULL, 0);
+	}
+	limpet_perfmap_free(map);
+	return result;
+}
+
 static int seal_all(struct seal *seal)
 {
+	const struct limpet_model_address *made;
 	const struct limpet_model_address *list;
 	size_t count = limpet_model_addresses(seal->model, &list);
 	size_t first = 0;
 	int result = 0;
 
-	/* Module 0 stands for none, and comes first: JIT code has no file to ask. */
-	while (count && !list->module) {
+	/* Module 0 stands for none, and comes first. */
+	for (made = list; count && !list->module; count--)
 		list++;
-		count--;
-	}
+	if (seal->options->has_perf_map && list > made)
+		result = seal_made(seal, made, (size_t)(list - made));
 	seal->result.addresses = count;
 	report_progress(seal);
 	while (first < count && result >= 0 && !is_cancelled(seal)) {
@@ -191,8 +263,10 @@ int limpet_seal(const char *path, const struct limpet_seal_options *options,
 	if (result >= 0) {
 		seal.model = model;
 		result = seal_all(&seal);
-		if (result >= 0)
-			result = limpet_trace_append_finish(seal.append, !seal.result.cancelled);
+		if (result >= 0 &&
+		    (seal.appended || (!model->symbols_complete && !seal.result.cancelled)))
+			result = limpet_trace_append_finish(
+				seal.append, model->symbols_complete || !seal.result.cancelled);
 		if (result < 0)
 			limpet_err_set(err, result, "cannot write symbols to '%s': %s", path,
 				       strerror(-result));

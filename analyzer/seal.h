@@ -18,6 +18,7 @@ struct limpet_seal_source {
 	int fd;          /* borrowed */
 };
 
+struct limpet_debuginfod;
 struct limpet_seal_options {
 	const struct limpet_seal_source *sources;
 	size_t source_count;
@@ -31,14 +32,23 @@ struct limpet_seal_options {
 	/* Called for each module without a usable file that has addresses. NULL: none. */
 	void (*missing)(void *context, const char *path, uint64_t addresses,
 			const struct limpet_err *err);
+	/* Called for a debug file that has a module's name and is of another build. NULL: none. */
+	void (*refused)(void *context, const char *path, const char *file);
+	struct limpet_debuginfod *debuginfod; /* asked last; NULL: nothing is fetched */
+	/* A map of the code that the target made itself, borrowed, if it has one: see perfmap.h.
+	 * What a former seal found stays: it was closer to the capture. */
+	bool has_perf_map;
+	int perf_map_fd;
 	void *context;
 };
 
 struct limpet_seal_result {
-	uint64_t addresses;                /* distinct (module, address) of the stacks */
+	uint64_t addresses;                /* distinct (module, address) of the stacks, in files */
 	uint64_t resolved;                 /* with a function's name, former seals included */
 	uint64_t lines;                    /* of these with file and line */
 	uint64_t skipped;                  /* not looked up: cancelled */
+	uint64_t made;                     /* addresses in no file that a map was asked for */
+	uint64_t made_named;               /* of these with a name now */
 	uint32_t modules, modules_missing; /* that hold such addresses */
 	bool cancelled;
 };

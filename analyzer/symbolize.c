@@ -1,6 +1,7 @@
 #include "analyzer/symbolize.h"
 
 #include <dwarf.h>
+#include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <string.h>
@@ -31,6 +32,10 @@ struct limpet_symbolizer {
 	struct limpet_symtab *symtab;
 	struct limpet_dwarfindex *index; /* NULL: no DWARF */
 	uint64_t dwarf_bias;
+	Dwarf *alt; /* what dwz(1) moved to another file */
+	int alt_fd;
+	char *debug_path; /* of the separate file, if there is one */
+	char *refused;
 	struct text *texts;
 	struct name *names;
 	struct limpet_symbol found[LIMPET_SYMBOL_MAX_INLINED];
@@ -107,10 +112,18 @@ static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name
 			  const char *file_name, const char *link, GElf_Word checksum,
 			  char **debug_name)
 {
-	const struct limpet_debugfile_query *query = *userdata;
+	struct limpet_symbolizer *s = *userdata;
+	int fd;
 
 	(void)module, (void)name, (void)base, (void)file_name;
-	return limpet_debugfile_open_debug(query, link, checksum, debug_name);
+	/* A name without a checksum is that of .gnu_debugaltlink, with a build-id of its own:
+	 * attach_alt() finds it. */
+	if (link && !checksum)
+		return -1;
+	fd = limpet_debugfile_open_debug(&s->query, link, checksum, debug_name, &s->refused);
+	if (fd >= 0 && !s->debug_path)
+		s->debug_path = strdup(*debug_name);
+	return fd;
 }
 
 static const Dwfl_Callbacks callbacks = {
@@ -136,9 +149,31 @@ static int report_module(struct limpet_symbolizer *s, int fd)
 	limpet_take_fd(&owned);
 	dwfl_report_end(s->dwfl, NULL, NULL);
 	dwfl_module_info(s->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
-	*userdata = &s->query;
+	*userdata = s;
 	elf = dwfl_module_getelf(s->module, &bias);
 	return elf && !bias ? 0 : -ENOEXEC;
+}
+
+/* Names that dwz(1) has moved to a file of several programs: without it functions have none. libdw
+ * looks for it in the system's folders alone. */
+static void attach_alt(struct limpet_symbolizer *s, Dwarf *dwarf)
+{
+	const char *name;
+	const void *build_id;
+	ssize_t bytes = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &build_id);
+	LIMPET_CLOSE int fd = -1;
+
+	if (bytes <= 0 || dwarf_getalt(dwarf))
+		return;
+	fd = limpet_debugfile_open_alt(&s->query, s->debug_path ? s->debug_path : s->query.path,
+				       name, build_id, (size_t)bytes);
+	if (fd < 0)
+		return;
+	s->alt = dwarf_begin(fd, DWARF_C_READ);
+	if (s->alt) {
+		s->alt_fd = limpet_take_fd(&fd);
+		dwarf_setalt(dwarf, s->alt);
+	}
 }
 
 /* Without a build-id to ask for, that of the module itself says which debug file is its own. */
@@ -174,6 +209,7 @@ int limpet_symbolizer_open(const struct limpet_symbolizer_options *options,
 		.build_id_bytes = options->build_id ? options->build_id_bytes : 0,
 		.root = options->root,
 		.debug_dirs = options->debug_dirs,
+		.debuginfod = options->debuginfod,
 	};
 	fd = limpet_debugfile_open_module(&s->query, err);
 	if (fd < 0) {
@@ -191,6 +227,7 @@ int limpet_symbolizer_open(const struct limpet_symbolizer_options *options,
 	adopt_build_id(s);
 	dwarf = dwfl_module_getdwarf(s->module, &bias);
 	if (dwarf) {
+		attach_alt(s, dwarf);
 		s->dwarf_bias = bias;
 		s->index = limpet_dwarfindex_new(dwarf);
 	}
@@ -234,12 +271,23 @@ void limpet_symbolizer_close(struct limpet_symbolizer *s)
 	limpet_symtab_free(s->symtab);
 	if (s->dwfl)
 		dwfl_end(s->dwfl);
+	if (s->alt) {
+		dwarf_end(s->alt);
+		close(s->alt_fd);
+	}
+	free(s->debug_path);
+	free(s->refused);
 	free(s);
 }
 
 bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *s)
 {
 	return s->index != NULL;
+}
+
+const char *limpet_symbolizer_refused(const struct limpet_symbolizer *s)
+{
+	return s->refused;
 }
 
 size_t limpet_symbolizer_symbol_count(const struct limpet_symbolizer *s)

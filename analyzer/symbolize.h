@@ -3,7 +3,8 @@
  * One symbolizer serves one module: its symbols are sorted once, each unit of its DWARF is walked
  * once when an address falls into it, and every later look-up is a search. Debug information is
  * looked for as GDB does: in the file, beside it (.gnu_debuglink), by build-id and path under the
- * debug directories, and in .gnu_debugdata. Nothing is fetched from a network.
+ * debug directories, and in .gnu_debugdata. Nothing is fetched from a network unless a debuginfod
+ * is given.
  *
  * A file is used only if its build-id is the one asked for. Files are hostile input. Not
  * thread-safe; two symbolizers may be used by two threads. */
@@ -18,13 +19,15 @@
 
 struct limpet_symbolizer;
 
+struct limpet_debuginfod;
 struct limpet_symbolizer_options {
 	const char *path;        /* of the module as its process saw it */
 	int fd;                  /* the open file, borrowed, or -1: `root` + `path` is opened */
 	const uint8_t *build_id; /* NULL: unknown, any file is believed */
 	size_t build_id_bytes;
 	const char *root; /* put before `path` and /usr/lib/debug: "/proc/4711/root", NULL */
-	const char *const *debug_dirs; /* searched first; ends with NULL; may be NULL */
+	const char *const *debug_dirs;        /* searched first; ends with NULL; may be NULL */
+	struct limpet_debuginfod *debuginfod; /* asked last; NULL: nothing is fetched */
 };
 
 /* Answers 0, or: -ENOENT no file, -ESTALE only files of another build, -ENOEXEC no ELF file, other
@@ -36,6 +39,8 @@ void limpet_symbolizer_close(struct limpet_symbolizer *symbolizer);
 
 /* What was found, for a word to the user. */
 bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *symbolizer);
+/* A debug file that has the name but is of another build, or NULL. */
+const char *limpet_symbolizer_refused(const struct limpet_symbolizer *symbolizer);
 size_t limpet_symbolizer_symbol_count(const struct limpet_symbolizer *symbolizer);
 
 /* One function at an address. Strings belong to the symbolizer and live as long as it does. */

@@ -51,6 +51,22 @@ static int lock(struct limpet_trace_append *append, const char *path, struct lim
 	return -EBUSY;
 }
 
+/* Whether [from, to), the end of a finished trace, is what a seal left that was killed in the
+ * middle of a write: a block of symbols that is not whole. Nothing else is ever taken back. */
+static bool is_torn_symbols(int fd, uint64_t from, uint64_t to)
+{
+	uint8_t bytes[LIMPET_TRACE_MARK_BYTES];
+	struct limpet_trace_mark mark;
+	size_t want = to - from < sizeof(bytes) ? (size_t)(to - from) : sizeof(bytes);
+
+	if (to <= from || pread(fd, bytes, want, (off_t)from) != (ssize_t)want)
+		return false;
+	if (want < sizeof(bytes))
+		return true;
+	return limpet_trace_mark_decode(bytes, &mark) && mark.type == LIMPET_TRACE_SYMBOLS &&
+	       mark.frame_bytes > to - from - sizeof(bytes);
+}
+
 /* Where the file ends and its numbers do. */
 static int find_end(struct limpet_trace_append *append, const char *path, struct limpet_err *err)
 {
@@ -60,6 +76,7 @@ static int find_end(struct limpet_trace_append *append, const char *path, struct
 	uint32_t last = 0;
 	size_t count;
 	struct stat stat;
+	bool ended;
 	int code = limpet_trace_reader_open(path, &reader, err);
 
 	if (code < 0)
@@ -73,10 +90,16 @@ static int find_end(struct limpet_trace_append *append, const char *path, struct
 	/* A torn block at the end has used a number, too. */
 	append->sequence = last + 1 + (whole_bytes != limpet_trace_reader_file_bytes(reader));
 	append->last_ns = limpet_trace_reader_end(reader)->time_ns;
+	ended = limpet_trace_reader_end(reader)->known;
 	limpet_trace_reader_free(reader);
 	if (fstat(append->fd, &stat) < 0)
 		return limpet_err_set(err, -errno, "cannot read '%s': %s", path, strerror(errno));
 	append->offset = (uint64_t)stat.st_size;
+	if (ended && is_torn_symbols(append->fd, whole_bytes, append->offset) &&
+	    ftruncate(append->fd, (off_t)whole_bytes) == 0) {
+		append->offset = whole_bytes;
+		append->sequence = last + 1;
+	}
 	return 0;
 }
 

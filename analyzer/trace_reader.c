@@ -292,7 +292,8 @@ static int read_tables(struct limpet_trace_reader *reader)
 		end->end = reader->writer_alive ? LIMPET_END_RUNNING : LIMPET_END_COLLECTOR_LOST;
 		end->time_ns = last_ns;
 	}
-	if (reader->writer_alive && !end->known)
+	/* What is cut off behind the end is symbols, not events. */
+	if (reader->writer_alive || end->known)
 		reader->damage.truncated = false;
 	if (!end->known || gone)
 		end->complete = false;

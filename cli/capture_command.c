@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/debuginfod.h"
 #include "analyzer/seal.h"
 #include "cli/background.h"
 #include "cli/followers.h"
@@ -17,6 +18,8 @@
 #include "injector/proc.h"
 
 #define MAX_SOURCES 4096u
+/* Whoever waits for the capture's end waits for servers no longer than this. */
+#define DEBUGINFOD_SECONDS 30u
 
 static volatile sig_atomic_t interrupted; /* before the end: asks for it */
 static volatile sig_atomic_t impatient;   /* after it: skips the rest of sealing */
@@ -167,6 +170,21 @@ static int open_trace(const char *trace, char *ret_path, size_t bytes)
 	return limpet_take_fd(&fd);
 }
 
+static void serve_while_waiting(void *context)
+{
+	limpet_capture_serve(((struct command *)context)->capture);
+}
+
+static void say_debuginfod(const struct limpet_debuginfod *debuginfod, const char *trace)
+{
+	int error = limpet_debuginfod_error(debuginfod);
+
+	if (!error || error == -EINTR)
+		return;
+	limpet_ui_warn("debuginfod: %s", limpet_debuginfod_words(error));
+	limpet_ui_hint("limpet seal %s asks again", trace);
+}
+
 /* Signals may come in now: the target is left, only names are still looked up. */
 static void seal(struct command *command, const char *trace)
 {
@@ -178,6 +196,7 @@ static void seal(struct command *command, const char *trace)
 					      .progress = show_sealing,
 					      .context = command};
 	struct limpet_seal_result result = {0};
+	struct limpet_debuginfod *debuginfod;
 	struct limpet_err err = {0};
 	char root[64], path[32];
 	LIMPET_CLOSE int fd = open_trace(trace, path, sizeof(path));
@@ -189,12 +208,22 @@ static void seal(struct command *command, const char *trace)
 				(struct limpet_seal_source){files[i].module, files[i].fd};
 	snprintf(root, sizeof(root), "/proc/%d/root", limpet_proc_resident(command->pid));
 	options.root = access(root, X_OK) == 0 ? root : NULL;
+	options.perf_map_fd = limpet_capture_perf_map(command->capture);
+	options.has_perf_map = options.perf_map_fd >= 0;
+	debuginfod = limpet_debuginfod_new(
+		&(struct limpet_debuginfod_options){.limit_seconds = DEBUGINFOD_SECONDS,
+						    .cancel = &impatient,
+						    .waiting = serve_while_waiting,
+						    .context = command});
+	options.debuginfod = debuginfod;
 	limpet_capture_signals_open();
 	if (fd < 0)
 		error = limpet_err_set(&err, fd, "cannot seal '%s': %s", trace, strerror(-fd));
 	else
 		error = limpet_seal(path, &options, &result, &err);
 	free(sources);
+	say_debuginfod(debuginfod, trace);
+	limpet_debuginfod_free(debuginfod);
 	if (!error && !result.cancelled)
 		return;
 	limpet_progress_free(command->progress);

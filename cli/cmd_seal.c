@@ -5,10 +5,12 @@
 #include <signal.h>
 #include <string.h>
 
+#include "analyzer/debuginfod.h"
 #include "analyzer/seal.h"
 #include "analyzer/trace_reader.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
+#include "injector/perf_map_file.h"
 #include "injector/proc.h"
 
 static const char help[] =
@@ -16,6 +18,7 @@ static const char help[] =
 	"Adds functions, files and lines to a trace, so that it can be read on any\n"
 	"machine. Run it where the program and its libraries are; run it again when more\n"
 	"debug information is at hand. Ctrl-C keeps what was found so far.\n"
+	"Servers are asked only where DEBUGINFOD_URLS names them.\n"
 	"\n"
 	"      --debug-dir DIR   look for modules and debug files here first; may be\n"
 	"                        given several times\n"
@@ -26,6 +29,8 @@ static const char help[] =
 
 enum { OPT_DEBUG_DIR = 256 };
 #define MAX_DEBUG_DIRS 64
+/* For all files together; Ctrl-C ends it at any time. */
+#define DEBUGINFOD_SECONDS 600u
 
 static const struct option long_options[] = {
 	{"debug-dir", required_argument, NULL, OPT_DEBUG_DIR},
@@ -182,6 +187,26 @@ static void note_missing(void *context, const char *path, uint64_t addresses,
 		snprintf(talk->hint, sizeof(talk->hint), "%s", err->hint);
 }
 
+static void note_refused(void *context, const char *path, const char *file)
+{
+	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+
+	(void)context;
+	limpet_ui_warn("'%s' is of another build than the %s captured: not used", file,
+		       name[0] ? name : "module");
+}
+
+static void say_debuginfod(const struct limpet_debuginfod *debuginfod)
+{
+	int error = limpet_debuginfod_error(debuginfod);
+
+	if (error && error != -EINTR)
+		limpet_ui_warn("debuginfod: %s", limpet_debuginfod_words(error));
+	if (limpet_debuginfod_fetched(debuginfod))
+		limpet_ui_note("debuginfod: %u debug file%s", limpet_debuginfod_fetched(debuginfod),
+			       limpet_debuginfod_fetched(debuginfod) == 1 ? "" : "s");
+}
+
 static void print_result(const struct seal_options *o, const struct talk *talk,
 			 const struct limpet_seal_result *result)
 {
@@ -204,6 +229,10 @@ static void print_result(const struct seal_options *o, const struct talk *talk,
 	limpet_ui_note("%s: %llu of %llu addresses have a function, %llu a file and line", o->file,
 		       (unsigned long long)result->resolved, (unsigned long long)result->addresses,
 		       (unsigned long long)result->lines);
+	if (result->made)
+		limpet_ui_note("%llu of %llu addresses in code that the program made have a name",
+			       (unsigned long long)result->made_named,
+			       (unsigned long long)result->made);
 }
 
 /* ------------------------------------------------------------------ all */
@@ -229,11 +258,14 @@ int limpet_cmd_seal(int argc, char **argv)
 	struct limpet_seal_options seal = {.cancel = &cancelled,
 					   .progress = show_progress,
 					   .missing = note_missing,
+					   .refused = note_refused,
 					   .context = &talk};
 	struct limpet_seal_result result = {0};
 	struct limpet_trace_reader *reader = NULL;
+	struct limpet_debuginfod *debuginfod;
 	LIMPET_FREE char *root = NULL;
 	struct limpet_err err = {0};
+	pid_t target_pid;
 	int status;
 
 	if (!parse(argc, argv, &options, &status))
@@ -244,14 +276,24 @@ int limpet_cmd_seal(int argc, char **argv)
 		return LIMPET_EXIT_FAILED;
 	}
 	root = live_root(limpet_trace_reader_target(reader));
+	target_pid = (pid_t)limpet_trace_reader_target(reader)->pid;
 	limpet_trace_reader_free(reader);
 	seal.root = root;
 	seal.debug_dirs = options.debug_dirs;
+	seal.perf_map_fd = root ? limpet_perf_map_open(target_pid) : -1;
+	seal.has_perf_map = seal.perf_map_fd >= 0;
+	debuginfod = limpet_debuginfod_new(&(struct limpet_debuginfod_options){
+		.limit_seconds = DEBUGINFOD_SECONDS, .cancel = &cancelled});
+	seal.debuginfod = debuginfod;
 	talk.show = !options.quiet && isatty(STDERR_FILENO);
 	limpet_ui_set_before_message(clear_progress, &talk);
 	catch_signals();
 	status = limpet_seal(options.file, &seal, &result, &err);
 	clear_progress(&talk);
+	say_debuginfod(debuginfod);
+	limpet_debuginfod_free(debuginfod);
+	if (seal.has_perf_map)
+		close(seal.perf_map_fd);
 	if (status < 0)
 		limpet_ui_error(&err);
 	else

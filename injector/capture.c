@@ -14,6 +14,7 @@
 #include "injector/cgroup.h"
 #include "injector/children.h"
 #include "injector/control.h"
+#include "injector/perf_map_file.h"
 #include "injector/proc.h"
 #include "injector/session.h"
 #include "injector/target_end.h"
@@ -43,6 +44,7 @@ struct limpet_capture {
 	enum limpet_control_state state;
 	bool stop_asked;
 	int pidfd;
+	int perf_map_fd; /* held, as the target may be gone when it is read */
 	int file_error;
 	uint64_t tick_ns, house_ns, check_ns, populate_ns;
 	bool populated;
@@ -184,6 +186,19 @@ static bool is_let_off(const struct limpet_capture_setup *setup)
 	return setup->leash >= 0 && poll(&leash, 1, 0) > 0;
 }
 
+/* Its map of the code that it makes. A later file in its place is a better one; a place that cannot
+ * be reached any more leaves us the one we have. */
+static void look_for_perf_map(struct limpet_capture *capture)
+{
+	int fd = limpet_perf_map_open(capture->setup->pid);
+
+	if (fd < 0)
+		return;
+	if (capture->perf_map_fd >= 0)
+		close(capture->perf_map_fd);
+	capture->perf_map_fd = fd;
+}
+
 /* LIMPET_END_RUNNING: go on. */
 static enum limpet_end look_around(struct limpet_capture *capture)
 {
@@ -211,8 +226,11 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	if (!capture->populated && is_due(&capture->populate_ns, now_ns, POPULATE_NS))
 		capture->populated =
 			!limpet_segment_populate(limpet_session_segment(capture->session));
-	if (is_due(&capture->house_ns, now_ns, HOUSE_NS))
+	if (is_due(&capture->house_ns, now_ns, HOUSE_NS)) {
 		limpet_collector_keep_house(capture->collector);
+		if (capture->perf_map_fd < 0)
+			look_for_perf_map(capture);
+	}
 	if (limpet_collector_channel_lost(capture->collector) ||
 	    is_due(&capture->check_ns, now_ns, CHECK_NS)) {
 		if (!limpet_session_agent_present(capture->session))
@@ -370,6 +388,8 @@ static void capture_free(struct limpet_capture *capture)
 	limpet_control_free(capture->control);
 	if (capture->pidfd >= 0)
 		close(capture->pidfd);
+	if (capture->perf_map_fd >= 0)
+		close(capture->perf_map_fd);
 	free(capture->path);
 	free(capture);
 }
@@ -447,6 +467,7 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 	drain(capture);
 	result->unloaded = true;
 	if (!gone) {
+		look_for_perf_map(capture);
 		error = limpet_session_leave(capture->session, &result->leave_err);
 		result->unloaded = !error || error == -ESRCH;
 		if (error == -ESRCH)
@@ -517,7 +538,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
 	capture->setup = setup;
-	capture->pidfd = -1;
+	capture->pidfd = capture->perf_map_fd = -1;
 	capture->state = LIMPET_CONTROL_ATTACHING;
 	error = begin(capture, &entering, err);
 	if (error) {
@@ -558,6 +579,11 @@ size_t limpet_capture_sources(const struct limpet_capture *capture,
 			      const struct limpet_collector_source **ret)
 {
 	return limpet_collector_sources(capture->collector, ret);
+}
+
+int limpet_capture_perf_map(const struct limpet_capture *capture)
+{
+	return capture->perf_map_fd;
 }
 
 void limpet_capture_serve(struct limpet_capture *capture)

@@ -89,6 +89,9 @@ size_t limpet_capture_sources(const struct limpet_capture *capture,
 /* Once the captures of children that were kept have ended: removes what these left, too. */
 void limpet_capture_clean_children(struct limpet_capture *capture,
 				   struct limpet_capture_result *result);
+/* The target's map of the code that it made, open for reading; -1: none was found. The capture's.
+ */
+int limpet_capture_perf_map(const struct limpet_capture *capture);
 /* Lets whoever waits in `limpet stop` go, and frees. */
 void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit status);
 /* While sealing: answers `limpet status`. */

@@ -2,6 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "analyzer/model.h"
 #include "analyzer/seal.h"
@@ -144,6 +149,154 @@ static void test_sealing_again_keeps_what_is_known(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+static off_t trace_bytes(void)
+{
+	struct stat stat_of;
+
+	assert_int_equal(stat(sample.trace, &stat_of), 0);
+	return stat_of.st_size;
+}
+
+static void test_sealing_again_adds_nothing(void **state)
+{
+	struct limpet_seal_result result;
+	off_t sealed;
+
+	(void)state;
+	sample_write(&sample);
+	must_seal(NULL, &result);
+	sealed = trace_bytes();
+	must_seal(NULL, &result);
+	assert_int_equal(result.resolved, 6);
+	assert_int_equal(trace_bytes(), sealed);
+}
+
+/* Complete, with nothing lost; answers whether it is sealed. */
+static bool check_whole(void)
+{
+	struct limpet_trace_reader *reader;
+	struct limpet_model *model;
+	bool sealed;
+
+	assert_int_equal(limpet_trace_reader_open(sample.trace, &reader, NULL), 0);
+	assert_int_equal(limpet_model_build(reader, NULL, &model, NULL), 0);
+	assert_true(model->complete);
+	assert_true(model->exact);
+	assert_false(model->damage->truncated);
+	assert_int_equal(model->damage->blocks_lost + model->damage->blocks_damaged, 0);
+	assert_int_equal(model->totals.live_bytes, SAMPLE_LIVE_BYTES);
+	sealed = model->symbols_complete;
+	limpet_model_free(model);
+	limpet_trace_reader_free(reader);
+	return sealed;
+}
+
+/* What a seal leaves that ends within its write, whichever byte was the last. */
+static void test_a_torn_seal_hides_nothing(void **state)
+{
+	struct limpet_seal_result result;
+	off_t before, after;
+	char functions[256], kept[160], command[512];
+
+	(void)state;
+	sample_write(&sample);
+	before = trace_bytes();
+	must_seal(NULL, &result);
+	after = trace_bytes();
+	snprintf(kept, sizeof(kept), "%s.kept", sample.trace);
+	snprintf(command, sizeof(command), "cp %s %s", sample.trace, kept);
+	assert_int_equal(system(command), 0);
+	snprintf(command, sizeof(command), "cp %s %s", kept, sample.trace);
+	for (off_t cut = before; cut < after; cut++) {
+		assert_int_equal(system(command), 0);
+		assert_int_equal(truncate(sample.trace, cut), 0);
+		assert_false(check_whole());
+		if ((cut - before) % 16 != 7)
+			continue;
+		must_seal(NULL, &result);
+		assert_int_equal(result.resolved, 6);
+		assert_true(check_whole());
+		functions_of(SAMPLE_LEAK, functions, sizeof(functions));
+		assert_string_equal(functions, "grow:5<leak:8");
+	}
+	assert_int_equal(unlink(kept), 0);
+}
+
+static void test_killed_at_any_moment(void **state)
+{
+	const char *wanted = getenv("ROUNDS");
+	long rounds = wanted ? strtol(wanted, NULL, 10) : 20;
+	struct limpet_seal_result result;
+	char functions[256];
+
+	(void)state;
+	for (long round = 0; round < rounds; round++) {
+		struct timespec wait = {.tv_nsec = (round * 7919 % 1000) * 30000};
+		pid_t child;
+
+		sample_write(&sample);
+		child = fork();
+		assert_true(child >= 0);
+		if (!child) {
+			struct limpet_err err = {0};
+
+			for (;;)
+				if (limpet_seal(sample.trace, NULL, &result, &err) < 0)
+					_exit(1);
+		}
+		nanosleep(&wait, NULL);
+		assert_int_equal(kill(child, SIGKILL), 0);
+		assert_int_equal(waitpid(child, NULL, 0), child);
+		(void)check_whole();
+		must_seal(NULL, &result);
+		assert_int_equal(result.resolved, 6);
+		assert_true(check_whole());
+		functions_of(SAMPLE_LEAK, functions, sizeof(functions));
+		assert_string_equal(functions, "grow:5<leak:8");
+	}
+}
+
+static void write_map(int fd, const char *text)
+{
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(pwrite(fd, text, strlen(text), 0), strlen(text));
+}
+
+static void test_code_that_the_program_made(void **state)
+{
+	struct limpet_seal_options options = {.has_perf_map = true};
+	struct limpet_seal_result result;
+	char functions[256];
+
+	(void)state;
+	options.perf_map_fd = (int)memfd_create("map", MFD_CLOEXEC);
+	assert_true(options.perf_map_fd >= 0);
+	sample_write(&sample);
+	/* The call is before its return address: 0x...1234 and 0x...2345. */
+	write_map(options.perf_map_fd, "7f0000001200 35 JS:*leaky /srv/app.js:22:16\n"
+				       "7f0000002346 10 not this one\n");
+	must_seal(&options, &result);
+	assert_int_equal(result.addresses, 7);
+	assert_int_equal(result.made, 2);
+	assert_int_equal(result.made_named, 1);
+	functions_of(SAMPLE_JIT, functions, sizeof(functions));
+	assert_string_equal(functions, "leaky:22");
+	functions_of(SAMPLE_JIT_OUTER, functions, sizeof(functions));
+	assert_string_equal(functions, "");
+	/* Later its addresses may be other code's: what is known stays. */
+	write_map(options.perf_map_fd, "7f0000001200 35 another\n7f0000002300 46 outer\n");
+	must_seal(&options, &result);
+	assert_int_equal(result.made_named, 2);
+	functions_of(SAMPLE_JIT, functions, sizeof(functions));
+	assert_string_equal(functions, "leaky:22");
+	functions_of(SAMPLE_JIT_OUTER, functions, sizeof(functions));
+	assert_string_equal(functions, "outer:0");
+	must_seal(NULL, &result);
+	functions_of(SAMPLE_JIT_OUTER, functions, sizeof(functions));
+	assert_string_equal(functions, "outer:0");
+	close(options.perf_map_fd);
+}
+
 static void test_more_at_hand_adds_lines(void **state)
 {
 	struct limpet_seal_result result;
@@ -257,6 +410,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_seals_what_has_files),
 		cmocka_unit_test(test_sealing_again_keeps_what_is_known),
+		cmocka_unit_test(test_sealing_again_adds_nothing),
+		cmocka_unit_test(test_a_torn_seal_hides_nothing),
+		cmocka_unit_test(test_killed_at_any_moment),
+		cmocka_unit_test(test_code_that_the_program_made),
 		cmocka_unit_test(test_more_at_hand_adds_lines),
 		cmocka_unit_test(test_cancel_keeps_what_was_found),
 		cmocka_unit_test(test_open_descriptors_outlive_names),

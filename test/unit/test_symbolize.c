@@ -420,6 +420,123 @@ static void test_gnu_debugdata(void **state)
 	limpet_symbolizer_close(s);
 }
 
+static void test_any_name_in_a_debug_dir(void **state)
+{
+	const char *const dirs[] = {in_folder("heap"), NULL};
+	char dir[4096];
+	const char *const own_dirs[] = {dir, NULL};
+	struct limpet_symbolizer_options options = {.fd = -1, .debug_dirs = own_dirs};
+	struct limpet_symbolizer *s;
+	struct limpet_err err = {0};
+	char path[4096];
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s", dirs[0]);
+	run("rm -rf heap; mkdir heap; cp prog plain; strip plain; objcopy --only-keep-debug prog "
+	    "heap/what-is-it; echo text >heap/a; mkfifo heap/fifo; mkdir heap/folder");
+	snprintf(path, sizeof(path), "%s", in_folder("plain"));
+	options.path = path;
+	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
+	check_c(s, true);
+	assert_null(limpet_symbolizer_refused(s));
+	limpet_symbolizer_close(s);
+
+	/* Its name and another build: not used, and said. */
+	run("rm heap/what-is-it; cc -g -O1 -DX -Wl,--build-id -o other prog.c; "
+	    "objcopy --only-keep-debug other heap/plain.debug; cp other heap/plain");
+	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
+	assert_false(limpet_symbolizer_has_lines(s));
+	assert_non_null(limpet_symbolizer_refused(s));
+	assert_non_null(strstr(limpet_symbolizer_refused(s), "heap/plain.debug"));
+	limpet_symbolizer_close(s);
+
+	/* Without a build-id nothing but a checksum tells builds apart: a name does not. */
+	run("cc -g -O2 -Wl,--build-id=none -o plain prog.c; cp plain heap/plain; strip plain; "
+	    "objcopy --only-keep-debug heap/plain heap/plain.debug");
+	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
+	assert_false(limpet_symbolizer_has_lines(s));
+	limpet_symbolizer_close(s);
+	run("rm plain");
+	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), -ENOENT);
+	run("rm -rf heap");
+}
+
+/* Names that several programs share are in a file of their own, known by its build-id. */
+static void test_dwz(void **state)
+{
+	char dir[4096], path[4096];
+	const char *const dirs[] = {dir, NULL};
+	struct limpet_symbolizer_options options = {.fd = -1};
+	struct limpet_symbolizer *s;
+	struct limpet_err err = {0};
+
+	(void)state;
+	/* Enough alike for dwz to find something to share; DWARF 5 and 4. */
+	for (int version = 4; version <= 5; version++) {
+		run("rm -rf dwz; mkdir dwz; cc -gdwarf-%d -O2 -Wl,--build-id -o prog prog.c; cp "
+		    "prog one; cc -gdwarf-%d -O2 -DY -Wl,--build-id -o two prog.c; "
+		    "cp one whole; dwz -M ../../common.alt -m dwz/common.alt one two; "
+		    "readelf -S one | grep gnu_debugaltlink",
+		    version, version);
+		snprintf(path, sizeof(path), "%s", in_folder("one"));
+		snprintf(dir, sizeof(dir), "%s", in_folder("dwz"));
+		options.path = path;
+		/* Found by build-id or by name in a debug folder. */
+		options.debug_dirs = dirs;
+		assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
+		check_c(s, true);
+		limpet_symbolizer_close(s);
+		/* Beside the module, by the name in it. */
+		options.debug_dirs = NULL;
+		run("mkdir -p sub/sub; cp one sub/sub/one; mv dwz/common.alt .");
+		snprintf(path, sizeof(path), "%s", in_folder("sub/sub/one"));
+		assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
+		check_c(s, true);
+		limpet_symbolizer_close(s);
+		/* Gone, or another: then there are no wrong names. */
+		run("cp two.alt common.alt 2>/dev/null || cp two common.alt");
+		assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
+		{
+			const struct limpet_symbol *list;
+			uint64_t start, end;
+
+			extent("prog", "leak", &start, &end);
+			for (uint64_t at = start; at < end; at++) {
+				int n = limpet_symbolizer_resolve(s, at, &list);
+
+				for (int i = 0; i < n; i++)
+					assert_true(!list[i].function ||
+						    !strcmp(list[i].function, "leak") ||
+						    !strcmp(list[i].function, "grow"));
+			}
+		}
+		limpet_symbolizer_close(s);
+		run("rm -rf dwz common.alt sub one two whole; cc -g -O2 -Wl,--build-id -o prog "
+		    "prog.c");
+	}
+}
+
+static void test_split_debug_of_dwarf_5(void **state)
+{
+	struct limpet_symbolizer *s;
+
+	(void)state;
+	for (int version = 4; version <= 5; version++) {
+		/* The parts that -gsplit-dwarf leaves beside the objects, and packed by dwp. */
+		run("rm -f *.dwo; cc -gdwarf-%d -gsplit-dwarf -O2 -Wl,--build-id -c prog.c && cc "
+		    "-Wl,--build-id -o prog prog.o && ls *.dwo",
+		    version);
+		s = must_open("prog");
+		check_c(s, true);
+		limpet_symbolizer_close(s);
+		/* Without them the lines are still there, and no crash. */
+		run("rm -f *.dwo");
+		s = must_open("prog");
+		limpet_symbolizer_close(s);
+	}
+	run("rm -f prog.o; cc -g -O2 -Wl,--build-id -o prog prog.c");
+}
+
 static void test_other_build_is_refused(void **state)
 {
 	uint8_t id[64];
@@ -558,6 +675,9 @@ int main(void)
 		cmocka_unit_test(test_debuglink_beside),
 		cmocka_unit_test(test_debug_dir_by_build_id),
 		cmocka_unit_test(test_gnu_debugdata),
+		cmocka_unit_test(test_any_name_in_a_debug_dir),
+		cmocka_unit_test(test_dwz),
+		cmocka_unit_test(test_split_debug_of_dwarf_5),
 		cmocka_unit_test(test_other_build_is_refused),
 		cmocka_unit_test(test_descriptor_of_a_deleted_file),
 		cmocka_unit_test(test_root_of_a_container),

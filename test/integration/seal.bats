@@ -1,0 +1,202 @@
+#!/usr/bin/env bats
+# `limpet seal`: debug files, debug servers, and names of code that a program makes itself.
+
+load helpers
+setup() { begin; }
+teardown() {
+	end
+	rm -f "${perf_map:-/nowhere/none}"
+}
+
+# A storm without symbols, and its debug file under a name that says nothing.
+strip_storm() {
+	mkdir debug
+	cp "$TARGETS/storm" stripped
+	objcopy --only-keep-debug stripped debug/7f3a
+	strip stripped
+	build_id=$(readelf -n stripped | sed -n 's/.*Build ID: //p')
+	[[ $build_id =~ ^[0-9a-f]{40}$ ]]
+}
+
+capture_stripped() {
+	strip_storm || return 1
+	start storm ./stripped --threads 2 || return 1
+	attach "$pid" || return 1
+	tell storm "leak 40" leaked || return 1
+	stop "$pid" || return 1
+	finish storm
+}
+
+# named [YES]: whether the report knows function and line of the leak.
+named() {
+	report || return 1
+	expect '([.sites[].stack[] | select(.function == "storm_leak" and .line > 0 and
+		(.file | endswith("/storm.c")))] | length > 0) == $want' --argjson want "${1:-true}"
+}
+
+@test "a stripped program gets names from a debug file, by its build-id alone" {
+	capture_stripped
+	named false
+	# Its name, and another build.
+	mkdir wrong
+	objcopy --only-keep-debug "$TARGETS/loader" wrong/stripped.debug
+	run --separate-stderr timeout 60 "$LIMPET" seal "$trace" --debug-dir wrong
+	[[ $status == 0 && -z $output ]]
+	[[ $stderr == *"wrong/stripped.debug' is of another build than the stripped captured: not used"* ]]
+	named false
+	run --separate-stderr timeout 60 "$LIMPET" seal "$trace" --debug-dir wrong --debug-dir debug
+	[[ $status == 0 && $stderr != *"another build"* ]]
+	named
+	# Once more: not a byte.
+	local bytes
+	bytes=$(stat -c %s "$trace")
+	timeout 60 "$LIMPET" seal -q "$trace" --debug-dir debug
+	same "size" "$(stat -c %s "$trace")" "$bytes"
+	good_capture
+	# On a machine that has nothing of it.
+	rm -r debug stripped
+	timeout 60 "$LIMPET" seal -q "$trace"
+	named
+}
+
+# serve CODE: a server on the loopback in Python, which says "ready PID PORT". Sets `port`.
+serve() {
+	start web python3 -u -c "$1" "$work/served"
+	port=$ready
+	export DEBUGINFOD_CACHE_PATH=$work/cache
+}
+
+folder_server='
+import functools, http.server, os, sys
+handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[1])
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+print("ready", os.getpid(), server.server_port)
+server.serve_forever()'
+silent_server='
+import os, socket
+server = socket.create_server(("127.0.0.1", 0))
+print("ready", os.getpid(), server.getsockname()[1])
+held = []
+while True:
+    held.append(server.accept())
+    print("asked", flush=True)'
+
+@test "DEBUGINFOD_URLS: a server is asked by build-id; without it nobody is" {
+	unset DEBUGINFOD_URLS
+	capture_stripped
+	mkdir -p "served/buildid/$build_id"
+	cp debug/7f3a "served/buildid/$build_id/debuginfo"
+	serve "$folder_server"
+	timeout 60 "$LIMPET" seal "$trace"
+	DEBUGINFOD_URLS='' timeout 60 "$LIMPET" seal "$trace"
+	[[ ! -s web.err ]] || fail "a server was asked: $(cat web.err)"
+	named false
+	# Another program's debug file under this build-id is not believed.
+	cp "$trace" fooled.limpet
+	objcopy --only-keep-debug "$TARGETS/loader" "served/buildid/$build_id/debuginfo"
+	DEBUGINFOD_URLS=http://127.0.0.1:$port timeout 60 "$LIMPET" seal fooled.limpet
+	grep -q "GET /buildid/$build_id/debuginfo" web.err
+	"$LIMPET" report --json fooled.limpet |
+		json_says '[.sites[].stack[] | select(.module | endswith("/stripped")).function] |
+			length > 0 and all(. == null)'
+	rm -r cache
+	cp debug/7f3a "served/buildid/$build_id/debuginfo"
+	run --separate-stderr env DEBUGINFOD_URLS="http://127.0.0.1:$port" timeout 60 "$LIMPET" seal "$trace"
+	[[ $status == 0 && $stderr == *"debuginfod: 1 debug file"* ]]
+	named
+}
+
+@test "a debug server that does not answer: Ctrl-C ends it, and the rest is kept" {
+	capture_stripped
+	serve "$silent_server"
+	DEBUGINFOD_URLS=http://127.0.0.1:$port env --default-signal=INT "$LIMPET" seal "$trace" \
+		2>seal.err 3>&- &
+	local job=$!
+	limpet_jobs+=("$job")
+	heard web asked
+	kill -INT "$job"
+	exit_status_of "$job" 20
+	same "status" "$status" 1
+	grep -q interrupted seal.err
+	good_capture
+	# And one that is not there; with another cache, as misses are kept, too.
+	run --separate-stderr env DEBUGINFOD_CACHE_PATH="$work/cache2" DEBUGINFOD_URLS=http://127.0.0.1:1 timeout 60 "$LIMPET" seal "$trace"
+	[[ $status == 0 && $stderr == *"debuginfod: Connection refused"* ]]
+}
+
+made_code='
+function leaky(n) {
+	const kept = [];
+	for (let i = 0; i < n; i++) kept.push(Buffer.allocUnsafeSlow(4096));
+	return kept;
+}
+const all = [];
+console.log(`ready ${process.pid}`);
+require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+	if (line === "quit") process.exit(0);
+	all.push(leaky(Number(line)));
+	console.log("kept");
+});'
+
+knows_leaky() {
+	report || return 1
+	expect '[.sites[].stack[] | select(.module == null and .function == "leaky" and .line == 2)] | length > 0'
+}
+
+@test "code that node made has names, also when node is gone at the end" {
+	start node node --perf-basic-prof --interpreted-frames-native-stack -e "$made_code"
+	perf_map=/tmp/perf-$pid.map
+	[[ -s $perf_map ]]
+	attach "$pid"
+	tell node 2000 kept
+	stop "$pid"
+	knows_leaky
+	cp "$trace" before.limpet
+	attach "$pid" --no-seal
+	tell node 2000 kept
+	stop "$pid"
+	report
+	expect '[.sites[].stack[] | select(.function == "leaky")] == []'
+	run --separate-stderr timeout 60 "$LIMPET" seal "$trace"
+	[[ $stderr == *"addresses in code that the program made have a name"* ]]
+	knows_leaky
+	attach "$pid"
+	tell node 2000 kept
+	finish node
+	attached 0
+	knows_leaky
+	# What is in a trace stays there.
+	rm "$perf_map"
+	trace=before.limpet
+	timeout 60 "$LIMPET" seal -q "$trace"
+	knows_leaky
+}
+
+@test "code that node made in a container: its own root, its own pid" {
+	unshare --mount --pid --fork true 2>/dev/null || skip "making namespaces is not allowed here"
+	# shellcheck disable=SC2016
+	start node unshare --mount --pid --fork --kill-child --mount-proc bash -c 'mount -t tmpfs none /tmp && exec "$@"' \
+		node node --perf-basic-prof --interpreted-frames-native-stack -e "$made_code"
+	same "pid inside" "$pid" 1
+	pid=$(pgrep -P "${job_of[node]}")
+	attach "$pid"
+	tell node 2000 kept
+	stop "$pid"
+	knows_leaky
+	finish node
+}
+
+@test "the names of a node are found in under two seconds" {
+	start node node -e "$made_code"
+	attach "$pid" --no-seal
+	tell node 5000 kept
+	stop "$pid"
+	finish node
+	local TIMEFORMAT='%U %S' user system
+	read -r user system < <({ time timeout 60 "$LIMPET" seal -q "$trace"; } 2>&1)
+	# Processor time: the machine may be busy.
+	awk -v s="$user" -v t="$system" 'BEGIN { exit !(s + t > 0 && s + t < 2) }' ||
+		fail "sealing took $user s and $system s in the kernel"
+	report
+	expect '[.sites[].stack[] | select(.function | tostring | test("^node::"))] | length > 0'
+}
