@@ -720,12 +720,14 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick)
 {
 	struct limpet_proc_status status;
+	pid_t pid = limpet_session_pid(collector->session);
 
 	memset(ret_tick, 0, sizeof(*ret_tick));
 	ret_tick->time_ns = limpet_collector_time_ns(collector);
 	if (ret_tick->time_ns < collector->last_time_ns)
 		ret_tick->time_ns = collector->last_time_ns;
-	if (limpet_proc_status_read(limpet_session_pid(collector->session), &status) == 0)
+	/* A main thread that has ended shows no memory. */
+	if (limpet_proc_status_read(limpet_proc_resident(pid), &status) == 0)
 		ret_tick->rss_bytes = status.rss_bytes;
 	if (collector->has_cgroup)
 		(void)limpet_cgroup_usage(&collector->cgroup, &ret_tick->cgroup_bytes);

@@ -210,6 +210,7 @@ end_leaderless() {
 	stop "$pid"
 	good_capture
 	same "it was seen to work" "$(($(site_sum exiter_churn allocations) > 20))" 1
+	expect '[.timeline[].rss_bytes // 0] | max > 100000'
 	no_agent_in_a_thread
 	attach "$pid"
 	kill -KILL "$limpet_job"
