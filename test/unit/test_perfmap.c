@@ -217,15 +217,23 @@ static void link_to(const char *path, const char *to)
 	proc_fixture_link(path, full);
 }
 
+/* Of a process whose rights on files are those of that user alone. */
+static void write_status(uid_t of_files, const char *more)
+{
+	proc_fixture_write("4711/status",
+			   "Name:\tx\nState:\tS (sleeping)\nTgid:\t4711\nUid:\t1\t2\t3\t%u\n"
+			   "Gid:\t1\t1\t1\t1\n%s",
+			   of_files, more);
+}
+
 static int begin(void **state)
 {
 	(void)state;
 	proc_fixture_begin();
 	proc_fixture_write("box/tmp/keep", "%s", "");
 	link_to("4711/root", "box");
-	proc_fixture_write("4711/status",
-			   "Name:\tx\nUid:\t%u\t%u\t%u\t%u\nNSpid:\t4711\t33\t7\nThreads:\t1\n",
-			   getuid(), getuid(), getuid(), getuid());
+	proc_fixture_stat(PID, "x", 0, 1);
+	write_status(geteuid(), "NSpid:\t4711\t33\t7\n");
 	return 0;
 }
 
@@ -253,8 +261,7 @@ static void test_file_by_its_own_number(void **state)
 	assert_int_equal(found.st_ino, wanted.st_ino);
 	close(fd);
 	/* Without namespaces it has one number. */
-	proc_fixture_write("4711/status", "Name:\tx\nUid:\t%u\t%u\t%u\t%u\n", getuid(), getuid(),
-			   getuid(), getuid());
+	write_status(geteuid(), "");
 	fd = limpet_perf_map_open(PID);
 	assert_true(fd >= 0);
 	close(fd);
@@ -295,8 +302,7 @@ static void test_file_of_another(void **state)
 	proc_fixture_write("box/tmp/perf-7.map", "%s", "1000 1 x\n");
 	assert_int_equal(chown(proc_fixture_path("box/tmp/perf-7.map"), 12345, 12345), 0);
 	assert_int_equal(limpet_perf_map_open(PID), -EPERM);
-	proc_fixture_write("4711/status", "%s",
-			   "Name:\tx\nUid:\t1\t2\t3\t12345\nNSpid:\t4711\t7\n");
+	write_status(12345, "NSpid:\t4711\t7\n");
 	assert_true(limpet_perf_map_open(PID) >= 0);
 	/* Root's are nobody's trick. */
 	assert_int_equal(chown(proc_fixture_path("box/tmp/perf-7.map"), 0, 0), 0);

@@ -408,6 +408,20 @@ static void test_debug_dir_by_build_id(void **state)
 	assert_non_null(strstr(err.hint, "--debug-dir"));
 }
 
+/* A library that is stripped of all but what the dynamic linker needs. */
+static void test_dynamic_symbols(void **state)
+{
+	struct limpet_symbolizer *s;
+
+	(void)state;
+	run("cc -g -O2 -fPIC -shared -Wl,--build-id -o prog prog.c; cp prog shared.so; "
+	    "strip shared.so; ! readelf -S shared.so | grep symtab");
+	s = must_open("shared.so");
+	check_c(s, false);
+	limpet_symbolizer_close(s);
+	run("cc -g -O2 -Wl,--build-id -o prog prog.c");
+}
+
 static void test_gnu_debugdata(void **state)
 {
 	struct limpet_symbolizer *s;
@@ -674,6 +688,7 @@ int main(void)
 		cmocka_unit_test(test_stripped_module_is_silent),
 		cmocka_unit_test(test_debuglink_beside),
 		cmocka_unit_test(test_debug_dir_by_build_id),
+		cmocka_unit_test(test_dynamic_symbols),
 		cmocka_unit_test(test_gnu_debugdata),
 		cmocka_unit_test(test_any_name_in_a_debug_dir),
 		cmocka_unit_test(test_dwz),
