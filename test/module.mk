@@ -81,7 +81,7 @@ T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := clan forker execer exiter loader odd liar moment gaps handoff kinds replacer tally
-TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak churn churn-lld churn-nim plugin.so gaps-copies \
+TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim plugin.so gaps-copies \
 	static tiny32 own-allocator registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -143,6 +143,11 @@ $(T)/leak: test/targets/leak.cc
 	$(call say,CXX,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(TARGET_CXXFLAGS) -o $@ $<
+
+$(T)/calls: test/targets/calls.cc test/targets/target.h
+	$(call say,CXX,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(TARGET_CXXFLAGS) -I. -o $@ $<
 
 # With the compiler's default linker: newer ones link by LLD, whose programs unwind differently.
 $(T)/churn: test/targets/churn.rs
