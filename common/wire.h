@@ -14,7 +14,7 @@
 #include "common/sample.h"
 
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
- * agent of its own ABI and build-id; of any other it calls the `leave` entry, whose place and
+ * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
 #define LIMPET_AGENT_ABI 3u
 
@@ -275,8 +275,7 @@ struct limpet_agent_info {
 	uint64_t channel; /* descriptor in the target, or -1 */
 	uint64_t thunks, thunk_bytes; /* address of thunk 0, distance of the next */
 	uint64_t hooks;               /* address of struct limpet_hook[LIMPET_MAX_HOOKS] */
-	uint8_t build_id[20];
-	uint8_t pad[4];
+	uint64_t reserved[3];
 };
 
 enum limpet_agent_state {
