@@ -3,11 +3,16 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/err.h"
+
+#define BUILD_ID_MAX_BYTES 64
 
 /* The library's ABI, as of <elfutils/debuginfod.h>; its soname has been the same since 0.178. */
 struct client;
@@ -106,12 +111,42 @@ static int load(struct limpet_debuginfod *debuginfod)
 	return 0;
 }
 
+/* An empty file in the library's cache says that no server has it, for ten minutes. The library
+ * leaves one also when a download was ended by us (elfutils 0.188): whoever asks again is to be
+ * answered. */
+static void forget_miss(const uint8_t *build_id, size_t build_id_bytes)
+{
+	static const struct {
+		const char *variable, *folder;
+	} places[] = {{"DEBUGINFOD_CACHE_PATH", ""},
+		      {"XDG_CACHE_HOME", "/debuginfod_client"},
+		      {"HOME", "/.cache/debuginfod_client"},
+		      {"HOME", "/.debuginfod_client_cache"}};
+	char id[2 * BUILD_ID_MAX_BYTES + 1] = "";
+
+	for (size_t i = 0; i < build_id_bytes; i++)
+		snprintf(id + 2 * i, 3, "%02x", build_id[i]);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(places); i++) {
+		const char *value = getenv(places[i].variable);
+		LIMPET_FREE char *path = NULL;
+		struct stat file;
+
+		if (!value ||
+		    asprintf(&path, "%s%s/%s/debuginfo", value, places[i].folder, id) < 0) {
+			path = NULL;
+			continue;
+		}
+		if (lstat(path, &file) == 0 && S_ISREG(file.st_mode) && !file.st_size)
+			unlink(path);
+	}
+}
+
 int limpet_debuginfod_fetch(struct limpet_debuginfod *debuginfod, const uint8_t *build_id,
 			    size_t build_id_bytes, char **ret_path)
 {
 	int result, why;
 
-	if (!build_id_bytes || build_id_bytes > 64)
+	if (!build_id_bytes || build_id_bytes > BUILD_ID_MAX_BYTES)
 		return -ENOENT;
 	if (!debuginfod->loaded)
 		debuginfod->error = load(debuginfod);
@@ -127,6 +162,8 @@ int limpet_debuginfod_fetch(struct limpet_debuginfod *debuginfod, const uint8_t 
 		return result;
 	}
 	why = impatience(debuginfod);
+	if (why)
+		forget_miss(build_id, build_id_bytes);
 	if (why || result != -ENOENT)
 		debuginfod->error = why ? why : result;
 	return why ? why : result;

@@ -13,7 +13,7 @@ UNIT_TESTS += test_trace_sync
 $(B)/test/test_trace_sync: LDFLAGS_ALL += -Wl,--wrap=fdatasync
 UNIT_TESTS += test_trace_damage
 UNIT_TESTS += test_report
-UNIT_TESTS += test_seal test_perfmap
+UNIT_TESTS += test_seal test_perfmap test_debuginfod
 test_perfmap_SRC := test/unit/proc_fixture.c
 UNIT_TESTS += test_err test_estimate test_sampled
 UNIT_TESTS += test_units test_control

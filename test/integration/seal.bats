@@ -91,6 +91,7 @@ while True:
 	DEBUGINFOD_URLS='' timeout 60 "$LIMPET" seal "$trace"
 	[[ ! -s web.err ]] || fail "a server was asked: $(cat web.err)"
 	named false
+	cp "$trace" bare.limpet
 	# Another program's debug file under this build-id is not believed.
 	cp "$trace" fooled.limpet
 	objcopy --only-keep-debug "$TARGETS/loader" "served/buildid/$build_id/debuginfo"
@@ -103,6 +104,11 @@ while True:
 	cp debug/7f3a "served/buildid/$build_id/debuginfo"
 	run --separate-stderr env DEBUGINFOD_URLS="http://127.0.0.1:$port" timeout 60 "$LIMPET" seal "$trace"
 	[[ $status == 0 && $stderr == *"debuginfod: 1 debug file"* ]]
+	named
+	# Where the program itself is gone, too.
+	rm -r stripped cache
+	DEBUGINFOD_URLS=http://127.0.0.1:$port timeout 60 "$LIMPET" seal bare.limpet
+	trace=bare.limpet
 	named
 }
 
@@ -119,8 +125,8 @@ while True:
 	same "status" "$status" 1
 	grep -q interrupted seal.err
 	good_capture
-	# And one that is not there; with another cache, as misses are kept, too.
-	run --separate-stderr env DEBUGINFOD_CACHE_PATH="$work/cache2" DEBUGINFOD_URLS=http://127.0.0.1:1 timeout 60 "$LIMPET" seal "$trace"
+	# What was not answered is asked for again; there is nobody at that port.
+	run --separate-stderr env DEBUGINFOD_URLS=http://127.0.0.1:1 timeout 60 "$LIMPET" seal "$trace"
 	[[ $status == 0 && $stderr == *"debuginfod: Connection refused"* ]]
 }
 

@@ -251,15 +251,27 @@ static int teardown(void **state)
 
 static void test_c_with_inlined_functions(void **state)
 {
-	static const char *const flags[] = {
-		"-gdwarf-5",    "-gdwarf-4", "-gz", "-no-pie", "-O3 -ffunction-sections",
-		"-gsplit-dwarf"};
+	static const char *const compilers[] = {
+		"cc -gdwarf-5",
+		"cc -gdwarf-4",
+		"cc -g -gz",
+		"cc -g -no-pie",
+		"cc -g -O3 -ffunction-sections",
+		"cc -g -gsplit-dwarf",
+		"cc -g -flto",
+		/* Addresses and strings by their numbers in tables, ranges in lists. */
+		"clang -gdwarf-5",
+		"clang -gdwarf-4",
+		"clang -gdwarf-5 -fdebug-types-section",
+		"clang -gdwarf-5 -gsplit-dwarf",
+		"clang -gdwarf-5 -flto -fuse-ld=lld",
+	};
 
 	(void)state;
-	for (size_t i = 0; i < LIMPET_COUNT_OF(flags); i++) {
+	for (size_t i = 0; i < LIMPET_COUNT_OF(compilers); i++) {
 		struct limpet_symbolizer *s;
 
-		run("cc -g -O2 %s -Wl,--build-id -o prog prog.c", flags[i]);
+		run("%s -O2 -Wl,--build-id -o prog prog.c", compilers[i]);
 		s = must_open("prog");
 		check_c(s, true);
 		limpet_symbolizer_close(s);
