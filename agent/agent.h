@@ -52,7 +52,7 @@ struct limpet_hot {
 	struct limpet_unwind_module *modules;
 	uint8_t *sample_counters;
 	uint32_t sample_shift;
-	uint32_t pad;
+	uint32_t overload; /* +1 at each change; odd: while it lasts, allocations are sampled */
 };
 extern struct limpet_hot limpet_hot;
 
@@ -65,7 +65,7 @@ struct limpet_frame {
 	struct limpet_thread *thread;
 	uint64_t stamp;  /* before the original was called */
 	uint64_t aux;    /* usable size of the block that realloc got */
-	uint64_t wanted; /* LIMPET_WANTED_* */
+	uint64_t wanted; /* LIMPET_WANTED_*; in an overload, its number in the high half */
 	uint64_t caller_fp;
 	uint64_t caller_pc;
 };
@@ -99,8 +99,11 @@ static inline uint64_t limpet_frame_caller_sp(const struct limpet_frame *frame)
 void limpet_record_configure(void);
 /* For a thread pointer whose entry is not in its first place, or not this thread's any more. */
 struct limpet_thread *limpet_thread_look_up(uint64_t sp);
-/* Opens a chunk with room for a record; false: there is none, the event is counted as lost. */
-bool limpet_record_make_room(struct limpet_thread *thread);
+/* Opens a chunk with room for a record of that stamp; false: there is none, the event is counted as
+ * lost. Goes over to sampling when chunks become few. */
+bool limpet_record_make_room(struct limpet_thread *thread, uint64_t ticks);
+/* The collector says that there is room: all is recorded again. */
+void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload);
 void limpet_record_publish(struct limpet_thread *thread);
 uint64_t limpet_clock_slow(void);
 
@@ -147,7 +150,7 @@ static inline void limpet_record_append(struct limpet_thread *thread, uint32_t t
 	uint64_t bytes = wide ? 32 : 24, *words;
 
 	if (__builtin_expect(thread->end - thread->at < bytes, 0) &&
-	    !limpet_record_make_room(thread))
+	    !limpet_record_make_room(thread, ticks))
 		return;
 	words = (uint64_t *)(uintptr_t)thread->at;
 	words[0] = ticks << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0);

@@ -53,6 +53,7 @@ _Static_assert(offsetof(struct limpet_hot, threads) == 0, "HOT_THREADS");
 _Static_assert(offsetof(struct limpet_hot, thread_mask) == 24, "HOT_MASK");
 _Static_assert(offsetof(struct limpet_hot, sample_counters) == 64, "HOT_COUNTERS");
 _Static_assert(offsetof(struct limpet_hot, sample_shift) == 72, "HOT_SHIFT");
+_Static_assert(sizeof(struct limpet_hot) <= 128, "two cache lines");
 
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook)
 {
@@ -136,13 +137,36 @@ static inline __attribute__((always_inline)) struct limpet_thread *begin(struct 
 	return thread;
 }
 
+/* Of an overload: whether the block that is given back was not recorded. Before the thread's state
+ * is looked at: the note must go even where the call passes. */
+static inline bool was_not_recorded(uint64_t block)
+{
+	uint32_t overload = limpet_overload_now();
+
+	return __builtin_expect(overload != 0, 0) && limpet_overload_take_out(block, overload);
+}
+
+static bool gives_back(uint32_t op)
+{
+	return op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY;
+}
+
+static uint64_t choose(struct limpet_thread *thread, const struct limpet_frame *frame, uint32_t op)
+{
+	if (__builtin_expect(!limpet_shm->sample_bytes && !limpet_overload_now(), 1))
+		return LIMPET_WANTED_NEW | LIMPET_WANTED_OLD;
+	return limpet_sample_choose(thread, op, frame->args);
+}
+
 int limpet_hook_enter(struct limpet_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
 	struct limpet_thread *thread;
+	bool unrecorded;
 
 	if (hook->op == LIMPET_OP_FREE && !frame->args[0])
 		return 0;
+	unrecorded = gives_back(hook->op) && was_not_recorded(frame->args[0]);
 	thread = begin(frame);
 	if (!thread)
 		return 0;
@@ -150,9 +174,9 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	note_busy(thread);
 	thread->depth = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	frame->wanted = LIMPET_WANTED_NEW | LIMPET_WANTED_OLD;
-	if (__builtin_expect(limpet_shm->sample_bytes != 0, 0))
-		frame->wanted = limpet_sample_choose(thread, hook->op, frame->args);
+	frame->wanted = choose(thread, frame, hook->op);
+	if (__builtin_expect(unrecorded, 0))
+		frame->wanted &= ~(uint64_t)LIMPET_WANTED_OLD;
 
 	switch (hook->op) {
 	case LIMPET_OP_LOADER:
@@ -186,6 +210,26 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	return 1;
 }
 
+/* False: the block is not to be recorded. */
+static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uint32_t *type)
+{
+	uint32_t overload = (uint32_t)(frame->wanted >> 32);
+	bool wanted = frame->wanted & LIMPET_WANTED_NEW;
+
+	if (*type != LIMPET_EVENT_ALLOC)
+		return wanted;
+	if (!overload)
+		return wanted && (!limpet_shm->sample_bytes || limpet_sample_enter(address));
+	if (!wanted) {
+		limpet_overload_note(address, overload);
+		return false;
+	}
+	/* Of a block whose free passed without a look. */
+	limpet_overload_take_out(address, overload);
+	*type |= LIMPET_EVENT_SAMPLED;
+	return true;
+}
+
 /* Stamped before the walk, which then runs while the stamp is being made. */
 static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
 			      uint32_t type)
@@ -193,9 +237,7 @@ static void record_allocation(struct limpet_frame *frame, uint64_t address, uint
 	uint64_t stamp = limpet_clock();
 	uint32_t node;
 
-	if (!(frame->wanted & LIMPET_WANTED_NEW))
-		return;
-	if (limpet_shm->sample_bytes && type == LIMPET_EVENT_ALLOC && !limpet_sample_enter(address))
+	if (!note_sampled(frame, address, &type))
 		return;
 	node = limpet_stack_capture(frame->thread, frame);
 	limpet_record_append(frame->thread, type, stamp, address, size, node);
@@ -216,6 +258,8 @@ static void record_realloc(struct limpet_frame *frame, uint64_t size)
 				     frame->aux, 0);
 	} else if (old && limpet_shm->sample_bytes) {
 		limpet_sample_enter(old);
+	} else if (!old && frame->args[0] && size && frame->wanted >> 32) {
+		limpet_overload_note(frame->args[0], (uint32_t)(frame->wanted >> 32));
 	}
 }
 
@@ -311,13 +355,30 @@ static __attribute__((noinline)) struct limpet_answer pass_on(uint64_t a, uint64
 	return (struct limpet_answer){0, 1};
 }
 
+static __attribute__((noinline)) struct limpet_answer overloaded_malloc(uint64_t a, uint64_t b,
+									uint64_t c, uint64_t hook,
+									struct limpet_frame *frame)
+{
+	malloc_fn *original = (malloc_fn *)(uintptr_t)limpet_hooks[hook].original;
+	struct limpet_answer pass = pass_on(a, b, c, hook, frame);
+
+	if (!limpet_hook_enter(frame))
+		return pass;
+	frame->result = original(a, b, c);
+	limpet_hook_exit(frame);
+	return (struct limpet_answer){frame->result, 0};
+}
+
 struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint64_t hook,
 					struct limpet_frame *frame)
 {
 	malloc_fn *original = (malloc_fn *)(uintptr_t)limpet_hooks[hook].original;
-	struct limpet_thread *thread = begin(frame);
+	struct limpet_thread *thread;
 	uint64_t result;
 
+	if (__builtin_expect(limpet_overload_now() != 0, 0))
+		return overloaded_malloc(a, b, c, hook, frame);
+	thread = begin(frame);
 	/* Nothing may be called from here without the mark that this thread is in a hook. */
 	if (__builtin_expect(!thread, 0))
 		return pass_on(a, b, c, hook, frame);
@@ -346,9 +407,12 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 
 bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame)
 {
-	struct limpet_thread *thread = begin(frame);
+	struct limpet_thread *thread;
 	uint64_t stamp;
 
+	if (was_not_recorded(block))
+		return false;
+	thread = begin(frame);
 	if (__builtin_expect(!thread, 0))
 		return false;
 	/* Nothing may be called from here without the mark that this thread is in a hook. */

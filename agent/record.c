@@ -5,6 +5,7 @@
  * until the collector has read them and gives them back through the free map. Nothing here waits,
  * but for chunk_wait: without a free chunk the event is counted as lost. */
 #include "agent/agent.h"
+#include "agent/sampled.h"
 
 struct limpet_shm *limpet_shm;
 struct limpet_hot limpet_hot __attribute__((aligned(64)));
@@ -32,6 +33,7 @@ void limpet_record_configure(void)
 	limpet_hot.modules = limpet_shm_at(limpet_shm->unwind_modules_offset);
 	limpet_hot.sample_counters = limpet_shm_at(limpet_shm->sample_filter_offset);
 	limpet_hot.sample_shift = limpet_shm->sample_filter_shift;
+	limpet_hot.overload = 0;
 }
 
 uint64_t limpet_clock_slow(void)
@@ -144,13 +146,62 @@ static bool chunk_next(struct limpet_thread *thread)
 	return true;
 }
 
-bool limpet_record_make_room(struct limpet_thread *thread)
+static uint32_t count_free_chunks(void)
+{
+	const uint64_t *map = limpet_shm_at(limpet_shm->free_chunks_offset);
+	uint32_t words = (limpet_shm->chunk_count + 63) / 64, count = 0;
+
+	for (uint32_t i = 0; i < words; i++) {
+		/* Without an instruction that not every processor has. */
+		for (uint64_t bits = __atomic_load_n(&map[i], __ATOMIC_RELAXED); bits;
+		     bits &= bits - 1)
+			count++;
+	}
+	return count;
+}
+
+/* Overloads are told apart by a number in the entries of a table: see sampled.h. */
+#define LAST_OVERLOAD (2u * LIMPET_OVERLOAD_TAGS - 3)
+
+/* In front of the record of that stamp, which stands for a call that began before: calls that are
+ * sampled all come later. The chunk was opened just now and has room for both. */
+static void watch_room(struct limpet_thread *thread, uint64_t ticks)
+{
+	uint32_t overload = __atomic_load_n(&limpet_hot.overload, __ATOMIC_ACQUIRE);
+
+	if (overload & 1 || overload >= LAST_OVERLOAD ||
+	    count_free_chunks() >= __atomic_load_n(&limpet_shm->overload_below, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&limpet_shm->overload_room, 0, __ATOMIC_RELAXED);
+	if (__atomic_compare_exchange_n(&limpet_hot.overload, &overload, overload + 1, false,
+					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		limpet_record_append(thread, LIMPET_EVENT_OVERLOAD, ticks, overload + 1, 0, 0);
+}
+
+bool limpet_record_make_room(struct limpet_thread *thread, uint64_t ticks)
 {
 	limpet_record_publish(thread);
-	if (chunk_next(thread))
+	if (chunk_next(thread)) {
+		if (limpet_shm->overload_bytes)
+			watch_room(thread, ticks);
 		return true;
+	}
 	__atomic_store_n(&thread->dropped, thread->dropped + 1, __ATOMIC_RELAXED);
 	return false;
+}
+
+/* Room for the record first: what has ended must be told. */
+void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload)
+{
+	const uint64_t bytes = 24;
+
+	limpet_record_publish(thread);
+	if (thread->end - thread->at < bytes && !chunk_next(thread))
+		return;
+	/* Stamped afterwards: what is not recorded began before. */
+	if (__atomic_compare_exchange_n(&limpet_hot.overload, &overload, overload + 1, false,
+					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		limpet_record_append(thread, LIMPET_EVENT_ROOM, limpet_clock(), overload, 0, 0);
 }
 
 /* Nothing to publish after a claim or a take-over, until the new owner has opened a chunk. */

@@ -83,17 +83,87 @@ bool limpet_sample_take_out(uint64_t address)
 	return true;
 }
 
+/* ------------------------------------------------------------------ overload */
+
+/* 0: an address that no entry can hold: a block of less than 8 bytes' alignment, or beyond the
+ * lower half of what 48 bits reach. */
+static uint64_t overload_entry(uint64_t address, uint32_t overload)
+{
+	const unsigned free_bits = 3; /* of an aligned address */
+
+	if (address & 7 || address >> (64 - LIMPET_OVERLOAD_TAG_BITS + free_bits))
+		return 0;
+	return address >> free_bits | (uint64_t)(overload / 2 + 1)
+					      << (64 - LIMPET_OVERLOAD_TAG_BITS);
+}
+
+static bool is_of(uint64_t entry, uint32_t overload)
+{
+	return entry >> (64 - LIMPET_OVERLOAD_TAG_BITS) == overload / 2 + 1;
+}
+
+static uint64_t *find_note(uint64_t *const buckets[2], uint64_t entry)
+{
+	for (unsigned i = 0; i < 2 * BUCKET_SLOTS; i++) {
+		uint64_t *slot = &buckets[i / BUCKET_SLOTS][i % BUCKET_SLOTS];
+
+		if (__atomic_load_n(slot, __ATOMIC_RELAXED) == entry)
+			return slot;
+	}
+	return NULL;
+}
+
+void limpet_overload_note(uint64_t address, uint32_t overload)
+{
+	uint64_t entry = overload_entry(address, overload), *buckets[2];
+
+	if (!entry)
+		return;
+	find_buckets(address, buckets);
+	/* Its free passed without a look, from within another hook. */
+	if (find_note(buckets, entry))
+		return;
+	for (unsigned i = 0; i < 2 * BUCKET_SLOTS; i++) {
+		uint64_t *slot = &buckets[i / BUCKET_SLOTS][i % BUCKET_SLOTS];
+		uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
+
+		if (!is_of(seen, overload) &&
+		    __atomic_compare_exchange_n(slot, &seen, entry, false, __ATOMIC_RELEASE,
+						__ATOMIC_RELAXED))
+			return;
+	}
+}
+
+bool limpet_overload_take_out(uint64_t address, uint32_t overload)
+{
+	uint64_t entry = overload_entry(address, overload), *buckets[2], *slot;
+
+	if (!entry)
+		return false;
+	find_buckets(address, buckets);
+	slot = find_note(buckets, entry);
+	if (slot)
+		__atomic_store_n(slot, 0, __ATOMIC_RELEASE);
+	return slot != NULL;
+}
+
+/* ------------------------------------------------------------------ a call */
+
 static uint64_t new_of(struct limpet_thread *thread, uint64_t size)
 {
-	return limpet_sample_wants(thread, size) ? LIMPET_WANTED_NEW : 0;
+	uint64_t period = limpet_shm->sample_bytes | limpet_shm->overload_bytes;
+
+	return limpet_sample_wants(thread, size, period) ? LIMPET_WANTED_NEW : 0;
 }
 
-static uint64_t old_of(uint64_t block)
+/* In an overload, a block without a note was recorded. */
+static uint64_t old_of(uint64_t block, bool overload)
 {
-	return block && limpet_sample_take_out(block) ? LIMPET_WANTED_OLD : 0;
+	return block && (overload || limpet_sample_take_out(block)) ? LIMPET_WANTED_OLD : 0;
 }
 
-uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const uint64_t args[6])
+static uint64_t choose(struct limpet_thread *thread, uint32_t op, const uint64_t args[6],
+		       bool overload)
 {
 	uint64_t size;
 
@@ -103,13 +173,13 @@ uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const u
 	case LIMPET_OP_CALLOC:
 		return __builtin_mul_overflow(args[0], args[1], &size) ? 0 : new_of(thread, size);
 	case LIMPET_OP_REALLOC:
-		return old_of(args[0]) | new_of(thread, args[1]);
+		return old_of(args[0], overload) | new_of(thread, args[1]);
 	case LIMPET_OP_REALLOCARRAY:
 		if (__builtin_mul_overflow(args[1], args[2], &size))
 			return 0;
-		return old_of(args[0]) | new_of(thread, size);
+		return old_of(args[0], overload) | new_of(thread, size);
 	case LIMPET_OP_FREE:
-		return old_of(args[0]);
+		return old_of(args[0], overload);
 	case LIMPET_OP_POSIX_MEMALIGN:
 		return new_of(thread, args[2]);
 	case LIMPET_OP_MEMALIGN:
@@ -117,4 +187,22 @@ uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const u
 	default: /* mappings: all of them */
 		return LIMPET_WANTED_NEW | LIMPET_WANTED_OLD;
 	}
+}
+
+uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const uint64_t args[6])
+{
+	uint32_t overload;
+
+	if (limpet_shm->sample_bytes)
+		return choose(thread, op, args, false);
+	/* Before anything is chosen: this call is then recorded in full. */
+	if (__atomic_load_n(&limpet_shm->overload_room, __ATOMIC_RELAXED)) {
+		overload = limpet_overload_now();
+		if (overload)
+			limpet_record_end_overload(thread, overload);
+	}
+	overload = limpet_overload_now();
+	if (!overload)
+		return LIMPET_WANTED_NEW | LIMPET_WANTED_OLD;
+	return choose(thread, op, args, true) | (uint64_t)overload << 32;
 }

@@ -10,6 +10,12 @@
 
 #include "agent/agent.h"
 
+/* Under --on-overload sample it is the other way round, and the table knows what was not recorded:
+ * SAMPLING.md says why that is enough. An entry is an address and the number of its overload; when
+ * that is over it is nothing any more. */
+#define LIMPET_OVERLOAD_TAG_BITS 20
+#define LIMPET_OVERLOAD_TAGS (1u << LIMPET_OVERLOAD_TAG_BITS)
+
 static inline uint64_t limpet_sample_hash(uint64_t address)
 {
 	return (address >> 4) * LIMPET_GOLDEN;
@@ -21,13 +27,13 @@ static inline uint8_t *limpet_sample_counter(uint64_t address)
 }
 
 /* Before the original is called: whether this allocation is recorded. */
-static inline bool limpet_sample_wants(struct limpet_thread *thread, uint64_t size)
+static inline bool limpet_sample_wants(struct limpet_thread *thread, uint64_t size, uint64_t period)
 {
 	uint64_t charge = limpet_sample_charge(size);
 
 	if (__builtin_expect(limpet_sample_passes(&thread->sample, charge), 1))
 		return false;
-	return limpet_sample_take(&thread->sample, charge, limpet_shm->sample_bytes,
+	return limpet_sample_take(&thread->sample, charge, period,
 				  limpet_shm->sample_seed ^ limpet_thread_index(thread) ^
 					  (uint64_t)thread->generation << 32);
 }
@@ -45,9 +51,26 @@ bool limpet_sample_enter(uint64_t address);
  * end (realloc) enters it again. */
 bool limpet_sample_take_out(uint64_t address);
 
-/* Before the original: what of this call is to be recorded, LIMPET_WANTED_*. A block that is given
- * back is no longer noted: whoever gets its address next may be sampled before this call is over.
+/* Of an overload that lasts, or did when the call began: after the original answered, notes a block
+ * that is not recorded (without room it does not: its free will be recorded, and find nothing)...
  */
+void limpet_overload_note(uint64_t address, uint32_t overload);
+/* ...and before the block is given back, or when a sample gets its address, takes the note out.
+ * False: there was none; the block may have been recorded. */
+bool limpet_overload_take_out(uint64_t address, uint32_t overload);
+
+/* The overload that lasts, or 0. */
+static inline uint32_t limpet_overload_now(void)
+{
+	uint32_t overload = __atomic_load_n(&limpet_hot.overload, __ATOMIC_ACQUIRE);
+
+	return overload & 1 ? overload : 0;
+}
+
+/* Before the original, under --sample or in an overload: what of this call is to be recorded,
+ * LIMPET_WANTED_*, and the overload's number in the high half. Under --sample, a block that is
+ * given back is no longer noted: whoever gets its address next may be sampled before this call is
+ * over; in an overload the caller has seen to that. */
 uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const uint64_t args[6]);
 
 #endif

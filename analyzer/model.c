@@ -10,6 +10,7 @@ struct limpet_model_private {
 	struct limpet_model_symbols *symbols;
 	struct limpet_model_address *addresses;
 	size_t address_count;
+	struct limpet_trace_overload *overloads;
 };
 
 static uint64_t at_least_zero(uint64_t difference)
@@ -185,6 +186,10 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	model->exact = sum.exact;
 	model->sample_bytes = sum.books.sample_bytes;
 	model->estimates = sum.books.all;
+	model->private->overloads = sum.overloads;
+	model->overloads = sum.overloads;
+	model->overload_count = sum.overload_count;
+	sum.overloads = NULL;
 	if (sum.gone)
 		model->complete = false;
 	take_totals(model, &sum);
@@ -307,6 +312,7 @@ void limpet_model_free(struct limpet_model *model)
 		return;
 	limpet_model_symbols_free(model->private->symbols);
 	free(model->private->addresses);
+	free(model->private->overloads);
 	free(model->private);
 	free(model->sites);
 	free(model->site_estimates);

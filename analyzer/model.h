@@ -82,7 +82,11 @@ struct limpet_model {
 	uint64_t duration_ns;    /* of the capture */
 	uint64_t from_ns, to_ns; /* the window; to_ns is never 0 unless the capture is empty */
 	bool windowed;
-	uint64_t sample_bytes;                         /* 0: every event was recorded */
+	/* 0: every event was recorded. In a trace whose overloads alone are sampled: the period of
+	 * these; a figure without a sample in it then has an interval of no width. */
+	uint64_t sample_bytes;
+	const struct limpet_trace_overload *overloads; /* by time, whatever the window */
+	size_t overload_count;
 	struct limpet_model_estimates estimates;       /* of a sampled trace: of the totals */
 	struct limpet_model_estimates *site_estimates; /* of each of `sites`; NULL: not sampled */
 	bool exact; /* false: a damaged block had to be bridged: sites, peak or limits of the

@@ -23,10 +23,11 @@ static int want_items(void *array, size_t *room, size_t want, size_t item_bytes)
 }
 
 int limpet_model_books_init(struct limpet_model_books *books, uint32_t node_count,
-			    uint64_t sample_bytes)
+			    uint64_t sample_bytes, bool overloads_only)
 {
 	*books = (struct limpet_model_books){
 		.sample_bytes = sample_bytes,
+		.overloads_only = overloads_only,
 		.site_of_node = calloc(node_count, sizeof(*books->site_of_node)),
 		.map_of_node = calloc(node_count, sizeof(*books->map_of_node)),
 	};
@@ -238,7 +239,9 @@ static void add_sampled_size(struct limpet_model_books *books, uint64_t size,
 
 static int add_sampled_row(struct limpet_model_books *books, const struct limpet_trace_event *row)
 {
-	struct limpet_weight weight = limpet_weight_of(row->size, books->sample_bytes);
+	bool certain = books->overloads_only && !row->sampled;
+	struct limpet_weight weight =
+		limpet_weight_of(row->size, certain ? 0 : books->sample_bytes);
 	struct limpet_model_sum_site *site = limpet_model_books_site(books, row->node);
 	struct limpet_model_estimates *estimates;
 

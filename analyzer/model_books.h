@@ -35,6 +35,7 @@ struct limpet_model_books {
 	/* Of a sampled trace; then the figures of calls and blocks above are rounded from these,
 	 * and whole periods cannot be added. */
 	uint64_t sample_bytes;
+	bool overloads_only;                      /* rows that are not marked are certain */
 	struct limpet_model_estimates *estimates; /* as sites */
 	struct limpet_model_estimates all;
 	uint64_t
@@ -45,9 +46,10 @@ struct limpet_model_books {
 	uint32_t *site_of_node, *map_of_node; /* index + 1 */
 };
 
-/* For nodes below `node_count`. `sample_bytes`: of the trace, 0: not sampled. 0 or -ENOMEM. */
+/* For nodes below `node_count`. `sample_bytes`: of the trace, 0: not sampled. `overloads_only`:
+ * that is the period of rows that are marked, the others were recorded in full. 0 or -ENOMEM. */
 int limpet_model_books_init(struct limpet_model_books *books, uint32_t node_count,
-			    uint64_t sample_bytes);
+			    uint64_t sample_bytes, bool overloads_only);
 void limpet_model_books_done(struct limpet_model_books *books);
 
 /* From here on calls are counted: the window begins. */

@@ -169,6 +169,29 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 	return 0;
 }
 
+/* One that goes on is told in parts, the later of which may reach back into the one before. */
+static int take_overloads(struct work *work, const struct limpet_trace_period *period)
+{
+	struct limpet_model_sum *sum = work->sum;
+
+	for (uint32_t i = 0; i < period->overload_count; i++) {
+		struct limpet_trace_overload part = period->overloads[i];
+		struct limpet_trace_overload *last =
+			sum->overload_count ? &sum->overloads[sum->overload_count - 1] : NULL;
+
+		if (last && part.from_ns <= last->to_ns) {
+			if (part.to_ns > last->to_ns)
+				last->to_ns = part.to_ns;
+			continue;
+		}
+		if (want_items(&sum->overloads, &sum->overload_room, sum->overload_count + 1,
+			       sizeof(*sum->overloads)) < 0)
+			return -ENOMEM;
+		sum->overloads[sum->overload_count++] = part;
+	}
+	return 0;
+}
+
 static void take_losses(struct work *work, const struct limpet_trace_period *period)
 {
 	struct limpet_model_sum *sum = work->sum;
@@ -311,6 +334,8 @@ static int take_period(struct work *work, size_t block, size_t *pending)
 	if (code == 0)
 		code = add_segment(work, block, events);
 	take_losses(work, period);
+	if (code == 0)
+		code = take_overloads(work, period);
 	if (code == 0 && !work->ended && is_sampled(work))
 		code = add_sampled(work, period, work->segment_count - 1);
 	if (code == 0)
@@ -394,7 +419,8 @@ static int sum_peak(struct work *work)
 		}
 		return 0;
 	}
-	code = limpet_model_books_init(&second.books, node_count, books->sample_bytes);
+	code = limpet_model_books_init(&second.books, node_count, books->sample_bytes,
+				       books->overloads_only);
 	if (code < 0)
 		return code;
 	code = sum_to_peak(&again, &work->peak);
@@ -414,12 +440,37 @@ static int sum_peak(struct work *work)
 	return code;
 }
 
+/* Whether anything was sampled in an overload. A period that cannot be read may have told of one.
+ */
+static bool was_overloaded(struct limpet_trace_reader *reader)
+{
+	const struct limpet_trace_block *blocks;
+	size_t count = limpet_trace_reader_blocks(reader, &blocks);
+
+	for (size_t i = 0; i < count; i++) {
+		struct limpet_trace_period *period;
+		bool overloaded;
+
+		if (blocks[i].type != LIMPET_TRACE_PERIOD)
+			continue;
+		if (blocks[i].damaged || limpet_trace_period_load(reader, i, &period) < 0)
+			return true;
+		overloaded = period->overload_count > 0;
+		limpet_trace_period_free(period);
+		if (overloaded)
+			return true;
+	}
+	return false;
+}
+
 int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_reader *reader,
 			  uint64_t from_ns, uint64_t to_ns)
 {
 	const struct limpet_trace_node *nodes;
 	uint32_t node_count = limpet_trace_reader_nodes(reader, &nodes);
-	uint64_t sample_bytes = limpet_trace_reader_target(reader)->sample_bytes;
+	const struct limpet_trace_target *target = limpet_trace_reader_target(reader);
+	bool overloads = !target->sample_bytes && target->overload_bytes && was_overloaded(reader);
+	uint64_t sample_bytes = overloads ? target->overload_bytes : target->sample_bytes;
 	struct work work = {.sum = sum,
 			    .reader = reader,
 			    .from_tick = from_ns / LIMPET_TRACE_TICK_NS,
@@ -432,7 +483,8 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 	*sum = (struct limpet_model_sum){.exact = true};
 	code = limpet_model_books_init(
 		&sum->books, node_count,
-		sample_bytes < LIMPET_SAMPLE_MAX_BYTES ? sample_bytes : LIMPET_SAMPLE_MAX_BYTES);
+		sample_bytes < LIMPET_SAMPLE_MAX_BYTES ? sample_bytes : LIMPET_SAMPLE_MAX_BYTES,
+		overloads);
 	if (code < 0)
 		return code;
 	code = sum_blocks(&work);
@@ -457,5 +509,6 @@ void limpet_model_sum_done(struct limpet_model_sum *sum)
 {
 	limpet_model_books_done(&sum->books);
 	free(sum->points);
+	free(sum->overloads);
 	*sum = (struct limpet_model_sum){0};
 }

@@ -19,6 +19,8 @@ struct limpet_model_sum {
 	struct limpet_model_sum_point *points;
 	size_t point_count, point_room;
 	uint64_t peak_bytes, peak_ns;
+	struct limpet_trace_overload *overloads; /* of the capture, by time */
+	size_t overload_count, overload_room;
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* of the capture */
 	bool exact;
 	bool gone; /* a block of the capture could not be read */

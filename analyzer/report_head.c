@@ -77,7 +77,10 @@ static int print_window(struct limpet_pen *pen)
 				 model->sample_bytes ? ", a sample every " : "",
 				 model->sample_bytes ? limpet_pen_bytes(pen, model->sample_bytes)
 						     : "",
-				 model->sample_bytes ? " allocated" : "", end_words(end));
+				 !model->sample_bytes    ? ""
+				 : model->overload_count ? " allocated while overloaded"
+							 : " allocated",
+				 end_words(end));
 	if (!result && model->windowed)
 		result = limpet_pen_line(pen, "",
 					 "window    %s to %s: all figures below are of this time",
@@ -143,9 +146,37 @@ static int print_losses(struct limpet_pen *pen)
 				       any ? "" : "losses");
 	if (!result && !any)
 		result = limpet_pen_line(pen, "", "losses    none%s",
-					 !model->complete      ? " so far"
-					 : model->sample_bytes ? ": every sample is in the trace"
-							       : ": every event is in the trace");
+					 !model->complete        ? " so far"
+					 : model->overload_count ? " but by sampling"
+					 : model->sample_bytes   ? ": every sample is in the trace"
+								 : ": every event is in the trace");
+	return result;
+}
+
+/* When was recorded in full and when not. */
+static int print_overloads(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	const size_t listed = 3;
+	uint64_t all_ns = 0;
+	int result;
+
+	if (!model->overload_count)
+		return 0;
+	for (size_t i = 0; i < model->overload_count; i++)
+		all_ns += model->overloads[i].to_ns - model->overloads[i].from_ns;
+	result = limpet_pen_line(
+		pen, pen->options->warn,
+		"overload  %s time%s, %s in all: allocations were sampled then, and "
+		"all recorded otherwise",
+		limpet_pen_count(pen, model->overload_count),
+		limpet_pen_plural(model->overload_count), limpet_pen_duration(pen, all_ns));
+	for (size_t i = 0; i < model->overload_count && i < listed && !result; i++)
+		result = limpet_pen_line(
+			pen, "", "          %s to %s%s",
+			limpet_pen_duration(pen, model->overloads[i].from_ns),
+			limpet_pen_duration(pen, model->overloads[i].to_ns),
+			i + 1 == listed && i + 1 < model->overload_count ? ", and so on" : "");
 	return result;
 }
 
@@ -158,6 +189,9 @@ static int print_ranges(struct limpet_pen *pen)
 
 	if (!model->sample_bytes)
 		return 0;
+	result = print_overloads(pen);
+	if (result)
+		return result;
 	for (unsigned i = 0; i < LIMPET_FIGURE_COUNT; i++)
 		ranges[i] = limpet_model_estimates_range(
 			&model->estimates, (enum limpet_model_figure)i, model->sample_bytes);
@@ -169,7 +203,7 @@ static int print_ranges(struct limpet_pen *pen)
 		limpet_pen_count(pen, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].high));
 	if (!result)
 		result = limpet_pen_line(
-			pen, "", "          allocated %s to %s by %s to %s calls, from %s samples",
+			pen, "", "          allocated %s to %s by %s to %s calls, from %s recorded",
 			limpet_pen_bytes(pen, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].low),
 			limpet_pen_bytes(pen, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].high),
 			limpet_pen_count(pen, ranges[LIMPET_FIGURE_ALLOCATIONS].low),

@@ -71,6 +71,31 @@ static json_t *target_object(const struct limpet_trace_target *target)
 			 "cgroup_limit_bytes", known_bytes(target->cgroup_limit_bytes));
 }
 
+/* When allocations were sampled for want of room; null: never. */
+static json_t *overloads_object(const struct limpet_model *model)
+{
+	json_t *list = json_array();
+	uint64_t all_ns = 0;
+
+	if (!model->overload_count) {
+		json_decref(list);
+		return json_null();
+	}
+	for (size_t i = 0; i < model->overload_count; i++) {
+		const struct limpet_trace_overload *overload = &model->overloads[i];
+
+		all_ns += overload->to_ns - overload->from_ns;
+		if (json_array_append_new(list, json_pack("{s:o,s:o}", "from_seconds",
+							  seconds(overload->from_ns), "to_seconds",
+							  seconds(overload->to_ns)))) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return json_pack("{s:o,s:o,s:o}", "sample_bytes", number(model->sample_bytes), "seconds",
+			 seconds(all_ns), "ranges", list);
+}
+
 static json_t *capture_object(const struct limpet_report *report)
 {
 	const struct limpet_model *model = report->model;
@@ -83,8 +108,8 @@ static json_t *capture_object(const struct limpet_report *report)
 				 : json_null();
 
 	return json_pack(
-		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b}", "mode",
-		target->known ? json_string(mode) : json_null(), "end",
+		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o}",
+		"mode", target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
 		seconds(model->duration_ns), "events", number(report->options.capture_events),
 		"dropped_events", number(model->totals.dropped_events), "truncated_stacks",
@@ -96,7 +121,8 @@ static json_t *capture_object(const struct limpet_report *report)
 		number(model->totals.unseen_calls), "unseen_rss_share", unseen, "started_seconds",
 		started, "damaged_blocks",
 		number(model->damage->blocks_damaged + model->damage->blocks_lost), "exact",
-		model->exact, "sealed", model->sealed, "estimated", model->sample_bytes != 0);
+		model->exact, "sealed", model->sealed, "estimated", model->sample_bytes != 0,
+		"overloads", overloads_object(model));
 }
 
 /* The ranges of the four figures that have one. False: no memory. */

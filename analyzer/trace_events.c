@@ -195,6 +195,7 @@ int limpet_trace_events_next(struct limpet_trace_events *events,
 	event.tid = events->tid;
 	event.kind = (uint16_t)kind;
 	event.temporary = op & LIMPET_ROW_TEMPORARY;
+	event.sampled = op & LIMPET_ROW_SAMPLED;
 	event.counted = is_event(kind);
 	events->row++;
 	*ret_event = event;

@@ -72,6 +72,30 @@ static int read_size_list(struct limpet_trace_period *period, struct limpet_curs
 	return list->failed ? -EBADMSG : 0;
 }
 
+static int read_overloads(struct limpet_trace_period *period, struct limpet_cursor *list)
+{
+	struct limpet_trace_overload *overloads;
+	size_t room = limpet_cursor_left(list) / 2;
+
+	if (period->overloads)
+		return -EBADMSG;
+	overloads = calloc(room + 1, sizeof(*overloads));
+	if (!overloads)
+		return -ENOMEM;
+	period->overloads = overloads;
+	for (uint64_t last = 0; limpet_cursor_left(list);) {
+		uint64_t from = limpet_cursor_limited(list, INT64_MAX);
+		uint64_t to = from + limpet_cursor_limited(list, INT64_MAX);
+
+		if (from < last || period->overload_count == room)
+			return -EBADMSG;
+		overloads[period->overload_count++] =
+			(struct limpet_trace_overload){.from_ns = from, .to_ns = to};
+		last = to;
+	}
+	return list->failed ? -EBADMSG : 0;
+}
+
 static int read_period_section(const struct limpet_trace_reader *reader,
 			       struct limpet_trace_period *period, unsigned tag,
 			       struct limpet_cursor *section)
@@ -121,6 +145,8 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 				  LIMPET_COUNT_OF(map_columns), &items, &period->map_count);
 		period->maps = items;
 		return code;
+	case LIMPET_PERIOD_OVERLOADS:
+		return read_overloads(period, section);
 	default:
 		break;
 	}
@@ -167,6 +193,7 @@ void limpet_trace_period_free(struct limpet_trace_period *period)
 	/* ours: handed out as const */
 	free((void *)(uintptr_t)period->sites);
 	free((void *)(uintptr_t)period->maps);
+	free((void *)(uintptr_t)period->overloads);
 	free(period);
 }
 
@@ -175,10 +202,10 @@ void limpet_trace_period_free(struct limpet_trace_period *period)
 static int64_t read_live(const struct limpet_trace_reader *reader, struct limpet_cursor sections,
 			 struct limpet_trace_live **ret_list)
 {
-	struct limpet_cursor columns[LIMPET_LIVE_TIDS + 1] = {0}, section;
+	struct limpet_cursor columns[LIMPET_LIVE_SAMPLED + 1] = {0}, section;
 	LIMPET_FREE struct limpet_trace_live *list = NULL;
 	uint64_t count, kind, address = 0;
-	bool failed;
+	bool failed, any_sampled;
 	unsigned tag;
 
 	while ((tag = limpet_trace_next_section(&sections, &section)))
@@ -189,6 +216,7 @@ static int64_t read_live(const struct limpet_trace_reader *reader, struct limpet
 	if (sections.failed || columns[LIMPET_LIVE_COUNTS].failed ||
 	    count > limpet_cursor_left(&columns[LIMPET_LIVE_ADDRESSES]))
 		return -EBADMSG;
+	any_sampled = limpet_cursor_left(&columns[LIMPET_LIVE_SAMPLED]);
 	list = calloc(count + 1, sizeof(*list));
 	if (!list)
 		return -ENOMEM;
@@ -207,6 +235,8 @@ static int64_t read_live(const struct limpet_trace_reader *reader, struct limpet
 			.tid = (uint32_t)limpet_cursor_limited(&columns[LIMPET_LIVE_TIDS],
 							       UINT32_MAX),
 			.mapping = kind == 1,
+			.sampled =
+				any_sampled && limpet_cursor_varint(&columns[LIMPET_LIVE_SAMPLED]),
 		};
 	}
 	failed = false;

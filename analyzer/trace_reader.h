@@ -37,6 +37,7 @@ struct limpet_trace_target {
 	enum limpet_capture_mode mode;
 	uint64_t wall_ns; /* CLOCK_REALTIME of time 0 */
 	uint64_t sample_bytes;
+	uint64_t overload_bytes; /* the period of samples in overloads; 0: none are taken */
 	uint32_t max_depth;
 	double unseen_rss_share; /* < 0: not a partial capture */
 	const char *allocators;  /* "glibc 2.36" */
@@ -126,6 +127,7 @@ struct limpet_trace_event {
 	uint32_t tid;
 	uint16_t kind; /* enum limpet_trace_row */
 	bool temporary;
+	bool sampled; /* its block was, in an overload: it stands for more than itself */
 	bool counted; /* a call of the target (the kinds that are no event are not) */
 };
 struct limpet_trace_events;
@@ -151,6 +153,10 @@ struct limpet_trace_map_site {
 struct limpet_trace_size {
 	uint64_t allocations, allocated_bytes;
 };
+/* A time in which allocations were sampled; one that goes on is continued in a later period. */
+struct limpet_trace_overload {
+	uint64_t from_ns, to_ns;
+};
 struct limpet_trace_period {
 	uint32_t events_sequence; /* its EVENTS block; 0: none */
 	uint32_t rows;
@@ -167,6 +173,8 @@ struct limpet_trace_period {
 	uint32_t site_count;
 	const struct limpet_trace_map_site *maps;
 	uint32_t map_count;
+	const struct limpet_trace_overload *overloads; /* by time; may reach back before it */
+	uint32_t overload_count;
 };
 int limpet_trace_period_load(struct limpet_trace_reader *reader, size_t block,
 			     struct limpet_trace_period **ret_period);
@@ -178,6 +186,7 @@ struct limpet_trace_live {
 	uint64_t address, size, time_ns; /* time of the allocation */
 	uint32_t node, tid;
 	bool mapping; /* by the mmap family */
+	bool sampled; /* in an overload */
 };
 /* *ret_list is malloc'ed. Answers the number of entries. */
 int64_t limpet_trace_live_load(struct limpet_trace_reader *reader, size_t block,

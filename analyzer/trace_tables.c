@@ -132,6 +132,9 @@ static void take_header_number(struct limpet_trace_target *target, unsigned tag,
 	case LIMPET_HEADER_SAMPLE_BYTES:
 		target->sample_bytes = limpet_cursor_varint(section);
 		break;
+	case LIMPET_HEADER_OVERLOAD_BYTES:
+		target->overload_bytes = limpet_cursor_varint(section);
+		break;
 	case LIMPET_HEADER_MAX_DEPTH:
 		target->max_depth = (uint32_t)limpet_cursor_limited(section, UINT32_MAX);
 		break;

@@ -109,7 +109,7 @@ static void show_progress(void *context, const struct limpet_capture_progress *p
 		.events = progress->events,
 		.dropped_events = progress->dropped_events,
 		.live_bytes = progress->live_bytes,
-		.estimated = command->options->sample_bytes != 0,
+		.estimated = progress->estimated,
 		.growing = progress->growing,
 		.growing_bytes = progress->growing_bytes,
 		.phase = progress->phase,
@@ -328,7 +328,10 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 		.duration_ns = options->duration_ns,
 		.agent_memory_bytes = options->agent_memory_bytes,
 		.collector_memory_bytes = options->collector_memory_bytes,
-		.sample_bytes = options->sample_bytes,
+		.sampling = {.bytes = options->sample_bytes,
+			     .overload_bytes = options->on_overload == LIMPET_OVERLOAD_SAMPLE
+						       ? LIMPET_SAMPLE_OVERLOAD_BYTES
+						       : 0},
 		.timeout_ns = options->attach_timeout_ns,
 		.wait_for_room = options->on_overload == LIMPET_OVERLOAD_WAIT,
 		.with_command_line = options->with_command_line,

@@ -38,8 +38,9 @@ static const char common_help[] =
 	"      --attach-timeout DUR      give up after this long; default: 10s\n"
 	"      --agent-memory BYTES      bound inside the process; default: 64MiB\n"
 	"      --collector-memory BYTES  bound outside of it; default: 512MiB\n"
-	"      --on-overload drop|wait   drop and count what comes too fast (default), or\n"
-	"                                make the program wait: for tests and batch jobs\n"
+	"      --on-overload WHAT        what comes too fast: drop and count (default);\n"
+	"                                sample: record one allocation in 512 KiB meanwhile;\n"
+	"                                wait: stall the program, for tests and batch jobs\n"
 	"      --assume-seccomp-ok       go on if its seccomp filter cannot be read\n"
 	"  -h, --help              this text\n"
 	"\n";
@@ -166,12 +167,8 @@ static int parse_overload(const char *text, enum limpet_overload *ret)
 		return LIMPET_EXIT_OK;
 	}
 	if (!strcmp(text, "sample")) {
-		struct limpet_err err;
-
-		limpet_err_set(&err, -ENOSYS, "--on-overload: this version cannot '%s' yet", text);
-		limpet_err_hint(&err,
-				"leave it out: events that come too fast are dropped and counted");
-		return wrong(&err);
+		*ret = LIMPET_OVERLOAD_SAMPLE;
+		return LIMPET_EXIT_OK;
 	}
 	return limpet_ui_usage(NULL, "--on-overload: not one of drop, wait and sample: '%s'", text);
 }
@@ -317,6 +314,12 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 		attach ? parse_attach_operands(argc, argv, &o) : parse_run_operands(argc, argv, &o);
 	if (status != LIMPET_EXIT_OK) {
 		*ret_status = status;
+		return false;
+	}
+	if (o.sample_bytes && o.on_overload == LIMPET_OVERLOAD_SAMPLE) {
+		*ret_status = limpet_ui_usage(
+			NULL,
+			"--on-overload sample: with --sample, nothing but samples is recorded");
 		return false;
 	}
 	o.forked.pid = o.pid;

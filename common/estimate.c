@@ -21,7 +21,7 @@ static void widen(struct limpet_estimate *estimate, double unit, double least, d
 {
 	if (unit > estimate->unit)
 		estimate->unit = unit;
-	if (!estimate->samples || least < estimate->least)
+	if (estimate->least == 0 || (least > 0 && least < estimate->least))
 		estimate->least = least;
 	if (grain > estimate->grain)
 		estimate->grain = grain;
@@ -32,7 +32,11 @@ void limpet_estimate_add(struct limpet_estimate *estimate, const struct limpet_w
 {
 	double unit = value * (weight->weight - 1);
 
-	widen(estimate, unit, unit, weight->weight > NEARLY_CERTAIN ? value : 0);
+	/* What was recorded for certain says nothing of what was not. */
+	if (weight->spread > 0) {
+		widen(estimate, unit, unit, weight->weight > NEARLY_CERTAIN ? value : 0);
+		estimate->uncertain++;
+	}
 	estimate->samples++;
 	estimate->seen += value;
 	estimate->sum += value * weight->weight;
@@ -51,6 +55,10 @@ void limpet_estimate_remove(struct limpet_estimate *estimate, const struct limpe
 	estimate->seen -= value;
 	estimate->sum -= value * weight->weight;
 	estimate->variance -= value * value * weight->spread;
+	if (weight->spread > 0 && estimate->uncertain && !--estimate->uncertain) {
+		estimate->sum = estimate->seen;
+		estimate->variance = estimate->unit = estimate->least = estimate->grain = 0;
+	}
 }
 
 void limpet_estimate_join(struct limpet_estimate *estimate, const struct limpet_estimate *other)
@@ -59,6 +67,7 @@ void limpet_estimate_join(struct limpet_estimate *estimate, const struct limpet_
 		return;
 	widen(estimate, other->unit, other->least, other->grain);
 	estimate->samples += other->samples;
+	estimate->uncertain += other->uncertain;
 	estimate->seen += other->seen;
 	estimate->sum += other->sum;
 	estimate->variance += other->variance;

@@ -20,13 +20,14 @@ struct limpet_weight limpet_weight_of(uint64_t size, uint64_t period);
 
 /* One figure: a count if `value` is 1 for each block, a sum of bytes if it is its size. */
 struct limpet_estimate {
-	double sum;      /* estimated */
-	double seen;     /* of the sample itself: the truth is no less */
-	double variance; /* estimated */
-	double unit;     /* the most that one sample of it stood for beside itself */
-	double least;    /* the least */
-	double grain;    /* the largest value of which one may have been missed */
-	uint64_t samples;
+	double sum;         /* estimated */
+	double seen;        /* of the sample itself: the truth is no less */
+	double variance;    /* estimated */
+	double unit;        /* the most that one sample of it stood for beside itself */
+	double least;       /* the least */
+	double grain;       /* the largest value of which one may have been missed */
+	uint64_t samples;   /* blocks that were recorded... */
+	uint64_t uncertain; /* ...of these, with a weight above 1 */
 };
 
 void limpet_estimate_add(struct limpet_estimate *estimate, const struct limpet_weight *weight,

@@ -13,6 +13,14 @@
  * No allocation stands for more than period / LIMPET_SAMPLE_EXTRA_BYTES others. */
 #define LIMPET_SAMPLE_EXTRA_BYTES 16u
 #define LIMPET_SAMPLE_MAX_BYTES (1ull << 40)
+/* The period of --on-overload sample. */
+#define LIMPET_SAMPLE_OVERLOAD_BYTES (512ull << 10)
+
+/* Periods, as a capture is set up; at most one of them is not 0. */
+struct limpet_sampling {
+	uint64_t bytes;          /* 0: everything is recorded... */
+	uint64_t overload_bytes; /* ...but while there is little room; 0: what finds none is lost */
+};
 
 /* Of one thread, and written by it alone. */
 struct limpet_sample_state {

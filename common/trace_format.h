@@ -8,8 +8,9 @@
 
 #include <stdint.h>
 
-/* Raised when an older reader would misread; new sections and block types do not raise it. */
-#define LIMPET_TRACE_VERSION 1u
+/* Raised when an older reader would misread; new sections and block types do not raise it.
+ * 2: rows may be samples. */
+#define LIMPET_TRACE_VERSION 2u
 
 /* The mark: skippable frame magic, length of its payload, payload. Frozen over all versions. */
 #define LIMPET_TRACE_SKIPPABLE_MAGIC 0x184D2A5Cu
@@ -83,7 +84,8 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_PAGE_BYTES,
 	LIMPET_HEADER_CPUS,
 	LIMPET_HEADER_CONTAINER,
-	LIMPET_HEADER_CGROUP_LIMIT_BYTES /* absent: unlimited or unknown */
+	LIMPET_HEADER_CGROUP_LIMIT_BYTES, /* absent: unlimited or unknown */
+	LIMPET_HEADER_OVERLOAD_BYTES /* the period of samples taken in overloads; 0: none are */
 };
 
 enum limpet_trace_modules_section { LIMPET_MODULES_LIST = 1 };
@@ -104,7 +106,7 @@ enum limpet_trace_events_section {
 	LIMPET_EVENTS_SWITCHES,
 	LIMPET_EVENTS_SIZES /* of rows without a pair */
 };
-/* The op byte: kind, and two flags. */
+/* The op byte: kind, and three flags. */
 enum limpet_trace_row {
 	LIMPET_ROW_ALLOC = 1,        /* pair */
 	LIMPET_ROW_FREE = 2,         /* pair of the block, age */
@@ -119,7 +121,8 @@ enum limpet_trace_row {
 };
 #define LIMPET_ROW_KIND(op) ((op)&0x0fu)
 #define LIMPET_ROW_TEMPORARY 0x10u
-#define LIMPET_ROW_SWITCH 0x20u /* another thread than the row before: index in SWITCHES */
+#define LIMPET_ROW_SWITCH 0x20u  /* another thread than the row before: index in SWITCHES */
+#define LIMPET_ROW_SAMPLED 0x40u /* of a block that was sampled in an overload */
 
 enum limpet_trace_period_section {
 	LIMPET_PERIOD_EVENTS = 1, /* sequence number of the EVENTS block (0: none), rows */
@@ -130,7 +133,9 @@ enum limpet_trace_period_section {
 			       live bytes, time in ns */
 	LIMPET_PERIOD_SIZES, /* bucket, allocations, bytes */
 	LIMPET_PERIOD_SITES,
-	LIMPET_PERIOD_MAPS
+	LIMPET_PERIOD_MAPS,
+	LIMPET_PERIOD_OVERLOADS /* from, ns since the capture's start, and length of each; or of the
+				   part of it that was known since the period before */
 };
 enum limpet_trace_total {
 	LIMPET_TOTAL_EVENTS,
@@ -165,7 +170,8 @@ enum limpet_trace_live_section {
 	LIMPET_LIVE_SIZES,
 	LIMPET_LIVE_NODES,
 	LIMPET_LIVE_TICKS, /* of the allocation */
-	LIMPET_LIVE_TIDS
+	LIMPET_LIVE_TIDS,
+	LIMPET_LIVE_SAMPLED /* if there are any: a byte for each entry, 1: sampled in an overload */
 };
 
 enum limpet_trace_end_section {

@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 3u
+#define LIMPET_AGENT_ABI 4u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -45,16 +45,23 @@ enum limpet_op {
  *   word 0: bits 0..7 enum limpet_event_type, bits 8..63 time stamp (clock ticks since
  * `clock_base`) word 1: address word 2: low 32 bits size (or usable size), high 32 bits stack id;
  * or, if the type has LIMPET_EVENT_WIDE, the whole size, and the stack id follows in word 3. FREE
- * and MUNMAP carry no stack (0). A realloc that returns a block is FREE then ALLOC. */
+ * and MUNMAP carry no stack (0). A realloc that returns a block is FREE then ALLOC.
+ *
+ * Between OVERLOAD and ROOM, whose address is the overload's number, allocations are samples. Calls
+ * that began before ROOM may follow it. */
 enum limpet_event_type {
-	LIMPET_EVENT_ALLOC = 1,  /* address, requested size, stack */
-	LIMPET_EVENT_FREE = 2,   /* address, usable size (0: unknown) */
-	LIMPET_EVENT_MMAP = 3,   /* address, length, stack */
-	LIMPET_EVENT_MUNMAP = 4, /* address, length */
-	LIMPET_EVENT_WIDE = 0x80 /* flag: size is a full word, the stack follows */
+	LIMPET_EVENT_ALLOC = 1,      /* address, requested size, stack */
+	LIMPET_EVENT_FREE = 2,       /* address, usable size (0: unknown) */
+	LIMPET_EVENT_MMAP = 3,       /* address, length, stack */
+	LIMPET_EVENT_MUNMAP = 4,     /* address, length */
+	LIMPET_EVENT_OVERLOAD = 5,   /* from here on allocations are sampled... */
+	LIMPET_EVENT_ROOM = 6,       /* ...and from here on all recorded again */
+	LIMPET_EVENT_SAMPLED = 0x40, /* flag of ALLOC: a sample, of an overload */
+	LIMPET_EVENT_WIDE = 0x80     /* flag: size is a full word, the stack follows */
 };
 
 #define LIMPET_EVENT_TYPE(word0) ((uint32_t)((word0)&0xff))
+#define LIMPET_EVENT_KIND(word0) ((uint32_t)((word0)&0x3f))
 #define LIMPET_EVENT_TICKS(word0) ((uint64_t)(word0) >> 8)
 
 #define LIMPET_CHUNK_BYTES 32768u
@@ -204,6 +211,8 @@ enum limpet_switch {
 	LIMPET_SWITCH_ON = 1
 };
 
+#define LIMPET_OVERLOAD_SHARE 4u
+
 struct limpet_shm {
 	uint64_t magic;
 	uint32_t abi;
@@ -241,6 +250,12 @@ struct limpet_shm {
 	uint64_t sample_filter_offset; /* a counter a byte */
 	uint32_t sample_table_count;   /* a power of 2 */
 	uint32_t sample_filter_shift;  /* of a 64-bit hash down to a counter's number */
+	/* --on-overload sample: when fewer chunks are free than so many, the agent goes over to
+	 * sampling with this period (0: never) until the collector says that there is room. The
+	 * table then holds what was not recorded, and there is no filter. */
+	uint64_t overload_bytes;
+	uint32_t overload_below; /* a LIMPET_OVERLOAD_SHARE of those that are when all is read */
+	uint32_t overload_room;  /* 1: there is; set to 0 by the agent as an overload begins */
 
 	/* written by the agent */
 	uint64_t agent_fields __attribute__((aligned(128)));

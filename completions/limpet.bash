@@ -66,7 +66,7 @@ _limpet()
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return
 		;;
-	--on-overload) values='drop wait' ;;
+	--on-overload) values='drop sample wait' ;;
 	--sort) values='peak live allocations allocated temporary growth' ;;
 	-d | --duration) values='30s 1m 10m 1h' ;;
 	--sample) values='64KiB 512KiB 1MiB' ;;

@@ -102,6 +102,7 @@ static void show(struct limpet_capture *capture, const char *phase)
 	progress.events = stats.events;
 	progress.dropped_events = capture->dropped_events;
 	progress.live_bytes = stats.live_bytes;
+	progress.estimated = stats.estimated;
 	progress.growing_bytes = stats.growing_bytes;
 	if (stats.growing_node &&
 	    limpet_collector_describe_site(capture->collector, stats.growing_node, capture->growing,
@@ -311,7 +312,7 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.mode = setup->mode,
 		.pid = setup->pid,
 		.comm = capture->comm,
-		.sample_bytes = setup->sample_bytes,
+		.sampling = setup->sampling,
 		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
 		.unseen_rss_share = setup->unseen_rss_share,
 		.allocators = setup->allocators,
@@ -346,7 +347,7 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 {
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct limpet_session_options options = {.agent_memory_bytes = setup->agent_memory_bytes,
-						 .sample_bytes = setup->sample_bytes,
+						 .sampling = setup->sampling,
 						 .timeout_ns = setup->timeout_ns,
 						 .forked = setup->forked != NULL};
 	struct limpet_proc_status status;

@@ -21,7 +21,8 @@ struct limpet_capture;
 
 struct limpet_capture_progress {
 	uint64_t elapsed_ns, duration_ns;
-	uint64_t events, dropped_events, live_bytes; /* with sampling, live is estimated */
+	uint64_t events, dropped_events, live_bytes;
+	bool estimated;      /* live: by sampling */
 	const char *growing; /* module and offset of the site that grew most, or NULL */
 	uint64_t growing_bytes;
 	const char *phase; /* NULL: capturing */
@@ -35,10 +36,10 @@ struct limpet_capture_setup {
 	const char *output;           /* NULL: the default name */
 	uint64_t duration_ns;         /* 0: until stopped */
 	uint64_t agent_memory_bytes, collector_memory_bytes;
-	uint64_t sample_bytes; /* 0: every event is recorded */
-	uint64_t timeout_ns;   /* to enter, and to leave */
-	bool wait_for_room; /* rather than lose events the target waits for the collector; for ten
-			     * seconds at most if that shows no life */
+	struct limpet_sampling sampling;
+	uint64_t timeout_ns; /* to enter, and to leave */
+	bool wait_for_room;  /* rather than lose events the target waits for the collector; for ten
+			      * seconds at most if that shows no life */
 	bool with_command_line;
 	double unseen_rss_share;
 	const char *allocators;

@@ -73,6 +73,7 @@ struct limpet_collector {
 	uint64_t unmerged, bad_records;
 	unsigned rescans;
 	bool channel_ended, modules_changed;
+	bool overloads; /* the agent may sample for want of room */
 	struct limpet_record batch[BATCH];
 };
 
@@ -137,6 +138,7 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->clock_is_tsc = shm->clock_is_tsc;
 	collector->has_cgroup =
 		limpet_cgroup_find(limpet_session_pid(session), &collector->cgroup) == 0;
+	collector->overloads = shm->overload_bytes != 0;
 	collector->max_waiting =
 		MAX_WAITING + 4 * (size_t)collector->chunk_count * RECORDS_PER_CHUNK;
 	collector->bearing_ns = limpet_monotonic_ns();
@@ -217,12 +219,14 @@ static uint64_t stamp_of_now(const struct limpet_collector *collector)
 
 /* A record of 3 words, or 4 if it is wide. A stamp later than `now` would wait for ever, and set
  * the time of all that follows: it is now. Answers whether there is such a record. */
-static bool decode_record(const uint64_t *words, uint32_t tid, uint64_t now,
-			  struct limpet_record *ret)
+static bool decode_record(const struct limpet_collector *collector, const uint64_t *words,
+			  uint32_t tid, uint64_t now, struct limpet_record *ret)
 {
+	const uint32_t last = collector->overloads ? LIMPET_EVENT_ROOM : LIMPET_EVENT_MUNMAP;
 	uint64_t ticks = LIMPET_EVENT_TICKS(words[0]);
 	bool wide = words[0] & LIMPET_EVENT_WIDE;
-	uint32_t kind = LIMPET_EVENT_TYPE(words[0]) & ~(uint32_t)LIMPET_EVENT_WIDE;
+	uint32_t kind = LIMPET_EVENT_KIND(words[0]);
+	bool sampled = words[0] & LIMPET_EVENT_SAMPLED;
 
 	ret->time_ns = ticks < now ? ticks : now; /* ticks until it is taken out again */
 	ret->address = words[1];
@@ -230,7 +234,9 @@ static bool decode_record(const uint64_t *words, uint32_t tid, uint64_t now,
 	ret->node = (uint32_t)(wide ? words[3] : words[2] >> 32);
 	ret->thread = tid;
 	ret->kind = kind;
-	return kind >= LIMPET_EVENT_ALLOC && kind <= LIMPET_EVENT_MUNMAP;
+	ret->sampled = sampled;
+	return kind >= LIMPET_EVENT_ALLOC && kind <= last &&
+	       (!sampled || (collector->overloads && kind == LIMPET_EVENT_ALLOC));
 }
 
 /* What finds no room counts as lost. */
@@ -267,7 +273,7 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 		}
 		cursor->offset += bytes;
 		record = count < room ? &records[count] : &lost;
-		if (!decode_record(words, cursor->tid, now, record)) {
+		if (!decode_record(collector, words, cursor->tid, now, record)) {
 			collector->bad_records++;
 			continue;
 		}
@@ -527,11 +533,28 @@ static void publish_stacks(struct limpet_collector *collector)
 		limpet_proc_maps_done(&maps);
 }
 
+/* All is read: whoever samples for want of room may stop. Next time it begins when most of what is
+ * free now is taken, which may not be all that there is: each thread keeps a chunk. */
+static void announce_room(struct limpet_collector *collector)
+{
+	const uint64_t *map = (const uint64_t *)(const void *)((const uint8_t *)collector->shm +
+							       collector->free_offset);
+	uint32_t free_chunks = 0;
+
+	for (uint32_t i = 0; i < collector->chunk_count / 64; i++)
+		free_chunks +=
+			(uint32_t)__builtin_popcountll(__atomic_load_n(&map[i], __ATOMIC_RELAXED));
+	__atomic_store_n(&collector->shm->overload_below, free_chunks / LIMPET_OVERLOAD_SHARE + 1,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&collector->shm->overload_room, 1, __ATOMIC_RELAXED);
+}
+
 int64_t limpet_collector_drain(struct limpet_collector *collector)
 {
 	uint64_t now_ns = limpet_monotonic_ns();
 	uint64_t now = stamp_of_now(collector);
 	uint64_t settle = (uint64_t)(SETTLE_NS / collector->ns_per_tick), safe;
+	bool more = false;
 
 	collector->chunk_budget = 2 * collector->chunk_count;
 	__atomic_fetch_add(&collector->shm->beats, 1, __ATOMIC_RELAXED);
@@ -548,9 +571,11 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 		bound = lower_bound(collector, i, now_ns, safe);
 		if (bound < safe)
 			safe = bound;
+		if (!read_thread(collector, i, CHUNKS_AT_ONCE))
+			continue;
+		more = true;
 		/* What it still holds is no older than what was read of it last. */
-		if (read_thread(collector, i, CHUNKS_AT_ONCE) &&
-		    collector->cursors[i].last_ticks < safe &&
+		if (collector->cursors[i].last_ticks < safe &&
 		    limpet_merge_waiting_all(collector->merge) <= MAX_WAITING)
 			safe = collector->cursors[i].last_ticks;
 	}
@@ -559,6 +584,8 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	if (safe > collector->safe_ticks && collector->chunk_budget)
 		collector->safe_ticks = safe;
 	publish_stacks(collector);
+	if (!more && collector->overloads)
+		announce_room(collector);
 	return record_until(collector, collector->safe_ticks);
 }
 

@@ -21,12 +21,17 @@ struct limpet_ledger {
 
 	uint64_t totals[LIMPET_TOTAL_COUNT];
 	uint64_t live_bytes, live_allocations;
-	uint64_t sample_bytes, estimated_bytes; /* sampling: period, live */
+	struct limpet_sampling sampling;
+	uint64_t estimated_bytes; /* live */
 	uint64_t table_full;
 
 	uint32_t period_rows;
 	struct limpet_ledger_peak peak;
 	struct limpet_ledger_size sizes[LIMPET_TRACE_SIZE_BUCKETS];
+
+	bool overloaded, was_overloaded;
+	struct limpet_ledger_overload *overloads; /* the last is the one that lasts, if so */
+	size_t overload_count, overload_room;
 
 	/* of the event at hand */
 	uint64_t time_ns, tick;
@@ -54,9 +59,9 @@ struct limpet_ledger *limpet_ledger_new(uint64_t memory_bytes)
 	return ledger;
 }
 
-void limpet_ledger_set_sampling(struct limpet_ledger *ledger, uint64_t sample_bytes)
+void limpet_ledger_set_sampling(struct limpet_ledger *ledger, struct limpet_sampling sampling)
 {
-	ledger->sample_bytes = sample_bytes;
+	ledger->sampling = sampling;
 }
 
 void limpet_ledger_free(struct limpet_ledger *ledger)
@@ -67,6 +72,7 @@ void limpet_ledger_free(struct limpet_ledger *ledger)
 	limpet_mapping_table_free(ledger->mappings);
 	limpet_site_book_free(ledger->sites);
 	limpet_thread_numbers_free(ledger->threads);
+	free(ledger->overloads);
 	free(ledger);
 }
 
@@ -111,13 +117,14 @@ static inline void add_row(struct limpet_ledger *ledger, uint8_t op, uint32_t no
 }
 
 /* What a block counts for in figures of what is live: of a sample more than its size. */
-static uint64_t stands_for(const struct limpet_ledger *ledger, uint64_t size)
+static uint64_t stands_for(const struct limpet_ledger *ledger, uint64_t size, bool sampled)
 {
+	uint64_t period = sampled ? ledger->sampling.overload_bytes : ledger->sampling.bytes;
 	double bytes;
 
-	if (!ledger->sample_bytes)
+	if (!period)
 		return size;
-	bytes = limpet_weight_of(size, ledger->sample_bytes).weight * (double)size;
+	bytes = limpet_weight_of(size, period).weight * (double)size;
 	return bytes < 0x1p62 ? (uint64_t)bytes : 1ull << 62;
 }
 
@@ -131,7 +138,9 @@ static void book_free(struct limpet_ledger *ledger, const struct limpet_live_ent
 		      uint8_t op)
 {
 	struct limpet_site *site = limpet_site_book_touch(ledger->sites, entry->site);
-	uint64_t *last = limpet_thread_numbers_last(ledger->threads, entry->thread);
+	bool sampled = entry->thread & LIMPET_LIVE_ENTRY_SAMPLED;
+	uint64_t *last = limpet_thread_numbers_last(ledger->threads,
+						    entry->thread & ~LIMPET_LIVE_ENTRY_SAMPLED);
 	uint64_t is_last, temporary;
 
 	ledger->totals[LIMPET_TOTAL_FREES]++;
@@ -140,15 +149,16 @@ static void book_free(struct limpet_ledger *ledger, const struct limpet_live_ent
 	ledger->live_allocations--;
 	site->frees++;
 	site->freed_bytes += entry->size;
-	site->live_bytes -= stands_for(ledger, entry->size);
-	ledger->estimated_bytes -= stands_for(ledger, entry->size);
+	site->live_bytes -= stands_for(ledger, entry->size, sampled);
+	ledger->estimated_bytes -= stands_for(ledger, entry->size, sampled);
 	/* The address is enough: since it was allocated, nobody else can have got it. Half of the
 	 * frees of many programs: no branch could be foreseen.
 	 * Whether samples follow each other says nothing of what was between. */
 	is_last = *last == entry->address;
-	temporary = is_last & (op == LIMPET_ROW_FREE) & !ledger->sample_bytes;
+	temporary =
+		is_last & (op == LIMPET_ROW_FREE) & !ledger->sampling.bytes & !ledger->overloaded;
 	*last = is_last ? 0 : *last;
-	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY);
+	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY | sampled * LIMPET_ROW_SAMPLED);
 	ledger->totals[LIMPET_TOTAL_TEMPORARY] += temporary;
 	site->temporary += temporary;
 	add_row(ledger, op, site->node, entry->size, age(ledger, entry->tick));
@@ -174,12 +184,14 @@ static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_e
 		.size = event->size,
 		.tick = ledger->tick,
 		.site = limpet_site_book_number(ledger->sites, event->node),
-		.thread = ledger->thread};
+		.thread = ledger->thread | (event->sampled ? LIMPET_LIVE_ENTRY_SAMPLED : 0)};
+	uint8_t flags = event->sampled ? LIMPET_ROW_SAMPLED : 0;
 	struct limpet_site *site;
 	unsigned bucket = limpet_trace_size_bucket(event->size);
 	struct limpet_live_entry old;
 	int code;
 
+	ledger->was_overloaded |= event->sampled;
 	if (!entry.site)
 		return -ENOMEM;
 	site = limpet_site_book_touch(ledger->sites, entry.site);
@@ -202,15 +214,15 @@ static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_e
 		site->untracked++;
 		site->untracked_bytes += event->size;
 		*limpet_thread_numbers_last(ledger->threads, ledger->thread) = 0;
-		add_row(ledger, LIMPET_ROW_UNTRACKED, event->node, event->size, 0);
+		add_row(ledger, LIMPET_ROW_UNTRACKED | flags, event->node, event->size, 0);
 		return 0;
 	}
 	ledger->live_bytes += event->size;
 	ledger->live_allocations++;
-	site->live_bytes += stands_for(ledger, event->size);
-	ledger->estimated_bytes += stands_for(ledger, event->size);
+	site->live_bytes += stands_for(ledger, event->size, event->sampled);
+	ledger->estimated_bytes += stands_for(ledger, event->size, event->sampled);
 	*limpet_thread_numbers_last(ledger->threads, ledger->thread) = event->address;
-	add_row(ledger, LIMPET_ROW_ALLOC, event->node, event->size, 0);
+	add_row(ledger, LIMPET_ROW_ALLOC | flags, event->node, event->size, 0);
 	update_peak(ledger);
 	return 0;
 }
@@ -220,6 +232,9 @@ static int book_call_free(struct limpet_ledger *ledger, const struct limpet_ledg
 	struct limpet_live_entry entry;
 
 	if (!limpet_live_table_remove(ledger->live, event->address, &entry)) {
+		/* Older than the capture, or left out by sampling: nobody knows. */
+		if (ledger->was_overloaded)
+			return 0;
 		ledger->totals[LIMPET_TOTAL_EVENTS]++;
 		ledger->totals[LIMPET_TOTAL_FOREIGN_FREES]++;
 		ledger->totals[LIMPET_TOTAL_FOREIGN_FREED_BYTES] += event->size;
@@ -302,6 +317,61 @@ static int book_munmap(struct limpet_ledger *ledger, const struct limpet_ledger_
 	return 0;
 }
 
+/* ------------------------------------------------------------------ overloads */
+
+/* What is not recorded lies between an allocation and its free, or may. */
+static void forget_last(struct limpet_ledger *ledger)
+{
+	for (uint32_t i = 0; i < ledger->threads->count; i++)
+		*limpet_thread_numbers_last(ledger->threads, i) = 0;
+}
+
+static int book_overload(struct limpet_ledger *ledger, bool begins)
+{
+	struct limpet_ledger_overload *list = ledger->overloads;
+	size_t room = ledger->overload_room;
+
+	if (!ledger->sampling.overload_bytes || begins == ledger->overloaded)
+		return -EINVAL;
+	ledger->overloaded = begins;
+	ledger->was_overloaded = true;
+	forget_last(ledger);
+	if (!begins) {
+		list[ledger->overload_count - 1].to_ns = ledger->time_ns;
+		return 0;
+	}
+	if (ledger->overload_count == room) {
+		room = room ? room * 2 : 16;
+		list = reallocarray(list, room, sizeof(*list));
+		if (!list) {
+			ledger->overloaded = false;
+			return -ENOMEM;
+		}
+		ledger->overloads = list;
+		ledger->overload_room = room;
+	}
+	list[ledger->overload_count++] = (struct limpet_ledger_overload){.from_ns = ledger->time_ns,
+									 .to_ns = ledger->time_ns};
+	return 0;
+}
+
+size_t limpet_ledger_period_overloads(const struct limpet_ledger *ledger,
+				      const struct limpet_ledger_overload **ret_list)
+{
+	if (ledger->overloaded)
+		ledger->overloads[ledger->overload_count - 1].to_ns = ledger->time_ns;
+	*ret_list = ledger->overloads;
+	return ledger->overload_count;
+}
+
+/* Of the one that lasts, the rest is still to come. */
+static void next_overloads(struct limpet_ledger *ledger)
+{
+	if (ledger->overloaded)
+		ledger->overloads[0].from_ns = ledger->overloads[0].to_ns = ledger->time_ns;
+	ledger->overload_count = ledger->overloaded;
+}
+
 /* ------------------------------------------------------------------ events */
 
 static bool is_mapping(const struct limpet_ledger_event *event)
@@ -323,6 +393,7 @@ static bool is_sane(const struct limpet_ledger_event *event)
 static int add_event(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
 {
 	struct limpet_ledger_event whole_pages;
+	bool overload = event->kind == LIMPET_EVENT_OVERLOAD || event->kind == LIMPET_EVENT_ROOM;
 	int thread, code;
 
 	/* The kernel maps and unmaps whole pages, whatever length it is told. */
@@ -332,7 +403,7 @@ static int add_event(struct limpet_ledger *ledger, const struct limpet_ledger_ev
 			(event->size + ledger->page_bytes - 1) & ~(ledger->page_bytes - 1);
 		event = &whole_pages;
 	}
-	if (!is_sane(event))
+	if ((!overload && !is_sane(event)) || (event->sampled && !ledger->sampling.overload_bytes))
 		return -EINVAL;
 	thread = limpet_thread_numbers_find(ledger->threads, event->tid);
 	if (thread < 0)
@@ -353,6 +424,10 @@ static int add_event(struct limpet_ledger *ledger, const struct limpet_ledger_ev
 		break;
 	case LIMPET_EVENT_MMAP:
 		code = book_mmap(ledger, event);
+		break;
+	case LIMPET_EVENT_OVERLOAD:
+	case LIMPET_EVENT_ROOM:
+		code = book_overload(ledger, event->kind == LIMPET_EVENT_OVERLOAD);
 		break;
 	default:
 		code = book_munmap(ledger, event);
@@ -412,6 +487,11 @@ uint64_t limpet_ledger_live_bytes(const struct limpet_ledger *ledger)
 	return ledger->estimated_bytes;
 }
 
+bool limpet_ledger_is_estimated(const struct limpet_ledger *ledger)
+{
+	return ledger->sampling.bytes || ledger->was_overloaded;
+}
+
 uint64_t limpet_ledger_live_allocations(const struct limpet_ledger *ledger)
 {
 	return ledger->live_allocations;
@@ -456,6 +536,7 @@ const struct limpet_ledger_size *limpet_ledger_period_sizes(const struct limpet_
 void limpet_ledger_next_period(struct limpet_ledger *ledger, uint64_t time_ns)
 {
 	limpet_site_book_turn(ledger->sites);
+	next_overloads(ledger);
 	ledger->period_rows = 0;
 	ledger->peak.bytes = ledger->live_bytes;
 	ledger->peak.rows = 0;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/sample.h"
 #include "common/trace_format.h"
 #include "injector/live_table.h"
 #include "injector/mapping_table.h"
@@ -20,16 +21,18 @@ struct limpet_ledger;
  * come on top; stacks are bounded by the agent. NULL: no memory. */
 struct limpet_ledger *limpet_ledger_new(uint64_t memory_bytes);
 void limpet_ledger_free(struct limpet_ledger *ledger);
-/* Before the first event: only samples come, one in so many bytes. The rows and the sums of periods
- * are of the samples; what is live is estimated, and nothing is temporary. */
-void limpet_ledger_set_sampling(struct limpet_ledger *ledger, uint64_t sample_bytes);
+/* Before the first event: only samples come, one in so many bytes, or such may come in overloads.
+ * The rows and the sums of periods are of what came; what is live is estimated. Of samples, nothing
+ * is temporary; frees of what is not known are not booked once that may have been left out. */
+void limpet_ledger_set_sampling(struct limpet_ledger *ledger, struct limpet_sampling sampling);
 
 struct limpet_ledger_event {
 	uint64_t time_ns;
 	uint64_t address, size;
 	uint32_t node;
 	uint32_t tid;
-	uint32_t kind; /* enum limpet_event_type */
+	uint16_t kind; /* enum limpet_event_type */
+	bool sampled;
 };
 
 /* What the trace says of an event: the last row is the call, rows before it are its effects. */
@@ -39,7 +42,7 @@ struct limpet_ledger_row {
 	uint32_t node;
 	uint32_t thread; /* dense number of the thread in the capture... */
 	uint32_t tid;    /* ...and what the target calls it */
-	uint8_t op;      /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY */
+	uint8_t op;      /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY, LIMPET_ROW_SAMPLED */
 };
 /* A list that grows; zero-initialised is empty and valid, `list` is free()d by its owner. */
 struct limpet_ledger_rows {
@@ -59,6 +62,7 @@ uint64_t limpet_ledger_time_ns(const struct limpet_ledger *ledger);
 /* Since the capture's start, in the order of enum limpet_trace_total. */
 const uint64_t *limpet_ledger_totals(const struct limpet_ledger *ledger);
 uint64_t limpet_ledger_live_bytes(const struct limpet_ledger *ledger);
+bool limpet_ledger_is_estimated(const struct limpet_ledger *ledger); /* the live bytes */
 uint64_t limpet_ledger_live_allocations(const struct limpet_ledger *ledger);
 uint64_t limpet_ledger_mapped_bytes(const struct limpet_ledger *ledger);
 /* Allocations and mappings that found no room. */
@@ -76,6 +80,13 @@ struct limpet_ledger_peak limpet_ledger_peak(const struct limpet_ledger *ledger)
 struct limpet_ledger_size {
 	uint64_t allocations, bytes;
 };
+
+/* When allocations were sampled: what is new of it since the last period. */
+struct limpet_ledger_overload {
+	uint64_t from_ns, to_ns;
+};
+size_t limpet_ledger_period_overloads(const struct limpet_ledger *ledger,
+				      const struct limpet_ledger_overload **ret_list);
 
 /* Sites that had an event in this period. */
 size_t limpet_ledger_period_sites(const struct limpet_ledger *ledger);

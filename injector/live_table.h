@@ -16,6 +16,8 @@ struct limpet_live_entry {
 	uint32_t site; /* the ledger's numbers */
 	uint32_t thread;
 };
+/* Flag of `thread`: sampled in an overload. */
+#define LIMPET_LIVE_ENTRY_SAMPLED (1u << 31)
 
 /* Its insides are here for the sake of the functions below that each event calls. */
 struct limpet_live_table {

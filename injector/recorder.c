@@ -70,7 +70,7 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 		limpet_recorder_free(recorder);
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
-	limpet_ledger_set_sampling(recorder->ledger, options->sample_bytes);
+	limpet_ledger_set_sampling(recorder->ledger, options->sampling);
 	code = limpet_trace_writer_open(&writer_options, &recorder->writer, err);
 	if (code < 0) {
 		limpet_recorder_free(recorder);
@@ -296,7 +296,8 @@ static int add_some(struct limpet_recorder *recorder, const struct limpet_record
 			.size = record->size,
 			.node = find_node(recorder, record->node),
 			.tid = record->thread,
-			.kind = record->kind,
+			.kind = (uint16_t)record->kind,
+			.sampled = record->sampled != 0,
 		};
 		if (record->node && !events[i].node)
 			recorder->unknown_stacks++;
@@ -434,7 +435,10 @@ static int64_t write_live(struct limpet_recorder *recorder)
 				 .size = entries[i].size,
 				 .tick = entries[i].tick,
 				 .node = limpet_ledger_node(recorder->ledger, entries[i].site),
-				 .tid = limpet_ledger_tid(recorder->ledger, entries[i].thread)});
+				 .tid = limpet_ledger_tid(recorder->ledger,
+							  entries[i].thread &
+								  ~LIMPET_LIVE_ENTRY_SAMPLED),
+				 .sampled = entries[i].thread & LIMPET_LIVE_ENTRY_SAMPLED});
 	put_live(&live);
 	live.kind = 1;
 	limpet_ledger_walk_mappings(recorder->ledger, add_mapping, &live);
@@ -492,6 +496,7 @@ void limpet_recorder_stats_read(const struct limpet_recorder *recorder,
 		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
 		.frees = totals[LIMPET_TOTAL_FREES],
 		.live_bytes = limpet_ledger_live_bytes(ledger),
+		.estimated = limpet_ledger_is_estimated(ledger),
 		.live_allocations = limpet_ledger_live_allocations(ledger),
 		.peak_bytes = limpet_ledger_peak(ledger).capture_bytes,
 		.foreign_frees = totals[LIMPET_TOTAL_FOREIGN_FREES],

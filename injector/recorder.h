@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "common/sample.h"
 #include "common/trace_format.h"
 
 struct limpet_recorder;
@@ -26,9 +27,9 @@ struct limpet_recorder_options {
 	const char *comm;
 	const char *command; /* argv[0], or the whole command line when asked for */
 	const char *executable;
-	uint64_t start_ticks;  /* /proc/PID/stat field 22 */
-	uint64_t wall_ns;      /* CLOCK_REALTIME of the capture's time 0 */
-	uint64_t sample_bytes; /* 0: every event */
+	uint64_t start_ticks; /* /proc/PID/stat field 22 */
+	uint64_t wall_ns;     /* CLOCK_REALTIME of the capture's time 0 */
+	struct limpet_sampling sampling;
 	uint32_t max_depth;
 	double unseen_rss_share; /* --partial: share of RSS out of reach, 0..1; < 0: not partial */
 	const char *allocators;  /* words for people: "glibc 2.36", "glibc 2.36, jemalloc" */
@@ -62,7 +63,7 @@ int limpet_recorder_add_module(struct limpet_recorder *recorder,
 int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, uint32_t parent,
 			     uint64_t address, uint32_t module, bool truncated);
 
-/* One event, in order of time. `kind` is enum limpet_event_type without LIMPET_EVENT_WIDE. What no
+/* One event, in order of time. `kind` is enum limpet_event_type without its flags. What no
  * program can do (an unknown kind, address 0, a range that wraps) is counted as dropped, and is no
  * error; a stack that was not described is unknown, and counts as cut short. -ENOMEM: the books are
  * not exact from here on, and the end record will not say that the trace is complete. */
@@ -73,7 +74,7 @@ struct limpet_record {
 	uint32_t node;   /* stack; 0: unknown */
 	uint32_t thread; /* tid */
 	uint32_t kind;
-	uint32_t pad;
+	uint32_t sampled; /* an ALLOC in an overload: it stands for more than itself */
 };
 int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record);
 /* Many at once, in order of time: cheaper, as the books look ahead for what they will touch. */
@@ -112,6 +113,7 @@ void limpet_recorder_free(struct limpet_recorder *recorder);
 struct limpet_recorder_stats {
 	uint64_t events, file_bytes;
 	uint64_t allocations, frees, live_bytes, live_allocations, peak_bytes;
+	bool estimated;                       /* of what is live, by sampling */
 	uint64_t foreign_frees, mapped_bytes; /* mapped: by the mmap family, live since the start */
 	uint64_t unmatched_table_full;
 	uint32_t growing_node; /* site whose live bytes grew most since the capture's start; 0 none

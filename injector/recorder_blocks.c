@@ -32,7 +32,9 @@ void limpet_recorder_put_header(struct limpet_bytes *content,
 	limpet_trace_put_number(content, LIMPET_HEADER_MODE, options->mode);
 	limpet_trace_put_number(content, LIMPET_HEADER_START_TICKS, options->start_ticks);
 	limpet_trace_put_number(content, LIMPET_HEADER_WALL_NS, options->wall_ns);
-	limpet_trace_put_number(content, LIMPET_HEADER_SAMPLE_BYTES, options->sample_bytes);
+	limpet_trace_put_number(content, LIMPET_HEADER_SAMPLE_BYTES, options->sampling.bytes);
+	limpet_trace_put_number(content, LIMPET_HEADER_OVERLOAD_BYTES,
+				options->sampling.overload_bytes);
 	limpet_trace_put_number(content, LIMPET_HEADER_MAX_DEPTH, options->max_depth);
 	if (options->unseen_rss_share >= 0) {
 		double share = options->unseen_rss_share > 1 ? 1 : options->unseen_rss_share;
@@ -174,6 +176,21 @@ static void put_sites(struct limpet_bytes *content, unsigned tag,
 	put_list(content, tag, &list);
 }
 
+static void put_overloads(struct limpet_bytes *content, const struct limpet_ledger *ledger)
+{
+	const struct limpet_ledger_overload *overloads;
+	size_t count = limpet_ledger_period_overloads(ledger, &overloads);
+	struct limpet_bytes list = {0};
+
+	if (!count)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		limpet_bytes_put_varint(&list, overloads[i].from_ns);
+		limpet_bytes_put_varint(&list, overloads[i].to_ns - overloads[i].from_ns);
+	}
+	put_list(content, LIMPET_PERIOD_OVERLOADS, &list);
+}
+
 void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledger *ledger,
 				uint32_t events_sequence, uint32_t rows,
 				const struct limpet_recorder_gauges *gauges,
@@ -201,6 +218,7 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 		  LIMPET_COUNT_OF(heap_columns));
 	put_sites(content, LIMPET_PERIOD_MAPS, ledger, count, is_map_site, map_columns,
 		  LIMPET_COUNT_OF(map_columns));
+	put_overloads(content, ledger);
 }
 
 /* ------------------------------------------------------------------ LIVE, END */
@@ -208,8 +226,9 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
 			      const struct limpet_recorder_live *list, size_t count)
 {
-	struct limpet_bytes columns[5] = {0};
+	struct limpet_bytes columns[6] = {0};
 	uint64_t address = 0;
+	bool any = false;
 
 	for (size_t i = 0; i < count; i++) {
 		limpet_bytes_put_varint(&columns[0], list[i].address - address);
@@ -218,7 +237,11 @@ void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
 		limpet_bytes_put_varint(&columns[2], list[i].node);
 		limpet_bytes_put_varint(&columns[3], list[i].tick);
 		limpet_bytes_put_varint(&columns[4], list[i].tid);
+		limpet_bytes_put_varint(&columns[5], list[i].sampled);
+		any |= list[i].sampled;
 	}
+	if (!any)
+		limpet_bytes_clear(&columns[5]);
 	put_numbers(content, LIMPET_LIVE_COUNTS, (uint64_t[]){count, kind}, 2);
 	for (unsigned i = 0; i < LIMPET_COUNT_OF(columns); i++)
 		put_list(content, LIMPET_LIVE_ADDRESSES + i, &columns[i]);

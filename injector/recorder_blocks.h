@@ -33,6 +33,7 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 struct limpet_recorder_live {
 	uint64_t address, size, tick;
 	uint32_t node, tid;
+	bool sampled;
 };
 void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
 			      const struct limpet_recorder_live *list, size_t count);

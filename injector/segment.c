@@ -85,13 +85,16 @@ static void lay_out_sampling(uint64_t memory_bytes, struct limpet_shm *shm, uint
 	counters = shm->sample_table_count / SLOTS_PER_COUNTER;
 	shm->sample_filter_shift = (uint32_t)__builtin_clzll(counters) + 1;
 	shm->sample_table_offset = take(at, shm->sample_table_count * sizeof(uint64_t));
-	shm->sample_filter_offset = take(at, counters);
+	if (shm->sample_bytes)
+		shm->sample_filter_offset = take(at, counters);
 }
 
-static uint64_t lay_out(uint64_t memory_bytes, uint64_t sample_bytes, struct limpet_shm *shm)
+static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sampling,
+			struct limpet_shm *shm)
 {
 	uint64_t sixteenth = memory_bytes / 16, at = round_up(sizeof(*shm), PAGE);
-	uint64_t chunk_shares = CHUNK_SHARE_16THS - (sample_bytes ? SAMPLE_SHARE_16THS : 0);
+	bool samples = sampling->bytes || sampling->overload_bytes;
+	uint64_t chunk_shares = CHUNK_SHARE_16THS - (samples ? SAMPLE_SHARE_16THS : 0);
 
 	shm->header_bytes = sizeof(*shm);
 	shm->thread_count = LIMPET_THREADS;
@@ -109,8 +112,10 @@ static uint64_t lay_out(uint64_t memory_bytes, uint64_t sample_bytes, struct lim
 		take(&at, LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module));
 	shm->unwind_modules_offset =
 		take(&at, 2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module));
-	shm->sample_bytes = sample_bytes;
-	if (sample_bytes)
+	shm->sample_bytes = sampling->bytes;
+	shm->overload_bytes = sampling->overload_bytes;
+	shm->overload_below = shm->chunk_count / LIMPET_OVERLOAD_SHARE;
+	if (samples)
 		lay_out_sampling(memory_bytes, shm, &at);
 	shm->node_index_offset = take(&at, shm->node_index_count * sizeof(uint32_t));
 	shm->nodes_offset = take(&at, shm->node_count * sizeof(struct limpet_node));
@@ -119,9 +124,10 @@ static uint64_t lay_out(uint64_t memory_bytes, uint64_t sample_bytes, struct lim
 	return at;
 }
 
-int limpet_segment_create(uint64_t memory_bytes, uint64_t sample_bytes, struct limpet_segment *ret,
-			  struct limpet_err *err)
+int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *sampling,
+			  struct limpet_segment *ret, struct limpet_err *err)
 {
+	static const struct limpet_sampling none;
 	struct limpet_segment segment = {.shm_fd = -1, .arena_fd = -1};
 	struct limpet_shm layout;
 	void *map = NULL;
@@ -133,7 +139,7 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t sample_bytes, struct l
 		return -EINVAL;
 	}
 	memset(&layout, 0, sizeof(layout));
-	segment.shm_bytes = lay_out(memory_bytes, sample_bytes, &layout);
+	segment.shm_bytes = lay_out(memory_bytes, sampling ? sampling : &none, &layout);
 	segment.arena_bytes = round_up(memory_bytes / 16 * ARENA_SHARE_16THS, PAGE);
 	error = memory_file(LIMPET_MEMFD_SHARED, segment.shm_bytes, 0, &segment.shm_fd, &map);
 	if (!error) {
@@ -164,7 +170,7 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t sample_bytes, struct l
 	layout.bytes = segment.shm_bytes;
 	layout.node_head = 1;
 	layout.doorbell_bytes = LIMPET_CHUNK_BYTES;
-	if (sample_bytes && getrandom(&layout.sample_seed, sizeof(layout.sample_seed), 0) < 0)
+	if (sampling && getrandom(&layout.sample_seed, sizeof(layout.sample_seed), 0) < 0)
 		layout.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* as good for sums */
 	*segment.shm = layout;
 	memset((uint8_t *)segment.shm + layout.free_chunks_offset, 0xff, layout.chunk_count / 8);

@@ -32,9 +32,9 @@ struct limpet_segment {
 	uint64_t private_bytes; /* that the agent adds at most, for all its threads together */
 };
 
-/* `memory_bytes` bounds all of it. `sample_bytes`: the period of sampling, 0: record everything. */
-int limpet_segment_create(uint64_t memory_bytes, uint64_t sample_bytes, struct limpet_segment *ret,
-			  struct limpet_err *err) LIMPET_MUST_CHECK;
+/* `memory_bytes` bounds all of it. `sampling` NULL: everything is recorded. */
+int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *sampling,
+			  struct limpet_segment *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_segment_done(struct limpet_segment *segment);
 
 /* Touches the next share of the shared memory, so that the target need not: the first is touched

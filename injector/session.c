@@ -220,7 +220,7 @@ void limpet_session_free(struct limpet_session *session)
 static int session_arm(struct limpet_session *session, const struct limpet_session_options *options,
 		       struct limpet_err *err)
 {
-	int error = limpet_segment_create(options->agent_memory_bytes, options->sample_bytes,
+	int error = limpet_segment_create(options->agent_memory_bytes, &options->sampling,
 					  &session->segment, err);
 
 	if (error)

@@ -15,7 +15,7 @@ UNIT_TESTS += test_trace_damage
 UNIT_TESTS += test_report
 UNIT_TESTS += test_seal test_perfmap test_debuginfod
 test_perfmap_SRC := test/unit/proc_fixture.c
-UNIT_TESTS += test_err test_estimate test_sampled
+UNIT_TESTS += test_err test_estimate test_sampled test_hooks_sampled
 UNIT_TESTS += test_units test_control
 UNIT_TESTS += test_proc test_seccomp_eval test_preflight test_plan
 test_proc_SRC := test/unit/proc_fixture.c
@@ -37,6 +37,7 @@ test_hook_signals_SRC := $(AGENT_FOR_TESTS)
 test_collector_SRC := $(AGENT_FOR_TESTS)
 test_patch_SRC := $(AGENT_FOR_TESTS)
 test_sampled_SRC := $(AGENT_FOR_TESTS)
+test_hooks_sampled_SRC := $(AGENT_FOR_TESTS)
 $(B)/test/test_patch: | build/targets/plugin.so
 test_unwind_compile_SRC := test/unit/unwind_fixture.c test/fuzz/fuzz_unwind_compile.c
 test_unwind_programs_SRC := test/unit/unwind_fixture.c

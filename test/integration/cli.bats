@@ -129,7 +129,7 @@ fits() {
 	usage "option '-d' needs a value" attach 1 -d
 	usage "option '--output' needs a value" run --output
 	usage "must be more than nothing" attach 1 --sample 0
-	usage "cannot 'sample' yet" run --on-overload sample true
+	usage "nothing but samples" run --on-overload sample --sample 1MiB true
 	usage "not one of" attach 1 --on-overload x
 }
 

@@ -149,8 +149,7 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"attach 1 --sample x",
 		"attach 1 --sample 0",
 		"attach 1 --sample 2TiB",
-		/* not built yet: said, not ignored */
-		"attach 1 --on-overload sample",
+		"attach 1 --on-overload sample --sample 64KiB",
 	};
 	struct limpet_capture_options o;
 

@@ -17,12 +17,13 @@
 
 #define PERIOD (512u << 10)
 
+static const struct limpet_sampling sampling = {.bytes = PERIOD};
 static struct limpet_segment segment;
 static struct agent_fixture fixture;
 
 static void begin(uint64_t memory_bytes)
 {
-	assert_int_equal(limpet_segment_create(memory_bytes, PERIOD, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(memory_bytes, &sampling, &segment, NULL), 0);
 	agent_fixture_begin(&fixture, 0, &segment);
 }
 
@@ -73,7 +74,7 @@ static void test_layout(void **state)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(sizes); i++) {
 		struct limpet_segment without;
 
-		assert_int_equal(limpet_segment_create(sizes[i], 0, &without, NULL), 0);
+		assert_int_equal(limpet_segment_create(sizes[i], NULL, &without, NULL), 0);
 		assert_int_equal(without.shm->sample_bytes, 0);
 		begin(sizes[i]);
 		assert_int_equal(limpet_shm->sample_bytes, PERIOD);
@@ -285,7 +286,7 @@ static void test_wants(void **state)
 	threads = limpet_shm_at(limpet_shm->threads_offset);
 	for (uint64_t i = 0; i < calls; i++)
 		for (unsigned k = 0; k < 2; k++)
-			taken[k] += limpet_sample_wants(&threads[k], size);
+			taken[k] += limpet_sample_wants(&threads[k], size, PERIOD);
 	/* 1,556 on the average; 6 standard deviations */
 	for (unsigned k = 0; k < 2; k++)
 		assert_true(taken[k] > 1556 - 240 && taken[k] < 1556 + 240);

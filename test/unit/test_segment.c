@@ -36,7 +36,7 @@ static void test_first_share(void **state)
 	struct limpet_segment segment;
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(64u << 20, 0, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
 	if (resident_bytes(&segment, 0, segment.nodes_offset) < segment.nodes_offset)
 		limpet_skip(NO_TOUCH);
 	for (uint32_t group = 0; group < segment.chunk_count / 64; group++)
@@ -55,10 +55,12 @@ static void test_all_shares(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const struct limpet_sampling sampling = {.bytes = i % 2 * 65536,
+							 .overload_bytes = i / 2 * 65536};
 		struct limpet_segment segment;
 		unsigned steps = 0;
 
-		assert_int_equal(limpet_segment_create(sizes[i], i % 2 * 65536, &segment, NULL), 0);
+		assert_int_equal(limpet_segment_create(sizes[i], &sampling, &segment, NULL), 0);
 		if (!resident_bytes(&segment, PAGE, PAGE))
 			limpet_skip(NO_TOUCH);
 		while (limpet_segment_populate(&segment))

@@ -72,7 +72,6 @@ void capture_begin(struct capture *capture, const char *path, uint64_t memory_by
 						  .executable = "/usr/bin/made-up",
 						  .start_ticks = 123456,
 						  .wall_ns = 1700000000000000000ull,
-						  .sample_bytes = 0,
 						  .max_depth = 128,
 						  .unseen_rss_share = 0.25,
 						  .allocators = "glibc 2.36",
