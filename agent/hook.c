@@ -234,11 +234,12 @@ static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uin
 static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
 			      uint32_t type)
 {
-	uint64_t stamp = limpet_clock();
+	uint64_t stamp;
 	uint32_t node;
 
 	if (!note_sampled(frame, address, &type))
 		return;
+	stamp = limpet_clock();
 	node = limpet_stack_capture(frame->thread, frame);
 	limpet_record_append(frame->thread, type, stamp, address, size, node);
 }
@@ -355,17 +356,32 @@ static __attribute__((noinline)) struct limpet_answer pass_on(uint64_t a, uint64
 	return (struct limpet_answer){0, 1};
 }
 
-static __attribute__((noinline)) struct limpet_answer overloaded_malloc(uint64_t a, uint64_t b,
-									uint64_t c, uint64_t hook,
-									struct limpet_frame *frame)
+/* In an overload, with the state that begin() answered: most are no samples and only noted. */
+static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
+	struct limpet_thread *thread, uint32_t overload, struct limpet_frame *frame)
 {
-	malloc_fn *original = (malloc_fn *)(uintptr_t)limpet_hooks[hook].original;
-	struct limpet_answer pass = pass_on(a, b, c, hook, frame);
+	const uint64_t *args = frame->args;
+	malloc_fn *original = (malloc_fn *)(uintptr_t)limpet_hooks[frame->hook].original;
+	bool room = __atomic_load_n(&limpet_shm->overload_room, __ATOMIC_RELAXED);
 
-	if (!limpet_hook_enter(frame))
-		return pass;
-	frame->result = original(a, b, c);
-	limpet_hook_exit(frame);
+	if (room || !limpet_sample_passes(&thread->sample, limpet_sample_charge(args[0]))) {
+		set_phase(thread, LIMPET_PHASE_OUTSIDE);
+		if (!limpet_hook_enter(frame))
+			return (struct limpet_answer){0, 1};
+		frame->result = original(args[0], args[1], args[2]);
+		limpet_hook_exit(frame);
+		return (struct limpet_answer){frame->result, 0};
+	}
+	thread->depth = 1;
+	set_phase(thread, LIMPET_PHASE_OUTSIDE);
+	frame->result = original(args[0], args[1], args[2]);
+	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
+		return (struct limpet_answer){frame->result, 0};
+	set_phase(thread, LIMPET_PHASE_RECORDING);
+	if (frame->result)
+		limpet_overload_note(frame->result, overload);
+	hook_done(thread);
+	set_phase(thread, LIMPET_PHASE_OUTSIDE);
 	return (struct limpet_answer){frame->result, 0};
 }
 
@@ -373,15 +389,17 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 					struct limpet_frame *frame)
 {
 	malloc_fn *original = (malloc_fn *)(uintptr_t)limpet_hooks[hook].original;
-	struct limpet_thread *thread;
+	uint32_t overload = limpet_overload_now();
+	struct limpet_thread *thread = begin(frame);
 	uint64_t result;
 
-	if (__builtin_expect(limpet_overload_now() != 0, 0))
-		return overloaded_malloc(a, b, c, hook, frame);
-	thread = begin(frame);
 	/* Nothing may be called from here without the mark that this thread is in a hook. */
 	if (__builtin_expect(!thread, 0))
 		return pass_on(a, b, c, hook, frame);
+	if (__builtin_expect(overload != 0, 0)) {
+		pass_on(a, b, c, hook, frame);
+		return overloaded_malloc(thread, overload, frame);
+	}
 	thread->depth = 1;
 	set_phase(thread, LIMPET_PHASE_OUTSIDE);
 	result = original(a, b, c);

@@ -102,49 +102,43 @@ static bool is_of(uint64_t entry, uint32_t overload)
 	return entry >> (64 - LIMPET_OVERLOAD_TAG_BITS) == overload / 2 + 1;
 }
 
-static uint64_t *find_note(uint64_t *const buckets[2], uint64_t entry)
-{
-	for (unsigned i = 0; i < 2 * BUCKET_SLOTS; i++) {
-		uint64_t *slot = &buckets[i / BUCKET_SLOTS][i % BUCKET_SLOTS];
-
-		if (__atomic_load_n(slot, __ATOMIC_RELAXED) == entry)
-			return slot;
-	}
-	return NULL;
-}
-
+/* One bucket alone, so one cache line a call: where it is full, a block can do without. */
 void limpet_overload_note(uint64_t address, uint32_t overload)
 {
-	uint64_t entry = overload_entry(address, overload), *buckets[2];
+	uint64_t entry = overload_entry(address, overload);
+	uint64_t *bucket = bucket_at(limpet_sample_hash(address) >> 16), *room = NULL, seen;
 
 	if (!entry)
 		return;
-	find_buckets(address, buckets);
-	/* Its free passed without a look, from within another hook. */
-	if (find_note(buckets, entry))
-		return;
-	for (unsigned i = 0; i < 2 * BUCKET_SLOTS; i++) {
-		uint64_t *slot = &buckets[i / BUCKET_SLOTS][i % BUCKET_SLOTS];
-		uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
-
-		if (!is_of(seen, overload) &&
-		    __atomic_compare_exchange_n(slot, &seen, entry, false, __ATOMIC_RELEASE,
-						__ATOMIC_RELAXED))
+	for (unsigned i = BUCKET_SLOTS; i-- > 0;) {
+		seen = __atomic_load_n(&bucket[i], __ATOMIC_RELAXED);
+		/* Its free passed without a look: by a slot that is not ours. */
+		if (seen == entry)
 			return;
+		if (!is_of(seen, overload))
+			room = &bucket[i];
 	}
+	if (!room)
+		return;
+	/* Where another thread was faster, this block does without. */
+	seen = __atomic_load_n(room, __ATOMIC_RELAXED);
+	if (!is_of(seen, overload))
+		__atomic_compare_exchange_n(room, &seen, entry, false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED);
 }
 
 bool limpet_overload_take_out(uint64_t address, uint32_t overload)
 {
-	uint64_t entry = overload_entry(address, overload), *buckets[2], *slot;
+	uint64_t entry = overload_entry(address, overload);
+	uint64_t *bucket = bucket_at(limpet_sample_hash(address) >> 16);
 
-	if (!entry)
-		return false;
-	find_buckets(address, buckets);
-	slot = find_note(buckets, entry);
-	if (slot)
-		__atomic_store_n(slot, 0, __ATOMIC_RELEASE);
-	return slot != NULL;
+	for (unsigned i = 0; entry && i < BUCKET_SLOTS; i++) {
+		if (__atomic_load_n(&bucket[i], __ATOMIC_RELAXED) != entry)
+			continue;
+		__atomic_store_n(&bucket[i], 0, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
 }
 
 /* ------------------------------------------------------------------ a call */

@@ -185,7 +185,8 @@ static int take_overloads(struct work *work, const struct limpet_trace_period *p
 			continue;
 		}
 		if (want_items(&sum->overloads, &sum->overload_room, sum->overload_count + 1,
-			       sizeof(*sum->overloads)) < 0)
+			       sizeof(*sum->overloads)) < 0 ||
+		    !sum->overloads)
 			return -ENOMEM;
 		sum->overloads[sum->overload_count++] = part;
 	}

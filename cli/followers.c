@@ -240,9 +240,9 @@ static void choose_words(const struct limpet_followers *followers, const struct 
 	add_number(ret, "--agent-memory", o->agent_memory_bytes, "");
 	add_number(ret, "--collector-memory", o->collector_memory_bytes, "");
 	add_number(ret, "--attach-timeout", (o->attach_timeout_ns + 999999) / 1000000, "ms");
-	if (o->on_overload == LIMPET_OVERLOAD_WAIT) {
+	if (o->on_overload != LIMPET_OVERLOAD_DROP) {
 		add_word(ret, "--on-overload");
-		add_word(ret, "wait");
+		add_word(ret, o->on_overload == LIMPET_OVERLOAD_WAIT ? "wait" : "sample");
 	}
 	if (o->no_seal)
 		add_word(ret, "--no-seal");

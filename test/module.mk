@@ -44,7 +44,7 @@ test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
-TORTURE_TESTS := test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
+TORTURE_TESTS := test/torture/stall.bats test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
 TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats \
 	test/torture/order.bats test/torture/chains.bats test/torture/losses.bats
 # Limits of time that only an idle machine keeps: `make torture`.
@@ -81,7 +81,7 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := clan forker execer exiter loader odd liar moment gaps handoff kinds replacer tally
+TARGET_C := clan stall forker execer exiter loader odd liar moment gaps handoff kinds replacer tally
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim plugin.so gaps-copies \
 	static tiny32 own-allocator registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so $(STORM_LINKS))
 
@@ -256,6 +256,7 @@ torture: export LOADER_ROUNDS ?= 60
 torture: export HANDOFFS ?= 50000000
 torture: export CHAINS ?= 100000
 torture: export LOSS_ROUNDS ?= 200
+torture: export STALL_ROUNDS ?= 50
 torture: export DAMAGES ?= 10000
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(B)/test/test_trace_damage
 	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(LONG_TORTURE_TESTS)
