@@ -236,7 +236,7 @@ static int add(struct books *books, uint32_t kind, uint32_t tid, uint64_t addres
 					    .size = size,
 					    .node = node,
 					    .tid = tid,
-					    .kind = kind};
+					    .kind = (uint16_t)kind};
 
 	int64_t code;
 
@@ -446,6 +446,100 @@ static void test_sites_are_of_the_period(void **state)
 	assert_int_equal(bytes, 100);
 }
 
+static int add_sample(struct books *books, uint32_t tid, uint64_t address, uint64_t size,
+		      uint32_t node)
+{
+	struct limpet_ledger_event event = {.time_ns = books->time_ns += LIMPET_TRACE_TICK_NS,
+					    .address = address,
+					    .size = size,
+					    .node = node,
+					    .tid = tid,
+					    .kind = LIMPET_EVENT_ALLOC,
+					    .sampled = true};
+
+	books->list.count = 0;
+	if (limpet_ledger_add(books->ledger, &event, 1, &books->list) != 0)
+		return -EINVAL;
+	books->rows = books->list.list;
+	return (int)books->list.count;
+}
+
+static void assert_overload(const struct books *books, size_t index, uint64_t from_tick,
+			    uint64_t to_tick)
+{
+	const struct limpet_ledger_overload *list;
+
+	assert_true(limpet_ledger_period_overloads(books->ledger, &list) > index);
+	assert_int_equal(list[index].from_ns, from_tick * LIMPET_TRACE_TICK_NS);
+	assert_int_equal(list[index].to_ns, to_tick * LIMPET_TRACE_TICK_NS);
+}
+
+static void test_overloads(void **state)
+{
+	struct books *books = *state;
+	const struct limpet_ledger_overload *list;
+	uint64_t live;
+
+	/* Unless the capture is set up for them they do not exist. */
+	assert_int_equal(add(books, LIMPET_EVENT_OVERLOAD, 1, 1, 0, 0), -EINVAL);
+	assert_int_equal(add(books, LIMPET_EVENT_ROOM, 1, 1, 0, 0), -EINVAL);
+	assert_int_equal(add_sample(books, 1, 0x1000, 100, 5), -EINVAL);
+	books->time_ns = 0;
+	limpet_ledger_set_sampling(books->ledger, (struct limpet_sampling){.overload_bytes = 4096});
+	assert_int_equal(add(books, LIMPET_EVENT_ROOM, 1, 1, 0, 0), -EINVAL);
+	add(books, LIMPET_EVENT_FREE, 1, 0x9000, 8, 0);
+	assert_int_equal(total(books, LIMPET_TOTAL_FOREIGN_FREES), 1);
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 100, 5);
+	add(books, LIMPET_EVENT_ALLOC, 2, 0x2000, 100, 5);
+	assert_false(limpet_ledger_is_estimated(books->ledger));
+	books->time_ns = 9 * LIMPET_TRACE_TICK_NS;
+	assert_int_equal(add(books, LIMPET_EVENT_OVERLOAD, 1, 1, 0, 0), 0);
+	assert_int_equal(add(books, LIMPET_EVENT_OVERLOAD, 2, 1, 0, 0), -EINVAL);
+	assert_true(limpet_ledger_is_estimated(books->ledger));
+
+	/* Of before: paired, but not temporary, since what came between is not known. */
+	assert_int_equal(add(books, LIMPET_EVENT_FREE, 1, 0x1000, 104, 0), 1);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_FREE);
+	/* A sample stands for more than itself, until it is freed. */
+	live = limpet_ledger_live_bytes(books->ledger);
+	assert_int_equal(add_sample(books, 1, 0x3000, 100, 6), 1);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_ALLOC | LIMPET_ROW_SAMPLED);
+	assert_true(limpet_ledger_live_bytes(books->ledger) > live + 3500);
+	/* Nobody knows whose this is: no event. */
+	assert_int_equal(add(books, LIMPET_EVENT_FREE, 1, 0x9000, 8, 0), 0);
+	assert_int_equal(add(books, LIMPET_EVENT_FREE, 1, 0x3000, 104, 0), 1);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_FREE | LIMPET_ROW_SAMPLED);
+	assert_int_equal(limpet_ledger_live_bytes(books->ledger), live);
+	assert_int_equal(add_sample(books, 1, 0x3000, 100, 6), 1);
+	assert_int_equal(add_sample(books, 1, 0x3000, 50, 6), 2);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_INFERRED_FREE | LIMPET_ROW_SAMPLED);
+
+	/* A period ends within it: told in two parts. */
+	assert_overload(books, 0, 10, books->time_ns / LIMPET_TRACE_TICK_NS);
+	limpet_ledger_next_period(books->ledger, books->time_ns);
+	books->time_ns = 99 * LIMPET_TRACE_TICK_NS;
+	assert_int_equal(add(books, LIMPET_EVENT_ROOM, 2, 1, 0, 0), 0);
+	assert_overload(books, 0, 17, 100);
+	books->time_ns = 199 * LIMPET_TRACE_TICK_NS;
+	add(books, LIMPET_EVENT_OVERLOAD, 1, 3, 0, 0);
+	add(books, LIMPET_EVENT_ROOM, 1, 3, 0, 0);
+	assert_overload(books, 1, 200, 201);
+	limpet_ledger_next_period(books->ledger, books->time_ns);
+	assert_int_equal(limpet_ledger_period_overloads(books->ledger, &list), 0);
+
+	/* Afterwards: what was allocated last before it is not known any more... */
+	assert_int_equal(add(books, LIMPET_EVENT_FREE, 2, 0x2000, 104, 0), 1);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_FREE);
+	add(books, LIMPET_EVENT_ALLOC, 1, 0x1000, 100, 5);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_ALLOC);
+	add(books, LIMPET_EVENT_FREE, 1, 0x1000, 104, 0);
+	assert_int_equal(books->rows[0].op, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY);
+	/* ...and whose an unknown block is, neither. */
+	assert_int_equal(add(books, LIMPET_EVENT_FREE, 1, 0x9000, 8, 0), 0);
+	assert_int_equal(total(books, LIMPET_TOTAL_FOREIGN_FREES), 1);
+	assert_int_equal(limpet_ledger_live_allocations(books->ledger), 1);
+}
+
 static void test_nonsense_is_refused(void **state)
 {
 	struct books *books = *state;
@@ -483,6 +577,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_mappings_are_whole_pages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_peak_has_a_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sites_are_of_the_period, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_overloads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nonsense_is_refused, setup, teardown),
 	};
 
