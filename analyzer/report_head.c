@@ -210,6 +210,13 @@ static int print_ranges(struct limpet_pen *pen)
 			limpet_pen_count(pen, ranges[LIMPET_FIGURE_ALLOCATIONS].high),
 			limpet_pen_count(pen, model->estimates.allocations.samples));
 	if (!result)
+		result = limpet_pen_line(
+			pen, "",
+			"          of sizes that a site shows no sample of, it may have %s more",
+			limpet_pen_bytes(pen,
+					 (uint64_t)limpet_estimate_unseen(
+						 limpet_estimate_most_bytes(model->sample_bytes))));
+	if (!result)
 		result = limpet_pen_line(pen, "",
 					 "          frees of older blocks and temporary "
 					 "allocations are not counted");

@@ -96,6 +96,12 @@ static json_t *overloads_object(const struct limpet_model *model)
 			 seconds(all_ns), "ranges", list);
 }
 
+/* What a site may have beyond its interval; null: nothing is estimated. */
+static json_t *unseen_high(const struct limpet_model *model, double most)
+{
+	return model->sample_bytes ? number((uint64_t)limpet_estimate_unseen(most)) : json_null();
+}
+
 static json_t *capture_object(const struct limpet_report *report)
 {
 	const struct limpet_model *model = report->model;
@@ -108,7 +114,8 @@ static json_t *capture_object(const struct limpet_report *report)
 				 : json_null();
 
 	return json_pack(
-		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o}",
+		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
+		"s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
 		seconds(model->duration_ns), "events", number(report->options.capture_events),
@@ -122,7 +129,10 @@ static json_t *capture_object(const struct limpet_report *report)
 		started, "damaged_blocks",
 		number(model->damage->blocks_damaged + model->damage->blocks_lost), "exact",
 		model->exact, "sealed", model->sealed, "estimated", model->sample_bytes != 0,
-		"overloads", overloads_object(model));
+		"overloads", overloads_object(model), "unseen_bytes_high",
+		unseen_high(model, limpet_estimate_most_bytes(model->sample_bytes)),
+		"unseen_allocations_high",
+		unseen_high(model, limpet_estimate_most_blocks(model->sample_bytes)));
 }
 
 /* The ranges of the four figures that have one. False: no memory. */

@@ -175,19 +175,28 @@ double limpet_estimate_most_bytes(uint64_t period)
 	return (double)period;
 }
 
+double limpet_estimate_unseen(double most)
+{
+	const double tail = (1 - LIMPET_ESTIMATE_CONFIDENCE) / 2;
+
+	return -log(tail) * most;
+}
+
 double limpet_estimate_most_blocks(uint64_t period)
 {
 	return (double)period / LIMPET_SAMPLE_EXTRA_BYTES;
 }
 
-/* What one block that was not seen may stand for: as much more than the largest that was as this is
- * more than the least. Blocks of one size say that all are; blocks that vary say that they vary. */
+/* What one block that was not seen may stand for: more than the largest that was by twice the
+ * factor, in orders of magnitude, by which this is more than the least. Blocks of one size say that
+ * all are; blocks that vary say that they vary, and the small ones among them are seldom seen. */
 static double unseen_unit(const struct limpet_estimate *estimate, double most)
 {
 	double unit = estimate->unit, wider = most;
+	double ratio = estimate->least > 0 ? unit / estimate->least : most;
 
-	if (estimate->least > 0 && unit / estimate->least < most / unit)
-		wider = unit * (unit / estimate->least);
+	if (ratio * ratio < most / unit)
+		wider = unit * ratio * ratio;
 	return wider > unit ? wider : unit;
 }
 

@@ -44,6 +44,8 @@ uint64_t limpet_estimate_value(const struct limpet_estimate *estimate);
  * most. Without a sample both are 0: see common/SAMPLING.md. */
 void limpet_estimate_interval(const struct limpet_estimate *estimate, double most,
 			      uint64_t *ret_low, uint64_t *ret_high);
+/* Beside that: what may be there of kinds of blocks of which no sample was taken. */
+double limpet_estimate_unseen(double most);
 double limpet_estimate_most_bytes(uint64_t period);
 double limpet_estimate_most_blocks(uint64_t period);
 
