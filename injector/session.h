@@ -21,8 +21,8 @@ struct limpet_tracee;
 struct limpet_session_options {
 	uint64_t agent_memory_bytes;
 	struct limpet_sampling sampling;
-	uint64_t timeout_ns;   /* for all attempts to enter together, and likewise to leave */
-	bool forked;           /* the agent in it is a copy, by fork, from which nobody collects */
+	uint64_t timeout_ns; /* for all attempts to enter together, and likewise to leave */
+	bool forked;         /* the agent in it is a copy, by fork, from which nobody collects */
 };
 
 struct limpet_session_stats {
