@@ -171,6 +171,7 @@ static int add_block(struct limpet_trace_reader *reader, const struct limpet_tra
 	}
 	reader->blocks[reader->block_count++] = (struct limpet_trace_block){
 		.type = mark->type,
+		.version = mark->version,
 		.damaged = damaged,
 		.sequence = mark->sequence,
 		.frame_bytes = mark->frame_bytes,
@@ -497,7 +498,7 @@ int limpet_trace_reader_load(struct limpet_trace_reader *reader, size_t block, u
 {
 	const struct limpet_trace_block *from = &reader->blocks[block];
 	struct limpet_trace_mark mark = {
-		.version = LIMPET_TRACE_VERSION, .type = from->type, .sequence = from->sequence};
+		.version = from->version, .type = from->type, .sequence = from->sequence};
 	LIMPET_FREE uint8_t *frame = NULL, *content = NULL;
 	size_t count;
 	int code;

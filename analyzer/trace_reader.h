@@ -101,6 +101,7 @@ const char *limpet_trace_end_word(enum limpet_end end);
 
 struct limpet_trace_block {
 	uint16_t type; /* enum limpet_trace_block_type; unknown types are to be skipped */
+	uint16_t version;
 	bool damaged;
 	uint32_t sequence;
 	uint32_t frame_bytes, content_bytes;
