@@ -39,7 +39,7 @@ static const char common_help[] =
 	"      --agent-memory BYTES      bound inside the process; default: 64MiB\n"
 	"      --collector-memory BYTES  bound outside of it; default: 512MiB\n"
 	"      --on-overload WHAT        what comes too fast: drop (default), sample, or\n"
-	"                                wait: stall the program, for tests and batch jobs\n"
+	"                                wait (stalls the program; for tests, batch jobs)\n"
 	"      --assume-seccomp-ok       go on if its seccomp filter cannot be read\n"
 	"  -h, --help              this text\n"
 	"\n";
