@@ -96,6 +96,9 @@ static int print_window(struct limpet_pen *pen)
 				? limpet_pen_duration(pen, (uint64_t)end->detach_stop_us * 1000)
 				: "unknown",
 			end->agent_unloaded ? "" : "; the agent stayed in the target, dormant");
+	if (!result && end->agent_memory_bytes)
+		result = limpet_pen_line(pen, "", "memory    at most %s of limpet's in the target",
+					 limpet_pen_bytes(pen, end->agent_memory_bytes));
 	return result;
 }
 

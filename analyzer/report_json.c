@@ -92,8 +92,8 @@ static json_t *overloads_object(const struct limpet_model *model)
 			return NULL;
 		}
 	}
-	return json_pack("{s:o,s:o,s:o}", "sample_bytes", number(model->sample_bytes), "seconds",
-			 seconds(all_ns), "ranges", list);
+	return json_pack("{s:o,s:o,s:o,s:o}", "sample_bytes", number(model->sample_bytes),
+			 "seconds", seconds(all_ns), "ranges", list);
 }
 
 /* What a site may have beyond its interval; null: nothing is estimated. */
@@ -129,6 +129,7 @@ static json_t *capture_object(const struct limpet_report *report)
 		started, "damaged_blocks",
 		number(model->damage->blocks_damaged + model->damage->blocks_lost), "exact",
 		model->exact, "sealed", model->sealed, "estimated", model->sample_bytes != 0,
+		"agent_memory_bytes", end->known ? number(end->agent_memory_bytes) : json_null(),
 		"overloads", overloads_object(model), "unseen_bytes_high",
 		unseen_high(model, limpet_estimate_most_bytes(model->sample_bytes)),
 		"unseen_allocations_high",

@@ -484,10 +484,20 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		}
 }
 
+/* What the program had to bear at most: what is shared with us, tables as far as they are made, and
+ * what the agent keeps for itself for each thread. */
+static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
+{
+	const struct limpet_segment *segment = limpet_session_segment(capture->session);
+	uint64_t states = limpet_collector_thread_states(capture->collector);
+
+	return segment->shm_bytes + segment->arena_used +
+	       states * (LIMPET_AGENT_PRIVATE_BYTES / LIMPET_THREADS);
+}
+
 static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
-	const struct limpet_segment *segment = limpet_session_segment(capture->session);
 	struct limpet_recorder_stats books;
 	struct limpet_recorder_tick last;
 	struct limpet_recorder_end end;
@@ -511,7 +521,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.agent_unloaded = result->unloaded,
 		.attach_stop_us = result->attach_stop_us,
 		.detach_stop_us = result->detach_stop_us,
-		.agent_memory_bytes = segment->shm_bytes + segment->arena_used,
+		.agent_memory_bytes = agent_memory_bytes(capture),
 	};
 	error = limpet_recorder_finish(capture->recorder, &last, &end);
 	if (error < 0)

@@ -743,6 +743,15 @@ bool limpet_collector_wants_rescan(struct limpet_collector *collector)
 	return true;
 }
 
+uint32_t limpet_collector_thread_states(const struct limpet_collector *collector)
+{
+	uint32_t states = 0;
+
+	for (uint32_t i = 0; i < collector->thread_count; i++)
+		states += generation_of(thread_at(collector, i)) != 0;
+	return states;
+}
+
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick)
 {

@@ -32,6 +32,9 @@ int64_t limpet_collector_drain_all(struct limpet_collector *collector);
 /* Housekeeping, a few times a second: dead threads, modules, stacks' extents. */
 void limpet_collector_keep_house(struct limpet_collector *collector);
 /* Puts what it knows into a tick for the recorder. */
+/* Threads that the agent has kept a state for, one after the other in the same place counted once.
+ */
+uint32_t limpet_collector_thread_states(const struct limpet_collector *collector);
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick);
 /* The agent reported that its descriptor was closed or replaced. */

@@ -29,7 +29,6 @@ struct limpet_segment {
 	uint64_t modules_offset, nodes_offset, chunks_offset;
 	uint32_t chunk_count;
 	unsigned populated;     /* shares of the shared memory that were touched: populate */
-	uint64_t private_bytes; /* that the agent adds at most, for all its threads together */
 };
 
 /* `memory_bytes` bounds all of it. `sampling` NULL: everything is recorded. */

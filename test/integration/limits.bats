@@ -133,6 +133,36 @@ given_up() {
 	captured silent prlimit --fsize=0
 }
 
+# status_bytes PID KEY: of /proc/PID/status
+status_bytes() {
+	awk -v key="$2:" '$1 == key { print $2 * 1024 }' "/proc/$1/status"
+}
+
+@test "by default at most 64 MiB of the program's memory, as the report says, and nothing of it stays" {
+	local before during after said
+	start storm "$TARGETS/storm" --threads 4
+	tell storm "run 20000" ran
+	before=$(status_bytes "$pid" VmRSS)
+	overload=drop attach "$pid"
+	kill -STOP "$limpet_job"
+	# More than fits: all that there is for events is touched.
+	tell storm "run 400000" ran
+	during=$(status_bytes "$pid" VmRSS)
+	kill -CONT "$limpet_job"
+	stop "$pid" 4
+	report
+	said=$(jq .capture.agent_memory_bytes report.json)
+	after=$(status_bytes "$pid" VmRSS)
+	((during - before > 16 << 20)) || fail "only $((during - before)) bytes: nothing was measured"
+	((during - before <= said)) || fail "$((during - before)) bytes, and the report says $said"
+	((said <= 64 << 20)) || fail "$said bytes"
+	((after - before < 2 << 20)) || fail "$((after - before)) bytes stay"
+	same "shared memory" "$(status_bytes "$pid" RssShmem)" 0
+	[[ $("$LIMPET" report "$trace") == *"memory    at most "*" MiB of limpet's in the target"* ]]
+	nothing_of_ours "$pid"
+	finish storm
+}
+
 # A group below the one that this test runs in, with so many MiB; sets `group`. Version 1 and 2.
 make_group() {
 	local mib=$1 line path
