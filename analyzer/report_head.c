@@ -97,7 +97,7 @@ static int print_window(struct limpet_pen *pen)
 				: "unknown",
 			end->agent_unloaded ? "" : "; the agent stayed in the target, dormant");
 	if (!result && end->agent_memory_bytes)
-		result = limpet_pen_line(pen, "", "memory    at most %s of limpet's in the target",
+		result = limpet_pen_line(pen, "", "agent     at most %s of memory in the target",
 					 limpet_pen_bytes(pen, end->agent_memory_bytes));
 	return result;
 }

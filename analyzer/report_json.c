@@ -92,7 +92,7 @@ static json_t *overloads_object(const struct limpet_model *model)
 			return NULL;
 		}
 	}
-	return json_pack("{s:o,s:o,s:o,s:o}", "sample_bytes", number(model->sample_bytes),
+	return json_pack("{s:o,s:o,s:o}", "sample_bytes", number(model->sample_bytes),
 			 "seconds", seconds(all_ns), "ranges", list);
 }
 
@@ -115,7 +115,7 @@ static json_t *capture_object(const struct limpet_report *report)
 
 	return json_pack(
 		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o}",
+		"s:o,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
 		seconds(model->duration_ns), "events", number(report->options.capture_events),

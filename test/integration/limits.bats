@@ -158,7 +158,7 @@ status_bytes() {
 	((said <= 64 << 20)) || fail "$said bytes"
 	((after - before < 2 << 20)) || fail "$((after - before)) bytes stay"
 	same "shared memory" "$(status_bytes "$pid" RssShmem)" 0
-	[[ $("$LIMPET" report "$trace") == *"memory    at most "*" MiB of limpet's in the target"* ]]
+	[[ $("$LIMPET" report "$trace") == *"agent     at most "*" MiB of memory in the target"* ]]
 	nothing_of_ours "$pid"
 	finish storm
 }
