@@ -282,6 +282,8 @@ static void check_failures(void)
 			CALL(LIMPET_OP_CALLOC, way, 0, 7, 9);
 			take_next(taken);
 			CALL(LIMPET_OP_CALLOC, way, 0, 1ull << 60, 1ull << 60);
+			/* A product that does not fit is no size, not even for the draw. */
+			assert_int_equal(own_thread()->sample.left, taken ? 1 : 1ull << 60);
 			take_next(taken);
 			CALL(LIMPET_OP_MEMALIGN, way, 0, 3, 100);
 			take_next(taken);
@@ -290,6 +292,8 @@ static void check_failures(void)
 			CALL(LIMPET_OP_REALLOC, way, 0, 0, 100);
 			take_next(taken);
 			CALL(LIMPET_OP_MALLOC, way, 0, UINT64_MAX);
+			take_next(taken);
+			CALL(LIMPET_OP_MALLOC, way, 0, 100);
 			NOTHING();
 		}
 	}
