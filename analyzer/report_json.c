@@ -92,8 +92,8 @@ static json_t *overloads_object(const struct limpet_model *model)
 			return NULL;
 		}
 	}
-	return json_pack("{s:o,s:o,s:o}", "sample_bytes", number(model->sample_bytes),
-			 "seconds", seconds(all_ns), "ranges", list);
+	return json_pack("{s:o,s:o,s:o}", "sample_bytes", number(model->sample_bytes), "seconds",
+			 seconds(all_ns), "ranges", list);
 }
 
 /* What a site may have beyond its interval; null: nothing is estimated. */

@@ -28,7 +28,7 @@ struct limpet_segment {
 	uint32_t table_count;
 	uint64_t modules_offset, nodes_offset, chunks_offset;
 	uint32_t chunk_count;
-	unsigned populated;     /* shares of the shared memory that were touched: populate */
+	unsigned populated; /* shares of the shared memory that were touched: populate */
 };
 
 /* `memory_bytes` bounds all of it. `sampling` NULL: everything is recorded. */
