@@ -226,12 +226,17 @@ static void write_status(uid_t of_files, const char *more)
 			   of_files, more);
 }
 
+static const char overlay[] = "1 0 0:3 / / rw - overlay overlay rw\n"
+			      "2 1 0:4 / /mnt/fuse rw - fuse.x x rw\n"
+			      "3 1 0:5 / /tmpfuse rw - fuse.x x rw\n";
+
 static int begin(void **state)
 {
 	(void)state;
 	proc_fixture_begin();
 	proc_fixture_write("box/tmp/keep", "%s", "");
 	link_to("4711/root", "box");
+	proc_fixture_write("4711/mountinfo", "%s", overlay);
 	proc_fixture_stat(PID, "x", 0, 1);
 	write_status(geteuid(), "NSpid:\t4711\t33\t7\n");
 	return 0;
@@ -285,13 +290,33 @@ static void test_file_that_is_none(void **state)
 	assert_int_equal(mkdir(path, 0777), 0);
 	assert_int_equal(limpet_perf_map_open(PID), -EINVAL);
 	assert_int_equal(rmdir(path), 0);
-	/* A folder that is a link leads nowhere outside of the root. */
+	/* A folder that is a link is not gone into. */
 	proc_fixture_remove("box/tmp/keep");
 	snprintf(path, sizeof(path), "%s", proc_fixture_path("box/tmp"));
 	assert_int_equal(rmdir(path), 0);
 	proc_fixture_write("outside/perf-7.map", "%s", "1000 1 x\n");
 	link_to("box/tmp", "outside");
-	assert_true(limpet_perf_map_open(PID) < 0);
+	assert_int_equal(limpet_perf_map_open(PID), -ELOOP);
+}
+
+static void test_file_systems_that_may_not_answer(void **state)
+{
+	static const char *const mounts[] = {
+		"1 0 0:3 / / rw shared:1 - fuse.mine mine rw\n",
+		"4 1 0:6 / /tmp rw - fuse mine rw\n",
+		"4 1 0:6 /x /tmp/perf-7.map rw - fuseblk mine rw\n",
+	};
+	int fd;
+
+	(void)state;
+	proc_fixture_write("box/tmp/perf-7.map", "%s", "1000 1 x\n");
+	fd = limpet_perf_map_open(PID);
+	assert_true(fd >= 0);
+	close(fd);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(mounts); i++) {
+		proc_fixture_write("4711/mountinfo", "%s%s", overlay, mounts[i]);
+		assert_int_equal(limpet_perf_map_open(PID), -EOPNOTSUPP);
+	}
 }
 
 static void test_file_of_another(void **state)
@@ -321,6 +346,7 @@ int main(void)
 		cmocka_unit_test(test_ends_when_told_to),
 		WITH_ROOT(test_file_by_its_own_number),
 		WITH_ROOT(test_file_that_is_none),
+		WITH_ROOT(test_file_systems_that_may_not_answer),
 		WITH_ROOT(test_file_of_another),
 	};
 
