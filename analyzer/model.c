@@ -184,6 +184,8 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	if (code < 0)
 		return code;
 	model->exact = sum.exact;
+	model->compact = model->target->compact;
+	model->given_up_ns = sum.given_up_ns;
 	model->sample_bytes = sum.books.sample_bytes;
 	model->estimates = sum.books.all;
 	model->private->overloads = sum.overloads;

@@ -89,6 +89,8 @@ struct limpet_model {
 	size_t overload_count;
 	struct limpet_model_estimates estimates;       /* of a sampled trace: of the totals */
 	struct limpet_model_estimates *site_estimates; /* of each of `sites`; NULL: not sampled */
+	bool compact;         /* there are sums of time spans, no single events */
+	uint64_t given_up_ns; /* before it there are sums alone */
 	bool exact; /* false: a damaged block had to be bridged: sites, peak or limits of the
 		       window are approximate */
 

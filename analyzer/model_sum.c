@@ -28,6 +28,7 @@ struct work {
 	struct peak_place peak;
 	uint64_t capture_peak_bytes, capture_peak_ns;
 	uint32_t rows_left; /* of a replay that is to stop early */
+	bool gap;           /* blocks were given up, and their sums are not there yet */
 };
 
 static int want_items(void *array, size_t *room, size_t want, size_t item_bytes)
@@ -243,6 +244,12 @@ static int add_whole(struct work *work, const struct limpet_trace_period *period
 	if (!work->sum->books.counting && first >= work->from_tick)
 		start_window(work);
 	cut = (!work->sum->books.counting && last >= work->from_tick) || last >= work->to_tick;
+	/* Without single events nothing says which side they are on. */
+	if (cut && limpet_trace_reader_target(work->reader)->compact) {
+		work->sum->exact = false;
+		if (!work->sum->books.counting)
+			start_window(work);
+	}
 	if (cut && period->rows) {
 		int code = -EBADMSG;
 
@@ -347,6 +354,67 @@ static int take_period(struct work *work, size_t block, size_t *pending)
 	return code;
 }
 
+static int add_past_points(struct work *work, const struct limpet_trace_period *sums)
+{
+	struct limpet_model_sum *sum = work->sum;
+
+	for (uint32_t i = 0; i < sums->point_count; i++) {
+		const struct limpet_trace_point *from = &sums->points[i];
+		uint64_t tick = from->time_ns / LIMPET_TRACE_TICK_NS;
+
+		if (tick < work->from_tick || tick >= work->to_tick)
+			continue;
+		if (want_items(&sum->points, &sum->point_room, sum->point_count + 1,
+			       sizeof(*sum->points)) < 0)
+			return -ENOMEM;
+		sum->points[sum->point_count++] =
+			(struct limpet_model_sum_point){.time_ns = from->time_ns,
+							.live_bytes = from->live_bytes,
+							.rss_bytes = from->rss_bytes,
+							.cgroup_bytes = from->cgroup_bytes,
+							.mapped_bytes = from->mapped_bytes,
+							.allocations = from->allocations};
+	}
+	return 0;
+}
+
+/* Sums in the place of all that was given up. A window that begins or ends there is cut at them. */
+static int take_sums(struct work *work, size_t block)
+{
+	struct limpet_trace_period *sums;
+	int code;
+
+	/* Something is left from before: damage, which these would hide. */
+	if (work->segment_count)
+		return 0;
+	code = limpet_trace_period_load(work->reader, block, &sums);
+	if (code < 0) {
+		work->sum->gone |= code == -EBADMSG;
+		return code == -EBADMSG ? 0 : code;
+	}
+	work->gap = false;
+	work->sum->given_up_ns = sums->last_ns;
+	if (sums->last_ns / LIMPET_TRACE_TICK_NS >= work->to_tick) {
+		work->sum->exact = false;
+		work->ended = true;
+	}
+	if (work->from_tick == 0)
+		start_window(work);
+	code = add_segment(work, block, NO_BLOCK);
+	if (code == 0)
+		code = add_past_points(work, sums);
+	take_losses(work, sums);
+	if (code == 0)
+		code = add_period(work, sums, 0);
+	if (code == 0 && !work->sum->books.counting &&
+	    sums->last_ns / LIMPET_TRACE_TICK_NS >= work->from_tick) {
+		work->sum->exact = false;
+		start_window(work);
+	}
+	limpet_trace_period_free(sums);
+	return code;
+}
+
 static int sum_blocks(struct work *work)
 {
 	const struct limpet_trace_block *blocks;
@@ -361,6 +429,12 @@ static int sum_blocks(struct work *work)
 			pending = i;
 		} else if (blocks[i].type == LIMPET_TRACE_PERIOD) {
 			code = take_period(work, i, &pending);
+		} else if (blocks[i].type == LIMPET_TRACE_GAP) {
+			work->gap = true;
+		} else if (blocks[i].type == LIMPET_TRACE_SUMS && work->gap) {
+			code = flush_orphan(work, &pending);
+			if (code == 0)
+				code = take_sums(work, i);
 		}
 	}
 	return code < 0 ? code : flush_orphan(work, &pending);
@@ -400,6 +474,40 @@ static int sum_to_peak(struct work *again, const struct peak_place *peak)
 	return code;
 }
 
+/* What the sites held then, where the file says it. Answers 1, 0: it does not, or an error. */
+static int take_held(struct work *work)
+{
+	size_t block = work->segments[work->peak.segment].period;
+	struct limpet_model_books *books = &work->sum->books;
+	struct limpet_trace_period *period;
+	int code;
+
+	if (block == NO_BLOCK)
+		return 0;
+	code = limpet_trace_period_load(work->reader, block, &period);
+	if (code < 0)
+		return code == -EBADMSG ? 0 : code;
+	if (period->held && period->capture_peak_bytes == work->sum->peak_bytes)
+		code = 1;
+	for (uint32_t i = 0; period->held && code == 1 && i < period->held_count; i++) {
+		struct limpet_model_sum_site *site =
+			limpet_model_books_site(books, period->held[i].node);
+
+		if (site) {
+			site->peak_live = period->held[i].allocations;
+			site->peak_bytes = period->held[i].bytes;
+		} else {
+			code = -ENOMEM;
+		}
+	}
+	/* The point within the period is not known. */
+	if (code == 0 && period->peak_row == 0 && period->site_count &&
+	    limpet_trace_reader_target(work->reader)->compact)
+		work->sum->exact = false;
+	limpet_trace_period_free(period);
+	return code;
+}
+
 static int sum_peak(struct work *work)
 {
 	struct limpet_model_books *books = &work->sum->books;
@@ -420,6 +528,9 @@ static int sum_peak(struct work *work)
 		}
 		return 0;
 	}
+	code = take_held(work);
+	if (code)
+		return code < 0 ? code : 0;
 	code = limpet_model_books_init(&second.books, node_count, books->sample_bytes,
 				       books->overloads_only);
 	if (code < 0)

@@ -152,7 +152,15 @@ static int print_losses(struct limpet_pen *pen)
 					 !model->complete        ? " so far"
 					 : model->overload_count ? " but by sampling"
 					 : model->sample_bytes   ? ": every sample is in the trace"
-								 : ": every event is in the trace");
+					 : model->compact || model->given_up_ns
+						 ? ": every event is in the figures"
+						 : ": every event is in the trace");
+	if (!result && model->compact)
+		result = limpet_pen_line(pen, "", "kept      sums by the minute, no single events");
+	if (!result && model->given_up_ns)
+		result =
+			limpet_pen_line(pen, "", "kept      events from %s on; of all before, sums",
+					limpet_pen_duration(pen, model->given_up_ns));
 	return result;
 }
 

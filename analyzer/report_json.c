@@ -115,7 +115,7 @@ static json_t *capture_object(const struct limpet_report *report)
 
 	return json_pack(
 		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o,s:o}",
+		"s:o,s:o,s:b,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
 		seconds(model->duration_ns), "events", number(report->options.capture_events),
@@ -133,7 +133,9 @@ static json_t *capture_object(const struct limpet_report *report)
 		"overloads", overloads_object(model), "unseen_bytes_high",
 		unseen_high(model, limpet_estimate_most_bytes(model->sample_bytes)),
 		"unseen_allocations_high",
-		unseen_high(model, limpet_estimate_most_blocks(model->sample_bytes)));
+		unseen_high(model, limpet_estimate_most_blocks(model->sample_bytes)), "compact",
+		model->compact, "single_events_from_seconds",
+		model->compact ? json_null() : seconds(model->given_up_ns));
 }
 
 /* The ranges of the four figures that have one. False: no memory. */

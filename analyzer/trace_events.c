@@ -7,7 +7,9 @@
 
 struct limpet_trace_events {
 	uint8_t *buffer;
-	struct limpet_cursor ops, times, pair_numbers, ages, switches, sizes;
+	struct limpet_cursor ops, times, pair_numbers, ages, switches, sizes, addresses;
+	bool has_addresses;
+	uint64_t address;
 	uint32_t rows, row;
 	uint64_t tick;
 	uint32_t *pair_nodes;
@@ -83,10 +85,12 @@ static int read_columns(struct limpet_trace_events *events, struct limpet_cursor
 			[LIMPET_EVENTS_TIDS] = &tids,
 			[LIMPET_EVENTS_SWITCHES] = &events->switches,
 			[LIMPET_EVENTS_SIZES] = &events->sizes,
+			[LIMPET_EVENTS_ADDRESSES] = &events->addresses,
 		};
 
 		if (tag < LIMPET_COUNT_OF(columns))
 			*columns[tag] = section;
+		events->has_addresses |= tag == LIMPET_EVENTS_ADDRESSES;
 	}
 	events->rows = (uint32_t)limpet_cursor_limited(&counts, LIMPET_TRACE_ROWS_MAX);
 	limpet_cursor_varint(&counts); /* events among the rows: for readers that only count */
@@ -188,8 +192,13 @@ int limpet_trace_events_next(struct limpet_trace_events *events,
 	}
 	if (has_age(kind))
 		event.age_ns = ticks_to_ns(limpet_cursor_varint(&events->ages));
-	if (events->times.failed || events->switches.failed || events->pair_numbers.failed ||
-	    events->sizes.failed || events->ages.failed)
+	if (events->has_addresses) {
+		number = limpet_cursor_varint(&events->addresses);
+		events->address += number >> 1 ^ (0 - (number & 1));
+		event.address = events->address;
+	}
+	if (events->times.failed || events->addresses.failed || events->switches.failed ||
+	    events->pair_numbers.failed || events->sizes.failed || events->ages.failed)
 		goto damaged;
 	event.time_ns = ticks_to_ns(events->tick);
 	event.tid = events->tid;

@@ -61,6 +61,35 @@ static const size_t map_columns[] = {
 	MAP(unmapped_bytes),
 };
 
+#define HELD(member) offsetof(struct limpet_trace_held, member)
+static const size_t held_columns[] = {HELD(allocations), HELD(bytes)};
+
+static int read_points(struct limpet_trace_period *period, struct limpet_cursor *list)
+{
+	/* six numbers each */
+	size_t room = limpet_cursor_left(list) / 6 + 1, count = 0;
+	struct limpet_trace_point *points;
+	uint64_t time_ns = 0;
+
+	if (period->points)
+		return -EBADMSG;
+	points = calloc(room, sizeof(*points));
+	if (!points)
+		return -ENOMEM;
+	period->points = points;
+	for (; limpet_cursor_left(list) && count < room; count++) {
+		time_ns += limpet_cursor_varint(list);
+		points[count].time_ns = time_ns;
+		points[count].live_bytes = limpet_cursor_varint(list);
+		points[count].rss_bytes = limpet_cursor_varint(list);
+		points[count].cgroup_bytes = limpet_cursor_varint(list);
+		points[count].mapped_bytes = limpet_cursor_varint(list);
+		points[count].allocations = limpet_cursor_varint(list);
+	}
+	period->point_count = (uint32_t)count;
+	return list->failed ? -EBADMSG : 0;
+}
+
 static int read_size_list(struct limpet_trace_period *period, struct limpet_cursor *list)
 {
 	while (limpet_cursor_left(list)) {
@@ -147,6 +176,14 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 		return code;
 	case LIMPET_PERIOD_OVERLOADS:
 		return read_overloads(period, section);
+	case LIMPET_PERIOD_HELD:
+		items = (void *)(uintptr_t)period->held;
+		code = read_sites(reader, section, sizeof(*period->held), HELD(node), held_columns,
+				  LIMPET_COUNT_OF(held_columns), &items, &period->held_count);
+		period->held = items;
+		return code;
+	case LIMPET_PERIOD_TIMELINE:
+		return read_points(period, section);
 	default:
 		break;
 	}
@@ -164,7 +201,7 @@ int limpet_trace_period_load(struct limpet_trace_reader *reader, size_t block,
 	int code;
 
 	if (block >= limpet_trace_reader_blocks(reader, &blocks) ||
-	    blocks[block].type != LIMPET_TRACE_PERIOD)
+	    (blocks[block].type != LIMPET_TRACE_PERIOD && blocks[block].type != LIMPET_TRACE_SUMS))
 		return -EINVAL;
 	code = limpet_trace_reader_load(reader, block, &buffer, &sections);
 	if (code < 0)
@@ -172,6 +209,7 @@ int limpet_trace_period_load(struct limpet_trace_reader *reader, size_t block,
 	period = calloc(1, sizeof(*period));
 	if (!period)
 		return -ENOMEM;
+	period->is_sums = blocks[block].type == LIMPET_TRACE_SUMS;
 	period->first_ns = blocks[block].first_ns;
 	period->last_ns = blocks[block].last_ns;
 	while (code == 0 && (tag = limpet_trace_next_section(&sections, &section)))
@@ -194,6 +232,8 @@ void limpet_trace_period_free(struct limpet_trace_period *period)
 	free((void *)(uintptr_t)period->sites);
 	free((void *)(uintptr_t)period->maps);
 	free((void *)(uintptr_t)period->overloads);
+	free((void *)(uintptr_t)period->held);
+	free((void *)(uintptr_t)period->points);
 	free(period);
 }
 

@@ -204,8 +204,11 @@ static int index_blocks(struct limpet_trace_reader *reader)
 			return 0;
 		}
 		end = offset + LIMPET_TRACE_MARK_BYTES + mark.frame_bytes;
-		if (end <= reader->file_bytes &&
-		    frame_is_whole(reader, offset + LIMPET_TRACE_MARK_BYTES, &mark)) {
+		if (end <= reader->file_bytes && mark.type == LIMPET_TRACE_GAP) {
+			code = add_block(reader, &mark, offset, false);
+			offset = end;
+		} else if (end <= reader->file_bytes &&
+			   frame_is_whole(reader, offset + LIMPET_TRACE_MARK_BYTES, &mark)) {
 			code = add_block(reader, &mark, offset, false);
 			offset = end;
 		} else {
@@ -258,12 +261,91 @@ static bool check_sequence(struct limpet_trace_reader *reader)
 	return gone;
 }
 
+/* Numbers that blocks have, or that a GAP says are not there. */
+struct range {
+	uint64_t from, to;
+};
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct range *left = a, *right = b;
+
+	return left->from < right->from ? -1 : left->from > right->from;
+}
+
+/* Of so many damaged blocks, more than any writer leaves. */
+#define LOOKS_MAX 100u
+
+static bool is_whole_elsewhere(const struct limpet_trace_reader *reader, uint32_t sequence)
+{
+	for (size_t i = 0; i < reader->block_count; i++)
+		if (reader->blocks[i].sequence == sequence && !reader->blocks[i].damaged &&
+		    reader->blocks[i].type != LIMPET_TRACE_GAP)
+			return true;
+	return false;
+}
+
+/* The same for a trace with gaps. A number that is not above all before it is that of a block that
+ * another took the place of, or that was moved, by a writer that ended before it was gone; one that
+ * it had not yet moved whole is still there. Nothing is lost by either. */
+static int check_sequence_with_gaps(struct limpet_trace_reader *reader, bool *ret_gone)
+{
+	LIMPET_FREE struct range *ranges = calloc(reader->block_count + 1, sizeof(*ranges));
+	uint64_t expected = 0, last = 0, end = UINT64_MAX;
+	size_t count = 0, looks = LOOKS_MAX;
+
+	if (!ranges)
+		return -ENOMEM;
+	for (size_t i = 0; i < reader->block_count; i++) {
+		struct limpet_trace_block *block = &reader->blocks[i];
+
+		if (block->type == LIMPET_TRACE_GAP) {
+			ranges[count++] = (struct range){
+				block->sequence, block->sequence + (uint64_t)block->content_bytes};
+			continue;
+		}
+		if (block->sequence < last || (block->damaged && looks && looks-- &&
+					       is_whole_elsewhere(reader, block->sequence))) {
+			reader->damage.blocks_damaged -= block->damaged;
+			block->damaged = true;
+			continue;
+		}
+		ranges[count++] = (struct range){block->sequence, block->sequence + 1ull};
+		last = block->sequence + 1ull;
+		*ret_gone |= block->damaged && block->type != LIMPET_TRACE_SYMBOLS;
+		if (block->type == LIMPET_TRACE_END && !block->damaged)
+			end = block->sequence;
+	}
+	qsort(ranges, count, sizeof(*ranges), compare_ranges);
+	for (size_t i = 0; i < count; i++) {
+		if (ranges[i].from > expected) {
+			reader->damage.blocks_lost += ranges[i].from - expected;
+			*ret_gone |= expected < end;
+		}
+		if (ranges[i].to > expected)
+			expected = ranges[i].to;
+	}
+	return 0;
+}
+
+static bool has_gaps(const struct limpet_trace_reader *reader)
+{
+	for (size_t i = 0; i < reader->block_count; i++)
+		if (reader->blocks[i].type == LIMPET_TRACE_HEADER)
+			return reader->blocks[i].version > LIMPET_TRACE_PLAIN_VERSION;
+	return false;
+}
+
 static int read_tables(struct limpet_trace_reader *reader)
 {
-	bool gone = check_sequence(reader);
 	struct limpet_trace_end *end = &reader->tables.end;
 	uint64_t last_ns = 0;
+	bool gone = false;
 
+	if (!has_gaps(reader))
+		gone = check_sequence(reader);
+	else if (check_sequence_with_gaps(reader, &gone) < 0)
+		return -ENOMEM;
 	for (size_t i = 0; i < reader->block_count; i++) {
 		struct limpet_trace_block *block = &reader->blocks[i];
 		LIMPET_FREE uint8_t *buffer = NULL;
@@ -503,7 +585,8 @@ int limpet_trace_reader_load(struct limpet_trace_reader *reader, size_t block, u
 	size_t count;
 	int code;
 
-	if (from->damaged || from->content_bytes > LIMPET_TRACE_CONTENT_MAX_BYTES ||
+	if (from->damaged || from->type == LIMPET_TRACE_GAP ||
+	    from->content_bytes > LIMPET_TRACE_CONTENT_MAX_BYTES ||
 	    from->frame_bytes > ZSTD_COMPRESSBOUND(LIMPET_TRACE_CONTENT_MAX_BYTES))
 		return -EBADMSG;
 	frame = malloc(from->frame_bytes + 1ul);

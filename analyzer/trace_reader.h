@@ -44,6 +44,8 @@ struct limpet_trace_target {
 	const char *host, *kernel, *machine, *boot_id;
 	const char *container;       /* its id; "": in none, or unknown */
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
+	bool compact;                /* sums of time spans, no single events */
+	uint64_t max_bytes;          /* the oldest events were given up to keep it; 0: none were */
 	uint64_t page_bytes;
 	uint32_t cpus;
 };
@@ -102,7 +104,7 @@ const char *limpet_trace_end_word(enum limpet_end end);
 struct limpet_trace_block {
 	uint16_t type; /* enum limpet_trace_block_type; unknown types are to be skipped */
 	uint16_t version;
-	bool damaged;
+	bool damaged; /* or replaced by another, and not yet gone */
 	uint32_t sequence;
 	uint32_t frame_bytes, content_bytes;
 	uint64_t first_ns, last_ns; /* time it covers */
@@ -123,7 +125,8 @@ int limpet_trace_reader_load(struct limpet_trace_reader *reader, size_t block, u
 struct limpet_trace_event {
 	uint64_t time_ns; /* a multiple of the tick */
 	uint64_t size;
-	uint64_t age_ns; /* FREE, UNMAPPED, INFERRED_FREE: how long it lived, in whole ticks */
+	uint64_t address; /* 0: not kept */
+	uint64_t age_ns;  /* FREE, UNMAPPED, INFERRED_FREE: how long it lived, in whole ticks */
 	uint32_t node; /* ALLOC, MMAP: the stack; FREE...: stack of the allocation; always valid */
 	uint32_t tid;
 	uint16_t kind; /* enum limpet_trace_row */
@@ -158,7 +161,16 @@ struct limpet_trace_size {
 struct limpet_trace_overload {
 	uint64_t from_ns, to_ns;
 };
+struct limpet_trace_held {
+	uint32_t node;
+	uint64_t allocations, bytes;
+};
+struct limpet_trace_point {
+	uint64_t time_ns, live_bytes, rss_bytes, cgroup_bytes, mapped_bytes, allocations;
+};
+/* Of a PERIOD, or of the whole capture so far: SUMS. */
 struct limpet_trace_period {
+	bool is_sums;
 	uint32_t events_sequence; /* its EVENTS block; 0: none */
 	uint32_t rows;
 	uint64_t first_ns, last_ns;
@@ -176,7 +188,12 @@ struct limpet_trace_period {
 	uint32_t map_count;
 	const struct limpet_trace_overload *overloads; /* by time; may reach back before it */
 	uint32_t overload_count;
+	const struct limpet_trace_held *held; /* at the capture's peak; NULL: not said */
+	uint32_t held_count;
+	const struct limpet_trace_point *points; /* SUMS: of the time before */
+	uint32_t point_count;
 };
+/* A PERIOD or SUMS block. */
 int limpet_trace_period_load(struct limpet_trace_reader *reader, size_t block,
 			     struct limpet_trace_period **ret_period);
 void limpet_trace_period_free(struct limpet_trace_period *period);

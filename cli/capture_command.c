@@ -255,7 +255,9 @@ static const char *end_words(enum limpet_end end)
 	case LIMPET_END_TARGET_EXEC:
 		return "the program executed another";
 	case LIMPET_END_DISK_FULL:
-		return "the trace could not be written on (disk full?)";
+		return "the disk is full, or nearly so: the trace ends here";
+	case LIMPET_END_SIZE_LIMIT:
+		return "the trace cannot be kept below its limit of size";
 	case LIMPET_END_COLLECTOR_LOST:
 		return "the program closed limpet's descriptor";
 	default:
@@ -332,6 +334,9 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 			     .overload_bytes = options->on_overload == LIMPET_OVERLOAD_SAMPLE
 						       ? LIMPET_SAMPLE_OVERLOAD_BYTES
 						       : 0},
+		.max_bytes = options->max_bytes,
+		.compact = options->compact,
+		.addresses = options->addresses,
 		.timeout_ns = options->attach_timeout_ns,
 		.wait_for_room = options->on_overload == LIMPET_OVERLOAD_WAIT,
 		.with_command_line = options->with_command_line,

@@ -31,16 +31,16 @@ static const char common_help[] =
 	"  -q, --quiet             no live line and no notes\n"
 	"      --sample BYTES      record one allocation in so many bytes, estimate all\n"
 	"      --follow-fork       children that it forks too, each into its own trace\n"
-	"      --background        go on in the background once attached\n"
-	"      --partial           capture although an allocator is out of reach\n"
-	"      --no-seal           leave the symbols to `limpet seal`\n"
+	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"
+	"      --compact | --addresses   sums by the minute alone | all addresses, too\n"
+	"      --background | --no-seal  go on in the background | names by `limpet seal`\n"
 	"      --with-command-line keep the arguments too (they may hold secrets)\n"
 	"      --attach-timeout DUR      give up after this long; default: 10s\n"
 	"      --agent-memory BYTES      bound inside the process; default: 64MiB\n"
 	"      --collector-memory BYTES  bound outside of it; default: 512MiB\n"
 	"      --on-overload WHAT        what comes too fast: drop (default), sample, or\n"
 	"                                wait (stalls the program; for tests, batch jobs)\n"
-	"      --assume-seccomp-ok       go on if its seccomp filter cannot be read\n"
+	"      --partial | --assume-seccomp-ok   though an allocator | a filter is unseen\n"
 	"  -h, --help              this text\n"
 	"\n";
 
@@ -54,6 +54,9 @@ static const char run_status_help[] =
 
 enum {
 	OPT_SAMPLE = 256,
+	OPT_MAX_SIZE,
+	OPT_COMPACT,
+	OPT_ADDRESSES,
 	OPT_AGENT_MEMORY,
 	OPT_COLLECTOR_MEMORY,
 	OPT_ON_OVERLOAD,
@@ -73,6 +76,9 @@ static const struct option long_options[] = {
 	{"quiet", no_argument, NULL, 'q'},
 	{"help", no_argument, NULL, 'h'},
 	{"sample", required_argument, NULL, OPT_SAMPLE},
+	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
+	{"compact", no_argument, NULL, OPT_COMPACT},
+	{"addresses", no_argument, NULL, OPT_ADDRESSES},
 	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
 	{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},
 	{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},
@@ -117,20 +123,23 @@ static int parse_duration(const char *option, const char *text, uint64_t *ret)
 	return wrong(&err);
 }
 
-static int parse_memory(const char *option, const char *text, uint64_t *ret)
+static int parse_memory(const char *option, const char *text, uint64_t min_bytes, uint64_t *ret)
 {
+	char least[LIMPET_UNITS_TEXT], words[sizeof(least) + 16];
 	struct limpet_err err;
 	uint64_t bytes;
 	int result = limpet_units_parse_bytes(text, &bytes);
 
-	if (result == 0 && bytes >= MEMORY_MIN_BYTES && bytes <= MEMORY_MAX_BYTES) {
+	if (result == 0 && bytes >= min_bytes && bytes <= MEMORY_MAX_BYTES) {
 		*ret = bytes;
 		return LIMPET_EXIT_OK;
 	}
+	limpet_units_format_bytes(least, min_bytes);
+	snprintf(words, sizeof(words), "less than %s", least);
 	limpet_err_set(&err, -EINVAL, "%s: %s: '%s'", option,
 		       result == -EINVAL                               ? "not a size"
 		       : result == -ERANGE || bytes > MEMORY_MAX_BYTES ? "too much"
-								       : "less than 1MiB",
+								       : words,
 		       text);
 	limpet_err_hint(&err, "write 64MiB, 1.5GiB or 2G (the same as 2GiB)");
 	return wrong(&err);
@@ -201,10 +210,21 @@ static int parse_option(int option, struct limpet_capture_options *o)
 		break;
 	case OPT_SAMPLE:
 		return parse_sample(optarg, &o->sample_bytes);
+	case OPT_MAX_SIZE:
+		return parse_memory("--max-size", optarg, LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES,
+				    &o->max_bytes);
+	case OPT_COMPACT:
+		o->compact = true;
+		break;
+	case OPT_ADDRESSES:
+		o->addresses = true;
+		break;
 	case OPT_AGENT_MEMORY:
-		return parse_memory("--agent-memory", optarg, &o->agent_memory_bytes);
+		return parse_memory("--agent-memory", optarg, MEMORY_MIN_BYTES,
+				    &o->agent_memory_bytes);
 	case OPT_COLLECTOR_MEMORY:
-		return parse_memory("--collector-memory", optarg, &o->collector_memory_bytes);
+		return parse_memory("--collector-memory", optarg, MEMORY_MIN_BYTES,
+				    &o->collector_memory_bytes);
 	case OPT_ON_OVERLOAD:
 		return parse_overload(optarg, &o->on_overload);
 	case OPT_ATTACH_TIMEOUT:
@@ -266,6 +286,27 @@ static int parse_run_operands(int argc, char **argv, struct limpet_capture_optio
 	return LIMPET_EXIT_OK;
 }
 
+/* What cannot be had together. */
+static int check_together(const struct limpet_capture_options *o)
+{
+	const char *option = o->compact ? "--compact" : "--max-size", *other = NULL;
+	struct limpet_err err;
+
+	if ((o->compact || o->max_bytes) && o->on_overload == LIMPET_OVERLOAD_SAMPLE)
+		other = "--on-overload sample";
+	else if (o->compact && o->addresses)
+		other = "--addresses";
+	else if ((o->compact || o->max_bytes) && o->sample_bytes)
+		other = "--sample";
+	else if (o->compact && o->max_bytes)
+		other = "--max-size";
+	if (!other)
+		return LIMPET_EXIT_OK;
+	limpet_err_set(&err, -EINVAL, "%s and %s exclude each other", option, other);
+	limpet_err_hint(&err, "each keeps a trace small by itself: leave one out");
+	return wrong(&err);
+}
+
 static int print_help(enum limpet_capture_command command)
 {
 	bool attach = command == LIMPET_CAPTURE_ATTACH;
@@ -311,6 +352,8 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 	}
 	status =
 		attach ? parse_attach_operands(argc, argv, &o) : parse_run_operands(argc, argv, &o);
+	if (status == LIMPET_EXIT_OK)
+		status = check_together(&o);
 	if (status != LIMPET_EXIT_OK) {
 		*ret_status = status;
 		return false;

@@ -11,6 +11,8 @@
 /* What holds when an option is not given; the help texts and manuals name these. */
 #define LIMPET_CAPTURE_AGENT_MEMORY_BYTES (UINT64_C(64) << 20)
 #define LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES (UINT64_C(512) << 20)
+/* The least --max-size: an eighth of it is given up at a time. */
+#define LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES (UINT64_C(8) << 20)
 #define LIMPET_CAPTURE_ATTACH_TIMEOUT_NS (UINT64_C(10) * 1000000000)
 
 enum limpet_capture_command { LIMPET_CAPTURE_ATTACH, LIMPET_CAPTURE_RUN };
@@ -23,10 +25,13 @@ struct limpet_capture_options {
 	const char *output;    /* NULL: COMM.PID.limpet in the current folder */
 	uint64_t duration_ns;  /* 0: until stopped */
 	uint64_t sample_bytes; /* 0: every event */
+	uint64_t max_bytes;    /* of the trace; 0: no bound */
 	uint64_t agent_memory_bytes, collector_memory_bytes;
 	uint64_t attach_timeout_ns;
 	enum limpet_overload on_overload;
 	bool quiet; /* limpet_ui_set_quiet() has been called */
+	bool compact;
+	bool addresses;
 	bool background;
 	bool no_seal;
 	bool partial;

@@ -237,6 +237,12 @@ static void choose_words(const struct limpet_followers *followers, const struct 
 	add_word(ret, trace);
 	if (o->sample_bytes)
 		add_number(ret, "--sample", o->sample_bytes, "");
+	if (o->max_bytes)
+		add_number(ret, "--max-size", o->max_bytes, "");
+	if (o->compact)
+		add_word(ret, "--compact");
+	if (o->addresses)
+		add_word(ret, "--addresses");
 	add_number(ret, "--agent-memory", o->agent_memory_bytes, "");
 	add_number(ret, "--collector-memory", o->collector_memory_bytes, "");
 	add_number(ret, "--attach-timeout", (o->attach_timeout_ns + 999999) / 1000000, "ms");

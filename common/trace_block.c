@@ -151,7 +151,8 @@ int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
 	assert(content->count >= LIMPET_TRACE_CONTENT_HEAD_BYTES);
 	if (content->count > LIMPET_TRACE_CONTENT_MAX_BYTES)
 		return -EMSGSIZE;
-	mark->version = LIMPET_TRACE_VERSION;
+	if (!mark->version)
+		mark->version = LIMPET_TRACE_PLAIN_VERSION;
 	mark->content_bytes = (uint32_t)content->count;
 	put_32(content->data, LIMPET_TRACE_CONTENT_MAGIC);
 	put_16(content->data + 4, mark->version);

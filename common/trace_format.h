@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 /* Raised when an older reader would misread; new sections and block types do not raise it.
- * 2: rows may be samples. */
-#define LIMPET_TRACE_VERSION 2u
+ * 2: rows may be samples. 3: there may be gaps; of the head of such a trace alone. */
+#define LIMPET_TRACE_VERSION 3u
+#define LIMPET_TRACE_PLAIN_VERSION 2u
 
 /* The mark: skippable frame magic, length of its payload, payload. Frozen over all versions. */
 #define LIMPET_TRACE_SKIPPABLE_MAGIC 0x184D2A5Cu
@@ -42,8 +43,13 @@ enum limpet_trace_block_type {
 	LIMPET_TRACE_PERIOD = 5,
 	LIMPET_TRACE_LIVE = 6,
 	LIMPET_TRACE_END = 7,
-	LIMPET_TRACE_SYMBOLS = 8
+	LIMPET_TRACE_SYMBOLS = 8,
+	LIMPET_TRACE_SUMS = 9, /* sections of a PERIOD: since the capture's start */
+	LIMPET_TRACE_GAP = 10 /* blocks were given up here, or replaced; its frame is not checked */
 };
+/* A GAP's frame is a zstd skippable frame: this head, and what lay there or nothing. */
+#define LIMPET_TRACE_GAP_MAGIC 0x184D2A50u
+#define LIMPET_TRACE_GAP_HEAD_BYTES 8u
 
 /* Values of capture.mode and capture.end. */
 enum limpet_capture_mode { LIMPET_MODE_ATTACH = 0, LIMPET_MODE_RUN = 1 };
@@ -85,7 +91,9 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_CPUS,
 	LIMPET_HEADER_CONTAINER,
 	LIMPET_HEADER_CGROUP_LIMIT_BYTES, /* absent: unlimited or unknown */
-	LIMPET_HEADER_OVERLOAD_BYTES /* the period of samples taken in overloads; 0: none are */
+	LIMPET_HEADER_OVERLOAD_BYTES, /* the period of samples taken in overloads; 0: none are */
+	LIMPET_HEADER_COMPACT,        /* 1: no EVENTS */
+	LIMPET_HEADER_MAX_BYTES       /* absent: nothing is given up */
 };
 
 enum limpet_trace_modules_section { LIMPET_MODULES_LIST = 1 };
@@ -104,7 +112,8 @@ enum limpet_trace_events_section {
 	LIMPET_EVENTS_AGES,  /* ticks since the block's allocation */
 	LIMPET_EVENTS_TIDS,  /* the thread table */
 	LIMPET_EVENTS_SWITCHES,
-	LIMPET_EVENTS_SIZES /* of rows without a pair */
+	LIMPET_EVENTS_SIZES,    /* of rows without a pair */
+	LIMPET_EVENTS_ADDRESSES /* where they are kept: signed, against the row before */
 };
 /* The op byte: kind, and three flags. */
 enum limpet_trace_row {
@@ -134,8 +143,10 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_SIZES, /* bucket, allocations, bytes */
 	LIMPET_PERIOD_SITES,
 	LIMPET_PERIOD_MAPS,
-	LIMPET_PERIOD_OVERLOADS /* from, ns since the capture's start, and length of each; or of the
-				   part of it that was known since the period before */
+	LIMPET_PERIOD_OVERLOADS, /* from, ns since the capture's start, and length of each; or of
+				   the part of it that was known since the period before */
+	LIMPET_PERIOD_HELD,      /* what sites held at the capture's peak: blocks, bytes */
+	LIMPET_PERIOD_TIMELINE   /* of SUMS: points of time before */
 };
 enum limpet_trace_total {
 	LIMPET_TOTAL_EVENTS,

@@ -25,7 +25,7 @@ _limpet_traces()
 _limpet()
 {
 	local commands='attach run stop status doctor report seal help'
-	local capture='--output --duration --quiet --sample --agent-memory --collector-memory --on-overload
+	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
 		--attach-timeout --background --no-seal --partial --with-command-line
 		--assume-seccomp-ok --follow-fork --help'
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
@@ -42,7 +42,7 @@ _limpet()
 	if [[ $command == run ]]; then
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
-			-o | --output | -d | --duration | --sample | --agent-memory | --collector-memory | \
+			-o | --output | -d | --duration | --sample | --max-size | --agent-memory | --collector-memory | \
 				--on-overload | --attach-timeout) ((i++)) ;;
 			--) ((i++)); break ;;
 			-*) ;;
@@ -70,6 +70,7 @@ _limpet()
 	--sort) values='peak live allocations allocated temporary growth' ;;
 	-d | --duration) values='30s 1m 10m 1h' ;;
 	--sample) values='64KiB 512KiB 1MiB' ;;
+	--max-size) values='256MiB 2GiB' ;;
 	-p | --pid) values=$(_limpet_processes) ;;
 	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to) return ;;
 	esac

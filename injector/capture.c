@@ -46,6 +46,7 @@ struct limpet_capture {
 	int pidfd;
 	int perf_map_fd; /* held, as the target may be gone when it is read */
 	int file_error;
+	bool disk_is_low;
 	uint64_t tick_ns, house_ns, check_ns, populate_ns;
 	bool populated;
 	uint64_t dropped_events;
@@ -123,6 +124,7 @@ static void tick(struct limpet_capture *capture)
 	error = limpet_recorder_tick(capture->recorder, &now);
 	if (error < 0 && !capture->file_error)
 		capture->file_error = error;
+	capture->disk_is_low = limpet_recorder_disk_is_low(capture->recorder);
 }
 
 static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
@@ -216,6 +218,8 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	if (setup->interrupted && *setup->interrupted)
 		return LIMPET_END_INTERRUPT;
 	if (capture->file_error)
+		return capture->file_error == -EFBIG ? LIMPET_END_SIZE_LIMIT : LIMPET_END_DISK_FULL;
+	if (capture->disk_is_low)
 		return LIMPET_END_DISK_FULL;
 	if (setup->duration_ns &&
 	    limpet_collector_time_ns(capture->collector) >= setup->duration_ns)
@@ -313,6 +317,9 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.pid = setup->pid,
 		.comm = capture->comm,
 		.sampling = setup->sampling,
+		.max_bytes = setup->max_bytes,
+		.compact = setup->compact,
+		.addresses = setup->addresses,
 		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
 		.unseen_rss_share = setup->unseen_rss_share,
 		.allocators = setup->allocators,

@@ -40,6 +40,9 @@ struct limpet_capture_setup {
 	uint64_t timeout_ns; /* to enter, and to leave */
 	bool wait_for_room;  /* rather than lose events the target waits for the collector; for ten
 			      * seconds at most if that shows no life */
+	uint64_t max_bytes;  /* of the trace; 0: no bound */
+	bool compact;        /* sums of time spans instead of single events */
+	bool addresses;      /* of all blocks */
 	bool with_command_line;
 	double unseen_rss_share;
 	const char *allocators;

@@ -36,7 +36,9 @@ struct limpet_event_columns {
 	uint32_t tid_count;
 	uint32_t last_thread;
 	struct limpet_bytes ops, times, pair_nodes, pair_sizes, pair_numbers, ages, tids, switches,
-		sizes;
+		sizes, addresses;
+	bool keep_addresses;
+	uint64_t last_address;
 	uint32_t block; /* from 1 */
 	uint32_t tag;   /* of the block, in place: 1 to BLOCK_TAGS - 1 */
 	struct local_thread *threads;
@@ -62,6 +64,11 @@ struct limpet_event_columns *limpet_event_columns_new(void)
 	return columns;
 }
 
+void limpet_event_columns_keep_addresses(struct limpet_event_columns *columns)
+{
+	columns->keep_addresses = true;
+}
+
 void limpet_event_columns_free(struct limpet_event_columns *columns)
 {
 	if (!columns)
@@ -75,6 +82,7 @@ void limpet_event_columns_free(struct limpet_event_columns *columns)
 	limpet_bytes_done(&columns->tids);
 	limpet_bytes_done(&columns->switches);
 	limpet_bytes_done(&columns->sizes);
+	limpet_bytes_done(&columns->addresses);
 	free(columns->threads);
 	free(columns->slots);
 	free(columns);
@@ -180,6 +188,19 @@ static const uint8_t traits[16] = {
 	[LIMPET_ROW_INFERRED_FREE] = HAS_PAIR | HAS_AGE,
 };
 
+/* As differences: up or down, the lowest bit says. */
+static void add_addresses(struct limpet_event_columns *columns,
+			  const struct limpet_ledger_row *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		int64_t step = (int64_t)(rows[i].address - columns->last_address);
+
+		limpet_bytes_put_varint(&columns->addresses,
+					(uint64_t)step << 1 ^ (uint64_t)(step >> 63));
+		columns->last_address = rows[i].address;
+	}
+}
+
 static bool want_columns(struct limpet_event_columns *columns)
 {
 	const size_t bytes = ROWS_AT_ONCE * LIMPET_VARINT_MAX_BYTES;
@@ -251,6 +272,8 @@ int limpet_event_columns_add(struct limpet_event_columns *columns,
 
 		if (code < 0)
 			return code;
+		if (columns->keep_addresses)
+			add_addresses(columns, rows, some);
 		rows += some;
 		count -= some;
 	}
@@ -287,6 +310,8 @@ void limpet_event_columns_put(const struct limpet_event_columns *columns,
 	put_column(content, LIMPET_EVENTS_TIDS, &columns->tids);
 	put_column(content, LIMPET_EVENTS_SWITCHES, &columns->switches);
 	put_column(content, LIMPET_EVENTS_SIZES, &columns->sizes);
+	if (columns->keep_addresses)
+		put_column(content, LIMPET_EVENTS_ADDRESSES, &columns->addresses);
 }
 
 void limpet_event_columns_clear(struct limpet_event_columns *columns)
@@ -308,4 +333,6 @@ void limpet_event_columns_clear(struct limpet_event_columns *columns)
 	limpet_bytes_clear(&columns->tids);
 	limpet_bytes_clear(&columns->switches);
 	limpet_bytes_clear(&columns->sizes);
+	limpet_bytes_clear(&columns->addresses);
+	columns->last_address = 0;
 }

@@ -13,6 +13,8 @@ struct limpet_event_columns;
 
 /* NULL: no memory. */
 struct limpet_event_columns *limpet_event_columns_new(void);
+/* Before the first row: keeps the addresses, too. */
+void limpet_event_columns_keep_addresses(struct limpet_event_columns *columns);
 void limpet_event_columns_free(struct limpet_event_columns *columns);
 
 /* 0 or -ENOMEM: then some of them are missing. */

@@ -27,6 +27,8 @@ struct limpet_ledger {
 
 	uint32_t period_rows;
 	struct limpet_ledger_peak peak;
+	bool keeps_held;
+	uint64_t peak_turn; /* from 1: another with each new peak of the capture */
 	struct limpet_ledger_size sizes[LIMPET_TRACE_SIZE_BUCKETS];
 
 	bool overloaded, was_overloaded;
@@ -64,6 +66,12 @@ void limpet_ledger_set_sampling(struct limpet_ledger *ledger, struct limpet_samp
 	ledger->sampling = sampling;
 }
 
+void limpet_ledger_keep_held(struct limpet_ledger *ledger)
+{
+	ledger->keeps_held = true;
+	ledger->peak_turn = 1;
+}
+
 void limpet_ledger_free(struct limpet_ledger *ledger)
 {
 	if (!ledger)
@@ -95,8 +103,8 @@ static bool grow_rows(struct limpet_ledger_rows *rows)
 	return true;
 }
 
-static inline void add_row(struct limpet_ledger *ledger, uint8_t op, uint32_t node, uint64_t size,
-			   uint64_t age_ticks)
+static inline void add_row(struct limpet_ledger *ledger, uint8_t op, uint64_t address,
+			   uint32_t node, uint64_t size, uint64_t age_ticks)
 {
 	struct limpet_ledger_rows *rows = ledger->rows;
 	struct limpet_ledger_row *row;
@@ -107,6 +115,7 @@ static inline void add_row(struct limpet_ledger *ledger, uint8_t op, uint32_t no
 	}
 	row = &rows->list[rows->count++];
 	row->tick = ledger->tick;
+	row->address = address;
 	row->size = size;
 	row->age_ticks = age_ticks;
 	row->node = node;
@@ -133,6 +142,17 @@ static uint64_t age(const struct limpet_ledger *ledger, uint64_t tick)
 	return ledger->tick > tick ? ledger->tick - tick : 0;
 }
 
+/* Before a site's live figures change: what it has now it had at the peak, if nothing happened to
+ * it since. */
+static inline void hold(const struct limpet_ledger *ledger, struct limpet_site *site)
+{
+	if (site->held_turn == ledger->peak_turn)
+		return;
+	site->held_turn = ledger->peak_turn;
+	site->held_blocks = site->live_blocks;
+	site->held_bytes = site->live_bytes;
+}
+
 /* A block of the live table is gone: by a call, or because its address was handed out anew. */
 static void book_free(struct limpet_ledger *ledger, const struct limpet_live_entry *entry,
 		      uint8_t op)
@@ -147,6 +167,10 @@ static void book_free(struct limpet_ledger *ledger, const struct limpet_live_ent
 	ledger->totals[LIMPET_TOTAL_FREED_BYTES] += entry->size;
 	ledger->live_bytes -= entry->size;
 	ledger->live_allocations--;
+	if (ledger->keeps_held) {
+		hold(ledger, site);
+		site->live_blocks--;
+	}
 	site->frees++;
 	site->freed_bytes += entry->size;
 	site->live_bytes -= stands_for(ledger, entry->size, sampled);
@@ -161,7 +185,7 @@ static void book_free(struct limpet_ledger *ledger, const struct limpet_live_ent
 	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY | sampled * LIMPET_ROW_SAMPLED);
 	ledger->totals[LIMPET_TOTAL_TEMPORARY] += temporary;
 	site->temporary += temporary;
-	add_row(ledger, op, site->node, entry->size, age(ledger, entry->tick));
+	add_row(ledger, op, entry->address, site->node, entry->size, age(ledger, entry->tick));
 }
 
 static void update_peak(struct limpet_ledger *ledger)
@@ -174,6 +198,7 @@ static void update_peak(struct limpet_ledger *ledger)
 	if (ledger->live_bytes > ledger->peak.capture_bytes) {
 		ledger->peak.capture_bytes = ledger->live_bytes;
 		ledger->peak.capture_ns = ledger->time_ns;
+		ledger->peak_turn += ledger->keeps_held;
 	}
 }
 
@@ -214,15 +239,20 @@ static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_e
 		site->untracked++;
 		site->untracked_bytes += event->size;
 		*limpet_thread_numbers_last(ledger->threads, ledger->thread) = 0;
-		add_row(ledger, LIMPET_ROW_UNTRACKED | flags, event->node, event->size, 0);
+		add_row(ledger, LIMPET_ROW_UNTRACKED | flags, event->address, event->node,
+			event->size, 0);
 		return 0;
 	}
 	ledger->live_bytes += event->size;
 	ledger->live_allocations++;
+	if (ledger->keeps_held) {
+		hold(ledger, site);
+		site->live_blocks++;
+	}
 	site->live_bytes += stands_for(ledger, event->size, event->sampled);
 	ledger->estimated_bytes += stands_for(ledger, event->size, event->sampled);
 	*limpet_thread_numbers_last(ledger->threads, ledger->thread) = event->address;
-	add_row(ledger, LIMPET_ROW_ALLOC | flags, event->node, event->size, 0);
+	add_row(ledger, LIMPET_ROW_ALLOC | flags, event->address, event->node, event->size, 0);
 	update_peak(ledger);
 	return 0;
 }
@@ -238,7 +268,7 @@ static int book_call_free(struct limpet_ledger *ledger, const struct limpet_ledg
 		ledger->totals[LIMPET_TOTAL_EVENTS]++;
 		ledger->totals[LIMPET_TOTAL_FOREIGN_FREES]++;
 		ledger->totals[LIMPET_TOTAL_FOREIGN_FREED_BYTES] += event->size;
-		add_row(ledger, LIMPET_ROW_FOREIGN_FREE, 0, event->size, 0);
+		add_row(ledger, LIMPET_ROW_FOREIGN_FREE, event->address, 0, event->size, 0);
 		return 0;
 	}
 	ledger->totals[LIMPET_TOTAL_EVENTS]++;
@@ -269,7 +299,8 @@ static void book_unmapped(const struct limpet_mapping *part, void *data)
 	ledger->totals[LIMPET_TOTAL_UNMAPPED_BYTES] += bytes;
 	site->unmapped_parts++;
 	site->unmapped_bytes += bytes;
-	add_row(ledger, LIMPET_ROW_UNMAPPED, part->node, bytes, age(ledger, part->tick));
+	add_row(ledger, LIMPET_ROW_UNMAPPED, part->start, part->node, bytes,
+		age(ledger, part->tick));
 }
 
 static int book_mmap(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
@@ -297,7 +328,7 @@ static int book_mmap(struct limpet_ledger *ledger, const struct limpet_ledger_ev
 		ledger->table_full++;
 		book_unmapped(&mapping, ledger);
 	}
-	add_row(ledger, LIMPET_ROW_MMAP, event->node, event->size, 0);
+	add_row(ledger, LIMPET_ROW_MMAP, event->address, event->node, event->size, 0);
 	return 0;
 }
 
@@ -313,7 +344,7 @@ static int book_munmap(struct limpet_ledger *ledger, const struct limpet_ledger_
 	/* More can be known than was asked for when a piece had to be given up. */
 	if (known < event->size)
 		ledger->totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] += event->size - known;
-	add_row(ledger, LIMPET_ROW_MUNMAP, 0, event->size, 0);
+	add_row(ledger, LIMPET_ROW_MUNMAP, event->address, 0, event->size, 0);
 	return 0;
 }
 
@@ -511,6 +542,26 @@ uint64_t limpet_ledger_table_full(const struct limpet_ledger *ledger)
 struct limpet_ledger_peak limpet_ledger_peak(const struct limpet_ledger *ledger)
 {
 	return ledger->peak;
+}
+
+bool limpet_ledger_next_held(const struct limpet_ledger *ledger, uint32_t *node,
+			     struct limpet_ledger_held *ret_held)
+{
+	const struct limpet_site *site;
+
+	while ((site = limpet_site_book_next(ledger->sites, node))) {
+		bool moved = site->held_turn == ledger->peak_turn;
+		uint64_t blocks = moved ? site->held_blocks : site->live_blocks;
+
+		if (!blocks)
+			continue;
+		*ret_held = (struct limpet_ledger_held){.node = site->node,
+							.blocks = blocks,
+							.bytes = moved ? site->held_bytes
+								       : site->live_bytes};
+		return true;
+	}
+	return false;
 }
 
 size_t limpet_ledger_period_sites(const struct limpet_ledger *ledger)

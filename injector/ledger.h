@@ -26,6 +26,9 @@ void limpet_ledger_free(struct limpet_ledger *ledger);
  * is temporary; frees of what is not known are not booked once that may have been left out. */
 void limpet_ledger_set_sampling(struct limpet_ledger *ledger, struct limpet_sampling sampling);
 
+/* Before the first event: keeps what each site held at the capture's peak. */
+void limpet_ledger_keep_held(struct limpet_ledger *ledger);
+
 struct limpet_ledger_event {
 	uint64_t time_ns;
 	uint64_t address, size;
@@ -39,6 +42,7 @@ struct limpet_ledger_event {
 struct limpet_ledger_row {
 	uint64_t tick; /* not below that of the row before */
 	uint64_t size, age_ticks;
+	uint64_t address;
 	uint32_t node;
 	uint32_t thread; /* dense number of the thread in the capture... */
 	uint32_t tid;    /* ...and what the target calls it */
@@ -87,6 +91,14 @@ struct limpet_ledger_overload {
 };
 size_t limpet_ledger_period_overloads(const struct limpet_ledger *ledger,
 				      const struct limpet_ledger_overload **ret_list);
+/* What a site held at the capture's peak, of _keep_held. `node` goes from 0 through all nodes, as
+ * limpet_site_book_next() says. */
+struct limpet_ledger_held {
+	uint32_t node;
+	uint64_t blocks, bytes;
+};
+bool limpet_ledger_next_held(const struct limpet_ledger *ledger, uint32_t *node,
+			     struct limpet_ledger_held *ret_held);
 
 /* Sites that had an event in this period. */
 size_t limpet_ledger_period_sites(const struct limpet_ledger *ledger);

@@ -7,8 +7,8 @@ INJECTOR_SRC += injector/proc.c injector/proc_files.c injector/proc_maps.c injec
 INJECTOR_SRC += injector/runtime_dir.c injector/control.c injector/control_socket.c injector/control_client.c injector/dormant.c
 INJECTOR_SRC += injector/cfi_reader.c injector/cfi_rule.c injector/cfi.c injector/unwind_builder.c \
 	injector/unwind_compile.c
-INJECTOR_SRC += injector/trace_sync.c injector/trace_writer.c injector/live_table.c injector/mapping_table.c \
-	injector/thread_numbers.c injector/site_book.c injector/ledger.c injector/event_columns.c injector/trace_press.c injector/recorder_blocks.c injector/recorder.c
+INJECTOR_SRC += injector/trace_sync.c injector/trace_ring.c injector/trace_writer.c injector/live_table.c injector/mapping_table.c \
+	injector/thread_numbers.c injector/site_book.c injector/ledger.c injector/sum_book.c injector/event_columns.c injector/trace_press.c injector/recorder_blocks.c injector/recorder.c
 INJECTOR_SRC += injector/elf_file.c injector/seccomp_eval.c injector/seccomp_calls.c \
 	injector/seccomp_read.c injector/seccomp_probe.c
 INJECTOR_SRC += injector/preflight.c injector/preflight_permission.c injector/preflight_program.c \

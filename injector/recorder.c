@@ -6,13 +6,17 @@
 #include "common/trace_block.h"
 #include "injector/ledger.h"
 #include "injector/recorder_blocks.h"
+#include "injector/sum_book.h"
 #include "injector/trace_press.h"
+#include "injector/trace_ring.h"
 #include "injector/trace_writer.h"
 
 /* The agent's numbers index an array here: what is beyond is not its doing. */
 #define AGENT_NODES_MAX (1u << 26)
 /* A list of nodes becomes a block at this size, however long the period lasts. */
 #define NODE_LIST_BYTES (8u << 20)
+/* What one may take in the file, at the most. */
+#define LIVE_ENTRY_BYTES 16u
 #define LIVE_ENTRIES_PER_BLOCK (1u << 18)
 /* A tick with no news is written at least this often, for the timeline. */
 #define QUIET_NS 900000000ull
@@ -22,8 +26,18 @@
 #define MANY_ROWS (LIMPET_TRACE_ROWS_MAX / 4)
 /* The books are given this many events at a time: what they will touch fits the nearest cache. */
 #define EVENTS_AT_ONCE 64u
+/* Without single events, the periods of so much time become one in the end. */
+#define SPAN_NS 60000000000ull
+/* Points of the timeline that outlive their periods. */
+#define POINTS_MAX 1024u
 /* Rows gather to so many before they go to the press. */
 #define ROWS_AT_ONCE 4096u
+
+/* A block that stays when the periods around it become one. */
+struct kept_block {
+	enum limpet_trace_block_type type;
+	struct limpet_bytes content;
+};
 
 struct limpet_recorder {
 	struct limpet_trace_writer *writer;
@@ -31,6 +45,20 @@ struct limpet_recorder {
 	struct limpet_ledger_rows rows; /* on their way to the press */
 	struct limpet_trace_press *press;
 	bool inexact; /* memory ran out: an event is not in the books or not in the file */
+
+	/* Without single events (`compact`): of the periods that are to become one. Of a bounded
+	 * file: of the whole capture. */
+	bool compact;
+	uint64_t step_bytes; /* between SUMS blocks; 0: no bound */
+	struct limpet_sum_book *sums;
+	uint32_t span_sequence; /* their first block */
+	uint64_t span_start_ns, sums_at_bytes;
+	struct kept_block *kept;
+	size_t kept_count, kept_room;
+	uint64_t held_bytes, span_held_bytes; /* the peak that a period, a span said last */
+	uint64_t written_events;
+	struct limpet_recorder_point *points;
+	size_t point_count, point_step, point_skip;
 
 	struct limpet_bytes module_list;
 	uint32_t module_count, modules_listed;
@@ -49,6 +77,13 @@ struct limpet_recorder {
 	uint64_t unknown_stacks, refused_events;
 };
 
+static void forget_kept(struct limpet_recorder *recorder)
+{
+	for (size_t i = 0; i < recorder->kept_count; i++)
+		limpet_bytes_done(&recorder->kept[i].content);
+	recorder->kept_count = 0;
+}
+
 int limpet_recorder_open(const struct limpet_recorder_options *options,
 			 struct limpet_recorder **ret, struct limpet_err *err)
 {
@@ -58,6 +93,7 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 		.pid = options->pid,
 		.owner_uid = options->owner_uid,
 		.owner_gid = options->owner_gid,
+		.max_bytes = options->max_bytes,
 	};
 	struct limpet_recorder *recorder = calloc(1, sizeof(*recorder));
 	int code;
@@ -71,6 +107,18 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
 	limpet_ledger_set_sampling(recorder->ledger, options->sampling);
+	recorder->compact = options->compact;
+	recorder->step_bytes = limpet_trace_ring_step(options->max_bytes);
+	if (options->compact || options->max_bytes) {
+		limpet_ledger_keep_held(recorder->ledger);
+		recorder->sums = limpet_sum_book_new();
+		recorder->points = calloc(POINTS_MAX, sizeof(*recorder->points));
+		recorder->point_step = 1;
+		if (!recorder->sums || !recorder->points) {
+			limpet_recorder_free(recorder);
+			return limpet_err_set(err, -ENOMEM, "out of memory");
+		}
+	}
 	code = limpet_trace_writer_open(&writer_options, &recorder->writer, err);
 	if (code < 0) {
 		limpet_recorder_free(recorder);
@@ -78,8 +126,15 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 	}
 	recorder->press = limpet_trace_press_new(recorder->writer);
 	if (recorder->press) {
+		if (options->addresses)
+			limpet_trace_press_keep_addresses(recorder->press);
+		/* Who does not know what a gap means is not to read on. */
+		if (recorder->sums)
+			limpet_trace_press_set_version(recorder->press, LIMPET_TRACE_VERSION);
 		limpet_recorder_put_header(limpet_trace_press_content(recorder->press), options);
 		limpet_trace_press_put(recorder->press, LIMPET_TRACE_HEADER, 0, 0);
+		limpet_trace_press_set_version(recorder->press, 0);
+		recorder->span_sequence = limpet_trace_press_sequence(recorder->press);
 		limpet_trace_press_flush(recorder->press);
 		code = limpet_trace_press_wait(recorder->press);
 	} else {
@@ -107,6 +162,10 @@ void limpet_recorder_free(struct limpet_recorder *recorder)
 	limpet_trace_writer_free(recorder->writer);
 	limpet_ledger_free(recorder->ledger);
 	free(recorder->rows.list);
+	limpet_sum_book_free(recorder->sums);
+	free(recorder->points);
+	forget_kept(recorder);
+	free(recorder->kept);
 	limpet_bytes_done(&recorder->module_list);
 	limpet_bytes_done(&recorder->node_list);
 	free(recorder->node_of_agent);
@@ -137,6 +196,32 @@ int limpet_recorder_add_module(struct limpet_recorder *recorder,
 	return (int)recorder->module_count;
 }
 
+/* What stands between periods that will be replaced is written again then. */
+static void keep_block(struct limpet_recorder *recorder, enum limpet_trace_block_type type,
+		       const struct limpet_bytes *content)
+{
+	struct kept_block *block;
+
+	if (!recorder->compact)
+		return;
+	if (recorder->kept_count == recorder->kept_room) {
+		size_t room = recorder->kept_room ? recorder->kept_room * 2 : 16;
+		struct kept_block *kept = reallocarray(recorder->kept, room, sizeof(*kept));
+
+		if (!kept) {
+			recorder->inexact = true;
+			return;
+		}
+		recorder->kept = kept;
+		recorder->kept_room = room;
+	}
+	block = &recorder->kept[recorder->kept_count++];
+	*block = (struct kept_block){.type = type};
+	limpet_bytes_put(&block->content, content->data + LIMPET_TRACE_CONTENT_HEAD_BYTES,
+			 content->count - LIMPET_TRACE_CONTENT_HEAD_BYTES);
+	block->content.failed |= content->failed;
+}
+
 /* Gives the list a block of its own, in the batch. */
 static void put_modules(struct limpet_recorder *recorder)
 {
@@ -150,6 +235,7 @@ static void put_modules(struct limpet_recorder *recorder)
 	limpet_trace_put_section(content, LIMPET_MODULES_LIST, head.data, head.count);
 	content->failed |= head.failed || recorder->module_list.failed;
 	limpet_bytes_done(&head);
+	keep_block(recorder, LIMPET_TRACE_MODULES, content);
 	limpet_trace_press_put(recorder->press, LIMPET_TRACE_MODULES, recorder->last_ns,
 			       recorder->last_ns);
 	limpet_bytes_clear(&recorder->module_list);
@@ -169,6 +255,7 @@ static void put_nodes(struct limpet_recorder *recorder)
 	limpet_trace_put_section(content, LIMPET_NODES_LIST, head.data, head.count);
 	content->failed |= head.failed || recorder->node_list.failed;
 	limpet_bytes_done(&head);
+	keep_block(recorder, LIMPET_TRACE_NODES, content);
 	limpet_trace_press_put(recorder->press, LIMPET_TRACE_NODES, recorder->last_ns,
 			       recorder->last_ns);
 	limpet_bytes_clear(&recorder->node_list);
@@ -244,11 +331,81 @@ static size_t count_rows(const struct limpet_recorder *recorder)
 	return limpet_trace_press_rows(recorder->press) + recorder->rows.count;
 }
 
+/* Every so many of them: twice as many whenever there is no more room. */
+static void add_point(struct limpet_recorder *recorder)
+{
+	const uint64_t *totals = limpet_ledger_totals(recorder->ledger);
+
+	if (!recorder->step_bytes || recorder->point_skip++ % recorder->point_step)
+		return;
+	if (recorder->point_count == POINTS_MAX) {
+		for (size_t i = 0; i < POINTS_MAX / 2; i++)
+			recorder->points[i] = recorder->points[2 * i + 1];
+		recorder->point_count = POINTS_MAX / 2;
+		recorder->point_step *= 2;
+	}
+	recorder->points[recorder->point_count++] = (struct limpet_recorder_point){
+		.time_ns = recorder->last_ns,
+		.live_bytes = limpet_ledger_live_bytes(recorder->ledger),
+		.rss_bytes = recorder->gauges.rss_bytes,
+		.cgroup_bytes = recorder->gauges.cgroup_bytes,
+		.mapped_bytes = limpet_ledger_mapped_bytes(recorder->ledger),
+		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
+	};
+}
+
+/* Sums of the whole capture: all before them may be given up. */
+static void put_sums(struct limpet_recorder *recorder)
+{
+	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
+						.losses = &recorder->losses,
+						.sums = recorder->sums,
+						.held = true};
+	struct limpet_bytes *content = limpet_trace_press_content(recorder->press);
+
+	limpet_recorder_put_period(content, recorder->ledger, &period);
+	limpet_recorder_put_timeline(content, recorder->points, recorder->point_count);
+	limpet_trace_press_put(recorder->press, LIMPET_TRACE_SUMS, 0, recorder->last_ns);
+	recorder->sums_at_bytes = limpet_trace_writer_bytes(recorder->writer);
+}
+
+/* One period in the place of those since the last time. */
+static void end_span(struct limpet_recorder *recorder)
+{
+	struct limpet_trace_press *press = recorder->press;
+	uint64_t peak = limpet_ledger_peak(recorder->ledger).capture_bytes;
+	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
+						.losses = &recorder->losses,
+						.sums = recorder->sums,
+						.held = peak > recorder->span_held_bytes};
+
+	recorder->span_held_bytes = peak;
+	limpet_trace_press_replace(press, recorder->span_sequence);
+	for (size_t i = 0; i < recorder->kept_count; i++) {
+		const struct kept_block *block = &recorder->kept[i];
+		struct limpet_bytes *content = limpet_trace_press_content(press);
+
+		limpet_bytes_put(content, block->content.data, block->content.count);
+		content->failed |= block->content.failed;
+		limpet_trace_press_put(press, block->type, recorder->last_ns, recorder->last_ns);
+	}
+	forget_kept(recorder);
+	limpet_recorder_put_period(limpet_trace_press_content(press), recorder->ledger, &period);
+	limpet_trace_press_put(press, LIMPET_TRACE_PERIOD, recorder->span_start_ns,
+			       recorder->last_ns);
+	limpet_trace_press_flush(press);
+	limpet_sum_book_clear(recorder->sums);
+	recorder->span_start_ns = recorder->last_ns;
+	recorder->span_sequence = limpet_trace_press_sequence(press);
+}
+
 /* The press goes on with it; an error of the file shows later. */
 static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 {
 	struct limpet_trace_press *press = recorder->press;
-	uint32_t sequence = 0, rows;
+	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
+						.losses = &recorder->losses};
+	uint64_t peak = limpet_ledger_peak(recorder->ledger).capture_bytes;
 
 	if (time_ns < recorder->last_ns)
 		time_ns = recorder->last_ns;
@@ -257,17 +414,28 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	put_modules(recorder);
 	put_nodes(recorder);
 	limpet_trace_press_put_rows(press, &recorder->rows);
-	rows = limpet_trace_press_rows(press);
-	if (rows)
-		sequence = limpet_trace_press_put_events(press, recorder->period_start_ns, time_ns);
-	limpet_recorder_put_period(limpet_trace_press_content(press), recorder->ledger, sequence,
-				   rows, &recorder->gauges, &recorder->losses);
+	period.rows = limpet_trace_press_rows(press);
+	if (period.rows)
+		period.events_sequence =
+			limpet_trace_press_put_events(press, recorder->period_start_ns, time_ns);
+	period.held = recorder->compact && peak > recorder->held_bytes;
+	recorder->held_bytes = peak;
+	if (recorder->sums && limpet_sum_book_add(recorder->sums, recorder->ledger) < 0)
+		recorder->inexact = true;
+	limpet_recorder_put_period(limpet_trace_press_content(press), recorder->ledger, &period);
 	limpet_trace_press_put(press, LIMPET_TRACE_PERIOD, recorder->period_start_ns, time_ns);
 	recorder->written_gauges = recorder->gauges;
 	recorder->written_losses = recorder->losses;
+	recorder->written_events = limpet_ledger_totals(recorder->ledger)[LIMPET_TOTAL_EVENTS];
 	recorder->period_start_ns = time_ns;
+	add_point(recorder);
+	if (recorder->step_bytes && limpet_trace_writer_bytes(recorder->writer) >=
+					    recorder->sums_at_bytes + recorder->step_bytes)
+		put_sums(recorder);
 	limpet_ledger_next_period(recorder->ledger, time_ns);
 	limpet_trace_press_flush(press);
+	if (recorder->compact && time_ns - recorder->span_start_ns >= SPAN_NS)
+		end_span(recorder);
 }
 
 static bool period_is_full(const struct limpet_recorder *recorder)
@@ -311,7 +479,7 @@ static int add_some(struct limpet_recorder *recorder, const struct limpet_record
 	if (limpet_ledger_time_ns(recorder->ledger) > recorder->last_ns)
 		recorder->last_ns = limpet_ledger_time_ns(recorder->ledger);
 	code = limpet_trace_writer_error(recorder->writer);
-	if (code < 0)
+	if (code < 0 || recorder->compact)
 		recorder->rows.count = 0;
 	else if (recorder->rows.count >= ROWS_AT_ONCE)
 		limpet_trace_press_put_rows(recorder->press, &recorder->rows);
@@ -357,8 +525,9 @@ static void take_figures(struct limpet_recorder *recorder, const struct limpet_r
 
 static bool has_news(const struct limpet_recorder *recorder)
 {
-	return count_rows(recorder) || recorder->modules_listed ||
-	       recorder->first_listed != recorder->node_count ||
+	return limpet_ledger_totals(recorder->ledger)[LIMPET_TOTAL_EVENTS] !=
+		       recorder->written_events ||
+	       recorder->modules_listed || recorder->first_listed != recorder->node_count ||
 	       memcmp(&recorder->losses, &recorder->written_losses, sizeof(recorder->losses)) != 0;
 }
 
@@ -369,6 +538,14 @@ int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_r
 		return limpet_trace_writer_error(recorder->writer);
 	close_period(recorder, tick->time_ns);
 	return limpet_trace_press_wait(recorder->press);
+}
+
+bool limpet_recorder_disk_is_low(struct limpet_recorder *recorder)
+{
+	uint64_t live = limpet_ledger_live_allocations(recorder->ledger) +
+			limpet_ledger_mapping_count(recorder->ledger);
+
+	return limpet_trace_writer_disk_is_low(recorder->writer, live * LIVE_ENTRY_BYTES);
 }
 
 /* ------------------------------------------------------------------ the end */
@@ -457,6 +634,12 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 
 	take_figures(recorder, tick);
 	close_period(recorder, tick->time_ns);
+	if (recorder->compact)
+		end_span(recorder);
+	if (recorder->step_bytes) {
+		put_sums(recorder);
+		limpet_trace_press_flush(recorder->press);
+	}
 	code = limpet_trace_press_wait(recorder->press);
 	if (code == 0)
 		live_entries = write_live(recorder);

@@ -32,9 +32,13 @@ struct limpet_recorder_options {
 	struct limpet_sampling sampling;
 	uint32_t max_depth;
 	double unseen_rss_share; /* --partial: share of RSS out of reach, 0..1; < 0: not partial */
-	const char *allocators;  /* words for people: "glibc 2.36", "glibc 2.36, jemalloc" */
-				 /* host, kernel... are found by the recorder itself */
-	const char *container;   /* its id; NULL: in none, or unknown */
+	bool addresses;          /* are kept of every row */
+	bool compact;            /* sums of time spans instead of single events */
+	uint64_t max_bytes;     /* of the file: the oldest events are given up for the newest; 0: no
+				   bound */
+	const char *allocators; /* words for people: "glibc 2.36", "glibc 2.36, jemalloc" */
+				/* host, kernel... are found by the recorder itself */
+	const char *container;  /* its id; NULL: in none, or unknown */
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
 };
 
@@ -93,6 +97,10 @@ struct limpet_recorder_tick {
 	uint64_t unseen_calls; /* calls that could not be recorded for want of thread state... */
 };
 int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick);
+
+/* Whether it is time to end, as the disk is nearly full: all that is known still fits. Once a tick.
+ */
+bool limpet_recorder_disk_is_low(struct limpet_recorder *recorder);
 
 struct limpet_recorder_end {
 	enum limpet_end end;

@@ -49,6 +49,10 @@ void limpet_recorder_put_header(struct limpet_bytes *content,
 		limpet_trace_put_string(content, LIMPET_HEADER_MACHINE, host.machine);
 	}
 	put_boot_id(content);
+	if (options->compact)
+		limpet_trace_put_number(content, LIMPET_HEADER_COMPACT, 1);
+	if (options->max_bytes)
+		limpet_trace_put_number(content, LIMPET_HEADER_MAX_BYTES, options->max_bytes);
 	if (page_bytes > 0)
 		limpet_trace_put_number(content, LIMPET_HEADER_PAGE_BYTES, (uint64_t)page_bytes);
 	if (cpus > 0)
@@ -143,9 +147,21 @@ static uint64_t member_at(const struct limpet_site *site, size_t offset)
 	return value;
 }
 
-/* Count, the nodes, and a column a figure, of the first `count` sites. */
-static void put_sites(struct limpet_bytes *content, unsigned tag,
-		      const struct limpet_ledger *ledger, size_t count,
+/* The sites that a period's block lists. */
+struct site_list {
+	const struct limpet_ledger *ledger;
+	const struct limpet_sum_book *sums; /* NULL: those of the ledger's period */
+	size_t count;
+};
+
+static const struct limpet_site *site_at(const struct site_list *from, size_t index)
+{
+	return from->sums ? limpet_sum_book_at(from->sums, index)
+			  : limpet_ledger_site_at(from->ledger, index);
+}
+
+/* Count, the nodes, and a column a figure. */
+static void put_sites(struct limpet_bytes *content, unsigned tag, const struct site_list *from,
 		      bool (*is_listed)(const struct limpet_site *), const size_t *columns,
 		      size_t column_count)
 {
@@ -153,13 +169,13 @@ static void put_sites(struct limpet_bytes *content, unsigned tag,
 	size_t listed = 0;
 	uint32_t node = 0;
 
-	for (size_t i = 0; i < count; i++)
-		listed += is_listed(limpet_ledger_site_at(ledger, i));
+	for (size_t i = 0; i < from->count; i++)
+		listed += is_listed(site_at(from, i));
 	if (!listed)
 		return;
 	limpet_bytes_put_varint(&list, listed);
-	for (size_t i = 0; i < count; i++) {
-		const struct limpet_site *site = limpet_ledger_site_at(ledger, i);
+	for (size_t i = 0; i < from->count; i++) {
+		const struct limpet_site *site = site_at(from, i);
 
 		if (!is_listed(site))
 			continue;
@@ -167,8 +183,8 @@ static void put_sites(struct limpet_bytes *content, unsigned tag,
 		node = site->node;
 	}
 	for (size_t column = 0; column < column_count; column++)
-		for (size_t i = 0; i < count; i++) {
-			const struct limpet_site *site = limpet_ledger_site_at(ledger, i);
+		for (size_t i = 0; i < from->count; i++) {
+			const struct limpet_site *site = site_at(from, i);
 
 			if (is_listed(site))
 				limpet_bytes_put_varint(&list, member_at(site, columns[column]));
@@ -191,15 +207,63 @@ static void put_overloads(struct limpet_bytes *content, const struct limpet_ledg
 	put_list(content, LIMPET_PERIOD_OVERLOADS, &list);
 }
 
-void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledger *ledger,
-				uint32_t events_sequence, uint32_t rows,
-				const struct limpet_recorder_gauges *gauges,
-				const struct limpet_recorder_losses *losses)
+static void put_held(struct limpet_bytes *content, const struct limpet_ledger *ledger)
 {
-	struct limpet_ledger_peak peak = limpet_ledger_peak(ledger);
-	size_t count = limpet_ledger_sort_sites(ledger);
+	struct limpet_bytes nodes = {0}, blocks = {0}, bytes = {0}, list = {0};
+	struct limpet_ledger_held held;
+	uint32_t node = 0, last = 0;
+	size_t count = 0;
 
-	put_numbers(content, LIMPET_PERIOD_EVENTS, (uint64_t[]){events_sequence, rows}, 2);
+	for (; limpet_ledger_next_held(ledger, &node, &held); count++) {
+		limpet_bytes_put_varint(&nodes, held.node - last);
+		last = held.node;
+		limpet_bytes_put_varint(&blocks, held.blocks);
+		limpet_bytes_put_varint(&bytes, held.bytes);
+	}
+	limpet_bytes_put_varint(&list, count);
+	limpet_bytes_put(&list, nodes.data, nodes.count);
+	limpet_bytes_put(&list, blocks.data, blocks.count);
+	limpet_bytes_put(&list, bytes.data, bytes.count);
+	list.failed |= nodes.failed || blocks.failed || bytes.failed;
+	limpet_bytes_done(&nodes);
+	limpet_bytes_done(&blocks);
+	limpet_bytes_done(&bytes);
+	put_list(content, LIMPET_PERIOD_HELD, &list);
+}
+
+void limpet_recorder_put_timeline(struct limpet_bytes *content,
+				  const struct limpet_recorder_point *points, size_t count)
+{
+	struct limpet_bytes list = {0};
+	uint64_t time_ns = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		limpet_bytes_put_varint(&list, points[i].time_ns - time_ns);
+		time_ns = points[i].time_ns;
+		limpet_bytes_put_varint(&list, points[i].live_bytes);
+		limpet_bytes_put_varint(&list, points[i].rss_bytes);
+		limpet_bytes_put_varint(&list, points[i].cgroup_bytes);
+		limpet_bytes_put_varint(&list, points[i].mapped_bytes);
+		limpet_bytes_put_varint(&list, points[i].allocations);
+	}
+	put_list(content, LIMPET_PERIOD_TIMELINE, &list);
+}
+
+void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledger *ledger,
+				const struct limpet_recorder_period *period)
+{
+	const struct limpet_recorder_gauges *gauges = period->gauges;
+	const struct limpet_recorder_losses *losses = period->losses;
+	struct limpet_sum_book *sums = period->sums;
+	struct limpet_ledger_peak peak =
+		sums ? limpet_sum_book_peak(sums) : limpet_ledger_peak(ledger);
+	struct site_list sites = {.ledger = ledger,
+				  .sums = sums,
+				  .count = sums ? limpet_sum_book_sort(sums)
+						: limpet_ledger_sort_sites(ledger)};
+
+	put_numbers(content, LIMPET_PERIOD_EVENTS,
+		    (uint64_t[]){period->events_sequence, period->rows}, 2);
 	put_numbers(content, LIMPET_PERIOD_TOTALS, limpet_ledger_totals(ledger),
 		    LIMPET_TOTAL_COUNT);
 	put_numbers(content, LIMPET_PERIOD_GAUGES,
@@ -213,12 +277,14 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 		    (uint64_t[]){peak.bytes, peak.rows, peak.time_ns, peak.capture_bytes,
 				 peak.capture_ns},
 		    5);
-	put_sizes(content, limpet_ledger_period_sizes(ledger));
-	put_sites(content, LIMPET_PERIOD_SITES, ledger, count, is_heap_site, heap_columns,
+	put_sizes(content, sums ? limpet_sum_book_sizes(sums) : limpet_ledger_period_sizes(ledger));
+	put_sites(content, LIMPET_PERIOD_SITES, &sites, is_heap_site, heap_columns,
 		  LIMPET_COUNT_OF(heap_columns));
-	put_sites(content, LIMPET_PERIOD_MAPS, ledger, count, is_map_site, map_columns,
+	put_sites(content, LIMPET_PERIOD_MAPS, &sites, is_map_site, map_columns,
 		  LIMPET_COUNT_OF(map_columns));
 	put_overloads(content, ledger);
+	if (period->held)
+		put_held(content, ledger);
 }
 
 /* ------------------------------------------------------------------ LIVE, END */

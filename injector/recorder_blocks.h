@@ -9,6 +9,7 @@
 #include "common/bytes.h"
 #include "injector/ledger.h"
 #include "injector/recorder.h"
+#include "injector/sum_book.h"
 
 /* Target, options, and the host it runs on (found here). */
 void limpet_recorder_put_header(struct limpet_bytes *content,
@@ -24,10 +25,22 @@ struct limpet_recorder_losses {
 struct limpet_recorder_gauges {
 	uint64_t time_ns, rss_bytes, cgroup_bytes; /* of memory, 0: unknown */
 };
+struct limpet_recorder_period {
+	uint32_t events_sequence, rows;
+	const struct limpet_recorder_gauges *gauges;
+	const struct limpet_recorder_losses *losses;
+	struct limpet_sum_book *sums; /* NULL: the ledger's period; else these */
+	bool held;                    /* with what sites held at the peak */
+};
 void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledger *ledger,
-				uint32_t events_sequence, uint32_t rows,
-				const struct limpet_recorder_gauges *gauges,
-				const struct limpet_recorder_losses *losses);
+				const struct limpet_recorder_period *period);
+
+/* Points of the timeline, for SUMS. */
+struct limpet_recorder_point {
+	uint64_t time_ns, live_bytes, rss_bytes, cgroup_bytes, mapped_bytes, allocations;
+};
+void limpet_recorder_put_timeline(struct limpet_bytes *content,
+				  const struct limpet_recorder_point *points, size_t count);
 
 /* A LIVE block; entries by address. */
 struct limpet_recorder_live {

@@ -110,8 +110,13 @@ void limpet_site_book_begin(struct limpet_site_book *book, uint32_t number)
 {
 	struct limpet_site *site = &book->sites[number];
 
-	*site = (struct limpet_site){
-		.node = site->node, .period = book->period, .live_bytes = site->live_bytes};
+	*site = (struct limpet_site){.node = site->node,
+				     .period = book->period,
+				     .live_bytes = site->live_bytes,
+				     .held_turn = site->held_turn,
+				     .live_blocks = site->live_blocks,
+				     .held_blocks = site->held_blocks,
+				     .held_bytes = site->held_bytes};
 	book->touched_nodes[site->node / 64] |= 1ull << (site->node % 64);
 	book->touched[book->touched_count++] = number;
 }
@@ -136,6 +141,16 @@ const struct limpet_site *limpet_site_book_at(const struct limpet_site_book *boo
 {
 	assert(index < book->touched_count);
 	return &book->sites[book->touched[index]];
+}
+
+const struct limpet_site *limpet_site_book_next(const struct limpet_site_book *book, uint32_t *node)
+{
+	for (uint32_t at = *node; at < book->node_room; at++)
+		if (book->site_of_node[at]) {
+			*node = at + 1;
+			return &book->sites[book->site_of_node[at]];
+		}
+	return NULL;
 }
 
 static void update_growing(struct limpet_site_book *book)

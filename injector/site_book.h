@@ -11,10 +11,18 @@ struct limpet_site {
 	uint32_t node;
 	uint32_t period; /* the book's own: which one the figures are of */
 	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
-	uint64_t live_bytes; /* since the start, as this alone */
+	uint64_t
+		live_bytes; /* since the start, as this and what follows up to the peak's figures */
+	uint64_t held_turn; /* the ledger's peak that `held` is of; another: nothing happened since
+			     */
+	/* Kept only where they are asked for; more blocks than 2^32 fit no live table below 128
+	 * GiB. */
+	uint32_t live_blocks, held_blocks;
+	uint64_t held_bytes;
 	uint64_t untracked, untracked_bytes;
 	uint64_t mmaps, mmap_bytes, unmapped_parts, unmapped_bytes;
 } __attribute__((aligned(128)));
+_Static_assert(sizeof(struct limpet_site) == 128, "two cache lines");
 
 /* Its insides are here for the sake of the functions below that each event calls. */
 struct limpet_site_book {
@@ -75,6 +83,10 @@ static inline void limpet_site_book_prefetch(const struct limpet_site_book *book
 {
 	__builtin_prefetch(&book->sites[number], 1);
 }
+
+/* All sites by node: those from `*node` on, which is set to the node after it. NULL: no more. */
+const struct limpet_site *limpet_site_book_next(const struct limpet_site_book *book,
+						uint32_t *node);
 
 /* Sites that were touched in this period. */
 size_t limpet_site_book_touched(const struct limpet_site_book *book);

@@ -16,7 +16,7 @@
 /* A period with so many rows shows that there is load. */
 #define LOAD_ROWS 16384u
 
-enum kind { ROWS, EVENTS, BLOCK, FLUSH };
+enum kind { ROWS, EVENTS, BLOCK, REPLACE, FLUSH };
 
 struct job {
 	enum kind kind;
@@ -29,6 +29,7 @@ struct limpet_trace_press {
 	struct limpet_trace_writer *writer;
 	uint32_t sequence; /* of the next block */
 	uint32_t rows;     /* of the next EVENTS block */
+	uint16_t version;  /* 0: the plain one */
 
 	/* of who does the jobs */
 	struct limpet_event_columns *columns;
@@ -96,6 +97,11 @@ static void do_job(struct limpet_trace_press *press, struct job *job)
 		limpet_trace_writer_put(press->writer, &job->mark, &job->content);
 		if (job->content.room > KEEP_BYTES)
 			limpet_bytes_done(&job->content);
+		break;
+	case REPLACE:
+		limpet_trace_writer_replace(press->writer);
+		limpet_trace_writer_put_gap(press->writer, job->mark.sequence,
+					    job->mark.content_bytes);
 		break;
 	case FLUSH:
 		limpet_trace_writer_flush(press->writer);
@@ -193,7 +199,8 @@ static struct limpet_trace_mark next_mark(struct limpet_trace_press *press,
 					  enum limpet_trace_block_type type, uint64_t first_ns,
 					  uint64_t last_ns)
 {
-	return (struct limpet_trace_mark){.type = type,
+	return (struct limpet_trace_mark){.version = press->version,
+					  .type = type,
 					  .sequence = press->sequence++,
 					  .first_ns = first_ns,
 					  .last_ns = last_ns};
@@ -225,6 +232,30 @@ void limpet_trace_press_put(struct limpet_trace_press *press, enum limpet_trace_
 	struct job *job = next_job(press, BLOCK);
 
 	job->mark = next_mark(press, type, first_ns, last_ns);
+	give(press, job);
+}
+
+void limpet_trace_press_keep_addresses(struct limpet_trace_press *press)
+{
+	limpet_event_columns_keep_addresses(press->columns);
+}
+
+void limpet_trace_press_set_version(struct limpet_trace_press *press, uint16_t version)
+{
+	press->version = version;
+}
+
+uint32_t limpet_trace_press_sequence(const struct limpet_trace_press *press)
+{
+	return press->sequence;
+}
+
+void limpet_trace_press_replace(struct limpet_trace_press *press, uint32_t sequence)
+{
+	struct job *job = next_job(press, REPLACE);
+
+	job->mark = (struct limpet_trace_mark){.sequence = sequence,
+					       .content_bytes = press->sequence - sequence};
 	give(press, job);
 }
 

@@ -19,6 +19,10 @@ struct limpet_trace_press;
 /* The writer must outlive it; between the first job and _wait() nobody else may use it, but for its
  * figures. NULL: no memory. */
 struct limpet_trace_press *limpet_trace_press_new(struct limpet_trace_writer *writer);
+/* Before the first rows: their addresses are kept, too. */
+void limpet_trace_press_keep_addresses(struct limpet_trace_press *press);
+/* The version that marks from here on carry. */
+void limpet_trace_press_set_version(struct limpet_trace_press *press, uint16_t version);
 /* What it was given is done first. */
 void limpet_trace_press_free(struct limpet_trace_press *press);
 
@@ -34,6 +38,11 @@ struct limpet_bytes *limpet_trace_press_content(struct limpet_trace_press *press
 /* A block of that content. */
 void limpet_trace_press_put(struct limpet_trace_press *press, enum limpet_trace_block_type type,
 			    uint64_t first_ns, uint64_t last_ns);
+/* Of the next block. */
+uint32_t limpet_trace_press_sequence(const struct limpet_trace_press *press);
+/* The next batch takes the place of all that was flushed since the last that did, or since the
+ * first flush; it begins by saying that the numbers from `sequence` to here are not there. */
+void limpet_trace_press_replace(struct limpet_trace_press *press, uint32_t sequence);
 /* The blocks so far go to the file, as one batch. */
 void limpet_trace_press_flush(struct limpet_trace_press *press);
 /* Until all that was given is done. Answers the writer's error, or 0. */

@@ -30,6 +30,7 @@ struct limpet_trace_writer_options {
 	pid_t pid;
 	uid_t owner_uid;
 	gid_t owner_gid;
+	uint64_t max_bytes; /* 0: no bound; else the oldest blocks are given up for the newest */
 };
 
 /* Creates the file: never an existing one, never through a symbolic link; mode 0600. */
@@ -47,15 +48,25 @@ uint64_t limpet_trace_writer_bytes(const struct limpet_trace_writer *writer);
 /* The error that stuck, or 0; likewise. */
 int limpet_trace_writer_error(const struct limpet_trace_writer *writer);
 
+/* Whether the disk has hardly room for what may come before the next look, `more` bytes at the end,
+ * and what others need: 1/32 of it, at most 64 MiB. Not from the thread that writes. */
+bool limpet_trace_writer_disk_is_low(struct limpet_trace_writer *writer, uint64_t more);
+
 /* Makes a block of that content and adds it to the batch. `mark` names type, sequence number and
  * times. */
 int limpet_trace_writer_put(struct limpet_trace_writer *writer, struct limpet_trace_mark *mark,
 			    struct limpet_bytes *content);
+/* Blocks with these numbers are not in the file. */
+int limpet_trace_writer_put_gap(struct limpet_trace_writer *writer, uint32_t sequence,
+				uint32_t count);
+/* The batch takes the place of all that was written since the last that did, or since the first.
+ * Not together with a bound. */
+void limpet_trace_writer_replace(struct limpet_trace_writer *writer);
 /* Writes the batch. */
 int limpet_trace_writer_flush(struct limpet_trace_writer *writer);
 /* From here on batches are tried in spite of an error, in the reserved room. */
 void limpet_trace_writer_last_words(struct limpet_trace_writer *writer);
-/* Gives the reserved room back; fsync. */
+/* Gives the reserved room back, moves what is left of a bounded file together; fsync. */
 int limpet_trace_writer_sync(struct limpet_trace_writer *writer);
 
 #endif

@@ -9,7 +9,7 @@ UNIT_TESTS += test_unwind_programs
 UNIT_TESTS += test_demangle
 UNIT_TESTS += test_symbolize
 UNIT_TESTS += test_fold
-UNIT_TESTS += test_trace_sync
+UNIT_TESTS += test_trace_sync test_trace_ring
 $(B)/test/test_trace_sync: LDFLAGS_ALL += -Wl,--wrap=fdatasync
 UNIT_TESTS += test_trace_damage
 UNIT_TESTS += test_report

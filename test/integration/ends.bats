@@ -289,9 +289,40 @@ end_leaderless() {
 		exit \$status" >full.say 2>full.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
-	attached 4
+	# So small that it is full before anybody looks, or nearly so when somebody does.
+	exit_status_of "$limpet_job" 60
+	[[ $status == 4 || $status == 0 ]]
 	report
-	expect '.capture.end == "disk-full" and (.capture.complete | not)'
+	expect '.capture.end == "disk-full" and .capture.complete == ($status == "0")' --arg status "$status"
+	nothing_of_ours "$pid"
+	tell storm hold held
+	finish storm
+}
+
+@test "a disk that fills up: the capture ends before it is full, and lacks nothing" {
+	local left
+	if ! unshare --mount true 2>/dev/null; then
+		skip "mounting a small file system is not allowed here"
+	fi
+	start storm "$TARGETS/storm" --threads 2 --rate 20000
+	tell storm go going
+	mkdir small
+	trace=$work/low.limpet
+	unshare --mount bash -c "mount -t tmpfs -o size=4m none '$work/small' &&
+		'$LIMPET' attach $pid --no-seal --on-overload wait -o '$work/small/t.limpet'
+		status=\$?
+		df --output=avail -k '$work/small' | tail -n 1 >'$work/left'
+		cp '$work/small/t.limpet' '$trace'
+		exit \$status" >low.say 2>low.err </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	attached 0
+	report
+	expect '.capture.end == "disk-full" and .capture.complete'
+	left=$(<left)
+	((left > 64)) || fail "only $left KiB were left"
+	(($(stat -c %s "$trace") > 1000000)) || fail "it ended too early"
+	grep -q 'nearly' low.err
 	nothing_of_ours "$pid"
 	tell storm hold held
 	finish storm

@@ -90,13 +90,18 @@ static void test_everything_given(void **state)
 	assert_true(o.quiet && limpet_ui_is_quiet());
 	limpet_ui_set_quiet(false);
 	assert_int_equal(parse("attach 12 --background --no-seal --partial --with-command-line "
-			       "--assume-seccomp-ok --sample 64KiB -d90",
+			       "--assume-seccomp-ok --sample 64KiB -d90 --addresses",
 			       &o),
 			 -1);
+	assert_true(o.addresses && !o.compact && !o.max_bytes);
 	assert_true(o.background && o.no_seal && o.partial && o.with_command_line &&
 		    o.assume_seccomp_ok);
 	assert_int_equal(o.duration_ns, UINT64_C(90000000000));
 	assert_int_equal(o.sample_bytes, 65536);
+	assert_int_equal(parse("run --compact ls", &o), -1);
+	assert_true(o.compact);
+	assert_int_equal(parse("run --max-size 8MiB --addresses ls", &o), -1);
+	assert_int_equal(o.max_bytes, 8 << 20);
 }
 
 static void test_run_leaves_the_command_alone(void **state)
@@ -146,6 +151,13 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"run -p 1 ls",
 		"run --pid 1 ls",
 		"run --nonsense ls",
+		"attach 1 --max-size 8191KiB",
+		"attach 1 --max-size x",
+		"attach 1 --compact --max-size 1GiB",
+		"attach 1 --compact --sample 1MiB",
+		"attach 1 --compact --addresses",
+		"attach 1 --compact --on-overload sample",
+		"attach 1 --max-size 1GiB --sample 1MiB",
 		"attach 1 --sample x",
 		"attach 1 --sample 0",
 		"attach 1 --sample 2TiB",

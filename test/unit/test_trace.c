@@ -1246,6 +1246,161 @@ static void test_a_torn_trace_can_be_sealed(void **state)
 	free(bytes);
 }
 
+/* ------------------------------------------------------------------ not every event kept */
+
+static void check_all(const struct capture *capture, const char *path)
+{
+	struct limpet_trace_reader *reader = open_trace(path);
+	struct limpet_model *model = build_model(reader, 0, 0);
+	const struct limpet_trace_damage *damage = limpet_trace_reader_damage(reader);
+
+	check_totals(capture, model);
+	check_sites(capture, model);
+	check_sizes(capture, model);
+	check_live(capture, reader);
+	assert_true(model->complete && model->exact);
+	assert_int_equal(damage->blocks_damaged + damage->blocks_lost + damage->bytes_ignored, 0);
+	limpet_model_free(model);
+	limpet_trace_reader_free(reader);
+}
+
+static size_t count_blocks(const char *path, enum limpet_trace_block_type type)
+{
+	struct limpet_trace_reader *reader = open_trace(path);
+	const struct limpet_trace_block *blocks;
+	size_t count = limpet_trace_reader_blocks(reader, &blocks), of_type = 0;
+
+	for (size_t i = 0; i < count; i++)
+		of_type += blocks[i].type == type && !blocks[i].damaged;
+	limpet_trace_reader_free(reader);
+	return of_type;
+}
+
+static void test_compact(void **state)
+{
+	static struct capture capture;
+	const char *path = path_of("compact");
+	uint8_t *before, *after;
+	size_t before_bytes, after_bytes, span_end = 0, count;
+	const struct limpet_trace_block *blocks;
+	struct limpet_trace_reader *reader;
+	struct outcome killed, torn;
+
+	(void)state;
+	capture_begin_kept(&capture, path, 31, true, 0);
+	capture.slower = 50; /* nearly four minutes */
+	assert_int_equal(capture_run(&capture, 300000, 2000), 0);
+	assert_int_equal(capture_tick(&capture), 0);
+	/* as a collector that is killed leaves it */
+	killed = try_trace(path);
+	assert_int_equal(killed.code, 0);
+	assert_int_equal(killed.events, capture.totals[LIMPET_TOTAL_EVENTS]);
+	assert_int_equal(killed.live_bytes, capture.live_bytes);
+	assert_true(count_blocks(path, LIMPET_TRACE_PERIOD) > 4);
+	path = path_of("compact");
+	before = read_whole(path, &before_bytes);
+	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+	check_all(&capture, path);
+	assert_int_equal(count_blocks(path, LIMPET_TRACE_EVENTS), 0);
+	assert_int_equal(count_blocks(path, LIMPET_TRACE_PERIOD), 4);
+	after = read_whole(path, &after_bytes);
+	assert_true(after_bytes < 150000);
+	/* as one leaves it that is killed while it puts one period in the place of many */
+	reader = open_trace(path);
+	count = limpet_trace_reader_blocks(reader, &blocks);
+	for (size_t i = 0; i < count; i++)
+		if (blocks[i].type == LIMPET_TRACE_PERIOD)
+			span_end =
+				blocks[i].offset + LIMPET_TRACE_MARK_BYTES + blocks[i].frame_bytes;
+	limpet_trace_reader_free(reader);
+	assert_true(span_end < before_bytes);
+	memcpy(before, after, span_end);
+	write_whole(path_of("torn"), before, before_bytes);
+	torn = try_trace(path_of("torn"));
+	assert_int_equal(torn.code, 0);
+	assert_int_equal(torn.events, capture.totals[LIMPET_TOTAL_EVENTS]);
+	assert_int_equal(torn.live_bytes, capture.live_bytes);
+	assert_int_equal(torn.site_sum, killed.site_sum);
+	free(before);
+	free(after);
+}
+
+static void test_a_bound(void **state)
+{
+	static struct capture capture;
+	const uint64_t max_bytes = 1000000, events = 1000000;
+	struct limpet_trace_reader *reader, *all;
+	struct limpet_model *model, *part, *whole;
+	struct outcome killed;
+	struct stat stat;
+	uint64_t from_ns, to_ns;
+
+	(void)state;
+	capture_begin_kept(&capture, path_of("bound"), 32, false, max_bytes);
+	assert_int_equal(capture_run(&capture, events, 2000), 0);
+	assert_int_equal(capture_tick(&capture), 0);
+	killed = try_trace(path_of("bound"));
+	assert_int_equal(killed.events, capture.totals[LIMPET_TOTAL_EVENTS]);
+	assert_int_equal(killed.live_bytes, capture.live_bytes);
+	assert_int_equal(killed.totals.peak_bytes, capture.peak_bytes);
+	assert_true(killed.whole && killed.exact);
+	assert_int_equal(lstat(path_of("bound"), &stat), 0);
+	/* in whole pages, and each gap has two that are not whole; some room is kept for the end */
+	assert_true((uint64_t)stat.st_blocks * 512 < max_bytes + 300000);
+	assert_true((uint64_t)stat.st_size > 2 * max_bytes);
+	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+	check_all(&capture, path_of("bound"));
+	assert_int_equal(lstat(path_of("bound"), &stat), 0);
+	assert_true((uint64_t)stat.st_size <= max_bytes);
+	assert_true((uint64_t)stat.st_size > max_bytes / 2);
+
+	/* the newest part says all that a full recording says of it */
+	reader = open_trace(path_of("bound"));
+	model = build_model(reader, 0, 0);
+	assert_true(model->given_up_ns > model->duration_ns / 2);
+	assert_true(model->timeline_count > 100 && model->timeline[0].time_ns < model->given_up_ns);
+	from_ns = model->given_up_ns + (model->duration_ns - model->given_up_ns) / 3;
+	to_ns = model->given_up_ns + (model->duration_ns - model->given_up_ns) * 2 / 3;
+	limpet_model_free(model);
+	part = build_model(reader, from_ns, to_ns);
+	make_trace(&capture, path_of("unbound"), events, 2000, 32);
+	all = open_trace(path_of("unbound"));
+	whole = build_model(all, from_ns, to_ns);
+	assert_true(part->exact && whole->totals.events > 1000);
+	assert_memory_equal(&part->totals, &whole->totals,
+			    offsetof(struct limpet_model_totals, dropped_events));
+	assert_int_equal(part->site_count, whole->site_count);
+	assert_memory_equal(part->sites, whole->sites, part->site_count * sizeof(*part->sites));
+	limpet_model_free(part);
+	limpet_model_free(whole);
+	limpet_trace_reader_free(all);
+	/* of what was given up the limits are not known */
+	part = build_model(reader, 1000000, to_ns);
+	assert_false(part->exact);
+	limpet_model_free(part);
+	limpet_trace_reader_free(reader);
+}
+
+static void test_a_bound_that_is_too_low(void **state)
+{
+	static struct capture capture;
+	struct outcome outcome;
+	int code;
+
+	(void)state;
+	capture_begin_kept(&capture, path_of("low"), 33, false, 20000);
+	code = capture_run(&capture, 300000, 2000);
+	if (code == 0)
+		code = capture_finish(&capture, LIMPET_END_STOP, true);
+	else
+		capture_finish(&capture, LIMPET_END_STOP, true);
+	assert_int_equal(code, -EFBIG);
+	outcome = try_trace(path_of("low"));
+	assert_int_equal(outcome.code, 0);
+	assert_int_equal(outcome.end, LIMPET_END_SIZE_LIMIT);
+	assert_false(outcome.complete);
+}
+
 /* ------------------------------------------------------------------ a reader of another make */
 
 /* What scripts/limpet-trace-read says of the file. It compares all sums with a replay of its own.
@@ -1356,6 +1511,16 @@ static void test_a_second_reader_agrees(void **state)
 	assert_int_equal(capture_run(&capture, 20000, 3000), 0);
 	assert_int_equal(capture_finish(&capture, LIMPET_END_TARGET_KILLED, true), 0);
 	check_against_second_reader(path_of("second-small"));
+	capture_begin_kept(&capture, path_of("second-compact"), 16, true, 0);
+	capture.slower = 200;
+	assert_int_equal(capture_run(&capture, 40000, 3000), 0);
+	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+	check_against_second_reader(path_of("second-compact"));
+	capture_begin_kept(&capture, path_of("second-bound"), 17, false, 300000);
+	assert_int_equal(capture_run(&capture, 200000, 3000), 0);
+	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+	assert_true(count_blocks(path_of("second-bound"), LIMPET_TRACE_GAP) > 0);
+	check_against_second_reader(path_of("second-bound"));
 	/* it can say no */
 	write_whole(path_of("second"), (const uint8_t *)"no trace", 8);
 	answer = ask_second_reader(path_of("second"), &status);
@@ -1634,6 +1799,9 @@ int main(void)
 		cmocka_unit_test(test_what_no_program_can_do_is_dropped),
 		cmocka_unit_test(test_one_munmap_takes_very_many),
 		cmocka_unit_test(test_batches_are_events),
+		cmocka_unit_test(test_compact),
+		cmocka_unit_test(test_a_bound),
+		cmocka_unit_test(test_a_bound_that_is_too_low),
 		cmocka_unit_test(test_a_thread_changes_nothing),
 		cmocka_unit_test(test_fuzz_corpus),
 		cmocka_unit_test(test_symbols_are_appended),

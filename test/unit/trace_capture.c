@@ -59,7 +59,8 @@ static void add_stacks(struct capture *capture)
 				 0);
 }
 
-void capture_begin(struct capture *capture, const char *path, uint64_t memory_bytes, uint64_t seed)
+static void begin(struct capture *capture, const char *path, uint64_t memory_bytes, uint64_t seed,
+		  bool compact, uint64_t max_bytes)
 {
 	struct limpet_recorder_options options = {.path = path,
 						  .owner_uid = geteuid(),
@@ -72,6 +73,8 @@ void capture_begin(struct capture *capture, const char *path, uint64_t memory_by
 						  .executable = "/usr/bin/made-up",
 						  .start_ticks = 123456,
 						  .wall_ns = 1700000000000000000ull,
+						  .compact = compact,
+						  .max_bytes = max_bytes,
 						  .max_depth = 128,
 						  .unseen_rss_share = 0.25,
 						  .allocators = "glibc 2.36",
@@ -86,6 +89,17 @@ void capture_begin(struct capture *capture, const char *path, uint64_t memory_by
 	if (limpet_recorder_open(&options, &capture->recorder, &err) < 0)
 		fail_msg("%s", err.message);
 	add_stacks(capture);
+}
+
+void capture_begin(struct capture *capture, const char *path, uint64_t memory_bytes, uint64_t seed)
+{
+	begin(capture, path, memory_bytes, seed, false, 0);
+}
+
+void capture_begin_kept(struct capture *capture, const char *path, uint64_t seed, bool compact,
+			uint64_t max_bytes)
+{
+	begin(capture, path, 8u << 20, seed, compact, max_bytes);
 }
 
 /* ------------------------------------------------------------------ what the program does */
@@ -211,7 +225,7 @@ static int step(struct capture *capture)
 	uint32_t number = (uint32_t)below(capture, CAPTURE_BLOCKS);
 	uint64_t what = below(capture, 100);
 
-	capture->time_ns += below(capture, 30000);
+	capture->time_ns += below(capture, 30000) * (capture->slower ? capture->slower : 1);
 	if (what == 0)
 		return map_pages(capture, thread);
 	if (what == 1)

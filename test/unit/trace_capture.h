@@ -38,10 +38,14 @@ struct capture {
 	int64_t last_block[CAPTURE_THREADS]; /* of each thread's last allocation; < 0 none */
 	uint32_t page_site[CAPTURE_PAGES];   /* + 1; 0: not mapped by us */
 	uint64_t ticks;
+	uint64_t slower; /* so many times as much time goes by; 0: 1 */
 };
 
 /* Opens the trace at `path`. Modules and the stack nodes are added at once. */
 void capture_begin(struct capture *capture, const char *path, uint64_t memory_bytes, uint64_t seed);
+/* Without single events, or bounded. */
+void capture_begin_kept(struct capture *capture, const char *path, uint64_t seed, bool compact,
+			uint64_t max_bytes);
 /* The agent's number of a site's stack, and the trace's. */
 uint32_t capture_agent_node(uint32_t site);
 uint32_t capture_trace_node(uint32_t site);
