@@ -275,8 +275,8 @@ test-all: $(B)/limpet targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) fuzz-build
 #                                                      findings land in build/fuzz/collector/
 #   make bench-unwind bench-hooks bench-collector
 # What a fuzzer finds joins test/fuzz/corpus/<name>, which `make test` replays and mutates.
-FUZZ ?= unwind_compile
-FUZZ_SECONDS ?= 60
+FUZZ ?= trace
+FUZZ_SECONDS ?= 600
 FUZZ_CC ?= clang-14
 LIBFUZZER_B := build/libfuzzer
 bench_unwind_SRC := test/unit/unwind_fixture.c

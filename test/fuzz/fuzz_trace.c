@@ -1,8 +1,9 @@
 /* The trace reader and the model on any bytes.
  *
  * Checksums would keep a fuzzer out, so the input is what lies within them: a list of blocks, each
- * type (1 byte), length (2 bytes, low first) and sections, which are framed as a writer would. If
- * the first byte is 0xff, the rest is a file as it is. For libFuzzer (`make fuzz FUZZ=trace`), and
+ * type (1 byte; with 0x80: of the highest version), length (2 bytes, low first) and sections, which
+ * are framed as a writer would; of a GAP the length is its count, and nothing follows. If the first
+ * byte is 0xff, the rest is a file as it is. For libFuzzer (`make fuzz FUZZ=trace`), and
  * called by test_trace on each file of the corpus. */
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,21 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void put_gap(struct limpet_bytes *file, uint32_t sequence, uint32_t count)
+{
+	static const uint8_t head[LIMPET_TRACE_GAP_HEAD_BYTES] = {0x50, 0x2a, 0x4d, 0x18};
+	struct limpet_trace_mark mark = {.version = LIMPET_TRACE_PLAIN_VERSION,
+					 .type = LIMPET_TRACE_GAP,
+					 .sequence = sequence,
+					 .content_bytes = count,
+					 .frame_bytes = sizeof(head)};
+	uint8_t bytes[LIMPET_TRACE_MARK_BYTES];
+
+	limpet_trace_mark_encode(&mark, bytes);
+	limpet_bytes_put(file, bytes, sizeof(bytes));
+	limpet_bytes_put(file, head, sizeof(head));
+}
+
 static void frame_blocks(const uint8_t *data, size_t size, struct limpet_bytes *file)
 {
 	static ZSTD_CCtx *zstd;
@@ -29,15 +45,21 @@ static void frame_blocks(const uint8_t *data, size_t size, struct limpet_bytes *
 	while (size >= 3) {
 		size_t bytes = data[1] | (size_t)data[2] << 8;
 		struct limpet_trace_mark mark = {
-			.type = data[0],
+			.version = data[0] & 0x80 ? LIMPET_TRACE_VERSION : 0,
+			.type = data[0] & 0x7f,
 			.sequence = sequence,
 			.first_ns = sequence * 500000ull,
 			.last_ns = (sequence + 1) * 500000ull,
 		};
 
-		sequence++;
 		data += 3;
 		size -= 3;
+		if (mark.type == LIMPET_TRACE_GAP) {
+			put_gap(file, sequence, (uint32_t)bytes);
+			sequence += (uint32_t)bytes;
+			continue;
+		}
+		sequence++;
 		if (bytes > size)
 			bytes = size;
 		limpet_trace_content_begin(&content);
@@ -92,6 +114,7 @@ static void check_blocks(struct limpet_trace_reader *reader)
 	for (size_t i = 0; i < count; i++) {
 		struct limpet_trace_events *events;
 		struct limpet_trace_event event;
+		struct limpet_trace_period *period;
 		struct limpet_trace_live *list;
 
 		if (limpet_trace_events_open(reader, i, &events) == 0) {
@@ -102,6 +125,12 @@ static void check_blocks(struct limpet_trace_reader *reader)
 		}
 		if (limpet_trace_live_load(reader, i, &list) >= 0)
 			free(list);
+		if (limpet_trace_period_load(reader, i, &period) == 0) {
+			for (uint32_t n = 0; n < period->held_count; n++)
+				if (period->held[n].node >= node_count)
+					abort();
+			limpet_trace_period_free(period);
+		}
 	}
 }
 
