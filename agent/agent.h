@@ -188,6 +188,7 @@ struct limpet_memo {
 /* The path that was kept last, outermost first: the next one mostly begins alike. */
 struct limpet_path {
 	uint32_t count, cut; /* cut: the outermost frame is marked as truncated */
+	uint32_t gone, pad;  /* modules that had gone by then */
 	uint64_t frames[LIMPET_DEPTH_LIMIT];
 	uint32_t nodes[LIMPET_DEPTH_LIMIT];
 };

@@ -21,6 +21,8 @@ static struct limpet_start config; /* a copy: the original lies in scratch memor
 static uint64_t adds_seen, subs_seen;
 static uint32_t scanning; /* one thread at a time looks for new modules */
 static bool leaving;      /* changed and read under the loader's lock only */
+/* Where each of the known modules lies. */
+static struct limpet_gone extents[LIMPET_MAX_KNOWN_MODULES];
 
 void limpet_patch_configure(const struct limpet_start *start)
 {
@@ -293,9 +295,11 @@ static bool is_known(const struct image *image)
 	struct limpet_known_module *modules = module_table();
 	uint32_t count = limpet_shm->module_count, place = count;
 
-	for (uint32_t i = 0; i < count; i++) {
-		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr)
+	for (uint32_t i = 0; i < count && i < LIMPET_MAX_KNOWN_MODULES; i++) {
+		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr) {
+			extents[i] = (struct limpet_gone){image->low, image->high};
 			return true;
+		}
 		if (!modules[i].phdr)
 			place = i; /* of one that is gone */
 	}
@@ -303,6 +307,7 @@ static bool is_known(const struct image *image)
 		return false;
 	modules[place].bias = image->bias;
 	modules[place].phdr = image->phdr;
+	extents[place] = (struct limpet_gone){image->low, image->high};
 	if (place == count)
 		__atomic_store_n(&limpet_shm->module_count, count + 1, __ATOMIC_RELEASE);
 	return false;
@@ -365,6 +370,18 @@ static int is_present(struct dl_phdr_info *info, size_t size, void *context)
 	return wanted->present;
 }
 
+/* Before anything else can come to lie there by a call that we see. */
+static void note_gone(struct limpet_gone *extent)
+{
+	uint32_t count = limpet_shm->gone_count;
+
+	if (extent->end && count < LIMPET_MAX_GONE) {
+		limpet_shm->gone[count] = *extent;
+		__atomic_store_n(&limpet_shm->gone_count, count + 1, __ATOMIC_RELEASE);
+	}
+	extent->end = 0;
+}
+
 static void forget_gone_modules(void)
 {
 	struct limpet_known_module *modules = module_table();
@@ -381,6 +398,7 @@ static void forget_gone_modules(void)
 		for (uint32_t s = 0; s < limpet_shm->slot_count; s++)
 			if (slots[s].module == wanted.bias && slots[s].module_phdr == wanted.phdr)
 				slots[s].state = LIMPET_SLOT_GONE;
+		note_gone(&extents[i]);
 		modules[i].phdr = 0;
 	}
 }

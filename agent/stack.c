@@ -253,21 +253,27 @@ static void print_keep(uint64_t print, uint32_t node, bool truncated)
 static uint32_t intern(struct limpet_path *path, const uint64_t *frames, uint32_t count,
 		       bool truncated)
 {
+	uint32_t gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE);
 	uint32_t same = 0, node = 0;
 
-	if (path->cut == truncated)
+	if (path->cut == truncated && path->gone == gone)
 		while (same < count && same < path->count &&
 		       path->frames[same] == frames[count - 1 - same])
 			same++;
 	/* A signal handler may throw us out of here: the last path must be one at any moment. */
 	*(volatile uint32_t *)&path->count = same;
 	*(volatile uint32_t *)&path->cut = truncated;
+	*(volatile uint32_t *)&path->gone = gone;
 	if (same)
 		node = path->nodes[same - 1];
 	for (uint32_t i = same; i < count; i++) {
 		uint64_t address = frames[count - 1 - i];
+		uint32_t flags = !i && truncated ? LIMPET_NODE_TRUNCATED : 0;
 
-		node = node_child(node, address, !i && truncated ? LIMPET_NODE_TRUNCATED : 0);
+		if (__builtin_expect(gone, 0))
+			flags |= LIMPET_NODE_GONE_FLAG(
+				limpet_gone_find(limpet_shm->gone, gone, address - 1));
+		node = node_child(node, address, flags);
 		if (!node) {
 			__atomic_fetch_add(&limpet_shm->lost_no_node, 1, __ATOMIC_RELAXED);
 			return 0;
@@ -321,11 +327,9 @@ static __attribute__((noinline)) uint32_t capture_copy(struct limpet_thread *thr
 	return intern(&scratch->path, scratch->frames, count, end != LIMPET_WALK_COMPLETE);
 }
 
-static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thread,
-						       struct limpet_scratch *scratch,
-						       struct limpet_memo *memo,
-						       const struct limpet_frame *hook_frame,
-						       uint64_t high, uint32_t current)
+static __attribute__((noinline)) uint32_t capture_walk(
+	struct limpet_thread *thread, struct limpet_scratch *scratch, struct limpet_memo *memo,
+	const struct limpet_frame *hook_frame, uint64_t high, uint32_t current, uint32_t generation)
 {
 	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
 	struct limpet_walk_map map = walk_map(current);
@@ -358,7 +362,7 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	memo->base = base;
 	memo->high = high;
 	memo->node = node;
-	memo->generation = current;
+	memo->generation = generation;
 	memo->truncated = cut;
 	memo->seed = seed_of(memo, hook_frame->caller_pc);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -371,6 +375,8 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 {
 	struct limpet_scratch *scratch = &limpet_hot.scratches[limpet_thread_index(thread)];
 	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
+	/* What is remembered dies with the tables, and with any module. */
+	uint32_t generation = current + (limpet_shm->gone_count << 24);
 	uint64_t high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
 	uint64_t pc = hook_frame->caller_pc;
 	/* The caller's rbp was pushed by the thunk's way: a word of the stack like others, and read
@@ -381,7 +387,7 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 
 	if (__builtin_expect(!high || base < thread->stack_low || base >= high, 0))
 		return capture_copy(thread, scratch, hook_frame, current);
-	if (is_applicable(memo, pc, base, high, current)) {
+	if (is_applicable(memo, pc, base, high, generation)) {
 		if (__builtin_expect(is_unchanged(memo, base), 1)) {
 			if (__builtin_expect(memo->truncated, 0))
 				count_truncated(thread, 1);
@@ -394,5 +400,5 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 			return known & ~LIMPET_PRINT_TRUNCATED;
 		}
 	}
-	return capture_walk(thread, scratch, memo, hook_frame, high, current);
+	return capture_walk(thread, scratch, memo, hook_frame, high, current, generation);
 }

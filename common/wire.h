@@ -134,6 +134,10 @@ struct limpet_node {
 	uint32_t flags; /* LIMPET_NODE_* */
 };
 #define LIMPET_NODE_TRUNCATED 1u /* the walk ended here before it reached the thread's root */
+/* Number of the last module that had gone from this address by then (struct limpet_gone), 0: none.
+ * What comes to lie there later is not what was there before. */
+#define LIMPET_NODE_GONE(flags) ((flags) >> 8 & 0xffu)
+#define LIMPET_NODE_GONE_FLAG(number) ((uint32_t)(number) << 8)
 
 /* A stack that was walked before, by the fingerprint of the words that the walk read. */
 struct limpet_print {
@@ -184,6 +188,22 @@ struct limpet_known_module {
 	uint64_t bias, phdr; /* phdr 0: gone */
 };
 #define LIMPET_MAX_KNOWN_MODULES 4096u
+
+/* Where a module lay that was unloaded. Numbered from 1; the first so many are told apart. */
+struct limpet_gone {
+	uint64_t start, end;
+};
+#define LIMPET_MAX_GONE 255u
+
+/* The last of those up to number `last` that lay there; 0: none. */
+static inline uint32_t limpet_gone_find(const struct limpet_gone *gone, uint32_t last,
+					uint64_t address)
+{
+	for (; last; last--)
+		if (address >= gone[last - 1].start && address < gone[last - 1].end)
+			return last;
+	return 0;
+}
 
 /* ------------------------------------------------------------------ unwind tables
  *
@@ -262,12 +282,14 @@ struct limpet_shm {
 	uint32_t slot_count;      /* including those of modules found later; store-release */
 	uint32_t module_count;    /* known modules, likewise */
 	uint32_t slots_not_taken; /* slots left alone for want of a hook or of room */
+	uint32_t gone_count;      /* of the table below; store-release */
 	uint32_t modules_seen;    /* times a loader hook found new modules */
 	uint64_t lost_no_thread;  /* calls passed through: thread table full or pointer shared */
 	uint64_t lost_no_node;    /* stacks lost: node table full (event kept with stack 0) */
 	uint64_t lost_in_signal;  /* calls in a signal handler at a moment that allowed no record */
 	uint64_t channel_lost;    /* the descriptor was closed or replaced: passing through */
 	uint64_t lost_no_sample;  /* sampled allocations that found no room in the table */
+	struct limpet_gone gone[LIMPET_MAX_GONE];
 	uint32_t node_head __attribute__((aligned(128))); /* nodes handed out; node 0 is the root */
 };
 

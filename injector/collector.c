@@ -15,6 +15,7 @@
 #include "injector/proc.h"
 #include "injector/tracee.h"
 
+#define LOOK_SHARE 20u /* of the time, at most, for modules that nobody told us of */
 #define BATCH 4096u
 /* A thread may have taken its stamp and not yet stored that it is busy: longer than any store
  * buffer and than a preemption in between, which flushes it. */
@@ -73,7 +74,8 @@ struct limpet_collector {
 	uint64_t unmerged, bad_records;
 	unsigned rescans;
 	bool channel_ended, modules_changed;
-	bool overloads; /* the agent may sample for want of room */
+	bool overloads;        /* the agent may sample for want of room */
+	uint64_t next_look_ns; /* for a module that we were not told of */
 	struct limpet_record batch[BATCH];
 };
 
@@ -153,7 +155,7 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 		limpet_collector_free(collector);
 		return error;
 	}
-	limpet_module_book_update(collector->book);
+	limpet_module_book_update(collector->book, 0);
 	*ret = collector;
 	return 0;
 }
@@ -346,6 +348,71 @@ static bool node_is_known(const struct limpet_collector *collector, uint32_t nod
 	return collector->node_known[node / 8] >> (node % 8) & 1;
 }
 
+/* The list, and how many modules had gone by then: none may go in between. Answers whether there
+ * is anything new. */
+static bool look_at_modules(struct limpet_collector *collector)
+{
+	const unsigned enough = 4;
+	bool changed = false;
+
+	for (unsigned i = 0; i < enough; i++) {
+		uint32_t gone = __atomic_load_n(&collector->shm->gone_count, __ATOMIC_ACQUIRE);
+
+		changed |= limpet_session_refresh_modules(collector->session) == 1;
+		if (gone != __atomic_load_n(&collector->shm->gone_count, __ATOMIC_ACQUIRE))
+			continue;
+		if (changed)
+			limpet_module_book_update(collector->book, gone);
+		break;
+	}
+	return changed;
+}
+
+/* At once when the agent says so: a plugin may be gone again before the next look. */
+static void update_modules(struct limpet_collector *collector)
+{
+	collector->modules_changed = false;
+	if (look_at_modules(collector))
+		collector->rescans = 0;
+}
+
+static void read_messages(struct limpet_collector *collector)
+{
+	int channel = limpet_session_channel(collector->session);
+
+	/* Doorbells: what they announce is found in the shared memory anyway. */
+	for (unsigned i = 0; channel >= 0 && i < 1024; i++) {
+		struct limpet_msg message;
+		ssize_t got = recv(channel, &message, sizeof(message), MSG_DONTWAIT);
+
+		if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+			collector->channel_ended = true;
+		if (got <= 0)
+			return;
+		if (got == (ssize_t)sizeof(message) && message.type == LIMPET_MSG_MODULES)
+			collector->modules_changed = true;
+	}
+}
+
+/* A frame of a module that nobody has told us of yet: it may be gone before we are told. Code that
+ * a program makes itself is in no module at all, and is not to keep us looking. */
+static uint32_t find_module(struct limpet_collector *collector, const struct limpet_node *node)
+{
+	uint32_t gone = LIMPET_NODE_GONE(node->flags);
+	uint32_t module = limpet_module_book_find(collector->book, node->address - 1, gone);
+	uint64_t now_ns;
+
+	if (module)
+		return module;
+	now_ns = limpet_monotonic_ns();
+	read_messages(collector);
+	if (now_ns < collector->next_look_ns && !collector->modules_changed)
+		return 0;
+	update_modules(collector);
+	collector->next_look_ns = now_ns + (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
+	return limpet_module_book_find(collector->book, node->address - 1, gone);
+}
+
 /* Describes a stack to the trace, outermost frame first; answers the node that stands for it. Each
  * node is visited once: one that leads nowhere will not do better at the next event. */
 static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
@@ -367,7 +434,7 @@ static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 	/* Where the outermost has no parent that was described, the recorder refuses them all. */
 	while (count) {
 		const struct limpet_node *copy = &copies[--count];
-		uint32_t module = limpet_module_book_find(collector->book, copy->address - 1);
+		uint32_t module = find_module(collector, copy);
 
 		if (limpet_recorder_add_node(collector->recorder, chain[count], copy->parent,
 					     copy->address, module,
@@ -442,34 +509,6 @@ static uint64_t lower_bound(struct limpet_collector *collector, uint32_t thread,
 		return settled;
 	busy &= ~1ull;
 	return busy > collector->safe_ticks ? busy : collector->safe_ticks;
-}
-
-static void read_messages(struct limpet_collector *collector)
-{
-	int channel = limpet_session_channel(collector->session);
-
-	/* Doorbells: what they announce is found in the shared memory anyway. */
-	for (unsigned i = 0; channel >= 0 && i < 1024; i++) {
-		struct limpet_msg message;
-		ssize_t got = recv(channel, &message, sizeof(message), MSG_DONTWAIT);
-
-		if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-			collector->channel_ended = true;
-		if (got <= 0)
-			return;
-		if (got == (ssize_t)sizeof(message) && message.type == LIMPET_MSG_MODULES)
-			collector->modules_changed = true;
-	}
-}
-
-/* At once when the agent says so: a plugin may be gone again before the next look. */
-static void update_modules(struct limpet_collector *collector)
-{
-	collector->modules_changed = false;
-	if (limpet_session_refresh_modules(collector->session) != 1)
-		return;
-	limpet_module_book_update(collector->book);
-	collector->rescans = 0;
 }
 
 static uint64_t main_stack_bytes(pid_t pid)

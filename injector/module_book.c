@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "common/wire.h"
+
 /* A program that loads and unloads for ever would have ever more; what comes later has no name. */
 #define MAX_ENTRIES 16384u
 /* Of the descriptors that we may have. */
@@ -18,6 +20,7 @@ struct entry {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	uint32_t number;
+	uint32_t gone_count; /* modules that had gone when it was seen first */
 	bool live;
 	bool lent; /* its descriptor is that of an entry before it */
 };
@@ -136,7 +139,8 @@ static int make_room(struct limpet_module_book *book)
 	return 0;
 }
 
-static void enter(struct limpet_module_book *book, struct limpet_module *module)
+static void enter(struct limpet_module_book *book, struct limpet_module *module,
+		  uint32_t gone_count)
 {
 	pid_t pid = limpet_session_pid(book->session);
 	struct limpet_recorder_module record = {
@@ -164,12 +168,22 @@ static void enter(struct limpet_module_book *book, struct limpet_module *module)
 						    .dev_minor = module->dev_minor,
 						    .lent = lent,
 						    .number = (uint32_t)number,
+						    .gone_count = gone_count,
 						    .live = true};
 	book->sources[book->count] = (struct limpet_collector_source){(uint32_t)number, fd};
 	book->count++;
 }
 
-void limpet_module_book_update(struct limpet_module_book *book)
+static uint32_t gone_from(const struct limpet_module_book *book, uint32_t gone_count,
+			  uint64_t address)
+{
+	const struct limpet_gone *gone = limpet_session_segment(book->session)->shm->gone;
+
+	return limpet_gone_find(gone, gone_count < LIMPET_MAX_GONE ? gone_count : LIMPET_MAX_GONE,
+				address);
+}
+
+void limpet_module_book_update(struct limpet_module_book *book, uint32_t gone_count)
 {
 	struct limpet_modules *modules = limpet_session_modules(book->session);
 	size_t before = book->count;
@@ -186,23 +200,27 @@ void limpet_module_book_update(struct limpet_module_book *book)
 			struct entry *entry = &book->entries[k];
 
 			known = entry->start == module->start && entry->end == module->end &&
-				entry->inode == module->inode;
+				entry->inode == module->inode &&
+				gone_from(book, entry->gone_count, entry->start) ==
+					gone_from(book, gone_count, entry->start);
 			if (known)
 				entry->live = true;
 		}
 		if (!known)
-			enter(book, module);
+			enter(book, module, gone_count);
 	}
 }
 
-uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t address)
+uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t address,
+				 uint32_t number)
 {
 	uint32_t gone = 0;
 
 	for (size_t i = book->count; i > 0; i--) {
 		const struct entry *entry = &book->entries[i - 1];
 
-		if (address < entry->start || address >= entry->end)
+		if (address < entry->start || address >= entry->end ||
+		    gone_from(book, entry->gone_count, address) != number)
 			continue;
 		if (entry->live)
 			return entry->number;

@@ -13,9 +13,11 @@ int limpet_module_book_new(struct limpet_session *session, struct limpet_recorde
 			   struct limpet_module_book **ret) LIMPET_MUST_CHECK;
 void limpet_module_book_free(struct limpet_module_book *book);
 /* Enters modules that are new. */
-void limpet_module_book_update(struct limpet_module_book *book);
-/* Number in the trace, 0: none. */
-uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t address);
+void limpet_module_book_update(struct limpet_module_book *book, uint32_t gone_count);
+/* Number in the trace, 0: none. `gone`: which module had gone from there, as the agent numbers
+ * them: one that came to lie there later is not meant, nor one that was there before. */
+uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t address,
+				 uint32_t gone);
 size_t limpet_module_book_sources(const struct limpet_module_book *book,
 				  const struct limpet_collector_source **ret);
 

@@ -81,9 +81,9 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := clan stall forker execer exiter loader odd liar moment gaps handoff kinds replacer tally
+TARGET_C := clan stall forker execer exiter loader odd liar moment gaps handoff kinds replacer turns tally
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim plugin.so gaps-copies \
-	static tiny32 own-allocator registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so $(STORM_LINKS))
+	static tiny32 own-allocator registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -128,6 +128,11 @@ $(T)/frame-%.so: test/targets/frame_plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DROOM=$* -fPIC -shared -o $@ $<
+
+$(T)/turn-%.so: test/targets/turn_plugin.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -DNAME=turn_$* -fPIC -shared -o $@ $<
 
 # Its library calls it back.
 $(T)/holder: test/targets/holder.c test/targets/target.h
