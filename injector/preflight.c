@@ -34,6 +34,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"loader", LIMPET_FINDING_REFUSE},
 	{"memory", LIMPET_FINDING_REFUSE},
 	{"namespaces", LIMPET_FINDING_NOTE},
+	{"other-libc", LIMPET_FINDING_WARNING},
 	{"own-process", LIMPET_FINDING_REFUSE},
 	{"permission", LIMPET_FINDING_OK},
 	{"permission-capabilities", LIMPET_FINDING_REFUSE},

@@ -282,6 +282,7 @@ static void check_own_allocator(struct limpet_check *check, const struct limpet_
 static void check_libraries(struct limpet_check *check, const struct limpet_program *program)
 {
 	const char *runtime = program->runtime, *note = program->runtime_note;
+	unsigned libcs = 0;
 
 	if (check->out->libc[0])
 		append(check->out->allocators, sizeof(check->out->allocators), check->out->libc);
@@ -300,7 +301,12 @@ static void check_libraries(struct limpet_check *check, const struct limpet_prog
 		}
 		if (!runtime)
 			runtime = limpet_runtime_of_library(map->path, &note);
+		libcs += !strcmp(strrchr(map->path, '/'), "/libc.so.6");
 	}
+	if (libcs > 1)
+		limpet_check_add(check, LIMPET_FINDING_WARNING, "other-libc", "a second libc",
+				 "it has modules in a namespace of their own (dlmopen), with a C "
+				 "library of their own: what they allocate is not seen");
 	if (runtime)
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "runtime", runtime, "%s", note);
 	if (program->cut)

@@ -53,3 +53,45 @@ seen() {
 	same "by the one function that both call" "$(site_sum take allocations)" 6000
 	finish turns
 }
+
+# What a module calls by a libc of its own is out of sight: never in the wrong place, and never in the way.
+@test "a module in a namespace of its own, from before the capture" {
+	start spaces "$TARGETS/spaces" "$TARGETS/plugin.so"
+	tell spaces open opened
+	tell spaces "allocate 10" allocated
+	attach "$pid"
+	tell spaces free freed
+	tell spaces "allocate 50" allocated
+	tell spaces "own 1000" owned
+	tell spaces free freed
+	tell spaces close closed
+	tell spaces "own 1000" owned
+	stop "$pid"
+	good_capture
+	same "by the program's libc" "$(site_sum spaces_own allocations)" 2000
+	expect '.totals.allocations == 2000 and .totals.foreign_frees == 0'
+	grep -q 'warning: .*dlmopen.* not seen' attach.1.err
+	nothing_of_ours "$pid"
+	finish spaces
+}
+
+@test "a module in a namespace of its own, that comes and stays during the capture" {
+	start spaces "$TARGETS/spaces" "$TARGETS/plugin.so"
+	attach "$pid"
+	tell spaces open opened
+	tell spaces "allocate 50" allocated
+	tell spaces "own 1000" owned
+	stop "$pid"
+	good_capture
+	same "by the program's libc" "$(site_sum spaces_own allocations)" 1000
+	nothing_of_ours "$pid"
+	tell spaces free freed
+	tell spaces "allocate 50" allocated
+	tell spaces free freed
+	tell spaces close closed
+	attach "$pid"
+	tell spaces "own 10" owned
+	stop "$pid"
+	good_capture
+	finish spaces
+}
