@@ -102,11 +102,13 @@ of() {
 	tell clan "short 50" made
 	tell clan "execs 50" made
 	tell clan "vforks 50" made
+	# These live in their parent's memory for a while.
+	tell clan "slow 3" made
 	tell clan "spawns 50" made
 	stop "$parent"
 	good_capture
 	same "traces" "$(find . -name '*.limpet*' | wc -l)" 1
-	run ! grep warning attach.1.err
+	run ! grep -E 'warning|child [0-9]' attach.1.err
 	finish clan
 }
 
@@ -313,4 +315,32 @@ capturing_now() {
 	good_capture
 	expect '.capture.end == "target-exit"'
 	same "the worker's" "$(site_sum clan_work allocations)" 177
+}
+
+@test "postgres: sessions of the postmaster" {
+	local master backend
+	children=()
+	postgres_server
+	master=${job_of[postgres]}
+	attach "$master" --follow-fork
+	start client python3 "$root/test/targets/client.py" postgres "$folder/.s.PGSQL.5432" 2
+	tell client go going
+	tell client pid pid
+	backend=${answer#pid }
+	wait_until 60 capturing "$backend"
+	wait_until 30 elapsed_of "$backend" 2
+	stop "$master"
+	good_capture
+	expect '.target.command | test("postgres")'
+	of "$backend"
+	good_capture
+	expect '.totals.allocations > 0'
+	nothing_of_ours "$master"
+	nothing_of_ours "$backend"
+	tell client hold held
+	finish client
+	postgres_ends
+}
+elapsed_of() {
+	"$LIMPET" status "$1" --json | json_says --argjson s "$2" '.captures[0].elapsed_seconds >= $s'
 }

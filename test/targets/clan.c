@@ -172,11 +172,14 @@ static void expect_good_end(pid_t pid)
 		target_broken("child %d ended with status %#x", pid, status);
 }
 
-static pid_t vfork_one(void)
+static pid_t vfork_one(bool slowly)
 {
+	const struct timespec nap = {0, 300000000};
 	const pid_t pid = vfork();
 
 	if (pid == 0) {
+		if (slowly)
+			nanosleep(&nap, NULL);
 		execl("/bin/true", "true", (char *)NULL);
 		_exit(1);
 	}
@@ -190,8 +193,8 @@ static void make_short_lived(const char *how, unsigned long count)
 	for (unsigned long i = 0; i < count; i++) {
 		pid_t pid = -1;
 
-		if (!strcmp(how, "vforks")) {
-			expect_good_end(vfork_one());
+		if (!strcmp(how, "vforks") || !strcmp(how, "slow")) {
+			expect_good_end(vfork_one(!strcmp(how, "slow")));
 			continue;
 		}
 		if (!strcmp(how, "spawns")) {
@@ -251,7 +254,8 @@ int main(void)
 			clan_work(n);
 			target_say("worked");
 		} else if (target_word(line, "short", &n) || target_word(line, "execs", &n) ||
-			   target_word(line, "vforks", &n) || target_word(line, "spawns", &n)) {
+			   target_word(line, "vforks", &n) || target_word(line, "slow", &n) ||
+			   target_word(line, "spawns", &n)) {
 			line[strcspn(line, " ")] = '\0';
 			make_short_lived(line, n);
 			target_say("made");
