@@ -83,7 +83,9 @@ static int find_end(struct limpet_trace_append *append, const char *path, struct
 		return code;
 	count = limpet_trace_reader_blocks(reader, &blocks);
 	for (size_t i = 0; i < count; i++) {
-		whole_bytes = blocks[i].offset + LIMPET_TRACE_MARK_BYTES + blocks[i].frame_bytes;
+		uint64_t end = blocks[i].offset + LIMPET_TRACE_MARK_BYTES + blocks[i].frame_bytes;
+
+		whole_bytes = end > whole_bytes ? end : whole_bytes;
 		if (blocks[i].sequence > last && blocks[i].sequence < UINT32_MAX / 2)
 			last = blocks[i].sequence;
 	}
