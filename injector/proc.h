@@ -78,6 +78,10 @@ int limpet_proc_switches(pid_t pid, pid_t tid, uint64_t *ret_switches);
 int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value);
 /* Time in nanoseconds that a thread has waited for a processor (schedstat). */
 int limpet_proc_run_delay(pid_t pid, pid_t tid, uint64_t *ret_ns);
+/* Until each thread has slept, or run for some microseconds, since the call: whatever one was let
+ * go with before it, it has done. `deadline_ns` is monotonic; -ETIMEDOUT, with threads that still
+ * wait for a processor (or that somebody holds). */
+int limpet_proc_settle(pid_t pid, uint64_t deadline_ns);
 
 /* A number or string out of /proc/PID/auxv: AT_ENTRY, AT_PHDR, AT_BASE, AT_SYSINFO_EHDR... */
 int limpet_proc_auxv(pid_t pid, uint64_t type, uint64_t *ret_value);

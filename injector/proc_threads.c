@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/err.h"
 #include "injector/proc_files.h"
+#include "injector/tracee.h"
 
 _Static_assert(sizeof(pid_t) == sizeof(int), "list_numbers serves both");
 
@@ -245,4 +247,77 @@ int limpet_proc_run_delay(pid_t pid, pid_t tid, uint64_t *ret_ns)
 		return -EBADMSG;
 	*ret_ns = delay_ns;
 	return 0;
+}
+
+/* ------------------------------------------------------------------ settling */
+
+struct settling {
+	pid_t tid; /* 0: settled */
+	uint64_t ran_ns;
+};
+
+static int run_time(pid_t pid, pid_t tid, uint64_t *ret_ns)
+{
+	LIMPET_FREE char *text = NULL;
+	size_t bytes;
+	int r = task_file_read(pid, tid, "schedstat", &text, &bytes);
+
+	if (!r)
+		*ret_ns = strtoull(text, NULL, 10);
+	return r;
+}
+
+/* Asleep: in a system call, behind what it was let go with. A thread that is gone counts. */
+static bool is_asleep(pid_t pid, pid_t tid)
+{
+	LIMPET_FREE char *text = NULL;
+	size_t bytes;
+	const char *at;
+
+	if (task_file_read(pid, tid, "stat", &text, &bytes) < 0)
+		return true;
+	at = memrchr(text, ')', bytes);
+	return at && strlen(at) > 2 && !strchr("Rt", at[2]);
+}
+
+static bool has_settled(pid_t pid, const struct settling *thread)
+{
+	/* The kernel brings this up to date when a turn ends, and each tick. */
+	const uint64_t enough_ns = 100000;
+	uint64_t now_ns;
+
+	return is_asleep(pid, thread->tid) || run_time(pid, thread->tid, &now_ns) < 0 ||
+	       now_ns - thread->ran_ns >= enough_ns;
+}
+
+int limpet_proc_settle(pid_t pid, uint64_t deadline_ns)
+{
+	const struct timespec pause = {0, 500000};
+	LIMPET_FREE struct settling *threads = NULL;
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = limpet_proc_tasks(pid, &tids), left = count;
+
+	if (count < 0)
+		return count;
+	threads = calloc((size_t)count + 1, sizeof(*threads));
+	if (!threads)
+		return -ENOMEM;
+	for (int i = 0; i < count; i++) {
+		threads[i].tid = tids[i];
+		if (is_asleep(pid, tids[i]) || run_time(pid, tids[i], &threads[i].ran_ns) < 0)
+			threads[i].tid = 0;
+	}
+	for (;;) {
+		left = 0;
+		for (int i = 0; i < count; i++) {
+			if (threads[i].tid && has_settled(pid, &threads[i]))
+				threads[i].tid = 0;
+			left += threads[i].tid != 0;
+		}
+		if (!left)
+			return 0;
+		if (limpet_monotonic_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+	}
 }

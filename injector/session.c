@@ -28,6 +28,8 @@
 /* What leaving opens at a time, with a margin: held from before anything is touched, so that it can
  * be left whatever else opens files meanwhile. */
 #define SPARE_FDS 16u
+/* How long a clean-up waits for threads that have no processor. */
+#define SETTLE_NS UINT64_C(1000000000)
 /* How long leaving waits for its turn. */
 #define LEAVE_TURN_NS UINT64_C(1000000000)
 
@@ -867,5 +869,11 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struc
 {
 	LIMPET_CLOSE int turn = limpet_turn_take(pid, limpet_monotonic_ns() + timeout_ns, err);
 
-	return turn < 0 ? turn : cleanup(pid, timeout_ns, abandoned, err);
+	if (turn < 0)
+		return turn;
+	/* A thread that a limpet let go of by dying may not have had a processor yet: what it does
+	 * next is to be seen, too. With less than all of them there is still something to clean. */
+	if (!abandoned)
+		limpet_proc_settle(pid, limpet_monotonic_ns() + SETTLE_NS);
+	return cleanup(pid, timeout_ns, abandoned, err);
 }

@@ -7,11 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -21,6 +23,7 @@
 #include "injector/cgroup.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
+#include "injector/tracee.h"
 #include "test/unit/proc_fixture.h"
 
 #define PID 4711
@@ -586,6 +589,35 @@ static void test_self_agrees_with_the_kernel(void **state)
 	assert_memory_equal(text, "pid:[", 5);
 }
 
+static void test_a_thread_settles_once_it_has_run(void **state)
+{
+	const uint64_t soon_ns = 30000000, late_ns = 20000000000;
+	pid_t held = fork(), busy;
+	int status;
+
+	(void)state;
+	if (!held) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGSTOP);
+		for (;;)
+			pause();
+	}
+	busy = fork();
+	if (!busy)
+		for (;;)
+			;
+	assert_int_equal(limpet_proc_settle(busy, limpet_monotonic_ns() + late_ns), 0);
+	assert_int_equal(waitpid(held, &status, 0), held);
+	assert_int_equal(limpet_proc_settle(held, limpet_monotonic_ns() + soon_ns), -ETIMEDOUT);
+	assert_int_equal(ptrace(PTRACE_DETACH, held, NULL, NULL), 0);
+	assert_int_equal(limpet_proc_settle(held, limpet_monotonic_ns() + late_ns), 0);
+	kill(busy, SIGKILL);
+	kill(held, SIGKILL);
+	waitpid(busy, &status, 0);
+	waitpid(held, &status, 0);
+	assert_int_equal(limpet_proc_settle(held, limpet_monotonic_ns() + late_ns), -ESRCH);
+}
+
 /* Down a stack: as far as it goes without a hole. */
 static void test_memory_is_probed_up_to_the_first_hole(void **state)
 {
@@ -630,6 +662,7 @@ int main(void)
 		WITH_ROOT(test_auxv_ends_where_it_is_cut),
 		WITH_ROOT(test_names_of_the_program),
 		cmocka_unit_test(test_self_agrees_with_the_kernel),
+		cmocka_unit_test(test_a_thread_settles_once_it_has_run),
 		cmocka_unit_test(test_memory_is_probed_up_to_the_first_hole),
 	};
 
