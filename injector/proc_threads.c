@@ -284,7 +284,7 @@ static bool has_settled(pid_t pid, const struct settling *thread)
 {
 	/* The kernel brings this up to date when a turn ends, and each tick. */
 	const uint64_t enough_ns = 100000;
-	uint64_t now_ns;
+	uint64_t now_ns = 0;
 
 	return is_asleep(pid, thread->tid) || run_time(pid, thread->tid, &now_ns) < 0 ||
 	       now_ns - thread->ran_ns >= enough_ns;
@@ -295,7 +295,7 @@ int limpet_proc_settle(pid_t pid, uint64_t deadline_ns)
 	const struct timespec pause = {0, 500000};
 	LIMPET_FREE struct settling *threads = NULL;
 	LIMPET_FREE pid_t *tids = NULL;
-	int count = limpet_proc_tasks(pid, &tids), left = count;
+	int count = limpet_proc_tasks(pid, &tids), left;
 
 	if (count < 0)
 		return count;
