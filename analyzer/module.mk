@@ -7,3 +7,19 @@ ANALYZER_SRC += analyzer/trace_reader.c analyzer/trace_tables.c analyzer/trace_e
 	analyzer/model_symbols.c
 ANALYZER_SRC += analyzer/report.c analyzer/report_pen.c analyzer/report_head.c analyzer/report_stack.c \
 	analyzer/report_text.c analyzer/report_json.c analyzer/seal.c
+ANALYZER_SRC += analyzer/history.c analyzer/html.c
+
+# The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
+# its registry, it has no plots.
+HTML_PAGE := $(B)/html/page.html
+HTML_SOURCES := html/report.html html/report.css html/report.js
+$(B)/html/uplot/done: html/package.json html/package-lock.json scripts/fetch-uplot
+	$(call say,NPM,$@)
+	$(Q)scripts/fetch-uplot $(@D)
+$(HTML_PAGE): $(HTML_SOURCES) $(B)/html/uplot/done scripts/build-page
+	$(call say,PAGE,$@)
+	$(Q)scripts/build-page $(B)/html/uplot $@
+$(B)/obj/analyzer/html_page.o: analyzer/html_page.S $(HTML_PAGE)
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -I. -DPAGE_FILE='"$(HTML_PAGE)"' -c -o $@ $<

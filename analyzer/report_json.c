@@ -355,13 +355,10 @@ static json_t *sizes_array(const struct limpet_model *model)
 	return array;
 }
 
-int limpet_report_json_print(struct limpet_report *report, FILE *file)
+int limpet_report_json_print_head(struct limpet_report *report, FILE *file)
 {
 	const struct limpet_model *model = report->model;
-	int result;
-
-	fputs("{\"format\":\"limpet-report\",\"version\":1", file);
-	result = print_value(file, ",\n\"target\":", target_object(model->target));
+	int result = print_value(file, ",\n\"target\":", target_object(model->target));
 	if (!result)
 		result = print_value(file, ",\n\"capture\":", capture_object(report));
 	if (!result)
@@ -370,6 +367,16 @@ int limpet_report_json_print(struct limpet_report *report, FILE *file)
 					       "to_seconds", seconds(model->to_ns)));
 	if (!result)
 		result = print_value(file, ",\n\"totals\":", totals_object(model));
+	return result;
+}
+
+int limpet_report_json_print(struct limpet_report *report, FILE *file)
+{
+	const struct limpet_model *model = report->model;
+	int result;
+
+	fputs("{\"format\":\"limpet-report\",\"version\":1", file);
+	result = limpet_report_json_print_head(report, file);
 	fputs(",\n\"sites\":[", file);
 	for (size_t i = 0; i < report->site_count && !result && !ferror(file); i++)
 		result =

@@ -10,6 +10,7 @@
 #pragma weak limpet_cmd_attach
 #pragma weak limpet_cmd_run
 #pragma weak limpet_cmd_doctor
+#pragma weak limpet_cmd_html
 #pragma weak limpet_cmd_report
 #pragma weak limpet_cmd_seal
 #pragma weak limpet_cmd_status
@@ -30,6 +31,7 @@ static const struct command commands[] = {
 	{"status", limpet_cmd_status, "status [PID]", "captures, and agents left in processes"},
 	{"stop", limpet_cmd_stop, "stop PID|--all", "end a capture safely and wait for its trace"},
 	{"report", limpet_cmd_report, "report FILE", "who holds the memory"},
+	{"html", limpet_cmd_html, "html FILE", "the same as a page for any browser"},
 	{"seal", limpet_cmd_seal, "seal FILE", "add symbols to a trace"},
 };
 

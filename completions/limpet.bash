@@ -24,7 +24,7 @@ _limpet_traces()
 
 _limpet()
 {
-	local commands='attach run stop status doctor report seal help'
+	local commands='attach run stop status doctor report html seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
 		--attach-timeout --background --no-seal --partial --with-command-line
 		--assume-seccomp-ok --follow-fork --help'
@@ -119,6 +119,14 @@ _limpet()
 			return
 		fi
 		values='--json --sort --limit --from --to --full --help'
+		;;
+	html)
+		if [[ $word != -* ]]; then
+			mapfile -t COMPREPLY < <(_limpet_traces "$word")
+			compopt -o filenames 2>/dev/null
+			return
+		fi
+		values='--output --force --help'
 		;;
 	seal)
 		if [[ $word != -* ]]; then

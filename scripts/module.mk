@@ -43,10 +43,10 @@ LINT_MAN := $(sort $(wildcard man/*.[1-8]))
 # Tests and targets are held to the compiler's warnings: their odd code is what they are for.
 TIDY_C := $(filter-out test/%,$(LINT_C))
 
-.PHONY: lint lint-format lint-includes lint-hazards lint-tidy lint-cppcheck lint-shell lint-man lint-build format
+.PHONY: lint lint-format lint-includes lint-hazards lint-tidy lint-cppcheck lint-shell lint-man lint-script lint-build format
 lint: bootstrap
 	$(Q)$(MAKE) --no-print-directory --keep-going lint-format lint-includes lint-hazards lint-shell lint-man \
-		lint-cppcheck
+		lint-script lint-cppcheck
 	$(Q)$(MAKE) --no-print-directory --keep-going -j$(shell nproc) lint-build lint-tidy
 	@echo 'lint: clean'
 
@@ -73,6 +73,10 @@ lint-cppcheck:
 lint-shell:
 	$(call say,LINT,shellcheck)
 	$(Q)shellcheck -x $(LINT_SHELL)
+
+lint-script:
+	$(call say,LINT,node)
+	$(Q)node --check html/report.js
 
 lint-man:
 	$(call say,LINT,mandoc)

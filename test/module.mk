@@ -53,7 +53,7 @@ LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats $(B)/test/t
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
 TEST_LIB_OBJ = $(patsubst %.c,$(B)/obj/%.o,$(TEST_LIB_SRC)) \
-	$(if $(AGENT_SRC),$(B)/obj/injector/agent_bytes.o)
+	$(if $(AGENT_SRC),$(B)/obj/injector/agent_bytes.o) $(B)/obj/analyzer/html_page.o
 
 .SECONDEXPANSION:
 
