@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,11 @@
 /* So long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
  * and a slow disk. */
 #define WAIT_FOR_ROOM_MS 10000u
+/* Events that came since the last look are many from this share of the agent's memory on; then
+ * haste is called for, and for so long after. */
+#define MANY_SHARE 16u
+#define EVENT_BYTES 24u
+#define HASTE_NS 1000000000u
 #define CLEANUP_TIMEOUT_NS 10000000000u
 
 struct limpet_capture {
@@ -47,6 +53,8 @@ struct limpet_capture {
 	int perf_map_fd; /* held, as the target may be gone when it is read */
 	int file_error;
 	bool disk_is_low;
+	bool hasty;
+	uint64_t hasty_ns; /* since when there were not many */
 	uint64_t tick_ns, house_ns, check_ns, populate_ns;
 	bool populated;
 	uint64_t dropped_events;
@@ -248,6 +256,29 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	return LIMPET_END_RUNNING;
 }
 
+/* A batch process takes its share of a processor, but takes it from nobody who runs when it wakes:
+ * the target was interrupted a quarter as often, and was as fast. With room running out, an
+ * ordinary one. Failures change nothing. */
+static void set_pace(struct limpet_capture *capture, int64_t recorded)
+{
+	static const struct sched_param none;
+	uint64_t memory = capture->setup->agent_memory_bytes, now_ns = limpet_monotonic_ns();
+	bool many = recorded > 0 && (uint64_t)recorded * EVENT_BYTES > memory / MANY_SHARE;
+	int policy = sched_getscheduler(0);
+	bool hasty;
+
+	/* Another one is the user's choice. */
+	if (policy != SCHED_OTHER && policy != SCHED_BATCH)
+		return;
+	if (many)
+		capture->hasty_ns = now_ns;
+	hasty = capture->hasty_ns && now_ns - capture->hasty_ns < HASTE_NS;
+	if (hasty == capture->hasty)
+		return;
+	capture->hasty = hasty;
+	sched_setscheduler(0, hasty ? SCHED_OTHER : SCHED_BATCH, &none);
+}
+
 static uint64_t wait_time(const struct limpet_capture *capture, int64_t recorded)
 {
 	uint64_t wait_ns = recorded || !capture->populated ? BUSY_WAIT_NS : IDLE_WAIT_NS;
@@ -278,6 +309,7 @@ static enum limpet_end stream(struct limpet_capture *capture)
 
 		if (recorded < 0 && !capture->file_error)
 			capture->file_error = (int)recorded;
+		set_pace(capture, recorded);
 		end = look_around(capture);
 		if (end != LIMPET_END_RUNNING)
 			return end;
@@ -573,6 +605,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	limpet_collector_begin(capture->collector);
 	limpet_session_set_idle(capture->session, drain, capture);
 	step_back();
+	capture->hasty = true; /* until the first look */
 	if (capture->forks)
 		limpet_forks_begin(capture->forks, limpet_session_control_page(capture->session));
 	enter_state(capture, LIMPET_CONTROL_CAPTURING);

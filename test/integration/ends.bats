@@ -341,6 +341,25 @@ end_leaderless() {
 	finish storm
 }
 
+@test "a collector with little to do takes the processor from nobody who runs" {
+	start storm "$TARGETS/storm" --threads 1 --rate 2000
+	tell storm go going
+	attach "$pid"
+	wait_until 30 batch "$limpet_job"
+	stop "$pid"
+	good_capture
+	tell storm hold held
+	finish storm
+}
+
+# batch PID: its main thread's policy is SCHED_BATCH.
+batch() {
+	local stat
+	read -r stat <"/proc/$1/stat"
+	read -ra stat <<<"${stat##*) }"
+	((stat[38] == 3))
+}
+
 @test "a trace can be read while it is written" {
 	start storm "$TARGETS/storm" --threads 2 --rate 50000
 	tell storm go going
