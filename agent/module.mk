@@ -6,6 +6,8 @@ AGENT_OBJ := $(patsubst %.c,$(B)/agent/%.o,$(AGENT_SRC)) $(patsubst %.S,$(B)/age
 AGENT_CFLAGS := -std=gnu11 -O2 -g $(WARN) -ffreestanding -fPIC -fvisibility=hidden \
 	-fno-stack-protector -fno-omit-frame-pointer -fasynchronous-unwind-tables -mgeneral-regs-only \
 	-fcf-protection=branch -fno-tree-loop-distribute-patterns -fno-jump-tables -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
+# Some of these are GCC's own: a build of the rest by another compiler names the agent's.
+AGENT_CC ?= $(CC)
 AGENT_LDFLAGS := -shared -nostdlib -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack \
 	-Wl,--version-script=agent/agent.map -Wl,-soname,limpet-agent -Wl,--build-id=sha1 \
 	-Wl,--hash-style=gnu -Wl,-Bsymbolic -Wl,-z,max-page-size=4096
@@ -13,7 +15,7 @@ AGENT_LDFLAGS := -shared -nostdlib -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack \
 $(B)/agent/%.o: %.c
 	$(call say,CC,$< (agent))
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(AGENT_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(AGENT_CC) $(AGENT_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/agent/%.o: %.S
 	$(call say,AS,$<)
@@ -22,7 +24,7 @@ $(B)/agent/%.o: %.S
 
 $(B)/limpet-agent.so: $(AGENT_OBJ) agent/agent.map
 	$(call say,LD,$@)
-	$(Q)$(CC) $(AGENT_LDFLAGS) -o $@ $(AGENT_OBJ)
+	$(Q)$(AGENT_CC) $(AGENT_LDFLAGS) -o $@ $(AGENT_OBJ)
 	$(Q)strip --strip-debug $@ -o $@
 
 $(B)/obj/injector/agent_bytes.o: injector/agent_bytes.S $(B)/limpet-agent.so

@@ -296,7 +296,7 @@ $(B)/fuzz/libfuzzer_%: $(B)/obj/test/fuzz/fuzz_%.o $(B)/test/liblimpet.a
 
 .PHONY: fuzz bench-unwind bench-hooks bench-collector
 fuzz:
-	$(Q)$(MAKE) --no-print-directory CC=$(FUZZ_CC) SAN=fuzzer-no-link,address,undefined \
+	$(Q)$(MAKE) --no-print-directory CC=$(FUZZ_CC) AGENT_CC=$(CC) SAN=fuzzer-no-link,address,undefined \
 		B=$(LIBFUZZER_B) $(LIBFUZZER_B)/fuzz/libfuzzer_$(FUZZ)
 	@mkdir -p build/fuzz/$(FUZZ)
 	$(Q)UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
