@@ -40,7 +40,7 @@ CPPFLAGS += -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
 CFLAGS_ALL := -std=gnu11 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \
 	$(if $(SAN),-fsanitize=$(SAN) -U_FORTIFY_SOURCE) $(CFLAGS)
 LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now $(LDFLAGS)
-LIBS := -lunwind-ptrace -lunwind-generic -lunwind -ldw -lelf -lcapstone -lzstd -l:libiberty.a -ljansson -lm
+LIBS := -lunwind-ptrace -lunwind-generic -lunwind -ldw -lelf -lcapstone -lzstd -lz -l:libiberty.a -ljansson -lm
 
 VERSION := 0.1.0
 COMMIT := $(shell git -C . rev-parse --short=12 HEAD 2>/dev/null || echo unknown)

@@ -203,10 +203,13 @@ static bool is_nobodys_type(const char *type)
 		return false;
 	if (in_list(type, length, primitives, LIMPET_COUNT_OF(primitives)))
 		return true;
-	return length <= 2 && isupper((unsigned char)type[0]);
+	return length <= 2 && (isupper((unsigned char)type[0]) || type[0] == '_');
 }
 
-/* Rust's `<Type as Trait>::method` is the type's, and the trait's where the type is nobody's. */
+/* Rust's `<Type as Trait>::method` is the type's, and the trait's where the type is nobody's.
+ * Methods of such a type without a trait are the language's own: nobody else may write them. A
+ * trait may stand within a function of another implementation, `<u8 as
+ * <[_]>::to_vec_in::ConvertVec>`. */
 static bool is_library_impl(const char *name)
 {
 	const char *type = skip_type_signs(name + 1);
@@ -222,9 +225,10 @@ static bool is_library_impl(const char *name)
 		else if (*s == '>' && s[-1] != '-')
 			depth--;
 		else if (depth == 1 && has_prefix(s, " as "))
-			return in_library_scope(skip_type_signs(s + 4));
+			return in_library_scope(skip_type_signs(s + 4)) ||
+			       (has_prefix(s, " as <[_]>::"));
 	}
-	return false;
+	return true;
 }
 
 static bool is_library_module(const char *module)

@@ -73,10 +73,9 @@ static bool is_allocator(const struct limpet_model *model, const struct limpet_t
 	return module->allocator && strcmp(module->path, model->target->executable) != 0;
 }
 
-/* Frames of one node, innermost first, written from frames[0]; answers their number (>= 1).
- * `room` frames fit; what is beyond is left out. */
-static size_t node_frames(const struct limpet_model *model, const struct limpet_trace_node *node,
-			  struct limpet_report_frame *frames, size_t room)
+size_t limpet_report_node_frames(const struct limpet_model *model,
+				 const struct limpet_trace_node *node,
+				 struct limpet_report_frame *frames, size_t room)
 {
 	const struct limpet_trace_module *module = &model->modules[node->module];
 	const struct limpet_model_frame *symbols = NULL;
@@ -106,9 +105,6 @@ static size_t node_frames(const struct limpet_model *model, const struct limpet_
 	return count;
 }
 
-/* More than any symbolizer answers for one address. */
-#define NODE_FRAMES_MAX 256
-
 int limpet_report_expand(struct limpet_report *report, uint32_t node,
 			 struct limpet_report_stack *ret_stack)
 {
@@ -119,8 +115,8 @@ int limpet_report_expand(struct limpet_report *report, uint32_t node,
 	while (node && node < model->node_count) {
 		const struct limpet_trace_node *at = &model->nodes[node];
 
-		if (private->frame_room - stack.count < NODE_FRAMES_MAX) {
-			size_t room = 2 * private->frame_room + NODE_FRAMES_MAX;
+		if (private->frame_room - stack.count < LIMPET_REPORT_NODE_FRAMES_MAX) {
+			size_t room = 2 * private->frame_room + LIMPET_REPORT_NODE_FRAMES_MAX;
 			struct limpet_report_frame *bigger =
 				reallocarray(private->frames, room, sizeof(*bigger));
 
@@ -134,8 +130,8 @@ int limpet_report_expand(struct limpet_report *report, uint32_t node,
 			break;
 		}
 		stack.truncated |= at->truncated;
-		stack.count +=
-			node_frames(model, at, private->frames + stack.count, NODE_FRAMES_MAX);
+		stack.count += limpet_report_node_frames(model, at, private->frames + stack.count,
+							 LIMPET_REPORT_NODE_FRAMES_MAX);
 		node = at->parent;
 	}
 	stack.frames = private->frames;
@@ -259,7 +255,7 @@ static int find_looks(struct limpet_report *report, uint32_t **ret_looks)
 	LIMPET_FREE struct node_looks *folded = calloc(model->node_count + 1, sizeof(*folded));
 	LIMPET_FREE struct node_looks *whole = calloc(model->node_count + 1, sizeof(*whole));
 	LIMPET_FREE uint32_t *looks = calloc(model->node_count + 1, sizeof(*looks));
-	struct limpet_report_frame frames[NODE_FRAMES_MAX];
+	struct limpet_report_frame frames[LIMPET_REPORT_NODE_FRAMES_MAX];
 
 	if (!folded || !whole || !looks)
 		return -ENOMEM;
@@ -272,7 +268,8 @@ static int find_looks(struct limpet_report *report, uint32_t **ret_looks)
 		whole[i] = whole[node->parent];
 		if (node->lost)
 			continue;
-		count = node_frames(model, node, frames, NODE_FRAMES_MAX);
+		count = limpet_report_node_frames(model, node, frames,
+						  LIMPET_REPORT_NODE_FRAMES_MAX);
 		result = add_node_looks(report->private, frames, count, true, &whole[i]);
 		if (!result && !report->options.full)
 			result = add_node_looks(report->private, frames, count, false, &folded[i]);

@@ -28,10 +28,11 @@ extern const char *const limpet_report_sort_words[LIMPET_REPORT_SORT_COUNT + 1];
 
 struct limpet_report_options {
 	enum limpet_report_sort sort;
-	size_t limit;            /* of sites; SIZE_MAX: all */
-	bool merge;              /* stacks that look alike */
-	bool full;               /* noise counts as part of a stack's looks */
-	uint64_t capture_events; /* of the whole capture, whatever the window */
+	size_t limit;                           /* of sites; SIZE_MAX: all */
+	bool merge;                             /* stacks that look alike */
+	bool full;                              /* noise counts as part of a stack's looks */
+	uint64_t capture_events;                /* of the whole capture, whatever the window */
+	const struct limpet_model_site *hidden; /* by a filter; NULL: nothing was filtered */
 };
 
 struct limpet_report_site {
@@ -53,6 +54,14 @@ struct limpet_report_frame {
 	uint64_t offset;      /* of the call in the module's file; without module: its address */
 	enum limpet_fold_kind kind;
 };
+
+/* More than any symbolizer answers for one address. */
+#define LIMPET_REPORT_NODE_FRAMES_MAX 256
+/* Frames of one node that is not lost, innermost first, written from frames[0]; answers their
+ * number (>= 1). `room` frames fit; what is beyond is left out. */
+size_t limpet_report_node_frames(const struct limpet_model *model,
+				 const struct limpet_trace_node *node,
+				 struct limpet_report_frame *frames, size_t room);
 
 struct limpet_report_private;
 struct limpet_report {

@@ -316,12 +316,27 @@ static int print_totals(struct limpet_pen *pen)
 	return result;
 }
 
+static int print_hidden(struct limpet_pen *pen)
+{
+	const struct limpet_model_site *hidden = pen->report->options.hidden;
+
+	if (!hidden)
+		return 0;
+	return limpet_pen_line(pen, "", "filtered  hides %s live of %s allocation%s, %s in all",
+			       limpet_pen_bytes(pen, hidden->live_bytes),
+			       limpet_pen_count(pen, hidden->allocations),
+			       limpet_pen_plural(hidden->allocations),
+			       limpet_pen_bytes(pen, hidden->allocated_bytes));
+}
+
 int limpet_report_head_print(struct limpet_pen *pen)
 {
 	int result = print_target(pen);
 
 	if (!result)
 		result = print_window(pen);
+	if (!result)
+		result = print_hidden(pen);
 	if (!result)
 		result = print_losses(pen);
 	return result ? result : print_totals(pen);

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "analyzer/json_pen.h"
 #include "analyzer/plain_text.h"
 
 /* A large capture has millions of frames: the list of sites is written one by one, never held as
@@ -367,6 +368,9 @@ int limpet_report_json_print_head(struct limpet_report *report, FILE *file)
 					       "to_seconds", seconds(model->to_ns)));
 	if (!result)
 		result = print_value(file, ",\n\"totals\":", totals_object(model));
+	if (!result && report->options.hidden)
+		result = print_value(file,
+				     ",\n\"hidden\":", limpet_json_figures(report->options.hidden));
 	return result;
 }
 

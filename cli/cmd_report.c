@@ -3,43 +3,59 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model.h"
+#include "analyzer/heap.h"
 #include "analyzer/report.h"
 #include "analyzer/report_json.h"
 #include "analyzer/report_text.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/view_json.h"
+#include "analyzer/view_text.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
+#include "cli/view_options.h"
 #include "common/units.h"
 
 #define SITES_SHOWN 10
+/* Of a tree: what is smaller is left to --min. */
+#define LEAST_SHARE 0.01
 
 static const char help[] =
 	"Usage: limpet report [OPTIONS] FILE\n"
 	"Says who holds the memory: target, losses, totals, and the stacks that allocated\n"
-	"most. Library noise is folded away, so that each starts with the program's own\n"
-	"function.\n"
+	"most, less the noise of libraries.\n"
 	"\n"
-	"  -n, --limit N         stacks to show; default: 10, with --json all\n"
+	"      --view WORD       bottom-up, top-down, functions, threads, modules, sizes,\n"
+	"                        lifetimes or timeline; default: sites\n"
+	"      --function NAME   its callers, callees and lines\n"
+	"  -n, --limit N         rows to show, of a tree branches of a node; default: 10,\n"
+	"                        with --json all\n"
 	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
 	"                        default: live for attach, peak for run\n"
-	"      --from DUR        only what happened from here on: 90s, 10m from the start\n"
-	"      --to DUR          only what happened up to here\n"
+	"      --from, --to DUR  only what happened between: 90s, 10m after the start\n"
+	"      --include REGEX   only stacks with a frame that matches, by function, file\n"
+	"                        or module; function:, file:, module:, thread: narrow it\n"
+	"      --exclude REGEX   no such stacks\n"
+	"      --suppressions F  no stacks that LeakSanitizer would not report\n"
+	"      --depth N         levels of a tree; default: all\n"
+	"      --min PERCENT     of a tree, branches of at least so much; default: 1\n"
 	"      --full            every frame, with parameters; nothing is folded\n"
 	"      --json            exact numbers for programs; all stacks, unfolded\n"
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
 
-enum { OPT_SORT = 256, OPT_FROM, OPT_TO, OPT_FULL, OPT_JSON };
+enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FULL, OPT_JSON, OPT_VIEW, OPT_FUNCTION, OPT_DEPTH, OPT_MIN };
 
 static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
 	{"sort", required_argument, NULL, OPT_SORT},
-	{"from", required_argument, NULL, OPT_FROM},
-	{"to", required_argument, NULL, OPT_TO},
+	{"view", required_argument, NULL, OPT_VIEW},
+	{"function", required_argument, NULL, OPT_FUNCTION},
+	{"depth", required_argument, NULL, OPT_DEPTH},
+	{"min", required_argument, NULL, OPT_MIN},
+	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
 	{"full", no_argument, NULL, OPT_FULL},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"help", no_argument, NULL, 'h'},
@@ -49,71 +65,77 @@ static const struct option long_options[] = {
 struct report_options {
 	const char *file;
 	bool json, full;
-	bool sorted, limited;
+	bool sorted, limited, least_given;
 	enum limpet_report_sort sort;
 	size_t limit;
-	bool from_given, to_given;
-	uint64_t from_ns, to_ns;
+	struct limpet_cli_view cut;
+	struct limpet_view_options view;
 };
 
-static int parse_limit(const char *argument, size_t *ret_limit)
+static int parse_view(const char *argument, enum limpet_view_kind *ret_kind)
 {
-	unsigned long long value;
-	char *end;
+	const char *nearest = limpet_ui_nearest(argument, limpet_view_words);
 
-	errno = 0;
-	value = strtoull(argument, &end, 10);
-	if (argument[0] < '0' || argument[0] > '9' || *end || errno || value > SIZE_MAX)
-		return limpet_ui_usage("report", "wrong number '%s' for --limit", argument);
-	*ret_limit = (size_t)value;
-	return LIMPET_EXIT_OK;
-}
-
-static int parse_sort(const char *argument, enum limpet_report_sort *ret_sort)
-{
-	const char *nearest = limpet_ui_nearest(argument, limpet_report_sort_words);
-
-	for (unsigned i = 0; limpet_report_sort_words[i]; i++) {
-		if (!strcmp(argument, limpet_report_sort_words[i])) {
-			*ret_sort = (enum limpet_report_sort)i;
+	for (unsigned i = 0; limpet_view_words[i]; i++) {
+		if (!strcmp(argument, limpet_view_words[i])) {
+			*ret_kind = (enum limpet_view_kind)i;
 			return LIMPET_EXIT_OK;
 		}
 	}
 	if (nearest)
-		return limpet_ui_usage("report", "cannot sort by '%s'; did you mean '%s'?",
-				       argument, nearest);
-	return limpet_ui_usage("report", "cannot sort by '%s'", argument);
+		return limpet_ui_usage("report", "no view '%s'; did you mean '%s'?", argument,
+				       nearest);
+	return limpet_ui_usage("report", "no view '%s'", argument);
 }
 
-static int parse_time(const char *name, const char *argument, bool *ret_given, uint64_t *ret_ns)
+static int parse_percent(const char *argument, double *ret_share)
 {
-	if (limpet_units_parse_duration(argument, ret_ns) < 0)
-		return limpet_ui_usage("report", "wrong time '%s' for --%s", argument, name);
-	*ret_given = true;
+	char *end;
+	double value;
+
+	errno = 0;
+	value = strtod(argument, &end);
+	if (end != argument && *end == '%')
+		end++;
+	if (argument[0] < '0' || argument[0] > '9' || *end || errno || value > 100)
+		return limpet_ui_usage("report", "wrong share '%s' for --min", argument);
+	*ret_share = value / 100;
 	return LIMPET_EXIT_OK;
 }
 
 static int parse_option(int option, struct report_options *o)
 {
+	size_t depth = 0;
+	int status;
+
 	switch (option) {
 	case 'n':
 		o->limited = true;
-		return parse_limit(optarg, &o->limit);
+		return limpet_cli_parse_number("report", "limit", optarg, &o->limit);
 	case OPT_SORT:
 		o->sorted = true;
-		return parse_sort(optarg, &o->sort);
-	case OPT_FROM:
-		return parse_time("from", optarg, &o->from_given, &o->from_ns);
-	case OPT_TO:
-		return parse_time("to", optarg, &o->to_given, &o->to_ns);
+		return limpet_cli_parse_sort("report", optarg, &o->sort);
+	case OPT_VIEW:
+		return parse_view(optarg, &o->view.kind);
+	case OPT_FUNCTION:
+		o->view.function = optarg;
+		return LIMPET_EXIT_OK;
+	case OPT_DEPTH:
+		status = limpet_cli_parse_number("report", "depth", optarg, &depth);
+		o->view.depth = depth < UINT32_MAX ? (unsigned)depth : UINT32_MAX;
+		return status;
+	case OPT_MIN:
+		o->least_given = true;
+		return parse_percent(optarg, &o->view.least_share);
 	case OPT_FULL:
 		o->full = true;
-		break;
+		return LIMPET_EXIT_OK;
 	case OPT_JSON:
 		o->json = true;
-		break;
+		return LIMPET_EXIT_OK;
+	default:
+		return limpet_cli_view_option("report", &o->cut, option, optarg);
 	}
-	return LIMPET_EXIT_OK;
 }
 
 /* True: go on. False: exit with *ret_status. */
@@ -141,10 +163,21 @@ static bool parse(int argc, char **argv, struct report_options *o, int *ret_stat
 				argv[optind + 1]);
 		return false;
 	}
-	if (o->to_given && o->to_ns <= o->from_ns) {
+	if (o->cut.to_given && o->cut.to_ns <= o->cut.from_ns) {
 		limpet_ui_usage("report", "--to must be later than --from");
 		return false;
 	}
+	if (o->view.kind == LIMPET_VIEW_CALLERS && !o->view.function) {
+		limpet_ui_usage("report", "callers of which --function?");
+		return false;
+	}
+	if (o->view.function && o->view.kind != LIMPET_VIEW_SITES &&
+	    o->view.kind != LIMPET_VIEW_CALLERS) {
+		limpet_ui_usage("report", "--function is a view of its own");
+		return false;
+	}
+	if (o->view.function)
+		o->view.kind = LIMPET_VIEW_CALLERS;
 	o->file = argv[optind];
 	return true;
 }
@@ -155,16 +188,15 @@ static int check_window(struct limpet_trace_reader *reader, const struct report_
 	const struct limpet_trace_end *end = limpet_trace_reader_end(reader);
 	char text[LIMPET_UNITS_TEXT];
 
-	if (!o->from_given || o->from_ns < end->time_ns || !o->from_ns)
+	if (!o->cut.from_given || o->cut.from_ns < end->time_ns || !o->cut.from_ns)
 		return LIMPET_EXIT_OK;
 	return limpet_ui_usage("report", "--from is beyond the end: the capture is %s long",
 			       limpet_units_format_duration(text, end->time_ns));
 }
 
-static int print(struct limpet_report *report, const struct report_options *o,
-		 struct limpet_err *err)
+static struct limpet_report_text_options text_options(const struct report_options *o)
 {
-	const struct limpet_report_text_options text = {
+	return (struct limpet_report_text_options){
 		/* Cut for eyes only: a file or a pipe gets whole lines, and so does who wants all.
 		 */
 		.width = isatty(STDOUT_FILENO) && !o->full
@@ -176,12 +208,6 @@ static int print(struct limpet_report *report, const struct report_options *o,
 		.warn = limpet_ui_style(stdout, LIMPET_UI_RED),
 		.plain = limpet_ui_style(stdout, LIMPET_UI_PLAIN),
 	};
-	int result = o->json ? limpet_report_json_print(report, stdout)
-			     : limpet_report_text_print(report, &text, stdout);
-
-	return result < 0 ? limpet_err_set(err, result, "cannot show '%s': %s", o->file,
-					   strerror(-result))
-			  : 0;
 }
 
 /* What to type next, on stderr: the report itself is data. */
@@ -196,17 +222,17 @@ static void print_hints(const struct limpet_model *model, const struct report_op
 }
 
 /* Events of the whole capture, which a model of a window does not say. */
-static int count_events(struct limpet_trace_reader *reader, const struct limpet_model *model,
-			uint64_t *ret_events, struct limpet_err *err)
+static int count_events(const struct limpet_heap *heap, uint64_t *ret_events,
+			struct limpet_err *err)
 {
 	struct limpet_model *whole;
 	int result;
 
-	if (!model->windowed) {
-		*ret_events = model->totals.events;
+	if (!heap->model->windowed) {
+		*ret_events = heap->events;
 		return 0;
 	}
-	result = limpet_model_build(reader, NULL, &whole, err);
+	result = limpet_model_build(heap->reader, NULL, &whole, err);
 	if (result < 0)
 		return result;
 	*ret_events = whole->totals.events;
@@ -214,63 +240,86 @@ static int count_events(struct limpet_trace_reader *reader, const struct limpet_
 	return 0;
 }
 
-static int report_file(struct limpet_trace_reader *reader, const struct report_options *o,
-		       struct limpet_err *err)
+static int print_report(struct limpet_heap *heap, const struct report_options *o,
+			struct limpet_err *err)
 {
-	const struct limpet_model_options window = {.from_ns = o->from_ns, .to_ns = o->to_ns};
+	const struct limpet_report_text_options text = text_options(o);
 	struct limpet_report_options options = {
-		.sort = o->sort,
-		.limit = o->limited ? o->limit
-			 : o->json  ? SIZE_MAX
-				    : SITES_SHOWN,
+		.sort = heap->view.sort,
+		.limit = o->view.limit,
 		.merge = !o->json,
 		.full = o->full,
+		.hidden = heap->filtered ? &heap->hidden : NULL,
 	};
 	struct limpet_report *report = NULL;
-	struct limpet_model *model = NULL;
-	int result;
+	int result = count_events(heap, &options.capture_events, err);
 
-	result = limpet_model_build(reader, o->from_given || o->to_given ? &window : NULL, &model,
-				    err);
+	if (result >= 0)
+		result = limpet_report_new(heap->model, &options, &report);
+	if (result >= 0)
+		result = o->json ? limpet_report_json_print(report, stdout)
+				 : limpet_report_text_print(report, &text, stdout);
+	limpet_report_free(report);
+	return result;
+}
+
+static int print_view(struct limpet_heap *heap, const struct report_options *o,
+		      struct limpet_err *err)
+{
+	const struct limpet_report_text_options text = text_options(o);
+
+	return o->json ? limpet_view_json_print(heap, &o->view, stdout, err)
+		       : limpet_view_text_print(heap, &o->view, &text, stdout, err);
+}
+
+static int report_file(struct report_options *o, int *ret_status, struct limpet_err *err)
+{
+	const struct limpet_heap_options options = {
+		.from_ns = o->cut.from_ns,
+		.to_ns = o->cut.to_ns,
+		.filter = o->cut.filter,
+		.sorted = o->sorted,
+		.sort = o->sort,
+		.full = o->full,
+		.replay = limpet_view_needs_replay(o->view.kind),
+		.series = o->view.kind == LIMPET_VIEW_SITES,
+		.moments = o->view.kind == LIMPET_VIEW_TIMELINE
+				   ? (o->limited && o->limit ? o->limit : LIMPET_VIEW_MOMENTS)
+				   : 0,
+		.progress = limpet_cli_show_progress,
+	};
+	struct limpet_heap heap;
+	int result = limpet_heap_open(o->file, &options, &heap, err);
+
+	limpet_cli_clear_progress();
 	if (result < 0)
 		return result;
-	if (!o->sorted)
-		options.sort = model->target->mode == LIMPET_MODE_RUN ? LIMPET_REPORT_PEAK
-								      : LIMPET_REPORT_LIVE;
-	result = count_events(reader, model, &options.capture_events, err);
-	if (result >= 0) {
-		result = limpet_report_new(model, &options, &report);
-		if (result < 0)
-			limpet_err_set(err, result, "cannot show '%s': %s", o->file,
-				       strerror(-result));
-	}
-	if (result >= 0)
-		result = print(report, o, err);
-	if (result >= 0)
-		print_hints(model, o);
-	limpet_report_free(report);
-	limpet_model_free(model);
+	o->view.limit = o->limited ? o->limit : o->json ? SIZE_MAX : SITES_SHOWN;
+	if (!o->least_given && !o->json)
+		o->view.least_share = LEAST_SHARE;
+	*ret_status = check_window(heap.reader, o);
+	if (*ret_status == LIMPET_EXIT_OK)
+		result = o->view.kind == LIMPET_VIEW_SITES ? print_report(&heap, o, err)
+							   : print_view(&heap, o, err);
+	if (result < 0 && !err->message[0])
+		limpet_err_set(err, result, "cannot show '%s': %s", o->file, strerror(-result));
+	if (result >= 0 && *ret_status == LIMPET_EXIT_OK)
+		print_hints(heap.model, o);
+	limpet_heap_close(&heap);
 	return result;
 }
 
 int limpet_cmd_report(int argc, char **argv)
 {
 	struct report_options options = {0};
-	struct limpet_trace_reader *reader = NULL;
 	struct limpet_err err = {0};
-	int result, status;
+	int result = 0, status;
 
 	/* `limpet report | head` ends quietly, even under a parent that ignores SIGPIPE. */
 	signal(SIGPIPE, SIG_DFL);
-	if (!parse(argc, argv, &options, &status))
-		return status;
-	result = limpet_trace_reader_open(options.file, &reader, &err);
-	if (result >= 0) {
-		status = check_window(reader, &options);
-		if (status == LIMPET_EXIT_OK)
-			result = report_file(reader, &options, &err);
-	}
-	limpet_trace_reader_free(reader);
+	if (parse(argc, argv, &options, &status))
+		result = report_file(&options, &status, &err);
+	limpet_cli_view_done(&options.cut);
 	if (result < 0) {
 		if (!err.hint[0])
 			limpet_err_hint(&err, "`limpet attach` and `limpet stop` print the path of "

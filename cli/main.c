@@ -13,6 +13,8 @@
 #pragma weak limpet_cmd_html
 #pragma weak limpet_cmd_report
 #pragma weak limpet_cmd_seal
+#pragma weak limpet_cmd_diff
+#pragma weak limpet_cmd_export
 #pragma weak limpet_cmd_status
 #pragma weak limpet_cmd_stop
 
@@ -32,6 +34,9 @@ static const struct command commands[] = {
 	{"stop", limpet_cmd_stop, "stop PID|--all", "end a capture safely and wait for its trace"},
 	{"report", limpet_cmd_report, "report FILE", "who holds the memory"},
 	{"html", limpet_cmd_html, "html FILE", "the same as a page for any browser"},
+	{"diff", limpet_cmd_diff, "diff OLD NEW", "what grew between two traces, or two windows"},
+	{"export", limpet_cmd_export, "export FILE",
+	 "for heaptrack, pprof, flame graphs, DuckDB..."},
 	{"seal", limpet_cmd_seal, "seal FILE", "add symbols to a trace"},
 };
 
@@ -48,8 +53,7 @@ static int print_help(void)
 	       "  limpet attach 4711 --duration 10m     # Ctrl-C ends it earlier\n"
 	       "  limpet report node.4711.limpet        # who holds the memory\n"
 	       "\nlimpet COMMAND --help says more, and so does man limpet; limpet --version\n"
-	       "Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
-	       "5 captured but the agent stays dormant\n");
+	       "Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 losses, 5 dormant agent\n");
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }
 

@@ -1,6 +1,6 @@
 CLI_SRC := cli/main.c cli/cmd_attach.c cli/cmd_run.c cli/capture_command.c cli/background.c cli/followers.c cli/ui.c cli/capture_options.c cli/cmd_status.c cli/cmd_stop.c cli/progress.c
 CLI_SRC += cli/cmd_doctor.c cli/doctor_list.c
-CLI_SRC += cli/cmd_report.c cli/cmd_seal.c cli/cmd_html.c
+CLI_SRC += cli/cmd_report.c cli/cmd_seal.c cli/cmd_html.c cli/view_options.c cli/cmd_diff.c cli/cmd_export.c
 
 # Rewritten only when it changes, so that a new commit relinks one object and nothing else.
 $(B)/version: FORCE

@@ -24,7 +24,7 @@ _limpet_traces()
 
 _limpet()
 {
-	local commands='attach run stop status doctor report html seal help'
+	local commands='attach run stop status doctor report html diff export seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
 		--attach-timeout --background --no-seal --partial --with-command-line
 		--assume-seccomp-ok --follow-fork --help'
@@ -61,18 +61,22 @@ _limpet()
 
 	# The value of an option.
 	case $before in
-	-o | --output | --debug-dir)
+	-o | --output | --debug-dir | --suppressions)
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return
 		;;
 	--on-overload) values='drop sample wait' ;;
+	-f | --format) values='heaptrack pprof folded massif callgrind csv' ;;
+	--table) values='events stacks frames' ;;
+	--view) values='sites bottom-up top-down functions threads modules sizes lifetimes timeline' ;;
 	--sort) values='peak live allocations allocated temporary growth' ;;
 	-d | --duration) values='30s 1m 10m 1h' ;;
 	--sample) values='64KiB 512KiB 1MiB' ;;
 	--max-size) values='256MiB 2GiB' ;;
 	-p | --pid) values=$(_limpet_processes) ;;
-	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to) return ;;
+	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to | \
+		--include | --exclude | --function | --depth | --min) return ;;
 	esac
 	if [[ $values ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
@@ -118,7 +122,24 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--json --sort --limit --from --to --full --help'
+		values='--view --function --json --sort --limit --from --to --include --exclude --suppressions
+			--depth --min --full --help'
+		;;
+	diff)
+		if [[ $word != -* ]]; then
+			mapfile -t COMPREPLY < <(_limpet_traces "$word")
+			compopt -o filenames 2>/dev/null
+			return
+		fi
+		values='--json --sort --limit --by-function --include --exclude --suppressions --full --help'
+		;;
+	export)
+		if [[ $word != -* ]]; then
+			mapfile -t COMPREPLY < <(_limpet_traces "$word")
+			compopt -o filenames 2>/dev/null
+			return
+		fi
+		values='--format --output --table --sort --from --to --include --exclude --suppressions --full --help'
 		;;
 	html)
 		if [[ $word != -* ]]; then

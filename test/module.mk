@@ -7,6 +7,7 @@ UNIT_TESTS += test_unwind_compile
 UNIT_TESTS += test_unwind_walk
 UNIT_TESTS += test_unwind_programs
 UNIT_TESTS += test_demangle
+UNIT_TESTS += test_view
 UNIT_TESTS += test_symbolize
 UNIT_TESTS += test_fold
 UNIT_TESTS += test_trace_sync test_trace_ring

@@ -62,7 +62,7 @@ fits() {
 }
 
 @test "every command is listed, described and completed" {
-	[[ $(commands | sort | tr '\n' ' ') == "attach doctor html report run seal status stop " ]]
+	[[ $(commands | sort | tr '\n' ' ') == "attach diff doctor export html report run seal status stop " ]]
 	# shellcheck source=completions/limpet.bash
 	source "$root/completions/limpet.bash"
 	for command in $(commands); do
@@ -97,7 +97,7 @@ fits() {
 	usage "unknown option '--frobnicate'" --frobnicate
 	usage "unknown command 'x'" help x
 	# Of later versions: nothing that looks as if it worked.
-	for command in diff export top; do
+	for command in top; do
 		usage "unknown command '$command'" "$command" x
 	done
 	for command in $(commands); do

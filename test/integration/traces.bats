@@ -8,12 +8,12 @@ teardown() { end; }
 traces=$root/test/traces
 
 # said_as_before REPORT BEFORE: all that the older report says, the newer says too; it may say more.
-# The limits of estimates may become better.
+# The limits of estimates may become better, and what counts as noise.
 said_as_before() {
 	jq -n -r --slurpfile now "$1" --slurpfile before "$2" '
 		def missing($now; $path):
 			if type == "object" then
-				to_entries[] | select(.key | test("_(low|high)$") | not) |
+				to_entries[] | select(.key | test("_(low|high)$|^noise$") | not) |
 				.key as $key | .value | missing($now | if type == "object" then .[$key] else null end;
 								$path + "." + $key)
 			elif type == "array" then

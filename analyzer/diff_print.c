@@ -1,0 +1,185 @@
+/* A diff as text and as JSON: the rest of analyzer/diff.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/demangle.h"
+#include "analyzer/diff.h"
+#include "analyzer/json_pen.h"
+#include "analyzer/plain_text.h"
+#include "analyzer/report_pen.h"
+
+static const char *const titles[LIMPET_REPORT_SORT_COUNT] = {
+	"bytes held at the peak", "live bytes", "allocations", "bytes allocated",
+	"temporary allocations",  "growth",
+};
+
+/* ------------------------------------------------------------------ text */
+
+static const char *change_text(struct limpet_pen *pen, enum limpet_report_sort sort, int64_t change,
+			       char ret[LIMPET_UNITS_TEXT + 1])
+{
+	if (sort != LIMPET_REPORT_ALLOCATIONS && sort != LIMPET_REPORT_TEMPORARY)
+		return limpet_pen_bytes_change(pen, change);
+	snprintf(ret, LIMPET_UNITS_TEXT + 1, "%s%s",
+		 change > 0   ? "+"
+		 : change < 0 ? "-"
+			      : "",
+		 limpet_pen_count(pen, (uint64_t)llabs(change)));
+	return ret;
+}
+
+static const char *figure_text(struct limpet_pen *pen, enum limpet_report_sort sort, int64_t figure)
+{
+	if (sort == LIMPET_REPORT_GROWTH)
+		return limpet_pen_bytes_change(pen, figure);
+	if (sort == LIMPET_REPORT_ALLOCATIONS || sort == LIMPET_REPORT_TEMPORARY)
+		return limpet_pen_count(pen, (uint64_t)figure);
+	return limpet_pen_bytes(pen, (uint64_t)figure);
+}
+
+static int print_heap(struct limpet_pen *pen, const char *word, const char *name,
+		      const struct limpet_heap *heap)
+{
+	const struct limpet_model *model = heap->model;
+	int result = limpet_pen_line(pen, "", "%-9s %s: %s, %s to %s, %s live, %s allocation%s",
+				     word, name, model->target->known ? model->target->comm : "?",
+				     limpet_pen_duration(pen, model->from_ns),
+				     limpet_pen_duration(pen, model->to_ns),
+				     limpet_pen_bytes(pen, heap->view.totals.live_bytes),
+				     limpet_pen_count(pen, heap->view.totals.allocations),
+				     limpet_pen_plural(heap->view.totals.allocations));
+
+	if (!result && (!model->complete || !model->exact) && model->end->end != LIMPET_END_RUNNING)
+		result = limpet_pen_line(pen, pen->options->warn, "%-9s is not complete", "");
+	return result;
+}
+
+/* Columns of a row before the site. */
+#define BEFORE_SITE 39u
+
+/* "innermost < caller < caller", as much as fits; of the first the end says more than the start. */
+static int print_row(struct limpet_pen *pen, const struct limpet_diff *diff,
+		     const struct limpet_diff_row *row)
+{
+	const size_t width = pen->options->width ? pen->options->width : 400;
+	const char *mark = row->state == LIMPET_DIFF_APPEARED   ? "new"
+			   : row->state == LIMPET_DIFF_VANISHED ? "gone"
+								: "";
+	LIMPET_FREE char *chain = strdup("");
+	char buffer[LIMPET_UNITS_TEXT + 1];
+
+	for (uint32_t at = row->node; chain && at; at = diff->nodes[at].parent) {
+		const char *whole = diff->names[diff->nodes[at].name];
+		LIMPET_FREE char *name =
+			pen->options->full ? strdup(whole) : limpet_demangle_shorten(whole);
+		LIMPET_FREE char *old = LIMPET_TAKE(chain);
+
+		if (name && at == row->node && pen->options->width > BEFORE_SITE)
+			limpet_pen_cut(name, width - BEFORE_SITE, true);
+		if (!name ||
+		    asprintf(&chain, "%s%s%s", old, at == row->node ? "" : " < ", name) < 0)
+			chain = NULL;
+		/* What would be cut off right behind the function is not begun. */
+		if (chain && BEFORE_SITE + limpet_plain_text_columns(chain) + 8 > width)
+			break;
+	}
+	if (!chain)
+		return -ENOMEM;
+	return limpet_pen_line(pen, "", "%11s %10s %10s %-4s %s",
+			       change_text(pen, diff->sort, row->change, buffer),
+			       figure_text(pen, diff->sort, row->old_figure),
+			       figure_text(pen, diff->sort, row->new_figure), mark, chain);
+}
+
+int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
+			   const char *new_name, size_t limit,
+			   const struct limpet_report_text_options *text, FILE *file)
+{
+	struct limpet_pen pen = {.file = file, .options = text};
+	char buffer[LIMPET_UNITS_TEXT + 1];
+	size_t changed = 0;
+	int result = print_heap(&pen, "old", old_name, diff->old_heap);
+
+	if (!result)
+		result = print_heap(&pen, "new", new_name, diff->new_heap);
+	if (!result && (diff->scale > 1.001 || diff->scale < 0.999))
+		result = limpet_pen_line(
+			&pen, "", "scaled    the old one's figures as if it had lasted %s",
+			limpet_pen_duration(&pen, diff->new_heap->model->to_ns -
+							  diff->new_heap->model->from_ns));
+	if (!result && diff->new_heap->filtered)
+		result = limpet_pen_line(&pen, "", "filtered");
+	limpet_pen_blank(&pen);
+	if (!result)
+		result = limpet_pen_line(&pen, text->bold, "%s: %s, from %s to %s",
+					 titles[diff->sort],
+					 change_text(&pen, diff->sort, diff->totals.change, buffer),
+					 figure_text(&pen, diff->sort, diff->totals.old_figure),
+					 figure_text(&pen, diff->sort, diff->totals.new_figure));
+	while (changed < diff->row_count && diff->rows[changed].change)
+		changed++;
+	if (!result && !changed)
+		return limpet_pen_line(&pen, "", "No stack has changed.");
+	limpet_pen_blank(&pen);
+	if (!result)
+		result = limpet_pen_line(&pen, text->dim, "%11s %10s %10s %-4s %s", "change", "old",
+					 "new", "", "site");
+	for (size_t i = 0; i < changed && i < limit && !result && !ferror(file); i++)
+		result = print_row(&pen, diff, &diff->rows[i]);
+	if (!result && changed > limit)
+		result = limpet_pen_line(&pen, text->dim, "  ... %zu more", changed - limit);
+	return result;
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static json_t *side(const char *name, const struct limpet_heap *heap)
+{
+	const struct limpet_model *model = heap->model;
+
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:o}", "file", limpet_json_text(name), "comm",
+			 limpet_json_text(model->target->comm), "pid",
+			 limpet_json_number(model->target->pid), "from_seconds",
+			 limpet_json_seconds(model->from_ns), "to_seconds",
+			 limpet_json_seconds(model->to_ns), "complete", model->complete, "totals",
+			 limpet_json_figures(&heap->view.totals));
+}
+
+static json_t *row_object(const struct limpet_diff *diff, const struct limpet_diff_row *row)
+{
+	json_t *stack = json_array();
+
+	for (uint32_t at = row->node; stack && at; at = diff->nodes[at].parent)
+		json_array_append_new(stack, limpet_json_text(diff->names[diff->nodes[at].name]));
+	if (!stack)
+		return NULL;
+	return json_pack("{s:s,s:I,s:I,s:I,s:o,s:o,s:o}", "state",
+			 limpet_diff_state_words[row->state], "change", (json_int_t)row->change,
+			 "old_scaled", (json_int_t)row->old_figure, "new_value",
+			 (json_int_t)row->new_figure, "old", limpet_json_figures(&row->old_figures),
+			 "new", limpet_json_figures(&row->new_figures), "stack", stack);
+}
+
+int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
+			   const char *new_name, size_t limit, FILE *file)
+{
+	int result;
+
+	fprintf(file, "{\"format\":\"limpet-diff\",\"version\":1,\"sort\":\"%s\"",
+		limpet_report_sort_words[diff->sort]);
+	result = limpet_json_print(file, ",\n\"old\":", side(old_name, diff->old_heap));
+	if (!result)
+		result = limpet_json_print(file, ",\n\"new\":", side(new_name, diff->new_heap));
+	if (!result)
+		result = limpet_json_print(file, ",\n\"scale\":", json_real(diff->scale));
+	if (!result)
+		result = limpet_json_print(
+			file, ",\n\"change\":", json_integer((json_int_t)diff->totals.change));
+	fputs(",\n\"sites\":[", file);
+	for (size_t i = 0; i < diff->row_count && i < limit && !result && !ferror(file); i++)
+		result =
+			limpet_json_print(file, i ? ",\n" : "\n", row_object(diff, &diff->rows[i]));
+	fputs("]}\n", file);
+	return result;
+}

@@ -1,0 +1,234 @@
+/* `limpet diff OLD NEW`: what grew, shrank, appeared, vanished. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/diff.h"
+#include "cli/commands.h"
+#include "cli/ui.h"
+#include "cli/view_options.h"
+#include "common/units.h"
+
+#define ROWS_SHOWN 20
+
+static const char help[] =
+	"Usage: limpet diff [OPTIONS] OLD NEW\n"
+	"Says which stacks hold or allocate more, and which less, in NEW than in OLD: two\n"
+	"traces, or two windows of one: limpet diff A.limpet@1m-2m A.limpet@10m-11m\n"
+	"\n"
+	"  -n, --limit N         rows to show; default: 20, with --json all\n"
+	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
+	"                        default: growth for attach, peak for run\n"
+	"      --by-function     functions that allocate, whoever calls them\n"
+	"      --include REGEX   only stacks with a frame that matches, by function, file\n"
+	"                        or module; function:, file:, module:, thread: narrow it\n"
+	"      --exclude REGEX   no such stacks\n"
+	"      --suppressions F  no stacks that LeakSanitizer would not report\n"
+	"      --full            every frame, with parameters; nothing is folded\n"
+	"      --json            exact numbers for programs\n"
+	"  -h, --help            this text\n"
+	"\n"
+	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-diff\n";
+
+enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FULL, OPT_JSON, OPT_BY_FUNCTION };
+
+static const struct option long_options[] = {
+	{"limit", required_argument, NULL, 'n'},
+	{"sort", required_argument, NULL, OPT_SORT},
+	{"by-function", no_argument, NULL, OPT_BY_FUNCTION},
+	LIMPET_FILTER_OPTIONS,
+	{"full", no_argument, NULL, OPT_FULL},
+	{"json", no_argument, NULL, OPT_JSON},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+struct side {
+	const char *name; /* as given */
+	char *path;       /* less the window; malloc'ed */
+	uint64_t from_ns, to_ns;
+};
+
+struct diff_options {
+	struct side sides[2];
+	bool json, full, by_function, sorted;
+	enum limpet_report_sort sort;
+	size_t limit;
+	struct limpet_cli_view cut;
+};
+
+/* FILE@FROM-TO, either of which may be left out. A file of that very name is meant first. */
+static int parse_side(const char *argument, struct side *side)
+{
+	const char *at = strrchr(argument, '@');
+	LIMPET_FREE char *window = NULL;
+	char *dash;
+
+	side->name = argument;
+	side->path = strdup(argument);
+	if (!side->path)
+		return limpet_ui_usage("diff", "out of memory");
+	if (!at || at == argument || access(argument, F_OK) == 0)
+		return LIMPET_EXIT_OK;
+	window = strdup(at + 1);
+	dash = window ? strchr(window, '-') : NULL;
+	if (!dash)
+		return LIMPET_EXIT_OK;
+	side->path[at - argument] = '\0';
+	*dash++ = '\0';
+	if ((window[0] && limpet_units_parse_duration(window, &side->from_ns) < 0) ||
+	    (dash[0] && limpet_units_parse_duration(dash, &side->to_ns) < 0) ||
+	    (dash[0] && side->to_ns <= side->from_ns))
+		return limpet_ui_usage("diff", "wrong window '%s': FROM-TO, as in 10m-20m", at);
+	return LIMPET_EXIT_OK;
+}
+
+static int parse_option(int option, struct diff_options *o)
+{
+	switch (option) {
+	case 'n':
+		return limpet_cli_parse_number("diff", "limit", optarg, &o->limit);
+	case OPT_SORT:
+		o->sorted = true;
+		return limpet_cli_parse_sort("diff", optarg, &o->sort);
+	case OPT_BY_FUNCTION:
+		o->by_function = true;
+		return LIMPET_EXIT_OK;
+	case OPT_FULL:
+		o->full = true;
+		return LIMPET_EXIT_OK;
+	case OPT_JSON:
+		o->json = true;
+		return LIMPET_EXIT_OK;
+	default:
+		return limpet_cli_view_option("diff", &o->cut, option, optarg);
+	}
+}
+
+/* True: go on. False: exit with *ret_status. */
+static bool parse(int argc, char **argv, struct diff_options *o, int *ret_status)
+{
+	int option;
+
+	while ((option = getopt_long(argc, argv, ":n:h", long_options, NULL)) != -1) {
+		if (option == 'h')
+			*ret_status = limpet_ui_help(help);
+		else if (option == '?' || option == ':')
+			*ret_status = limpet_ui_bad_option("diff", option, argv, long_options);
+		else
+			*ret_status = parse_option(option, o);
+		if (option == 'h' || *ret_status != LIMPET_EXIT_OK)
+			return false;
+	}
+	*ret_status = LIMPET_EXIT_USAGE;
+	if (argc - optind != 2) {
+		limpet_ui_usage("diff", argc - optind < 2 ? "which two traces, the old and the new?"
+							  : "two traces at a time");
+		return false;
+	}
+	for (int i = 0; i < 2; i++) {
+		*ret_status = parse_side(argv[optind + i], &o->sides[i]);
+		if (*ret_status != LIMPET_EXIT_OK)
+			return false;
+	}
+	return true;
+}
+
+static int open_side(const struct diff_options *o, const struct side *side,
+		     struct limpet_heap *ret_heap, struct limpet_err *err)
+{
+	const struct limpet_heap_options options = {.from_ns = side->from_ns,
+						    .to_ns = side->to_ns,
+						    .filter = o->cut.filter,
+						    .sorted = o->sorted,
+						    .sort = o->sort,
+						    .full = o->full,
+						    .progress = limpet_cli_show_progress};
+	uint64_t end_ns;
+	int result = limpet_heap_open(side->path, &options, ret_heap, err);
+
+	limpet_cli_clear_progress();
+	if (result < 0)
+		return result;
+	end_ns = ret_heap->model->duration_ns;
+	if (side->from_ns && side->from_ns >= end_ns) {
+		char text[LIMPET_UNITS_TEXT];
+
+		limpet_heap_close(ret_heap);
+		limpet_err_set(err, -EINVAL, "'%s' is beyond the end of the capture", side->name);
+		limpet_err_hint(err, "it is %s long", limpet_units_format_duration(text, end_ns));
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int print(const struct limpet_diff *diff, const struct diff_options *o)
+{
+	const struct limpet_report_text_options text = {
+		.width = isatty(STDOUT_FILENO) && !o->full
+				 ? (unsigned)limpet_ui_width(STDOUT_FILENO)
+				 : 0,
+		.full = o->full,
+		.bold = limpet_ui_style(stdout, LIMPET_UI_BOLD),
+		.dim = limpet_ui_style(stdout, LIMPET_UI_DIM),
+		.warn = limpet_ui_style(stdout, LIMPET_UI_RED),
+		.plain = limpet_ui_style(stdout, LIMPET_UI_PLAIN),
+	};
+	const size_t limit = o->limit != SIZE_MAX ? o->limit : o->json ? SIZE_MAX : ROWS_SHOWN;
+
+	return o->json ? limpet_diff_json_print(diff, o->sides[0].name, o->sides[1].name, limit,
+						stdout)
+		       : limpet_diff_text_print(diff, o->sides[0].name, o->sides[1].name, limit,
+						&text, stdout);
+}
+
+static int diff_files(const struct diff_options *o, struct limpet_err *err)
+{
+	struct limpet_heap heaps[2] = {0};
+	struct limpet_diff *diff = NULL;
+	int result = open_side(o, &o->sides[0], &heaps[0], err);
+
+	if (result >= 0)
+		result = open_side(o, &o->sides[1], &heaps[1], err);
+	if (result >= 0) {
+		if (!o->sorted)
+			heaps[1].view.sort = heaps[1].model->target->mode == LIMPET_MODE_RUN &&
+							     !heaps[1].model->windowed
+						     ? LIMPET_REPORT_PEAK
+						     : LIMPET_REPORT_GROWTH;
+		result = limpet_diff_new(&heaps[0], &heaps[1], o->by_function, &diff);
+		if (result >= 0)
+			result = print(diff, o);
+		if (result < 0)
+			limpet_err_set(err, result, "cannot compare: %s", strerror(-result));
+	}
+	limpet_diff_free(diff);
+	for (int i = 0; i < 2; i++)
+		if (heaps[i].model)
+			limpet_heap_close(&heaps[i]);
+	return result;
+}
+
+int limpet_cmd_diff(int argc, char **argv)
+{
+	struct diff_options options = {.limit = SIZE_MAX};
+	struct limpet_err err = {0};
+	int result = 0, status;
+
+	signal(SIGPIPE, SIG_DFL);
+	if (parse(argc, argv, &options, &status))
+		result = diff_files(&options, &err);
+	limpet_cli_view_done(&options.cut);
+	for (int i = 0; i < 2; i++)
+		free(options.sides[i].path);
+	if (result < 0) {
+		if (!err.hint[0])
+			limpet_err_hint(&err, "`limpet attach` and `limpet stop` print the path of "
+					      "their trace");
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_FAILED;
+	}
+	return limpet_ui_finish(status);
+}

@@ -1,0 +1,237 @@
+/* `limpet export FILE --format FORMAT`: for other tools. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/export.h"
+#include "analyzer/export_sink.h"
+#include "cli/commands.h"
+#include "cli/ui.h"
+#include "cli/view_options.h"
+
+static const char help[] =
+	"Usage: limpet export FILE --format FORMAT [-o OUT] [OPTIONS]\n"
+	"Writes a trace in the format of another tool, to standard output or to OUT.\n"
+	"\n"
+	"  -f, --format FORMAT   heaptrack (heaptrack_print, heaptrack_gui), pprof\n"
+	"                        (go tool pprof), folded (speedscope, flamegraph.pl),\n"
+	"                        massif (ms_print), callgrind (callgrind_annotate,\n"
+	"                        KCachegrind) or csv (DuckDB)\n"
+	"  -o, --output OUT      -: standard output; OUT.gz and OUT.zst are compressed;\n"
+	"                        csv: OUT.csv becomes OUT.events.csv, .stacks, .frames\n"
+	"      --table TABLE     of csv, only events, stacks or frames\n"
+	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
+	"                        or growth; default: live for attach, peak for run\n"
+	"      --from, --to DUR  only what happened between; not of heaptrack and csv\n"
+	"      --include REGEX   only stacks with a frame that matches, by function, file\n"
+	"                        or module; function:, file:, module:, thread: narrow it\n"
+	"      --exclude REGEX   no such stacks\n"
+	"      --suppressions F  no stacks that LeakSanitizer would not report\n"
+	"      --full            of folded, massif, callgrind: noise is not folded away\n"
+	"  -h, --help            this text\n"
+	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";
+
+enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FULL, OPT_TABLE };
+
+static const struct option long_options[] = {
+	{"format", required_argument, NULL, 'f'},
+	{"output", required_argument, NULL, 'o'},
+	{"table", required_argument, NULL, OPT_TABLE},
+	{"sort", required_argument, NULL, OPT_SORT},
+	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
+	{"full", no_argument, NULL, OPT_FULL},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+struct export_options {
+	const char *file, *output;
+	int format, table; /* -1: none */
+	bool full, sorted;
+	enum limpet_report_sort sort;
+	struct limpet_cli_view cut;
+};
+
+static int parse_word(const char *what, const char *argument, const char *const *words, int *ret_at)
+{
+	const char *nearest = limpet_ui_nearest(argument, words);
+
+	for (int i = 0; words[i]; i++) {
+		if (!strcmp(argument, words[i])) {
+			*ret_at = i;
+			return LIMPET_EXIT_OK;
+		}
+	}
+	if (nearest)
+		return limpet_ui_usage("export", "no %s '%s'; did you mean '%s'?", what, argument,
+				       nearest);
+	return limpet_ui_usage("export", "no %s '%s'", what, argument);
+}
+
+static int parse_option(int option, struct export_options *o)
+{
+	switch (option) {
+	case 'f':
+		return parse_word("format", optarg, limpet_export_words, &o->format);
+	case 'o':
+		o->output = optarg;
+		return LIMPET_EXIT_OK;
+	case OPT_TABLE:
+		return parse_word("table", optarg, limpet_export_tables, &o->table);
+	case OPT_SORT:
+		o->sorted = true;
+		return limpet_cli_parse_sort("export", optarg, &o->sort);
+	case OPT_FULL:
+		o->full = true;
+		return LIMPET_EXIT_OK;
+	default:
+		return limpet_cli_view_option("export", &o->cut, option, optarg);
+	}
+}
+
+static int check(const struct export_options *o)
+{
+	const bool to_stdout = !strcmp(o->output, "-");
+
+	if (o->format < 0)
+		return limpet_ui_usage("export", "in which --format?");
+	if (o->table >= 0 && o->format != LIMPET_EXPORT_CSV)
+		return limpet_ui_usage("export", "only csv has tables");
+	if (o->cut.to_given && o->cut.to_ns <= o->cut.from_ns)
+		return limpet_ui_usage("export", "--to must be later than --from");
+	if (o->format == LIMPET_EXPORT_CSV && to_stdout && o->table < 0)
+		return limpet_ui_usage("export", "csv is three tables: -o OUT.csv, or --table");
+	if (o->format == LIMPET_EXPORT_PPROF && to_stdout && isatty(STDOUT_FILENO))
+		return limpet_ui_usage("export",
+				       "pprof's format is not for a terminal: -o OUT.pb.gz");
+	return LIMPET_EXIT_OK;
+}
+
+/* True: go on. False: exit with *ret_status. */
+static bool parse(int argc, char **argv, struct export_options *o, int *ret_status)
+{
+	int option;
+
+	while ((option = getopt_long(argc, argv, ":f:o:h", long_options, NULL)) != -1) {
+		if (option == 'h')
+			*ret_status = limpet_ui_help(help);
+		else if (option == '?' || option == ':')
+			*ret_status = limpet_ui_bad_option("export", option, argv, long_options);
+		else
+			*ret_status = parse_option(option, o);
+		if (option == 'h' || *ret_status != LIMPET_EXIT_OK)
+			return false;
+	}
+	*ret_status = LIMPET_EXIT_USAGE;
+	if (optind >= argc) {
+		limpet_ui_usage("export", "which trace?");
+		return false;
+	}
+	if (optind + 1 < argc) {
+		limpet_ui_usage("export", "one trace at a time; '%s' is one too many",
+				argv[optind + 1]);
+		return false;
+	}
+	o->file = argv[optind];
+	*ret_status = check(o);
+	return *ret_status == LIMPET_EXIT_OK;
+}
+
+static int write_one(struct limpet_heap *heap, const struct export_options *o, const char *path,
+		     unsigned table, struct limpet_err *err)
+{
+	struct limpet_export_sink sink;
+	struct limpet_err closing = {0};
+	int result = limpet_export_sink_open(path, stdout, &sink, err);
+	int closed;
+
+	if (result < 0)
+		return result;
+	result = limpet_export(heap, (enum limpet_export_format)o->format, table, sink.file, err);
+	closed = limpet_export_sink_close(&sink, result >= 0, &closing);
+	if (result >= 0 && closed < 0) {
+		*err = closing;
+		result = closed;
+	}
+	return result;
+}
+
+/* OUT.csv.gz -> OUT.events.csv.gz */
+static char *table_path(const char *path, const char *table)
+{
+	const char *end = strstr(path, ".csv");
+	char *out;
+
+	for (const char *next = end; next; next = strstr(next + 1, ".csv"))
+		end = next;
+	if (!end)
+		end = path + strlen(path);
+	if (asprintf(&out, "%.*s.%s%s", (int)(end - path), path, table, *end ? end : ".csv") < 0)
+		return NULL;
+	return out;
+}
+
+static int write_tables(struct limpet_heap *heap, const struct export_options *o,
+			struct limpet_err *err)
+{
+	int result = 0;
+
+	if (o->table >= 0 || o->format != LIMPET_EXPORT_CSV)
+		return write_one(heap, o, o->output, o->table > 0 ? (unsigned)o->table : 0, err);
+	for (unsigned i = 0; limpet_export_tables[i] && result >= 0; i++) {
+		LIMPET_FREE char *path = table_path(o->output, limpet_export_tables[i]);
+
+		result = path ? write_one(heap, o, path, i, err)
+			      : limpet_err_set(err, -ENOMEM, "out of memory");
+		if (result >= 0)
+			limpet_ui_note("wrote %s", path);
+	}
+	return result;
+}
+
+static int export_file(const struct export_options *o, struct limpet_err *err)
+{
+	const struct limpet_heap_options options = {
+		.from_ns = o->cut.from_ns,
+		.to_ns = o->cut.to_ns,
+		.filter = o->cut.filter,
+		.sorted = o->sorted,
+		.sort = o->sort,
+		.full = o->full,
+		.replay = o->format == LIMPET_EXPORT_MASSIF,
+		.moments = o->format == LIMPET_EXPORT_MASSIF ? LIMPET_EXPORT_MOMENTS : 0,
+		.progress = limpet_cli_show_progress,
+	};
+	struct limpet_heap heap;
+	int result = limpet_heap_open(o->file, &options, &heap, err);
+
+	limpet_cli_clear_progress();
+	if (result < 0)
+		return result;
+	if (!heap.model->complete && heap.model->end->end != LIMPET_END_RUNNING)
+		limpet_ui_warn("the trace is not complete: limpet report says what is missing");
+	result = write_tables(&heap, o, err);
+	limpet_heap_close(&heap);
+	return result;
+}
+
+int limpet_cmd_export(int argc, char **argv)
+{
+	struct export_options options = {.format = -1, .table = -1, .output = "-"};
+	struct limpet_err err = {0};
+	int result = 0, status;
+
+	signal(SIGPIPE, SIG_DFL);
+	if (parse(argc, argv, &options, &status))
+		result = export_file(&options, &err);
+	limpet_cli_view_done(&options.cut);
+	if (result < 0) {
+		if (!err.hint[0])
+			limpet_err_hint(&err, "limpet export --help");
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_FAILED;
+	}
+	return limpet_ui_finish(status);
+}

@@ -1,0 +1,127 @@
+#include "cli/view_options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/ui.h"
+#include "common/units.h"
+
+static int parse_time(const char *command, const char *name, const char *argument, bool *ret_given,
+		      uint64_t *ret_ns)
+{
+	if (limpet_units_parse_duration(argument, ret_ns) < 0)
+		return limpet_ui_usage(command, "wrong time '%s' for --%s", argument, name);
+	*ret_given = true;
+	return LIMPET_EXIT_OK;
+}
+
+static int add_filter(const char *command, struct limpet_cli_view *view, int option,
+		      const char *argument)
+{
+	struct limpet_err err = {0};
+	int code;
+
+	if (!view->filter)
+		view->filter = limpet_filter_new();
+	if (!view->filter)
+		code = limpet_err_set(&err, -ENOMEM, "out of memory");
+	else if (option == LIMPET_OPT_SUPPRESSIONS)
+		code = limpet_filter_add_suppressions(view->filter, argument, &err);
+	else
+		code = limpet_filter_add(view->filter, argument, option == LIMPET_OPT_EXCLUDE,
+					 &err);
+	if (code >= 0)
+		return LIMPET_EXIT_OK;
+	if (option != LIMPET_OPT_SUPPRESSIONS && code == -EINVAL)
+		return limpet_ui_usage(command, "%s", err.message);
+	limpet_ui_error(&err);
+	return LIMPET_EXIT_FAILED;
+}
+
+int limpet_cli_view_option(const char *command, struct limpet_cli_view *view, int option,
+			   const char *argument)
+{
+	if (option == LIMPET_OPT_FROM)
+		return parse_time(command, "from", argument, &view->from_given, &view->from_ns);
+	if (option == LIMPET_OPT_TO)
+		return parse_time(command, "to", argument, &view->to_given, &view->to_ns);
+	return add_filter(command, view, option, argument);
+}
+
+void limpet_cli_view_done(struct limpet_cli_view *view)
+{
+	limpet_filter_free(view->filter);
+	view->filter = NULL;
+}
+
+int limpet_cli_parse_number(const char *command, const char *option, const char *argument,
+			    size_t *ret_number)
+{
+	unsigned long long value;
+	char *end;
+
+	errno = 0;
+	value = strtoull(argument, &end, 10);
+	if (argument[0] < '0' || argument[0] > '9' || *end || errno || value > SIZE_MAX)
+		return limpet_ui_usage(command, "wrong number '%s' for --%s", argument, option);
+	*ret_number = (size_t)value;
+	return LIMPET_EXIT_OK;
+}
+
+int limpet_cli_parse_sort(const char *command, const char *argument,
+			  enum limpet_report_sort *ret_sort)
+{
+	const char *nearest = limpet_ui_nearest(argument, limpet_report_sort_words);
+
+	for (unsigned i = 0; limpet_report_sort_words[i]; i++) {
+		if (!strcmp(argument, limpet_report_sort_words[i])) {
+			*ret_sort = (enum limpet_report_sort)i;
+			return LIMPET_EXIT_OK;
+		}
+	}
+	if (nearest)
+		return limpet_ui_usage(command, "cannot sort by '%s'; did you mean '%s'?", argument,
+				       nearest);
+	return limpet_ui_usage(command, "cannot sort by '%s'", argument);
+}
+
+/* ------------------------------------------------------------------ progress */
+
+static bool progress_shown;
+
+static uint64_t now_ms(void)
+{
+	struct timespec now = {0};
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void limpet_cli_show_progress(void *context, size_t done, size_t all)
+{
+	static uint64_t started_ms, drawn_ms;
+	uint64_t ms = now_ms(), left_ms;
+	char text[LIMPET_UNITS_TEXT];
+
+	(void)context;
+	if (!done || !started_ms)
+		started_ms = ms;
+	/* What takes a moment needs no words. */
+	if (ms - started_ms < 500 || ms - drawn_ms < 200 || !done || !isatty(STDERR_FILENO))
+		return;
+	drawn_ms = ms;
+	left_ms = (uint64_t)((double)(ms - started_ms) / (double)done * (double)(all - done));
+	limpet_units_format_duration(text, left_ms / 1000 * 1000000000);
+	fprintf(stderr, "\rreading %3zu %%, %s left\x1b[K", 100 * done / all, text);
+	fflush(stderr);
+	progress_shown = true;
+}
+
+void limpet_cli_clear_progress(void)
+{
+	if (progress_shown)
+		fputs("\r\x1b[K", stderr);
+	progress_shown = false;
+}

@@ -1,0 +1,52 @@
+/* Options that report, diff and export share: the window and the filters. */
+#ifndef LIMPET_CLI_VIEW_OPTIONS_H
+#define LIMPET_CLI_VIEW_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyzer/filter.h"
+#include "analyzer/report.h"
+
+/* Values for getopt_long's tables; a command's own start at LIMPET_OPT_OWN. */
+enum {
+	LIMPET_OPT_FROM = 256,
+	LIMPET_OPT_TO,
+	LIMPET_OPT_INCLUDE,
+	LIMPET_OPT_EXCLUDE,
+	LIMPET_OPT_SUPPRESSIONS,
+	LIMPET_OPT_OWN
+};
+#define LIMPET_FILTER_OPTIONS                                                    \
+	{"include", required_argument, NULL, LIMPET_OPT_INCLUDE},                \
+		{"exclude", required_argument, NULL, LIMPET_OPT_EXCLUDE},        \
+	{                                                                        \
+		"suppressions", required_argument, NULL, LIMPET_OPT_SUPPRESSIONS \
+	}
+#define LIMPET_WINDOW_OPTIONS                               \
+	{"from", required_argument, NULL, LIMPET_OPT_FROM}, \
+		{"to", required_argument, NULL, LIMPET_OPT_TO},
+
+struct limpet_cli_view {
+	bool from_given, to_given;
+	uint64_t from_ns, to_ns;
+	struct limpet_filter *filter; /* NULL: none was given */
+};
+
+/* One of the options above. Answers LIMPET_EXIT_OK, or another status after a message. */
+int limpet_cli_view_option(const char *command, struct limpet_cli_view *view, int option,
+			   const char *argument);
+void limpet_cli_view_done(struct limpet_cli_view *view);
+
+int limpet_cli_parse_number(const char *command, const char *option, const char *argument,
+			    size_t *ret_number);
+int limpet_cli_parse_sort(const char *command, const char *argument,
+			  enum limpet_report_sort *ret_sort);
+
+/* For limpet_heap_options: a line on stderr, where that is a terminal, once it has lasted. The
+ * context is NULL. */
+void limpet_cli_show_progress(void *context, size_t done, size_t all);
+/* Takes it off the screen. */
+void limpet_cli_clear_progress(void);
+
+#endif

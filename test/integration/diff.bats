@@ -1,0 +1,90 @@
+#!/usr/bin/env bats
+# limpet diff: captures and windows whose differences are known.
+# time-limit: 300
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# leaks NAME N M: a capture of storm in which storm_leak allocates N blocks of 100 bytes... and then,
+# after the time that is left in `middle`, M more.
+leaks() {
+	local name=$1
+	printf 'leak %d\nquit\n' "$2" >commands
+	timeout 60 "$LIMPET" run -q -o "$name" -- "$TARGETS/storm" --threads 1 <commands >said 2>run.err ||
+		fail "limpet run"
+}
+
+compare() {
+	timeout 60 "$LIMPET" diff --json "$@" >diff.json 2>diff.err || fail "limpet diff $*: $(cat diff.err)"
+}
+
+says() {
+	json_says "$@" <diff.json || fail "the diff does not say: $*: $(head -c 600 diff.json)"
+}
+
+@test "two captures of one program: what grew, by function and not by address" {
+	leaks old.limpet 100
+	leaks new.limpet 300
+	compare --sort live old.limpet new.limpet
+	says '.scale == 1 and ([.sites[] | select(.stack[0] == "storm_leak")] | length == 1 and .[0].state == "grew" and
+		.[0].old.live_allocations == 100 and .[0].new.live_allocations == 300 and
+		.[0].change == .[0].new.live_bytes - .[0].old.live_bytes and .[0].change > 0)'
+	says '.change == ([.sites[].change] | add) and .sites[0].stack[0] == "storm_leak"'
+	# The other way round.
+	compare --sort live new.limpet old.limpet
+	says '.sites[0].state == "shrank" and .sites[0].change < 0'
+	# The same with itself.
+	compare --sort allocations old.limpet old.limpet
+	says '.change == 0 and all(.sites[]; .state == "same" and .change == 0)'
+	run --separate-stderr "$LIMPET" diff old.limpet old.limpet
+	[[ $status == 0 && $output == *"No stack has changed"* ]]
+}
+
+@test "what appeared and what vanished" {
+	leaks old.limpet 0
+	leaks new.limpet 50
+	compare --sort live old.limpet new.limpet
+	says '[.sites[] | select(.stack[0] == "storm_leak")][0] | .state == "appeared" and .old.allocations == 0'
+	compare --sort live new.limpet old.limpet
+	says '[.sites[] | select(.stack[0] == "storm_leak")][0] | .state == "vanished" and .new_value == 0'
+	run --separate-stderr "$LIMPET" diff --sort live old.limpet new.limpet
+	[[ $output == *" new "*storm_leak* ]]
+	run --separate-stderr "$LIMPET" diff --sort live --by-function new.limpet old.limpet
+	[[ $output == *" gone "*storm_leak* ]]
+}
+
+@test "two windows of one capture, scaled by their length" {
+	local length half
+	start storm "$TARGETS/storm" --threads 1
+	attach "$pid"
+	tell storm "leak 100" leaked
+	wait_until 30 beyond 2
+	stop "$pid"
+	finish storm
+	length=$(timeout 60 "$LIMPET" report "$trace" --json -n 0 | jq .capture.duration_seconds)
+	half=$(jq -n "$length / 2 | . * 1000 | floor")
+	compare --sort live "$trace@-${half}ms" "$trace@${half}ms-"
+	says '.scale == 1 and .old.from_seconds == 0 and .new.from_seconds == .old.to_seconds'
+	# All of it was allocated in one half, and lives in the other.
+	says '[.sites[] | select(.stack[0] == "storm_leak")][0] | .new.live_allocations == 100'
+	compare --sort allocations "$trace@-1s" "$trace"
+	says '.new.to_seconds as $length | (.scale - $length | fabs) < 0.01'
+	says '[.sites[] | select(.stack[0] == "storm_leak")][0] | .old_scaled > .old.allocations or .old.allocations == 0'
+}
+beyond() {
+	"$LIMPET" status "$pid" --json | json_says --argjson s "$1" '.captures[0].elapsed_seconds >= $s'
+}
+
+@test "what cannot be compared is said" {
+	local good=$root/test/traces/version-1/storm.trace
+	refused 2 "which two traces" "$LIMPET" diff "$good"
+	refused 2 "wrong window" "$LIMPET" diff "$good@5s-1s" "$good"
+	refused 1 "beyond the end" "$LIMPET" diff "$good" "$good@10h-"
+	refused 1 "cannot" "$LIMPET" diff "$good" nothing.limpet
+	# Limits and filters.
+	compare -n 2 "$root/test/traces/version-1/killed.trace" "$good"
+	says '(.sites | length) == 2'
+	compare --include '^storm_leak$' "$root/test/traces/version-1/killed.trace" "$good"
+	says 'all(.sites[]; .stack[0] == "storm_leak")'
+}

@@ -1,0 +1,219 @@
+#!/usr/bin/env bats
+# limpet export: each format is read by the program that it is for, which has to find our sums.
+# time-limit: 400
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+traces=$root/test/traces/version-1
+
+needs() {
+	command -v "$1" >/dev/null || skip "$1 is not installed"
+}
+
+# A capture whose sums are known: test/targets/kinds, the same calls in every run.
+capture_kinds() {
+	trace=$work/kinds.limpet
+	timeout 120 "$LIMPET" run -q -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run" || return 1
+	"$LIMPET" report "$trace" --json >report.json
+}
+
+export_to() {
+	timeout 60 "$LIMPET" export "$trace" --format "$1" -o "$2" "${@:3}" 2>export.err || fail "limpet export $*: $(cat export.err)"
+}
+
+total() {
+	jq ".totals.$1" report.json
+}
+
+@test "heaptrack_print finds our allocations, peak and leaks" {
+	needs heaptrack_print
+	for trace in "$traces"/{cpp,rust,node,storm}.trace kinds; do
+		[[ $trace != kinds ]] || capture_kinds || return 1
+		"$LIMPET" report "$trace" --json >report.json
+		export_to heaptrack out.zst || return 1
+		# It prints 1.23M: the stacks that it draws flames from say the bytes.
+		heaptrack_says peak || return 1
+		same "$trace: calls" "$(sed -n 's/^calls to allocation functions: \([0-9]*\).*/\1/p' print.say)" "$(total allocations)"
+		same "$trace: peak" "$said" "$(total peak_bytes)" || return 1
+		heaptrack_says leaked || return 1
+		same "$trace: leaked" "$said" "$(total live_bytes)" || return 1
+	done
+	grep -q 'kinds_small' print.say
+	grep -q 'kinds.c:[0-9]' print.say
+}
+# heaptrack_says COST: its sum over all stacks, in `said`.
+heaptrack_says() {
+	timeout 100 heaptrack_print --disable-builtin-suppressions --disable-embedded-suppressions \
+		-f out.zst -F flames --flamegraph-cost-type "$1" >print.say 2>print.err || fail "heaptrack_print" || return 1
+	said=$(awk '{ sum += $NF } END { printf "%d\n", sum }' flames)
+}
+
+@test "go tool pprof finds every sample type's sum, mappings and build-ids" {
+	needs go
+	capture_kinds
+	export_to pprof out.pb.gz
+	local type figure
+	for type in alloc_objects:allocations alloc_space:allocated_bytes inuse_objects:live_allocations \
+		inuse_space:live_bytes peak_space:peak_bytes temporary_objects:temporary_allocations; do
+		figure=${type#*:}
+		timeout 60 go tool pprof -sample_index="${type%:*}" -unit B -top -nodecount=2000 -nodefraction=0 \
+			out.pb.gz >top 2>top.err || fail "go tool pprof: $(cat top.err)" || return 1
+		same "$type" "$(sed -n 's/.* of \([0-9]*\)[A-Za-z]* total.*/\1/p' top)" "$(total "$figure")"
+	done
+	timeout 60 go tool pprof -sample_index=inuse_space -unit B -top out.pb.gz >top 2>&1
+	grep -qE '^ *640000B.* kinds_small' top
+	timeout 60 go tool pprof -raw out.pb.gz >raw 2>&1
+	grep -q 'kinds.c:[0-9]* s=0' raw || grep -q 'kinds_small .*kinds.c:[0-9]' raw
+	same "build-id" "$(sed -n 's/.*\/kinds \([0-9a-f]*\).*/\1/p' raw | head -n 1)" \
+		"$(jq -r '.modules[] | select(.module | endswith("/kinds")) | .build_id' report.json)"
+	# Plain too, through a pipe.
+	"$LIMPET" export "$trace" --format pprof >out.pb
+	timeout 60 go tool pprof -sample_index=inuse_space -unit B -top out.pb >plain 2>&1
+	same "plain" "$(grep -c . plain)" "$(timeout 60 go tool pprof -sample_index=inuse_space -unit B -top out.pb.gz 2>&1 | grep -c .)"
+}
+
+@test "folded stacks add up, and merge" {
+	capture_kinds
+	local sort
+	for sort in live:live_bytes peak:peak_bytes allocations:allocations allocated:allocated_bytes; do
+		export_to folded out.folded --sort "${sort%:*}"
+		same "$sort" "$(awk '{ sum += $NF } END { printf "%d\n", sum }' out.folded)" "$(total "${sort#*:}")"
+	done
+	export_to folded out.folded --sort live --include '^kinds_small$'
+	same "stacks" "$(cat out.folded)" "main;kinds_small 640000"
+	# Names hold no separator: each stack has as many as it has calls.
+	[[ -z $(cut -d' ' -f1 out.folded | uniq -d) ]]
+}
+
+@test "ms_print draws the peak and the end" {
+	needs ms_print
+	capture_kinds
+	export_to massif out.massif
+	timeout 60 ms_print out.massif >print.say 2>print.err || fail "ms_print: $(cat print.err)"
+	grep -q 'kinds_vector (kinds.c)\|kinds_vector (.*kinds.c)' print.say
+	same "peak" "$(awk -F= '/^mem_heap_B=/ { bytes = $2 } /^heap_tree=peak/ { print bytes }' out.massif)" "$(total peak_bytes)"
+	same "live" "$(awk -F= '/^mem_heap_B=/ { bytes = $2 } END { print bytes }' out.massif)" "$(total live_bytes)"
+	# No snapshot is higher than the peak; times ascend; children are no more than their parent.
+	awk -F= -v peak="$(total peak_bytes)" '/^time=/ { if ($2 + 0 < last) exit 1; last = $2 } /^mem_heap_B=/ && $2 > peak { exit 1 }' out.massif
+	python3 - out.massif <<-'EOF'
+		import re, sys
+		stack = []
+		for line in open(sys.argv[1]):
+		    match = re.match(r"( *)n(\d+): (\d+) ", line)
+		    if not match:
+		        assert all(n == 0 and below <= own for n, below, own in stack), line
+		        stack = []
+		        continue
+		    depth, children, own = len(match[1]), int(match[2]), int(match[3])
+		    while len(stack) > depth:
+		        n, below, parent = stack.pop()
+		        assert n == 0 and below <= parent, line
+		    assert len(stack) == depth, line
+		    if stack:
+		        stack[-1][0] -= 1
+		        stack[-1][1] += own
+		    stack.append([children, 0, own])
+	EOF
+}
+
+@test "callgrind_annotate finds the totals" {
+	needs callgrind_annotate
+	capture_kinds
+	export_to callgrind out.callgrind
+	timeout 60 callgrind_annotate --threshold=100 out.callgrind >print.say 2>print.err || fail "callgrind_annotate: $(cat print.err)"
+	# Live LiveBlocks Peak Allocated Allocations Temporary
+	same "totals" "$(sed -n '/PROGRAM TOTALS/ { s/,//g; s/([^)]*)//g; s/ PROGRAM.*//; s/  */ /g; s/^ //; s/ $//; p }' print.say)" \
+		"$(jq -r '.totals | "\(.live_bytes) \(.live_allocations) \(.peak_bytes) \(.allocated_bytes) \(.allocations) \(.temporary_allocations)"' report.json)"
+	grep -E '^ *640,000 .*kinds_small' print.say
+	timeout 60 callgrind_annotate --inclusive=yes --threshold=100 out.callgrind >print.say
+	grep -E ':main ' print.say | head -n 1
+	# The lines add up to the summary.
+	same "lines" "$(awk '/^calls=/ { getline; next } /^[0-9]+ / { sum += $2 } END { printf "%d\n", sum }' out.callgrind)" "$(total live_bytes)"
+}
+
+@test "csv: the three tables bring the totals and the sites back" {
+	capture_kinds
+	export_to csv out.csv
+	[[ -s out.events.csv && -s out.stacks.csv && -s out.frames.csv ]]
+	timeout 100 python3 - >sums.json <<-'EOF'
+		import csv, json, sqlite3
+		db = sqlite3.connect(":memory:")
+		for table in "events", "stacks", "frames":
+		    rows = csv.reader(open(f"out.{table}.csv", newline=""))
+		    head = next(rows)
+		    db.execute(f"create table {table} ({', '.join(head)})")
+		    db.executemany(f"insert into {table} values ({', '.join('?' * len(head))})", rows)
+		db.execute("create index s on stacks (stack)")
+		db.execute("create index f on frames (frame)")
+		one = lambda query: db.execute(query).fetchone()[0]
+		small = "kind {} and stack in (select stack from stacks join frames using (frame) where function = 'kinds_small')"
+		print(json.dumps({
+		    "allocations": one("select count(*) from events where kind in ('alloc', 'untracked')"),
+		    "allocated_bytes": one("select sum(bytes) from events where kind in ('alloc', 'untracked')"),
+		    "frees": one("select count(*) from events where kind in ('free', 'inferred-free')"),
+		    "freed_bytes": one("select sum(bytes) from events where kind in ('free', 'inferred-free')"),
+		    "temporary_allocations": one("select count(*) from events where temporary = 'true'"),
+		    "foreign_frees": one("select count(*) from events where kind = 'foreign-free'"),
+		    "small": one("select count(*) from events where " + small.format("= 'alloc'")),
+		    "orphans": one("select count(*) from stacks where frame not in (select frame from frames)"),
+		}))
+	EOF
+	json_says --slurpfile sums sums.json '.totals as $t | $sums[0] | .small == 20000 and .orphans == 0 and
+		(del(.small, .orphans) | all(to_entries[]; .value == $t[.key]))' <report.json || fail "$(cat sums.json)"
+	# Compressed, and one by one.
+	export_to csv out.csv.zst
+	zstd -dcq out.events.csv.zst | cmp - out.events.csv
+	export_to csv - --table frames >frames.csv
+	cmp frames.csv out.frames.csv
+}
+
+@test "csv: DuckDB reproduces the totals" {
+	needs node
+	timeout 120 "$root/scripts/fetch-duckdb" >fetch.say 2>&1 || skip "npm cannot bring DuckDB: $(tail -n 1 fetch.say)"
+	capture_kinds
+	export_to csv out.csv.gz
+	cat >query.cjs <<-'EOF'
+		const { DuckDBInstance } = require(process.argv[2] + '/build/duckdb/node_modules/@duckdb/node-api');
+		(async () => {
+		  const connection = await (await DuckDBInstance.create(':memory:')).connect();
+		  const reader = await connection.runAndReadAll(`select to_json(t)::varchar from (select
+		    count(*) filter (kind in ('alloc', 'untracked')) as allocations,
+		    sum(bytes) filter (kind in ('alloc', 'untracked')) as allocated_bytes,
+		    count(*) filter (kind in ('free', 'inferred-free')) as frees,
+		    sum(bytes) filter (kind in ('free', 'inferred-free')) as freed_bytes,
+		    count(*) filter (temporary) as temporary_allocations,
+		    (select count(*) from 'out.events.csv.gz' join 'out.stacks.csv.gz' using (stack)
+		      join 'out.frames.csv.gz' using (frame) where kind = 'alloc' and function = 'kinds_churn') as churn
+		    from 'out.events.csv.gz') t`);
+		  console.log(reader.getRows()[0][0]);
+		})();
+	EOF
+	timeout 100 node query.cjs "$root" >sums.json
+	json_says --slurpfile sums sums.json '.totals as $t | $sums[0] | .churn == 60000 and
+		(del(.churn) | length == 5 and all(to_entries[]; (.value | tonumber) == $t[.key]))' <report.json || fail "$(cat sums.json)"
+}
+
+@test "hostile names harm no format, and a file that cannot be written is said" {
+	trace=$traces/lost.trace
+	local format
+	for format in heaptrack folded massif callgrind; do
+		export_to $format out.$format || return 1
+		[[ -s out.$format ]]
+	done
+	refused 2 "in which --format" "$LIMPET" export "$trace"
+	refused 2 "did you mean 'pprof'" "$LIMPET" export "$trace" --format pproof
+	refused 2 "three tables" "$LIMPET" export "$trace" --format csv
+	refused 2 "only csv" "$LIMPET" export "$trace" --format folded --table events
+	refused 1 "cannot write" "$LIMPET" export "$traces/cpp.trace" --format folded -o /nowhere/out
+	refused 1 "the whole capture" "$LIMPET" export "$traces/cpp.trace" --format heaptrack --from 10ms
+	refused 1 "no samples" "$LIMPET" export "$traces/sampled.trace" --format heaptrack
+	# Nothing is left beside, and what was there stays.
+	echo old >out.folded
+	(trap '' XFSZ; ulimit -f 0; ! "$LIMPET" export "$traces/node.trace" --format folded -o out.folded 2>/dev/null)
+	same "old" "$(cat out.folded)" old
+	[[ -z $(find . -name 'out.folded.*') ]]
+	run timeout 20 bash -c '"$0" export "$1" --format folded -o - >/dev/full' "$LIMPET" "$traces/node.trace"
+	[[ $status == 1 ]]
+}

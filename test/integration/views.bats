@@ -1,0 +1,178 @@
+#!/usr/bin/env bats
+# The views of limpet report, on captures whose sums are known. What is known of test/targets/kinds: each
+# of its functions makes the same calls in every run.
+# time-limit: 300
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+traces=$root/test/traces/version-1
+
+capture_kinds() {
+	trace=$work/kinds.limpet
+	timeout 120 "$LIMPET" run -q -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
+}
+
+# view NAME [OPTION...]: into view.json.
+view() {
+	timeout 60 "$LIMPET" report "$trace" --json --view "$@" >view.json 2>view.err ||
+		fail "limpet report --view $*"
+}
+
+says() {
+	json_says "$@" <view.json || fail "the view does not say: $*"
+}
+
+@test "functions: calls and bytes of each site are those that the program made" {
+	capture_kinds
+	view functions
+	says 'def of($name): .functions[] | select(.function == $name);
+		of("kinds_churn").allocations == 60000 and of("kinds_churn").live_bytes == 0 and
+		of("kinds_churn").self.allocated_bytes == 60000 * 120 and
+		of("kinds_small").live_allocations == 10000 and of("kinds_small").live_bytes == 640000 and
+		of("kinds_large").live_bytes == 1000000 and
+		of("kinds_large").file != null and
+		of("main").self.allocations < 10 and of("main").allocations == .totals.allocations -
+			([.functions[] | select(.function == "(stack unknown)") | .allocations] | add // 0)'
+	run "$LIMPET" report "$trace" --view functions -n 3
+	[[ $status == 0 && $output == *main*"more"* ]]
+}
+
+@test "trees: each node holds its children, and the first level everything" {
+	local kind
+	capture_kinds
+	for kind in top-down bottom-up; do
+		view $kind
+		says '(reduce .nodes[] as $n ({}; .[$n.parent | tostring] += $n.allocated_bytes)) as $below |
+			.totals.allocated_bytes == $below["0"] and
+			all(.nodes[]; .allocated_bytes >= ($below[.id | tostring] // 0)) and
+			(reduce .nodes[] as $n ({"0": true, ok: true};
+				.ok = (.ok and .[$n.parent | tostring] == true) | .[$n.id | tostring] = true) | .ok)'
+	done
+	says '[.nodes[] | select(.depth == 1 and .function == "kinds_small")][0] | .live_bytes == 640000'
+	"$LIMPET" report "$trace" --view top-down --depth 1 >text
+	[[ $(grep -c main text) == 1 ]]
+}
+
+@test "callers, callees and lines of a function" {
+	capture_kinds
+	timeout 60 "$LIMPET" report "$trace" --json --function kinds_small >view.json
+	says '.view == "callers" and .total.live_bytes == 640000 and .self.live_bytes == 640000 and
+		(.callers | length) == 1 and .callers[0].function == "main" and
+		all(.lines[]; .file | endswith("kinds.c")) and (.lines | length) > 0'
+	timeout 60 "$LIMPET" report "$trace" --json --function main >view.json
+	says '([.callees[] | select(.function == "kinds_churn")][0].allocations) == 60000 and
+		([.lines[] | select(.allocations == 60000)] | length) == 1'
+	# A part of many names is asked back.
+	refused 1 "part of" "$LIMPET" report "$trace" --function kinds
+	refused 1 "no function" "$LIMPET" report "$trace" --function nothing_like_it
+	refused 2 "which --function" "$LIMPET" report "$trace" --view callers
+}
+
+@test "threads: who allocated, and who freed" {
+	capture_kinds
+	view threads
+	# The second thread frees half of the small blocks, which the first has allocated.
+	says '([.threads[] | select(.own_frees == 10000)] | length) == 1 and
+		([.threads[].allocations] | add) == .totals.allocations and
+		([.threads[].live_bytes] | add) == .totals.live_bytes and
+		([.threads[].peak_bytes] | add) == .totals.peak_bytes and
+		([.threads[].own_frees] | add) == .totals.frees'
+	local main
+	main=$(jq '[.threads[] | select(.allocations > 100000)][0].thread' view.json)
+	"$LIMPET" report "$trace" --json --include "thread:$main" --include function:kinds_small >report.json
+	expect '.totals.live_bytes == 640000 and .totals.frees == 10000 and .totals.allocations == 20000'
+	"$LIMPET" report "$trace" --json --exclude "thread:$main" --include function:kinds_small >report.json
+	expect '.totals.allocations == 0 and (.sites | length) == 0'
+}
+
+@test "sizes and lifetimes of each site" {
+	capture_kinds
+	view sizes
+	says 'def of($name): .sites[] | select(.stack[0] == $name);
+		of("kinds_churn").smallest_bytes == 120 and of("kinds_churn").largest_bytes == 120 and
+		of("kinds_vector").smallest_bytes == 256 and of("kinds_vector").largest_bytes == 65536 and
+		([.sizes[].allocations] | add) == .totals.allocations and
+		([.sizes[].allocated_bytes] | add) == .totals.allocated_bytes and
+		all(.sizes[]; .average_bytes >= .from_bytes and .average_bytes <= .to_bytes)'
+	view lifetimes
+	says 'def of($name): .sites[] | select(.stack[0] == $name);
+		([of("kinds_small").ages[].freed] | add) == 10000 and
+		([of("kinds_small").ages[].alive] | add) == 10000 and
+		([of("kinds_small").ages[].alive_bytes] | add) == 640000 and
+		([.ages[].freed] | add) == .totals.frees and
+		([.ages[].alive_bytes] | add) == .totals.live_bytes'
+}
+
+@test "timeline and modules add up" {
+	capture_kinds
+	view timeline
+	says '(.timeline | length) == 16 and ([.timeline[].allocations] | add) == .totals.allocations and
+		([.timeline[].temporary_allocations] | add) == .totals.temporary_allocations and
+		([.timeline[].highest_live_bytes] | max) >= .totals.peak_bytes and
+		.timeline[-1].live_bytes == .totals.live_bytes'
+	view modules
+	says '([.modules[].self.allocated_bytes] | add) == .totals.allocated_bytes and
+		(.modules | length) > 0 and any(.modules[]; .module // "" | endswith("kinds"))'
+}
+
+@test "what filters keep and hide are the whole" {
+	local whole
+	capture_kinds
+	view functions
+	whole=$(jq .totals view.json)
+	view functions --include 'function:kinds_(small|large)'
+	says --argjson whole "$whole" '. as $all | .totals.allocations == 20040 and .totals.live_bytes == 1640000 and
+		all($whole | keys[]; $whole[.] == $all.totals[.] + $all.hidden[.])'
+	view functions --exclude 'function:kinds_(small|large)'
+	says --argjson whole "$whole" '.hidden.allocations == 20040 and .totals.live_bytes == $whole.live_bytes - 1640000'
+	printf '# known\nleak:kinds_small\nrace:kinds_churn\nleak:*_large$\n' >suppressions
+	view functions --suppressions suppressions
+	says '.hidden.allocations == 20040'
+	# The report itself: sizes and timeline are those of what is kept.
+	"$LIMPET" report "$trace" --json --include '^kinds_small$' >report.json
+	expect '.totals.live_bytes == 640000 and ([.sizes[].allocations] | add) == 20000 and
+		.timeline[-1].live_bytes == 640000 and .hidden.allocations > 60000'
+	"$LIMPET" report "$trace" --include '^kinds_small$' >text
+	grep -q '^filtered  hides' text
+	refused 2 "no regular expression" "$LIMPET" report "$trace" --include '['
+	refused 1 "no suppression" "$LIMPET" report "$trace" --suppressions "$trace"
+	refused 2 "did you mean 'top-down'" "$LIMPET" report "$trace" --view topdown
+}
+
+@test "a replay finds the sums of every kept trace" {
+	for trace in "$traces"/*.trace; do
+		view threads
+		says '.totals as $t | .threads as $all |
+			def sum(f): [$all[] | f] | add // 0;
+			.capture.estimated or (sum(.live_bytes) == $t.live_bytes and sum(.peak_bytes) == $t.peak_bytes and
+			sum(.allocations) == $t.allocations and sum(.temporary_allocations) == $t.temporary_allocations)' ||
+			fail "$trace" || return 1
+		view lifetimes --from 10ms --to 1000s
+		says '([.ages[].alive] | add) == .totals.live_allocations' || fail "$trace" || return 1
+	done
+}
+
+# at_width COLUMNS OPTION...: the report as a terminal of that width has it; no line is wider.
+at_width() {
+	local columns=$1
+	shift
+	script -qec "stty cols $columns; '$LIMPET' report $*" /dev/null </dev/null | tr -d '\r' |
+		sed 's/\x1b\[[0-9;]*m//g' >text
+	[[ -s $work/text ]] || fail "nothing was shown" || return 1
+	awk -v most="$columns" 'length($0) > most { print; found = 1 } END { exit found }' text ||
+		fail "wider than $columns columns: $*"
+}
+
+@test "text fits the width of the terminal" {
+	local kind columns
+	for trace in "$traces"/{node,rust,cpp}.trace; do
+		for columns in 80 132; do
+			for kind in sites bottom-up top-down functions modules threads sizes lifetimes timeline; do
+				at_width $columns --view $kind "$trace" || return 1
+			done
+			at_width $columns --function main "$trace" || return 1
+		done
+	done
+}
