@@ -154,6 +154,37 @@ says() {
 	done
 }
 
+@test "recursion counts a stack once" {
+	trace=$traces/node.trace
+	view top-down
+	# There is some: a function that calls itself.
+	says '(reduce .nodes[] as $n ({}; .[$n.id | tostring] = $n.function)) as $name |
+		any(.nodes[]; .function == $name[.parent | tostring])'
+	view functions
+	says '. as $all | all(.functions[]; .allocations <= $all.totals.allocations and
+		.allocated_bytes <= $all.totals.allocated_bytes and .self.allocations <= .allocations)'
+	"$LIMPET" export "$trace" --format callgrind -o out.callgrind
+	# Figures: the line, then live bytes; below a call no more than in all.
+	awk -v most="$(jq .totals.live_bytes view.json)" '/^calls=/ { getline; if ($2 > most) exit 1 }' out.callgrind
+}
+
+@test "a trace of sums alone: what needs events says so, the rest is there" {
+	trace=$work/compact.limpet
+	timeout 120 "$LIMPET" run -q --compact -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err
+	view functions --include '^kinds_small$'
+	says '.totals.allocations == 20000 and .totals.live_bytes == 640000'
+	"$LIMPET" report "$trace" --json --include '^kinds_small$' >report.json
+	expect '.totals.live_bytes == 640000 and .sizes == [] and .timeline == []'
+	local kind
+	for kind in threads sizes lifetimes timeline; do
+		refused 1 "sums alone" "$LIMPET" report "$trace" --view $kind || return 1
+	done
+	refused 1 "sums alone" "$LIMPET" export "$trace" --format heaptrack
+	refused 1 "sums alone" "$LIMPET" export "$trace" --format massif
+	"$LIMPET" export "$trace" --format folded --sort live --include '^kinds_small$' >folded
+	same "folded" "$(cat folded)" "main;kinds_small 640000"
+}
+
 # at_width COLUMNS OPTION...: the report as a terminal of that width has it; no line is wider.
 at_width() {
 	local columns=$1
