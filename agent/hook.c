@@ -158,6 +158,19 @@ static uint64_t choose(struct limpet_thread *thread, const struct limpet_frame *
 	return limpet_sample_choose(thread, op, frame->args);
 }
 
+/* Of an allocator that may call hooks for it: a thread's first call of it, whatever it is, makes
+ * room for the thread. These are inner calls. */
+static uint64_t usable_size_inside(struct limpet_thread *thread, const struct limpet_hook *hook,
+				   uint64_t block)
+{
+	uint64_t bytes;
+
+	set_phase(thread, LIMPET_PHASE_OUTSIDE);
+	bytes = usable_size(hook, block);
+	set_phase(thread, LIMPET_PHASE_RECORDING);
+	return bytes;
+}
+
 int limpet_hook_enter(struct limpet_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
@@ -189,14 +202,14 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	case LIMPET_OP_FREE:
 		if (!(frame->wanted & LIMPET_WANTED_OLD))
 			break;
-		frame->aux = usable_size(hook, frame->args[0]);
+		frame->aux = usable_size_inside(thread, hook, frame->args[0]);
 		limpet_record_append(thread, LIMPET_EVENT_FREE, limpet_clock(), frame->args[0],
 				     frame->aux, 0);
 		limpet_record_publish(thread);
 		break;
 	case LIMPET_OP_REALLOC:
 	case LIMPET_OP_REALLOCARRAY:
-		frame->aux = frame->args[0] ? usable_size(hook, frame->args[0]) : 0;
+		frame->aux = frame->args[0] ? usable_size_inside(thread, hook, frame->args[0]) : 0;
 		frame->stamp = limpet_clock();
 		break;
 	case LIMPET_OP_MUNMAP:

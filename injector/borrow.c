@@ -22,6 +22,7 @@
 
 #define STACK_BYTES (128u << 10)
 #define PAGE 4096u
+#define MAX_LAST 16u
 #define BOOT_BYTES ((sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE)
 #define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
 /* The stub needs less than this, as a rule: see wait_stop(). */
@@ -39,6 +40,10 @@ struct limpet_borrow {
 	uint64_t map, map_bytes, code_bytes;
 	int image_there, channel_there, ours_there; /* descriptors in the target; -1: none */
 	int channel;
+	struct {
+		uint64_t start, bytes;
+	} last[MAX_LAST];
+	unsigned last_count;
 	bool channel_stays, abandoned;
 };
 
@@ -416,6 +421,28 @@ int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err)
 	return error;
 }
 
+int limpet_borrow_map_near(struct limpet_borrow *borrow, uint64_t address, uint64_t bytes)
+{
+	const struct limpet_agent_image *image;
+	int64_t answer;
+	int error = limpet_agent_image_get(&image);
+
+	if (error)
+		return error;
+	answer = call_there(borrow, SYS_mmap, address, bytes, PROT_READ | PROT_EXEC,
+			    MAP_PRIVATE | MAP_FIXED_NOREPLACE, (uint64_t)borrow->image_there,
+			    scratch_offset(image));
+	return answer < 0 ? (int)answer : 0;
+}
+
+void limpet_borrow_unmap_last(struct limpet_borrow *borrow, uint64_t address, uint64_t bytes)
+{
+	if (borrow->last_count == MAX_LAST)
+		return; /* the next limpet finds it */
+	borrow->last[borrow->last_count].start = address;
+	borrow->last[borrow->last_count++].bytes = bytes;
+}
+
 int limpet_borrow_take_channel(struct limpet_borrow *borrow)
 {
 	int channel = borrow->channel;
@@ -611,6 +638,9 @@ int limpet_borrow_finish(struct limpet_borrow *borrow)
 		close_there(borrow, borrow->ours_there);
 		if (!borrow->channel_stays)
 			close_there(borrow, borrow->channel_there);
+		for (unsigned i = 0; i < borrow->last_count; i++)
+			call_there(borrow, SYS_munmap, borrow->last[i].start, borrow->last[i].bytes,
+				   0, 0, 0, 0);
 		if (borrow->map)
 			call_there(borrow, SYS_munmap, borrow->map, borrow->map_bytes, 0, 0, 0, 0);
 		error = limpet_tracee_release(borrow->tracee);

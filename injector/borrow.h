@@ -42,6 +42,13 @@ unsigned limpet_borrow_attempts(const struct limpet_borrow *borrow);
 
 /* Makes the image and the mapping of the stub in the target. */
 int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err) LIMPET_MUST_CHECK;
+/* After that: memory of the image, executable and for now empty, at `address`; -EEXIST: something
+ * is there. It stays until it is unmapped. */
+int limpet_borrow_map_near(struct limpet_borrow *borrow, uint64_t address,
+			   uint64_t bytes) LIMPET_MUST_CHECK;
+/* Has limpet_borrow_finish unmap it: once the channel is closed, for a limpet that dies between the
+ * two leaves a mapping that can be told by its name. */
+void limpet_borrow_unmap_last(struct limpet_borrow *borrow, uint64_t address, uint64_t bytes);
 /* After limpet_borrow_call: our end of the channel. From here on it belongs to the caller, and the
  * other end stays in the target. */
 int limpet_borrow_take_channel(struct limpet_borrow *borrow);

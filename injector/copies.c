@@ -10,12 +10,12 @@
 #include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
-#include "injector/tracee.h"
+#include "injector/standstill.h"
 
 #define PIECE (1u << 20)
 #define PAGE 4096u
 #define MAX_COPIES 4096u
-#define MAX_STOPPED 4096u
+#define PATIENCE_NS 100000000u
 
 struct scan {
 	pid_t pid;
@@ -148,49 +148,10 @@ static int put_back(struct scan *scan)
 	return 0;
 }
 
-static int stop_all(pid_t pid, struct limpet_tracee **tracees, size_t *count)
-{
-	/* All that have stopped stand still for it. */
-	const uint64_t patience_ns = 100000000u;
-	bool grew;
-
-	do {
-		LIMPET_FREE pid_t *tids = NULL;
-		int tasks = limpet_proc_tasks(pid, &tids);
-
-		if (tasks < 0)
-			return tasks;
-		grew = false;
-		for (int i = 0; i < tasks; i++) {
-			bool have = false;
-			int error;
-
-			for (size_t k = 0; k < *count && !have; k++)
-				have = limpet_tracee_tid(tracees[k]) == tids[i];
-			if (have)
-				continue;
-			if (*count == MAX_STOPPED)
-				return -ENOSPC;
-			error = limpet_tracee_stop(pid, tids[i],
-						   limpet_monotonic_ns() + patience_ns,
-						   &tracees[*count]);
-			if (error == -ESRCH)
-				continue;
-			if (error)
-				return error;
-			++*count;
-			grew = true;
-		}
-	} while (grew);
-	return 0;
-}
-
 int limpet_copies_restore(pid_t pid, const struct limpet_agent_place *place, uint64_t hooks_address,
 			  struct limpet_copies_stats *ret_stats)
 {
 	struct scan *scan = calloc(1, sizeof(*scan));
-	struct limpet_tracee **tracees = NULL;
-	size_t stopped = 0;
 	int error;
 
 	if (!scan)
@@ -205,13 +166,14 @@ int limpet_copies_restore(pid_t pid, const struct limpet_agent_place *place, uin
 		error = scan_all(scan);
 	scan->stats.found = (unsigned)scan->count;
 	if (!error && scan->count) {
-		tracees = calloc(MAX_STOPPED, sizeof(*tracees));
-		error = tracees ? stop_all(pid, tracees, &stopped) : -ENOMEM;
-		if (!error)
+		struct limpet_standstill still;
+
+		error = limpet_standstill_begin(pid, 0, limpet_monotonic_ns() + PATIENCE_NS,
+						&still);
+		if (!error) {
 			error = put_back(scan);
-		for (size_t i = 0; i < stopped; i++)
-			limpet_tracee_release(tracees[i]);
-		free(tracees);
+			limpet_standstill_end(&still);
+		}
 		/* What moved meanwhile shows up in a second look. */
 		if (!error)
 			error = scan_all(scan);

@@ -229,8 +229,32 @@ bool limpet_elf_file_has_symtab(const struct limpet_elf_file *file)
 	return false;
 }
 
+struct visitor {
+	bool (*name)(void *context, const char *name);
+	bool (*function)(void *context, const struct limpet_elf_function *function);
+	void *context;
+};
+
+static bool visit_symbol(const struct visitor *visitor, const char *name, const ElfW(Sym) * symbol)
+{
+	/* ELF32_ST_TYPE and ELF64_ST_TYPE are the same */
+	unsigned type = ELF64_ST_TYPE(symbol->st_info), binding = ELF64_ST_BIND(symbol->st_info);
+	struct limpet_elf_function function = {
+		.name = name,
+		.value = symbol->st_value,
+		.bytes = symbol->st_size,
+		.local = binding == STB_LOCAL,
+		.weak = binding == STB_WEAK,
+	};
+
+	if (visitor->function)
+		return type != STT_FUNC || visitor->function(visitor->context, &function);
+	return (type != STT_FUNC && type != STT_OBJECT && type != STT_GNU_IFUNC) ||
+	       visitor->name(visitor->context, name);
+}
+
 static int visit_table(struct limpet_elf_file *file, const ElfW(Shdr) * table,
-		       bool (*visit)(void *, const char *), void *context, bool *ret_more)
+		       const struct visitor *visitor, bool *ret_more)
 {
 	LIMPET_FREE char *text = NULL;
 	LIMPET_FREE char *names = NULL;
@@ -250,20 +274,13 @@ static int visit_table(struct limpet_elf_file *file, const ElfW(Shdr) * table,
 		return r;
 	symbols = (const ElfW(Sym) *)(const void *)text;
 	count = table->sh_size / sizeof(*symbols);
-	for (uint64_t i = 0; i < count && *ret_more; i++) {
-		/* ELF32_ST_TYPE and ELF64_ST_TYPE are the same */
-		unsigned type = ELF64_ST_TYPE(symbols[i].st_info);
-
-		if (symbols[i].st_shndx == SHN_UNDEF || symbols[i].st_name >= strings->sh_size ||
-		    (type != STT_FUNC && type != STT_OBJECT && type != STT_GNU_IFUNC))
-			continue;
-		*ret_more = visit(context, names + symbols[i].st_name);
-	}
+	for (uint64_t i = 0; i < count && *ret_more; i++)
+		if (symbols[i].st_shndx != SHN_UNDEF && symbols[i].st_name < strings->sh_size)
+			*ret_more = visit_symbol(visitor, names + symbols[i].st_name, &symbols[i]);
 	return 0;
 }
 
-int limpet_elf_file_symbols(struct limpet_elf_file *file,
-			    bool (*visit)(void *context, const char *name), void *context)
+static int visit_tables(struct limpet_elf_file *file, const struct visitor *visitor)
 {
 	bool more = true;
 	int first = 0;
@@ -273,11 +290,29 @@ int limpet_elf_file_symbols(struct limpet_elf_file *file,
 
 		if (file->sections[i].sh_type == SHT_SYMTAB ||
 		    file->sections[i].sh_type == SHT_DYNSYM)
-			r = visit_table(file, &file->sections[i], visit, context, &more);
+			r = visit_table(file, &file->sections[i], visitor, &more);
 		if (r < 0 && !first)
 			first = r;
 	}
 	return first;
+}
+
+int limpet_elf_file_symbols(struct limpet_elf_file *file,
+			    bool (*visit)(void *context, const char *name), void *context)
+{
+	const struct visitor visitor = {.name = visit, .context = context};
+
+	return visit_tables(file, &visitor);
+}
+
+int limpet_elf_file_functions(struct limpet_elf_file *file,
+			      bool (*visit)(void *context,
+					    const struct limpet_elf_function *function),
+			      void *context)
+{
+	const struct visitor visitor = {.function = visit, .context = context};
+
+	return visit_tables(file, &visitor);
 }
 
 int limpet_elf_file_search(const struct limpet_elf_file *file, const char *needle,

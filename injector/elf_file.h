@@ -33,6 +33,20 @@ bool limpet_elf_file_has_symtab(const struct limpet_elf_file *file);
 int limpet_elf_file_symbols(struct limpet_elf_file *file,
 			    bool (*visit)(void *context, const char *name), void *context);
 
+/* A defined function of .symtab or .dynsym; the name is valid during the call. */
+struct limpet_elf_function {
+	const char *name;
+	uint64_t value, bytes; /* as the file counts addresses; bytes 0: not said */
+	bool local, weak;
+};
+
+/* Calls `visit` with each of them, until it answers false; one that both tables have comes twice.
+ * As limpet_elf_file_symbols(). */
+int limpet_elf_file_functions(struct limpet_elf_file *file,
+			      bool (*visit)(void *context,
+					    const struct limpet_elf_function *function),
+			      void *context);
+
 /* Calls `visit` with each place in .rodata where `needle` (at least 2 bytes) stands, until it
  * answers false: `at` points to it, with `before` readable bytes before and `after` bytes from it
  * on (at least 64 of each, unless .rodata ends there). At most the first 64 MiB are searched. */

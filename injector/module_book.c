@@ -62,36 +62,6 @@ void limpet_module_book_free(struct limpet_module_book *book)
 	free(book);
 }
 
-static int open_if_same(const char *path, const struct limpet_module *module)
-{
-	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat status;
-
-	if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ||
-	    status.st_ino != module->inode)
-		return -1;
-	return limpet_take_fd(&fd);
-}
-
-/* The mapped file itself, whatever has become of its name; for lack of the right to that, the name
- * as the target sees it, if it still is the same file. */
-static int open_file(pid_t pid, const struct limpet_module *module)
-{
-	pid_t resident = limpet_proc_resident(pid);
-	char path[4200];
-	int fd;
-
-	if (module->vdso || module->path[0] != '/')
-		return -1;
-	snprintf(path, sizeof(path), "%s/%d/map_files/%lx-%lx", limpet_proc_root, resident,
-		 (unsigned long)module->start, (unsigned long)module->map_end);
-	fd = open_if_same(path, module);
-	if (fd >= 0)
-		return fd;
-	snprintf(path, sizeof(path), "%s/%d/root%s", limpet_proc_root, resident, module->path);
-	return open_if_same(path, module);
-}
-
 static bool is_same_file(const struct entry *entry, const struct limpet_module *module)
 {
 	return entry->inode == module->inode && entry->dev_major == module->dev_major &&
@@ -114,7 +84,7 @@ static int find_file(struct limpet_module_book *book, const struct limpet_module
 	}
 	if (book->open_files >= book->max_files)
 		return -1;
-	fd = open_file(limpet_session_pid(book->session), module);
+	fd = limpet_module_open(limpet_session_pid(book->session), module);
 	book->open_files += fd >= 0;
 	return fd;
 }

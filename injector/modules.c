@@ -1,8 +1,12 @@
 #include "injector/modules.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/arch.h"
 #include "injector/memfd.h"
@@ -601,4 +605,32 @@ uint64_t limpet_modules_symbol(struct limpet_modules *modules, const char *name,
 	if (ret_module)
 		*ret_module = search.module;
 	return search.address;
+}
+
+static int open_if_same(const char *path, const struct limpet_module *module)
+{
+	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
+
+	if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ||
+	    status.st_ino != module->inode)
+		return -1;
+	return limpet_take_fd(&fd);
+}
+
+int limpet_module_open(pid_t pid, const struct limpet_module *module)
+{
+	pid_t resident = limpet_proc_resident(pid);
+	char path[4200];
+	int fd;
+
+	if (module->vdso || module->path[0] != '/')
+		return -1;
+	snprintf(path, sizeof(path), "%s/%d/map_files/%lx-%lx", limpet_proc_root, resident,
+		 (unsigned long)module->start, (unsigned long)module->map_end);
+	fd = open_if_same(path, module);
+	if (fd >= 0)
+		return fd;
+	snprintf(path, sizeof(path), "%s/%d/root%s", limpet_proc_root, resident, module->path);
+	return open_if_same(path, module);
 }

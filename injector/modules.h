@@ -81,6 +81,10 @@ int limpet_module_tables_read(pid_t pid, struct limpet_module *module,
 			      struct limpet_slot_tables *ret_tables) LIMPET_MUST_CHECK;
 void limpet_module_tables_done(struct limpet_slot_tables *tables);
 
+/* A descriptor of the mapped file itself, whatever has become of its name; for lack of the right to
+ * that, of the name as the target sees it, if it still is the same file. -1: neither. */
+int limpet_module_open(pid_t pid, const struct limpet_module *module);
+
 /* Whether the list of modules changed since `modules` was read: compares the loader's list. Cheap.
  */
 int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_fingerprint);

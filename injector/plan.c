@@ -18,6 +18,7 @@
 struct planner {
 	struct limpet_modules *modules;
 	struct limpet_segment *segment;
+	struct limpet_entries *entries;
 	struct limpet_plan *plan;
 	struct limpet_module *module; /* being scanned */
 	/* Address that a symbol's slots have when the program took the function's address: the
@@ -103,6 +104,9 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 {
 	const struct limpet_module *module = definer(planner, original);
 
+	/* Whoever calls it comes by its entry. */
+	if (limpet_entries_at(planner->entries, original))
+		return false;
 	if (!module || module->loader || module->agent)
 		return limpet_family[symbol].flags & LIMPET_FAMILY_LOADER && module &&
 		       !module->agent;
@@ -191,6 +195,25 @@ static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_
 	}
 }
 
+/* First of all: there is one of each, however many slots there are. Until the memory near them is
+ * there, they are named by their functions. */
+static void plan_entries(struct planner *planner)
+{
+	struct limpet_start *start = &planner->plan->start;
+
+	for (size_t i = 0; i < planner->entries->count; i++) {
+		struct limpet_entry *entry = &planner->entries->list[i];
+
+		entry->hook = start->hook_count;
+		start->hooks[start->hook_count++] = (struct limpet_hook){
+			.original = entry->address,
+			.usable_size = entry->usable_size,
+			.op = (uint16_t)entry->what.op,
+			.symbol = entry->what.symbol,
+		};
+	}
+}
+
 /* What an unbound slot of this name would be bound to: what bound slots hold, else the first
  * definition in the loader's order. */
 static void find_defaults(struct planner *planner)
@@ -271,9 +294,11 @@ static int find_gadgets(struct planner *planner, struct limpet_err *err)
 }
 
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
-		     struct limpet_plan *ret, struct limpet_err *err)
+		     struct limpet_entries *entries, struct limpet_plan *ret,
+		     struct limpet_err *err)
 {
-	struct planner planner = {.modules = modules, .segment = segment, .plan = ret};
+	struct planner planner = {
+		.modules = modules, .segment = segment, .entries = entries, .plan = ret};
 	struct limpet_shm *shm = segment->shm;
 	struct limpet_known_module *known =
 		(struct limpet_known_module *)(void *)((uint8_t *)shm + shm->modules_offset);
@@ -290,6 +315,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	if (error)
 		return error;
 	ret->loader_lock = limpet_loader_lock_find(modules);
+	plan_entries(&planner);
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);
 	scan(&planner, slot_found, false);
@@ -301,7 +327,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 		known[shm->module_count++].phdr = modules->list[i].phdr;
 	}
 	ret->slot_count = ret->start.slot_count = shm->slot_count;
-	if (!ret->slot_count)
+	if (!ret->slot_count && !entries->count)
 		return limpet_err_set(err, -ENOENT,
 				      "the program calls no allocator through its tables");
 	return 0;

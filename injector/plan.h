@@ -6,6 +6,7 @@
 
 #include "common/err.h"
 #include "common/wire.h"
+#include "injector/entry_find.h"
 #include "injector/modules.h"
 #include "injector/segment.h"
 #include "injector/tracee.h"
@@ -20,10 +21,12 @@ struct limpet_plan {
 	bool address_slots; /* some slot outside libc is read as data: its value may be copied */
 };
 
-/* Fills the plan, and the slot and module tables of the segment. -ENOENT with words when the target
- * has no dlopen, or nothing to patch. */
+/* Fills the plan, the slot and module tables of the segment, and in the hooks of the entries: slots
+ * that lead to one of these are left alone. -ENOENT with words when the target has no dlopen, or
+ * nothing to patch. */
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
-		     struct limpet_plan *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+		     struct limpet_entries *entries, struct limpet_plan *ret,
+		     struct limpet_err *err) LIMPET_MUST_CHECK;
 
 /* Which functions of the target load a module: dlopen and its kin or, in a glibc before 2.34 whose
  * program has no libdl, what stands behind them (-ENOENT with words: none). Fills dlopen, dlclose,

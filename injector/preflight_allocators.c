@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "injector/entry_names.h"
 #include "injector/memory.h"
 
 /* A marker that ends in '*' is a prefix. Names are private to their allocators: a program that
@@ -86,10 +87,21 @@ static bool name_matches(const char *name, const char *marker)
 	return !strcmp(name, marker);
 }
 
+struct reading {
+	struct limpet_program *program;
+	bool allocates, releases;
+};
+
 static bool visit_symbol(void *context, const char *name)
 {
-	struct limpet_program *program = context;
+	struct reading *reading = context;
+	struct limpet_program *program = reading->program;
+	struct limpet_entry_name entry;
 
+	if (limpet_entry_name_find(name, &entry)) {
+		reading->allocates |= entry.op == LIMPET_OP_MALLOC;
+		reading->releases |= entry.op == LIMPET_OP_FREE;
+	}
 	if (!strcmp(name, "malloc"))
 		program->own_malloc = true;
 	for (size_t i = 0; !program->own_allocator && i < LIMPET_COUNT_OF(allocator_symbols); i++)
@@ -126,6 +138,7 @@ static bool visit_text(void *context, const char *at, size_t before, size_t afte
 int limpet_program_read(int fd, struct limpet_program *ret_program)
 {
 	struct limpet_program program = {0};
+	struct reading reading = {.program = &program};
 	struct limpet_elf_file *file;
 	const char *interpreter;
 	int r = limpet_elf_file_open(fd, &file);
@@ -139,10 +152,11 @@ int limpet_program_read(int fd, struct limpet_program *ret_program)
 	if (interpreter)
 		snprintf(program.interpreter, sizeof(program.interpreter), "%s", interpreter);
 	if (program.native) {
-		r = limpet_elf_file_symbols(file, visit_symbol, &program);
+		r = limpet_elf_file_symbols(file, visit_symbol, &reading);
 		if (r == -ENOMEM)
 			goto out;
 		program.cut = r < 0;
+		program.own_entries = reading.allocates && reading.releases;
 		/* a Go program keeps this section when it is stripped */
 		if (!program.own_allocator && limpet_elf_file_has_section(file, ".go.buildinfo"))
 			program.own_allocator = "the Go runtime";
@@ -154,6 +168,19 @@ int limpet_program_read(int fd, struct limpet_program *ret_program)
 out:
 	limpet_elf_file_free(file);
 	return r;
+}
+
+bool limpet_allocator_has_entries(const struct limpet_program *program)
+{
+	static const char *const others[] = {
+		"the Go runtime",   "Nim's allocator", "the Boehm collector", "PartitionAlloc",
+		"AddressSanitizer", "ThreadSanitizer", "MemorySanitizer",     "LeakSanitizer",
+	};
+
+	for (size_t i = 0; program->own_allocator && i < LIMPET_COUNT_OF(others); i++)
+		if (!strcmp(program->own_allocator, others[i]))
+			return false;
+	return program->own_entries;
 }
 
 /* ------------------------------------------------------------------ libraries */

@@ -16,6 +16,7 @@ struct limpet_program {
 	char interpreter[128];        /* "": none */
 	const char *own_allocator;    /* static text; NULL: none known to be linked in */
 	bool own_malloc;              /* defines malloc itself */
+	bool own_entries;             /* functions by which to allocate and to release */
 	const char *runtime;          /* static text: a language heap beside malloc; NULL: none */
 	const char *runtime_note;
 	const char *static_libc; /* static text: the C library linked in, NULL: none seen */
@@ -23,6 +24,11 @@ struct limpet_program {
 
 /* 0, -ENOEXEC, -EBADMSG or what reading answers. */
 int limpet_program_read(int fd, struct limpet_program *ret_program);
+
+/* Whether functions of these names are all there is to the allocator: a language's own heap has
+ * none.
+ */
+bool limpet_allocator_has_entries(const struct limpet_program *program);
 
 /* Name of the allocator ("jemalloc") whose shared library has this path, or NULL. Such a library is
  * reached through slots like any other: limpet follows it. */

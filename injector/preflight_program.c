@@ -10,6 +10,7 @@
 #include <linux/magic.h>
 #include <unistd.h>
 
+#include "injector/entry_find.h"
 #include "injector/memory.h"
 #include "injector/plan.h"
 #include "injector/preflight_allocators.h"
@@ -248,17 +249,71 @@ static void append(char *list, size_t room, const char *word)
 		snprintf(list + used, room - used, "%s%s", used ? ", " : "", word);
 }
 
+/* Its functions can be hooked where they begin: answers how many, 0: none; then why_not may say
+ * why.
+ */
+static size_t count_entries(const struct limpet_check *check, const struct limpet_program *program,
+			    unsigned *ret_refused, char *why_not, size_t room)
+{
+	struct limpet_entries entries;
+	struct limpet_modules modules;
+	size_t count;
+
+	*ret_refused = 0;
+	if (!limpet_allocator_has_entries(program))
+		return 0;
+	/* For a list the names have to do. */
+	if (check->options.quick)
+		return 1;
+	/* Without the right to read its memory that was said already. */
+	if (check->out->verdict != LIMPET_PREFLIGHT_OK ||
+	    limpet_modules_read(check->pid, &modules, NULL) < 0)
+		return 0;
+	if (limpet_entries_find(&modules, &entries) < 0) {
+		limpet_modules_done(&modules);
+		return 0;
+	}
+	count = entries.program ? entries.count : 0;
+	*ret_refused = entries.refused;
+	if (!count && entries.why[0])
+		snprintf(why_not, room, " (%s)", entries.why);
+	limpet_entries_done(&entries);
+	limpet_modules_done(&modules);
+	return count;
+}
+
+static void say_hooked(struct limpet_check *check, const char *name, size_t count, unsigned refused)
+{
+	if (!check->options.quick)
+		limpet_check_add(check, LIMPET_FINDING_OK, "allocator", "",
+				 "%s is linked into the executable: %zu functions are hooked where "
+				 "they begin",
+				 name, count);
+	if (refused)
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "allocator", "",
+				 "%u of its functions cannot be hooked: blocks from there are "
+				 "unknown when they are released",
+				 refused);
+}
+
 static void check_own_allocator(struct limpet_check *check, const struct limpet_program *program)
 {
 	uint64_t unseen_bytes, rss_bytes;
 	const char *name = program->own_allocator;
-	char share[64] = "";
+	char share[64] = "", why_not[208] = "";
+	unsigned refused;
+	size_t hooked;
 
 	if (!name && program->own_malloc)
 		name = "its own malloc";
 	if (!name)
 		return;
 	append(check->out->allocators, sizeof(check->out->allocators), name);
+	hooked = count_entries(check, program, &refused, why_not, sizeof(why_not));
+	if (hooked) {
+		say_hooked(check, name, hooked, refused);
+		return;
+	}
 	check->out->unseen_rss_share = 1.0;
 	if (!check->options.quick &&
 	    limpet_unseen_rss(check->pid, &unseen_bytes, &rss_bytes) == 0 && rss_bytes) {
@@ -267,15 +322,15 @@ static void check_own_allocator(struct limpet_check *check, const struct limpet_
 			 100.0 * check->out->unseen_rss_share);
 	}
 	if (check->options.partial) {
-		limpet_check_add(
-			check, LIMPET_FINDING_WARNING, "allocator", name,
-			"%s is linked into the executable, and what it holds stays unseen%s", name,
-			share);
+		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
+				 "%s is linked into the executable, and what it holds stays "
+				 "unseen%s%s",
+				 name, share, why_not);
 		return;
 	}
 	limpet_check_refuse(check, -ENOTSUP, "allocator", name,
-			    "%s is linked into the executable, out of limpet's reach%s", name,
-			    share);
+			    "%s is linked into the executable, out of limpet's reach%s%s", name,
+			    share, why_not);
 	limpet_check_hint(check, "--partial captures what goes through the C library all the same");
 }
 

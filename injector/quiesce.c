@@ -25,7 +25,12 @@ struct look {
 
 static bool in_agent(const struct limpet_agent_place *place, uint64_t address)
 {
-	return address >= place->start && address < place->end;
+	bool inside = address >= place->start && address < place->end;
+
+	for (unsigned i = 0; i < place->near_count; i++)
+		inside =
+			inside || (address >= place->near[i].start && address < place->near[i].end);
+	return inside;
 }
 
 /* Fresh copies: depth and entry must belong to the moment of the look. */
@@ -69,7 +74,7 @@ static bool in_hook(const struct look *look, pid_t ns_tid, uint64_t sp)
 	return false;
 }
 
-static bool is_restorer(pid_t pid, uint64_t address)
+bool limpet_quiesce_is_restorer(pid_t pid, uint64_t address)
 {
 	uint8_t code[sizeof(LIMPET_ARCH_RESTORER_LONG) - 1];
 
@@ -86,7 +91,8 @@ static bool saved_in_signal_frame(const struct look *look, uint64_t bytes)
 	const uint64_t distance = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(*words);
 
 	for (uint64_t i = distance; i < bytes / sizeof(*words); i++)
-		if (in_agent(look->place, words[i]) && is_restorer(look->pid, words[i - distance]))
+		if (in_agent(look->place, words[i]) &&
+		    limpet_quiesce_is_restorer(look->pid, words[i - distance]))
 			return true;
 	return false;
 }

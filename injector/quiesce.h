@@ -12,10 +12,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define LIMPET_NEAR_MAX 16u
+struct limpet_near_range {
+	uint64_t start, end;
+};
+
 struct limpet_agent_place {
 	uint64_t start, end;         /* the agent's mapping */
 	uint64_t thunks, thunks_end; /* entries of its hooks */
 	uint64_t shm;                /* thread states, as mapped in the target; 0: none */
+	struct limpet_near_range near[LIMPET_NEAR_MAX]; /* code near the program's own (near.h) */
+	unsigned near_count;
 };
 
 struct limpet_quiesce_stats {
@@ -38,5 +45,8 @@ struct limpet_quiesce_options {
 int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			 const struct limpet_quiesce_options *options,
 			 struct limpet_quiesce_stats *ret_stats);
+
+/* Whether a signal handler that returns to `address` goes back to what it interrupted. */
+bool limpet_quiesce_is_restorer(pid_t pid, uint64_t address);
 
 #endif

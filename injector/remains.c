@@ -9,6 +9,7 @@
 
 #include "injector/footprint.h"
 #include "injector/memfd.h"
+#include "injector/near.h"
 #include "injector/proc.h"
 #include "injector/quiesce.h"
 
@@ -126,13 +127,20 @@ static bool same(const struct remains *a, const struct remains *b)
 int limpet_remains_remove(const struct limpet_borrow_setup *setup,
 			  const struct limpet_modules *modules, struct limpet_err *err)
 {
+	const struct limpet_near_setup near = {.pid = setup->pid,
+					       .deadline_ns = setup->deadline_ns,
+					       .idle = setup->idle,
+					       .idle_context = setup->idle_context};
 	struct remains before, after;
 	struct limpet_borrow *borrow;
 	int error, closing;
 
 	/* Proven unused and still there: a stub that ended by itself took its own away. */
 	do {
-		error = find(setup->pid, modules, &before);
+		/* No jump leads there without an agent; if one does all the same, it goes first. */
+		error = limpet_near_switch_off(&near);
+		if (!error)
+			error = find(setup->pid, modules, &before);
 		if (!error)
 			error = prove_unused(setup, &before);
 		if (!error)

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "injector/libunwind_walk.h"
+#include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
 
 #define STACK_COPY_BYTES (256u << 10)
 #define MAX_FRAMES 512u
-#define MAX_RANGES 512u
+#define MAX_RANGES 1024u
 #define ALLOCATOR_SPAN (64u << 10)
 #define PAGE 4096u
 #define STACK_BELOW (64u << 10)
@@ -181,8 +182,18 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 		add_functions(safepoint, module, loader_functions,
 			      LIMPET_COUNT_OF(loader_functions), LIMPET_UNSAFE_LOADER);
 	}
+	/* Ours that is in no module: near the program's own code. */
+	for (size_t i = 0; i < modules->maps.count; i++)
+		if (limpet_memfd_is_agent(modules->maps.list[i].path))
+			add_range(safepoint, modules->maps.list[i].start, modules->maps.list[i].end,
+				  LIMPET_UNSAFE_AGENT);
 	*ret = safepoint;
 	return 0;
+}
+
+void limpet_safepoint_keep_out(struct limpet_safepoint *safepoint, uint64_t start, uint64_t end)
+{
+	add_range(safepoint, start, end, LIMPET_UNSAFE_ALLOCATOR);
 }
 
 void limpet_safepoint_free(struct limpet_safepoint *safepoint)

@@ -17,6 +17,8 @@ struct limpet_safepoint;
 /* Prepared while the target runs: ranges of code to keep out of, copies of what unwinding needs. */
 int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_segment *segment,
 			 struct limpet_safepoint **ret) LIMPET_MUST_CHECK;
+/* More code to keep out of: of an allocator that is linked into the program. */
+void limpet_safepoint_keep_out(struct limpet_safepoint *safepoint, uint64_t start, uint64_t end);
 void limpet_safepoint_free(struct limpet_safepoint *safepoint);
 
 enum limpet_safepoint_verdict {

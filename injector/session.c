@@ -18,6 +18,7 @@
 #include "injector/descriptor.h"
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
+#include "injector/near.h"
 #include "injector/plan.h"
 #include "injector/proc.h"
 #include "injector/remains.h"
@@ -45,6 +46,7 @@ struct limpet_session {
 	uint64_t timeout_ns;
 	struct limpet_modules modules;
 	struct limpet_segment segment;
+	struct limpet_entries entries;
 	struct limpet_plan plan;
 	struct limpet_safepoint *safepoint;
 	uint64_t fingerprint;
@@ -210,12 +212,28 @@ void limpet_session_free(struct limpet_session *session)
 	end_turn(session);
 	limpet_safepoint_free(session->safepoint);
 	limpet_segment_done(&session->segment);
+	limpet_entries_done(&session->entries);
 	limpet_modules_done(&session->modules);
 	if (session->channel >= 0)
 		close(session->channel);
 	if (session->pidfd >= 0)
 		close(session->pidfd);
 	free(session);
+}
+
+static int make_safepoint(struct limpet_session *session)
+{
+	struct limpet_safepoint *safepoint;
+	int error = limpet_safepoint_new(&session->modules, &session->segment, &safepoint);
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < session->entries.inside_count; i++)
+		limpet_safepoint_keep_out(safepoint, session->entries.inside[i].start,
+					  session->entries.inside[i].end);
+	limpet_safepoint_free(session->safepoint);
+	session->safepoint = safepoint;
+	return 0;
 }
 
 /* Everything that borrowing needs, prepared while the target runs. */
@@ -227,12 +245,15 @@ static int session_arm(struct limpet_session *session, const struct limpet_sessi
 
 	if (error)
 		return error;
-	error = limpet_plan_make(&session->modules, &session->segment, &session->plan, err);
+	if (limpet_entries_find(&session->modules, &session->entries) < 0)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	error = limpet_plan_make(&session->modules, &session->segment, &session->entries,
+				 &session->plan, err);
 	/* Even without anything to patch: what an earlier agent left can still be cleaned up. */
 	if (error && error != -ENOENT)
 		return error;
 	limpet_segment_update_tables(&session->segment, &session->modules);
-	if (limpet_safepoint_new(&session->modules, &session->segment, &session->safepoint) < 0)
+	if (make_safepoint(session) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	return error;
 }
@@ -395,6 +416,54 @@ static int explain_boot(const struct limpet_session *session, const struct limpe
 			      session->pid, strerror(-boot->result));
 }
 
+static void near_setup(struct limpet_session *session, uint64_t deadline_ns,
+		       struct limpet_near_setup *ret)
+{
+	*ret = (struct limpet_near_setup){
+		.pid = session->pid,
+		.deadline_ns = deadline_ns,
+		.check = check_identity,
+		.check_context = session,
+		.idle = session->idle,
+		.idle_context = session->idle_context,
+	};
+}
+
+/* The originals of hooked entries are where their beginnings have moved to. */
+static int map_near(struct limpet_session *session, struct limpet_borrow *borrow,
+		    struct limpet_start *start, struct limpet_err *err)
+{
+	int error = limpet_near_map(borrow, &session->modules, &session->entries, err);
+
+	for (size_t i = 0; i < session->entries.count && !error; i++)
+		start->hooks[session->entries.list[i].hook].original =
+			session->entries.list[i].original;
+	return error;
+}
+
+/* No agent has come of it. */
+static void unmap_near(struct limpet_session *session, struct limpet_borrow *borrow)
+{
+	for (uint32_t i = 0; i < session->entries.area_count; i++) {
+		struct limpet_entry_area *area = &session->entries.areas[i];
+
+		if (area->address)
+			limpet_borrow_unmap_last(borrow, area->address, area->bytes);
+	}
+}
+
+static int switch_on_near(struct limpet_session *session, const struct limpet_tracee *borrowed,
+			  struct limpet_err *err)
+{
+	struct limpet_near_setup setup;
+
+	if (!session->entries.count)
+		return 0;
+	near_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	return limpet_near_switch_on(&setup, borrowed, session->info.thunks,
+				     session->info.thunk_bytes, &session->entries, err);
+}
+
 static int enter_once(struct limpet_session *session, struct limpet_borrow *borrow, uint64_t nonce,
 		      int floor, bool *ret_started, struct limpet_err *err)
 {
@@ -415,12 +484,16 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	boot->start.shm_bytes = session->segment.shm_bytes;
 	boot->start.unwind_bytes = session->segment.arena_bytes;
 	error = limpet_borrow_map(borrow, err);
+	if (!error && session->entries.count)
+		error = map_near(session, borrow, &boot->start, err);
 	if (!error)
 		error = limpet_borrow_call(borrow, boot, &session->segment, err);
-	if (error)
+	if (!error && boot->result)
+		error = explain_boot(session, boot, err);
+	if (error) {
+		unmap_near(session, borrow);
 		return error;
-	if (boot->result)
-		return explain_boot(session, boot, err);
+	}
 	*ret_started = true;
 	session->handle = boot->handle;
 	session->control_page = boot->start.control_page;
@@ -464,11 +537,17 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	if (error)
 		return explain_failure(session, error, err);
 	error = enter_once(session, borrow, nonce, floor, &started, err);
+	/* Not one instruction of its own is done unseen. Other programs run on meanwhile: it may
+	 * take more than one try. */
+	if (!error && tracee)
+		error = switch_on_near(session, tracee, err);
 	/* A command of ours: not one instruction of its own has been done, nor will be. */
 	if (error && tracee)
 		kill(session->pid, SIGKILL);
 	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
 	closing = limpet_borrow_finish(borrow);
+	if (!error && !closing && !tracee)
+		error = switch_on_near(session, NULL, err);
 	/* Those of the preflight with them. */
 	session->stats.attach_stop_ns = limpet_tracee_take_longest_stop_ns();
 	if (!error && closing)
@@ -490,9 +569,11 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	return error;
 }
 
-/* One call of an agent's entry on a borrowed thread. */
+/* One call of an agent's entry on a borrowed thread. `place`: whose code near the program's is to
+ * go after it; NULL: it stays. */
 static int call_agent(struct limpet_session *session, uint32_t operation, uint64_t function,
-		      uint64_t deadline_ns, int *ret_result, struct limpet_err *err)
+		      const struct limpet_agent_place *place, uint64_t deadline_ns, int *ret_result,
+		      struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
@@ -523,6 +604,10 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	error = limpet_borrow_map(borrow, err);
 	if (!error)
 		error = limpet_borrow_call(borrow, boot, NULL, err);
+	/* What led there is gone with the agent. */
+	for (unsigned i = 0; place && i < place->near_count && !error && !boot->result; i++)
+		limpet_borrow_unmap_last(borrow, place->near[i].start,
+					 place->near[i].end - place->near[i].start);
 	closing = limpet_borrow_finish(borrow);
 	if (error)
 		return error;
@@ -549,7 +634,7 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 	int result = 0, error;
 
 	limpet_tracee_take_longest_stop_ns();
-	error = call_agent(session, LIMPET_BOOT_CALL, session->info.rescan,
+	error = call_agent(session, LIMPET_BOOT_CALL, session->info.rescan, NULL,
 			   limpet_monotonic_ns() + session->timeout_ns, &result, err);
 	note_detach_stop(session);
 	return error ? error : result;
@@ -570,6 +655,7 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 		.thunks_end = info->thunks + info->thunk_bytes * LIMPET_MAX_HOOKS,
 		.shm = info->shm,
 	};
+	ret->near_count = limpet_near_find(session->pid, &session->modules.maps, ret->near);
 	return 0;
 }
 
@@ -606,7 +692,6 @@ uint64_t limpet_session_original(const struct limpet_session *session, uint32_t 
 static int modules_again(struct limpet_session *session, struct limpet_err *err)
 {
 	struct limpet_modules modules;
-	struct limpet_safepoint *safepoint;
 	int error = limpet_modules_read(session->pid, &modules, err);
 
 	if (error)
@@ -614,12 +699,8 @@ static int modules_again(struct limpet_session *session, struct limpet_err *err)
 	limpet_modules_done(&session->modules);
 	session->modules = modules;
 	limpet_segment_update_tables(&session->segment, &session->modules);
-	error = limpet_safepoint_new(&session->modules, &session->segment, &safepoint);
-	if (error)
-		return limpet_err_set(err, error, "out of memory");
-	limpet_safepoint_free(session->safepoint);
-	session->safepoint = safepoint;
-	return 0;
+	error = make_safepoint(session);
+	return error ? limpet_err_set(err, error, "out of memory") : 0;
 }
 
 int limpet_session_refresh_modules(struct limpet_session *session)
@@ -687,6 +768,7 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 static int leave(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
+	struct limpet_near_setup near;
 	struct limpet_agent_place place;
 	int result = 0, error = modules_again(session, err);
 
@@ -696,16 +778,23 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 	if (error)
 		return limpet_err_set(err, -ESRCH, "the agent is not in process %d any more",
 				      session->pid);
-	error = call_agent(session, LIMPET_BOOT_CALL, session->info.leave, deadline_ns, &result,
-			   err);
+	error = call_agent(session, LIMPET_BOOT_CALL, session->info.leave, NULL, deadline_ns,
+			   &result, err);
 	if (error)
 		return error;
 	if (result)
 		return limpet_err_set(err, -EBUSY, "%d slots could not be put back", result);
+	near_setup(session, deadline_ns, &near);
+	error = limpet_near_switch_off(&near);
+	if (error)
+		return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
+				      "the entries of process %d's allocator could not be put "
+				      "back: %s",
+				      session->pid, strerror(-error));
 	error = prove_unused(session, &place, deadline_ns, err);
 	if (error)
 		return error;
-	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, deadline_ns, &result, err);
+	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result, err);
 }
 
 void limpet_session_let_go(struct limpet_session *session)

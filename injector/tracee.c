@@ -30,6 +30,7 @@
 enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
 
 struct limpet_tracee {
+	struct limpet_tracee *next, **link; /* of all that there are */
 	pid_t pid, tid;
 	bool borrowed, moved; /* moved: its registers are not its own */
 	bool at_syscall;      /* in a syscall-exit stop rather than an event stop */
@@ -47,6 +48,8 @@ struct limpet_tracee {
 void (*limpet_tracee_fault_point)(const char *step);
 
 static uint64_t longest_stop_ns;
+static struct limpet_tracee *tracees;
+static bool many; /* limpet_tracee_many */
 
 /* Of the thread that was let go last: outside of system calls, the same registers again say that it
  * was not its turn in between. */
@@ -199,7 +202,7 @@ static int write_registers(const struct limpet_tracee *tracee, struct user_regs_
 
 /* Threads that were interrupted and did not stop in time (D state). Only a stopped thread can be
  * let go, so they stay ours; whoever comes out of his system call is let go at the next look. */
-#define MAX_STRAYS 256u
+#define MAX_STRAYS 4096u
 static struct {
 	pid_t tid;
 	uint64_t unstopped_ns; /* when it was last seen not to have stopped */
@@ -248,8 +251,22 @@ static int tracee_new(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 		return -ENOMEM;
 	tracee->pid = pid;
 	tracee->tid = tid;
+	tracee->link = &tracees;
+	tracee->next = tracees;
+	if (tracees)
+		tracees->link = &tracee->next;
+	tracees = tracee;
 	*ret = tracee;
 	return 0;
+}
+
+static void tracee_free(struct limpet_tracee *tracee)
+{
+	*tracee->link = tracee->next;
+	if (tracee->next)
+		tracee->next->link = tracee->link;
+	free(tracee->xstate);
+	free(tracee);
 }
 
 /* The kernel refuses to trace a thread that is past its end, or one of its own, with the same word
@@ -280,13 +297,42 @@ static void follow_exec(pid_t pid, pid_t tid)
 		stray_add(pid);
 }
 
+/* Those that have ended under our hands; their stops stay to be seen. */
+static void reap_held(void)
+{
+	for (const struct limpet_tracee *tracee = tracees; tracee; tracee = tracee->next) {
+		siginfo_t info;
+
+		if (tracee->tid != own_child)
+			waitid(P_PID, (id_t)tracee->tid, &info, WEXITED | WNOHANG | __WALL);
+	}
+}
+
+/* Runs while a thread is being seized, and at no other time. */
 static void on_child(int number)
 {
 	int kept = errno;
 
 	(void)number;
 	limpet_tracee_release_strays();
+	if (many)
+		reap_held();
 	errno = kept;
+}
+
+static struct sigaction kept_action;
+
+static void watch_ends(bool begin)
+{
+	const struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_NOCLDSTOP};
+
+	sigaction(SIGCHLD, begin ? &action : &kept_action, begin ? &kept_action : NULL);
+}
+
+void limpet_tracee_many(bool begin)
+{
+	many = begin;
+	watch_ends(begin);
 }
 
 /* An exec holds a lock that this call waits for, and waits itself for all other threads to end: if
@@ -294,28 +340,28 @@ static void on_child(int number)
  * goes on by itself. Nothing else of ours runs meanwhile. */
 static long seize(pid_t tid)
 {
-	const struct sigaction action = {.sa_handler = on_child};
-	struct sigaction kept_action;
 	sigset_t child, kept_mask;
 	long answer;
 	int error;
 
-	if (!stray_count)
+	if (!stray_count && !many)
 		return trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	sigaction(SIGCHLD, &action, &kept_action);
+	if (!many)
+		watch_ends(true);
 	/* The end of one since the last look is pending, and comes now. */
 	pthread_sigmask(SIG_UNBLOCK, &child, &kept_mask);
 	answer = trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
 	error = errno;
 	pthread_sigmask(SIG_SETMASK, &kept_mask, NULL);
-	sigaction(SIGCHLD, &kept_action, NULL);
+	if (!many)
+		watch_ends(false);
 	errno = error;
 	return answer;
 }
 
-int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet_tracee **ret)
+int limpet_tracee_ask(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 {
 	struct limpet_tracee *tracee;
 	int error;
@@ -331,28 +377,51 @@ int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet
 		error = -errno;
 		if (error == -EPERM && is_none(tid))
 			error = -ESRCH;
-		free(tracee);
+		tracee_free(tracee);
 		return error;
 	}
 	tracee->running = true;
 	tracee->stopped_since_ns = limpet_monotonic_ns();
-	if (trace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
+	if (trace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
 		error = -errno;
-	else
-		error = wait_event(tracee, deadline_ns);
+		if (error == -ESRCH)
+			follow_exec(pid, tid);
+		limpet_tracee_release(tracee);
+		return error;
+	}
+	*ret = tracee;
+	return 0;
+}
+
+int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	int error = wait_event(tracee, deadline_ns);
+
 	if (!error)
 		error = read_registers(tracee);
 	if (error == -ESRCH)
-		follow_exec(pid, tid);
+		follow_exec(tracee->pid, tracee->tid);
 	if (error) {
 		limpet_tracee_release(tracee);
 		return error;
 	}
-	if (tid == last_stop.tid && !tracee->group_stop && !limpet_tracee_in_syscall(tracee) &&
+	if (tracee->tid == last_stop.tid && !tracee->group_stop &&
+	    !limpet_tracee_in_syscall(tracee) &&
 	    !memcmp(&tracee->regs, &last_stop.regs, sizeof(tracee->regs)))
 		tracee->stopped_since_ns = last_stop.stopped_since_ns;
-	*ret = tracee;
 	return 0;
+}
+
+int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet_tracee **ret)
+{
+	struct limpet_tracee *tracee;
+	int error = limpet_tracee_ask(pid, tid, &tracee);
+
+	if (!error)
+		error = limpet_tracee_await(tracee, deadline_ns);
+	if (!error)
+		*ret = tracee;
+	return error;
 }
 
 int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret)
@@ -365,7 +434,7 @@ int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 	own_child = pid;
 	error = read_registers(tracee);
 	if (error) {
-		free(tracee);
+		tracee_free(tracee);
 		return error;
 	}
 	*ret = tracee;
@@ -385,6 +454,20 @@ const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tr
 bool limpet_tracee_in_syscall(const struct limpet_tracee *tracee)
 {
 	return (int64_t)tracee->regs.orig_rax >= 0;
+}
+
+int limpet_tracee_move(struct limpet_tracee *tracee, uint64_t pc)
+{
+	struct user_regs_struct regs = tracee->regs;
+	int error;
+
+	if (tracee->borrowed || limpet_tracee_in_syscall(tracee))
+		return -EBUSY;
+	regs.rip = pc;
+	error = write_registers(tracee, &regs);
+	if (!error)
+		tracee->regs = regs;
+	return error;
 }
 
 bool limpet_tracee_in_group_stop(const struct limpet_tracee *tracee)
@@ -742,8 +825,7 @@ static int detach(struct limpet_tracee *tracee, int error)
 	if (error == -ESRCH || tracee->running)
 		stray_add(tracee->tid);
 	limpet_tracee_release_strays();
-	free(tracee->xstate);
-	free(tracee);
+	tracee_free(tracee);
 	return error;
 }
 

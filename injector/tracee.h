@@ -29,6 +29,16 @@ uint64_t limpet_monotonic_ns(void);
  * a stray. */
 int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns,
 		       struct limpet_tracee **ret) LIMPET_MUST_CHECK;
+/* The same in two steps, so that many can be on their way at once. One that was asked is not
+ * running for long: it has to be awaited. */
+int limpet_tracee_ask(pid_t pid, pid_t tid, struct limpet_tracee **ret) LIMPET_MUST_CHECK;
+/* On failure it is let go, or a stray, and freed. */
+int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns) LIMPET_MUST_CHECK;
+/* Around asking several while others stand: one that runs yet may execute another program, which
+ * waits for these to end and to be reaped, and meanwhile nobody can be asked. */
+void limpet_tracee_many(bool begin);
+/* Has a stopped thread go on elsewhere: with -EBUSY not from within a system call. */
+int limpet_tracee_move(struct limpet_tracee *tracee, uint64_t pc) LIMPET_MUST_CHECK;
 /* Adopts a thread that this process traces already and that stands in a stop (limpet run). */
 int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret) LIMPET_MUST_CHECK;
 /* Lets go; if the thread was borrowed its state is put back first. Frees. NULL is allowed. Answers

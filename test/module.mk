@@ -17,7 +17,7 @@ UNIT_TESTS += test_report
 UNIT_TESTS += test_seal test_perfmap test_debuginfod
 test_perfmap_SRC := test/unit/proc_fixture.c
 UNIT_TESTS += test_err test_estimate test_sampled test_hooks_sampled
-UNIT_TESTS += test_units test_control
+UNIT_TESTS += test_units test_control test_entry_code test_entries
 UNIT_TESTS += test_proc test_seccomp_eval test_preflight test_plan
 test_proc_SRC := test/unit/proc_fixture.c
 test_preflight_SRC := test/unit/proc_fixture.c test/unit/docker_profile.c
@@ -84,7 +84,7 @@ TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := clan stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim plugin.so gaps-copies \
-	static tiny32 own-allocator registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+	static tiny32 own-allocator own-lto own-forker rjem rjem-stripped bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -189,7 +189,7 @@ $(addprefix $(T)/,$(STORM_LINKS)): test/targets/storm.c test/targets/target.h
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< \
 		$(foreach word,$(wordlist 2,4,$(subst -, ,$(@F))),$(LINK_$(word)))
 
-# What has to be refused: no dynamic linker, not our word size, an allocator inside the program.
+# What has to be refused: no dynamic linker, not our word size.
 $(T)/static: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
@@ -201,11 +201,50 @@ $(T)/tiny32: test/targets/tiny32.c
 	$(Q)$(CC) -m32 -std=gnu11 -O1 $(WARN) -ffreestanding -fno-pie -fno-stack-protector -nostdlib \
 		-static -no-pie -o $@ $<
 
-$(T)/own-allocator: test/targets/storm.c test/targets/target.h
+# Allocators inside: of C and C++, under the names of a Rust crate, in libraries.
+JEMALLOC_WHOLE := -Wl,--whole-archive -l:libjemalloc.a -Wl,--no-whole-archive -lstdc++ -lm -ldl
+$(T)/own-allocator $(T)/own-lto: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -Wl,--whole-archive -l:libjemalloc.a \
-		-Wl,--no-whole-archive -lstdc++ -lm -ldl
+	$(Q)$(CC) $(TARGET_CFLAGS) $(if $(filter %-lto,$@),-flto) -I. -o $@ $< $(JEMALLOC_WHOLE)
+
+$(T)/own-forker: test/targets/forker.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< $(JEMALLOC_WHOLE)
+
+# All that it defines, as the crate does; without its operators.
+$(T)/librjem.a: test/module.mk
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)cp "$$($(CC) -print-file-name=libjemalloc_pic.a)" $@.tmp
+	$(Q)$(AR) d $@.tmp jemalloc_cpp.pic.o
+	$(Q)nm -g --defined-only $@.tmp | awk 'NF == 3 { print $$3, "_rjem_" $$3 }' | sort -u >$@.names
+	$(Q)objcopy --redefine-syms=$@.names $@.tmp $@
+	$(Q)rm -f $@.tmp $@.names
+
+$(T)/rjem: test/targets/rjem.rs $(T)/librjem.a
+	$(call say,RUST,$@)
+	@mkdir -p $(@D)
+	$(Q)rustc --edition 2021 -g -C opt-level=2 -L native=$(T) -l static=rjem -o $@ $<
+
+# Nothing is left by which its functions could be found.
+$(T)/rjem-stripped: $(T)/rjem
+	$(call say,STRIP,$@)
+	$(Q)strip -o $@ $<
+
+BUNDLE_hidden := -Wl,--exclude-libs,ALL
+BUNDLE_symbolic := -Wl,-Bsymbolic
+$(T)/libbundle-%.so: test/targets/bundle.c test/targets/bundle.h test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -I. -o $@ $< $(BUNDLE_$*) \
+		-Wl,--whole-archive -l:libjemalloc_pic.a -Wl,--no-whole-archive -lstdc++ -lm
+
+$(T)/bundled-%: test/targets/bundled.c test/targets/target.h $(T)/libbundle-%.so
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -L$(T) -lbundle-$* -Wl,-rpath,'$$ORIGIN'
 
 # Programs that use the injector's insides, for the torture run.
 TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops stoptimes chains)

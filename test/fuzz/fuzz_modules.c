@@ -136,6 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct limpet_safepoint *safepoint;
 	struct limpet_modules modules;
+	struct limpet_entries entries;
 	struct limpet_plan plan;
 	struct limpet_err err;
 	uint64_t fingerprint;
@@ -151,8 +152,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	segment.module_count = 0;
 	if (limpet_segment_update_tables(&segment, &modules) < 0)
 		abort();
-	if (limpet_plan_make(&modules, &segment, &plan, &err) == 0 && !plan.slot_count)
+	if (limpet_entries_find(&modules, &entries) < 0)
 		abort();
+	if (limpet_plan_make(&modules, &segment, &entries, &plan, &err) == 0 && !plan.slot_count &&
+	    !entries.count)
+		abort();
+	limpet_entries_done(&entries);
 	if (segment.shm->slot_count > LIMPET_MAX_SLOTS || plan.start.hook_count > LIMPET_MAX_HOOKS)
 		abort();
 	if (limpet_safepoint_new(&modules, &segment, &safepoint) == 0)

@@ -6,56 +6,31 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
-# counts_equal: totals and sums by function of the last report, and the target's own counts.
-counts_equal() {
-	local key function
-	good_capture || return 1
-	for key in allocations frees allocated_bytes freed_bytes live_allocations live_bytes foreign_frees \
-		foreign_freed_bytes; do
-		same "$key" "$(jq ".totals.$key" report.json)" "$(jq ".$key" <<<"$answer")" || return 1
-	done
-	for function in $(jq -r '.by_function | keys[]' <<<"$answer"); do
-		same "allocations in $function" "$(site_sum "$function" allocations)" \
-			"$(jq ".by_function.$function" <<<"$answer")" || return 1
-	done
-}
-
-# counted_phase OPERATIONS STORM_OPTION...: a phase that begins after the attach and ends before the detach;
-# so many operations of each thread.
-counted_phase() {
-	local operations=$1
-	shift
-	start storm "$TARGETS/storm" "$@" || return 1
-	tell storm "run 5000" ran || return 1
-	attach "$pid" || return 1
-	tell storm mark marked || return 1
-	tell storm zero zeroed || return 1
-	tell storm "run $operations" ran || return 1
-	tell storm "leak 100" leaked || return 1
-	tell storm count '{' || return 1
-	stop "$pid" || return 1
-	counts_equal || return 1
+# of_storm OPERATIONS STORM_OPTION...
+of_storm() {
+	start storm "$TARGETS/storm" "${@:2}" || return 1
+	counted_phase storm "$1" || return 1
 	finish storm
 }
 
 @test "one thread" {
-	counted_phase 20000 --threads 1
+	of_storm 20000 --threads 1
 }
 
 @test "four threads that free each other's blocks" {
-	counted_phase 20000 --threads 4 --cross
+	of_storm 20000 --threads 4 --cross
 }
 
 @test "sixteen threads and signal handlers that allocate" {
-	counted_phase 10000 --threads 16 --cross --signals
+	of_storm 10000 --threads 16 --cross --signals
 }
 
 @test "threads that come and go" {
-	counted_phase 20000 --threads 8 --churn 700 --cross
+	of_storm 20000 --threads 8 --churn 700 --cross
 }
 
 @test "two hundred threads" {
-	counted_phase 500 --threads 200 --slots 64
+	of_storm 500 --threads 200 --slots 64
 }
 
 @test "all that was allocated and freed again leaves nothing live" {

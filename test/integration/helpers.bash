@@ -235,6 +235,37 @@ good_capture() {
 	expect '.capture.complete and .capture.dropped_events == 0 and .capture.agent_unloaded'
 }
 
+# counts_equal: totals and sums by function (unless it is `stripped`) of the last report, and the
+# target's own counts.
+counts_equal() {
+	local key function
+	good_capture || return 1
+	for key in allocations frees allocated_bytes freed_bytes live_allocations live_bytes foreign_frees \
+		foreign_freed_bytes; do
+		same "$key" "$(jq ".totals.$key" report.json)" "$(jq ".$key" <<<"$answer")" || return 1
+	done
+	[[ -z ${stripped:-} ]] || return 0
+	for function in $(jq -r '.by_function | keys[]' <<<"$answer"); do
+		same "allocations in $function" "$(site_sum "$function" allocations)" \
+			"$(jq ".by_function.$function" <<<"$answer")" || return 1
+	done
+}
+
+# counted_phase NAME OPERATIONS: of a storm, a phase that begins after the attach and ends before the
+# detach; so many operations of each thread.
+counted_phase() {
+	local name=$1 operations=$2 pid=${pid_of[$1]}
+	tell "$name" "run 5000" ran || return 1
+	attach "$pid" || return 1
+	tell "$name" mark marked || return 1
+	tell "$name" zero zeroed || return 1
+	tell "$name" "run $operations" ran || return 1
+	tell "$name" "leak 100" leaked || return 1
+	tell "$name" count '{' || return 1
+	stop "$pid" || return 1
+	counts_equal
+}
+
 # ------------------------------------------------------------------ residue
 
 # What a process at rest looks like from outside. The heap may grow; what the kernel counts may rise.
@@ -278,6 +309,24 @@ nothing_of_ours() {
 	if "$LIMPET" status "$pid" >/dev/null 2>&1; then
 		fail "limpet status still knows process $pid"
 	fi
+}
+
+# text_of PID FILE-NAME: what stands in the code of a mapped file now.
+text_of() {
+	local range
+	range=$(awk -v name="/$2" '$2 ~ /x/ && substr($NF, length($NF) - length(name) + 1) == name { print $1; exit }' "/proc/$1/maps")
+	[[ -n $range ]] || fail "no code of $2 in process $1" >&2 || return 1
+	python3 -c 'import sys
+with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as memory:
+    start, end = (int(word, 16) for word in sys.argv[2].split("-"))
+    memory.seek(start)
+    sys.stdout.buffer.write(memory.read(end - start))' "$1" "$range"
+}
+
+# unchanged_text PID FILE-NAME: since `text_of PID FILE-NAME >text.before`.
+unchanged_text() {
+	text_of "$1" "$2" >text.after || return 1
+	cmp text.before text.after || fail "the code of $2 is not as it was"
 }
 
 # ------------------------------------------------------------------ refusals

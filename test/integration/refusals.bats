@@ -88,16 +88,18 @@ signal.pause()
 }
 
 @test "an allocator inside the program is named; --partial overrides and says what is unseen" {
-	start own "$TARGETS/own-allocator" --threads 2
-	tell own "run 1000" ran
+	start own "$TARGETS/rjem-stripped"
+	tell own go going
+	tell own hold held
 	refused_by_both "$pid" allocator "jemalloc"
 	attach "$pid" --partial
-	tell own "run 1000" ran
+	tell own "leak 1000" leaked
 	stop "$pid"
 	# The report's first line is about it, in per cent of RSS.
 	"$LIMPET" report "$trace" >report.text
 	[[ $(head -n 1 report.text) =~ [0-9]+(\.[0-9]+)?\ ?% ]]
-	finish own
+	tell own quit '{'
+	result own 0
 }
 
 @test "a seccomp filter that would kill" {

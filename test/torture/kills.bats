@@ -37,6 +37,18 @@ killed_at_steps() {
 	finish storm
 }
 
+# Its code has to be as it was, too: the first functions of an allocator are hooked where they begin.
+@test "limpet is killed at every step: an allocator inside the program" {
+	start storm "$TARGETS/own-allocator" --threads 4 --cross --rate 100000
+	text_of "$pid" own-allocator >text.before
+	tell storm go going
+	killed_at_steps "an allocator inside" "$pid"
+	unchanged_text "$pid" own-allocator
+	tell storm hold held
+	tell storm "run 2000" ran
+	finish storm
+}
+
 @test "limpet is killed at every step: one thread that sleeps in a system call" {
 	start storm "$TARGETS/storm" --threads 1
 	killed_at_steps "one thread" "$pid"

@@ -37,6 +37,16 @@ storm_quiet() {
 	finish storm
 }
 
+@test "captures: an allocator inside the program, sixteen threads as fast as they can" {
+	start storm "$TARGETS/own-allocator" --threads 16 --cross --signals --slots 32
+	text_of "$pid" own-allocator >text.before
+	busy=storm_busy quiet=storm_quiet own=()
+	capture_rounds own-storm "$pid" $((ROUNDS / 2)) --threads 2 --hold 2-40
+	nothing_of_ours "$pid"
+	unchanged_text "$pid" own-allocator
+	finish storm
+}
+
 # All threads are parked, nothing is recorded: everything, to the last page of the heap, is as it was before
 # the first capture.
 @test "captures: a program at rest is the same to the last mapping" {

@@ -1,0 +1,448 @@
+#include "injector/entry_find.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/family.h"
+#include "injector/elf_file.h"
+#include "injector/memory.h"
+#include "injector/near_layout.h"
+#include "injector/preflight_allocators.h"
+#include "injector/proc.h"
+
+#define PAGE 4096u
+#define MAX_FUNCTION_BYTES 65536u
+#define MAX_INSIDE 65536u
+#define PIECE (1u << 20)
+/* Between the functions of an allocator lie those that have no names of their kind. */
+#define INSIDE_GAP 4096u
+/* Nothing is mapped below, on any system (vm.mmap_min_addr). */
+#define LOWEST_ADDRESS 65536u
+/* Of the distance that a jump can go: operands reach some way into the module. */
+#define REACH ((uint64_t)LIMPET_ENTRY_REACH - (64u << 20))
+
+struct finder {
+	struct limpet_modules *modules;
+	struct limpet_module *module;
+	struct limpet_entries *entries;
+	struct limpet_entry *found; /* of this module, LIMPET_MAX_ENTRIES */
+	size_t count;
+	uint64_t usable[LIMPET_ENTRY_FAMILIES];
+	bool has_slot[LIMPET_FAMILY_COUNT];
+	bool is_allocator; /* a library that is nothing else */
+	bool has_inside;   /* functions that only an allocator has */
+	bool is_instrumented;
+	bool failed;
+};
+
+static bool frees(uint32_t op)
+{
+	return op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY;
+}
+
+/* ---------------------------------------------------------------- by name */
+
+static void note_inside(struct finder *finder, uint64_t address, uint64_t bytes)
+{
+	struct limpet_entries *entries = finder->entries;
+	struct limpet_entry_range *more;
+
+	if (entries->inside_count == MAX_INSIDE || bytes > finder->module->end - address)
+		return;
+	/* Doubled at each power of two. */
+	if (!(entries->inside_count & (entries->inside_count - 1))) {
+		size_t room = entries->inside_count ? 2 * entries->inside_count : 1;
+
+		more = reallocarray(entries->inside, room, sizeof(*more));
+		if (!more) {
+			finder->failed = true;
+			return;
+		}
+		entries->inside = more;
+	}
+	entries->inside[entries->inside_count++] =
+		(struct limpet_entry_range){address, address + bytes};
+}
+
+static bool is_called_directly(const struct finder *finder, const struct limpet_entry_name *name)
+{
+	/* Calls from elsewhere go through slots, its own too if they do at all. */
+	if (finder->module->executable || !name->only_exported)
+		return true;
+	return !finder->is_allocator && !finder->has_slot[name->symbol];
+}
+
+static bool visit(void *context, const struct limpet_elf_function *function)
+{
+	struct finder *finder = context;
+	const struct limpet_module *module = finder->module;
+	uint64_t address = module->bias + function->value;
+	struct limpet_entry_name name;
+	struct limpet_entry *entry;
+
+	if (!strncmp(function->name, "__", 2) && strstr(function->name, "san_init"))
+		finder->is_instrumented = true;
+	if (address < module->text_start || address >= module->text_end || !function->bytes)
+		return true;
+	if (limpet_entry_name_is_inside(function->name)) {
+		finder->has_inside = true;
+		note_inside(finder, address, function->bytes);
+	}
+	if (!limpet_entry_name_find(function->name, &name))
+		return !finder->failed;
+	/* libstdc++'s operators are weak, and call malloc. */
+	if (name.family == LIMPET_ENTRY_OPERATORS && function->weak)
+		return true;
+	if (name.op == LIMPET_OP_NONE) {
+		finder->usable[name.family] = address;
+		return true;
+	}
+	if (!is_called_directly(finder, &name) || function->bytes > MAX_FUNCTION_BYTES)
+		return true;
+	for (size_t i = 0; i < finder->count; i++)
+		if (finder->found[i].address == address)
+			return true;
+	if (finder->count == LIMPET_MAX_ENTRIES)
+		return false;
+	entry = &finder->found[finder->count++];
+	*entry = (struct limpet_entry){
+		.address = address,
+		.bytes = function->bytes,
+		.what = name,
+	};
+	/* One that is not seen from outside may be something of the program's own. */
+	entry->what.only_exported = name.only_exported && function->local;
+	snprintf(entry->name, sizeof(entry->name), "%s", function->name);
+	return !finder->failed;
+}
+
+static int note_slot(const struct limpet_slot_found *found, void *context)
+{
+	struct finder *finder = context;
+
+	finder->has_slot[found->symbol] = true;
+	return 0;
+}
+
+static int open_file(const struct finder *finder)
+{
+	pid_t pid = finder->modules->pid;
+	char path[PATH_MAX];
+
+	if (!finder->module->executable)
+		return limpet_module_open(pid, finder->module);
+	/* The link leads to the very file, be it deleted, replaced or in another root. */
+	snprintf(path, sizeof(path), "%s/%d/exe", limpet_proc_root, limpet_proc_resident(pid));
+	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+}
+
+static void read_names(struct finder *finder)
+{
+	LIMPET_CLOSE int fd = open_file(finder);
+	struct limpet_slot_tables tables;
+	struct limpet_elf_file *file;
+
+	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
+		return;
+	if (!finder->module->executable &&
+	    limpet_module_tables_read(finder->modules->pid, finder->module, &tables) == 0) {
+		limpet_slots_scan(&tables, note_slot, finder);
+		limpet_module_tables_done(&tables);
+	}
+	limpet_elf_file_functions(file, visit, finder);
+	limpet_elf_file_free(file);
+}
+
+/* ---------------------------------------------------------------- which can be hooked */
+
+static int refuse(struct finder *finder, const struct limpet_entry *entry, const char *why)
+{
+	finder->entries->refused++;
+	if (frees(entry->what.op))
+		snprintf(finder->entries->why, sizeof(finder->entries->why), "%s: %.140s",
+			 entry->name, why);
+	return -ENOTSUP;
+}
+
+static int check_code(struct finder *finder, struct limpet_entry *entry, uint64_t place)
+{
+	LIMPET_FREE uint8_t *code = malloc(entry->bytes);
+	struct limpet_err err = {0};
+	uint64_t from;
+
+	if (!code)
+		return -ENOMEM;
+	if (!limpet_module_spend(finder->module, entry->bytes) ||
+	    limpet_memory_read(finder->modules->pid, entry->address, code, entry->bytes) < 0)
+		return refuse(finder, entry, "its code cannot be read");
+	if (limpet_entry_code_make(code, entry->bytes, entry->address, place, &entry->code, &err) <
+	    0)
+		return err.code == -ENOMEM ? -ENOMEM : refuse(finder, entry, err.message);
+	/* What is written must not come to be half there. */
+	from = entry->code.from;
+	if (from / PAGE != (from + LIMPET_ENTRY_JUMP_BYTES - 1) / PAGE)
+		return refuse(finder, entry, "its beginning goes over the end of a page");
+	return 0;
+}
+
+static void drop(struct finder *finder, size_t index)
+{
+	memmove(&finder->found[index], &finder->found[index + 1],
+		(--finder->count - index) * sizeof(finder->found[0]));
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct limpet_entry *left = a, *right = b;
+
+	return (left->address > right->address) - (left->address < right->address);
+}
+
+/* Elsewhere in the module a jump may lead to the middle of what moves: from a part of the function
+ * that stands apart, or handwritten code. A byte that only looks like a jump costs an entry. */
+static bool is_jumped_into(const struct finder *finder, const uint8_t *at, uint64_t address,
+			   size_t *ret_index)
+{
+	size_t length = 0;
+	uint64_t target;
+	int32_t away;
+
+	if (at[0] == 0xe9)
+		length = 5;
+	else if (at[0] == 0x0f && (at[1] & 0xf0) == 0x80)
+		length = 6;
+	else
+		return false;
+	memcpy(&away, at + length - sizeof(away), sizeof(away));
+	target = address + length + (uint64_t)(int64_t)away;
+	if (target <= finder->found[0].address ||
+	    target >= finder->found[finder->count - 1].address + LIMPET_ENTRY_MOVED_MAX)
+		return false;
+	for (size_t i = 0; i < finder->count; i++) {
+		const struct limpet_entry_code *code = &finder->found[i].code;
+
+		if (target > code->from && target < code->from + code->original_bytes) {
+			*ret_index = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int check_jumps(struct finder *finder)
+{
+	const size_t longest = 6;
+	const struct limpet_module *module = finder->module;
+	LIMPET_FREE uint8_t *code = malloc(PIECE + longest);
+
+	if (!code)
+		return -ENOMEM;
+	if (!limpet_module_spend(module, module->text_end - module->text_start))
+		return -EFBIG;
+	for (uint64_t at = module->text_start; at < module->text_end; at += PIECE) {
+		ssize_t got =
+			limpet_memory_read_some(finder->modules->pid, at, code, PIECE + longest);
+
+		for (ssize_t i = 0; i + (ssize_t)longest <= got && finder->count; i++) {
+			size_t index;
+
+			if (!is_jumped_into(finder, code + i, at + (uint64_t)i, &index))
+				continue;
+			if (refuse(finder, &finder->found[index],
+				   "a jump leads into its beginning") &&
+			    frees(finder->found[index].what.op))
+				return -ENOTSUP;
+			drop(finder, index);
+		}
+	}
+	return 0;
+}
+
+static int check_all(struct finder *finder, uint64_t place)
+{
+	bool releases = false, allocates = false;
+
+	for (size_t i = 0; i < finder->count;) {
+		struct limpet_entry *entry = &finder->found[i];
+		int error;
+
+		/* A static function of the program's that happens to have such a name. */
+		if (entry->what.only_exported && !finder->has_inside) {
+			drop(finder, i);
+			continue;
+		}
+		error = check_code(finder, entry, place);
+		if (error == -ENOTSUP && !frees(entry->what.op)) {
+			drop(finder, i);
+			continue;
+		}
+		if (error)
+			return error;
+		releases = releases || frees(entry->what.op);
+		allocates = allocates || entry->what.op != LIMPET_OP_FREE;
+		i++;
+	}
+	/* All or nothing: what is released unseen would be reported as lost. */
+	if (!releases || !allocates)
+		return -ENOENT;
+	qsort(finder->found, finder->count, sizeof(finder->found[0]), compare_entries);
+	return check_jumps(finder);
+}
+
+static uint64_t usable_size_of(const struct finder *finder, enum limpet_entry_family family)
+{
+	if (finder->usable[family] || family > LIMPET_ENTRY_OPERATORS)
+		return finder->usable[family];
+	for (unsigned i = 0; i < LIMPET_ENTRY_FAMILIES; i++)
+		if (finder->usable[i])
+			return finder->usable[i];
+	return 0;
+}
+
+static int take_module(struct finder *finder)
+{
+	struct limpet_entries *entries = finder->entries;
+	struct limpet_entry_area *area = &entries->areas[entries->area_count];
+	uint64_t place;
+	int error;
+
+	*area = (struct limpet_entry_area){.low = finder->module->start,
+					   .high = finder->module->end};
+	error = limpet_entries_choose_place(&finder->modules->maps, area, &place);
+	if (!error)
+		error = check_all(finder, place + LIMPET_NEAR_CODE_OFFSET);
+	if (error == -ERANGE)
+		snprintf(entries->why, sizeof(entries->why),
+			 "there is no room within reach of its code");
+	if (error)
+		return error;
+	area->bytes = (LIMPET_NEAR_BYTES(finder->count) + PAGE - 1) / PAGE * PAGE;
+	for (size_t i = 0; i < finder->count && entries->count < LIMPET_MAX_ENTRIES; i++) {
+		struct limpet_entry *entry = &entries->list[entries->count++];
+
+		*entry = finder->found[i];
+		entry->area = entries->area_count;
+		entry->usable_size = usable_size_of(finder, entry->what.family);
+		note_inside(finder, entry->address, entry->bytes);
+	}
+	entries->area_count++;
+	entries->program = entries->program || finder->module->executable;
+	return finder->failed ? -ENOMEM : 0;
+}
+
+static bool is_wanted(struct limpet_modules *modules, struct limpet_module *module)
+{
+	return module->in_list && !module->loader && !module->vdso && !module->agent &&
+	       !limpet_module_symbol(modules->pid, module, "gnu_get_libc_version", NULL);
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct limpet_entry_range *left = a, *right = b;
+
+	return (left->start > right->start) - (left->start < right->start);
+}
+
+static void merge_inside(struct limpet_entries *entries)
+{
+	size_t kept = 0;
+
+	if (!entries->inside_count)
+		return;
+	qsort(entries->inside, entries->inside_count, sizeof(entries->inside[0]), compare_ranges);
+	for (size_t i = 1; i < entries->inside_count; i++) {
+		struct limpet_entry_range *last = &entries->inside[kept];
+		const struct limpet_entry_range *next = &entries->inside[i];
+
+		if (next->start > last->end + INSIDE_GAP)
+			entries->inside[++kept] = *next;
+		else if (next->end > last->end)
+			last->end = next->end;
+	}
+	entries->inside_count = kept + 1;
+}
+
+int limpet_entries_find(struct limpet_modules *modules, struct limpet_entries *ret)
+{
+	struct limpet_entries entries = {.list = calloc(LIMPET_MAX_ENTRIES, sizeof(*entries.list))};
+	LIMPET_FREE struct limpet_entry *found = calloc(LIMPET_MAX_ENTRIES, sizeof(*found));
+	int error = entries.list && found ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < modules->count && error != -ENOMEM; i++) {
+		struct limpet_module *module = &modules->list[i];
+		struct finder finder = {.modules = modules,
+					.module = module,
+					.entries = &entries,
+					.found = found,
+					.is_allocator = limpet_allocator_of_library(module->path)};
+
+		if (entries.count == LIMPET_MAX_ENTRIES ||
+		    entries.area_count == LIMPET_MAX_ENTRY_AREAS)
+			break;
+		if (!is_wanted(modules, module))
+			continue;
+		read_names(&finder);
+		error = finder.failed ? -ENOMEM : 0;
+		if (!error && finder.count && !finder.is_instrumented && !finder.is_allocator)
+			error = take_module(&finder);
+	}
+	if (error == -ENOMEM) {
+		limpet_entries_done(&entries);
+		return error;
+	}
+	merge_inside(&entries);
+	*ret = entries;
+	return 0;
+}
+
+void limpet_entries_done(struct limpet_entries *entries)
+{
+	free(entries->list);
+	free(entries->inside);
+	memset(entries, 0, sizeof(*entries));
+}
+
+const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries, uint64_t address)
+{
+	for (size_t i = 0; entries && i < entries->count; i++)
+		if (entries->list[i].address == address)
+			return &entries->list[i];
+	return NULL;
+}
+
+/* Below the module, where nothing grows (behind a program lies its heap); else above. */
+int limpet_entries_choose_place(const struct limpet_maps *maps,
+				const struct limpet_entry_area *area, uint64_t *ret)
+{
+	uint64_t bytes = LIMPET_NEAR_BYTES(LIMPET_MAX_ENTRIES) / PAGE * PAGE + 3 * PAGE;
+	uint64_t best = 0, end = LOWEST_ADDRESS;
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct limpet_map *map = &maps->list[i];
+		uint64_t start = end;
+
+		if (map->end > end)
+			end = map->end;
+		if (map->start < start + bytes)
+			continue;
+		if (map->start <= area->low) {
+			/* As close as it gets, with a page between. */
+			best = map->start - bytes + PAGE;
+			if (area->high - best > REACH)
+				best = 0;
+		} else if (!best && start >= area->high && start + bytes - area->low <= REACH) {
+			best = start + PAGE;
+		}
+	}
+	if (!best)
+		return -ERANGE;
+	*ret = best;
+	return 0;
+}

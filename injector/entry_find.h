@@ -1,0 +1,67 @@
+/* Allocators that are called without a slot: linked into the program (or a library that calls its
+ * own directly). Their functions are found by name, in the symbol tables of the modules' files, and
+ * hooked where they begin (entry_code.h).
+ *
+ * Reads the target and the files; the target runs on. Everything in both is hostile input. */
+#ifndef LIMPET_INJECTOR_ENTRY_FIND_H
+#define LIMPET_INJECTOR_ENTRY_FIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "injector/entry_code.h"
+#include "injector/entry_names.h"
+#include "injector/modules.h"
+
+#define LIMPET_MAX_ENTRIES 96u    /* LIMPET_MAX_HOOKS, and slots need theirs */
+#define LIMPET_MAX_ENTRY_AREAS 8u /* modules that have some */
+
+struct limpet_entry {
+	uint64_t address, bytes; /* of the function */
+	struct limpet_entry_name what;
+	char name[48];
+	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */
+	uint32_t area;
+	uint32_t hook;     /* by the plan */
+	uint64_t original; /* where it is called from, once the area is mapped */
+	struct limpet_entry_code code;
+};
+
+/* The module that entries belong to, and what the jumps must reach. */
+struct limpet_entry_area {
+	uint64_t low, high;
+	uint64_t address, bytes; /* of the memory near it; address 0: not mapped yet */
+};
+
+struct limpet_entries {
+	struct limpet_entry *list; /* by area, then address */
+	size_t count;
+	struct limpet_entry_area areas[LIMPET_MAX_ENTRY_AREAS];
+	uint32_t area_count;
+	/* Code of the allocators, where a thread may hold their locks. */
+	struct limpet_entry_range {
+		uint64_t start, end;
+	} * inside;
+	size_t inside_count;
+	bool program; /* of the program itself, not only of libraries */
+	/* Functions that cannot be hooked; and if that left a module's allocator out, why: one of
+	 * its releases would have gone unseen. */
+	unsigned refused;
+	char why[192];
+};
+
+int limpet_entries_find(struct limpet_modules *modules,
+			struct limpet_entries *ret) LIMPET_MUST_CHECK;
+void limpet_entries_done(struct limpet_entries *entries);
+
+const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries,
+					     uint64_t address);
+
+/* Where an area's memory may go, at most 2 GiB from all that it must reach: 0, -ERANGE. */
+int limpet_entries_choose_place(const struct limpet_maps *maps,
+				const struct limpet_entry_area *area,
+				uint64_t *ret) LIMPET_MUST_CHECK;
+
+#endif

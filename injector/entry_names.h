@@ -1,0 +1,34 @@
+/* Names of allocators' functions that are called without a slot: linked into the program. */
+#ifndef LIMPET_INJECTOR_ENTRY_NAMES_H
+#define LIMPET_INJECTOR_ENTRY_NAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/wire.h"
+
+enum limpet_entry_family {
+	LIMPET_ENTRY_PLAIN,     /* malloc and its kin */
+	LIMPET_ENTRY_OPERATORS, /* new and delete, which the program has replaced */
+	LIMPET_ENTRY_RUST_JE,   /* _rjem_* */
+	LIMPET_ENTRY_JEMALLOC,  /* je_* */
+	LIMPET_ENTRY_MIMALLOC,  /* mi_* */
+	LIMPET_ENTRY_TCMALLOC,  /* tc_* */
+	LIMPET_ENTRY_FAMILIES
+};
+
+struct limpet_entry_name {
+	enum limpet_entry_family family;
+	enum limpet_op op;  /* LIMPET_OP_NONE: malloc_usable_size's */
+	uint32_t symbol;    /* the member of common/family.h that it is like */
+	bool only_exported; /* a name that a program may also give to something of its own */
+};
+
+/* What a defined function of this name is; false: nothing to us. */
+bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret);
+
+/* Whether a function of this name belongs to a linked-in allocator's inside: a thread that stands
+ * there may hold its locks. */
+bool limpet_entry_name_is_inside(const char *name);
+
+#endif

@@ -1,0 +1,454 @@
+#include "injector/near.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "injector/arch.h"
+#include "injector/memfd.h"
+#include "injector/memory.h"
+#include "injector/near_layout.h"
+#include "injector/proc.h"
+#include "injector/standstill.h"
+
+#define MAP_TRIES 8
+#define STACK_COPY_BYTES (512u << 10)
+/* How long threads may stand: longer at each try. */
+#define FIRST_PATIENCE_NS 10000000u
+#define LAST_PATIENCE_NS 500000000u
+
+/* By a thread that is traced: a kernel may want that of who writes past page protections. */
+static int open_memory(pid_t pid, pid_t tid)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%d/task/%d/mem", limpet_proc_root, pid, tid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? limpet_errno() : fd;
+}
+
+static int write_all(int memory, uint64_t address, const void *from, size_t bytes)
+{
+	if (pwrite(memory, from, bytes, (off_t)address) != (ssize_t)bytes)
+		return limpet_errno();
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the memory near the code */
+
+static uint64_t address_of(const struct limpet_entry_area *area, size_t index)
+{
+	return area->address + sizeof(struct limpet_near_head) +
+	       index * sizeof(struct limpet_near_entry);
+}
+
+static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+static int make_entry(const struct limpet_entry_area *area, size_t index,
+		      struct limpet_entry *entry, struct limpet_near_entry *ret,
+		      struct limpet_err *err)
+{
+	/* jmp *2(%rip), to the word behind */
+	static const uint8_t stub[8] = {0xff, 0x25, 0x02, 0x00, 0x00, 0x00, 0x0f, 0x0b};
+	uint64_t at = address_of(area, index);
+	uint64_t way = at + offsetof(struct limpet_near_entry, way);
+	uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
+	uint8_t code[LIMPET_ENTRY_MOVED_MAX + sizeof(endbr64)];
+	size_t bytes = entry->code.original_bytes + (entry->code.from - entry->address);
+	int error;
+
+	/* The function's own bytes as far as they move: what comes behind was looked at before. */
+	memcpy(code, endbr64, sizeof(endbr64));
+	memcpy(code + (entry->code.from - entry->address), entry->code.original,
+	       entry->code.original_bytes);
+	error = limpet_entry_code_make(code, bytes, entry->address, way + sizeof(endbr64),
+				       &entry->code, err);
+	if (error)
+		return error;
+	if (limpet_entry_code_jump(&entry->code, at, jump) < 0)
+		return limpet_err_set(err, -ERANGE, "no memory within reach of %s", entry->name);
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret->stub, stub, sizeof(stub));
+	memcpy(ret->way, endbr64, sizeof(endbr64));
+	memcpy(ret->way + sizeof(endbr64), entry->code.code, entry->code.code_bytes);
+	memcpy(ret->original, entry->code.original, sizeof(ret->original));
+	memcpy(ret->jump, jump, sizeof(ret->jump));
+	ret->from = entry->code.from;
+	entry->original = way;
+	return 0;
+}
+
+static int fill_area(int memory, struct limpet_entries *entries, uint32_t number,
+		     struct limpet_err *err)
+{
+	const struct limpet_entry_area *area = &entries->areas[number];
+	LIMPET_FREE struct limpet_near_entry *made = calloc(entries->count, sizeof(*made));
+	struct limpet_near_head head = {.magic = LIMPET_NEAR_MAGIC};
+	int error = 0;
+
+	if (!made)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < entries->count && !error; i++) {
+		if (entries->list[i].area != number)
+			continue;
+		error = make_entry(area, head.count, &entries->list[i], &made[head.count], err);
+		head.count++;
+	}
+	if (error)
+		return error;
+	limpet_fault_point("write near code");
+	error = write_all(memory, address_of(area, 0), made, head.count * sizeof(*made));
+	if (!error)
+		error = write_all(memory, area->address, &head, sizeof(head));
+	return error ? limpet_err_set(err, error, "cannot write near the program's code: %s",
+				      strerror(-error))
+		     : 0;
+}
+
+/* Another thread may map something there while we look. */
+static int map_area(struct limpet_borrow *borrow, pid_t pid, struct limpet_entry_area *area,
+		    struct limpet_err *err)
+{
+	int error = -EEXIST;
+
+	for (int i = 0; i < MAP_TRIES && error == -EEXIST; i++) {
+		struct limpet_maps maps;
+		uint64_t address;
+
+		error = limpet_proc_maps_read(pid, &maps);
+		if (error)
+			break;
+		error = limpet_entries_choose_place(&maps, area, &address);
+		limpet_proc_maps_done(&maps);
+		if (!error)
+			error = limpet_borrow_map_near(borrow, address, area->bytes);
+		if (!error)
+			area->address = address;
+	}
+	return error ? limpet_err_set(err, error, "cannot map memory near the program's code: %s",
+				      strerror(-error))
+		     : 0;
+}
+
+int limpet_near_map(struct limpet_borrow *borrow, const struct limpet_modules *modules,
+		    struct limpet_entries *entries, struct limpet_err *err)
+{
+	LIMPET_CLOSE int memory =
+		open_memory(modules->pid, limpet_tracee_tid(limpet_borrow_tracee(borrow)));
+	int error = memory < 0 ? limpet_err_set(err, memory, "cannot open its memory: %s",
+						strerror(-memory))
+			       : 0;
+
+	for (uint32_t i = 0; i < entries->area_count && !error; i++) {
+		error = map_area(borrow, modules->pid, &entries->areas[i], err);
+		if (!error)
+			error = fill_area(memory, entries, i, err);
+	}
+	return error;
+}
+
+/* ---------------------------------------------------------------- on */
+
+/* Where a thread at `pc` would find other code than it has begun: 0: nowhere; UINT64_MAX: it cannot
+ * be helped. */
+static uint64_t way_for(const struct limpet_entries *entries, uint64_t pc)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct limpet_entry_code *code = &entries->list[i].code;
+
+		/* At the beginning it takes the jump. */
+		if (pc > code->from && pc < code->from + code->original_bytes)
+			return limpet_entry_code_move_pc(code, pc, true);
+	}
+	return 0;
+}
+
+/* A signal handler's frame that leads back there. Dead words may look like one: then it is tried
+ * again. */
+static bool returns_there(pid_t pid, const struct limpet_entries *entries, uint64_t sp,
+			  uint8_t *stack)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)stack;
+	const uint64_t distance = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(*words);
+	uint64_t low = UINT64_MAX, high = 0;
+	ssize_t bytes = limpet_memory_read_some(pid, sp, stack, STACK_COPY_BYTES);
+
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct limpet_entry_code *code = &entries->list[i].code;
+
+		low = code->from < low ? code->from : low;
+		high = code->from > high ? code->from : high;
+	}
+	for (ssize_t i = (ssize_t)distance; i < bytes / (ssize_t)sizeof(*words); i++)
+		if (words[i] - low <= high - low + LIMPET_ENTRY_MOVED_MAX &&
+		    way_for(entries, words[i]) &&
+		    limpet_quiesce_is_restorer(pid, words[i - (ssize_t)distance]))
+			return true;
+	return false;
+}
+
+/* 0: every thread may see the jumps now. */
+static int make_way(pid_t pid, const struct limpet_entries *entries,
+		    const struct limpet_tracee *borrowed, const struct limpet_standstill *still)
+{
+	LIMPET_FREE uint8_t *stack = malloc(STACK_COPY_BYTES);
+	const struct user_regs_struct *regs = borrowed ? limpet_tracee_regs(borrowed) : NULL;
+
+	if (!stack)
+		return -ENOMEM;
+	/* At a safe point it is in none of these functions. */
+	if (regs && (way_for(entries, regs->rip) || returns_there(pid, entries, regs->rsp, stack)))
+		return -EAGAIN;
+	for (size_t i = 0; i < still->count; i++) {
+		regs = limpet_tracee_regs(still->list[i]);
+		if (way_for(entries, regs->rip) == UINT64_MAX ||
+		    returns_there(pid, entries, regs->rsp, stack))
+			return -EAGAIN;
+	}
+	/* Here and there the instructions are the same: whoever is moved may stay so. */
+	for (size_t i = 0; i < still->count; i++) {
+		uint64_t way = way_for(entries, limpet_tracee_regs(still->list[i])->rip);
+		int error = way ? limpet_tracee_move(still->list[i], way) : 0;
+
+		if (error)
+			return error == -EBUSY ? -EAGAIN : error;
+	}
+	return 0;
+}
+
+/* -ESTALE: the code is not what it was. */
+static int check_code(pid_t pid, const struct limpet_entries *entries)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct limpet_entry_code *code = &entries->list[i].code;
+		uint8_t now[LIMPET_ENTRY_MOVED_MAX];
+
+		if (limpet_memory_read(pid, code->from, now, code->original_bytes) < 0 ||
+		    memcmp(now, code->original, code->original_bytes) != 0)
+			return -ESTALE;
+	}
+	return 0;
+}
+
+static int write_jumps(int memory, const struct limpet_entries *entries)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct limpet_entry *entry = &entries->list[i];
+		uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
+		int error = limpet_entry_code_jump(
+			&entry->code, entry->original - offsetof(struct limpet_near_entry, way),
+			jump);
+
+		limpet_fault_point("write jump");
+		if (!error)
+			error = write_all(memory, entry->code.from, jump, LIMPET_ENTRY_JUMP_BYTES);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int aim(int memory, uint64_t thunks, uint64_t thunk_bytes,
+	       const struct limpet_entries *entries)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct limpet_entry *entry = &entries->list[i];
+		uint64_t thunk = thunks + entry->hook * thunk_bytes;
+		int error = write_all(memory,
+				      entry->original - offsetof(struct limpet_near_entry, way) +
+					      offsetof(struct limpet_near_entry, thunk),
+				      &thunk, sizeof(thunk));
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Between tries. */
+static int wait_for_another(const struct limpet_near_setup *setup, uint64_t *patience_ns)
+{
+	const struct timespec pause = {0, 2000000};
+
+	if (limpet_monotonic_ns() >= setup->deadline_ns)
+		return -EBUSY;
+	nanosleep(&pause, NULL);
+	limpet_tracee_release_strays();
+	if (setup->idle)
+		setup->idle(setup->idle_context);
+	if (*patience_ns < LAST_PATIENCE_NS)
+		*patience_ns *= 2;
+	return setup->check ? setup->check(setup->check_context) : 0;
+}
+
+/* All threads stand. */
+static int change_code(const struct limpet_near_setup *setup, const struct limpet_tracee *borrowed,
+		       const struct limpet_standstill *still, uint64_t thunks, uint64_t thunk_bytes,
+		       const struct limpet_entries *entries)
+{
+	const struct limpet_tracee *any = borrowed ?: still->count ? still->list[0] : NULL;
+	LIMPET_CLOSE int memory = any ? open_memory(setup->pid, limpet_tracee_tid(any)) : -ESRCH;
+	int error = memory < 0 ? memory : 0;
+
+	if (!error && setup->check)
+		error = setup->check(setup->check_context);
+	if (!error)
+		error = check_code(setup->pid, entries);
+	if (!error)
+		error = make_way(setup->pid, entries, borrowed, still);
+	if (!error)
+		error = aim(memory, thunks, thunk_bytes, entries);
+	return error ? error : write_jumps(memory, entries);
+}
+
+int limpet_near_switch_on(const struct limpet_near_setup *setup,
+			  const struct limpet_tracee *borrowed, uint64_t thunks,
+			  uint64_t thunk_bytes, const struct limpet_entries *entries,
+			  struct limpet_err *err)
+{
+	pid_t tid = borrowed ? limpet_tracee_tid(borrowed) : 0;
+	uint64_t patience_ns = FIRST_PATIENCE_NS;
+	int error = 0;
+
+	while (!error) {
+		struct limpet_standstill still;
+
+		error = limpet_standstill_begin(setup->pid, tid,
+						limpet_monotonic_ns() + patience_ns, &still);
+		if (!error) {
+			error = change_code(setup, borrowed, &still, thunks, thunk_bytes, entries);
+			limpet_standstill_end(&still);
+			if (!error)
+				return 0;
+		}
+		if (error == -EAGAIN)
+			error = wait_for_another(setup, &patience_ns);
+	}
+	return limpet_err_set(err, error, "cannot hook the entries of process %d's allocator: %s",
+			      setup->pid, strerror(-error));
+}
+
+/* ---------------------------------------------------------------- off */
+
+static int read_head(pid_t pid, const struct limpet_map *map, struct limpet_near_head *ret)
+{
+	if (!limpet_memfd_is_agent(map->path) ||
+	    limpet_memory_read(pid, map->start, ret, sizeof(*ret)) < 0 ||
+	    ret->magic != LIMPET_NEAR_MAGIC || ret->count > LIMPET_MAX_ENTRIES ||
+	    LIMPET_NEAR_BYTES(ret->count) > map->end - map->start)
+		return -ENOENT;
+	return 0;
+}
+
+unsigned limpet_near_find(pid_t pid, const struct limpet_maps *maps,
+			  struct limpet_near_range ret[LIMPET_NEAR_MAX])
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < maps->count && count < LIMPET_NEAR_MAX; i++) {
+		struct limpet_near_head head;
+
+		if (read_head(pid, &maps->list[i], &head) < 0)
+			continue;
+		ret[count].start = maps->list[i].start;
+		ret[count++].end = maps->list[i].end;
+	}
+	return count;
+}
+
+struct changed {
+	struct limpet_near_entry list[LIMPET_NEAR_MAX * LIMPET_MAX_ENTRIES];
+	size_t count;
+};
+
+/* Only where the jump still stands: a module may be gone, and another in its place. */
+static bool is_changed(pid_t pid, const struct limpet_near_entry *entry)
+{
+	uint8_t now[LIMPET_ENTRY_JUMP_BYTES];
+
+	return limpet_memory_read(pid, entry->from, now, sizeof(now)) == 0 &&
+	       !memcmp(now, entry->jump, sizeof(now));
+}
+
+static int find_changed(pid_t pid, struct changed *changed)
+{
+	struct limpet_maps maps;
+	int error = limpet_proc_maps_read(pid, &maps);
+
+	if (error)
+		return error;
+	changed->count = 0;
+	for (size_t i = 0; i < maps.count; i++) {
+		struct limpet_near_head head;
+
+		if (read_head(pid, &maps.list[i], &head) < 0)
+			continue;
+		for (uint32_t k = 0; k < head.count; k++) {
+			struct limpet_near_entry *entry = &changed->list[changed->count];
+
+			if (changed->count < LIMPET_COUNT_OF(changed->list) &&
+			    limpet_memory_read(
+				    pid, maps.list[i].start + sizeof(head) + k * sizeof(*entry),
+				    entry, sizeof(*entry)) == 0 &&
+			    is_changed(pid, entry))
+				changed->count++;
+		}
+	}
+	limpet_proc_maps_done(&maps);
+	return 0;
+}
+
+/* All threads stand. */
+static int put_back(pid_t pid, pid_t tid, const struct changed *changed)
+{
+	LIMPET_CLOSE int memory = open_memory(pid, tid);
+
+	if (memory < 0)
+		return memory;
+	for (size_t i = 0; i < changed->count; i++) {
+		const struct limpet_near_entry *entry = &changed->list[i];
+		int error = 0;
+
+		limpet_fault_point("write original");
+		if (is_changed(pid, entry))
+			error = write_all(memory, entry->from, entry->original,
+					  sizeof(entry->original));
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+int limpet_near_switch_off(const struct limpet_near_setup *setup)
+{
+	LIMPET_FREE struct changed *changed = malloc(sizeof(*changed));
+	uint64_t patience_ns = FIRST_PATIENCE_NS;
+	int error = changed ? find_changed(setup->pid, changed) : -ENOMEM;
+
+	while (!error && changed->count) {
+		struct limpet_standstill still;
+
+		error = limpet_standstill_begin(setup->pid, 0, limpet_monotonic_ns() + patience_ns,
+						&still);
+		if (!error) {
+			error = setup->check ? setup->check(setup->check_context) : 0;
+			if (!error && !still.count)
+				error = -ESRCH;
+			if (!error)
+				error = put_back(setup->pid, limpet_tracee_tid(still.list[0]),
+						 changed);
+			limpet_standstill_end(&still);
+			if (!error)
+				error = find_changed(setup->pid, changed);
+			if (!error && changed->count)
+				error = -EAGAIN;
+		}
+		if (error == -EAGAIN)
+			error = wait_for_another(setup, &patience_ns);
+	}
+	return error;
+}

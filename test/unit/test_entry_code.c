@@ -1,0 +1,240 @@
+/* Moved beginnings of functions, run where they were moved to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "injector/entry_code.h"
+
+/* Each: int64_t NAME(int64_t), from NAME to NAME_end. */
+#define FUNCTION(name, body)                                                                   \
+	__asm__(".text\n.balign 16\n.globl " #name "\n.globl " #name "_end\n" #name ":\n" body \
+		"\n" #name "_end:\n.balign 16\n");                                             \
+	int64_t name(int64_t);                                                                 \
+	extern const uint8_t name##_end[]
+
+int64_t entry_word = 40;
+
+FUNCTION(with_frame, "endbr64\npush %rbp\nmov %rsp, %rbp\nlea 2(%rdi), %rax\npop %rbp\nret");
+FUNCTION(with_data, "mov entry_word(%rip), %rax\nadd %rdi, %rax\nret");
+FUNCTION(with_store, "addq $1, entry_word(%rip)\nmov entry_word(%rip), %rax\nret");
+FUNCTION(with_short_branch, "test %rdi, %rdi\nje 1f\nlea 1(%rdi), %rax\nret\n1: mov $7, %eax\nret");
+FUNCTION(with_two_branches, "test %edi, %edi\njs 1f\njz 2f\nmov $1, %eax\nret\n"
+			    "1: mov $2, %eax\nret\n2: mov $3, %eax\nret");
+FUNCTION(with_near_branch, "cmp $5, %rdi\n.byte 0x0f, 0x84\n.long 1f - . - 4\nmov $1, %eax\nret\n"
+			   "1: mov $2, %eax\nret");
+FUNCTION(tail_jump, ".byte 0xe9\n.long with_data - . - 4\n");
+FUNCTION(short_tail_jump, "jmp 1f\nnop\nnop\nnop\n1: lea 3(%rdi), %rax\nret");
+FUNCTION(tiny, "lea 9(%rdi), %eax\nret\nnop\nnop\nnop\nnop");
+FUNCTION(with_loop, "mov %rdi, %rax\nxor %ecx, %ecx\n1: inc %ecx\ncmp %ecx, %edi\njg 1b\nret");
+
+FUNCTION(calls, "push %rbx\ncall with_data\npop %rbx\nret");
+FUNCTION(comes_back, "dec %rdi\njg comes_back\nmov %rdi, %rax\nret\nnop");
+FUNCTION(comes_back_later, "dec %rdi\nnop\nnop\nnop\ntest %rdi, %rdi\njg comes_back_later\nret");
+FUNCTION(into_the_middle, "nop\n1: nop\nnop\nnop\nnop\nnop\ndec %rdi\njg 1b\nret");
+FUNCTION(jumps_within, "jmp 1f\n1: mov $1, %eax\nret");
+FUNCTION(counts_down, "xor %eax, %eax\njrcxz 1f\nnop\n1: ret");
+FUNCTION(ends_early, "ret\nmov $1, %eax\nret");
+FUNCTION(no_code, "nop\nnop\nnop\nnop\nnop\n.byte 0x06\nret");
+FUNCTION(system_call, "mov $39, %eax\nret\n");
+FUNCTION(early_system_call, "push %rdi\nsyscall\npop %rdi\nret\nnop");
+
+static uint8_t *near_page;
+
+static uint64_t address_of(int64_t (*function)(int64_t))
+{
+	return (uint64_t)(uintptr_t)function;
+}
+
+static int begin(void **state)
+{
+	uint64_t here = address_of(with_frame) & ~UINT64_C(0xfff);
+
+	(void)state;
+	for (uint64_t away = 1 << 20; away < 1 << 30 && !near_page; away += 1 << 20) {
+		void *page = mmap((void *)(uintptr_t)(here - away), 4096,
+				  PROT_READ | PROT_WRITE | PROT_EXEC,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+		if (page != MAP_FAILED)
+			near_page = page;
+	}
+	return near_page ? 0 : -1;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	return munmap(near_page, 4096);
+}
+
+static int make(int64_t (*function)(int64_t), const uint8_t *limit, uint64_t to,
+		struct limpet_entry_code *ret, struct limpet_err *err)
+{
+	return limpet_entry_code_make((const uint8_t *)(uintptr_t)address_of(function),
+				      (size_t)((uint64_t)(uintptr_t)limit - address_of(function)),
+				      address_of(function), to, ret, err);
+}
+
+static void write_code(uint64_t address, const uint8_t *bytes, size_t count)
+{
+	uint64_t page = address & ~UINT64_C(0xfff);
+
+	assert_int_equal(
+		mprotect((void *)(uintptr_t)page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+	memcpy((void *)(uintptr_t)address, bytes, count);
+	assert_int_equal(mprotect((void *)(uintptr_t)page, 8192, PROT_READ | PROT_EXEC), 0);
+}
+
+/* The same answers before, while its beginning is elsewhere, and after. */
+static void runs_elsewhere(int64_t (*function)(int64_t), const uint8_t *limit)
+{
+	int64_t (*volatile called)(int64_t) = function;
+	static const int64_t arguments[] = {0, 1, 5, -3, 1000};
+	int64_t answers[LIMPET_COUNT_OF(arguments)];
+	struct limpet_entry_code code;
+	struct limpet_err err = {0};
+	uint8_t jump[LIMPET_ENTRY_MOVED_MAX], before[64];
+
+	entry_word = 40;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(arguments); i++)
+		answers[i] = called(arguments[i]);
+	memcpy(before, (const void *)(uintptr_t)address_of(function), sizeof(before));
+	if (make(function, limit, (uint64_t)(uintptr_t)near_page, &code, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_true(code.original_bytes >= LIMPET_ENTRY_JUMP_BYTES);
+	assert_memory_equal(code.original, (const void *)(uintptr_t)code.from, code.original_bytes);
+	memset(near_page, 0xcc, 4096);
+	memcpy(near_page, code.code, code.code_bytes);
+	assert_int_equal(limpet_entry_code_jump(&code, code.to, jump), 0);
+	write_code(code.from, jump, code.original_bytes);
+	entry_word = 40;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(arguments); i++)
+		assert_int_equal(called(arguments[i]), answers[i]);
+	write_code(code.from, code.original, code.original_bytes);
+	memset(near_page, 0xcc, 4096);
+	entry_word = 40;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(arguments); i++)
+		assert_int_equal(called(arguments[i]), answers[i]);
+	assert_memory_equal(before, (const void *)(uintptr_t)address_of(function), sizeof(before));
+}
+
+#define RUNS(name)                                \
+	static void test_##name(void **state)     \
+	{                                         \
+		(void)state;                      \
+		runs_elsewhere(name, name##_end); \
+	}
+RUNS(with_frame)
+RUNS(with_data)
+RUNS(with_store)
+RUNS(with_short_branch)
+RUNS(with_two_branches)
+RUNS(with_near_branch)
+RUNS(tail_jump)
+RUNS(short_tail_jump)
+RUNS(tiny)
+RUNS(with_loop)
+RUNS(system_call)
+
+static void is_refused(int64_t (*function)(int64_t), const uint8_t *limit, const char *why)
+{
+	struct limpet_entry_code code;
+	struct limpet_err err = {0};
+
+	assert_int_equal(make(function, limit, (uint64_t)(uintptr_t)near_page, &code, &err),
+			 -ENOTSUP);
+	if (!strstr(err.message, why))
+		fail_msg("'%s' instead of '%s'", err.message, why);
+}
+
+static void test_what_cannot_be_moved_is_refused(void **state)
+{
+	(void)state;
+	is_refused(calls, calls_end, "tied to its place");
+	is_refused(comes_back, comes_back_end, "jump into the bytes that move");
+	is_refused(comes_back_later, comes_back_later_end, "back to the function's beginning");
+	is_refused(into_the_middle, into_the_middle_end, "back to the function's beginning");
+	is_refused(jumps_within, jumps_within_end, "before there is room");
+	is_refused(counts_down, counts_down_end, "of a form");
+	is_refused(ends_early, ends_early_end, "before there is room");
+	is_refused(no_code, no_code_end, "no instruction");
+	is_refused(early_system_call, early_system_call_end, "tied to its place");
+	/* Cut: what follows is not known. */
+	is_refused(with_frame, (const uint8_t *)(uintptr_t)address_of(with_frame) + 6,
+		   "no instruction");
+}
+
+static void test_what_is_out_of_reach_is_refused(void **state)
+{
+	const uint64_t far = UINT64_C(0x300000000);
+	struct limpet_entry_code code;
+	struct limpet_err err = {0};
+	uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
+
+	(void)state;
+	assert_int_equal(make(with_data, with_data_end, address_of(with_data) + far, &code, &err),
+			 -ERANGE);
+	assert_int_equal(make(with_short_branch, with_short_branch_end, address_of(with_data) + far,
+			      &code, &err),
+			 -ERANGE);
+	/* The way back. */
+	assert_int_equal(make(with_frame, with_frame_end, address_of(with_data) + far, &code, &err),
+			 -ERANGE);
+	assert_int_equal(
+		make(with_frame, with_frame_end, (uint64_t)(uintptr_t)near_page, &code, &err), 0);
+	assert_int_equal(limpet_entry_code_jump(&code, code.from + far, jump), -ERANGE);
+	assert_int_equal(limpet_entry_code_jump(&code, code.from - far, jump), -ERANGE);
+}
+
+static void test_threads_move_along(void **state)
+{
+	struct limpet_entry_code code;
+
+	(void)state;
+	assert_int_equal(
+		make(with_frame, with_frame_end, (uint64_t)(uintptr_t)near_page, &code, NULL), 0);
+	assert_int_equal(code.from, address_of(with_frame) + 4);
+	/* push, mov, lea: 1 + 3 + 4 bytes. */
+	assert_int_equal(code.original_bytes, 8);
+	assert_int_equal(code.place_count, 3);
+	assert_int_equal(limpet_entry_code_move_pc(&code, code.from, true), code.to);
+	assert_int_equal(limpet_entry_code_move_pc(&code, code.from + 1, true), code.to + 1);
+	assert_int_equal(limpet_entry_code_move_pc(&code, code.from + 4, true), code.to + 4);
+	assert_true(limpet_entry_code_move_pc(&code, code.from + 2, true) == UINT64_MAX);
+	assert_int_equal(limpet_entry_code_move_pc(&code, code.from + 8, true), 0);
+	assert_int_equal(limpet_entry_code_move_pc(&code, code.from - 1, true), 0);
+	assert_int_equal(limpet_entry_code_move_pc(&code, code.to + 4, false), code.from + 4);
+	assert_int_equal(limpet_entry_code_move_pc(&code, code.to + 8, false), code.from + 8);
+	assert_true(limpet_entry_code_move_pc(&code, code.to + 9, false) == UINT64_MAX);
+	assert_int_equal(limpet_entry_code_move_pc(&code, code.to + code.code_bytes, false), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_with_frame),
+		cmocka_unit_test(test_with_data),
+		cmocka_unit_test(test_with_store),
+		cmocka_unit_test(test_with_short_branch),
+		cmocka_unit_test(test_with_two_branches),
+		cmocka_unit_test(test_with_near_branch),
+		cmocka_unit_test(test_tail_jump),
+		cmocka_unit_test(test_short_tail_jump),
+		cmocka_unit_test(test_tiny),
+		cmocka_unit_test(test_with_loop),
+		cmocka_unit_test(test_system_call),
+		cmocka_unit_test(test_what_cannot_be_moved_is_refused),
+		cmocka_unit_test(test_what_is_out_of_reach_is_refused),
+		cmocka_unit_test(test_threads_move_along),
+	};
+
+	return cmocka_run_group_tests(tests, begin, end);
+}
