@@ -97,9 +97,7 @@ fits() {
 	usage "unknown option '--frobnicate'" --frobnicate
 	usage "unknown command 'x'" help x
 	# Of later versions: nothing that looks as if it worked.
-	for command in top; do
-		usage "unknown command '$command'" "$command" x
-	done
+	usage "unknown command 'top'" top x
 	for command in $(commands); do
 		usage "unknown option '--frobnicate'" "$command" --frobnicate
 		usage "unknown option '-Z'" "$command" -Z
