@@ -9,6 +9,8 @@
 
 /* Massif's own threshold: what holds less than this share stands in one line. */
 #define LEAST_SHARE 0.01
+/* Deeper than stacks are walked; a crafted trace must not exhaust ours. */
+#define DEPTH_MAX 2000u
 
 struct writer {
 	const struct limpet_heap *heap;
@@ -37,7 +39,8 @@ static int print_node(const struct writer *writer, uint32_t node, unsigned depth
 	uint64_t small_bytes = 0;
 	int code = 0;
 
-	for (uint32_t at = tree->nodes[node].first_child; at; at = tree->nodes[at].next) {
+	for (uint32_t at = tree->nodes[node].first_child; at && depth < DEPTH_MAX;
+	     at = tree->nodes[at].next) {
 		if (is_large(writer, at)) {
 			children++;
 		} else if (bytes_of(writer, at)) {
@@ -64,7 +67,7 @@ static int print_node(const struct writer *writer, uint32_t node, unsigned depth
 		/* No address: functions are merged. */
 		fprintf(writer->file, "0x0: %s (%s%s)\n", name, function->file ? "" : "in ", place);
 	}
-	for (uint32_t at = tree->nodes[node].first_child; at && code == 0;
+	for (uint32_t at = tree->nodes[node].first_child; at && code == 0 && depth < DEPTH_MAX;
 	     at = tree->nodes[at].next)
 		if (is_large(writer, at))
 			code = print_node(writer, at, depth + 1);

@@ -168,6 +168,9 @@ static int print_title(struct talk *talk, const char *what)
 
 /* ------------------------------------------------------------------ trees */
 
+/* Deeper than stacks are walked; a crafted trace must not exhaust ours. */
+#define DEPTH_MAX 2000u
+
 struct branch {
 	char indent[128];
 	size_t columns;
@@ -222,7 +225,8 @@ static int print_children(struct talk *talk, const struct limpet_view_tree *tree
 
 	for (uint32_t at = tree->nodes[parent].first_child; at; at = tree->nodes[at].next)
 		all += is_shown(talk, &tree->nodes[at].figures);
-	if (talk->options->depth && branch->depth >= talk->options->depth)
+	if (branch->depth >= DEPTH_MAX ||
+	    (talk->options->depth && branch->depth >= talk->options->depth))
 		return 0;
 	limit = all < talk->options->limit ? all : talk->options->limit;
 	for (uint32_t at = tree->nodes[parent].first_child; at && shown < limit && !result;
