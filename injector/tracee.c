@@ -378,7 +378,7 @@ int limpet_tracee_ask(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 		if (error == -EPERM && is_none(tid))
 			error = -ESRCH;
 		tracee_free(tracee);
-		return error;
+		return error ? error : -EIO;
 	}
 	tracee->running = true;
 	tracee->stopped_since_ns = limpet_monotonic_ns();
@@ -387,7 +387,7 @@ int limpet_tracee_ask(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 		if (error == -ESRCH)
 			follow_exec(pid, tid);
 		limpet_tracee_release(tracee);
-		return error;
+		return error ? error : -EIO;
 	}
 	*ret = tracee;
 	return 0;
