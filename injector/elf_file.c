@@ -1,5 +1,6 @@
 #include "injector/elf_file.h"
 
+#include <assert.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -249,6 +250,7 @@ static bool visit_symbol(const struct visitor *visitor, const char *name, const 
 
 	if (visitor->function)
 		return type != STT_FUNC || visitor->function(visitor->context, &function);
+	assert(visitor->name);
 	return (type != STT_FUNC && type != STT_OBJECT && type != STT_GNU_IFUNC) ||
 	       visitor->name(visitor->context, name);
 }
