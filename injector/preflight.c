@@ -1,6 +1,7 @@
 #include "injector/preflight.h"
 
 #include <assert.h>
+#include <elf.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include "injector/descriptor.h"
 #include "injector/dormant.h"
 #include "injector/memfd.h"
+#include "injector/memory.h"
 #include "injector/preflight_check.h"
 
 const char *limpet_preflight_sys_root = "/sys";
@@ -287,12 +289,23 @@ static int run_checks(struct limpet_check *check)
 	return 0;
 }
 
+/* Bytes that the kernel draws for each exec. False: not to be seen. */
+static bool read_mark(pid_t pid, uint64_t *ret_mark)
+{
+	uint64_t address;
+
+	return limpet_proc_auxv(pid, AT_RANDOM, &address) == 0 &&
+	       limpet_memory_read(pid, address, ret_mark, 2 * sizeof(*ret_mark)) == 0;
+}
+
 int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *options,
 			 struct limpet_preflight *ret, struct limpet_err *err)
 {
 	struct limpet_err own_err = {0};
 	struct limpet_check check = {
 		.pid = pid, .resident = pid, .out = ret, .err = err ? err : &own_err};
+	uint64_t mark[2], mark_now[2];
+	bool is_marked;
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
@@ -312,12 +325,17 @@ int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *optio
 		ret->uid = check.status.euid;
 		ret->rss_bytes = check.status.rss_bytes;
 		ret->kernel_thread = check.status.kernel_thread;
+		is_marked = read_mark(pid, mark);
 		r = run_checks(&check);
 		/* What is missing of one that is on its way out is missing for that reason. */
 		if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_REFUSED &&
 		    check.status.state != 'Z' && check.status.state != 'X' &&
 		    !check.status.kernel_thread && !limpet_proc_has_memory(pid))
 			r = -ESRCH;
+		/* Half of one program and half of another. */
+		if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_REFUSED && is_marked &&
+		    (!read_mark(pid, mark_now) || memcmp(mark, mark_now, sizeof(mark)) != 0))
+			r = -ESTALE;
 	}
 	limpet_proc_maps_done(&check.maps);
 	if (r == -ESRCH) {
@@ -325,6 +343,10 @@ int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *optio
 		limpet_err_set(check.err, r, "process %d has just ended", pid);
 		limpet_err_hint(check.err, find_hint);
 		return r;
+	}
+	if (r == -ESTALE) {
+		ret->verdict = LIMPET_PREFLIGHT_FAILED;
+		return limpet_proc_explain(pid, r, "look at", check.err);
 	}
 	if (r < 0) {
 		ret->verdict = LIMPET_PREFLIGHT_FAILED;

@@ -21,6 +21,12 @@ int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_er
 {
 	if (error == -ESRCH)
 		return limpet_err_set(err, error, "process %d is gone", pid);
+	if (error == -ESTALE) {
+		limpet_err_set(err, error, "process %d has executed another program meanwhile",
+			       pid);
+		limpet_err_hint(err, "if that is the one you mean, try again");
+		return error;
+	}
 	return limpet_err_set(err, error, "cannot %s process %d: %s", what, pid, strerror(-error));
 }
 

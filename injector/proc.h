@@ -11,7 +11,9 @@
 extern const char *limpet_proc_root;
 
 struct limpet_err;
-/* "process N is gone" for -ESRCH, else "cannot DO process N: ..."; answers `error`. */
+/* "process N is gone" for -ESRCH, that it is another program for -ESTALE, else "cannot DO process
+ * N:
+ * ..."; answers `error`. */
 int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_err *err);
 
 struct limpet_map {

@@ -117,12 +117,7 @@ static int check_identity(const void *context)
 
 static int explain_identity(const struct limpet_session *session, int error, struct limpet_err *err)
 {
-	if (error != -ESTALE)
-		return limpet_proc_explain(session->pid, error, "look at", err);
-	limpet_err_set(err, error, "process %d has executed another program meanwhile",
-		       session->pid);
-	limpet_err_hint(err, "if that is the one you mean, try again");
-	return error;
+	return limpet_proc_explain(session->pid, error, "look at", err);
 }
 
 /* What failed for a process that ended or became another meanwhile failed for that reason. */

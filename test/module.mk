@@ -297,6 +297,7 @@ torture: export ROUNDS_SECONDS ?= 3600
 torture: export KILL_STRIDE ?= 1
 torture: export KILL_REPEAT ?= 20
 torture: export KILL_ROUNDS ?= 1000
+torture: export MOMENTS ?= 112
 torture: export LOADER_ROUNDS ?= 60
 torture: export HANDOFFS ?= 50000000
 torture: export CHAINS ?= 100000
