@@ -8,7 +8,9 @@
 #include "agent/agent.h"
 
 #include <asm/stat.h>
+#include <elf.h>
 #include <linux/fcntl.h>
+#include <linux/mman.h>
 
 #define BOOT __attribute__((section(".boot")))
 #define EINTR_VALUE 4
@@ -50,10 +52,7 @@ static inline __attribute__((always_inline)) void keep_words(struct limpet_boot 
 static inline __attribute__((always_inline)) struct limpet_agent_info *info_of(
 	const struct limpet_boot *boot)
 {
-	/* A handle of dlopen points to the public head of link_map: the load bias comes first. */
-	uint64_t bias = *(const uint64_t *)(uintptr_t)boot->handle;
-
-	return (struct limpet_agent_info *)(uintptr_t)(bias + boot->info_offset);
+	return (struct limpet_agent_info *)(uintptr_t)boot->info;
 }
 
 static inline __attribute__((always_inline)) void close_image(struct limpet_boot *boot)
@@ -100,15 +99,8 @@ static inline __attribute__((always_inline)) bool is_awaited(const struct limpet
 			       MSG_NOSIGNAL_FLAG, 0, 0) >= 0;
 }
 
-static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot,
-						       const struct stat *channel)
+static inline __attribute__((always_inline)) int load(struct limpet_boot *boot)
 {
-	struct limpet_agent_info *info;
-	int answer;
-
-	boot->channel = move_up(boot->channel, boot->floor);
-	boot->image = move_up(boot->image, boot->floor);
-	boot->stage = LIMPET_STAGE_MOVED;
 	/* The injector wrote "/proc/thread-self/fd/" in its own spelling; the number is known only
 	 * now. */
 	{
@@ -128,24 +120,112 @@ static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot,
 	}
 	boot->handle = (uint64_t)(uintptr_t)((dlopen_fn *)(uintptr_t)boot->dlopen)(
 		boot->path, (int)boot->dlopen_mode);
-	close_image(boot);
 	if (!boot->handle) {
 		keep_words(boot);
 		return -ELIBACC_VALUE;
 	}
+	/* A handle points to the public head of link_map: the load bias comes first. */
+	boot->info = *(const uint64_t *)(uintptr_t)boot->handle + boot->info_offset;
+	return 0;
+}
+
+static inline __attribute__((always_inline)) int map_piece(const struct limpet_boot *boot,
+							   const struct limpet_boot_piece *piece)
+{
+	long answer =
+		limpet_syscall6(SYS_mmap, (long)(boot->agent + piece->offset), (long)piece->bytes,
+				(long)piece->protection, MAP_PRIVATE | MAP_FIXED, boot->image,
+				(long)piece->file_offset);
+
+	if (answer < 0 && answer > -4096)
+		return (int)answer;
+	/* By hand: the stub calls nothing that the compiler could put in its place. */
+	for (uint64_t i = 0; i < piece->zero_bytes; i++)
+		((volatile uint8_t *)(uintptr_t)(boot->agent + piece->zero))[i] = 0;
+	return 0;
+}
+
+/* The room for all is taken by a mapping of the image as well: whatever is there can be told by its
+ * name. */
+static inline __attribute__((always_inline)) int map(struct limpet_boot *boot)
+{
+	const struct limpet_boot_map *layout = &boot->layout;
+	const Elf64_Rela *relocation, *end;
+	long answer = limpet_syscall6(SYS_mmap, 0, (long)layout->bytes, PROT_NONE, MAP_PRIVATE,
+				      boot->image, 0);
+
+	if (answer < 0 && answer > -4096)
+		return (int)answer;
+	boot->agent = (uint64_t)answer;
+	boot->agent_bytes = layout->bytes;
+	for (uint32_t i = 0; i < layout->piece_count; i++) {
+		int error = map_piece(boot, &layout->pieces[i]);
+
+		if (error)
+			return error;
+	}
+	relocation = (const Elf64_Rela *)(uintptr_t)(boot->agent + layout->relocations);
+	end = relocation + layout->relocation_bytes / sizeof(*relocation);
+	for (; relocation < end; relocation++)
+		*(volatile uint64_t *)(uintptr_t)(boot->agent + relocation->r_offset) =
+			boot->agent + (uint64_t)relocation->r_addend;
+	if (layout->sealed_bytes) {
+		answer = limpet_syscall3(SYS_mprotect, (long)(boot->agent + layout->sealed),
+					 (long)layout->sealed_bytes, PROT_READ);
+		if (answer < 0)
+			return (int)answer;
+	}
+	boot->info = boot->agent + boot->info_offset;
+	return 0;
+}
+
+/* Answers -errno if the loader kept it. */
+static inline __attribute__((always_inline)) int take_away(struct limpet_boot *boot)
+{
+	int answer = 0;
+
+	if (boot->handle)
+		answer = ((dlclose_fn *)(uintptr_t)boot->dlclose)((void *)(uintptr_t)boot->handle);
+	else if (boot->agent)
+		answer = (int)limpet_syscall3(SYS_munmap, (long)boot->agent,
+					      (long)boot->agent_bytes, 0);
+	return answer;
+}
+
+static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot,
+						       const struct stat *channel)
+{
+	struct limpet_agent_info *info;
+	int answer;
+
+	boot->channel = move_up(boot->channel, boot->floor);
+	boot->image = move_up(boot->image, boot->floor);
+	boot->stage = LIMPET_STAGE_MOVED;
+	answer = boot->layout.bytes ? map(boot) : load(boot);
+	close_image(boot);
+	if (answer) {
+		if (boot->agent)
+			take_away(boot);
+		return answer;
+	}
 	boot->stage = LIMPET_STAGE_LOADED;
 	info = info_of(boot);
-	if (info->magic != LIMPET_INFO_MAGIC)
+	if (info->magic != LIMPET_INFO_MAGIC) {
+		take_away(boot);
+		boot->handle = boot->agent = 0;
 		return -ELIBACC_VALUE;
+	}
 	boot->start.channel = boot->channel;
 	boot->start.handle = boot->handle;
+	boot->start.map = boot->agent;
+	boot->start.map_bytes = boot->agent_bytes;
 	/* dlopen may have waited for longer than anybody waits for it. */
 	answer = -EPIPE_VALUE;
 	if (is_awaited(boot, channel))
 		answer = ((start_fn *)(uintptr_t)info->start)(&boot->start);
 	if (answer) {
-		((dlclose_fn *)(uintptr_t)boot->dlclose)((void *)(uintptr_t)boot->handle);
-		boot->handle = 0;
+		take_away(boot);
+		boot->handle = boot->agent = 0;
 		return answer;
 	}
 	boot->stage = LIMPET_STAGE_STARTED;
@@ -154,15 +234,10 @@ static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot,
 
 static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot)
 {
-	struct limpet_agent_info *info;
-	int answer;
-
-	if (!boot->handle)
+	if (!boot->handle && !boot->agent)
 		return -ELIBACC_VALUE;
-	info = info_of(boot);
-	((entry_fn *)(uintptr_t)info->release)();
-	answer = ((dlclose_fn *)(uintptr_t)boot->dlclose)((void *)(uintptr_t)boot->handle);
-	if (answer) {
+	((entry_fn *)(uintptr_t)info_of(boot)->release)();
+	if (take_away(boot)) {
 		keep_words(boot);
 		return -ELIBACC_VALUE;
 	}
@@ -212,8 +287,7 @@ BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *
 	while ((answer >= 0 || answer == -EINTR_VALUE) && is_same(fd, &channel))
 		answer = limpet_syscall6(SYS_recvfrom, fd, (long)&message, 1, 0, 0, 0) ?: -1;
 	/* The injector is gone, or out of reach. */
-	if (boot->operation == LIMPET_BOOT_ENTER && boot->stage == LIMPET_STAGE_STARTED &&
-	    boot->handle)
+	if (boot->operation == LIMPET_BOOT_ENTER && boot->stage == LIMPET_STAGE_STARTED)
 		((entry_fn *)(uintptr_t)info_of(boot)->leave)();
 	else if (is_same(fd, &channel))
 		limpet_syscall1(SYS_close, fd);

@@ -3,7 +3,11 @@
  * All of it runs inside dl_iterate_phdr's callback. The loader then holds the lock under which it
  * unmaps modules, so that a module that was just seen in the list cannot go away while its slots
  * are written. Called on a thread at a safe point (the injector's calls) or from the program's own
- * call into the loader, which takes the same lock itself; never from an allocation hook. */
+ * call into the loader, which takes the same lock itself; never from an allocation hook.
+ *
+ * Where the injector's calls come on a thread that may hold that lock (struct limpet_start,
+ * from_outside), it puts slots in and back itself, and only those of modules that come later are
+ * left to be put in here. */
 #include "agent/agent.h"
 
 #include <elf.h>
@@ -20,7 +24,7 @@ typedef int dl_iterate_phdr_fn(phdr_callback *callback, void *context);
 static struct limpet_start config; /* a copy: the original lies in scratch memory */
 static uint64_t adds_seen, subs_seen;
 static uint32_t scanning; /* one thread at a time looks for new modules */
-static bool leaving;      /* changed and read under the loader's lock only */
+static bool leaving;      /* changed and read under the loader's lock; or from_outside */
 /* Where each of the known modules lies. */
 static struct limpet_gone extents[LIMPET_MAX_KNOWN_MODULES];
 
@@ -35,7 +39,8 @@ void limpet_patch_configure(const struct limpet_start *start)
 
 static void iterate(phdr_callback *callback, void *context)
 {
-	((dl_iterate_phdr_fn *)(uintptr_t)config.dl_iterate_phdr)(callback, context);
+	if (config.dl_iterate_phdr)
+		((dl_iterate_phdr_fn *)(uintptr_t)config.dl_iterate_phdr)(callback, context);
 }
 
 /* Whether the page may be written now, asked of the kernel: an atomic `or 0` on the word by the
@@ -157,7 +162,8 @@ int limpet_patch_planned(void)
 {
 	struct patch_walk walk = {.done = 0, .restore = false};
 
-	iterate(patch_module, &walk);
+	if (!config.from_outside)
+		iterate(patch_module, &walk);
 	return walk.done;
 }
 
@@ -166,6 +172,11 @@ int limpet_patch_restore(void)
 	struct patch_walk walk = {.done = 0, .restore = true};
 	struct limpet_slot *slots = slot_table();
 
+	if (config.from_outside) {
+		/* The injector looks again when no thread is in a loader hook any more. */
+		leaving = true;
+		return 0;
+	}
 	iterate(patch_module, &walk);
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++)
 		if (slots[i].state == LIMPET_SLOT_PATCHED)

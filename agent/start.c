@@ -167,11 +167,14 @@ static int start_all(struct limpet_start *start)
 	 * forked from here on. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	limpet_agent_info.handle = start->handle;
+	limpet_agent_info.map_bytes = start->map_bytes;
+	limpet_agent_info.map = start->map;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	start->patched = (uint32_t)limpet_patch_planned();
 	limpet_agent_info.state = LIMPET_AGENT_ACTIVE;
 	__atomic_store_n(&limpet_control->on, 1, __ATOMIC_RELEASE);
-	start->patched += (uint32_t)limpet_patch_new_modules();
+	if (!start->from_outside)
+		start->patched += (uint32_t)limpet_patch_new_modules();
 	return 0;
 }
 

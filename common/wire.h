@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 4u
+#define LIMPET_AGENT_ABI 5u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -36,6 +36,8 @@ enum limpet_op {
 	LIMPET_OP_MUNMAP,         /* (address, length) */
 	LIMPET_OP_MREMAP,         /* (old, old length, new length, flags, [new]) */
 	LIMPET_OP_LOADER, /* dlopen, dlsym...: look for new modules first, then jump there */
+	LIMPET_OP_INSIDE, /* the allocator's own affair: no event, nor are the calls that it makes
+			   */
 	LIMPET_OP_COUNT
 };
 
@@ -303,7 +305,7 @@ struct limpet_agent_info {
 	uint32_t bytes;   /* of this struct */
 	uint64_t nonce;   /* of the attach; 0 before start */
 	uint64_t state;   /* enum limpet_agent_state */
-	uint64_t handle;  /* of dlopen, for dlclose */
+	uint64_t handle;  /* of dlopen, for dlclose; 0: mapped without it */
 	uint64_t start;   /* int (struct limpet_start *) */
 	uint64_t leave;   /* int (void): pass through, restore slots; answers slots not restored */
 	uint64_t release; /* int (void): unmap what start mapped, close the channel; last call */
@@ -312,7 +314,8 @@ struct limpet_agent_info {
 	uint64_t channel; /* descriptor in the target, or -1 */
 	uint64_t thunks, thunk_bytes; /* address of thunk 0, distance of the next */
 	uint64_t hooks;               /* address of struct limpet_hook[LIMPET_MAX_HOOKS] */
-	uint64_t reserved[3];
+	uint64_t map, map_bytes;      /* where the stub mapped it, for munmap; 0: by dlopen */
+	uint64_t reserved[1];
 };
 
 enum limpet_agent_state {
@@ -332,11 +335,15 @@ struct limpet_start {
 	uint64_t shm_bytes;
 	uint64_t unwind_bytes;
 	uint64_t page_bytes;
-	uint64_t dl_iterate_phdr; /* in the target */
+	uint64_t dl_iterate_phdr; /* in the target; 0: none */
 	uint64_t handle;
+	uint64_t map, map_bytes;
 	uint64_t control_page; /* answered: the private page that fork wipes */
 	uint32_t hook_count;
-	uint32_t slot_count; /* in the shared memory's slot table, state PLANNED */
+	uint32_t slot_count;   /* in the shared memory's slot table, state PLANNED */
+	uint32_t from_outside; /* the injector puts slots in and back: no loader call is made for it
+				*/
+	uint32_t pad;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	/* for modules that come later: what an unbound slot of this name would resolve to */
 	uint64_t default_original[LIMPET_MAX_FAMILY];
@@ -352,9 +359,25 @@ struct limpet_start {
  * thread there and puts its registers back. If instead the channel ends, the injector is gone: the
  * stub switches the agent off, unmaps itself and returns through the prepared signal frame. */
 enum limpet_boot_operation {
-	LIMPET_BOOT_ENTER = 1, /* move descriptors up, dlopen, start */
+	LIMPET_BOOT_ENTER = 1, /* move descriptors up, dlopen or map, start */
 	LIMPET_BOOT_CALL = 2,  /* result = call(argument) */
-	LIMPET_BOOT_UNLOAD = 3 /* release, dlclose */
+	LIMPET_BOOT_UNLOAD = 3 /* release, dlclose or unmap */
+};
+/* Without a dynamic linker the stub maps the agent itself: pieces of the image's file, counted from
+ * where the kernel finds room for all of them. */
+#define LIMPET_MAX_PIECES 8u
+struct limpet_boot_piece {
+	uint64_t offset, bytes; /* from the first one; whole pages */
+	uint64_t file_offset;
+	uint64_t zero, zero_bytes; /* what belongs to no section of the file; offset as above */
+	uint32_t protection, pad;
+};
+struct limpet_boot_map {
+	uint64_t bytes;                         /* of all together; 0: by dlopen */
+	uint64_t relocations, relocation_bytes; /* Elf64_Rela, relative ones; offset */
+	uint64_t sealed, sealed_bytes;          /* read-only once they are relocated */
+	uint32_t piece_count, pad;
+	struct limpet_boot_piece pieces[LIMPET_MAX_PIECES];
 };
 struct limpet_boot {
 	uint32_t operation;
@@ -369,8 +392,11 @@ struct limpet_boot {
 	uint32_t pad;
 	uint64_t dlopen, dlclose, dlerror; /* dlerror 0: none */
 	uint64_t dlopen_mode;
-	uint64_t info_offset; /* of limpet_agent_info behind the load bias */
-	uint64_t handle;
+	uint64_t info_offset;        /* of limpet_agent_info behind the load bias, for ENTER */
+	uint64_t info;               /* its address: answered by ENTER, given to UNLOAD */
+	uint64_t handle;             /* of dlopen, likewise; 0: mapped */
+	uint64_t agent, agent_bytes; /* where it is mapped, likewise */
+	struct limpet_boot_map layout;
 	uint64_t call;
 	uint64_t argument;
 	uint64_t exit_sp;      /* of the prepared signal frame on the thread's own stack */

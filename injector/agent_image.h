@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/wire.h"
+
 #define LIMPET_AGENT_BUILD_ID_BYTES 20u
 
 struct limpet_agent_image {
@@ -13,6 +15,10 @@ struct limpet_agent_image {
 	uint64_t text_offset, text_bytes; /* of the executable segment in the file, whole pages */
 	uint64_t boot_entry;              /* of the boot stub, from the start of that segment */
 	uint64_t info_offset;             /* of limpet_agent_info behind the load bias */
+	/* How the stub maps it. Pages of zeros are at the end of its file, which `file_bytes`
+	 * (whole pages) counts and `size` does not. */
+	struct limpet_boot_map layout;
+	uint64_t file_bytes;
 	uint8_t build_id[LIMPET_AGENT_BUILD_ID_BYTES];
 };
 

@@ -141,7 +141,19 @@ static struct limpet_borrow *borrow_new(const struct limpet_borrow_setup *setup)
 
 static bool loader_is_locked(const struct limpet_borrow_setup *setup)
 {
-	return limpet_loader_lock_is_held(setup->pid, setup->loader_lock);
+	return !setup->anywhere && limpet_loader_lock_is_held(setup->pid, setup->loader_lock);
+}
+
+static enum limpet_safepoint_verdict check_thread(const struct limpet_borrow *borrow,
+						  const struct limpet_tracee *tracee,
+						  uint64_t *ret_stack_low, bool *ret_arena)
+{
+	if (!borrow->setup.anywhere)
+		return limpet_safepoint_check(*borrow->setup.safepoint, tracee, ret_stack_low,
+					      ret_arena);
+	*ret_arena = true;
+	return limpet_safepoint_check_place(*borrow->setup.safepoint, tracee,
+					    borrow->setup.gadgets->restorer, ret_stack_low);
 }
 
 /* 0: borrowed; 1: not here, not now (*ret_verdict says why); -errno: no use to go on. */
@@ -159,7 +171,7 @@ static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 	if (error)
 		return error;
 	borrow->attempts++;
-	*ret_verdict = limpet_safepoint_check(*borrow->setup.safepoint, tracee, &stack_low, &arena);
+	*ret_verdict = check_thread(borrow, tracee, &stack_low, &arena);
 	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena) ||
 	    loader_is_locked(&borrow->setup)) {
 		limpet_tracee_release(tracee);
@@ -181,7 +193,8 @@ static int check_stopped_target(const struct limpet_borrow_setup *setup, struct 
 	LIMPET_FREE pid_t *tids = NULL;
 	int count;
 
-	if (limpet_proc_status_read(limpet_proc_resident(setup->pid), &status) < 0 ||
+	if (setup->anywhere ||
+	    limpet_proc_status_read(limpet_proc_resident(setup->pid), &status) < 0 ||
 	    status.state != 'T')
 		return 0;
 	count = limpet_proc_tasks(setup->pid, &tids);
@@ -347,7 +360,7 @@ static int failed(struct limpet_err *err, const struct limpet_borrow *borrow, co
 /* In the image's file: behind the agent. */
 static uint64_t scratch_offset(const struct limpet_agent_image *image)
 {
-	return (image->size + PAGE - 1) / PAGE * PAGE;
+	return image->file_bytes;
 }
 
 static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_image *image,

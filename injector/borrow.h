@@ -19,6 +19,9 @@ struct limpet_borrow_setup {
 	/* Where the owner keeps it: `idle` may put another in its place. */
 	struct limpet_safepoint *const *safepoint;
 	const struct limpet_tracee_gadgets *gadgets;
+	/* What is to be called takes no lock of the program's and is none of its functions: any
+	 * place will do, also in the middle of its allocator or loader. */
+	bool anywhere;
 	uint64_t loader_lock; /* limpet_loader_lock_find(): while it is held nobody is borrowed */
 	uint64_t deadline_ns;
 	/* Called while waiting, so that the collector can go on; NULL: none. */

@@ -222,6 +222,18 @@ bool limpet_elf_file_has_section(const struct limpet_elf_file *file, const char 
 	return find_section(file, name) != NULL;
 }
 
+bool limpet_elf_file_loaded_section(const struct limpet_elf_file *file, const char *name,
+				    uint64_t *ret_address, uint64_t *ret_bytes)
+{
+	const ElfW(Shdr) *section = find_section(file, name);
+
+	if (!section || section->sh_type == SHT_NOBITS || !(section->sh_flags & SHF_ALLOC))
+		return false;
+	*ret_address = section->sh_addr;
+	*ret_bytes = section->sh_size;
+	return true;
+}
+
 bool limpet_elf_file_has_symtab(const struct limpet_elf_file *file)
 {
 	for (unsigned i = 0; i < file->section_count; i++)

@@ -25,6 +25,9 @@ unsigned limpet_elf_file_bits(const struct limpet_elf_file *file); /* 32 or 64 *
 /* PT_INTERP, or NULL. */
 const char *limpet_elf_file_interpreter(const struct limpet_elf_file *file);
 bool limpet_elf_file_has_section(const struct limpet_elf_file *file, const char *name);
+/* Where it is loaded, as the file counts addresses. False: there is none, or it is not loaded. */
+bool limpet_elf_file_loaded_section(const struct limpet_elf_file *file, const char *name,
+				    uint64_t *ret_address, uint64_t *ret_bytes);
 /* Whether the file has a .symtab: without one a name that is not found proves nothing. */
 bool limpet_elf_file_has_symtab(const struct limpet_elf_file *file);
 

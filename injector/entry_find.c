@@ -263,6 +263,17 @@ static int check_jumps(struct finder *finder)
 	return 0;
 }
 
+/* A fully static program has one malloc: local, unless another has that name, too. */
+static bool is_of_libc(const struct finder *finder, size_t index)
+{
+	if (!finder->modules->fully_static)
+		return false;
+	for (size_t i = 0; i < finder->count; i++)
+		if (i != index && !strcmp(finder->found[i].name, finder->found[index].name))
+			return false;
+	return true;
+}
+
 static int check_all(struct finder *finder, uint64_t place)
 {
 	bool releases = false, allocates = false;
@@ -271,8 +282,9 @@ static int check_all(struct finder *finder, uint64_t place)
 		struct limpet_entry *entry = &finder->found[i];
 		int error;
 
-		/* A static function of the program's that happens to have such a name. */
-		if (entry->what.only_exported && !finder->has_inside) {
+		/* A static function of the program's that happens to have such a name; but where
+		 * libc is linked in, some of its own are seen from nowhere else. */
+		if (entry->what.only_exported && !finder->has_inside && !is_of_libc(finder, i)) {
 			drop(finder, i);
 			continue;
 		}
@@ -284,7 +296,8 @@ static int check_all(struct finder *finder, uint64_t place)
 		if (error)
 			return error;
 		releases = releases || frees(entry->what.op);
-		allocates = allocates || entry->what.op != LIMPET_OP_FREE;
+		allocates = allocates || (entry->what.op != LIMPET_OP_FREE &&
+					  entry->what.op != LIMPET_OP_INSIDE);
 		i++;
 	}
 	/* All or nothing: what is released unseen would be reported as lost. */
@@ -338,7 +351,7 @@ static int take_module(struct finder *finder)
 static bool is_wanted(struct limpet_modules *modules, struct limpet_module *module)
 {
 	return module->in_list && !module->loader && !module->vdso && !module->agent &&
-	       !limpet_module_symbol(modules->pid, module, "gnu_get_libc_version", NULL);
+	       (module->executable || !limpet_module_is_libc(modules->pid, module));
 }
 
 /* ---------------------------------------------------------------- all of them */

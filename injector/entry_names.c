@@ -120,13 +120,17 @@ static const struct word tcmalloc_words[] = {
 	{"malloc_size", LIMPET_OP_NONE},
 };
 
-/* jemalloc's own API, where it stands beside a plain malloc. */
+/* jemalloc's own API, where it stands beside a plain malloc; and what else is to be known of one.
+ */
 static const struct word bare_words[] = {
 	{"mallocx", LIMPET_OP_MALLOC},
 	{"rallocx", LIMPET_OP_REALLOC},
 	{"dallocx", LIMPET_OP_FREE},
 	{"sdallocx", LIMPET_OP_FREE},
 	{"malloc_usable_size", LIMPET_OP_NONE},
+	/* A thread that ends gives what it has cached of free blocks back by free(): glibc, where
+	 * it is linked in and no slot stands between. */
+	{"__malloc_arena_thread_freeres", LIMPET_OP_INSIDE},
 };
 
 static const struct {

@@ -88,6 +88,9 @@ static void take_segment(pid_t pid, const Elf64_Phdr *phdr, struct limpet_module
 		module->relro_start = start;
 		module->relro_end = start + phdr->p_memsz;
 		break;
+	case PT_INTERP:
+		module->has_interpreter = true;
+		break;
 	case PT_NOTE:
 		read_build_id(pid, start, phdr->p_memsz, module);
 		break;
@@ -250,7 +253,7 @@ static void add_to_fingerprint(const struct link_map *entry, void *context)
 int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_fingerprint)
 {
 	uint64_t hash = 0xcbf29ce484222325ull;
-	int error = walk_link_maps(pid, r_debug, add_to_fingerprint, &hash);
+	int error = r_debug ? walk_link_maps(pid, r_debug, add_to_fingerprint, &hash) : 0;
 
 	if (!error)
 		*ret_fingerprint = hash;
@@ -269,9 +272,13 @@ static int find_special(struct limpet_modules *modules)
 		program->executable = true;
 	loader = base ? module_at(modules, base) : NULL;
 	if (loader)
-		loader->loader = true;
+		loader->loader = !limpet_module_is_libc(modules->pid, loader);
 	if (!program)
 		return 0;
+	if (!program->has_interpreter && !base) {
+		modules->fully_static = program->in_list = true;
+		return 0;
+	}
 	modules->r_debug = dynamic_value(modules->pid, program, DT_DEBUG);
 	if (!modules->r_debug)
 		return 0;
@@ -560,6 +567,14 @@ uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const cha
 		return module->bias + symbol->st_value;
 	}
 	return 0;
+}
+
+/* glibc's loader has a malloc of its own until 2.31, but none of these. */
+bool limpet_module_is_libc(pid_t pid, struct limpet_module *module)
+{
+	return limpet_module_symbol(pid, module, "sigaction", NULL) &&
+	       limpet_module_has_malloc(pid, module) &&
+	       limpet_module_symbol(pid, module, "fopen", NULL);
 }
 
 bool limpet_module_has_malloc(pid_t pid, struct limpet_module *module)

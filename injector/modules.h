@@ -24,6 +24,7 @@ struct limpet_module {
 	uint64_t dynamic_bytes;
 	uint64_t eh_frame_hdr, eh_frame_hdr_bytes;
 	uint64_t relro_start, relro_end;
+	bool has_interpreter;
 	uint32_t dev_major, dev_minor;
 	uint64_t inode;
 	uint8_t build_id[LIMPET_BUILD_ID_MAX];
@@ -32,7 +33,7 @@ struct limpet_module {
 	bool loader;     /* ld.so: never patched */
 	bool vdso;
 	bool agent;   /* one of ours */
-	bool in_list; /* in the loader's own list of modules */
+	bool in_list; /* in the loader's own list of modules; a static program, which has none */
 
 	uint64_t *budget; /* bytes that may still be read of all modules; NULL: no bound */
 	uint64_t search;  /* of the last look-up that came by: a list may go round */
@@ -50,8 +51,9 @@ struct limpet_modules {
 	struct limpet_maps maps;
 	struct limpet_module *list; /* by address */
 	size_t count;
-	uint64_t r_debug; /* address of struct r_debug; 0: unknown */
-	uint64_t *budget; /* of the modules */
+	uint64_t r_debug;  /* address of struct r_debug; 0: unknown */
+	bool fully_static; /* the program has no dynamic linker */
+	uint64_t *budget;  /* of the modules */
 	uint64_t searches;
 };
 
@@ -65,6 +67,9 @@ const struct limpet_module *limpet_modules_find(const struct limpet_modules *mod
 /* Notes that `bytes` of it are to be read. False: a program of that size is made to keep us busy,
  * and the rest of it is not looked at. */
 bool limpet_module_spend(const struct limpet_module *module, uint64_t bytes) LIMPET_MUST_CHECK;
+
+/* Whether it is the C library, and a whole one: musl's is its loader, too. */
+bool limpet_module_is_libc(pid_t pid, struct limpet_module *module);
 
 /* Whether it defines malloc; remembered. */
 bool limpet_module_has_malloc(pid_t pid, struct limpet_module *module);
@@ -86,7 +91,7 @@ void limpet_module_tables_done(struct limpet_slot_tables *tables);
 int limpet_module_open(pid_t pid, const struct limpet_module *module);
 
 /* Whether the list of modules changed since `modules` was read: compares the loader's list. Cheap.
- */
+ * Without one (r_debug 0) it never does. */
 int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_fingerprint);
 
 #endif

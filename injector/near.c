@@ -198,6 +198,8 @@ static int make_way(pid_t pid, const struct limpet_entries *entries,
 	LIMPET_FREE uint8_t *stack = malloc(STACK_COPY_BYTES);
 	const struct user_regs_struct *regs = borrowed ? limpet_tracee_regs(borrowed) : NULL;
 
+	if (!entries->count)
+		return 0;
 	if (!stack)
 		return -ENOMEM;
 	/* At a safe point it is in none of these functions. */
@@ -302,7 +304,9 @@ static int change_code(const struct limpet_near_setup *setup, const struct limpe
 		error = make_way(setup->pid, entries, borrowed, still);
 	if (!error)
 		error = aim(memory, thunks, thunk_bytes, entries);
-	return error ? error : write_jumps(memory, entries);
+	if (!error)
+		error = write_jumps(memory, entries);
+	return !error && setup->also ? setup->also(setup->also_context, memory) : error;
 }
 
 int limpet_near_switch_on(const struct limpet_near_setup *setup,
@@ -403,8 +407,9 @@ static int find_changed(pid_t pid, struct changed *changed)
 }
 
 /* All threads stand. */
-static int put_back(pid_t pid, pid_t tid, const struct changed *changed)
+static int put_back(const struct limpet_near_setup *setup, pid_t tid, const struct changed *changed)
 {
+	pid_t pid = setup->pid;
 	LIMPET_CLOSE int memory = open_memory(pid, tid);
 
 	if (memory < 0)
@@ -420,16 +425,17 @@ static int put_back(pid_t pid, pid_t tid, const struct changed *changed)
 		if (error)
 			return error;
 	}
-	return 0;
+	return setup->also ? setup->also(setup->also_context, memory) : 0;
 }
 
 int limpet_near_switch_off(const struct limpet_near_setup *setup)
 {
 	LIMPET_FREE struct changed *changed = malloc(sizeof(*changed));
 	uint64_t patience_ns = FIRST_PATIENCE_NS;
+	bool also = setup->also;
 	int error = changed ? find_changed(setup->pid, changed) : -ENOMEM;
 
-	while (!error && changed->count) {
+	while (!error && (changed->count || also)) {
 		struct limpet_standstill still;
 
 		error = limpet_standstill_begin(setup->pid, 0, limpet_monotonic_ns() + patience_ns,
@@ -439,9 +445,9 @@ int limpet_near_switch_off(const struct limpet_near_setup *setup)
 			if (!error && !still.count)
 				error = -ESRCH;
 			if (!error)
-				error = put_back(setup->pid, limpet_tracee_tid(still.list[0]),
-						 changed);
+				error = put_back(setup, limpet_tracee_tid(still.list[0]), changed);
 			limpet_standstill_end(&still);
+			also = also && error;
 			if (!error)
 				error = find_changed(setup->pid, changed);
 			if (!error && changed->count)

@@ -35,6 +35,10 @@ struct limpet_near_setup {
 	/* Called while waiting; NULL: none. */
 	void (*idle)(void *context);
 	void *idle_context;
+	/* What else is to be done while all stand, with the target's memory; NULL: nothing.
+	 * -EAGAIN: in another try. */
+	int (*also)(void *context, int memory);
+	void *also_context;
 };
 
 /* Leads the entries to the agent's thunks, the first of which is at `thunks`. `borrowed` stands

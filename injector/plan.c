@@ -1,12 +1,19 @@
 #include "injector/plan.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include "common/arch.h"
 #include "common/family.h"
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
+#include "injector/proc.h"
 
 #define RTLD_NOW_LOCAL 2u
 #define RTLD_DLOPEN 0x80000000u /* __libc_dlopen_mode's flag for "as dlopen does" */
@@ -232,6 +239,28 @@ static void find_defaults(struct planner *planner)
 		limpet_modules_symbol(planner->modules, "malloc_usable_size", NULL);
 }
 
+/* dlopen takes the agent's bytes by /proc/thread-self/fd. */
+static bool sees_proc(pid_t pid)
+{
+	char path[PATH_MAX];
+	struct statfs fs;
+
+	/* Of a main thread that has just ended there is no root folder to look into. */
+	snprintf(path, sizeof(path), "%s/%d/root/.", limpet_proc_root, limpet_proc_resident(pid));
+	if (access(path, F_OK) < 0)
+		return true;
+	snprintf(path, sizeof(path), "%s/%d/root/proc", limpet_proc_root,
+		 limpet_proc_resident(pid));
+	return statfs(path, &fs) ? errno != ENOENT : fs.f_type == PROC_SUPER_MAGIC;
+}
+
+static bool is_told_to_map(void)
+{
+	const char *way = getenv("LIMPET_WAY");
+
+	return way && !strcmp(way, "mapped");
+}
+
 int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *plan,
 			    struct limpet_err *err)
 {
@@ -247,15 +276,26 @@ int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *
 		plan->dlerror = 0;
 	}
 	plan->start.dl_iterate_phdr = limpet_modules_symbol(modules, "dl_iterate_phdr", NULL);
-	if (!plan->dlopen && !limpet_modules_symbol(modules, "malloc", NULL)) {
+	if (!modules->fully_static && !plan->dlopen &&
+	    !limpet_modules_symbol(modules, "malloc", NULL)) {
 		limpet_err_set(err, -ENOENT,
 			       "the program is only starting: its libraries are not loaded yet");
 		limpet_err_hint(err, "try again; `limpet run` captures from the first instruction");
 		return -ENOENT;
 	}
-	if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
-		return limpet_err_set(err, -ENOENT,
-				      "the program has no dlopen: its libc cannot load the agent");
+	if (modules->fully_static)
+		plan->mapped = "the program has none";
+	else if (!limpet_modules_symbol(modules, "gnu_get_libc_version", NULL))
+		plan->mapped = "musl's would not let go of it";
+	else if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
+		plan->mapped = "the program has no dlopen";
+	else if (!sees_proc(modules->pid))
+		plan->mapped = "there is no /proc in its root folder";
+	else if (is_told_to_map())
+		plan->mapped = "LIMPET_WAY says so";
+	else
+		plan->mapped = NULL;
+	plan->start.from_outside = plan->mapped != NULL;
 	return 0;
 }
 

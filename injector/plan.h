@@ -13,6 +13,7 @@
 
 struct limpet_plan {
 	struct limpet_start start; /* hooks, defaults, addresses; channel and nonce still to come */
+	const char *mapped; /* the agent is mapped by the stub, not by dlopen, and why; else NULL */
 	uint64_t dlopen, dlclose, dlerror;
 	uint64_t dlopen_mode;
 	struct limpet_tracee_gadgets gadgets;
@@ -22,15 +23,18 @@ struct limpet_plan {
 };
 
 /* Fills the plan, the slot and module tables of the segment, and in the hooks of the entries: slots
- * that lead to one of these are left alone. -ENOENT with words when the target has no dlopen, or
- * nothing to patch. */
+ * that lead to one of these are left alone. -ENOENT with words when the target has nothing
+ * to patch. */
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
 		     struct limpet_entries *entries, struct limpet_plan *ret,
 		     struct limpet_err *err) LIMPET_MUST_CHECK;
 
-/* Which functions of the target load a module: dlopen and its kin or, in a glibc before 2.34 whose
- * program has no libdl, what stands behind them (-ENOENT with words: none). Fills dlopen, dlclose,
- * dlerror (may be 0), dlopen_mode and start.dl_iterate_phdr alone. */
+/* How an agent gets into the target. By its dlopen and its kin or, in a glibc before 2.34 whose
+ * program has no libdl, what stands behind them; or without, where there is no such loader (musl, a
+ * static program), where it could not reach the agent (no /proc in its root folder), or where
+ * LIMPET_WAY=mapped in our environment says so. Fills mapped, dlopen, dlclose, dlerror (may be 0),
+ * dlopen_mode, start.dl_iterate_phdr (may be 0) and start.from_outside alone. -ENOENT with words:
+ * the program is only starting. */
 int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *ret,
 			    struct limpet_err *err) LIMPET_MUST_CHECK;
 

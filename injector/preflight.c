@@ -20,6 +20,7 @@ const char *limpet_preflight_sys_root = "/sys";
 
 const struct limpet_finding_word limpet_finding_words[] = {
 	{"address-space", LIMPET_FINDING_REFUSE},
+	{"agent", LIMPET_FINDING_OK},
 	{"allocator", LIMPET_FINDING_REFUSE},
 	{"allocator-library", LIMPET_FINDING_OK},
 	{"captured", LIMPET_FINDING_REFUSE},
@@ -33,7 +34,6 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"kernel", LIMPET_FINDING_REFUSE},
 	{"kernel-thread", LIMPET_FINDING_REFUSE},
 	{"libc", LIMPET_FINDING_REFUSE},
-	{"loader", LIMPET_FINDING_REFUSE},
 	{"memory", LIMPET_FINDING_REFUSE},
 	{"namespaces", LIMPET_FINDING_NOTE},
 	{"other-libc", LIMPET_FINDING_WARNING},
@@ -45,7 +45,6 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"permission-namespace", LIMPET_FINDING_REFUSE},
 	{"permission-uid", LIMPET_FINDING_REFUSE},
 	{"permission-yama", LIMPET_FINDING_REFUSE},
-	{"proc-mount", LIMPET_FINDING_REFUSE},
 	{"runtime", LIMPET_FINDING_NOTE},
 	{"seccomp", LIMPET_FINDING_REFUSE},
 	{"shadow-stack", LIMPET_FINDING_REFUSE},

@@ -5,9 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
-#include <linux/magic.h>
 #include <unistd.h>
 
 #include "injector/entry_find.h"
@@ -199,25 +197,41 @@ static const char *libc_kind(const struct limpet_check *check, const struct limp
 	return NULL;
 }
 
+/* Its allocator is hooked where its functions begin, or not at all. */
+static void check_static(struct limpet_check *check, const struct limpet_program *program)
+{
+	const char *what = program->own_allocator ? program->own_allocator : program->static_libc;
+
+	if (program->own_allocator && !strcmp(program->own_allocator, "the Go runtime")) {
+		limpet_check_refuse(check, -ENOTSUP, "static", "static",
+				    "it is fully static (%s), and all of its memory is in a heap "
+				    "of its language's own",
+				    what);
+		limpet_check_hint(check, "a Go program has a tool of its own: go tool pprof");
+		return;
+	}
+	if (!program->own_entries) {
+		limpet_check_refuse(check, -ENOTSUP, "static", "static",
+				    "it is fully static%s%s%s, and no names are left in it by "
+				    "which its allocator could be found",
+				    what ? " (" : "", what ? what : "", what ? ")" : "");
+		limpet_check_hint(check, "a build that is not stripped works");
+		return;
+	}
+	snprintf(check->out->libc, sizeof(check->out->libc), "%s, static",
+		 program->static_libc ? program->static_libc : "libc");
+	limpet_check_add(check, LIMPET_FINDING_OK, "libc", "",
+			 "C library: %s, linked into the executable",
+			 program->static_libc ? program->static_libc : "unknown");
+}
+
 static void check_libc(struct limpet_check *check, const struct limpet_program *program)
 {
 	bool mapped;
 	const char *kind = libc_kind(check, program, &mapped);
 
 	if (!kind && !program->interpreter[0]) {
-		const char *what =
-			program->own_allocator ? program->own_allocator : program->static_libc;
-
-		limpet_check_refuse(
-			check, -ENOTSUP, "static", "static",
-			"it is fully static%s%s%s, so there is no dynamic linker that could "
-			"load an agent",
-			what ? " (" : "", what ? what : "", what ? ")" : "");
-		if (what && !strcmp(what, "the Go runtime"))
-			limpet_check_hint(check,
-					  "a Go program has a tool of its own: go tool pprof");
-		else
-			limpet_check_hint(check, "a build without -static works, with glibc");
+		check_static(check, program);
 		return;
 	}
 	if (!kind) {
@@ -228,13 +242,6 @@ static void check_libc(struct limpet_check *check, const struct limpet_program *
 		return;
 	}
 	libc_version(check, kind, check->out->libc, sizeof(check->out->libc));
-	if (!strcmp(kind, "musl")) {
-		limpet_check_refuse(check, -ENOTSUP, "libc", "musl",
-				    "its C library is musl, which limpet cannot enter yet");
-		limpet_check_hint(
-			check, "a build of the program for glibc (a Debian or Ubuntu image) works");
-		return;
-	}
 	limpet_check_add(check, LIMPET_FINDING_OK, "libc", "", "C library: %s%s", check->out->libc,
 			 mapped ? "" : " (not loaded yet)");
 }
@@ -305,7 +312,7 @@ static void check_own_allocator(struct limpet_check *check, const struct limpet_
 	size_t hooked;
 
 	if (!name && program->own_malloc)
-		name = "its own malloc";
+		name = program->interpreter[0] ? "its own malloc" : "its malloc";
 	if (!name)
 		return;
 	append(check->out->allocators, sizeof(check->out->allocators), name);
@@ -370,29 +377,10 @@ static void check_libraries(struct limpet_check *check, const struct limpet_prog
 				 "linked in may go unnoticed");
 }
 
-/* dlopen takes the agent's bytes by /proc/self/fd. */
-static void check_proc_mount(struct limpet_check *check)
-{
-	char path[PATH_MAX];
-	struct statfs fs;
-
-	/* Of a main thread that has just ended there is no root folder to look into. */
-	snprintf(path, sizeof(path), "%s/%d/root/.", limpet_proc_root, check->resident);
-	if (access(path, F_OK) < 0)
-		return;
-	snprintf(path, sizeof(path), "%s/%d/root/proc", limpet_proc_root, check->resident);
-	if (statfs(path, &fs) ? errno == ENOENT : fs.f_type != PROC_SUPER_MAGIC) {
-		limpet_check_refuse(
-			check, -ENOTSUP, "proc-mount", "no /proc inside",
-			"there is no /proc in its root folder, through which its dynamic "
-			"linker would load the agent");
-		limpet_check_hint(check, "mount -t proc proc /proc inside its root");
-	}
-}
-
 /* From memory, so that it is the library that runs, not the one that was installed since. A program
- * whose list of modules cannot be read stays without a word: then the attach says so. */
-static int check_loader(struct limpet_check *check)
+ * whose list of modules cannot be read, or that is only starting, stays without a word: then the
+ * attach says so. */
+static int check_way(struct limpet_check *check)
 {
 	struct limpet_plan plan = {0};
 	struct limpet_modules modules;
@@ -405,13 +393,11 @@ static int check_loader(struct limpet_check *check)
 	r = limpet_modules_read(check->pid, &modules, &err);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	/* Not while it is only starting, and its libraries are still being loaded. */
-	if (limpet_modules_symbol(&modules, "malloc", NULL) &&
-	    limpet_plan_find_loader(&modules, &plan, &err) < 0) {
-		limpet_check_refuse(check, -ENOTSUP, "loader", "no dlopen",
-				    "its C library has no dlopen that could load the agent");
-		limpet_check_hint(check, "a build of the program that is linked with -ldl works");
-	}
+	if (limpet_plan_find_loader(&modules, &plan, &err) == 0)
+		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
+				 plan.mapped ? "the agent is mapped, without a dynamic linker (%s)"
+					     : "the agent is loaded by the program's own dlopen%s",
+				 plan.mapped ? plan.mapped : "");
 	limpet_modules_done(&modules);
 	return 0;
 }
@@ -442,9 +428,8 @@ int limpet_check_program(struct limpet_check *check)
 	}
 	check_libc(check, &program);
 	check_libraries(check, &program);
-	/* of a static program everything is out of reach: said already */
+	/* what has been refused needs no more words */
 	if (check->out->libc[0])
 		check_own_allocator(check, &program);
-	check_proc_mount(check);
-	return check_loader(check);
+	return check_way(check);
 }

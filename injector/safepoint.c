@@ -14,6 +14,7 @@
 #define ALLOCATOR_SPAN (64u << 10)
 #define PAGE 4096u
 #define STACK_BELOW (64u << 10)
+#define STACK_WANTED (24u << 10)
 #define HEAP_ALIGN (64ull << 20) /* glibc's HEAP_MAX_SIZE: arenas but the main one start there */
 #define TLS_BYTES 8192u
 
@@ -125,13 +126,6 @@ static void add_allocator_object(struct limpet_safepoint *safepoint, struct limp
 		add_range(safepoint, low, high, LIMPET_UNSAFE_ALLOCATOR);
 }
 
-static bool is_libc(pid_t pid, struct limpet_module *module)
-{
-	return limpet_module_symbol(pid, module, "sigaction", NULL) &&
-	       limpet_module_has_malloc(pid, module) &&
-	       limpet_module_symbol(pid, module, "fopen", NULL);
-}
-
 int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_segment *segment,
 			 struct limpet_safepoint **ret)
 {
@@ -161,7 +155,7 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 				goto functions;
 			continue;
 		}
-		if (!is_libc(modules->pid, module)) {
+		if (!limpet_module_is_libc(modules->pid, module)) {
 			/* An allocator's library: all of it, unless it is the program itself. */
 			if (!module->executable)
 				add_range(safepoint, module->text_start, module->text_end,
@@ -304,6 +298,53 @@ static bool has_arena(const struct limpet_safepoint *safepoint, const struct lim
 	return false;
 }
 
+/* How far the memory below the stack pointer is there to be used. */
+static bool find_stack_low(pid_t pid, uint64_t sp, uint64_t *ret_low)
+{
+	uint64_t below[STACK_BELOW / PAGE];
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(below); i++)
+		below[i] = sp - (i + 1) * PAGE;
+	*ret_low = sp - limpet_memory_probe(pid, below, LIMPET_COUNT_OF(below)) * PAGE;
+	return sp - *ret_low >= STACK_WANTED;
+}
+
+static bool stack_has_word(pid_t pid, uint64_t sp, uint64_t wanted)
+{
+	LIMPET_FREE uint64_t *words = malloc(STACK_COPY_BYTES);
+	ssize_t got = words ? limpet_memory_read_some(pid, sp, words, STACK_COPY_BYTES) : 0;
+
+	for (ssize_t i = 0; i < got / (ssize_t)sizeof(*words); i++)
+		if (words[i] == wanted)
+			return true;
+	return got <= 0; /* not to be seen: no place for us */
+}
+
+enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_safepoint *safepoint,
+							   const struct limpet_tracee *tracee,
+							   uint64_t restorer,
+							   uint64_t *ret_stack_low)
+{
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	uint64_t low;
+
+	if (limpet_tracee_in_rseq(tracee))
+		return LIMPET_UNSAFE_RSEQ;
+	for (size_t i = 0; i < safepoint->range_count; i++) {
+		const struct range *range = &safepoint->ranges[i];
+
+		if (range->verdict == LIMPET_UNSAFE_AGENT && regs->rip >= range->start &&
+		    regs->rip < range->end)
+			return LIMPET_UNSAFE_AGENT;
+	}
+	if (!find_stack_low(safepoint->pid, regs->rsp, &low))
+		return LIMPET_UNSAFE_STACK;
+	if (stack_has_word(safepoint->pid, regs->rsp, restorer))
+		return LIMPET_UNSAFE_SIGNAL;
+	*ret_stack_low = low;
+	return LIMPET_SAFE;
+}
+
 enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,
 						     const struct limpet_tracee *tracee,
 						     uint64_t *ret_stack_low, bool *ret_has_arena)
@@ -312,7 +353,7 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 	LIMPET_FREE uint8_t *memory = malloc(STACK_COPY_BYTES);
 	struct limpet_walk_copy stack = {.base = regs->rsp, .data = memory};
 	enum limpet_safepoint_verdict verdict;
-	uint64_t low = regs->rsp, below[STACK_BELOW / PAGE];
+	uint64_t low;
 	ssize_t got;
 
 	if (!memory)
@@ -326,11 +367,7 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 	verdict = check_frames(safepoint, tracee, &stack);
 	if (verdict != LIMPET_SAFE)
 		return verdict;
-	/* How far the memory below the stack pointer is there to be used. */
-	for (size_t i = 0; i < LIMPET_COUNT_OF(below); i++)
-		below[i] = regs->rsp - (i + 1) * PAGE;
-	low -= limpet_memory_probe(safepoint->pid, below, LIMPET_COUNT_OF(below)) * PAGE;
-	if (regs->rsp - low < 24576)
+	if (!find_stack_low(safepoint->pid, regs->rsp, &low))
 		return LIMPET_UNSAFE_STACK;
 	*ret_stack_low = low;
 	*ret_has_arena = has_arena(safepoint, tracee);

@@ -62,6 +62,14 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	{"fcntl", BOOT, SYS_fcntl, true, {FD, F_DUPFD_CLOEXEC, 1000}},
 	{"sendto", BOOT, SYS_sendto, false, {FD, POINTER, 64, MSG_NOSIGNAL}},
 	{"recvfrom", BOOT, SYS_recvfrom, false, {FD, POINTER, 1}},
+	/* the agent, where it is mapped without dlopen */
+	{"mmap", BOOT, SYS_mmap, false, {0, BYTES, PROT_NONE, MAP_PRIVATE, FD}},
+	{"mmap", BOOT, SYS_mmap, false, {POINTER, BYTES, PROT_READ, MAP_PRIVATE | MAP_FIXED, FD}},
+	{"mmap",
+	 BOOT,
+	 SYS_mmap,
+	 false,
+	 {POINTER, BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, FD}},
 
 	/* dlopen of the agent, in the order of elf/dl-load.c; the agent needs no library */
 	{"openat", LOADER, SYS_openat, false, {CWD, POINTER, O_RDONLY | O_CLOEXEC}},

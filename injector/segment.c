@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "injector/elf_file.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/unwind_compile.h"
@@ -224,20 +225,15 @@ void limpet_segment_done(struct limpet_segment *segment)
 	segment->shm_fd = segment->arena_fd = -1;
 }
 
-/* The section's address stands in .eh_frame_hdr, its size nowhere: it ends where the readable bytes
- * of its module end, and the compiler stops at the terminator. */
-static int compile_module(pid_t pid, const struct limpet_module *module, void **ret_table,
-			  size_t *ret_bytes)
+/* Where .eh_frame is. Its address stands in .eh_frame_hdr, its size nowhere: it ends where the
+ * readable bytes of its module end, and the compiler stops at the terminator. */
+static int find_by_header(pid_t pid, const struct limpet_module *module, uint64_t *ret_address,
+			  uint64_t *ret_bytes)
 {
 	LIMPET_FREE uint8_t *header = NULL;
-	LIMPET_FREE uint8_t *section = NULL;
-	LIMPET_FREE uint8_t *code = NULL;
-	struct limpet_unwind_input input = {.start = module->start, .end = module->end};
-	uint64_t address, bytes;
-	ssize_t got;
 	int error;
 
-	if (!module->eh_frame_hdr || module->eh_frame_hdr_bytes > MAX_EH_FRAME ||
+	if (module->eh_frame_hdr_bytes > MAX_EH_FRAME ||
 	    !limpet_module_spend(module, module->eh_frame_hdr_bytes))
 		return -ENOENT;
 	header = malloc(module->eh_frame_hdr_bytes);
@@ -246,12 +242,55 @@ static int compile_module(pid_t pid, const struct limpet_module *module, void **
 	error = limpet_memory_read(pid, module->eh_frame_hdr, header, module->eh_frame_hdr_bytes);
 	if (!error)
 		error = limpet_unwind_find_eh_frame(header, module->eh_frame_hdr_bytes,
-						    module->eh_frame_hdr, &address);
+						    module->eh_frame_hdr, ret_address);
+	*ret_bytes = module->end - *ret_address;
+	return error;
+}
+
+/* A program without that header (linked with -static, or by musl-gcc) has a section all the same,
+ * which its file alone can tell of. */
+static int find_by_file(pid_t pid, const struct limpet_module *module, uint64_t *ret_address,
+			uint64_t *ret_bytes)
+{
+	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
+	struct limpet_elf_file *file;
+	uint64_t address;
+	bool found;
+	int error = fd < 0 ? -ENOENT : limpet_elf_file_open(fd, &file);
+
+	if (error)
+		return error;
+	found = limpet_elf_file_is_native(file) &&
+		limpet_elf_file_loaded_section(file, ".eh_frame", &address, ret_bytes);
+	limpet_elf_file_free(file);
+	if (!found)
+		return -ENOENT;
+	*ret_address = module->bias + address;
+	return 0;
+}
+
+static int compile_module(pid_t pid, const struct limpet_module *module, void **ret_table,
+			  size_t *ret_bytes)
+{
+	LIMPET_FREE uint8_t *section = NULL;
+	LIMPET_FREE uint8_t *code = NULL;
+	struct limpet_unwind_input input = {.start = module->start, .end = module->end};
+	uint64_t address = 0, bytes = 0;
+	ssize_t got;
+	int error;
+
+	if (module->eh_frame_hdr) {
+		error = find_by_header(pid, module, &address, &bytes);
+	} else {
+		error = find_by_file(pid, module, &address, &bytes);
+		input.eh_frame_whole = true;
+	}
 	if (error)
 		return error;
 	if (address < module->start || address >= module->end)
 		return -EBADMSG;
-	bytes = module->end - address;
+	if (bytes > module->end - address)
+		bytes = module->end - address;
 	if (bytes > MAX_EH_FRAME)
 		bytes = MAX_EH_FRAME;
 	if (!limpet_module_spend(module, bytes))

@@ -19,6 +19,7 @@
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/near.h"
+#include "injector/outside.h"
 #include "injector/plan.h"
 #include "injector/proc.h"
 #include "injector/remains.h"
@@ -53,11 +54,13 @@ struct limpet_session {
 	uint32_t modules_seen; /* changes that the agent had noticed by then */
 	bool clock_is_tsc;     /* what the shared memory says of it is for the agent */
 	bool left_behind;      /* by an earlier limpet: its plan is not known */
+	bool anywhere; /* nothing of the program's is called, on whatever thread we borrow */
 	int channel;
 	uint64_t info_address; /* of limpet_agent_info in the target */
 	uint64_t handle;
 	uint64_t control_page;
 	struct limpet_agent_info info;
+	struct limpet_hook hooks[LIMPET_MAX_HOOKS]; /* as the agent got them */
 	void (*idle)(void *context);
 	void *idle_context;
 	struct limpet_session_stats stats;
@@ -247,6 +250,7 @@ static int session_arm(struct limpet_session *session, const struct limpet_sessi
 	/* Even without anything to patch: what an earlier agent left can still be cleaned up. */
 	if (error && error != -ENOENT)
 		return error;
+	session->anywhere = session->plan.mapped;
 	limpet_segment_update_tables(&session->segment, &session->modules);
 	if (make_safepoint(session) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
@@ -314,6 +318,7 @@ static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
 		.pidfd = session->pidfd,
 		.safepoint = &session->safepoint,
 		.gadgets = &session->plan.gadgets,
+		.anywhere = session->anywhere,
 		.loader_lock = session->plan.loader_lock,
 		.deadline_ns = deadline_ns,
 		.idle = session->idle,
@@ -333,7 +338,10 @@ static void fill_boot(const struct limpet_session *session, struct limpet_boot *
 	boot->dlclose = plan->dlclose;
 	boot->dlerror = plan->dlerror;
 	boot->dlopen_mode = plan->dlopen_mode;
+	boot->info = session->info_address;
 	boot->handle = session->handle;
+	boot->agent = session->info.map;
+	boot->agent_bytes = session->info.map_bytes;
 }
 
 /* Spells /proc/thread-self/fd/ in one of 2^32 ways. glibc compares names before it looks at files:
@@ -355,10 +363,11 @@ static uint32_t find_tid_offset(const struct limpet_session *session,
 	const uint32_t glibc_offset = 720;
 	uint64_t tp = limpet_tracee_regs(tracee)->fs_base;
 	struct limpet_proc_status status;
-	uint32_t words[1024], found = 0, matches = 0;
+	uint32_t words[1024] = {0}, found = 0, matches = 0;
 
+	/* musl's are smaller than glibc's, and may end with the page. */
 	if (!tp || limpet_proc_status_read(limpet_tracee_tid(tracee), &status) < 0 ||
-	    limpet_memory_read(session->pid, tp, words, sizeof(words)) < 0)
+	    limpet_memory_read_some(session->pid, tp, words, sizeof(words)) <= 0)
 		return 0;
 	if (words[glibc_offset / 4] == (uint32_t)status.ns_pid)
 		return glibc_offset;
@@ -447,14 +456,37 @@ static void unmap_near(struct limpet_session *session, struct limpet_borrow *bor
 	}
 }
 
-static int switch_on_near(struct limpet_session *session, const struct limpet_tracee *borrowed,
-			  struct limpet_err *err)
+static int put_slots_in(void *context, int memory)
+{
+	struct limpet_session *session = context;
+
+	session->stats.slots_patched +=
+		limpet_outside_put_in(memory, session->segment.shm, session->hooks,
+				      session->info.thunks, session->info.thunk_bytes);
+	return 0;
+}
+
+static int put_slots_back(void *context, int memory)
+{
+	const struct limpet_session *session = context;
+	int answer = limpet_outside_put_back(session->pid, memory, &session->info);
+
+	return answer < 0 ? answer : 0;
+}
+
+/* All that is done from outside. */
+static int switch_on(struct limpet_session *session, const struct limpet_tracee *borrowed,
+		     struct limpet_err *err)
 {
 	struct limpet_near_setup setup;
 
-	if (!session->entries.count)
+	if (!session->entries.count && !session->plan.start.from_outside)
 		return 0;
 	near_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	if (session->plan.start.from_outside) {
+		setup.also = put_slots_in;
+		setup.also_context = session;
+	}
 	return limpet_near_switch_on(&setup, borrowed, session->info.thunks,
 				     session->info.thunk_bytes, &session->entries, err);
 }
@@ -473,6 +505,8 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	boot->operation = LIMPET_BOOT_ENTER;
 	boot->floor = floor;
 	boot->info_offset = image->info_offset;
+	if (session->plan.mapped)
+		boot->layout = image->layout;
 	spell_path(nonce, boot->path);
 	boot->start = session->plan.start;
 	boot->start.nonce = nonce;
@@ -481,6 +515,7 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	error = limpet_borrow_map(borrow, err);
 	if (!error && session->entries.count)
 		error = map_near(session, borrow, &boot->start, err);
+	memcpy(session->hooks, boot->start.hooks, sizeof(session->hooks));
 	if (!error)
 		error = limpet_borrow_call(borrow, boot, &session->segment, err);
 	if (!error && boot->result)
@@ -493,10 +528,7 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	session->handle = boot->handle;
 	session->control_page = boot->start.control_page;
 	session->stats.slots_patched = boot->start.patched;
-	if (limpet_memory_read(session->pid, boot->handle, &session->info_address,
-			       sizeof(session->info_address)) < 0)
-		return limpet_err_set(err, -EFAULT, "lost sight of the agent");
-	session->info_address += image->info_offset;
+	session->info_address = boot->info;
 	error = limpet_memory_read(session->pid, session->info_address, &session->info,
 				   sizeof(session->info));
 	if (error || session->info.magic != LIMPET_INFO_MAGIC || session->info.nonce != nonce)
@@ -535,14 +567,14 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	/* Not one instruction of its own is done unseen. Other programs run on meanwhile: it may
 	 * take more than one try. */
 	if (!error && tracee)
-		error = switch_on_near(session, tracee, err);
+		error = switch_on(session, tracee, err);
 	/* A command of ours: not one instruction of its own has been done, nor will be. */
 	if (error && tracee)
 		kill(session->pid, SIGKILL);
 	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
 	closing = limpet_borrow_finish(borrow);
 	if (!error && !closing && !tracee)
-		error = switch_on_near(session, NULL, err);
+		error = switch_on(session, NULL, err);
 	/* Those of the preflight with them. */
 	session->stats.attach_stop_ns = limpet_tracee_take_longest_stop_ns();
 	if (!error && closing)
@@ -570,13 +602,12 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 		      const struct limpet_agent_place *place, uint64_t deadline_ns, int *ret_result,
 		      struct limpet_err *err)
 {
-	const struct limpet_agent_image *image;
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
 	struct limpet_borrow_setup setup;
 	struct limpet_borrow *borrow;
-	int error = limpet_agent_image_get(&image), closing;
+	int error, closing;
 
-	if (!boot || error)
+	if (!boot)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	error = check_identity(session);
 	if (error)
@@ -588,14 +619,6 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	fill_boot(session, boot);
 	boot->operation = operation;
 	boot->call = function;
-	boot->info_offset = session->info_address;
-	/* Of an agent whose handle is at hand, the offset is counted from its load bias. */
-	if (session->handle) {
-		uint64_t bias;
-
-		if (limpet_memory_read(session->pid, session->handle, &bias, sizeof(bias)) == 0)
-			boot->info_offset = session->info_address - bias;
-	}
 	error = limpet_borrow_map(borrow, err);
 	if (!error)
 		error = limpet_borrow_call(borrow, boot, NULL, err);
@@ -628,6 +651,9 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 {
 	int result = 0, error;
 
+	/* A borrowed thread may hold the lock that the agent would take. */
+	if (session->plan.start.from_outside)
+		return 0;
 	limpet_tracee_take_longest_stop_ns();
 	error = call_agent(session, LIMPET_BOOT_CALL, session->info.rescan, NULL,
 			   limpet_monotonic_ns() + session->timeout_ns, &result, err);
@@ -780,15 +806,24 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 	if (result)
 		return limpet_err_set(err, -EBUSY, "%d slots could not be put back", result);
 	near_setup(session, deadline_ns, &near);
-	error = limpet_near_switch_off(&near);
-	if (error)
-		return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
-				      "the entries of process %d's allocator could not be put "
-				      "back: %s",
-				      session->pid, strerror(-error));
-	error = prove_unused(session, &place, deadline_ns, err);
-	if (error)
-		return error;
+	if (session->info.map) {
+		near.also = put_slots_back;
+		near.also_context = session;
+	}
+	/* A thread that was in a loader hook may have put in slots behind our back. */
+	do {
+		error = limpet_near_switch_off(&near);
+		if (error)
+			return limpet_err_set(
+				err, error == -ESRCH ? error : -EBUSY,
+				"what leads from process %d's code to the agent could "
+				"not be put back: %s",
+				session->pid, strerror(-error));
+		error = prove_unused(session, &place, deadline_ns, err);
+		if (error)
+			return error;
+	} while (session->info.map && limpet_outside_leads_there(session->pid, &session->info) &&
+		 limpet_monotonic_ns() < deadline_ns);
 	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result, err);
 }
 
@@ -851,6 +886,15 @@ static bool collector_lives(const struct limpet_session *session)
 	return poll(&channel, 1, 0) == 0;
 }
 
+/* Only what we have mapped is unmapped, whatever stands there. */
+static bool is_mapped_there(const struct limpet_agent_info *info, const struct limpet_module *agent)
+{
+	const uint64_t page = 4096;
+
+	return !info->handle && info->map == agent->start &&
+	       info->map_bytes == (agent->end - agent->start + page - 1) / page * page;
+}
+
 static int leave_behind(struct limpet_session *session, const struct limpet_module *agent,
 			bool abandoned, struct limpet_err *err)
 {
@@ -878,10 +922,15 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 				"stop it where it was started: on the host, or in the container");
 		return -EALREADY;
 	}
+	if (session->info.map && !is_mapped_there(&session->info, agent))
+		return limpet_err_set(err, -EPROTO,
+				      "what looks like an agent in process %d is none",
+				      session->pid);
 	session->info_address = address;
 	session->handle = session->info.handle;
+	session->anywhere = session->info.map;
 	session->left_behind = true;
-	if (session->handle && session->info.state != LIMPET_AGENT_RELEASED)
+	if ((session->handle || session->info.map) && session->info.state != LIMPET_AGENT_RELEASED)
 		return leave_and_explain(session, err);
 	/* Forked while the agent was being loaded or unloaded: what there is of it in the loader's
 	 * lists is not whole. No slot leads to it. */

@@ -84,7 +84,8 @@ TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := clan stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim plugin.so gaps-copies \
-	static tiny32 own-allocator own-lto own-forker rjem rjem-stripped bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie static-stripped \
+	tiny32 own-allocator own-lto own-forker rjem rjem-stripped bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -189,11 +190,30 @@ $(addprefix $(T)/,$(STORM_LINKS)): test/targets/storm.c test/targets/target.h
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< \
 		$(foreach word,$(wordlist 2,4,$(subst -, ,$(@F))),$(LINK_$(word)))
 
-# What has to be refused: no dynamic linker, not our word size.
-$(T)/static: test/targets/storm.c test/targets/target.h
+# Without glibc's dynamic linker: none at all, or musl's.
+$(T)/static $(T)/storm-static-pie: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(TARGET_CFLAGS) -I. -static -o $@ $<
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. $(if $(filter %-pie,$@),-static-pie,-static) -o $@ $<
+
+MUSL_LIB := /usr/lib/$(ARCH)-linux-musl
+$(T)/storm-musl $(T)/storm-musl-static: test/targets/storm.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)musl-gcc $(TARGET_CFLAGS) -I. $(if $(filter %-static,$@),-static) -o $@ $<
+
+# musl-gcc knows no -static-pie.
+$(T)/storm-musl-static-pie: test/targets/storm.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)musl-gcc $(TARGET_CFLAGS) -fPIE -I. -nostartfiles -static -Wl,-pie,--no-dynamic-linker -o $@ \
+		$(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o "$$($(CC) -print-file-name=crtbeginS.o)" $< \
+		"$$($(CC) -print-file-name=crtendS.o)" $(MUSL_LIB)/crtn.o
+
+# What has to be refused: no names, not our word size.
+$(T)/static-stripped: $(T)/static
+	$(call say,STRIP,$@)
+	$(Q)strip -o $@ $<
 
 $(T)/tiny32: test/targets/tiny32.c
 	$(call say,CC,$@)

@@ -80,8 +80,8 @@ signal.pause()
 	refused_by_both "${job_of[tiny]}" elf-class "32-bit"
 }
 
-@test "a fully static program" {
-	start static "$TARGETS/static"
+@test "a fully static program without names" {
+	start static "$TARGETS/static-stripped"
 	refused_by_both "$pid" static "static"
 	tell static "run 100" ran
 	finish static

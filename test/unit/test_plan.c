@@ -81,7 +81,7 @@ static void test_dlopen_in_libc(void **state)
 	(void)state;
 	begin();
 	add("main");
-	libc = add("malloc dlopen dlclose dlerror dl_iterate_phdr");
+	libc = add("malloc dlopen dlclose dlerror dl_iterate_phdr gnu_get_libc_version");
 	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
 	assert_int_equal(plan.dlopen, libc + 2);
 	assert_int_equal(plan.dlclose, libc + 3);
@@ -100,7 +100,7 @@ static void test_dlopen_in_libdl(void **state)
 	begin();
 	add("main");
 	libdl = add("dlopen dlclose dlerror");
-	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose");
+	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose gnu_get_libc_version");
 	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
 	assert_int_equal(plan.dlopen, libdl + 1);
 	assert_int_equal(plan.dlclose, libdl + 2);
@@ -119,7 +119,7 @@ static void test_no_libdl(void **state)
 	(void)state;
 	begin();
 	add("main");
-	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose");
+	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose gnu_get_libc_version");
 	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
 	assert_int_equal(plan.dlopen, libc + 3);
 	assert_int_equal(plan.dlclose, libc + 4);
@@ -127,46 +127,64 @@ static void test_no_libdl(void **state)
 	assert_int_equal(plan.dlopen_mode, 0x80000002u);
 }
 
-/* Halves of a pair are of no use; an agent that an earlier limpet left does not count. */
-static void test_none(void **state)
+/* Halves of a pair are of no use, nor is a dlclose that does nothing: then the agent is mapped. */
+static void test_mapped(void **state)
 {
-	static const char *const lacking[] = {
-		"malloc dl_iterate_phdr",
-		"malloc dl_iterate_phdr dlopen __libc_dlopen_mode",
-		"malloc dl_iterate_phdr dlclose __libc_dlclose",
-		"malloc dlopen dlclose",
+	static const struct {
+		const char *symbols, *why;
+	} cases[] = {
+		{"malloc dl_iterate_phdr gnu_get_libc_version", "no dlopen"},
+		{"malloc dl_iterate_phdr dlopen __libc_dlopen_mode gnu_get_libc_version",
+		 "no dlopen"},
+		{"malloc dl_iterate_phdr dlclose __libc_dlclose gnu_get_libc_version", "no dlopen"},
+		{"malloc dlopen dlclose gnu_get_libc_version", "no dlopen"},
+		{"malloc dlopen dlclose dl_iterate_phdr", "musl"},
 	};
+	struct limpet_plan plan = {0};
 
 	(void)state;
-	for (size_t i = 0; i < LIMPET_COUNT_OF(lacking); i++) {
+	for (size_t i = 0; i < LIMPET_COUNT_OF(cases); i++) {
+		begin();
+		add("main");
+		add(cases[i].symbols);
+		assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
+		assert_non_null(plan.mapped);
+		assert_non_null(strstr(plan.mapped, cases[i].why));
+		assert_int_equal(plan.start.from_outside, 1);
+	}
+	begin();
+	add("main");
+	modules.fully_static = true;
+	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
+	assert_non_null(strstr(plan.mapped, "none"));
+	modules.fully_static = false;
+}
+
+/* Nothing of libc is there yet; an agent that an earlier limpet left does not count. */
+static void test_starting(void **state)
+{
+	(void)state;
+	for (int agent = 0; agent < 2; agent++) {
 		struct limpet_plan plan = {0};
 		struct limpet_err err = {0};
 
 		begin();
 		add("main");
-		add(lacking[i]);
-		assert_int_equal(limpet_plan_find_loader(&modules, &plan, &err), -ENOENT);
-		assert_non_null(strstr(err.message, "dlopen"));
-	}
-	for (int agent = 0; agent < 2; agent++) {
-		struct limpet_plan plan = {0};
-
-		begin();
-		add("main");
-		add("dl_iterate_phdr dlopen dlclose");
+		add("dl_iterate_phdr dlopen dlclose gnu_get_libc_version");
 		list[1].agent = agent;
-		assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL),
+		assert_int_equal(limpet_plan_find_loader(&modules, &plan, &err),
 				 agent ? -ENOENT : 0);
+		assert_true(!agent || strstr(err.message, "starting"));
+		assert_null(plan.mapped);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_dlopen_in_libc),
-		cmocka_unit_test(test_dlopen_in_libdl),
-		cmocka_unit_test(test_no_libdl),
-		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_dlopen_in_libc), cmocka_unit_test(test_dlopen_in_libdl),
+		cmocka_unit_test(test_no_libdl),       cmocka_unit_test(test_mapped),
+		cmocka_unit_test(test_starting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,8 @@
 #define LIMPET_ARCH_RELOCATION_IS_SLOT(type) \
 	((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
 #define LIMPET_ARCH_RELOCATION_IS_LAZY(type) ((type) == R_X86_64_JUMP_SLOT)
+/* Base and addend, and nothing else. */
+#define LIMPET_ARCH_RELOCATION_IS_RELATIVE(type) ((type) == R_X86_64_RELATIVE)
 #define LIMPET_ARCH_ELF_MACHINE EM_X86_64
 
 #endif

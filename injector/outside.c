@@ -1,0 +1,123 @@
+#include "injector/outside.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "injector/memory.h"
+
+static struct limpet_slot *slots_of(struct limpet_shm *shm)
+{
+	return (struct limpet_slot *)(void *)((uint8_t *)shm + shm->slots_offset);
+}
+
+static uint32_t put_in(int memory, struct limpet_slot *slot, uint64_t original, uint64_t thunk)
+{
+	int answer = limpet_memory_exchange_stopped(memory, slot->address, slot->old_value, thunk);
+
+	/* A lazy slot that was bound since the plan was made. */
+	if (answer == 1 && slot->old_value != original) {
+		slot->old_value = original;
+		answer = limpet_memory_exchange_stopped(memory, slot->address, original, thunk);
+	}
+	if (answer < 0)
+		return LIMPET_SLOT_FAILED;
+	return answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_PATCHED;
+}
+
+unsigned limpet_outside_put_in(int memory, struct limpet_shm *shm, const struct limpet_hook *hooks,
+			       uint64_t thunks, uint64_t thunk_bytes)
+{
+	struct limpet_slot *slots = slots_of(shm);
+	unsigned done = 0;
+
+	for (uint32_t i = 0; i < shm->slot_count && i < LIMPET_MAX_SLOTS; i++) {
+		/* The target shares this memory. */
+		struct limpet_slot slot = slots[i];
+
+		if (slot.state != LIMPET_SLOT_PLANNED || slot.hook >= LIMPET_MAX_HOOKS)
+			continue;
+		slot.state = put_in(memory, &slot, hooks[slot.hook].original,
+				    thunks + slot.hook * thunk_bytes);
+		slots[i] = slot;
+		done += slot.state == LIMPET_SLOT_PATCHED;
+	}
+	return done;
+}
+
+/* 1: put back; 0: it is not ours, or gone; -EBUSY. */
+static int put_back(int memory, const struct limpet_slot *slot, uint64_t thunk)
+{
+	uint64_t value;
+	int answer = limpet_memory_exchange_stopped(memory, slot->address, thunk, slot->old_value);
+
+	if (answer >= 0)
+		return !answer;
+	if (pread(memory, &value, sizeof(value), (off_t)slot->address) == (ssize_t)sizeof(value) &&
+	    value == thunk)
+		return -EBUSY;
+	return 0;
+}
+
+/* Answers their number, or -errno. */
+static int read_slots(pid_t pid, const struct limpet_agent_info *info, struct limpet_slot **ret)
+{
+	LIMPET_FREE struct limpet_slot *slots = NULL;
+	struct limpet_shm shm;
+	int error;
+
+	*ret = NULL;
+	if (!info->shm)
+		return 0;
+	error = limpet_memory_read(pid, info->shm, &shm, sizeof(shm));
+	if (error)
+		return error;
+	if (shm.magic != LIMPET_SHM_MAGIC || shm.slot_count > LIMPET_MAX_SLOTS)
+		return -EBADMSG;
+	slots = calloc(shm.slot_count + 1, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	error = limpet_memory_read(pid, info->shm + shm.slots_offset, slots,
+				   shm.slot_count * sizeof(*slots));
+	if (error)
+		return error;
+	*ret = slots;
+	slots = NULL;
+	return (int)shm.slot_count;
+}
+
+static uint64_t thunk_of(const struct limpet_agent_info *info, const struct limpet_slot *slot)
+{
+	return info->thunks + slot->hook * info->thunk_bytes;
+}
+
+int limpet_outside_put_back(pid_t pid, int memory, const struct limpet_agent_info *info)
+{
+	LIMPET_FREE struct limpet_slot *slots = NULL;
+	int count = read_slots(pid, info, &slots), error = 0, done = 0;
+
+	for (int i = 0; slots && i < count; i++) {
+		int answer = put_back(memory, &slots[i], thunk_of(info, &slots[i]));
+
+		if (answer < 0)
+			error = answer;
+		else
+			done += answer;
+	}
+	return count < 0 ? count : error ? error : done;
+}
+
+int limpet_outside_leads_there(pid_t pid, const struct limpet_agent_info *info)
+{
+	LIMPET_FREE struct limpet_slot *slots = NULL;
+	int count = read_slots(pid, info, &slots);
+
+	for (int i = 0; slots && i < count; i++) {
+		uint64_t value;
+
+		if (limpet_memory_read(pid, slots[i].address, &value, sizeof(value)) == 0 &&
+		    value == thunk_of(info, &slots[i]))
+			return 1;
+	}
+	return count < 0 ? count : 0;
+}

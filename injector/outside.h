@@ -1,0 +1,30 @@
+/* Slots, put in and put back from outside while all threads stand.
+ *
+ * The agent does this itself, under the loader's lock, where it can be called at a point that is
+ * known not to hold that lock. Where nothing is known of it (musl's libc, which cannot be unwound;
+ * a program without a loader) no code of the program's is called at all: its words are exchanged
+ * through /proc/PID/mem, past page protections, and whatever does not hold what it should is left
+ * alone. To be called between limpet_standstill_begin and _end. */
+#ifndef LIMPET_INJECTOR_OUTSIDE_H
+#define LIMPET_INJECTOR_OUTSIDE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "common/wire.h"
+
+/* Puts in the planned slots of `shm`, ours, whose hooks are `hooks`, and notes what became of them.
+ * `memory`: the target's, writable. Answers how many were. */
+unsigned limpet_outside_put_in(int memory, struct limpet_shm *shm, const struct limpet_hook *hooks,
+			       uint64_t thunks, uint64_t thunk_bytes);
+
+/* Puts back every slot that still leads to the agent, by the slot table in the target's memory
+ * (`info`: what the agent says of itself). Answers how many were, or -errno (-EBUSY: some could not
+ * be). */
+int limpet_outside_put_back(pid_t pid, int memory, const struct limpet_agent_info *info);
+
+/* Whether some slot leads there, seen while the target runs. 1, 0 or -errno. */
+int limpet_outside_leads_there(pid_t pid, const struct limpet_agent_info *info);
+
+#endif

@@ -1,0 +1,149 @@
+#!/usr/bin/env bats
+# Programs without glibc's dynamic linker: the agent is mapped by us. Static ones are hooked where their
+# allocator's functions begin, those of musl by slots that are put in from outside.
+# time-limit: 400
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+kinds=(static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie)
+
+# agent_way PID REGEX: doctor says how the agent would get in.
+agent_way() {
+	"$LIMPET" doctor "$1" --json >doctor.json || fail "$(<doctor.json)" || return 1
+	json_says --arg way "$2" '.verdict == "ok" and
+		([.findings[] | select(.id == "agent") | .text] | any(test($way)))' <doctor.json ||
+		fail "$(<doctor.json)"
+}
+
+# No dynamic linker holds it, and its image is not in the way of the next one.
+@test "exact counts, whole stacks, again and again; code and memory are as they were" {
+	local kind
+	for kind in "${kinds[@]}"; do
+		start "$kind" "$TARGETS/$kind" --threads 4 --cross
+		text_of "$pid" "$kind" >text.before
+		counted_phase "$kind" 10000 || fail "$kind" || return 1
+		# The main thread's end in musl's libc, which has no unwind tables.
+		[[ $kind == *musl* ]] || expect '.capture.truncated_stacks == 0' || fail "$kind" || return 1
+		rounds "$pid" 2 || fail "$kind, again" || return 1
+		unchanged_text "$pid" "$kind" || return 1
+		nothing_of_ours "$pid" || return 1
+		finish "$kind" || return 1
+	done
+}
+
+@test "a program at rest is the same after a capture, to the last mapping" {
+	local kind
+	for kind in "${kinds[@]}"; do
+		start "$kind" "$TARGETS/$kind" --threads 3
+		tell "$kind" "run 100" ran
+		look "$pid"
+		attach "$pid"
+		stop "$pid"
+		unchanged "$pid" || fail "$kind" || return 1
+		finish "$kind"
+	done
+}
+
+@test "threads that come and go, and signal handlers that allocate" {
+	local kind
+	for kind in static storm-musl storm-musl-static; do
+		start "$kind" "$TARGETS/$kind" --threads 8 --cross --signals --churn 3000
+		tell "$kind" go going
+		rounds "$pid" 3 || fail "$kind" || return 1
+		tell "$kind" hold held
+		tell "$kind" "run 500" ran
+		finish "$kind" || fail "$kind" || return 1
+	done
+}
+
+@test "run: every call from the entry point on" {
+	local kind
+	printf 'run 5000\nleak 100\ncount\nquit\n' >commands
+	for kind in "${kinds[@]}"; do
+		timeout 60 "$LIMPET" run -q --on-overload wait -o "$kind.limpet" -- "$TARGETS/$kind" --threads 2 --cross \
+			<commands >said 2>run.err || fail "$kind: $(<run.err)" || return 1
+		trace=$work/$kind.limpet
+		good_capture || fail "$kind" || return 1
+		expect '.capture.mode == "run" and .capture.end == "target-exit" and .totals.foreign_frees == 0' ||
+			fail "$kind" || return 1
+		answer=$(grep '^{' said)
+		local function
+		for function in storm_malloc storm_calloc storm_realloc storm_memalign storm_posix storm_leak; do
+			same "$kind: $function" "$(site_sum "$function" allocations)" \
+				"$(jq ".by_function.$function" <<<"$answer")" || return 1
+		done
+	done
+}
+
+@test "the way in is said by doctor" {
+	start musl "$TARGETS/storm-musl"
+	agent_way "$pid" "mapped.*musl"
+	json_says '[.findings[] | select(.id == "libc") | .text] | any(test("musl"))' <doctor.json
+	finish musl
+	start static "$TARGETS/static"
+	agent_way "$pid" "mapped.*has none"
+	json_says '[.findings[] | select(.id == "allocator") | .text] | any(test("[0-9] functions are hooked"))' <doctor.json
+	finish static
+	start storm "$TARGETS/storm"
+	agent_way "$pid" "dlopen"
+	LIMPET_WAY=mapped agent_way "$pid" "mapped.*LIMPET_WAY"
+	finish storm
+}
+
+@test "where there is a dynamic linker, too: a capture by mapping is the same" {
+	export LIMPET_WAY=mapped
+	start storm "$TARGETS/storm" --threads 4 --cross
+	modules "$pid" >modules.before
+	counted_phase storm 10000
+	modules "$pid" | diff modules.before -
+	nothing_of_ours "$pid"
+	tell storm go going
+	rounds "$pid" 5
+	tell storm hold held
+	finish storm
+	start forker "$TARGETS/forker"
+	attach "$pid"
+	tell forker "fork 50" forked
+	tell forker "vfork 50" forked
+	tell forker keep kept
+	local child=${answer#kept }
+	stop "$pid"
+	good_capture
+	nothing_of_ours "$pid"
+	nothing_of_ours "$child"
+	tell forker reap reaped
+	finish forker
+}
+
+# Where a thread stands does not matter: nothing of the program's is called.
+@test "where there is a dynamic linker, too: a slow constructor that holds its lock is in nobody's way" {
+	start holder "$TARGETS/holder" loader "$TARGETS/slow-plugin.so"
+	tell holder hold holding
+	LIMPET_WAY=mapped attach "$pid"
+	stop "$pid"
+	nothing_of_ours "$pid"
+	tell holder release released
+	finish holder
+}
+
+@test "the collector is killed; the next one repairs" {
+	local kind
+	for kind in static storm-musl; do
+		start "$kind" "$TARGETS/$kind" --threads 4 --cross
+		text_of "$pid" "$kind" >text.before
+		tell "$kind" go going
+		attach "$pid"
+		kill -KILL "$limpet_job"
+		wait "$limpet_job" || true
+		limpet_jobs=()
+		tell "$kind" hold held
+		tell "$kind" "run 1000" ran
+		timeout 60 "$LIMPET" stop -q "$pid" || (($? == 4)) || fail "$kind" || return 1
+		nothing_of_ours "$pid" || fail "$kind" || return 1
+		unchanged_text "$pid" "$kind" || return 1
+		counted_phase "$kind" 2000 || fail "$kind" || return 1
+		finish "$kind"
+	done
+}
