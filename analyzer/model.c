@@ -18,17 +18,12 @@ static uint64_t at_least_zero(uint64_t difference)
 	return (int64_t)difference < 0 ? 0 : difference;
 }
 
-static uint64_t clamp(uint64_t from, uint64_t less)
-{
-	return from > less ? from - less : 0;
-}
-
 /* ------------------------------------------------------------------ figures */
 
 /* Of calls: what the window saw. */
 static uint64_t within(const struct limpet_model_sum *sum, enum limpet_trace_total total)
 {
-	return clamp(sum->books.totals[total], sum->books.start_totals[total]);
+	return limpet_model_clamp(sum->books.totals[total], sum->books.start_totals[total]);
 }
 
 static void take_totals(struct limpet_model *model, const struct limpet_model_sum *sum)
@@ -44,9 +39,9 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.temporary_allocations = within(sum, LIMPET_TOTAL_TEMPORARY),
 		.foreign_frees = within(sum, LIMPET_TOTAL_FOREIGN_FREES),
 		.foreign_freed_bytes = within(sum, LIMPET_TOTAL_FOREIGN_FREED_BYTES),
-		.live_allocations =
-			clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],
-			      at_end[LIMPET_TOTAL_FREES] + at_end[LIMPET_TOTAL_UNTRACKED]),
+		.live_allocations = limpet_model_clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],
+						       at_end[LIMPET_TOTAL_FREES] +
+							       at_end[LIMPET_TOTAL_UNTRACKED]),
 		.live_bytes = limpet_model_books_live_bytes(at_end),
 		.growth_bytes = (int64_t)(limpet_model_books_live_bytes(at_end) -
 					  limpet_model_books_live_bytes(sum->books.start_totals)),
@@ -60,8 +55,8 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.munmaps = within(sum, LIMPET_TOTAL_MUNMAPS),
 		.unmapped_bytes = within(sum, LIMPET_TOTAL_UNMAPPED_BYTES),
 		.foreign_unmapped_bytes = within(sum, LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES),
-		.mapped_bytes =
-			clamp(at_end[LIMPET_TOTAL_MMAP_BYTES], at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
+		.mapped_bytes = limpet_model_clamp(at_end[LIMPET_TOTAL_MMAP_BYTES],
+						   at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
 		.dropped_events = sum->dropped_events,
 		.truncated_stacks = sum->truncated_stacks,
 		.unseen_calls = sum->unseen_calls,
