@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/room.h"
-
 #define NONE UINT32_MAX
 #define NO_BLOCK SIZE_MAX
 
@@ -16,18 +14,27 @@ struct work {
 	uint32_t *site_of; /* by node; NONE */
 	size_t *last;      /* by site: its newest step in the pool + 1; 0: none */
 	size_t *before;    /* by step in the pool: the site's one before it, + 1 */
-	size_t pool_count, pool_room, before_room;
+	size_t pool_count, pool_room;
 	bool failed; /* no memory */
 };
 
 static int want_room(struct work *work)
 {
-	int code = limpet_room_for(&work->history->pool, &work->pool_room, work->pool_count + 1,
-				   sizeof(*work->history->pool));
+	struct limpet_history_step *pool;
+	size_t room = work->pool_room ? 2 * work->pool_room : 4096, *before;
 
-	return code < 0 ? code
-			: limpet_room_for(&work->before, &work->before_room, work->pool_count + 1,
-					  sizeof(*work->before));
+	if (work->pool_count < work->pool_room)
+		return 0;
+	pool = reallocarray(work->history->pool, room, sizeof(*pool));
+	if (!pool)
+		return -ENOMEM;
+	work->history->pool = pool;
+	before = reallocarray(work->before, room, sizeof(*before));
+	if (!before)
+		return -ENOMEM;
+	work->before = before;
+	work->pool_room = room;
+	return 0;
 }
 
 /* The site's place for that step; the pool moves with the next call. NULL: no memory, or a node

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "analyzer/fold.h"
-#include "analyzer/json_pen.h"
 #include "analyzer/plain_text.h"
 #include "analyzer/report.h"
 #include "analyzer/report_json.h"
@@ -142,12 +141,18 @@ static json_int_t address_number(struct page *page, const struct limpet_trace_no
 
 /* ------------------------------------------------------------------ the parts */
 
-static int print_value(struct page *page, const char *before, json_t *value)
+static int print_value(struct page *page, const char *key, json_t *value)
 {
-	if (!page->failed)
-		return limpet_json_print(page->out, before, value);
+	int result = 0;
+
+	if (!value || page->failed)
+		result = -ENOMEM;
+	fprintf(page->out, ",\n\"%s\":", key);
+	if (!result && json_dumpf(value, page->out, JSON_COMPACT | JSON_ENCODE_ANY) < 0 &&
+	    !ferror(page->out))
+		result = -ENOMEM;
 	json_decref(value);
-	return -ENOMEM;
+	return result;
 }
 
 static int print_nodes(struct page *page)
@@ -162,7 +167,7 @@ static int print_nodes(struct page *page)
 		add(page, parents, json_integer(known ? node->parent : 0));
 		add(page, addresses, json_integer(known ? address_number(page, node) : -1));
 	}
-	return print_value(page, ",\n\"nodes\":",
+	return print_value(page, "nodes",
 			   json_pack("{s:o,s:o}", "parent", parents, "address", addresses));
 }
 
@@ -210,7 +215,11 @@ static int print_sites(struct page *page)
 			COLUMN(page, steps, count, freed_bytes), "t",
 			COLUMN(page, steps, count, temporary));
 
-		result = print_value(page, i ? ",\n" : "\n", value);
+		fputs(i ? ",\n" : "\n", page->out);
+		if (!value || page->failed ||
+		    (json_dumpf(value, page->out, JSON_COMPACT) < 0 && !ferror(page->out)))
+			result = -ENOMEM;
+		json_decref(value);
 	}
 	fputs("]", page->out);
 	return result;
@@ -238,6 +247,16 @@ static json_t *sizes(struct page *page)
 	return array;
 }
 
+static json_t *seconds(uint64_t ns)
+{
+	return json_real((double)ns / 1e9);
+}
+
+static json_t *known_bytes(uint64_t value)
+{
+	return value ? json_integer((json_int_t)value) : json_null();
+}
+
 static json_t *timeline(struct page *page)
 {
 	json_t *at = json_array(), *live = json_array(), *mapped = json_array();
@@ -246,11 +265,11 @@ static json_t *timeline(struct page *page)
 	for (size_t i = 0; i < page->model->timeline_count; i++) {
 		const struct limpet_model_point *point = &page->model->timeline[i];
 
-		add(page, at, limpet_json_seconds(point->time_ns));
+		add(page, at, seconds(point->time_ns));
 		add(page, live, json_integer((json_int_t)point->live_bytes));
-		add(page, mapped, limpet_json_known(point->mapped_bytes));
-		add(page, rss, limpet_json_known(point->rss_bytes));
-		add(page, cgroup, limpet_json_known(point->cgroup_bytes));
+		add(page, mapped, known_bytes(point->mapped_bytes));
+		add(page, rss, known_bytes(point->rss_bytes));
+		add(page, cgroup, known_bytes(point->cgroup_bytes));
 	}
 	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "seconds", at, "live", live, "mapped", mapped,
 			 "rss", rss, "cgroup", cgroup);
@@ -261,7 +280,7 @@ static json_t *edges(struct page *page)
 	json_t *array = json_array();
 
 	for (size_t i = 0; i <= page->history->step_count; i++)
-		add(page, array, limpet_json_seconds(page->history->edges_ns[i]));
+		add(page, array, seconds(page->history->edges_ns[i]));
 	return array;
 }
 
@@ -284,21 +303,21 @@ static int print_data(struct page *page)
 	int result = print_head(page);
 
 	if (!result)
-		result = print_value(page, ",\n\"buckets\":", edges(page));
+		result = print_value(page, "buckets", edges(page));
 	if (!result)
-		result = print_value(page, ",\n\"timeline\":", timeline(page));
+		result = print_value(page, "timeline", timeline(page));
 	if (!result)
-		result = print_value(page, ",\n\"sizes\":", sizes(page));
+		result = print_value(page, "sizes", sizes(page));
 	if (!result)
 		result = print_sites(page);
 	if (!result)
 		result = print_nodes(page);
 	if (!result)
-		result = print_value(page, ",\n\"addresses\":", json_incref(page->addresses));
+		result = print_value(page, "addresses", json_incref(page->addresses));
 	if (!result)
-		result = print_value(page, ",\n\"frames\":", json_incref(page->columns));
+		result = print_value(page, "frames", json_incref(page->columns));
 	if (!result)
-		result = print_value(page, ",\n\"strings\":", texts(page));
+		result = print_value(page, "strings", texts(page));
 	fputs("}", page->out);
 	return result;
 }

@@ -10,11 +10,6 @@ json_t *limpet_json_number(uint64_t value)
 	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
-json_t *limpet_json_known(uint64_t value)
-{
-	return value ? limpet_json_number(value) : json_null();
-}
-
 json_t *limpet_json_seconds(uint64_t ns)
 {
 	return json_real((double)ns / 1e9);

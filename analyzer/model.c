@@ -18,12 +18,17 @@ static uint64_t at_least_zero(uint64_t difference)
 	return (int64_t)difference < 0 ? 0 : difference;
 }
 
+static uint64_t clamp(uint64_t from, uint64_t less)
+{
+	return from > less ? from - less : 0;
+}
+
 /* ------------------------------------------------------------------ figures */
 
 /* Of calls: what the window saw. */
 static uint64_t within(const struct limpet_model_sum *sum, enum limpet_trace_total total)
 {
-	return limpet_model_clamp(sum->books.totals[total], sum->books.start_totals[total]);
+	return clamp(sum->books.totals[total], sum->books.start_totals[total]);
 }
 
 static void take_totals(struct limpet_model *model, const struct limpet_model_sum *sum)
@@ -39,9 +44,9 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.temporary_allocations = within(sum, LIMPET_TOTAL_TEMPORARY),
 		.foreign_frees = within(sum, LIMPET_TOTAL_FOREIGN_FREES),
 		.foreign_freed_bytes = within(sum, LIMPET_TOTAL_FOREIGN_FREED_BYTES),
-		.live_allocations = limpet_model_clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],
-						       at_end[LIMPET_TOTAL_FREES] +
-							       at_end[LIMPET_TOTAL_UNTRACKED]),
+		.live_allocations =
+			clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],
+			      at_end[LIMPET_TOTAL_FREES] + at_end[LIMPET_TOTAL_UNTRACKED]),
 		.live_bytes = limpet_model_books_live_bytes(at_end),
 		.growth_bytes = (int64_t)(limpet_model_books_live_bytes(at_end) -
 					  limpet_model_books_live_bytes(sum->books.start_totals)),
@@ -55,8 +60,8 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.munmaps = within(sum, LIMPET_TOTAL_MUNMAPS),
 		.unmapped_bytes = within(sum, LIMPET_TOTAL_UNMAPPED_BYTES),
 		.foreign_unmapped_bytes = within(sum, LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES),
-		.mapped_bytes = limpet_model_clamp(at_end[LIMPET_TOTAL_MMAP_BYTES],
-						   at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
+		.mapped_bytes =
+			clamp(at_end[LIMPET_TOTAL_MMAP_BYTES], at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
 		.dropped_events = sum->dropped_events,
 		.truncated_stacks = sum->truncated_stacks,
 		.unseen_calls = sum->unseen_calls,
@@ -282,16 +287,10 @@ int limpet_model_build(struct limpet_trace_reader *reader,
 		free(model);
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
-	model->target = limpet_trace_reader_target(reader);
-	model->end = limpet_trace_reader_end(reader);
-	model->damage = limpet_trace_reader_damage(reader);
-	model->complete = model->end->complete;
-	model->duration_ns = model->end->time_ns;
+	limpet_model_live_refresh(model, reader);
 	model->windowed = options->from_ns || options->to_ns;
 	model->from_ns = options->from_ns;
 	model->to_ns = options->to_ns ? options->to_ns : UINT64_MAX;
-	model->node_count = limpet_trace_reader_nodes(reader, &model->nodes);
-	model->module_count = limpet_trace_reader_modules(reader, &model->modules);
 	code = build(model, reader);
 	if (code < 0) {
 		limpet_model_free(model);
@@ -299,6 +298,34 @@ int limpet_model_build(struct limpet_trace_reader *reader,
 	}
 	if (!options->to_ns)
 		model->to_ns = model->duration_ns;
+	*ret_model = model;
+	return 0;
+}
+
+void limpet_model_live_refresh(struct limpet_model *model, const struct limpet_trace_reader *reader)
+{
+	model->target = limpet_trace_reader_target(reader);
+	model->end = limpet_trace_reader_end(reader);
+	model->damage = limpet_trace_reader_damage(reader);
+	model->complete = model->end->complete;
+	model->duration_ns = model->end->time_ns;
+	model->node_count = limpet_trace_reader_nodes(reader, &model->nodes);
+	model->module_count = limpet_trace_reader_modules(reader, &model->modules);
+}
+
+int limpet_model_live_new(struct limpet_model_symbols *symbols, struct limpet_model **ret_model)
+{
+	struct limpet_model *model = calloc(1, sizeof(*model));
+
+	if (model)
+		model->private = calloc(1, sizeof(*model->private));
+	if (!model || !model->private) {
+		free(model);
+		limpet_model_symbols_free(symbols);
+		return -ENOMEM;
+	}
+	model->private->symbols = symbols;
+	model->exact = true;
 	*ret_model = model;
 	return 0;
 }

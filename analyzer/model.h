@@ -120,6 +120,15 @@ int limpet_model_build(struct limpet_trace_reader *reader,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_model_free(struct limpet_model *model);
 
+struct limpet_model_symbols;
+/* A model with what the reader says of target, stacks and modules, for somebody who adds the
+ * figures up while the trace is written. The symbols become its own, also after a failure. -ENOMEM.
+ */
+int limpet_model_live_new(struct limpet_model_symbols *symbols, struct limpet_model **ret_model);
+/* After each time that the reader was followed, or another one was opened. */
+void limpet_model_live_refresh(struct limpet_model *model,
+			       const struct limpet_trace_reader *reader);
+
 /* Frames of one address, innermost first. Answers their number; 0: no symbols for it. */
 uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module, uint64_t address,
 			      const struct limpet_model_frame **ret_frames);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analyzer/room.h"
 #include "common/sample.h"
 
 #define NO_BLOCK SIZE_MAX
@@ -31,6 +30,29 @@ struct work {
 	uint32_t rows_left; /* of a replay that is to stop early */
 	bool gap;           /* blocks were given up, and their sums are not there yet */
 };
+
+static int want_items(void *array, size_t *room, size_t want, size_t item_bytes)
+{
+	size_t more = *room ? *room : 64;
+	void *grown;
+
+	if (want <= *room)
+		return 0;
+	while (more < want)
+		more *= 2;
+	memcpy(&grown, array, sizeof(grown));
+	grown = reallocarray(grown, more, item_bytes);
+	if (!grown)
+		return -ENOMEM;
+	memcpy(array, &grown, sizeof(grown));
+	*room = more;
+	return 0;
+}
+
+static uint64_t clamp(uint64_t from, uint64_t less)
+{
+	return from > less ? from - less : 0;
+}
 
 static uint64_t live_bytes(const struct work *work)
 {
@@ -133,16 +155,16 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 
 	if (tick < work->from_tick || tick >= work->to_tick)
 		return 0;
-	if (limpet_room_for(&sum->points, &sum->point_room, sum->point_count + 1,
-			    sizeof(*sum->points)) < 0)
+	if (want_items(&sum->points, &sum->point_room, sum->point_count + 1, sizeof(*sum->points)) <
+	    0)
 		return -ENOMEM;
 	sum->points[sum->point_count++] = (struct limpet_model_sum_point){
 		.time_ns = period->last_ns,
 		.live_bytes = limpet_model_books_live_bytes(totals),
 		.rss_bytes = period->rss_bytes,
 		.cgroup_bytes = period->cgroup_bytes,
-		.mapped_bytes = limpet_model_clamp(totals[LIMPET_TOTAL_MMAP_BYTES],
-						   totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
+		.mapped_bytes =
+			clamp(totals[LIMPET_TOTAL_MMAP_BYTES], totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
 		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
 	};
 	return 0;
@@ -163,8 +185,8 @@ static int take_overloads(struct work *work, const struct limpet_trace_period *p
 				last->to_ns = part.to_ns;
 			continue;
 		}
-		if (limpet_room_for(&sum->overloads, &sum->overload_room, sum->overload_count + 1,
-				    sizeof(*sum->overloads)) < 0 ||
+		if (want_items(&sum->overloads, &sum->overload_room, sum->overload_count + 1,
+			       sizeof(*sum->overloads)) < 0 ||
 		    !sum->overloads)
 			return -ENOMEM;
 		sum->overloads[sum->overload_count++] = part;
@@ -271,8 +293,8 @@ static int add_orphan(struct work *work, size_t segment)
 
 static int add_segment(struct work *work, size_t period, size_t events)
 {
-	if (limpet_room_for(&work->segments, &work->segment_room, work->segment_count + 1,
-			    sizeof(*work->segments)) < 0)
+	if (want_items(&work->segments, &work->segment_room, work->segment_count + 1,
+		       sizeof(*work->segments)) < 0)
 		return -ENOMEM;
 	work->segments[work->segment_count++] =
 		(struct segment){.period = period, .events = events};
@@ -342,8 +364,8 @@ static int add_past_points(struct work *work, const struct limpet_trace_period *
 
 		if (tick < work->from_tick || tick >= work->to_tick)
 			continue;
-		if (limpet_room_for(&sum->points, &sum->point_room, sum->point_count + 1,
-				    sizeof(*sum->points)) < 0)
+		if (want_items(&sum->points, &sum->point_room, sum->point_count + 1,
+			       sizeof(*sum->points)) < 0)
 			return -ENOMEM;
 		sum->points[sum->point_count++] =
 			(struct limpet_model_sum_point){.time_ns = from->time_ns,

@@ -212,9 +212,87 @@ static void sort_entries(struct limpet_model_symbols *symbols)
 		if (kept && entries[kept - 1].module == entries[i].module &&
 		    entries[kept - 1].address == entries[i].address)
 			kept--;
-		entries[kept++] = entries[i];
+		entries[kept] = entries[i];
+		entries[kept].order = kept;
+		kept++;
 	}
 	symbols->count = kept;
+}
+
+struct limpet_model_symbols *limpet_model_symbols_none(void)
+{
+	return calloc(1, sizeof(struct limpet_model_symbols));
+}
+
+/* A string and its copy at *at. */
+static const char *copy_string(const char *from, char **at)
+{
+	const char *copy = *at;
+
+	if (!from)
+		return NULL;
+	*at = stpcpy(*at, from) + 1;
+	return copy;
+}
+
+int limpet_model_symbols_add(struct limpet_model_symbols *symbols, uint32_t module,
+			     uint64_t address, const struct limpet_model_frame *frames,
+			     uint32_t count)
+{
+	const struct entry entry = {.address = address, .module = module, .frame_count = count};
+	struct chunk *chunk = calloc(1, sizeof(*chunk));
+	size_t bytes = 1;
+	char *at;
+	int code;
+
+	if (!chunk)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		bytes += (frames[i].function ? strlen(frames[i].function) + 1 : 0) +
+			 (frames[i].file ? strlen(frames[i].file) + 1 : 0);
+	chunk->text = at = malloc(bytes);
+	chunk->frames = calloc(count + 1ul, sizeof(*chunk->frames));
+	code = at && chunk->frames ? add_entry(symbols, &entry) : -ENOMEM;
+	if (code < 0) {
+		chunk_free(chunk);
+		return code;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		chunk->frames[i] = frames[i];
+		chunk->frames[i].function = copy_string(frames[i].function, &at);
+		chunk->frames[i].file = copy_string(frames[i].file, &at);
+	}
+	chunk->frame_count = count;
+	symbols->entries[symbols->count - 1].frames = chunk->frames;
+	chunk->next = symbols->chunks;
+	symbols->chunks = chunk;
+	return 0;
+}
+
+int limpet_model_symbols_move(struct limpet_model_symbols *to, struct limpet_model_symbols *from)
+{
+	const size_t before = to->count;
+
+	for (size_t i = 0; i < from->count; i++) {
+		if (add_entry(to, &from->entries[i]) < 0) {
+			to->count = before;
+			return -ENOMEM;
+		}
+	}
+	from->count = 0;
+	while (from->chunks) {
+		struct chunk *chunk = from->chunks;
+
+		from->chunks = chunk->next;
+		chunk->next = to->chunks;
+		to->chunks = chunk;
+	}
+	return 0;
+}
+
+void limpet_model_symbols_settle(struct limpet_model_symbols *symbols)
+{
+	sort_entries(symbols);
 }
 
 int limpet_model_symbols_new(struct limpet_trace_reader *reader,

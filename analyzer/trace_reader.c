@@ -22,7 +22,12 @@ struct limpet_trace_reader {
 	ZSTD_DCtx *zstd;
 	struct limpet_trace_block *blocks;
 	size_t block_count, block_room;
-	bool newer; /* a mark of a later format was seen */
+	uint64_t indexed;    /* where the next block begins, or what is not one yet */
+	uint64_t tail_bytes; /* part of damage.bytes_ignored: what was there of it */
+	uint64_t expected;   /* number of the next block */
+	bool ended, gone;    /* an END was seen; something of the capture is gone */
+	uint64_t last_ns;    /* of the last period */
+	bool newer;          /* a mark of a later format was seen */
 	uint16_t newer_version;
 	struct limpet_trace_damage damage;
 	struct limpet_trace_tables tables;
@@ -183,18 +188,30 @@ static int add_block(struct limpet_trace_reader *reader, const struct limpet_tra
 	return 0;
 }
 
+/* The end of the file is no block, or not yet. */
+static void leave_tail(struct limpet_trace_reader *reader, uint64_t offset)
+{
+	reader->indexed = offset;
+	reader->tail_bytes = reader->file_bytes - offset;
+	reader->damage.bytes_ignored += reader->tail_bytes;
+	reader->damage.truncated = reader->tail_bytes > 0;
+}
+
+/* From where the last call ended. */
 static int index_blocks(struct limpet_trace_reader *reader)
 {
 	struct limpet_trace_damage *damage = &reader->damage;
 	struct limpet_trace_mark mark;
-	uint64_t offset = 0, end, next;
+	uint64_t offset = reader->indexed, end, next;
 	int code;
 
+	damage->bytes_ignored -= reader->tail_bytes;
 	while (offset < reader->file_bytes) {
 		if (!mark_at(reader, offset, &mark)) {
 			next = find_mark(reader, offset + 1);
+			if (next == reader->file_bytes)
+				break;
 			damage->bytes_ignored += next - offset;
-			damage->truncated = next == reader->file_bytes;
 			offset = next;
 			continue;
 		}
@@ -219,11 +236,9 @@ static int index_blocks(struct limpet_trace_reader *reader)
 			next = end <= reader->file_bytes && mark_at(reader, end, &after)
 				       ? end
 				       : find_mark(reader, offset + LIMPET_TRACE_MARK_BYTES);
+			if (end > reader->file_bytes && next == reader->file_bytes)
+				break;
 			damage->bytes_ignored += next - offset;
-			if (end > reader->file_bytes && next == reader->file_bytes) {
-				damage->truncated = true;
-				return 0;
-			}
 			damage->blocks_damaged++;
 			code = add_block(reader, &mark, offset, true);
 			offset = next;
@@ -231,34 +246,32 @@ static int index_blocks(struct limpet_trace_reader *reader)
 		if (code < 0)
 			return code;
 	}
+	leave_tail(reader, offset);
 	return 0;
 }
 
-/* Marks blocks whose number was used before as damaged, and counts the numbers that are missing.
- * Answers whether anything of the capture itself is gone. */
-static bool check_sequence(struct limpet_trace_reader *reader)
+/* Marks blocks from `first` on whose number was used before as damaged, and counts the numbers that
+ * are missing. Notes whether anything of the capture itself is gone. */
+static void check_sequence(struct limpet_trace_reader *reader, size_t first)
 {
 	struct limpet_trace_damage *damage = &reader->damage;
-	uint64_t expected = 0;
-	bool ended = false, gone = false;
 
-	for (size_t i = 0; i < reader->block_count; i++) {
+	for (size_t i = first; i < reader->block_count; i++) {
 		struct limpet_trace_block *block = &reader->blocks[i];
 
-		if (block->sequence < expected) {
+		if (block->sequence < reader->expected) {
 			damage->blocks_damaged += !block->damaged;
 			block->damaged = true;
 		} else {
-			damage->blocks_lost += block->sequence - expected;
-			gone |= !ended && block->sequence != expected;
-			expected = block->sequence + 1ull;
+			damage->blocks_lost += block->sequence - reader->expected;
+			reader->gone |= !reader->ended && block->sequence != reader->expected;
+			reader->expected = block->sequence + 1ull;
 		}
 		if (block->damaged && block->type != LIMPET_TRACE_SYMBOLS)
-			gone = true;
+			reader->gone = true;
 		if (block->type == LIMPET_TRACE_END && !block->damaged)
-			ended = true;
+			reader->ended = true;
 	}
-	return gone;
 }
 
 /* Numbers that blocks have, or that a GAP says are not there. */
@@ -288,7 +301,7 @@ static bool is_whole_elsewhere(const struct limpet_trace_reader *reader, uint32_
 /* The same for a trace with gaps. A number that is not above all before it is that of a block that
  * another took the place of, or that was moved, by a writer that ended before it was gone; one that
  * it had not yet moved whole is still there. Nothing is lost by either. */
-static int check_sequence_with_gaps(struct limpet_trace_reader *reader, bool *ret_gone)
+static int check_sequence_with_gaps(struct limpet_trace_reader *reader)
 {
 	LIMPET_FREE struct range *ranges = calloc(reader->block_count + 1, sizeof(*ranges));
 	uint64_t expected = 0, last = 0, end = UINT64_MAX;
@@ -312,7 +325,7 @@ static int check_sequence_with_gaps(struct limpet_trace_reader *reader, bool *re
 		}
 		ranges[count++] = (struct range){block->sequence, block->sequence + 1ull};
 		last = block->sequence + 1ull;
-		*ret_gone |= block->damaged && block->type != LIMPET_TRACE_SYMBOLS;
+		reader->gone |= block->damaged && block->type != LIMPET_TRACE_SYMBOLS;
 		if (block->type == LIMPET_TRACE_END && !block->damaged)
 			end = block->sequence;
 	}
@@ -320,7 +333,7 @@ static int check_sequence_with_gaps(struct limpet_trace_reader *reader, bool *re
 	for (size_t i = 0; i < count; i++) {
 		if (ranges[i].from > expected) {
 			reader->damage.blocks_lost += ranges[i].from - expected;
-			*ret_gone |= expected < end;
+			reader->gone |= expected < end;
 		}
 		if (ranges[i].to > expected)
 			expected = ranges[i].to;
@@ -336,17 +349,12 @@ static bool has_gaps(const struct limpet_trace_reader *reader)
 	return false;
 }
 
-static int read_tables(struct limpet_trace_reader *reader)
+/* What the blocks from `first` on say once; their numbers were checked. */
+static int read_tables(struct limpet_trace_reader *reader, size_t first)
 {
 	struct limpet_trace_end *end = &reader->tables.end;
-	uint64_t last_ns = 0;
-	bool gone = false;
 
-	if (!has_gaps(reader))
-		gone = check_sequence(reader);
-	else if (check_sequence_with_gaps(reader, &gone) < 0)
-		return -ENOMEM;
-	for (size_t i = 0; i < reader->block_count; i++) {
+	for (size_t i = first; i < reader->block_count; i++) {
 		struct limpet_trace_block *block = &reader->blocks[i];
 		LIMPET_FREE uint8_t *buffer = NULL;
 		struct limpet_cursor sections;
@@ -354,8 +362,8 @@ static int read_tables(struct limpet_trace_reader *reader)
 
 		if (block->damaged)
 			continue;
-		if (block->type == LIMPET_TRACE_PERIOD && block->last_ns > last_ns)
-			last_ns = block->last_ns;
+		if (block->type == LIMPET_TRACE_PERIOD && block->last_ns > reader->last_ns)
+			reader->last_ns = block->last_ns;
 		if (block->type != LIMPET_TRACE_HEADER && block->type != LIMPET_TRACE_MODULES &&
 		    block->type != LIMPET_TRACE_NODES && block->type != LIMPET_TRACE_END)
 			continue;
@@ -365,7 +373,7 @@ static int read_tables(struct limpet_trace_reader *reader)
 		if (code == -EBADMSG) {
 			block->damaged = true;
 			reader->damage.blocks_damaged++;
-			gone = true;
+			reader->gone = true;
 		} else if (code < 0) {
 			return code;
 		}
@@ -373,21 +381,39 @@ static int read_tables(struct limpet_trace_reader *reader)
 	limpet_trace_tables_settle(&reader->tables);
 	if (!end->known) {
 		end->end = reader->writer_alive ? LIMPET_END_RUNNING : LIMPET_END_COLLECTOR_LOST;
-		end->time_ns = last_ns;
+		end->time_ns = reader->last_ns;
 	}
 	/* What is cut off behind the end is symbols, not events. */
 	if (reader->writer_alive || end->known)
 		reader->damage.truncated = false;
-	if (!end->known || gone)
+	if (!end->known || reader->gone)
 		end->complete = false;
 	return 0;
 }
 
 /* ------------------------------------------------------------------ open */
 
+/* Length of the file, and whether somebody writes it. */
+static int look_at_file(struct limpet_trace_reader *reader)
+{
+	struct stat stat;
+
+	/* Before the size is taken: if nobody holds the lock now, nothing will be added later. */
+	reader->writer_alive = false;
+	if (flock(reader->fd, LOCK_SH | LOCK_NB) == 0)
+		flock(reader->fd, LOCK_UN);
+	else
+		reader->writer_alive = errno == EWOULDBLOCK;
+	if (fstat(reader->fd, &stat) < 0)
+		return -errno;
+	reader->file_bytes = (uint64_t)stat.st_size;
+	return 0;
+}
+
 static int open_file(struct limpet_trace_reader *reader, const char *path, struct limpet_err *err)
 {
 	struct stat stat;
+	int looked;
 
 	/* O_NONBLOCK: a FIFO without a writer would hold us for good. */
 	reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -407,14 +433,9 @@ static int open_file(struct limpet_trace_reader *reader, const char *path, struc
 	if (!S_ISREG(stat.st_mode))
 		return limpet_err_set(err, -ENOMSG, "'%s' is not a limpet trace but no file at all",
 				      path);
-	/* Before the size is taken: if nobody holds the lock now, nothing will be added later. */
-	if (flock(reader->fd, LOCK_SH | LOCK_NB) == 0)
-		flock(reader->fd, LOCK_UN);
-	else
-		reader->writer_alive = errno == EWOULDBLOCK;
-	if (fstat(reader->fd, &stat) < 0)
-		return limpet_err_set(err, -errno, "cannot read '%s': %s", path, strerror(errno));
-	reader->file_bytes = (uint64_t)stat.st_size;
+	looked = look_at_file(reader);
+	if (looked < 0)
+		return limpet_err_set(err, looked, "cannot read '%s': %s", path, strerror(-looked));
 	return 0;
 }
 
@@ -472,7 +493,12 @@ static int open_checked(struct limpet_trace_reader *reader, const char *path,
 	}
 	if (!has_whole_block(reader))
 		return explain_nothing(reader, path, err);
-	code = read_tables(reader);
+	if (has_gaps(reader))
+		code = check_sequence_with_gaps(reader);
+	else
+		check_sequence(reader, 0);
+	if (code == 0)
+		code = read_tables(reader, 0);
 	if (code < 0)
 		return limpet_err_set(err, code, "cannot read '%s': %s", path, strerror(-code));
 	return 0;
@@ -494,6 +520,42 @@ int limpet_trace_reader_open(const char *path, struct limpet_trace_reader **ret_
 	}
 	*ret_reader = reader;
 	return 0;
+}
+
+/* Whether the last block still is where it was: bounded and compact traces are written again. */
+static bool is_as_it_was(struct limpet_trace_reader *reader)
+{
+	const struct limpet_trace_block *last = &reader->blocks[reader->block_count - 1];
+	struct limpet_trace_mark mark;
+
+	return reader->file_bytes >= reader->indexed && mark_at(reader, last->offset, &mark) &&
+	       mark.type == last->type && mark.sequence == last->sequence &&
+	       mark.frame_bytes == last->frame_bytes;
+}
+
+int64_t limpet_trace_reader_follow(struct limpet_trace_reader *reader)
+{
+	const size_t before = reader->block_count;
+	int code = look_at_file(reader);
+
+	if (code < 0)
+		return code;
+	reader->window_bytes = 0;
+	if (!is_as_it_was(reader))
+		return -ESTALE;
+	code = index_blocks(reader);
+	if (code < 0)
+		return code;
+	/* In a trace with gaps a number may be that of a block which was written again. */
+	if (!has_gaps(reader))
+		check_sequence(reader, before);
+	code = read_tables(reader, before);
+	return code < 0 ? code : (int64_t)(reader->block_count - before);
+}
+
+bool limpet_trace_reader_writer_alive(const struct limpet_trace_reader *reader)
+{
+	return reader->writer_alive;
 }
 
 void limpet_trace_reader_free(struct limpet_trace_reader *reader)

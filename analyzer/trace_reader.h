@@ -26,6 +26,13 @@ int limpet_trace_reader_open(const char *path, struct limpet_trace_reader **ret_
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_trace_reader_free(struct limpet_trace_reader *reader);
 
+/* Takes what was added to the file since it was opened or followed; all that was handed out by
+ * pointer is invalid then. Answers the number of new blocks; -ESTALE: what was read has changed (a
+ * bounded or compact trace), open it anew. */
+int64_t limpet_trace_reader_follow(struct limpet_trace_reader *reader) LIMPET_MUST_CHECK;
+/* When it was opened or followed last: somebody held the file, to add to it. */
+bool limpet_trace_reader_writer_alive(const struct limpet_trace_reader *reader);
+
 /* ------------------------------------------------------------------ what the file says of itself
  */
 

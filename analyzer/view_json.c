@@ -358,7 +358,9 @@ static int print_timeline(struct talk *talk)
 				  model->sample_bytes
 					  ? json_null()
 					  : limpet_json_number(moment->temporary_allocations),
-				  "rss_bytes", limpet_json_known(point ? point->rss_bytes : 0),
+				  "rss_bytes",
+				  point && point->rss_bytes ? limpet_json_number(point->rss_bytes)
+							    : json_null(),
 				  "mapped_bytes",
 				  point ? limpet_json_number(point->mapped_bytes) : json_null()));
 	}
