@@ -41,6 +41,8 @@ CFLAGS_ALL := -std=gnu11 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame
 	$(if $(SAN),-fsanitize=$(SAN) -U_FORTIFY_SOURCE) $(CFLAGS)
 LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now $(LDFLAGS)
 LIBS := -lunwind-ptrace -lunwind-generic -lunwind -ldw -lelf -lcapstone -lzstd -lz -l:libiberty.a -ljansson -lm
+# Of the command alone, and within it: not every server has its library.
+CLI_LIBS := -l:libncursesw.a -l:libtinfo.a
 
 VERSION := 0.1.0
 COMMIT := $(shell git -C . rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -61,7 +63,7 @@ all: $(B)/limpet
 
 $(B)/limpet: $(LIMPET_OBJ)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(LIMPET_OBJ) $(LIBS)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(LIMPET_OBJ) $(LIBS) $(CLI_LIBS)
 
 $(B)/obj/%.o: %.c
 	$(call say,CC,$<)

@@ -124,9 +124,17 @@ static bool parse(int argc, char **argv, struct export_options *o, int *ret_stat
 		if (option == 'h' || *ret_status != LIMPET_EXIT_OK)
 			return false;
 	}
-	*ret_status = limpet_ui_take_trace("export", argc, argv, &o->file);
-	if (*ret_status != LIMPET_EXIT_OK)
+	*ret_status = LIMPET_EXIT_USAGE;
+	if (optind >= argc) {
+		limpet_ui_usage("export", "which trace?");
 		return false;
+	}
+	if (optind + 1 < argc) {
+		limpet_ui_usage("export", "one trace at a time; '%s' is one too many",
+				argv[optind + 1]);
+		return false;
+	}
+	o->file = argv[optind];
 	*ret_status = check(o);
 	return *ret_status == LIMPET_EXIT_OK;
 }

@@ -73,9 +73,17 @@ static bool parse(int argc, char **argv, struct html_options *o, int *ret_status
 			return false;
 		}
 	}
-	*ret_status = limpet_ui_take_trace("html", argc, argv, &o->file);
-	if (*ret_status != LIMPET_EXIT_OK)
+	*ret_status = LIMPET_EXIT_USAGE;
+	if (optind >= argc) {
+		limpet_ui_usage("html", "which trace?");
 		return false;
+	}
+	if (optind + 1 < argc) {
+		limpet_ui_usage("html", "one trace at a time; '%s' is one too many",
+				argv[optind + 1]);
+		return false;
+	}
+	o->file = argv[optind];
 	o->output = output ? strdup(output) : name_output(o->file);
 	*ret_status = LIMPET_EXIT_FAILED;
 	return o->output != NULL;

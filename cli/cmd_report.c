@@ -153,10 +153,16 @@ static bool parse(int argc, char **argv, struct report_options *o, int *ret_stat
 		if (option == 'h' || *ret_status != LIMPET_EXIT_OK)
 			return false;
 	}
-	*ret_status = limpet_ui_take_trace("report", argc, argv, &o->file);
-	if (*ret_status != LIMPET_EXIT_OK)
-		return false;
 	*ret_status = LIMPET_EXIT_USAGE;
+	if (optind >= argc) {
+		limpet_ui_usage("report", "which trace?");
+		return false;
+	}
+	if (optind + 1 < argc) {
+		limpet_ui_usage("report", "one trace at a time; '%s' is one too many",
+				argv[optind + 1]);
+		return false;
+	}
 	if (o->cut.to_given && o->cut.to_ns <= o->cut.from_ns) {
 		limpet_ui_usage("report", "--to must be later than --from");
 		return false;
@@ -172,6 +178,7 @@ static bool parse(int argc, char **argv, struct report_options *o, int *ret_stat
 	}
 	if (o->view.function)
 		o->view.kind = LIMPET_VIEW_CALLERS;
+	o->file = argv[optind];
 	return true;
 }
 

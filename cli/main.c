@@ -17,6 +17,7 @@
 #pragma weak limpet_cmd_export
 #pragma weak limpet_cmd_status
 #pragma weak limpet_cmd_stop
+#pragma weak limpet_cmd_top
 
 struct command {
 	const char *name;
@@ -33,6 +34,7 @@ static const struct command commands[] = {
 	{"status", limpet_cmd_status, "status [PID]", "captures, and agents left in processes"},
 	{"stop", limpet_cmd_stop, "stop PID|--all", "end a capture safely and wait for its trace"},
 	{"report", limpet_cmd_report, "report FILE", "who holds the memory"},
+	{"top", limpet_cmd_top, "top PID|FILE", "a capture on the terminal, live"},
 	{"html", limpet_cmd_html, "html FILE", "the same as a page for any browser"},
 	{"diff", limpet_cmd_diff, "diff OLD NEW", "what grew between two traces, or two windows"},
 	{"export", limpet_cmd_export, "export FILE",
@@ -42,8 +44,8 @@ static const struct command commands[] = {
 
 static int print_help(void)
 {
-	printf("limpet holds on to a running process, watches its heap, and lets go without a\n"
-	       "trace: no restart, no GDB, no preload.\n\nUsage: limpet COMMAND [OPTIONS]\n\n");
+	printf("limpet watches the heap of a running process: no restart, no GDB, no preload.\n\n"
+	       "Usage: limpet COMMAND [OPTIONS]\n\n");
 	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++) {
 		if (commands[i].call)
 			printf("  %-16s %s\n", commands[i].usage, commands[i].summary);

@@ -217,17 +217,6 @@ int limpet_ui_parse_pid(const char *text, pid_t *ret_pid)
 	return LIMPET_EXIT_OK;
 }
 
-int limpet_ui_take_trace(const char *command, int argc, char **argv, const char **ret_file)
-{
-	if (optind >= argc)
-		return limpet_ui_usage(command, "which trace?");
-	if (optind + 1 < argc)
-		return limpet_ui_usage(command, "one trace at a time; '%s' is one too many",
-				       argv[optind + 1]);
-	*ret_file = argv[optind];
-	return LIMPET_EXIT_OK;
-}
-
 void limpet_ui_note(const char *format, ...)
 {
 	va_list args;

@@ -35,10 +35,6 @@ int limpet_ui_bad_option(const char *command, int answer, char *const *argv,
  */
 int limpet_ui_parse_pid(const char *text, pid_t *ret_pid);
 
-/* The one trace of a command line whose options are parsed (getopt's optind). Answers
- * LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
-int limpet_ui_take_trace(const char *command, int argc, char **argv, const char **ret_file);
-
 /* `limpet: MESSAGE`: something went well or is about to happen; nothing when quiet. */
 void limpet_ui_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* `limpet: warning: MESSAGE`; shown even when quiet. */

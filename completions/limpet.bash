@@ -24,7 +24,7 @@ _limpet_traces()
 
 _limpet()
 {
-	local commands='attach run stop status doctor report html diff export seal help'
+	local commands='attach run stop status doctor report top html diff export seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
 		--attach-timeout --background --no-seal --partial --with-command-line
 		--assume-seccomp-ok --follow-fork --help'
@@ -75,6 +75,7 @@ _limpet()
 	--sample) values='64KiB 512KiB 1MiB' ;;
 	--max-size) values='256MiB 2GiB' ;;
 	-p | --pid) values=$(_limpet_processes) ;;
+	--delay) values='200ms 1s 5s' ;;
 	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to | \
 		--include | --exclude | --function | --depth | --min) return ;;
 	esac
@@ -124,6 +125,15 @@ _limpet()
 		fi
 		values='--view --function --json --sort --limit --from --to --include --exclude --suppressions
 			--depth --min --full --help'
+		;;
+	top)
+		if [[ $word != -* ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$(_limpet_captures "${COMP_WORDS[0]}")" -- "$word"
+				_limpet_traces "$word")
+			compopt -o filenames 2>/dev/null
+			return
+		fi
+		values='--sort --delay --include --exclude --suppressions --help'
 		;;
 	diff)
 		if [[ $word != -* ]]; then

@@ -1,0 +1,226 @@
+/* `limpet top PID|FILE`: a capture on the screen, while it runs or afterwards. */
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/top_screen.h"
+#include "cli/ui.h"
+#include "cli/view_options.h"
+#include "common/units.h"
+#include "injector/control_client.h"
+
+#define DELAY_NS 1000000000ull
+#define LEAST_DELAY_NS 100000000ull
+/* An attach that takes longer is stuck. */
+#define ATTACH_WAIT_MS 30000
+#define ATTACH_STEP_MS 100
+
+static const char help[] =
+	"Usage: limpet top [OPTIONS] PID|FILE\n"
+	"Shows a capture on the terminal, live: who holds, who grows, who allocates. Of\n"
+	"PID the capture that runs now; of FILE a trace, finished or being written.\n"
+	"It never attaches, and the capture goes on when it ends. ? shows the keys.\n"
+	"\n"
+	"      --sort WORD       live, growth, allocations, allocated, temporary or peak;\n"
+	"                        default: live, peak for the trace of a run\n"
+	"      --delay DUR       between two looks at the capture; default: 1s\n"
+	"      --include REGEX   only stacks with a frame that matches\n"
+	"      --exclude REGEX   no such stacks\n"
+	"      --suppressions F  no stacks that LeakSanitizer would not report\n"
+	"  -h, --help            this text\n"
+	"\n"
+	"Exit status: 0 done, 1 PID is not being captured, or failed, 2 usage.\n"
+	"More: man limpet-top\n";
+
+enum { OPT_SORT = LIMPET_OPT_OWN, OPT_DELAY };
+
+static const struct option long_options[] = {
+	{"sort", required_argument, NULL, OPT_SORT},
+	{"delay", required_argument, NULL, OPT_DELAY},
+	LIMPET_FILTER_OPTIONS,
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+struct top_options {
+	const char *what;
+	bool sorted;
+	struct limpet_cli_view cut;
+	struct limpet_top_options top;
+};
+
+static int parse_option(int option, struct top_options *o)
+{
+	switch (option) {
+	case OPT_SORT:
+		o->sorted = true;
+		return limpet_cli_parse_sort("top", optarg, &o->top.sort);
+	case OPT_DELAY:
+		if (limpet_units_parse_duration(optarg, &o->top.delay_ns) < 0)
+			return limpet_ui_usage("top", "wrong time '%s' for --delay", optarg);
+		if (o->top.delay_ns < LEAST_DELAY_NS)
+			o->top.delay_ns = LEAST_DELAY_NS;
+		return LIMPET_EXIT_OK;
+	default:
+		return limpet_cli_view_option("top", &o->cut, option, optarg);
+	}
+}
+
+/* True: go on. False: exit with *ret_status. */
+static bool parse(int argc, char **argv, struct top_options *o, int *ret_status)
+{
+	int option;
+
+	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+		if (option == 'h')
+			*ret_status = limpet_ui_help(help);
+		else if (option == '?' || option == ':')
+			*ret_status = limpet_ui_bad_option("top", option, argv, long_options);
+		else
+			*ret_status = parse_option(option, o);
+		if (option == 'h' || *ret_status != LIMPET_EXIT_OK)
+			return false;
+	}
+	*ret_status = LIMPET_EXIT_USAGE;
+	if (optind >= argc) {
+		limpet_ui_usage("top", "which capture or trace?");
+		return false;
+	}
+	if (optind + 1 < argc) {
+		limpet_ui_usage("top", "one at a time; '%s' is one too many", argv[optind + 1]);
+		return false;
+	}
+	if (o->cut.filter && limpet_filter_has_threads(o->cut.filter)) {
+		limpet_ui_usage("top", "threads cannot be filtered here; they have a list");
+		return false;
+	}
+	o->top.filter = o->cut.filter;
+	o->what = argv[optind];
+	return true;
+}
+
+/* ------------------------------------------------------------------ the capture of a process */
+
+static bool is_number(const char *text)
+{
+	while (isdigit((unsigned char)*text))
+		text++;
+	return !*text;
+}
+
+static int explain_not_captured(pid_t pid, int code, struct limpet_err *err)
+{
+	if (code != -ENOENT)
+		return limpet_err_set(err, code, "cannot find the capture of process %d: %s", pid,
+				      strerror(-code));
+	if (kill(pid, 0) < 0 && errno == ESRCH) {
+		limpet_err_set(err, -ESRCH, "there is no process %d", pid);
+		limpet_err_hint(err, "`limpet status` lists the captures");
+		return -ESRCH;
+	}
+	limpet_err_set(err, -ENOENT, "process %d is not being captured", pid);
+	limpet_err_hint(err, "limpet attach %d", pid);
+	return -ENOENT;
+}
+
+/* Its trace; one that attaches just now is waited for. */
+static int find_capture(pid_t pid, struct limpet_control_capture *ret_capture,
+			struct limpet_err *err)
+{
+	for (int waited_ms = 0;; waited_ms += ATTACH_STEP_MS) {
+		int code = limpet_control_find(pid, ret_capture);
+
+		if (code < 0)
+			return explain_not_captured(pid, code, err);
+		if (ret_capture->state == LIMPET_CONTROL_UNKNOWN) {
+			limpet_err_set(err, -EACCES, "the capture of process %d does not answer",
+				       pid);
+			limpet_err_hint(err, ret_capture->owner == geteuid()
+						     ? "limpet status"
+						     : "it is another user's: try sudo");
+			return -EACCES;
+		}
+		if (ret_capture->trace[0] && ret_capture->state != LIMPET_CONTROL_ATTACHING)
+			return 0;
+		if (waited_ms >= ATTACH_WAIT_MS)
+			return limpet_err_set(err, -ETIMEDOUT,
+					      "the capture of process %d does not begin", pid);
+		nanosleep(&(struct timespec){.tv_nsec = ATTACH_STEP_MS * 1000000l}, NULL);
+	}
+}
+
+/* The trace is there before its first block is. */
+static int open_source(const char *path, bool is_capture, struct limpet_top_source **ret_source,
+		       struct limpet_err *err)
+{
+	for (int waited_ms = 0;; waited_ms += ATTACH_STEP_MS) {
+		int code = limpet_top_source_open(path, ret_source, err);
+
+		if (code != -ENODATA || !is_capture || waited_ms >= ATTACH_WAIT_MS)
+			return code;
+		nanosleep(&(struct timespec){.tv_nsec = ATTACH_STEP_MS * 1000000l}, NULL);
+	}
+}
+
+static int show(struct top_options *o, int *ret_status, struct limpet_err *err)
+{
+	struct limpet_control_capture capture = {0};
+	struct limpet_top_source *source;
+	const struct limpet_model *model;
+	bool is_capture = is_number(o->what);
+	pid_t pid;
+	int code;
+
+	if (is_capture) {
+		*ret_status = limpet_ui_parse_pid(o->what, &pid);
+		if (*ret_status != LIMPET_EXIT_OK)
+			return 0;
+		code = find_capture(pid, &capture, err);
+		if (code < 0)
+			return code;
+	}
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
+		limpet_err_set(err, -ENOTTY, "limpet top needs a terminal");
+		limpet_err_hint(err, "limpet report %s", is_capture ? capture.trace : o->what);
+		return -ENOTTY;
+	}
+	code = open_source(is_capture ? capture.trace : o->what, is_capture, &source, err);
+	if (code < 0)
+		return code;
+	model = limpet_top_source_model(source);
+	if (!o->sorted)
+		o->top.sort =
+			model->target->mode == LIMPET_MODE_RUN && !limpet_top_source_is_live(source)
+				? LIMPET_REPORT_PEAK
+				: LIMPET_REPORT_LIVE;
+	else if (o->top.sort == LIMPET_REPORT_PEAK && limpet_top_source_is_live(source))
+		o->top.sort = LIMPET_REPORT_LIVE;
+	o->top.duration_ns = capture.duration_ns;
+	code = limpet_top_screen_run(source, &o->top, err);
+	limpet_top_source_free(source);
+	return code;
+}
+
+int limpet_cmd_top(int argc, char **argv)
+{
+	struct top_options options = {.top = {.delay_ns = DELAY_NS}};
+	struct limpet_err err = {0};
+	int status, code = 0;
+
+	if (parse(argc, argv, &options, &status)) {
+		status = LIMPET_EXIT_OK;
+		code = show(&options, &status, &err);
+	}
+	limpet_cli_view_done(&options.cut);
+	if (code >= 0)
+		return status;
+	limpet_ui_error(&err);
+	return LIMPET_EXIT_FAILED;
+}

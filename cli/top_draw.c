@@ -1,0 +1,539 @@
+/* Drawing for cli/top_screen.h. */
+#include <locale.h>
+#include <ncurses.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+#include "cli/top_screen.h"
+#include "common/units.h"
+
+/* Pairs of colours. */
+enum { PLAIN = 0, GREEN, YELLOW, RED, CYAN };
+
+/* A name gets at least so much. */
+#define NAME_COLUMNS 24
+#define COLUMN_COLUMNS 11
+
+/* ------------------------------------------------------------------ words */
+
+/* As much of `text` as fits, and blanks behind it where `fill`. Answers the columns. */
+static int put(int row, int column, int columns, const char *text, bool fill)
+{
+	mbstate_t state = {0};
+	size_t left = strlen(text);
+	const char *at = text;
+	int used = 0;
+
+	if (columns <= 0 || row < 0 || row >= LINES)
+		return 0;
+	while (left) {
+		wchar_t character;
+		size_t bytes = mbrtowc(&character, at, left, &state);
+		int width;
+
+		if (bytes == 0 || bytes > left)
+			break;
+		width = wcwidth(character);
+		if (width < 0 || used + width > columns)
+			break;
+		used += width;
+		at += bytes;
+		left -= bytes;
+	}
+	mvaddnstr(row, column, text, (int)(at - text));
+	for (int i = used; fill && i < columns; i++)
+		addch(' ');
+	return used;
+}
+
+/* Without a locale for it, what is not ASCII cannot be shown. */
+static void to_ascii(const struct limpet_top_screen *screen, char *text)
+{
+	for (; !screen->utf8 && *text; text++)
+		if ((unsigned char)*text >= 0x80)
+			*text = '?';
+}
+
+static void style(const struct limpet_top_screen *screen, int pair, attr_t attributes)
+{
+	attrset(attributes | (screen->colour ? (attr_t)COLOR_PAIR(pair) : 0));
+}
+
+static double window_seconds(const struct limpet_top_screen *screen)
+{
+	const struct limpet_model *model = limpet_top_source_model(screen->source);
+
+	return model->to_ns > model->from_ns ? (double)(model->to_ns - model->from_ns) / 1e9 : 0;
+}
+
+/* Figures of calls are by the second, unless they are of the whole capture. */
+static bool by_second(const struct limpet_top_screen *screen)
+{
+	return limpet_top_source_is_live(screen->source) && screen->look.window_ns;
+}
+
+static double per_second(const struct limpet_top_screen *screen, double value)
+{
+	double seconds = window_seconds(screen);
+
+	if (screen->kind == LIMPET_TOP_THREADS && limpet_top_rows_threads_ns(screen->rows))
+		seconds = (double)limpet_top_rows_threads_ns(screen->rows) / 1e9;
+	return seconds > 0 ? value / seconds : 0;
+}
+
+static void say_change(char ret[LIMPET_UNITS_TEXT], double bytes)
+{
+	limpet_units_format_bytes_change(ret, (int64_t)bytes);
+}
+
+/* ------------------------------------------------------------------ columns */
+
+enum column { LIVE, BLOCKS, PEAK, GROWTH, ALLOCATIONS, BYTES, TEMPORARY, COLUMNS_ALL };
+
+struct columns {
+	enum column list[COLUMNS_ALL];
+	unsigned count;
+};
+
+static const char *column_title(const struct limpet_top_screen *screen, enum column column)
+{
+	const bool rate = by_second(screen);
+
+	switch (column) {
+	case LIVE:
+		return "LIVE";
+	case BLOCKS:
+		return "BLOCKS";
+	case PEAK:
+		return "AT PEAK";
+	case GROWTH:
+		return rate ? "GROWTH/s" : "GROWTH";
+	case ALLOCATIONS:
+		return rate ? "ALLOCS/s" : "ALLOCS";
+	case BYTES:
+		return rate ? "BYTES/s" : "BYTES";
+	default:
+		return "TEMPORARY";
+	}
+}
+
+static enum column column_of_sort(enum limpet_report_sort sort)
+{
+	static const enum column columns[LIMPET_REPORT_SORT_COUNT] = {
+		[LIMPET_REPORT_PEAK] = PEAK,
+		[LIMPET_REPORT_LIVE] = LIVE,
+		[LIMPET_REPORT_ALLOCATIONS] = ALLOCATIONS,
+		[LIMPET_REPORT_ALLOCATED] = BYTES,
+		[LIMPET_REPORT_TEMPORARY] = TEMPORARY,
+		[LIMPET_REPORT_GROWTH] = GROWTH,
+	};
+
+	return columns[sort];
+}
+
+static void add_column(struct columns *columns, enum column column)
+{
+	for (unsigned i = 0; i < columns->count; i++)
+		if (columns->list[i] == column)
+			return;
+	columns->list[columns->count++] = column;
+}
+
+/* What is sorted by is always there; what else depends on the width. */
+static struct columns choose_columns(const struct limpet_top_screen *screen)
+{
+	static const enum column wanted[] = {LIVE, GROWTH, ALLOCATIONS, BYTES, BLOCKS, TEMPORARY};
+	const unsigned room = (unsigned)COLS > NAME_COLUMNS ? (unsigned)COLS - NAME_COLUMNS : 0;
+	const unsigned most = room / COLUMN_COLUMNS < 3 ? room / COLUMN_COLUMNS
+			      : COLS < 100              ? 3
+							: room / COLUMN_COLUMNS;
+	const bool live = limpet_top_source_is_live(screen->source);
+	struct columns columns = {0};
+
+	/* Nobody knows what a thread of a running capture holds. */
+	if (screen->kind != LIMPET_TOP_THREADS || !live)
+		add_column(&columns, column_of_sort(screen->look.sort));
+	if (!live)
+		add_column(&columns, PEAK);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		const bool held = wanted[i] == LIVE || wanted[i] == GROWTH || wanted[i] == BLOCKS;
+
+		if (columns.count >= most)
+			break;
+		if (!held || screen->kind != LIMPET_TOP_THREADS || !live)
+			add_column(&columns, wanted[i]);
+	}
+	if (columns.count > most)
+		columns.count = most;
+	return columns;
+}
+
+static void say_figure(const struct limpet_top_screen *screen,
+		       const struct limpet_model_site *figures, enum column column,
+		       char ret[LIMPET_UNITS_TEXT])
+{
+	const bool rate = by_second(screen);
+	double value;
+
+	switch (column) {
+	case LIVE:
+		limpet_units_format_bytes(ret, figures->live_bytes);
+		break;
+	case BLOCKS:
+		limpet_units_format_count(ret, figures->live_allocations);
+		break;
+	case PEAK:
+		limpet_units_format_bytes(ret, figures->peak_bytes);
+		break;
+	case GROWTH:
+		value = (double)figures->growth_bytes;
+		say_change(ret, rate ? per_second(screen, value) : value);
+		break;
+	case ALLOCATIONS:
+		value = (double)figures->allocations;
+		limpet_units_format_count(
+			ret, (uint64_t)(rate ? per_second(screen, value) + 0.5 : value));
+		break;
+	case BYTES:
+		value = (double)figures->allocated_bytes;
+		limpet_units_format_bytes(ret,
+					  (uint64_t)(rate ? per_second(screen, value) : value));
+		break;
+	default:
+		if (figures->allocations)
+			snprintf(ret, LIMPET_UNITS_TEXT, "%.0f %%",
+				 100.0 * (double)figures->temporary_allocations /
+					 (double)figures->allocations);
+		else
+			snprintf(ret, LIMPET_UNITS_TEXT, "-");
+	}
+}
+
+/* ------------------------------------------------------------------ the head */
+
+/* The highest of each part of the time, as bars of eight heights. */
+static void draw_sparkline(const struct limpet_top_screen *screen, int row, int column, bool rss)
+{
+	static const char *const bars[] = {" ",      "\u2581", "\u2582", "\u2583", "\u2584",
+					   "\u2585", "\u2586", "\u2587", "\u2588"};
+	static const char *const plain[] = {" ", ".", ".", ":", "-", "=", "+", "*", "#"};
+	const struct limpet_model *model = limpet_top_source_model(screen->source);
+	const uint64_t end = model->to_ns ? model->to_ns : 1;
+	const int width = COLS - column;
+	uint64_t values[512] = {0}, highest = 1;
+	int columns = width < 512 ? width : 512, last = 0;
+
+	for (size_t i = 0; columns > 0 && i < model->timeline_count; i++) {
+		const struct limpet_model_point *point = &model->timeline[i];
+		uint64_t value = rss ? point->rss_bytes : point->live_bytes;
+		int at = (int)((double)point->time_ns / (double)end * (columns - 1));
+
+		if (at < 0 || at >= columns)
+			continue;
+		/* Between two points that are far apart it was as it was before. */
+		for (int k = last + 1; k < at; k++)
+			values[k] = values[last];
+		if (value > values[at])
+			values[at] = value;
+		last = at;
+		if (value > highest)
+			highest = value;
+	}
+	move(row, column);
+	for (int i = 0; i <= last && i < columns; i++) {
+		int bar = values[i] ? 1 + (int)((double)values[i] / (double)highest * 7) : 0;
+
+		addstr(screen->utf8 ? bars[bar] : plain[bar]);
+	}
+}
+
+static const char *state_words(const struct limpet_top_screen *screen)
+{
+	static const char *const ends[LIMPET_END_COUNT] = {
+		[LIMPET_END_DURATION] = "ended after its duration",
+		[LIMPET_END_INTERRUPT] = "ended by interrupt",
+		[LIMPET_END_STOP] = "ended by limpet stop",
+		[LIMPET_END_TARGET_EXIT] = "target exited",
+		[LIMPET_END_TARGET_EXEC] = "target executed another program",
+		[LIMPET_END_TARGET_KILLED] = "target was killed",
+		[LIMPET_END_DISK_FULL] = "ended as the disk was full",
+		[LIMPET_END_SIZE_LIMIT] = "ended at the size limit",
+		[LIMPET_END_COLLECTOR_LOST] = "the collector died",
+	};
+	const struct limpet_trace_end *end = limpet_top_source_model(screen->source)->end;
+
+	if (screen->paused)
+		return "PAUSED";
+	if ((unsigned)end->end < LIMPET_END_COUNT && ends[end->end])
+		return ends[end->end];
+	return "capturing";
+}
+
+static void draw_title(const struct limpet_top_screen *screen)
+{
+	const struct limpet_model *model = limpet_top_source_model(screen->source);
+	char line[512], elapsed[LIMPET_UNITS_TEXT], whole[LIMPET_UNITS_TEXT] = "";
+	char events[LIMPET_UNITS_TEXT];
+	const double seconds = window_seconds(screen);
+
+	limpet_units_format_duration(elapsed, model->to_ns);
+	if (screen->options.duration_ns && limpet_top_source_is_live(screen->source))
+		limpet_units_format_duration(whole, screen->options.duration_ns);
+	limpet_units_format_rate(
+		events, seconds > 0 ? (uint64_t)((double)model->totals.events / seconds) : 0);
+	snprintf(line, sizeof(line), "limpet top  %s (%u)  %s  %s%s%s  %s", model->target->comm,
+		 model->target->pid, state_words(screen), elapsed, whole[0] ? "/" : "", whole,
+		 events);
+	to_ascii(screen, line);
+	style(screen, PLAIN, A_BOLD);
+	put(0, 0, COLS, line, false);
+	if (model->totals.dropped_events) {
+		int used = (int)strlen(line) + 2;
+
+		limpet_units_format_count(events, model->totals.dropped_events);
+		snprintf(line, sizeof(line), "%s dropped", events);
+		style(screen, RED, A_BOLD);
+		put(0, used, COLS - used, line, false);
+	}
+}
+
+static void draw_memory(const struct limpet_top_screen *screen)
+{
+	const struct limpet_model *model = limpet_top_source_model(screen->source);
+	const int graph = COLS >= 60 ? 36 : COLS;
+	char live[LIMPET_UNITS_TEXT], growth[LIMPET_UNITS_TEXT], rss[LIMPET_UNITS_TEXT] = "-";
+	char mapped[LIMPET_UNITS_TEXT], line[128];
+
+	limpet_units_format_bytes(live, model->totals.live_bytes);
+	say_change(growth, by_second(screen)
+				   ? per_second(screen, (double)model->totals.growth_bytes)
+				   : (double)model->totals.growth_bytes);
+	for (size_t i = model->timeline_count; i-- > 0;) {
+		if (!model->timeline[i].rss_bytes)
+			continue;
+		limpet_units_format_bytes(rss, model->timeline[i].rss_bytes);
+		break;
+	}
+	limpet_units_format_bytes(mapped, model->totals.mapped_bytes);
+	style(screen, PLAIN, A_BOLD);
+	snprintf(line, sizeof(line), "live %s%10s  %s%s", model->sample_bytes ? "~" : " ", live,
+		 growth, by_second(screen) ? "/s" : "");
+	put(1, 0, graph - 1, line, false);
+	snprintf(line, sizeof(line), "RSS   %10s  mmap %s", rss, mapped);
+	put(2, 0, graph - 1, line, false);
+	if (graph < COLS) {
+		style(screen, GREEN, A_NORMAL);
+		draw_sparkline(screen, 1, graph, false);
+		style(screen, CYAN, A_NORMAL);
+		draw_sparkline(screen, 2, graph, true);
+	}
+}
+
+static void draw_tabs(const struct limpet_top_screen *screen)
+{
+	static const char *const names[LIMPET_TOP_KINDS] = {"1 sites", "2 callers", "3 callees",
+							    "4 modules", "5 threads"};
+	char line[256], window[LIMPET_UNITS_TEXT];
+	const struct limpet_model *model = limpet_top_source_model(screen->source);
+	int column = 0;
+
+	for (int i = 0; i < LIMPET_TOP_KINDS; i++) {
+		style(screen, PLAIN, i == (int)screen->kind ? A_REVERSE | A_BOLD : A_NORMAL);
+		column += put(3, column, COLS - column, names[i], false);
+		style(screen, PLAIN, A_NORMAL);
+		column += put(3, column, COLS - column, "  ", false);
+	}
+	if (screen->kind == LIMPET_TOP_THREADS && limpet_top_rows_threads_ns(screen->rows))
+		limpet_units_format_duration(window, limpet_top_rows_threads_ns(screen->rows));
+	else
+		limpet_units_format_duration(
+			window, model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0);
+	snprintf(line, sizeof(line), "by %s, %s %s%s", limpet_report_sort_words[screen->look.sort],
+		 by_second(screen) ? "last" : "all", window, screen->look.full ? ", full" : "");
+	to_ascii(screen, line);
+	style(screen, YELLOW, A_NORMAL);
+	put(3, column, COLS - column, line, false);
+}
+
+/* ------------------------------------------------------------------ the list */
+
+#define HEAD_ROWS 5
+
+static void draw_column_titles(const struct limpet_top_screen *screen,
+			       const struct columns *columns)
+{
+	int column = 0;
+
+	for (unsigned i = 0; i < columns->count; i++) {
+		char title[32];
+
+		snprintf(title, sizeof(title), "%10s ", column_title(screen, columns->list[i]));
+		style(screen, PLAIN,
+		      A_UNDERLINE |
+			      (columns->list[i] == column_of_sort(screen->look.sort) ? A_BOLD : 0));
+		column += put(4, column, COLS - column, title, true);
+	}
+	style(screen, PLAIN, A_UNDERLINE);
+	put(4, column, COLS - column,
+	    screen->kind == LIMPET_TOP_SITES     ? "  FUNCTION < CALLERS"
+	    : screen->kind == LIMPET_TOP_MODULES ? "  MODULE"
+	    : screen->kind == LIMPET_TOP_THREADS ? "  THREAD"
+						 : "  FUNCTION",
+	    true);
+}
+
+static void draw_row(const struct limpet_top_screen *screen, const struct columns *columns, int at,
+		     const struct limpet_top_row *row, bool selected)
+{
+	attr_t attributes = selected ? A_REVERSE : A_NORMAL;
+	char *text;
+	char figure[LIMPET_UNITS_TEXT], cell[LIMPET_UNITS_TEXT + 2];
+	int column = 0, indent;
+
+	style(screen, PLAIN, attributes);
+	for (unsigned i = 0; i < columns->count; i++) {
+		int pair = PLAIN;
+
+		snprintf(cell, sizeof(cell), "%11s", "");
+		if (!row->is_frame) {
+			say_figure(screen, &row->figures, columns->list[i], figure);
+			snprintf(cell, sizeof(cell), "%10s ", figure);
+			if (columns->list[i] == GROWTH && row->figures.growth_bytes > 0)
+				pair = YELLOW;
+		}
+		style(screen, pair, attributes);
+		column += put(at, column, COLS - column, cell, true);
+	}
+	style(screen, PLAIN, attributes);
+	indent = 2 * (int)(row->depth < 200 ? row->depth : 200);
+	if (indent > (COLS - column) / 2)
+		indent = (COLS - column) / 2;
+	put(at, column, COLS - column, "", true);
+	column += indent;
+	column += put(at, column, COLS - column,
+		      !row->has_children ? "  "
+		      : row->open        ? "- "
+					 : "+ ",
+		      false);
+	text = limpet_top_rows_text(screen->rows, row, COLS > column ? (size_t)(COLS - column) : 1);
+	style(screen, row->found ? GREEN : PLAIN, attributes | (row->found ? A_BOLD : 0));
+	if (text)
+		to_ascii(screen, text);
+	put(at, column, COLS - column, text ? text : "?", false);
+	free(text);
+}
+
+static void draw_list(struct limpet_top_screen *screen)
+{
+	const struct columns columns = choose_columns(screen);
+	const struct limpet_top_row *list;
+	size_t count = limpet_top_rows_list(screen->rows, &list);
+
+	draw_column_titles(screen, &columns);
+	for (unsigned i = 0; i < screen->page_rows && screen->first + i < count; i++)
+		draw_row(screen, &columns, HEAD_ROWS + (int)i, &list[screen->first + i],
+			 screen->first + i == screen->at);
+	style(screen, PLAIN, A_NORMAL);
+	if (screen->no_threads)
+		put(HEAD_ROWS + 1, 2, COLS - 2,
+		    "This trace has no single events: nobody knows what each thread did.", false);
+	else if (!count)
+		put(HEAD_ROWS + 1, 2, COLS - 2, "Nothing yet.", false);
+}
+
+/* ------------------------------------------------------------------ the foot, help */
+
+static void draw_foot(const struct limpet_top_screen *screen)
+{
+	const struct limpet_top_row *list;
+	char line[512], place[64];
+	size_t count = limpet_top_rows_list(screen->rows, &list);
+	int used;
+
+	if (screen->prompt) {
+		style(screen, PLAIN, A_BOLD);
+		used = put(LINES - 1, 0, COLS, screen->prompt, false);
+		used += put(LINES - 1, used, COLS - used, screen->typed_text, false);
+		move(LINES - 1, used < COLS ? used : COLS - 1);
+		return;
+	}
+	snprintf(place, sizeof(place), " %zu/%zu ", count ? screen->at + 1 : 0, count);
+	if (screen->message[0])
+		snprintf(line, sizeof(line), "%s", screen->message);
+	else if (screen->filter[0])
+		snprintf(line, sizeof(line), "only stacks with '%s': f changes it, ? help",
+			 screen->filter);
+	else
+		snprintf(line, sizeof(line),
+			 "? help  q quit  Enter unfold  s sort  / find  f filter  w window  "
+			 "p pause");
+	to_ascii(screen, line);
+	style(screen, screen->message[0] ? YELLOW : PLAIN, screen->message[0] ? A_BOLD : A_DIM);
+	used = (int)strlen(place);
+	put(LINES - 1, 0, COLS - used - 1, line, true);
+	style(screen, PLAIN, A_NORMAL);
+	put(LINES - 1, COLS - used - 1, used, place, false);
+}
+
+static const char *const help[] = {
+	"limpet top                                                 any key: back",
+	"",
+	"1 2 3 4 5, Tab   sites, callers, callees, modules, threads",
+	"Up Down, j k     move; PgUp, PgDn, Home, End go further",
+	"Enter, Space     unfold or fold; Right unfolds, Left folds or goes up",
+	"* and -          unfold all below; fold everything",
+	"L G A B T P      sort by live, growth, allocations, bytes, temporary, peak",
+	"s, S             sort by the next, the one before",
+	"/ n N            search functions, files, modules; next, the one before",
+	"f                show only stacks that match (a regular expression)",
+	"w                window of rates: 10 s, 1 min, the whole capture",
+	"z                show the frames of libraries and allocators too",
+	"p                pause: the figures stand still",
+	"q, Ctrl-C        quit; the capture goes on",
+	"",
+	"LIVE is what was allocated since the capture began and is not freed.",
+	"Callers: who allocates, and on whose behalf. Callees: from main down.",
+	"The graphs show live bytes and RSS since the capture began.",
+};
+
+static void draw_help(const struct limpet_top_screen *screen)
+{
+	style(screen, PLAIN, A_NORMAL);
+	for (int i = 0; i < (int)(sizeof(help) / sizeof(help[0])) && i < LINES; i++)
+		put(i, 0, COLS, help[i], false);
+}
+
+/* The selected row stays on the screen. */
+static void keep_in_sight(struct limpet_top_screen *screen)
+{
+	const struct limpet_top_row *list;
+	size_t count = limpet_top_rows_list(screen->rows, &list);
+
+	screen->page_rows = LINES > HEAD_ROWS + 1 ? (unsigned)(LINES - HEAD_ROWS - 1) : 1;
+	if (screen->at >= count)
+		screen->at = count ? count - 1 : 0;
+	if (screen->at < screen->first)
+		screen->first = screen->at;
+	if (screen->at >= screen->first + screen->page_rows)
+		screen->first = screen->at - screen->page_rows + 1;
+	if (screen->first && screen->first + screen->page_rows > count)
+		screen->first = count > screen->page_rows ? count - screen->page_rows : 0;
+}
+
+void limpet_top_draw(struct limpet_top_screen *screen)
+{
+	erase();
+	keep_in_sight(screen);
+	if (screen->help) {
+		draw_help(screen);
+	} else {
+		draw_title(screen);
+		draw_memory(screen);
+		draw_tabs(screen);
+		draw_list(screen);
+		draw_foot(screen);
+	}
+	curs_set(screen->prompt ? 1 : 0);
+	refresh();
+}

@@ -1,0 +1,647 @@
+#include "cli/top_rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <uthash.h>
+
+#include "analyzer/plain_text.h"
+#include "analyzer/report_pen.h"
+#include "analyzer/view_text.h"
+
+/* Callers shown behind a site's function. */
+#define CALLERS_SHOWN 8
+/* What one key opens at most. */
+#define OPEN_ALL_MAX 20000u
+
+struct key {
+	uint64_t key;
+	UT_hash_handle hh;
+};
+
+struct limpet_top_rows {
+	struct limpet_top_row *list;
+	size_t count, room;
+	struct key *open;
+	char *search;
+	uint64_t threads_ns;
+	/* Of the last fill. */
+	enum limpet_top_kind kind;
+	struct limpet_top_source *source;
+	const struct limpet_view *view;
+	struct limpet_view_tree *tree;
+	uint64_t *keys;                   /* of the tree's nodes */
+	bool *found;                      /* by function */
+	struct limpet_model_site *leaves; /* of sites: by node of the tree */
+	uint32_t *order;                  /* nodes that are leaves, sorted */
+	size_t order_count;
+};
+
+struct limpet_top_rows *limpet_top_rows_new(void)
+{
+	return calloc(1, sizeof(struct limpet_top_rows));
+}
+
+static void clear(struct limpet_top_rows *rows)
+{
+	limpet_view_tree_free(rows->tree);
+	free(rows->keys);
+	free(rows->found);
+	free(rows->leaves);
+	free(rows->order);
+	rows->tree = NULL;
+	rows->keys = NULL;
+	rows->found = NULL;
+	rows->leaves = NULL;
+	rows->order = NULL;
+	rows->order_count = rows->count = 0;
+}
+
+static void close_all(struct limpet_top_rows *rows)
+{
+	struct key *key = rows->open;
+
+	/* Clearing frees the table and leaves its members linked. */
+	HASH_CLEAR(hh, rows->open);
+	while (key) {
+		struct key *next = key->hh.next;
+
+		free(key);
+		key = next;
+	}
+}
+
+void limpet_top_rows_free(struct limpet_top_rows *rows)
+{
+	if (!rows)
+		return;
+	clear(rows);
+	close_all(rows);
+	free(rows->list);
+	free(rows->search);
+	free(rows);
+}
+
+int limpet_top_rows_search(struct limpet_top_rows *rows, const char *text)
+{
+	char *copy = text[0] ? strdup(text) : NULL;
+
+	if (text[0] && !copy)
+		return -ENOMEM;
+	free(rows->search);
+	rows->search = copy;
+	return 0;
+}
+
+size_t limpet_top_rows_list(const struct limpet_top_rows *rows,
+			    const struct limpet_top_row **ret_list)
+{
+	*ret_list = rows->list;
+	return rows->count;
+}
+
+uint64_t limpet_top_rows_threads_ns(const struct limpet_top_rows *rows)
+{
+	return rows->threads_ns;
+}
+
+/* ------------------------------------------------------------------ keys */
+
+#define HASH_START 0xcbf29ce484222325ull
+
+/* FNV-1a. */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
+{
+	const unsigned char *at = bytes;
+
+	for (size_t i = 0; i < count; i++)
+		hash = (hash ^ at[i]) * 0x100000001b3ull;
+	return hash;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	return hash_bytes(hash, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+/* 0 stands for none. */
+static uint64_t as_key(uint64_t hash)
+{
+	return hash ? hash : 1;
+}
+
+static bool is_open(const struct limpet_top_rows *rows, uint64_t key)
+{
+	struct key *found;
+
+	HASH_FIND(hh, rows->open, &key, sizeof(key), found);
+	return found != NULL;
+}
+
+static void set_open(struct limpet_top_rows *rows, uint64_t key, bool open)
+{
+	struct key *found;
+
+	HASH_FIND(hh, rows->open, &key, sizeof(key), found);
+	if (found && !open) {
+		HASH_DEL(rows->open, found);
+		free(found);
+	} else if (!found && open) {
+		found = malloc(sizeof(*found));
+		if (!found)
+			return;
+		found->key = key;
+		HASH_ADD(hh, rows->open, key, sizeof(found->key), found);
+	}
+}
+
+/* By the names on the way: numbers of nodes and functions change. */
+static int name_nodes(struct limpet_top_rows *rows)
+{
+	const struct limpet_places *places = rows->view->places;
+	LIMPET_FREE uint64_t *functions = calloc(places->function_count + 1ul, sizeof(*functions));
+
+	rows->keys = calloc(rows->tree->count, sizeof(*rows->keys));
+	if (!functions || !rows->keys)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < places->function_count; i++)
+		functions[i] = hash_text(hash_text(HASH_START, places->functions[i].name),
+					 places->functions[i].module);
+	/* The views have trees of their own. */
+	rows->keys[0] = HASH_START + rows->kind;
+	for (uint32_t i = 1; i < rows->tree->count; i++) {
+		const struct limpet_view_node *node = &rows->tree->nodes[i];
+
+		rows->keys[i] = as_key(hash_bytes(rows->keys[node->parent],
+						  &functions[node->function], sizeof(uint64_t)));
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ searching */
+
+static bool holds(const char *text, const char *what)
+{
+	return text && strcasestr(text, what);
+}
+
+static int search_functions(struct limpet_top_rows *rows)
+{
+	const struct limpet_places *places = rows->view->places;
+
+	rows->found = calloc(places->function_count + 1ul, sizeof(*rows->found));
+	if (!rows->found)
+		return -ENOMEM;
+	for (uint32_t i = 0; rows->search && i < places->function_count; i++) {
+		const struct limpet_function *function = &places->functions[i];
+
+		rows->found[i] = holds(function->name, rows->search) ||
+				 holds(function->file, rows->search) ||
+				 holds(function->module, rows->search);
+	}
+	return 0;
+}
+
+/* On the way from a node to the root. */
+static bool is_found_above(const struct limpet_top_rows *rows, uint32_t node)
+{
+	for (; node; node = rows->tree->nodes[node].parent)
+		if (rows->found[rows->tree->nodes[node].function])
+			return true;
+	return false;
+}
+
+/* ------------------------------------------------------------------ filling */
+
+static struct limpet_top_row *add_row(struct limpet_top_rows *rows)
+{
+	if (rows->count == rows->room) {
+		size_t room = rows->room ? 2 * rows->room : 256;
+		struct limpet_top_row *list = reallocarray(rows->list, room, sizeof(*list));
+
+		if (!list)
+			return NULL;
+		rows->list = list;
+		rows->room = room;
+	}
+	rows->list[rows->count] = (struct limpet_top_row){0};
+	return &rows->list[rows->count++];
+}
+
+static bool has_figure(const struct limpet_model_site *figures)
+{
+	return figures->allocations || figures->frees || figures->live_allocations ||
+	       figures->peak_allocations;
+}
+
+/* Unfolded parts in order, without recursion: a stack may be deep. */
+static int add_tree(struct limpet_top_rows *rows)
+{
+	const struct limpet_view_node *nodes = rows->tree->nodes;
+	uint32_t node = nodes[0].first_child;
+	unsigned depth = 0;
+
+	while (node) {
+		struct limpet_top_row *row = add_row(rows);
+
+		if (!row)
+			return -ENOMEM;
+		row->key = rows->keys[node];
+		row->depth = depth;
+		row->has_children = nodes[node].first_child != 0;
+		row->open = row->has_children && is_open(rows, row->key);
+		row->found = rows->found[nodes[node].function];
+		row->figures = nodes[node].figures;
+		row->node = node;
+		if (row->open) {
+			node = nodes[node].first_child;
+			depth++;
+			continue;
+		}
+		while (node && !nodes[node].next) {
+			node = nodes[node].parent;
+			depth -= node != 0;
+		}
+		node = node ? nodes[node].next : 0;
+	}
+	return 0;
+}
+
+static int compare_leaves(const void *a, const void *b, void *context)
+{
+	const struct limpet_top_rows *rows = context;
+	const uint32_t p = *(const uint32_t *)a, q = *(const uint32_t *)b;
+	const struct limpet_model_site *x = &rows->leaves[p], *y = &rows->leaves[q];
+	int64_t u = limpet_report_figure(x, rows->view->sort);
+	int64_t v = limpet_report_figure(y, rows->view->sort);
+
+	if (u != v)
+		return u > v ? -1 : 1;
+	if (x->allocated_bytes != y->allocated_bytes)
+		return x->allocated_bytes > y->allocated_bytes ? -1 : 1;
+	return p < q ? -1 : p > q;
+}
+
+/* Stacks that look alike are one. In a tree from main down each ends at a node of its own. */
+static int sort_leaves(struct limpet_top_rows *rows)
+{
+	const struct limpet_view *view = rows->view;
+
+	rows->leaves = calloc(rows->tree->count, sizeof(*rows->leaves));
+	rows->order = calloc(view->site_count + 1, sizeof(*rows->order));
+	if (!rows->leaves || !rows->order)
+		return -ENOMEM;
+	for (size_t i = 0; i < view->site_count; i++) {
+		uint32_t leaf = rows->tree->leaf_of_site[i];
+
+		if (!has_figure(&view->sites[i]))
+			continue;
+		if (!has_figure(&rows->leaves[leaf]))
+			rows->order[rows->order_count++] = leaf;
+		limpet_view_add_figures(&rows->leaves[leaf], &view->sites[i]);
+	}
+	qsort_r(rows->order, rows->order_count, sizeof(*rows->order), compare_leaves, rows);
+	return 0;
+}
+
+static int add_sites(struct limpet_top_rows *rows)
+{
+	int result = sort_leaves(rows);
+
+	for (size_t i = 0; i < rows->order_count && result == 0; i++) {
+		const uint32_t leaf = rows->order[i];
+		struct limpet_top_row *row = add_row(rows);
+		bool open;
+
+		if (!row)
+			return -ENOMEM;
+		row->key = rows->keys[leaf];
+		row->has_children = rows->tree->nodes[leaf].parent != 0;
+		row->open = open = row->has_children && is_open(rows, row->key);
+		row->found = is_found_above(rows, leaf);
+		row->figures = rows->leaves[leaf];
+		row->node = leaf;
+		for (uint32_t at = rows->tree->nodes[leaf].parent; open && at;
+		     at = rows->tree->nodes[at].parent) {
+			row = add_row(rows);
+			if (!row)
+				return -ENOMEM;
+			row->key = as_key(rows->keys[leaf] ^ rows->keys[at]);
+			row->depth = 1;
+			row->is_frame = true;
+			row->found = rows->found[rows->tree->nodes[at].function];
+			row->node = at;
+		}
+	}
+	return result;
+}
+
+static int add_modules(struct limpet_top_rows *rows)
+{
+	struct limpet_view_rows modules = {0};
+	int result = limpet_view_modules(rows->view, &modules);
+
+	for (size_t i = 0; result == 0 && i < modules.count; i++) {
+		const struct limpet_view_row *from = &modules.rows[i];
+		struct limpet_top_row *row = add_row(rows);
+
+		if (!row) {
+			result = -ENOMEM;
+			break;
+		}
+		row->key = as_key(hash_text(HASH_START, from->name));
+		row->figures = from->self;
+		row->name = from->name ? from->name : "(code in no module)";
+		row->found = rows->search && holds(row->name, rows->search);
+	}
+	limpet_view_rows_done(&modules);
+	return result;
+}
+
+static int compare_rows(const void *a, const void *b, void *context)
+{
+	const struct limpet_top_row *x = a, *y = b;
+	const struct limpet_view *view = context;
+	int64_t u = limpet_report_figure(&x->figures, view->sort);
+	int64_t v = limpet_report_figure(&y->figures, view->sort);
+
+	if (u != v)
+		return u > v ? -1 : 1;
+	if (x->figures.allocated_bytes != y->figures.allocated_bytes)
+		return x->figures.allocated_bytes > y->figures.allocated_bytes ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static int add_threads(struct limpet_top_rows *rows)
+{
+	const struct limpet_replay_thread *list;
+	int64_t count = limpet_top_source_threads(rows->source, &list, &rows->threads_ns);
+
+	if (count < 0)
+		return (int)count;
+	for (int64_t i = 0; i < count; i++) {
+		struct limpet_top_row *row = add_row(rows);
+		char name[32];
+
+		if (!row)
+			return -ENOMEM;
+		row->key = as_key(list[i].tid);
+		row->tid = list[i].tid;
+		row->figures = list[i].figures;
+		row->figures.frees = list[i].own_frees;
+		row->figures.freed_bytes = list[i].own_freed_bytes;
+		row->found = rows->search &&
+			     holds(limpet_top_source_thread_name(rows->source, row->tid, name),
+				   rows->search);
+	}
+	if (rows->count)
+		qsort_r(rows->list, rows->count, sizeof(*rows->list), compare_rows,
+			(void *)(uintptr_t)rows->view);
+	return 0;
+}
+
+int limpet_top_rows_fill(struct limpet_top_rows *rows, struct limpet_top_source *source,
+			 const struct limpet_view *view, enum limpet_top_kind kind)
+{
+	int result = 0;
+
+	clear(rows);
+	rows->threads_ns = 0;
+	rows->kind = kind;
+	rows->source = source;
+	rows->view = view;
+	if (kind == LIMPET_TOP_MODULES)
+		return add_modules(rows);
+	if (kind == LIMPET_TOP_THREADS)
+		return add_threads(rows);
+	result = limpet_view_tree_new(view, kind == LIMPET_TOP_CALLERS, &rows->tree);
+	if (result == 0)
+		result = name_nodes(rows);
+	if (result == 0)
+		result = search_functions(rows);
+	if (result == 0)
+		result = kind == LIMPET_TOP_SITES ? add_sites(rows) : add_tree(rows);
+	if (result < 0)
+		clear(rows);
+	return result;
+}
+
+/* ------------------------------------------------------------------ moving */
+
+static const struct limpet_top_row *row_of(const struct limpet_top_rows *rows, uint64_t key)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->list[i].key == key)
+			return &rows->list[i];
+	return NULL;
+}
+
+static bool is_tree(const struct limpet_top_rows *rows)
+{
+	return rows->tree && rows->kind != LIMPET_TOP_SITES;
+}
+
+void limpet_top_rows_open(struct limpet_top_rows *rows, uint64_t key, bool open)
+{
+	const struct limpet_top_row *row = row_of(rows, key);
+	uint32_t node = row ? row->node : 0;
+
+	if (!row || !row->has_children)
+		return;
+	set_open(rows, key, open);
+	while (open && is_tree(rows)) {
+		uint32_t child = rows->tree->nodes[node].first_child;
+
+		if (!child || rows->tree->nodes[child].next ||
+		    !rows->tree->nodes[child].first_child)
+			break;
+		set_open(rows, rows->keys[child], true);
+		node = child;
+	}
+}
+
+/* The next in the order of the tree, whatever is folded; `within`: not beyond what is below it. 0:
+ * none. */
+static uint32_t next_node(const struct limpet_top_rows *rows, uint32_t node, uint32_t within)
+{
+	const struct limpet_view_node *nodes = rows->tree->nodes;
+
+	if (nodes[node].first_child)
+		return nodes[node].first_child;
+	while (node != within && node && !nodes[node].next)
+		node = nodes[node].parent;
+	return node == within || !node ? 0 : nodes[node].next;
+}
+
+void limpet_top_rows_open_all(struct limpet_top_rows *rows, uint64_t key, bool open)
+{
+	const struct limpet_top_row *row = key ? row_of(rows, key) : NULL;
+	uint32_t within = row ? row->node : 0, node = within;
+	unsigned opened = 0;
+
+	if (!key && !open) {
+		close_all(rows);
+		return;
+	}
+	if (row && !is_tree(rows))
+		set_open(rows, key, open);
+	if (!is_tree(rows))
+		return;
+	do {
+		if (rows->tree->nodes[node].first_child && node)
+			set_open(rows, rows->keys[node], open);
+		node = next_node(rows, node, within);
+	} while (node && ++opened < OPEN_ALL_MAX);
+}
+
+uint64_t limpet_top_rows_parent(const struct limpet_top_rows *rows, uint64_t key)
+{
+	const struct limpet_top_row *row = row_of(rows, key);
+
+	const struct limpet_top_row *before = row;
+
+	if (!row || !row->depth)
+		return 0;
+	while (before > rows->list && before->depth >= row->depth)
+		before--;
+	return before->key;
+}
+
+static uint64_t find_in_tree(struct limpet_top_rows *rows, uint64_t key, bool backwards)
+{
+	const struct limpet_view_node *nodes = rows->tree->nodes;
+	const struct limpet_top_row *row = row_of(rows, key);
+	const uint32_t from = row ? row->node : 0;
+	uint32_t node, first = 0, before = 0, last = 0, after = 0, hit;
+	bool passed = !from;
+
+	for (node = next_node(rows, 0, 0); node; node = next_node(rows, node, 0)) {
+		if (node == from) {
+			passed = true;
+			continue;
+		}
+		if (!rows->found[nodes[node].function])
+			continue;
+		first = first ? first : node;
+		last = node;
+		if (!passed)
+			before = node;
+		else if (!after)
+			after = node;
+	}
+	if (backwards)
+		hit = before ? before : last;
+	else
+		hit = after ? after : first;
+	if (!hit)
+		return from && rows->found[nodes[from].function] ? key : 0;
+	for (node = nodes[hit].parent; node; node = nodes[node].parent)
+		set_open(rows, rows->keys[node], true);
+	return rows->keys[hit];
+}
+
+uint64_t limpet_top_rows_find(struct limpet_top_rows *rows, uint64_t key, bool backwards)
+{
+	const struct limpet_top_row *row = row_of(rows, key);
+	size_t from = row ? (size_t)(row - rows->list) : 0;
+
+	if (!rows->search || !rows->count)
+		return 0;
+	if (is_tree(rows))
+		return find_in_tree(rows, key, backwards);
+	for (size_t i = 1; i <= rows->count; i++) {
+		size_t at = (backwards ? from + rows->count - i : from + i) % rows->count;
+
+		if (rows->list[at].found)
+			return rows->list[at].key;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ words */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Scopes without a name say nothing where there is little room. */
+static void drop_nameless(char *name)
+{
+	static const char nameless[] = "(anonymous namespace)::";
+	char *at = name;
+
+	while ((at = strstr(at, nameless)))
+		memmove(at, at + strlen(nameless), strlen(at + strlen(nameless)) + 1);
+}
+
+/* Of a name the end says more than the start. */
+static char *function_text(const struct limpet_top_rows *rows, uint32_t number, bool place,
+			   size_t columns)
+{
+	const struct limpet_function *function = &rows->view->places->functions[number];
+	LIMPET_FREE char *name = limpet_view_name(function, rows->view->full);
+	const char *where = NULL;
+	char *text = NULL;
+
+	if (function->file)
+		where = base_name(function->file);
+	else if (function->named && function->module)
+		where = base_name(function->module);
+	if (name && !rows->view->full)
+		drop_nameless(name);
+	if (name && limpet_plain_text_columns(name) > columns)
+		limpet_pen_cut(name, columns, true);
+	if (!name || asprintf(&text, "%s%s%s", name, place && where ? "  " : "",
+			      place && where ? where : "") < 0)
+		return NULL;
+	return limpet_plain_text_clean(text);
+}
+
+/* The function that allocates, and who calls it. */
+static char *site_text(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
+		       size_t columns)
+{
+	const struct limpet_view_node *nodes = rows->tree->nodes;
+	char *text = function_text(rows, nodes[row->node].function, false, columns);
+	uint32_t node = nodes[row->node].parent;
+
+	for (unsigned i = 0; text && node && i < CALLERS_SHOWN && !row->open; i++) {
+		LIMPET_FREE char *before = text;
+		LIMPET_FREE char *caller =
+			function_text(rows, nodes[node].function, false, columns);
+
+		if (!caller || asprintf(&text, "%s < %s", before, caller) < 0)
+			return NULL;
+		node = nodes[node].parent;
+	}
+	return text;
+}
+
+static char *thread_text(const struct limpet_top_rows *rows, const struct limpet_top_row *row)
+{
+	char name[32], *text = NULL;
+
+	limpet_top_source_thread_name(rows->source, row->tid, name);
+	if (asprintf(&text, "%u%s%s", row->tid, name[0] ? "  " : "", name) < 0)
+		return NULL;
+	return limpet_plain_text_clean(text);
+}
+
+char *limpet_top_rows_text(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
+			   size_t columns)
+{
+	if (row->name) {
+		char *copy = strdup(row->name);
+
+		return copy ? limpet_plain_text_clean(copy) : NULL;
+	}
+	if (row->tid)
+		return thread_text(rows, row);
+	if (rows->kind == LIMPET_TOP_SITES && !row->is_frame)
+		return site_text(rows, row, columns);
+	return function_text(rows, rows->tree->nodes[row->node].function, true, columns);
+}

@@ -1,0 +1,517 @@
+#include "cli/top_screen.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <ncurses.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/ui.h"
+
+#define KEY_ESCAPE 27
+#define KEY_DELETE 127
+/* A look at the figures may take this share of the time at most: a large capture is looked at less
+ * often. */
+#define BUSY_SHARE 20
+
+static volatile sig_atomic_t ending;
+
+static void on_signal(int number)
+{
+	(void)number;
+	ending = 1;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now = {0};
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void say(struct limpet_top_screen *screen, const char *words)
+{
+	snprintf(screen->message, sizeof(screen->message), "%s", words);
+}
+
+/* ------------------------------------------------------------------ figures */
+
+static void select_row(struct limpet_top_screen *screen, size_t at)
+{
+	const struct limpet_top_row *list;
+	size_t count = limpet_top_rows_list(screen->rows, &list);
+
+	if (!count)
+		return;
+	screen->at = at < count ? at : count - 1;
+	screen->selected = list[screen->at].key;
+}
+
+/* Where the key is now. */
+static void select_key(struct limpet_top_screen *screen, uint64_t key)
+{
+	const struct limpet_top_row *list;
+	size_t count = limpet_top_rows_list(screen->rows, &list);
+
+	for (size_t i = 0; i < count; i++) {
+		if (list[i].key == key) {
+			select_row(screen, i);
+			return;
+		}
+	}
+}
+
+/* The list anew; the selection goes with its row, unless it is at the very top. */
+static int fill(struct limpet_top_screen *screen)
+{
+	const uint64_t key = screen->at ? screen->selected : 0;
+	int result = limpet_top_rows_fill(screen->rows, screen->source, screen->view, screen->kind);
+
+	screen->no_threads = result == -ENODATA;
+	if (result < 0 && result != -ENODATA)
+		return result;
+	select_row(screen, screen->at);
+	if (key)
+		select_key(screen, key);
+	return 0;
+}
+
+/* All figures anew. */
+static int look(struct limpet_top_screen *screen)
+{
+	int result;
+
+	screen->look.filter = screen->typed ? screen->typed : screen->options.filter;
+	result = limpet_top_source_view(screen->source, &screen->look, &screen->view);
+	return result < 0 ? result : fill(screen);
+}
+
+/* ------------------------------------------------------------------ a line that is typed */
+
+static void prompt(struct limpet_top_screen *screen, const char *words, const char *text)
+{
+	screen->prompt = words;
+	snprintf(screen->typed_text, sizeof(screen->typed_text), "%s", text);
+	screen->typed_bytes = strlen(screen->typed_text);
+}
+
+static const char search_prompt[] = "search: ", filter_prompt[] = "only stacks with: ";
+
+static int find(struct limpet_top_screen *screen, bool backwards)
+{
+	uint64_t key;
+	int result;
+
+	if (!screen->search[0]) {
+		say(screen, "nothing to search for: / asks");
+		return 0;
+	}
+	key = limpet_top_rows_find(screen->rows, screen->selected, backwards);
+	if (!key) {
+		snprintf(screen->message, sizeof(screen->message), "nothing matches '%s'",
+			 screen->search);
+		return 0;
+	}
+	result = fill(screen);
+	select_key(screen, key);
+	return result;
+}
+
+static int search(struct limpet_top_screen *screen)
+{
+	int result;
+
+	snprintf(screen->search, sizeof(screen->search), "%s", screen->typed_text);
+	result = limpet_top_rows_search(screen->rows, screen->search);
+	if (result == 0)
+		result = fill(screen);
+	return result < 0 || !screen->search[0] ? result : find(screen, false);
+}
+
+static int apply_filter(struct limpet_top_screen *screen)
+{
+	struct limpet_filter *typed = screen->typed_text[0] ? limpet_filter_new() : NULL;
+	struct limpet_err err = {0};
+
+	if (screen->typed_text[0] && !typed)
+		return -ENOMEM;
+	if (typed && limpet_filter_add(typed, screen->typed_text, false, &err) < 0) {
+		limpet_filter_free(typed);
+		snprintf(screen->message, sizeof(screen->message), "%.200s", err.message);
+		return 0;
+	}
+	if (typed && limpet_filter_has_threads(typed)) {
+		limpet_filter_free(typed);
+		say(screen, "threads have a list of their own: 5");
+		return 0;
+	}
+	limpet_filter_free(screen->typed);
+	screen->typed = typed;
+	snprintf(screen->filter, sizeof(screen->filter), "%s", screen->typed_text);
+	screen->at = screen->first = 0;
+	return look(screen);
+}
+
+static int typed_key(struct limpet_top_screen *screen, int key)
+{
+	const char *what = screen->prompt;
+
+	if (key == KEY_ESCAPE) {
+		screen->prompt = NULL;
+	} else if (key == '\n' || key == '\r' || key == KEY_ENTER) {
+		screen->prompt = NULL;
+		return what == search_prompt ? search(screen) : apply_filter(screen);
+	} else if (key == KEY_BACKSPACE || key == KEY_DELETE || key == '\b') {
+		/* A character may be several bytes. */
+		while (screen->typed_bytes &&
+		       ((unsigned char)screen->typed_text[--screen->typed_bytes] & 0xc0) == 0x80)
+			;
+		screen->typed_text[screen->typed_bytes] = '\0';
+	} else if (key == 'U' - '@') {
+		screen->typed_bytes = 0;
+		screen->typed_text[0] = '\0';
+	} else if (key >= ' ' && key <= 0xff &&
+		   screen->typed_bytes + 1 < sizeof(screen->typed_text)) {
+		screen->typed_text[screen->typed_bytes++] = (char)key;
+		screen->typed_text[screen->typed_bytes] = '\0';
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ keys */
+
+static int sort_by(struct limpet_top_screen *screen, enum limpet_report_sort sort)
+{
+	if (sort == LIMPET_REPORT_PEAK && limpet_top_source_is_live(screen->source)) {
+		say(screen, "what each site held at the peak is known when the capture has ended");
+		return 0;
+	}
+	screen->look.sort = sort;
+	screen->at = screen->first = 0;
+	return look(screen);
+}
+
+static int sort_next(struct limpet_top_screen *screen, int step)
+{
+	int sort = (int)screen->look.sort;
+
+	do
+		sort = (sort + step + LIMPET_REPORT_SORT_COUNT) % LIMPET_REPORT_SORT_COUNT;
+	while (sort == LIMPET_REPORT_PEAK && limpet_top_source_is_live(screen->source));
+	return sort_by(screen, (enum limpet_report_sort)sort);
+}
+
+static int show(struct limpet_top_screen *screen, int kind)
+{
+	screen->kind = (enum limpet_top_kind)((kind + LIMPET_TOP_KINDS) % LIMPET_TOP_KINDS);
+	screen->at = screen->first = 0;
+	if (screen->kind == LIMPET_TOP_THREADS && !limpet_top_source_is_live(screen->source)) {
+		say(screen, "reading all events...");
+		limpet_top_draw(screen);
+		screen->message[0] = '\0';
+	}
+	return fill(screen);
+}
+
+static int next_window(struct limpet_top_screen *screen)
+{
+	static const uint64_t windows[] = {10000000000, 60000000000, 0};
+	size_t at = 0;
+
+	if (!limpet_top_source_is_live(screen->source)) {
+		say(screen, "the capture has ended: the figures are of all of it");
+		return 0;
+	}
+	while (at + 1 < LIMPET_COUNT_OF(windows) && windows[at] != screen->look.window_ns)
+		at++;
+	screen->look.window_ns = windows[(at + 1) % LIMPET_COUNT_OF(windows)];
+	return look(screen);
+}
+
+static const struct limpet_top_row *selected_row(const struct limpet_top_screen *screen)
+{
+	const struct limpet_top_row *list;
+	size_t count = limpet_top_rows_list(screen->rows, &list);
+
+	return screen->at < count ? &list[screen->at] : NULL;
+}
+
+static int unfold(struct limpet_top_screen *screen, bool open)
+{
+	const struct limpet_top_row *row = selected_row(screen);
+	uint64_t parent;
+
+	if (!row)
+		return 0;
+	if (!open && !row->open) {
+		parent = limpet_top_rows_parent(screen->rows, row->key);
+		if (parent)
+			select_key(screen, parent);
+		return 0;
+	}
+	limpet_top_rows_open(screen->rows, row->key, open);
+	return fill(screen);
+}
+
+static int unfold_all(struct limpet_top_screen *screen, bool open)
+{
+	const struct limpet_top_row *row = selected_row(screen);
+
+	if (!open)
+		screen->at = screen->first = 0;
+	limpet_top_rows_open_all(screen->rows, row && open ? row->key : 0, open);
+	return fill(screen);
+}
+
+/* Moves; false: it is no key for that. */
+static bool move_key(struct limpet_top_screen *screen, int key)
+{
+	const size_t page = screen->page_rows > 1 ? screen->page_rows - 1 : 1;
+
+	switch (key) {
+	case KEY_UP:
+	case 'k':
+		select_row(screen, screen->at ? screen->at - 1 : 0);
+		return true;
+	case KEY_DOWN:
+	case 'j':
+		select_row(screen, screen->at + 1);
+		return true;
+	case KEY_PPAGE:
+		select_row(screen, screen->at > page ? screen->at - page : 0);
+		return true;
+	case KEY_NPAGE:
+		select_row(screen, screen->at + page);
+		return true;
+	case KEY_HOME:
+		select_row(screen, 0);
+		return true;
+	case KEY_END:
+		select_row(screen, SIZE_MAX);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int sort_key(struct limpet_top_screen *screen, int key)
+{
+	static const struct {
+		int key;
+		enum limpet_report_sort sort;
+	} sorts[] = {
+		{'L', LIMPET_REPORT_LIVE},        {'G', LIMPET_REPORT_GROWTH},
+		{'A', LIMPET_REPORT_ALLOCATIONS}, {'B', LIMPET_REPORT_ALLOCATED},
+		{'T', LIMPET_REPORT_TEMPORARY},   {'P', LIMPET_REPORT_PEAK},
+	};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(sorts); i++)
+		if (sorts[i].key == key)
+			return sort_by(screen, sorts[i].sort);
+	return 0;
+}
+
+static int view_key(struct limpet_top_screen *screen, int key)
+{
+	const struct limpet_top_row *row = selected_row(screen);
+
+	switch (key) {
+	case '\n':
+	case '\r':
+	case KEY_ENTER:
+	case ' ':
+		return unfold(screen, !row || !row->open);
+	case KEY_RIGHT:
+		return unfold(screen, true);
+	case KEY_LEFT:
+		return unfold(screen, false);
+	case '*':
+		return unfold_all(screen, true);
+	case '-':
+		return unfold_all(screen, false);
+	case '\t':
+		return show(screen, (int)screen->kind + 1);
+	case KEY_BTAB:
+		return show(screen, (int)screen->kind - 1);
+	case 's':
+		return sort_next(screen, 1);
+	case 'S':
+		return sort_next(screen, -1);
+	case 'w':
+		return next_window(screen);
+	case 'z':
+		screen->look.full = !screen->look.full;
+		return look(screen);
+	case 'n':
+		return find(screen, false);
+	case 'N':
+		return find(screen, true);
+	default:
+		if (key >= '1' && key < '1' + LIMPET_TOP_KINDS)
+			return show(screen, key - '1');
+		return sort_key(screen, key);
+	}
+}
+
+static int press(struct limpet_top_screen *screen, int key)
+{
+	if (key == KEY_RESIZE)
+		return 0;
+	if (screen->prompt)
+		return typed_key(screen, key);
+	screen->message[0] = '\0';
+	if (screen->help) {
+		screen->help = false;
+		return 0;
+	}
+	if (move_key(screen, key))
+		return 0;
+	switch (key) {
+	case 'q':
+		ending = 1;
+		return 0;
+	case '?':
+	case 'h':
+		screen->help = true;
+		return 0;
+	case 'p':
+		screen->paused = !screen->paused;
+		return 0;
+	case '/':
+		prompt(screen, search_prompt, "");
+		return 0;
+	case 'f':
+		prompt(screen, filter_prompt, screen->filter);
+		return 0;
+	case 'L' - '@':
+		clearok(curscr, TRUE);
+		return 0;
+	default:
+		return view_key(screen, key);
+	}
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+/* What is new in the trace, at most so often that we are no burden. */
+static int update(struct limpet_top_screen *screen, uint64_t *next_ns, struct limpet_err *err)
+{
+	const uint64_t begun = now_ns();
+	uint64_t pause;
+	int result;
+
+	if (screen->paused || begun < *next_ns || !limpet_top_source_is_live(screen->source))
+		return 0;
+	result = limpet_top_source_update(screen->source, err);
+	if (result > 0)
+		result = look(screen);
+	pause = (now_ns() - begun) * BUSY_SHARE;
+	*next_ns = begun + (pause > screen->options.delay_ns ? pause : screen->options.delay_ns);
+	return result < 0 ? result : 0;
+}
+
+static int wait_for_key(const struct limpet_top_screen *screen, uint64_t next_ns)
+{
+	struct pollfd poll_fd = {.fd = STDIN_FILENO, .events = POLLIN};
+	const uint64_t now = now_ns();
+	int timeout_ms = -1;
+
+	if (!screen->paused && limpet_top_source_is_live(screen->source))
+		timeout_ms = next_ns > now ? (int)((next_ns - now) / 1000000) + 1 : 0;
+	/* A signal, a new size of the terminal among them, ends it too. */
+	if (poll(&poll_fd, 1, timeout_ms) > 0 && poll_fd.revents & (POLLHUP | POLLERR))
+		ending = 1;
+	return getch();
+}
+
+static int loop(struct limpet_top_screen *screen, struct limpet_err *err)
+{
+	uint64_t next_ns = 0;
+	int result = look(screen), key;
+
+	while (result >= 0 && !ending) {
+		limpet_top_draw(screen);
+		while (!ending && result >= 0 && (key = wait_for_key(screen, next_ns)) != ERR) {
+			result = press(screen, key);
+			limpet_top_draw(screen);
+		}
+		if (result >= 0 && !ending)
+			result = update(screen, &next_ns, err);
+	}
+	return result < 0 ? result : 0;
+}
+
+static void catch_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	const struct sigaction action = {.sa_handler = on_signal};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
+		sigaction(numbers[i], &action, NULL);
+}
+
+static int begin(struct limpet_top_screen *screen, SCREEN **ret_terminal, struct limpet_err *err)
+{
+	const char *term = getenv("TERM");
+
+	setlocale(LC_CTYPE, "");
+	screen->utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+	*ret_terminal = term && term[0] ? newterm(NULL, stdout, stdin) : NULL;
+	if (!*ret_terminal) {
+		limpet_err_set(err, -ENOTTY, "cannot draw on this terminal (TERM is '%s')",
+			       term ? term : "");
+		limpet_err_hint(err, "TERM=xterm limpet top ..., or limpet report FILE");
+		return -ENOTTY;
+	}
+	/* After it, or its own would be there. */
+	catch_signals();
+	cbreak();
+	noecho();
+	nonl();
+	keypad(stdscr, TRUE);
+	nodelay(stdscr, TRUE);
+	set_escdelay(25);
+	if (limpet_ui_has_colour(stdout) && has_colors() && start_color() == OK) {
+		use_default_colors();
+		init_pair(1, COLOR_GREEN, -1);
+		init_pair(2, COLOR_YELLOW, -1);
+		init_pair(3, COLOR_RED, -1);
+		init_pair(4, COLOR_CYAN, -1);
+		screen->colour = true;
+	}
+	return 0;
+}
+
+int limpet_top_screen_run(struct limpet_top_source *source,
+			  const struct limpet_top_options *options, struct limpet_err *err)
+{
+	struct limpet_top_screen screen = {
+		.source = source,
+		.options = *options,
+		.look = {.window_ns = 10000000000, .sort = options->sort},
+		.rows = limpet_top_rows_new(),
+	};
+	SCREEN *terminal;
+	int result;
+
+	if (!screen.rows)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	result = begin(&screen, &terminal, err);
+	if (result == 0) {
+		if (!limpet_top_source_is_live(source) && !limpet_top_source_model(source)->sealed)
+			say(&screen, "no names: `limpet seal FILE` adds them to the trace");
+		result = loop(&screen, err);
+		endwin();
+		delscreen(terminal);
+	}
+	limpet_top_rows_free(screen.rows);
+	limpet_filter_free(screen.typed);
+	if (result < 0 && !err->message[0])
+		limpet_err_set(err, result, "cannot go on: %s", strerror(-result));
+	return result;
+}

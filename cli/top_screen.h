@@ -1,0 +1,50 @@
+/* The screen of `limpet top`: what is on it, and its keys. One at a time; main thread. */
+#ifndef LIMPET_CLI_TOP_SCREEN_H
+#define LIMPET_CLI_TOP_SCREEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/top_rows.h"
+#include "cli/top_source.h"
+#include "common/err.h"
+
+struct limpet_top_options {
+	uint64_t delay_ns;    /* between two looks at a running capture */
+	uint64_t duration_ns; /* of the capture; 0: no limit, or unknown */
+	enum limpet_report_sort sort;
+	struct limpet_filter *filter; /* borrowed; NULL: none */
+};
+
+struct limpet_top_screen {
+	struct limpet_top_source *source;
+	struct limpet_top_options options;
+	struct limpet_top_look look;
+	struct limpet_top_rows *rows;
+	enum limpet_top_kind kind;
+	const struct limpet_view *view;
+	uint64_t selected;  /* key of a row */
+	size_t at, first;   /* row that is selected, row at the top */
+	unsigned page_rows; /* that fit */
+	bool paused, help, colour, utf8;
+	bool no_threads;             /* the trace does not say */
+	struct limpet_filter *typed; /* filter that was typed here */
+	char filter[128], search[128];
+	char message[256]; /* until the next key */
+	/* A line that is being typed. */
+	const char *prompt; /* NULL: none */
+	char typed_text[128];
+	size_t typed_bytes;
+};
+
+/* Runs until somebody quits, or a signal comes. The terminal is as it was afterwards. 0, or -errno
+ * with words: -ENOTTY: no terminal, or one that is not known. */
+int limpet_top_screen_run(struct limpet_top_source *source,
+			  const struct limpet_top_options *options, struct limpet_err *err);
+
+/* ------------------------------------------------------------------ for top_screen.c */
+
+/* All of it, to the terminal. */
+void limpet_top_draw(struct limpet_top_screen *screen);
+
+#endif

@@ -1,0 +1,282 @@
+#include "cli/top_source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/heap.h"
+#include "analyzer/live.h"
+#include "cli/view_options.h"
+#include "injector/perf_map_file.h"
+#include "injector/proc.h"
+
+struct limpet_top_source {
+	char *path;
+	struct limpet_live *live; /* NULL: finished, and in `heap` */
+	bool unsealed;            /* it is over, and the file has no names: live has */
+	struct limpet_heap heap;
+	const struct limpet_model *model;
+	struct limpet_places *places; /* of the live model */
+	uint64_t generation;          /* that they are of */
+	struct limpet_model_site *kept;
+	struct limpet_view view;
+	struct limpet_replay *replay;
+	struct limpet_replay_thread *threads;
+};
+
+static bool is_same_boot(const char *boot_id)
+{
+	char here[64] = "";
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (!file)
+		return false;
+	if (!fgets(here, sizeof(here), file))
+		here[0] = '\0';
+	fclose(file);
+	here[strcspn(here, "\n")] = '\0';
+	return here[0] && !strcmp(here, boot_id);
+}
+
+/* The process that the trace is of is still there. */
+static bool is_alive(const struct limpet_trace_target *target)
+{
+	uint64_t ticks;
+
+	return target->known && is_same_boot(target->boot_id) &&
+	       limpet_proc_start_time((pid_t)target->pid, &ticks) == 0 &&
+	       ticks == target->start_ticks;
+}
+
+/* Names come from the files as the process sees them. Without them there are offsets. */
+static void look_up_names(struct limpet_top_source *source)
+{
+	const struct limpet_trace_target *target =
+		limpet_live_model(source->live) ? source->model->target : NULL;
+	struct limpet_namer_options options = {.perf_map_fd = -1};
+	struct limpet_namer *namer;
+	char root[64];
+
+	if (!target)
+		return;
+	if (is_alive(target)) {
+		snprintf(root, sizeof(root), "/proc/%u/root", target->pid);
+		if (access(root, X_OK) == 0)
+			options.root = root;
+		options.perf_map_fd = limpet_perf_map_open((pid_t)target->pid);
+	}
+	if (limpet_namer_new(&options, &namer) == 0)
+		limpet_live_take_namer(source->live, namer);
+}
+
+/* `progress`: on a terminal that is not drawn on yet. */
+static int open_finished(struct limpet_top_source *source, bool progress, struct limpet_err *err)
+{
+	const struct limpet_heap_options options = {.progress = progress ? limpet_cli_show_progress
+									 : NULL};
+	int result = limpet_heap_open(source->path, &options, &source->heap, err);
+
+	if (progress)
+		limpet_cli_clear_progress();
+	if (result >= 0)
+		source->model = source->heap.model;
+	return result;
+}
+
+int limpet_top_source_open(const char *path, struct limpet_top_source **ret_source,
+			   struct limpet_err *err)
+{
+	struct limpet_top_source *source = calloc(1, sizeof(*source));
+	int result;
+
+	*err = (struct limpet_err){0};
+	if (source)
+		source->path = strdup(path);
+	if (!source || !source->path) {
+		free(source);
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	result = limpet_live_open(path, &source->live, err);
+	if (result >= 0 && limpet_live_is_over(source->live)) {
+		limpet_live_free(source->live);
+		source->live = NULL;
+		result = open_finished(source, true, err);
+	} else if (result >= 0) {
+		source->model = limpet_live_model(source->live);
+		look_up_names(source);
+	}
+	if (result < 0) {
+		limpet_top_source_free(source);
+		return result;
+	}
+	*ret_source = source;
+	return 0;
+}
+
+void limpet_top_source_free(struct limpet_top_source *source)
+{
+	if (!source)
+		return;
+	limpet_places_free(source->places);
+	limpet_live_free(source->live);
+	limpet_replay_free(source->replay);
+	if (source->heap.reader)
+		limpet_heap_close(&source->heap);
+	free(source->threads);
+	free(source->kept);
+	free(source->path);
+	free(source);
+}
+
+bool limpet_top_source_is_live(const struct limpet_top_source *source)
+{
+	return source->live != NULL;
+}
+
+int limpet_top_source_update(struct limpet_top_source *source, struct limpet_err *err)
+{
+	int result;
+
+	if (!source->live)
+		return 0;
+	result = limpet_live_update(source->live, err);
+	if (result < 0 || !limpet_live_is_over(source->live) || source->unsealed)
+		return result;
+	result = open_finished(source, false, err);
+	if (result < 0)
+		return result;
+	if (!source->model->sealed) {
+		limpet_heap_close(&source->heap);
+		source->unsealed = true;
+		source->model = limpet_live_model(source->live);
+		return source->model ? 1 : -ENOMEM;
+	}
+	limpet_places_free(source->places);
+	source->places = NULL;
+	limpet_live_free(source->live);
+	source->live = NULL;
+	return 1;
+}
+
+/* ------------------------------------------------------------------ figures */
+
+static int refresh_live(struct limpet_top_source *source, uint64_t window_ns)
+{
+	const uint64_t generation = limpet_live_generation(source->live);
+	int result = 0;
+
+	limpet_live_window(source->live, window_ns);
+	source->model = limpet_live_model(source->live);
+	if (!source->model)
+		return -ENOMEM;
+	if (source->places && source->generation == generation)
+		return 0;
+	limpet_places_free(source->places);
+	source->places = NULL;
+	result = limpet_places_new(source->model, &source->places);
+	source->generation = generation;
+	return result;
+}
+
+static int keep_sites(struct limpet_top_source *source, const struct limpet_filter *filter)
+{
+	struct limpet_view *view = &source->view;
+	LIMPET_FREE bool *nodes = NULL;
+	size_t count = 0;
+	int result = limpet_filter_nodes(filter, view->places, &nodes);
+
+	if (result < 0)
+		return result;
+	source->kept = calloc(view->site_count + 1, sizeof(*source->kept));
+	if (!source->kept)
+		return -ENOMEM;
+	for (size_t i = 0; i < view->site_count; i++)
+		if (nodes[view->sites[i].node])
+			source->kept[count++] = view->sites[i];
+	view->sites = source->kept;
+	view->site_count = count;
+	return 0;
+}
+
+int limpet_top_source_view(struct limpet_top_source *source, const struct limpet_top_look *look,
+			   const struct limpet_view **ret_view)
+{
+	int result = source->live ? refresh_live(source, look->window_ns) : 0;
+
+	if (result < 0)
+		return result;
+	source->view = (struct limpet_view){
+		.places = source->live ? source->places : source->heap.places,
+		.sites = source->model->sites,
+		.site_count = source->model->site_count,
+		.sort = look->sort,
+		.full = look->full,
+	};
+	free(source->kept);
+	source->kept = NULL;
+	if (look->filter)
+		result = keep_sites(source, look->filter);
+	if (result < 0)
+		return result;
+	limpet_view_add_up(&source->view);
+	*ret_view = &source->view;
+	return 0;
+}
+
+const struct limpet_model *limpet_top_source_model(const struct limpet_top_source *source)
+{
+	return source->model;
+}
+
+/* ------------------------------------------------------------------ threads */
+
+static int64_t finished_threads(struct limpet_top_source *source,
+				const struct limpet_replay_thread **ret_list)
+{
+	static const struct limpet_replay_options options;
+
+	if (!source->replay) {
+		int result = limpet_replay_new(source->heap.reader, source->heap.model, &options,
+					       &source->replay);
+
+		if (result < 0)
+			return result;
+	}
+	*ret_list = source->replay->threads;
+	return (int64_t)source->replay->thread_count;
+}
+
+int64_t limpet_top_source_threads(struct limpet_top_source *source,
+				  const struct limpet_replay_thread **ret_list, uint64_t *ret_ns)
+{
+	int64_t count;
+
+	*ret_ns = 0;
+	if (!source->live)
+		return finished_threads(source, ret_list);
+	free(source->threads);
+	source->threads = NULL;
+	count = limpet_live_threads(source->live, &source->threads, ret_ns);
+	*ret_list = source->threads;
+	return count;
+}
+
+const char *limpet_top_source_thread_name(struct limpet_top_source *source, uint32_t tid,
+					  char ret[32])
+{
+	char path[64];
+	FILE *file;
+
+	ret[0] = '\0';
+	if (!source->live)
+		return ret;
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", source->model->target->pid, tid);
+	file = fopen(path, "re");
+	if (!file)
+		return ret;
+	if (!fgets(ret, 32, file))
+		ret[0] = '\0';
+	fclose(file);
+	ret[strcspn(ret, "\n")] = '\0';
+	return ret;
+}

@@ -1,0 +1,51 @@
+/* What `limpet top` shows: a trace that is being written, followed, or one that is finished. The
+ * latter is read once, and knows more: the peak, and what each thread holds. */
+#ifndef LIMPET_CLI_TOP_SOURCE_H
+#define LIMPET_CLI_TOP_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyzer/filter.h"
+#include "analyzer/model.h"
+#include "analyzer/replay.h"
+#include "analyzer/view.h"
+#include "common/err.h"
+
+struct limpet_top_source;
+
+/* The errors of reading it. */
+int limpet_top_source_open(const char *path, struct limpet_top_source **ret_source,
+			   struct limpet_err *err) LIMPET_MUST_CHECK;
+void limpet_top_source_free(struct limpet_top_source *source);
+
+/* A capture that still ran when this was last looked at. */
+bool limpet_top_source_is_live(const struct limpet_top_source *source);
+/* Takes what is new. 1: something; 0: nothing; or the errors of reading. When the capture has
+ * ended, the source becomes that of a finished trace. */
+int limpet_top_source_update(struct limpet_top_source *source,
+			     struct limpet_err *err) LIMPET_MUST_CHECK;
+
+struct limpet_top_look {
+	uint64_t window_ns; /* of a running capture: figures of the last while; 0: of all */
+	enum limpet_report_sort sort;
+	bool full;                          /* with the noise of libraries */
+	const struct limpet_filter *filter; /* NULL: none */
+};
+/* Figures as of the last update, valid until the next call for this source. -ENOMEM. */
+int limpet_top_source_view(struct limpet_top_source *source, const struct limpet_top_look *look,
+			   const struct limpet_view **ret_view) LIMPET_MUST_CHECK;
+/* Of the last view. */
+const struct limpet_model *limpet_top_source_model(const struct limpet_top_source *source);
+
+/* By thread: of a running capture what each did lately, in *ret_ns; of a finished trace all,
+ * *ret_ns is 0 then, and what each holds. The list belongs to the source. Answers their number;
+ * -ENODATA: the trace has no single events. */
+int64_t limpet_top_source_threads(struct limpet_top_source *source,
+				  const struct limpet_replay_thread **ret_list, uint64_t *ret_ns);
+
+/* The thread's name while the process lives, else "". */
+const char *limpet_top_source_thread_name(struct limpet_top_source *source, uint32_t tid,
+					  char ret[32]);
+
+#endif

@@ -1,0 +1,233 @@
+#!/usr/bin/env bats
+# `limpet top` on a terminal, as a person would use it: in tmux, by keys, looked at as text.
+# time-limit: 240
+
+load helpers
+setup() {
+	begin
+	in_tmux=(tmux -L "limpet-${BATS_TEST_NUMBER}-$$" -f /dev/null)
+}
+teardown() {
+	TMUX_TMPDIR=$work "${in_tmux[@]}" kill-server 2>/dev/null || true
+	end
+}
+
+# screen COLUMNS ROWS ARGUMENT...: limpet top in a terminal of that size, and its exit status after it.
+screen() {
+	local columns=$1 rows=$2
+	shift 2
+	TMUX_TMPDIR=$work "${in_tmux[@]}" new-session -d -x "$columns" -y "$rows" \
+		"$LIMPET top $* 2>top.err; echo ended with \$?; exec cat" 3>&-
+}
+keys() {
+	TMUX_TMPDIR=$work "${in_tmux[@]}" send-keys "$@"
+}
+shot() {
+	TMUX_TMPDIR=$work "${in_tmux[@]}" capture-pane -p >"$work/shot.say"
+}
+# The screen has a line that matches.
+seen() {
+	shot && grep -qE -- "$1" "$work/shot.say"
+}
+unseen() {
+	shot && ! grep -qE -- "$1" "$work/shot.say"
+}
+shows() {
+	wait_until 20 seen "$1"
+}
+hides() {
+	wait_until 20 unseen "$1"
+}
+resize() {
+	TMUX_TMPDIR=$work "${in_tmux[@]}" resize-window -x "$1" -y "$2"
+}
+row() {
+	shot && sed -n "$1p" "$work/shot.say"
+}
+row_has() {
+	[[ $(row "$1") =~ $2 ]]
+}
+
+@test "a running capture: who grows is on top, by name; every key does what the help says" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	screen 80 24 "$pid"
+	tell leak go going
+	tell leak 'leak 2000' leaked
+	# 2000 sessions of 3000 bytes, and nothing else is kept.
+	shows '5\.7 MiB .*Registry::remember'
+	row_has 1 "^limpet top +leak \($pid\) +capturing"
+	row_has 2 '^live +5\.[78] MiB .*█'
+	row_has 3 '^RSS +[0-9.]+ MiB .*█'
+	row_has 6 'Registry::remember < main'
+	keys 1 Enter
+	shows '^ *- .*Registry::remember|MiB .* - .*Registry::remember'
+	shows '^ +main  leak\.cc'
+	keys Enter
+	hides '^ +main  leak\.cc'
+	# By what is allocated, it is the churn.
+	keys A
+	shows 'by allocations'
+	wait_until 20 row_has 6 '(churn_round|basic_string|std::)'
+	keys T
+	shows 'by temporary'
+	keys L
+	shows 'by live'
+	keys 2
+	wait_until 20 row_has 6 'Registry::remember'
+	keys 3
+	shows '^ .* main  leak\.cc'
+	keys '*'
+	shows 'Registry::remember +leak\.cc|Registry::remember'
+	keys -
+	hides 'Registry::remember'
+	keys / remember Enter
+	shows 'Registry::remember'
+	keys / 'no such name' Enter
+	shows "nothing matches 'no such name'"
+	keys 4
+	shows '/leak$'
+	keys 5
+	wait_until 20 row_has 5 'ALLOCS/s +BYTES/s'
+	shows " (${pid}|[0-9]+)  leak$"
+	keys 1 f thrown_round Enter
+	shows "only stacks with 'thrown_round'"
+	hides 'Registry::remember'
+	keys f C-u Enter
+	shows 'Registry::remember'
+	keys w
+	shows 'last 1m|by live, last [0-9]+s'
+	keys w
+	shows 'by live, all'
+	keys z
+	shows 'by live, all .*, full'
+	keys '?'
+	shows '^q, Ctrl-C +quit; the capture goes on'
+	keys x
+	hides 'the capture goes on'
+	keys q
+	shows 'ended with 0'
+	[[ ! -s top.err ]]
+	capturing "$pid"
+	stop "$pid"
+	finish leak
+}
+
+@test "small and large terminals, resized while it runs" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 100' leaked
+	screen 80 24 "$pid"
+	shows 'Registry::remember'
+	[[ $(wc -l <shot.say) == 24 ]]
+	wait_until 20 row_has 24 '^\? help'
+	row_has 5 '^ +LIVE +GROWTH/s +ALLOCS/s +FUNCTION'
+	resize 200 50
+	wait_until 20 row_has 5 'LIVE +GROWTH/s +ALLOCS/s +BYTES/s +BLOCKS +TEMPORARY +FUNCTION'
+	row_has 50 '^\? help'
+	resize 40 10
+	wait_until 20 row_has 10 '^\? help'
+	wait_until 20 row_has 5 '^ +LIVE +FUNCTION'
+	shows 'remember'
+	resize 10 3
+	resize 80 24
+	wait_until 20 row_has 24 '^\? help'
+	wait_until 20 row_has 5 '^ +LIVE +GROWTH/s +ALLOCS/s +FUNCTION'
+	keys q
+	shows 'ended with 0'
+	stop "$pid"
+	finish leak
+}
+
+@test "paused it stands still; at the end it shows the finished trace, and the peak" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 1000' leaked
+	screen 80 24 "$pid" --delay 0.2s
+	shows '^live +2\.9 MiB'
+	keys p
+	shows 'PAUSED'
+	tell leak 'leak 1000' leaked
+	wait_until 20 holds_live "$pid" 6000000
+	row_has 2 '^live +2\.9 MiB'
+	keys p
+	shows '^live +5\.7 MiB'
+	keys P
+	shows 'known when the capture has ended'
+	stop "$pid"
+	shows 'ended by limpet stop'
+	shows 'LIVE +AT PEAK'
+	keys P
+	wait_until 20 row_has 5 '^ +AT PEAK +LIVE'
+	row_has 6 '5\.7 MiB .*Registry::remember'
+	keys 5
+	wait_until 20 row_has 6 "5\.7 MiB .* $pid"
+	keys q
+	shows 'ended with 0'
+	finish leak
+	# The same from the file, also when the program is gone.
+	screen_again "$trace"
+	shows 'ended by limpet stop'
+	shows '5\.7 MiB .*Registry::remember'
+	keys C-c
+	shows 'ended with 0'
+}
+holds_live() {
+	"$LIMPET" status "$1" --json | json_says --argjson n "$2" '.captures[0].live_bytes >= $n'
+}
+screen_again() {
+	TMUX_TMPDIR=$work "${in_tmux[@]}" kill-server 2>/dev/null || true
+	wait_until 20 gone_server
+	screen 80 24 "$@"
+}
+gone_server() {
+	! TMUX_TMPDIR=$work "${in_tmux[@]}" has-session 2>/dev/null
+}
+
+@test "a signal ends it, and the terminal is as it was" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	TMUX_TMPDIR=$work "${in_tmux[@]}" new-session -d -x 80 -y 24 \
+		"stty -a >before; $LIMPET top $pid & echo \$! >top.pid; wait; fg 2>/dev/null; stty -a >after; echo over; exec cat" 3>&-
+	wait_until 20 test -s top.pid
+	kill "$(<top.pid)" 2>/dev/null || true
+	shows 'over'
+	diff before after
+	capturing "$pid"
+	stop "$pid"
+	finish leak
+}
+
+@test "it never attaches: what is not captured is refused, with the command that would" {
+	start leak "$TARGETS/leak"
+	refused 1 "process $pid is not being captured" "$LIMPET" top "$pid"
+	[[ ${stderr_lines[1]} == "hint: limpet attach $pid" ]]
+	nothing_of_ours "$pid"
+	refused 1 "there is no process" "$LIMPET" top 4194304
+	attach "$pid"
+	refused 1 "needs a terminal" "$LIMPET" top "$pid"
+	stop "$pid"
+	finish leak
+	refused 2 "which capture" "$LIMPET" top
+	refused 2 "one too many" "$LIMPET" top 1 2
+	refused 2 "wrong time" "$LIMPET" top --delay soon 1
+	refused 2 "did you mean 'growth'" "$LIMPET" top --sort growht 1
+}
+
+@test "a terminal that is not known, and one without UTF-8" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 100' leaked
+	TMUX_TMPDIR=$work "${in_tmux[@]}" new-session -d -x 100 -y 24 \
+		"TERM=no-such-terminal $LIMPET top $pid; echo ended with \$?; exec cat" 3>&-
+	shows 'cannot draw on this terminal'
+	shows 'ended with 1'
+	TMUX_TMPDIR=$work "${in_tmux[@]}" respawn-pane -k \
+		"LC_ALL=C $LIMPET top $pid; echo ended with \$?; exec cat"
+	shows 'Registry::remember'
+	row_has 2 '^live .*#'
+	keys q
+	shows 'ended with 0'
+	stop "$pid"
+	finish leak
+}
