@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "injector/memory.h"
+#include "injector/tracee.h"
 
 static struct limpet_slot *slots_of(struct limpet_shm *shm)
 {
@@ -37,6 +38,7 @@ unsigned limpet_outside_put_in(int memory, struct limpet_shm *shm, const struct 
 
 		if (slot.state != LIMPET_SLOT_PLANNED || slot.hook >= LIMPET_MAX_HOOKS)
 			continue;
+		limpet_fault_point("write slot");
 		slot.state = put_in(memory, &slot, hooks[slot.hook].original,
 				    thunks + slot.hook * thunk_bytes);
 		slots[i] = slot;
@@ -97,7 +99,10 @@ int limpet_outside_put_back(pid_t pid, int memory, const struct limpet_agent_inf
 	int count = read_slots(pid, info, &slots), error = 0, done = 0;
 
 	for (int i = 0; slots && i < count; i++) {
-		int answer = put_back(memory, &slots[i], thunk_of(info, &slots[i]));
+		int answer;
+
+		limpet_fault_point("write slot back");
+		answer = put_back(memory, &slots[i], thunk_of(info, &slots[i]));
 
 		if (answer < 0)
 			error = answer;

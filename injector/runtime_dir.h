@@ -1,7 +1,7 @@
 /* Where captures leave their control sockets: one directory a user, which nobody else can write.
  *
  *   $LIMPET_RUNTIME_DIR                            if set, this alone
- *   root:    /run/limpet, else /tmp/limpet-0
+ *   root:    /run/limpet, else /tmp/limpet-0 (where there is neither /run nor /tmp, /run is made)
  *   others:  $XDG_RUNTIME_DIR/limpet, else /run/user/UID/limpet, else /tmp/limpet-UID
  *
  * A capture uses the first that can be made; who looks for captures looks in all, since the

@@ -298,14 +298,14 @@ test-fuzz: fuzz-build
 .PHONY: targets test test-unit test-integration test-torture test-build
 targets: $(TARGET_PROGRAMS)
 
-RUN_TESTS = LIMPET=$(CURDIR)/$(B)/limpet TARGETS=$(CURDIR)/$(T) TORTURE=$(CURDIR)/$(B)/torture \
+RUN_TESTS = LIMPET=$(CURDIR)/$(B)/limpet LIMPET_STATIC=$(CURDIR)/build/static/limpet TARGETS=$(CURDIR)/$(T) TORTURE=$(CURDIR)/$(B)/torture \
 	scripts/run-tests
 FILTER ?=
 
 test-build: $$(UNIT_BINARIES)
 test-unit: $$(UNIT_BINARIES)
 	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(UNIT_BINARIES)
-test-integration: $(B)/limpet targets $(TORTURE_PROGRAMS)
+test-integration: $(B)/limpet static targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(BATS_TESTS)
 test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(TORTURE_TESTS)

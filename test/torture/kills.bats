@@ -49,6 +49,30 @@ killed_at_steps() {
 	finish storm
 }
 
+# The agent is mapped, and unmapped, by the stub; slots and entries are written from outside.
+@test "limpet is killed at every step: no dynamic linker, or one of another kind" {
+	local kind
+	for kind in static storm-musl; do
+		start "$kind" "$TARGETS/$kind" --threads 4 --cross --rate 100000
+		text_of "$pid" "$kind" >text.before
+		tell "$kind" go going
+		killed_at_steps "$kind" "$pid" || return 1
+		unchanged_text "$pid" "$kind" || return 1
+		tell "$kind" hold held
+		tell "$kind" "run 2000" ran
+		finish "$kind" || return 1
+	done
+}
+
+@test "limpet is killed at every step: mapped where it could be loaded" {
+	start storm "$TARGETS/storm" --threads 4 --churn 5000 --cross --rate 100000
+	tell storm go going
+	LIMPET_WAY=mapped killed_at_steps "mapped" "$pid"
+	tell storm hold held
+	tell storm "run 2000" ran
+	finish storm
+}
+
 @test "limpet is killed at every step: one thread that sleeps in a system call" {
 	start storm "$TARGETS/storm" --threads 1
 	killed_at_steps "one thread" "$pid"
