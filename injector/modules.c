@@ -271,8 +271,10 @@ static int find_special(struct limpet_modules *modules)
 	if (program)
 		program->executable = true;
 	loader = base ? module_at(modules, base) : NULL;
-	if (loader)
-		loader->loader = !limpet_module_is_libc(modules->pid, loader);
+	if (loader) {
+		loader->libc_loader = limpet_module_is_libc(modules->pid, loader);
+		loader->loader = !loader->libc_loader;
+	}
 	if (!program)
 		return 0;
 	if (!program->has_interpreter && !base) {

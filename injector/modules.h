@@ -32,7 +32,8 @@ struct limpet_module {
 	bool executable; /* the program itself */
 	bool loader;     /* ld.so: never patched */
 	bool vdso;
-	bool agent;   /* one of ours */
+	bool libc_loader; /* musl's: loader and C library in one, without unwind tables */
+	bool agent;       /* one of ours */
 	bool in_list; /* in the loader's own list of modules; a static program, which has none */
 
 	uint64_t *budget; /* bytes that may still be read of all modules; NULL: no bound */

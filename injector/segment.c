@@ -247,14 +247,21 @@ static int find_by_header(pid_t pid, const struct limpet_module *module, uint64_
 	return error;
 }
 
+static bool note_exit(void *context, const struct limpet_elf_function *function)
+{
+	if (!strcmp(function->name, "exit"))
+		*(uint64_t *)context = function->value;
+	return true;
+}
+
 /* A program without that header (linked with -static, or by musl-gcc) has a section all the same,
  * which its file alone can tell of. */
 static int find_by_file(pid_t pid, const struct limpet_module *module, uint64_t *ret_address,
-			uint64_t *ret_bytes)
+			uint64_t *ret_bytes, uint64_t *ret_exit)
 {
 	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
 	struct limpet_elf_file *file;
-	uint64_t address;
+	uint64_t address, exit_value = 0;
 	bool found;
 	int error = fd < 0 ? -ENOENT : limpet_elf_file_open(fd, &file);
 
@@ -262,10 +269,13 @@ static int find_by_file(pid_t pid, const struct limpet_module *module, uint64_t 
 		return error;
 	found = limpet_elf_file_is_native(file) &&
 		limpet_elf_file_loaded_section(file, ".eh_frame", &address, ret_bytes);
+	if (found && !module->has_interpreter)
+		limpet_elf_file_functions(file, note_exit, &exit_value);
 	limpet_elf_file_free(file);
 	if (!found)
 		return -ENOENT;
 	*ret_address = module->bias + address;
+	*ret_exit = exit_value ? module->bias + exit_value : 0;
 	return 0;
 }
 
@@ -282,9 +292,12 @@ static int compile_module(pid_t pid, const struct limpet_module *module, void **
 	if (module->eh_frame_hdr) {
 		error = find_by_header(pid, module, &address, &bytes);
 	} else {
-		error = find_by_file(pid, module, &address, &bytes);
+		error = find_by_file(pid, module, &address, &bytes, &input.exit_address);
 		input.eh_frame_whole = true;
 	}
+	if (module->libc_loader)
+		input.exit_address = limpet_module_symbol(
+			pid, (struct limpet_module *)(uintptr_t)module, "exit", NULL);
 	if (error)
 		return error;
 	if (address < module->start || address >= module->end)

@@ -243,11 +243,12 @@ static void emit_function(struct compiler *compiler, const struct function *func
 	compiler->stats.functions++;
 }
 
-/* A restorer that nobody described. The kernel has pushed its first byte's address as return
- * address, which is looked up minus one: the row begins a byte early. */
-static void emit_restorers(struct compiler *compiler, uint64_t start, uint64_t end)
+/* What can be told of code that nobody described: signal restorers, and where main was called from.
+ * Of a restorer the kernel has pushed its first byte's address as return address. Return addresses
+ * are looked up minus one: the row begins a byte early. */
+static void emit_undescribed(struct compiler *compiler, uint64_t start, uint64_t end)
 {
-	static const struct limpet_unwind_rule restorer = {
+	static const struct limpet_unwind_rule restorer_rule = {
 		.cfa = LIMPET_CFA_SP_DEREF,
 		.fp = LIMPET_FP_SP,
 		.ra = LIMPET_RA_SP,
@@ -256,10 +257,11 @@ static void emit_restorers(struct compiler *compiler, uint64_t start, uint64_t e
 		.fp_offset = LIMPET_ARCH_UCONTEXT_FP,
 		.extra = LIMPET_ARCH_UCONTEXT_PC,
 	};
+	static const struct limpet_unwind_rule root_rule = {.cfa = LIMPET_CFA_END};
 	const struct limpet_unwind_input *input = compiler->input;
-	const uint8_t *code, *code_end, *at;
-	uint64_t last = start; /* end of the restorer before: rows ascend */
-	size_t bytes;
+	const uint8_t *code, *code_end, *restorer, *root = NULL;
+	uint64_t last = start; /* end of what was found before: rows ascend */
+	size_t bytes = 0;
 
 	if (!input->code || start < input->code_address ||
 	    start - input->code_address >= input->code_bytes)
@@ -268,17 +270,26 @@ static void emit_restorers(struct compiler *compiler, uint64_t start, uint64_t e
 	code_end = input->code + input->code_bytes;
 	if (end - start < (uint64_t)(code_end - code))
 		code_end = code + (end - start);
-	at = code;
-	while ((at = limpet_arch_find_restorer(at, code_end, &bytes)) != NULL) {
+	restorer = limpet_arch_find_restorer(code, code_end, &bytes);
+	if (input->exit_address)
+		root = limpet_arch_find_exit_call(code, code_end, start, input->exit_address);
+	while (restorer || root) {
+		bool is_root = root && (!restorer || root < restorer);
+		const uint8_t *at = is_root ? root : restorer;
 		uint64_t pc = start + (uint64_t)(at - code);
 
-		at += bytes;
-		if (pc <= last)
-			continue;
-		last = pc + bytes;
-		add_row(compiler, pc - 1, intern(compiler, &restorer));
-		if (last < end)
-			add_row(compiler, last, LIMPET_UNWIND_RULE_NONE);
+		if (pc > last) {
+			last = is_root ? pc : pc + bytes;
+			add_row(compiler, pc - 1,
+				intern(compiler, is_root ? &root_rule : &restorer_rule));
+			if (last < end)
+				add_row(compiler, last, LIMPET_UNWIND_RULE_NONE);
+		}
+		if (is_root)
+			root = limpet_arch_find_exit_call(at + 1, code_end, pc + 1,
+							  input->exit_address);
+		else
+			restorer = limpet_arch_find_restorer(at + bytes, code_end, &bytes);
 	}
 }
 
@@ -287,7 +298,7 @@ static void emit_gap(struct compiler *compiler, uint64_t start, uint64_t end)
 	if (start >= end)
 		return;
 	add_row(compiler, start, LIMPET_UNWIND_RULE_NONE);
-	emit_restorers(compiler, start, end);
+	emit_undescribed(compiler, start, end);
 }
 
 /* Of functions that overlap, the one that starts last holds from there on, as for an unwinder that

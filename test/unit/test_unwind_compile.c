@@ -562,6 +562,66 @@ static void test_undescribed_restorer(void **state)
 	free(compiled.table);
 }
 
+/* musl: exit(main(...)), in code that nobody described. */
+static void test_undescribed_root(void **state)
+{
+	(void)state;
+	/* mov %eax, %edi; call */
+	static const uint8_t call[] = {0x89, 0xc7, 0xe8};
+	static const uint8_t restorer[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
+	static const struct limpet_unwind_rule signal = {
+		LIMPET_CFA_SP_DEREF, LIMPET_FP_SP, LIMPET_RA_SP, LIMPET_RULE_SIGNAL, 160, 120, 168};
+	static const struct limpet_unwind_rule root = {.cfa = LIMPET_CFA_END};
+	const uint32_t places[] = {0x40, 0x60, 0x140, 0x2f0}, exit_at = 0x280;
+	uint8_t code[0x300] = {0};
+	struct section section = {.count = 0};
+	struct limpet_unwind_input input = {
+		.eh_frame = section.bytes,
+		.eh_frame_address = SECTION,
+		.start = TEXT,
+		.end = TEXT + TEXT_BYTES,
+		.code = code,
+		.code_bytes = sizeof(code),
+		.code_address = TEXT,
+		.exit_address = TEXT + exit_at,
+	};
+	struct compiled compiled;
+
+	put_plain_cie(&section);
+	put_fde(&section, TEXT + 0x100, 0x80, NULL, 0);
+	input.eh_frame_bytes = section.count;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(places); i++) {
+		uint32_t at = places[i];
+		int32_t away = (int32_t)exit_at - (int32_t)(at + 7);
+
+		away += at == 0x60; /* to somewhere else */
+		memcpy(code + at, call, sizeof(call));
+		memcpy(code + at + sizeof(call), &away, sizeof(away));
+	}
+	memcpy(code + 0x20, restorer, sizeof(restorer));
+	memcpy(code + 0x50, restorer, sizeof(restorer));
+	memcpy(code + sizeof(code) - 4, call, sizeof(call)); /* cut short */
+	assert_int_equal(
+		limpet_unwind_compile(&input, &compiled.table, &compiled.bytes, &compiled.stats),
+		0);
+	assert_int_equal(limpet_unwind_table_check(compiled.table, compiled.bytes), 0);
+	assert_rule(&compiled, TEXT + 0x20, signal);
+	assert_rule(&compiled, TEXT + 0x3e, NONE);
+	assert_rule(&compiled, TEXT + 0x3f, root);
+	assert_rule(&compiled, TEXT + 0x40, NONE);
+	assert_rule(&compiled, TEXT + 0x50, signal);
+	assert_rule(&compiled, TEXT + 0x5f, NONE);
+	assert_rule(&compiled, TEXT + 0x13f, SP(8)); /* described */
+	assert_rule(&compiled, TEXT + 0x2ef, root);
+	free(compiled.table);
+	input.exit_address = 0;
+	assert_int_equal(
+		limpet_unwind_compile(&input, &compiled.table, &compiled.bytes, &compiled.stats),
+		0);
+	assert_rule(&compiled, TEXT + 0x3f, NONE);
+	free(compiled.table);
+}
+
 static void test_refused_ranges(void **state)
 {
 	(void)state;
@@ -1171,6 +1231,7 @@ int main(void)
 		cmocka_unit_test(test_terminator),
 		cmocka_unit_test(test_unusable_cies),
 		cmocka_unit_test(test_undescribed_restorer),
+		cmocka_unit_test(test_undescribed_root),
 		cmocka_unit_test(test_refused_ranges),
 		cmocka_unit_test(test_more_rules_than_a_row_can_name),
 		cmocka_unit_test(test_find_eh_frame),

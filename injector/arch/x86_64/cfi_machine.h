@@ -64,4 +64,27 @@ static inline const uint8_t *limpet_arch_find_restorer(const uint8_t *code, cons
 	return NULL;
 }
 
+/* The first place in [code, end), whose first byte stands at `address`, where exit() is called with
+ * the answer of a call: `mov %eax, %edi; call exit`. NULL: none. */
+static inline const uint8_t *limpet_arch_find_exit_call(const uint8_t *code, const uint8_t *end,
+							uint64_t address, uint64_t exit_address)
+{
+	static const uint8_t call[] = {0x89, 0xc7, 0xe8};
+	const uint8_t *at = code;
+
+	while ((at = memmem(at, (size_t)(end - at), call, sizeof(call))) != NULL) {
+		const size_t bytes = sizeof(call) + sizeof(int32_t);
+		int32_t away;
+
+		if ((size_t)(end - at) < bytes)
+			return NULL;
+		memcpy(&away, at + sizeof(call), sizeof(away));
+		if (address + (uint64_t)(at - code) + bytes + (uint64_t)(int64_t)away ==
+		    exit_address)
+			return at;
+		at++;
+	}
+	return NULL;
+}
+
 #endif
