@@ -3,100 +3,164 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define FIRST_ROOM 4096u
+
+/* Open addressing, linear probing. The hash is that of all but the thread, so that whoever looks
+ * for any thread's finds them next to each other. */
+struct limpet_open_slot {
+	uint64_t size, time_ns;
+	uint32_t node, tid;
+	uint32_t hash;
+	uint32_t count; /* times 2, and 1 more if sampled; 0: a free slot */
+};
+_Static_assert(sizeof(struct limpet_open_slot) == 32, "two slots a cache line");
+#define ONE 2u
+#define SAMPLED 1u
+
 void limpet_open_blocks_done(struct limpet_open_blocks *blocks)
 {
 	free(blocks->slots);
-	free(blocks->used);
 	*blocks = (struct limpet_open_blocks){0};
 }
 
-static size_t home_of(const struct limpet_open_blocks *blocks,
-		      const struct limpet_open_block *block)
+static uint32_t hash_of(const struct limpet_open_block *block)
 {
 	uint64_t hash = block->node * 0x9e3779b97f4a7c15ull;
 
 	hash = (hash ^ block->size) * 0xff51afd7ed558ccdull;
 	hash = (hash ^ hash >> 32 ^ block->time_ns) * 0xc4ceb9fe1a85ec53ull;
-	return (hash ^ hash >> 29) & (blocks->room - 1);
+	return (uint32_t)(hash >> 32);
 }
 
-static void insert(struct limpet_open_blocks *blocks, const struct limpet_open_block *block)
+static bool is_alike(const struct limpet_open_slot *slot, const struct limpet_open_block *block,
+		     uint32_t hash)
 {
-	size_t at = home_of(blocks, block);
+	return slot->hash == hash && slot->time_ns == block->time_ns && slot->size == block->size &&
+	       slot->node == block->node && (slot->count & SAMPLED) == block->sampled;
+}
 
-	while (blocks->used[at])
-		at = (at + 1) & (blocks->room - 1);
-	blocks->slots[at] = *block;
-	blocks->used[at] = 1;
-	blocks->count++;
+static size_t next_of(const struct limpet_open_blocks *blocks, size_t at)
+{
+	return (at + 1) & (blocks->room - 1);
+}
+
+static bool grow(struct limpet_open_blocks *blocks)
+{
+	struct limpet_open_blocks larger = {.room = blocks->room ? 2 * blocks->room : FIRST_ROOM,
+					    .used = blocks->used};
+
+	/* The hash has no more bits. */
+	if (larger.room > UINT32_MAX)
+		return blocks->used + 1 < blocks->room;
+	larger.slots = calloc(larger.room, sizeof(*larger.slots));
+	if (!larger.slots)
+		return false;
+	for (size_t i = 0; i < blocks->room; i++) {
+		size_t at = blocks->slots[i].hash & (larger.room - 1);
+
+		if (!blocks->slots[i].count)
+			continue;
+		while (larger.slots[at].count)
+			at = next_of(&larger, at);
+		larger.slots[at] = blocks->slots[i];
+	}
+	free(blocks->slots);
+	*blocks = larger;
+	return true;
 }
 
 int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpet_open_block *block)
 {
-	if (2 * (blocks->count + 1) > blocks->room) {
-		struct limpet_open_blocks larger = {.room = blocks->room ? 2 * blocks->room : 4096};
+	uint32_t hash = hash_of(block);
+	struct limpet_open_slot *slot;
+	size_t at;
 
-		larger.slots = reallocarray(NULL, larger.room, sizeof(*larger.slots));
-		larger.used = calloc(larger.room, sizeof(*larger.used));
-		if (!larger.slots || !larger.used) {
-			limpet_open_blocks_done(&larger);
-			return -ENOMEM;
+	if (2 * (blocks->used + 1) > blocks->room && !grow(blocks))
+		return -ENOMEM;
+	at = hash & (blocks->room - 1);
+	for (slot = &blocks->slots[at]; slot->count; slot = &blocks->slots[at]) {
+		if (is_alike(slot, block, hash) && slot->tid == block->tid &&
+		    slot->count < UINT32_MAX - ONE) {
+			slot->count += ONE;
+			return 0;
 		}
-		for (size_t i = 0; i < blocks->room; i++)
-			if (blocks->used[i])
-				insert(&larger, &blocks->slots[i]);
-		limpet_open_blocks_done(blocks);
-		*blocks = larger;
+		at = next_of(blocks, at);
 	}
-	insert(blocks, block);
+	*slot = (struct limpet_open_slot){.size = block->size,
+					  .time_ns = block->time_ns,
+					  .node = block->node,
+					  .tid = block->tid,
+					  .hash = hash,
+					  .count = ONE + (block->sampled ? SAMPLED : 0)};
+	blocks->used++;
 	return 0;
 }
 
-/* What follows moves up, so that no search ends early. */
+/* What follows moves up, so that no search ends early (Knuth 6.4, algorithm R). */
 static void clear(struct limpet_open_blocks *blocks, size_t at)
 {
 	const size_t mask = blocks->room - 1;
-	size_t next = at;
 
-	for (;;) {
-		size_t home;
+	for (size_t next = next_of(blocks, at); blocks->slots[next].count;
+	     next = next_of(blocks, next)) {
+		size_t home = blocks->slots[next].hash & mask;
 
-		next = (next + 1) & mask;
-		if (!blocks->used[next])
-			break;
-		home = home_of(blocks, &blocks->slots[next]);
 		if (((next - home) & mask) < ((next - at) & mask))
 			continue;
 		blocks->slots[at] = blocks->slots[next];
 		at = next;
 	}
-	blocks->used[at] = 0;
-	blocks->count--;
+	blocks->slots[at].count = 0;
+	blocks->used--;
+}
+
+static struct limpet_open_block block_of(const struct limpet_open_slot *slot)
+{
+	return (struct limpet_open_block){.size = slot->size,
+					  .time_ns = slot->time_ns,
+					  .node = slot->node,
+					  .tid = slot->tid,
+					  .sampled = slot->count & SAMPLED};
 }
 
 bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
 			     const struct limpet_open_block *like,
 			     struct limpet_open_block *ret_block)
 {
+	uint32_t hash = hash_of(like);
 	size_t found = SIZE_MAX;
 
 	if (!blocks->room)
 		return false;
-	for (size_t at = home_of(blocks, like); blocks->used[at];
-	     at = (at + 1) & (blocks->room - 1)) {
-		const struct limpet_open_block *block = &blocks->slots[at];
-
-		if (block->node != like->node || block->size != like->size ||
-		    block->time_ns != like->time_ns)
+	for (size_t at = hash & (blocks->room - 1); blocks->slots[at].count;
+	     at = next_of(blocks, at)) {
+		if (!is_alike(&blocks->slots[at], like, hash))
 			continue;
-		if (found == SIZE_MAX || block->tid == like->tid)
+		if (found == SIZE_MAX || blocks->slots[at].tid == like->tid)
 			found = at;
-		if (block->tid == like->tid)
+		if (blocks->slots[at].tid == like->tid)
 			break;
 	}
 	if (found == SIZE_MAX)
 		return false;
-	*ret_block = blocks->slots[found];
-	clear(blocks, found);
+	*ret_block = block_of(&blocks->slots[found]);
+	blocks->slots[found].count -= ONE;
+	if (blocks->slots[found].count < ONE)
+		clear(blocks, found);
 	return true;
+}
+
+uint64_t limpet_open_blocks_next(const struct limpet_open_blocks *blocks, size_t *at,
+				 struct limpet_open_block *ret_block)
+{
+	for (; *at < blocks->room; ++*at) {
+		const struct limpet_open_slot *slot = &blocks->slots[*at];
+
+		if (!slot->count)
+			continue;
+		++*at;
+		*ret_block = block_of(slot);
+		return slot->count / ONE;
+	}
+	return 0;
 }

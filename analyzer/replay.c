@@ -231,7 +231,8 @@ static int add_allocation(struct work *work, const struct limpet_trace_event *ro
 					      &(struct limpet_open_block){.size = row->size,
 									  .time_ns = row->time_ns,
 									  .node = row->node,
-									  .tid = row->tid});
+									  .tid = row->tid,
+									  .sampled = row->sampled});
 	add_alloc(&site->sums, weight, bytes, live, work->counting);
 	add_alloc(&thread->sums, weight, bytes, live, work->counting);
 	work->live_bytes += live ? bytes : 0;
@@ -259,7 +260,8 @@ static int add_release(struct work *work, const struct limpet_trace_event *row, 
 		.size = row->size,
 		.time_ns = row->time_ns > row->age_ns ? row->time_ns - row->age_ns : 0,
 		.node = row->node,
-		.tid = row->tid};
+		.tid = row->tid,
+		.sampled = row->sampled};
 	struct limpet_open_block block;
 	struct thread *thread, *caller = find_thread(work, row->tid);
 	struct moment *moment;
@@ -382,22 +384,18 @@ static int replay_all(struct work *work, struct limpet_trace_reader *reader)
 static void add_alive(struct work *work)
 {
 	const uint64_t end_ns = work->model->to_ns;
+	struct limpet_open_block block;
+	uint64_t count;
+	size_t at = 0;
 
-	for (size_t i = 0; i < work->open.room; i++) {
-		const struct limpet_open_block *block = &work->open.slots[i];
-		struct site *site;
-		uint64_t age_ns;
-		unsigned bucket;
-		double weight;
+	while ((count = limpet_open_blocks_next(&work->open, &at, &block))) {
+		uint64_t age_ns = end_ns > block.time_ns ? end_ns - block.time_ns : 0;
+		unsigned bucket = age_bucket(age_ns);
+		double weight = (double)count * weight_of(work, block.size, block.sampled);
+		struct site *site = &work->sites[work->site_of_node[block.node] - 1];
 
-		if (!work->open.used[i])
-			continue;
-		age_ns = end_ns > block->time_ns ? end_ns - block->time_ns : 0;
-		bucket = age_bucket(age_ns);
-		weight = weight_of(work, block->size, block->sampled);
-		site = &work->sites[work->site_of_node[block->node] - 1];
 		site->alive.blocks[bucket] += weight;
-		site->alive.bytes[bucket] += weight * (double)block->size;
+		site->alive.bytes[bucket] += weight * (double)block.size;
 		if (age_ns > site->oldest_ns)
 			site->oldest_ns = age_ns;
 	}

@@ -163,6 +163,9 @@ near_truth() {
 		near_truth "$figure" "$(in_capture "$figure")"
 	done
 	expect '.totals.foreign_frees == null and .totals.inferred_frees == 0'
+	# A sample that is still alive counts for as many there as in the totals.
+	"$LIMPET" report "$trace" --view lifetimes --json >lifetimes.json
+	json_says '([.ages[].alive] | add) - .totals.live_allocations | fabs <= 16' <lifetimes.json
 	run -0 "$LIMPET" report "$trace"
 	[[ $output == *"allocated while overloaded"*overload*"all recorded otherwise"* ]]
 	nothing_of_ours "$pid"

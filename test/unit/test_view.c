@@ -120,13 +120,30 @@ static void test_threads_of_a_filter(void **state)
 
 /* ------------------------------------------------------------------ open blocks */
 
-/* Held against a plain list. */
+static uint64_t count_open(const struct limpet_open_blocks *blocks)
+{
+	struct limpet_open_block block;
+	uint64_t count = 0, some;
+	size_t at = 0;
+
+	while ((some = limpet_open_blocks_next(blocks, &at, &block)))
+		count += some;
+	return count;
+}
+
+static bool is_same_block(const struct limpet_open_block *a, const struct limpet_open_block *b)
+{
+	return a->size == b->size && a->time_ns == b->time_ns && a->node == b->node &&
+	       a->sampled == b->sampled;
+}
+
+/* Held against a plain list; many are alike. */
 static void test_open_blocks(void **state)
 {
-	enum { MOST = 5000, STEPS = 60000 };
+	enum { MOST = 9000, STEPS = 60000, LOOKS = 1000 };
 	static struct limpet_open_block list[MOST];
 	struct limpet_open_blocks blocks = {0};
-	struct limpet_open_block got;
+	struct limpet_open_block got, none = {.size = 8};
 	size_t count = 0;
 	uint64_t random = 7;
 
@@ -138,28 +155,34 @@ static void test_open_blocks(void **state)
 			struct limpet_open_block block = {.size = random >> 33 & 7,
 							  .time_ns = random >> 36 & 31,
 							  .node = (uint32_t)(random >> 45) & 3,
-							  .tid = step};
+							  .tid = (uint32_t)(random >> 48) & 7,
+							  .sampled = random >> 52 & 1};
 
 			list[count++] = block;
 			assert_int_equal(limpet_open_blocks_add(&blocks, &block), 0);
 		} else {
 			size_t at = (random >> 20) % count;
 
-			/* Each has a thread of its own, so it is the very one. */
+			/* Its own thread's, since there is one. */
 			assert_true(limpet_open_blocks_take(&blocks, &list[at], &got));
-			assert_memory_equal(&got, &list[at], sizeof(got));
+			assert_true(is_same_block(&got, &list[at]));
+			assert_int_equal(got.tid, list[at].tid);
 			list[at] = list[--count];
 		}
-		assert_int_equal(blocks.count, count);
+		if (step % LOOKS == 0)
+			assert_int_equal(count_open(&blocks), count);
 	}
+	assert_false(limpet_open_blocks_take(&blocks, &none, &got));
+	assert_in_range(blocks.used, 1, 8 * 32 * 4 * 8 * 2); /* alike in all are one */
 	while (count) {
 		struct limpet_open_block other = list[--count];
 
 		other.tid = UINT32_MAX;
 		assert_true(limpet_open_blocks_take(&blocks, &other, &got));
-		assert_int_equal(got.size, other.size);
+		assert_true(is_same_block(&got, &other));
 	}
-	assert_int_equal(blocks.count, 0);
+	assert_int_equal(count_open(&blocks), 0);
+	assert_int_equal(blocks.used, 0);
 	limpet_open_blocks_done(&blocks);
 }
 
