@@ -498,7 +498,8 @@ static int take_threads(const struct work *work, struct limpet_replay *replay)
 
 static int take_moments(const struct work *work, struct limpet_replay *replay)
 {
-	const size_t count = work->options->end_count;
+	/* Moments were made for all ends, or there are none. */
+	const size_t count = work->moments ? work->options->end_count : 0;
 	uint64_t from_ns = work->model->from_ns;
 
 	replay->moments = calloc(count + 1, sizeof(*replay->moments));

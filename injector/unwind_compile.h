@@ -37,8 +37,8 @@ struct limpet_unwind_input {
 	const uint8_t *code;
 	size_t code_bytes;
 	uint64_t code_address;
-	/* With code: where exit() is, 0: unknown. Code without a description that calls it with what
-	 * another call has answered is the outermost frame (musl's exit(main(...))). */
+	/* With code: where exit() is, 0: unknown. Code without a description that calls it with
+	 * what another call has answered is the outermost frame (musl's exit(main(...))). */
 	uint64_t exit_address;
 };
 
