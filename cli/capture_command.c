@@ -80,6 +80,7 @@ struct command {
 	bool keep;                          /* their captures outlive ours */
 	pid_t pid;
 	const char *name;
+	const char *way; /* of the agent into it, where that is not dlopen; else NULL */
 	uint64_t sealing_percent;
 	char phase[32];
 };
@@ -94,6 +95,8 @@ static void say_started(void *context, const char *trace)
 	if (command->mode == LIMPET_MODE_RUN)
 		return; /* the terminal is the command's */
 	limpet_ui_note("capturing %s (%d) to %s", command->name, command->pid, trace);
+	if (command->way)
+		limpet_ui_note("%s", command->way);
 	limpet_ui_hint("Ctrl-C here or `limpet stop %d` anywhere ends it", command->pid);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
@@ -276,6 +279,8 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	limpet_units_format_duration(time, result->duration_ns);
 	if (words)
 		limpet_ui_note("%s", words);
+	if (command->way && command->mode == LIMPET_MODE_RUN)
+		limpet_ui_note("%s", command->way);
 	limpet_ui_note("%s events in %s, %s; stops: attach %.2f ms, detach %.2f ms", events, time,
 		       size, (double)result->attach_stop_us / 1000,
 		       result->detach_stop_us < 0 ? 0.0 : (double)result->detach_stop_us / 1000);
@@ -314,6 +319,16 @@ static void find_owner(uid_t *uid, gid_t *gid)
 		*uid = (uid_t)strtoul(sudo_uid, NULL, 10);
 		*gid = (gid_t)strtoul(sudo_gid, NULL, 10);
 	}
+}
+
+/* dlopen needs no words. */
+static const char *find_way(const struct limpet_preflight *preflight)
+{
+	for (size_t i = 0; i < preflight->count; i++)
+		if (!strcmp(preflight->list[i].id, "agent") &&
+		    preflight->list[i].severity == LIMPET_FINDING_NOTE)
+			return preflight->list[i].text;
+	return NULL;
 }
 
 int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
@@ -356,6 +371,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 
 	memcpy(name, preflight->name, sizeof(name));
 	limpet_ui_clean(name);
+	command.way = find_way(preflight);
 	find_owner(&setup.owner_uid, &setup.owner_gid);
 	if (options->forked.start_ticks) {
 		setup.forked = &options->forked;

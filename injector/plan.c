@@ -323,12 +323,15 @@ static int find_gadgets(struct planner *planner, struct limpet_err *err)
 			return limpet_err_set(err, -ENOMEM, "out of memory");
 		if (limpet_memory_read(modules->pid, module->text_start, code, bytes) == 0 &&
 		    limpet_tracee_find_gadgets(code, bytes, module->text_start,
-					       &planner->plan->gadgets)) {
+					       &planner->plan->gadgets) &&
+		    planner->plan->gadgets.restorer) {
 			free(code);
 			return 0;
 		}
 		free(code);
 	}
+	if (planner->plan->gadgets.syscall && planner->plan->gadgets.pop_rax)
+		return 0;
 	return limpet_err_set(err, -ENOENT,
 			      "found no system call instruction in the program's libc");
 }

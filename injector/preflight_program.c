@@ -393,11 +393,13 @@ static int check_way(struct limpet_check *check)
 	r = limpet_modules_read(check->pid, &modules, &err);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	if (limpet_plan_find_loader(&modules, &plan, &err) == 0)
+	r = limpet_plan_find_loader(&modules, &plan, &err);
+	if (r == 0 && plan.mapped)
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "agent", "",
+				 "the agent is mapped, without a dynamic linker (%s)", plan.mapped);
+	else if (r == 0)
 		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
-				 plan.mapped ? "the agent is mapped, without a dynamic linker (%s)"
-					     : "the agent is loaded by the program's own dlopen%s",
-				 plan.mapped ? plan.mapped : "");
+				 "the agent is loaded by the program's own dlopen");
 	limpet_modules_done(&modules);
 	return 0;
 }

@@ -339,7 +339,7 @@ enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_s
 	}
 	if (!find_stack_low(safepoint->pid, regs->rsp, &low))
 		return LIMPET_UNSAFE_STACK;
-	if (stack_has_word(safepoint->pid, regs->rsp, restorer))
+	if (restorer && stack_has_word(safepoint->pid, regs->rsp, restorer))
 		return LIMPET_UNSAFE_SIGNAL;
 	*ret_stack_low = low;
 	return LIMPET_SAFE;

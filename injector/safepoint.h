@@ -43,7 +43,7 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 /* For a call of the agent's own code alone, which takes no lock of the program's: not in a
  * restartable sequence, not in the agent, with enough of a stack, and as far as words of the stack
  * can tell (nothing is unwound) not in a signal handler, whose stack may be a small one.
- * `restorer`: where handlers return to. *ret_stack_low as above. */
+ * `restorer`: where handlers return to; 0: there are none. *ret_stack_low as above. */
 enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_safepoint *safepoint,
 							   const struct limpet_tracee *tracee,
 							   uint64_t restorer,

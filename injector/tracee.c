@@ -528,6 +528,9 @@ bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t addr
 		if (!gadgets->syscall &&
 		    !memcmp(code + i, LIMPET_ARCH_SYSCALL_RET, sizeof(LIMPET_ARCH_SYSCALL_RET) - 1))
 			gadgets->syscall = address + i;
+		if (!gadgets->pop_rax &&
+		    !memcmp(code + i, LIMPET_ARCH_POP_RAX_RET, sizeof(LIMPET_ARCH_POP_RAX_RET) - 1))
+			gadgets->pop_rax = address + i;
 		if (gadgets->restorer)
 			continue;
 		if (i + 9 <= bytes && !memcmp(code + i, LIMPET_ARCH_RESTORER_LONG,
@@ -537,7 +540,12 @@ bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t addr
 						   sizeof(LIMPET_ARCH_RESTORER_SHORT) - 1))
 			gadgets->restorer = address + i;
 	}
-	return gadgets->syscall && gadgets->restorer;
+	return gadgets->syscall && (gadgets->restorer || gadgets->pop_rax);
+}
+
+static uint64_t way_home(const struct limpet_tracee_gadgets *gadgets)
+{
+	return gadgets->restorer ?: gadgets->pop_rax;
 }
 
 static int read_extended_state(struct limpet_tracee *tracee)
@@ -560,7 +568,7 @@ static int head_home(struct limpet_tracee *tracee)
 	int error;
 
 	regs.orig_rax = ~0ull;
-	regs.rip = tracee->gadgets.restorer;
+	regs.rip = way_home(&tracee->gadgets);
 	regs.rsp = tracee->home + sizeof(uint64_t);
 	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
 	error = write_registers(tracee, &regs);
@@ -579,11 +587,13 @@ static bool gadgets_are_there(pid_t pid, const struct limpet_tracee_gadgets *gad
 
 	if (bytes > 0)
 		limpet_tracee_find_gadgets(code, (size_t)bytes, gadgets->syscall, &found);
-	bytes = limpet_memory_read_some(pid, gadgets->restorer, code, sizeof(code));
-	found.restorer = 0;
+	bytes = limpet_memory_read_some(pid, way_home(gadgets), code, sizeof(code));
+	found.restorer = found.pop_rax = 0;
 	if (found.syscall && bytes > 0)
-		limpet_tracee_find_gadgets(code, (size_t)bytes, gadgets->restorer, &found);
-	return found.syscall == gadgets->syscall && found.restorer == gadgets->restorer;
+		limpet_tracee_find_gadgets(code, (size_t)bytes, way_home(gadgets), &found);
+	return found.syscall == gadgets->syscall &&
+	       (gadgets->restorer ? found.restorer == gadgets->restorer
+				  : found.pop_rax == gadgets->pop_rax);
 }
 
 int limpet_tracee_borrow(struct limpet_tracee *tracee, const struct limpet_tracee_gadgets *gadgets,
@@ -607,12 +617,18 @@ int limpet_tracee_borrow(struct limpet_tracee *tracee, const struct limpet_trace
 	if (error)
 		return error;
 	error = limpet_home_frame_build(&tracee->regs, tracee->xstate, tracee->xstate_bytes,
-					tracee->signal_mask, gadgets->restorer, top, &image, &bytes,
-					&tracee->home);
+					tracee->signal_mask, gadgets->restorer ?: gadgets->syscall,
+					top, &image, &bytes, &tracee->home);
 	if (error)
 		return error;
 	limpet_fault_point("write home frame");
 	error = limpet_memory_write(tracee->pid, tracee->home, image, bytes);
+	if (!error && !gadgets->restorer) {
+		const uint64_t words[] = {gadgets->pop_rax, SYS_rt_sigreturn};
+
+		tracee->home -= sizeof(words);
+		error = limpet_memory_write(tracee->pid, tracee->home, words, sizeof(words));
+	}
 	if (error)
 		return error;
 	tracee->spare = tracee->home - SPARE_BYTES;

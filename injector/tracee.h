@@ -73,10 +73,12 @@ void limpet_tracee_note_stop_ns(uint64_t stop_ns);
 /* Code in the target that a borrowed thread runs. */
 struct limpet_tracee_gadgets {
 	uint64_t syscall;  /* `syscall; ret` */
-	uint64_t restorer; /* `mov $15, %eax|%rax; syscall`: rt_sigreturn */
+	uint64_t restorer; /* `mov $15, %eax|%rax; syscall`: rt_sigreturn; 0: none (musl links it
+			    * only into programs that handle signals) */
+	uint64_t pop_rax;  /* `pop %rax; ret`: then the number comes from the stack */
 };
-/* Finds both in `bytes` bytes of code that stand at `address`; fields that are set stay. Answers
- * whether both are set now. */
+/* Finds them in `bytes` bytes of code that stand at `address`; fields that are set stay. Answers
+ * whether there is a way home now. */
 bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t address,
 				struct limpet_tracee_gadgets *gadgets);
 

@@ -85,7 +85,7 @@ TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := clan stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim plugin.so gaps-copies \
-	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie static-stripped \
+	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -198,10 +198,12 @@ $(T)/static $(T)/storm-static-pie: test/targets/storm.c test/targets/target.h
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. $(if $(filter %-pie,$@),-static-pie,-static) -o $@ $<
 
 MUSL_LIB := /usr/lib/$(ARCH)-linux-musl
-$(T)/storm-musl $(T)/storm-musl-static: test/targets/storm.c test/targets/target.h
+$(T)/plain-musl-static: test/targets/plain.c
+$(T)/storm-musl $(T)/storm-musl-static: test/targets/storm.c
+$(T)/plain-musl-static $(T)/storm-musl $(T)/storm-musl-static: test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)musl-gcc $(TARGET_CFLAGS) -I. $(if $(filter %-static,$@),-static) -o $@ $<
+	$(Q)musl-gcc $(TARGET_CFLAGS) -I. $(if $(filter %-static,$@),-static) -o $@ $(filter %.c,$^)
 
 # musl-gcc knows no -static-pie.
 $(T)/storm-musl-static-pie: test/targets/storm.c test/targets/target.h

@@ -3,6 +3,8 @@
 # allocator's functions begin, those of musl by slots that are put in from outside.
 # time-limit: 400
 
+: "${TORTURE:=$root/build/torture}"
+
 load helpers
 setup() { begin; }
 teardown() { end; }
@@ -76,7 +78,30 @@ agent_way() {
 	done
 }
 
-@test "the way in is said by doctor" {
+# The way home of a borrowed thread is then made of other instructions.
+@test "a static program of musl that has no code to return from signal handlers" {
+	local key
+	! grep -qaP '\x48\xc7\xc0\x0f\0\0\0\x0f\x05|\xb8\x0f\0\0\0\x0f\x05' "$TARGETS/plain-musl-static" ||
+		fail "it has such code" || return 1
+	start plain "$TARGETS/plain-musl-static"
+	look "$pid"
+	attach "$pid"
+	tell plain "run 1000" ran
+	tell plain count '{'
+	stop "$pid"
+	good_capture
+	for key in allocations frees; do
+		same "$key" "$(jq ".totals.$key" report.json)" "$(jq ".$key" <<<"$answer")" || return 1
+	done
+	same "plain_resize" "$(site_sum plain_resize live_allocations)" 100
+	nothing_of_ours "$pid"
+	"$TORTURE/killstep" --repeat 1 --stride 9 "$pid" >steps.json || fail "$(<steps.json)" || return 1
+	json_says '.kills > 0 and .repaired > 0 and .bad == 0' <steps.json
+	tell plain "run 10" ran
+	finish plain
+}
+
+@test "the way in is said by doctor, attach and run" {
 	start musl "$TARGETS/storm-musl"
 	agent_way "$pid" "mapped.*musl"
 	json_says '[.findings[] | select(.id == "libc") | .text] | any(test("musl"))' <doctor.json
@@ -84,7 +109,12 @@ agent_way() {
 	start static "$TARGETS/static"
 	agent_way "$pid" "mapped.*has none"
 	json_says '[.findings[] | select(.id == "allocator") | .text] | any(test("[0-9] functions are hooked"))' <doctor.json
+	attach "$pid"
+	stop "$pid"
+	grep -q 'agent is mapped' "attach.$captures.err"
 	finish static
+	"$LIMPET" run -o run.limpet -- "$TARGETS/static" </dev/null >/dev/null 2>run.err
+	grep -q 'agent is mapped' run.err
 	start storm "$TARGETS/storm"
 	agent_way "$pid" "dlopen"
 	LIMPET_WAY=mapped agent_way "$pid" "mapped.*LIMPET_WAY"

@@ -6,6 +6,7 @@
 #include <x86intrin.h>
 
 #define LIMPET_ARCH_SYSCALL_RET "\x0f\x05\xc3"
+#define LIMPET_ARCH_POP_RAX_RET "\x58\xc3"
 /* mov $15, %rax; syscall (glibc, musl) and mov $15, %eax; syscall */
 #define LIMPET_ARCH_RESTORER_LONG "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
 #define LIMPET_ARCH_RESTORER_SHORT "\xb8\x0f\x00\x00\x00\x0f\x05"
