@@ -206,6 +206,8 @@ struct limpet_scratch {
 
 /* stack.c: the stack of the caller as a node of the tree, 0 if it could not be kept */
 uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *frame);
+/* The same stack, for blocks of that allocator. */
+uint32_t limpet_stack_mark(uint32_t node, uint32_t owner);
 
 /* patch.c: slots, under the loader's own lock (dl_iterate_phdr), never under an allocation hook */
 void limpet_patch_configure(const struct limpet_start *start);

@@ -10,6 +10,12 @@
 
 typedef uint64_t usable_size_fn(uint64_t block);
 
+/* The arguments that the op looks at. */
+static const uint64_t *args_of(const struct limpet_frame *frame, const struct limpet_hook *hook)
+{
+	return frame->args + LIMPET_HOOK_SKIP(hook->flags);
+}
+
 static uint64_t usable_size(const struct limpet_hook *hook, uint64_t block)
 {
 	if (!hook->usable_size)
@@ -19,7 +25,7 @@ static uint64_t usable_size(const struct limpet_hook *hook, uint64_t block)
 
 static const char *full_way(const struct limpet_hook *hook)
 {
-	if (hook->op == LIMPET_OP_MALLOC)
+	if (hook->op == LIMPET_OP_MALLOC && !LIMPET_HOOK_SKIP(hook->flags))
 		return limpet_way_malloc;
 	if (hook->op == LIMPET_OP_FREE && hook->flags & LIMPET_HOOK_LEAF)
 		return limpet_way_free;
@@ -151,11 +157,11 @@ static bool gives_back(uint32_t op)
 	return op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY;
 }
 
-static uint64_t choose(struct limpet_thread *thread, const struct limpet_frame *frame, uint32_t op)
+static uint64_t choose(struct limpet_thread *thread, const uint64_t *args, uint32_t op)
 {
 	if (__builtin_expect(!limpet_shm->sample_bytes && !limpet_overload_now(), 1))
 		return LIMPET_WANTED_NEW | LIMPET_WANTED_OLD;
-	return limpet_sample_choose(thread, op, frame->args);
+	return limpet_sample_choose(thread, op, args);
 }
 
 /* Of an allocator that may call hooks for it: a thread's first call of it, whatever it is, makes
@@ -174,12 +180,13 @@ static uint64_t usable_size_inside(struct limpet_thread *thread, const struct li
 int limpet_hook_enter(struct limpet_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
+	const uint64_t *args = args_of(frame, hook);
 	struct limpet_thread *thread;
 	bool unrecorded;
 
-	if (hook->op == LIMPET_OP_FREE && !frame->args[0])
+	if (hook->op == LIMPET_OP_FREE && !args[0])
 		return 0;
-	unrecorded = gives_back(hook->op) && was_not_recorded(frame->args[0]);
+	unrecorded = gives_back(hook->op) && was_not_recorded(args[0]);
 	thread = begin(frame);
 	if (!thread)
 		return 0;
@@ -187,7 +194,7 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	note_busy(thread);
 	thread->depth = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	frame->wanted = choose(thread, frame, hook->op);
+	frame->wanted = choose(thread, args, hook->op);
 	if (__builtin_expect(unrecorded, 0))
 		frame->wanted &= ~(uint64_t)LIMPET_WANTED_OLD;
 
@@ -202,14 +209,14 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	case LIMPET_OP_FREE:
 		if (!(frame->wanted & LIMPET_WANTED_OLD))
 			break;
-		frame->aux = usable_size_inside(thread, hook, frame->args[0]);
-		limpet_record_append(thread, LIMPET_EVENT_FREE, limpet_clock(), frame->args[0],
-				     frame->aux, 0);
+		frame->aux = usable_size_inside(thread, hook, args[0]);
+		limpet_record_append(thread, LIMPET_EVENT_FREE, limpet_clock(), args[0], frame->aux,
+				     0);
 		limpet_record_publish(thread);
 		break;
 	case LIMPET_OP_REALLOC:
 	case LIMPET_OP_REALLOCARRAY:
-		frame->aux = frame->args[0] ? usable_size_inside(thread, hook, frame->args[0]) : 0;
+		frame->aux = args[0] ? usable_size_inside(thread, hook, args[0]) : 0;
 		frame->stamp = limpet_clock();
 		break;
 	case LIMPET_OP_MUNMAP:
@@ -243,6 +250,14 @@ static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uin
 	return true;
 }
 
+static inline uint32_t capture_stack(struct limpet_thread *thread, const struct limpet_frame *frame,
+				     const struct limpet_hook *hook)
+{
+	uint32_t node = limpet_stack_capture(thread, frame), owner = LIMPET_HOOK_OWNER(hook->flags);
+
+	return __builtin_expect(owner != 0, 0) ? limpet_stack_mark(node, owner) : node;
+}
+
 /* Stamped before the walk, which then runs while the stamp is being made. */
 static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
 			      uint32_t type)
@@ -253,13 +268,13 @@ static void record_allocation(struct limpet_frame *frame, uint64_t address, uint
 	if (!note_sampled(frame, address, &type))
 		return;
 	stamp = limpet_clock();
-	node = limpet_stack_capture(frame->thread, frame);
+	node = capture_stack(frame->thread, frame, &limpet_hooks[frame->hook]);
 	limpet_record_append(frame->thread, type, stamp, address, size, node);
 }
 
-static void record_realloc(struct limpet_frame *frame, uint64_t size)
+static void record_realloc(struct limpet_frame *frame, uint64_t block, uint64_t size)
 {
-	uint64_t old = frame->wanted & LIMPET_WANTED_OLD ? frame->args[0] : 0;
+	uint64_t old = frame->wanted & LIMPET_WANTED_OLD ? block : 0;
 
 	if (frame->result) {
 		if (old)
@@ -272,8 +287,8 @@ static void record_realloc(struct limpet_frame *frame, uint64_t size)
 				     frame->aux, 0);
 	} else if (old && limpet_shm->sample_bytes) {
 		limpet_sample_enter(old);
-	} else if (!old && frame->args[0] && size && frame->wanted >> 32) {
-		limpet_overload_note(frame->args[0], (uint32_t)(frame->wanted >> 32));
+	} else if (!old && block && size && frame->wanted >> 32) {
+		limpet_overload_note(block, (uint32_t)(frame->wanted >> 32));
 	}
 }
 
@@ -287,12 +302,12 @@ static void record_mremap(struct limpet_frame *frame)
 	record_allocation(frame, frame->result, frame->args[2], LIMPET_EVENT_MMAP);
 }
 
-static void record_result(struct limpet_frame *frame, uint32_t op)
+static void record_result(struct limpet_frame *frame, const struct limpet_hook *hook)
 {
-	const uint64_t *args = frame->args;
+	const uint64_t *args = args_of(frame, hook);
 	uint64_t size;
 
-	switch (op) {
+	switch (hook->op) {
 	case LIMPET_OP_MALLOC:
 		if (frame->result)
 			record_allocation(frame, frame->result, args[0], LIMPET_EVENT_ALLOC);
@@ -303,12 +318,12 @@ static void record_result(struct limpet_frame *frame, uint32_t op)
 					  LIMPET_EVENT_ALLOC);
 		break;
 	case LIMPET_OP_REALLOC:
-		record_realloc(frame, args[1]);
+		record_realloc(frame, args[0], args[1]);
 		break;
 	case LIMPET_OP_REALLOCARRAY:
 		/* A product that does not fit is a failed call, though it may come out as 0. */
 		if (!__builtin_mul_overflow(args[1], args[2], &size))
-			record_realloc(frame, size);
+			record_realloc(frame, args[0], size);
 		break;
 	case LIMPET_OP_POSIX_MEMALIGN:
 		if (!(uint32_t)frame->result)
@@ -339,15 +354,15 @@ static void record_result(struct limpet_frame *frame, uint32_t op)
 void limpet_hook_exit(struct limpet_frame *frame)
 {
 	struct limpet_thread *thread = frame->thread;
-	uint32_t op = limpet_hooks[frame->hook].op;
+	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
 
 	/* The original may have forked under us (a signal handler): the child must not write to
 	 * memory that the parent uses. */
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
 		return;
 	set_phase(thread, LIMPET_PHASE_RECORDING);
-	if (op != LIMPET_OP_FREE && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE)) {
-		record_result(frame, op);
+	if (hook->op != LIMPET_OP_FREE && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE)) {
+		record_result(frame, hook);
 		limpet_record_publish(thread);
 	}
 	hook_done(thread);
@@ -427,7 +442,7 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 
 		note_busy(thread);
 		stamp = limpet_clock();
-		node = limpet_stack_capture(thread, frame);
+		node = capture_stack(thread, frame, &limpet_hooks[hook]);
 		limpet_record_append(thread, LIMPET_EVENT_ALLOC, stamp, result, a, node);
 		limpet_record_publish(thread);
 	}

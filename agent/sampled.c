@@ -156,7 +156,7 @@ static uint64_t old_of(uint64_t block, bool overload)
 	return block && (overload || limpet_sample_take_out(block)) ? LIMPET_WANTED_OLD : 0;
 }
 
-static uint64_t choose(struct limpet_thread *thread, uint32_t op, const uint64_t args[6],
+static uint64_t choose(struct limpet_thread *thread, uint32_t op, const uint64_t *args,
 		       bool overload)
 {
 	uint64_t size;
@@ -183,7 +183,7 @@ static uint64_t choose(struct limpet_thread *thread, uint32_t op, const uint64_t
 	}
 }
 
-uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const uint64_t args[6])
+uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const uint64_t *args)
 {
 	uint32_t overload;
 

@@ -71,6 +71,6 @@ static inline uint32_t limpet_overload_now(void)
  * LIMPET_WANTED_*, and the overload's number in the high half. Under --sample, a block that is
  * given back is no longer noted: whoever gets its address next may be sampled before this call is
  * over; in an overload the caller has seen to that. */
-uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const uint64_t args[6]);
+uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const uint64_t *args);
 
 #endif

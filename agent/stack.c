@@ -402,3 +402,12 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 	}
 	return capture_walk(thread, scratch, memo, hook_frame, high, current, generation);
 }
+
+uint32_t limpet_stack_mark(uint32_t node, uint32_t owner)
+{
+	uint32_t marked = node ? node_child(node, owner, LIMPET_NODE_OWNER) : 0;
+
+	if (node && !marked)
+		__atomic_fetch_add(&limpet_shm->lost_no_node, 1, __ATOMIC_RELAXED);
+	return marked ? marked : node;
+}

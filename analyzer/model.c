@@ -117,6 +117,42 @@ static int take_sites(struct limpet_model *model, const struct limpet_model_sum 
 	return 0;
 }
 
+static bool has_owners(const struct limpet_model *model)
+{
+	for (size_t i = 0; i < model->site_count; i++)
+		if (model->nodes[model->sites[i].node].owner)
+			return true;
+	return false;
+}
+
+static int take_owners(struct limpet_model *model, const struct limpet_trace_reader *reader)
+{
+	char *const *names;
+	uint32_t named = limpet_trace_reader_owners(reader, &names);
+
+	if (!has_owners(model))
+		return 0;
+	model->owner_count = LIMPET_TRACE_OWNERS_MAX;
+	model->owners = calloc(model->owner_count, sizeof(*model->owners));
+	if (!model->owners)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < model->owner_count; i++)
+		model->owners[i].name = i < named && names[i] ? names[i] : "";
+	for (size_t i = 0; i < model->site_count; i++) {
+		const struct limpet_model_site *site = &model->sites[i];
+		struct limpet_model_owner *owner = &model->owners[model->nodes[site->node].owner];
+
+		owner->allocations += site->allocations;
+		owner->allocated_bytes += site->allocated_bytes;
+		owner->frees += site->frees;
+		owner->freed_bytes += site->freed_bytes;
+		owner->live_allocations += site->live_allocations;
+		owner->live_bytes += site->live_bytes;
+		owner->peak_bytes += site->peak_bytes;
+	}
+	return 0;
+}
+
 static int take_maps(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
 	model->maps = calloc(sum->books.map_count + 1, sizeof(*model->maps));
@@ -258,6 +294,8 @@ static int build(struct limpet_model *model, struct limpet_trace_reader *reader)
 	int code = take_sum(model, reader);
 
 	if (code == 0)
+		code = take_owners(model, reader);
+	if (code == 0)
 		code = limpet_model_symbols_new(reader, &model->private->symbols);
 	if (code < 0)
 		return code;
@@ -339,6 +377,7 @@ void limpet_model_free(struct limpet_model *model)
 	free(model->private->overloads);
 	free(model->private);
 	free(model->sites);
+	free(model->owners);
 	free(model->site_estimates);
 	free(model->maps);
 	free(model->timeline);

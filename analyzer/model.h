@@ -50,6 +50,13 @@ struct limpet_model_site {
 	uint64_t peak_allocations, peak_bytes; /* held at the moment of the peak */
 	int64_t growth_bytes;
 };
+/* One of several allocators, as far as it is said whose blocks are whose. */
+struct limpet_model_owner {
+	const char *name; /* "": the others */
+	uint64_t allocations, allocated_bytes, frees, freed_bytes;
+	uint64_t live_allocations, live_bytes;
+	uint64_t peak_bytes; /* held at the moment of the peak */
+};
 struct limpet_model_map_site {
 	uint32_t node;
 	uint64_t mmaps, mmap_bytes, unmapped_bytes, mapped_bytes;
@@ -97,6 +104,9 @@ struct limpet_model {
 	struct limpet_model_totals totals;
 	struct limpet_model_site *sites; /* by node; only those with a figure that is not 0 */
 	size_t site_count;
+	struct limpet_model_owner *owners; /* by number, from 1; entry 0: the others; NULL: there
+					    * are not several */
+	uint32_t owner_count;
 	struct limpet_model_map_site *maps;
 	size_t map_count;
 	struct limpet_model_point *timeline; /* by time */

@@ -265,6 +265,33 @@ static int print_memory(struct limpet_pen *pen)
 			       limit_bytes ? limpet_pen_bytes(pen, limit_bytes) : "");
 }
 
+/* Each of several allocators. */
+static int print_owners(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	bool any = false;
+	int result = 0;
+
+	for (uint32_t i = 1; i <= model->owner_count && !result; i++) {
+		/* The others come last. */
+		const struct limpet_model_owner *owner = &model->owners[i % model->owner_count];
+
+		if (!owner->allocations && !owner->live_allocations)
+			continue;
+		result = limpet_pen_line(
+			pen, "", "%-9s %s: %s live in %s block%s, %s allocation%s, %s in all",
+			any ? "" : "of these", owner->name[0] ? owner->name : "other allocators",
+			limpet_pen_bytes(pen, owner->live_bytes),
+			limpet_pen_count(pen, owner->live_allocations),
+			limpet_pen_plural(owner->live_allocations),
+			limpet_pen_count(pen, owner->allocations),
+			limpet_pen_plural(owner->allocations),
+			limpet_pen_bytes(pen, owner->allocated_bytes));
+		any = true;
+	}
+	return result;
+}
+
 static int print_totals(struct limpet_pen *pen)
 {
 	const struct limpet_model *model = pen->report->model;
@@ -298,6 +325,8 @@ static int print_totals(struct limpet_pen *pen)
 			limpet_pen_count(pen, totals->temporary_allocations),
 			limpet_pen_plural(totals->temporary_allocations),
 			limpet_pen_share(pen, totals->temporary_allocations, totals->allocations));
+	if (!result)
+		result = print_owners(pen);
 	if (!result)
 		result = print_memory(pen);
 	if (!result)

@@ -214,6 +214,41 @@ static json_t *totals_object(const struct limpet_model *model)
 	return object;
 }
 
+/* Null: there are not several. */
+static json_t *owners_array(const struct limpet_model *model)
+{
+	json_t *array = model->owners ? json_array() : json_null();
+
+	for (uint32_t i = 0; array && i < model->owner_count; i++) {
+		const struct limpet_model_owner *owner = &model->owners[i];
+
+		if (!owner->allocations && !owner->live_allocations && !owner->frees)
+			continue;
+		if (json_array_append_new(array,
+					  json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
+						    text(owner->name), "allocations",
+						    number(owner->allocations), "allocated_bytes",
+						    number(owner->allocated_bytes), "frees",
+						    number(owner->frees), "freed_bytes",
+						    number(owner->freed_bytes), "live_allocations",
+						    number(owner->live_allocations), "live_bytes",
+						    number(owner->live_bytes), "peak_bytes",
+						    number(owner->peak_bytes)))) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+/* Of a stack's blocks; null: not said. */
+static json_t *owner_name(const struct limpet_model *model, uint32_t node)
+{
+	uint32_t owner = model->owners ? model->nodes[node].owner : 0;
+
+	return owner ? text(model->owners[owner].name) : json_null();
+}
+
 static json_t *frame_object(const struct limpet_report_frame *frame)
 {
 	char offset[20];
@@ -254,15 +289,16 @@ static json_t *site_object(struct limpet_report *report, const struct limpet_rep
 
 	if (!stack)
 		return NULL;
-	object = json_pack(
-		"{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:b,s:o}", "allocations",
-		number(figures->allocations), "allocated_bytes", number(figures->allocated_bytes),
-		"live_allocations", number(figures->live_allocations), "live_bytes",
-		number(figures->live_bytes), "peak_bytes", number(figures->peak_bytes),
-		"temporary_allocations",
-		sample_bytes ? json_null() : number(figures->temporary_allocations), "frees",
-		number(figures->frees), "growth_bytes", (json_int_t)figures->growth_bytes,
-		"stack_truncated", cut, "stack", stack);
+	object = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:b,s:o,s:o}", "allocations",
+			   number(figures->allocations), "allocated_bytes",
+			   number(figures->allocated_bytes), "live_allocations",
+			   number(figures->live_allocations), "live_bytes",
+			   number(figures->live_bytes), "peak_bytes", number(figures->peak_bytes),
+			   "temporary_allocations",
+			   sample_bytes ? json_null() : number(figures->temporary_allocations),
+			   "frees", number(figures->frees), "growth_bytes",
+			   (json_int_t)figures->growth_bytes, "stack_truncated", cut, "allocator",
+			   owner_name(report->model, figures->node), "stack", stack);
 	if (object && sample_bytes &&
 	    !set_ranges(object, &report->estimates[site->estimates], sample_bytes)) {
 		json_decref(object);
@@ -368,6 +404,8 @@ int limpet_report_json_print_head(struct limpet_report *report, FILE *file)
 					       "to_seconds", seconds(model->to_ns)));
 	if (!result)
 		result = print_value(file, ",\n\"totals\":", totals_object(model));
+	if (!result)
+		result = print_value(file, ",\n\"allocators\":", owners_array(model));
 	if (!result && report->options.hidden)
 		result = print_value(file,
 				     ",\n\"hidden\":", limpet_json_figures(report->options.hidden));

@@ -593,6 +593,13 @@ uint32_t limpet_trace_reader_nodes(const struct limpet_trace_reader *reader,
 	return reader->tables.node_count;
 }
 
+uint32_t limpet_trace_reader_owners(const struct limpet_trace_reader *reader,
+				    char *const **ret_names)
+{
+	*ret_names = reader->tables.owners;
+	return reader->tables.owner_count;
+}
+
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader)
 {
 	return &reader->tables.end;

@@ -77,10 +77,17 @@ struct limpet_trace_node {
 	uint32_t module;  /* number, always valid as an index; 0: none (JIT code...) */
 	bool truncated;   /* the walk ended here */
 	bool lost;        /* its block is damaged: nothing is known */
+	uint16_t owner;   /* by which allocator blocks with this stack were made; 0: not said */
 };
 /* Entry n is node n; entry 0 is the root. Answers the number of entries. */
 uint32_t limpet_trace_reader_nodes(const struct limpet_trace_reader *reader,
 				   const struct limpet_trace_node **ret_nodes);
+
+/* Names of allocators, where there were several: entry n is that of owner n; entry 0 is a dummy,
+ * and
+ * "" one that was lost. Answers the number of entries. */
+uint32_t limpet_trace_reader_owners(const struct limpet_trace_reader *reader,
+				    char *const **ret_names);
 
 struct limpet_trace_end {
 	bool known;          /* an END record is there */

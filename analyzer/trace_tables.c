@@ -18,13 +18,15 @@ int limpet_trace_tables_init(struct limpet_trace_tables *tables)
 	/* the dummies */
 	tables->modules = calloc(1, sizeof(*tables->modules));
 	tables->nodes = calloc(1, sizeof(*tables->nodes));
-	if (!tables->modules || !tables->nodes) {
+	tables->owners = calloc(1, sizeof(*tables->owners));
+	if (!tables->modules || !tables->nodes || !tables->owners) {
 		limpet_trace_tables_done(tables);
 		return -ENOMEM;
 	}
 	tables->modules[0].path = "";
 	tables->module_count = tables->module_room = 1;
 	tables->node_count = tables->node_room = 1;
+	tables->owner_count = tables->owner_room = 1;
 	return 0;
 }
 
@@ -43,6 +45,9 @@ void limpet_trace_tables_done(struct limpet_trace_tables *tables)
 		free(tables->strings[i]);
 	for (uint32_t i = 0; tables->modules && i < tables->module_count; i++)
 		module_done(&tables->modules[i]);
+	for (uint32_t i = 0; tables->owners && i < tables->owner_count; i++)
+		free(tables->owners[i]);
+	free(tables->owners);
 	free(tables->modules);
 	free(tables->nodes);
 	*tables = (struct limpet_trace_tables){0};
@@ -275,6 +280,14 @@ static int read_node(struct limpet_trace_tables *tables, struct limpet_cursor *l
 		return code;
 	*address += step >> 1 ^ (0 - (step & 1));
 	node = &tables->nodes[number];
+	if (flags & LIMPET_TRACE_NODE_OWNER && *address && *address < LIMPET_TRACE_OWNERS_MAX) {
+		/* The same stack again. Of none there is nothing but that it is unknown. */
+		*node = tables->nodes[number - (uint32_t)up];
+		node->lost = node->lost || up == number;
+		node->owner = (uint16_t)*address;
+		tables->node_count++;
+		return 0;
+	}
 	node->address = *address;
 	node->parent = number - (uint32_t)up;
 	node->module = (uint32_t)module;
@@ -306,13 +319,39 @@ static int read_node_list(struct limpet_trace_tables *tables, struct limpet_curs
 	return 0;
 }
 
+static int read_owners(struct limpet_trace_tables *tables, struct limpet_cursor *list)
+{
+	while (limpet_cursor_left(list)) {
+		uint64_t number = limpet_cursor_limited(list, LIMPET_TRACE_OWNERS_MAX - 1);
+		uint64_t bytes = limpet_cursor_limited(list, LIMPET_TRACE_STRING_MAX_BYTES);
+		const uint8_t *name = limpet_cursor_take(list, bytes);
+		int code;
+
+		if (list->failed || !number)
+			return -EBADMSG;
+		code = want_items(&tables->owners, &tables->owner_room, (uint32_t)number + 1,
+				  sizeof(*tables->owners));
+		if (code < 0)
+			return code;
+		while (tables->owner_count <= number)
+			tables->owners[tables->owner_count++] = NULL;
+		free(tables->owners[number]);
+		tables->owners[number] = strndup((const char *)name, bytes);
+		if (!tables->owners[number])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int read_nodes(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
 {
 	struct limpet_cursor list;
 	unsigned tag;
 
 	while ((tag = limpet_trace_next_section(sections, &list))) {
-		int code = tag == LIMPET_NODES_LIST ? read_node_list(tables, &list) : 0;
+		int code = tag == LIMPET_NODES_LIST     ? read_node_list(tables, &list)
+			   : tag == LIMPET_NODES_OWNERS ? read_owners(tables, &list)
+							: 0;
 
 		if (code < 0)
 			return code;

@@ -14,6 +14,8 @@ struct limpet_trace_tables {
 	uint32_t module_count, module_room;
 	struct limpet_trace_node *nodes;
 	uint32_t node_count, node_room;
+	char **owners;
+	uint32_t owner_count, owner_room;
 	struct limpet_trace_end end;
 };
 

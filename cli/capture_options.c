@@ -30,6 +30,7 @@ static const char common_help[] =
 	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"
 	"  -q, --quiet             no live line and no notes\n"
 	"      --sample BYTES      record one allocation in so many bytes, estimate all\n"
+	"      --alloc-functions FILE    allocators of its own, by their functions' names\n"
 	"      --follow-fork       children that it forks too, each into its own trace\n"
 	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"
 	"      --compact | --addresses   sums by the minute alone | all addresses, too\n"
@@ -54,6 +55,7 @@ static const char run_status_help[] =
 
 enum {
 	OPT_SAMPLE = 256,
+	OPT_ALLOC_FUNCTIONS,
 	OPT_MAX_SIZE,
 	OPT_COMPACT,
 	OPT_ADDRESSES,
@@ -76,6 +78,7 @@ static const struct option long_options[] = {
 	{"quiet", no_argument, NULL, 'q'},
 	{"help", no_argument, NULL, 'h'},
 	{"sample", required_argument, NULL, OPT_SAMPLE},
+	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
 	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
 	{"compact", no_argument, NULL, OPT_COMPACT},
 	{"addresses", no_argument, NULL, OPT_ADDRESSES},
@@ -181,6 +184,18 @@ static int parse_overload(const char *text, enum limpet_overload *ret)
 	return limpet_ui_usage(NULL, "--on-overload: not one of drop, wait and sample: '%s'", text);
 }
 
+static int parse_alloc_functions(const char *path, struct limpet_capture_options *o)
+{
+	static struct limpet_entry_list list;
+	struct limpet_err err = {0};
+
+	if (limpet_entry_list_read(path, &list, &err) < 0)
+		return wrong(&err);
+	o->alloc_functions = path;
+	o->entry_list = &list;
+	return LIMPET_EXIT_OK;
+}
+
 static int parse_leashed(const char *text, struct limpet_fork *ret)
 {
 	char *end;
@@ -210,6 +225,8 @@ static int parse_option(int option, struct limpet_capture_options *o)
 		break;
 	case OPT_SAMPLE:
 		return parse_sample(optarg, &o->sample_bytes);
+	case OPT_ALLOC_FUNCTIONS:
+		return parse_alloc_functions(optarg, o);
 	case OPT_MAX_SIZE:
 		return parse_memory("--max-size", optarg, LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES,
 				    &o->max_bytes);

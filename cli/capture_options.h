@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "injector/entry_list.h"
 #include "injector/forks.h"
 
 /* What holds when an option is not given; the help texts and manuals name these. */
@@ -29,7 +30,10 @@ struct limpet_capture_options {
 	uint64_t agent_memory_bytes, collector_memory_bytes;
 	uint64_t attach_timeout_ns;
 	enum limpet_overload on_overload;
-	bool quiet; /* limpet_ui_set_quiet() has been called */
+	const char
+		*alloc_functions; /* the file, for a limpet that is started for a child; or NULL */
+	struct limpet_entry_list *entry_list; /* what it says: for as long as we live; or NULL */
+	bool quiet;                           /* limpet_ui_set_quiet() has been called */
 	bool compact;
 	bool addresses;
 	bool background;

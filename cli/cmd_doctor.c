@@ -8,6 +8,7 @@
 #include "cli/doctor_list.h"
 #include "cli/ui.h"
 #include "common/units.h"
+#include "injector/entry_list.h"
 
 static const char help_text[] =
 	"Usage: limpet doctor [PID] [--json]\n"
@@ -16,6 +17,7 @@ static const char help_text[] =
 	"\n"
 	"  -p, --pid PID              as in attach\n"
 	"      --json                 for programs; unknown is null\n"
+	"      --alloc-functions FILE as in attach: allocators that limpet does not know\n"
 	"      --partial              as in attach: an allocator out of reach is accepted\n"
 	"      --agent-memory BYTES   as in attach: memory taken from the process's limit\n"
 	"      --assume-seccomp-ok    as in attach: a filter that cannot be read passes\n"
@@ -133,17 +135,20 @@ static int show(pid_t pid, const struct limpet_preflight_options *options, bool 
 
 int limpet_cmd_doctor(int argc, char **argv)
 {
-	enum { OPTION_JSON = 256, OPTION_PARTIAL, OPTION_AGENT_MEMORY, OPTION_ASSUME };
+	enum { OPTION_JSON = 256, OPTION_PARTIAL, OPTION_AGENT_MEMORY, OPTION_ASSUME, OPTION_LIST };
 	static const struct option long_options[] = {
 		{"pid", required_argument, NULL, 'p'},
 		{"json", no_argument, NULL, OPTION_JSON},
 		{"partial", no_argument, NULL, OPTION_PARTIAL},
+		{"alloc-functions", required_argument, NULL, OPTION_LIST},
 		{"agent-memory", required_argument, NULL, OPTION_AGENT_MEMORY},
 		{"assume-seccomp-ok", no_argument, NULL, OPTION_ASSUME},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
 	struct limpet_preflight_options options = {0};
+	LIMPET_FREE struct limpet_entry_list *list = NULL;
+	struct limpet_err err = {0};
 	bool json = false;
 	pid_t pid = 0;
 	int option, status;
@@ -157,6 +162,14 @@ int limpet_cmd_doctor(int argc, char **argv)
 			break;
 		case OPTION_PARTIAL:
 			options.partial = true;
+			break;
+		case OPTION_LIST:
+			list = list ?: malloc(sizeof(*list));
+			if (!list || limpet_entry_list_read(optarg, list, &err) < 0) {
+				limpet_ui_error(&err);
+				return LIMPET_EXIT_USAGE;
+			}
+			options.entry_list = list;
 			break;
 		case OPTION_ASSUME:
 			options.assume_seccomp_ok = true;

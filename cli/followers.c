@@ -250,6 +250,10 @@ static void choose_words(const struct limpet_followers *followers, const struct 
 		add_word(ret, "--on-overload");
 		add_word(ret, o->on_overload == LIMPET_OVERLOAD_WAIT ? "wait" : "sample");
 	}
+	if (o->alloc_functions) {
+		add_word(ret, "--alloc-functions");
+		add_word(ret, o->alloc_functions);
+	}
 	if (o->no_seal)
 		add_word(ret, "--no-seal");
 	if (o->partial)

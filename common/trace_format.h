@@ -99,8 +99,15 @@ enum limpet_trace_header_section {
 enum limpet_trace_modules_section { LIMPET_MODULES_LIST = 1 };
 #define LIMPET_MODULE_ALLOCATOR 1u /* flag: frames in it are noise */
 
-enum limpet_trace_nodes_section { LIMPET_NODES_LIST = 1 };
+enum limpet_trace_nodes_section {
+	LIMPET_NODES_LIST = 1,
+	LIMPET_NODES_OWNERS /* number, length and bytes of the name of each allocator */
+};
 #define LIMPET_TRACE_NODE_TRUNCATED 1u
+/* No frame: it stands for its parent's stack, for the blocks of the allocator that the address
+ * names. */
+#define LIMPET_TRACE_NODE_OWNER 2u
+#define LIMPET_TRACE_OWNERS_MAX 4096u
 
 enum limpet_trace_events_section {
 	LIMPET_EVENTS_COUNTS = 1, /* rows, events, first tick */

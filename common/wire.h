@@ -136,6 +136,9 @@ struct limpet_node {
 	uint32_t flags; /* LIMPET_NODE_* */
 };
 #define LIMPET_NODE_TRUNCATED 1u /* the walk ended here before it reached the thread's root */
+/* No frame: `address` is the allocator by which blocks of the stack below it were made, of
+ * LIMPET_HOOK_OWNER. */
+#define LIMPET_NODE_OWNER 2u
 /* Number of the last module that had gone from this address by then (struct limpet_gone), 0: none.
  * What comes to lie there later is not what was there before. */
 #define LIMPET_NODE_GONE(flags) ((flags) >> 8 & 0xffu)
@@ -164,6 +167,14 @@ struct limpet_hook {
 };
 /* The original calls no hook of ours: after the record it can be jumped to. */
 #define LIMPET_HOOK_LEAF 1u
+/* Arguments that stand before those of the op: a heap, a context. */
+#define LIMPET_HOOK_SKIP_MAX 3u
+#define LIMPET_HOOK_SKIP(flags) ((flags) >> 8 & LIMPET_HOOK_SKIP_MAX)
+#define LIMPET_HOOK_SKIP_FLAG(count) ((uint16_t)((count) << 8))
+/* Whose it is, where there are several allocators to be told apart: 0: not said. */
+#define LIMPET_HOOK_OWNERS 63u
+#define LIMPET_HOOK_OWNER(flags) ((flags) >> 10 & LIMPET_HOOK_OWNERS)
+#define LIMPET_HOOK_OWNER_FLAG(number) ((uint16_t)((number) << 10))
 
 enum limpet_slot_state {
 	LIMPET_SLOT_PLANNED = 0,

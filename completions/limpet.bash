@@ -26,7 +26,7 @@ _limpet()
 {
 	local commands='attach run stop status doctor report top html diff export seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
-		--attach-timeout --background --no-seal --partial --with-command-line
+		--attach-timeout --background --no-seal --partial --with-command-line --alloc-functions
 		--assume-seccomp-ok --follow-fork --help'
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	local command=${COMP_WORDS[1]} values='' i
@@ -43,7 +43,7 @@ _limpet()
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
 			-o | --output | -d | --duration | --sample | --max-size | --agent-memory | --collector-memory | \
-				--on-overload | --attach-timeout) ((i++)) ;;
+				--on-overload | --attach-timeout | --alloc-functions) ((i++)) ;;
 			--) ((i++)); break ;;
 			-*) ;;
 			*) break ;;
@@ -61,7 +61,7 @@ _limpet()
 
 	# The value of an option.
 	case $before in
-	-o | --output | --debug-dir | --suppressions)
+	-o | --output | --debug-dir | --suppressions | --alloc-functions)
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return
@@ -112,7 +112,7 @@ _limpet()
 		;;
 	doctor)
 		if [[ $word == -* ]]; then
-			values='--pid --json --partial --agent-memory --assume-seccomp-ok --help'
+			values='--pid --json --partial --agent-memory --assume-seccomp-ok --alloc-functions --help'
 		else
 			values=$(_limpet_processes)
 		fi

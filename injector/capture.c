@@ -388,7 +388,8 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	struct limpet_session_options options = {.agent_memory_bytes = setup->agent_memory_bytes,
 						 .sampling = setup->sampling,
 						 .timeout_ns = setup->timeout_ns,
-						 .forked = setup->forked != NULL};
+						 .forked = setup->forked != NULL,
+						 .entry_list = setup->entry_list};
 	struct limpet_proc_status status;
 	int error = limpet_proc_status_read(setup->pid, &status);
 

@@ -16,6 +16,7 @@
 #include "injector/forks.h"
 #include "injector/recorder.h"
 
+struct limpet_entry_list;
 struct limpet_tracee;
 struct limpet_capture;
 
@@ -46,6 +47,7 @@ struct limpet_capture_setup {
 	bool with_command_line;
 	double unseen_rss_share;
 	const char *allocators;
+	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
 	uid_t owner_uid;
 	gid_t owner_gid;
 	const volatile sig_atomic_t *interrupted;

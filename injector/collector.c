@@ -188,6 +188,9 @@ void limpet_collector_begin(struct limpet_collector *collector)
 	uint64_t ahead;
 
 	take_bearing(collector);
+	for (uint32_t i = 1; limpet_session_owner(collector->session, i); i++)
+		limpet_recorder_name_owner(collector->recorder, i,
+					   limpet_session_owner(collector->session, i));
 	/* The target may write there from now on. */
 	collector->clock_base = collector->shm->clock_base;
 	collector->begin_ticks = limpet_session_clock(collector->session);
@@ -434,11 +437,16 @@ static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 	/* Where the outermost has no parent that was described, the recorder refuses them all. */
 	while (count) {
 		const struct limpet_node *copy = &copies[--count];
-		uint32_t module = find_module(collector, copy);
+		bool is_owner = copy->flags & LIMPET_NODE_OWNER;
+		uint32_t module = is_owner ? 0 : find_module(collector, copy);
+		uint32_t flags = is_owner ? LIMPET_TRACE_NODE_OWNER : 0;
 
+		if (is_owner && !limpet_session_owner(collector->session, (uint32_t)copy->address))
+			flags = 0;
+		if (copy->flags & LIMPET_NODE_TRUNCATED)
+			flags |= LIMPET_TRACE_NODE_TRUNCATED;
 		if (limpet_recorder_add_node(collector->recorder, chain[count], copy->parent,
-					     copy->address, module,
-					     copy->flags & LIMPET_NODE_TRUNCATED) < 0)
+					     copy->address, module, flags) < 0)
 			return 0;
 	}
 	return node < collector->node_count ? node : 0;

@@ -28,14 +28,15 @@
 
 struct finder {
 	struct limpet_modules *modules;
+	const struct limpet_entry_list *list; /* NULL: none */
 	struct limpet_module *module;
 	struct limpet_entries *entries;
 	struct limpet_entry *found; /* of this module, LIMPET_MAX_ENTRIES */
 	size_t count;
 	uint64_t usable[LIMPET_ENTRY_FAMILIES];
 	bool has_slot[LIMPET_FAMILY_COUNT];
-	bool is_allocator; /* a library that is nothing else */
-	bool has_inside;   /* functions that only an allocator has */
+	bool is_allocator;  /* a library that is nothing else */
+	const char *inside; /* the allocator whose own functions are there; NULL: none's */
 	bool is_instrumented;
 	bool failed;
 };
@@ -71,10 +72,11 @@ static void note_inside(struct finder *finder, uint64_t address, uint64_t bytes)
 
 static bool is_called_directly(const struct finder *finder, const struct limpet_entry_name *name)
 {
-	/* Calls from elsewhere go through slots, its own too if they do at all. */
-	if (finder->module->executable || !name->only_exported)
+	/* All or nothing of a library that is called by such names: most are several for one. */
+	if (finder->module->executable || !name->only_exported || finder->is_allocator)
 		return true;
-	return !finder->is_allocator && !finder->has_slot[name->symbol];
+	/* Calls from elsewhere go through slots, its own too if they do at all. */
+	return !finder->has_slot[name->symbol];
 }
 
 static bool visit(void *context, const struct limpet_elf_function *function)
@@ -83,17 +85,23 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	const struct limpet_module *module = finder->module;
 	uint64_t address = module->bias + function->value;
 	struct limpet_entry_name name;
-	struct limpet_entry *entry;
+	struct limpet_entry *entry = NULL;
+	int listed;
 
 	if (!strncmp(function->name, "__", 2) && strstr(function->name, "san_init"))
 		finder->is_instrumented = true;
 	if (address < module->text_start || address >= module->text_end || !function->bytes)
 		return true;
 	if (limpet_entry_name_is_inside(function->name)) {
-		finder->has_inside = true;
+		finder->inside = limpet_entry_name_allocator(function->name);
 		note_inside(finder, address, function->bytes);
 	}
-	if (!limpet_entry_name_find(function->name, &name))
+	listed = limpet_entry_list_find(finder->list, function->name);
+	if (listed >= 0) {
+		name = finder->list->list[listed].what;
+		finder->entries->is_there[listed] = true;
+	}
+	if (listed < 0 && !limpet_entry_name_find(function->name, &name))
 		return !finder->failed;
 	/* libstdc++'s operators are weak, and call malloc. */
 	if (name.family == LIMPET_ENTRY_OPERATORS && function->weak)
@@ -104,20 +112,26 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	}
 	if (!is_called_directly(finder, &name) || function->bytes > MAX_FUNCTION_BYTES)
 		return true;
-	for (size_t i = 0; i < finder->count; i++)
+	for (size_t i = 0; i < finder->count && !entry; i++)
 		if (finder->found[i].address == address)
-			return true;
-	if (finder->count == LIMPET_MAX_ENTRIES)
+			entry = &finder->found[i];
+	/* Of several names the allocator's own says most. */
+	if (entry && listed < 0 && (name.only_exported || !entry->is_common))
+		return true;
+	if (!entry && finder->count == LIMPET_MAX_ENTRIES)
 		return false;
-	entry = &finder->found[finder->count++];
+	if (!entry)
+		entry = &finder->found[finder->count++];
 	*entry = (struct limpet_entry){
 		.address = address,
 		.bytes = function->bytes,
 		.what = name,
+		.is_common = name.only_exported,
 	};
 	/* One that is not seen from outside may be something of the program's own. */
 	entry->what.only_exported = name.only_exported && function->local;
 	snprintf(entry->name, sizeof(entry->name), "%s", function->name);
+	entry->listed = listed;
 	return !finder->failed;
 }
 
@@ -274,17 +288,43 @@ static bool is_of_libc(const struct finder *finder, size_t index)
 	return true;
 }
 
+/* An allocator has many names for one thing; what was listed is apart. */
+static unsigned group_of(const struct limpet_entry_name *what)
+{
+	return what->family < LIMPET_ENTRY_LISTED ? LIMPET_ENTRY_PLAIN : what->family;
+}
+
+/* Functions by which nothing can be released, or nothing be made, are something else. */
+static void drop_halves(struct finder *finder)
+{
+	unsigned releases[LIMPET_ENTRY_FAMILIES] = {0}, allocates[LIMPET_ENTRY_FAMILIES] = {0};
+
+	for (size_t i = 0; i < finder->count; i++) {
+		const struct limpet_entry_name *what = &finder->found[i].what;
+
+		releases[group_of(what)] += frees(what->op);
+		allocates[group_of(what)] +=
+			what->op != LIMPET_OP_FREE && what->op != LIMPET_OP_INSIDE;
+	}
+	for (size_t i = 0; i < finder->count;) {
+		unsigned group = group_of(&finder->found[i].what);
+
+		if (releases[group] && allocates[group])
+			i++;
+		else
+			drop(finder, i);
+	}
+}
+
 static int check_all(struct finder *finder, uint64_t place)
 {
-	bool releases = false, allocates = false;
-
 	for (size_t i = 0; i < finder->count;) {
 		struct limpet_entry *entry = &finder->found[i];
 		int error;
 
 		/* A static function of the program's that happens to have such a name; but where
 		 * libc is linked in, some of its own are seen from nowhere else. */
-		if (entry->what.only_exported && !finder->has_inside && !is_of_libc(finder, i)) {
+		if (entry->what.only_exported && !finder->inside && !is_of_libc(finder, i)) {
 			drop(finder, i);
 			continue;
 		}
@@ -293,15 +333,13 @@ static int check_all(struct finder *finder, uint64_t place)
 			drop(finder, i);
 			continue;
 		}
+		/* All or nothing: what is released unseen would be reported as lost. */
 		if (error)
 			return error;
-		releases = releases || frees(entry->what.op);
-		allocates = allocates || (entry->what.op != LIMPET_OP_FREE &&
-					  entry->what.op != LIMPET_OP_INSIDE);
 		i++;
 	}
-	/* All or nothing: what is released unseen would be reported as lost. */
-	if (!releases || !allocates)
+	drop_halves(finder);
+	if (!finder->count)
 		return -ENOENT;
 	qsort(finder->found, finder->count, sizeof(finder->found[0]), compare_entries);
 	return check_jumps(finder);
@@ -315,6 +353,30 @@ static uint64_t usable_size_of(const struct finder *finder, enum limpet_entry_fa
 		if (finder->usable[i])
 			return finder->usable[i];
 	return 0;
+}
+
+/* Whose blocks these are, for people. */
+static void name_owner(const struct finder *finder, struct limpet_entry *entry)
+{
+	const char *slash = strrchr(finder->module->path, '/');
+	const char *name = "its own malloc";
+
+	if (entry->listed >= 0) {
+		snprintf(entry->owner, sizeof(entry->owner), "%s",
+			 finder->list->list[entry->listed].owner);
+		return;
+	}
+	if (entry->what.family > LIMPET_ENTRY_OPERATORS)
+		name = limpet_entry_name_allocator(entry->name);
+	else if (finder->inside)
+		name = finder->inside;
+	else if (entry->what.family == LIMPET_ENTRY_OPERATORS)
+		name = "its own operator new";
+	if (finder->module->executable || finder->is_allocator)
+		snprintf(entry->owner, sizeof(entry->owner), "%s", name);
+	else
+		snprintf(entry->owner, sizeof(entry->owner), "%s in %.24s", name,
+			 slash ? slash + 1 : finder->module->path);
 }
 
 static int take_module(struct finder *finder)
@@ -340,12 +402,46 @@ static int take_module(struct finder *finder)
 
 		*entry = finder->found[i];
 		entry->area = entries->area_count;
+		name_owner(finder, entry);
+		entries->families[entry->what.family]++;
+		if (entry->listed >= 0)
+			entries->is_taken[entry->listed] = true;
 		entry->usable_size = usable_size_of(finder, entry->what.family);
 		note_inside(finder, entry->address, entry->bytes);
 	}
 	entries->area_count++;
 	entries->program = entries->program || finder->module->executable;
 	return finder->failed ? -ENOMEM : 0;
+}
+
+/* Whether others are bound to names that only an allocator's library has: mi_malloc, mallocx. */
+static bool is_imported(struct limpet_modules *modules, const char *library)
+{
+	const char *allocator = limpet_allocator_of_library(library);
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		const char *own = limpet_allocator_of_library(module->path);
+		struct limpet_slot_tables tables;
+		struct limpet_entry_name name;
+
+		if (!module->in_list || module->agent || (own && !strcmp(own, allocator)) ||
+		    limpet_module_tables_read(modules->pid, module, &tables) < 0)
+			continue;
+		/* The module keeps its symbols. */
+		limpet_module_tables_done(&tables);
+		for (uint64_t k = 0; k < module->symbol_count; k++) {
+			const Elf64_Sym *symbol = &module->symbols[k];
+			const char *text = module->strings + symbol->st_name;
+
+			if (symbol->st_shndx == SHN_UNDEF &&
+			    symbol->st_name < module->string_bytes &&
+			    limpet_entry_name_find(text, &name) && name.op != LIMPET_OP_NONE &&
+			    limpet_family_find(text, module->string_bytes - symbol->st_name) < 0)
+				return true;
+		}
+	}
+	return false;
 }
 
 static bool is_wanted(struct limpet_modules *modules, struct limpet_module *module)
@@ -382,7 +478,8 @@ static void merge_inside(struct limpet_entries *entries)
 	entries->inside_count = kept + 1;
 }
 
-int limpet_entries_find(struct limpet_modules *modules, struct limpet_entries *ret)
+int limpet_entries_find(struct limpet_modules *modules, const struct limpet_entry_list *list,
+			struct limpet_entries *ret)
 {
 	struct limpet_entries entries = {.list = calloc(LIMPET_MAX_ENTRIES, sizeof(*entries.list))};
 	LIMPET_FREE struct limpet_entry *found = calloc(LIMPET_MAX_ENTRIES, sizeof(*found));
@@ -391,10 +488,15 @@ int limpet_entries_find(struct limpet_modules *modules, struct limpet_entries *r
 	for (size_t i = 0; i < modules->count && error != -ENOMEM; i++) {
 		struct limpet_module *module = &modules->list[i];
 		struct finder finder = {.modules = modules,
+					.list = list,
 					.module = module,
 					.entries = &entries,
 					.found = found,
 					.is_allocator = limpet_allocator_of_library(module->path)};
+
+		/* Its malloc is called through slots, by those who call it so. */
+		if (finder.is_allocator && !is_imported(modules, module->path))
+			continue;
 
 		if (entries.count == LIMPET_MAX_ENTRIES ||
 		    entries.area_count == LIMPET_MAX_ENTRY_AREAS)
@@ -403,7 +505,7 @@ int limpet_entries_find(struct limpet_modules *modules, struct limpet_entries *r
 			continue;
 		read_names(&finder);
 		error = finder.failed ? -ENOMEM : 0;
-		if (!error && finder.count && !finder.is_instrumented && !finder.is_allocator)
+		if (!error && finder.count && !finder.is_instrumented)
 			error = take_module(&finder);
 	}
 	if (error == -ENOMEM) {

@@ -12,17 +12,22 @@
 
 #include "common/err.h"
 #include "injector/entry_code.h"
+#include "injector/entry_list.h"
 #include "injector/entry_names.h"
 #include "injector/modules.h"
 
 #define LIMPET_MAX_ENTRIES 96u    /* LIMPET_MAX_HOOKS, and slots need theirs */
 #define LIMPET_MAX_ENTRY_AREAS 8u /* modules that have some */
+#define LIMPET_ENTRY_OWNER_BYTES 48u
 
 struct limpet_entry {
 	uint64_t address, bytes; /* of the function */
 	struct limpet_entry_name what;
 	char name[48];
+	char owner[LIMPET_ENTRY_OWNER_BYTES]; /* the allocator, for people */
+	bool is_common;                       /* the name is, and so is that of something else */
 	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */
+	int listed;           /* index; -1: its name is known */
 	uint32_t area;
 	uint32_t hook;     /* by the plan */
 	uint64_t original; /* where it is called from, once the area is mapped */
@@ -45,14 +50,18 @@ struct limpet_entries {
 		uint64_t start, end;
 	} * inside;
 	size_t inside_count;
-	bool program; /* of the program itself, not only of libraries */
+	bool program;                             /* of the program itself, not only of libraries */
+	unsigned families[LIMPET_ENTRY_FAMILIES]; /* functions of each */
+	/* Of those that were listed: there is such a function; and it is among the above. */
+	bool is_there[LIMPET_ENTRY_LIST_MAX], is_taken[LIMPET_ENTRY_LIST_MAX];
 	/* Functions that cannot be hooked; and if that left a module's allocator out, why: one of
 	 * its releases would have gone unseen. */
 	unsigned refused;
 	char why[192];
 };
 
-int limpet_entries_find(struct limpet_modules *modules,
+/* `list`: functions beside those that are known; may be NULL. */
+int limpet_entries_find(struct limpet_modules *modules, const struct limpet_entry_list *list,
 			struct limpet_entries *ret) LIMPET_MUST_CHECK;
 void limpet_entries_done(struct limpet_entries *entries);
 

@@ -8,129 +8,147 @@
 struct word {
 	const char *name;
 	enum limpet_op op;
+	uint16_t skip; /* arguments in front */
 };
 
 /* jemalloc(3). xallocx is left out: a block that grew in place keeps its old size in the books. */
 static const struct word jemalloc_words[] = {
-	{"malloc", LIMPET_OP_MALLOC},
-	{"calloc", LIMPET_OP_CALLOC},
-	{"realloc", LIMPET_OP_REALLOC},
-	{"reallocarray", LIMPET_OP_REALLOCARRAY},
-	{"free", LIMPET_OP_FREE},
-	{"posix_memalign", LIMPET_OP_POSIX_MEMALIGN},
-	{"aligned_alloc", LIMPET_OP_MEMALIGN},
-	{"memalign", LIMPET_OP_MEMALIGN},
-	{"valloc", LIMPET_OP_MALLOC},
-	{"pvalloc", LIMPET_OP_MALLOC},
-	{"mallocx", LIMPET_OP_MALLOC},
-	{"rallocx", LIMPET_OP_REALLOC},
-	{"dallocx", LIMPET_OP_FREE},
-	{"sdallocx", LIMPET_OP_FREE},
-	{"free_sized", LIMPET_OP_FREE},
-	{"free_aligned_sized", LIMPET_OP_FREE},
-	{"malloc_usable_size", LIMPET_OP_NONE},
+	{"malloc", LIMPET_OP_MALLOC, 0},
+	{"calloc", LIMPET_OP_CALLOC, 0},
+	{"realloc", LIMPET_OP_REALLOC, 0},
+	{"reallocarray", LIMPET_OP_REALLOCARRAY, 0},
+	{"free", LIMPET_OP_FREE, 0},
+	{"posix_memalign", LIMPET_OP_POSIX_MEMALIGN, 0},
+	{"aligned_alloc", LIMPET_OP_MEMALIGN, 0},
+	{"memalign", LIMPET_OP_MEMALIGN, 0},
+	{"valloc", LIMPET_OP_MALLOC, 0},
+	{"pvalloc", LIMPET_OP_MALLOC, 0},
+	{"mallocx", LIMPET_OP_MALLOC, 0},
+	{"rallocx", LIMPET_OP_REALLOC, 0},
+	{"dallocx", LIMPET_OP_FREE, 0},
+	{"sdallocx", LIMPET_OP_FREE, 0},
+	{"free_sized", LIMPET_OP_FREE, 0},
+	{"free_aligned_sized", LIMPET_OP_FREE, 0},
+	{"malloc_usable_size", LIMPET_OP_NONE, 0},
 };
 
 /* mimalloc.h. Where the size comes first, an alignment behind it is of no interest. Functions of a
- * heap have one argument more in front: those of them that look like memalign are tracked. */
+ * heap have one argument more in front. */
 static const struct word mimalloc_words[] = {
-	{"malloc", LIMPET_OP_MALLOC},
-	{"zalloc", LIMPET_OP_MALLOC},
-	{"malloc_small", LIMPET_OP_MALLOC},
-	{"zalloc_small", LIMPET_OP_MALLOC},
-	{"calloc", LIMPET_OP_CALLOC},
-	{"mallocn", LIMPET_OP_CALLOC},
-	{"realloc", LIMPET_OP_REALLOC},
-	{"reallocf", LIMPET_OP_REALLOC},
-	{"rezalloc", LIMPET_OP_REALLOC},
-	{"expand", LIMPET_OP_REALLOC},
-	{"reallocn", LIMPET_OP_REALLOCARRAY},
-	{"reallocarray", LIMPET_OP_REALLOCARRAY},
-	{"recalloc", LIMPET_OP_REALLOCARRAY},
-	{"free", LIMPET_OP_FREE},
-	{"cfree", LIMPET_OP_FREE},
-	{"free_size", LIMPET_OP_FREE},
-	{"free_size_aligned", LIMPET_OP_FREE},
-	{"free_aligned", LIMPET_OP_FREE},
-	{"malloc_aligned", LIMPET_OP_MALLOC},
-	{"malloc_aligned_at", LIMPET_OP_MALLOC},
-	{"zalloc_aligned", LIMPET_OP_MALLOC},
-	{"zalloc_aligned_at", LIMPET_OP_MALLOC},
-	{"calloc_aligned", LIMPET_OP_CALLOC},
-	{"calloc_aligned_at", LIMPET_OP_CALLOC},
-	{"realloc_aligned", LIMPET_OP_REALLOC},
-	{"realloc_aligned_at", LIMPET_OP_REALLOC},
-	{"rezalloc_aligned", LIMPET_OP_REALLOC},
-	{"rezalloc_aligned_at", LIMPET_OP_REALLOC},
-	{"recalloc_aligned", LIMPET_OP_REALLOCARRAY},
-	{"recalloc_aligned_at", LIMPET_OP_REALLOCARRAY},
-	{"posix_memalign", LIMPET_OP_POSIX_MEMALIGN},
-	{"memalign", LIMPET_OP_MEMALIGN},
-	{"aligned_alloc", LIMPET_OP_MEMALIGN},
-	{"valloc", LIMPET_OP_MALLOC},
-	{"pvalloc", LIMPET_OP_MALLOC},
-	{"new", LIMPET_OP_MALLOC},
-	{"new_aligned", LIMPET_OP_MALLOC},
-	{"new_nothrow", LIMPET_OP_MALLOC},
-	{"new_aligned_nothrow", LIMPET_OP_MALLOC},
-	{"new_n", LIMPET_OP_CALLOC},
-	{"new_realloc", LIMPET_OP_REALLOC},
-	{"new_reallocn", LIMPET_OP_REALLOCARRAY},
-	{"heap_malloc", LIMPET_OP_MEMALIGN},
-	{"heap_zalloc", LIMPET_OP_MEMALIGN},
-	{"heap_malloc_small", LIMPET_OP_MEMALIGN},
-	{"heap_malloc_aligned", LIMPET_OP_MEMALIGN},
-	{"heap_zalloc_aligned", LIMPET_OP_MEMALIGN},
-	{"usable_size", LIMPET_OP_NONE},
+	{"malloc", LIMPET_OP_MALLOC, 0},
+	{"zalloc", LIMPET_OP_MALLOC, 0},
+	{"malloc_small", LIMPET_OP_MALLOC, 0},
+	{"zalloc_small", LIMPET_OP_MALLOC, 0},
+	{"calloc", LIMPET_OP_CALLOC, 0},
+	{"mallocn", LIMPET_OP_CALLOC, 0},
+	{"realloc", LIMPET_OP_REALLOC, 0},
+	{"reallocf", LIMPET_OP_REALLOC, 0},
+	{"rezalloc", LIMPET_OP_REALLOC, 0},
+	{"expand", LIMPET_OP_REALLOC, 0},
+	{"reallocn", LIMPET_OP_REALLOCARRAY, 0},
+	{"reallocarray", LIMPET_OP_REALLOCARRAY, 0},
+	{"recalloc", LIMPET_OP_REALLOCARRAY, 0},
+	{"free", LIMPET_OP_FREE, 0},
+	{"cfree", LIMPET_OP_FREE, 0},
+	{"free_size", LIMPET_OP_FREE, 0},
+	{"free_size_aligned", LIMPET_OP_FREE, 0},
+	{"free_aligned", LIMPET_OP_FREE, 0},
+	{"malloc_aligned", LIMPET_OP_MALLOC, 0},
+	{"malloc_aligned_at", LIMPET_OP_MALLOC, 0},
+	{"zalloc_aligned", LIMPET_OP_MALLOC, 0},
+	{"zalloc_aligned_at", LIMPET_OP_MALLOC, 0},
+	{"calloc_aligned", LIMPET_OP_CALLOC, 0},
+	{"calloc_aligned_at", LIMPET_OP_CALLOC, 0},
+	{"realloc_aligned", LIMPET_OP_REALLOC, 0},
+	{"realloc_aligned_at", LIMPET_OP_REALLOC, 0},
+	{"rezalloc_aligned", LIMPET_OP_REALLOC, 0},
+	{"rezalloc_aligned_at", LIMPET_OP_REALLOC, 0},
+	{"recalloc_aligned", LIMPET_OP_REALLOCARRAY, 0},
+	{"recalloc_aligned_at", LIMPET_OP_REALLOCARRAY, 0},
+	{"posix_memalign", LIMPET_OP_POSIX_MEMALIGN, 0},
+	{"memalign", LIMPET_OP_MEMALIGN, 0},
+	{"aligned_alloc", LIMPET_OP_MEMALIGN, 0},
+	{"valloc", LIMPET_OP_MALLOC, 0},
+	{"pvalloc", LIMPET_OP_MALLOC, 0},
+	{"new", LIMPET_OP_MALLOC, 0},
+	{"new_aligned", LIMPET_OP_MALLOC, 0},
+	{"new_nothrow", LIMPET_OP_MALLOC, 0},
+	{"new_aligned_nothrow", LIMPET_OP_MALLOC, 0},
+	{"new_n", LIMPET_OP_CALLOC, 0},
+	{"new_realloc", LIMPET_OP_REALLOC, 0},
+	{"new_reallocn", LIMPET_OP_REALLOCARRAY, 0},
+	{"heap_malloc", LIMPET_OP_MALLOC, 1},
+	{"heap_zalloc", LIMPET_OP_MALLOC, 1},
+	{"heap_malloc_small", LIMPET_OP_MALLOC, 1},
+	{"heap_calloc", LIMPET_OP_CALLOC, 1},
+	{"heap_mallocn", LIMPET_OP_CALLOC, 1},
+	{"heap_realloc", LIMPET_OP_REALLOC, 1},
+	{"heap_reallocf", LIMPET_OP_REALLOC, 1},
+	{"heap_reallocn", LIMPET_OP_REALLOCARRAY, 1},
+	{"heap_rezalloc", LIMPET_OP_REALLOC, 1},
+	{"heap_recalloc", LIMPET_OP_REALLOCARRAY, 1},
+	{"heap_malloc_aligned", LIMPET_OP_MALLOC, 1},
+	{"heap_malloc_aligned_at", LIMPET_OP_MALLOC, 1},
+	{"heap_zalloc_aligned", LIMPET_OP_MALLOC, 1},
+	{"heap_zalloc_aligned_at", LIMPET_OP_MALLOC, 1},
+	{"heap_calloc_aligned", LIMPET_OP_CALLOC, 1},
+	{"heap_calloc_aligned_at", LIMPET_OP_CALLOC, 1},
+	{"heap_realloc_aligned", LIMPET_OP_REALLOC, 1},
+	{"heap_realloc_aligned_at", LIMPET_OP_REALLOC, 1},
+	{"heap_rezalloc_aligned", LIMPET_OP_REALLOC, 1},
+	{"heap_rezalloc_aligned_at", LIMPET_OP_REALLOC, 1},
+	{"heap_recalloc_aligned", LIMPET_OP_REALLOCARRAY, 1},
+	{"heap_recalloc_aligned_at", LIMPET_OP_REALLOCARRAY, 1},
+	{"usable_size", LIMPET_OP_NONE, 0},
 };
 
 /* gperftools/tcmalloc.h */
 static const struct word tcmalloc_words[] = {
-	{"malloc", LIMPET_OP_MALLOC},
-	{"malloc_skip_new_handler", LIMPET_OP_MALLOC},
-	{"calloc", LIMPET_OP_CALLOC},
-	{"realloc", LIMPET_OP_REALLOC},
-	{"free", LIMPET_OP_FREE},
-	{"cfree", LIMPET_OP_FREE},
-	{"free_sized", LIMPET_OP_FREE},
-	{"memalign", LIMPET_OP_MEMALIGN},
-	{"posix_memalign", LIMPET_OP_POSIX_MEMALIGN},
-	{"valloc", LIMPET_OP_MALLOC},
-	{"pvalloc", LIMPET_OP_MALLOC},
-	{"new", LIMPET_OP_MALLOC},
-	{"new_nothrow", LIMPET_OP_MALLOC},
-	{"newarray", LIMPET_OP_MALLOC},
-	{"newarray_nothrow", LIMPET_OP_MALLOC},
-	{"new_aligned", LIMPET_OP_MALLOC},
-	{"new_aligned_nothrow", LIMPET_OP_MALLOC},
-	{"newarray_aligned", LIMPET_OP_MALLOC},
-	{"newarray_aligned_nothrow", LIMPET_OP_MALLOC},
-	{"delete", LIMPET_OP_FREE},
-	{"delete_sized", LIMPET_OP_FREE},
-	{"delete_nothrow", LIMPET_OP_FREE},
-	{"deletearray", LIMPET_OP_FREE},
-	{"deletearray_sized", LIMPET_OP_FREE},
-	{"deletearray_nothrow", LIMPET_OP_FREE},
-	{"delete_aligned", LIMPET_OP_FREE},
-	{"delete_sized_aligned", LIMPET_OP_FREE},
-	{"delete_aligned_nothrow", LIMPET_OP_FREE},
-	{"deletearray_aligned", LIMPET_OP_FREE},
-	{"deletearray_sized_aligned", LIMPET_OP_FREE},
-	{"deletearray_aligned_nothrow", LIMPET_OP_FREE},
-	{"malloc_size", LIMPET_OP_NONE},
+	{"malloc", LIMPET_OP_MALLOC, 0},
+	{"malloc_skip_new_handler", LIMPET_OP_MALLOC, 0},
+	{"calloc", LIMPET_OP_CALLOC, 0},
+	{"realloc", LIMPET_OP_REALLOC, 0},
+	{"free", LIMPET_OP_FREE, 0},
+	{"cfree", LIMPET_OP_FREE, 0},
+	{"free_sized", LIMPET_OP_FREE, 0},
+	{"memalign", LIMPET_OP_MEMALIGN, 0},
+	{"posix_memalign", LIMPET_OP_POSIX_MEMALIGN, 0},
+	{"valloc", LIMPET_OP_MALLOC, 0},
+	{"pvalloc", LIMPET_OP_MALLOC, 0},
+	{"new", LIMPET_OP_MALLOC, 0},
+	{"new_nothrow", LIMPET_OP_MALLOC, 0},
+	{"newarray", LIMPET_OP_MALLOC, 0},
+	{"newarray_nothrow", LIMPET_OP_MALLOC, 0},
+	{"new_aligned", LIMPET_OP_MALLOC, 0},
+	{"new_aligned_nothrow", LIMPET_OP_MALLOC, 0},
+	{"newarray_aligned", LIMPET_OP_MALLOC, 0},
+	{"newarray_aligned_nothrow", LIMPET_OP_MALLOC, 0},
+	{"delete", LIMPET_OP_FREE, 0},
+	{"delete_sized", LIMPET_OP_FREE, 0},
+	{"delete_nothrow", LIMPET_OP_FREE, 0},
+	{"deletearray", LIMPET_OP_FREE, 0},
+	{"deletearray_sized", LIMPET_OP_FREE, 0},
+	{"deletearray_nothrow", LIMPET_OP_FREE, 0},
+	{"delete_aligned", LIMPET_OP_FREE, 0},
+	{"delete_sized_aligned", LIMPET_OP_FREE, 0},
+	{"delete_aligned_nothrow", LIMPET_OP_FREE, 0},
+	{"deletearray_aligned", LIMPET_OP_FREE, 0},
+	{"deletearray_sized_aligned", LIMPET_OP_FREE, 0},
+	{"deletearray_aligned_nothrow", LIMPET_OP_FREE, 0},
+	{"malloc_size", LIMPET_OP_NONE, 0},
 };
 
 /* jemalloc's own API, where it stands beside a plain malloc; and what else is to be known of one.
  */
 static const struct word bare_words[] = {
-	{"mallocx", LIMPET_OP_MALLOC},
-	{"rallocx", LIMPET_OP_REALLOC},
-	{"dallocx", LIMPET_OP_FREE},
-	{"sdallocx", LIMPET_OP_FREE},
-	{"malloc_usable_size", LIMPET_OP_NONE},
+	{"mallocx", LIMPET_OP_MALLOC, 0},
+	{"rallocx", LIMPET_OP_REALLOC, 0},
+	{"dallocx", LIMPET_OP_FREE, 0},
+	{"sdallocx", LIMPET_OP_FREE, 0},
+	{"malloc_usable_size", LIMPET_OP_NONE, 0},
 	/* A thread that ends gives what it has cached of free blocks back by free(): glibc, where
 	 * it is linked in and no slot stands between. */
-	{"__malloc_arena_thread_freeres", LIMPET_OP_INSIDE},
+	{"__malloc_arena_thread_freeres", LIMPET_OP_INSIDE, 0},
 };
 
 static const struct {
@@ -155,6 +173,22 @@ static uint32_t symbol_of(enum limpet_op op)
 	return 0;
 }
 
+static void take_word(const struct word *word, enum limpet_entry_family family,
+		      struct limpet_entry_name *ret)
+{
+	*ret = (struct limpet_entry_name){
+		.family = family,
+		.op = word->op,
+		.hook_flags = LIMPET_HOOK_SKIP_FLAG(word->skip),
+		.symbol = symbol_of(word->op),
+	};
+}
+
+static bool is_word(const struct word *word, const char *name, size_t length)
+{
+	return strlen(word->name) == length && !strncmp(word->name, name, length);
+}
+
 static bool find_word(const char *name, size_t length, struct limpet_entry_name *ret)
 {
 	for (size_t i = 0; i < LIMPET_COUNT_OF(prefixes); i++) {
@@ -163,14 +197,9 @@ static bool find_word(const char *name, size_t length, struct limpet_entry_name 
 		if (length <= skip || strncmp(name, prefixes[i].prefix, skip))
 			continue;
 		for (size_t k = 0; k < prefixes[i].count; k++) {
-			const struct word *word = &prefixes[i].words[k];
-
-			if (strlen(word->name) != length - skip ||
-			    strncmp(name + skip, word->name, length - skip))
+			if (!is_word(&prefixes[i].words[k], name + skip, length - skip))
 				continue;
-			ret->family = prefixes[i].family;
-			ret->op = word->op;
-			ret->symbol = symbol_of(word->op);
+			take_word(&prefixes[i].words[k], prefixes[i].family, ret);
 			ret->only_exported = !skip;
 			return true;
 		}
@@ -190,20 +219,32 @@ bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret)
 		return find_word(name, length, ret);
 	if (limpet_family[symbol].flags & unwanted)
 		return false;
-	ret->family = limpet_family[symbol].flags & LIMPET_FAMILY_CXX ? LIMPET_ENTRY_OPERATORS
-								      : LIMPET_ENTRY_PLAIN;
-	ret->op = limpet_family[symbol].op;
-	ret->symbol = (uint32_t)symbol;
-	ret->only_exported = true;
+	*ret = (struct limpet_entry_name){
+		.family = limpet_family[symbol].flags & LIMPET_FAMILY_CXX ? LIMPET_ENTRY_OPERATORS
+									  : LIMPET_ENTRY_PLAIN,
+		.op = limpet_family[symbol].op,
+		.symbol = (uint32_t)symbol,
+		.only_exported = true,
+	};
 	return true;
+}
+
+const char *limpet_entry_name_allocator(const char *name)
+{
+	static const struct {
+		const char *prefix, *allocator;
+	} list[] = {
+		{"je_", "jemalloc"},  {"_rjem_", "jemalloc"}, {"mi_", "mimalloc"},
+		{"_mi_", "mimalloc"}, {"tc_", "tcmalloc"},    {"_ZN8tcmalloc", "tcmalloc"},
+	};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
+		if (!strncmp(name, list[i].prefix, strlen(list[i].prefix)))
+			return list[i].allocator;
+	return NULL;
 }
 
 bool limpet_entry_name_is_inside(const char *name)
 {
-	static const char *const inside[] = {"je_", "_rjem_", "mi_", "_mi_", "tc_", "_ZN8tcmalloc"};
-
-	for (size_t i = 0; i < LIMPET_COUNT_OF(inside); i++)
-		if (!strncmp(name, inside[i], strlen(inside[i])))
-			return true;
-	return false;
+	return limpet_entry_name_allocator(name);
 }

@@ -14,14 +14,16 @@ enum limpet_entry_family {
 	LIMPET_ENTRY_JEMALLOC,  /* je_* */
 	LIMPET_ENTRY_MIMALLOC,  /* mi_* */
 	LIMPET_ENTRY_TCMALLOC,  /* tc_* */
+	LIMPET_ENTRY_LISTED,    /* by the user (entry_list.h) */
 	LIMPET_ENTRY_FAMILIES
 };
 
 struct limpet_entry_name {
 	enum limpet_entry_family family;
-	enum limpet_op op;  /* LIMPET_OP_NONE: malloc_usable_size's */
-	uint32_t symbol;    /* the member of common/family.h that it is like */
-	bool only_exported; /* a name that a program may also give to something of its own */
+	enum limpet_op op;   /* LIMPET_OP_NONE: malloc_usable_size's */
+	uint16_t hook_flags; /* LIMPET_HOOK_* of common/wire.h */
+	uint32_t symbol;     /* the member of common/family.h that it is like */
+	bool only_exported;  /* a name that a program may also give to something of its own */
 };
 
 /* What a defined function of this name is; false: nothing to us. */
@@ -30,5 +32,7 @@ bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret);
 /* Whether a function of this name belongs to a linked-in allocator's inside: a thread that stands
  * there may hold its locks. */
 bool limpet_entry_name_is_inside(const char *name);
+/* The allocator that such a function is of, for people; NULL: none that is known. */
+const char *limpet_entry_name_allocator(const char *name);
 
 #endif

@@ -13,6 +13,7 @@
 #include "common/family.h"
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
+#include "injector/preflight_allocators.h"
 #include "injector/proc.h"
 
 #define RTLD_NOW_LOCAL 2u
@@ -216,9 +217,75 @@ static void plan_entries(struct planner *planner)
 			.original = entry->address,
 			.usable_size = entry->usable_size,
 			.op = (uint16_t)entry->what.op,
+			.flags = entry->what.hook_flags,
 			.symbol = entry->what.symbol,
 		};
 	}
+}
+
+/* ---------------------------------------------------------------- several allocators */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Whose blocks a hook's are: of entries that is known; slots lead into a library. */
+static void name_owner(struct planner *planner, uint32_t hook, char *ret, size_t bytes)
+{
+	const struct limpet_hook *it = &planner->plan->start.hooks[hook];
+	const struct limpet_module *module;
+	const char *library;
+
+	ret[0] = '\0';
+	if (limpet_family[it->symbol].flags & (LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER))
+		return;
+	for (size_t i = 0; i < planner->entries->count; i++)
+		if (planner->entries->list[i].hook == hook) {
+			snprintf(ret, bytes, "%s", planner->entries->list[i].owner);
+			return;
+		}
+	module = definer(planner, it->original);
+	if (!module)
+		return;
+	library = limpet_allocator_of_library(module->path);
+	if (library)
+		snprintf(ret, bytes, "%s", library);
+	else if (symbol_in(planner, module, "gnu_get_libc_version"))
+		snprintf(ret, bytes, "glibc");
+	else
+		snprintf(ret, bytes, "malloc of %.30s", base_name(module->path));
+}
+
+static uint32_t owner_number(struct limpet_plan *plan, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < plan->owner_count && strcmp(plan->owners[i], name) != 0)
+		i++;
+	if (i == LIMPET_HOOK_OWNERS || !name[0])
+		return 0;
+	if (i == plan->owner_count)
+		snprintf(plan->owners[plan->owner_count++], sizeof(plan->owners[0]), "%s", name);
+	return i + 1;
+}
+
+static void tell_apart(struct planner *planner)
+{
+	struct limpet_plan *plan = planner->plan;
+	char name[LIMPET_ENTRY_OWNER_BYTES];
+
+	for (uint32_t i = 0; i < plan->start.hook_count; i++) {
+		name_owner(planner, i, name, sizeof(name));
+		plan->start.hooks[i].flags |= LIMPET_HOOK_OWNER_FLAG(owner_number(plan, name));
+	}
+	if (plan->owner_count > 1)
+		return;
+	plan->owner_count = 0;
+	for (uint32_t i = 0; i < plan->start.hook_count; i++)
+		plan->start.hooks[i].flags &= (uint16_t)~LIMPET_HOOK_OWNER_FLAG(LIMPET_HOOK_OWNERS);
 }
 
 /* What an unbound slot of this name would be bound to: what bound slots hold, else the first
@@ -362,6 +429,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);
 	scan(&planner, slot_found, false);
+	tell_apart(&planner);
 	for (size_t i = 0; i < modules->count && shm->module_count < LIMPET_MAX_KNOWN_MODULES;
 	     i++) {
 		if (!modules->list[i].in_list)

@@ -19,6 +19,10 @@ struct limpet_plan {
 	struct limpet_tracee_gadgets gadgets;
 	uint64_t loader_lock; /* limpet_loader_lock_find() */
 	uint32_t slot_count, slots_not_taken;
+	/* Where blocks come from more than one allocator: the names of LIMPET_HOOK_OWNER's numbers,
+	 * from 1. */
+	char owners[LIMPET_HOOK_OWNERS][LIMPET_ENTRY_OWNER_BYTES];
+	uint32_t owner_count;
 	bool address_slots; /* some slot outside libc is read as data: its value may be copied */
 };
 

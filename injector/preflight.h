@@ -37,6 +37,7 @@ struct limpet_finding_word {
 };
 extern const struct limpet_finding_word limpet_finding_words[];
 
+struct limpet_entry_list;
 struct limpet_preflight_options {
 	bool partial;                /* an allocator out of reach is a warning, not a refusal */
 	bool assume_seccomp_ok;      /* an unreadable seccomp filter is a warning, not a refusal */
@@ -44,7 +45,8 @@ struct limpet_preflight_options {
 	bool launched;               /* a child of ours that we trace, stopped at its entry point */
 	bool forked;                 /* the agent in it is a copy of its parent's, and silent */
 	uint64_t agent_memory_bytes; /* 0: the default, 64 MiB */
-	struct limpet_preflight_cache *cache; /* for lists; may be NULL */
+	struct limpet_preflight_cache *cache;       /* for lists; may be NULL */
+	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
 };
 
 enum limpet_preflight_verdict {

@@ -89,7 +89,7 @@ static bool name_matches(const char *name, const char *marker)
 
 struct reading {
 	struct limpet_program *program;
-	bool allocates, releases;
+	bool allocates, releases, news, deletes;
 };
 
 static bool visit_symbol(void *context, const char *name)
@@ -101,6 +101,10 @@ static bool visit_symbol(void *context, const char *name)
 	if (limpet_entry_name_find(name, &entry)) {
 		reading->allocates |= entry.op == LIMPET_OP_MALLOC;
 		reading->releases |= entry.op == LIMPET_OP_FREE;
+		reading->news |=
+			entry.family == LIMPET_ENTRY_OPERATORS && entry.op == LIMPET_OP_MALLOC;
+		reading->deletes |=
+			entry.family == LIMPET_ENTRY_OPERATORS && entry.op == LIMPET_OP_FREE;
 	}
 	if (!strcmp(name, "malloc"))
 		program->own_malloc = true;
@@ -135,6 +139,18 @@ static bool visit_text(void *context, const char *at, size_t before, size_t afte
 	return true;
 }
 
+/* What its programs say before they end by SIGSEGV. */
+static const char nim_text[] = "(Attempt to read from nil?)";
+
+static bool visit_nim(void *context, const char *at, size_t before, size_t after)
+{
+	(void)at;
+	(void)before;
+	(void)after;
+	((struct limpet_program *)context)->is_nim = true;
+	return false;
+}
+
 int limpet_program_read(int fd, struct limpet_program *ret_program)
 {
 	struct limpet_program program = {0};
@@ -157,11 +173,14 @@ int limpet_program_read(int fd, struct limpet_program *ret_program)
 			goto out;
 		program.cut = r < 0;
 		program.own_entries = reading.allocates && reading.releases;
+		program.own_operators = reading.news && reading.deletes;
 		/* a Go program keeps this section when it is stripped */
 		if (!program.own_allocator && limpet_elf_file_has_section(file, ".go.buildinfo"))
 			program.own_allocator = "the Go runtime";
 		if (!program.own_allocator && (!program.has_symtab || program.own_malloc))
 			(void)limpet_elf_file_search(file, "malloc", visit_text, &program);
+		if (!program.own_allocator && !program.has_symtab)
+			(void)limpet_elf_file_search(file, nim_text, visit_nim, &program);
 	}
 	*ret_program = program;
 	r = 0;

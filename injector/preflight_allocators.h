@@ -17,6 +17,8 @@ struct limpet_program {
 	const char *own_allocator;    /* static text; NULL: none known to be linked in */
 	bool own_malloc;              /* defines malloc itself */
 	bool own_entries;             /* functions by which to allocate and to release */
+	bool own_operators;           /* defines operator new and delete */
+	bool is_nim;                  /* of a program without names: it speaks as Nim's do */
 	const char *runtime;          /* static text: a language heap beside malloc; NULL: none */
 	const char *runtime_note;
 	const char *static_libc; /* static text: the C library linked in, NULL: none seen */

@@ -262,6 +262,7 @@ static void append(char *list, size_t room, const char *word)
 static size_t count_entries(const struct limpet_check *check, const struct limpet_program *program,
 			    unsigned *ret_refused, char *why_not, size_t room)
 {
+	const struct limpet_entry_list *list = check->options.entry_list;
 	struct limpet_entries entries;
 	struct limpet_modules modules;
 	size_t count;
@@ -276,11 +277,11 @@ static size_t count_entries(const struct limpet_check *check, const struct limpe
 	if (check->out->verdict != LIMPET_PREFLIGHT_OK ||
 	    limpet_modules_read(check->pid, &modules, NULL) < 0)
 		return 0;
-	if (limpet_entries_find(&modules, &entries) < 0) {
+	if (limpet_entries_find(&modules, list, &entries) < 0) {
 		limpet_modules_done(&modules);
 		return 0;
 	}
-	count = entries.program ? entries.count : 0;
+	count = entries.program ? entries.count - entries.families[LIMPET_ENTRY_LISTED] : 0;
 	*ret_refused = entries.refused;
 	if (!count && entries.why[0])
 		snprintf(why_not, room, " (%s)", entries.why);
@@ -303,9 +304,37 @@ static void say_hooked(struct limpet_check *check, const char *name, size_t coun
 				 refused);
 }
 
-static void check_own_allocator(struct limpet_check *check, const struct limpet_program *program)
+/* The share of what no allocator that is followed can hold. */
+static void note_unseen(struct limpet_check *check, char *ret, size_t room)
 {
 	uint64_t unseen_bytes, rss_bytes;
+
+	check->out->unseen_rss_share = 1.0;
+	ret[0] = '\0';
+	if (check->options.quick || limpet_unseen_rss(check->pid, &unseen_bytes, &rss_bytes) < 0 ||
+	    !rss_bytes)
+		return;
+	check->out->unseen_rss_share = (double)unseen_bytes / (double)rss_bytes;
+	snprintf(ret, room, ": up to %.0f%% of its resident memory",
+		 100.0 * check->out->unseen_rss_share);
+}
+
+/* Built with -d:useMalloc it has no allocator of its own; that cannot be told from outside. */
+static void check_nameless_nim(struct limpet_check *check)
+{
+	char share[64];
+
+	note_unseen(check, share, sizeof(share));
+	limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", "Nim, stripped",
+			 "it is a Nim program without names: what Nim's own allocator holds stays "
+			 "unseen%s",
+			 share);
+	limpet_check_hint(check, "a program that is not stripped, or built with -d:useMalloc, "
+				 "shows every block");
+}
+
+static void check_own_allocator(struct limpet_check *check, const struct limpet_program *program)
+{
 	const char *name = program->own_allocator;
 	char share[64] = "", why_not[208] = "";
 	unsigned refused;
@@ -313,6 +342,14 @@ static void check_own_allocator(struct limpet_check *check, const struct limpet_
 
 	if (!name && program->own_malloc)
 		name = program->interpreter[0] ? "its own malloc" : "its malloc";
+	if (!name && program->is_nim)
+		check_nameless_nim(check);
+	if (!name && program->own_operators) {
+		hooked = count_entries(check, program, &refused, why_not, sizeof(why_not));
+		if (hooked)
+			say_hooked(check, "a replacement of operator new and delete", hooked,
+				   refused);
+	}
 	if (!name)
 		return;
 	append(check->out->allocators, sizeof(check->out->allocators), name);
@@ -321,13 +358,7 @@ static void check_own_allocator(struct limpet_check *check, const struct limpet_
 		say_hooked(check, name, hooked, refused);
 		return;
 	}
-	check->out->unseen_rss_share = 1.0;
-	if (!check->options.quick &&
-	    limpet_unseen_rss(check->pid, &unseen_bytes, &rss_bytes) == 0 && rss_bytes) {
-		check->out->unseen_rss_share = (double)unseen_bytes / (double)rss_bytes;
-		snprintf(share, sizeof(share), ": up to %.0f%% of its resident memory",
-			 100.0 * check->out->unseen_rss_share);
-	}
+	note_unseen(check, share, sizeof(share));
 	if (check->options.partial) {
 		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
 				 "%s is linked into the executable, and what it holds stays "
@@ -339,6 +370,56 @@ static void check_own_allocator(struct limpet_check *check, const struct limpet_
 			    "%s is linked into the executable, out of limpet's reach%s%s", name,
 			    share, why_not);
 	limpet_check_hint(check, "--partial captures what goes through the C library all the same");
+}
+
+/* Those of the list that lack a mark; answers how many. */
+static size_t list_missing(const struct limpet_entry_list *list, const bool *marks, char *ret,
+			   size_t room)
+{
+	size_t count = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < list->count; i++) {
+		if (marks[i])
+			continue;
+		count++;
+		append(ret, room, list->list[i].name);
+	}
+	return count;
+}
+
+/* What was asked for by name has to be there. */
+static void check_listed(struct limpet_check *check)
+{
+	const struct limpet_entry_list *list = check->options.entry_list;
+	struct limpet_entries entries;
+	struct limpet_modules modules;
+	char missing[160];
+
+	if (!list || check->options.quick || check->out->verdict != LIMPET_PREFLIGHT_OK ||
+	    limpet_modules_read(check->pid, &modules, NULL) < 0)
+		return;
+	if (limpet_entries_find(&modules, list, &entries) < 0) {
+		limpet_modules_done(&modules);
+		return;
+	}
+	if (list_missing(list, entries.is_there, missing, sizeof(missing))) {
+		limpet_check_refuse(check, -ENOENT, "alloc-functions", "functions not found",
+				    "functions that were named are not there: %s", missing);
+		limpet_check_hint(check, "see what there is: nm --defined-only FILE");
+	} else if (list_missing(list, entries.is_taken, missing, sizeof(missing))) {
+		limpet_check_refuse(check, -ENOTSUP, "alloc-functions", "functions not hooked",
+				    "functions that were named cannot be hooked: %s%s%.100s%s",
+				    missing, entries.why[0] ? " (" : "", entries.why,
+				    entries.why[0] ? ")" : "");
+		limpet_check_hint(check, "name other functions of that allocator");
+	} else {
+		limpet_check_add(check, LIMPET_FINDING_OK, "alloc-functions", "",
+				 "all %zu functions that were named are hooked where they begin",
+				 list->count);
+	}
+	limpet_entries_done(&entries);
+	limpet_modules_done(&modules);
 }
 
 static void check_libraries(struct limpet_check *check, const struct limpet_program *program)
@@ -433,5 +514,6 @@ int limpet_check_program(struct limpet_check *check)
 	/* what has been refused needs no more words */
 	if (check->out->libc[0])
 		check_own_allocator(check, &program);
+	check_listed(check);
 	return check_way(check);
 }

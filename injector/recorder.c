@@ -63,7 +63,8 @@ struct limpet_recorder {
 	struct limpet_bytes module_list;
 	uint32_t module_count, modules_listed;
 	struct limpet_bytes node_list;
-	uint32_t *node_of_agent; /* our dense number; 0: not known */
+	struct limpet_bytes owner_list; /* names of allocators, for the next nodes */
+	uint32_t *node_of_agent;        /* our dense number; 0: not known */
 	size_t agent_room;
 	uint32_t *agent_of_node;
 	size_t node_room;
@@ -168,6 +169,7 @@ void limpet_recorder_free(struct limpet_recorder *recorder)
 	free(recorder->kept);
 	limpet_bytes_done(&recorder->module_list);
 	limpet_bytes_done(&recorder->node_list);
+	limpet_bytes_done(&recorder->owner_list);
 	free(recorder->node_of_agent);
 	free(recorder->agent_of_node);
 	free(recorder);
@@ -249,6 +251,11 @@ static void put_nodes(struct limpet_recorder *recorder)
 	if (recorder->first_listed == recorder->node_count)
 		return;
 	content = limpet_trace_press_content(recorder->press);
+	if (recorder->owner_list.count)
+		limpet_trace_put_section(content, LIMPET_NODES_OWNERS, recorder->owner_list.data,
+					 recorder->owner_list.count);
+	content->failed |= recorder->owner_list.failed;
+	limpet_bytes_clear(&recorder->owner_list);
 	limpet_bytes_put_varint(&head, recorder->first_listed);
 	limpet_bytes_put_varint(&head, recorder->node_count - recorder->first_listed);
 	limpet_bytes_put(&head, recorder->node_list.data, recorder->node_list.count);
@@ -287,8 +294,15 @@ static uint32_t find_node(const struct limpet_recorder *recorder, uint32_t agent
 	return agent_node < recorder->agent_room ? recorder->node_of_agent[agent_node] : 0;
 }
 
+void limpet_recorder_name_owner(struct limpet_recorder *recorder, uint32_t number, const char *name)
+{
+	limpet_bytes_put_varint(&recorder->owner_list, number);
+	limpet_bytes_put_varint(&recorder->owner_list, strlen(name));
+	limpet_bytes_put(&recorder->owner_list, name, strlen(name));
+}
+
 int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, uint32_t parent,
-			     uint64_t address, uint32_t module, bool truncated)
+			     uint64_t address, uint32_t module, uint32_t flags)
 {
 	uint32_t own = recorder->node_count, own_parent = find_node(recorder, parent);
 	int64_t step;
@@ -314,7 +328,7 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 	limpet_bytes_put_varint(&recorder->node_list, own - own_parent);
 	limpet_bytes_put_varint(&recorder->node_list, module);
 	limpet_bytes_put_varint(&recorder->node_list, (uint64_t)step << 1 ^ (uint64_t)(step >> 63));
-	limpet_bytes_put_varint(&recorder->node_list, truncated ? LIMPET_TRACE_NODE_TRUNCATED : 0);
+	limpet_bytes_put_varint(&recorder->node_list, flags);
 	if (recorder->node_list.failed)
 		return -ENOMEM;
 	if (recorder->node_list.count >= NODE_LIST_BYTES) {

@@ -62,10 +62,15 @@ int limpet_recorder_add_module(struct limpet_recorder *recorder,
 			       const struct limpet_recorder_module *module);
 
 /* A new node of the stack tree; numbers are the agent's, from 1, in any order but the parent (0:
- * root) always before the child. `module` 0: none (JIT code). Before the first event that uses it.
+ * root) always before the child. `module` 0: none (JIT code); `flags` LIMPET_TRACE_NODE_*. Before
+ * the first event that uses it.
  */
 int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, uint32_t parent,
-			     uint64_t address, uint32_t module, bool truncated);
+			     uint64_t address, uint32_t module, uint32_t flags);
+/* The name of an allocator (1 to LIMPET_TRACE_OWNERS_MAX - 1), before the first node that stands
+ * for it: one with LIMPET_TRACE_NODE_OWNER, whose address is that number. */
+void limpet_recorder_name_owner(struct limpet_recorder *recorder, uint32_t number,
+				const char *name);
 
 /* One event, in order of time. `kind` is enum limpet_event_type without its flags. What no
  * program can do (an unknown kind, address 0, a range that wraps) is counted as dropped, and is no

@@ -86,6 +86,12 @@ struct limpet_modules *limpet_session_modules(struct limpet_session *session)
 	return &session->modules;
 }
 
+const char *limpet_session_owner(const struct limpet_session *session, uint32_t number)
+{
+	return number && number <= session->plan.owner_count ? session->plan.owners[number - 1]
+							     : NULL;
+}
+
 const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session)
 {
 	return &session->stats;
@@ -243,7 +249,7 @@ static int session_arm(struct limpet_session *session, const struct limpet_sessi
 
 	if (error)
 		return error;
-	if (limpet_entries_find(&session->modules, &session->entries) < 0)
+	if (limpet_entries_find(&session->modules, options->entry_list, &session->entries) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	error = limpet_plan_make(&session->modules, &session->segment, &session->entries,
 				 &session->plan, err);

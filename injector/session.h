@@ -18,11 +18,13 @@
 struct limpet_session;
 struct limpet_tracee;
 
+struct limpet_entry_list;
 struct limpet_session_options {
 	uint64_t agent_memory_bytes;
 	struct limpet_sampling sampling;
 	uint64_t timeout_ns; /* for all attempts to enter together, and likewise to leave */
 	bool forked;         /* the agent in it is a copy, by fork, from which nobody collects */
+	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
 };
 
 struct limpet_session_stats {
@@ -66,6 +68,9 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struc
 pid_t limpet_session_pid(const struct limpet_session *session);
 int limpet_session_channel(const struct limpet_session *session); /* -1 before enter */
 struct limpet_segment *limpet_session_segment(struct limpet_session *session);
+/* The name of an allocator by its number (LIMPET_HOOK_OWNER), for people; NULL: there is no such.
+ */
+const char *limpet_session_owner(const struct limpet_session *session, uint32_t number);
 struct limpet_modules *limpet_session_modules(struct limpet_session *session);
 /* Reads the list of modules again (tables for new ones are made too). 1: changed, 0, or -errno. */
 int limpet_session_refresh_modules(struct limpet_session *session);

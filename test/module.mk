@@ -83,10 +83,10 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := clan stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally
+TARGET_C := clan stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim plugin.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
-	tiny32 own-allocator own-lto own-forker rjem rjem-stripped bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc newer bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -250,6 +250,23 @@ $(T)/rjem: test/targets/rjem.rs $(T)/librjem.a
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
 	$(Q)rustc --edition 2021 -g -C opt-level=2 -L native=$(T) -l static=rjem -o $@ $<
+
+# Debian has mimalloc as a shared library only; it is called by its own names.
+$(T)/rmi: test/targets/rjem.rs
+	$(call say,RUST,$@)
+	@mkdir -p $(@D)
+	$(Q)rustc --edition 2021 -g -C opt-level=2 --crate-name rmi --cfg mimalloc --check-cfg 'cfg(mimalloc)' -l mimalloc -o $@ $<
+
+$(T)/own-tcmalloc: test/targets/storm.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< \
+		-Wl,--whole-archive -l:libtcmalloc_minimal.a -Wl,--no-whole-archive -lstdc++ -lm
+
+$(T)/newer: test/targets/newer.cc test/targets/target.h
+	$(call say,CXX,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(TARGET_CXXFLAGS) -I. -o $@ $<
 
 # Nothing is left by which its functions could be found.
 $(T)/rjem-stripped: $(T)/rjem

@@ -152,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	segment.module_count = 0;
 	if (limpet_segment_update_tables(&segment, &modules) < 0)
 		abort();
-	if (limpet_entries_find(&modules, &entries) < 0)
+	if (limpet_entries_find(&modules, NULL, &entries) < 0)
 		abort();
 	if (limpet_plan_make(&modules, &segment, &entries, &plan, &err) == 0 && !plan.slot_count &&
 	    !entries.count)

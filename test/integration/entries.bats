@@ -141,11 +141,61 @@ teardown() { end; }
 	finish storm
 }
 
-@test "a Rust program with jemalloc under its crate's names: run, every call of it" {
+@test "tcmalloc in a C program: exact counts; signal handlers; capture upon capture" {
+	start storm "$TARGETS/own-tcmalloc" --threads 4 --cross --signals
+	text_of "$pid" own-tcmalloc >text.before
+	counted_phase storm 20000
+	unchanged_text "$pid" own-tcmalloc
+	tell storm go going
+	rounds "$pid" 3
+	tell storm hold held
+	unchanged_text "$pid" own-tcmalloc
+	nothing_of_ours "$pid"
+	"$LIMPET" doctor "$pid" --json >doctor.json
+	json_says '.verdict == "ok" and ([.findings[] | select(.id == "allocator") | .text] |
+		any(test("tcmalloc is linked into the executable: [0-9]+ functions are hooked")))' <doctor.json ||
+		fail "$(<doctor.json)"
+	finish storm
+}
+
+@test "operator new and delete that a C++ program replaces: each block once, attach and run" {
+	local key
+	start newer "$TARGETS/newer"
+	text_of "$pid" newer >text.before
+	attach "$pid"
+	tell newer "run 500" ran
+	tell newer "leak 70" leaked
+	tell newer count '{'
+	stop "$pid"
+	good_capture
+	for key in allocations frees allocated_bytes; do
+		same "$key" "$(jq ".totals.$key" report.json)" "$(jq ".$key" <<<"$answer")" || return 1
+	done
+	same "kept bytes" "$(site_sum "keep_forever()" live_bytes)" $((70 * 5000))
+	unchanged_text "$pid" newer
+	nothing_of_ours "$pid"
+	finish newer
+	printf '%s\n' "run 500" "leak 30" count quit |
+		timeout 60 "$LIMPET" run -q --on-overload wait -o newer.limpet -- "$TARGETS/newer" >newer.say 2>newer.err ||
+		fail "$(<newer.err)"
+	trace=newer.limpet
+	report
+	expect '.capture.complete'
+	# Beside them libstdc++ has its own reserve, by malloc.
+	jq '[.sites[] | select(any(.stack[]; .function == "main"))] |
+		{allocations: (map(.allocations) | add), allocated_bytes: (map(.allocated_bytes) | add)}' report.json >sums.json
+	for key in allocations allocated_bytes; do
+		same "run: $key" "$(jq ".$key" sums.json)" "$(grep allocations newer.say | jq ".$key")" || return 1
+	done
+	same "run: kept bytes" "$(site_sum "keep_forever()" live_bytes)" $((30 * 5000))
+}
+
+# rust_run NAME: every call of its allocator, under `limpet run`.
+rust_run() {
 	printf '%s\n' go "leak 500" hold quit |
-		timeout 60 "$LIMPET" run -q --on-overload wait -o rjem.limpet -- "$TARGETS/rjem" >rjem.say 2>rjem.err ||
-		fail "$(<rjem.err)"
-	trace=rjem.limpet
+		timeout 60 "$LIMPET" run -q --on-overload wait -o "$1.limpet" -- "$TARGETS/$1" >"$1.say" 2>"$1.err" ||
+		fail "$(<"$1.err")" || return 1
+	trace=$1.limpet
 	report
 	expect '.capture.complete and .capture.dropped_events == 0'
 	local key
@@ -154,27 +204,44 @@ teardown() { end; }
 		select(.stack[0].function | test("std::alloc::System") | not)] |
 		{allocations: (map(.allocations) | add), allocated_bytes: (map(.allocated_bytes) | add)}' report.json >sums.json
 	for key in allocations allocated_bytes; do
-		same "$key" "$(jq ".$key" sums.json)" "$(tail -n 1 rjem.say | jq ".$key")" || return 1
+		same "$key" "$(jq ".$key" sums.json)" "$(tail -n 1 "$1.say" | jq ".$key")" || return 1
 	done
-	same "kept blocks" "$(site_sum rjem::keep_forever live_allocations)" 500
-	same "kept bytes" "$(site_sum rjem::keep_forever live_bytes)" $((500 * 5000))
+	same "kept blocks" "$(site_sum "$1::keep_forever" live_allocations)" 500 || return 1
+	same "kept bytes" "$(site_sum "$1::keep_forever" live_bytes)" $((500 * 5000))
+}
+
+# rust_attach NAME FILE: while it works; FILE has the allocator's code.
+rust_attach() {
+	start "$1" "$TARGETS/$1" || return 1
+	text_of "$pid" "$2" >text.before
+	tell "$1" go going || return 1
+	attach "$pid" || return 1
+	tell "$1" "leak 1000" leaked || return 1
+	tell "$1" hold held || return 1
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "kept blocks" "$(site_sum "$1::keep_forever" live_allocations)" 1000 || return 1
+	same "kept bytes" "$(site_sum "$1::keep_forever" live_bytes)" $((1000 * 5000)) || return 1
+	nothing_of_ours "$pid" || return 1
+	unchanged_text "$pid" "$2" || return 1
+	tell "$1" quit '{' || return 1
+	result "$1" 0
+}
+
+@test "a Rust program with jemalloc under its crate's names: run, every call of it" {
+	rust_run rjem
 }
 
 @test "a Rust program with jemalloc under its crate's names: attach, while it works" {
-	start rjem "$TARGETS/rjem"
-	text_of "$pid" rjem >text.before
-	tell rjem go going
-	attach "$pid"
-	tell rjem "leak 1000" leaked
-	tell rjem hold held
-	stop "$pid"
-	good_capture
-	same "kept blocks" "$(site_sum rjem::keep_forever live_allocations)" 1000
-	same "kept bytes" "$(site_sum rjem::keep_forever live_bytes)" $((1000 * 5000))
-	nothing_of_ours "$pid"
-	unchanged_text "$pid" rjem
-	tell rjem quit '{'
-	result rjem 0
+	rust_attach rjem rjem
+}
+
+@test "a Rust program with mimalloc under its crate's names: run, every call of it" {
+	rust_run rmi
+}
+
+@test "a Rust program with mimalloc under its crate's names: attach, while it works" {
+	rust_attach rmi libmimalloc.so.2.0
 }
 
 @test "a library with jemalloc inside: hidden beside libc's, or bound to itself" {
@@ -195,4 +262,75 @@ teardown() { end; }
 		unchanged_text "$pid" "libbundle-$kind.so"
 		finish "$kind"
 	done
+}
+
+# owners_equal: what the report says of each of two allocators, and the program's own counts.
+owners_equal() {
+	local owner key
+	for owner in arena glibc; do
+		for key in allocations frees allocated_bytes; do
+			same "$owner: $key" \
+				"$(jq --arg o "$owner" ".allocators[] | select(.name == \$o) | .$key" report.json)" \
+				"$(jq --arg o "$owner" ".[\$o].$key" <<<"$1")" || return 1
+		done
+	done
+	# The third of them that were resized were made elsewhere.
+	same "kept in the arena" "$(site_sum keep_in_arena live_allocations)" \
+		"$(jq '.kept - ((.kept + 2) / 3 | floor)' <<<"$1")"
+}
+
+@test "functions that the user names: each allocator apart, no block twice" {
+	printf '%s\n' '# the program is not asked' 'allocator arena' 'arena_take malloc(_, size)' \
+		'arena_give free(_, p)' 'arena_grow realloc(_, p, size)' >arena.list
+	start arena "$TARGETS/arena"
+	text_of "$pid" arena >text.before
+	"$LIMPET" doctor --alloc-functions arena.list "$pid" --json >doctor.json
+	json_says '[.findings[] | select(.id == "alloc-functions") | .text] == ["all 3 functions that were named are hooked where they begin"]' \
+		<doctor.json || fail "$(<doctor.json)"
+	attach "$pid" --alloc-functions arena.list
+	tell arena "run 4000" ran
+	tell arena count '{'
+	stop "$pid"
+	good_capture
+	owners_equal "$answer"
+	expect '.totals.allocations == ([.allocators[].allocations] | add) and
+		([.sites[] | select(any(.stack[]; .function == "keep_by_malloc")) | .allocator] | unique) == ["glibc"]'
+	"$LIMPET" report "$trace" >text.report
+	grep -Eq '^of these  (arena|glibc): .* live in .* blocks, .* allocations, .* in all$' text.report &&
+		grep -Eq '^          (arena|glibc): .* live in .* blocks, .* allocations, .* in all$' text.report ||
+		fail "$(<text.report)"
+	unchanged_text "$pid" arena
+	nothing_of_ours "$pid"
+	# Without the list it is malloc's blocks that are seen.
+	attach "$pid"
+	tell arena "run 4000" ran
+	stop "$pid"
+	good_capture
+	expect '.allocators == null and .totals.allocations < 4100'
+	finish arena
+
+	printf '%s\n' "run 3000" count quit |
+		timeout 60 "$LIMPET" run -q --alloc-functions arena.list --on-overload wait -o arena.limpet -- "$TARGETS/arena" \
+			>arena.say 2>arena.err || fail "$(<arena.err)"
+	trace=arena.limpet
+	report
+	expect '.capture.complete'
+	owners_equal "$(grep arena arena.say)"
+}
+
+@test "functions that the user names: what is not there, and lists that are wrong" {
+	printf '%s\n' 'arena_take malloc(_, size)' 'arena_bury free(_, p)' >missing.list
+	start arena "$TARGETS/arena"
+	look "$pid"
+	refused 3 "functions that were named are not there: arena_bury" \
+		"$LIMPET" attach --alloc-functions missing.list -o never.limpet "$pid"
+	refused 125 "functions that were named are not there: arena_bury" \
+		"$LIMPET" run --alloc-functions missing.list -o never.limpet -- "$TARGETS/arena"
+	printf 'arena_take\n' >wrong.list
+	refused 2 "wrong.list:1: 'arena_take' has no signature" \
+		"$LIMPET" attach --alloc-functions wrong.list -o never.limpet "$pid"
+	refused 2 "cannot read 'nowhere.list'" "$LIMPET" doctor --alloc-functions nowhere.list "$pid"
+	[[ ! -e never.limpet ]]
+	unchanged "$pid"
+	finish arena
 }

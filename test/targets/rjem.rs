@@ -1,5 +1,5 @@
-//! rjem: a Rust program whose allocator is linked in under the names that its crate gives it, and that
-//! keeps books of every call.
+//! rjem, rmi: a Rust program whose allocator is called by the names that its crate gives it, and that
+//! keeps books of every call: jemalloc, or with --cfg mimalloc that one.
 //!
 //! Commands: "go" and "hold" start and stop the churn threads; "leak N" makes keep_forever keep N
 //! blocks; "quit" answers all calls of the allocator since the start, as JSON, and ends at once.
@@ -9,12 +9,24 @@ use std::io::{BufRead, Write};
 use std::os::raw::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+#[cfg(not(mimalloc))]
 extern "C" {
     fn _rjem_malloc(size: usize) -> *mut c_void;
     fn _rjem_calloc(count: usize, size: usize) -> *mut c_void;
     fn _rjem_mallocx(size: usize, flags: c_int) -> *mut c_void;
     fn _rjem_rallocx(block: *mut c_void, size: usize, flags: c_int) -> *mut c_void;
     fn _rjem_sdallocx(block: *mut c_void, size: usize, flags: c_int);
+}
+
+#[cfg(mimalloc)]
+extern "C" {
+    fn mi_malloc_aligned(size: usize, align: usize) -> *mut c_void;
+    fn mi_zalloc_aligned(size: usize, align: usize) -> *mut c_void;
+    fn mi_realloc_aligned(block: *mut c_void, size: usize, align: usize) -> *mut c_void;
+    fn mi_free(block: *mut c_void);
+}
+
+extern "C" {
     fn write(fd: c_int, bytes: *const u8, count: usize) -> isize;
     fn _exit(status: c_int) -> !;
 }
@@ -26,6 +38,7 @@ static FREED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 struct Books;
 
+#[cfg(not(mimalloc))]
 fn flags(layout: &Layout) -> c_int {
     if layout.align() > 16 { layout.align().trailing_zeros() as c_int } else { 0 }
 }
@@ -40,29 +53,63 @@ fn freed(bytes: usize) {
     FREED_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
 }
 
+#[cfg(not(mimalloc))]
+mod real {
+    use super::*;
+    pub unsafe fn alloc(layout: Layout) -> *mut c_void {
+        match flags(&layout) {
+            0 => _rjem_malloc(layout.size()),
+            flags => _rjem_mallocx(layout.size(), flags),
+        }
+    }
+    pub unsafe fn alloc_zeroed(layout: Layout) -> *mut c_void {
+        match flags(&layout) {
+            0 => _rjem_calloc(1, layout.size()),
+            flags => _rjem_mallocx(layout.size(), flags | 0x40),
+        }
+    }
+    pub unsafe fn dealloc(block: *mut c_void, layout: Layout) {
+        _rjem_sdallocx(block, layout.size(), flags(&layout));
+    }
+    pub unsafe fn realloc(block: *mut c_void, layout: Layout, bytes: usize) -> *mut c_void {
+        _rjem_rallocx(block, bytes, flags(&layout))
+    }
+}
+
+#[cfg(mimalloc)]
+mod real {
+    use super::*;
+    pub unsafe fn alloc(layout: Layout) -> *mut c_void {
+        mi_malloc_aligned(layout.size(), layout.align())
+    }
+    pub unsafe fn alloc_zeroed(layout: Layout) -> *mut c_void {
+        mi_zalloc_aligned(layout.size(), layout.align())
+    }
+    pub unsafe fn dealloc(block: *mut c_void, _: Layout) {
+        mi_free(block);
+    }
+    pub unsafe fn realloc(block: *mut c_void, layout: Layout, bytes: usize) -> *mut c_void {
+        mi_realloc_aligned(block, bytes, layout.align())
+    }
+}
+
 unsafe impl GlobalAlloc for Books {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         allocated(layout.size());
-        match flags(&layout) {
-            0 => _rjem_malloc(layout.size()) as *mut u8,
-            flags => _rjem_mallocx(layout.size(), flags) as *mut u8,
-        }
+        real::alloc(layout) as *mut u8
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         allocated(layout.size());
-        match flags(&layout) {
-            0 => _rjem_calloc(1, layout.size()) as *mut u8,
-            flags => _rjem_mallocx(layout.size(), flags | 0x40) as *mut u8,
-        }
+        real::alloc_zeroed(layout) as *mut u8
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         freed(layout.size());
-        _rjem_sdallocx(block as *mut c_void, layout.size(), flags(&layout));
+        real::dealloc(block as *mut c_void, layout);
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         freed(layout.size());
         allocated(bytes);
-        _rjem_rallocx(block as *mut c_void, bytes, flags(&layout)) as *mut u8
+        real::realloc(block as *mut c_void, layout, bytes) as *mut u8
     }
 }
 

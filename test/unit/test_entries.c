@@ -6,9 +6,12 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "common/family.h"
 #include "injector/entry_find.h"
+#include "injector/entry_list.h"
 
 static void assert_name(const char *name, enum limpet_entry_family family, enum limpet_op op)
 {
@@ -55,7 +58,9 @@ static void test_names(void **state)
 	assert_name("je_dallocx", LIMPET_ENTRY_JEMALLOC, LIMPET_OP_FREE);
 	assert_name("mi_malloc_aligned", LIMPET_ENTRY_MIMALLOC, LIMPET_OP_MALLOC);
 	assert_name("mi_aligned_alloc", LIMPET_ENTRY_MIMALLOC, LIMPET_OP_MEMALIGN);
-	assert_name("mi_heap_malloc", LIMPET_ENTRY_MIMALLOC, LIMPET_OP_MEMALIGN);
+	assert_name("mi_heap_malloc", LIMPET_ENTRY_MIMALLOC, LIMPET_OP_MALLOC);
+	assert_true(limpet_entry_name_find("mi_heap_realloc", &found) &&
+		    LIMPET_HOOK_SKIP(found.hook_flags) == 1);
 	assert_name("mi_new_n", LIMPET_ENTRY_MIMALLOC, LIMPET_OP_CALLOC);
 	assert_name("mi_malloc.lto_priv.0", LIMPET_ENTRY_MIMALLOC, LIMPET_OP_MALLOC);
 	assert_name("tc_deletearray_sized", LIMPET_ENTRY_TCMALLOC, LIMPET_OP_FREE);
@@ -68,6 +73,87 @@ static void test_names(void **state)
 	assert_true(limpet_entry_name_find("mi_free", &found) && !found.only_exported);
 	assert_true(limpet_entry_name_is_inside("je_arena_malloc_hard"));
 	assert_false(limpet_entry_name_is_inside("jet_engine"));
+}
+
+/* ---------------------------------------------------------------- listed by the user */
+
+static int parse(const char *text, struct limpet_entry_list *list, struct limpet_err *err)
+{
+	return limpet_entry_list_parse(text, strlen(text), "list", list, err);
+}
+
+static void test_list(void **state)
+{
+	static struct limpet_entry_list list;
+	struct limpet_err err = {0};
+	int found;
+
+	(void)state;
+	assert_int_equal(parse("# pools\n\n  palloc\tmalloc( _ , size )  # of a context\r\n"
+			       "pfree free(p)\nallocator my arena\n"
+			       "_ZN5arena4takeEmm memalign(alignment,size)\n"
+			       "arena_grow realloc(_,_,p,size,_)\n",
+			       &list, &err),
+			 0);
+	assert_int_equal(list.count, 4);
+	found = limpet_entry_list_find(&list, "palloc");
+	assert_int_equal(found, 0);
+	assert_int_equal(list.list[0].what.op, LIMPET_OP_MALLOC);
+	assert_int_equal(LIMPET_HOOK_SKIP(list.list[0].what.hook_flags), 1);
+	assert_string_equal(list.list[0].owner, "functions that were named");
+	assert_string_equal(list.list[3].owner, "my arena");
+	assert_int_equal(LIMPET_HOOK_SKIP(list.list[3].what.hook_flags), 2);
+	assert_int_equal(limpet_entry_list_find(&list, "malloc"), -1);
+	assert_int_equal(limpet_entry_list_find(NULL, "palloc"), -1);
+}
+
+static void test_bad_lists(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} bad[] = {
+		{"", "list:0: no function is named"},
+		{"palloc malloc(size)\n",
+		 "list:1: no function of functions that were named releases"},
+		{"pfree free(p)\n", "makes blocks"},
+		{"a malloc(size)\nallocator b\nc free(p)\n", "releases"},
+		{"palloc\n", "list:1: 'palloc' has no signature"},
+		{"\npalloc malloc\n", "list:2: 'malloc' is no signature"},
+		{"palloc malloc(size\n", "is no signature"},
+		{"palloc malloc(size) 2\n", "is no signature"},
+		{"palloc alloc(size)\n", "no signature is called 'alloc'"},
+		{"palloc malloc(n)\n", "'n' instead of 'size' in malloc(...)"},
+		{"palloc calloc(n)\n", "calloc(...) lacks 'size'"},
+		{"palloc malloc(_,_,_,_,size)\n", "more than 3 arguments in front"},
+		{"palloc malloc(size,a,b,c,d,e,f)\n", "more than 6 arguments"},
+		{"palloc malloc(size)\npalloc free(p)\n", "list:2: 'palloc' comes twice"},
+		{"p\x01 malloc(size)\n", "a name with a byte that is no letter"},
+		{"p malloc(\x1b[2J)\n", "a byte that is no letter"},
+	};
+	static struct limpet_entry_list list;
+	struct limpet_err err = {0};
+	char line[1000], many[60 * 30] = "f free(p)\n";
+
+	(void)state;
+	list.count = 77;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
+		assert_int_equal(parse(bad[i].text, &list, &err), -EINVAL);
+		if (!strstr(err.message, bad[i].words) || !err.hint[0])
+			fail_msg("'%s': '%s' instead of '%s'", bad[i].text, err.message,
+				 bad[i].words);
+	}
+	memset(line, 'x', sizeof(line));
+	assert_int_equal(limpet_entry_list_parse(line, sizeof(line), "list", &list, &err), -EINVAL);
+	memcpy(line, "a malloc(size)\0", 15);
+	assert_int_equal(limpet_entry_list_parse(line, 15, "list", &list, &err), -EINVAL);
+	for (unsigned i = 0; i < LIMPET_ENTRY_LIST_MAX; i++)
+		sprintf(many + strlen(many), "f%u malloc(size)\n", i);
+	assert_int_equal(parse(many, &list, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "more than 48 functions"));
+	assert_int_equal(limpet_entry_list_read("/nowhere/at/all", &list, &err), -ENOENT);
+	assert_int_equal(limpet_entry_list_read("/", &list, &err), -EISDIR);
+	assert_int_equal(limpet_entry_list_read("/dev/zero", &list, &err), -EINVAL);
+	assert_int_equal(list.count, 77);
 }
 
 static struct limpet_maps maps_of(struct limpet_map *list, size_t count)
@@ -114,6 +200,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_list),
+		cmocka_unit_test(test_bad_lists),
 		cmocka_unit_test(test_places),
 	};
 

@@ -87,6 +87,29 @@ static int move_jump(struct mover *mover, const cs_insn *insn, struct limpet_err
 	return append_jump(out, conditional, sizeof(conditional), target);
 }
 
+/* It returns to where it would have, behind what moves: our address is on no stack for longer than
+ * we stay. (Shadow stacks would mind; programs with these are refused.) */
+static int move_call(struct mover *mover, const cs_insn *insn, struct limpet_err *err)
+{
+	/* push 5(%rip), the word behind the jump */
+	static const uint8_t push[6] = {0xff, 0x35, 0x05, 0x00, 0x00, 0x00};
+	struct limpet_entry_code *out = mover->out;
+	const uint8_t jump = 0xe9;
+	uint64_t target, next = insn->address + insn->size;
+	int error;
+
+	if (insn->size != 5 || insn->bytes[0] != 0xe8)
+		return refuse(err, "an indirect call", insn->address);
+	target = (uint64_t)insn->detail->x86.operands[0].imm;
+	mover->targets[mover->target_count++] = target;
+	append(out, push, sizeof(push));
+	error = append_jump(out, &jump, 1, target);
+	if (!error)
+		append(out, &next, sizeof(next));
+	mover->ended = true;
+	return error;
+}
+
 /* The place of a displacement that is relative to the next instruction, or 0. */
 static size_t relative_operand(const cs_insn *insn)
 {
@@ -133,10 +156,11 @@ static int move_one(struct mover *mover, const cs_insn *insn, struct limpet_err 
 		return is_padding(insn) ? 0
 					: refuse(err, "the function ends before there is room",
 						 insn->address);
-	/* A call would leave our address on the stack, for longer than we stay. */
-	if (in_group(mover, insn, CS_GRP_CALL) || in_group(mover, insn, CS_GRP_INT) ||
-	    in_group(mover, insn, CS_GRP_IRET) || in_group(mover, insn, CS_GRP_PRIVILEGE) ||
-	    insn->id == X86_INS_SYSCALL || insn->id == X86_INS_UD2)
+	if (in_group(mover, insn, CS_GRP_CALL))
+		return move_call(mover, insn, err);
+	if (in_group(mover, insn, CS_GRP_INT) || in_group(mover, insn, CS_GRP_IRET) ||
+	    in_group(mover, insn, CS_GRP_PRIVILEGE) || insn->id == X86_INS_SYSCALL ||
+	    insn->id == X86_INS_UD2)
 		return refuse(err, "an instruction that is tied to its place", insn->address);
 	if (in_group(mover, insn, CS_GRP_BRANCH_RELATIVE))
 		return move_jump(mover, insn, err);
