@@ -178,7 +178,7 @@ static int refuse(struct finder *finder, const struct limpet_entry *entry, const
 {
 	finder->entries->refused++;
 	if (frees(entry->what.op))
-		snprintf(finder->entries->why, sizeof(finder->entries->why), "%s: %.140s",
+		snprintf(finder->entries->why, sizeof(finder->entries->why), "%s: %.100s",
 			 entry->name, why);
 	return -ENOTSUP;
 }
@@ -329,7 +329,9 @@ static int check_all(struct finder *finder, uint64_t place)
 			continue;
 		}
 		error = check_code(finder, entry, place);
-		if (error == -ENOTSUP && !frees(entry->what.op)) {
+		/* Of a pool all: what it has from malloc would be counted, too. */
+		if (error == -ENOTSUP && !frees(entry->what.op) &&
+		    entry->what.family != LIMPET_ENTRY_POOL) {
 			drop(finder, i);
 			continue;
 		}
@@ -359,11 +361,19 @@ static uint64_t usable_size_of(const struct finder *finder, enum limpet_entry_fa
 static void name_owner(const struct finder *finder, struct limpet_entry *entry)
 {
 	const char *slash = strrchr(finder->module->path, '/');
-	const char *name = "its own malloc";
+	const char *name = "its own malloc", *pool;
+	size_t length;
 
 	if (entry->listed >= 0) {
 		snprintf(entry->owner, sizeof(entry->owner), "%s",
 			 finder->list->list[entry->listed].owner);
+		return;
+	}
+	pool = limpet_entry_name_pool(entry->name, &length);
+	if (pool) {
+		snprintf(entry->owner, sizeof(entry->owner), "%.*s",
+			 (int)(length < sizeof(entry->owner) ? length : sizeof(entry->owner) - 1),
+			 pool);
 		return;
 	}
 	if (entry->what.family > LIMPET_ENTRY_OPERATORS)

@@ -23,7 +23,7 @@
 struct limpet_entry {
 	uint64_t address, bytes; /* of the function */
 	struct limpet_entry_name what;
-	char name[48];
+	char name[80];
 	char owner[LIMPET_ENTRY_OWNER_BYTES]; /* the allocator, for people */
 	bool is_common;                       /* the name is, and so is that of something else */
 	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */

@@ -207,14 +207,52 @@ static bool find_word(const char *name, size_t length, struct limpet_entry_name 
 	return false;
 }
 
+/* include/limpet.h. What is handed out is what the function answers, and its size comes second. */
+static const char pool_prefix[] = "limpet_pool_";
+static const struct word pool_words[] = {
+	{"_allocated", LIMPET_OP_MALLOC, 1},
+	{"_freed", LIMPET_OP_FREE, 0},
+	{"_chunk", LIMPET_OP_INSIDE, 0},
+	{"_chunk_back", LIMPET_OP_INSIDE, 0},
+};
+
+static const struct word *pool_word(const char *name, size_t *ret_length)
+{
+	size_t length = strlen(name), skip = sizeof(pool_prefix) - 1;
+
+	if (strncmp(name, pool_prefix, skip) != 0)
+		return NULL;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(pool_words); i++) {
+		size_t end = strlen(pool_words[i].name);
+
+		if (length <= skip + end || strcmp(name + length - end, pool_words[i].name) != 0)
+			continue;
+		*ret_length = length - skip - end;
+		return &pool_words[i];
+	}
+	return NULL;
+}
+
+const char *limpet_entry_name_pool(const char *name, size_t *ret_length)
+{
+	return pool_word(name, ret_length) ? name + sizeof(pool_prefix) - 1 : NULL;
+}
+
 bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret)
 {
 	/* What link-time optimization makes of a name that is no more seen from outside. */
 	const char *suffix = strstr(name, ".lto_priv.");
 	size_t length = suffix ? (size_t)(suffix - name) : strlen(name);
 	int symbol = suffix ? -1 : limpet_family_find(name, length + 1);
+	const struct word *pool;
+	size_t pool_length;
 	unsigned unwanted = LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER;
 
+	pool = pool_word(name, &pool_length);
+	if (pool) {
+		take_word(pool, LIMPET_ENTRY_POOL, ret);
+		return true;
+	}
 	if (symbol < 0)
 		return find_word(name, length, ret);
 	if (limpet_family[symbol].flags & unwanted)

@@ -3,6 +3,7 @@
 #define LIMPET_INJECTOR_ENTRY_NAMES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/wire.h"
@@ -15,6 +16,7 @@ enum limpet_entry_family {
 	LIMPET_ENTRY_MIMALLOC,  /* mi_* */
 	LIMPET_ENTRY_TCMALLOC,  /* tc_* */
 	LIMPET_ENTRY_LISTED,    /* by the user (entry_list.h) */
+	LIMPET_ENTRY_POOL,      /* limpet_pool_*, of include/limpet.h */
 	LIMPET_ENTRY_FAMILIES
 };
 
@@ -34,5 +36,8 @@ bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret);
 bool limpet_entry_name_is_inside(const char *name);
 /* The allocator that such a function is of, for people; NULL: none that is known. */
 const char *limpet_entry_name_allocator(const char *name);
+
+/* Of a function of LIMPET_ENTRY_POOL: the pool's own name, which is not ended by a 0. */
+const char *limpet_entry_name_pool(const char *name, size_t *ret_length);
 
 #endif

@@ -99,6 +99,7 @@ static bool visit_symbol(void *context, const char *name)
 	struct limpet_entry_name entry;
 
 	if (limpet_entry_name_find(name, &entry)) {
+		program->own_pools |= entry.family == LIMPET_ENTRY_POOL;
 		reading->allocates |= entry.op == LIMPET_OP_MALLOC;
 		reading->releases |= entry.op == LIMPET_OP_FREE;
 		reading->news |=

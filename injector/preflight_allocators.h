@@ -18,6 +18,7 @@ struct limpet_program {
 	bool own_malloc;              /* defines malloc itself */
 	bool own_entries;             /* functions by which to allocate and to release */
 	bool own_operators;           /* defines operator new and delete */
+	bool own_pools;               /* which report themselves, by limpet.h */
 	bool is_nim;                  /* of a program without names: it speaks as Nim's do */
 	const char *runtime;          /* static text: a language heap beside malloc; NULL: none */
 	const char *runtime_note;

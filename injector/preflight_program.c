@@ -344,7 +344,11 @@ static void check_own_allocator(struct limpet_check *check, const struct limpet_
 		name = program->interpreter[0] ? "its own malloc" : "its malloc";
 	if (!name && program->is_nim)
 		check_nameless_nim(check);
-	if (!name && program->own_operators) {
+	if (!name && program->own_pools) {
+		hooked = count_entries(check, program, &refused, why_not, sizeof(why_not));
+		if (hooked)
+			say_hooked(check, "a pool that reports itself (limpet.h)", hooked, refused);
+	} else if (!name && program->own_operators) {
 		hooked = count_entries(check, program, &refused, why_not, sizeof(why_not));
 		if (hooked)
 			say_hooked(check, "a replacement of operator new and delete", hooked,

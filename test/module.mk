@@ -86,7 +86,7 @@ TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthr
 TARGET_C := clan stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim plugin.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
-	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc newer bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc newer pool bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -262,6 +262,11 @@ $(T)/own-tcmalloc: test/targets/storm.c test/targets/target.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< \
 		-Wl,--whole-archive -l:libtcmalloc_minimal.a -Wl,--no-whole-archive -lstdc++ -lm
+
+$(T)/pool: test/targets/arena.c test/targets/target.h include/limpet.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -DPOOL -I. -o $@ $<
 
 $(T)/newer: test/targets/newer.cc test/targets/target.h
 	$(call say,CXX,$@)

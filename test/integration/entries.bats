@@ -334,3 +334,28 @@ owners_equal() {
 	unchanged "$pid"
 	finish arena
 }
+
+@test "a pool that reports itself: apart from malloc, and what it has from malloc is not counted" {
+	start pool "$TARGETS/pool"
+	text_of "$pid" pool >text.before
+	"$LIMPET" doctor "$pid" --json >doctor.json
+	json_says '[.findings[] | select(.id == "allocator") | .text] | any(test("a pool that reports itself"))' \
+		<doctor.json || fail "$(<doctor.json)"
+	attach "$pid"
+	tell pool "run 4000" ran
+	tell pool count '{'
+	stop "$pid"
+	good_capture
+	owners_equal "$answer"
+	(($(jq .chunks <<<"$answer") >= 3))
+	unchanged_text "$pid" pool
+	nothing_of_ours "$pid"
+	finish pool
+	printf '%s\n' "run 3000" count quit |
+		timeout 60 "$LIMPET" run -q --on-overload wait -o pool.limpet -- "$TARGETS/pool" >pool.say 2>pool.err ||
+		fail "$(<pool.err)"
+	trace=pool.limpet
+	report
+	expect '.capture.complete'
+	owners_equal "$(grep arena pool.say)"
+}

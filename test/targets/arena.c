@@ -1,8 +1,22 @@
 /* arena: an allocator that nobody knows, over blocks of malloc's, beside malloc itself.
+ * With -DPOOL, it reports itself by limpet.h.
  *
  * Commands: "run N": N blocks of each, some of them resized, a tenth kept; "count": what was done
  * since the start, as JSON; "quit". */
 #include "test/targets/target.h"
+
+#ifdef POOL
+#include "include/limpet.h"
+
+LIMPET_POOL(arena)
+#define NEW_CHUNK(bytes) limpet_pool_arena_chunk(malloc, bytes)
+#define ALLOCATED(block, bytes) limpet_pool_arena_allocated(block, bytes)
+#define FREED(block) limpet_pool_arena_freed(block)
+#else
+#define NEW_CHUNK(bytes) malloc(bytes)
+#define ALLOCATED(block, bytes) (block)
+#define FREED(block)
+#endif
 
 enum { CHUNK_BYTES = 65536, CLASS_BYTES = 64, CLASSES = 32 };
 
@@ -39,7 +53,7 @@ TARGET_FRAME void *arena_take(struct arena *from, size_t bytes)
 		head = (size_t *)(void *)block;
 	} else {
 		if ((size_t)(from->end - from->at) < number * CLASS_BYTES) {
-			from->at = malloc(CHUNK_BYTES);
+			from->at = NEW_CHUNK(CHUNK_BYTES);
 			if (!from->at)
 				target_broken("no memory");
 			from->end = from->at + CHUNK_BYTES;
@@ -49,7 +63,7 @@ TARGET_FRAME void *arena_take(struct arena *from, size_t bytes)
 		from->at += number * CLASS_BYTES;
 	}
 	*head = number;
-	return head + 1;
+	return ALLOCATED(head + 1, bytes);
 }
 
 TARGET_FRAME void arena_give(struct arena *to, void *block)
@@ -57,6 +71,7 @@ TARGET_FRAME void arena_give(struct arena *to, void *block)
 	size_t *head = (size_t *)block - 1, number = *head;
 	struct free_block *freed = (struct free_block *)(void *)head;
 
+	FREED(block);
 	freed->next = to->classes[number];
 	to->classes[number] = freed;
 }

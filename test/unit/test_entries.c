@@ -45,6 +45,7 @@ static void test_names(void **state)
 		"",
 	};
 	struct limpet_entry_name found;
+	size_t length;
 
 	(void)state;
 	assert_name("malloc", LIMPET_ENTRY_PLAIN, LIMPET_OP_MALLOC);
@@ -61,6 +62,11 @@ static void test_names(void **state)
 	assert_name("mi_heap_malloc", LIMPET_ENTRY_MIMALLOC, LIMPET_OP_MALLOC);
 	assert_true(limpet_entry_name_find("mi_heap_realloc", &found) &&
 		    LIMPET_HOOK_SKIP(found.hook_flags) == 1);
+	assert_name("limpet_pool_arena_allocated", LIMPET_ENTRY_POOL, LIMPET_OP_MALLOC);
+	assert_name("limpet_pool_a_b_freed", LIMPET_ENTRY_POOL, LIMPET_OP_FREE);
+	assert_string_equal(limpet_entry_name_pool("limpet_pool_a_b_freed", &length), "a_b_freed");
+	assert_int_equal(length, 3);
+	assert_null(limpet_entry_name_pool("limpet_pool__freed", &length));
 	assert_name("mi_new_n", LIMPET_ENTRY_MIMALLOC, LIMPET_OP_CALLOC);
 	assert_name("mi_malloc.lto_priv.0", LIMPET_ENTRY_MIMALLOC, LIMPET_OP_MALLOC);
 	assert_name("tc_deletearray_sized", LIMPET_ENTRY_TCMALLOC, LIMPET_OP_FREE);
