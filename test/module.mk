@@ -87,6 +87,7 @@ TARGET_C := clan stall forker execer exiter loader odd liar moment gaps handoff 
 TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim plugin.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc newer pool bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+TARGET_PROGRAMS += $(addprefix $(T)/,forker-static forker-musl loader-musl plugin-musl.so)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -197,13 +198,25 @@ $(T)/static $(T)/storm-static-pie: test/targets/storm.c test/targets/target.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. $(if $(filter %-pie,$@),-static-pie,-static) -o $@ $<
 
+$(T)/forker-static: test/targets/forker.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -static -o $@ $<
+
 MUSL_LIB := /usr/lib/$(ARCH)-linux-musl
 $(T)/plain-musl-static: test/targets/plain.c
+$(T)/loader-musl: test/targets/loader.c
+$(T)/forker-musl: test/targets/forker.c
 $(T)/storm-musl $(T)/storm-musl-static: test/targets/storm.c
-$(T)/plain-musl-static $(T)/storm-musl $(T)/storm-musl-static: test/targets/target.h
+$(T)/plain-musl-static $(T)/loader-musl $(T)/forker-musl $(T)/storm-musl $(T)/storm-musl-static: test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)musl-gcc $(TARGET_CFLAGS) -I. $(if $(filter %-static,$@),-static) -o $@ $(filter %.c,$^)
+
+$(T)/plugin-musl.so: test/targets/plugin.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)musl-gcc $(TARGET_CFLAGS) -fPIC -shared -o $@ $<
 
 # musl-gcc knows no -static-pie.
 $(T)/storm-musl-static-pie: test/targets/storm.c test/targets/target.h

@@ -146,6 +146,50 @@ agent_way() {
 	finish forker
 }
 
+@test "children that are forked are clean after the capture" {
+	local kind way child
+	for kind in static musl; do
+		start "forker-$kind" "$TARGETS/forker-$kind"
+		attach "$pid"
+		for way in fork vfork spawn bare; do
+			tell "forker-$kind" "$way 50" forked
+		done
+		tell "forker-$kind" keep kept
+		child=${answer#kept }
+		stop "$pid"
+		good_capture || fail "$kind" || return 1
+		nothing_of_ours "$pid" || return 1
+		nothing_of_ours "$child" || return 1
+		tell "forker-$kind" reap reaped
+		tell "forker-$kind" "fork 5" forked
+		finish "forker-$kind"
+	done
+}
+
+# The program's own calls of dlopen are hooked, and the agent looks for it there.
+@test "a module that is loaded during the capture is seen" {
+	local suffix
+	for suffix in -musl ""; do
+		start "loader$suffix" "$TARGETS/loader$suffix" "$TARGETS/plugin$suffix.so"
+		LIMPET_WAY=mapped attach "$pid"
+		tell "loader$suffix" open opened
+		tell "loader$suffix" "allocate 1000" allocated
+		stop "$pid"
+		good_capture
+		# A thousand blocks, and the array that holds them.
+		same "allocations of the module" "$(site_sum plugin_allocate allocations)" 1001 || return 1
+		tell "loader$suffix" free freed
+		tell "loader$suffix" close closed
+		nothing_of_ours "$pid"
+		attach "$pid"
+		tell "loader$suffix" "storm 50" stormed
+		stop "$pid"
+		nothing_of_ours "$pid"
+		tell "loader$suffix" "storm 50" stormed
+		finish "loader$suffix"
+	done
+}
+
 # Where a thread stands does not matter: nothing of the program's is called.
 @test "where there is a dynamic linker, too: a slow constructor that holds its lock is in nobody's way" {
 	start holder "$TARGETS/holder" loader "$TARGETS/slow-plugin.so"

@@ -47,6 +47,20 @@ storm_quiet() {
 	finish storm
 }
 
+@test "captures: no dynamic linker, or one of another kind: sixteen threads that come and go" {
+	local kind
+	for kind in static storm-musl; do
+		start storm "$TARGETS/$kind" --threads 16 --churn 3000 --cross --signals --slots 32
+		text_of "$pid" "$kind" >text.before
+		busy=storm_busy quiet=storm_quiet own=()
+		capture_rounds "$kind" "$pid" $((ROUNDS / 2)) --threads 2 --hold 2-40 || return 1
+		nothing_of_ours "$pid" || return 1
+		unchanged_text "$pid" "$kind" || return 1
+		finish storm || return 1
+		rm storm.in storm.out
+	done
+}
+
 # All threads are parked, nothing is recorded: everything, to the last page of the heap, is as it was before
 # the first capture.
 @test "captures: a program at rest is the same to the last mapping" {
