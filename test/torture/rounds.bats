@@ -50,7 +50,7 @@ storm_quiet() {
 @test "captures: no dynamic linker, or one of another kind: sixteen threads that come and go" {
 	local kind
 	for kind in static storm-musl; do
-		start storm "$TARGETS/$kind" --threads 16 --churn 3000 --cross --signals --slots 32
+		start storm "$TARGETS/$kind" --threads 16 --churn 3000 --cross --signals --slots 32 --rate 60000
 		text_of "$pid" "$kind" >text.before
 		busy=storm_busy quiet=storm_quiet own=()
 		capture_rounds "$kind" "$pid" $((ROUNDS / 2)) --threads 2 --hold 2-40 || return 1
