@@ -48,11 +48,12 @@ struct limpet_hot {
 	uint32_t clock_is_tsc;
 	uint32_t print_mask;
 	struct limpet_print *prints;
-	struct limpet_scratch *scratches;
+	uint8_t *scratch; /* struct limpet_scratch[thread_count], then rooms */
 	struct limpet_unwind_module *modules;
 	uint8_t *sample_counters;
 	uint32_t sample_shift;
 	uint32_t overload; /* +1 at each change; odd: while it lasts, allocations are sampled */
+	struct limpet_walk_cache_entry *rules; /* LIMPET_RULE_CACHE */
 };
 extern struct limpet_hot limpet_hot;
 
@@ -170,17 +171,15 @@ static inline void limpet_record_append(struct limpet_thread *thread, uint32_t t
  * the tables in force and of these words: while they are what they were, so is the node. Checking
  * costs a load and a compare a word where walking costs a look-up a frame. Other words in the same
  * places are another stack that may have been walked before: their fingerprint finds it. */
-#define LIMPET_DEPTH_LIMIT 1024u
 #define LIMPET_MEMO_WORDS 128u /* a multiple of LIMPET_MEMO_STEP */
 #define LIMPET_MEMO_STEP 4u
-#define LIMPET_MEMOS 32u /* a power of 2 */
 struct limpet_memo {
-	uint64_t pc, base; /* pc 0: empty */
-	uint64_t high;     /* end of the stack, as it was known: all words lie below */
-	uint32_t node, generation;
-	uint32_t words; /* rounded up to whole steps by repeating the last one */
-	uint32_t truncated;
-	uint64_t seed; /* of fingerprints: all of the above that the words depend on */
+	uint64_t pc, base;   /* pc 0: empty */
+	uint64_t high;       /* end of the stack, as it was known: all words lie below */
+	uint64_t generation; /* of the tables, and of modules that have gone */
+	uint32_t known;      /* node, with LIMPET_PRINT_TRUNCATED */
+	uint32_t words;      /* rounded up to whole steps by repeating the last one */
+	uint64_t seed;       /* of fingerprints: all of the above that the words depend on */
 	uint64_t values[LIMPET_MEMO_WORDS];
 	uint32_t offsets[LIMPET_MEMO_WORDS]; /* from base */
 };
@@ -188,26 +187,38 @@ struct limpet_memo {
 /* The path that was kept last, outermost first: the next one mostly begins alike. */
 struct limpet_path {
 	uint32_t count, cut; /* cut: the outermost frame is marked as truncated */
-	uint32_t gone, pad;  /* modules that had gone by then */
-	uint64_t frames[LIMPET_DEPTH_LIMIT];
-	uint32_t nodes[LIMPET_DEPTH_LIMIT];
+	uint32_t gone;       /* modules that had gone by then */
+	uint32_t replaced;   /* memos that gave way to another place */
+	/* Behind it as many frames as there is room for, and so many uint32_t for their nodes. */
 };
 
-/* Private memory of one thread state; pages are touched on first use only. */
-#define LIMPET_SNAPSHOT_BYTES 32768u
-#define LIMPET_RULE_CACHE 512u /* a power of 2 */
-struct limpet_scratch {
-	struct limpet_walk_cache_entry rules[LIMPET_RULE_CACHE];
-	uint64_t frames[LIMPET_DEPTH_LIMIT];
-	struct limpet_path path;
-	struct limpet_memo memos[LIMPET_MEMOS];
-	uint8_t snapshot[LIMPET_SNAPSHOT_BYTES];
+/* What a thread remembers lies in private memory: `memos` memos, then a path. Each state has little
+ * room of its own; a thread that could do with more takes a larger one for good, while there are
+ * any. So many pages are taken for one, and such a one holds so much. */
+struct limpet_room {
+	uint32_t pages, memos, path;
 };
+#define LIMPET_DEPTH_LIMIT 256u
+#define LIMPET_SMALL_PATH 37u
+#define LIMPET_ROOM_SMALL ((struct limpet_room){1, 1, LIMPET_SMALL_PATH})
+#define LIMPET_ROOM_MIDDLE ((struct limpet_room){4, 9, 128})
+#define LIMPET_ROOM_LARGE ((struct limpet_room){14, 34, LIMPET_DEPTH_LIMIT})
+struct limpet_scratch {
+	struct limpet_memo memo;
+	struct limpet_path path;
+	uint64_t path_frames[LIMPET_SMALL_PATH];
+	uint32_t path_nodes[LIMPET_SMALL_PATH + 1];
+	uint64_t frames[LIMPET_DEPTH_LIMIT]; /* of the walk that is under way */
+};
+_Static_assert(sizeof(struct limpet_scratch) == LIMPET_SCRATCH_BYTES, "a page");
 
 /* stack.c: the stack of the caller as a node of the tree, 0 if it could not be kept */
 uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *frame);
 /* The same stack, for blocks of that allocator. */
 uint32_t limpet_stack_mark(uint32_t node, uint32_t owner);
+
+/* The module that holds the address, as far as its table is known; NULL: none. */
+const struct limpet_unwind_module *limpet_stack_module(uint64_t address);
 
 /* patch.c: slots, under the loader's own lock (dl_iterate_phdr), never under an allocation hook */
 void limpet_patch_configure(const struct limpet_start *start);

@@ -26,7 +26,9 @@ static uint64_t adds_seen, subs_seen;
 static uint32_t scanning; /* one thread at a time looks for new modules */
 static bool leaving;      /* changed and read under the loader's lock; or from_outside */
 /* Where each of the known modules lies. */
-static struct limpet_gone extents[LIMPET_MAX_KNOWN_MODULES];
+static struct extent {
+	uint64_t start, end;
+} extents[LIMPET_MAX_KNOWN_MODULES];
 
 void limpet_patch_configure(const struct limpet_start *start)
 {
@@ -308,7 +310,7 @@ static bool is_known(const struct image *image)
 
 	for (uint32_t i = 0; i < count && i < LIMPET_MAX_KNOWN_MODULES; i++) {
 		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr) {
-			extents[i] = (struct limpet_gone){image->low, image->high};
+			extents[i] = (struct extent){image->low, image->high};
 			return true;
 		}
 		if (!modules[i].phdr)
@@ -318,7 +320,7 @@ static bool is_known(const struct image *image)
 		return false;
 	modules[place].bias = image->bias;
 	modules[place].phdr = image->phdr;
-	extents[place] = (struct limpet_gone){image->low, image->high};
+	extents[place] = (struct extent){image->low, image->high};
 	if (place == count)
 		__atomic_store_n(&limpet_shm->module_count, count + 1, __ATOMIC_RELEASE);
 	return false;
@@ -382,14 +384,29 @@ static int is_present(struct dl_phdr_info *info, size_t size, void *context)
 }
 
 /* Before anything else can come to lie there by a call that we see. */
-static void note_gone(struct limpet_gone *extent)
+static void note_gone(struct extent *extent)
 {
-	uint32_t count = limpet_shm->gone_count;
+	uint32_t number = limpet_shm->gone_count + 1, count = limpet_shm->gone_places, i = 0;
+	struct limpet_gone *places = limpet_shm->gone;
 
-	if (extent->end && count < LIMPET_MAX_GONE) {
-		limpet_shm->gone[count] = *extent;
-		__atomic_store_n(&limpet_shm->gone_count, count + 1, __ATOMIC_RELEASE);
+	if (!extent->end || number > LIMPET_MAX_GONE_NUMBER)
+		return;
+	while (i < count && (places[i].start != extent->start || places[i].end != extent->end))
+		i++;
+	if (i == LIMPET_MAX_GONE) {
+		i--;
+		if (places[i].start > extent->start)
+			places[i].start = extent->start;
+		if (places[i].end < extent->end)
+			places[i].end = extent->end;
+	} else if (i == count) {
+		places[i].start = extent->start;
+		places[i].end = extent->end;
 	}
+	__atomic_store_n(&places[i].number, number, __ATOMIC_RELEASE);
+	if (i == count)
+		__atomic_store_n(&limpet_shm->gone_places, count + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&limpet_shm->gone_count, number, __ATOMIC_RELEASE);
 	extent->end = 0;
 }
 

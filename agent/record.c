@@ -9,9 +9,9 @@
 
 struct limpet_shm *limpet_shm;
 struct limpet_hot limpet_hot __attribute__((aligned(64)));
-_Static_assert(LIMPET_THREADS * sizeof(struct limpet_scratch) + (1u << 20) <
-		       LIMPET_AGENT_PRIVATE_BYTES,
-	       "preflight asks for less than the agent takes");
+_Static_assert(LIMPET_RULE_CACHE * sizeof(struct limpet_walk_cache_entry) ==
+		       LIMPET_RULE_CACHE_BYTES,
+	       "what the injector counts on");
 
 #define PROBES 32u
 #define POINTER_CHANGING 1u /* thread_pointer of an entry between two owners */
@@ -140,8 +140,9 @@ static bool chunk_next(struct limpet_thread *thread)
 	} else {
 		/* From here on the old chunk may be read to its end and given back. */
 		__atomic_store_n(&chunk_at(old)->next, index, __ATOMIC_RELEASE);
-		limpet_channel_send(LIMPET_MSG_BATCH, limpet_thread_index(thread), chunk->sequence,
-				    0);
+		if (chunk->sequence % LIMPET_DOORBELL_CHUNKS == 0)
+			limpet_channel_send(LIMPET_MSG_BATCH, limpet_thread_index(thread),
+					    chunk->sequence, 0);
 	}
 	return true;
 }
@@ -227,8 +228,22 @@ static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t th
 	__atomic_store_n(&thread->entry_sp, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&thread->stack_high, 0, __ATOMIC_RELAXED);
 	thread->stack_low = 0;
+	if (!thread->memos)
+		thread->memos = limpet_thread_index(thread) << 8 | LIMPET_ROOM_SMALL.memos;
 	__atomic_store_n(&thread->thread_pointer, thread_pointer, __ATOMIC_RELEASE);
 	limpet_channel_send(LIMPET_MSG_CLAIM, limpet_thread_index(thread), thread->generation, sp);
+}
+
+/* Of a state that nobody else has: each that ever was claimed keeps its memory. */
+static bool is_within_limit(const struct limpet_thread *thread)
+{
+	if (thread->generation)
+		return true;
+	if (__atomic_fetch_add(&limpet_shm->states_claimed, 1, __ATOMIC_RELAXED) <
+	    limpet_shm->thread_limit)
+		return true;
+	__atomic_fetch_sub(&limpet_shm->states_claimed, 1, __ATOMIC_RELAXED);
+	return false;
 }
 
 static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home, uint64_t sp)
@@ -244,6 +259,10 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home
 		if (seen == 0 &&
 		    __atomic_compare_exchange_n(&thread->thread_pointer, &seen, POINTER_CHANGING,
 						false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+			if (!is_within_limit(thread)) {
+				__atomic_store_n(&thread->thread_pointer, 0, __ATOMIC_RELEASE);
+				continue;
+			}
 			thread->chunk = LIMPET_CHUNK_NONE;
 			thread->sequence = 0;
 			thread->last_ticks = 0;

@@ -64,38 +64,147 @@ static uint32_t node_child(uint32_t parent, uint64_t address, uint32_t flags)
 	return 0;
 }
 
-/* A stack whose extent is not known (yet): copied by the kernel, page by page, so that nothing can
- * fault. */
-static uint64_t snapshot(struct limpet_scratch *scratch, uint64_t sp)
+/* ------------------------------------------------------------------ what a thread remembers */
+
+static struct limpet_scratch *scratch_of(const struct limpet_thread *thread)
 {
-	const uint64_t page = 4096;
-	struct iovec local = {scratch->snapshot, LIMPET_SNAPSHOT_BYTES};
-	struct iovec remote[LIMPET_SNAPSHOT_BYTES / 4096 + 1];
-	uint64_t at = sp, left = LIMPET_SNAPSHOT_BYTES;
-	uint32_t count = 0;
+	return (struct limpet_scratch *)(void *)limpet_hot.scratch + limpet_thread_index(thread);
+}
+
+static inline struct limpet_memo *memos_of(const struct limpet_thread *thread)
+{
+	return (struct limpet_memo *)(void *)(limpet_hot.scratch +
+					      ((uint64_t)(thread->memos >> 8) << 12));
+}
+
+static inline uint32_t memo_count(const struct limpet_thread *thread)
+{
+	return thread->memos & 0xff;
+}
+
+static inline struct limpet_memo *memo_for(const struct limpet_thread *thread, uint64_t pc,
+					   uint64_t base)
+{
+	uint64_t hash = (pc ^ base << 7) * LIMPET_GOLDEN >> 32;
+
+	return &memos_of(thread)[hash * memo_count(thread) >> 32];
+}
+
+struct kept_path {
+	struct limpet_path *head;
+	uint64_t *frames;
+	uint32_t *nodes;
+	uint32_t room;
+};
+
+static struct kept_path path_of(const struct limpet_thread *thread)
+{
+	uint32_t count = memo_count(thread);
+	struct limpet_path *head = (struct limpet_path *)(void *)(memos_of(thread) + count);
+	uint32_t room = count == LIMPET_ROOM_SMALL.memos    ? LIMPET_ROOM_SMALL.path
+			: count == LIMPET_ROOM_MIDDLE.memos ? LIMPET_ROOM_MIDDLE.path
+							    : LIMPET_ROOM_LARGE.path;
+	uint64_t *frames = (uint64_t *)(void *)(head + 1);
+
+	return (struct kept_path){head, frames, (uint32_t *)(void *)(frames + room), room};
+}
+
+/* How often a memo has to give way before its thread gets more room: threads with little to
+ * remember leave it to others. */
+#define REPLACED_ENOUGH 16u
+
+/* A thread that leaves by longjmp in the middle of it loses a room to nobody; memory is bounded. */
+static void take_room(struct limpet_thread *thread)
+{
+	uint32_t taken = __atomic_load_n(&limpet_shm->room_pages_taken, __ATOMIC_RELAXED);
+	uint32_t limit = limpet_shm->room_pages;
+	struct limpet_room room;
+
+	do {
+		/* Half of it for the first ones, so that more can have some. */
+		room = taken + LIMPET_ROOM_LARGE.pages <= limit / 2 ? LIMPET_ROOM_LARGE
+								    : LIMPET_ROOM_MIDDLE;
+		if (taken + room.pages > limit)
+			return;
+	} while (!__atomic_compare_exchange_n(&limpet_shm->room_pages_taken, &taken,
+					      taken + room.pages, false, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	thread->memos = (limpet_shm->thread_count + taken) << 8 | room.memos;
+}
+
+/* Whether the thread has more room now: then the memo is another one. */
+static bool replace(struct limpet_thread *thread, const struct limpet_memo *memo, uint64_t pc,
+		    uint64_t base)
+{
+	struct limpet_path *path;
+
+	if (memo_count(thread) != LIMPET_ROOM_SMALL.memos || !memo->pc ||
+	    (memo->pc == pc && memo->base == base))
+		return false;
+	path = path_of(thread).head;
+	if (++path->replaced < REPLACED_ENOUGH)
+		return false;
+	path->replaced = 0;
+	take_room(thread);
+	return memo_count(thread) != LIMPET_ROOM_SMALL.memos;
+}
+
+/* ------------------------------------------------------------------ other stacks
+ *
+ * One whose extent is not known (yet), a fibre, an alternate signal stack and the one that the
+ * signal has interrupted: the kernel copies piece by piece, so that nothing can fault. */
+
+#define WINDOW_BYTES sizeof(((struct limpet_memo *)0)->values)
+#define WINDOW_UNIT 256u /* what stands a little below is read next */
+#define MAX_WINDOWS 256u
+
+struct window {
+	uint64_t base, bytes;
+	uint32_t moves;
+	long pid;
+	uint8_t *copy;
+};
+
+static bool move_window(struct window *window, uint64_t address)
+{
+	const uint64_t page = 4096, start = address & ~(uint64_t)(WINDOW_UNIT - 1);
+	uint64_t first = page - (start & (page - 1));
+	struct iovec local = {window->copy, WINDOW_BYTES};
+	struct iovec remote[2];
 	long bytes;
 
-	while (left) {
-		uint64_t part = page - (at & (page - 1));
-
-		if (part > left)
-			part = left;
-		remote[count].iov_base = (void *)(uintptr_t)at;
-		remote[count++].iov_len = part;
-		at += part;
-		left -= part;
-	}
-	bytes = limpet_syscall6(SYS_process_vm_readv, limpet_syscall1(SYS_getpid, 0), (long)&local,
-				1, (long)remote, count, 0);
-	return bytes < 0 ? 0 : (uint64_t)bytes;
+	if (window->moves++ == MAX_WINDOWS)
+		return false;
+	if (first > WINDOW_BYTES)
+		first = WINDOW_BYTES;
+	/* By pages: the first is not lost with the second. */
+	remote[0].iov_base = (void *)(uintptr_t)start;
+	remote[0].iov_len = first;
+	remote[1].iov_base = (void *)(uintptr_t)(start + first);
+	remote[1].iov_len = WINDOW_BYTES - first;
+	bytes = limpet_syscall6(SYS_process_vm_readv, window->pid, (long)&local, 1, (long)remote,
+				first < WINDOW_BYTES ? 2 : 1, 0);
+	window->base = start;
+	window->bytes = bytes < 0 ? 0 : (uint64_t)bytes;
+	return true;
 }
 
-static uint32_t memo_index(uint64_t pc, uint64_t base)
+static inline __attribute__((always_inline)) bool read_window(const void *memory, uint64_t address,
+							      uint64_t *ret_word)
 {
-	uint64_t hash = (pc ^ base << 7) * LIMPET_GOLDEN;
+	/* The walker's readers do not change what they read from; this one is a place that does. */
+	struct window *window = (struct window *)(uintptr_t)memory;
 
-	return (uint32_t)(hash >> 58) & (LIMPET_MEMOS - 1);
+	if (address - window->base + sizeof(*ret_word) > window->bytes || address < window->base) {
+		if (!move_window(window, address) ||
+		    address - window->base + sizeof(*ret_word) > window->bytes)
+			return false;
+	}
+	__builtin_memcpy(ret_word, window->copy + (address - window->base), sizeof(*ret_word));
+	return true;
 }
+
+/* ------------------------------------------------------------------ the thread's own stack */
 
 /* The thread's own stack: read directly, and each word that is read goes into the memo. */
 struct noted_stack {
@@ -123,10 +232,16 @@ static inline __attribute__((always_inline)) bool read_noted(const void *memory,
 	return true;
 }
 
+/* What is remembered dies with the tables, and with any module. */
+static uint64_t generation_of(uint32_t current, uint32_t gone)
+{
+	return (uint64_t)gone << 32 | current;
+}
+
 /* Whether its words are there at all for a walk from here. Another thread's stack may begin where
  * that of one before it did, and end earlier. */
 static bool is_applicable(const struct limpet_memo *memo, uint64_t pc, uint64_t base, uint64_t high,
-			  uint32_t generation)
+			  uint64_t generation)
 {
 	return memo->pc == pc && memo->base == base && memo->high == high &&
 	       memo->generation == generation && memo->words;
@@ -225,7 +340,7 @@ static uint32_t print_find(uint64_t print)
 
 /* Whoever changes an entry makes its state odd first; whoever finds it odd leaves it. A thread that
  * is thrown out of here leaves an entry that nobody uses again. */
-static void print_keep(uint64_t print, uint32_t node, bool truncated)
+static void print_keep(uint64_t print, uint32_t known)
 {
 	struct limpet_print *set = print_set(print), *entry = NULL;
 	uint64_t state = 0, version;
@@ -242,46 +357,47 @@ static void print_keep(uint64_t print, uint32_t node, bool truncated)
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return;
 	__atomic_store_n(&entry->print, print, __ATOMIC_RELEASE);
-	__atomic_store_n(&entry->state,
-			 (version + 1) << 32 | (truncated ? LIMPET_PRINT_TRUNCATED : 0) | node,
-			 __ATOMIC_RELEASE);
+	__atomic_store_n(&entry->state, (version + 1) << 32 | known, __ATOMIC_RELEASE);
 }
 
 /* ------------------------------------------------------------------ the tree */
 
 /* Keeps the path in the tree, from where it leaves the last one; 0 when there is no room. */
-static uint32_t intern(struct limpet_path *path, const uint64_t *frames, uint32_t count,
+static uint32_t intern(const struct limpet_thread *thread, const uint64_t *frames, uint32_t count,
 		       bool truncated)
 {
+	struct kept_path path = path_of(thread);
 	uint32_t gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE);
 	uint32_t same = 0, node = 0;
 
-	if (path->cut == truncated && path->gone == gone)
-		while (same < count && same < path->count &&
-		       path->frames[same] == frames[count - 1 - same])
+	if (path.head->cut == truncated && path.head->gone == gone)
+		while (same < count && same < path.head->count &&
+		       path.frames[same] == frames[count - 1 - same])
 			same++;
 	/* A signal handler may throw us out of here: the last path must be one at any moment. */
-	*(volatile uint32_t *)&path->count = same;
-	*(volatile uint32_t *)&path->cut = truncated;
-	*(volatile uint32_t *)&path->gone = gone;
+	*(volatile uint32_t *)&path.head->count = same;
+	*(volatile uint32_t *)&path.head->cut = truncated;
+	*(volatile uint32_t *)&path.head->gone = gone;
 	if (same)
-		node = path->nodes[same - 1];
+		node = path.nodes[same - 1];
 	for (uint32_t i = same; i < count; i++) {
 		uint64_t address = frames[count - 1 - i];
 		uint32_t flags = !i && truncated ? LIMPET_NODE_TRUNCATED : 0;
 
 		if (__builtin_expect(gone, 0))
-			flags |= LIMPET_NODE_GONE_FLAG(
-				limpet_gone_find(limpet_shm->gone, gone, address - 1));
+			flags |= LIMPET_NODE_GONE_FLAG(limpet_gone_find(
+				limpet_shm->gone, limpet_shm->gone_places, address - 1));
 		node = node_child(node, address, flags);
 		if (!node) {
 			__atomic_fetch_add(&limpet_shm->lost_no_node, 1, __ATOMIC_RELAXED);
 			return 0;
 		}
-		path->frames[i] = address;
-		path->nodes[i] = node;
+		if (i >= path.room)
+			continue;
+		path.frames[i] = address;
+		path.nodes[i] = node;
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		*(volatile uint32_t *)&path->count = i + 1;
+		*(volatile uint32_t *)&path.head->count = i + 1;
 	}
 	return node;
 }
@@ -291,15 +407,28 @@ static void count_truncated(struct limpet_thread *thread, uint32_t more)
 	__atomic_store_n(&thread->truncated, thread->truncated + more, __ATOMIC_RELAXED);
 }
 
-static struct limpet_walk_map walk_map(uint32_t current)
+static struct limpet_walk_map walk_map(uint32_t current, uint32_t gone)
 {
+	uint32_t list = current & 1;
+
 	return (struct limpet_walk_map){
-		.modules = limpet_hot.modules + (current & 1) * LIMPET_MAX_UNWIND_MODULES,
+		.modules = limpet_hot.modules + list * LIMPET_MAX_UNWIND_MODULES,
 		.arena = limpet_unwind_arena,
-		.sorted = limpet_shm->unwind_count[current & 1],
-		.count = limpet_shm->unwind_count[current & 1],
-		.generation = current,
+		.sorted = limpet_shm->unwind_count[list],
+		.count = limpet_shm->unwind_count[list],
+		.generation = current << 16 ^ gone,
+		.gone = limpet_shm->gone,
+		.gone_then = limpet_shm->unwind_gone[list],
+		.gone_now = gone,
+		.gone_places = limpet_shm->gone_places,
 	};
+}
+
+static uint32_t max_depth(void)
+{
+	uint32_t depth = limpet_shm->max_depth;
+
+	return depth < LIMPET_DEPTH_LIMIT ? depth : LIMPET_DEPTH_LIMIT;
 }
 
 static struct limpet_walk_frame first_frame(const struct limpet_frame *hook_frame)
@@ -309,48 +438,57 @@ static struct limpet_walk_frame first_frame(const struct limpet_frame *hook_fram
 					  .fp = hook_frame->caller_fp};
 }
 
-/* A stack whose extent is not known (yet). */
+/* A memo that gave way is where the window is copied to. */
 static __attribute__((noinline)) uint32_t capture_copy(struct limpet_thread *thread,
-						       struct limpet_scratch *scratch,
+						       struct limpet_memo *memo,
 						       const struct limpet_frame *hook_frame,
-						       uint32_t current)
+						       uint32_t current, uint32_t gone)
 {
-	struct limpet_walk_map map = walk_map(current);
-	struct limpet_walk_cache cache = {scratch->rules, LIMPET_RULE_CACHE - 1};
+	struct limpet_walk_map map = walk_map(current, gone);
+	struct limpet_walk_cache cache = {limpet_hot.rules, LIMPET_RULE_CACHE - 1};
 	struct limpet_walk_frame frame = first_frame(hook_frame);
-	struct limpet_walk_copy copy = {frame.sp, snapshot(scratch, frame.sp), scratch->snapshot};
+	struct window window = {.pid = limpet_syscall1(SYS_getpid, 0),
+				.copy = (uint8_t *)memo->values};
+	uint64_t *frames = scratch_of(thread)->frames;
 	enum limpet_walk_end end;
-	uint32_t count = limpet_walk(&map, &cache, limpet_walk_read_copy, &copy, frame,
-				     scratch->frames, limpet_shm->max_depth, &end);
+	uint32_t count;
 
+	*(volatile uint64_t *)&memo->pc = 0;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	count = limpet_walk(&map, &cache, read_window, &window, frame, frames, max_depth(), &end);
 	count_truncated(thread, end != LIMPET_WALK_COMPLETE);
-	return intern(&scratch->path, scratch->frames, count, end != LIMPET_WALK_COMPLETE);
+	return intern(thread, frames, count, end != LIMPET_WALK_COMPLETE);
 }
 
-static __attribute__((noinline)) uint32_t capture_walk(
-	struct limpet_thread *thread, struct limpet_scratch *scratch, struct limpet_memo *memo,
-	const struct limpet_frame *hook_frame, uint64_t high, uint32_t current, uint32_t generation)
+static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thread,
+						       struct limpet_memo *memo,
+						       const struct limpet_frame *hook_frame,
+						       uint64_t high, uint32_t current,
+						       uint32_t gone)
 {
 	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
-	struct limpet_walk_map map = walk_map(current);
-	struct limpet_walk_cache cache = {scratch->rules, LIMPET_RULE_CACHE - 1};
+	struct limpet_walk_map map = walk_map(current, gone);
+	struct limpet_walk_cache cache = {limpet_hot.rules, LIMPET_RULE_CACHE - 1};
 	struct limpet_walk_frame frame = first_frame(hook_frame);
-	struct noted_stack stack = {base, high, memo};
+	uint64_t *frames = scratch_of(thread)->frames;
+	struct noted_stack stack;
 	enum limpet_walk_end end;
 	uint32_t count, node;
 	bool cut;
 
+	if (replace(thread, memo, hook_frame->caller_pc, base))
+		memo = memo_for(thread, hook_frame->caller_pc, base);
+	stack = (struct noted_stack){base, high, memo};
 	/* A signal handler may leave the walk by longjmp: what it has read so far must not be taken
 	 * for the whole of an older one. */
 	memo->pc = 0;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	memo->words = 0;
 	frame.fp_at = base;
-	count = limpet_walk(&map, &cache, read_noted, &stack, frame, scratch->frames,
-			    limpet_shm->max_depth, &end);
+	count = limpet_walk(&map, &cache, read_noted, &stack, frame, frames, max_depth(), &end);
 	cut = end != LIMPET_WALK_COMPLETE;
 	count_truncated(thread, cut);
-	node = intern(&scratch->path, scratch->frames, count, cut);
+	node = intern(thread, frames, count, cut);
 	if (memo->words > LIMPET_MEMO_WORDS || !memo->words || !node) {
 		memo->words = 0;
 		return node;
@@ -361,46 +499,47 @@ static __attribute__((noinline)) uint32_t capture_walk(
 	}
 	memo->base = base;
 	memo->high = high;
-	memo->node = node;
-	memo->generation = generation;
-	memo->truncated = cut;
+	memo->known = node | (cut ? LIMPET_PRINT_TRUNCATED : 0);
+	memo->generation = generation_of(current, gone);
 	memo->seed = seed_of(memo, hook_frame->caller_pc);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	memo->pc = hook_frame->caller_pc;
-	print_keep(print_of(memo, false, 0), node, cut);
+	print_keep(print_of(memo, false, 0), memo->known);
 	return node;
 }
 
 uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *hook_frame)
 {
-	struct limpet_scratch *scratch = &limpet_hot.scratches[limpet_thread_index(thread)];
 	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
-	/* What is remembered dies with the tables, and with any module. */
-	uint32_t generation = current + (limpet_shm->gone_count << 24);
+	uint32_t gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE), known;
 	uint64_t high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
 	uint64_t pc = hook_frame->caller_pc;
 	/* The caller's rbp was pushed by the thunk's way: a word of the stack like others, and read
 	 * only if the walk needs it. */
 	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
-	struct limpet_memo *memo = &scratch->memos[memo_index(pc, base)];
-	uint32_t known;
+	struct limpet_memo *memo = memo_for(thread, pc, base);
 
 	if (__builtin_expect(!high || base < thread->stack_low || base >= high, 0))
-		return capture_copy(thread, scratch, hook_frame, current);
-	if (is_applicable(memo, pc, base, high, generation)) {
-		if (__builtin_expect(is_unchanged(memo, base), 1)) {
-			if (__builtin_expect(memo->truncated, 0))
-				count_truncated(thread, 1);
-			return memo->node;
-		}
-		known = print_find(print_of(memo, true, base));
-		if (known) {
-			if (known & LIMPET_PRINT_TRUNCATED)
+		return capture_copy(thread, memo, hook_frame, current, gone);
+	if (is_applicable(memo, pc, base, high, generation_of(current, gone))) {
+		known = memo->known;
+		if (__builtin_expect(!is_unchanged(memo, base), 0))
+			known = print_find(print_of(memo, true, base));
+		if (__builtin_expect(known != 0, 1)) {
+			if (__builtin_expect(known & LIMPET_PRINT_TRUNCATED, 0))
 				count_truncated(thread, 1);
 			return known & ~LIMPET_PRINT_TRUNCATED;
 		}
 	}
-	return capture_walk(thread, scratch, memo, hook_frame, high, current, generation);
+	return capture_walk(thread, memo, hook_frame, high, current, gone);
+}
+
+const struct limpet_unwind_module *limpet_stack_module(uint64_t address)
+{
+	const struct limpet_walk_map map =
+		walk_map(__atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE), 0);
+
+	return limpet_walk_find_module(&map, address);
 }
 
 uint32_t limpet_stack_mark(uint32_t node, uint32_t owner)

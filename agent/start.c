@@ -121,20 +121,25 @@ static int map_memory(const struct limpet_start *start)
 static int map_private(void)
 {
 	struct limpet_control *control;
+	uint64_t rooms_bytes;
 	int private = MAP_PRIVATE | MAP_ANONYMOUS;
 	long error = -ERROR_MEMORY;
 
-	scratch_bytes = limpet_shm->thread_count * sizeof(struct limpet_scratch);
-	limpet_hot.scratches =
+	rooms_bytes = limpet_shm->thread_count * sizeof(struct limpet_scratch) +
+		      (uint64_t)limpet_shm->room_pages * LIMPET_SCRATCH_BYTES;
+	scratch_bytes = rooms_bytes + LIMPET_RULE_CACHE_BYTES;
+	limpet_hot.scratch =
 		map(scratch_bytes, PROT_READ | PROT_WRITE, private | MAP_NORESERVE, -1);
 	control = map(page_bytes, PROT_READ | PROT_WRITE, private, -1);
-	if (limpet_hot.scratches && control)
+	if (limpet_hot.scratch && control)
 		error = limpet_syscall3(SYS_madvise, (long)control, (long)page_bytes,
 					MADV_WIPEONFORK);
 	if (error < 0) {
 		unmap(control, page_bytes);
 		return (int)error;
 	}
+	limpet_hot.rules =
+		(struct limpet_walk_cache_entry *)(void *)(limpet_hot.scratch + rooms_bytes);
 	control->alive = 1;
 	__atomic_store_n(&limpet_control, control, __ATOMIC_RELEASE);
 	return 0;
@@ -205,11 +210,11 @@ static int entry_release(void)
 	limpet_channel_close();
 	if (control != &nothing)
 		unmap(control, page_bytes);
-	unmap(limpet_hot.scratches, scratch_bytes);
+	unmap(limpet_hot.scratch, scratch_bytes);
 	unmap(limpet_unwind_arena, limpet_unwind_arena_bytes);
 	unmap(limpet_shm, shm_bytes);
 	limpet_shm = NULL;
-	limpet_hot.scratches = NULL;
+	limpet_hot.scratch = NULL;
 	limpet_unwind_arena = NULL;
 	return 0;
 }

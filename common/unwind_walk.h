@@ -63,17 +63,21 @@ struct limpet_walk_map {
 	const uint8_t *arena; /* what limpet_unwind_module.table counts from */
 	uint32_t sorted;
 	uint32_t count;
-	uint32_t generation; /* must change with the list; entries of the cache die with it */
-	uint32_t pad;
+	uint32_t generation; /* must change with all of this; entries of the cache die with it */
+	/* Modules that have gone. Where one lay that went after the list was made, whatever is
+	 * there now has no table yet. NULL: none. */
+	const struct limpet_gone *gone;
+	uint32_t gone_places;
+	uint32_t gone_then, gone_now; /* numbers of the last, in the list's time and by now */
 };
 
-/* A direct-mapped cache of pc -> rule; memory of the caller, all zero at first, used by one thread
- * (and by signal handlers that interrupt it). */
+/* A direct-mapped cache of pc -> rule; memory of the caller, all zero at first, which any number of
+ * threads may share. An entry is two words that say by themselves whether they belong together: of
+ * two threads that write one at a time neither is believed (R. Hyatt, T. Mann, A lock-less
+ * transposition table, 2002). Tables must stay where they are as long as a cache knows them. */
 struct limpet_walk_cache_entry {
-	uint64_t pc; /* 0: empty; written last */
-	uint32_t generation;
-	uint32_t pad;
-	struct limpet_unwind_rule rule;
+	uint64_t key;  /* low half of the generation << 48 | pc, xor `rule` */
+	uint64_t rule; /* high half of the generation << 48 | address; 0: empty */
 };
 struct limpet_walk_cache {
 	struct limpet_walk_cache_entry *entries;
@@ -158,37 +162,39 @@ LIMPET_WALK_INLINE const struct limpet_unwind_module *limpet_walk_find_module(
 LIMPET_WALK_INLINE struct limpet_unwind_rule limpet_walk_find_rule(
 	const struct limpet_walk_map *map, const struct limpet_walk_cache *cache, uint64_t pc)
 {
-	struct limpet_unwind_rule rule = {LIMPET_CFA_NONE, 0, 0, 0, 0, 0, 0};
+	static const struct limpet_unwind_rule none = {LIMPET_CFA_NONE, 0, 0, 0, 0, 0, 0};
+	static const struct limpet_unwind_rule unknown = {LIMPET_CFA_UNKNOWN, 0, 0, 0, 0, 0, 0};
+	const uint64_t address_mask = (1ull << 48) - 1;
+	uint64_t key = (uint64_t)map->generation << 48 | (pc & address_mask), word;
+	uint64_t high = (uint64_t)(map->generation >> 16) << 48;
+	const struct limpet_unwind_rule *rule = &none;
 	const struct limpet_unwind_module *module;
 	struct limpet_walk_cache_entry *entry = 0;
 
 	if (cache) {
 		entry = &cache->entries[(pc ^ pc >> 11) & cache->mask];
-		if (entry->pc == pc && entry->generation == map->generation) {
-			rule = entry->rule;
-			/* A signal handler may have walked, and changed the entry, meanwhile. What
-			 * it left is whole: the same pc means the same rule. */
-			__atomic_signal_fence(__ATOMIC_ACQUIRE);
-			if (*(volatile uint64_t *)&entry->pc == pc)
-				return rule;
-			rule = (struct limpet_unwind_rule){LIMPET_CFA_NONE, 0, 0, 0, 0, 0, 0};
-		}
+		/* Pairs with the release below: the table is there for whoever finds a rule of it.
+		 */
+		word = __atomic_load_n(&entry->rule, __ATOMIC_ACQUIRE);
+		if ((__atomic_load_n(&entry->key, __ATOMIC_RELAXED) ^ word) == key && word &&
+		    (word & ~address_mask) == high)
+			return *(const struct limpet_unwind_rule *)(uintptr_t)(word & address_mask);
 	}
 	module = limpet_walk_find_module(map, pc);
-	if (module && module->table)
-		rule = *limpet_unwind_table_find(
+	if (map->gone_now != map->gone_then &&
+	    limpet_gone_find(map->gone, map->gone_places, pc) > map->gone_then)
+		rule = &unknown;
+	else if (module && module->table)
+		rule = limpet_unwind_table_find(
 			(const struct limpet_unwind_table *)(const void *)(map->arena +
 									   module->table),
 			(uint32_t)(pc - module->start));
 	if (entry) {
-		*(volatile uint64_t *)&entry->pc = 0;
-		__atomic_signal_fence(__ATOMIC_RELEASE);
-		entry->generation = map->generation;
-		entry->rule = rule;
-		__atomic_signal_fence(__ATOMIC_RELEASE);
-		*(volatile uint64_t *)&entry->pc = pc;
+		word = high | (uint64_t)(uintptr_t)rule;
+		__atomic_store_n(&entry->key, key ^ word, __ATOMIC_RELAXED);
+		__atomic_store_n(&entry->rule, word, __ATOMIC_RELEASE);
 	}
-	return rule;
+	return *rule;
 }
 
 /* A user-space address that may be code: the first page is never mapped. */

@@ -66,8 +66,9 @@ enum limpet_event_type {
 #define LIMPET_EVENT_KIND(word0) ((uint32_t)((word0)&0x3f))
 #define LIMPET_EVENT_TICKS(word0) ((uint64_t)(word0) >> 8)
 
-#define LIMPET_CHUNK_BYTES 32768u
-#define LIMPET_CHUNK_NONE 0u /* chunk indices start at 1 */
+#define LIMPET_CHUNK_BYTES 8192u
+#define LIMPET_DOORBELL_CHUNKS 4u /* full ones that are announced together */
+#define LIMPET_CHUNK_NONE 0u      /* chunk indices start at 1 */
 
 /* Head of a chunk; records follow at once. A chunk belongs to one thread until it is full or the
  * thread is gone; then the collector returns it to the free map. */
@@ -91,18 +92,19 @@ struct limpet_thread {
 	uint64_t busy;           /* 0: outside; else a lower bound for the stamps still to come */
 	uint64_t last_ticks;     /* stamp of the last record */
 	uint64_t entry_sp;       /* stack pointer of the outermost unfinished hook */
-	uint32_t depth;          /* unfinished hooks; valid while entry_sp is not popped */
-	uint32_t phase;          /* enum limpet_phase */
-	uint32_t first_chunk;    /* of this claim; store-release */
-	uint32_t chunk;          /* current chunk */
-	uint64_t at, end;        /* in the target: the next record's place in it, and its end; owner
-				  * only; equal: a new chunk is needed */
-	uint64_t dropped;        /* events lost since the claim */
-	uint64_t stack_low;      /* published by the collector, low first; readable range that */
-	uint64_t stack_high;     /*   holds this thread's stack; 0: unknown */
-	uint64_t sequence;       /* of the next chunk */
-	uint32_t truncated;      /* stacks cut short */
-	uint32_t pad;
+	uint32_t depth; /* of the unfinished hook: its number + 1, 0: none; valid while entry_sp is
+			 * not popped */
+	uint32_t phase; /* enum limpet_phase */
+	uint32_t first_chunk; /* of this claim; store-release */
+	uint32_t chunk;       /* current chunk */
+	uint64_t at, end;     /* in the target: the next record's place in it, and its end; owner
+			       * only; equal: a new chunk is needed */
+	uint64_t dropped;     /* events lost since the claim */
+	uint64_t stack_low;   /* published by the collector, low first; readable range that */
+	uint64_t stack_high;  /*   holds this thread's stack; 0: unknown */
+	uint64_t sequence;    /* of the next chunk */
+	uint32_t truncated;   /* stacks cut short */
+	uint32_t memos;       /* the agent's own: page << 8 | count of what it remembers */
 	struct limpet_sample_state sample;
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct limpet_thread) == 128, "two threads would write to one cache line");
@@ -141,7 +143,7 @@ struct limpet_node {
 #define LIMPET_NODE_OWNER 2u
 /* Number of the last module that had gone from this address by then (struct limpet_gone), 0: none.
  * What comes to lie there later is not what was there before. */
-#define LIMPET_NODE_GONE(flags) ((flags) >> 8 & 0xffu)
+#define LIMPET_NODE_GONE(flags) ((flags) >> 8)
 #define LIMPET_NODE_GONE_FLAG(number) ((uint32_t)(number) << 8)
 
 /* A stack that was walked before, by the fingerprint of the words that the walk read. */
@@ -202,20 +204,30 @@ struct limpet_known_module {
 };
 #define LIMPET_MAX_KNOWN_MODULES 4096u
 
-/* Where a module lay that was unloaded. Numbered from 1; the first so many are told apart. */
+/* Where modules lay that were unloaded: each place once, with the number of the last one, from 1.
+ * When there is no room for another place, the last entry grows to hold it, too: a module that is
+ * still there then counts as another one, which costs a look at it and mixes nothing. */
 struct limpet_gone {
 	uint64_t start, end;
+	uint32_t number; /* written before limpet_shm.gone_count */
+	uint32_t pad;
 };
 #define LIMPET_MAX_GONE 255u
+#define LIMPET_MAX_GONE_NUMBER 0xffffffu
 
-/* The last of those up to number `last` that lay there; 0: none. */
-static inline uint32_t limpet_gone_find(const struct limpet_gone *gone, uint32_t last,
+/* The number of the last of `count` places that holds the address; 0: none. */
+static inline uint32_t limpet_gone_find(const struct limpet_gone *gone, uint32_t count,
 					uint64_t address)
 {
-	for (; last; last--)
-		if (address >= gone[last - 1].start && address < gone[last - 1].end)
-			return last;
-	return 0;
+	uint32_t last = 0;
+
+	for (uint32_t i = 0; i < count && i < LIMPET_MAX_GONE; i++) {
+		uint32_t number = __atomic_load_n(&gone[i].number, __ATOMIC_ACQUIRE);
+
+		if (address >= gone[i].start && address < gone[i].end && number > last)
+			last = number;
+	}
+	return last;
 }
 
 /* ------------------------------------------------------------------ unwind tables
@@ -234,10 +246,13 @@ struct limpet_unwind_module {
 /* ------------------------------------------------------------------ the shared memory */
 
 /* Threads of which the agent can keep a state at a time. */
-#define LIMPET_THREADS 1024u
-/* Address space that the agent takes for itself beside the shared memory: a bound, and next to
- * nothing of it is ever touched. */
-#define LIMPET_AGENT_PRIVATE_BYTES (120u << 20)
+#define LIMPET_THREADS 4096u
+/* Of the agent's private memory: what each state takes at its first claim, and what all share. */
+#define LIMPET_SCRATCH_BYTES 4096u
+#define LIMPET_RULE_CACHE 8192u /* entries; a power of 2 */
+#define LIMPET_RULE_CACHE_BYTES (LIMPET_RULE_CACHE * 16u)
+/* Address space that it takes beside --agent-memory, next to nothing of which is ever touched. */
+#define LIMPET_AGENT_PRIVATE_BYTES (LIMPET_THREADS * LIMPET_SCRATCH_BYTES + (1u << 20))
 
 enum limpet_switch {
 	LIMPET_SWITCH_OFF = 0, /* hooks pass through */
@@ -260,11 +275,14 @@ struct limpet_shm {
 	uint64_t modules_offset;        /* struct limpet_known_module[LIMPET_MAX_KNOWN_MODULES] */
 	uint64_t prints_offset;         /* struct limpet_print[print_count] */
 	/* thread_count, node_index_count, print_count: powers of 2 */
-	uint32_t thread_count, chunk_count, node_count, node_index_count, print_count, pad;
+	uint32_t thread_count, chunk_count, node_count, node_index_count, print_count;
+	uint32_t thread_limit; /* states that may ever be claimed */
+	uint32_t room_pages;   /* for threads that have more to remember */
 
 	/* written by the collector */
 	uint32_t recording;       /* enum limpet_switch, cleared on leaving */
 	uint32_t unwind_count[2]; /* entries of the two arrays, each sorted by start */
+	uint32_t unwind_gone[2];  /* gone_count before the modules of each were looked at */
 	uint32_t unwind_current;  /* +1 at each change; bit 0: the array in force; store-release */
 	uint32_t max_depth;       /* frames kept per stack */
 	uint32_t clock_is_tsc;
@@ -274,8 +292,7 @@ struct limpet_shm {
 	uint64_t clock_function; /* __vdso_clock_gettime in the target, if the clock is not the TSC
 				  */
 	uint64_t clock_base;
-	uint64_t doorbell_bytes; /* the agent rings after this many bytes per thread */
-	uint64_t beats;          /* sign of life: rises each time that the chunks are read */
+	uint64_t beats; /* sign of life: rises each time that the chunks are read */
 	/* sampling; see common/sample.h and agent/sampled.h */
 	uint64_t sample_bytes; /* period; 0: every event is recorded, and there is no table */
 	uint64_t sample_seed;
@@ -295,13 +312,16 @@ struct limpet_shm {
 	uint32_t slot_count;      /* including those of modules found later; store-release */
 	uint32_t module_count;    /* known modules, likewise */
 	uint32_t slots_not_taken; /* slots left alone for want of a hook or of room */
-	uint32_t gone_count;      /* of the table below; store-release */
-	uint32_t modules_seen;    /* times a loader hook found new modules */
-	uint64_t lost_no_thread;  /* calls passed through: thread table full or pointer shared */
-	uint64_t lost_no_node;    /* stacks lost: node table full (event kept with stack 0) */
-	uint64_t lost_in_signal;  /* calls in a signal handler at a moment that allowed no record */
-	uint64_t channel_lost;    /* the descriptor was closed or replaced: passing through */
-	uint64_t lost_no_sample;  /* sampled allocations that found no room in the table */
+	uint32_t gone_count;      /* +1 with each module that goes; store-release */
+	uint32_t gone_places;     /* entries of the table below; store-release */
+	uint32_t states_claimed;  /* distinct ones, so far */
+	uint32_t room_pages_taken;
+	uint32_t modules_seen;   /* times a loader hook found new modules */
+	uint64_t lost_no_thread; /* calls passed through: thread table full or pointer shared */
+	uint64_t lost_no_node;   /* stacks lost: node table full (event kept with stack 0) */
+	uint64_t lost_in_signal; /* calls in a signal handler at a moment that allowed no record */
+	uint64_t channel_lost;   /* the descriptor was closed or replaced: passing through */
+	uint64_t lost_no_sample; /* sampled allocations that found no room in the table */
 	struct limpet_gone gone[LIMPET_MAX_GONE];
 	uint32_t node_head __attribute__((aligned(128))); /* nodes handed out; node 0 is the root */
 };

@@ -33,7 +33,7 @@
 #define RECORD_WORDS 3u
 #define RECORDS_PER_CHUNK \
 	((LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk)) / (RECORD_WORDS * sizeof(uint64_t)))
-#define CHUNKS_AT_ONCE 32u
+#define CHUNKS_AT_ONCE 128u
 
 /* What is known of a thread's entry; the chunk positions are ours alone. */
 struct cursor {
@@ -155,7 +155,7 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 		limpet_collector_free(collector);
 		return error;
 	}
-	limpet_module_book_update(collector->book, 0);
+	(void)limpet_module_book_update(collector->book, 0);
 	*ret = collector;
 	return 0;
 }
@@ -364,9 +364,8 @@ static bool look_at_modules(struct limpet_collector *collector)
 		changed |= limpet_session_refresh_modules(collector->session) == 1;
 		if (gone != __atomic_load_n(&collector->shm->gone_count, __ATOMIC_ACQUIRE))
 			continue;
-		if (changed)
-			limpet_module_book_update(collector->book, gone);
-		break;
+		if (!changed || limpet_module_book_update(collector->book, gone))
+			break;
 	}
 	return changed;
 }

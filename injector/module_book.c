@@ -20,7 +20,8 @@ struct entry {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	uint32_t number;
-	uint32_t gone_count; /* modules that had gone when it was seen first */
+	struct limpet_gone *places; /* from where others had gone when it was seen first */
+	uint32_t place_count;
 	bool live;
 	bool lent; /* its descriptor is that of an entry before it */
 };
@@ -54,9 +55,11 @@ void limpet_module_book_free(struct limpet_module_book *book)
 {
 	if (!book)
 		return;
-	for (size_t i = 0; i < book->count; i++)
+	for (size_t i = 0; i < book->count; i++) {
 		if (book->sources[i].fd >= 0 && !book->entries[i].lent)
 			close(book->sources[i].fd);
+		free(book->entries[i].places);
+	}
 	free(book->entries);
 	free(book->sources);
 	free(book);
@@ -109,8 +112,25 @@ static int make_room(struct limpet_module_book *book)
 	return 0;
 }
 
+/* The places that overlap with it, out of a copy: the target may write there. */
+static int note_places(const struct limpet_gone *places, uint32_t count, struct entry *entry)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct limpet_gone *more;
+
+		if (places[i].start >= entry->end || places[i].end <= entry->start)
+			continue;
+		more = reallocarray(entry->places, entry->place_count + 1, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		entry->places = more;
+		more[entry->place_count++] = places[i];
+	}
+	return 0;
+}
+
 static void enter(struct limpet_module_book *book, struct limpet_module *module,
-		  uint32_t gone_count)
+		  const struct limpet_gone *places, uint32_t place_count)
 {
 	pid_t pid = limpet_session_pid(book->session);
 	struct limpet_recorder_module record = {
@@ -122,7 +142,12 @@ static void enter(struct limpet_module_book *book, struct limpet_module *module,
 		.build_id_bytes = module->build_id_bytes,
 		.allocator = !module->executable && limpet_module_has_malloc(pid, module),
 	};
-	bool lent;
+	struct entry entry = {.start = module->start,
+			      .end = module->end,
+			      .inode = module->inode,
+			      .dev_major = module->dev_major,
+			      .dev_minor = module->dev_minor,
+			      .live = true};
 	int number, fd;
 
 	if (book->count >= MAX_ENTRIES || make_room(book) < 0)
@@ -130,34 +155,37 @@ static void enter(struct limpet_module_book *book, struct limpet_module *module,
 	number = limpet_recorder_add_module(book->recorder, &record);
 	if (number <= 0)
 		return;
-	fd = find_file(book, module, &lent);
-	book->entries[book->count] = (struct entry){.start = module->start,
-						    .end = module->end,
-						    .inode = module->inode,
-						    .dev_major = module->dev_major,
-						    .dev_minor = module->dev_minor,
-						    .lent = lent,
-						    .number = (uint32_t)number,
-						    .gone_count = gone_count,
-						    .live = true};
+	if (note_places(places, place_count, &entry) < 0) {
+		free(entry.places);
+		return;
+	}
+	fd = find_file(book, module, &entry.lent);
+	entry.number = (uint32_t)number;
+	book->entries[book->count] = entry;
 	book->sources[book->count] = (struct limpet_collector_source){(uint32_t)number, fd};
 	book->count++;
 }
 
-static uint32_t gone_from(const struct limpet_module_book *book, uint32_t gone_count,
-			  uint64_t address)
+/* Number of the last module that had gone from there when the entry was made, as nodes have it. */
+static uint32_t gone_before(const struct entry *entry, uint64_t address)
 {
-	const struct limpet_gone *gone = limpet_session_segment(book->session)->shm->gone;
-
-	return limpet_gone_find(gone, gone_count < LIMPET_MAX_GONE ? gone_count : LIMPET_MAX_GONE,
-				address);
+	return limpet_gone_find(entry->places, entry->place_count, address);
 }
 
-void limpet_module_book_update(struct limpet_module_book *book, uint32_t gone_count)
+bool limpet_module_book_update(struct limpet_module_book *book, uint32_t gone_count)
 {
+	const struct limpet_shm *shm = limpet_session_segment(book->session)->shm;
 	struct limpet_modules *modules = limpet_session_modules(book->session);
+	uint32_t place_count = __atomic_load_n(&shm->gone_places, __ATOMIC_ACQUIRE);
+	struct limpet_gone places[LIMPET_MAX_GONE];
 	size_t before = book->count;
 
+	if (place_count > LIMPET_MAX_GONE)
+		place_count = LIMPET_MAX_GONE;
+	memcpy(places, shm->gone, place_count * sizeof(*places));
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&shm->gone_count, __ATOMIC_RELAXED) != gone_count)
+		return false;
 	for (size_t k = 0; k < before; k++)
 		book->entries[k].live = false;
 	for (size_t i = 0; i < modules->count; i++) {
@@ -171,14 +199,15 @@ void limpet_module_book_update(struct limpet_module_book *book, uint32_t gone_co
 
 			known = entry->start == module->start && entry->end == module->end &&
 				entry->inode == module->inode &&
-				gone_from(book, entry->gone_count, entry->start) ==
-					gone_from(book, gone_count, entry->start);
+				gone_before(entry, entry->start) ==
+					limpet_gone_find(places, place_count, entry->start);
 			if (known)
 				entry->live = true;
 		}
 		if (!known)
-			enter(book, module, gone_count);
+			enter(book, module, places, place_count);
 	}
+	return true;
 }
 
 uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t address,
@@ -190,7 +219,7 @@ uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t
 		const struct entry *entry = &book->entries[i - 1];
 
 		if (address < entry->start || address >= entry->end ||
-		    gone_from(book, entry->gone_count, address) != number)
+		    gone_before(entry, address) != number)
 			continue;
 		if (entry->live)
 			return entry->number;

@@ -12,8 +12,9 @@ struct limpet_module_book;
 int limpet_module_book_new(struct limpet_session *session, struct limpet_recorder *recorder,
 			   struct limpet_module_book **ret) LIMPET_MUST_CHECK;
 void limpet_module_book_free(struct limpet_module_book *book);
-/* Enters modules that are new. */
-void limpet_module_book_update(struct limpet_module_book *book, uint32_t gone_count);
+/* Enters modules that are new. `gone_count`: how many had gone, as of when the modules were looked
+ * at. False: one more has gone since, and nothing was entered. */
+bool limpet_module_book_update(struct limpet_module_book *book, uint32_t gone_count);
 /* Number in the trace, 0: none. `gone`: which module had gone from there, as the agent numbers
  * them: one that came to lie there later is not meant, nor one that was there before. */
 uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t address,

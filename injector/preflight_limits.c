@@ -158,8 +158,9 @@ void limpet_check_memory(struct limpet_check *check)
 	if (!check_limit(check, "Max address space", "address-space", "address space",
 			 check->status.vm_bytes, memory_bytes + LIMPET_AGENT_PRIVATE_BYTES))
 		limpet_check_hint(check, "sudo prlimit --pid %d --as=unlimited", check->pid);
+	/* What is not shared with us is less than a quarter. */
 	if (!check_limit(check, "Max data size", "data-size", "data", check->status.data_bytes,
-			 LIMPET_AGENT_PRIVATE_BYTES))
+			 memory_bytes / 4 + LIMPET_AGENT_PRIVATE_BYTES))
 		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited", check->pid);
 }
 

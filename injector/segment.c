@@ -26,6 +26,8 @@
 #define SAMPLE_SHARE_16THS 1u
 #define SLOTS_PER_COUNTER 8u
 #define POPULATE_SHARES 8u
+#define AGENT_IMAGE_BYTES (128u << 10)
+#define MAX_ROOM_PAGES (1u << 16)
 #define CHUNK_GROUP 64u /* chunks are taken in ascending order within each such group */
 #define MAX_EH_FRAME (256u << 20)
 #define MAX_CODE (8u << 20)
@@ -90,6 +92,21 @@ static void lay_out_sampling(uint64_t memory_bytes, struct limpet_shm *shm, uint
 		shm->sample_filter_offset = take(at, counters);
 }
 
+/* What is left for the agent's private memory: each thread has some, which it keeps when it is
+ * gone, and must have a chunk besides; some may have more. */
+static void lay_out_private(uint64_t bytes, struct limpet_shm *shm)
+{
+	uint64_t pages = (bytes - LIMPET_RULE_CACHE_BYTES - AGENT_IMAGE_BYTES) / PAGE;
+
+	shm->thread_limit = shm->thread_count;
+	if (shm->thread_limit > pages / 5 * 4)
+		shm->thread_limit = (uint32_t)(pages / 5 * 4);
+	if (shm->thread_limit > shm->chunk_count / 4 * 3)
+		shm->thread_limit = shm->chunk_count / 4 * 3;
+	pages -= shm->thread_limit;
+	shm->room_pages = (uint32_t)(pages < MAX_ROOM_PAGES ? pages : MAX_ROOM_PAGES);
+}
+
 static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sampling,
 			struct limpet_shm *shm)
 {
@@ -122,6 +139,7 @@ static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sam
 	shm->nodes_offset = take(&at, shm->node_count * sizeof(struct limpet_node));
 	shm->prints_offset = take(&at, shm->print_count * sizeof(struct limpet_print));
 	shm->chunks_offset = take(&at, (uint64_t)shm->chunk_count * LIMPET_CHUNK_BYTES);
+	lay_out_private(memory_bytes - at - sixteenth * ARENA_SHARE_16THS, shm);
 	return at;
 }
 
@@ -164,13 +182,13 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 	segment.nodes_offset = layout.nodes_offset;
 	segment.chunks_offset = layout.chunks_offset;
 	segment.chunk_count = layout.chunk_count;
+	segment.room_pages = layout.room_pages;
 	segment.arena_used = LIMPET_UNWIND_ALIGN; /* offset 0 says: no table */
 	limpet_segment_populate(&segment);
 	layout.magic = LIMPET_SHM_MAGIC;
 	layout.abi = LIMPET_AGENT_ABI;
 	layout.bytes = segment.shm_bytes;
 	layout.node_head = 1;
-	layout.doorbell_bytes = LIMPET_CHUNK_BYTES;
 	if (sampling && getrandom(&layout.sample_seed, sizeof(layout.sample_seed), 0) < 0)
 		layout.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* as good for sums */
 	*segment.shm = layout;
@@ -422,7 +440,8 @@ static bool make_table(struct limpet_segment *segment, pid_t pid,
 	return true;
 }
 
-int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules)
+int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules,
+				 uint32_t gone)
 {
 	struct limpet_shm *shm = segment->shm;
 	uint32_t count = 0, which = (segment->generation + 1) & 1;
@@ -453,9 +472,11 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 	segment->modules = new;
 	segment->module_count = count;
 	segment->generation++;
+	segment->gone = gone;
 	memcpy(shared, new, count * sizeof(*new));
 	/* Whoever reads the new list's number sees the new list. */
 	shm->unwind_count[which] = count;
+	shm->unwind_gone[which] = gone;
 	__atomic_store_n(&shm->unwind_current, segment->generation, __ATOMIC_RELEASE);
 	return made;
 }
@@ -466,5 +487,13 @@ void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet
 	ret->arena = segment->arena;
 	ret->sorted = ret->count = segment->module_count;
 	ret->generation = segment->generation;
-	ret->pad = 0;
+	ret->gone = NULL;
+	ret->gone_places = ret->gone_then = ret->gone_now = 0;
+}
+
+uint64_t limpet_segment_room_pages(const struct limpet_segment *segment)
+{
+	uint32_t taken = __atomic_load_n(&segment->shm->room_pages_taken, __ATOMIC_RELAXED);
+
+	return taken < segment->room_pages ? taken : segment->room_pages;
 }

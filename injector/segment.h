@@ -24,10 +24,11 @@ struct limpet_segment {
 	 * target can write there. */
 	struct limpet_unwind_module *modules; /* LIMPET_MAX_UNWIND_MODULES */
 	uint32_t module_count, generation;
+	uint32_t gone; /* shm->gone_count, as it was before the modules were looked at */
 	struct limpet_segment_table *tables; /* all that were made, also of modules that are gone */
 	uint32_t table_count;
 	uint64_t modules_offset, nodes_offset, chunks_offset;
-	uint32_t chunk_count;
+	uint32_t chunk_count, room_pages;
 	unsigned populated; /* shares of the shared memory that were touched: populate */
 };
 
@@ -43,8 +44,12 @@ bool limpet_segment_populate(struct limpet_segment *segment);
 
 /* Compiles the unwind table of every module that is not in the arena yet, and publishes the list.
  * A module that is gone leaves it; when it comes back, wherever to, its table is still there.
- * Another one in its place has a table of its own. Answers the number of tables made, or -errno. */
-int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules);
+ * Another one in its place has a table of its own. `gone`: shm->gone_count before `modules` were
+ * read. Answers the number of tables made, or -errno. */
+int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules,
+				 uint32_t gone);
+/* Pages that the agent's threads have taken beyond what each of them has. */
+uint64_t limpet_segment_room_pages(const struct limpet_segment *segment);
 /* The tables as the walker wants them. */
 void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet_walk_map *ret);
 

@@ -257,7 +257,7 @@ static int session_arm(struct limpet_session *session, const struct limpet_sessi
 	if (error && error != -ENOENT)
 		return error;
 	session->anywhere = session->plan.mapped;
-	limpet_segment_update_tables(&session->segment, &session->modules);
+	limpet_segment_update_tables(&session->segment, &session->modules, 0);
 	if (make_safepoint(session) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	return error;
@@ -718,6 +718,7 @@ uint64_t limpet_session_original(const struct limpet_session *session, uint32_t 
 
 static int modules_again(struct limpet_session *session, struct limpet_err *err)
 {
+	uint32_t gone = __atomic_load_n(&session->segment.shm->gone_count, __ATOMIC_ACQUIRE);
 	struct limpet_modules modules;
 	int error = limpet_modules_read(session->pid, &modules, err);
 
@@ -725,7 +726,7 @@ static int modules_again(struct limpet_session *session, struct limpet_err *err)
 		return error;
 	limpet_modules_done(&session->modules);
 	session->modules = modules;
-	limpet_segment_update_tables(&session->segment, &session->modules);
+	limpet_segment_update_tables(&session->segment, &session->modules, gone);
 	error = make_safepoint(session);
 	return error ? limpet_err_set(err, error, "out of memory") : 0;
 }

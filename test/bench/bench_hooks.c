@@ -110,7 +110,7 @@ static double round_of(const struct bench_case *one, bool hooked)
 			 : free;
 	begun = now_ns();
 	while (pairs < CALLS) {
-		for (int i = 0; i < 512; i++, pairs++) {
+		for (int i = 0; i < 128; i++, pairs++) {
 			at++;
 			path = one->stacks ? at % one->stacks : mix(at);
 			down_left(one->depth - 3);
@@ -170,7 +170,7 @@ static void begin(void)
 	set_hook(FIXTURE_MALLOC, LIMPET_OP_MALLOC, (uint64_t)(uintptr_t)malloc);
 	set_hook(FIXTURE_FREE, LIMPET_OP_FREE, (uint64_t)(uintptr_t)free);
 	if (limpet_modules_read(getpid(), &modules, &err) < 0 ||
-	    limpet_segment_update_tables(fixture.segment, &modules) <= 0) {
+	    limpet_segment_update_tables(fixture.segment, &modules, 0) <= 0) {
 		fprintf(stderr, "bench_hooks: no tables of our own modules\n");
 		exit(1);
 	}

@@ -150,7 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	read_tables(&modules);
 	segment.arena_used = LIMPET_UNWIND_ALIGN;
 	segment.module_count = 0;
-	if (limpet_segment_update_tables(&segment, &modules) < 0)
+	if (limpet_segment_update_tables(&segment, &modules, 0) < 0)
 		abort();
 	if (limpet_entries_find(&modules, NULL, &entries) < 0)
 		abort();

@@ -98,6 +98,10 @@ totals_equal() {
 	start calls "$TARGETS/calls"
 	captured alternate called
 	exactly calls_in_handler 50
+	# Seen from that stack, too: what the signal has interrupted.
+	expect '[.sites[] | select(any(.stack[]; .function == "calls_in_handler"))] |
+		length > 0 and all(any(.stack[]; .function == "main"))'
+	expect '.capture.truncated_stacks == 0'
 	captured "jumps 1000" called
 	exactly calls_in_handler 1000
 	exactly calls_after_jump 1000

@@ -82,14 +82,14 @@ given_up() {
 # ------------------------------------------------------------------ memory
 
 @test "the program's address space is limited: refused, and with room enough captured" {
-	start storm prlimit --as=$((100 << 20)) "$TARGETS/storm"
+	start storm prlimit --as=$((80 << 20)) "$TARGETS/storm" --threads 1
 	refused_by_both "$pid" address-space "address space"
 	finish storm
 	captured roomy prlimit --as=$((1 << 30))
 }
 
 @test "the program's data is limited: refused, and with room enough captured" {
-	start storm prlimit --data=$((100 << 20)) "$TARGETS/storm"
+	start storm prlimit --data=$((24 << 20)) "$TARGETS/storm" --threads 1
 	refused_by_both "$pid" data-size "data"
 	finish storm
 	captured roomy prlimit --data=$((200 << 20))
@@ -97,7 +97,7 @@ given_up() {
 
 @test "a limit that preflight takes for enough is enough" {
 	local mib
-	for mib in 130 160 180 190 200 220 260; do
+	for mib in 40 60 80 90 100 110 120 130 160 200; do
 		start "odd$mib" prlimit --as=$((mib << 20)) --data=$((mib << 20)) "$TARGETS/odd"
 		look "$pid"
 		given_up "$pid" "$LIMPET"
@@ -161,6 +161,52 @@ status_bytes() {
 	[[ $("$LIMPET" report "$trace") == *"agent     at most "*" MiB of memory in the target"* ]]
 	nothing_of_ours "$pid"
 	finish storm
+}
+
+# crowded THREADS: each of which allocates at many places. The same figures, and each call is recorded.
+crowded() {
+	local threads=$1 operations=${2:-400} before during after said
+	start "crowd$threads" "$TARGETS/crowd" "$threads"
+	tell "crowd$threads" "run 10" ran || return 1
+	before=$(status_bytes "$pid" VmRSS)
+	attach "$pid" || return 1
+	tell "crowd$threads" "run $operations" ran || return 1
+	during=$(status_bytes "$pid" VmRSS)
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "allocations" "$(jq .totals.allocations report.json)" $((threads * operations)) || return 1
+	same "frees of the others' blocks" "$(jq .totals.foreign_frees report.json)" "$threads" || return 1
+	said=$(jq .capture.agent_memory_bytes report.json)
+	after=$(status_bytes "$pid" VmRSS)
+	echo "# figures: $threads threads: $((during - before >> 10)) KiB, said $((said >> 10)), stay $((after - before >> 10))" >&3
+	((during - before <= said)) || fail "$((during - before)) bytes, and the report says $said" || return 1
+	((said <= 64 << 20)) || fail "$said bytes" || return 1
+	((after - before < 2 << 20)) || fail "$((after - before)) bytes stay" || return 1
+	nothing_of_ours "$pid" || return 1
+	finish "crowd$threads"
+}
+
+@test "500 threads that allocate: at most 64 MiB, and no call is missed" {
+	crowded 500
+}
+
+@test "2,000 threads that allocate: at most 64 MiB, and no call is missed" {
+	# One chunk each: nobody has to wait for a collector among two thousand.
+	crowded 2000 150
+}
+
+# With little memory there is room for fewer: the others are told, and nobody waits for good.
+@test "more threads than there is room for: calls go unseen, and are counted" {
+	start crowd "$TARGETS/crowd" 700
+	tell crowd "run 10" ran
+	attach "$pid" --agent-memory 8M
+	tell crowd "run 100" ran
+	stop "$pid" 4
+	report
+	expect '(.capture.complete | not) and .capture.agent_unloaded and .totals.allocations >= 10000'
+	expect '.totals.allocations < 70000 and .capture.agent_memory_bytes <= 8388608'
+	nothing_of_ours "$pid"
+	finish crowd
 }
 
 # A group below the one that this test runs in, with so many MiB; sets `group`. Version 1 and 2.

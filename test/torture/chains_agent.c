@@ -101,7 +101,7 @@ int agent_find(pid_t pid, struct agent *ret)
 		error = limpet_memory_read(pid, base + hot_offset, &hot, sizeof(hot));
 	if (error)
 		return error;
-	ret->scratches = (uint64_t)(uintptr_t)hot.scratches;
+	ret->scratch = (uint64_t)(uintptr_t)hot.scratch;
 	ret->nodes = calloc(ret->shm.node_count, sizeof(*ret->nodes));
 	ret->met = calloc(ret->shm.node_count, sizeof(*ret->met));
 	return ret->nodes && ret->met ? 0 : -ENOMEM;
@@ -213,16 +213,22 @@ int agent_chain(struct agent *agent, uint32_t node, struct chain *ret)
 int spoil_memos(struct agent *agent, int thread)
 {
 	const uint32_t few = LIMPET_MEMO_STEP;
-	uint64_t memos = agent->scratches + (uint64_t)thread * sizeof(struct limpet_scratch) +
-			 offsetof(struct limpet_scratch, memos);
-	int spoiled = 0;
+	uint64_t memos;
+	uint32_t place;
+	int spoiled = 0, error;
 
-	for (uint32_t i = 0; i < LIMPET_MEMOS; i++) {
+	error = limpet_memory_read(agent->pid,
+				   thread_at(agent, thread) + offsetof(struct limpet_thread, memos),
+				   &place, sizeof(place));
+	if (error)
+		return error;
+	memos = agent->scratch + (uint64_t)(place >> 8) * LIMPET_SCRATCH_BYTES;
+	for (uint32_t i = 0; i < (place & 0xff); i++) {
 		uint64_t at = memos + i * sizeof(struct limpet_memo) +
 			      offsetof(struct limpet_memo, words);
 		uint32_t words;
-		int error = limpet_memory_read(agent->pid, at, &words, sizeof(words));
 
+		error = limpet_memory_read(agent->pid, at, &words, sizeof(words));
 		if (!error && words > few)
 			error = limpet_memory_write(agent->pid, at, &few, sizeof(few));
 		if (error)

@@ -18,7 +18,7 @@ struct agent {
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	struct limpet_node *nodes; /* known ones; address 0: not yet */
 	bool *met;                 /* nodes that were a whole stack */
-	uint64_t scratches;        /* struct limpet_scratch[], what the threads remember */
+	uint64_t scratch;          /* what the threads remember */
 };
 
 /* A record of an allocation. */

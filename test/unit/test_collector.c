@@ -438,6 +438,8 @@ static void test_absurd_lengths(void **state)
 {
 	const uint64_t half[] = {now_ticks() << 8 | LIMPET_EVENT_ALLOC | LIMPET_EVENT_WIDE, 0x9000,
 				 1ull << 40};
+	/* Two wide ones, others, and three words to the end. */
+	const uint32_t count = (DATA_BYTES - 2 * 32 - 24) / 24 + 2;
 	struct limpet_chunk *chunk;
 
 	(void)state;
@@ -460,13 +462,13 @@ static void test_absurd_lengths(void **state)
 	/* The same at the end of the chunk: what stands behind it is another chunk's. */
 	claim(2, (uint32_t)it.child, 3);
 	open_chunk(3, 2, (uint32_t)it.child, 0);
-	for (uint32_t i = 0; i < 1361; i++)
+	for (uint32_t i = 0; i < count; i++)
 		put(3, LIMPET_EVENT_ALLOC, now_ticks(), 0x200000 + i * 16, i < 2 ? 1ull << 40 : 1,
 		    0);
 	put_words(3, half, 3);
 	assert_int_equal(it.offsets[3], DATA_BYTES);
 	fixture_chunk(&it.memory, 3)->committed = UINT32_MAX;
-	assert_int_equal(limpet_collector_drain_all(it.collector), 1361);
+	assert_int_equal(limpet_collector_drain_all(it.collector), count);
 	/* And one that shrinks again. */
 	fixture_chunk(&it.memory, 3)->committed = 0;
 	assert_int_equal(limpet_collector_drain_all(it.collector), 0);

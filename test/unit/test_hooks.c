@@ -293,7 +293,7 @@ static void test_busy_is_a_lower_bound(void **state)
 		thread = own_thread();
 		busy = thread->busy;
 		assert_int_not_equal(busy, 0);
-		assert_int_equal(thread->depth, 1);
+		assert_int_not_equal(thread->depth, 0);
 		assert_int_equal(thread->entry_sp, (uintptr_t)&stack.hook);
 		fixture_exit(&stack,
 			     hooks[i % LIMPET_COUNT_OF(hooks)] == FIXTURE_MUNMAP ? 0 : BLOCK_A);
@@ -358,7 +358,7 @@ static void test_chunks_follow_each_other(void **state)
 		assert_int_equal(records[i].sequence, i / RECORDS_PER_CHUNK);
 	}
 	assert_int_equal(own_thread()->dropped, 0);
-	/* Each full chunk was announced; the claim came first. */
+	/* Full chunks were announced, some at a time; the claim came first. */
 	assert_true(fixture_receive(&fixture, &message));
 	assert_int_equal(message.type, LIMPET_MSG_CLAIM);
 	assert_int_equal(message.thread, fixture_thread_of(&fixture, own_tid()));
@@ -366,9 +366,9 @@ static void test_chunks_follow_each_other(void **state)
 	while (fixture_receive(&fixture, &message)) {
 		assert_int_equal(message.number, ++number);
 		assert_int_equal(message.type, LIMPET_MSG_BATCH);
-		assert_int_equal(message.sequence, ++batches);
+		assert_int_equal(message.sequence, ++batches * LIMPET_DOORBELL_CHUNKS);
 	}
-	assert_int_equal(batches, 20);
+	assert_int_equal(batches, 20 / LIMPET_DOORBELL_CHUNKS);
 }
 
 /* Records of 24 and 32 bytes: one that does not fit begins the next chunk, and none is split. */
@@ -744,7 +744,7 @@ static void test_a_thread_pointer_with_a_new_owner(void **state)
 	index = fixture_thread_of(&fixture, first.tid);
 	thread = fixture_thread(&fixture, index);
 	assert_int_equal(thread->generation, 1);
-	assert_int_equal(thread->depth, 1);
+	assert_int_not_equal(thread->depth, 0);
 	/* The collector told the first one how far its stack reaches. */
 	fixture_thread(&fixture, index)->stack_low = 1;
 	fixture_thread(&fixture, index)->stack_high = 2;
@@ -920,6 +920,71 @@ static void test_stacks_that_differ_far_out(void **state)
 	assert_int_equal(own_thread()->truncated, 0);
 }
 
+/* More callers, in turn, than there is room for at first; deeper stacks than a path has room for.
+ */
+static void remember_many(uint32_t room_pages, struct limpet_room expected)
+{
+	uint64_t addresses[60];
+	uint32_t nodes[20];
+	const uint32_t depth = LIMPET_COUNT_OF(addresses), leaves = LIMPET_COUNT_OF(nodes);
+
+	fixture.shm->room_pages = room_pages;
+	for (uint32_t i = 0; i < depth; i++)
+		addresses[i] = 0x600000 + i;
+	node_of(addresses, 1); /* the entry is made */
+	own_thread()->stack_low = (uintptr_t)&stack;
+	own_thread()->stack_high = (uintptr_t)(&stack + 1);
+	for (uint32_t i = 0; i < 10 * leaves; i++) {
+		uint32_t leaf = i % leaves, count = depth - leaf, node;
+
+		addresses[0] = 0x500000 + leaf * 16;
+		node = node_of(addresses, count);
+		if (i < leaves)
+			nodes[leaf] = node;
+		assert_int_equal(node, nodes[leaf]);
+		assert_path(node, addresses, count);
+	}
+	assert_int_equal(own_thread()->memos & 0xff, expected.memos);
+	assert_int_equal(fixture.shm->room_pages_taken, expected.memos > 1 ? expected.pages : 0);
+	assert_int_equal(own_thread()->truncated, 0);
+}
+
+static void test_much_to_remember(void **state)
+{
+	(void)state;
+	remember_many(2 * LIMPET_ROOM_LARGE.pages, LIMPET_ROOM_LARGE);
+}
+
+static void test_much_to_remember_and_less_room(void **state)
+{
+	(void)state;
+	remember_many(2 * LIMPET_ROOM_LARGE.pages - 1, LIMPET_ROOM_MIDDLE);
+}
+
+static void test_much_to_remember_and_no_room(void **state)
+{
+	(void)state;
+	remember_many(LIMPET_ROOM_MIDDLE.pages - 1, LIMPET_ROOM_SMALL);
+}
+
+/* Each state that ever was claimed keeps its memory: so many may be, and those again and again. */
+static void test_no_more_states_than_there_is_memory_for(void **state)
+{
+	(void)state;
+	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
+	assert_int_equal(fixture.shm->states_claimed, 1);
+	fixture.shm->thread_limit = 1;
+	own_thread()->thread_pointer = 0;
+	assert_true(FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 2));
+	own_thread()->thread_pointer = 0x7f0000000000;
+	assert_false(FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 3));
+	assert_int_equal(fixture.shm->lost_no_thread, 1);
+	assert_int_equal(fixture.shm->states_claimed, 1);
+	own_thread()->thread_pointer = 0;
+	assert_true(FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 4));
+	assert_int_equal(fixture.shm->states_claimed, 1);
+}
+
 /* Another thread's stack begins where the one before it did, and ends earlier: what is remembered
  * of the old one leads out of it. */
 static void test_a_shorter_stack_in_the_same_place(void **state)
@@ -1070,8 +1135,8 @@ static void test_a_file_under_our_number(void **state)
 	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
 	assert_int_equal(limpet_control->on, 1);
 	assert_int_equal(dup2(file, number), number);
-	/* Nothing is sent until a chunk is full: up to there it is not noticed, nor needed. */
-	for (size_t i = 1; i < RECORDS_PER_CHUNK; i++)
+	/* Nothing is sent until chunks are full: up to there it is not noticed, nor needed. */
+	for (size_t i = 1; i < LIMPET_DOORBELL_CHUNKS * RECORDS_PER_CHUNK; i++)
 		assert_true(FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A));
 	assert_int_equal(limpet_control->on, 1);
 	FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
@@ -1319,6 +1384,10 @@ int main(void)
 		TEST(test_stacks_that_differ_far_out),
 		TEST(test_a_shorter_stack_in_the_same_place),
 		TEST(test_deep_stacks_are_cut),
+		TEST(test_much_to_remember),
+		TEST(test_much_to_remember_and_less_room),
+		TEST(test_much_to_remember_and_no_room),
+		TEST(test_no_more_states_than_there_is_memory_for),
 		TEST(test_broken_stacks_are_marked),
 		TEST(test_a_full_node_table),
 		TEST(test_the_program_closes_our_descriptor),

@@ -536,6 +536,75 @@ static void test_modules_that_come_often(void **state)
 	assert_true(fixture.shm->module_count <= known + 1);
 }
 
+/* Where modules lay that have gone is told apart by number, however many there were: each place is
+ * kept once, and when there are too many the rest are one. */
+static void test_modules_that_have_gone_are_numbered(void **state)
+{
+	enum { TIMES = LIMPET_MAX_GONE + 45 };
+	const uint64_t page = 4096;
+	const struct limpet_shm *shm = fixture.shm;
+	static uint64_t places[TIMES];
+	struct link_map *map;
+
+	(void)state;
+	for (uint32_t i = 0; i < TIMES; i++) {
+		struct plugin plugin = open_plugin(RTLD_NOW);
+
+		assert_int_equal(dlinfo(plugin.handle, RTLD_DI_LINKMAP, &map), 0);
+		places[i] = map->l_addr;
+		assert_int_equal(rescan(), 2);
+		/* Twice to each place. */
+		if (i % 2 == 1)
+			assert_int_equal(places[i], places[i - 1]);
+		assert_true(limpet_gone_find(shm->gone, shm->gone_places, places[i]) <= i);
+		dlclose(plugin.handle);
+		rescan();
+		assert_int_equal(shm->gone_count, i + 1);
+		assert_int_equal(limpet_gone_find(shm->gone, shm->gone_places, places[i]), i + 1);
+		assert_int_equal(shm->gone_places, i / 2 + 1);
+		/* The next pair finds no room here. */
+		if (i % 2 == 1)
+			assert_true(mmap((void *)(uintptr_t)places[i], page, PROT_NONE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+					 0) != MAP_FAILED);
+	}
+	for (uint32_t i = 1; i < TIMES; i += 2)
+		munmap((void *)(uintptr_t)places[i], page);
+}
+
+static void test_more_places_than_are_told_apart(void **state)
+{
+	enum { TIMES = LIMPET_MAX_GONE + 10 };
+	const uint64_t page = 4096;
+	const struct limpet_shm *shm = fixture.shm;
+	static uint64_t places[TIMES];
+	struct link_map *map;
+
+	(void)state;
+	for (uint32_t i = 0; i < TIMES; i++) {
+		struct plugin plugin = open_plugin(RTLD_NOW);
+
+		assert_int_equal(dlinfo(plugin.handle, RTLD_DI_LINKMAP, &map), 0);
+		places[i] = map->l_addr;
+		rescan();
+		dlclose(plugin.handle);
+		rescan();
+		assert_int_equal(limpet_gone_find(shm->gone, shm->gone_places, places[i]), i + 1);
+		assert_true(mmap((void *)(uintptr_t)places[i], page, PROT_NONE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+				 0) != MAP_FAILED);
+	}
+	assert_int_equal(shm->gone_count, TIMES);
+	assert_int_equal(shm->gone_places, LIMPET_MAX_GONE);
+	for (uint32_t i = 0; i < LIMPET_MAX_GONE - 1; i++)
+		assert_in_range(limpet_gone_find(shm->gone, shm->gone_places, places[i]), i + 1,
+				TIMES);
+	for (uint32_t i = LIMPET_MAX_GONE - 1; i < TIMES; i++)
+		assert_int_equal(limpet_gone_find(shm->gone, shm->gone_places, places[i]), TIMES);
+	for (uint32_t i = 0; i < TIMES; i++)
+		munmap((void *)(uintptr_t)places[i], page);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -553,6 +622,8 @@ int main(void)
 		TEST(test_no_room_for_hooks),
 		TEST(test_no_room_for_modules),
 		TEST(test_modules_that_come_often),
+		TEST(test_modules_that_have_gone_are_numbered),
+		TEST(test_more_places_than_are_told_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

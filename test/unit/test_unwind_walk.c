@@ -318,23 +318,67 @@ static void test_modules_that_came_later(void **state)
 static void test_cache_follows_the_generation(void **state)
 {
 	(void)state;
-	struct limpet_walk_cache_entry entries[8] = {{.pc = 0}};
+	struct limpet_walk_cache_entry entries[8] = {{.rule = 0}}, *entry, first, second;
 	struct limpet_walk_cache cache = {entries, 7};
 	struct scene scene;
 
 	set_scene(&scene, (struct limpet_unwind_rule){LIMPET_CFA_SP, 0, 0, 0, 8, 0, 0});
 	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE).cfa_offset, 8);
-	scene.table.rules[2].cfa_offset = 16;
-	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE).cfa_offset, 8);
-	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE + 1).cfa_offset, 16);
-	scene.map.generation++;
-	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE).cfa_offset, 16);
 	scene.module.live = 0;
+	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE).cfa_offset, 8);
+	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE + 1).cfa, LIMPET_CFA_NONE);
 	scene.map.generation++;
 	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE).cfa, LIMPET_CFA_NONE);
 	/* what is not covered is remembered, too */
 	scene.module.live = 1;
 	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE).cfa, LIMPET_CFA_NONE);
+	/* all of the number counts */
+	for (uint32_t bit = 0; bit < 32; bit++) {
+		scene.module.live = 1;
+		scene.map.generation = 1u << bit;
+		assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE).cfa_offset, 8);
+		scene.module.live = 0;
+		scene.map.generation = 0;
+		assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE).cfa,
+				 LIMPET_CFA_NONE);
+	}
+	/* two writers at a time: the words of one entry do not belong together */
+	scene.module.live = 1;
+	scene.map.generation = 7;
+	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE).cfa_offset, 8);
+	entry = &entries[(CODE ^ CODE >> 11) & 7];
+	first = *entry;
+	scene.module.live = 0;
+	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE + 8).cfa, LIMPET_CFA_NONE);
+	second = *entry;
+	assert_int_not_equal(first.key, second.key);
+	*entry = (struct limpet_walk_cache_entry){second.key, first.rule};
+	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE + 8).cfa, LIMPET_CFA_NONE);
+	scene.module.live = 1;
+	*entry = (struct limpet_walk_cache_entry){first.key, second.rule};
+	assert_int_equal(limpet_walk_find_rule(&scene.map, &cache, CODE).cfa_offset, 8);
+}
+
+/* Another module lies where one has gone since the list was made: its table says nothing of it. */
+static void test_tables_of_what_has_gone_are_not_used(void **state)
+{
+	(void)state;
+	struct limpet_gone gone[] = {{.start = 0, .end = CODE, .number = 3},
+				     {.start = CODE + 0x80, .end = CODE + 0x100, .number = 2}};
+	struct scene scene;
+
+	set_scene(&scene, (struct limpet_unwind_rule){LIMPET_CFA_SP, 0, 0, 0, 8, 0, 0});
+	scene.map.gone = gone;
+	scene.map.gone_places = LIMPET_COUNT_OF(gone);
+	for (uint32_t then = 0; then <= 3; then++) {
+		scene.map.gone_then = then;
+		scene.map.gone_now = 3;
+		assert_int_equal(limpet_walk_find_rule(&scene.map, NULL, CODE).cfa, LIMPET_CFA_SP);
+		assert_int_equal(limpet_walk_find_rule(&scene.map, NULL, CODE + 0x80).cfa,
+				 then < 2 ? LIMPET_CFA_UNKNOWN : LIMPET_CFA_SP);
+		assert_int_equal(limpet_walk_find_rule(&scene.map, NULL, CODE + 0x100).cfa,
+				 LIMPET_CFA_SP);
+	}
 }
 
 static void test_readers_refuse_what_is_outside(void **state)
@@ -405,7 +449,7 @@ static bool same_frame(uint64_t ours, const void *theirs)
  * with a cache, cold and warm, and from a copy. */
 __attribute__((noinline)) static void compare(void)
 {
-	struct limpet_walk_cache_entry entries[64] = {{.pc = 0}};
+	struct limpet_walk_cache_entry entries[64] = {{.rule = 0}};
 	struct limpet_walk_cache cache = {entries, 63};
 	struct limpet_walk_frame frame = HERE();
 	void *theirs[MAX_DEPTH], *glibc[MAX_DEPTH];
@@ -988,6 +1032,7 @@ int main(void)
 		cmocka_unit_test(test_return_addresses_are_looked_up_one_less),
 		cmocka_unit_test(test_modules_that_came_later),
 		cmocka_unit_test(test_cache_follows_the_generation),
+		cmocka_unit_test(test_tables_of_what_has_gone_are_not_used),
 		cmocka_unit_test(test_readers_refuse_what_is_outside),
 		cmocka_unit_test_setup(test_walk_here, setup),
 		cmocka_unit_test_setup(test_walk_unusual_frames, setup),
