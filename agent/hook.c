@@ -143,6 +143,62 @@ static inline __attribute__((always_inline)) struct limpet_thread *begin(struct 
 	return thread;
 }
 
+static inline uint32_t capture_stack(struct limpet_thread *thread, const struct limpet_frame *frame,
+				     const struct limpet_hook *hook)
+{
+	uint32_t node = limpet_stack_capture(thread, frame), owner = LIMPET_HOOK_OWNER(hook->flags);
+
+	return __builtin_expect(owner != 0, 0) ? limpet_stack_mark(node, owner) : node;
+}
+
+/* ------------------------------------------------------------------ beside an operator new
+ *
+ * An operator new of an allocator library that finds no memory calls the program's handler, and
+ * throws: an exception that somebody else allocates, under the library's unfinished hook, and that
+ * is given back when the hook has been left. These calls are no inner ones. */
+
+/* The calling thread, if begin() let a call pass that is one of those; NULL: an inner one. */
+static struct limpet_thread *thread_beside(const struct limpet_frame *frame)
+{
+	uint64_t sp = limpet_frame_caller_sp(frame);
+	struct limpet_thread *thread = limpet_thread_self(sp);
+	const struct limpet_unwind_module *module;
+	const struct limpet_hook *outer;
+
+	if (!thread || thread->phase != LIMPET_PHASE_OUTSIDE ||
+	    thread->depth - 1 >= LIMPET_MAX_HOOKS || limpet_shm->sample_bytes ||
+	    limpet_overload_now())
+		return NULL;
+	outer = &limpet_hooks[thread->depth - 1];
+	if (!(limpet_family[outer->symbol].flags & LIMPET_FAMILY_CXX) ||
+	    (outer->op != LIMPET_OP_MALLOC && outer->op != LIMPET_OP_MEMALIGN))
+		return NULL;
+	module = limpet_stack_module(outer->original);
+	if (!module || (frame->caller_pc >= module->start && frame->caller_pc < module->end))
+		return NULL;
+	return thread;
+}
+
+/* One record, and the outer hook's marks stay: it is still unfinished. */
+static void record_beside(struct limpet_thread *thread, const struct limpet_frame *frame,
+			  const struct limpet_hook *hook, uint32_t type, uint64_t block,
+			  uint64_t size)
+{
+	uint64_t busy = __atomic_load_n(&thread->busy, __ATOMIC_RELAXED), stamp;
+	uint32_t node = 0;
+
+	set_phase(thread, LIMPET_PHASE_RECORDING);
+	if (!busy)
+		note_busy(thread);
+	stamp = limpet_clock();
+	if (type == LIMPET_EVENT_ALLOC)
+		node = capture_stack(thread, frame, hook);
+	limpet_record_append(thread, type, stamp, block, size, node);
+	limpet_record_publish(thread);
+	__atomic_store_n(&thread->busy, busy, __ATOMIC_RELEASE);
+	set_phase(thread, LIMPET_PHASE_OUTSIDE);
+}
+
 /* Of an overload: whether the block that is given back was not recorded. Before the thread's state
  * is looked at: the note must go even where the call passes. */
 static inline bool was_not_recorded(uint64_t block)
@@ -188,11 +244,14 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		return 0;
 	unrecorded = gives_back(hook->op) && was_not_recorded(args[0]);
 	thread = begin(frame);
-	if (!thread)
+	if (!thread) {
+		if (hook->op != LIMPET_OP_LOADER && thread_beside(frame))
+			__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
 		return 0;
+	}
 	frame->thread = thread;
 	note_busy(thread);
-	thread->depth = 1;
+	thread->depth = (uint32_t)frame->hook + 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	frame->wanted = choose(thread, args, hook->op);
 	if (__builtin_expect(unrecorded, 0))
@@ -248,14 +307,6 @@ static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uin
 	limpet_overload_take_out(address, overload);
 	*type |= LIMPET_EVENT_SAMPLED;
 	return true;
-}
-
-static inline uint32_t capture_stack(struct limpet_thread *thread, const struct limpet_frame *frame,
-				     const struct limpet_hook *hook)
-{
-	uint32_t node = limpet_stack_capture(thread, frame), owner = LIMPET_HOOK_OWNER(hook->flags);
-
-	return __builtin_expect(owner != 0, 0) ? limpet_stack_mark(node, owner) : node;
 }
 
 /* Stamped before the walk, which then runs while the stamp is being made. */
@@ -400,7 +451,7 @@ static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
 		limpet_hook_exit(frame);
 		return (struct limpet_answer){frame->result, 0};
 	}
-	thread->depth = 1;
+	thread->depth = (uint32_t)frame->hook + 1;
 	set_phase(thread, LIMPET_PHASE_OUTSIDE);
 	frame->result = original(args[0], args[1], args[2]);
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
@@ -413,6 +464,33 @@ static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
 	return (struct limpet_answer){frame->result, 0};
 }
 
+/* A call that begin() let pass. */
+static __attribute__((noinline)) struct limpet_answer malloc_inside(uint64_t a, uint64_t b,
+								    uint64_t c, uint64_t hook,
+								    struct limpet_frame *frame)
+{
+	struct limpet_thread *thread = thread_beside(frame);
+	uint64_t result;
+
+	if (!thread)
+		return pass_on(a, b, c, hook, frame);
+	result = ((malloc_fn *)(uintptr_t)limpet_hooks[hook].original)(a, b, c);
+	if (result && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE))
+		record_beside(thread, frame, &limpet_hooks[hook], LIMPET_EVENT_ALLOC, result, a);
+	return (struct limpet_answer){result, 0};
+}
+
+static __attribute__((noinline)) bool free_inside(uint64_t block, uint64_t hook,
+						  const struct limpet_frame *frame)
+{
+	struct limpet_thread *thread = thread_beside(frame);
+
+	if (thread)
+		record_beside(thread, frame, &limpet_hooks[hook], LIMPET_EVENT_FREE, block,
+			      usable_size(&limpet_hooks[hook], block));
+	return thread;
+}
+
 struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint64_t hook,
 					struct limpet_frame *frame)
 {
@@ -423,12 +501,12 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 
 	/* Nothing may be called from here without the mark that this thread is in a hook. */
 	if (__builtin_expect(!thread, 0))
-		return pass_on(a, b, c, hook, frame);
+		return malloc_inside(a, b, c, hook, frame);
 	if (__builtin_expect(overload != 0, 0)) {
 		pass_on(a, b, c, hook, frame);
 		return overloaded_malloc(thread, overload, frame);
 	}
-	thread->depth = 1;
+	thread->depth = (uint32_t)hook + 1;
 	set_phase(thread, LIMPET_PHASE_OUTSIDE);
 	result = original(a, b, c);
 	/* It may have forked under us (a signal handler): the child must not write to memory that
@@ -460,9 +538,9 @@ bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame)
 		return false;
 	thread = begin(frame);
 	if (__builtin_expect(!thread, 0))
-		return false;
+		return free_inside(block, hook, frame);
 	/* Nothing may be called from here without the mark that this thread is in a hook. */
-	thread->depth = 1;
+	thread->depth = (uint32_t)hook + 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	note_busy(thread);
 	stamp = limpet_clock();
