@@ -344,3 +344,44 @@ capturing_now() {
 elapsed_of() {
 	"$LIMPET" status "$1" --json | json_says --argjson s "$2" '.captures[0].elapsed_seconds >= $s'
 }
+
+# The worker that a reload has made, beside the one that it ends.
+another_worker() {
+	new=$(pgrep -P "${job_of[nginx]}" | grep -vx "$worker" | head -n 1)
+	[[ -n $new ]]
+}
+
+@test "nginx: workers come and go with each reload" {
+	local i new workers=()
+	children=()
+	nginx_server
+	start client python3 "$root/test/targets/client.py" http "$folder/nginx.sock" "$folder/files" 2
+	attach "${job_of[nginx]}" --follow-fork
+	for ((i = 0; i < 3; i++)); do
+		kill -HUP "${job_of[nginx]}"
+		wait_until 20 another_worker
+		wait_until 20 ended "$worker"
+		worker=$new
+		workers+=("$worker")
+		wait_until 30 capturing "$worker"
+		tell client go going
+		wait_until 20 allocating "$worker"
+		tell client hold held
+	done
+	tell client count '{'
+	json_says '.errors == 0 and .requests > 0' <<<"$answer" || fail "the client says $answer"
+	finish client
+	stop "${job_of[nginx]}"
+	good_capture
+	nothing_of_ours "${job_of[nginx]}"
+	nothing_of_ours "$worker"
+	for worker in "${workers[@]}"; do
+		of "$worker"
+		expect '.capture.complete and .totals.allocations > 0'
+	done
+	expect '.capture.end == "stop" and .capture.agent_unloaded'
+	nginx_ends
+}
+allocating() {
+	"$LIMPET" status "$1" --json | json_says '.captures[0].events > 100'
+}

@@ -110,45 +110,12 @@ python_quiet() {
 
 # ------------------------------------------------------------------ nginx
 
-nginx_answers() {
-	[[ -S $folder/nginx.sock ]] && worker=$(pgrep -P "${job_of[nginx]}" | head -n 1) && [[ -n $worker ]]
-}
-
 @test "nginx: a worker" {
-	local nginx worker size
-	nginx=$(PATH=$PATH:/usr/sbin command -v nginx) || skip "no nginx"
-	chmod 755 "$folder"
-	mkdir "$folder/files" "$folder/temp"
-	for size in 0 1 700 20000 300000; do
-		head -c "$size" /dev/urandom >"$folder/files/$size"
-	done
-	{
-		((EUID != 0)) || echo 'user nobody nogroup;'
-		cat <<-EOF
-			daemon off;
-			worker_processes 1;
-			pid $folder/nginx.pid;
-			error_log $folder/error.log;
-			events { worker_connections 64; }
-			http {
-			    access_log off;
-			    client_body_temp_path $folder/temp/body;
-			    proxy_temp_path $folder/temp/proxy;
-			    fastcgi_temp_path $folder/temp/fastcgi;
-			    uwsgi_temp_path $folder/temp/uwsgi;
-			    scgi_temp_path $folder/temp/scgi;
-			    server { listen unix:$folder/nginx.sock; root $folder/files; }
-			}
-		EOF
-	} >nginx.conf
-	"$nginx" -p "$folder" -e "$folder/error.log" -c "$work/nginx.conf" >nginx.say 2>nginx.err </dev/null 3>&- &
-	job_of[nginx]=$!
-	wait_until 20 nginx_answers
+	nginx_server
 	start client python3 "$root/test/targets/client.py" http "$folder/nginx.sock" "$folder/files" 4
 	capture_rounds nginx "$worker" "$PROGRAM_ROUNDS" --hold 20-60
 	right_answers nginx
 	[[ $(pgrep -P "${job_of[nginx]}" | head -n 1) == "$worker" ]] || fail "the worker was replaced"
-	kill -QUIT "${job_of[nginx]}"
-	result nginx 0
+	nginx_ends
 	quick_attach nginx
 }
