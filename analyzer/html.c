@@ -19,6 +19,7 @@ extern const char limpet_html_page[], limpet_html_page_end[];
 struct page {
 	const struct limpet_model *model;
 	const struct limpet_history *history;
+	const struct limpet_findings *findings;
 	FILE *out;
 	json_t *strings; /* text to number */
 	json_t *frames;  /* what a frame looks like, to number */
@@ -286,7 +287,8 @@ static json_t *edges(struct page *page)
 
 static int print_head(struct page *page)
 {
-	const struct limpet_report_options options = {.capture_events = page->model->totals.events};
+	const struct limpet_report_options options = {.capture_events = page->model->totals.events,
+						      .findings = page->findings};
 	struct limpet_report *report;
 	int result = limpet_report_new(page->model, &options, &report);
 
@@ -323,7 +325,7 @@ static int print_data(struct page *page)
 }
 
 int limpet_html_print(const struct limpet_model *model, const struct limpet_history *history,
-		      FILE *file)
+		      const struct limpet_findings *findings, FILE *file)
 {
 	const cookie_io_functions_t functions = {.write = write_escaped};
 	/* Two labels of the assembler's, not two objects. */
@@ -333,6 +335,7 @@ int limpet_html_print(const struct limpet_model *model, const struct limpet_hist
 	struct page page = {
 		.model = model,
 		.history = history,
+		.findings = findings,
 		.out = fopencookie(file, "w", functions),
 		.strings = json_object(),
 		.frames = json_object(),

@@ -5,12 +5,13 @@
 
 #include <stdio.h>
 
+#include "analyzer/findings.h"
 #include "analyzer/history.h"
 #include "analyzer/model.h"
 #include "common/err.h"
 
 /* -ENOMEM; errors of `file` are found by ferror(). Names are hostile: in the page they are data. */
 int limpet_html_print(const struct limpet_model *model, const struct limpet_history *history,
-		      FILE *file) LIMPET_MUST_CHECK;
+		      const struct limpet_findings *findings, FILE *file) LIMPET_MUST_CHECK;
 
 #endif

@@ -12,7 +12,7 @@ ANALYZER_SRC += analyzer/places.c analyzer/filter.c analyzer/open_blocks.c analy
 ANALYZER_SRC += analyzer/export.c analyzer/export_folded.c analyzer/export_heaptrack.c analyzer/export_pprof.c \
 	analyzer/export_massif.c analyzer/export_callgrind.c analyzer/export_csv.c analyzer/export_sink.c
 ANALYZER_SRC += analyzer/history.c analyzer/html.c
-ANALYZER_SRC += analyzer/namer.c analyzer/live.c
+ANALYZER_SRC += analyzer/namer.c analyzer/live.c analyzer/findings.c
 
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.

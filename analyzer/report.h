@@ -26,6 +26,7 @@ enum limpet_report_sort {
 /* The words of --sort, in the order of the enum; ends with NULL. */
 extern const char *const limpet_report_sort_words[LIMPET_REPORT_SORT_COUNT + 1];
 
+struct limpet_findings;
 struct limpet_report_options {
 	enum limpet_report_sort sort;
 	size_t limit;                           /* of sites; SIZE_MAX: all */
@@ -33,6 +34,8 @@ struct limpet_report_options {
 	bool full;                              /* noise counts as part of a stack's looks */
 	uint64_t capture_events;                /* of the whole capture, whatever the window */
 	const struct limpet_model_site *hidden; /* by a filter; NULL: nothing was filtered */
+	const struct limpet_findings
+		*findings; /* of the whole capture; NULL: none were looked for */
 };
 
 struct limpet_report_site {

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "analyzer/findings.h"
 #include "analyzer/json_pen.h"
 #include "analyzer/plain_text.h"
 
@@ -392,6 +393,35 @@ static json_t *sizes_array(const struct limpet_model *model)
 	return array;
 }
 
+/* null: not looked for, as in a part of a capture. */
+static json_t *findings_array(const struct limpet_findings *findings)
+{
+	json_t *array = findings ? json_array() : json_null();
+
+	for (size_t i = 0; array && findings && i < findings->count; i++) {
+		const struct limpet_findings_entry *finding = &findings->list[i];
+
+		if (json_array_append_new(
+			    array,
+			    json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "kind",
+				      limpet_findings_words[finding->kind], "text",
+				      text(finding->text), "function", text(finding->function),
+				      "caller", text(finding->caller), "node",
+				      finding->node ? number(finding->node) : json_null(), "bytes",
+				      number(finding->bytes), "share",
+				      finding->share >= 0 ? json_real(finding->share) : json_null(),
+				      "per_second",
+				      finding->kind != LIMPET_FINDINGS_STEADY &&
+						      finding->per_second < 0
+					      ? json_null()
+					      : json_real(finding->per_second)))) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
 int limpet_report_json_print_head(struct limpet_report *report, FILE *file)
 {
 	const struct limpet_model *model = report->model;
@@ -406,6 +436,9 @@ int limpet_report_json_print_head(struct limpet_report *report, FILE *file)
 		result = print_value(file, ",\n\"totals\":", totals_object(model));
 	if (!result)
 		result = print_value(file, ",\n\"allocators\":", owners_array(model));
+	if (!result)
+		result = print_value(file,
+				     ",\n\"findings\":", findings_array(report->options.findings));
 	if (!result && report->options.hidden)
 		result = print_value(file,
 				     ",\n\"hidden\":", limpet_json_figures(report->options.hidden));

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/findings.h"
+#include "analyzer/plain_text.h"
 #include "analyzer/report_pen.h"
 
 /* Frames shown of a stack unless all are asked for. */
@@ -237,12 +239,56 @@ static int print_sizes(struct limpet_pen *pen)
 	return result;
 }
 
+/* ------------------------------------------------------------------ findings */
+
+/* A sentence, in lines of at most the width. */
+static int print_sentence(struct limpet_pen *pen, const char *sentence)
+{
+	const size_t width = pen->options->width ? pen->options->width : SIZE_MAX;
+	LIMPET_FREE char *text = strdup(sentence);
+	char *line = text, *indent = "- ";
+	int result = text ? 0 : -ENOMEM;
+
+	while (result == 0 && line && *line) {
+		char *end = NULL, *rest = NULL;
+
+		for (char *at = line; (at = strchr(at, ' ')); at++) {
+			*at = '\0';
+			if (2 + limpet_plain_text_columns(line) <= width)
+				end = at;
+			*at = ' ';
+		}
+		if (2 + limpet_plain_text_columns(line) > width && end) {
+			*end = '\0';
+			rest = end + 1;
+		}
+		result = limpet_pen_line(pen, "", "%s%s", indent, line);
+		line = rest;
+		indent = "  ";
+	}
+	return result;
+}
+
+static int print_findings(struct limpet_pen *pen)
+{
+	const struct limpet_findings *findings = pen->report->options.findings;
+	int result;
+
+	if (!findings || !findings->count)
+		return 0;
+	limpet_pen_blank(pen);
+	result = limpet_pen_line(pen, pen->options->bold, "Findings");
+	for (size_t i = 0; i < findings->count && result == 0; i++)
+		result = print_sentence(pen, findings->list[i].text);
+	return result;
+}
+
 int limpet_report_text_print(struct limpet_report *report,
 			     const struct limpet_report_text_options *options, FILE *file)
 {
 	struct limpet_pen pen = {.file = file, .options = options, .report = report};
-	static int (*const parts[])(struct limpet_pen *) = {limpet_report_head_print, print_sites,
-							    print_maps, print_sizes};
+	static int (*const parts[])(struct limpet_pen *) = {
+		limpet_report_head_print, print_findings, print_sites, print_maps, print_sizes};
 	int result = 0;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(parts) && !result && !ferror(file); i++)

@@ -7,6 +7,7 @@
 
 #include "analyzer/diff.h"
 #include "cli/commands.h"
+#include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
 #include "common/units.h"
@@ -28,11 +29,12 @@ static const char help[] =
 	"      --suppressions F  no stacks that LeakSanitizer would not report\n"
 	"      --full            every frame, with parameters; nothing is folded\n"
 	"      --json            exact numbers for programs\n"
+	"      --no-pager        not through a pager, though longer than the terminal\n"
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-diff\n";
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FULL, OPT_JSON, OPT_BY_FUNCTION };
+enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FULL, OPT_JSON, OPT_BY_FUNCTION, OPT_NO_PAGER };
 
 static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
@@ -41,6 +43,7 @@ static const struct option long_options[] = {
 	LIMPET_FILTER_OPTIONS,
 	{"full", no_argument, NULL, OPT_FULL},
 	{"json", no_argument, NULL, OPT_JSON},
+	{"no-pager", no_argument, NULL, OPT_NO_PAGER},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -53,7 +56,7 @@ struct side {
 
 struct diff_options {
 	struct side sides[2];
-	bool json, full, by_function, sorted;
+	bool json, full, by_function, sorted, no_pager;
 	enum limpet_report_sort sort;
 	size_t limit;
 	struct limpet_cli_view cut;
@@ -95,6 +98,9 @@ static int parse_option(int option, struct diff_options *o)
 		return limpet_cli_parse_sort("diff", optarg, &o->sort);
 	case OPT_BY_FUNCTION:
 		o->by_function = true;
+		return LIMPET_EXIT_OK;
+	case OPT_NO_PAGER:
+		o->no_pager = true;
 		return LIMPET_EXIT_OK;
 	case OPT_FULL:
 		o->full = true;
@@ -178,10 +184,16 @@ static int print(const struct limpet_diff *diff, const struct diff_options *o)
 	};
 	const size_t limit = o->limit != SIZE_MAX ? o->limit : o->json ? SIZE_MAX : ROWS_SHOWN;
 
-	return o->json ? limpet_diff_json_print(diff, o->sides[0].name, o->sides[1].name, limit,
-						stdout)
-		       : limpet_diff_text_print(diff, o->sides[0].name, o->sides[1].name, limit,
-						&text, stdout);
+	struct limpet_pager pager;
+	int result;
+
+	limpet_pager_begin(&pager, !o->json && !o->no_pager);
+	result = o->json ? limpet_diff_json_print(diff, o->sides[0].name, o->sides[1].name, limit,
+						  stdout)
+			 : limpet_diff_text_print(diff, o->sides[0].name, o->sides[1].name, limit,
+						  &text, stdout);
+	limpet_pager_end(&pager);
+	return result;
 }
 
 static int diff_files(const struct diff_options *o, struct limpet_err *err)

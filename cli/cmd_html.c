@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/findings.h"
 #include "analyzer/history.h"
 #include "analyzer/html.h"
 #include "analyzer/trace_reader.h"
@@ -118,7 +119,8 @@ static int open_output(const struct html_options *o, FILE **ret_file, bool *ret_
 }
 
 static int write_page(const struct html_options *o, const struct limpet_model *model,
-		      const struct limpet_history *history, struct limpet_err *err)
+		      const struct limpet_history *history, const struct limpet_findings *findings,
+		      struct limpet_err *err)
 {
 	bool is_new = false;
 	FILE *file = NULL;
@@ -126,7 +128,7 @@ static int write_page(const struct html_options *o, const struct limpet_model *m
 
 	if (result < 0)
 		return result;
-	result = limpet_html_print(model, history, file);
+	result = limpet_html_print(model, history, findings, file);
 	if (file == stdout)
 		return result < 0 ? limpet_err_set(err, result, "out of memory") : 0;
 	errno = 0;
@@ -144,10 +146,24 @@ static int write_page(const struct html_options *o, const struct limpet_model *m
 	return 0;
 }
 
+static int find(const struct limpet_model *model, const struct limpet_history *history,
+		struct limpet_findings **ret_findings, struct limpet_err *err)
+{
+	struct limpet_view view = {
+		.sites = model->sites, .site_count = model->site_count, .sort = LIMPET_REPORT_LIVE};
+	int result = limpet_places_new(model, &view.places);
+
+	if (result == 0)
+		result = limpet_findings_new(&view, history, ret_findings);
+	limpet_places_free(view.places);
+	return result < 0 ? limpet_err_set(err, result, "out of memory") : 0;
+}
+
 static int make_page(const struct html_options *o, struct limpet_err *err)
 {
 	struct limpet_trace_reader *reader = NULL;
 	struct limpet_history *history = NULL;
+	struct limpet_findings *findings = NULL;
 	struct limpet_model *model = NULL;
 	int result = limpet_trace_reader_open(o->file, &reader, err);
 
@@ -156,7 +172,10 @@ static int make_page(const struct html_options *o, struct limpet_err *err)
 	if (result >= 0)
 		result = limpet_history_build(reader, model, MOST_STEPS, &history, err);
 	if (result >= 0)
-		result = write_page(o, model, history, err);
+		result = find(model, history, &findings, err);
+	if (result >= 0)
+		result = write_page(o, model, history, findings, err);
+	limpet_findings_free(findings);
 	limpet_history_free(history);
 	limpet_model_free(model);
 	limpet_trace_reader_free(reader);

@@ -6,18 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/findings.h"
 #include "analyzer/heap.h"
+#include "analyzer/history.h"
 #include "analyzer/report.h"
 #include "analyzer/report_json.h"
 #include "analyzer/report_text.h"
 #include "analyzer/view_json.h"
 #include "analyzer/view_text.h"
 #include "cli/commands.h"
+#include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
 #include "common/units.h"
 
 #define SITES_SHOWN 10
+/* Of the capture's course, for findings. */
+#define HISTORY_STEPS 240
 /* Of a tree: what is smaller is left to --min. */
 #define LEAST_SHARE 0.01
 
@@ -42,11 +47,20 @@ static const char help[] =
 	"      --min PERCENT     of a tree, branches of at least so much; default: 1\n"
 	"      --full            every frame, with parameters; nothing is folded\n"
 	"      --json            exact numbers for programs; all stacks, unfolded\n"
-	"  -h, --help            this text\n"
+	"  -h, --help            this text; --no-pager: not through a pager\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FULL, OPT_JSON, OPT_VIEW, OPT_FUNCTION, OPT_DEPTH, OPT_MIN };
+enum {
+	OPT_SORT = LIMPET_OPT_OWN,
+	OPT_FULL,
+	OPT_JSON,
+	OPT_VIEW,
+	OPT_FUNCTION,
+	OPT_DEPTH,
+	OPT_MIN,
+	OPT_NO_PAGER
+};
 
 static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
@@ -58,13 +72,14 @@ static const struct option long_options[] = {
 	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
 	{"full", no_argument, NULL, OPT_FULL},
 	{"json", no_argument, NULL, OPT_JSON},
+	{"no-pager", no_argument, NULL, OPT_NO_PAGER},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
 
 struct report_options {
 	const char *file;
-	bool json, full;
+	bool json, full, no_pager;
 	bool sorted, limited, least_given;
 	enum limpet_report_sort sort;
 	size_t limit;
@@ -132,6 +147,9 @@ static int parse_option(int option, struct report_options *o)
 		return LIMPET_EXIT_OK;
 	case OPT_JSON:
 		o->json = true;
+		return LIMPET_EXIT_OK;
+	case OPT_NO_PAGER:
+		o->no_pager = true;
 		return LIMPET_EXIT_OK;
 	default:
 		return limpet_cli_view_option("report", &o->cut, option, optarg);
@@ -240,6 +258,23 @@ static int count_events(const struct limpet_heap *heap, uint64_t *ret_events,
 	return 0;
 }
 
+/* Of the whole capture alone: a part of it, or some of its stacks, say too little. */
+static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
+		struct limpet_err *err)
+{
+	struct limpet_history *history;
+	int result;
+
+	if (heap->model->windowed || heap->filtered)
+		return 0;
+	result = limpet_history_build(heap->reader, heap->model, HISTORY_STEPS, &history, err);
+	if (result < 0)
+		return result;
+	result = limpet_findings_new(&heap->view, history, ret_findings);
+	limpet_history_free(history);
+	return result;
+}
+
 static int print_report(struct limpet_heap *heap, const struct report_options *o,
 			struct limpet_err *err)
 {
@@ -251,15 +286,23 @@ static int print_report(struct limpet_heap *heap, const struct report_options *o
 		.full = o->full,
 		.hidden = heap->filtered ? &heap->hidden : NULL,
 	};
+	struct limpet_findings *findings = NULL;
 	struct limpet_report *report = NULL;
+	struct limpet_pager pager;
 	int result = count_events(heap, &options.capture_events, err);
 
 	if (result >= 0)
+		result = find(heap, &findings, err);
+	options.findings = findings;
+	if (result >= 0)
 		result = limpet_report_new(heap->model, &options, &report);
+	limpet_pager_begin(&pager, result >= 0 && !o->json && !o->no_pager);
 	if (result >= 0)
 		result = o->json ? limpet_report_json_print(report, stdout)
 				 : limpet_report_text_print(report, &text, stdout);
+	limpet_pager_end(&pager);
 	limpet_report_free(report);
+	limpet_findings_free(findings);
 	return result;
 }
 
@@ -267,9 +310,14 @@ static int print_view(struct limpet_heap *heap, const struct report_options *o,
 		      struct limpet_err *err)
 {
 	const struct limpet_report_text_options text = text_options(o);
+	struct limpet_pager pager;
+	int result;
 
-	return o->json ? limpet_view_json_print(heap, &o->view, stdout, err)
-		       : limpet_view_text_print(heap, &o->view, &text, stdout, err);
+	limpet_pager_begin(&pager, !o->json && !o->no_pager);
+	result = o->json ? limpet_view_json_print(heap, &o->view, stdout, err)
+			 : limpet_view_text_print(heap, &o->view, &text, stdout, err);
+	limpet_pager_end(&pager);
+	return result;
 }
 
 static int report_file(struct report_options *o, int *ret_status, struct limpet_err *err)

@@ -124,7 +124,7 @@ _limpet()
 			return
 		fi
 		values='--view --function --json --sort --limit --from --to --include --exclude --suppressions
-			--depth --min --full --help'
+			--depth --min --full --no-pager --help'
 		;;
 	top)
 		if [[ $word != -* ]]; then
@@ -141,7 +141,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--json --sort --limit --by-function --include --exclude --suppressions --full --help'
+		values='--json --sort --limit --by-function --include --exclude --suppressions --full --no-pager --help'
 		;;
 	export)
 		if [[ $word != -* ]]; then

@@ -20,7 +20,7 @@ begin() {
 	work=$(mktemp -d "${BATS_TEST_TMPDIR}/work.XXXXXX")
 	cd "$work" || return 1
 	# Captures are found through this folder: tests see only their own.
-	export LIMPET_RUNTIME_DIR=$work/run XDG_RUNTIME_DIR=$work/run TMPDIR=$work LC_ALL=C.UTF-8 NO_COLOR=1
+	export LIMPET_RUNTIME_DIR=$work/run XDG_RUNTIME_DIR=$work/run TMPDIR=$work LC_ALL=C.UTF-8 NO_COLOR=1 LIMPET_PAGER=cat
 	mkdir -m 700 "$XDG_RUNTIME_DIR"
 	declare -gA job_of=() pid_of=() in_of=() out_of=()
 	limpet_jobs=()
