@@ -145,9 +145,10 @@ static struct columns choose_columns(const struct limpet_top_screen *screen)
 {
 	static const enum column wanted[] = {LIVE, GROWTH, ALLOCATIONS, BYTES, BLOCKS, TEMPORARY};
 	const unsigned room = (unsigned)COLS > NAME_COLUMNS ? (unsigned)COLS - NAME_COLUMNS : 0;
-	const unsigned most = room / COLUMN_COLUMNS < 3 ? room / COLUMN_COLUMNS
-			      : COLS < 100              ? 3
-							: room / COLUMN_COLUMNS;
+	/* Three beside a name that can be read; where there is more room, names get half of it. */
+	const unsigned few = room / COLUMN_COLUMNS < 3 ? room / COLUMN_COLUMNS : 3;
+	const unsigned half = (unsigned)COLS / 2 / COLUMN_COLUMNS;
+	const unsigned most = half > few ? half : few;
 	const bool live = limpet_top_source_is_live(screen->source);
 	struct columns columns = {0};
 

@@ -442,10 +442,17 @@ function drawOverview() {
     (capture.dropped_events ? `${count(capture.dropped_events)} events were dropped.` : `it ended with ${capture.end}.`)}));
   if (capture.sample_bytes) findings.push(make('li', {textContent: `Sampled, one in ${bytes(capture.sample_bytes)}: all figures are estimated.`}));
   const rows = alike(data.sites.map((_, i) => i));
+  const known = figures.whole && data.findings ? data.findings : null;
+  for (const finding of known || []) {
+    const site = finding.node ? data.sites.findIndex(one => one.node === finding.node) : -1;
+    const row = site < 0 ? null : rows.find(one => lookOf(one.site) === lookOf(site));
+    findings.push(make('li', {}, finding.text, ...(row ? [' ', make('button', {type: 'button', class: 'link',
+      textContent: 'stack', 'aria-label': `stack of ${finding.function}`, onclick: () => showStack(row)})] : [])));
+  }
   const live = topRow(rows, 'live'), growth = topRow(rows, 'growth'), temporary = topRow(rows, 'temporary');
-  if (live) say(`Most of what is live, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was allocated by `, live, '.');
-  if (growth && span > 0) say(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): what grows most comes from `, growth, '.');
-  if (temporary && total.allocations) say(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
+  if (live && !known) say(`Most of what is live, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was allocated by `, live, '.');
+  if (growth && span > 0 && !known) say(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): what grows most comes from `, growth, '.');
+  if (temporary && total.allocations && !known) say(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
   if (!figures.bySite.some(one => one.allocations)) findings.push(make('li', {textContent: 'Nothing was allocated in this time.'}));
   $('findings').replaceChildren(...findings);
   const tile = (name, value) => make('div', {}, make('dt', {textContent: name}), make('dd', {textContent: value}));
@@ -725,7 +732,7 @@ function drawPlots() {
   add('RSS', '#d06a1f', timeline.rss);
   add('cgroup', '#8a8f3c', timeline.cgroup);
   plots.push(new uPlot({width, height: 190, series: lines, scales: {x}, cursor, hooks,
-    axes: [down((_, list) => list.map(seconds)), up((_, list) => list.map(bytes))]}, columns, box));
+    axes: [down((_, list) => list.map(seconds)), {...up((_, list) => list.map(bytes)), incrs: Array.from({length: 50}, (_, i) => 2 ** i)}]}, columns, box));
   const rate = [], churn = [], at = [];
   for (let b = 0; b < bucketCount; b++) {
     const span = edges[b + 1] - edges[b];
