@@ -6,6 +6,7 @@
 #   make lint       format, static analysis, include rules, agent checks, manuals, scripts
 #   make soak       two hours with a real beacon node, attached to every two minutes, beside its twin
 #   make demo       a leaking node.js server, captured and explained
+#   make pictures   those of README.md, of the demonstration
 #   V=1 shows commands; WERROR=1; SAN=address,undefined or SAN=thread builds a variant beside.
 
 MAKEFLAGS += --no-builtin-rules

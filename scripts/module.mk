@@ -118,6 +118,10 @@ uninstall:
 		$(patsubst man/%,'$(MANDIR)/man1/%',$(MAN1)) $(patsubst man/%,'$(MANDIR)/man5/%',$(MAN5))
 
 # ------------------------------------------------------------------ demonstration
+.PHONY: pictures
+pictures: demo
+	$(Q)LIMPET=$(CURDIR)/$(B)/limpet scripts/pictures build/demo/server.limpet docs/pictures
+
 demo: bootstrap
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)LIMPET=$(CURDIR)/$(B)/limpet scripts/demo
