@@ -161,7 +161,7 @@ static bool nim_is_module(const char *s, size_t length)
 static char *nim_demangle(const char *symbol)
 {
 	const char *separator = NULL;
-	const char *tail;
+	const char *tail, *number;
 	size_t length, name;
 	char *out, *module;
 
@@ -186,8 +186,14 @@ static char *nim_demangle(const char *symbol)
 			return out;
 		}
 	}
-	if (!nim_is_module(tail, length) || strncmp(tail + length, "_u", 2) ||
-	    !digits(tail + length + 2) || tail[length + 2 + digits(tail + length + 2)] != '\0')
+	/* Without the `u` it may be a name of C's, which has more underscores as a rule. */
+	number = tail + length + (tail[length] == '_');
+	if (*number == 'u')
+		number++;
+	else if (strcspn(symbol, "_") + 1 < name)
+		return NULL;
+	if (!nim_is_module(tail, length) || tail[length] != '_' || !digits(number) ||
+	    number[digits(number)] != '\0')
 		return NULL;
 	module = malloc(2 * strlen(symbol) + 2);
 	if (!module)

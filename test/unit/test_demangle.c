@@ -113,12 +113,17 @@ static void test_nim(void **state)
 		{"eqdestroy___stdZassertions_u22", "std/assertions.=destroy"},
 		{"pluseq___main_u7", "main.+="},
 		{"sha256__nimcryptoZsha2_u90", "nimcrypto/sha2.sha256"},
+		/* 1.6: without the `u` */
+		{"churnRound__churn_21", "churn.churnRound"},
+		{"eqdestroy___system_3280", "system.=destroy"},
 		/* 1.x: a hash in place of the module */
 		{"rawNewObj__IghHnQRwZbdyaf6MKlK5Og", "rawNewObj"},
 		{"leak__9bkYQHnQRwZbdyaf6MKlK5A_3", "leak"},
 		/* of C, though they look near */
 		{"fi_unlock__Upper_u1", "fi_unlock__Upper_u1"},
 		{"foo__bar_u", "foo__bar_u"},
+		{"foo_get__bar_12", "foo_get__bar_12"},
+		{"foo__bar12", "foo__bar12"},
 		{"foo__bar_u12x", "foo__bar_u12x"},
 	};
 	(void)state;
