@@ -359,3 +359,24 @@ owners_equal() {
 	expect '.capture.complete'
 	owners_equal "$(grep arena pool.say)"
 }
+
+# Whether it has an allocator of its own cannot be known then: this one has not, and is captured.
+@test "a Nim program without names: what may stay unseen is told, before and in the report" {
+	strip -o nim-stripped "$TARGETS/churn-nim"
+	start nim "$TARGETS/churn-nim"
+	"$LIMPET" doctor "$pid" --json >doctor.json
+	json_says '[.findings[] | select(.id == "allocator")] == []' <doctor.json || fail "$(<doctor.json)"
+	finish nim
+	start stripped "$work/nim-stripped"
+	"$LIMPET" doctor "$pid" --json >doctor.json
+	json_says '.verdict == "ok" and ([.findings[] | select(.id == "allocator" and .severity == "warning") | .text] |
+		any(test("Nim program without names: .* stays unseen")))' <doctor.json || fail "$(<doctor.json)"
+	tell stripped go going
+	attach "$pid"
+	tell stripped hold held
+	stop "$pid"
+	grep -q 'warning: it is a Nim program without names' attach.1.err || fail "$(<attach.1.err)"
+	report
+	expect '.capture.unseen_rss_share != null'
+	finish stripped
+}
