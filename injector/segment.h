@@ -32,7 +32,8 @@ struct limpet_segment {
 	unsigned populated; /* shares of the shared memory that were touched: populate */
 };
 
-/* `memory_bytes` bounds all of it. `sampling` NULL: everything is recorded. */
+/* `memory_bytes` bounds all of it and what the agent takes for itself. `sampling` NULL: everything
+ * is recorded. */
 int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *sampling,
 			  struct limpet_segment *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_segment_done(struct limpet_segment *segment);
