@@ -202,7 +202,9 @@ int agent_chain(struct agent *agent, uint32_t node, struct chain *ret)
 			return -EFAULT;
 		if (known->flags & LIMPET_NODE_TRUNCATED)
 			ret->whole = false;
-		ret->pcs[ret->count++] = known->address;
+		/* Whose block it is, is no frame. */
+		if (!(known->flags & LIMPET_NODE_OWNER))
+			ret->pcs[ret->count++] = known->address;
 		node = known->parent;
 	}
 	return first;
