@@ -194,7 +194,8 @@ struct limpet_path {
 
 /* What a thread remembers lies in private memory: `memos` memos, then a path. Each state has little
  * room of its own; a thread that could do with more takes a larger one for good, while there are
- * any. So many pages are taken for one, and such a one holds so much. */
+ * any. So many pages are taken for one, and such a one holds so much. Of 34 memos node's main
+ * thread finds six calls in ten, of 255 more than nine. */
 struct limpet_room {
 	uint32_t pages, memos, path;
 };
@@ -203,6 +204,7 @@ struct limpet_room {
 #define LIMPET_ROOM_SMALL ((struct limpet_room){1, 1, LIMPET_SMALL_PATH})
 #define LIMPET_ROOM_MIDDLE ((struct limpet_room){4, 9, 128})
 #define LIMPET_ROOM_LARGE ((struct limpet_room){14, 34, LIMPET_DEPTH_LIMIT})
+#define LIMPET_ROOM_HUGE ((struct limpet_room){100, 255, LIMPET_DEPTH_LIMIT})
 struct limpet_scratch {
 	struct limpet_memo memo;
 	struct limpet_path path;

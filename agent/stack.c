@@ -109,11 +109,13 @@ static struct kept_path path_of(const struct limpet_thread *thread)
 	return (struct kept_path){head, frames, (uint32_t *)(void *)(frames + room), room};
 }
 
-/* How often a memo has to give way before its thread gets more room: threads with little to
+/* How often memos have to give way before their thread gets more room: threads with little to
  * remember leave it to others. */
 #define REPLACED_ENOUGH 16u
+#define REPLACED_MUCH 512u
 
-/* A thread that leaves by longjmp in the middle of it loses a room to nobody; memory is bounded. */
+/* Half of all room is for the first ones to have much, so that more can have some. A thread that
+ * leaves by longjmp in the middle of it loses a room to nobody; memory is bounded. */
 static void take_room(struct limpet_thread *thread)
 {
 	uint32_t taken = __atomic_load_n(&limpet_shm->room_pages_taken, __ATOMIC_RELAXED);
@@ -121,9 +123,13 @@ static void take_room(struct limpet_thread *thread)
 	struct limpet_room room;
 
 	do {
-		/* Half of it for the first ones, so that more can have some. */
-		room = taken + LIMPET_ROOM_LARGE.pages <= limit / 2 ? LIMPET_ROOM_LARGE
-								    : LIMPET_ROOM_MIDDLE;
+		room = memo_count(thread) == LIMPET_ROOM_SMALL.memos ? LIMPET_ROOM_LARGE
+								     : LIMPET_ROOM_HUGE;
+		if (taken + room.pages > limit / 2) {
+			if (memo_count(thread) != LIMPET_ROOM_SMALL.memos)
+				return;
+			room = LIMPET_ROOM_MIDDLE;
+		}
 		if (taken + room.pages > limit)
 			return;
 	} while (!__atomic_compare_exchange_n(&limpet_shm->room_pages_taken, &taken,
@@ -136,17 +142,17 @@ static void take_room(struct limpet_thread *thread)
 static bool replace(struct limpet_thread *thread, const struct limpet_memo *memo, uint64_t pc,
 		    uint64_t base)
 {
+	uint32_t count = memo_count(thread);
 	struct limpet_path *path;
 
-	if (memo_count(thread) != LIMPET_ROOM_SMALL.memos || !memo->pc ||
-	    (memo->pc == pc && memo->base == base))
+	if (count == LIMPET_ROOM_HUGE.memos || !memo->pc || (memo->pc == pc && memo->base == base))
 		return false;
 	path = path_of(thread).head;
-	if (++path->replaced < REPLACED_ENOUGH)
+	if (++path->replaced < (count == LIMPET_ROOM_SMALL.memos ? REPLACED_ENOUGH : REPLACED_MUCH))
 		return false;
 	path->replaced = 0;
 	take_room(thread);
-	return memo_count(thread) != LIMPET_ROOM_SMALL.memos;
+	return memo_count(thread) != count;
 }
 
 /* ------------------------------------------------------------------ other stacks

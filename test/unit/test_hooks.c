@@ -922,20 +922,24 @@ static void test_stacks_that_differ_far_out(void **state)
 
 /* More callers, in turn, than there is room for at first; deeper stacks than a path has room for.
  */
-static void remember_many(uint32_t room_pages, struct limpet_room expected)
+static void remember_many(uint32_t room_pages, uint32_t leaves, struct limpet_room expected)
 {
 	uint64_t addresses[60];
-	uint32_t nodes[20];
-	const uint32_t depth = LIMPET_COUNT_OF(addresses), leaves = LIMPET_COUNT_OF(nodes);
+	uint32_t nodes[200];
+	const uint32_t depth = LIMPET_COUNT_OF(addresses);
+	uint32_t taken = expected.memos > 1 ? expected.pages : 0;
 
+	assert_in_range(leaves, 1, LIMPET_COUNT_OF(nodes));
 	fixture.shm->room_pages = room_pages;
 	for (uint32_t i = 0; i < depth; i++)
 		addresses[i] = 0x600000 + i;
 	node_of(addresses, 1); /* the entry is made */
 	own_thread()->stack_low = (uintptr_t)&stack;
 	own_thread()->stack_high = (uintptr_t)(&stack + 1);
+	if (expected.memos == LIMPET_ROOM_HUGE.memos)
+		taken += LIMPET_ROOM_LARGE.pages; /* the one before */
 	for (uint32_t i = 0; i < 10 * leaves; i++) {
-		uint32_t leaf = i % leaves, count = depth - leaf, node;
+		uint32_t leaf = i % leaves, count = depth - leaf % 20, node;
 
 		addresses[0] = 0x500000 + leaf * 16;
 		node = node_of(addresses, count);
@@ -945,26 +949,42 @@ static void remember_many(uint32_t room_pages, struct limpet_room expected)
 		assert_path(node, addresses, count);
 	}
 	assert_int_equal(own_thread()->memos & 0xff, expected.memos);
-	assert_int_equal(fixture.shm->room_pages_taken, expected.memos > 1 ? expected.pages : 0);
+	assert_int_equal(fixture.shm->room_pages_taken, taken);
 	assert_int_equal(own_thread()->truncated, 0);
 }
 
 static void test_much_to_remember(void **state)
 {
 	(void)state;
-	remember_many(2 * LIMPET_ROOM_LARGE.pages, LIMPET_ROOM_LARGE);
+	remember_many(2 * LIMPET_ROOM_LARGE.pages, 20, LIMPET_ROOM_LARGE);
+}
+
+static void test_very_much_to_remember(void **state)
+{
+	const uint32_t both = LIMPET_ROOM_LARGE.pages + LIMPET_ROOM_HUGE.pages;
+
+	(void)state;
+	remember_many(2 * both, 200, LIMPET_ROOM_HUGE);
+}
+
+static void test_very_much_to_remember_and_less_room(void **state)
+{
+	const uint32_t both = LIMPET_ROOM_LARGE.pages + LIMPET_ROOM_HUGE.pages;
+
+	(void)state;
+	remember_many(2 * both - 1, 200, LIMPET_ROOM_LARGE);
 }
 
 static void test_much_to_remember_and_less_room(void **state)
 {
 	(void)state;
-	remember_many(2 * LIMPET_ROOM_LARGE.pages - 1, LIMPET_ROOM_MIDDLE);
+	remember_many(2 * LIMPET_ROOM_LARGE.pages - 1, 20, LIMPET_ROOM_MIDDLE);
 }
 
 static void test_much_to_remember_and_no_room(void **state)
 {
 	(void)state;
-	remember_many(LIMPET_ROOM_MIDDLE.pages - 1, LIMPET_ROOM_SMALL);
+	remember_many(LIMPET_ROOM_MIDDLE.pages - 1, 20, LIMPET_ROOM_SMALL);
 }
 
 /* Each state that ever was claimed keeps its memory: so many may be, and those again and again. */
@@ -1385,6 +1405,8 @@ int main(void)
 		TEST(test_a_shorter_stack_in_the_same_place),
 		TEST(test_deep_stacks_are_cut),
 		TEST(test_much_to_remember),
+		TEST(test_very_much_to_remember),
+		TEST(test_very_much_to_remember_and_less_room),
 		TEST(test_much_to_remember_and_less_room),
 		TEST(test_much_to_remember_and_no_room),
 		TEST(test_no_more_states_than_there_is_memory_for),
