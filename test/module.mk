@@ -268,7 +268,7 @@ $(T)/rjem: test/targets/rjem.rs $(T)/librjem.a
 $(T)/rmi: test/targets/rjem.rs
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
-	$(Q)rustc --edition 2021 -g -C opt-level=2 --crate-name rmi --cfg mimalloc --check-cfg 'cfg(mimalloc)' -l mimalloc -o $@ $<
+	$(Q)rustc --edition 2021 -g -C opt-level=2 --crate-name rmi --cfg mimalloc -l mimalloc -o $@ $<
 
 $(T)/own-tcmalloc: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)

@@ -3,6 +3,9 @@
 //!
 //! Commands: "go" and "hold" start and stop the churn threads; "leak N" makes keep_forever keep N
 //! blocks; "quit" answers all calls of the allocator since the start, as JSON, and ends at once.
+// Of these two lints either is unknown to some compiler.
+#![allow(unknown_lints, unexpected_cfgs)]
+
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
