@@ -79,12 +79,29 @@ static uint32_t power_of_2_below(uint64_t value)
 	return power;
 }
 
-static void lay_out_sampling(uint64_t memory_bytes, struct limpet_shm *shm, uint64_t *at)
+/* The shares are of what is left beside tables that are always as large. */
+static uint64_t sixteenth_of(uint64_t memory_bytes)
+{
+	const uint64_t tables[] = {
+		sizeof(struct limpet_shm),
+		LIMPET_THREADS * sizeof(struct limpet_thread),
+		LIMPET_MAX_SLOTS * sizeof(struct limpet_slot),
+		LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module),
+		2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module),
+	};
+	uint64_t left = memory_bytes;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(tables); i++)
+		left -= round_up(tables[i], PAGE);
+	return left / 16;
+}
+
+static void lay_out_sampling(uint64_t sixteenth, struct limpet_shm *shm, uint64_t *at)
 {
 	uint32_t counters;
 
 	shm->sample_table_count =
-		power_of_2_below(SAMPLE_SHARE_16THS * (memory_bytes / 16) / sizeof(uint64_t));
+		power_of_2_below(SAMPLE_SHARE_16THS * sixteenth / sizeof(uint64_t));
 	counters = shm->sample_table_count / SLOTS_PER_COUNTER;
 	shm->sample_filter_shift = (uint32_t)__builtin_clzll(counters) + 1;
 	shm->sample_table_offset = take(at, shm->sample_table_count * sizeof(uint64_t));
@@ -110,7 +127,7 @@ static void lay_out_private(uint64_t bytes, struct limpet_shm *shm)
 static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sampling,
 			struct limpet_shm *shm)
 {
-	uint64_t sixteenth = memory_bytes / 16, at = round_up(sizeof(*shm), PAGE);
+	uint64_t sixteenth = sixteenth_of(memory_bytes), at = round_up(sizeof(*shm), PAGE);
 	bool samples = sampling->bytes || sampling->overload_bytes;
 	uint64_t chunk_shares = CHUNK_SHARE_16THS - (samples ? SAMPLE_SHARE_16THS : 0);
 
@@ -120,9 +137,10 @@ static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sam
 				      CHUNK_GROUP);
 	shm->node_count =
 		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
-	shm->node_index_count = power_of_2_below(2ull * shm->node_count);
-	shm->print_count =
-		power_of_2_below(PRINT_SHARE_16THS * sixteenth / sizeof(struct limpet_print));
+	/* Tables of powers of two may take half as much again as their share. */
+	shm->node_index_count = power_of_2_below(3ull * shm->node_count);
+	shm->print_count = power_of_2_below(PRINT_SHARE_16THS * sixteenth * 3 / 2 /
+					    sizeof(struct limpet_print));
 	shm->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
 	shm->free_chunks_offset = take(&at, shm->chunk_count / 8);
 	shm->slots_offset = take(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
@@ -134,7 +152,7 @@ static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sam
 	shm->overload_bytes = sampling->overload_bytes;
 	shm->overload_below = shm->chunk_count / LIMPET_OVERLOAD_SHARE;
 	if (samples)
-		lay_out_sampling(memory_bytes, shm, &at);
+		lay_out_sampling(sixteenth, shm, &at);
 	shm->node_index_offset = take(&at, shm->node_index_count * sizeof(uint32_t));
 	shm->nodes_offset = take(&at, shm->node_count * sizeof(struct limpet_node));
 	shm->prints_offset = take(&at, shm->print_count * sizeof(struct limpet_print));
@@ -159,7 +177,7 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 	}
 	memset(&layout, 0, sizeof(layout));
 	segment.shm_bytes = lay_out(memory_bytes, sampling ? sampling : &none, &layout);
-	segment.arena_bytes = round_up(memory_bytes / 16 * ARENA_SHARE_16THS, PAGE);
+	segment.arena_bytes = round_up(sixteenth_of(memory_bytes) * ARENA_SHARE_16THS, PAGE);
 	error = memory_file(LIMPET_MEMFD_SHARED, segment.shm_bytes, 0, &segment.shm_fd, &map);
 	if (!error) {
 		segment.shm = map;

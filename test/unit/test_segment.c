@@ -71,9 +71,36 @@ static void test_all_shares(void **state)
 	}
 }
 
+/* All that the agent may take is within the bound, and there is room for threads. */
+static void test_the_bound_holds(void **state)
+{
+	const struct limpet_sampling samplings[] = {
+		{0}, {.bytes = 65536}, {.overload_bytes = 65536}};
+
+	(void)state;
+	for (uint64_t bytes = 8u << 20; bytes <= 4ull << 30; bytes += bytes / 7)
+		for (size_t i = 0; i < LIMPET_COUNT_OF(samplings); i++) {
+			struct limpet_segment segment;
+			uint64_t pages, used;
+
+			assert_int_equal(
+				limpet_segment_create(bytes, &samplings[i], &segment, NULL), 0);
+			pages = (uint64_t)segment.shm->thread_limit + segment.shm->room_pages;
+			used = segment.shm_bytes + segment.arena_bytes + LIMPET_RULE_CACHE_BYTES +
+			       pages * LIMPET_SCRATCH_BYTES;
+			assert_in_range(used, bytes / 4 * 3, bytes);
+			assert_true(segment.shm->thread_limit >= 128);
+			assert_true(segment.shm->node_index_count >=
+				    segment.shm->node_count / 2 * 3);
+			assert_true(segment.shm->thread_limit <= segment.shm->chunk_count / 4 * 3);
+			limpet_segment_done(&segment);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_bound_holds),
 		cmocka_unit_test(test_first_share),
 		cmocka_unit_test(test_all_shares),
 	};
