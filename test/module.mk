@@ -369,7 +369,7 @@ torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(B)/test/test_trace_damage
 test: bootstrap
 	$(Q)$(MAKE) --no-print-directory -j$(shell nproc) test-all
 .PHONY: test-all
-test-all: $(B)/limpet targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) fuzz-build
+test-all: $(B)/limpet static targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) fuzz-build
 	$(Q)$(RUN_TESTS) $(UNIT_BINARIES) $(FUZZ_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
 
 # ------------------------------------------------------------------ fuzzing and benchmarks

@@ -22,7 +22,7 @@ teardown() { end; }
 }
 
 @test "doctor refuses what attach refuses" {
-	start static "$TARGETS/static"
+	start static "$TARGETS/static-stripped"
 	run --separate-stderr "$LIMPET" doctor "$pid"
 	[[ $status == 3 ]]
 	[[ $output$stderr == *static* ]]

@@ -89,6 +89,6 @@ teardown() { end; }
 		[[ ! -e $work/marker ]]
 		refused 125 "8 MiB" "$LIMPET" run --agent-memory 1M -o "t$i.limpet" -- touch "$work/marker"
 		[[ ! -e $work/marker ]]
-		refused 125 "static" "$LIMPET" run -o "t$i.limpet" -- "$TARGETS/static"
+		refused 125 "static" "$LIMPET" run -o "t$i.limpet" -- "$TARGETS/static-stripped"
 	done
 }

@@ -3,7 +3,7 @@
 //!
 //! Commands: "go" and "hold" start and stop the churn threads; "leak N" makes keep_forever keep N
 //! blocks; "quit" answers all calls of the allocator since the start, as JSON, and ends at once.
-// Of these two lints either is unknown to some compiler.
+// Older compilers do not know the second.
 #![allow(unknown_lints, unexpected_cfgs)]
 
 use std::alloc::{GlobalAlloc, Layout};

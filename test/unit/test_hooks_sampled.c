@@ -572,13 +572,28 @@ static void test_no_room_for_a_sample(void **state)
 /* ------------------------------------------------------------------ overloads */
 
 /* Of those at the end: the thread's own are the first. */
+static bool is_own_chunk(uint32_t index)
+{
+	uint32_t chunk = __atomic_load_n(&own_thread()->first_chunk, __ATOMIC_ACQUIRE);
+
+	while (chunk != LIMPET_CHUNK_NONE && chunk != index)
+		chunk = __atomic_load_n(&fixture_chunk(&fixture, chunk)->next, __ATOMIC_ACQUIRE);
+	return chunk == index;
+}
+
+/* The last ones, but for those that this thread has written to. */
 static void set_free_chunks(uint32_t count)
 {
 	uint64_t *map = fixture_chunk_map(&fixture);
 
 	memset(map, 0, fixture.shm->chunk_count / 8);
-	for (uint32_t i = fixture.shm->chunk_count - count; i < fixture.shm->chunk_count; i++)
-		map[i / 64] |= 1ull << i % 64;
+	for (uint32_t i = fixture.shm->chunk_count; i && count; i--) {
+		if (is_own_chunk(i))
+			continue;
+		map[(i - 1) / 64] |= 1ull << (i - 1) % 64;
+		count--;
+	}
+	assert_int_equal(count, 0);
 }
 
 /* By frees of blocks that nobody knows. */

@@ -759,26 +759,26 @@ static void test_descriptors(void **state)
 
 static void test_address_space(void **state)
 {
+	const struct limpet_preflight_options little = {.agent_memory_bytes = 8 * MIB};
+
 	(void)state;
+	/* It has 20 MiB. */
 	proc_fixture_write(
 		in_proc("limits"), "%s",
 		"Max address space         104857600            104857600   bytes     \n");
 	assert_int_equal(look(pid, NULL), -ENOMEM);
 	assert_refused("address-space", "100.0 MiB", "prlimit --pid");
-	assert_int_equal(
-		look(pid, &(struct limpet_preflight_options){.agent_memory_bytes = 8 * MIB}),
-		-ENOMEM);
+	assert_int_equal(look(pid, &little), 0);
 	proc_fixture_write(
 		in_proc("limits"), "%s",
-		"Max address space         209715200            209715200   bytes     \n");
-	assert_int_equal(look(pid, NULL), -ENOMEM);
-	assert_int_equal(
-		look(pid, &(struct limpet_preflight_options){.agent_memory_bytes = 8 * MIB}), 0);
+		"Max address space         41943040             41943040    bytes     \n");
+	assert_int_equal(look(pid, &little), -ENOMEM);
+	assert_refused("address-space", "40.0 MiB", "prlimit --pid");
 	proc_fixture_write(
 		in_proc("limits"), "%s",
-		"Max data size             104857600            104857600   bytes     \n");
+		"Max data size             31457280             31457280    bytes     \n");
 	assert_int_equal(look(pid, NULL), -ENOMEM);
-	assert_refused("data-size", "100.0 MiB", "prlimit --pid");
+	assert_refused("data-size", "30.0 MiB", "prlimit --pid");
 	proc_fixture_write(
 		in_proc("limits"), "%s",
 		"Max data size             204857600            unlimited   bytes     \n");
