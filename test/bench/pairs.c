@@ -16,10 +16,11 @@
 static int depth = 20, stacks = 1, threads = 1;
 static atomic_int running;
 
+/* Each has cache lines of its own. */
 struct worker {
 	uint64_t pairs, cpu_ns;
 	uint64_t path;
-};
+} __attribute__((aligned(128)));
 
 static uint64_t clock_ns(clockid_t clock)
 {
