@@ -1,6 +1,11 @@
 #!/usr/bin/env bats
 # The collector stands still under full load, by SIGSTOP: nobody waits for it longer than a
 # millisecond, what is lost is counted, and it recovers. STALL_ROUNDS: how often in each capture.
+#
+# Threads that wait for the collector do so in every stall: each has filled its ring within
+# milliseconds. What a hypervisor takes from them looks the same (stolen time counts as theirs), but
+# does not come each time. So most stalls have to be free of waits, and after one that was not,
+# more are made, up to MORE_STALLS.
 # time-limit: 400
 
 load ../integration/helpers
@@ -9,7 +14,7 @@ teardown() { end; }
 
 : "${STALL_ROUNDS:=1}"
 : "${STALL_SECONDS:=2}"
-# Of other programs' doing on this machine, beside the millisecond.
+MORE_STALLS=4
 bound_us=1000
 
 # measured_for SECONDS: since the mark.
@@ -47,10 +52,15 @@ catch_up() {
 	wait_until 60 caught_up
 }
 
-# stalled MODE [OPTION...]: a capture in which the collector is stopped STALL_ROUNDS times. Leaves
-# alone, captured, stalled: the program's figures without limpet, with it, and while it stood still.
+# More stalls are wanted, of which so many were made and in so many somebody waited.
+more_stalls() {
+	((stalls < STALL_ROUNDS || (waited * 2 > stalls && stalls < STALL_ROUNDS + MORE_STALLS)))
+}
+
+# stalled MODE [OPTION...]: a capture in which the collector is stopped STALL_ROUNDS times or more.
+# Leaves alone, captured, stalled: the program's figures without limpet, with it, and while it stood
+# still; stalls: how many; waited: in how many of them a thread waited; waits: the longest of each.
 stalled() {
-	local round
 	start stall nice -n 5 "$TARGETS/stall" --threads 2 || return 1
 	tell stall go going || return 1
 	measure "$STALL_SECONDS" || return 1
@@ -63,8 +73,8 @@ stalled() {
 	tell stall go going || return 1
 	measure 1 || return 1
 	captured=$answer
-	worst=0
-	for ((round = 0; round < STALL_ROUNDS; round++)); do
+	stalls=0 waited=0 waits=()
+	while more_stalls; do
 		# Marked before: a thread that waits does not see the mark.
 		tell stall mark marked || return 1
 		kill -STOP "$limpet_job"
@@ -75,7 +85,9 @@ stalled() {
 		tell stall hold held || return 1
 		# Also of the time until then, in which a wait comes to its end.
 		tell stall measure '{' || return 1
-		((worst >= $(of longest_wait_us "$answer"))) || worst=$(of longest_wait_us "$answer")
+		waits+=("$(of longest_wait_us "$answer")")
+		((stalls += 1))
+		((waits[-1] <= $(of longest_wait_us "$alone") + bound_us)) || ((waited += 1))
 		catch_up || return 1
 		# Full recording again.
 		tell stall "keep after 300" kept || return 1
@@ -88,15 +100,13 @@ stalled() {
 
 say_figures() {
 	echo "# figures: $1: $(rate "$alone") operations/s alone, $(rate "$captured") captured, $(rate "$stalled") while" \
-		"the collector stands still; longest wait of a thread $(of longest_wait_us "$alone") us alone, $worst us" \
-		"stalled (longest gap $(of longest_gap_us "$alone") and $(of longest_gap_us "$stalled") us)" >&3
+		"the collector stands still; longest wait of a thread $(of longest_wait_us "$alone") us alone," \
+		"${waits[*]} us stalled (longest gap $(of longest_gap_us "$alone") and $(of longest_gap_us "$stalled") us)" >&3
 }
 
 nobody_waited() {
-	local alone_us
-	alone_us=$(of longest_wait_us "$alone")
-	((worst <= alone_us + bound_us)) ||
-		fail "a thread waited for $worst us; $alone_us us without limpet" || return 1
+	((waited * 2 <= stalls)) ||
+		fail "a thread waited for ${waits[*]} us; $(of longest_wait_us "$alone") us without limpet" || return 1
 	# Dropping and sampling cost less than recording.
 	(($(rate "$stalled") * 2 >= $(rate "$captured"))) ||
 		fail "$(rate "$stalled") operations/s, after $(rate "$captured")"
@@ -121,8 +131,8 @@ kept() {
 	expect '.capture.dropped_events > 0 and (.capture.complete | not) and .capture.agent_unloaded'
 	expect '.capture.estimated == false and .capture.overloads == null'
 	same "blocks from before" "$(kept before live_allocations)" 300
-	same "blocks from after" "$(kept after live_allocations)" $((STALL_ROUNDS * 300))
-	(($(kept during allocations) < STALL_ROUNDS * 20000)) || fail "nothing was lost of the stall"
+	same "blocks from after" "$(kept after live_allocations)" $((stalls * 300))
+	(($(kept during allocations) < stalls * 20000)) || fail "nothing was lost of the stall"
 	# Every event is there or was dropped.
 	recorded=$(jq '.totals.events - .totals.mmaps - .totals.munmaps + .capture.dropped_events' report.json)
 	same "events recorded and dropped" "$recorded" $(($(in_capture allocations) + $(in_capture frees)))
@@ -148,12 +158,12 @@ near_truth() {
 	nobody_waited
 	expect '.capture.complete and .capture.dropped_events == 0 and .capture.agent_unloaded'
 	expect '.capture.estimated and .capture.overloads.sample_bytes == 524288 and .capture.sample_bytes == 0'
-	expect '(.capture.overloads.ranges | length >= '"$STALL_ROUNDS"') and
+	expect '(.capture.overloads.ranges | length >= '"$stalls"') and
 		all(.capture.overloads.ranges[]; .from_seconds < .to_seconds)'
-	expect '.capture.overloads.seconds > '"$STALL_ROUNDS * ($STALL_SECONDS - 1)"
+	expect '.capture.overloads.seconds > '"$stalls * ($STALL_SECONDS - 1)"
 	# What was recorded in full is exact, and says so.
 	for name in before after; do
-		same "blocks from $name" "$(kept "$name" live_allocations)" "$((name == before ? 300 : STALL_ROUNDS * 300))"
+		same "blocks from $name" "$(kept "$name" live_allocations)" "$((name == before ? 300 : stalls * 300))"
 	done
 	expect '[.sites[] | select(any(.stack[]; .function == "stall_before" or .function == "stall_after")) |
 		.allocations_low == .allocations and .allocations == .allocations_high and
@@ -175,7 +185,7 @@ near_truth() {
 # And the program's measure of a wait can say yes.
 @test "wait: everything is recorded, and the program measures that it waited" {
 	local figure
-	STALL_ROUNDS=1
+	STALL_ROUNDS=1 MORE_STALLS=0
 	stalled wait
 	stop "$pid"
 	report
@@ -185,6 +195,6 @@ near_truth() {
 		same "$figure" "$(jq ".totals.$figure" report.json)" "$(in_capture "$figure")"
 	done
 	same "frees" "$(jq '.totals.frees + .totals.foreign_frees' report.json)" "$(in_capture frees)"
-	((worst > 300000)) || fail "the longest wait was $worst us"
+	((waited == 1 && waits[0] > 300000)) || fail "the longest wait was ${waits[*]} us"
 	finish stall
 }
