@@ -4,7 +4,7 @@ INJECTOR_SRC := injector/merge.c injector/module_book.c injector/collector.c inj
 	injector/agent_image.c injector/quiesce.c injector/copies.c injector/borrow.c injector/remains.c \
 	injector/turn.c injector/arch/$(ARCH)/entry_code.c injector/entry_names.c injector/entry_list.c injector/entry_find.c injector/standstill.c injector/outside.c injector/near.c \
 	injector/session.c
-INJECTOR_SRC += injector/proc.c injector/proc_files.c injector/proc_maps.c injector/proc_threads.c injector/cgroup.c injector/perf_map_file.c
+INJECTOR_SRC += injector/proc.c injector/proc_files.c injector/proc_maps.c injector/proc_threads.c injector/tid_offset.c injector/cgroup.c injector/perf_map_file.c
 INJECTOR_SRC += injector/runtime_dir.c injector/control.c injector/control_socket.c injector/control_client.c injector/dormant.c
 INJECTOR_SRC += injector/cfi_reader.c injector/cfi_rule.c injector/cfi.c injector/unwind_builder.c \
 	injector/unwind_compile.c

@@ -24,6 +24,7 @@
 #include "injector/proc.h"
 #include "injector/remains.h"
 #include "injector/safepoint.h"
+#include "injector/tid_offset.h"
 #include "injector/tracee.h"
 #include "injector/turn.h"
 
@@ -362,28 +363,15 @@ static void spell_path(uint64_t nonce, char *path)
 	strcpy(at, "/thread-self/fd/");
 }
 
-/* libc keeps a thread's number at a fixed distance behind its thread pointer. */
 static uint32_t find_tid_offset(const struct limpet_session *session,
 				const struct limpet_tracee *tracee)
 {
-	const uint32_t glibc_offset = 720;
-	uint64_t tp = limpet_tracee_regs(tracee)->fs_base;
 	struct limpet_proc_status status;
-	uint32_t words[1024] = {0}, found = 0, matches = 0;
 
-	/* musl's are smaller than glibc's, and may end with the page. */
-	if (!tp || limpet_proc_status_read(limpet_tracee_tid(tracee), &status) < 0 ||
-	    limpet_memory_read_some(session->pid, tp, words, sizeof(words)) <= 0)
+	if (limpet_proc_status_read(limpet_tracee_tid(tracee), &status) < 0)
 		return 0;
-	if (words[glibc_offset / 4] == (uint32_t)status.ns_pid)
-		return glibc_offset;
-	for (uint32_t i = 1; i < LIMPET_COUNT_OF(words); i++) {
-		if (words[i] != (uint32_t)status.ns_pid)
-			continue;
-		found = i * 4;
-		matches++;
-	}
-	return matches == 1 ? found : 0;
+	return limpet_tid_offset_find(session->pid, status.ns_pid,
+				      limpet_tracee_regs(tracee)->fs_base);
 }
 
 uint64_t limpet_session_clock(const struct limpet_session *session)

@@ -23,6 +23,7 @@
 #include "injector/cgroup.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
+#include "injector/tid_offset.h"
 #include "injector/tracee.h"
 #include "test/unit/proc_fixture.h"
 
@@ -637,6 +638,38 @@ static void test_memory_is_probed_up_to_the_first_hole(void **state)
 	munmap(pages, 80 * page);
 }
 
+/* A first thread's block may end with the mapping: node's does, 896 bytes behind the pointer. */
+static void test_the_tid_is_found_where_memory_ends(void **state)
+{
+	const size_t page = 4096, distances[] = {896, 1024, 4096, 5000};
+	const uint32_t tid = 0x5a5a5a5a, glibc_offset = 720, other_offset = 48;
+	uint8_t *pages =
+		mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(pages != MAP_FAILED);
+	assert_int_equal(munmap(pages + 2 * page, page), 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(distances); i++) {
+		uint8_t *block = pages + 2 * page - distances[i];
+		uint64_t pointer = (uint64_t)(uintptr_t)block;
+
+		memset(pages, 0, 2 * page);
+		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer), 0);
+		memcpy(block + other_offset, &tid, sizeof(tid));
+		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer),
+				 other_offset);
+		memcpy(block + glibc_offset, &tid, sizeof(tid));
+		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer),
+				 glibc_offset);
+		/* Twice, and neither is glibc's: it may be any of them. */
+		memset(block + glibc_offset, 0, sizeof(tid));
+		memcpy(block + 2 * other_offset, &tid, sizeof(tid));
+		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer), 0);
+	}
+	assert_int_equal(munmap(pages, 2 * page), 0);
+	assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, 0), 0);
+}
+
 int main(void)
 {
 #define WITH_ROOT(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -664,6 +697,7 @@ int main(void)
 		cmocka_unit_test(test_self_agrees_with_the_kernel),
 		cmocka_unit_test(test_a_thread_settles_once_it_has_run),
 		cmocka_unit_test(test_memory_is_probed_up_to_the_first_hole),
+		cmocka_unit_test(test_the_tid_is_found_where_memory_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,26 @@
+#include "injector/tid_offset.h"
+
+#include "common/err.h"
+#include "injector/memory.h"
+
+/* Of struct pthread, since glibc 2.4. */
+#define GLIBC_OFFSET 720u
+
+uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer)
+{
+	uint32_t words[1024] = {0}, found = 0, matches = 0;
+
+	/* Behind that of a first thread, or of musl's, there may be little memory. */
+	if (!thread_pointer ||
+	    limpet_memory_read_some(pid, thread_pointer, words, sizeof(words)) <= 0)
+		return 0;
+	if (words[GLIBC_OFFSET / 4] == (uint32_t)ns_tid)
+		return GLIBC_OFFSET;
+	for (uint32_t i = 1; i < LIMPET_COUNT_OF(words); i++) {
+		if (words[i] != (uint32_t)ns_tid)
+			continue;
+		found = i * 4;
+		matches++;
+	}
+	return matches == 1 ? found : 0;
+}
