@@ -213,26 +213,34 @@ char *limpet_units_format_rate(char ret[LIMPET_UNITS_TEXT], uint64_t per_second)
 	return ret;
 }
 
+static unsigned long long nearest(uint64_t ns, uint64_t unit_ns)
+{
+	return ns / unit_ns + (ns % unit_ns >= unit_ns - unit_ns / 2);
+}
+
+/* Rounding may carry into the next unit: 59.96 s are 1m00s. */
 char *limpet_units_format_duration(char ret[LIMPET_UNITS_TEXT], uint64_t ns)
 {
-	unsigned long long us = ns / 1000, ms = us / 1000, s = ms / 1000, m = s / 60, h = m / 60;
+	const unsigned long long us = nearest(ns, 1000), ms = nearest(ns, 1000000);
+	const unsigned long long tenths = nearest(ns, 100000000), s = nearest(ns, 1000000000);
+	const unsigned long long m = nearest(ns, 60000000000), h = nearest(ns, 3600000000000);
 
 	if (ns == 0)
 		snprintf(ret, LIMPET_UNITS_TEXT, "0s");
-	else if (us == 0)
+	else if (ns < 1000)
 		snprintf(ret, LIMPET_UNITS_TEXT, "%lluns", (unsigned long long)ns);
-	else if (ms == 0)
+	else if (us < 1000)
 		snprintf(ret, LIMPET_UNITS_TEXT, "%lluus", us);
-	else if (s == 0)
+	else if (ms < 1000)
 		snprintf(ret, LIMPET_UNITS_TEXT, "%llums", ms);
-	else if (s < 10)
-		snprintf(ret, LIMPET_UNITS_TEXT, "%llu.%llus", s, ms / 100 % 10);
-	else if (m == 0)
+	else if (tenths < 100)
+		snprintf(ret, LIMPET_UNITS_TEXT, "%llu.%llus", tenths / 10, tenths % 10);
+	else if (s < 60)
 		snprintf(ret, LIMPET_UNITS_TEXT, "%llus", s);
-	else if (h == 0)
-		snprintf(ret, LIMPET_UNITS_TEXT, "%llum%02llus", m, s % 60);
-	else if (h < 24)
-		snprintf(ret, LIMPET_UNITS_TEXT, "%lluh%02llum", h, m % 60);
+	else if (s < 3600)
+		snprintf(ret, LIMPET_UNITS_TEXT, "%llum%02llus", s / 60, s % 60);
+	else if (m < 24 * 60)
+		snprintf(ret, LIMPET_UNITS_TEXT, "%lluh%02llum", m / 60, m % 60);
 	else
 		snprintf(ret, LIMPET_UNITS_TEXT, "%llud%02lluh", h / 24, h % 24);
 	return ret;

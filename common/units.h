@@ -33,8 +33,7 @@ char *limpet_units_format_bytes_change(char ret[LIMPET_UNITS_TEXT], int64_t byte
 char *limpet_units_format_count(char ret[LIMPET_UNITS_TEXT], uint64_t count);
 /* As counts: `950 /s`, `3.1 M/s`. */
 char *limpet_units_format_rate(char ret[LIMPET_UNITS_TEXT], uint64_t per_second);
-/* `0s`, `417us`, `450ms`, `2.5s`, `12s`, `1m02s`, `1h02m`, `3d04h`; what is smaller is cut off, as
- * on a clock. */
+/* `0s`, `417us`, `450ms`, `2.5s`, `12s`, `1m02s`, `1h02m`, `3d04h`; rounded to the nearest. */
 char *limpet_units_format_duration(char ret[LIMPET_UNITS_TEXT], uint64_t ns);
 
 #endif

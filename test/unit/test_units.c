@@ -235,25 +235,41 @@ static void test_counts_and_rates(void **state)
 	check_showings(limpet_units_format_rate, rates, LIMPET_COUNT_OF(rates));
 }
 
-static void test_durations_are_cut_like_a_clock(void **state)
+static void test_durations_are_rounded_like_sizes(void **state)
 {
 	static const struct showing list[] = {
 		{0, "0s"},
 		{999, "999ns"},
-		{417999, "417us"},
+		{1000, "1us"},
+		{1499, "1us"},
+		{1500, "2us"},
+		{417999, "418us"},
+		{999499, "999us"},
+		{999500, "1ms"},
 		{450 * S / 1000, "450ms"},
-		{S - 1, "999ms"},
+		{999499999, "999ms"},
+		{999500000, "1.0s"},
 		{S, "1.0s"},
-		{2599999999, "2.5s"},
-		{10 * S - 1, "9.9s"},
-		{12 * S + S / 2, "12s"},
-		{60 * S - 1, "59s"},
+		{2549999999, "2.5s"},
+		{2550000000, "2.6s"},
+		{7299550000, "7.3s"},
+		{9949999999, "9.9s"},
+		{9950000000, "10s"},
+		{12 * S + S / 2 - 1, "12s"},
+		{12 * S + S / 2, "13s"},
+		{59 * S + 499999999, "59s"},
+		{59 * S + 960000000, "1m00s"},
 		{62 * S, "1m02s"},
-		{3600 * S - 1, "59m59s"},
+		{3599 * S + 499999999, "59m59s"},
+		{3600 * S - 1, "1h00m"},
 		{3720 * S, "1h02m"},
-		{86400 * S - 1, "23h59m"},
+		{3749 * S, "1h02m"},
+		{3750 * S, "1h03m"},
+		{86369 * S, "23h59m"},
+		{86400 * S - 1, "1d00h"},
 		{(3 * 86400 + 4 * 3600) * S, "3d04h"},
-		{UINT64_MAX, "213503d23h"},
+		{(3 * 86400 + 4 * 3600 + 1800) * S, "3d05h"},
+		{UINT64_MAX, "213504d00h"},
 	};
 
 	(void)state;
@@ -270,7 +286,7 @@ int main(void)
 		cmocka_unit_test(test_bytes_are_shown_to_the_tenth),
 		cmocka_unit_test(test_changes_carry_a_sign),
 		cmocka_unit_test(test_counts_and_rates),
-		cmocka_unit_test(test_durations_are_cut_like_a_clock),
+		cmocka_unit_test(test_durations_are_rounded_like_sizes),
 	};
 
 	return cmocka_run_group_tests_name("units", tests, NULL, NULL);
