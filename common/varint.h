@@ -24,18 +24,25 @@ static inline unsigned limpet_varint_put(uint8_t *out, uint64_t value)
 	return count;
 }
 
-/* The same, for numbers of unforeseeable length: up to four bytes without a branch that depends on
- * it. May write up to LIMPET_VARINT_MAX_BYTES at `out`, whatever it answers. */
+/* The same, for numbers of unforeseeable length: one byte or two, and three or four, without a
+ * branch that depends on it. May write up to LIMPET_VARINT_MAX_BYTES at `out`, whatever it answers.
+ */
 static inline unsigned limpet_varint_put_any(uint8_t *out, uint64_t value)
 {
 	uint32_t bytes, bits;
 	unsigned count;
 
+	if (value < 1u << 14) {
+		count = value > 0x7f;
+		out[0] = (uint8_t)(value | count << 7);
+		out[1] = (uint8_t)(value >> 7);
+		return count + 1;
+	}
 	if (value >> 28)
 		return limpet_varint_put(out, value);
 	bits = (uint32_t)value;
 	/* bytes behind the first: one for each seven bits that there are above the lowest seven */
-	count = (bits > 0x7f) + (bits > 0x3fff) + (bits > 0x1fffff);
+	count = 2u + (bits > 0x1fffff);
 	bytes = (bits & 0x7f) | (bits & 0x3f80) << 1 | (bits & 0x1fc000) << 2 |
 		(bits & 0xfe00000) << 3 | (0x808080u & ((1u << count * 8) - 1));
 	out[0] = (uint8_t)bytes;

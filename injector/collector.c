@@ -16,10 +16,10 @@
 #include "injector/tracee.h"
 
 #define LOOK_SHARE 20u /* of the time, at most, for modules that nobody told us of */
-#define BATCH 4096u
 /* A thread may have taken its stamp and not yet stored that it is busy: longer than any store
- * buffer and than a preemption in between, which flushes it. */
-#define SETTLE_NS 2000000u
+ * buffer and than a preemption in between, which flushes it. Not much longer: what waits for it is
+ * to stay in the caches. */
+#define SETTLE_NS 250000u
 /* A thread that stays in one allocator call that long does not hold up the others any more: on a
  * machine with far more to do than processors a thread may well be kept waiting for a second. */
 #define STUCK_NS 5000000000u
@@ -33,7 +33,7 @@
 #define RECORD_WORDS 3u
 #define RECORDS_PER_CHUNK \
 	((LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk)) / (RECORD_WORDS * sizeof(uint64_t)))
-#define CHUNKS_AT_ONCE 128u
+#define CHUNKS_AT_ONCE 32u
 
 /* What is known of a thread's entry; the chunk positions are ours alone. */
 struct cursor {
@@ -76,7 +76,6 @@ struct limpet_collector {
 	bool channel_ended, modules_changed;
 	bool overloads;        /* the agent may sample for want of room */
 	uint64_t next_look_ns; /* for a module that we were not told of */
-	struct limpet_record batch[BATCH];
 };
 
 /* ---------------------------------------------------------------- shared memory, with care */
@@ -472,21 +471,22 @@ static int64_t record_until(struct limpet_collector *collector, uint64_t until_t
 	int first_error = 0;
 
 	for (;;) {
-		size_t count =
-			limpet_merge_take(collector->merge, until_ticks, collector->batch, BATCH);
+		struct limpet_record *records;
+		size_t count = limpet_merge_take(collector->merge, until_ticks, LIMPET_MERGE_BATCH,
+						 &records);
 		int error;
 
 		if (!count)
 			break;
 		for (size_t i = 0; i < count; i++) {
-			struct limpet_record *record = &collector->batch[i];
+			struct limpet_record *record = &records[i];
 
 			record->time_ns = to_time_ns(collector, record->time_ns);
 			if (record->node >= collector->node_count ||
 			    (record->node && !node_is_known(collector, record->node)))
 				record->node = describe_node(collector, record->node);
 		}
-		error = limpet_recorder_add_events(collector->recorder, collector->batch, count);
+		error = limpet_recorder_add_events(collector->recorder, records, count);
 		if (error < 0 && !first_error)
 			first_error = error;
 		recorded += (int64_t)count;

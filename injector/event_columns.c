@@ -212,55 +212,99 @@ static bool want_columns(struct limpet_event_columns *columns)
 	       limpet_bytes_want(&columns->sizes, bytes);
 }
 
-/* For which there is room. */
-static inline void put(struct limpet_bytes *column, uint64_t value)
+/* Where the next bytes of the columns go that each row has, in registers: what is written there
+ * could be anything's, for all that the compiler knows. */
+struct pens {
+	uint8_t *op, *time, *number, *age, *size;
+};
+
+static struct pens take_pens(const struct limpet_event_columns *columns)
 {
-	column->count += limpet_varint_put_any(column->data + column->count, value);
+	return (struct pens){.op = columns->ops.data + columns->ops.count,
+			     .time = columns->times.data + columns->times.count,
+			     .number = columns->pair_numbers.data + columns->pair_numbers.count,
+			     .age = columns->ages.data + columns->ages.count,
+			     .size = columns->sizes.data + columns->sizes.count};
 }
 
-/* At most ROWS_AT_ONCE, after want_columns(). */
+static void put_pens_back(struct limpet_event_columns *columns, const struct pens *pens)
+{
+	columns->ops.count = (size_t)(pens->op - columns->ops.data);
+	columns->times.count = (size_t)(pens->time - columns->times.data);
+	columns->pair_numbers.count = (size_t)(pens->number - columns->pair_numbers.data);
+	columns->ages.count = (size_t)(pens->age - columns->ages.data);
+	columns->sizes.count = (size_t)(pens->size - columns->sizes.data);
+}
+
+/* Of the columns that have no pen. Answers 0 or -ENOMEM. */
+static int put_switch(struct limpet_event_columns *columns, const struct limpet_ledger_row *row)
+{
+	int64_t number = find_thread(columns, row->thread, row->tid);
+
+	if (number < 0)
+		return (int)number;
+	limpet_bytes_put_varint(&columns->switches, (uint64_t)number);
+	columns->last_thread = row->thread;
+	return 0;
+}
+
+/* At most ROWS_AT_ONCE and one at least, after want_columns(). */
 static int add_rows(struct limpet_event_columns *columns, const struct limpet_ledger_row *rows,
 		    size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
+	struct pens pens = take_pens(columns);
+	uint64_t last_tick = columns->rows ? columns->last_tick : rows[0].tick;
+	uint32_t events = 0;
+	size_t i;
+	int code = 0;
+
+	if (!columns->rows) {
+		columns->first_tick = last_tick;
+		columns->last_thread = ~rows[0].thread;
+	}
+	for (i = 0; i < count; i++) {
 		const struct limpet_ledger_row *row = &rows[i];
+		const struct pair *pair =
+			&columns->slots[home(columns->slot_count, row->node, row->size)];
 		uint8_t op = row->op, trait = traits[LIMPET_ROW_KIND(op)];
-		size_t ages;
+		int64_t number;
+		unsigned bytes;
 
 		if (i + AHEAD < count)
 			__builtin_prefetch(&columns->slots[home(
 				columns->slot_count, rows[i + AHEAD].node, rows[i + AHEAD].size)]);
-		if (columns->rows == 0)
-			columns->first_tick = columns->last_tick = row->tick;
-		if (columns->rows == 0 || row->thread != columns->last_thread) {
-			int64_t number = find_thread(columns, row->thread, row->tid);
-
-			if (number < 0)
-				return (int)number;
+		if (row->thread != columns->last_thread) {
+			code = put_switch(columns, row);
+			if (code < 0)
+				break;
 			op |= LIMPET_ROW_SWITCH;
-			limpet_bytes_put_varint(&columns->switches, (uint64_t)number);
-			columns->last_thread = row->thread;
 		}
 		if (trait & HAS_PAIR) {
-			int64_t number = find_pair(columns, row->node, row->size);
-
-			if (number < 0)
-				return (int)number;
-			put(&columns->pair_numbers, (uint64_t)number);
+			number = pair->number & NUMBER_MASK;
+			if (is_free(columns, pair) || pair->size != row->size ||
+			    pair->node != row->node)
+				number = find_pair(columns, row->node, row->size);
+			if (number < 0) {
+				code = (int)number;
+				break;
+			}
+			pens.number += limpet_varint_put_any(pens.number, (uint64_t)number);
 		} else {
-			put(&columns->sizes, row->size);
+			pens.size += limpet_varint_put_any(pens.size, row->size);
 		}
 		/* Put in any case, kept or not: no branch could be foreseen. */
-		ages = columns->ages.count;
-		put(&columns->ages, row->age_ticks);
-		columns->ages.count = trait & HAS_AGE ? columns->ages.count : ages;
-		columns->ops.data[columns->ops.count++] = op;
-		put(&columns->times, row->tick - columns->last_tick);
-		columns->last_tick = row->tick;
-		columns->rows++;
-		columns->events += trait & IS_EVENT;
+		bytes = limpet_varint_put_any(pens.age, row->age_ticks);
+		pens.age += trait & HAS_AGE ? bytes : 0;
+		*pens.op++ = op;
+		pens.time += limpet_varint_put(pens.time, row->tick - last_tick);
+		last_tick = row->tick;
+		events += trait & IS_EVENT;
 	}
-	return 0;
+	put_pens_back(columns, &pens);
+	columns->last_tick = last_tick;
+	columns->rows += (uint32_t)i;
+	columns->events += events;
+	return code;
 }
 
 int limpet_event_columns_add(struct limpet_event_columns *columns,

@@ -202,7 +202,7 @@ static void update_peak(struct limpet_ledger *ledger)
 	}
 }
 
-static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
+static int book_alloc(struct limpet_ledger *ledger, const struct limpet_record *event)
 {
 	struct limpet_live_entry entry = {
 		.address = event->address,
@@ -257,7 +257,7 @@ static int book_alloc(struct limpet_ledger *ledger, const struct limpet_ledger_e
 	return 0;
 }
 
-static int book_call_free(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
+static int book_call_free(struct limpet_ledger *ledger, const struct limpet_record *event)
 {
 	struct limpet_live_entry entry;
 
@@ -303,7 +303,7 @@ static void book_unmapped(const struct limpet_mapping *part, void *data)
 		age(ledger, part->tick));
 }
 
-static int book_mmap(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
+static int book_mmap(struct limpet_ledger *ledger, const struct limpet_record *event)
 {
 	struct limpet_mapping mapping = {.start = event->address,
 					 .end = event->address + event->size,
@@ -332,7 +332,7 @@ static int book_mmap(struct limpet_ledger *ledger, const struct limpet_ledger_ev
 	return 0;
 }
 
-static int book_munmap(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
+static int book_munmap(struct limpet_ledger *ledger, const struct limpet_record *event)
 {
 	uint64_t before = ledger->totals[LIMPET_TOTAL_UNMAPPED_BYTES], known;
 
@@ -405,12 +405,12 @@ static void next_overloads(struct limpet_ledger *ledger)
 
 /* ------------------------------------------------------------------ events */
 
-static bool is_mapping(const struct limpet_ledger_event *event)
+static bool is_mapping(const struct limpet_record *event)
 {
 	return event->kind == LIMPET_EVENT_MMAP || event->kind == LIMPET_EVENT_MUNMAP;
 }
 
-static bool is_sane(const struct limpet_ledger_event *event)
+static bool is_sane(const struct limpet_record *event)
 {
 	if (event->kind < LIMPET_EVENT_ALLOC || event->kind > LIMPET_EVENT_MUNMAP)
 		return false;
@@ -420,10 +420,19 @@ static bool is_sane(const struct limpet_ledger_event *event)
 				  (event->size && event->address + event->size > event->address));
 }
 
-/* Answers 0, -EINVAL (nothing is booked) or -ENOMEM. */
-static int add_event(struct limpet_ledger *ledger, const struct limpet_ledger_event *event)
+static void set_time(struct limpet_ledger *ledger, uint64_t time_ns)
 {
-	struct limpet_ledger_event whole_pages;
+	/* Merging by time stamp is as good as the clocks; the file's times never run back. */
+	if (time_ns <= ledger->time_ns)
+		return;
+	ledger->time_ns = time_ns;
+	ledger->tick = time_ns / LIMPET_TRACE_TICK_NS;
+}
+
+/* Answers 0, -EINVAL (nothing is booked) or -ENOMEM. */
+static int add_event(struct limpet_ledger *ledger, const struct limpet_record *event)
+{
+	struct limpet_record whole_pages;
 	bool overload = event->kind == LIMPET_EVENT_OVERLOAD || event->kind == LIMPET_EVENT_ROOM;
 	int thread, code;
 
@@ -436,16 +445,12 @@ static int add_event(struct limpet_ledger *ledger, const struct limpet_ledger_ev
 	}
 	if ((!overload && !is_sane(event)) || (event->sampled && !ledger->sampling.overload_bytes))
 		return -EINVAL;
-	thread = limpet_thread_numbers_find(ledger->threads, event->tid);
+	thread = limpet_thread_numbers_find(ledger->threads, event->thread);
 	if (thread < 0)
 		return thread;
 	ledger->thread = (uint32_t)thread;
-	ledger->tid = event->tid;
-	/* Merging by time stamp is as good as the clocks; the file's times never run back. */
-	if (event->time_ns > ledger->time_ns) {
-		ledger->time_ns = event->time_ns;
-		ledger->tick = event->time_ns / LIMPET_TRACE_TICK_NS;
-	}
+	ledger->tid = event->thread;
+	set_time(ledger, event->time_ns);
 	switch (event->kind) {
 	case LIMPET_EVENT_ALLOC:
 		code = book_alloc(ledger, event);
@@ -467,8 +472,60 @@ static int add_event(struct limpet_ledger *ledger, const struct limpet_ledger_ev
 	return code;
 }
 
+/* A block that its own thread gives back before anybody's next event: it need not go through the
+ * live table. Not where samples, what was held or want of room make a difference. */
+static inline bool is_short(const struct limpet_ledger *ledger, const struct limpet_record *event)
+{
+	return event[0].kind == LIMPET_EVENT_ALLOC && event[1].kind == LIMPET_EVENT_FREE &&
+	       event[0].address == event[1].address && event[0].thread == event[1].thread &&
+	       !event[0].sampled && !ledger->was_overloaded && !ledger->sampling.bytes &&
+	       !ledger->keeps_held && is_sane(&event[0]) && is_sane(&event[1]) &&
+	       limpet_live_table_would_take(ledger->live, event[0].address);
+}
+
+/* As book_alloc() and book_call_free() one after the other. */
+static int book_short(struct limpet_ledger *ledger, const struct limpet_record *event)
+{
+	unsigned bucket = limpet_trace_size_bucket(event[0].size);
+	uint64_t size = event[0].size, tick;
+	int thread = limpet_thread_numbers_find(ledger->threads, event[0].thread);
+	struct limpet_site *site;
+
+	if (thread < 0)
+		return thread;
+	site = find_site(ledger, event[0].node);
+	if (!site)
+		return -ENOMEM;
+	ledger->thread = (uint32_t)thread;
+	ledger->tid = event[0].thread;
+	set_time(ledger, event[0].time_ns);
+	tick = ledger->tick;
+	ledger->totals[LIMPET_TOTAL_EVENTS] += 2;
+	ledger->totals[LIMPET_TOTAL_ALLOCATIONS]++;
+	ledger->totals[LIMPET_TOTAL_ALLOCATED_BYTES] += size;
+	ledger->totals[LIMPET_TOTAL_FREES]++;
+	ledger->totals[LIMPET_TOTAL_FREED_BYTES] += size;
+	ledger->totals[LIMPET_TOTAL_TEMPORARY]++;
+	ledger->sizes[bucket].allocations++;
+	ledger->sizes[bucket].bytes += size;
+	site->allocations++;
+	site->allocated_bytes += size;
+	site->frees++;
+	site->freed_bytes += size;
+	site->temporary++;
+	ledger->live_bytes += size;
+	add_row(ledger, LIMPET_ROW_ALLOC, event[0].address, event[0].node, size, 0);
+	update_peak(ledger);
+	ledger->live_bytes -= size;
+	set_time(ledger, event[1].time_ns);
+	*limpet_thread_numbers_last(ledger->threads, ledger->thread) = 0;
+	add_row(ledger, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY, event[0].address, event[0].node,
+		size, age(ledger, tick));
+	return 0;
+}
+
 /* First the lines of all blocks, then those of their sites, which the blocks name. */
-static void prefetch(const struct limpet_ledger *ledger, const struct limpet_ledger_event *events,
+static void prefetch(const struct limpet_ledger *ledger, const struct limpet_record *events,
 		     size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -483,7 +540,7 @@ static void prefetch(const struct limpet_ledger *ledger, const struct limpet_led
 	}
 }
 
-int64_t limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *events,
+int64_t limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_record *events,
 			  size_t count, struct limpet_ledger_rows *rows)
 {
 	int64_t refused = 0;
@@ -493,8 +550,12 @@ int64_t limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledg
 	if (count > 1)
 		prefetch(ledger, events, count);
 	for (size_t i = 0; i < count; i++) {
-		int code = add_event(ledger, &events[i]);
+		int code;
 
+		if (i + 1 < count && is_short(ledger, &events[i]))
+			code = book_short(ledger, &events[i++]);
+		else
+			code = add_event(ledger, &events[i]);
 		refused += code == -EINVAL;
 		ledger->no_memory |= code == -ENOMEM;
 	}

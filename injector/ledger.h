@@ -13,6 +13,7 @@
 #include "common/trace_format.h"
 #include "injector/live_table.h"
 #include "injector/mapping_table.h"
+#include "injector/record.h"
 #include "injector/site_book.h"
 
 struct limpet_ledger;
@@ -28,15 +29,6 @@ void limpet_ledger_set_sampling(struct limpet_ledger *ledger, struct limpet_samp
 
 /* Before the first event: keeps what each site held at the capture's peak. */
 void limpet_ledger_keep_held(struct limpet_ledger *ledger);
-
-struct limpet_ledger_event {
-	uint64_t time_ns;
-	uint64_t address, size;
-	uint32_t node;
-	uint32_t tid;
-	uint16_t kind; /* enum limpet_event_type */
-	bool sampled;
-};
 
 /* What the trace says of an event: the last row is the call, rows before it are its effects. */
 struct limpet_ledger_row {
@@ -58,7 +50,7 @@ struct limpet_ledger_rows {
  * the list. What no program can do (an unknown kind, address 0, a range that wraps) is not booked:
  * answers how many of them there were, or -ENOMEM (the books are not exact from here on, but stay
  * safe to use). Many at once are cheaper: what they will touch is brought near ahead of it. */
-int64_t limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_ledger_event *events,
+int64_t limpet_ledger_add(struct limpet_ledger *ledger, const struct limpet_record *events,
 			  size_t count, struct limpet_ledger_rows *rows);
 /* Of the last event that was booked. */
 uint64_t limpet_ledger_time_ns(const struct limpet_ledger *ledger);

@@ -22,10 +22,11 @@ static uint64_t mask(const struct limpet_live_table *table)
 
 static void set_limit(struct limpet_live_table *table)
 {
-	/* Probes stay short up to three quarters; where it cannot grow, a fuller table is better
-	 * than blocks that are not paired. */
+	/* Up to a half, what is looked for mostly stands in the first cache line, and a gap is
+	 * closed there; where it cannot grow, a fuller table is better than blocks that are not
+	 * paired. */
 	if (table->bits < table->max_bits)
-		table->limit = capacity(table) / 4 * 3;
+		table->limit = capacity(table) / 2;
 	else
 		table->limit = capacity(table) / 8 * 7;
 }
@@ -79,6 +80,16 @@ static void settle(struct limpet_live_table *table, struct limpet_live_entry ent
 	}
 }
 
+/* Every look-up goes somewhere else: with small pages most would miss in the TLB, too. */
+static void ask_for_huge_pages(struct limpet_live_table *table)
+{
+	const size_t huge = 2u << 20;
+	size_t bytes = sizeof(*table->entries) << table->bits;
+
+	if (bytes >= 2 * huge)
+		madvise(table->entries, bytes, MADV_HUGEPAGE);
+}
+
 static bool grow(struct limpet_live_table *table)
 {
 	size_t bytes = sizeof(*table->entries) << table->bits;
@@ -96,6 +107,7 @@ static bool grow(struct limpet_live_table *table)
 	}
 	table->entries = entries;
 	table->bits++;
+	ask_for_huge_pages(table);
 	set_limit(table);
 	for (uint64_t i = 0; i < old_capacity; i++) {
 		struct limpet_live_entry entry = entries[i];
@@ -133,6 +145,16 @@ int limpet_live_table_insert(struct limpet_live_table *table, const struct limpe
 	table->entries[at] = *entry;
 	table->count++;
 	return 0;
+}
+
+bool limpet_live_table_would_take(const struct limpet_live_table *table, uint64_t address)
+{
+	uint64_t at = limpet_live_table_home(table, address);
+
+	for (; table->entries[at].address; at = (at + 1) & mask(table))
+		if (table->entries[at].address == address)
+			return false;
+	return table->count < table->limit;
 }
 
 bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,

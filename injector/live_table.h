@@ -39,6 +39,9 @@ int limpet_live_table_insert(struct limpet_live_table *table, const struct limpe
 bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
 			      struct limpet_live_entry *ret_entry);
 
+/* Whether an address is not there, and there is room for it without growing. */
+bool limpet_live_table_would_take(const struct limpet_live_table *table, uint64_t address);
+
 /* Where an address is looked for first. Fibonacci hashing (Knuth 6.4): the low bits of an address
  * are always the same, and the top bits of the product depend on all others. */
 static inline uint64_t limpet_live_table_home(const struct limpet_live_table *table,

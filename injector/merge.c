@@ -1,6 +1,7 @@
 #include "injector/merge.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,8 @@ struct limpet_merge {
 	struct leaf *leaves;  /* of the active ones, while records are taken */
 	struct loser *losers; /* from 1; the leaves' parents come last */
 	size_t waiting, room;
+	struct stream *lent; /* the one stream that was taken from, and is empty now */
+	struct limpet_record taken[LIMPET_MERGE_BATCH]; /* of several */
 };
 
 static uint32_t power_of_2_from(uint32_t count)
@@ -168,18 +171,20 @@ static struct loser begin_play(struct limpet_merge *merge, uint32_t leaf_count)
 	return places[0];
 }
 
-static size_t take_one_stream(struct leaf *leaf, uint64_t until, struct limpet_record *ret,
-			      size_t max)
+/* In place. */
+static size_t take_one_stream(struct leaf *leaf, uint64_t until, size_t max,
+			      struct limpet_record **ret)
 {
-	size_t count = 0;
-
-	while (count < max && leaf->at < leaf->end && leaf->at->time_ns <= until)
-		ret[count++] = *leaf->at++;
-	return count;
+	*ret = leaf->at;
+	if (max > (size_t)(leaf->end - leaf->at))
+		max = (size_t)(leaf->end - leaf->at);
+	while (leaf->at < *ret + max && leaf->at->time_ns <= until)
+		leaf->at++;
+	return (size_t)(leaf->at - *ret);
 }
 
-static size_t take_many(struct limpet_merge *merge, uint64_t until, struct limpet_record *ret,
-			size_t max)
+static size_t take_many(struct limpet_merge *merge, uint64_t until, size_t max,
+			struct limpet_record *ret)
 {
 	uint32_t leaf_count = power_of_2_from(merge->active_count);
 	struct loser winner = begin_play(merge, leaf_count);
@@ -199,9 +204,8 @@ static size_t take_many(struct limpet_merge *merge, uint64_t until, struct limpe
 	return count;
 }
 
-static void stream_empty(struct limpet_merge *merge, struct stream *stream)
+static void give_room_back(struct limpet_merge *merge, struct stream *stream)
 {
-	stream->first = stream->end = 0;
 	if (merge->room <= ENOUGH_ROOM)
 		return;
 	free(stream->records);
@@ -210,30 +214,45 @@ static void stream_empty(struct limpet_merge *merge, struct stream *stream)
 	stream->capacity = 0;
 }
 
-size_t limpet_merge_take(struct limpet_merge *merge, uint64_t until, struct limpet_record *ret,
-			 size_t max)
+size_t limpet_merge_take(struct limpet_merge *merge, uint64_t until, size_t max,
+			 struct limpet_record **ret)
 {
 	uint32_t active = 0;
+	bool one = merge->active_count == 1;
 	size_t count;
 
+	if (merge->lent && merge->lent->first == merge->lent->end)
+		give_room_back(merge, merge->lent);
+	merge->lent = NULL;
+	if (max > LIMPET_MERGE_BATCH)
+		max = LIMPET_MERGE_BATCH;
+	if (!merge->active_count)
+		return 0;
 	for (uint32_t i = 0; i < merge->active_count; i++) {
 		struct stream *stream = &merge->streams[merge->active[i]];
 
 		merge->leaves[i] = (struct leaf){.at = stream->records + stream->first,
 						 .end = stream->records + stream->end};
 	}
-	if (merge->active_count == 1)
-		count = take_one_stream(&merge->leaves[0], until, ret, max);
-	else
-		count = merge->active_count ? take_many(merge, until, ret, max) : 0;
+	if (one) {
+		count = take_one_stream(&merge->leaves[0], until, max, ret);
+	} else {
+		count = take_many(merge, until, max, merge->taken);
+		*ret = merge->taken;
+	}
 	for (uint32_t i = 0; i < merge->active_count; i++) {
 		struct stream *stream = &merge->streams[merge->active[i]];
 
 		stream->first = (size_t)(merge->leaves[i].at - stream->records);
-		if (stream->first == stream->end)
-			stream_empty(merge, stream);
-		else
+		if (stream->first < stream->end) {
 			merge->active[active++] = merge->active[i];
+			continue;
+		}
+		stream->first = stream->end = 0;
+		if (one)
+			merge->lent = stream;
+		else
+			give_room_back(merge, stream);
 	}
 	merge->active_count = active;
 	merge->waiting -= count;

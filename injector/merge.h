@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "injector/recorder.h"
+#include "common/err.h"
+#include "injector/record.h"
 
 struct limpet_merge;
 
@@ -19,9 +20,11 @@ void limpet_merge_free(struct limpet_merge *merge);
 struct limpet_record *limpet_merge_want(struct limpet_merge *merge, uint32_t stream, size_t count);
 /* The first `count` of them are there. */
 void limpet_merge_added(struct limpet_merge *merge, uint32_t stream, size_t count);
-/* Takes up to `max` records whose time is at most `until`, in order; answers how many. */
-size_t limpet_merge_take(struct limpet_merge *merge, uint64_t until, struct limpet_record *ret,
-			 size_t max);
+#define LIMPET_MERGE_BATCH 512u /* these stay in the nearest cache */
+/* Takes up to `max` records, and not more than a batch, whose time is at most `until`, in order;
+ * answers how many. They are the caller's to change until the next call. */
+size_t limpet_merge_take(struct limpet_merge *merge, uint64_t until, size_t max,
+			 struct limpet_record **ret);
 /* Records that wait in all streams together. */
 size_t limpet_merge_waiting_all(const struct limpet_merge *merge);
 /* Records that wait in a stream. */

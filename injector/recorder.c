@@ -462,30 +462,19 @@ static bool period_is_full(const struct limpet_recorder *recorder)
 		rows >= ROWS_PER_SITE * limpet_ledger_period_sites(recorder->ledger));
 }
 
-static int add_some(struct limpet_recorder *recorder, const struct limpet_record *records,
-		    size_t count)
+static int add_some(struct limpet_recorder *recorder, struct limpet_record *records, size_t count)
 {
-	struct limpet_ledger_event events[EVENTS_AT_ONCE];
 	int64_t refused;
 	int code;
 
 	for (size_t i = 0; i < count; i++) {
-		const struct limpet_record *record = &records[i];
+		uint32_t node = find_node(recorder, records[i].node);
 
-		events[i] = (struct limpet_ledger_event){
-			.time_ns = record->time_ns,
-			.address = record->address,
-			.size = record->size,
-			.node = find_node(recorder, record->node),
-			.tid = record->thread,
-			.kind = (uint16_t)record->kind,
-			.sampled = record->sampled != 0,
-		};
-		if (record->node && !events[i].node)
-			recorder->unknown_stacks++;
+		recorder->unknown_stacks += records[i].node && !node;
+		records[i].node = node;
 	}
 	/* Nothing that a program can do is no reason to give up the rest. */
-	refused = limpet_ledger_add(recorder->ledger, events, count, &recorder->rows);
+	refused = limpet_ledger_add(recorder->ledger, records, count, &recorder->rows);
 	if (refused < 0)
 		recorder->inexact = true;
 	else
@@ -508,11 +497,13 @@ static int add_some(struct limpet_recorder *recorder, const struct limpet_record
 
 int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record)
 {
-	return add_some(recorder, record, 1);
+	struct limpet_record copy = *record;
+
+	return add_some(recorder, &copy, 1);
 }
 
-int limpet_recorder_add_events(struct limpet_recorder *recorder,
-			       const struct limpet_record *records, size_t count)
+int limpet_recorder_add_events(struct limpet_recorder *recorder, struct limpet_record *records,
+			       size_t count)
 {
 	int first = 0;
 

@@ -13,6 +13,7 @@
 #include "common/err.h"
 #include "common/sample.h"
 #include "common/trace_format.h"
+#include "injector/record.h"
 
 struct limpet_recorder;
 
@@ -72,23 +73,15 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 void limpet_recorder_name_owner(struct limpet_recorder *recorder, uint32_t number,
 				const char *name);
 
-/* One event, in order of time. `kind` is enum limpet_event_type without its flags. What no
- * program can do (an unknown kind, address 0, a range that wraps) is counted as dropped, and is no
- * error; a stack that was not described is unknown, and counts as cut short. -ENOMEM: the books are
- * not exact from here on, and the end record will not say that the trace is complete. */
-struct limpet_record {
-	uint64_t time_ns; /* since the capture's start */
-	uint64_t address;
-	uint64_t size;   /* requested; of a FREE: usable size of the block, 0 unknown */
-	uint32_t node;   /* stack; 0: unknown */
-	uint32_t thread; /* tid */
-	uint32_t kind;
-	uint32_t sampled; /* an ALLOC in an overload: it stands for more than itself */
-};
+/* One event, in order of time. What no program can do (an unknown kind, address 0, a range that
+ * wraps) is counted as dropped, and is no error; a stack that was not described is unknown, and
+ * counts as cut short. -ENOMEM: the books are not exact from here on, and the end record will not
+ * say that the trace is complete. */
 int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record);
-/* Many at once, in order of time: cheaper, as the books look ahead for what they will touch. */
-int limpet_recorder_add_events(struct limpet_recorder *recorder,
-			       const struct limpet_record *records, size_t count);
+/* Many at once, in order of time: cheaper, as the books look ahead for what they will touch. Their
+ * nodes become the trace's. */
+int limpet_recorder_add_events(struct limpet_recorder *recorder, struct limpet_record *records,
+			       size_t count);
 
 /* Figures that the collector knows, at least once a second, and at every flush. Closes the current
  * period: events and aggregates up to `time_ns` go to the file as whole frames, so that whatever

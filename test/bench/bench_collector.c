@@ -105,10 +105,10 @@ static enum stage enter(enum stage stage)
 	}
 
 WRAP(MERGE, size_t, limpet_merge_take,
-     (struct limpet_merge * merge, uint64_t until, struct limpet_record *ret, size_t max),
-     (merge, until, ret, max))
+     (struct limpet_merge * merge, uint64_t until, size_t max, struct limpet_record **ret),
+     (merge, until, max, ret))
 WRAP(LEDGER, int, limpet_recorder_add_events,
-     (struct limpet_recorder * recorder, const struct limpet_record *records, size_t count),
+     (struct limpet_recorder * recorder, struct limpet_record *records, size_t count),
      (recorder, records, count))
 WRAP(COLUMNS, int, limpet_event_columns_add,
      (struct limpet_event_columns * columns, const struct limpet_ledger_row *rows, size_t count),

@@ -231,12 +231,12 @@ static int teardown(void **state)
 static int add(struct books *books, uint32_t kind, uint32_t tid, uint64_t address, uint64_t size,
 	       uint32_t node)
 {
-	struct limpet_ledger_event event = {.time_ns = books->time_ns += LIMPET_TRACE_TICK_NS,
-					    .address = address,
-					    .size = size,
-					    .node = node,
-					    .tid = tid,
-					    .kind = (uint16_t)kind};
+	struct limpet_record event = {.time_ns = books->time_ns += LIMPET_TRACE_TICK_NS,
+				      .address = address,
+				      .size = size,
+				      .node = node,
+				      .thread = tid,
+				      .kind = (uint16_t)kind};
 
 	int64_t code;
 
@@ -449,13 +449,13 @@ static void test_sites_are_of_the_period(void **state)
 static int add_sample(struct books *books, uint32_t tid, uint64_t address, uint64_t size,
 		      uint32_t node)
 {
-	struct limpet_ledger_event event = {.time_ns = books->time_ns += LIMPET_TRACE_TICK_NS,
-					    .address = address,
-					    .size = size,
-					    .node = node,
-					    .tid = tid,
-					    .kind = LIMPET_EVENT_ALLOC,
-					    .sampled = true};
+	struct limpet_record event = {.time_ns = books->time_ns += LIMPET_TRACE_TICK_NS,
+				      .address = address,
+				      .size = size,
+				      .node = node,
+				      .thread = tid,
+				      .kind = LIMPET_EVENT_ALLOC,
+				      .sampled = true};
 
 	books->list.count = 0;
 	if (limpet_ledger_add(books->ledger, &event, 1, &books->list) != 0)
@@ -557,12 +557,128 @@ static void test_nonsense_is_refused(void **state)
 	assert_int_equal(limpet_ledger_live_allocations(books->ledger), 1);
 }
 
+/* ------------------------------------------------------------------ many at once */
+
+enum { MANY = 30000, BLOCKS = 600, AT_ONCE = 64 };
+
+/* Mostly what programs do, and with every kind of nonsense in between: frees that were not seen,
+ * that come from another thread, or are too large. */
+static void make_events(struct limpet_record *events)
+{
+	uint64_t time_ns = 0, last = 0;
+
+	for (int i = 0; i < MANY; i++) {
+		bool again = last && random_below(2), nonsense = !random_below(50);
+
+		time_ns += random_below(2 * LIMPET_TRACE_TICK_NS);
+		events[i] = (struct limpet_record){
+			.time_ns = time_ns,
+			.address = again ? last : 16 * (1 + random_below(BLOCKS)),
+			.size = nonsense ? UINT64_MAX : random_below(5000),
+			.node = (uint32_t)random_below(20),
+			.thread = again && random_below(20) ? events[i - 1].thread
+							    : 1 + (uint32_t)random_below(3),
+			.kind = again || !random_below(3) ? LIMPET_EVENT_FREE : LIMPET_EVENT_ALLOC};
+		last = events[i].kind == LIMPET_EVENT_ALLOC ? events[i].address : 0;
+	}
+}
+
+static void assert_same_row(const struct limpet_ledger_row *a, const struct limpet_ledger_row *b)
+{
+	assert_int_equal(a->tick, b->tick);
+	assert_int_equal(a->size, b->size);
+	assert_int_equal(a->age_ticks, b->age_ticks);
+	assert_int_equal(a->address, b->address);
+	assert_int_equal(a->node, b->node);
+	assert_int_equal(a->thread, b->thread);
+	assert_int_equal(a->tid, b->tid);
+	assert_int_equal(a->op, b->op);
+}
+
+static void assert_same_books(struct limpet_ledger *a, struct limpet_ledger *b)
+{
+	struct limpet_ledger_peak peak_a = limpet_ledger_peak(a), peak_b = limpet_ledger_peak(b);
+	size_t count = limpet_ledger_sort_sites(a);
+
+	assert_memory_equal(limpet_ledger_totals(a), limpet_ledger_totals(b),
+			    LIMPET_TOTAL_COUNT * sizeof(uint64_t));
+	assert_int_equal(limpet_ledger_live_bytes(a), limpet_ledger_live_bytes(b));
+	assert_int_equal(limpet_ledger_live_allocations(a), limpet_ledger_live_allocations(b));
+	assert_int_equal(peak_a.bytes, peak_b.bytes);
+	assert_int_equal(peak_a.rows, peak_b.rows);
+	assert_int_equal(peak_a.time_ns, peak_b.time_ns);
+	assert_int_equal(peak_a.capture_bytes, peak_b.capture_bytes);
+	assert_int_equal(peak_a.capture_ns, peak_b.capture_ns);
+	assert_memory_equal(limpet_ledger_period_sizes(a), limpet_ledger_period_sizes(b),
+			    LIMPET_TRACE_SIZE_BUCKETS * sizeof(struct limpet_ledger_size));
+	assert_int_equal(limpet_ledger_sort_sites(b), count);
+	for (size_t i = 0; i < count; i++)
+		assert_memory_equal(limpet_ledger_site_at(a, i), limpet_ledger_site_at(b, i),
+				    sizeof(struct limpet_site));
+}
+
+static void compare_at_once(bool held, struct limpet_sampling sampling, uint64_t memory_bytes)
+{
+	struct limpet_ledger *one = limpet_ledger_new(memory_bytes);
+	struct limpet_ledger *many = limpet_ledger_new(memory_bytes);
+	struct limpet_record *events = calloc(MANY, sizeof(*events));
+	struct limpet_ledger_rows rows_of_one = {0}, rows_of_many = {0};
+	int64_t refused = 0;
+
+	assert_true(one && many && events);
+	make_events(events);
+	limpet_ledger_set_sampling(one, sampling);
+	limpet_ledger_set_sampling(many, sampling);
+	if (held) {
+		limpet_ledger_keep_held(one);
+		limpet_ledger_keep_held(many);
+	}
+	for (size_t i = 0, some; i < MANY; i += some) {
+		int64_t code = 0;
+
+		some = MANY - i < AT_ONCE ? MANY - i : 1 + random_below(AT_ONCE);
+		for (size_t k = 0; k < some; k++)
+			code += limpet_ledger_add(one, &events[i + k], 1, &rows_of_one);
+		refused += code;
+		assert_int_equal(limpet_ledger_add(many, &events[i], some, &rows_of_many), code);
+		assert_int_equal(limpet_ledger_time_ns(one), limpet_ledger_time_ns(many));
+		if (!random_below(30)) {
+			assert_same_books(one, many);
+			limpet_ledger_next_period(one, limpet_ledger_time_ns(one));
+			limpet_ledger_next_period(many, limpet_ledger_time_ns(one));
+		}
+	}
+	assert_true(refused > MANY / 200);
+	assert_same_books(one, many);
+	assert_int_equal(rows_of_one.count, rows_of_many.count);
+	for (size_t i = 0; i < rows_of_one.count; i++)
+		assert_same_row(&rows_of_one.list[i], &rows_of_many.list[i]);
+	free(rows_of_one.list);
+	free(rows_of_many.list);
+	free(events);
+	limpet_ledger_free(one);
+	limpet_ledger_free(many);
+}
+
+static void test_many_at_once_are_as_one_by_one(void **state)
+{
+	const uint64_t full = 2048; /* room for 64 blocks */
+
+	(void)state;
+	compare_at_once(false, (struct limpet_sampling){0}, MEMORY_BYTES);
+	compare_at_once(false, (struct limpet_sampling){0}, full);
+	compare_at_once(true, (struct limpet_sampling){0}, MEMORY_BYTES);
+	compare_at_once(false, (struct limpet_sampling){.bytes = 1024}, MEMORY_BYTES);
+	compare_at_once(false, (struct limpet_sampling){.overload_bytes = 1024}, MEMORY_BYTES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_live_table_agrees_with_an_array),
 		cmocka_unit_test(test_live_table_keeps_all_while_it_grows),
 		cmocka_unit_test(test_live_table_is_bounded),
+		cmocka_unit_test(test_many_at_once_are_as_one_by_one),
 		cmocka_unit_test(test_mapping_table_agrees_with_pages),
 		cmocka_unit_test(test_mapping_table_is_bounded),
 		cmocka_unit_test_setup_teardown(test_a_free_is_paired, setup, teardown),
