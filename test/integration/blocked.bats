@@ -5,6 +5,7 @@
 # Which calls end with EINTR after any stop is not believed but measured: beside each target stands a
 # twin, which a tracer only stops and resumes. ROUNDS says how many rounds there are within a call.
 # time-limit: 600
+# measures-time: how late and how early calls end
 
 load helpers
 setup() { begin; }

@@ -5,14 +5,14 @@
  *
  * Commands: "go" runs until "hold"; "mark" begins a measurement, "measure" answers it as JSON while
  * the threads run: seconds, operations, longest_gap_us from one operation of a thread to the next,
- * and longest_wait_us; "keep NAME N" has N blocks of 1000 bytes allocated for good by the function
- * stall_NAME, NAME being before, during or after; "count" answers the books as JSON (exact while
- * held); "quit" ends with 0.
+ * longest_sleep_us and longest_spin_us; "keep NAME N" has N blocks of 1000 bytes allocated for good
+ *by the function stall_NAME, NAME being before, during or after; "count" answers the books as JSON
+ *(exact while held); "quit" ends with 0.
  *
  * A thread of this program has no reason to sleep, and on a busy machine every reason to be sent
- * off the processor. So a gap counts as a wait if the thread left the processor by itself
- *(voluntary context switches, getrusage(2)), with all of its length; else with what it used of the
- *processor. */
+ * off the processor. So a gap counts as a sleep if the thread left the processor by itself
+ * (voluntary context switches, getrusage(2)), with all of its length; else as a spin, with what it
+ * used of the processor. What a hypervisor takes from a thread counts as used, too. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -33,7 +33,7 @@ enum {
 struct worker {
 	uint64_t random;
 	/* Written by the thread alone, but for the reset; read by the main thread. */
-	_Atomic uint64_t operations, longest_gap_ns, longest_wait_ns;
+	_Atomic uint64_t operations, longest_gap_ns, longest_sleep_ns, longest_spin_ns;
 	_Atomic unsigned seen_mark;
 	uint64_t allocations, allocated_bytes, frees, freed_bytes;
 	struct {
@@ -101,7 +101,8 @@ static void gauge_read(struct gauge *gauge, struct worker *w)
 	gauge->last_ns = now_ns;
 	if (atomic_load_explicit(&w->seen_mark, memory_order_relaxed) != current) {
 		atomic_store_explicit(&w->longest_gap_ns, 0, memory_order_relaxed);
-		atomic_store_explicit(&w->longest_wait_ns, 0, memory_order_relaxed);
+		atomic_store_explicit(&w->longest_sleep_ns, 0, memory_order_relaxed);
+		atomic_store_explicit(&w->longest_spin_ns, 0, memory_order_relaxed);
 		atomic_store_explicit(&w->operations, 1, memory_order_relaxed);
 		atomic_store_explicit(&w->seen_mark, current, memory_order_release);
 		gauge_begin(gauge);
@@ -110,10 +111,12 @@ static void gauge_read(struct gauge *gauge, struct worker *w)
 	atomic_store_explicit(&w->operations, operations + 1, memory_order_relaxed);
 	if (gap_ns > LONG_GAP_NS) {
 		uint64_t used_ns = cpu_ns() - gauge->checkpoint_ns;
-		bool slept = sleeps() != gauge->sleeps;
 
 		raise_to(&w->longest_gap_ns, gap_ns);
-		raise_to(&w->longest_wait_ns, slept || used_ns > gap_ns ? gap_ns : used_ns);
+		if (sleeps() != gauge->sleeps)
+			raise_to(&w->longest_sleep_ns, gap_ns);
+		else
+			raise_to(&w->longest_spin_ns, used_ns > gap_ns ? gap_ns : used_ns);
 		gauge_begin(gauge);
 	} else if (operations % CHECKPOINT == 0) {
 		gauge->checkpoint_ns = cpu_ns();
@@ -225,19 +228,19 @@ static void begin_measurement(void)
 
 static void answer_measurement(void)
 {
-	uint64_t operations = 0, gap_ns = 0, wait_ns = 0;
+	uint64_t operations = 0;
+	_Atomic uint64_t gap_ns = 0, sleep_ns = 0, spin_ns = 0;
 
 	for (unsigned i = 0; i < thread_count; i++) {
-		uint64_t gap = workers[i].longest_gap_ns, wait = workers[i].longest_wait_ns;
-
 		operations += workers[i].operations;
-		gap_ns = gap > gap_ns ? gap : gap_ns;
-		wait_ns = wait > wait_ns ? wait : wait_ns;
+		raise_to(&gap_ns, workers[i].longest_gap_ns);
+		raise_to(&sleep_ns, workers[i].longest_sleep_ns);
+		raise_to(&spin_ns, workers[i].longest_spin_ns);
 	}
 	target_say("{\"seconds\":%.3f,\"operations\":%lu,\"longest_gap_us\":%lu,"
-		   "\"longest_wait_us\":%lu}",
+		   "\"longest_sleep_us\":%lu,\"longest_spin_us\":%lu}",
 		   (double)(target_now_ns() - marked_ns) / 1e9, operations, gap_ns / 1000,
-		   wait_ns / 1000);
+		   sleep_ns / 1000, spin_ns / 1000);
 }
 
 static void answer_counts(void)

@@ -2,6 +2,7 @@
 # Limits: without what limpet and the target wait for a processor, at most 1 ms (p99)
 # and 5 ms (longest) at attach, 5 ms (p99) at detach, three trips of any one thread.
 # time-limit: 400
+# measures-time: for how long a target stands still
 
 load ../integration/helpers
 setup() { begin; }

@@ -2,7 +2,8 @@
  * in the agent's code (a page of ours plays it), in a hook, in a signal handler above it, or
  * outside.
  *
- * time-limit: 120 */
+ * time-limit: 120
+ * measures-time: for how long threads are waited for */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
