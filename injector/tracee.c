@@ -297,13 +297,17 @@ static void follow_exec(pid_t pid, pid_t tid)
 		stray_add(pid);
 }
 
-/* Those that have ended under our hands; their stops stay to be seen. */
+/* Those that have ended under our hands; their stops stay to be seen: of whom we trace, any wait
+ * takes those, whatever it asks for, unless it only looks. */
 static void reap_held(void)
 {
 	for (const struct limpet_tracee *tracee = tracees; tracee; tracee = tracee->next) {
-		siginfo_t info;
+		siginfo_t info = {.si_pid = 0};
 
-		if (tracee->tid != own_child)
+		if (tracee->tid == own_child || waitid(P_PID, (id_t)tracee->tid, &info,
+						       WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
+			continue;
+		if (info.si_pid && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
 			waitid(P_PID, (id_t)tracee->tid, &info, WEXITED | WNOHANG | __WALL);
 	}
 }
@@ -675,8 +679,8 @@ static int to_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	int pass = 0;
 
 	for (;;) {
-		enum stop_kind kind;
-		int signal_number, error = resume(tracee, PTRACE_SYSCALL, pass);
+		enum stop_kind kind = STOP_OTHER;
+		int signal_number = 0, error = resume(tracee, PTRACE_SYSCALL, pass);
 
 		if (!error)
 			error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
