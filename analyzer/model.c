@@ -5,6 +5,7 @@
 
 #include "analyzer/model_sum.h"
 #include "analyzer/model_symbols.h"
+#include "common/units.h"
 
 struct limpet_model_private {
 	struct limpet_model_symbols *symbols;
@@ -18,17 +19,12 @@ static uint64_t at_least_zero(uint64_t difference)
 	return (int64_t)difference < 0 ? 0 : difference;
 }
 
-static uint64_t clamp(uint64_t from, uint64_t less)
-{
-	return from > less ? from - less : 0;
-}
-
 /* ------------------------------------------------------------------ figures */
 
 /* Of calls: what the window saw. */
 static uint64_t within(const struct limpet_model_sum *sum, enum limpet_trace_total total)
 {
-	return clamp(sum->books.totals[total], sum->books.start_totals[total]);
+	return limpet_model_clamp(sum->books.totals[total], sum->books.start_totals[total]);
 }
 
 static void take_totals(struct limpet_model *model, const struct limpet_model_sum *sum)
@@ -44,9 +40,9 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.temporary_allocations = within(sum, LIMPET_TOTAL_TEMPORARY),
 		.foreign_frees = within(sum, LIMPET_TOTAL_FOREIGN_FREES),
 		.foreign_freed_bytes = within(sum, LIMPET_TOTAL_FOREIGN_FREED_BYTES),
-		.live_allocations =
-			clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],
-			      at_end[LIMPET_TOTAL_FREES] + at_end[LIMPET_TOTAL_UNTRACKED]),
+		.live_allocations = limpet_model_clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],
+						       at_end[LIMPET_TOTAL_FREES] +
+							       at_end[LIMPET_TOTAL_UNTRACKED]),
 		.live_bytes = limpet_model_books_live_bytes(at_end),
 		.growth_bytes = (int64_t)(limpet_model_books_live_bytes(at_end) -
 					  limpet_model_books_live_bytes(sum->books.start_totals)),
@@ -60,8 +56,8 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.munmaps = within(sum, LIMPET_TOTAL_MUNMAPS),
 		.unmapped_bytes = within(sum, LIMPET_TOTAL_UNMAPPED_BYTES),
 		.foreign_unmapped_bytes = within(sum, LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES),
-		.mapped_bytes =
-			clamp(at_end[LIMPET_TOTAL_MMAP_BYTES], at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
+		.mapped_bytes = limpet_model_clamp(at_end[LIMPET_TOTAL_MMAP_BYTES],
+						   at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
 		.dropped_events = sum->dropped_events,
 		.truncated_stacks = sum->truncated_stacks,
 		.unseen_calls = sum->unseen_calls,
@@ -214,14 +210,16 @@ static int take_sizes(struct limpet_model *model, const struct limpet_model_sum 
 static int take_sum(struct limpet_model *model, struct limpet_trace_reader *reader)
 {
 	struct limpet_model_sum sum;
-	int code = limpet_model_sum_init(&sum, reader, model->from_ns,
-					 model->windowed ? model->to_ns : UINT64_MAX);
+	int code = limpet_model_sum_init(&sum, reader, model->from_ns, model->to_ns);
 
 	if (code < 0)
 		return code;
 	model->exact = sum.exact;
 	model->compact = model->target->compact;
 	model->given_up_ns = sum.given_up_ns;
+	model->widened = sum.from_ns != model->from_ns || sum.to_ns != model->to_ns;
+	model->from_ns = sum.from_ns;
+	model->to_ns = sum.to_ns;
 	model->sample_bytes = sum.books.sample_bytes;
 	model->estimates = sum.books.all;
 	model->private->overloads = sum.overloads;
@@ -305,6 +303,25 @@ static int build(struct limpet_model *model, struct limpet_trace_reader *reader)
 	return list_addresses(model);
 }
 
+/* Of what was given up, sums of all of it are known. */
+static int check_window(const struct limpet_model *model, struct limpet_err *err)
+{
+	const uint64_t kept_ns = model->given_up_ns + LIMPET_TRACE_TICK_NS;
+	char text[LIMPET_UNITS_TEXT];
+
+	if (!model->given_up_ns ||
+	    ((!model->from_ns || model->from_ns >= kept_ns) && model->to_ns >= kept_ns))
+		return 0;
+	limpet_units_format_duration(text, kept_ns);
+	limpet_err_set(err, -ERANGE,
+		       "the trace has no single events of the time before %s, only their sum",
+		       text);
+	limpet_err_hint(err,
+			"a window may begin where the capture does, and begin or end later than %s",
+			text);
+	return -ERANGE;
+}
+
 int limpet_model_build(struct limpet_trace_reader *reader,
 		       const struct limpet_model_options *options, struct limpet_model **ret_model,
 		       struct limpet_err *err)
@@ -326,16 +343,24 @@ int limpet_model_build(struct limpet_trace_reader *reader,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
 	limpet_model_live_refresh(model, reader);
-	model->windowed = options->from_ns || options->to_ns;
 	model->from_ns = options->from_ns;
-	model->to_ns = options->to_ns ? options->to_ns : UINT64_MAX;
+	model->to_ns =
+		options->to_ns && options->to_ns < model->duration_ns ? options->to_ns : UINT64_MAX;
 	code = build(model, reader);
 	if (code < 0) {
 		limpet_model_free(model);
 		return limpet_err_set(err, code, "cannot read the trace: %s", strerror(-code));
 	}
-	if (!options->to_ns)
-		model->to_ns = model->duration_ns;
+	code = check_window(model, err);
+	if (code < 0) {
+		limpet_model_free(model);
+		return code;
+	}
+	/* One that begins beyond the end is empty. */
+	if (model->to_ns > model->duration_ns)
+		model->to_ns =
+			model->from_ns > model->duration_ns ? model->from_ns : model->duration_ns;
+	model->windowed = model->from_ns || model->to_ns < model->duration_ns;
 	*ret_model = model;
 	return 0;
 }

@@ -89,6 +89,7 @@ struct limpet_model {
 	uint64_t duration_ns;    /* of the capture */
 	uint64_t from_ns, to_ns; /* the window; to_ns is never 0 unless the capture is empty */
 	bool windowed;
+	bool widened; /* the window, to the whole of the time spans that sums are kept of */
 	/* 0: every event was recorded. In a trace whose overloads alone are sampled: the period of
 	 * these; a figure without a sample in it then has an interval of no width. */
 	uint64_t sample_bytes;
@@ -124,7 +125,8 @@ struct limpet_model {
 	struct limpet_model_private *private;
 };
 
-/* `options` may be NULL. The reader must outlive the model. */
+/* `options` may be NULL. The reader must outlive the model. -ERANGE: the window begins or ends
+ * where sums alone are kept. */
 int limpet_model_build(struct limpet_trace_reader *reader,
 		       const struct limpet_model_options *options, struct limpet_model **ret_model,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;

@@ -4,23 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static int want_items(void *array, size_t *room, size_t want, size_t item_bytes)
-{
-	size_t more = *room ? *room : 64;
-	void *grown;
-
-	if (want <= *room)
-		return 0;
-	while (more < want)
-		more *= 2;
-	memcpy(&grown, array, sizeof(grown));
-	grown = reallocarray(grown, more, item_bytes);
-	if (!grown)
-		return -ENOMEM;
-	memcpy(array, &grown, sizeof(grown));
-	*room = more;
-	return 0;
-}
+#include "analyzer/room.h"
 
 int limpet_model_books_init(struct limpet_model_books *books, uint32_t node_count,
 			    uint64_t sample_bytes, bool overloads_only)
@@ -53,11 +37,11 @@ static int grow_sites(struct limpet_model_books *books)
 	int code = 0;
 
 	if (books->sample_bytes)
-		code = want_items(&books->estimates, &room, books->site_count + 1,
-				  sizeof(*books->estimates));
+		code = limpet_room_for(&books->estimates, &room, books->site_count + 1,
+				       sizeof(*books->estimates));
 	if (code == 0)
-		code = want_items(&books->sites, &books->site_room, books->site_count + 1,
-				  sizeof(*books->sites));
+		code = limpet_room_for(&books->sites, &books->site_room, books->site_count + 1,
+				       sizeof(*books->sites));
 	return code;
 }
 
@@ -78,8 +62,8 @@ struct limpet_model_sum_site *limpet_model_books_site(struct limpet_model_books 
 static struct limpet_model_sum_map *find_map(struct limpet_model_books *books, uint32_t node)
 {
 	if (!books->map_of_node[node]) {
-		if (want_items(&books->maps, &books->map_room, books->map_count + 1,
-			       sizeof(*books->maps)) < 0)
+		if (limpet_room_for(&books->maps, &books->map_room, books->map_count + 1,
+				    sizeof(*books->maps)) < 0)
 			return NULL;
 		books->maps[books->map_count] = (struct limpet_model_sum_map){.node = node};
 		books->map_of_node[node] = (uint32_t)++books->map_count;
@@ -87,15 +71,11 @@ static struct limpet_model_sum_map *find_map(struct limpet_model_books *books, u
 	return &books->maps[books->map_of_node[node] - 1];
 }
 
-static uint64_t clamp(uint64_t from, uint64_t less)
-{
-	return from > less ? from - less : 0;
-}
-
 uint64_t limpet_model_books_live_bytes(const uint64_t totals[LIMPET_TOTAL_COUNT])
 {
-	return clamp(totals[LIMPET_TOTAL_ALLOCATED_BYTES],
-		     totals[LIMPET_TOTAL_FREED_BYTES] + totals[LIMPET_TOTAL_UNTRACKED_BYTES]);
+	return limpet_model_clamp(totals[LIMPET_TOTAL_ALLOCATED_BYTES],
+				  totals[LIMPET_TOTAL_FREED_BYTES] +
+					  totals[LIMPET_TOTAL_UNTRACKED_BYTES]);
 }
 
 void limpet_model_books_count(struct limpet_model_books *books)
@@ -147,7 +127,8 @@ static void add_row_totals(struct limpet_model_books *books, const struct limpet
 		break;
 	case LIMPET_ROW_MUNMAP:
 		totals[LIMPET_TOTAL_MUNMAPS]++;
-		totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] += clamp(row->size, books->parts);
+		totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] +=
+			limpet_model_clamp(row->size, books->parts);
 		books->parts = 0;
 		break;
 	default:

@@ -11,6 +11,12 @@
 
 /* Differences are modulo 2^64, to be read as int64_t: damage can make them fall below zero, and
  * hostile figures must not overflow. */
+/* The difference, or 0: a trace may say anything. */
+static inline uint64_t limpet_model_clamp(uint64_t from, uint64_t less)
+{
+	return from > less ? from - less : 0;
+}
+
 struct limpet_model_sum_site {
 	uint32_t node;
 	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary; /* while counting */

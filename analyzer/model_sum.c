@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyzer/room.h"
 #include "common/sample.h"
 
 #define NO_BLOCK SIZE_MAX
@@ -30,29 +31,6 @@ struct work {
 	uint32_t rows_left; /* of a replay that is to stop early */
 	bool gap;           /* blocks were given up, and their sums are not there yet */
 };
-
-static int want_items(void *array, size_t *room, size_t want, size_t item_bytes)
-{
-	size_t more = *room ? *room : 64;
-	void *grown;
-
-	if (want <= *room)
-		return 0;
-	while (more < want)
-		more *= 2;
-	memcpy(&grown, array, sizeof(grown));
-	grown = reallocarray(grown, more, item_bytes);
-	if (!grown)
-		return -ENOMEM;
-	memcpy(array, &grown, sizeof(grown));
-	*room = more;
-	return 0;
-}
-
-static uint64_t clamp(uint64_t from, uint64_t less)
-{
-	return from > less ? from - less : 0;
-}
 
 static uint64_t live_bytes(const struct work *work)
 {
@@ -99,6 +77,28 @@ static int check_events(struct limpet_trace_reader *reader, size_t block)
 		;
 	limpet_trace_events_free(events);
 	return code < 0 ? code : 0;
+}
+
+/* A period covers the time until it was written, but events are merged a little later than they
+ * happen: the first ones of a segment may be stamped before the time that it covers. Those of any
+ * later segment are not before them. */
+static uint64_t first_tick(struct work *work, size_t segment, uint64_t covered_ns)
+{
+	uint64_t first = covered_ns / LIMPET_TRACE_TICK_NS;
+	size_t block = work->segments[segment].events;
+	struct limpet_trace_events *events;
+	struct limpet_trace_event row;
+	bool begins = !work->sum->books.counting && work->from_tick && first >= work->from_tick;
+
+	/* Only where it makes a difference. */
+	if (block == NO_BLOCK || (!begins && first < work->to_tick) ||
+	    limpet_trace_events_open(work->reader, block, &events) < 0)
+		return first;
+	if (limpet_trace_events_next(events, &row) == 1 &&
+	    row.time_ns / LIMPET_TRACE_TICK_NS < first)
+		first = row.time_ns / LIMPET_TRACE_TICK_NS;
+	limpet_trace_events_free(events);
+	return first;
 }
 
 /* Books the events of a segment one by one. -EBADMSG: they are damaged, nothing is booked. */
@@ -155,16 +155,16 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 
 	if (tick < work->from_tick || tick >= work->to_tick)
 		return 0;
-	if (want_items(&sum->points, &sum->point_room, sum->point_count + 1, sizeof(*sum->points)) <
-	    0)
+	if (limpet_room_for(&sum->points, &sum->point_room, sum->point_count + 1,
+			    sizeof(*sum->points)) < 0)
 		return -ENOMEM;
 	sum->points[sum->point_count++] = (struct limpet_model_sum_point){
 		.time_ns = period->last_ns,
 		.live_bytes = limpet_model_books_live_bytes(totals),
 		.rss_bytes = period->rss_bytes,
 		.cgroup_bytes = period->cgroup_bytes,
-		.mapped_bytes =
-			clamp(totals[LIMPET_TOTAL_MMAP_BYTES], totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
+		.mapped_bytes = limpet_model_clamp(totals[LIMPET_TOTAL_MMAP_BYTES],
+						   totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
 		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
 	};
 	return 0;
@@ -185,8 +185,8 @@ static int take_overloads(struct work *work, const struct limpet_trace_period *p
 				last->to_ns = part.to_ns;
 			continue;
 		}
-		if (want_items(&sum->overloads, &sum->overload_room, sum->overload_count + 1,
-			       sizeof(*sum->overloads)) < 0 ||
+		if (limpet_room_for(&sum->overloads, &sum->overload_room, sum->overload_count + 1,
+				    sizeof(*sum->overloads)) < 0 ||
 		    !sum->overloads)
 			return -ENOMEM;
 		sum->overloads[sum->overload_count++] = part;
@@ -211,7 +211,7 @@ static void take_losses(struct work *work, const struct limpet_trace_period *per
  * enough to be read one by one. */
 static int add_sampled(struct work *work, const struct limpet_trace_period *period, size_t segment)
 {
-	uint64_t first = period->first_ns / LIMPET_TRACE_TICK_NS;
+	uint64_t first = first_tick(work, segment, period->first_ns);
 	int code = 0;
 
 	if (first >= work->to_tick) {
@@ -233,7 +233,7 @@ static int add_sampled(struct work *work, const struct limpet_trace_period *peri
 /* A period with aggregates. The window may cut it: then its events say which side they are on. */
 static int add_whole(struct work *work, const struct limpet_trace_period *period, size_t segment)
 {
-	uint64_t first = period->first_ns / LIMPET_TRACE_TICK_NS;
+	uint64_t first = first_tick(work, segment, period->first_ns);
 	uint64_t last = period->last_ns / LIMPET_TRACE_TICK_NS;
 	bool cut;
 
@@ -244,13 +244,16 @@ static int add_whole(struct work *work, const struct limpet_trace_period *period
 	if (!work->sum->books.counting && first >= work->from_tick)
 		start_window(work);
 	cut = (!work->sum->books.counting && last >= work->from_tick) || last >= work->to_tick;
-	/* Without single events nothing says which side they are on. */
+	/* Without single events nothing says which side they are on: all of it is in the window. */
 	if (cut && limpet_trace_reader_target(work->reader)->compact) {
-		work->sum->exact = false;
-		if (!work->sum->books.counting)
+		if (!work->sum->books.counting) {
+			work->from_tick = first;
+			work->sum->from_ns = period->first_ns;
 			start_window(work);
-	}
-	if (cut && period->rows) {
+		}
+		if (last >= work->to_tick)
+			work->sum->to_ns = period->last_ns;
+	} else if (cut && period->rows) {
 		int code = -EBADMSG;
 
 		if (work->segments[segment].events != NO_BLOCK)
@@ -275,7 +278,7 @@ static int add_orphan(struct work *work, size_t segment)
 	int code;
 
 	limpet_trace_reader_blocks(work->reader, &blocks);
-	first = blocks[work->segments[segment].events].first_ns / LIMPET_TRACE_TICK_NS;
+	first = first_tick(work, segment, blocks[work->segments[segment].events].first_ns);
 	if (first >= work->to_tick) {
 		work->ended = true;
 		return 0;
@@ -293,8 +296,8 @@ static int add_orphan(struct work *work, size_t segment)
 
 static int add_segment(struct work *work, size_t period, size_t events)
 {
-	if (want_items(&work->segments, &work->segment_room, work->segment_count + 1,
-		       sizeof(*work->segments)) < 0)
+	if (limpet_room_for(&work->segments, &work->segment_room, work->segment_count + 1,
+			    sizeof(*work->segments)) < 0)
 		return -ENOMEM;
 	work->segments[work->segment_count++] =
 		(struct segment){.period = period, .events = events};
@@ -364,8 +367,8 @@ static int add_past_points(struct work *work, const struct limpet_trace_period *
 
 		if (tick < work->from_tick || tick >= work->to_tick)
 			continue;
-		if (want_items(&sum->points, &sum->point_room, sum->point_count + 1,
-			       sizeof(*sum->points)) < 0)
+		if (limpet_room_for(&sum->points, &sum->point_room, sum->point_count + 1,
+				    sizeof(*sum->points)) < 0)
 			return -ENOMEM;
 		sum->points[sum->point_count++] =
 			(struct limpet_model_sum_point){.time_ns = from->time_ns,
@@ -592,7 +595,7 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 			    .rows_left = UINT32_MAX};
 	int code;
 
-	*sum = (struct limpet_model_sum){.exact = true};
+	*sum = (struct limpet_model_sum){.exact = true, .from_ns = from_ns, .to_ns = to_ns};
 	code = limpet_model_books_init(
 		&sum->books, node_count,
 		sample_bytes < LIMPET_SAMPLE_MAX_BYTES ? sample_bytes : LIMPET_SAMPLE_MAX_BYTES,

@@ -4,16 +4,6 @@
 #include <stdlib.h>
 
 #define FIRST_ROOM 4096u
-
-/* Open addressing, linear probing. The hash is that of all but the thread, so that whoever looks
- * for any thread's finds them next to each other. */
-struct limpet_open_slot {
-	uint64_t size, time_ns;
-	uint32_t node, tid;
-	uint32_t hash;
-	uint32_t count; /* times 2, and 1 more if sampled; 0: a free slot */
-};
-_Static_assert(sizeof(struct limpet_open_slot) == 32, "two slots a cache line");
 #define ONE 2u
 #define SAMPLED 1u
 
@@ -23,19 +13,10 @@ void limpet_open_blocks_done(struct limpet_open_blocks *blocks)
 	*blocks = (struct limpet_open_blocks){0};
 }
 
-static uint32_t hash_of(const struct limpet_open_block *block)
-{
-	uint64_t hash = block->node * 0x9e3779b97f4a7c15ull;
-
-	hash = (hash ^ block->size) * 0xff51afd7ed558ccdull;
-	hash = (hash ^ hash >> 32 ^ block->time_ns) * 0xc4ceb9fe1a85ec53ull;
-	return (uint32_t)(hash >> 32);
-}
-
 static bool is_alike(const struct limpet_open_slot *slot, const struct limpet_open_block *block,
 		     uint32_t hash)
 {
-	return slot->hash == hash && slot->time_ns == block->time_ns && slot->size == block->size &&
+	return slot->hash == hash && slot->tick == block->tick && slot->size == block->size &&
 	       slot->node == block->node && (slot->count & SAMPLED) == block->sampled;
 }
 
@@ -69,9 +50,9 @@ static bool grow(struct limpet_open_blocks *blocks)
 	return true;
 }
 
-int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpet_open_block *block)
+int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpet_open_block *block,
+			   uint32_t hash)
 {
-	uint32_t hash = hash_of(block);
 	struct limpet_open_slot *slot;
 	size_t at;
 
@@ -79,7 +60,7 @@ int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpe
 		return -ENOMEM;
 	at = hash & (blocks->room - 1);
 	for (slot = &blocks->slots[at]; slot->count; slot = &blocks->slots[at]) {
-		if (is_alike(slot, block, hash) && slot->tid == block->tid &&
+		if (is_alike(slot, block, hash) && slot->thread == block->thread &&
 		    slot->count < UINT32_MAX - ONE) {
 			slot->count += ONE;
 			return 0;
@@ -87,9 +68,9 @@ int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpe
 		at = next_of(blocks, at);
 	}
 	*slot = (struct limpet_open_slot){.size = block->size,
-					  .time_ns = block->time_ns,
+					  .tick = block->tick,
 					  .node = block->node,
-					  .tid = block->tid,
+					  .thread = block->thread,
 					  .hash = hash,
 					  .count = ONE + (block->sampled ? SAMPLED : 0)};
 	blocks->used++;
@@ -117,17 +98,16 @@ static void clear(struct limpet_open_blocks *blocks, size_t at)
 static struct limpet_open_block block_of(const struct limpet_open_slot *slot)
 {
 	return (struct limpet_open_block){.size = slot->size,
-					  .time_ns = slot->time_ns,
+					  .tick = slot->tick,
 					  .node = slot->node,
-					  .tid = slot->tid,
+					  .thread = slot->thread,
 					  .sampled = slot->count & SAMPLED};
 }
 
 bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
-			     const struct limpet_open_block *like,
-			     struct limpet_open_block *ret_block)
+			     const struct limpet_open_block *like, uint32_t hash,
+			     uint32_t *ret_thread)
 {
-	uint32_t hash = hash_of(like);
 	size_t found = SIZE_MAX;
 
 	if (!blocks->room)
@@ -136,14 +116,14 @@ bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
 	     at = next_of(blocks, at)) {
 		if (!is_alike(&blocks->slots[at], like, hash))
 			continue;
-		if (found == SIZE_MAX || blocks->slots[at].tid == like->tid)
+		if (found == SIZE_MAX || blocks->slots[at].thread == like->thread)
 			found = at;
-		if (blocks->slots[at].tid == like->tid)
+		if (blocks->slots[at].thread == like->thread)
 			break;
 	}
 	if (found == SIZE_MAX)
 		return false;
-	*ret_block = block_of(&blocks->slots[found]);
+	*ret_thread = blocks->slots[found].thread;
 	blocks->slots[found].count -= ONE;
 	if (blocks->slots[found].count < ONE)
 		clear(blocks, found);

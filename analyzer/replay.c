@@ -7,6 +7,7 @@
 #include <uthash.h>
 
 #include "analyzer/open_blocks.h"
+#include "analyzer/room.h"
 #include "common/estimate.h"
 
 const uint64_t limpet_replay_age_limits_ns[LIMPET_REPLAY_AGES - 1] = {
@@ -28,15 +29,28 @@ struct site {
 	struct age_sums freed, alive;
 	uint64_t smallest, largest, oldest_ns;
 };
-struct thread {
-	uint32_t tid;
-	bool kept;
-	struct sums sums;
-	double own_frees, own_freed_bytes;
-	UT_hash_handle hh;
-};
 struct moment {
 	double live_bytes, last_bytes, allocations, bytes, frees, temporary;
+};
+
+/* Rows are counted where they are met: by thread, and by kind, which is a stack and a size of the
+ * block at hand. That is folded into the sums when the block ends, and before anything that looks
+ * at them or that makes later rows count elsewhere. */
+struct thread {
+	uint32_t tid, number; /* index in work->threads */
+	bool kept, met;       /* met: since the last fold */
+	double allocations, bytes, untracked, untracked_bytes, frees, freed_bytes, temporary;
+	double own_frees, own_freed_bytes;
+	struct sums sums;
+	double all_own_frees, all_own_freed_bytes;
+	UT_hash_handle hh;
+};
+struct kind {
+	double weight, bytes; /* of one block */
+	uint64_t size, seed;
+	uint32_t node;
+	bool kept, sampled, met;
+	uint32_t allocations, untracked, temporary, freed[LIMPET_REPLAY_AGES];
 };
 
 struct work {
@@ -46,13 +60,23 @@ struct work {
 	struct site *sites;
 	size_t site_count, site_room;
 	uint32_t *site_of_node; /* index + 1 */
-	struct thread *threads, *last_thread;
+	struct thread *by_tid, **threads, **threads_met, **threads_of_block;
+	size_t thread_count, thread_room, met_room, thread_met_count, of_block_room;
+	struct kind *kinds; /* of the block: as its pairs, and once more if samples are others */
+	uint32_t *kinds_met;
+	size_t kind_room, kind_met_room, kind_met_count;
+	uint32_t sampled_from;  /* index of the kind of pair 0 when sampled */
 	struct moment *moments; /* one more than `ends`, for what is behind the last */
-	size_t moment;
+	size_t moment, block, part;
 	double sizes[LIMPET_TRACE_SIZE_BUCKETS][2]; /* allocations, bytes */
-	double live_bytes;                          /* of what is kept */
-	double all_live_bytes;                      /* of everything, to know the peak by */
+	double live_bytes, high_bytes; /* of what is kept: now, and the most since the last fold */
+	double all_live_bytes;         /* of everything, to know the peak by */
+	double older_bytes; /* of these, by sums alone: allocated before there are events */
+	uint64_t part_until_ns;
+	uint64_t next_tick; /* the first at which there is more to do than to count */
+	uint64_t peak_tick; /* at which the peak is to be looked for; UINT64_MAX: not now */
 	bool counting, ended, peaked, exact;
+	uint8_t ages_below[65]; /* by bit length of an age in ticks: bucket of the least such */
 };
 
 static uint64_t rounded(double value)
@@ -63,15 +87,9 @@ static uint64_t rounded(double value)
 static struct site *find_site(struct work *work, uint32_t node)
 {
 	if (!work->site_of_node[node]) {
-		if (work->site_count == work->site_room) {
-			size_t room = 2 * work->site_room + 64;
-			struct site *grown = reallocarray(work->sites, room, sizeof(*grown));
-
-			if (!grown)
-				return NULL;
-			work->sites = grown;
-			work->site_room = room;
-		}
+		if (limpet_room_for(&work->sites, &work->site_room, work->site_count + 1,
+				    sizeof(*work->sites)) < 0)
+			return NULL;
 		work->sites[work->site_count] = (struct site){.node = node};
 		work->site_of_node[node] = (uint32_t)++work->site_count;
 	}
@@ -80,21 +98,25 @@ static struct site *find_site(struct work *work, uint32_t node)
 
 static struct thread *find_thread(struct work *work, uint32_t tid)
 {
-	struct thread *thread = work->last_thread;
+	struct thread *thread;
 
-	if (thread && thread->tid == tid)
+	HASH_FIND(hh, work->by_tid, &tid, sizeof(tid), thread);
+	if (thread)
 		return thread;
-	HASH_FIND(hh, work->threads, &tid, sizeof(tid), thread);
-	if (!thread) {
-		thread = calloc(1, sizeof(*thread));
-		if (!thread)
-			return NULL;
-		thread->tid = tid;
-		thread->kept = !work->options->filter ||
-			       limpet_filter_keeps_thread(work->options->filter, tid);
-		HASH_ADD(hh, work->threads, tid, sizeof(thread->tid), thread);
-	}
-	work->last_thread = thread;
+	if (limpet_room_for(&work->threads, &work->thread_room, work->thread_count + 1,
+			    sizeof(struct thread *)) < 0 ||
+	    limpet_room_for(&work->threads_met, &work->met_room, work->thread_count + 1,
+			    sizeof(struct thread *)) < 0)
+		return NULL;
+	thread = calloc(1, sizeof(*thread));
+	if (!thread)
+		return NULL;
+	thread->tid = tid;
+	thread->number = (uint32_t)work->thread_count;
+	thread->kept =
+		!work->options->filter || limpet_filter_keeps_thread(work->options->filter, tid);
+	work->threads[work->thread_count++] = thread;
+	HASH_ADD(hh, work->by_tid, tid, sizeof(thread->tid), thread);
 	return thread;
 }
 
@@ -107,30 +129,14 @@ static unsigned age_bucket(uint64_t age_ns)
 	return bucket;
 }
 
-/* Of now, or NULL. */
-static struct moment *this_moment(struct work *work)
+/* As above. No two limits are within a factor of two. */
+static inline unsigned age_bucket_of_ticks(const struct work *work, uint64_t ticks)
 {
-	return work->moments && work->counting ? &work->moments[work->moment] : NULL;
-}
+	const unsigned length = ticks ? 64u - (unsigned)__builtin_clzll(ticks) : 0;
+	const unsigned low = work->ages_below[length];
 
-static void note_level(struct work *work)
-{
-	struct moment *moment = this_moment(work);
-
-	if (!moment)
-		return;
-	moment->last_bytes = work->live_bytes;
-	if (work->live_bytes > moment->live_bytes)
-		moment->live_bytes = work->live_bytes;
-}
-
-static void pass_moments(struct work *work, uint64_t time_ns)
-{
-	while (work->moments && work->moment < work->options->end_count &&
-	       time_ns >= work->options->ends[work->moment]) {
-		work->moment++;
-		note_level(work);
-	}
+	return low + (low < LIMPET_REPLAY_AGES - 1 &&
+		      ticks >= limpet_replay_age_limits_ns[low] / LIMPET_TRACE_TICK_NS);
 }
 
 /* How many blocks one stands for. */
@@ -143,20 +149,199 @@ static double weight_of(const struct work *work, uint64_t size, bool sampled)
 	return certain ? 1 : limpet_weight_of(size, model->sample_bytes).weight;
 }
 
+static uint64_t tick_of(uint64_t time_ns)
+{
+	return time_ns / LIMPET_TRACE_TICK_NS;
+}
+
+/* The first that is not before it. */
+static uint64_t tick_from(uint64_t time_ns)
+{
+	return tick_of(time_ns) + (time_ns % LIMPET_TRACE_TICK_NS != 0);
+}
+
+/* ------------------------------------------------------------------ folding */
+
+/* Of now, or NULL. */
+static struct moment *this_moment(struct work *work)
+{
+	return work->moments && work->counting ? &work->moments[work->moment] : NULL;
+}
+
+static void note_level(struct work *work)
+{
+	struct moment *moment = this_moment(work);
+
+	if (moment) {
+		moment->last_bytes = work->live_bytes;
+		if (work->high_bytes > moment->live_bytes)
+			moment->live_bytes = work->high_bytes;
+	}
+	work->high_bytes = work->live_bytes;
+}
+
+static void fold_allocations(struct work *work, const struct kind *kind, struct site *site)
+{
+	const double count = kind->weight * ((double)kind->allocations + kind->untracked);
+	const double bytes = kind->bytes * ((double)kind->allocations + kind->untracked);
+	const unsigned bucket = limpet_trace_size_bucket(kind->size);
+	struct moment *moment = this_moment(work);
+
+	if (site->sums.allocations == 0 || kind->size < site->smallest)
+		site->smallest = kind->size;
+	if (kind->size > site->largest)
+		site->largest = kind->size;
+	site->sums.allocations += count;
+	site->sums.bytes += bytes;
+	if (moment) {
+		moment->allocations += count;
+		moment->bytes += bytes;
+	}
+	work->sizes[bucket][0] += count;
+	work->sizes[bucket][1] += bytes;
+}
+
+static void fold_frees(struct work *work, const struct kind *kind, struct site *site, double frees)
+{
+	struct moment *moment = this_moment(work);
+
+	site->sums.frees += kind->weight * frees;
+	site->sums.freed_bytes += kind->bytes * frees;
+	site->sums.temporary += kind->weight * kind->temporary;
+	if (moment) {
+		moment->frees += kind->weight * frees;
+		moment->temporary += kind->weight * kind->temporary;
+	}
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
+		site->freed.blocks[i] += kind->weight * kind->freed[i];
+		site->freed.bytes[i] += kind->bytes * kind->freed[i];
+	}
+}
+
+static int tell_kind(const struct work *work, const struct kind *kind, double frees)
+{
+	const struct limpet_replay_parts *parts = work->options->parts;
+	struct limpet_replay_blocks blocks = {
+		.node = kind->node,
+		.size = kind->size,
+		.allocations = kind->weight * ((double)kind->allocations + kind->untracked),
+		.untracked = kind->weight * kind->untracked,
+		.frees = kind->weight * frees,
+		.temporary = kind->weight * kind->temporary,
+	};
+
+	if (!parts || !parts->tell_blocks)
+		return 0;
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
+		blocks.freed[i] = kind->weight * kind->freed[i];
+	return parts->tell_blocks(parts->context, work->part, &blocks);
+}
+
+static int fold_kind(struct work *work, struct kind *kind)
+{
+	struct site *site = find_site(work, kind->node);
+	double frees = 0;
+	int code = 0;
+
+	if (!site)
+		return -ENOMEM;
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
+		frees += kind->freed[i];
+	site->sums.live += kind->weight * (kind->allocations - frees);
+	site->sums.live_bytes += kind->bytes * (kind->allocations - frees);
+	if (work->counting && (kind->allocations || kind->untracked))
+		fold_allocations(work, kind, site);
+	if (work->counting && frees > 0)
+		fold_frees(work, kind, site, frees);
+	if (work->counting)
+		code = tell_kind(work, kind, frees);
+	kind->met = false;
+	kind->allocations = kind->untracked = kind->temporary = 0;
+	memset(kind->freed, 0, sizeof(kind->freed));
+	return code;
+}
+
+static int fold_thread(struct work *work, struct thread *thread)
+{
+	const struct limpet_replay_parts *parts = work->options->parts;
+	struct sums *sums = &thread->sums;
+	const struct limpet_replay_share share = {
+		.tid = thread->tid,
+		.allocations = thread->allocations + thread->untracked,
+		.bytes = thread->bytes + thread->untracked_bytes,
+		.frees = thread->frees,
+		.freed_bytes = thread->freed_bytes,
+		.temporary = thread->temporary,
+		.own_frees = thread->own_frees,
+	};
+
+	sums->live += thread->allocations - thread->frees;
+	sums->live_bytes += thread->bytes - thread->freed_bytes;
+	if (work->counting) {
+		sums->allocations += share.allocations;
+		sums->bytes += share.bytes;
+		sums->frees += share.frees;
+		sums->freed_bytes += share.freed_bytes;
+		sums->temporary += share.temporary;
+		thread->all_own_frees += thread->own_frees;
+		thread->all_own_freed_bytes += thread->own_freed_bytes;
+	}
+	thread->met = false;
+	thread->allocations = thread->bytes = thread->untracked = thread->untracked_bytes = 0;
+	thread->frees = thread->freed_bytes = thread->temporary = 0;
+	thread->own_frees = thread->own_freed_bytes = 0;
+	return work->counting && parts && parts->tell_thread
+		       ? parts->tell_thread(parts->context, work->part, &share)
+		       : 0;
+}
+
+static int fold(struct work *work)
+{
+	int code = 0;
+
+	for (size_t i = 0; i < work->kind_met_count && code >= 0; i++)
+		code = fold_kind(work, &work->kinds[work->kinds_met[i]]);
+	for (size_t i = 0; i < work->thread_met_count && code >= 0; i++)
+		code = fold_thread(work, work->threads_met[i]);
+	work->kind_met_count = work->thread_met_count = 0;
+	note_level(work);
+	return code;
+}
+
 /* ------------------------------------------------------------------ the window and the peak */
 
-static void start_sums(struct sums *sums)
+static bool is_filtered(const struct work *work)
 {
-	sums->start_bytes = sums->live_bytes;
+	const struct limpet_replay_options *options = work->options;
+
+	return options->kept || (options->filter && limpet_filter_has_threads(options->filter));
+}
+
+/* Blocks whose allocations were given up: only what all of them hold is known. */
+static void take_older(struct work *work)
+{
+	const struct limpet_model_totals *totals = &work->model->totals;
+	double start_bytes = (double)totals->live_bytes - (double)totals->growth_bytes;
+
+	if (!work->model->given_up_ns || work->model->sample_bytes)
+		return;
+	work->all_live_bytes = start_bytes;
+	if (is_filtered(work))
+		return;
+	/* The first events there are may be stamped before the window, and some free such blocks.
+	 */
+	work->older_bytes = start_bytes - work->live_bytes;
+	work->live_bytes = start_bytes;
 }
 
 static void start_window(struct work *work)
 {
 	work->counting = true;
+	take_older(work);
 	for (size_t i = 0; i < work->site_count; i++)
-		start_sums(&work->sites[i].sums);
-	for (struct thread *thread = work->threads; thread; thread = thread->hh.next)
-		start_sums(&thread->sums);
+		work->sites[i].sums.start_bytes = work->sites[i].sums.live_bytes;
+	for (size_t i = 0; i < work->thread_count; i++)
+		work->threads[i]->sums.start_bytes = work->threads[i]->sums.live_bytes;
 }
 
 static void take_peak_of(struct sums *sums)
@@ -165,198 +350,314 @@ static void take_peak_of(struct sums *sums)
 	sums->peak_bytes = sums->live_bytes;
 }
 
+/* What there is to be folded was. */
 static void take_peak(struct work *work)
 {
 	work->peaked = true;
+	work->peak_tick = UINT64_MAX;
 	for (size_t i = 0; i < work->site_count; i++)
 		take_peak_of(&work->sites[i].sums);
-	for (struct thread *thread = work->threads; thread; thread = thread->hh.next)
-		take_peak_of(&thread->sums);
+	for (size_t i = 0; i < work->thread_count; i++)
+		take_peak_of(&work->threads[i]->sums);
 }
 
-static uint64_t tick_of(uint64_t time_ns)
+static bool is_at_peak(const struct work *work)
 {
-	return time_ns / LIMPET_TRACE_TICK_NS;
+	return work->all_live_bytes + 0.5 >= (double)work->model->totals.peak_bytes;
 }
 
-/* The model knows when the peak was and how high; the first row that gets there is it. Where what
- * was lost keeps it from being reached, the moment alone counts. */
-static void watch_peak(struct work *work, uint64_t time_ns)
+static void pass_moments(struct work *work, uint64_t time_ns)
 {
-	const struct limpet_model_totals *totals = &work->model->totals;
-
-	if (!work->peaked && work->counting && tick_of(time_ns) == tick_of(totals->peak_ns) &&
-	    work->all_live_bytes + 0.5 >= (double)totals->peak_bytes)
-		take_peak(work);
-}
-
-/* ------------------------------------------------------------------ rows */
-
-static void add_alloc(struct sums *sums, double weight, double bytes, bool live, bool counting)
-{
-	sums->live += live ? weight : 0;
-	sums->live_bytes += live ? bytes : 0;
-	sums->allocations += counting ? weight : 0;
-	sums->bytes += counting ? bytes : 0;
-}
-
-static void add_free(struct sums *sums, double weight, double bytes, bool temporary, bool counting)
-{
-	sums->live -= weight;
-	sums->live_bytes -= bytes;
-	sums->frees += counting ? weight : 0;
-	sums->freed_bytes += counting ? bytes : 0;
-	sums->temporary += counting && temporary ? weight : 0;
-}
-
-static int add_allocation(struct work *work, const struct limpet_trace_event *row, double weight)
-{
-	const double bytes = weight * (double)row->size;
-	const bool live = row->kind == LIMPET_ROW_ALLOC;
-	struct thread *thread = find_thread(work, row->tid);
-	struct moment *moment;
-	struct site *site;
-	int code = 0;
-
-	if (!thread)
-		return -ENOMEM;
-	work->all_live_bytes += live ? bytes : 0;
-	if (!thread->kept || (work->options->kept && !work->options->kept[row->node]))
-		return 0;
-	site = find_site(work, row->node);
-	if (!site)
-		return -ENOMEM;
-	if (live)
-		code = limpet_open_blocks_add(&work->open,
-					      &(struct limpet_open_block){.size = row->size,
-									  .time_ns = row->time_ns,
-									  .node = row->node,
-									  .tid = row->tid,
-									  .sampled = row->sampled});
-	add_alloc(&site->sums, weight, bytes, live, work->counting);
-	add_alloc(&thread->sums, weight, bytes, live, work->counting);
-	work->live_bytes += live ? bytes : 0;
-	if (!work->counting)
-		return code;
-	if (!site->largest || row->size < site->smallest)
-		site->smallest = row->size;
-	if (row->size > site->largest)
-		site->largest = row->size;
-	moment = this_moment(work);
-	if (moment) {
-		moment->allocations += weight;
-		moment->bytes += bytes;
-	}
-	work->sizes[limpet_trace_size_bucket(row->size)][0] += weight;
-	work->sizes[limpet_trace_size_bucket(row->size)][1] += bytes;
-	note_level(work);
-	return code;
-}
-
-static int add_release(struct work *work, const struct limpet_trace_event *row, double weight)
-{
-	const double bytes = weight * (double)row->size;
-	const struct limpet_open_block like = {
-		.size = row->size,
-		.time_ns = row->time_ns > row->age_ns ? row->time_ns - row->age_ns : 0,
-		.node = row->node,
-		.tid = row->tid,
-		.sampled = row->sampled};
-	struct limpet_open_block block;
-	struct thread *thread, *caller = find_thread(work, row->tid);
-	struct moment *moment;
-	struct site *site;
-	unsigned bucket = age_bucket(row->age_ns);
-
-	if (!caller)
-		return -ENOMEM;
-	work->all_live_bytes -= bytes;
-	if (work->counting && row->kind == LIMPET_ROW_FREE &&
-	    (!work->options->kept || work->options->kept[row->node])) {
-		caller->own_frees += weight;
-		caller->own_freed_bytes += bytes;
-	}
-	/* Not there: its stack or thread is not kept, or its allocation was lost. */
-	if (!limpet_open_blocks_take(&work->open, &like, &block))
-		return 0;
-	thread = find_thread(work, block.tid);
-	site = find_site(work, row->node);
-	if (!thread || !site)
-		return -ENOMEM;
-	add_free(&site->sums, weight, bytes, row->temporary, work->counting);
-	add_free(&thread->sums, weight, bytes, row->temporary, work->counting);
-	work->live_bytes -= bytes;
-	if (!work->counting)
-		return 0;
-	site->freed.blocks[bucket] += weight;
-	site->freed.bytes[bucket] += bytes;
-	moment = this_moment(work);
-	if (moment) {
-		moment->frees += weight;
-		moment->temporary += row->temporary ? weight : 0;
-	}
-	note_level(work);
-	return 0;
-}
-
-static int add_row(struct work *work, const struct limpet_trace_event *row)
-{
-	const double weight = weight_of(work, row->size, row->sampled);
-
-	switch (row->kind) {
-	case LIMPET_ROW_ALLOC:
-	case LIMPET_ROW_UNTRACKED:
-		return add_allocation(work, row, weight);
-	case LIMPET_ROW_FREE:
-	case LIMPET_ROW_INFERRED_FREE:
-		return add_release(work, row, weight);
-	default:
-		return 0;
+	while (work->moments && work->moment < work->options->end_count &&
+	       time_ns >= work->options->ends[work->moment]) {
+		work->moment++;
+		note_level(work);
 	}
 }
 
-/* Between rows: before the first at a new time, what the time before left counts. */
-static void pass_time(struct work *work, uint64_t time_ns)
+/* That the window does not contain. To the capture's end, all events are in it. */
+static uint64_t end_tick(const struct limpet_model *model)
 {
-	if (!work->counting &&
-	    time_ns / LIMPET_TRACE_TICK_NS >= work->model->from_ns / LIMPET_TRACE_TICK_NS) {
-		pass_moments(work, work->model->from_ns);
+	return model->to_ns < model->duration_ns ? tick_of(model->to_ns) : UINT64_MAX;
+}
+
+static void set_next(struct work *work)
+{
+	const struct limpet_model *model = work->model;
+	uint64_t next =
+		work->part_until_ns == UINT64_MAX ? UINT64_MAX : tick_from(work->part_until_ns);
+	uint64_t others[] = {
+		end_tick(model),
+		work->counting ? UINT64_MAX : tick_of(model->from_ns),
+		work->counting && work->moments && work->moment < work->options->end_count
+			? tick_from(work->options->ends[work->moment])
+			: UINT64_MAX,
+		work->counting && !work->peaked ? tick_of(model->totals.peak_ns) + 1 : UINT64_MAX,
+	};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(others); i++)
+		if (others[i] < next)
+			next = others[i];
+	work->next_tick = next;
+}
+
+/* Before the first row at a new time: what the time before left counts. UINT64_MAX: the end. */
+static int pass_time(struct work *work, uint64_t tick)
+{
+	const struct limpet_model *model = work->model;
+	const uint64_t time_ns =
+		tick > UINT64_MAX / LIMPET_TRACE_TICK_NS ? UINT64_MAX : tick * LIMPET_TRACE_TICK_NS;
+	int code = fold(work);
+
+	if (!work->counting && tick >= tick_of(model->from_ns)) {
+		pass_moments(work, model->from_ns);
 		start_window(work);
 		note_level(work);
-		if (work->all_live_bytes + 0.5 >= (double)work->model->totals.peak_bytes)
+		work->peak_tick = tick_of(model->totals.peak_ns);
+		if (is_at_peak(work))
 			take_peak(work);
 	}
 	if (work->counting)
 		pass_moments(work, time_ns);
-	if (work->counting && !work->peaked &&
-	    tick_of(time_ns) > tick_of(work->model->totals.peak_ns))
+	if (work->counting && !work->peaked && tick > work->peak_tick)
 		take_peak(work);
+	if (work->options->parts && time_ns >= work->part_until_ns)
+		work->part = work->options->parts->find(work->options->parts->find_context,
+							work->block, time_ns, &work->part_until_ns);
+	set_next(work);
+	return code;
+}
+
+/* ------------------------------------------------------------------ rows */
+
+static inline void meet_kind(struct work *work, struct kind *kind)
+{
+	if (kind->met)
+		return;
+	kind->met = true;
+	work->kinds_met[work->kind_met_count++] = (uint32_t)(kind - work->kinds);
+}
+
+static inline void meet_thread(struct work *work, struct thread *thread)
+{
+	if (thread->met)
+		return;
+	thread->met = true;
+	work->threads_met[work->thread_met_count++] = thread;
+}
+
+static inline int add_allocation(struct work *work, struct kind *kind, struct thread *thread,
+				 uint64_t tick, uint32_t hash)
+{
+	work->all_live_bytes += kind->bytes;
+	if (!kind->kept || !thread->kept)
+		return 0;
+	meet_kind(work, kind);
+	meet_thread(work, thread);
+	kind->allocations++;
+	thread->allocations += kind->weight;
+	thread->bytes += kind->bytes;
+	work->live_bytes += kind->bytes;
+	if (work->live_bytes > work->high_bytes)
+		work->high_bytes = work->live_bytes;
+	return limpet_open_blocks_add(&work->open,
+				      &(struct limpet_open_block){.size = kind->size,
+								  .tick = tick,
+								  .node = kind->node,
+								  .thread = thread->number,
+								  .sampled = kind->sampled},
+				      hash);
+}
+
+static inline void add_untracked(struct work *work, struct kind *kind, struct thread *thread)
+{
+	if (!kind->kept || !thread->kept)
+		return;
+	meet_kind(work, kind);
+	meet_thread(work, thread);
+	kind->untracked++;
+	thread->untracked += kind->weight;
+	thread->untracked_bytes += kind->bytes;
+}
+
+static inline void add_release(struct work *work, struct kind *kind, struct thread *caller,
+			       const struct limpet_trace_rows *rows, uint32_t at, uint32_t hash)
+{
+	const uint64_t tick = rows->ticks[at], age = rows->ages[at];
+	const struct limpet_open_block like = {.size = kind->size,
+					       .tick = tick > age ? tick - age : 0,
+					       .node = kind->node,
+					       .thread = caller->number,
+					       .sampled = kind->sampled};
+	const bool temporary = rows->ops[at] & LIMPET_ROW_TEMPORARY;
+	struct thread *thread;
+	uint32_t number;
+
+	work->all_live_bytes -= kind->bytes;
+	if (!kind->kept)
+		return;
+	if (LIMPET_ROW_KIND(rows->ops[at]) == LIMPET_ROW_FREE) {
+		meet_thread(work, caller);
+		caller->own_frees += kind->weight;
+		caller->own_freed_bytes += kind->bytes;
+	}
+	/* Not there: its thread is not kept, or its allocation was lost or given up. */
+	if (!limpet_open_blocks_take(&work->open, &like, hash, &number)) {
+		if (work->older_bytes > 0 && !is_filtered(work)) {
+			work->older_bytes -= kind->bytes;
+			work->live_bytes -= kind->bytes;
+		}
+		return;
+	}
+	thread = work->threads[number];
+	meet_kind(work, kind);
+	meet_thread(work, thread);
+	kind->freed[age_bucket_of_ticks(work, age)]++;
+	kind->temporary += temporary;
+	thread->frees += kind->weight;
+	thread->freed_bytes += kind->bytes;
+	thread->temporary += temporary ? kind->weight : 0;
+	work->live_bytes -= kind->bytes;
+}
+
+static inline struct kind *kind_of(const struct work *work, const struct limpet_trace_rows *rows,
+				   uint32_t at)
+{
+	return &work->kinds[rows->pairs[at] +
+			    (rows->ops[at] & LIMPET_ROW_SAMPLED ? work->sampled_from : 0)];
+}
+
+/* Where the blocks of these rows are or will be, looked up together so that memory answers in
+ * parallel. */
+static void find_places(const struct work *work, const struct limpet_trace_rows *rows,
+			uint32_t ret_hashes[LIMPET_TRACE_SOME_ROWS])
+{
+	for (uint32_t i = 0; i < rows->count; i++) {
+		const unsigned kind = LIMPET_ROW_KIND(rows->ops[i]);
+		uint64_t tick = rows->ticks[i];
+
+		if (kind == LIMPET_ROW_FREE || kind == LIMPET_ROW_INFERRED_FREE)
+			tick = tick > rows->ages[i] ? tick - rows->ages[i] : 0;
+		else if (kind != LIMPET_ROW_ALLOC)
+			continue;
+		ret_hashes[i] = limpet_open_hash(kind_of(work, rows, i)->seed, tick);
+		limpet_open_blocks_prefetch(&work->open, ret_hashes[i]);
+	}
+}
+
+static int add_rows(struct work *work, const struct limpet_trace_rows *rows)
+{
+	uint32_t hashes[LIMPET_TRACE_SOME_ROWS];
+	int code = 0;
+
+	find_places(work, rows, hashes);
+	for (uint32_t i = 0; i < rows->count; i++) {
+		const uint64_t tick = rows->ticks[i];
+		struct thread *thread = work->threads_of_block[rows->threads[i]];
+
+		if (tick >= work->next_tick) {
+			/* Windows are cut in ticks, as the model cuts them. */
+			work->ended = tick >= end_tick(work->model);
+			code = work->ended ? 0 : pass_time(work, tick);
+		}
+		if (work->ended || code < 0)
+			return code;
+		switch (LIMPET_ROW_KIND(rows->ops[i])) {
+		case LIMPET_ROW_ALLOC:
+			code = add_allocation(work, kind_of(work, rows, i), thread, tick,
+					      hashes[i]);
+			break;
+		case LIMPET_ROW_UNTRACKED:
+			add_untracked(work, kind_of(work, rows, i), thread);
+			break;
+		case LIMPET_ROW_FREE:
+		case LIMPET_ROW_INFERRED_FREE:
+			add_release(work, kind_of(work, rows, i), thread, rows, i, hashes[i]);
+			break;
+		default:
+			break;
+		}
+		if (code < 0)
+			return code;
+		/* The model knows when the peak was and how high; the first row that gets there is
+		 * it. Where what was lost keeps it from being reached, the moment alone counts. */
+		if (tick == work->peak_tick && !work->peaked && is_at_peak(work)) {
+			code = fold(work);
+			take_peak(work);
+			set_next(work);
+		}
+	}
+	return code;
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+static int take_threads_of_block(struct work *work, const struct limpet_trace_events *events)
+{
+	const uint32_t *tids;
+	const uint32_t count = limpet_trace_events_threads(events, &tids);
+
+	if (limpet_room_for(&work->threads_of_block, &work->of_block_room, count,
+			    sizeof(struct thread *)) < 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		work->threads_of_block[i] = find_thread(work, tids[i]);
+		if (!work->threads_of_block[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int take_kinds(struct work *work, const struct limpet_trace_events *events)
+{
+	/* Of a trace whose overloads alone are sampled, a sample weighs more than another. */
+	const bool mixed = work->model->sample_bytes && !work->model->target->sample_bytes;
+	const bool *kept = work->options->kept;
+	const uint32_t *nodes;
+	const uint64_t *sizes;
+	const uint32_t pairs = limpet_trace_events_pairs(events, &nodes, &sizes);
+	const size_t count = (size_t)pairs * (mixed ? 2 : 1);
+
+	if (limpet_room_for(&work->kinds, &work->kind_room, count + 1, sizeof(*work->kinds)) < 0 ||
+	    limpet_room_for(&work->kinds_met, &work->kind_met_room, count + 1,
+			    sizeof(*work->kinds_met)) < 0)
+		return -ENOMEM;
+	work->sampled_from = mixed ? pairs : 0;
+	for (size_t i = 0; i < count; i++) {
+		const bool sampled = i >= pairs;
+		const size_t pair = sampled ? i - pairs : i;
+		const double weight = weight_of(work, sizes[pair], sampled);
+
+		work->kinds[i] = (struct kind){.weight = weight,
+					       .bytes = weight * (double)sizes[pair],
+					       .size = sizes[pair],
+					       .seed = limpet_open_seed(nodes[pair], sizes[pair]),
+					       .node = nodes[pair],
+					       .kept = !kept || kept[nodes[pair]],
+					       .sampled = sampled};
+	}
+	return 0;
 }
 
 static int replay_block(struct work *work, struct limpet_trace_reader *reader, size_t block)
 {
+	const struct limpet_trace_rows *rows;
 	struct limpet_trace_events *events;
-	struct limpet_trace_event row;
-	int code = limpet_trace_events_open(reader, block, &events);
+	int code = limpet_trace_events_open(reader, block, &events), folded;
 
 	if (code < 0)
 		return code;
-	while ((code = limpet_trace_events_next(events, &row)) == 1) {
-		/* Windows are cut in ticks, as the model cuts them. */
-		if (work->model->windowed && row.time_ns / LIMPET_TRACE_TICK_NS >=
-						     work->model->to_ns / LIMPET_TRACE_TICK_NS) {
-			work->ended = true;
-			code = 0;
-			break;
-		}
-		pass_time(work, row.time_ns);
-		code = add_row(work, &row);
-		if (code < 0)
-			break;
-		watch_peak(work, row.time_ns);
-	}
+	work->block = block;
+	work->next_tick = 0;
+	work->part_until_ns = work->options->parts ? 0 : UINT64_MAX;
+	code = take_threads_of_block(work, events);
+	if (code == 0)
+		code = take_kinds(work, events);
+	while (code == 0 && !work->ended && (code = limpet_trace_events_rows(events, &rows)) == 1)
+		code = add_rows(work, rows);
+	folded = fold(work);
 	limpet_trace_events_free(events);
-	return code < 0 ? code : 0;
+	return code < 0 && code != -EBADMSG ? code : folded < 0 ? folded : code;
 }
 
 static int replay_all(struct work *work, struct limpet_trace_reader *reader)
@@ -364,6 +665,12 @@ static int replay_all(struct work *work, struct limpet_trace_reader *reader)
 	const struct limpet_trace_block *blocks;
 	size_t count = limpet_trace_reader_blocks(reader, &blocks);
 
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(work->ages_below); i++)
+		work->ages_below[i] =
+			(uint8_t)age_bucket(!i       ? 0
+					    : i > 48 ? UINT64_MAX
+						     : (1ull << (i - 1)) * LIMPET_TRACE_TICK_NS);
+	work->peak_tick = UINT64_MAX;
 	for (size_t i = 0; i < count && !work->ended; i++) {
 		int code;
 
@@ -377,8 +684,7 @@ static int replay_all(struct work *work, struct limpet_trace_reader *reader)
 		else if (code < 0)
 			return code;
 	}
-	pass_time(work, UINT64_MAX);
-	return 0;
+	return pass_time(work, UINT64_MAX);
 }
 
 static void add_alive(struct work *work)
@@ -389,7 +695,10 @@ static void add_alive(struct work *work)
 	size_t at = 0;
 
 	while ((count = limpet_open_blocks_next(&work->open, &at, &block))) {
-		uint64_t age_ns = end_ns > block.time_ns ? end_ns - block.time_ns : 0;
+		const uint64_t time_ns = block.tick > UINT64_MAX / LIMPET_TRACE_TICK_NS
+						 ? UINT64_MAX
+						 : block.tick * LIMPET_TRACE_TICK_NS;
+		uint64_t age_ns = end_ns > time_ns ? end_ns - time_ns : 0;
 		unsigned bucket = age_bucket(age_ns);
 		double weight = (double)count * weight_of(work, block.size, block.sampled);
 		struct site *site = &work->sites[work->site_of_node[block.node] - 1];
@@ -477,18 +786,19 @@ static int take_sites(const struct work *work, struct limpet_replay *replay)
 
 static int take_threads(const struct work *work, struct limpet_replay *replay)
 {
-	replay->threads = calloc(HASH_COUNT(work->threads) + 1ul, sizeof(*replay->threads));
+	replay->threads = calloc(work->thread_count + 1, sizeof(*replay->threads));
 	if (!replay->threads)
 		return -ENOMEM;
-	for (const struct thread *from = work->threads; from; from = from->hh.next) {
+	for (size_t i = 0; i < work->thread_count; i++) {
+		const struct thread *from = work->threads[i];
 		struct limpet_replay_thread *to = &replay->threads[replay->thread_count];
 
 		if (!from->kept)
 			continue;
 		to->tid = from->tid;
 		to->figures = figures_of(&from->sums, 0);
-		to->own_frees = rounded(from->own_frees);
-		to->own_freed_bytes = rounded(from->own_freed_bytes);
+		to->own_frees = rounded(from->all_own_frees);
+		to->own_freed_bytes = rounded(from->all_own_freed_bytes);
 		if (has_figure(&to->figures) || to->own_frees)
 			replay->thread_count++;
 	}
@@ -542,15 +852,14 @@ static int take_sizes(const struct work *work, struct limpet_replay *replay)
 
 static void free_work(struct work *work)
 {
-	struct thread *thread = work->threads;
-
-	HASH_CLEAR(hh, work->threads);
-	while (thread) {
-		struct thread *next = thread->hh.next;
-
-		free(thread);
-		thread = next;
-	}
+	HASH_CLEAR(hh, work->by_tid);
+	for (size_t i = 0; i < work->thread_count; i++)
+		free(work->threads[i]);
+	free(work->threads);
+	free(work->threads_met);
+	free(work->threads_of_block);
+	free(work->kinds);
+	free(work->kinds_met);
 	limpet_open_blocks_done(&work->open);
 	free(work->sites);
 	free(work->site_of_node);
@@ -563,7 +872,9 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 {
 	struct limpet_replay *replay = calloc(1, sizeof(*replay));
 	/* Of what was given up there are sums alone. */
-	struct work work = {.model = model, .options = options, .exact = !model->given_up_ns};
+	struct work work = {.model = model,
+			    .options = options,
+			    .exact = !model->given_up_ns || model->from_ns > model->given_up_ns};
 	int code = -ENOMEM;
 
 	work.site_of_node = calloc(model->node_count + 1ul, sizeof(*work.site_of_node));

@@ -43,11 +43,40 @@ struct limpet_replay_moment {
 	uint64_t allocations, allocated_bytes, frees, temporary_allocations;
 };
 
+/* What one thread did in a part of the time, or in some of it. */
+struct limpet_replay_share {
+	uint32_t tid;
+	double allocations, bytes, frees, freed_bytes, temporary; /* of blocks that it allocated */
+	double own_frees;                                         /* calls that it made */
+};
+/* What blocks of one stack and one size did in a part of the time, or in some of it. */
+struct limpet_replay_blocks {
+	uint32_t node;
+	uint64_t size;
+	double allocations; /* with those that were never tracked */
+	double untracked, frees, temporary;
+	/* By age: index of limpet_replay_age_limits_ns, or one more: older. */
+	double freed[LIMPET_REPLAY_AGES];
+};
+/* The window in parts, for whoever wants to know what happened in each. */
+struct limpet_replay_parts {
+	/* The part that rows of a block of the reader's are in from then on, and until when. */
+	size_t (*find)(const void *find_context, size_t block, uint64_t time_ns,
+		       uint64_t *ret_until_ns);
+	const void *find_context;
+	/* Told in pieces, in the order of time. 0, or an answer below 0, which ends the replay. A
+	 * NULL is not told. */
+	int (*tell_thread)(void *context, size_t part, const struct limpet_replay_share *share);
+	int (*tell_blocks)(void *context, size_t part, const struct limpet_replay_blocks *blocks);
+	void *context;
+};
+
 struct limpet_replay_options {
 	const bool *kept;                   /* by node; NULL: all */
 	const struct limpet_filter *filter; /* for its threads; NULL: all */
 	const uint64_t *ends; /* of moments, ascending: each begins where the one before ends */
 	size_t end_count;
+	const struct limpet_replay_parts *parts; /* NULL: not */
 	/* Called now and then, with parts done of all; NULL: not. */
 	void (*progress)(void *context, size_t done, size_t all);
 	void *context;

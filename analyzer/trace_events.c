@@ -10,15 +10,18 @@ struct limpet_trace_events {
 	struct limpet_cursor ops, times, pair_numbers, ages, switches, sizes, addresses;
 	bool has_addresses;
 	uint64_t address;
-	uint32_t rows, row;
+	uint32_t rows; /* left to be decoded */
 	uint64_t tick;
 	uint32_t *pair_nodes;
 	uint64_t *pair_sizes;
 	uint32_t pair_count;
 	uint32_t *tids;
 	uint32_t tid_count;
-	uint32_t tid;
+	uint32_t thread;     /* of the row before */
 	uint32_t node_limit; /* nodes beyond it are unknown: 0 */
+	bool damaged;        /* what is behind `some` */
+	struct limpet_trace_rows some;
+	uint32_t next; /* of them */
 };
 
 /* Integers in what is left of a column: each ends with a byte below 0x80. */
@@ -63,7 +66,8 @@ static int read_tids(struct limpet_trace_events *events, struct limpet_cursor ti
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		events->tids[i] = (uint32_t)limpet_cursor_limited(&tids, UINT32_MAX);
-	events->tid_count = (uint32_t)count;
+	/* Behind them, 0: of rows before the first that says one. */
+	events->thread = events->tid_count = (uint32_t)count;
 	return tids.failed ? -EBADMSG : 0;
 }
 
@@ -161,56 +165,126 @@ static uint64_t ticks_to_ns(uint64_t ticks)
 							 : ticks * LIMPET_TRACE_TICK_NS;
 }
 
+static uint64_t any_number(struct limpet_trace_events *events, struct limpet_cursor *cursor)
+{
+	uint64_t number = limpet_cursor_varint(cursor);
+
+	events->damaged |= cursor->failed;
+	return number;
+}
+
+/* One of a byte or two, as nearly all are, costs no branch that depends on which. */
+static inline uint64_t next_number(struct limpet_trace_events *events, struct limpet_cursor *cursor)
+{
+	const uint8_t *at = cursor->at;
+	uint64_t more;
+
+	if (cursor->end - at < 2 || (at[0] & at[1]) >= 0x80)
+		return any_number(events, cursor);
+	more = at[0] >> 7;
+	cursor->at = at + 1 + more;
+	return (at[0] & 0x7fu) | ((uint64_t)at[1] << 7 & (0 - more));
+}
+
+/* The row behind those that are there; its op is. */
+static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
+{
+	struct limpet_trace_rows *rows = &events->some;
+	const unsigned op = rows->ops[at], kind = LIMPET_ROW_KIND(op);
+	uint64_t number;
+
+	events->damaged |= kind < LIMPET_ROW_ALLOC || kind > LIMPET_ROW_INFERRED_FREE;
+	events->tick += next_number(events, &events->times);
+	rows->ticks[at] = events->tick;
+	if (op & LIMPET_ROW_SWITCH) {
+		number = next_number(events, &events->switches);
+		events->damaged |= number >= events->tid_count;
+		events->thread = (uint32_t)number;
+	}
+	rows->threads[at] = events->thread;
+	if (has_pair(kind)) {
+		number = next_number(events, &events->pair_numbers);
+		events->damaged |= number >= events->pair_count;
+		rows->pairs[at] = (uint32_t)number;
+	} else {
+		rows->sizes[at] = any_number(events, &events->sizes);
+		events->damaged |= rows->sizes[at] > INT64_MAX;
+	}
+	if (has_age(kind))
+		rows->ages[at] = next_number(events, &events->ages);
+	if (events->has_addresses) {
+		number = any_number(events, &events->addresses);
+		events->address += number >> 1 ^ (0 - (number & 1));
+		rows->addresses[at] = events->address;
+	}
+}
+
+int limpet_trace_events_rows(struct limpet_trace_events *events,
+			     const struct limpet_trace_rows **ret_rows)
+{
+	struct limpet_trace_rows *rows = &events->some;
+	const uint32_t count =
+		events->rows < LIMPET_TRACE_SOME_ROWS ? events->rows : LIMPET_TRACE_SOME_ROWS;
+
+	rows->count = 0;
+	if (events->damaged || !count)
+		return events->damaged ? -EBADMSG : 0;
+	memcpy(rows->ops, events->ops.at, count);
+	events->ops.at += count;
+	events->rows -= count;
+	while (rows->count < count) {
+		decode_row(events, rows->count);
+		if (events->damaged)
+			break;
+		rows->count++;
+	}
+	*ret_rows = rows;
+	return rows->count ? 1 : -EBADMSG;
+}
+
+uint32_t limpet_trace_events_pairs(const struct limpet_trace_events *events,
+				   const uint32_t **ret_nodes, const uint64_t **ret_sizes)
+{
+	*ret_nodes = events->pair_nodes;
+	*ret_sizes = events->pair_sizes;
+	return events->pair_count;
+}
+
+uint32_t limpet_trace_events_threads(const struct limpet_trace_events *events,
+				     const uint32_t **ret_tids)
+{
+	*ret_tids = events->tids;
+	return events->tid_count + 1;
+}
+
 int limpet_trace_events_next(struct limpet_trace_events *events,
 			     struct limpet_trace_event *ret_event)
 {
-	struct limpet_trace_event event = {0};
+	const struct limpet_trace_rows *rows = &events->some;
 	unsigned op, kind;
-	uint64_t number;
+	uint32_t at;
 
-	if (events->row == events->rows)
-		return 0;
-	op = *events->ops.at++;
+	if (events->next == rows->count) {
+		int code = limpet_trace_events_rows(events, &rows);
+
+		events->next = 0;
+		if (code != 1)
+			return code;
+	}
+	at = events->next++;
+	op = rows->ops[at];
 	kind = LIMPET_ROW_KIND(op);
-	if (kind < LIMPET_ROW_ALLOC || kind > LIMPET_ROW_INFERRED_FREE)
-		goto damaged;
-	events->tick += limpet_cursor_varint(&events->times);
-	if (op & LIMPET_ROW_SWITCH) {
-		number = limpet_cursor_varint(&events->switches);
-		if (number >= events->tid_count)
-			goto damaged;
-		events->tid = events->tids[number];
-	}
-	if (has_pair(kind)) {
-		number = limpet_cursor_varint(&events->pair_numbers);
-		if (number >= events->pair_count)
-			goto damaged;
-		event.node = events->pair_nodes[number];
-		event.size = events->pair_sizes[number];
-	} else {
-		event.size = limpet_cursor_limited(&events->sizes, INT64_MAX);
-	}
-	if (has_age(kind))
-		event.age_ns = ticks_to_ns(limpet_cursor_varint(&events->ages));
-	if (events->has_addresses) {
-		number = limpet_cursor_varint(&events->addresses);
-		events->address += number >> 1 ^ (0 - (number & 1));
-		event.address = events->address;
-	}
-	if (events->times.failed || events->addresses.failed || events->switches.failed ||
-	    events->pair_numbers.failed || events->sizes.failed || events->ages.failed)
-		goto damaged;
-	event.time_ns = ticks_to_ns(events->tick);
-	event.tid = events->tid;
-	event.kind = (uint16_t)kind;
-	event.temporary = op & LIMPET_ROW_TEMPORARY;
-	event.sampled = op & LIMPET_ROW_SAMPLED;
-	event.counted = is_event(kind);
-	events->row++;
-	*ret_event = event;
+	*ret_event = (struct limpet_trace_event){
+		.time_ns = ticks_to_ns(rows->ticks[at]),
+		.size = has_pair(kind) ? events->pair_sizes[rows->pairs[at]] : rows->sizes[at],
+		.address = events->has_addresses ? rows->addresses[at] : 0,
+		.age_ns = has_age(kind) ? ticks_to_ns(rows->ages[at]) : 0,
+		.node = has_pair(kind) ? events->pair_nodes[rows->pairs[at]] : 0,
+		.tid = events->tids[rows->threads[at]],
+		.kind = (uint16_t)kind,
+		.temporary = op & LIMPET_ROW_TEMPORARY,
+		.sampled = op & LIMPET_ROW_SAMPLED,
+		.counted = is_event(kind),
+	};
 	return 1;
-damaged:
-	events->ops.at = events->ops.end;
-	events->rows = events->row; /* and nothing more */
-	return -EBADMSG;
 }

@@ -410,6 +410,13 @@ static int look_at_file(struct limpet_trace_reader *reader)
 	return 0;
 }
 
+/* Of a path that was mistaken. */
+static int hint_path(struct limpet_err *err, int code)
+{
+	limpet_err_hint(err, "`limpet attach` and `limpet stop` print the path of their trace");
+	return code;
+}
+
 static int open_file(struct limpet_trace_reader *reader, const char *path, struct limpet_err *err)
 {
 	struct stat stat;
@@ -421,8 +428,10 @@ static int open_file(struct limpet_trace_reader *reader, const char *path, struc
 		int code = limpet_errno();
 
 		limpet_err_set(err, code, "cannot read '%s': %s", path, strerror(-code));
-		limpet_err_hint(err, code == -EACCES ? "it belongs to another user: try sudo"
-						     : "captures print the path of their trace");
+		if (code == -EACCES)
+			limpet_err_hint(err, "it belongs to another user: try sudo");
+		else
+			hint_path(err, code);
 		return code;
 	}
 	if (S_ISDIR(stat.st_mode)) {
@@ -430,9 +439,10 @@ static int open_file(struct limpet_trace_reader *reader, const char *path, struc
 		limpet_err_hint(err, "give the trace itself: limpet report FILE");
 		return -EISDIR;
 	}
-	if (!S_ISREG(stat.st_mode))
-		return limpet_err_set(err, -ENOMSG, "'%s' is not a limpet trace but no file at all",
-				      path);
+	if (!S_ISREG(stat.st_mode)) {
+		limpet_err_set(err, -ENOMSG, "'%s' is not a limpet trace but no file at all", path);
+		return hint_path(err, -ENOMSG);
+	}
 	looked = look_at_file(reader);
 	if (looked < 0)
 		return limpet_err_set(err, looked, "cannot read '%s': %s", path, strerror(-looked));
@@ -455,11 +465,12 @@ static int explain_nothing(const struct limpet_trace_reader *reader, const char 
 		return -ENODATA;
 	}
 	(void)read_at(reader, 0, magic, count);
-	if (memcmp(magic, expected, count) != 0)
-		return limpet_err_set(err, -ENOMSG, "'%s' is not a limpet trace", path);
-	if (reader->file_bytes >= sizeof(bytes) && read_at(reader, 0, bytes, sizeof(bytes)) == 0 &&
-	    !limpet_trace_mark_decode(bytes, &mark) && memcmp(bytes + 8, "LMPT", 4) != 0)
-		return limpet_err_set(err, -ENOMSG, "'%s' is not a limpet trace", path);
+	if (memcmp(magic, expected, count) != 0 ||
+	    (reader->file_bytes >= sizeof(bytes) && read_at(reader, 0, bytes, sizeof(bytes)) == 0 &&
+	     !limpet_trace_mark_decode(bytes, &mark) && memcmp(bytes + 8, "LMPT", 4) != 0)) {
+		limpet_err_set(err, -ENOMSG, "'%s' is not a limpet trace", path);
+		return hint_path(err, -ENOMSG);
+	}
 	return limpet_err_set(err, -ENODATA, "'%s' is cut short or damaged: no whole block is left",
 			      path);
 }

@@ -97,6 +97,7 @@ struct limpet_trace_end {
 	bool agent_unloaded;
 	int64_t attach_stop_us, detach_stop_us; /* < 0: unknown */
 	uint64_t agent_memory_bytes;
+	const char *because; /* why it is not complete, where no count says it; "": not known */
 };
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
 
@@ -156,6 +157,29 @@ int limpet_trace_events_open(struct limpet_trace_reader *reader, size_t block,
 int limpet_trace_events_next(struct limpet_trace_events *events,
 			     struct limpet_trace_event *ret_event);
 void limpet_trace_events_free(struct limpet_trace_events *events);
+
+/* The same, some at a time and a field a column, for whoever goes through all of a trace. */
+#define LIMPET_TRACE_SOME_ROWS 256u
+struct limpet_trace_rows {
+	uint32_t count;
+	uint8_t ops[LIMPET_TRACE_SOME_ROWS]; /* LIMPET_ROW_KIND of it is a known kind */
+	uint64_t ticks[LIMPET_TRACE_SOME_ROWS];
+	uint32_t threads[LIMPET_TRACE_SOME_ROWS];   /* index into the block's threads */
+	uint32_t pairs[LIMPET_TRACE_SOME_ROWS];     /* its pairs; kinds without one: undefined */
+	uint64_t ages[LIMPET_TRACE_SOME_ROWS];      /* ticks; kinds without one: undefined */
+	uint64_t sizes[LIMPET_TRACE_SOME_ROWS];     /* of kinds without a pair; others: undefined */
+	uint64_t addresses[LIMPET_TRACE_SOME_ROWS]; /* undefined where they are not kept */
+};
+/* 1: the next ones, at least one, valid until the next call; 0: no more; -EBADMSG: the rest is
+ * damaged. */
+int limpet_trace_events_rows(struct limpet_trace_events *events,
+			     const struct limpet_trace_rows **ret_rows);
+/* Stack (always valid) and size of each pair. Answers their number. */
+uint32_t limpet_trace_events_pairs(const struct limpet_trace_events *events,
+				   const uint32_t **ret_nodes, const uint64_t **ret_sizes);
+/* Their thread ids, and 0 behind them: nobody's. Answers their number. */
+uint32_t limpet_trace_events_threads(const struct limpet_trace_events *events,
+				     const uint32_t **ret_tids);
 
 /* ------------------------------------------------------------------ one PERIOD block */
 

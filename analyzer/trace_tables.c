@@ -15,6 +15,7 @@ int limpet_trace_tables_init(struct limpet_trace_tables *tables)
 	target->container = "";
 	target->unseen_rss_share = -1;
 	tables->end.attach_stop_us = tables->end.detach_stop_us = -1;
+	tables->end.because = "";
 	/* the dummies */
 	tables->modules = calloc(1, sizeof(*tables->modules));
 	tables->nodes = calloc(1, sizeof(*tables->nodes));
@@ -370,8 +371,16 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 	if (end->known)
 		return -EBADMSG;
 	while ((tag = limpet_trace_next_section(sections, &section))) {
-		uint64_t value = limpet_cursor_varint(&section);
+		uint64_t value = 0;
+		int code;
 
+		if (tag == LIMPET_ENDING_BECAUSE) {
+			code = take_string(tables, &section, &read.because);
+			if (code < 0)
+				return code;
+			continue;
+		}
+		value = limpet_cursor_varint(&section);
 		if (section.failed)
 			return -EBADMSG;
 		switch (tag) {

@@ -8,7 +8,7 @@
 
 struct limpet_trace_tables {
 	struct limpet_trace_target target;
-	char *strings[9]; /* of the target */
+	char *strings[10]; /* of the target and the end */
 	size_t string_count;
 	struct limpet_trace_module *modules;
 	uint32_t module_count, module_room;

@@ -23,7 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "analyzer/export.h"
 #include "analyzer/model.h"
+#include "analyzer/replay.h"
 #include "analyzer/trace_append.h"
 #include "analyzer/trace_reader.h"
 #include "common/crc32.h"
@@ -33,6 +35,7 @@
 #include "test/unit/trace_capture.h"
 
 #define MEMORY_BYTES (8u << 20)
+#define SECOND 1000000000ull
 
 static char folder[] = "/tmp/limpet-test-trace-XXXXXX";
 static char second_reader[PATH_MAX];
@@ -475,6 +478,33 @@ static void sum_window(struct limpet_trace_reader *reader, uint64_t from_ns, uin
 		start_window(window, from_ns);
 }
 
+/* Sums of periods and the events one by one are of the same time. */
+static void check_replay(struct limpet_trace_reader *reader, const struct limpet_model *model)
+{
+	const struct limpet_replay_options options = {0};
+	struct limpet_model_site sums = {0};
+	struct limpet_replay *replay = NULL;
+
+	assert_int_equal(limpet_replay_new(reader, model, &options, &replay), 0);
+	for (size_t i = 0; i < replay->thread_count; i++) {
+		const struct limpet_model_site *figures = &replay->threads[i].figures;
+
+		sums.allocations += figures->allocations;
+		sums.allocated_bytes += figures->allocated_bytes;
+		sums.frees += figures->frees;
+		sums.live_bytes += figures->live_bytes;
+		sums.peak_bytes += figures->peak_bytes;
+		sums.growth_bytes += figures->growth_bytes;
+	}
+	assert_int_equal(sums.allocations, model->totals.allocations);
+	assert_int_equal(sums.allocated_bytes, model->totals.allocated_bytes);
+	assert_int_equal(sums.frees, model->totals.frees);
+	assert_int_equal(sums.live_bytes, model->totals.live_bytes);
+	assert_int_equal(sums.peak_bytes, model->totals.peak_bytes);
+	assert_int_equal(sums.growth_bytes, model->totals.growth_bytes);
+	limpet_replay_free(replay);
+}
+
 static void check_window(struct limpet_trace_reader *reader, uint64_t from_ns, uint64_t to_ns)
 {
 	static struct window window;
@@ -487,7 +517,10 @@ static void check_window(struct limpet_trace_reader *reader, uint64_t from_ns, u
 	sum_window(reader, from_ns, to_ns, &window);
 	model = build_model(reader, from_ns, to_ns);
 	assert_true(model->exact);
-	assert_true(model->windowed);
+	assert_int_equal(model->windowed, from_ns || to_ns < model->duration_ns);
+	assert_true(model->from_ns == from_ns && model->to_ns >= from_ns);
+	assert_true(model->to_ns == to_ns || model->to_ns == model->duration_ns ||
+		    from_ns > model->duration_ns);
 	assert_int_equal(model->totals.events, window.events);
 	assert_int_equal(model->totals.allocations, window.allocations);
 	assert_int_equal(model->totals.frees, window.frees);
@@ -502,6 +535,7 @@ static void check_window(struct limpet_trace_reader *reader, uint64_t from_ns, u
 		assert_int_equal(site->growth_bytes,
 				 (int64_t)(window.site_live[node] - window.site_start[node]));
 	}
+	check_replay(reader, model);
 	limpet_model_free(model);
 }
 
@@ -1276,6 +1310,27 @@ static size_t count_blocks(const char *path, enum limpet_trace_block_type type)
 	return of_type;
 }
 
+/* Of a window's limits, the periods that these are in are told whole. */
+static void check_widened(const char *path)
+{
+	struct limpet_trace_reader *reader = open_trace(path);
+	struct limpet_model *model = build_model(reader, 70 * SECOND, 100 * SECOND);
+	uint64_t events = model->totals.events;
+
+	assert_true(model->widened && model->windowed && model->exact);
+	assert_in_range(model->from_ns, 55 * SECOND, 65 * SECOND);
+	assert_in_range(model->to_ns, 115 * SECOND, 125 * SECOND);
+	limpet_model_free(model);
+	model = build_model(reader, 90 * SECOND, 91 * SECOND);
+	assert_int_equal(model->totals.events, events);
+	limpet_model_free(model);
+	model = build_model(reader, 0, 3600 * SECOND);
+	assert_true(!model->widened && !model->windowed);
+	assert_int_equal(model->to_ns, model->duration_ns);
+	limpet_model_free(model);
+	limpet_trace_reader_free(reader);
+}
+
 static void test_compact(void **state)
 {
 	static struct capture capture;
@@ -1305,6 +1360,7 @@ static void test_compact(void **state)
 	assert_int_equal(count_blocks(path, LIMPET_TRACE_PERIOD), 4);
 	after = read_whole(path, &after_bytes);
 	assert_true(after_bytes < 150000);
+	check_widened(path);
 	/* as one leaves it that is killed while it puts one period in the place of many */
 	reader = open_trace(path);
 	count = limpet_trace_reader_blocks(reader, &blocks);
@@ -1323,6 +1379,18 @@ static void test_compact(void **state)
 	assert_int_equal(torn.site_sum, killed.site_sum);
 	free(before);
 	free(after);
+}
+
+static void refuse_window(struct limpet_trace_reader *reader, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct limpet_model_options options = {.from_ns = from_ns, .to_ns = to_ns};
+	struct limpet_model *model = NULL;
+	struct limpet_err err = {0};
+
+	assert_int_equal(limpet_model_build(reader, &options, &model, &err), -ERANGE);
+	assert_null(model);
+	assert_non_null(strstr(err.message, "only their sum"));
+	assert_string_not_equal(err.hint, "");
 }
 
 static void test_a_bound(void **state)
@@ -1374,10 +1442,12 @@ static void test_a_bound(void **state)
 	limpet_model_free(part);
 	limpet_model_free(whole);
 	limpet_trace_reader_free(all);
-	/* of what was given up the limits are not known */
-	part = build_model(reader, 1000000, to_ns);
-	assert_false(part->exact);
+	/* of what was given up the limits are not known: only all of it is, with what follows */
+	part = build_model(reader, 0, to_ns);
+	assert_true(part->exact && part->totals.events > events / 2);
 	limpet_model_free(part);
+	refuse_window(reader, 1000000, to_ns);
+	refuse_window(reader, 0, from_ns / 2);
 	limpet_trace_reader_free(reader);
 }
 
@@ -1571,8 +1641,6 @@ static void test_crc32(void **state)
 
 /* ------------------------------------------------------------------ overloads */
 
-#define SECOND 1000000000ull
-
 static void put_some(struct limpet_recorder *recorder, struct limpet_record record,
 		     uint64_t seconds, uint32_t count)
 {
@@ -1685,6 +1753,94 @@ static unsigned count_live_samples(struct limpet_trace_reader *reader)
 	return samples;
 }
 
+#define LATE_MS 1000000ull
+
+static void put_at(struct limpet_recorder *recorder, const struct limpet_record *like,
+		   uint64_t time_ns, uint64_t address)
+{
+	struct limpet_record record = *like;
+
+	record.time_ns = time_ns;
+	record.address = address;
+	record.thread = 1 + address / 4096 % 3;
+	assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+}
+
+/* Three seconds; what happens in the last milliseconds of a period is merged after it was written.
+ */
+static void write_late(const char *path)
+{
+	struct limpet_recorder_options options = {.path = path,
+						  .owner_uid = geteuid(),
+						  .owner_gid = getegid(),
+						  .memory_bytes = MEMORY_BYTES,
+						  .comm = "x",
+						  .unseen_rss_share = -1};
+	const struct limpet_record alloc = {.kind = LIMPET_EVENT_ALLOC, .size = 100, .node = 1};
+	const struct limpet_record gone = {.kind = LIMPET_EVENT_FREE};
+	struct limpet_recorder_tick tick = {.time_ns = 3 * SECOND};
+	struct limpet_recorder_end end = {
+		.end = LIMPET_END_STOP, .time_ns = 3 * SECOND, .complete = true};
+	struct limpet_recorder *recorder = NULL;
+	struct limpet_err err = {0};
+	uint64_t at = 0x10000000;
+
+	assert_int_equal(limpet_recorder_open(&options, &recorder, &err), 0);
+	assert_int_equal(limpet_recorder_add_node(recorder, 1, 0, 0x400001, 0, false), 0);
+	for (uint64_t second = 0; second < 3; second++) {
+		for (uint64_t ms = 990; second && ms < 1000; ms++, at += 4096)
+			put_at(recorder, &alloc, (second - 1) * SECOND + ms * LATE_MS, at);
+		for (uint64_t ms = 0; ms < 990; ms += 10, at += 4096) {
+			put_at(recorder, &alloc, second * SECOND + ms * LATE_MS, at);
+			if (ms % 30 == 0)
+				put_at(recorder, &gone, second * SECOND + ms * LATE_MS, at);
+		}
+		if (second < 2)
+			end_period(recorder, second + 1);
+	}
+	assert_int_equal(limpet_recorder_finish(recorder, &tick, &end), 0);
+	limpet_recorder_free(recorder);
+}
+
+static void test_windows_of_late_events(void **state)
+{
+	const uint64_t limits[] = {0,    500,  985,  991,  995,  999,  1000, 1001,
+				   1010, 1500, 1989, 1990, 1996, 2000, 2001, 3000};
+	struct limpet_trace_reader *reader;
+
+	(void)state;
+	write_late(path_of("late"));
+	reader = open_trace(path_of("late"));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(limits); i++)
+		for (size_t n = i + 1; n < LIMPET_COUNT_OF(limits); n++)
+			check_window(reader, limits[i] * LATE_MS, limits[n] * LATE_MS);
+	limpet_trace_reader_free(reader);
+}
+
+/* The column `weight` of events of that kind, added up. */
+static double add_weights(const char *path, const char *kind)
+{
+	const struct limpet_heap_options options = {0};
+	char head[32], *text = NULL, *line, *rest;
+	struct limpet_err err = {0};
+	struct limpet_heap heap;
+	double sum = 0;
+	size_t bytes;
+	FILE *file = open_memstream(&text, &bytes);
+
+	snprintf(head, sizeof(head), ",%s,", kind);
+	assert_non_null(file);
+	assert_int_equal(limpet_heap_open(path, &options, &heap, &err), 0);
+	assert_int_equal(limpet_export(&heap, LIMPET_EXPORT_CSV, 0, file, &err), 0);
+	assert_int_equal(fclose(file), 0);
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (strstr(line, head))
+			sum += strtod(strrchr(line, ',') + 1, NULL);
+	limpet_heap_close(&heap);
+	free(text);
+	return sum;
+}
+
 /* What was recorded in full and what is estimated, told apart: by block, by site and by time. */
 static void test_overloads(void **state)
 {
@@ -1725,6 +1881,8 @@ static void test_overloads(void **state)
 	assert_int_equal(model->totals.foreign_frees, 0);
 	assert_int_equal(model->totals.events, 1000 + 5 + 400 + 1 + 300 + 1);
 	assert_int_equal(count_live_samples(reader), 5);
+	assert_true(fabs(add_weights(path_of("overloads"), "alloc") - 1300 - 6 * weight) < 1e-6);
+	assert_true(fabs(add_weights(path_of("overloads"), "free") - 400 - weight) < 1e-6);
 	limpet_model_free(model);
 
 	/* A window without an overload: all calls in it are certain. */
@@ -1807,6 +1965,7 @@ int main(void)
 		cmocka_unit_test(test_symbols_are_appended),
 		cmocka_unit_test(test_a_torn_trace_can_be_sealed),
 		cmocka_unit_test(test_a_second_reader_agrees),
+		cmocka_unit_test(test_windows_of_late_events),
 		cmocka_unit_test(test_overloads),
 		cmocka_unit_test(test_no_overload),
 	};

@@ -131,10 +131,15 @@ static uint64_t count_open(const struct limpet_open_blocks *blocks)
 	return count;
 }
 
-static bool is_same_block(const struct limpet_open_block *a, const struct limpet_open_block *b)
+static uint32_t hash_of(const struct limpet_open_block *block)
 {
-	return a->size == b->size && a->time_ns == b->time_ns && a->node == b->node &&
-	       a->sampled == b->sampled;
+	return limpet_open_hash(limpet_open_seed(block->node, block->size), block->tick);
+}
+
+static bool take(struct limpet_open_blocks *blocks, const struct limpet_open_block *like,
+		 uint32_t *ret_thread)
+{
+	return limpet_open_blocks_take(blocks, like, hash_of(like), ret_thread);
 }
 
 /* Held against a plain list; many are alike. */
@@ -143,43 +148,43 @@ static void test_open_blocks(void **state)
 	enum { MOST = 9000, STEPS = 60000, LOOKS = 1000 };
 	static struct limpet_open_block list[MOST];
 	struct limpet_open_blocks blocks = {0};
-	struct limpet_open_block got, none = {.size = 8};
+	struct limpet_open_block none = {.size = 8};
+	uint32_t thread;
 	size_t count = 0;
 	uint64_t random = 7;
 
 	(void)state;
-	assert_false(limpet_open_blocks_take(&blocks, &list[0], &got));
+	assert_false(take(&blocks, &list[0], &thread));
 	for (unsigned step = 0; step < STEPS; step++) {
 		random = random * 6364136223846793005u + 1442695040888963407u;
 		if (count < MOST && (count == 0 || random >> 40 & 3)) {
 			struct limpet_open_block block = {.size = random >> 33 & 7,
-							  .time_ns = random >> 36 & 31,
+							  .tick = random >> 36 & 31,
 							  .node = (uint32_t)(random >> 45) & 3,
-							  .tid = (uint32_t)(random >> 48) & 7,
+							  .thread = (uint32_t)(random >> 48) & 7,
 							  .sampled = random >> 52 & 1};
 
 			list[count++] = block;
-			assert_int_equal(limpet_open_blocks_add(&blocks, &block), 0);
+			assert_int_equal(limpet_open_blocks_add(&blocks, &block, hash_of(&block)),
+					 0);
 		} else {
 			size_t at = (random >> 20) % count;
 
 			/* Its own thread's, since there is one. */
-			assert_true(limpet_open_blocks_take(&blocks, &list[at], &got));
-			assert_true(is_same_block(&got, &list[at]));
-			assert_int_equal(got.tid, list[at].tid);
+			assert_true(take(&blocks, &list[at], &thread));
+			assert_int_equal(thread, list[at].thread);
 			list[at] = list[--count];
 		}
 		if (step % LOOKS == 0)
 			assert_int_equal(count_open(&blocks), count);
 	}
-	assert_false(limpet_open_blocks_take(&blocks, &none, &got));
+	assert_false(take(&blocks, &none, &thread));
 	assert_in_range(blocks.used, 1, 8 * 32 * 4 * 8 * 2); /* alike in all are one */
 	while (count) {
 		struct limpet_open_block other = list[--count];
 
-		other.tid = UINT32_MAX;
-		assert_true(limpet_open_blocks_take(&blocks, &other, &got));
-		assert_true(is_same_block(&got, &other));
+		other.thread = UINT32_MAX;
+		assert_true(take(&blocks, &other, &thread));
 	}
 	assert_int_equal(count_open(&blocks), 0);
 	assert_int_equal(blocks.used, 0);
