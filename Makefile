@@ -61,7 +61,7 @@ include test/module.mk
 include scripts/module.mk
 
 LIMPET_SRC := $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC) $(CLI_SRC)
-LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/agent_bytes.o $(B)/obj/analyzer/html_page.o
+LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/agent_bytes.o $(B)/obj/analyzer/html_template.o
 
 .PHONY: all static clean
 all: $(B)/limpet

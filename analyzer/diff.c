@@ -156,7 +156,7 @@ static int add_heap(struct limpet_diff *diff, const struct limpet_heap *heap, bo
 
 /* ------------------------------------------------------------------ comparing */
 
-static bool has_figure(const struct limpet_model_site *figures)
+bool limpet_diff_has_figure(const struct limpet_model_site *figures)
 {
 	return figures->allocations || figures->live_allocations || figures->peak_allocations ||
 	       figures->frees;
@@ -170,9 +170,9 @@ static void compare(const struct limpet_diff *diff, struct limpet_diff_row *row)
 	row->old_figure = (int64_t)fmin(fmax(scaled, -0x1p62), 0x1p62);
 	row->new_figure = limpet_report_figure(&row->new_figures, diff->sort);
 	row->change = row->new_figure - row->old_figure;
-	if (!has_figure(&row->old_figures))
+	if (!limpet_diff_has_figure(&row->old_figures))
 		row->state = LIMPET_DIFF_APPEARED;
-	else if (!has_figure(&row->new_figures))
+	else if (!limpet_diff_has_figure(&row->new_figures))
 		row->state = LIMPET_DIFF_VANISHED;
 	else if (row->change)
 		row->state = row->change > 0 ? LIMPET_DIFF_GREW : LIMPET_DIFF_SHRANK;

@@ -7,6 +7,7 @@
 #ifndef LIMPET_ANALYZER_DIFF_H
 #define LIMPET_ANALYZER_DIFF_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,5 +66,14 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 			   FILE *file) LIMPET_MUST_CHECK;
 int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
 			   const char *new_name, size_t limit, FILE *file) LIMPET_MUST_CHECK;
+/* A page that compares the heaps by each figure, and whole stacks as well as folded ones. */
+int limpet_diff_html_print(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
+			   const char *old_name, const char *new_name,
+			   FILE *file) LIMPET_MUST_CHECK;
+
+/* False: it did nothing and held nothing, as if it were not there. */
+bool limpet_diff_has_figure(const struct limpet_model_site *figures);
+/* One of the two, as `old` and `new` of the JSON. NULL: no memory. */
+json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap);
 
 #endif

@@ -50,6 +50,11 @@ static int print_heap(struct limpet_pen *pen, const char *word, const char *name
 				     limpet_pen_count(pen, heap->view.totals.allocations),
 				     limpet_pen_plural(heap->view.totals.allocations));
 
+	if (!result && model->widened)
+		result = limpet_pen_line(pen, "", "%-9s widened to whole minutes: no less is kept",
+					 "");
+	if (!result && model->sample_bytes)
+		result = limpet_pen_line(pen, "", "%-9s is estimated", "");
 	if (!result && (!model->complete || !model->exact) && model->end->end != LIMPET_END_RUNNING)
 		result = limpet_pen_line(pen, pen->options->warn, "%-9s is not complete", "");
 	return result;
@@ -134,7 +139,7 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 
 /* ------------------------------------------------------------------ JSON */
 
-static json_t *side(const char *name, const struct limpet_heap *heap)
+json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap)
 {
 	const struct limpet_model *model = heap->model;
 
@@ -143,7 +148,7 @@ static json_t *side(const char *name, const struct limpet_heap *heap)
 			 limpet_json_number(model->target->pid), "from_seconds",
 			 limpet_json_seconds(model->from_ns), "to_seconds",
 			 limpet_json_seconds(model->to_ns), "complete", model->complete, "totals",
-			 limpet_json_figures(&heap->view.totals));
+			 limpet_json_figures(&heap->view.totals, model->sample_bytes));
 }
 
 static json_t *row_object(const struct limpet_diff *diff, const struct limpet_diff_row *row)
@@ -154,11 +159,13 @@ static json_t *row_object(const struct limpet_diff *diff, const struct limpet_di
 		json_array_append_new(stack, limpet_json_text(diff->names[diff->nodes[at].name]));
 	if (!stack)
 		return NULL;
-	return json_pack("{s:s,s:I,s:I,s:I,s:o,s:o,s:o}", "state",
-			 limpet_diff_state_words[row->state], "change", (json_int_t)row->change,
-			 "old_scaled", (json_int_t)row->old_figure, "new_value",
-			 (json_int_t)row->new_figure, "old", limpet_json_figures(&row->old_figures),
-			 "new", limpet_json_figures(&row->new_figures), "stack", stack);
+	return json_pack(
+		"{s:s,s:I,s:I,s:I,s:o,s:o,s:o}", "state", limpet_diff_state_words[row->state],
+		"change", (json_int_t)row->change, "old_scaled", (json_int_t)row->old_figure,
+		"new_value", (json_int_t)row->new_figure, "old",
+		limpet_json_figures(&row->old_figures, diff->old_heap->model->sample_bytes), "new",
+		limpet_json_figures(&row->new_figures, diff->new_heap->model->sample_bytes),
+		"stack", stack);
 }
 
 int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
@@ -168,9 +175,11 @@ int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
 
 	fprintf(file, "{\"format\":\"limpet-diff\",\"version\":1,\"sort\":\"%s\"",
 		limpet_report_sort_words[diff->sort]);
-	result = limpet_json_print(file, ",\n\"old\":", side(old_name, diff->old_heap));
+	result = limpet_json_print(file,
+				   ",\n\"old\":", limpet_diff_json_side(old_name, diff->old_heap));
 	if (!result)
-		result = limpet_json_print(file, ",\n\"new\":", side(new_name, diff->new_heap));
+		result = limpet_json_print(
+			file, ",\n\"new\":", limpet_diff_json_side(new_name, diff->new_heap));
 	if (!result)
 		result = limpet_json_print(file, ",\n\"scale\":", json_real(diff->scale));
 	if (!result)

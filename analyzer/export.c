@@ -23,27 +23,50 @@ char *limpet_export_name(const char *name, const char *reserved, char instead)
 	return copy;
 }
 
+static int refuse(struct limpet_err *err, int code, const char *why, const char *hint)
+{
+	limpet_err_set(err, code, "%s", why);
+	limpet_err_hint(err, "%s", hint);
+	return code;
+}
+
+static int check(const struct limpet_heap *heap, enum limpet_export_format format,
+		 struct limpet_err *err)
+{
+	const bool events = format == LIMPET_EXPORT_HEAPTRACK || format == LIMPET_EXPORT_CSV;
+	const struct limpet_model *model = heap->model;
+
+	if (events && model->windowed)
+		return refuse(err, -ENOTSUP,
+			      "heaptrack and csv hold the whole capture, no part of its time",
+			      "pprof, folded, massif and callgrind do");
+	if (events && heap->replay)
+		return refuse(err, -ENOTSUP, "heaptrack and csv hold every thread",
+			      "pprof, folded, massif and callgrind can do without some");
+	if (events && model->compact)
+		return refuse(err, -ENODATA, "the trace holds sums alone, no single events",
+			      "a capture without --compact has them");
+	if (format == LIMPET_EXPORT_HEAPTRACK && model->given_up_ns)
+		return refuse(err, -ENODATA, "the oldest events were given up (--max-size)",
+			      "csv has those that were kept");
+	if (format == LIMPET_EXPORT_HEAPTRACK && model->sample_bytes)
+		return refuse(err, -ENOTSUP, "heaptrack knows no samples",
+			      "pprof, folded, massif and callgrind have the estimates");
+	if (format == LIMPET_EXPORT_FOLDED && heap->view.sort == LIMPET_REPORT_TEMPORARY &&
+	    model->sample_bytes)
+		return refuse(err, -ENOTSUP, "samples do not say which allocations are temporary",
+			      "--sort allocations, or another figure");
+	return 0;
+}
+
 int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, unsigned table,
 		  FILE *file, struct limpet_err *err)
 {
-	const bool events = format == LIMPET_EXPORT_HEAPTRACK || format == LIMPET_EXPORT_CSV;
-	int code = -EINVAL;
+	int code = check(heap, format, err);
 
-	if (events && heap->model->windowed)
-		return limpet_err_set(err, -ENOTSUP,
-				      "%s holds the whole capture, no part of its time",
-				      limpet_export_words[format]);
-	if (events && heap->replay)
-		return limpet_err_set(err, -ENOTSUP, "%s holds every thread",
-				      limpet_export_words[format]);
-	if (events && heap->model->compact)
-		return limpet_err_set(err, -ENODATA,
-				      "the trace holds sums alone, no single events");
-	if (format == LIMPET_EXPORT_HEAPTRACK && heap->model->given_up_ns)
-		return limpet_err_set(err, -ENODATA,
-				      "the oldest events were given up (--max-size)");
-	if (format == LIMPET_EXPORT_HEAPTRACK && heap->model->sample_bytes)
-		return limpet_err_set(err, -ENOTSUP, "heaptrack knows no samples");
+	if (code < 0)
+		return code;
+	code = -EINVAL;
 	switch (format) {
 	case LIMPET_EXPORT_HEAPTRACK:
 		code = limpet_export_heaptrack(heap, file);

@@ -26,8 +26,8 @@ extern const char *const limpet_export_tables[];
 #define LIMPET_EXPORT_MOMENTS 80
 
 /* heaptrack and CSV hold events: of the whole capture, without a window or a filter by threads, and
- * for heaptrack not of a sampled one (-ENOTSUP, with words). -ENOMEM; errors of `file` are found by
- * ferror(). `table`: of CSV, which to write. */
+ * for heaptrack, and by temporary allocations, not of a sampled one (-ENOTSUP, with words).
+ * -ENOMEM; errors of `file` are found by ferror(). `table`: of CSV, which to write. */
 int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, unsigned table,
 		  FILE *file, struct limpet_err *err) LIMPET_MUST_CHECK;
 

@@ -71,12 +71,15 @@ static int compare_costs(const void *a, const void *b, void *context)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-static void print_figures(FILE *file, uint32_t line, const struct limpet_model_site *figures)
+/* Of samples, which allocations are temporary is not known. */
+static void print_figures(const struct writer *writer, const struct limpet_model_site *figures)
 {
-	fprintf(file,
-		"%u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-		line, figures->live_bytes, figures->live_allocations, figures->peak_bytes,
-		figures->allocated_bytes, figures->allocations, figures->temporary_allocations);
+	fprintf(writer->file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+		figures->live_bytes, figures->live_allocations, figures->peak_bytes,
+		figures->allocated_bytes, figures->allocations);
+	if (!writer->heap->model->sample_bytes)
+		fprintf(writer->file, " %" PRIu64, figures->temporary_allocations);
+	fputc('\n', writer->file);
 }
 
 static int print_position(FILE *file, const char *keyword, const char *name)
@@ -126,15 +129,16 @@ static int print_costs(const struct writer *writer, struct cost *const *list, si
 			fprintf(writer->file, "calls=%" PRIu64 " 0\n",
 				list[i]->figures.allocations);
 		}
-		if (code == 0)
-			print_figures(writer->file, place->line, &list[i]->figures);
+		if (code == 0) {
+			fprintf(writer->file, "%u ", place->line);
+			print_figures(writer, &list[i]->figures);
+		}
 	}
 	return code;
 }
 
 int limpet_export_callgrind(struct limpet_heap *heap, FILE *file)
 {
-	const struct limpet_model_site *totals = &heap->view.totals;
 	struct writer writer = {.heap = heap, .file = file};
 	LIMPET_FREE char *command = limpet_export_name(heap->model->target->command, "", ' ');
 	LIMPET_FREE struct cost **list = NULL;
@@ -144,13 +148,10 @@ int limpet_export_callgrind(struct limpet_heap *heap, FILE *file)
 
 	fprintf(file,
 		"# callgrind format\nversion: 1\ncreator: limpet\npid: %u\ncmd: %s\n"
-		"positions: line\nevents: Live LiveBlocks Peak Allocated Allocations Temporary\n",
-		heap->model->target->pid, command && command[0] ? command : "?");
-	fprintf(file,
-		"summary: %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-		"\n",
-		totals->live_bytes, totals->live_allocations, totals->peak_bytes,
-		totals->allocated_bytes, totals->allocations, totals->temporary_allocations);
+		"positions: line\nevents: Live LiveBlocks Peak Allocated Allocations%s\nsummary: ",
+		heap->model->target->pid, command && command[0] ? command : "?",
+		heap->model->sample_bytes ? "" : " Temporary");
+	print_figures(&writer, &heap->view.totals);
 	list = calloc(HASH_COUNT(writer.costs) + 1ul, sizeof(*list));
 	if (!list)
 		code = -ENOMEM;

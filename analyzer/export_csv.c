@@ -7,6 +7,7 @@
 
 #include "analyzer/export.h"
 #include "analyzer/plain_text.h"
+#include "common/estimate.h"
 
 static const char *const kind_words[] = {
 	[LIMPET_ROW_ALLOC] = "alloc",
@@ -47,6 +48,19 @@ static bool has_age(unsigned kind)
 	       kind == LIMPET_ROW_INFERRED_FREE;
 }
 
+/* How many calls, or blocks, a row stands for. */
+static double weight_of(const struct limpet_model *model, const struct limpet_trace_event *row)
+{
+	const bool is_estimated =
+		row->kind == LIMPET_ROW_ALLOC || row->kind == LIMPET_ROW_UNTRACKED ||
+		row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE;
+	/* Of a trace whose overloads alone are sampled, what came between them is certain. */
+	const bool is_sample = model->sample_bytes && (model->target->sample_bytes || row->sampled);
+
+	return is_estimated && is_sample ? limpet_weight_of(row->size, model->sample_bytes).weight
+					 : 1;
+}
+
 static void print_event(const struct limpet_heap *heap, const struct limpet_trace_event *row,
 			FILE *file)
 {
@@ -59,7 +73,12 @@ static void print_event(const struct limpet_heap *heap, const struct limpet_trac
 		row->tid, row->node, row->size);
 	if (has_age(row->kind))
 		fprintf(file, "%" PRIu64, row->age_ns);
-	fputs(row->temporary ? ",true\n" : ",false\n", file);
+	/* Of samples that is not known. Digits enough that the sums are the report's. */
+	fprintf(file, ",%s,%.17g\n",
+		heap->model->sample_bytes ? ""
+		: row->temporary          ? "true"
+					  : "false",
+		weight_of(heap->model, row));
 }
 
 static int print_events(struct limpet_heap *heap, FILE *file)
@@ -68,7 +87,7 @@ static int print_events(struct limpet_heap *heap, FILE *file)
 	size_t count = limpet_trace_reader_blocks(heap->reader, &blocks);
 	int code = 0;
 
-	fputs("time_ns,kind,thread,stack,bytes,age_ns,temporary\n", file);
+	fputs("time_ns,kind,thread,stack,bytes,age_ns,temporary,weight\n", file);
 	for (size_t i = 0; i < count && code >= 0 && !ferror(file); i++) {
 		struct limpet_trace_events *events;
 		struct limpet_trace_event row;

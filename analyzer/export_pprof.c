@@ -50,7 +50,7 @@ enum {
 static const char *const types[][2] = {
 	{"alloc_objects", "count"},     {"alloc_space", "bytes"},  {"inuse_objects", "count"},
 	{"inuse_space", "bytes"},       {"peak_objects", "count"}, {"peak_space", "bytes"},
-	{"temporary_objects", "count"},
+	{"temporary_objects", "count"}, /* the last: of samples it is not known */
 };
 
 struct message {
@@ -74,6 +74,11 @@ struct writer {
 	bool *written; /* by location */
 	bool failed;
 };
+
+static size_t type_count(const struct writer *writer)
+{
+	return LIMPET_COUNT_OF(types) - (writer->heap->model->sample_bytes != 0);
+}
 
 /* ------------------------------------------------------------------ encoding */
 
@@ -177,7 +182,7 @@ static void write_types(struct writer *writer)
 {
 	struct message head = {0};
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(types); i++) {
+	for (size_t i = 0; i < type_count(writer); i++) {
 		uint64_t type = string_number(writer, types[i][0]);
 		uint64_t unit = string_number(writer, types[i][1]);
 
@@ -299,7 +304,7 @@ static void write_sample(struct writer *writer, const struct limpet_model_site *
 	if (!any)
 		put_varint(&writer->inner, writer->heap->places->location_count + 1ull);
 	put_message(&writer->message, SAMPLE_LOCATIONS, &writer->inner);
-	for (size_t i = 0; i < LIMPET_COUNT_OF(values); i++)
+	for (size_t i = 0; i < type_count(writer); i++)
 		put_varint(&writer->inner, values[i]);
 	put_message(&writer->message, SAMPLE_VALUES, &writer->inner);
 	flush_message(writer, PROFILE_SAMPLE);

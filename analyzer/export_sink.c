@@ -11,6 +11,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "analyzer/unfinished.h"
+
 /* ------------------------------------------------------------------ zstd, as a stdio stream */
 
 struct packer {
@@ -110,14 +112,20 @@ static bool has_suffix(const char *path, const char *suffix)
 	return length > wanted && !strcmp(path + length - wanted, suffix);
 }
 
+static void forget(struct limpet_export_sink *sink)
+{
+	limpet_unfinished_drop(sink->temporary);
+	free(sink->temporary);
+	free(sink->path);
+	*sink = (struct limpet_export_sink){0};
+}
+
 static int fail(struct limpet_export_sink *sink, const char *path, int code, struct limpet_err *err)
 {
 	limpet_err_set(err, code, "cannot write '%s': %s", path, strerror(-code));
 	if (sink->temporary)
 		unlink(sink->temporary);
-	free(sink->temporary);
-	free(sink->path);
-	*sink = (struct limpet_export_sink){0};
+	forget(sink);
 	return code;
 }
 
@@ -149,6 +157,8 @@ int limpet_export_sink_open(const char *path, FILE *standard, struct limpet_expo
 		sink.temporary = NULL;
 		return fail(&sink, path, code, err);
 	}
+	if (beside)
+		limpet_unfinished_add(sink.temporary);
 	sink.file = fdopen(fd, "w");
 	if (!sink.file) {
 		close(fd);
@@ -187,8 +197,6 @@ int limpet_export_sink_close(struct limpet_export_sink *sink, bool keep, struct 
 		return fail(sink, sink->path, code, err);
 	if (!keep && sink->temporary)
 		unlink(sink->temporary);
-	free(sink->temporary);
-	free(sink->path);
-	*sink = (struct limpet_export_sink){0};
+	forget(sink);
 	return 0;
 }

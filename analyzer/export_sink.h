@@ -1,4 +1,4 @@
-/* A file to write an export to: plain, or compressed as its name says. */
+/* A file that is written as a whole, or not at all: plain, or compressed as its name says. */
 #ifndef LIMPET_ANALYZER_EXPORT_SINK_H
 #define LIMPET_ANALYZER_EXPORT_SINK_H
 
@@ -8,7 +8,8 @@
 #include "common/err.h"
 
 /* `path` "-" is `standard`. `.gz` and `.zst` at the end of the name compress. A file that exists is
- * replaced when the new one is whole: it is written beside, mode 0600. */
+ * replaced when the new one is whole: it is written beside, mode 0600, and that goes when a signal
+ * ends the command. */
 struct limpet_export_sink {
 	FILE *file;
 	char *path, *temporary; /* NULL: of a stream that is not ours */

@@ -313,6 +313,16 @@ static int say_turnover(struct work *work)
 		   say_bytes(older, (double)work->model->totals.foreign_freed_bytes));
 }
 
+/* A program that frees everything as it ends may well have grown until then. */
+static bool tidied_up(const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+
+	return model->end->end == LIMPET_END_TARGET_EXIT &&
+	       totals->peak_ns > model->duration_ns / 2 &&
+	       totals->live_bytes < totals->peak_bytes / 2;
+}
+
 static int say_steady(struct work *work)
 {
 	const double bytes = sum(work->growth, PARTS / 2, PARTS);
@@ -320,13 +330,13 @@ static int say_steady(struct work *work)
 						      .share = -1,
 						      .per_second = 2 * bytes / work->seconds};
 	char change[LIMPET_UNITS_TEXT], live[LIMPET_UNITS_TEXT];
+	const char *how = bytes < 0 ? "fell" : "rose";
 	const double most = 0.02 * (double)work->model->totals.live_bytes;
 
-	if (bytes > LEAST_BYTES && bytes > most)
+	if ((bytes > LEAST_BYTES && bytes > most) || tidied_up(work->model))
 		return 0;
-	return add(work, &finding,
-		   "Nothing grows: live bytes changed by %s in the second half, and are %s.",
-		   limpet_units_format_bytes_change(change, (int64_t)bytes),
+	return add(work, &finding, "Nothing grows: in the second half live bytes %s by %s, to %s.",
+		   how, say_bytes(change, bytes < 0 ? -bytes : bytes),
 		   say_bytes(live, (double)work->model->totals.live_bytes));
 }
 
@@ -379,7 +389,8 @@ static int find_churn(struct work *work)
 	code = name_look(work, look->figures.node, &finding, &name);
 	if (code < 0)
 		return code;
-	if (look->figures.temporary_allocations)
+	/* "0 %" would be no reason to go on. */
+	if (100.0 * (double)look->figures.temporary_allocations > 0.5 * calls)
 		snprintf(soon, sizeof(soon), ", %.0f %% before the next one",
 			 100.0 * (double)look->figures.temporary_allocations / calls);
 	code = add(work, &finding,
@@ -509,7 +520,9 @@ int limpet_findings_new(const struct limpet_view *view, const struct limpet_hist
 		.history = history,
 		.findings = calloc(1, sizeof(*work.findings)),
 		.seconds = (double)model->duration_ns / 1e9,
-		.in_parts = history->step_count >= PARTS && model->duration_ns >= LEAST_NS,
+		/* The second half has to be told from the first. */
+		.in_parts = history->step_count >= PARTS && model->duration_ns >= LEAST_NS &&
+			    (!history->of_sums || history->edges_ns[1] <= model->duration_ns / 2),
 	};
 	static int (*const finders[])(struct work *) = {find_holder, find_growing, find_churn,
 							find_beyond};

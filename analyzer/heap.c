@@ -156,17 +156,45 @@ static int replay(struct limpet_heap *heap, const struct limpet_heap_options *op
 
 /* ------------------------------------------------------------------ the whole */
 
+/* A replay would tell of another time than the sums do. */
+static bool is_partly_summed(const struct limpet_model *model)
+{
+	return model->given_up_ns && model->from_ns <= model->given_up_ns;
+}
+
+static bool needs_replay(const struct limpet_heap_options *options)
+{
+	return options->replay || (options->filter && limpet_filter_has_threads(options->filter));
+}
+
+static int build_model(struct limpet_heap *heap, const struct limpet_heap_options *options,
+		       struct limpet_err *err)
+{
+	struct limpet_model_options window = {.from_ns = options->from_ns, .to_ns = options->to_ns};
+	int code = limpet_model_build(heap->reader, &window, &heap->model, err);
+
+	if (code < 0 || !needs_replay(options) || !is_partly_summed(heap->model))
+		return code;
+	window.from_ns = heap->model->given_up_ns + LIMPET_TRACE_TICK_NS;
+	limpet_model_free(LIMPET_TAKE(heap->model));
+	heap->narrowed = true;
+	return limpet_model_build(heap->reader, &window, &heap->model, err);
+}
+
 static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_options *options,
 			struct limpet_err *err)
 {
 	const bool threads = limpet_filter_has_threads(options->filter);
-	const bool series = options->series && !heap->model->compact;
+	const bool series =
+		options->series && !heap->model->compact && !is_partly_summed(heap->model);
 	const struct limpet_model_site before = heap->view.totals;
 	int code;
 
-	if (threads && heap->model->sample_bytes)
-		return limpet_err_set(err, -ENOTSUP,
-				      "a sampled trace cannot be filtered by threads");
+	if (threads && heap->model->sample_bytes) {
+		limpet_err_set(err, -ENOTSUP, "a sampled trace cannot be filtered by threads");
+		limpet_err_hint(err, "by functions, files and modules it can");
+		return -ENOTSUP;
+	}
 	heap->filtered = true;
 	code = limpet_filter_nodes(options->filter, heap->places, &heap->kept);
 	/* Of sums alone, sizes and timeline cannot be filtered: they are left out. */
@@ -190,12 +218,10 @@ static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_optio
 static int fill(struct limpet_heap *heap, const char *path,
 		const struct limpet_heap_options *options, struct limpet_err *err)
 {
-	const struct limpet_model_options window = {.from_ns = options->from_ns,
-						    .to_ns = options->to_ns};
 	int code = limpet_trace_reader_open(path, &heap->reader, err);
 
 	if (code == 0)
-		code = limpet_model_build(heap->reader, &window, &heap->model, err);
+		code = build_model(heap, options, err);
 	if (code < 0)
 		return code;
 	code = limpet_places_new(heap->model, &heap->places);
@@ -229,8 +255,10 @@ int limpet_heap_open(const char *path, const struct limpet_heap_options *options
 	code = fill(&heap, path, options, err);
 	if (code < 0) {
 		limpet_heap_close(&heap);
-		if (code == -ENODATA && !err->message[0])
+		if (code == -ENODATA && !err->message[0]) {
 			limpet_err_set(err, code, "'%s' holds sums alone, no single events", path);
+			limpet_err_hint(err, "a capture without --compact has them");
+		}
 		return err->message[0] ? code
 				       : limpet_err_set(err, code, "cannot read '%s': %s", path,
 							strerror(-code));

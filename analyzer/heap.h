@@ -36,12 +36,14 @@ struct limpet_heap {
 	struct limpet_replay *replay; /* NULL: none was needed */
 	struct limpet_view view;
 	uint64_t events; /* of the window, whatever the filter */
+	bool narrowed;   /* the window begins where there are single events, for the replay */
 	bool filtered;
 	struct limpet_model_site hidden; /* by the filter */
 	bool *kept;                      /* by node; NULL: all */
 };
 
-/* The errors of reading it; -EINVAL: the window; -ENOTSUP: threads of a sampled trace; -ENODATA: a
+/* The errors of reading it; -EINVAL: the window; -ERANGE: it begins or ends where sums alone are
+ * kept; -ENOTSUP: threads of a sampled trace; -ENODATA: a
  * replay of a trace that holds sums alone. */
 int limpet_heap_open(const char *path, const struct limpet_heap_options *options,
 		     struct limpet_heap *ret_heap, struct limpet_err *err) LIMPET_MUST_CHECK;

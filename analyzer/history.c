@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/room.h"
+
 #define NONE UINT32_MAX
 #define NO_BLOCK SIZE_MAX
 
@@ -14,27 +16,23 @@ struct work {
 	uint32_t *site_of; /* by node; NONE */
 	size_t *last;      /* by site: its newest step in the pool + 1; 0: none */
 	size_t *before;    /* by step in the pool: the site's one before it, + 1 */
-	size_t pool_count, pool_room;
-	bool failed; /* no memory */
+	size_t pool_count, pool_room, before_room;
+	const struct limpet_replay_options *selection;
+	size_t sums;         /* the block that stands for what was given up; NO_BLOCK: none does */
+	uint64_t live_bytes; /* after what was added last */
+	uint64_t *live_at_end; /* of each step; UINT64_MAX: nothing happened in it */
+	bool of_threads;       /* the aggregates are of all threads together */
+	bool failed;           /* no memory */
 };
 
 static int want_room(struct work *work)
 {
-	struct limpet_history_step *pool;
-	size_t room = work->pool_room ? 2 * work->pool_room : 4096, *before;
+	int code = limpet_room_for(&work->history->pool, &work->pool_room, work->pool_count + 1,
+				   sizeof(*work->history->pool));
 
-	if (work->pool_count < work->pool_room)
-		return 0;
-	pool = reallocarray(work->history->pool, room, sizeof(*pool));
-	if (!pool)
-		return -ENOMEM;
-	work->history->pool = pool;
-	before = reallocarray(work->before, room, sizeof(*before));
-	if (!before)
-		return -ENOMEM;
-	work->before = before;
-	work->pool_room = room;
-	return 0;
+	return code < 0 ? code
+			: limpet_room_for(&work->before, &work->before_room, work->pool_count + 1,
+					  sizeof(*work->before));
 }
 
 /* The site's place for that step; the pool moves with the next call. NULL: no memory, or a node
@@ -48,7 +46,7 @@ static struct limpet_history_step *place(struct work *work, uint32_t node, size_
 		return NULL;
 	if (pool && work->last[site] && pool[work->last[site] - 1].step == step)
 		return &pool[work->last[site] - 1];
-	if (want_room(work) < 0) {
+	if (want_room(work) < 0 || !work->history->pool) {
 		work->failed = true;
 		return NULL;
 	}
@@ -66,6 +64,26 @@ static bool is_period(const struct limpet_trace_block *block)
 	return block->type == LIMPET_TRACE_PERIOD && !block->damaged;
 }
 
+/* As the model reads it: a SUMS block counts behind a gap, and in front of all periods. */
+static size_t find_sums(struct limpet_trace_reader *reader)
+{
+	const struct limpet_trace_block *blocks;
+	size_t count = limpet_trace_reader_blocks(reader, &blocks);
+	bool gap = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (blocks[i].damaged)
+			continue;
+		if (blocks[i].type == LIMPET_TRACE_PERIOD || blocks[i].type == LIMPET_TRACE_EVENTS)
+			break;
+		if (blocks[i].type == LIMPET_TRACE_GAP)
+			gap = true;
+		if (blocks[i].type == LIMPET_TRACE_SUMS && gap)
+			return i;
+	}
+	return NO_BLOCK;
+}
+
 static int set_edges(struct work *work, size_t most_steps)
 {
 	const struct limpet_trace_block *blocks;
@@ -74,12 +92,17 @@ static int set_edges(struct work *work, size_t most_steps)
 
 	for (size_t i = 0; i < count; i++)
 		periods += is_period(&blocks[i]);
+	work->sums = work->model->sample_bytes ? NO_BLOCK : find_sums(work->reader);
 	if (work->model->sample_bytes)
 		periods = 0;
 	each = periods / most_steps + 1;
-	history->edges_ns = calloc(periods / each + 3, sizeof(*history->edges_ns));
+	history->edges_ns = calloc(periods / each + 4, sizeof(*history->edges_ns));
 	if (!history->edges_ns)
 		return -ENOMEM;
+	if (work->sums != NO_BLOCK && blocks[work->sums].last_ns) {
+		history->edges_ns[++history->step_count] = blocks[work->sums].last_ns;
+		history->of_sums = true;
+	}
 	for (size_t i = 0; periods && i < count; i++) {
 		uint64_t *edges = history->edges_ns;
 
@@ -110,6 +133,22 @@ static size_t step_of(const struct limpet_history *history, uint64_t time_ns)
 	return low;
 }
 
+size_t limpet_history_find_step(const void *find_context, size_t block, uint64_t time_ns,
+				uint64_t *ret_until_ns)
+{
+	const struct limpet_history *history = find_context;
+	const size_t last = history->step_count - 1;
+	size_t step = history->step_of_block[block];
+
+	*ret_until_ns = UINT64_MAX;
+	if (step == NONE) {
+		step = step_of(history, time_ns);
+		if (step < last)
+			*ret_until_ns = history->edges_ns[step + 1] + 1;
+	}
+	return step < last ? step : last;
+}
+
 /* ------------------------------------------------------------------ what happened in them */
 
 static void add_size(struct work *work, unsigned bucket, size_t step, uint64_t allocations,
@@ -130,7 +169,7 @@ static void add_size(struct work *work, unsigned bucket, size_t step, uint64_t a
 
 static void add_figures(struct work *work, const struct limpet_trace_period *period, size_t step)
 {
-	for (uint32_t i = 0; i < period->site_count; i++) {
+	for (uint32_t i = 0; i < period->site_count && !work->of_threads; i++) {
 		const struct limpet_trace_site *from = &period->sites[i];
 		struct limpet_history_step *to = place(work, from->node, step);
 
@@ -142,9 +181,51 @@ static void add_figures(struct work *work, const struct limpet_trace_period *per
 		to->frees += from->frees + from->untracked;
 		to->freed_bytes += from->freed_bytes + from->untracked_bytes;
 	}
-	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++)
+	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS && !work->selection; i++)
 		add_size(work, i, step, period->sizes[i].allocations,
 			 period->sizes[i].allocated_bytes);
+}
+
+static void note_high(struct work *work, size_t step, uint64_t bytes, uint64_t time_ns)
+{
+	struct limpet_history_high *high = &work->history->highs[step];
+
+	if (bytes <= high->bytes)
+		return;
+	high->bytes = bytes;
+	high->at_ns = time_ns;
+}
+
+static void note_live(struct work *work, size_t step, uint64_t live_bytes)
+{
+	work->live_bytes = live_bytes;
+	work->live_at_end[step] = live_bytes;
+}
+
+/* What was live when a step began was so in it, too: nothing else tells it of a step in which
+ * nothing happened. */
+static void carry_over(struct work *work)
+{
+	struct limpet_history *history = work->history;
+
+	for (size_t i = 1; i < history->step_count; i++) {
+		const uint64_t before = work->live_at_end[i - 1];
+
+		note_high(work, i, before, history->edges_ns[i]);
+		if (work->live_at_end[i] == UINT64_MAX)
+			work->live_at_end[i] = before;
+	}
+}
+
+/* Also of what the file says wrongly: it is clamped, as the model does. */
+static uint64_t live_of(const uint64_t *totals)
+{
+	const uint64_t gone =
+		totals[LIMPET_TOTAL_FREED_BYTES] + totals[LIMPET_TOTAL_UNTRACKED_BYTES];
+
+	return totals[LIMPET_TOTAL_ALLOCATED_BYTES] > gone
+		       ? totals[LIMPET_TOTAL_ALLOCATED_BYTES] - gone
+		       : 0;
 }
 
 static void add_row(struct work *work, const struct limpet_trace_event *row)
@@ -154,6 +235,14 @@ static void add_row(struct work *work, const struct limpet_trace_event *row)
 	struct limpet_history_step *to;
 
 	if (!is_free && row->kind != LIMPET_ROW_ALLOC && row->kind != LIMPET_ROW_UNTRACKED)
+		return;
+	if (row->kind == LIMPET_ROW_ALLOC)
+		note_live(work, step, work->live_bytes + row->size);
+	else if (is_free)
+		note_live(work, step,
+			  work->live_bytes > row->size ? work->live_bytes - row->size : 0);
+	note_high(work, step, work->live_bytes, row->time_ns);
+	if (work->of_threads)
 		return;
 	to = place(work, row->node, step);
 	if (!to)
@@ -166,7 +255,8 @@ static void add_row(struct work *work, const struct limpet_trace_event *row)
 	if (!is_free) {
 		to->allocations++;
 		to->allocated_bytes += row->size;
-		add_size(work, limpet_trace_size_bucket(row->size), step, 1, row->size);
+		if (!work->selection)
+			add_size(work, limpet_trace_size_bucket(row->size), step, 1, row->size);
 	}
 }
 
@@ -189,18 +279,28 @@ static int add_events(struct work *work, size_t block)
 static int add_period(struct work *work, const struct limpet_trace_block *blocks, size_t period,
 		      size_t events)
 {
+	const size_t step = step_of(work->history, blocks[period].last_ns);
 	struct limpet_trace_period *figures;
 	int code = limpet_trace_period_load(work->reader, period, &figures);
+	const bool loaded = !code;
 	bool is_its =
-		!code && events != NO_BLOCK && figures->events_sequence == blocks[events].sequence;
+		loaded && events != NO_BLOCK && figures->events_sequence == blocks[events].sequence;
 
-	if (!code)
-		add_figures(work, figures, step_of(work->history, blocks[period].last_ns));
-	if (!code)
-		limpet_trace_period_free(figures);
-	else if (code != -EBADMSG)
+	if (code == -EBADMSG)
+		code = 0;
+	if (is_its)
+		work->history->step_of_block[events] = (uint32_t)step;
+	else if (!code && events != NO_BLOCK)
+		code = add_events(work, events);
+	if (!loaded)
 		return code;
-	return events == NO_BLOCK || is_its ? 0 : add_events(work, events);
+	if (!code) {
+		add_figures(work, figures, step);
+		note_high(work, step, figures->peak_bytes, figures->peak_ns);
+		note_live(work, step, live_of(figures->totals));
+	}
+	limpet_trace_period_free(figures);
+	return code;
 }
 
 static int add_blocks(struct work *work)
@@ -210,7 +310,7 @@ static int add_blocks(struct work *work)
 	int code = 0;
 
 	for (size_t i = 0; !code && i < count; i++) {
-		if (is_period(&blocks[i])) {
+		if (is_period(&blocks[i]) || i == work->sums) {
 			code = add_period(work, blocks, i, events);
 			events = NO_BLOCK;
 		} else if (blocks[i].type == LIMPET_TRACE_EVENTS && !blocks[i].damaged) {
@@ -221,6 +321,49 @@ static int add_blocks(struct work *work)
 	}
 	if (!code && events != NO_BLOCK)
 		code = add_events(work, events);
+	return code;
+}
+
+/* ------------------------------------------------------------------ what a filter keeps */
+
+/* What aggregates do not tell apart: sizes by stack, everything by thread. Each block counts for
+ * one, since a sampled trace is one step. */
+static int add_kept_blocks(void *context, size_t step, const struct limpet_replay_blocks *blocks)
+{
+	const uint64_t allocations = (uint64_t)blocks->allocations;
+	const uint64_t frees = (uint64_t)(blocks->frees + blocks->untracked);
+	struct work *work = context;
+	struct limpet_history_step *to;
+
+	add_size(work, limpet_trace_size_bucket(blocks->size), step, allocations,
+		 allocations * blocks->size);
+	to = work->of_threads ? place(work, blocks->node, step) : NULL;
+	if (to) {
+		to->allocations += allocations;
+		to->allocated_bytes += allocations * blocks->size;
+		to->frees += frees;
+		to->freed_bytes += frees * blocks->size;
+		to->temporary += (uint64_t)blocks->temporary;
+	}
+	return work->failed ? -ENOMEM : 0;
+}
+
+static int add_kept(struct work *work)
+{
+	const struct limpet_replay_parts parts = {
+		.find = limpet_history_find_step,
+		.find_context = work->history,
+		.tell_blocks = add_kept_blocks,
+		.context = work,
+	};
+	struct limpet_replay_options options = *work->selection;
+	struct limpet_replay *replay;
+	int code;
+
+	options.parts = &parts;
+	code = limpet_replay_new(work->reader, work->model, &options, &replay);
+	if (code == 0)
+		limpet_replay_free(replay);
 	return code;
 }
 
@@ -272,8 +415,8 @@ static int add_whole(struct work *work)
 	return 0;
 }
 
-/* Whether the steps add up to what the model says of each site. They do not where a capture has
- * given up its oldest part, or a block is damaged. */
+/* Whether the steps add up to what the model says of each site. They do not where a block is
+ * damaged. */
 static bool adds_up(const struct work *work)
 {
 	const struct limpet_history_step *pool = work->history->pool;
@@ -302,52 +445,86 @@ static int add_in_one(struct work *work)
 	memset(history->sizes, 0,
 	       work->model->size_count * history->step_count * sizeof(*history->sizes));
 	work->pool_count = 0;
+	history->of_sums = false;
+	history->in_one = true;
 	history->step_count = 1;
 	history->edges_ns[1] = work->model->duration_ns;
 	return add_whole(work);
+}
+
+/* Of all that was live: not of what a filter keeps, nor of what samples stand for. */
+static bool has_highs(const struct work *work)
+{
+	const struct limpet_trace_damage *damage = work->model->damage;
+
+	return !work->selection && !work->history->in_one && !damage->blocks_damaged &&
+	       !damage->blocks_lost;
 }
 
 static int build(struct work *work, size_t most_steps)
 {
 	const struct limpet_model *model = work->model;
 	struct limpet_history *history = work->history;
+	const struct limpet_trace_block *blocks;
+	const size_t block_bytes = (limpet_trace_reader_blocks(work->reader, &blocks) + 1) *
+				   sizeof(*history->step_of_block);
 	int code = set_edges(work, most_steps);
 
 	if (code < 0)
 		return code;
+	history->step_of_block = malloc(block_bytes);
+	history->highs = calloc(history->step_count, sizeof(*history->highs));
+	work->live_at_end = malloc(history->step_count * sizeof(*work->live_at_end));
 	history->site_count = model->site_count;
 	history->sites = calloc(model->site_count + 1, sizeof(*history->sites));
 	history->sizes =
 		calloc(model->size_count * history->step_count + 1, sizeof(*history->sizes));
 	work->site_of = malloc((model->node_count + 1ul) * sizeof(*work->site_of));
 	work->last = calloc(model->site_count + 1, sizeof(*work->last));
-	if (!history->sites || !history->sizes || !work->site_of || !work->last)
+	if (!history->step_of_block || !history->highs || !history->sites || !history->sizes ||
+	    !work->site_of || !work->live_at_end || !work->last)
 		return -ENOMEM;
+	memset(history->step_of_block, 0xff, block_bytes);
+	memset(work->live_at_end, 0xff, history->step_count * sizeof(*work->live_at_end));
+	work->live_at_end[0] = 0;
 	memset(work->site_of, 0xff, (model->node_count + 1ul) * sizeof(*work->site_of));
 	for (size_t i = 0; i < model->site_count; i++) {
 		history->sites[i].node = model->sites[i].node;
 		history->sites[i].peak_bytes = model->sites[i].peak_bytes;
 		work->site_of[model->sites[i].node] = (uint32_t)i;
 	}
+	history->in_one = model->sample_bytes != 0;
 	code = model->sample_bytes ? add_whole(work) : add_blocks(work);
+	if (!code && work->selection && !model->sample_bytes && !model->compact)
+		code = add_kept(work);
 	if (!code && !adds_up(work))
 		code = add_in_one(work);
 	if (code >= 0 && work->failed)
 		code = -ENOMEM;
+	if (code >= 0)
+		carry_over(work);
+	for (size_t i = 0; i < history->step_count; i++)
+		history->highs[i].known = has_highs(work);
 	return code < 0 ? code : sort_steps(work);
 }
 
 int limpet_history_build(struct limpet_trace_reader *reader, const struct limpet_model *model,
-			 size_t most_steps, struct limpet_history **ret_history,
-			 struct limpet_err *err)
+			 size_t most_steps, const struct limpet_replay_options *selection,
+			 struct limpet_history **ret_history, struct limpet_err *err)
 {
 	struct limpet_history *history = calloc(1, sizeof(*history));
-	struct work work = {.reader = reader, .model = model, .history = history};
+	struct work work = {.reader = reader,
+			    .model = model,
+			    .history = history,
+			    .selection = selection,
+			    .of_threads = selection && selection->filter &&
+					  limpet_filter_has_threads(selection->filter)};
 	int code = history ? build(&work, most_steps) : -ENOMEM;
 
 	free(work.site_of);
 	free(work.last);
 	free(work.before);
+	free(work.live_at_end);
 	if (code < 0) {
 		limpet_history_free(history);
 		return limpet_err_set(err, code, "cannot read the trace's periods: %s",
@@ -362,8 +539,10 @@ void limpet_history_free(struct limpet_history *history)
 	if (!history)
 		return;
 	free(history->edges_ns);
+	free(history->highs);
 	free(history->sites);
 	free(history->sizes);
 	free(history->pool);
+	free(history->step_of_block);
 	free(history);
 }

@@ -5,13 +5,23 @@
 
 #include <stdio.h>
 
+#include "analyzer/course.h"
 #include "analyzer/findings.h"
 #include "analyzer/history.h"
 #include "analyzer/model.h"
 #include "common/err.h"
 
+struct limpet_html_subject {
+	const struct limpet_model *model;
+	const struct limpet_history *history;
+	const struct limpet_course *course;     /* NULL where there are no single events */
+	const struct limpet_findings *findings; /* NULL: none were looked for */
+	const struct limpet_model_site *hidden; /* by a filter; NULL: nothing was filtered */
+	uint64_t events;                        /* of the capture, whatever the filter */
+	uint64_t from_ns, to_ns;                /* what is shown first; to_ns 0: to the end */
+};
+
 /* -ENOMEM; errors of `file` are found by ferror(). Names are hostile: in the page they are data. */
-int limpet_html_print(const struct limpet_model *model, const struct limpet_history *history,
-		      const struct limpet_findings *findings, FILE *file) LIMPET_MUST_CHECK;
+int limpet_html_print(const struct limpet_html_subject *subject, FILE *file) LIMPET_MUST_CHECK;
 
 #endif

@@ -10,21 +10,22 @@ ANALYZER_SRC += analyzer/report.c analyzer/report_pen.c analyzer/report_head.c a
 ANALYZER_SRC += analyzer/places.c analyzer/filter.c analyzer/open_blocks.c analyzer/replay.c analyzer/view.c analyzer/heap.c \
 	analyzer/view_text.c analyzer/view_json.c analyzer/json_pen.c analyzer/diff.c analyzer/diff_print.c
 ANALYZER_SRC += analyzer/export.c analyzer/export_folded.c analyzer/export_heaptrack.c analyzer/export_pprof.c \
-	analyzer/export_massif.c analyzer/export_callgrind.c analyzer/export_csv.c analyzer/export_sink.c
-ANALYZER_SRC += analyzer/history.c analyzer/html.c
+	analyzer/export_massif.c analyzer/export_callgrind.c analyzer/export_csv.c analyzer/export_sink.c \
+	analyzer/unfinished.c
+ANALYZER_SRC += analyzer/history.c analyzer/course.c analyzer/html.c analyzer/html_page.c analyzer/html_diff.c
 ANALYZER_SRC += analyzer/namer.c analyzer/live.c analyzer/findings.c
 
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.
 HTML_PAGE := $(B)/html/page.html
-HTML_SOURCES := html/report.html html/report.css html/report.js
-$(B)/html/uplot/done: html/package.json html/package-lock.json scripts/fetch-uplot
+HTML_SOURCES := html/report.html html/report.css html/report.js html/course.js html/diff.js html/start.js
+$(B)/html/uplot/done: html/package.json html/package-lock.json scripts/fetch-npm
 	$(call say,NPM,$@)
-	$(Q)scripts/fetch-uplot $(@D)
+	$(Q)scripts/fetch-npm html $(@D) 'the page of `limpet html` will have no plots'
 $(HTML_PAGE): $(HTML_SOURCES) $(B)/html/uplot/done scripts/build-page
 	$(call say,PAGE,$@)
 	$(Q)scripts/build-page $(B)/html/uplot $@
-$(B)/obj/analyzer/html_page.o: analyzer/html_page.S $(HTML_PAGE)
+$(B)/obj/analyzer/html_template.o: analyzer/html_template.S $(HTML_PAGE)
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -I. -DPAGE_FILE='"$(HTML_PAGE)"' -c -o $@ $<

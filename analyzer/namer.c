@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "analyzer/perfmap.h"
+#include "analyzer/room.h"
 #include "analyzer/symbolize.h"
 
 /* Between two looks for the end, and two deliveries. */
@@ -161,24 +162,6 @@ static void look_up_made(struct limpet_namer *namer)
 	clock_gettime(CLOCK_MONOTONIC, &namer->map_read);
 }
 
-static int want(void *array, size_t *room, size_t count, size_t item_bytes)
-{
-	size_t more = *room ? *room : 64;
-	void *grown;
-
-	if (count <= *room)
-		return 0;
-	while (more < count)
-		more *= 2;
-	memcpy(&grown, array, sizeof(grown));
-	grown = reallocarray(grown, more, item_bytes);
-	if (!grown)
-		return -ENOMEM;
-	memcpy(array, &grown, sizeof(grown));
-	*room = more;
-	return 0;
-}
-
 static bool map_is_due(const struct limpet_namer *namer)
 {
 	struct timespec now;
@@ -228,8 +211,8 @@ static void serve(struct limpet_namer *namer, struct wish *list, size_t count)
 		if (list[i].module) {
 			look_up(namer, &list[i]);
 		} else if (namer->perf_map_fd >= 0 &&
-			   want(&namer->made, &namer->made_room, namer->made_count + 1,
-				sizeof(*namer->made)) == 0) {
+			   limpet_room_for(&namer->made, &namer->made_room, namer->made_count + 1,
+					   sizeof(*namer->made)) == 0) {
 			namer->made[namer->made_count++] = list[i];
 		}
 	}
@@ -345,7 +328,8 @@ static struct file *new_file(const struct limpet_trace_module *module)
 static int add_files(struct limpet_namer *namer, const struct limpet_model *model)
 {
 	size_t room = namer->file_room;
-	int code = want(&namer->files, &room, model->module_count, sizeof(struct file *));
+	int code =
+		limpet_room_for(&namer->files, &room, model->module_count, sizeof(struct file *));
 
 	if (code < 0)
 		return code;
@@ -404,8 +388,8 @@ static int add_wishes(struct limpet_namer *namer, const struct limpet_model *mod
 			continue;
 		code = grow_known(namer);
 		if (code == 0)
-			code = want(&namer->queue, &namer->queue_room, namer->queue_count + 1,
-				    sizeof(*namer->queue));
+			code = limpet_room_for(&namer->queue, &namer->queue_room,
+					       namer->queue_count + 1, sizeof(*namer->queue));
 		if (code < 0)
 			break;
 		at = slot_of(namer, &wish);

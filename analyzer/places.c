@@ -9,6 +9,9 @@
 #include <uthash.h>
 
 #include "analyzer/report.h"
+#include "analyzer/room.h"
+
+#define MOST_ITEMS (1u << 31)
 
 /* A number for each distinct key; also keeps the strings. */
 struct entry {
@@ -23,11 +26,13 @@ struct run {
 
 struct limpet_places_private {
 	struct entry *functions, *places, *addresses, *strings;
-	uint32_t function_room, place_room;
+	size_t function_room, place_room;
 	struct run *runs;
-	uint32_t run_count, run_room;
+	uint32_t run_count;
+	size_t run_room;
 	uint32_t *run_places;
-	uint32_t run_place_count, run_place_room;
+	uint32_t run_place_count;
+	size_t run_place_room;
 	uint32_t *run_of_node; /* number + 1; 0: none */
 	/* of the last stack */
 	uint32_t *stack;
@@ -88,25 +93,10 @@ static int intern_string(struct limpet_places_private *private, const char *stri
 	return 0;
 }
 
-static int want(void *array, uint32_t *room, uint32_t count, size_t item_bytes)
+/* Their numbers are of 32 bits. */
+static int want(void *array, size_t *room, uint32_t count, size_t item_bytes)
 {
-	uint32_t more = *room ? *room : 64;
-	void *grown;
-
-	if (count <= *room)
-		return 0;
-	while (more < count) {
-		if (more > UINT32_MAX / 2)
-			return -ENOMEM;
-		more *= 2;
-	}
-	memcpy(&grown, array, sizeof(grown));
-	grown = reallocarray(grown, more, item_bytes);
-	if (!grown)
-		return -ENOMEM;
-	memcpy(array, &grown, sizeof(grown));
-	*room = more;
-	return 0;
+	return count > MOST_ITEMS ? -ENOMEM : limpet_room_for(array, room, count, item_bytes);
 }
 
 /* ------------------------------------------------------------------ functions and lines */

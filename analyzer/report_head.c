@@ -3,6 +3,9 @@
 
 #include "analyzer/report_pen.h"
 
+/* Columns of the words at the left. */
+#define HANG 10
+
 static const char *end_words(const struct limpet_trace_end *end)
 {
 	switch (end->end) {
@@ -39,24 +42,24 @@ static int print_target(struct limpet_pen *pen)
 	int result = 0;
 
 	if (target->known && target->unseen_rss_share >= 0)
-		result = limpet_pen_line(
-			pen, pen->options->warn,
+		result = limpet_pen_wrap(
+			pen, pen->options->warn, HANG,
 			"partial   %.0f %% of RSS is out of reach: the figures are of the rest",
 			100.0 * target->unseen_rss_share);
 	if (result)
 		return result;
 	if (!target->known)
-		return limpet_pen_line(pen, pen->options->warn,
+		return limpet_pen_wrap(pen, pen->options->warn, HANG,
 				       "target    unknown: the head of the trace is damaged");
-	result =
-		limpet_pen_line(pen, "", "target    %s (pid %u), %s%s%s", target->comm, target->pid,
-				target->executable[0] ? target->executable : "executable unknown",
-				target->allocators[0] ? ", " : "", target->allocators);
+	result = limpet_pen_wrap(pen, "", HANG, "target    %s (pid %u), %s%s%s", target->comm,
+				 target->pid,
+				 target->executable[0] ? target->executable : "executable unknown",
+				 target->allocators[0] ? ", " : "", target->allocators);
 	if (!result && target->command[0] && strcmp(target->command, target->executable) != 0 &&
 	    strcmp(target->command, target->comm) != 0)
-		result = limpet_pen_line(pen, "", "command   %s", target->command);
+		result = limpet_pen_wrap(pen, "", HANG, "command   %s", target->command);
 	if (!result && target->host[0])
-		result = limpet_pen_line(pen, "", "host      %s%s%s%s%s%s%.12s", target->host,
+		result = limpet_pen_wrap(pen, "", HANG, "host      %s%s%s%s%s%s%.12s", target->host,
 					 target->kernel[0] ? ", kernel " : "", target->kernel,
 					 target->machine[0] ? " " : "", target->machine,
 					 target->container[0] ? ", container " : "",
@@ -71,7 +74,7 @@ static int print_window(struct limpet_pen *pen)
 	const struct limpet_trace_end *end = model->end;
 	int result;
 
-	result = limpet_pen_line(pen, "", "capture   %s by %s%s%s%s, %s",
+	result = limpet_pen_wrap(pen, "", HANG, "capture   %s by %s%s%s%s, %s",
 				 limpet_pen_duration(pen, model->duration_ns),
 				 target->mode == LIMPET_MODE_RUN ? "run" : "attach",
 				 model->sample_bytes ? ", a sample every " : "",
@@ -81,23 +84,25 @@ static int print_window(struct limpet_pen *pen)
 				 : model->overload_count ? " allocated while overloaded"
 							 : " allocated",
 				 end_words(end));
-	if (!result && model->windowed)
-		result = limpet_pen_line(pen, "",
-					 "window    %s to %s: all figures below are of this time",
-					 limpet_pen_duration(pen, model->from_ns),
-					 limpet_pen_duration(pen, model->to_ns));
+	if (!result && (model->windowed || model->widened))
+		result = limpet_pen_wrap(
+			pen, "", HANG, "window    %s to %s: all figures below are of this time%s",
+			limpet_pen_duration(pen, model->from_ns),
+			limpet_pen_duration(pen, model->to_ns),
+			model->widened ? ", since sums are kept by the minute" : "");
 	if (!result && (end->attach_stop_us >= 0 || end->detach_stop_us >= 0))
-		result = limpet_pen_line(
-			pen, "", "stopped   %s to attach, %s to leave%s",
+		result = limpet_pen_wrap(
+			pen, "", HANG, "stopped   %s to attach, %s to leave%s",
 			end->attach_stop_us >= 0
-				? limpet_pen_duration(pen, (uint64_t)end->attach_stop_us * 1000)
+				? limpet_pen_stop(pen, (uint64_t)end->attach_stop_us)
 				: "unknown",
 			end->detach_stop_us >= 0
-				? limpet_pen_duration(pen, (uint64_t)end->detach_stop_us * 1000)
+				? limpet_pen_stop(pen, (uint64_t)end->detach_stop_us)
 				: "unknown",
 			end->agent_unloaded ? "" : "; the agent stayed in the target, dormant");
 	if (!result && end->agent_memory_bytes)
-		result = limpet_pen_line(pen, "", "agent     at most %s of memory in the target",
+		result = limpet_pen_wrap(pen, "", HANG,
+					 "agent     at most %s of memory in the target",
 					 limpet_pen_bytes(pen, end->agent_memory_bytes));
 	return result;
 }
@@ -127,28 +132,29 @@ static int print_losses(struct limpet_pen *pen)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list) && !result; i++) {
 		if (!list[i].value)
 			continue;
-		result = limpet_pen_line(pen, pen->options->warn, "%-9s %s %s", any ? "" : "losses",
-					 limpet_pen_count(pen, list[i].value),
+		result = limpet_pen_wrap(pen, pen->options->warn, HANG, "%-9s %s %s",
+					 any ? "" : "losses", limpet_pen_count(pen, list[i].value),
 					 list[i].value == 1 ? list[i].one : list[i].many);
 		any = true;
 	}
 	if (!result && damage->truncated) {
-		result = limpet_pen_line(pen, pen->options->warn,
+		result = limpet_pen_wrap(pen, pen->options->warn, HANG,
 					 "%-9s the file is cut short: what came later is missing",
 					 any ? "" : "losses");
 		any = true;
 	}
 	if (!result && !model->exact) {
 		result =
-			limpet_pen_line(pen, pen->options->warn,
+			limpet_pen_wrap(pen, pen->options->warn, HANG,
 					"%-9s sites and peak are approximate", any ? "" : "losses");
 		any = true;
 	}
 	if (!result && !model->complete && model->end->end != LIMPET_END_RUNNING)
-		return limpet_pen_line(pen, pen->options->warn, "%-9s the trace is not complete",
-				       any ? "" : "losses");
+		return limpet_pen_wrap(pen, pen->options->warn, HANG,
+				       "%-9s the trace is not complete%s%s", any ? "" : "losses",
+				       model->end->because[0] ? ": " : "", model->end->because);
 	if (!result && !any)
-		result = limpet_pen_line(pen, "", "losses    none%s",
+		result = limpet_pen_wrap(pen, "", HANG, "losses    none%s",
 					 !model->complete        ? " so far"
 					 : model->overload_count ? " but by sampling"
 					 : model->sample_bytes   ? ": every sample is in the trace"
@@ -156,11 +162,12 @@ static int print_losses(struct limpet_pen *pen)
 						 ? ": every event is in the figures"
 						 : ": every event is in the trace");
 	if (!result && model->compact)
-		result = limpet_pen_line(pen, "", "kept      sums by the minute, no single events");
+		result = limpet_pen_wrap(pen, "", HANG,
+					 "kept      sums by the minute, no single events");
 	if (!result && model->given_up_ns)
-		result =
-			limpet_pen_line(pen, "", "kept      events from %s on; of all before, sums",
-					limpet_pen_duration(pen, model->given_up_ns));
+		result = limpet_pen_wrap(pen, "", HANG,
+					 "kept      events from %s on; of all before, sums",
+					 limpet_pen_duration(pen, model->given_up_ns));
 	return result;
 }
 
@@ -176,15 +183,15 @@ static int print_overloads(struct limpet_pen *pen)
 		return 0;
 	for (size_t i = 0; i < model->overload_count; i++)
 		all_ns += model->overloads[i].to_ns - model->overloads[i].from_ns;
-	result = limpet_pen_line(
-		pen, pen->options->warn,
+	result = limpet_pen_wrap(
+		pen, pen->options->warn, HANG,
 		"overload  %s time%s, %s in all: allocations were sampled then, and "
 		"all recorded otherwise",
 		limpet_pen_count(pen, model->overload_count),
 		limpet_pen_plural(model->overload_count), limpet_pen_duration(pen, all_ns));
 	for (size_t i = 0; i < model->overload_count && i < listed && !result; i++)
-		result = limpet_pen_line(
-			pen, "", "          %s to %s%s",
+		result = limpet_pen_wrap(
+			pen, "", HANG, "          %s to %s%s",
 			limpet_pen_duration(pen, model->overloads[i].from_ns),
 			limpet_pen_duration(pen, model->overloads[i].to_ns),
 			i + 1 == listed && i + 1 < model->overload_count ? ", and so on" : "");
@@ -206,29 +213,30 @@ static int print_ranges(struct limpet_pen *pen)
 	for (unsigned i = 0; i < LIMPET_FIGURE_COUNT; i++)
 		ranges[i] = limpet_model_estimates_range(
 			&model->estimates, (enum limpet_model_figure)i, model->sample_bytes);
-	result = limpet_pen_line(
-		pen, "", "estimated live %s to %s in %s to %s blocks, with 95 %% confidence",
+	result = limpet_pen_wrap(
+		pen, "", HANG, "estimated live %s to %s in %s to %s blocks, with 95 %% confidence",
 		limpet_pen_bytes(pen, ranges[LIMPET_FIGURE_LIVE_BYTES].low),
 		limpet_pen_bytes(pen, ranges[LIMPET_FIGURE_LIVE_BYTES].high),
 		limpet_pen_count(pen, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].low),
 		limpet_pen_count(pen, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].high));
 	if (!result)
-		result = limpet_pen_line(
-			pen, "", "          allocated %s to %s by %s to %s calls, from %s recorded",
+		result = limpet_pen_wrap(
+			pen, "", HANG,
+			"          allocated %s to %s by %s to %s calls, from %s recorded",
 			limpet_pen_bytes(pen, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].low),
 			limpet_pen_bytes(pen, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].high),
 			limpet_pen_count(pen, ranges[LIMPET_FIGURE_ALLOCATIONS].low),
 			limpet_pen_count(pen, ranges[LIMPET_FIGURE_ALLOCATIONS].high),
 			limpet_pen_count(pen, model->estimates.allocations.samples));
 	if (!result)
-		result = limpet_pen_line(
-			pen, "",
+		result = limpet_pen_wrap(
+			pen, "", HANG,
 			"          of sizes that a site shows no sample of, it may have %s more",
 			limpet_pen_bytes(pen,
 					 (uint64_t)limpet_estimate_unseen(
 						 limpet_estimate_most_bytes(model->sample_bytes))));
 	if (!result)
-		result = limpet_pen_line(pen, "",
+		result = limpet_pen_wrap(pen, "", HANG,
 					 "          frees of older blocks and temporary "
 					 "allocations are not counted");
 	return result;
@@ -255,10 +263,11 @@ static int print_memory(struct limpet_pen *pen)
 	if (!rss)
 		return 0;
 	if (!group)
-		return limpet_pen_line(pen, "", "memory    RSS %s, at most %s",
+		return limpet_pen_wrap(pen, "", HANG, "memory    RSS %s, at most %s",
 				       limpet_pen_bytes(pen, rss),
 				       limpet_pen_bytes(pen, highest_rss));
-	return limpet_pen_line(pen, "", "memory    RSS %s, at most %s; cgroup %s, at most %s%s%s",
+	return limpet_pen_wrap(pen, "", HANG,
+			       "memory    RSS %s, at most %s; cgroup %s, at most %s%s%s",
 			       limpet_pen_bytes(pen, rss), limpet_pen_bytes(pen, highest_rss),
 			       limpet_pen_bytes(pen, group), limpet_pen_bytes(pen, highest_group),
 			       limit_bytes ? ", limit " : "",
@@ -278,8 +287,8 @@ static int print_owners(struct limpet_pen *pen)
 
 		if (!owner->allocations && !owner->live_allocations)
 			continue;
-		result = limpet_pen_line(
-			pen, "", "%-9s %s: %s live in %s block%s, %s allocation%s, %s in all",
+		result = limpet_pen_wrap(
+			pen, "", HANG, "%-9s %s: %s live in %s block%s, %s allocation%s, %s in all",
 			any ? "" : "of these", owner->name[0] ? owner->name : "other allocators",
 			limpet_pen_bytes(pen, owner->live_bytes),
 			limpet_pen_count(pen, owner->live_allocations),
@@ -299,29 +308,29 @@ static int print_totals(struct limpet_pen *pen)
 	uint64_t window_ns = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
 	int result;
 
-	result = limpet_pen_line(pen, pen->options->bold, "live      %s in %s block%s%s",
+	result = limpet_pen_wrap(pen, pen->options->bold, HANG, "live      %s in %s block%s%s",
 				 limpet_pen_bytes(pen, totals->live_bytes),
 				 limpet_pen_count(pen, totals->live_allocations),
 				 limpet_pen_plural(totals->live_allocations),
 				 model->windowed ? " at the end of the window" : "");
 	if (!result && model->windowed)
-		result = limpet_pen_line(pen, "", "growth    %s in the window",
+		result = limpet_pen_wrap(pen, "", HANG, "growth    %s in the window",
 					 limpet_pen_bytes_change(pen, totals->growth_bytes));
 	if (!result)
-		result = limpet_pen_line(pen, "", "peak      %s at %s",
+		result = limpet_pen_wrap(pen, "", HANG, "peak      %s at %s",
 					 limpet_pen_bytes(pen, totals->peak_bytes),
 					 limpet_pen_duration(pen, totals->peak_ns));
 	if (!result)
-		result = limpet_pen_line(
-			pen, "", "calls     %s allocation%s (%s, %s in all), %s free%s",
+		result = limpet_pen_wrap(
+			pen, "", HANG, "calls     %s allocation%s (%s, %s in all), %s free%s",
 			limpet_pen_count(pen, totals->allocations),
 			limpet_pen_plural(totals->allocations),
 			limpet_pen_rate(pen, totals->allocations, window_ns),
 			limpet_pen_bytes(pen, totals->allocated_bytes),
 			limpet_pen_count(pen, totals->frees), limpet_pen_plural(totals->frees));
 	if (!result && totals->temporary_allocations)
-		result = limpet_pen_line(
-			pen, "", "temporary %s allocation%s (%s): freed before the next one",
+		result = limpet_pen_wrap(
+			pen, "", HANG, "temporary %s allocation%s (%s): freed before the next one",
 			limpet_pen_count(pen, totals->temporary_allocations),
 			limpet_pen_plural(totals->temporary_allocations),
 			limpet_pen_share(pen, totals->temporary_allocations, totals->allocations));
@@ -332,16 +341,16 @@ static int print_totals(struct limpet_pen *pen)
 	if (!result)
 		result = print_ranges(pen);
 	if (!result && totals->foreign_frees && !model->sample_bytes)
-		result = limpet_pen_line(pen, "", "foreign   %s free%s of older blocks, %s",
+		result = limpet_pen_wrap(pen, "", HANG, "foreign   %s free%s of older blocks, %s",
 					 limpet_pen_count(pen, totals->foreign_frees),
 					 limpet_pen_plural(totals->foreign_frees),
 					 limpet_pen_bytes(pen, totals->foreign_freed_bytes));
 	if (!result && totals->mmaps)
-		result = limpet_pen_line(pen, "", "mapped    %s by %s mmap call%s, %s still mapped",
-					 limpet_pen_bytes(pen, totals->mmap_bytes),
-					 limpet_pen_count(pen, totals->mmaps),
-					 limpet_pen_plural(totals->mmaps),
-					 limpet_pen_bytes(pen, totals->mapped_bytes));
+		result = limpet_pen_wrap(
+			pen, "", HANG, "mapped    %s by %s mmap call%s, %s still mapped",
+			limpet_pen_bytes(pen, totals->mmap_bytes),
+			limpet_pen_count(pen, totals->mmaps), limpet_pen_plural(totals->mmaps),
+			limpet_pen_bytes(pen, totals->mapped_bytes));
 	return result;
 }
 
@@ -351,11 +360,11 @@ static int print_hidden(struct limpet_pen *pen)
 
 	if (!hidden)
 		return 0;
-	return limpet_pen_line(pen, "", "filtered  hides %s live of %s allocation%s, %s in all",
-			       limpet_pen_bytes(pen, hidden->live_bytes),
-			       limpet_pen_count(pen, hidden->allocations),
-			       limpet_pen_plural(hidden->allocations),
-			       limpet_pen_bytes(pen, hidden->allocated_bytes));
+	return limpet_pen_wrap(
+		pen, "", HANG, "filtered  hides %s live of %s allocation%s, %s in all",
+		limpet_pen_bytes(pen, hidden->live_bytes),
+		limpet_pen_count(pen, hidden->allocations), limpet_pen_plural(hidden->allocations),
+		limpet_pen_bytes(pen, hidden->allocated_bytes));
 }
 
 int limpet_report_head_print(struct limpet_pen *pen)

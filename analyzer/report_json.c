@@ -7,15 +7,9 @@
 
 #include "analyzer/findings.h"
 #include "analyzer/json_pen.h"
-#include "analyzer/plain_text.h"
 
 /* A large capture has millions of frames: the list of sites is written one by one, never held as
  * one tree. */
-
-static json_t *number(uint64_t value)
-{
-	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
-}
 
 /* Negative: unknown. */
 static json_t *known_number(int64_t value)
@@ -23,54 +17,18 @@ static json_t *known_number(int64_t value)
 	return value < 0 ? json_null() : json_integer(value);
 }
 
-/* 0: unknown. */
-static json_t *known_bytes(uint64_t value)
-{
-	return value ? number(value) : json_null();
-}
-
-static json_t *seconds(uint64_t ns)
-{
-	return json_real((double)ns / 1e9);
-}
-
-/* NULL or empty: unknown. */
-static json_t *text(const char *string)
-{
-	char *repaired;
-	json_t *value;
-
-	if (!string || !string[0])
-		return json_null();
-	repaired = limpet_plain_text_repair(string);
-	value = repaired ? json_string(repaired) : NULL;
-	free(repaired);
-	return value;
-}
-
-static int print_value(FILE *file, const char *before, json_t *value)
-{
-	int result = 0;
-
-	if (!value)
-		return -ENOMEM;
-	fputs(before, file);
-	/* It fails when memory is out, or with the file, whose error the caller sees. */
-	if (json_dumpf(value, file, JSON_COMPACT | JSON_ENCODE_ANY) && !ferror(file))
-		result = -ENOMEM;
-	json_decref(value);
-	return result;
-}
-
 static json_t *target_object(const struct limpet_trace_target *target)
 {
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "pid",
-			 target->known ? number(target->pid) : json_null(), "command",
-			 text(target->command), "executable", text(target->executable), "comm",
-			 text(target->comm), "allocators", text(target->allocators), "host",
-			 text(target->host), "kernel", text(target->kernel), "machine",
-			 text(target->machine), "container", text(target->container),
-			 "cgroup_limit_bytes", known_bytes(target->cgroup_limit_bytes));
+			 target->known ? limpet_json_number(target->pid) : json_null(), "command",
+			 limpet_json_text(target->command), "executable",
+			 limpet_json_text(target->executable), "comm",
+			 limpet_json_text(target->comm), "allocators",
+			 limpet_json_text(target->allocators), "host",
+			 limpet_json_text(target->host), "kernel", limpet_json_text(target->kernel),
+			 "machine", limpet_json_text(target->machine), "container",
+			 limpet_json_text(target->container), "cgroup_limit_bytes",
+			 limpet_json_known(target->cgroup_limit_bytes));
 }
 
 /* When allocations were sampled for want of room; null: never. */
@@ -88,20 +46,22 @@ static json_t *overloads_object(const struct limpet_model *model)
 
 		all_ns += overload->to_ns - overload->from_ns;
 		if (json_array_append_new(list, json_pack("{s:o,s:o}", "from_seconds",
-							  seconds(overload->from_ns), "to_seconds",
-							  seconds(overload->to_ns)))) {
+							  limpet_json_seconds(overload->from_ns),
+							  "to_seconds",
+							  limpet_json_seconds(overload->to_ns)))) {
 			json_decref(list);
 			return NULL;
 		}
 	}
-	return json_pack("{s:o,s:o,s:o}", "sample_bytes", number(model->sample_bytes), "seconds",
-			 seconds(all_ns), "ranges", list);
+	return json_pack("{s:o,s:o,s:o}", "sample_bytes", limpet_json_number(model->sample_bytes),
+			 "seconds", limpet_json_seconds(all_ns), "ranges", list);
 }
 
 /* What a site may have beyond its interval; null: nothing is estimated. */
 static json_t *unseen_high(const struct limpet_model *model, double most)
 {
-	return model->sample_bytes ? number((uint64_t)limpet_estimate_unseen(most)) : json_null();
+	return model->sample_bytes ? limpet_json_number((uint64_t)limpet_estimate_unseen(most))
+				   : json_null();
 }
 
 static json_t *capture_object(const struct limpet_report *report)
@@ -117,27 +77,31 @@ static json_t *capture_object(const struct limpet_report *report)
 
 	return json_pack(
 		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o,s:o,s:b,s:o}",
+		"s:o,s:o,s:b,s:o,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
-		seconds(model->duration_ns), "events", number(report->options.capture_events),
-		"dropped_events", number(model->totals.dropped_events), "truncated_stacks",
-		number(model->totals.truncated_stacks), "sample_bytes",
-		target->known ? number(target->sample_bytes) : json_null(),
+		limpet_json_seconds(model->duration_ns), "events",
+		limpet_json_number(report->options.capture_events), "dropped_events",
+		limpet_json_number(model->totals.dropped_events), "truncated_stacks",
+		limpet_json_number(model->totals.truncated_stacks), "sample_bytes",
+		target->known ? limpet_json_number(target->sample_bytes) : json_null(),
 		"attach_stop_microseconds", known_number(end->attach_stop_us),
 		"detach_stop_microseconds", known_number(end->detach_stop_us), "agent_unloaded",
 		end->known ? json_boolean(end->agent_unloaded) : json_null(), "unseen_calls",
-		number(model->totals.unseen_calls), "unseen_rss_share", unseen, "started_seconds",
-		started, "damaged_blocks",
-		number(model->damage->blocks_damaged + model->damage->blocks_lost), "exact",
-		model->exact, "sealed", model->sealed, "estimated", model->sample_bytes != 0,
-		"agent_memory_bytes", end->known ? number(end->agent_memory_bytes) : json_null(),
-		"overloads", overloads_object(model), "unseen_bytes_high",
+		limpet_json_number(model->totals.unseen_calls), "unseen_rss_share", unseen,
+		"started_seconds", started, "damaged_blocks",
+		limpet_json_number(model->damage->blocks_damaged + model->damage->blocks_lost),
+		"exact", model->exact, "sealed", model->sealed, "estimated",
+		model->sample_bytes != 0, "agent_memory_bytes",
+		end->known ? limpet_json_number(end->agent_memory_bytes) : json_null(), "overloads",
+		overloads_object(model), "unseen_bytes_high",
 		unseen_high(model, limpet_estimate_most_bytes(model->sample_bytes)),
 		"unseen_allocations_high",
 		unseen_high(model, limpet_estimate_most_blocks(model->sample_bytes)), "compact",
 		model->compact, "single_events_from_seconds",
-		model->compact ? json_null() : seconds(model->given_up_ns));
+		model->compact ? json_null() : limpet_json_seconds(model->given_up_ns),
+		"incomplete_because",
+		end->because[0] ? limpet_json_text(end->because) : json_null());
 }
 
 /* The ranges of the four figures that have one. False: no memory. */
@@ -158,8 +122,8 @@ static bool set_ranges(json_t *object, const struct limpet_model_estimates *esti
 
 		snprintf(low, sizeof(low), "%s_low", keys[i]);
 		snprintf(high, sizeof(high), "%s_high", keys[i]);
-		if (json_object_set_new(object, low, number(range.low)) ||
-		    json_object_set_new(object, high, number(range.high)))
+		if (json_object_set_new(object, low, limpet_json_number(range.low)) ||
+		    json_object_set_new(object, high, limpet_json_number(range.high)))
 			return false;
 	}
 	return true;
@@ -200,10 +164,11 @@ static json_t *totals_object(const struct limpet_model *model)
 	bool failed = !object;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
-		failed = failed || json_object_set_new(object, list[i].key, number(list[i].value));
+		failed = failed || json_object_set_new(object, list[i].key,
+						       limpet_json_number(list[i].value));
 	failed = failed ||
 		 json_object_set_new(object, "growth_bytes", json_integer(totals->growth_bytes)) ||
-		 json_object_set_new(object, "peak_seconds", seconds(totals->peak_ns));
+		 json_object_set_new(object, "peak_seconds", limpet_json_seconds(totals->peak_ns));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(unsampled) && model->sample_bytes; i++)
 		failed = failed || json_object_set_new(object, unsampled[i], json_null());
 	failed = failed || (model->sample_bytes &&
@@ -218,23 +183,25 @@ static json_t *totals_object(const struct limpet_model *model)
 /* Null: there are not several. */
 static json_t *owners_array(const struct limpet_model *model)
 {
+	const uint32_t count = model->owners ? model->owner_count : 0;
 	json_t *array = model->owners ? json_array() : json_null();
 
-	for (uint32_t i = 0; array && i < model->owner_count; i++) {
+	for (uint32_t i = 0; array && i < count; i++) {
 		const struct limpet_model_owner *owner = &model->owners[i];
 
 		if (!owner->allocations && !owner->live_allocations && !owner->frees)
 			continue;
-		if (json_array_append_new(array,
-					  json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
-						    text(owner->name), "allocations",
-						    number(owner->allocations), "allocated_bytes",
-						    number(owner->allocated_bytes), "frees",
-						    number(owner->frees), "freed_bytes",
-						    number(owner->freed_bytes), "live_allocations",
-						    number(owner->live_allocations), "live_bytes",
-						    number(owner->live_bytes), "peak_bytes",
-						    number(owner->peak_bytes)))) {
+		if (json_array_append_new(
+			    array,
+			    json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
+				      limpet_json_text(owner->name), "allocations",
+				      limpet_json_number(owner->allocations), "allocated_bytes",
+				      limpet_json_number(owner->allocated_bytes), "frees",
+				      limpet_json_number(owner->frees), "freed_bytes",
+				      limpet_json_number(owner->freed_bytes), "live_allocations",
+				      limpet_json_number(owner->live_allocations), "live_bytes",
+				      limpet_json_number(owner->live_bytes), "peak_bytes",
+				      limpet_json_number(owner->peak_bytes)))) {
 			json_decref(array);
 			return NULL;
 		}
@@ -247,7 +214,7 @@ static json_t *owner_name(const struct limpet_model *model, uint32_t node)
 {
 	uint32_t owner = model->owners ? model->nodes[node].owner : 0;
 
-	return owner ? text(model->owners[owner].name) : json_null();
+	return owner ? limpet_json_text(model->owners[owner].name) : json_null();
 }
 
 static json_t *frame_object(const struct limpet_report_frame *frame)
@@ -255,9 +222,10 @@ static json_t *frame_object(const struct limpet_report_frame *frame)
 	char offset[20];
 
 	snprintf(offset, sizeof(offset), "0x%" PRIx64, frame->offset);
-	return json_pack("{s:o,s:o,s:o,s:o,s:b,s:s,s:b}", "function", text(frame->function), "file",
-			 text(frame->file), "line", frame->line ? number(frame->line) : json_null(),
-			 "module", text(frame->module), "inlined", frame->inlined,
+	return json_pack("{s:o,s:o,s:o,s:o,s:b,s:s,s:b}", "function",
+			 limpet_json_text(frame->function), "file", limpet_json_text(frame->file),
+			 "line", frame->line ? limpet_json_number(frame->line) : json_null(),
+			 "module", limpet_json_text(frame->module), "inlined", frame->inlined,
 			 frame->module ? "offset" : "address", offset, "noise",
 			 frame->kind != LIMPET_FOLD_PROGRAM);
 }
@@ -291,13 +259,14 @@ static json_t *site_object(struct limpet_report *report, const struct limpet_rep
 	if (!stack)
 		return NULL;
 	object = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:b,s:o,s:o}", "allocations",
-			   number(figures->allocations), "allocated_bytes",
-			   number(figures->allocated_bytes), "live_allocations",
-			   number(figures->live_allocations), "live_bytes",
-			   number(figures->live_bytes), "peak_bytes", number(figures->peak_bytes),
-			   "temporary_allocations",
-			   sample_bytes ? json_null() : number(figures->temporary_allocations),
-			   "frees", number(figures->frees), "growth_bytes",
+			   limpet_json_number(figures->allocations), "allocated_bytes",
+			   limpet_json_number(figures->allocated_bytes), "live_allocations",
+			   limpet_json_number(figures->live_allocations), "live_bytes",
+			   limpet_json_number(figures->live_bytes), "peak_bytes",
+			   limpet_json_number(figures->peak_bytes), "temporary_allocations",
+			   sample_bytes ? json_null()
+					: limpet_json_number(figures->temporary_allocations),
+			   "frees", limpet_json_number(figures->frees), "growth_bytes",
 			   (json_int_t)figures->growth_bytes, "stack_truncated", cut, "allocator",
 			   owner_name(report->model, figures->node), "stack", stack);
 	if (object && sample_bytes &&
@@ -316,10 +285,11 @@ static json_t *map_object(struct limpet_report *report, const struct limpet_repo
 
 	if (!stack)
 		return NULL;
-	return json_pack("{s:o,s:o,s:o,s:o,s:b,s:o}", "mmaps", number(figures->mmaps), "mmap_bytes",
-			 number(figures->mmap_bytes), "unmapped_bytes",
-			 number(figures->unmapped_bytes), "mapped_bytes",
-			 number(figures->mapped_bytes), "stack_truncated", cut, "stack", stack);
+	return json_pack("{s:o,s:o,s:o,s:o,s:b,s:o}", "mmaps", limpet_json_number(figures->mmaps),
+			 "mmap_bytes", limpet_json_number(figures->mmap_bytes), "unmapped_bytes",
+			 limpet_json_number(figures->unmapped_bytes), "mapped_bytes",
+			 limpet_json_number(figures->mapped_bytes), "stack_truncated", cut, "stack",
+			 stack);
 }
 
 static json_t *timeline_array(const struct limpet_model *model)
@@ -329,14 +299,14 @@ static json_t *timeline_array(const struct limpet_model *model)
 	for (size_t i = 0; array && i < model->timeline_count; i++) {
 		const struct limpet_model_point *point = &model->timeline[i];
 
-		if (json_array_append_new(array,
-					  json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "seconds",
-						    seconds(point->time_ns), "live_bytes",
-						    number(point->live_bytes), "rss_bytes",
-						    known_bytes(point->rss_bytes), "cgroup_bytes",
-						    known_bytes(point->cgroup_bytes), "allocations",
-						    number(point->allocations), "mapped_bytes",
-						    number(point->mapped_bytes)))) {
+		if (json_array_append_new(
+			    array, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "seconds",
+					     limpet_json_seconds(point->time_ns), "live_bytes",
+					     limpet_json_number(point->live_bytes), "rss_bytes",
+					     limpet_json_known(point->rss_bytes), "cgroup_bytes",
+					     limpet_json_known(point->cgroup_bytes), "allocations",
+					     limpet_json_number(point->allocations), "mapped_bytes",
+					     limpet_json_number(point->mapped_bytes)))) {
 			json_decref(array);
 			return NULL;
 		}
@@ -350,7 +320,7 @@ static json_t *build_id(const struct limpet_trace_module *module)
 
 	for (uint32_t i = 0; i < module->build_id_bytes && i < 64; i++)
 		snprintf(digits + 2ul * i, 3, "%02x", module->build_id[i]);
-	return text(digits);
+	return limpet_json_text(digits);
 }
 
 static json_t *modules_array(const struct limpet_model *model)
@@ -362,10 +332,10 @@ static json_t *modules_array(const struct limpet_model *model)
 
 		if (!module->number)
 			continue;
-		if (json_array_append_new(array,
-					  json_pack("{s:o,s:o,s:b}", "module", text(module->path),
-						    "build_id", build_id(module), "allocator",
-						    module->allocator))) {
+		if (json_array_append_new(array, json_pack("{s:o,s:o,s:b}", "module",
+							   limpet_json_text(module->path),
+							   "build_id", build_id(module),
+							   "allocator", module->allocator))) {
 			json_decref(array);
 			return NULL;
 		}
@@ -380,12 +350,13 @@ static json_t *sizes_array(const struct limpet_model *model)
 	for (size_t i = 0; array && i < model->size_count; i++) {
 		const struct limpet_model_size *size = &model->sizes[i];
 
-		if (json_array_append_new(array,
-					  json_pack("{s:o,s:o,s:o,s:o}", "from_bytes",
-						    number(size->from_bytes), "to_bytes",
-						    number(size->to_bytes), "allocations",
-						    number(size->allocations), "allocated_bytes",
-						    number(size->allocated_bytes)))) {
+		if (json_array_append_new(
+			    array,
+			    json_pack("{s:o,s:o,s:o,s:o}", "from_bytes",
+				      limpet_json_number(size->from_bytes), "to_bytes",
+				      limpet_json_number(size->to_bytes), "allocations",
+				      limpet_json_number(size->allocations), "allocated_bytes",
+				      limpet_json_number(size->allocated_bytes)))) {
 			json_decref(array);
 			return NULL;
 		}
@@ -405,10 +376,12 @@ static json_t *findings_array(const struct limpet_findings *findings)
 			    array,
 			    json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "kind",
 				      limpet_findings_words[finding->kind], "text",
-				      text(finding->text), "function", text(finding->function),
-				      "caller", text(finding->caller), "node",
-				      finding->node ? number(finding->node) : json_null(), "bytes",
-				      number(finding->bytes), "share",
+				      limpet_json_text(finding->text), "function",
+				      limpet_json_text(finding->function), "caller",
+				      limpet_json_text(finding->caller), "node",
+				      finding->node ? limpet_json_number(finding->node)
+						    : json_null(),
+				      "bytes", limpet_json_number(finding->bytes), "share",
 				      finding->share >= 0 ? json_real(finding->share) : json_null(),
 				      "per_second",
 				      finding->kind != LIMPET_FINDINGS_STEADY &&
@@ -425,23 +398,25 @@ static json_t *findings_array(const struct limpet_findings *findings)
 int limpet_report_json_print_head(struct limpet_report *report, FILE *file)
 {
 	const struct limpet_model *model = report->model;
-	int result = print_value(file, ",\n\"target\":", target_object(model->target));
+	int result = limpet_json_print(file, ",\n\"target\":", target_object(model->target));
 	if (!result)
-		result = print_value(file, ",\n\"capture\":", capture_object(report));
+		result = limpet_json_print(file, ",\n\"capture\":", capture_object(report));
 	if (!result)
-		result = print_value(file, ",\n\"window\":",
-				     json_pack("{s:o,s:o}", "from_seconds", seconds(model->from_ns),
-					       "to_seconds", seconds(model->to_ns)));
+		result = limpet_json_print(
+			file, ",\n\"window\":",
+			json_pack("{s:o,s:o}", "from_seconds", limpet_json_seconds(model->from_ns),
+				  "to_seconds", limpet_json_seconds(model->to_ns)));
 	if (!result)
-		result = print_value(file, ",\n\"totals\":", totals_object(model));
+		result = limpet_json_print(file, ",\n\"totals\":", totals_object(model));
 	if (!result)
-		result = print_value(file, ",\n\"allocators\":", owners_array(model));
+		result = limpet_json_print(file, ",\n\"allocators\":", owners_array(model));
 	if (!result)
-		result = print_value(file,
-				     ",\n\"findings\":", findings_array(report->options.findings));
+		result = limpet_json_print(
+			file, ",\n\"findings\":", findings_array(report->options.findings));
 	if (!result && report->options.hidden)
-		result = print_value(file,
-				     ",\n\"hidden\":", limpet_json_figures(report->options.hidden));
+		result = limpet_json_print(
+			file, ",\n\"hidden\":",
+			limpet_json_figures(report->options.hidden, model->sample_bytes));
 	return result;
 }
 
@@ -454,18 +429,19 @@ int limpet_report_json_print(struct limpet_report *report, FILE *file)
 	result = limpet_report_json_print_head(report, file);
 	fputs(",\n\"sites\":[", file);
 	for (size_t i = 0; i < report->site_count && !result && !ferror(file); i++)
-		result =
-			print_value(file, i ? ",\n" : "\n", site_object(report, &report->sites[i]));
+		result = limpet_json_print(file, i ? ",\n" : "\n",
+					   site_object(report, &report->sites[i]));
 	fputs("],\n\"maps\":[", file);
 	for (size_t i = 0; i < report->map_count && !result && !ferror(file); i++)
-		result = print_value(file, i ? ",\n" : "\n", map_object(report, &report->maps[i]));
+		result = limpet_json_print(file, i ? ",\n" : "\n",
+					   map_object(report, &report->maps[i]));
 	fputs("]", file);
 	if (!result)
-		result = print_value(file, ",\n\"timeline\":", timeline_array(model));
+		result = limpet_json_print(file, ",\n\"timeline\":", timeline_array(model));
 	if (!result)
-		result = print_value(file, ",\n\"sizes\":", sizes_array(model));
+		result = limpet_json_print(file, ",\n\"sizes\":", sizes_array(model));
 	if (!result)
-		result = print_value(file, ",\n\"modules\":", modules_array(model));
+		result = limpet_json_print(file, ",\n\"modules\":", modules_array(model));
 	fputs("}\n", file);
 	return result;
 }

@@ -32,6 +32,16 @@ const char *limpet_pen_duration(struct limpet_pen *pen, uint64_t ns)
 	return limpet_units_format_duration(slot(pen), ns);
 }
 
+const char *limpet_pen_stop(struct limpet_pen *pen, uint64_t us)
+{
+	char *out = slot(pen);
+
+	if (us >= 1000000)
+		return limpet_units_format_duration(out, us * 1000);
+	snprintf(out, LIMPET_UNITS_TEXT, "%.2f ms", (double)us / 1000);
+	return out;
+}
+
 const char *limpet_pen_rate(struct limpet_pen *pen, uint64_t value, uint64_t ns)
 {
 	double per_second = ns ? (double)value * 1e9 / (double)ns : 0;
@@ -105,6 +115,56 @@ int limpet_pen_line(struct limpet_pen *pen, const char *style, const char *forma
 		limpet_pen_cut(out, pen->options->width, false);
 	fprintf(pen->file, "%s%s%s\n", style, out, style[0] ? pen->options->plain : "");
 	return 0;
+}
+
+/* The last space, `from` bytes on, at which the line fits, else the first; NULL: it fits, or there
+ * is no place to break it. */
+static char *line_end(char *line, size_t from, size_t width)
+{
+	char *end = NULL, *at = line + (strlen(line) < from ? strlen(line) : from);
+
+	if (limpet_plain_text_columns(line) <= width)
+		return NULL;
+	for (; (at = strchr(at, ' ')); at++) {
+		/* A figure stays with its unit. */
+		if (at > line && at[-1] >= '0' && at[-1] <= '9')
+			continue;
+		*at = '\0';
+		if (!end || limpet_plain_text_columns(line) <= width)
+			end = at;
+		*at = ' ';
+	}
+	return end;
+}
+
+int limpet_pen_wrap(struct limpet_pen *pen, const char *style, unsigned indent, const char *format,
+		    ...)
+{
+	const size_t width = pen->options->width ? pen->options->width : SIZE_MAX;
+	LIMPET_FREE char *text = NULL;
+	char *line;
+	va_list args;
+	int length, result = 0;
+
+	va_start(args, format);
+	length = vasprintf(&text, format, args);
+	va_end(args);
+	if (length < 0) {
+		text = NULL;
+		return -ENOMEM;
+	}
+	limpet_plain_text_clean(text);
+	for (line = text; line && result == 0;) {
+		const bool first = line == text;
+		char *end = line_end(line, first ? indent : 0,
+				     first || width < indent ? width : width - indent);
+
+		if (end)
+			*end = '\0';
+		result = limpet_pen_line(pen, style, "%*s%s", first ? 0 : (int)indent, "", line);
+		line = end ? end + 1 : NULL;
+	}
+	return result;
 }
 
 void limpet_pen_blank(struct limpet_pen *pen)

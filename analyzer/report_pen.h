@@ -23,6 +23,10 @@ struct limpet_pen {
  * options'; "" none). 0 or -ENOMEM. */
 int limpet_pen_line(struct limpet_pen *pen, const char *style, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same, but what does not fit goes on in lines that begin with `indent` spaces; cut is only a
+ * word that is longer than a line. */
+int limpet_pen_wrap(struct limpet_pen *pen, const char *style, unsigned indent, const char *format,
+		    ...) __attribute__((format(printf, 4, 5)));
 void limpet_pen_blank(struct limpet_pen *pen);
 
 /* Figures; each text is good for seven more calls, so that one line can show several. */
@@ -30,6 +34,7 @@ const char *limpet_pen_bytes(struct limpet_pen *pen, uint64_t value);
 const char *limpet_pen_bytes_change(struct limpet_pen *pen, int64_t value);
 const char *limpet_pen_count(struct limpet_pen *pen, uint64_t value);
 const char *limpet_pen_duration(struct limpet_pen *pen, uint64_t ns);
+const char *limpet_pen_stop(struct limpet_pen *pen, uint64_t us); /* as limpet attach says it */
 const char *limpet_pen_rate(struct limpet_pen *pen, uint64_t value, uint64_t ns);
 /* "66 %"; "" where there is no whole to be a part of. */
 const char *limpet_pen_share(struct limpet_pen *pen, uint64_t part, uint64_t whole);

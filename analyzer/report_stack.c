@@ -160,7 +160,8 @@ int limpet_report_stack_print(struct limpet_pen *pen, uint32_t node, const char 
 	if (!stack.count) {
 		result = limpet_pen_line(pen, pen->options->bold, "%s  (stack unknown)", figures);
 		return result ? result
-			      : limpet_pen_line(pen, pen->options->dim, "%s%s", indent, detail);
+			      : limpet_pen_wrap(pen, pen->options->dim, sizeof(indent) - 1, "%s%s",
+						indent, detail);
 	}
 	kinds = calloc(stack.count, sizeof(*kinds));
 	keep = calloc(stack.count, sizeof(*keep));
@@ -181,6 +182,7 @@ int limpet_report_stack_print(struct limpet_pen *pen, uint32_t node, const char 
 		return -ENOMEM;
 	result = print_heading(pen, figures, name, via);
 	if (!result)
-		result = limpet_pen_line(pen, pen->options->dim, "%s%s", indent, detail);
+		result = limpet_pen_wrap(pen, pen->options->dim, sizeof(indent) - 1, "%s%s", indent,
+					 detail);
 	return result ? result : print_stack(pen, &stack, keep, indent, frames);
 }

@@ -16,6 +16,8 @@
 #define MAP_FRAMES_SHOWN 4
 #define BAR_COLUMNS 24
 
+const char limpet_report_not_temporary[] = "Samples do not say which allocations are temporary.";
+
 static const char *const sort_titles[LIMPET_REPORT_SORT_COUNT] = {
 	"bytes held at the peak", "live bytes", "allocations", "bytes allocated",
 	"temporary allocations",  "growth",
@@ -142,8 +144,7 @@ static int print_sites(struct limpet_pen *pen)
 	assert(sort < LIMPET_REPORT_SORT_COUNT);
 	limpet_pen_blank(pen);
 	if (report->estimates && sort == LIMPET_REPORT_TEMPORARY)
-		return limpet_pen_line(pen, pen->options->bold,
-				       "Samples do not say which allocations are temporary.");
+		return limpet_pen_line(pen, pen->options->bold, "%s", limpet_report_not_temporary);
 	if (!report->all_sites)
 		return limpet_pen_line(pen, pen->options->bold, "No site has any %s.",
 				       sort_titles[sort]);
@@ -241,34 +242,6 @@ static int print_sizes(struct limpet_pen *pen)
 
 /* ------------------------------------------------------------------ findings */
 
-/* A sentence, in lines of at most the width. */
-static int print_sentence(struct limpet_pen *pen, const char *sentence)
-{
-	const size_t width = pen->options->width ? pen->options->width : SIZE_MAX;
-	LIMPET_FREE char *text = strdup(sentence);
-	char *line = text, *indent = "- ";
-	int result = text ? 0 : -ENOMEM;
-
-	while (result == 0 && line && *line) {
-		char *end = NULL, *rest = NULL;
-
-		for (char *at = line; (at = strchr(at, ' ')); at++) {
-			*at = '\0';
-			if (2 + limpet_plain_text_columns(line) <= width)
-				end = at;
-			*at = ' ';
-		}
-		if (2 + limpet_plain_text_columns(line) > width && end) {
-			*end = '\0';
-			rest = end + 1;
-		}
-		result = limpet_pen_line(pen, "", "%s%s", indent, line);
-		line = rest;
-		indent = "  ";
-	}
-	return result;
-}
-
 static int print_findings(struct limpet_pen *pen)
 {
 	const struct limpet_findings *findings = pen->report->options.findings;
@@ -279,7 +252,7 @@ static int print_findings(struct limpet_pen *pen)
 	limpet_pen_blank(pen);
 	result = limpet_pen_line(pen, pen->options->bold, "Findings");
 	for (size_t i = 0; i < findings->count && result == 0; i++)
-		result = print_sentence(pen, findings->list[i].text);
+		result = limpet_pen_wrap(pen, "", 2, "- %s", findings->list[i].text);
 	return result;
 }
 

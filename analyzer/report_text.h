@@ -7,6 +7,9 @@
 
 #include "analyzer/report.h"
 
+/* Of samples, where sites by temporary allocations would stand. */
+extern const char limpet_report_not_temporary[];
+
 struct limpet_report_text_options {
 	unsigned width; /* columns; 0: lines are not cut */
 	bool full;      /* every frame, names with parameters */

@@ -10,7 +10,8 @@ struct talk {
 	struct limpet_heap *heap;
 	const struct limpet_view_options *options;
 	FILE *file;
-	size_t printed; /* of the list at hand */
+	const struct limpet_model_site *base; /* what --min is a part of */
+	size_t printed;                       /* of the list at hand */
 };
 
 static void begin_list(struct talk *talk, const char *key)
@@ -29,14 +30,9 @@ static void end_list(struct talk *talk)
 	fputs("]", talk->file);
 }
 
-/* Of samples these are not known. */
 static json_t *figures_object(const struct talk *talk, const struct limpet_model_site *figures)
 {
-	json_t *object = limpet_json_figures(figures);
-
-	if (object && talk->heap->model->sample_bytes)
-		json_object_set_new(object, "temporary_allocations", json_null());
-	return object;
+	return limpet_json_figures(figures, talk->heap->model->sample_bytes);
 }
 
 /* `more` is taken over into `object`, whose keys come first. */
@@ -64,7 +60,7 @@ static json_t *function_object(const struct talk *talk, uint32_t number)
 static bool is_shown(const struct talk *talk, const struct limpet_model_site *figures)
 {
 	const struct limpet_view *view = &talk->heap->view;
-	int64_t whole = limpet_report_figure(&view->totals, view->sort);
+	int64_t whole = limpet_report_figure(talk->base, view->sort);
 
 	return talk->options->least_share <= 0 ||
 	       fabs((double)limpet_report_figure(figures, view->sort)) >=
@@ -182,6 +178,7 @@ static int print_calls(struct talk *talk, struct limpet_view_calls *calls)
 {
 	int result;
 
+	talk->base = &calls->total;
 	begin_list(talk, "functions");
 	result = 0;
 	for (size_t i = 0; i < calls->chosen_count && !result; i++)
@@ -358,9 +355,7 @@ static int print_timeline(struct talk *talk)
 				  model->sample_bytes
 					  ? json_null()
 					  : limpet_json_number(moment->temporary_allocations),
-				  "rss_bytes",
-				  point && point->rss_bytes ? limpet_json_number(point->rss_bytes)
-							    : json_null(),
+				  "rss_bytes", limpet_json_known(point ? point->rss_bytes : 0),
 				  "mapped_bytes",
 				  point ? limpet_json_number(point->mapped_bytes) : json_null()));
 	}
@@ -430,7 +425,8 @@ static int print_body(struct talk *talk)
 int limpet_view_json_print(struct limpet_heap *heap, const struct limpet_view_options *options,
 			   FILE *file, struct limpet_err *err)
 {
-	struct talk talk = {.heap = heap, .options = options, .file = file};
+	struct talk talk = {
+		.heap = heap, .options = options, .file = file, .base = &heap->view.totals};
 	struct limpet_view_calls *calls = NULL;
 	int result = 0;
 

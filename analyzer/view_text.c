@@ -20,6 +20,7 @@ struct talk {
 	struct limpet_heap *heap;
 	const struct limpet_view_options *options;
 	uint64_t whole; /* what shares are parts of; 0: there is none */
+	uint64_t base;  /* what --min is a part of: the whole, or all of one function */
 };
 
 bool limpet_view_needs_replay(enum limpet_view_kind kind)
@@ -45,6 +46,17 @@ char *limpet_view_name(const struct limpet_function *function, bool full)
 
 /* ------------------------------------------------------------------ figures */
 
+/* Then nobody knows which allocations are temporary. */
+static bool is_sampled(const struct talk *talk)
+{
+	return talk->heap->model->sample_bytes != 0;
+}
+
+static bool is_unknown(const struct talk *talk)
+{
+	return is_sampled(talk) && talk->heap->view.sort == LIMPET_REPORT_TEMPORARY;
+}
+
 static bool counts(const struct talk *talk)
 {
 	return talk->heap->view.sort == LIMPET_REPORT_ALLOCATIONS ||
@@ -55,6 +67,8 @@ static const char *amount(struct talk *talk, const struct limpet_model_site *fig
 {
 	int64_t figure = limpet_report_figure(figures, talk->heap->view.sort);
 
+	if (is_unknown(talk))
+		return "-";
 	if (talk->heap->view.sort == LIMPET_REPORT_GROWTH)
 		return limpet_pen_bytes_change(&talk->pen, figure);
 	return counts(talk) ? limpet_pen_count(&talk->pen, (uint64_t)figure)
@@ -74,7 +88,7 @@ static bool is_shown(const struct talk *talk, const struct limpet_model_site *fi
 
 	if (talk->heap->view.sort == LIMPET_REPORT_GROWTH)
 		return figure != 0;
-	return figure > 0 && (double)figure >= talk->options->least_share * (double)talk->whole;
+	return figure > 0 && (double)figure >= talk->options->least_share * (double)talk->base;
 }
 
 /* `before`, the name, `after` it and the place, within the width: of the name the end is kept. */
@@ -147,10 +161,11 @@ static int print_title(struct talk *talk, const char *what)
 				model->target->known ? model->target->comm : "?",
 				model->target->pid, titles[view->sort], amount(talk, &view->totals),
 				model->sample_bytes ? ", estimated" : "");
-	if (!result && model->windowed)
-		result = limpet_pen_line(pen, "", "window    %s to %s",
-					 limpet_pen_duration(pen, model->from_ns),
-					 limpet_pen_duration(pen, model->to_ns));
+	if (!result && (model->windowed || model->widened))
+		result = limpet_pen_line(
+			pen, "", "window    %s to %s%s", limpet_pen_duration(pen, model->from_ns),
+			limpet_pen_duration(pen, model->to_ns),
+			talk->heap->narrowed ? ": of all before, sums alone are kept" : "");
 	if (!result && talk->heap->filtered)
 		result = limpet_pen_line(pen, "", "filtered  %s hidden in %s allocation%s",
 					 amount(talk, &talk->heap->hidden),
@@ -364,6 +379,15 @@ int limpet_view_explain(const struct limpet_view *view, const char *name,
 	return code;
 }
 
+/* Without debug information there are none. */
+static bool has_lines(const struct talk *talk, const struct limpet_view_rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		if (talk->heap->places->places[rows->rows[i].function].file)
+			return true;
+	return false;
+}
+
 static int print_lines(struct talk *talk, const struct limpet_view_rows *rows)
 {
 	size_t shown = 0, all = 0;
@@ -408,11 +432,21 @@ static int print_plain_rows(struct talk *talk, const struct limpet_view_rows *ro
 	return print_rows(talk, rows, false);
 }
 
+/* "4.0 KiB, 12 %" */
+static void say_figure(struct talk *talk, const struct limpet_model_site *figures,
+		       char ret_text[80])
+{
+	const char *part = share(talk, figures);
+
+	snprintf(ret_text, 80, "%s%s%s", amount(talk, figures), part[0] ? ", " : "", part);
+}
+
 static int print_calls(struct talk *talk, struct limpet_err *err)
 {
 	struct limpet_view_calls *calls = NULL;
 	const char *name = talk->options->function;
-	char before[160];
+	char all[80], self[80];
+	int64_t figure;
 	int result = limpet_view_calls_new(&talk->heap->view, name, &calls);
 
 	if (result < 0) {
@@ -421,21 +455,22 @@ static int print_calls(struct talk *talk, struct limpet_err *err)
 		limpet_view_calls_free(calls);
 		return result;
 	}
+	figure = limpet_report_figure(&calls->total, talk->heap->view.sort);
+	talk->base = figure > 0 ? (uint64_t)figure : 0;
 	result = print_title(talk, "Callers and callees");
 	limpet_pen_blank(&talk->pen);
 	for (size_t i = 0; i < calls->chosen_count && !result; i++)
 		result = print_function(talk, talk->pen.options->bold, "", calls->chosen[i]);
-	snprintf(before, sizeof(before), "with what it calls %s%s%s, itself %s%s%s",
-		 amount(talk, &calls->total), talk->whole ? ", " : "", share(talk, &calls->total),
-		 amount(talk, &calls->self), talk->whole && calls->self.allocations ? ", " : "",
-		 share(talk, &calls->self));
+	say_figure(talk, &calls->total, all);
+	say_figure(talk, &calls->self, self);
 	if (!result)
-		result = limpet_pen_line(&talk->pen, "", "%s", before);
+		result = limpet_pen_line(&talk->pen, "", "with what it calls %s; itself %s", all,
+					 self);
 	if (!result)
 		result = print_part(talk, "called by", &calls->callers, print_plain_rows);
 	if (!result)
 		result = print_part(talk, "calls", &calls->callees, print_plain_rows);
-	if (!result)
+	if (!result && has_lines(talk, &calls->lines))
 		result = print_part(talk, "from its lines", &calls->lines, print_lines);
 	limpet_view_calls_free(calls);
 	return result;
@@ -458,13 +493,15 @@ static int print_threads(struct talk *talk)
 		const struct limpet_replay_thread *thread = &replay->threads[i];
 		const struct limpet_model_site *figures = &thread->figures;
 
-		result = limpet_pen_line(pen, "", "%8u %10s %10s %8s %10s %8s %8s", thread->tid,
-					 limpet_pen_bytes(pen, figures->live_bytes),
-					 limpet_pen_bytes(pen, figures->peak_bytes),
-					 limpet_pen_count(pen, figures->allocations),
-					 limpet_pen_bytes(pen, figures->allocated_bytes),
-					 limpet_pen_count(pen, figures->temporary_allocations),
-					 limpet_pen_count(pen, thread->own_frees));
+		result = limpet_pen_line(
+			pen, "", "%8u %10s %10s %8s %10s %8s %8s", thread->tid,
+			limpet_pen_bytes(pen, figures->live_bytes),
+			limpet_pen_bytes(pen, figures->peak_bytes),
+			limpet_pen_count(pen, figures->allocations),
+			limpet_pen_bytes(pen, figures->allocated_bytes),
+			is_sampled(talk) ? "-"
+					 : limpet_pen_count(pen, figures->temporary_allocations),
+			limpet_pen_count(pen, thread->own_frees));
 	}
 	if (!result && replay->thread_count > talk->options->limit)
 		result = print_more(talk, "  ", replay->thread_count - talk->options->limit);
@@ -571,7 +608,7 @@ static int print_age_buckets(struct talk *talk, const struct limpet_view_lives *
 {
 	const struct limpet_replay_ages *freed = &lives->all.freed, *alive = &lives->all.alive;
 	struct limpet_pen *pen = &talk->pen;
-	int result = limpet_pen_line(pen, pen->options->dim, "%10s %9s %10s   %9s %10s", "lived",
+	int result = limpet_pen_line(pen, pen->options->dim, "%11s %9s %10s   %9s %10s", "lived",
 				     "freed", "bytes", "alive", "bytes");
 
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES && !result; i++) {
@@ -584,7 +621,7 @@ static int print_age_buckets(struct talk *talk, const struct limpet_view_lives *
 				 limpet_pen_duration(pen, limpet_replay_age_limits_ns[i]));
 		else
 			snprintf(below, sizeof(below), "longer");
-		result = limpet_pen_line(pen, "", "%10s %9s %10s   %9s %10s", below,
+		result = limpet_pen_line(pen, "", "%11s %9s %10s   %9s %10s", below,
 					 limpet_pen_count(pen, freed->blocks[i]),
 					 limpet_pen_bytes(pen, freed->bytes[i]),
 					 limpet_pen_count(pen, alive->blocks[i]),
@@ -686,12 +723,24 @@ static int print_timeline(struct talk *talk)
 			limpet_pen_duration(pen, moment->to_ns),
 			limpet_pen_bytes(pen, moment->live_bytes), (int)BAR_COLUMNS, bar,
 			limpet_pen_rate(pen, moment->allocations, length),
-			limpet_pen_share(pen, moment->temporary_allocations, moment->allocations),
+			is_sampled(talk) ? "-"
+					 : limpet_pen_share(pen, moment->temporary_allocations,
+							    moment->allocations),
 			point && point->rss_bytes ? limpet_pen_bytes(pen, point->rss_bytes) : "",
 			point && point->mapped_bytes ? limpet_pen_bytes(pen, point->mapped_bytes)
 						     : "");
 	}
 	return result;
+}
+
+static int print_unknown(struct talk *talk)
+{
+	int result = print_title(talk, "Stacks");
+
+	limpet_pen_blank(&talk->pen);
+	return result ? result
+		      : limpet_pen_line(&talk->pen, talk->pen.options->bold, "%s",
+					limpet_report_not_temporary);
 }
 
 int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_options *options,
@@ -704,6 +753,10 @@ int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_op
 
 	if (heap->view.sort != LIMPET_REPORT_GROWTH && whole > 0)
 		talk.whole = (uint64_t)whole;
+	talk.base = talk.whole;
+	/* The views of single events are not made of that figure alone. */
+	if (is_unknown(&talk) && !limpet_view_needs_replay(options->kind))
+		return print_unknown(&talk);
 	switch (options->kind) {
 	case LIMPET_VIEW_BOTTOM_UP:
 	case LIMPET_VIEW_TOP_DOWN:

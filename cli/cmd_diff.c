@@ -7,6 +7,7 @@
 
 #include "analyzer/diff.h"
 #include "cli/commands.h"
+#include "cli/page_file.h"
 #include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -29,12 +30,16 @@ static const char help[] =
 	"      --suppressions F  no stacks that LeakSanitizer would not report\n"
 	"      --full            every frame, with parameters; nothing is folded\n"
 	"      --json            exact numbers for programs\n"
+	"      --html            one page for any browser, with a differential flame\n"
+	"                        graph; prints its path\n"
+	"  -o, --output OUT      of --html; default: NEW's name.diff.html; '-': stdout\n"
+	"  -f, --force           overwrite OUT\n"
 	"      --no-pager        not through a pager, though longer than the terminal\n"
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-diff\n";
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FULL, OPT_JSON, OPT_BY_FUNCTION, OPT_NO_PAGER };
+enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FULL, OPT_JSON, OPT_BY_FUNCTION, OPT_NO_PAGER, OPT_HTML };
 
 static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
@@ -43,6 +48,9 @@ static const struct option long_options[] = {
 	LIMPET_FILTER_OPTIONS,
 	{"full", no_argument, NULL, OPT_FULL},
 	{"json", no_argument, NULL, OPT_JSON},
+	{"html", no_argument, NULL, OPT_HTML},
+	{"output", required_argument, NULL, 'o'},
+	{"force", no_argument, NULL, 'f'},
 	{"no-pager", no_argument, NULL, OPT_NO_PAGER},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -56,7 +64,8 @@ struct side {
 
 struct diff_options {
 	struct side sides[2];
-	bool json, full, by_function, sorted, no_pager;
+	bool json, html, full, by_function, sorted, no_pager, force;
+	const char *output;
 	enum limpet_report_sort sort;
 	size_t limit;
 	struct limpet_cli_view cut;
@@ -88,8 +97,10 @@ static int parse_side(const char *argument, struct side *side)
 	return LIMPET_EXIT_OK;
 }
 
-static int parse_option(int option, struct diff_options *o)
+static int parse_option(int option, void *context)
 {
+	struct diff_options *o = context;
+
 	switch (option) {
 	case 'n':
 		return limpet_cli_parse_number("diff", "limit", optarg, &o->limit);
@@ -108,6 +119,15 @@ static int parse_option(int option, struct diff_options *o)
 	case OPT_JSON:
 		o->json = true;
 		return LIMPET_EXIT_OK;
+	case OPT_HTML:
+		o->html = true;
+		return LIMPET_EXIT_OK;
+	case 'o':
+		o->output = optarg;
+		return LIMPET_EXIT_OK;
+	case 'f':
+		o->force = true;
+		return LIMPET_EXIT_OK;
 	default:
 		return limpet_cli_view_option("diff", &o->cut, option, optarg);
 	}
@@ -116,22 +136,22 @@ static int parse_option(int option, struct diff_options *o)
 /* True: go on. False: exit with *ret_status. */
 static bool parse(int argc, char **argv, struct diff_options *o, int *ret_status)
 {
-	int option;
+	const struct limpet_ui_command command = {"diff", help, ":n:o:fh", long_options};
 
-	while ((option = getopt_long(argc, argv, ":n:h", long_options, NULL)) != -1) {
-		if (option == 'h')
-			*ret_status = limpet_ui_help(help);
-		else if (option == '?' || option == ':')
-			*ret_status = limpet_ui_bad_option("diff", option, argv, long_options);
-		else
-			*ret_status = parse_option(option, o);
-		if (option == 'h' || *ret_status != LIMPET_EXIT_OK)
-			return false;
-	}
+	if (!limpet_ui_parse_options(&command, argc, argv, parse_option, o, ret_status))
+		return false;
 	*ret_status = LIMPET_EXIT_USAGE;
 	if (argc - optind != 2) {
 		limpet_ui_usage("diff", argc - optind < 2 ? "which two traces, the old and the new?"
 							  : "two traces at a time");
+		return false;
+	}
+	if (o->html && o->json) {
+		limpet_ui_usage("diff", "--html and --json exclude each other");
+		return false;
+	}
+	if (!o->html && (o->output || o->force)) {
+		limpet_ui_usage("diff", "-o and -f are of --html");
 		return false;
 	}
 	for (int i = 0; i < 2; i++) {
@@ -142,8 +162,9 @@ static bool parse(int argc, char **argv, struct diff_options *o, int *ret_status
 	return true;
 }
 
+/* A window beyond the end: *ret_status is that of a wrong command, and the heap is not open. */
 static int open_side(const struct diff_options *o, const struct side *side,
-		     struct limpet_heap *ret_heap, struct limpet_err *err)
+		     struct limpet_heap *ret_heap, int *ret_status, struct limpet_err *err)
 {
 	const struct limpet_heap_options options = {.from_ns = side->from_ns,
 						    .to_ns = side->to_ns,
@@ -151,7 +172,9 @@ static int open_side(const struct diff_options *o, const struct side *side,
 						    .sorted = o->sorted,
 						    .sort = o->sort,
 						    .full = o->full,
+						    .series = o->html,
 						    .progress = limpet_cli_show_progress};
+	char text[LIMPET_UNITS_TEXT];
 	uint64_t end_ns;
 	int result = limpet_heap_open(side->path, &options, ret_heap, err);
 
@@ -159,13 +182,26 @@ static int open_side(const struct diff_options *o, const struct side *side,
 	if (result < 0)
 		return result;
 	end_ns = ret_heap->model->duration_ns;
-	if (side->from_ns && side->from_ns >= end_ns) {
-		char text[LIMPET_UNITS_TEXT];
+	if (!side->from_ns || side->from_ns < end_ns)
+		return 0;
+	limpet_heap_close(ret_heap);
+	*ret_status = limpet_ui_usage("diff", "'%s' is beyond the end: the capture is %s long",
+				      side->name, limpet_units_format_duration(text, end_ns));
+	return 0;
+}
 
-		limpet_heap_close(ret_heap);
-		limpet_err_set(err, -EINVAL, "'%s' is beyond the end of the capture", side->name);
-		limpet_err_hint(err, "it is %s long", limpet_units_format_duration(text, end_ns));
-		return -EINVAL;
+static int check_sort(const struct diff_options *o, const struct limpet_heap heaps[2],
+		      struct limpet_err *err)
+{
+	for (int i = 0; i < 2; i++) {
+		if (!o->sorted || o->sort != LIMPET_REPORT_TEMPORARY ||
+		    !heaps[i].model->sample_bytes)
+			continue;
+		limpet_err_set(err, -ENOTSUP,
+			       "samples do not say which allocations are temporary: '%s'",
+			       o->sides[i].name);
+		limpet_err_hint(err, "--sort allocations, or another figure");
+		return -ENOTSUP;
 	}
 	return 0;
 }
@@ -196,27 +232,55 @@ static int print(const struct limpet_diff *diff, const struct diff_options *o)
 	return result;
 }
 
-static int diff_files(const struct diff_options *o, struct limpet_err *err)
+static int print_rows(const struct diff_options *o, const struct limpet_heap heaps[2],
+		      struct limpet_err *err)
 {
-	struct limpet_heap heaps[2] = {0};
 	struct limpet_diff *diff = NULL;
-	int result = open_side(o, &o->sides[0], &heaps[0], err);
+	int result = limpet_diff_new(&heaps[0], &heaps[1], o->by_function, &diff);
 
 	if (result >= 0)
-		result = open_side(o, &o->sides[1], &heaps[1], err);
-	if (result >= 0) {
+		result = print(diff, o);
+	limpet_diff_free(diff);
+	return result < 0 ? limpet_err_set(err, result, "cannot compare: %s", strerror(-result))
+			  : 0;
+}
+
+static int print_page(const struct diff_options *o, const struct limpet_heap heaps[2],
+		      struct limpet_err *err)
+{
+	LIMPET_FREE char *output = o->output
+					   ? strdup(o->output)
+					   : limpet_page_file_name(o->sides[1].path, ".diff.html");
+	struct limpet_page_file page;
+	int result;
+
+	if (!output)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	result = limpet_page_file_open("diff --html", output, o->force, &page, err);
+	if (result < 0)
+		return result;
+	result = limpet_diff_html_print(&heaps[0], &heaps[1], o->sides[0].name, o->sides[1].name,
+					page.sink.file);
+	return limpet_page_file_close(&page, result, err);
+}
+
+static int diff_files(const struct diff_options *o, int *ret_status, struct limpet_err *err)
+{
+	struct limpet_heap heaps[2] = {0};
+	int result = 0;
+
+	for (int i = 0; i < 2 && result >= 0 && *ret_status == LIMPET_EXIT_OK; i++)
+		result = open_side(o, &o->sides[i], &heaps[i], ret_status, err);
+	if (result >= 0 && *ret_status == LIMPET_EXIT_OK)
+		result = check_sort(o, heaps, err);
+	if (result >= 0 && *ret_status == LIMPET_EXIT_OK) {
 		if (!o->sorted)
 			heaps[1].view.sort = heaps[1].model->target->mode == LIMPET_MODE_RUN &&
 							     !heaps[1].model->windowed
 						     ? LIMPET_REPORT_PEAK
 						     : LIMPET_REPORT_GROWTH;
-		result = limpet_diff_new(&heaps[0], &heaps[1], o->by_function, &diff);
-		if (result >= 0)
-			result = print(diff, o);
-		if (result < 0)
-			limpet_err_set(err, result, "cannot compare: %s", strerror(-result));
+		result = o->html ? print_page(o, heaps, err) : print_rows(o, heaps, err);
 	}
-	limpet_diff_free(diff);
 	for (int i = 0; i < 2; i++)
 		if (heaps[i].model)
 			limpet_heap_close(&heaps[i]);
@@ -231,14 +295,11 @@ int limpet_cmd_diff(int argc, char **argv)
 
 	signal(SIGPIPE, SIG_DFL);
 	if (parse(argc, argv, &options, &status))
-		result = diff_files(&options, &err);
+		result = diff_files(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
 	for (int i = 0; i < 2; i++)
 		free(options.sides[i].path);
 	if (result < 0) {
-		if (!err.hint[0])
-			limpet_err_hint(&err, "`limpet attach` and `limpet stop` print the path of "
-					      "their trace");
 		limpet_ui_error(&err);
 		return LIMPET_EXIT_FAILED;
 	}

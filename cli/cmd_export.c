@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
+#include "common/units.h"
 
 static const char help[] =
 	"Usage: limpet export FILE --format FORMAT [-o OUT] [OPTIONS]\n"
@@ -70,8 +71,10 @@ static int parse_word(const char *what, const char *argument, const char *const 
 	return limpet_ui_usage("export", "no %s '%s'", what, argument);
 }
 
-static int parse_option(int option, struct export_options *o)
+static int parse_option(int option, void *context)
 {
+	struct export_options *o = context;
+
 	switch (option) {
 	case 'f':
 		return parse_word("format", optarg, limpet_export_words, &o->format);
@@ -112,29 +115,13 @@ static int check(const struct export_options *o)
 /* True: go on. False: exit with *ret_status. */
 static bool parse(int argc, char **argv, struct export_options *o, int *ret_status)
 {
-	int option;
+	const struct limpet_ui_command command = {"export", help, ":f:o:h", long_options};
 
-	while ((option = getopt_long(argc, argv, ":f:o:h", long_options, NULL)) != -1) {
-		if (option == 'h')
-			*ret_status = limpet_ui_help(help);
-		else if (option == '?' || option == ':')
-			*ret_status = limpet_ui_bad_option("export", option, argv, long_options);
-		else
-			*ret_status = parse_option(option, o);
-		if (option == 'h' || *ret_status != LIMPET_EXIT_OK)
-			return false;
-	}
-	*ret_status = LIMPET_EXIT_USAGE;
-	if (optind >= argc) {
-		limpet_ui_usage("export", "which trace?");
+	if (!limpet_ui_parse_options(&command, argc, argv, parse_option, o, ret_status))
 		return false;
-	}
-	if (optind + 1 < argc) {
-		limpet_ui_usage("export", "one trace at a time; '%s' is one too many",
-				argv[optind + 1]);
+	*ret_status = limpet_ui_take_trace("export", argc, argv, &o->file);
+	if (*ret_status != LIMPET_EXIT_OK)
 		return false;
-	}
-	o->file = argv[optind];
 	*ret_status = check(o);
 	return *ret_status == LIMPET_EXIT_OK;
 }
@@ -191,7 +178,7 @@ static int write_tables(struct limpet_heap *heap, const struct export_options *o
 	return result;
 }
 
-static int export_file(const struct export_options *o, struct limpet_err *err)
+static int export_file(const struct export_options *o, int *ret_status, struct limpet_err *err)
 {
 	const struct limpet_heap_options options = {
 		.from_ns = o->cut.from_ns,
@@ -204,14 +191,24 @@ static int export_file(const struct export_options *o, struct limpet_err *err)
 		.moments = o->format == LIMPET_EXPORT_MASSIF ? LIMPET_EXPORT_MOMENTS : 0,
 		.progress = limpet_cli_show_progress,
 	};
+	char text[LIMPET_UNITS_TEXT];
 	struct limpet_heap heap;
 	int result = limpet_heap_open(o->file, &options, &heap, err);
 
 	limpet_cli_clear_progress();
 	if (result < 0)
 		return result;
+	*ret_status = limpet_cli_check_window("export", &o->cut, heap.reader);
+	if (*ret_status != LIMPET_EXIT_OK) {
+		limpet_heap_close(&heap);
+		return 0;
+	}
 	if (!heap.model->complete && heap.model->end->end != LIMPET_END_RUNNING)
 		limpet_ui_warn("the trace is not complete: limpet report says what is missing");
+	if (heap.narrowed || (o->format == LIMPET_EXPORT_CSV && heap.model->given_up_ns))
+		limpet_ui_warn("it begins %s after the capture did: of all before, sums alone "
+			       "are kept",
+			       limpet_units_format_duration(text, heap.model->given_up_ns));
 	result = write_tables(&heap, o, err);
 	limpet_heap_close(&heap);
 	return result;
@@ -225,11 +222,9 @@ int limpet_cmd_export(int argc, char **argv)
 
 	signal(SIGPIPE, SIG_DFL);
 	if (parse(argc, argv, &options, &status))
-		result = export_file(&options, &err);
+		result = export_file(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
 	if (result < 0) {
-		if (!err.hint[0])
-			limpet_err_hint(&err, "limpet export --help");
 		limpet_ui_error(&err);
 		return LIMPET_EXIT_FAILED;
 	}

@@ -1,20 +1,19 @@
 /* `limpet html FILE`: the report as a page. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyzer/findings.h"
+#include "analyzer/heap.h"
 #include "analyzer/history.h"
 #include "analyzer/html.h"
-#include "analyzer/trace_reader.h"
 #include "cli/commands.h"
+#include "cli/page_file.h"
 #include "cli/ui.h"
+#include "cli/view_options.h"
 
 #define MOST_STEPS 240
-#define SUFFIX ".limpet"
 
 static const char help[] =
 	"Usage: limpet html [OPTIONS] FILE\n"
@@ -23,162 +22,158 @@ static const char help[] =
 	"path.\n"
 	"\n"
 	"  -o, --output OUT      default: the trace's name with .html; '-' is stdout\n"
+	"      --quick           without threads and lifetimes, which are read from every\n"
+	"                        single event; the rest is sums\n"
+	"      --from, --to DUR  begin with that part of the time: 90s, 10m after the\n"
+	"                        start; the page can show the others, too\n"
+	"      --include REGEX   only stacks with a frame that matches, by function, file\n"
+	"                        or module; function:, file:, module:, thread: narrow it\n"
+	"      --exclude REGEX   no such stacks\n"
+	"      --suppressions F  no stacks that LeakSanitizer would not report\n"
 	"  -f, --force           overwrite OUT\n"
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-html\n";
 
+enum { OPT_QUICK = LIMPET_OPT_OWN };
+
 static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'},
-	{"force", no_argument, NULL, 'f'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+	{"output", required_argument, NULL, 'o'}, {"force", no_argument, NULL, 'f'},
+	{"quick", no_argument, NULL, OPT_QUICK},  LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
+	{"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 };
 
 struct html_options {
 	const char *file;
-	char *output; /* malloc'ed */
-	bool force;
+	const char *output; /* as given; NULL: by the trace's name */
+	bool force, quick;
+	struct limpet_cli_view cut;
 };
 
-/* "node.4711.limpet" becomes "node.4711.html". */
-static char *name_output(const char *file)
+static int parse_option(int option, void *context)
 {
-	size_t length = strlen(file), suffix = strlen(SUFFIX);
-	char *output;
+	struct html_options *o = context;
 
-	if (length > suffix && !strcmp(file + length - suffix, SUFFIX))
-		length -= suffix;
-	return asprintf(&output, "%.*s.html", (int)length, file) < 0 ? NULL : output;
+	switch (option) {
+	case 'o':
+		o->output = optarg;
+		return LIMPET_EXIT_OK;
+	case 'f':
+		o->force = true;
+		return LIMPET_EXIT_OK;
+	case OPT_QUICK:
+		o->quick = true;
+		return LIMPET_EXIT_OK;
+	default:
+		return limpet_cli_view_option("html", &o->cut, option, optarg);
+	}
 }
 
 /* True: go on. False: exit with *ret_status. */
 static bool parse(int argc, char **argv, struct html_options *o, int *ret_status)
 {
-	const char *output = NULL;
-	int option;
+	const struct limpet_ui_command command = {"html", help, ":o:fh", long_options};
 
-	while ((option = getopt_long(argc, argv, ":o:fh", long_options, NULL)) != -1) {
-		switch (option) {
-		case 'h':
-			*ret_status = limpet_ui_help(help);
-			return false;
-		case 'o':
-			output = optarg;
-			break;
-		case 'f':
-			o->force = true;
-			break;
-		default:
-			*ret_status = limpet_ui_bad_option("html", option, argv, long_options);
-			return false;
-		}
-	}
+	if (!limpet_ui_parse_options(&command, argc, argv, parse_option, o, ret_status))
+		return false;
+	*ret_status = limpet_ui_take_trace("html", argc, argv, &o->file);
+	if (*ret_status != LIMPET_EXIT_OK)
+		return false;
 	*ret_status = LIMPET_EXIT_USAGE;
-	if (optind >= argc) {
-		limpet_ui_usage("html", "which trace?");
-		return false;
-	}
-	if (optind + 1 < argc) {
-		limpet_ui_usage("html", "one trace at a time; '%s' is one too many",
-				argv[optind + 1]);
-		return false;
-	}
-	o->file = argv[optind];
-	o->output = output ? strdup(output) : name_output(o->file);
-	*ret_status = LIMPET_EXIT_FAILED;
-	return o->output != NULL;
+	return limpet_cli_check_order("html", &o->cut);
 }
 
-/* A trace may hold what others must not see: the page is as private as it. *ret_new: nothing was
- * there before. */
-static int open_output(const struct html_options *o, FILE **ret_file, bool *ret_new,
-		       struct limpet_err *err)
-{
-	int fd;
-
-	*ret_new = false;
-	if (!strcmp(o->output, "-")) {
-		*ret_file = stdout;
-		return 0;
-	}
-	fd = open(o->output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	*ret_new = fd >= 0;
-	if (fd < 0 && errno == EEXIST && o->force)
-		fd = open(o->output, O_WRONLY | O_TRUNC | O_CLOEXEC);
-	if (fd < 0) {
-		int error = limpet_errno();
-
-		limpet_err_set(err, error, "cannot write '%s': %s", o->output, strerror(-error));
-		if (error == -EEXIST)
-			limpet_err_hint(err, "limpet html -f overwrites it, -o OUT writes another");
-		return error;
-	}
-	*ret_file = fdopen(fd, "w");
-	return *ret_file ? 0 : limpet_err_set(err, -ENOMEM, "out of memory");
-}
-
-static int write_page(const struct html_options *o, const struct limpet_model *model,
-		      const struct limpet_history *history, const struct limpet_findings *findings,
+static int write_page(const struct html_options *o, const struct limpet_html_subject *subject,
 		      struct limpet_err *err)
 {
-	bool is_new = false;
-	FILE *file = NULL;
-	int result = open_output(o, &file, &is_new, err), lost;
+	LIMPET_FREE char *named = o->output ? NULL : limpet_page_file_name(o->file, ".html");
+	const char *output = o->output ? o->output : named;
+	struct limpet_page_file page;
+	int result;
 
+	if (!output)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	result = limpet_page_file_open("html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
-	result = limpet_html_print(model, history, findings, file);
-	if (file == stdout)
-		return result < 0 ? limpet_err_set(err, result, "out of memory") : 0;
-	errno = 0;
-	lost = ferror(file);
-	lost |= fclose(file);
-	if (lost && !result)
-		result = errno ? -errno : -EIO;
-	if (result < 0) {
-		if (is_new)
-			unlink(o->output);
-		return limpet_err_set(err, result, "cannot write '%s': %s", o->output,
-				      strerror(-result));
-	}
-	printf("%s\n", o->output);
-	return 0;
+	return limpet_page_file_close(&page, limpet_html_print(subject, page.sink.file), err);
 }
 
-static int find(const struct limpet_model *model, const struct limpet_history *history,
+/* Of the whole heap alone: some of its stacks say too little. */
+static int find(const struct limpet_heap *heap, const struct limpet_history *history,
 		struct limpet_findings **ret_findings, struct limpet_err *err)
 {
-	struct limpet_view view = {
-		.sites = model->sites, .site_count = model->site_count, .sort = LIMPET_REPORT_LIVE};
-	int result = limpet_places_new(model, &view.places);
-
-	if (result == 0)
-		result = limpet_findings_new(&view, history, ret_findings);
-	limpet_places_free(view.places);
-	return result < 0 ? limpet_err_set(err, result, "out of memory") : 0;
+	if (heap->filtered)
+		return 0;
+	return limpet_findings_new(&heap->view, history, ret_findings) < 0
+		       ? limpet_err_set(err, -ENOMEM, "out of memory")
+		       : 0;
 }
 
-static int make_page(const struct html_options *o, struct limpet_err *err)
+/* Threads and lifetimes; *ret_course stays NULL where there are no single events. */
+static int follow(const struct limpet_heap *heap, const struct limpet_history *history,
+		  const struct limpet_replay_options *selection, struct limpet_course **ret_course,
+		  struct limpet_err *err)
 {
-	struct limpet_trace_reader *reader = NULL;
+	int result = limpet_course_build(heap->reader, heap->model, history, selection, ret_course);
+
+	if (result == -ENODATA)
+		return 0;
+	return result < 0 ? limpet_err_set(err, result, "cannot read the events: %s",
+					   strerror(-result))
+			  : 0;
+}
+
+static int make_page(const struct html_options *o, struct limpet_heap *heap, struct limpet_err *err)
+{
+	const struct limpet_replay_options selection = {
+		.kept = heap->kept, .filter = o->cut.filter, .progress = limpet_cli_show_progress};
+	struct limpet_html_subject subject = {
+		.model = heap->model,
+		.hidden = heap->filtered ? &heap->hidden : NULL,
+		.events = heap->events,
+		.from_ns = o->cut.from_ns,
+		.to_ns = o->cut.to_ns,
+	};
 	struct limpet_history *history = NULL;
 	struct limpet_findings *findings = NULL;
-	struct limpet_model *model = NULL;
-	int result = limpet_trace_reader_open(o->file, &reader, err);
+	struct limpet_course *course = NULL;
+	int result = limpet_history_build(heap->reader, heap->model, MOST_STEPS,
+					  heap->filtered ? &selection : NULL, &history, err);
 
 	if (result >= 0)
-		result = limpet_model_build(reader, NULL, &model, err);
+		result = find(heap, history, &findings, err);
+	if (result >= 0 && !o->quick)
+		result = follow(heap, history, &selection, &course, err);
+	limpet_cli_clear_progress();
+	subject.history = history;
+	subject.findings = findings;
+	subject.course = course;
 	if (result >= 0)
-		result = limpet_history_build(reader, model, MOST_STEPS, &history, err);
-	if (result >= 0)
-		result = find(model, history, &findings, err);
-	if (result >= 0)
-		result = write_page(o, model, history, findings, err);
+		result = write_page(o, &subject, err);
+	limpet_course_free(course);
 	limpet_findings_free(findings);
 	limpet_history_free(history);
-	limpet_model_free(model);
-	limpet_trace_reader_free(reader);
+	return result;
+}
+
+static int page_of(const struct html_options *o, int *ret_status, struct limpet_err *err)
+{
+	const struct limpet_heap_options options = {.filter = o->cut.filter,
+						    .sorted = true,
+						    .sort = LIMPET_REPORT_LIVE,
+						    .series = true,
+						    .progress = limpet_cli_show_progress};
+	struct limpet_heap heap;
+	int result = limpet_heap_open(o->file, &options, &heap, err);
+
+	limpet_cli_clear_progress();
+	if (result < 0)
+		return result;
+	*ret_status = limpet_cli_check_window("html", &o->cut, heap.reader);
+	if (*ret_status == LIMPET_EXIT_OK)
+		result = make_page(o, &heap, err);
+	limpet_heap_close(&heap);
 	return result;
 }
 
@@ -186,17 +181,14 @@ int limpet_cmd_html(int argc, char **argv)
 {
 	struct html_options options = {0};
 	struct limpet_err err = {0};
-	int result, status;
+	int result = 0, status;
 
-	if (!parse(argc, argv, &options, &status)) {
-		free(options.output);
-		return status;
-	}
-	result = make_page(&options, &err);
-	free(options.output);
+	if (parse(argc, argv, &options, &status))
+		result = page_of(&options, &status, &err);
+	limpet_cli_view_done(&options.cut);
 	if (result < 0) {
 		limpet_ui_error(&err);
 		return LIMPET_EXIT_FAILED;
 	}
-	return limpet_ui_finish(LIMPET_EXIT_OK);
+	return limpet_ui_finish(status);
 }

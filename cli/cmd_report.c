@@ -18,9 +18,10 @@
 #include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
-#include "common/units.h"
 
 #define SITES_SHOWN 10
+/* Of a timeline. */
+#define PARTS_MAX 100000
 /* Of the capture's course, for findings. */
 #define HISTORY_STEPS 240
 /* Of a tree: what is smaller is left to --min. */
@@ -118,8 +119,10 @@ static int parse_percent(const char *argument, double *ret_share)
 	return LIMPET_EXIT_OK;
 }
 
-static int parse_option(int option, struct report_options *o)
+static int parse_option(int option, void *context)
 {
+	struct report_options *o = context;
+
 	size_t depth = 0;
 	int status;
 
@@ -159,32 +162,16 @@ static int parse_option(int option, struct report_options *o)
 /* True: go on. False: exit with *ret_status. */
 static bool parse(int argc, char **argv, struct report_options *o, int *ret_status)
 {
-	int option;
+	const struct limpet_ui_command command = {"report", help, ":n:h", long_options};
 
-	while ((option = getopt_long(argc, argv, ":n:h", long_options, NULL)) != -1) {
-		if (option == 'h')
-			*ret_status = limpet_ui_help(help);
-		else if (option == '?' || option == ':')
-			*ret_status = limpet_ui_bad_option("report", option, argv, long_options);
-		else
-			*ret_status = parse_option(option, o);
-		if (option == 'h' || *ret_status != LIMPET_EXIT_OK)
-			return false;
-	}
+	if (!limpet_ui_parse_options(&command, argc, argv, parse_option, o, ret_status))
+		return false;
+	*ret_status = limpet_ui_take_trace("report", argc, argv, &o->file);
+	if (*ret_status != LIMPET_EXIT_OK)
+		return false;
 	*ret_status = LIMPET_EXIT_USAGE;
-	if (optind >= argc) {
-		limpet_ui_usage("report", "which trace?");
+	if (!limpet_cli_check_order("report", &o->cut))
 		return false;
-	}
-	if (optind + 1 < argc) {
-		limpet_ui_usage("report", "one trace at a time; '%s' is one too many",
-				argv[optind + 1]);
-		return false;
-	}
-	if (o->cut.to_given && o->cut.to_ns <= o->cut.from_ns) {
-		limpet_ui_usage("report", "--to must be later than --from");
-		return false;
-	}
 	if (o->view.kind == LIMPET_VIEW_CALLERS && !o->view.function) {
 		limpet_ui_usage("report", "callers of which --function?");
 		return false;
@@ -194,22 +181,14 @@ static bool parse(int argc, char **argv, struct report_options *o, int *ret_stat
 		limpet_ui_usage("report", "--function is a view of its own");
 		return false;
 	}
+	if (o->view.kind == LIMPET_VIEW_TIMELINE && o->limited && o->limit > PARTS_MAX) {
+		limpet_ui_usage("report", "a timeline has at most %d parts, not %zu", PARTS_MAX,
+				o->limit);
+		return false;
+	}
 	if (o->view.function)
 		o->view.kind = LIMPET_VIEW_CALLERS;
-	o->file = argv[optind];
 	return true;
-}
-
-/* Looked at before the whole trace is read: a window beside the capture would only show zeros. */
-static int check_window(struct limpet_trace_reader *reader, const struct report_options *o)
-{
-	const struct limpet_trace_end *end = limpet_trace_reader_end(reader);
-	char text[LIMPET_UNITS_TEXT];
-
-	if (!o->cut.from_given || o->cut.from_ns < end->time_ns || !o->cut.from_ns)
-		return LIMPET_EXIT_OK;
-	return limpet_ui_usage("report", "--from is beyond the end: the capture is %s long",
-			       limpet_units_format_duration(text, end->time_ns));
 }
 
 static struct limpet_report_text_options text_options(const struct report_options *o)
@@ -267,7 +246,8 @@ static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 
 	if (heap->model->windowed || heap->filtered)
 		return 0;
-	result = limpet_history_build(heap->reader, heap->model, HISTORY_STEPS, &history, err);
+	result =
+		limpet_history_build(heap->reader, heap->model, HISTORY_STEPS, NULL, &history, err);
 	if (result < 0)
 		return result;
 	result = limpet_findings_new(&heap->view, history, ret_findings);
@@ -345,7 +325,7 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 	o->view.limit = o->limited ? o->limit : o->json ? SIZE_MAX : SITES_SHOWN;
 	if (!o->least_given && !o->json)
 		o->view.least_share = LEAST_SHARE;
-	*ret_status = check_window(heap.reader, o);
+	*ret_status = limpet_cli_check_window("report", &o->cut, heap.reader);
 	if (*ret_status == LIMPET_EXIT_OK)
 		result = o->view.kind == LIMPET_VIEW_SITES ? print_report(&heap, o, err)
 							   : print_view(&heap, o, err);
@@ -369,9 +349,6 @@ int limpet_cmd_report(int argc, char **argv)
 		result = report_file(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
 	if (result < 0) {
-		if (!err.hint[0])
-			limpet_err_hint(&err, "`limpet attach` and `limpet stop` print the path of "
-					      "their trace");
 		limpet_ui_error(&err);
 		return LIMPET_EXIT_FAILED;
 	}

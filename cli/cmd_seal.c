@@ -88,18 +88,8 @@ static bool parse(int argc, char **argv, struct seal_options *o, int *ret_status
 		if (*ret_status != LIMPET_EXIT_OK)
 			return false;
 	}
-	*ret_status = LIMPET_EXIT_USAGE;
-	if (optind >= argc) {
-		limpet_ui_usage("seal", "which trace?");
-		return false;
-	}
-	if (optind + 1 < argc) {
-		limpet_ui_usage("seal", "one trace at a time; '%s' is one too many",
-				argv[optind + 1]);
-		return false;
-	}
-	o->file = argv[optind];
-	return true;
+	*ret_status = limpet_ui_take_trace("seal", argc, argv, &o->file);
+	return *ret_status == LIMPET_EXIT_OK;
 }
 
 /* ------------------------------------------------------------------ the target's file system */

@@ -56,8 +56,10 @@ struct top_options {
 	struct limpet_top_options top;
 };
 
-static int parse_option(int option, struct top_options *o)
+static int parse_option(int option, void *context)
 {
+	struct top_options *o = context;
+
 	switch (option) {
 	case OPT_SORT:
 		o->sorted = true;
@@ -76,18 +78,10 @@ static int parse_option(int option, struct top_options *o)
 /* True: go on. False: exit with *ret_status. */
 static bool parse(int argc, char **argv, struct top_options *o, int *ret_status)
 {
-	int option;
+	const struct limpet_ui_command command = {"top", help, ":h", long_options};
 
-	while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		if (option == 'h')
-			*ret_status = limpet_ui_help(help);
-		else if (option == '?' || option == ':')
-			*ret_status = limpet_ui_bad_option("top", option, argv, long_options);
-		else
-			*ret_status = parse_option(option, o);
-		if (option == 'h' || *ret_status != LIMPET_EXIT_OK)
-			return false;
-	}
+	if (!limpet_ui_parse_options(&command, argc, argv, parse_option, o, ret_status))
+		return false;
 	*ret_status = LIMPET_EXIT_USAGE;
 	if (optind >= argc) {
 		limpet_ui_usage("top", "which capture or trace?");

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "analyzer/plain_text.h"
 #include "cli/top_screen.h"
 #include "common/units.h"
 
@@ -202,7 +203,8 @@ static void say_figure(const struct limpet_top_screen *screen,
 					  (uint64_t)(rate ? per_second(screen, value) : value));
 		break;
 	default:
-		if (figures->allocations)
+		/* Of samples it is not known. */
+		if (figures->allocations && !limpet_top_source_model(screen->source)->sample_bytes)
 			snprintf(ret, LIMPET_UNITS_TEXT, "%.0f %%",
 				 100.0 * (double)figures->temporary_allocations /
 					 (double)figures->allocations);
@@ -286,6 +288,7 @@ static void draw_title(const struct limpet_top_screen *screen)
 	snprintf(line, sizeof(line), "limpet top  %s (%u)  %s  %s%s%s  %s", model->target->comm,
 		 model->target->pid, state_words(screen), elapsed, whole[0] ? "/" : "", whole,
 		 events);
+	limpet_plain_text_clean(line);
 	to_ascii(screen, line);
 	style(screen, PLAIN, A_BOLD);
 	put(0, 0, COLS, line, false);
@@ -445,6 +448,26 @@ static void draw_list(struct limpet_top_screen *screen)
 
 /* ------------------------------------------------------------------ the foot, help */
 
+/* As many of the keys as so many columns hold; each whole. */
+static void fitting_keys(char *ret, size_t room, int columns)
+{
+	static const char *const keys[] = {
+		"? help",   "  q quit",   "  Enter unfold", "  s sort",
+		"  / find", "  f filter", "  w window",     "  p pause",
+	};
+	size_t used = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < LIMPET_COUNT_OF(keys); i++) {
+		const size_t more = strlen(keys[i]);
+
+		if (columns < 0 || used + more > (size_t)columns || used + more >= room)
+			return;
+		memcpy(ret + used, keys[i], more + 1);
+		used += more;
+	}
+}
+
 static void draw_foot(const struct limpet_top_screen *screen)
 {
 	const struct limpet_top_row *list;
@@ -466,9 +489,7 @@ static void draw_foot(const struct limpet_top_screen *screen)
 		snprintf(line, sizeof(line), "only stacks with '%s': f changes it, ? help",
 			 screen->filter);
 	else
-		snprintf(line, sizeof(line),
-			 "? help  q quit  Enter unfold  s sort  / find  f filter  w window  "
-			 "p pause");
+		fitting_keys(line, sizeof(line), COLS - (int)strlen(place) - 1);
 	to_ascii(screen, line);
 	style(screen, screen->message[0] ? YELLOW : PLAIN, screen->message[0] ? A_BOLD : A_DIM);
 	used = (int)strlen(place);

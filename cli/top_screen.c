@@ -6,6 +6,7 @@
 #include <ncurses.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -398,6 +399,12 @@ static int press(struct limpet_top_screen *screen, int key)
 
 /* ------------------------------------------------------------------ the loop */
 
+/* The cursor can be put anywhere, which ncurses itself does not insist on. */
+static bool can_draw(void)
+{
+	return (intptr_t)tigetstr("cup") > 0;
+}
+
 /* What is new in the trace, at most so often that we are no burden. */
 static int update(struct limpet_top_screen *screen, uint64_t *next_ns, struct limpet_err *err)
 {
@@ -462,6 +469,11 @@ static int begin(struct limpet_top_screen *screen, SCREEN **ret_terminal, struct
 	setlocale(LC_CTYPE, "");
 	screen->utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
 	*ret_terminal = term && term[0] ? newterm(NULL, stdout, stdin) : NULL;
+	if (*ret_terminal && !can_draw()) {
+		endwin();
+		delscreen(*ret_terminal);
+		*ret_terminal = NULL;
+	}
 	if (!*ret_terminal) {
 		limpet_err_set(err, -ENOTTY, "cannot draw on this terminal (TERM is '%s')",
 			       term ? term : "");

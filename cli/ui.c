@@ -217,6 +217,40 @@ int limpet_ui_parse_pid(const char *text, pid_t *ret_pid)
 	return LIMPET_EXIT_OK;
 }
 
+bool limpet_ui_parse_options(const struct limpet_ui_command *command, int argc, char **argv,
+			     limpet_ui_take_option *take, void *context, int *ret_status)
+{
+	int option;
+
+	*ret_status = LIMPET_EXIT_OK;
+	while ((option = getopt_long(argc, argv, command->short_options, command->long_options,
+				     NULL)) != -1) {
+		if (option == 'h') {
+			*ret_status = limpet_ui_help(command->help);
+			return false;
+		}
+		if (option == '?' || option == ':')
+			*ret_status = limpet_ui_bad_option(command->name, option, argv,
+							   command->long_options);
+		else
+			*ret_status = take(option, context);
+		if (*ret_status != LIMPET_EXIT_OK)
+			return false;
+	}
+	return true;
+}
+
+int limpet_ui_take_trace(const char *command, int argc, char **argv, const char **ret_file)
+{
+	if (optind >= argc)
+		return limpet_ui_usage(command, "which trace?");
+	if (optind + 1 < argc)
+		return limpet_ui_usage(command, "one trace at a time; '%s' is one too many",
+				       argv[optind + 1]);
+	*ret_file = argv[optind];
+	return LIMPET_EXIT_OK;
+}
+
 void limpet_ui_note(const char *format, ...)
 {
 	va_list args;

@@ -35,6 +35,22 @@ int limpet_ui_bad_option(const char *command, int answer, char *const *argv,
  */
 int limpet_ui_parse_pid(const char *text, pid_t *ret_pid);
 
+/* What a command says of its options. */
+struct limpet_ui_command {
+	const char *name, *help;
+	const char *short_options; /* begins with ':' and has 'h' */
+	const struct option *long_options;
+};
+/* Is given each option, with getopt's optarg. Answers LIMPET_EXIT_OK, or a status to exit with. */
+typedef int limpet_ui_take_option(int option, void *context);
+/* True: all options are taken, go on. False: exit with *ret_status, everything is said. */
+bool limpet_ui_parse_options(const struct limpet_ui_command *command, int argc, char **argv,
+			     limpet_ui_take_option *take, void *context, int *ret_status);
+
+/* The one trace of a command line whose options are parsed (getopt's optind). Answers
+ * LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
+int limpet_ui_take_trace(const char *command, int argc, char **argv, const char **ret_file);
+
 /* `limpet: MESSAGE`: something went well or is about to happen; nothing when quiet. */
 void limpet_ui_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* `limpet: warning: MESSAGE`; shown even when quiet. */

@@ -56,6 +56,26 @@ void limpet_cli_view_done(struct limpet_cli_view *view)
 	view->filter = NULL;
 }
 
+bool limpet_cli_check_order(const char *command, const struct limpet_cli_view *view)
+{
+	if (!view->to_given || view->to_ns > view->from_ns)
+		return true;
+	limpet_ui_usage(command, "--to must be later than --from");
+	return false;
+}
+
+int limpet_cli_check_window(const char *command, const struct limpet_cli_view *view,
+			    struct limpet_trace_reader *reader)
+{
+	const struct limpet_trace_end *end = limpet_trace_reader_end(reader);
+	char text[LIMPET_UNITS_TEXT];
+
+	if (!view->from_given || view->from_ns < end->time_ns || !view->from_ns)
+		return LIMPET_EXIT_OK;
+	return limpet_ui_usage(command, "--from is beyond the end: the capture is %s long",
+			       limpet_units_format_duration(text, end->time_ns));
+}
+
 int limpet_cli_parse_number(const char *command, const char *option, const char *argument,
 			    size_t *ret_number)
 {

@@ -1,4 +1,4 @@
-/* Options that report, diff and export share: the window and the filters. */
+/* Options that report, html, diff and export share: the window and the filters. */
 #ifndef LIMPET_CLI_VIEW_OPTIONS_H
 #define LIMPET_CLI_VIEW_OPTIONS_H
 
@@ -7,6 +7,7 @@
 
 #include "analyzer/filter.h"
 #include "analyzer/report.h"
+#include "analyzer/trace_reader.h"
 
 /* Values for getopt_long's tables; a command's own start at LIMPET_OPT_OWN. */
 enum {
@@ -37,6 +38,12 @@ struct limpet_cli_view {
 int limpet_cli_view_option(const char *command, struct limpet_cli_view *view, int option,
 			   const char *argument);
 void limpet_cli_view_done(struct limpet_cli_view *view);
+
+/* False, after a message: the window ends before it begins. */
+bool limpet_cli_check_order(const char *command, const struct limpet_cli_view *view);
+/* A window beside the capture would only show zeros: LIMPET_EXIT_USAGE, after a message. */
+int limpet_cli_check_window(const char *command, const struct limpet_cli_view *view,
+			    struct limpet_trace_reader *reader);
 
 int limpet_cli_parse_number(const char *command, const char *option, const char *argument,
 			    size_t *ret_number);

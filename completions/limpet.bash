@@ -67,7 +67,10 @@ _limpet()
 		return
 		;;
 	--on-overload) values='drop sample wait' ;;
-	-f | --format) values='heaptrack pprof folded massif callgrind csv' ;;
+	-f)
+		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv'; fi
+		;;
+	--format) values='heaptrack pprof folded massif callgrind csv' ;;
 	--table) values='events stacks frames' ;;
 	--view) values='sites bottom-up top-down functions threads modules sizes lifetimes timeline' ;;
 	--sort) values='peak live allocations allocated temporary growth' ;;
@@ -141,7 +144,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--json --sort --limit --by-function --include --exclude --suppressions --full --no-pager --help'
+		values='--json --html --output --force --sort --limit --by-function --include --exclude --suppressions --full --no-pager --help'
 		;;
 	export)
 		if [[ $word != -* ]]; then
@@ -157,7 +160,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--output --force --help'
+		values='--output --force --quick --from --to --include --exclude --suppressions --help'
 		;;
 	seal)
 		if [[ $word != -* ]]; then

@@ -1,8 +1,6 @@
-/* The figures of a capture, drawn. Everything that is shown is computed here from sites over time, so
- * that any part of the capture can be looked at. Names come from the captured program: they are
- * only ever put in as text. */
-'use strict';
-(() => {
+/* The figures of a capture, or of two, drawn. Everything that is shown is computed here from sites over
+ * time, so that any part of the capture can be looked at. Names come from the captured program: they
+ * are only ever put in as text. diff.js has what is peculiar to comparisons, start.js begins. */
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
 
@@ -33,16 +31,33 @@ function seconds(value) {
   const two = n => String(Math.floor(n)).padStart(2, '0');
   return hours ? `${hours}h${two(minutes % 60)}m${two(value % 60)}s` : `${minutes}m${two(value % 60)}s`;
 }
+const plural = (value, one, many = `${one}s`) => `${count(value)} ${Math.round(value) === 1 ? one : many}`;
 const signed = value => (value > 0 ? '+' : '') + bytes(value);
+const signedCount = value => (value > 0 ? '+' : value < 0 ? '−' : '') + count(Math.abs(value));
 const percent = (part, whole) => whole ? (100 * part / whole).toFixed(1) + ' %' : '';
 
+/* Of two heaps, each site is of one of them; what is shown is of one metric, of both. */
+const comparing = data.format === 'limpet-diff-html', SIDES = ['old', 'new'];
+/* What samples do not say. */
+const NO_TEMPORARY = (comparing ? SIDES.some(side => data[side].sampled) : data.totals.temporary_allocations === null) ? 'not known when sampled' : '';
+const unless = (unknown, say) => value => value === null || unknown() ? '–' : say(value);
+const noTemporary = () => NO_TEMPORARY !== '', noPeak = () => !!figures && figures.noPeak;
+
+/* change: says how much more or less; flow: counted over time, not held at one moment. */
 const METRICS = {
-  live: {words: 'bytes live at the end', short: 'Live', say: bytes},
-  peak: {words: 'bytes at the peak', short: 'At peak', say: bytes},
-  growth: {words: 'growth', short: 'Growth', say: signed},
-  allocated: {words: 'bytes allocated', short: 'Allocated', say: bytes},
-  allocations: {words: 'allocations', short: 'Allocations', say: count},
-  temporary: {words: 'temporary allocations', short: 'Temporary', say: count},
+  live: {words: 'bytes live at the end', short: 'Live', say: bytes, change: signed},
+  peak: {words: 'bytes at the peak', short: 'At peak', say: unless(noPeak, bytes), change: signed},
+  growth: {words: 'growth', short: 'Growth', say: signed, change: signed, flow: true},
+  allocated: {words: 'bytes allocated', short: 'Allocated', say: bytes, change: signed, flow: true},
+  allocations: {words: 'allocations', short: 'Allocations', say: count, change: signedCount, flow: true},
+  temporary: {words: 'temporary allocations', short: 'Temporary', say: unless(noTemporary, count), change: unless(noTemporary, signedCount), flow: true},
+};
+const sites = !comparing ? data.sites :
+  SIDES.flatMap(side => data[side].sites.node.map((node, at) => ({node, side, at})));
+const COLUMNS = !comparing ? METRICS : {
+  change: {short: 'Change', say: value => METRICS[view.metric].change(value)},
+  old: {short: 'Old', say: value => METRICS[view.metric].say(value)},
+  new: {short: 'New', say: value => METRICS[view.metric].say(value)},
 };
 
 /* ---------------------------------------------------------------- frames, stacks, sites */
@@ -83,7 +98,8 @@ const groupOf = new Int32Array(frames.function.length), groups = [];
 {
   const known = new Map();
   for (let f = 0; f < groupOf.length; f++) {
-    const key = frames.function[f] >= 0 ? `${frames.function[f]}/${frames.module[f]}` : nameOf(f);
+    /* Two builds of a program lie at different places. */
+    const key = frames.function[f] < 0 ? nameOf(f) : comparing ? frames.function[f] : `${frames.function[f]}/${frames.module[f]}`;
     let group = known.get(key);
     if (group === undefined) {
       group = groups.length;
@@ -145,7 +161,7 @@ const rawLook = new Int32Array(nodes.parent.length), foldedLook = new Int32Array
     foldedLook[n] = program || raw;
   }
 }
-const lookOf = site => (view.noise ? rawLook : foldedLook)[data.sites[site].node];
+const lookOf = site => (view.noise ? rawLook : foldedLook)[sites[site].node];
 /* Innermost first. */
 function framesOf(look) {
   const list = [];
@@ -156,12 +172,12 @@ const searchable = groups.map(g => `${g.name} ${frameFile(g.frame) || ''} ${g.mo
 
 /* ---------------------------------------------------------------- the part of time that is shown */
 
-const edges = data.buckets; /* seconds; bucket b is [edges[b], edges[b + 1]) */
+const edges = data.buckets || [0, 0]; /* seconds; bucket b is [edges[b], edges[b + 1]) */
 const bucketCount = edges.length - 1;
 /* What was live at each edge, and what was done between. */
 const liveAt = new Float64Array(bucketCount + 1);
 const rates = {allocations: new Float64Array(bucketCount), temporary: new Float64Array(bucketCount)};
-for (const site of data.sites) {
+for (const site of comparing ? [] : sites) {
   site.b.forEach((b, i) => {
     liveAt[b + 1] += site.ab[i] - site.fb[i];
     rates.allocations[b] += site.a[i];
@@ -169,50 +185,99 @@ for (const site of data.sites) {
   });
 }
 for (let b = 1; b <= bucketCount; b++) liveAt[b] += liveAt[b - 1];
+/* What every event says of parts of the steps; null: not known. */
+const moments = comparing ? null : data.moments;
+/* The most that was live in each step, and when; bytes null: not known. */
+const highest = comparing ? [] : data.highest.bytes.map((bytes, b) => ({bytes, seconds: data.highest.seconds[b]}));
+if (moments) {
+  let b = 0;
+  const known = highest.map(high => high.bytes !== null);
+  moments.highest.forEach((bytes, i) => {
+    while (b + 1 < bucketCount && moments.seconds[i] > edges[b + 1]) b++;
+    if (!known[b] && (highest[b].bytes === null || bytes > highest[b].bytes)) highest[b] = {bytes, seconds: moments.seconds[i]};
+  });
+}
+/* Why no part of the time can be chosen; '': one can. */
+const noPart = bucketCount > 1 || comparing ? '' : 'No part of the time can be chosen: ' + (
+  data.capture.estimated ? 'what samples stand for is estimated for the whole capture.' :
+  data.kept.inOne && data.capture.damaged_blocks ? 'the trace is damaged, and its parts do not add up to the whole.' :
+  data.kept.inOne ? 'the parts that were kept do not add up to the whole.' :
+  data.capture.compact ? 'sums are kept by the minute, and there are those of one alone.' :
+  'the capture is shorter than one step of the trace.');
 
-const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: ''};
+const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: ''};
 let figures = null;
 
+/* Of a site, or of a thread. */
+function seriesFigures(series, peakEdge, whole) {
+  let start = 0, end = 0, peak = 0, liveCount = 0, allocated = 0, allocations = 0, temporary = 0;
+  for (let i = 0; i < series.b.length; i++) {
+    const b = series.b[i], delta = series.ab[i] - series.fb[i];
+    if (b >= view.to) break;
+    if (b < view.from) start += delta;
+    else { allocated += series.ab[i]; allocations += series.a[i]; temporary += series.t[i]; }
+    if (b < peakEdge) peak += delta;
+    end += delta;
+    liveCount += series.a[i] - series.f[i];
+  }
+  /* What was held at the very moment of the peak is known for the whole capture only. */
+  if (whole) peak = series.peak;
+  return {live: end, liveCount, peak, growth: end - start, allocated, allocations, temporary};
+}
+
 function compute() {
+  if (comparing) { figures = compareFigures(); return; }
   const whole = view.from === 0 && view.to === bucketCount;
   let peakEdge = view.from;
   for (let b = view.from; b <= view.to; b++) if (liveAt[b] > liveAt[peakEdge]) peakEdge = b;
   const total = {live: 0, liveCount: 0, peak: 0, growth: 0, allocated: 0, allocations: 0, temporary: 0};
-  const bySite = data.sites.map(site => {
-    let start = 0, end = 0, peak = 0, liveCount = 0, allocated = 0, allocations = 0, temporary = 0;
-    for (let i = 0; i < site.b.length; i++) {
-      const b = site.b[i], delta = site.ab[i] - site.fb[i];
-      if (b >= view.to) break;
-      if (b < view.from) start += delta;
-      else { allocated += site.ab[i]; allocations += site.a[i]; temporary += site.t[i]; }
-      if (b < peakEdge) peak += delta;
-      end += delta;
-      liveCount += site.a[i] - site.f[i];
-    }
-    /* The exact moment of the peak is known for the whole capture only. */
-    if (whole) peak = site.peak;
-    const one = {live: end, liveCount, peak, growth: end - start, allocated, allocations, temporary};
+  const bySite = sites.map(site => {
+    const one = seriesFigures(site, peakEdge, whole);
     for (const key in total) total[key] += one[key];
     return one;
   });
-  figures = {bySite, total, whole, peakSeconds: whole ? data.totals.peak_seconds : edges[peakEdge]};
+  figures = {bySite, total, whole, peakEdge, noPeak: whole && !data.kept.peak, high: whole ?
+    {bytes: data.hidden && !data.kept.peak ? null : data.totals.peak_bytes, seconds: data.totals.peak_seconds, exact: true} : highIn(view.from, view.to)};
   if (whole) figures.total.peak = data.totals.peak_bytes;
 }
-const weight = site => figures.bySite[site][view.metric];
+/* exact: of each of the steps it is known what was highest; otherwise the ends count. */
+function highIn(from, to) {
+  const high = {bytes: liveAt[from], seconds: edges[from], exact: true};
+  for (let b = from; b < to; b++) {
+    const known = highest[b].bytes !== null, one = known ? highest[b] : {bytes: liveAt[b + 1], seconds: edges[b + 1]};
+    if (one.bytes > high.bytes) Object.assign(high, one);
+    high.exact &&= known;
+  }
+  return high;
+}
+const mainKey = () => comparing ? 'change' : view.metric;
+/* What rows of functions and callers are made of. */
+const shownKeys = () => comparing ? Object.keys(COLUMNS) : [view.metric];
+const weight = site => figures.bySite[site][mainKey()];
 const stackShown = site => framesOf(lookOf(site));
 
 /* ---------------------------------------------------------------- tables */
 
-/* columns: {title, value(row), say(value, row), number, cell(row)}. Rows are drawn as far as they are
- * looked at. */
+/* What tables were filtered by, and stay so when they are drawn anew; by the id of what they are in. */
+const filters = new Map();
+
+/* columns: {title, value(row), say(value, row), number, cell(row), words(row): what a filter looks at}.
+ * Rows are drawn as far as they are looked at. */
 function table(into, caption, columns, rows, sorted = 0, descending = true) {
-  const STEP = 200;
-  let shown = STEP;
+  const STEP = 200, FEW = 5;
+  let shown = STEP, texts = null;
+  const textOf = row => columns.map(c => c.words ? c.words(row) : c.say ? c.say(c.value(row), row) : c.value(row)).join(' ').toLowerCase();
+  function matching() {
+    const words = filters.get(into.id);
+    if (!words) return [...rows];
+    texts = texts || new Map(rows.map(row => [row, textOf(row)]));
+    return rows.filter(row => texts.get(row).includes(words));
+  }
   const head = make('tr'), body = make('tbody');
   const box = make('div', {class: 'wide', tabIndex: 0, role: 'region', 'aria-label': caption});
   function draw() {
     const column = columns[sorted];
-    const list = [...rows].sort((a, b) => {
+    const list = matching().sort((a, b) => {
       const x = column.value(a), y = column.value(b);
       return (descending ? -1 : 1) * (typeof x === 'string' ? x.localeCompare(y) : x - y);
     });
@@ -236,10 +301,19 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
     }))));
     more.hidden = list.length <= shown;
     more.textContent = `Show more (${count(list.length - shown)} are left)`;
+    left.textContent = filters.get(into.id) ? `${count(list.length)} of ${count(rows.length)}` : '';
   }
   const more = make('button', {type: 'button', onclick: () => { shown *= 4; draw(); }});
-  box.append(make('table', {}, make('caption', {class: 'note', textContent: caption}), make('thead', {}, head), body));
-  into.replaceChildren(box, more);
+  const left = make('span', {class: 'note', role: 'status'});
+  const filter = make('input', {type: 'search', placeholder: 'Filter', spellcheck: false, autocomplete: 'off',
+    'aria-label': `Filter: ${caption}`, value: filters.get(into.id) || '', oninput: () => {
+      filters.set(into.id, filter.value.trim().toLowerCase());
+      shown = STEP;
+      draw();
+    }});
+  box.append(make('table', {}, make('thead', {}, head), body));
+  into.replaceChildren(make('div', {class: 'caption'}, make('span', {class: 'note', textContent: caption}),
+    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : [])), box, more);
   draw();
 }
 
@@ -263,7 +337,7 @@ function where(f) {
 }
 
 function showStack({site, stacks: many, sum}) {
-  const stack = stackOf(data.sites[site].node), kept = new Set(folded(stack));
+  const stack = stackOf(sites[site].node), kept = new Set(folded(stack));
   const list = make('ol', {class: 'frames'}, ...stack.map(f => {
     const item = make('li', {class: kept.has(f) ? '' : 'noise'});
     item.append(make('button', {type: 'button', class: 'link', textContent: nameOf(f), onclick: () => {
@@ -272,8 +346,9 @@ function showStack({site, stacks: many, sum}) {
     }}), ' ', where(f), frames.inlined[f] ? make('span', {class: 'note', textContent: ' (inlined)'}) : '');
     return item;
   }));
-  const rows = Object.entries(METRICS).map(([key, m]) => make('tr', {},
+  const rows = comparing ? compareMetrics(site) : Object.entries(METRICS).map(([key, m]) => make('tr', {},
     make('td', {textContent: m.words}), make('td', {class: 'number', textContent: m.say(sum[key])})));
+  $('stack-flame').onclick = () => { $('stack').close(); showStackInFlame(lookOf(site)); };
   $('stack-body').replaceChildren(make('table', {}, make('tbody', {}, ...rows)),
     make('p', {class: 'note', textContent: many > 1 ? `${count(many)} recorded stacks that look alike; this is the largest:` : ''}), list);
   $('stack').showModal();
@@ -295,39 +370,46 @@ function alike(sites) {
     if (!row) { rows.set(look, {site, stacks: 1, sum: {...figures.bySite[site]}}); continue; }
     row.stacks++;
     for (const key in row.sum) row.sum[key] += figures.bySite[site][key];
-    if (weight(site) > weight(row.site)) row.site = site;
+    if (Math.abs(weight(site)) > Math.abs(weight(row.site))) row.site = site;
   }
   return [...rows.values()];
 }
 
+/* All that a stack's row may be found by. */
+const wordsOf = look => framesOf(look).map(f => searchable[groupOf[f]]).join(' ');
+
 function drawSites() {
   const found = view.find ? lit() : null;
-  const rows = alike(data.sites.map((_, i) => i).filter(i => !found || found[rawLook[data.sites[i].node]])).filter(row => row.sum[view.metric] !== 0);
-  const columns = Object.entries(METRICS).map(([key, m]) => (
+  const rows = alike(sites.map((_, i) => i).filter(i => !found || found[rawLook[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
+  const columns = Object.entries(COLUMNS).map(([key, m]) => (
     {title: m.short, number: true, value: row => row.sum[key], say: m.say}));
+  if (comparing) columns.push({title: 'State', value: row => stateOf(row.sum)});
   columns.push({title: 'Stack', class: 'name', value: row => stackShown(row.site).length ? nameOf(stackShown(row.site)[0]) : '',
-    cell: row => {
+    words: row => wordsOf(lookOf(row.site)), cell: row => {
       const [first, ...rest] = stackShown(row.site).slice(0, 6);
       return [make('button', {type: 'button', onclick: () => showStack(row), textContent: first === undefined ? '(stack unknown)' : short(nameOf(first))}),
         ' ', first === undefined ? '' : where(first),
         make('div', {class: 'where line', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')})];
     }});
-  table($('sites'), `${count(rows.length)} stacks`, columns, rows, Object.keys(METRICS).indexOf(view.metric));
+  table($('sites'), plural(rows.length, 'stack'), columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
 }
 
 /* ---------------------------------------------------------------- functions: self, all, callers */
 
+/* By key: of each function, where it is innermost and where it is on the stack. */
 function functionFigures() {
-  const self = new Float64Array(groups.length), all = new Float64Array(groups.length);
-  const seen = new Int32Array(groups.length).fill(-1);
-  data.sites.forEach((_, site) => {
-    const w = weight(site);
-    if (!w) return;
+  const keys = shownKeys(), zeros = () => Object.fromEntries(keys.map(key => [key, new Float64Array(groups.length)]));
+  const self = zeros(), all = zeros(), seen = new Int32Array(groups.length).fill(-1);
+  sites.forEach((_, site) => {
+    const one = figures.bySite[site];
+    if (!keys.some(key => one[key])) return;
     let look = lookOf(site);
-    if (look) self[looks.group[look]] += w;
+    if (look) for (const key of keys) self[key][looks.group[look]] += one[key];
     for (; look; look = looks.parent[look]) {
       const g = looks.group[look];
-      if (seen[g] !== site) { seen[g] = site; all[g] += w; }
+      if (seen[g] === site) continue;
+      seen[g] = site;
+      for (const key of keys) all[key][g] += one[key];
     }
   });
   return {self, all};
@@ -336,8 +418,7 @@ function functionFigures() {
 let chosen = -1;
 function showFunction(group) {
   chosen = group;
-  choose('functions');
-  drawFunctions();
+  visit('functions');
   $('callers').scrollIntoView({block: 'nearest'});
 }
 
@@ -346,47 +427,63 @@ function drawCallers() {
     $('callers').replaceChildren(make('p', {class: 'note', textContent: 'Choose a function to see who calls it and what it calls.'}));
     return;
   }
-  const callers = new Map(), callees = new Map();
-  let all = 0, self = 0;
-  const add = (map, key, w) => map.set(key, (map.get(key) || 0) + w);
-  data.sites.forEach((_, site) => {
-    const w = weight(site), stack = stackShown(site);
-    const innermost = stack.findIndex(f => groupOf[f] === chosen);
-    if (!w || innermost < 0) return;
+  const callers = new Map(), callees = new Map(), lines = new Map();
+  const keys = shownKeys(), main = mainKey(), zeros = () => Object.fromEntries(keys.map(key => [key, 0]));
+  const all = zeros(), self = zeros();
+  const addTo = (sum, one) => { for (const key of keys) sum[key] += one[key]; };
+  const add = (map, key, one) => {
+    if (!map.has(key)) map.set(key, zeros());
+    addTo(map.get(key), one);
+  };
+  sites.forEach((_, site) => {
+    const one = figures.bySite[site];
+    if (!keys.some(key => one[key])) return;
+    const stack = stackShown(site), innermost = stack.findIndex(f => groupOf[f] === chosen);
+    if (innermost < 0) return;
     let outermost = innermost;
     stack.forEach((f, i) => { if (groupOf[f] === chosen) outermost = i; });
-    all += w;
-    add(callers, outermost + 1 < stack.length ? groupOf[stack[outermost + 1]] : -1, w);
-    if (innermost === 0) self += w;
-    else add(callees, groupOf[stack[innermost - 1]], w);
+    addTo(all, one);
+    add(callers, outermost + 1 < stack.length ? groupOf[stack[outermost + 1]] : -1, one);
+    if (innermost === 0) addTo(self, one);
+    else add(callees, groupOf[stack[innermost - 1]], one);
+    /* Once for each line, however often recursion repeats it. */
+    for (const f of new Set(stack.filter(f => groupOf[f] === chosen))) add(lines, f, one);
   });
-  const {say, words} = METRICS[view.metric];
-  const list = (title, map, extra) => {
-    const rows = [...map.entries()].sort((a, b) => b[1] - a[1]);
-    const items = rows.map(([g, w]) => make('tr', {},
-      make('td', {class: 'number', textContent: say(w)}),
-      make('td', {class: 'number', textContent: percent(w, all)}),
-      make('td', {class: 'name'}, g < 0 ? '(start of the stack)' :
-        make('button', {type: 'button', textContent: groups[g].short, title: groups[g].name, onclick: () => showFunction(g)}))));
-    return make('div', {}, make('h3', {textContent: title}), extra || '', make('table', {}, make('tbody', {}, ...items)));
+  const {words} = METRICS[view.metric], {say} = COLUMNS[main];
+  const list = (id, title, map, column) => {
+    const into = make('div', {id}), rows = [...map.entries()].map(([key, figures]) => ({key, figures}));
+    const figure = key => ({title: COLUMNS[key].short, number: true, value: row => row.figures[key], say: COLUMNS[key].say});
+    const columns = comparing ? keys.map(figure) :
+      [figure(main), {title: 'Share', number: true, value: row => row.figures[main], say: value => percent(value, all[main])}];
+    table(into, title, [...columns, {class: 'name', ...column}], rows);
+    return into;
   };
+  const named = title => ({title, value: row => row.key < 0 ? '(start of the stack)' : groups[row.key].name,
+    words: row => row.key < 0 ? '' : searchable[row.key], cell: ({key}) => [key < 0 ? '(start of the stack)' :
+      make('button', {type: 'button', textContent: groups[key].short, title: groups[key].name, onclick: () => showFunction(key)})]});
   const g = groups[chosen];
   $('callers').replaceChildren(
     make('h2', {textContent: g.name}), make('p', {}, where(g.frame)),
-    make('p', {textContent: `${say(all)} (${words}) passed through it, ${say(self)} by itself.`}),
-    make('div', {class: 'pair'}, list('Called by', callers), list('Calls', callees)));
+    make('p', {textContent: comparing ? `${inWords(all)} (${words}); by itself: ${inWords(self)}.` :
+      `${say(all[main])} (${words}) passed through it, ${say(self[main])} by itself.`}),
+    make('div', {class: 'bar'}, make('button', {type: 'button', textContent: 'Show in the flame graph', onclick: () => showInFlame(chosen)})),
+    make('div', {class: 'pair'}, list('called-by', 'Called by', callers, named('Caller')), list('calls', 'Calls', callees, named('Callee'))),
+    [...lines.keys()].some(f => frames.line[f]) ? list('lines', 'Lines', lines, {title: 'Line',
+      value: ({key}) => `${frameFile(key) || ''}:${String(frames.line[key]).padStart(8, '0')}`,
+      words: ({key}) => `${frameFile(key) || ''}:${frames.line[key]}`, cell: ({key}) => [where(key)]}) : '');
 }
 
 function drawFunctions() {
-  const {self, all} = functionFigures();
-  const rows = groups.map((_, g) => g).filter(g => all[g] && (!view.find || searchable[g].includes(view.find)));
-  const {say, words} = METRICS[view.metric], total = figures.total[view.metric];
+  const {self, all} = functionFigures(), keys = shownKeys(), main = mainKey();
+  const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && (!view.find || searchable[g].includes(view.find)));
+  const {words} = METRICS[view.metric], total = figures.total[main], {say} = COLUMNS[main];
+  const columns = comparing ? keys.map(key => ({title: COLUMNS[key].short, number: true, value: g => all[key][g], say: COLUMNS[key].say})) : [
+    {title: 'With callees', number: true, value: g => all[main][g], say},
+    {title: 'Share', number: true, value: g => all[main][g], say: w => percent(w, total)}];
   drawCallers();
-  table($('function-table'), `${count(rows.length)} functions by ${words}`, [
-    {title: 'With callees', number: true, value: g => all[g], say},
-    {title: 'Share', number: true, value: g => all[g], say: w => percent(w, total)},
-    {title: 'Self', number: true, value: g => self[g], say},
-    {title: 'Function', class: 'name', value: g => groups[g].name, cell: g => [
+  table($('function-table'), `${plural(rows.length, 'function')} by ${words}`, [...columns,
+    {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], say},
+    {title: 'Function', class: 'name', value: g => groups[g].name, words: g => searchable[g], cell: g => [
       make('button', {type: 'button', textContent: groups[g].short, title: groups[g].name, onclick: () => showFunction(g)}),
       ' ', where(groups[g].frame)]},
   ], rows);
@@ -396,16 +493,17 @@ function drawFunctions() {
 
 function drawModules() {
   const by = new Map();
-  data.sites.forEach((_, site) => {
-    const stack = stackShown(site), module = stack.length ? frameModule(stack[0]) || '(no module)' : '(stack unknown)';
-    const one = by.get(module) || {module, live: 0, peak: 0, growth: 0, allocated: 0, allocations: 0, temporary: 0};
-    for (const key in METRICS) one[key] += figures.bySite[site][key];
+  sites.forEach((_, site) => {
+    const look = lookOf(site), path = look ? frameModule(looks.frame[look]) || '(no module)' : '(stack unknown)';
+    const module = comparing ? base(path) : path, figure = figures.bySite[site];
+    const one = by.get(module) || {module};
+    for (const key in COLUMNS) one[key] = (one[key] || 0) + figure[key];
     by.set(module, one);
   });
-  const rows = [...by.values()].filter(r => r.allocations || r.live || r.peak);
-  const columns = Object.entries(METRICS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], say: m.say}));
+  const rows = [...by.values()].filter(r => Object.keys(COLUMNS).some(key => r[key]) && (!view.find || r.module.toLowerCase().includes(view.find)));
+  const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], say: m.say}));
   columns.push({title: 'Module', class: 'name', value: r => r.module});
-  table($('modules'), `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(METRICS).indexOf(view.metric));
+  table($('modules'), rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
 }
 
 function drawSizes() {
@@ -415,7 +513,10 @@ function drawSizes() {
     return {...size, allocations, allocated};
   }).filter(r => r.allocations);
   const most = Math.max(0, ...rows.map(r => r.allocations)), mostBytes = Math.max(0, ...rows.map(r => r.allocated));
-  table($('sizes'), 'Allocations by requested size', [
+  const all = make('div', {id: 'sizes-all'}), bySite = make('div', {id: 'sizes-by-stack'});
+  $('sizes').replaceChildren(all, make('h2', {textContent: 'By stack'}), bySite);
+  drawSiteSizes(bySite);
+  table(all, `Allocations by requested size${data.hidden ? sinceKept() : ''}`, [
     {title: 'Size', number: true, value: r => r.from, say: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
     {title: 'Allocations', number: true, value: r => r.allocations, say: count},
     {title: 'of the most', value: r => r.allocations, cell: r => [shareBar(r.allocations, most)]},
@@ -433,18 +534,22 @@ function drawOverview() {
   const {total} = figures, span = edges[view.to] - edges[view.from];
   const findings = [];
   const say = (before, row, after) => {
-    const stack = framesOf(foldedLook[data.sites[row.site].node]);
+    const stack = framesOf(foldedLook[sites[row.site].node]);
     findings.push(make('li', {}, before, make('button', {type: 'button', class: 'link',
       textContent: stack.length ? short(nameOf(stack[0])) : '(stack unknown)', onclick: () => showStack(row)}), after));
   };
   const capture = data.capture;
   if (!capture.complete) findings.push(make('li', {class: 'warn', textContent: 'The capture is not complete: ' +
-    (capture.dropped_events ? `${count(capture.dropped_events)} events were dropped.` : `it ended with ${capture.end}.`)}));
+    (capture.dropped_events ? `${plural(capture.dropped_events, 'event was', 'events were')} dropped.`
+      : `${capture.incomplete_because || ENDS[capture.end] || capture.end}.`)}));
+  if (typeof capture.unseen_rss_share === 'number') findings.push(make('li', {class: 'warn',
+    textContent: `Partial: ${percent(capture.unseen_rss_share, 1)} of the resident memory is out of reach; the figures are of the rest.`}));
+  if (data.hidden) findings.push(make('li', {textContent: `Filtered: hides ${bytes(data.hidden.live_bytes)} live of ${plural(data.hidden.allocations, 'allocation')}, ${bytes(data.hidden.allocated_bytes)} in all.`}));
   if (capture.sample_bytes) findings.push(make('li', {textContent: `Sampled, one in ${bytes(capture.sample_bytes)}: all figures are estimated.`}));
-  const rows = alike(data.sites.map((_, i) => i));
+  const rows = alike(sites.map((_, i) => i));
   const known = figures.whole && data.findings ? data.findings : null;
   for (const finding of known || []) {
-    const site = finding.node ? data.sites.findIndex(one => one.node === finding.node) : -1;
+    const site = finding.node ? sites.findIndex(one => one.node === finding.node) : -1;
     const row = site < 0 ? null : rows.find(one => lookOf(one.site) === lookOf(site));
     findings.push(make('li', {}, finding.text, ...(row ? [' ', make('button', {type: 'button', class: 'link',
       textContent: 'stack', 'aria-label': `stack of ${finding.function}`, onclick: () => showStack(row)})] : [])));
@@ -454,15 +559,26 @@ function drawOverview() {
   if (growth && span > 0 && !known) say(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): what grows most comes from `, growth, '.');
   if (temporary && total.allocations && !known) say(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
   if (!figures.bySite.some(one => one.allocations)) findings.push(make('li', {textContent: 'Nothing was allocated in this time.'}));
+  const {high} = figures;
+  if (!figures.whole && high.bytes > liveAt[figures.peakEdge]) findings.push(make('li', {class: 'note',
+    textContent: `What each stack held is known at the ends of steps: at the peak, it is that of ${seconds(edges[figures.peakEdge])}, when ${bytes(liveAt[figures.peakEdge])} were live.`}));
+  if (figures.noPeak) findings.push(make('li', {class: 'note',
+    textContent: 'What each stack held at the peak is not known: of that time sums alone are kept.'}));
   $('findings').replaceChildren(...findings);
-  const tile = (name, value) => make('div', {}, make('dt', {textContent: name}), make('dd', {textContent: value}));
+  const tile = (name, value, why) => make('div', {}, make('dt', {textContent: name}), make('dd', {}, value, ...(why ? [make('small', {textContent: why})] : [])));
   $('tiles').replaceChildren(
     tile('Live at the end', bytes(total.live)), tile('Live blocks', count(total.liveCount)),
-    tile(`Peak, at ${seconds(figures.peakSeconds)}`, bytes(figures.whole ? total.peak : Math.max(...liveAt.slice(view.from, view.to + 1)))),
+    tile(`Peak, at ${seconds(high.seconds)}`, high.bytes === null ? '–' : (high.exact ? '' : 'at least ') + bytes(high.bytes)),
     tile('Growth', signed(total.growth)), tile('Allocated', bytes(total.allocated)),
     tile('Allocations', count(total.allocations)), tile('a second', span ? count(total.allocations / span) : '–'),
-    tile('Temporary', percent(total.temporary, total.allocations) || '–'));
+    NO_TEMPORARY ? tile('Temporary', '–', NO_TEMPORARY) : tile('Temporary', percent(total.temporary, total.allocations) || '–'));
 }
+
+/* As the text report says it. */
+const ENDS = {running: 'still running', duration: 'ended after its duration', interrupt: 'ended by interrupt', stop: 'ended by limpet stop',
+  'target-exit': 'ended as the target exited', 'target-exec': 'ended as the target executed another program',
+  'target-killed': 'ended as the target was killed', 'disk-full': 'ended as the disk was full',
+  'size-limit': 'ended at the size limit', 'collector-lost': 'the collector died'};
 
 function drawAbout() {
   const rows = [];
@@ -473,7 +589,8 @@ function drawAbout() {
   row('Allocators', target.allocators);
   row('Host', [target.host, target.kernel].filter(Boolean).join(', '));
   row('Container', target.container);
-  row('Captured', `by ${capture.mode}, for ${seconds(capture.duration_seconds)}, ended by ${capture.end}`);
+  row('Captured', `by ${capture.mode}, for ${seconds(capture.duration_seconds)}, ${ENDS[capture.end] || capture.end}`);
+  row('Kept', data.kept.ofSums ? `events from ${seconds(edges[1])} on; of all before, sums` : capture.compact ? 'sums by the minute, no single events' : '');
   row('Events', `${count(capture.events)}${capture.dropped_events ? `, ${count(capture.dropped_events)} dropped` : ', none lost'}`);
   row('Stacks cut short', capture.truncated_stacks ? count(capture.truncated_stacks) : '');
   row('The target stood still for', capture.attach_stop_microseconds === null ? '' :
@@ -488,11 +605,25 @@ function drawAbout() {
 const flame = {rects: [], root: null, zoom: [], focus: null, above: 0, rows: 0, width: 0};
 const ROW = 19;
 
-/* A call tree of groups: {group, weight, children, parent}. Shrinking sites weigh nothing. */
+/* What stacks that end in a look weigh: by themselves; of two heaps also what it was in each. Shrinking
+ * sites weigh nothing; of two heaps, the larger figure counts, whatever its sign. */
+function lookShares() {
+  const zeros = () => new Float64Array(looks.parent.length), shares = {weight: zeros()};
+  if (!comparing) {
+    sites.forEach((_, site) => { shares.weight[lookOf(site)] += Math.max(0, weight(site)); });
+    return shares;
+  }
+  for (const side of SIDES) shares[side] = zeros();
+  sites.forEach((_, site) => { for (const side of SIDES) shares[side][lookOf(site)] += figures.bySite[site][side]; });
+  shares.weight.forEach((_, look) => { shares.weight[look] = Math.max(Math.abs(shares.old[look]), Math.abs(shares.new[look])); });
+  return shares;
+}
+/* A call tree of groups: {group, weight, children, parent}, with the figures of both heaps if there are
+ * two. */
 function buildTree() {
   return view.direction === 'down' ? treeDown() : treeUp();
 }
-const treeNode = (group, parent) => ({group, weight: 0, children: [], parent, x: 0, w: 0});
+const treeNode = (group, parent) => ({group, weight: 0, old: 0, new: 0, children: [], parent});
 function sortTree(root) {
   const todo = [root];
   while (todo.length) {
@@ -503,28 +634,29 @@ function sortTree(root) {
   return root;
 }
 function treeDown() {
-  const weights = new Float64Array(looks.parent.length), made = new Array(looks.parent.length);
-  data.sites.forEach((_, site) => { weights[lookOf(site)] += Math.max(0, weight(site)); });
-  for (let look = weights.length - 1; look > 0; look--) weights[looks.parent[look]] += weights[look];
+  const shares = lookShares(), made = new Array(looks.parent.length);
+  const take = (look, node) => { for (const key in shares) node[key] = shares[key][look]; };
+  for (let look = made.length - 1; look > 0; look--)
+    for (const key in shares) shares[key][looks.parent[look]] += shares[key][look];
   made[0] = treeNode(-1, null);
-  made[0].weight = weights[0];
-  for (let look = 1; look < weights.length; look++) {
-    if (!weights[look]) continue;
+  take(0, made[0]);
+  for (let look = 1; look < made.length; look++) {
+    if (!shares.weight[look]) continue;
     const parent = made[looks.parent[look]];
     made[look] = treeNode(looks.group[look], parent);
-    made[look].weight = weights[look];
+    take(look, made[look]);
     parent.children.push(made[look]);
   }
   return sortTree(made[0]);
 }
 function treeUp() {
-  const root = treeNode(-1, null), weights = new Float64Array(looks.parent.length);
-  data.sites.forEach((_, site) => { weights[lookOf(site)] += Math.max(0, weight(site)); });
+  const root = treeNode(-1, null), shares = lookShares();
+  const add = (innermost, node) => { for (const key in shares) node[key] += shares[key][innermost]; };
   const kids = new Map([[root, new Map()]]);
-  weights.forEach((w, innermost) => {
+  shares.weight.forEach((w, innermost) => {
     if (!w) return;
     let node = root;
-    node.weight += w;
+    add(innermost, node);
     for (let look = innermost; look; look = looks.parent[look]) {
       const below = kids.get(node), g = looks.group[look];
       let next = below.get(g);
@@ -534,7 +666,7 @@ function treeUp() {
         kids.set(next, new Map());
         node.children.push(next);
       }
-      next.weight += w;
+      add(innermost, next);
       node = next;
     }
   });
@@ -546,6 +678,7 @@ const shortOf = node => node.group < 0 ? 'all' : groups[node.group].short;
 /* The same name, the same colour: warm ones for the program, grey for noise. */
 const colours = [new Map(), new Map()];
 function colourOf(node, dark) {
+  if (comparing) return changeColour(node, dark);
   let colour = colours[+dark].get(node.group);
   if (!colour) colours[+dark].set(node.group, colour = makeColour(node, dark));
   return colour;
@@ -558,8 +691,7 @@ function makeColour(node, dark) {
   if (kind !== FOLD.program) return dark ? `hsl(210 8% ${28 + hash % 8}%)` : `hsl(210 12% ${80 + hash % 8}%)`;
   return dark ? `hsl(${18 + hash % 36} 48% ${30 + hash % 10}%)` : `hsl(${18 + hash % 36} 80% ${68 + hash % 12}%)`;
 }
-const isDark = () => document.documentElement.classList.contains('dark') ||
-  (!document.documentElement.classList.contains('light') && matchMedia('(prefers-color-scheme: dark)').matches);
+const isDark = () => document.documentElement.classList.contains('dark');
 
 /* Which frames are seen, and where: the canvas is as high as they need. */
 function layFlame() {
@@ -614,14 +746,15 @@ function drawFlame(lay = true) {
       context.strokeRect(x + 1, y + 1, Math.max(1, w - 2.5), ROW - 3);
     }
     if (w > 34) {
-      const room = Math.floor((w - 6) / 6.3), label = shortOf(node);
+      const room = Math.floor((w - 6) / 6.3), label = comparing ? changeLabel(node) : shortOf(node);
       context.fillStyle = ink;
       context.fillText(label.length > room ? label.slice(0, Math.max(1, room - 1)) + '…' : label, x + 3, y + ROW / 2, w - 4);
     }
   }
-  const words = [`${METRICS[view.metric].say(top.weight)} (${METRICS[view.metric].words})`];
-  if (view.metric === 'growth') words.push('only what grows');
-  if (view.find) words.push(`${count(found)} frames found`);
+  const {say, words: what} = METRICS[view.metric];
+  const words = [comparing ? `${inWords(top)} (${what})` : `${say(top.weight)} (${what})`];
+  if (view.metric === 'growth' && !comparing) words.push('only what grows');
+  if (view.find) words.push(`${plural(found, 'frame')} found`);
   $('flame-words').textContent = words.join('; ');
   $('flame-back').disabled = $('flame-root').disabled = !flame.zoom.length;
 }
@@ -633,6 +766,7 @@ function rectAt(event) {
 }
 function describe(node) {
   const {say} = METRICS[view.metric];
+  if (comparing) return `${labelOf(node)}: ${inWords(node)}`;
   return `${labelOf(node)}: ${say(node.weight)}, ${percent(node.weight, flame.root.weight)}`;
 }
 function zoomTo(node) {
@@ -641,11 +775,40 @@ function zoomTo(node) {
   flame.zoom.push(node);
   flame.focus = node;
   drawFlame();
+  remember();
 }
 function zoomBack() {
   flame.zoom.pop();
   flame.focus = flame.zoom[flame.zoom.length - 1] || flame.root;
   drawFlame();
+}
+/* Zooms in where `look` is, as far as it weighs anything; outermost first. */
+function showStackInFlame(look) {
+  const groupsDown = framesOf(look).map(f => groupOf[f]).reverse();
+  document.querySelector('input[name=direction][value=down]').checked = true;
+  view.direction = 'down';
+  visit('flame');
+  let node = flame.root;
+  for (const group of groupsDown) {
+    const next = node.children.find(child => child.group === group);
+    if (!next) break;
+    node = next;
+  }
+  zoomTo(node);
+  $('canvas').focus();
+}
+/* Where a function weighs most. */
+function showInFlame(group) {
+  let best = null;
+  visit('flame');
+  const todo = [flame.root];
+  while (todo.length) {
+    const node = todo.pop();
+    if (node.group === group) { if (!best || node.weight > best.weight) best = node; }
+    else todo.push(...node.children);
+  }
+  if (best) zoomTo(best);
+  $('canvas').focus();
 }
 function focusOn(node) {
   flame.focus = node;
@@ -702,6 +865,18 @@ function refreshFlame() {
 /* ---------------------------------------------------------------- over time */
 
 let plots = [];
+/* Whose value is of the time from one point to the next. */
+const STEPPED = new Set(['highest', 'allocations a second', 'temporary']);
+/* The point of a series that the pointer is at: of steps the one that it is in, of lines the nearest that says something. */
+function pointAt(plot, number, nearest, at) {
+  const [times] = plot.data, list = plot.data[number];
+  if (number === 0) return nearest;
+  if (STEPPED.has(plot.series[number].label)) return nearest > 0 && times[nearest] > at ? nearest - 1 : nearest;
+  let before = nearest, after = nearest;
+  while (before > 0 && list[before] === undefined) before--;
+  while (after < list.length - 1 && list[after] === undefined) after++;
+  return list[after] === undefined || list[before] !== undefined && at - times[before] <= times[after] - at ? before : after;
+}
 function drawPlots() {
   const box = $('plots');
   plots.forEach(plot => plot.destroy());
@@ -711,40 +886,97 @@ function drawPlots() {
     return;
   }
   box.replaceChildren();
+  sayPlots();
   const style = getComputedStyle(document.documentElement), ink = style.getPropertyValue('--ink'), line = style.getPropertyValue('--line');
   const {timeline} = data, width = Math.max(280, box.clientWidth || 800);
   const axis = (values, size) => ({stroke: ink, grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1}, values, size});
   const down = values => axis(values, 34), up = values => axis(values, 76);
+  const moment = value => value < 10 ? `${value.toFixed(3)} s` : seconds(value);
+  const along = (_, ticks) => ticks.map(ticks.length > 1 && ticks[1] - ticks[0] < 0.01 ? v => `${+(v * 1e3).toPrecision(4)} ms` : seconds);
   const hooks = {setSelect: [plot => {
     if (plot.select.width < 3) return;
     const from = plot.posToVal(plot.select.left, 'x'), to = plot.posToVal(plot.select.left + plot.select.width, 'x');
     plot.setSelect({left: 0, width: 0, top: 0, height: 0}, false);
     setRange(from, to);
+    remember();
   }]};
-  const cursor = {drag: {x: true, y: false, setScale: false}, sync: {key: 'limpet'}};
+  const cursor = {drag: {x: !comparing && !noPart, y: false, setScale: false}, sync: {key: 'limpet'}, dataIdx: pointAt};
   const x = {time: false};
   const series = (label, colour, say, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: false}, value: (_, v) => v === null || v === undefined ? '–' : say(v), ...extra});
   const known = list => list.some(v => v !== null);
-  const lines = [{label: 'at', value: (_, v) => v === null || v === undefined ? '–' : seconds(v)}, series('live', '#1f77d0', bytes, {fill: '#1f77d022'})];
-  const columns = [timeline.seconds, timeline.live];
-  const add = (label, colour, list) => { if (known(list)) { lines.push(series(label, colour, bytes, {show: label === 'RSS'})); columns.push(list); } };
+  const lines = [{label: 'at', value: (_, v) => v === null || v === undefined ? '–' : moment(v)}, series('live', '#1f77d0', bytes, {fill: '#1f77d022'})];
+  const overTime = list => ({width, height: 190, series: list, scales: {x}, cursor, hooks: comparing || noPart ? {} : hooks,
+    axes: [down(along), {...up((_, ticks) => ticks.map(bytes)), incrs: Array.from({length: 50}, (_, i) => 2 ** i)}]});
+  if (comparing) {
+    const {labels, lists} = sidesOverTime();
+    plots.push(new uPlot(overTime([lines[0], ...labels.map((label, i) => series(label, ['#8a8f98', '#2a8f5c'][i], bytes, {spanGaps: true}))]), lists, box));
+    namePlots(['Live bytes over time, of both']);
+    return;
+  }
+  const cells = drawnCells();
+  /* Of what a filter keeps, the points between sums say nothing: the ends of steps do. */
+  const live = new Map(pointsOfLive() ? [[0, 0]] : edges.map((at, b) => [at, b || !data.kept.ofSums ? liveAt[b] : null]));
+  if (moments) moments.seconds.forEach((at, i) => live.set(at, moments.live[i]));
+  if (pointsOfLive()) timeline.seconds.forEach((at, i) => live.set(at, timeline.live[i]));
+  const all = [...new Set([0, ...timeline.seconds, ...live.keys(), ...cells.ends])].sort((a, b) => a - b);
+  /* undefined: nothing is said of that point, and the line goes on; null: a gap. */
+  const columns = [all, all.map(at => live.get(at))];
+  if (known(cells.highest)) {
+    let cell = 0;
+    lines.push(series('highest', '#6aa9e0', bytes, {width: 0.75, fill: '#6aa9e022', paths: uPlot.paths.stepped({align: 1})}));
+    /* From each point to the next. */
+    columns.push(all.map(at => {
+      while (cell + 1 < cells.ends.length && at >= cells.ends[cell]) cell++;
+      return cells.highest[cell];
+    }));
+  }
+  const add = (label, colour, list) => {
+    if (!known(list)) return;
+    const byTime = new Map(list.map((value, i) => [timeline.seconds[i], value]));
+    lines.push(series(label, colour, bytes, {show: label === 'RSS'}));
+    columns.push(all.map(at => byTime.get(at)));
+  };
   add('mapped by itself', '#8e5bd0', timeline.mapped);
   add('RSS', '#d06a1f', timeline.rss);
   add('cgroup', '#8a8f3c', timeline.cgroup);
-  plots.push(new uPlot({width, height: 190, series: lines, scales: {x}, cursor, hooks,
-    axes: [down((_, list) => list.map(seconds)), {...up((_, list) => list.map(bytes)), incrs: Array.from({length: 50}, (_, i) => 2 ** i)}]}, columns, box));
-  const rate = [], churn = [], at = [];
-  for (let b = 0; b < bucketCount; b++) {
-    const span = edges[b + 1] - edges[b];
-    at.push(edges[b]); rate.push(0); churn.push(0);
-    if (span > 0) { rate[b] = rates.allocations[b] / span; churn[b] = rates.temporary[b] / span; }
-  }
-  plots.push(new uPlot({width, height: 130, scales: {x}, cursor, hooks,
-    series: [lines[0], series('allocations a second', '#2a8f5c', count, {paths: uPlot.paths.stepped({align: 1})}),
-      series('temporary', '#c44', count, {paths: uPlot.paths.stepped({align: 1})})],
-    axes: [down((_, list) => list.map(seconds)), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]}, [at, rate, churn], box));
+  plots.push(new uPlot(overTime(lines), columns, box));
+  const perSecond = list => {
+    const rate = list.map((value, i) => {
+      const span = cells.ends[i] - (i ? cells.ends[i - 1] : 0);
+      return value === null || span <= 0 ? null : value / span;
+    });
+    /* The last one lasts until the end. */
+    return [...rate, rate[rate.length - 1]];
+  };
+  const stepped = (label, colour) => series(label, colour, count, {paths: uPlot.paths.stepped({align: 1})});
+  plots.push(new uPlot({width, height: 130, scales: {x}, cursor, hooks: noPart ? {} : hooks,
+    series: [lines[0], stepped('allocations a second', '#2a8f5c'), ...(NO_TEMPORARY ? [] : [stepped('temporary', '#c44')])],
+    axes: [down(along), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]},
+  [[0, ...cells.ends], perSecond(cells.allocations), ...(NO_TEMPORARY ? [] : [perSecond(cells.temporary)])], box));
   for (const plot of plots) plot.setScale('x', {min: edges[0], max: edges[bucketCount]});
-  ['Live bytes over time', 'Allocations a second over time'].forEach((words, i) => {
+  namePlots(['Live bytes over time', 'Allocations a second over time']);
+}
+const pointsOfLive = () => data.timeline.seconds.length > 0 && !(data.hidden && data.kept.ofSums);
+/* Parts of the time as short as they are known; null: not known. */
+function drawnCells() {
+  if (moments) return {...moments, ends: moments.seconds};
+  /* All that was given up is one step: what came when in it is not known. */
+  const list = values => [...values].map((value, b) => b || !data.kept.ofSums ? value : null);
+  return {ends: edges.slice(1), highest: list(highest.map(high => high.bytes)), allocations: list(rates.allocations), temporary: list(rates.temporary)};
+}
+/* What the plots do not show, and why. */
+function sayPlots() {
+  const words = [], span = edges[1] - edges[0];
+  if (!comparing && data.kept.ofSums) words.push(`Until ${seconds(edges[1])} sums alone are kept: ${plural(rates.allocations[0], 'allocation')}${span > 0 ?
+    `, ${count(rates.allocations[0] / span)} a second on average` : ''}${highest[0].bytes === null ? '' :
+    `, at most ${bytes(highest[0].bytes)} live`}. What came when in that time is not known${pointsOfLive() ? ', but for what was live at some points' : ''}.`);
+  else if (!comparing && !moments && bucketCount === 1) words.push('Nothing is known of what came when within the capture: its average and its highest are drawn.');
+  if (!comparing && highest.some(high => high.bytes === null)) words.push('The highest between the points is not known.');
+  if (!comparing && NO_TEMPORARY) words.push(`Temporary allocations are ${NO_TEMPORARY}.`);
+  $('plots-words').textContent = words.join(' ');
+}
+function namePlots(names) {
+  names.forEach((words, i) => {
     const canvas = plots[i].root.querySelector('canvas');
     canvas.setAttribute('role', 'img');
     canvas.setAttribute('aria-label', words);
@@ -757,6 +989,7 @@ function nearestEdge(value) {
   return best;
 }
 function setRange(from, to) {
+  if (noPart) { refresh(); return; }
   let a = nearestEdge(Math.min(from, to)), b = nearestEdge(Math.max(from, to));
   if (a === b) { if (b < bucketCount) b++; else a = Math.max(0, a - 1); }
   view.from = a;
@@ -764,99 +997,3 @@ function setRange(from, to) {
   refresh();
 }
 
-/* ---------------------------------------------------------------- tabs, and the whole */
-
-const TABS = {overview: ['Overview', drawOverview], flame: ['Flame graph', refreshFlame], sites: ['Stacks', drawSites],
-  functions: ['Functions', drawFunctions], modules: ['Modules', drawModules], sizes: ['Sizes', drawSizes]};
-let tab = 'overview';
-function choose(name) {
-  tab = name;
-  for (const key in TABS) {
-    const button = $(`tab-${key}`);
-    button.setAttribute('aria-selected', String(key === name));
-    button.tabIndex = key === name ? 0 : -1;
-    $(key).hidden = key !== name;
-  }
-  TABS[name][1]();
-}
-for (const [key, [title]] of Object.entries(TABS))
-  $('tabs').append(make('button', {type: 'button', id: `tab-${key}`, role: 'tab', 'aria-controls': key, textContent: title, onclick: () => choose(key)}));
-$('tabs').addEventListener('keydown', event => {
-  const keys = Object.keys(TABS), at = keys.indexOf(tab);
-  const next = {ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: keys.length - 1}[event.key];
-  if (next === undefined) return;
-  event.preventDefault();
-  choose(keys[(next + keys.length) % keys.length]);
-  $(`tab-${tab}`).focus();
-});
-
-function refresh() {
-  compute();
-  $('from').value = +edges[view.from].toFixed(3);
-  $('to').value = +edges[view.to].toFixed(3);
-  $('all-time').disabled = figures.whole;
-  $('range-words').textContent = figures.whole ? 'Drag over a plot to look at a part of the time.' :
-    `${seconds(edges[view.to] - edges[view.from])} of ${seconds(edges[bucketCount])}; all figures are of this part`;
-  TABS[tab][1]();
-}
-
-for (const key in METRICS) $('metric').append(make('option', {value: key, textContent: METRICS[key].words}));
-view.metric = data.capture.mode === 'run' ? 'peak' : 'live';
-$('metric').value = view.metric;
-$('metric').onchange = event => { view.metric = event.target.value; refresh(); };
-$('noise').onchange = event => { view.noise = event.target.checked; refresh(); };
-let pending = 0;
-$('find').oninput = event => {
-  view.find = event.target.value.trim().toLowerCase();
-  clearTimeout(pending);
-  pending = setTimeout(() => { if (tab === 'flame') drawFlame(); else TABS[tab][1](); }, 120);
-};
-for (const id of ['from', 'to']) $(id).onchange = () => setRange(+$('from').value, +$('to').value);
-$('all-time').onclick = () => { view.from = 0; view.to = bucketCount; refresh(); };
-$('theme').onclick = () => {
-  const dark = isDark();
-  document.documentElement.classList.toggle('dark', !dark);
-  document.documentElement.classList.toggle('light', dark);
-  drawPlots();
-  if (tab === 'flame') drawFlame();
-};
-const KEYS = [['/', 'find'], ['1 … 6', 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
-  ['arrows', 'move in the flame graph, or along the views'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame']];
-$('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
-$('licences').textContent = typeof uPlot === 'undefined' ? '' : 'Plots: uPlot, MIT licence, © Leon Sorokin.';
-$('editor').value = editor;
-$('editor').onchange = event => {
-  editor = event.target.value.trim();
-  try { localStorage.setItem('limpet-editor', editor); } catch { /* kept for this page only */ }
-  TABS[tab][1]();
-};
-$('help-button').onclick = () => $('help').showModal();
-document.addEventListener('keydown', event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || document.querySelector('dialog[open]')) return;
-  const names = Object.keys(TABS);
-  if (event.key === '/') $('find').focus();
-  else if (event.key === '?') $('help').showModal();
-  else if (event.key === 'r') $('all-time').click();
-  else if (event.key === 'd') $('theme').click();
-  else if (event.key >= '1' && event.key <= String(names.length)) { choose(names[event.key - 1]); $(`tab-${tab}`).focus(); }
-  else return;
-  event.preventDefault();
-});
-let resizing = 0;
-addEventListener('resize', () => {
-  clearTimeout(resizing);
-  resizing = setTimeout(() => { drawPlots(); if (tab === 'flame') drawFlame(); }, 100);
-});
-addEventListener('beforeprint', () => { for (const key in TABS) if (key !== 'flame') TABS[key][1](); });
-
-document.title = `${data.target.command || data.target.pid}: limpet`;
-$('title').textContent = `${data.target.command || 'process'} (${data.target.pid})`;
-$('subtitle').textContent = `${data.capture.mode === 'run' ? 'from its start' : 'attached'}, ${seconds(data.capture.duration_seconds)}, ${count(data.capture.events)} events`;
-drawAbout();
-compute();
-refresh();
-choose('overview');
-drawPlots();
-performance.mark('limpet-drawn');
-document.documentElement.dataset.ready = 'yes';
-})();

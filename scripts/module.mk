@@ -104,17 +104,19 @@ BINDIR := $(DESTDIR)$(PREFIX)/bin
 MANDIR := $(DESTDIR)$(PREFIX)/share/man
 COMPLETIONDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 INCLUDEDIR := $(DESTDIR)$(PREFIX)/include
+SHAREDIR := $(DESTDIR)$(PREFIX)/share/limpet
 
 install: all
-	install -d '$(BINDIR)' '$(MANDIR)/man1' '$(MANDIR)/man5' '$(COMPLETIONDIR)' '$(INCLUDEDIR)'
+	install -d '$(BINDIR)' '$(MANDIR)/man1' '$(MANDIR)/man5' '$(COMPLETIONDIR)' '$(INCLUDEDIR)' '$(SHAREDIR)'
 	install -m 755 $(B)/limpet '$(BINDIR)/limpet'
 	install -m 644 include/limpet.h '$(INCLUDEDIR)/limpet.h'
+	install -m 644 share/limpet.schema.json '$(SHAREDIR)/limpet.schema.json'
 	$(if $(MAN1),install -m 644 $(MAN1) '$(MANDIR)/man1/')
 	$(if $(MAN5),install -m 644 $(MAN5) '$(MANDIR)/man5/')
 	$(if $(wildcard completions/limpet.bash),install -m 644 completions/limpet.bash '$(COMPLETIONDIR)/limpet')
 
 uninstall:
-	rm -f '$(BINDIR)/limpet' '$(COMPLETIONDIR)/limpet' '$(INCLUDEDIR)/limpet.h' \
+	rm -f '$(BINDIR)/limpet' '$(COMPLETIONDIR)/limpet' '$(INCLUDEDIR)/limpet.h' '$(SHAREDIR)/limpet.schema.json' \
 		$(patsubst man/%,'$(MANDIR)/man1/%',$(MAN1)) $(patsubst man/%,'$(MANDIR)/man5/%',$(MAN5))
 
 # ------------------------------------------------------------------ demonstration

@@ -55,7 +55,7 @@ LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats $(B)/test/t
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
 TEST_LIB_OBJ = $(patsubst %.c,$(B)/obj/%.o,$(TEST_LIB_SRC)) \
-	$(if $(AGENT_SRC),$(B)/obj/injector/agent_bytes.o) $(B)/obj/analyzer/html_page.o
+	$(if $(AGENT_SRC),$(B)/obj/injector/agent_bytes.o) $(B)/obj/analyzer/html_template.o
 
 .SECONDEXPANSION:
 
@@ -333,7 +333,12 @@ test-fuzz: fuzz-build
 	$(Q)$(RUN_TESTS) $(FUZZ_BINARIES)
 
 .PHONY: targets test test-unit test-integration test-torture test-build
-targets: $(TARGET_PROGRAMS)
+targets: $(TARGET_PROGRAMS) $(T)/npm/done
+
+# Programs that read what `limpet export` writes.
+$(T)/npm/done: test/npm/package.json test/npm/package-lock.json scripts/fetch-npm
+	$(call say,NPM,$@)
+	$(Q)scripts/fetch-npm test/npm $(@D) 'what it reads is not tested'
 
 RUN_TESTS = LIMPET=$(CURDIR)/$(B)/limpet LIMPET_STATIC=$(CURDIR)/build/static/limpet TARGETS=$(CURDIR)/$(T) TORTURE=$(CURDIR)/$(B)/torture \
 	scripts/run-tests

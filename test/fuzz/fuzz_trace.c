@@ -13,7 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "analyzer/course.h"
+#include "analyzer/history.h"
 #include "analyzer/model.h"
+#include "analyzer/replay.h"
 #include "analyzer/trace_reader.h"
 #include "common/trace_block.h"
 
@@ -72,6 +75,29 @@ static void frame_blocks(const uint8_t *data, size_t size, struct limpet_bytes *
 	limpet_bytes_done(&content);
 }
 
+/* Every event once more, with and without what it did step by step. */
+static void check_replay(struct limpet_trace_reader *reader, const struct limpet_model *model)
+{
+	const uint64_t ends[] = {model->duration_ns / 3, model->duration_ns};
+	const struct limpet_replay_options options = {.ends = ends, .end_count = 2}, none = {0};
+	struct limpet_history *history;
+	struct limpet_replay *replay;
+	struct limpet_course *course;
+	struct limpet_err err;
+
+	if (limpet_replay_new(reader, model, &options, &replay) == 0) {
+		for (size_t i = 0; i < replay->site_count; i++)
+			if (replay->sites[i].figures.node >= model->node_count)
+				abort();
+		limpet_replay_free(replay);
+	}
+	if (model->windowed || limpet_history_build(reader, model, 5, &none, &history, &err) < 0)
+		return;
+	if (limpet_course_build(reader, model, history, &none, &course) == 0)
+		limpet_course_free(course);
+	limpet_history_free(history);
+}
+
 /* All that other code relies on without a check of its own. */
 static void check_model(struct limpet_trace_reader *reader, uint64_t from_ns, uint64_t to_ns)
 {
@@ -101,6 +127,7 @@ static void check_model(struct limpet_trace_reader *reader, uint64_t from_ns, ui
 			if (frames[i].function && strlen(frames[i].function) > (1u << 20))
 				abort();
 	}
+	check_replay(reader, model);
 	limpet_model_free(model);
 }
 

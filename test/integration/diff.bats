@@ -80,7 +80,7 @@ beyond() {
 	local good=$root/test/traces/version-1/storm.trace
 	refused 2 "which two traces" "$LIMPET" diff "$good"
 	refused 2 "wrong window" "$LIMPET" diff "$good@5s-1s" "$good"
-	refused 1 "beyond the end" "$LIMPET" diff "$good" "$good@10h-"
+	refused 2 "beyond the end" "$LIMPET" diff "$good" "$good@10h-"
 	refused 1 "cannot" "$LIMPET" diff "$good" nothing.limpet
 	# Limits and filters.
 	compare -n 2 "$root/test/traces/version-1/killed.trace" "$good"

@@ -87,6 +87,22 @@ heaptrack_says() {
 	[[ -z $(cut -d' ' -f1 out.folded | uniq -d) ]]
 }
 
+@test "speedscope reads the stacks that we wrote" {
+	local package=$TARGETS/npm/node_modules/speedscope
+	needs chromedriver
+	[[ -d $package ]] || skip "npm did not bring speedscope ($TARGETS/npm)"
+	for trace in "$traces"/{cpp,rust,node}.trace kinds; do
+		[[ $trace != kinds ]] || capture_kinds || return 1
+		export_to folded out.folded --full || return 1
+		HOME=$work timeout 100 "$root/test/html/speedscope" "$package" out.folded read.folded 2>read.err ||
+			fail "speedscope: $(<read.err)" || return 1
+		LC_ALL=C sort out.folded >sorted.folded
+		LC_ALL=C sort -o read.folded read.folded
+		[[ -s read.folded ]] && cmp sorted.folded read.folded || fail "$trace: speedscope read something else" || return 1
+	done
+	same "total" "$(awk '{ sum += $NF } END { printf "%d\n", sum }' read.folded)" "$(total peak_bytes)"
+}
+
 @test "ms_print draws the peak and the end" {
 	needs ms_print
 	capture_kinds
@@ -157,16 +173,51 @@ heaptrack_says() {
 		    "temporary_allocations": one("select count(*) from events where temporary = 'true'"),
 		    "foreign_frees": one("select count(*) from events where kind = 'foreign-free'"),
 		    "small": one("select count(*) from events where " + small.format("= 'alloc'")),
+		    "weights": one("select count(*) from events where weight <> '1'"),
 		    "orphans": one("select count(*) from stacks where frame not in (select frame from frames)"),
 		}))
 	EOF
-	json_says --slurpfile sums sums.json '.totals as $t | $sums[0] | .small == 20000 and .orphans == 0 and
-		(del(.small, .orphans) | all(to_entries[]; .value == $t[.key]))' <report.json || fail "$(cat sums.json)"
+	json_says --slurpfile sums sums.json '.totals as $t | $sums[0] | .small == 20000 and .orphans == 0 and .weights == 0 and
+		(del(.small, .orphans, .weights) | all(to_entries[]; .value == $t[.key]))' <report.json || fail "$(cat sums.json)"
 	# Compressed, and one by one.
 	export_to csv out.csv.zst
 	zstd -dcq out.events.csv.zst | cmp - out.events.csv
 	export_to csv - --table frames >frames.csv
 	cmp frames.csv out.frames.csv
+}
+
+# weighed: of out.events.csv, what the totals of the report are made of.
+weighed() {
+	python3 - <<-'EOF'
+		import csv, json
+		sums = dict.fromkeys(("allocations", "allocated_bytes", "frees", "freed_bytes"), 0)
+		rows = samples = known = 0
+		for row in csv.DictReader(open("out.events.csv", newline="")):
+		    names = {"alloc": ("allocations", "allocated_bytes"), "untracked": ("allocations", "allocated_bytes"),
+		        "free": ("frees", "freed_bytes"), "inferred-free": ("frees", "freed_bytes")}.get(row["kind"])
+		    weight = float(row["weight"])
+		    rows += 1
+		    samples += weight > 1
+		    known += row["temporary"] != ""
+		    if names:
+		        sums[names[0]] += weight
+		        sums[names[1]] += weight * int(row["bytes"])
+		    else:
+		        assert weight == 1, row
+		print(json.dumps({"rows": rows, "samples": samples, "known": known, "sums": sums}))
+	EOF
+}
+
+@test "csv of samples: each row says how many it stands for" {
+	trace=$traces/sampled.trace
+	report
+	expect '.capture.estimated'
+	export_to csv out.csv
+	weighed >sums.json
+	# The report adds up in parts of 1/256.
+	json_says --slurpfile sums sums.json '.totals as $t | $sums[0] | .samples > 1000 and .known == 0 and
+		all(.sums | to_entries[]; (.value - $t[.key] | fabs) <= 1 + 0.0001 * .value)' <report.json ||
+		fail "$(<sums.json) $(jq -c .totals report.json)"
 }
 
 @test "csv: DuckDB reproduces the totals" {
@@ -179,10 +230,10 @@ heaptrack_says() {
 		(async () => {
 		  const connection = await (await DuckDBInstance.create(':memory:')).connect();
 		  const reader = await connection.runAndReadAll(`select to_json(t)::varchar from (select
-		    count(*) filter (kind in ('alloc', 'untracked')) as allocations,
-		    sum(bytes) filter (kind in ('alloc', 'untracked')) as allocated_bytes,
-		    count(*) filter (kind in ('free', 'inferred-free')) as frees,
-		    sum(bytes) filter (kind in ('free', 'inferred-free')) as freed_bytes,
+		    sum(weight) filter (kind in ('alloc', 'untracked')) as allocations,
+		    sum(weight * bytes) filter (kind in ('alloc', 'untracked')) as allocated_bytes,
+		    sum(weight) filter (kind in ('free', 'inferred-free')) as frees,
+		    sum(weight * bytes) filter (kind in ('free', 'inferred-free')) as freed_bytes,
 		    count(*) filter (temporary) as temporary_allocations,
 		    (select count(*) from 'out.events.csv.gz' join 'out.stacks.csv.gz' using (stack)
 		      join 'out.frames.csv.gz' using (frame) where kind = 'alloc' and function = 'kinds_churn') as churn
@@ -206,7 +257,7 @@ heaptrack_says() {
 	refused 2 "did you mean 'pprof'" "$LIMPET" export "$trace" --format pproof
 	refused 2 "three tables" "$LIMPET" export "$trace" --format csv
 	refused 2 "only csv" "$LIMPET" export "$trace" --format folded --table events
-	refused 1 "cannot write" "$LIMPET" export "$traces/cpp.trace" --format folded -o /nowhere/out
+	failed_bare "cannot write" "$LIMPET" export "$traces/cpp.trace" --format folded -o /nowhere/out
 	refused 1 "the whole capture" "$LIMPET" export "$traces/cpp.trace" --format heaptrack --from 10ms
 	refused 1 "no samples" "$LIMPET" export "$traces/sampled.trace" --format heaptrack
 	# Nothing is left beside, and what was there stays.
@@ -214,6 +265,29 @@ heaptrack_says() {
 	(trap '' XFSZ; ulimit -f 0; ! "$LIMPET" export "$traces/node.trace" --format folded -o out.folded 2>/dev/null)
 	same "old" "$(cat out.folded)" old
 	[[ -z $(find . -name 'out.folded.*') ]]
-	run timeout 20 bash -c '"$0" export "$1" --format folded -o - >/dev/full' "$LIMPET" "$traces/node.trace"
-	[[ $status == 1 ]]
+	failed_bare "cannot write" bash -c '"$0" export "$1" --format folded -o - >/dev/full' "$LIMPET" "$traces/node.trace"
+}
+
+being_written() {
+	compgen -G "$1.??????" >/dev/null
+}
+
+# What is cut off leaves neither a part of a file nor what was to become one.
+@test "a signal ends an export at once; nothing of its file stays" {
+	start storm "$TARGETS/storm" --threads 2
+	attach "$pid" --on-overload wait
+	tell storm "run 2000000" ran
+	stop "$pid"
+	finish storm
+	local name writer
+	for name in INT TERM HUP; do
+		# The shell has its background jobs ignore SIGINT, and nohup is at work where tests run by themselves.
+		env --default-signal=INT,TERM,HUP "$LIMPET" export "$trace" --format csv -o part.csv 2>part.err &
+		writer=$!
+		wait_until 30 being_written "$work/part.events.csv"
+		kill -s "$name" "$writer"
+		exit_status_of "$writer" 30
+		same "SIG$name" "$status" $((128 + $(kill -l "$name")))
+		[[ -z $(compgen -G "$work/part.*csv*") ]] || fail "$(ls "$work")"
+	done
 }

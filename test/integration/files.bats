@@ -196,25 +196,31 @@ blind() {
 	limpet_jobs+=("$job")
 }
 
+# four_blind ROUND LEAST MOST: four at once, for so many milliseconds each. Every one captures, which is added
+# to `captured`, or says why not.
+four_blind() {
+	local round=$1 least=$2 most=$3 i job jobs=()
+	for i in 1 2 3 4; do
+		blind "$i.$round" -d "$((RANDOM % (most - least + 1) + least))ms"
+		jobs+=("$job")
+	done
+	for i in 1 2 3 4; do
+		exit_status_of "${jobs[i - 1]}" 60 || return 1
+		case $status in
+		0 | 4) captured=$((captured + 1)) ;;
+		3) grep -Eq "captured|traced by 'limpet'" "$i.$round.err" || return 1 ;;
+		*) fail "status $status: $(<"$i.$round.err")" || return 1 ;;
+		esac
+	done
+}
+
 @test "four limpets that cannot see each other: one captures, the others say so" {
-	local i job round jobs captured
+	local round captured
 	start storm "$TARGETS/storm" --threads 2
 	tell storm "run 1000" ran
 	for round in 1 2 3; do
-		jobs=()
 		captured=0
-		for i in 1 2 3 4; do
-			blind "$i.$round" -d 2s
-			jobs+=("$job")
-		done
-		for i in 1 2 3 4; do
-			exit_status_of "${jobs[i - 1]}" 60
-			case $status in
-			0 | 4) captured=$((captured + 1)) ;;
-			3) grep -Eq "captured|traced by 'limpet'" "$i.$round.err" ;;
-			*) fail "status $status: $(<"$i.$round.err")" ;;
-			esac
-		done
+		four_blind "$round" 2000 2000
 		((captured == 1)) || fail "$captured of them captured"
 		tell storm "run 1000" ran
 		nothing_of_ours "$pid"
@@ -223,23 +229,11 @@ blind() {
 }
 
 @test "limpets that cannot see each other come and go: each captures or says why not" {
-	local i job round jobs captured=0
+	local round captured=0
 	start storm "$TARGETS/storm" --threads 2
 	tell storm "run 1000" ran
 	for round in {1..10}; do
-		jobs=()
-		for i in 1 2 3 4; do
-			blind "$i.$round" -d "$((RANDOM % 100 + 1))ms"
-			jobs+=("$job")
-		done
-		for i in 1 2 3 4; do
-			exit_status_of "${jobs[i - 1]}" 60
-			case $status in
-			0 | 4) captured=$((captured + 1)) ;;
-			3) grep -Eq "captured|traced by 'limpet'" "$i.$round.err" ;;
-			*) fail "status $status: $(<"$i.$round.err")" ;;
-			esac
-		done
+		four_blind "$round" 1 100
 		tell storm "run 1000" ran
 		nothing_of_ours "$pid"
 	done

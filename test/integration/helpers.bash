@@ -266,6 +266,30 @@ counted_phase() {
 	counts_equal
 }
 
+# counted_run NAME PROGRAM [OPTION...]: a storm from its entry point on, in $work/NAME.limpet. Beside what it counts
+# (of each function, unless it is `stripped`) there is what starts a program.
+counted_run() {
+	local name=$1 function seen counted
+	shift
+	printf '%s\n' "run 5000" "leak 100" count quit |
+		timeout 60 "$LIMPET" run -q --on-overload wait -o "$name.limpet" -- "$@" >"$name.say" 2>"$name.err" ||
+		fail "$name: $(<"$name.err")" || return 1
+	trace=$work/$name.limpet
+	good_capture || fail "$name" || return 1
+	expect '.capture.mode == "run" and .capture.end == "target-exit" and .totals.foreign_frees == 0' ||
+		fail "$name" || return 1
+	answer=$(grep '^{' "$name.say")
+	if [[ -n ${stripped:-} ]]; then
+		seen=$(jq .totals.allocations report.json) counted=$(jq .allocations <<<"$answer")
+		((seen >= counted && seen <= counted + 100)) || fail "$name: $seen allocations instead of $counted"
+		return
+	fi
+	for function in storm_malloc storm_calloc storm_realloc storm_memalign storm_posix storm_leak; do
+		same "$name: $function" "$(site_sum "$function" allocations)" "$(jq ".by_function.$function" <<<"$answer")" ||
+			return 1
+	done
+}
+
 # ------------------------------------------------------------------ residue
 
 # What a process at rest looks like from outside. The heap may grow; what the kernel counts may rise.
@@ -349,6 +373,15 @@ refused() {
 		fail "no single hint follows: $stderr"
 }
 
+# failed_bare REGEX COMMAND...: status 1 and one line that matches; nothing that a command would mend.
+failed_bare() {
+	local regex=$1
+	shift
+	run --separate-stderr timeout 30 "$@"
+	[[ $status == 1 && ${#stderr_lines[@]} == 1 && ${stderr_lines[0]} =~ ^limpet:\ .*$regex ]] ||
+		fail "status $status, '$stderr' instead of '$regex' alone: $*"
+}
+
 # refused_by_both PID ID REGEX [OPTION...]: by `limpet attach` and by `limpet doctor`, for the same reason
 # and with the same words; the process stays as it was. Run as limpet_command says.
 refused_by_both() {
@@ -406,4 +439,32 @@ capture_under_load() {
 elapsed() {
 	ended "$limpet_job" && fail "limpet attach ended early" && return 0
 	"$LIMPET" status "$1" --json | json_says --argjson s "$2" '.captures[0].elapsed_seconds >= $s'
+}
+
+# ------------------------------------------------------------------ memory cgroups
+
+groups=()
+
+# make_group MIB: below the one that this test runs in, with so much; sets `group`. Version 1 and 2. Who
+# makes one removes it by `remove_groups`, behind `end`.
+make_group() {
+	local mib=$1 line path
+	line=$(grep -E '^[0-9]+:([a-z_,]+,)?memory(,[a-z_,]+)?:' /proc/self/cgroup) || line=$(grep '^0::' /proc/self/cgroup)
+	path=${line#*:*:}
+	if [[ $line == 0::* ]]; then
+		group=$(findmnt -n -o TARGET -t cgroup2 | head -n 1)${path%/}/limpet-test.$$
+		limit_file=memory.max
+	else
+		group=$(findmnt -n -o TARGET -t cgroup -O memory | head -n 1)${path%/}/limpet-test.$$
+		limit_file=memory.limit_in_bytes
+	fi
+	mkdir "$group" 2>/dev/null || skip "no cgroup can be made here"
+	groups+=("$group")
+	{ echo $((mib << 20)) >"$group/$limit_file"; } 2>/dev/null ||
+		skip "the memory of a cgroup cannot be limited here"
+}
+remove_groups() {
+	for group in "${groups[@]}"; do
+		wait_until 10 rmdir "$group"
+	done
 }

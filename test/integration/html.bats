@@ -28,6 +28,117 @@ driven() {
 	driven page.html report.json
 }
 
+@test "a page of what filters keep, begun with a part of the time" {
+	start storm "$TARGETS/storm" --threads 2 --rate 20000
+	attach "$pid" -d 3s
+	tell storm go going
+	attached
+	tell storm hold held
+	finish storm
+	good_capture
+	"$LIMPET" html "$trace" --from 1s --to 2s -o part.html
+	driven part.html report.json --part 1 2
+	refused 2 "beyond the end" "$LIMPET" html "$trace" --from 1h -o none.html
+	refused 2 "later than" "$LIMPET" html "$trace" --from 2s --to 1s -o none.html
+	[[ ! -e none.html ]]
+	local thread
+	"$LIMPET" report "$trace" --view threads --json >threads.json
+	thread=$(jq '.threads | sort_by(.allocations) | last.thread' threads.json)
+	local kept=0 cut
+	for cut in "--exclude=storm_realloc" "--include=thread:$thread"; do
+		"$LIMPET" report "$trace" "$cut" --json >cut.json
+		[[ $(jq .totals.allocations cut.json) != "$(jq .totals.allocations report.json)" ]] || fail "$cut cuts nothing" || return 1
+		"$LIMPET" html "$trace" "$cut" -o cut.$((++kept)).html
+		driven cut.$kept.html cut.json --figures
+	done
+	# Of what is left out nothing is in the page but its sum.
+	[[ $(grep -c storm_realloc cut.1.html) == 0 ]] || fail "names that were cut"
+}
+
+@test "what a page says of lifetimes and sizes of blocks is what the reports say" {
+	trace=$root/test/traces/version-1/rust.trace
+	timeout 60 "$LIMPET" html "$trace" -o page.html
+	sed -nE 's/^(\{"node":[0-9]+,"smallest":[^}]*\}).*/\1/p' page.html | jq -s . >lives.json
+	timeout 60 "$LIMPET" report "$trace" --view lifetimes --json >lifetimes.json
+	timeout 60 "$LIMPET" report "$trace" --view sizes --json >sizes.json
+	jq -e --slurpfile ages lifetimes.json --slurpfile sizes sizes.json '. as $lives | $ages[0].ages | to_entries |
+		all(.key as $age | .value.freed == ([$lives[] | [.g, .n] | transpose[] | select(.[0] == $age)[1]] | add // 0)) and
+		all(.key as $age | .value.alive == ([$lives[].alive[$age]] | add)) and
+		($sizes[0].sizes | .[0] as $first | .[-1] as $last |
+			($lives | map(.smallest) | min | $first.from_bytes <= . and . <= $first.to_bytes) and
+			($lives | map(.largest) | max | $last.from_bytes <= . and . <= $last.to_bytes))' lives.json
+}
+
+# The edges of a page's steps, for windows of the report: a step ends with the tick of 10 us that its end lies in.
+edges_of() {
+	sed -n 's/^"buckets":\(.*\),$/\1/p' "$1" | jq -r '.[] | if . > 0 then . + 0.00001 else . end'
+}
+
+@test "a peak that comes and goes between two points is in the plot, and in the figures of its part" {
+	cat >spike.c <<-'END'
+		#include <stdlib.h>
+		#include <unistd.h>
+		static void *volatile keep;
+		static void some(void)
+		{
+			for (int i = 0; i < 30; i++) {
+				keep = malloc(1000);
+				usleep(30000);
+			}
+		}
+		int main(void)
+		{
+			some();
+			keep = malloc(1ul << 30);
+			free(keep);
+			some();
+			return 0;
+		}
+	END
+	gcc -O1 -o spike spike.c
+	"$LIMPET" run -q -o spike.limpet -- ./spike
+	local edges begin='' end step=0
+	"$LIMPET" html spike.limpet
+	"$LIMPET" html --quick spike.limpet -o quick.html
+	edges=$(edges_of spike.html)
+	(($(wc -l <<<"$edges") > 3)) || fail "too few steps: $edges"
+	while read -r end; do
+		if [[ $begin ]]; then
+			"$LIMPET" report --json --from "${begin}s" --to "${end}s" spike.limpet >"step.$step.json"
+			step=$((step + 1))
+		fi
+		begin=$end
+	done <<<"$edges"
+	# The first one ends with the first call, in the same tick as that.
+	rm step.0.json
+	jq -s . step.*.json >steps.json
+	driven spike.html steps.json --kept highest
+	# A page of sums knows the steps alone.
+	sed -n 's/^"moments":\(.*\),$/\1/p' quick.html | grep -qx null
+	jq -se '.[0].bytes == .[1].bytes and (.[0].bytes | max) > 1073741824' \
+		<(sed -n 's/^"highest":\(.*\),$/\1/p' spike.html) <(sed -n 's/^"highest":\(.*\),$/\1/p' quick.html)
+}
+
+@test "a page of samples, of a short capture and of one that gave up its oldest part say what they have" {
+	local traces=$root/test/traces
+	echo '{}' >none.json
+	"$LIMPET" html "$traces/version-1/sampled.trace" -o sampled.html
+	driven sampled.html none.json --kept sampled
+	"$LIMPET" html "$traces/version-2/overload.trace" -o overload.html
+	driven overload.html none.json --kept sampled
+	"$LIMPET" html "$traces/version-3/addresses.trace" -o short.html
+	driven short.html none.json --kept one-step
+	trace=$traces/version-3/bounded.trace
+	"$LIMPET" html "$trace" -o bounded.html
+	local edges
+	mapfile -t edges < <(edges_of bounded.html)
+	"$LIMPET" report --json --from "${edges[2]}s" --to "${edges[4]}s" "$trace" >kept.json
+	driven bounded.html kept.json --kept bounded
+	# A comparison has no temporary allocations either, if one side was sampled.
+	"$LIMPET" diff --html "$traces/version-1/storm.trace" "$traces/version-1/sampled.trace" -o both.html
+	driven both.html none.json --kept compared
+}
+
 @test "hostile names do nothing" {
 	local name='</script><img src=x onerror=window.owned=1>'
 	cat >evil.c <<-'END'
@@ -57,6 +168,40 @@ driven() {
 	"$LIMPET" html evil.limpet
 	[[ $(grep -c '<img' evil.html) == 0 ]]
 	driven evil.html report.json --hostile "$name"
+	timeout 60 "$LIMPET" run -q -o plain.limpet -- "$TARGETS/storm" --threads 1 <<<quit >said
+	"$LIMPET" diff --html --sort allocated plain.limpet evil.limpet -o both.html
+	"$LIMPET" diff --json --sort allocated plain.limpet evil.limpet >diff.json
+	[[ $(grep -c '<img' both.html) == 0 ]]
+	driven both.html diff.json --hostile "$name"
+}
+
+# A program that keeps `$1` blocks of storm_leak's, and whatever the other commands say.
+kept_by() {
+	local name=$1
+	shift
+	printf '%s\n' "$@" quit >commands
+	timeout 60 "$LIMPET" run -q -o "$name" -- "$TARGETS/storm" --threads 1 <commands >said || fail "limpet run"
+}
+
+@test "two captures as a page: what the diff says, in colours, words and tables; mouse and keys" {
+	kept_by old.limpet "leak 100" "run 10"
+	kept_by new.limpet "leak 300" "run 30" hold
+	run --separate-stderr "$LIMPET" diff --html --sort live old.limpet new.limpet
+	[[ $status == 0 && $output == new.diff.html && $(stat -c %a new.diff.html) == 600 ]]
+	"$LIMPET" diff --json --sort live old.limpet new.limpet >diff.json
+	driven new.diff.html diff.json
+	# The other way round: blue instead of orange.
+	"$LIMPET" diff --html --sort live new.limpet old.limpet -o back.html
+	"$LIMPET" diff --json --sort live new.limpet old.limpet >diff.json
+	driven back.html diff.json
+	# Never over another one; whole or not there.
+	refused 1 "File exists" "$LIMPET" diff --html old.limpet new.limpet
+	"$LIMPET" diff --html -f old.limpet new.limpet@-1s
+	[[ $("$LIMPET" diff --html -o - old.limpet new.limpet | tail -n 1) == "</html>" ]]
+	failed_bare "cannot write" "$LIMPET" diff --html -f -o /dev/full old.limpet new.limpet
+	refused 2 "exclude each other" "$LIMPET" diff --html --json old.limpet new.limpet
+	refused 2 "are of --html" "$LIMPET" diff -o x old.limpet new.limpet
+	[[ ! -e x ]]
 }
 
 @test "the page is never written over another, and is whole or not there" {
@@ -77,6 +222,21 @@ driven() {
 	[[ $status == 1 && ! -e nothing.html ]]
 	run "$LIMPET" html
 	[[ $status == 2 ]]
+}
+
+@test "a page of every kind of trace, with what it has of threads and lifetimes" {
+	local trace name
+	for trace in "$root"/test/traces/version-*/*.trace; do
+		name=$(basename "$trace" .trace)
+		timeout 60 "$LIMPET" html "$trace" -o "$name.html" >/dev/null 2>html.err || fail "$name: $(<html.err)" || return 1
+		timeout 60 "$LIMPET" html --quick "$trace" -o "$name.quick.html" >/dev/null || return 1
+		sed -n 's/^"threads":\(null\).*/\1/p' "$name.quick.html" >quick
+		[[ $(<quick) == null ]] || fail "$name: --quick has threads" || return 1
+	done
+	# Sums alone have no events; samples are read.
+	grep -q '^"threads":null' compact.html
+	grep -q '^"threads":\[{' sampled.html
+	grep -q '^"threads":\[{' storm.html
 }
 
 @test "a graph of 100,000 frames" {

@@ -85,6 +85,33 @@ sites() {
 		jq -c '[.totals.live_bytes, .totals.peak_bytes, .totals.allocations]') == "$whole" ]]
 }
 
+@test "temporary allocations of samples are not known, and nothing shows them as 0" {
+	local kind
+	trace=$root/test/traces/version-1/sampled.trace
+	for kind in threads timeline; do
+		"$LIMPET" report "$trace" --view $kind >text
+		grep -qE ' - ' text || fail "$(cat text)" || return 1
+		run ! grep -E '\b0 %' text
+	done
+	for kind in bottom-up top-down functions modules; do
+		run -0 "$LIMPET" report "$trace" --view $kind --sort temporary
+		[[ $output == *"do not say which"* ]] || fail "$kind: $output" || return 1
+	done
+	"$LIMPET" report "$trace" --json --include main | jq -e '.hidden.temporary_allocations == null' >/dev/null
+	refused 1 "do not say which" "$LIMPET" diff --sort temporary "$trace" "$trace"
+	refused 1 "do not say which" "$LIMPET" diff --sort temporary "${trace/sampled/storm}" "$trace"
+	"$LIMPET" diff --json "${trace/sampled/storm}" "$trace" >diff.json
+	json_says '.old.totals.temporary_allocations != null and .new.totals.temporary_allocations == null and
+		all(.sites[]; .old.temporary_allocations != null and .new.temporary_allocations == null)' <diff.json
+	refused 1 "do not say which" "$LIMPET" export "$trace" --format folded --sort temporary
+	"$LIMPET" export "$trace" --format callgrind -o out.callgrind
+	grep -qx 'events: Live LiveBlocks Peak Allocated Allocations' out.callgrind
+	awk '/^summary:/ && NF != 6 { exit 1 } /^[0-9]/ && NF != 6 { exit 1 }' out.callgrind
+	"$LIMPET" export "$trace" --format pprof -o out.pb
+	run ! grep -qa temporary_objects out.pb
+	grep -qa peak_space out.pb
+}
+
 @test "a program under load is sampled from outside, and left clean" {
 	start storm "$TARGETS/storm" --threads 4 --cross --churn 500
 	attach "$pid" --sample 256KiB

@@ -149,6 +149,7 @@ knows_leaky() {
 	expect '[.sites[].stack[] | select(.module == null and .function == "leaky" and .line == 2)] | length > 0'
 }
 
+# track: runtime | node.js with `--perf-basic-prof` | attach | JavaScript functions have names, too
 @test "code that node made has names, also when node is gone at the end" {
 	start node node --perf-basic-prof --interpreted-frames-native-stack -e "$made_code"
 	perf_map=/tmp/perf-$pid.map
@@ -178,6 +179,20 @@ knows_leaky() {
 	knows_leaky
 }
 
+# track: runtime | node.js with `--perf-basic-prof` | run
+@test "run: code that node made has names" {
+	start node "$LIMPET" run -q -o run.limpet -- node --perf-basic-prof --interpreted-frames-native-stack -e "$made_code"
+	perf_map=/tmp/perf-$pid.map
+	tell node 2000 kept
+	limpet_job=${job_of[node]}
+	# Its map is looked for once a second.
+	wait_until 30 elapsed "$pid" 3
+	finish node
+	trace=run.limpet
+	knows_leaky
+}
+
+# track: container | node.js with `--perf-basic-prof` in a container | attach | its map of names is found inside
 @test "code that node made in a container: its own root, its own pid" {
 	unshare --mount --pid --fork true 2>/dev/null || skip "making namespaces is not allowed here"
 	# shellcheck disable=SC2016

@@ -184,6 +184,19 @@ gone_server() {
 	! TMUX_TMPDIR=$work "${in_tmux[@]}" has-session 2>/dev/null
 }
 
+@test "a program's name cuts no line off" {
+	local name=$'b\001a\xffd'
+	cp "$TARGETS/leak" "$name"
+	start leak "./$name"
+	attach "$pid"
+	screen 80 24 "$pid"
+	shows "^limpet top +b\?a\?d \($pid\) +capturing .*/s"
+	keys q
+	shows 'ended with 0'
+	stop "$pid"
+	finish leak
+}
+
 @test "a signal ends it, and the terminal is as it was" {
 	start leak "$TARGETS/leak"
 	attach "$pid"
@@ -221,6 +234,10 @@ gone_server() {
 	TMUX_TMPDIR=$work "${in_tmux[@]}" new-session -d -x 100 -y 24 \
 		"TERM=no-such-terminal $LIMPET top $pid; echo ended with \$?; exec cat" 3>&-
 	shows 'cannot draw on this terminal'
+	shows 'ended with 1'
+	TMUX_TMPDIR=$work "${in_tmux[@]}" respawn-pane -k \
+		"TERM=dumb $LIMPET top $pid; echo ended with \$?; exec cat"
+	shows "cannot draw on this terminal .TERM is 'dumb'"
 	shows 'ended with 1'
 	TMUX_TMPDIR=$work "${in_tmux[@]}" respawn-pane -k \
 		"LC_ALL=C $LIMPET top $pid; echo ended with \$?; exec cat"

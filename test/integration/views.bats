@@ -64,10 +64,28 @@ says() {
 	timeout 60 "$LIMPET" report "$trace" --json --function main >view.json
 	says '([.callees[] | select(.function == "kinds_churn")][0].allocations) == 60000 and
 		([.lines[] | select(.allocations == 60000)] | length) == 1'
+	# Of a function that is small beside the whole, too.
+	run -0 "$LIMPET" report "$trace" --function kinds_large --sort allocations
+	[[ $output == *"with what it calls 40, <1 %; itself 40, <1 %"*"called by"*"40  <1 %  main"*"from its lines"*"kinds.c:"* ]] ||
+		fail "$output"
+	timeout 60 "$LIMPET" report "$trace" --json --function kinds_large --sort allocations --min 50 >view.json
+	says '(.callers | length) == 1'
+	timeout 60 "$LIMPET" report "$trace" --json --function main --sort allocations --min 50 >view.json
+	says '[.callees[].function] == ["kinds_churn"]'
+	"$LIMPET" report "$trace" --function kinds_churn --sort live >text
+	grep -qx 'with what it calls 0 B; itself 0 B' text || fail "$(<text)"
 	# A part of many names is asked back.
 	refused 1 "part of" "$LIMPET" report "$trace" --function kinds
 	refused 1 "no function" "$LIMPET" report "$trace" --function nothing_like_it
 	refused 2 "which --function" "$LIMPET" report "$trace" --view callers
+	# Which trace is meant is asked only where there is none.
+	refused 1 "cannot read 'nothing" "$LIMPET" report nothing.limpet
+	[[ $stderr == *"print the path of their trace"* ]]
+	echo text >text.limpet
+	refused 1 "not a limpet trace" "$LIMPET" report text.limpet
+	[[ $stderr == *"print the path of their trace"* ]]
+	head -c 20 "$trace" >cut.limpet
+	failed_bare "cut short" "$LIMPET" report cut.limpet
 }
 
 @test "threads: who allocated, and who freed" {
@@ -112,6 +130,9 @@ says() {
 		([.timeline[].temporary_allocations] | add) == .totals.temporary_allocations and
 		([.timeline[].highest_live_bytes] | max) >= .totals.peak_bytes and
 		.timeline[-1].live_bytes == .totals.live_bytes'
+	view timeline -n 100000
+	says '(.timeline | length) == 100000'
+	refused 2 "at most 100000 parts, not 100001" "$LIMPET" report "$trace" --view timeline -n 100001
 	view modules
 	says '([.modules[].self.allocated_bytes] | add) == .totals.allocated_bytes and
 		(.modules | length) > 0 and any(.modules[]; .module // "" | endswith("kinds"))'
@@ -204,6 +225,24 @@ at_width() {
 				at_width $columns --view $kind "$trace" || return 1
 			done
 			at_width $columns --function main "$trace" || return 1
+		done
+	done
+}
+
+# What comes before the sites, without line breaks.
+head_words() {
+	sed '/^Top /,$d' "$1" | tr -s ' \n' ' '
+}
+
+@test "a narrow terminal breaks lines of the head, and cuts nothing off" {
+	local columns
+	for trace in "$traces"/{node,rust,cpp}.trace; do
+		"$LIMPET" report "$trace" >whole
+		for columns in 60 80; do
+			at_width $columns "$trace" || return 1
+			[[ $(head_words text) == "$(head_words whole)" ]] || fail "$columns columns: $(diff text whole)" || return 1
+			# A figure stays with its unit.
+			run ! grep -E '^ +([KMGT]iB|%|blocks?|frees?)\b' text
 		done
 	done
 }

@@ -1,8 +1,8 @@
 /* The page's template, carried inside limpet. */
 	.section .rodata
-	.globl limpet_html_page, limpet_html_page_end
-limpet_html_page:
+	.globl limpet_html_template, limpet_html_template_end
+limpet_html_template:
 	.incbin PAGE_FILE
-limpet_html_page_end:
+limpet_html_template_end:
 	.byte 0
 	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,52 @@
+#include "analyzer/unfinished.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "common/err.h"
+
+static const char *volatile paths[4];
+
+/* In a signal handler. */
+static void unlink_all(int number)
+{
+	for (size_t i = 0; i < LIMPET_COUNT_OF(paths); i++)
+		if (paths[i])
+			unlink(paths[i]);
+	/* The handler was for once. */
+	raise(number);
+}
+
+static void watch_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	static bool done;
+
+	for (size_t i = 0; !done && i < LIMPET_COUNT_OF(numbers); i++) {
+		struct sigaction action = {.sa_handler = unlink_all, .sa_flags = (int)SA_RESETHAND};
+		struct sigaction before;
+
+		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+			sigaction(numbers[i], &action, NULL);
+	}
+	done = true;
+}
+
+void limpet_unfinished_add(const char *path)
+{
+	watch_signals();
+	for (size_t i = 0; i < LIMPET_COUNT_OF(paths); i++)
+		if (!paths[i]) {
+			paths[i] = path;
+			return;
+		}
+}
+
+void limpet_unfinished_drop(const char *path)
+{
+	for (size_t i = 0; i < LIMPET_COUNT_OF(paths); i++)
+		if (paths[i] == path)
+			paths[i] = NULL;
+}

@@ -1,0 +1,136 @@
+/* ---------------------------------------------------------------- two heaps, side by side
+ *
+ * What is counted over time is compared as if both had lasted as long as the new one; what was held
+ * at one moment as it is. */
+
+const lengthOf = side => data[side].about.to_seconds - data[side].about.from_seconds;
+const scaleOf = metric => METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
+const figureOf = ({side, at}, metric) => data[side].sites[metric][at] * (side === 'old' ? scaleOf(metric) : 1);
+const STATES = ['grew', 'shrank', 'appeared', 'vanished', 'same'];
+/* `olds` and `news`: recorded stacks on either side. */
+function stateOf(sum) {
+  if (!sum.olds) return 'appeared';
+  if (!sum.news) return 'vanished';
+  const change = Math.round(sum.new) - Math.round(sum.old);
+  return change > 0 ? 'grew' : change < 0 ? 'shrank' : 'same';
+}
+
+function compareFigures() {
+  const nothing = {change: 0, old: 0, new: 0, olds: 0, news: 0}, total = {...nothing}, byLook = new Map();
+  let bySite = sites.map((site, i) => {
+    const figure = figureOf(site, view.metric), is = side => +(site.side === side);
+    const one = {change: (is('new') - is('old')) * figure, old: is('old') * figure, new: is('new') * figure, olds: is('old'), news: is('new')};
+    const look = lookOf(i), sum = byLook.get(look) || {...nothing};
+    for (const key in one) sum[key] += one[key];
+    byLook.set(look, sum);
+    return one;
+  });
+  if (view.state) bySite = bySite.map((one, i) => stateOf(byLook.get(lookOf(i))) === view.state ? one : nothing);
+  for (const one of bySite) for (const key in total) total[key] += one[key];
+  return {bySite, total};
+}
+
+const changeOf = sum => Math.round(sum.new) - Math.round(sum.old);
+function inWords(sum) {
+  const {say} = METRICS[view.metric], change = changeOf(sum);
+  if (!change) return `the same, ${say(sum.new)}`;
+  return `${change > 0 ? 'grew' : 'shrank'} by ${say(Math.abs(change)).replace(/^\+/, '')}, from ${say(sum.old)} to ${say(sum.new)}`;
+}
+const changeLabel = node => {
+  const change = changeOf(node);
+  return `${change ? METRICS[view.metric].change(change) : '='} ${shortOf(node)}`;
+};
+/* Orange and blue are told apart with any kind of colour vision; the label has the sign besides. */
+function changeColour(node, dark) {
+  const larger = Math.max(Math.abs(node.old), Math.abs(node.new)), change = changeOf(node);
+  if (!change || !larger) return dark ? '#3a4149' : '#d9dee4';
+  const strength = Math.min(1, Math.abs(change) / larger), hue = change > 0 ? 30 : 212;
+  return dark ? `hsl(${hue} ${30 + 35 * strength}% ${24 + 12 * strength}%)` : `hsl(${hue} ${55 + 35 * strength}% ${92 - 24 * strength}%)`;
+}
+
+/* All figures of the stacks that look like this one. */
+function compareMetrics(site) {
+  const same = sites.filter((_, other) => lookOf(other) === lookOf(site));
+  const cells = (tag, ...texts) => texts.map((textContent, i) => make(tag, {textContent, class: i ? 'number' : ''}));
+  return [make('tr', {}, ...cells('th', '', 'Old', 'New', 'Change')), ...Object.entries(METRICS).map(([key, m]) => {
+    const [before, after] = SIDES.map(side => same.reduce((sum, one) => sum + (one.side === side ? figureOf(one, key) : 0), 0));
+    return make('tr', {}, ...cells('td', m.words, m.say(before), m.say(after), m.change(Math.round(after) - Math.round(before))));
+  })];
+}
+
+/* ---------------------------------------------------------------- views of their own */
+
+function drawComparison() {
+  const {total} = figures, {words, change, say} = METRICS[view.metric], rows = alike(sites.map((_, i) => i)).filter(row => row.sum.olds || row.sum.news);
+  const by = Object.fromEntries(STATES.map(state => [state, rows.filter(row => stateOf(row.sum) === state)]));
+  const sum = list => list.reduce((all, row) => all + row.sum.change, 0);
+  const findings = [make('li', {textContent: `In sum: ${inWords(total)} (${words}).`})];
+  if (scaleOf(view.metric) !== 1) findings.push(make('li', {class: 'note',
+    textContent: `The old figures are multiplied by ${scaleOf(view.metric).toPrecision(3)}, as if it had lasted ${seconds(lengthOf('new'))}.`}));
+  for (const side of SIDES) if (!data[side].about.complete)
+    findings.push(make('li', {class: 'warn', textContent: `The ${side} capture is not complete.`}));
+  for (const state of STATES.slice(0, 4)) {
+    const first = by[state].filter(row => changeOf(row.sum)).sort((a, b) => Math.abs(b.sum.change) - Math.abs(a.sum.change)).slice(0, 3);
+    if (!first.length) continue;
+    const list = make('ul', {}, ...first.map(row => {
+      const look = lookOf(row.site);
+      return make('li', {}, make('button', {type: 'button', class: 'link', textContent: look ? short(nameOf(looks.frame[look])) : '(stack unknown)',
+        onclick: () => showStack(row)}), ` ${inWords(row.sum)}`);
+    }));
+    findings.push(make('li', {}, `${count(by[state].length)} ${by[state].length === 1 ? 'stack' : 'stacks'} ${state}, ${change(sum(by[state]))}:`, list));
+  }
+  if (by.same.length) findings.push(make('li', {textContent: `${count(by.same.length)} ${by.same.length === 1 ? 'stack has' : 'stacks have'} not changed.`}));
+  $('findings').replaceChildren(...findings);
+  const tile = (name, value) => make('div', {}, make('dt', {textContent: name}), make('dd', {textContent: value}));
+  $('tiles').replaceChildren(tile('Change', change(changeOf(total))), tile('Old', say(total.old)), tile('New', say(total.new)),
+    ...STATES.slice(0, 4).map(state => tile(state[0].toUpperCase() + state.slice(1), change(sum(by[state])))));
+  const [before, after] = SIDES.map(side => data[side].about);
+  const row = (name, value) => make('tr', {}, make('th', {scope: 'row', textContent: name}), ...[before, after].map(one => make('td', {textContent: value(one)})));
+  $('about').replaceChildren(make('table', {}, make('thead', {}, make('tr', {}, make('td'), ...SIDES.map(side =>
+    make('th', {scope: 'col', textContent: side})))), make('tbody', {},
+    row('Trace', one => one.file), row('Program', one => `${one.comm || '?'} (${one.pid})`),
+    row('Time', one => `${seconds(one.from_seconds)} to ${seconds(one.to_seconds)}`),
+    row('Complete', one => one.complete ? 'yes' : 'no'),
+    row('Live at the end', one => `${bytes(one.totals.live_bytes)} in ${plural(one.totals.live_allocations, 'block')}`),
+    row('Allocations', one => `${count(one.totals.allocations)}, ${bytes(one.totals.allocated_bytes)}`),
+    row('Temporary', one => SIDES.some(side => data[side].about === one && data[side].sampled) ? `– (${NO_TEMPORARY})` : percent(one.totals.temporary_allocations, one.totals.allocations) || '–'))));
+}
+
+function drawComparedSizes() {
+  const by = new Map();
+  for (const side of SIDES)
+    for (const size of data[side].sizes) {
+      const row = by.get(size.from) || {from: size.from, to: size.to, old: {allocations: 0, allocated: 0}, new: {allocations: 0, allocated: 0}};
+      for (const key of ['allocations', 'allocated']) row[side][key] = size[key] * (side === 'old' ? scaleOf(key) : 1);
+      by.set(size.from, row);
+    }
+  const columns = (key, title, {say, change}) => [
+    {title, number: true, value: r => r.new[key] - r.old[key], say: change},
+    {title: 'Old', number: true, value: r => r.old[key], say}, {title: 'New', number: true, value: r => r.new[key], say}];
+  table($('sizes'), 'Allocations by requested size', [
+    {title: 'Size', number: true, value: r => r.from, say: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
+    ...columns('allocations', 'Allocations', METRICS.allocations), ...columns('allocated', 'Bytes', METRICS.allocated),
+  ], [...by.values()], 0, false);
+}
+
+/* Both from their own beginning. */
+function sidesOverTime() {
+  const tables = SIDES.map(side => {
+    const {timeline, about} = data[side];
+    return [timeline.seconds.map(at => at - about.from_seconds), timeline.live];
+  });
+  return {labels: ['live, old', 'live, new'], lists: uPlot.join(tables)};
+}
+
+function beginComparison() {
+  const [before, after] = SIDES.map(side => data[side].about);
+  document.title = `${base(before.file)} → ${base(after.file)}: limpet`;
+  $('title').textContent = `${base(before.file)} → ${base(after.file)}`;
+  $('subtitle').textContent = `what changed in ${after.comm || 'the program'}`;
+  for (const option of $('metric').options) option.disabled = option.value === 'temporary' && NO_TEMPORARY !== '';
+  $('state').append(make('option', {value: '', textContent: 'all stacks'}), ...STATES.map(state => make('option', {value: state, textContent: `what ${state === 'same' ? 'is the same' : state}`})));
+  $('state').onchange = event => { view.state = event.target.value; refresh(); };
+  $('noise').checked = view.noise = data.full;
+  document.querySelector('.range').hidden = true;
+  for (const element of document.querySelectorAll('.of-two')) element.hidden = false;
+}

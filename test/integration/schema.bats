@@ -1,0 +1,72 @@
+#!/usr/bin/env bats
+# What is written with --json, held against share/limpet.schema.json by a validator, key by key.
+# time-limit: 300
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+schema=$root/share/limpet.schema.json
+
+# Into a file of its own below json/.
+json() {
+	local name=$1
+	shift
+	timeout 60 "$LIMPET" "$@" --json >"json/$name.json" 2>json.err || fail "limpet $*: $(<json.err)"
+}
+
+fits() {
+	timeout 200 "$root/test/schema/validate" "$schema" "$@" 2>fits.err || fail "$(<fits.err)"
+}
+
+@test "reports, views and diffs of all kinds of traces" {
+	local trace name kind
+	mkdir json
+	timeout 120 "$LIMPET" run -q -o kinds.trace -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
+	for trace in "$root"/test/traces/version-*/*.trace kinds.trace; do
+		name=$(basename "$trace" .trace)
+		json "$name" report -n 20 "$trace" || return 1
+		json "$name.filtered" report -n 3 --include main "$trace" || return 1
+	done
+	for kind in bottom-up top-down functions threads modules sizes lifetimes timeline; do
+		json "kinds.$kind" report kinds.trace --view "$kind" || return 1
+	done
+	json kinds.window report kinds.trace --to 10ms
+	json kinds.callers report kinds.trace --function main
+	json sampled.functions report "$root/test/traces/version-1/sampled.trace" --view functions
+	json diff diff "$root/test/traces/version-1/killed.trace" "$root/test/traces/version-1/storm.trace"
+	json sampled diff "$root/test/traces/version-1/storm.trace" "$root/test/traces/version-1/sampled.trace"
+	json window diff kinds.trace@-10ms kinds.trace@10ms-
+	fits json/*.json
+}
+
+@test "status and doctor" {
+	mkdir json
+	start storm "$TARGETS/storm" --threads 1
+	json doctor doctor "$pid"
+	json processes doctor
+	attach "$pid" -d 1m
+	json status status
+	json one status "$pid"
+	# Refused: it is being captured.
+	"$LIMPET" doctor "$pid" --json >json/refused.json && fail "a second capture" && return 1
+	stop "$pid"
+	finish storm
+	json none status
+	fits json/*.json
+}
+
+@test "a key that is missing, of another type or not in the schema is found" {
+	local change
+	mkdir json
+	json good report -n 2 "$root/test/traces/version-1/storm.trace"
+	fits json/good.json
+	for change in 'del(.totals.peak_bytes)' '.sites[0].stack[0].line = "7"' '.capture.end = "boredom"' \
+		'.sites[0].colour = "red"' '.allocators = [{}]' '.version = 2'; do
+		jq "$change" json/good.json >bad.json
+		if "$root/test/schema/validate" "$schema" bad.json 2>bad.err; then
+			fail "a report with $change fits" || return 1
+		fi
+		grep -q "^validate: bad.json: " bad.err
+	done
+}
