@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "common/family.h"
+#include "common/slots.h"
 #include "common/unwind_walk.h"
 #include "common/wire.h"
 
@@ -33,7 +34,8 @@ extern const char limpet_thunks[];
 #define LIMPET_THUNK_BYTES 16
 /* Where each thunk goes on: the way of its hook's op. Set before any slot leads to the thunk. */
 extern const void *limpet_thunk_ways[LIMPET_MAX_HOOKS];
-extern const char limpet_way_any[], limpet_way_malloc[], limpet_way_free[];
+extern const char limpet_way_any[], limpet_way_malloc[], limpet_way_free[], limpet_way_probe[],
+	limpet_way_kept[];
 /* Under sampling, for originals that call no hook: what is not sampled is a plain jump. */
 extern const char limpet_way_sampled_malloc[], limpet_way_sampled_calloc[],
 	limpet_way_sampled_free[];
@@ -74,6 +76,7 @@ struct limpet_frame {
 /* What a call is to be recorded as: with sampling not always everything. */
 #define LIMPET_WANTED_NEW 1u /* the block that it makes */
 #define LIMPET_WANTED_OLD 2u /* the block that it gives back */
+#define LIMPET_NESTED 4u     /* under a hook that is not done, by LIMPET_HOOK_NIM */
 
 /* What the ways of thunks.S call. Any op: _enter answers 1: call the original and then _exit; 0:
  * jump to it. MALLOC: calls the original itself. FREE of a leaf: the original is jumped to
@@ -88,6 +91,9 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 					struct limpet_frame *frame);
 /* Answers whether it recorded, or tried to. */
 bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame);
+/* At an instruction in the midst of a function, with its registers, rax first: answers where it
+ * goes on. */
+uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook);
 /* Fills in a hook and its thunk's way; `original` last. */
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook);
 
@@ -154,6 +160,9 @@ static inline void limpet_record_append(struct limpet_thread *thread, uint32_t t
 	    !limpet_record_make_room(thread, ticks))
 		return;
 	words = (uint64_t *)(uintptr_t)thread->at;
+	/* The collector has read these lines since they were written last: to get them back takes
+	 * longer than some records. */
+	limpet_prefetch_to_write(words + 48);
 	words[0] = ticks << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0);
 	words[1] = address;
 	if (wide) {
@@ -222,12 +231,52 @@ uint32_t limpet_stack_mark(uint32_t node, uint32_t owner);
 /* The module that holds the address, as far as its table is known; NULL: none. */
 const struct limpet_unwind_module *limpet_stack_module(uint64_t address);
 
+/* loaded.c: modules, as the dynamic linker has them. Visits run under its lock: none is unmapped
+ * meanwhile. Never under an allocation hook. */
+struct limpet_image {
+	uint64_t bias, phdr; /* as dl_iterate_phdr has them */
+	uint64_t phdr_count;
+	uint64_t low, high; /* of what is mapped */
+	uint64_t dynamic;   /* address of the dynamic section; 0: none */
+	uint64_t space;     /* of its namespace the first link_map; 0: the program's own */
+	bool shrunk;        /* some module has gone since the last settled walk */
+};
+struct limpet_image_tables {
+	struct limpet_slot_tables slots;
+	const uint32_t *hash;     /* DT_GNU_HASH; NULL: none */
+	const uint16_t *versions; /* DT_VERSYM; NULL: none */
+};
+typedef int limpet_image_fn(const struct limpet_image *image, void *context);
+void limpet_loaded_configure(const struct limpet_start *start);
+/* Until `visit` answers other than 0, which is answered. Of modules of other namespaces whose
+ * program headers could not be found the number; ret_unread may be NULL. */
+int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread);
+/* The same, at a moment when all modules are relocated; false: there was none. Waits for it a
+ * fraction of a second at most, or not at all. */
+bool limpet_loaded_walk_settled(limpet_image_fn *visit, void *context, bool wait,
+				uint32_t *ret_unread);
+#define LIMPET_LOADER_PATIENCE 2000u /* pauses of 0.1 ms */
+void limpet_loaded_pause(void);
+/* Since the last such walk. */
+bool limpet_loaded_has_changed(void);
+/* Whether the word is part of its data: what lies between segments need not be mapped. */
+bool limpet_image_has_word(const struct limpet_image *image, uint64_t address);
+/* The module that holds the address. */
+bool limpet_loaded_find(uint64_t address, struct limpet_image *ret);
+bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_tables *ret);
+/* Address of a function that it defines, by its default version; 0: none. */
+uint64_t limpet_image_symbol(const struct limpet_image *image, const char *name);
+/* In how many modules of the image's namespace, which is not the program's, the function is
+ * defined, and the last of these. */
+uint32_t limpet_space_symbol(const struct limpet_image *image, const char *name, uint64_t *ret);
+
 /* patch.c: slots, under the loader's own lock (dl_iterate_phdr), never under an allocation hook */
 void limpet_patch_configure(const struct limpet_start *start);
 int limpet_patch_planned(void);
 int limpet_patch_restore(void);
 int limpet_patch_new_modules(void);
-void limpet_patch_on_loader_call(void);
+/* may_wait: the call would wait for the loader itself. */
+void limpet_patch_on_loader_call(bool may_wait);
 
 /* channel.c: the descriptor, checked to be ours before each use */
 int limpet_channel_adopt(int fd);

@@ -16,8 +16,34 @@ static const uint64_t *args_of(const struct limpet_frame *frame, const struct li
 	return frame->args + LIMPET_HOOK_SKIP(hook->flags);
 }
 
+/* lib/system/alloc.nim of Nim 1.6: at the beginning of a page stand (previous size, size): of a
+ * small block, which are many behind a head of 64 bytes, or of a large chunk with a head of 32. */
+#define NIM_PAGE ((uint64_t)4096)
+#define NIM_SMALL_HEAD ((uint64_t)64)
+#define NIM_LARGE_HEAD ((uint64_t)32)
+
+/* The block that holds the address. */
+static uint64_t nim_block(uint64_t address, uint64_t *ret_bytes)
+{
+	uint64_t chunk = address & -NIM_PAGE, at = address - chunk;
+	uint64_t bytes = ((const uint64_t *)(uintptr_t)chunk)[1];
+
+	if (!bytes || bytes > NIM_PAGE - NIM_SMALL_HEAD || at < NIM_SMALL_HEAD) {
+		*ret_bytes = bytes > NIM_LARGE_HEAD ? bytes - NIM_LARGE_HEAD : 0;
+		return chunk + NIM_LARGE_HEAD;
+	}
+	*ret_bytes = bytes;
+	return address - (at - NIM_SMALL_HEAD) % bytes;
+}
+
 static uint64_t usable_size(const struct limpet_hook *hook, uint64_t block)
 {
+	uint64_t bytes;
+
+	if (hook->flags & LIMPET_HOOK_NIM) {
+		nim_block(block, &bytes);
+		return bytes;
+	}
 	if (!hook->usable_size)
 		return 0;
 	return ((usable_size_fn *)(uintptr_t)hook->usable_size)(block);
@@ -61,10 +87,19 @@ _Static_assert(offsetof(struct limpet_hot, sample_counters) == 64, "HOT_COUNTERS
 _Static_assert(offsetof(struct limpet_hot, sample_shift) == 72, "HOT_SHIFT");
 _Static_assert(sizeof(struct limpet_hot) <= 128, "two cache lines");
 
+static const char *way_of(const struct limpet_hook *hook)
+{
+	if (hook->flags & LIMPET_HOOK_PROBE)
+		return limpet_way_probe;
+	if (hook->flags & LIMPET_HOOK_ENTRY)
+		return limpet_way_kept;
+	return limpet_shm->sample_bytes ? sampled_way(hook) : full_way(hook);
+}
+
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook)
 {
 	struct limpet_hook *place = &limpet_hooks[index];
-	const char *way = limpet_shm->sample_bytes ? sampled_way(hook) : full_way(hook);
+	const char *way = way_of(hook);
 
 	place->usable_size = hook->usable_size;
 	place->op = hook->op;
@@ -158,7 +193,8 @@ static inline uint32_t capture_stack(struct limpet_thread *thread, const struct 
  * is given back when the hook has been left. These calls are no inner ones. */
 
 /* The calling thread, if begin() let a call pass that is one of those; NULL: an inner one. */
-static struct limpet_thread *thread_beside(const struct limpet_frame *frame)
+static struct limpet_thread *thread_beside(const struct limpet_frame *frame,
+					   const struct limpet_hook *hook)
 {
 	uint64_t sp = limpet_frame_caller_sp(frame);
 	struct limpet_thread *thread = limpet_thread_self(sp);
@@ -170,6 +206,9 @@ static struct limpet_thread *thread_beside(const struct limpet_frame *frame)
 	    limpet_overload_now())
 		return NULL;
 	outer = &limpet_hooks[thread->depth - 1];
+	/* What a program wants to be run for its garbage. Nim's own memory is from mmap. */
+	if (outer->flags & LIMPET_HOOK_NIM)
+		return limpet_family[hook->symbol].flags & LIMPET_FAMILY_MMAP ? NULL : thread;
 	if (!(limpet_family[outer->symbol].flags & LIMPET_FAMILY_CXX) ||
 	    (outer->op != LIMPET_OP_MALLOC && outer->op != LIMPET_OP_MEMALIGN))
 		return NULL;
@@ -220,6 +259,52 @@ static uint64_t choose(struct limpet_thread *thread, const uint64_t *args, uint3
 	return limpet_sample_choose(thread, op, args);
 }
 
+/* Of Nim's blocks the size is known when they are made. */
+static uint64_t choose_first(struct limpet_thread *thread, const uint64_t *args,
+			     const struct limpet_hook *hook)
+{
+	if (hook->flags & LIMPET_HOOK_NIM && hook->op != LIMPET_OP_FREE)
+		return 0;
+	return choose(thread, args, hook->op);
+}
+
+/* ------------------------------------------------------------------ under one of Nim's hooks
+ *
+ * Its functions collect garbage on the way, and run what the program wants to be run then. */
+
+/* The calling thread, if begin() let a call of Nim's pass for that; NULL: another reason. */
+static struct limpet_thread *thread_nested(const struct limpet_frame *frame,
+					   const struct limpet_hook *hook)
+{
+	struct limpet_thread *thread;
+
+	if (!(hook->flags & LIMPET_HOOK_NIM))
+		return NULL;
+	thread = limpet_thread_self(limpet_frame_caller_sp(frame));
+	if (!thread || thread->phase != LIMPET_PHASE_OUTSIDE ||
+	    thread->depth - 1 >= LIMPET_MAX_HOOKS ||
+	    !(limpet_hooks[thread->depth - 1].flags & LIMPET_HOOK_NIM))
+		return NULL;
+	set_phase(thread, LIMPET_PHASE_RECORDING);
+	return thread;
+}
+
+static void enter_nested(struct limpet_thread *thread, struct limpet_frame *frame,
+			 const struct limpet_hook *hook, bool unrecorded)
+{
+	uint64_t block = args_of(frame, hook)[0];
+
+	frame->thread = thread;
+	frame->wanted = choose_first(thread, args_of(frame, hook), hook) | LIMPET_NESTED;
+	if (hook->op != LIMPET_OP_FREE || unrecorded || !(frame->wanted & LIMPET_WANTED_OLD))
+		goto out;
+	limpet_record_append(thread, LIMPET_EVENT_FREE, limpet_clock(), block,
+			     usable_size(hook, block), 0);
+	limpet_record_publish(thread);
+out:
+	set_phase(thread, LIMPET_PHASE_OUTSIDE);
+}
+
 /* Of an allocator that may call hooks for it: a thread's first call of it, whatever it is, makes
  * room for the thread. These are inner calls. */
 static uint64_t usable_size_inside(struct limpet_thread *thread, const struct limpet_hook *hook,
@@ -245,7 +330,12 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	unrecorded = gives_back(hook->op) && was_not_recorded(args[0]);
 	thread = begin(frame);
 	if (!thread) {
-		if (hook->op != LIMPET_OP_LOADER && thread_beside(frame))
+		thread = thread_nested(frame, hook);
+		if (thread) {
+			enter_nested(thread, frame, hook, unrecorded);
+			return 1;
+		}
+		if (hook->op != LIMPET_OP_LOADER && thread_beside(frame, hook))
 			__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
 		return 0;
 	}
@@ -253,7 +343,7 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	note_busy(thread);
 	thread->depth = (uint32_t)frame->hook + 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	frame->wanted = choose(thread, args, hook->op);
+	frame->wanted = choose_first(thread, args, hook);
 	if (__builtin_expect(unrecorded, 0))
 		frame->wanted &= ~(uint64_t)LIMPET_WANTED_OLD;
 
@@ -262,7 +352,8 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		/* Under hook depth, since it calls into the loader; then a plain jump, since the
 		 * original looks at who called it. */
 		thread->phase = LIMPET_PHASE_OUTSIDE;
-		limpet_patch_on_loader_call();
+		limpet_patch_on_loader_call(
+			!(limpet_family[hook->symbol].flags & LIMPET_FAMILY_UNLOCKED));
 		hook_done(thread);
 		return 0;
 	case LIMPET_OP_FREE:
@@ -353,6 +444,23 @@ static void record_mremap(struct limpet_frame *frame)
 	record_allocation(frame, frame->result, frame->args[2], LIMPET_EVENT_MMAP);
 }
 
+static void record_nim(struct limpet_frame *frame, const struct limpet_hook *hook)
+{
+	const uint64_t *args = args_of(frame, hook);
+	uint64_t block = frame->result, bytes;
+
+	/* A string that gets its own text: behind its length. */
+	if (hook->op == LIMPET_OP_POSIX_MEMALIGN)
+		block = ((const uint64_t *)(uintptr_t)args[0])[1];
+	if (!block)
+		return;
+	block = nim_block(block, &bytes);
+	if (!(hook->flags & LIMPET_HOOK_SIZELESS))
+		bytes = args[0];
+	frame->wanted |= choose(frame->thread, &bytes, LIMPET_OP_MALLOC);
+	record_allocation(frame, block, bytes, LIMPET_EVENT_ALLOC);
+}
+
 static void record_result(struct limpet_frame *frame, const struct limpet_hook *hook)
 {
 	const uint64_t *args = args_of(frame, hook);
@@ -413,11 +521,29 @@ void limpet_hook_exit(struct limpet_frame *frame)
 		return;
 	set_phase(thread, LIMPET_PHASE_RECORDING);
 	if (hook->op != LIMPET_OP_FREE && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE)) {
-		record_result(frame, hook);
+		if (hook->flags & LIMPET_HOOK_NIM)
+			record_nim(frame, hook);
+		else
+			record_result(frame, hook);
 		limpet_record_publish(thread);
 	}
-	hook_done(thread);
+	if (!(frame->wanted & LIMPET_NESTED))
+		hook_done(thread);
 	set_phase(thread, LIMPET_PHASE_OUTSIDE);
+}
+
+uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook)
+{
+	const struct limpet_hook *it = &limpet_hooks[hook];
+	struct limpet_frame frame = {
+		.args = {registers[LIMPET_HOOK_REGISTER(it->flags)]},
+		.hook = hook,
+	};
+
+	if (__atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE) && frame.args[0] >= NIM_PAGE &&
+	    limpet_hook_enter(&frame))
+		limpet_hook_exit(&frame);
+	return it->original;
 }
 
 /* ------------------------------------------------------------------ the two that matter most */
@@ -469,7 +595,7 @@ static __attribute__((noinline)) struct limpet_answer malloc_inside(uint64_t a, 
 								    uint64_t c, uint64_t hook,
 								    struct limpet_frame *frame)
 {
-	struct limpet_thread *thread = thread_beside(frame);
+	struct limpet_thread *thread = thread_beside(frame, &limpet_hooks[hook]);
 	uint64_t result;
 
 	if (!thread)
@@ -483,7 +609,7 @@ static __attribute__((noinline)) struct limpet_answer malloc_inside(uint64_t a, 
 static __attribute__((noinline)) bool free_inside(uint64_t block, uint64_t hook,
 						  const struct limpet_frame *frame)
 {
-	struct limpet_thread *thread = thread_beside(frame);
+	struct limpet_thread *thread = thread_beside(frame, &limpet_hooks[hook]);
 
 	if (thread)
 		record_beside(thread, frame, &limpet_hooks[hook], LIMPET_EVENT_FREE, block,

@@ -1,7 +1,7 @@
 /* Slots: put in, put back, and those of modules that come later.
  *
- * All of it runs inside dl_iterate_phdr's callback. The loader then holds the lock under which it
- * unmaps modules, so that a module that was just seen in the list cannot go away while its slots
+ * All of it runs inside the visits of a walk (loaded.c). The loader then holds the lock under which
+ * it unmaps modules, so that a module that was just seen in the list cannot go away while its slots
  * are written. Called on a thread at a safe point (the injector's calls) or from the program's own
  * call into the loader, which takes the same lock itself; never from an allocation hook.
  *
@@ -10,25 +10,31 @@
  * left to be put in here. */
 #include "agent/agent.h"
 
-#include <elf.h>
-#include <link.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 
 #include "common/arch.h"
 #include "common/slots.h"
 
-typedef int phdr_callback(struct dl_phdr_info *info, size_t size, void *context);
-typedef int dl_iterate_phdr_fn(phdr_callback *callback, void *context);
-
 static struct limpet_start config; /* a copy: the original lies in scratch memory */
-static uint64_t adds_seen, subs_seen;
-static uint32_t scanning; /* one thread at a time looks for new modules */
-static bool leaving;      /* changed and read under the loader's lock; or from_outside */
+static uint32_t scanning;          /* one thread at a time looks for new modules */
+static bool leaving;               /* changed and read under the loader's lock; or from_outside */
 /* Where each of the known modules lies. */
 static struct extent {
 	uint64_t start, end;
+	bool other; /* in another namespace */
+	bool late;  /* came after the plan was made */
 } extents[LIMPET_MAX_KNOWN_MODULES];
+static bool present[LIMPET_MAX_KNOWN_MODULES];
+static uint64_t hooks_left[LIMPET_MAX_HOOKS / 64]; /* made here, for a module that has gone */
+static uint32_t unread_seen;                       /* modules that cannot be looked at */
+
+static void note_extent(uint32_t index, const struct limpet_image *image)
+{
+	extents[index].start = image->low;
+	extents[index].end = image->high;
+	extents[index].other = image->space != 0;
+}
 
 void limpet_patch_configure(const struct limpet_start *start)
 {
@@ -37,12 +43,8 @@ void limpet_patch_configure(const struct limpet_start *start)
 
 	for (size_t i = 0; i < sizeof(config); i++)
 		to[i] = from[i];
-}
-
-static void iterate(phdr_callback *callback, void *context)
-{
-	if (config.dl_iterate_phdr)
-		((dl_iterate_phdr_fn *)(uintptr_t)config.dl_iterate_phdr)(callback, context);
+	limpet_loaded_configure(start);
+	unread_seen = 0;
 }
 
 /* Whether the page may be written now, asked of the kernel: an atomic `or 0` on the word by the
@@ -115,12 +117,11 @@ static void slot_patch(struct limpet_slot *slot)
 		slot->state = LIMPET_SLOT_FOREIGN;
 }
 
-/* By what stands there, not by the slot's state: the child of a fork has slots of its own, and
- * shares the table with a parent that may have put its own back. Answers -errno if it could not be
- * done. */
+/* By what stands there, not by the slot's state. Answers -errno if it could not be done. */
 static int slot_restore(struct limpet_slot *slot)
 {
-	int answer = exchange(slot->address, thunk_of(slot->hook), slot->old_value);
+	uint64_t value = limpet_slot_value_before(slot, limpet_hooks[slot->hook].original);
+	int answer = exchange(slot->address, thunk_of(slot->hook), value);
 
 	if (answer < 0)
 		slot->state = LIMPET_SLOT_FAILED;
@@ -129,26 +130,28 @@ static int slot_restore(struct limpet_slot *slot)
 	return answer < 0 ? answer : 0;
 }
 
+/* Its word can be looked at. Another module may have come to the same place since. */
+static bool is_of(const struct limpet_slot *slot, const struct limpet_image *image)
+{
+	return slot->module == image->bias && slot->module_phdr == image->phdr &&
+	       limpet_image_has_word(image, slot->address);
+}
+
 struct patch_walk {
 	int done;
 	bool restore;
 };
 
-static int patch_module(struct dl_phdr_info *info, size_t size, void *context)
+static int patch_module(const struct limpet_image *image, void *context)
 {
 	struct patch_walk *walk = context;
 	struct limpet_slot *slots = slot_table();
 
 	leaving = walk->restore;
-	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs)) {
-		adds_seen = info->dlpi_adds;
-		subs_seen = info->dlpi_subs;
-	}
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
 		struct limpet_slot *slot = &slots[i];
 
-		if (slot->module != info->dlpi_addr ||
-		    slot->module_phdr != (uint64_t)(uintptr_t)info->dlpi_phdr)
+		if (!is_of(slot, image))
 			continue;
 		if (!walk->restore && slot->state == LIMPET_SLOT_PLANNED) {
 			slot_patch(slot);
@@ -165,59 +168,120 @@ int limpet_patch_planned(void)
 	struct patch_walk walk = {.done = 0, .restore = false};
 
 	if (!config.from_outside)
-		iterate(patch_module, &walk);
+		limpet_loaded_walk(patch_module, &walk, NULL);
 	return walk.done;
+}
+
+static bool is_in_other_space(const struct limpet_slot *slot)
+{
+	const struct limpet_known_module *modules = module_table();
+
+	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
+		if (modules[i].bias == slot->module && modules[i].phdr == slot->module_phdr)
+			return extents[i].other;
+	return false;
 }
 
 int limpet_patch_restore(void)
 {
 	struct patch_walk walk = {.done = 0, .restore = true};
 	struct limpet_slot *slots = slot_table();
+	uint32_t unread;
 
 	if (config.from_outside) {
 		/* The injector looks again when no thread is in a loader hook any more. */
 		leaving = true;
 		return 0;
 	}
-	iterate(patch_module, &walk);
-	for (uint32_t i = 0; i < limpet_shm->slot_count; i++)
-		if (slots[i].state == LIMPET_SLOT_PATCHED)
+	limpet_loaded_walk(patch_module, &walk, &unread);
+	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
+		if (slots[i].state != LIMPET_SLOT_PATCHED)
+			continue;
+		if (unread && is_in_other_space(&slots[i]))
+			walk.done++; /* it may be there, and cannot be looked at any more */
+		else
 			slots[i].state = LIMPET_SLOT_GONE;
+	}
 	return walk.done;
 }
 
 /* ---------------------------------------------------------------- modules that come later */
 
-struct image {
-	uint64_t bias, low, high, phdr;
-};
-
-static const struct limpet_hook *hook_for(uint32_t symbol, uint64_t original, uint32_t *ret_index)
+/* Of an original that is gone with its module: nothing leads there any more. */
+static bool is_left(uint32_t index)
 {
-	uint32_t op = limpet_family[symbol].op;
+	return index >= config.hook_count && hooks_left[index / 64] >> index % 64 & 1;
+}
+
+/* The entry that has it, or is to. Those of modules that are gone are taken where no new one is
+ * left. */
+static int hook_for(uint32_t symbol, uint64_t original, uint32_t *ret_index)
+{
+	uint32_t op = limpet_family[symbol].op, index = LIMPET_MAX_HOOKS;
+	struct limpet_hook made = {.original = original, .op = (uint16_t)op, .symbol = symbol};
+	struct limpet_image holder;
 
 	for (uint32_t i = 0; i < LIMPET_MAX_HOOKS; i++) {
-		struct limpet_hook *hook = &limpet_hooks[i];
+		const struct limpet_hook *hook = &limpet_hooks[i];
 
-		if (hook->original && (hook->original != original || hook->op != op))
-			continue;
-		if (!hook->original) {
-			const struct limpet_hook made = {.original = original,
-							 .usable_size = config.default_usable_size,
-							 .op = (uint16_t)op,
-							 .symbol = symbol};
-
-			limpet_hook_set(i, &made);
+		if (hook->original == original && hook->op == op && !is_left(i)) {
+			*ret_index = i;
+			return 0;
 		}
-		*ret_index = i;
-		return hook;
+		if (!hook->original || is_left(i))
+			index = i;
+		if (!hook->original)
+			break;
 	}
-	return NULL;
+	/* What the loader binds to is in a module; a value that is not is none. */
+	if (index == LIMPET_MAX_HOOKS || !limpet_loaded_find(original, &holder))
+		return -1;
+	/* As the injector does it for those that it plans (plan.c). */
+	if (op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY)
+		made.usable_size = limpet_image_symbol(&holder, "malloc_usable_size");
+	if ((op == LIMPET_OP_FREE || op == LIMPET_OP_MALLOC || op == LIMPET_OP_CALLOC) &&
+	    limpet_image_symbol(&holder, "gnu_get_libc_version"))
+		made.flags = LIMPET_HOOK_LEAF;
+	hooks_left[index / 64] &= ~(1ull << index % 64);
+	limpet_hook_set(index, &made);
+	*ret_index = index;
+	return 0;
+}
+
+static bool is_in(const struct limpet_image *image, uint64_t address)
+{
+	return address >= image->low && address < image->high;
+}
+
+/* What a slot that is not bound yet will be bound to; 0: nothing. In another namespace, where there
+ * is only one definition. */
+static uint64_t unbound_original(const struct limpet_image *image, uint32_t symbol)
+{
+	uint64_t original = 0;
+
+	if (!image->space)
+		return symbol < LIMPET_MAX_FAMILY ? config.default_original[symbol] : 0;
+	if (limpet_space_symbol(image, limpet_family[symbol].name, &original) <= 1)
+		return original;
+	limpet_shm->slots_not_taken++;
+	return 0;
+}
+
+/* As the injector sees it for those that it plans: glibc's reallocarray calls whatever realloc the
+ * program has, which knows the block. */
+static bool calls_another(uint32_t symbol, uint64_t original)
+{
+	struct limpet_image holder;
+	uint64_t realloc = config.default_original[limpet_family_first(LIMPET_OP_REALLOC)];
+
+	if (limpet_family[symbol].op != LIMPET_OP_REALLOCARRAY)
+		return false;
+	return realloc && limpet_loaded_find(original, &holder) && !is_in(&holder, realloc);
 }
 
 static int slot_found(const struct limpet_slot_found *found, void *context)
 {
-	const struct image *image = context;
+	const struct limpet_image *image = context;
 	uint32_t count = limpet_shm->slot_count;
 	struct limpet_slot slot = {.address = image->bias + found->offset,
 				   .module = image->bias,
@@ -225,7 +289,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 				   .state = LIMPET_SLOT_PLANNED};
 	uint64_t address = slot.address, original;
 
-	if (address < image->low || address + sizeof(uint64_t) > image->high || address % 8)
+	if (!limpet_image_has_word(image, address))
 		return 0;
 	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_CXX)
 		return 0;
@@ -235,12 +299,12 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 		return 0;
 	slot.old_value = original;
 	/* A value inside the module that asks is its own PLT: not bound yet. */
-	if (!found->defined && original >= image->low && original < image->high)
-		original = found->symbol < LIMPET_MAX_FAMILY
-				   ? config.default_original[found->symbol]
-				   : 0;
-	if (!original || count >= LIMPET_MAX_SLOTS ||
-	    !hook_for(found->symbol, original, &slot.hook)) {
+	if (is_in(image, original) &&
+	    (!found->defined || original != image->bias + found->symbol_value))
+		original = unbound_original(image, found->symbol);
+	if (!original || calls_another(found->symbol, original))
+		return 0;
+	if (count >= LIMPET_MAX_SLOTS || hook_for(found->symbol, original, &slot.hook) < 0) {
 		limpet_shm->slots_not_taken++;
 		return 0;
 	}
@@ -249,138 +313,6 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	__atomic_store_n(&limpet_shm->slot_count, count + 1, __ATOMIC_RELEASE);
 	slot_patch(&slot_table()[count]);
 	return 0;
-}
-
-/* glibc relocates the pointers of a dynamic section in place, musl does not. */
-static const void *dynamic_pointer(const struct image *image, uint64_t value)
-{
-	if (value < image->low || value >= image->high)
-		value += image->bias;
-	if (value < image->low || value >= image->high)
-		return NULL;
-	return (const void *)(uintptr_t)value;
-}
-
-static void scan_module(const struct image *image, const Elf64_Dyn *dynamic)
-{
-	struct limpet_slot_tables tables = {.string_bytes = 0};
-	uint64_t rela_bytes = 0, jmprel_bytes = 0;
-
-	for (; dynamic->d_tag != DT_NULL; dynamic++) {
-		switch (dynamic->d_tag) {
-		case DT_RELA:
-			tables.rela[0] = dynamic_pointer(image, dynamic->d_un.d_ptr);
-			break;
-		case DT_RELASZ:
-			rela_bytes = dynamic->d_un.d_val;
-			break;
-		case DT_JMPREL:
-			tables.rela[1] = dynamic_pointer(image, dynamic->d_un.d_ptr);
-			break;
-		case DT_PLTRELSZ:
-			jmprel_bytes = dynamic->d_un.d_val;
-			break;
-		case DT_SYMTAB:
-			tables.symbols = dynamic_pointer(image, dynamic->d_un.d_ptr);
-			break;
-		case DT_STRTAB:
-			tables.strings = dynamic_pointer(image, dynamic->d_un.d_ptr);
-			break;
-		case DT_STRSZ:
-			tables.string_bytes = dynamic->d_un.d_val;
-			break;
-		default:
-			break;
-		}
-	}
-	if (!tables.symbols || !tables.strings)
-		return;
-	/* The loader itself has just walked these tables by the same indices. */
-	tables.symbol_count = UINT32_MAX;
-	tables.rela_count[0] = rela_bytes / sizeof(Elf64_Rela);
-	tables.rela_count[1] = jmprel_bytes / sizeof(Elf64_Rela);
-	limpet_slots_scan(&tables, slot_found, (void *)(uintptr_t)image);
-}
-
-/* Remembers it, too. */
-static bool is_known(const struct image *image)
-{
-	struct limpet_known_module *modules = module_table();
-	uint32_t count = limpet_shm->module_count, place = count;
-
-	for (uint32_t i = 0; i < count && i < LIMPET_MAX_KNOWN_MODULES; i++) {
-		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr) {
-			extents[i] = (struct extent){image->low, image->high};
-			return true;
-		}
-		if (!modules[i].phdr)
-			place = i; /* of one that is gone */
-	}
-	if (place == LIMPET_MAX_KNOWN_MODULES)
-		return false;
-	modules[place].bias = image->bias;
-	modules[place].phdr = image->phdr;
-	extents[place] = (struct extent){image->low, image->high};
-	if (place == count)
-		__atomic_store_n(&limpet_shm->module_count, count + 1, __ATOMIC_RELEASE);
-	return false;
-}
-
-static int has_changed(struct dl_phdr_info *info, size_t size, void *context)
-{
-	(void)size;
-	*(bool *)context = info->dlpi_adds != adds_seen || info->dlpi_subs != subs_seen;
-	return 1;
-}
-
-static int new_module(struct dl_phdr_info *info, size_t size, void *context)
-{
-	struct image image = {.bias = info->dlpi_addr,
-			      .phdr = (uint64_t)(uintptr_t)info->dlpi_phdr,
-			      .low = UINT64_MAX};
-	const Elf64_Dyn *dynamic = NULL;
-
-	(void)size;
-	(void)context;
-	adds_seen = info->dlpi_adds;
-	subs_seen = info->dlpi_subs;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const Elf64_Phdr *phdr = &info->dlpi_phdr[i];
-		uint64_t start = image.bias + phdr->p_vaddr;
-
-		if (phdr->p_type == PT_DYNAMIC)
-			dynamic = (const Elf64_Dyn *)(uintptr_t)start;
-		if (phdr->p_type != PT_LOAD)
-			continue;
-		if (start < image.low)
-			image.low = start;
-		if (start + phdr->p_memsz > image.high)
-			image.high = start + phdr->p_memsz;
-	}
-	if (leaving || !dynamic || is_known(&image))
-		return 0;
-	if ((uint64_t)(uintptr_t)limpet_thunks >= image.low &&
-	    (uint64_t)(uintptr_t)limpet_thunks < image.high)
-		return 0; /* ourselves */
-	scan_module(&image, dynamic);
-	return 0;
-}
-
-/* Forgets modules that are no longer in the list, so that one which comes back to the same address
- * is looked at anew. The list is walked once per known module; modules go away seldom. */
-struct presence {
-	uint64_t bias, phdr;
-	bool present;
-};
-
-static int is_present(struct dl_phdr_info *info, size_t size, void *context)
-{
-	struct presence *wanted = context;
-
-	(void)size;
-	if (info->dlpi_addr == wanted->bias && (uint64_t)(uintptr_t)info->dlpi_phdr == wanted->phdr)
-		wanted->present = true;
-	return wanted->present;
 }
 
 /* Before anything else can come to lie there by a call that we see. */
@@ -410,41 +342,134 @@ static void note_gone(struct extent *extent)
 	extent->end = 0;
 }
 
-static void forget_gone_modules(void)
+static void leave_hooks(const struct extent *extent)
 {
-	struct limpet_known_module *modules = module_table();
+	for (uint32_t i = config.hook_count; i < LIMPET_MAX_HOOKS; i++)
+		if (limpet_hooks[i].original >= extent->start &&
+		    limpet_hooks[i].original < extent->end)
+			hooks_left[i / 64] |= 1ull << i % 64;
+}
+
+static void forget(uint32_t index)
+{
+	struct limpet_known_module *module = &module_table()[index];
 	struct limpet_slot *slots = slot_table();
 
-	for (uint32_t i = 0; i < limpet_shm->module_count; i++) {
-		struct presence wanted = {modules[i].bias, modules[i].phdr, false};
+	for (uint32_t i = 0; i < limpet_shm->slot_count; i++)
+		if (slots[i].module == module->bias && slots[i].module_phdr == module->phdr)
+			slots[i].state = LIMPET_SLOT_GONE;
+	leave_hooks(&extents[index]);
+	note_gone(&extents[index]);
+	module->phdr = 0;
+}
 
-		if (!wanted.phdr)
+/* Where modules have gone, one that was known may be another by now, at the same place: its slots
+ * are not ours. One without slots cannot be told; if it was none of the plan's, it is looked
+ * at anew. */
+static bool is_the_same(const struct limpet_image *image, bool *ret_has_slots)
+{
+	const struct limpet_slot *slots = slot_table();
+	bool same = true;
+
+	*ret_has_slots = false;
+	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
+		const struct limpet_slot *slot = &slots[i];
+
+		if (slot->module != image->bias || slot->module_phdr != image->phdr ||
+		    slot->state == LIMPET_SLOT_GONE)
 			continue;
-		iterate(is_present, &wanted);
-		if (wanted.present)
+		*ret_has_slots = true;
+		if (slot->state != LIMPET_SLOT_PATCHED)
 			continue;
-		for (uint32_t s = 0; s < limpet_shm->slot_count; s++)
-			if (slots[s].module == wanted.bias && slots[s].module_phdr == wanted.phdr)
-				slots[s].state = LIMPET_SLOT_GONE;
-		note_gone(&extents[i]);
-		modules[i].phdr = 0;
+		same = is_of(slot, image) &&
+		       __atomic_load_n((const uint64_t *)(uintptr_t)slot->address,
+				       __ATOMIC_ACQUIRE) == thunk_of(slot->hook);
+		if (same)
+			break;
 	}
+	return same;
+}
+
+/* Whether its slots need not be looked for. Remembers it, too. */
+static bool is_known(const struct limpet_image *image)
+{
+	struct limpet_known_module *modules = module_table();
+	uint32_t count = limpet_shm->module_count, place = count;
+	bool has_slots = true;
+
+	for (uint32_t i = 0; i < count && i < LIMPET_MAX_KNOWN_MODULES; i++) {
+		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr) {
+			if (!image->shrunk || is_the_same(image, &has_slots)) {
+				note_extent(i, image);
+				return has_slots || !extents[i].late;
+			}
+			forget(i);
+		}
+		if (!modules[i].phdr)
+			place = i; /* of one that is gone */
+	}
+	if (place == LIMPET_MAX_KNOWN_MODULES)
+		return false;
+	modules[place].bias = image->bias;
+	modules[place].phdr = image->phdr;
+	note_extent(place, image);
+	extents[place].late = true;
+	if (place == count)
+		__atomic_store_n(&limpet_shm->module_count, count + 1, __ATOMIC_RELEASE);
+	return false;
+}
+
+static int new_module(const struct limpet_image *image, void *context)
+{
+	struct limpet_image_tables tables;
+
+	(void)context;
+	if (leaving || !image->dynamic || is_known(image) ||
+	    is_in(image, (uint64_t)(uintptr_t)limpet_thunks))
+		return 0;
+	if (limpet_image_tables(image, &tables))
+		limpet_slots_scan(&tables.slots, slot_found, (void *)(uintptr_t)image);
+	return 0;
+}
+
+static int note_present(const struct limpet_image *image, void *context)
+{
+	const struct limpet_known_module *modules = module_table();
+
+	(void)context;
+	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
+		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr)
+			present[i] = true;
+	return 0;
+}
+
+/* Forgets modules that are no longer in the list, so that one which comes back to the same address
+ * is looked at anew. */
+static void forget_gone_modules(void)
+{
+	const struct limpet_known_module *modules = module_table();
+	uint32_t unread;
+
+	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
+		present[i] = false;
+	limpet_loaded_walk(note_present, NULL, &unread);
+	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
+		if (modules[i].phdr && !present[i] && !(unread && extents[i].other))
+			forget(i);
 }
 
 /* A lazy binding that was under way while we patched may have written over our value. */
-static int patch_again(struct dl_phdr_info *info, size_t size, void *context)
+static int patch_again(const struct limpet_image *image, void *context)
 {
 	struct limpet_slot *slots = slot_table();
 
-	(void)size;
 	if (leaving)
 		return 1;
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
 		struct limpet_slot *slot = &slots[i];
 		uint64_t original = limpet_hooks[slot->hook].original;
 
-		if (slot->module != info->dlpi_addr || slot->state != LIMPET_SLOT_PATCHED ||
-		    slot->module_phdr != (uint64_t)(uintptr_t)info->dlpi_phdr)
+		if (slot->state != LIMPET_SLOT_PATCHED || !is_of(slot, image))
 			continue;
 		if (exchange(slot->address, original, thunk_of(slot->hook)) == 0) {
 			slot->old_value = original;
@@ -454,32 +479,61 @@ static int patch_again(struct dl_phdr_info *info, size_t size, void *context)
 	return 0;
 }
 
-int limpet_patch_new_modules(void)
+/* One thread at a time. A second one that comes from a call of its own waits: what it has loaded
+ * must not begin to work unseen. */
+static bool begin_scan(bool may_wait)
 {
-	uint32_t before = limpet_shm->slot_count;
-	uint32_t free_to_scan = 0;
+	for (unsigned i = 0; i < (may_wait ? LIMPET_LOADER_PATIENCE : 1); i++) {
+		uint32_t free_to_scan = 0;
+
+		if (i)
+			limpet_loaded_pause();
+		if (__atomic_compare_exchange_n(&scanning, &free_to_scan, 1, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
+}
+
+static int scan(bool may_wait)
+{
+	uint32_t before = limpet_shm->slot_count, unread;
 	int again = 0;
 
-	if (!__atomic_compare_exchange_n(&scanning, &free_to_scan, 1, false, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED))
-		return 0; /* another thread does it */
 	forget_gone_modules();
-	iterate(new_module, NULL);
-	iterate(patch_again, &again);
-	__atomic_store_n(&scanning, 0, __ATOMIC_RELEASE);
+	if (limpet_loaded_walk_settled(new_module, NULL, may_wait, &unread)) {
+		if (unread > unread_seen)
+			limpet_shm->slots_not_taken += unread - unread_seen;
+		unread_seen = unread;
+	}
+	limpet_loaded_walk(patch_again, &again, NULL);
 	return (int)(limpet_shm->slot_count - before) + again;
 }
 
-void limpet_patch_on_loader_call(void)
+int limpet_patch_new_modules(void)
 {
-	bool changed = false;
+	int answer;
 
-	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
+	if (!begin_scan(false))
+		return 0;
+	answer = scan(false);
+	__atomic_store_n(&scanning, 0, __ATOMIC_RELEASE);
+	return answer;
+}
+
+void limpet_patch_on_loader_call(bool may_wait)
+{
+	bool changed;
+
+	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE) ||
+	    !limpet_loaded_has_changed() || !begin_scan(may_wait))
 		return;
-	iterate(has_changed, &changed);
+	changed = limpet_loaded_has_changed();
+	if (changed)
+		scan(may_wait);
+	__atomic_store_n(&scanning, 0, __ATOMIC_RELEASE);
 	if (!changed)
 		return;
-	limpet_patch_new_modules();
 	limpet_shm->modules_seen++;
 	limpet_channel_send(LIMPET_MSG_MODULES, 0, limpet_shm->modules_seen, 0);
 }

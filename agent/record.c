@@ -16,6 +16,10 @@ _Static_assert(LIMPET_RULE_CACHE * sizeof(struct limpet_walk_cache_entry) ==
 #define PROBES 32u
 #define POINTER_CHANGING 1u /* thread_pointer of an entry between two owners */
 
+/* Since the beginning, of all threads. Announced more often, the system call and the collector's
+ * wake-up took a tenth of what a pair costs. */
+static uint32_t full_chunks;
+
 typedef int clock_gettime_fn(int clock, int64_t *out);
 
 /* Once the memory is mapped, and before any hook records. */
@@ -34,6 +38,7 @@ void limpet_record_configure(void)
 	limpet_hot.sample_counters = limpet_shm_at(limpet_shm->sample_filter_offset);
 	limpet_hot.sample_shift = limpet_shm->sample_filter_shift;
 	limpet_hot.overload = 0;
+	full_chunks = 0;
 }
 
 uint64_t limpet_clock_slow(void)
@@ -140,7 +145,9 @@ static bool chunk_next(struct limpet_thread *thread)
 	} else {
 		/* From here on the old chunk may be read to its end and given back. */
 		__atomic_store_n(&chunk_at(old)->next, index, __ATOMIC_RELEASE);
-		if (chunk->sequence % LIMPET_DOORBELL_CHUNKS == 0)
+		if (__atomic_add_fetch(&full_chunks, 1, __ATOMIC_RELAXED) %
+			    LIMPET_DOORBELL_CHUNKS ==
+		    0)
 			limpet_channel_send(LIMPET_MSG_BATCH, limpet_thread_index(thread),
 					    chunk->sequence, 0);
 	}
@@ -246,6 +253,16 @@ static bool is_within_limit(const struct limpet_thread *thread)
 	return false;
 }
 
+/* Before the claim: the collector must not miss one whose thread is thrown out of here. */
+static void mark_used(const struct limpet_thread *thread)
+{
+	uint32_t index = limpet_thread_index(thread);
+	uint64_t bit = 1ull << index % 64, *word = &limpet_shm->states_used[index / 64];
+
+	if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit))
+		__atomic_fetch_or(word, bit, __ATOMIC_RELEASE);
+}
+
 static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home, uint64_t sp)
 {
 	uint32_t tid = (uint32_t)limpet_syscall1(SYS_gettid, 0);
@@ -255,6 +272,8 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home
 			&limpet_hot.threads[(home + i) & limpet_hot.thread_mask];
 		uint64_t seen = __atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED);
 
+		if (seen == 0)
+			mark_used(thread);
 		/* Pairs with the collector's release of a dead thread's entry. */
 		if (seen == 0 &&
 		    __atomic_compare_exchange_n(&thread->thread_pointer, &seen, POINTER_CHANGING,

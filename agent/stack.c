@@ -430,6 +430,17 @@ static struct limpet_walk_map walk_map(uint32_t current, uint32_t gone)
 	};
 }
 
+/* Whether a list of tables is in force still: as long as it is, nobody writes to it. A thread that
+ * was preempted in the middle of a walk may have read of two lists. Pairs with the release of the
+ * next list's number. */
+static bool is_in_force(uint32_t current)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_RELAXED) == current;
+}
+#define WALKED_IN_VAIN UINT32_MAX /* no node: by tables that were exchanged meanwhile */
+#define WALKS 4u
+
 static uint32_t max_depth(void)
 {
 	uint32_t depth = limpet_shm->max_depth;
@@ -462,6 +473,8 @@ static __attribute__((noinline)) uint32_t capture_copy(struct limpet_thread *thr
 	*(volatile uint64_t *)&memo->pc = 0;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	count = limpet_walk(&map, &cache, read_window, &window, frame, frames, max_depth(), &end);
+	if (!is_in_force(current))
+		return WALKED_IN_VAIN;
 	count_truncated(thread, end != LIMPET_WALK_COMPLETE);
 	return intern(thread, frames, count, end != LIMPET_WALK_COMPLETE);
 }
@@ -480,6 +493,7 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	struct noted_stack stack;
 	enum limpet_walk_end end;
 	uint32_t count, node;
+	uint64_t print;
 	bool cut;
 
 	if (replace(thread, memo, hook_frame->caller_pc, base))
@@ -492,12 +506,15 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	memo->words = 0;
 	frame.fp_at = base;
 	count = limpet_walk(&map, &cache, read_noted, &stack, frame, frames, max_depth(), &end);
+	if (!is_in_force(current)) {
+		memo->words = 0;
+		return WALKED_IN_VAIN;
+	}
 	cut = end != LIMPET_WALK_COMPLETE;
 	count_truncated(thread, cut);
-	node = intern(thread, frames, count, cut);
-	if (memo->words > LIMPET_MEMO_WORDS || !memo->words || !node) {
+	if (memo->words > LIMPET_MEMO_WORDS || !memo->words) {
 		memo->words = 0;
-		return node;
+		return intern(thread, frames, count, cut);
 	}
 	for (; memo->words % LIMPET_MEMO_STEP; memo->words++) {
 		memo->values[memo->words] = memo->values[memo->words - 1];
@@ -505,13 +522,47 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	}
 	memo->base = base;
 	memo->high = high;
-	memo->known = node | (cut ? LIMPET_PRINT_TRUNCATED : 0);
 	memo->generation = generation_of(current, gone);
 	memo->seed = seed_of(memo, hook_frame->caller_pc);
+	/* A memo may have given way to others since: then its print costs a look where the tree
+	 * costs one a frame, each of them somewhere else in a large table. */
+	print = print_of(memo, false, 0);
+	memo->known = print_find(print);
+	if (!memo->known) {
+		node = intern(thread, frames, count, cut);
+		if (!node) {
+			memo->words = 0;
+			return 0;
+		}
+		memo->known = node | (cut ? LIMPET_PRINT_TRUNCATED : 0);
+		print_keep(print, memo->known);
+	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	memo->pc = hook_frame->caller_pc;
-	print_keep(print_of(memo, false, 0), memo->known);
-	return node;
+	return memo->known & ~LIMPET_PRINT_TRUNCATED;
+}
+
+/* `high` 0: the stack is to be copied. A stack that cannot be walked for all the changes is cut to
+ * its first frame, which is always right. */
+static __attribute__((noinline)) uint32_t capture_anew(struct limpet_thread *thread,
+						       const struct limpet_frame *hook_frame,
+						       uint64_t high, uint32_t current,
+						       uint32_t gone)
+{
+	uint64_t pc = hook_frame->caller_pc, base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
+
+	for (unsigned i = 0; i < WALKS; i++) {
+		struct limpet_memo *memo = memo_for(thread, pc, base);
+		uint32_t node = high ? capture_walk(thread, memo, hook_frame, high, current, gone)
+				     : capture_copy(thread, memo, hook_frame, current, gone);
+
+		if (__builtin_expect(node != WALKED_IN_VAIN, 1))
+			return node;
+		current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
+		gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE);
+	}
+	count_truncated(thread, 1);
+	return intern(thread, &pc, 1, true);
 }
 
 uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *hook_frame)
@@ -526,7 +577,7 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 	struct limpet_memo *memo = memo_for(thread, pc, base);
 
 	if (__builtin_expect(!high || base < thread->stack_low || base >= high, 0))
-		return capture_copy(thread, memo, hook_frame, current, gone);
+		return capture_anew(thread, hook_frame, 0, current, gone);
 	if (is_applicable(memo, pc, base, high, generation_of(current, gone))) {
 		known = memo->known;
 		if (__builtin_expect(!is_unchanged(memo, base), 0))
@@ -537,7 +588,7 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 			return known & ~LIMPET_PRINT_TRUNCATED;
 		}
 	}
-	return capture_walk(thread, memo, hook_frame, high, current, gone);
+	return capture_anew(thread, hook_frame, high, current, gone);
 }
 
 const struct limpet_unwind_module *limpet_stack_module(uint64_t address)

@@ -287,8 +287,14 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	if (result->dropped_events)
 		limpet_ui_warn("%lu events were dropped: the collector could not keep up",
 			       (unsigned long)result->dropped_events);
+	else if (result->because[0])
+		limpet_ui_warn("the trace is not complete: %s", result->because);
 	else if (!result->complete)
 		limpet_ui_warn("the trace is not complete; the report says what is missing");
+	if (result->slots_not_taken)
+		limpet_ui_warn("%lu places that call an allocator could not be hooked: what they "
+			       "do was not seen",
+			       (unsigned long)result->slots_not_taken);
 	if (!result->unloaded) {
 		limpet_ui_error(&result->leave_err);
 		limpet_ui_warn(
@@ -319,6 +325,13 @@ static void find_owner(uid_t *uid, gid_t *gid)
 		*uid = (uid_t)strtoul(sudo_uid, NULL, 10);
 		*gid = (gid_t)strtoul(sudo_gid, NULL, 10);
 	}
+}
+
+void limpet_capture_warn(const struct limpet_preflight *preflight)
+{
+	for (size_t i = 0; i < preflight->count; i++)
+		if (preflight->list[i].severity == LIMPET_FINDING_WARNING)
+			limpet_ui_warn("%s", preflight->list[i].text);
 }
 
 /* dlopen needs no words. */

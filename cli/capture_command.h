@@ -18,6 +18,9 @@ void limpet_capture_signals_setup(pid_t command);
 /* Lets them in from now on. */
 void limpet_capture_signals_open(void);
 
+/* What will stay unseen, as preflight found it. */
+void limpet_capture_warn(const struct limpet_preflight *preflight);
+
 /* Captures `pid` and seals the trace. Answers the exit status; all words have been said. */
 int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
 			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,

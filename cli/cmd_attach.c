@@ -30,9 +30,7 @@ int limpet_cmd_attach(int argc, char **argv)
 		limpet_ui_error(&err);
 		return limpet_preflight_exit(&preflight);
 	}
-	for (size_t i = 0; i < preflight.count; i++)
-		if (preflight.list[i].severity == LIMPET_FINDING_WARNING)
-			limpet_ui_warn("%s", preflight.list[i].text);
+	limpet_capture_warn(&preflight);
 	if (options.background && !limpet_background_begin(&status))
 		return status;
 	error = limpet_tracee_setup();

@@ -72,6 +72,7 @@ int limpet_cmd_run(int argc, char **argv)
 	};
 	if (limpet_preflight_run(pid, &wanted, &preflight, &err) < 0)
 		return give_up(pid, tracee, &err);
+	limpet_capture_warn(&preflight);
 	error = limpet_tracee_setup();
 	if (error < 0) {
 		limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));

@@ -17,3 +17,11 @@ int limpet_family_find(const char *name, uint64_t limit)
 	}
 	return -1;
 }
+
+uint32_t limpet_family_first(uint16_t op)
+{
+	for (uint32_t i = 0; i < LIMPET_FAMILY_COUNT; i++)
+		if (limpet_family[i].op == op)
+			return i;
+	return 0;
+}

@@ -15,6 +15,8 @@
 /* The mmap family is totalled apart. */
 #define LIMPET_FAMILY_MMAP 2u
 #define LIMPET_FAMILY_LOADER 4u
+/* Of these, one that does not take the loader's lock. */
+#define LIMPET_FAMILY_UNLOCKED 8u
 
 #define LIMPET_FAMILY(X)                                                   \
 	X("malloc", MALLOC, 0)                                             \
@@ -59,7 +61,7 @@
 	X("dlsym", LOADER, LIMPET_FAMILY_LOADER)                           \
 	X("dlvsym", LOADER, LIMPET_FAMILY_LOADER)                          \
 	X("dlclose", LOADER, LIMPET_FAMILY_LOADER)                         \
-	X("dlerror", LOADER, LIMPET_FAMILY_LOADER)
+	X("dlerror", LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_UNLOCKED)
 
 #define LIMPET_FAMILY_ONE(name, op, flags) +1
 enum { LIMPET_FAMILY_COUNT = 0 LIMPET_FAMILY(LIMPET_FAMILY_ONE) };
@@ -76,5 +78,7 @@ extern const struct limpet_family_member limpet_family[LIMPET_FAMILY_COUNT];
 
 /* Index of `name` (at most `limit` readable bytes, NUL-terminated within them), or -1. */
 int limpet_family_find(const char *name, uint64_t limit);
+/* Index of the first that does this; 0 if none does. */
+uint32_t limpet_family_first(uint16_t op);
 
 #endif

@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 5u
+#define LIMPET_AGENT_ABI 6u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -67,8 +67,8 @@ enum limpet_event_type {
 #define LIMPET_EVENT_TICKS(word0) ((uint64_t)(word0) >> 8)
 
 #define LIMPET_CHUNK_BYTES 8192u
-#define LIMPET_DOORBELL_CHUNKS 4u /* full ones that are announced together */
-#define LIMPET_CHUNK_NONE 0u      /* chunk indices start at 1 */
+#define LIMPET_DOORBELL_CHUNKS 16u /* full ones, of all threads, that are announced together */
+#define LIMPET_CHUNK_NONE 0u       /* chunk indices start at 1 */
 
 /* Head of a chunk; records follow at once. A chunk belongs to one thread until it is full or the
  * thread is gone; then the collector returns it to the free map. */
@@ -169,6 +169,18 @@ struct limpet_hook {
 };
 /* The original calls no hook of ours: after the record it can be jumped to. */
 #define LIMPET_HOOK_LEAF 1u
+/* Its blocks lie in Nim's chunks, whose heads tell their beginnings and sizes. Such hooks are not
+ * inner calls of one another: each stands for what is done in its own function's code. */
+#define LIMPET_HOOK_NIM 2u
+/* In the midst of a function, by LIMPET_OP_FREE: the block is in a register, as the processor
+ * counts them, and all registers stay as they are. */
+#define LIMPET_HOOK_PROBE 0x40u
+#define LIMPET_HOOK_REGISTER(flags) ((flags) >> 2 & 15u)
+#define LIMPET_HOOK_REGISTER_FLAG(number) ((uint16_t)((number) << 2))
+/* Where a function begins, not in a slot: all registers are as they would be without us. */
+#define LIMPET_HOOK_ENTRY 4u /* not of a PROBE, which has the number of its register there */
+/* Not told by its arguments: the size is what the block has room for. */
+#define LIMPET_HOOK_SIZELESS 0x80u
 /* Arguments that stand before those of the op: a heap, a context. */
 #define LIMPET_HOOK_SKIP_MAX 3u
 #define LIMPET_HOOK_SKIP(flags) ((flags) >> 8 & LIMPET_HOOK_SKIP_MAX)
@@ -197,6 +209,16 @@ struct limpet_slot {
 	uint32_t state; /* enum limpet_slot_state */
 };
 #define LIMPET_MAX_SLOTS 16384u
+
+/* What a slot goes back to where its hook's address stands, whatever its state: the child of a fork
+ * has slots of its own, and shares the table with a parent that may have put its own back. But the
+ * stub of a lazy binding is for the module only that had it: one that has come to the same place
+ * since, and was bound at once, has no resolver. What the hook stands for, `original`, is right for
+ * both. */
+static inline uint64_t limpet_slot_value_before(const struct limpet_slot *slot, uint64_t original)
+{
+	return slot->state == LIMPET_SLOT_PATCHED ? slot->old_value : original;
+}
 
 /* A module whose slots were looked at already, planned by the injector or found by the agent. */
 struct limpet_known_module {
@@ -322,6 +344,8 @@ struct limpet_shm {
 	uint64_t lost_in_signal; /* calls in a signal handler at a moment that allowed no record */
 	uint64_t channel_lost;   /* the descriptor was closed or replaced: passing through */
 	uint64_t lost_no_sample; /* sampled allocations that found no room in the table */
+	/* A bit a state, set before it is claimed and never cleared: the others need no look. */
+	uint64_t states_used[LIMPET_THREADS / 64];
 	struct limpet_gone gone[LIMPET_MAX_GONE];
 	uint32_t node_head __attribute__((aligned(128))); /* nodes handed out; node 0 is the root */
 };
@@ -366,7 +390,9 @@ struct limpet_start {
 	uint64_t shm_bytes;
 	uint64_t unwind_bytes;
 	uint64_t page_bytes;
-	uint64_t dl_iterate_phdr; /* in the target; 0: none */
+	uint64_t dl_iterate_phdr;   /* in the target; 0: none */
+	uint64_t r_debug;           /* struct r_debug of the dynamic linker; 0: none */
+	uint64_t loader_lock_owner; /* int32_t: tid of who loads or unloads; 0: not known */
 	uint64_t handle;
 	uint64_t map, map_bytes;
 	uint64_t control_page; /* answered: the private page that fork wipes */
@@ -452,8 +478,7 @@ enum limpet_boot_stage {
 enum limpet_msg_type {
 	LIMPET_MSG_FDS = 1,
 	LIMPET_MSG_READY,   /* boot stub: finished, value = result */
-	LIMPET_MSG_BATCH,   /* thread `thread` has data up to chunk number `sequence`, `bytes` in it
-			     */
+	LIMPET_MSG_BATCH,   /* chunks are full; the last is that before `sequence` of `thread` */
 	LIMPET_MSG_CLAIM,   /* a thread was seen for the first time; value = its stack pointer */
 	LIMPET_MSG_MODULES, /* a loader hook saw the list of modules change */
 	LIMPET_MSG_STARVED, /* no chunk is free */

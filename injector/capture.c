@@ -435,14 +435,22 @@ static void capture_free(struct limpet_capture *capture)
 	free(capture);
 }
 
-/* While a thread is waited for, too: others may wait for room. */
-static void drain(void *context)
+static void drain(struct limpet_capture *capture)
 {
-	struct limpet_capture *capture = context;
 	int64_t recorded = limpet_collector_drain(capture->collector);
 
 	if (recorded < 0 && !capture->file_error)
 		capture->file_error = (int)recorded;
+}
+
+/* While a thread is waited for, or memory searched: others may wait for room, and somebody may ask
+ * how it goes. */
+static void idle(void *context)
+{
+	struct limpet_capture *capture = context;
+
+	drain(capture);
+	limpet_control_dispatch(capture->control);
 }
 
 /* The target's own end, in the words of the trace. */
@@ -535,6 +543,28 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }
 
+/* What no count tells: of an allocator that is hooked in part, or not. */
+static void say_what_stayed_unseen(const struct limpet_capture *capture,
+				   struct limpet_capture_result *result)
+{
+	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
+	const struct limpet_entry_late *late = limpet_session_late(capture->session);
+	/* Whoever asked for a part of it was told its share. */
+	const bool in_part = capture->setup->unseen_rss_share >= 0;
+	const size_t room = sizeof(result->because);
+
+	if (stats->entries_refused && !in_part)
+		snprintf(result->because, room, "%u function%s of its allocator cannot be followed",
+			 stats->entries_refused, stats->entries_refused == 1 ? "" : "s");
+	else if (stats->thread_heaps && !in_part)
+		snprintf(result->because, room,
+			 "what the heap of a thread holds when it ends is not seen released");
+	else if (late->functions)
+		snprintf(result->because, room,
+			 "%s, which was loaded during the capture, has an allocator of its own",
+			 late->first);
+}
+
 static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
@@ -549,7 +579,11 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	if (drained < 0 && !capture->file_error)
 		capture->file_error = (int)drained;
 	result->dropped_events = last.dropped_events;
-	result->complete = !last.dropped_events && !last.unseen_calls && !capture->file_error &&
+	say_what_stayed_unseen(capture, result);
+	result->slots_not_taken =
+		stats->slots_not_taken + limpet_collector_slots_not_taken(capture->collector);
+	result->complete = !last.dropped_events && !result->because[0] &&
+			   !result->slots_not_taken && !last.unseen_calls && !capture->file_error &&
 			   !books.unmatched_table_full && result->end != LIMPET_END_COLLECTOR_LOST;
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->detach_stop_us =
@@ -562,6 +596,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.attach_stop_us = result->attach_stop_us,
 		.detach_stop_us = result->detach_stop_us,
 		.agent_memory_bytes = agent_memory_bytes(capture),
+		.because = result->because,
 	};
 	error = limpet_recorder_finish(capture->recorder, &last, &end);
 	if (error < 0)
@@ -604,7 +639,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		return error;
 	}
 	limpet_collector_begin(capture->collector);
-	limpet_session_set_idle(capture->session, drain, capture);
+	limpet_session_set_idle(capture->session, idle, capture);
 	step_back();
 	capture->hasty = true; /* until the first look */
 	if (capture->forks)

@@ -182,6 +182,20 @@ static void take_bearing(struct limpet_collector *collector)
 		collector->ns_per_tick = 1.0;
 }
 
+/* The first from there on that is or was a thread's, or is about to be. */
+static uint32_t next_used(const struct limpet_collector *collector, uint32_t from)
+{
+	for (uint32_t i = from; i < collector->thread_count; i = (i / 64 + 1) * 64) {
+		uint64_t bits =
+			__atomic_load_n(&collector->shm->states_used[i / 64], __ATOMIC_ACQUIRE) >>
+			i % 64;
+
+		if (bits)
+			return i + (uint32_t)__builtin_ctzll(bits);
+	}
+	return collector->thread_count;
+}
+
 void limpet_collector_begin(struct limpet_collector *collector)
 {
 	uint64_t ahead;
@@ -536,7 +550,8 @@ static void publish_stacks(struct limpet_collector *collector)
 	struct limpet_maps maps = {0};
 	bool have_maps = false;
 
-	for (uint32_t i = 0; i < collector->thread_count; i++) {
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
 		struct limpet_thread *entry = thread_at(collector, i);
 		struct cursor *cursor = &collector->cursors[i];
 		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
@@ -608,7 +623,8 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	if (collector->modules_changed)
 		update_modules(collector);
 	safe = now > settle ? now - settle : 0;
-	for (uint32_t i = 0; i < collector->thread_count; i++) {
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
 		struct limpet_thread *entry = thread_at(collector, i);
 		uint64_t bound;
 
@@ -640,7 +656,8 @@ int64_t limpet_collector_drain_all(struct limpet_collector *collector)
 	collector->chunk_budget = 2 * collector->chunk_count;
 	read_messages(collector);
 	update_modules(collector);
-	for (uint32_t i = 0; i < collector->thread_count; i++)
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1))
 		if (__atomic_load_n(&thread_at(collector, i)->thread_pointer, __ATOMIC_ACQUIRE))
 			read_thread(collector, i, collector->chunk_count + 1);
 	return record_until(collector, UINT64_MAX);
@@ -702,7 +719,8 @@ static void clear_dead_threads(struct limpet_collector *collector)
 
 	/* Before the list is made: a thread that is born and claims an entry after it is not in it.
 	 */
-	for (uint32_t i = 0; i < collector->thread_count; i++) {
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
 		const struct limpet_thread *entry = thread_at(collector, i);
 		bool owned = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE) > changing;
 
@@ -711,7 +729,8 @@ static void clear_dead_threads(struct limpet_collector *collector)
 	count = list_ns_tids(limpet_session_pid(collector->session), &tids);
 	if (count <= 0)
 		return;
-	for (uint32_t i = 0; i < collector->thread_count; i++) {
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
 		struct limpet_thread *entry = thread_at(collector, i);
 		uint32_t generation = collector->cursors[i].house_generation;
 		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
@@ -793,7 +812,8 @@ uint32_t limpet_collector_thread_states(const struct limpet_collector *collector
 {
 	uint32_t states = 0;
 
-	for (uint32_t i = 0; i < collector->thread_count; i++)
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1))
 		states += generation_of(thread_at(collector, i)) != 0;
 	return states;
 }
@@ -818,13 +838,19 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 	ret_tick->dropped_events += collector->shm->lost_no_sample;
 	/* A stack for which there was no room is cut short to nothing. */
 	ret_tick->truncated_stacks = collector->truncated_gone + collector->shm->lost_no_node;
-	for (uint32_t i = 0; i < collector->thread_count; i++) {
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
 		const struct limpet_thread *entry = thread_at(collector, i);
 
 		ret_tick->dropped_events += __atomic_load_n(&entry->dropped, __ATOMIC_RELAXED);
 		ret_tick->truncated_stacks += __atomic_load_n(&entry->truncated, __ATOMIC_RELAXED);
 	}
 	ret_tick->unseen_calls = collector->shm->lost_no_thread + collector->shm->lost_in_signal;
+}
+
+uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
+{
+	return collector->shm->slots_not_taken;
 }
 
 bool limpet_collector_channel_lost(const struct limpet_collector *collector)

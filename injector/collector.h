@@ -37,6 +37,8 @@ void limpet_collector_keep_house(struct limpet_collector *collector);
 uint32_t limpet_collector_thread_states(const struct limpet_collector *collector);
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick);
+/* Places that call an allocator and were left alone by the agent. */
+uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector);
 /* The agent reported that its descriptor was closed or replaced. */
 bool limpet_collector_channel_lost(const struct limpet_collector *collector);
 /* Some slot lost its hook, or a module is in the loader's list that the agent has not seen. */

@@ -16,10 +16,13 @@
 #define PAGE 4096u
 #define MAX_COPIES 4096u
 #define PATIENCE_NS 100000000u
+#define LOOK_NS 20000000u
 
 struct scan {
 	pid_t pid;
 	const struct limpet_agent_place *place;
+	const struct limpet_copies_options *options;
+	uint64_t next_look_ns;
 	uint64_t places[MAX_COPIES];
 	size_t count;
 	bool overflow;
@@ -68,60 +71,79 @@ static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 	return !limpet_memfd_is_ours(map->path) && strncmp(map->path, "[v", 2) != 0;
 }
 
-/* Only pages that exist: to read one that was never touched would give the target page tables. */
-static void scan_range(struct scan *scan, int pagemap, uint64_t start, uint64_t end)
+/* What else there is to do now and then; -errno: no further. */
+static int look_around(struct scan *scan)
 {
-	const uint64_t exists = 3ull << 62; /* present or swapped out */
-	uint64_t entries[PIECE / PAGE];
-	size_t pages = (size_t)((end - start) / PAGE), at = 0;
+	const struct limpet_copies_options *options = scan->options;
+	uint64_t now_ns = limpet_monotonic_ns();
+	int error;
 
-	if (pread(pagemap, entries, pages * sizeof(*entries), (off_t)(start / PAGE * 8)) !=
-	    (ssize_t)(pages * sizeof(*entries)))
-		memset(entries, 0xff, sizeof(entries));
-	while (at < pages) {
-		size_t run = at;
-		ssize_t got;
+	if (now_ns < scan->next_look_ns)
+		return 0;
+	if (options->idle)
+		options->idle(options->idle_context);
+	error = options->check ? options->check(options->check_context) : 0;
+	scan->next_look_ns = limpet_monotonic_ns() + LOOK_NS;
+	return error ? error : now_ns >= options->deadline_ns ? -ETIMEDOUT : 0;
+}
 
-		while (run < pages && entries[run] & exists)
-			run++;
-		if (run == at) {
-			at++;
-			continue;
-		}
-		got = limpet_memory_read_some(scan->pid, start + at * PAGE, scan->buffer,
-					      (run - at) * PAGE);
+/* Pages that cannot be read are passed over: they are gone by now, or broken. */
+static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
+{
+	while (start < end) {
+		size_t bytes = end - start < PIECE ? (size_t)(end - start) : PIECE;
+		ssize_t got = limpet_memory_read_some(scan->pid, start, scan->buffer, bytes);
+		int error = look_around(scan);
+
+		if (error)
+			return error;
+		if (got == -ESRCH || got == -EPERM)
+			return (int)got;
 		if (got > 0) {
 			scan->stats.scanned_bytes += (uint64_t)got;
-			scan_words(scan, start + at * PAGE, (size_t)got);
+			scan_words(scan, start, (size_t)got);
 		}
-		at = run;
+		start += got == (ssize_t)bytes ? bytes
+					       : (got > 0 ? (size_t)got / PAGE * PAGE : 0) + PAGE;
 	}
+	return 0;
+}
+
+/* Only pages that exist: to read one that was never touched would give the target page tables. */
+static int scan_map(struct scan *scan, struct limpet_pages *pages, const struct limpet_map *map)
+{
+	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+	int error = 0;
+
+	for (uint64_t at = map->start; at < map->end && !error;) {
+		int count = limpet_pages_next(pages, at, map->end, ranges, &at);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; i < count && !error; i++)
+			error = scan_range(scan, ranges[i].start, ranges[i].end);
+		if (!error)
+			error = look_around(scan);
+	}
+	return error;
 }
 
 static int scan_all(struct scan *scan)
 {
-	char path[64];
-	LIMPET_CLOSE int pagemap = -1;
+	struct limpet_pages *pages = NULL;
 	struct limpet_maps maps;
 	int error = limpet_proc_maps_read(scan->pid, &maps);
 
 	if (error)
 		return error;
-	snprintf(path, sizeof(path), "%s/%d/pagemap", limpet_proc_root,
-		 limpet_proc_resident(scan->pid));
-	pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	error = limpet_pages_new(scan->pid, scan->options->way, &pages);
 	scan->count = 0;
-	for (size_t i = 0; i < maps.count; i++) {
-		const struct limpet_map *map = &maps.list[i];
-
-		if (!is_wanted(scan, map))
-			continue;
-		for (uint64_t at = map->start; at < map->end; at += PIECE)
-			scan_range(scan, pagemap, at,
-				   map->end - at < PIECE ? map->end : at + PIECE);
-	}
+	for (size_t i = 0; i < maps.count && !error; i++)
+		if (is_wanted(scan, &maps.list[i]))
+			error = scan_map(scan, pages, &maps.list[i]);
+	limpet_pages_free(pages);
 	limpet_proc_maps_done(&maps);
-	return scan->overflow ? -ENOSPC : 0;
+	return error ? error : scan->overflow ? -ENOSPC : 0;
 }
 
 /* All threads stand still: what was found is looked at again and put back. */
@@ -149,6 +171,7 @@ static int put_back(struct scan *scan)
 }
 
 int limpet_copies_restore(pid_t pid, const struct limpet_agent_place *place, uint64_t hooks_address,
+			  const struct limpet_copies_options *options,
 			  struct limpet_copies_stats *ret_stats)
 {
 	struct scan *scan = calloc(1, sizeof(*scan));
@@ -158,6 +181,8 @@ int limpet_copies_restore(pid_t pid, const struct limpet_agent_place *place, uin
 		return -ENOMEM;
 	scan->pid = pid;
 	scan->place = place;
+	scan->options = options;
+	scan->next_look_ns = limpet_monotonic_ns() + LOOK_NS;
 	scan->buffer = malloc(PIECE);
 	error = scan->buffer
 			? limpet_memory_read(pid, hooks_address, scan->hooks, sizeof(scan->hooks))

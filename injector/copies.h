@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "injector/pages.h"
 #include "injector/quiesce.h"
 
 struct limpet_copies_stats {
@@ -13,10 +14,23 @@ struct limpet_copies_stats {
 	unsigned found, restored;
 };
 
+struct limpet_copies_options {
+	enum limpet_pages_way way;
+	uint64_t deadline_ns; /* monotonic */
+	/* Called some fifty times a second while memory is searched; NULL: none. */
+	void (*idle)(void *context);
+	void *idle_context;
+	/* Called as often: a failure ends the search with it. NULL: none. */
+	int (*check)(const void *context);
+	const void *check_context;
+};
+
 /* Finds them in all writable memory while the target runs. If there are any, all threads are
  * stopped for a moment, the found places looked at again, and the originals written there,
- * registers included. 0, or -errno: some may remain. */
+ * registers included. 0, or -errno: some may remain. -ETIMEDOUT: the deadline was over before all
+ * memory was searched, for which it has some milliseconds in any case. */
 int limpet_copies_restore(pid_t pid, const struct limpet_agent_place *place, uint64_t hooks_address,
+			  const struct limpet_copies_options *options,
 			  struct limpet_copies_stats *ret_stats);
 
 #endif

@@ -17,7 +17,15 @@
 #define LIMPET_ENTRY_CODE_MAX 64u    /* bytes of them elsewhere, with the jump back */
 #define LIMPET_ENTRY_REACH INT32_MAX /* of all relative operands */
 
+/* What is at the place that the jump goes to. */
+enum limpet_entry_kind {
+	LIMPET_ENTRY_FUNCTION = 0, /* a function's beginning */
+	LIMPET_ENTRY_CALL,         /* a call of one: another call comes in its place */
+	LIMPET_ENTRY_PROBE,        /* one instruction in the midst of a function */
+};
+
 struct limpet_entry_code {
+	enum limpet_entry_kind kind;
 	uint64_t from; /* where the jump goes: the function's entry, or behind its endbr64 */
 	uint64_t to;   /* where the moved instructions go */
 	uint8_t original[LIMPET_ENTRY_MOVED_MAX];
@@ -37,7 +45,18 @@ struct limpet_entry_code {
 int limpet_entry_code_make(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
 			   struct limpet_entry_code *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 
-/* The jump to write at `from`, padded to original_bytes; -ERANGE if `target` is out of reach. */
+/* For the call at `address`, of LIMPET_ENTRY_JUMP_BYTES bytes; -ENOTSUP: it is none. What is called
+ * is jumped to from `to`. */
+int limpet_entry_code_make_call(const uint8_t *code, uint64_t address, uint64_t to,
+				struct limpet_entry_code *ret,
+				struct limpet_err *err) LIMPET_MUST_CHECK;
+/* For the one instruction of `bytes` bytes at `address`, which is in the midst of a function. */
+int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
+				 struct limpet_entry_code *ret,
+				 struct limpet_err *err) LIMPET_MUST_CHECK;
+
+/* The jump, or call, to write at `from`, padded to original_bytes; -ERANGE if `target` is out of
+ * reach. */
 int limpet_entry_code_jump(const struct limpet_entry_code *code, uint64_t target,
 			   uint8_t *ret) LIMPET_MUST_CHECK;
 

@@ -10,6 +10,7 @@
 
 #include "common/family.h"
 #include "injector/elf_file.h"
+#include "injector/entry_nim.h"
 #include "injector/memory.h"
 #include "injector/near_layout.h"
 #include "injector/preflight_allocators.h"
@@ -79,6 +80,22 @@ static bool is_called_directly(const struct finder *finder, const struct limpet_
 	return !finder->has_slot[name->symbol];
 }
 
+static bool is_cxx_runtime(const char *path)
+{
+	static const char *const names[] = {"/libstdc++.so", "/libc++.so", "/libc++abi.so"};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)
+		if (strstr(path, names[i]))
+			return true;
+	return false;
+}
+
+/* Its functions of an allocator's names stand before the allocator's own. */
+static bool is_recorder(const char *path)
+{
+	return strstr(path, "/libheaptrack_");
+}
+
 static bool visit(void *context, const struct limpet_elf_function *function)
 {
 	struct finder *finder = context;
@@ -103,8 +120,9 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	}
 	if (listed < 0 && !limpet_entry_name_find(function->name, &name))
 		return !finder->failed;
-	/* libstdc++'s operators are weak, and call malloc. */
-	if (name.family == LIMPET_ENTRY_OPERATORS && function->weak)
+	/* Those of libstdc++ call malloc; linked in they are weak. */
+	if (name.family == LIMPET_ENTRY_OPERATORS &&
+	    (function->weak || is_cxx_runtime(module->path)))
 		return true;
 	if (name.op == LIMPET_OP_NONE) {
 		finder->usable[name.family] = address;
@@ -155,6 +173,44 @@ static int open_file(const struct finder *finder)
 	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
+/* All, or nothing: a part of its releases would show the rest as leaks. */
+static void read_nim(struct finder *finder, struct limpet_elf_file *file)
+{
+	LIMPET_FREE struct limpet_nim_places *places = malloc(sizeof(*places));
+	int error =
+		places ? limpet_entry_nim_find(finder->modules->pid, finder->module, file, places)
+		       : -ENOMEM;
+
+	if (!error && places->count > LIMPET_MAX_ENTRIES - finder->count) {
+		error = -ENOTSUP;
+		snprintf(places->why, sizeof(places->why), "too many functions for one process");
+	}
+	finder->failed = finder->failed || error == -ENOMEM;
+	if (error == -ENOTSUP) {
+		finder->entries->refused++;
+		snprintf(finder->entries->why, sizeof(finder->entries->why), "%s", places->why);
+	}
+	if (error)
+		return;
+	finder->entries->refused += places->unseen;
+	finder->entries->thread_heaps |= places->thread_heaps;
+	for (size_t i = 0; i < places->count; i++) {
+		const struct limpet_nim_place *place = &places->list[i];
+		struct limpet_entry *entry = &finder->found[finder->count++];
+
+		*entry = (struct limpet_entry){
+			.address = place->address,
+			.bytes = place->bytes,
+			.what = {.family = LIMPET_ENTRY_NIM,
+				 .op = place->op,
+				 .hook_flags = place->hook_flags},
+			.listed = -1,
+			.code.kind = place->kind,
+		};
+		snprintf(entry->name, sizeof(entry->name), "%s", place->name);
+	}
+}
+
 static void read_names(struct finder *finder)
 {
 	LIMPET_CLOSE int fd = open_file(finder);
@@ -169,6 +225,7 @@ static void read_names(struct finder *finder)
 		limpet_module_tables_done(&tables);
 	}
 	limpet_elf_file_functions(file, visit, finder);
+	read_nim(finder, file);
 	limpet_elf_file_free(file);
 }
 
@@ -183,6 +240,21 @@ static int refuse(struct finder *finder, const struct limpet_entry *entry, const
 	return -ENOTSUP;
 }
 
+static int make_code(const uint8_t *code, struct limpet_entry *entry, uint64_t place,
+		     struct limpet_err *err)
+{
+	switch (entry->code.kind) {
+	case LIMPET_ENTRY_CALL:
+		return limpet_entry_code_make_call(code, entry->address, place, &entry->code, err);
+	case LIMPET_ENTRY_PROBE:
+		return limpet_entry_code_make_probe(code, entry->bytes, entry->address, place,
+						    &entry->code, err);
+	default:
+		return limpet_entry_code_make(code, entry->bytes, entry->address, place,
+					      &entry->code, err);
+	}
+}
+
 static int check_code(struct finder *finder, struct limpet_entry *entry, uint64_t place)
 {
 	LIMPET_FREE uint8_t *code = malloc(entry->bytes);
@@ -194,8 +266,7 @@ static int check_code(struct finder *finder, struct limpet_entry *entry, uint64_
 	if (!limpet_module_spend(finder->module, entry->bytes) ||
 	    limpet_memory_read(finder->modules->pid, entry->address, code, entry->bytes) < 0)
 		return refuse(finder, entry, "its code cannot be read");
-	if (limpet_entry_code_make(code, entry->bytes, entry->address, place, &entry->code, &err) <
-	    0)
+	if (make_code(code, entry, place, &err) < 0)
 		return err.code == -ENOMEM ? -ENOMEM : refuse(finder, entry, err.message);
 	/* What is written must not come to be half there. */
 	from = entry->code.from;
@@ -376,7 +447,9 @@ static void name_owner(const struct finder *finder, struct limpet_entry *entry)
 			 pool);
 		return;
 	}
-	if (entry->what.family > LIMPET_ENTRY_OPERATORS)
+	if (entry->what.family == LIMPET_ENTRY_NIM)
+		name = "Nim";
+	else if (entry->what.family > LIMPET_ENTRY_OPERATORS)
 		name = limpet_entry_name_allocator(entry->name);
 	else if (finder->inside)
 		name = finder->inside;
@@ -416,7 +489,11 @@ static int take_module(struct finder *finder)
 		entries->families[entry->what.family]++;
 		if (entry->listed >= 0)
 			entries->is_taken[entry->listed] = true;
-		entry->usable_size = usable_size_of(finder, entry->what.family);
+		entry->own_operator =
+			entry->what.family == LIMPET_ENTRY_OPERATORS && !finder->inside;
+		/* What the program puts in front of a block, no allocator knows. */
+		if (!entry->own_operator)
+			entry->usable_size = usable_size_of(finder, entry->what.family);
 		note_inside(finder, entry->address, entry->bytes);
 	}
 	entries->area_count++;
@@ -457,7 +534,8 @@ static bool is_imported(struct limpet_modules *modules, const char *library)
 static bool is_wanted(struct limpet_modules *modules, struct limpet_module *module)
 {
 	return module->in_list && !module->loader && !module->vdso && !module->agent &&
-	       (module->executable || !limpet_module_is_libc(modules->pid, module));
+	       !is_recorder(module->path) &&
+	       (module->executable || !limpet_modules_is_libc(modules, module));
 }
 
 /* ---------------------------------------------------------------- all of them */
@@ -488,37 +566,43 @@ static void merge_inside(struct limpet_entries *entries)
 	entries->inside_count = kept + 1;
 }
 
-int limpet_entries_find(struct limpet_modules *modules, const struct limpet_entry_list *list,
-			struct limpet_entries *ret)
+/* Of one module: 0 also where there is nothing, -ENOMEM. */
+static int find_in(struct limpet_modules *modules, struct limpet_module *module,
+		   const struct limpet_entry_list *list, struct limpet_entry *found,
+		   struct limpet_entries *entries)
+{
+	struct finder finder = {.modules = modules,
+				.list = list,
+				.module = module,
+				.entries = entries,
+				.found = found,
+				.is_allocator = limpet_allocator_of_library(module->path)};
+	int error = 0;
+
+	/* Its malloc is called through slots, by those who call it so. */
+	if (finder.is_allocator && !is_imported(modules, module->path))
+		return 0;
+	if (entries->count == LIMPET_MAX_ENTRIES || entries->area_count == LIMPET_MAX_ENTRY_AREAS ||
+	    !is_wanted(modules, module))
+		return 0;
+	read_names(&finder);
+	if (finder.failed)
+		return -ENOMEM;
+	if (finder.count && !finder.is_instrumented)
+		error = take_module(&finder);
+	return error == -ENOMEM ? error : 0;
+}
+
+static int find_some(struct limpet_modules *modules, size_t first, size_t end,
+		     const struct limpet_entry_list *list, struct limpet_entries *ret)
 {
 	struct limpet_entries entries = {.list = calloc(LIMPET_MAX_ENTRIES, sizeof(*entries.list))};
 	LIMPET_FREE struct limpet_entry *found = calloc(LIMPET_MAX_ENTRIES, sizeof(*found));
 	int error = entries.list && found ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < modules->count && error != -ENOMEM; i++) {
-		struct limpet_module *module = &modules->list[i];
-		struct finder finder = {.modules = modules,
-					.list = list,
-					.module = module,
-					.entries = &entries,
-					.found = found,
-					.is_allocator = limpet_allocator_of_library(module->path)};
-
-		/* Its malloc is called through slots, by those who call it so. */
-		if (finder.is_allocator && !is_imported(modules, module->path))
-			continue;
-
-		if (entries.count == LIMPET_MAX_ENTRIES ||
-		    entries.area_count == LIMPET_MAX_ENTRY_AREAS)
-			break;
-		if (!is_wanted(modules, module))
-			continue;
-		read_names(&finder);
-		error = finder.failed ? -ENOMEM : 0;
-		if (!error && finder.count && !finder.is_instrumented)
-			error = take_module(&finder);
-	}
-	if (error == -ENOMEM) {
+	for (size_t i = first; i < end && !error; i++)
+		error = find_in(modules, &modules->list[i], list, found, &entries);
+	if (error) {
 		limpet_entries_done(&entries);
 		return error;
 	}
@@ -527,11 +611,36 @@ int limpet_entries_find(struct limpet_modules *modules, const struct limpet_entr
 	return 0;
 }
 
+int limpet_entries_find(struct limpet_modules *modules, const struct limpet_entry_list *list,
+			struct limpet_entries *ret)
+{
+	return find_some(modules, 0, modules->count, list, ret);
+}
+
+int limpet_entries_find_in(struct limpet_modules *modules, size_t index,
+			   const struct limpet_entry_list *list, struct limpet_entries *ret)
+{
+	return find_some(modules, index, index + 1, list, ret);
+}
+
 void limpet_entries_done(struct limpet_entries *entries)
 {
 	free(entries->list);
 	free(entries->inside);
 	memset(entries, 0, sizeof(*entries));
+}
+
+void limpet_entries_leave_operators(struct limpet_entries *entries)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < entries->count; i++) {
+		if (entries->list[i].own_operator)
+			entries->families[LIMPET_ENTRY_OPERATORS]--;
+		else
+			entries->list[kept++] = entries->list[i];
+	}
+	entries->count = kept;
 }
 
 const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries, uint64_t address)

@@ -25,6 +25,7 @@ struct limpet_entry {
 	struct limpet_entry_name what;
 	char name[80];
 	char owner[LIMPET_ENTRY_OWNER_BYTES]; /* the allocator, for people */
+	bool own_operator;                    /* the program's own operator new or delete */
 	bool is_common;                       /* the name is, and so is that of something else */
 	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */
 	int listed;           /* index; -1: its name is known */
@@ -57,13 +58,22 @@ struct limpet_entries {
 	/* Functions that cannot be hooked; and if that left a module's allocator out, why: one of
 	 * its releases would have gone unseen. */
 	unsigned refused;
+	/* Nim's: what is in a thread's heap when the thread ends is not seen released. */
+	bool thread_heaps;
 	char why[192];
 };
 
 /* `list`: functions beside those that are known; may be NULL. */
 int limpet_entries_find(struct limpet_modules *modules, const struct limpet_entry_list *list,
 			struct limpet_entries *ret) LIMPET_MUST_CHECK;
+/* Of one of the modules alone. */
+int limpet_entries_find_in(struct limpet_modules *modules, size_t index,
+			   const struct limpet_entry_list *list,
+			   struct limpet_entries *ret) LIMPET_MUST_CHECK;
 void limpet_entries_done(struct limpet_entries *entries);
+/* Operators that the program has itself are not hooked: the malloc that they call is. For an agent
+ * that no exception can pass, since no unwinder knows it. */
+void limpet_entries_leave_operators(struct limpet_entries *entries);
 
 const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries,
 					     uint64_t address);

@@ -96,14 +96,6 @@ static int take_arguments(struct parser *parser, const struct signature *signatu
 	return 0;
 }
 
-static uint32_t symbol_of(enum limpet_op op)
-{
-	for (uint32_t i = 0; i < LIMPET_FAMILY_COUNT; i++)
-		if (limpet_family[i].op == op)
-			return i;
-	return 0;
-}
-
 static int add(struct parser *parser, const char *name, char *rest)
 {
 	struct limpet_entry_list *list = parser->list;
@@ -137,7 +129,7 @@ static int add(struct parser *parser, const char *name, char *rest)
 		.family = LIMPET_ENTRY_LISTED,
 		.op = signature->op,
 		.hook_flags = LIMPET_HOOK_SKIP_FLAG(skip),
-		.symbol = symbol_of(signature->op),
+		.symbol = limpet_family_first(signature->op),
 	};
 	list->count++;
 	return 0;

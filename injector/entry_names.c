@@ -164,15 +164,6 @@ static const struct {
 	{"", LIMPET_ENTRY_PLAIN, bare_words, LIMPET_COUNT_OF(bare_words)},
 };
 
-/* Its like in the family, by what it does. */
-static uint32_t symbol_of(enum limpet_op op)
-{
-	for (uint32_t i = 0; i < LIMPET_FAMILY_COUNT; i++)
-		if (limpet_family[i].op == op)
-			return i;
-	return 0;
-}
-
 static void take_word(const struct word *word, enum limpet_entry_family family,
 		      struct limpet_entry_name *ret)
 {
@@ -180,7 +171,7 @@ static void take_word(const struct word *word, enum limpet_entry_family family,
 		.family = family,
 		.op = word->op,
 		.hook_flags = LIMPET_HOOK_SKIP_FLAG(word->skip),
-		.symbol = symbol_of(word->op),
+		.symbol = limpet_family_first(word->op), /* its like in the family */
 	};
 }
 

@@ -17,6 +17,7 @@ enum limpet_entry_family {
 	LIMPET_ENTRY_TCMALLOC,  /* tc_* */
 	LIMPET_ENTRY_LISTED,    /* by the user (entry_list.h) */
 	LIMPET_ENTRY_POOL,      /* limpet_pool_*, of include/limpet.h */
+	LIMPET_ENTRY_NIM,       /* Nim's own allocator (entry_nim.h) */
 	LIMPET_ENTRY_FAMILIES
 };
 

@@ -11,7 +11,8 @@ struct limpet_tracee;
 
 /* Forks and executes argv[0] (searched in PATH). Call it before signals are set up: the program
  * gets the mask and the dispositions of this moment. On success *ret_tracee stands at the entry
- * point. -ENOENT: not found, other -errno of exec: cannot be executed; with words. */
+ * point; a 32-bit program, which preflight refuses, before its first instruction. -ENOENT: not
+ * found, other -errno of exec: cannot be executed; with words. */
 int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_tracee **ret_tracee,
 		  struct limpet_err *err) LIMPET_MUST_CHECK;
 

@@ -66,6 +66,11 @@ uint64_t limpet_loader_lock_find(struct limpet_modules *modules)
 	return 0;
 }
 
+uint64_t limpet_loader_lock_owner(uint64_t address)
+{
+	return address ? address + offsetof(struct mutex, owner) : 0;
+}
+
 bool limpet_loader_lock_is_held(pid_t pid, uint64_t address)
 {
 	struct mutex locks[LOCKS];

@@ -17,6 +17,7 @@
 #define MAX_TABLE_BYTES (512u << 20)
 #define MAX_NOTE_BYTES 65536u
 #define MAX_LINK_MAPS 16384u
+#define MAX_SPACES 64u /* glibc has 16 */
 #define MAX_SYMBOLS (1u << 24)
 #define MAX_MODULES 4096u
 /* A hundred times what a large program has: tables of all its modules together. */
@@ -201,20 +202,17 @@ static uint64_t dynamic_value(pid_t pid, const struct limpet_module *module, int
 	return 0;
 }
 
-/* Calls `visit` for each entry of the loader's list; bounded, since a target may lie. */
-static int walk_link_maps(pid_t pid, uint64_t r_debug,
-			  void (*visit)(const struct link_map *, void *), void *context)
-{
-	struct r_debug debug;
-	uint64_t at, seen = 0;
-	unsigned next_mark = 1;
-	int error = limpet_memory_read(pid, r_debug, &debug, sizeof(debug));
+typedef void link_map_fn(const struct link_map *entry, uint32_t space, void *context);
 
-	if (error)
-		return error;
-	at = (uint64_t)(uintptr_t)debug.r_map;
+/* Calls `visit` for each entry of one of the loader's lists; bounded, since a target may lie. */
+static int walk_space(pid_t pid, uint64_t at, uint32_t space, link_map_fn *visit, void *context)
+{
+	uint64_t seen = 0;
+	unsigned next_mark = 1;
+
 	for (unsigned i = 0; at && i < MAX_LINK_MAPS; i++) {
 		struct link_map entry;
+		int error;
 
 		/* One that goes round meets a mark (Brent, 1980). */
 		if (at == seen)
@@ -227,37 +225,89 @@ static int walk_link_maps(pid_t pid, uint64_t r_debug,
 		error = limpet_memory_read(pid, at, &entry, sizeof(entry));
 		if (error)
 			return error;
-		visit(&entry, context);
+		visit(&entry, space, context);
 		at = (uint64_t)(uintptr_t)entry.l_next;
 	}
 	return 0;
 }
 
-static void mark_listed(const struct link_map *entry, void *context)
+/* Of the program's own namespace; with `others`, of those that dlmopen made as well, as glibc lists
+ * them since 2.35: from version 2 on there is a next one. */
+static int walk_link_maps(pid_t pid, uint64_t r_debug, bool others, link_map_fn *visit,
+			  void *context)
+{
+	struct r_debug_extended debug;
+	int error = limpet_memory_read(pid, r_debug, &debug.base, sizeof(debug.base));
+
+	if (!error)
+		error = walk_space(pid, (uint64_t)(uintptr_t)debug.base.r_map, 0, visit, context);
+	if (error || !others)
+		return error;
+	/* Namespaces come and go while we look: what cannot be read is no more. */
+	for (uint32_t space = 1; debug.base.r_version >= 2 && space < MAX_SPACES; space++) {
+		if (limpet_memory_read(pid, r_debug, &debug, sizeof(debug)) < 0)
+			break;
+		r_debug = (uint64_t)(uintptr_t)debug.r_next;
+		if (!r_debug ||
+		    limpet_memory_read(pid, r_debug, &debug.base, sizeof(debug.base)) < 0)
+			break;
+		(void)walk_space(pid, (uint64_t)(uintptr_t)debug.base.r_map, space, visit, context);
+	}
+	return 0;
+}
+
+/* The loader is in each list. An entry of a namespace that has just gone may lie where others do.
+ */
+static void mark_listed(const struct link_map *entry, uint32_t space, void *context)
 {
 	struct limpet_module *module = module_at(context, (uint64_t)(uintptr_t)entry->l_ld);
 
-	if (module) {
-		module->in_list = true;
-		module->bias = entry->l_addr;
-	}
+	if (!module || (space && (module->in_list || module->bias != entry->l_addr)))
+		return;
+	module->in_list = true;
+	module->bias = entry->l_addr;
+	module->space = space;
 }
 
-static void add_to_fingerprint(const struct link_map *entry, void *context)
+static void add_to_fingerprint(const struct link_map *entry, uint32_t space, void *context)
 {
 	uint64_t *hash = context;
 
-	*hash = (*hash ^ entry->l_addr ^ (uint64_t)(uintptr_t)entry->l_ld << 1) * 0x100000001b3ull;
+	*hash = (*hash ^ entry->l_addr ^ (uint64_t)(uintptr_t)entry->l_ld << 1 ^ space) *
+		0x100000001b3ull;
 }
 
 int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_fingerprint)
 {
 	uint64_t hash = 0xcbf29ce484222325ull;
-	int error = r_debug ? walk_link_maps(pid, r_debug, add_to_fingerprint, &hash) : 0;
+	int error = r_debug ? walk_link_maps(pid, r_debug, true, add_to_fingerprint, &hash) : 0;
 
 	if (!error)
 		*ret_fingerprint = hash;
 	return error;
+}
+
+/* The program of a loader that was started by hand (`ld.so PROGRAM`): what it has loaded first. The
+ * kernel takes the loader for the program then. NULL: it is none, or has not loaded it yet. */
+static struct limpet_module *loaded_by_hand(struct limpet_modules *modules,
+					    struct limpet_module *loader)
+{
+	uint64_t r_debug = limpet_module_symbol(modules->pid, loader, "_r_debug", NULL);
+	uint64_t pointer = limpet_module_symbol(modules->pid, loader, "_dl_debug_addr", NULL);
+	struct limpet_module *program;
+	struct link_map first;
+	struct r_debug debug;
+
+	/* musl's */
+	if (!r_debug && pointer &&
+	    limpet_memory_read(modules->pid, pointer, &r_debug, sizeof(r_debug)) < 0)
+		return NULL;
+	if (!r_debug || limpet_memory_read(modules->pid, r_debug, &debug, sizeof(debug)) < 0 ||
+	    limpet_memory_read(modules->pid, (uint64_t)(uintptr_t)debug.r_map, &first,
+			       sizeof(first)) < 0)
+		return NULL;
+	program = module_at(modules, (uint64_t)(uintptr_t)first.l_ld);
+	return program && program->has_interpreter ? program : NULL;
 }
 
 static int find_special(struct limpet_modules *modules)
@@ -268,23 +318,29 @@ static int find_special(struct limpet_modules *modules)
 	limpet_proc_auxv(modules->pid, AT_PHDR, &phdr);
 	limpet_proc_auxv(modules->pid, AT_BASE, &base);
 	program = phdr ? module_at(modules, phdr) : NULL;
+	loader = base ? module_at(modules, base) : NULL;
+	if (program && !program->has_interpreter && !base) {
+		struct limpet_module *loaded = loaded_by_hand(modules, program);
+
+		loader = loaded ? program : NULL;
+		program = loaded ? loaded : program;
+	}
 	if (program)
 		program->executable = true;
-	loader = base ? module_at(modules, base) : NULL;
 	if (loader) {
 		loader->libc_loader = limpet_module_is_libc(modules->pid, loader);
 		loader->loader = !loader->libc_loader;
 	}
 	if (!program)
 		return 0;
-	if (!program->has_interpreter && !base) {
+	if (!program->has_interpreter && !loader) {
 		modules->fully_static = program->in_list = true;
 		return 0;
 	}
 	modules->r_debug = dynamic_value(modules->pid, program, DT_DEBUG);
 	if (!modules->r_debug)
 		return 0;
-	return walk_link_maps(modules->pid, modules->r_debug, mark_listed, modules);
+	return walk_link_maps(modules->pid, modules->r_debug, true, mark_listed, modules);
 }
 
 int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct limpet_err *err)
@@ -579,6 +635,22 @@ bool limpet_module_is_libc(pid_t pid, struct limpet_module *module)
 	       limpet_module_symbol(pid, module, "fopen", NULL);
 }
 
+bool limpet_modules_is_libc(struct limpet_modules *modules, struct limpet_module *module)
+{
+	if (limpet_module_is_libc(modules->pid, module))
+		return true;
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *other = &modules->list[i];
+
+		if (other != module && module->inode && other->inode == module->inode &&
+		    other->dev_major == module->dev_major &&
+		    other->dev_minor == module->dev_minor &&
+		    limpet_module_is_libc(modules->pid, other))
+			return true;
+	}
+	return false;
+}
+
 bool limpet_module_has_malloc(pid_t pid, struct limpet_module *module)
 {
 	if (module->has_malloc == LIMPET_NOT_ASKED)
@@ -594,11 +666,12 @@ struct symbol_search {
 	uint64_t address;
 };
 
-static void search_module(const struct link_map *entry, void *context)
+static void search_module(const struct link_map *entry, uint32_t space, void *context)
 {
 	struct symbol_search *search = context;
 	struct limpet_module *module;
 
+	(void)space;
 	if (search->address)
 		return;
 	module = module_at(search->modules, (uint64_t)(uintptr_t)entry->l_ld);
@@ -616,12 +689,31 @@ uint64_t limpet_modules_symbol(struct limpet_modules *modules, const char *name,
 
 	modules->searches++;
 	if (!modules->r_debug ||
-	    walk_link_maps(modules->pid, modules->r_debug, search_module, &search) < 0 ||
+	    walk_link_maps(modules->pid, modules->r_debug, false, search_module, &search) < 0 ||
 	    !search.address)
 		return 0;
 	if (ret_module)
 		*ret_module = search.module;
 	return search.address;
+}
+
+uint32_t limpet_modules_symbol_in_space(struct limpet_modules *modules, uint32_t space,
+					const char *name, uint64_t *ret_address)
+{
+	uint32_t found = 0;
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		uint64_t address = module->in_list && module->space == space && !module->agent
+					   ? limpet_module_symbol(modules->pid, module, name, NULL)
+					   : 0;
+
+		if (!address)
+			continue;
+		*ret_address = address;
+		found++;
+	}
+	return found;
 }
 
 static int open_if_same(const char *path, const struct limpet_module *module)

@@ -34,7 +34,8 @@ struct limpet_module {
 	bool vdso;
 	bool libc_loader; /* musl's: loader and C library in one, without unwind tables */
 	bool agent;       /* one of ours */
-	bool in_list; /* in the loader's own list of modules; a static program, which has none */
+	bool in_list;   /* in the loader's own list of modules; a static program, which has none */
+	uint32_t space; /* number of its namespace (dlmopen); 0: the program's */
 
 	uint64_t *budget; /* bytes that may still be read of all modules; NULL: no bound */
 	uint64_t search;  /* of the last look-up that came by: a list may go round */
@@ -71,6 +72,9 @@ bool limpet_module_spend(const struct limpet_module *module, uint64_t bytes) LIM
 
 /* Whether it is the C library, and a whole one: musl's is its loader, too. */
 bool limpet_module_is_libc(pid_t pid, struct limpet_module *module);
+/* The same, also of one that goes while it is asked: another copy of it, in another namespace, has
+ * its file. */
+bool limpet_modules_is_libc(struct limpet_modules *modules, struct limpet_module *module);
 
 /* Whether it defines malloc; remembered. */
 bool limpet_module_has_malloc(pid_t pid, struct limpet_module *module);
@@ -81,6 +85,10 @@ uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const cha
 /* The same, in the first module in the loader's order (program first) that defines it. */
 uint64_t limpet_modules_symbol(struct limpet_modules *modules, const char *name,
 			       struct limpet_module **ret_module);
+
+/* In how many modules of that namespace it is defined, and its address in the last of these. */
+uint32_t limpet_modules_symbol_in_space(struct limpet_modules *modules, uint32_t space,
+					const char *name, uint64_t *ret_address);
 
 /* Copies of the relocation tables, for limpet_slots_scan(). Free with limpet_module_tables_done. */
 int limpet_module_tables_read(pid_t pid, struct limpet_module *module,

@@ -48,31 +48,61 @@ static uint64_t address_of(const struct limpet_entry_area *area, size_t index)
 
 static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 
+/* What was looked at before, now with its place. The function's own bytes as far as they move. */
+static int move_code(struct limpet_entry *entry, uint64_t to, struct limpet_err *err)
+{
+	const struct limpet_entry_code before = entry->code;
+	uint8_t code[LIMPET_ENTRY_MOVED_MAX + sizeof(endbr64)];
+	size_t skip = before.from - entry->address;
+
+	if (before.kind == LIMPET_ENTRY_CALL)
+		return limpet_entry_code_make_call(before.original, before.from, to, &entry->code,
+						   err);
+	if (before.kind == LIMPET_ENTRY_PROBE)
+		return limpet_entry_code_make_probe(before.original, before.original_bytes,
+						    before.from, to, &entry->code, err);
+	memcpy(code, endbr64, sizeof(endbr64));
+	memcpy(code + skip, before.original, before.original_bytes);
+	return limpet_entry_code_make(code, before.original_bytes + skip, entry->address, to,
+				      &entry->code, err);
+}
+
+/* What a thunk takes for its own is kept, in the midst of a function below its red zone. */
+static void make_keep(struct limpet_near_entry *ret, bool probe)
+{
+	/* lea -128(%rsp), %rsp */
+	static const uint8_t make_room[] = {0x48, 0x8d, 0x64, 0x24, 0x80};
+	/* push %r11; push %r10; jmp *...(%rip) */
+	static const uint8_t keep[] = {0x41, 0x53, 0x41, 0x52, 0xff, 0x25};
+	uint8_t *at = ret->keep;
+	int32_t to_thunk;
+
+	if (probe)
+		at = mempcpy(at, make_room, sizeof(make_room));
+	at = mempcpy(at, keep, sizeof(keep));
+	to_thunk = (int32_t)((uint8_t *)&ret->thunk - (at + sizeof(to_thunk)));
+	memcpy(at, &to_thunk, sizeof(to_thunk));
+}
+
 static int make_entry(const struct limpet_entry_area *area, size_t index,
 		      struct limpet_entry *entry, struct limpet_near_entry *ret,
 		      struct limpet_err *err)
 {
-	/* jmp *2(%rip), to the word behind */
-	static const uint8_t stub[8] = {0xff, 0x25, 0x02, 0x00, 0x00, 0x00, 0x0f, 0x0b};
+	/* jmp to `keep` */
+	static const uint8_t stub[2] = {0xeb,
+					offsetof(struct limpet_near_entry, keep) - sizeof(stub)};
 	uint64_t at = address_of(area, index);
 	uint64_t way = at + offsetof(struct limpet_near_entry, way);
 	uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
-	uint8_t code[LIMPET_ENTRY_MOVED_MAX + sizeof(endbr64)];
-	size_t bytes = entry->code.original_bytes + (entry->code.from - entry->address);
-	int error;
+	int error = move_code(entry, way + sizeof(endbr64), err);
 
-	/* The function's own bytes as far as they move: what comes behind was looked at before. */
-	memcpy(code, endbr64, sizeof(endbr64));
-	memcpy(code + (entry->code.from - entry->address), entry->code.original,
-	       entry->code.original_bytes);
-	error = limpet_entry_code_make(code, bytes, entry->address, way + sizeof(endbr64),
-				       &entry->code, err);
 	if (error)
 		return error;
 	if (limpet_entry_code_jump(&entry->code, at, jump) < 0)
 		return limpet_err_set(err, -ERANGE, "no memory within reach of %s", entry->name);
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret->stub, stub, sizeof(stub));
+	make_keep(ret, entry->code.kind == LIMPET_ENTRY_PROBE);
 	memcpy(ret->way, endbr64, sizeof(endbr64));
 	memcpy(ret->way + sizeof(endbr64), entry->code.code, entry->code.code_bytes);
 	memcpy(ret->original, entry->code.original, sizeof(ret->original));

@@ -18,13 +18,15 @@ struct limpet_near_head {
 };
 
 struct limpet_near_entry {
-	uint8_t stub[8];                        /* jumps to `thunk` */
+	uint8_t stub[8];                        /* jumps to `keep` */
 	uint64_t thunk;                         /* in the agent */
 	uint8_t way[4 + LIMPET_ENTRY_CODE_MAX]; /* endbr64, and what was moved */
 	uint8_t original[LIMPET_ENTRY_JUMP_BYTES], jump[LIMPET_ENTRY_JUMP_BYTES];
 	uint8_t pad[2];
 	uint64_t from; /* where `jump` stands in place of `original` */
-	uint64_t reserved[3];
+	/* Keeps what a thunk takes for its own, and jumps to the thunk; in the midst of a function
+	 * it makes room below the red zone first. */
+	uint8_t keep[24];
 };
 _Static_assert(sizeof(struct limpet_near_head) == 64, "entries are aligned");
 _Static_assert(sizeof(struct limpet_near_entry) == 128, "entries are aligned");

@@ -48,10 +48,10 @@ unsigned limpet_outside_put_in(int memory, struct limpet_shm *shm, const struct 
 }
 
 /* 1: put back; 0: it is not ours, or gone; -EBUSY. */
-static int put_back(int memory, const struct limpet_slot *slot, uint64_t thunk)
+static int put_back(int memory, const struct limpet_slot *slot, uint64_t thunk, uint64_t original)
 {
-	uint64_t value;
-	int answer = limpet_memory_exchange_stopped(memory, slot->address, thunk, slot->old_value);
+	uint64_t value = limpet_slot_value_before(slot, original);
+	int answer = limpet_memory_exchange_stopped(memory, slot->address, thunk, value);
 
 	if (answer >= 0)
 		return !answer;
@@ -96,13 +96,21 @@ static uint64_t thunk_of(const struct limpet_agent_info *info, const struct limp
 int limpet_outside_put_back(pid_t pid, int memory, const struct limpet_agent_info *info)
 {
 	LIMPET_FREE struct limpet_slot *slots = NULL;
+	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	int count = read_slots(pid, info, &slots), error = 0, done = 0;
 
+	if (count > 0)
+		error = limpet_memory_read(pid, info->hooks, hooks, sizeof(hooks));
+	if (error)
+		return error;
 	for (int i = 0; slots && i < count; i++) {
 		int answer;
 
+		if (slots[i].hook >= LIMPET_MAX_HOOKS)
+			continue;
 		limpet_fault_point("write slot back");
-		answer = put_back(memory, &slots[i], thunk_of(info, &slots[i]));
+		answer = put_back(memory, &slots[i], thunk_of(info, &slots[i]),
+				  hooks[slots[i].hook].original);
 
 		if (answer < 0)
 			error = answer;

@@ -108,6 +108,17 @@ static int hook_for(struct planner *planner, uint32_t symbol, uint64_t original,
 	return 0;
 }
 
+/* glibc's reallocarray calls whatever realloc the program has: that one knows the block. */
+static bool calls_another(const struct planner *planner, uint32_t symbol,
+			  const struct limpet_module *module)
+{
+	uint64_t realloc =
+		planner->plan->start.default_original[limpet_family_first(LIMPET_OP_REALLOC)];
+
+	return limpet_family[symbol].op == LIMPET_OP_REALLOCARRAY && realloc &&
+	       !is_in(module, realloc);
+}
+
 static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t original)
 {
 	const struct limpet_module *module = definer(planner, original);
@@ -118,10 +129,29 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 	if (!module || module->loader || module->agent)
 		return limpet_family[symbol].flags & LIMPET_FAMILY_LOADER && module &&
 		       !module->agent;
+	if (calls_another(planner, symbol, module))
+		return false;
 	/* libstdc++'s operators call malloc: counted there. An allocator's own do not. */
 	if (limpet_family[symbol].flags & LIMPET_FAMILY_CXX)
 		return defines_malloc(planner, module);
 	return true;
+}
+
+/* What an unbound slot will be bound to; 0: nothing. In another namespace than the program's, where
+ * there is only one definition. */
+static uint64_t unbound_original(struct planner *planner, uint32_t symbol)
+{
+	uint64_t original = 0;
+	uint32_t definitions;
+
+	if (!planner->module->space)
+		return planner->plan->start.default_original[symbol];
+	definitions = limpet_modules_symbol_in_space(planner->modules, planner->module->space,
+						     limpet_family[symbol].name, &original);
+	if (definitions <= 1)
+		return original;
+	planner->plan->slots_not_taken++;
+	return 0;
 }
 
 static int slot_found(const struct limpet_slot_found *found, void *context)
@@ -146,7 +176,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	if (is_unbound(planner, found, value)) {
 		if (planner->learning)
 			return 0;
-		original = planner->plan->start.default_original[found->symbol];
+		original = unbound_original(planner, found->symbol);
 	} else if (planner->learning) {
 		if (!planner->plan->start.default_original[found->symbol])
 			planner->plan->start.default_original[found->symbol] = value;
@@ -194,13 +224,21 @@ static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_
 
 		planner->module = &modules->list[i];
 		if (!planner->module->in_list || planner->module->loader || planner->module->vdso ||
-		    planner->module->agent || (program_only && !planner->module->executable))
+		    planner->module->agent || (program_only && !planner->module->executable) ||
+		    (planner->learning && planner->module->space))
 			continue;
 		if (limpet_module_tables_read(modules->pid, planner->module, &tables) < 0)
 			continue;
 		limpet_slots_scan(&tables, visit, planner);
 		limpet_module_tables_done(&tables);
 	}
+}
+
+static uint16_t hook_flags(const struct limpet_entry *entry)
+{
+	uint16_t flags = entry->what.hook_flags;
+
+	return flags & LIMPET_HOOK_PROBE ? flags : flags | LIMPET_HOOK_ENTRY;
 }
 
 /* First of all: there is one of each, however many slots there are. Until the memory near them is
@@ -217,7 +255,7 @@ static void plan_entries(struct planner *planner)
 			.original = entry->address,
 			.usable_size = entry->usable_size,
 			.op = (uint16_t)entry->what.op,
-			.flags = entry->what.hook_flags,
+			.flags = hook_flags(entry),
 			.symbol = entry->what.symbol,
 		};
 	}
@@ -363,6 +401,7 @@ int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *
 	else
 		plan->mapped = NULL;
 	plan->start.from_outside = plan->mapped != NULL;
+	plan->start.r_debug = modules->r_debug;
 	return 0;
 }
 
@@ -420,11 +459,14 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	shm->slot_count = shm->module_count = 0;
 	error = limpet_plan_find_loader(modules, ret, err);
+	if (!error && ret->mapped)
+		limpet_entries_leave_operators(entries);
 	if (!error)
 		error = find_gadgets(&planner, err);
 	if (error)
 		return error;
 	ret->loader_lock = limpet_loader_lock_find(modules);
+	ret->start.loader_lock_owner = limpet_loader_lock_owner(ret->loader_lock);
 	plan_entries(&planner);
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);

@@ -26,6 +26,7 @@ static const struct {
 	{"_ZN8tcmalloc*", "tcmalloc"},
 	{"runtime.mallocgc", "the Go runtime"},
 	{"rawAlloc__*", "Nim's allocator"},
+	{"tlRegion__system_*", "Nim's regions"},
 	{"sn_malloc", "snmalloc"},
 	{"_ZN8snmalloc*", "snmalloc"},
 	{"rpmalloc", "rpmalloc"},
@@ -53,7 +54,9 @@ static const char note_python[] =
 	"Python objects up to 512 bytes live in pymalloc's arenas, which limpet sees only as maps; "
 	"PYTHONMALLOC=malloc at start shows each of them";
 static const char note_jvm[] =
-	"Java objects live in the JVM's own heap: limpet sees the native memory around it";
+	"Java objects live in the JVM's own heap: limpet sees the native memory around it; jcmd "
+	"PID "
+	"Compiler.perfmap during the capture gives Java's functions their names";
 static const char note_dotnet[] =
 	".NET objects live in the runtime's own heap: limpet sees the native memory around it";
 
@@ -107,6 +110,9 @@ static bool visit_symbol(void *context, const char *name)
 		reading->deletes |=
 			entry.family == LIMPET_ENTRY_OPERATORS && entry.op == LIMPET_OP_FREE;
 	}
+	/* Found by what is inside of them (entry_nim.h). */
+	reading->allocates |= !strncmp(name, "rawAlloc__system_", 17);
+	reading->releases |= !strncmp(name, "rawDealloc__system_", 19);
 	if (!strcmp(name, "malloc"))
 		program->own_malloc = true;
 	for (size_t i = 0; !program->own_allocator && i < LIMPET_COUNT_OF(allocator_symbols); i++)
@@ -193,8 +199,8 @@ out:
 bool limpet_allocator_has_entries(const struct limpet_program *program)
 {
 	static const char *const others[] = {
-		"the Go runtime",   "Nim's allocator", "the Boehm collector", "PartitionAlloc",
-		"AddressSanitizer", "ThreadSanitizer", "MemorySanitizer",     "LeakSanitizer",
+		"the Boehm collector", "PartitionAlloc",  "AddressSanitizer",
+		"ThreadSanitizer",     "MemorySanitizer", "LeakSanitizer",
 	};
 
 	for (size_t i = 0; program->own_allocator && i < LIMPET_COUNT_OF(others); i++)
@@ -239,6 +245,11 @@ const char *limpet_allocator_of_library(const char *path)
 		if (library_is(path, table[i].library))
 			return table[i].allocator;
 	return NULL;
+}
+
+const char *limpet_garbage_collector_of_library(const char *path)
+{
+	return library_is(path, "libgc") ? "the Boehm collector" : NULL;
 }
 
 const char *limpet_runtime_of_library(const char *path, const char **ret_note)

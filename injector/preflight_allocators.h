@@ -36,6 +36,9 @@ bool limpet_allocator_has_entries(const struct limpet_program *program);
 /* Name of the allocator ("jemalloc") whose shared library has this path, or NULL. Such a library is
  * reached through slots like any other: limpet follows it. */
 const char *limpet_allocator_of_library(const char *path);
+/* Name of the garbage collector whose library has this path, or NULL. It allocates from the kernel,
+ * and its blocks end without a call: limpet does not follow it. */
+const char *limpet_garbage_collector_of_library(const char *path);
 /* The language runtime whose library has this path, or NULL; *ret_note says what limpet sees. */
 const char *limpet_runtime_of_library(const char *path, const char **ret_note);
 

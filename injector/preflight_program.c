@@ -197,17 +197,22 @@ static const char *libc_kind(const struct limpet_check *check, const struct limp
 	return NULL;
 }
 
+static bool is_go(const struct limpet_program *program)
+{
+	return program->own_allocator && !strcmp(program->own_allocator, "the Go runtime");
+}
+
 /* Its allocator is hooked where its functions begin, or not at all. */
 static void check_static(struct limpet_check *check, const struct limpet_program *program)
 {
 	const char *what = program->own_allocator ? program->own_allocator : program->static_libc;
 
-	if (program->own_allocator && !strcmp(program->own_allocator, "the Go runtime")) {
-		limpet_check_refuse(check, -ENOTSUP, "static", "static",
-				    "it is fully static (%s), and all of its memory is in a heap "
-				    "of its language's own",
-				    what);
-		limpet_check_hint(check, "a Go program has a tool of its own: go tool pprof");
+	if (is_go(program) && !program->own_entries) {
+		limpet_check_refuse(
+			check, -ENOTSUP, "static", "static",
+			"it is a Go program without C code to be seen: all of its memory is in "
+			"Go's own heap");
+		limpet_check_hint(check, "Go has a profiler of its own: go tool pprof");
 		return;
 	}
 	if (!program->own_entries) {
@@ -260,14 +265,17 @@ static void append(char *list, size_t room, const char *word)
  * why.
  */
 static size_t count_entries(const struct limpet_check *check, const struct limpet_program *program,
-			    unsigned *ret_refused, char *why_not, size_t room)
+			    unsigned *ret_refused, bool *ret_thread_heaps, char *why_not,
+			    size_t room)
 {
 	const struct limpet_entry_list *list = check->options.entry_list;
+	struct limpet_plan plan = {0};
 	struct limpet_entries entries;
 	struct limpet_modules modules;
 	size_t count;
 
 	*ret_refused = 0;
+	*ret_thread_heaps = false;
 	if (!limpet_allocator_has_entries(program))
 		return 0;
 	/* For a list the names have to do. */
@@ -281,8 +289,11 @@ static size_t count_entries(const struct limpet_check *check, const struct limpe
 		limpet_modules_done(&modules);
 		return 0;
 	}
+	if (limpet_plan_find_loader(&modules, &plan, NULL) == 0 && plan.mapped)
+		limpet_entries_leave_operators(&entries);
 	count = entries.program ? entries.count - entries.families[LIMPET_ENTRY_LISTED] : 0;
 	*ret_refused = entries.refused;
+	*ret_thread_heaps = entries.thread_heaps;
 	if (!count && entries.why[0])
 		snprintf(why_not, room, " (%s)", entries.why);
 	limpet_entries_done(&entries);
@@ -298,9 +309,9 @@ static void say_hooked(struct limpet_check *check, const char *name, size_t coun
 				 "they begin",
 				 name, count);
 	if (refused)
-		limpet_check_add(check, LIMPET_FINDING_NOTE, "allocator", "",
-				 "%u of its functions cannot be hooked: blocks from there are "
-				 "unknown when they are released",
+		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
+				 "%u of its functions cannot be hooked: what they hand out stays "
+				 "unseen, and the trace will not be complete",
 				 refused);
 }
 
@@ -315,6 +326,9 @@ static void note_unseen(struct limpet_check *check, char *ret, size_t room)
 	    !rss_bytes)
 		return;
 	check->out->unseen_rss_share = (double)unseen_bytes / (double)rss_bytes;
+	/* At its entry point it holds nothing yet. */
+	if (check->options.launched)
+		return;
 	snprintf(ret, room, ": up to %.0f%% of its resident memory",
 		 100.0 * check->out->unseen_rss_share);
 }
@@ -333,10 +347,42 @@ static void check_nameless_nim(struct limpet_check *check)
 				 "shows every block");
 }
 
+/* Its blocks end without a call; and most are cut from larger ones in the program itself. */
+static void check_garbage_collector(struct limpet_check *check, const char *name)
+{
+	char share[64];
+
+	append(check->out->allocators, sizeof(check->out->allocators), name);
+	note_unseen(check, share, sizeof(share));
+	limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
+			 "%s is loaded as a library: what it holds stays unseen%s", name, share);
+}
+
+/* Its C side (cgo) is that of any other program. */
+static void check_go(struct limpet_check *check, const struct limpet_program *program)
+{
+	char share[64], why_not[208] = "";
+	bool thread_heaps;
+	unsigned refused;
+	size_t hooked =
+		count_entries(check, program, &refused, &thread_heaps, why_not, sizeof(why_not));
+
+	if (hooked)
+		say_hooked(check, "its C library", hooked, refused);
+	note_unseen(check, share, sizeof(share));
+	limpet_check_add(
+		check, LIMPET_FINDING_WARNING, "allocator", "Go",
+		"it is a Go program: what its C code allocates (cgo) is followed, Go's own "
+		"heap stays unseen%s%s",
+		share, why_not);
+	limpet_check_hint(check, "Go has a profiler of its own for the rest: go tool pprof");
+}
+
 static void check_own_allocator(struct limpet_check *check, const struct limpet_program *program)
 {
 	const char *name = program->own_allocator;
 	char share[64] = "", why_not[208] = "";
+	bool thread_heaps;
 	unsigned refused;
 	size_t hooked;
 
@@ -345,11 +391,13 @@ static void check_own_allocator(struct limpet_check *check, const struct limpet_
 	if (!name && program->is_nim)
 		check_nameless_nim(check);
 	if (!name && program->own_pools) {
-		hooked = count_entries(check, program, &refused, why_not, sizeof(why_not));
+		hooked = count_entries(check, program, &refused, &thread_heaps, why_not,
+				       sizeof(why_not));
 		if (hooked)
 			say_hooked(check, "a pool that reports itself (limpet.h)", hooked, refused);
 	} else if (!name && program->own_operators) {
-		hooked = count_entries(check, program, &refused, why_not, sizeof(why_not));
+		hooked = count_entries(check, program, &refused, &thread_heaps, why_not,
+				       sizeof(why_not));
 		if (hooked)
 			say_hooked(check, "a replacement of operator new and delete", hooked,
 				   refused);
@@ -357,9 +405,18 @@ static void check_own_allocator(struct limpet_check *check, const struct limpet_
 	if (!name)
 		return;
 	append(check->out->allocators, sizeof(check->out->allocators), name);
-	hooked = count_entries(check, program, &refused, why_not, sizeof(why_not));
+	if (is_go(program)) {
+		check_go(check, program);
+		return;
+	}
+	hooked = count_entries(check, program, &refused, &thread_heaps, why_not, sizeof(why_not));
 	if (hooked) {
 		say_hooked(check, name, hooked, refused);
+		if (thread_heaps)
+			limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
+					 "each of its threads has a heap of its own: what is in it "
+					 "when the thread ends is not seen released, and the trace "
+					 "will not be complete");
 		return;
 	}
 	note_unseen(check, share, sizeof(share));
@@ -429,7 +486,6 @@ static void check_listed(struct limpet_check *check)
 static void check_libraries(struct limpet_check *check, const struct limpet_program *program)
 {
 	const char *runtime = program->runtime, *note = program->runtime_note;
-	unsigned libcs = 0;
 
 	if (check->out->libc[0])
 		append(check->out->allocators, sizeof(check->out->allocators), check->out->libc);
@@ -446,20 +502,34 @@ static void check_libraries(struct limpet_check *check, const struct limpet_prog
 			limpet_check_add(check, LIMPET_FINDING_OK, "allocator-library", "",
 					 "%s is loaded as a library, and is followed", name);
 		}
+		name = limpet_garbage_collector_of_library(map->path);
+		if (name && !strstr(check->out->allocators, name))
+			check_garbage_collector(check, name);
 		if (!runtime)
 			runtime = limpet_runtime_of_library(map->path, &note);
-		libcs += !strcmp(strrchr(map->path, '/'), "/libc.so.6");
 	}
-	if (libcs > 1)
-		limpet_check_add(check, LIMPET_FINDING_WARNING, "other-libc", "a second libc",
-				 "it has modules in a namespace of their own (dlmopen), with a C "
-				 "library of their own: what they allocate is not seen");
 	if (runtime)
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "runtime", runtime, "%s", note);
 	if (program->cut)
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "symbols", "",
 				 "its symbol table is broken or too large: an allocator that is "
 				 "linked in may go unnoticed");
+}
+
+/* One that glibc's lists do not show: before 2.35 it had none of other namespaces. */
+static void check_other_libcs(struct limpet_check *check, struct limpet_modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		const char *name = strrchr(module->path, '/');
+
+		if (module->in_list || !name || strcmp(name, "/libc.so.6") != 0)
+			continue;
+		limpet_check_add(check, LIMPET_FINDING_WARNING, "other-libc", "a second libc",
+				 "it has modules in a namespace of their own (dlmopen) that its C "
+				 "library does not show: what they allocate is not seen");
+		return;
+	}
 }
 
 /* From memory, so that it is the library that runs, not the one that was installed since. A program
@@ -485,13 +555,38 @@ static int check_way(struct limpet_check *check)
 	else if (r == 0)
 		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
 				 "the agent is loaded by the program's own dlopen");
+	if (modules.r_debug)
+		check_other_libcs(check, &modules);
 	limpet_modules_done(&modules);
 	return 0;
+}
+
+/* `ld.so PROGRAM`: the kernel has the dynamic linker as the executable. Whether it has loaded
+ * anything is answered apart. */
+static bool is_loader_by_hand(const struct limpet_check *check, bool *ret_loaded)
+{
+	char link[64], path[PATH_MAX];
+	ssize_t bytes;
+
+	snprintf(link, sizeof(link), "%s/%d/exe", limpet_proc_root, check->resident);
+	bytes = readlink(link, path, sizeof(path) - 1);
+	path[bytes < 0 ? 0 : bytes] = '\0';
+	if (!base_is(path, "ld-linux") && !base_is(path, "ld-2.") && !path_is_libc(path))
+		return false;
+	*ret_loaded = false;
+	for (size_t i = 0; i < check->maps.count && !*ret_loaded; i++) {
+		const struct limpet_map *map = &check->maps.list[i];
+
+		*ret_loaded =
+			map->perms[2] == 'x' && map->path[0] == '/' && strcmp(map->path, path) != 0;
+	}
+	return true;
 }
 
 int limpet_check_program(struct limpet_check *check)
 {
 	struct limpet_program program = {0};
+	bool loaded;
 	int r = program_read(check, &program);
 
 	if (r == -ENOMEM || r == -ESRCH)
@@ -512,6 +607,19 @@ int limpet_check_program(struct limpet_check *check)
 		limpet_check_hint(check,
 				  "a build of the program for this machine's processor works");
 		return 0;
+	}
+	if (!program.interpreter[0] && is_loader_by_hand(check, &loaded)) {
+		if (!loaded) {
+			limpet_check_refuse(check, -ENOTSUP, "static", "dynamic linker",
+					    "it is a dynamic linker, and has not loaded its "
+					    "program yet");
+			limpet_check_hint(check, "limpet run PROGRAM, without the linker, or "
+						 "limpet attach once it runs");
+			return 0;
+		}
+		/* musl's has a malloc, and is a library here like others. */
+		program.own_allocator = NULL;
+		program.own_malloc = false;
 	}
 	check_libc(check, &program);
 	check_libraries(check, &program);

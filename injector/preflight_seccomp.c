@@ -68,9 +68,19 @@ static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_
 	return count;
 }
 
+/* The kernel shows no filter to who has one himself. */
+static bool we_have_a_filter(void)
+{
+	uint64_t mode = 0;
+
+	return limpet_proc_task_number(getpid(), getpid(), "Seccomp", &mode) == 0 && mode != 0;
+}
+
 static void unreadable(struct limpet_check *check, int error)
 {
-	const char *why = error == -EACCES   ? "that takes CAP_SYS_ADMIN"
+	bool ours = error == -EACCES && we_have_a_filter();
+	const char *why = ours ? "limpet has one itself, as programs in containers have"
+			  : error == -EACCES ? "that takes CAP_SYS_ADMIN"
 			  : error == -EINVAL ? "this kernel does not show it"
 					     : strerror(-error);
 
@@ -86,13 +96,20 @@ static void unreadable(struct limpet_check *check, int error)
 			    "its seccomp filter cannot be read (%s), and it might kill the program "
 			    "for a call of limpet's",
 			    why);
-	if (geteuid())
-		limpet_check_hint(check,
-				  "sudo limpet attach %d; or, if you know its filter: "
-				  "--assume-seccomp-ok",
-				  check->pid);
+	if (ours)
+		limpet_check_hint(
+			check, "if it has Docker's default profile: --assume-seccomp-ok; else run "
+			       "limpet with CAP_SYS_ADMIN and without a filter (docker: --cap-add "
+			       "SYS_ADMIN --security-opt seccomp=unconfined), or on the host");
+	else if (geteuid())
+		limpet_check_hint(
+			check,
+			"sudo limpet attach %d; or, if you know its filter (Docker's default "
+			"profile is fine): --assume-seccomp-ok",
+			check->pid);
 	else
-		limpet_check_hint(check, "if you know its filter: --assume-seccomp-ok");
+		limpet_check_hint(check, "if you know its filter (Docker's default profile is "
+					 "fine): --assume-seccomp-ok");
 }
 
 /* True: refused. */

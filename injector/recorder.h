@@ -108,6 +108,7 @@ struct limpet_recorder_end {
 	int64_t attach_stop_us; /* < 0: unknown */
 	int64_t detach_stop_us;
 	uint64_t agent_memory_bytes;
+	const char *because; /* why it is not complete, where no count says it; NULL or "": not */
 };
 /* Last tick, end record, fsync. The file is whole from here on; symbols may follow (seal). */
 int limpet_recorder_finish(struct limpet_recorder *recorder,

@@ -327,6 +327,8 @@ void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_r
 		limpet_trace_put_number(content, LIMPET_ENDING_DETACH_STOP_US,
 					(uint64_t)end->detach_stop_us);
 	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_MEMORY_BYTES, end->agent_memory_bytes);
+	if (end->because && end->because[0])
+		limpet_trace_put_string(content, LIMPET_ENDING_BECAUSE, end->because);
 	if (live_entries >= 0)
 		limpet_trace_put_number(content, LIMPET_ENDING_LIVE_ENTRIES,
 					(uint64_t)live_entries);

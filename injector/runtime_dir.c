@@ -14,7 +14,7 @@
 
 /* Places for our own captures, best first. */
 struct places {
-	char path[3][256];
+	char path[4][256];
 	int count;
 	bool forced; /* named by the user: no other will do */
 };
@@ -55,6 +55,9 @@ static void find_places(struct places *ret)
 	}
 	snprintf(path, sizeof(path), "/tmp/limpet-%u", uid);
 	add_place(ret, path);
+	/* The one place that a container with a read-only root has. */
+	snprintf(path, sizeof(path), "/dev/shm/limpet-%u", uid);
+	add_place(ret, path);
 }
 
 /* 0, or why not: -ENOTDIR, -EPERM (another's), -EACCES (others may write). */
@@ -92,6 +95,9 @@ static int open_place(const char *path, bool *ret_made)
 
 	*ret_made = mkdir(path, mode) == 0;
 	if (!*ret_made && errno != EEXIST)
+		return -ENOENT;
+	/* One that came with the image. */
+	if (!*ret_made && access(path, W_OK) < 0 && errno == EROFS)
 		return -ENOENT;
 	fd = open_checked(path, geteuid(), O_RDONLY);
 	/* The umask may have taken bits that we need. */
@@ -165,7 +171,7 @@ static void add_dir(struct search *search, const char *path, uid_t owner, bool o
 }
 
 /* Users' directories, named PREFIX + UID + SUFFIX below `parent`. Anybody may put anything under
- * such a name in /tmp: it counts only if it belongs to the user that it names. */
+ * such a name in /tmp or /dev/shm: it counts only if it belongs to the user that it names. */
 static void add_users(struct search *search, const char *parent, const char *prefix,
 		      const char *suffix)
 {
@@ -206,6 +212,7 @@ int limpet_runtime_dir_find_all(struct limpet_runtime_dir *ret)
 	if (uid == 0) {
 		add_users(&search, "/run/user", "", "/limpet");
 		add_users(&search, "/tmp", "limpet-", "");
+		add_users(&search, "/dev/shm", "limpet-", "");
 	} else {
 		add_dir(&search, ROOT_DIR, 0, false, false);
 	}

@@ -3,6 +3,7 @@
  *   $LIMPET_RUNTIME_DIR                            if set, this alone
  *   root:    /run/limpet, else /tmp/limpet-0 (where there is neither /run nor /tmp, /run is made)
  *   others:  $XDG_RUNTIME_DIR/limpet, else /run/user/UID/limpet, else /tmp/limpet-UID
+ *   all:     where none of these can be written, /dev/shm/limpet-UID
  *
  * A capture uses the first that can be made; who looks for captures looks in all, since the
  * environment of a cron job or of `su` differs from that of the shell that started the capture. A

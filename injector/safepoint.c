@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "injector/arch.h"
 #include "injector/libunwind_walk.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"
@@ -206,7 +207,7 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 		[LIMPET_UNSAFE_RSEQ] = "in a restartable sequence",
 		[LIMPET_UNSAFE_AGENT] = "in a hook",
 		[LIMPET_UNSAFE_UNKNOWN] = "in code whose stack could not be followed",
-		[LIMPET_UNSAFE_STACK] = "short of stack",
+		[LIMPET_UNSAFE_STACK] = "short of stack, or on one that is not the thread's own",
 	};
 
 	return words[verdict];
@@ -298,24 +299,73 @@ static bool has_arena(const struct limpet_safepoint *safepoint, const struct lim
 	return false;
 }
 
-/* How far the memory below the stack pointer is there to be used. */
-static bool find_stack_low(pid_t pid, uint64_t sp, uint64_t *ret_low)
+static bool is_own_stack(const struct limpet_maps *maps, const struct limpet_tracee *tracee,
+			 bool is_first)
 {
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	const struct limpet_map *map = limpet_proc_maps_find(maps, regs->rsp);
+
+	if (!map || map->perms[0] != 'r' || map->perms[1] != 'w')
+		return false;
+	if (is_first && !strcmp(map->path, "[stack]"))
+		return true;
+	/* Both libcs keep what the thread pointer points at on top of the stack that they made. */
+	return regs->fs_base > regs->rsp && regs->fs_base < map->end;
+}
+
+/* Goroutines and other coroutines have small stacks side by side, with no page between: what is
+ * written below the stack pointer would be another's. Only a thread's own stack ends with a page
+ * that is not there. The thread may be younger than the maps that are at hand. */
+static bool stands_on_own_stack(const struct limpet_safepoint *safepoint,
+				const struct limpet_tracee *tracee)
+{
+	const bool is_first = limpet_tracee_tid(tracee) == safepoint->pid;
+	struct limpet_maps maps;
+	bool answer;
+
+	if (is_own_stack(&safepoint->modules->maps, tracee, is_first))
+		return true;
+	if (limpet_proc_maps_read(safepoint->pid, &maps) < 0)
+		return false;
+	answer = is_own_stack(&maps, tracee, is_first);
+	limpet_proc_maps_done(&maps);
+	return answer;
+}
+
+/* How far the memory below the stack pointer is there to be used. */
+static bool find_stack_low(const struct limpet_safepoint *safepoint,
+			   const struct limpet_tracee *tracee, uint64_t *ret_low)
+{
+	const uint64_t sp = limpet_tracee_regs(tracee)->rsp;
 	uint64_t below[STACK_BELOW / PAGE];
 
+	if (!stands_on_own_stack(safepoint, tracee))
+		return false;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(below); i++)
 		below[i] = sp - (i + 1) * PAGE;
-	*ret_low = sp - limpet_memory_probe(pid, below, LIMPET_COUNT_OF(below)) * PAGE;
+	*ret_low = sp - limpet_memory_probe(safepoint->pid, below, LIMPET_COUNT_OF(below)) * PAGE;
 	return sp - *ret_low >= STACK_WANTED;
 }
 
-static bool stack_has_word(pid_t pid, uint64_t sp, uint64_t wanted)
+/* The restorer's address alone stands in other places, too: sigaction(2) is told it by a struct on
+ * the caller's stack, which later calls may leave there. */
+static bool is_signal_frame(uint64_t at, const uint64_t *words, size_t count)
+{
+	if (!LIMPET_ARCH_SIGNAL_FRAME_ALIGNS(at))
+		return false;
+	return count <= LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS ||
+	       (words[LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS] & 0xffff) == LIMPET_ARCH_USER_CODE;
+}
+
+static bool stack_has_signal_frame(pid_t pid, uint64_t sp, uint64_t restorer)
 {
 	LIMPET_FREE uint64_t *words = malloc(STACK_COPY_BYTES);
 	ssize_t got = words ? limpet_memory_read_some(pid, sp, words, STACK_COPY_BYTES) : 0;
+	size_t count = got > 0 ? (size_t)got / sizeof(*words) : 0;
 
-	for (ssize_t i = 0; i < got / (ssize_t)sizeof(*words); i++)
-		if (words[i] == wanted)
+	for (size_t i = 0; i < count; i++)
+		if (words[i] == restorer &&
+		    is_signal_frame(sp + i * sizeof(*words), &words[i], count - i))
 			return true;
 	return got <= 0; /* not to be seen: no place for us */
 }
@@ -337,9 +387,9 @@ enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_s
 		    regs->rip < range->end)
 			return LIMPET_UNSAFE_AGENT;
 	}
-	if (!find_stack_low(safepoint->pid, regs->rsp, &low))
+	if (!find_stack_low(safepoint, tracee, &low))
 		return LIMPET_UNSAFE_STACK;
-	if (restorer && stack_has_word(safepoint->pid, regs->rsp, restorer))
+	if (restorer && stack_has_signal_frame(safepoint->pid, regs->rsp, restorer))
 		return LIMPET_UNSAFE_SIGNAL;
 	*ret_stack_low = low;
 	return LIMPET_SAFE;
@@ -367,7 +417,7 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 	verdict = check_frames(safepoint, tracee, &stack);
 	if (verdict != LIMPET_SAFE)
 		return verdict;
-	if (!find_stack_low(safepoint->pid, regs->rsp, &low))
+	if (!find_stack_low(safepoint, tracee, &low))
 		return LIMPET_UNSAFE_STACK;
 	*ret_stack_low = low;
 	*ret_has_arena = has_arena(safepoint, tracee);

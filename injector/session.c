@@ -35,6 +35,9 @@
 #define SETTLE_NS UINT64_C(1000000000)
 /* How long leaving waits for its turn. */
 #define LEAVE_TURN_NS UINT64_C(1000000000)
+/* For the search for copies, on top of the deadline and for each MiB that the program holds: twice
+ * what two searches take on a busy machine. */
+#define SEARCH_NS_PER_MIB UINT64_C(4000000)
 
 struct limpet_session {
 	pid_t pid;
@@ -46,9 +49,12 @@ struct limpet_session {
 	uint64_t mark_address; /* AT_RANDOM: bytes that the kernel draws for each exec */
 	uint64_t mark[2];
 	uint64_t timeout_ns;
+	uint64_t search_ns; /* that is left of what the search for copies has on top */
 	struct limpet_modules modules;
 	struct limpet_segment segment;
 	struct limpet_entries entries;
+	const struct limpet_entry_list *entry_list;
+	struct limpet_entry_late late;
 	struct limpet_plan plan;
 	struct limpet_safepoint *safepoint;
 	uint64_t fingerprint;
@@ -91,6 +97,11 @@ const char *limpet_session_owner(const struct limpet_session *session, uint32_t 
 {
 	return number && number <= session->plan.owner_count ? session->plan.owners[number - 1]
 							     : NULL;
+}
+
+const struct limpet_entry_late *limpet_session_late(const struct limpet_session *session)
+{
+	return &session->late;
 }
 
 const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session)
@@ -218,6 +229,7 @@ void limpet_session_free(struct limpet_session *session)
 	limpet_safepoint_free(session->safepoint);
 	limpet_segment_done(&session->segment);
 	limpet_entries_done(&session->entries);
+	limpet_entry_late_done(&session->late);
 	limpet_modules_done(&session->modules);
 	if (session->channel >= 0)
 		close(session->channel);
@@ -250,8 +262,12 @@ static int session_arm(struct limpet_session *session, const struct limpet_sessi
 
 	if (error)
 		return error;
-	if (limpet_entries_find(&session->modules, options->entry_list, &session->entries) < 0)
+	session->entry_list = options->entry_list;
+	if (limpet_entries_find(&session->modules, options->entry_list, &session->entries) < 0 ||
+	    limpet_entry_late_begin(&session->late, &session->modules) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
+	session->stats.entries_refused = session->entries.refused;
+	session->stats.thread_heaps = session->entries.thread_heaps;
 	error = limpet_plan_make(&session->modules, &session->segment, &session->entries,
 				 &session->plan, err);
 	/* Even without anything to patch: what an earlier agent left can still be cleaned up. */
@@ -732,6 +748,9 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 	if (fingerprint == session->fingerprint && seen == session->modules_seen)
 		return 0;
 	error = modules_again(session, NULL);
+	if (!error)
+		error = limpet_entry_late_look(&session->late, &session->modules,
+					       session->entry_list);
 	if (error)
 		return error;
 	session->fingerprint = fingerprint;
@@ -739,45 +758,98 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 	return 1;
 }
 
-/* No copy of a hook's address is left, and no thread is in one. A thread that held an address in a
- * register may have stored it behind the scan's back: what the proof took long for is scanned
- * again. */
-static int prove_unused(struct limpet_session *session, const struct limpet_agent_place *place,
-			uint64_t deadline_ns, struct limpet_err *err)
+/* What it takes to search memory that is there is not taken from the deadline, which moves on.
+ * Where threads wait long for a processor they do not all stand at once in the time that is given
+ * for that: then they go on for a while, and it is tried again. */
+static int restore_copies(struct limpet_session *session, const struct limpet_agent_place *place,
+			  uint64_t *deadline_ns, unsigned *ret_found)
 {
-	struct limpet_session_stats *stats = &session->stats;
-	struct limpet_quiesce_options quiesce = {
-		.stop_all = session->plan.address_slots || session->left_behind,
-		.deadline_ns = deadline_ns,
+	const struct timespec pause = {0, 20000000};
+	const struct limpet_copies_options options = {
+		.way = LIMPET_PAGES_ASK,
+		.deadline_ns = *deadline_ns + session->search_ns,
 		.idle = session->idle,
 		.idle_context = session->idle_context,
 		.check = check_identity,
 		.check_context = session,
 	};
-	struct limpet_copies_stats copies;
+
+	for (;;) {
+		uint64_t began_ns = limpet_monotonic_ns(), took_ns;
+		struct limpet_copies_stats copies;
+		int error = limpet_copies_restore(session->pid, place, session->info.hooks,
+						  &options, &copies);
+
+		took_ns = limpet_monotonic_ns() - began_ns;
+		if (took_ns > session->search_ns)
+			took_ns = session->search_ns;
+		session->search_ns -= took_ns;
+		*deadline_ns += took_ns;
+		session->stats.copies.found += copies.found;
+		session->stats.copies.restored += copies.restored;
+		session->stats.copies.scanned_bytes += copies.scanned_bytes;
+		*ret_found = copies.found;
+		if (error != -EAGAIN || limpet_monotonic_ns() >= *deadline_ns)
+			return error;
+		nanosleep(&pause, NULL);
+		limpet_tracee_release_strays();
+		if (session->idle)
+			session->idle(session->idle_context);
+	}
+}
+
+static int explain_copies(const struct limpet_session *session, int error, struct limpet_err *err)
+{
+	if (error != -ETIMEDOUT)
+		return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
+				      "copies of hook addresses remain in the program's data");
+	limpet_err_set(err, -EBUSY,
+		       "the program has so much memory that it could not be searched in time for "
+		       "copies of hook addresses");
+	limpet_err_hint(err, "limpet attach --duration 1s --attach-timeout 5m %d", session->pid);
+	return -EBUSY;
+}
+
+/* No copy of a hook's address is left, and no thread is in one. A thread that held an address in a
+ * register may have stored it behind the scan's back: what the proof took long for is scanned
+ * again. */
+static int prove_unused(struct limpet_session *session, const struct limpet_agent_place *place,
+			uint64_t *deadline_ns, struct limpet_err *err)
+{
+	struct limpet_quiesce_options quiesce = {
+		.stop_all = session->plan.address_slots || session->left_behind,
+		.idle = session->idle,
+		.idle_context = session->idle_context,
+		.check = check_identity,
+		.check_context = session,
+	};
+	unsigned found;
 	int error;
 
 	do {
-		error = limpet_copies_restore(session->pid, place, session->info.hooks, &copies);
-		stats->copies.found += copies.found;
-		stats->copies.restored += copies.restored;
-		stats->copies.scanned_bytes += copies.scanned_bytes;
+		error = restore_copies(session, place, deadline_ns, &found);
 		if (error)
-			return limpet_err_set(
-				err, error == -ESRCH ? error : -EBUSY,
-				"copies of hook addresses remain in the program's data");
-		error = limpet_quiesce_prove(session->pid, place, &quiesce, &stats->quiesce);
+			return explain_copies(session, error, err);
+		quiesce.deadline_ns = *deadline_ns;
+		error = limpet_quiesce_prove(session->pid, place, &quiesce,
+					     &session->stats.quiesce);
 		if (error)
 			return limpet_err_set(err, error, "a thread of process %d stayed in a hook",
 					      session->pid);
 		if (!quiesce.stop_all)
 			return 0; /* no code loads these addresses but to jump there */
-		error = limpet_copies_restore(session->pid, place, session->info.hooks, &copies);
-	} while (!error && copies.found && limpet_monotonic_ns() < deadline_ns);
-	if (error || copies.found)
-		return limpet_err_set(err, -EBUSY,
-				      "copies of hook addresses remain in the program's data");
-	return 0;
+		error = restore_copies(session, place, deadline_ns, &found);
+	} while (!error && found && limpet_monotonic_ns() < *deadline_ns);
+	return error || found ? explain_copies(session, error, err) : 0;
+}
+
+static uint64_t search_ns(const struct limpet_session *session)
+{
+	struct limpet_proc_status status;
+
+	if (limpet_proc_status_read(limpet_proc_resident(session->pid), &status) < 0)
+		return 0;
+	return (status.rss_bytes >> 20) * SEARCH_NS_PER_MIB;
 }
 
 /* Slots and copies back, then the proof, then the end. */
@@ -800,6 +872,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		return error;
 	if (result)
 		return limpet_err_set(err, -EBUSY, "%d slots could not be put back", result);
+	session->search_ns = search_ns(session);
 	near_setup(session, deadline_ns, &near);
 	if (session->info.map) {
 		near.also = put_slots_back;
@@ -807,6 +880,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 	}
 	/* A thread that was in a loader hook may have put in slots behind our back. */
 	do {
+		near.deadline_ns = deadline_ns;
 		error = limpet_near_switch_off(&near);
 		if (error)
 			return limpet_err_set(
@@ -814,7 +888,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 				"what leads from process %d's code to the agent could "
 				"not be put back: %s",
 				session->pid, strerror(-error));
-		error = prove_unused(session, &place, deadline_ns, err);
+		error = prove_unused(session, &place, &deadline_ns, err);
 		if (error)
 			return error;
 	} while (session->info.map && limpet_outside_leads_there(session->pid, &session->info) &&

@@ -11,6 +11,7 @@
 
 #include "common/err.h"
 #include "injector/copies.h"
+#include "injector/entry_late.h"
 #include "injector/modules.h"
 #include "injector/quiesce.h"
 #include "injector/segment.h"
@@ -31,6 +32,8 @@ struct limpet_session_stats {
 	uint64_t attach_stop_ns, detach_stop_ns; /* longest time from own code to own code */
 	unsigned attach_attempts;
 	uint32_t slots_patched, slots_not_taken;
+	unsigned entries_refused; /* functions of allocators that are not seen */
+	bool thread_heaps;        /* blocks that go with their thread are not seen released */
 	struct limpet_quiesce_stats quiesce;
 	struct limpet_copies_stats copies;
 };
@@ -76,6 +79,8 @@ struct limpet_modules *limpet_session_modules(struct limpet_session *session);
 int limpet_session_refresh_modules(struct limpet_session *session);
 /* Now, in the ticks that the agent stamps with (before subtracting clock_base). */
 uint64_t limpet_session_clock(const struct limpet_session *session);
+/* What modules that came later have of their own. */
+const struct limpet_entry_late *limpet_session_late(const struct limpet_session *session);
 const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session);
 /* The agent's control page, which reads as zeros in a child that was forked; 0 before enter. */
 uint64_t limpet_session_control_page(const struct limpet_session *session);

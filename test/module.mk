@@ -25,14 +25,14 @@ test_preflight_SRC := test/unit/proc_fixture.c test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
 $(B)/test/test_seccomp_eval $(B)/test/test_preflight: LIBS += -lseccomp
 UNIT_TESTS += test_ui test_capture_options test_progress test_dormant
-UNIT_TESTS += test_quiesce test_merge test_slots test_home_frame test_hooks test_hook_signals test_collector test_modules test_patch
+UNIT_TESTS += test_quiesce test_copies test_merge test_slots test_home_frame test_hooks test_hook_signals test_collector test_modules test_patch
 test_ui_SRC := cli/ui.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c
 test_progress_SRC := cli/progress.c cli/ui.c
 
 # A test of agent code names the agent's sources that are built into it for the host; the thunks are
 # the agent's own.
-AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/record.c agent/sampled.c agent/stack.c agent/patch.c agent/channel.c \
+AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/record.c agent/sampled.c agent/stack.c agent/loaded.c agent/patch.c agent/channel.c \
 	$(B)/agent/agent/arch/$(ARCH)/thunks.o test/unit/agent_fixture.c
 test_hooks_SRC := $(AGENT_FOR_TESTS)
 test_hook_signals_SRC := $(AGENT_FOR_TESTS)
@@ -83,11 +83,11 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 T := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena
-TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim plugin.so gaps-copies \
+TARGET_C := regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena lame
+TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
-	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc newer pool bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
-TARGET_PROGRAMS += $(addprefix $(T)/,forker-static forker-musl loader-musl plugin-musl.so)
+	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static keeps decoy pool bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+TARGET_PROGRAMS += $(addprefix $(T)/,forker-static forker-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
@@ -109,6 +109,16 @@ $(T)/sleeper: $(SLEEPER_SRC) test/targets/sleeper.h test/targets/target.h
 
 $(T)/registers: test/targets/registers.c test/targets/registers_hold.S test/targets/registers.h \
 		test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c %.S,$^)
+
+$(T)/decoy: test/targets/decoy.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -static -I. -o $@ $<
+
+$(T)/keeps: test/targets/keeps.c test/targets/keeps_asm.S test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c %.S,$^)
@@ -175,6 +185,49 @@ $(T)/churn-nim: test/targets/churn.nim
 	@mkdir -p $(@D)
 	$(Q)nim compile --hints:off --threads:on --mm:orc -d:release -d:useMalloc --debugger:native \
 		--nimcache:$@.cache -o:$@ $<
+
+# With a C side, which is linked as any C program is; and without.
+GO := GO111MODULE=off GOFLAGS= GOPATH=$(abspath $(T))/go GOCACHE=$(abspath $(T))/go/cache go
+$(T)/churn-go $(T)/churn-go-static: test/targets/churn.go
+	$(call say,GO,$@)
+	@mkdir -p $(@D)
+	$(Q)CGO_ENABLED=1 $(GO) build -ldflags '-linkmode external$(if $(filter %-static,$@), -extldflags -static)' \
+		-o $@ $<
+$(T)/plain-go: test/targets/plain.go
+	$(call say,GO,$@)
+	@mkdir -p $(@D)
+	$(Q)CGO_ENABLED=0 $(GO) build -o $@ $<
+
+$(T)/Load.class: test/targets/Load.java
+	$(call say,JAVA,$@)
+	@mkdir -p $(@D)
+	$(Q)javac -Xlint:all -d $(@D) $<
+
+# By Nim's own allocator, or partly. NAME-refc-release-off: memory management, kind, threads.
+NIM_HEAPS := $(foreach mm,refc orc,$(foreach kind,release danger,$(foreach threads,on off, \
+	nim-$(mm)-$(kind)-$(threads))) nim-$(mm)-counted-off nim-$(mm)-malloc-on nim-$(mm)-lto-on) \
+	nim-boehm-release-off nim-regions-release-off
+NIM_release := -d:release
+NIM_danger := -d:danger
+NIM_counted := -d:release -d:nimTypeNames
+NIM_malloc := -d:release -d:useMalloc
+NIM_lto := -d:danger --passC:-flto=1 --passL:-flto=1 --passC:-w --passL:-w
+$(addprefix $(T)/,$(NIM_HEAPS)): test/targets/heap.nim
+	$(call say,NIM,$@)
+	@mkdir -p $(@D)
+	$(Q)nim compile --hints:off --parallelBuild:1 --mm:$(word 2,$(subst -, ,$(@F))) \
+		--threads:$(word 4,$(subst -, ,$(@F))) $(NIM_$(word 3,$(subst -, ,$(@F)))) \
+		--nimcache:$@.cache -o:$@ $<
+
+# With Nim's "heaptrack support": its library, patched so that the allocator tells heaptrack's of each block.
+$(T)/nim-refc-heaptrack-on: test/targets/heap.nim test/targets/heaptrack.sed
+	$(call say,NIM,$@)
+	@mkdir -p $(@D)
+	$(Q)rm -rf $@.lib
+	$(Q)cp -r "$$(nim dump --dump.format:json - </dev/null 2>/dev/null | jq -r .libpath)" $@.lib
+	$(Q)sed -i -f test/targets/heaptrack.sed $@.lib/system/alloc.nim
+	$(Q)nim compile --hints:off --parallelBuild:1 --lib:$(abspath $@.lib) --mm:refc --threads:on -d:release \
+		-d:heaptracker --nimcache:$@.cache -o:$@ $<
 
 # The ways in which a program's slots come to be: RELRO, PLT, PIE.
 STORM_LINKS := $(foreach relro,norelro partial full,$(foreach plt,plt noplt,$(foreach pie,pie nopie, \
@@ -264,27 +317,34 @@ $(T)/rjem: test/targets/rjem.rs $(T)/librjem.a
 	@mkdir -p $(@D)
 	$(Q)rustc --edition 2021 -g -C opt-level=2 -L native=$(T) -l static=rjem -o $@ $<
 
+$(T)/plugin-rjem.so: test/targets/plugin.c $(T)/librjem.a
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -Dmalloc=_rjem_malloc -Dfree=_rjem_free -o $@ $< \
+		-L$(T) -lrjem -lstdc++ -lm
+
 # Debian has mimalloc as a shared library only; it is called by its own names.
 $(T)/rmi: test/targets/rjem.rs
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
 	$(Q)rustc --edition 2021 -g -C opt-level=2 --crate-name rmi --cfg mimalloc -l mimalloc -o $@ $<
 
-$(T)/own-tcmalloc: test/targets/storm.c test/targets/target.h
+# Only for programs: it is not made of position independent code.
+TCMALLOC_WHOLE := -Wl,--whole-archive -l:libtcmalloc_minimal.a -Wl,--no-whole-archive -lstdc++ -lm
+$(T)/own-tcmalloc $(T)/own-tcmalloc-lto: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< \
-		-Wl,--whole-archive -l:libtcmalloc_minimal.a -Wl,--no-whole-archive -lstdc++ -lm
+	$(Q)$(CC) $(TARGET_CFLAGS) $(if $(filter %-lto,$@),-flto) -I. -o $@ $< $(TCMALLOC_WHOLE)
 
 $(T)/pool: test/targets/arena.c test/targets/target.h include/limpet.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DPOOL -I. -o $@ $<
 
-$(T)/newer: test/targets/newer.cc test/targets/target.h
+$(T)/newer $(T)/newer-static: test/targets/newer.cc test/targets/target.h
 	$(call say,CXX,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CXX) $(TARGET_CXXFLAGS) -I. -o $@ $<
+	$(Q)$(CXX) $(TARGET_CXXFLAGS) $(if $(filter %-static,$@),-static) -I. -o $@ $<
 
 # Nothing is left by which its functions could be found.
 $(T)/rjem-stripped: $(T)/rjem

@@ -391,6 +391,7 @@ static void open_capture(void)
 		producer->blocks = calloc(producer->room, sizeof(*producer->blocks));
 		thread->tid = (uint32_t)it.child + i;
 		thread->generation = 1;
+		it.shm->states_used[i / 64] |= 1ull << i % 64;
 		thread->thread_pointer = 0x7f0000001000ull + i * 4096ull;
 		thread->stack_high = 1; /* known */
 		thread->busy = 1;

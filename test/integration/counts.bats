@@ -17,6 +17,7 @@ of_storm() {
 	of_storm 20000 --threads 1
 }
 
+# track: language | C, glibc | attach | slots
 @test "four threads that free each other's blocks" {
 	of_storm 20000 --threads 4 --cross
 }

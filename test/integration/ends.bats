@@ -87,6 +87,24 @@ ended_as() {
 	finish storm
 }
 
+@test "terabytes that were never touched: left within seconds, copies put back" {
+	local began
+	[[ $(printf '%s\n' 6.7 "$(uname -r)" | sort -V | head -n 1) == 6.7 ]] ||
+		skip "this kernel is older than 6.7: it cannot be asked which pages there are"
+	start odd "$TARGETS/odd" --sparse 4096
+	attach "$pid"
+	tell odd copy copied
+	tell odd "work 1000" worked
+	began=${EPOCHREALTIME/./}
+	stop "$pid"
+	((${EPOCHREALTIME/./} - began < 5000000)) || fail "it took too long to leave"
+	good_capture
+	same "allocations through the table" "$(site_sum odd_work allocations)" 1000
+	nothing_of_ours "$pid"
+	tell odd "work 1000" worked
+	finish odd
+}
+
 @test "SIGHUP and SIGINT that were ignored when it started stay ignored" {
 	start storm "$TARGETS/storm" --threads 2
 	trace=$work/ignored.limpet

@@ -6,6 +6,7 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
+# track: allocator | jemalloc, linked in | attach | entries
 @test "jemalloc in a C program: exact counts, and its code is as it was" {
 	start storm "$TARGETS/own-allocator" --threads 4 --cross
 	text_of "$pid" own-allocator >text.before
@@ -13,6 +14,19 @@ teardown() { end; }
 	unchanged_text "$pid" own-allocator
 	nothing_of_ours "$pid"
 	finish storm
+}
+
+# track: allocator | jemalloc, linked in | run
+# track: allocator | tcmalloc, linked in | run
+# track: allocator | tcmalloc, linked in, with link-time optimization | run
+# track: allocator | jemalloc, linked in, with link-time optimization; stripped | run
+@test "jemalloc and tcmalloc in a C program: run, every call from the entry point on" {
+	local name
+	for name in own-allocator own-lto own-tcmalloc own-tcmalloc-lto; do
+		counted_run "$name" "$TARGETS/$name" --threads 2 --cross
+	done
+	strip -o own-stripped "$TARGETS/own-allocator"
+	stripped=true counted_run stripped "$work/own-stripped" --threads 2 --cross
 }
 
 @test "jemalloc in a C program: signal handlers; capture upon capture" {
@@ -46,6 +60,7 @@ teardown() { end; }
 	finish storm
 }
 
+# track: allocator | jemalloc, linked in, with link-time optimization; stripped | attach | entries; once stripped it is found by the malloc that it exports, and the program's functions have no names
 @test "jemalloc in a C program: link-time optimization; stripped" {
 	strip -o own-stripped "$TARGETS/own-allocator"
 	start lto "$TARGETS/own-lto" --threads 2 --cross
@@ -141,6 +156,7 @@ teardown() { end; }
 	finish storm
 }
 
+# track: allocator | tcmalloc, linked in | attach | entries
 @test "tcmalloc in a C program: exact counts; signal handlers; capture upon capture" {
 	start storm "$TARGETS/own-tcmalloc" --threads 4 --cross --signals
 	text_of "$pid" own-tcmalloc >text.before
@@ -158,6 +174,16 @@ teardown() { end; }
 	finish storm
 }
 
+# track: allocator | tcmalloc, linked in, with link-time optimization | attach | entries
+@test "tcmalloc in a C program: link-time optimization" {
+	start lto "$TARGETS/own-tcmalloc-lto" --threads 4 --cross
+	text_of "$pid" own-tcmalloc-lto >text.before
+	counted_phase lto 10000
+	unchanged_text "$pid" own-tcmalloc-lto
+	finish lto
+}
+
+# track: language | C++ with operators new and delete of its own | attach run | entries; each block once
 @test "operator new and delete that a C++ program replaces: each block once, attach and run" {
 	local key
 	start newer "$TARGETS/newer"
@@ -188,6 +214,93 @@ teardown() { end; }
 		same "run: $key" "$(jq ".$key" sums.json)" "$(grep allocations newer.say | jq ".$key")" || return 1
 	done
 	same "run: kept bytes" "$(site_sum "keep_forever()" live_bytes)" $((30 * 5000))
+}
+
+# newer_throws TARGET: exceptions leave through its operators; blocks that are kept are where they were kept.
+newer_throws() {
+	local key=$1${LIMPET_WAY-}
+	start "$key" "$TARGETS/$1"
+	attach "$pid"
+	tell "$key" "throw 50" thrown
+	tell "$key" "run 100" ran
+	tell "$key" "leak 70" leaked
+	stop "$pid"
+	good_capture
+	same "kept blocks" "$(site_sum "keep_forever()" live_allocations)" 70
+	expect '.totals.foreign_frees == 0 and .capture.unseen_calls == 0'
+	nothing_of_ours "$pid"
+	tell "$key" "throw 50" thrown
+	finish "$key"
+	printf '%s\n' "throw 50" "leak 30" quit |
+		timeout 60 "$LIMPET" run -q --on-overload wait -o "$key.limpet" -- "$TARGETS/$1" >newer.say 2>newer.err ||
+		fail "$(<newer.err)"
+	[[ $(<newer.say) == *thrown*leaked* ]]
+	trace=$key.limpet
+	report
+	expect '.capture.complete'
+	same "run: kept blocks" "$(site_sum "keep_forever()" live_allocations)" 30
+}
+
+# track: language | C++ with operators new and delete of its own, static | attach run | entries, of the malloc that they call
+@test "exceptions that leave a program's own operator new, by dlopen, mapped and static" {
+	newer_throws newer || return 1
+	LIMPET_WAY=mapped newer_throws newer || return 1
+	newer_throws newer-static
+}
+
+@test "registers that an allocator's function leaves alone are left alone: attach, run, sampled, switched on and off" {
+	local options
+	printf '%s\n' "allocator keeps" "keeps_take malloc(size)" "keeps_give free(p)" >keeps.list
+	start keeps "$TARGETS/keeps"
+	for options in "" "--sample 4KiB"; do
+		# shellcheck disable=SC2086 # several words
+		attach "$pid" --alloc-functions keeps.list $options
+		tell keeps "run 20000" ran
+		stop "$pid"
+		good_capture
+		[[ -n $options ]] || expect '.totals.allocations == 20000 and .totals.frees == 20000 and .totals.allocated_bytes == 1280000'
+	done
+	tell keeps go going
+	for _ in 1 2 3 4 5 6; do
+		attach "$pid" --alloc-functions keeps.list --on-overload drop --no-seal -q
+		"$LIMPET" stop "$pid" >/dev/null || [[ $? == 4 ]]
+		wait "$limpet_job" || [[ $? == 4 ]]
+	done
+	tell keeps hold held
+	nothing_of_ours "$pid"
+	finish keeps
+	printf '%s\n' "run 5000" quit |
+		timeout 60 "$LIMPET" run -q --alloc-functions keeps.list --on-overload wait -o keeps.limpet -- "$TARGETS/keeps" \
+			>keeps.say 2>keeps.err || fail "$(<keeps.err)"
+	trace=keeps.limpet
+	report
+	same "run: calls" "$(site_sum keeps_run allocations)" 5000
+}
+
+@test "reallocarray that an allocator leaves to the C library: attach and run" {
+	local library key
+	for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
+		key=$library
+		library=/usr/lib/x86_64-linux-gnu/$library
+		[[ -e $library ]] || skip "$library is not installed"
+		start "$key" env LD_PRELOAD="$library" "$TARGETS/regrow"
+		attach "$pid"
+		tell "$key" "run 2000" ran
+		tell "$key" "keep 40" kept
+		stop "$pid"
+		good_capture
+		same "$library: calls" "$(site_sum regrow_run allocations)" 4000 || return 1
+		same "$library: kept" "$(site_sum regrow_keep live_bytes)" 120000 || return 1
+		expect '.totals.foreign_frees == 0'
+		expect '[.allocators[]?.name] | index("glibc") | not'
+		finish "$key" || return 1
+		printf '%s\n' "run 1000" "keep 10" quit |
+			LD_PRELOAD=$library timeout 60 "$LIMPET" run -q --on-overload wait -o "$key.limpet" -- "$TARGETS/regrow" \
+				>regrow.say 2>regrow.err || fail "$(<regrow.err)"
+		trace=$key.limpet
+		report
+		same "$library: run: kept" "$(site_sum regrow_keep live_bytes)" 30000 || return 1
+	done
 }
 
 # rust_run NAME: every call of its allocator, under `limpet run`.
@@ -228,22 +341,27 @@ rust_attach() {
 	result "$1" 0
 }
 
+# track: allocator | Rust with jemalloc (`_rjem_*`) | run
 @test "a Rust program with jemalloc under its crate's names: run, every call of it" {
 	rust_run rjem
 }
 
+# track: allocator | Rust with jemalloc (`_rjem_*`) | attach | entries
 @test "a Rust program with jemalloc under its crate's names: attach, while it works" {
 	rust_attach rjem rjem
 }
 
+# track: allocator | Rust with mimalloc (`mi_*`) | run
 @test "a Rust program with mimalloc under its crate's names: run, every call of it" {
 	rust_run rmi
 }
 
+# track: allocator | Rust with mimalloc (`mi_*`) | attach | entries, in Debian's shared library: it has no static one
 @test "a Rust program with mimalloc under its crate's names: attach, while it works" {
 	rust_attach rmi libmimalloc.so.2.0
 }
 
+# track: allocator | a library with jemalloc inside, hidden or `-Bsymbolic` | attach | entries; several allocators are totalled apart
 @test "a library with jemalloc inside: hidden beside libc's, or bound to itself" {
 	local kind key
 	for kind in hidden symbolic; do
@@ -264,6 +382,23 @@ rust_attach() {
 	done
 }
 
+# track: allocator | a library with jemalloc inside, hidden or `-Bsymbolic` | run
+@test "a library with jemalloc inside: run, every call from the entry point on" {
+	local kind own theirs
+	for kind in hidden symbolic; do
+		printf '%s\n' "run 3000" count quit |
+			timeout 60 "$LIMPET" run -q --on-overload wait -o "$kind.limpet" -- "$TARGETS/bundled-$kind" \
+				>"$kind.say" 2>"$kind.err" || fail "$(<"$kind.err")"
+		trace=$kind.limpet
+		good_capture
+		own=$(site_sum own_new allocated_bytes)
+		theirs=$(($(site_sum bundle_new allocated_bytes) + $(site_sum bundle_resize allocated_bytes)))
+		same "$kind: bytes" $((own + theirs)) "$(grep '^{' "$kind.say" | jq .allocated_bytes)"
+		same "$kind: blocks" "$(site_sum own_new allocations) $(site_sum bundle_new allocations) $(site_sum bundle_resize allocations)" \
+			"3000 3000 3000"
+	done
+}
+
 # owners_equal: what the report says of each of two allocators, and the program's own counts.
 owners_equal() {
 	local owner key
@@ -279,6 +414,7 @@ owners_equal() {
 		"$(jq '.kept - ((.kept + 2) / 3 | floor)' <<<"$1")"
 }
 
+# track: allocator | pools and allocators that limpet does not know | attach run | entries, by `--alloc-functions`
 @test "functions that the user names: each allocator apart, no block twice" {
 	printf '%s\n' '# the program is not asked' 'allocator arena' 'arena_take malloc(_, size)' \
 		'arena_give free(_, p)' 'arena_grow realloc(_, p, size)' >arena.list
@@ -335,6 +471,7 @@ owners_equal() {
 	finish arena
 }
 
+# track: allocator | pools that report themselves (`limpet.h`) | attach run | entries
 @test "a pool that reports itself: apart from malloc, and what it has from malloc is not counted" {
 	start pool "$TARGETS/pool"
 	text_of "$pid" pool >text.before
@@ -361,6 +498,7 @@ owners_equal() {
 }
 
 # Whether it has an allocator of its own cannot be known then: this one has not, and is captured.
+# track: nim | Nim, stripped | attach run | what goes through libc; that its own allocator may stay unseen is said
 @test "a Nim program without names: what may stay unseen is told, before and in the report" {
 	strip -o nim-stripped "$TARGETS/churn-nim"
 	start nim "$TARGETS/churn-nim"
@@ -379,4 +517,86 @@ owners_equal() {
 	report
 	expect '.capture.unseen_rss_share != null'
 	finish stripped
+	timeout 60 "$LIMPET" run -o stripped.limpet -- "$work/nim-stripped" <<<quit >run.say 2>run.err || fail "$(<run.err)"
+	grep -q 'warning: it is a Nim program without names' run.err || fail "$(<run.err)"
+	trace=stripped.limpet
+	report
+	expect '.totals.allocations > 0'
+}
+
+@test "a function that only allocates and cannot be hooked: told before, and the trace is not complete" {
+	start lame "$TARGETS/lame"
+	text_of "$pid" lame >text.before
+	"$LIMPET" doctor "$pid" --json >doctor.json
+	json_says '.verdict == "ok" and ([.findings[] | select(.id == "allocator" and .severity == "warning") | .text] |
+		any(test("^1 of its functions cannot be hooked: .* unseen")))' <doctor.json || fail "$(<doctor.json)"
+	attach "$pid"
+	tell lame "run 2000" ran
+	tell lame count '{'
+	stop "$pid" 4
+	grep -q 'warning: 1 of its functions cannot be hooked' attach.1.err || fail "$(<attach.1.err)"
+	grep -q 'warning: the trace is not complete: 1 function of its allocator' attach.1.err || fail "$(<attach.1.err)"
+	report
+	expect '.capture.complete == false and .capture.dropped_events == 0 and .capture.agent_unloaded'
+	# What is seen is right; of what is not, only the releases are.
+	same allocations "$(jq .totals.allocations report.json)" "$(jq .allocations <<<"$answer")"
+	same frees "$(jq .totals.frees report.json)" "$(jq .frees <<<"$answer")"
+	same kept "$(site_sum keep live_allocations)" "$(jq .kept <<<"$answer")"
+	expect '.totals.foreign_frees == 2000'
+	"$LIMPET" report "$trace" >text.report
+	grep -q 'the trace is not complete' text.report || fail "$(<text.report)"
+	unchanged_text "$pid" lame
+	finish lame
+	"$LIMPET" run -q -o lame.limpet -- "$TARGETS/lame" <<<"quit" >lame.say 2>lame.err || fail "$(<lame.err)"
+	trace=lame.limpet
+	report
+	expect '.capture.complete == false'
+}
+
+# What comes and is gone again before the collector's next look stays unseen without a word.
+@test "a plugin with jemalloc inside that is loaded during the capture is told of; another capture follows it" {
+	# Debian's jemalloc has its thread-local state where little room is for those that come late.
+	start loader env GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 "$TARGETS/loader" "$TARGETS/plugin-rjem.so"
+	attach "$pid"
+	tell loader open opened
+	tell loader "allocate 50" allocated
+	stop "$pid" 4
+	grep -q 'not complete: plugin-rjem.so, which was loaded during the capture, has an allocator of its own' \
+		attach.1.err || fail "$(<attach.1.err)"
+	report
+	expect '.capture.complete == false and .capture.dropped_events == 0 and .capture.agent_unloaded and
+		(.capture.incomplete_because | startswith("plugin-rjem.so, which was loaded during the capture,"))'
+	"$LIMPET" report "$trace" | tr -s "\n " " " | grep -q "losses the trace is not complete: plugin-rjem.so, which was" ||
+		fail "$("$LIMPET" report "$trace")"
+	text_of "$pid" plugin-rjem.so >text.before
+	attach "$pid"
+	tell loader free freed
+	tell loader "allocate 70" allocated
+	stop "$pid"
+	good_capture
+	same "blocks of the plugin" "$(site_sum plugin_allocate live_allocations)" 71
+	same "blocks of before" "$(jq .totals.foreign_frees report.json)" 51
+	unchanged_text "$pid" plugin-rjem.so
+	tell loader free freed
+	# One without is as it was.
+	finish loader
+	start loader2 "$TARGETS/loader" "$TARGETS/plugin.so"
+	attach "$pid"
+	tell loader2 open opened
+	tell loader2 "allocate 50" allocated
+	stop "$pid"
+	good_capture
+	same "blocks of the other" "$(site_sum plugin_allocate live_allocations)" 51
+	finish loader2
+}
+
+# Its operators are functions that allocate, but by malloc.
+@test "libstdc++ that is loaded during the capture is no allocator of its own" {
+	timeout 60 "$LIMPET" run -q --on-overload wait -o late.limpet -- /usr/bin/python3 -c "
+import ctypes, time
+ctypes.CDLL('libstdc++.so.6')
+time.sleep(1)" 2>late.err || fail "$(<late.err)"
+	[[ ! -s late.err ]] || fail "$(<late.err)"
+	trace=late.limpet
+	good_capture
 }

@@ -317,6 +317,7 @@ capturing_now() {
 	same "the worker's" "$(site_sum clan_work allocations)" 177
 }
 
+# track: server | postgres | attach | `--follow-fork`: each backend has a trace of its own; palloc's contexts show as the malloc calls that they make
 @test "postgres: sessions of the postmaster" {
 	local master backend
 	children=()
@@ -327,11 +328,17 @@ capturing_now() {
 	tell client go going
 	tell client pid pid
 	backend=${answer#pid }
+	sql_session
+	wait_until 60 capturing "$pid"
+	ten_texts
 	wait_until 60 capturing "$backend"
 	wait_until 30 elapsed_of "$backend" 2
 	stop "$master"
 	good_capture
 	expect '.target.command | test("postgres")'
+	of "$pid"
+	good_capture
+	ten_texts_are_there
 	of "$backend"
 	good_capture
 	expect '.totals.allocations > 0'
@@ -341,8 +348,73 @@ capturing_now() {
 	finish client
 	postgres_ends
 }
+# ten_texts BACKEND: of five million letters each, of which a backend knows only where it makes them.
+ten_texts() {
+	tell sql "select 'made ' || sum(length(repeat('x', 5000000 + i))) from generate_series(1, 10) i;" "made 50000055"
+	sql_session_ends
+}
+ten_texts_are_there() {
+	same "texts" "$(site_sum repeat allocations)" 10 || return 1
+	(($(site_sum repeat allocated_bytes) >= 50000055 && $(site_sum repeat allocated_bytes) < 50010000)) ||
+		fail "$(site_sum repeat allocated_bytes) bytes of text"
+}
+
+# track: server | postgres | run
+@test "run: postgres and a session" {
+	local backend their_limpet
+	children=()
+	((EUID != 0 || $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0)) ||
+		skip "Yama lets its user trace no process that is not a child's"
+	install -m 755 "$LIMPET" "$folder/limpet-program"
+	their_limpet=(env -u LIMPET_RUNTIME_DIR XDG_RUNTIME_DIR="$folder" TMPDIR="$folder" "$folder/limpet-program")
+	postgres_server "${their_limpet[@]}" run --follow-fork --on-overload wait -o "$folder/run.limpet" --
+	sql_session
+	backend=$pid
+	their_capture() {
+		as_postgres "${their_limpet[@]}" status "$backend" --json 2>/dev/null |
+			json_says '.captures[0].state == "capturing"'
+	}
+	wait_until 30 their_capture
+	ten_texts
+	wait_until 30 ended "$backend"
+	postgres_ends
+	trace=$folder/run.limpet
+	good_capture
+	expect '.capture.mode == "run" and .capture.end == "target-exit"'
+	trace=$folder/run.$backend.limpet
+	good_capture
+	ten_texts_are_there
+}
 elapsed_of() {
 	"$LIMPET" status "$1" --json | json_says --argjson s "$2" '.captures[0].elapsed_seconds >= $s'
+}
+
+# A pool for each request, and one for each connection.
+pools_of_requests() {
+	local pools requests
+	pools=$(site_sum ngx_create_pool allocations) requests=$(jq .requests <<<"$answer")
+	((pools > requests && pools <= 2 * requests)) || fail "$pools pools for $requests requests"
+}
+
+# track: server | nginx | run
+@test "run: nginx and a worker" {
+	children=()
+	nginx_server "$LIMPET" run -q --follow-fork --on-overload wait -o "$work/run.limpet" --
+	wait_until 30 capturing_now "$worker"
+	start client python3 "$root/test/targets/client.py" http "$folder/nginx.sock" "$folder/files" 2
+	tell client go going
+	wait_until 20 allocating "$worker"
+	tell client hold held
+	tell client count '{'
+	json_says '.errors == 0 and .requests > 0' <<<"$answer" || fail "the client says $answer"
+	finish client
+	nginx_ends
+	trace=$work/run.limpet
+	good_capture
+	expect '.capture.mode == "run" and .capture.end == "target-exit"'
+	trace=$work/run.$worker.limpet
+	good_capture
+	pools_of_requests
 }
 
 # The worker that a reload has made, beside the one that it ends.
@@ -351,6 +423,7 @@ another_worker() {
 	[[ -n $new ]]
 }
 
+# track: server | nginx | attach | `--follow-fork`: each worker has a trace of its own
 @test "nginx: workers come and go with each reload" {
 	local i new workers=()
 	children=()

@@ -55,6 +55,28 @@ driven() {
 	[[ $(grep -c storm_realloc cut.1.html) == 0 ]] || fail "names that were cut"
 }
 
+@test "a page says what was out of reach, and why a capture is not complete" {
+	strip -o nim-stripped "$TARGETS/churn-nim"
+	start nim "$work/nim-stripped"
+	attach "$pid"
+	tell nim go going
+	tell nim hold held
+	stop "$pid"
+	finish nim
+	good_capture
+	expect '.capture.unseen_rss_share != null and .totals.allocations > 0'
+	"$LIMPET" html "$trace" -o partial.html
+	driven partial.html report.json --figures
+	start lame "$TARGETS/lame"
+	attach "$pid"
+	tell lame "run 10" ran
+	stop "$pid" 4
+	report
+	finish lame
+	"$LIMPET" html "$trace" -o lame.html
+	driven lame.html report.json --figures
+}
+
 @test "what a page says of lifetimes and sizes of blocks is what the reports say" {
 	trace=$root/test/traces/version-1/rust.trace
 	timeout 60 "$LIMPET" html "$trace" -o page.html

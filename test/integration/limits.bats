@@ -5,7 +5,6 @@
 
 load helpers
 setup() { begin; }
-groups=()
 teardown() {
 	end
 	remove_groups
@@ -209,29 +208,7 @@ crowded() {
 	finish crowd
 }
 
-# A group below the one that this test runs in, with so many MiB; sets `group`. Version 1 and 2.
-make_group() {
-	local mib=$1 line path
-	line=$(grep -E '^[0-9]+:([a-z_,]+,)?memory(,[a-z_,]+)?:' /proc/self/cgroup) || line=$(grep '^0::' /proc/self/cgroup)
-	path=${line#*:*:}
-	if [[ $line == 0::* ]]; then
-		group=$(findmnt -n -o TARGET -t cgroup2 | head -n 1)${path%/}/limpet-test.$$
-		limit_file=memory.max
-	else
-		group=$(findmnt -n -o TARGET -t cgroup -O memory | head -n 1)${path%/}/limpet-test.$$
-		limit_file=memory.limit_in_bytes
-	fi
-	mkdir "$group" 2>/dev/null || skip "no cgroup can be made here"
-	groups+=("$group")
-	{ echo $((mib << 20)) >"$group/$limit_file"; } 2>/dev/null ||
-		skip "the memory of a cgroup cannot be limited here"
-}
-remove_groups() {
-	for group in "${groups[@]}"; do
-		wait_until 10 rmdir "$group"
-	done
-}
-
+# track: container | a memory cgroup with a tight limit | attach | refused while the headroom is less than twice `--agent-memory`, which can be lowered
 @test "a memory cgroup with little headroom: refused; with less for the agent, captured and not missed" {
 	make_group 100
 	start storm bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$TARGETS/storm" --threads 2
@@ -294,6 +271,7 @@ with() {
 	finish equal
 }
 
+# track: container | limpet with CAP_SYS_PTRACE alone | attach | where there is a seccomp filter, CAP_SYS_ADMIN or `--assume-seccomp-ok` comes to it
 @test "root with CAP_SYS_PTRACE and nothing else" {
 	local short
 	with ,+sys_ptrace
@@ -315,6 +293,7 @@ with() {
 	finish odd
 }
 
+# track: container | no capabilities | attach | from outside
 @test "the program without any capability" {
 	local short
 	with ""
@@ -323,6 +302,7 @@ with() {
 
 # ------------------------------------------------------------------ memory that may not become code
 
+# track: container | systemd's MemoryDenyWriteExecute | attach | nothing is ever writable and executable
 @test "MemoryDenyWriteExecute by systemd's filters" {
 	captured filtered "$TARGETS/confined" --no-new-code
 }

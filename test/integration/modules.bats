@@ -54,44 +54,149 @@ seen() {
 	finish turns
 }
 
-# What a module calls by a libc of its own is out of sight: never in the wrong place, and never in the way.
-@test "a module in a namespace of its own, from before the capture" {
-	start spaces "$TARGETS/spaces" "$TARGETS/plugin.so"
-	tell spaces open opened
-	tell spaces "allocate 10" allocated
-	attach "$pid"
-	tell spaces free freed
+# ------------------------------------------------------------------ namespaces (dlmopen)
+#
+# A module in one has a libc of its own, with blocks of its own.
+
+spaces() {
+	start spaces "$TARGETS/spaces" "$TARGETS/plugin.so" "$TARGETS/plugin.so"
+}
+
+# in_space HOW: from before the capture to its end, bound early or late, and gone before the end.
+in_space() {
+	spaces
+	tell spaces "$1" opened
+	[[ $1 == lazy ]] || tell spaces "allocate 10" allocated
+	attach "$pid" || return 1
+	[[ $1 == lazy ]] || tell spaces free freed
 	tell spaces "allocate 50" allocated
 	tell spaces "own 1000" owned
 	tell spaces free freed
 	tell spaces close closed
 	tell spaces "own 1000" owned
-	stop "$pid"
-	good_capture
-	same "by the program's libc" "$(site_sum spaces_own allocations)" 2000
-	expect '.totals.allocations == 2000 and .totals.foreign_frees == 0'
-	grep -q 'warning: .*dlmopen.* not seen' attach.1.err
-	nothing_of_ours "$pid"
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "by the program's libc" "$(site_sum spaces_own allocations)" 2000 || return 1
+	same "by the module's libc" "$(site_sum plugin_allocate allocations)" 51 || return 1
+	same "bytes of it" "$(site_sum plugin_allocate allocated_bytes)" $((50 * 700 + 50 * 8)) || return 1
+	same "what of it is live" "$(site_sum plugin_allocate live_allocations)" 0 || return 1
+	! grep -q 'warning: .*not seen' attach.1.err || fail "a warning: $(<attach.1.err)" || return 1
+	nothing_of_ours "$pid" || return 1
+	finish spaces
+}
+
+@test "a module in a namespace of its own, from before the capture" {
+	in_space open
+	expect '.totals.foreign_frees == 11 and .totals.foreign_freed_bytes >= 10 * 700'
+}
+
+@test "a module in a namespace of its own, whose calls are bound later" {
+	in_space lazy
+	expect '.totals.foreign_frees == 0'
+}
+
+# comes_and_stays HOW
+comes_and_stays() {
+	spaces
+	attach "$pid" || return 1
+	tell spaces "$1" opened
+	tell spaces "allocate 50" allocated
+	tell spaces "own 1000" owned
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "by the program's libc" "$(site_sum spaces_own allocations)" 1000 || return 1
+	same "by the module's libc" "$(site_sum plugin_allocate allocations)" 51 || return 1
+	same "what of it is live" "$(site_sum plugin_allocate live_allocations)" 51 || return 1
+	nothing_of_ours "$pid" || return 1
+	tell spaces free freed
+	tell spaces "allocate 50" allocated
+	tell spaces free freed
+	tell spaces close closed
+	attach "$pid" || return 1
+	tell spaces "own 10" owned
+	stop "$pid" || return 1
+	good_capture || return 1
 	finish spaces
 }
 
 @test "a module in a namespace of its own, that comes and stays during the capture" {
-	start spaces "$TARGETS/spaces" "$TARGETS/plugin.so"
+	comes_and_stays open
+}
+
+@test "a module in a namespace of its own, that comes and stays, whose calls are bound later" {
+	comes_and_stays lazy
+}
+
+# The agent is mapped, and puts in alone what comes later.
+@test "a module in a namespace of its own, where the agent is mapped" {
+	export LIMPET_WAY=mapped
+	in_space open
+}
+
+@test "a module in a namespace of its own, whose calls are bound later, where the agent is mapped" {
+	export LIMPET_WAY=mapped
+	comes_and_stays lazy
+}
+
+# By their size: a module that goes at once has no name.
+@test "namespaces and modules that come and go all the while: every call is seen" {
+	spaces
 	attach "$pid"
-	tell spaces open opened
-	tell spaces "allocate 50" allocated
-	tell spaces "own 1000" owned
+	tell spaces storm storming
+	wait_until 30 seen 10000
+	tell spaces hold held
 	stop "$pid"
 	good_capture
-	same "by the program's libc" "$(site_sum spaces_own allocations)" 1000
+	"$LIMPET" export --format csv "$trace" --table events -o events.csv
+	same "blocks in modules that came and went" \
+		"$(grep -c ',alloc,.*,7777,' events.csv)" "$(cut -d ' ' -f 2 <<<"$answer")"
 	nothing_of_ours "$pid"
-	tell spaces free freed
-	tell spaces "allocate 50" allocated
-	tell spaces free freed
-	tell spaces close closed
+	finish spaces
+}
+
+@test "namespaces and modules that come and go all the while: captures begin and end" {
+	local round
+	spaces
+	tell spaces storm storming
+	for ((round = 0; round < ${ROUNDS:-12}; round++)); do
+		attach "$pid"
+		stop "$pid"
+	done
+	tell spaces hold held
+	nothing_of_ours "$pid"
 	attach "$pid"
 	tell spaces "own 10" owned
 	stop "$pid"
 	good_capture
 	finish spaces
+}
+
+# ------------------------------------------------------------------ a dynamic linker, started by hand
+
+# by_hand LINKER PROGRAM: the kernel takes the linker for the program.
+by_hand() {
+	start storm "$1" "$TARGETS/$2" --threads 2
+	attach "$pid" || return 1
+	tell storm "leak 21" leaked
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "leaks" "$(site_sum storm_leak allocations)" 21 || return 1
+	nothing_of_ours "$pid" || return 1
+	finish storm
+}
+
+@test "ld.so PROGRAM: the program is captured" {
+	by_hand /lib64/ld-linux-x86-64.so.2 storm
+}
+
+@test "musl's ld.so PROGRAM: the program is captured" {
+	by_hand /lib/ld-musl-x86_64.so.1 storm-musl
+}
+
+@test "run ld.so PROGRAM: refused, since nothing is loaded yet" {
+	local status=0
+	"$LIMPET" run -q -o t.limpet -- /lib64/ld-linux-x86-64.so.2 /bin/true 2>run.err || status=$?
+	same "status" "$status" 125
+	grep -q 'a dynamic linker, and has not loaded its program yet' run.err
+	[[ ! -e t.limpet ]]
 }

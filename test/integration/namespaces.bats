@@ -32,6 +32,7 @@ make_root() {
 	done < <(ldd "$TARGETS/storm" | grep -oE '/[^ ]+')
 }
 
+# track: container | mount, pid and net namespaces of its own | attach | from the host, nothing installed inside
 @test "from the host, by its pid outside" {
 	contained storm "$TARGETS/storm" --threads 2
 	look "$pid"
@@ -46,6 +47,7 @@ make_root() {
 	finish storm
 }
 
+# track: container | chroot; its files deleted | attach | from the host
 @test "from the host, when the program sees another root and its files are gone" {
 	make_root
 	contained storm bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" /bin/storm --threads 2' \
@@ -60,6 +62,7 @@ make_root() {
 	finish storm
 }
 
+# track: container | chroot without /proc | attach | from the host, with a mapped agent
 @test "from the host, when there is no /proc in its root: dlopen would find nothing, so the agent is mapped" {
 	make_root
 	start storm chroot "$work/rootfs" /bin/storm --threads 2
@@ -131,6 +134,7 @@ tight() {
 		"$docker_caps" "${@:2}"
 }
 
+# track: container | read-only root, noexec mounts, Docker's capabilities and seccomp filter | attach | from the host
 @test "a container such as Docker's, from the host: read-only, noexec, /dev/shm full, its filter" {
 	tight storm "$TARGETS/confined" --docker "$TARGETS/storm" --threads 2
 	grep -q '^Seccomp:[[:space:]]2$' "/proc/$pid/status"
@@ -148,6 +152,7 @@ enter() {
 		"$TARGETS/confined" "$2")
 }
 
+# track: container | read-only root, noexec mounts, Docker's capabilities and seccomp filter: from inside | attach | with CAP_SYS_PTRACE; refused without
 @test "a container such as Docker's, from inside: with SYS_PTRACE captured, without refused" {
 	local inside
 	tight storm "$TARGETS/confined" --docker "$TARGETS/storm" --threads 2
@@ -178,6 +183,7 @@ enter() {
 	finish storm
 }
 
+# track: container | a user namespace of its own | attach | from the host, and from inside
 @test "a user namespace, from the host" {
 	contained storm unshare --user --map-root-user "$TARGETS/storm" --threads 2
 	[[ $(readlink "/proc/$pid/ns/user") != "$(readlink /proc/self/ns/user)" ]]

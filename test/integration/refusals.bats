@@ -72,21 +72,35 @@ signal.pause()
 	refused_by_both "$zombie" zombie "zombie"
 }
 
+# track: other | 32-bit | refused run-refused | by that name
 @test "a 32-bit program" {
 	"$TARGETS/tiny32" 3>&- &
 	job_of[tiny]=$!
 	wait_until 5 test -e "/proc/${job_of[tiny]}/exe" ||
 		skip "the kernel runs no 32-bit programs"
 	refused_by_both "${job_of[tiny]}" elf-class "32-bit"
+	refused 125 "32-bit" "$LIMPET" run -o never.limpet -- "$TARGETS/tiny32"
 }
 
+# track: libc | static and stripped | refused run-refused | nothing is left by which its allocator could be found
 @test "a fully static program without names" {
 	start static "$TARGETS/static-stripped"
 	refused_by_both "$pid" static "static"
 	tell static "run 100" ran
 	finish static
+	refused 125 "static" "$LIMPET" run -o never.limpet -- "$TARGETS/static-stripped"
 }
 
+# track: go | Go without cgo | refused run-refused | Go's own profiler is named
+@test "a Go program without C code: Go's own profiler is named" {
+	start go "$TARGETS/plain-go"
+	refused_by_both "$pid" static "Go program without C code"
+	[[ $("$LIMPET" doctor "$pid") == *"go tool pprof"* ]]
+	finish go
+	refused 125 "Go program without C code" "$LIMPET" run -o never.limpet -- "$TARGETS/plain-go"
+}
+
+# track: allocator | jemalloc, linked in, stripped, under names of its own | refused run-refused | `--partial` captures the rest and says what share of RSS is unseen
 @test "an allocator inside the program is named; --partial overrides and says what is unseen" {
 	start own "$TARGETS/rjem-stripped"
 	tell own go going
@@ -100,8 +114,10 @@ signal.pause()
 	[[ $(head -n 1 report.text) =~ [0-9]+(\.[0-9]+)?\ ?% ]]
 	tell own quit '{'
 	result own 0
+	refused 125 "jemalloc" "$LIMPET" run -o never.limpet -- "$TARGETS/rjem-stripped"
 }
 
+# track: container | a seccomp filter that kills for one of our calls | refused | the filter is evaluated first
 @test "a seccomp filter that would kill" {
 	for call in memfd_create socketpair mmap; do
 		start "$call" "$TARGETS/odd" --kill "$call"

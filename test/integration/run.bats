@@ -34,20 +34,9 @@ teardown() { end; }
 	[[ $status == 125 || $status == 2 ]]
 }
 
+# track: language | C, glibc | run
 @test "counts from the entry point on: nothing is foreign" {
-	printf 'run 5000\nleak 100\ncount\nquit\n' >commands
-	timeout 60 "$LIMPET" run -q -o t.limpet -- "$TARGETS/storm" --threads 2 --cross \
-		<commands >said 2>run.err
-	trace=$work/t.limpet
-	good_capture
-	expect '.capture.mode == "run" and .capture.end == "target-exit"'
-	expect '.totals.foreign_frees == 0'
-	answer=$(grep '^{' said)
-	local function
-	for function in storm_malloc storm_calloc storm_realloc storm_memalign storm_posix storm_leak; do
-		same "$function" "$(site_sum "$function" allocations)" \
-			"$(jq ".by_function.$function" <<<"$answer")"
-	done
+	counted_run storm "$TARGETS/storm" --threads 2 --cross
 	# The table that each thread has from the start was allocated by main, before any command.
 	same "allocations in main" "$(jq '[.sites[] | select(.stack[0].function == "main") | .allocations] |
 		add' report.json)" 2

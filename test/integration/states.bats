@@ -56,6 +56,7 @@ kept() {
 	finish odd
 }
 
+# track: container | another uid | attach | as root
 @test "another user, as root" {
 	((EUID == 0)) || skip "only root attaches to another user's process"
 	kept --uid 65534

@@ -13,6 +13,7 @@ in_root() {
 	unshare --mount --propagation private bash -c 'mount -t proc proc root/proc && exec env -u LIMPET_RUNTIME_DIR chroot root "$@"' in_root "$@"
 }
 
+# track: container | limpet in a root with nothing but /proc | attach | `make static`: one file
 @test "in a root folder that holds it and /proc alone: attach, stop, report, doctor" {
 	((EUID == 0)) || skip "chroot takes root"
 	[[ $(readelf -dl "$LIMPET_STATIC") != *NEEDED* && $(readelf -l "$LIMPET_STATIC") != *INTERP* ]]
@@ -43,6 +44,7 @@ in_root() {
 	finish storm
 }
 
+# track: container | limpet in a root with nothing but /proc | run
 @test "run, seal and export by it" {
 	printf 'run 100\nleak 12\nquit\n' | timeout 60 "$LIMPET_STATIC" run -q --no-seal -o t.limpet -- \
 		"$TARGETS/storm" --threads 2 >said 2>run.err

@@ -131,6 +131,14 @@ comes_again() {
 	comes_again handler
 }
 
+@test "every thread on a coroutine's stack: given up, nothing changed" {
+	gives_up coroutine "on one that is not the thread's own"
+}
+
+@test "every thread on a coroutine's stack, and the main thread comes back in time" {
+	comes_again coroutine
+}
+
 @test "every thread short of stack: given up, nothing changed" {
 	gives_up stack "short of stack"
 }

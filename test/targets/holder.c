@@ -12,6 +12,8 @@
  *	malloc-alone: the same, but one thread is outside and does not need malloc
  *	vfork: every thread waits, in D state, for a child of its own
  *	handler: every thread is in a signal handler
+ *	coroutine: every thread is on a small stack that it made itself, with memory of others right
+ *		below; the main thread listens in a signal handler
  *	stack: the threads have 16 KiB of stack; the main thread listens in a signal handler
  *
  * "ready none REASON": the kernel does not let it. */
@@ -23,8 +25,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 #include "test/targets/target.h"
 
@@ -32,6 +36,8 @@
 #define TOP_BYTES (1u << 20)
 #define LEAD_BYTES (64u << 10)
 #define BLOCK_BYTES (100u << 10) /* less than what malloc maps by itself */
+#define COROUTINE_BYTES (16u << 10)
+#define NEIGHBOUR_BYTES (64u << 10)
 
 static const char *mode, *library;
 static atomic_uint there, back;
@@ -130,6 +136,29 @@ static void wait_for_child(void (*meanwhile)(void))
 		target_broken("a child ended with status %#x", status);
 }
 
+/* As the stacks of goroutines lie: no page that is not there keeps them apart. */
+static void stay_on_coroutine(void)
+{
+	static unsigned char expected[NEIGHBOUR_BYTES];
+	const size_t bytes = NEIGHBOUR_BYTES + COROUTINE_BYTES;
+	unsigned char *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ucontext_t caller, context;
+
+	if (memory == MAP_FAILED || getcontext(&context))
+		target_broken("no coroutine");
+	memset(expected, 0x5a, NEIGHBOUR_BYTES);
+	memset(memory, 0x5a, NEIGHBOUR_BYTES);
+	context.uc_stack = (stack_t){.ss_sp = memory + NEIGHBOUR_BYTES, .ss_size = COROUTINE_BYTES};
+	context.uc_link = &caller;
+	makecontext(&context, holder_stay, 0);
+	if (swapcontext(&caller, &context))
+		target_broken("no way to a coroutine");
+	if (memcmp(memory, expected, NEIGHBOUR_BYTES) != 0)
+		target_broken("the memory below a coroutine has changed");
+	munmap(memory, bytes);
+}
+
 static void stay(void)
 {
 	if (!strcmp(mode, "loader")) {
@@ -146,6 +175,8 @@ static void stay(void)
 		free(block);
 	} else if (!strcmp(mode, "vfork")) {
 		wait_for_child(holder_stay);
+	} else if (!strcmp(mode, "coroutine")) {
+		stay_on_coroutine();
 	} else if (!strcmp(mode, "stack")) {
 		holder_stay();
 	} else {

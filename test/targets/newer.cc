@@ -1,8 +1,9 @@
 // newer: a C++ program that replaces operator new and delete, by blocks with a head of its own from
 // malloc, and keeps books of them.
 //
-// Commands: "run N": vectors, strings and maps, N times; "leak N" keeps N blocks; "count": what the
-// operators did since the start, as JSON; "quit".
+// Commands: "run N": vectors, strings and maps, N times; "leak N" keeps N blocks; "throw N" asks for
+// more than there is, N times, and catches that; "count": what the operators did since the start, as
+// JSON; "quit".
 #include <map>
 #include <memory>
 #include <new>
@@ -116,6 +117,19 @@ TARGET_FRAME static void work(unsigned long n)
 		target_broken("a sum or an alignment is wrong");
 }
 
+TARGET_FRAME static void ask_for_too_much()
+{
+	static void *volatile block;
+	static volatile size_t bytes = SIZE_MAX / 4;
+
+	try {
+		block = operator new(bytes);
+	} catch (const std::bad_alloc &) {
+		return;
+	}
+	target_broken("so much room was there: %p", block);
+}
+
 int main()
 {
 	char text[64];
@@ -131,6 +145,10 @@ int main()
 			for (unsigned long i = 0; i < number; i++)
 				keep_forever();
 			target_say("leaked");
+		} else if (target_word(text, "throw", &number)) {
+			for (unsigned long i = 0; i < number; i++)
+				ask_for_too_much();
+			target_say("thrown");
 		} else if (target_word(text, "count", &number)) {
 			target_say("{\"allocations\":%lu,\"frees\":%lu,\"allocated_bytes\":%lu,"
 				   "\"kept\":%lu}",

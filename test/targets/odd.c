@@ -16,6 +16,8 @@
  *	--not-dumpable        PR_SET_DUMPABLE 0
  *	--callbacks           allocates through copies of malloc's and free's addresses in its own
  *data
+ *	--sparse GIB          so does this, with the copies in the midst of so much memory that was
+ *			      never touched but for a few pages
  *
  * Also: "copy" takes those copies anew; "take" puts a socket over every descriptor that was not
  *there at the start, and "received" answers how many bytes came out of it; "close" closes them. */
@@ -27,6 +29,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -68,6 +71,20 @@ TARGET_FRAME static void copy_callbacks(void)
 	if (!table)
 		target_broken("no table");
 	*table = (struct table){malloc, free};
+}
+
+/* As a sanitizer's shadow memory, or what a collector of garbage sets aside. */
+static void map_sparse(size_t bytes)
+{
+	char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		target_broken("mmap: %s", strerror(errno));
+	for (unsigned i = 0; i < 4; i++)
+		memory[bytes / 4 * i] = 1;
+	memory[bytes - 1] = 1;
+	table = (struct table *)(void *)(memory + bytes / 8 * 5 + sizeof(*table));
 }
 
 static void on_trap(int number)
@@ -299,6 +316,10 @@ int main(int argc, char **argv)
 		} else if (!strcmp(argv[i], "--callbacks")) {
 			callbacks = true;
 			table = malloc(sizeof(*table));
+			copy_callbacks();
+		} else if (!strcmp(argv[i], "--sparse") && argv[i + 1]) {
+			callbacks = true;
+			map_sparse((size_t)strtoull(argv[++i], NULL, 10) << 30);
 			copy_callbacks();
 		} else {
 			target_broken("unknown option %s", argv[i]);

@@ -66,6 +66,8 @@ enum mode { MODE_HELD, MODE_GO, MODE_RUN, MODE_QUIT };
 
 static struct worker workers[MAX_THREADS];
 static unsigned thread_count = 4, slot_count = 256;
+/* Operations between two looks at the clock, where a rate is asked for. */
+#define PACE 32u
 static uint64_t churn_operations, rate;
 static bool cross, signals;
 
@@ -261,6 +263,8 @@ static void empty_mailbox(struct worker *w)
 	pthread_mutex_lock(&w->mailbox.lock);
 	unsigned count = w->mailbox.count;
 	memcpy(taken, w->mailbox.blocks, count * sizeof(taken[0]));
+	/* What is left there would look like an address of whatever lies in its place later. */
+	memset(w->mailbox.blocks, 0, count * sizeof(taken[0]));
 	w->mailbox.count = 0;
 	pthread_mutex_unlock(&w->mailbox.lock);
 	for (unsigned i = 0; i < count; i++)
@@ -403,9 +407,12 @@ static bool may_operate(const struct worker *w)
 	return now == MODE_GO || (now == MODE_RUN && w->quota);
 }
 
+/* Each worker has its own place among the others, or all would operate in the same moment and rest
+ * in the same: a short capture would fall between. */
 static void keep_to_rate(const struct worker *w, uint64_t started_ns)
 {
-	uint64_t due_ns = started_ns + (w->counts.operations - w->operations_before) * 1000000000u /
+	uint64_t operations = w->counts.operations - w->operations_before;
+	uint64_t due_ns = started_ns + (operations + PACE * w->index / thread_count) * 1000000000u /
 					       (rate / thread_count + 1);
 	struct timespec due = {(time_t)(due_ns / 1000000000u), (long)(due_ns % 1000000000u)};
 
@@ -447,7 +454,7 @@ static void *worker_main(void *argument)
 			operate(w);
 			if (w->quota)
 				w->quota--;
-			if (rate && w->counts.operations % 32 == 0)
+			if (rate && w->counts.operations % PACE == 0)
 				keep_to_rate(w, started_ns);
 		}
 	}

@@ -1,6 +1,7 @@
 /* tally: threads that allocate, and count what they do in a file that outlives them.
  *
- *	tally FILE [THREADS]	a target: "go" lets the threads run until they are killed or it ends
+ *	tally FILE [THREADS]	a target: "go" lets the threads run until they are killed or it
+ *				ends, "hoard" has them free nothing from then on
  *	tally --read FILE	what was begun and what was done, as JSON
  *
  * A call is counted as begun before it, and as done after it: whoever is killed has at most one of
@@ -30,7 +31,7 @@ struct slot {
 };
 
 static struct tally *tallies;
-static atomic_bool going, over;
+static atomic_bool going, hoarding, over;
 
 static struct tally *map(const char *path, bool fresh)
 {
@@ -89,6 +90,8 @@ static void *work(void *data)
 		struct slot *slot = &slots[word % SLOTS];
 		uint64_t bytes = 1 + (word >> 16) % MAX_BYTES;
 
+		if (hoarding)
+			*slot = (struct slot){0};
 		if (slot->block && word >> 60)
 			bytes = 0;
 		count(&tally->begun, bytes, slot->bytes, slot->block, bytes);
@@ -140,10 +143,16 @@ int main(int argc, char **argv)
 			target_broken("no thread");
 	target_say("ready %d", getpid());
 	while (target_listen(line, sizeof(line))) {
-		if (strcmp(line, "go"))
+		if (!strcmp(line, "go")) {
+			going = true;
+			target_say("going");
+		} else if (!strcmp(line, "hoard")) {
+			/* Before it does: it will not say much afterwards. */
+			target_say("hoarding");
+			hoarding = true;
+		} else {
 			break;
-		going = true;
-		target_say("going");
+		}
 	}
 	going = over = true;
 	for (unsigned i = 0; i < threads; i++)

@@ -126,18 +126,32 @@ static void figure_write(FILE *file, const char *name, struct figure *figure)
 
 /* ---------------------------------------------------------------- the target, from outside */
 
-/* Where the entries of its hooks are: words with these addresses would be called. */
+/* Up to the last that is in use. */
+static uint64_t end_of_hooks(int memory, const struct limpet_agent_info *info)
+{
+	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
+	uint64_t count = 0;
+
+	if (pread(memory, hooks, sizeof(hooks), (off_t)info->hooks) != sizeof(hooks))
+		return info->thunks;
+	for (uint64_t i = 0; i < LIMPET_MAX_HOOKS; i++)
+		if (hooks[i].original)
+			count = i + 1;
+	return info->thunks + info->thunk_bytes * count;
+}
+
+/* Where the entries of its hooks are: words with these addresses would be called. Looked at again,
+ * for it may have been seen before its hooks were made. */
 static void note_agent(uint64_t base)
 {
 	const struct limpet_agent_image *image;
 	struct limpet_agent_info info;
 	char path[64];
-	int memory;
+	int memory, at = 0;
 
-	for (int i = 0; i < result.range_count; i++)
-		if (result.ranges[i].base == base)
-			return;
-	if (result.range_count == MAX_RANGES || limpet_agent_image_get(&image) < 0)
+	while (at < result.range_count && result.ranges[at].base != base)
+		at++;
+	if (at == MAX_RANGES || limpet_agent_image_get(&image) < 0)
 		return;
 	snprintf(path, sizeof(path), "/proc/%d/mem", setup.pid);
 	memory = open(path, O_RDONLY | O_CLOEXEC);
@@ -145,10 +159,15 @@ static void note_agent(uint64_t base)
 		return;
 	if (pread(memory, &info, sizeof(info), (off_t)(base + image->info_offset)) ==
 		    sizeof(info) &&
-	    info.magic == LIMPET_INFO_MAGIC)
-		result.ranges[result.range_count++] = (struct range){
-			base, info.thunks, info.thunks + info.thunk_bytes * LIMPET_MAX_HOOKS,
-			info.thunk_bytes};
+	    info.magic == LIMPET_INFO_MAGIC) {
+		uint64_t end = end_of_hooks(memory, &info);
+
+		if (at == result.range_count)
+			result.ranges[result.range_count++] =
+				(struct range){base, info.thunks, end, info.thunk_bytes};
+		else if (end > result.ranges[at].end)
+			result.ranges[at].end = end;
+	}
 	close(memory);
 }
 

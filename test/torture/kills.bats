@@ -52,7 +52,7 @@ killed_at_steps() {
 # The agent is mapped, and unmapped, by the stub; slots and entries are written from outside.
 @test "limpet is killed at every step: no dynamic linker, or one of another kind" {
 	local kind
-	for kind in static storm-musl; do
+	for kind in static storm-musl storm-musl-static; do
 		start "$kind" "$TARGETS/$kind" --threads 4 --cross --rate 100000
 		text_of "$pid" "$kind" >text.before
 		tell "$kind" go going
@@ -62,6 +62,18 @@ killed_at_steps() {
 		tell "$kind" "run 2000" ran
 		finish "$kind" || return 1
 	done
+}
+
+# With copies of its release in the midst of functions, and blocks that come by mmap.
+@test "limpet is killed at every step: Nim's own allocator" {
+	start nim "$TARGETS/nim-orc-release-on"
+	text_of "$pid" nim-orc-release-on >text.before
+	tell nim go going
+	killed_at_steps "Nim" "$pid"
+	unchanged_text "$pid" nim-orc-release-on
+	tell nim hold held
+	tell nim "run 100" ran
+	finish nim
 }
 
 @test "limpet is killed at every step: mapped where it could be loaded" {

@@ -4,7 +4,10 @@
 
 load ../integration/helpers
 setup() { begin; }
-teardown() { end; }
+teardown() {
+	end
+	remove_groups
+}
 
 : "${LOSS_ROUNDS:=12}"
 
@@ -60,6 +63,29 @@ moment() {
 	done
 	((events > LOSS_ROUNDS * 1000)) || fail "only $events events"
 	figures "$LOSS_ROUNDS targets killed: $events events, none lost; $inflight allocations were in flight"
+}
+
+@test "the target is killed for want of memory: all but what each thread was about is in the trace" {
+	local round name
+	make_group 100
+	for ((round = 1; round <= (LOSS_ROUNDS + 5) / 6; round++)); do
+		name=tally$round
+		start "$name" bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$TARGETS/tally" "$work/counts" 2
+		attach "$pid" --no-seal --agent-memory 16M
+		tell "$name" go going
+		moment
+		tell "$name" hoard hoarding
+		exit_status_of "${job_of[$name]}" 30
+		same "how it ended" "$status" 137
+		exit_status_of "$limpet_job" 60
+		[[ $status == 0 || $status == 4 ]] || fail "limpet ended with $status" || return 1
+		tally
+		report
+		expect '.capture.end == "target-killed" and .capture.complete == (.capture.dropped_events == 0)'
+		between tally.json "$(jq .capture.dropped_events report.json)" || fail "round $round" || return 1
+		rm -f "$trace"
+	done
+	grep -qE '^oom_kill [1-9]' "$group"/memory.{oom_control,events} 2>/dev/null || fail "nobody was out of memory"
 }
 
 @test "the collector is killed: what was done a second before is in the trace" {

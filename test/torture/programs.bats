@@ -80,6 +80,26 @@ python_quiet() {
 	quick_attach python
 }
 
+# ------------------------------------------------------------------ Go
+
+go_busy() {
+	tell go go going
+}
+go_quiet() {
+	tell go hold held
+}
+
+# Goroutines on stacks of their own, preempted by signals; threads that its runtime makes.
+@test "Go with cgo" {
+	start go "$TARGETS/churn-go"
+	busy=go_busy quiet=go_quiet own=(--threads)
+	capture_rounds go "$pid" "$PROGRAM_ROUNDS" --threads 2 --hold 20-60
+	tell go count '{'
+	echo "# figures:   go: $(jq .rounds <<<"$answer") rounds, every one right" >&3
+	finish go
+	quick_attach go
+}
+
 # ------------------------------------------------------------------ PostgreSQL
 
 @test "postgres: a backend" {

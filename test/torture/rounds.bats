@@ -37,27 +37,41 @@ storm_quiet() {
 	finish storm
 }
 
+# code_rounds JOB BUILD THREADS [ARGUMENT...]: of a program whose code is changed, and is afterwards as it was.
+code_rounds() {
+	local job=$1 build=$2 threads=$3
+	start "$job" "$TARGETS/$build" "${@:4}" || return 1
+	text_of "$pid" "$build" >text.before || return 1
+	busy=${job}_busy quiet=${job}_quiet own=()
+	capture_rounds "$build" "$pid" $((ROUNDS / 2)) --threads "$threads" --hold 2-40 || return 1
+	nothing_of_ours "$pid" || return 1
+	unchanged_text "$pid" "$build" || return 1
+	finish "$job" || return 1
+	rm "$job.in" "$job.out"
+}
+
 @test "captures: an allocator inside the program, sixteen threads as fast as they can" {
-	start storm "$TARGETS/own-allocator" --threads 16 --cross --signals --slots 32
-	text_of "$pid" own-allocator >text.before
-	busy=storm_busy quiet=storm_quiet own=()
-	capture_rounds own-storm "$pid" $((ROUNDS / 2)) --threads 2 --hold 2-40
-	nothing_of_ours "$pid"
-	unchanged_text "$pid" own-allocator
-	finish storm
+	code_rounds storm own-allocator 2 --threads 16 --cross --signals --slots 32
 }
 
 @test "captures: no dynamic linker, or one of another kind: sixteen threads that come and go" {
 	local kind
 	for kind in static storm-musl; do
-		start storm "$TARGETS/$kind" --threads 16 --churn 3000 --cross --signals --slots 32 --rate 60000
-		text_of "$pid" "$kind" >text.before
-		busy=storm_busy quiet=storm_quiet own=()
-		capture_rounds "$kind" "$pid" $((ROUNDS / 2)) --threads 2 --hold 2-40 || return 1
-		nothing_of_ours "$pid" || return 1
-		unchanged_text "$pid" "$kind" || return 1
-		finish storm || return 1
-		rm storm.in storm.out
+		code_rounds storm "$kind" 2 --threads 16 --churn 3000 --cross --signals --slots 32 --rate 60000 || return 1
+	done
+}
+
+nim_busy() {
+	tell nim go going
+}
+nim_quiet() {
+	tell nim hold held
+}
+
+@test "captures: Nim's own allocator" {
+	local build
+	for build in nim-orc-danger-on nim-refc-release-on; do
+		code_rounds nim "$build" 1 || return 1
 	done
 }
 

@@ -11,7 +11,7 @@ end_with_servers() {
 	# The children of a server follow it at once.
 	if [[ -n ${job_of[postgres]:-} ]]; then
 		[[ -z ${job_of[client]:-} ]] || end_process "${job_of[client]}" 5
-		kill -INT "${job_of[postgres]}" 2>/dev/null || true
+		kill -INT "$(head -n 1 "$folder/data/postmaster.pid")" 2>/dev/null || true
 		wait_until 10 ended "${job_of[postgres]}" || true
 	fi
 	end
@@ -72,7 +72,7 @@ postgres_answers() {
 	as_postgres "$bin/pg_isready" -q -h "$folder"
 }
 
-# postgres_server: in $folder, known only there.
+# postgres_server [COMMAND...]: in $folder, known only there; started by the command, as its user.
 postgres_server() {
 	local owner
 	bin=$(postgres_bin) || skip "no PostgreSQL server under /usr/lib/postgresql"
@@ -88,10 +88,10 @@ postgres_server() {
 	(
 		cd "$folder" || exit 1
 		if ((EUID == 0)); then
-			exec setpriv --reuid=postgres --regid=postgres --clear-groups "$bin/postgres" -D data -k "$folder" \
+			exec setpriv --reuid=postgres --regid=postgres --clear-groups "$@" "$bin/postgres" -D data -k "$folder" \
 				-c listen_addresses= -c fsync=off -c shared_buffers=16MB -c jit=off
 		fi
-		exec "$bin/postgres" -D data -k "$folder" -c listen_addresses= -c fsync=off -c shared_buffers=16MB -c jit=off
+		exec "$@" "$bin/postgres" -D data -k "$folder" -c listen_addresses= -c fsync=off -c shared_buffers=16MB -c jit=off
 	) >postgres.say 2>postgres.err </dev/null 3>&- &
 	job_of[postgres]=$!
 	wait_until 30 postgres_answers
@@ -100,17 +100,28 @@ postgres_server() {
 		create unique index on counters (id)' </dev/null
 }
 postgres_ends() {
-	kill -INT "${job_of[postgres]}"
+	kill -INT "$(head -n 1 "$folder/data/postmaster.pid")"
 	result postgres 0
+}
+
+# sql_session: statements of one line, by `tell sql STATEMENT ANSWER`. Sets `pid` to its backend.
+sql_session() {
+	echo "select 'ready ' || pg_backend_pid();" >"$folder/hello.sql"
+	start sql as_postgres "$bin/psql" -AtqX -h "$folder" -U tester -d postgres -f "$folder/hello.sql" -f -
+}
+sql_session_ends() {
+	printf '%s\n' '\q' >&"${in_of[sql]}"
+	result sql 0
 }
 
 # ------------------------------------------------------------------ nginx
 
 nginx_answers() {
-	[[ -S $folder/nginx.sock ]] && worker=$(pgrep -P "${job_of[nginx]}" | head -n 1) && [[ -n $worker ]]
+	[[ -S $folder/nginx.sock && -s $folder/nginx.pid ]] && worker=$(pgrep -P "$(<"$folder/nginx.pid")" | head -n 1) &&
+		[[ -n $worker ]]
 }
 
-# nginx_server: with one worker, whose pid is `worker`, and files to serve in $folder/files.
+# nginx_server [COMMAND...]: started by the command, with one worker, whose pid is `worker`, and files to serve in $folder/files.
 nginx_server() {
 	local nginx size
 	nginx=$(PATH=$PATH:/usr/sbin command -v nginx) || skip "no nginx"
@@ -138,11 +149,11 @@ nginx_server() {
 			}
 		EOF
 	} >nginx.conf
-	"$nginx" -p "$folder" -e "$folder/error.log" -c "$work/nginx.conf" >nginx.say 2>nginx.err </dev/null 3>&- &
+	"$@" "$nginx" -p "$folder" -e "$folder/error.log" -c "$work/nginx.conf" >nginx.say 2>nginx.err </dev/null 3>&- &
 	job_of[nginx]=$!
 	wait_until 20 nginx_answers
 }
 nginx_ends() {
-	kill -QUIT "${job_of[nginx]}"
+	kill -QUIT "$(<"$folder/nginx.pid")"
 	result nginx 0
 }

@@ -167,6 +167,7 @@ static void claim(uint32_t thread, uint32_t tid, uint32_t first_chunk)
 	entry->tid = tid;
 	entry->generation++;
 	entry->first_chunk = first_chunk;
+	it.memory.shm->states_used[thread / 64] |= 1ull << thread % 64;
 	__atomic_store_n(&entry->thread_pointer, 0x7f0000001000 + thread * 4096ull,
 			 __ATOMIC_RELEASE);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "injector/entry_code.h"
+#include "injector/nim_code.h"
 
 /* Each: int64_t NAME(int64_t), from NAME to NAME_end. */
 #define FUNCTION(name, body)                                                                   \
@@ -219,6 +220,88 @@ static void test_threads_move_along(void **state)
 	assert_int_equal(limpet_entry_code_move_pc(&code, code.to + code.code_bytes, false), 0);
 }
 
+static void test_calls_and_probes(void **state)
+{
+	/* call +0x100; and $-4096, %r9 */
+	static const uint8_t call[] = {0xe8, 0x00, 0x01, 0x00, 0x00};
+	static const uint8_t page[] = {0x49, 0x81, 0xe1, 0x00, 0xf0, 0xff, 0xff};
+	const uint64_t from = 0x100000, to = 0x200000;
+	uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
+	struct limpet_entry_code code;
+	struct limpet_err err = {0};
+	int32_t away;
+
+	(void)state;
+	assert_int_equal(limpet_entry_code_make_call(call, from, to, &code, &err), 0);
+	/* A call in place of a call, and a jump to what was called. */
+	assert_int_equal(limpet_entry_code_jump(&code, to, jump), 0);
+	assert_int_equal(jump[0], 0xe8);
+	memcpy(&away, jump + 1, sizeof(away));
+	assert_int_equal(from + 5 + (uint64_t)away, to);
+	assert_int_equal(code.code_bytes, 5);
+	assert_int_equal(code.code[0], 0xe9);
+	memcpy(&away, code.code + 1, sizeof(away));
+	assert_int_equal((int64_t)to + 5 + away, from + 5 + 0x100);
+	assert_int_equal(limpet_entry_code_make_call(page, from, to, &code, &err), -ENOTSUP);
+
+	assert_int_equal(limpet_entry_code_make_probe(page, sizeof(page), from, to, &code, &err),
+			 0);
+	assert_int_equal(code.original_bytes, sizeof(page));
+	assert_memory_equal(code.code, page, sizeof(page));
+	assert_int_equal(code.code[sizeof(page)], 0xe9);
+	memcpy(&away, code.code + sizeof(page) + 1, sizeof(away));
+	assert_int_equal((int64_t)to + (int64_t)code.code_bytes + away, from + sizeof(page));
+	/* What is less than a jump, with the next. */
+	assert_int_equal(
+		limpet_entry_code_make_probe((const uint8_t[]){0x90, 0x90, 0x90, 0x90, 0x90}, 5,
+					     from, to, &code, &err),
+		-ENOTSUP);
+}
+
+/* A copy of rawDealloc as Nim 1.6 and gcc make it, and beginnings of rawAlloc. */
+static void test_copies_of_nims(void **state)
+{
+	static const uint8_t copy[] = {
+		0x49, 0x89, 0xf9,                         /* mov %rdi, %r9 */
+		0x49, 0x81, 0xe1, 0x00, 0xf0, 0xff, 0xff, /* and $-4096, %r9 */
+		0x48, 0x3d, 0xc0, 0x0f, 0x00, 0x00,       /* cmp $0xfc0, %rax */
+		0x48, 0x81, 0xfa, 0xc0, 0x0f, 0x00, 0x00, /* cmp $0xfc0, %rdx */
+		0x48, 0x81, 0xfe, 0x00, 0x00, 0x00, 0x3f, /* cmp $0x3f000000, %rsi */
+		0xbe, 0x00, 0x10, 0x00, 0x00,             /* mov $0x1000, %esi */
+		0xe8, 0x00, 0x00, 0x00, 0x00,             /* call get */
+		0x89, 0xce,                               /* mov %ecx, %esi */
+		0xe8, 0xf9, 0xff, 0xff, 0xff,             /* call get */
+		0xe9, 0x00, 0x01, 0x00, 0x00,             /* jmp put */
+	};
+	const uint64_t address = 0x400000;
+	const struct limpet_nim_targets targets = {
+		.get = {address + 40},
+		.get_count = 1,
+		.put = {address + sizeof(copy) + 0x100},
+		.put_count = 1,
+	};
+	struct limpet_nim_code code;
+
+	(void)state;
+	assert_int_equal(limpet_nim_code_read(copy, sizeof(copy), address, &targets, &code), 0);
+	assert_int_equal(code.page_count, 1);
+	assert_int_equal(code.pages[0].address, address + 3);
+	assert_int_equal(code.pages[0].reg, 9);
+	assert_int_equal(code.pages[0].bytes, 7);
+	assert_int_equal(code.small, 2);
+	assert_int_equal(code.huge, 1);
+	assert_int_equal(code.puts, 1);
+	assert_int_equal(code.gets, 2);
+	assert_int_equal(code.call_count, 2);
+	assert_int_equal(code.calls[0].size, LIMPET_NIM_SMALL_CHUNK);
+	assert_int_equal(code.calls[1].size, 0);
+	assert_true(limpet_nim_code_leads(copy + 35, address + 35, &targets));
+	assert_false(limpet_nim_code_leads(copy + 3, address + 3, &targets));
+	/* Bytes that are no instruction. */
+	assert_int_equal(limpet_nim_code_read((const uint8_t[]){0x06}, 1, address, &targets, &code),
+			 -ENOTSUP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +320,8 @@ int main(void)
 		cmocka_unit_test(test_what_cannot_be_moved_is_refused),
 		cmocka_unit_test(test_what_is_out_of_reach_is_refused),
 		cmocka_unit_test(test_threads_move_along),
+		cmocka_unit_test(test_calls_and_probes),
+		cmocka_unit_test(test_copies_of_nims),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

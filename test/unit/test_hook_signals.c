@@ -48,7 +48,8 @@ static const uint64_t addresses[] = {0x401111, 0x402222};
 static long steps_left;
 static bool in_agent, leaving; /* of the interrupted code */
 static bool fired, fired_in_agent, fired_leaving, handler_recorded;
-static bool jumps; /* the handler does not return */
+static bool jumps;           /* the handler does not return */
+static void (*change)(void); /* what it does instead of a call */
 static sigjmp_buf way_out;
 
 static void on_step(int number, siginfo_t *info, void *context)
@@ -66,6 +67,10 @@ static void on_step(int number, siginfo_t *info, void *context)
 	fired_leaving = leaving;
 	if (jumps)
 		siglongjmp(way_out, 1);
+	if (change) {
+		change();
+		return;
+	}
 	inside = fixture_inside;
 	fixture_inside = NULL;
 	handler_recorded = FIXTURE_CALL(&stacks.handler, FIXTURE_MALLOC, BLOCK_H, 99);
@@ -372,11 +377,141 @@ static void leave_at_each_step(const struct call *call)
 	assert_true(step > 100 / STRIDE);
 }
 
+/* ------------------------------------------------------------------ tables that change */
+
+#define CODE 0x400000u
+#define CODE_BYTES 0x100000u
+
+/* One rule for all of the code. */
+static struct one_rule {
+	struct limpet_unwind_table head;
+	uint32_t index[17];
+	struct limpet_unwind_row rows[1];
+	struct limpet_unwind_rule rules[3];
+} by_frame_pointer, at_an_end;
+
+static uint64_t put_table(struct one_rule *table, enum limpet_unwind_cfa cfa)
+{
+	struct limpet_segment *segment = fixture.segment;
+	uint64_t place = segment->arena_used;
+
+	*table = (struct one_rule){
+		.head = {.magic = LIMPET_UNWIND_MAGIC,
+			 .version = LIMPET_UNWIND_VERSION,
+			 .bucket_shift = 16,
+			 .bytes = sizeof(*table),
+			 .covered = CODE_BYTES,
+			 .bucket_count = 16,
+			 .row_count = 1,
+			 .rule_count = 3,
+			 .index_offset = offsetof(struct one_rule, index),
+			 .rows_offset = offsetof(struct one_rule, rows),
+			 .rules_offset = offsetof(struct one_rule, rules)},
+		.rows = {{.low = 0, .rule = 2}},
+		.rules = {{.cfa = LIMPET_CFA_NONE},
+			  {.cfa = LIMPET_CFA_UNKNOWN},
+			  {.cfa = (uint8_t)cfa,
+			   .fp = LIMPET_FP_CFA,
+			   .cfa_offset = 16,
+			   .fp_offset = -16}},
+	};
+	for (unsigned i = 1; i < LIMPET_COUNT_OF(table->index); i++)
+		table->index[i] = 1;
+	memcpy(segment->arena + place, table, sizeof(*table));
+	segment->arena_used += (sizeof(*table) + LIMPET_UNWIND_ALIGN - 1) / LIMPET_UNWIND_ALIGN *
+			       LIMPET_UNWIND_ALIGN;
+	return place;
+}
+
+static uint64_t right_table, end_table;
+
+static void put_list(uint64_t table)
+{
+	struct limpet_shm *shm = fixture.shm;
+	uint32_t next = shm->unwind_current + 1;
+	struct limpet_unwind_module *list =
+		(struct limpet_unwind_module *)(void *)((uint8_t *)shm +
+							shm->unwind_modules_offset) +
+		(uint64_t)(next & 1) * LIMPET_MAX_UNWIND_MODULES;
+
+	list[0] = (struct limpet_unwind_module){.start = CODE,
+						.end = CODE + CODE_BYTES,
+						.table = table,
+						.table_bytes = sizeof(by_frame_pointer),
+						.live = 1};
+	shm->unwind_count[next & 1] = 1;
+	__atomic_store_n(&shm->unwind_current, next, __ATOMIC_RELEASE);
+}
+
+/* The list that a walk began with is written to when another has come in between. */
+static void change_twice(void)
+{
+	put_list(right_table);
+	put_list(end_table);
+}
+
+static uint32_t depth_of(uint32_t node, const uint64_t *path, uint32_t count)
+{
+	uint32_t depth = 0, at = node, flags = 0;
+
+	for (; at; at = fixture_node(&fixture, at)->parent) {
+		flags |= fixture_node(&fixture, at)->flags;
+		depth++;
+	}
+	assert_true(depth && depth <= count);
+	assert_path(node, path, depth);
+	assert_int_equal(flags, 0);
+	return depth;
+}
+
+/* A stack is one by the tables of one list, whenever lists are exchanged. */
+static void change_at_each_step(bool in_place)
+{
+	const struct call call = {.hook = FIXTURE_MALLOC, .args = {10}, .result = BLOCK_A};
+	enum { COUNT = 9 };
+	unsigned whole = 0, ended = 0;
+
+#if defined(__SANITIZE_THREAD__)
+	limpet_skip("the thread sanitizer holds signals back until its own moments");
+#endif
+	right_table = put_table(&by_frame_pointer, LIMPET_CFA_FP);
+	end_table = put_table(&at_an_end, LIMPET_CFA_END);
+	change = change_twice;
+	for (long step = 1;; step += 8 * STRIDE + 1) {
+		uint64_t path[COUNT];
+
+		/* Code that no rule is remembered of. */
+		for (unsigned i = 0; i < COUNT; i++)
+			path[i] = CODE + 0x111 + (uint64_t)(step * COUNT + i) % 0xff00 * 16;
+		path[COUNT - 1] = CODE + CODE_BYTES + 0x111; /* and a frame pointer of 0: the end */
+		clear_tables();
+		fixture_stack_build(&stacks.outer, path, COUNT);
+		FIXTURE_CALL(&stacks.outer, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
+		if (in_place)
+			publish_stack();
+		put_list(end_table);
+		put_list(right_table);
+		assert_true(stepped_call(&call, step));
+		if (depth_of(last_node(), path, COUNT) == COUNT)
+			whole++;
+		else if (depth_of(last_node(), path, COUNT) == 1)
+			ended++;
+		else
+			fail_msg("step %ld: %u frames", step, depth_of(last_node(), path, COUNT));
+		if (!fired)
+			break;
+	}
+	change = NULL;
+	print_message("# %u by the first list, %u by the last\n", whole, ended);
+	assert_true(whole > 5 && ended > 5);
+}
+
 static int begin(void **state)
 {
 	const struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
 
 	(void)state;
+	change = NULL;
 	agent_fixture_begin(&fixture, MEMORY_BYTES, NULL);
 	/* Few entries, so that looking at all of them at each step takes no time. */
 	fixture.shm->thread_count = 8;
@@ -479,9 +614,25 @@ static void test_a_realloc_left_at_every_instruction(void **state)
 						.blocks = {BLOCK_A, BLOCK_B}});
 }
 
+static void test_tables_that_change_at_every_instruction(void **state)
+{
+	(void)state;
+	change_at_each_step(true);
+}
+
+static void test_tables_that_change_while_a_stack_is_copied(void **state)
+{
+	(void)state;
+	change_at_each_step(false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_tables_that_change_at_every_instruction, begin,
+						end),
+		cmocka_unit_test_setup_teardown(test_tables_that_change_while_a_stack_is_copied,
+						begin, end),
 		cmocka_unit_test_setup_teardown(test_malloc_at_every_instruction, begin, end),
 		cmocka_unit_test_setup_teardown(test_free_at_every_instruction, begin, end),
 		cmocka_unit_test_setup_teardown(test_realloc_at_every_instruction, begin, end),

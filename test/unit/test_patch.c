@@ -263,12 +263,28 @@ static void test_planned_slots(void **state)
 	assert_int_equal(words[4], original);
 }
 
+/* One that was bound lazily has gone; another of the same file, bound at once, has its place. The
+ * stub of the first would lead nowhere: nobody has set up a resolver for the second. */
+static void test_a_slot_in_the_place_of_a_lazy_one(void **state)
+{
+	const uint64_t original = (uint64_t)(uintptr_t)malloc, stub = 0x401036;
+
+	(void)state;
+	limpet_hooks[FIXTURE_MALLOC].original = original;
+	words[0] = original;
+	plan(&words[0], stub, FIXTURE_MALLOC)->state = LIMPET_SLOT_GONE;
+	plan(&words[0], original, FIXTURE_MALLOC);
+	assert_int_equal(limpet_patch_planned(), 1);
+	assert_int_equal(words[0], thunk(FIXTURE_MALLOC));
+	assert_int_equal(leave(), 0);
+	assert_int_equal(words[0], original);
+}
+
 /* A page that the loader has sealed (RELRO) is opened for the moment of the exchange. */
 static void test_sealed_pages_stay_sealed(void **state)
 {
 	const uint64_t original = (uint64_t)(uintptr_t)malloc;
-	uint64_t *page =
-		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static _Alignas(4096) uint64_t page[512];
 	char permissions[5];
 
 	(void)state;
@@ -420,10 +436,10 @@ static void come_and_go(int mode)
 	use_plugin(&plugin, true);
 	/* Through a call into the loader it is noticed by itself, and told. */
 	dlclose(plugin.handle);
-	limpet_patch_on_loader_call();
+	limpet_patch_on_loader_call(true);
 	plugin = open_plugin(mode);
-	limpet_patch_on_loader_call();
-	limpet_patch_on_loader_call();
+	limpet_patch_on_loader_call(true);
+	limpet_patch_on_loader_call(true);
 	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), slots);
 	assert_int_equal(fixture.shm->modules_seen, 2);
 	while (fixture_receive(&fixture, &message))
@@ -613,6 +629,7 @@ int main(void)
 		TEST(test_a_thunk_is_a_call_like_any_other),
 		TEST(test_calls_through_thunks_are_recorded),
 		TEST(test_planned_slots),
+		TEST(test_a_slot_in_the_place_of_a_lazy_one),
 		TEST(test_sealed_pages_stay_sealed),
 		TEST(test_a_slot_that_was_bound_over_us),
 		TEST(test_parent_and_child_restore_apart),

@@ -217,7 +217,20 @@ static void wait_until_blocked(pid_t pid, pid_t tid)
 	fail_msg("thread %d does not block", tid);
 }
 
-/* A child whose thread plays the role, and stands where it should. */
+/* Those that were started before the one that plays. */
+static void wait_for_sleepers(pid_t pid)
+{
+	pid_t *tids = NULL;
+	int count = limpet_proc_tasks(pid, &tids);
+
+	assert_int_equal(count, THREADS + 2);
+	for (int i = 0; i < count; i++)
+		if (tids[i] != (pid_t)stage->tid)
+			wait_until_blocked(pid, tids[i]);
+	free(tids);
+}
+
+/* A child whose thread plays the role, and stands where it should, as all others do. */
 static pid_t start_child(enum role role)
 {
 	pid_t parent = getpid(), pid;
@@ -238,6 +251,7 @@ static pid_t start_child(enum role role)
 	for (int i = 0; i < 20000 && !__atomic_load_n(&stage->ready, __ATOMIC_ACQUIRE); i++)
 		pause_a_moment();
 	assert_true(stage->ready);
+	wait_for_sleepers(pid);
 	switch (role) {
 	case ROLE_HANDLER:
 		syscall(SYS_tgkill, pid, stage->tid, SIGUSR1);
@@ -333,8 +347,6 @@ static void test_threads_that_sleep_are_not_stopped(void **state)
 	struct limpet_quiesce_stats stats;
 
 	(void)state;
-	assert_int_equal(prove(pid, false, LONG_NS, &stats), 0);
-	/* Those of the start may still be on their way to their sleep. */
 	assert_int_equal(prove(pid, false, LONG_NS, &stats), 0);
 	assert_int_equal(stats.peeked, THREADS + 2);
 	assert_int_equal(stats.stopped, 0);
@@ -468,6 +480,37 @@ static int make_stage(void **state)
 	return mprotect(agent_page, 4096, PROT_READ | PROT_EXEC);
 }
 
+/* ------------------------------------------------------------------ stops of many */
+
+/* One that is held has stopped already when another's end is seen to, as happens while a third is
+ * seized: the stop must still be told. */
+static void test_a_stop_outlives_the_end_of_others(void **state)
+{
+	pid_t pid = start_child(ROLE_BLOCKS), *tids = NULL;
+	struct limpet_tracee *first, *second;
+	struct limpet_proc_status status = {0};
+	uint64_t deadline_ns = limpet_monotonic_ns() + LONG_NS;
+
+	(void)state;
+	assert_int_equal(limpet_tracee_setup(), 0);
+	assert_int_equal(limpet_proc_tasks(pid, &tids), THREADS + 2);
+	limpet_tracee_many(true);
+	assert_int_equal(limpet_tracee_ask(pid, tids[1], &first), 0);
+	while (status.state != 't' && limpet_monotonic_ns() < deadline_ns)
+		assert_int_equal(limpet_proc_status_read(tids[1], &status), 0);
+	/* As of an end. Blocked until the next is seized. */
+	kill(getpid(), SIGCHLD);
+	assert_int_equal(limpet_tracee_ask(pid, tids[2], &second), 0);
+	limpet_tracee_many(false);
+	assert_int_equal(limpet_tracee_await(first, deadline_ns), 0);
+	assert_int_equal(limpet_tracee_await(second, deadline_ns), 0);
+	assert_int_equal(limpet_tracee_release(second), 0);
+	assert_int_equal(limpet_tracee_release(first), 0);
+	assert_int_equal(limpet_tracee_strays(), 0);
+	free(tids);
+	end_child(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -481,6 +524,7 @@ int main(void)
 		cmocka_unit_test(test_states_that_lie),
 		cmocka_unit_test(test_states_that_change),
 		cmocka_unit_test(test_a_target_that_ends),
+		cmocka_unit_test(test_a_stop_outlives_the_end_of_others),
 	};
 
 	return cmocka_run_group_tests(tests, make_stage, NULL);

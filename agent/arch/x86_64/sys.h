@@ -31,6 +31,12 @@ static inline uint64_t limpet_thread_pointer(void)
 	return tp;
 }
 
+/* Of an address that need not be mapped. A processor that does not know it does nothing. */
+static inline void limpet_prefetch_to_write(const void *at)
+{
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)at));
+}
+
 /* rdtscp waits until all earlier instructions have executed and all earlier loads are visible:
  * what hands a block from thread to thread is ordered by it, where plain rdtsc is not. */
 static inline uint64_t limpet_ticks(void)

@@ -5,8 +5,14 @@
  * limpet_hook_enter, and either jumps to the original as if it had never been there (no return
  * address of ours stays on any stack) or calls it and lets limpet_hook_exit record the result. Those
  * of malloc and of a free that calls nothing of ours do the same with less; those under sampling let
- * most calls pass. Vector registers are never touched: the agent is compiled without them. */
+ * most calls pass. Where a function begins limpet_way_kept does the same and keeps all registers.
+ * Vector registers are never touched: the agent is compiled without them. */
 #define FRAME_BYTES 96
+/* limpet_way_kept's, below the frame: registers, and the function that is called */
+#define KEPT_BYTES 80
+#define KEPT_R10 56
+#define KEPT_R11 64
+#define KEPT_ORIGINAL 72
 
 /* struct limpet_frame in agent.h */
 #define FRAME_HOOK 48
@@ -40,11 +46,24 @@ limpet_thunks:
 	.set	index, index + 1
 	.endr
 
-	/* With the hook in r11. */
-	.macro	jump_to_original
+	/* With the hook in r11: its original is at (%r10,%r11,8). */
+	.macro	find_original
 	leaq	(%r11,%r11,2), %r11
 	leaq	limpet_hooks(%rip), %r10
+	.endm
+	.macro	jump_to_original
+	find_original
 	jmp	*(%r10,%r11,8)
+	.endm
+	/* Of a frame that lies `at` above the stack's end. */
+	.macro	note_arguments at
+	movq	%rdi, \at+0(%rsp)
+	movq	%rsi, \at+8(%rsp)
+	movq	%rdx, \at+16(%rsp)
+	movq	%rcx, \at+24(%rsp)
+	movq	%r8, \at+32(%rsp)
+	movq	%r9, \at+40(%rsp)
+	movq	%r11, \at+FRAME_HOOK(%rsp)
 	.endm
 	.macro	pass_if_off
 	movq	limpet_control(%rip), %r10
@@ -90,13 +109,7 @@ limpet_way_any:
 	endbr64
 	pass_if_off
 	make_frame
-	movq	%rdi, 0(%rsp)
-	movq	%rsi, 8(%rsp)
-	movq	%rdx, 16(%rsp)
-	movq	%rcx, 24(%rsp)
-	movq	%r8, 32(%rsp)
-	movq	%r9, 40(%rsp)
-	movq	%r11, FRAME_HOOK(%rsp)
+	note_arguments 0
 	movq	%rsp, %rdi
 	call	limpet_hook_enter
 	movq	0(%rsp), %rdi
@@ -113,8 +126,7 @@ limpet_way_any:
 	jump_to_original
 1:
 	.cfi_restore_state
-	leaq	(%r11,%r11,2), %r11
-	leaq	limpet_hooks(%rip), %r10
+	find_original
 	call	*(%r10,%r11,8)
 	movq	%rax, FRAME_RESULT(%rsp)
 	movq	%rsp, %rdi
@@ -124,6 +136,94 @@ limpet_way_any:
 	ret
 	.cfi_endproc
 	.size limpet_way_any, . - limpet_way_any
+
+	/* All that a function may change, but r10 and r11. */
+	.macro	keep_registers
+	movq	%rax, 0(%rsp)
+	movq	%rcx, 8(%rsp)
+	movq	%rdx, 16(%rsp)
+	movq	%rsi, 24(%rsp)
+	movq	%rdi, 32(%rsp)
+	movq	%r8, 40(%rsp)
+	movq	%r9, 48(%rsp)
+	.endm
+	.macro	restore_registers
+	movq	0(%rsp), %rax
+	movq	8(%rsp), %rcx
+	movq	16(%rsp), %rdx
+	movq	24(%rsp), %rsi
+	movq	32(%rsp), %rdi
+	movq	40(%rsp), %r8
+	movq	48(%rsp), %r9
+	movq	KEPT_R10(%rsp), %r10
+	movq	KEPT_R11(%rsp), %r11
+	.endm
+
+	/* Where a function begins: the compiler that made its callers may have seen which registers it
+	 * leaves alone, and use them across the call (-fipa-ra). Neither it nor they see others than
+	 * without us. r11 and r10 have been pushed (injector/near.c); the frame takes r11's place. What
+	 * is to be jumped to stands below the stack's end, where signals leave 128 bytes alone. */
+	.balign 16
+	.globl limpet_way_kept
+	.hidden limpet_way_kept
+	.type limpet_way_kept, @function
+limpet_way_kept:
+	.cfi_startproc
+	.cfi_def_cfa_offset 24
+	endbr64
+	movq	limpet_control(%rip), %r10
+	cmpl	$0, (%r10)
+	je	2f
+	movq	8(%rsp), %r10
+	movq	%rbp, 8(%rsp)
+	.cfi_offset %rbp, -16
+	leaq	8(%rsp), %rbp
+	.cfi_def_cfa %rbp, 16
+	leaq	-(FRAME_BYTES + KEPT_BYTES)(%rbp), %rsp
+	movq	%r10, KEPT_R11(%rsp)
+	movq	-8(%rbp), %r10
+	movq	%r10, KEPT_R10(%rsp)
+	keep_registers
+	note_arguments KEPT_BYTES
+	find_original
+	movq	(%r10,%r11,8), %r10
+	movq	%r10, KEPT_ORIGINAL(%rsp)
+	leaq	KEPT_BYTES(%rsp), %rdi
+	call	limpet_hook_enter
+	testl	%eax, %eax
+	jne	1f
+	.cfi_remember_state
+	movq	KEPT_ORIGINAL(%rsp), %r10
+	movq	%r10, -8(%rbp)
+	restore_registers
+	drop_frame
+	jmp	*-16(%rsp)
+1:
+	.cfi_restore_state
+	restore_registers
+	call	*KEPT_ORIGINAL(%rsp)
+	keep_registers
+	movq	%r10, KEPT_R10(%rsp)
+	movq	%r11, KEPT_R11(%rsp)
+	movq	%rax, KEPT_BYTES+FRAME_RESULT(%rsp)
+	leaq	KEPT_BYTES(%rsp), %rdi
+	call	limpet_hook_exit
+	restore_registers
+	drop_frame
+	ret
+2:
+	.cfi_def_cfa %rsp, 24
+	.cfi_restore %rbp
+	find_original
+	movq	(%r10,%r11,8), %r10
+	movq	%r10, -8(%rsp)
+	popq	%r10
+	.cfi_def_cfa_offset 16
+	popq	%r11
+	.cfi_def_cfa_offset 8
+	jmp	*-24(%rsp)
+	.cfi_endproc
+	.size limpet_way_kept, . - limpet_way_kept
 
 	.balign 16
 	.globl limpet_way_malloc
@@ -169,6 +269,65 @@ limpet_way_free:
 	go_on_as_kept
 	.cfi_endproc
 	.size limpet_way_free, . - limpet_way_free
+
+	/* In the midst of a function, in front of the instruction that has moved: r10 and r11 have been
+	 * pushed 128 bytes below (injector/near.c). Everything is kept, flags too. The last word
+	 * that is popped is where it goes on; the one of r11 takes it. */
+	.balign 16
+	.globl limpet_way_probe
+	.hidden limpet_way_probe
+	.type limpet_way_probe, @function
+limpet_way_probe:
+	.cfi_startproc
+	.cfi_undefined %rip
+	endbr64
+	pushfq
+	pushq	%r15
+	pushq	%r14
+	pushq	%r13
+	pushq	%r12
+	pushq	48(%rsp)
+	pushq	48(%rsp)
+	pushq	%r9
+	pushq	%r8
+	pushq	%rdi
+	pushq	%rsi
+	pushq	%rbp
+	pushq	%rsp
+	pushq	%rbx
+	pushq	%rdx
+	pushq	%rcx
+	pushq	%rax
+	movq	%rsp, %rdi
+	movl	%r11d, %esi
+	movq	%rsp, %rbx
+	andq	$-16, %rsp
+	cld
+	call	limpet_hook_probe
+	movq	%rbx, %rsp
+	movq	%rax, 144(%rsp)
+	popq	%rax
+	popq	%rcx
+	popq	%rdx
+	popq	%rbx
+	leaq	8(%rsp), %rsp
+	popq	%rbp
+	popq	%rsi
+	popq	%rdi
+	popq	%r8
+	popq	%r9
+	popq	%r10
+	popq	%r11
+	popq	%r12
+	popq	%r13
+	popq	%r14
+	popq	%r15
+	popfq
+	leaq	8(%rsp), %rsp
+	ret	$128
+	.cfi_endproc
+	.size limpet_way_probe, . - limpet_way_probe
+
 	/* Under sampling, in front of limpet_way_any: a call that is not sampled is a plain jump.
 	 * These leave all arguments of their ops alone. */
 	.macro	hash to

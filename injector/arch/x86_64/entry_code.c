@@ -247,6 +247,46 @@ int limpet_entry_code_make(const uint8_t *code, size_t bytes, uint64_t address, 
 	return error;
 }
 
+int limpet_entry_code_make_call(const uint8_t *code, uint64_t address, uint64_t to,
+				struct limpet_entry_code *ret, struct limpet_err *err)
+{
+	struct limpet_entry_code out = {
+		.kind = LIMPET_ENTRY_CALL,
+		.from = address,
+		.to = to,
+		.original_bytes = LIMPET_ENTRY_JUMP_BYTES,
+		.place_count = 1,
+	};
+	const uint8_t jump = 0xe9;
+	int32_t away;
+
+	if (code[0] != 0xe8)
+		return refuse(err, "no direct call", address);
+	memcpy(&away, code + 1, sizeof(away));
+	memcpy(out.original, code, LIMPET_ENTRY_JUMP_BYTES);
+	if (append_jump(&out, &jump, 1,
+			address + LIMPET_ENTRY_JUMP_BYTES + (uint64_t)(int64_t)away) < 0)
+		return limpet_err_set(err, -ERANGE, "what is called at %#llx is out of reach",
+				      (unsigned long long)address);
+	*ret = out;
+	return 0;
+}
+
+int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
+				 struct limpet_entry_code *ret, struct limpet_err *err)
+{
+	struct limpet_entry_code out = {.from = 0};
+	int error = limpet_entry_code_make(code, bytes, address, to, &out, err);
+
+	if (!error && (out.place_count != 1 || out.original_bytes != bytes || out.from != address))
+		return refuse(err, "more than one instruction", address);
+	if (error)
+		return error;
+	out.kind = LIMPET_ENTRY_PROBE;
+	*ret = out;
+	return 0;
+}
+
 int limpet_entry_code_jump(const struct limpet_entry_code *code, uint64_t target, uint8_t *ret)
 {
 	int32_t away;
@@ -254,7 +294,7 @@ int limpet_entry_code_jump(const struct limpet_entry_code *code, uint64_t target
 	if (distance(code->from + LIMPET_ENTRY_JUMP_BYTES, target, &away) < 0)
 		return -ERANGE;
 	memset(ret, 0x90, code->original_bytes);
-	ret[0] = 0xe9;
+	ret[0] = code->kind == LIMPET_ENTRY_CALL ? 0xe8 : 0xe9;
 	memcpy(ret + 1, &away, sizeof(away));
 	return 0;
 }

@@ -17,6 +17,11 @@
  * rt_sigframe, then uc_mcontext.rip in struct ucontext. */
 #define LIMPET_ARCH_SIGNAL_PC_OFFSET 176u
 
+/* Of a signal frame, whose first word is the restorer's address: its alignment, and which word has
+ * the code segment, that of the kernel's 64-bit user code in its low half. */
+#define LIMPET_ARCH_SIGNAL_FRAME_ALIGNS(at) ((at) % 16 == 8)
+#define LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS 24u
+#define LIMPET_ARCH_USER_CODE 0x33u
 /* DR7: execution breakpoint 0, for this thread. */
 #define LIMPET_ARCH_DEBUG_ENABLE_0 1u
 

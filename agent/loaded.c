@@ -1,0 +1,371 @@
+/* The modules that are loaded, of every namespace of the dynamic linker, and what they define.
+ *
+ * dl_iterate_phdr shows those of the program's own namespace; those of others (dlmopen, LD_AUDIT)
+ * are found from there, under the same lock, by the list that glibc keeps for debuggers since 2.35:
+ * struct r_debug_extended of <link.h>. Each of them has a C library of its own.
+ *
+ * A module is in the list before it is relocated: until then its slots hold anything. Who loads or
+ * unloads holds the linker's outer lock from before the first to after the last, and must not be
+ * another thread. */
+#include "agent/agent.h"
+
+#include <elf.h>
+#include <link.h>
+#include <linux/time_types.h>
+#include <sys/uio.h>
+
+#include "common/slots.h"
+
+#define MAX_SPACES 64u /* glibc has 16 */
+#define MAX_LINK_MAPS 16384u
+#define MAX_PHDRS 64u
+#define ERROR_BUSY 16 /* EBUSY */
+
+typedef int dl_iterate_phdr_fn(int (*callback)(struct dl_phdr_info *, size_t, void *), void *);
+
+static dl_iterate_phdr_fn *program_list;
+static const struct r_debug_extended *debug_list;
+static const int32_t *lock_owner; /* of the outer lock; NULL: not known */
+static uint64_t page_bytes;
+static uint64_t adds_seen, subs_seen;
+
+void limpet_loaded_configure(const struct limpet_start *start)
+{
+	program_list = (dl_iterate_phdr_fn *)(uintptr_t)start->dl_iterate_phdr;
+	debug_list = (const struct r_debug_extended *)(uintptr_t)start->r_debug;
+	lock_owner = (const int32_t *)(uintptr_t)start->loader_lock_owner;
+	page_bytes = start->page_bytes;
+	adds_seen = subs_seen = 0;
+}
+
+static int has_changed(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size;
+	*(bool *)context = info->dlpi_adds != adds_seen || info->dlpi_subs != subs_seen;
+	return 1;
+}
+
+static bool is_loading_elsewhere(void)
+{
+	int32_t owner = lock_owner ? __atomic_load_n(lock_owner, __ATOMIC_ACQUIRE) : 0;
+
+	return owner && owner != limpet_syscall1(SYS_gettid, 0);
+}
+
+/* ------------------------------------------------------------------ the lists */
+
+struct walk {
+	limpet_image_fn *visit;
+	void *context;
+	uint32_t unread;
+	bool others_done;
+	bool settled_only;
+	bool shrunk;
+};
+
+static void take_phdrs(struct limpet_image *image, const Elf64_Phdr *phdrs, uint64_t count)
+{
+	image->phdr = (uint64_t)(uintptr_t)phdrs;
+	image->phdr_count = count;
+	image->low = UINT64_MAX;
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t start = image->bias + phdrs[i].p_vaddr;
+
+		if (phdrs[i].p_type == PT_DYNAMIC)
+			image->dynamic = start;
+		if (phdrs[i].p_type != PT_LOAD)
+			continue;
+		if (start < image->low)
+			image->low = start;
+		if (start + phdrs[i].p_memsz > image->high)
+			image->high = start + phdrs[i].p_memsz;
+	}
+}
+
+/* That list says nothing of program headers: they are where the file's head says, if that is
+ * mapped, which the kernel is asked, and are those of this module. */
+static bool read_image(const struct link_map *map, struct limpet_image *image)
+{
+	Elf64_Ehdr head = {.e_phnum = 0};
+	struct iovec local = {&head, sizeof(head)};
+	struct iovec remote = {(void *)(uintptr_t)map->l_addr, sizeof(head)};
+
+	if (limpet_syscall6(SYS_process_vm_readv, limpet_syscall1(SYS_getpid, 0), (long)&local, 1,
+			    (long)&remote, 1, 0) != sizeof(head) ||
+	    head.e_ident[0] != ELFMAG0 || head.e_ident[1] != ELFMAG1 ||
+	    head.e_ident[2] != ELFMAG2 || head.e_ident[3] != ELFMAG3 ||
+	    head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > MAX_PHDRS ||
+	    head.e_phoff > page_bytes ||
+	    head.e_phoff + head.e_phnum * sizeof(Elf64_Phdr) > page_bytes)
+		return false;
+	image->bias = map->l_addr;
+	take_phdrs(image, (const Elf64_Phdr *)(uintptr_t)(map->l_addr + head.e_phoff),
+		   head.e_phnum);
+	return image->dynamic && image->dynamic == (uint64_t)(uintptr_t)map->l_ld;
+}
+
+static int visit_space(const struct link_map *first, struct walk *walk)
+{
+	const struct link_map *map = first;
+	int answer = 0;
+
+	for (uint32_t i = 0; map && !answer && i < MAX_LINK_MAPS; i++, map = map->l_next) {
+		struct limpet_image image = {.space = (uint64_t)(uintptr_t)first,
+					     .shrunk = walk->shrunk};
+
+		if (read_image(map, &image))
+			answer = walk->visit(&image, walk->context);
+		else
+			walk->unread++;
+	}
+	return answer;
+}
+
+static int visit_others(struct walk *walk)
+{
+	const struct r_debug_extended *space = debug_list;
+	int answer = 0;
+
+	/* From version 2 on there is a next one. One whose modules have gone is empty. */
+	for (uint32_t i = 0; space && space->base.r_version >= 2 && !answer && i < MAX_SPACES;
+	     i++) {
+		space = space->r_next;
+		if (space)
+			answer = visit_space(space->base.r_map, walk);
+	}
+	return answer;
+}
+
+static int visit_listed(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct limpet_image image = {.bias = info->dlpi_addr};
+	struct walk *walk = context;
+
+	(void)size; /* both libcs have all members for longer than we can attach to them */
+	if (!walk->others_done) {
+		int answer = walk->settled_only && is_loading_elsewhere() ? -ERROR_BUSY : 0;
+
+		walk->others_done = true;
+		walk->shrunk = info->dlpi_subs != subs_seen;
+		if (!answer && walk->settled_only) {
+			adds_seen = info->dlpi_adds;
+			subs_seen = info->dlpi_subs;
+		}
+		if (!answer)
+			answer = visit_others(walk);
+		if (answer)
+			return answer;
+	}
+	image.shrunk = walk->shrunk;
+	take_phdrs(&image, info->dlpi_phdr, info->dlpi_phnum);
+	return walk->visit(&image, walk->context);
+}
+
+int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread)
+{
+	struct walk walk = {.visit = visit, .context = context};
+	int answer = program_list ? program_list(visit_listed, &walk) : 0;
+
+	if (ret_unread)
+		*ret_unread = walk.unread;
+	return answer;
+}
+
+void limpet_loaded_pause(void)
+{
+	const struct __kernel_timespec pause = {0, 100000};
+
+	limpet_syscall3(SYS_nanosleep, (long)&pause, 0, 0);
+}
+
+bool limpet_loaded_walk_settled(limpet_image_fn *visit, void *context, bool wait,
+				uint32_t *ret_unread)
+{
+	const unsigned patience = wait ? LIMPET_LOADER_PATIENCE : 1;
+
+	for (unsigned i = 0; program_list && i < patience; i++) {
+		struct walk walk = {.visit = visit, .context = context, .settled_only = true};
+
+		if (i)
+			limpet_loaded_pause();
+		if (program_list(visit_listed, &walk) != -ERROR_BUSY) {
+			*ret_unread = walk.unread;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool limpet_loaded_has_changed(void)
+{
+	bool changed = false;
+
+	if (program_list)
+		program_list(has_changed, &changed);
+	return changed;
+}
+
+/* ------------------------------------------------------------------ what they define */
+
+/* glibc relocates the pointers of a dynamic section in place, musl does not. */
+static const void *dynamic_pointer(const struct limpet_image *image, uint64_t value)
+{
+	if (value < image->low || value >= image->high)
+		value += image->bias;
+	if (value < image->low || value >= image->high)
+		return NULL;
+	return (const void *)(uintptr_t)value;
+}
+
+bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_tables *ret)
+{
+	const Elf64_Dyn *dynamic = (const Elf64_Dyn *)(uintptr_t)image->dynamic;
+	struct limpet_image_tables tables = {.slots = {.string_bytes = 0}};
+	uint64_t rela_bytes = 0, jmprel_bytes = 0;
+
+	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+		const void *pointer = dynamic_pointer(image, dynamic->d_un.d_ptr);
+
+		switch (dynamic->d_tag) {
+		case DT_RELA:
+			tables.slots.rela[0] = pointer;
+			break;
+		case DT_RELASZ:
+			rela_bytes = dynamic->d_un.d_val;
+			break;
+		case DT_JMPREL:
+			tables.slots.rela[1] = pointer;
+			break;
+		case DT_PLTRELSZ:
+			jmprel_bytes = dynamic->d_un.d_val;
+			break;
+		case DT_SYMTAB:
+			tables.slots.symbols = pointer;
+			break;
+		case DT_STRTAB:
+			tables.slots.strings = pointer;
+			break;
+		case DT_STRSZ:
+			tables.slots.string_bytes = dynamic->d_un.d_val;
+			break;
+		case DT_GNU_HASH:
+			tables.hash = pointer;
+			break;
+		case DT_VERSYM:
+			tables.versions = pointer;
+			break;
+		default:
+			break;
+		}
+	}
+	if (!tables.slots.symbols || !tables.slots.strings)
+		return false;
+	/* The loader itself has just walked these tables by the same indices. */
+	tables.slots.symbol_count = UINT32_MAX;
+	tables.slots.rela_count[0] = rela_bytes / sizeof(Elf64_Rela);
+	tables.slots.rela_count[1] = jmprel_bytes / sizeof(Elf64_Rela);
+	*ret = tables;
+	return true;
+}
+
+/* The older of two versions are for programs that were linked long ago. */
+static uint64_t value_of(const struct limpet_image *image, const struct limpet_image_tables *tables,
+			 uint32_t index, const char *name)
+{
+	const Elf64_Sym *symbol = &tables->slots.symbols[index];
+	const uint16_t is_old = 0x8000;
+	const char *own = tables->slots.strings + symbol->st_name;
+	uint32_t type = ELF64_ST_TYPE(symbol->st_info);
+
+	if (symbol->st_shndx == SHN_UNDEF || !symbol->st_value ||
+	    (type != STT_FUNC && type != STT_NOTYPE) ||
+	    (tables->versions && tables->versions[index] & is_old))
+		return 0;
+	for (; *name && *name == *own; name++)
+		own++;
+	return *name == *own ? image->bias + symbol->st_value : 0;
+}
+
+/* By DT_GNU_HASH: Drepper, "How To Write Shared Libraries"; the filter is passed over. */
+uint64_t limpet_image_symbol(const struct limpet_image *image, const char *name)
+{
+	struct limpet_image_tables tables;
+	const uint32_t *buckets, *chain;
+	uint32_t hash = 5381, index, first;
+
+	if (!limpet_image_tables(image, &tables) || !tables.hash || !tables.hash[0])
+		return 0;
+	for (const char *at = name; *at; at++)
+		hash = hash * 33 + (uint8_t)*at;
+	first = tables.hash[1];
+	buckets = tables.hash + 4 + (uint64_t)tables.hash[2] * 2;
+	chain = buckets + tables.hash[0];
+	index = buckets[hash % tables.hash[0]];
+	for (; index >= first; index++) {
+		uint64_t value = 0;
+
+		if ((chain[index - first] | 1) == (hash | 1))
+			value = value_of(image, &tables, index, name);
+		if (value)
+			return value;
+		if (chain[index - first] & 1)
+			return 0;
+	}
+	return 0;
+}
+
+uint32_t limpet_space_symbol(const struct limpet_image *image, const char *name, uint64_t *ret)
+{
+	const struct link_map *map = (const struct link_map *)(uintptr_t)image->space;
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; map && i < MAX_LINK_MAPS; i++, map = map->l_next) {
+		struct limpet_image other = {.space = image->space};
+		uint64_t value = read_image(map, &other) ? limpet_image_symbol(&other, name) : 0;
+
+		if (!value)
+			continue;
+		found++;
+		*ret = value;
+	}
+	return found;
+}
+
+bool limpet_image_has_word(const struct limpet_image *image, uint64_t address)
+{
+	const Elf64_Phdr *phdrs = (const Elf64_Phdr *)(uintptr_t)image->phdr;
+
+	for (uint64_t i = 0; i < image->phdr_count; i++) {
+		uint64_t offset = address - image->bias - phdrs[i].p_vaddr;
+
+		if (phdrs[i].p_type == PT_LOAD && phdrs[i].p_flags & PF_W &&
+		    offset < phdrs[i].p_memsz && phdrs[i].p_memsz - offset >= sizeof(uint64_t))
+			return address % sizeof(uint64_t) == 0;
+	}
+	return false;
+}
+
+struct search {
+	uint64_t address;
+	struct limpet_image *image;
+	bool found;
+};
+
+static int note_holder(const struct limpet_image *image, void *context)
+{
+	struct search *search = context;
+
+	if (search->address < image->low || search->address >= image->high)
+		return 0;
+	*search->image = *image;
+	search->found = true;
+	return 1;
+}
+
+bool limpet_loaded_find(uint64_t address, struct limpet_image *ret)
+{
+	struct search search = {.address = address, .image = ret};
+
+	limpet_loaded_walk(note_holder, &search, NULL);
+	return search.found;
+}

@@ -1,0 +1,267 @@
+/* Copies of hook addresses in a child's memory, most of which was never touched: found by both ways
+ * of telling which pages there are, and put back; and how a search ends that is not to go on.
+ *
+ * time-limit: 120
+ * measures-time: how long a search takes */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/wire.h"
+#include "injector/copies.h"
+#include "injector/memory.h"
+#include "injector/tracee.h"
+
+#define PAGE 4096u
+#define GIB (UINT64_C(1) << 30)
+#define LONG_NS 20000000000ull
+#define SHORT_NS 200000000ull
+/* As many pages apart as the ways look at in more than one go. */
+#define SCATTERED 3000u
+
+/* A sanitizer's own shadow memory takes seconds to read page by page. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WAYS 1
+#else
+#define WAYS 2
+#endif
+static const enum limpet_pages_way ways[] = {LIMPET_PAGES_ASK, LIMPET_PAGES_READ};
+
+/* Nobody calls them: places in the air, and what the agent would say of them. */
+static const struct limpet_agent_place place = {
+	.start = 0x100000,
+	.end = 0x200000,
+	.thunks = 0x110000,
+	.thunks_end = 0x110000 + LIMPET_MAX_HOOKS * 32,
+};
+static struct limpet_hook hooks[LIMPET_MAX_HOOKS];
+
+static uint64_t thunk(unsigned hook)
+{
+	return place.thunks + hook * 32;
+}
+
+/* A mapping of its own: the kernel makes one of neighbours that are alike. */
+static char *map(uint64_t bytes)
+{
+	char *memory = mmap(NULL, bytes + PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_true(memory != MAP_FAILED);
+	assert_int_equal(mprotect(memory + bytes, PAGE, PROT_NONE), 0);
+	madvise(memory, bytes, MADV_NOHUGEPAGE);
+	return memory;
+}
+
+static void unmap(char *memory, uint64_t bytes)
+{
+	munmap(memory, bytes + PAGE);
+}
+
+/* With the memory that is mapped now, as it is now. */
+static pid_t start_child(void)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (getppid() == parent)
+			pause();
+		_exit(0);
+	}
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void put_word(char *at, uint64_t value)
+{
+	memcpy(at, &value, sizeof(value));
+}
+
+static uint64_t word_of(pid_t pid, const char *at)
+{
+	uint64_t value = 0;
+
+	assert_int_equal(limpet_memory_read(pid, (uintptr_t)at, &value, sizeof(value)), 0);
+	return value;
+}
+
+static unsigned idle_calls, checks_left;
+
+static void count_idle(void *context)
+{
+	*(unsigned *)context += 1;
+}
+
+static int count_checks(const void *context)
+{
+	(void)context;
+	return checks_left && !--checks_left ? -ESRCH : 0;
+}
+
+static int restore(pid_t pid, enum limpet_pages_way way, uint64_t patience_ns,
+		   struct limpet_copies_stats *stats)
+{
+	const struct limpet_copies_options options = {.way = way,
+						      .deadline_ns =
+							      limpet_monotonic_ns() + patience_ns,
+						      .idle = count_idle,
+						      .idle_context = &idle_calls,
+						      .check = count_checks};
+
+	return limpet_copies_restore(pid, &place, (uintptr_t)hooks, &options, stats);
+}
+
+static void test_copies_in_sparse_memory(void **state)
+{
+	const uint64_t sparse_bytes = 64 * GIB, empty_bytes = 8192 * GIB;
+	char *empty = map(empty_bytes), *sparse = map(sparse_bytes);
+	char *const places[] = {sparse, sparse + 20 * GIB + 8 * PAGE + 64,
+				sparse + sparse_bytes - sizeof(uint64_t)};
+
+	(void)state;
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(places); i++)
+		put_word(places[i], thunk(i));
+	/* No hook's, or not one's beginning. */
+	put_word(sparse + GIB, thunk(9));
+	put_word(sparse + GIB + 8, thunk(1) + 8);
+	for (unsigned i = 0; i < WAYS; i++) {
+		struct limpet_copies_stats stats;
+		pid_t pid = start_child();
+
+		assert_int_equal(restore(pid, ways[i], LONG_NS, &stats), 0);
+		assert_int_equal(stats.found, 3);
+		assert_int_equal(stats.restored, 3);
+		for (unsigned k = 0; k < LIMPET_COUNT_OF(places); k++)
+			assert_int_equal(word_of(pid, places[k]), hooks[k].original);
+		assert_int_equal(word_of(pid, sparse + GIB), thunk(9));
+		assert_int_equal(word_of(pid, sparse + GIB + 8), thunk(1) + 8);
+		end_child(pid);
+	}
+	unmap(sparse, sparse_bytes);
+	unmap(empty, empty_bytes);
+}
+
+/* Every page that was written to, and of those that were not none, but for some that were read. */
+static void test_pages_are_named(void **state)
+{
+	const uint64_t bytes = 4 * GIB, step = bytes / SCATTERED / PAGE * PAGE;
+	char *memory = map(bytes);
+	uint64_t start = (uintptr_t)memory;
+
+	(void)state;
+	for (unsigned i = 0; i < SCATTERED; i++)
+		memory[i * step] = 1;
+	/* Neighbours, more than are named in one go. */
+	memset(memory + bytes / 2 + PAGE, 1, 20000 * (size_t)PAGE);
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(ways); i++) {
+		struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+		struct limpet_pages *pages = NULL;
+		uint64_t named = 0, last = start, at = start;
+		uint8_t *seen = calloc(bytes / PAGE, 1);
+
+		assert_non_null(seen);
+		assert_int_equal(limpet_pages_new(getpid(), ways[i], &pages), 0);
+		while (at < start + bytes) {
+			uint64_t from = at;
+			int count = limpet_pages_next(pages, at, start + bytes, ranges, &at);
+
+			assert_true(count >= 0 && count <= (int)LIMPET_PAGES_RANGES);
+			assert_true(at > from && at <= start + bytes);
+			for (int k = 0; k < count; k++) {
+				assert_true(ranges[k].start >= last && ranges[k].start >= from);
+				assert_true(ranges[k].end > ranges[k].start && ranges[k].end <= at);
+				last = ranges[k].end;
+				named += (ranges[k].end - ranges[k].start) / PAGE;
+				memset(seen + (ranges[k].start - start) / PAGE, 1,
+				       (ranges[k].end - ranges[k].start) / PAGE);
+			}
+		}
+		for (uint64_t k = 0; k < bytes / PAGE; k++)
+			assert_int_equal(seen[k], memory[k * PAGE] || memory[k * PAGE + 1]);
+		assert_true(named >= SCATTERED + 20000 - 100);
+		assert_true(named <= SCATTERED + 20000);
+		limpet_pages_free(pages);
+		free(seen);
+		/* To look made some, which are the kernel's page of zeros: away with them. */
+		for (uint64_t k = 0; k < bytes / PAGE; k++)
+			if (!memory[k * PAGE] && !memory[k * PAGE + 1])
+				madvise(memory + k * PAGE, PAGE, MADV_DONTNEED);
+	}
+	unmap(memory, bytes);
+}
+
+static void test_a_search_that_takes_too_long(void **state)
+{
+	const uint64_t bytes = 8192 * GIB;
+	char *memory = map(bytes), *copy = memory + 8;
+	struct limpet_copies_stats stats;
+	uint64_t began_ns;
+	pid_t pid;
+
+	(void)state;
+	put_word(copy, thunk(1));
+	pid = start_child();
+	idle_calls = 0;
+	began_ns = limpet_monotonic_ns();
+	assert_int_equal(restore(pid, LIMPET_PAGES_READ, SHORT_NS, &stats), -ETIMEDOUT);
+	assert_true(limpet_monotonic_ns() - began_ns >= SHORT_NS);
+	assert_true(limpet_monotonic_ns() - began_ns < 10 * SHORT_NS);
+	assert_true(idle_calls > 1);
+	/* Half a search puts nothing back. */
+	assert_int_equal(word_of(pid, copy), thunk(1));
+	end_child(pid);
+	unmap(memory, bytes);
+}
+
+static void test_a_search_of_what_is_gone(void **state)
+{
+	const uint64_t bytes = 8192 * GIB;
+	char *memory = map(bytes);
+	struct limpet_copies_stats stats;
+	pid_t pid;
+
+	(void)state;
+	memory[0] = 1;
+	pid = start_child();
+	checks_left = 3;
+	assert_int_equal(restore(pid, LIMPET_PAGES_READ, LONG_NS, &stats), -ESRCH);
+	assert_int_equal(checks_left, 0);
+	end_child(pid);
+	assert_true(restore(pid, LIMPET_PAGES_ASK, LONG_NS, &stats) < 0);
+	unmap(memory, bytes);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_copies_in_sparse_memory),
+		cmocka_unit_test(test_pages_are_named),
+		cmocka_unit_test(test_a_search_that_takes_too_long),
+		cmocka_unit_test(test_a_search_of_what_is_gone),
+	};
+
+	limpet_tracee_setup();
+	for (unsigned i = 0; i < 4; i++)
+		hooks[i].original = 0x4000 + i;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
