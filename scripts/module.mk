@@ -43,9 +43,9 @@ LINT_MAN := $(sort $(wildcard man/*.[1-8]))
 # Tests and targets are held to the compiler's warnings: their odd code is what they are for.
 TIDY_C := $(filter-out test/%,$(LINT_C))
 
-.PHONY: lint lint-format lint-includes lint-hazards lint-tidy lint-cppcheck lint-shell lint-man lint-script lint-build format
+.PHONY: lint lint-format lint-includes lint-hazards lint-track lint-tidy lint-cppcheck lint-shell lint-man lint-script lint-build format
 lint: bootstrap
-	$(Q)$(MAKE) --no-print-directory --keep-going lint-format lint-includes lint-hazards lint-shell lint-man \
+	$(Q)$(MAKE) --no-print-directory --keep-going lint-format lint-includes lint-hazards lint-track lint-shell lint-man \
 		lint-script lint-cppcheck
 	$(Q)$(MAKE) --no-print-directory --keep-going -j$(shell nproc) lint-build lint-tidy
 	@echo 'lint: clean'
@@ -63,6 +63,10 @@ lint-includes:
 lint-hazards:
 	$(call say,LINT,hazards)
 	$(Q)scripts/check-hazards
+
+lint-track:
+	$(call say,LINT,track-table)
+	$(Q)scripts/track-table --check
 
 lint-cppcheck:
 	$(call say,LINT,cppcheck)

@@ -5,7 +5,10 @@
 
 load helpers
 setup() { begin; }
-teardown() { end; }
+teardown() {
+	end
+	rm -f "${perf_map:-}"
+}
 
 # has_site FUNCTION: it is in the stack of the site that holds most.
 top_site_has() {
@@ -42,12 +45,125 @@ leaky() {
 	finish "$name"
 }
 
+# track: language | C++ | attach | slots; operators new and delete go to malloc
 @test "C++: maps, strings and exceptions; the leak is named with file and line" {
 	leaky leak 'Registry::remember' leak.cc session_bytes "$TARGETS/leak"
 }
 
+# track: language | Rust, system allocator | attach | slots; names demangled
 @test "Rust: collections and panics; the leak is named with file and line" {
 	leaky churn 'keep_forever' churn.rs block_bytes "$TARGETS/churn"
+}
+
+# from_start FUNCTION_REGEX KEY COMMAND...: the same programs under `limpet run`.
+from_start() {
+	local function=$1 bytes_key=$2 bytes
+	shift 2
+	printf '%s\n' go "leak 4000" hold count quit |
+		timeout 60 "$LIMPET" run -q --on-overload wait -o run.limpet -- "$@" >run.say 2>run.err ||
+		fail "$(<run.err)" || return 1
+	trace=run.limpet
+	good_capture || return 1
+	expect '.capture.mode == "run" and .capture.end == "target-exit"' || return 1
+	bytes=$(grep '^{' run.say | jq ".$bytes_key")
+	# Beside the blocks there is the list of them.
+	expect '[.sites[] | select(any(.stack[]; .function // "" | test($f)) and .allocated_bytes / .allocations >= $bytes and
+		.allocated_bytes / .allocations < $bytes + 100) | .allocations] | add == 4000' \
+		--arg f "$function" --argjson bytes "$bytes"
+}
+
+# track: language | C++ | run
+@test "run: C++" {
+	from_start 'Registry::remember' session_bytes "$TARGETS/leak"
+}
+
+# track: language | Rust, system allocator | run
+@test "run: Rust" {
+	from_start 'keep_forever' block_bytes "$TARGETS/churn"
+}
+
+# track: runtime | python3 | run
+@test "run: Debian's python3" {
+	from_start 'PyByteArray|bytearray' block_bytes /usr/bin/python3 "$root/test/targets/pyload.py"
+}
+
+# track: runtime | python3 with `PYTHONMALLOC=malloc` | run
+@test "run: Debian's python3, every object by malloc" {
+	PYTHONMALLOC=malloc from_start 'PyByteArray|bytearray' block_bytes /usr/bin/python3 "$root/test/targets/pyload.py"
+}
+
+# ------------------------------------------------------------------ Go
+
+# The stacks of goroutines are not walked: they end where C was called.
+go_with_c() {
+	start "$1" "$TARGETS/$1" || return 1
+	"$LIMPET" doctor "$pid" --json >doctor.json
+	json_says '.verdict == "ok" and ([.findings[] | select(.severity == "warning") | .text + .hint] |
+		any(test("cgo.*heap stays unseen: up to [0-9]+%.*go tool pprof")))' <doctor.json || fail "$(<doctor.json)" || return 1
+	tell "$1" go going || return 1
+	attach "$pid" || return 1
+	tell "$1" "leak 1000" leaked || return 1
+	wait_until 30 elapsed "$pid" 2 || return 1
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "kept blocks" "$(site_sum keep_in_c live_allocations)" 1000 || return 1
+	same "kept bytes" "$(site_sum keep_in_c live_bytes)" $((1000 * 5000)) || return 1
+	expect '.capture.unseen_rss_share > 0 and .totals.allocations > 10000' || return 1
+	nothing_of_ours "$pid" || return 1
+	rounds "$pid" 20 || return 1
+	tell "$1" hold held || return 1
+	tell "$1" count '{' || return 1
+	json_says '.rounds > 100' <<<"$answer" || return 1
+	finish "$1"
+}
+
+# track: go | Go with cgo, dynamic; static | attach run | slots; entries. What its C code allocates; Go's own heap is said to be unseen, and stacks end where C was called
+@test "Go with cgo: its C side is exact, its own heap is said to be unseen" {
+	go_with_c churn-go
+	from_start keep_in_c block_bytes "$TARGETS/churn-go"
+}
+
+@test "Go with cgo, static: its C side is exact, its own heap is said to be unseen" {
+	go_with_c churn-go-static
+	from_start keep_in_c block_bytes "$TARGETS/churn-go-static"
+}
+
+# ------------------------------------------------------------------ Java
+
+java=(java -XX:+PreserveFramePointer -XX:-UsePerfData -XX:+UseSerialGC -Xmx64m -XX:MaxDirectMemorySize=256m -cp "$TARGETS" Load)
+
+java_rounds() {
+	tell java count '{'
+	json_says --argjson n "$1" '.rounds > $n' <<<"$answer"
+}
+
+# track: runtime | a JVM | attach | native memory: direct buffers, zlib, the JVM itself; Java functions have names after `jcmd PID Compiler.perfmap`, with -XX:+PreserveFramePointer whole stacks
+@test "Java: direct buffers and zlib; compiled code has names" {
+	start java "${java[@]}"
+	perf_map=/tmp/perf-$pid.map
+	"$LIMPET" doctor "$pid" --json | json_says '[.findings[] | select(.id == "runtime") | .text] | any(test("perfmap"))'
+	tell java go going
+	# By then the compiler has seen it.
+	wait_until 60 java_rounds 20000
+	attach "$pid"
+	tell java "leak 1000" leaked
+	wait_until 30 elapsed "$pid" 2
+	jcmd "$pid" Compiler.perfmap >jcmd.say
+	stop "$pid"
+	good_capture
+	same "direct buffers" "$(site_sum Unsafe_AllocateMemory0 live_allocations)" 1000
+	same "their bytes" "$(site_sum Unsafe_AllocateMemory0 live_bytes)" $((1000 * 20000))
+	expect 'any(.sites[]; any(.stack[]; .function == "deflateInit2_") and
+		any(.stack[]; .function // "" | test("Load.churnRound")) and any(.stack[]; .function // "" | test("JavaCalls::")))'
+	nothing_of_ours "$pid"
+	rounds "$pid" 10
+	tell java hold held
+	finish java
+}
+
+# track: runtime | a JVM | run
+@test "run: Java" {
+	from_start Unsafe_AllocateMemory0 block_bytes "${java[@]}"
 }
 
 # ------------------------------------------------------------------ Python
@@ -75,10 +191,12 @@ leaky_python() {
 	finish "$name"
 }
 
+# track: runtime | python3 | attach | native frames by symbols; objects up to 512 bytes share pymalloc's arenas, which show as mmap
 @test "Debian's python3" {
 	leaky_python python env
 }
 
+# track: runtime | python3 with `PYTHONMALLOC=malloc` | attach | each object by itself
 @test "Debian's python3, every object by malloc" {
 	leaky_python python env PYTHONMALLOC=malloc
 }
@@ -89,14 +207,15 @@ serving() {
 	grep -q '^ready ' "$work/server.say"
 }
 
-# node_server NODE: a server and its load. Sets `pid` and `port`.
+# node_server COMMAND... NODE: a server and its load. Sets `pid` and `port`.
 node_server() {
-	LEAK_EVERY=25 "$1" "$root/test/targets/server.js" >server.say 2>server.err </dev/null 3>&- &
+	local server
+	LEAK_EVERY=25 "$@" "$root/test/targets/server.js" >server.say 2>server.err </dev/null 3>&- &
 	job_of[server]=$!
 	wait_until 30 serving || return 1
-	read -r _ pid port <server.say
-	start load "$1" "$root/test/targets/load.js" "$port" 4
-	pid=${job_of[server]}
+	read -r _ server port <server.say
+	start load "${*: -1}" "$root/test/targets/load.js" "$port" 4 || return 1
+	pid=$server
 	tell load "window warm-up" '{'
 }
 
@@ -135,6 +254,7 @@ look_at_server() {
 	curl -sf "http://127.0.0.1:$port/stats" >"stats.$1"
 }
 
+# track: runtime | node.js | attach | native memory of node and its modules; V8's heap as mmap
 @test "node: the machine's, an HTTP server under load" {
 	node_under_load "$(command -v node)"
 }
@@ -142,6 +262,26 @@ look_at_server() {
 @test "node: the official build, an HTTP server under load" {
 	(cd "$root" && scripts/fetch-node) 2>fetch.err || skip "the official build cannot be fetched"
 	node_under_load "$root/build/node20/bin/node"
+}
+
+# Each stream is opened by one call of deflateInit2_, which makes four or five blocks: those that were kept and
+# one for each request.
+# track: runtime | node.js | run
+@test "run: node, an HTTP server under load" {
+	local kept blocks streams
+	node_server "$LIMPET" run -q --on-overload wait -o run.limpet -- "$(command -v node)"
+	wait_until 60 has_kept 20
+	eval "exec ${in_of[load]}>&-"
+	result load 0
+	read -r streams kept < <(curl -sf "http://127.0.0.1:$port/stats" | jq -r '"\(.requests + .kept) \(.kept)"')
+	curl -sf "http://127.0.0.1:$port/quit" >/dev/null
+	result server 0
+	trace=run.limpet
+	good_capture
+	expect '.capture.mode == "run" and .capture.end == "target-exit"'
+	blocks=$(site_sum deflateInit2_ allocations)
+	((blocks == 4 * streams || blocks == 5 * streams)) ||
+		fail "$blocks blocks for $streams streams, of which $kept were kept"
 }
 
 # ------------------------------------------------------------------ redis
@@ -153,25 +293,49 @@ redis_answers() {
 	[[ $(redis ping 2>/dev/null) == PONG ]]
 }
 
-@test "redis-server under redis-benchmark" {
-	redis-server --port 0 --unixsocket "$work/redis.sock" --save '' --dir "$work" --daemonize no \
+# redis_server COMMAND...: that starts it.
+redis_server() {
+	"$@" --port 0 --unixsocket "$work/redis.sock" --save '' --dir "$work" --daemonize no --enable-debug-command yes \
 		>redis.say 2>redis.err </dev/null 3>&- &
 	job_of[redis]=$!
-	pid=$!
 	wait_until 20 redis_answers
+}
+
+# populated: 700 values of 5000 bytes, and what stands in front of each.
+populated() {
+	same "values" "$(jq '[.sites[] | select(any(.stack[]; .function == "debugCommand")) |
+		select(.allocated_bytes / .allocations | . >= 5000 and . < 5050) | .allocations] | add' report.json)" 700
+}
+
+# track: server | redis (jemalloc as a library) | run
+@test "run: redis-server" {
+	redis_server "$LIMPET" run -q --on-overload wait -o run.limpet -- redis-server
+	redis debug populate 700 value 5000
+	redis shutdown nosave || true
+	result redis 0
+	trace=run.limpet
+	good_capture
+	expect '.capture.mode == "run" and .capture.end == "target-exit"'
+	populated
+}
+
+# track: server | redis (jemalloc as a library) | attach | slots
+@test "redis-server under redis-benchmark" {
+	redis_server redis-server
+	pid=${job_of[redis]}
 	redis-benchmark -s "$work/redis.sock" -t set,lpush,hset,sadd -n 400000 -r 50000 -d 100 -c 20 -q -l \
 		>benchmark.say 2>benchmark.err </dev/null 3>&- &
 	job_of[benchmark]=$!
 	allocator=$(redis info memory | tr -d '\r' | sed -n 's/^mem_allocator://p')
 	attach "$pid"
 	redis set known "$(printf 'x%.0s' {1..100000})"
+	redis debug populate 700 value 5000
 	wait_until 60 elapsed "$pid" 3
 	stop "$pid"
 	nothing_of_ours "$pid"
 	good_capture
 	expect '.totals.allocations > 1000'
-	top_site_has 'redis|sds|dict|zmalloc|[cC]ommand|ziplist|quicklist|listpack|je_|malloc|read' ||
-		fail "allocator $allocator"
+	populated || fail "allocator $allocator"
 	rounds "$pid" 20
 	run ! ended "${job_of[benchmark]}"
 	[[ $(redis strlen known) == 100000 ]]
