@@ -38,12 +38,18 @@ static void keep_sites(struct limpet_heap *heap, bool from_replay)
 	model->estimates = all;
 }
 
-static void keep_maps(struct limpet_heap *heap)
+/* The same of mappings. */
+static void keep_maps(struct limpet_heap *heap, bool from_replay)
 {
 	struct limpet_model *model = heap->model;
 	struct limpet_model_totals *totals = &model->totals;
 	size_t kept = 0;
 
+	if (from_replay) {
+		free(model->maps);
+		model->map_count = heap->replay->map_count;
+		model->maps = LIMPET_TAKE(heap->replay->maps);
+	}
 	totals->mmaps = totals->mmap_bytes = totals->unmapped_bytes = totals->mapped_bytes = 0;
 	totals->munmaps = totals->foreign_unmapped_bytes = 0;
 	for (size_t i = 0; i < model->map_count; i++) {
@@ -204,7 +210,7 @@ static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_optio
 		code = replay(heap, options, series, &heap->replay);
 	if (code < 0)
 		return code;
-	keep_maps(heap);
+	keep_maps(heap, threads);
 	keep_sites(heap, threads);
 	heap->view.site_count = heap->model->site_count;
 	limpet_view_add_up(&heap->view);

@@ -7,7 +7,7 @@ ANALYZER_SRC += analyzer/trace_reader.c analyzer/trace_tables.c analyzer/trace_e
 	analyzer/model_symbols.c
 ANALYZER_SRC += analyzer/report.c analyzer/report_pen.c analyzer/report_head.c analyzer/report_stack.c \
 	analyzer/report_text.c analyzer/report_json.c analyzer/seal.c
-ANALYZER_SRC += analyzer/places.c analyzer/filter.c analyzer/open_blocks.c analyzer/replay.c analyzer/view.c analyzer/heap.c \
+ANALYZER_SRC += analyzer/places.c analyzer/filter.c analyzer/open_blocks.c analyzer/open_maps.c analyzer/replay.c analyzer/view.c analyzer/heap.c \
 	analyzer/view_text.c analyzer/view_json.c analyzer/json_pen.c analyzer/diff.c analyzer/diff_print.c
 ANALYZER_SRC += analyzer/export.c analyzer/export_folded.c analyzer/export_heaptrack.c analyzer/export_pprof.c \
 	analyzer/export_massif.c analyzer/export_callgrind.c analyzer/export_csv.c analyzer/export_sink.c \

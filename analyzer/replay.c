@@ -7,6 +7,7 @@
 #include <uthash.h>
 
 #include "analyzer/open_blocks.h"
+#include "analyzer/open_maps.h"
 #include "analyzer/room.h"
 #include "common/estimate.h"
 
@@ -62,6 +63,7 @@ struct work {
 	uint32_t *site_of_node; /* index + 1 */
 	struct thread *by_tid, **threads, **threads_met, **threads_of_block;
 	size_t thread_count, thread_room, met_room, thread_met_count, of_block_room;
+	struct limpet_open_maps maps; /* with a filter of threads alone */
 	struct kind *kinds; /* of the block: as its pairs, and once more if samples are others */
 	uint32_t *kinds_met;
 	size_t kind_room, kind_met_room, kind_met_count;
@@ -310,11 +312,16 @@ static int fold(struct work *work)
 
 /* ------------------------------------------------------------------ the window and the peak */
 
+static bool filters_threads(const struct work *work)
+{
+	const struct limpet_filter *filter = work->options->filter;
+
+	return filter && limpet_filter_has_threads(filter);
+}
+
 static bool is_filtered(const struct work *work)
 {
-	const struct limpet_replay_options *options = work->options;
-
-	return options->kept || (options->filter && limpet_filter_has_threads(options->filter));
+	return work->options->kept || filters_threads(work);
 }
 
 /* Blocks whose allocations were given up: only what all of them hold is known. */
@@ -520,6 +527,30 @@ static inline void add_release(struct work *work, struct kind *kind, struct thre
 	work->live_bytes -= kind->bytes;
 }
 
+static int add_map_row(struct work *work, const struct kind *kind, const struct thread *thread,
+		       const struct limpet_trace_rows *rows, uint32_t at)
+{
+	const uint64_t tick = rows->ticks[at], age = rows->ages[at];
+
+	if (!kind->kept)
+		return 0;
+	if (LIMPET_ROW_KIND(rows->ops[at]) == LIMPET_ROW_MMAP)
+		return limpet_open_maps_add(&work->maps,
+					    &(struct limpet_open_map){.bytes = kind->size,
+								      .tick = tick,
+								      .node = kind->node,
+								      .thread = thread->number,
+								      .kept = thread->kept},
+					    work->counting);
+	limpet_open_maps_take(&work->maps,
+			      &(struct limpet_open_map){.bytes = kind->size,
+							.tick = tick > age ? tick - age : 0,
+							.node = kind->node,
+							.thread = thread->number},
+			      work->counting);
+	return 0;
+}
+
 static inline struct kind *kind_of(const struct work *work, const struct limpet_trace_rows *rows,
 				   uint32_t at)
 {
@@ -573,6 +604,11 @@ static int add_rows(struct work *work, const struct limpet_trace_rows *rows)
 		case LIMPET_ROW_FREE:
 		case LIMPET_ROW_INFERRED_FREE:
 			add_release(work, kind_of(work, rows, i), thread, rows, i, hashes[i]);
+			break;
+		case LIMPET_ROW_MMAP:
+		case LIMPET_ROW_UNMAPPED:
+			if (filters_threads(work))
+				code = add_map_row(work, kind_of(work, rows, i), thread, rows, i);
 			break;
 		default:
 			break;
@@ -852,6 +888,7 @@ static int take_sizes(const struct work *work, struct limpet_replay *replay)
 
 static void free_work(struct work *work)
 {
+	limpet_open_maps_done(&work->maps);
 	HASH_CLEAR(hh, work->by_tid);
 	for (size_t i = 0; i < work->thread_count; i++)
 		free(work->threads[i]);
@@ -895,6 +932,8 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 		code = take_moments(&work, replay);
 	if (code == 0)
 		code = take_sizes(&work, replay);
+	if (code == 0)
+		code = limpet_open_maps_sites(&work.maps, &replay->maps, &replay->map_count);
 	free_work(&work);
 	if (code < 0) {
 		limpet_replay_free(replay);
@@ -912,5 +951,6 @@ void limpet_replay_free(struct limpet_replay *replay)
 	free(replay->threads);
 	free(replay->moments);
 	free(replay->sizes);
+	free(replay->maps);
 	free(replay);
 }

@@ -1,10 +1,11 @@
 /* Every event of a trace once more, for what sums do not say: figures per thread, how long blocks
- * live, sizes of each site, and what happened when, of the stacks and threads that a filter keeps.
+ * live, sizes of each site, what threads mapped, and what happened when, of the stacks and threads
+ * that a filter keeps.
  *
- * A block belongs to the thread that allocated it. The trace keeps no address with an event: a free
- * is paired by stack, size and time of the allocation, which leaves only blocks in doubt that are
- * alike and came within the same 10 microseconds; of these the freeing thread's own goes first.
- * Figures of a sampled trace are estimates, as the model's are. */
+ * A block belongs to the thread that allocated it, a mapping to the one that made it. The trace
+ * keeps no address with an event: a free is paired by stack, size and time of the allocation, which
+ * leaves only blocks in doubt that are alike and came within the same 10 microseconds; of these the
+ * freeing thread's own goes first. Figures of a sampled trace are estimates, as the model's are. */
 #ifndef LIMPET_ANALYZER_REPLAY_H
 #define LIMPET_ANALYZER_REPLAY_H
 
@@ -90,6 +91,9 @@ struct limpet_replay {
 	size_t moment_count;
 	struct limpet_model_size *sizes; /* as the model's */
 	size_t size_count;
+	/* With a filter of threads: what those that it keeps mapped, by node, as the model's. */
+	struct limpet_model_map_site *maps;
+	size_t map_count;
 	bool exact; /* false: a block of events could not be read, or was given up */
 };
 

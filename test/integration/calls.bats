@@ -75,6 +75,25 @@ totals_equal() {
 	finish calls
 }
 
+# maps_of OPTION...: what a report says of mappings, in pages
+maps_of() {
+	timeout 30 "$LIMPET" report "$trace" --json "$@" |
+		jq -c '.totals | [.mmaps, (.mmap_bytes, .unmapped_bytes, .mapped_bytes) / 4096]'
+}
+
+@test "mappings belong to the thread that made them, whoever unmaps them" {
+	local first second
+	start calls "$TARGETS/calls"
+	captured crossed '{'
+	first=$(jq .first <<<"$answer") second=$(jq .second <<<"$answer")
+	same "all" "$(maps_of)" "[8,44,5,39]"
+	same "the first" "$(maps_of --include "thread:$first")" "[5,20,5,15]"
+	same "the second" "$(maps_of --include "thread:$second")" "[3,24,0,24]"
+	same "no thread" "$(maps_of --include thread:1)" "[0,0,0,0]"
+	same "by its stack, too" "$(maps_of --include "thread:$first" --exclude function:calls_crossed)" "[0,0,0,0]"
+	finish calls
+}
+
 @test "ten thousand short threads" {
 	start calls "$TARGETS/calls"
 	captured "threads 10000" called

@@ -3,7 +3,8 @@
 //
 // Commands: "family": all kinds of calls, answered with the totals as JSON, in limpet's words; "failures":
 // calls that fail, with errno and arguments as they have to be, "failed"; "mappings": mmap, mremap and
-// munmap, answered with their totals; "threads N": N threads that allocate once; "small": threads with the
+// munmap, answered with their totals; "crossed": two threads map, and the second unmaps a page of each of the
+// first's five mappings, answered with their tids; "threads N": N threads that allocate once; "small": threads with the
 // smallest of stacks; "raw": a thread made by clone alone; "alternate": a handler on a stack of its own;
 // "jumps N": handlers that leave by siglongjmp; "cancel N": threads that are cancelled between calls;
 // "thrown N": operator new that throws, through a hook if it is one; all of these answered by "called"; "quit".
@@ -231,6 +232,42 @@ CALLS_FRAME void calls_mappings()
 		   (4 + 64) * page, (4 + 24) * page, 40 * page);
 }
 
+struct crossed {
+	pid_t tid;
+	size_t count, pages;
+	char *maps[8];
+	const crossed *other; // loses a page of each of its mappings
+};
+
+CALLS_FRAME void *calls_crossed(void *argument)
+{
+	const size_t page = 4096;
+	auto *mine = static_cast<crossed *>(argument);
+
+	mine->tid = static_cast<pid_t>(syscall(SYS_gettid));
+	for (size_t i = 0; i < mine->count; i++) {
+		mine->maps[i] = static_cast<char *>(mmap(nullptr, mine->pages * page, PROT_READ | PROT_WRITE,
+							 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+		expect(mine->maps[i] != MAP_FAILED, "mmap");
+	}
+	for (size_t i = 0; mine->other && i < mine->other->count; i++)
+		expect(!munmap(mine->other->maps[i] + page, page), "munmap");
+	return argument;
+}
+
+static void map_across_threads()
+{
+	crossed both[] = {{0, 5, 4, {}, nullptr}, {0, 3, 8, {}, &both[0]}};
+
+	for (crossed &each : both) {
+		pthread_t thread;
+
+		expect(!pthread_create(&thread, nullptr, calls_crossed, &each), "a thread");
+		expect(!pthread_join(thread, nullptr), "its end");
+	}
+	target_say("{\"first\":%d,\"second\":%d}", both[0].tid, both[1].tid);
+}
+
 // ------------------------------------------------------------------ unusual places
 
 CALLS_FRAME void *calls_thread(void *argument)
@@ -385,6 +422,10 @@ int main()
 	while (target_listen(line, sizeof(line))) {
 		if (target_word(line, "family", &n)) {
 			family();
+			continue;
+		}
+		if (target_word(line, "crossed", &n)) {
+			map_across_threads();
 			continue;
 		}
 		if (target_word(line, "mappings", &n)) {
