@@ -179,7 +179,7 @@ kept_21() {
 	stopped_by=sidecar-stop captured_by sidecar 1 docker exec limpet limpet
 	trace=$work/out/app.limpet
 	kept_21
-	captured_by sidecar-reads 1 docker exec limpet limpet
+	stopped_by=sidecar-stop captured_by sidecar-reads 1 docker exec limpet limpet
 	[[ $(<sidecar-reads.err) != *warning* ]]
 	trace=$work/out/app.2.limpet
 	kept_21
@@ -187,7 +187,8 @@ kept_21() {
 	finish app
 }
 
-@test "docker: a sidecar that docker stop ends leaves the program and a whole trace" {
+# Docker may lose sight of a command that ends with its container, as the guide says: its status is not looked at.
+@test "docker: a sidecar that limpet stop ends leaves the program and a whole trace" {
 	app
 	do_guide image >image.say
 	do_guide sidecar >sidecar.say 2>sidecar.err </dev/null 3>&- &
@@ -196,7 +197,7 @@ kept_21() {
 	number=1
 	wait_until 60 limpet_captures docker exec limpet limpet
 	tell app "leak 21" leaked
-	docker stop -t 60 limpet
+	timeout 20 docker exec limpet limpet stop 1 >stop.say || echo "docker exec: status $?"
 	attached 0
 	trace=$work/out/app.limpet
 	kept_21
@@ -224,7 +225,7 @@ kept_21() {
 	wait_until 60 limpet_captures docker exec limpet limpet
 	tell app "run 20000" ran
 	tell app "leak 21" leaked
-	timeout 60 docker exec limpet limpet stop 1 || (($? == 4))
+	docker stop -t 60 limpet
 	trace=$work/tight.limpet
 	report
 	expect '.capture.agent_unloaded and .totals.allocations > 20000'
