@@ -145,7 +145,7 @@ memory_group() {
 @test "a terminal: one live line that is drawn again, and gone in the end" {
 	start storm "$TARGETS/storm" --threads 1 --rate 20000
 	tell storm go going
-	script -qefc "stty cols 100; '$LIMPET' attach $pid -d 2500ms -o t.limpet" typescript >/dev/null \
+	TERM=xterm script -qefc "stty cols 100; '$LIMPET' attach $pid -d 2500ms -o t.limpet" typescript >/dev/null \
 		</dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
