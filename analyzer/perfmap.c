@@ -179,14 +179,22 @@ static char *find_place(char *name)
 	return place ? place : strrchr(name, ' ');
 }
 
-/* "JS:*name /path:12:34", "LazyCompile:~name ..." (V8's Logger); other kinds have no place. */
+/* The colon of a number that ends the text; NULL: none does. */
+static char *find_last_number(char *text)
+{
+	char *colon = strrchr(text, ':');
+
+	return colon && colon[1] && !colon[1 + strspn(colon + 1, "0123456789")] ? colon : NULL;
+}
+
+/* "JS:*name /path:12:34", before node 20 "LazyCompile:~name /path:12" (V8's Logger); other kinds
+ * have no place. */
 static void take_apart(struct entry *entry)
 {
 	static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Eval:", "Script:"};
-	char *name = entry->text, *place, *colon;
+	char *name = entry->text, *place, *line_colon, *column_colon;
 	size_t kind = 0;
 	unsigned long line;
-	char *stop;
 
 	entry->name.function = entry->text;
 	while (kind < LIMPET_COUNT_OF(kinds) && strncmp(name, kinds[kind], strlen(kinds[kind])))
@@ -195,18 +203,21 @@ static void take_apart(struct entry *entry)
 		return;
 	name += strlen(kinds[kind]);
 	name += strspn(name, "*~^+'");
-	colon = strrchr(name, ':'); /* before the column */
-	if (!colon || colon[1 + strspn(colon + 1, "0123456789")] || !colon[1])
+	column_colon = find_last_number(name);
+	if (!column_colon)
 		return;
-	*colon = '\0';
-	place = strrchr(name, ':');
-	if (place)
-		line = strtoul(place + 1, &stop, 10);
-	if (!place || place[1] < '0' || place[1] > '9' || *stop || line > UINT32_MAX) {
-		*colon = ':';
+	*column_colon = '\0';
+	line_colon = find_last_number(name);
+	if (!line_colon) {
+		*column_colon = ':';
+		line_colon = column_colon;
+	}
+	line = strtoul(line_colon + 1, NULL, 10);
+	if (line > UINT32_MAX) {
+		*column_colon = ':';
 		return;
 	}
-	*place = '\0';
+	*line_colon = '\0';
 	place = find_place(name);
 	if (!place) {
 		entry->name.file = name;

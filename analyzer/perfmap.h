@@ -21,8 +21,8 @@ int limpet_perfmap_read(int fd, const uint64_t *addresses, size_t count,
 			const volatile sig_atomic_t *cancel, struct limpet_perfmap **ret);
 void limpet_perfmap_free(struct limpet_perfmap *map);
 
-/* What stands at addresses[index]. V8 writes "JS:*name file:line:column": then it is taken apart.
- */
+/* What stands at addresses[index]. V8 writes "JS:*name file:line:column", up to node 18
+ * "LazyCompile:*name file:line": then it is taken apart. */
 struct limpet_perfmap_name {
 	const char *function; /* NULL: nothing covers the address */
 	const char *file;     /* NULL: unknown */

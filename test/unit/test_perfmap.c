@@ -97,6 +97,8 @@ static void test_names_of_v8(void **state)
 		{"JS:^get size file:///srv/my app.mjs:7:3", "get size", "file:///srv/my app.mjs",
 		 7},
 		{"LazyCompile:*f /a b/c.js:1:2", "f", "/a b/c.js", 1},
+		{"LazyCompile:~leaky /srv/app.js:2", "leaky", "/srv/app.js", 2},
+		{"Function:^ node:internal/timers:536", "(anonymous)", "node:internal/timers", 536},
 		{"JS:+ /srv/app.js:44:33", "(anonymous)", "/srv/app.js", 44},
 		{"Script:~ [eval]:1:1", "(anonymous)", "[eval]", 1},
 		{"JS:*odd", "JS:*odd", NULL, 0},
