@@ -7,7 +7,6 @@
 #include "analyzer/open_blocks.h"
 
 struct limpet_open_maps_site {
-	uint32_t node;
 	struct limpet_model_map_site figures;
 	UT_hash_handle hh;
 };
@@ -68,8 +67,8 @@ static struct limpet_open_maps_site *want_site(struct limpet_open_maps *maps, ui
 	site = calloc(1, sizeof(*site));
 	if (!site)
 		return NULL;
-	site->node = site->figures.node = node;
-	HASH_ADD(hh, maps->sites, node, sizeof(site->node), site);
+	site->figures.node = node;
+	HASH_ADD(hh, maps->sites, figures.node, sizeof(site->figures.node), site);
 	return site;
 }
 
