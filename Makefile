@@ -2,7 +2,7 @@
 #
 #   make            build/limpet
 #   make static     build/static/limpet: one file, for a system without its libraries
-#   make test       unit, integration and a short torture run
+#   make test       unit, integration and a short torture run; T=kept: one file, T=kept:max-size: one test of it
 #   make lint       format, static analysis, include rules, agent checks, manuals, scripts
 #   make soak       two hours with a real beacon node, attached to every two minutes, beside its twin
 #   make demo       a leaking node.js server, captured and explained
@@ -26,11 +26,10 @@ endif
 PREFIX ?= /usr/local
 DESTDIR ?=
 SAN ?=
-STATIC ?=
 ARCH := $(shell uname -m)
 VARIANT := $(if $(SAN),$(subst $(empty) ,-,$(subst $(comma),-,$(SAN))),release)
 comma := ,
-B := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))$(if $(STATIC),/static)
+B := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
@@ -38,14 +37,12 @@ say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual \
 	-Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough $(if $(WERROR),-Werror)
 OPT ?= -O2 -g
-CPPFLAGS += -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH) $(if $(STATIC),-DLIMPET_STATIC)
+CPPFLAGS += -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
 
 CFLAGS_ALL := -std=gnu11 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \
 	$(if $(SAN),-fsanitize=$(SAN) -U_FORTIFY_SOURCE) $(CFLAGS)
-LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) $(if $(STATIC),-static -Wl$(comma)--wrap=dlopen) -Wl,-z,relro,-z,now $(LDFLAGS)
+LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now $(LDFLAGS)
 LIBS := -lunwind-ptrace -lunwind-generic -lunwind -ldw -lelf -lcapstone -lzstd -lz -l:libiberty.a -ljansson -lm
-# What the archives of libunwind and libdw need in their turn.
-LIBS += $(if $(STATIC),-llzma -lbz2)
 # Of the command alone, and within it: not every server has its library.
 CLI_LIBS := -l:libncursesw.a -l:libtinfo.a
 
@@ -65,13 +62,17 @@ LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/agent
 
 .PHONY: all static clean
 all: $(B)/limpet
-# The same command as one file that needs no other: build/static/limpet.
-static:
-	$(Q)$(MAKE) --no-print-directory STATIC=1 all
-
 $(B)/limpet: $(LIMPET_OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(LIMPET_OBJ) $(LIBS) $(CLI_LIBS)
+
+# The same objects as one file that needs no other; archives need libraries in their turn.
+STATIC_OBJ := $(B)/obj/common/static_libc.o
+static: $(B)/static/limpet
+$(B)/static/limpet: $(LIMPET_OBJ) $(STATIC_OBJ)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -static -Wl,--wrap=dlopen,--wrap=getpwuid -o $@ $^ $(LIBS) -llzma -lbz2 $(CLI_LIBS)
 
 $(B)/obj/%.o: %.c
 	$(call say,CC,$<)

@@ -86,27 +86,9 @@ static int collect(const struct limpet_preflight_options *options, struct rows *
 
 /* ------------------------------------------------------------------ text */
 
-#ifdef LIMPET_STATIC
-/* libc's own would load libraries to look elsewhere, too. */
-static const struct passwd *find_user(uid_t uid)
-{
-	LIMPET_FCLOSE FILE *file = fopen("/etc/passwd", "re");
-	const struct passwd *entry = file ? fgetpwent(file) : NULL;
-
-	while (entry && entry->pw_uid != uid)
-		entry = fgetpwent(file);
-	return entry;
-}
-#else
-static const struct passwd *find_user(uid_t uid)
-{
-	return getpwuid(uid);
-}
-#endif
-
 const char *limpet_doctor_user(uid_t uid, char *buffer, size_t room)
 {
-	const struct passwd *entry = find_user(uid);
+	const struct passwd *entry = getpwuid(uid);
 
 	if (entry)
 		snprintf(buffer, room, "%s", entry->pw_name);
