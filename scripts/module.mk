@@ -12,7 +12,7 @@ bench: $(B)/limpet $(B)/bench/pairs targets
 STOP_ROUNDS ?= 100
 bench-stops: $(B)/torture/stoptimes targets
 	$(Q)for threads in '--spin 1' '--spin 1 --allocate 1 --serve 2 --sleep 4' '--spin 1 --sleep 500'; do \
-		echo "gaps $$threads"; $< -n $(STOP_ROUNDS) $(T)/gaps $$threads || exit; done
+		echo "gaps $$threads"; $< -n $(STOP_ROUNDS) $(TARGET_DIR)/gaps $$threads || exit; done
 $(B)/bench/pairs: test/bench/pairs.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
@@ -98,7 +98,7 @@ build/lint/%.tidy: %.c .clang-tidy $(LINT_H)
 # Everything once more, with warnings as errors, in a folder of its own.
 lint-build:
 	$(Q)$(MAKE) --no-print-directory B=build/werror WERROR=1 build/werror/limpet test-build
-	$(Q)$(MAKE) --no-print-directory -B -s T=build/werror/targets WERROR=1 targets
+	$(Q)$(MAKE) --no-print-directory -B -s TARGET_DIR=build/werror/targets WERROR=1 targets
 	$(Q)scripts/check-agent build/werror/limpet-agent.so
 
 # ------------------------------------------------------------------ installation

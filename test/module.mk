@@ -67,7 +67,7 @@ $(B)/test/liblimpet.a: $$(TEST_LIB_OBJ)
 
 test_objects = $(patsubst %.c,$(B)/obj/%.o,$(test_$1_SRC))
 
-$(B)/test/test_%: $(B)/obj/test/unit/test_%.o \
+$(B)/test/test_%: $(B)/obj/test/unit/test_%.o $(B)/obj/test/unit/unit_filter.o \
 		$$(call test_objects,$$*) $(B)/test/liblimpet.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
@@ -80,125 +80,125 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 # ------------------------------------------------------------------ programs to attach to
 #
 # Built as users build: optimised, with debug information and without frame pointers.
-T := build/targets
+TARGET_DIR := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena lame
-TARGET_PROGRAMS = $(addprefix $(T)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
+TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static keeps decoy pool bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
-TARGET_PROGRAMS += $(addprefix $(T)/,forker-static forker-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
-$(addprefix $(T)/,$(TARGET_C) storm): $(T)/%: test/targets/%.c test/targets/target.h
+$(addprefix $(TARGET_DIR)/,$(TARGET_C) storm): $(TARGET_DIR)/%: test/targets/%.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -ldl
 
-$(T)/confined: test/targets/confined.c test/targets/target.h test/unit/docker_profile.c \
+$(TARGET_DIR)/confined: test/targets/confined.c test/targets/target.h test/unit/docker_profile.c \
 		test/unit/docker_profile.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c,$^) -lseccomp
 
 SLEEPER_SRC := $(addprefix test/targets/sleeper,.c _io.c _time.c _ipc.c)
-$(T)/sleeper: $(SLEEPER_SRC) test/targets/sleeper.h test/targets/target.h
+$(TARGET_DIR)/sleeper: $(SLEEPER_SRC) test/targets/sleeper.h test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(SLEEPER_SRC)
 
-$(T)/registers: test/targets/registers.c test/targets/registers_hold.S test/targets/registers.h \
+$(TARGET_DIR)/registers: test/targets/registers.c test/targets/registers_hold.S test/targets/registers.h \
 		test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c %.S,$^)
 
-$(T)/decoy: test/targets/decoy.c test/targets/target.h
+$(TARGET_DIR)/decoy: test/targets/decoy.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -static -I. -o $@ $<
 
-$(T)/keeps: test/targets/keeps.c test/targets/keeps_asm.S test/targets/target.h
+$(TARGET_DIR)/keeps: test/targets/keeps.c test/targets/keeps_asm.S test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c %.S,$^)
 
-$(T)/shapes: test/targets/shapes.c test/targets/shapes_asm.S test/targets/target.h
+$(TARGET_DIR)/shapes: test/targets/shapes.c test/targets/shapes_asm.S test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c %.S,$^)
 
-$(T)/gaps-copies: test/targets/gaps.c test/targets/target.h
+$(TARGET_DIR)/gaps-copies: test/targets/gaps.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DCOPIES -I. -o $@ $<
 
-$(T)/plugin.so: test/targets/plugin.c
+$(TARGET_DIR)/plugin.so: test/targets/plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $<
 
-$(T)/frame-%.so: test/targets/frame_plugin.c
+$(TARGET_DIR)/frame-%.so: test/targets/frame_plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DROOM=$* -fPIC -shared -o $@ $<
 
-$(T)/turn-%.so: test/targets/turn_plugin.c
+$(TARGET_DIR)/turn-%.so: test/targets/turn_plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DNAME=turn_$* -fPIC -shared -o $@ $<
 
 # Its library calls it back.
-$(T)/holder: test/targets/holder.c test/targets/target.h
+$(TARGET_DIR)/holder: test/targets/holder.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -rdynamic -I. -o $@ $< -ldl
 
-$(T)/slow-plugin.so: test/targets/slow_plugin.c
+$(TARGET_DIR)/slow-plugin.so: test/targets/slow_plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $<
 
-$(T)/leak: test/targets/leak.cc
+$(TARGET_DIR)/leak: test/targets/leak.cc
 	$(call say,CXX,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(TARGET_CXXFLAGS) -o $@ $<
 
-$(T)/calls: test/targets/calls.cc test/targets/target.h
+$(TARGET_DIR)/calls: test/targets/calls.cc test/targets/target.h
 	$(call say,CXX,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(TARGET_CXXFLAGS) -I. -o $@ $<
 
 # With the compiler's default linker: newer ones link by LLD, whose programs unwind differently.
-$(T)/churn: test/targets/churn.rs
+$(TARGET_DIR)/churn: test/targets/churn.rs
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
 	$(Q)rustc --edition 2021 -g -C opt-level=2 -o $@ $<
-$(T)/churn-lld: test/targets/churn.rs
+$(TARGET_DIR)/churn-lld: test/targets/churn.rs
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
 	$(Q)rustc --edition 2021 -g -C opt-level=2 -C link-arg=-fuse-ld=lld -o $@ $<
 
 # By libc's allocator: Nim's own asks for whole pages only.
-$(T)/churn-nim: test/targets/churn.nim
+$(TARGET_DIR)/churn-nim: test/targets/churn.nim
 	$(call say,NIM,$@)
 	@mkdir -p $(@D)
 	$(Q)nim compile --hints:off --threads:on --mm:orc -d:release -d:useMalloc --debugger:native \
 		--nimcache:$@.cache -o:$@ $<
 
 # With a C side, which is linked as any C program is; and without.
-GO := GO111MODULE=off GOFLAGS= GOPATH=$(abspath $(T))/go GOCACHE=$(abspath $(T))/go/cache go
-$(T)/churn-go $(T)/churn-go-static: test/targets/churn.go
+GO := GO111MODULE=off GOFLAGS= GOPATH=$(abspath $(TARGET_DIR))/go GOCACHE=$(abspath $(TARGET_DIR))/go/cache go
+$(TARGET_DIR)/churn-go $(TARGET_DIR)/churn-go-static: test/targets/churn.go
 	$(call say,GO,$@)
 	@mkdir -p $(@D)
 	$(Q)CGO_ENABLED=1 $(GO) build -ldflags '-linkmode external$(if $(filter %-static,$@), -extldflags -static)' \
 		-o $@ $<
-$(T)/plain-go: test/targets/plain.go
+$(TARGET_DIR)/plain-go: test/targets/plain.go
 	$(call say,GO,$@)
 	@mkdir -p $(@D)
 	$(Q)CGO_ENABLED=0 $(GO) build -o $@ $<
 
-$(T)/Load.class: test/targets/Load.java
+$(TARGET_DIR)/Load.class: test/targets/Load.java
 	$(call say,JAVA,$@)
 	@mkdir -p $(@D)
 	$(Q)javac -Xlint:all -d $(@D) $<
@@ -212,7 +212,7 @@ NIM_danger := -d:danger
 NIM_counted := -d:release -d:nimTypeNames
 NIM_malloc := -d:release -d:useMalloc
 NIM_lto := -d:danger --passC:-flto=1 --passL:-flto=1 --passC:-w --passL:-w
-$(addprefix $(T)/,$(NIM_HEAPS)): test/targets/heap.nim
+$(addprefix $(TARGET_DIR)/,$(NIM_HEAPS)): test/targets/heap.nim
 	$(call say,NIM,$@)
 	@mkdir -p $(@D)
 	$(Q)nim compile --hints:off --parallelBuild:1 --mm:$(word 2,$(subst -, ,$(@F))) \
@@ -220,7 +220,7 @@ $(addprefix $(T)/,$(NIM_HEAPS)): test/targets/heap.nim
 		--nimcache:$@.cache -o:$@ $<
 
 # With Nim's "heaptrack support": its library, patched so that the allocator tells heaptrack's of each block.
-$(T)/nim-refc-heaptrack-on: test/targets/heap.nim test/targets/heaptrack.sed
+$(TARGET_DIR)/nim-refc-heaptrack-on: test/targets/heap.nim test/targets/heaptrack.sed
 	$(call say,NIM,$@)
 	@mkdir -p $(@D)
 	$(Q)rm -rf $@.lib
@@ -239,40 +239,40 @@ LINK_plt := -fplt
 LINK_noplt := -fno-plt
 LINK_pie := -fPIE -pie
 LINK_nopie := -fno-pie -no-pie
-$(addprefix $(T)/,$(STORM_LINKS)): test/targets/storm.c test/targets/target.h
+$(addprefix $(TARGET_DIR)/,$(STORM_LINKS)): test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< \
 		$(foreach word,$(wordlist 2,4,$(subst -, ,$(@F))),$(LINK_$(word)))
 
 # Without glibc's dynamic linker: none at all, or musl's.
-$(T)/static $(T)/storm-static-pie: test/targets/storm.c test/targets/target.h
+$(TARGET_DIR)/static $(TARGET_DIR)/storm-static-pie: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. $(if $(filter %-pie,$@),-static-pie,-static) -o $@ $<
 
-$(T)/forker-static: test/targets/forker.c test/targets/target.h
+$(TARGET_DIR)/forker-static: test/targets/forker.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -static -o $@ $<
 
 MUSL_LIB := /usr/lib/$(ARCH)-linux-musl
-$(T)/plain-musl-static: test/targets/plain.c
-$(T)/loader-musl: test/targets/loader.c
-$(T)/forker-musl: test/targets/forker.c
-$(T)/storm-musl $(T)/storm-musl-static: test/targets/storm.c
-$(T)/plain-musl-static $(T)/loader-musl $(T)/forker-musl $(T)/storm-musl $(T)/storm-musl-static: test/targets/target.h
+$(TARGET_DIR)/plain-musl-static: test/targets/plain.c
+$(TARGET_DIR)/loader-musl: test/targets/loader.c
+$(TARGET_DIR)/forker-musl: test/targets/forker.c
+$(TARGET_DIR)/storm-musl $(TARGET_DIR)/storm-musl-static: test/targets/storm.c
+$(TARGET_DIR)/plain-musl-static $(TARGET_DIR)/loader-musl $(TARGET_DIR)/forker-musl $(TARGET_DIR)/storm-musl $(TARGET_DIR)/storm-musl-static: test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)musl-gcc $(TARGET_CFLAGS) -I. $(if $(filter %-static,$@),-static) -o $@ $(filter %.c,$^)
 
-$(T)/plugin-musl.so: test/targets/plugin.c
+$(TARGET_DIR)/plugin-musl.so: test/targets/plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)musl-gcc $(TARGET_CFLAGS) -fPIC -shared -o $@ $<
 
 # musl-gcc knows no -static-pie.
-$(T)/storm-musl-static-pie: test/targets/storm.c test/targets/target.h
+$(TARGET_DIR)/storm-musl-static-pie: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)musl-gcc $(TARGET_CFLAGS) -fPIE -I. -nostartfiles -static -Wl,-pie,--no-dynamic-linker -o $@ \
@@ -280,11 +280,11 @@ $(T)/storm-musl-static-pie: test/targets/storm.c test/targets/target.h
 		"$$($(CC) -print-file-name=crtendS.o)" $(MUSL_LIB)/crtn.o
 
 # What has to be refused: no names, not our word size.
-$(T)/static-stripped: $(T)/static
+$(TARGET_DIR)/static-stripped: $(TARGET_DIR)/static
 	$(call say,STRIP,$@)
 	$(Q)strip -o $@ $<
 
-$(T)/tiny32: test/targets/tiny32.c
+$(TARGET_DIR)/tiny32: test/targets/tiny32.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -m32 -std=gnu11 -O1 $(WARN) -ffreestanding -fno-pie -fno-stack-protector -nostdlib \
@@ -292,18 +292,18 @@ $(T)/tiny32: test/targets/tiny32.c
 
 # Allocators inside: of C and C++, under the names of a Rust crate, in libraries.
 JEMALLOC_WHOLE := -Wl,--whole-archive -l:libjemalloc.a -Wl,--no-whole-archive -lstdc++ -lm -ldl
-$(T)/own-allocator $(T)/own-lto: test/targets/storm.c test/targets/target.h
+$(TARGET_DIR)/own-allocator $(TARGET_DIR)/own-lto: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) $(if $(filter %-lto,$@),-flto) -I. -o $@ $< $(JEMALLOC_WHOLE)
 
-$(T)/own-forker: test/targets/forker.c test/targets/target.h
+$(TARGET_DIR)/own-forker: test/targets/forker.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< $(JEMALLOC_WHOLE)
 
 # All that it defines, as the crate does; without its operators.
-$(T)/librjem.a: test/module.mk
+$(TARGET_DIR)/librjem.a: test/module.mk
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
 	$(Q)cp "$$($(CC) -print-file-name=libjemalloc_pic.a)" $@.tmp
@@ -312,57 +312,57 @@ $(T)/librjem.a: test/module.mk
 	$(Q)objcopy --redefine-syms=$@.names $@.tmp $@
 	$(Q)rm -f $@.tmp $@.names
 
-$(T)/rjem: test/targets/rjem.rs $(T)/librjem.a
+$(TARGET_DIR)/rjem: test/targets/rjem.rs $(TARGET_DIR)/librjem.a
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
-	$(Q)rustc --edition 2021 -g -C opt-level=2 -L native=$(T) -l static=rjem -o $@ $<
+	$(Q)rustc --edition 2021 -g -C opt-level=2 -L native=$(TARGET_DIR) -l static=rjem -o $@ $<
 
-$(T)/plugin-rjem.so: test/targets/plugin.c $(T)/librjem.a
+$(TARGET_DIR)/plugin-rjem.so: test/targets/plugin.c $(TARGET_DIR)/librjem.a
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -Dmalloc=_rjem_malloc -Dfree=_rjem_free -o $@ $< \
-		-L$(T) -lrjem -lstdc++ -lm
+		-L$(TARGET_DIR) -lrjem -lstdc++ -lm
 
 # Debian has mimalloc as a shared library only; it is called by its own names.
-$(T)/rmi: test/targets/rjem.rs
+$(TARGET_DIR)/rmi: test/targets/rjem.rs
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
 	$(Q)rustc --edition 2021 -g -C opt-level=2 --crate-name rmi --cfg mimalloc -l mimalloc -o $@ $<
 
 # Only for programs: it is not made of position independent code.
 TCMALLOC_WHOLE := -Wl,--whole-archive -l:libtcmalloc_minimal.a -Wl,--no-whole-archive -lstdc++ -lm
-$(T)/own-tcmalloc $(T)/own-tcmalloc-lto: test/targets/storm.c test/targets/target.h
+$(TARGET_DIR)/own-tcmalloc $(TARGET_DIR)/own-tcmalloc-lto: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) $(if $(filter %-lto,$@),-flto) -I. -o $@ $< $(TCMALLOC_WHOLE)
 
-$(T)/pool: test/targets/arena.c test/targets/target.h include/limpet.h
+$(TARGET_DIR)/pool: test/targets/arena.c test/targets/target.h include/limpet.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DPOOL -I. -o $@ $<
 
-$(T)/newer $(T)/newer-static: test/targets/newer.cc test/targets/target.h
+$(TARGET_DIR)/newer $(TARGET_DIR)/newer-static: test/targets/newer.cc test/targets/target.h
 	$(call say,CXX,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(TARGET_CXXFLAGS) $(if $(filter %-static,$@),-static) -I. -o $@ $<
 
 # Nothing is left by which its functions could be found.
-$(T)/rjem-stripped: $(T)/rjem
+$(TARGET_DIR)/rjem-stripped: $(TARGET_DIR)/rjem
 	$(call say,STRIP,$@)
 	$(Q)strip -o $@ $<
 
 BUNDLE_hidden := -Wl,--exclude-libs,ALL
 BUNDLE_symbolic := -Wl,-Bsymbolic
-$(T)/libbundle-%.so: test/targets/bundle.c test/targets/bundle.h test/targets/target.h
+$(TARGET_DIR)/libbundle-%.so: test/targets/bundle.c test/targets/bundle.h test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -I. -o $@ $< $(BUNDLE_$*) \
 		-Wl,--whole-archive -l:libjemalloc_pic.a -Wl,--no-whole-archive -lstdc++ -lm
 
-$(T)/bundled-%: test/targets/bundled.c test/targets/target.h $(T)/libbundle-%.so
+$(TARGET_DIR)/bundled-%: test/targets/bundled.c test/targets/target.h $(TARGET_DIR)/libbundle-%.so
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -L$(T) -lbundle-$* -Wl,-rpath,'$$ORIGIN'
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -L$(TARGET_DIR) -lbundle-$* -Wl,-rpath,'$$ORIGIN'
 
 # Programs that use the injector's insides, for the torture run.
 TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops stoptimes chains)
@@ -393,24 +393,26 @@ test-fuzz: fuzz-build
 	$(Q)$(RUN_TESTS) $(FUZZ_BINARIES)
 
 .PHONY: targets test test-unit test-integration test-torture test-build
-targets: $(TARGET_PROGRAMS) $(T)/npm/done
+targets: $(TARGET_PROGRAMS) $(TARGET_DIR)/npm/done
 
 # Programs that read what `limpet export` writes.
-$(T)/npm/done: test/npm/package.json test/npm/package-lock.json scripts/fetch-npm
+$(TARGET_DIR)/npm/done: test/npm/package.json test/npm/package-lock.json scripts/fetch-npm
 	$(call say,NPM,$@)
 	$(Q)scripts/fetch-npm test/npm $(@D) 'what it reads is not tested'
 
-RUN_TESTS = LIMPET=$(CURDIR)/$(B)/limpet LIMPET_STATIC=$(CURDIR)/build/static/limpet TARGETS=$(CURDIR)/$(T) TORTURE=$(CURDIR)/$(B)/torture \
+RUN_TESTS = LIMPET=$(CURDIR)/$(B)/limpet LIMPET_STATIC=$(CURDIR)/build/static/limpet TARGETS=$(CURDIR)/$(TARGET_DIR) TORTURE=$(CURDIR)/$(B)/torture \
 	scripts/run-tests
-FILTER ?=
+# make test T=kept: one file; T=kept:max-size: of it, the tests whose title has that within.
+T ?=
+TEST_OPTIONS ?=
 
 test-build: $$(UNIT_BINARIES)
 test-unit: $$(UNIT_BINARIES)
-	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(UNIT_BINARIES)
+	$(Q)$(RUN_TESTS) --only '$(T)' $(UNIT_BINARIES)
 test-integration: $(B)/limpet static targets $(TORTURE_PROGRAMS)
-	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(BATS_TESTS)
+	$(Q)$(RUN_TESTS) --only '$(T)' $(BATS_TESTS)
 test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
-	$(Q)$(RUN_TESTS) --filter '$(FILTER)' $(TORTURE_TESTS)
+	$(Q)$(RUN_TESTS) --only '$(T)' $(TORTURE_TESTS)
 
 # The same tests as in `make test`, and more of them, with the rounds that figures are claimed for.
 .PHONY: torture
@@ -428,14 +430,18 @@ torture: export LOSS_ROUNDS ?= 200
 torture: export STALL_ROUNDS ?= 50
 torture: export DAMAGES ?= 10000
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(B)/test/test_trace_damage
-	$(Q)$(RUN_TESTS) --time-factor 10 --filter '$(FILTER)' $(LONG_TORTURE_TESTS)
+	$(Q)$(RUN_TESTS) --time-factor 10 --only '$(T)' $(LONG_TORTURE_TESTS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.
 test: bootstrap
 	$(Q)$(MAKE) --no-print-directory -j$(shell nproc) test-all
 .PHONY: test-all
 test-all: $(B)/limpet static targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) fuzz-build
-	$(Q)$(RUN_TESTS) $(UNIT_BINARIES) $(FUZZ_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
+	$(Q)$(RUN_TESTS) --only '$(T)' $(TEST_OPTIONS) $(UNIT_BINARIES) $(FUZZ_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
+# How long each takes, by which the next run is ordered.
+.PHONY: test-times
+test-times:
+	$(Q)$(MAKE) --no-print-directory TEST_OPTIONS='--save-times test/times' test
 
 # ------------------------------------------------------------------ fuzzing and benchmarks
 #

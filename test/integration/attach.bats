@@ -48,7 +48,7 @@ teardown() { end; }
 @test "without -o the trace is COMM.PID.limpet, and never overwrites one" {
 	start storm "$TARGETS/storm"
 	for expected in "storm.$pid.limpet" "storm.$pid.limpet.1" "storm.$pid.limpet.2"; do
-		timeout 60 "$LIMPET" attach -q -d 100ms "$pid" 2>attach.err
+		within 60 "$LIMPET" attach -q -d 100ms "$pid" 2>attach.err
 		[[ -s $expected ]]
 	done
 	finish storm
@@ -103,10 +103,10 @@ teardown() { end; }
 
 @test "--background returns when it captures, and goes on" {
 	start storm "$TARGETS/storm"
-	timeout 60 "$LIMPET" attach --background "$pid" -o bg.limpet 3>&- >bg.say 2>bg.err
+	within 60 "$LIMPET" attach --background "$pid" -o bg.limpet 3>&- >bg.say 2>bg.err
 	"$LIMPET" status "$pid" --json | json_says '.captures[0].state == "capturing"'
 	tell storm "leak 5" leaked
-	timeout 60 "$LIMPET" stop "$pid"
+	within 60 "$LIMPET" stop "$pid"
 	trace=$work/bg.limpet
 	good_capture
 	same "leaks" "$(site_sum storm_leak allocations)" 5

@@ -30,7 +30,7 @@ disturbed() {
 	for name in idle borrowed beside; do
 		local tracer=limpet
 		[[ $name != idle ]] || tracer=idle
-		timeout 60 "$TORTURE/stops" "$tracer" "${of[$name]}" "$ROUNDS" >"$name.say" 2>"$name.err" \
+		within 60 "$TORTURE/stops" "$tracer" "${of[$name]}" "$ROUNDS" >"$name.say" 2>"$name.err" \
 			3>&- &
 		jobs[$name]=$!
 	done

@@ -77,7 +77,7 @@ totals_equal() {
 
 # maps_of OPTION...: what a report says of mappings, in pages
 maps_of() {
-	timeout 30 "$LIMPET" report "$trace" --json "$@" |
+	within 30 "$LIMPET" report "$trace" --json "$@" |
 		jq -c '.totals | [.mmaps, (.mmap_bytes, .unmapped_bytes, .mapped_bytes) / 4096]'
 }
 

@@ -15,7 +15,7 @@ commands() {
 usage() {
 	local words=$1
 	shift
-	run --separate-stderr timeout 10 "$LIMPET" "$@"
+	run --separate-stderr within 10 "$LIMPET" "$@"
 	[[ $status == 2 ]] || fail "limpet $*: status $status instead of 2"
 	[[ -z $output ]] || fail "limpet $*: said on stdout: $output"
 	[[ ${#stderr_lines[@]} == 2 ]] || fail "limpet $*: ${#stderr_lines[@]} lines: $stderr"
@@ -53,7 +53,7 @@ fits() {
 	for command in $(commands); do
 		for ask in "$command --help" "$command -h" "help $command"; do
 			read -ra words <<<"$ask"
-			run --separate-stderr timeout 10 "$LIMPET" "${words[@]}"
+			run --separate-stderr within 10 "$LIMPET" "${words[@]}"
 			[[ $status == 0 && -z $stderr ]] || fail "limpet $ask: status $status $stderr"
 			[[ ${lines[0]} == "Usage: limpet $command"* ]] || fail "limpet $ask: ${lines[0]}"
 			fits "$output" || fail "limpet $ask"

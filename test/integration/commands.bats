@@ -105,7 +105,7 @@ memory_group() {
 @test "report --sort and -n" {
 	small_trace
 	for key in peak live allocations allocated temporary; do
-		timeout 30 "$LIMPET" report "$trace" --json --sort "$key" >report.json
+		within 30 "$LIMPET" report "$trace" --json --sort "$key" >report.json
 		case $key in
 		live | peak) field=${key}_bytes ;;
 		allocations) field=allocations ;;
@@ -114,7 +114,7 @@ memory_group() {
 		esac
 		expect '[.sites[][$f]] | . == (sort | reverse)' --arg f "$field"
 	done
-	timeout 30 "$LIMPET" report "$trace" --json -n 3 >report.json
+	within 30 "$LIMPET" report "$trace" --json -n 3 >report.json
 	expect '.sites | length == 3'
 }
 

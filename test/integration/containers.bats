@@ -110,7 +110,7 @@ guide_file() {
 # do_guide NAME: runs a block as it stands there.
 do_guide() {
 	from_guide run "$1" >"$1.sh" || return 1
-	timeout 120 bash -euo pipefail "$1.sh"
+	within 120 bash -euo pipefail "$1.sh"
 }
 
 # app OPTION...: the program, in a container with these options.
@@ -141,7 +141,7 @@ captured_by() {
 	! ended "$limpet_job" || return 1
 	"${leak:-leak_21}" || return 1
 	if [[ -z ${stopped_by:-} ]]; then
-		timeout 60 "$@" stop "$number" || return 1
+		within 60 "$@" stop "$number" || return 1
 	else
 		do_guide "$stopped_by" || return 1
 	fi
@@ -197,7 +197,7 @@ kept_21() {
 	number=1
 	wait_until 60 limpet_captures docker exec limpet limpet
 	tell app "leak 21" leaked
-	timeout 20 docker exec limpet limpet stop 1 >stop.say || echo "docker exec: status $?"
+	within 20 docker exec limpet limpet stop 1 >stop.say || echo "docker exec: status $?"
 	attached 0
 	trace=$work/out/app.limpet
 	kept_21
@@ -322,7 +322,7 @@ captured_in_pod() {
 	wait_until 60 limpet_captures docker exec limpet limpet || return 1
 	! ended "$limpet_job" || return 1
 	tell app "leak 21" leaked || return 1
-	timeout 60 docker exec limpet limpet stop "$number" || return 1
+	within 60 docker exec limpet limpet stop "$number" || return 1
 	attached 0 || return 1
 	# As kubectl cp does it.
 	docker exec limpet tar -C /tmp -c app.limpet | tar -x || return 1
@@ -412,7 +412,7 @@ one_service() {
 	kill -TERM "$limpet_job"
 	attached 0
 	trace=$(echo "$work"/app.2*.limpet)
-	timeout 60 "$LIMPET" seal -q "$trace"
+	within 60 "$LIMPET" seal -q "$trace"
 	kept_21
 	finish app
 }

@@ -77,7 +77,7 @@ of_storm() {
 	tell storm go going
 	attach "$pid"
 	wait_until 60 elapsed "$pid" 3
-	timeout 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || true
+	within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || true
 	exit_status_of "$limpet_job" 60
 	report
 	expect '.capture.complete == (.capture.dropped_events == 0)'

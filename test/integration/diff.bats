@@ -11,12 +11,12 @@ teardown() { end; }
 leaks() {
 	local name=$1
 	printf 'leak %d\nquit\n' "$2" >commands
-	timeout 60 "$LIMPET" run -q -o "$name" -- "$TARGETS/storm" --threads 1 <commands >said 2>run.err ||
+	within 60 "$LIMPET" run -q -o "$name" -- "$TARGETS/storm" --threads 1 <commands >said 2>run.err ||
 		fail "limpet run"
 }
 
 compare() {
-	timeout 60 "$LIMPET" diff --json "$@" >diff.json 2>diff.err || fail "limpet diff $*: $(cat diff.err)"
+	within 60 "$LIMPET" diff --json "$@" >diff.json 2>diff.err || fail "limpet diff $*: $(cat diff.err)"
 }
 
 says() {
@@ -62,7 +62,7 @@ says() {
 	wait_until 30 beyond 2
 	stop "$pid"
 	finish storm
-	length=$(timeout 60 "$LIMPET" report "$trace" --json -n 0 | jq .capture.duration_seconds)
+	length=$(within 60 "$LIMPET" report "$trace" --json -n 0 | jq .capture.duration_seconds)
 	half=$(jq -n "$length / 2 | . * 1000 | floor")
 	compare --sort live "$trace@-${half}ms" "$trace@${half}ms-"
 	says '.scale == 1 and .old.from_seconds == 0 and .new.from_seconds == .old.to_seconds'

@@ -63,7 +63,7 @@ ended_as() {
 
 @test "limpet stop --all" {
 	captured_storm
-	timeout 60 "$LIMPET" stop --all
+	within 60 "$LIMPET" stop --all
 	attached 0
 	ended_as stop
 }
@@ -79,7 +79,7 @@ ended_as() {
 	expect '.capture.end == "interrupt" and .capture.complete and .capture.agent_unloaded'
 	# Symbols may be cut short: then we are told how to add them.
 	json_says .capture.sealed <report.json || grep -q 'limpet seal' "$work/attach.1.err"
-	timeout 60 "$LIMPET" seal "$trace"
+	within 60 "$LIMPET" seal "$trace"
 	report
 	same "leaks" "$(site_sum storm_leak allocations)" 50
 	nothing_of_ours "$pid"
@@ -234,7 +234,7 @@ end_leaderless() {
 	kill -KILL "$limpet_job"
 	exit_status_of "$limpet_job" 10
 	"$LIMPET" status "$pid" --json | json_says '.captures[0].state == "dormant"'
-	timeout 60 "$LIMPET" stop "$pid"
+	within 60 "$LIMPET" stop "$pid"
 	no_agent_in_a_thread
 	end_leaderless
 }
@@ -285,7 +285,7 @@ end_leaderless() {
 	attach "$pid"
 	kill -KILL "$limpet_job"
 	exit_status_of "$limpet_job" 10
-	timeout 60 "$LIMPET" stop "$pid"
+	within 60 "$LIMPET" stop "$pid"
 	nothing_of_ours "$pid"
 	tell storm hold held
 	finish storm
@@ -353,7 +353,7 @@ end_leaderless() {
 	stop "$pid"
 	report
 	expect 'any(.sites[].stack[]; .line) | not'
-	timeout 60 "$LIMPET" seal "$trace"
+	within 60 "$LIMPET" seal "$trace"
 	good_capture
 	expect '.sites[0].stack[0] | .function == "storm_leak" and .line > 0'
 	finish storm

@@ -149,7 +149,7 @@ teardown() { end; }
 	limpet_jobs=()
 	tell storm hold held
 	tell storm "run 1000" ran
-	timeout 60 "$LIMPET" stop -q "$pid" || (($? == 4))
+	within 60 "$LIMPET" stop -q "$pid" || (($? == 4))
 	nothing_of_ours "$pid"
 	unchanged_text "$pid" own-allocator
 	counted_phase storm 5000
@@ -202,7 +202,7 @@ teardown() { end; }
 	nothing_of_ours "$pid"
 	finish newer
 	printf '%s\n' "run 500" "leak 30" count quit |
-		timeout 60 "$LIMPET" run -q --on-overload wait -o newer.limpet -- "$TARGETS/newer" >newer.say 2>newer.err ||
+		within 60 "$LIMPET" run -q --on-overload wait -o newer.limpet -- "$TARGETS/newer" >newer.say 2>newer.err ||
 		fail "$(<newer.err)"
 	trace=newer.limpet
 	report
@@ -232,7 +232,7 @@ newer_throws() {
 	tell "$key" "throw 50" thrown
 	finish "$key"
 	printf '%s\n' "throw 50" "leak 30" quit |
-		timeout 60 "$LIMPET" run -q --on-overload wait -o "$key.limpet" -- "$TARGETS/$1" >newer.say 2>newer.err ||
+		within 60 "$LIMPET" run -q --on-overload wait -o "$key.limpet" -- "$TARGETS/$1" >newer.say 2>newer.err ||
 		fail "$(<newer.err)"
 	[[ $(<newer.say) == *thrown*leaked* ]]
 	trace=$key.limpet
@@ -270,7 +270,7 @@ newer_throws() {
 	nothing_of_ours "$pid"
 	finish keeps
 	printf '%s\n' "run 5000" quit |
-		timeout 60 "$LIMPET" run -q --alloc-functions keeps.list --on-overload wait -o keeps.limpet -- "$TARGETS/keeps" \
+		within 60 "$LIMPET" run -q --alloc-functions keeps.list --on-overload wait -o keeps.limpet -- "$TARGETS/keeps" \
 			>keeps.say 2>keeps.err || fail "$(<keeps.err)"
 	trace=keeps.limpet
 	report
@@ -295,7 +295,7 @@ newer_throws() {
 		expect '[.allocators[]?.name] | index("glibc") | not'
 		finish "$key" || return 1
 		printf '%s\n' "run 1000" "keep 10" quit |
-			LD_PRELOAD=$library timeout 60 "$LIMPET" run -q --on-overload wait -o "$key.limpet" -- "$TARGETS/regrow" \
+			LD_PRELOAD=$library within 60 "$LIMPET" run -q --on-overload wait -o "$key.limpet" -- "$TARGETS/regrow" \
 				>regrow.say 2>regrow.err || fail "$(<regrow.err)"
 		trace=$key.limpet
 		report
@@ -306,7 +306,7 @@ newer_throws() {
 # rust_run NAME: every call of its allocator, under `limpet run`.
 rust_run() {
 	printf '%s\n' go "leak 500" hold quit |
-		timeout 60 "$LIMPET" run -q --on-overload wait -o "$1.limpet" -- "$TARGETS/$1" >"$1.say" 2>"$1.err" ||
+		within 60 "$LIMPET" run -q --on-overload wait -o "$1.limpet" -- "$TARGETS/$1" >"$1.say" 2>"$1.err" ||
 		fail "$(<"$1.err")" || return 1
 	trace=$1.limpet
 	report
@@ -387,7 +387,7 @@ rust_attach() {
 	local kind own theirs
 	for kind in hidden symbolic; do
 		printf '%s\n' "run 3000" count quit |
-			timeout 60 "$LIMPET" run -q --on-overload wait -o "$kind.limpet" -- "$TARGETS/bundled-$kind" \
+			within 60 "$LIMPET" run -q --on-overload wait -o "$kind.limpet" -- "$TARGETS/bundled-$kind" \
 				>"$kind.say" 2>"$kind.err" || fail "$(<"$kind.err")"
 		trace=$kind.limpet
 		good_capture
@@ -446,7 +446,7 @@ owners_equal() {
 	finish arena
 
 	printf '%s\n' "run 3000" count quit |
-		timeout 60 "$LIMPET" run -q --alloc-functions arena.list --on-overload wait -o arena.limpet -- "$TARGETS/arena" \
+		within 60 "$LIMPET" run -q --alloc-functions arena.list --on-overload wait -o arena.limpet -- "$TARGETS/arena" \
 			>arena.say 2>arena.err || fail "$(<arena.err)"
 	trace=arena.limpet
 	report
@@ -489,7 +489,7 @@ owners_equal() {
 	nothing_of_ours "$pid"
 	finish pool
 	printf '%s\n' "run 3000" count quit |
-		timeout 60 "$LIMPET" run -q --on-overload wait -o pool.limpet -- "$TARGETS/pool" >pool.say 2>pool.err ||
+		within 60 "$LIMPET" run -q --on-overload wait -o pool.limpet -- "$TARGETS/pool" >pool.say 2>pool.err ||
 		fail "$(<pool.err)"
 	trace=pool.limpet
 	report
@@ -517,7 +517,7 @@ owners_equal() {
 	report
 	expect '.capture.unseen_rss_share != null'
 	finish stripped
-	timeout 60 "$LIMPET" run -o stripped.limpet -- "$work/nim-stripped" <<<quit >run.say 2>run.err || fail "$(<run.err)"
+	within 60 "$LIMPET" run -o stripped.limpet -- "$work/nim-stripped" <<<quit >run.say 2>run.err || fail "$(<run.err)"
 	grep -q 'warning: it is a Nim program without names' run.err || fail "$(<run.err)"
 	trace=stripped.limpet
 	report
@@ -592,7 +592,7 @@ owners_equal() {
 
 # Its operators are functions that allocate, but by malloc.
 @test "libstdc++ that is loaded during the capture is no allocator of its own" {
-	timeout 60 "$LIMPET" run -q --on-overload wait -o late.limpet -- /usr/bin/python3 -c "
+	within 60 "$LIMPET" run -q --on-overload wait -o late.limpet -- /usr/bin/python3 -c "
 import ctypes, time
 ctypes.CDLL('libstdc++.so.6')
 time.sleep(1)" 2>late.err || fail "$(<late.err)"

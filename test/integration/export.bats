@@ -15,12 +15,12 @@ needs() {
 # A capture whose sums are known: test/targets/kinds, the same calls in every run.
 capture_kinds() {
 	trace=$work/kinds.limpet
-	timeout 120 "$LIMPET" run -q -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run" || return 1
+	within 120 "$LIMPET" run -q -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run" || return 1
 	"$LIMPET" report "$trace" --json >report.json
 }
 
 export_to() {
-	timeout 60 "$LIMPET" export "$trace" --format "$1" -o "$2" "${@:3}" 2>export.err || fail "limpet export $*: $(cat export.err)"
+	within 60 "$LIMPET" export "$trace" --format "$1" -o "$2" "${@:3}" 2>export.err || fail "limpet export $*: $(cat export.err)"
 }
 
 total() {
@@ -45,7 +45,7 @@ total() {
 }
 # heaptrack_says COST: its sum over all stacks, in `said`.
 heaptrack_says() {
-	timeout 100 heaptrack_print --disable-builtin-suppressions --disable-embedded-suppressions \
+	within 100 heaptrack_print --disable-builtin-suppressions --disable-embedded-suppressions \
 		-f out.zst -F flames --flamegraph-cost-type "$1" >print.say 2>print.err || fail "heaptrack_print" || return 1
 	said=$(awk '{ sum += $NF } END { printf "%d\n", sum }' flames)
 }
@@ -58,20 +58,20 @@ heaptrack_says() {
 	for type in alloc_objects:allocations alloc_space:allocated_bytes inuse_objects:live_allocations \
 		inuse_space:live_bytes peak_space:peak_bytes temporary_objects:temporary_allocations; do
 		figure=${type#*:}
-		timeout 60 go tool pprof -sample_index="${type%:*}" -unit B -top -nodecount=2000 -nodefraction=0 \
+		within 60 go tool pprof -sample_index="${type%:*}" -unit B -top -nodecount=2000 -nodefraction=0 \
 			out.pb.gz >top 2>top.err || fail "go tool pprof: $(cat top.err)" || return 1
 		same "$type" "$(sed -n 's/.* of \([0-9]*\)[A-Za-z]* total.*/\1/p' top)" "$(total "$figure")"
 	done
-	timeout 60 go tool pprof -sample_index=inuse_space -unit B -top out.pb.gz >top 2>&1
+	within 60 go tool pprof -sample_index=inuse_space -unit B -top out.pb.gz >top 2>&1
 	grep -qE '^ *640000B.* kinds_small' top
-	timeout 60 go tool pprof -raw out.pb.gz >raw 2>&1
+	within 60 go tool pprof -raw out.pb.gz >raw 2>&1
 	grep -q 'kinds.c:[0-9]* s=0' raw || grep -q 'kinds_small .*kinds.c:[0-9]' raw
 	same "build-id" "$(sed -n 's/.*\/kinds \([0-9a-f]*\).*/\1/p' raw | head -n 1)" \
 		"$(jq -r '.modules[] | select(.module | endswith("/kinds")) | .build_id' report.json)"
 	# Plain too, through a pipe.
 	"$LIMPET" export "$trace" --format pprof >out.pb
-	timeout 60 go tool pprof -sample_index=inuse_space -unit B -top out.pb >plain 2>&1
-	same "plain" "$(grep -c . plain)" "$(timeout 60 go tool pprof -sample_index=inuse_space -unit B -top out.pb.gz 2>&1 | grep -c .)"
+	within 60 go tool pprof -sample_index=inuse_space -unit B -top out.pb >plain 2>&1
+	same "plain" "$(grep -c . plain)" "$(within 60 go tool pprof -sample_index=inuse_space -unit B -top out.pb.gz 2>&1 | grep -c .)"
 }
 
 @test "folded stacks add up, and merge" {
@@ -94,7 +94,7 @@ heaptrack_says() {
 	for trace in "$traces"/{cpp,rust,node}.trace kinds; do
 		[[ $trace != kinds ]] || capture_kinds || return 1
 		export_to folded out.folded --full || return 1
-		HOME=$work timeout 100 "$root/test/html/speedscope" "$package" out.folded read.folded 2>read.err ||
+		HOME=$work within 100 "$root/test/html/speedscope" "$package" out.folded read.folded 2>read.err ||
 			fail "speedscope: $(<read.err)" || return 1
 		LC_ALL=C sort out.folded >sorted.folded
 		LC_ALL=C sort -o read.folded read.folded
@@ -107,7 +107,7 @@ heaptrack_says() {
 	needs ms_print
 	capture_kinds
 	export_to massif out.massif
-	timeout 60 ms_print out.massif >print.say 2>print.err || fail "ms_print: $(cat print.err)"
+	within 60 ms_print out.massif >print.say 2>print.err || fail "ms_print: $(cat print.err)"
 	grep -q 'kinds_vector (kinds.c)\|kinds_vector (.*kinds.c)' print.say
 	same "peak" "$(awk -F= '/^mem_heap_B=/ { bytes = $2 } /^heap_tree=peak/ { print bytes }' out.massif)" "$(total peak_bytes)"
 	same "live" "$(awk -F= '/^mem_heap_B=/ { bytes = $2 } END { print bytes }' out.massif)" "$(total live_bytes)"
@@ -138,12 +138,12 @@ heaptrack_says() {
 	needs callgrind_annotate
 	capture_kinds
 	export_to callgrind out.callgrind
-	timeout 60 callgrind_annotate --threshold=100 out.callgrind >print.say 2>print.err || fail "callgrind_annotate: $(cat print.err)"
+	within 60 callgrind_annotate --threshold=100 out.callgrind >print.say 2>print.err || fail "callgrind_annotate: $(cat print.err)"
 	# Live LiveBlocks Peak Allocated Allocations Temporary
 	same "totals" "$(sed -n '/PROGRAM TOTALS/ { s/,//g; s/([^)]*)//g; s/ PROGRAM.*//; s/  */ /g; s/^ //; s/ $//; p }' print.say)" \
 		"$(jq -r '.totals | "\(.live_bytes) \(.live_allocations) \(.peak_bytes) \(.allocated_bytes) \(.allocations) \(.temporary_allocations)"' report.json)"
 	grep -E '^ *640,000 .*kinds_small' print.say
-	timeout 60 callgrind_annotate --inclusive=yes --threshold=100 out.callgrind >print.say
+	within 60 callgrind_annotate --inclusive=yes --threshold=100 out.callgrind >print.say
 	grep -E ':main ' print.say | head -n 1
 	# The lines add up to the summary.
 	same "lines" "$(awk '/^calls=/ { getline; next } /^[0-9]+ / { sum += $2 } END { printf "%d\n", sum }' out.callgrind)" "$(total live_bytes)"
@@ -153,7 +153,7 @@ heaptrack_says() {
 	capture_kinds
 	export_to csv out.csv
 	[[ -s out.events.csv && -s out.stacks.csv && -s out.frames.csv ]]
-	timeout 100 python3 - >sums.json <<-'EOF'
+	within 100 python3 - >sums.json <<-'EOF'
 		import csv, json, sqlite3
 		db = sqlite3.connect(":memory:")
 		for table in "events", "stacks", "frames":
@@ -222,7 +222,7 @@ weighed() {
 
 @test "csv: DuckDB reproduces the totals" {
 	needs node
-	timeout 120 "$root/scripts/fetch-duckdb" >fetch.say 2>&1 || skip "npm cannot bring DuckDB: $(tail -n 1 fetch.say)"
+	within 120 "$root/scripts/fetch-duckdb" >fetch.say 2>&1 || skip "npm cannot bring DuckDB: $(tail -n 1 fetch.say)"
 	capture_kinds
 	export_to csv out.csv.gz
 	cat >query.cjs <<-'EOF'
@@ -241,7 +241,7 @@ weighed() {
 		  console.log(reader.getRows()[0][0]);
 		})();
 	EOF
-	timeout 100 node query.cjs "$root" >sums.json
+	within 100 node query.cjs "$root" >sums.json
 	json_says --slurpfile sums sums.json '.totals as $t | $sums[0] | .churn == 60000 and
 		(del(.churn) | length == 5 and all(to_entries[]; (.value | tonumber) == $t[.key]))' <report.json || fail "$(cat sums.json)"
 }

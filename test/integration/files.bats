@@ -54,12 +54,12 @@ precious_is_kept() {
 		taken=$((taken + 1))
 	done
 	umask 0
-	run --separate-stderr timeout 60 "$LIMPET" attach "$pid" -d 100ms -q
+	run --separate-stderr within 60 "$LIMPET" attach "$pid" -d 100ms -q
 	same "the status" "$status" 0
 	same "the path" "$output" "$name.$taken"
 	same "mode and owner" "$(stat -c %a:%u:%h "$name.$taken")" "600:$EUID:1"
 	precious_is_kept
-	timeout 60 "$LIMPET" report "$name.$taken" >/dev/null
+	within 60 "$LIMPET" report "$name.$taken" >/dev/null
 	finish storm
 }
 
@@ -86,7 +86,7 @@ precious_is_kept() {
 	stop "$pid"
 	grep -q 'cannot seal' "$work/attach.$captures.err"
 	same "what the link led to" "$(sha256sum <precious.limpet)" "$before"
-	timeout 60 "$LIMPET" report away.limpet >/dev/null
+	within 60 "$LIMPET" report away.limpet >/dev/null
 	finish storm
 }
 
@@ -133,7 +133,7 @@ sys.exit(1)' "/run/limpet/$pid.sock"
 	captures_there
 	ended "$limpet_job" && fail "the capture ended"
 	tell storm "leak 5" leaked
-	"${world[@]}" timeout 60 "$inside" stop "$pid"
+	within 60 "${world[@]}" "$inside" stop "$pid"
 	attached 0
 	[[ ! -e run.world/limpet/$pid.sock ]]
 	finish storm

@@ -166,7 +166,7 @@ of() {
 	local stopped=$child
 	child fork
 	tell clan "$stopped work 20" worked
-	timeout 60 "$LIMPET" stop "$stopped" >stop.say 2>stop.err
+	within 60 "$LIMPET" stop "$stopped" >stop.say 2>stop.err
 	same "its trace" "$(<stop.say)" "$work/trace.1.$stopped.limpet"
 	nothing_of_ours "$stopped"
 	tell clan "$child work 30" worked
@@ -190,7 +190,7 @@ of() {
 	good_capture
 	nothing_of_ours "$child"
 	local background
-	background=$(timeout 60 "$LIMPET" attach "$parent" --follow-fork --background -d 8s -o "$work/trace.9.limpet")
+	background=$(within 60 "$LIMPET" attach "$parent" --follow-fork --background -d 8s -o "$work/trace.9.limpet")
 	same "said" "$background" "$work/trace.9.limpet"
 	child fork
 	tell clan "$child work 5" worked
@@ -219,7 +219,7 @@ capturing_now() {
 	expect '.capture.end == "stop"'
 	nothing_of_ours "$child"
 	tell clan "$child work 20" worked
-	timeout 60 "$LIMPET" stop "$parent" || true
+	within 60 "$LIMPET" stop "$parent" || true
 	nothing_of_ours "$parent"
 	tell clan "end $child" told
 	finish clan
@@ -237,7 +237,7 @@ capturing_now() {
 	stop "$parent"
 	of "$child"
 	good_capture
-	timeout 60 "$LIMPET" stop "$killed"
+	within 60 "$LIMPET" stop "$killed"
 	nothing_of_ours "$killed"
 	tell clan "end $killed" told
 	tell clan "end $child" told

@@ -4,8 +4,9 @@
 #	setup() { begin; }
 #	teardown() { end; }
 #
-# Nothing here waits for a time to pass: it waits for a condition, with a deadline. Everything that a
-# test starts is ended by `end`, also when the test has failed; limpet first, so that it can let go.
+# Nothing here waits for a time to pass: it waits for a condition. A deadline only ends what hangs:
+# run-tests says by how much this machine may be slower than one of its own (LIMPET_TEST_PATIENCE).
+# Everything that a test starts is ended by `end`, also when the test has failed; limpet first, so that it can let go.
 # shellcheck shell=bash
 # Variables of one test are read by another function or by the test itself.
 # shellcheck disable=SC2034,SC2154,SC2119,SC2120
@@ -15,6 +16,7 @@ bats_require_minimum_version 1.5.0
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 : "${LIMPET:=$root/build/limpet}"
 : "${TARGETS:=$root/build/targets}"
+: "${LIMPET_TEST_PATIENCE:=4}"
 
 begin() {
 	work=$(mktemp -d "${BATS_TEST_TMPDIR}/work.XXXXXX")
@@ -67,17 +69,29 @@ ended() {
 	[[ ${stat[0]} == [ZX] ]] && ((stat[17] <= 1))
 }
 
-# wait_until SECONDS COMMAND...: until the command answers 0.
+# Seconds since the machine's start, which nobody sets.
+uptime() {
+	local since
+	read -r since _ </proc/uptime
+	echo "${since%.*}"
+}
+
+# wait_until SECONDS COMMAND...: until the command answers 0. The limit is one for an idle machine.
 wait_until() {
-	local deadline=$((${EPOCHREALTIME/./} + $1 * 1000000))
+	local deadline=$(($(uptime) + $1 * LIMPET_TEST_PATIENCE))
 	shift
 	until "$@"; do
-		if ((${EPOCHREALTIME/./} > deadline)); then
+		if (($(uptime) > deadline)); then
 			fail "waited in vain for: $*"
 			return 1
 		fi
 		sleep 0.02
 	done
+}
+
+# within SECONDS COMMAND...: as timeout(1), with a limit for an idle machine.
+within() {
+	timeout $(($1 * LIMPET_TEST_PATIENCE)) "${@:2}"
 }
 
 # end_process JOB SECONDS: by SIGTERM, and after so long by SIGKILL.
@@ -119,7 +133,7 @@ start() {
 # Reads one line of the target's into `answer`; its first word has to be WORD.
 heard() {
 	local name=$1 word=$2
-	if ! IFS= read -r -t 60 answer <&"${out_of[$name]}"; then
+	if ! IFS= read -r -t $((60 * LIMPET_TEST_PATIENCE)) answer <&"${out_of[$name]}"; then
 		fail "$name did not answer '$word'"
 		return 1
 	fi
@@ -168,6 +182,10 @@ capturing() {
 		json_says '.captures[0].state == "capturing"'
 }
 
+# What makes a capture independent of how fast the machine is: time enough to get in, and an overload waits. On a
+# machine of two cores a program at full speed outruns any collector.
+patiently=(--attach-timeout 10m --on-overload wait)
+
 # attach PID [OPTION...]: beside the test; returns when it captures. Sets `trace`. The signals of a
 # terminal are not ignored, as they would be for a background job of this shell.
 attach() {
@@ -175,10 +193,8 @@ attach() {
 	shift
 	captures=$((captures + 1))
 	trace=$work/trace.$captures.limpet
-	# On a machine of two cores a program at full speed outruns any collector: what the tests
-	# count must not depend on that. The default is tested by itself.
 	env --default-signal=INT,HUP,QUIT bash -c 'ulimit -c unlimited; exec "$@"' attach "$LIMPET" attach "$target" -o "$trace" \
-		--on-overload "${overload:-wait}" "$@" \
+		"${patiently[@]}" ${overload:+--on-overload "$overload"} "$@" \
 		>"$work/attach.$captures.say" 2>"$work/attach.$captures.err" </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
@@ -195,26 +211,34 @@ attached() {
 # stop PID [STATUS]: by `limpet stop`, whose status is the capture's, as is attach's.
 stop() {
 	local stopped=0
-	timeout 60 "$LIMPET" stop "$1" >"$work/stop.say" 2>"$work/stop.err" || stopped=$?
+	within 60 "$LIMPET" stop "$1" >"$work/stop.say" 2>"$work/stop.err" || stopped=$?
 	attached "${2:-0}" || return 1
 	[[ $stopped == "${2:-0}" ]] || fail "limpet stop ended with status $stopped instead of ${2:-0}"
 }
 
 # report [OPTION...]: of the last trace, as JSON in $work/report.json.
 report() {
-	timeout 60 "$LIMPET" report "$trace" --json "$@" >"$work/report.json" 2>"$work/report.err" ||
+	within 60 "$LIMPET" report "$trace" --json "$@" >"$work/report.json" 2>"$work/report.err" ||
 		fail "limpet report failed"
 }
 
-# expect FILTER: jq's answer about the report is true.
+# expect FILTER [OPTION...]: jq's answer about the report is true.
 expect() {
 	local what=$1
 	shift
-	if ! json_says "$@" "$what" <"$work/report.json"; then
-		jq -c '.target, .capture, .totals, (.sites[0:3][]? | .stack = [.stack[] | .function // .module])' \
-			"$work/report.json"
-		fail "the report does not say: $what"
-	fi
+	json_says "$@" "$what" <"$work/report.json" && return
+	fail "the report does not say: $what"$'\n'"it has: $(values_of "$what" <"$work/report.json")"
+}
+
+# values_of FILTER < JSON: what stands where the filter looks, in a few short lines.
+values_of() {
+	local json path
+	json=$(cat)
+	grep -oE '(^|[^]a-z_0-9)])\.[a-z_]+(\.[a-z_]+)*' <<<"$1" | grep -oE '\..*' | awk '!seen[$0]++' | head -n 6 |
+		while read -r path; do
+			printf '%s ' "$path"
+			jq -c "$path" <<<"$json" 2>/dev/null | head -n 1 | cut -c -120
+		done
 }
 
 # Totals of the sites whose innermost frame outside of libraries is FUNCTION; same names as sites.
@@ -272,7 +296,7 @@ counted_run() {
 	local name=$1 function seen counted
 	shift
 	printf '%s\n' "run 5000" "leak 100" count quit |
-		timeout 60 "$LIMPET" run -q --on-overload wait -o "$name.limpet" -- "$@" >"$name.say" 2>"$name.err" ||
+		within 60 "$LIMPET" run -q --on-overload wait -o "$name.limpet" -- "$@" >"$name.say" 2>"$name.err" ||
 		fail "$name: $(<"$name.err")" || return 1
 	trace=$work/$name.limpet
 	good_capture || fail "$name" || return 1
@@ -359,7 +383,7 @@ unchanged_text() {
 refused() {
 	local want=$1 regex=$2
 	shift 2
-	run --separate-stderr timeout 30 "$@"
+	run --separate-stderr within 30 "$@"
 	if [[ $status != "$want" ]]; then
 		fail "status $status instead of $want: $* said: $stderr"
 		return 1
@@ -377,7 +401,7 @@ refused() {
 failed_bare() {
 	local regex=$1
 	shift
-	run --separate-stderr timeout 30 "$@"
+	run --separate-stderr within 30 "$@"
 	[[ $status == 1 && ${#stderr_lines[@]} == 1 && ${stderr_lines[0]} =~ ^limpet:\ .*$regex ]] ||
 		fail "status $status, '$stderr' instead of '$regex' alone: $*"
 }
@@ -391,14 +415,14 @@ refused_by_both() {
 	refused 3 "$regex" "${limpet_command[@]}" attach -o never.limpet "$@" "$target" || return 1
 	said=${stderr_lines[0]}
 	[[ ! -e never.limpet ]] || fail "a trace was begun" || return 1
-	run --separate-stderr timeout 30 "${limpet_command[@]}" doctor --json "$@" "$target"
+	run --separate-stderr within 30 "${limpet_command[@]}" doctor --json "$@" "$target"
 	[[ $status == 3 ]] || fail "doctor ended with status $status: $stderr" || return 1
 	# A `said` that ends with the first refusal's text, and that refusal is the one.
 	json_says --arg id "$id" --arg said "$said" '.verdict == "refused" and
 		([.findings[] | select(.severity == "refuse")][0] | .text as $text |
 		.id == $id and .hint != null and ($said | endswith($text)))' <<<"$output" ||
 		fail "attach said '$said', doctor: $output" || return 1
-	run --separate-stderr timeout 30 "${limpet_command[@]}" doctor "$@" "$target"
+	run --separate-stderr within 30 "${limpet_command[@]}" doctor "$@" "$target"
 	[[ $status == 3 && $output == *"cannot attach"*refuse*hint:* ]] ||
 		fail "doctor ended with status $status, and said: $output" || return 1
 	unchanged "$target"
@@ -422,7 +446,7 @@ rounds() {
 	local i
 	for ((i = 1; i <= $2; i++)); do
 		attach "$1" --no-seal -q || return 1
-		timeout 60 "$LIMPET" stop "$1" >stop.say 2>stop.err || true
+		within 60 "$LIMPET" stop "$1" >stop.say 2>stop.err || true
 		exit_status_of "$limpet_job" 60 || return 1
 		((status == 0 || status == 4)) || fail "round $i ended with status $status" || return 1
 		rm -f "$trace"

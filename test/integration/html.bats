@@ -9,7 +9,7 @@ teardown() { end; }
 driven() {
 	command -v chromium >/dev/null || skip "no chromium"
 	command -v chromedriver >/dev/null || skip "no chromedriver"
-	HOME=$work timeout 200 "$root/test/html/drive" "$@" >drive.say 2>drive.err || fail "$(<drive.err)" || return 1
+	HOME=$work within 200 "$root/test/html/drive" "$@" >drive.say 2>drive.err || fail "$(<drive.err)" || return 1
 	sed 's/^/# figures:   /' drive.say >&3
 }
 
@@ -79,10 +79,10 @@ driven() {
 
 @test "what a page says of lifetimes and sizes of blocks is what the reports say" {
 	trace=$root/test/traces/version-1/rust.trace
-	timeout 60 "$LIMPET" html "$trace" -o page.html
+	within 60 "$LIMPET" html "$trace" -o page.html
 	sed -nE 's/^(\{"node":[0-9]+,"smallest":[^}]*\}).*/\1/p' page.html | jq -s . >lives.json
-	timeout 60 "$LIMPET" report "$trace" --view lifetimes --json >lifetimes.json
-	timeout 60 "$LIMPET" report "$trace" --view sizes --json >sizes.json
+	within 60 "$LIMPET" report "$trace" --view lifetimes --json >lifetimes.json
+	within 60 "$LIMPET" report "$trace" --view sizes --json >sizes.json
 	jq -e --slurpfile ages lifetimes.json --slurpfile sizes sizes.json '. as $lives | $ages[0].ages | to_entries |
 		all(.key as $age | .value.freed == ([$lives[] | [.g, .n] | transpose[] | select(.[0] == $age)[1]] | add // 0)) and
 		all(.key as $age | .value.alive == ([$lives[].alive[$age]] | add)) and
@@ -190,7 +190,7 @@ edges_of() {
 	"$LIMPET" html evil.limpet
 	[[ $(grep -c '<img' evil.html) == 0 ]]
 	driven evil.html report.json --hostile "$name"
-	timeout 60 "$LIMPET" run -q -o plain.limpet -- "$TARGETS/storm" --threads 1 <<<quit >said
+	within 60 "$LIMPET" run -q -o plain.limpet -- "$TARGETS/storm" --threads 1 <<<quit >said
 	"$LIMPET" diff --html --sort allocated plain.limpet evil.limpet -o both.html
 	"$LIMPET" diff --json --sort allocated plain.limpet evil.limpet >diff.json
 	[[ $(grep -c '<img' both.html) == 0 ]]
@@ -202,7 +202,7 @@ kept_by() {
 	local name=$1
 	shift
 	printf '%s\n' "$@" quit >commands
-	timeout 60 "$LIMPET" run -q -o "$name" -- "$TARGETS/storm" --threads 1 <commands >said || fail "limpet run"
+	within 60 "$LIMPET" run -q -o "$name" -- "$TARGETS/storm" --threads 1 <commands >said || fail "limpet run"
 }
 
 @test "two captures as a page: what the diff says, in colours, words and tables; mouse and keys" {
@@ -250,8 +250,8 @@ kept_by() {
 	local trace name
 	for trace in "$root"/test/traces/version-*/*.trace; do
 		name=$(basename "$trace" .trace)
-		timeout 60 "$LIMPET" html "$trace" -o "$name.html" >/dev/null 2>html.err || fail "$name: $(<html.err)" || return 1
-		timeout 60 "$LIMPET" html --quick "$trace" -o "$name.quick.html" >/dev/null || return 1
+		within 60 "$LIMPET" html "$trace" -o "$name.html" >/dev/null 2>html.err || fail "$name: $(<html.err)" || return 1
+		within 60 "$LIMPET" html --quick "$trace" -o "$name.quick.html" >/dev/null || return 1
 		sed -n 's/^"threads":\(null\).*/\1/p' "$name.quick.html" >quick
 		[[ $(<quick) == null ]] || fail "$name: --quick has threads" || return 1
 	done

@@ -7,7 +7,7 @@ teardown() { end; }
 
 # capture FILE OPTION...: a run of the program that makes the same calls each time.
 capture() {
-	timeout 120 "$LIMPET" run -q -o "$1" --on-overload wait "${@:2}" -- "$TARGETS/kinds"
+	within 120 "$LIMPET" run -q -o "$1" --on-overload wait "${@:2}" -- "$TARGETS/kinds"
 	trace=$work/$1
 }
 
@@ -80,7 +80,7 @@ figures() {
 	capture addresses.limpet --addresses
 	report
 	expect '.capture.complete'
-	timeout 120 "$root/scripts/limpet-trace-read" "$trace" >second.json
+	within 120 "$root/scripts/limpet-trace-read" "$trace" >second.json
 	json_says --slurpfile report report.json '.paired_frees == $report[0].totals.frees and .wrong == []' <second.json ||
 		fail "$(jq -c '{paired_frees, wrong}' second.json)"
 	capture plain.limpet

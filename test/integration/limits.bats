@@ -30,7 +30,7 @@ captured() {
 given_up() {
 	local target=$1
 	shift
-	run --separate-stderr timeout 60 "$@" attach "$target" -o "short.$RANDOM.limpet" -d 50ms -q --no-seal
+	run --separate-stderr within 60 "$@" attach "$target" -o "short.$RANDOM.limpet" -d 50ms -q --no-seal
 	rm -f short.*.limpet
 	case $status in
 	0 | 4) ;;
@@ -235,7 +235,7 @@ crowded() {
 	exit_status_of "$limpet_job" 60
 	[[ $status == 137 || $status == [134] ]] || fail "status $status: $(<small.err)"
 	tell storm "run 1000" ran
-	timeout 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || true
+	within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || true
 	nothing_of_ours "$pid"
 	tell storm "run 1000" ran
 	finish storm
@@ -338,7 +338,7 @@ with() {
 	before=$EPOCHSECONDS
 	tell storm "run 60000" ran
 	((EPOCHSECONDS - before < 30)) || fail "a dead limpet was waited for"
-	timeout 60 "$LIMPET" stop "$pid" 2>stop.err || true
+	within 60 "$LIMPET" stop "$pid" 2>stop.err || true
 	nothing_of_ours "$pid"
 	finish storm
 }

@@ -218,7 +218,7 @@ agent_way() {
 		limpet_jobs=()
 		tell "$kind" hold held
 		tell "$kind" "run 1000" ran
-		timeout 60 "$LIMPET" stop -q "$pid" || (($? == 4)) || fail "$kind" || return 1
+		within 60 "$LIMPET" stop -q "$pid" || (($? == 4)) || fail "$kind" || return 1
 		nothing_of_ours "$pid" || fail "$kind" || return 1
 		unchanged_text "$pid" "$kind" || return 1
 		counted_phase "$kind" 2000 || fail "$kind" || return 1

@@ -88,7 +88,7 @@ make_root() {
 	}
 	wait_until 30 inside_captures
 	tell storm "leak 21" leaked
-	"${inside[@]}" timeout 60 "$LIMPET" stop 1
+	within 60 "${inside[@]}" "$LIMPET" stop 1
 	attached 0
 	good_capture
 	same "leaks" "$(site_sum storm_leak allocations)" 21
@@ -173,7 +173,7 @@ enter() {
 	}
 	wait_until 30 entered_captures
 	tell storm "leak 21" leaked
-	"${inside[@]}" timeout 60 "$LIMPET" stop 1
+	within 60 "${inside[@]}" "$LIMPET" stop 1
 	attached 0
 	cp "/proc/$pid/root/run/yes.limpet" "$work"
 	trace=$work/yes.limpet

@@ -107,7 +107,7 @@ counted() {
 	local build seen counted owner='.allocators[] | select(.name == "Nim")'
 	for build in nim-refc-counted-off nim-orc-counted-off; do
 		printf '%s\n' "run 50" "leak 100" count quit |
-			timeout 60 "$LIMPET" run -q --on-overload wait -o "$build.limpet" -- "$TARGETS/$build" \
+			within 60 "$LIMPET" run -q --on-overload wait -o "$build.limpet" -- "$TARGETS/$build" \
 				>"$build.say" 2>"$build.err" || fail "$(<"$build.err")" || return 1
 		trace=$build.limpet
 		report || return 1
@@ -126,7 +126,7 @@ counted() {
 from_entry() {
 	local build=$1 kept
 	printf '%s\n' "run 20" "leak 100" quit |
-		timeout 60 "$LIMPET" run --on-overload wait -o "$build.limpet" -- "$TARGETS/$build" >"$build.say" 2>"$build.err" ||
+		within 60 "$LIMPET" run --on-overload wait -o "$build.limpet" -- "$TARGETS/$build" >"$build.say" 2>"$build.err" ||
 		fail "$build: $(<"$build.err")" || return 1
 	trace=$build.limpet
 	report || return 1
@@ -191,7 +191,7 @@ from_entry() {
 		rounds "$pid" "${ROUNDS:-5}"
 		attach "$pid" --sample 4K
 		tell "$build" "leak 400" leaked
-		timeout 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || (($? == 4))
+		within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || (($? == 4))
 		exit_status_of "$limpet_job" 60
 		report
 		expect '.capture.dropped_events == 0 and .capture.agent_unloaded'
@@ -245,7 +245,7 @@ from_entry() {
 	nothing_of_ours "$pid"
 	tell nim "run 20" ran
 	printf '%s\n' "run 50000" quit |
-		timeout 60 "$LIMPET" run --on-overload wait -o boehm.limpet -- "$TARGETS/nim-boehm-release-off" >run.say 2>run.err ||
+		within 60 "$LIMPET" run --on-overload wait -o boehm.limpet -- "$TARGETS/nim-boehm-release-off" >run.say 2>run.err ||
 		fail "$(<run.err)"
 	grep -q 'not complete: libgc.* has an allocator of its own' run.err || fail "$(<run.err)"
 	trace=boehm.limpet

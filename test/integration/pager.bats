@@ -11,7 +11,7 @@ teardown() { end; }
 
 # on_terminal COMMAND: what it writes to a terminal of 80 columns.
 on_terminal() {
-	TERM=xterm timeout 20 script -qec "stty cols 80 rows 24; $1" /dev/null </dev/null >said 2>&1
+	TERM=xterm within 20 script -qec "stty cols 80 rows 24; $1" /dev/null </dev/null >said 2>&1
 	tr -d '\r' <said >said.plain
 }
 paged() {

@@ -60,7 +60,7 @@ from_start() {
 	local function=$1 bytes_key=$2 bytes
 	shift 2
 	printf '%s\n' go "leak 4000" hold count quit |
-		timeout 60 "$LIMPET" run -q --on-overload wait -o run.limpet -- "$@" >run.say 2>run.err ||
+		within 60 "$LIMPET" run -q --on-overload wait -o run.limpet -- "$@" >run.say 2>run.err ||
 		fail "$(<run.err)" || return 1
 	trace=run.limpet
 	good_capture || return 1

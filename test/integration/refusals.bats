@@ -213,7 +213,7 @@ signal.pause()
 	bytes=$(stat -c %s "$trace")
 	for i in 1 2 5 10 50 90 99; do
 		head -c $((bytes * i / 100)) "$trace" >cut.limpet
-		run --separate-stderr timeout 30 "$LIMPET" report cut.limpet --json
+		run --separate-stderr within 30 "$LIMPET" report cut.limpet --json
 		[[ $status == 0 || $status == 1 ]]
 		if [[ $status == 0 ]]; then
 			good=$((good + 1))
@@ -222,7 +222,7 @@ signal.pause()
 		cp "$trace" bad.limpet
 		printf '\xff\x00\xa5\x5a' |
 			dd of=bad.limpet bs=1 seek=$((bytes * i / 100)) conv=notrunc status=none
-		run --separate-stderr timeout 30 "$LIMPET" report bad.limpet --json
+		run --separate-stderr within 30 "$LIMPET" report bad.limpet --json
 		[[ $status == 0 || $status == 1 ]]
 	done
 	((good > 0))

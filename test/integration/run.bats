@@ -15,7 +15,7 @@ teardown() { end; }
 }
 
 @test "a command that dies by a signal: 128 + its number" {
-	run timeout 30 "$LIMPET" run -q -o t.limpet -- bash -c 'kill -USR1 $$'
+	run within 30 "$LIMPET" run -q -o t.limpet -- bash -c 'kill -USR1 $$'
 	[[ $status == $((128 + 10)) ]]
 	trace=$work/t.limpet
 	report
@@ -23,14 +23,14 @@ teardown() { end; }
 }
 
 @test "not found is 127, not executable is 126, its own failures are 125" {
-	run timeout 30 "$LIMPET" run -o a.limpet -- no-such-command
+	run within 30 "$LIMPET" run -o a.limpet -- no-such-command
 	[[ $status == 127 ]]
 	: >plain
-	run timeout 30 "$LIMPET" run -o b.limpet -- ./plain
+	run within 30 "$LIMPET" run -o b.limpet -- ./plain
 	[[ $status == 126 ]]
-	run timeout 30 "$LIMPET" run -o none/c.limpet -- true
+	run within 30 "$LIMPET" run -o none/c.limpet -- true
 	[[ $status == 125 ]]
-	run timeout 30 "$LIMPET" run --nonsense -- true
+	run within 30 "$LIMPET" run --nonsense -- true
 	[[ $status == 125 || $status == 2 ]]
 }
 
@@ -60,7 +60,7 @@ teardown() { end; }
 @test "limpet stop ends the capture, not the command" {
 	start storm "$LIMPET" run -q -o t.limpet -- "$TARGETS/storm" --threads 2
 	tell storm "leak 10" leaked
-	timeout 60 "$LIMPET" stop "$pid"
+	within 60 "$LIMPET" stop "$pid"
 	trace=$work/t.limpet
 	good_capture
 	expect '.capture.end == "stop"'

@@ -9,7 +9,7 @@ teardown() { end; }
 
 # capture FILE OPTION...: a run of the program that makes the same calls each time.
 capture() {
-	timeout 120 "$LIMPET" run -q -o "$1" --on-overload wait "${@:2}" -- "$TARGETS/kinds"
+	within 120 "$LIMPET" run -q -o "$1" --on-overload wait "${@:2}" -- "$TARGETS/kinds"
 }
 
 # A line of JSON for a trace: the totals as a site of their own, and the sites by their innermost name.

@@ -12,17 +12,17 @@ schema=$root/share/limpet.schema.json
 json() {
 	local name=$1
 	shift
-	timeout 60 "$LIMPET" "$@" --json >"json/$name.json" 2>json.err || fail "limpet $*: $(<json.err)"
+	within 60 "$LIMPET" "$@" --json >"json/$name.json" 2>json.err || fail "limpet $*: $(<json.err)"
 }
 
 fits() {
-	timeout 200 "$root/test/schema/validate" "$schema" "$@" 2>fits.err || fail "$(<fits.err)"
+	within 200 "$root/test/schema/validate" "$schema" "$@" 2>fits.err || fail "$(<fits.err)"
 }
 
 @test "reports, views and diffs of all kinds of traces" {
 	local trace name kind
 	mkdir json
-	timeout 120 "$LIMPET" run -q -o kinds.trace -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
+	within 120 "$LIMPET" run -q -o kinds.trace -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
 	for trace in "$root"/test/traces/version-*/*.trace kinds.trace; do
 		name=$(basename "$trace" .trace)
 		json "$name" report -n 20 "$trace" || return 1

@@ -40,22 +40,22 @@ named() {
 	# Its name, and another build.
 	mkdir wrong
 	objcopy --only-keep-debug "$TARGETS/loader" wrong/stripped.debug
-	run --separate-stderr timeout 60 "$LIMPET" seal "$trace" --debug-dir wrong
+	run --separate-stderr within 60 "$LIMPET" seal "$trace" --debug-dir wrong
 	[[ $status == 0 && -z $output ]]
 	[[ $stderr == *"wrong/stripped.debug' is of another build than the stripped captured: not used"* ]]
 	named false
-	run --separate-stderr timeout 60 "$LIMPET" seal "$trace" --debug-dir wrong --debug-dir debug
+	run --separate-stderr within 60 "$LIMPET" seal "$trace" --debug-dir wrong --debug-dir debug
 	[[ $status == 0 && $stderr != *"another build"* ]]
 	named
 	# Once more: not a byte.
 	local bytes
 	bytes=$(stat -c %s "$trace")
-	timeout 60 "$LIMPET" seal -q "$trace" --debug-dir debug
+	within 60 "$LIMPET" seal -q "$trace" --debug-dir debug
 	same "size" "$(stat -c %s "$trace")" "$bytes"
 	good_capture
 	# On a machine that has nothing of it.
 	rm -r debug stripped
-	timeout 60 "$LIMPET" seal -q "$trace"
+	within 60 "$LIMPET" seal -q "$trace"
 	named
 }
 
@@ -87,27 +87,27 @@ while True:
 	mkdir -p "served/buildid/$build_id"
 	cp debug/7f3a "served/buildid/$build_id/debuginfo"
 	serve "$folder_server"
-	timeout 60 "$LIMPET" seal "$trace"
-	DEBUGINFOD_URLS='' timeout 60 "$LIMPET" seal "$trace"
+	within 60 "$LIMPET" seal "$trace"
+	DEBUGINFOD_URLS='' within 60 "$LIMPET" seal "$trace"
 	[[ ! -s web.err ]] || fail "a server was asked: $(cat web.err)"
 	named false
 	cp "$trace" bare.limpet
 	# Another program's debug file under this build-id is not believed.
 	cp "$trace" fooled.limpet
 	objcopy --only-keep-debug "$TARGETS/loader" "served/buildid/$build_id/debuginfo"
-	DEBUGINFOD_URLS=http://127.0.0.1:$port timeout 60 "$LIMPET" seal fooled.limpet
+	DEBUGINFOD_URLS=http://127.0.0.1:$port within 60 "$LIMPET" seal fooled.limpet
 	grep -q "GET /buildid/$build_id/debuginfo" web.err
 	"$LIMPET" report --json fooled.limpet |
 		json_says '[.sites[].stack[] | select(.module | endswith("/stripped")).function] |
 			length > 0 and all(. == null)'
 	rm -r cache
 	cp debug/7f3a "served/buildid/$build_id/debuginfo"
-	run --separate-stderr env DEBUGINFOD_URLS="http://127.0.0.1:$port" timeout 60 "$LIMPET" seal "$trace"
+	run --separate-stderr within 60 env DEBUGINFOD_URLS="http://127.0.0.1:$port" "$LIMPET" seal "$trace"
 	[[ $status == 0 && $stderr == *"debuginfod: 1 debug file"* ]]
 	named
 	# Where the program itself is gone, too.
 	rm -r stripped cache
-	DEBUGINFOD_URLS=http://127.0.0.1:$port timeout 60 "$LIMPET" seal bare.limpet
+	DEBUGINFOD_URLS=http://127.0.0.1:$port within 60 "$LIMPET" seal bare.limpet
 	trace=bare.limpet
 	named
 }
@@ -126,7 +126,7 @@ while True:
 	grep -q interrupted seal.err
 	good_capture
 	# What was not answered is asked for again; there is nobody at that port.
-	run --separate-stderr env DEBUGINFOD_URLS=http://127.0.0.1:1 timeout 60 "$LIMPET" seal "$trace"
+	run --separate-stderr within 60 env DEBUGINFOD_URLS=http://127.0.0.1:1 "$LIMPET" seal "$trace"
 	[[ $status == 0 && $stderr == *"debuginfod: Connection refused"* ]]
 }
 
@@ -164,7 +164,7 @@ knows_leaky() {
 	stop "$pid"
 	report
 	expect '[.sites[].stack[] | select(.function == "leaky")] == []'
-	run --separate-stderr timeout 60 "$LIMPET" seal "$trace"
+	run --separate-stderr within 60 "$LIMPET" seal "$trace"
 	[[ $stderr == *"addresses in code that the program made have a name"* ]]
 	knows_leaky
 	attach "$pid"
@@ -175,7 +175,7 @@ knows_leaky() {
 	# What is in a trace stays there.
 	rm "$perf_map"
 	trace=before.limpet
-	timeout 60 "$LIMPET" seal -q "$trace"
+	within 60 "$LIMPET" seal -q "$trace"
 	knows_leaky
 }
 
@@ -214,7 +214,7 @@ knows_leaky() {
 	stop "$pid"
 	finish node
 	local TIMEFORMAT='%U %S' user system
-	read -r user system < <({ time timeout 60 "$LIMPET" seal -q "$trace"; } 2>&1)
+	read -r user system < <({ time within 60 "$LIMPET" seal -q "$trace"; } 2>&1)
 	# Processor time: the machine may be busy.
 	awk -v s="$user" -v t="$system" 'BEGIN { exit !(s + t > 0 && s + t < 2) }' ||
 		fail "sealing took $user s and $system s in the kernel"

@@ -51,7 +51,7 @@ soak() {
 }
 
 summary() {
-	timeout 60 "$root/scripts/soak-summary" . - >summary || fail "soak-summary ended with $?"
+	within 60 "$root/scripts/soak-summary" . - >summary || fail "soak-summary ended with $?"
 }
 
 # holds FILTER: of the summary.
@@ -126,7 +126,7 @@ figure() {
 	xz samples.jsonl requests-*.jsonl
 	summary
 	cmp plain summary
-	timeout 60 "$root/scripts/soak-summary" .
+	within 60 "$root/scripts/soak-summary" .
 	grep -qE '^\| request latency p50 \(ms\) \|.*\| 5\.00 \| 0\.00[0-9]+ \| yes \|$' summary.md ||
 		fail "$(grep p50 summary.md)"
 	jq -e '.windows.count == 10' summary.json >/dev/null

@@ -119,7 +119,7 @@ kept() {
 	tell odd "work 100" worked
 	tell odd close closed
 	tell odd "work 100000" worked
-	timeout 60 "$LIMPET" stop "$pid" || true
+	within 60 "$LIMPET" stop "$pid" || true
 	exit_status_of "$limpet_job" 60
 	[[ $status == 4 ]]
 	report

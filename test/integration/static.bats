@@ -46,12 +46,12 @@ in_root() {
 
 # track: container | limpet in a root with nothing but /proc | run
 @test "run, seal and export by it" {
-	printf 'run 100\nleak 12\nquit\n' | timeout 60 "$LIMPET_STATIC" run -q --no-seal -o t.limpet -- \
+	printf 'run 100\nleak 12\nquit\n' | within 60 "$LIMPET_STATIC" run -q --no-seal -o t.limpet -- \
 		"$TARGETS/storm" --threads 2 >said 2>run.err
-	timeout 60 "$LIMPET_STATIC" seal t.limpet
+	within 60 "$LIMPET_STATIC" seal t.limpet
 	trace=$work/t.limpet
 	good_capture
 	same "leaks" "$(site_sum storm_leak allocations)" 12
-	timeout 60 "$LIMPET_STATIC" export t.limpet --format folded -o t.folded
+	within 60 "$LIMPET_STATIC" export t.limpet --format folded -o t.folded
 	grep -q 'storm_leak' t.folded
 }

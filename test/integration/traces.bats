@@ -33,7 +33,7 @@ reads_as_before() {
 	jq '.reports[0]' kept.json >whole.json
 	jq '.reports[1]' kept.json >part.json
 	read -ra window < <(jq -r .window kept.json)
-	timeout 60 "$LIMPET" report "$trace" --json >now.json || return 1
+	within 60 "$LIMPET" report "$trace" --json >now.json || return 1
 	said_as_before now.json whole.json || return 1
 	case $trace in
 	*/version-3/bounded.trace)
@@ -47,7 +47,7 @@ reads_as_before() {
 		mv minutes.json part.json
 		;;
 	esac
-	timeout 60 "$LIMPET" report "$trace" --json "${window[@]}" >now.json || return 1
+	within 60 "$LIMPET" report "$trace" --json "${window[@]}" >now.json || return 1
 	said_as_before now.json part.json
 }
 
@@ -67,9 +67,9 @@ reads_as_before() {
 @test "traces of earlier versions: a second reader replays every event and finds the sums" {
 	local trace
 	for trace in "$traces"/*/*.trace; do
-		timeout 120 "$root/scripts/limpet-trace-read" "$trace" >read.json || fail "$trace" || return 1
+		within 120 "$root/scripts/limpet-trace-read" "$trace" >read.json || fail "$trace" || return 1
 		# A sampled trace has the samples' figures only.
-		timeout 60 "$LIMPET" report "$trace" --json -n 1 >now.json || return 1
+		within 60 "$LIMPET" report "$trace" --json -n 1 >now.json || return 1
 		json_says --slurpfile read read.json '.capture.estimated or
 			(.totals as $said | $read[0].totals | del(.peak_ns) | length > 15 and all(to_entries[]; .value == $said[.key]))' <now.json ||
 			fail "$trace: other totals" || return 1

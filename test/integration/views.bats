@@ -11,12 +11,12 @@ traces=$root/test/traces/version-1
 
 capture_kinds() {
 	trace=$work/kinds.limpet
-	timeout 120 "$LIMPET" run -q -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
+	within 120 "$LIMPET" run -q -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
 }
 
 # view NAME [OPTION...]: into view.json.
 view() {
-	timeout 60 "$LIMPET" report "$trace" --json --view "$@" >view.json 2>view.err ||
+	within 60 "$LIMPET" report "$trace" --json --view "$@" >view.json 2>view.err ||
 		fail "limpet report --view $*"
 }
 
@@ -57,20 +57,20 @@ says() {
 
 @test "callers, callees and lines of a function" {
 	capture_kinds
-	timeout 60 "$LIMPET" report "$trace" --json --function kinds_small >view.json
+	within 60 "$LIMPET" report "$trace" --json --function kinds_small >view.json
 	says '.view == "callers" and .total.live_bytes == 640000 and .self.live_bytes == 640000 and
 		(.callers | length) == 1 and .callers[0].function == "main" and
 		all(.lines[]; .file | endswith("kinds.c")) and (.lines | length) > 0'
-	timeout 60 "$LIMPET" report "$trace" --json --function main >view.json
+	within 60 "$LIMPET" report "$trace" --json --function main >view.json
 	says '([.callees[] | select(.function == "kinds_churn")][0].allocations) == 60000 and
 		([.lines[] | select(.allocations == 60000)] | length) == 1'
 	# Of a function that is small beside the whole, too.
 	run -0 "$LIMPET" report "$trace" --function kinds_large --sort allocations
 	[[ $output == *"with what it calls 40, <1 %; itself 40, <1 %"*"called by"*"40  <1 %  main"*"from its lines"*"kinds.c:"* ]] ||
 		fail "$output"
-	timeout 60 "$LIMPET" report "$trace" --json --function kinds_large --sort allocations --min 50 >view.json
+	within 60 "$LIMPET" report "$trace" --json --function kinds_large --sort allocations --min 50 >view.json
 	says '(.callers | length) == 1'
-	timeout 60 "$LIMPET" report "$trace" --json --function main --sort allocations --min 50 >view.json
+	within 60 "$LIMPET" report "$trace" --json --function main --sort allocations --min 50 >view.json
 	says '[.callees[].function] == ["kinds_churn"]'
 	"$LIMPET" report "$trace" --function kinds_churn --sort live >text
 	grep -qx 'with what it calls 0 B; itself 0 B' text || fail "$(<text)"
@@ -191,7 +191,7 @@ says() {
 
 @test "a trace of sums alone: what needs events says so, the rest is there" {
 	trace=$work/compact.limpet
-	timeout 120 "$LIMPET" run -q --compact -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err
+	within 120 "$LIMPET" run -q --compact -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err
 	view functions --include '^kinds_small$'
 	says '.totals.allocations == 20000 and .totals.live_bytes == 640000'
 	"$LIMPET" report "$trace" --json --include '^kinds_small$' >report.json

@@ -9,7 +9,7 @@ teardown() { end; }
 capture_bounded() {
 	trace=$work/bounded.limpet
 	printf 'leak 40\nrun 1500000\nleak 60\nquit\n' >commands
-	timeout 120 "$LIMPET" run -q -o "$trace" --max-size 8MiB --on-overload wait -- "$TARGETS/storm" --threads 2 \
+	within 120 "$LIMPET" run -q -o "$trace" --max-size 8MiB --on-overload wait -- "$TARGETS/storm" --threads 2 \
 		<commands >run.say 2>run.err || fail "limpet run" || return 1
 	report
 	kept=$(jq .capture.single_events_from_seconds report.json)
@@ -128,7 +128,7 @@ duration() {
 
 @test "--compact: a window is as wide as the minutes that it touches" {
 	trace=$work/compact.limpet
-	timeout 120 "$LIMPET" run -q --compact -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err
+	within 120 "$LIMPET" run -q --compact -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err
 	report
 	"$LIMPET" report "$trace" --json --from 10ms --to 20ms >window.json
 	json_says --slurpfile report report.json '.window.from_seconds == 0 and .totals == $report[0].totals and

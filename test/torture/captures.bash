@@ -9,7 +9,7 @@
 
 # look_live PID [OPTION of residue...]: the process as it is between the rounds.
 look_live() {
-	timeout 120 "$root/test/torture/residue" "$@" --live
+	within 120 "$root/test/torture/residue" "$@" --live
 }
 
 # What no program of ours changes by itself: its modules and the protection of their pages. Looked at before
@@ -33,14 +33,14 @@ capture_rounds() {
 	rm -f "$FIGURES/rounds-$name.json" "$ranges"
 	look_live "$pid" "${own[@]}" >"$work/residue.first" || return 1
 	"$busy" || return 1
-	timeout 120 "$TORTURE/captures" --name "$name" --ranges "$ranges" "$@" "$LIMPET" "$pid" 2 || return 1
+	within 120 "$TORTURE/captures" --name "$name" --ranges "$ranges" "$@" "$LIMPET" "$pid" 2 || return 1
 	"$quiet" || return 1
 	: >"$ranges"
 	look_live "$pid" "${own[@]}" --ranges "$ranges" >"$work/residue.before" || return 1
 	before=$("$root/test/torture/residue" "$pid" --growth) || return 1
 	"$busy" || return 1
 	# Only a machine that stands still takes longer.
-	timeout $((120 + ROUNDS_SECONDS * 2)) "$TORTURE/captures" --name "$name" --ranges "$ranges" \
+	within $((120 + ROUNDS_SECONDS * 2)) "$TORTURE/captures" --name "$name" --ranges "$ranges" \
 		--seconds "$ROUNDS_SECONDS" --json "$FIGURES/rounds-$name.json" "$@" "$LIMPET" "$pid" "$count" ||
 		fail "$name: the rounds were not all good" || return 1
 	"$quiet" || return 1

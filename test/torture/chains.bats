@@ -23,7 +23,7 @@ burst=$(((CHAINS + programs * bursts - 1) / (programs * bursts)))
 chains() {
 	local name=$1 target=$2 count=$3
 	shift 3
-	timeout --foreground $((100 + count / 20)) "$TORTURE/chains" --name "$name" --seconds $((60 + count / 20)) \
+	timeout --foreground $(((100 + count / 20) * LIMPET_TEST_PATIENCE)) "$TORTURE/chains" --name "$name" --seconds $(((60 + count / 20) * LIMPET_TEST_PATIENCE)) \
 		--notes notes "$@" "$target" "$count" >figures 2>chains.err </dev/null 3>&- &
 	chains_job=$!
 	wait_until 60 tracing
@@ -160,7 +160,7 @@ right_answers() {
 
 # Until its table is there, a module's frames are passed as code without a description.
 soon_right() {
-	timeout --foreground 60 "$TORTURE/chains" --name replacer "$pid" 100 >figures 2>chains.err &&
+	timeout --foreground $((60 * LIMPET_TEST_PATIENCE)) "$TORTURE/chains" --name replacer "$pid" 100 >figures 2>chains.err &&
 		json_says '.whole == .stacks' <figures
 }
 

@@ -132,10 +132,10 @@ killed_registers() {
 		! ended "$pid" || fail "the target died in round $i" || return 1
 		! "$LIMPET" status "$pid" >/dev/null 2>&1 || dormant=$((dormant + 1))
 		if ((i % 4 == 0)); then
-			timeout 60 "$LIMPET" stop -q "$pid" >/dev/null 2>&1 || true
+			within 60 "$LIMPET" stop -q "$pid" >/dev/null 2>&1 || true
 			nothing_of_ours "$pid" || fail "after round $i: stop left something" || return 1
 		elif ((i % 4 == 2)); then
-			timeout 60 "$LIMPET" attach -q --no-seal -d 5ms -o whole.limpet "$pid" >/dev/null \
+			within 60 "$LIMPET" attach -q --no-seal -d 5ms -o whole.limpet "$pid" >/dev/null \
 				2>round.err || (($? == 4)) ||
 				fail "round $i: no attach after a kill: $(<round.err)" || return 1
 			rm -f whole.limpet
@@ -143,7 +143,7 @@ killed_registers() {
 		fi
 	done
 	figures "$KILL_ROUNDS SIGKILLs at any moment: $dormant left something, all of it was removed"
-	timeout 60 "$LIMPET" stop -q "$pid" >/dev/null 2>&1 || true
+	within 60 "$LIMPET" stop -q "$pid" >/dev/null 2>&1 || true
 	nothing_of_ours "$pid"
 	tell storm hold held
 	tell storm "run 2000" ran
@@ -186,7 +186,7 @@ operations() {
 	printf 'storm %d\n' $((LOADER_ROUNDS * 2000)) >&"${in_of[loader]}"
 	for ((i = 1; i <= LOADER_ROUNDS; i++)); do
 		status=0
-		timeout 60 "$LIMPET" attach -q --no-seal -d "$((i % 40 + 1))ms" -o round.limpet "$pid" \
+		within 60 "$LIMPET" attach -q --no-seal -d "$((i % 40 + 1))ms" -o round.limpet "$pid" \
 			>/dev/null 2>round.err || status=$?
 		case $status in
 		0 | 4) good=$((good + 1)) ;;
@@ -198,7 +198,7 @@ operations() {
 	done
 	figures "a loader that never rests: $good captures, $gave_up gave up, $dormant left the agent dormant"
 	heard loader stormed
-	timeout 60 "$LIMPET" stop -q "$pid" >/dev/null 2>&1 || true
+	within 60 "$LIMPET" stop -q "$pid" >/dev/null 2>&1 || true
 	nothing_of_ours "$pid"
 	finish loader
 }

@@ -109,7 +109,7 @@ moment() {
 			    $past[.] <= $trace[.] and $trace[.] <= $now[.])' report.json >/dev/null ||
 			fail "the trace says $(jq -c .totals report.json), the target said $(<then.json), then $(<tally.json)" ||
 			return 1
-		timeout 60 "$LIMPET" stop -q "$pid"
+		within 60 "$LIMPET" stop -q "$pid"
 		finish "$name"
 	done
 }

@@ -18,7 +18,7 @@ measure_span() {
 	start measure "$TARGETS/moment" threads || return 1
 	for i in 1 2 3; do
 		started=${EPOCHREALTIME/./}
-		timeout 60 "$LIMPET" attach -q --no-seal -d 2ms -o measure.limpet "$pid" >/dev/null ||
+		within 60 "$LIMPET" attach -q --no-seal -d 2ms -o measure.limpet "$pid" >/dev/null ||
 			return 1
 		((span += (${EPOCHREALTIME/./} - started) / 3))
 		rm -f measure.limpet
@@ -43,7 +43,7 @@ capture_at() {
 	said=0
 	(
 		ulimit -c unlimited
-		exec timeout 60 "$LIMPET" attach -q --no-seal -d 2ms -o "$trace" "$pid"
+		exec timeout $((60 * LIMPET_TEST_PATIENCE)) "$LIMPET" attach -q --no-seal -d 2ms -o "$trace" "$pid"
 	) >/dev/null 2>round.err || said=$?
 	took=$((${EPOCHREALTIME/./} - started))
 	((took > longest)) && longest=$took

@@ -122,7 +122,7 @@ nim_quiet() {
 	for threads in 8 1; do
 		start "storm$threads" "$TARGETS/storm" --threads "$threads"
 		tell "storm$threads" go going
-		timeout 300 "$TORTURE/rounds" "$pid" $((ROUNDS * 4))
+		within 300 "$TORTURE/rounds" "$pid" $((ROUNDS * 4))
 		nothing_of_ours "$pid"
 		tell "storm$threads" hold held
 		finish "storm$threads"

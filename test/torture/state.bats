@@ -16,7 +16,7 @@ state_rounds() {
 	echo "# figures: registers $mode: the processor has $ready" >&3
 	for ((i = 1; i <= ROUNDS; i++)); do
 		status=0
-		timeout 60 "$LIMPET" attach -q --no-seal -d "$((i % 20 + 1))ms" -o round.limpet "$pid" \
+		within 60 "$LIMPET" attach -q --no-seal -d "$((i % 20 + 1))ms" -o round.limpet "$pid" \
 			>/dev/null 2>round.err || status=$?
 		((status == 0 || status == 4)) ||
 			fail "round $i: status $status: $(<round.err) $(<"$mode.err")" || return 1

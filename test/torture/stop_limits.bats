@@ -13,7 +13,7 @@ teardown() { end; }
 
 within_limits() {
 	local limits=0
-	timeout 380 "$TORTURE/stoptimes" -l -n "$ROUNDS" "$@" >stops.say 2>stops.err || limits=$?
+	within 380 "$TORTURE/stoptimes" -l -n "$ROUNDS" "$@" >stops.say 2>stops.err || limits=$?
 	sed 's/^/# figures: /' stops.say
 	((limits == 0)) || fail "the limits are not kept: status $limits: $(<stops.err)"
 }

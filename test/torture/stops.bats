@@ -15,7 +15,7 @@ teardown() { end; }
 stop_times() {
 	local name=$1
 	shift
-	timeout 250 "$TORTURE/stoptimes" -j -n "$ROUNDS" "$@" >"$work/report.json" 2>stoptimes.err || return 1
+	within 250 "$TORTURE/stoptimes" -j -n "$ROUNDS" "$@" >"$work/report.json" 2>stoptimes.err || return 1
 	jq -r --arg name "$name" '. as $all | ("attach", "detach", "idle") | . as $kind | $all[$kind] |
 		"# figures: \($name) \($kind): p50/p99/max us stated \(.stated | join("/")), net " +
 		"\(.net | join("/")), seen net \(.gap_net | join("/")); \(.trips) trips, \(.resumes) resumes, " +
@@ -71,6 +71,6 @@ stop_times() {
 		((seen / 1000 > stated + 200)) || break
 	done
 	((seen / 1000 <= stated + 200)) || fail "the target saw more than the report says" || return 1
-	timeout 30 "$LIMPET" report "$trace" | grep -E '^stopped +[0-9.]+ *[mu]?s to attach, [0-9.]+ *[mu]?s to leave'
+	within 30 "$LIMPET" report "$trace" | grep -E '^stopped +[0-9.]+ *[mu]?s to attach, [0-9.]+ *[mu]?s to leave'
 	finish gaps
 }
