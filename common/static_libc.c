@@ -1,6 +1,6 @@
-/* What the static build (make static) has instead of functions of libc that load libraries: dlopen of a
- * static program wants the very libc that it was linked with. Linked by --wrap, so that all other
- * objects are the dynamic build's.
+/* What the static build (make static) has instead of functions of libc that load libraries: dlopen
+ * of a static program wants the very libc that it was linked with. Linked by --wrap, so that all
+ * other objects are the dynamic build's.
  */
 #include <pwd.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 # Tests. Each topic adds its own line; test/unit/test_<topic>.c has its own main().
+TARGET_DIR := build/targets
 UNIT_TESTS :=
 UNIT_TESTS += test_ledger test_trace
 test_trace_SRC := test/unit/trace_capture.c test/fuzz/fuzz_trace.c
@@ -40,7 +41,7 @@ test_collector_SRC := $(AGENT_FOR_TESTS)
 test_patch_SRC := $(AGENT_FOR_TESTS)
 test_sampled_SRC := $(AGENT_FOR_TESTS)
 test_hooks_sampled_SRC := $(AGENT_FOR_TESTS)
-$(B)/test/test_patch: | build/targets/plugin.so
+$(B)/test/test_patch: | $(TARGET_DIR)/plugin.so
 test_unwind_compile_SRC := test/unit/unwind_fixture.c test/fuzz/fuzz_unwind_compile.c
 test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_SRC := test/unit/unwind_fixture.c
@@ -80,7 +81,6 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 # ------------------------------------------------------------------ programs to attach to
 #
 # Built as users build: optimised, with debug information and without frame pointers.
-TARGET_DIR := build/targets
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena lame

@@ -1,4 +1,5 @@
-/* `make test T=FILE:TEST`: of a unit test, the tests whose name has TEST within. Linked into each of them. */
+/* `make test T=FILE:TEST`: of a unit test, the tests whose name has TEST within. Linked into each
+ * of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
