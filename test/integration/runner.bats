@@ -1,0 +1,124 @@
+#!/usr/bin/env bats
+# The runner itself: what it adds up, what it calls a failure, and what it says of one.
+
+load helpers
+setup() {
+	begin
+	# Its logs go to a build folder of their own.
+	mkdir -p scripts test/unit
+	cp "$root/scripts/run-tests" scripts/
+}
+teardown() { end; }
+
+# program NAME LINE...: test/unit/NAME, which runs these lines, and its source with what it says of itself.
+program() {
+	local name=$1
+	shift
+	printf '%s\n' '#!/bin/bash' "$@" >"$name"
+	chmod +x "$name"
+	[[ -e test/unit/$name.c ]] || : >"test/unit/$name.c"
+}
+
+# ran STATUS ARGUMENT...: of the runner; sets `output` and `lines`.
+ran() {
+	local want=$1
+	shift
+	run scripts/run-tests "$@"
+	[[ $status == "$want" ]] || fail "status $status instead of $want: $output"
+}
+
+says() {
+	[[ $output == *"$1"* ]] || fail "'$1' is not in: $output"
+}
+
+@test "what passed and what was skipped with a reason is added up" {
+	program test_one 'echo 1..2; echo "ok 1 - a"; echo "ok 2 - b"'
+	program test_two 'echo 1..2; echo "ok 1 - c"; echo "# skip reason: no such device"; echo "ok 2 # SKIP d"'
+	ran 0 test_one test_two
+	says "skipped: test/unit/test_two: d: no such device"
+	same "last line" "${lines[-1]}" "3 passed, 0 failed, 1 skipped"
+}
+
+@test "what is no success is a failure" {
+	local name
+	program test_not_ok 'echo 1..1; echo "not ok 1 - a"; exit 1'
+	program test_status 'echo 1..1; echo "ok 1 - a"; exit 3'
+	program test_plan 'echo 1..3; echo "ok 1 - a"'
+	program test_silent 'exit 0'
+	program test_killed 'echo 1..1; kill -KILL $$'
+	program test_skip 'echo 1..1; echo "ok 1 # SKIP a"'
+	program test_bail 'echo 1..1; echo "ok 1 - a"; echo "Bail out! no memory"'
+	for name in not_ok status plan silent killed skip bail; do
+		ran 1 "test_$name"
+		[[ ${lines[-1]} == *" 1 failed, 0 skipped" ]] || fail "$name: $output" || return 1
+	done
+	ran 1 test_missing
+	says "cannot be run"
+	ran 1
+	says "no tests were named"
+}
+
+@test "a process that is left behind is a failure, and is ended" {
+	program test_left 'sleep 1000 & echo $! >left; echo 1..1; echo "ok 1 - a"'
+	ran 1 test_left
+	says "left behind: sleep 1000"
+	! kill -0 "$(<left)" 2>/dev/null || fail "it goes on"
+}
+
+@test "a test that hangs is ended, and all that it started" {
+	echo '/* time-limit: 1 */' >test/unit/test_hangs.c
+	program test_hangs 'echo 1..2; echo "ok 1 - a"; sleep 1000 & echo $! >left; wait'
+	ran 1 test_hangs
+	says "(after 1 results)"
+	! kill -0 "$(<left)" 2>/dev/null || fail "it goes on"
+}
+
+@test "the runner is ended: its tests end with it" {
+	program test_long 'sleep 1000 & echo $! >left; touch ready; wait'
+	scripts/run-tests test_long >said 2>&1 3>&- &
+	job_of[runner]=$!
+	wait_until 60 test -e ready
+	kill -TERM "${job_of[runner]}"
+	exit_status_of "${job_of[runner]}" 60
+	same "status" "$status" 1
+	grep -q 'ended before all tests' said
+	! kill -0 "$(<left)" 2>/dev/null || fail "it goes on"
+}
+
+@test "a failure is explained in ten lines: where, by what command, what came" {
+	local i
+	{
+		printf '%s\n' '@test "short" { true; }' '@test "long" {' '	for i in {1..100}; do echo "word $i"; done' \
+			'	[ 1 == 2 ]' '}'
+	} >words.bats
+	ran 1 words.bats
+	says "failed: long"
+	says "words.bats:4: [ 1 == 2 ]"
+	says "make test T=words"
+	i=$(grep -c '^    ' <<<"$output")
+	((i <= 10)) || fail "$i lines"
+	grep -q 'word 50' build/test-logs/*words.bats.log || fail "not in the log: $(ls build/test-logs)"
+}
+
+@test "--only: one file, one test; a name that nothing has is a failure" {
+	printf '@test "%s" { true; }\n' "of apples" "of pears" >fruit.bats
+	printf '@test "%s" { true; }\n' "of oaks" >trees.bats
+	ran 0 --only fruit fruit.bats trees.bats
+	same "last line" "${lines[-1]}" "2 passed, 0 failed, 0 skipped"
+	ran 0 --only fruit:pears fruit.bats trees.bats
+	same "last line" "${lines[-1]}" "1 passed, 0 failed, 0 skipped"
+	ran 1 --only stones fruit.bats trees.bats
+	says "no test is called 'stones'"
+	ran 1 --only fruit:stones fruit.bats trees.bats
+	says "no test is called 'fruit:stones'"
+}
+
+# Each of two tests waits until the other one runs, too.
+@test "tests run beside each other; one that needs the machine runs alone, at the end" {
+	program test_first 'echo 1..1; touch first; until [[ -e second ]]; do sleep 0.02; done; echo "ok 1 - a"; echo first >>order'
+	program test_second 'echo 1..1; touch second; until [[ -e first ]]; do sleep 0.02; done; echo "ok 1 - a"; echo second >>order'
+	echo '/* needs-machine: it counts who else is there */' >test/unit/test_alone.c
+	program test_alone 'echo 1..1; echo "ok 1 - a"; echo alone >>order'
+	ran 0 --jobs 2 test_alone test_first test_second
+	[[ $(tail -n 1 order) == alone && $(wc -l <order) == 3 ]] || fail "$(<order)"
+}
