@@ -46,6 +46,13 @@ test_unwind_compile_SRC := test/unit/unwind_fixture.c test/fuzz/fuzz_unwind_comp
 test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
+$(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
+# Tests whose clock stands still until they move it.
+CLOCK_FIXTURE := $(addprefix -Wl$(comma)--wrap=,clock_gettime poll)
+CLOCK_TESTS := test_copies test_quiesce
+$(addprefix $(B)/test/,$(CLOCK_TESTS)): LDFLAGS_ALL += $(CLOCK_FIXTURE)
+$(foreach test,$(CLOCK_TESTS),$(eval $(test)_SRC += test/unit/clock_fixture.c))
+
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := test/torture/stall.bats test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
 TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats \

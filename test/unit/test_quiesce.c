@@ -1,9 +1,8 @@
 /* The proof that the agent may be unmapped, tried on children whose threads stand in known places:
  * in the agent's code (a page of ours plays it), in a hook, in a signal handler above it, or
- * outside.
+ * outside. The clock is the test's own: a proof is given up after a number of rounds.
  *
- * time-limit: 120
- * measures-time: for how long threads are waited for */
+ * time-limit: 120 */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,10 +27,12 @@
 #include "injector/proc.h"
 #include "injector/quiesce.h"
 #include "injector/tracee.h"
+#include "test/unit/clock_fixture.h"
 
 #define THREADS 4u
-#define LONG_NS 20000000000ull
-#define SHORT_NS 150000000ull
+#define PATIENCE_NS 150000000ull
+/* After so many rounds the deadline has come: one more, in which it is seen. */
+#define ROUNDS 4u
 
 /* In the agent's page: *rdi = 1; until *rsi is set; return. And: pause(); return. */
 static const uint8_t spin_code[] = {0xc7, 0x07, 1, 0, 0, 0, 0x83, 0x3e, 0, 0x74, 0xfb, 0xc3};
@@ -105,18 +106,18 @@ static void block_above_dead_words(void)
 	__asm__ volatile("" ::"r"(words) : "memory");
 }
 
-/* A program that loads a function's address long before it calls it. */
+/* A program that loads a function's address long before it calls it: in that one register only, and
+ * all the time until it may go. */
 static void spin_with_thunk(void)
 {
 	static uint64_t value;
 
 	value = place.thunks;
-	set_ready();
-	/* In that one register only, and no longer than said. */
-	while (!__atomic_load_n(&stage->go, __ATOMIC_ACQUIRE))
-		__asm__ volatile("movq %0, %%r11\n\taddq $32, %%r11\n\tmovl $20000, %%ecx\n"
-				 "1:\tloop 1b\n\txorl %%r11d, %%r11d" ::"m"(value)
-				 : "r11", "rcx", "cc");
+	__asm__ volatile("movq %[value], %%r11\n\taddq $32, %%r11\n\tmovl $1, %[ready]\n"
+			 "1:\tpause\n\tcmpl $0, %[go]\n\tje 1b\n\txorl %%r11d, %%r11d"
+			 : [ready] "=m"(stage->ready)
+			 : [value] "m"(value), [go] "m"(stage->go)
+			 : "r11", "cc", "memory");
 }
 
 static void note_state(uint64_t entry_sp)
@@ -275,22 +276,40 @@ static void end_child(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static unsigned idle_calls;
+/* Rounds after which the deadline has come; 0: it never does. */
+static unsigned rounds_left;
 
-static void count_idle(void *context)
+static void count_round(void *context)
 {
-	*(unsigned *)context += 1;
+	(void)context;
+	if (rounds_left && !--rounds_left)
+		clock_fixture_move(PATIENCE_NS + 1);
 }
 
-static int prove(pid_t pid, bool stop_all, uint64_t patience_ns, struct limpet_quiesce_stats *stats)
+static int prove_in(unsigned rounds, pid_t pid, bool stop_all, struct limpet_quiesce_stats *stats)
 {
 	const struct limpet_quiesce_options options = {.stop_all = stop_all,
 						       .deadline_ns =
-							       limpet_monotonic_ns() + patience_ns,
-						       .idle = count_idle,
-						       .idle_context = &idle_calls};
+							       clock_fixture_ns() + PATIENCE_NS,
+						       .idle = count_round};
 
+	rounds_left = rounds;
 	return limpet_quiesce_prove(pid, &place, &options, stats);
+}
+
+static int prove(pid_t pid, bool stop_all, struct limpet_quiesce_stats *stats)
+{
+	return prove_in(0, pid, stop_all, stats);
+}
+
+/* Never: each round is one in vain, and the one that sees the deadline is the last. */
+static void expect_none(pid_t pid, bool stop_all)
+{
+	struct limpet_quiesce_stats stats;
+
+	assert_int_equal(prove_in(ROUNDS, pid, stop_all, &stats), -EBUSY);
+	assert_int_equal(stats.rounds, ROUNDS + 1);
+	assert_int_equal(rounds_left, 0);
 }
 
 /* No thread is left stopped, and none traced. */
@@ -314,7 +333,7 @@ static void expect_proof(enum role role, bool stop_all, unsigned stopped_at_leas
 	pid_t pid = start_child(role);
 	struct limpet_quiesce_stats stats;
 
-	assert_int_equal(prove(pid, stop_all, LONG_NS, &stats), 0);
+	assert_int_equal(prove(pid, stop_all, &stats), 0);
 	assert_int_equal(stats.threads, THREADS + 2);
 	assert_true(stats.peeked + stats.stopped >= THREADS + 2);
 	assert_true(stats.stopped >= stopped_at_least);
@@ -328,15 +347,12 @@ static void expect_refusal(enum role role, bool stop_all)
 	pid_t pid = start_child(role);
 	struct limpet_quiesce_stats stats;
 
-	idle_calls = 0;
-	assert_int_equal(prove(pid, stop_all, SHORT_NS, &stats), -EBUSY);
-	assert_true(stats.rounds > 1);
-	assert_true(idle_calls > 0);
+	expect_none(pid, stop_all);
 	assert_untouched(pid);
 	stage->states[1].depth = 0;
 	__atomic_store_n(&stage->go, 1, __ATOMIC_RELEASE);
 	syscall(SYS_tgkill, pid, stage->tid, SIGUSR1);
-	assert_int_equal(prove(pid, stop_all, LONG_NS, &stats), 0);
+	assert_int_equal(prove(pid, stop_all, &stats), 0);
 	assert_untouched(pid);
 	end_child(pid);
 }
@@ -347,7 +363,7 @@ static void test_threads_that_sleep_are_not_stopped(void **state)
 	struct limpet_quiesce_stats stats;
 
 	(void)state;
-	assert_int_equal(prove(pid, false, LONG_NS, &stats), 0);
+	assert_int_equal(prove(pid, false, &stats), 0);
 	assert_int_equal(stats.peeked, THREADS + 2);
 	assert_int_equal(stats.stopped, 0);
 	assert_untouched(pid);
@@ -405,46 +421,65 @@ static void test_states_that_lie(void **state)
 
 	(void)state;
 	stage->shm.thread_count = UINT32_MAX;
-	assert_int_equal(prove(pid, false, SHORT_NS, NULL), -EBUSY);
+	expect_none(pid, false);
 	stage->shm = good;
 	stage->shm.magic++;
-	assert_int_equal(prove(pid, false, SHORT_NS, NULL), -EBUSY);
+	expect_none(pid, false);
 	stage->shm = good;
 	stage->shm.threads_offset = 1ull << 46;
-	assert_int_equal(prove(pid, false, SHORT_NS, NULL), -EBUSY);
+	expect_none(pid, false);
 	stage->shm = good;
 	stage->shm.thread_count = 0;
-	assert_int_equal(prove(pid, false, LONG_NS, NULL), 0);
+	assert_int_equal(prove(pid, false, NULL), 0);
 	/* Not mapped (any more). */
 	stage->shm = good;
 	place.shm = 8;
-	assert_int_equal(prove(pid, false, SHORT_NS, NULL), -EBUSY);
+	expect_none(pid, false);
 	place.shm = (uint64_t)(uintptr_t)&stage->shm;
-	assert_int_equal(prove(pid, false, LONG_NS, NULL), 0);
+	assert_int_equal(prove(pid, false, NULL), 0);
 	assert_untouched(pid);
 	end_child(pid);
 }
 
-/* Grows while it is looked at, as a lying target's would. */
-static void *flip_count(void *context)
+/* What the target does before each look at its memory. */
+static void (*before_read)(void);
+
+int __real_limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes);
+int __wrap_limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes);
+int __wrap_limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes)
 {
-	for (uint32_t i = 1; !__atomic_load_n((int *)context, __ATOMIC_ACQUIRE); i++)
-		__atomic_store_n(&stage->shm.thread_count, i % 2 ? 1 : 60000, __ATOMIC_RELEASE);
-	return NULL;
+	if (before_read)
+		before_read();
+	return __real_limpet_memory_read(pid, address, ret, bytes);
+}
+
+/* Grows while it is looked at, as a lying target's would. */
+static unsigned flips;
+
+static void flip_count(void)
+{
+	static const uint32_t counts[] = {1, 60000, 2, UINT32_MAX, 0, 60000, 60000};
+
+	stage->shm.thread_count = counts[flips++ % LIMPET_COUNT_OF(counts)];
 }
 
 static void test_states_that_change(void **state)
 {
 	pid_t pid = start_child(ROLE_BLOCKS);
-	pthread_t thread;
-	int stop = 0;
+	const struct limpet_shm good = stage->shm;
 
 	(void)state;
-	assert_int_equal(pthread_create(&thread, NULL, flip_count, &stop), 0);
-	for (int i = 0; i < 10; i++)
-		prove(pid, false, 10000000, NULL);
-	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
-	pthread_join(thread, NULL);
+	before_read = flip_count;
+	for (unsigned i = 0; i < 20; i++) {
+		/* Beginning with another one each time. */
+		flips = i;
+		prove_in(ROUNDS, pid, i % 2, NULL);
+		assert_true(flips > i);
+	}
+	before_read = NULL;
+	stage->shm = good;
+	assert_int_equal(prove(pid, false, NULL), 0);
+	assert_untouched(pid);
 	end_child(pid);
 }
 
@@ -455,7 +490,7 @@ static void test_a_target_that_ends(void **state)
 	(void)state;
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_equal(prove(pid, false, LONG_NS, NULL), -ESRCH);
+	assert_int_equal(prove(pid, false, NULL), -ESRCH);
 }
 
 static int make_stage(void **state)
@@ -489,14 +524,14 @@ static void test_a_stop_outlives_the_end_of_others(void **state)
 	pid_t pid = start_child(ROLE_BLOCKS), *tids = NULL;
 	struct limpet_tracee *first, *second;
 	struct limpet_proc_status status = {0};
-	uint64_t deadline_ns = limpet_monotonic_ns() + LONG_NS;
+	const uint64_t deadline_ns = CLOCK_FIXTURE_NEVER;
 
 	(void)state;
 	assert_int_equal(limpet_tracee_setup(), 0);
 	assert_int_equal(limpet_proc_tasks(pid, &tids), THREADS + 2);
 	limpet_tracee_many(true);
 	assert_int_equal(limpet_tracee_ask(pid, tids[1], &first), 0);
-	while (status.state != 't' && limpet_monotonic_ns() < deadline_ns)
+	for (; status.state != 't'; pause_a_moment())
 		assert_int_equal(limpet_proc_status_read(tids[1], &status), 0);
 	/* As of an end. Blocked until the next is seized. */
 	kill(getpid(), SIGCHLD);
