@@ -65,10 +65,11 @@ static void *work(void *data)
 			pthread_cond_wait(&sync->wake, &sync->lock);
 		if (sync->ending)
 			break;
+		/* What falls due meanwhile is written later than what this one may take along. */
+		sync->wanted = false;
 		pthread_mutex_unlock(&sync->lock);
 		error = sync_file(sync);
 		pthread_mutex_lock(&sync->lock);
-		sync->wanted = false;
 		if (error < 0)
 			sync->error = error;
 	}
