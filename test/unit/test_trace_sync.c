@@ -8,15 +8,14 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
-#include <time.h>
 
 #include "injector/trace_sync.h"
+#include "test/unit/clock_fixture.h"
 
 #define FD 4711
-#define SOON_NS 1000000u
-#define LONG_NS 1000000000000ull
-#define PATIENCE_S 30
+#define INTERVAL_NS 5000000000ull
 
 /* The disk. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -61,90 +60,84 @@ static void set_slow(bool value)
 /* Until so many syncs have begun or ended. */
 static void wait_for(const unsigned *count, unsigned value)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += PATIENCE_S;
 	pthread_mutex_lock(&lock);
 	while (*count < value)
-		assert_int_equal(pthread_cond_timedwait(&turn, &lock, &until), 0);
+		pthread_cond_wait(&turn, &lock);
+	assert_int_equal(*count, value);
 	pthread_mutex_unlock(&lock);
-}
-
-/* Writes until a sync begins. */
-static void write_until(struct limpet_trace_sync *sync, const unsigned *count, unsigned value)
-{
-	const struct timespec moment = {.tv_nsec = SOON_NS};
-	time_t until = time(NULL) + PATIENCE_S;
-	bool there;
-
-	do {
-		assert_int_equal(limpet_trace_sync_wrote(sync), 0);
-		nanosleep(&moment, NULL);
-		pthread_mutex_lock(&lock);
-		there = *count >= value;
-		pthread_mutex_unlock(&lock);
-		assert_true(time(NULL) < until);
-	} while (!there);
 }
 
 static void test_every_interval(void **state)
 {
-	struct limpet_trace_sync *sync = limpet_trace_sync_new(FD, SOON_NS);
+	struct limpet_trace_sync *sync = limpet_trace_sync_new(FD, INTERVAL_NS);
 
 	(void)state;
 	assert_non_null(sync);
-	write_until(sync, &ended, 5);
+	for (unsigned i = 1; i <= 5; i++) {
+		/* Not before it is due, and once when it is. */
+		clock_fixture_move(INTERVAL_NS - 1);
+		for (unsigned k = 0; k < 100; k++)
+			assert_int_equal(limpet_trace_sync_wrote(sync), 0);
+		wait_for(&begun, i - 1);
+		clock_fixture_move(1);
+		for (unsigned k = 0; k < 100; k++)
+			assert_int_equal(limpet_trace_sync_wrote(sync), 0);
+		wait_for(&ended, i);
+	}
 	limpet_trace_sync_free(sync);
-	assert_int_equal(begun, ended);
+	assert_int_equal(begun, 5);
+	assert_int_equal(ended, 5);
 }
 
 static void test_not_before_it_is_due(void **state)
 {
-	struct limpet_trace_sync *sync = limpet_trace_sync_new(FD, LONG_NS);
+	struct limpet_trace_sync *sync = limpet_trace_sync_new(FD, INTERVAL_NS);
 
 	(void)state;
 	assert_non_null(sync);
 	for (unsigned i = 0; i < 1000; i++)
 		assert_int_equal(limpet_trace_sync_wrote(sync), 0);
+	clock_fixture_move(INTERVAL_NS - 1);
+	assert_int_equal(limpet_trace_sync_wrote(sync), 0);
 	limpet_trace_sync_free(sync);
 	assert_int_equal(begun, 0);
 }
 
 static void test_a_slow_disk_is_not_waited_for(void **state)
 {
-	struct limpet_trace_sync *sync = limpet_trace_sync_new(FD, SOON_NS);
+	struct limpet_trace_sync *sync = limpet_trace_sync_new(FD, INTERVAL_NS);
 
 	(void)state;
 	assert_non_null(sync);
 	set_slow(true);
-	write_until(sync, &begun, 1);
-	/* more than one is due meanwhile, and none of them waits */
+	clock_fixture_move(INTERVAL_NS);
+	assert_int_equal(limpet_trace_sync_wrote(sync), 0);
+	wait_for(&begun, 1);
+	/* More than one is due meanwhile, and none of them waits. */
 	for (unsigned i = 0; i < 20; i++) {
-		const struct timespec moment = {.tv_nsec = SOON_NS};
-
+		clock_fixture_move(INTERVAL_NS);
 		assert_int_equal(limpet_trace_sync_wrote(sync), 0);
-		nanosleep(&moment, NULL);
 	}
-	assert_int_equal(begun, 1);
-	assert_int_equal(ended, 0);
+	wait_for(&begun, 1);
+	wait_for(&ended, 0);
+	/* One more brings all of it to the disk. */
 	set_slow(false);
-	wait_for(&ended, 1);
-	write_until(sync, &begun, 2);
+	wait_for(&ended, 2);
 	limpet_trace_sync_free(sync);
+	assert_int_equal(begun, 2);
 }
 
 static void test_a_broken_disk_shows(void **state)
 {
-	struct limpet_trace_sync *sync = limpet_trace_sync_new(FD, SOON_NS);
-	time_t until = time(NULL) + PATIENCE_S;
+	struct limpet_trace_sync *sync = limpet_trace_sync_new(FD, INTERVAL_NS);
 	int code;
 
 	(void)state;
 	assert_non_null(sync);
 	answer = EIO;
+	clock_fixture_move(INTERVAL_NS);
 	while ((code = limpet_trace_sync_wrote(sync)) == 0)
-		assert_true(time(NULL) < until);
+		sched_yield();
 	assert_int_equal(code, -EIO);
 	limpet_trace_sync_free(sync);
 }
