@@ -49,7 +49,7 @@ test_unwind_walk_SRC := test/unit/unwind_fixture.c
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
 # Tests whose clock stands still until they move it.
 CLOCK_FIXTURE := $(addprefix -Wl$(comma)--wrap=,clock_gettime poll)
-CLOCK_TESTS := test_copies test_quiesce test_trace_sync
+CLOCK_TESTS := test_copies test_quiesce test_trace_sync test_debuginfod test_proc
 $(addprefix $(B)/test/,$(CLOCK_TESTS)): LDFLAGS_ALL += $(CLOCK_FIXTURE)
 $(foreach test,$(CLOCK_TESTS),$(eval $(test)_SRC += test/unit/clock_fixture.c))
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -25,6 +26,7 @@
 #include "injector/proc.h"
 #include "injector/tid_offset.h"
 #include "injector/tracee.h"
+#include "test/unit/clock_fixture.h"
 #include "test/unit/proc_fixture.h"
 
 #define PID 4711
@@ -592,31 +594,40 @@ static void test_self_agrees_with_the_kernel(void **state)
 
 static void test_a_thread_settles_once_it_has_run(void **state)
 {
-	const uint64_t soon_ns = 30000000, late_ns = 20000000000;
+	const uint64_t limit_ms = 30;
+	uint64_t began_ns;
 	pid_t held = fork(), busy;
 	int status;
 
 	(void)state;
 	if (!held) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 		raise(SIGSTOP);
 		for (;;)
 			pause();
 	}
 	busy = fork();
-	if (!busy)
+	if (!busy) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
 			;
-	assert_int_equal(limpet_proc_settle(busy, limpet_monotonic_ns() + late_ns), 0);
+	}
+	assert_int_equal(limpet_proc_settle(busy, CLOCK_FIXTURE_NEVER), 0);
 	assert_int_equal(waitpid(held, &status, 0), held);
-	assert_int_equal(limpet_proc_settle(held, limpet_monotonic_ns() + soon_ns), -ETIMEDOUT);
+	/* Each round takes a millisecond. */
+	clock_fixture_step(1000000);
+	began_ns = clock_fixture_ns();
+	assert_int_equal(limpet_proc_settle(held, began_ns + limit_ms * 1000000), -ETIMEDOUT);
+	assert_int_equal(clock_fixture_ns() - began_ns, limit_ms * 1000000);
+	clock_fixture_step(0);
 	assert_int_equal(ptrace(PTRACE_DETACH, held, NULL, NULL), 0);
-	assert_int_equal(limpet_proc_settle(held, limpet_monotonic_ns() + late_ns), 0);
+	assert_int_equal(limpet_proc_settle(held, CLOCK_FIXTURE_NEVER), 0);
 	kill(busy, SIGKILL);
 	kill(held, SIGKILL);
 	waitpid(busy, &status, 0);
 	waitpid(held, &status, 0);
-	assert_int_equal(limpet_proc_settle(held, limpet_monotonic_ns() + late_ns), -ESRCH);
+	assert_int_equal(limpet_proc_settle(held, CLOCK_FIXTURE_NEVER), -ESRCH);
 }
 
 /* Down a stack: as far as it goes without a hole. */
