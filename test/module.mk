@@ -47,9 +47,10 @@ test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_SRC := test/unit/unwind_fixture.c
 
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
+$(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
 # Tests whose clock stands still until they move it.
 CLOCK_FIXTURE := $(addprefix -Wl$(comma)--wrap=,clock_gettime poll)
-CLOCK_TESTS := test_copies test_quiesce test_trace_sync test_debuginfod test_proc
+CLOCK_TESTS := test_copies test_quiesce test_trace_sync test_debuginfod test_proc test_control test_dormant
 $(addprefix $(B)/test/,$(CLOCK_TESTS)): LDFLAGS_ALL += $(CLOCK_FIXTURE)
 $(foreach test,$(CLOCK_TESTS),$(eval $(test)_SRC += test/unit/clock_fixture.c))
 
