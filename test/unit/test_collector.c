@@ -1,6 +1,7 @@
 /* The collector: what lies in the shared memory comes through once and in order, and whatever else
- * lies there does no harm. The target of the tests with made-up contents is a child that sleeps; in
- * the last ones it is this process itself, with the agent's own hooks writing.
+ * lies there does no harm. The target of the tests with made-up contents is a child that sleeps,
+ * and their clocks are moved by hand; in the last one it is this process itself, with the agent's
+ * own hooks writing.
  *
  * time-limit: 180 */
 #include <errno.h>
@@ -17,7 +18,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/err.h"
@@ -26,6 +26,7 @@
 #include "injector/session.h"
 #include "injector/tracee.h"
 #include "test/unit/agent_fixture.h"
+#include "test/unit/clock_fixture.h"
 
 #define MEMORY_BYTES (8u << 20)
 #define DATA_BYTES (LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
@@ -51,11 +52,20 @@ static uint64_t random_word(void)
 	return random_state * 0x2545f4914f6cdd1dull;
 }
 
-static void pause_a_moment(void)
-{
-	const struct timespec moment = {.tv_nsec = 1000000};
+/* ------------------------------------------------------------------ time */
 
-	nanosleep(&moment, NULL);
+#define MS 1000000ull
+/* Of a thread in one call, after which it does not hold up the others any more. */
+#define STUCK_NS (5000 * MS)
+
+/* Whether the agent's own stamps, of this machine's counter, are read. */
+static bool real_ticks;
+
+uint64_t __real_limpet_session_clock(const struct limpet_session *session);
+uint64_t __wrap_limpet_session_clock(const struct limpet_session *session);
+uint64_t __wrap_limpet_session_clock(const struct limpet_session *session)
+{
+	return real_ticks ? __real_limpet_session_clock(session) : clock_fixture_ns();
 }
 
 /* ------------------------------------------------------------------ a capture without an agent */
@@ -215,12 +225,19 @@ static void link_chunks(uint32_t from, uint32_t to)
 	__atomic_store_n(&fixture_chunk(&it.memory, from)->next, to, __ATOMIC_RELEASE);
 }
 
-/* Until so many events are in the books, and no more. */
+/* So many events are in the books after it, and no more. */
+static void drain_to(uint64_t events)
+{
+	assert_true(limpet_collector_drain(it.collector) >= 0);
+	assert_int_equal(figures().events, events);
+}
+
+/* What there is is settled after a millisecond. */
 static void drain_until(uint64_t events)
 {
-	for (int i = 0; i < 20000 && figures().events < events; i++) {
+	for (int i = 0; i < 10 && figures().events < events; i++) {
+		clock_fixture_move(MS);
 		assert_true(limpet_collector_drain(it.collector) >= 0);
-		pause_a_moment();
 	}
 	assert_int_equal(figures().events, events);
 }
@@ -291,7 +308,7 @@ static void test_streams_are_merged_by_time(void **state)
 static void test_a_thread_that_is_far_ahead(void **state)
 {
 	const uint32_t chunks = 50;
-	uint64_t at = now_ticks(), begun = limpet_monotonic_ns();
+	uint64_t at = now_ticks();
 
 	(void)state;
 	for (uint32_t i = 0; i < chunks; i++) {
@@ -305,8 +322,10 @@ static void test_a_thread_that_is_far_ahead(void **state)
 	put(60, LIMPET_EVENT_ALLOC, at + 2 * chunks, 0x5000, 9, 0);
 	claim(0, (uint32_t)it.child, 1);
 	claim(1, (uint32_t)it.child, 60);
-	while (limpet_monotonic_ns() - begun < 10000000)
-		pause_a_moment();
+	/* All of it is settled long since. */
+	clock_fixture_move(10 * MS);
+	assert_true(limpet_collector_drain(it.collector) >= 0);
+	assert_in_range(figures().events, 1, chunks - 1);
 	drain_until(chunks + 1);
 	assert_int_equal(figures().foreign_frees, 0);
 	assert_int_equal(figures().frees, chunks / 2);
@@ -314,10 +333,10 @@ static void test_a_thread_that_is_far_ahead(void **state)
 }
 
 /* A thread in the middle of a call may still publish older records: until it is done, or has been
- * in there for a second, nothing that is later than its bound counts as certain. */
+ * in there for five seconds, nothing that is later than its bound counts as certain. */
 static void test_a_busy_thread_holds_the_others(void **state)
 {
-	uint64_t at = now_ticks(), begun;
+	uint64_t at = now_ticks();
 
 	(void)state;
 	for (uint32_t thread = 0; thread < 2; thread++) {
@@ -327,24 +346,38 @@ static void test_a_busy_thread_holds_the_others(void **state)
 	fixture_thread(&it.memory, 0)->busy = (at + 10) | 1;
 	put(2, LIMPET_EVENT_ALLOC, at + 5, 0x1000, 1, 0);
 	put(2, LIMPET_EVENT_ALLOC, at + 1000, 0x2000, 1, 0);
-	begun = limpet_monotonic_ns();
 	drain_until(1);
-	while (limpet_monotonic_ns() - begun < 50000000) {
-		assert_true(limpet_collector_drain(it.collector) >= 0);
-		assert_int_equal(figures().events, 1);
-		pause_a_moment();
+	for (unsigned i = 0; i < 1000; i++) {
+		clock_fixture_move(4 * MS);
+		drain_to(1);
 	}
 	/* It publishes what it has, which is older, and goes on. */
 	put(1, LIMPET_EVENT_ALLOC, at + 500, 0x3000, 1, 0);
 	__atomic_store_n(&fixture_thread(&it.memory, 0)->busy, 0, __ATOMIC_RELEASE);
 	drain_until(3);
 	/* One that stays for long does not hold up the others for good. */
-	begun = limpet_monotonic_ns();
 	at = now_ticks();
 	__atomic_store_n(&fixture_thread(&it.memory, 0)->busy, at | 1, __ATOMIC_RELEASE);
 	put(2, LIMPET_EVENT_ALLOC, at + 1000, 0x4000, 1, 0);
-	drain_until(4);
-	assert_true(limpet_monotonic_ns() - begun > 900000000);
+	clock_fixture_move(MS);
+	drain_to(3);
+	clock_fixture_move(STUCK_NS);
+	drain_to(3);
+	clock_fixture_move(1);
+	drain_to(4);
+	/* One that goes on in between begins anew. */
+	at = now_ticks();
+	__atomic_store_n(&fixture_thread(&it.memory, 0)->busy, at | 1, __ATOMIC_RELEASE);
+	put(2, LIMPET_EVENT_ALLOC, at + 1000, 0x5000, 1, 0);
+	clock_fixture_move(MS);
+	drain_to(4);
+	clock_fixture_move(STUCK_NS);
+	__atomic_store_n(&fixture_thread(&it.memory, 0)->busy, (at + 100) | 1, __ATOMIC_RELEASE);
+	drain_to(4);
+	clock_fixture_move(STUCK_NS);
+	drain_to(4);
+	clock_fixture_move(1);
+	drain_to(5);
 }
 
 static void test_the_rest_when_nobody_writes(void **state)
@@ -752,6 +785,22 @@ static void *work(void *context)
 	return NULL;
 }
 
+uint64_t __real_limpet_monotonic_ns(void);
+uint64_t __wrap_limpet_monotonic_ns(void);
+/* Beside stamps of the real counter the clock goes, but some hundred times slower: a thread that is
+ * kept from the processor is not taken for one that is stuck. */
+uint64_t __wrap_limpet_monotonic_ns(void)
+{
+	static uint64_t first;
+	uint64_t ticks;
+
+	if (!real_ticks)
+		return __real_limpet_monotonic_ns();
+	ticks = limpet_ticks();
+	first = first ? first : ticks;
+	return clock_fixture_ns() + (ticks - first) / 256;
+}
+
 /* Threads that hand the same few addresses around while the collector reads: every event is booked,
  * and none of a block's allocations is seen before the free of the one before. */
 static void test_agent_and_collector(void **state)
@@ -763,9 +812,10 @@ static void test_agent_and_collector(void **state)
 	(void)state;
 	memset(&it, 0, sizeof(it));
 	assert_non_null(workers);
+	real_ticks = true;
 	open_capture(getpid(), MEMORY_BYTES);
 	agent_fixture_begin(&agent, 0, limpet_session_segment(it.session));
-	agent.shm->wait_for_room = 60000; /* nothing may be lost */
+	agent.shm->wait_for_room = UINT32_MAX; /* nothing may be lost */
 	limpet_collector_begin(it.collector);
 	for (pool_count = 0; pool_count < POOL; pool_count++)
 		pool[pool_count] = 0x10000000 + pool_count * 4096;
@@ -810,6 +860,7 @@ static void test_agent_and_collector(void **state)
 		assert_int_equal(fixture_thread(&agent, i)->thread_pointer, 0);
 	agent_fixture_end(&agent);
 	close_capture();
+	real_ticks = false;
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
