@@ -49,6 +49,7 @@ test_unwind_walk_SRC := test/unit/unwind_fixture.c
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
 $(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_session_clock limpet_monotonic_ns)
+$(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv
 # Tests whose clock stands still until they move it.
 CLOCK_FIXTURE := $(addprefix -Wl$(comma)--wrap=,clock_gettime poll)
 CLOCK_TESTS := test_copies test_quiesce test_trace_sync test_debuginfod test_proc test_control test_dormant test_collector
