@@ -387,7 +387,8 @@ $(B)/torture/stoptimes: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,ptrace wai
 	process_vm_writev open read pread pwrite sendmsg recv ppoll sigtimedwait nanosleep)
 
 # Fuzz programs with a driver of their own, always with sanitizers. A fuzz finding joins
-# test/fuzz/corpus/<name>, which they replay; then they mutate it for FUZZ_MILLISECONDS.
+# test/fuzz/corpus/<name>, which they replay; then they mutate it FUZZ_MUTATIONS times, the same each
+# time, or for FUZZ_MILLISECONDS.
 FUZZ_TESTS := collector modules elf proc control trace unwind_compile
 FUZZ_B := build/address-undefined
 $(B)/fuzz/fuzz_%: $(B)/obj/test/fuzz/fuzz_%.o $(B)/obj/test/fuzz/fuzz_main.o $(B)/test/liblimpet.a
@@ -455,7 +456,8 @@ test-times:
 
 # ------------------------------------------------------------------ fuzzing and benchmarks
 #
-#   make test-fuzz FUZZ_MILLISECONDS=600000            with a driver of our own, as in `make test`
+#   make test-fuzz FUZZ_MILLISECONDS=600000            with the driver of `make test`, which there
+#                                                      makes a number of mutations (FUZZ_MUTATIONS)
 #   make fuzz FUZZ=collector FUZZ_SECONDS=600          with libFuzzer, which sees what is covered;
 #                                                      findings land in build/fuzz/collector/
 #   make bench-unwind bench-hooks bench-collector

@@ -29,6 +29,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* In `make test`: a second's worth. */
+extern unsigned long fuzz_mutations;
+unsigned long fuzz_mutations = 100;
+
 static struct {
 	pid_t child;
 	struct limpet_session *session;

@@ -1,15 +1,18 @@
-/* A driver for the fuzz programs where libFuzzer is not: it replays the corpus, then mutates it for
- * a while. Speaks TAP.
+/* A driver for the fuzz programs where libFuzzer is not: it replays the corpus, then mutates it so
+ * many times. Speaks TAP.
  *
  *	fuzz_NAME [FILE...]
  *
- * FUZZ_MILLISECONDS says how long (1500), FUZZ_SEED with what seed (the time; it is printed). The
- * input at hand lies in build/fuzz/NAME.input: after a crash it is what crashed; it joins
- * test/fuzz/corpus/NAME. An input that takes longer than ten seconds is a failure. */
+ * FUZZ_MUTATIONS says how many times (what the program says takes a second; 0: the corpus only), or
+ * FUZZ_MILLISECONDS for how long. FUZZ_SEED says with what seed: the same each time, or of a run
+ *for so long another each time, which is printed. The input at hand lies in build/fuzz/NAME.input:
+ * after a crash it is what crashed; it joins test/fuzz/corpus/NAME. An input that takes ten seconds
+ * of processor time is a failure. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,10 +20,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* Of a program whose inputs take longer or shorter than most. */
+extern unsigned long fuzz_mutations;
+unsigned long fuzz_mutations __attribute__((weak)) = 2000;
 /* Asked by the sanitizers' runtime. */
 const char *__asan_default_options(void);
 const char *__ubsan_default_options(void);
@@ -77,7 +84,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void on_alarm(int number)
+static void on_limit(int number)
 {
 	static const char words[] = "Bail out! an input took too long\n";
 
@@ -147,6 +154,15 @@ static void open_input(const char *name)
 	close(fd);
 }
 
+/* Of processor time, which does not hang on what else this machine does. */
+static void set_limit(time_t seconds)
+{
+	const struct itimerval value = {.it_value.tv_sec = seconds};
+
+	if (setitimer(ITIMER_PROF, &value, NULL) < 0)
+		die("setitimer");
+}
+
 /* On a block of its very size: what is read behind it is seen. */
 static void try_one(const uint8_t *data, size_t size)
 {
@@ -158,9 +174,9 @@ static void try_one(const uint8_t *data, size_t size)
 		memcpy(input->data, data, size);
 	input->size = size;
 	memcpy(copy, data, size);
-	alarm(INPUT_SECONDS);
+	set_limit(INPUT_SECONDS);
 	LLVMFuzzerTestOneInput(copy, size);
-	alarm(0);
+	set_limit(0);
 	free(copy);
 }
 
@@ -246,56 +262,76 @@ static void change(void)
 	}
 }
 
+static void mutate(void)
+{
+	const struct seed *seed = &seeds[random_below(seed_count)];
+	size_t changes = 1 + random_below(MAX_CHANGES);
+
+	memcpy(input->data, seed->data, seed->size);
+	input->size = seed->size;
+	while (changes--)
+		change();
+	try_one(input->data, input->size);
+}
+
 static unsigned long mutate_for(uint64_t milliseconds)
 {
 	uint64_t until = now_ms() + milliseconds;
 	unsigned long runs = 0;
 
-	for (; now_ms() < until; runs++) {
-		const struct seed *seed = &seeds[random_below(seed_count)];
-		size_t changes = 1 + random_below(MAX_CHANGES);
-
-		memcpy(input->data, seed->data, seed->size);
-		input->size = seed->size;
-		while (changes--)
-			change();
-		try_one(input->data, input->size);
-	}
+	for (; now_ms() < until; runs++)
+		mutate();
 	return runs;
+}
+
+static void take_seed(bool anew)
+{
+	const char *text = getenv("FUZZ_SEED");
+
+	random_state = 88172645463325252ull;
+	if (text)
+		random_state = strtoull(text, NULL, 0);
+	else if (anew)
+		random_state = (uint64_t)time(NULL) * 0x9e3779b97f4a7c15ull;
+	random_state += !random_state;
+	printf("# seed %#llx\n", (unsigned long long)random_state);
 }
 
 int main(int argc, char **argv)
 {
 	const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
-	const char *text = getenv("FUZZ_MILLISECONDS"), *seed = getenv("FUZZ_SEED");
-	uint64_t milliseconds = text ? strtoull(text, NULL, 10) : 1500;
+	const char *count = getenv("FUZZ_MUTATIONS"), *time_text = getenv("FUZZ_MILLISECONDS");
+	uint64_t milliseconds = time_text ? strtoull(time_text, NULL, 10) : 0;
+	unsigned long runs = count ? strtoul(count, NULL, 10) : fuzz_mutations;
 	char folder[256];
-	unsigned long runs;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	name += strncmp(name, "fuzz_", 5) ? 0 : 5;
-	random_state =
-		seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 0x9e3779b97f4a7c15ull;
-	random_state += !random_state;
-	printf("# seed %#llx\n", (unsigned long long)random_state);
-	signal(SIGALRM, on_alarm);
+	take_seed(milliseconds);
+	signal(SIGPROF, on_limit);
 	open_input(name);
 	if (argc > 1) {
 		for (int i = 1; i < argc; i++)
 			add_seed(argv[i]);
-		milliseconds = 0;
+		milliseconds = runs = 0;
 	} else {
 		snprintf(folder, sizeof(folder), "test/fuzz/corpus/%s", name);
 		add_corpus(folder);
 	}
-	printf("1..%d\n", milliseconds ? 2 : 1);
+	printf("1..%d\n", milliseconds || runs ? 2 : 1);
 	for (size_t i = 0; i < seed_count; i++)
 		try_one(seeds[i].data, seeds[i].size);
 	printf("%sok 1 - %zu inputs of the corpus\n", seed_count ? "" : "not ", seed_count);
-	if (!seed_count || !milliseconds)
+	if (!seed_count || !(milliseconds || runs))
 		return !seed_count;
-	runs = mutate_for(milliseconds);
-	printf("# figure: fuzz %s, inputs: %lu\n", name, runs);
-	printf("%sok 2 - mutations of them\n", runs ? "" : "not ");
+	if (milliseconds) {
+		runs = mutate_for(milliseconds);
+		printf("# figures: fuzz %s: %lu inputs in %llu ms\n", name, runs,
+		       (unsigned long long)milliseconds);
+	} else {
+		for (unsigned long i = 0; i < runs; i++)
+			mutate();
+	}
+	printf("%sok 2 - %lu mutations of them\n", runs ? "" : "not ", runs);
 	return !runs;
 }

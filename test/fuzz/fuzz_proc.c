@@ -23,6 +23,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* In `make test`: a second's worth. */
+extern unsigned long fuzz_mutations;
+unsigned long fuzz_mutations = 1000;
+
 static const struct {
 	const char *name, *content;
 } files[] = {

@@ -22,6 +22,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* In `make test`: a second's worth. */
+extern unsigned long fuzz_mutations;
+unsigned long fuzz_mutations = 1000;
+
 static void put_gap(struct limpet_bytes *file, uint32_t sequence, uint32_t count)
 {
 	static const uint8_t head[LIMPET_TRACE_GAP_HEAD_BYTES] = {0x50, 0x2a, 0x4d, 0x18};

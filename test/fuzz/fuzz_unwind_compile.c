@@ -14,6 +14,10 @@ enum { TEXT = 0x10000, TEXT_BYTES = 0x8000, SECTION = 0x50000, DEPTH = 32 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* In `make test`: a second's worth. */
+extern unsigned long fuzz_mutations;
+unsigned long fuzz_mutations = 10000;
+
 static bool read_nothing_new(const void *memory, uint64_t address, uint64_t *ret_word)
 {
 	const uint64_t *seed = memory;
