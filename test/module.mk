@@ -1,8 +1,13 @@
 # Tests. Each topic adds its own line; test/unit/test_<topic>.c has its own main().
 TARGET_DIR := build/targets
 UNIT_TESTS :=
-UNIT_TESTS += test_ledger test_trace
-test_trace_SRC := test/unit/trace_capture.c test/fuzz/fuzz_trace.c
+UNIT_TESTS += test_ledger
+TRACE_TESTS := test_trace_round test_trace_windows test_trace_bytes test_trace_file test_trace_kept test_trace_append \
+	test_trace_overloads test_recorder
+UNIT_TESTS += $(TRACE_TESTS)
+$(foreach test,$(TRACE_TESTS),$(eval $(test)_SRC := test/unit/trace_fixture.c test/unit/trace_capture.c))
+test_trace_bytes_SRC += test/fuzz/fuzz_trace.c
+$(B)/test/test_recorder: LDFLAGS_ALL += -Wl,--wrap=limpet_trace_sync_new
 test_trace_damage_SRC := test/unit/trace_capture.c
 UNIT_TESTS += test_unwind_compile
 UNIT_TESTS += test_unwind_walk

@@ -4,7 +4,7 @@
  * type (1 byte; with 0x80: of the highest version), length (2 bytes, low first) and sections, which
  * are framed as a writer would; of a GAP the length is its count, and nothing follows. If the first
  * byte is 0xff, the rest is a file as it is. For libFuzzer (`make fuzz FUZZ=trace`), and
- * called by test_trace on each file of the corpus. */
+ * called by test_trace_bytes on each file of the corpus. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,0 +1,295 @@
+/* The recorder: what it is told, what it drops, what it keeps when memory is short, and its thread.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/wire.h"
+#include "injector/trace_sync.h"
+#include "test/unit/skip_reason.h"
+#include "test/unit/trace_fixture.h"
+
+static void test_nodes_are_checked(void **state)
+{
+	static const struct {
+		const char *name;
+		uint32_t node, parent, module;
+		int code;
+	} nodes[] = {
+		{"number 0", 0, 0, 0, -EINVAL},
+		{"of a parent that is not there", 5, 4, 0, -EINVAL},
+		{"in a module that is not there", 5, 0, 1, -EINVAL},
+		{"good", 5, 0, 0, 0},
+		{"there already", 5, 0, 0, -EEXIST},
+		{"beyond all room", UINT32_MAX, 5, 0, -EINVAL},
+	};
+	const struct limpet_recorder_options options = trace_options("nodes");
+	struct limpet_recorder *recorder = trace_record(&options);
+	const struct limpet_record event = {
+		.time_ns = 1, .address = 16, .size = 1, .node = 99, .thread = 1, .kind = 1};
+	const struct limpet_recorder_tick tick = {.time_ns = 2};
+	struct trace_outcome outcome;
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(nodes); i++) {
+		int code = limpet_recorder_add_node(recorder, nodes[i].node, nodes[i].parent, 1,
+						    nodes[i].module, false);
+
+		if (code != nodes[i].code)
+			fail_msg("%s: %d", nodes[i].name, code);
+	}
+	/* a stack nobody described: counted as cut short */
+	assert_int_equal(limpet_recorder_add_event(recorder, &event), 0);
+	trace_finish(recorder, &tick);
+	outcome = trace_try(trace_path("nodes"));
+	assert_int_equal(outcome.totals.truncated_stacks, 1);
+	assert_int_equal(outcome.totals.allocations, 1);
+	assert_true(outcome.complete);
+}
+
+static void test_what_no_program_can_do_is_dropped(void **state)
+{
+	const struct limpet_recorder_options options = trace_options("nonsense");
+	struct limpet_recorder *recorder = trace_record(&options);
+	struct limpet_record records[] = {
+		{.time_ns = 1, .address = 16, .size = 10, .thread = 1, .kind = 1},
+		{.time_ns = 2, .address = 0, .size = 10, .thread = 1, .kind = 1},
+		{.time_ns = 3, .address = 16, .size = 10, .thread = 1, .kind = 99},
+		{.time_ns = 4, .address = 32, .size = 10, .thread = 1, .kind = 1},
+	};
+	const struct limpet_recorder_tick tick = {.time_ns = 5, .dropped_events = 7};
+	struct trace_outcome outcome;
+
+	(void)state;
+	assert_int_equal(limpet_recorder_add_events(recorder, records, LIMPET_COUNT_OF(records)),
+			 0);
+	trace_finish(recorder, &tick);
+	outcome = trace_try(trace_path("nonsense"));
+	assert_int_equal(outcome.totals.dropped_events, 9);
+	assert_int_equal(outcome.totals.allocations, 2);
+	assert_int_equal(outcome.live_bytes, 20);
+	assert_false(outcome.complete);
+}
+
+/* One call may add more rows than a block usually has. */
+static void test_one_munmap_takes_very_many(void **state)
+{
+	const uint64_t count = 2 * LIMPET_TRACE_ROWS_PER_BLOCK, page = 4096;
+	struct limpet_recorder_options options = trace_options("many");
+	struct limpet_recorder *recorder;
+	struct limpet_record record = {.thread = 1, .kind = LIMPET_EVENT_MMAP, .size = page};
+	struct limpet_recorder_tick tick = {0};
+	struct trace_outcome outcome;
+
+	(void)state;
+	options.memory_bytes = 256u << 20;
+	recorder = trace_record(&options);
+	for (uint64_t i = 1; i <= count; i++) {
+		record.address = i * 2 * page;
+		record.time_ns += 1000;
+		assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+	}
+	record.kind = LIMPET_EVENT_MUNMAP;
+	record.address = page;
+	record.size = 3 * count * page;
+	assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+	tick.time_ns = record.time_ns;
+	trace_finish(recorder, &tick);
+	outcome = trace_try(trace_path("many"));
+	assert_true(outcome.complete && outcome.exact);
+	assert_int_equal(outcome.totals.mmaps, count);
+	assert_int_equal(outcome.totals.mapped_bytes, 0);
+	assert_int_equal(outcome.totals.unmapped_bytes, count * page);
+	assert_int_equal(outcome.totals.foreign_unmapped_bytes, 2 * count * page);
+	assert_int_equal(outcome.totals.events, count + 1);
+	second_reader_check(trace_path("many"));
+}
+
+static void test_batches_are_events(void **state)
+{
+	const struct limpet_recorder_options options = trace_options("batch");
+	struct limpet_recorder *recorder = trace_record(&options);
+	struct limpet_recorder_stats stats;
+	struct limpet_record records[40];
+
+	(void)state;
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(records); i++)
+		records[i] = (struct limpet_record){
+			.time_ns = i, .address = 16 + i * 16, .size = 10, .thread = 1, .kind = 1};
+	assert_int_equal(limpet_recorder_add_events(recorder, records, LIMPET_COUNT_OF(records)),
+			 0);
+	limpet_recorder_stats_read(recorder, &stats);
+	assert_int_equal(stats.events, LIMPET_COUNT_OF(records));
+	assert_int_equal(stats.live_bytes, 400);
+	limpet_recorder_free(recorder);
+}
+
+static void test_bounded_memory(void **state)
+{
+	static struct capture capture;
+	struct limpet_recorder_stats stats;
+	struct trace_outcome outcome;
+
+	(void)state;
+	/* room for some hundred of the three thousand blocks */
+	capture_begin(&capture, trace_path("small"), 20000, 10);
+	assert_int_equal(capture_run(&capture, 20000, 1000), 0);
+	limpet_recorder_stats_read(capture.recorder, &stats);
+	assert_true(stats.unmatched_table_full > 0);
+	assert_int_equal(stats.allocations, capture.totals[LIMPET_TOTAL_ALLOCATIONS]);
+	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+	outcome = trace_try(trace_path("small"));
+	assert_true(outcome.complete && outcome.exact);
+	assert_int_equal(outcome.events, capture.totals[LIMPET_TOTAL_EVENTS]);
+	assert_int_equal(outcome.totals.allocations, capture.totals[LIMPET_TOTAL_ALLOCATIONS]);
+	assert_int_equal(outcome.totals.untracked_allocations, stats.unmatched_table_full);
+	assert_int_equal(outcome.live_bytes, stats.live_bytes);
+	assert_int_equal(outcome.totals.frees + outcome.totals.foreign_frees,
+			 capture.totals[LIMPET_TOTAL_FREES] +
+				 capture.totals[LIMPET_TOTAL_FOREIGN_FREES]);
+}
+
+/* ------------------------------------------------------------------ the press */
+
+/* Threads of ours that compress blocks; what signals such a one keeps out is in `ret_blocked`. One
+ * that has not begun yet has no name, and one that was joined stays listed until it is gone. */
+static unsigned count_press_threads(uint64_t *ret_blocked)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *entry;
+	unsigned count = 0;
+
+	assert_non_null(tasks);
+	*ret_blocked = 0;
+	while ((entry = readdir(tasks))) {
+		char path[300], line[256];
+		bool ours = false;
+		FILE *file;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		file = fopen(path, "r");
+		while (file && fgets(line, sizeof(line), file)) {
+			ours |= !strcmp(line, "Name:\tlimpet-press\n");
+			if (ours && !strncmp(line, "SigBlk:\t", 8))
+				*ret_blocked = strtoull(line + 8, NULL, 16);
+		}
+		if (file)
+			fclose(file);
+		count += ours;
+	}
+	closedir(tasks);
+	return count;
+}
+
+static int count_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *entry;
+	int count = 0;
+
+	assert_non_null(tasks);
+	while ((entry = readdir(tasks)))
+		count += entry->d_name[0] != '.';
+	closedir(tasks);
+	return count;
+}
+
+/* Answers the signals that it keeps out, if there is to be one. */
+static uint64_t await_press_threads(unsigned wanted)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+	uint64_t blocked;
+
+	while (count_press_threads(&blocked) != wanted)
+		nanosleep(&moment, NULL);
+	return blocked;
+}
+
+struct limpet_trace_sync *__real_limpet_trace_sync_new(int fd, uint64_t interval_ns);
+struct limpet_trace_sync *__wrap_limpet_trace_sync_new(int fd, uint64_t interval_ns);
+/* The other thread comes when it is time to: here it never is. */
+struct limpet_trace_sync *__wrap_limpet_trace_sync_new(int fd, uint64_t interval_ns)
+{
+	(void)interval_ns;
+	return __real_limpet_trace_sync_new(fd, UINT64_MAX);
+}
+
+static void make_two_threads(const char *path, bool expect_thread)
+{
+	static struct capture capture;
+	uint64_t blocked;
+	int before;
+
+	await_press_threads(0);
+	before = count_threads();
+	capture_begin(&capture, path, TRACE_MEMORY_BYTES, 77);
+	assert_int_equal(capture_run(&capture, 2000, 0), 0);
+	assert_int_equal(capture_tick(&capture), 0);
+	/* Nothing to do that would want one. */
+	assert_int_equal(count_threads(), before);
+	assert_int_equal(capture_run(&capture, 300000, 40000), 0);
+	assert_int_equal(count_threads(), before + expect_thread);
+	blocked = await_press_threads(expect_thread);
+	if (expect_thread)
+		assert_true(blocked >> (SIGINT - 1) & 1 && blocked >> (SIGTERM - 1) & 1 &&
+			    blocked >> (SIGCHLD - 1) & 1);
+	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+	await_press_threads(0);
+	assert_int_equal(count_threads(), before);
+}
+
+/* With one processor there is no thread, and the trace is the same to the byte. */
+static void test_a_thread_changes_nothing(void **state)
+{
+	cpu_set_t all, one;
+	size_t alone_count, beside_count;
+	uint8_t *alone, *beside;
+	int first = 0;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	while (!CPU_ISSET(first, &all))
+		first++;
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	make_two_threads(trace_path("alone"), false);
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	if (CPU_COUNT(&all) < 2)
+		limpet_skip("one processor");
+	make_two_threads(trace_path("beside"), true);
+	alone = trace_read_bytes(trace_path("alone"), &alone_count);
+	beside = trace_read_bytes(trace_path("beside"), &beside_count);
+	assert_int_equal(alone_count, beside_count);
+	assert_memory_equal(alone, beside, alone_count);
+	free(alone);
+	free(beside);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nodes_are_checked),
+		cmocka_unit_test(test_what_no_program_can_do_is_dropped),
+		cmocka_unit_test(test_one_munmap_takes_very_many),
+		cmocka_unit_test(test_batches_are_events),
+		cmocka_unit_test(test_bounded_memory),
+		cmocka_unit_test(test_a_thread_changes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, trace_enter_folder, trace_leave_folder);
+}
