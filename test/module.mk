@@ -67,6 +67,9 @@ TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/
 	test/torture/order.bats test/torture/chains.bats test/torture/losses.bats
 # Limits of time that only an idle machine keeps: `make torture`.
 LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats $(B)/test/test_trace_damage
+LONG_TORTURE_TESTS += test/torture/lateness.bats
+# With more rounds than in `make test`.
+LONG_TORTURE_TESTS += test/integration/attach.bats test/integration/blocked.bats
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
@@ -445,6 +448,8 @@ torture: export CHAINS ?= 100000
 torture: export LOSS_ROUNDS ?= 200
 torture: export STALL_ROUNDS ?= 50
 torture: export DAMAGES ?= 10000
+torture: export ATTACH_ROUNDS ?= 20
+torture: export BLOCKED_ROUNDS ?= 10
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(B)/test/test_trace_damage
 	$(Q)$(RUN_TESTS) --time-factor 10 --only '$(T)' $(LONG_TORTURE_TESTS)
 

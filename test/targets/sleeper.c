@@ -9,9 +9,12 @@
  * for the end of a pipe. Calls that time ends take N ms.
  *
  * Commands: "state" answers "asleep N" or "ended N", N being the number of calls that ended with
- * EINTR and were made again; "release" lets the call end and answers "good N US" or "bad ...", US
- * being how many microseconds longer than asked a call took that time ended, less the time in which
- * it waited for a processor; "quit". */
+ * EINTR and were made again; "call" answers "call NUMBER LIMIT" or "call ended", NUMBER being the
+ * system call in which it sleeps (restart_syscall: the kernel goes on with one that was
+ * interrupted) and LIMIT "less" when the kernel wrote back that time has gone by, "whole" before
+ * that and "-" where it never does; "release" lets the call end and answers "good N US" or "bad
+ * ...", US being how many microseconds longer than asked a call took that time ended, less the time
+ * in which it waited for a processor; "quit". */
 #include "test/targets/sleeper.h"
 
 #include <fcntl.h>
@@ -23,9 +26,8 @@
 
 #include "test/targets/target.h"
 
-/* How much too early the kernel itself may end a socket's wait: it counts that in ticks of 1 to
- * 10 ms, several at once where a hypervisor kept them from it. */
-#define EARLY_US 20000
+/* How long a sleeper has to fall asleep, or to wake up. */
+#define PATIENCE_S 600
 
 struct sleeper_shared *sleeper_shared;
 pid_t sleeper_pid;
@@ -105,13 +107,18 @@ struct timespec sleeper_time(void)
 {
 	return from_ns(sleeper_ms * 1000000ull);
 }
-struct timespec sleeper_due(clockid_t clock)
+static uint64_t now_of(clockid_t clock)
 {
 	struct timespec now;
 
 	clock_gettime(clock, &now);
-	return from_ns((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec +
-		       sleeper_ms * 1000000ull);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+struct timespec sleeper_due(clockid_t clock)
+{
+	sleeper_shared->clock = clock;
+	sleeper_shared->due_ns = now_of(clock) + sleeper_ms * 1000000ull;
+	return from_ns(sleeper_shared->due_ns);
 }
 
 /* proc(5), schedstat: the time that this thread was ready to run, and did not. */
@@ -131,7 +138,7 @@ static uint64_t delay_ns(void)
 
 static void *sleep_now(void *context)
 {
-	uint64_t delayed_ns, started_ns;
+	uint64_t delayed_ns, started_ns, started_ticks_ns;
 	int result;
 
 	(void)context;
@@ -140,6 +147,7 @@ static void *sleep_now(void *context)
 		kind->prepare_sleeper();
 	delayed_ns = delay_ns();
 	started_ns = target_now_ns();
+	started_ticks_ns = now_of(CLOCK_MONOTONIC_COARSE);
 	for (;;) {
 		errno = 0;
 		result = kind->sleep();
@@ -149,6 +157,8 @@ static void *sleep_now(void *context)
 	}
 	sleeper_shared->error = errno;
 	sleeper_shared->slept_ns = target_now_ns() - started_ns;
+	sleeper_shared->slept_ticks_ns = now_of(CLOCK_MONOTONIC_COARSE) - started_ticks_ns;
+	sleeper_shared->ended_ns = now_of(sleeper_shared->clock);
 	sleeper_shared->delay_ns = delay_ns() - delayed_ns;
 	sleeper_shared->result = result;
 	/* Alive until told otherwise: what was done to it shows in its exit status. */
@@ -179,27 +189,34 @@ static bool has_ended(void)
 	return sleeper_shared->result != SLEEPER_NONE;
 }
 
-/* In its call, or past it already. After a stop the number is the one of restart_syscall. */
-static bool is_asleep(void)
+/* The system call that it is in; < 0: it runs. */
+static long call_now(void)
 {
 	char path[64], text[32] = "";
-	bool asleep = has_ended();
+	long number = -1;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", sleeper_pid, sleeper_shared->tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && text[0] >= '0' && text[0] <= '9')
-		asleep = asleep || strtol(text, NULL, 10) == kind->number ||
-			 strtol(text, NULL, 10) == SYS_restart_syscall;
+		number = strtol(text, NULL, 10);
 	if (fd >= 0)
 		close(fd);
-	return asleep;
+	return number;
 }
 
-/* Until `condition` holds; false: not within half a minute. */
+/* In its call, or past it already. After a stop the number may be the one of restart_syscall. */
+static bool is_asleep(void)
+{
+	long number = call_now();
+
+	return has_ended() || number == kind->number || number == SYS_restart_syscall;
+}
+
+/* Until `condition` holds; false: it never did. */
 static bool wait_for(bool (*condition)(void))
 {
-	uint64_t deadline_ns = target_now_ns() + 30 * 1000000000ull;
+	uint64_t deadline_ns = target_now_ns() + PATIENCE_S * 1000000000ull;
 	const struct timespec nap = {0, 1000000};
 
 	while (!condition()) {
@@ -208,6 +225,41 @@ static bool wait_for(bool (*condition)(void))
 		nanosleep(&nap, NULL);
 	}
 	return true;
+}
+
+/* How much too early time ended the call, by the clock that it goes by: the one of an absolute
+ * time, or ticks. These a hypervisor may keep from the kernel, which then makes up for several at
+ * once: the coarse clock leaps with them. */
+static int64_t early_ns(void)
+{
+	const int64_t asked_ns = sleeper_ms * 1000000ll;
+	struct timespec tick;
+
+	if (sleeper_shared->due_ns)
+		return (int64_t)(sleeper_shared->due_ns - sleeper_shared->ended_ns);
+	if (kind->number != SYS_recvfrom && kind->number != SYS_semtimedop)
+		return asked_ns - (int64_t)sleeper_shared->slept_ns;
+	clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+	return asked_ns - (int64_t)sleeper_shared->slept_ticks_ns - 2 * tick.tv_nsec;
+}
+
+static void say_call(void)
+{
+	const struct timespec *limit = &sleeper_shared->limit;
+	int64_t left_ns = limit->tv_sec * 1000000000ll +
+			  limit->tv_nsec * (kind->number == SYS_select ? 1000 : 1);
+
+	if (!wait_for(is_asleep))
+		target_broken("it runs, and does not fall asleep again");
+	long number = call_now();
+
+	if (has_ended() || number < 0)
+		target_say("call ended");
+	else
+		target_say("call %ld %s", number,
+			   !left_ns                           ? "-"
+			   : left_ns < sleeper_ms * 1000000ll ? "less"
+							      : "whole");
 }
 
 static void answer(void)
@@ -227,8 +279,8 @@ static void answer(void)
 	}
 	if (!kind->release) {
 		over_us = (int64_t)(sleeper_shared->slept_ns / 1000u) - sleeper_ms * 1000ll;
-		if (over_us < (kind->number == SYS_recvfrom ? -EARLY_US : 0)) {
-			target_say("bad: %ld us too short", -over_us);
+		if (early_ns() > 0) {
+			target_say("bad: %ld ns too short", early_ns());
 			return;
 		}
 		over_us -= (int64_t)(sleeper_shared->delay_ns / 1000u);
@@ -250,6 +302,8 @@ static void obey(void)
 	while (target_listen(line, sizeof(line)))
 		if (target_word(line, "release", &n))
 			answer();
+		else if (target_word(line, "call", &n))
+			say_call();
 		else if (target_word(line, "state", &n))
 			target_say("%s %d", has_ended() ? "ended" : "asleep",
 				   sleeper_shared->interruptions);

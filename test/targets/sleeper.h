@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* One system call, made by number where the C library would take a newer one. `prepare` runs in the
@@ -25,12 +26,20 @@ struct sleeper_kind {
 
 extern const struct sleeper_kind sleeper_io_kinds[], sleeper_time_kinds[], sleeper_ipc_kinds[];
 
+/* For calls that are ended before: as good as for ever, but with a limit. */
+#define AN_HOUR_S 3600
+
 /* Shared by the two processes. */
 struct sleeper_shared {
 	_Atomic int result; /* of the call; SLEEPER_NONE before it ended */
 	_Atomic int error;
 	_Atomic int interruptions;
 	_Atomic uint64_t slept_ns;
+	_Atomic uint64_t slept_ticks_ns; /* the same in ticks */
+	_Atomic uint64_t ended_ns;       /* when, by `clock` */
+	uint64_t due_ns;                 /* of an absolute time, by `clock`; 0: it is relative */
+	clockid_t clock;
+	struct timespec limit;     /* to which the kernel writes back what is left */
 	_Atomic uint64_t delay_ns; /* in which it waited for a processor meanwhile */
 	_Atomic int tid;
 	_Atomic uint32_t word;
@@ -56,8 +65,8 @@ void sleeper_send_hello(void);
 void sleeper_signal(void);
 void sleeper_catch_signal(void);
 void sleeper_block_signal(void);
-struct timespec sleeper_time(void); /* sleeper_ms */
-struct timespec sleeper_due(clockid_t clock);
+struct timespec sleeper_time(void);           /* sleeper_ms */
+struct timespec sleeper_due(clockid_t clock); /* after sleeper_ms */
 void sleeper_ipc_clean_up(void);
 void sleeper_io_clean_up(void);
 

@@ -263,12 +263,12 @@ static int sleep_poll(void)
 {
 	struct pollfd one = {sleeper_ends[0], POLLIN, 0};
 
-	return poll(&one, 1, 60000) == 1 && one.revents & POLLIN ? 5 : -1;
+	return poll(&one, 1, AN_HOUR_S * 1000) == 1 && one.revents & POLLIN ? 5 : -1;
 }
 static int sleep_ppoll(void)
 {
 	struct pollfd one = {sleeper_ends[0], POLLIN, 0};
-	struct timespec limit = {60, 0};
+	struct timespec limit = {AN_HOUR_S, 0};
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -277,7 +277,7 @@ static int sleep_ppoll(void)
 static int sleep_select(void)
 {
 	fd_set set;
-	struct timeval limit = {60, 0};
+	struct timeval limit = {AN_HOUR_S, 0};
 
 	FD_ZERO(&set);
 	FD_SET(sleeper_ends[0], &set);
@@ -286,7 +286,7 @@ static int sleep_select(void)
 static int sleep_pselect(void)
 {
 	fd_set set;
-	struct timespec limit = {60, 0};
+	struct timespec limit = {AN_HOUR_S, 0};
 	sigset_t none;
 
 	FD_ZERO(&set);
@@ -304,24 +304,28 @@ static int sleep_poll_timeout(void)
 static int sleep_ppoll_timeout(void)
 {
 	struct pollfd one = {sleeper_ends[0], POLLIN, 0};
-	struct timespec limit = sleeper_time();
 
-	return ppoll(&one, 1, &limit, NULL) == 0 ? 5 : -1;
+	sleeper_shared->limit = sleeper_time();
+	return syscall(SYS_ppoll, &one, 1, &sleeper_shared->limit, NULL, (size_t)8) ? -1 : 5;
 }
 static int sleep_select_timeout(void)
 {
-	struct timespec time = sleeper_time();
-	struct timeval limit = {time.tv_sec, time.tv_nsec / 1000};
-
-	return syscall(SYS_select, 0, NULL, NULL, NULL, &limit) == 0 ? 5 : -1;
+	sleeper_shared->limit = sleeper_time();
+	/* A struct timeval. */
+	sleeper_shared->limit.tv_nsec /= 1000;
+	return syscall(SYS_select, 0, NULL, NULL, NULL, &sleeper_shared->limit) ? -1 : 5;
 }
 static int sleep_pselect_timeout(void)
 {
-	struct timespec limit = sleeper_time();
 	sigset_t none;
+	const struct {
+		const void *mask;
+		size_t bytes;
+	} masked = {&none, 8};
 
 	sigemptyset(&none);
-	return pselect(0, NULL, NULL, NULL, &limit, &none) == 0 ? 5 : -1;
+	sleeper_shared->limit = sleeper_time();
+	return syscall(SYS_pselect6, 0, NULL, NULL, NULL, &sleeper_shared->limit, &masked) ? -1 : 5;
 }
 static void make_epoll(void)
 {
@@ -336,7 +340,7 @@ static int sleep_epoll(void)
 {
 	struct epoll_event event;
 
-	return epoll_wait(own_fd, &event, 1, 60000) == 1 ? 5 : -1;
+	return epoll_wait(own_fd, &event, 1, AN_HOUR_S * 1000) == 1 ? 5 : -1;
 }
 static int sleep_epoll_pwait(void)
 {
@@ -344,12 +348,12 @@ static int sleep_epoll_pwait(void)
 	sigset_t none;
 
 	sigemptyset(&none);
-	return epoll_pwait(own_fd, &event, 1, 60000, &none) == 1 ? 5 : -1;
+	return epoll_pwait(own_fd, &event, 1, AN_HOUR_S * 1000, &none) == 1 ? 5 : -1;
 }
 static int sleep_epoll_pwait2(void)
 {
 	struct epoll_event event;
-	const struct timespec limit = {60, 0};
+	const struct timespec limit = {AN_HOUR_S, 0};
 
 	return syscall(SYS_epoll_pwait2, own_fd, &event, 1, &limit, NULL, (size_t)8) == 1 ? 5 : -1;
 }

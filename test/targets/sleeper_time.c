@@ -42,7 +42,7 @@ static int sleep_futex(void)
 }
 static int sleep_futex_woken(void)
 {
-	struct timespec limit = {60, 0};
+	struct timespec limit = {AN_HOUR_S, 0};
 
 	return futex(FUTEX_WAIT, 0, &limit) == 0 ? 5 : -1;
 }
@@ -121,6 +121,8 @@ static void make_condition(void)
 	pthread_mutex_unlock(&sleeper_shared->mutex);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	/* The other one may be set meanwhile. */
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	sleeper_must(!pthread_cond_init(&sleeper_shared->condition, &attr), "condition");
 }
 static int sleep_condition(void)
@@ -128,8 +130,8 @@ static int sleep_condition(void)
 	struct timespec limit;
 	int error = 0;
 
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += 60;
+	clock_gettime(CLOCK_MONOTONIC, &limit);
+	limit.tv_sec += AN_HOUR_S;
 	pthread_mutex_lock(&sleeper_shared->mutex);
 	while (!sleeper_shared->go_on && !error)
 		error = pthread_cond_timedwait(&sleeper_shared->condition, &sleeper_shared->mutex,
