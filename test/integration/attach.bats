@@ -1,10 +1,13 @@
 #!/usr/bin/env bats
-# Enter and leave: what is there afterwards is what was there before.
+# Enter and leave: what is there afterwards is what was there before. ATTACH_ROUNDS: how often, with programs
+# that work meanwhile.
 # time-limit: 400
 
 load helpers
 setup() { begin; }
 teardown() { end; }
+
+: "${ATTACH_ROUNDS:=5}"
 
 @test "a program at rest is the same after a capture, to the last mapping" {
 	start storm "$TARGETS/storm" --threads 3
@@ -48,33 +51,34 @@ teardown() { end; }
 @test "without -o the trace is COMM.PID.limpet, and never overwrites one" {
 	start storm "$TARGETS/storm"
 	for expected in "storm.$pid.limpet" "storm.$pid.limpet.1" "storm.$pid.limpet.2"; do
-		within 60 "$LIMPET" attach -q -d 100ms "$pid" 2>attach.err
+		within 60 "$LIMPET" attach -q -d 100ms "${patiently[@]}" "$pid" 2>attach.err
 		[[ -s $expected ]]
 	done
 	finish storm
 }
 
-@test "twenty rounds on sixty-four busy threads that come and go" {
-	# Nice to the test itself, which would wait long for a processor.
+@test "rounds on sixty-four busy threads that come and go" {
+	# Nice to the test itself, which would wait long for a processor. To leave, limpet has to see each thread
+	# outside of the agent, which takes as long as they wait for theirs.
 	start storm nice "$TARGETS/storm" --threads 64 --churn 2000 --cross --signals --slots 64
 	tell storm go going
-	rounds "$pid" 20
+	rounds "$pid" "$ATTACH_ROUNDS"
 	tell storm hold held
 	finish storm
 }
 
-@test "twenty rounds on a single thread that allocates all the time" {
+@test "rounds on a single thread that allocates all the time" {
 	start storm "$TARGETS/storm" --threads 1
 	tell storm go going
-	rounds "$pid" 20
+	rounds "$pid" "$ATTACH_ROUNDS"
 	tell storm hold held
 	finish storm
 }
 
-@test "twenty rounds on threads that are mostly idle" {
+@test "rounds on threads that are mostly idle" {
 	start storm "$TARGETS/storm" --threads 8 --rate 20000 --cross
 	tell storm go going
-	rounds "$pid" 20
+	rounds "$pid" "$ATTACH_ROUNDS"
 	tell storm hold held
 	finish storm
 }
@@ -103,7 +107,7 @@ teardown() { end; }
 
 @test "--background returns when it captures, and goes on" {
 	start storm "$TARGETS/storm"
-	within 60 "$LIMPET" attach --background "$pid" -o bg.limpet 3>&- >bg.say 2>bg.err
+	within 60 "$LIMPET" attach --background "${patiently[@]}" "$pid" -o bg.limpet 3>&- >bg.say 2>bg.err
 	"$LIMPET" status "$pid" --json | json_says '.captures[0].state == "capturing"'
 	tell storm "leak 5" leaked
 	within 60 "$LIMPET" stop "$pid"
