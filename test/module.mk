@@ -105,6 +105,7 @@ TARGET_C := regrow habits clan crowd stall forker execer exiter loader odd liar 
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static keeps decoy pool bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so room)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -165,6 +166,18 @@ $(TARGET_DIR)/turn-%.so: test/targets/turn_plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DNAME=turn_$* -fPIC -shared -o $@ $<
+
+# Not a target: it stands between limpet and its libraries.
+$(TARGET_DIR)/instead.so: test/targets/instead.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $< -ldl
+
+# Not a target: it reaches into what limpet shares with one.
+$(TARGET_DIR)/room: test/targets/room.c common/wire.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $<
 
 # Its library calls it back.
 $(TARGET_DIR)/holder: test/targets/holder.c test/targets/target.h

@@ -1,0 +1,52 @@
+/* room LIMPET-PID MILLISECONDS: from now on, a thread of the captured program that has no room for
+ * its events waits so long for a sign of the collector's life (--on-overload wait). Prints how long
+ * it was. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/wire.h"
+
+static struct limpet_shm *map(int folder, const char *name)
+{
+	struct limpet_shm *shm;
+	int fd = openat(folder, name, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return NULL;
+	shm = mmap(NULL, sizeof(*shm), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return shm == MAP_FAILED ? NULL : shm;
+}
+
+int main(int argc, char **argv)
+{
+	char path[64], link[64];
+	struct dirent *entry;
+	DIR *folder;
+
+	if (argc != 3)
+		return 2;
+	snprintf(path, sizeof(path), "/proc/%d/fd", atoi(argv[1]));
+	folder = opendir(path);
+	while (folder && (entry = readdir(folder))) {
+		ssize_t length = readlinkat(dirfd(folder), entry->d_name, link, sizeof(link) - 1);
+		struct limpet_shm *shm;
+
+		if (length < 0 || strncmp(link, "/memfd:", 7) != 0)
+			continue;
+		shm = map(dirfd(folder), entry->d_name);
+		if (!shm || shm->magic != LIMPET_SHM_MAGIC)
+			continue;
+		printf("%u\n",
+		       __atomic_exchange_n(&shm->wait_for_room,
+					   (uint32_t)strtoul(argv[2], NULL, 10), __ATOMIC_RELAXED));
+		return 0;
+	}
+	fprintf(stderr, "room: process %s has no shared memory of limpet's\n", argv[1]);
+	return 1;
+}
