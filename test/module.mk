@@ -70,6 +70,7 @@ LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats $(B)/test/t
 LONG_TORTURE_TESTS += test/torture/lateness.bats
 # With more rounds than in `make test`.
 LONG_TORTURE_TESTS += test/integration/attach.bats test/integration/blocked.bats
+LONG_TORTURE_TESTS += test/torture/seal.bats
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
