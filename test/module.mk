@@ -103,7 +103,7 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena lame
-TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined storm leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
+TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static keeps decoy pool bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so room)
@@ -190,6 +190,12 @@ $(TARGET_DIR)/slow-plugin.so: test/targets/slow_plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $<
+
+# Preloaded into limpet itself.
+$(TARGET_DIR)/meddle.so: test/targets/meddle.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $< -ldl
 
 $(TARGET_DIR)/leak: test/targets/leak.cc
 	$(call say,CXX,$@)
@@ -406,7 +412,7 @@ $(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $$(call torture_o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 $(B)/torture/stoptimes: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,ptrace waitpid process_vm_readv \
-	process_vm_writev open read pread pwrite sendmsg recv ppoll sigtimedwait nanosleep)
+	process_vm_writev open read pread pwrite sendmsg recv ppoll sigtimedwait nanosleep clock_gettime)
 
 # Fuzz programs with a driver of their own, always with sanitizers. A fuzz finding joins
 # test/fuzz/corpus/<name>, which they replay; then they mutate it FUZZ_MUTATIONS times, the same each

@@ -1,7 +1,7 @@
-/* moment: does one thing of consequence at a moment that it is told, while its threads allocate.
+/* moment: does one thing of consequence when it is told to, while its threads allocate.
  *
- * moment ACT says "ready PID"; "go N" is answered by "going", and N microseconds later it acts;
- * "check" is answered by "well"; "quit" ends it with 0. moment --second is what an exec leads to:
+ * moment ACT says "ready PID"; at "act" it acts; "check" is answered by "well"; "quit" ends it with
+ * 0. moment --second is what an exec leads to:
  *it says "second PID", then does the same.
  *
  *	exec, exec-thread: executes itself, in the main thread or another
@@ -159,20 +159,10 @@ static void do_it(void)
 	}
 }
 
-static void act_after(unsigned long microseconds)
-{
-	const struct timespec wait = {(time_t)(microseconds / 1000000),
-				      (long)(microseconds % 1000000) * 1000};
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &wait, NULL) == EINTR)
-		;
-	do_it();
-}
-
 static void *actor_main(void *argument)
 {
-	act_after((unsigned long)(uintptr_t)argument);
-	return NULL;
+	do_it();
+	return argument;
 }
 
 static void on_term(int number)
@@ -186,6 +176,7 @@ int main(int argc, char **argv)
 	const bool second = argc == 2 && !strcmp(argv[1], "--second");
 	char line[256];
 	unsigned long n;
+	pthread_t actor;
 
 	if (argc != 2)
 		target_broken("usage: moment ACT");
@@ -195,13 +186,10 @@ int main(int argc, char **argv)
 	begin_threads();
 	target_say("%s %d", second ? "second" : "ready", getpid());
 	while (target_listen(line, sizeof(line))) {
-		if (target_word(line, "go", &n)) {
-			pthread_t actor;
-
-			target_say("going");
+		if (target_word(line, "act", &n)) {
 			if (!acts_in_thread())
-				act_after(n);
-			else if (pthread_create(&actor, NULL, actor_main, (void *)(uintptr_t)n))
+				do_it();
+			else if (pthread_create(&actor, NULL, actor_main, NULL))
 				target_broken("no thread");
 		} else if (target_word(line, "check", &n)) {
 			target_say("well");

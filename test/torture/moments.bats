@@ -1,29 +1,40 @@
 #!/usr/bin/env bats
 # What a program does to itself at any moment of our attach and detach: it executes another program,
-# ends, is killed, forks, loses threads. limpet ends in time, with a status and words that fit; what
-# goes on is untouched and clean.
+# ends, is killed, forks, loses threads. limpet ends, with a status and words that fit; what goes on is
+# untouched and clean. A moment is a number of calls that limpet has made by then.
 # time-limit: 900
 
 load ../integration/helpers
 setup() { begin; }
 teardown() { end; }
 
-: "${ROUNDS:=20}"
-: "${MOMENTS:=$(((ROUNDS + 3) / 4))}" # for each act
+: "${MOMENTS:=6}" # for each act
 
-# A whole capture of nothing takes so long, in microseconds: moments lie between its start and its end.
+# meddled ORDER COMMAND...: limpet, whose calls meddle.so counts into $work/made; at one of them, or at its end, it
+# has the program act.
+meddled() {
+	within 60 env LD_PRELOAD="$TARGETS/meddle.so" MEDDLE_COUNT="$work/made" ${1:+MEDDLE_AT="$1"} "${@:2}"
+}
+
+# What a whole capture of nothing calls: moments lie between the first of these and the last.
 measure_span() {
-	local i started
-	span=0
 	start measure "$TARGETS/moment" threads || return 1
-	for i in 1 2 3; do
-		started=${EPOCHREALTIME/./}
-		within 60 "$LIMPET" attach -q --no-seal -d 2ms -o measure.limpet "$pid" >/dev/null ||
-			return 1
-		((span += (${EPOCHREALTIME/./} - started) / 3))
-		rm -f measure.limpet
-	done
+	meddled '' "$LIMPET" attach -q --no-seal --attach-timeout 10m -d 2ms -o measure.limpet "$pid" >/dev/null || return 1
+	read -r ptraces calls <made
+	((ptraces > 20 && calls > ptraces)) || fail "of a capture $ptraces of $calls calls were seen" || return 1
+	rm -f measure.limpet
 	finish measure
+}
+
+# moment_of I: the Ith of MOMENTS, all over the capture and a little beyond; every second one among the calls of
+# ptrace, which are few.
+moment_of() {
+	local span=$((calls * 6 / 5)) what=
+	if (($1 % 2)); then
+		span=$((ptraces * 6 / 5))
+		what=p
+	fi
+	at=$what$((1 + (span * ($1 - 1) + RANDOM * span / 32768) / MOMENTS))
 }
 
 # nothing_left: of limpet itself, when it has ended.
@@ -33,22 +44,19 @@ nothing_left() {
 	[[ -z $left ]] || fail "left in the runtime directory: $left"
 }
 
-# capture_at MICROSECONDS: starts limpet on $name, whose act is due so long after; sets `said`, its
-# status, and `took`.
+# capture_at MOMENT: runs limpet on $name, which acts at that call of limpet's, while limpet goes on; sets `said`,
+# its status, and counts its calls. Only what waits for its deadline, and so in vain, meets the limit of `meddled`.
 capture_at() {
-	local started
-	tell "$name" "go $1" going || return 1
+	local count
 	trace=$work/$name.limpet
-	started=${EPOCHREALTIME/./}
 	said=0
 	(
 		ulimit -c unlimited
-		exec timeout $((60 * LIMPET_TEST_PATIENCE)) "$LIMPET" attach -q --no-seal -d 2ms -o "$trace" "$pid"
+		meddled "$1:act:$work/$name.in" "$LIMPET" attach -q --no-seal --attach-timeout 1h -d 2ms -o "$trace" "$pid"
 	) >/dev/null 2>round.err || said=$?
-	took=$((${EPOCHREALTIME/./} - started))
-	((took > longest)) && longest=$took
-	((took < 5000000)) || fail "limpet took $took us: $(<round.err)" || return 1
 	seen[$said]=$((${seen[$said]:-0} + 1))
+	read -r _ count <made
+	((count <= most)) || most=$count
 	nothing_left
 }
 
@@ -134,15 +142,16 @@ after_leader() {
 
 # moments ACT AFTER
 moments() {
-	local act=$1 after=$2 i name longest=0 said took at words=
+	local act=$1 after=$2 i name ptraces calls most=0 said at words=
 	local -A seen=()
 	measure_span || return 1
 	for ((i = 1; i <= MOMENTS; i++)); do
 		name=$act$i
 		start "$name" "$TARGETS/moment" "$act" || return 1
-		at=$(((RANDOM * 32768 + RANDOM) % (span * 6 / 5)))
-		capture_at $at || fail "$name, $at us of $span" || return 1
-		"$after" || fail "$name, $at us of $span: status $said: $(<round.err)" || return 1
+		moment_of "$i"
+		rm -f made
+		capture_at "$at" || fail "$name, at call $at of $ptraces and $calls" || return 1
+		"$after" || fail "$name, at call $at of $ptraces and $calls: status $said: $(<round.err)" || return 1
 		rm -f "$trace"
 		eval "exec ${in_of[$name]}>&- ${out_of[$name]}<&-"
 		unset "job_of[$name]"
@@ -150,7 +159,7 @@ moments() {
 	for i in "${!seen[@]}"; do
 		words+=", status $i: ${seen[$i]}"
 	done
-	echo "# figures: $act: $MOMENTS moments of $((span / 1000)) ms$words; longest $((longest / 1000)) ms" >&3
+	echo "# figures: $act: $MOMENTS moments of $calls calls$words; at most $most calls" >&3
 }
 
 @test "it executes another program" {

@@ -1,7 +1,7 @@
 /* How long a target stands still for limpet, beside a tracer that does nothing.
  *
- *	stoptimes [-n ROUNDS] [-s] [-l] [-j] PROGRAM [ARGUMENT...]
- *	stoptimes [-n ROUNDS] [-s] [-l] [-j] -p PID
+ *	stoptimes [-n ROUNDS] [-s] [-l] [-j] [-c] PROGRAM [ARGUMENT...]
+ *	stoptimes [-n ROUNDS] [-s] [-l] [-j] [-c] -p PID
  *
  * PROGRAM is a target such as build/targets/gaps, PID any process. Each round enters, leaves, and
  * then stops and resumes one thread by SEIZE, INTERRUPT, DETACH and nothing else (idle). Printed
@@ -23,6 +23,11 @@
  * -s prints each call of one round with its time: where a stop goes. -j prints JSON. -l ends with
  * status 4 when the limits are not kept: net at most 1 ms (p99) and 5 ms (longest) at attach, 5 ms
  * (p99) at detach, and three trips. Status 1: a round failed.
+ *
+ * -c gives limpet a clock that moves only when one of the watched calls is made, by another amount
+ * each time: then `stated` has to be, to the nanosecond, the time from one INTERRUPT of a thread to
+ * one of its DETACHes, and that of no thread may be longer. `wrong` counts the rounds in which it
+ * is not. No figure of such a run is a time; how fast the machine is does not matter.
  *
  * Figures mean most on a machine with nothing else to do: `make bench-stops` prints them for one
  * thread that never rests, four that allocate and serve, and five hundred. */
@@ -47,7 +52,9 @@
 
 #define MAX_TIDS 4096u
 #define MAX_STEPS 4096u
+#define MAX_TRIPS 65536u
 #define NOISE_NS 200000u
+#define MOVING_WAITS 200u /* of an average 53 us */
 
 /* ------------------------------------------------------------------ watching from below
  *
@@ -67,8 +74,16 @@ struct phase {
 	uint64_t read_bytes, written_bytes;
 };
 
+/* Of one thread, from INTERRUPT to DETACH; kept with -c only. */
+struct trip {
+	pid_t tid;
+	uint64_t from_ns, to_ns; /* to: 0 while it is away */
+};
+
 static struct thread threads[MAX_TIDS];
 static unsigned thread_count, away_count;
+static struct trip trips[MAX_TRIPS];
+static unsigned trip_count;
 static struct phase phase;
 static pid_t target;
 static int own_delay_file;
@@ -81,6 +96,28 @@ struct step {
 static struct step steps[MAX_STEPS];
 static unsigned step_count;
 static bool steps_wanted;
+
+static bool own_clock; /* -c */
+static uint64_t own_clock_ns = 1000000000000u;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (!own_clock || clock != CLOCK_MONOTONIC)
+		return __real_clock_gettime(clock, time);
+	time->tv_sec = (time_t)(own_clock_ns / 1000000000u);
+	time->tv_nsec = (long)(own_clock_ns % 1000000000u);
+	return 0;
+}
+
+/* Amounts that no few of which add up to the same as some others. */
+static void clock_moves(void)
+{
+	static uint64_t moves;
+
+	own_clock_ns += own_clock ? 1009 + moves++ * 7919 % 104729 : 0;
+}
 
 static uint64_t now_ns(void)
 {
@@ -110,7 +147,7 @@ static void phase_begin(void)
 	phase = (struct phase){.away_ns = 0};
 	for (unsigned i = 0; i < thread_count; i++)
 		close(threads[i].delay_file);
-	thread_count = step_count = 0;
+	thread_count = step_count = trip_count = 0;
 }
 
 static struct thread *thread_of(pid_t tid)
@@ -139,6 +176,35 @@ static void leaves(struct thread *thread)
 		phase.trips = thread->trips;
 	thread->waited_ns = delay_of(thread->delay_file) + delay_of(own_delay_file);
 	thread->since_ns = now_ns();
+	if (own_clock && trip_count < MAX_TRIPS)
+		trips[trip_count++] = (struct trip){thread->tid, thread->since_ns, 0};
+}
+
+static void trip_ends(pid_t tid)
+{
+	for (unsigned i = trip_count; i-- > 0;)
+		if (trips[i].tid == tid) {
+			trips[i].to_ns = now_ns();
+			return;
+		}
+}
+
+/* A thread that had no turn between two trips counts as away all the while, and that is known to
+ * limpet alone: any of a thread's ends may belong to any of its earlier beginnings. */
+static bool is_true(uint64_t stated_ns)
+{
+	bool found = stated_ns == 0 && trip_count == 0;
+
+	if (trip_count == MAX_TRIPS)
+		return false;
+	for (unsigned i = 0; i < trip_count; i++) {
+		if (!trips[i].to_ns || trips[i].to_ns - trips[i].from_ns > stated_ns)
+			return false;
+		for (unsigned j = i; j < trip_count && !found; j++)
+			found = trips[j].tid == trips[i].tid &&
+				trips[j].to_ns - trips[i].from_ns == stated_ns;
+	}
+	return found;
 }
 
 static void is_back(struct thread *thread)
@@ -149,6 +215,8 @@ static void is_back(struct thread *thread)
 		return;
 	thread->away = false;
 	away_count--;
+	if (own_clock)
+		trip_ends(thread->tid);
 	waited_ns = delay_of(thread->delay_file) + delay_of(own_delay_file) - thread->waited_ns;
 	net_ns = away_ns > waited_ns ? away_ns - waited_ns : 0;
 	if (away_ns > phase.away_ns)
@@ -230,6 +298,7 @@ long __wrap_ptrace(int request, ...)
 	from_ns = now_ns();
 	answer = __real_ptrace(request, tid, address, data);
 	error = errno;
+	clock_moves();
 	note_step(request_name(request), from_ns, 0);
 	if (request == PTRACE_DETACH || request == PTRACE_CONT || request == PTRACE_SYSCALL)
 		resumed(thread);
@@ -248,10 +317,29 @@ long __wrap_ptrace(int request, ...)
 		result answer = __real_##name arguments;                   \
 		int error = errno;                                         \
                                                                            \
+		clock_##note();                                            \
 		note(#name, from_ns, (bytes) > 0 ? (uint64_t)(bytes) : 0); \
 		errno = error;                                             \
 		return answer;                                             \
 	}
+/* How often limpet looks in vain is no matter of its own: no patience ends for want of a processor.
+ * But it does get to the calls in which it sleeps. */
+static void clock_note_wait(void)
+{
+	static unsigned in_a_row;
+
+	if (away_count && in_a_row < MOVING_WAITS) {
+		in_a_row++;
+		clock_moves();
+	} else if (!away_count) {
+		in_a_row = 0;
+	}
+}
+static void clock_note_step(void)
+{
+	clock_moves();
+}
+
 #define WATCHED(...) WRAP(note_step, __VA_ARGS__)
 #define AWAITED(...) WRAP(note_wait, __VA_ARGS__)
 
@@ -318,6 +406,7 @@ int __wrap_open(const char *path, int flags, ...)
 	answer = __real_open(path, flags, flags & O_CREAT ? va_arg(arguments, int) : 0);
 	va_end(arguments);
 	error = errno;
+	clock_moves();
 	note_step("open", from_ns, 0);
 	errno = error;
 	return answer;
@@ -420,7 +509,7 @@ static const char *const kind_names[KINDS] = {"attach", "detach", "idle"};
 
 struct kind {
 	uint64_t *figures[FIGURES];
-	unsigned trips, stops, resumes, calls, below;
+	unsigned trips, stops, resumes, calls, below, wrong;
 	uint64_t read_bytes, written_bytes;
 };
 static struct kind kinds[KINDS];
@@ -489,6 +578,14 @@ static void keep(unsigned which, uint64_t stated_ns, const struct gaps *gaps)
 	if (phase.written_bytes > kind->written_bytes)
 		kind->written_bytes = phase.written_bytes;
 	kind->below += gaps->gap_net_ns > stated_ns + stated_ns / 10 + NOISE_NS;
+	if (!own_clock || is_true(stated_ns))
+		return;
+	kind->wrong++;
+	fprintf(stderr, "stoptimes: round %u, %s: %" PRIu64 " ns are stated\n", rounds_done,
+		kind_names[which], stated_ns);
+	for (unsigned i = 0; i < trip_count; i++)
+		fprintf(stderr, "  %d: from %" PRIu64 " on for %" PRIu64 " ns\n", trips[i].tid,
+			trips[i].from_ns, trips[i].to_ns - trips[i].from_ns);
 }
 
 static void print_steps(const char *what)
@@ -507,7 +604,7 @@ static void print_steps(const char *what)
 /* ------------------------------------------------------------------ rounds */
 
 static const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						      .timeout_ns = 10000000000u};
+						      .timeout_ns = 600000000000u};
 
 static void check(int error, const char *what, const struct limpet_err *err)
 {
@@ -615,9 +712,9 @@ static void print_json(void)
 			       percentile_us(k, i, 50), percentile_us(k, i, 99),
 			       percentile_us(k, i, 100));
 		printf("\"trips\":%u,\"stops\":%u,\"resumes\":%u,\"calls\":%u,\"read_bytes\":"
-		       "%" PRIu64 ",\"written_bytes\":%" PRIu64 ",\"below\":%u}",
+		       "%" PRIu64 ",\"written_bytes\":%" PRIu64 ",\"below\":%u,\"wrong\":%u}",
 		       kind->trips, kind->stops, kind->resumes, kind->calls, kind->read_bytes,
-		       kind->written_bytes, kind->below);
+		       kind->written_bytes, kind->below, kind->wrong);
 	}
 	printf("}\n");
 }
@@ -634,7 +731,7 @@ int main(int argc, char **argv)
 	bool json = false, limits = false;
 	int option;
 
-	while ((option = getopt(argc, argv, "+n:p:slj")) != -1) {
+	while ((option = getopt(argc, argv, "+n:p:sljc")) != -1) {
 		switch (option) {
 		case 'n':
 			rounds = (unsigned)strtoul(optarg, NULL, 10);
@@ -651,12 +748,15 @@ int main(int argc, char **argv)
 		case 'j':
 			json = true;
 			break;
+		case 'c':
+			own_clock = true;
+			break;
 		default:
 			return 2;
 		}
 	}
 	if (!rounds || (target <= 0) == (optind == argc)) {
-		fprintf(stderr, "usage: stoptimes [-n ROUNDS] [-s] [-l] [-j] -p PID | PROGRAM "
+		fprintf(stderr, "usage: stoptimes [-n ROUNDS] [-s] [-l] [-j] [-c] -p PID | PROGRAM "
 				"[ARGUMENT...]\n");
 		return 2;
 	}

@@ -1,0 +1,193 @@
+/* meddle.so, preloaded into limpet: moments that are a number of calls, not of microseconds; and a
+ * clock that is known to have moved while a thread stood still.
+ *
+ *	MEDDLE_COUNT=FILE	at the end, "PTRACES CALLS": how many calls of ptrace there were,
+ *				and how many of all that are watched
+ *	MEDDLE_AT=N:WORDS:FILE	at the Nth call, or the Nth of ptrace if N begins with "p", WORDS
+ *are written to FILE as a line, or at the end if there were fewer MEDDLE_LONGER=NS	each
+ *PTRACE_DETACH takes so long by CLOCK_MONOTONIC
+ *
+ * What hears the words does what it does while limpet goes on. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_ulong ptraces, calls;
+static unsigned long at;
+static bool at_ptrace;
+static atomic_bool said = true;
+static char words[256], words_file[256];
+static const char *count_file;
+static uint64_t longer_ns;
+static _Atomic uint64_t ahead_ns;
+static pid_t self;
+
+static int (*real_open)(const char *path, int flags, ...);
+
+/* The real one of a name; found before main, while there is one thread. */
+#define REAL(name) (*(void **)&real_##name = dlsym(RTLD_NEXT, #name))
+static long (*real_ptrace)(int request, ...);
+static ssize_t (*real_process_vm_readv)(pid_t pid, const struct iovec *local, unsigned long locals,
+					const struct iovec *remote, unsigned long remotes,
+					unsigned long flags);
+static ssize_t (*real_process_vm_writev)(pid_t pid, const struct iovec *local, unsigned long locals,
+					 const struct iovec *remote, unsigned long remotes,
+					 unsigned long flags);
+static ssize_t (*real_recv)(int fd, void *buffer, size_t bytes, int flags);
+static int (*real_ppoll)(struct pollfd *fds, nfds_t count, const struct timespec *time,
+			 const sigset_t *mask);
+static int (*real_clock_gettime)(clockid_t clock, struct timespec *time);
+
+static void put(const char *path, int flags, const char *line)
+{
+	int fd = real_open(path, O_WRONLY | O_CLOEXEC | flags, 0600);
+
+	if (fd < 0 || write(fd, line, strlen(line)) < 0)
+		_exit(99);
+	close(fd);
+}
+
+static void say(void)
+{
+	int error = errno;
+
+	if (!atomic_exchange(&said, true))
+		put(words_file, O_NONBLOCK, words);
+	errno = error;
+}
+
+static void one_call(bool is_ptrace)
+{
+	unsigned long all = atomic_fetch_add(&calls, 1) + 1;
+	unsigned long of_ptrace = atomic_fetch_add(&ptraces, is_ptrace) + is_ptrace;
+
+	if (at_ptrace ? is_ptrace && of_ptrace == at : all == at)
+		say();
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *order = getenv("MEDDLE_AT"), *longer = getenv("MEDDLE_LONGER");
+
+	REAL(open);
+	REAL(ptrace);
+	REAL(process_vm_readv);
+	REAL(process_vm_writev);
+	REAL(recv);
+	REAL(ppoll);
+	REAL(clock_gettime);
+	self = getpid();
+	count_file = getenv("MEDDLE_COUNT");
+	longer_ns = longer ? strtoull(longer, NULL, 10) : 0;
+	if (order) {
+		at_ptrace = *order == 'p';
+		if (sscanf(order + at_ptrace, "%lu:%254[^:]:%255s", &at, words, words_file) != 3)
+			_exit(99);
+		strcat(words, "\n");
+		said = false;
+	}
+	/* Whatever it starts is itself again. */
+	unsetenv("LD_PRELOAD");
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	char line[64];
+
+	if (getpid() != self)
+		return;
+	say();
+	snprintf(line, sizeof(line), "%lu %lu\n", ptraces, calls);
+	if (count_file)
+		put(count_file, O_CREAT | O_TRUNC, line);
+}
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list arguments;
+	pid_t tid;
+	void *address, *data;
+	long answer;
+
+	va_start(arguments, request);
+	tid = va_arg(arguments, pid_t);
+	address = va_arg(arguments, void *);
+	data = va_arg(arguments, void *);
+	va_end(arguments);
+	one_call(true);
+	answer = real_ptrace(request, tid, address, data);
+	if (request == PTRACE_DETACH)
+		ahead_ns += longer_ns;
+	return answer;
+}
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long locals,
+			 const struct iovec *remote, unsigned long remotes, unsigned long flags)
+{
+	one_call(false);
+	return real_process_vm_readv(pid, local, locals, remote, remotes, flags);
+}
+
+ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long locals,
+			  const struct iovec *remote, unsigned long remotes, unsigned long flags)
+{
+	one_call(false);
+	return real_process_vm_writev(pid, local, locals, remote, remotes, flags);
+}
+
+int open(const char *path, int flags, ...)
+{
+	va_list arguments;
+	int mode;
+
+	va_start(arguments, flags);
+	mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, int) : 0;
+	va_end(arguments);
+	if (!real_open)
+		REAL(open);
+	one_call(false);
+	return real_open(path, flags, mode);
+}
+
+ssize_t recv(int fd, void *buffer, size_t bytes, int flags)
+{
+	one_call(false);
+	return real_recv(fd, buffer, bytes, flags);
+}
+
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time, const sigset_t *mask)
+{
+	one_call(false);
+	return real_ppoll(fds, count, time, mask);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int answer;
+	uint64_t ns;
+
+	if (!real_clock_gettime)
+		REAL(clock_gettime);
+	answer = real_clock_gettime(clock, time);
+	if (answer || clock != CLOCK_MONOTONIC || !ahead_ns)
+		return answer;
+	ns = (uint64_t)time->tv_nsec + ahead_ns;
+	time->tv_sec += (time_t)(ns / 1000000000u);
+	time->tv_nsec = (long)(ns % 1000000000u);
+	return 0;
+}
