@@ -7,7 +7,8 @@
  *are written to FILE as a line, or at the end if there were fewer MEDDLE_LONGER=NS	each
  *PTRACE_DETACH takes so long by CLOCK_MONOTONIC
  *
- * What hears the words does what it does while limpet goes on. */
+ * What hears the words does what it does while limpet goes on; three times of four limpet lets it
+ *have a part of a millisecond first. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -64,10 +65,13 @@ static void put(const char *path, int flags, const char *line)
 
 static void say(void)
 {
+	const struct timespec nap = {0, (long)(at % 4) * 300000};
 	int error = errno;
 
-	if (!atomic_exchange(&said, true))
+	if (!atomic_exchange(&said, true)) {
 		put(words_file, O_NONBLOCK, words);
+		nanosleep(&nap, NULL);
+	}
 	errno = error;
 }
 
