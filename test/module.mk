@@ -55,6 +55,7 @@ $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
 $(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_session_clock limpet_monotonic_ns)
 $(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv
+$(B)/test/test_seal: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,pwrite ftruncate)
 # Tests whose clock stands still until they move it.
 CLOCK_FIXTURE := $(addprefix -Wl$(comma)--wrap=,clock_gettime poll)
 CLOCK_TESTS := test_copies test_quiesce test_trace_sync test_debuginfod test_proc test_control test_dormant test_collector
@@ -66,11 +67,14 @@ TORTURE_TESTS := test/torture/stall.bats test/torture/rounds.bats test/torture/p
 TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats \
 	test/torture/order.bats test/torture/chains.bats test/torture/losses.bats
 # Limits of time that only an idle machine keeps: `make torture`.
-LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats $(B)/test/test_trace_damage
+LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats
 LONG_TORTURE_TESTS += test/torture/lateness.bats
 # With more rounds than in `make test`.
 LONG_TORTURE_TESTS += test/integration/attach.bats test/integration/blocked.bats
 LONG_TORTURE_TESTS += test/torture/seal.bats
+# Unit tests of which there are more rounds.
+TORTURE_UNIT_TESTS := $(addprefix $(B)/test/test_,trace_damage estimate hook_signals seal)
+LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS)
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
@@ -470,7 +474,11 @@ torture: export STALL_ROUNDS ?= 50
 torture: export DAMAGES ?= 10000
 torture: export ATTACH_ROUNDS ?= 20
 torture: export BLOCKED_ROUNDS ?= 10
-torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(B)/test/test_trace_damage
+torture: export DAMAGE_SEED ?= time
+torture: export ESTIMATES ?= 5000
+torture: export SIGNAL_STRIDE ?= 1
+torture: export SEAL_ROUNDS ?= 300
+torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(TORTURE_UNIT_TESTS)
 	$(Q)$(RUN_TESTS) --time-factor 10 --only '$(T)' $(LONG_TORTURE_TESTS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.

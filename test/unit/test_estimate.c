@@ -1,5 +1,7 @@
 /* Estimates against the whole that they are drawn from: the draw itself, unbiased sums, and
- * intervals that hold the truth as often as they say. The seeds are fixed: a failure repeats. */
+ * intervals that hold the truth as often as they say. The seeds are fixed: a failure repeats.
+ *
+ * ESTIMATES says how often each site is drawn (500). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +19,7 @@
 
 static uint64_t random_state = 88172645463325252ull;
 static uint64_t sampler_seed = 4711; /* of the next sampler that begins */
+static unsigned repetitions = 500;
 
 static double random_share(void)
 {
@@ -223,7 +226,6 @@ static void test_nothing_is_estimated(void **state)
 /* ------------------------------------------------------------------ a site, many times over */
 
 #define PERIOD 4096u
-#define REPETITIONS 2000
 #define MAX_CALLS 12000u
 
 enum shape { SAME, SPREAD, DOUBLING, TWO };
@@ -283,12 +285,12 @@ static void take(struct tally *tally, const struct limpet_estimate *estimate, do
 /* `hides`: it has kinds of blocks of which often no sample is taken. */
 static void judge(const struct site *site, const char *what, const struct tally *tally, bool hides)
 {
-	double mean = tally->sum / REPETITIONS, variance = tally->sum_of_squares / REPETITIONS;
-	double error = sqrt(variance / REPETITIONS), held = (double)tally->held / REPETITIONS;
+	double mean = tally->sum / repetitions, variance = tally->sum_of_squares / repetitions;
+	double error = sqrt(variance / repetitions), held = (double)tally->held / repetitions;
 	/* The share itself is a sample: six of its standard deviations. */
 	double least = LIMPET_ESTIMATE_CONFIDENCE -
 		       6 * sqrt(LIMPET_ESTIMATE_CONFIDENCE * (1 - LIMPET_ESTIMATE_CONFIDENCE) /
-				REPETITIONS);
+				repetitions);
 
 	if (tally->truth == 0) {
 		assert_true(tally->sum == 0);
@@ -300,15 +302,15 @@ static void judge(const struct site *site, const char *what, const struct tally 
 	/* The stated variance, on the average, is the one that there is; where a miss is rare, too
 	 * few were seen to say. */
 	if (limpet_weight_of(site->size, PERIOD).weight > 1.1 && variance > 0 && !hides &&
-	    fabs(tally->variances / REPETITIONS / variance - 1) > 0.3)
+	    fabs(tally->variances / repetitions / variance - 1) > 0.3)
 		fail_msg("%s, %s: variance %.3g on the average, not %.3g", site->name, what,
-			 tally->variances / REPETITIONS, variance);
+			 tally->variances / repetitions, variance);
 	if (held < least && !hides)
 		fail_msg("%s, %s: the truth is in %.1f %% of the intervals", site->name, what,
 			 100 * held);
-	if ((double)tally->below_unseen / REPETITIONS < least)
-		fail_msg("%s, %s: above what is unseen in %lu of %d cases", site->name, what,
-			 REPETITIONS - (unsigned long)tally->below_unseen, REPETITIONS);
+	if ((double)tally->below_unseen / repetitions < least)
+		fail_msg("%s, %s: above what is unseen in %u of %u cases", site->name, what,
+			 repetitions - (unsigned)tally->below_unseen, repetitions);
 }
 
 static void run_site(const struct site *site, bool hides)
@@ -325,7 +327,7 @@ static void run_site(const struct site *site, bool hides)
 		bytes += (double)sizes[i];
 		live_bytes += i >= site->calls - site->live ? (double)sizes[i] : 0;
 	}
-	for (unsigned k = 0; k < REPETITIONS; k++) {
+	for (unsigned k = 0; k < repetitions; k++) {
 		struct limpet_estimate all[2] = {0}, live[2] = {0};
 		struct limpet_sample_state sampler = {0};
 		double one = limpet_weight_of(site->size, PERIOD).weight;
@@ -426,6 +428,7 @@ static void test_hidden_kinds(void **state)
 
 int main(void)
 {
+	const char *text = getenv("ESTIMATES");
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_logarithm),
 		cmocka_unit_test(test_distance),
@@ -439,5 +442,7 @@ int main(void)
 		cmocka_unit_test(test_hidden_kinds),
 	};
 
+	if (text)
+		repetitions = (unsigned)strtoul(text, NULL, 10);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

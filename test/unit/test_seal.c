@@ -196,22 +196,24 @@ static void test_a_torn_seal_hides_nothing(void **state)
 {
 	struct limpet_seal_result result;
 	off_t before, after;
-	char functions[256], kept[160], command[512];
+	char functions[256];
+	uint8_t *whole;
+	int fd;
 
 	(void)state;
 	sample_write(&sample);
 	before = trace_bytes();
 	must_seal(NULL, &result);
 	after = trace_bytes();
-	snprintf(kept, sizeof(kept), "%s.kept", sample.trace);
-	snprintf(command, sizeof(command), "cp %s %s", sample.trace, kept);
-	assert_int_equal(system(command), 0);
-	snprintf(command, sizeof(command), "cp %s %s", kept, sample.trace);
+	whole = malloc((size_t)after);
+	fd = open(sample.trace, O_RDWR | O_CLOEXEC);
+	assert_true(whole && fd >= 0);
+	assert_int_equal(pread(fd, whole, (size_t)after, 0), after);
 	for (off_t cut = before; cut < after; cut++) {
-		assert_int_equal(system(command), 0);
-		assert_int_equal(truncate(sample.trace, cut), 0);
+		assert_int_equal(pwrite(fd, whole, (size_t)cut, 0), cut);
+		assert_int_equal(ftruncate(fd, cut), 0);
 		assert_false(check_whole());
-		if ((cut - before) % 16 != 7)
+		if ((cut - before) % 32 != 7)
 			continue;
 		must_seal(NULL, &result);
 		assert_int_equal(result.resolved, 6);
@@ -219,15 +221,110 @@ static void test_a_torn_seal_hides_nothing(void **state)
 		functions_of(SAMPLE_LEAK, functions, sizeof(functions));
 		assert_string_equal(functions, "grow:5<leak:8");
 	}
-	assert_int_equal(unlink(kept), 0);
+	close(fd);
+	free(whole);
 }
 
-static void test_killed_at_any_moment(void **state)
+/* What a seal does to the file, and at what it is killed. */
+enum moment { MOMENT_BEFORE, MOMENT_HALF, MOMENT_AFTER, MOMENTS };
+static unsigned changes_left; /* up to that one; 0: it is not */
+static enum moment moment;
+
+ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t offset);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t offset);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t offset)
 {
-	const char *wanted = getenv("ROUNDS");
-	long rounds = wanted ? strtol(wanted, NULL, 10) : 20;
+	bool last = changes_left && !--changes_left;
+	ssize_t wrote;
+
+	if (last && moment == MOMENT_BEFORE)
+		kill(getpid(), SIGKILL);
+	wrote = __real_pwrite(fd, data, last && moment == MOMENT_HALF ? bytes / 2 : bytes, offset);
+	if (last)
+		kill(getpid(), SIGKILL);
+	return wrote;
+}
+
+int __real_ftruncate(int fd, off_t bytes);
+int __wrap_ftruncate(int fd, off_t bytes);
+int __wrap_ftruncate(int fd, off_t bytes)
+{
+	bool last = changes_left && !--changes_left;
+	int result;
+
+	if (last && moment != MOMENT_AFTER)
+		kill(getpid(), SIGKILL);
+	result = __real_ftruncate(fd, bytes);
+	if (last)
+		kill(getpid(), SIGKILL);
+	return result;
+}
+
+/* Answers whether it was killed. */
+static bool seal_in_child(unsigned changes, enum moment at)
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (!child) {
+		struct limpet_seal_result result;
+		struct limpet_err err = {0};
+
+		changes_left = changes;
+		moment = at;
+		_exit(limpet_seal(sample.trace, NULL, &result, &err) < 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+	return WIFSIGNALED(status);
+}
+
+static void check_sealed_after(void)
+{
 	struct limpet_seal_result result;
 	char functions[256];
+
+	(void)check_whole();
+	must_seal(NULL, &result);
+	assert_int_equal(result.resolved, 6);
+	assert_true(check_whole());
+	functions_of(SAMPLE_LEAK, functions, sizeof(functions));
+	assert_string_equal(functions, "grow:5<leak:8");
+}
+
+static void test_killed_at_any_change(void **state)
+{
+	unsigned killed = 0, killed_again = 0;
+
+	(void)state;
+	for (enum moment at = MOMENT_BEFORE; at < MOMENTS; at++)
+		for (unsigned changes = 1;; changes++) {
+			sample_write(&sample);
+			if (!seal_in_child(changes, at))
+				break;
+			killed++;
+			check_sealed_after();
+		}
+	/* Another one, which finds a change that is not whole, and takes it back. */
+	for (enum moment at = MOMENT_BEFORE; at < MOMENTS; at++)
+		for (unsigned changes = 1;; changes++) {
+			sample_write(&sample);
+			assert_true(seal_in_child(1, MOMENT_HALF));
+			if (!seal_in_child(changes, at))
+				break;
+			killed_again++;
+			check_sealed_after();
+		}
+	print_message("# %u seals, %u after another one\n", killed, killed_again);
+	assert_true(killed >= MOMENTS && killed_again >= 2 * MOMENTS);
+}
+
+/* At moments that nobody chose; SEAL_ROUNDS of them. */
+static void test_killed_at_any_moment(void **state)
+{
+	const char *wanted = getenv("SEAL_ROUNDS");
+	long rounds = wanted ? strtol(wanted, NULL, 10) : 5;
 
 	(void)state;
 	for (long round = 0; round < rounds; round++) {
@@ -238,6 +335,7 @@ static void test_killed_at_any_moment(void **state)
 		child = fork();
 		assert_true(child >= 0);
 		if (!child) {
+			struct limpet_seal_result result;
 			struct limpet_err err = {0};
 
 			for (;;)
@@ -247,12 +345,7 @@ static void test_killed_at_any_moment(void **state)
 		nanosleep(&wait, NULL);
 		assert_int_equal(kill(child, SIGKILL), 0);
 		assert_int_equal(waitpid(child, NULL, 0), child);
-		(void)check_whole();
-		must_seal(NULL, &result);
-		assert_int_equal(result.resolved, 6);
-		assert_true(check_whole());
-		functions_of(SAMPLE_LEAK, functions, sizeof(functions));
-		assert_string_equal(functions, "grow:5<leak:8");
+		check_sealed_after();
 	}
 }
 
@@ -412,6 +505,7 @@ int main(void)
 		cmocka_unit_test(test_sealing_again_keeps_what_is_known),
 		cmocka_unit_test(test_sealing_again_adds_nothing),
 		cmocka_unit_test(test_a_torn_seal_hides_nothing),
+		cmocka_unit_test(test_killed_at_any_change),
 		cmocka_unit_test(test_killed_at_any_moment),
 		cmocka_unit_test(test_code_that_the_program_made),
 		cmocka_unit_test(test_more_at_hand_adds_lines),
