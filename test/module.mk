@@ -20,7 +20,7 @@ UNIT_TESTS += test_trace_sync test_trace_ring
 $(B)/test/test_trace_sync: LDFLAGS_ALL += -Wl,--wrap=fdatasync
 UNIT_TESTS += test_trace_damage test_live
 test_live_SRC := test/unit/trace_capture.c
-UNIT_TESTS += test_report
+UNIT_TESTS += test_report test_findings
 UNIT_TESTS += test_seal test_perfmap test_debuginfod
 test_perfmap_SRC := test/unit/proc_fixture.c
 UNIT_TESTS += test_err test_estimate test_sampled test_hooks_sampled

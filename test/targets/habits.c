@@ -1,8 +1,7 @@
 /* habits: allocates by habits that a report has to tell apart.
  *
  *	habits HABIT...	leak: blocks that nobody frees. cache: fills up, then each new block takes
- *			the place of an old one. slow: the same, but full from the first round on,
- *			and eight seconds long. churn: blocks that are freed at once. load: blocks
+ *			the place of an old one. churn: blocks that are freed at once. load: blocks
  *			of the first round, kept.
  *
  * A round a millisecond. Commands: "go" begins; "rise" allocates 48 MiB in small blocks, "fall"
@@ -18,7 +17,6 @@ enum {
 	LEAK_BYTES = 700,
 	CACHE_BYTES = 3000,
 	CACHE_BLOCKS = 400,
-	SLOW_BLOCKS = 8000,
 	CHURN_BLOCKS = 40,
 	LOAD_BLOCKS = 500,
 	FALL_BLOCKS = 48 << 10
@@ -26,7 +24,7 @@ enum {
 
 static atomic_bool going, over;
 static atomic_ulong rounds;
-static bool leaks, caches, slow, churns, loads;
+static bool leaks, caches, churns, loads;
 
 /* Written to, so that it is resident. */
 static void *take(size_t bytes)
@@ -51,17 +49,6 @@ TARGET_FRAME static void habit_cache(unsigned long round)
 
 	free(blocks[round % CACHE_BLOCKS]);
 	blocks[round % CACHE_BLOCKS] = take(CACHE_BYTES);
-	TARGET_KEEP_FRAME();
-}
-
-TARGET_FRAME static void habit_slow(unsigned long round)
-{
-	static void *blocks[SLOW_BLOCKS];
-
-	for (unsigned i = 0; i < SLOW_BLOCKS && !round; i++)
-		blocks[i] = take(CACHE_BYTES);
-	free(blocks[round % SLOW_BLOCKS]);
-	blocks[round % SLOW_BLOCKS] = take(CACHE_BYTES);
 	TARGET_KEEP_FRAME();
 }
 
@@ -109,8 +96,6 @@ static void *work(void *unused)
 			habit_leak();
 		if (caches)
 			habit_cache(rounds);
-		if (slow)
-			habit_slow(rounds);
 		if (churns)
 			habit_churn();
 		if (loads && !rounds)
@@ -128,7 +113,6 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		leaks |= !strcmp(argv[i], "leak");
 		caches |= !strcmp(argv[i], "cache");
-		slow |= !strcmp(argv[i], "slow");
 		churns |= !strcmp(argv[i], "churn");
 		loads |= !strcmp(argv[i], "load");
 	}

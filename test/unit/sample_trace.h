@@ -289,7 +289,7 @@ static inline void sample_tick(struct sample *sample, struct limpet_recorder *re
  *   spin     mmap of 1 MiB; one foreign free of 48 bytes; one block of an unknown stack, 7 bytes */
 #define SAMPLE_LIVE_BYTES (6000u + 300u + 10000u + 10u + 640u + 7u)
 #define SAMPLE_ALLOCATIONS (10u + 3u + 2u + 1u + 10u + 1u)
-static void sample_write(struct sample *sample)
+static inline void sample_write(struct sample *sample)
 {
 	struct limpet_recorder *recorder = sample_open(sample, -1);
 	uint64_t blocks[10];
