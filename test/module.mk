@@ -71,7 +71,7 @@ LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats
 LONG_TORTURE_TESTS += test/torture/lateness.bats
 # With more rounds than in `make test`.
 LONG_TORTURE_TESTS += test/integration/attach.bats test/integration/blocked.bats
-LONG_TORTURE_TESTS += test/torture/seal.bats
+LONG_TORTURE_TESTS += test/torture/seal.bats test/torture/html.bats
 # Unit tests of which there are more rounds.
 TORTURE_UNIT_TESTS := $(addprefix $(B)/test/test_,trace_damage estimate hook_signals seal)
 LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS)

@@ -6,51 +6,68 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
+# One capture for those who look at it only: several periods, by the number of events.
+setup_file() {
+	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR begin
+	start storm "$TARGETS/storm" --threads 2
+	attach "$pid"
+	tell storm "run 150000" ran
+	stop "$pid"
+	finish storm
+	cp "$trace" "$BATS_FILE_TMPDIR/storm.limpet"
+}
+teardown_file() { end; }
+
+of_storm() {
+	trace=$BATS_FILE_TMPDIR/storm.limpet
+	good_capture
+}
+
+# driven PAGE REPORT.json [OPTION]... [-- PAGE REPORT.json...]...: in one browser.
 driven() {
 	command -v chromium >/dev/null || skip "no chromium"
 	command -v chromedriver >/dev/null || skip "no chromedriver"
-	HOME=$work within 200 "$root/test/html/drive" "$@" >drive.say 2>drive.err || fail "$(<drive.err)" || return 1
-	sed 's/^/# figures:   /' drive.say >&3
+	HOME=$work within 200 "$root/test/html/drive" "$@" >drive.say 2>drive.err || fail "$(<drive.err)"
+}
+
+# The edges of a page's steps.
+edges_of() {
+	sed -n 's/^"buckets":\(.*\),$/\1/p' "$1" | jq -r '.[]'
 }
 
 @test "a page says what the report says, whole and in part; mouse, keys, search, drag" {
-	start storm "$TARGETS/storm" --threads 2 --rate 20000
-	# Long enough for several periods of the trace.
-	attach "$pid" -d 3s
-	tell storm go going
-	attached
-	tell storm hold held
-	finish storm
-	good_capture
+	of_storm
 	run --separate-stderr "$LIMPET" html "$trace" -o page.html
 	[[ $status == 0 && $output == page.html ]]
 	[[ $(stat -c %a page.html) == 600 ]]
+	(($(edges_of page.html | wc -l) > 3)) || fail "too few steps: $(edges_of page.html)"
 	driven page.html report.json
 }
 
 @test "a page of what filters keep, begun with a part of the time" {
-	start storm "$TARGETS/storm" --threads 2 --rate 20000
-	attach "$pid" -d 3s
-	tell storm go going
-	attached
-	tell storm hold held
-	finish storm
-	good_capture
-	"$LIMPET" html "$trace" --from 1s --to 2s -o part.html
-	driven part.html report.json --part 1 2
+	of_storm
+	"$LIMPET" html "$trace" -o page.html
+	local edges from to
+	mapfile -t edges < <(edges_of page.html)
+	((${#edges[@]} > 3)) || fail "too few steps: ${edges[*]}"
+	# Near an edge, not on it.
+	from=$(jq -n "${edges[1]} * 0.8 + ${edges[2]} * 0.2") to=$(jq -n "${edges[2]} * 0.2 + ${edges[3]} * 0.8")
+	"$LIMPET" html "$trace" --from "${from}s" --to "${to}s" -o part.html
 	refused 2 "beyond the end" "$LIMPET" html "$trace" --from 1h -o none.html
-	refused 2 "later than" "$LIMPET" html "$trace" --from 2s --to 1s -o none.html
+	refused 2 "later than" "$LIMPET" html "$trace" --from 2ms --to 1ms -o none.html
 	[[ ! -e none.html ]]
 	local thread
 	"$LIMPET" report "$trace" --view threads --json >threads.json
 	thread=$(jq '.threads | sort_by(.allocations) | last.thread' threads.json)
 	local kept=0 cut
 	for cut in "--exclude=storm_realloc" "--include=thread:$thread"; do
-		"$LIMPET" report "$trace" "$cut" --json >cut.json
-		[[ $(jq .totals.allocations cut.json) != "$(jq .totals.allocations report.json)" ]] || fail "$cut cuts nothing" || return 1
-		"$LIMPET" html "$trace" "$cut" -o cut.$((++kept)).html
-		driven cut.$kept.html cut.json --figures
+		kept=$((kept + 1))
+		"$LIMPET" report "$trace" "$cut" --json >cut.$kept.json
+		[[ $(jq .totals.allocations cut.$kept.json) != "$(jq .totals.allocations report.json)" ]] ||
+			fail "$cut cuts nothing" || return 1
+		"$LIMPET" html "$trace" "$cut" -o cut.$kept.html
 	done
+	driven part.html report.json --part "$from" "$to" -- cut.1.html cut.1.json --figures -- cut.2.html cut.2.json --figures
 	# Of what is left out nothing is in the page but its sum.
 	[[ $(grep -c storm_realloc cut.1.html) == 0 ]] || fail "names that were cut"
 }
@@ -66,7 +83,7 @@ driven() {
 	good_capture
 	expect '.capture.unseen_rss_share != null and .totals.allocations > 0'
 	"$LIMPET" html "$trace" -o partial.html
-	driven partial.html report.json --figures
+	cp report.json partial.json
 	start lame "$TARGETS/lame"
 	attach "$pid"
 	tell lame "run 10" ran
@@ -74,7 +91,7 @@ driven() {
 	report
 	finish lame
 	"$LIMPET" html "$trace" -o lame.html
-	driven lame.html report.json --figures
+	driven partial.html partial.json --figures -- lame.html report.json --figures
 }
 
 @test "what a page says of lifetimes and sizes of blocks is what the reports say" {
@@ -91,22 +108,49 @@ driven() {
 			($lives | map(.largest) | max | $last.from_bytes <= . and . <= $last.to_bytes))' lives.json
 }
 
-# The edges of a page's steps, for windows of the report: a step ends with the tick of 10 us that its end lies in.
-edges_of() {
-	sed -n 's/^"buckets":\(.*\),$/\1/p' "$1" | jq -r '.[] | if . > 0 then . + 0.00001 else . end'
+# test/html/spike.trace: thirty blocks of 1000 bytes, one of 1 GiB that is freed at once, thirty more; 30 ms from each to
+# the next. It is kept, as where its steps end is a matter of time.
+@test "a peak that comes and goes between two points is in the plot, and in the figures of its part" {
+	local edges begin='' end step=0
+	trace=$root/test/html/spike.trace
+	"$LIMPET" html "$trace" -o spike.html
+	"$LIMPET" html --quick "$trace" -o quick.html
+	# For windows of the report: a step ends with the tick of 10 us that its end lies in.
+	edges=$(edges_of spike.html | jq 'if . > 0 then . + 0.00001 else . end')
+	(($(wc -l <<<"$edges") > 3)) || fail "too few steps: $edges"
+	while read -r end; do
+		if [[ $begin ]]; then
+			"$LIMPET" report --json --from "${begin}s" --to "${end}s" "$trace" >"step.$step.json"
+			step=$((step + 1))
+		fi
+		begin=$end
+	done <<<"$edges"
+	# The first one ends with the first call, in the same tick as that.
+	rm step.0.json
+	jq -s . step.*.json >steps.json
+	driven spike.html steps.json --kept highest
+	highest_of spike.html quick.html
 }
 
-@test "a peak that comes and goes between two points is in the plot, and in the figures of its part" {
+# highest_of PAGE QUICK-PAGE: has the gibibyte. A page of sums knows the steps alone.
+highest_of() {
+	sed -n 's/^"moments":\(.*\),$/\1/p' "$2" | grep -qx null
+	jq -se '.[0].bytes == .[1].bytes and (.[0].bytes | max) > 1073741824' \
+		<(sed -n 's/^"highest":\(.*\),$/\1/p' "$1") <(sed -n 's/^"highest":\(.*\),$/\1/p' "$2")
+}
+
+@test "a peak that comes and goes within a step is recorded" {
 	cat >spike.c <<-'END'
 		#include <stdlib.h>
-		#include <unistd.h>
 		static void *volatile keep;
 		static void some(void)
 		{
-			for (int i = 0; i < 30; i++) {
+			/* More than fits a step: 65536 events. */
+			for (int i = 0; i < 100000; i++) {
 				keep = malloc(1000);
-				usleep(30000);
+				free(keep);
 			}
+			keep = malloc(1000);
 		}
 		int main(void)
 		{
@@ -118,47 +162,30 @@ edges_of() {
 		}
 	END
 	gcc -O1 -o spike spike.c
-	"$LIMPET" run -q -o spike.limpet -- ./spike
-	local edges begin='' end step=0
-	"$LIMPET" html spike.limpet
-	"$LIMPET" html --quick spike.limpet -o quick.html
-	edges=$(edges_of spike.html)
-	(($(wc -l <<<"$edges") > 3)) || fail "too few steps: $edges"
-	while read -r end; do
-		if [[ $begin ]]; then
-			"$LIMPET" report --json --from "${begin}s" --to "${end}s" spike.limpet >"step.$step.json"
-			step=$((step + 1))
-		fi
-		begin=$end
-	done <<<"$edges"
-	# The first one ends with the first call, in the same tick as that.
-	rm step.0.json
-	jq -s . step.*.json >steps.json
-	driven spike.html steps.json --kept highest
-	# A page of sums knows the steps alone.
-	sed -n 's/^"moments":\(.*\),$/\1/p' quick.html | grep -qx null
-	jq -se '.[0].bytes == .[1].bytes and (.[0].bytes | max) > 1073741824' \
-		<(sed -n 's/^"highest":\(.*\),$/\1/p' spike.html) <(sed -n 's/^"highest":\(.*\),$/\1/p' quick.html)
+	trace=$work/spike.limpet
+	within 60 "$LIMPET" run -q --on-overload wait -o "$trace" -- ./spike
+	"$LIMPET" html "$trace"
+	"$LIMPET" html --quick "$trace" -o quick.html
+	(($(edges_of spike.html | wc -l) > 3)) || fail "too few steps: $(edges_of spike.html)"
+	highest_of spike.html quick.html
+	report
+	expect '.totals.peak_bytes > 1073741824 and .totals.peak_bytes > 100 * ([.timeline[].live_bytes] | max)'
 }
 
 @test "a page of samples, of a short capture and of one that gave up its oldest part say what they have" {
-	local traces=$root/test/traces
+	local traces=$root/test/traces edges
 	echo '{}' >none.json
 	"$LIMPET" html "$traces/version-1/sampled.trace" -o sampled.html
-	driven sampled.html none.json --kept sampled
 	"$LIMPET" html "$traces/version-2/overload.trace" -o overload.html
-	driven overload.html none.json --kept sampled
 	"$LIMPET" html "$traces/version-3/addresses.trace" -o short.html
-	driven short.html none.json --kept one-step
 	trace=$traces/version-3/bounded.trace
 	"$LIMPET" html "$trace" -o bounded.html
-	local edges
-	mapfile -t edges < <(edges_of bounded.html)
+	mapfile -t edges < <(edges_of bounded.html | jq 'if . > 0 then . + 0.00001 else . end')
 	"$LIMPET" report --json --from "${edges[2]}s" --to "${edges[4]}s" "$trace" >kept.json
-	driven bounded.html kept.json --kept bounded
 	# A comparison has no temporary allocations either, if one side was sampled.
 	"$LIMPET" diff --html "$traces/version-1/storm.trace" "$traces/version-1/sampled.trace" -o both.html
-	driven both.html none.json --kept compared
+	driven sampled.html none.json --kept sampled -- overload.html none.json --kept sampled -- \
+		short.html none.json --kept one-step -- bounded.html kept.json --kept bounded -- both.html none.json --kept compared
 }
 
 @test "hostile names do nothing" {
@@ -184,17 +211,16 @@ edges_of() {
 	gcc -O1 -c evil.c
 	objcopy --redefine-sym "evil_name=$name" evil.o
 	gcc -o '<script>window.owned=1' evil.o
-	"$LIMPET" run -q -o evil.limpet -- './<script>window.owned=1'
+	"$LIMPET" run -q --on-overload wait -o evil.limpet -- './<script>window.owned=1'
 	trace=evil.limpet
 	report
 	"$LIMPET" html evil.limpet
 	[[ $(grep -c '<img' evil.html) == 0 ]]
-	driven evil.html report.json --hostile "$name"
-	within 60 "$LIMPET" run -q -o plain.limpet -- "$TARGETS/storm" --threads 1 <<<quit >said
+	within 60 "$LIMPET" run -q --on-overload wait -o plain.limpet -- "$TARGETS/storm" --threads 1 <<<quit >said
 	"$LIMPET" diff --html --sort allocated plain.limpet evil.limpet -o both.html
 	"$LIMPET" diff --json --sort allocated plain.limpet evil.limpet >diff.json
 	[[ $(grep -c '<img' both.html) == 0 ]]
-	driven both.html diff.json --hostile "$name"
+	driven evil.html report.json --hostile "$name" -- both.html diff.json --hostile "$name"
 }
 
 # A program that keeps `$1` blocks of storm_leak's, and whatever the other commands say.
@@ -202,7 +228,7 @@ kept_by() {
 	local name=$1
 	shift
 	printf '%s\n' "$@" quit >commands
-	within 60 "$LIMPET" run -q -o "$name" -- "$TARGETS/storm" --threads 1 <commands >said || fail "limpet run"
+	within 60 "$LIMPET" run -q --on-overload wait -o "$name" -- "$TARGETS/storm" --threads 1 <commands >said || fail "limpet run"
 }
 
 @test "two captures as a page: what the diff says, in colours, words and tables; mouse and keys" {
@@ -211,11 +237,10 @@ kept_by() {
 	run --separate-stderr "$LIMPET" diff --html --sort live old.limpet new.limpet
 	[[ $status == 0 && $output == new.diff.html && $(stat -c %a new.diff.html) == 600 ]]
 	"$LIMPET" diff --json --sort live old.limpet new.limpet >diff.json
-	driven new.diff.html diff.json
 	# The other way round: blue instead of orange.
 	"$LIMPET" diff --html --sort live new.limpet old.limpet -o back.html
-	"$LIMPET" diff --json --sort live new.limpet old.limpet >diff.json
-	driven back.html diff.json
+	"$LIMPET" diff --json --sort live new.limpet old.limpet >back.json
+	driven new.diff.html diff.json -- back.html back.json
 	# Never over another one; whole or not there.
 	refused 1 "File exists" "$LIMPET" diff --html old.limpet new.limpet
 	"$LIMPET" diff --html -f old.limpet new.limpet@-1s
@@ -227,11 +252,7 @@ kept_by() {
 }
 
 @test "the page is never written over another, and is whole or not there" {
-	start storm "$TARGETS/storm" --threads 1
-	attach "$pid"
-	tell storm "run 10" ran
-	stop "$pid"
-	finish storm
+	trace=$root/test/traces/version-1/storm.trace
 	echo mine >page.html
 	run --separate-stderr "$LIMPET" html "$trace" -o page.html
 	[[ $status == 1 && $stderr == *"File exists"*"hint: "* && $(<page.html) == mine ]]
@@ -261,13 +282,9 @@ kept_by() {
 	grep -q '^"threads":\[{' storm.html
 }
 
-@test "a graph of 100,000 frames" {
-	start storm "$TARGETS/storm" --threads 1
-	attach "$pid"
-	tell storm "run 10" ran
-	stop "$pid"
-	finish storm
-	"$LIMPET" html "$trace" -o page.html
+# How long it takes: test/torture/html.bats.
+@test "a graph of 100,000 frames: what can be seen is drawn, once for each key" {
+	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
 	"$root/test/html/large" page.html 100000 large.html large.json
-	driven large.html large.json --speed
+	driven large.html large.json --large
 }

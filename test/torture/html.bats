@@ -1,0 +1,15 @@
+#!/usr/bin/env bats
+# How fast a page is: the largest graph that is asked for is drawn within 50 ms, and a picture is there within a second.
+# What it draws is counted in test/integration/html.bats.
+
+load ../integration/helpers
+setup() { begin; }
+teardown() { end; }
+
+@test "a graph of 100,000 frames is drawn within 50 ms" {
+	command -v chromedriver >/dev/null || skip "no chromedriver"
+	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
+	"$root/test/html/large" page.html 100000 large.html large.json
+	HOME=$work within 200 "$root/test/html/drive" large.html large.json --speed >drive.say 2>drive.err || fail "$(<drive.err)"
+	sed 's/^/# figures:   /' drive.say >&3
+}
