@@ -407,7 +407,7 @@ $(TARGET_DIR)/bundled-%: test/targets/bundled.c test/targets/target.h $(TARGET_D
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -L$(TARGET_DIR) -lbundle-$* -Wl,-rpath,'$$ORIGIN'
 
 # Programs that use the injector's insides, for the torture run.
-TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops stoptimes chains)
+TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops stoptimes chains waits)
 torture_chains_SRC := test/torture/chains_agent.c test/torture/chains_unwind.c
 torture_objects = $(patsubst %.c,$(B)/obj/%.o,$(torture_$1_SRC))
 $(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $$(call torture_objects,$$*) \

@@ -1,13 +1,15 @@
 /* stall: threads that allocate as fast as they can, and measure how long any of them was made to
  * wait.
  *
- *	stall [--threads N]
+ *	stall [--threads N] [--plain]
+ *
+ * --plain: they measure nothing, and make no system calls of their own.
  *
  * Commands: "go" runs until "hold"; "mark" begins a measurement, "measure" answers it as JSON while
- * the threads run: seconds, operations, longest_gap_us from one operation of a thread to the next,
- * longest_sleep_us and longest_spin_us; "keep NAME N" has N blocks of 1000 bytes allocated for good
- *by the function stall_NAME, NAME being before, during or after; "count" answers the books as JSON
- *(exact while held); "quit" ends with 0.
+ * the threads run: seconds, operations, fewest operations of a thread, longest_gap_us from one
+ *operation of a thread to the next, longest_sleep_us and longest_spin_us; "keep NAME N" has N
+ *blocks of 1000 bytes allocated for good by the function stall_NAME, NAME being before, during or
+ *after; "count" answers the books as JSON (exact while held); "quit" ends with 0.
  *
  * A thread of this program has no reason to sleep, and on a busy machine every reason to be sent
  * off the processor. So a gap counts as a sleep if the thread left the processor by itself
@@ -44,6 +46,7 @@ struct worker {
 
 static struct worker workers[MAX_THREADS];
 static unsigned thread_count = 2;
+static bool plain;
 static uint64_t marked_ns;
 static _Atomic unsigned mark;
 static uint64_t kept_count;
@@ -80,6 +83,8 @@ struct gauge {
 
 static void gauge_begin(struct gauge *gauge)
 {
+	if (plain)
+		return;
 	gauge->checkpoint_ns = cpu_ns();
 	gauge->sleeps = sleeps();
 	gauge->last_ns = target_now_ns();
@@ -94,7 +99,7 @@ static void raise_to(_Atomic uint64_t *longest, uint64_t value)
 /* After an operation. */
 static void gauge_read(struct gauge *gauge, struct worker *w)
 {
-	uint64_t now_ns = target_now_ns(), gap_ns = now_ns - gauge->last_ns;
+	uint64_t now_ns = plain ? 0 : target_now_ns(), gap_ns = now_ns - gauge->last_ns;
 	uint64_t operations = atomic_load_explicit(&w->operations, memory_order_relaxed);
 	unsigned current = atomic_load_explicit(&mark, memory_order_relaxed);
 
@@ -109,6 +114,8 @@ static void gauge_read(struct gauge *gauge, struct worker *w)
 		return;
 	}
 	atomic_store_explicit(&w->operations, operations + 1, memory_order_relaxed);
+	if (plain)
+		return;
 	if (gap_ns > LONG_GAP_NS) {
 		uint64_t used_ns = cpu_ns() - gauge->checkpoint_ns;
 
@@ -228,18 +235,21 @@ static void begin_measurement(void)
 
 static void answer_measurement(void)
 {
-	uint64_t operations = 0;
+	uint64_t operations = 0, fewest = UINT64_MAX;
 	_Atomic uint64_t gap_ns = 0, sleep_ns = 0, spin_ns = 0;
 
 	for (unsigned i = 0; i < thread_count; i++) {
-		operations += workers[i].operations;
+		uint64_t mine = workers[i].operations;
+
+		operations += mine;
+		fewest = mine < fewest ? mine : fewest;
 		raise_to(&gap_ns, workers[i].longest_gap_ns);
 		raise_to(&sleep_ns, workers[i].longest_sleep_ns);
 		raise_to(&spin_ns, workers[i].longest_spin_ns);
 	}
-	target_say("{\"seconds\":%.3f,\"operations\":%lu,\"longest_gap_us\":%lu,"
+	target_say("{\"seconds\":%.3f,\"operations\":%lu,\"fewest\":%lu,\"longest_gap_us\":%lu,"
 		   "\"longest_sleep_us\":%lu,\"longest_spin_us\":%lu}",
-		   (double)(target_now_ns() - marked_ns) / 1e9, operations, gap_ns / 1000,
+		   (double)(target_now_ns() - marked_ns) / 1e9, operations, fewest, gap_ns / 1000,
 		   sleep_ns / 1000, spin_ns / 1000);
 }
 
@@ -311,10 +321,15 @@ int main(int argc, char **argv)
 {
 	pthread_t threads[MAX_THREADS];
 
-	if (argc == 3 && !strcmp(argv[1], "--threads"))
-		thread_count = (unsigned)strtoul(argv[2], NULL, 10);
-	if ((argc != 1 && argc != 3) || !thread_count || thread_count > MAX_THREADS)
-		target_broken("stall [--threads N], 1 to %d", MAX_THREADS);
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--plain"))
+			plain = true;
+		else if (!strcmp(argv[i], "--threads") && i + 1 < argc)
+			thread_count = (unsigned)strtoul(argv[++i], NULL, 10);
+		else
+			thread_count = 0;
+	if (!thread_count || thread_count > MAX_THREADS)
+		target_broken("stall [--threads N] [--plain], 1 to %d", MAX_THREADS);
 	for (unsigned i = 0; i < thread_count; i++) {
 		workers[i].random = 0x9e3779b97f4a7c15ull * (i + 1);
 		if (pthread_create(&threads[i], NULL, worker_main, &workers[i]))

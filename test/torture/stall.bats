@@ -1,116 +1,81 @@
 #!/usr/bin/env bats
-# The collector stands still under full load, by SIGSTOP: nobody waits for it longer than a
-# millisecond, what is lost is counted, and it recovers. STALL_ROUNDS: how often in each capture.
+# The collector stands still under full load, by SIGSTOP: nobody waits for it, what is lost is counted, and it
+# recovers. STALL_ROUNDS: how often in each capture.
 #
-# Threads that wait for the collector do so in every stall: each has filled its ring within
-# milliseconds. So most stalls have to be free of threads that sleep. One that spins cannot be told
-# from one whose processor the hypervisor took: stolen time counts as used. That happens at any time,
-# to a twin as well that runs beside it and is not captured. One stall has to be free of spins longer
-# than the twin's; more are made for it, up to MORE_STALLS.
+# That nobody waits is counted: meanwhile test/torture/waits.c sees each system call of each thread that
+# allocates, and all of them go on. For how long they do wait, and how fast they go on, is measured by
+# `make torture` (stall_limits.bats).
 # time-limit: 400
-# measures-time: for how long threads wait
 
 load ../integration/helpers
 setup() { begin; }
 teardown() { end; }
 
 : "${STALL_ROUNDS:=1}"
-: "${STALL_SECONDS:=1}"
-MORE_STALLS=11
-BOUND_US=1000
+: "${TORTURE:=$root/build/torture}"
+MEMORY=8MiB
+# More than it holds; and, of each thread, once it is full.
+FILLING=1500000
+FULL=20000
 
-# measured_for SECONDS: since the mark.
-measured_for() {
-	tell stall measure '{' && json_says ".seconds >= $1" <<<"$answer"
+# done_since FIGURE N: since the mark.
+done_since() {
+	tell stall measure '{' && json_says ".$1 >= $2" <<<"$answer"
 }
 
-# measure SECONDS: the program's own figures of so long; sets `answer`.
-measure() {
+# operate FIGURE N: so many operations of all threads, or of each if FIGURE is `fewest`.
+operate() {
 	tell stall mark marked || return 1
-	wait_until 120 measured_for "$1"
+	wait_until 120 done_since "$1" "$2"
 }
 
 of() {
 	jq ".$1" <<<"$2"
 }
 
-# longest_waits ANSWER: asleep and on the processor
-longest_waits() {
-	jq -r '"\(.longest_sleep_us)+\(.longest_spin_us)"' <<<"$1"
-}
-
-# rate ANSWER: operations per second
-rate() {
-	jq '.operations / .seconds | round' <<<"$1"
-}
-
-status_says() {
-	"$LIMPET" status "$pid" --json 2>/dev/null | json_says ".captures[0] | $1"
-}
-
-# The collector has read all that there was: the program is held, and no more comes.
+# The collector has read all that there was: the program is held, and no more comes. It answers once after each time
+# that it looked.
 caught_up() {
-	local before=$seen_events
-	seen_events=$("$LIMPET" status "$pid" --json 2>/dev/null | jq '.captures[0].events') || return 1
-	[[ $before == "$seen_events" ]]
+	local events
+	events=$("$LIMPET" status "$pid" --json 2>/dev/null | jq '.captures[0].events') || return 1
+	[[ $events == [0-9]* ]] || return 1
+	[[ $events == "$seen_events" ]] || same_answers=0
+	seen_events=$events
+	((++same_answers >= 4))
 }
 catch_up() {
-	seen_events=none
+	local seen_events=none same_answers=0
 	wait_until 60 caught_up
 }
 
-nobody_waited() {
-	((slept * 2 <= stalls && spun < stalls))
-}
-
-more_stalls() {
-	((stalls < STALL_ROUNDS)) || { ! nobody_waited && ((stalls < STALL_ROUNDS + MORE_STALLS)); }
-}
-
-# Of the stall that `answer` tells of.
-note_waits() {
-	local mine=$answer spin_us twin_us
-	tell twin measure '{' || return 1
-	spin_us=$(of longest_spin_us "$mine") twin_us=$(of longest_spin_us "$answer")
-	waits+=("$(longest_waits "$mine")/$twin_us")
-	((stalls += 1))
-	(($(of longest_sleep_us "$mine") <= BOUND_US)) || ((slept += 1))
-	((spin_us <= BOUND_US || spin_us <= twin_us)) || ((spun += 1))
-}
-
-# stalled MODE [OPTION...]: a capture in which the collector is stopped STALL_ROUNDS times or more.
-# Leaves alone, captured, stalled: the program's figures without limpet, with it, and while it stood
-# still at last; stalls: how many; slept, spun: in how many of them a thread did so for longer than
-# BOUND_US (and the twin); waits: the longest of each, and the twin's.
+# stalled MODE [OPTION of waits...]: a capture in which the collector is stopped STALL_ROUNDS times. Leaves `books`,
+# what the program did until then, `before_capture`, `waits`, the waits of its threads in all the stalls, and
+# `calls`, the most of their system calls in one.
 stalled() {
-	start twin nice -n 5 "$TARGETS/stall" --threads 2 || return 1
-	tell twin go going || return 1
-	start stall nice -n 5 "$TARGETS/stall" --threads 2 || return 1
+	local i
+	start stall nice -n 5 "$TARGETS/stall" --threads 2 --plain || return 1
 	tell stall go going || return 1
-	measure "$STALL_SECONDS" || return 1
-	alone=$answer
+	operate fewest 1000 || return 1
 	tell stall hold held || return 1
 	tell stall "count" '{' || return 1
 	before_capture=$answer
-	overload=$1 attach "$pid" --agent-memory 16MiB "${@:2}" || return 1
+	overload=$1 attach "$pid" --agent-memory $MEMORY || return 1
 	tell stall "keep before 300" kept || return 1
 	tell stall go going || return 1
-	measure 1 || return 1
-	captured=$answer
-	stalls=0 slept=0 spun=0 waits=()
-	while more_stalls; do
-		# Marked before: a thread that waits does not see the mark.
-		tell twin mark marked || return 1
-		tell stall mark marked || return 1
-		kill -STOP "$limpet_job"
-		wait_until 120 measured_for "$STALL_SECONDS" || return 1
-		stalled=$answer
-		[[ $1 == wait ]] || tell stall "keep during 20000" kept || return 1
-		kill -CONT "$limpet_job"
+	waits=0 calls=0
+	for ((i = 1; i <= STALL_ROUNDS; i++)); do
+		operate fewest 1000 || return 1
+		start "waits$i" "$TORTURE/waits" "$pid" "$limpet_job" "${@:2}" || return 1
+		same "threads that are watched" "$ready" 2 || return 1
+		pid=${pid_of[stall]}
+		tell "waits$i" stop stopped || return 1
+		"stall_of_$1" "waits$i" || return 1
+		tell "waits$i" count '{' || return 1
+		waited=$answer
+		((waits += $(of waits "$answer"))) || true
+		((calls >= $(of calls "$answer"))) || calls=$(of calls "$answer")
+		finish "waits$i" || return 1
 		tell stall hold held || return 1
-		# Also of the time until then, in which a wait comes to its end.
-		tell stall measure '{' || return 1
-		note_waits || return 1
 		catch_up || return 1
 		# Full recording again.
 		tell stall "keep after 300" kept || return 1
@@ -121,17 +86,29 @@ stalled() {
 	books=$answer
 }
 
-say_figures() {
-	echo "# figures: $1: $(rate "$alone") operations/s alone, $(rate "$captured") captured, $(rate "$stalled") while" \
-		"the collector stands still; longest sleep+spin/twin's of a thread $(longest_waits "$alone") us alone," \
-		"${waits[*]} us stalled (longest gap $(of longest_gap_us "$alone") and $(of longest_gap_us "$stalled") us)" >&3
+# All that there is room for is filled, and everybody goes on.
+stall_of_drop() {
+	operate operations $FILLING || return 1
+	operate fewest $FULL || return 1
+	tell stall "keep during 20000" kept || return 1
+	tell "$1" count '{'
+}
+stall_of_sample() {
+	stall_of_drop "$1"
+}
+# Until one waits: then the collector goes on by itself.
+stall_of_wait() {
+	wait_until 60 one_waits "$1"
+}
+one_waits() {
+	tell "$1" count '{' && json_says '.waits > 0' <<<"$answer"
 }
 
+# Neither for the collector, nor for each other; and what they call does not grow with what they allocate.
 went_on() {
-	nobody_waited || fail "a thread slept+spun/its twin for ${waits[*]} us, $(longest_waits "$alone") without limpet" || return 1
-	# Dropping and sampling cost less than recording.
-	(($(rate "$stalled") * 2 >= $(rate "$captured"))) ||
-		fail "$(rate "$stalled") operations/s, after $(rate "$captured")"
+	echo "# figures: $1: $STALL_ROUNDS stalls, $waits waits, at most $calls system calls in $((FILLING + 2 * FULL)) operations" >&3
+	same "waits while the collector stood still" "$waits" 0 || return 1
+	((calls <= FULL / 20)) || fail "$calls system calls"
 }
 
 # What the threads did before the capture is not in it.
@@ -148,19 +125,17 @@ kept() {
 	stalled drop
 	stop "$pid" 4
 	report
-	say_figures drop
-	went_on
+	went_on drop
 	expect '.capture.dropped_events > 0 and (.capture.complete | not) and .capture.agent_unloaded'
 	expect '.capture.estimated == false and .capture.overloads == null'
 	same "blocks from before" "$(kept before live_allocations)" 300
-	same "blocks from after" "$(kept after live_allocations)" $((stalls * 300))
-	(($(kept during allocations) < stalls * 20000)) || fail "nothing was lost of the stall"
+	same "blocks from after" "$(kept after live_allocations)" $((STALL_ROUNDS * 300))
+	(($(kept during allocations) < STALL_ROUNDS * 20000)) || fail "nothing was lost of the stall"
 	# Every event is there or was dropped.
 	recorded=$(jq '.totals.events - .totals.mmaps - .totals.munmaps + .capture.dropped_events' report.json)
 	same "events recorded and dropped" "$recorded" $(($(in_capture allocations) + $(in_capture frees)))
 	nothing_of_ours "$pid"
 	finish stall
-	finish twin
 }
 
 # Within the interval stretched two and a half times: five standard deviations.
@@ -174,19 +149,17 @@ near_truth() {
 	stalled sample
 	stop "$pid"
 	report
-	say_figures sample
 	echo "# figures: sample: $(jq -r '"\(.capture.overloads.ranges | length) overloads of \(.capture.overloads.seconds) s; " +
 		"\(.totals.allocations) allocations estimated (\(.totals.allocations_low) to \(.totals.allocations_high))"' report.json)," \
 		"$(in_capture allocations) by the program" >&3
-	went_on
+	went_on sample
 	expect '.capture.complete and .capture.dropped_events == 0 and .capture.agent_unloaded'
 	expect '.capture.estimated and .capture.overloads.sample_bytes == 524288 and .capture.sample_bytes == 0'
-	expect '(.capture.overloads.ranges | length >= '"$stalls"') and
+	expect '(.capture.overloads.ranges | length >= '"$STALL_ROUNDS"') and
 		all(.capture.overloads.ranges[]; .from_seconds < .to_seconds)'
-	expect '.capture.overloads.seconds > '"$stalls * $STALL_SECONDS / 2"
 	# What was recorded in full is exact, and says so.
 	same "blocks from before" "$(kept before live_allocations)" 300
-	same "blocks from after" "$(kept after live_allocations)" $((stalls * 300))
+	same "blocks from after" "$(kept after live_allocations)" $((STALL_ROUNDS * 300))
 	expect '[.sites[] | select(any(.stack[]; .function == "stall_before" or .function == "stall_after")) |
 		.allocations_low == .allocations and .allocations == .allocations_high and
 		.live_bytes_low == .live_bytes and .live_bytes == .live_bytes_high] | length == 2 and all'
@@ -202,23 +175,22 @@ near_truth() {
 	[[ $output == *"allocated while overloaded"*overload*"all recorded otherwise"* ]]
 	nothing_of_ours "$pid"
 	finish stall
-	finish twin
 }
 
-# And the program's measure of a wait can say yes.
-@test "wait: everything is recorded, and the program measures that it waited" {
+# And who waits is seen: in nanosleep, until there is room.
+@test "wait: everything is recorded, and the threads are seen to wait" {
 	local figure
-	STALL_ROUNDS=1 MORE_STALLS=0
-	stalled wait
+	STALL_ROUNDS=1
+	stalled wait --once
 	stop "$pid"
 	report
-	say_figures wait
+	echo "# figures: wait: $waits waits of $calls system calls" >&3
+	((waits > 0)) || fail "nobody waited"
+	same "calls of nanosleep and of restarted ones" "$(jq '.["35"] + .["219"]' <<<"$waited")" "$waits"
 	expect '.capture.complete and .capture.dropped_events == 0 and .capture.estimated == false'
 	for figure in allocations allocated_bytes; do
 		same "$figure" "$(jq ".totals.$figure" report.json)" "$(in_capture "$figure")"
 	done
 	same "frees" "$(jq '.totals.frees + .totals.foreign_frees' report.json)" "$(in_capture frees)"
-	((${waits[0]%+*} > 300000)) || fail "a thread slept+spun for ${waits[*]} us"
 	finish stall
-	finish twin
 }
