@@ -66,15 +66,11 @@ BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := test/torture/stall.bats test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
 TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats \
 	test/torture/order.bats test/torture/chains.bats test/torture/losses.bats
-# Limits of time that only an idle machine keeps: `make torture`.
-LONG_TORTURE_TESTS := $(TORTURE_TESTS) test/torture/stop_limits.bats
-LONG_TORTURE_TESTS += test/torture/lateness.bats
-# With more rounds than in `make test`.
-LONG_TORTURE_TESTS += test/integration/attach.bats test/integration/blocked.bats
-LONG_TORTURE_TESTS += test/torture/seal.bats test/torture/html.bats
-# Unit tests of which there are more rounds.
+# What measures time, by medians of an idle machine: `make torture`.
+LONG_TORTURE_TESTS := $(TORTURE_TESTS) $(sort $(wildcard test/torture/*_limits.bats))
+# And what has more rounds than in `make test`.
 TORTURE_UNIT_TESTS := $(addprefix $(B)/test/test_,trace_damage estimate hook_signals seal)
-LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS)
+LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS) test/integration/attach.bats test/integration/blocked.bats
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
