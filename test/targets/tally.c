@@ -3,6 +3,7 @@
  *	tally FILE [THREADS]	a target: "go" lets the threads run until they are killed or it
  *				ends, "hoard" has them free nothing from then on
  *	tally --read FILE	what was begun and what was done, as JSON
+ *	tally --await FILE N	ends as soon as N allocations are done
  *
  * A call is counted as begun before it, and as done after it: whoever is killed has at most one of
  * each thread in between. A realloc counts as a free and an allocation. */
@@ -121,6 +122,15 @@ static void print(const char *name, size_t offset, const char *after)
 	       name, sums[0], sums[1], sums[2], sums[3], after);
 }
 
+static uint64_t allocations_done(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < MAX_THREADS; i++)
+		sum += tallies[i].done.allocations;
+	return sum;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned threads = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 2;
@@ -133,6 +143,12 @@ int main(int argc, char **argv)
 		putchar('{');
 		print("done", offsetof(struct tally, done), ",");
 		print("begun", offsetof(struct tally, begun), "}\n");
+		return 0;
+	}
+	if (argc == 4 && !strcmp(argv[1], "--await")) {
+		tallies = map(argv[2], false);
+		while (allocations_done() < strtoull(argv[3], NULL, 10))
+			usleep(200);
 		return 0;
 	}
 	if (argc < 2 || !threads || threads > MAX_THREADS)
