@@ -25,11 +25,14 @@ UNIT_TESTS += test_seal test_perfmap test_debuginfod
 test_perfmap_SRC := test/unit/proc_fixture.c
 UNIT_TESTS += test_err test_estimate test_sampled test_hooks_sampled
 UNIT_TESTS += test_units test_control test_entry_code test_entries
-UNIT_TESTS += test_proc test_seccomp_eval test_preflight test_plan
+PREFLIGHT_TESTS := test_preflight_process test_preflight_permission test_preflight_programs test_preflight_limits \
+	test_preflight_seccomp
+UNIT_TESTS += test_proc test_seccomp_eval $(PREFLIGHT_TESTS) test_plan
 test_proc_SRC := test/unit/proc_fixture.c
-test_preflight_SRC := test/unit/proc_fixture.c test/unit/docker_profile.c
+$(foreach test,$(PREFLIGHT_TESTS),$(eval $(test)_SRC := test/unit/preflight_fixture.c test/unit/proc_fixture.c))
+test_preflight_seccomp_SRC += test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
-$(B)/test/test_seccomp_eval $(B)/test/test_preflight: LIBS += -lseccomp
+$(B)/test/test_seccomp_eval $(B)/test/test_preflight_seccomp: LIBS += -lseccomp
 UNIT_TESTS += test_ui test_capture_options test_progress test_dormant
 UNIT_TESTS += test_quiesce test_copies test_merge test_slots test_home_frame test_hooks test_hook_signals test_collector test_modules test_patch
 test_ui_SRC := cli/ui.c

@@ -1,0 +1,227 @@
+/* Limits of a process and settings of the kernel under which a capture would not fit, or not work.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "injector/preflight_check.h"
+#include "test/unit/preflight_fixture.h"
+#include "test/unit/proc_fixture.h"
+
+const enum preflight_group preflight_group = PREFLIGHT_LIMITS;
+
+static void test_descriptors(void **state)
+{
+	char path[64];
+
+	(void)state;
+	proc_fixture_write(
+		in_proc("limits"), "%s",
+		"Max open files            64                   4096        files     \n");
+	for (int i = 0; i < 56; i++) {
+		snprintf(path, sizeof(path), "fd/%d", i);
+		proc_fixture_write(in_proc(path), "%s", "");
+	}
+	/* numbers beyond a limit that was lowered later do not count */
+	proc_fixture_write(in_proc("fd/100"), "%s", "");
+	assert_int_equal(preflight_look(preflight_pid, NULL), 0);
+	assert_fine();
+	proc_fixture_write(in_proc("fd/60"), "%s", "");
+	assert_int_equal(preflight_look(preflight_pid, NULL), -EMFILE);
+	assert_refused("descriptors", "57 of 64 descriptors", "prlimit --pid");
+}
+
+static void test_address_space(void **state)
+{
+	/* It has 20 MiB. */
+	static const struct {
+		const char *name, *limits;
+		uint64_t agent_memory_bytes; /* 0: the default */
+		const char *id, *words;      /* NULL: enough */
+	} rows[] = {
+		{"100 MiB",
+		 "Max address space         104857600            104857600   bytes     \n", 0,
+		 "address-space", "100.0 MiB"},
+		{"100 MiB, and a small agent",
+		 "Max address space         104857600            104857600   bytes     \n", 8 * MIB,
+		 NULL, ""},
+		{"40 MiB, and a small agent",
+		 "Max address space         41943040             41943040    bytes     \n", 8 * MIB,
+		 "address-space", "40.0 MiB"},
+		{"30 MiB of data",
+		 "Max data size             31457280             31457280    bytes     \n", 0,
+		 "data-size", "30.0 MiB"},
+		{"200 MiB of data",
+		 "Max data size             204857600            unlimited   bytes     \n", 0, NULL,
+		 ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+		const struct limpet_preflight_options options = {
+			.agent_memory_bytes = rows[i].agent_memory_bytes};
+		const char *complaint;
+		int code;
+
+		proc_fixture_write(in_proc("limits"), "%s", rows[i].limits);
+		code = preflight_look(preflight_pid, options.agent_memory_bytes ? &options : NULL);
+		if (code != (rows[i].id ? -ENOMEM : 0))
+			fail_msg("%s: %d", rows[i].name, code);
+		complaint = preflight_complaint(rows[i].id, rows[i].words, "prlimit --pid");
+		if (complaint)
+			fail_msg("%s: %s", rows[i].name, complaint);
+	}
+}
+
+static void put_group(bool unified, const char *path, const char *limit, const char *usage,
+		      const char *stat)
+{
+	char name[256];
+
+	snprintf(name, sizeof(name), "cg%s/memory.%s", path, unified ? "max" : "limit_in_bytes");
+	proc_fixture_write(name, "%s\n", limit);
+	snprintf(name, sizeof(name), "cg%s/memory.%s", path,
+		 unified ? "current" : "usage_in_bytes");
+	proc_fixture_write(name, "%s\n", usage);
+	snprintf(name, sizeof(name), "cg%s/memory.stat", path);
+	proc_fixture_write(name, "anon 1\n%s", stat);
+}
+
+#define NO_LIMIT NULL
+#define LIMIT "209715200"
+
+/* The target is in /pod/box one. */
+static void test_memory_headroom(void **state)
+{
+	static const struct {
+		const char *name;
+		const char *box_limit, *box_usage, *limit, *usage;
+		bool cache;
+		uint64_t agent_memory_bytes; /* 0: the default */
+		const char *refused, *hint;  /* NULL: enough, which is told */
+		const char *told;            /* by this; "": in no word; NULL: in any */
+	} rows[] = {
+		{"no limit", NO_LIMIT, "1", NO_LIMIT, "1", .told = ""},
+		/* 200 - 64 MiB */
+		{"just enough for twice 64", LIMIT, "67108864", NO_LIMIT, "1",
+		 .told = "136.0 MiB left"},
+		{"of a parent", LIMIT, "67108864", LIMIT, "83886080",
+		 .refused = "120.0 MiB of memory left, and limpet wants 128.0 MiB",
+		 .hint = "--agent-memory 60M"},
+		{"of a parent, and a smaller agent", LIMIT, "67108864", LIMIT, "83886080",
+		 .agent_memory_bytes = 60 * MIB},
+		{"files that nobody reads make room", LIMIT, "67108864", LIMIT, "83886080",
+		 .cache = true},
+		{"nothing left", LIMIT, "67108864", LIMIT, "209715200",
+		 .refused = "0 B of memory left", .hint = "raise the container's memory limit"},
+	};
+
+	(void)state;
+	for (int unified = 0; unified < 2; unified++) {
+		const char *none = unified ? "max" : "9223372036854771712";
+		const char *cache = unified ? "inactive_file 67108864\n"
+					    : "inactive_file 0\ntotal_inactive_file 67108864\n";
+
+		if (unified) {
+			proc_fixture_write("self/mountinfo",
+					   "30 23 0:26 / %s/cg rw shared:4 - cgroup2 cgroup2 rw\n",
+					   proc_fixture_path(""));
+			proc_fixture_write(in_proc("cgroup"), "%s", "0::/pod/box one\n");
+		} else {
+			proc_fixture_write("self/mountinfo",
+					   "29 23 0:25 / /none rw - cgroup cgroup rw,cpu\n"
+					   "30 23 0:26 / %s/cg rw - cgroup cgroup rw,memory\n",
+					   proc_fixture_path(""));
+			proc_fixture_write(in_proc("cgroup"), "%s",
+					   "5:cpu:/other\n4:hugetlb,memory:/pod/box one\n0::/x\n");
+		}
+		for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+			const struct limpet_preflight_options options = {
+				.agent_memory_bytes = rows[i].agent_memory_bytes};
+			const struct limpet_finding *finding;
+			const char *complaint;
+			int code;
+
+			put_group(unified, "/pod/box one",
+				  rows[i].box_limit ? rows[i].box_limit : none, rows[i].box_usage,
+				  "");
+			put_group(unified, "/pod", rows[i].limit ? rows[i].limit : none,
+				  rows[i].usage, rows[i].cache ? cache : "");
+			code = preflight_look(preflight_pid,
+					      options.agent_memory_bytes ? &options : NULL);
+			if (code != (rows[i].refused ? -ENOMEM : 0))
+				fail_msg("%s, version %d: %d", rows[i].name, unified + 1, code);
+			complaint = preflight_complaint(rows[i].refused ? "memory" : NULL,
+							rows[i].refused, rows[i].hint);
+			if (complaint)
+				fail_msg("%s, version %d: %s", rows[i].name, unified + 1,
+					 complaint);
+			finding = preflight_find("memory");
+			if (rows[i].told &&
+			    (!rows[i].told[0] ? finding != NULL
+					      : !finding || !strstr(finding->text, rows[i].told)))
+				fail_msg("%s, version %d: said is '%s'", rows[i].name, unified + 1,
+					 finding ? finding->text : "");
+		}
+		put_group(unified, "/pod", none, "1", "");
+		if (unified) {
+			proc_fixture_write("cg/pod/memory.high", "%s", "1048576\n");
+			assert_int_equal(preflight_look(preflight_pid, NULL), -ENOMEM);
+			proc_fixture_remove("cg/pod/memory.high");
+		}
+		/* a group outside of what is mounted here */
+		proc_fixture_write(in_proc("cgroup"), "%s",
+				   unified ? "0::/../elsewhere\n" : "4:memory:/../elsewhere\n");
+		assert_int_equal(preflight_look(preflight_pid, NULL), 0);
+	}
+}
+
+static void test_kernel_settings(void **state)
+{
+	(void)state;
+	proc_fixture_status(preflight_pid, "program", 'S', preflight_pid, 1,
+			    "x86_Thread_features:\t\n");
+	assert_int_equal(preflight_look(preflight_pid, NULL), 0);
+	proc_fixture_status(preflight_pid, "program", 'S', preflight_pid, 1,
+			    "x86_Thread_features:\tshstk wrss \n");
+	assert_int_equal(preflight_look(preflight_pid, NULL), -ENOTSUP);
+	assert_refused("shadow-stack", "shadow stack", "");
+}
+
+static void test_clock_source(void **state)
+{
+	static const char path[] = "sys/devices/system/clocksource/clocksource0/"
+				   "current_clocksource";
+	char root[256];
+
+	(void)state;
+	snprintf(root, sizeof(root), "%s", proc_fixture_path("sys"));
+	limpet_preflight_sys_root = root;
+	proc_fixture_write(path, "%s", "tsc\n");
+	assert_int_equal(preflight_look(preflight_pid, NULL), 0);
+	assert_true(preflight.clock_is_tsc);
+	assert_null(preflight_find("clock"));
+	proc_fixture_write(path, "%s", "kvm-clock\n");
+	assert_int_equal(preflight_look(preflight_pid, NULL), 0);
+	assert_false(preflight.clock_is_tsc);
+	assert_non_null(strstr(preflight_find("clock")->text, "kvm-clock"));
+	assert_int_equal(preflight_find("clock")->severity, LIMPET_FINDING_NOTE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_ROOT(test_descriptors),     WITH_ROOT(test_address_space),
+		WITH_ROOT(test_memory_headroom), WITH_ROOT(test_kernel_settings),
+		WITH_ROOT(test_clock_source),    cmocka_unit_test(test_every_refusal_was_seen),
+	};
+
+	return cmocka_run_group_tests(tests, preflight_group_begin, NULL);
+}
