@@ -34,7 +34,7 @@ test_preflight_seccomp_SRC += test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
 $(B)/test/test_seccomp_eval $(B)/test/test_preflight_seccomp: LIBS += -lseccomp
 UNIT_TESTS += test_ui test_capture_options test_progress test_dormant
-UNIT_TESTS += test_quiesce test_copies test_merge test_slots test_home_frame test_hooks test_hook_signals test_collector test_modules test_patch
+UNIT_TESTS += test_quiesce test_copies test_merge test_slots test_home_frame test_hook_signals test_collector test_modules test_patch
 test_ui_SRC := cli/ui.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c
 test_progress_SRC := cli/progress.c cli/ui.c
@@ -43,7 +43,10 @@ test_progress_SRC := cli/progress.c cli/ui.c
 # the agent's own.
 AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/record.c agent/sampled.c agent/stack.c agent/loaded.c agent/patch.c agent/channel.c \
 	$(B)/agent/agent/arch/$(ARCH)/thunks.o test/unit/agent_fixture.c
-test_hooks_SRC := $(AGENT_FOR_TESTS)
+HOOKS_TESTS := test_hooks_records test_hooks_room test_hooks_nested test_hooks_threads test_hooks_stacks \
+	test_hooks_channel
+UNIT_TESTS += $(HOOKS_TESTS)
+$(foreach test,$(HOOKS_TESTS),$(eval $(test)_SRC := $(AGENT_FOR_TESTS) test/unit/hooks_fixture.c))
 test_hook_signals_SRC := $(AGENT_FOR_TESTS)
 test_collector_SRC := $(AGENT_FOR_TESTS)
 test_patch_SRC := $(AGENT_FOR_TESTS)

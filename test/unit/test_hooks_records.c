@@ -1,0 +1,323 @@
+/* The agent's hooks, in our own process: what is recorded for each call, and when. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/err.h"
+#include "test/unit/hooks_fixture.h"
+
+#define FAILED ((uint64_t)-1)
+
+#define PAGE_A (BLOCK_A & ~0xfffull)
+#define ALLOC(address, size)                      \
+	{                                         \
+		LIMPET_EVENT_ALLOC, address, size \
+	}
+#define FREE(address, size)                      \
+	{                                        \
+		LIMPET_EVENT_FREE, address, size \
+	}
+/* What malloc_usable_size() answers of it. */
+#define FREE_A FREE(BLOCK_A, BLOCK_A & 0xfff)
+#define MAP(address, size)                       \
+	{                                        \
+		LIMPET_EVENT_MMAP, address, size \
+	}
+#define UNMAP(address, size)                       \
+	{                                          \
+		LIMPET_EVENT_MUNMAP, address, size \
+	}
+#define NO_EVENT          \
+	{                 \
+		{         \
+			0 \
+		}         \
+	}
+
+struct call {
+	const char *name;
+	enum fixture_hook hook;
+	uint64_t result, args[6];
+	struct hooks_event events[2]; /* that it leaves; type 0: none */
+};
+
+static void check_calls(const struct call *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct call *call = &calls[i];
+		const char *complaint;
+
+		if (!fixture_call(&stack, call->hook, call->result, call->args))
+			fail_msg("%s: the hook let it pass", call->name);
+		complaint = hooks_complaint(call->events,
+					    !!call->events[0].type + !!call->events[1].type);
+		if (complaint)
+			fail_msg("%s: %s", call->name, complaint);
+	}
+}
+static void test_what_malloc_records(void **state)
+{
+	static const struct call calls[] = {
+		{"malloc", FIXTURE_MALLOC, BLOCK_A, {100}, {ALLOC(BLOCK_A, 100)}},
+		{"of nothing", FIXTURE_MALLOC, BLOCK_A, {0}, {ALLOC(BLOCK_A, 0)}},
+		{"failed", FIXTURE_MALLOC, 0, {1ull << 60}, NO_EVENT},
+		{"calloc", FIXTURE_CALLOC, BLOCK_A, {7, 9}, {ALLOC(BLOCK_A, 63)}},
+		{"calloc failed", FIXTURE_CALLOC, 0, {1ull << 60, 1ull << 60}, NO_EVENT},
+		{"memalign", FIXTURE_MEMALIGN, BLOCK_A, {64, 1000}, {ALLOC(BLOCK_A, 1000)}},
+		{"memalign failed", FIXTURE_MEMALIGN, 0, {3, 1000}, NO_EVENT},
+	};
+
+	(void)state;
+	check_calls(calls, LIMPET_COUNT_OF(calls));
+}
+
+static void test_what_free_records(void **state)
+{
+	static const struct call calls[] = {
+		{"free", FIXTURE_FREE, 0, {BLOCK_A}, {FREE_A}},
+		{"of no known size", FIXTURE_FREE_UNSIZED, 0, {BLOCK_A}, {FREE(BLOCK_A, 0)}},
+	};
+
+	(void)state;
+	check_calls(calls, LIMPET_COUNT_OF(calls));
+	/* free(NULL) is a plain jump: it does not even claim a thread entry. */
+	assert_false(FIXTURE_CALL(&stack, FIXTURE_FREE, 0, 0));
+	NOTHING();
+}
+
+/* Two events where a block came back: a free of the old and an allocation of the new. */
+static void test_what_realloc_records(void **state)
+{
+	static const struct call calls[] = {
+		{"moved", FIXTURE_REALLOC, BLOCK_B, {BLOCK_A, 50}, {FREE_A, ALLOC(BLOCK_B, 50)}},
+		{"in place", FIXTURE_REALLOC, BLOCK_A, {BLOCK_A, 60}, {FREE_A, ALLOC(BLOCK_A, 60)}},
+		{"as malloc", FIXTURE_REALLOC, BLOCK_A, {0, 70}, {ALLOC(BLOCK_A, 70)}},
+		{"failed: A lives on", FIXTURE_REALLOC, 0, {BLOCK_A, 1ull << 62}, NO_EVENT},
+		{"as free", FIXTURE_REALLOC, 0, {BLOCK_A, 0}, {FREE_A}},
+		{"where 0 keeps a block",
+		 FIXTURE_REALLOC,
+		 BLOCK_B,
+		 {BLOCK_A, 0},
+		 {FREE_A, ALLOC(BLOCK_B, 0)}},
+		{"as malloc, failed", FIXTURE_REALLOC, 0, {0, 10}, NO_EVENT},
+		{"nothing of nothing", FIXTURE_REALLOC, 0, {0, 0}, NO_EVENT},
+	};
+
+	(void)state;
+	check_calls(calls, LIMPET_COUNT_OF(calls));
+}
+
+static void test_reallocarray(void **state)
+{
+	static const struct call calls[] = {
+		{"moved",
+		 FIXTURE_REALLOCARRAY,
+		 BLOCK_B,
+		 {BLOCK_A, 10, 12},
+		 {FREE_A, ALLOC(BLOCK_B, 120)}},
+		{"as free", FIXTURE_REALLOCARRAY, 0, {BLOCK_A, 0, 12}, {FREE_A}},
+		/* The product is 0 in 64 bits, and yet nothing was freed: the call failed with
+		 * ENOMEM. */
+		{"2^64 bytes", FIXTURE_REALLOCARRAY, 0, {BLOCK_A, 1ull << 63, 2}, NO_EVENT},
+		{"2^64 bytes otherwise",
+		 FIXTURE_REALLOCARRAY,
+		 0,
+		 {BLOCK_A, 1ull << 32, 1ull << 32},
+		 NO_EVENT},
+	};
+
+	(void)state;
+	check_calls(calls, LIMPET_COUNT_OF(calls));
+}
+
+static void test_posix_memalign(void **state)
+{
+	uint64_t out = BLOCK_A;
+	const uint64_t place = (uint64_t)(uintptr_t)&out;
+	const struct call calls[] = {
+		{"done", FIXTURE_POSIX_MEMALIGN, 0, {place, 64, 200}, {ALLOC(BLOCK_A, 200)}},
+		{"no memory", FIXTURE_POSIX_MEMALIGN, ENOMEM, {place, 64, 200}, NO_EVENT},
+		{"no such alignment", FIXTURE_POSIX_MEMALIGN, EINVAL, {0, 3, 200}, NO_EVENT},
+		/* It answers an int: what stands above is whatever was in the register. */
+		{"done, and more",
+		 FIXTURE_POSIX_MEMALIGN,
+		 0xdead00000000,
+		 {place, 64, 300},
+		 {ALLOC(BLOCK_A, 300)}},
+	};
+
+	(void)state;
+	check_calls(calls, LIMPET_COUNT_OF(calls));
+}
+
+static void test_mmap_family(void **state)
+{
+	static const struct call calls[] = {
+		{"mmap", FIXTURE_MMAP, PAGE_A, {0, 8192, 3, 0x22, FAILED, 0}, {MAP(PAGE_A, 8192)}},
+		{"mmap failed", FIXTURE_MMAP, FAILED, {0, 8192, 3, 0x22, FAILED, 0}, NO_EVENT},
+		{"munmap", FIXTURE_MUNMAP, 0, {PAGE_A, 4096}, {UNMAP(PAGE_A, 4096)}},
+		{"munmap failed", FIXTURE_MUNMAP, FAILED, {0x1001, 4096}, NO_EVENT},
+		{"munmap failed: -1 as an int",
+		 FIXTURE_MUNMAP,
+		 0xffffffff,
+		 {0x1001, 4096},
+		 NO_EVENT},
+		{"mremap",
+		 FIXTURE_MREMAP,
+		 0x30000000,
+		 {0x20000000, 4096, 16384, 1},
+		 {UNMAP(0x20000000, 4096), MAP(0x30000000, 16384)}},
+		{"mremap failed", FIXTURE_MREMAP, FAILED, {0x20000000, 4096, 16384, 0}, NO_EVENT},
+		/* Old length 0 duplicates a shared mapping: the old one stays. */
+		{"mremap of length 0",
+		 FIXTURE_MREMAP,
+		 0x30000000,
+		 {0x20000000, 0, 4096, 1},
+		 {MAP(0x30000000, 4096)}},
+	};
+
+	(void)state;
+	check_calls(calls, LIMPET_COUNT_OF(calls));
+}
+
+static void test_wide_sizes(void **state)
+{
+	static const struct call calls[] = {
+		{"32 bits", FIXTURE_MALLOC, BLOCK_A, {UINT32_MAX}, {ALLOC(BLOCK_A, UINT32_MAX)}},
+		{"33 bits",
+		 FIXTURE_MALLOC,
+		 BLOCK_A,
+		 {UINT32_MAX + 1ull},
+		 {ALLOC(BLOCK_A, UINT32_MAX + 1ull)}},
+		{"46 bits",
+		 FIXTURE_MREMAP,
+		 0x30000000,
+		 {0x20000000, 5ull << 32, 1ull << 46, 1},
+		 {UNMAP(0x20000000, 5ull << 32), MAP(0x30000000, 1ull << 46)}},
+		{"few again", FIXTURE_MALLOC, BLOCK_A, {5}, {ALLOC(BLOCK_A, 5)}},
+	};
+
+	(void)state;
+	check_calls(calls, LIMPET_COUNT_OF(calls));
+}
+
+/* A free is stamped before the original runs, an allocation after it; realloc does both. */
+static void test_stamps(void **state)
+{
+	LIMPET_FREE struct fixture_record *records = NULL;
+	uint64_t before, between;
+
+	(void)state;
+	before = limpet_clock();
+	assert_true(fixture_enter(&stack, FIXTURE_FREE, (const uint64_t[6]){BLOCK_A}));
+	between = limpet_clock();
+	fixture_exit(&stack, 0);
+	assert_int_equal(own_records(&records), 1);
+	assert_in_range(records[0].ticks, before, between);
+
+	fixture_enter(&stack, FIXTURE_MALLOC, (const uint64_t[6]){10});
+	between = limpet_clock();
+	fixture_exit(&stack, BLOCK_A);
+	free(LIMPET_TAKE(records));
+	assert_int_equal(own_records(&records), 2);
+	assert_in_range(records[1].ticks, between, limpet_clock());
+
+	fixture_enter(&stack, FIXTURE_REALLOC, (const uint64_t[6]){BLOCK_A, 20});
+	between = limpet_clock();
+	fixture_exit(&stack, BLOCK_B);
+	free(LIMPET_TAKE(records));
+	assert_int_equal(own_records(&records), 4);
+	assert_true(records[2].ticks < between);
+	assert_true(records[3].ticks >= between);
+}
+
+/* While a hook is unfinished the thread says so, with a lower bound for what it may still write. */
+static void test_busy_is_a_lower_bound(void **state)
+{
+	static const enum fixture_hook hooks[] = {FIXTURE_MALLOC, FIXTURE_REALLOC, FIXTURE_FREE,
+						  FIXTURE_MUNMAP, FIXTURE_MREMAP};
+	uint64_t last = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 50; i++) {
+		LIMPET_FREE struct fixture_record *records = NULL;
+		const struct limpet_thread *thread;
+		size_t before, count;
+		uint64_t busy;
+
+		before = i ? own_records(&records) : 0;
+		free(LIMPET_TAKE(records));
+		fixture_enter(&stack, hooks[i % LIMPET_COUNT_OF(hooks)],
+			      (const uint64_t[6]){BLOCK_A, 16, 16});
+		thread = own_thread();
+		busy = thread->busy;
+		assert_int_not_equal(busy, 0);
+		assert_int_not_equal(thread->depth, 0);
+		assert_int_equal(thread->entry_sp, (uintptr_t)&stack.hook);
+		fixture_exit(&stack,
+			     hooks[i % LIMPET_COUNT_OF(hooks)] == FIXTURE_MUNMAP ? 0 : BLOCK_A);
+		count = own_records(&records);
+		assert_true(count > before);
+		for (size_t k = before; k < count; k++) {
+			assert_true(records[k].ticks >= (busy & ~1ull));
+			assert_true(records[k].ticks >= last);
+			last = records[k].ticks;
+		}
+		assert_int_equal(thread->last_ticks, last);
+		assert_outside(thread);
+	}
+}
+
+static int64_t fake_seconds, fake_nanoseconds;
+
+static int fake_clock(int clock, int64_t *ret)
+{
+	assert_int_equal(clock, CLOCK_MONOTONIC);
+	ret[0] = fake_seconds;
+	ret[1] = fake_nanoseconds;
+	return 0;
+}
+
+static void test_the_other_clock(void **state)
+{
+	LIMPET_FREE struct fixture_record *records = NULL;
+
+	(void)state;
+	fixture.shm->clock_function = (uint64_t)(uintptr_t)fake_clock;
+	fixture.shm->clock_base = 5000000000;
+	fixture.shm->clock_is_tsc = 0;
+	limpet_record_configure();
+	fake_seconds = 6;
+	fake_nanoseconds = 17;
+	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
+	fake_nanoseconds = 999999999;
+	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
+	assert_int_equal(own_records(&records), 2);
+	assert_int_equal(records[0].ticks, 1000000017);
+	assert_int_equal(records[1].ticks, 1999999999);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_AGENT(test_what_malloc_records),
+		WITH_AGENT(test_what_free_records),
+		WITH_AGENT(test_what_realloc_records),
+		WITH_AGENT(test_reallocarray),
+		WITH_AGENT(test_posix_memalign),
+		WITH_AGENT(test_mmap_family),
+		WITH_AGENT(test_wide_sizes),
+		WITH_AGENT(test_stamps),
+		WITH_AGENT(test_busy_is_a_lower_bound),
+		WITH_AGENT(test_the_other_clock),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
