@@ -9,7 +9,7 @@ $(foreach test,$(TRACE_TESTS),$(eval $(test)_SRC := test/unit/trace_fixture.c te
 test_trace_bytes_SRC += test/fuzz/fuzz_trace.c
 $(B)/test/test_recorder: LDFLAGS_ALL += -Wl,--wrap=limpet_trace_sync_new
 test_trace_damage_SRC := test/unit/trace_capture.c
-UNIT_TESTS += test_unwind_compile
+UNIT_TESTS += test_unwind_compile test_unwind_rules test_unwind_damage test_unwind_oracle
 UNIT_TESTS += test_unwind_walk
 UNIT_TESTS += test_unwind_programs
 UNIT_TESTS += test_demangle
@@ -53,7 +53,10 @@ test_patch_SRC := $(AGENT_FOR_TESTS)
 test_sampled_SRC := $(AGENT_FOR_TESTS)
 test_hooks_sampled_SRC := $(AGENT_FOR_TESTS)
 $(B)/test/test_patch: | $(TARGET_DIR)/plugin.so
-test_unwind_compile_SRC := test/unit/unwind_fixture.c test/fuzz/fuzz_unwind_compile.c
+test_unwind_compile_SRC := test/unit/eh_frame_fixture.c
+test_unwind_rules_SRC := test/unit/eh_frame_fixture.c
+test_unwind_damage_SRC := test/unit/unwind_fixture.c test/fuzz/fuzz_unwind_compile.c
+test_unwind_oracle_SRC := test/unit/unwind_fixture.c
 test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_SRC := test/unit/unwind_fixture.c
 

@@ -1,7 +1,7 @@
 /* The unwind-table compiler on any bytes, then look-ups and walks in what it made of them.
  *
  * Byte 0 holds flags; the rest is the section, and the code that is searched for restorers. For
- * libFuzzer (`make fuzz`), and called by test_unwind_compile on each file of the corpus. */
+ * libFuzzer (`make fuzz`), and called by test_unwind_damage on each file of the corpus. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

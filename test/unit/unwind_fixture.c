@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -232,4 +233,22 @@ void fixture_stack(uint64_t *ret_low, uint64_t *ret_high)
 	pthread_attr_destroy(&attributes);
 	*ret_low = (uint64_t)(uintptr_t)low;
 	*ret_high = *ret_low + bytes;
+}
+
+const char *fixture_own_module(const char *part)
+{
+	static char path[4096];
+	struct link_map *list;
+	void *self = dlopen(NULL, RTLD_NOW);
+
+	assert_non_null(self);
+	assert_int_equal(dlinfo(self, RTLD_DI_LINKMAP, &list), 0);
+	path[0] = '\0';
+	for (; list; list = list->l_next)
+		if (strstr(list->l_name, part)) {
+			assert_non_null(realpath(list->l_name, path));
+			break;
+		}
+	dlclose(self);
+	return path;
 }

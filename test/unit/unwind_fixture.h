@@ -29,6 +29,10 @@ void fixture_file_close(struct fixture_file *file);
 uint8_t *fixture_map_table(const void *table, size_t bytes, uint64_t start,
 			   struct limpet_unwind_module *module, struct limpet_walk_map *ret_map);
 
+/* The path of a library of ours with this in its name, "" if there is none; valid until the next
+ * call. */
+const char *fixture_own_module(const char *part);
+
 /* The pc of each row, ascending; malloc'ed, as many as table->row_count. */
 uint32_t *fixture_row_offsets(const struct limpet_unwind_table *table);
 
