@@ -6,7 +6,7 @@
 # stops and resumes. Afterwards the borrowed thread has to sleep as its twin does: where the kernel goes on with
 # an interrupted call (restart_syscall) or has written back what is left of its time, that call was not begun
 # anew with all of its time. The thread beside has to be in the call that it made, or else to sleep so, too. No
-# call ends too early; how late they end is measured in test/torture/lateness.bats. BLOCKED_ROUNDS says how
+# call ends too early; how late they end is measured in test/torture/call_limits.bats. BLOCKED_ROUNDS says how
 # many rounds there are within a call.
 # time-limit: 600
 

@@ -282,7 +282,7 @@ kept_by() {
 	grep -q '^"threads":\[{' storm.html
 }
 
-# How long it takes: test/torture/html.bats.
+# How long it takes: test/torture/html_limits.bats.
 @test "a graph of 100,000 frames: what can be seen is drawn, once for each key" {
 	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
 	"$root/test/html/large" page.html 100000 large.html large.json

@@ -210,7 +210,7 @@ holds_map() {
 	finish node
 }
 
-# How long it takes: test/torture/seal.bats.
+# How long it takes: test/torture/seal_limits.bats.
 @test "the symbols of a node are read once, however many names are asked for" {
 	local blocks
 	start node node -e "$made_code"
