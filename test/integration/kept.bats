@@ -38,12 +38,18 @@ figures() {
 	(($(stat -c %s compact.limpet) < $(stat -c %s full.limpet)))
 }
 
+# recorded PID EVENTS: the collector has taken so many.
+recorded() {
+	"$LIMPET" status "$1" --json | json_says --argjson events "$2" '.captures[0].events >= $events'
+}
+
 @test "--max-size: the newest events stay, and sums and live blocks of all" {
 	start storm "$TARGETS/storm" --threads 2
 	attach "$pid" --max-size 8MiB
 	tell storm "leak 40" leaked
-	# Eight bytes an event.
-	tell storm "run 1500000" ran
+	# More than four bytes an event.
+	tell storm "run 1300000" ran
+	wait_until 60 recorded "$pid" 2900000
 	(($(stat -c '%b * %B' "$trace") < 9 << 20)) || fail "$(stat -c %b "$trace") blocks while it ran"
 	tell storm "leak 60" leaked
 	report
@@ -70,7 +76,7 @@ figures() {
 	start storm "$TARGETS/storm"
 	mkdir plain
 	run unshare --mount bash -c "mount -t ramfs none '$work/plain' &&
-		'$LIMPET' attach $pid --max-size 8MiB -o '$work/plain/t.limpet'; echo status \$?; ls '$work/plain'"
+		'$LIMPET' attach $pid --attach-timeout 10m --max-size 8MiB -o '$work/plain/t.limpet'; echo status \$?; ls '$work/plain'"
 	[[ $output == *"cannot bound"*hint:*"status 1" ]] || fail "it said: $output"
 	nothing_of_ours "$pid"
 	finish storm

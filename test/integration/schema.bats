@@ -22,7 +22,7 @@ fits() {
 @test "reports, views and diffs of all kinds of traces" {
 	local trace name kind
 	mkdir json
-	within 120 "$LIMPET" run -q -o kinds.trace -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
+	within 120 "$LIMPET" run -q --on-overload wait -o kinds.trace -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
 	for trace in "$root"/test/traces/version-*/*.trace kinds.trace; do
 		name=$(basename "$trace" .trace)
 		json "$name" report -n 20 "$trace" || return 1
@@ -31,12 +31,12 @@ fits() {
 	for kind in bottom-up top-down functions threads modules sizes lifetimes timeline; do
 		json "kinds.$kind" report kinds.trace --view "$kind" || return 1
 	done
-	json kinds.window report kinds.trace --to 10ms
+	json kinds.window report kinds.trace --to 1ms
 	json kinds.callers report kinds.trace --function main
 	json sampled.functions report "$root/test/traces/version-1/sampled.trace" --view functions
 	json diff diff "$root/test/traces/version-1/killed.trace" "$root/test/traces/version-1/storm.trace"
 	json sampled diff "$root/test/traces/version-1/storm.trace" "$root/test/traces/version-1/sampled.trace"
-	json window diff kinds.trace@-10ms kinds.trace@10ms-
+	json window diff kinds.trace@-1ms kinds.trace@1ms-
 	fits json/*.json
 }
 
@@ -45,7 +45,7 @@ fits() {
 	start storm "$TARGETS/storm" --threads 1
 	json doctor doctor "$pid"
 	json processes doctor
-	attach "$pid" -d 1m
+	attach "$pid" -d 1h
 	json status status
 	json one status "$pid"
 	# Refused: it is being captured.

@@ -9,9 +9,15 @@ teardown() { end; }
 
 traces=$root/test/traces/version-1
 
-capture_kinds() {
-	trace=$work/kinds.limpet
-	within 120 "$LIMPET" run -q -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
+# One capture for those who look at it only.
+setup_file() {
+	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR begin
+	within 120 "$LIMPET" run -q --on-overload wait -o "$BATS_FILE_TMPDIR/kinds.limpet" -- "$TARGETS/kinds" >run.say 2>run.err
+}
+teardown_file() { end; }
+
+of_kinds() {
+	trace=$BATS_FILE_TMPDIR/kinds.limpet
 }
 
 # view NAME [OPTION...]: into view.json.
@@ -25,7 +31,7 @@ says() {
 }
 
 @test "functions: calls and bytes of each site are those that the program made" {
-	capture_kinds
+	of_kinds
 	view functions
 	says 'def of($name): .functions[] | select(.function == $name);
 		of("kinds_churn").allocations == 60000 and of("kinds_churn").live_bytes == 0 and
@@ -41,7 +47,7 @@ says() {
 
 @test "trees: each node holds its children, and the first level everything" {
 	local kind
-	capture_kinds
+	of_kinds
 	for kind in top-down bottom-up; do
 		view $kind
 		says '(reduce .nodes[] as $n ({}; .[$n.parent | tostring] += $n.allocated_bytes)) as $below |
@@ -56,7 +62,7 @@ says() {
 }
 
 @test "callers, callees and lines of a function" {
-	capture_kinds
+	of_kinds
 	within 60 "$LIMPET" report "$trace" --json --function kinds_small >view.json
 	says '.view == "callers" and .total.live_bytes == 640000 and .self.live_bytes == 640000 and
 		(.callers | length) == 1 and .callers[0].function == "main" and
@@ -89,7 +95,7 @@ says() {
 }
 
 @test "threads: who allocated, and who freed" {
-	capture_kinds
+	of_kinds
 	view threads
 	# The second thread frees half of the small blocks, which the first has allocated.
 	says '([.threads[] | select(.own_frees == 10000)] | length) == 1 and
@@ -106,7 +112,7 @@ says() {
 }
 
 @test "sizes and lifetimes of each site" {
-	capture_kinds
+	of_kinds
 	view sizes
 	says 'def of($name): .sites[] | select(.stack[0] == $name);
 		of("kinds_churn").smallest_bytes == 120 and of("kinds_churn").largest_bytes == 120 and
@@ -124,7 +130,7 @@ says() {
 }
 
 @test "timeline and modules add up" {
-	capture_kinds
+	of_kinds
 	view timeline
 	says '(.timeline | length) == 16 and ([.timeline[].allocations] | add) == .totals.allocations and
 		([.timeline[].temporary_allocations] | add) == .totals.temporary_allocations and
@@ -140,7 +146,7 @@ says() {
 
 @test "what filters keep and hide are the whole" {
 	local whole
-	capture_kinds
+	of_kinds
 	view functions
 	whole=$(jq .totals view.json)
 	view functions --include 'function:kinds_(small|large)'
@@ -191,7 +197,7 @@ says() {
 
 @test "a trace of sums alone: what needs events says so, the rest is there" {
 	trace=$work/compact.limpet
-	within 120 "$LIMPET" run -q --compact -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err
+	within 120 "$LIMPET" run -q --compact --on-overload wait -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err
 	view functions --include '^kinds_small$'
 	says '.totals.allocations == 20000 and .totals.live_bytes == 640000'
 	"$LIMPET" report "$trace" --json --include '^kinds_small$' >report.json

@@ -5,12 +5,17 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
-# Events of the newest part of the time alone; of all before, sums.
-capture_bounded() {
-	trace=$work/bounded.limpet
-	printf 'leak 40\nrun 1500000\nleak 60\nquit\n' >commands
-	within 120 "$LIMPET" run -q -o "$trace" --max-size 8MiB --on-overload wait -- "$TARGETS/storm" --threads 2 \
-		<commands >run.say 2>run.err || fail "limpet run" || return 1
+# Events of the newest part of the time alone; of all before, sums. Twelve MiB of them, and eight are kept.
+setup_file() {
+	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR begin
+	printf 'leak 40\nrun 1300000\nleak 60\nquit\n' >commands
+	within 120 "$LIMPET" run -q -o "$BATS_FILE_TMPDIR/bounded.limpet" --max-size 8MiB --on-overload wait -- \
+		"$TARGETS/storm" --threads 2 <commands >run.say 2>run.err
+}
+teardown_file() { end; }
+
+of_bounded() {
+	trace=$BATS_FILE_TMPDIR/bounded.limpet
 	report
 	kept=$(jq .capture.single_events_from_seconds report.json)
 	jq -e '.capture.single_events_from_seconds > 0' report.json >/dev/null || fail "nothing was given up"
@@ -23,7 +28,7 @@ seconds() {
 
 @test "--max-size: a window may begin or end where single events are, else it is refused" {
 	local from to
-	capture_bounded
+	of_bounded
 	from=$(seconds '$kept + ($length - $kept) / 3')
 	to=$(seconds '$kept + ($length - $kept) * 2 / 3')
 	for window in "--from 1ms" "--to 1ms" "--from 1ms --to $to" "--from 1ms --to 1h"; do
@@ -50,7 +55,7 @@ seconds() {
 
 @test "--max-size: views that read single events tell of the time that has them" {
 	local kind
-	capture_bounded
+	of_bounded
 	for kind in threads timeline sizes lifetimes; do
 		"$LIMPET" report "$trace" --json --view $kind >$kind.json
 		json_says --slurpfile report report.json --argjson kept "$kept" --arg kind $kind '
@@ -128,13 +133,13 @@ duration() {
 
 @test "--compact: a window is as wide as the minutes that it touches" {
 	trace=$work/compact.limpet
-	within 120 "$LIMPET" run -q --compact -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err
+	within 120 "$LIMPET" run -q --compact --on-overload wait -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err
 	report
-	"$LIMPET" report "$trace" --json --from 10ms --to 20ms >window.json
+	"$LIMPET" report "$trace" --json --from 1ms --to 2ms >window.json
 	json_says --slurpfile report report.json '.window.from_seconds == 0 and .totals == $report[0].totals and
 		.window.to_seconds == $report[0].capture.duration_seconds' <window.json
-	run -0 "$LIMPET" report "$trace" --from 10ms --to 20ms
+	run -0 "$LIMPET" report "$trace" --from 1ms --to 2ms
 	[[ $output == *"sums are kept by the minute"* ]] || fail "$output"
-	run -0 "$LIMPET" diff "$trace@-10ms" "$trace"
+	run -0 "$LIMPET" diff "$trace@-1ms" "$trace"
 	[[ $output == *"widened to whole minutes"* && $output == *"No stack has changed"* ]] || fail "$output"
 }
