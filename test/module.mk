@@ -466,6 +466,8 @@ test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 .PHONY: torture
 torture: export STORM_ROUNDS ?= 10000
 torture: export PROGRAM_ROUNDS ?= 1000
+torture: export PROGRAM_CAPTURES ?= 20
+torture: export SAMPLE_ROUNDS ?= 200
 torture: export ROUNDS_SECONDS ?= 3600
 torture: export KILL_STRIDE ?= 1
 torture: export KILL_REPEAT ?= 20
