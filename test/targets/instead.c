@@ -33,7 +33,7 @@
 
 static const char *clock_file, *tables_file, *seed;
 static _Atomic int64_t first_ns, ahead_ns;
-static _Atomic uint64_t pauses, tables, symbols_there, symbols_read, randoms;
+static _Atomic uint64_t pauses, tables, symbols_there, symbols_read;
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -159,10 +159,9 @@ ssize_t getrandom(void *buffer, size_t bytes, unsigned flags)
 
 	if (!seed)
 		return syscall(SYS_getrandom, buffer, bytes, flags);
-	/* SplitMix64 */
+	/* SplitMix64; the same for each who asks. */
 	for (size_t at = 0; at < bytes; at += sizeof(word)) {
-		word = strtoull(seed, NULL, 10) * 0x2545f4914f6cdd1dull +
-		       ++randoms * 0x9e3779b97f4a7c15ull;
+		word = (strtoull(seed, NULL, 10) + at) * 0x9e3779b97f4a7c15ull;
 		word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9ull;
 		word = (word ^ word >> 27) * 0x94d049bb133111ebull;
 		word ^= word >> 31;
