@@ -20,7 +20,7 @@ begin_attach() {
 	local trace=$work/liar.limpet
 	rm -f "$trace"
 	env --default-signal=INT,HUP,QUIT bash -c 'ulimit -c unlimited; ulimit -v "$1"; shift; exec "$@"' attach \
-		"$LIMIT_KIB" "$LIMPET" attach -q --no-seal -d "$1" --attach-timeout 3s -o "$trace" "$pid" \
+		"$LIMIT_KIB" "$LIMPET" attach -q --no-seal -d "$1" --attach-timeout 20s -o "$trace" "$pid" \
 		>liar.say 2>liar.err 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
@@ -55,7 +55,7 @@ before() {
 		name=$1$seed
 		start "$name" "$TARGETS/liar"
 		tell "$name" "lie $1 $seed" lying || return 1
-		begin_attach 300ms
+		begin_attach 50ms
 		attach_ended || fail "with seed $seed" || return 1
 		liar_ended lives "$name" || fail "with seed $seed" || return 1
 	done
@@ -63,16 +63,29 @@ before() {
 capturing_or_ended() {
 	ended "$limpet_job" || capturing "$pid"
 }
+# It has waited for more, and looked again, a few times; or it has ended already.
+has_looked() {
+	local switches
+	ended "$limpet_job" && return 0
+	switches=$(sed -n 's/^voluntary_ctxt_switches:[[:space:]]*//p' "/proc/$limpet_job/status" 2>/dev/null)
+	[[ $switches ]] || return 1
+	: "${looks:=$switches}"
+	((switches >= looks + 3))
+}
 during() {
-	local seed name
+	local seed name looks
 	for ((seed = 1; seed <= LIES; seed++)); do
 		name=$1$seed
 		start "$name" "$TARGETS/liar"
-		begin_attach 1s
+		begin_attach 1h
 		wait_until 60 capturing_or_ended || return 1
 		if ! ended "$limpet_job"; then
 			# One that dies of its lie does not answer any more.
 			printf 'lie %s %d\n' "$1" "$seed" >&"${in_of[$name]}"
+			heard "$name" lying 2>/dev/null || true
+			looks=''
+			wait_until 60 has_looked || return 1
+			kill -INT "$limpet_job" 2>/dev/null || true
 		fi
 		attach_ended || fail "with seed $seed" || return 1
 		liar_ended "$2" "$name" || fail "with seed $seed" || return 1
@@ -109,7 +122,7 @@ during() {
 
 @test "a file over the channel gets no byte" {
 	start file "$TARGETS/liar"
-	begin_attach 30s
+	begin_attach 1h
 	wait_until 60 capturing "$pid"
 	tell file "lie file" lying
 	attach_ended

@@ -6,6 +6,8 @@
 : "${TORTURE:=$root/build/torture}"
 
 load helpers
+# Captures upon a program under load; more of them: make torture.
+: "${PROGRAM_CAPTURES:=2}"
 setup() { begin; }
 teardown() { end; }
 
@@ -30,7 +32,7 @@ agent_way() {
 		text_of "$pid" "$kind" >text.before
 		counted_phase "$kind" 10000 || fail "$kind" || return 1
 		expect '.capture.truncated_stacks == 0' || fail "$kind" || return 1
-		rounds "$pid" 2 || fail "$kind, again" || return 1
+		rounds "$pid" "$PROGRAM_CAPTURES" || fail "$kind, again" || return 1
 		unchanged_text "$pid" "$kind" || return 1
 		nothing_of_ours "$pid" || return 1
 		finish "$kind" || return 1
@@ -66,7 +68,7 @@ agent_way() {
 	for kind in static storm-musl storm-musl-static; do
 		start "$kind" "$TARGETS/$kind" --threads 8 --cross --signals --churn 3000
 		tell "$kind" go going
-		rounds "$pid" 3 || fail "$kind" || return 1
+		rounds "$pid" "$PROGRAM_CAPTURES" || fail "$kind" || return 1
 		tell "$kind" hold held
 		tell "$kind" "run 500" ran
 		finish "$kind" || fail "$kind" || return 1
@@ -118,7 +120,7 @@ agent_way() {
 	stop "$pid"
 	grep -q 'agent is mapped' "attach.$captures.err"
 	finish static
-	"$LIMPET" run -o run.limpet -- "$TARGETS/static" </dev/null >/dev/null 2>run.err
+	"$LIMPET" run --on-overload wait -o run.limpet -- "$TARGETS/static" </dev/null >/dev/null 2>run.err
 	grep -q 'agent is mapped' run.err
 	start storm "$TARGETS/storm"
 	agent_way "$pid" "dlopen"
@@ -134,7 +136,7 @@ agent_way() {
 	modules "$pid" | diff modules.before -
 	nothing_of_ours "$pid"
 	tell storm go going
-	rounds "$pid" 5
+	rounds "$pid" "$PROGRAM_CAPTURES"
 	tell storm hold held
 	finish storm
 	start forker "$TARGETS/forker"

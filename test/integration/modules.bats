@@ -3,6 +3,8 @@
 # time-limit: 120
 
 load helpers
+# Captures of a program that changes all the while; more of them: make torture.
+: "${PROGRAM_CAPTURES:=4}"
 setup() { begin; }
 teardown() { end; }
 
@@ -158,7 +160,7 @@ comes_and_stays() {
 	local round
 	spaces
 	tell spaces storm storming
-	for ((round = 0; round < ${ROUNDS:-12}; round++)); do
+	for ((round = 0; round < PROGRAM_CAPTURES; round++)); do
 		attach "$pid"
 		stop "$pid"
 	done

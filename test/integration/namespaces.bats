@@ -2,6 +2,8 @@
 # A program in namespaces of its own, as in a container: from the host, and from inside.
 
 load helpers
+# More of them: make torture.
+: "${PROGRAM_CAPTURES:=3}"
 setup() {
 	begin
 	unshare --mount --pid --net --fork true 2>/dev/null ||
@@ -43,7 +45,7 @@ make_root() {
 	same "leaks" "$(site_sum storm_leak allocations)" 30
 	expect '.sites[0].stack[0] | .function == "storm_leak" and .line > 0'
 	unchanged "$pid"
-	rounds "$pid" 20
+	rounds "$pid" "$PROGRAM_CAPTURES"
 	finish storm
 }
 
@@ -78,7 +80,7 @@ make_root() {
 	# Never anybody else's pid 1.
 	[[ $("${inside[@]}" cat /proc/1/comm) == storm ]]
 	trace=$work/inside.limpet
-	env --default-signal=INT,HUP "${inside[@]}" "$LIMPET" attach 1 -o "$trace" \
+	env --default-signal=INT,HUP "${inside[@]}" "$LIMPET" attach 1 -o "$trace" "${patiently[@]}" \
 		>inside.say 2>inside.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
@@ -86,7 +88,7 @@ make_root() {
 		"${inside[@]}" "$LIMPET" status 1 --json 2>/dev/null |
 			json_says '.captures[0].state == "capturing"'
 	}
-	wait_until 30 inside_captures
+	wait_until 60 inside_captures
 	tell storm "leak 21" leaked
 	within 60 "${inside[@]}" "$LIMPET" stop 1
 	attached 0
@@ -163,7 +165,7 @@ enter() {
 	unchanged "$pid"
 
 	enter "$pid" --docker-ptrace sys_ptrace
-	"${inside[@]}" "$LIMPET" attach 1 -o /run/yes.limpet --on-overload wait \
+	"${inside[@]}" "$LIMPET" attach 1 -o /run/yes.limpet "${patiently[@]}" \
 		>inside.say 2>inside.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
@@ -171,7 +173,7 @@ enter() {
 		ended "$limpet_job" || "${inside[@]}" "$LIMPET" status 1 --json 2>/dev/null |
 			json_says '.captures[0].state == "capturing"'
 	}
-	wait_until 30 entered_captures
+	wait_until 60 entered_captures
 	tell storm "leak 21" leaked
 	within 60 "${inside[@]}" "$LIMPET" stop 1
 	attached 0
@@ -205,7 +207,7 @@ enter() {
 		env LIMPET_RUNTIME_DIR="$theirs/run")
 	look "$target"
 	limpet_command=("${enter[@]}" "$theirs/limpet")
-	"${limpet_command[@]}" attach "$target" -d 500ms -q -o "$theirs/in.limpet" --no-seal
+	"${limpet_command[@]}" attach "$target" "${patiently[@]}" -d 50ms -q -o "$theirs/in.limpet" --no-seal
 	same "its pid in the trace" "$("$LIMPET" report "$theirs/in.limpet" --json | jq .target.pid)" "$target"
 	unchanged "$target"
 	tell storm "run 1000" ran
@@ -230,9 +232,9 @@ enter() {
 		refused 3 "hide" "${world[@]}" "${as_nobody[@]}" attach -o /dev/null "$hidden"
 		same "doctor's finding" "$("${world[@]}" "${as_nobody[@]}" doctor --json "$hidden" |
 			jq -r '.findings[0].id')" hidepid
-		"${world[@]}" "${as_nobody[@]}" attach "$his" -d 300ms -q -o "$theirs/$level.limpet"
+		"${world[@]}" "${as_nobody[@]}" attach "$his" "${patiently[@]}" -d 50ms -q -o "$theirs/$level.limpet"
 		# root sees all
-		"${world[@]}" env LIMPET_RUNTIME_DIR="$work/run" "$LIMPET" attach "$hidden" -d 300ms -q \
+		"${world[@]}" env LIMPET_RUNTIME_DIR="$work/run" "$LIMPET" attach "$hidden" "${patiently[@]}" -d 50ms -q \
 			-o "$work/$level.limpet"
 		tell "his$level" "run 1000" ran
 		tell "root$level" "run 1000" ran

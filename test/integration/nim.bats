@@ -3,6 +3,8 @@
 # time-limit: 400
 
 load helpers
+# Captures upon a program under load; more of them: make torture.
+: "${PROGRAM_CAPTURES:=2}"
 setup() { begin; }
 teardown() { end; }
 
@@ -188,7 +190,7 @@ from_entry() {
 		start "$build" "$TARGETS/$build"
 		text_of "$pid" "$build" >text.before
 		tell "$build" go going
-		rounds "$pid" "${ROUNDS:-5}"
+		rounds "$pid" "$PROGRAM_CAPTURES"
 		attach "$pid" --sample 4K
 		tell "$build" "leak 400" leaked
 		within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || (($? == 4))

@@ -43,14 +43,14 @@ teardown() { end; }
 }
 
 @test "signals reach the command" {
-	start storm "$LIMPET" run -q -o t.limpet -- "$TARGETS/storm" --threads 2
+	start storm "$LIMPET" run -q --on-overload wait -o t.limpet -- "$TARGETS/storm" --threads 2
 	[[ $(<"/proc/$pid/comm") == storm ]]
 	kill -TERM "$pid"
 	result storm $((128 + 15))
 }
 
 @test "Ctrl-C reaches the command, and limpet waits for it" {
-	start storm env --default-signal=INT "$LIMPET" run -q -o t.limpet -- "$TARGETS/storm" --threads 2
+	start storm env --default-signal=INT "$LIMPET" run -q --on-overload wait -o t.limpet -- "$TARGETS/storm" --threads 2
 	kill -INT "${job_of[storm]}" "$pid"
 	result storm $((128 + 2))
 	"$LIMPET" report t.limpet --json >report.json
@@ -58,7 +58,7 @@ teardown() { end; }
 }
 
 @test "limpet stop ends the capture, not the command" {
-	start storm "$LIMPET" run -q -o t.limpet -- "$TARGETS/storm" --threads 2
+	start storm "$LIMPET" run -q --on-overload wait -o t.limpet -- "$TARGETS/storm" --threads 2
 	tell storm "leak 10" leaked
 	within 60 "$LIMPET" stop "$pid"
 	trace=$work/t.limpet

@@ -23,14 +23,14 @@ in_root() {
 	in_root /limpet doctor "$pid" >doctor.text
 	[[ $(<doctor.text) == *"can attach to 'storm'"* ]]
 	# A library that libdw would load at its start, if it could.
-	DEBUGINFOD_URLS=http://127.0.0.1:1 in_root /limpet attach "$pid" -o /t.limpet \
+	DEBUGINFOD_URLS=http://127.0.0.1:1 in_root /limpet attach "$pid" -o /t.limpet "${patiently[@]}" \
 		>attach.say 2>attach.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
 	inside_captures() {
 		in_root /limpet status "$pid" --json 2>/dev/null | json_says '.captures[0].state == "capturing"'
 	}
-	wait_until 30 inside_captures
+	wait_until 60 inside_captures
 	tell storm "leak 21" leaked
 	in_root /limpet stop "$pid"
 	attached 0
@@ -46,7 +46,7 @@ in_root() {
 
 # track: container | limpet in a root with nothing but /proc | run
 @test "run, seal and export by it" {
-	printf 'run 100\nleak 12\nquit\n' | within 60 "$LIMPET_STATIC" run -q --no-seal -o t.limpet -- \
+	printf 'run 100\nleak 12\nquit\n' | within 60 "$LIMPET_STATIC" run -q --on-overload wait --no-seal -o t.limpet -- \
 		"$TARGETS/storm" --threads 2 >said 2>run.err
 	within 60 "$LIMPET_STATIC" seal t.limpet
 	trace=$work/t.limpet

@@ -56,10 +56,10 @@ row_has() {
 	tell leak 'leak 2000' leaked
 	# 2000 sessions of 3000 bytes, and nothing else is kept.
 	shows '5\.7 MiB .*Registry::remember'
-	row_has 1 "^limpet top +leak \($pid\) +capturing"
-	row_has 2 '^live +5\.[78] MiB .*█'
-	row_has 3 '^RSS +[0-9.]+ MiB .*█'
-	row_has 6 'Registry::remember < main'
+	wait_until 20 row_has 1 "^limpet top +leak \($pid\) +capturing"
+	wait_until 20 row_has 2 '^live +5\.[78] MiB .*█'
+	wait_until 20 row_has 3 '^RSS +[0-9.]+ MiB .*█'
+	wait_until 20 row_has 6 'Registry::remember < main'
 	keys 1 Enter
 	shows '^ *- .*Registry::remember|MiB .* - .*Registry::remember'
 	shows '^ +main  leak\.cc'
@@ -121,10 +121,10 @@ row_has() {
 	shows 'Registry::remember'
 	[[ $(wc -l <shot.say) == 24 ]]
 	wait_until 20 row_has 24 '^\? help'
-	row_has 5 '^ +LIVE +GROWTH/s +ALLOCS/s +FUNCTION'
+	wait_until 20 row_has 5 '^ +LIVE +GROWTH/s +ALLOCS/s +FUNCTION'
 	resize 200 50
 	wait_until 20 row_has 5 'LIVE +GROWTH/s +ALLOCS/s +BYTES/s +BLOCKS +TEMPORARY +FUNCTION'
-	row_has 50 '^\? help'
+	wait_until 20 row_has 50 '^\? help'
 	resize 40 10
 	wait_until 20 row_has 10 '^\? help'
 	wait_until 20 row_has 5 '^ +LIVE +FUNCTION'
@@ -149,6 +149,12 @@ row_has() {
 	shows 'PAUSED'
 	tell leak 'leak 1000' leaked
 	wait_until 20 holds_live "$pid" 6000000
+	# It is drawn anew twice, and has not gone on.
+	keys '?'
+	shows '^q, Ctrl-C +quit'
+	keys x
+	hides '^q, Ctrl-C +quit'
+	shows 'PAUSED'
 	row_has 2 '^live +2\.9 MiB'
 	keys p
 	shows '^live +5\.7 MiB'
@@ -159,7 +165,7 @@ row_has() {
 	shows 'LIVE +AT PEAK'
 	keys P
 	wait_until 20 row_has 5 '^ +AT PEAK +LIVE'
-	row_has 6 '5\.7 MiB .*Registry::remember'
+	wait_until 20 row_has 6 '5\.7 MiB .*Registry::remember'
 	keys 5
 	wait_until 20 row_has 6 "5\.7 MiB .* $pid"
 	keys q
@@ -242,7 +248,7 @@ gone_server() {
 	TMUX_TMPDIR=$work "${in_tmux[@]}" respawn-pane -k \
 		"LC_ALL=C $LIMPET top $pid; echo ended with \$?; exec cat"
 	shows 'Registry::remember'
-	row_has 2 '^live .*#'
+	wait_until 20 row_has 2 '^live .*#'
 	keys q
 	shows 'ended with 0'
 	stop "$pid"
