@@ -318,18 +318,12 @@ counted_run() {
 
 # What a process at rest looks like from outside. The heap may grow; what the kernel counts may rise.
 portrait() {
-	local fd task
 	echo "maps"
 	grep -v '\[heap\]' "/proc/$1/maps" || true
 	echo "descriptors"
-	for fd in "/proc/$1/fd/"*; do
-		printf '%s %s\n' "${fd##*/}" "$(readlink "$fd")"
-	done
+	find "/proc/$1/fd/" -mindepth 1 -printf '%f %l\n' | sort -n
 	echo "threads"
-	for task in "/proc/$1/task/"*; do
-		echo "${task##*/}"
-		grep -E '^(TracerPid|Sig(Blk|Ign|Cgt)|Seccomp|NoNewPrivs):' "$task/status"
-	done
+	grep -E '^(Pid|TracerPid|Sig(Blk|Ign|Cgt)|Seccomp|NoNewPrivs):' "/proc/$1/task/"*/status
 }
 
 # look PID; ...; unchanged PID: for targets at rest, to the last mapping, descriptor and signal mask.
@@ -364,11 +358,8 @@ text_of() {
 	local range
 	range=$(awk -v name="/$2" '$2 ~ /x/ && substr($NF, length($NF) - length(name) + 1) == name { print $1; exit }' "/proc/$1/maps")
 	[[ -n $range ]] || fail "no code of $2 in process $1" >&2 || return 1
-	python3 -c 'import sys
-with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as memory:
-    start, end = (int(word, 16) for word in sys.argv[2].split("-"))
-    memory.seek(start)
-    sys.stdout.buffer.write(memory.read(end - start))' "$1" "$range"
+	dd if="/proc/$1/mem" iflag=skip_bytes,count_bytes bs=64K status=none \
+		skip=$((16#${range%-*})) count=$((16#${range#*-} - 16#${range%-*}))
 }
 
 # unchanged_text PID FILE-NAME: since `text_of PID FILE-NAME >text.before`.
