@@ -10,7 +10,7 @@ test_trace_bytes_SRC += test/fuzz/fuzz_trace.c
 $(B)/test/test_recorder: LDFLAGS_ALL += -Wl,--wrap=limpet_trace_sync_new
 test_trace_damage_SRC := test/unit/trace_capture.c
 UNIT_TESTS += test_unwind_compile test_unwind_rules test_unwind_damage test_unwind_oracle
-UNIT_TESTS += test_unwind_walk
+UNIT_TESTS += test_unwind_walk test_unwind_walk_here test_unwind_walk_steps
 UNIT_TESTS += test_unwind_programs
 UNIT_TESTS += test_demangle
 UNIT_TESTS += test_view
@@ -58,7 +58,8 @@ test_unwind_rules_SRC := test/unit/eh_frame_fixture.c
 test_unwind_damage_SRC := test/unit/unwind_fixture.c test/fuzz/fuzz_unwind_compile.c
 test_unwind_oracle_SRC := test/unit/unwind_fixture.c
 test_unwind_programs_SRC := test/unit/unwind_fixture.c
-test_unwind_walk_SRC := test/unit/unwind_fixture.c
+test_unwind_walk_here_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
+test_unwind_walk_steps_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime

@@ -1,5 +1,4 @@
-/* The walker: its rules on hand-made memory, and walks of this very process against libunwind,
- * glibc's backtrace() and, one instruction at a time, what is known to be the truth. */
+/* The walker's rules on hand-made memory: each step, each end, and which table is asked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,23 +6,10 @@
 
 #include <cmocka.h>
 
-#define UNW_LOCAL_ONLY
-#include <dlfcn.h>
-#include <libunwind.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
-#include <time.h>
-#include <ucontext.h>
-#include <unistd.h>
 
+#include "common/unwind_walk.h"
 #include "test/unit/unwind_fixture.h"
-
-/* ------------------------------------------------------------------ hand-made memory */
 
 enum { LOW = 0x7000, WORDS = 64, CODE = 0x400000, CODE_BYTES = 0x1000 };
 
@@ -108,115 +94,197 @@ static enum limpet_walk_end step(struct scene *scene)
 		assert_int_equal((scene)->frame.flags, flags_); \
 	} while (0)
 
+struct word {
+	unsigned at;
+	uint64_t value;
+};
+
+/* One step: what it is about, and the frame that it leads to or the end that it is. */
+struct step_case {
+	const char *name;
+	struct limpet_unwind_rule rule;
+	struct word words[3];          /* of value 0: none */
+	struct limpet_walk_frame from; /* pc 0: as set_scene() makes it */
+	enum limpet_walk_end end;
+	struct limpet_walk_frame to; /* if there is more */
+};
+#define FRAME(pc, sp, fp, flags)     \
+	{                            \
+		pc, sp, fp, flags, 0 \
+	}
+#define USUAL     \
+	{         \
+		0 \
+	}
+#define NO_WORDS          \
+	{                 \
+		{         \
+			0 \
+		}         \
+	}
+
+static void check_steps(const struct step_case *cases, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct step_case *row = &cases[i];
+		const struct limpet_walk_frame *frame;
+		struct scene scene;
+		enum limpet_walk_end end;
+
+		set_scene(&scene, row->rule);
+		for (size_t k = 0; k < LIMPET_COUNT_OF(row->words); k++)
+			if (row->words[k].value)
+				scene.words[row->words[k].at] = row->words[k].value;
+		if (row->from.pc)
+			scene.frame = row->from;
+		end = step(&scene);
+		if (end != row->end)
+			fail_msg("%s: end %d", row->name, end);
+		frame = &scene.frame;
+		if (end == LIMPET_WALK_MORE &&
+		    (frame->pc != row->to.pc || frame->sp != row->to.sp ||
+		     frame->fp != row->to.fp || frame->flags != row->to.flags))
+			fail_msg("%s: pc %#lx, sp %#lx, fp %#lx, flags %#x", row->name,
+				 (long)frame->pc, (long)frame->sp, (long)frame->fp, frame->flags);
+	}
+}
+
 static void test_rules(void **state)
 {
+	static const struct step_case cases[] = {
+		{"CFA from rsp, rbp saved",
+		 {LIMPET_CFA_SP, LIMPET_FP_CFA, 0, 0, 24, -16, 0},
+		 {{1, 0x1234}, {2, 0x5678}},
+		 USUAL,
+		 LIMPET_WALK_MORE,
+		 FRAME(0x5678, LOW + 24, 0x1234, 0)},
+		{"CFA from rbp",
+		 {LIMPET_CFA_FP, 0, 0, 0, 16, 0, 0},
+		 {{9, 0x5678}},
+		 USUAL,
+		 LIMPET_WALK_MORE,
+		 FRAME(0x5678, LOW + 80, LOW + 64, 0)},
+		{"CFA in memory by rsp",
+		 {LIMPET_CFA_SP_DEREF, LIMPET_FP_SP, 0, 0, 8, 16, 8},
+		 {{1, LOW + 40}, {2, 0x1234}, {5, 0x5678}},
+		 USUAL,
+		 LIMPET_WALK_MORE,
+		 FRAME(0x5678, LOW + 48, 0x1234, 0)},
+		{"CFA in memory by rbp",
+		 {LIMPET_CFA_FP_DEREF, LIMPET_FP_FP, 0, 0, -8, 0, 0},
+		 {{7, LOW + 160}, {8, 0x1234}, {19, 0x5678}},
+		 USUAL,
+		 LIMPET_WALK_MORE,
+		 FRAME(0x5678, LOW + 160, 0x1234, 0)},
+		{"lazy binding stub, before its push",
+		 {LIMPET_CFA_PLT, LIMPET_FP_CFA_SUM, 0, 0, 8, -8, 11},
+		 {{0, 0x5678}, {1, 0x6789}},
+		 FRAME(CODE + 0x1a, LOW, LOW + 64, LIMPET_FRAME_EXACT),
+		 LIMPET_WALK_MORE,
+		 FRAME(0x5678, LOW + 8, LOW, 0)},
+		{"lazy binding stub, behind it",
+		 {LIMPET_CFA_PLT, LIMPET_FP_CFA_SUM, 0, 0, 8, -8, 11},
+		 {{0, 0x5678}, {1, 0x6789}},
+		 FRAME(CODE + 0x1b, LOW, 0, LIMPET_FRAME_EXACT),
+		 LIMPET_WALK_MORE,
+		 FRAME(0x6789, LOW + 16, LOW + 8, 0)},
+		{"rbp lost, return address by rsp",
+		 {LIMPET_CFA_SP, LIMPET_FP_LOST, LIMPET_RA_SP, 0, 32, 0, 8},
+		 {{1, 0x5678}},
+		 USUAL,
+		 LIMPET_WALK_MORE,
+		 FRAME(0x5678, LOW + 32, LIMPET_WALK_NO_FP, 0)},
+		/* may lead anywhere, also down */
+		{"a signal's frame",
+		 {LIMPET_CFA_SP_DEREF, LIMPET_FP_SP, LIMPET_RA_SP, LIMPET_RULE_SIGNAL, 160, 120,
+		  168},
+		 {{15, 0x1234}, {20, 0x99}, {21, 0x5678}},
+		 USUAL,
+		 LIMPET_WALK_MORE,
+		 FRAME(0x5678, 0x99, 0x1234, LIMPET_FRAME_EXACT | LIMPET_FRAME_SIGNAL)},
+	};
+
 	(void)state;
-	struct scene scene;
-
-	set_scene(&scene,
-		  (struct limpet_unwind_rule){LIMPET_CFA_SP, LIMPET_FP_CFA, 0, 0, 24, -16, 0});
-	scene.words[1] = 0x1234;
-	scene.words[2] = 0x5678;
-	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-	assert_frame(&scene, 0x5678, LOW + 24, 0x1234, 0);
-
-	set_scene(&scene, (struct limpet_unwind_rule){LIMPET_CFA_FP, 0, 0, 0, 16, 0, 0});
-	scene.words[9] = 0x5678;
-	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-	assert_frame(&scene, 0x5678, LOW + 80, LOW + 64, 0);
-
-	set_scene(&scene,
-		  (struct limpet_unwind_rule){LIMPET_CFA_SP_DEREF, LIMPET_FP_SP, 0, 0, 8, 16, 8});
-	scene.words[1] = LOW + 40;
-	scene.words[2] = 0x1234;
-	scene.words[5] = 0x5678;
-	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-	assert_frame(&scene, 0x5678, LOW + 48, 0x1234, 0);
-
-	set_scene(&scene,
-		  (struct limpet_unwind_rule){LIMPET_CFA_FP_DEREF, LIMPET_FP_FP, 0, 0, -8, 0, 0});
-	scene.words[7] = LOW + 160;
-	scene.words[8] = 0x1234;
-	scene.words[19] = 0x5678;
-	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-	assert_frame(&scene, 0x5678, LOW + 160, 0x1234, 0);
-
-	set_scene(&scene,
-		  (struct limpet_unwind_rule){LIMPET_CFA_PLT, LIMPET_FP_CFA_SUM, 0, 0, 8, -8, 11});
-	scene.words[0] = 0x5678;
-	scene.words[1] = 0x6789;
-	scene.frame.flags = LIMPET_FRAME_EXACT;
-	scene.frame.pc = CODE + 0x1a;
-	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-	assert_frame(&scene, 0x5678, LOW + 8, LOW, 0);
-	scene.frame = (struct limpet_walk_frame){CODE + 0x1b, LOW, 0, LIMPET_FRAME_EXACT, 0};
-	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-	assert_frame(&scene, 0x6789, LOW + 16, LOW + 8, 0);
-
-	set_scene(&scene, (struct limpet_unwind_rule){LIMPET_CFA_SP, LIMPET_FP_LOST, LIMPET_RA_SP,
-						      0, 32, 0, 8});
-	scene.words[1] = 0x5678;
-	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-	assert_frame(&scene, 0x5678, LOW + 32, LIMPET_WALK_NO_FP, 0);
-
-	/* a signal's frame may lead anywhere, also down */
-	set_scene(&scene,
-		  (struct limpet_unwind_rule){LIMPET_CFA_SP_DEREF, LIMPET_FP_SP, LIMPET_RA_SP,
-					      LIMPET_RULE_SIGNAL, 160, 120, 168});
-	scene.words[15] = 0x1234;
-	scene.words[20] = 0x99;
-	scene.words[21] = 0x5678;
-	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-	assert_frame(&scene, 0x5678, 0x99, 0x1234, LIMPET_FRAME_EXACT | LIMPET_FRAME_SIGNAL);
+	check_steps(cases, LIMPET_COUNT_OF(cases));
 }
+
+#define PLAIN_RULE                              \
+	{                                       \
+		LIMPET_CFA_SP, 0, 0, 0, 8, 0, 0 \
+	}
+#define AT(sp, fp) FRAME(CODE + 0x10, sp, fp, 0)
 
 static void test_ends(void **state)
 {
+	static const struct step_case cases[] = {
+		{"said to be the end",
+		 {LIMPET_CFA_END, 0, 0, 0, 0, 0, 0},
+		 NO_WORDS,
+		 USUAL,
+		 LIMPET_WALK_COMPLETE,
+		 USUAL},
+		{"return address 0", PLAIN_RULE, NO_WORDS, USUAL, LIMPET_WALK_COMPLETE, USUAL},
+		{"return address in the first page",
+		 PLAIN_RULE,
+		 {{0, 0xfff}},
+		 USUAL,
+		 LIMPET_WALK_LOST,
+		 USUAL},
+		{"return address in the kernel's half",
+		 PLAIN_RULE,
+		 {{0, 1ull << 47}},
+		 USUAL,
+		 LIMPET_WALK_LOST,
+		 USUAL},
+		{"the last return address",
+		 PLAIN_RULE,
+		 {{0, (1ull << 47) - 1}},
+		 USUAL,
+		 LIMPET_WALK_MORE,
+		 FRAME((1ull << 47) - 1, LOW + 8, LOW + 64, 0)},
+		{"rsp behind the memory", PLAIN_RULE, NO_WORDS, AT(LOW + WORDS * 8, LOW + 64),
+		 LIMPET_WALK_UNREADABLE, USUAL},
+		{"rsp in front of it", PLAIN_RULE, NO_WORDS, AT(LOW - 8, LOW + 64),
+		 LIMPET_WALK_UNREADABLE, USUAL},
+		{"CFA wraps to 0", PLAIN_RULE, NO_WORDS, AT(UINT64_MAX - 7, LOW + 64),
+		 LIMPET_WALK_STUCK, USUAL},
+		{"rsp not aligned", PLAIN_RULE, NO_WORDS, AT(LOW + 4, LOW + 64), LIMPET_WALK_STUCK,
+		 USUAL},
+		{"no way up",
+		 {LIMPET_CFA_SP, 0, 0, 0, 0, 0, 0},
+		 NO_WORDS,
+		 USUAL,
+		 LIMPET_WALK_STUCK,
+		 USUAL},
+		{"rbp below rsp",
+		 {LIMPET_CFA_FP, 0, 0, 0, 16, 0, 0},
+		 NO_WORDS,
+		 AT(LOW, LOW - 16),
+		 LIMPET_WALK_STUCK,
+		 USUAL},
+		{"rbp not known",
+		 {LIMPET_CFA_FP, 0, 0, 0, 16, 0, 0},
+		 NO_WORDS,
+		 AT(LOW, LIMPET_WALK_NO_FP),
+		 LIMPET_WALK_STUCK,
+		 USUAL},
+		{"nothing there by rbp",
+		 {LIMPET_CFA_FP_DEREF, 0, 0, 0, -8, 0, 0},
+		 NO_WORDS,
+		 AT(LOW, 0),
+		 LIMPET_WALK_UNREADABLE,
+		 USUAL},
+		/* lost, but not the frame */
+		{"a saved rbp out of reach",
+		 {LIMPET_CFA_SP, LIMPET_FP_CFA, 0, 0, 8, 4096, 0},
+		 {{0, 0x5678}},
+		 USUAL,
+		 LIMPET_WALK_MORE,
+		 FRAME(0x5678, LOW + 8, LIMPET_WALK_NO_FP, 0)},
+	};
+
 	(void)state;
-	static const struct limpet_unwind_rule plain = {LIMPET_CFA_SP, 0, 0, 0, 8, 0, 0};
-	struct scene scene;
-
-	set_scene(&scene, (struct limpet_unwind_rule){LIMPET_CFA_END, 0, 0, 0, 0, 0, 0});
-	assert_int_equal(step(&scene), LIMPET_WALK_COMPLETE);
-
-	set_scene(&scene, plain); /* return address 0 */
-	assert_int_equal(step(&scene), LIMPET_WALK_COMPLETE);
-	scene.words[0] = 0xfff; /* first page */
-	assert_int_equal(step(&scene), LIMPET_WALK_LOST);
-	scene.words[0] = 1ull << 47; /* kernel's half */
-	assert_int_equal(step(&scene), LIMPET_WALK_LOST);
-	scene.words[0] = (1ull << 47) - 1;
-	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-
-	set_scene(&scene, plain);
-	scene.frame.sp = LOW + sizeof(scene.words);
-	assert_int_equal(step(&scene), LIMPET_WALK_UNREADABLE);
-	scene.frame.sp = LOW - 8;
-	assert_int_equal(step(&scene), LIMPET_WALK_UNREADABLE);
-	scene.frame.sp = UINT64_MAX - 7; /* CFA wraps to 0 */
-	assert_int_equal(step(&scene), LIMPET_WALK_STUCK);
-	scene.frame.sp = LOW + 4;
-	assert_int_equal(step(&scene), LIMPET_WALK_STUCK);
-
-	set_scene(&scene, (struct limpet_unwind_rule){LIMPET_CFA_SP, 0, 0, 0, 0, 0, 0});
-	assert_int_equal(step(&scene), LIMPET_WALK_STUCK);
-
-	set_scene(&scene, (struct limpet_unwind_rule){LIMPET_CFA_FP, 0, 0, 0, 16, 0, 0});
-	scene.frame.fp = LOW - 16;
-	assert_int_equal(step(&scene), LIMPET_WALK_STUCK);
-	scene.frame.fp = LIMPET_WALK_NO_FP;
-	assert_int_equal(step(&scene), LIMPET_WALK_STUCK);
-
-	set_scene(&scene, (struct limpet_unwind_rule){LIMPET_CFA_FP_DEREF, 0, 0, 0, -8, 0, 0});
-	scene.frame.fp = 0;
-	assert_int_equal(step(&scene), LIMPET_WALK_UNREADABLE);
-
-	/* a saved rbp out of reach is lost, but not the frame */
-	set_scene(&scene,
-		  (struct limpet_unwind_rule){LIMPET_CFA_SP, LIMPET_FP_CFA, 0, 0, 8, 4096, 0});
-	scene.words[0] = 0x5678;
-	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-	assert_frame(&scene, 0x5678, LOW + 8, LIMPET_WALK_NO_FP, 0);
+	check_steps(cases, LIMPET_COUNT_OF(cases));
 }
 
 static void test_frame_pointer_takes_over(void **state)
@@ -408,621 +476,6 @@ static void test_readers_refuse_what_is_outside(void **state)
 	assert_false(limpet_walk_read_copy(&copy, 0x1000, &word));
 }
 
-/* ------------------------------------------------------------------ this process */
-
-enum { MAX_DEPTH = 512 };
-
-static struct fixture_process process;
-static struct limpet_walk_ranges stack; /* of the main thread, and an alternate stack */
-
-struct walk {
-	uint64_t pcs[MAX_DEPTH];
-	uint32_t count;
-	enum limpet_walk_end end;
-};
-
-__attribute__((noinline)) static void walk_from(struct limpet_walk_frame frame, struct walk *ret)
-{
-	ret->count = limpet_walk(&process.map, NULL, limpet_walk_read_ranges, &stack, frame,
-				 ret->pcs, MAX_DEPTH, &ret->end);
-}
-
-#define HERE()                                                                            \
-	({                                                                                \
-		struct limpet_walk_frame here_ = {.flags = LIMPET_FRAME_EXACT};           \
-		__asm__ volatile("lea 0f(%%rip), %0\n\t0: mov %%rsp, %1\n\tmov %%rbp, %2" \
-				 : "=&r"(here_.pc), "=&r"(here_.sp), "=&r"(here_.fp));    \
-		here_;                                                                    \
-	})
-
-/* libunwind and the sanitizers have one of that name, too. */
-static int (*glibc_backtrace)(void **buffer, int size);
-static unsigned compared; /* walks that were held against the others in the running test */
-
-/* The others list the interrupted pc itself. */
-static bool same_frame(uint64_t ours, const void *theirs)
-{
-	return ours == (uint64_t)(uintptr_t)theirs || ours - 1 == (uint64_t)(uintptr_t)theirs;
-}
-
-/* Walks, and holds the callers of this function against libunwind's and glibc's; then once more
- * with a cache, cold and warm, and from a copy. */
-__attribute__((noinline)) static void compare(void)
-{
-	struct limpet_walk_cache_entry entries[64] = {{.rule = 0}};
-	struct limpet_walk_cache cache = {entries, 63};
-	struct limpet_walk_frame frame = HERE();
-	void *theirs[MAX_DEPTH], *glibc[MAX_DEPTH];
-	int their_count = unw_backtrace(theirs, MAX_DEPTH);
-	int glibc_count = glibc_backtrace(glibc, MAX_DEPTH);
-	struct walk ours, again;
-	uint64_t bytes = stack.high[0] - frame.sp;
-	struct limpet_walk_copy copy = {frame.sp, bytes, NULL};
-	int skipped;
-	bool on_main = frame.sp >= stack.low[0] && frame.sp < stack.high[0];
-
-	walk_from(frame, &ours);
-	assert_int_equal(ours.end, LIMPET_WALK_COMPLETE);
-	/* A sanitizer's wrapper may put a frame of its own innermost. */
-	skipped = glibc_count - (int)ours.count;
-	assert_in_range(skipped, 0, 1);
-	for (uint32_t i = 1; i < ours.count; i++)
-		assert_true(same_frame(ours.pcs[i], glibc[(int)i + skipped]));
-	/* libunwind may stop early (it does in programs linked by LLD), never differ. */
-	skipped = same_frame(ours.pcs[1], theirs[1]) ? 0 : 1;
-	assert_true(their_count > 1 + skipped && their_count <= (int)ours.count + skipped);
-	for (int i = 1; i < their_count - skipped; i++)
-		assert_true(same_frame(ours.pcs[i], theirs[i + skipped]));
-	for (int round = 0; round < 2; round++) {
-		again.count = limpet_walk(&process.map, &cache, limpet_walk_read_ranges, &stack,
-					  frame, again.pcs, MAX_DEPTH, &again.end);
-		assert_int_equal(again.end, ours.end);
-		assert_int_equal(again.count, ours.count);
-		assert_memory_equal(again.pcs, ours.pcs, ours.count * sizeof(ours.pcs[0]));
-	}
-	if (on_main) {
-		uint8_t *data = malloc(bytes);
-
-		assert_non_null(data);
-		/* by the kernel: a sanitizer forbids to copy what lies between objects */
-		assert_int_equal(
-			process_vm_readv(getpid(), &(struct iovec){data, bytes}, 1,
-					 &(struct iovec){(void *)(uintptr_t)frame.sp, bytes}, 1, 0),
-			bytes);
-		copy.data = data;
-		again.count = limpet_walk(&process.map, NULL, limpet_walk_read_copy, &copy, frame,
-					  again.pcs, MAX_DEPTH, &again.end);
-		free(data);
-		assert_int_equal(again.end, ours.end);
-		assert_int_equal(again.count, ours.count);
-		assert_memory_equal(again.pcs, ours.pcs, ours.count * sizeof(ours.pcs[0]));
-	}
-	compared++;
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	if (!process.modules)
-		fixture_process_init(&process);
-	fixture_stack(&stack.low[0], &stack.high[0]);
-	stack.low[1] = stack.high[1] = 0;
-	compared = 0;
-	return 0;
-}
-
-/* Code as users build it: without frame pointers. A call is never the last thing. */
-#ifdef __clang__
-#define BY_FRAME_POINTER __attribute__((noinline))
-#define PLAIN __attribute__((noinline))
-#else
-#define BY_FRAME_POINTER __attribute__((noinline, optimize("no-omit-frame-pointer")))
-#define PLAIN __attribute__((noinline, optimize("O2", "omit-frame-pointer")))
-#endif
-#define KEEP() __asm__ volatile("" ::: "memory")
-
-PLAIN static void use(volatile char *bytes)
-{
-	bytes[0] = 1;
-	compare();
-	KEEP();
-}
-
-PLAIN static void with_alloca(unsigned bytes)
-{
-	use(__builtin_alloca(bytes));
-	KEEP();
-}
-
-PLAIN static void with_alignment(unsigned depth)
-{
-	volatile char block[192] __attribute__((aligned(64)));
-
-	if (depth)
-		with_alignment(depth - 1);
-	else
-		use(block);
-	KEEP();
-}
-
-/* Arguments on the stack, a realigned frame and alloca: GCC then keeps the CFA in memory. */
-PLAIN static long with_all(long a, long b, long c, long d, long e, long f, long g, unsigned bytes)
-{
-	volatile char block[64] __attribute__((aligned(64)));
-
-	block[0] = (char)a;
-	use(__builtin_alloca(bytes));
-	KEEP();
-	return a + b + c + d + e + f + g + block[0];
-}
-
-PLAIN static int compare_in_qsort(const void *a, const void *b)
-{
-	if (!compared)
-		compare();
-	return *(const int *)a - *(const int *)b;
-}
-
-static void test_walk_here(void **state)
-{
-	(void)state;
-	compare();
-	assert_int_equal(compared, 1);
-}
-
-static void test_walk_unusual_frames(void **state)
-{
-	(void)state;
-	int list[3] = {3, 1, 2};
-
-	with_alloca(100);
-	with_alloca(70000);
-	with_alignment(0);
-	with_alignment(3);
-	with_all(1, 2, 3, 4, 5, 6, 7, 100);
-	assert_int_equal(compared, 5);
-	compared = 0;
-	qsort(list, 3, sizeof(list[0]), compare_in_qsort);
-	assert_int_equal(compared, 1);
-}
-
-PLAIN static unsigned recurse(unsigned depth, struct walk *walk)
-{
-	unsigned result;
-
-	if (depth == 0) {
-		walk_from(HERE(), walk);
-		return 0;
-	}
-	result = recurse(depth - 1, walk);
-	KEEP();
-	return result + 1;
-}
-
-static void test_walk_is_cut_at_its_depth(void **state)
-{
-	(void)state;
-	struct walk walk, whole;
-
-	assert_int_equal(recurse(5000, &walk), 5000);
-	assert_int_equal(walk.end, LIMPET_WALK_DEPTH);
-	assert_int_equal(walk.count, MAX_DEPTH);
-	assert_int_equal(recurse(3, &whole), 3);
-	assert_int_equal(whole.end, LIMPET_WALK_COMPLETE);
-	/* exactly as many as there are: whole; one less: cut */
-	for (uint32_t less = 0; less < 2; less++) {
-		struct limpet_walk_frame frame = HERE();
-		enum limpet_walk_end end;
-		uint64_t pcs[MAX_DEPTH];
-		uint32_t count;
-
-		walk_from(frame, &walk);
-		count = limpet_walk(&process.map, NULL, limpet_walk_read_ranges, &stack, frame, pcs,
-				    walk.count - less, &end);
-		assert_int_equal(count, walk.count - less);
-		assert_int_equal(end, less ? LIMPET_WALK_DEPTH : LIMPET_WALK_COMPLETE);
-	}
-}
-
-static void test_walk_is_cut_where_memory_ends(void **state)
-{
-	(void)state;
-	struct limpet_walk_frame frame = HERE();
-	struct limpet_walk_ranges part = stack;
-	enum limpet_walk_end end;
-	uint64_t pcs[MAX_DEPTH];
-	struct walk whole;
-	uint32_t count, last = 0;
-
-	walk_from(frame, &whole);
-	for (part.high[0] = frame.sp; part.high[0] < frame.sp + 4096; part.high[0] += 8) {
-		count = limpet_walk(&process.map, NULL, limpet_walk_read_ranges, &part, frame, pcs,
-				    MAX_DEPTH, &end);
-		assert_true(count >= last && count <= whole.count);
-		assert_memory_equal(pcs, whole.pcs, count * sizeof(pcs[0]));
-		if (count < whole.count)
-			assert_int_equal(end, LIMPET_WALK_UNREADABLE);
-		last = count;
-	}
-}
-
-static void *thread_main(void *unused)
-{
-	struct limpet_walk_ranges main_stack = stack;
-
-	(void)unused;
-	fixture_stack(&stack.low[0], &stack.high[0]);
-	with_alloca(10);
-	stack = main_stack;
-	return NULL;
-}
-
-static void test_walk_of_a_thread(void **state)
-{
-	(void)state;
-	pthread_t thread;
-
-	assert_int_equal(pthread_create(&thread, NULL, thread_main, NULL), 0);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	assert_int_equal(compared, 1);
-}
-
-static ucontext_t back, coroutine;
-
-static void coroutine_main(void)
-{
-	struct walk walk;
-	void *theirs[MAX_DEPTH];
-	int count = unw_backtrace(theirs, MAX_DEPTH);
-
-	walk_from(HERE(), &walk);
-	assert_int_equal(walk.end, LIMPET_WALK_COMPLETE);
-	/* this function and its root; libunwind may go on into what is no frame */
-	assert_int_equal(walk.count, 2);
-	assert_true(count >= 2 && (uint64_t)(uintptr_t)theirs[1] == walk.pcs[1]);
-	compared++;
-	swapcontext(&coroutine, &back);
-}
-
-static void test_walk_of_a_coroutine(void **state)
-{
-	(void)state;
-	size_t bytes = 256 * 1024;
-	uint8_t *memory = malloc(bytes);
-
-	assert_non_null(memory);
-	stack.low[1] = (uint64_t)(uintptr_t)memory;
-	stack.high[1] = stack.low[1] + bytes;
-	assert_int_equal(getcontext(&coroutine), 0);
-	coroutine.uc_stack.ss_sp = memory;
-	coroutine.uc_stack.ss_size = bytes;
-	coroutine.uc_link = &back;
-	makecontext(&coroutine, coroutine_main, 0);
-	assert_int_equal(swapcontext(&back, &coroutine), 0);
-	assert_int_equal(compared, 1);
-	free(memory);
-}
-
-static void compare_in_handler(int signal)
-{
-	(void)signal;
-	compare();
-}
-
-static void test_walk_in_a_signal_handler(void **state)
-{
-	(void)state;
-	size_t bytes = 256 * 1024;
-	uint8_t *memory = malloc(bytes);
-	stack_t alternate = {.ss_sp = memory, .ss_size = bytes}, old;
-	struct sigaction action = {.sa_handler = compare_in_handler}, old_action;
-
-	assert_non_null(memory);
-	assert_int_equal(sigaltstack(&alternate, &old), 0);
-	assert_int_equal(sigaction(SIGUSR1, &action, &old_action), 0);
-	raise(SIGUSR1);
-	assert_int_equal(compared, 1);
-	action.sa_flags = SA_ONSTACK;
-	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
-	stack.low[1] = (uint64_t)(uintptr_t)memory;
-	stack.high[1] = stack.low[1] + bytes;
-	raise(SIGUSR1);
-	assert_int_equal(compared, 2);
-	assert_int_equal(sigaction(SIGUSR1, &old_action, NULL), 0);
-	assert_int_equal(sigaltstack(&old, NULL), 0);
-	free(memory);
-}
-
-/* ------------------------------------------------------------------ code without rows */
-
-static uint64_t jit_pc;
-
-static void walk_through_jit(void)
-{
-	struct walk walk;
-	uint32_t at = 0;
-
-	walk_from(HERE(), &walk);
-	assert_int_equal(walk.end, LIMPET_WALK_COMPLETE);
-	while (at < walk.count && walk.pcs[at] != jit_pc)
-		at++;
-	assert_int_equal(at, 1);
-	compared = walk.count;
-}
-
-static void test_walk_through_jit_code(void **state)
-{
-	(void)state;
-	/* push %rbp; mov %rsp,%rbp; sub $48,%rsp; call *%rdi; leave; ret */
-	static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83,
-				       0xec, 0x30, 0xff, 0xd7, 0xc9, 0xc3};
-	uint8_t *page =
-		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	void (*jit)(void (*)(void));
-	struct walk walk;
-
-	assert_ptr_not_equal(page, MAP_FAILED);
-	memcpy(page, code, sizeof(code));
-	assert_int_equal(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
-	jit_pc = (uint64_t)(uintptr_t)page + 10;
-	memcpy(&jit, &page, sizeof(jit));
-	jit(walk_through_jit);
-	walk_from(HERE(), &walk);
-	/* the two frames inside, and all those of here */
-	assert_int_equal(compared, walk.count + 2);
-	munmap(page, 4096);
-}
-
-/* ------------------------------------------------------------------ C++, and a module that came
- * later */
-
-static const char throw_source[] =
-	"#include <stdexcept>\n"
-	"#include <unwind.h>\n"
-	"static void (*probe)();\n"
-	"static bool probed;\n"
-	"struct guard { volatile char room[100]; ~guard() { room[0] = 1; probe(); } };\n"
-	"__attribute__((noinline)) static void thrower(int n) {\n"
-	"	guard g;\n"
-	"	if (n) thrower(n - 1);\n"
-	"	else throw std::runtime_error(\"x\");\n"
-	"}\n"
-	"static _Unwind_Reason_Code trace(struct _Unwind_Context *, void *) {\n"
-	"	if (!probed) { probed = true; probe(); }\n"
-	"	return _URC_NO_REASON;\n"
-	"}\n"
-	"extern \"C\" int run(void (*f)()) {\n"
-	"	probe = f;\n"
-	"	probed = false;\n"
-	"	_Unwind_Backtrace(trace, nullptr);\n"
-	"	try { thrower(2); } catch (const std::exception &) { probe(); return 1; }\n"
-	"	return 0;\n"
-	"}\n";
-
-static void test_walk_while_an_exception_unwinds(void **state)
-{
-	(void)state;
-	char directory[] = "/tmp/limpet-walk-XXXXXX", command[512], path[128];
-	struct fixture_process with_library;
-	struct limpet_walk_map old = process.map;
-	int (*run)(void (*)(void));
-	uint32_t later = 0;
-	void *library, *symbol;
-	FILE *source;
-
-	assert_non_null(mkdtemp(directory));
-	snprintf(path, sizeof(path), "%s/throw.cc", directory);
-	source = fopen(path, "we");
-	assert_non_null(source);
-	assert_true(fputs(throw_source, source) >= 0);
-	assert_int_equal(fclose(source), 0);
-	snprintf(
-		command, sizeof(command),
-		"timeout 120 c++ -O2 -fomit-frame-pointer -shared -fPIC -o %s/throw.so %s/throw.cc",
-		directory, directory);
-	assert_int_equal(system(command), 0);
-	snprintf(path, sizeof(path), "%s/throw.so", directory);
-	library = dlopen(path, RTLD_NOW);
-	assert_non_null(library);
-	symbol = dlsym(library, "run");
-	memcpy(&run, &symbol, sizeof(run));
-	assert_non_null(run);
-
-	/* Those that were there stay sorted; the new ones (libstdc++, too) are appended. */
-	fixture_process_init(&with_library);
-	for (uint32_t i = 0; i < with_library.map.count; i++) {
-		uint32_t at = 0;
-
-		while (at < old.count && old.modules[at].start != with_library.modules[i].start)
-			at++;
-		later += at == old.count;
-	}
-	assert_true(later >= 1);
-	process.map = with_library.map;
-	for (uint32_t kept = 0, i = 0; i < with_library.map.count; i++) {
-		struct limpet_unwind_module module = with_library.modules[i];
-		uint32_t at = 0;
-
-		while (at < old.count && old.modules[at].start != module.start)
-			at++;
-		if (at == old.count)
-			continue;
-		with_library.modules[i] = with_library.modules[kept];
-		with_library.modules[kept++] = module;
-	}
-	process.map.sorted = old.count;
-
-	assert_int_equal(run(compare), 1);
-	assert_int_equal(compared,
-			 5); /* in _Unwind_Backtrace, three destructors, the catch block */
-
-	process.map = old;
-	fixture_process_done(&with_library);
-	dlclose(library);
-	snprintf(command, sizeof(command), "rm -r %s", directory);
-	assert_int_equal(system(command), 0);
-}
-
-/* ------------------------------------------------------------------ every single instruction */
-
-static struct walk truth; /* the callers of the function that is being stepped through */
-static unsigned steps, wrong;
-
-__attribute__((noinline)) static void check_step(int signal, siginfo_t *info, void *context)
-{
-	const greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-	struct limpet_walk_frame frame = {
-		.pc = (uint64_t)registers[REG_RIP],
-		.sp = (uint64_t)registers[REG_RSP],
-		.fp = (uint64_t)registers[REG_RBP],
-		.flags = LIMPET_FRAME_EXACT,
-	};
-	static struct walk from_registers, from_here;
-	uint32_t tail = truth.count - 1, at = 0;
-
-	(void)signal;
-	(void)info;
-	steps++;
-	walk_from(frame, &from_registers);
-	/* The same through the handler's own frame and the kernel's. */
-	walk_from(HERE(), &from_here);
-	while (at < from_here.count && from_here.pcs[at] != frame.pc + 1)
-		at++;
-	if (from_registers.end != LIMPET_WALK_COMPLETE || from_registers.count < tail ||
-	    memcmp(from_registers.pcs + from_registers.count - tail, truth.pcs + 1,
-		   tail * sizeof(truth.pcs[0])) != 0 ||
-	    from_here.end != LIMPET_WALK_COMPLETE || from_here.count - at != from_registers.count ||
-	    memcmp(from_here.pcs + at, from_registers.pcs,
-		   from_registers.count * sizeof(truth.pcs[0])) != 0) {
-		if (wrong++ < 5)
-			fprintf(stderr, "# wrong at %#lx: end %d, %u frames\n", (long)frame.pc,
-				from_registers.end, from_registers.count);
-	}
-}
-
-PLAIN static int compare_ints(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
-
-PLAIN static long leaf(long a, long b)
-{
-	volatile char block[64] __attribute__((aligned(64)));
-
-	block[0] = (char)a;
-	return a * b + block[0];
-}
-
-PLAIN static void stepped(void)
-{
-	int list[6] = {5, 2, 6, 1, 3, 4};
-	struct timespec now;
-	char text[64];
-	void *block;
-
-	qsort(list, 6, sizeof(list[0]), compare_ints);
-	snprintf(text, sizeof(text), "%d %s %.3f", list[3], "words", 3.25);
-	block = malloc((size_t)leaf(70, 3));
-	memset(block, 1, 200);
-	block = realloc(block, 100000);
-	free(block);
-	clock_gettime(CLOCK_MONOTONIC, &now); /* in the vDSO */
-	KEEP();
-}
-
-/* The function whose callers are the truth; the trap flag goes up and down inside it. By frame
- * pointer, for the assembly's pushes are in no row. */
-BY_FRAME_POINTER static void step_through(void (*function)(void))
-{
-	walk_from(HERE(), &truth);
-	__asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
-	function();
-	__asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
-}
-
-static void test_walk_from_every_instruction(void **state)
-{
-	(void)state;
-	struct sigaction action = {.sa_sigaction = check_step, .sa_flags = SA_SIGINFO}, old;
-
-	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
-	stepped(); /* symbols are bound */
-	steps = wrong = 0;
-	step_through(stepped);
-	assert_int_equal(sigaction(SIGTRAP, &old, NULL), 0);
-	print_message("# %u instructions\n", steps);
-	assert_true(steps > 1000);
-	assert_int_equal(wrong, 0);
-}
-
-/* ------------------------------------------------------------------ nonsense */
-
-struct counted {
-	uint64_t seed, reads;
-};
-
-/* A reader's memory is read-only; what is counted lies behind it. */
-struct nonsense {
-	struct counted *counted;
-};
-
-static bool read_nonsense(const void *memory, uint64_t address, uint64_t *ret_word)
-{
-	struct counted *counted = ((const struct nonsense *)memory)->counted;
-	const struct limpet_unwind_module *module;
-
-	counted->reads++;
-	counted->seed = (counted->seed ^ address) * 0xd6e8feb86659fd93ull + 0x9e3779b97f4a7c15ull;
-	module = &process.modules[(counted->seed >> 8) % process.map.count];
-	switch (counted->seed >> 60) {
-	case 0:
-		return false;
-	case 1:
-		*ret_word = counted->seed;
-		return true;
-	case 2 ... 5:
-		*ret_word = address + (counted->seed >> 50) * 8;
-		return true;
-	default:
-		*ret_word = module->start + (counted->seed >> 20) % (module->end - module->start);
-		return true;
-	}
-}
-
-static void test_nonsense_ends(void **state)
-{
-	(void)state;
-	struct counted counted = {.seed = 1};
-	const struct nonsense nonsense = {&counted};
-	unsigned ends[LIMPET_WALK_LOST + 1] = {0};
-	uint64_t pcs[MAX_DEPTH];
-	uint64_t frames = 0;
-
-	for (unsigned round = 0; round < 200000; round++) {
-		const struct limpet_unwind_module *module =
-			&process.modules[round % process.map.count];
-		struct limpet_walk_frame frame = {
-			module->start + (uint64_t)round * 977 % (module->end - module->start),
-			0x7ffd0000 + round % 3, 0x7ffd0100 + round % 5, round & 1, 0};
-		enum limpet_walk_end end;
-		uint32_t count;
-
-		counted.reads = 0;
-		counted.seed += round;
-		count = limpet_walk(&process.map, NULL, read_nonsense, &nonsense, frame, pcs,
-				    MAX_DEPTH, &end);
-		assert_true(count >= 1 && count <= MAX_DEPTH);
-		assert_true(counted.reads <= 3 * (uint64_t)count);
-		assert_true(end > LIMPET_WALK_MORE && end <= LIMPET_WALK_LOST);
-		ends[end]++;
-		frames += count;
-	}
-	for (unsigned end = LIMPET_WALK_COMPLETE; end <= LIMPET_WALK_LOST; end++)
-		if (end != LIMPET_WALK_DEPTH && end != LIMPET_WALK_DOUBTFUL)
-			assert_true(ends[end] > 0);
-	assert_true(frames > 200000);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1034,27 +487,7 @@ int main(void)
 		cmocka_unit_test(test_cache_follows_the_generation),
 		cmocka_unit_test(test_tables_of_what_has_gone_are_not_used),
 		cmocka_unit_test(test_readers_refuse_what_is_outside),
-		cmocka_unit_test_setup(test_walk_here, setup),
-		cmocka_unit_test_setup(test_walk_unusual_frames, setup),
-		cmocka_unit_test_setup(test_walk_is_cut_at_its_depth, setup),
-		cmocka_unit_test_setup(test_walk_is_cut_where_memory_ends, setup),
-		cmocka_unit_test_setup(test_walk_of_a_thread, setup),
-		cmocka_unit_test_setup(test_walk_of_a_coroutine, setup),
-		cmocka_unit_test_setup(test_walk_in_a_signal_handler, setup),
-		cmocka_unit_test_setup(test_walk_through_jit_code, setup),
-		cmocka_unit_test_setup(test_walk_while_an_exception_unwinds, setup),
-		cmocka_unit_test_setup(test_walk_from_every_instruction, setup),
-		cmocka_unit_test_setup(test_nonsense_ends, setup),
 	};
-	void *warm[1], *symbol;
-	int result;
 
-	symbol = dlsym(dlopen("libc.so.6", RTLD_NOW), "backtrace");
-	memcpy(&glibc_backtrace, &symbol, sizeof(symbol));
-	if (!glibc_backtrace)
-		return 1;
-	glibc_backtrace(warm, 1); /* loads libgcc_s, before the tables are made */
-	result = cmocka_run_group_tests(tests, NULL, NULL);
-	fixture_process_done(&process);
-	return result;
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }
