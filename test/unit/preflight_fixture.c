@@ -183,9 +183,10 @@ pid_t child_of(void (*body)(void))
 	assert_int_equal(pipe(ready), 0);
 	child = fork();
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (body)
 			body();
+		/* Also when a test fails; another user's would have lost it. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (write(ready[1], "r", 1) != 1)
 			_exit(1);
 		for (;;)
