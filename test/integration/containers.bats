@@ -19,17 +19,17 @@ setup_file() {
 		>"$docker/log" 2>&1 </dev/null 3>&- &
 	echo $! >"$docker/job"
 	export docker DOCKER_HOST=unix://$docker/socket DOCKER_CONFIG=$docker
-	local deadline=$((SECONDS + 30))
-	until /usr/bin/docker info >/dev/null 2>&1; do
-		if ended "$(<"$docker/job")" || ((SECONDS > deadline)); then
-			tail -n 5 "$docker/log" | sed 's/^/# /' >&3
-			end_dockerd
-			unset docker
-			return 0
-		fi
-		sleep 0.05
-	done
+	if ! wait_until 30 docker_answers_or_ended || ended "$(<"$docker/job")"; then
+		tail -n 5 "$docker/log" | sed 's/^/# /' >&3
+		end_dockerd
+		unset docker
+		return 0
+	fi
 	make_images
+}
+
+docker_answers_or_ended() {
+	ended "$(<"$docker/job")" || /usr/bin/docker info >/dev/null 2>&1
 }
 
 teardown_file() {
@@ -220,7 +220,7 @@ kept_21() {
 	do_guide image >image.say
 	refused_by_both "$outside" memory "cgroup"
 	docker run -d --rm --name limpet --pid container:app --memory 64m --memory-swap 64m --cap-drop ALL --cap-add SYS_PTRACE \
-		-v "$work:/out" limpet attach 1 --agent-memory 16M --assume-seccomp-ok -o /out/tight.limpet >id
+		-v "$work:/out" limpet attach 1 --agent-memory 16M --assume-seccomp-ok "${patiently[@]}" -o /out/tight.limpet >id
 	limpet_job=$outside number=1
 	wait_until 60 limpet_captures docker exec limpet limpet
 	tell app "run 20000" ran

@@ -189,14 +189,25 @@ of() {
 	of "$child"
 	good_capture
 	nothing_of_ours "$child"
-	local background
-	background=$(within 60 "$LIMPET" attach "$parent" --follow-fork --background -d 8s -o "$work/trace.9.limpet")
-	same "said" "$background" "$work/trace.9.limpet"
-	child fork
-	tell clan "$child work 5" worked
+	local background seconds=1 number=9
+	# As long as it takes to have a child within it.
+	until
+		background=$(within 60 "$LIMPET" attach "$parent" --follow-fork --background "${patiently[@]}" \
+			-d "${seconds}s" -o "$work/trace.$number.limpet" 3>&-)
+		same "said" "$background" "$work/trace.$number.limpet"
+		tell clan fork forked
+		child=${answer#forked }
+		children+=("$child")
+		wait_until 60 captured_or_over
+		tell clan "$child work 5" worked
+		capturing_now "$parent"
+	do
+		seconds=$((seconds * 3)) number=$((number + 1))
+	done
 	wait_until 60 eval '! capturing_now "$parent"'
-	trace=$work/trace.9.$child.limpet
+	trace=$work/trace.$number.$child.limpet
 	good_capture
+	same "the child's" "$(site_sum clan_work allocations)" 5
 	nothing_of_ours "$child"
 	for child in "${children[@]}"; do
 		tell clan "end $child" told
@@ -205,6 +216,15 @@ of() {
 }
 capturing_now() {
 	"$LIMPET" status "$1" >/dev/null 2>&1
+}
+captured_or_over() {
+	! capturing_now "$parent" ||
+		"$LIMPET" status "$child" --json 2>/dev/null | json_says '.captures[0].state == "capturing"'
+}
+# Of a limpet that was killed: what it left, once there is a thread that can be borrowed for it.
+cleaned_up() {
+	"$LIMPET" stop "$1" >/dev/null 2>&1 || true
+	! capturing_now "$1"
 }
 
 @test "limpet is killed: the captures of the children end by themselves, and leave nothing" {
@@ -219,7 +239,7 @@ capturing_now() {
 	expect '.capture.end == "stop"'
 	nothing_of_ours "$child"
 	tell clan "$child work 20" worked
-	within 60 "$LIMPET" stop "$parent" || true
+	wait_until 60 cleaned_up "$parent"
 	nothing_of_ours "$parent"
 	tell clan "end $child" told
 	finish clan
@@ -237,7 +257,7 @@ capturing_now() {
 	stop "$parent"
 	of "$child"
 	good_capture
-	within 60 "$LIMPET" stop "$killed"
+	wait_until 60 cleaned_up "$killed"
 	nothing_of_ours "$killed"
 	tell clan "end $killed" told
 	tell clan "end $child" told
@@ -245,27 +265,22 @@ capturing_now() {
 }
 
 @test "whatever stands under a child's name is left, and the next number is taken" {
-	local i
 	clan
+	# It does not see the child before there is something under its name.
+	kill -STOP "$limpet_job"
 	tell clan fork forked
 	child=${answer#forked }
+	children+=("$child")
+	printf 'precious' >"trace.1.$child.limpet"
+	kill -CONT "$limpet_job"
 	wait_until 30 capturing "$child"
-	for ((i = child + 1; i < child + 400; i++)); do
-		printf 'precious' >"trace.1.$i.limpet"
-	done
-	child fork
 	stop "$parent"
-	same "what stood there" "$(cat "trace.1.$child.limpet")" precious
+	same "what stood there" "$(<"trace.1.$child.limpet")" precious
 	trace=$work/trace.1.$child.limpet.1
 	good_capture
 	expect '.target.pid == $pid' --argjson pid "$child"
-	kill -KILL "${children[@]}"
-	rm -f trace.1.*.limpet
-	printf 'quit\n' >&"${in_of[clan]}"
-	for ((i = 0; i < 1; i++)); do
-		kill -KILL "$(pgrep -P "$parent")" 2>/dev/null || true
-	done
-	result clan 0
+	tell clan "end $child" told
+	finish clan
 }
 
 @test "more children than can be captured at a time: the rest is told, and all are clean" {
@@ -306,7 +321,7 @@ capturing_now() {
 
 @test "limpet run --follow-fork: a server that forks its workers" {
 	children=()
-	start clan "$LIMPET" run --follow-fork -o "$work/trace.1.limpet" -- "$TARGETS/clan"
+	start clan "$LIMPET" run --follow-fork "${patiently[@]}" -o "$work/trace.1.limpet" -- "$TARGETS/clan"
 	child fork
 	tell clan "$child work 77" worked
 	tell clan "end $child" told
@@ -332,7 +347,7 @@ capturing_now() {
 	wait_until 60 capturing "$pid"
 	ten_texts
 	wait_until 60 capturing "$backend"
-	wait_until 30 elapsed_of "$backend" 2
+	wait_until 30 allocating "$backend"
 	stop "$master"
 	good_capture
 	expect '.target.command | test("postgres")'
@@ -367,7 +382,7 @@ ten_texts_are_there() {
 		skip "Yama lets its user trace no process that is not a child's"
 	install -m 755 "$LIMPET" "$folder/limpet-program"
 	their_limpet=(env -u LIMPET_RUNTIME_DIR XDG_RUNTIME_DIR="$folder" TMPDIR="$folder" "$folder/limpet-program")
-	postgres_server "${their_limpet[@]}" run --follow-fork --on-overload wait -o "$folder/run.limpet" --
+	postgres_server "${their_limpet[@]}" run --follow-fork "${patiently[@]}" -o "$folder/run.limpet" --
 	sql_session
 	backend=$pid
 	their_capture() {
@@ -385,10 +400,6 @@ ten_texts_are_there() {
 	good_capture
 	ten_texts_are_there
 }
-elapsed_of() {
-	"$LIMPET" status "$1" --json | json_says --argjson s "$2" '.captures[0].elapsed_seconds >= $s'
-}
-
 # A pool for each request, and one for each connection.
 pools_of_requests() {
 	local pools requests
@@ -399,7 +410,7 @@ pools_of_requests() {
 # track: server | nginx | run
 @test "run: nginx and a worker" {
 	children=()
-	nginx_server "$LIMPET" run -q --follow-fork --on-overload wait -o "$work/run.limpet" --
+	nginx_server "$LIMPET" run -q --follow-fork "${patiently[@]}" -o "$work/run.limpet" --
 	wait_until 30 capturing_now "$worker"
 	start client python3 "$root/test/targets/client.py" http "$folder/nginx.sock" "$folder/files" 2
 	tell client go going
