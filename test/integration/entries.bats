@@ -30,10 +30,11 @@ teardown() { end; }
 }
 
 @test "jemalloc in a C program: signal handlers; capture upon capture" {
-	start storm "$TARGETS/own-allocator" --threads 8 --cross --signals
+	# As fast as they can: test/torture/rounds.bats.
+	start storm "$TARGETS/own-allocator" --threads 8 --cross --signals --rate 60000
 	text_of "$pid" own-allocator >text.before
 	tell storm go going
-	rounds "$pid" 3
+	rounds "$pid" 2
 	tell storm hold held
 	unchanged_text "$pid" own-allocator
 	counted_phase storm 5000
@@ -149,7 +150,8 @@ teardown() { end; }
 	limpet_jobs=()
 	tell storm hold held
 	tell storm "run 1000" ran
-	within 60 "$LIMPET" stop -q "$pid" || (($? == 4))
+	# Once there is a thread that can be borrowed for it.
+	wait_until 60 eval '"$LIMPET" stop -q "$pid" || (($? == 4))'
 	nothing_of_ours "$pid"
 	unchanged_text "$pid" own-allocator
 	counted_phase storm 5000
@@ -163,7 +165,7 @@ teardown() { end; }
 	counted_phase storm 20000
 	unchanged_text "$pid" own-tcmalloc
 	tell storm go going
-	rounds "$pid" 3
+	rounds "$pid" 2
 	tell storm hold held
 	unchanged_text "$pid" own-tcmalloc
 	nothing_of_ours "$pid"
@@ -202,7 +204,7 @@ teardown() { end; }
 	nothing_of_ours "$pid"
 	finish newer
 	printf '%s\n' "run 500" "leak 30" count quit |
-		within 60 "$LIMPET" run -q --on-overload wait -o newer.limpet -- "$TARGETS/newer" >newer.say 2>newer.err ||
+		within 60 "$LIMPET" run -q "${patiently[@]}" -o newer.limpet -- "$TARGETS/newer" >newer.say 2>newer.err ||
 		fail "$(<newer.err)"
 	trace=newer.limpet
 	report
@@ -232,7 +234,7 @@ newer_throws() {
 	tell "$key" "throw 50" thrown
 	finish "$key"
 	printf '%s\n' "throw 50" "leak 30" quit |
-		within 60 "$LIMPET" run -q --on-overload wait -o "$key.limpet" -- "$TARGETS/$1" >newer.say 2>newer.err ||
+		within 60 "$LIMPET" run -q "${patiently[@]}" -o "$key.limpet" -- "$TARGETS/$1" >newer.say 2>newer.err ||
 		fail "$(<newer.err)"
 	[[ $(<newer.say) == *thrown*leaked* ]]
 	trace=$key.limpet
@@ -270,7 +272,7 @@ newer_throws() {
 	nothing_of_ours "$pid"
 	finish keeps
 	printf '%s\n' "run 5000" quit |
-		within 60 "$LIMPET" run -q --alloc-functions keeps.list --on-overload wait -o keeps.limpet -- "$TARGETS/keeps" \
+		within 60 "$LIMPET" run -q --alloc-functions keeps.list "${patiently[@]}" -o keeps.limpet -- "$TARGETS/keeps" \
 			>keeps.say 2>keeps.err || fail "$(<keeps.err)"
 	trace=keeps.limpet
 	report
@@ -295,7 +297,7 @@ newer_throws() {
 		expect '[.allocators[]?.name] | index("glibc") | not'
 		finish "$key" || return 1
 		printf '%s\n' "run 1000" "keep 10" quit |
-			LD_PRELOAD=$library within 60 "$LIMPET" run -q --on-overload wait -o "$key.limpet" -- "$TARGETS/regrow" \
+			LD_PRELOAD=$library within 60 "$LIMPET" run -q "${patiently[@]}" -o "$key.limpet" -- "$TARGETS/regrow" \
 				>regrow.say 2>regrow.err || fail "$(<regrow.err)"
 		trace=$key.limpet
 		report
@@ -306,7 +308,7 @@ newer_throws() {
 # rust_run NAME: every call of its allocator, under `limpet run`.
 rust_run() {
 	printf '%s\n' go "leak 500" hold quit |
-		within 60 "$LIMPET" run -q --on-overload wait -o "$1.limpet" -- "$TARGETS/$1" >"$1.say" 2>"$1.err" ||
+		within 60 "$LIMPET" run -q "${patiently[@]}" -o "$1.limpet" -- "$TARGETS/$1" >"$1.say" 2>"$1.err" ||
 		fail "$(<"$1.err")" || return 1
 	trace=$1.limpet
 	report
@@ -387,7 +389,7 @@ rust_attach() {
 	local kind own theirs
 	for kind in hidden symbolic; do
 		printf '%s\n' "run 3000" count quit |
-			within 60 "$LIMPET" run -q --on-overload wait -o "$kind.limpet" -- "$TARGETS/bundled-$kind" \
+			within 60 "$LIMPET" run -q "${patiently[@]}" -o "$kind.limpet" -- "$TARGETS/bundled-$kind" \
 				>"$kind.say" 2>"$kind.err" || fail "$(<"$kind.err")"
 		trace=$kind.limpet
 		good_capture
@@ -446,7 +448,7 @@ owners_equal() {
 	finish arena
 
 	printf '%s\n' "run 3000" count quit |
-		within 60 "$LIMPET" run -q --alloc-functions arena.list --on-overload wait -o arena.limpet -- "$TARGETS/arena" \
+		within 60 "$LIMPET" run -q --alloc-functions arena.list "${patiently[@]}" -o arena.limpet -- "$TARGETS/arena" \
 			>arena.say 2>arena.err || fail "$(<arena.err)"
 	trace=arena.limpet
 	report
@@ -489,7 +491,7 @@ owners_equal() {
 	nothing_of_ours "$pid"
 	finish pool
 	printf '%s\n' "run 3000" count quit |
-		within 60 "$LIMPET" run -q --on-overload wait -o pool.limpet -- "$TARGETS/pool" >pool.say 2>pool.err ||
+		within 60 "$LIMPET" run -q "${patiently[@]}" -o pool.limpet -- "$TARGETS/pool" >pool.say 2>pool.err ||
 		fail "$(<pool.err)"
 	trace=pool.limpet
 	report
@@ -517,7 +519,7 @@ owners_equal() {
 	report
 	expect '.capture.unseen_rss_share != null'
 	finish stripped
-	within 60 "$LIMPET" run -o stripped.limpet -- "$work/nim-stripped" <<<quit >run.say 2>run.err || fail "$(<run.err)"
+	within 60 "$LIMPET" run "${patiently[@]}" -o stripped.limpet -- "$work/nim-stripped" <<<quit >run.say 2>run.err || fail "$(<run.err)"
 	grep -q 'warning: it is a Nim program without names' run.err || fail "$(<run.err)"
 	trace=stripped.limpet
 	report
@@ -547,7 +549,7 @@ owners_equal() {
 	grep -q 'the trace is not complete' text.report || fail "$(<text.report)"
 	unchanged_text "$pid" lame
 	finish lame
-	"$LIMPET" run -q -o lame.limpet -- "$TARGETS/lame" <<<"quit" >lame.say 2>lame.err || fail "$(<lame.err)"
+	"$LIMPET" run -q "${patiently[@]}" -o lame.limpet -- "$TARGETS/lame" <<<"quit" >lame.say 2>lame.err || fail "$(<lame.err)"
 	trace=lame.limpet
 	report
 	expect '.capture.complete == false'
@@ -590,13 +592,25 @@ owners_equal() {
 	finish loader2
 }
 
+# seen_in_trace REGEX: a module of such a name, in what is written so far.
+seen_in_trace() {
+	within 60 "$LIMPET" report "$trace" --json 2>/dev/null |
+		json_says --arg name "$1" 'any(.modules[]; .module | test($name))'
+}
+
 # Its operators are functions that allocate, but by malloc.
 @test "libstdc++ that is loaded during the capture is no allocator of its own" {
-	within 60 "$LIMPET" run -q --on-overload wait -o late.limpet -- /usr/bin/python3 -c "
-import ctypes, time
+	start late "$LIMPET" run -q "${patiently[@]}" -o "$work/late.limpet" -- /usr/bin/python3 -c "
+import ctypes, os
+print('ready', os.getpid(), flush=True)
+input()
 ctypes.CDLL('libstdc++.so.6')
-time.sleep(1)" 2>late.err || fail "$(<late.err)"
+print('loaded', flush=True)
+input()"
+	tell late load loaded
+	trace=$work/late.limpet
+	wait_until 60 seen_in_trace 'libstdc\+\+'
+	finish late
 	[[ ! -s late.err ]] || fail "$(<late.err)"
-	trace=late.limpet
 	good_capture
 }

@@ -12,11 +12,18 @@ needs() {
 	command -v "$1" >/dev/null || skip "$1 is not installed"
 }
 
-# A capture whose sums are known: test/targets/kinds, the same calls in every run.
-capture_kinds() {
-	trace=$work/kinds.limpet
-	within 120 "$LIMPET" run -q -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run" || return 1
-	"$LIMPET" report "$trace" --json >report.json
+# A capture whose sums are known: test/targets/kinds, the same calls in every run. One for all tests, as they
+# only read it.
+setup_file() {
+	begin
+	within 120 "$LIMPET" run -q "${patiently[@]}" -o "$BATS_FILE_TMPDIR/kinds.limpet" -- "$TARGETS/kinds" >run.say 2>run.err ||
+		fail "limpet run: $(<run.err)" || return 1
+	"$LIMPET" report "$BATS_FILE_TMPDIR/kinds.limpet" --json >"$BATS_FILE_TMPDIR/report.json"
+	BATS_TEST_COMPLETED=1 end
+}
+use_kinds() {
+	trace=$BATS_FILE_TMPDIR/kinds.limpet
+	cp "$BATS_FILE_TMPDIR/report.json" .
 }
 
 export_to() {
@@ -30,7 +37,7 @@ total() {
 @test "heaptrack_print finds our allocations, peak and leaks" {
 	needs heaptrack_print
 	for trace in "$traces"/{cpp,rust,node,storm}.trace kinds; do
-		[[ $trace != kinds ]] || capture_kinds || return 1
+		[[ $trace != kinds ]] || use_kinds || return 1
 		"$LIMPET" report "$trace" --json >report.json
 		export_to heaptrack out.zst || return 1
 		# It prints 1.23M: the stacks that it draws flames from say the bytes.
@@ -52,7 +59,7 @@ heaptrack_says() {
 
 @test "go tool pprof finds every sample type's sum, mappings and build-ids" {
 	needs go
-	capture_kinds
+	use_kinds
 	export_to pprof out.pb.gz
 	local type figure
 	for type in alloc_objects:allocations alloc_space:allocated_bytes inuse_objects:live_allocations \
@@ -75,7 +82,7 @@ heaptrack_says() {
 }
 
 @test "folded stacks add up, and merge" {
-	capture_kinds
+	use_kinds
 	local sort
 	for sort in live:live_bytes peak:peak_bytes allocations:allocations allocated:allocated_bytes; do
 		export_to folded out.folded --sort "${sort%:*}"
@@ -92,7 +99,7 @@ heaptrack_says() {
 	needs chromedriver
 	[[ -d $package ]] || skip "npm did not bring speedscope ($TARGETS/npm)"
 	for trace in "$traces"/{cpp,rust,node}.trace kinds; do
-		[[ $trace != kinds ]] || capture_kinds || return 1
+		[[ $trace != kinds ]] || use_kinds || return 1
 		export_to folded out.folded --full || return 1
 		HOME=$work within 100 "$root/test/html/speedscope" "$package" out.folded read.folded 2>read.err ||
 			fail "speedscope: $(<read.err)" || return 1
@@ -105,7 +112,7 @@ heaptrack_says() {
 
 @test "ms_print draws the peak and the end" {
 	needs ms_print
-	capture_kinds
+	use_kinds
 	export_to massif out.massif
 	within 60 ms_print out.massif >print.say 2>print.err || fail "ms_print: $(cat print.err)"
 	grep -q 'kinds_vector (kinds.c)\|kinds_vector (.*kinds.c)' print.say
@@ -136,7 +143,7 @@ heaptrack_says() {
 
 @test "callgrind_annotate finds the totals" {
 	needs callgrind_annotate
-	capture_kinds
+	use_kinds
 	export_to callgrind out.callgrind
 	within 60 callgrind_annotate --threshold=100 out.callgrind >print.say 2>print.err || fail "callgrind_annotate: $(cat print.err)"
 	# Live LiveBlocks Peak Allocated Allocations Temporary
@@ -150,7 +157,7 @@ heaptrack_says() {
 }
 
 @test "csv: the three tables bring the totals and the sites back" {
-	capture_kinds
+	use_kinds
 	export_to csv out.csv
 	[[ -s out.events.csv && -s out.stacks.csv && -s out.frames.csv ]]
 	within 100 python3 - >sums.json <<-'EOF'
@@ -223,7 +230,7 @@ weighed() {
 @test "csv: DuckDB reproduces the totals" {
 	needs node
 	within 120 "$root/scripts/fetch-duckdb" >fetch.say 2>&1 || skip "npm cannot bring DuckDB: $(tail -n 1 fetch.say)"
-	capture_kinds
+	use_kinds
 	export_to csv out.csv.gz
 	cat >query.cjs <<-'EOF'
 		const { DuckDBInstance } = require(process.argv[2] + '/build/duckdb/node_modules/@duckdb/node-api');
@@ -272,20 +279,34 @@ being_written() {
 	compgen -G "$1.??????" >/dev/null
 }
 
+written_or_over() {
+	being_written "$work/part.events.csv" || ended "$writer"
+}
+
 # What is cut off leaves neither a part of a file nor what was to become one.
 @test "a signal ends an export at once; nothing of its file stays" {
 	start storm "$TARGETS/storm" --threads 2
-	attach "$pid" --on-overload wait
-	tell storm "run 2000000" ran
+	attach "$pid"
+	tell storm "run 400000" ran
 	stop "$pid"
 	finish storm
 	local name writer
 	for name in INT TERM HUP; do
-		# The shell has its background jobs ignore SIGINT, and nohup is at work where tests run by themselves.
-		env --default-signal=INT,TERM,HUP "$LIMPET" export "$trace" --format csv -o part.csv 2>part.err &
-		writer=$!
-		wait_until 30 being_written "$work/part.events.csv"
+		# Until it is caught in the act, and stands still.
+		while :; do
+			# The shell has its background jobs ignore SIGINT, and nohup is at work where tests run by themselves.
+			env --default-signal=INT,TERM,HUP "$LIMPET" export "$trace" --format csv -o part.csv 2>part.err 3>&- &
+			writer=$!
+			limpet_jobs+=("$writer")
+			wait_until 30 written_or_over
+			kill -STOP "$writer" 2>/dev/null || true
+			! being_written "$work/part.events.csv" || break
+			kill -CONT "$writer" 2>/dev/null || true
+			exit_status_of "$writer" 30
+			rm -f part.*csv
+		done
 		kill -s "$name" "$writer"
+		kill -CONT "$writer"
 		exit_status_of "$writer" 30
 		same "SIG$name" "$status" $((128 + $(kill -l "$name")))
 		[[ -z $(compgen -G "$work/part.*csv*") ]] || fail "$(ls "$work")"
