@@ -6,6 +6,7 @@
 # Judged by the median of LATE_TRIES calls of each kind, in the thread that is borrowed and in one beside it,
 # which is not even stopped. What a thread waits for a processor is no part of it.
 # time-limit: 900
+# needs-machine: how late calls end
 
 load ../integration/helpers
 setup() { begin; }
