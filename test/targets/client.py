@@ -282,9 +282,12 @@ def session(kind, path, number, words):
     try:
         client = kind(path, number, words)
         sessions[number] = client
-        while going and not over:
+        # At least one, however soon the next command comes.
+        while True:
             client.request()
             done += 1
+            if not going or over:
+                break
             if done % REQUESTS_AT_ONCE == 0:
                 time.sleep(PAUSE_S)
         client.close()
@@ -303,6 +306,7 @@ def work(kind, path, number, words):
             state.notify_all()
             state.wait_for(lambda: going or over)
             parked -= 1
+            state.notify_all()
         if over:
             return
         session(kind, path, number, words)
@@ -323,6 +327,7 @@ def main():
             with state:
                 going = True
                 state.notify_all()
+                state.wait_for(lambda: parked == 0 or errors)
             print("going", flush=True)
         elif word == "hold":
             with state:

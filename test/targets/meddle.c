@@ -30,7 +30,7 @@
 
 static atomic_ulong ptraces, calls;
 static unsigned long at;
-static bool at_ptrace;
+static bool at_ptrace, is_killed;
 static atomic_bool said = true;
 static char words[256], words_file[256];
 static const char *count_file;
@@ -80,13 +80,17 @@ static void one_call(bool is_ptrace)
 	unsigned long all = atomic_fetch_add(&calls, 1) + 1;
 	unsigned long of_ptrace = atomic_fetch_add(&ptraces, is_ptrace) + is_ptrace;
 
-	if (at_ptrace ? is_ptrace && of_ptrace == at : all == at)
+	if (at_ptrace ? is_ptrace && of_ptrace == at : all == at) {
+		if (is_killed)
+			kill(self, SIGKILL);
 		say();
+	}
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *order = getenv("MEDDLE_AT"), *longer = getenv("MEDDLE_LONGER");
+	const char *order = getenv("MEDDLE_AT"), *killed = getenv("MEDDLE_KILL");
+	const char *longer = getenv("MEDDLE_LONGER");
 
 	REAL(open);
 	REAL(ptrace);
@@ -104,6 +108,11 @@ __attribute__((constructor)) static void begin(void)
 			_exit(99);
 		strcat(words, "\n");
 		said = false;
+	}
+	if (killed) {
+		at_ptrace = *killed == 'p';
+		at = strtoul(killed + at_ptrace, NULL, 10);
+		is_killed = true;
 	}
 	/* Whatever it starts is itself again. */
 	unsetenv("LD_PRELOAD");

@@ -390,11 +390,9 @@ static void *counting_main(void *argument)
 	unsigned long mine = 0, again = 0;
 
 	while (!over) {
-		if (count_one(rseq))
-			mine++;
-		else
+		if (!count_one(rseq)) {
 			again++;
-		if (mine % 1024 == 0) {
+		} else if (++mine % 1024 == 0) {
 			allocate(worker);
 			looks++;
 		}

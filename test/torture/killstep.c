@@ -17,7 +17,7 @@
 #include "injector/session.h"
 #include "injector/tracee.h"
 
-#define TIMEOUT_NS 20000000000u
+#define TIMEOUT_NS 600000000000u
 
 enum { DONE = 0, CANNOT_ENTER = 3, CANNOT_LEAVE = 4 };
 

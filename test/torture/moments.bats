@@ -5,37 +5,11 @@
 # time-limit: 900
 
 load ../integration/helpers
+load moments
 setup() { begin; }
 teardown() { end; }
 
 : "${MOMENTS:=6}" # for each act
-
-# meddled ORDER COMMAND...: limpet, whose calls meddle.so counts into $work/made; at one of them, or at its end, it
-# has the program act.
-meddled() {
-	within 60 env LD_PRELOAD="$TARGETS/meddle.so" MEDDLE_COUNT="$work/made" ${1:+MEDDLE_AT="$1"} "${@:2}"
-}
-
-# What a whole capture of nothing calls: moments lie between the first of these and the last.
-measure_span() {
-	start measure "$TARGETS/moment" threads || return 1
-	meddled '' "$LIMPET" attach -q --no-seal --attach-timeout 10m -d 2ms -o measure.limpet "$pid" >/dev/null || return 1
-	read -r ptraces calls <made
-	((ptraces > 20 && calls > ptraces)) || fail "of a capture $ptraces of $calls calls were seen" || return 1
-	rm -f measure.limpet
-	finish measure
-}
-
-# moment_of I: the Ith of MOMENTS, all over the capture and a little beyond; every second one among the calls of
-# ptrace, which are few.
-moment_of() {
-	local span=$((calls * 6 / 5)) what=
-	if (($1 % 2)); then
-		span=$((ptraces * 6 / 5))
-		what=p
-	fi
-	at=$what$((1 + (span * ($1 - 1) + RANDOM * span / 32768) / MOMENTS))
-}
 
 # nothing_left: of limpet itself, when it has ended.
 nothing_left() {
@@ -52,7 +26,7 @@ capture_at() {
 	said=0
 	(
 		ulimit -c unlimited
-		meddled "$1:act:$work/$name.in" "$LIMPET" attach -q --no-seal --attach-timeout 1h -d 2ms -o "$trace" "$pid"
+		MEDDLE_AT="$1:act:$work/$name.in" meddled attach -q --no-seal --attach-timeout 1h -d 2ms -o "$trace" "$pid"
 	) >/dev/null 2>round.err || said=$?
 	seen[$said]=$((${seen[$said]:-0} + 1))
 	read -r _ count <made
@@ -144,11 +118,13 @@ after_leader() {
 moments() {
 	local act=$1 after=$2 i name ptraces calls most=0 said at words=
 	local -A seen=()
-	measure_span || return 1
+	start measure "$TARGETS/moment" threads || return 1
+	measure_span "$pid" || return 1
+	finish measure || return 1
 	for ((i = 1; i <= MOMENTS; i++)); do
 		name=$act$i
 		start "$name" "$TARGETS/moment" "$act" || return 1
-		moment_of "$i"
+		moment_of "$i" "$MOMENTS"
 		rm -f made
 		capture_at "$at" || fail "$name, at call $at of $ptraces and $calls" || return 1
 		"$after" || fail "$name, at call $at of $ptraces and $calls: status $said: $(<round.err)" || return 1

@@ -157,3 +157,15 @@ nginx_ends() {
 	kill -QUIT "$(<"$folder/nginx.pid")"
 	result nginx 0
 }
+
+# ------------------------------------------------------------------ their clients
+
+answered() {
+	tell "$1" "window $2" '{' && json_says '.errors > 0 or .requests > 0' <<<"$answer"
+}
+
+# right_window CLIENT NAME: of load.js, until it has an answer, and all were right.
+right_window() {
+	wait_until 60 answered "$1" "$2" || return 1
+	json_says '.errors == 0' <<<"$answer" || fail "the client says $answer"
+}
