@@ -475,11 +475,13 @@ test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 
 # The same tests as in `make test`, and more of them, with the rounds that figures are claimed for.
 .PHONY: torture
+torture: export ROUNDS ?= 100
 torture: export STORM_ROUNDS ?= 10000
 torture: export PROGRAM_ROUNDS ?= 1000
 torture: export PROGRAM_CAPTURES ?= 20
 torture: export SAMPLE_ROUNDS ?= 200
 torture: export ROUNDS_SECONDS ?= 3600
+torture: export ROUNDS_TIMED ?= yes
 torture: export KILL_STRIDE ?= 1
 torture: export KILL_REPEAT ?= 20
 torture: export KILL_ROUNDS ?= 1000

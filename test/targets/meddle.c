@@ -36,7 +36,7 @@ static char words[256], words_file[256];
 static const char *count_file;
 static uint64_t longer_ns;
 static _Atomic uint64_t ahead_ns;
-static pid_t self;
+static pid_t self, killed_pid;
 
 static int (*real_open)(const char *path, int flags, ...);
 
@@ -82,7 +82,7 @@ static void one_call(bool is_ptrace)
 
 	if (at_ptrace ? is_ptrace && of_ptrace == at : all == at) {
 		if (is_killed)
-			kill(self, SIGKILL);
+			kill(killed_pid, SIGKILL);
 		say();
 	}
 }
@@ -111,8 +111,10 @@ __attribute__((constructor)) static void begin(void)
 	}
 	if (killed) {
 		at_ptrace = *killed == 'p';
-		at = strtoul(killed + at_ptrace, NULL, 10);
 		is_killed = true;
+		killed_pid = self;
+		if (sscanf(killed + at_ptrace, "%lu:%d", &at, &killed_pid) < 1)
+			_exit(99);
 	}
 	/* Whatever it starts is itself again. */
 	unsetenv("LD_PRELOAD");

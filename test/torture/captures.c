@@ -2,8 +2,10 @@
  * with `LIMPET attach`, each for a moment, reads every trace, and says what came of it.
  *
  *	--name WORD       of the target, for the table
- *	--hold MIN-MAX    milliseconds of each capture (5-40)
- *	--threads N       that a round has to record (1; 0: none, for one at rest)
+ *	--events MIN-MAX  of each capture (1-5000): then it is ended by SIGTERM
+ *	--threads N       that a round has to record (1; 0: none, for one at rest, which is captured
+ *	                  for --hold)
+ *	--hold MIN-MAX    milliseconds of such a capture (1-5)
  *	--seconds N       no new round after so long; at least one (0: as long as it takes)
  *	--ranges FILE     where the entries of hooks were ("start-end step", hexadecimal)
  *	--json FILE       the figures
@@ -12,8 +14,9 @@
  * trace is undamaged and holds events, and the target lives, untraced and with nothing mapped that
  * is ours. Status 1 (gave up: the target is untouched) and 5 (the agent stays, switched off) are
  * counted apart; the round after them has to clean up. One in a thousand may end so, or one of
- * fewer. A round without events, or of too few threads, is made up for by another; one in ten may
- * be so. Ends with 1 if anything else happened. */
+ * fewer. A round of too few threads is made up for by others, each with four times the events,
+ *eight in a row at most. Ends with 1 if anything else happened. Nothing but --seconds depends on
+ *how fast the machine is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -30,11 +33,14 @@
 #include "analyzer/trace_reader.h"
 #include "common/wire.h"
 #include "injector/agent_image.h"
+#include "injector/control_client.h"
 #include "injector/tracee.h"
 
-#define ROUND_LIMIT_NS 60000000000u
+#define ROUND_LIMIT_NS 60000000000u /* times LIMPET_TEST_PATIENCE: it hangs */
+#define MOST_THIN 8                 /* in a row */
 #define TRACE "round.limpet"
 #define MAX_TIDS 1024
+#define LOOK_MS 2
 #define MAX_RANGES 65536
 
 extern char **environ;
@@ -53,9 +59,15 @@ static struct {
 	const char *name, *limpet, *json, *ranges;
 	pid_t pid;
 	int count, threads, seconds;
-	long hold_min_ms, hold_max_ms;
+	long hold_min_ms, hold_max_ms, events_min, events_max;
+	uint64_t limit_ns;
 	char **attach_options;
-} setup = {.name = "target", .threads = 1, .hold_min_ms = 5, .hold_max_ms = 40};
+} setup = {.name = "target",
+	   .threads = 1,
+	   .hold_min_ms = 1,
+	   .hold_max_ms = 5,
+	   .events_min = 1,
+	   .events_max = 5000};
 
 static struct {
 	int rounds, good, incomplete, gave_up, dormant, thin, bad;
@@ -64,12 +76,15 @@ static struct {
 	struct figure attach_us, attach_stop_us, detach_stop_us, round_us;
 	struct range ranges[MAX_RANGES];
 	int range_count;
+	int thin_in_a_row;
 	bool after_failure; /* the round before left something that this one has to remove */
 } result;
 
 struct round {
 	int number, status;
 	uint64_t begun_ns, capturing_ns, ended_ns;
+	uint64_t wanted_events; /* 0: it ends by itself */
+	bool ended;             /* by us */
 	uint64_t events;
 	int threads;
 	int64_t attach_stop_us, detach_stop_us;
@@ -82,7 +97,7 @@ struct round {
 
 static int most_thin(void)
 {
-	return setup.count / 10 + 2;
+	return setup.count * MOST_THIN;
 }
 
 /* Those that make up for thin ones, and one that cleans up. */
@@ -220,7 +235,7 @@ static int spawn_attach(long hold_ms, int *ret_pipe, pid_t *ret_child)
 	char pid[16], duration[32];
 	char *argv[64] = {NULL};
 	posix_spawn_file_actions_t actions;
-	int pipes[2], error, n = 0;
+	int pipes[2], error, words, n = 0;
 
 	if (pipe2(pipes, O_CLOEXEC) < 0)
 		return -errno;
@@ -230,10 +245,15 @@ static int spawn_attach(long hold_ms, int *ret_pipe, pid_t *ret_child)
 	argv[n++] = strdup("attach");
 	argv[n++] = pid;
 	argv[n++] = strdup("--no-seal");
-	argv[n++] = strdup("-d");
-	argv[n++] = duration;
+	argv[n++] = strdup("--attach-timeout");
+	argv[n++] = strdup("10m");
 	argv[n++] = strdup("-o");
 	argv[n++] = strdup(TRACE);
+	words = n;
+	if (hold_ms) {
+		argv[n++] = "-d";
+		argv[n++] = duration;
+	}
 	for (char **option = setup.attach_options; option && *option && n < 60; option++)
 		argv[n++] = *option;
 	posix_spawn_file_actions_init(&actions);
@@ -243,8 +263,8 @@ static int spawn_attach(long hold_ms, int *ret_pipe, pid_t *ret_child)
 	error = posix_spawn(ret_child, setup.limpet, &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	close(pipes[1]);
-	for (int i = 0; i < 8; i++)
-		if (argv[i] != pid && argv[i] != duration)
+	for (int i = 0; i < words; i++)
+		if (argv[i] != pid)
 			free(argv[i]);
 	if (error) {
 		close(pipes[0]);
@@ -254,6 +274,18 @@ static int spawn_attach(long hold_ms, int *ret_pipe, pid_t *ret_child)
 	return 0;
 }
 
+/* Ends the capture when it has what was wanted of it. */
+static void look_at_events(struct round *round, pid_t child)
+{
+	struct limpet_control_capture capture;
+
+	if (round->ended || !round->capturing_ns || !round->wanted_events ||
+	    limpet_control_find(setup.pid, &capture) < 0 || capture.events < round->wanted_events)
+		return;
+	round->ended = true;
+	kill(child, SIGTERM);
+}
+
 /* What limpet says, until it has ended; its first "capturing" is the end of attaching. */
 static int listen_to(struct round *round, int from, pid_t child)
 {
@@ -261,16 +293,16 @@ static int listen_to(struct round *round, int from, pid_t child)
 
 	for (;;) {
 		struct pollfd ready = {.fd = from, .events = POLLIN};
-		int left_ms =
-			(int)((int64_t)(round->begun_ns + ROUND_LIMIT_NS - limpet_monotonic_ns()) /
-			      1000000);
 		ssize_t got;
 
-		if (left_ms <= 0 || poll(&ready, 1, left_ms) == 0) {
+		if (limpet_monotonic_ns() - round->begun_ns > setup.limit_ns) {
 			kill(child, SIGKILL);
 			waitpid(child, &status, 0);
 			return -ETIMEDOUT;
 		}
+		look_at_events(round, child);
+		if (poll(&ready, 1, LOOK_MS) == 0)
+			continue;
 		if (round->said_bytes == sizeof(round->said) - 1)
 			round->said_bytes /= 2; /* the rest is read, not kept */
 		got = read(from, round->said + round->said_bytes,
@@ -410,7 +442,9 @@ static void judge(struct round *round)
 	result.events += round->events;
 	if ((setup.threads && !round->events) || round->threads < setup.threads) {
 		result.thin++;
+		result.thin_in_a_row++;
 	} else {
+		result.thin_in_a_row = 0;
 		if (round->events < result.fewest_events)
 			result.fewest_events = round->events;
 		if (round->threads < result.fewest_threads)
@@ -427,11 +461,16 @@ static void run_round(int number)
 {
 	struct round round = {.number = number, .status = -1, .begun_ns = limpet_monotonic_ns()};
 	/* Every length of a capture comes up, in an order that has no period of its own. */
-	long spread = setup.hold_max_ms - setup.hold_min_ms + 1;
-	long hold_ms = setup.hold_min_ms + (long)((unsigned)number * 2654435761u >> 8) % spread;
+	long any = (long)((unsigned)number * 2654435761u >> 8), hold_ms = 0;
 	pid_t child;
 	int from = -1, error;
 
+	if (setup.threads)
+		round.wanted_events = (uint64_t)(setup.events_min +
+						 any % (setup.events_max - setup.events_min + 1))
+				      << 2 * result.thin_in_a_row;
+	else
+		hold_ms = setup.hold_min_ms + any % (setup.hold_max_ms - setup.hold_min_ms + 1);
 	unlink(TRACE);
 	error = spawn_attach(hold_ms, &from, &child);
 	if (!error) {
@@ -493,6 +532,7 @@ static bool parse(int argc, char **argv)
 {
 	static const struct option options[] = {{"name", required_argument, NULL, 'n'},
 						{"hold", required_argument, NULL, 'h'},
+						{"events", required_argument, NULL, 'e'},
 						{"threads", required_argument, NULL, 't'},
 						{"ranges", required_argument, NULL, 'r'},
 						{"json", required_argument, NULL, 'j'},
@@ -507,6 +547,10 @@ static bool parse(int argc, char **argv)
 			break;
 		case 'h':
 			if (sscanf(optarg, "%ld-%ld", &setup.hold_min_ms, &setup.hold_max_ms) != 2)
+				return false;
+			break;
+		case 'e':
+			if (sscanf(optarg, "%ld-%ld", &setup.events_min, &setup.events_max) != 2)
 				return false;
 			break;
 		case 't':
@@ -535,17 +579,21 @@ static bool parse(int argc, char **argv)
 		optind++;
 	setup.attach_options = argv + optind;
 	return setup.pid > 0 && setup.count > 0 && setup.hold_min_ms > 0 &&
-	       setup.hold_max_ms >= setup.hold_min_ms;
+	       setup.hold_max_ms >= setup.hold_min_ms && setup.events_min > 0 &&
+	       setup.events_max >= setup.events_min;
 }
 
 int main(int argc, char **argv)
 {
 	uint64_t begun_ns = limpet_monotonic_ns();
+	const char *patience = getenv("LIMPET_TEST_PATIENCE");
 	int allowed;
 
+	setup.limit_ns = ROUND_LIMIT_NS * (patience ? strtoull(patience, NULL, 10) : 1);
 	if (!parse(argc, argv)) {
-		fprintf(stderr, "usage: captures [--name WORD] [--hold MIN-MAX] [--threads N] "
-				"[--seconds N] [--ranges FILE] [--json FILE] LIMPET PID COUNT [-- "
+		fprintf(stderr, "usage: captures [--name WORD] [--events MIN-MAX] [--threads N] "
+				"[--hold MIN-MAX] [--seconds N] [--ranges FILE] [--json FILE] "
+				"LIMPET PID COUNT [-- "
 				"OPTION...]\n");
 		return 2;
 	}
@@ -555,7 +603,7 @@ int main(int argc, char **argv)
 	while (result.rounds < setup.count + result.thin ||
 	       (result.after_failure && result.rounds < most_rounds())) {
 		run_round(result.rounds++);
-		if (look_at_maps() < 0 || result.thin > most_thin())
+		if (look_at_maps() < 0 || result.thin_in_a_row > MOST_THIN)
 			break;
 		if (setup.seconds && !result.after_failure &&
 		    limpet_monotonic_ns() - begun_ns > (uint64_t)setup.seconds * 1000000000u)
@@ -565,8 +613,8 @@ int main(int argc, char **argv)
 	write_json((double)(limpet_monotonic_ns() - begun_ns) / 1e9);
 	write_ranges();
 	allowed = result.rounds / 1000 ? result.rounds / 1000 : 1;
-	if (result.thin > most_thin())
-		printf("%s: %d rounds without events of %d threads\n", setup.name, result.thin,
-		       setup.threads);
-	return result.bad || result.thin > most_thin() || result.gave_up + result.dormant > allowed;
+	if (result.thin_in_a_row)
+		printf("%s: %d rounds in a row without events of %d threads\n", setup.name,
+		       result.thin_in_a_row, setup.threads);
+	return result.bad || result.thin_in_a_row || result.gave_up + result.dormant > allowed;
 }

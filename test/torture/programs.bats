@@ -9,7 +9,7 @@ load servers
 setup() { begin_with_servers; }
 teardown() { end_with_servers; }
 
-: "${PROGRAM_ROUNDS:=6}"
+: "${PROGRAM_ROUNDS:=3}"
 
 busy() {
 	tell client go going
@@ -38,7 +38,7 @@ always_busy() {
 	node_server
 	start load node "$root/test/targets/load.js" "$port" 2
 	busy=always_busy quiet=always_busy own=(--jit)
-	capture_rounds node "${job_of[server]}" "$PROGRAM_ROUNDS" --threads 2 --hold 20-60
+	capture_rounds node "${job_of[server]}" "$PROGRAM_ROUNDS" --threads 2 --events 100-5000
 	right_window load rounds
 	echo "# figures:   node: $(jq .requests <<<"$answer") requests, every answer right" >&3
 	eval "exec ${in_of[load]}>&-"
@@ -53,7 +53,7 @@ always_busy() {
 @test "redis-server" {
 	redis_server
 	start client python3 "$root/test/targets/client.py" redis "$work/redis.sock" 4
-	capture_rounds redis "${job_of[redis]}" "$PROGRAM_ROUNDS" --hold 10-40
+	capture_rounds redis "${job_of[redis]}" "$PROGRAM_ROUNDS" --events 1-3000
 	right_answers redis
 	redis_ends
 	quick_attach redis
@@ -71,7 +71,7 @@ python_quiet() {
 @test "python3 with threads" {
 	start python env PYTHONMALLOC=malloc /usr/bin/python3 "$root/test/targets/pyload.py"
 	busy=python_busy quiet=python_quiet
-	capture_rounds python "$pid" "$PROGRAM_ROUNDS" --threads 2 --hold 30-90
+	capture_rounds python "$pid" "$PROGRAM_ROUNDS" --threads 2 --events 1-50000
 	tell python count '{'
 	json_says '.wrong == 0 and .rounds > 0' <<<"$answer" || fail "python says $answer"
 	echo "# figures:   python: $(jq .rounds <<<"$answer") digests, every one right" >&3
@@ -92,7 +92,7 @@ go_quiet() {
 @test "Go with cgo" {
 	start go "$TARGETS/churn-go"
 	busy=go_busy quiet=go_quiet own=(--threads)
-	capture_rounds go "$pid" "$PROGRAM_ROUNDS" --threads 2 --hold 20-60
+	capture_rounds go "$pid" "$PROGRAM_ROUNDS" --threads 2 --events 1-20000
 	tell go count '{'
 	echo "# figures:   go: $(jq .rounds <<<"$answer") rounds, every one right" >&3
 	finish go
@@ -110,7 +110,7 @@ go_quiet() {
 	backend=${answer#pid }
 	# A pause would end the session that is looked at.
 	busy=always_busy quiet=always_busy own=(--own "$folder")
-	capture_rounds postgres "$backend" "$PROGRAM_ROUNDS" --hold 20-60
+	capture_rounds postgres "$backend" "$PROGRAM_ROUNDS" --events 1-5000
 	tell client hold held
 	right_answers postgres
 	postgres_ends
@@ -121,7 +121,7 @@ go_quiet() {
 	postgres_server
 	start client python3 "$root/test/targets/client.py" postgres "$folder/.s.PGSQL.5432" 2 reconnect
 	own=(--own "$folder")
-	capture_rounds postmaster "${job_of[postgres]}" "$PROGRAM_ROUNDS" --hold 40-100
+	capture_rounds postmaster "${job_of[postgres]}" "$PROGRAM_ROUNDS" --events 1-60
 	right_answers postmaster
 	postgres_ends
 	quick_attach postmaster
@@ -132,7 +132,7 @@ go_quiet() {
 @test "nginx: a worker" {
 	nginx_server
 	start client python3 "$root/test/targets/client.py" http "$folder/nginx.sock" "$folder/files" 4
-	capture_rounds nginx "$worker" "$PROGRAM_ROUNDS" --hold 20-60
+	capture_rounds nginx "$worker" "$PROGRAM_ROUNDS" --events 1-1000
 	right_answers nginx
 	[[ $(pgrep -P "${job_of[nginx]}" | head -n 1) == "$worker" ]] || fail "the worker was replaced"
 	nginx_ends

@@ -28,7 +28,7 @@ static void print_times(const char *what, uint64_t *times, int count)
 int main(int argc, char **argv)
 {
 	struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						 .timeout_ns = 10000000000u};
+						 .timeout_ns = 600000000000u};
 	pid_t pid = argc > 2 ? atoi(argv[1]) : 0;
 	int count = argc > 2 ? atoi(argv[2]) : 0, dormant = 0;
 	long hold_ms = argc > 3 ? atol(argv[3]) : 2;
