@@ -3,16 +3,22 @@
 bootstrap:
 	$(Q)scripts/bootstrap
 
-# What a capture costs; not a test. heaptrack is measured beside it where it is installed.
-.PHONY: bench bench-stops
-bench: $(B)/limpet $(B)/bench/pairs targets
-	$(Q)scripts/bench --json $(B)/bench/bench.json
+# What a capture costs, and for how long the target stands still: one thread that never rests, four that work, and
+# five hundred. Ratios are held against test/bench/ratios.json: a fifth worse fails. heaptrack is measured beside it
+# where it is installed. On a machine that does nothing else.
+.PHONY: bench bench-store bench-stops
+bench bench-store: $(B)/limpet $(B)/bench/pairs targets
 	$(Q)$(MAKE) --no-print-directory bench-stops
-# How long the target stands still: one thread that never rests, four that work, and five hundred.
+	$(Q)scripts/bench --json $(B)/bench/bench.json --stops $(B)/bench/stops $(if $(filter %-store,$@),--store)
 STOP_ROUNDS ?= 100
+STOPTIMES = $(B)/torture/stoptimes -n $(STOP_ROUNDS)
 bench-stops: $(B)/torture/stoptimes targets
+	@mkdir -p $(B)/bench
+	$(Q)rm -f $(B)/bench/stops
 	$(Q)for threads in '--spin 1' '--spin 1 --allocate 1 --serve 2 --sleep 4' '--spin 1 --sleep 500'; do \
-		echo "gaps $$threads"; $< -n $(STOP_ROUNDS) $(TARGET_DIR)/gaps $$threads || exit; done
+		echo "gaps $$threads"; $(STOPTIMES) $(TARGET_DIR)/gaps $$threads || exit; \
+		printf 'gaps %s\t' "$$threads" >>$(B)/bench/stops; \
+		$(STOPTIMES) -j $(TARGET_DIR)/gaps $$threads >>$(B)/bench/stops || exit; done
 $(B)/bench/pairs: test/bench/pairs.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
