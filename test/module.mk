@@ -80,7 +80,8 @@ TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/
 LONG_TORTURE_TESTS := $(TORTURE_TESTS) $(sort $(wildcard test/torture/*_limits.bats))
 # And what has more rounds than in `make test`.
 TORTURE_UNIT_TESTS := $(addprefix $(B)/test/test_,trace_damage estimate hook_signals seal)
-LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS) test/integration/attach.bats test/integration/blocked.bats
+LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS) $(addprefix test/integration/,attach.bats blocked.bats programs.bats \
+	namespaces.bats mapped.bats modules.bats nim.bats sample.bats)
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
@@ -499,7 +500,7 @@ torture: export ESTIMATES ?= 5000
 torture: export SIGNAL_STRIDE ?= 1
 torture: export SEAL_ROUNDS ?= 300
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(TORTURE_UNIT_TESTS)
-	$(Q)$(RUN_TESTS) --time-factor 10 --only '$(T)' $(LONG_TORTURE_TESTS)
+	$(Q)$(RUN_TESTS) --jobs 1 --time-factor 10 --only '$(T)' $(LONG_TORTURE_TESTS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.
 test: bootstrap

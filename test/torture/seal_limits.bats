@@ -6,7 +6,7 @@ load ../integration/helpers
 setup() { begin; }
 teardown() { end; }
 
-: "${SEAL_ROUNDS:=9}"
+: "${SEALINGS:=9}"
 
 @test "the names of a node are found in under two seconds" {
 	local round TIMEFORMAT='%U %S' user system
@@ -23,14 +23,14 @@ teardown() { end; }
 	stop "$pid"
 	finish node
 	cp "$trace" open.limpet
-	for ((round = 0; round < SEAL_ROUNDS; round++)); do
+	for ((round = 0; round < SEALINGS; round++)); do
 		cp open.limpet "$trace"
 		# Processor time: others may use the machine.
 		read -r user system < <({ time within 60 "$LIMPET" seal -q "$trace"; } 2>&1)
 		echo "$user $system" | awk '{ print $1 + $2 }'
 	done | sort -n >seconds
-	echo "# figures: sealing a node: $(sed -n "$((SEAL_ROUNDS / 2 + 1))p" seconds) s of processor time (median)" >&3
-	awk -v middle=$((SEAL_ROUNDS / 2 + 1)) 'NR == middle { exit !($1 > 0 && $1 < 2) }' seconds ||
+	echo "# figures: sealing a node: $(sed -n "$((SEALINGS / 2 + 1))p" seconds) s of processor time (median)" >&3
+	awk -v middle=$((SEALINGS / 2 + 1)) 'NR == middle { exit !($1 > 0 && $1 < 2) }' seconds ||
 		fail "sealing took $(tr '\n' ' ' <seconds)"
 	report
 	expect '[.sites[].stack[] | select(.function | tostring | test("^node::"))] | length > 0'
