@@ -29,7 +29,11 @@
 
 /* Positions at the edges of a hook, where it is about to return to its way or was just
  * called: a handler's call looks like the allocator's own, and passes uncounted. */
+#if defined(__SANITIZE_ADDRESS__)
+#define EDGE 256
+#else
 #define EDGE 52
+#endif
 
 /* All steps before the one in question are taken too, which adds up: so each test takes every
  * seventh (and instrumented code, which has many more, every tenth), beginning at another one. What
