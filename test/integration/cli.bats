@@ -135,10 +135,11 @@ fits() {
 }
 
 @test "status and stop without captures" {
-	run --separate-stderr "$LIMPET" status
+	see_no_others
+	run --separate-stderr "${alone[@]}" "$LIMPET" status
 	[[ $status == 0 && $output == "no captures" && -z $stderr ]]
-	[[ $("$LIMPET" status --json | jq -c .) == '{"captures":[]}' ]]
-	run --separate-stderr "$LIMPET" stop --all
+	[[ $("${alone[@]}" "$LIMPET" status --json | jq -c .) == '{"captures":[]}' ]]
+	run --separate-stderr "${alone[@]}" "$LIMPET" stop --all
 	[[ $status == 0 && -z $output && $stderr == "limpet: no captures" ]]
 
 	run --separate-stderr "$LIMPET" status $$
@@ -163,7 +164,8 @@ fits() {
 @test "closed descriptors are no trap" {
 	run bash -c '"$1" --help <&- >&- 2>&-' - "$LIMPET"
 	((status < 126))
-	run --separate-stderr bash -c '"$1" status <&- 2>&-' - "$LIMPET"
+	see_no_others
+	run --separate-stderr "${alone[@]}" bash -c '"$1" status <&- 2>&-' - "$LIMPET"
 	[[ $status == 0 && $output == "no captures" ]]
 }
 

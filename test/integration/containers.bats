@@ -83,7 +83,8 @@ setup() {
 
 teardown() {
 	local left
-	"$LIMPET" stop --all >/dev/null 2>&1 || true
+	see_no_others
+	"${alone[@]}" "$LIMPET" stop --all >/dev/null 2>&1 || true
 	if [[ -n ${docker:-} ]]; then
 		left=$(/usr/bin/docker ps -aq)
 		# shellcheck disable=SC2086

@@ -87,7 +87,8 @@ written() {
 
 @test "limpet stop --all" {
 	captured_storm
-	within 60 "$LIMPET" stop --all
+	see_no_others
+	within 60 "${alone[@]}" "$LIMPET" stop --all
 	attached 0
 	ended_as stop
 }

@@ -279,6 +279,9 @@ being_written() {
 	compgen -G "$1.??????" >/dev/null
 }
 
+stopped_or_over() {
+	ended "$writer" || grep -q '^State:[[:space:]]T' "/proc/$writer/status"
+}
 written_or_over() {
 	being_written "$work/part.events.csv" || ended "$writer"
 }
@@ -300,7 +303,8 @@ written_or_over() {
 			limpet_jobs+=("$writer")
 			wait_until 30 written_or_over
 			kill -STOP "$writer" 2>/dev/null || true
-			! being_written "$work/part.events.csv" || break
+			wait_until 30 stopped_or_over
+			! being_written "$work/part.events.csv" || compgen -G "part.*.csv" >/dev/null || break
 			kill -CONT "$writer" 2>/dev/null || true
 			exit_status_of "$writer" 30
 			rm -f part.*csv

@@ -456,6 +456,13 @@ elapsed() {
 	"$LIMPET" status "$1" --json | json_says --argjson s "$2" '.captures[0].elapsed_seconds >= $s'
 }
 
+# Sets `alone`, by which a command sees no process of another test, in which an agent may be dormant. Captures are
+# found all the same.
+see_no_others() {
+	alone=(unshare --pid --fork --mount-proc)
+	"${alone[@]}" true 2>/dev/null || alone=()
+}
+
 # ------------------------------------------------------------------ memory cgroups
 
 groups=()
