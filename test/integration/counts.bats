@@ -53,12 +53,6 @@ of_storm() {
 	finish storm
 }
 
-# recorded PID N: so many events are in the capture's books.
-recorded() {
-	ended "$limpet_job" && fail "limpet attach ended early" && return 0
-	"$LIMPET" status "$1" --json | json_says --argjson n "$2" '.captures[0].events >= $n'
-}
-
 @test "under load: a known site is exact and on top" {
 	start storm "$TARGETS/storm" --threads 4 --cross --rate 300000
 	tell storm go going

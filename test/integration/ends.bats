@@ -27,12 +27,6 @@ ended_as() {
 	finish storm
 }
 
-# recorded PID N: so many events are in the capture's books.
-recorded() {
-	ended "$limpet_job" && fail "limpet attach ended early" && return 0
-	"$LIMPET" status "$1" --json | json_says --argjson n "$2" '.captures[0].events >= $n'
-}
-
 # written FILTER: the report about the capture as it is now says so.
 written() {
 	within 60 "$LIMPET" report "$trace" --json 2>/dev/null | json_says "$1"

@@ -445,15 +445,10 @@ rounds() {
 	done
 }
 
-# capture_under_load PID: attach, three seconds of events, stop.
-capture_under_load() {
-	attach "$1" || return 1
-	wait_until 30 elapsed "$1" 3 || return 1
-	stop "$1"
-}
-elapsed() {
+# recorded PID EVENTS: the capture has so many by now.
+recorded() {
 	ended "$limpet_job" && fail "limpet attach ended early" && return 0
-	"$LIMPET" status "$1" --json | json_says --argjson s "$2" '.captures[0].elapsed_seconds >= $s'
+	"$LIMPET" status "$1" --json | json_says --argjson events "$2" '.captures[0].events >= $events'
 }
 
 # Sets `alone`, by which a command sees no process of another test, in which an agent may be dormant. Captures are

@@ -38,11 +38,6 @@ figures() {
 	(($(stat -c %s compact.limpet) < $(stat -c %s full.limpet)))
 }
 
-# recorded PID EVENTS: the collector has taken so many.
-recorded() {
-	"$LIMPET" status "$1" --json | json_says --argjson events "$2" '.captures[0].events >= $events'
-}
-
 @test "--max-size: the newest events stay, and sums and live blocks of all" {
 	start storm "$TARGETS/storm" --threads 2
 	attach "$pid" --max-size 8MiB

@@ -12,22 +12,17 @@ turns() {
 	start turns "$TARGETS/turns" "$TARGETS/turn-alpha.so" "$TARGETS/turn-omega.so"
 }
 
-# seen EVENTS: the collector has taken so many, and looked at their stacks.
-seen() {
-	"$LIMPET" status "$pid" --json | json_says --argjson events "$1" '.captures[0].events >= $events'
-}
-
 @test "modules that take turns at one address: each one's calls under its own name" {
 	turns
 	attach "$pid"
 	tell turns "take 10" taken
-	wait_until 20 seen 20
+	wait_until 20 recorded "$pid" 20
 	tell turns "put 1" there
 	tell turns "take 200" taken
-	wait_until 20 seen 420
+	wait_until 20 recorded "$pid" 420
 	tell turns "put 0" there
 	tell turns "take 3000" taken
-	wait_until 20 seen 6420
+	wait_until 20 recorded "$pid" 6420
 	tell turns "put 1" there
 	tell turns "take 40000" taken
 	stop "$pid"
@@ -145,7 +140,7 @@ comes_and_stays() {
 	spaces
 	attach "$pid"
 	tell spaces storm storming
-	wait_until 30 seen 10000
+	wait_until 30 recorded "$pid" 10000
 	tell spaces hold held
 	stop "$pid"
 	good_capture

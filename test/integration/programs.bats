@@ -17,12 +17,6 @@ top_site_has() {
 	expect 'any(.sites[0].stack[]; .function // "" | test($f))' --arg f "$1"
 }
 
-# recorded PID EVENTS: the collector has taken so many.
-recorded() {
-	ended "$limpet_job" && fail "limpet attach ended early" && return 0
-	"$LIMPET" status "$1" --json | json_says --argjson events "$2" '.captures[0].events >= $events'
-}
-
 # works_on NAME ROUNDS: so many more than now.
 works_on() {
 	local name=$1 before
