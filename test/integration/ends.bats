@@ -52,6 +52,18 @@ written() {
 	expect '.capture.duration_seconds >= $seconds' --argjson seconds "$seconds"
 }
 
+# By a clock that only waiting moves (test/targets/instead.c): on a program at rest nothing else takes time.
+@test "deadline: not before, and at once then" {
+	start storm "$TARGETS/storm" --threads 2
+	trace=$work/whole.limpet
+	INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so within 60 "$LIMPET" attach -q --duration 1500ms \
+		-o "$trace" "$pid"
+	json_says '.milliseconds >= 1500 and .milliseconds < 1600' <waited.json || fail "it waited: $(<waited.json)"
+	good_capture
+	expect '.capture.end == "duration" and .capture.duration_seconds >= 1.5 and .capture.duration_seconds < 1.6'
+	finish storm
+}
+
 @test "Ctrl-C" {
 	captured_storm
 	kill -INT "$limpet_job"

@@ -262,17 +262,22 @@ good_capture() {
 # counts_equal: totals and sums by function (unless it is `stripped`) of the last report, and the
 # target's own counts.
 counts_equal() {
-	local key function
+	local wrong
 	good_capture || return 1
-	for key in allocations frees allocated_bytes freed_bytes live_allocations live_bytes foreign_frees \
-		foreign_freed_bytes; do
-		same "$key" "$(jq ".totals.$key" report.json)" "$(jq ".$key" <<<"$answer")" || return 1
-	done
-	[[ -z ${stripped:-} ]] || return 0
-	for function in $(jq -r '.by_function | keys[]' <<<"$answer"); do
-		same "allocations in $function" "$(site_sum "$function" allocations)" \
-			"$(jq ".by_function.$function" <<<"$answer")" || return 1
-	done
+	# Sites as site_sum has them, in one go: a report may be large.
+	wrong=$(jq -r --argjson program "$answer" --arg stripped "${stripped:-}" '
+		. as $report |
+		(("allocations", "frees", "allocated_bytes", "freed_bytes", "live_allocations", "live_bytes",
+			"foreign_frees", "foreign_freed_bytes") |
+			[., $report.totals[.], $program[.]]),
+		(if $stripped != "" then empty else
+			([.sites[] | .allocations as $n | [.stack[].function] | unique[] | values | {f: ., $n}] |
+				reduce .[] as $site ({}; .[$site.f] += $site.n)) as $sums |
+			($program.by_function | keys[]) |
+			["allocations in " + ., $sums[.] // 0, $program.by_function[.]]
+		end) | select(.[1] != .[2]) | "\(.[0]): \(.[1]) instead of \(.[2])"' report.json) ||
+		fail "the counts cannot be compared: $answer" || return 1
+	[[ -z $wrong ]] || fail "$wrong"
 }
 
 # counted_phase NAME OPERATIONS: of a storm, a phase that begins after the attach and ends before the
@@ -296,7 +301,7 @@ counted_run() {
 	local name=$1 function seen counted
 	shift
 	printf '%s\n' "run 5000" "leak 100" count quit |
-		within 60 "$LIMPET" run -q --on-overload wait -o "$name.limpet" -- "$@" >"$name.say" 2>"$name.err" ||
+		within 60 "$LIMPET" run -q "${patiently[@]}" -o "$name.limpet" -- "$@" >"$name.say" 2>"$name.err" ||
 		fail "$name: $(<"$name.err")" || return 1
 	trace=$work/$name.limpet
 	good_capture || fail "$name" || return 1

@@ -248,7 +248,8 @@ signal.pause()
 	refused $FAILED "not (being )?captured|no capture" "$LIMPET" stop "$pid"
 	run --separate-stderr "$LIMPET" status "$pid"
 	[[ $status == 1 ]]
-	run --separate-stderr "$LIMPET" status --json
+	see_no_others
+	run --separate-stderr "${alone[@]}" "$LIMPET" status --json
 	[[ $status == 0 ]]
 	json_says '.captures == []' <<<"$output"
 	finish storm
