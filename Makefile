@@ -3,6 +3,8 @@
 #   make            build/limpet
 #   make static     build/static/limpet: one file, for a system without its libraries
 #   make test       unit, integration and a short torture run; T=kept: one file, T=kept:max-size: one test of it
+#   make torture    more of it, and limits of time, for hours on an idle machine
+#   make bench      what a capture costs; fails where a ratio is a fifth worse than the stored one
 #   make lint       format, static analysis, include rules, agent checks, manuals, scripts
 #   make soak       two hours with a real beacon node, attached to every two minutes, beside its twin
 #   make demo       a leaking node.js server, captured and explained
