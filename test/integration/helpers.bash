@@ -452,7 +452,10 @@ rounds() {
 
 # recorded PID EVENTS: the capture has so many by now.
 recorded() {
-	ended "$limpet_job" && fail "limpet attach ended early" && return 0
+	if ended "$limpet_job"; then
+		fail "limpet attach ended early"
+		return 0
+	fi
 	"$LIMPET" status "$1" --json | json_says --argjson events "$2" '.captures[0].events >= $events'
 }
 

@@ -48,7 +48,8 @@ says() {
 	program test_killed 'echo 1..1; kill -KILL $$'
 	program test_skip 'echo 1..1; echo "ok 1 # SKIP a"'
 	program test_bail 'echo 1..1; echo "ok 1 - a"; echo "Bail out! no memory"'
-	for name in not_ok status plan silent killed skip bail; do
+	program test_empty 'echo 1..0'
+	for name in not_ok status plan silent killed skip bail empty; do
 		ran 1 "test_$name"
 		[[ ${lines[-1]} == *" 1 failed, 0 skipped" ]] || fail "$name: $output" || return 1
 	done
@@ -66,11 +67,25 @@ says() {
 }
 
 @test "a test that hangs is ended, and all that it started" {
-	echo '/* time-limit: 1 */' >test/unit/test_hangs.c
-	program test_hangs 'echo 1..2; echo "ok 1 - a"; sleep 1000 & echo $! >left; wait'
-	ran 1 test_hangs
-	says "(after 1 results)"
+	local seconds
+	program test_hangs 'echo 1..2; echo "ok 1 - a"; setsid sleep 1000 & until left=$(pgrep -P $$ -x sleep); do :; done' \
+		'echo $left >left; wait'
+	# As long as it takes it to begin.
+	for ((seconds = 1; ; seconds *= 3)); do
+		echo "/* time-limit: $seconds */" >test/unit/test_hangs.c
+		ran 1 test_hangs
+		says "still running after"
+		[[ ! -s left ]] || break
+	done
+	says "left behind: sleep 1000"
 	! kill -0 "$(<left)" 2>/dev/null || fail "it goes on"
+}
+
+@test "a test that closes its output and hangs is ended, too" {
+	echo '/* time-limit: 1 */' >test/unit/test_mute.c
+	program test_mute 'echo 1..1; exec >&- 2>&-; sleep 1000'
+	ran 1 test_mute
+	says "still running after"
 }
 
 @test "the runner is ended: its tests end with it" {
