@@ -362,13 +362,20 @@ end_leaderless() {
 	finish storm
 }
 
+# Points of the time line, in a file system that only limpet sees. The disk is looked at with each.
+points_so_far() {
+	within 60 "$LIMPET" report "/proc/$limpet_job/root$work/small/t.limpet" --json 2>/dev/null | jq '.timeline | length'
+}
+looked_again() {
+	ended "$limpet_job" || (($(points_so_far) > points))
+}
+
 @test "a disk that fills up: the capture ends before it is full, and lacks nothing" {
-	local left
+	local left points
 	if ! unshare --mount true 2>/dev/null; then
 		skip "mounting a small file system is not allowed here"
 	fi
 	start storm "$TARGETS/storm" --threads 2
-	tell storm go going
 	mkdir small
 	trace=$work/low.limpet
 	unshare --mount bash -c "mount -t tmpfs -o size=4m none '$work/small' &&
@@ -379,6 +386,13 @@ end_leaderless() {
 		exit \$status" >low.say 2>low.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
+	wait_until 60 capturing "$pid"
+	# The disk is looked at now and then: a program that is looked at as often as it allocates.
+	until ended "$limpet_job"; do
+		tell storm "run 15000" ran
+		points=$(points_so_far)
+		wait_until 60 looked_again
+	done
 	attached 0
 	report
 	expect '.capture.end == "disk-full" and .capture.complete'
@@ -387,7 +401,6 @@ end_leaderless() {
 	(($(stat -c %s "$trace") > 1000000)) || fail "it ended too early"
 	grep -q 'nearly' low.err
 	nothing_of_ours "$pid"
-	tell storm hold held
 	finish storm
 }
 
