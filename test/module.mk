@@ -81,7 +81,7 @@ LONG_TORTURE_TESTS := $(TORTURE_TESTS) $(sort $(wildcard test/torture/*_limits.b
 # And what has more rounds than in `make test`.
 TORTURE_UNIT_TESTS := $(addprefix $(B)/test/test_,trace_damage estimate hook_signals seal)
 LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS) $(addprefix test/integration/,attach.bats blocked.bats programs.bats \
-	namespaces.bats mapped.bats modules.bats nim.bats sample.bats)
+	namespaces.bats mapped.bats modules.bats nim.bats sample.bats counts.bats)
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
@@ -449,8 +449,9 @@ FUZZ_BINARIES := $(addprefix $(FUZZ_B)/fuzz/fuzz_,$(FUZZ_TESTS))
 .PHONY: test-fuzz fuzz-build
 fuzz-build:
 	$(Q)$(MAKE) --no-print-directory SAN=address,undefined B=$(FUZZ_B) $(FUZZ_BINARIES)
+# A program that is told how long it runs has that much more of a limit: a factor of one for each minute.
 test-fuzz: fuzz-build
-	$(Q)$(RUN_TESTS) $(FUZZ_BINARIES)
+	$(Q)$(RUN_TESTS) --time-factor $$((1 + $${FUZZ_MILLISECONDS:-0} / 60000)) $(FUZZ_BINARIES)
 
 .PHONY: targets test test-unit test-integration test-torture test-build
 targets: $(TARGET_PROGRAMS) $(TARGET_DIR)/npm/done
@@ -474,7 +475,8 @@ test-integration: $(B)/limpet static targets $(TORTURE_PROGRAMS)
 test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --only '$(T)' $(TORTURE_TESTS)
 
-# The same tests as in `make test`, and more of them, with the rounds that figures are claimed for.
+# The torture tests, and those of others that repeat something, with the rounds that figures are claimed for; and
+# what measures time (*_limits.bats), which `make test` leaves out.
 .PHONY: torture
 torture: export ROUNDS ?= 100
 torture: export STORM_ROUNDS ?= 10000
@@ -499,6 +501,7 @@ torture: export DAMAGE_SEED ?= time
 torture: export ESTIMATES ?= 5000
 torture: export SIGNAL_STRIDE ?= 1
 torture: export SEAL_ROUNDS ?= 300
+torture: export COUNT_TIMES ?= 20
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(TORTURE_UNIT_TESTS)
 	$(Q)$(RUN_TESTS) --jobs 1 --time-factor 10 --only '$(T)' $(LONG_TORTURE_TESTS)
 
