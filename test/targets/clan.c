@@ -9,7 +9,8 @@
  * at once. "leave": the first ends, its children go on. "quit": as soon as all of its children have
  * ended.
  *
- * A child hears by a socket with its pid as the name; it ends by itself after a time. */
+ * A child hears by a socket with its pid as the name; it ends by itself after a time, which the
+ * tests' patience (LIMPET_TEST_PATIENCE) makes longer. */
 #include <signal.h>
 #include <spawn.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@
 
 #include "test/targets/target.h"
 
-enum { INHERITED = 10, BROOD = 200, PATIENCE_SECONDS = 120 };
+enum { INHERITED = 10, BROOD = 200, PATIENCE_SECONDS = 120, NAME_MILLISECONDS = 5000 };
 
 static void *inherited[INHERITED];
 static int hearing = -1;
@@ -85,7 +86,7 @@ static void send_to(pid_t pid, const char *text)
 	const struct timespec nap = {0, 1000000};
 
 	/* It may not have a name yet. */
-	for (int i = 0; i < 5000; i++) {
+	for (unsigned i = 0; i < NAME_MILLISECONDS * target_patience(); i++) {
 		if (sendto(hearing, text, strlen(text), 0, (struct sockaddr *)&name, bytes) >= 0)
 			return;
 		nanosleep(&nap, NULL);
@@ -121,7 +122,7 @@ static void child_main(void)
 	unsigned long n;
 
 	hear();
-	alarm(PATIENCE_SECONDS);
+	alarm(PATIENCE_SECONDS * target_patience());
 	for (;;) {
 		receive(line, sizeof(line));
 		if (target_word(line, "work", &n)) {
@@ -140,7 +141,8 @@ static void child_main(void)
 			_exit(0);
 		} else if (target_word(line, "execute", &n)) {
 			answer("executing", 0);
-			execl("/bin/sleep", "sleep", "60", (char *)NULL);
+			snprintf(line, sizeof(line), "%u", PATIENCE_SECONDS * target_patience());
+			execl("/bin/sleep", "sleep", line, (char *)NULL);
 			target_broken("exec: %s", strerror(errno));
 		} else if (target_word(line, "end", &n)) {
 			clan_work(100);

@@ -149,7 +149,7 @@ static void *brooder_main(void *argument)
 			while (read(brood_pipe[0], &c, 1) < 0)
 				;
 			/* It waits for good if the loader's lock was inherited held. */
-			alarm(20);
+			alarm(20 * target_patience());
 			dl_iterate_phdr(count_module, &modules);
 			forker_work(100);
 			_exit(0);

@@ -107,6 +107,15 @@ static inline uint64_t target_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* By how much limits against hanging are longer than on an idle machine; as the tests have it. */
+static inline unsigned target_patience(void)
+{
+	const char *text = getenv("LIMPET_TEST_PATIENCE");
+	const int patience = text ? atoi(text) : 0;
+
+	return patience > 0 ? (unsigned)patience : 4;
+}
+
 /* xorshift64*: the same sequence on every machine. */
 static inline uint64_t target_random(uint64_t *state)
 {
