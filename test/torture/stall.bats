@@ -8,6 +8,7 @@
 # time-limit: 400
 
 load ../integration/helpers
+load stall
 setup() { begin; }
 teardown() { end; }
 
@@ -17,21 +18,6 @@ MEMORY=8MiB
 # More than it holds; and, of each thread, once it is full.
 FILLING=1500000
 FULL=20000
-
-# done_since FIGURE N: since the mark.
-done_since() {
-	tell stall measure '{' && json_says ".$1 >= $2" <<<"$answer"
-}
-
-# operate FIGURE N: so many operations of all threads, or of each if FIGURE is `fewest`.
-operate() {
-	tell stall mark marked || return 1
-	wait_until 120 done_since "$1" "$2"
-}
-
-of() {
-	jq ".$1" <<<"$2"
-}
 
 # The collector has read all that there was: the program is held, and no more comes. It answers once after each time
 # that it looked.

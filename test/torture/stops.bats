@@ -5,21 +5,13 @@
 # time-limit: 300
 
 load ../integration/helpers
+load stops
 setup() { begin; }
 teardown() { end; }
 
 : "${ROUNDS:=12}"
-: "${TORTURE:=$root/build/torture}"
-
-# stop_times NAME PROGRAM ARGUMENT...: in $work/report.json.
-stop_times() {
-	local name=$1
-	shift
-	within 250 "$TORTURE/stoptimes" -c -j -n "$ROUNDS" "$@" >"$work/report.json" 2>stoptimes.err || return 1
-	jq -r --arg name "$name" '. as $all | ("attach", "detach") | . as $kind | $all[$kind] |
-		"# figures: \($name) \($kind): \(.trips) trips, \(.resumes) resumes, \(.stops) stops, \(.calls) calls"' \
-		"$work/report.json" >&3
-}
+stop_kinds='"attach", "detach"'
+stop_figures='"\(.trips) trips, \(.resumes) resumes, \(.stops) stops, \(.calls) calls"'
 
 # stated_truly: what limpet states is to the nanosecond the time from one INTERRUPT of a thread to its DETACH, and
 # no thread was away for longer.
@@ -28,19 +20,19 @@ stated_truly() {
 }
 
 @test "stop times: limpet states all of a stop, from before its first call to behind its last" {
-	stop_times one "$TARGETS/gaps" --spin 1
+	stop_times one -c "$TARGETS/gaps" --spin 1
 	stated_truly
 }
 
 @test "stop times: threads that are only looked at count, too" {
-	stop_times bystanders "$TARGETS/gaps-copies" --spin 1 --sleep 60
+	stop_times bystanders -c "$TARGETS/gaps-copies" --spin 1 --sleep 60
 	expect '.detach.stops >= 60'
 	stated_truly
 }
 
 # What there is to do is bounded, however long it takes.
 @test "stop times: few trips, and little done meanwhile" {
-	stop_times working "$TARGETS/gaps" --spin 1 --allocate 1 --serve 2 --sleep 4
+	stop_times working -c "$TARGETS/gaps" --spin 1 --allocate 1 --serve 2 --sleep 4
 	stated_truly
 	expect '.idle | .trips == 1 and .resumes == 1 and .read_bytes == 0'
 	expect '.attach | .trips <= 3 and .resumes <= 16 and .calls <= 150'
