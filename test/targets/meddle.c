@@ -1,14 +1,16 @@
 /* meddle.so, preloaded into limpet: moments that are a number of calls, not of microseconds; and a
  * clock that is known to have moved while a thread stood still.
  *
- *	MEDDLE_COUNT=FILE	at the end, "PTRACES CALLS": how many calls of ptrace there were,
- *				and how many of all that are watched
- *	MEDDLE_AT=N:WORDS:FILE	at the Nth call, or the Nth of ptrace if N begins with "p", WORDS
- *are written to FILE as a line, or at the end if there were fewer MEDDLE_LONGER=NS	each
- *PTRACE_DETACH takes so long by CLOCK_MONOTONIC
+ *	MEDDLE_COUNT=FILE        at the end, "PTRACES CALLS" is written: how many calls of ptrace
+ *	                         there were, and how many of all that are watched
+ *	MEDDLE_AT=N:WORDS:FILE   at the Nth call WORDS are written to FILE as a line, or at the end
+ *	                         if there were fewer; "pN": at the Nth of ptrace
+ *	MEDDLE_KILL=N[:PID]      at the Nth call ("pN": of ptrace) limpet is killed, or PID, by
+ *	                         SIGKILL; nobody is if there were fewer
+ *	MEDDLE_LONGER=NS         each PTRACE_DETACH takes so long by CLOCK_MONOTONIC
  *
  * What hears the words does what it does while limpet goes on; three times of four limpet lets it
- *have a part of a millisecond first. */
+ * have a part of a millisecond first. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

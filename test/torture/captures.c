@@ -14,9 +14,9 @@
  * trace is undamaged and holds events, and the target lives, untraced and with nothing mapped that
  * is ours. Status 1 (gave up: the target is untouched) and 5 (the agent stays, switched off) are
  * counted apart; the round after them has to clean up. One in a thousand may end so, or one of
- * fewer. A round of too few threads is made up for by others, each with four times the events,
- *eight in a row at most. Ends with 1 if anything else happened. Nothing but --seconds depends on
- *how fast the machine is. */
+ * fewer. A round of too few threads is thin, and made up for by one with four times the events,
+ * and so on; nine thin ones in a row are too many. Ends with 1 if anything else happened. Nothing
+ * but --seconds depends on how fast the machine is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -37,7 +37,8 @@
 #include "injector/tracee.h"
 
 #define ROUND_LIMIT_NS 60000000000u /* times LIMPET_TEST_PATIENCE: it hangs */
-#define MOST_THIN 8                 /* in a row */
+#define MOST_THIN 9                 /* in a row: one, and eight that make up for it */
+#define MOST_CLEANING 2             /* at the end, after a failure */
 #define TRACE "round.limpet"
 #define MAX_TIDS 1024
 #define LOOK_MS 2
@@ -95,15 +96,10 @@ struct round {
 
 /* ---------------------------------------------------------------- figures */
 
-static int most_thin(void)
-{
-	return setup.count * MOST_THIN;
-}
-
-/* Those that make up for thin ones, and one that cleans up. */
+/* Each with fewer than MOST_THIN before it, then that many; and those that clean up. */
 static int most_rounds(void)
 {
-	return setup.count + most_thin() + 2;
+	return (setup.count + 1) * MOST_THIN + MOST_CLEANING;
 }
 
 static void figure_add(struct figure *figure, uint64_t value)
@@ -601,9 +597,10 @@ int main(int argc, char **argv)
 	result.fewest_threads = MAX_TIDS;
 	/* The last one, too, is followed by one that cleans up. */
 	while (result.rounds < setup.count + result.thin ||
-	       (result.after_failure && result.rounds < most_rounds())) {
+	       (result.after_failure &&
+		result.rounds < setup.count + result.thin + MOST_CLEANING)) {
 		run_round(result.rounds++);
-		if (look_at_maps() < 0 || result.thin_in_a_row > MOST_THIN)
+		if (look_at_maps() < 0 || result.thin_in_a_row >= MOST_THIN)
 			break;
 		if (setup.seconds && !result.after_failure &&
 		    limpet_monotonic_ns() - begun_ns > (uint64_t)setup.seconds * 1000000000u)
