@@ -28,11 +28,16 @@
 #define BLOCK_H 0x30000010ull
 
 /* Positions at the edges of a hook, where it is about to return to its way or was just
- * called: a handler's call looks like the allocator's own, and passes uncounted. */
+ * called: a handler's call looks like the allocator's own, and passes uncounted. Stepping at every
+ * instruction (SIGNAL_STRIDE=1) finds 49 of them in realloc, the most: 16, 10 and 23 in a row.
+ * Steps further apart may see one more than their share of a row, and do so of two at most. A
+ * sanitizer's code has many more. */
 #if defined(__SANITIZE_ADDRESS__)
 #define EDGE 256
+#define EDGE_ROWS 1
 #else
-#define EDGE 52
+#define EDGE 49
+#define EDGE_ROWS 2
 #endif
 
 /* All steps before the one in question are taken too, which adds up: so each test takes every
@@ -304,7 +309,7 @@ static void step_through(const struct call *call)
 	assert_true(recorded > 5 && (counted > 5 || call->anew));
 	print_message("# %u steps: %u recorded, %u counted as lost, %u neither\n",
 		      recorded + counted + uncounted, recorded, counted, uncounted);
-	assert_true(uncounted <= (EDGE + stride - 1) / stride);
+	assert_true(uncounted <= (EDGE + EDGE_ROWS * (stride - 1)) / stride);
 }
 
 /* ------------------------------------------------------------------ handlers that do not return */
