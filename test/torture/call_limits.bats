@@ -36,7 +36,7 @@ late_us() {
 	((interruptions)) || late=$((over > stopped ? over - stopped : 0))
 }
 
-@test "lateness: calls that time ends" {
+@test "calls with a time limit end no later than they were stopped for" {
 	local kind name try late sorted measured=0
 	for kind in $("$TARGETS/sleeper" --list); do
 		for name in borrowed beside; do

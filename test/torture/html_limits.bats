@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # How fast a page is: the largest graph that is asked for is drawn within 50 ms, and a picture is there within a second.
 # What it draws is counted in test/integration/html.bats.
+# needs-machine: how fast a page is
 
 load ../integration/helpers
 setup() { begin; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # What sealing takes: the names of a node are found in under two seconds. That each symbol is read once,
 # however many names are asked for, is tested in test/integration/seal.bats.
+# needs-machine: what sealing takes
 
 load ../integration/helpers
 setup() { begin; }

@@ -6,29 +6,16 @@
 # Threads that wait for the collector do so in every stall: each has filled its ring within milliseconds. One that
 # spins cannot be told from one whose processor the hypervisor took: stolen time counts as used, for the twin as well.
 # time-limit: 400
+# needs-machine: how long threads wait, and how fast they go on
 
 load ../integration/helpers
+load stall
 setup() { begin; }
 teardown() { end; }
 
 : "${STALL_ROUNDS:=11}"
 : "${STALL_SECONDS:=1}"
 BOUND_US=1000
-
-# measured_for SECONDS: since the mark.
-measured_for() {
-	tell stall measure '{' && json_says ".seconds >= $1" <<<"$answer"
-}
-
-# measure SECONDS: the program's own figures of so long; sets `answer`.
-measure() {
-	tell stall mark marked || return 1
-	wait_until 120 measured_for "$1"
-}
-
-of() {
-	jq ".$1" <<<"$2"
-}
 
 # rate ANSWER: operations per second
 rate() {
@@ -56,19 +43,19 @@ stalled() {
 	tell twin go going || return 1
 	start stall nice -n 5 "$TARGETS/stall" --threads 2 || return 1
 	tell stall go going || return 1
-	measure "$STALL_SECONDS" || return 1
+	operate seconds "$STALL_SECONDS" || return 1
 	alone=$answer
 	tell stall hold held || return 1
 	overload=$1 attach "$pid" --agent-memory 16MiB "${@:2}" || return 1
 	tell stall go going || return 1
 	for ((i = 0; i < STALL_ROUNDS; i++)); do
-		measure "$STALL_SECONDS" || return 1
+		operate seconds "$STALL_SECONDS" || return 1
 		captured=$(rate "$answer")
 		# Marked before: a thread that waits does not see the mark.
 		tell twin mark marked || return 1
 		tell stall mark marked || return 1
 		kill -STOP "$limpet_job"
-		wait_until 120 measured_for "$STALL_SECONDS" || return 1
+		wait_until 120 done_since seconds "$STALL_SECONDS" || return 1
 		rate=$(rate "$answer")
 		kill -CONT "$limpet_job"
 		tell stall hold held || return 1

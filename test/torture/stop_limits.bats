@@ -3,13 +3,18 @@
 # (p99) and 5 ms (longest) at attach, 5 ms (p99) at detach, three trips of any one thread. And that limpet's figures
 # are those that the target sees by its own clock.
 # time-limit: 1200
+# needs-machine: how long a target stands still
 
 load ../integration/helpers
+load stops
 setup() { begin; }
 teardown() { end; }
 
 : "${ROUNDS:=100}"
-: "${TORTURE:=$root/build/torture}"
+stop_kinds='"attach", "detach", "idle"'
+stop_figures='"p50/p99/max us stated \(.stated | join("/")), net \(.net | join("/")), seen net \(.gap_net | join("/")); " +
+	"\(.trips) trips, \(.resumes) resumes, \(.stops) stops, \(.calls) calls; below in \(.below) of \($all.rounds), " +
+	"\($all.stolen_percent) % stolen"'
 
 # within_limits PROGRAM ARGUMENT...: in two of three runs, which is what their median is.
 within_limits() {
@@ -38,18 +43,6 @@ within_limits() {
 
 @test "stop limits: five hundred threads, and copies of hook addresses to put back" {
 	ROUNDS=$((ROUNDS / 4 + 1)) within_limits "$TARGETS/gaps-copies" --spin 1 --sleep 500
-}
-
-# stop_times NAME PROGRAM ARGUMENT...: in $work/report.json.
-stop_times() {
-	local name=$1
-	shift
-	within 380 "$TORTURE/stoptimes" -j -n "$ROUNDS" "$@" >"$work/report.json" 2>stoptimes.err || return 1
-	jq -r --arg name "$name" '. as $all | ("attach", "detach", "idle") | . as $kind | $all[$kind] |
-		"# figures: \($name) \($kind): p50/p99/max us stated \(.stated | join("/")), net " +
-		"\(.net | join("/")), seen net \(.gap_net | join("/")); \(.trips) trips, \(.resumes) resumes, " +
-		"\(.stops) stops, \(.calls) calls; below in \(.below) of \($all.rounds), " +
-		"\($all.stolen_percent) % stolen"' "$work/report.json" >&3
 }
 
 # What limpet states is what its calls of ptrace took, and not less than what the target saw; a quarter of the
