@@ -279,7 +279,7 @@ end_leaderless() {
 	kill -KILL "$limpet_job"
 	exit_status_of "$limpet_job" 10
 	"$LIMPET" status "$pid" --json | json_says '.captures[0].state == "dormant"'
-	within 60 "$LIMPET" stop "$pid"
+	cleaned_up "$pid"
 	no_agent_in_a_thread
 	end_leaderless
 }
@@ -330,8 +330,7 @@ end_leaderless() {
 	attach "$pid"
 	kill -KILL "$limpet_job"
 	exit_status_of "$limpet_job" 10
-	within 60 "$LIMPET" stop "$pid"
-	nothing_of_ours "$pid"
+	cleaned_up "$pid"
 	tell storm hold held
 	finish storm
 }

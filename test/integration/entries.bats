@@ -150,9 +150,7 @@ teardown() { end; }
 	limpet_jobs=()
 	tell storm hold held
 	tell storm "run 1000" ran
-	# Once there is a thread that can be borrowed for it.
-	wait_until 60 eval '"$LIMPET" stop -q "$pid" || (($? == 4))'
-	nothing_of_ours "$pid"
+	cleaned_up "$pid"
 	unchanged_text "$pid" own-allocator
 	counted_phase storm 5000
 	finish storm

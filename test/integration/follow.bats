@@ -191,7 +191,7 @@ of() {
 	nothing_of_ours "$child"
 	local background seconds=1 number=9
 	# As long as it takes to have a child within it.
-	until
+	while :; do
 		background=$(within 60 "$LIMPET" attach "$parent" --follow-fork --background "${patiently[@]}" \
 			-d "${seconds}s" -o "$work/trace.$number.limpet" 3>&-)
 		same "said" "$background" "$work/trace.$number.limpet"
@@ -200,8 +200,8 @@ of() {
 		children+=("$child")
 		wait_until 60 captured_or_over
 		tell clan "$child work 5" worked
-		capturing_now "$parent"
-	do
+		! capturing_now "$parent" || break
+		((seconds < 60 * LIMPET_TEST_PATIENCE)) || fail "$seconds seconds were not enough"
 		seconds=$((seconds * 3)) number=$((number + 1))
 	done
 	wait_until 60 eval '! capturing_now "$parent"'
@@ -221,11 +221,6 @@ captured_or_over() {
 	! capturing_now "$parent" ||
 		"$LIMPET" status "$child" --json 2>/dev/null | json_says '.captures[0].state == "capturing"'
 }
-# Of a limpet that was killed: what it left, once there is a thread that can be borrowed for it.
-cleaned_up() {
-	"$LIMPET" stop "$1" >/dev/null 2>&1 || true
-	! capturing_now "$1"
-}
 
 @test "limpet is killed: the captures of the children end by themselves, and leave nothing" {
 	clan
@@ -239,8 +234,7 @@ cleaned_up() {
 	expect '.capture.end == "stop"'
 	nothing_of_ours "$child"
 	tell clan "$child work 20" worked
-	wait_until 60 cleaned_up "$parent"
-	nothing_of_ours "$parent"
+	cleaned_up "$parent"
 	tell clan "end $child" told
 	finish clan
 }
@@ -257,8 +251,7 @@ cleaned_up() {
 	stop "$parent"
 	of "$child"
 	good_capture
-	wait_until 60 cleaned_up "$killed"
-	nothing_of_ours "$killed"
+	cleaned_up "$killed"
 	tell clan "end $killed" told
 	tell clan "end $child" told
 	finish clan
@@ -267,7 +260,7 @@ cleaned_up() {
 @test "whatever stands under a child's name is left, and the next number is taken" {
 	clan
 	# It does not see the child before there is something under its name.
-	kill -STOP "$limpet_job"
+	stand_still "$limpet_job"
 	tell clan fork forked
 	child=${answer#forked }
 	children+=("$child")

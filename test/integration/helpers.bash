@@ -113,6 +113,19 @@ exit_status_of() {
 	wait "$1" || status=$?
 }
 
+# stand_still PID: by SIGSTOP, of which each thread has to hear; from here on none of them runs.
+stand_still() {
+	kill -STOP "$1" || return 1
+	wait_until 20 stands_still "$1"
+}
+stands_still() {
+	local task stat
+	for task in "/proc/$1/task/"*/stat; do
+		{ read -r stat <"$task"; } 2>/dev/null || return 1
+		[[ ${stat##*) } == T* ]] || return 1
+	done
+}
+
 # ------------------------------------------------------------------ targets
 
 # start NAME COMMAND...: a program that speaks as test/targets/target.h says. Sets `pid` to the process
@@ -356,6 +369,19 @@ nothing_of_ours() {
 	if "$LIMPET" status "$pid" >/dev/null 2>&1; then
 		fail "limpet status still knows process $pid"
 	fi
+}
+
+# cleaned_up PID [STATUSES]: nothing is left of a limpet that was killed: `limpet stop` removes it. Where it finds no
+# thread that it could borrow for that, it gives up in the end, and is asked again. STATUSES, if others than 0 will do.
+cleaned_up() {
+	wait_until 60 stop_is_through "$1" || return 1
+	[[ $stopped == [${2:-0}] ]] || fail "limpet stop ended with status $stopped: $(<"$work/stop.err")" || return 1
+	nothing_of_ours "$1"
+}
+stop_is_through() {
+	stopped=0
+	within 60 "$LIMPET" stop -q "$1" >"$work/stop.say" 2>"$work/stop.err" || stopped=$?
+	((stopped != 5))
 }
 
 # text_of PID FILE-NAME: what stands in the code of a mapped file now.

@@ -220,8 +220,7 @@ agent_way() {
 		limpet_jobs=()
 		tell "$kind" hold held
 		tell "$kind" "run 1000" ran
-		within 60 "$LIMPET" stop -q "$pid" || (($? == 4)) || fail "$kind" || return 1
-		nothing_of_ours "$pid" || fail "$kind" || return 1
+		cleaned_up "$pid" || fail "$kind" || return 1
 		unchanged_text "$pid" "$kind" || return 1
 		counted_phase "$kind" 2000 || fail "$kind" || return 1
 		finish "$kind"

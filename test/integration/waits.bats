@@ -63,7 +63,10 @@ captured() {
 # It has tried, backed off and tried again: each pause is one voluntary switch.
 waits() {
 	local switches
-	ended "$limpet_job" && fail "limpet attach ended early" && return 0
+	if ended "$limpet_job"; then
+		fail "limpet attach ended early"
+		return 0
+	fi
 	[[ -S $LIMPET_RUNTIME_DIR/$pid.sock ]] || return 1
 	switches=$(sed -n 's/^voluntary_ctxt_switches:[[:space:]]*//p' "/proc/$limpet_job/status")
 	((switches_then > 0 && switches >= switches_then + 8)) && return 0

@@ -136,8 +136,7 @@ killed_registers() {
 		! ended "$pid" || fail "the target died in round $i" || return 1
 		! "$LIMPET" status "$pid" >/dev/null 2>&1 || dormant=$((dormant + 1))
 		if ((i % 4 == 0)); then
-			within 60 "$LIMPET" stop -q "$pid" >/dev/null 2>&1 || true
-			nothing_of_ours "$pid" || fail "after round $i: stop left something" || return 1
+			cleaned_up "$pid" 01 || fail "after round $i, killed at call $at" || return 1
 		elif ((i % 4 == 2)); then
 			within 60 "$LIMPET" attach -q --no-seal --attach-timeout 10m -d 5ms -o whole.limpet "$pid" >/dev/null \
 				2>round.err || (($? == 4)) ||
@@ -149,8 +148,7 @@ killed_registers() {
 	figures "$KILL_ROUNDS rounds, $killed SIGKILLs: $dormant left something, all of it was removed"
 	# The last sixth of the moments lies beyond an ordinary capture.
 	((killed * 2 >= KILL_ROUNDS && dormant > 0)) || fail "only $killed were killed, $dormant left something"
-	within 60 "$LIMPET" stop -q "$pid" >/dev/null 2>&1 || true
-	nothing_of_ours "$pid"
+	cleaned_up "$pid" 01
 	tell storm hold held
 	tell storm "run 2000" ran
 	finish storm
@@ -169,7 +167,7 @@ operations() {
 	more_operations() { after=$(operations) && ((after > before + $1)); }
 	before=$(operations)
 	wait_until 120 more_operations 10000
-	kill -STOP "$limpet_job"
+	stand_still "$limpet_job"
 	before=$(operations)
 	# More than the agent's memory holds.
 	wait_until 120 more_operations 1500000
@@ -205,7 +203,6 @@ operations() {
 	done
 	figures "a loader that never rests: $good captures, $gave_up gave up, $dormant left the agent dormant"
 	heard loader stormed
-	within 60 "$LIMPET" stop -q "$pid" >/dev/null 2>&1 || true
-	nothing_of_ours "$pid"
+	cleaned_up "$pid" 01
 	finish loader
 }

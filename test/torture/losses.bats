@@ -118,7 +118,7 @@ lost_since() {
 		kill -KILL "$limpet_job"
 		exit_status_of "$limpet_job" 10
 		lost_since then.json || return 1
-		within 60 "$LIMPET" stop -q "$pid"
+		cleaned_up "$pid"
 		finish "$name"
 	done
 }
