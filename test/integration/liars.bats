@@ -16,11 +16,12 @@ teardown() { end; }
 if grep -qa __asan_init "$LIMPET"; then LIMIT_KIB=unlimited; fi
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
 
+# begin_attach DURATION TIMEOUT: of `pid`, beside the test. By default nobody waits for limpet, whatever is told to it.
 begin_attach() {
 	local trace=$work/liar.limpet
 	rm -f "$trace"
 	env --default-signal=INT,HUP,QUIT bash -c 'ulimit -c unlimited; ulimit -v "$1"; shift; exec "$@"' attach \
-		"$LIMIT_KIB" "$LIMPET" attach -q --no-seal -d "$1" --attach-timeout 20s -o "$trace" "$pid" \
+		"$LIMIT_KIB" "$LIMPET" attach -q --no-seal -d "$1" --attach-timeout "$2" -o "$trace" "$pid" \
 		>liar.say 2>liar.err 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
@@ -55,13 +56,10 @@ before() {
 		name=$1$seed
 		start "$name" "$TARGETS/liar"
 		tell "$name" "lie $1 $seed" lying || return 1
-		begin_attach 50ms
+		begin_attach 50ms 20s
 		attach_ended || fail "with seed $seed" || return 1
 		liar_ended lives "$name" || fail "with seed $seed" || return 1
 	done
-}
-capturing_or_ended() {
-	ended "$limpet_job" || capturing "$pid"
 }
 # It has waited for more, and looked again, a few times; or it has ended already.
 has_looked() {
@@ -77,16 +75,18 @@ during() {
 	for ((seed = 1; seed <= LIES; seed++)); do
 		name=$1$seed
 		start "$name" "$TARGETS/liar"
-		begin_attach 1h
-		wait_until 60 capturing_or_ended || return 1
-		if ! ended "$limpet_job"; then
+		begin_attach 1h 10m
+		wait_until 60 capturing "$pid" || return 1
+		! ended "$limpet_job" || fail "with seed $seed nobody was lied to: $(<liar.err)" || return 1
+		printf 'lie %s %d\n' "$1" "$seed" >&"${in_of[$name]}"
+		if ! heard "$name" lying 2>/dev/null; then
 			# One that dies of its lie does not answer any more.
-			printf 'lie %s %d\n' "$1" "$seed" >&"${in_of[$name]}"
-			heard "$name" lying 2>/dev/null || true
-			looks=''
-			wait_until 60 has_looked || return 1
-			kill -INT "$limpet_job" 2>/dev/null || true
+			[[ $2 == may-die ]] && wait_until 10 ended "${job_of[$name]}" ||
+				fail "with seed $seed it does not lie" || return 1
 		fi
+		looks=''
+		wait_until 60 has_looked || return 1
+		kill -INT "$limpet_job" 2>/dev/null || true
 		attach_ended || fail "with seed $seed" || return 1
 		liar_ended "$2" "$name" || fail "with seed $seed" || return 1
 	done
@@ -122,7 +122,7 @@ during() {
 
 @test "a file over the channel gets no byte" {
 	start file "$TARGETS/liar"
-	begin_attach 1h
+	begin_attach 1h 10m
 	wait_until 60 capturing "$pid"
 	tell file "lie file" lying
 	attach_ended
