@@ -3,11 +3,12 @@
  *
  *	fuzz_NAME [FILE...]
  *
- * FUZZ_MUTATIONS says how many times (what the program says takes a second; 0: the corpus only), or
- * FUZZ_MILLISECONDS for how long. FUZZ_SEED says with what seed: the same each time, or of a run
- *for so long another each time, which is printed. The input at hand lies in build/fuzz/NAME.input:
- * after a crash it is what crashed; it joins test/fuzz/corpus/NAME. An input that takes ten seconds
- * of processor time is a failure. */
+ * FUZZ_MUTATIONS says how many times (by default what the program asks for, about a second; 0: the
+ * corpus only), FUZZ_MILLISECONDS for how long instead. FUZZ_SEED is the seed, which is printed: by
+ * default the same in each run of so many, another one in each run of so long.
+ *
+ * The input at hand lies in build/fuzz/NAME.input: after a crash it is what crashed; it joins
+ * test/fuzz/corpus/NAME. An input that takes ten seconds of processor time is a failure. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

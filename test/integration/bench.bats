@@ -69,6 +69,47 @@ judged() {
 	[[ $output == *"not stored"*"0 worse of 0" ]]
 }
 
+@test "bench: a round in which events were dropped, or samples taken, has no ratio" {
+	figures 30 120 300 90
+	stored 4 0.4 0.9
+	# They are far too good, and two of three.
+	jq '.pairs[0] |= (.limpet[1:] = [{cpu_ns: 1}, {cpu_ns: 1}] |
+			.captures = [{dropped: 0, overloads: 0}, {dropped: 7, overloads: 0}, {dropped: 1, overloads: 0}]) |
+		.programs[0] |= (.limpet[1:] = [{rate: 900}, {rate: 900}] |
+			.captures = [{dropped: 0, overloads: 0}, {dropped: 0, overloads: 1}, {dropped: 0, overloads: 2}])' run.json >some.json
+	mv some.json run.json
+	judged 0
+	[[ $output =~ "limpet / bare, depth 20, 1 stacks"\ +stored\ +4\ +now\ +4$'\n' ]]
+	[[ $output =~ "rate: limpet / bare, redis"\ +stored\ +0\.9\ +now\ +0\.9$'\n' ]]
+	jq '.pairs[0].limpet[0].cpu_ns = 200' run.json >worse.json
+	mv worse.json run.json
+	judged 1
+	[[ $output =~ "limpet / bare, depth 20, 1 stacks"\ +stored\ +4\ +now\ +6\.667\ +WORSE ]]
+}
+
+@test "bench: a stored ratio that cannot be told fails, if its program was there" {
+	figures 30 120 300 90
+	stored 4 0.4 0.9
+	jq '.programs[0].captures = ([1, 2, 3] | map({dropped: .}))' run.json >lossy.json
+	cp lossy.json run.json
+	judged 1
+	[[ $output =~ redis\ +stored\ +0\.9\ +now\ +-\ +MISSING && $output == *"1 missing, 0 worse of 2" ]]
+	# Programs that are not here are.
+	jq '.left_out = ["redis", "heaptrack"] | .programs = [] | .pairs[0].heaptrack = []' lossy.json >run.json
+	judged 0
+	[[ $output =~ redis\ +stored\ +0\.9\ +now\ +-\ +"not measured" && $output == *"0 missing, 0 worse of 1" ]]
+	jq '.programs = []' lossy.json >run.json
+	judged 1
+	# What is stored next is what the next run can be held against.
+	cp lossy.json run.json
+	judged 0 --store
+	[[ $output == *"redis: in no round without a loss, no longer stored"* ]]
+	judged 0
+	rm ratios.json
+	judged 1
+	[[ $output == *"no such file, nothing to judge by"* ]]
+}
+
 @test "bench: the stops of a target are ratios to an idle tracer's" {
 	echo '{}' >run.json
 	printf 'gaps\t{"attach":{"net":[700,800,900]},"detach":{"net":[500,1,1]},"idle":{"net":[50,60,70]}}\n' >stops

@@ -25,6 +25,9 @@ begin() {
 	export LIMPET_RUNTIME_DIR=$work/run XDG_RUNTIME_DIR=$work/run TMPDIR=$work LC_ALL=C.UTF-8 NO_COLOR=1 LIMPET_PAGER=cat
 	mkdir -m 700 "$XDG_RUNTIME_DIR"
 	declare -gA job_of=() pid_of=() in_of=() out_of=()
+	# Moments and sizes that are drawn are drawn again by LIMPET_TEST_SEED=N.
+	: "${LIMPET_TEST_SEED:=$RANDOM}"
+	RANDOM=$LIMPET_TEST_SEED
 	limpet_jobs=()
 	limpet_command=("$LIMPET")
 	captures=0
@@ -39,6 +42,7 @@ end() {
 		end_process "${job_of[$name]}" 2
 	done
 	if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
+		echo "LIMPET_TEST_SEED=$LIMPET_TEST_SEED"
 		for log in "$work"/*.err "$work"/*.say; do
 			[[ -s $log ]] || continue
 			echo "--- ${log##*/}"

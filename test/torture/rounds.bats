@@ -131,7 +131,7 @@ nim_quiet() {
 }
 
 @test "the target is killed at any moment; limpet ends with a readable trace" {
-	local i rounds=$(((ROUNDS + 1) / 2)) ptraces calls at
+	local i rounds=$(((ROUNDS + 1) / 2)) ptraces calls at killed=0
 	start measure "$TARGETS/storm" --threads 4 --cross
 	measure_span "$pid"
 	finish measure
@@ -144,9 +144,13 @@ nim_quiet() {
 		MEDDLE_KILL=$at:$pid meddled attach -q --no-seal --attach-timeout 1h -d 20ms -o "$trace" "$pid" \
 			>/dev/null 2>round.err || status=$?
 		((status == 0 || status == 1 || status == 3 || status == 4)) ||
-			fail "round $i: limpet ended with $status: $(<round.err)" || return 1
+			fail "round $i, $at: limpet ended with $status: $(<round.err)" || return 1
 		# Beyond its last call nobody is killed.
-		ended "$pid" || kill -KILL "$pid"
+		if ended "$pid"; then
+			killed=$((killed + 1))
+		else
+			kill -KILL "$pid"
+		fi
 		wait "$pid" || true
 		if ((status == 0 || status == 4)); then
 			report
@@ -154,4 +158,5 @@ nim_quiet() {
 		fi
 		rm -f "$trace"
 	done
+	((killed >= rounds / 2)) || fail "only $killed of $rounds were killed meanwhile"
 }
