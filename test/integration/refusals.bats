@@ -72,12 +72,17 @@ signal.pause()
 	refused_by_both "$zombie" zombie "zombie"
 }
 
+# A job is this shell until it executes its program.
+executes_or_ended() {
+	ended "$1" || [[ $(readlink "/proc/$1/exe") == */$2 ]]
+}
+
 # track: other | 32-bit | refused run-refused | by that name
 @test "a 32-bit program" {
 	"$TARGETS/tiny32" 3>&- &
 	job_of[tiny]=$!
-	wait_until 5 test -e "/proc/${job_of[tiny]}/exe" ||
-		skip "the kernel runs no 32-bit programs"
+	wait_until 60 executes_or_ended "${job_of[tiny]}" tiny32
+	! ended "${job_of[tiny]}" || skip "the kernel runs no 32-bit programs"
 	refused_by_both "${job_of[tiny]}" elf-class "32-bit"
 	refused 125 "32-bit" "$LIMPET" run -o never.limpet -- "$TARGETS/tiny32"
 }
