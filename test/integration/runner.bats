@@ -115,6 +115,14 @@ says() {
 	grep -q 'word 50' build/test-logs/*words.bats.log || fail "not in the log: $(ls build/test-logs)"
 }
 
+@test "a failed program: what cmocka says behind the result, and what the test printed before it" {
+	program test_cmocka 'echo 1..3; echo "ok 1 - a"; echo "row: moved"; echo "not ok 2 - b"; echo "# 0x8 != 0"' \
+		'echo "# t.c:852: error: Failure!"; echo "ok 3 - c"; echo "# not ok - tests"; exit 1'
+	ran 1 test_cmocka
+	says $'failed: b\n    row: moved\n    0x8 != 0\n    t.c:852: error: Failure!\n  all'
+	same "last line" "${lines[-1]}" "2 passed, 1 failed, 0 skipped"
+}
+
 @test "--only: one file, one test; a name that nothing has is a failure" {
 	printf '@test "%s" { true; }\n' "of apples" "of pears" >fruit.bats
 	printf '@test "%s" { true; }\n' "of oaks" >trees.bats
