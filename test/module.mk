@@ -218,15 +218,17 @@ $(TARGET_DIR)/calls: test/targets/calls.cc test/targets/target.h
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(TARGET_CXXFLAGS) -I. -o $@ $<
 
+# It would look for make's job server, which is not passed to it, and warn.
+RUSTC := env -u MAKEFLAGS -u MFLAGS rustc --edition 2021 -g -C opt-level=2
 # With the compiler's default linker: newer ones link by LLD, whose programs unwind differently.
 $(TARGET_DIR)/churn: test/targets/churn.rs
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
-	$(Q)rustc --edition 2021 -g -C opt-level=2 -o $@ $<
+	$(Q)$(RUSTC) -o $@ $<
 $(TARGET_DIR)/churn-lld: test/targets/churn.rs
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
-	$(Q)rustc --edition 2021 -g -C opt-level=2 -C link-arg=-fuse-ld=lld -o $@ $<
+	$(Q)$(RUSTC) -C link-arg=-fuse-ld=lld -o $@ $<
 
 # By libc's allocator: Nim's own asks for whole pages only.
 $(TARGET_DIR)/churn-nim: test/targets/churn.nim
@@ -364,7 +366,7 @@ $(TARGET_DIR)/librjem.a: test/module.mk
 $(TARGET_DIR)/rjem: test/targets/rjem.rs $(TARGET_DIR)/librjem.a
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
-	$(Q)rustc --edition 2021 -g -C opt-level=2 -L native=$(TARGET_DIR) -l static=rjem -o $@ $<
+	$(Q)$(RUSTC) -L native=$(TARGET_DIR) -l static=rjem -o $@ $<
 
 $(TARGET_DIR)/plugin-rjem.so: test/targets/plugin.c $(TARGET_DIR)/librjem.a
 	$(call say,CC,$@)
@@ -376,7 +378,7 @@ $(TARGET_DIR)/plugin-rjem.so: test/targets/plugin.c $(TARGET_DIR)/librjem.a
 $(TARGET_DIR)/rmi: test/targets/rjem.rs
 	$(call say,RUST,$@)
 	@mkdir -p $(@D)
-	$(Q)rustc --edition 2021 -g -C opt-level=2 --crate-name rmi --cfg mimalloc -l mimalloc -o $@ $<
+	$(Q)$(RUSTC) --crate-name rmi --cfg mimalloc -l mimalloc -o $@ $<
 
 # Only for programs: it is not made of position independent code.
 TCMALLOC_WHOLE := -Wl,--whole-archive -l:libtcmalloc_minimal.a -Wl,--no-whole-archive -lstdc++ -lm
@@ -447,8 +449,12 @@ $(B)/fuzz/fuzz_%: $(B)/obj/test/fuzz/fuzz_%.o $(B)/obj/test/fuzz/fuzz_main.o $(B
 FUZZ_BINARIES := $(addprefix $(FUZZ_B)/fuzz/fuzz_,$(FUZZ_TESTS))
 
 .PHONY: test-fuzz fuzz-build
+ifeq ($(B),$(FUZZ_B))
+fuzz-build: $(FUZZ_BINARIES)
+else
 fuzz-build:
 	$(Q)$(MAKE) --no-print-directory SAN=address,undefined B=$(FUZZ_B) $(FUZZ_BINARIES)
+endif
 # A program that is told how long it runs has that much more of a limit: a factor of one for each minute.
 test-fuzz: fuzz-build
 	$(Q)$(RUN_TESTS) --time-factor $$((1 + $${FUZZ_MILLISECONDS:-0} / 60000)) $(FUZZ_BINARIES)
