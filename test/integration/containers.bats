@@ -121,11 +121,6 @@ app() {
 	outside=$(docker inspect --format '{{.State.Pid}}' app)
 }
 
-limpet_captures() {
-	ended "$limpet_job" || "$@" status "$number" --json 2>/dev/null |
-		json_says '.captures[0].state == "capturing"'
-}
-
 leak_21() {
 	tell app "leak 21" leaked
 }
@@ -138,7 +133,7 @@ captured_by() {
 	do_guide "$block" >"$block.say" 2>"$block.err" </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
-	wait_until 60 limpet_captures "$@" || return 1
+	wait_until 60 capturing "$number" "$@" || return 1
 	! ended "$limpet_job" || return 1
 	"${leak:-leak_21}" || return 1
 	if [[ -z ${stopped_by:-} ]]; then
@@ -195,8 +190,7 @@ kept_21() {
 	do_guide sidecar >sidecar.say 2>sidecar.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
-	number=1
-	wait_until 60 limpet_captures docker exec limpet limpet
+	wait_until 60 capturing 1 docker exec limpet limpet
 	tell app "leak 21" leaked
 	within 20 docker exec limpet limpet stop 1 >stop.say || echo "docker exec: status $?"
 	attached 0
@@ -222,8 +216,8 @@ kept_21() {
 	refused_by_both "$outside" memory "cgroup"
 	docker run -d --rm --name limpet --pid container:app --memory 64m --memory-swap 64m --cap-drop ALL --cap-add SYS_PTRACE \
 		-v "$work:/out" limpet attach 1 --agent-memory 16M --assume-seccomp-ok "${patiently[@]}" -o /out/tight.limpet >id
-	limpet_job=$outside number=1
-	wait_until 60 limpet_captures docker exec limpet limpet
+	limpet_job=$outside
+	wait_until 60 capturing 1 docker exec limpet limpet
 	tell app "run 20000" ran
 	tell app "leak 21" leaked
 	docker stop -t 60 limpet
@@ -316,11 +310,11 @@ in_pod() {
 
 # captured_in_pod NUMBER REGEX
 captured_in_pod() {
-	number=$1
+	local number=$1
 	in_pod "$2" >pod.say 2>pod.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
-	wait_until 60 limpet_captures docker exec limpet limpet || return 1
+	wait_until 60 capturing "$number" docker exec limpet limpet || return 1
 	! ended "$limpet_job" || return 1
 	tell app "leak 21" leaked || return 1
 	within 60 docker exec limpet limpet stop "$number" || return 1

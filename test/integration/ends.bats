@@ -27,11 +27,6 @@ ended_as() {
 	finish storm
 }
 
-# written FILTER: the report about the capture as it is now says so.
-written() {
-	within 60 "$LIMPET" report "$trace" --json 2>/dev/null | json_says "$1"
-}
-
 # As long as it takes to do within it what is counted then.
 @test "deadline" {
 	local seconds=1 early
@@ -304,7 +299,7 @@ end_leaderless() {
 	start storm "$TARGETS/storm" --threads 4 --cross
 	tell storm go going
 	attach "$pid"
-	wait_until 30 written '.totals.allocations > 1000'
+	wait_until 30 so_far '.totals.allocations > 1000'
 	kill -KILL "$limpet_job"
 	exit_status_of "$limpet_job" 10
 	same "status of the killed" "$status" 137
@@ -439,7 +434,7 @@ batch() {
 	start storm "$TARGETS/storm" --threads 2 --rate 50000
 	tell storm go going
 	attach "$pid"
-	wait_until 30 written '.capture.end == "running" and .totals.allocations > 100'
+	wait_until 30 so_far '.capture.end == "running" and .totals.allocations > 100'
 	stop "$pid"
 	tell storm hold held
 	finish storm

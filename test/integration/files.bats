@@ -117,10 +117,7 @@ nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 	wait_until 30 test -S "run.world/limpet/$pid.sock"
 	same "the folder" "$(stat -c %a:%u run.world/limpet)" "711:0"
 	same "the socket" "$(stat -c %a:%u "run.world/limpet/$pid.sock")" "600:0"
-	captures_there() {
-		ended "$limpet_job" || "${world[@]}" "$inside" status "$pid" --json | json_says '.captures[0].state == "capturing"'
-	}
-	wait_until 30 captures_there
+	wait_until 30 capturing "$pid" "${world[@]}" "$inside"
 	# another user: sees that it is captured, and can neither stop it nor talk to it
 	refused 1 "another user" "${world[@]}" "${nobody[@]}" "$inside" stop "$pid"
 	"${world[@]}" "${nobody[@]}" /usr/bin/python3 -c '
@@ -130,8 +127,7 @@ try:
 except PermissionError:
     sys.exit(0)
 sys.exit(1)' "/run/limpet/$pid.sock"
-	captures_there
-	ended "$limpet_job" && fail "the capture ended"
+	captured "$pid" "${world[@]}" "$inside"
 	tell storm "leak 5" leaked
 	within 60 "${world[@]}" "$inside" stop "$pid"
 	attached 0

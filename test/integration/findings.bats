@@ -16,10 +16,10 @@ has_rounds() {
 	tell habits rounds '' && ((${answer% rounds} >= $1))
 }
 
-# so_far FILTER [OPTION...]: of the report about the capture as it is now, which stays in so-far.limpet.
-so_far() {
-	cp "$trace" so-far.limpet
-	within 60 "$LIMPET" report so-far.limpet --json 2>so-far.err | json_says "$@"
+# copy_says FILTER [OPTION...]: of the capture as it is now, which stays in copy.limpet.
+copy_says() {
+	cp "$trace" copy.limpet
+	trace=copy.limpet so_far "$@"
 }
 
 @test "a leak grows; a cache, what was loaded at the start and churn do not" {
@@ -30,14 +30,14 @@ so_far() {
 	# The cache is full: that has to lie in the first half.
 	wait_until 30 has_rounds 401
 	filled=$("$LIMPET" status "$pid" --json | jq '.captures[0].elapsed_seconds')
-	wait_until 60 so_far '.capture.duration_seconds > 2.1 * $filled and any(.findings[]; .kind == "grows")' \
+	wait_until 60 copy_says '.capture.duration_seconds > 2.1 * $filled and any(.findings[]; .kind == "grows")' \
 		--argjson filled "$filled"
 	tell habits rounds ''
 	stop "$pid"
 	finish habits
 	good_capture
 	# What is judged is what was there when it was said: later the machine may have kept the program from it.
-	trace=$work/so-far.limpet
+	trace=$work/copy.limpet
 	within 60 "$LIMPET" seal -q "$trace"
 	report
 	jq -r '.findings[].text' report.json >findings.say
@@ -57,7 +57,8 @@ so_far() {
 	grep -q '"kind": *"grows"' page.html
 	# A part of a capture says nothing.
 	trace=$whole
-	report --from 1ms
+	report
+	report --from "$(jq ".capture.duration_seconds * 500 | floor" report.json)ms"
 	expect '.findings == null'
 	report --include habit_leak
 	expect '.findings == null'

@@ -219,7 +219,7 @@ capturing_now() {
 }
 captured_or_over() {
 	! capturing_now "$parent" ||
-		"$LIMPET" status "$child" --json 2>/dev/null | json_says '.captures[0].state == "capturing"'
+		captured "$child"
 }
 
 @test "limpet is killed: the captures of the children end by themselves, and leave nothing" {
@@ -340,7 +340,7 @@ captured_or_over() {
 	wait_until 60 capturing "$pid"
 	ten_texts
 	wait_until 60 capturing "$backend"
-	wait_until 30 allocating "$backend"
+	wait_until 30 recorded "$backend" 100
 	stop "$master"
 	good_capture
 	expect '.target.command | test("postgres")'
@@ -378,11 +378,7 @@ ten_texts_are_there() {
 	postgres_server "${their_limpet[@]}" run --follow-fork "${patiently[@]}" -o "$folder/run.limpet" --
 	sql_session
 	backend=$pid
-	their_capture() {
-		as_postgres "${their_limpet[@]}" status "$backend" --json 2>/dev/null |
-			json_says '.captures[0].state == "capturing"'
-	}
-	wait_until 30 their_capture
+	wait_until 30 captured "$backend" as_postgres "${their_limpet[@]}"
 	ten_texts
 	wait_until 30 ended "$backend"
 	postgres_ends
@@ -404,10 +400,11 @@ pools_of_requests() {
 @test "run: nginx and a worker" {
 	children=()
 	nginx_server "$LIMPET" run -q --follow-fork "${patiently[@]}" -o "$work/run.limpet" --
+	limpet_job=${job_of[nginx]}
 	wait_until 30 capturing_now "$worker"
 	start client python3 "$root/test/targets/client.py" http "$folder/nginx.sock" "$folder/files" 2
 	tell client go going
-	wait_until 20 allocating "$worker"
+	wait_until 20 recorded "$worker" 100
 	tell client hold held
 	tell client count '{'
 	json_says '.errors == 0 and .requests > 0' <<<"$answer" || fail "the client says $answer"
@@ -442,7 +439,7 @@ another_worker() {
 		workers+=("$worker")
 		wait_until 30 capturing "$worker"
 		tell client go going
-		wait_until 20 allocating "$worker"
+		wait_until 20 recorded "$worker" 100
 		tell client hold held
 	done
 	tell client count '{'
@@ -458,7 +455,4 @@ another_worker() {
 	done
 	expect '.capture.end == "stop" and .capture.agent_unloaded'
 	nginx_ends
-}
-allocating() {
-	"$LIMPET" status "$1" --json | json_says '.captures[0].events > 100'
 }

@@ -190,13 +190,21 @@ json_says() {
 
 # ------------------------------------------------------------------ captures
 
+# captured PID [LIMPET...]: it is, says limpet, which is called this way beside it.
+captured() {
+	local pid=$1
+	shift
+	(($#)) || set -- "$LIMPET"
+	"$@" status "$pid" --json 2>/dev/null | json_says '.captures[0].state == "capturing"'
+}
+
+# capturing PID [LIMPET...]: what limpet_job does; to be waited for.
 capturing() {
 	if ended "$limpet_job"; then
 		fail "limpet attach ended early"
 		return 0
 	fi
-	"$LIMPET" status "$1" --json 2>/dev/null |
-		json_says '.captures[0].state == "capturing"'
+	captured "$@"
 }
 
 # What makes a capture independent of how fast the machine is: time enough to get in, and an overload waits. On a
@@ -237,6 +245,11 @@ stop() {
 report() {
 	within 60 "$LIMPET" report "$trace" --json "$@" >"$work/report.json" 2>"$work/report.err" ||
 		fail "limpet report failed"
+}
+
+# so_far FILTER [OPTION...]: the report about the capture as it is now says so.
+so_far() {
+	within 60 "$LIMPET" report "$trace" --json 2>so-far.err | json_says "$@"
 }
 
 # expect FILTER [OPTION...]: jq's answer about the report is true.

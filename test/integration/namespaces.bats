@@ -84,11 +84,7 @@ make_root() {
 		>inside.say 2>inside.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
-	inside_captures() {
-		"${inside[@]}" "$LIMPET" status 1 --json 2>/dev/null |
-			json_says '.captures[0].state == "capturing"'
-	}
-	wait_until 60 inside_captures
+	wait_until 60 capturing 1 "${inside[@]}" "$LIMPET"
 	tell storm "leak 21" leaked
 	within 60 "${inside[@]}" "$LIMPET" stop 1
 	attached 0
@@ -169,11 +165,7 @@ enter() {
 		>inside.say 2>inside.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
-	entered_captures() {
-		ended "$limpet_job" || "${inside[@]}" "$LIMPET" status 1 --json 2>/dev/null |
-			json_says '.captures[0].state == "capturing"'
-	}
-	wait_until 60 entered_captures
+	wait_until 60 capturing 1 "${inside[@]}" "$LIMPET"
 	tell storm "leak 21" leaked
 	within 60 "${inside[@]}" "$LIMPET" stop 1
 	attached 0

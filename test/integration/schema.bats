@@ -31,12 +31,13 @@ fits() {
 	for kind in bottom-up top-down functions threads modules sizes lifetimes timeline; do
 		json "kinds.$kind" report kinds.trace --view "$kind" || return 1
 	done
-	json kinds.window report kinds.trace --to 1ms
+	half=$("$LIMPET" report kinds.trace --json | jq '.capture.duration_seconds * 5e5 | floor')us
+	json kinds.window report kinds.trace --to "$half"
 	json kinds.callers report kinds.trace --function main
 	json sampled.functions report "$root/test/traces/version-1/sampled.trace" --view functions
 	json diff diff "$root/test/traces/version-1/killed.trace" "$root/test/traces/version-1/storm.trace"
 	json sampled diff "$root/test/traces/version-1/storm.trace" "$root/test/traces/version-1/sampled.trace"
-	json window diff kinds.trace@-1ms kinds.trace@1ms-
+	json window diff "kinds.trace@-$half" "kinds.trace@$half-"
 	fits json/*.json
 }
 

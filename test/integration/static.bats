@@ -27,10 +27,7 @@ in_root() {
 		>attach.say 2>attach.err </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
-	inside_captures() {
-		in_root /limpet status "$pid" --json 2>/dev/null | json_says '.captures[0].state == "capturing"'
-	}
-	wait_until 60 inside_captures
+	wait_until 60 capturing "$pid" in_root /limpet
 	tell storm "leak 21" leaked
 	in_root /limpet stop "$pid"
 	attached 0

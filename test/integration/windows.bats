@@ -132,14 +132,16 @@ duration() {
 }
 
 @test "--compact: a window is as wide as the minutes that it touches" {
+	local third
 	trace=$work/compact.limpet
 	within 120 "$LIMPET" run -q --compact --on-overload wait -o "$trace" -- "$TARGETS/kinds" >run.say 2>run.err
 	report
-	"$LIMPET" report "$trace" --json --from 1ms --to 2ms >window.json
+	third=$(jq '.capture.duration_seconds * 1e6 / 3 | floor' report.json)
+	"$LIMPET" report "$trace" --json --from "${third}us" --to "$((2 * third))us" >window.json
 	json_says --slurpfile report report.json '.window.from_seconds == 0 and .totals == $report[0].totals and
 		.window.to_seconds == $report[0].capture.duration_seconds' <window.json
-	run -0 "$LIMPET" report "$trace" --from 1ms --to 2ms
+	run -0 "$LIMPET" report "$trace" --from "${third}us" --to "$((2 * third))us"
 	[[ $output == *"sums are kept by the minute"* ]] || fail "$output"
-	run -0 "$LIMPET" diff "$trace@-1ms" "$trace"
+	run -0 "$LIMPET" diff "$trace@-${third}us" "$trace"
 	[[ $output == *"widened to whole minutes"* && $output == *"No stack has changed"* ]] || fail "$output"
 }
