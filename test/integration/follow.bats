@@ -219,7 +219,7 @@ capturing_now() {
 }
 captured_or_over() {
 	! capturing_now "$parent" ||
-		captured "$child"
+		is_captured "$child"
 }
 
 @test "limpet is killed: the captures of the children end by themselves, and leave nothing" {
@@ -378,7 +378,7 @@ ten_texts_are_there() {
 	postgres_server "${their_limpet[@]}" run --follow-fork "${patiently[@]}" -o "$folder/run.limpet" --
 	sql_session
 	backend=$pid
-	wait_until 30 captured "$backend" as_postgres "${their_limpet[@]}"
+	wait_until 30 is_captured "$backend" as_postgres "${their_limpet[@]}"
 	ten_texts
 	wait_until 30 ended "$backend"
 	postgres_ends

@@ -47,8 +47,7 @@ figures() {
 	wait_until 60 recorded "$pid" 2900000
 	(($(stat -c '%b * %B' "$trace") < 9 << 20)) || fail "$(stat -c %b "$trace") blocks while it ran"
 	tell storm "leak 60" leaked
-	report
-	expect '.capture.end == "running" and .capture.single_events_from_seconds > 0 and .capture.exact'
+	wait_until 60 so_far '.capture.end == "running" and .capture.single_events_from_seconds > 0 and .capture.exact'
 	tell storm count '{'
 	stop "$pid"
 	(($(stat -c %s "$trace") <= 8 << 20)) || fail "$(stat -c %s "$trace") bytes"
