@@ -149,16 +149,14 @@ int limpet_export_sink_open(const char *path, FILE *standard, struct limpet_expo
 		sink.temporary = NULL;
 		return fail(&sink, path, -ENOMEM, err);
 	}
-	fd = beside ? mkostemp(sink.temporary, O_CLOEXEC) : open(path, O_WRONLY | O_CLOEXEC);
+	fd = beside ? limpet_unfinished_open(sink.temporary) : open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0) {
-		int code = limpet_errno();
+		int code = beside ? fd : limpet_errno();
 
 		free(sink.temporary);
 		sink.temporary = NULL;
 		return fail(&sink, path, code, err);
 	}
-	if (beside)
-		limpet_unfinished_add(sink.temporary);
 	sink.file = fdopen(fd, "w");
 	if (!sink.file) {
 		close(fd);

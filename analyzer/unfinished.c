@@ -1,12 +1,16 @@
 #include "analyzer/unfinished.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "common/err.h"
 
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 static const char *volatile paths[4];
 
 /* In a signal handler. */
@@ -21,7 +25,6 @@ static void unlink_all(int number)
 
 static void watch_signals(void)
 {
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 	static bool done;
 
 	for (size_t i = 0; !done && i < LIMPET_COUNT_OF(numbers); i++) {
@@ -34,14 +37,32 @@ static void watch_signals(void)
 	done = true;
 }
 
-void limpet_unfinished_add(const char *path)
+static void add(const char *path)
 {
-	watch_signals();
 	for (size_t i = 0; i < LIMPET_COUNT_OF(paths); i++)
 		if (!paths[i]) {
 			paths[i] = path;
 			return;
 		}
+}
+
+int limpet_unfinished_open(char *path)
+{
+	sigset_t ours, before;
+	int fd, error;
+
+	sigemptyset(&ours);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
+		sigaddset(&ours, numbers[i]);
+	watch_signals();
+	/* None between the file and the note of it. */
+	sigprocmask(SIG_BLOCK, &ours, &before);
+	fd = mkostemp(path, O_CLOEXEC);
+	error = fd < 0 ? -errno : 0;
+	if (!error)
+		add(path);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return error ? error : fd;
 }
 
 void limpet_unfinished_drop(const char *path)

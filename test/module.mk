@@ -20,7 +20,7 @@ UNIT_TESTS += test_trace_sync test_trace_ring
 $(B)/test/test_trace_sync: LDFLAGS_ALL += -Wl,--wrap=fdatasync
 UNIT_TESTS += test_trace_damage test_live
 test_live_SRC := test/unit/trace_capture.c
-UNIT_TESTS += test_report test_findings
+UNIT_TESTS += test_report test_findings test_unfinished
 UNIT_TESTS += test_seal test_perfmap test_debuginfod
 test_perfmap_SRC := test/unit/proc_fixture.c
 UNIT_TESTS += test_err test_estimate test_sampled test_hooks_sampled
@@ -61,6 +61,7 @@ test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_here_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 test_unwind_walk_steps_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 
+$(B)/test/test_unfinished: LDFLAGS_ALL += -Wl,--wrap=mkostemp
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
 $(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_session_clock limpet_monotonic_ns)
