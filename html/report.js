@@ -881,12 +881,12 @@ function drawPlots() {
   const box = $('plots');
   plots.forEach(plot => plot.destroy());
   plots = [];
+  sayPlots();
   if (typeof uPlot === 'undefined') {
     box.replaceChildren(make('p', {class: 'note', textContent: 'limpet was built without npm: no plots. The fields above choose a part of the time.'}));
     return;
   }
   box.replaceChildren();
-  sayPlots();
   const style = getComputedStyle(document.documentElement), ink = style.getPropertyValue('--ink'), line = style.getPropertyValue('--line');
   const {timeline} = data, width = Math.max(280, box.clientWidth || 800);
   const axis = (values, size) => ({stroke: ink, grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1}, values, size});
