@@ -2,14 +2,18 @@
 #
 #   make            build/limpet
 #   make static     build/static/limpet: one file, for a system without its libraries
-#   make test       unit, integration and a short torture run; T=kept: one file, T=kept:max-size: one test of it
+#   make test       unit, integration and a short torture run; T=kept: one file, T=kept:max-size: the tests of it
+#                   whose title has that within; test-unit, test-integration, test-torture, test-fuzz: a part
 #   make torture    more of it, and limits of time, for hours on an idle machine
-#   make bench      what a capture costs; fails where a ratio is a fifth worse than the stored one
-#   make lint       format, static analysis, include rules, agent checks, manuals, scripts
+#   make bench      what a capture costs; fails where a ratio is a fifth worse than the stored one; bench-store
+#                   stores those of this run
+#   make lint       format, static analysis, include rules, agent checks, manuals, scripts; make format mends the first
 #   make soak       two hours with a real beacon node, attached to every two minutes, beside its twin
 #   make demo       a leaking node.js server, captured and explained
 #   make pictures   those of README.md, of the demonstration
-#   V=1 shows commands; WERROR=1; SAN=address,undefined or SAN=thread builds a variant beside.
+#   make install    PREFIX=/usr/local, DESTDIR; make clean: removes build/
+#   V=1 shows commands; WERROR=1 makes warnings errors, OPT='-O0 -g' compiles otherwise: after make clean.
+#   SAN=address,undefined or SAN=thread builds a variant beside.
 
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
@@ -62,7 +66,9 @@ include scripts/module.mk
 LIMPET_SRC := $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC) $(CLI_SRC)
 LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/agent_bytes.o $(B)/obj/analyzer/html_template.o
 
-.PHONY: all static clean
+.PHONY: all static clean help
+help:
+	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
 all: $(B)/limpet
 $(B)/limpet: $(LIMPET_OBJ)
 	$(call say,LD,$@)

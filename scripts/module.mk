@@ -53,7 +53,8 @@ LINT_PARTS := lint-tidy lint-build lint-cppcheck lint-shell lint-format lint-inc
 
 .PHONY: lint $(LINT_PARTS) format
 lint: bootstrap
-	$(Q)$(MAKE) --no-print-directory --keep-going --output-sync -j$(shell nproc) $(LINT_PARTS)
+	$(Q)$(MAKE) --no-print-directory --keep-going --output-sync -j$(shell nproc) $(LINT_PARTS) || \
+		{ echo "lint: failed, by the parts that are named with *** above; 'make format' mends the format" >&2; exit 1; }
 	@echo 'lint: clean'
 
 lint-format:

@@ -1,40 +1,23 @@
 # Tests. Each topic adds its own line; test/unit/test_<topic>.c has its own main().
 TARGET_DIR := build/targets
-UNIT_TESTS :=
-UNIT_TESTS += test_ledger
+# All that are there: what is not built is not run.
+UNIT_TESTS := $(patsubst test/unit/%.c,%,$(sort $(wildcard test/unit/test_*.c)))
 TRACE_TESTS := test_trace_round test_trace_windows test_trace_bytes test_trace_file test_trace_kept test_trace_append \
 	test_trace_overloads test_recorder
-UNIT_TESTS += $(TRACE_TESTS)
 $(foreach test,$(TRACE_TESTS),$(eval $(test)_SRC := test/unit/trace_fixture.c test/unit/trace_capture.c))
 test_trace_bytes_SRC += test/fuzz/fuzz_trace.c
 $(B)/test/test_recorder: LDFLAGS_ALL += -Wl,--wrap=limpet_trace_sync_new
 test_trace_damage_SRC := test/unit/trace_capture.c
-UNIT_TESTS += test_unwind_compile test_unwind_rules test_unwind_damage test_unwind_oracle
-UNIT_TESTS += test_unwind_walk test_unwind_walk_here test_unwind_walk_steps
-UNIT_TESTS += test_unwind_programs
-UNIT_TESTS += test_demangle
-UNIT_TESTS += test_view
-UNIT_TESTS += test_symbolize
-UNIT_TESTS += test_fold
-UNIT_TESTS += test_trace_sync test_trace_ring
 $(B)/test/test_trace_sync: LDFLAGS_ALL += -Wl,--wrap=fdatasync
-UNIT_TESTS += test_trace_damage test_live
 test_live_SRC := test/unit/trace_capture.c
-UNIT_TESTS += test_report test_findings test_unfinished
-UNIT_TESTS += test_seal test_perfmap test_debuginfod
 test_perfmap_SRC := test/unit/proc_fixture.c
-UNIT_TESTS += test_err test_estimate test_sampled test_hooks_sampled
-UNIT_TESTS += test_units test_control test_entry_code test_entries
 PREFLIGHT_TESTS := test_preflight_process test_preflight_permission test_preflight_programs test_preflight_limits \
 	test_preflight_seccomp
-UNIT_TESTS += test_proc test_seccomp_eval $(PREFLIGHT_TESTS) test_plan
 test_proc_SRC := test/unit/proc_fixture.c
 $(foreach test,$(PREFLIGHT_TESTS),$(eval $(test)_SRC := test/unit/preflight_fixture.c test/unit/proc_fixture.c))
 test_preflight_seccomp_SRC += test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
 $(B)/test/test_seccomp_eval $(B)/test/test_preflight_seccomp: LIBS += -lseccomp
-UNIT_TESTS += test_ui test_capture_options test_progress test_dormant
-UNIT_TESTS += test_quiesce test_copies test_merge test_slots test_home_frame test_hook_signals test_collector test_modules test_patch
 test_ui_SRC := cli/ui.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c
 test_progress_SRC := cli/progress.c cli/ui.c
@@ -45,7 +28,6 @@ AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/record.c agent/sampled.c age
 	$(B)/agent/agent/arch/$(ARCH)/thunks.o test/unit/agent_fixture.c
 HOOKS_TESTS := test_hooks_records test_hooks_room test_hooks_nested test_hooks_threads test_hooks_stacks \
 	test_hooks_channel
-UNIT_TESTS += $(HOOKS_TESTS)
 $(foreach test,$(HOOKS_TESTS),$(eval $(test)_SRC := $(AGENT_FOR_TESTS) test/unit/hooks_fixture.c))
 test_hook_signals_SRC := $(AGENT_FOR_TESTS)
 test_collector_SRC := $(AGENT_FOR_TESTS)
@@ -347,7 +329,7 @@ JEMALLOC_WHOLE := -Wl,--whole-archive -l:libjemalloc.a -Wl,--no-whole-archive -l
 $(TARGET_DIR)/own-allocator $(TARGET_DIR)/own-lto: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(TARGET_CFLAGS) $(if $(filter %-lto,$@),-flto) -I. -o $@ $< $(JEMALLOC_WHOLE)
+	$(Q)$(CC) $(TARGET_CFLAGS) $(if $(filter %-lto,$@),-flto=1) -I. -o $@ $< $(JEMALLOC_WHOLE)
 
 $(TARGET_DIR)/own-forker: test/targets/forker.c test/targets/target.h
 	$(call say,CC,$@)
@@ -386,7 +368,7 @@ TCMALLOC_WHOLE := -Wl,--whole-archive -l:libtcmalloc_minimal.a -Wl,--no-whole-ar
 $(TARGET_DIR)/own-tcmalloc $(TARGET_DIR)/own-tcmalloc-lto: test/targets/storm.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(TARGET_CFLAGS) $(if $(filter %-lto,$@),-flto) -I. -o $@ $< $(TCMALLOC_WHOLE)
+	$(Q)$(CC) $(TARGET_CFLAGS) $(if $(filter %-lto,$@),-flto=1) -I. -o $@ $< $(TCMALLOC_WHOLE)
 
 $(TARGET_DIR)/pool: test/targets/arena.c test/targets/target.h include/limpet.h
 	$(call say,CC,$@)
@@ -454,7 +436,7 @@ ifeq ($(B),$(FUZZ_B))
 fuzz-build: $(FUZZ_BINARIES)
 else
 fuzz-build:
-	$(Q)$(MAKE) --no-print-directory SAN=address,undefined B=$(FUZZ_B) $(FUZZ_BINARIES)
+	$(Q)$(MAKE) -s --no-print-directory SAN=address,undefined B=$(FUZZ_B) $(FUZZ_BINARIES)
 endif
 # A program that is told how long it runs has that much more of a limit: a factor of one for each minute.
 test-fuzz: fuzz-build
@@ -468,19 +450,23 @@ $(TARGET_DIR)/npm/done: test/npm/package.json test/npm/package-lock.json scripts
 	$(call say,NPM,$@)
 	$(Q)scripts/fetch-npm test/npm $(@D) 'what it reads is not tested'
 
-RUN_TESTS = LIMPET=$(CURDIR)/$(B)/limpet LIMPET_STATIC=$(CURDIR)/build/static/limpet TARGETS=$(CURDIR)/$(TARGET_DIR) TORTURE=$(CURDIR)/$(B)/torture \
+# By exec: a signal that ends make is to reach it.
+RUN_TESTS = exec env LIMPET=$(CURDIR)/$(B)/limpet LIMPET_STATIC=$(CURDIR)/build/static/limpet \
+	TARGETS=$(CURDIR)/$(TARGET_DIR) TORTURE=$(CURDIR)/$(B)/torture RUN_TESTS_AGAIN='make $(patsubst %-all,%,$@)$(if $(SAN), SAN=$(SAN))' \
 	scripts/run-tests
-# make test T=kept: one file; T=kept:max-size: of it, the tests whose title has that within.
+# make test T=kept: one file; T=kept:max-size: of it, the tests whose title has that within. A name that files of two
+# folders have means both: T=test/unit/test_seal.
 T ?=
+export T
 TEST_OPTIONS ?=
 
 test-build: $$(UNIT_BINARIES)
 test-unit: $$(UNIT_BINARIES)
-	$(Q)$(RUN_TESTS) --only '$(T)' $(UNIT_BINARIES)
+	$(Q)$(RUN_TESTS) --only "$$T" $(UNIT_BINARIES)
 test-integration: $(B)/limpet static targets $(TORTURE_PROGRAMS)
-	$(Q)$(RUN_TESTS) --only '$(T)' $(BATS_TESTS)
+	$(Q)$(RUN_TESTS) --only "$$T" $(BATS_TESTS)
 test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
-	$(Q)$(RUN_TESTS) --only '$(T)' $(TORTURE_TESTS)
+	$(Q)$(RUN_TESTS) --only "$$T" $(TORTURE_TESTS)
 
 # The torture tests, and those of others that repeat something, with the rounds that figures are claimed for; and
 # what measures time (*_limits.bats), which `make test` leaves out.
@@ -510,14 +496,14 @@ torture: export SIGNAL_STRIDE ?= 1
 torture: export SEAL_ROUNDS ?= 300
 torture: export COUNT_TIMES ?= 20
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(TORTURE_UNIT_TESTS)
-	$(Q)$(RUN_TESTS) --jobs 1 --time-factor 10 --only '$(T)' $(LONG_TORTURE_TESTS)
+	$(Q)$(RUN_TESTS) --jobs 1 --time-factor 10 --only "$$T" $(LONG_TORTURE_TESTS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.
 test: bootstrap
 	$(Q)$(MAKE) --no-print-directory -j$(shell nproc) test-all
 .PHONY: test-all
 test-all: $(B)/limpet static targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) fuzz-build
-	$(Q)$(RUN_TESTS) --only '$(T)' $(TEST_OPTIONS) $(UNIT_BINARIES) $(FUZZ_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
+	$(Q)$(RUN_TESTS) --only "$$T" $(TEST_OPTIONS) $(UNIT_BINARIES) $(FUZZ_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
 # How long each takes, by which the next run is ordered.
 .PHONY: test-times
 test-times:

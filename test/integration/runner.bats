@@ -109,7 +109,7 @@ says() {
 	ran 1 words.bats
 	says "failed: long"
 	says "words.bats:4: [ 1 == 2 ]"
-	says "make test T=words"
+	says "make test T=words.bats"
 	i=$(grep -c '^    ' <<<"$output")
 	((i <= 10)) || fail "$i lines"
 	grep -q 'word 50' build/test-logs/*words.bats.log || fail "not in the log: $(ls build/test-logs)"
@@ -123,6 +123,13 @@ says() {
 	same "last line" "${lines[-1]}" "2 passed, 1 failed, 0 skipped"
 }
 
+@test "two failures of a program, one behind the other: each has its own words" {
+	program test_two 'echo 1..2; echo "ERROR: of a"; echo "not ok 1 - a"; echo "# t.c:1: error"; echo "ERROR: of b"' \
+		'echo "not ok 2 - b"; echo "# t.c:2: error"; echo "# not ok - group"; exit 1'
+	ran 1 test_two
+	says $'failed: a\n    ERROR: of a\n    t.c:1: error\n  failed: b\n    ERROR: of b\n    t.c:2: error\n  all'
+}
+
 @test "--only: one file, one test; a name that nothing has is a failure" {
 	printf '@test "%s" { true; }\n' "of apples" "of pears" >fruit.bats
 	printf '@test "%s" { true; }\n' "of oaks" >trees.bats
@@ -132,8 +139,16 @@ says() {
 	same "last line" "${lines[-1]}" "1 passed, 0 failed, 0 skipped"
 	ran 1 --only stones fruit.bats trees.bats
 	says "no test is called 'stones'"
+	says $'files:\n'
+	says '    trees'
 	ran 1 --only fruit:stones fruit.bats trees.bats
 	says "no test is called 'fruit:stones'"
+	says 'tests of fruit.bats:'
+	says '    of apples'
+	# What stands there is meant, not what it may stand for.
+	printf '@test "%s" { true; }\n' "a[0] (b)" "a0 b" >signs.bats
+	ran 0 --only 'signs:[0] (' signs.bats
+	same "last line" "${lines[-1]}" "1 passed, 0 failed, 0 skipped"
 }
 
 # Each of two tests waits until the other one runs, too.
