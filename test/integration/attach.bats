@@ -108,7 +108,7 @@ teardown() { end; }
 @test "--background returns when it captures, and goes on" {
 	start storm "$TARGETS/storm"
 	within 60 "$LIMPET" attach --background "${patiently[@]}" "$pid" -o bg.limpet 3>&- >bg.say 2>bg.err
-	"$LIMPET" status "$pid" --json | json_says '.captures[0].state == "capturing"'
+	wait_until 60 is_captured "$pid"
 	tell storm "leak 5" leaked
 	within 60 "$LIMPET" stop "$pid"
 	trace=$work/bg.limpet

@@ -17,7 +17,7 @@ teardown() { end; }
 	unchanged "$pid"
 	run --separate-stderr "$LIMPET" doctor
 	[[ $status == 0 ]]
-	[[ $output == *storm* ]]
+	grep -E "^ *$pid +.*storm" <<<"$output"
 	finish storm
 }
 
@@ -99,7 +99,7 @@ memory_group() {
 	expect '.target | ["host","kernel","machine","container","cgroup_limit_bytes"] - keys == []'
 	expect '.modules[0] | ["module","build_id","allocator"] - keys == []'
 	expect '.sizes[0] | ["from_bytes","to_bytes","allocations","allocated_bytes"] - keys == []'
-	expect '.capture.attach_stop_microseconds > 0 and .capture.attach_stop_microseconds < 1000000'
+	expect '.capture.attach_stop_microseconds > 0'
 }
 
 @test "report --sort and -n" {

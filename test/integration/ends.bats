@@ -36,8 +36,9 @@ ended_as() {
 		attach "$pid" --duration "${seconds}s" || ended "$limpet_job"
 		tell storm hold held
 		tell storm "leak 50" leaked
+		# From the end of the time on it leaves, and seals.
 		early=
-		ended "$limpet_job" && early=true
+		is_captured "$pid" || early=true
 		attached 0
 		[[ -n $early ]] || break
 		seconds=$((seconds * 3))
@@ -51,8 +52,8 @@ ended_as() {
 @test "deadline: not before, and at once then" {
 	start storm "$TARGETS/storm" --threads 2
 	trace=$work/whole.limpet
-	INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so within 60 "$LIMPET" attach -q --duration 1500ms \
-		-o "$trace" "$pid"
+	INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so within 60 "$LIMPET" attach -q "${patiently[@]}" \
+		--duration 1500ms -o "$trace" "$pid"
 	json_says '.milliseconds >= 1500 and .milliseconds < 1600' <waited.json || fail "it waited: $(<waited.json)"
 	good_capture
 	expect '.capture.end == "duration" and .capture.duration_seconds >= 1.5 and .capture.duration_seconds < 1.6'
@@ -156,7 +157,7 @@ page_tables() {
 	kill -HUP "$limpet_job"
 	kill -INT "$limpet_job"
 	tell storm "leak 3" leaked
-	capturing "$pid"
+	wait_until 60 capturing "$pid"
 	stop "$pid"
 	good_capture
 	expect '.capture.end == "stop"'
@@ -412,6 +413,8 @@ looked_again() {
 }
 
 @test "a collector with little to do takes the processor from nobody who runs" {
+	# What its user has chosen is left alone.
+	chrt --other --pid 0 "$BASHPID"
 	start storm "$TARGETS/storm" --threads 1 --rate 2000
 	tell storm go going
 	attach "$pid"

@@ -127,7 +127,7 @@ try:
 except PermissionError:
     sys.exit(0)
 sys.exit(1)' "/run/limpet/$pid.sock"
-	is_captured "$pid" "${world[@]}" "$inside"
+	wait_until 60 is_captured "$pid" "${world[@]}" "$inside"
 	tell storm "leak 5" leaked
 	within 60 "${world[@]}" "$inside" stop "$pid"
 	attached 0

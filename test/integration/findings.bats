@@ -22,6 +22,10 @@ copy_says() {
 	trace=copy.limpet so_far "$@"
 }
 
+tells_its_time() {
+	elapsed=$("$LIMPET" status "$pid" --json | jq '.captures[0].elapsed_seconds') && [[ $elapsed != null ]]
+}
+
 @test "a leak grows; a cache, what was loaded at the start and churn do not" {
 	local filled whole=$work/trace.1.limpet
 	start habits "$TARGETS/habits" leak cache churn load
@@ -29,7 +33,8 @@ copy_says() {
 	tell habits go going
 	# The cache is full: that has to lie in the first half.
 	wait_until 30 has_rounds 401
-	filled=$("$LIMPET" status "$pid" --json | jq '.captures[0].elapsed_seconds')
+	wait_until 30 tells_its_time
+	filled=$elapsed
 	wait_until 60 copy_says '.capture.duration_seconds > 2.1 * $filled and any(.findings[]; .kind == "grows")' \
 		--argjson filled "$filled"
 	tell habits rounds ''

@@ -39,6 +39,11 @@ of() {
 	expect '.target.pid == $pid and .capture.mode == "attach"' --argjson pid "${*: -1}"
 }
 
+has_its_own() {
+	"$LIMPET" status "$child" --json | json_says --arg trace "$work/trace.1.$child.limpet" \
+		'.captures[0].state == "capturing" and .captures[0].trace == $trace'
+}
+
 @test "a child: its own trace, with its own counts" {
 	clan
 	child fork
@@ -47,8 +52,7 @@ of() {
 	tell clan "$child drop" dropped
 	tell clan "work 500" worked
 	# Also by itself, its capture is one like any other.
-	"$LIMPET" status "$child" --json | json_says --arg trace "$work/trace.1.$child.limpet" \
-		'.captures[0].state == "capturing" and .captures[0].trace == $trace'
+	wait_until 60 has_its_own
 	stop "$parent"
 	good_capture
 	same "the parent's" "$(site_sum clan_work allocations)" 500
@@ -125,8 +129,10 @@ of() {
 	tell clan "$killed work 40" worked
 	kill -KILL "$killed"
 	tell clan "end $ends" told
-	wait_until 30 grep -qx sleep "/proc/$executes/comm"
-	wait_until 30 ended "$ends"
+	# Until what happened to each was seen.
+	for child in "$executes" "$killed" "$ends"; do
+		wait_until 60 eval '! capturing_now "$child"'
+	done
 	tell clan "work 10" worked
 	stop "$parent"
 	good_capture
@@ -200,7 +206,7 @@ of() {
 		children+=("$child")
 		wait_until 60 captured_or_over
 		tell clan "$child work 5" worked
-		! capturing_now "$parent" || break
+		! is_captured "$child" || break
 		((seconds < 60 * LIMPET_TEST_PATIENCE)) || fail "$seconds seconds were not enough"
 		seconds=$((seconds * 3)) number=$((number + 1))
 	done

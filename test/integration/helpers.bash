@@ -24,6 +24,10 @@ begin() {
 	# Captures are found through this folder: tests see only their own.
 	export LIMPET_RUNTIME_DIR=$work/run XDG_RUNTIME_DIR=$work/run TMPDIR=$work LC_ALL=C.UTF-8 NO_COLOR=1 LIMPET_PAGER=cat
 	mkdir -m 700 "$XDG_RUNTIME_DIR"
+	# Whoever runs the tests may have these otherwise.
+	unset DEBUGINFOD_URLS SUDO_UID SUDO_GID
+	export no_proxy='*' NO_PROXY='*' SHELL=/bin/bash
+	umask 022
 	declare -gA job_of=() pid_of=() in_of=() out_of=()
 	# Moments and sizes that are drawn are drawn again by LIMPET_TEST_SEED=N.
 	: "${LIMPET_TEST_SEED:=$RANDOM}"
@@ -82,11 +86,13 @@ uptime() {
 
 # wait_until SECONDS COMMAND...: until the command answers 0. The limit is one for an idle machine.
 wait_until() {
-	local deadline=$(($(uptime) + $1 * LIMPET_TEST_PATIENCE))
+	local deadline=$(($(uptime) + $1 * LIMPET_TEST_PATIENCE)) said=${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}/waited.said
 	shift
-	until "$@"; do
+	# What it says each time is told once.
+	until "$@" >"$said" 2>&1; do
 		if (($(uptime) > deadline)); then
 			fail "waited in vain for: $*"
+			tail -n 2 "$said" >&2
 			return 1
 		fi
 		sleep 0.02
@@ -382,7 +388,7 @@ nothing_of_ours() {
 	[[ -z $left ]] || fail "still mapped: $left" || return 1
 	left=$(find "/proc/$pid/fd" -lname '*memfd:*' -printf '%f -> %l\n' 2>/dev/null) || true
 	[[ -z $left ]] || fail "still open: $left" || return 1
-	grep -q '^TracerPid:[[:space:]]0$' "/proc/$pid/status" || fail "process $pid is still traced"
+	grep -q '^TracerPid:[[:space:]]0$' "/proc/$pid/status" || fail "process $pid is gone, or still traced" || return 1
 	if "$LIMPET" status "$pid" >/dev/null 2>&1; then
 		fail "limpet status still knows process $pid"
 	fi

@@ -39,12 +39,12 @@ attach_ended() {
 liar_ended() {
 	local want=$1 mode=$2
 	if [[ $want == may-die ]] && ended "${job_of[$mode]}"; then
-		exit_status_of "${job_of[$mode]}" 10
-		((status > 128)) || fail "the liar ended with $status: $(<"$work/$mode.err")"
-		return
+		exit_status_of "${job_of[$mode]}" 10 || return 1
+		((status > 128)) || fail "the liar ended with $status: $(<"$work/$mode.err")" || return 1
+		return 0
 	fi
 	ended "${job_of[$mode]}" || printf 'quit\n' >&"${in_of[$mode]}"
-	exit_status_of "${job_of[$mode]}" 30
+	exit_status_of "${job_of[$mode]}" 30 || return 1
 	if [[ $want == may-die ]] && ((status > 128)); then return 0; fi
 	((status == 0)) || fail "the liar ended with $status: $(<"$work/$mode.err")"
 }

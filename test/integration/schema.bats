@@ -50,7 +50,8 @@ fits() {
 	json status status
 	json one status "$pid"
 	# Refused: it is being captured.
-	"$LIMPET" doctor "$pid" --json >json/refused.json && fail "a second capture" && return 1
+	run -3 --separate-stderr "$LIMPET" doctor "$pid" --json
+	printf '%s\n' "$output" >json/refused.json
 	stop "$pid"
 	finish storm
 	json none status

@@ -175,9 +175,11 @@ forked_at_every_moment() {
 	local name=$1
 	named=0
 	start "$name" "$TARGETS/forker"
-	tell "$name" "brood 200" brooding
 	rm -f brood.limpet
-	"$LIMPET" attach "$pid" "${patiently[@]}" -d 5ms -q --no-seal -o brood.limpet >brood.say 2>brood.err || ((${?} == 5))
+	# From limpet's first call of ptrace on.
+	MEDDLE_AT="p1:brood 200:$work/$name.in" LD_PRELOAD=$TARGETS/meddle.so \
+		"$LIMPET" attach "$pid" "${patiently[@]}" -d 5ms -q --no-seal -o brood.limpet >brood.say 2>brood.err || ((${?} == 5))
+	heard "$name" brooding
 	for child in $(pgrep -P "$pid"); do
 		left=$(find "/proc/$child/fd" -lname 'socket:*' -o -lname '*memfd:*')
 		[[ -n $left ]] || nothing_of_ours "$child" 2>/dev/null || left=mapped
@@ -188,6 +190,7 @@ forked_at_every_moment() {
 	nothing_of_ours "$pid"
 	tell "$name" hatch hatched
 	local hatched=$answer
+	[[ $hatched != "hatched 0" ]]
 	finish "$name"
 	answer=$hatched
 }

@@ -207,12 +207,13 @@ gone_server() {
 	start leak "$TARGETS/leak"
 	attach "$pid"
 	TMUX_TMPDIR=$work "${in_tmux[@]}" new-session -d -x 80 -y 24 \
-		"stty -a >before; $LIMPET top $pid & echo \$! >top.pid; wait; fg 2>/dev/null; stty -a >after; echo over; exec cat" 3>&-
-	wait_until 20 test -s top.pid
-	kill "$(<top.pid)" 2>/dev/null || true
+		"stty -a >before; sh -c 'echo \$\$ >top.pid; exec $LIMPET top $pid'; echo \$? >ended; stty -a >after; echo over; exec cat" 3>&-
+	shows '^limpet top'
+	kill "$(<top.pid)"
 	shows 'over'
+	same "status" "$(<ended)" 0
 	diff before after
-	capturing "$pid"
+	wait_until 60 capturing "$pid"
 	stop "$pid"
 	finish leak
 }
