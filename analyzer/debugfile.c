@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "analyzer/debuginfod.h"
+#include "common/open_file.h"
 
 /* Where distributions put separate debug information. */
 static const char system_debug_dir[] = "/usr/lib/debug";
@@ -41,28 +42,15 @@ static int check_build(int fd, const uint8_t *build_id, size_t build_id_bytes)
 	return result;
 }
 
-static int open_regular(const char *path)
+/* `root`: that of the query where `path` is the target's, NULL where it is ours. */
+static int open_checked(const char *root, const char *path,
+			const struct limpet_debugfile_query *query)
 {
-	/* O_NONBLOCK: a path out of a trace may name a FIFO. */
-	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	struct stat st;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -ENOEXEC;
-	return limpet_take_fd(&fd);
-}
-
-static int open_checked(const char *path, const struct limpet_debugfile_query *query)
-{
-	LIMPET_CLOSE int fd = open_regular(path);
+	LIMPET_CLOSE int fd = limpet_open_regular(root, path, 0);
 	int result;
 
 	if (fd < 0)
-		return fd;
+		return fd == -EINVAL ? -ENOEXEC : fd;
 	result = check_build(fd, query->build_id, query->build_id_bytes);
 	return result < 0 ? result : limpet_take_fd(&fd);
 }
@@ -97,21 +85,17 @@ static size_t count_user_dirs(const struct limpet_debugfile_query *query)
 	return count;
 }
 
-/* The debug directories one after another: those of the user, that of the target's root, ours. */
-static bool debug_dir(const struct limpet_debugfile_query *query, size_t index, char **ret_dir)
+/* The debug directories one after another: those of the user, that of the target's root, ours.
+ * *ret_root: in whose root it is, NULL: ours. */
+static const char *debug_dir(const struct limpet_debugfile_query *query, size_t index,
+			     const char **ret_root)
 {
 	size_t user = count_user_dirs(query);
 
-	if (index < user)
-		*ret_dir = strdup(query->debug_dirs[index]);
-	else if (index == user &&
-		 asprintf(ret_dir, "%s%s", query->root ? query->root : "", system_debug_dir) < 0)
-		*ret_dir = NULL;
-	else if (index == user + 1 && query->root)
-		*ret_dir = strdup(system_debug_dir);
-	else if (index != user)
-		return false;
-	return *ret_dir != NULL;
+	*ret_root = index == user ? query->root : NULL;
+	if (query->debug_dirs && index < user)
+		return query->debug_dirs[index];
+	return index == user || (index == user + 1 && query->root) ? system_debug_dir : NULL;
 }
 
 /* Keeps the most telling failure: another build says more than no file. */
@@ -120,8 +104,8 @@ static int worse(int so_far, int now)
 	return so_far == -ESTALE || now == -ENOENT || now == -ENOTDIR ? so_far : now;
 }
 
-__attribute__((format(printf, 2, 3))) static int try_file(
-	const struct limpet_debugfile_query *query, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int try_file(
+	const struct limpet_debugfile_query *query, const char *root, const char *format, ...)
 {
 	LIMPET_FREE char *path = NULL;
 	va_list args;
@@ -134,7 +118,7 @@ __attribute__((format(printf, 2, 3))) static int try_file(
 		path = NULL;
 		return -ENOMEM;
 	}
-	return open_checked(path, query);
+	return open_checked(root, path, query);
 }
 
 /* The module itself where the user keeps modules: an unstripped copy beats the installed one. Its
@@ -144,10 +128,10 @@ static int find_user_module(const struct limpet_debugfile_query *query, const ch
 	int so_far = -ENOENT;
 
 	for (size_t i = 0; query->debug_dirs && query->debug_dirs[i]; i++) {
-		int fd = try_file(query, "%s/%s", query->debug_dirs[i], path);
+		int fd = try_file(query, NULL, "%s/%s", query->debug_dirs[i], path);
 
 		if (fd < 0)
-			fd = try_file(query, "%s/%s", query->debug_dirs[i], base_name(path));
+			fd = try_file(query, NULL, "%s/%s", query->debug_dirs[i], base_name(path));
 		if (fd >= 0)
 			return fd;
 		so_far = worse(so_far, fd);
@@ -158,17 +142,16 @@ static int find_user_module(const struct limpet_debugfile_query *query, const ch
 /* Its debug file in the module's place. */
 static int find_debug_file(const struct limpet_debugfile_query *query, int so_far)
 {
+	const char *dir, *root;
 	char id[160];
-	char *dir;
 
 	if (!build_id_file(query, id, sizeof(id)))
 		return so_far;
-	for (size_t i = 0; debug_dir(query, i, &dir); i++) {
-		LIMPET_FREE char *owned = dir;
-		int fd = try_file(query, "%s/.build-id/%s", owned, id);
+	for (size_t i = 0; (dir = debug_dir(query, i, &root)); i++) {
+		int fd = try_file(query, root, "%s/.build-id/%s", dir, id);
 
 		if (fd < 0 && query->debug_dirs)
-			fd = try_file(query, "%s/%s", owned, id);
+			fd = try_file(query, root, "%s/%s", dir, id);
 		if (fd >= 0)
 			return fd;
 		so_far = worse(so_far, fd);
@@ -211,14 +194,14 @@ static int find_own(const struct limpet_debugfile_query *query, const char *path
 	if (path[0] != '/')
 		return so_far;
 	if (query->root) {
-		fd = try_file(query, "%s%s", query->root, path);
+		fd = open_checked(query->root, path, query);
 		if (fd >= 0)
 			return fd;
 		so_far = worse(so_far, fd);
 	}
 	/* Under another root the same name may be another file: the build-id must tell. */
 	if (!query->root || query->build_id_bytes) {
-		fd = open_checked(path, query);
+		fd = open_checked(NULL, path, query);
 		if (fd >= 0)
 			return fd;
 		so_far = worse(so_far, fd);
@@ -335,40 +318,47 @@ static int file_checksum(int fd, uint32_t *ret_checksum)
 	return 0;
 }
 
-/* Another build is noted in *ret_refused, the first of them. */
-static int try_link(const struct limpet_debugfile_query *query, uint32_t checksum, char *path,
-		    char **ret_path, char **ret_refused)
+/* Its name for people, and by which a file beside it is found (find_alt_beside). */
+static char *full_name(const char *root, const char *path)
 {
-	LIMPET_FREE char *owned = path;
+	char *name;
+
+	return asprintf(&name, "%s%s", root ? root : "", path) < 0 ? NULL : name;
+}
+
+/* Another build is noted in *ret_refused, the first of them. */
+__attribute__((format(printf, 6, 7))) static int try_link(
+	const struct limpet_debugfile_query *query, uint32_t checksum, char **ret_path,
+	char **ret_refused, const char *root, const char *format, ...)
+{
+	LIMPET_FREE char *path = NULL;
 	uint32_t found = 0;
+	va_list args;
 	int fd;
 
-	if (!owned)
+	va_start(args, format);
+	fd = vasprintf(&path, format, args);
+	va_end(args);
+	if (fd < 0) {
+		path = NULL;
 		return -ENOMEM;
-	fd = open_checked(owned, query);
+	}
+	fd = open_checked(root, path, query);
 	if (fd >= 0 && !query->build_id_bytes &&
 	    (file_checksum(fd, &found) < 0 || found != checksum)) {
 		close(fd);
 		fd = -ESTALE;
 	}
 	if (fd == -ESTALE && !*ret_refused)
-		*ret_refused = LIMPET_TAKE(owned);
+		*ret_refused = full_name(root, path);
 	if (fd < 0)
 		return fd;
-	*ret_path = LIMPET_TAKE(owned);
+	*ret_path = full_name(root, path);
+	if (!*ret_path) {
+		close(fd);
+		return -ENOMEM;
+	}
 	return fd;
-}
-
-__attribute__((format(printf, 1, 2))) static char *print(const char *format, ...)
-{
-	char *out = NULL;
-	va_list args;
-
-	va_start(args, format);
-	if (vasprintf(&out, format, args) < 0)
-		out = NULL;
-	va_end(args);
-	return out;
 }
 
 /* Beside the module and in .debug beside it, under `root`. */
@@ -379,9 +369,8 @@ static int find_beside(const struct limpet_debugfile_query *query, const char *r
 	struct stat module, found;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(places); i++) {
-		int fd = try_link(query, checksum,
-				  print("%s%.*s%s%s", root, folder, query->path, places[i], link),
-				  ret_path, ret_refused);
+		int fd = try_link(query, checksum, ret_path, ret_refused, root, "%.*s%s%s", folder,
+				  query->path, places[i], link);
 
 		if (fd < 0)
 			continue;
@@ -413,7 +402,7 @@ static int scan_folder(const struct limpet_debugfile_query *query, const char *f
 		if (entry->d_type != DT_REG && entry->d_type != DT_LNK &&
 		    entry->d_type != DT_UNKNOWN)
 			continue;
-		fd = try_link(query, 0, print("%s/%s", folder, entry->d_name), ret_path, &ignored);
+		fd = try_link(query, 0, ret_path, &ignored, NULL, "%s/%s", folder, entry->d_name);
 		free(ignored);
 	}
 	if (dir)
@@ -431,9 +420,9 @@ static int find_in_user_dir(const struct limpet_debugfile_query *query, const ch
 	if (!query->build_id_bytes)
 		return fd;
 	if (id)
-		fd = try_link(query, 0, print("%s/%s", dir, id), ret_path, ret_refused);
+		fd = try_link(query, 0, ret_path, ret_refused, NULL, "%s/%s", dir, id);
 	if (fd < 0 && name[0])
-		fd = try_link(query, 0, print("%s/%s.debug", dir, name), ret_path, ret_refused);
+		fd = try_link(query, 0, ret_path, ret_refused, NULL, "%s/%s.debug", dir, name);
 	return fd < 0 ? scan_folder(query, dir, ret_path) : fd;
 }
 
@@ -447,28 +436,26 @@ int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, cons
 	char id[160];
 	bool has_id = build_id_file(query, id, sizeof(id));
 	size_t users = count_user_dirs(query);
+	const char *dir, *root;
 	int fd = -ENOENT;
-	char *dir;
 
-	for (size_t i = 0; fd < 0 && debug_dir(query, i, &dir); i++) {
-		LIMPET_FREE char *owned = dir;
+	for (size_t i = 0; fd < 0 && (dir = debug_dir(query, i, &root)); i++) {
 		if (has_id)
-			fd = try_link(query, checksum, print("%s/.build-id/%s", owned, id),
-				      ret_path, &refused);
+			fd = try_link(query, checksum, ret_path, &refused, root, "%s/.build-id/%s",
+				      dir, id);
 		if (fd < 0 && linked && slash)
-			fd = try_link(query, checksum,
-				      print("%s%.*s/%s", owned, folder, query->path, link),
-				      ret_path, &refused);
+			fd = try_link(query, checksum, ret_path, &refused, root, "%s%.*s/%s", dir,
+				      folder, query->path, link);
 		if (fd < 0 && linked)
-			fd = try_link(query, checksum, print("%s/%s", owned, link), ret_path,
-				      &refused);
+			fd = try_link(query, checksum, ret_path, &refused, root, "%s/%s", dir,
+				      link);
 		if (fd < 0 && i < users)
-			fd = find_in_user_dir(query, owned, has_id ? id : NULL, ret_path, &refused);
+			fd = find_in_user_dir(query, dir, has_id ? id : NULL, ret_path, &refused);
 	}
 	if (fd < 0 && linked && slash && query->root)
 		fd = find_beside(query, query->root, folder, link, checksum, ret_path, &refused);
 	if (fd < 0 && linked && slash && (!query->root || has_id))
-		fd = find_beside(query, "", folder, link, checksum, ret_path, &refused);
+		fd = find_beside(query, NULL, folder, link, checksum, ret_path, &refused);
 	if (fd < 0)
 		fd = fetch(query, ret_path);
 	if (fd < 0 && ret_refused && !*ret_refused)
@@ -476,38 +463,52 @@ int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, cons
 	return fd < 0 ? -ENOENT : fd;
 }
 
+/* A name that is relative to the folder of `debug_path`: in the target's root, if it is there, as
+ * the name says (full_name) or as the target names its module; and in ours. */
+static int find_alt_beside(const struct limpet_debugfile_query *query, const char *debug_path,
+			   const char *name)
+{
+	size_t root = query->root ? strlen(query->root) : 0;
+	bool inside = root && !strncmp(debug_path, query->root, root);
+	const char *path = inside ? debug_path + root : debug_path;
+	const char *slash = strrchr(path, '/');
+	int folder = slash ? (int)(slash - path) : 0, fd = -ENOENT;
+
+	if (slash && root)
+		fd = try_file(query, query->root, "%.*s/%s", folder, path, name);
+	if (fd < 0 && slash && !inside)
+		fd = try_file(query, NULL, "%.*s/%s", folder, path, name);
+	return fd;
+}
+
 int limpet_debugfile_open_alt(const struct limpet_debugfile_query *query, const char *debug_path,
 			      const char *name, const uint8_t *build_id, size_t build_id_bytes)
 {
 	struct limpet_debugfile_query alt = *query;
-	const char *slash = debug_path ? strrchr(debug_path, '/') : NULL;
-	const char *root = query->root ? query->root : "";
 	size_t users = count_user_dirs(query);
+	const char *dir, *root;
+	int fd = -ENOENT;
 	char id[160];
 	bool has_id;
-	int fd = -ENOENT;
-	char *dir;
 
 	alt.build_id = build_id;
 	alt.build_id_bytes = build_id_bytes;
 	has_id = build_id_file(&alt, id, sizeof(id));
-	for (size_t i = 0; fd < 0 && has_id && debug_dir(&alt, i, &dir); i++) {
-		LIMPET_FREE char *owned = dir;
-
-		fd = try_file(&alt, "%s/.build-id/%s", owned, id);
+	for (size_t i = 0; fd < 0 && has_id && (dir = debug_dir(&alt, i, &root)); i++) {
+		fd = try_file(&alt, root, "%s/.build-id/%s", dir, id);
 		if (fd < 0 && i < users)
-			fd = try_file(&alt, "%s/%s", owned, id);
+			fd = try_file(&alt, NULL, "%s/%s", dir, id);
 		if (fd < 0 && i < users)
-			fd = try_file(&alt, "%s/%s", owned, base_name(name));
+			fd = try_file(&alt, NULL, "%s/%s", dir, base_name(name));
 		if (fd < 0 && i < users)
-			fd = try_file(&alt, "%s/.dwz/%s", owned, base_name(name));
+			fd = try_file(&alt, NULL, "%s/.dwz/%s", dir, base_name(name));
 	}
+	if (fd < 0 && has_id && name[0] == '/' && query->root)
+		fd = open_checked(query->root, name, &alt);
 	if (fd < 0 && has_id && name[0] == '/')
-		fd = try_file(&alt, "%s%s", root, name);
-	if (fd < 0 && has_id && name[0] == '/' && root[0])
-		fd = try_file(&alt, "%s", name);
-	if (fd < 0 && has_id && name[0] != '/' && slash)
-		fd = try_file(&alt, "%.*s/%s", (int)(slash - debug_path), debug_path, name);
+		fd = open_checked(NULL, name, &alt);
+	if (fd < 0 && has_id && name[0] != '/' && debug_path)
+		fd = find_alt_beside(&alt, debug_path, name);
 	if (fd < 0) {
 		LIMPET_FREE char *ignored = NULL;
 

@@ -1,14 +1,18 @@
 #include "injector/modules.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <link.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/arch.h"
+#include "common/open_file.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"
 
@@ -716,30 +720,37 @@ uint32_t limpet_modules_symbol_in_space(struct limpet_modules *modules, uint32_t
 	return found;
 }
 
-static int open_if_same(const char *path, const struct limpet_module *module)
+/* Whether the file may be the module's. Where each file of a file system has a device of its own,
+ * or maps show that of the one below, its number alone says it. */
+static bool is_of_module(int fd, const struct limpet_module *module)
 {
-	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat status;
+	struct statfs fs;
 
-	if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ||
-	    status.st_ino != module->inode)
-		return -1;
-	return limpet_take_fd(&fd);
+	if (fstat(fd, &status) < 0 || status.st_ino != module->inode)
+		return false;
+	if (major(status.st_dev) == module->dev_major && minor(status.st_dev) == module->dev_minor)
+		return true;
+	return fstatfs(fd, &fs) == 0 &&
+	       (fs.f_type == OVERLAYFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC);
 }
 
 int limpet_module_open(pid_t pid, const struct limpet_module *module)
 {
 	pid_t resident = limpet_proc_resident(pid);
-	char path[4200];
-	int fd;
+	LIMPET_CLOSE int fd = -1;
+	char path[PATH_MAX];
 
 	if (module->vdso || module->path[0] != '/')
 		return -1;
 	snprintf(path, sizeof(path), "%s/%d/map_files/%lx-%lx", limpet_proc_root, resident,
 		 (unsigned long)module->start, (unsigned long)module->map_end);
-	fd = open_if_same(path, module);
+	fd = limpet_open_regular(NULL, path, 0);
+	if (fd >= 0 && is_of_module(fd, module))
+		return limpet_take_fd(&fd);
 	if (fd >= 0)
-		return fd;
-	snprintf(path, sizeof(path), "%s/%d/root%s", limpet_proc_root, resident, module->path);
-	return open_if_same(path, module);
+		close(fd);
+	snprintf(path, sizeof(path), "%s/%d/root", limpet_proc_root, resident);
+	fd = limpet_open_regular(path, module->path, 0);
+	return fd >= 0 && is_of_module(fd, module) ? limpet_take_fd(&fd) : -1;
 }

@@ -11,6 +11,7 @@
 
 #include "common/arch.h"
 #include "common/family.h"
+#include "common/open_file.h"
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/preflight_allocators.h"
@@ -347,16 +348,16 @@ static void find_defaults(struct planner *planner)
 /* dlopen takes the agent's bytes by /proc/thread-self/fd. */
 static bool sees_proc(pid_t pid)
 {
-	char path[PATH_MAX];
+	LIMPET_CLOSE int proc = -1;
+	char root[PATH_MAX];
 	struct statfs fs;
 
 	/* Of a main thread that has just ended there is no root folder to look into. */
-	snprintf(path, sizeof(path), "%s/%d/root/.", limpet_proc_root, limpet_proc_resident(pid));
-	if (access(path, F_OK) < 0)
+	snprintf(root, sizeof(root), "%s/%d/root", limpet_proc_root, limpet_proc_resident(pid));
+	if (access(root, X_OK) < 0)
 		return true;
-	snprintf(path, sizeof(path), "%s/%d/root/proc", limpet_proc_root,
-		 limpet_proc_resident(pid));
-	return statfs(path, &fs) ? errno != ENOENT : fs.f_type == PROC_SUPER_MAGIC;
+	proc = limpet_open_name(root, "proc", 0);
+	return proc < 0 || fstatfs(proc, &fs) ? proc != -ENOENT : fs.f_type == PROC_SUPER_MAGIC;
 }
 
 static bool is_told_to_map(void)

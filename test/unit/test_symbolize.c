@@ -627,6 +627,40 @@ static void test_root_of_a_container(void **state)
 	limpet_symbolizer_close(s);
 }
 
+/* Its links lead where its own processes would get to, not to files of ours: it can make links to
+ * whatever we may read. */
+static void test_links_of_a_container(void **state)
+{
+	char root[4096];
+	struct limpet_symbolizer_options options = {
+		.path = "/only/inside/plain", .fd = -1, .root = root};
+	struct limpet_symbolizer *s;
+	struct limpet_err err = {0};
+	uint8_t id[64];
+
+	(void)state;
+	options.build_id = id;
+	options.build_id_bytes = prog_build_id(id);
+	snprintf(root, sizeof(root), "%s/rootfs", folder);
+	run("rm -rf rootfs; d=rootfs/usr/lib/debug/.build-id/$(cut -c1-2 id); mkdir -p $d "
+	    "rootfs/opt "
+	    "rootfs/only/inside; strip -g -o rootfs/only/inside/plain prog; "
+	    "objcopy --only-keep-debug prog outside.debug; "
+	    "ln -s \"$PWD/outside.debug\" $d/$(cut -c3- id).debug");
+	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
+	check_c(s, false);
+	limpet_symbolizer_close(s);
+	run("mv outside.debug rootfs/opt/inside.debug; "
+	    "ln -sf /opt/inside.debug rootfs/usr/lib/debug/.build-id/*/*.debug");
+	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
+	check_c(s, true);
+	limpet_symbolizer_close(s);
+	/* The module itself. */
+	run("ln -sf \"$PWD/prog\" rootfs/only/inside/plain; rm -r rootfs/usr");
+	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), -ENOENT);
+	run("rm -rf rootfs");
+}
+
 static void test_not_a_module(void **state)
 {
 	struct limpet_symbolizer *s = NULL;
@@ -708,6 +742,7 @@ int main(void)
 		cmocka_unit_test(test_other_build_is_refused),
 		cmocka_unit_test(test_descriptor_of_a_deleted_file),
 		cmocka_unit_test(test_root_of_a_container),
+		cmocka_unit_test(test_links_of_a_container),
 		cmocka_unit_test(test_not_a_module),
 		cmocka_unit_test(test_damaged_files),
 	};
