@@ -315,12 +315,13 @@ static int find_by_file(pid_t pid, const struct limpet_module *module, uint64_t 
 	return 0;
 }
 
-static int compile_module(pid_t pid, const struct limpet_module *module, void **ret_table,
-			  size_t *ret_bytes)
+static int compile_module(pid_t pid, const struct limpet_module *module, size_t max_bytes,
+			  void **ret_table, size_t *ret_bytes)
 {
 	LIMPET_FREE uint8_t *section = NULL;
 	LIMPET_FREE uint8_t *code = NULL;
-	struct limpet_unwind_input input = {.start = module->start, .end = module->end};
+	struct limpet_unwind_input input = {
+		.start = module->start, .end = module->end, .max_table_bytes = max_bytes};
 	uint64_t address = 0, bytes = 0;
 	ssize_t got;
 	int error;
@@ -444,7 +445,10 @@ static bool make_table(struct limpet_segment *segment, pid_t pid,
 	LIMPET_FREE void *table = NULL;
 	size_t bytes;
 
-	if (compile_module(pid, module, &table, &bytes) != 0 || !is_still_there(module, pid))
+	if (segment->arena_used == segment->arena_bytes ||
+	    compile_module(pid, module, segment->arena_bytes - segment->arena_used, &table,
+			   &bytes) != 0 ||
+	    !is_still_there(module, pid))
 		return false;
 	more = reallocarray(segment->tables, segment->table_count + 1, sizeof(*more));
 	if (!more)

@@ -10,7 +10,8 @@
 #include "injector/cfi.h"
 #include "injector/unwind_builder.h"
 
-enum { FIRST_ROOM = 256 };
+/* Linkers keep one of those that are alike: real modules have some tens. */
+enum { FIRST_ROOM = 256, MAX_CIES = 1 << 16 };
 
 /* A function that will be in the table; its program is a window of the input. */
 struct function {
@@ -30,7 +31,10 @@ struct compiler {
 	struct function *functions;
 	size_t function_count, function_room;
 	struct limpet_unwind_builder *builder;
-	bool failed; /* out of memory; sticks */
+	/* Each function has a row of its own, at least: neither more of these nor of those would
+	 * fit. */
+	size_t max_rows;
+	int failed; /* -ENOMEM, -EFBIG or 0; sticks */
 };
 
 static uint16_t intern(struct compiler *compiler, const struct limpet_unwind_rule *rule)
@@ -40,8 +44,11 @@ static uint16_t intern(struct compiler *compiler, const struct limpet_unwind_rul
 
 static void add_row(struct compiler *compiler, uint64_t pc, uint16_t rule)
 {
-	limpet_unwind_builder_add_row(compiler->builder, (uint32_t)(pc - compiler->input->start),
-				      rule);
+	if (limpet_unwind_builder_rows(compiler->builder) > compiler->max_rows)
+		compiler->failed = -EFBIG;
+	else
+		limpet_unwind_builder_add_row(compiler->builder,
+					      (uint32_t)(pc - compiler->input->start), rule);
 }
 
 /* ------------------------------------------------------------------ the section */
@@ -53,9 +60,13 @@ static bool grow_cies(struct compiler *compiler)
 
 	if (compiler->cie_count < compiler->cie_room)
 		return true;
+	if (room > MAX_CIES) {
+		compiler->failed = -EFBIG;
+		return false;
+	}
 	cies = reallocarray(compiler->cies, room, sizeof(*cies));
 	if (!cies) {
-		compiler->failed = true;
+		compiler->failed = -ENOMEM;
 		return false;
 	}
 	compiler->cies = cies;
@@ -70,9 +81,13 @@ static bool grow_functions(struct compiler *compiler)
 
 	if (compiler->function_count < compiler->function_room)
 		return true;
+	if (compiler->function_count > compiler->max_rows) {
+		compiler->failed = -EFBIG;
+		return false;
+	}
 	functions = reallocarray(compiler->functions, room, sizeof(*functions));
 	if (!functions) {
-		compiler->failed = true;
+		compiler->failed = -ENOMEM;
 		return false;
 	}
 	compiler->functions = functions;
@@ -307,8 +322,8 @@ static void emit_all(struct compiler *compiler)
 {
 	uint64_t cursor = compiler->input->start;
 
-	for (size_t i = 0;
-	     i < compiler->function_count && !limpet_unwind_builder_failed(compiler->builder);
+	for (size_t i = 0; i < compiler->function_count && !compiler->failed &&
+			   !limpet_unwind_builder_failed(compiler->builder);
 	     i++) {
 		const struct function *function = &compiler->functions[i];
 		uint64_t end = function->end;
@@ -344,14 +359,16 @@ int limpet_unwind_compile(const struct limpet_unwind_input *input, void **ret_ta
 	r = limpet_unwind_builder_new(input->end - input->start, &compiler.builder);
 	if (r < 0)
 		return r;
+	compiler.max_rows = input->max_table_bytes
+				    ? input->max_table_bytes / sizeof(struct limpet_unwind_row)
+				    : SIZE_MAX;
 	read_section(&compiler);
-	if (compiler.failed) {
-		r = -ENOMEM;
-	} else {
+	if (!compiler.failed) {
 		sort_functions(&compiler);
 		emit_all(&compiler);
-		r = limpet_unwind_builder_build(compiler.builder, ret_table, ret_bytes);
 	}
+	r = compiler.failed ? compiler.failed
+			    : limpet_unwind_builder_build(compiler.builder, ret_table, ret_bytes);
 	if (r == 0 && ret_stats) {
 		compiler.stats.rows = limpet_unwind_builder_rows(compiler.builder);
 		compiler.stats.rules = limpet_unwind_builder_rules(compiler.builder);

@@ -40,6 +40,9 @@ struct limpet_unwind_input {
 	/* With code: where exit() is, 0: unknown. Code without a description that calls it with
 	 * what another call has answered is the outermost frame (musl's exit(main(...))). */
 	uint64_t exit_address;
+	/* What there is room for, 0: not said. A section that would make more takes no more memory
+	 * than that on the way, some tens of it. */
+	size_t max_table_bytes;
 };
 
 struct limpet_unwind_stats {
@@ -52,9 +55,10 @@ struct limpet_unwind_stats {
 	uint64_t unknown_bytes;   /* of code that have a description no rule can say */
 };
 
-/* Answers 0, or -EFBIG (range too large), -EINVAL (start > end), -ENOMEM. An input without a single
- * usable function gives a valid table that holds no rows. *ret_table is malloc'ed, *ret_bytes its
- * size: a multiple of LIMPET_UNWIND_ALIGN. `ret_stats` may be NULL. Any thread; no state. */
+/* Answers 0, or -EFBIG (range or table too large), -EINVAL (start > end), -ENOMEM. An input without
+ * a single usable function gives a valid table that holds no rows. *ret_table is malloc'ed,
+ * *ret_bytes its size: a multiple of LIMPET_UNWIND_ALIGN. `ret_stats` may be NULL. Any thread; no
+ * state. */
 int limpet_unwind_compile(const struct limpet_unwind_input *input, void **ret_table,
 			  size_t *ret_bytes,
 			  struct limpet_unwind_stats *ret_stats) LIMPET_MUST_CHECK;

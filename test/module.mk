@@ -37,6 +37,7 @@ test_hooks_sampled_SRC := $(AGENT_FOR_TESTS)
 $(B)/test/test_patch: | $(TARGET_DIR)/plugin.so
 test_unwind_compile_SRC := test/unit/eh_frame_fixture.c
 test_unwind_rules_SRC := test/unit/eh_frame_fixture.c
+test_unwind_room_SRC := test/unit/eh_frame_fixture.c
 test_unwind_damage_SRC := test/unit/unwind_fixture.c test/fuzz/fuzz_unwind_compile.c
 test_unwind_oracle_SRC := test/unit/unwind_fixture.c
 test_unwind_programs_SRC := test/unit/unwind_fixture.c
