@@ -86,12 +86,12 @@ static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 
 static struct limpet_slot *slot_table(void)
 {
-	return limpet_shm_at(limpet_shm->slots_offset);
+	return limpet_shm_at(limpet_shm->layout.slots_offset);
 }
 
 static struct limpet_known_module *module_table(void)
 {
-	return limpet_shm_at(limpet_shm->modules_offset);
+	return limpet_shm_at(limpet_shm->layout.modules_offset);
 }
 
 static uint64_t thunk_of(uint32_t hook)

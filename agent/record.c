@@ -25,18 +25,18 @@ typedef int clock_gettime_fn(int clock, int64_t *out);
 /* Once the memory is mapped, and before any hook records. */
 void limpet_record_configure(void)
 {
-	limpet_hot.threads = limpet_shm_at(limpet_shm->threads_offset);
+	limpet_hot.threads = limpet_shm_at(limpet_shm->layout.threads_offset);
 	limpet_hot.chunks =
-		(uint8_t *)limpet_shm_at(limpet_shm->chunks_offset) - LIMPET_CHUNK_BYTES;
+		(uint8_t *)limpet_shm_at(limpet_shm->layout.chunks_offset) - LIMPET_CHUNK_BYTES;
 	limpet_hot.clock_base = limpet_shm->clock_base;
-	limpet_hot.thread_mask = limpet_shm->thread_count - 1;
+	limpet_hot.thread_mask = limpet_shm->layout.thread_count - 1;
 	limpet_hot.tid_offset = limpet_shm->tid_offset;
 	limpet_hot.clock_is_tsc = limpet_shm->clock_is_tsc;
-	limpet_hot.prints = limpet_shm_at(limpet_shm->prints_offset);
-	limpet_hot.print_mask = limpet_shm->print_count - 1;
-	limpet_hot.modules = limpet_shm_at(limpet_shm->unwind_modules_offset);
-	limpet_hot.sample_counters = limpet_shm_at(limpet_shm->sample_filter_offset);
-	limpet_hot.sample_shift = limpet_shm->sample_filter_shift;
+	limpet_hot.prints = limpet_shm_at(limpet_shm->layout.prints_offset);
+	limpet_hot.print_mask = limpet_shm->layout.print_count - 1;
+	limpet_hot.modules = limpet_shm_at(limpet_shm->layout.unwind_modules_offset);
+	limpet_hot.sample_counters = limpet_shm_at(limpet_shm->layout.sample_filter_offset);
+	limpet_hot.sample_shift = limpet_shm->layout.sample_filter_shift;
 	limpet_hot.overload = 0;
 	full_chunks = 0;
 }
@@ -59,8 +59,8 @@ static struct limpet_chunk *chunk_at(uint32_t index)
 /* Takes a chunk out of the free map. Threads start at different words, so that they seldom meet. */
 static uint32_t chunk_take(const struct limpet_thread *thread)
 {
-	uint64_t *map = limpet_shm_at(limpet_shm->free_chunks_offset);
-	uint32_t words = (limpet_shm->chunk_count + 63) / 64;
+	uint64_t *map = limpet_shm_at(limpet_shm->layout.free_chunks_offset);
+	uint32_t words = (limpet_shm->layout.chunk_count + 63) / 64;
 	uint32_t word = limpet_thread_index(thread) % words;
 
 	for (uint32_t i = 0; i < words; i++, word = word + 1 == words ? 0 : word + 1) {
@@ -156,8 +156,8 @@ static bool chunk_next(struct limpet_thread *thread)
 
 static uint32_t count_free_chunks(void)
 {
-	const uint64_t *map = limpet_shm_at(limpet_shm->free_chunks_offset);
-	uint32_t words = (limpet_shm->chunk_count + 63) / 64, count = 0;
+	const uint64_t *map = limpet_shm_at(limpet_shm->layout.free_chunks_offset);
+	uint32_t words = (limpet_shm->layout.chunk_count + 63) / 64, count = 0;
 
 	for (uint32_t i = 0; i < words; i++) {
 		/* Without an instruction that not every processor has. */
@@ -247,7 +247,7 @@ static bool is_within_limit(const struct limpet_thread *thread)
 	if (thread->generation)
 		return true;
 	if (__atomic_fetch_add(&limpet_shm->states_claimed, 1, __ATOMIC_RELAXED) <
-	    limpet_shm->thread_limit)
+	    limpet_shm->layout.thread_limit)
 		return true;
 	__atomic_fetch_sub(&limpet_shm->states_claimed, 1, __ATOMIC_RELAXED);
 	return false;

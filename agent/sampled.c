@@ -5,8 +5,8 @@
 
 static uint64_t *bucket_at(uint64_t hash)
 {
-	uint64_t *table = limpet_shm_at(limpet_shm->sample_table_offset);
-	uint32_t buckets = limpet_shm->sample_table_count / BUCKET_SLOTS;
+	uint64_t *table = limpet_shm_at(limpet_shm->layout.sample_table_offset);
+	uint32_t buckets = limpet_shm->layout.sample_table_count / BUCKET_SLOTS;
 
 	return table + (hash & (buckets - 1)) * BUCKET_SLOTS;
 }

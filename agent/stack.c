@@ -21,13 +21,14 @@ static uint64_t node_hash(uint32_t parent, uint64_t address)
 
 static uint32_t node_new(uint32_t parent, uint64_t address, uint32_t flags)
 {
-	struct limpet_node *nodes = limpet_shm_at(limpet_shm->nodes_offset);
+	struct limpet_node *nodes = limpet_shm_at(limpet_shm->layout.nodes_offset);
 	uint32_t index;
 
-	if (__atomic_load_n(&limpet_shm->node_head, __ATOMIC_RELAXED) >= limpet_shm->node_count)
+	if (__atomic_load_n(&limpet_shm->node_head, __ATOMIC_RELAXED) >=
+	    limpet_shm->layout.node_count)
 		return 0;
 	index = __atomic_fetch_add(&limpet_shm->node_head, 1, __ATOMIC_RELAXED);
-	if (index >= limpet_shm->node_count)
+	if (index >= limpet_shm->layout.node_count)
 		return 0;
 	nodes[index].address = address;
 	nodes[index].parent = parent;
@@ -38,9 +39,9 @@ static uint32_t node_new(uint32_t parent, uint64_t address, uint32_t flags)
 /* The child of `parent` for `address`, made if need be; 0 when the table is full. */
 static uint32_t node_child(uint32_t parent, uint64_t address, uint32_t flags)
 {
-	const struct limpet_node *nodes = limpet_shm_at(limpet_shm->nodes_offset);
-	uint32_t *index = limpet_shm_at(limpet_shm->node_index_offset);
-	uint32_t mask = limpet_shm->node_index_count - 1;
+	const struct limpet_node *nodes = limpet_shm_at(limpet_shm->layout.nodes_offset);
+	uint32_t *index = limpet_shm_at(limpet_shm->layout.node_index_offset);
+	uint32_t mask = limpet_shm->layout.node_index_count - 1;
 	uint32_t at = (uint32_t)node_hash(parent, address + flags) & mask;
 	uint32_t made = 0;
 
@@ -57,7 +58,7 @@ static uint32_t node_child(uint32_t parent, uint64_t address, uint32_t flags)
 							__ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
 				return made;
 		}
-		if (node < limpet_shm->node_count && nodes[node].parent == parent &&
+		if (node < limpet_shm->layout.node_count && nodes[node].parent == parent &&
 		    nodes[node].address == address && nodes[node].flags == flags)
 			return node;
 	}
@@ -119,7 +120,7 @@ static struct kept_path path_of(const struct limpet_thread *thread)
 static void take_room(struct limpet_thread *thread)
 {
 	uint32_t taken = __atomic_load_n(&limpet_shm->room_pages_taken, __ATOMIC_RELAXED);
-	uint32_t limit = limpet_shm->room_pages;
+	uint32_t limit = limpet_shm->layout.room_pages;
 	struct limpet_room room;
 
 	do {
@@ -135,7 +136,7 @@ static void take_room(struct limpet_thread *thread)
 	} while (!__atomic_compare_exchange_n(&limpet_shm->room_pages_taken, &taken,
 					      taken + room.pages, false, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
-	thread->memos = (limpet_shm->thread_count + taken) << 8 | room.memos;
+	thread->memos = (limpet_shm->layout.thread_count + taken) << 8 | room.memos;
 }
 
 /* Whether the thread has more room now: then the memo is another one. */

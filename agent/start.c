@@ -125,8 +125,8 @@ static int map_private(void)
 	int private = MAP_PRIVATE | MAP_ANONYMOUS;
 	long error = -ERROR_MEMORY;
 
-	rooms_bytes = limpet_shm->thread_count * sizeof(struct limpet_scratch) +
-		      (uint64_t)limpet_shm->room_pages * LIMPET_SCRATCH_BYTES;
+	rooms_bytes = limpet_shm->layout.thread_count * sizeof(struct limpet_scratch) +
+		      (uint64_t)limpet_shm->layout.room_pages * LIMPET_SCRATCH_BYTES;
 	scratch_bytes = rooms_bytes + LIMPET_RULE_CACHE_BYTES;
 	limpet_hot.scratch =
 		map(scratch_bytes, PROT_READ | PROT_WRITE, private | MAP_NORESERVE, -1);

@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 6u
+#define LIMPET_AGENT_ABI 7u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -283,14 +283,10 @@ enum limpet_switch {
 
 #define LIMPET_OVERLOAD_SHARE 4u
 
-struct limpet_shm {
-	uint64_t magic;
-	uint32_t abi;
-	uint32_t header_bytes;
-	uint64_t nonce;
-	uint64_t bytes; /* of the whole segment */
-
-	/* layout: offsets from the start of this header */
+/* Where what lies, as offsets from the start of the header, and how much of it there is. Made
+ * before the memory is shared. The agent goes by what stands in the shared memory; limpet by its
+ * own copy (struct limpet_segment) alone, for the target can write to this one. */
+struct limpet_shm_layout {
 	uint64_t threads_offset, chunks_offset, nodes_offset, node_index_offset, slots_offset;
 	uint64_t unwind_modules_offset; /* two arrays of LIMPET_MAX_UNWIND_MODULES */
 	uint64_t free_chunks_offset;    /* bit map, 1: free; 64-bit words */
@@ -300,6 +296,20 @@ struct limpet_shm {
 	uint32_t thread_count, chunk_count, node_count, node_index_count, print_count;
 	uint32_t thread_limit; /* states that may ever be claimed */
 	uint32_t room_pages;   /* for threads that have more to remember */
+	/* of sampling; see agent/sampled.h */
+	uint32_t sample_table_count;   /* a power of 2 */
+	uint32_t sample_filter_shift;  /* of a 64-bit hash down to a counter's number */
+	uint64_t sample_table_offset;  /* addresses of the sampled blocks that are live; 0: free */
+	uint64_t sample_filter_offset; /* a counter a byte */
+};
+
+struct limpet_shm {
+	uint64_t magic;
+	uint32_t abi;
+	uint32_t header_bytes;
+	uint64_t nonce;
+	uint64_t bytes; /* of the whole segment */
+	struct limpet_shm_layout layout;
 
 	/* written by the collector */
 	uint32_t recording;       /* enum limpet_switch, cleared on leaving */
@@ -318,10 +328,6 @@ struct limpet_shm {
 	/* sampling; see common/sample.h and agent/sampled.h */
 	uint64_t sample_bytes; /* period; 0: every event is recorded, and there is no table */
 	uint64_t sample_seed;
-	uint64_t sample_table_offset;  /* addresses of the sampled blocks that are live; 0: free */
-	uint64_t sample_filter_offset; /* a counter a byte */
-	uint32_t sample_table_count;   /* a power of 2 */
-	uint32_t sample_filter_shift;  /* of a 64-bit hash down to a counter's number */
 	/* --on-overload sample: when fewer chunks are free than so many, the agent goes over to
 	 * sampling with this period (0: never) until the collector says that there is room. The
 	 * table then holds what was not recorded, and there is no filter. */

@@ -533,9 +533,20 @@ static int send_memory(int channel, const struct limpet_segment *segment)
 	rights->cmsg_type = SCM_RIGHTS;
 	rights->cmsg_len = CMSG_LEN(sizeof(fds));
 	memcpy(CMSG_DATA(rights), fds, sizeof(fds));
-	if (sendmsg(channel, &header, MSG_NOSIGNAL) != (ssize_t)sizeof(message))
+	if (sendmsg(channel, &header, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof(message))
 		return errno ? -errno : -EIO;
 	return 0;
+}
+
+/* By its number, which any thread of the target may have given to something else meanwhile: to
+ * something that never takes what is sent there, or that passes on what it gets. */
+static bool is_channel(int fd)
+{
+	int domain = 0, type = 0;
+	socklen_t bytes = sizeof(int);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_UNIX &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_SEQPACKET;
 }
 
 /* The stub has made the channel and stands still. */
@@ -556,6 +567,8 @@ static int take_end(struct limpet_borrow *borrow, uint64_t boot_address,
 	borrow->channel = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, ends[1]);
 	if (borrow->channel < 0)
 		return failed(err, borrow, "pidfd_getfd", borrow->channel);
+	if (!is_channel(borrow->channel))
+		return failed(err, borrow, "socketpair", -EPROTO);
 	limpet_footprint_note(theirs);
 	limpet_footprint_note(borrow->channel);
 	limpet_fault_point("send memory");

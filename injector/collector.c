@@ -58,9 +58,9 @@ struct limpet_collector {
 	struct limpet_cgroup cgroup;
 	bool has_cgroup;
 	struct cursor *cursors;
-	uint32_t thread_count, chunk_count, node_count; /* copies: the originals are hostile */
-	uint64_t threads_offset, chunks_offset, nodes_offset, free_offset, slots_offset;
-	uint64_t modules_offset;
+	const struct limpet_segment
+		*segment; /* with the layout; that in the shared memory is hostile */
+	uint32_t thread_count, chunk_count, node_count;
 	uint8_t *node_known; /* bit map */
 	uint64_t safe_ticks; /* everything up to here is recorded */
 	uint64_t begin_ticks, begin_ns, bearing_ticks, bearing_ns;
@@ -82,16 +82,12 @@ struct limpet_collector {
 
 static struct limpet_thread *thread_at(const struct limpet_collector *collector, uint32_t index)
 {
-	return (struct limpet_thread *)(void *)((uint8_t *)collector->shm +
-						collector->threads_offset) +
-	       index;
+	return limpet_segment_thread(collector->segment, index);
 }
 
 static struct limpet_chunk *chunk_at(const struct limpet_collector *collector, uint32_t index)
 {
-	return (struct limpet_chunk *)(void *)((uint8_t *)collector->shm +
-					       collector->chunks_offset +
-					       (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
+	return limpet_segment_chunk(collector->segment, index);
 }
 
 /* Of the claim: another one means that another thread owns the entry. */
@@ -108,7 +104,7 @@ static bool is_chunk(const struct limpet_collector *collector, uint32_t index)
 /* Gives a chunk back to the agent: pairs with the acquire in the agent's chunk_take(). */
 static void chunk_release(struct limpet_collector *collector, uint32_t index)
 {
-	uint64_t *map = (uint64_t *)(void *)((uint8_t *)collector->shm + collector->free_offset);
+	uint64_t *map = limpet_segment_free_chunks(collector->segment);
 
 	__atomic_fetch_or(&map[(index - 1) / 64], 1ull << ((index - 1) % 64), __ATOMIC_RELEASE);
 }
@@ -119,27 +115,23 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 			 struct limpet_collector **ret)
 {
 	struct limpet_collector *collector = calloc(1, sizeof(*collector));
-	const struct limpet_shm *shm = limpet_session_segment(session)->shm;
+	const struct limpet_segment *segment = limpet_session_segment(session);
 	int error = -ENOMEM;
 
 	if (!collector)
 		return -ENOMEM;
 	collector->session = session;
 	collector->recorder = recorder;
-	collector->shm = limpet_session_segment(session)->shm;
-	collector->thread_count = shm->thread_count;
-	collector->chunk_count = shm->chunk_count;
-	collector->node_count = shm->node_count;
-	collector->threads_offset = shm->threads_offset;
-	collector->chunks_offset = shm->chunks_offset;
-	collector->nodes_offset = shm->nodes_offset;
-	collector->free_offset = shm->free_chunks_offset;
-	collector->slots_offset = shm->slots_offset;
-	collector->modules_offset = shm->modules_offset;
-	collector->clock_is_tsc = shm->clock_is_tsc;
+	collector->segment = segment;
+	collector->shm = segment->shm;
+	collector->thread_count = segment->layout.thread_count;
+	collector->chunk_count = segment->layout.chunk_count;
+	collector->node_count = segment->layout.node_count;
+	/* Nobody else has it yet. */
+	collector->clock_is_tsc = segment->shm->clock_is_tsc;
+	collector->overloads = segment->shm->overload_bytes != 0;
 	collector->has_cgroup =
 		limpet_cgroup_find(limpet_session_pid(session), &collector->cgroup) == 0;
-	collector->overloads = shm->overload_bytes != 0;
 	collector->max_waiting =
 		MAX_WAITING + 4 * (size_t)collector->chunk_count * RECORDS_PER_CHUNK;
 	collector->bearing_ns = limpet_monotonic_ns();
@@ -282,11 +274,11 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 	while (cursor->offset + RECORD_WORDS * 8 <= committed) {
 		uint32_t bytes = RECORD_WORDS * 8;
 
-		memcpy(words, data + cursor->offset, bytes);
+		limpet_shared_copy(words, data + cursor->offset, bytes);
 		if (words[0] & LIMPET_EVENT_WIDE) {
 			if (cursor->offset + bytes + 8 > committed)
 				break;
-			memcpy(&words[3], data + cursor->offset + bytes, 8);
+			limpet_shared_copy(&words[3], data + cursor->offset + bytes, 8);
 			bytes += 8;
 		}
 		cursor->offset += bytes;
@@ -432,16 +424,14 @@ static uint32_t find_module(struct limpet_collector *collector, const struct lim
  * node is visited once: one that leads nowhere will not do better at the next event. */
 static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 {
-	const struct limpet_node *nodes =
-		(const struct limpet_node *)(const void *)((const uint8_t *)collector->shm +
-							   collector->nodes_offset);
+	const struct limpet_node *nodes = limpet_segment_nodes(collector->segment);
 	static uint32_t chain[MAX_NODE_CHAIN];
 	static struct limpet_node copies[MAX_NODE_CHAIN];
 	uint32_t count = 0, at = node;
 
 	while (at && at < collector->node_count && !node_is_known(collector, at) &&
 	       count < MAX_NODE_CHAIN) {
-		copies[count] = nodes[at];
+		limpet_shared_copy(&copies[count], &nodes[at], sizeof(*nodes));
 		chain[count] = at;
 		collector->node_known[at / 8] |= (uint8_t)(1u << (at % 8));
 		at = copies[count++].parent;
@@ -598,8 +588,7 @@ static void publish_stacks(struct limpet_collector *collector)
  * free now is taken, which may not be all that there is: each thread keeps a chunk. */
 static void announce_room(struct limpet_collector *collector)
 {
-	const uint64_t *map = (const uint64_t *)(const void *)((const uint8_t *)collector->shm +
-							       collector->free_offset);
+	const uint64_t *map = limpet_segment_free_chunks(collector->segment);
 	uint32_t free_chunks = 0;
 
 	for (uint32_t i = 0; i < collector->chunk_count / 64; i++)
@@ -758,15 +747,14 @@ void limpet_collector_keep_house(struct limpet_collector *collector)
 
 static bool slot_lost_its_hook(const struct limpet_collector *collector)
 {
-	const struct limpet_slot *slots =
-		(const struct limpet_slot *)(const void *)((const uint8_t *)collector->shm +
-							   collector->slots_offset);
+	const struct limpet_slot *slots = limpet_segment_slots(collector->segment);
 	uint32_t count = __atomic_load_n(&collector->shm->slot_count, __ATOMIC_ACQUIRE);
 
 	for (uint32_t i = 0; i < count && i < LIMPET_MAX_SLOTS; i++) {
-		struct limpet_slot slot = slots[i];
+		struct limpet_slot slot;
 		uint64_t value;
 
+		limpet_shared_copy(&slot, &slots[i], sizeof(slot));
 		if (slot.state != LIMPET_SLOT_PATCHED ||
 		    limpet_memory_read(limpet_session_pid(collector->session), slot.address, &value,
 				       sizeof(value)) < 0)
@@ -780,9 +768,7 @@ static bool slot_lost_its_hook(const struct limpet_collector *collector)
 static bool module_is_unseen(const struct limpet_collector *collector)
 {
 	const struct limpet_modules *modules = limpet_session_modules(collector->session);
-	const struct limpet_known_module *known =
-		(const struct limpet_known_module *)(const void *)((const uint8_t *)collector->shm +
-								   collector->modules_offset);
+	const struct limpet_known_module *known = limpet_segment_known_modules(collector->segment);
 	uint32_t count = __atomic_load_n(&collector->shm->module_count, __ATOMIC_ACQUIRE);
 
 	for (size_t i = 0; i < modules->count; i++) {
@@ -867,17 +853,18 @@ size_t limpet_collector_sources(const struct limpet_collector *collector,
 bool limpet_collector_describe_site(const struct limpet_collector *collector, uint32_t node,
 				    char *ret, size_t bytes)
 {
-	const struct limpet_node *nodes =
-		(const struct limpet_node *)(const void *)((const uint8_t *)collector->shm +
-							   collector->nodes_offset);
+	const struct limpet_node *nodes = limpet_segment_nodes(collector->segment);
 	struct limpet_modules *modules = limpet_session_modules(collector->session);
 	const unsigned far_enough = 16;
 
 	for (unsigned i = 0; i < far_enough && node && node < collector->node_count; i++) {
-		struct limpet_node copy = nodes[node];
-		const struct limpet_module *module = limpet_modules_find(modules, copy.address - 1);
-		const char *name = module ? strrchr(module->path, '/') : NULL;
+		const struct limpet_module *module;
+		struct limpet_node copy;
+		const char *name;
 
+		limpet_shared_copy(&copy, &nodes[node], sizeof(copy));
+		module = limpet_modules_find(modules, copy.address - 1);
+		name = module ? strrchr(module->path, '/') : NULL;
 		node = copy.parent;
 		if (!module || limpet_module_has_malloc(modules->pid,
 							(struct limpet_module *)(uintptr_t)module))

@@ -182,7 +182,7 @@ bool limpet_module_book_update(struct limpet_module_book *book, uint32_t gone_co
 
 	if (place_count > LIMPET_MAX_GONE)
 		place_count = LIMPET_MAX_GONE;
-	memcpy(places, shm->gone, place_count * sizeof(*places));
+	limpet_shared_copy(places, shm->gone, place_count * sizeof(*places));
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (__atomic_load_n(&shm->gone_count, __ATOMIC_RELAXED) != gone_count)
 		return false;

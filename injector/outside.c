@@ -7,11 +7,6 @@
 #include "injector/memory.h"
 #include "injector/tracee.h"
 
-static struct limpet_slot *slots_of(struct limpet_shm *shm)
-{
-	return (struct limpet_slot *)(void *)((uint8_t *)shm + shm->slots_offset);
-}
-
 static uint32_t put_in(int memory, struct limpet_slot *slot, uint64_t original, uint64_t thunk)
 {
 	int answer = limpet_memory_exchange_stopped(memory, slot->address, slot->old_value, thunk);
@@ -26,23 +21,21 @@ static uint32_t put_in(int memory, struct limpet_slot *slot, uint64_t original, 
 	return answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_PATCHED;
 }
 
-unsigned limpet_outside_put_in(int memory, struct limpet_shm *shm, const struct limpet_hook *hooks,
-			       uint64_t thunks, uint64_t thunk_bytes)
+unsigned limpet_outside_put_in(int memory, struct limpet_slot *slots, uint32_t count,
+			       const struct limpet_hook *hooks, uint64_t thunks,
+			       uint64_t thunk_bytes)
 {
-	struct limpet_slot *slots = slots_of(shm);
 	unsigned done = 0;
 
-	for (uint32_t i = 0; i < shm->slot_count && i < LIMPET_MAX_SLOTS; i++) {
-		/* The target shares this memory. */
-		struct limpet_slot slot = slots[i];
+	for (uint32_t i = 0; i < count; i++) {
+		struct limpet_slot *slot = &slots[i];
 
-		if (slot.state != LIMPET_SLOT_PLANNED || slot.hook >= LIMPET_MAX_HOOKS)
+		if (slot->state != LIMPET_SLOT_PLANNED)
 			continue;
 		limpet_fault_point("write slot");
-		slot.state = put_in(memory, &slot, hooks[slot.hook].original,
-				    thunks + slot.hook * thunk_bytes);
-		slots[i] = slot;
-		done += slot.state == LIMPET_SLOT_PATCHED;
+		slot->state = put_in(memory, slot, hooks[slot->hook].original,
+				     thunks + slot->hook * thunk_bytes);
+		done += slot->state == LIMPET_SLOT_PATCHED;
 	}
 	return done;
 }
@@ -79,7 +72,7 @@ static int read_slots(pid_t pid, const struct limpet_agent_info *info, struct li
 	slots = calloc(shm.slot_count + 1, sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
-	error = limpet_memory_read(pid, info->shm + shm.slots_offset, slots,
+	error = limpet_memory_read(pid, info->shm + shm.layout.slots_offset, slots,
 				   shm.slot_count * sizeof(*slots));
 	if (error)
 		return error;

@@ -14,10 +14,12 @@
 #include "common/err.h"
 #include "common/wire.h"
 
-/* Puts in the planned slots of `shm`, ours, whose hooks are `hooks`, and notes what became of them.
- * `memory`: the target's, writable. Answers how many were. */
-unsigned limpet_outside_put_in(int memory, struct limpet_shm *shm, const struct limpet_hook *hooks,
-			       uint64_t thunks, uint64_t thunk_bytes);
+/* Puts in the planned slots of `slots`, our own and not those that the target shares, whose hooks
+ * are `hooks`, and notes what became of them. `memory`: the target's, writable. Answers how many
+ * were. */
+unsigned limpet_outside_put_in(int memory, struct limpet_slot *slots, uint32_t count,
+			       const struct limpet_hook *hooks, uint64_t thunks,
+			       uint64_t thunk_bytes);
 
 /* Puts back every slot that still leads to the agent, by the slot table in the target's memory
  * (`info`: what the agent says of itself). Answers how many were, or -errno (-EBUSY: some could not

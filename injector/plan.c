@@ -158,7 +158,7 @@ static uint64_t unbound_original(struct planner *planner, uint32_t symbol)
 static int slot_found(const struct limpet_slot_found *found, void *context)
 {
 	struct planner *planner = context;
-	struct limpet_shm *shm = planner->segment->shm;
+	struct limpet_plan *plan = planner->plan;
 	struct limpet_slot *slot;
 	uint64_t address = planner->module->bias + found->offset, value, original;
 
@@ -185,13 +185,10 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	}
 	if (!original || !wanted(planner, found->symbol, original))
 		return 0;
-	if (shm->slot_count == LIMPET_MAX_SLOTS) {
-		planner->plan->slots_not_taken++;
-		return 0;
-	}
-	slot = (struct limpet_slot *)(void *)((uint8_t *)shm + shm->slots_offset) + shm->slot_count;
-	if (hook_for(planner, found->symbol, original, &slot->hook) < 0) {
-		planner->plan->slots_not_taken++;
+	slot = &plan->slots[plan->slot_count];
+	if (plan->slot_count == LIMPET_MAX_SLOTS ||
+	    hook_for(planner, found->symbol, original, &slot->hook) < 0) {
+		plan->slots_not_taken++;
 		return 0;
 	}
 	slot->address = address;
@@ -199,7 +196,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	slot->module = planner->module->bias;
 	slot->module_phdr = planner->module->phdr;
 	slot->state = LIMPET_SLOT_PLANNED;
-	shm->slot_count++;
+	plan->slot_count++;
 	if (!LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) &&
 	    !defines_malloc(planner, planner->module))
 		planner->plan->address_slots = true;
@@ -450,11 +447,13 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	struct planner planner = {
 		.modules = modules, .segment = segment, .entries = entries, .plan = ret};
 	struct limpet_shm *shm = segment->shm;
-	struct limpet_known_module *known =
-		(struct limpet_known_module *)(void *)((uint8_t *)shm + shm->modules_offset);
+	struct limpet_known_module *known = limpet_segment_known_modules(segment);
 	int error;
 
 	memset(ret, 0, sizeof(*ret));
+	ret->slots = calloc(LIMPET_MAX_SLOTS, sizeof(*ret->slots));
+	if (!ret->slots)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
 	ret->start.abi = LIMPET_AGENT_ABI;
 	ret->start.bytes = sizeof(ret->start);
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -480,9 +479,16 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 		known[shm->module_count].bias = modules->list[i].bias;
 		known[shm->module_count++].phdr = modules->list[i].phdr;
 	}
-	ret->slot_count = ret->start.slot_count = shm->slot_count;
+	memcpy(limpet_segment_slots(segment), ret->slots, ret->slot_count * sizeof(*ret->slots));
+	ret->start.slot_count = shm->slot_count = ret->slot_count;
 	if (!ret->slot_count && !entries->count)
 		return limpet_err_set(err, -ENOENT,
 				      "the program calls no allocator through its tables");
 	return 0;
+}
+
+void limpet_plan_done(struct limpet_plan *plan)
+{
+	free(plan->slots);
+	plan->slots = NULL;
 }

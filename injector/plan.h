@@ -17,7 +17,8 @@ struct limpet_plan {
 	uint64_t dlopen, dlclose, dlerror;
 	uint64_t dlopen_mode;
 	struct limpet_tracee_gadgets gadgets;
-	uint64_t loader_lock; /* limpet_loader_lock_find() */
+	uint64_t loader_lock;      /* limpet_loader_lock_find() */
+	struct limpet_slot *slots; /* as in the segment's table, where the target can write */
 	uint32_t slot_count, slots_not_taken;
 	/* Where blocks come from more than one allocator: the names of LIMPET_HOOK_OWNER's numbers,
 	 * from 1. */
@@ -32,6 +33,8 @@ struct limpet_plan {
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
 		     struct limpet_entries *entries, struct limpet_plan *ret,
 		     struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Also after a failure. */
+void limpet_plan_done(struct limpet_plan *plan);
 
 /* How an agent gets into the target. By its dlopen and its kin or, in a glibc before 2.34 whose
  * program has no libdl, what stands behind them; or without, where there is no such loader (musl, a

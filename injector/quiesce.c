@@ -45,19 +45,19 @@ static int read_states(struct look *look)
 	error = limpet_memory_read(look->pid, look->place->shm, &shm, sizeof(shm));
 	if (error)
 		return error;
-	if (shm.magic != LIMPET_SHM_MAGIC || shm.thread_count > MAX_THREAD_STATES ||
-	    (look->states && shm.thread_count > look->state_room))
+	if (shm.magic != LIMPET_SHM_MAGIC || shm.layout.thread_count > MAX_THREAD_STATES ||
+	    (look->states && shm.layout.thread_count > look->state_room))
 		return -EBADMSG;
 	if (!look->states) {
-		look->states = calloc(shm.thread_count, sizeof(*look->states));
+		look->states = calloc(shm.layout.thread_count, sizeof(*look->states));
 		if (!look->states)
 			return -ENOMEM;
-		look->state_room = shm.thread_count;
+		look->state_room = shm.layout.thread_count;
 	}
-	error = limpet_memory_read(look->pid, look->place->shm + shm.threads_offset, look->states,
-				   shm.thread_count * sizeof(*look->states));
+	error = limpet_memory_read(look->pid, look->place->shm + shm.layout.threads_offset,
+				   look->states, shm.layout.thread_count * sizeof(*look->states));
 	if (!error)
-		look->state_count = shm.thread_count;
+		look->state_count = shm.layout.thread_count;
 	return error;
 }
 

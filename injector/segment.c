@@ -96,68 +96,66 @@ static uint64_t sixteenth_of(uint64_t memory_bytes)
 	return left / 16;
 }
 
-static void lay_out_sampling(uint64_t sixteenth, struct limpet_shm *shm, uint64_t *at)
+static void lay_out_sampling(uint64_t sixteenth, const struct limpet_sampling *sampling,
+			     struct limpet_shm_layout *layout, uint64_t *at)
 {
 	uint32_t counters;
 
-	shm->sample_table_count =
+	layout->sample_table_count =
 		power_of_2_below(SAMPLE_SHARE_16THS * sixteenth / sizeof(uint64_t));
-	counters = shm->sample_table_count / SLOTS_PER_COUNTER;
-	shm->sample_filter_shift = (uint32_t)__builtin_clzll(counters) + 1;
-	shm->sample_table_offset = take(at, shm->sample_table_count * sizeof(uint64_t));
-	if (shm->sample_bytes)
-		shm->sample_filter_offset = take(at, counters);
+	counters = layout->sample_table_count / SLOTS_PER_COUNTER;
+	layout->sample_filter_shift = (uint32_t)__builtin_clzll(counters) + 1;
+	layout->sample_table_offset = take(at, layout->sample_table_count * sizeof(uint64_t));
+	if (sampling->bytes)
+		layout->sample_filter_offset = take(at, counters);
 }
 
 /* What is left for the agent's private memory: each thread has some, which it keeps when it is
  * gone, and must have a chunk besides; some may have more. */
-static void lay_out_private(uint64_t bytes, struct limpet_shm *shm)
+static void lay_out_private(uint64_t bytes, struct limpet_shm_layout *layout)
 {
 	uint64_t pages = (bytes - LIMPET_RULE_CACHE_BYTES - AGENT_IMAGE_BYTES) / PAGE;
 
-	shm->thread_limit = shm->thread_count;
-	if (shm->thread_limit > pages / 5 * 4)
-		shm->thread_limit = (uint32_t)(pages / 5 * 4);
-	if (shm->thread_limit > shm->chunk_count / 4 * 3)
-		shm->thread_limit = shm->chunk_count / 4 * 3;
-	pages -= shm->thread_limit;
-	shm->room_pages = (uint32_t)(pages < MAX_ROOM_PAGES ? pages : MAX_ROOM_PAGES);
+	layout->thread_limit = layout->thread_count;
+	if (layout->thread_limit > pages / 5 * 4)
+		layout->thread_limit = (uint32_t)(pages / 5 * 4);
+	if (layout->thread_limit > layout->chunk_count / 4 * 3)
+		layout->thread_limit = layout->chunk_count / 4 * 3;
+	pages -= layout->thread_limit;
+	layout->room_pages = (uint32_t)(pages < MAX_ROOM_PAGES ? pages : MAX_ROOM_PAGES);
 }
 
 static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sampling,
-			struct limpet_shm *shm)
+			struct limpet_shm_layout *layout)
 {
-	uint64_t sixteenth = sixteenth_of(memory_bytes), at = round_up(sizeof(*shm), PAGE);
+	uint64_t sixteenth = sixteenth_of(memory_bytes);
+	uint64_t at = round_up(sizeof(struct limpet_shm), PAGE);
 	bool samples = sampling->bytes || sampling->overload_bytes;
 	uint64_t chunk_shares = CHUNK_SHARE_16THS - (samples ? SAMPLE_SHARE_16THS : 0);
 
-	shm->header_bytes = sizeof(*shm);
-	shm->thread_count = LIMPET_THREADS;
-	shm->chunk_count = (uint32_t)(chunk_shares * sixteenth / LIMPET_CHUNK_BYTES / CHUNK_GROUP *
-				      CHUNK_GROUP);
-	shm->node_count =
+	layout->thread_count = LIMPET_THREADS;
+	layout->chunk_count = (uint32_t)(chunk_shares * sixteenth / LIMPET_CHUNK_BYTES /
+					 CHUNK_GROUP * CHUNK_GROUP);
+	layout->node_count =
 		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
 	/* Tables of powers of two may take half as much again as their share. */
-	shm->node_index_count = power_of_2_below(3ull * shm->node_count);
-	shm->print_count = power_of_2_below(PRINT_SHARE_16THS * sixteenth * 3 / 2 /
-					    sizeof(struct limpet_print));
-	shm->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
-	shm->free_chunks_offset = take(&at, shm->chunk_count / 8);
-	shm->slots_offset = take(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
-	shm->modules_offset =
+	layout->node_index_count = power_of_2_below(3ull * layout->node_count);
+	layout->print_count = power_of_2_below(PRINT_SHARE_16THS * sixteenth * 3 / 2 /
+					       sizeof(struct limpet_print));
+	layout->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
+	layout->free_chunks_offset = take(&at, layout->chunk_count / 8);
+	layout->slots_offset = take(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
+	layout->modules_offset =
 		take(&at, LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module));
-	shm->unwind_modules_offset =
+	layout->unwind_modules_offset =
 		take(&at, 2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module));
-	shm->sample_bytes = sampling->bytes;
-	shm->overload_bytes = sampling->overload_bytes;
-	shm->overload_below = shm->chunk_count / LIMPET_OVERLOAD_SHARE;
 	if (samples)
-		lay_out_sampling(sixteenth, shm, &at);
-	shm->node_index_offset = take(&at, shm->node_index_count * sizeof(uint32_t));
-	shm->nodes_offset = take(&at, shm->node_count * sizeof(struct limpet_node));
-	shm->prints_offset = take(&at, shm->print_count * sizeof(struct limpet_print));
-	shm->chunks_offset = take(&at, (uint64_t)shm->chunk_count * LIMPET_CHUNK_BYTES);
-	lay_out_private(memory_bytes - at - sixteenth * ARENA_SHARE_16THS, shm);
+		lay_out_sampling(sixteenth, sampling, layout, &at);
+	layout->node_index_offset = take(&at, layout->node_index_count * sizeof(uint32_t));
+	layout->nodes_offset = take(&at, layout->node_count * sizeof(struct limpet_node));
+	layout->prints_offset = take(&at, layout->print_count * sizeof(struct limpet_print));
+	layout->chunks_offset = take(&at, (uint64_t)layout->chunk_count * LIMPET_CHUNK_BYTES);
+	lay_out_private(memory_bytes - at - sixteenth * ARENA_SHARE_16THS, layout);
 	return at;
 }
 
@@ -166,7 +164,7 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 {
 	static const struct limpet_sampling none;
 	struct limpet_segment segment = {.shm_fd = -1, .arena_fd = -1};
-	struct limpet_shm layout;
+	struct limpet_shm head;
 	void *map = NULL;
 	int error;
 
@@ -175,8 +173,9 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 		limpet_err_hint(err, "--agent-memory 8MiB, or more for busy programs");
 		return -EINVAL;
 	}
-	memset(&layout, 0, sizeof(layout));
-	segment.shm_bytes = lay_out(memory_bytes, sampling ? sampling : &none, &layout);
+	if (!sampling)
+		sampling = &none;
+	segment.shm_bytes = lay_out(memory_bytes, sampling, &segment.layout);
 	segment.arena_bytes = round_up(sixteenth_of(memory_bytes) * ARENA_SHARE_16THS, PAGE);
 	error = memory_file(LIMPET_MEMFD_SHARED, segment.shm_bytes, 0, &segment.shm_fd, &map);
 	if (!error) {
@@ -196,21 +195,22 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 				      "cannot make the memory shared with the agent: %s",
 				      strerror(-error));
 	}
-	segment.modules_offset = layout.unwind_modules_offset;
-	segment.nodes_offset = layout.nodes_offset;
-	segment.chunks_offset = layout.chunks_offset;
-	segment.chunk_count = layout.chunk_count;
-	segment.room_pages = layout.room_pages;
 	segment.arena_used = LIMPET_UNWIND_ALIGN; /* offset 0 says: no table */
 	limpet_segment_populate(&segment);
-	layout.magic = LIMPET_SHM_MAGIC;
-	layout.abi = LIMPET_AGENT_ABI;
-	layout.bytes = segment.shm_bytes;
-	layout.node_head = 1;
-	if (sampling && getrandom(&layout.sample_seed, sizeof(layout.sample_seed), 0) < 0)
-		layout.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* as good for sums */
-	*segment.shm = layout;
-	memset((uint8_t *)segment.shm + layout.free_chunks_offset, 0xff, layout.chunk_count / 8);
+	memset(&head, 0, sizeof(head));
+	head.magic = LIMPET_SHM_MAGIC;
+	head.abi = LIMPET_AGENT_ABI;
+	head.header_bytes = sizeof(head);
+	head.bytes = segment.shm_bytes;
+	head.layout = segment.layout;
+	head.sample_bytes = sampling->bytes;
+	head.overload_bytes = sampling->overload_bytes;
+	head.overload_below = segment.layout.chunk_count / LIMPET_OVERLOAD_SHARE;
+	head.node_head = 1;
+	if (sampling != &none && getrandom(&head.sample_seed, sizeof(head.sample_seed), 0) < 0)
+		head.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* as good for sums */
+	*segment.shm = head;
+	memset(limpet_segment_free_chunks(&segment), 0xff, segment.layout.chunk_count / 8);
 	*ret = segment;
 	return 0;
 }
@@ -226,18 +226,19 @@ static void touch(const struct limpet_segment *segment, uint64_t start, uint64_t
 bool limpet_segment_populate(struct limpet_segment *segment)
 {
 	const uint64_t chunks = CHUNK_GROUP / POPULATE_SHARES * LIMPET_CHUNK_BYTES;
-	uint64_t nodes = (segment->chunks_offset - segment->nodes_offset) / POPULATE_SHARES;
+	uint64_t nodes =
+		(segment->layout.chunks_offset - segment->layout.nodes_offset) / POPULATE_SHARES;
 	unsigned share = segment->populated;
 
 	if (share == POPULATE_SHARES)
 		return false;
 	if (!share)
-		touch(segment, 0, segment->nodes_offset);
-	touch(segment, segment->nodes_offset + share * nodes,
-	      share + 1 == POPULATE_SHARES ? segment->chunks_offset
-					   : segment->nodes_offset + (share + 1) * nodes);
-	for (uint32_t group = 0; group < segment->chunk_count / CHUNK_GROUP; group++) {
-		uint64_t at = segment->chunks_offset +
+		touch(segment, 0, segment->layout.nodes_offset);
+	touch(segment, segment->layout.nodes_offset + share * nodes,
+	      share + 1 == POPULATE_SHARES ? segment->layout.chunks_offset
+					   : segment->layout.nodes_offset + (share + 1) * nodes);
+	for (uint32_t group = 0; group < segment->layout.chunk_count / CHUNK_GROUP; group++) {
+		uint64_t at = segment->layout.chunks_offset +
 			      (uint64_t)group * CHUNK_GROUP * LIMPET_CHUNK_BYTES + share * chunks;
 
 		touch(segment, at, at + chunks);
@@ -469,7 +470,8 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 	uint32_t count = 0, which = (segment->generation + 1) & 1;
 	struct limpet_unwind_module *new = calloc(LIMPET_MAX_UNWIND_MODULES, sizeof(*new));
 	struct limpet_unwind_module *shared =
-		(struct limpet_unwind_module *)(void *)((uint8_t *)shm + segment->modules_offset) +
+		(struct limpet_unwind_module *)limpet_segment_at(
+			segment, segment->layout.unwind_modules_offset) +
 		(uint64_t)which * LIMPET_MAX_UNWIND_MODULES;
 	int made = 0;
 
@@ -517,5 +519,5 @@ uint64_t limpet_segment_room_pages(const struct limpet_segment *segment)
 {
 	uint32_t taken = __atomic_load_n(&segment->shm->room_pages_taken, __ATOMIC_RELAXED);
 
-	return taken < segment->room_pages ? taken : segment->room_pages;
+	return taken < segment->layout.room_pages ? taken : segment->layout.room_pages;
 }

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/err.h"
 #include "common/unwind_walk.h"
@@ -18,6 +19,9 @@ struct limpet_segment {
 	int shm_fd, arena_fd;
 	struct limpet_shm *shm;
 	uint64_t shm_bytes;
+	/* Ours: what stands in the shared memory is for the agent, and for anybody to write over.
+	 */
+	struct limpet_shm_layout layout;
 	uint8_t *arena;
 	uint64_t arena_bytes, arena_used;
 	/* What the shared memory says of the modules is for the agent; this is what we go by: the
@@ -27,8 +31,6 @@ struct limpet_segment {
 	uint32_t gone; /* shm->gone_count, as it was before the modules were looked at */
 	struct limpet_segment_table *tables; /* all that were made, also of modules that are gone */
 	uint32_t table_count;
-	uint64_t modules_offset, nodes_offset, chunks_offset;
-	uint32_t chunk_count, room_pages;
 	unsigned populated; /* shares of the shared memory that were touched: populate */
 };
 
@@ -37,6 +39,60 @@ struct limpet_segment {
 int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *sampling,
 			  struct limpet_segment *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_segment_done(struct limpet_segment *segment);
+
+/* The tables of the shared memory, by our own layout. What stands there the target may write over
+ * at any moment: see limpet_shared_copy(). */
+static inline void *limpet_segment_at(const struct limpet_segment *segment, uint64_t offset)
+{
+	return (uint8_t *)segment->shm + offset;
+}
+
+static inline struct limpet_thread *limpet_segment_thread(const struct limpet_segment *segment,
+							  uint32_t index)
+{
+	return (struct limpet_thread *)limpet_segment_at(segment, segment->layout.threads_offset) +
+	       index;
+}
+
+/* `index` counts from 1. */
+static inline struct limpet_chunk *limpet_segment_chunk(const struct limpet_segment *segment,
+							uint32_t index)
+{
+	return (struct limpet_chunk *)limpet_segment_at(
+		segment,
+		segment->layout.chunks_offset + (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
+}
+
+static inline const struct limpet_node *limpet_segment_nodes(const struct limpet_segment *segment)
+{
+	return (const struct limpet_node *)limpet_segment_at(segment, segment->layout.nodes_offset);
+}
+
+static inline struct limpet_slot *limpet_segment_slots(const struct limpet_segment *segment)
+{
+	return (struct limpet_slot *)limpet_segment_at(segment, segment->layout.slots_offset);
+}
+
+static inline struct limpet_known_module *limpet_segment_known_modules(
+	const struct limpet_segment *segment)
+{
+	return (struct limpet_known_module *)limpet_segment_at(segment,
+							       segment->layout.modules_offset);
+}
+
+/* A bit a chunk, 1: free. */
+static inline uint64_t *limpet_segment_free_chunks(const struct limpet_segment *segment)
+{
+	return (uint64_t *)limpet_segment_at(segment, segment->layout.free_chunks_offset);
+}
+
+/* Takes a copy out of the shared memory, once: a compiler would be free to read again what it has
+ * already checked. */
+static inline void limpet_shared_copy(void *ret, const void *shared, size_t bytes)
+{
+	memcpy(ret, shared, bytes);
+	__asm__ volatile("" : : "r"(ret) : "memory");
+}
 
 /* Touches the next share of the shared memory, so that the target need not: the first is touched
  * when it is made, the others may follow while the target runs, for to touch all takes longer than

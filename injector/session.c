@@ -228,6 +228,7 @@ void limpet_session_free(struct limpet_session *session)
 	end_turn(session);
 	limpet_safepoint_free(session->safepoint);
 	limpet_segment_done(&session->segment);
+	limpet_plan_done(&session->plan);
 	limpet_entries_done(&session->entries);
 	limpet_entry_late_done(&session->late);
 	limpet_modules_done(&session->modules);
@@ -470,9 +471,11 @@ static int put_slots_in(void *context, int memory)
 {
 	struct limpet_session *session = context;
 
-	session->stats.slots_patched +=
-		limpet_outside_put_in(memory, session->segment.shm, session->hooks,
-				      session->info.thunks, session->info.thunk_bytes);
+	session->stats.slots_patched += limpet_outside_put_in(
+		memory, session->plan.slots, session->plan.slot_count, session->hooks,
+		session->info.thunks, session->info.thunk_bytes);
+	memcpy(limpet_segment_slots(&session->segment), session->plan.slots,
+	       session->plan.slot_count * sizeof(*session->plan.slots));
 	return 0;
 }
 

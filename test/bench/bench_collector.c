@@ -169,19 +169,19 @@ static void *at_offset(uint64_t offset)
 
 static struct limpet_chunk *chunk_at(uint32_t index)
 {
-	return at_offset(it.shm->chunks_offset + (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
+	return at_offset(it.shm->layout.chunks_offset + (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
 }
 
 static struct limpet_thread *thread_at(uint32_t index)
 {
-	return (struct limpet_thread *)at_offset(it.shm->threads_offset) + index;
+	return (struct limpet_thread *)at_offset(it.shm->layout.threads_offset) + index;
 }
 
 static uint32_t take_chunk(void)
 {
-	uint64_t *map = at_offset(it.shm->free_chunks_offset);
+	uint64_t *map = at_offset(it.shm->layout.free_chunks_offset);
 
-	for (uint32_t i = 0; i < it.shm->chunk_count / 64; i++) {
+	for (uint32_t i = 0; i < it.shm->layout.chunk_count / 64; i++) {
 		if (!map[i])
 			continue;
 		uint32_t bit = (uint32_t)__builtin_ctzll(map[i]);
@@ -375,7 +375,7 @@ static void open_capture(void)
 	it.shm->clock_is_tsc = 1;
 	it.shm->clock_base = limpet_session_clock(it.session);
 	it.shm->max_depth = 256;
-	nodes = at_offset(it.shm->nodes_offset);
+	nodes = at_offset(it.shm->layout.nodes_offset);
 	/* A binary tree's leaves: as deep as the logarithm. */
 	for (uint32_t i = 1; i < 2 * it.scene->stacks; i++)
 		nodes[i] = (struct limpet_node){.address = 0x400000 + i * 16u, .parent = i / 2};

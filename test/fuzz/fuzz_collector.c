@@ -82,20 +82,22 @@ static uint64_t random_word(void)
 
 static struct limpet_thread *thread_at(uint64_t index)
 {
-	return (struct limpet_thread *)(void *)((uint8_t *)it.shm + it.clean.threads_offset) +
-	       index % it.clean.thread_count;
+	return (struct limpet_thread *)(void *)((uint8_t *)it.shm +
+						it.clean.layout.threads_offset) +
+	       index % it.clean.layout.thread_count;
 }
 
 static struct limpet_chunk *chunk_at(uint64_t index)
 {
-	return (struct limpet_chunk *)(void *)((uint8_t *)it.shm + it.clean.chunks_offset +
-					       index % it.clean.chunk_count * LIMPET_CHUNK_BYTES);
+	return (struct limpet_chunk *)(void *)((uint8_t *)it.shm + it.clean.layout.chunks_offset +
+					       index % it.clean.layout.chunk_count *
+						       LIMPET_CHUNK_BYTES);
 }
 
 static struct limpet_node *node_at(uint64_t index)
 {
-	return (struct limpet_node *)(void *)((uint8_t *)it.shm + it.clean.nodes_offset) +
-	       index % it.clean.node_count;
+	return (struct limpet_node *)(void *)((uint8_t *)it.shm + it.clean.layout.nodes_offset) +
+	       index % it.clean.layout.node_count;
 }
 
 /* Heads that are right one moment and wrong the next. */
@@ -228,9 +230,9 @@ static void open_capture(void)
 
 	*it.shm = it.clean;
 	it.clock_base = it.shm->clock_base = limpet_session_clock(it.session);
-	for (uint32_t i = 0; i < it.clean.thread_count; i++)
+	for (uint32_t i = 0; i < it.clean.layout.thread_count; i++)
 		memset(thread_at(i), 0, sizeof(struct limpet_thread));
-	for (uint32_t i = 0; i < it.clean.chunk_count; i++)
+	for (uint32_t i = 0; i < it.clean.layout.chunk_count; i++)
 		memset(chunk_at(i), 0, sizeof(struct limpet_chunk));
 	for (uint32_t i = 0; i < 256; i++)
 		*node_at(i) = (struct limpet_node){.address = 0x1000 + i, .parent = i / 2};
@@ -329,7 +331,7 @@ static void put_word(struct steps *steps, uint8_t argument)
 
 	/* Near the front there is more to break. */
 	if (argument & 1)
-		at %= (it.clean.threads_offset + 4 * sizeof(struct limpet_thread)) / 8;
+		at %= (it.clean.layout.threads_offset + 4 * sizeof(struct limpet_thread)) / 8;
 	((uint64_t *)(void *)it.shm)[at] = word;
 }
 

@@ -160,6 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	limpet_entries_done(&entries);
 	if (segment.shm->slot_count > LIMPET_MAX_SLOTS || plan.start.hook_count > LIMPET_MAX_HOOKS)
 		abort();
+	limpet_plan_done(&plan);
 	if (limpet_safepoint_new(&modules, &segment, &safepoint) == 0)
 		limpet_safepoint_free(safepoint);
 	limpet_modules_done(&modules);

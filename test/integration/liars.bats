@@ -49,16 +49,18 @@ liar_ended() {
 	((status == 0)) || fail "the liar ended with $status: $(<"$work/$mode.err")"
 }
 
-# before MODE, during MODE lives|may-die: for each seed a capture. Statuses are counted.
+liars=0
+
+# before MODE [lives|may-die], during MODE lives|may-die: for each seed a capture.
 before() {
 	local seed name
 	for ((seed = 1; seed <= LIES; seed++)); do
-		name=$1$seed
+		name=$1$((++liars))
 		start "$name" "$TARGETS/liar"
 		tell "$name" "lie $1 $seed" lying || return 1
 		begin_attach 50ms 20s
 		attach_ended || fail "with seed $seed" || return 1
-		liar_ended lives "$name" || fail "with seed $seed" || return 1
+		liar_ended "${2:-lives}" "$name" || fail "with seed $seed" || return 1
 	done
 }
 # It has waited for more, and looked again, a few times; or it has ended already.
@@ -73,7 +75,7 @@ has_looked() {
 during() {
 	local seed name looks
 	for ((seed = 1; seed <= LIES; seed++)); do
-		name=$1$seed
+		name=$1$((++liars))
 		start "$name" "$TARGETS/liar"
 		begin_attach 1h 10m
 		wait_until 60 capturing "$pid" || return 1
@@ -112,8 +114,32 @@ during() {
 	during header lives
 }
 
+# The agent itself goes by it: what was read of it in time works on. For limpet it is as if nobody had lied.
+@test "the layout of the shared memory is written over, while limpet goes in, and out again" {
+	local LIES=$((3 * LIES))
+	export LIMPET_WAY
+	for LIMPET_WAY in dlopen mapped; do
+		before layout may-die || fail "$LIMPET_WAY" || return 1
+		during layout may-die || fail "$LIMPET_WAY" || return 1
+		before slots may-die || fail "$LIMPET_WAY" || return 1
+	done
+}
+
 @test "the agent's own words are false" {
 	during info may-die
+}
+
+# Who waits for it waits for good: until SIGUSR1.
+@test "a socket that takes nothing in place of the channel, as soon as it is made" {
+	local seed
+	for ((seed = 1; seed <= 5 * LIES; seed++)); do
+		start "jam$seed" "$TARGETS/liar"
+		tell "jam$seed" "lie jam $seed" lying
+		begin_attach 50ms 2s
+		attach_ended
+		kill -USR1 "$pid"
+		liar_ended lives "jam$seed"
+	done
 }
 
 @test "garbage in the channel, as much as goes in" {

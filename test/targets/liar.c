@@ -7,12 +7,15 @@
  * loader's list goes round and leads nowhere), "images" (files that look like modules with absurd
  * heads). For during it: "memory" (random words all over the shared memory), "heads" (of chunks,
  * threads and stacks, plausible and wrong), "header" (its first page), "info" (what the agent tells
- * of itself), "flood" (garbage into the channel), "file" (a file over the channel; "file" answers
+ * of itself), "layout" (where in it what lies; from the moment on that it is there, so for before
+ *as well), "jam" (in place of limpet's channel, as soon as it is made, a socket that takes nothing;
+ *for before), "flood" (garbage into the channel), "file" (a file over the channel; "file" answers
  * its size), "unmap" (the shared memory goes, and we with it), "all". */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -186,6 +189,27 @@ static void lie_in_header(void)
 	shm->nonce = target_random(&seed);
 }
 
+/* As fast as it can: what is checked in one moment is another in the next. The agent goes by all of
+ * it but the slots, which it has read by then, and mostly does not survive. */
+static void lie_about_layout(bool all)
+{
+	const unsigned often = 20000;
+	struct region shared = find_region("limpet-shared", "rw");
+	struct limpet_shm *shm = (struct limpet_shm *)(void *)shared.words;
+	uint64_t *words = shm ? (uint64_t *)(void *)&shm->layout : NULL;
+
+	for (unsigned i = 0; words && i < often; i++) {
+		uint64_t word = target_random(&seed);
+		uint64_t *lie_at = all ? &words[word % (sizeof(shm->layout) / sizeof(*words))]
+				       : &shm->layout.slots_offset;
+
+		/* Of a table's size, of an address's, and of none. */
+		__atomic_store_n(lie_at, word >> (word >> 8 & 63), __ATOMIC_RELAXED);
+		if (all)
+			shm->slot_count = shm->module_count = (uint32_t)word;
+	}
+}
+
 static void lie_in_heads(void)
 {
 	struct region shared = find_region("limpet-shared", "rw");
@@ -197,12 +221,13 @@ static void lie_in_heads(void)
 	for (unsigned i = 0; i < 2000; i++) {
 		uint64_t word = target_random(&seed);
 		struct limpet_thread *thread =
-			(struct limpet_thread *)(void *)(base + shm->threads_offset) + (word & 63);
+			(struct limpet_thread *)(void *)(base + shm->layout.threads_offset) +
+			(word & 63);
 		struct limpet_chunk *chunk =
-			(struct limpet_chunk *)(void *)(base + shm->chunks_offset +
+			(struct limpet_chunk *)(void *)(base + shm->layout.chunks_offset +
 							(word >> 6 & 63) * LIMPET_CHUNK_BYTES);
 		struct limpet_node *node =
-			(struct limpet_node *)(void *)(base + shm->nodes_offset) +
+			(struct limpet_node *)(void *)(base + shm->layout.nodes_offset) +
 			(word >> 12 & 511);
 
 		chunk->thread = (uint32_t)(word & 63);
@@ -271,6 +296,40 @@ static void flood(void)
 	}
 }
 
+/* Where new descriptors are about to appear: whoever sends to one waits until SIGUSR1, as does our
+ * own thread that limpet has borrowed. */
+static void jam(void)
+{
+	enum { NEXT = 8, OFTEN = 20000 };
+	int full[2], first, number;
+	unsigned replaced = 0;
+	sigset_t until;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, full))
+		target_broken("no sockets");
+	while (send(full[0], full, sizeof(full), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		;
+	first = dup(0);
+	close(first);
+	for (unsigned i = 0; i < OFTEN && !replaced; i++)
+		for (int fd = first; fd < first + NEXT; fd++) {
+			socklen_t bytes = sizeof(int);
+			int type;
+
+			if (fd != full[0] && fd != full[1] &&
+			    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0)
+				replaced += dup2(full[0], fd) == fd;
+		}
+	if (replaced) {
+		sigemptyset(&until);
+		sigaddset(&until, SIGUSR1);
+		sigwait(&until, &number);
+		lying = false;
+	}
+	close(full[0]);
+	close(full[1]);
+}
+
 static void put_file(void)
 {
 	int fd = find_channel();
@@ -293,12 +352,16 @@ static void *lie_on(void *nothing)
 			lie_in_memory();
 		if (lying && is("header"))
 			lie_in_header();
+		if (lying && (is("layout") || is("slots")))
+			lie_about_layout(is("layout"));
 		if (lying && is("heads"))
 			lie_in_heads();
 		if (lying && is("info"))
 			lie_about_agent();
 		if (lying && is("flood"))
 			flood();
+		if (lying && !strcmp(mode, "jam"))
+			jam();
 		if (lying && !strcmp(mode, "file"))
 			put_file();
 		if (lying && !strcmp(mode, "unmap")) {
@@ -307,7 +370,8 @@ static void *lie_on(void *nothing)
 			if (shared.words)
 				munmap(shared.words, shared.count * 8);
 		}
-		usleep(200);
+		if (!is("layout") && strcmp(mode, "slots") != 0)
+			usleep(200);
 	}
 	return nothing;
 }
@@ -373,6 +437,11 @@ int main(void)
 	pthread_t worker;
 	char line[256];
 
+	sigset_t jammed;
+
+	sigemptyset(&jammed);
+	sigaddset(&jammed, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &jammed, NULL);
 	for (int fd = 0; fd < FDS; fd++)
 		had_fd[fd] = fcntl(fd, F_GETFD) >= 0;
 	canary = mmap(NULL, CANARY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,

@@ -102,8 +102,8 @@ int agent_find(pid_t pid, struct agent *ret)
 	if (error)
 		return error;
 	ret->scratch = (uint64_t)(uintptr_t)hot.scratch;
-	ret->nodes = calloc(ret->shm.node_count, sizeof(*ret->nodes));
-	ret->met = calloc(ret->shm.node_count, sizeof(*ret->met));
+	ret->nodes = calloc(ret->shm.layout.node_count, sizeof(*ret->nodes));
+	ret->met = calloc(ret->shm.layout.node_count, sizeof(*ret->met));
 	return ret->nodes && ret->met ? 0 : -ENOMEM;
 }
 
@@ -125,19 +125,20 @@ uint32_t agent_op(struct agent *agent, uint32_t hook)
 
 static uint64_t thread_at(const struct agent *agent, int thread)
 {
-	return TARGET_AT(agent, threads_offset) + (uint64_t)thread * sizeof(struct limpet_thread);
+	return TARGET_AT(agent, layout.threads_offset) +
+	       (uint64_t)thread * sizeof(struct limpet_thread);
 }
 
 int agent_thread(struct agent *agent, pid_t tid)
 {
-	uint64_t bytes = agent->shm.thread_count * sizeof(struct limpet_thread);
+	uint64_t bytes = agent->shm.layout.thread_count * sizeof(struct limpet_thread);
 	struct limpet_thread *threads = malloc(bytes);
 	int found = -ENOENT;
 
 	if (!threads)
 		return -ENOMEM;
 	if (limpet_memory_read(agent->pid, thread_at(agent, 0), threads, bytes) == 0)
-		for (uint32_t i = 0; i < agent->shm.thread_count; i++)
+		for (uint32_t i = 0; i < agent->shm.layout.thread_count; i++)
 			if (threads[i].thread_pointer && threads[i].tid == (uint32_t)tid)
 				found = (int)i;
 	free(threads);
@@ -181,7 +182,7 @@ bool agent_record(struct agent *agent, uint64_t place, uint64_t address, struct 
 
 int agent_chain(struct agent *agent, uint32_t node, struct chain *ret)
 {
-	bool first = node < agent->shm.node_count && !agent->met[node];
+	bool first = node < agent->shm.layout.node_count && !agent->met[node];
 
 	ret->count = 0;
 	ret->whole = true;
@@ -192,13 +193,13 @@ int agent_chain(struct agent *agent, uint32_t node, struct chain *ret)
 	while (node) {
 		struct limpet_node *known;
 
-		if (node >= agent->shm.node_count || ret->count == CHAIN_MAX)
+		if (node >= agent->shm.layout.node_count || ret->count == CHAIN_MAX)
 			return -EBADMSG;
 		known = &agent->nodes[node];
-		if (!known->address &&
-		    limpet_memory_read(agent->pid,
-				       TARGET_AT(agent, nodes_offset) + node * sizeof(*known),
-				       known, sizeof(*known)))
+		if (!known->address && limpet_memory_read(agent->pid,
+							  TARGET_AT(agent, layout.nodes_offset) +
+								  node * sizeof(*known),
+							  known, sizeof(*known)))
 			return -EFAULT;
 		if (known->flags & LIMPET_NODE_TRUNCATED)
 			ret->whole = false;
@@ -261,13 +262,13 @@ int spoil_prints(struct agent *agent, uint32_t node)
 {
 	enum { AT_ONCE = 4096 };
 	struct limpet_print *prints = malloc(AT_ONCE * sizeof(*prints));
-	uint32_t count = agent->shm.print_count;
+	uint32_t count = agent->shm.layout.print_count;
 	int spoiled = 0, answer = prints ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < count && answer >= 0; i += AT_ONCE) {
-		answer = spoil_some_prints(agent,
-					   TARGET_AT(agent, prints_offset) + i * sizeof(*prints),
-					   prints, count - i < AT_ONCE ? count - i : AT_ONCE, node);
+		answer = spoil_some_prints(
+			agent, TARGET_AT(agent, layout.prints_offset) + i * sizeof(*prints), prints,
+			count - i < AT_ONCE ? count - i : AT_ONCE, node);
 		spoiled += answer > 0 ? answer : 0;
 	}
 	free(prints);
@@ -340,7 +341,7 @@ int spoil_tables(struct agent *agent, pid_t collector, int32_t bytes)
 						    offsetof(struct limpet_shm, unwind_count) +
 						    current * sizeof(count),
 					    &count, sizeof(count));
-	list = TARGET_AT(agent, unwind_modules_offset) +
+	list = TARGET_AT(agent, layout.unwind_modules_offset) +
 	       current * LIMPET_MAX_UNWIND_MODULES * sizeof(module);
 	for (uint32_t i = 0; answer >= 0 && i < count; i++) {
 		answer = limpet_memory_read(agent->pid, list + i * sizeof(module), &module,

@@ -54,7 +54,7 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct limpet_shm *shm = context;
 	struct limpet_known_module *known =
-		(struct limpet_known_module *)(void *)((uint8_t *)shm + shm->modules_offset);
+		(struct limpet_known_module *)(void *)((uint8_t *)shm + shm->layout.modules_offset);
 
 	(void)size;
 	assert_true(shm->module_count < LIMPET_MAX_KNOWN_MODULES);
@@ -236,36 +236,37 @@ bool fixture_call(struct fixture_stack *stack, enum fixture_hook hook, uint64_t 
 
 struct limpet_thread *fixture_thread(const struct agent_fixture *fixture, uint32_t index)
 {
-	assert_true(index < fixture->shm->thread_count);
+	assert_true(index < fixture->shm->layout.thread_count);
 	return (struct limpet_thread *)(void *)((uint8_t *)fixture->shm +
-						fixture->shm->threads_offset) +
+						fixture->shm->layout.threads_offset) +
 	       index;
 }
 
 struct limpet_chunk *fixture_chunk(const struct agent_fixture *fixture, uint32_t index)
 {
-	assert_in_range(index, 1, fixture->shm->chunk_count);
+	assert_in_range(index, 1, fixture->shm->layout.chunk_count);
 	return (struct limpet_chunk *)(void *)((uint8_t *)fixture->shm +
-					       fixture->shm->chunks_offset +
+					       fixture->shm->layout.chunks_offset +
 					       (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
 }
 
 uint64_t *fixture_chunk_map(const struct agent_fixture *fixture)
 {
-	return (uint64_t *)(void *)((uint8_t *)fixture->shm + fixture->shm->free_chunks_offset);
+	return (uint64_t *)(void *)((uint8_t *)fixture->shm +
+				    fixture->shm->layout.free_chunks_offset);
 }
 
 struct limpet_node *fixture_node(const struct agent_fixture *fixture, uint32_t index)
 {
-	assert_true(index < fixture->shm->node_count);
+	assert_true(index < fixture->shm->layout.node_count);
 	return (struct limpet_node *)(void *)((uint8_t *)fixture->shm +
-					      fixture->shm->nodes_offset) +
+					      fixture->shm->layout.nodes_offset) +
 	       index;
 }
 
 uint32_t fixture_thread_of(const struct agent_fixture *fixture, uint32_t tid)
 {
-	for (uint32_t i = 0; i < fixture->shm->thread_count; i++)
+	for (uint32_t i = 0; i < fixture->shm->layout.thread_count; i++)
 		if (fixture_thread(fixture, i)->thread_pointer > 1 &&
 		    fixture_thread(fixture, i)->tid == tid)
 			return i;
@@ -327,7 +328,7 @@ size_t fixture_records(const struct agent_fixture *fixture, uint32_t thread,
 		uint32_t next =
 			__atomic_load_n(&fixture_chunk(fixture, chunk)->next, __ATOMIC_ACQUIRE);
 
-		assert_true(chunks++ < fixture->shm->chunk_count);
+		assert_true(chunks++ < fixture->shm->layout.chunk_count);
 		count = read_chunk(fixture_chunk(fixture, chunk), thread, &records, count);
 		chunk = next;
 	}

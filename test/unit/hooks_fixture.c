@@ -121,7 +121,7 @@ void hooks_assert_recorded(const struct hooks_event *expected, size_t count)
 
 void take_all_chunks(void)
 {
-	memset(fixture_chunk_map(&fixture), 0, fixture.shm->chunk_count / 8);
+	memset(fixture_chunk_map(&fixture), 0, fixture.shm->layout.chunk_count / 8);
 }
 
 void give_chunk(uint32_t index)

@@ -555,7 +555,7 @@ static void test_a_clock_that_is_written_over(void **state)
 
 static void test_stacks_that_lead_nowhere(void **state)
 {
-	const uint32_t last = it.memory.shm->node_count - 1;
+	const uint32_t last = it.memory.shm->layout.node_count - 1;
 	const uint32_t bad[] = {3, 4, 5, 6, 7, last, last + 1, UINT32_MAX};
 	struct limpet_recorder_tick tick;
 
@@ -584,8 +584,8 @@ static void test_stacks_that_lead_nowhere(void **state)
  * there once comes through twice, and every drain ends. */
 static void test_links_that_go_round(void **state)
 {
-	const uint32_t chunks = it.memory.shm->chunk_count;
-	const uint32_t threads = it.memory.shm->thread_count;
+	const uint32_t chunks = it.memory.shm->layout.chunk_count;
+	const uint32_t threads = it.memory.shm->layout.thread_count;
 
 	(void)state;
 	for (uint32_t chunk = 1; chunk <= 4; chunk++) {
@@ -677,13 +677,13 @@ static void test_noise_everywhere(void **state)
 	for (unsigned round = 0; round < 9; round++) {
 		uint8_t *base = (uint8_t *)it.memory.shm;
 
-		fill_with_noise(base + head.threads_offset,
-				head.thread_count * sizeof(struct limpet_thread), round % 3);
-		fill_with_noise(base + head.slots_offset, 64 * sizeof(struct limpet_slot),
+		fill_with_noise(base + head.layout.threads_offset,
+				head.layout.thread_count * sizeof(struct limpet_thread), round % 3);
+		fill_with_noise(base + head.layout.slots_offset, 64 * sizeof(struct limpet_slot),
 				round % 3);
-		fill_with_noise(base + head.nodes_offset, 4096 * sizeof(struct limpet_node),
+		fill_with_noise(base + head.layout.nodes_offset, 4096 * sizeof(struct limpet_node),
 				round / 3);
-		for (uint32_t chunk = 1; chunk <= head.chunk_count; chunk++)
+		for (uint32_t chunk = 1; chunk <= head.layout.chunk_count; chunk++)
 			fill_with_noise((uint8_t *)fixture_chunk(&it.memory, chunk), 4096,
 					round / 3);
 		it.memory.shm->slot_count = 64;
@@ -695,8 +695,9 @@ static void test_noise_everywhere(void **state)
 
 static void test_a_slot_that_lost_its_hook(void **state)
 {
-	struct limpet_slot *slots = (struct limpet_slot *)(void *)((uint8_t *)it.memory.shm +
-								   it.memory.shm->slots_offset);
+	struct limpet_slot *slots =
+		(struct limpet_slot *)(void *)((uint8_t *)it.memory.shm +
+					       it.memory.shm->layout.slots_offset);
 	uint64_t original = limpet_session_original(it.session, 0);
 	/* The child is a copy of us: what lies here lies there, with the value of the fork. */
 	static uint64_t nothing_special = 0x1234;
@@ -860,7 +861,7 @@ static void test_agent_and_collector(void **state)
 	assert_int_equal(losses().unseen_calls, 0);
 	assert_int_equal(losses().truncated_stacks, 0);
 	/* The threads are gone, and so are their entries. */
-	for (uint32_t i = 0; i < agent.shm->thread_count; i++)
+	for (uint32_t i = 0; i < agent.shm->layout.thread_count; i++)
 		assert_int_equal(fixture_thread(&agent, i)->thread_pointer, 0);
 	agent_fixture_end(&agent);
 	close_capture();

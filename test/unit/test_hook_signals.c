@@ -196,7 +196,7 @@ static size_t all_records(struct fixture_record **ret)
 	struct fixture_record *all = NULL;
 	size_t count = 0;
 
-	for (uint32_t i = 0; i < fixture.shm->thread_count; i++) {
+	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++) {
 		LIMPET_FREE struct fixture_record *records = NULL;
 		size_t more = fixture_thread(&fixture, i)->thread_pointer > 1
 				      ? fixture_records(&fixture, i, &records)
@@ -218,13 +218,13 @@ static void clear_tables(void)
 {
 	struct limpet_msg message;
 
-	for (uint32_t i = 0; i < fixture.shm->thread_count; i++) {
+	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++) {
 		struct limpet_thread *thread = fixture_thread(&fixture, i);
 
 		thread->first_chunk = thread->chunk = LIMPET_CHUNK_NONE;
 		thread->thread_pointer = 0;
 	}
-	memset(fixture_chunk_map(&fixture), 0xff, fixture.shm->chunk_count / 8);
+	memset(fixture_chunk_map(&fixture), 0xff, fixture.shm->layout.chunk_count / 8);
 	fixture.shm->lost_in_signal = 0;
 	while (fixture_receive(&fixture, &message))
 		;
@@ -255,7 +255,7 @@ static void check_records(const struct call *call, long step)
 
 static void assert_outside(void)
 {
-	for (uint32_t i = 0; i < fixture.shm->thread_count; i++) {
+	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++) {
 		const struct limpet_thread *thread = fixture_thread(&fixture, i);
 
 		assert_int_equal(thread->depth, 0);
@@ -267,7 +267,7 @@ static void assert_outside(void)
 /* Read in place, which takes fewer steps than to ask the kernel for a copy. */
 static void publish_stack(void)
 {
-	for (uint32_t i = 0; i < fixture.shm->thread_count; i++) {
+	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++) {
 		struct limpet_thread *thread = fixture_thread(&fixture, i);
 
 		if (!thread->thread_pointer)
@@ -442,7 +442,7 @@ static void put_list(uint64_t table)
 	uint32_t next = shm->unwind_current + 1;
 	struct limpet_unwind_module *list =
 		(struct limpet_unwind_module *)(void *)((uint8_t *)shm +
-							shm->unwind_modules_offset) +
+							shm->layout.unwind_modules_offset) +
 		(uint64_t)(next & 1) * LIMPET_MAX_UNWIND_MODULES;
 
 	list[0] = (struct limpet_unwind_module){.start = CODE,
@@ -525,7 +525,7 @@ static int begin(void **state)
 	change = NULL;
 	agent_fixture_begin(&fixture, MEMORY_BYTES, NULL);
 	/* Few entries, so that looking at all of them at each step takes no time. */
-	fixture.shm->thread_count = 8;
+	fixture.shm->layout.thread_count = 8;
 	limpet_record_configure();
 	fixture_stack_build(&stacks.handler, addresses, 2);
 	fixture_stack_build(&stacks.inner, addresses, 2);

@@ -72,14 +72,14 @@ static uint32_t free_chunks(void)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < fixture.shm->chunk_count / 64; i++)
+	for (uint32_t i = 0; i < fixture.shm->layout.chunk_count / 64; i++)
 		count += (uint32_t)__builtin_popcountll(fixture_chunk_map(&fixture)[i]);
 	return count;
 }
 
 static void test_what_does_not_fit_is_counted(void **state)
 {
-	const uint32_t chunks = fixture.shm->chunk_count;
+	const uint32_t chunks = fixture.shm->layout.chunk_count;
 	LIMPET_FREE struct fixture_record *records = NULL;
 	const size_t fits = chunks * RECORDS_PER_CHUNK;
 	size_t count;

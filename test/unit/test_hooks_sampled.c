@@ -133,7 +133,7 @@ static struct limpet_thread *own_thread(void)
 	uint32_t tid = (uint32_t)limpet_syscall1(SYS_gettid, 0);
 	uint64_t pointer = limpet_thread_pointer();
 
-	for (uint32_t i = 0; i < fixture.shm->thread_count; i++)
+	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++)
 		if (fixture_thread(&fixture, i)->thread_pointer == pointer)
 			return fixture_thread(&fixture, i);
 	/* Its first call. */
@@ -499,9 +499,9 @@ static void test_failures(void **state)
 {
 	(void)state;
 	check_failures();
-	for (uint32_t i = 0; i < fixture.shm->sample_table_count; i++)
-		assert_int_equal(((uint64_t *)limpet_shm_at(limpet_shm->sample_table_offset))[i],
-				 0);
+	for (uint32_t i = 0; i < fixture.shm->layout.sample_table_count; i++)
+		assert_int_equal(
+			((uint64_t *)limpet_shm_at(limpet_shm->layout.sample_table_offset))[i], 0);
 }
 
 static void test_reallocs(void **state)
@@ -558,10 +558,10 @@ static void test_foreign_blocks(void **state)
 /* Without room in the table a sample's free could not be told: it is not recorded, and counted. */
 static void test_no_room_for_a_sample(void **state)
 {
-	uint64_t *table = limpet_shm_at(limpet_shm->sample_table_offset);
+	uint64_t *table = limpet_shm_at(limpet_shm->layout.sample_table_offset);
 
 	(void)state;
-	for (uint32_t i = 0; i < limpet_shm->sample_table_count; i++)
+	for (uint32_t i = 0; i < limpet_shm->layout.sample_table_count; i++)
 		table[i] = BLOCK_B + 16;
 	take_next(true);
 	CALL(LIMPET_OP_MALLOC, LEAF, BLOCK_A, 100);
@@ -587,8 +587,8 @@ static void set_free_chunks(uint32_t count)
 {
 	uint64_t *map = fixture_chunk_map(&fixture);
 
-	memset(map, 0, fixture.shm->chunk_count / 8);
-	for (uint32_t i = fixture.shm->chunk_count; i && count; i--) {
+	memset(map, 0, fixture.shm->layout.chunk_count / 8);
+	for (uint32_t i = fixture.shm->layout.chunk_count; i && count; i--) {
 		if (is_own_chunk(i))
 			continue;
 		map[(i - 1) / 64] |= 1ull << (i - 1) % 64;
@@ -621,7 +621,7 @@ static void end_overload(void)
 
 static void test_it_begins_and_ends(void **state)
 {
-	const uint32_t chunks = fixture.shm->chunk_count;
+	const uint32_t chunks = fixture.shm->layout.chunk_count;
 
 	(void)state;
 	assert_int_equal(fixture.shm->overload_below, chunks / 4);
@@ -705,9 +705,9 @@ static void test_overload_failures(void **state)
 	(void)state;
 	overload();
 	check_failures();
-	for (uint32_t i = 0; i < fixture.shm->sample_table_count; i++)
-		assert_int_equal(((uint64_t *)limpet_shm_at(limpet_shm->sample_table_offset))[i],
-				 0);
+	for (uint32_t i = 0; i < fixture.shm->layout.sample_table_count; i++)
+		assert_int_equal(
+			((uint64_t *)limpet_shm_at(limpet_shm->layout.sample_table_offset))[i], 0);
 }
 
 static void test_overload_reallocs(void **state)
@@ -814,7 +814,7 @@ static void test_a_free_that_passes_takes_the_note_out(void **state)
 /* No room for a note, or an address that none can hold: the free is recorded, in vain. */
 static void test_blocks_without_a_note(void **state)
 {
-	uint64_t *table = limpet_shm_at(limpet_shm->sample_table_offset);
+	uint64_t *table = limpet_shm_at(limpet_shm->layout.sample_table_offset);
 	static const uint64_t odd[] = {0x10000044, 0x800000000040, 0xffff800000000040};
 
 	(void)state;
@@ -831,7 +831,7 @@ static void test_blocks_without_a_note(void **state)
 	allocate(0x7ffffffffff8, 8, false);
 	release(0x7ffffffffff8, false);
 	allocate(BLOCK_C, 100, false);
-	for (uint32_t i = 0; i < limpet_shm->sample_table_count; i++)
+	for (uint32_t i = 0; i < limpet_shm->layout.sample_table_count; i++)
 		if (!table[i])
 			table[i] = 1ull << 44 | i << 1 | 1;
 	allocate(BLOCK_A, 100, false);
@@ -972,7 +972,7 @@ static void test_overloads_and_threads(void **state)
 	for (unsigned i = 0; i < WORKERS; i++)
 		pthread_join(threads[i], NULL);
 	overloads = limpet_hot.overload / 2;
-	for (uint32_t i = 0; i < fixture.shm->thread_count; i++) {
+	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++) {
 		LIMPET_FREE struct fixture_record *records = NULL;
 		size_t count;
 

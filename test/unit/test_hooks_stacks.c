@@ -114,7 +114,7 @@ static void remember(void **state)
 	uint32_t taken = expected.memos > 1 ? expected.pages : 0;
 
 	assert_in_range(leaves, 1, LIMPET_COUNT_OF(nodes));
-	fixture.shm->room_pages = memory->room_pages;
+	fixture.shm->layout.room_pages = memory->room_pages;
 	for (uint32_t i = 0; i < depth; i++)
 		addresses[i] = 0x600000 + i;
 	node_of(addresses, 1); /* the entry is made */
@@ -219,12 +219,12 @@ static void test_a_full_node_table(void **state)
 	uint32_t node = node_of(known, 2);
 
 	(void)state;
-	fixture.shm->node_head = fixture.shm->node_count;
+	fixture.shm->node_head = fixture.shm->layout.node_count;
 	assert_int_equal(node_of(unknown, 2), 0);
 	assert_int_equal(fixture.shm->lost_no_node, 1);
 	assert_int_equal(node_of(known, 2), node);
 	assert_int_equal(fixture.shm->lost_no_node, 1);
-	assert_int_equal(fixture.shm->node_head, fixture.shm->node_count);
+	assert_int_equal(fixture.shm->node_head, fixture.shm->layout.node_count);
 	/* The events themselves are all there, without a stack where there was no room for one. */
 	assert_int_equal(own_records(&records), 3);
 	assert_int_equal(records[0].node, node);

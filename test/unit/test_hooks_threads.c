@@ -107,7 +107,7 @@ static void test_an_entry_in_other_hands(void **state)
 	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
 	thread = own_thread();
 	pointer = thread->thread_pointer;
-	for (uint32_t i = 0; i < fixture.shm->thread_count; i++)
+	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++)
 		fixture_thread(&fixture, i)->thread_pointer = 1;
 	assert_false(FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 2));
 	assert_int_equal(fixture.shm->lost_no_thread, 1);
@@ -118,7 +118,7 @@ static void test_an_entry_in_other_hands(void **state)
 
 static void test_a_full_thread_table(void **state)
 {
-	const uint32_t count = fixture.shm->thread_count;
+	const uint32_t count = fixture.shm->layout.thread_count;
 	unsigned taken = 0;
 
 	(void)state;
@@ -145,18 +145,18 @@ static void test_a_hole_in_front_of_the_entry(void **state)
 
 	(void)state;
 	/* All entries are in use, the first to be cleared again being ours. */
-	for (uint32_t i = 0; i < fixture.shm->thread_count; i++)
+	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++)
 		fixture_thread(&fixture, i)->thread_pointer = 0x7f0000000000 + i;
-	for (uint32_t i = fixture.shm->thread_count; i > 0; i--) {
+	for (uint32_t i = fixture.shm->layout.thread_count; i > 0; i--) {
 		fixture_thread(&fixture, i - 1)->thread_pointer = 0;
 		if (FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1))
 			break;
 	}
-	for (uint32_t i = 0; i < fixture.shm->thread_count; i++)
+	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++)
 		if (fixture_thread(&fixture, i)->thread_pointer != pointer)
 			fixture_thread(&fixture, i)->thread_pointer = 0;
 	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 2);
-	for (uint32_t i = 0; i < fixture.shm->thread_count; i++)
+	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++)
 		entries += fixture_thread(&fixture, i)->thread_pointer != 0;
 	assert_int_equal(entries, 1);
 	RECORDED({LIMPET_EVENT_ALLOC, BLOCK_A, 1}, {LIMPET_EVENT_ALLOC, BLOCK_A, 2});
@@ -168,7 +168,7 @@ static void test_no_more_states_than_there_is_memory_for(void **state)
 	(void)state;
 	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
 	assert_int_equal(fixture.shm->states_claimed, 1);
-	fixture.shm->thread_limit = 1;
+	fixture.shm->layout.thread_limit = 1;
 	own_thread()->thread_pointer = 0;
 	assert_true(FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 2));
 	own_thread()->thread_pointer = 0x7f0000000000;

@@ -41,14 +41,15 @@ static bool is_thunk(uint64_t value)
 
 static struct limpet_slot *slot_at(uint32_t index)
 {
-	return (struct limpet_slot *)(void *)((uint8_t *)fixture.shm + fixture.shm->slots_offset) +
+	return (struct limpet_slot *)(void *)((uint8_t *)fixture.shm +
+					      fixture.shm->layout.slots_offset) +
 	       index;
 }
 
 static struct limpet_known_module *known_at(uint32_t index)
 {
 	return (struct limpet_known_module *)(void *)((uint8_t *)fixture.shm +
-						      fixture.shm->modules_offset) +
+						      fixture.shm->layout.modules_offset) +
 	       index;
 }
 

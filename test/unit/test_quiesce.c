@@ -239,8 +239,9 @@ static pid_t start_child(enum role role)
 	memset(stage, 0, sizeof(*stage));
 	stage->role = role;
 	stage->shm.magic = LIMPET_SHM_MAGIC;
-	stage->shm.thread_count = LIMPET_COUNT_OF(stage->states);
-	stage->shm.threads_offset = offsetof(struct stage, states) - offsetof(struct stage, shm);
+	stage->shm.layout.thread_count = LIMPET_COUNT_OF(stage->states);
+	stage->shm.layout.threads_offset =
+		offsetof(struct stage, states) - offsetof(struct stage, shm);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
@@ -419,16 +420,16 @@ static void test_states_that_lie(void **state)
 	const struct limpet_shm good = stage->shm;
 
 	(void)state;
-	stage->shm.thread_count = UINT32_MAX;
+	stage->shm.layout.thread_count = UINT32_MAX;
 	expect_none(pid, false);
 	stage->shm = good;
 	stage->shm.magic++;
 	expect_none(pid, false);
 	stage->shm = good;
-	stage->shm.threads_offset = 1ull << 46;
+	stage->shm.layout.threads_offset = 1ull << 46;
 	expect_none(pid, false);
 	stage->shm = good;
-	stage->shm.thread_count = 0;
+	stage->shm.layout.thread_count = 0;
 	assert_int_equal(prove(pid, false, NULL), 0);
 	/* Not mapped (any more). */
 	stage->shm = good;
@@ -459,7 +460,7 @@ static void flip_count(void)
 {
 	static const uint32_t counts[] = {1, 60000, 2, UINT32_MAX, 0, 60000, 60000};
 
-	stage->shm.thread_count = counts[flips++ % LIMPET_COUNT_OF(counts)];
+	stage->shm.layout.thread_count = counts[flips++ % LIMPET_COUNT_OF(counts)];
 }
 
 static void test_states_that_change(void **state)

@@ -36,12 +36,12 @@ static void end(void)
 
 static uint32_t counters(void)
 {
-	return 1u << (64 - limpet_shm->sample_filter_shift);
+	return 1u << (64 - limpet_shm->layout.sample_filter_shift);
 }
 
 static uint64_t counted(void)
 {
-	const uint8_t *filter = limpet_shm_at(limpet_shm->sample_filter_offset);
+	const uint8_t *filter = limpet_shm_at(limpet_shm->layout.sample_filter_offset);
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < counters(); i++)
@@ -51,10 +51,10 @@ static uint64_t counted(void)
 
 static uint64_t entries(void)
 {
-	const uint64_t *table = limpet_shm_at(limpet_shm->sample_table_offset);
+	const uint64_t *table = limpet_shm_at(limpet_shm->layout.sample_table_offset);
 	uint64_t count = 0;
 
-	for (uint32_t i = 0; i < limpet_shm->sample_table_count; i++)
+	for (uint32_t i = 0; i < limpet_shm->layout.sample_table_count; i++)
 		count += table[i] != 0;
 	return count;
 }
@@ -79,13 +79,13 @@ static void test_layout(void **state)
 		assert_int_equal(without.shm->sample_bytes, 0);
 		begin(sizes[i]);
 		assert_int_equal(limpet_shm->sample_bytes, PERIOD);
-		assert_true(counters() >= limpet_shm->sample_table_count / 8);
-		assert_int_equal(limpet_shm->sample_table_offset % 64, 0);
-		assert_true(limpet_shm->sample_table_offset +
-				    8ull * limpet_shm->sample_table_count <=
-			    limpet_shm->sample_filter_offset);
-		assert_true(limpet_shm->sample_filter_offset + counters() <=
-			    limpet_shm->node_index_offset);
+		assert_true(counters() >= limpet_shm->layout.sample_table_count / 8);
+		assert_int_equal(limpet_shm->layout.sample_table_offset % 64, 0);
+		assert_true(limpet_shm->layout.sample_table_offset +
+				    8ull * limpet_shm->layout.sample_table_count <=
+			    limpet_shm->layout.sample_filter_offset);
+		assert_true(limpet_shm->layout.sample_filter_offset + counters() <=
+			    limpet_shm->layout.node_index_offset);
 		/* The table takes the place of chunks; of small memory these are groups. */
 		assert_true(segment.shm_bytes <= without.shm_bytes + sizes[i] / 14);
 		assert_true(segment.shm_bytes <= without.shm_bytes + sizes[i] / 512 ||
@@ -156,13 +156,13 @@ static void test_full(void **state)
 
 	(void)state;
 	begin(8u << 20);
-	tried = 2ull * limpet_shm->sample_table_count;
+	tried = 2ull * limpet_shm->layout.sample_table_count;
 	for (uint64_t i = 0; i < tried; i++)
 		fit += limpet_sample_enter(block(i));
 	assert_int_equal(limpet_shm->lost_no_sample, tried - fit);
 	assert_int_equal(entries(), fit);
 	/* Two buckets to choose from fill the table well before one finds no room... */
-	assert_true(fit > limpet_shm->sample_table_count / 10 * 9);
+	assert_true(fit > limpet_shm->layout.sample_table_count / 10 * 9);
 	for (uint64_t i = 0; i < tried; i++)
 		taken_out += limpet_sample_take_out(block(i));
 	/* ...and nothing is forgotten. */
@@ -179,7 +179,7 @@ static void test_counter_full(void **state)
 
 	(void)state;
 	begin(8u << 20);
-	filter = limpet_shm_at(limpet_shm->sample_filter_offset);
+	filter = limpet_shm_at(limpet_shm->layout.sample_filter_offset);
 	assert_true(limpet_sample_enter(block(3)));
 	memset(filter, UINT8_MAX, counters());
 	assert_true(limpet_sample_enter(block(4)));
@@ -284,7 +284,7 @@ static void test_wants(void **state)
 
 	(void)state;
 	begin(8u << 20);
-	threads = limpet_shm_at(limpet_shm->threads_offset);
+	threads = limpet_shm_at(limpet_shm->layout.threads_offset);
 	for (uint64_t i = 0; i < calls; i++)
 		for (unsigned k = 0; k < 2; k++)
 			taken[k] += limpet_sample_wants(&threads[k], size, PERIOD);

@@ -37,14 +37,14 @@ static void test_first_share(void **state)
 
 	(void)state;
 	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
-	if (resident_bytes(&segment, 0, segment.nodes_offset) < segment.nodes_offset)
+	if (resident_bytes(&segment, 0, segment.layout.nodes_offset) < segment.layout.nodes_offset)
 		limpet_skip(NO_TOUCH);
-	for (uint32_t group = 0; group < segment.chunk_count / 64; group++)
-		assert_int_equal(
-			resident_bytes(&segment,
-				       segment.chunks_offset + group * 64ull * LIMPET_CHUNK_BYTES,
-				       4 * LIMPET_CHUNK_BYTES),
-			4 * LIMPET_CHUNK_BYTES);
+	for (uint32_t group = 0; group < segment.layout.chunk_count / 64; group++)
+		assert_int_equal(resident_bytes(&segment,
+						segment.layout.chunks_offset +
+							group * 64ull * LIMPET_CHUNK_BYTES,
+						4 * LIMPET_CHUNK_BYTES),
+				 4 * LIMPET_CHUNK_BYTES);
 	assert_true(resident_bytes(&segment, 0, segment.shm_bytes) < segment.shm_bytes / 3);
 	limpet_segment_done(&segment);
 }
@@ -85,14 +85,16 @@ static void test_the_bound_holds(void **state)
 
 			assert_int_equal(
 				limpet_segment_create(bytes, &samplings[i], &segment, NULL), 0);
-			pages = (uint64_t)segment.shm->thread_limit + segment.shm->room_pages;
+			pages = (uint64_t)segment.shm->layout.thread_limit +
+				segment.shm->layout.room_pages;
 			used = segment.shm_bytes + segment.arena_bytes + LIMPET_RULE_CACHE_BYTES +
 			       pages * LIMPET_SCRATCH_BYTES;
 			assert_in_range(used, bytes / 4 * 3, bytes);
-			assert_true(segment.shm->thread_limit >= 128);
-			assert_true(segment.shm->node_index_count >=
-				    segment.shm->node_count / 2 * 3);
-			assert_true(segment.shm->thread_limit <= segment.shm->chunk_count / 4 * 3);
+			assert_true(segment.shm->layout.thread_limit >= 128);
+			assert_true(segment.shm->layout.node_index_count >=
+				    segment.shm->layout.node_count / 2 * 3);
+			assert_true(segment.shm->layout.thread_limit <=
+				    segment.shm->layout.chunk_count / 4 * 3);
 			limpet_segment_done(&segment);
 		}
 }
