@@ -300,15 +300,29 @@ void limpet_trace_writer_replace(struct limpet_trace_writer *writer)
 	writer->replacing = true;
 }
 
+/* What a file of ours may have; beyond it a write raises a signal whose default is to end us, and
+ * in some file systems (tmpfs) so does a reserve. */
+static uint64_t file_limit(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+		       ? limit.rlim_cur
+		       : UINT64_MAX;
+}
+
 /* Room for `count` bytes and the reserve after them. Only a full disk is an error: a file system
  * that cannot reserve is written to without. */
 static int reserve(struct limpet_trace_writer *writer, size_t count)
 {
 	uint64_t need = writer->file_bytes + count + RESERVE_BYTES;
 	uint64_t steps[2] = {writer->ring ? need : need + RESERVE_STEP_BYTES, need};
+	uint64_t most = file_limit();
 
-	if (writer->no_reserve || need <= writer->reserved_to)
+	if (writer->no_reserve || need <= writer->reserved_to || need > most)
 		return 0;
+	if (steps[0] > most)
+		steps[0] = most;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(steps); i++) {
 		uint64_t from = writer->reserved_to > writer->file_bytes ? writer->reserved_to
 									 : writer->file_bytes;
@@ -326,18 +340,13 @@ static int reserve(struct limpet_trace_writer *writer, size_t count)
 	return errno == EINTR ? 0 : -errno;
 }
 
-/* Asked before, as a write beyond RLIMIT_FSIZE raises a signal whose default is to end us. */
 static int check_limit(const struct limpet_trace_writer *writer)
 {
 	uint64_t need = writer->file_bytes + writer->batch.count;
-	struct rlimit limit;
 
 	if (!writer->last_words)
 		need += RESERVE_BYTES;
-	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-	    need > limit.rlim_cur)
-		return -EFBIG;
-	return 0;
+	return need > file_limit() ? -EFBIG : 0;
 }
 
 static void add_file_bytes(struct limpet_trace_writer *writer, size_t count)

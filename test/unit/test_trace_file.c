@@ -235,10 +235,30 @@ static void exceed_limit(void)
 	check_full(trace_path("limited"), -EFBIG, LIMPET_END_SIZE_LIMIT);
 }
 
+static void exceed_limit_of_tmpfs(void)
+{
+	if (unshare(CLONE_NEWNS | (geteuid() ? CLONE_NEWUSER : 0)) < 0 ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("none", trace_folder, "tmpfs", 0, NULL) < 0)
+		_exit(77);
+	exceed_limit();
+}
+
 static void test_a_file_size_limit(void **state)
 {
 	(void)state;
 	assert_int_equal(in_child(exceed_limit), 0);
+}
+
+/* Where to reserve too much raises the signal, too. */
+static void test_a_file_size_limit_in_memory(void **state)
+{
+	int status = in_child(exceed_limit_of_tmpfs);
+
+	(void)state;
+	if (status == 77)
+		limpet_skip("no file system can be mounted here");
+	assert_int_equal(status, 0);
 }
 
 int main(void)
@@ -250,6 +270,7 @@ int main(void)
 		cmocka_unit_test(test_default_names),
 		cmocka_unit_test(test_a_full_disk),
 		cmocka_unit_test(test_a_file_size_limit),
+		cmocka_unit_test(test_a_file_size_limit_in_memory),
 	};
 
 	return cmocka_run_group_tests(tests, trace_enter_folder, trace_leave_folder);
