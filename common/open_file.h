@@ -11,12 +11,12 @@ enum limpet_open_flags {
 	LIMPET_OPEN_NO_LINKS = 1 /* a link anywhere on the way is an error */
 };
 
-/* A descriptor that only names (O_PATH): what it names notices nothing. Or -errno, -ELOOP where
- * there is a link that may not be followed. */
+/* A descriptor that only names (O_PATH): nothing is opened. Or -errno, -ELOOP where there is a link
+ * that may not be followed. */
 int limpet_open_name(const char *root, const char *path, unsigned flags) LIMPET_MUST_CHECK;
 
-/* A regular file, for reading; of anything else (a device, a FIFO) nothing is opened that would
- * notice. Answers a descriptor or -errno, -EINVAL where it is no regular file. */
+/* A regular file, for reading; anything else (a device, a FIFO, a file of the kernel's own in /proc
+ * or /sys) is not opened. Answers a descriptor or -errno, -EINVAL where it is no regular file. */
 int limpet_open_regular(const char *root, const char *path, unsigned flags) LIMPET_MUST_CHECK;
 
 #endif

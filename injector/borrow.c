@@ -1,16 +1,20 @@
 #include "injector/borrow.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "injector/agent_image.h"
 #include "injector/descriptor.h"
@@ -363,6 +367,23 @@ static uint64_t scratch_offset(const struct limpet_agent_image *image)
 	return image->file_bytes;
 }
 
+/* By its number, which any thread of the target may have given to another file meanwhile: to one of
+ * its choice, which we would write over with our rights. */
+static bool is_new_image(int fd)
+{
+	static const char ours[] = "/memfd:" LIMPET_MEMFD_AGENT " (deleted)";
+	char path[32], name[sizeof(ours) + 1];
+	struct stat file;
+	ssize_t bytes;
+
+	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &file) < 0 || !S_ISREG(file.st_mode) ||
+	    file.st_size || file.st_nlink)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	bytes = readlink(path, name, sizeof(name));
+	return bytes == (ssize_t)sizeof(ours) - 1 && !memcmp(name, ours, sizeof(ours) - 1);
+}
+
 static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_image *image,
 		      struct limpet_err *err)
 {
@@ -387,6 +408,8 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 	file = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, borrow->image_there);
 	if (file < 0)
 		return failed(err, borrow, "pidfd_getfd", file);
+	if (!is_new_image(file))
+		return failed(err, borrow, "memfd_create", -EPROTO);
 	limpet_footprint_note(file);
 	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size ||
 	    ftruncate(file, (off_t)(scratch_offset(image) + SCRATCH_BYTES)) < 0)
@@ -539,14 +562,18 @@ static int send_memory(int channel, const struct limpet_segment *segment)
 }
 
 /* By its number, which any thread of the target may have given to something else meanwhile: to
- * something that never takes what is sent there, or that passes on what it gets. */
+ * something that never takes what is sent there, that passes on what it gets, or that other
+ * processes have, too, in which we would close it as ours. */
 static bool is_channel(int fd)
 {
+	struct sockaddr_un name;
+	socklen_t bytes = sizeof(int), name_bytes = sizeof(name);
 	int domain = 0, type = 0;
-	socklen_t bytes = sizeof(int);
 
 	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_UNIX &&
-	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_SEQPACKET;
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_SEQPACKET &&
+	       getsockname(fd, (struct sockaddr *)&name, &name_bytes) == 0 &&
+	       name_bytes == sizeof(sa_family_t);
 }
 
 /* The stub has made the channel and stands still. */
@@ -567,7 +594,7 @@ static int take_end(struct limpet_borrow *borrow, uint64_t boot_address,
 	borrow->channel = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, ends[1]);
 	if (borrow->channel < 0)
 		return failed(err, borrow, "pidfd_getfd", borrow->channel);
-	if (!is_channel(borrow->channel))
+	if (!is_channel(borrow->channel) || !is_channel(theirs))
 		return failed(err, borrow, "socketpair", -EPROTO);
 	limpet_footprint_note(theirs);
 	limpet_footprint_note(borrow->channel);

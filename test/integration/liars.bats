@@ -129,6 +129,22 @@ during() {
 	during info may-die
 }
 
+@test "a file of its choice in place of the agent's, as soon as it is made: not one byte of it changes" {
+	local seed refused=0
+	echo mine >chosen
+	for ((seed = 1; seed <= 5 * LIES; seed++)); do
+		start "image$seed" "$TARGETS/liar"
+		tell "image$seed" "lie image $seed" lying
+		begin_attach 50ms 2s
+		attach_ended
+		! grep -q 'memfd_create failed' liar.err || refused=$((refused + 1))
+		same "its size" "$(stat -c %s chosen)" 5
+		same "the file" "$(head -c 5 chosen)" mine
+		liar_ended lives "image$seed"
+	done
+	echo "# figures: $refused of $((5 * LIES)) attaches were given a file of the target's choice, and refused it" >&3
+}
+
 # Who waits for it waits for good: until SIGUSR1.
 @test "a socket that takes nothing in place of the channel, as soon as it is made" {
 	local seed

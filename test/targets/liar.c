@@ -5,12 +5,13 @@
  * One thread allocates all the while. "lie MODE [SEED]" begins to lie, "truth" ends it, "quit" ends
  * with 0 if nobody wrote where we did not ask for it. Modes for before the attach: "list" (the
  * loader's list goes round and leads nowhere), "images" (files that look like modules with absurd
- * heads). For during it: "memory" (random words all over the shared memory), "heads" (of chunks,
- * threads and stacks, plausible and wrong), "header" (its first page), "info" (what the agent tells
- * of itself), "layout" (where in it what lies; from the moment on that it is there, so for before
- *as well), "jam" (in place of limpet's channel, as soon as it is made, a socket that takes nothing;
- *for before), "flood" (garbage into the channel), "file" (a file over the channel; "file" answers
- * its size), "unmap" (the shared memory goes, and we with it), "all". */
+ * heads), "image" and "jam" (in place of what limpet makes in us, as soon as it is there: a file of
+ *our choice, whose size "file" answers; a socket that takes nothing, until SIGUSR1). For before or
+ *during it: "layout" (where in the shared memory what lies), "slots" (of that, the slots). For
+ *during it: "memory" (random words all over the shared memory), "heads" (of chunks, threads and
+ *stacks, plausible and wrong), "header" (its first page), "info" (what the agent tells of itself),
+ *"flood" (garbage into the channel), "file" (a file over the channel; "file" answers its size),
+ *"unmap" (the shared memory goes, and we with it), "all". */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -296,6 +297,20 @@ static void flood(void)
 	}
 }
 
+/* In place of a file that limpet makes in us, as soon as it is there: the one that "file" tells the
+ * size of. */
+static void exchange(void)
+{
+	enum { NEXT = 8, OFTEN = 20000 };
+	int first = dup(0);
+
+	close(first);
+	for (unsigned i = 0; i < OFTEN; i++)
+		for (int fd = first; fd < first + NEXT; fd++)
+			if (fd != file && fcntl(fd, F_GET_SEALS) >= 0)
+				dup2(file, fd);
+}
+
 /* Where new descriptors are about to appear: whoever sends to one waits until SIGUSR1, as does our
  * own thread that limpet has borrowed. */
 static void jam(void)
@@ -360,6 +375,8 @@ static void *lie_on(void *nothing)
 			lie_about_agent();
 		if (lying && is("flood"))
 			flood();
+		if (lying && !strcmp(mode, "image"))
+			exchange();
 		if (lying && !strcmp(mode, "jam"))
 			jam();
 		if (lying && !strcmp(mode, "file"))
@@ -425,6 +442,8 @@ static void command(char *line)
 			lie_about_list();
 		if (!strcmp(mode, "images"))
 			lie_about_images();
+		if (!strcmp(mode, "image"))
+			file = open("chosen", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 		lying = true;
 		target_say("lying");
 	} else {
