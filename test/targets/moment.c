@@ -45,7 +45,7 @@ TARGET_FRAME static void moment_work(void)
 
 static void *worker_main(void *argument)
 {
-	const unsigned mine = generation;
+	const unsigned mine = (unsigned)(uintptr_t)argument;
 
 	while (generation == mine) {
 		const struct timespec nap = {0, 100000};
@@ -54,13 +54,16 @@ static void *worker_main(void *argument)
 			moment_work();
 		nanosleep(&nap, NULL);
 	}
-	return argument;
+	return NULL;
 }
 
+/* Told to which generation they belong: one that begins late might find the next one's number. */
 static void begin_threads(void)
 {
+	void *number = (void *)(uintptr_t)generation;
+
 	for (unsigned i = 0; i < THREADS; i++)
-		if (pthread_create(&threads[i], NULL, worker_main, NULL))
+		if (pthread_create(&threads[i], NULL, worker_main, number))
 			target_broken("no thread");
 }
 
