@@ -5,13 +5,14 @@
  * One thread allocates all the while. "lie MODE [SEED]" begins to lie, "truth" ends it, "quit" ends
  * with 0 if nobody wrote where we did not ask for it. Modes for before the attach: "list" (the
  * loader's list goes round and leads nowhere), "images" (files that look like modules with absurd
- * heads), "image" and "jam" (in place of what limpet makes in us, as soon as it is there: a file of
- *our choice, whose size "file" answers; a socket that takes nothing, until SIGUSR1). For before or
- *during it: "layout" (where in the shared memory what lies), "slots" (of that, the slots). For
- *during it: "memory" (random words all over the shared memory), "heads" (of chunks, threads and
- *stacks, plausible and wrong), "header" (its first page), "info" (what the agent tells of itself),
- *"flood" (garbage into the channel), "file" (a file over the channel; "file" answers its size),
- *"unmap" (the shared memory goes, and we with it), "all". */
+ * heads), "image" and "jam" (in place of what limpet makes in us, as soon as it is there: a file
+ * of our choice, whose size "file" answers; a socket that takes nothing, until SIGUSR1). For before
+ * or during it: "layout" (where in the shared memory what lies), "slots" (of that, the slots). For
+ * during it: "memory" (random words all over the shared memory), "heads" (of chunks, threads and
+ * stacks, plausible and wrong), "header" (its first page), "info" (what the agent tells of itself),
+ * "flood" (garbage into the channel), "file" (a file over the channel; "file" answers its size),
+ * "unmap" (the shared memory goes, and we with it), "all" (of those during it alone, but "file" and
+ * "unmap"). */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -363,12 +364,14 @@ static bool is(const char *name)
 static void *lie_on(void *nothing)
 {
 	while (!quitting) {
+		const bool all_layout = !strcmp(mode, "layout");
+
 		if (lying && is("memory"))
 			lie_in_memory();
 		if (lying && is("header"))
 			lie_in_header();
-		if (lying && (is("layout") || is("slots")))
-			lie_about_layout(is("layout"));
+		if (lying && (all_layout || !strcmp(mode, "slots")))
+			lie_about_layout(all_layout);
 		if (lying && is("heads"))
 			lie_in_heads();
 		if (lying && is("info"))
@@ -387,7 +390,7 @@ static void *lie_on(void *nothing)
 			if (shared.words)
 				munmap(shared.words, shared.count * 8);
 		}
-		if (!is("layout") && strcmp(mode, "slots") != 0)
+		if (!all_layout && strcmp(mode, "slots") != 0)
 			usleep(200);
 	}
 	return nothing;
