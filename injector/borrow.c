@@ -34,6 +34,8 @@
 #define STUB_PATIENCE_NS 1000000000u
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
+/* How long a thread that is late keeps those in peace that would see a stop. */
+#define POLITE_NS 1000000000u
 #define MEMFD_CLOEXEC 1u
 #define MEMFD_NOEXEC_SEAL 8u
 
@@ -160,7 +162,11 @@ static enum limpet_safepoint_verdict check_thread(const struct limpet_borrow *bo
 					    borrow->setup.gadgets->restorer, ret_stack_low);
 }
 
-/* 0: borrowed; 1: not here, not now (*ret_verdict says why); -errno: no use to go on. */
+/* What try_thread() answers else: of a thread that may stand well a moment later, of one that did
+ * not stop in time, and of one that would map an arena for good. */
+enum { NOT_NOW = 1, LATE, NO_ARENA };
+
+/* 0: borrowed; NOT_NOW, LATE, NO_ARENA (*ret_verdict says why); -errno: no use to go on. */
 static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 		      enum limpet_safepoint_verdict *ret_verdict)
 {
@@ -171,7 +177,7 @@ static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
 
 	if (error == -ESRCH || error == -ETIMEDOUT)
-		return 1;
+		return error == -ETIMEDOUT ? LATE : NOT_NOW;
 	if (error)
 		return error;
 	borrow->attempts++;
@@ -179,15 +185,44 @@ static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena) ||
 	    loader_is_locked(&borrow->setup)) {
 		limpet_tracee_release(tracee);
-		return 1;
+		return *ret_verdict == LIMPET_SAFE && !arena ? NO_ARENA : NOT_NOW;
 	}
 	error = limpet_tracee_borrow(tracee, borrow->setup.gadgets, stack_low);
 	if (error) {
 		limpet_tracee_release(tracee);
-		return error == -ESRCH || error == -ENOSPC || error == -EFAULT ? 1 : error;
+		return error == -ESRCH || error == -ENOSPC || error == -EFAULT ? NOT_NOW : error;
 	}
 	borrow->tracee = tracee;
 	return 0;
+}
+
+/* For whom those wait that see a stop: a thread that stood in the allocator, or in a like place,
+ * has soon left it or sleeps there; one that is asked to stop comes when it gets a processor. */
+struct patience {
+	bool not_now, late;
+};
+
+/* Each of them, the best first: as try_thread(), NOT_NOW for none. *want_arena becomes false when
+ * all have been tried. */
+static int try_threads(struct limpet_borrow *borrow, const struct candidate *list, int count,
+		       const struct patience *patience, bool *want_arena,
+		       enum limpet_safepoint_verdict *ret_verdict)
+{
+	bool may_come = false;
+
+	for (int i = 0; i < count && list[i].rank != RANK_COUNT; i++) {
+		int error;
+
+		if (may_come && list[i].rank >= RANK_SOCKET)
+			return NOT_NOW;
+		error = try_thread(borrow, list[i].tid, *want_arena, ret_verdict);
+		if (error <= 0)
+			return error;
+		may_come |= (error == NOT_NOW && patience->not_now) ||
+			    (error == LATE && patience->late);
+	}
+	*want_arena = false;
+	return NOT_NOW;
 }
 
 /* A stopped process cannot let go of a lock: every thread must stand well. */
@@ -254,10 +289,12 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 		       struct limpet_err *err)
 {
 	const long longest_pause_ns = 50000000;
+	const unsigned polite_passes = 6;
+	const uint64_t polite_until_ns = limpet_monotonic_ns() + POLITE_NS;
 	enum limpet_safepoint_verdict verdict = LIMPET_UNSAFE_UNKNOWN;
 	struct timespec pause = {0, 200000};
 	struct limpet_borrow *borrow;
-	bool locked = false;
+	bool locked = false, want_arena = true;
 	int error = check_stopped_target(setup, err);
 
 	if (error)
@@ -266,17 +303,19 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 	if (!borrow)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	for (unsigned pass = 0;; pass++) {
+		const struct patience patience = {.not_now = pass < polite_passes,
+						  .late = limpet_monotonic_ns() < polite_until_ns};
 		LIMPET_FREE struct candidate *list = NULL;
 		int count;
 
 		locked = loader_is_locked(setup);
 		count = locked ? 0 : list_candidates(setup->pid, &list);
-		error = count < 0 ? count : 1;
+		error = count < 0 ? count : NOT_NOW;
 		/* A thread without an arena of its own would map one for good: only if no other
 		 * was found. */
-		for (int i = 0; i < count && error == 1 && list[i].rank != RANK_COUNT; i++)
-			error = try_thread(borrow, list[i].tid, pass == 0, &verdict);
-		if (error != 1)
+		if (count > 0)
+			error = try_threads(borrow, list, count, &patience, &want_arena, &verdict);
+		if (error <= 0)
 			break;
 		if (limpet_monotonic_ns() >= setup->deadline_ns) {
 			error = -EBUSY;

@@ -151,6 +151,17 @@ blocked() {
 	blocked msgrcv msgsnd semop semtimedop mq_receive mq_timedreceive mq_send
 }
 
+@test "a thread that would see a stop waits for its turn while another is late" {
+	local stopped
+	start both "$TARGETS/sleeper" --bystander epoll_wait
+	tell both call call
+	within 60 env MEDDLE_LATE=300000000 LD_PRELOAD="$TARGETS/meddle.so" "$TORTURE/stops" limpet "$pid" 1 3>&-
+	tell both release good
+	read -r _ stopped _ <<<"$answer"
+	same "stops that it saw" "$stopped" 0
+	finish both
+}
+
 @test "every kind that the sleeper knows is tested here" {
 	for kind in $("$TARGETS/sleeper" --list); do
 		grep -qE "^	blocked (.* )?$kind( |\$)" "$BATS_TEST_FILENAME" || fail "$kind is not tested"

@@ -8,6 +8,8 @@
  *	MEDDLE_KILL=N[:PID]      at the Nth call ("pN": of ptrace) limpet is killed, or PID, by
  *	                         SIGKILL; nobody is if there were fewer
  *	MEDDLE_LONGER=NS         each PTRACE_DETACH takes so long by CLOCK_MONOTONIC
+ *	MEDDLE_LATE=NS           the first PTRACE_INTERRUPT is made when limpet reads that clock
+ *	                         so much later, or after that: a thread that does not stop in time
  *
  * What hears the words does what it does while limpet goes on; three times of four limpet lets it
  * have a part of a millisecond first. */
@@ -38,6 +40,8 @@ static char words[256], words_file[256];
 static const char *count_file;
 static uint64_t longer_ns;
 static _Atomic uint64_t ahead_ns;
+static uint64_t late_ns, due_ns; /* 0: none is late */
+static pid_t late_tid;
 static pid_t self, killed_pid;
 
 static int (*real_open)(const char *path, int flags, ...);
@@ -92,7 +96,7 @@ static void one_call(bool is_ptrace)
 __attribute__((constructor)) static void begin(void)
 {
 	const char *order = getenv("MEDDLE_AT"), *killed = getenv("MEDDLE_KILL");
-	const char *longer = getenv("MEDDLE_LONGER");
+	const char *longer = getenv("MEDDLE_LONGER"), *late = getenv("MEDDLE_LATE");
 
 	REAL(open);
 	REAL(ptrace);
@@ -104,6 +108,7 @@ __attribute__((constructor)) static void begin(void)
 	self = getpid();
 	count_file = getenv("MEDDLE_COUNT");
 	longer_ns = longer ? strtoull(longer, NULL, 10) : 0;
+	late_ns = late ? strtoull(late, NULL, 10) : 0;
 	if (order) {
 		at_ptrace = *order == 'p';
 		if (sscanf(order + at_ptrace, "%lu:%254[^:]:%255s", &at, words, words_file) != 3)
@@ -134,8 +139,21 @@ __attribute__((destructor)) static void end(void)
 		put(count_file, O_CREAT | O_TRUNC, line);
 }
 
+static uint64_t in_ns(const struct timespec *time)
+{
+	return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
+}
+
+/* Only the thread that asked for it may: others are refused, and it stays due. */
+static void interrupt_if_due(const struct timespec *now)
+{
+	if (due_ns && in_ns(now) >= due_ns && !real_ptrace(PTRACE_INTERRUPT, late_tid, NULL, NULL))
+		due_ns = 0;
+}
+
 long ptrace(enum __ptrace_request request, ...)
 {
+	struct timespec now;
 	va_list arguments;
 	pid_t tid;
 	void *address, *data;
@@ -147,6 +165,13 @@ long ptrace(enum __ptrace_request request, ...)
 	data = va_arg(arguments, void *);
 	va_end(arguments);
 	one_call(true);
+	if (request == PTRACE_INTERRUPT && late_ns) {
+		real_clock_gettime(CLOCK_MONOTONIC, &now);
+		due_ns = in_ns(&now) + late_ns;
+		late_tid = tid;
+		late_ns = 0;
+		return 0;
+	}
 	answer = real_ptrace(request, tid, address, data);
 	if (request == PTRACE_DETACH)
 		ahead_ns += longer_ns;
@@ -201,10 +226,12 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 	if (!real_clock_gettime)
 		REAL(clock_gettime);
 	answer = real_clock_gettime(clock, time);
+	if (!answer && clock == CLOCK_MONOTONIC)
+		interrupt_if_due(time);
 	if (answer || clock != CLOCK_MONOTONIC || !ahead_ns)
 		return answer;
-	ns = (uint64_t)time->tv_nsec + ahead_ns;
-	time->tv_sec += (time_t)(ns / 1000000000u);
+	ns = in_ns(time) + ahead_ns;
+	time->tv_sec = (time_t)(ns / 1000000000u);
 	time->tv_nsec = (long)(ns % 1000000000u);
 	return 0;
 }
