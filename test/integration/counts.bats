@@ -82,7 +82,7 @@ of_storm() {
 	overload=drop attach "$pid" --agent-memory 8MiB
 	tell storm mark marked
 	tell storm zero zeroed
-	stand_still "$limpet_job"
+	stand_still "$limpet_job" "$pid"
 	tell storm "run 20000" ran
 	kill -CONT "$limpet_job"
 	tell storm "run 1000" ran

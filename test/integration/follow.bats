@@ -266,7 +266,7 @@ captured_or_over() {
 @test "whatever stands under a child's name is left, and the next number is taken" {
 	clan
 	# It does not see the child before there is something under its name.
-	stand_still "$limpet_job"
+	stand_still "$limpet_job" "$pid"
 	tell clan fork forked
 	child=${answer#forked }
 	children+=("$child")

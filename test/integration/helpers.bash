@@ -123,10 +123,18 @@ exit_status_of() {
 	wait "$1" || status=$?
 }
 
-# stand_still PID: by SIGSTOP, of which each thread has to hear; from here on none of them runs.
+# stand_still LIMPET PID: by SIGSTOP, of which each thread has to hear; from here on none of them runs. At a moment
+# when it holds no thread of PID: what it holds then stands as long as it does itself.
 stand_still() {
-	kill -STOP "$1" || return 1
-	wait_until 20 stands_still "$1"
+	while true; do
+		kill -STOP "$1" || return 1
+		wait_until 20 stands_still "$1" || return 1
+		is_held "$2" || break
+		kill -CONT "$1" || return 1
+	done
+}
+is_held() {
+	grep -qvxF $'TracerPid:\t0' <(grep -h '^TracerPid:' "/proc/$1/task/"*/status)
 }
 stands_still() {
 	local task stat
@@ -153,11 +161,24 @@ start() {
 	pid_of[$name]=$pid
 }
 
+# threads_of PID...: where each thread stands, for who reads of a failure: its number, state, tracer, system call
+# and its arguments.
+threads_of() {
+	local process task
+	for process in "$@"; do
+		for task in "/proc/$process/task/"*; do
+			printf '%s: %s\n' "${task#/proc/}" "$({ sed -n 's/^State:\t\|^TracerPid:\t//p' "$task/status"
+				cat "$task/wchan" <(echo) "$task/syscall"; } 2>/dev/null | tr '\n' ' ')" >&2
+		done
+	done
+}
+
 # Reads one line of the target's into `answer`; its first word has to be WORD.
 heard() {
 	local name=$1 word=$2
 	if ! IFS= read -r -t $((60 * LIMPET_TEST_PATIENCE)) answer <&"${out_of[$name]}"; then
 		fail "$name did not answer '$word'"
+		threads_of "${pid_of[$name]:-}" "${limpet_jobs[@]}"
 		return 1
 	fi
 	if [[ $word == ready || $word == second ]]; then

@@ -143,7 +143,7 @@ status_bytes() {
 	tell storm "run 20000" ran
 	before=$(status_bytes "$pid" VmRSS)
 	overload=drop attach "$pid"
-	stand_still "$limpet_job"
+	stand_still "$limpet_job" "$pid"
 	# More than fits: all that there is for events is touched.
 	tell storm "run 400000" ran
 	during=$(status_bytes "$pid" VmRSS)
@@ -318,7 +318,7 @@ with() {
 @test "--on-overload wait: a limpet that was stopped, and then killed, holds nobody up for good" {
 	start storm "$TARGETS/storm" --threads 4
 	attach "$pid" --agent-memory 8M
-	stand_still "$limpet_job"
+	stand_still "$limpet_job" "$pid"
 	# Far more than fits. They wait for ten seconds, if nobody says less.
 	same "milliseconds" "$("$TARGETS/room" "$limpet_job" 200)" 10000
 	tell storm "run 60000" ran
@@ -335,7 +335,7 @@ with() {
 
 	# A dead one, neither.
 	attach "$pid" --agent-memory 8M
-	stand_still "$limpet_job"
+	stand_still "$limpet_job" "$pid"
 	same "milliseconds" "$("$TARGETS/room" "$limpet_job" 4294967295)" 10000
 	kill -KILL "$limpet_job"
 	tell storm "run 60000" ran

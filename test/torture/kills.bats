@@ -167,7 +167,7 @@ operations() {
 	more_operations() { after=$(operations) && ((after > before + $1)); }
 	before=$(operations)
 	wait_until 120 more_operations 10000
-	stand_still "$limpet_job"
+	stand_still "$limpet_job" "$pid"
 	before=$(operations)
 	# More than the agent's memory holds.
 	wait_until 120 more_operations 1500000
