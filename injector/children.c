@@ -42,8 +42,7 @@ static bool holds_ours(pid_t pid)
 	return false;
 }
 
-/* Started when no agent of ours was there yet. Their lists of mappings are long, and they are many.
- */
+/* Started when no agent of ours was there yet. They are many. */
 static bool is_older(pid_t pid, uint64_t since_ticks)
 {
 	uint64_t ticks;
@@ -82,7 +81,7 @@ static int clean_once(const struct search *search, struct limpet_children *child
 		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
 		if (pid <= 0 || pid == search->parent || pid == getpid() ||
-		    is_older(pid, search->since_ticks) ||
+		    is_older(pid, search->since_ticks) || !limpet_footprint_has_execution(pid) ||
 		    (search->is_followed && search->is_followed(search->context, pid)) ||
 		    !holds_ours(pid))
 			continue;

@@ -17,7 +17,8 @@ struct limpet_children {
 };
 
 /* Finds every process but `parent`, and those of which `is_followed` answers true (NULL: none),
- * that has something of our footprint, and removes it there as from the parent, until the deadline.
+ * that was forked from a target of ours and has something of our footprint, and removes it there as
+ * from the parent, until the deadline.
  * 0 or -errno; what could not be cleaned is listed. */
 int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
 			  bool (*is_followed)(void *context, pid_t pid), void *context,

@@ -2,9 +2,11 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "common/err.h"
+#include "injector/proc.h"
 #include "injector/proc_files.h"
 
 #define REMEMBERED 1024u
@@ -14,6 +16,14 @@ static struct {
 	ino_t inode;
 } noted[REMEMBERED];
 static size_t noted_count;
+
+/* Auxiliary vectors, as long as they are; some 400 bytes each. */
+#define EXECUTIONS 64u
+static struct {
+	char *vector;
+	size_t bytes;
+} executions[EXECUTIONS];
+static size_t execution_count;
 
 static size_t in_use(void)
 {
@@ -55,4 +65,31 @@ bool limpet_footprint_has_inode(uint64_t inode)
 		if (noted[i].inode == inode)
 			return true;
 	return false;
+}
+
+bool limpet_footprint_has_execution(pid_t pid)
+{
+	LIMPET_FREE char *vector = NULL;
+	size_t bytes;
+
+	if (limpet_proc_file_read(pid, "auxv", &vector, &bytes) < 0 || !bytes)
+		return false;
+	for (size_t i = 0; i < EXECUTIONS; i++)
+		if (executions[i].bytes == bytes && !memcmp(executions[i].vector, vector, bytes))
+			return true;
+	return false;
+}
+
+void limpet_footprint_note_execution(pid_t pid)
+{
+	size_t at = execution_count % EXECUTIONS, bytes;
+	char *vector;
+
+	if (limpet_footprint_has_execution(pid) ||
+	    limpet_proc_file_read(pid, "auxv", &vector, &bytes) < 0)
+		return;
+	free(executions[at].vector);
+	executions[at].vector = vector;
+	executions[at].bytes = bytes;
+	execution_count++;
 }

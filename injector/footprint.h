@@ -1,6 +1,7 @@
 /* What this limpet makes in targets: the files of images, the two ends of channels, the memory that
- * is shared. A child that is forked meanwhile has copies, which are told by device and inode. Kept
- * for the whole process, the last thousand of them. */
+ * is shared. A child that is forked meanwhile has copies, which are told by device and inode. Any
+ * other process may have them, too, if the target hands them over: that is not ours to take away.
+ * Kept for the whole process, the last thousand of them. */
 #ifndef LIMPET_INJECTOR_FOOTPRINT_H
 #define LIMPET_INJECTOR_FOOTPRINT_H
 
@@ -10,6 +11,12 @@
 
 /* Notes what `fd`, a descriptor of ours, leads to. */
 void limpet_footprint_note(int fd);
+/* Notes which execution of a program runs in `pid`: that of a target. */
+void limpet_footprint_note_execution(pid_t pid);
+/* Whether `pid` runs one that was noted: a target, or what it forked. The kernel's own record tells
+ * (the auxiliary vector, with the addresses that each execve(2) draws anew); it outlives parents. */
+bool limpet_footprint_has_execution(pid_t pid);
+
 /* Whether descriptor `fd` of process `pid` leads to something noted. */
 bool limpet_footprint_has(pid_t pid, int fd);
 /* Whether a mapped file with the name of our image is one that was noted. */

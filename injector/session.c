@@ -16,6 +16,7 @@
 #include "injector/arch.h"
 #include "injector/borrow.h"
 #include "injector/descriptor.h"
+#include "injector/footprint.h"
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/near.h"
@@ -174,6 +175,7 @@ static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **
 		limpet_session_free(session);
 		return limpet_proc_explain(pid, error, "open", err);
 	}
+	limpet_footprint_note_execution(pid);
 	if (limpet_proc_auxv(pid, AT_RANDOM, &session->mark_address) < 0 ||
 	    limpet_memory_read(pid, session->mark_address, session->mark, sizeof(session->mark)) <
 		    0)

@@ -162,6 +162,28 @@ during() {
 	during flood lives
 }
 
+fds_of() {
+	find "/proc/$1/fd" -mindepth 1 -printf '%f %l\n' | sort
+}
+
+# Whatever it hands to others, limpet removes nothing from a process that is not the target's own copy.
+@test "the channel in the hands of another program is left there" {
+	local keeper held
+	start give "$TARGETS/liar"
+	begin_attach 1h 10m
+	wait_until 60 capturing "$pid"
+	tell give "lie give" lying
+	given_to() { tell give given given && keeper=${answer#given } && ((keeper)) &&
+		[[ $(tr '\0' ' ' <"/proc/$keeper/cmdline") == "liar keep " ]]; }
+	wait_until 60 given_to
+	held=$(fds_of "$keeper")
+	grep -q 'socket:' <<<"$held"
+	stop "$pid"
+	same "what it has" "$(fds_of "$keeper")" "$held"
+	kill "$keeper"
+	liar_ended lives give
+}
+
 @test "a file over the channel gets no byte" {
 	start file "$TARGETS/liar"
 	begin_attach 1h 10m

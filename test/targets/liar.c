@@ -11,6 +11,7 @@
  * during it: "memory" (random words all over the shared memory), "heads" (of chunks, threads and
  * stacks, plausible and wrong), "header" (its first page), "info" (what the agent tells of itself),
  * "flood" (garbage into the channel), "file" (a file over the channel; "file" answers its size),
+ * "give" (the channel to another program, whose process "given" names: liar keep),
  * "unmap" (the shared memory goes, and we with it), "all" (of those during it alone, but "file" and
  * "unmap"). */
 #include <elf.h>
@@ -20,6 +21,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -33,6 +35,7 @@ static const char *mode = "";
 static uint64_t seed = 1;
 static bool had_fd[FDS];
 static int file = -1;
+static _Atomic pid_t given;
 static unsigned char *canary;
 static pthread_t liar;
 
@@ -356,6 +359,23 @@ static void put_file(void)
 	}
 }
 
+/* Born of us, and of another execve(2) than ours: nothing of what limpet made in us is in its
+ * memory. */
+static void give(void)
+{
+	int fd = find_channel();
+
+	if (fd < 0 || given)
+		return;
+	given = fork();
+	if (given == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fcntl(fd, F_SETFD, 0);
+		execl("/proc/self/exe", "liar", "keep", (char *)NULL);
+		_exit(TARGET_EXIT_BROKEN);
+	}
+}
+
 static bool is(const char *name)
 {
 	return !strcmp(mode, name) || !strcmp(mode, "all");
@@ -384,6 +404,8 @@ static void *lie_on(void *nothing)
 			jam();
 		if (lying && !strcmp(mode, "file"))
 			put_file();
+		if (lying && !strcmp(mode, "give"))
+			give();
 		if (lying && !strcmp(mode, "unmap")) {
 			struct region shared = find_region("limpet-shared", "rw");
 
@@ -431,6 +453,8 @@ static void command(char *line)
 		target_say("honest");
 	} else if (target_word(line, "file", &n)) {
 		target_say("bytes %ld", file < 0 ? -1L : (long)lseek(file, 0, SEEK_END));
+	} else if (target_word(line, "given", &n)) {
+		target_say("given %d", given);
 	} else if (target_word(line, "lie", &n)) {
 		char *space;
 
@@ -454,13 +478,15 @@ static void command(char *line)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_t worker;
 	char line[256];
 
 	sigset_t jammed;
 
+	while (argc == 2 && !strcmp(argv[1], "keep"))
+		pause();
 	sigemptyset(&jammed);
 	sigaddset(&jammed, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &jammed, NULL);
