@@ -1,20 +1,24 @@
 #include "analyzer/debugfile.h"
 
 #include <dirent.h>
-#include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analyzer/build_id.h"
 #include "analyzer/debuginfod.h"
+#include "common/crc32.h"
 #include "common/open_file.h"
 
 /* Where distributions put separate debug information. */
 static const char system_debug_dir[] = "/usr/lib/debug";
+
+/* Of a file that may be anybody's: no more is read for its checksum. */
+#define CHECKSUM_MAX ((off_t)1 << 30)
+#define CHECKSUM_STEP 65536u
 
 /* Files of one folder whose build-ids are read. */
 #define FOLDER_FILES_MAX 4096
@@ -23,23 +27,14 @@ static const char system_debug_dir[] = "/usr/lib/debug";
  * without a build-id is believed only when none is asked for. */
 static int check_build(int fd, const uint8_t *build_id, size_t build_id_bytes)
 {
-	const void *found = NULL;
-	ssize_t found_bytes = 0;
-	int result = 0;
-	Elf *elf;
+	uint8_t found[LIMPET_BUILD_ID_MAX];
+	size_t found_bytes;
+	int result = limpet_build_id_read(fd, found, &found_bytes);
 
-	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!elf || elf_kind(elf) != ELF_K_ELF)
-		result = -ENOEXEC;
-	if (!result && build_id_bytes) {
-		found_bytes = dwelf_elf_gnu_build_id(elf, &found);
-		if (found_bytes <= 0 || (size_t)found_bytes != build_id_bytes ||
-		    memcmp(found, build_id, build_id_bytes))
-			result = -ESTALE;
-	}
-	elf_end(elf);
-	return result;
+	if (result < 0 || !build_id_bytes)
+		return result;
+	return found_bytes == build_id_bytes && !memcmp(found, build_id, build_id_bytes) ? 0
+											 : -ESTALE;
 }
 
 /* `root`: that of the query where `path` is the target's, NULL where it is ours. */
@@ -215,19 +210,12 @@ static int prefer_user_module(const struct limpet_debugfile_query *query, const 
 			      int own_fd)
 {
 	struct limpet_debugfile_query known = *query;
-	const void *id = NULL;
-	ssize_t id_bytes;
+	uint8_t id[LIMPET_BUILD_ID_MAX];
 	int fd = -ENOENT;
-	Elf *elf;
 
-	elf = elf_begin(own_fd, ELF_C_READ, NULL);
-	id_bytes = elf ? dwelf_elf_gnu_build_id(elf, &id) : 0;
-	if (id_bytes > 0) {
-		known.build_id = id;
-		known.build_id_bytes = (size_t)id_bytes;
+	known.build_id = id;
+	if (limpet_build_id_read(own_fd, id, &known.build_id_bytes) == 0 && known.build_id_bytes)
 		fd = find_user_module(&known, path);
-	}
-	elf_end(elf);
 	if (fd < 0)
 		return own_fd;
 	close(own_fd);
@@ -290,31 +278,26 @@ int limpet_debugfile_open_module(const struct limpet_debugfile_query *query, str
 
 /* ------------------------------------------------------------------ .gnu_debuglink */
 
-/* CRC-32 as in .gnu_debuglink (the polynomial of zlib and Ethernet). Without a table: it runs only
- * for modules that have no build-id. */
+/* Only for modules that have no build-id. */
 static int file_checksum(int fd, uint32_t *ret_checksum)
 {
-	LIMPET_FREE uint8_t *buffer = malloc(1 << 16);
-	uint32_t crc = 0xffffffffu;
+	LIMPET_FREE uint8_t *buffer = malloc(CHECKSUM_STEP);
+	uint32_t crc = 0;
 	off_t offset = 0;
+	ssize_t n;
 
 	if (!buffer)
 		return -ENOMEM;
-	for (;;) {
-		ssize_t n = pread(fd, buffer, 1 << 16, offset);
-
+	do {
+		n = pread(fd, buffer, CHECKSUM_STEP, offset);
 		if (n < 0)
 			return -errno;
-		if (!n)
-			break;
+		crc = limpet_crc32(crc, buffer, (size_t)n);
 		offset += n;
-		for (ssize_t i = 0; i < n; i++) {
-			crc ^= buffer[i];
-			for (int bit = 0; bit < 8; bit++)
-				crc = (crc >> 1) ^ (crc & 1 ? 0xedb88320u : 0);
-		}
-	}
-	*ret_checksum = ~crc;
+		if (offset > CHECKSUM_MAX)
+			return -EFBIG;
+	} while (n);
+	*ret_checksum = crc;
 	return 0;
 }
 

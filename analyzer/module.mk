@@ -1,6 +1,7 @@
 ANALYZER_SRC :=
 ANALYZER_SRC += analyzer/demangle.c analyzer/debuginfod.c analyzer/debugfile.c analyzer/dwarfindex.c analyzer/symtab.c \
-	analyzer/symbolize.c analyzer/perfmap.c
+	analyzer/build_id.c analyzer/texts.c analyzer/perfmap.c
+ANALYZER_SRC += analyzer/symbolize.c analyzer/symbol_channel.c analyzer/symbol_worker.c analyzer/symbol_reader.c
 ANALYZER_SRC += analyzer/fold.c analyzer/plain_text.c
 ANALYZER_SRC += analyzer/trace_reader.c analyzer/trace_tables.c analyzer/trace_events.c \
 	analyzer/trace_figures.c analyzer/trace_append.c analyzer/model.c analyzer/model_books.c analyzer/model_estimate.c analyzer/model_sum.c \

@@ -7,13 +7,14 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "analyzer/perfmap.h"
 #include "analyzer/room.h"
 #include "analyzer/symbolize.h"
 
 /* Between two looks for the end, and two deliveries. */
 #define STEP 64u
 #define NICE 10
+/* Modules that are open at a time, each with a process of its own. */
+#define OPEN_FILES 8u
 /* The map of a program that compiles all the time is not read all the time. */
 #define MAP_PAUSE_S 5
 
@@ -29,7 +30,8 @@ struct file {
 	size_t build_id_bytes;
 	uint64_t bias;
 	struct limpet_symbolizer *symbolizer;
-	bool tried;
+	uint64_t used; /* when: counts the uses of all */
+	bool failed;
 };
 
 struct limpet_namer {
@@ -42,6 +44,8 @@ struct limpet_namer {
 	struct wish *made;
 	size_t made_count, made_room;
 	struct timespec map_read;
+	struct file *open[OPEN_FILES];
+	uint64_t uses;
 	/* The asking side's own: nodes that were looked at, addresses that were asked for (open
 	 * addressing; address 0 is free). */
 	uint32_t nodes;
@@ -80,42 +84,82 @@ static void deliver(struct limpet_namer *namer, const struct wish *wish,
 	pthread_mutex_unlock(&namer->lock);
 }
 
-static struct file *open_file(struct limpet_namer *namer, uint32_t module)
+static struct file *file_of(struct limpet_namer *namer, uint32_t module)
 {
 	struct file *file;
 
 	pthread_mutex_lock(&namer->lock);
 	file = module < namer->file_count ? namer->files[module] : NULL;
 	pthread_mutex_unlock(&namer->lock);
-	if (!file)
+	return file;
+}
+
+/* The one that was not used for longest. */
+static void close_one(struct limpet_namer *namer)
+{
+	struct file **oldest = NULL;
+
+	for (size_t i = 0; i < OPEN_FILES; i++)
+		if (namer->open[i] && (!oldest || namer->open[i]->used < (*oldest)->used))
+			oldest = &namer->open[i];
+	if (!oldest)
+		return;
+	limpet_symbolizer_close((*oldest)->symbolizer);
+	(*oldest)->symbolizer = NULL;
+	*oldest = NULL;
+}
+
+static void remember_open(struct limpet_namer *namer, struct file *file)
+{
+	for (unsigned tries = 0; tries < 2; tries++) {
+		for (size_t i = 0; i < OPEN_FILES; i++) {
+			if (namer->open[i])
+				continue;
+			namer->open[i] = file;
+			return;
+		}
+		close_one(namer);
+	}
+}
+
+/* NULL: there is nothing to be read. */
+static struct file *open_file(struct limpet_namer *namer, uint32_t module)
+{
+	struct file *file = file_of(namer, module);
+
+	if (!file || file->failed || file->path[0] == '[')
 		return NULL;
-	if (!file->tried && file->path[0] != '[') {
+	if (!file->symbolizer) {
 		const struct limpet_symbolizer_options options = {
 			.path = file->path,
 			.fd = -1,
 			.build_id = file->build_id_bytes ? file->build_id : NULL,
 			.build_id_bytes = file->build_id_bytes,
 			.root = namer->root,
+			.cancel = &namer->cancel,
 		};
 
-		if (limpet_symbolizer_open(&options, &file->symbolizer, NULL) < 0)
-			file->symbolizer = NULL;
+		file->failed = limpet_symbolizer_open(&options, &file->symbolizer, NULL) < 0;
+		if (file->failed)
+			return NULL;
+		remember_open(namer, file);
 	}
-	file->tried = true;
+	file->used = ++namer->uses;
 	return file;
 }
 
-static void look_up(struct limpet_namer *namer, const struct wish *wish)
+/* Return addresses: the call lies before them. */
+static uint64_t call_address(const struct wish *wish, const struct file *file)
 {
-	struct file *file = open_file(namer, wish->module);
-	struct limpet_model_frame frames[LIMPET_SYMBOL_MAX_INLINED];
-	const struct limpet_symbol *found = NULL;
-	int count = 0;
+	return wish->address - 1 - file->bias;
+}
 
-	/* Return addresses: the call lies before them. */
-	if (file && file->symbolizer)
-		count = limpet_symbolizer_resolve(file->symbolizer, wish->address - 1 - file->bias,
-						  &found);
+static void look_up(struct limpet_namer *namer, const struct wish *wish, struct file *file)
+{
+	struct limpet_model_frame frames[LIMPET_SYMBOL_MAX_INLINED];
+	const struct limpet_symbol *found;
+	int count = limpet_symbolizer_resolve(file->symbolizer, call_address(wish, file), &found);
+
 	if (count <= 0)
 		return;
 	for (int i = 0; i < count; i++)
@@ -124,6 +168,21 @@ static void look_up(struct limpet_namer *namer, const struct wish *wish)
 							.line = found[i].line,
 							.inlined = found[i].inlined};
 	deliver(namer, wish, frames, (uint32_t)count);
+}
+
+/* Of one module. */
+static void look_up_some(struct limpet_namer *namer, const struct wish *list, size_t count)
+{
+	struct file *file = open_file(namer, list->module);
+	uint64_t addresses[STEP];
+
+	if (!file)
+		return;
+	for (size_t i = 0; i < count; i++)
+		addresses[i] = call_address(&list[i], file);
+	limpet_symbolizer_prepare(file->symbolizer, addresses, count);
+	for (size_t i = 0; i < count; i++)
+		look_up(namer, &list[i], file);
 }
 
 static int compare_wishes(const void *a, const void *b)
@@ -139,25 +198,27 @@ static int compare_wishes(const void *a, const void *b)
 static void look_up_made(struct limpet_namer *namer)
 {
 	LIMPET_FREE uint64_t *calls = calloc(namer->made_count + 1, sizeof(*calls));
-	struct limpet_perfmap *map = NULL;
+	struct limpet_symbolizer *map = NULL;
 
 	if (calls) {
 		qsort(namer->made, namer->made_count, sizeof(*namer->made), compare_wishes);
 		for (size_t i = 0; i < namer->made_count; i++)
 			calls[i] = namer->made[i].address - 1;
-		if (limpet_perfmap_read(namer->perf_map_fd, calls, namer->made_count,
-					&namer->cancel, &map) < 0)
+		if (limpet_symbolizer_read_map(namer->perf_map_fd, calls, namer->made_count,
+					       &namer->cancel, &map) < 0)
 			map = NULL;
 	}
 	for (size_t i = 0; map && i < namer->made_count; i++) {
-		const struct limpet_perfmap_name name = limpet_perfmap_at(map, i);
-		const struct limpet_model_frame frame = {
-			.function = name.function, .file = name.file, .line = name.line};
+		const struct limpet_symbol *found;
+		struct limpet_model_frame frame;
 
-		if (name.function)
-			deliver(namer, &namer->made[i], &frame, 1);
+		if (limpet_symbolizer_resolve(map, calls[i], &found) <= 0)
+			continue;
+		frame = (struct limpet_model_frame){
+			.function = found->function, .file = found->file, .line = found->line};
+		deliver(namer, &namer->made[i], &frame, 1);
 	}
-	limpet_perfmap_free(map);
+	limpet_symbolizer_close(map);
 	namer->made_count = 0;
 	clock_gettime(CLOCK_MONOTONIC, &namer->map_read);
 }
@@ -201,20 +262,29 @@ static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
 	return list;
 }
 
+static void keep_made(struct limpet_namer *namer, const struct wish *wish)
+{
+	if (namer->perf_map_fd >= 0 &&
+	    limpet_room_for(&namer->made, &namer->made_room, namer->made_count + 1,
+			    sizeof(*namer->made)) == 0)
+		namer->made[namer->made_count++] = *wish;
+}
+
 static void serve(struct limpet_namer *namer, struct wish *list, size_t count)
 {
+	size_t some;
+
 	/* One module after the other, so that each file is read once. */
 	qsort(list, count, sizeof(*list), compare_wishes);
-	for (size_t i = 0; i < count; i++) {
-		if (i % STEP == 0 && is_ending(namer))
-			return;
-		if (list[i].module) {
-			look_up(namer, &list[i]);
-		} else if (namer->perf_map_fd >= 0 &&
-			   limpet_room_for(&namer->made, &namer->made_room, namer->made_count + 1,
-					   sizeof(*namer->made)) == 0) {
-			namer->made[namer->made_count++] = list[i];
-		}
+	for (size_t i = 0; i < count && !is_ending(namer); i += some) {
+		for (some = 1; some < STEP && i + some < count; some++)
+			if (list[i + some].module != list[i].module)
+				break;
+		if (list[i].module)
+			look_up_some(namer, &list[i], some);
+		else
+			for (size_t j = i; j < i + some; j++)
+				keep_made(namer, &list[j]);
 	}
 }
 

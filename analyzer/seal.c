@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "analyzer/model.h"
-#include "analyzer/perfmap.h"
 #include "analyzer/symbolize.h"
 #include "analyzer/trace_append.h"
 
@@ -101,20 +100,24 @@ static int append_news(struct seal *seal, const struct limpet_model_address *add
 						       address->address, frames, count);
 }
 
+/* A return address may lie behind its function's last byte: look up the call. */
+static uint64_t call_address(const struct seal *seal, const struct limpet_model_address *address)
+{
+	return address->address - 1 - seal->model->modules[address->module].bias;
+}
+
 static int seal_address(struct seal *seal, struct limpet_symbolizer *symbolizer,
 			const struct limpet_model_address *address)
 {
-	const struct limpet_trace_module *module = &seal->model->modules[address->module];
 	struct limpet_model_frame frames[LIMPET_SYMBOL_MAX_INLINED];
 	const struct limpet_model_frame *known = NULL;
 	const struct limpet_symbol *found = NULL;
 	uint32_t count = 0, known_count;
 
 	known_count = limpet_model_symbols(seal->model, address->module, address->address, &known);
-	/* A return address may lie behind its function's last byte: look up the call. */
 	if (symbolizer)
-		count = (uint32_t)limpet_symbolizer_resolve(
-			symbolizer, address->address - 1 - module->bias, &found);
+		count = (uint32_t)limpet_symbolizer_resolve(symbolizer, call_address(seal, address),
+							    &found);
 	for (uint32_t i = 0; i < count; i++)
 		frames[i] = (struct limpet_model_frame){.function = found[i].function,
 							.file = found[i].file,
@@ -144,6 +147,7 @@ static struct limpet_symbolizer *open_module(struct seal *seal, uint32_t number,
 		.root = seal->options->root,
 		.debug_dirs = seal->options->debug_dirs,
 		.debuginfod = seal->options->debuginfod,
+		.cancel = seal->options->cancel,
 	};
 	struct limpet_symbolizer *symbolizer = NULL;
 	struct limpet_err err = {0};
@@ -165,13 +169,49 @@ static struct limpet_symbolizer *open_module(struct seal *seal, uint32_t number,
 	return symbolizer;
 }
 
+static void report_failure(struct seal *seal, const struct limpet_symbolizer *symbolizer,
+			   uint32_t module, uint64_t addresses)
+{
+	const char *path = seal->model->modules[module].path;
+	struct limpet_err err = {0};
+
+	if (limpet_symbolizer_failure(symbolizer) == -EINTR)
+		return;
+	limpet_err_set(&err, limpet_symbolizer_failure(symbolizer),
+		       "'%s' could not be read any further", path);
+	seal->result.modules_missing++;
+	if (seal->options->missing)
+		seal->options->missing(seal->options->context, path, addresses, &err);
+}
+
+/* As many as are looked up at once, from `first` on. */
+static void prepare(const struct seal *seal, struct limpet_symbolizer *symbolizer,
+		    const struct limpet_model_address *list, size_t first, size_t count)
+{
+	uint64_t addresses[LIMPET_SYMBOL_PREPARED];
+	size_t some = 0;
+
+	for (size_t i = first; i < count && some < LIMPET_COUNT_OF(addresses); i++)
+		addresses[some++] = call_address(seal, &list[i]);
+	limpet_symbolizer_prepare(symbolizer, addresses, some);
+}
+
 /* The addresses of one module; answers 0 or -errno of the trace. */
 static int seal_module(struct seal *seal, const struct limpet_model_address *list, size_t count)
 {
 	struct limpet_symbolizer *symbolizer = open_module(seal, list[0].module, count);
 	int result = 0;
+	size_t i;
 
-	for (size_t i = 0; i < count && result >= 0; i++) {
+	for (i = 0; i < count && result >= 0 && !is_cancelled(seal); i++) {
+		if (symbolizer && i % LIMPET_SYMBOL_PREPARED == 0)
+			prepare(seal, symbolizer, list, i, count);
+		/* Its reader has ended: what is left stays as it is. */
+		if (symbolizer && limpet_symbolizer_failure(symbolizer)) {
+			report_failure(seal, symbolizer, list[0].module, count - i);
+			limpet_symbolizer_close(symbolizer);
+			symbolizer = NULL;
+		}
 		if (is_cancelled(seal))
 			break;
 		result = seal_address(seal, symbolizer, &list[i]);
@@ -188,31 +228,34 @@ static int seal_module(struct seal *seal, const struct limpet_model_address *lis
 static int seal_made(struct seal *seal, const struct limpet_model_address *list, size_t count)
 {
 	LIMPET_FREE uint64_t *calls = calloc(count + 1, sizeof(*calls));
-	struct limpet_perfmap *map = NULL;
+	struct limpet_symbolizer *map = NULL;
 	int result = calls ? 0 : -ENOMEM;
 
 	for (size_t i = 0; calls && i < count; i++)
 		calls[i] = list[i].address - 1;
 	if (calls)
-		result = limpet_perfmap_read(seal->options->perf_map_fd, calls, count,
-					     seal->options->cancel, &map);
+		result = limpet_symbolizer_read_map(seal->options->perf_map_fd, calls, count,
+						    seal->options->cancel, &map);
 	/* A map that cannot be read is no reason to leave out the rest. */
 	if (result < 0)
 		return result == -ENOMEM ? result : 0;
 	seal->result.made = count;
 	for (size_t i = 0; i < count && result >= 0; i++) {
-		const struct limpet_perfmap_name name = limpet_perfmap_at(map, i);
-		const struct limpet_model_frame frame = {
-			.function = name.function, .file = name.file, .line = name.line};
+		struct limpet_model_frame frame;
+		const struct limpet_symbol *found;
 		const struct limpet_model_frame *known;
 		uint32_t known_count =
 			limpet_model_symbols(seal->model, 0, list[i].address, &known);
+		bool named = limpet_symbolizer_resolve(map, calls[i], &found) > 0;
 
-		seal->result.made_named += known_count || name.function;
-		if (!known_count && name.function)
-			result = append_news(seal, &list[i], &frame, 1, NULL, 0);
+		seal->result.made_named += known_count || named;
+		if (known_count || !named)
+			continue;
+		frame = (struct limpet_model_frame){
+			.function = found->function, .file = found->file, .line = found->line};
+		result = append_news(seal, &list[i], &frame, 1, NULL, 0);
 	}
-	limpet_perfmap_free(map);
+	limpet_symbolizer_close(map);
 	return result;
 }
 

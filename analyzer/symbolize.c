@@ -1,288 +1,413 @@
 #include "analyzer/symbolize.h"
 
-#include <dwarf.h>
-#include <elfutils/libdwelf.h>
-#include <elfutils/libdwfl.h>
-#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
 #include <string.h>
-#include <uthash.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
 
+#include "analyzer/build_id.h"
 #include "analyzer/debugfile.h"
-#include "analyzer/demangle.h"
-#include "analyzer/dwarfindex.h"
-#include "analyzer/symtab.h"
+#include "analyzer/room.h"
+#include "analyzer/symbol_channel.h"
+#include "analyzer/symbol_worker.h"
+#include "analyzer/texts.h"
+#include "common/open_file.h"
 
-/* A string kept once, however many frames name it. */
-struct text {
-	UT_hash_handle hh;
-	char text[];
-};
+/* How long a worker may do nothing while something is asked of it: so many looks, so far apart. */
+#define LOOK_MS 100
+#define LOOKS 300u
+/* Names of one module; no real one has so many. */
+#define TEXT_BYTES_MAX (256u << 20)
+/* Files that one module may want: its debug information, dwz's, and the parts of a split one, of
+ * which there may be one for each source file. */
+#define WHOLE_WANTS 4u
+#define SPLIT_WANTS 65536u
+/* Addresses of one MAP message. */
+#define MAP_STEP 4096u
 
-/* A mangled name and what it stands for. */
-struct name {
-	UT_hash_handle hh;
-	const char *function;
-	char mangled[];
+struct answer {
+	uint64_t address;
+	size_t first;
+	int count;
 };
 
 struct limpet_symbolizer {
-	struct limpet_debugfile_query query; /* strings borrowed while opening only */
-	Dwfl *dwfl;
-	Dwfl_Module *module;
-	struct limpet_symtab *symtab;
-	struct limpet_dwarfindex *index; /* NULL: no DWARF */
-	uint64_t dwarf_bias;
-	Dwarf *alt; /* what dwz(1) moved to another file */
-	int alt_fd;
-	char *debug_path; /* of the separate file, if there is one */
+	struct limpet_symbol_channel channel;
+	pid_t worker;
+	clockid_t clock; /* of its processor time */
+	const volatile sig_atomic_t *cancel;
+	int failure;
+	/* Files that it may want. */
+	struct limpet_debugfile_query query;
+	char *path, *root;
+	uint8_t build_id[LIMPET_BUILD_ID_MAX];
+	unsigned wholes, splits; /* that were wanted */
+	char *debug_path;        /* of the separate file, if there is one */
 	char *refused;
-	struct text *texts;
-	struct name *names;
-	struct limpet_symbol found[LIMPET_SYMBOL_MAX_INLINED];
+	/* What it said. */
+	bool has_lines;
+	size_t symbol_count;
+	struct limpet_texts *texts;
+	size_t text_bytes;
+	struct answer *answers;
+	size_t answer_count, answer_room, next;
+	bool is_map; /* all answers are there */
+	struct limpet_symbol *frames;
+	size_t frame_count, frame_room;
 };
 
-/* ------------------------------------------------------------------ strings */
+/* ------------------------------------------------------------------ the process */
 
-static const char *intern(struct limpet_symbolizer *s, const char *string)
+static struct timespec worker_time(const struct limpet_symbolizer *s)
 {
-	size_t length = strlen(string);
-	struct text *text;
+	struct timespec time = {0, 0};
 
-	HASH_FIND(hh, s->texts, string, length, text);
-	if (text)
-		return text->text;
-	text = malloc(sizeof(*text) + length + 1);
-	if (!text)
-		return NULL;
-	memcpy(text->text, string, length + 1);
-	HASH_ADD_KEYPTR(hh, s->texts, text->text, length, text);
-	return text->text;
+	clock_gettime(s->clock, &time);
+	return time;
 }
 
-static const char *demangled(struct limpet_symbolizer *s, const char *mangled)
+/* Goes on waiting as long as the worker computes; for that it has a limit of its own. */
+static int wait_for(void *context, short events)
 {
-	size_t length = strlen(mangled);
-	struct name *name;
-	char *plain;
+	const struct limpet_symbolizer *s = context;
+	struct timespec before = worker_time(s);
 
-	HASH_FIND(hh, s->names, mangled, length, name);
-	if (name)
-		return name->function;
-	name = malloc(sizeof(*name) + length + 1);
-	plain = limpet_demangle(mangled);
-	if (!name || !plain) {
-		free(name);
-		free(plain);
-		return NULL;
+	for (unsigned looks = 0; looks < LOOKS; looks++) {
+		struct pollfd one = {.fd = s->channel.socket, .events = events};
+		struct timespec now;
+		int ready;
+
+		if (s->cancel && *s->cancel)
+			return -EINTR;
+		ready = poll(&one, 1, LOOK_MS);
+		if (ready > 0)
+			return 0;
+		if (ready < 0 && errno != EINTR)
+			return -errno;
+		now = worker_time(s);
+		if (now.tv_sec != before.tv_sec || now.tv_nsec != before.tv_nsec)
+			looks = 0;
+		before = now;
 	}
-	memcpy(name->mangled, mangled, length + 1);
-	name->function = intern(s, plain);
-	free(plain);
-	HASH_ADD_KEYPTR(hh, s->names, name->mangled, length, name);
-	return name->function;
+	return -ETIMEDOUT;
 }
 
-/* Paths out of line tables, less the "./" that compilers leave inside. */
-static const char *intern_path(struct limpet_symbolizer *s, const char *path)
+static void end_worker(struct limpet_symbolizer *s)
 {
-	char *copy = strdup(path);
-	const char *kept;
-	char *dot;
+	if (s->worker > 0) {
+		kill(s->worker, SIGKILL);
+		while (waitpid(s->worker, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	s->worker = 0;
+}
 
-	if (!copy)
-		return NULL;
-	while ((dot = strstr(copy, "/./")))
-		memmove(dot, dot + 2, strlen(dot + 2) + 1);
-	kept = intern(s, copy);
-	free(copy);
-	return kept;
+/* Of our environment a confined process needs what finds our own libraries, and what testers tell
+ * sanitizers; nothing else in it is meant for one. */
+static char **worker_environment(char *list[], size_t room)
+{
+	static const char *const names[] = {"LD_LIBRARY_PATH=", "ASAN_OPTIONS=", "TSAN_OPTIONS=",
+					    "UBSAN_OPTIONS=", "LSAN_OPTIONS="};
+	size_t count = 0;
+
+	for (char **one = environ; *one; one++)
+		for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)
+			if (!strncmp(*one, names[i], strlen(names[i])) && count + 1 < room)
+				list[count++] = *one;
+	list[count] = NULL;
+	return list;
+}
+
+static int add_actions(posix_spawn_file_actions_t *actions, int socket)
+{
+	int code = posix_spawn_file_actions_adddup2(actions, socket, LIMPET_SYMBOL_WORKER_FD);
+
+	for (int fd = 0; fd < LIMPET_SYMBOL_WORKER_FD && !code; fd++)
+		code = posix_spawn_file_actions_addopen(actions, fd, "/dev/null", O_RDWR, 0);
+	return code;
+}
+
+/* Out of reach of the terminal's signals: who is asked to stop at once is who asks. */
+static int spawn(struct limpet_symbolizer *s, int socket)
+{
+	char name[] = "limpet", command[] = LIMPET_SYMBOL_WORKER;
+	char *const arguments[] = {name, command, NULL};
+	char *environment[8];
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t none, all;
+	int code;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setsigdefault(&attributes, &all);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+						      POSIX_SPAWN_SETSID);
+	code = add_actions(&actions, socket);
+	if (!code)
+		code = posix_spawn(&s->worker, "/proc/self/exe", &actions, &attributes, arguments,
+				   worker_environment(environment, LIMPET_COUNT_OF(environment)));
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attributes);
+	if (code) {
+		s->worker = 0;
+		return -code;
+	}
+	code = clock_getcpuclockid(s->worker, &s->clock);
+	return -code;
+}
+
+static int start_worker(struct limpet_symbolizer *s)
+{
+	int ends[2], code;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	limpet_symbol_channel_init(&s->channel, ends[0]);
+	s->channel.wait = wait_for;
+	s->channel.context = s;
+	code = spawn(s, ends[1]);
+	close(ends[1]);
+	return code;
+}
+
+/* ------------------------------------------------------------------ files that are wanted */
+
+/* A part of split debug information: any ELF file of such a name, as the program's own root has it,
+ * or ours. */
+static int open_split(const struct limpet_symbolizer *s, const char *name)
+{
+	static const char elf[] = {'\177', 'E', 'L', 'F'};
+	char magic[sizeof(elf)];
+	const char *end = name ? strrchr(name, '.') : NULL;
+	LIMPET_CLOSE int fd = -1;
+
+	if (!end || (strcmp(end, ".dwo") != 0 && strcmp(end, ".dwp") != 0))
+		return -EACCES;
+	if (s->root)
+		fd = limpet_open_regular(s->root, name, 0);
+	if (fd < 0)
+		fd = limpet_open_regular(NULL, name, 0);
+	if (fd < 0)
+		return fd;
+	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic) || memcmp(magic, elf, sizeof(elf)))
+		return -ENOEXEC;
+	return limpet_take_fd(&fd);
+}
+
+static int open_wanted(struct limpet_symbolizer *s)
+{
+	struct limpet_symbol_channel *channel = &s->channel;
+	const char *name;
+	uint32_t checksum;
+	const uint8_t *build_id;
+	size_t bytes;
+
+	if (channel->type == LIMPET_SYMBOL_WANT_SPLIT ? ++s->splits > SPLIT_WANTS
+						      : ++s->wholes > WHOLE_WANTS)
+		return -EBADMSG;
+	switch (channel->type) {
+	case LIMPET_SYMBOL_WANT_DEBUG:
+		checksum = (uint32_t)limpet_cursor_limited(&channel->cursor, UINT32_MAX);
+		name = limpet_symbol_take_text(channel);
+		if (!limpet_symbol_is_whole(channel) || s->debug_path)
+			return -EBADMSG;
+		return limpet_debugfile_open_debug(&s->query, name, checksum, &s->debug_path,
+						   &s->refused);
+	case LIMPET_SYMBOL_WANT_ALT:
+		build_id = limpet_symbol_take_build_id(channel, &bytes);
+		name = limpet_symbol_take_text(channel);
+		if (!limpet_symbol_is_whole(channel) || !name || !bytes)
+			return -EBADMSG;
+		return limpet_debugfile_open_alt(&s->query,
+						 s->debug_path ? s->debug_path : s->query.path,
+						 name, build_id, bytes);
+	case LIMPET_SYMBOL_WANT_SPLIT:
+		name = limpet_symbol_take_text(channel);
+		return limpet_symbol_is_whole(channel) ? open_split(s, name) : -EBADMSG;
+	default:
+		return -EBADMSG;
+	}
+}
+
+/* The next answer; what is wanted on the way is found and sent. */
+static int receive(struct limpet_symbolizer *s, uint32_t type)
+{
+	for (;;) {
+		LIMPET_CLOSE int fd = -1;
+		int code = limpet_symbol_receive(&s->channel);
+
+		if (code < 0)
+			return code;
+		if (s->channel.type == type)
+			return 0;
+		fd = open_wanted(s);
+		if (fd == -EBADMSG)
+			return fd;
+		code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_FILE, fd);
+		if (code < 0)
+			return code;
+	}
 }
 
 /* ------------------------------------------------------------------ opening */
 
-static int no_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
-		  char **file_name, Elf **elf)
+/* No more names: the worker has ended, or what it says is not to be believed. */
+static int give_up(struct limpet_symbolizer *s, int code)
 {
-	(void)module, (void)userdata, (void)name, (void)base, (void)file_name, (void)elf;
-	return -1; /* the module was reported with its descriptor */
+	s->failure = code == -EINTR || code == -ENOMEM ? code : -EPROTO;
+	end_worker(s);
+	return s->failure;
 }
 
-/* In place of dwfl_standard_find_debuginfo, which would ask debuginfod servers. */
-static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
-			  const char *file_name, const char *link, GElf_Word checksum,
-			  char **debug_name)
+static int explain(struct limpet_symbolizer *s, int code, struct limpet_err *err)
 {
-	struct limpet_symbolizer *s = *userdata;
-	int fd;
+	const char *words = "the process that read it has ended";
 
-	(void)module, (void)name, (void)base, (void)file_name;
-	/* A name without a checksum is that of .gnu_debugaltlink, with a build-id of its own:
-	 * attach_alt() finds it. */
-	if (link && !checksum)
-		return -1;
-	fd = limpet_debugfile_open_debug(&s->query, link, checksum, debug_name, &s->refused);
-	if (fd >= 0 && !s->debug_path)
-		s->debug_path = strdup(*debug_name);
-	return fd;
-}
-
-static const Dwfl_Callbacks callbacks = {
-	.find_elf = no_elf,
-	.find_debuginfo = find_debuginfo,
-};
-
-static int report_module(struct limpet_symbolizer *s, int fd)
-{
-	LIMPET_CLOSE int owned = fd;
-	void **userdata;
-	Elf *elf;
-	GElf_Addr bias;
-
-	s->dwfl = dwfl_begin(&callbacks);
-	if (!s->dwfl)
-		return -ENOMEM;
-	dwfl_report_begin(s->dwfl);
-	/* Base 0 with add_p_vaddr: addresses are the file's own. */
-	s->module = dwfl_report_elf(s->dwfl, "module", s->query.path, owned, 0, true);
-	if (!s->module)
-		return -ENOEXEC;
-	limpet_take_fd(&owned);
-	dwfl_report_end(s->dwfl, NULL, NULL);
-	dwfl_module_info(s->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
-	*userdata = s;
-	elf = dwfl_module_getelf(s->module, &bias);
-	return elf && !bias ? 0 : -ENOEXEC;
-}
-
-/* Names that dwz(1) has moved to a file of several programs: without it functions have none. libdw
- * looks for it in the system's folders alone. */
-static void attach_alt(struct limpet_symbolizer *s, Dwarf *dwarf)
-{
-	const char *name;
-	const void *build_id;
-	ssize_t bytes = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &build_id);
-	LIMPET_CLOSE int fd = -1;
-
-	if (bytes <= 0 || dwarf_getalt(dwarf))
-		return;
-	fd = limpet_debugfile_open_alt(&s->query, s->debug_path ? s->debug_path : s->query.path,
-				       name, build_id, (size_t)bytes);
-	if (fd < 0)
-		return;
-	s->alt = dwarf_begin(fd, DWARF_C_READ);
-	if (s->alt) {
-		s->alt_fd = limpet_take_fd(&fd);
-		dwarf_setalt(dwarf, s->alt);
+	if (s->channel.type == LIMPET_SYMBOL_REFUSED) {
+		limpet_symbol_take(&s->channel);
+		words = limpet_symbol_take_text(&s->channel);
+		limpet_err_set(
+			err, -EPROTO,
+			"'%s' is not read: a process that reads files of others could not be "
+			"confined (%s)",
+			s->query.path, words ? words : "?");
+	} else if (code == -EINTR || code == -ENOMEM) {
+		return limpet_err_set(err, code, "'%s' is not read: %s", s->query.path,
+				      strerror(-code));
+	} else {
+		limpet_err_set(err, -EPROTO, "'%s' could not be read: %s", s->query.path,
+			       code == -ETIMEDOUT ? "no answer" : words);
 	}
+	return -EPROTO;
+}
+
+static int take_opened(struct limpet_symbolizer *s, struct limpet_err *err)
+{
+	int code = -(int)limpet_cursor_limited(&s->channel.cursor, 4095);
+	const char *words;
+
+	s->has_lines = limpet_symbol_take(&s->channel) != 0;
+	s->symbol_count = limpet_symbol_take(&s->channel);
+	words = limpet_symbol_take_text(&s->channel);
+	if (!limpet_symbol_is_whole(&s->channel))
+		return explain(s, give_up(s, -EBADMSG), err);
+	if (code < 0)
+		limpet_err_set(err, code, "'%s' is no ELF file that can be read: %s", s->query.path,
+			       words && *words ? words : strerror(-code));
+	return code;
+}
+
+static int ask_for_module(struct limpet_symbolizer *s, struct limpet_err *err)
+{
+	int code = start_worker(s);
+
+	if (code < 0)
+		return limpet_err_set(err, -EPROTO, "cannot start the process that reads '%s': %s",
+				      s->query.path, strerror(-code));
+	code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_OPEN, s->query.fd);
+	if (code == 0 || code == -EPIPE)
+		code = receive(s, LIMPET_SYMBOL_OPENED);
+	if (code < 0) {
+		give_up(s, code);
+		return explain(s, code, err);
+	}
+	return take_opened(s, err);
+}
+
+static struct limpet_symbolizer *symbolizer_new(const volatile sig_atomic_t *cancel)
+{
+	struct limpet_symbolizer *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->cancel = cancel;
+	s->query.fd = -1;
+	limpet_symbol_channel_init(&s->channel, -1);
+	return s;
 }
 
 /* Without a build-id to ask for, that of the module itself says which debug file is its own. */
-static void adopt_build_id(struct limpet_symbolizer *s)
+static void take_build_id(struct limpet_symbolizer *s,
+			  const struct limpet_symbolizer_options *options)
 {
-	const unsigned char *bits;
-	GElf_Addr address;
-	int bytes;
+	s->query.build_id = s->build_id;
+	s->query.build_id_bytes = 0;
+	if (options->build_id && options->build_id_bytes <= sizeof(s->build_id)) {
+		memcpy(s->build_id, options->build_id, options->build_id_bytes);
+		s->query.build_id_bytes = options->build_id_bytes;
+	}
+}
 
-	if (s->query.build_id_bytes)
-		return;
-	bytes = dwfl_module_build_id(s->module, &bits, &address);
-	if (bytes <= 0)
-		return;
-	s->query.build_id = bits;
-	s->query.build_id_bytes = (size_t)bytes;
+static int open_module(struct limpet_symbolizer *s, const struct limpet_symbolizer_options *options,
+		       struct limpet_err *err)
+{
+	LIMPET_CLOSE int fd = -1;
+	int code;
+
+	s->path = strdup(options->path ? options->path : "");
+	s->root = options->root ? strdup(options->root) : NULL;
+	if (!s->path || (options->root && !s->root))
+		return limpet_err_set(err, -ENOMEM, "no memory");
+	s->query = (struct limpet_debugfile_query){
+		.path = s->path,
+		.fd = options->fd,
+		.root = s->root,
+		.debug_dirs = options->debug_dirs,
+		.debuginfod = options->debuginfod,
+	};
+	take_build_id(s, options);
+	fd = limpet_debugfile_open_module(&s->query, err);
+	if (fd < 0)
+		return fd;
+	if (!s->query.build_id_bytes &&
+	    limpet_build_id_read(fd, s->build_id, &s->query.build_id_bytes) < 0)
+		s->query.build_id_bytes = 0;
+	s->query.fd = fd; /* tells a debuglink to itself */
+	code = ask_for_module(s, err);
+	s->query.fd = -1;
+	return code;
 }
 
 int limpet_symbolizer_open(const struct limpet_symbolizer_options *options,
 			   struct limpet_symbolizer **ret, struct limpet_err *err)
 {
-	struct limpet_symbolizer *s = calloc(1, sizeof(*s));
-	Dwarf_Addr bias = 0;
-	Dwarf *dwarf;
-	int fd, result;
+	struct limpet_symbolizer *s = symbolizer_new(options->cancel);
+	int code = s ? open_module(s, options, err) : limpet_err_set(err, -ENOMEM, "no memory");
 
-	if (!s)
-		return limpet_err_set(err, -ENOMEM, "no memory");
-	s->query = (struct limpet_debugfile_query){
-		.path = options->path ? options->path : "",
-		.fd = options->fd,
-		.build_id = options->build_id,
-		.build_id_bytes = options->build_id ? options->build_id_bytes : 0,
-		.root = options->root,
-		.debug_dirs = options->debug_dirs,
-		.debuginfod = options->debuginfod,
-	};
-	fd = limpet_debugfile_open_module(&s->query, err);
-	if (fd < 0) {
-		free(s);
-		return fd;
-	}
-	s->query.fd = fd; /* tells a debuglink to itself; libdwfl owns it */
-	result = report_module(s, fd);
-	if (result < 0) {
-		limpet_err_set(err, result, "'%s' is no ELF file that can be read: %s",
-			       s->query.path, dwfl_errmsg(-1));
+	if (code < 0) {
 		limpet_symbolizer_close(s);
-		return result;
+		return code;
 	}
-	adopt_build_id(s);
-	dwarf = dwfl_module_getdwarf(s->module, &bias);
-	if (dwarf) {
-		attach_alt(s, dwarf);
-		s->dwarf_bias = bias;
-		s->index = limpet_dwarfindex_new(dwarf);
-	}
-	result = limpet_symtab_new(s->module, &s->symtab);
-	if (result < 0) {
-		limpet_err_set(err, result, "no memory for the symbols of '%s'", s->query.path);
-		limpet_symbolizer_close(s);
-		return result;
-	}
-	memset(&s->query, 0, sizeof(s->query));
-	s->query.fd = -1;
 	*ret = s;
 	return 0;
 }
 
 void limpet_symbolizer_close(struct limpet_symbolizer *s)
 {
-	struct text *text;
-	struct name *name;
-
 	if (!s)
 		return;
-	/* Clearing frees the table and leaves its members linked. */
-	text = s->texts;
-	HASH_CLEAR(hh, s->texts);
-	while (text) {
-		struct text *next = text->hh.next;
-
-		free(text);
-		text = next;
-	}
-	name = s->names;
-	HASH_CLEAR(hh, s->names);
-	while (name) {
-		struct name *next = name->hh.next;
-
-		free(name);
-		name = next;
-	}
-	limpet_dwarfindex_free(s->index);
-	limpet_symtab_free(s->symtab);
-	if (s->dwfl)
-		dwfl_end(s->dwfl);
-	if (s->alt) {
-		dwarf_end(s->alt);
-		close(s->alt_fd);
-	}
+	end_worker(s);
+	limpet_symbol_channel_done(&s->channel);
+	limpet_texts_free(s->texts);
+	free(s->answers);
+	free(s->frames);
 	free(s->debug_path);
 	free(s->refused);
+	free(s->path);
+	free(s->root);
 	free(s);
 }
 
 bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *s)
 {
-	return s->index != NULL;
+	return s->has_lines;
 }
 
 const char *limpet_symbolizer_refused(const struct limpet_symbolizer *s)
@@ -292,122 +417,180 @@ const char *limpet_symbolizer_refused(const struct limpet_symbolizer *s)
 
 size_t limpet_symbolizer_symbol_count(const struct limpet_symbolizer *s)
 {
-	return limpet_symtab_count(s->symtab);
+	return s->symbol_count;
 }
 
-/* ------------------------------------------------------------------ resolving */
-
-static const char *symbol_function(struct limpet_symbolizer *s, uint64_t address)
+int limpet_symbolizer_failure(const struct limpet_symbolizer *s)
 {
-	const char *name = limpet_symtab_find(s->symtab, address);
-
-	return name ? demangled(s, name) : NULL;
+	return s->failure;
 }
 
-static const char *die_string(Dwarf_Die *die, unsigned name)
+/* ------------------------------------------------------------------ answers */
+
+/* NULL, and failed, where there is no memory, or more of them than names can be. */
+static const char *take_text(struct limpet_symbolizer *s)
 {
-	Dwarf_Attribute attribute;
+	const char *text = limpet_symbol_take_text(&s->channel), *kept;
 
-	return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
-}
-
-static bool is_mangled(const char *name)
-{
-	return !strncmp(name, "_Z", 2) || !strncmp(name, "_R", 2) || !strncmp(name, "_D", 2);
-}
-
-/* A mangled linkage name says scope and parameters. Others are an assembler's business: of malloc
- * it is __GI___libc_malloc, while the symbol table has the name that people know, if the function
- * owns the code at `address` and is not inlined there. */
-static const char *scope_function(struct limpet_symbolizer *s,
-				  struct limpet_dwarfindex_scope *scope, uint64_t address)
-{
-	const char *name = die_string(&scope->die, DW_AT_linkage_name);
-	const char *symbol;
-	char *qualified;
-
-	if (!name)
-		name = die_string(&scope->die, DW_AT_MIPS_linkage_name);
-	if (name && is_mangled(name))
-		return demangled(s, name);
-	symbol = scope->inlined ? NULL : symbol_function(s, address);
-	if (symbol)
-		return symbol;
-	name = die_string(&scope->die, DW_AT_name);
-	qualified = name ? limpet_dwarfindex_qualify(s->index, scope, name) : NULL;
-	if (!qualified)
+	if (!text)
 		return NULL;
-	/* Of C, and so perhaps Nim's, if nothing is around it. */
-	name = demangled(s, qualified);
-	free(qualified);
-	return name;
+	s->text_bytes += strlen(text);
+	kept = s->text_bytes <= TEXT_BYTES_MAX ? limpet_texts_keep(&s->texts, text) : NULL;
+	if (!kept)
+		s->channel.cursor.failed = true;
+	return kept;
 }
 
-static void set_line(struct limpet_symbolizer *s, Dwarf_Die *unit, uint64_t address,
-		     struct limpet_symbol *symbol)
+static int take_frame(struct limpet_symbolizer *s)
 {
-	Dwarf_Line *line = dwarf_getsrc_die(unit, address);
-	const char *file;
-	int number = 0;
+	uint64_t place = limpet_cursor_limited(&s->channel.cursor, (uint64_t)UINT32_MAX << 1 | 1);
+	struct limpet_symbol *frame;
 
-	if (!line)
-		return;
-	file = dwarf_linesrc(line, NULL, NULL);
-	/* Line 0: the compiler names no place for this instruction. */
-	if (!file || dwarf_lineno(line, &number) || number <= 0)
-		return;
-	symbol->file = intern_path(s, file);
-	symbol->line = (uint32_t)number;
+	if (limpet_room_for(&s->frames, &s->frame_room, s->frame_count + 1, sizeof(*s->frames)) < 0)
+		return -ENOMEM;
+	frame = &s->frames[s->frame_count++];
+	frame->line = (uint32_t)(place >> 1);
+	frame->inlined = place & 1;
+	frame->function = take_text(s);
+	frame->file = take_text(s);
+	return 0;
 }
 
-/* Where the function of `scope` was inlined: the place in the one around it. */
-static void set_call_site(struct limpet_symbolizer *s, Dwarf_Die *unit, Dwarf_Die *scope,
-			  struct limpet_symbol *symbol)
+static int take_answer(struct limpet_symbolizer *s, struct answer *answer)
 {
-	Dwarf_Attribute attribute;
-	Dwarf_Word file = 0, line = 0;
-	Dwarf_Files *files;
-	const char *path;
-	size_t count;
+	uint64_t count = limpet_cursor_limited(&s->channel.cursor, LIMPET_SYMBOL_MAX_INLINED);
+	int code = 0;
 
-	if (dwarf_formudata(dwarf_attr(scope, DW_AT_call_file, &attribute), &file) ||
-	    dwarf_formudata(dwarf_attr(scope, DW_AT_call_line, &attribute), &line) || !line ||
-	    line > UINT32_MAX)
+	answer->first = s->frame_count;
+	for (uint64_t i = 0; i < count && code == 0; i++)
+		code = take_frame(s);
+	if (code == 0 && s->channel.cursor.failed)
+		code = -EBADMSG;
+	answer->count = (int)(s->frame_count - answer->first);
+	return code;
+}
+
+/* Of all that were asked for, in their order. */
+static int take_answers(struct limpet_symbolizer *s, size_t count)
+{
+	size_t done = 0;
+	int code = 0;
+
+	while (done < count && code == 0) {
+		code = receive(s, LIMPET_SYMBOL_FRAMES);
+		/* A message holds one at least: no end of them without an answer. */
+		do
+			code = code == 0 ? take_answer(s, &s->answers[done]) : code;
+		while (code == 0 && ++done < count && !limpet_symbol_is_whole(&s->channel));
+	}
+	return code == 0 && !limpet_symbol_is_whole(&s->channel) ? -EBADMSG : code;
+}
+
+static int begin_answers(struct limpet_symbolizer *s, const uint64_t *addresses, size_t count)
+{
+	int code = limpet_room_for(&s->answers, &s->answer_room, count, sizeof(*s->answers));
+
+	s->frame_count = s->answer_count = s->next = 0;
+	for (size_t i = 0; i < count && code == 0; i++)
+		s->answers[i] = (struct answer){.address = addresses[i]};
+	return code;
+}
+
+void limpet_symbolizer_prepare(struct limpet_symbolizer *s, const uint64_t *addresses, size_t count)
+{
+	int code;
+
+	if (count > LIMPET_SYMBOL_PREPARED)
+		count = LIMPET_SYMBOL_PREPARED;
+	code = begin_answers(s, addresses, count);
+	if (s->failure || !count)
 		return;
-	if (dwarf_getsrcfiles(unit, &files, &count) || file >= count)
-		return;
-	path = dwarf_filesrc(files, file, NULL, NULL);
-	if (!path)
-		return;
-	symbol->file = intern_path(s, path);
-	symbol->line = (uint32_t)line;
+	limpet_symbol_put(&s->channel, count);
+	for (size_t i = 0; i < count; i++)
+		limpet_symbol_put(&s->channel, addresses[i]);
+	if (code == 0)
+		code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_RESOLVE, -1);
+	if (code == 0)
+		code = take_answers(s, count);
+	if (code < 0)
+		give_up(s, code);
+	else
+		s->answer_count = count;
+}
+
+static const struct answer *find_answer(struct limpet_symbolizer *s, uint64_t address)
+{
+	for (size_t i = 0; i < s->answer_count; i++) {
+		size_t at = (s->next + i) % s->answer_count;
+
+		if (s->answers[at].address == address) {
+			s->next = at + 1;
+			return &s->answers[at];
+		}
+	}
+	return NULL;
 }
 
 int limpet_symbolizer_resolve(struct limpet_symbolizer *s, uint64_t address,
 			      const struct limpet_symbol **ret_list)
 {
-	struct limpet_dwarfindex_scope scopes[LIMPET_SYMBOL_MAX_INLINED];
-	uint64_t in_dwarf = address - s->dwarf_bias;
-	Dwarf_Die unit;
-	int count = -1;
+	const struct answer *answer = find_answer(s, address);
 
-	memset(s->found, 0, sizeof(s->found));
-	if (s->index)
-		count = limpet_dwarfindex_find(s->index, in_dwarf, scopes,
-					       LIMPET_SYMBOL_MAX_INLINED, &unit);
-	if (count >= 0)
-		set_line(s, &unit, in_dwarf, &s->found[0]);
-	for (int i = 0; i < count; i++) {
-		s->found[i].function = scope_function(s, &scopes[i], address);
-		s->found[i].inlined = scopes[i].inlined;
-		if (scopes[i].inlined && i + 1 < count)
-			set_call_site(s, &unit, &scopes[i].die, &s->found[i + 1]);
+	if (!answer && !s->is_map) {
+		limpet_symbolizer_prepare(s, &address, 1);
+		answer = find_answer(s, address);
 	}
-	/* Code without a scope of its own in DWARF: assembly, or a module with symbols only. */
-	if (count <= 0) {
-		s->found[0].function = symbol_function(s, address);
-		count = s->found[0].function || s->found[0].file;
+	*ret_list = answer ? s->frames + answer->first : NULL;
+	return answer ? answer->count : 0;
+}
+
+/* ------------------------------------------------------------------ perf maps */
+
+static int ask_for_map(struct limpet_symbolizer *s, int fd, const uint64_t *addresses, size_t count)
+{
+	uint64_t last = 0;
+	size_t done = 0;
+	int code;
+
+	do {
+		size_t some = count - done < MAP_STEP ? count - done : MAP_STEP;
+
+		limpet_symbol_put(&s->channel, some);
+		for (size_t i = done; i < done + some; i++) {
+			limpet_symbol_put(&s->channel, addresses[i] - last);
+			last = addresses[i];
+		}
+		done += some;
+		code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_MAP, done == count ? fd : -1);
+	} while (code == 0 && done < count);
+	if (code == 0)
+		code = receive(s, LIMPET_SYMBOL_DONE);
+	return code;
+}
+
+int limpet_symbolizer_read_map(int fd, const uint64_t *addresses, size_t count,
+			       const volatile sig_atomic_t *cancel, struct limpet_symbolizer **ret)
+{
+	struct limpet_symbolizer *s = symbolizer_new(cancel);
+	int code = s ? begin_answers(s, addresses, count) : -ENOMEM;
+
+	if (code == 0) {
+		s->is_map = true;
+		code = start_worker(s);
 	}
-	*ret_list = s->found;
-	return count;
+	if (code == 0)
+		code = ask_for_map(s, fd, addresses, count);
+	if (code == 0)
+		code = -(int)limpet_cursor_limited(&s->channel.cursor, 4095);
+	if (code == 0)
+		code = take_answers(s, count);
+	if (code < 0) {
+		code = code == -EINTR || code == -ENOMEM ? code : -EPROTO;
+		limpet_symbolizer_close(s);
+		return code;
+	}
+	s->answer_count = count;
+	end_worker(s);
+	*ret = s;
+	return 0;
 }

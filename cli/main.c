@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "analyzer/symbol_worker.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "common/wire.h"
@@ -134,6 +135,11 @@ int main(int argc, char **argv)
 		return print_version();
 	if (!strcmp(word, "help"))
 		return help(argc - 1, argv + 1);
+	if (argc == 2 && !strcmp(word, LIMPET_SYMBOL_WORKER)) {
+		int status = limpet_symbol_worker();
+
+		return status == LIMPET_EXIT_USAGE ? unknown(word) : status;
+	}
 	command = find(word);
 	return command ? command->call(argc - 1, argv + 1) : unknown(word);
 }

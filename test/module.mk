@@ -17,7 +17,6 @@ test_proc_SRC := test/unit/proc_fixture.c
 $(foreach test,$(PREFLIGHT_TESTS),$(eval $(test)_SRC := test/unit/preflight_fixture.c test/unit/proc_fixture.c))
 test_preflight_seccomp_SRC += test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
-$(B)/test/test_seccomp_eval $(B)/test/test_preflight_seccomp: LIBS += -lseccomp
 test_ui_SRC := cli/ui.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c
 test_progress_SRC := cli/progress.c cli/ui.c
@@ -45,6 +44,7 @@ test_unwind_walk_here_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 test_unwind_walk_steps_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 
 $(B)/test/test_unfinished: LDFLAGS_ALL += -Wl,--wrap=mkostemp
+$(B)/test/test_symbol_worker: LDFLAGS_ALL += -Wl,--wrap=limpet_symbol_worker
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
 $(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_session_clock limpet_monotonic_ns)
@@ -52,7 +52,7 @@ $(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv
 $(B)/test/test_seal: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,pwrite ftruncate)
 # Tests whose clock stands still until they move it.
 CLOCK_FIXTURE := $(addprefix -Wl$(comma)--wrap=,clock_gettime poll)
-CLOCK_TESTS := test_copies test_quiesce test_trace_sync test_debuginfod test_proc test_control test_dormant test_collector
+CLOCK_TESTS := test_copies test_quiesce test_trace_sync test_debuginfod test_proc test_control test_dormant test_collector test_symbol_worker
 $(addprefix $(B)/test/,$(CLOCK_TESTS)): LDFLAGS_ALL += $(CLOCK_FIXTURE)
 $(foreach test,$(CLOCK_TESTS),$(eval $(test)_SRC += test/unit/clock_fixture.c))
 
@@ -82,7 +82,7 @@ $(B)/test/liblimpet.a: $$(TEST_LIB_OBJ)
 
 test_objects = $(patsubst %.c,$(B)/obj/%.o,$(test_$1_SRC))
 
-$(B)/test/test_%: $(B)/obj/test/unit/test_%.o $(B)/obj/test/unit/unit_filter.o \
+$(B)/test/test_%: $(B)/obj/test/unit/test_%.o $(B)/obj/test/unit/unit_start.o \
 		$$(call test_objects,$$*) $(B)/test/liblimpet.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)

@@ -1,0 +1,29 @@
+/* A process that gives up, for good, all it may do but compute on what it has been given: for code
+ * that reads files and memory of somebody else's. */
+#ifndef LIMPET_COMMON_CONFINE_H
+#define LIMPET_COMMON_CONFINE_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct limpet_confinement {
+	uint64_t memory_bytes; /* of address space */
+	uint32_t cpu_seconds;  /* then the kernel ends the process */
+	uint32_t descriptors;
+	/* A library wants to open a file by name: answers a descriptor or -errno. Called from a
+	 * handler of SIGSYS, within the call, in the thread that made it: what the library holds at
+	 * the time may be anything. NULL: -EACCES. */
+	int (*open_file)(void *context, const char *path);
+	void *context;
+};
+
+/* No privileges, no user of its own (as root: nobody, in an empty root folder), no new file, no
+ * socket, no process, no code made, bounded memory and time; the first to go where memory is short,
+ * and gone with its parent's thread. What is open stays so. 0, or -errno where the kernel does not
+ * grant one of these: then nothing is to be read. Variants with sanitizers, which need files and
+ * threads of their own, are only bounded in time. One thread, once. */
+int limpet_confine(const struct limpet_confinement *confinement,
+		   struct limpet_err *err) LIMPET_MUST_CHECK;
+
+#endif
