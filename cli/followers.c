@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "cli/ui.h"
+#include "injector/footprint.h"
 #include "injector/proc.h"
 
 /* What a limpet that we start finds its descriptors under. */
@@ -134,7 +135,7 @@ static void note_end(struct limpet_followers *followers, size_t at, int status)
 	followers->list[followers->running] = ended;
 	if (ended.trace ||
 	    (limpet_proc_start_time(ended.fork.pid, &ticks) == 0 &&
-	     ticks == ended.fork.start_ticks && limpet_proc_has_memory(ended.fork.pid)))
+	     ticks == ended.fork.start_ticks && limpet_footprint_has_execution(ended.fork.pid)))
 		return;
 	/* It failed for the reason that there was nothing left to capture. */
 	followers->lost++;
