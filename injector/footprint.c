@@ -2,10 +2,12 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/err.h"
+#include "injector/memfd.h"
 #include "injector/proc.h"
 #include "injector/proc_files.h"
 
@@ -50,13 +52,25 @@ void limpet_footprint_note(int fd)
 	noted_count++;
 }
 
+/* By its name: to look at a file itself may take as long as its file system likes. */
+static bool may_be_noted(pid_t pid, int fd)
+{
+	static const char socket[] = "socket:[";
+	char name[32], link[64];
+
+	snprintf(name, sizeof(name), "fd/%d", fd);
+	return limpet_proc_link_read(pid, name, link, sizeof(link)) >= 0 &&
+	       (!strncmp(link, socket, sizeof(socket) - 1) || limpet_memfd_is_ours(link));
+}
+
 bool limpet_footprint_has(pid_t pid, int fd)
 {
 	char path[PATH_MAX];
 	struct stat status;
 
-	return noted_count && limpet_proc_path(path, pid, "fd/%d", fd) >= 0 &&
-	       stat(path, &status) == 0 && is_noted(&status);
+	return noted_count && may_be_noted(pid, fd) &&
+	       limpet_proc_path(path, pid, "fd/%d", fd) >= 0 && stat(path, &status) == 0 &&
+	       is_noted(&status);
 }
 
 bool limpet_footprint_has_inode(uint64_t inode)

@@ -30,6 +30,10 @@
 #define MAX_ROOM_PAGES (1u << 16)
 #define CHUNK_GROUP 64u /* chunks are taken in ascending order within each such group */
 #define MAX_EH_FRAME (256u << 20)
+/* Of .eh_frame_hdr: all before its table. */
+#define EH_FRAME_HDR_BYTES 32u
+/* A module whose table could not be made so often is left without: each refresh would try again. */
+#define ENOUGH_FAILURES 4u
 #define MAX_CODE (8u << 20)
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -267,19 +271,16 @@ void limpet_segment_done(struct limpet_segment *segment)
 static int find_by_header(pid_t pid, const struct limpet_module *module, uint64_t *ret_address,
 			  uint64_t *ret_bytes)
 {
-	LIMPET_FREE uint8_t *header = NULL;
+	uint8_t header[EH_FRAME_HDR_BYTES];
+	uint64_t bytes = module->eh_frame_hdr_bytes;
 	int error;
 
-	if (module->eh_frame_hdr_bytes > MAX_EH_FRAME ||
-	    !limpet_module_spend(module, module->eh_frame_hdr_bytes))
-		return -ENOENT;
-	header = malloc(module->eh_frame_hdr_bytes);
-	if (!header)
-		return -ENOMEM;
-	error = limpet_memory_read(pid, module->eh_frame_hdr, header, module->eh_frame_hdr_bytes);
+	if (bytes > sizeof(header))
+		bytes = sizeof(header);
+	error = limpet_memory_read(pid, module->eh_frame_hdr, header, bytes);
 	if (!error)
-		error = limpet_unwind_find_eh_frame(header, module->eh_frame_hdr_bytes,
-						    module->eh_frame_hdr, ret_address);
+		error = limpet_unwind_find_eh_frame(header, bytes, module->eh_frame_hdr,
+						    ret_address);
 	*ret_bytes = module->end - *ret_address;
 	return error;
 }
@@ -383,7 +384,8 @@ static uint64_t arena_add(struct limpet_segment *segment, const void *table, siz
 
 /* Of which module a table is: tables count from its start. */
 struct limpet_segment_table {
-	uint64_t table, table_bytes;
+	uint64_t table, table_bytes; /* 0: none could be made, */
+	unsigned failures;           /* so often */
 	uint64_t span, inode;
 	uint64_t start; /* 0: wherever it lies */
 	uint32_t dev_major, dev_minor;
@@ -405,11 +407,11 @@ static struct limpet_segment_table identify(const struct limpet_module *module)
 	return of;
 }
 
-static const struct limpet_segment_table *find_table(const struct limpet_segment *segment,
-						     const struct limpet_segment_table *of)
+static struct limpet_segment_table *find_table(const struct limpet_segment *segment,
+					       const struct limpet_segment_table *of)
 {
 	for (uint32_t i = 0; i < segment->table_count; i++) {
-		const struct limpet_segment_table *known = &segment->tables[i];
+		struct limpet_segment_table *known = &segment->tables[i];
 
 		if (known->span == of->span && known->inode == of->inode &&
 		    known->start == of->start && known->dev_major == of->dev_major &&
@@ -438,20 +440,41 @@ static bool is_still_there(const struct limpet_module *module, pid_t pid)
 	return same;
 }
 
+/* One that cannot be made: perhaps its module was not whole yet. */
+static void note_failure(struct limpet_segment *segment, const struct limpet_segment_table *of)
+{
+	struct limpet_segment_table *known = find_table(segment, of), *more;
+
+	if (!known) {
+		more = reallocarray(segment->tables, segment->table_count + 1, sizeof(*more));
+		if (!more)
+			return;
+		segment->tables = more;
+		known = &more[segment->table_count++];
+		*known = *of;
+	}
+	known->failures++;
+}
+
 /* Answers whether a table was made. */
 static bool make_table(struct limpet_segment *segment, pid_t pid,
 		       const struct limpet_module *module, struct limpet_segment_table *of)
 {
-	struct limpet_segment_table *more;
+	struct limpet_segment_table *known = find_table(segment, of), *more = segment->tables;
 	LIMPET_FREE void *table = NULL;
 	size_t bytes;
 
-	if (segment->arena_used == segment->arena_bytes ||
-	    compile_module(pid, module, segment->arena_bytes - segment->arena_used, &table,
-			   &bytes) != 0 ||
-	    !is_still_there(module, pid))
+	if (segment->arena_used == segment->arena_bytes)
 		return false;
-	more = reallocarray(segment->tables, segment->table_count + 1, sizeof(*more));
+	if (compile_module(pid, module, segment->arena_bytes - segment->arena_used, &table,
+			   &bytes) != 0) {
+		note_failure(segment, of);
+		return false;
+	}
+	if (!is_still_there(module, pid))
+		return false;
+	if (!known)
+		more = reallocarray(segment->tables, segment->table_count + 1, sizeof(*more));
 	if (!more)
 		return false;
 	segment->tables = more;
@@ -459,7 +482,7 @@ static bool make_table(struct limpet_segment *segment, pid_t pid,
 	if (!of->table)
 		return false;
 	of->table_bytes = bytes;
-	more[segment->table_count++] = *of;
+	*(known ? known : &more[segment->table_count++]) = *of;
 	return true;
 }
 
@@ -484,7 +507,7 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 		struct limpet_segment_table of = identify(module);
 		const struct limpet_segment_table *known = find_table(segment, &of);
 
-		if (known)
+		if (known && (known->table || known->failures >= ENOUGH_FAILURES))
 			of = *known;
 		else
 			made += make_table(segment, modules->pid, module, &of);
