@@ -136,7 +136,7 @@ int limpet_remains_remove(const struct limpet_borrow_setup *setup,
 	int error, closing;
 
 	/* Proven unused and still there: a stub that ended by itself took its own away. */
-	do {
+	for (;;) {
 		/* No jump leads there without an agent; if one does all the same, it goes first. */
 		error = limpet_near_switch_off(&near);
 		if (!error)
@@ -150,7 +150,14 @@ int limpet_remains_remove(const struct limpet_borrow_setup *setup,
 					      "what an earlier limpet left in process %d is still "
 					      "in use: %s",
 					      setup->pid, strerror(-error));
-	} while (!same(&before, &after));
+		if (same(&before, &after))
+			break;
+		if (limpet_monotonic_ns() >= setup->deadline_ns)
+			return limpet_err_set(err, -EBUSY,
+					      "what looks like the remains of an earlier limpet in "
+					      "process %d changes all the time",
+					      setup->pid);
+	}
 	if (!after.fd_count && !after.map_count)
 		return 0;
 	error = limpet_borrow_find(setup, &borrow, err);

@@ -31,6 +31,8 @@
 
 /* What leaving opens at a time, with a margin: held from before anything is touched, so that it can
  * be left whatever else opens files meanwhile. */
+/* That one round leaves something for the next is rare; twice, unheard of. */
+#define CLEANUPS 8
 #define SPARE_FDS 16u
 /* How long a clean-up waits for threads that have no processor. */
 #define SETTLE_NS UINT64_C(1000000000)
@@ -1068,7 +1070,12 @@ static int cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet
 		}
 		if (answer <= 0)
 			return answer == -EINPROGRESS ? -EBUSY : answer ? answer : removed;
-		removed++;
+		/* What was there is gone in a few rounds; what is put there is not. */
+		if (++removed >= CLEANUPS && limpet_monotonic_ns() >= deadline_ns)
+			return limpet_err_set(err, -EBUSY,
+					      "what looks like the remains of an earlier limpet "
+					      "comes back in process %d",
+					      pid);
 	}
 }
 

@@ -44,6 +44,7 @@ test_unwind_walk_here_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 test_unwind_walk_steps_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 
 $(B)/test/test_unfinished: LDFLAGS_ALL += -Wl,--wrap=mkostemp
+$(B)/test/test_symbol_reader: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,dwfl_module_getsymtab dwfl_module_getsym_info)
 $(B)/test/test_symbol_worker: LDFLAGS_ALL += -Wl,--wrap=limpet_symbol_worker
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
@@ -65,7 +66,7 @@ LONG_TORTURE_TESTS := $(TORTURE_TESTS) $(sort $(wildcard test/torture/*_limits.b
 # And what has more rounds than in `make test`.
 TORTURE_UNIT_TESTS := $(addprefix $(B)/test/test_,trace_damage estimate hook_signals seal)
 LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS) $(addprefix test/integration/,attach.bats blocked.bats programs.bats \
-	namespaces.bats mapped.bats modules.bats nim.bats sample.bats counts.bats)
+	namespaces.bats mapped.bats modules.bats nim.bats sample.bats counts.bats liars.bats)
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
@@ -434,10 +435,10 @@ FUZZ_BINARIES := $(addprefix $(FUZZ_B)/fuzz/fuzz_,$(FUZZ_TESTS))
 
 .PHONY: test-fuzz fuzz-build
 ifeq ($(B),$(FUZZ_B))
-fuzz-build: $(FUZZ_BINARIES)
+fuzz-build: $(FUZZ_BINARIES) $(FUZZ_B)/limpet
 else
 fuzz-build:
-	$(Q)$(MAKE) -s --no-print-directory SAN=address,undefined B=$(FUZZ_B) $(FUZZ_BINARIES)
+	$(Q)$(MAKE) -s --no-print-directory SAN=address,undefined B=$(FUZZ_B) $(FUZZ_BINARIES) $(FUZZ_B)/limpet
 endif
 # A program that is told how long it runs has that much more of a limit: a factor of one for each minute.
 test-fuzz: fuzz-build
@@ -496,7 +497,10 @@ torture: export ESTIMATES ?= 5000
 torture: export SIGNAL_STRIDE ?= 1
 torture: export SEAL_ROUNDS ?= 300
 torture: export COUNT_TIMES ?= 20
-torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(TORTURE_UNIT_TESTS)
+torture: export LIES ?= 100
+torture: export LIES_FROM ?= $(shell date +%s)
+torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(TORTURE_UNIT_TESTS) fuzz-build
+	$(Q)$(MAKE) -s --no-print-directory SAN=thread build/thread/limpet
 	$(Q)$(RUN_TESTS) --jobs 1 --time-factor 10 --only "$$T" $(LONG_TORTURE_TESTS)
 
 # The packages first: what is missing would otherwise be a compiler's riddle.

@@ -6,14 +6,14 @@
  * with 0 if nobody wrote where we did not ask for it. Modes for before the attach: "list" (the
  * loader's list goes round and leads nowhere), "images" (files that look like modules with absurd
  * heads), "image" and "jam" (in place of what limpet makes in us, as soon as it is there: a file
- * of our choice, whose size "file" answers; a socket that takes nothing, until SIGUSR1). For before
- * or during it: "layout" (where in the shared memory what lies), "slots" (of that, the slots). For
- * during it: "memory" (random words all over the shared memory), "heads" (of chunks, threads and
- * stacks, plausible and wrong), "header" (its first page), "info" (what the agent tells of itself),
- * "flood" (garbage into the channel), "file" (a file over the channel; "file" answers its size),
- * "give" (the channel to another program, whose process "given" names: liar keep),
- * "unmap" (the shared memory goes, and we with it), "all" (of those during it alone, but "file" and
- * "unmap"). */
+ * of our choice, whose size "file" answers; a socket that takes nothing, until SIGUSR1), "remains"
+ * (of another limpet, without end). For before or during it: "layout" (where in the shared
+ *memory what lies), "slots" (of that, the slots). For during it: "memory" (random words all over
+ *the shared memory), "heads" (of chunks, threads and stacks, plausible and wrong), "header" (its
+ *first page), "info" (what the agent tells of itself), "flood" (garbage into the channel), "file"
+ *(a file over the channel; "file" answers its size), "give" (the channel to another program, whose
+ *process "given" names: liar keep), "unmap" (the shared memory goes, and we with it), "all" (of
+ *those during it alone, but "file" and "unmap"). */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -315,6 +315,19 @@ static void exchange(void)
 				dup2(file, fd);
 }
 
+/* What looks like remains of a limpet that has died: there again as soon as it was removed. */
+static void remain(void)
+{
+	enum { KEPT = 900 }; /* which nobody else gets */
+	int fd;
+
+	if (fcntl(KEPT, F_GETFD) >= 0)
+		return;
+	fd = memfd_create("limpet-agent", MFD_CLOEXEC);
+	dup3(fd, KEPT, O_CLOEXEC);
+	close(fd);
+}
+
 /* Where new descriptors are about to appear: whoever sends to one waits until SIGUSR1, as does our
  * own thread that limpet has borrowed. */
 static void jam(void)
@@ -402,6 +415,8 @@ static void *lie_on(void *nothing)
 			exchange();
 		if (lying && !strcmp(mode, "jam"))
 			jam();
+		if (lying && !strcmp(mode, "remains"))
+			remain();
 		if (lying && !strcmp(mode, "file"))
 			put_file();
 		if (lying && !strcmp(mode, "give"))
@@ -412,7 +427,7 @@ static void *lie_on(void *nothing)
 			if (shared.words)
 				munmap(shared.words, shared.count * 8);
 		}
-		if (!all_layout && strcmp(mode, "slots") != 0)
+		if (!all_layout && strcmp(mode, "slots") != 0 && strcmp(mode, "remains") != 0)
 			usleep(200);
 	}
 	return nothing;
