@@ -47,7 +47,7 @@ static uint64_t read_note(struct search *search, const uint8_t *at, uint64_t lef
 		return 0;
 	if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == sizeof(gnu) &&
 	    !memcmp(at + sizeof(head), gnu, sizeof(gnu)) && head.n_descsz &&
-	    head.n_descsz <= LIMPET_BUILD_ID_MAX) {
+	    head.n_descsz <= LIMPET_BUILD_ID_ROOM) {
 		memcpy(search->id, at + desc, head.n_descsz);
 		search->id_bytes = head.n_descsz;
 	}
@@ -111,7 +111,7 @@ static void read_segments(struct search *search, const Elf64_Ehdr *file)
 	}
 }
 
-int limpet_build_id_read(int fd, uint8_t ret_id[LIMPET_BUILD_ID_MAX], size_t *ret_bytes)
+int limpet_build_id_read(int fd, uint8_t ret_id[LIMPET_BUILD_ID_ROOM], size_t *ret_bytes)
 {
 	struct search search = {.fd = fd, .id = ret_id};
 	unsigned char ident[EI_NIDENT];

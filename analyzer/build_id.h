@@ -8,10 +8,10 @@
 
 #include "common/err.h"
 
-#define LIMPET_BUILD_ID_MAX 64
+#define LIMPET_BUILD_ID_ROOM 64
 
 /* 0, and 0 bytes where it has none, or is not of this machine's kind; -ENOEXEC: no ELF file. */
-int limpet_build_id_read(int fd, uint8_t ret_id[LIMPET_BUILD_ID_MAX],
+int limpet_build_id_read(int fd, uint8_t ret_id[LIMPET_BUILD_ID_ROOM],
 			 size_t *ret_bytes) LIMPET_MUST_CHECK;
 
 #endif

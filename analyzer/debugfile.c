@@ -27,7 +27,7 @@ static const char system_debug_dir[] = "/usr/lib/debug";
  * without a build-id is believed only when none is asked for. */
 static int check_build(int fd, const uint8_t *build_id, size_t build_id_bytes)
 {
-	uint8_t found[LIMPET_BUILD_ID_MAX];
+	uint8_t found[LIMPET_BUILD_ID_ROOM];
 	size_t found_bytes;
 	int result = limpet_build_id_read(fd, found, &found_bytes);
 
@@ -210,7 +210,7 @@ static int prefer_user_module(const struct limpet_debugfile_query *query, const 
 			      int own_fd)
 {
 	struct limpet_debugfile_query known = *query;
-	uint8_t id[LIMPET_BUILD_ID_MAX];
+	uint8_t id[LIMPET_BUILD_ID_ROOM];
 	int fd = -ENOENT;
 
 	known.build_id = id;

@@ -43,7 +43,7 @@ struct limpet_symbolizer {
 	/* Files that it may want. */
 	struct limpet_debugfile_query query;
 	char *path, *root;
-	uint8_t build_id[LIMPET_BUILD_ID_MAX];
+	uint8_t build_id[LIMPET_BUILD_ID_ROOM];
 	unsigned wholes, splits; /* that were wanted */
 	char *debug_path;        /* of the separate file, if there is one */
 	char *refused;
@@ -121,17 +121,20 @@ static char **worker_environment(char *list[], size_t room)
 	return list;
 }
 
-static int add_actions(posix_spawn_file_actions_t *actions, int socket)
+/* In place of standard input and output the end of a pipe that nobody writes to: nothing to be
+ * read, and nothing can be written. A root folder may have no /dev/null. */
+static int add_actions(posix_spawn_file_actions_t *actions, int socket, int nothing)
 {
-	int code = posix_spawn_file_actions_adddup2(actions, socket, LIMPET_SYMBOL_WORKER_FD);
+	int code = 0;
 
 	for (int fd = 0; fd < LIMPET_SYMBOL_WORKER_FD && !code; fd++)
-		code = posix_spawn_file_actions_addopen(actions, fd, "/dev/null", O_RDWR, 0);
-	return code;
+		code = posix_spawn_file_actions_adddup2(actions, nothing, fd);
+	return code ? code
+		    : posix_spawn_file_actions_adddup2(actions, socket, LIMPET_SYMBOL_WORKER_FD);
 }
 
 /* Out of reach of the terminal's signals: who is asked to stop at once is who asks. */
-static int spawn(struct limpet_symbolizer *s, int socket)
+static int spawn(struct limpet_symbolizer *s, int socket, int nothing)
 {
 	char name[] = "limpet", command[] = LIMPET_SYMBOL_WORKER;
 	char *const arguments[] = {name, command, NULL};
@@ -149,7 +152,7 @@ static int spawn(struct limpet_symbolizer *s, int socket)
 	posix_spawnattr_setsigdefault(&attributes, &all);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
 						      POSIX_SPAWN_SETSID);
-	code = add_actions(&actions, socket);
+	code = add_actions(&actions, socket, nothing);
 	if (!code)
 		code = posix_spawn(&s->worker, "/proc/self/exe", &actions, &attributes, arguments,
 				   worker_environment(environment, LIMPET_COUNT_OF(environment)));
@@ -163,18 +166,37 @@ static int spawn(struct limpet_symbolizer *s, int socket)
 	return -code;
 }
 
+/* Above those that the worker gets. */
+static int move_up(int *fd)
+{
+	int up = fcntl(*fd, F_DUPFD_CLOEXEC, LIMPET_SYMBOL_WORKER_FD + 1);
+
+	if (up < 0)
+		return -errno;
+	close(*fd);
+	*fd = up;
+	return 0;
+}
+
 static int start_worker(struct limpet_symbolizer *s)
 {
-	int ends[2], code;
+	LIMPET_CLOSE int nothing = -1, theirs = -1;
+	int pipe_ends[2], ends[2], code;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
 	limpet_symbol_channel_init(&s->channel, ends[0]);
 	s->channel.wait = wait_for;
 	s->channel.context = s;
-	code = spawn(s, ends[1]);
-	close(ends[1]);
-	return code;
+	theirs = ends[1];
+	if (pipe2(pipe_ends, O_CLOEXEC) < 0)
+		return -errno;
+	nothing = pipe_ends[0];
+	close(pipe_ends[1]);
+	code = move_up(&theirs);
+	if (code == 0)
+		code = move_up(&nothing);
+	return code == 0 ? spawn(s, theirs, nothing) : code;
 }
 
 /* ------------------------------------------------------------------ files that are wanted */

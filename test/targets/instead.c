@@ -4,8 +4,6 @@
  *	INSTEAD_CLOCK=FILE	a clock that only waiting moves: a pause of 20 ms is 20 ms, however
  *				long it took, and a look at the clock is a microsecond; pauses,
  *				and milliseconds of that clock
- *	INSTEAD_TABLES=FILE	files whose symbols were read, how many these have, and how many
- *				were read
  *	INSTEAD_RANDOM=SEED	the same random numbers in each run with this seed
  *
  * In other programs, which limpet is started by or starts, it does nothing. */
@@ -31,16 +29,15 @@
 /* What a pause really is, at the most. */
 #define NAP_NS 500000
 
-static const char *clock_file, *tables_file, *seed;
+static const char *clock_file, *seed;
 static _Atomic int64_t first_ns, ahead_ns;
-static _Atomic uint64_t pauses, tables, symbols_there, symbols_read;
+static _Atomic uint64_t pauses;
 
 __attribute__((constructor)) static void begin(void)
 {
 	if (strcmp(program_invocation_short_name, "limpet") != 0)
 		return;
 	clock_file = getenv("INSTEAD_CLOCK");
-	tables_file = getenv("INSTEAD_TABLES");
 	seed = getenv("INSTEAD_RANDOM");
 }
 
@@ -62,9 +59,6 @@ __attribute__((destructor)) static void end(void)
 	if (clock_file)
 		tell(clock_file, "{\"pauses\":%lu,\"milliseconds\":%ld}\n", pauses,
 		     ahead_ns / 1000000);
-	if (tables_file)
-		tell(tables_file, "{\"tables\":%lu,\"symbols\":%lu,\"read\":%lu}\n", tables,
-		     symbols_there, symbols_read);
 }
 
 /* ------------------------------------------------------------------ clock */
@@ -120,35 +114,6 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, const 
 	if (clock_file && limit && !got)
 		ahead_ns += ns_of(limit);
 	return (int)got;
-}
-
-/* ------------------------------------------------------------------ symbol tables */
-
-/* libdw's. */
-int dwfl_module_getsymtab(void *module);
-const char *dwfl_module_getsym_info(void *module, int index, void *symbol, uint64_t *address,
-				    uint32_t *section, void **elf, uint64_t *bias);
-
-int dwfl_module_getsymtab(void *module)
-{
-	int (*real)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "dwfl_module_getsymtab");
-	int count = real(module);
-
-	tables++;
-	symbols_there += count > 0 ? (uint64_t)count : 0;
-	return count;
-}
-
-const char *dwfl_module_getsym_info(void *module, int index, void *symbol, uint64_t *address,
-				    uint32_t *section, void **elf, uint64_t *bias)
-{
-	static const char *(*real)(void *, int, void *, uint64_t *, uint32_t *, void **,
-				   uint64_t *);
-
-	if (!real)
-		*(void **)&real = dlsym(RTLD_NEXT, "dwfl_module_getsym_info");
-	symbols_read++;
-	return real(module, index, symbol, address, section, elf, bias);
 }
 
 /* ------------------------------------------------------------------ random numbers */
