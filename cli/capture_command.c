@@ -43,6 +43,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 void limpet_capture_signals_setup(pid_t command)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+	static const int stops[] = {SIGTSTP, SIGTTIN, SIGTTOU};
 	const size_t of_attach = 3;
 	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO}, old;
 	sigset_t block;
@@ -55,6 +56,10 @@ void limpet_capture_signals_setup(pid_t command)
 		sigaction(numbers[i], &action, NULL);
 		sigaddset(&block, numbers[i]);
 	}
+	/* Ctrl-Z, and the terminal's wish that we stop: while threads of the target are held, they
+	 * would stand as long as we do. */
+	for (size_t i = 0; i < LIMPET_COUNT_OF(stops); i++)
+		sigaddset(&block, stops[i]);
 	signal(SIGPIPE, SIG_IGN);
 	/* A limit on file sizes counts for memory that is shared, too: an error is enough. */
 	signal(SIGXFSZ, SIG_IGN);

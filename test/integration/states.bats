@@ -194,3 +194,28 @@ forked_at_every_moment() {
 	finish "$name"
 	answer=$hatched
 }
+
+# Without a shell that controls jobs there is nobody to wake it, and the kernel lets Ctrl-Z pass.
+@test "Ctrl-Z while it goes in: limpet stops when it holds no thread, and goes on" {
+	local at
+	start storm "$TARGETS/storm" --threads 4
+	for at in p1 p3 p9 p20 40 80; do
+		trace=$work/suspended.$at.limpet
+		# shellcheck disable=SC2016
+		MEDDLE_STOP=$at within 120 bash -c 'set -m; LD_PRELOAD=$1 "${@:2}" & echo $! >job; wait -f $!' suspended "$TARGETS/meddle.so" \
+			"$LIMPET" attach "$pid" "${patiently[@]}" -q -o "$trace" >suspended.say 2>suspended.err 3>&- &
+		limpet_job=$!
+		wait_until 60 is_suspended
+		! is_held "$pid" || fail "limpet stands, and holds a thread of the target: at $at" || return 1
+		tell storm "run 100" ran
+		kill -CONT "$(<job)"
+		wait_until 60 capturing "$pid"
+		stop "$pid"
+		good_capture
+		rm job
+	done
+	finish storm
+}
+is_suspended() {
+	[[ -s job ]] && stands_still "$(<job)"
+}

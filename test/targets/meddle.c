@@ -7,6 +7,7 @@
  *	                         if there were fewer; "pN": at the Nth of ptrace
  *	MEDDLE_KILL=N[:PID]      at the Nth call ("pN": of ptrace) limpet is killed, or PID, by
  *	                         SIGKILL; nobody is if there were fewer
+ *	MEDDLE_STOP=N            at the Nth call ("pN": of ptrace) limpet is sent SIGTSTP
  *	MEDDLE_LONGER=NS         each PTRACE_DETACH takes so long by CLOCK_MONOTONIC
  *	MEDDLE_LATE=NS           the first PTRACE_INTERRUPT is made when limpet reads that clock
  *	                         so much later, or after that: a thread that does not stop in time
@@ -43,6 +44,7 @@ static _Atomic uint64_t ahead_ns;
 static uint64_t late_ns, due_ns; /* 0: none is late */
 static pid_t late_tid;
 static pid_t self, killed_pid;
+static int kill_signal = SIGKILL;
 
 static int (*real_open)(const char *path, int flags, ...);
 
@@ -88,7 +90,7 @@ static void one_call(bool is_ptrace)
 
 	if (at_ptrace ? is_ptrace && of_ptrace == at : all == at) {
 		if (is_killed)
-			kill(killed_pid, SIGKILL);
+			kill(killed_pid, kill_signal);
 		say();
 	}
 }
@@ -96,7 +98,8 @@ static void one_call(bool is_ptrace)
 __attribute__((constructor)) static void begin(void)
 {
 	const char *order = getenv("MEDDLE_AT"), *killed = getenv("MEDDLE_KILL");
-	const char *longer = getenv("MEDDLE_LONGER"), *late = getenv("MEDDLE_LATE");
+	const char *stopped = getenv("MEDDLE_STOP"), *longer = getenv("MEDDLE_LONGER"),
+		   *late = getenv("MEDDLE_LATE");
 
 	REAL(open);
 	REAL(ptrace);
@@ -115,6 +118,10 @@ __attribute__((constructor)) static void begin(void)
 			_exit(99);
 		strcat(words, "\n");
 		said = false;
+	}
+	if (stopped) {
+		killed = stopped;
+		kill_signal = SIGTSTP;
 	}
 	if (killed) {
 		at_ptrace = *killed == 'p';
