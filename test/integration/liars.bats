@@ -107,6 +107,11 @@ during() {
 	before images
 }
 
+@test "headers and unwind tables that are others each time they are looked at" {
+	before tables may-die
+	during tables may-die
+}
+
 @test "random words all over the shared memory" {
 	during memory may-die
 }

@@ -3,23 +3,35 @@
  *	liar
  *
  * One thread allocates all the while. "lie MODE [SEED]" begins to lie, "truth" ends it, "quit" ends
- * with 0 if nobody wrote where we did not ask for it. Modes for before the attach: "list" (the
- * loader's list goes round and leads nowhere), "images" (files that look like modules with absurd
- * heads), "image" and "jam" (in place of what limpet makes in us, as soon as it is there: a file
- * of our choice, whose size "file" answers; a socket that takes nothing, until SIGUSR1), "remains"
- * (of another limpet, without end). For before or during it: "layout" (where in the shared
- *memory what lies), "slots" (of that, the slots). For during it: "memory" (random words all over
- *the shared memory), "heads" (of chunks, threads and stacks, plausible and wrong), "header" (its
- *first page), "info" (what the agent tells of itself), "flood" (garbage into the channel), "file"
- *(a file over the channel; "file" answers its size), "give" (the channel to another program, whose
- *process "given" names: liar keep), "unmap" (the shared memory goes, and we with it), "all" (of
- *those during it alone, but "file" and "unmap"). */
+ * with 0 if nobody wrote where we did not ask for it.
+ *
+ * Modes for before the attach:
+ *	list		the loader's list goes round and leads nowhere
+ *	images		files that look like modules with absurd heads
+ *	image		in place of what limpet makes in us, as soon as it is there, a file of our
+ *			choice; "file" answers its size
+ *	jam		likewise a socket that takes nothing, until SIGUSR1
+ *	remains		of another limpet, without end
+ * For before or during it:
+ *	tables		our own ELF headers and unwind tables, other ones all the time
+ *	layout, slots	where in the shared memory what lies; of that, the slots
+ * For during it:
+ *	memory		random words all over the shared memory
+ *	heads		of chunks, threads and stacks, plausible and wrong
+ *	header		its first page
+ *	info		what the agent tells of itself
+ *	flood		garbage into the channel
+ *	file		a file over the channel; "file" answers its size
+ *	give		the channel to another program, "liar keep"; "given" answers its process
+ *	unmap		the shared memory goes, and we with it
+ *	all		memory, heads, header, info and flood */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -301,6 +313,61 @@ static void flood(void)
 	}
 }
 
+/* ------------------------------------------------------------------ our own headers and tables */
+
+static struct {
+	unsigned char *start, *truth;
+	size_t bytes;
+} told[2]; /* ELF and program headers; .eh_frame_hdr and what follows it in its segment */
+
+static void take_told(unsigned which, uintptr_t start, uintptr_t end)
+{
+	uintptr_t page = start & ~(uintptr_t)(PAGE - 1);
+
+	told[which].start = (unsigned char *)start;
+	told[which].bytes = end - start;
+	told[which].truth = malloc(end - start);
+	if (!told[which].truth || mprotect((void *)page, end - page, PROT_READ | PROT_WRITE) < 0)
+		target_broken("no table to lie in");
+	memcpy(told[which].truth, told[which].start, end - start);
+}
+
+/* Of the program itself, which comes first. */
+static int find_told(struct dl_phdr_info *info, size_t bytes, void *nothing)
+{
+	uintptr_t header = (uintptr_t)getauxval(AT_PHDR) & ~(uintptr_t)(PAGE - 1), frames = 0;
+
+	(void)bytes, (void)nothing;
+	take_told(0, header, header + sizeof(ElfW(Ehdr)) + info->dlpi_phnum * sizeof(ElfW(Phdr)));
+	for (unsigned i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_GNU_EH_FRAME)
+			frames = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+	for (unsigned i = 0; i < info->dlpi_phnum && frames; i++) {
+		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + phdr->p_vaddr;
+
+		if (phdr->p_type == PT_LOAD && frames >= start && frames < start + phdr->p_memsz)
+			take_told(1, frames, start + phdr->p_memsz);
+	}
+	return 1;
+}
+
+static void lie_in_tables(void)
+{
+	uint64_t random = target_random(&seed);
+	unsigned which = (random & 3) == 0 ? 0 : 1;
+
+	if (!told[0].start)
+		dl_iterate_phdr(find_told, NULL);
+	if (random >> 60 < 4) {
+		memcpy(told[which].start, told[which].truth, told[which].bytes);
+		return;
+	}
+	for (unsigned i = 0; i < 16; i++)
+		told[which].start[target_random(&seed) % told[which].bytes] =
+			(unsigned char)target_random(&seed);
+}
+
 /* In place of a file that limpet makes in us, as soon as it is there: the one that "file" tells the
  * size of. */
 static void exchange(void)
@@ -411,6 +478,8 @@ static void *lie_on(void *nothing)
 			lie_about_agent();
 		if (lying && is("flood"))
 			flood();
+		if (lying && !strcmp(mode, "tables"))
+			lie_in_tables();
 		if (lying && !strcmp(mode, "image"))
 			exchange();
 		if (lying && !strcmp(mode, "jam"))
