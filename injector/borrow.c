@@ -185,7 +185,7 @@ static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena) ||
 	    loader_is_locked(&borrow->setup)) {
 		limpet_tracee_release(tracee);
-		return *ret_verdict == LIMPET_SAFE && !arena ? NO_ARENA : NOT_NOW;
+		return *ret_verdict == LIMPET_SAFE && want_arena && !arena ? NO_ARENA : NOT_NOW;
 	}
 	error = limpet_tracee_borrow(tracee, borrow->setup.gadgets, stack_low);
 	if (error) {
@@ -199,27 +199,32 @@ static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 /* For whom those wait that see a stop: a thread that stood in the allocator, or in a like place,
  * has soon left it or sleeps there; one that is asked to stop comes when it gets a processor. */
 struct patience {
-	bool not_now, late;
+	unsigned looks; /* that are left */
+	uint64_t late_until_ns;
 };
 
 /* Each of them, the best first: as try_thread(), NOT_NOW for none. *want_arena becomes false when
  * all have been tried. */
 static int try_threads(struct limpet_borrow *borrow, const struct candidate *list, int count,
-		       const struct patience *patience, bool *want_arena,
+		       struct patience *patience, bool *want_arena,
 		       enum limpet_safepoint_verdict *ret_verdict)
 {
-	bool may_come = false;
+	bool not_now = false, late = false;
 
 	for (int i = 0; i < count && list[i].rank != RANK_COUNT; i++) {
 		int error;
 
-		if (may_come && list[i].rank >= RANK_SOCKET)
+		if (list[i].rank >= RANK_SOCKET &&
+		    ((not_now && patience->looks) ||
+		     (late && limpet_monotonic_ns() < patience->late_until_ns))) {
+			patience->looks -= patience->looks > 0;
 			return NOT_NOW;
+		}
 		error = try_thread(borrow, list[i].tid, *want_arena, ret_verdict);
 		if (error <= 0)
 			return error;
-		may_come |= (error == NOT_NOW && patience->not_now) ||
-			    (error == LATE && patience->late);
+		not_now |= error == NOT_NOW;
+		late |= error == LATE;
 	}
 	*want_arena = false;
 	return NOT_NOW;
@@ -285,12 +290,23 @@ static int explain_none(const struct limpet_borrow *borrow, bool locked,
 	return -EBUSY;
 }
 
+/* Never all of the time that there is: at the end everybody has been asked. */
+static struct patience begin_patience(uint64_t deadline_ns)
+{
+	const unsigned looks = 6;
+	uint64_t now_ns = limpet_monotonic_ns();
+	uint64_t half_ns = deadline_ns > now_ns ? (deadline_ns - now_ns) / 2 : 0;
+
+	return (struct patience){.looks = looks,
+				 .late_until_ns =
+					 now_ns + (half_ns < POLITE_NS ? half_ns : POLITE_NS)};
+}
+
 int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_borrow **ret,
 		       struct limpet_err *err)
 {
 	const long longest_pause_ns = 50000000;
-	const unsigned polite_passes = 6;
-	const uint64_t polite_until_ns = limpet_monotonic_ns() + POLITE_NS;
+	struct patience patience = begin_patience(setup->deadline_ns);
 	enum limpet_safepoint_verdict verdict = LIMPET_UNSAFE_UNKNOWN;
 	struct timespec pause = {0, 200000};
 	struct limpet_borrow *borrow;
@@ -303,8 +319,6 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 	if (!borrow)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	for (unsigned pass = 0;; pass++) {
-		const struct patience patience = {.not_now = pass < polite_passes,
-						  .late = limpet_monotonic_ns() < polite_until_ns};
 		LIMPET_FREE struct candidate *list = NULL;
 		int count;
 

@@ -10,7 +10,9 @@
  *	MEDDLE_STOP=N            at the Nth call ("pN": of ptrace) limpet is sent SIGTSTP
  *	MEDDLE_LONGER=NS         each PTRACE_DETACH takes so long by CLOCK_MONOTONIC
  *	MEDDLE_LATE=NS           the first PTRACE_INTERRUPT is made when limpet reads that clock
- *	                         so much later, or after that: a thread that does not stop in time
+ *	                         so much later, or after that: a thread that does not stop in time.
+ *	                         From one look at the clock to the next no more than 10 ms go by,
+ *	                         whoever else had the processor meanwhile
  *
  * What hears the words does what it does while limpet goes on; three times of four limpet lets it
  * have a part of a millisecond first. */
@@ -42,6 +44,7 @@ static const char *count_file;
 static uint64_t longer_ns;
 static _Atomic uint64_t ahead_ns;
 static uint64_t late_ns, due_ns; /* 0: none is late */
+static bool is_slow;
 static pid_t late_tid;
 static pid_t self, killed_pid;
 static int kill_signal = SIGKILL;
@@ -112,6 +115,7 @@ __attribute__((constructor)) static void begin(void)
 	count_file = getenv("MEDDLE_COUNT");
 	longer_ns = longer ? strtoull(longer, NULL, 10) : 0;
 	late_ns = late ? strtoull(late, NULL, 10) : 0;
+	is_slow = late != NULL;
 	if (order) {
 		at_ptrace = *order == 'p';
 		if (sscanf(order + at_ptrace, "%lu:%254[^:]:%255s", &at, words, words_file) != 3)
@@ -173,7 +177,7 @@ long ptrace(enum __ptrace_request request, ...)
 	va_end(arguments);
 	one_call(true);
 	if (request == PTRACE_INTERRUPT && late_ns) {
-		real_clock_gettime(CLOCK_MONOTONIC, &now);
+		clock_gettime(CLOCK_MONOTONIC, &now);
 		due_ns = in_ns(&now) + late_ns;
 		late_tid = tid;
 		late_ns = 0;
@@ -225,6 +229,20 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time, const s
 	return real_ppoll(fds, count, time, mask);
 }
 
+/* The clock of one thread; others' looks would only make it go faster. */
+static uint64_t slow(uint64_t real)
+{
+	enum { STEP_NS = 10000000 };
+	static _Atomic uint64_t last_real, shown;
+	uint64_t step = real - atomic_exchange(&last_real, real);
+
+	if (!shown)
+		shown = real;
+	else
+		shown += step < STEP_NS ? step : STEP_NS;
+	return shown;
+}
+
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
 	int answer;
@@ -233,12 +251,13 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 	if (!real_clock_gettime)
 		REAL(clock_gettime);
 	answer = real_clock_gettime(clock, time);
-	if (!answer && clock == CLOCK_MONOTONIC)
-		interrupt_if_due(time);
-	if (answer || clock != CLOCK_MONOTONIC || !ahead_ns)
+	if (answer || clock != CLOCK_MONOTONIC)
 		return answer;
 	ns = in_ns(time) + ahead_ns;
+	if (is_slow)
+		ns = slow(ns);
 	time->tv_sec = (time_t)(ns / 1000000000u);
 	time->tv_nsec = (long)(ns % 1000000000u);
+	interrupt_if_due(time);
 	return 0;
 }
