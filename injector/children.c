@@ -28,21 +28,41 @@ static bool maps_ours(pid_t pid)
 	return holds;
 }
 
-static bool holds_ours(pid_t pid)
+/* As long as all between them live: an orphan is somebody else's child. */
+static bool descends_from(pid_t pid, pid_t ancestor)
+{
+	const unsigned enough = 64;
+	struct limpet_proc_status status;
+
+	for (unsigned i = 0; i < enough && pid > 0; i++) {
+		if (pid == ancestor)
+			return true;
+		if (limpet_proc_status_read(pid, &status) < 0)
+			return false;
+		pid = status.ppid;
+	}
+	return false;
+}
+
+/* What was forked from the target maps what the target maps. A descriptor may have been handed over
+ * and so is looked for in descendants alone. */
+static bool holds_ours(pid_t pid, pid_t parent)
 {
 	LIMPET_FREE int *fds = NULL;
 	int count;
 
+	if (!limpet_footprint_has_execution(pid))
+		return false;
 	if (maps_ours(pid))
 		return true;
-	count = limpet_proc_fds(pid, &fds);
+	count = descends_from(pid, parent) ? limpet_proc_fds(pid, &fds) : 0;
 	for (int i = 0; i < count; i++)
 		if (limpet_footprint_has(pid, fds[i]))
 			return true;
 	return false;
 }
 
-/* Started when no agent of ours was there yet. They are many. */
+/* Started when no agent of ours was there yet: of most processes nothing else is asked. */
 static bool is_older(pid_t pid, uint64_t since_ticks)
 {
 	uint64_t ticks;
@@ -81,15 +101,16 @@ static int clean_once(const struct search *search, struct limpet_children *child
 		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
 		if (pid <= 0 || pid == search->parent || pid == getpid() ||
-		    is_older(pid, search->since_ticks) || !limpet_footprint_has_execution(pid) ||
+		    is_older(pid, search->since_ticks) ||
 		    (search->is_followed && search->is_followed(search->context, pid)) ||
-		    !holds_ours(pid))
+		    !holds_ours(pid, search->parent))
 			continue;
 		if (limpet_monotonic_ns() < search->deadline_ns &&
 		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
 			cleaned++;
 		/* One on its way out has let go of its memory first, of its descriptors later. */
-		else if (limpet_proc_has_memory(pid) && holds_ours(pid) && add(children, pid) < 0)
+		else if (limpet_proc_has_memory(pid) && holds_ours(pid, search->parent) &&
+			 add(children, pid) < 0)
 			break;
 	}
 	closedir(directory);

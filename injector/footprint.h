@@ -13,9 +13,9 @@
 void limpet_footprint_note(int fd);
 /* Notes which execution of a program runs in `pid`: that of a target. */
 void limpet_footprint_note_execution(pid_t pid);
-/* Whether `pid` runs one that was noted: a target, or what it forked. The kernel's own record tells
- * (the auxiliary vector, with the addresses that each execve(2) draws anew); it outlives parents.
- */
+/* Whether `pid` runs one that was noted: a target, what it forked, or what was forked from the same
+ * program as it. The auxiliary vector tells, which has the addresses that each execve(2) draws
+ * anew. */
 bool limpet_footprint_has_execution(pid_t pid);
 
 /* Whether descriptor `fd` of process `pid` leads to something noted. */

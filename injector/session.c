@@ -31,9 +31,10 @@
 
 /* What leaving opens at a time, with a margin: held from before anything is touched, so that it can
  * be left whatever else opens files meanwhile. */
-/* That one round leaves something for the next is rare; twice, unheard of. */
-#define CLEANUPS 8
 #define SPARE_FDS 16u
+/* Rounds of a clean-up, each of which may uncover something for the next, before its deadline
+ * counts. */
+#define CLEANUPS 8
 /* How long a clean-up waits for threads that have no processor. */
 #define SETTLE_NS UINT64_C(1000000000)
 /* How long leaving waits for its turn. */
@@ -177,7 +178,6 @@ static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **
 		limpet_session_free(session);
 		return limpet_proc_explain(pid, error, "open", err);
 	}
-	limpet_footprint_note_execution(pid);
 	if (limpet_proc_auxv(pid, AT_RANDOM, &session->mark_address) < 0 ||
 	    limpet_memory_read(pid, session->mark_address, session->mark, sizeof(session->mark)) <
 		    0)
@@ -325,6 +325,7 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 		return error;
 	}
 	session->turn = turn;
+	limpet_footprint_note_execution(pid);
 	error = explain_failure(session, session_arm(session, options, err), err);
 	if (!error)
 		error = hold_spares(session, err);
