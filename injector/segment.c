@@ -384,8 +384,8 @@ static uint64_t arena_add(struct limpet_segment *segment, const void *table, siz
 
 /* Of which module a table is: tables count from its start. */
 struct limpet_segment_table {
-	uint64_t table, table_bytes; /* 0: none could be made, */
-	unsigned failures;           /* so often */
+	uint64_t table, table_bytes; /* 0: none could be made */
+	unsigned failures;           /* how often it was tried in vain */
 	uint64_t span, inode;
 	uint64_t start; /* 0: wherever it lies */
 	uint32_t dev_major, dev_minor;

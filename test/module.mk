@@ -498,6 +498,7 @@ torture: export SIGNAL_STRIDE ?= 1
 torture: export SEAL_ROUNDS ?= 300
 torture: export COUNT_TIMES ?= 20
 torture: export LIES ?= 100
+torture: export LIARS_MEET ?= address-undefined thread
 torture: export LIES_FROM ?= $(shell date +%s)
 torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(TORTURE_UNIT_TESTS) fuzz-build
 	$(Q)$(MAKE) -s --no-print-directory SAN=thread build/thread/limpet

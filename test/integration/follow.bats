@@ -209,8 +209,9 @@ has_its_own() {
 		! is_captured "$child" || break
 		((seconds < 60 * LIMPET_TEST_PATIENCE)) || fail "$seconds seconds were not enough"
 		seconds=$((seconds * 3)) number=$((number + 1))
+		wait_until 60 is_over "$parent"
 	done
-	wait_until 60 eval '! capturing_now "$parent"'
+	wait_until 60 is_over "$parent"
 	trace=$work/trace.$number.$child.limpet
 	good_capture
 	same "the child's" "$(site_sum clan_work allocations)" 5
@@ -222,6 +223,9 @@ has_its_own() {
 }
 capturing_now() {
 	"$LIMPET" status "$1" >/dev/null 2>&1
+}
+is_over() {
+	! capturing_now "$1"
 }
 captured_or_over() {
 	! capturing_now "$parent" ||

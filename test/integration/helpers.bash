@@ -129,12 +129,12 @@ stand_still() {
 	while true; do
 		kill -STOP "$1" || return 1
 		wait_until 20 stands_still "$1" || return 1
-		is_held "$2" || break
+		holds_one "$1" "$2" || break
 		kill -CONT "$1" || return 1
 	done
 }
-is_held() {
-	grep -qvxF $'TracerPid:\t0' <(grep -h '^TracerPid:' "/proc/$1/task/"*/status)
+holds_one() {
+	grep -qxF $'TracerPid:\t'"$1" <(grep -h '^TracerPid:' "/proc/$2/task/"*/status)
 }
 stands_still() {
 	local task stat

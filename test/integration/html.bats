@@ -77,6 +77,7 @@ edges_of() {
 	start nim "$work/nim-stripped"
 	attach "$pid"
 	tell nim go going
+	wait_until 60 so_far '.totals.allocations > 0'
 	tell nim hold held
 	stop "$pid"
 	finish nim

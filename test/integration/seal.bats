@@ -229,3 +229,16 @@ holds_map() {
 	done
 	finish node
 }
+
+# Its processes are nobody's, whom it may not signal then.
+@test "root without CAP_KILL: seal ends, with names" {
+	((EUID == 0)) || skip "root is needed"
+	start storm "$TARGETS/storm" --threads 2
+	attach "$pid" --no-seal
+	tell storm "run 100" ran
+	stop "$pid"
+	within 60 setpriv --bounding-set=-kill "$LIMPET" seal -q "$trace"
+	report
+	expect '[.sites[].stack[] | select(.function == "worker_main")] | length > 0'
+	finish storm
+}

@@ -206,7 +206,7 @@ forked_at_every_moment() {
 			"$LIMPET" attach "$pid" "${patiently[@]}" -q -o "$trace" >suspended.say 2>suspended.err 3>&- &
 		limpet_job=$!
 		wait_until 60 is_suspended
-		! is_held "$pid" || fail "limpet stands, and holds a thread of the target: at $at" || return 1
+		! holds_one "$(<job)" "$pid" || fail "limpet stands, and holds a thread of the target: at $at" || return 1
 		tell storm "run 100" ran
 		kill -CONT "$(<job)"
 		wait_until 60 capturing "$pid"
