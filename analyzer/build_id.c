@@ -9,6 +9,8 @@
 /* Heads that are looked at, of sections and of segments. */
 #define HEADS_MAX 65536u
 #define HEADS_AT_ONCE 64u
+/* Of all notes together. */
+#define ALL_NOTES_MAX (4u << 20)
 
 #if __BYTE_ORDER == __LITTLE_ENDIAN
 #define OUR_ORDER ELFDATA2LSB
@@ -20,6 +22,7 @@ struct search {
 	int fd;
 	uint8_t *id;
 	size_t id_bytes;
+	uint64_t notes_bytes; /* that were read */
 };
 
 static bool read_at(int fd, void *ret, size_t bytes, uint64_t offset)
@@ -59,7 +62,8 @@ static void read_notes(struct search *search, uint64_t offset, uint64_t bytes, u
 	LIMPET_FREE uint8_t *notes = NULL;
 	uint64_t at = 0, step;
 
-	if (!bytes || bytes > NOTES_MAX)
+	search->notes_bytes += bytes;
+	if (!bytes || bytes > NOTES_MAX || search->notes_bytes > ALL_NOTES_MAX)
 		return;
 	notes = malloc(bytes);
 	if (!notes || !read_at(search->fd, notes, bytes, offset))

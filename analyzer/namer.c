@@ -14,7 +14,7 @@
 #define STEP 64u
 #define NICE 10
 /* Modules that are open at a time, each with a process of its own. */
-#define OPEN_FILES 8u
+#define OPEN_FILES 32u
 /* The map of a program that compiles all the time is not read all the time. */
 #define MAP_PAUSE_S 5
 
@@ -181,6 +181,8 @@ static void look_up_some(struct limpet_namer *namer, const struct wish *list, si
 	for (size_t i = 0; i < count; i++)
 		addresses[i] = call_address(&list[i], file);
 	limpet_symbolizer_prepare(file->symbolizer, addresses, count);
+	/* One that brought down its reader would bring down the next. */
+	file->failed = limpet_symbolizer_failure(file->symbolizer) != 0;
 	for (size_t i = 0; i < count; i++)
 		look_up(namer, &list[i], file);
 }

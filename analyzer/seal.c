@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "analyzer/model.h"
 #include "analyzer/symbolize.h"
@@ -9,6 +10,9 @@
 
 /* Addresses between two calls of `progress`. */
 #define PROGRESS_STEP 256
+/* For all modules together: whoever waits for a capture's end waits for this. Real ones take
+ * seconds. */
+#define SEAL_SECONDS 1200
 
 struct seal {
 	const struct limpet_seal_options *options;
@@ -16,9 +20,23 @@ struct seal {
 	struct limpet_trace_append *append;
 	struct limpet_seal_result result;
 	uint64_t done;
+	time_t began_s;
 	uint32_t listed; /* module whose file is in the trace */
 	bool appended;
 };
+
+static time_t now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+static bool takes_too_long(const struct seal *seal)
+{
+	return now_s() - seal->began_s > SEAL_SECONDS;
+}
 
 static bool is_cancelled(const struct seal *seal)
 {
@@ -156,7 +174,14 @@ static struct limpet_symbolizer *open_module(struct seal *seal, uint32_t number,
 	if (module->path[0] == '[')
 		return NULL;
 	seal->result.modules++;
-	if (limpet_symbolizer_open(&options, &symbolizer, &err) < 0) {
+	if (takes_too_long(seal))
+		limpet_err_set(&err, -EPROTO, "'%s' is not read: the others took too long",
+			       module->path);
+	else if (limpet_symbolizer_open(&options, &symbolizer, &err) < 0 && !err.code)
+		err.code = -EPROTO;
+	if (err.code) {
+		if (is_cancelled(seal))
+			return NULL;
 		seal->result.modules_missing++;
 		if (seal->options->missing)
 			seal->options->missing(seal->options->context, module->path, addresses,
@@ -177,8 +202,7 @@ static void report_failure(struct seal *seal, const struct limpet_symbolizer *sy
 
 	if (limpet_symbolizer_failure(symbolizer) == -EINTR)
 		return;
-	limpet_err_set(&err, limpet_symbolizer_failure(symbolizer),
-		       "'%s' could not be read any further", path);
+	limpet_err_set(&err, -EPROTO, "'%s' could not be read any further", path);
 	seal->result.modules_missing++;
 	if (seal->options->missing)
 		seal->options->missing(seal->options->context, path, addresses, &err);
@@ -188,7 +212,7 @@ static void report_failure(struct seal *seal, const struct limpet_symbolizer *sy
 static void prepare(const struct seal *seal, struct limpet_symbolizer *symbolizer,
 		    const struct limpet_model_address *list, size_t first, size_t count)
 {
-	uint64_t addresses[LIMPET_SYMBOL_PREPARED];
+	uint64_t addresses[LIMPET_SYMBOLIZER_BATCH];
 	size_t some = 0;
 
 	for (size_t i = first; i < count && some < LIMPET_COUNT_OF(addresses); i++)
@@ -204,10 +228,10 @@ static int seal_module(struct seal *seal, const struct limpet_model_address *lis
 	size_t i;
 
 	for (i = 0; i < count && result >= 0 && !is_cancelled(seal); i++) {
-		if (symbolizer && i % LIMPET_SYMBOL_PREPARED == 0)
+		if (symbolizer && i % LIMPET_SYMBOLIZER_BATCH == 0)
 			prepare(seal, symbolizer, list, i, count);
-		/* Its reader has ended: what is left stays as it is. */
-		if (symbolizer && limpet_symbolizer_failure(symbolizer)) {
+		/* Its reader has ended, or should have: what is left stays as it is. */
+		if (symbolizer && (limpet_symbolizer_failure(symbolizer) || takes_too_long(seal))) {
 			report_failure(seal, symbolizer, list[0].module, count - i);
 			limpet_symbolizer_close(symbolizer);
 			symbolizer = NULL;
@@ -291,7 +315,7 @@ int limpet_seal(const char *path, const struct limpet_seal_options *options,
 		struct limpet_seal_result *ret_result, struct limpet_err *err)
 {
 	static const struct limpet_seal_options none;
-	struct seal seal = {.options = options ? options : &none};
+	struct seal seal = {.options = options ? options : &none, .began_s = now_s()};
 	struct limpet_trace_reader *reader = NULL;
 	struct limpet_model *model = NULL;
 	int result;

@@ -205,7 +205,9 @@ int limpet_symbol_receive(struct limpet_symbol_channel *channel)
 {
 	union control control;
 	struct head head = {0, 0};
-	struct part first = {.data = (uint8_t *)&head, .bytes = sizeof(head), .control = &control};
+	struct part first = {.data = (uint8_t *)&head,
+			     .bytes = sizeof(head),
+			     .control = channel->takes_files ? &control : NULL};
 	struct part rest = {.data = NULL};
 	int code;
 

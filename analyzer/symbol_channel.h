@@ -19,7 +19,7 @@ enum limpet_symbol_message_type {
 	LIMPET_SYMBOL_RESOLVE,  /* count, addresses */
 	LIMPET_SYMBOL_MAP,      /* count, addresses that ascend, each from the one before; with the
 				 * last of them the map */
-	LIMPET_SYMBOL_FILE,     /* what was wanted: code, name; the file, if there is one */
+	LIMPET_SYMBOL_FILE,     /* what was wanted, if there is one */
 	/* Answered. */
 	LIMPET_SYMBOL_OPENED,  /* code, has lines, number of symbols, words */
 	LIMPET_SYMBOL_FRAMES,  /* of the next addresses: count, frames of each */
@@ -38,6 +38,7 @@ enum limpet_symbol_message_type {
 
 struct limpet_symbol_channel {
 	int socket;
+	bool takes_files; /* or descriptors that come are closed by the kernel */
 	/* Before each part that is not there yet, or that there is no room for: 0 to try (again),
 	 * or -errno to give up. `events` as of poll(2). NULL: waits without end. */
 	int (*wait)(void *context, short events);

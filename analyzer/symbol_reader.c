@@ -29,7 +29,7 @@ struct limpet_symbol_reader {
 	uint64_t dwarf_bias;
 	Dwarf *alt; /* what dwz(1) moved to another file */
 	int alt_fd;
-	struct limpet_texts *texts;
+	struct limpet_texts texts;
 	struct name *names;
 	struct limpet_symbol found[LIMPET_SYMBOL_MAX_INLINED];
 };
@@ -142,7 +142,7 @@ static void attach_alt(struct limpet_symbol_reader *s, Dwarf *dwarf)
 	ssize_t bytes = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &build_id);
 	LIMPET_CLOSE int fd = -1;
 
-	if (bytes <= 0 || dwarf_getalt(dwarf))
+	if (!s->files || bytes <= 0 || dwarf_getalt(dwarf))
 		return;
 	fd = s->files->open_alt(s->files->context, build_id, (size_t)bytes, name);
 	if (fd < 0)
@@ -196,7 +196,7 @@ void limpet_symbol_reader_close(struct limpet_symbol_reader *s)
 
 	if (!s)
 		return;
-	limpet_texts_free(s->texts);
+	limpet_texts_done(&s->texts);
 	/* Clearing frees the table and leaves its members linked. */
 	name = s->names;
 	HASH_CLEAR(hh, s->names);

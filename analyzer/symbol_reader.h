@@ -27,7 +27,7 @@ struct limpet_symbol_files {
 };
 
 /* `fd` is the module's file, and the reader's from now on, also where it fails: -ENOEXEC, -ENOMEM.
- */
+ * `files` NULL: there are no others. */
 int limpet_symbol_reader_open(int fd, const struct limpet_symbol_files *files,
 			      struct limpet_symbol_reader **ret,
 			      struct limpet_err *err) LIMPET_MUST_CHECK;

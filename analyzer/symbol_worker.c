@@ -1,6 +1,7 @@
 #include "analyzer/symbol_worker.h"
 
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -127,8 +128,8 @@ static int flush_frames(struct limpet_symbol_channel *channel, size_t enough)
 static int resolve(struct worker *worker)
 {
 	struct limpet_symbol_channel *channel = &worker->channel;
-	uint64_t addresses[LIMPET_SYMBOL_PREPARED];
-	uint64_t count = limpet_cursor_limited(&channel->cursor, LIMPET_SYMBOL_PREPARED);
+	uint64_t addresses[LIMPET_SYMBOLIZER_BATCH];
+	uint64_t count = limpet_cursor_limited(&channel->cursor, LIMPET_SYMBOLIZER_BATCH);
 	int code = 0;
 
 	for (uint64_t i = 0; i < count; i++)
@@ -238,10 +239,16 @@ static bool is_asked(void)
 	       type == SOCK_STREAM;
 }
 
-/* Linux before 5.9. */
-static void close_all(void)
+/* Of what whoever started limpet had open nothing is left, not even to a name. */
+static void close_others(void)
 {
-	for (long fd = sysconf(_SC_OPEN_MAX) - 1; fd > LIMPET_SYMBOL_WORKER_FD; fd--)
+	const long enough = 65536;
+	long limit = sysconf(_SC_OPEN_MAX);
+
+	if (syscall(SYS_close_range, LIMPET_SYMBOL_WORKER_FD + 1, ~0u, 0) == 0)
+		return;
+	/* Linux before 5.9. */
+	for (long fd = limit < enough ? limit : enough; fd > LIMPET_SYMBOL_WORKER_FD; fd--)
 		close((int)fd);
 }
 
@@ -261,9 +268,10 @@ int limpet_symbol_worker(void)
 	if (!is_asked())
 		return LIMPET_EXIT_USAGE;
 	limpet_symbol_channel_init(&worker.channel, LIMPET_SYMBOL_WORKER_FD);
-	/* Of what whoever started limpet had open nothing is left, not even to a name. */
-	if (syscall(SYS_close_range, LIMPET_SYMBOL_WORKER_FD + 1, ~0u, 0) < 0)
-		close_all();
+	worker.channel.takes_files = true;
+	close_others();
+	/* Else it would be "exe". */
+	prctl(PR_SET_NAME, "limpet");
 	code = limpet_confine(&confinement, &err);
 	if (code < 0) {
 		limpet_symbol_put(&worker.channel, (uint64_t)-code);

@@ -1,10 +1,13 @@
 #include "analyzer/symbolize.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -16,15 +19,22 @@
 #include "analyzer/texts.h"
 #include "common/open_file.h"
 
-/* How long a worker may do nothing while something is asked of it: so many looks, so far apart. */
+/* How long an answer may keep us waiting, in looks so far apart: looks in which the worker computes
+ * next to nothing, and all of them. */
 #define LOOK_MS 100
-#define LOOKS 300u
+#define IDLE_LOOKS 300u
+#define LOOKS 6000u
+#define NEXT_TO_NOTHING_NS 1000000
+/* For a worker's end, once it is killed. */
+#define END_MS 5000
 /* Names of one module; no real one has so many. */
 #define TEXT_BYTES_MAX (256u << 20)
 /* Files that one module may want: its debug information, dwz's, and the parts of a split one, of
  * which there may be one for each source file. */
 #define WHOLE_WANTS 4u
 #define SPLIT_WANTS 65536u
+/* Folders of such a part that are looked for beside the module. */
+#define MOVED_PARTS 8u
 /* Addresses of one MAP message. */
 #define MAP_STEP 4096u
 
@@ -37,7 +47,9 @@ struct answer {
 struct limpet_symbolizer {
 	struct limpet_symbol_channel channel;
 	pid_t worker;
+	int pidfd;
 	clockid_t clock; /* of its processor time */
+	unsigned looks, idle_looks;
 	const volatile sig_atomic_t *cancel;
 	int failure;
 	/* Files that it may want. */
@@ -50,8 +62,7 @@ struct limpet_symbolizer {
 	/* What it said. */
 	bool has_lines;
 	size_t symbol_count;
-	struct limpet_texts *texts;
-	size_t text_bytes;
+	struct limpet_texts texts;
 	struct answer *answers;
 	size_t answer_count, answer_room, next;
 	bool is_map; /* all answers are there */
@@ -61,23 +72,28 @@ struct limpet_symbolizer {
 
 /* ------------------------------------------------------------------ the process */
 
-static struct timespec worker_time(const struct limpet_symbolizer *s)
+static int64_t worker_ns(const struct limpet_symbolizer *s)
 {
 	struct timespec time = {0, 0};
 
 	clock_gettime(s->clock, &time);
-	return time;
+	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Goes on waiting as long as the worker computes; for that it has a limit of its own. */
+static void begin_wait(struct limpet_symbolizer *s)
+{
+	s->looks = s->idle_looks = 0;
+}
+
 static int wait_for(void *context, short events)
 {
-	const struct limpet_symbolizer *s = context;
-	struct timespec before = worker_time(s);
+	struct limpet_symbolizer *s = context;
+	int64_t before = worker_ns(s);
 
-	for (unsigned looks = 0; looks < LOOKS; looks++) {
+	/* What comes in drops costs a look each, too. */
+	while (s->looks++ < LOOKS && s->idle_looks < IDLE_LOOKS) {
 		struct pollfd one = {.fd = s->channel.socket, .events = events};
-		struct timespec now;
+		int64_t now;
 		int ready;
 
 		if (s->cancel && *s->cancel)
@@ -87,27 +103,37 @@ static int wait_for(void *context, short events)
 			return 0;
 		if (ready < 0 && errno != EINTR)
 			return -errno;
-		now = worker_time(s);
-		if (now.tv_sec != before.tv_sec || now.tv_nsec != before.tv_nsec)
-			looks = 0;
+		now = worker_ns(s);
+		s->idle_looks += now - before < NEXT_TO_NOTHING_NS;
 		before = now;
 	}
 	return -ETIMEDOUT;
 }
 
+/* By its descriptor: who ignores SIGCHLD has no zombies, and its number may be another's. One that
+ * does not end, in a system call that nothing ends, is left to whoever buries ours. */
 static void end_worker(struct limpet_symbolizer *s)
 {
-	if (s->worker > 0) {
-		kill(s->worker, SIGKILL);
-		while (waitpid(s->worker, NULL, 0) < 0 && errno == EINTR)
+	struct pollfd end = {.fd = s->pidfd, .events = POLLIN};
+
+	/* Root without CAP_KILL may not signal nobody: who is asked nothing any more ends. */
+	if (s->channel.socket >= 0)
+		shutdown(s->channel.socket, SHUT_RDWR);
+	if (s->worker > 0 && s->pidfd >= 0) {
+		syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+		while (poll(&end, 1, END_MS) < 0 && errno == EINTR)
 			;
+		waitpid(s->worker, NULL, WNOHANG);
 	}
+	if (s->pidfd >= 0)
+		close(s->pidfd);
 	s->worker = 0;
+	s->pidfd = -1;
 }
 
 /* Of our environment a confined process needs what finds our own libraries, and what testers tell
  * sanitizers; nothing else in it is meant for one. */
-static char **worker_environment(char *list[], size_t room)
+static void worker_environment(char *list[], size_t room)
 {
 	static const char *const names[] = {"LD_LIBRARY_PATH=", "ASAN_OPTIONS=", "TSAN_OPTIONS=",
 					    "UBSAN_OPTIONS=", "LSAN_OPTIONS="};
@@ -118,7 +144,6 @@ static char **worker_environment(char *list[], size_t room)
 			if (!strncmp(*one, names[i], strlen(names[i])) && count + 1 < room)
 				list[count++] = *one;
 	list[count] = NULL;
-	return list;
 }
 
 /* In place of standard input and output the end of a pipe that nobody writes to: nothing to be
@@ -153,17 +178,27 @@ static int spawn(struct limpet_symbolizer *s, int socket, int nothing)
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
 						      POSIX_SPAWN_SETSID);
 	code = add_actions(&actions, socket, nothing);
+	worker_environment(environment, LIMPET_COUNT_OF(environment));
 	if (!code)
 		code = posix_spawn(&s->worker, "/proc/self/exe", &actions, &attributes, arguments,
-				   worker_environment(environment, LIMPET_COUNT_OF(environment)));
+				   environment);
+	/* Without /proc, by the name that we were called by. */
+	if (code == ENOENT)
+		code = posix_spawn(&s->worker, (const char *)(uintptr_t)getauxval(AT_EXECFN),
+				   &actions, &attributes, arguments, environment);
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attributes);
 	if (code) {
 		s->worker = 0;
 		return -code;
 	}
-	code = clock_getcpuclockid(s->worker, &s->clock);
-	return -code;
+	s->pidfd = (int)syscall(SYS_pidfd_open, s->worker, 0);
+	if (s->pidfd < 0) {
+		code = -errno;
+		kill(s->worker, SIGKILL);
+		return code;
+	}
+	return -clock_getcpuclockid(s->worker, &s->clock);
 }
 
 /* Above those that the worker gets. */
@@ -201,61 +236,90 @@ static int start_worker(struct limpet_symbolizer *s)
 
 /* ------------------------------------------------------------------ files that are wanted */
 
-/* A part of split debug information: any ELF file of such a name, as the program's own root has it,
- * or ours. */
-static int open_split(const struct limpet_symbolizer *s, const char *name)
+static int open_part(const char *root, const char *path)
 {
-	static const char elf[] = {'\177', 'E', 'L', 'F'};
-	char magic[sizeof(elf)];
-	const char *end = name ? strrchr(name, '.') : NULL;
-	LIMPET_CLOSE int fd = -1;
+	LIMPET_CLOSE int fd = limpet_open_regular(root, path, 0);
+	Elf64_Ehdr head;
 
-	if (!end || (strcmp(end, ".dwo") != 0 && strcmp(end, ".dwp") != 0))
-		return -EACCES;
-	if (s->root)
-		fd = limpet_open_regular(s->root, name, 0);
-	if (fd < 0)
-		fd = limpet_open_regular(NULL, name, 0);
 	if (fd < 0)
 		return fd;
-	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic) || memcmp(magic, elf, sizeof(elf)))
+	/* As a linker's input; not, say, the core of another's process. */
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_type != ET_REL)
 		return -ENOEXEC;
 	return limpet_take_fd(&fd);
 }
 
-static int open_wanted(struct limpet_symbolizer *s)
+/* Beside the module, where both were moved: by the last part of its name, by the last two... */
+static int open_moved(const struct limpet_symbolizer *s, const char *name)
+{
+	const char *slash = strrchr(s->path, '/'), *part = name + strlen(name);
+	int fd = -ENOENT;
+
+	for (unsigned i = 0; slash && fd < 0 && i < MOVED_PARTS && part > name; i++) {
+		LIMPET_FREE char *path = NULL;
+
+		for (part--; part > name && *part != '/'; part--)
+			;
+		if (asprintf(&path, "%.*s/%s", (int)(slash - s->path), s->path,
+			     part + (*part == '/')) < 0) {
+			path = NULL;
+			return -ENOMEM;
+		}
+		fd = open_part(s->root, path);
+	}
+	return fd;
+}
+
+/* A part of split debug information: an ELF file of such a name. libdw holds its own number against
+ * the one that is wanted. In the target's root, where there is one, and nowhere else: names that a
+ * file tells lead anywhere. */
+static int open_split(const struct limpet_symbolizer *s, const char *name)
+{
+	const char *end = name ? strrchr(name, '.') : NULL;
+	int fd;
+
+	if (!end || name[0] != '/' || (strcmp(end, ".dwo") != 0 && strcmp(end, ".dwp") != 0))
+		return -EACCES;
+	fd = open_part(s->root, name);
+	return fd < 0 ? open_moved(s, name) : fd;
+}
+
+/* 0, and a descriptor or -errno; -EBADMSG: nothing that may be wanted. */
+static int open_wanted(struct limpet_symbolizer *s, int *ret_fd)
 {
 	struct limpet_symbol_channel *channel = &s->channel;
+	bool is_split = channel->type == LIMPET_SYMBOL_WANT_SPLIT;
 	const char *name;
-	uint32_t checksum;
-	const uint8_t *build_id;
-	size_t bytes;
+	uint32_t checksum = 0;
+	const uint8_t *build_id = NULL;
+	size_t bytes = 0;
 
-	if (channel->type == LIMPET_SYMBOL_WANT_SPLIT ? ++s->splits > SPLIT_WANTS
-						      : ++s->wholes > WHOLE_WANTS)
+	if (is_split ? ++s->splits > SPLIT_WANTS : ++s->wholes > WHOLE_WANTS)
 		return -EBADMSG;
-	switch (channel->type) {
-	case LIMPET_SYMBOL_WANT_DEBUG:
+	if (channel->type == LIMPET_SYMBOL_WANT_DEBUG)
 		checksum = (uint32_t)limpet_cursor_limited(&channel->cursor, UINT32_MAX);
-		name = limpet_symbol_take_text(channel);
-		if (!limpet_symbol_is_whole(channel) || s->debug_path)
-			return -EBADMSG;
-		return limpet_debugfile_open_debug(&s->query, name, checksum, &s->debug_path,
-						   &s->refused);
-	case LIMPET_SYMBOL_WANT_ALT:
+	else if (channel->type == LIMPET_SYMBOL_WANT_ALT)
 		build_id = limpet_symbol_take_build_id(channel, &bytes);
-		name = limpet_symbol_take_text(channel);
-		if (!limpet_symbol_is_whole(channel) || !name || !bytes)
-			return -EBADMSG;
-		return limpet_debugfile_open_alt(&s->query,
-						 s->debug_path ? s->debug_path : s->query.path,
-						 name, build_id, bytes);
-	case LIMPET_SYMBOL_WANT_SPLIT:
-		name = limpet_symbol_take_text(channel);
-		return limpet_symbol_is_whole(channel) ? open_split(s, name) : -EBADMSG;
-	default:
+	else if (!is_split)
 		return -EBADMSG;
-	}
+	name = limpet_symbol_take_text(channel);
+	if (!limpet_symbol_is_whole(channel))
+		return -EBADMSG;
+	if (is_split)
+		*ret_fd = open_split(s, name);
+	else if (build_id)
+		*ret_fd = name && bytes ? limpet_debugfile_open_alt(&s->query,
+								    s->debug_path ? s->debug_path
+										  : s->query.path,
+								    name, build_id, bytes)
+					: -ENOENT;
+	/* One that got a file which is not to its liking asks again: there is no other. */
+	else
+		*ret_fd = s->debug_path ? -ENOENT
+					: limpet_debugfile_open_debug(&s->query, name, checksum,
+								      &s->debug_path, &s->refused);
+	return 0;
 }
 
 /* The next answer; what is wanted on the way is found and sent. */
@@ -269,10 +333,9 @@ static int receive(struct limpet_symbolizer *s, uint32_t type)
 			return code;
 		if (s->channel.type == type)
 			return 0;
-		fd = open_wanted(s);
-		if (fd == -EBADMSG)
-			return fd;
-		code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_FILE, fd);
+		code = open_wanted(s, &fd);
+		if (code == 0)
+			code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_FILE, fd);
 		if (code < 0)
 			return code;
 	}
@@ -312,7 +375,8 @@ static int explain(struct limpet_symbolizer *s, int code, struct limpet_err *err
 
 static int take_opened(struct limpet_symbolizer *s, struct limpet_err *err)
 {
-	int code = -(int)limpet_cursor_limited(&s->channel.cursor, 4095);
+	/* Which error it is decides what is said and done: the worker has no say in that. */
+	int code = limpet_symbol_take(&s->channel) ? -ENOEXEC : 0;
 	const char *words;
 
 	s->has_lines = limpet_symbol_take(&s->channel) != 0;
@@ -333,6 +397,7 @@ static int ask_for_module(struct limpet_symbolizer *s, struct limpet_err *err)
 	if (code < 0)
 		return limpet_err_set(err, -EPROTO, "cannot start the process that reads '%s': %s",
 				      s->query.path, strerror(-code));
+	begin_wait(s);
 	code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_OPEN, s->query.fd);
 	if (code == 0 || code == -EPIPE)
 		code = receive(s, LIMPET_SYMBOL_OPENED);
@@ -350,7 +415,7 @@ static struct limpet_symbolizer *symbolizer_new(const volatile sig_atomic_t *can
 	if (!s)
 		return NULL;
 	s->cancel = cancel;
-	s->query.fd = -1;
+	s->query.fd = s->pidfd = -1;
 	limpet_symbol_channel_init(&s->channel, -1);
 	return s;
 }
@@ -417,7 +482,7 @@ void limpet_symbolizer_close(struct limpet_symbolizer *s)
 		return;
 	end_worker(s);
 	limpet_symbol_channel_done(&s->channel);
-	limpet_texts_free(s->texts);
+	limpet_texts_done(&s->texts);
 	free(s->answers);
 	free(s->frames);
 	free(s->debug_path);
@@ -456,8 +521,7 @@ static const char *take_text(struct limpet_symbolizer *s)
 
 	if (!text)
 		return NULL;
-	s->text_bytes += strlen(text);
-	kept = s->text_bytes <= TEXT_BYTES_MAX ? limpet_texts_keep(&s->texts, text) : NULL;
+	kept = s->texts.bytes <= TEXT_BYTES_MAX ? limpet_texts_keep(&s->texts, text) : NULL;
 	if (!kept)
 		s->channel.cursor.failed = true;
 	return kept;
@@ -480,7 +544,9 @@ static int take_frame(struct limpet_symbolizer *s)
 
 static int take_answer(struct limpet_symbolizer *s, struct answer *answer)
 {
-	uint64_t count = limpet_cursor_limited(&s->channel.cursor, LIMPET_SYMBOL_MAX_INLINED);
+	/* Code that a program made has one name an address. */
+	uint64_t count = limpet_cursor_limited(&s->channel.cursor,
+					       s->is_map ? 1 : LIMPET_SYMBOL_MAX_INLINED);
 	int code = 0;
 
 	answer->first = s->frame_count;
@@ -499,7 +565,7 @@ static int take_answers(struct limpet_symbolizer *s, size_t count)
 	int code = 0;
 
 	while (done < count && code == 0) {
-		code = receive(s, LIMPET_SYMBOL_FRAMES);
+		code = s->cancel && *s->cancel ? -EINTR : receive(s, LIMPET_SYMBOL_FRAMES);
 		/* A message holds one at least: no end of them without an answer. */
 		do
 			code = code == 0 ? take_answer(s, &s->answers[done]) : code;
@@ -522,11 +588,12 @@ void limpet_symbolizer_prepare(struct limpet_symbolizer *s, const uint64_t *addr
 {
 	int code;
 
-	if (count > LIMPET_SYMBOL_PREPARED)
-		count = LIMPET_SYMBOL_PREPARED;
+	if (count > LIMPET_SYMBOLIZER_BATCH)
+		count = LIMPET_SYMBOLIZER_BATCH;
 	code = begin_answers(s, addresses, count);
 	if (s->failure || !count)
 		return;
+	begin_wait(s);
 	limpet_symbol_put(&s->channel, count);
 	for (size_t i = 0; i < count; i++)
 		limpet_symbol_put(&s->channel, addresses[i]);
@@ -574,6 +641,7 @@ static int ask_for_map(struct limpet_symbolizer *s, int fd, const uint64_t *addr
 	size_t done = 0;
 	int code;
 
+	begin_wait(s);
 	do {
 		size_t some = count - done < MAP_STEP ? count - done : MAP_STEP;
 
@@ -603,7 +671,7 @@ int limpet_symbolizer_read_map(int fd, const uint64_t *addresses, size_t count,
 	if (code == 0)
 		code = ask_for_map(s, fd, addresses, count);
 	if (code == 0)
-		code = -(int)limpet_cursor_limited(&s->channel.cursor, 4095);
+		code = limpet_symbol_take(&s->channel) ? -EPROTO : 0;
 	if (code == 0)
 		code = take_answers(s, count);
 	if (code < 0) {

@@ -55,7 +55,8 @@ const char *limpet_symbolizer_refused(const struct limpet_symbolizer *symbolizer
 size_t limpet_symbolizer_symbol_count(const struct limpet_symbolizer *symbolizer);
 
 /* 0, or why there are no more names: -EPROTO its process has ended or was ended, because it
- * answered nonsense, computed for longer than LIMPET_SYMBOL_WORKER_CPU_S or stood still; -EINTR. */
+ * answered nonsense, computed for longer than LIMPET_SYMBOL_WORKER_CPU_S or let us wait for too
+ * long; -EINTR; -ENOMEM. */
 int limpet_symbolizer_failure(const struct limpet_symbolizer *symbolizer);
 
 /* One function at an address. Strings belong to the symbolizer and live as long as it does. */
@@ -68,9 +69,9 @@ struct limpet_symbol {
 #define LIMPET_SYMBOL_MAX_INLINED 32
 
 /* Looks up several at once, which is cheaper: limpet_symbolizer_resolve() of them, best in this
- * order, waits for nothing, until the next call of this. Of `count` the first
- * LIMPET_SYMBOL_PREPARED count. */
-#define LIMPET_SYMBOL_PREPARED 512u
+ * order, waits for nothing, until this is called again, or another address is resolved. Of `count`
+ * the first LIMPET_SYMBOLIZER_BATCH count. */
+#define LIMPET_SYMBOLIZER_BATCH 512u
 void limpet_symbolizer_prepare(struct limpet_symbolizer *symbolizer, const uint64_t *addresses,
 			       size_t count);
 

@@ -1,40 +1,38 @@
 #include "analyzer/texts.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
-struct limpet_texts {
-	UT_hash_handle hh;
-	char text[];
-};
+/* A node of the tree, and malloc's own, twice. */
+#define KEEPING_BYTES 64u
 
-const char *limpet_texts_keep(struct limpet_texts **texts, const char *string)
+static int compare(const void *a, const void *b)
 {
-	size_t length = strlen(string);
-	struct limpet_texts *text;
-
-	HASH_FIND(hh, *texts, string, length, text);
-	if (text)
-		return text->text;
-	text = malloc(sizeof(*text) + length + 1);
-	if (!text)
-		return NULL;
-	memcpy(text->text, string, length + 1);
-	HASH_ADD_KEYPTR(hh, *texts, text->text, length, text);
-	return text->text;
+	return strcmp(a, b);
 }
 
-void limpet_texts_free(struct limpet_texts *texts)
+/* A balanced tree, and no hash: whoever knows a hash makes strings that all have the same. */
+const char *limpet_texts_keep(struct limpet_texts *texts, const char *string)
 {
-	struct limpet_texts *text = texts;
+	char *const *found = tfind(string, &texts->tree, compare);
+	char *copy;
 
-	/* Clearing frees the table and leaves its members linked. */
-	HASH_CLEAR(hh, texts);
-	while (text) {
-		struct limpet_texts *next = text->hh.next;
-
-		free(text);
-		text = next;
+	if (found)
+		return *found;
+	copy = strdup(string);
+	if (!copy)
+		return NULL;
+	if (!tsearch(copy, &texts->tree, compare)) {
+		free(copy);
+		return NULL;
 	}
+	texts->bytes += strlen(string) + KEEPING_BYTES;
+	return copy;
+}
+
+void limpet_texts_done(struct limpet_texts *texts)
+{
+	tdestroy(texts->tree, free);
+	*texts = (struct limpet_texts){.tree = NULL};
 }

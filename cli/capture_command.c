@@ -82,6 +82,8 @@ struct command {
 	struct limpet_progress_sample sample;
 	struct limpet_capture *capture;
 	struct limpet_followers *followers; /* NULL: children are left alone */
+	unsigned unread;                    /* modules whose names could not be read, */
+	struct limpet_err unread_err;       /* and why the first of them */
 	bool keep;                          /* their captures outlive ours */
 	pid_t pid;
 	const char *name;
@@ -193,6 +195,29 @@ static void say_debuginfod(const struct limpet_debuginfod *debuginfod, const cha
 	limpet_ui_hint("limpet seal %s asks again", trace);
 }
 
+/* One that has no file is not worth a word at the end of a capture; one that could not be read is.
+ */
+static void note_unread(void *context, const char *path, uint64_t addresses,
+			const struct limpet_err *err)
+{
+	struct command *command = context;
+
+	(void)path, (void)addresses;
+	if (err->code == -EPROTO && !command->unread++)
+		command->unread_err = *err;
+}
+
+static void say_unread(const struct command *command, const char *trace)
+{
+	if (!command->unread)
+		return;
+	if (command->unread > 1)
+		limpet_ui_warn("%s; and %u more", command->unread_err.message, command->unread - 1);
+	else
+		limpet_ui_warn("%s", command->unread_err.message);
+	limpet_ui_hint("the trace is whole; limpet seal %s looks up names again", trace);
+}
+
 /* Signals may come in now: the target is left, only names are still looked up. */
 static void seal(struct command *command, const char *trace)
 {
@@ -202,6 +227,7 @@ static void seal(struct command *command, const char *trace)
 	struct limpet_seal_options options = {.sources = sources,
 					      .cancel = &impatient,
 					      .progress = show_sealing,
+					      .missing = note_unread,
 					      .context = command};
 	struct limpet_seal_result result = {0};
 	struct limpet_debuginfod *debuginfod;
@@ -232,6 +258,7 @@ static void seal(struct command *command, const char *trace)
 	free(sources);
 	say_debuginfod(debuginfod, trace);
 	limpet_debuginfod_free(debuginfod);
+	say_unread(command, trace);
 	if (!error && !result.cancelled)
 		return;
 	limpet_progress_free(command->progress);

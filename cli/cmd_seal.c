@@ -136,6 +136,8 @@ struct talk {
 	char hint[512];
 	unsigned missing;
 	uint64_t missing_addresses;
+	unsigned unread;              /* modules that could not be read, */
+	struct limpet_err unread_err; /* and why the first of them */
 };
 
 static void show_progress(void *context, uint64_t done, uint64_t total)
@@ -167,6 +169,11 @@ static void note_missing(void *context, const char *path, uint64_t addresses,
 	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	size_t used = strlen(talk->names);
 
+	if (err->code == -EPROTO) {
+		if (!talk->unread++)
+			talk->unread_err = *err;
+		return;
+	}
 	talk->missing++;
 	talk->missing_addresses += addresses;
 	if (talk->missing <= 4)
@@ -209,6 +216,10 @@ static void print_result(const struct seal_options *o, const struct talk *talk,
 		if (talk->hint[0])
 			limpet_ui_hint("%s", talk->hint);
 	}
+	if (talk->unread > 1)
+		limpet_ui_warn("%s; and %u more", talk->unread_err.message, talk->unread - 1);
+	else if (talk->unread)
+		limpet_ui_warn("%s", talk->unread_err.message);
 	if (result->cancelled) {
 		limpet_ui_warn("interrupted: %llu of %llu addresses were not looked up",
 			       (unsigned long long)result->skipped,

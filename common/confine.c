@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -11,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/arch.h"
@@ -76,11 +78,25 @@ static int drop_capabilities(void)
 	return syscall(SYS_capset, &head, none) < 0 ? -errno : 0;
 }
 
-/* A root folder in which there is nothing: no name leads anywhere, whatever the filter lets pass.
- * Without the right to it, or /proc, there is still the filter. */
+/* A root folder in which there is nothing, and never will be: the one that /proc has of a process,
+ * which shares ours, when that has ended. Without the right to it, or /proc, the filter is all that
+ * keeps names from leading anywhere. */
 static void leave_root(void)
 {
-	if (chroot("/proc/self/fdinfo") == 0 && chdir("/") < 0)
+	pid_t child = (pid_t)syscall(SYS_clone, CLONE_FS | SIGCHLD, NULL, NULL, NULL, NULL);
+
+	if (child == 0)
+		_exit(chroot("/proc/self/fdinfo") < 0 || chdir("/") < 0);
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* root's own may be the only user that we can be: in a user namespace without another one, or
+ * without the capabilities to change. The filter leaves nothing for which it matters who we are. */
+static void leave_user(void)
+{
+	if (setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
+	    setresuid(NOBODY, NOBODY, NOBODY) < 0)
 		return;
 }
 
@@ -88,11 +104,7 @@ static int drop_privileges(void)
 {
 	if (geteuid() == 0) {
 		leave_root();
-		/* A user namespace without this user leaves us root's name, and takes its rights.
-		 */
-		if (setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
-		    setresuid(NOBODY, NOBODY, NOBODY) < 0)
-			return -errno;
+		leave_user();
 	}
 	return drop_capabilities();
 }
@@ -101,15 +113,16 @@ static int drop_privileges(void)
 
 /* What malloc, libelf, libdw, liblzma and we ourselves need to compute on what is open. */
 static const int allowed[] = {
-	SCMP_SYS(read),      SCMP_SYS(pread64),      SCMP_SYS(recvmsg),
-	SCMP_SYS(sendmsg),   SCMP_SYS(close),        SCMP_SYS(fstat),
-	SCMP_SYS(lseek),     SCMP_SYS(fcntl),        SCMP_SYS(munmap),
-	SCMP_SYS(mremap),    SCMP_SYS(brk),          SCMP_SYS(madvise),
-	SCMP_SYS(futex),     SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigprocmask),
-	SCMP_SYS(exit),      SCMP_SYS(exit_group),   SCMP_SYS(clock_gettime),
-	SCMP_SYS(getrandom), SCMP_SYS(sysinfo),      SCMP_SYS(getpid),
-	SCMP_SYS(gettid),    SCMP_SYS(poll),         SCMP_SYS(restart_syscall),
+	SCMP_SYS(read),         SCMP_SYS(pread64),         SCMP_SYS(recvmsg),
+	SCMP_SYS(sendmsg),      SCMP_SYS(close),           SCMP_SYS(fstat),
+	SCMP_SYS(lseek),        SCMP_SYS(munmap),          SCMP_SYS(mremap),
+	SCMP_SYS(brk),          SCMP_SYS(madvise),         SCMP_SYS(futex),
+	SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigprocmask),  SCMP_SYS(exit),
+	SCMP_SYS(exit_group),   SCMP_SYS(clock_gettime),   SCMP_SYS(getrandom),
+	SCMP_SYS(sysinfo),      SCMP_SYS(getpid),          SCMP_SYS(gettid),
+	SCMP_SYS(poll),         SCMP_SYS(restart_syscall),
 };
+static const int fcntl_allowed[] = {F_GETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC};
 /* Answered by our handler. */
 static const int trapped[] = {SCMP_SYS(open), SCMP_SYS(openat)};
 
@@ -125,6 +138,10 @@ static int fill(scmp_filter_ctx filter)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(without_code) && code == 0; i++)
 		code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, without_code[i], 1,
 					SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	/* Others would have the kernel send signals in our name, or lock files. */
+	for (size_t i = 0; i < LIMPET_COUNT_OF(fcntl_allowed) && code == 0; i++)
+		code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
+					SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)fcntl_allowed[i]));
 	/* libc's fstat(). Of a name, in a root folder that is not empty, it tells no more than that
 	 * it is there. */
 	if (code == 0)

@@ -18,11 +18,12 @@ struct limpet_confinement {
 	void *context;
 };
 
-/* No privileges, no user of its own (as root: nobody, in an empty root folder), no new file, no
- * socket, no process, no code made, bounded memory and time; the first to go where memory is short,
- * and gone with its parent's thread. What is open stays so. 0, or -errno where the kernel does not
- * grant one of these: then nothing is to be read. Variants with sanitizers, which need files and
- * threads of their own, are only bounded in time. One thread, once. */
+/* No privileges, no new file, no socket, no process, no signal to others, no code made, bounded
+ * memory and time; the first to go where memory is short, and gone with its parent's thread. As
+ * root also nobody, in an empty root folder, where that can be had. What is open stays so. 0, or
+ * -errno where the kernel does not grant one of the others: then nothing is to be read. Variants
+ * with sanitizers, which need files and threads of their own, are only bounded in time. One thread,
+ * once. */
 int limpet_confine(const struct limpet_confinement *confinement,
 		   struct limpet_err *err) LIMPET_MUST_CHECK;
 

@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "analyzer/symbol_channel.h"
@@ -40,7 +43,7 @@ static void set_worker(const char *mode)
 	fclose(file);
 }
 
-static void send(struct limpet_symbol_channel *channel, enum limpet_symbol_message_type type)
+static void say(struct limpet_symbol_channel *channel, enum limpet_symbol_message_type type)
 {
 	if (limpet_symbol_send(channel, type, -1) < 0)
 		exit(0);
@@ -52,7 +55,7 @@ static void put_opened(struct limpet_symbol_channel *channel)
 	limpet_symbol_put(channel, 1);
 	limpet_symbol_put(channel, 1);
 	limpet_symbol_put_text(channel, NULL);
-	send(channel, LIMPET_SYMBOL_OPENED);
+	say(channel, LIMPET_SYMBOL_OPENED);
 }
 
 static void put_frame(struct limpet_symbol_channel *channel, const char *function)
@@ -60,6 +63,44 @@ static void put_frame(struct limpet_symbol_channel *channel, const char *functio
 	limpet_symbol_put(channel, 14);
 	limpet_symbol_put_text(channel, function);
 	limpet_symbol_put_text(channel, "file.c");
+}
+
+/* A message that is never whole. */
+static void put_drops(const struct limpet_symbol_channel *channel)
+{
+	static const uint32_t head[2] = {LIMPET_SYMBOL_FRAMES, LIMPET_SYMBOL_PAYLOAD_MAX};
+	const struct timespec nap = {0, 50000};
+
+	(void)!write(channel->socket, head, sizeof(head));
+	while (write(channel->socket, "", 1) == 1)
+		nanosleep(&nap, NULL);
+	exit(0);
+}
+
+/* Two with each byte of a head. */
+static void give_descriptors(const struct limpet_symbol_channel *channel)
+{
+	static const uint32_t head[2] = {LIMPET_SYMBOL_FRAMES, 0};
+
+	for (size_t i = 0; i < sizeof(head); i++) {
+		union {
+			struct cmsghdr head;
+			char bytes[CMSG_SPACE(2 * sizeof(int))];
+		} control = {.bytes = {0}};
+		const int fds[2] = {1, 2};
+		struct iovec part = {(char *)(uintptr_t)head + i, 1};
+		struct msghdr message = {.msg_iov = &part,
+					 .msg_iovlen = 1,
+					 .msg_control = &control,
+					 .msg_controllen = sizeof(control)};
+
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(fds));
+		memcpy(CMSG_DATA(&control.head), fds, sizeof(fds));
+		if (sendmsg(channel->socket, &message, 0) != 1)
+			exit(0);
+	}
 }
 
 static void answer_badly(struct limpet_symbol_channel *channel, const char *mode)
@@ -79,7 +120,7 @@ static void answer_badly(struct limpet_symbol_channel *channel, const char *mode
 		limpet_symbol_put(channel, LIMPET_SYMBOL_MAX_INLINED + 1);
 		for (int i = 0; i <= LIMPET_SYMBOL_MAX_INLINED; i++)
 			put_frame(channel, "f");
-		send(channel, LIMPET_SYMBOL_FRAMES);
+		say(channel, LIMPET_SYMBOL_FRAMES);
 	}
 	if (!strcmp(mode, "endless text")) {
 		limpet_symbol_put(channel, 1);
@@ -87,7 +128,7 @@ static void answer_badly(struct limpet_symbol_channel *channel, const char *mode
 		limpet_symbol_put(channel, 4);
 		limpet_bytes_put(&channel->out, "text", 4);
 		limpet_symbol_put_text(channel, NULL);
-		send(channel, LIMPET_SYMBOL_FRAMES);
+		say(channel, LIMPET_SYMBOL_FRAMES);
 	}
 	if (!strcmp(mode, "hidden text")) {
 		limpet_symbol_put(channel, 1);
@@ -95,17 +136,21 @@ static void answer_badly(struct limpet_symbol_channel *channel, const char *mode
 		limpet_symbol_put(channel, 4);
 		limpet_bytes_put(&channel->out, "a\0b", 4);
 		limpet_symbol_put_text(channel, NULL);
-		send(channel, LIMPET_SYMBOL_FRAMES);
+		say(channel, LIMPET_SYMBOL_FRAMES);
 	}
 	if (!strcmp(mode, "empty"))
-		send(channel, LIMPET_SYMBOL_FRAMES);
+		say(channel, LIMPET_SYMBOL_FRAMES);
 	if (!strcmp(mode, "another"))
 		put_opened(channel);
+	if (!strcmp(mode, "drops"))
+		put_drops(channel);
+	if (!strcmp(mode, "descriptors"))
+		give_descriptors(channel);
 	for (uint64_t i = 0; i < count; i++) {
 		limpet_symbol_put(channel, 1);
 		put_frame(channel, "honest");
 	}
-	send(channel, LIMPET_SYMBOL_FRAMES);
+	say(channel, LIMPET_SYMBOL_FRAMES);
 	if (!strcmp(mode, "fewer"))
 		exit(0);
 }
@@ -124,7 +169,7 @@ static void flood(struct limpet_symbol_channel *channel)
 			name[strlen(name)] = 'x';
 			put_frame(channel, name);
 		}
-		send(channel, LIMPET_SYMBOL_FRAMES);
+		say(channel, LIMPET_SYMBOL_FRAMES);
 	}
 }
 
@@ -137,7 +182,7 @@ static void want_badly(struct limpet_symbol_channel *channel, const char *mode)
 
 		for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++) {
 			limpet_symbol_put_text(channel, names[i]);
-			send(channel, LIMPET_SYMBOL_WANT_SPLIT);
+			say(channel, LIMPET_SYMBOL_WANT_SPLIT);
 			/* Who is given one says so by its silence. */
 			if (limpet_symbol_receive(channel) < 0 || channel->fd >= 0)
 				_exit(0);
@@ -157,13 +202,13 @@ static void want_badly(struct limpet_symbol_channel *channel, const char *mode)
 	if (!strcmp(mode, "not confined")) {
 		limpet_symbol_put(channel, EPERM);
 		limpet_symbol_put_text(channel, "seccomp: no");
-		send(channel, LIMPET_SYMBOL_REFUSED);
+		say(channel, LIMPET_SYMBOL_REFUSED);
 		_exit(0);
 	}
 	while (!strcmp(mode, "always something")) {
 		limpet_symbol_put(channel, 1);
 		limpet_symbol_put_text(channel, "x.debug");
-		send(channel, LIMPET_SYMBOL_WANT_DEBUG);
+		say(channel, LIMPET_SYMBOL_WANT_DEBUG);
 		if (limpet_symbol_receive(channel) < 0)
 			_exit(0);
 	}
@@ -265,17 +310,17 @@ static void test_honest_answers(void **state)
 
 static void test_names_are_not_kept_without_end(void **state)
 {
-	uint64_t addresses[LIMPET_SYMBOL_PREPARED];
+	uint64_t addresses[LIMPET_SYMBOLIZER_BATCH];
 	struct limpet_symbolizer *s;
 	unsigned batches = 0;
 
 	(void)state;
-	for (size_t i = 0; i < LIMPET_SYMBOL_PREPARED; i++)
+	for (size_t i = 0; i < LIMPET_SYMBOLIZER_BATCH; i++)
 		addresses[i] = i;
 	set_worker("flood");
 	s = must_open();
 	while (!limpet_symbolizer_failure(s) && batches++ < 100)
-		limpet_symbolizer_prepare(s, addresses, LIMPET_SYMBOL_PREPARED);
+		limpet_symbolizer_prepare(s, addresses, LIMPET_SYMBOLIZER_BATCH);
 	assert_int_equal(limpet_symbolizer_failure(s), -EPROTO);
 	assert_true(batches < 10);
 	limpet_symbolizer_close(s);
@@ -331,6 +376,51 @@ static void test_one_that_is_silent(void **state)
 	clock_fixture_skip_polls(false);
 	assert_int_equal(limpet_symbolizer_failure(s), -EPROTO);
 	limpet_symbolizer_close(s);
+	/* By this clock its end was not waited for either. */
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+}
+
+/* However little it keeps to itself. */
+static void test_one_that_answers_in_drops(void **state)
+{
+	const struct limpet_symbol *list;
+	struct limpet_symbolizer *s;
+
+	(void)state;
+	set_worker("drops");
+	s = must_open();
+	assert_int_equal(limpet_symbolizer_resolve(s, 1, &list), 0);
+	assert_int_equal(limpet_symbolizer_failure(s), -EPROTO);
+	limpet_symbolizer_close(s);
+}
+
+static unsigned descriptors(void)
+{
+	unsigned count = 0;
+	struct dirent *entry;
+	DIR *dir = opendir("/proc/self/fd");
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir)))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void test_no_descriptor_is_taken(void **state)
+{
+	const unsigned before = descriptors();
+	const struct limpet_symbol *list;
+	struct limpet_symbolizer *s;
+
+	(void)state;
+	set_worker("descriptors");
+	s = must_open();
+	assert_int_equal(limpet_symbolizer_resolve(s, 1, &list), 0);
+	assert_int_equal(limpet_symbolizer_failure(s), -EPROTO);
+	limpet_symbolizer_close(s);
+	assert_int_equal(descriptors(), before);
 }
 
 static void test_nobody_waits_who_was_asked_to_stop(void **state)
@@ -373,6 +463,7 @@ static void test_it_is_confined(void **state)
 	char path[64], line[256];
 	unsigned seen = 0, fds = 0;
 	struct dirent *entry;
+	int inherited;
 	FILE *file;
 	DIR *dir;
 	pid_t pid;
@@ -383,8 +474,10 @@ static void test_it_is_confined(void **state)
 #endif
 	unlink("mode");
 	/* What a shell may have left open for us. */
-	assert_true(open("/etc/passwd", O_RDONLY) >= 0);
+	inherited = open("/etc/passwd", O_RDONLY);
+	assert_true(inherited >= 0);
 	s = must_open();
+	close(inherited);
 	pid = worker_of();
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
 	file = fopen(path, "re");
@@ -425,7 +518,7 @@ static void test_a_file_that_is_cut_off(void **state)
 	limpet_symbolizer_close(s);
 }
 
-/* 8 TiB of symbols, as its head says. */
+/* Each section is 8 GiB, as its head says. */
 static void test_a_file_that_says_it_is_huge(void **state)
 {
 	struct limpet_symbolizer *s = NULL;
@@ -497,6 +590,8 @@ int main(void)
 		cmocka_unit_test(test_one_that_cannot_be_confined),
 		cmocka_unit_test(test_no_file_of_ours),
 		cmocka_unit_test(test_one_that_is_silent),
+		cmocka_unit_test(test_one_that_answers_in_drops),
+		cmocka_unit_test(test_no_descriptor_is_taken),
 		cmocka_unit_test(test_nobody_waits_who_was_asked_to_stop),
 		cmocka_unit_test(test_it_is_confined),
 		cmocka_unit_test(test_a_file_that_is_cut_off),

@@ -421,6 +421,31 @@ static void test_debug_dir_by_build_id(void **state)
 }
 
 /* A library that is stripped of all but what the dynamic linker needs. */
+/* libdwfl asks once more for one that it could not open. */
+static void test_debug_file_that_is_none(void **state)
+{
+	const char *dirs[] = {in_folder("broken"), NULL};
+	struct limpet_symbolizer_options options = {.fd = -1, .debug_dirs = dirs};
+	struct limpet_symbolizer *s;
+	struct limpet_err err = {0};
+	LIMPET_FREE char *dir = strdup(dirs[0]), *path = strdup(in_folder("plain"));
+	uint8_t id[64];
+
+	(void)state;
+	assert_non_null(dir);
+	dirs[0] = dir;
+	options.path = path;
+	prog_build_id(id);
+	run("d=broken/.build-id/$(cut -c1-2 id); mkdir -p $d; strip -s -o plain prog; "
+	    "objcopy --only-keep-debug prog $d/$(cut -c3- id).debug; "
+	    "printf '\\007' | dd of=$d/$(cut -c3- id).debug bs=1 seek=6 conv=notrunc status=none");
+	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
+	assert_false(limpet_symbolizer_has_lines(s));
+	assert_int_equal(limpet_symbolizer_failure(s), 0);
+	limpet_symbolizer_close(s);
+	run("rm -r broken plain");
+}
+
 static void test_dynamic_symbols(void **state)
 {
 	struct limpet_symbolizer *s;
@@ -553,6 +578,12 @@ static void test_split_debug_of_dwarf_5(void **state)
 		    "-Wl,--build-id -o prog prog.o && ls *.dwo",
 		    version);
 		s = must_open("prog");
+		check_c(s, true);
+		limpet_symbolizer_close(s);
+		/* Moved, all of them together. */
+		run("mkdir moved && mv prog *.dwo moved");
+		s = must_open("moved/prog");
+		run("mv moved/* . && rmdir moved");
 		check_c(s, true);
 		limpet_symbolizer_close(s);
 		/* Without them the lines are still there, and no crash. */
@@ -734,6 +765,7 @@ int main(void)
 		cmocka_unit_test(test_stripped_module_is_silent),
 		cmocka_unit_test(test_debuglink_beside),
 		cmocka_unit_test(test_debug_dir_by_build_id),
+		cmocka_unit_test(test_debug_file_that_is_none),
 		cmocka_unit_test(test_dynamic_symbols),
 		cmocka_unit_test(test_gnu_debugdata),
 		cmocka_unit_test(test_any_name_in_a_debug_dir),
