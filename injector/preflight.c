@@ -344,7 +344,7 @@ int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *optio
 		limpet_err_hint(check.err, find_hint);
 		return r;
 	}
-	if (r == -ESTALE) {
+	if (r == -ESTALE || r == -EMFILE) {
 		ret->verdict = LIMPET_PREFLIGHT_FAILED;
 		return limpet_proc_explain(pid, r, "look at", check.err);
 	}

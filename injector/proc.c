@@ -27,7 +27,11 @@ int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_er
 		limpet_err_hint(err, "if that is the one you mean, try again");
 		return error;
 	}
-	return limpet_err_set(err, error, "cannot %s process %d: %s", what, pid, strerror(-error));
+	limpet_err_set(err, error, "cannot %s process %d: %s", what, pid, strerror(-error));
+	/* Ours, not the process's. */
+	if (error == -EMFILE)
+		limpet_err_hint(err, "limpet may not open more files here: ulimit -n 256");
+	return error;
 }
 
 /* ------------------------------------------------------------------ status and stat */
