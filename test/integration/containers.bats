@@ -254,7 +254,7 @@ no_limpet_runs() {
 	# shellcheck disable=SC2016
 	printf '#!/bin/sh\nexec docker exec "$(docker ps -q --filter ancestor=limpet)" limpet "$@"\n' >bin/beside
 	chmod +x bin/beside
-	leak=leak_by_compose ended_by=no_limpet_runs captured_by compose 1 beside
+	leak=leak_by_compose stopped_by=compose-stop ended_by=no_limpet_runs captured_by compose 1 beside
 	trace=$work/out/app.compose.limpet
 	kept_21
 	docker compose down -t 5 2>down.err
