@@ -41,7 +41,7 @@ static int check_build(int fd, const uint8_t *build_id, size_t build_id_bytes)
 static int open_checked(const char *root, const char *path,
 			const struct limpet_debugfile_query *query)
 {
-	LIMPET_CLOSE int fd = limpet_open_regular(root, path, 0);
+	LIMPET_CLOSE int fd = limpet_open_regular(root, path, 0, NULL);
 	int result;
 
 	if (fd < 0)
@@ -173,17 +173,25 @@ static int fetch(const struct limpet_debugfile_query *query, char **ret_path)
 	return fd;
 }
 
+static int open_held(const struct limpet_debugfile_query *query)
+{
+	LIMPET_CLOSE int fd = limpet_open_named(query->fd, NULL, 0, NULL);
+	int result = fd;
+
+	if (fd >= 0)
+		result = check_build(fd, query->build_id, query->build_id_bytes);
+	return result < 0 ? result : limpet_take_fd(&fd);
+}
+
 /* The module where its process had it. */
 static int find_own(const struct limpet_debugfile_query *query, const char *path, int so_far)
 {
 	int fd;
 
 	if (query->fd >= 0) {
-		fd = check_build(query->fd, query->build_id, query->build_id_bytes);
-		if (!fd) {
-			fd = fcntl(query->fd, F_DUPFD_CLOEXEC, 0);
-			return fd >= 0 ? fd : -errno;
-		}
+		fd = open_held(query);
+		if (fd >= 0)
+			return fd;
 		so_far = worse(so_far, fd);
 	}
 	if (path[0] != '/')
@@ -239,6 +247,10 @@ static int explain(int code, const struct limpet_debugfile_query *query, struct 
 	case -ENOEXEC:
 		limpet_err_set(err, code, "'%s' is no ELF file", query->path);
 		break;
+	case -ETIMEDOUT:
+		return limpet_err_set(err, -EPROTO,
+				      "'%s' is not read: its file system does not answer",
+				      query->path);
 	default:
 		limpet_err_set(err, code, "cannot open '%s': %s", query->path, strerror(-code));
 	}
@@ -352,12 +364,15 @@ static int find_beside(const struct limpet_debugfile_query *query, const char *r
 	struct stat module, found;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(places); i++) {
-		int fd = try_link(query, checksum, ret_path, ret_refused, root, "%.*s%s%s", folder,
-				  query->path, places[i], link);
+		int fd;
 
+		/* A link that names the module itself; or leads to it. */
+		if (i == 0 && !strcmp(link, base_name(query->path)))
+			continue;
+		fd = try_link(query, checksum, ret_path, ret_refused, root, "%.*s%s%s", folder,
+			      query->path, places[i], link);
 		if (fd < 0)
 			continue;
-		/* A link that names the module itself. */
 		if (query->fd >= 0 && !fstat(query->fd, &module) && !fstat(fd, &found) &&
 		    module.st_dev == found.st_dev && module.st_ino == found.st_ino) {
 			close(fd);

@@ -14,7 +14,7 @@ struct limpet_debuginfod;
 
 struct limpet_debugfile_query {
 	const char *path; /* of the module as its process saw it */
-	int fd;           /* of the module, borrowed, or -1 */
+	int fd;           /* of the module, open or only named, borrowed; or -1 */
 	const uint8_t *build_id;
 	size_t build_id_bytes;                /* 0: unknown */
 	const char *root;                     /* NULL or a prefix: "/proc/4711/root" */
@@ -23,7 +23,8 @@ struct limpet_debugfile_query {
 };
 
 /* The module itself, or its debug file where the module is gone. Answers a new descriptor, or
- * -ENOENT, -ESTALE (only other builds), -ENOEXEC (no ELF file), another -errno. */
+ * -ENOENT, -ESTALE (only other builds), -ENOEXEC (no ELF file), -EPROTO (its file system does not
+ * answer), another -errno. */
 int limpet_debugfile_open_module(const struct limpet_debugfile_query *query,
 				 struct limpet_err *err) LIMPET_MUST_CHECK;
 

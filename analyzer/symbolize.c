@@ -238,7 +238,7 @@ static int start_worker(struct limpet_symbolizer *s)
 
 static int open_part(const char *root, const char *path)
 {
-	LIMPET_CLOSE int fd = limpet_open_regular(root, path, 0);
+	LIMPET_CLOSE int fd = limpet_open_regular(root, path, 0, NULL);
 	Elf64_Ehdr head;
 
 	if (fd < 0)

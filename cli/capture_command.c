@@ -13,6 +13,7 @@
 #include "cli/followers.h"
 #include "cli/progress.h"
 #include "cli/ui.h"
+#include "common/open_file.h"
 #include "common/units.h"
 #include "injector/capture.h"
 #include "injector/proc.h"
@@ -241,7 +242,7 @@ static void seal(struct command *command, const char *trace)
 			sources[options.source_count++] =
 				(struct limpet_seal_source){files[i].module, files[i].fd};
 	snprintf(root, sizeof(root), "/proc/%d/root", limpet_proc_resident(command->pid));
-	options.root = access(root, X_OK) == 0 ? root : NULL;
+	options.root = limpet_open_may_enter(root) ? root : NULL;
 	options.perf_map_fd = limpet_capture_perf_map(command->capture);
 	options.has_perf_map = options.perf_map_fd >= 0;
 	debuginfod = limpet_debuginfod_new(

@@ -10,6 +10,7 @@
 #include "analyzer/trace_reader.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
+#include "common/open_file.h"
 #include "injector/perf_map_file.h"
 #include "injector/proc.h"
 
@@ -119,7 +120,7 @@ static char *live_root(const struct limpet_trace_target *target)
 		return NULL;
 	if (asprintf(&root, "/proc/%u/root", target->pid) < 0)
 		return NULL;
-	if (access(root, X_OK) < 0) {
+	if (!limpet_open_may_enter(root)) {
 		free(root);
 		return NULL;
 	}

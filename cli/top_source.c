@@ -7,6 +7,7 @@
 #include "analyzer/heap.h"
 #include "analyzer/live.h"
 #include "cli/view_options.h"
+#include "common/open_file.h"
 #include "injector/perf_map_file.h"
 #include "injector/proc.h"
 
@@ -61,7 +62,7 @@ static void look_up_names(struct limpet_top_source *source)
 		return;
 	if (is_alive(target)) {
 		snprintf(root, sizeof(root), "/proc/%u/root", target->pid);
-		if (access(root, X_OK) == 0)
+		if (limpet_open_may_enter(root))
 			options.root = root;
 		options.perf_map_fd = limpet_perf_map_open((pid_t)target->pid);
 	}

@@ -1,45 +1,292 @@
 #include "common/open_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <sys/stat.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-int limpet_open_name(const char *root, const char *path, unsigned flags)
+#include "common/apart.h"
+#include "common/mounts.h"
+
+/* Folders below each other on the way to a file, and links (path_resolution(7)). */
+#define DEPTH_MAX 128u
+#define LINKS_MAX 40u
+
+/* ------------------------------------------------------------------ the way there, in one call */
+
+static int open_at(int folder, const char *path, uint64_t flags, uint64_t resolve)
 {
+	const struct open_how how = {.flags = O_PATH | O_CLOEXEC | flags, .resolve = resolve};
 	const unsigned enough = 16;
-	struct open_how how = {.flags = O_PATH | O_CLOEXEC};
-	LIMPET_CLOSE int folder = -1;
 	int fd = -1;
 
-	if (root)
-		how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-	if (flags & LIMPET_OPEN_NO_LINKS)
-		how.resolve |= RESOLVE_NO_SYMLINKS;
-	if (!how.resolve) {
-		fd = open(path, O_PATH | O_CLOEXEC);
-		return fd < 0 ? -errno : fd;
-	}
-	if (root)
-		folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root && folder < 0)
-		return -errno;
 	/* EAGAIN: something was renamed meanwhile, so that nobody knows where the way leads. */
 	for (unsigned i = 0; i < enough; i++) {
-		fd = (int)syscall(SYS_openat2, root ? folder : AT_FDCWD, path, &how, sizeof(how));
+		fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
 		if (fd >= 0 || errno != EAGAIN)
 			break;
 	}
-	return fd < 0 ? -errno : fd;
+	return fd < 0 ? limpet_errno() : fd;
 }
+
+static uint64_t ways(bool in_root, unsigned flags)
+{
+	uint64_t resolve = in_root ? RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS : 0;
+
+	return flags & LIMPET_OPEN_NO_LINKS ? resolve | RESOLVE_NO_SYMLINKS : resolve;
+}
+
+struct look_up {
+	char path[PATH_MAX];
+	int folder;
+	uint64_t resolve;
+};
+
+static int look_up(void *argument)
+{
+	const struct look_up *name = argument;
+
+	return open_at(name->folder, name->path, 0, name->resolve);
+}
+
+/* Past mounts that a program may serve. */
+static int look_up_apart(int folder, const char *path, uint64_t resolve)
+{
+	struct look_up name = {.folder = folder, .resolve = resolve};
+	const struct limpet_apart apart = {
+		.work = look_up, .argument = &name, .fds = {folder, -1}, .grows = -1};
+
+	if (snprintf(name.path, sizeof(name.path), "%s", path) >= (int)sizeof(name.path))
+		return -ENAMETOOLONG;
+	return limpet_apart(&apart);
+}
+
+/* ------------------------------------------------------------------ the way there, step by step */
+
+/* A way through several mounts, of which the kernel itself serves all. To step on a mount point is
+ * to ask the file system below it; the one above is asked only once it is known. */
+struct walk {
+	const char *process;
+	bool in_root;
+	unsigned flags;
+	/* The folders that were gone through: ".." is the one before, whatever was moved since. */
+	struct folder {
+		int fd;
+		struct limpet_mount mount;
+	} folders[DEPTH_MAX];
+	unsigned depth, links;
+	char path[PATH_MAX]; /* that is left */
+};
+
+static int enter(struct walk *walk, int *fd)
+{
+	struct folder *next = &walk->folders[walk->depth];
+	const struct folder *last = walk->depth ? next - 1 : NULL;
+	struct statx status;
+	int code = 0;
+
+	if (walk->depth == DEPTH_MAX)
+		return -ENAMETOOLONG;
+	if (last &&
+	    statx(*fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &status) == 0 &&
+	    status.stx_mask & STATX_MNT_ID && status.stx_mnt_id == last->mount.id)
+		next->mount = last->mount;
+	else
+		code = limpet_mount_of(*fd, walk->process, &next->mount);
+	if (code < 0)
+		return code;
+	if (next->mount.is_served)
+		return -EXDEV;
+	next->fd = limpet_take_fd(fd);
+	walk->depth++;
+	return 0;
+}
+
+static void leave(struct walk *walk)
+{
+	close(walk->folders[--walk->depth].fd);
+}
+
+/* The next part of what is left, out of it; "" at its end. */
+static int take_part(struct walk *walk, char ret_part[NAME_MAX + 1])
+{
+	size_t slashes = strspn(walk->path, "/"), bytes = strcspn(walk->path + slashes, "/");
+
+	if (bytes > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(ret_part, walk->path + slashes, bytes);
+	ret_part[bytes] = '\0';
+	memmove(walk->path, walk->path + slashes + bytes, strlen(walk->path + slashes + bytes) + 1);
+	return 0;
+}
+
+static int follow(struct walk *walk, int link)
+{
+	char text[PATH_MAX], rest[PATH_MAX];
+	ssize_t bytes = readlinkat(link, "", text, sizeof(text) - 1);
+
+	if (bytes < 0)
+		return limpet_errno();
+	text[bytes] = '\0';
+	if (walk->flags & LIMPET_OPEN_NO_LINKS || ++walk->links > LINKS_MAX)
+		return -ELOOP;
+	memcpy(rest, walk->path, strlen(walk->path) + 1);
+	if (snprintf(walk->path, sizeof(walk->path), "%s/%s", text, rest) >=
+	    (int)sizeof(walk->path))
+		return -ENAMETOOLONG;
+	while (text[0] == '/' && walk->depth > 1)
+		leave(walk);
+	return 0;
+}
+
+/* Within /proc the kernel knows what its links are. */
+static uint64_t step_flags(const struct walk *walk, uint64_t *ret_resolve)
+{
+	bool in_proc = !strcmp(walk->folders[walk->depth - 1].mount.type, "proc");
+
+	*ret_resolve = ways(walk->in_root, walk->flags) & ~(uint64_t)RESOLVE_IN_ROOT;
+	if (in_proc)
+		return 0;
+	*ret_resolve &= ~(uint64_t)RESOLVE_NO_SYMLINKS;
+	return O_NOFOLLOW;
+}
+
+static int step(struct walk *walk, const char *part)
+{
+	LIMPET_CLOSE int fd = -1;
+	struct statx status;
+	uint64_t resolve, how = step_flags(walk, &resolve);
+
+	if (!strcmp(part, ".."))
+		return walk->depth > 1 ? leave(walk), 0 : 0;
+	fd = open_at(walk->folders[walk->depth - 1].fd, part, how, resolve);
+	if (fd < 0)
+		return fd;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) < 0)
+		return limpet_errno();
+	return S_ISLNK(status.stx_mode) ? follow(walk, fd) : enter(walk, &fd);
+}
+
+/* -EXDEV: a program may serve what lies on the way. `folder` is taken over. */
+static int walk_all(struct walk *walk, int folder, const char *path)
+{
+	LIMPET_CLOSE int first = folder;
+	int code = enter(walk, &first);
+
+	if (code < 0)
+		return code;
+	if (snprintf(walk->path, sizeof(walk->path), "%s", path) >= (int)sizeof(walk->path))
+		return -ENAMETOOLONG;
+	do {
+		char part[NAME_MAX + 1];
+
+		code = take_part(walk, part);
+		if (code == 0 && !part[0])
+			return limpet_take_fd(&walk->folders[walk->depth - 1].fd);
+		if (code == 0 && strcmp(part, ".") != 0)
+			code = step(walk, part);
+	} while (code == 0);
+	return code;
+}
+
+static int look_up_in_steps(int folder, const char *process, const char *path, bool in_root,
+			    unsigned flags)
+{
+	LIMPET_FREE struct walk *walk = malloc(sizeof(*walk));
+	int first = fcntl(folder, F_DUPFD_CLOEXEC, 0), fd;
+
+	if (first < 0)
+		return limpet_errno();
+	if (!walk) {
+		close(first);
+		return -ENOMEM;
+	}
+	walk->process = process;
+	walk->in_root = in_root;
+	walk->flags = flags;
+	walk->depth = walk->links = 0;
+	fd = walk_all(walk, first, path);
+	while (walk->depth)
+		leave(walk);
+	return fd;
+}
+
+/* ------------------------------------------------------------------ names */
+
+/* Only names it (O_PATH): nothing is opened. In one call where the way stays in one mount. */
+static int look_up_from(int folder, const char *process, const char *path, bool in_root,
+			unsigned flags)
+{
+	const uint64_t resolve = ways(in_root, flags);
+	struct limpet_mount mount;
+	int fd = limpet_mount_of(folder, process, &mount);
+
+	if (fd < 0)
+		return fd;
+	fd = mount.is_served ? -EXDEV : open_at(folder, path, 0, resolve | RESOLVE_NO_XDEV);
+	if (fd == -EXDEV && !mount.is_served)
+		fd = look_up_in_steps(folder, process, path, in_root, flags);
+	if (fd != -EXDEV)
+		return fd;
+	return flags & LIMPET_OPEN_IN_PLACE ? -EOPNOTSUPP : look_up_apart(folder, path, resolve);
+}
+
+/* The folder in /proc of the process whose root folder that is; NULL where it is no such one. */
+static char *process_of(const char *root)
+{
+	static const char end[] = "/root";
+	size_t bytes = root ? strlen(root) : 0;
+
+	if (bytes < sizeof(end) || strcmp(root + bytes - sizeof(end) + 1, end) != 0)
+		return NULL;
+	return strndup(root, bytes - sizeof(end) + 1);
+}
+
+int limpet_open_name(const char *root, const char *path, unsigned flags)
+{
+	LIMPET_FREE char *process = process_of(root);
+	LIMPET_FREE char *here = NULL;
+	LIMPET_FREE char *whole = NULL;
+	LIMPET_CLOSE int folder = open(root ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (folder < 0)
+		return limpet_errno();
+	if (root || path[0] == '/')
+		return look_up_from(folder, process, path, root != NULL, flags);
+	here = getcwd(NULL, 0);
+	if (!here)
+		return limpet_errno();
+	if (asprintf(&whole, "%s/%s", here, path) < 0) {
+		whole = NULL;
+		return -ENOMEM;
+	}
+	return look_up_from(folder, process, whole, false, flags);
+}
+
+bool limpet_open_may_enter(const char *root)
+{
+	LIMPET_CLOSE int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return folder >= 0;
+}
+
+int limpet_open_link(const char *process, const char *link)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", process, link);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	return fd < 0 ? limpet_errno() : fd;
+}
+
+/* ------------------------------------------------------------------ contents */
 
 /* Of the kernel's own file systems some files look regular, and do something when they are read. */
 static bool is_on_disk(int fd)
@@ -57,27 +304,142 @@ static bool is_on_disk(int fd)
 	return true;
 }
 
-int limpet_open_regular(const char *root, const char *path, unsigned flags)
+/* System calls and the stack alone: it runs apart, too. */
+static int open_here(int named, struct stat *ret_status)
 {
-	LIMPET_CLOSE int named = limpet_open_name(root, path, flags);
 	LIMPET_CLOSE int fd = -1;
-	struct stat before, after;
+	struct stat before;
 	char name[32];
 
-	if (named < 0)
-		return named;
 	if (fstat(named, &before) < 0)
-		return -errno;
+		return limpet_errno();
 	if (!S_ISREG(before.st_mode) || !is_on_disk(named))
 		return -EINVAL;
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", named);
 	fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	/* Nobody mounted /proc for us: by the name once more, which is ours. */
-	if (fd < 0 && errno == ENOENT && !root && !flags)
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0 || fstat(fd, &after) < 0)
-		return -errno;
-	if (after.st_dev != before.st_dev || after.st_ino != before.st_ino)
+	if (fd < 0 || fstat(fd, ret_status) < 0)
+		return limpet_errno();
+	if (ret_status->st_dev != before.st_dev || ret_status->st_ino != before.st_ino)
 		return -EINVAL;
 	return limpet_take_fd(&fd);
+}
+
+struct copying {
+	struct stat status;
+	int named, copy;
+};
+
+static int copy_all(int from, int to)
+{
+	char bytes[64 << 10];
+	off_t done = 0;
+	ssize_t got;
+
+	while ((got = read(from, bytes, sizeof(bytes))) > 0) {
+		done += got;
+		if (done > LIMPET_OPEN_COPY_MAX)
+			return -EFBIG;
+		for (ssize_t at = 0, put; at < got; at += put) {
+			put = write(to, bytes + at, (size_t)(got - at));
+			if (put <= 0)
+				return limpet_errno();
+		}
+	}
+	return got < 0 ? limpet_errno() : 0;
+}
+
+/* It stays open until the process ends, after its answer: to close it may let us wait, too. */
+static int copy_file(void *argument)
+{
+	struct copying *copying = argument;
+	int fd = open_here(copying->named, &copying->status);
+
+	if (fd < 0)
+		return fd;
+	return copying->status.st_size > LIMPET_OPEN_COPY_MAX ? -EFBIG
+							      : copy_all(fd, copying->copy);
+}
+
+static int copy_apart(int named, struct stat *ret_status)
+{
+	LIMPET_CLOSE int copy = memfd_create("limpet copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct copying copying = {.named = named, .copy = copy};
+	const struct limpet_apart apart = {.work = copy_file,
+					   .argument = &copying,
+					   .bytes = sizeof(copying),
+					   .fds = {named, copy},
+					   .grows = copy};
+	char name[32];
+	int code;
+
+	if (copy < 0)
+		return limpet_errno();
+	code = limpet_apart(&apart);
+	if (code < 0)
+		return code;
+	/* Who was left behind writes no more. */
+	if (fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) < 0)
+		return limpet_errno();
+	*ret_status = copying.status;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", copy);
+	code = open(name, O_RDONLY | O_CLOEXEC);
+	return code < 0 ? limpet_errno() : code;
+}
+
+int limpet_open_named(int named, const char *process, unsigned flags, struct stat *ret_status)
+{
+	struct stat status;
+	struct limpet_mount mount;
+	int fd, state = fcntl(named, F_GETFL);
+
+	if (state < 0)
+		return limpet_errno();
+	if (state & O_PATH) {
+		fd = limpet_mount_of(named, process, &mount);
+		if (fd < 0)
+			return fd;
+		if (!mount.is_served)
+			fd = open_here(named, &status);
+		else
+			fd = flags & LIMPET_OPEN_IN_PLACE ? -EOPNOTSUPP
+							  : copy_apart(named, &status);
+	} else {
+		fd = fcntl(named, F_DUPFD_CLOEXEC, 0);
+		fd = fd < 0 || fstat(fd, &status) < 0 ? limpet_errno() : fd;
+	}
+	if (fd >= 0 && ret_status)
+		*ret_status = status;
+	return fd;
+}
+
+int limpet_open_linked(const char *process, const char *link, struct stat *ret_status)
+{
+	LIMPET_CLOSE int named = limpet_open_link(process, link);
+
+	return named < 0 ? named : limpet_open_named(named, process, 0, ret_status);
+}
+
+int limpet_open_regular(const char *root, const char *path, unsigned flags, struct stat *ret_status)
+{
+	LIMPET_FREE char *process = process_of(root);
+	LIMPET_CLOSE int named = limpet_open_name(root, path, flags);
+	struct stat named_status, status;
+	int fd;
+
+	if (named < 0)
+		return named;
+	fd = limpet_open_named(named, process, flags, ret_status);
+	/* Nobody mounted /proc for us: by the name once more, which is ours. */
+	if (fd == -ENOENT && !root && !flags && access("/proc/self", F_OK) < 0) {
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+		if (fd < 0 || fstat(fd, &status) < 0 || fstat(named, &named_status) < 0)
+			return limpet_errno();
+		if (status.st_dev != named_status.st_dev || status.st_ino != named_status.st_ino) {
+			close(fd);
+			return -EINVAL;
+		}
+		if (ret_status)
+			*ret_status = status;
+	}
+	return fd;
 }

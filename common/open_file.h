@@ -1,22 +1,47 @@
-/* Opening files whose names somebody else may have chosen. `root` NULL: the path is ours. Else it
- * is one of a process whose root folder that is ("/proc/4711/root"): whatever links there are,
- * absolute ones too, none leads out of it, and those of /proc that lead anywhere are not followed.
- */
+/* Opening files whose names, or file systems, may be somebody else's. `root` NULL: the path is
+ * ours. Else it is one of a process whose root folder that is ("/proc/4711/root"): whatever links
+ * there are, absolute ones too, none leads out of it, and those of /proc that lead anywhere are not
+ * followed.
+ *
+ * Nobody lets us wait. What a program may serve (mounts.h) is looked up, opened, read and closed in
+ * a process of its own (apart.h), and what is answered is a copy in memory. */
 #ifndef LIMPET_COMMON_OPEN_FILE_H
 #define LIMPET_COMMON_OPEN_FILE_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
 
 #include "common/err.h"
 
 enum limpet_open_flags {
-	LIMPET_OPEN_NO_LINKS = 1 /* a link anywhere on the way is an error */
+	LIMPET_OPEN_NO_LINKS = 1, /* a link anywhere on the way is an error */
+	LIMPET_OPEN_IN_PLACE = 2  /* the very file: what a program may serve is -EOPNOTSUPP */
 };
 
-/* A descriptor that only names (O_PATH): nothing is opened. Or -errno, -ELOOP where there is a link
- * that may not be followed. */
-int limpet_open_name(const char *root, const char *path, unsigned flags) LIMPET_MUST_CHECK;
+/* Copies of larger files are not made: -EFBIG. */
+#define LIMPET_OPEN_COPY_MAX ((off_t)1 << 30)
 
 /* A regular file, for reading; anything else (a device, a FIFO, a file of the kernel's own in /proc
- * or /sys) is not opened. Answers a descriptor or -errno, -EINVAL where it is no regular file. */
-int limpet_open_regular(const char *root, const char *path, unsigned flags) LIMPET_MUST_CHECK;
+ * or /sys) is not opened. Answers a descriptor or -errno: -EINVAL where it is no regular file,
+ * -ELOOP where there is a link that may not be followed, -ETIMEDOUT where whoever serves it does
+ * not answer. `ret_status`, of the file itself and not of a copy, may be NULL. */
+int limpet_open_regular(const char *root, const char *path, unsigned flags,
+			struct stat *ret_status) LIMPET_MUST_CHECK;
+
+/* The same of the file that a link in a process's folder in /proc leads to, be it deleted, replaced
+ * or in another root: "/proc/4711" and "exe". */
+int limpet_open_linked(const char *process, const char *link,
+		       struct stat *ret_status) LIMPET_MUST_CHECK;
+
+/* Whether that root folder may be looked into, without doing so. */
+bool limpet_open_may_enter(const char *root);
+
+/* In two steps. A descriptor that only names (O_PATH): nothing is opened. */
+int limpet_open_name(const char *root, const char *path, unsigned flags) LIMPET_MUST_CHECK;
+int limpet_open_link(const char *process, const char *link) LIMPET_MUST_CHECK;
+/* What has been named so, or is open already: a new descriptor. `process` is the folder in /proc of
+ * the one that sees it, or NULL. */
+int limpet_open_named(int named, const char *process, unsigned flags,
+		      struct stat *ret_status) LIMPET_MUST_CHECK;
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/family.h"
+#include "common/open_file.h"
 #include "injector/elf_file.h"
 #include "injector/entry_nim.h"
 #include "injector/memory.h"
@@ -164,13 +165,12 @@ static int note_slot(const struct limpet_slot_found *found, void *context)
 static int open_file(const struct finder *finder)
 {
 	pid_t pid = finder->modules->pid;
-	char path[PATH_MAX];
+	char process[PATH_MAX];
 
 	if (!finder->module->executable)
 		return limpet_module_open(pid, finder->module);
-	/* The link leads to the very file, be it deleted, replaced or in another root. */
-	snprintf(path, sizeof(path), "%s/%d/exe", limpet_proc_root, limpet_proc_resident(pid));
-	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root, limpet_proc_resident(pid));
+	return limpet_open_linked(process, "exe", NULL);
 }
 
 /* All, or nothing: a part of its releases would show the rest as leaks. */

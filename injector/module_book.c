@@ -87,7 +87,7 @@ static int find_file(struct limpet_module_book *book, const struct limpet_module
 	}
 	if (book->open_files >= book->max_files)
 		return -1;
-	fd = limpet_module_open(limpet_session_pid(book->session), module);
+	fd = limpet_module_hold(limpet_session_pid(book->session), module);
 	book->open_files += fd >= 0;
 	return fd;
 }

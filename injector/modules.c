@@ -1,17 +1,17 @@
 #include "injector/modules.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/arch.h"
+#include "common/mounts.h"
 #include "common/open_file.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"
@@ -722,35 +722,65 @@ uint32_t limpet_modules_symbol_in_space(struct limpet_modules *modules, uint32_t
 
 /* Whether the file may be the module's. Where each file of a file system has a device of its own,
  * or maps show that of the one below, its number alone says it. */
-static bool is_of_module(int fd, const struct limpet_module *module)
+static bool is_of_module(int named, const char *process, const struct limpet_module *module)
 {
-	struct stat status;
-	struct statfs fs;
+	struct limpet_mount mount;
+	struct statx status;
 
-	if (fstat(fd, &status) < 0 || status.st_ino != module->inode)
+	if (statx(named, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &status) < 0 ||
+	    status.stx_ino != module->inode)
 		return false;
-	if (major(status.st_dev) == module->dev_major && minor(status.st_dev) == module->dev_minor)
+	if (status.stx_dev_major == module->dev_major && status.stx_dev_minor == module->dev_minor)
 		return true;
-	return fstatfs(fd, &fs) == 0 &&
-	       (fs.f_type == OVERLAYFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC);
+	return limpet_mount_of(named, process, &mount) == 0 &&
+	       (!strcmp(mount.type, "overlay") || !strcmp(mount.type, "btrfs"));
+}
+
+/* Only named. */
+static int name_file(const char *process, const struct limpet_module *module)
+{
+	char path[PATH_MAX + 8];
+	int named;
+
+	if (module->vdso || module->path[0] != '/')
+		return -ENOENT;
+	snprintf(path, sizeof(path), "map_files/%lx-%lx", (unsigned long)module->start,
+		 (unsigned long)module->map_end);
+	named = limpet_open_link(process, path);
+	if (named >= 0 && is_of_module(named, process, module))
+		return named;
+	if (named >= 0)
+		close(named);
+	snprintf(path, sizeof(path), "%s/root", process);
+	named = limpet_open_name(path, module->path, 0);
+	if (named < 0 || is_of_module(named, process, module))
+		return named;
+	close(named);
+	return -ESTALE;
+}
+
+static int open_or_name(pid_t pid, const struct limpet_module *module, bool hold)
+{
+	char process[PATH_MAX];
+	LIMPET_CLOSE int named = -1;
+	int fd;
+
+	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root, limpet_proc_resident(pid));
+	named = name_file(process, module);
+	if (named < 0)
+		return -1;
+	fd = limpet_open_named(named, process, hold ? LIMPET_OPEN_IN_PLACE : 0, NULL);
+	if (hold && fd == -EOPNOTSUPP)
+		return limpet_take_fd(&named);
+	return fd < 0 ? -1 : fd;
 }
 
 int limpet_module_open(pid_t pid, const struct limpet_module *module)
 {
-	pid_t resident = limpet_proc_resident(pid);
-	LIMPET_CLOSE int fd = -1;
-	char path[PATH_MAX];
+	return open_or_name(pid, module, false);
+}
 
-	if (module->vdso || module->path[0] != '/')
-		return -1;
-	snprintf(path, sizeof(path), "%s/%d/map_files/%lx-%lx", limpet_proc_root, resident,
-		 (unsigned long)module->start, (unsigned long)module->map_end);
-	fd = limpet_open_regular(NULL, path, 0);
-	if (fd >= 0 && is_of_module(fd, module))
-		return limpet_take_fd(&fd);
-	if (fd >= 0)
-		close(fd);
-	snprintf(path, sizeof(path), "%s/%d/root", limpet_proc_root, resident);
-	fd = limpet_open_regular(path, module->path, 0);
-	return fd >= 0 && is_of_module(fd, module) ? limpet_take_fd(&fd) : -1;
+int limpet_module_hold(pid_t pid, const struct limpet_module *module)
+{
+	return open_or_name(pid, module, true);
 }

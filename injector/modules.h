@@ -98,6 +98,8 @@ void limpet_module_tables_done(struct limpet_slot_tables *tables);
 /* A descriptor of the mapped file itself, whatever has become of its name; for lack of the right to
  * that, of the name as the target sees it, if it still is the same file. -1: neither. */
 int limpet_module_open(pid_t pid, const struct limpet_module *module);
+/* The same, to be read later (limpet_open_named): what a program may serve is only named. */
+int limpet_module_hold(pid_t pid, const struct limpet_module *module);
 
 /* Whether the list of modules changed since `modules` was read: compares the loader's list. Cheap.
  * Without one (r_debug 0) it never does. */

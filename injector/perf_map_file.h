@@ -7,7 +7,7 @@
 
 /* Answers a descriptor for reading, or -errno: -ENOENT none, -ESRCH no such process, -EACCES,
  * -ELOOP (a link), -EINVAL (no regular file), -EPERM (of another owner than the process, and not
- * root's), -EOPNOTSUPP (FUSE: the program may serve it, and let us wait). Never leaves the
+ * root's), -EOPNOTSUPP (a program may serve it, and let us wait). Never leaves the
  * process's root. */
 int limpet_perf_map_open(pid_t pid);
 

@@ -2,16 +2,14 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/arch.h"
 #include "common/family.h"
-#include "common/open_file.h"
+#include "common/mounts.h"
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/preflight_allocators.h"
@@ -342,19 +340,16 @@ static void find_defaults(struct planner *planner)
 		limpet_modules_symbol(planner->modules, "malloc_usable_size", NULL);
 }
 
-/* dlopen takes the agent's bytes by /proc/thread-self/fd. */
+/* dlopen takes the agent's bytes by /proc/thread-self/fd. Its root folder is not looked into: a
+ * program may serve it. */
 static bool sees_proc(pid_t pid)
 {
-	LIMPET_CLOSE int proc = -1;
-	char root[PATH_MAX];
-	struct statfs fs;
+	char process[PATH_MAX], type[32];
+	int code;
 
-	/* Of a main thread that has just ended there is no root folder to look into. */
-	snprintf(root, sizeof(root), "%s/%d/root", limpet_proc_root, limpet_proc_resident(pid));
-	if (access(root, X_OK) < 0)
-		return true;
-	proc = limpet_open_name(root, "proc", 0);
-	return proc < 0 || fstatfs(proc, &fs) ? proc != -ENOENT : fs.f_type == PROC_SUPER_MAGIC;
+	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root, limpet_proc_resident(pid));
+	code = limpet_mount_type_at(process, "/proc", type);
+	return code == 0 ? !strcmp(type, "proc") : code != -ENOENT;
 }
 
 static bool is_told_to_map(void)

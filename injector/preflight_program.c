@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "common/open_file.h"
 #include "injector/entry_find.h"
 #include "injector/memory.h"
 #include "injector/plan.h"
@@ -72,15 +73,15 @@ static void cache_add(struct limpet_preflight_cache *cache, const struct stat *s
 static int program_read(struct limpet_check *check, struct limpet_program *ret_program)
 {
 	const struct limpet_program *known;
-	char path[PATH_MAX];
+	LIMPET_CLOSE int fd = -1;
+	char process[PATH_MAX];
 	struct stat st;
 	int r;
 
-	/* the link leads to the very file, be it deleted, replaced or in another root */
-	snprintf(path, sizeof(path), "%s/%d/exe", limpet_proc_root, check->resident);
-	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0 || fstat(fd, &st))
-		return -errno;
+	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root, check->resident);
+	fd = limpet_open_linked(process, "exe", &st);
+	if (fd < 0)
+		return fd;
 	known = cache_find(check->options.cache, &st);
 	if (known) {
 		*ret_program = *known;
@@ -592,8 +593,9 @@ int limpet_check_program(struct limpet_check *check)
 	if (r == -ENOMEM || r == -ESRCH)
 		return r;
 	if (r < 0) {
-		limpet_check_refuse(check, r, "executable", "unreadable",
-				    "its executable cannot be read: %s", strerror(-r));
+		limpet_check_refuse(
+			check, r, "executable", "unreadable", "its executable cannot be read: %s",
+			r == -ETIMEDOUT ? "its file system does not answer" : strerror(-r));
 		limpet_check_hint(check, "see what it is: sudo file -L /proc/%d/exe", check->pid);
 		return 0;
 	}

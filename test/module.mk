@@ -10,7 +10,8 @@ $(B)/test/test_recorder: LDFLAGS_ALL += -Wl,--wrap=limpet_trace_sync_new
 test_trace_damage_SRC := test/unit/trace_capture.c
 $(B)/test/test_trace_sync: LDFLAGS_ALL += -Wl,--wrap=fdatasync
 test_live_SRC := test/unit/trace_capture.c
-test_perfmap_SRC := test/unit/proc_fixture.c
+test_perfmap_SRC := test/unit/proc_fixture.c test/unit/served_fixture.c
+test_served_files_SRC := test/unit/served_fixture.c
 PREFLIGHT_TESTS := test_preflight_process test_preflight_permission test_preflight_programs test_preflight_limits \
 	test_preflight_seccomp
 test_proc_SRC := test/unit/proc_fixture.c
@@ -46,6 +47,7 @@ test_unwind_walk_steps_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.
 $(B)/test/test_unfinished: LDFLAGS_ALL += -Wl,--wrap=mkostemp
 $(B)/test/test_symbol_reader: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,dwfl_module_getsymtab dwfl_module_getsym_info)
 $(B)/test/test_symbol_worker: LDFLAGS_ALL += -Wl,--wrap=limpet_symbol_worker
+$(B)/test/test_served_files: LDFLAGS_ALL += -Wl,--wrap=poll
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
 $(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_session_clock limpet_monotonic_ns)
@@ -99,7 +101,7 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena lame
-TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
+TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static keeps decoy pool bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so room)
@@ -122,6 +124,11 @@ $(TARGET_DIR)/sleeper: $(SLEEPER_SRC) test/targets/sleeper.h test/targets/target
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(SLEEPER_SRC)
+
+$(TARGET_DIR)/served: test/targets/served.c test/targets/target.h test/unit/served_fixture.c test/unit/served_fixture.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c,$^)
 
 $(TARGET_DIR)/registers: test/targets/registers.c test/targets/registers_hold.S test/targets/registers.h \
 		test/targets/target.h

@@ -235,3 +235,46 @@ enter() {
 		finish "init$level"
 	done
 }
+
+# ------------------------------------------------------------------ file systems that a program serves
+
+# begin_served: a loader whose files such a file system has, in a mount namespace of its own.
+begin_served() {
+	mkdir files point
+	cp "$TARGETS/plugin.so" "$TARGETS/loader" files/
+	start served "$TARGETS/served" files point 2>/dev/null ||
+		skip "FUSE cannot be mounted here"
+	start loader nsenter --mount="/proc/$pid/ns/mnt" "$work/point/loader" "$work/point/plugin.so"
+	tell loader open opened
+}
+
+# track: container | files on a FUSE file system | attach | from the host; names from copies of the files
+@test "a program on a file system that another serves: it is captured, with names" {
+	begin_served
+	attach "$pid"
+	tell loader "allocate 100" allocated
+	stop "$pid"
+	report
+	expect '.capture.complete and ([.sites[].stack[] | select(.function == "plugin_allocate" and .line)] | length > 0)'
+	finish loader
+	finish served
+}
+
+@test "a program on a file system that does not answer any more: limpet ends, and says so" {
+	begin_served
+	attach "$pid"
+	tell served "silent open" silent
+	tell loader "allocate 100" allocated
+	stop "$pid"
+	[[ $(<"attach.$captures.err") == *"point/"*"is not read: its file system does not answer; and 1 more"* ]] ||
+		fail "it does not say so: $(<"attach.$captures.err")"
+	report
+	expect '.capture.complete and ([.sites[].stack[] | select(.function == "plugin_allocate")] | length == 0)'
+	# Nor does it look at the program any more.
+	run --separate-stderr within 60 "$LIMPET" attach "$pid" -d 50ms -o again.limpet "${patiently[@]}"
+	[[ $status == 3 && $stderr == *"its executable cannot be read: its file system does not answer"* ]] ||
+		fail "limpet ended with status $status: $stderr"
+	[[ ! -e again.limpet ]]
+	finish loader
+	finish served
+}

@@ -57,7 +57,7 @@ static int tear_down(void **state)
 
 static void assert_reads(const char *in, const char *path, unsigned flags, const char *text)
 {
-	LIMPET_CLOSE int fd = limpet_open_regular(in, path, flags);
+	LIMPET_CLOSE int fd = limpet_open_regular(in, path, flags, NULL);
 	char got[16] = "";
 
 	if (fd < 0)
@@ -84,13 +84,13 @@ static void test_inside(void **state)
 static void test_not_outside(void **state)
 {
 	(void)state;
-	assert_int_equal(limpet_open_regular(root, "/out", 0), -ENOENT);
-	assert_int_equal(limpet_open_regular(root, "/up", 0), -ENOENT);
-	assert_int_equal(limpet_open_regular(root, "/../outside", 0), -ENOENT);
-	assert_int_equal(limpet_open_regular(root, "/nothing", 0), -ENOENT);
-	assert_int_equal(limpet_open_regular(root, "/loop", 0), -ELOOP);
-	assert_int_equal(limpet_open_regular(root, "/usr/lib", 0), -EINVAL);
-	assert_int_equal(limpet_open_regular("/nowhere", "/usr/lib/file", 0), -ENOENT);
+	assert_int_equal(limpet_open_regular(root, "/out", 0, NULL), -ENOENT);
+	assert_int_equal(limpet_open_regular(root, "/up", 0, NULL), -ENOENT);
+	assert_int_equal(limpet_open_regular(root, "/../outside", 0, NULL), -ENOENT);
+	assert_int_equal(limpet_open_regular(root, "/nothing", 0, NULL), -ENOENT);
+	assert_int_equal(limpet_open_regular(root, "/loop", 0, NULL), -ELOOP);
+	assert_int_equal(limpet_open_regular(root, "/usr/lib", 0, NULL), -EINVAL);
+	assert_int_equal(limpet_open_regular("/nowhere", "/usr/lib/file", 0, NULL), -ENOENT);
 }
 
 static void assert_is_file(int fd)
@@ -103,26 +103,28 @@ static void assert_is_file(int fd)
 static void test_links_of_proc(void **state)
 {
 	(void)state;
-	assert_int_equal(limpet_open_regular("/", "/proc/self/root/etc/passwd", 0), -ELOOP);
-	assert_int_equal(limpet_open_regular("/", "/proc/self/exe", 0), -ELOOP);
-	assert_is_file(limpet_open_regular("/proc/self/root", "/etc/passwd", 0));
+	assert_int_equal(limpet_open_regular("/", "/proc/self/root/etc/passwd", 0, NULL), -ELOOP);
+	assert_int_equal(limpet_open_regular("/", "/proc/self/exe", 0, NULL), -ELOOP);
+	assert_is_file(limpet_open_regular("/proc/self/root", "/etc/passwd", 0, NULL));
 }
 
 static void test_no_links(void **state)
 {
 	(void)state;
-	assert_int_equal(limpet_open_regular(root, "/absolute", LIMPET_OPEN_NO_LINKS), -ELOOP);
-	assert_int_equal(limpet_open_regular(root, "/folder/file", LIMPET_OPEN_NO_LINKS), -ELOOP);
-	assert_int_equal(limpet_open_regular(NULL, "root/out", LIMPET_OPEN_NO_LINKS), -ELOOP);
+	assert_int_equal(limpet_open_regular(root, "/absolute", LIMPET_OPEN_NO_LINKS, NULL),
+			 -ELOOP);
+	assert_int_equal(limpet_open_regular(root, "/folder/file", LIMPET_OPEN_NO_LINKS, NULL),
+			 -ELOOP);
+	assert_int_equal(limpet_open_regular(NULL, "root/out", LIMPET_OPEN_NO_LINKS, NULL), -ELOOP);
 }
 
 /* What looks regular there may be none: to read /proc/kmsg takes away what it says. */
 static void test_files_of_the_kernel(void **state)
 {
 	(void)state;
-	assert_int_equal(limpet_open_regular("/", "/proc/version", 0), -EINVAL);
-	assert_int_equal(limpet_open_regular(NULL, "/proc/version", 0), -EINVAL);
-	assert_int_equal(limpet_open_regular("/", "/sys/kernel/notes", 0), -EINVAL);
+	assert_int_equal(limpet_open_regular("/", "/proc/version", 0, NULL), -EINVAL);
+	assert_int_equal(limpet_open_regular(NULL, "/proc/version", 0, NULL), -EINVAL);
+	assert_int_equal(limpet_open_regular("/", "/sys/kernel/notes", 0, NULL), -EINVAL);
 }
 
 /* Our own files are found all the same. */
@@ -132,7 +134,7 @@ static void without_proc(void)
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("none", "/proc", "tmpfs", 0, NULL) < 0)
 		_exit(77);
-	_exit(limpet_open_regular(NULL, "outside", 0) < 0);
+	_exit(limpet_open_regular(NULL, "outside", 0, NULL) < 0);
 }
 
 static void test_without_proc(void **state)
@@ -157,8 +159,8 @@ static void test_nothing_else_is_opened(void **state)
 
 	(void)state;
 	assert_true(inotify_add_watch(notices, "root/fifo", IN_OPEN) >= 0);
-	assert_int_equal(limpet_open_regular(root, "/fifo", 0), -EINVAL);
-	assert_int_equal(limpet_open_regular(NULL, "root/fifo", 0), -EINVAL);
+	assert_int_equal(limpet_open_regular(root, "/fifo", 0, NULL), -EINVAL);
+	assert_int_equal(limpet_open_regular(NULL, "root/fifo", 0, NULL), -EINVAL);
 	assert_int_equal(read(notices, events, sizeof(events)), -1);
 	close(open("root/fifo", O_RDONLY | O_NONBLOCK));
 	assert_true(read(notices, events, sizeof(events)) > 0);

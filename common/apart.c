@@ -1,0 +1,223 @@
+#include "common/apart.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define LOOK_MS 100
+#define ALL_LOOKS 16u
+#define LEFT_MAX 3u
+
+unsigned limpet_apart_looks = 50;
+unsigned limpet_apart_left;
+
+struct answer {
+	int code;
+	char argument[LIMPET_APART_BYTES];
+};
+
+union control {
+	struct cmsghdr head; /* for its alignment */
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+/* ------------------------------------------------------------------ in the other process */
+
+static void say(int socket, struct answer *answer, int fd)
+{
+	struct iovec vector = {.iov_base = answer, .iov_len = sizeof(*answer)};
+	struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+	union control control;
+
+	if (fd > 0) {
+		memset(&control, 0, sizeof(control));
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+		message.msg_control = &control;
+		message.msg_controllen = sizeof(control);
+	}
+	while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
+static void close_range_of(int first, int last)
+{
+	if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+		return;
+	/* Linux before 5.9; limpet opens no more. */
+	for (int fd = first; fd <= last && fd < 65536; fd++)
+		close(fd);
+}
+
+static bool is_kept(const struct limpet_apart *apart, int fd)
+{
+	bool kept = false;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(apart->fds); i++)
+		kept = kept || apart->fds[i] == fd;
+	return kept;
+}
+
+/* It may be left behind: what it held would be held for as long. Standard input and the others,
+ * too, for whoever reads what we write waits for its end; but their numbers stay taken. */
+static void keep_only(const struct limpet_apart *apart, int socket)
+{
+	int next = STDERR_FILENO + 1;
+
+	for (int fd = 0; fd < next; fd++)
+		if (!is_kept(apart, fd))
+			dup2(socket, fd);
+	for (;;) {
+		int lowest = socket < next ? -1 : socket;
+
+		for (size_t i = 0; i < LIMPET_COUNT_OF(apart->fds); i++)
+			if (apart->fds[i] >= next && (lowest < 0 || apart->fds[i] < lowest))
+				lowest = apart->fds[i];
+		if (lowest < 0)
+			break;
+		close_range_of(next, lowest - 1);
+		next = lowest + 1;
+	}
+	close_range_of(next, INT_MAX);
+}
+
+/* Signals stay blocked: none of ours is meant for it. */
+static _Noreturn void work_apart(const struct limpet_apart *apart, int socket)
+{
+	struct answer answer = {.code = 0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	keep_only(apart, socket);
+	answer.code = apart->work(apart->argument);
+	memcpy(answer.argument, apart->argument, apart->bytes);
+	say(socket, &answer, answer.code);
+	_exit(0);
+}
+
+/* ------------------------------------------------------------------ in ours */
+
+static off_t size_of(int fd)
+{
+	struct stat status;
+
+	return fd >= 0 && fstat(fd, &status) == 0 ? status.st_size : 0;
+}
+
+/* Until `fd` has something to be read. */
+static int wait_for(int fd, int grows)
+{
+	const unsigned looks = limpet_apart_looks;
+	off_t bytes = 0;
+
+	for (unsigned idle = 0, all = 0; idle < looks && all < looks * ALL_LOOKS; idle++, all++) {
+		struct pollfd one = {.fd = fd, .events = POLLIN};
+		off_t now;
+
+		if (poll(&one, 1, LOOK_MS) > 0)
+			return 0;
+		now = size_of(grows);
+		if (now != bytes)
+			idle = 0;
+		bytes = now;
+	}
+	return -ETIMEDOUT;
+}
+
+static int take(int socket, const struct limpet_apart *apart)
+{
+	struct answer answer = {.code = -EIO};
+	union control control;
+	struct iovec vector = {.iov_base = &answer, .iov_len = sizeof(answer)};
+	struct msghdr message = {.msg_iov = &vector,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	int fd;
+
+	if (n != sizeof(answer))
+		return -EIO;
+	memcpy(apart->argument, answer.argument, apart->bytes);
+	if (answer.code <= 0)
+		return answer.code;
+	if (!CMSG_FIRSTHDR(&message) || control.head.cmsg_type != SCM_RIGHTS)
+		return -EMFILE;
+	memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+	if (fd == 0) {
+		/* 0 says that there is none. */
+		fd = fcntl(0, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		close(0);
+	}
+	return fd;
+}
+
+/* To close a file may let it wait as well. One that does not end is left to whoever buries ours. */
+static int end(pid_t child, int pidfd, int code)
+{
+	struct pollfd one = {.fd = pidfd, .events = POLLIN};
+	bool ended = code != -ETIMEDOUT && wait_for(pidfd, -1) == 0;
+
+	if (!ended) {
+		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+		poll(&one, 1, LOOK_MS);
+	}
+	waitpid(child, NULL, WNOHANG);
+	return ended ? 0 : -ETIMEDOUT;
+}
+
+static int work_with(const struct limpet_apart *apart, int ours, int theirs)
+{
+	LIMPET_CLOSE int their_end = theirs; /* whose end says that the process has ended */
+	LIMPET_CLOSE int pidfd = -1;
+	sigset_t all, before;
+	pid_t child;
+	int code;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	child = fork();
+	if (child == 0)
+		work_apart(apart, theirs);
+	code = limpet_errno();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (child < 0)
+		return code;
+	close(limpet_take_fd(&their_end));
+	pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	if (pidfd < 0) {
+		code = limpet_errno();
+		kill(child, SIGKILL);
+		return code;
+	}
+	code = wait_for(ours, apart->grows);
+	if (code == 0)
+		code = take(ours, apart);
+	if (end(child, pidfd, code) < 0)
+		__atomic_add_fetch(&limpet_apart_left, 1, __ATOMIC_RELAXED);
+	return code;
+}
+
+int limpet_apart(const struct limpet_apart *apart)
+{
+	int ends[2], code;
+
+	if (__atomic_load_n(&limpet_apart_left, __ATOMIC_RELAXED) >= LEFT_MAX)
+		return -ETIMEDOUT;
+	if (apart->bytes > LIMPET_APART_BYTES)
+		return -EINVAL;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return limpet_errno();
+	code = work_with(apart, ends[0], ends[1]);
+	close(ends[0]);
+	return code;
+}

@@ -1,0 +1,36 @@
+/* Work in a process of its own, for calls in which somebody else may let us wait: that process can
+ * be left behind, and limpet go on. */
+#ifndef LIMPET_COMMON_APART_H
+#define LIMPET_COMMON_APART_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+
+#define LIMPET_APART_FDS 2
+#define LIMPET_APART_BYTES 256
+
+struct limpet_apart {
+	/* In a copy of this process, of whose threads there is no other: nothing but system calls
+	 * and its own stack. Answers a descriptor, which is handed over, or 0 without one (a
+	 * descriptor is never 0 there), or -errno. What it leaves in `argument` is copied back. */
+	int (*work)(void *argument);
+	void *argument;
+	size_t bytes; /* of the argument: LIMPET_APART_BYTES at most */
+	/* Descriptors that it needs; the others are closed there. -1: none. */
+	int fds[LIMPET_APART_FDS];
+	/* A file among these that grows as the work goes on, or -1. */
+	int grows;
+};
+
+/* Looks, a tenth of a second apart, in which nothing went on, before a work is left behind: then
+ * -ETIMEDOUT, as well for every work after the third that was. All of one takes sixteen times as
+ * long at most. For tests. */
+extern unsigned limpet_apart_looks;
+extern unsigned limpet_apart_left; /* how many were left behind so far */
+
+/* What `work` answers, a descriptor as ours (owned), or -errno: -ETIMEDOUT, -EIO where the process
+ * ended without an answer. */
+int limpet_apart(const struct limpet_apart *apart) LIMPET_MUST_CHECK;
+
+#endif
