@@ -48,7 +48,7 @@ CPPFLAGS += -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
 CFLAGS_ALL := -std=gnu11 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \
 	$(if $(SAN),-fsanitize=$(SAN) -U_FORTIFY_SOURCE) $(CFLAGS)
 LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now $(LDFLAGS)
-LIBS := -lunwind-ptrace -lunwind-generic -lunwind -ldw -lelf -lcapstone -lseccomp -lzstd -lz -l:libiberty.a -ljansson -lm
+LIBS := -ldw -lelf -lcapstone -lseccomp -lzstd -lz -l:libiberty.a -ljansson -lm
 # Of the command alone, and within it: not every server has its library.
 CLI_LIBS := -l:libncursesw.a -l:libtinfo.a
 

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "injector/arch.h"
-#include "injector/libunwind_walk.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
+#include "injector/quiesce.h"
 
 #define STACK_COPY_BYTES (256u << 10)
 #define MAX_FRAMES 512u
@@ -231,6 +231,51 @@ static enum limpet_safepoint_verdict check_pc(const struct limpet_safepoint *saf
 	return LIMPET_SAFE;
 }
 
+/* The restorer's address alone stands in other places, too: sigaction(2) is told it by a struct on
+ * the caller's stack, which later calls may leave there. */
+static bool is_signal_frame(uint64_t at, const uint64_t *words, size_t count)
+{
+	if (!LIMPET_ARCH_SIGNAL_FRAME_ALIGNS(at))
+		return false;
+	return count <= LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS ||
+	       (words[LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS] & 0xffff) == LIMPET_ARCH_USER_CODE;
+}
+
+static bool follows_call(pid_t pid, uint64_t address)
+{
+	uint8_t before[LIMPET_ARCH_CALL_BYTES];
+
+	return limpet_memory_read(pid, address - sizeof(before), before, sizeof(before)) == 0 &&
+	       limpet_arch_ends_call(before);
+}
+
+/* Where frames cannot be followed: whoever is in the middle of a call has left its return address
+ * above. A word that a call has left long ago looks the same, and costs another try. */
+static enum limpet_safepoint_verdict check_words(const struct limpet_safepoint *safepoint,
+						 const struct limpet_walk_copy *stack,
+						 uint64_t from)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)stack->data;
+	const size_t count = stack->bytes / sizeof(*words);
+	bool is_program;
+
+	/* Another stack, or there is more of it than is at hand. */
+	if (from % sizeof(*words) || from < stack->base || from - stack->base > stack->bytes ||
+	    stack->bytes == STACK_COPY_BYTES)
+		return LIMPET_UNSAFE_UNKNOWN;
+	for (size_t i = (from - stack->base) / sizeof(*words); i < count; i++) {
+		enum limpet_safepoint_verdict verdict =
+			check_pc(safepoint, words[i] - 1, &is_program);
+
+		if (verdict != LIMPET_SAFE && follows_call(safepoint->pid, words[i]))
+			return verdict;
+		if (is_signal_frame(stack->base + i * sizeof(*words), &words[i], count - i) &&
+		    limpet_quiesce_is_restorer(safepoint->pid, words[i]))
+			return LIMPET_UNSAFE_SIGNAL;
+	}
+	return LIMPET_SAFE;
+}
+
 static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint *safepoint,
 						  const struct limpet_tracee *tracee,
 						  const struct limpet_walk_copy *stack)
@@ -256,20 +301,12 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
 		end = limpet_walk_step(&map, NULL, limpet_walk_read_copy, stack, &frame);
 	}
 	if (end != LIMPET_WALK_COMPLETE) {
-		uint64_t pcs[MAX_FRAMES];
-		bool complete = false;
-		int count = limpet_libunwind_walk(safepoint->pid, safepoint->modules, regs, stack,
-						  pcs, MAX_FRAMES, &complete);
+		/* The frames so far are right, unless the way went on without sense. */
+		enum limpet_safepoint_verdict verdict = check_words(
+			safepoint, stack, end == LIMPET_WALK_LOST ? frame.sp : regs->rsp);
 
-		if (count <= 0 || !complete)
-			return LIMPET_UNSAFE_UNKNOWN;
-		for (int i = 0; i < count; i++) {
-			enum limpet_safepoint_verdict verdict =
-				check_pc(safepoint, pcs[i] - (i > 0), &is_program);
-
-			if (verdict != LIMPET_SAFE)
-				return verdict;
-		}
+		if (verdict != LIMPET_SAFE)
+			return verdict;
 	}
 	/* Nothing of the program on the stack: a thread that is being born or is dying. */
 	return is_program ? LIMPET_SAFE : LIMPET_UNSAFE_THREADS;
@@ -345,16 +382,6 @@ static bool find_stack_low(const struct limpet_safepoint *safepoint,
 		below[i] = sp - (i + 1) * PAGE;
 	*ret_low = sp - limpet_memory_probe(safepoint->pid, below, LIMPET_COUNT_OF(below)) * PAGE;
 	return sp - *ret_low >= STACK_WANTED;
-}
-
-/* The restorer's address alone stands in other places, too: sigaction(2) is told it by a struct on
- * the caller's stack, which later calls may leave there. */
-static bool is_signal_frame(uint64_t at, const uint64_t *words, size_t count)
-{
-	if (!LIMPET_ARCH_SIGNAL_FRAME_ALIGNS(at))
-		return false;
-	return count <= LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS ||
-	       (words[LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS] & 0xffff) == LIMPET_ARCH_USER_CODE;
 }
 
 static bool stack_has_signal_frame(pid_t pid, uint64_t sp, uint64_t restorer)

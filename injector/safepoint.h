@@ -3,7 +3,9 @@
  * It may when nothing it is in the middle of could hold a lock that those calls need, or be
  * confused by them: no frame in an allocator, in the dynamic linker, in the creation, exit or
  * cancellation of a thread, in fork or in a signal handler; at least one frame of the program's
- * own; and the whole chain known down to its root. A short chain is no proof. */
+ * own; and the whole chain known down to its root. A short chain is no proof: what it leads through
+ * may be described by nobody, as code is that a program makes, Go's, or an interpreter's. Then no
+ * word above may be the return address of a call in one of those places. */
 #ifndef LIMPET_INJECTOR_SAFEPOINT_H
 #define LIMPET_INJECTOR_SAFEPOINT_H
 

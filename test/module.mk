@@ -85,11 +85,14 @@ $(B)/test/liblimpet.a: $$(TEST_LIB_OBJ)
 
 test_objects = $(patsubst %.c,$(B)/obj/%.o,$(test_$1_SRC))
 
+# What frames are held against.
+UNWIND_LIBS := -lunwind
+
 $(B)/test/test_%: $(B)/obj/test/unit/test_%.o $(B)/obj/test/unit/unit_start.o \
 		$$(call test_objects,$$*) $(B)/test/liblimpet.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcmocka $(LIBS)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcmocka $(UNWIND_LIBS) $(LIBS)
 
 # Objects are kept, also those that only a pattern rule asks for.
 .SECONDARY:
@@ -100,7 +103,7 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 # Built as users build: optimised, with debug information and without frame pointers.
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena lame
+TARGET_C := blind regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena lame
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static keeps decoy pool bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
@@ -558,7 +561,7 @@ bench_objects = $(patsubst %.c,$(B)/obj/%.o,$(bench_$1_SRC))
 $(B)/bench/bench_%: $(B)/obj/test/bench/bench_%.o $$(call bench_objects,$$*) $(B)/test/liblimpet.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcmocka $(LIBS)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lcmocka $(UNWIND_LIBS) $(LIBS)
 bench-unwind bench-hooks: bench-%: $(B)/bench/bench_%
 	$(Q)$<
 

@@ -163,3 +163,32 @@ comes_again() {
 @test "every thread short of stack, and the main thread comes back in time" {
 	comes_again stack
 }
+
+# blind_refuses WORDS REGEX: its only thread waits where nobody can follow its frames.
+blind_refuses() {
+	tell blind "$1" waiting
+	look "$pid"
+	INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so run --separate-stderr within 60 \
+		"$LIMPET" attach --partial --attach-timeout 700ms -o never.limpet "$pid"
+	[[ $status == 1 && $stderr == *"came to a safe point in time"*"; the last one stood $2)"* && ! -e never.limpet ]] ||
+		fail "it ended with $status: $stderr"
+	unchanged "$pid"
+	tell blind "" "done"
+}
+
+@test "code that nobody has described, in the middle of malloc or of a handler: given up, nothing changed" {
+	start blind "$TARGETS/blind"
+	blind_refuses "wait malloc" "in the allocator"
+	blind_refuses "wait signal" "in a signal handler"
+	finish blind
+}
+
+@test "code that nobody has described, and nothing in the middle of which one may not be: captured" {
+	start blind "$TARGETS/blind"
+	tell blind wait waiting
+	attach "$pid" --partial
+	tell blind "" "done"
+	stop "$pid"
+	good_capture
+	finish blind
+}

@@ -22,6 +22,31 @@
 #define LIMPET_ARCH_SIGNAL_FRAME_ALIGNS(at) ((at) % 16 == 8)
 #define LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS 24u
 #define LIMPET_ARCH_USER_CODE 0x33u
+
+/* Whether these bytes, right before an address, may be a call that returns to it: E8 with a
+ * displacement, or FF /2 with any operand (Intel SDM, volume 2, CALL). */
+#define LIMPET_ARCH_CALL_BYTES 7u
+static inline bool limpet_arch_ends_call(const uint8_t before[LIMPET_ARCH_CALL_BYTES])
+{
+	if (before[LIMPET_ARCH_CALL_BYTES - 5] == 0xe8)
+		return true;
+	for (unsigned bytes = 2; bytes <= LIMPET_ARCH_CALL_BYTES; bytes++) {
+		const uint8_t *code = before + LIMPET_ARCH_CALL_BYTES - bytes;
+		uint8_t mod = code[1] >> 6, rm = code[1] & 7;
+		unsigned wanted = 2 + (mod != 3 && rm == 4) + (mod == 1) + (mod == 2 ? 4 : 0) +
+				  (mod == 0 && rm == 5 ? 4 : 0);
+
+		if (code[0] != 0xff || (code[1] & 0x38) != 0x10)
+			continue;
+		/* A base of 5 without a displacement of its own takes one of four bytes. */
+		if (mod == 0 && rm == 4 && bytes > 2 && (code[2] & 7) == 5)
+			wanted += 4;
+		if (wanted == bytes)
+			return true;
+	}
+	return false;
+}
+
 /* DR7: execution breakpoint 0, for this thread. */
 #define LIMPET_ARCH_DEBUG_ENABLE_0 1u
 
