@@ -91,12 +91,10 @@ static void keep_only(const struct limpet_apart *apart, int socket)
 	close_range_of(next, INT_MAX);
 }
 
-/* Signals stay blocked: none of ours is meant for it. */
 static _Noreturn void work_apart(const struct limpet_apart *apart, int socket)
 {
 	struct answer answer = {.code = 0};
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	keep_only(apart, socket);
 	answer.code = apart->work(apart->argument);
 	memcpy(answer.argument, apart->argument, apart->bytes);
@@ -106,6 +104,32 @@ static _Noreturn void work_apart(const struct limpet_apart *apart, int socket)
 
 /* ------------------------------------------------------------------ in ours */
 
+/* In the child, whose signals stay blocked (none of ours is meant for it), *ret_pid is 0. */
+static int fork_quietly(struct limpet_apart_process *ret)
+{
+	sigset_t all, before;
+	int code = 0;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret->pid = fork();
+	if (ret->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		return 0;
+	}
+	if (ret->pid < 0)
+		code = limpet_errno();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (code < 0)
+		return code;
+	ret->pidfd = (int)syscall(SYS_pidfd_open, ret->pid, 0);
+	if (ret->pidfd < 0) {
+		code = limpet_errno();
+		kill(ret->pid, SIGKILL);
+	}
+	return code;
+}
+
 static off_t size_of(int fd)
 {
 	struct stat status;
@@ -113,14 +137,13 @@ static off_t size_of(int fd)
 	return fd >= 0 && fstat(fd, &status) == 0 ? status.st_size : 0;
 }
 
-/* Until `fd` has something to be read. */
-static int wait_for(int fd, int grows)
+static int wait_until(int fd, short events, int grows)
 {
 	const unsigned looks = limpet_apart_looks;
 	off_t bytes = 0;
 
 	for (unsigned idle = 0, all = 0; idle < looks && all < looks * ALL_LOOKS; idle++, all++) {
-		struct pollfd one = {.fd = fd, .events = POLLIN};
+		struct pollfd one = {.fd = fd, .events = events};
 		off_t now;
 
 		if (poll(&one, 1, LOOK_MS) > 0)
@@ -131,6 +154,12 @@ static int wait_for(int fd, int grows)
 		bytes = now;
 	}
 	return -ETIMEDOUT;
+}
+
+/* Until there is something to be read. */
+static int wait_for(int fd, int grows)
+{
+	return wait_until(fd, POLLIN, grows);
 }
 
 static int take(int socket, const struct limpet_apart *apart)
@@ -162,53 +191,26 @@ static int take(int socket, const struct limpet_apart *apart)
 }
 
 /* To close a file may let it wait as well. One that does not end is left to whoever buries ours. */
-static int end(pid_t child, int pidfd, int code)
+static int end(const struct limpet_apart_process *process, bool at_once)
 {
-	struct pollfd one = {.fd = pidfd, .events = POLLIN};
-	bool ended = code != -ETIMEDOUT && wait_for(pidfd, -1) == 0;
+	struct pollfd one = {.fd = process->pidfd, .events = POLLIN};
+	bool ended = !at_once && wait_for(process->pidfd, -1) == 0;
 
 	if (!ended) {
-		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+		syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
 		poll(&one, 1, LOOK_MS);
 	}
-	waitpid(child, NULL, WNOHANG);
+	waitpid(process->pid, NULL, WNOHANG);
+	close(process->pidfd);
 	return ended ? 0 : -ETIMEDOUT;
 }
 
-static int work_with(const struct limpet_apart *apart, int ours, int theirs)
-{
-	LIMPET_CLOSE int their_end = theirs; /* whose end says that the process has ended */
-	LIMPET_CLOSE int pidfd = -1;
-	sigset_t all, before;
-	pid_t child;
-	int code;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	child = fork();
-	if (child == 0)
-		work_apart(apart, theirs);
-	code = limpet_errno();
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (child < 0)
-		return code;
-	close(limpet_take_fd(&their_end));
-	pidfd = (int)syscall(SYS_pidfd_open, child, 0);
-	if (pidfd < 0) {
-		code = limpet_errno();
-		kill(child, SIGKILL);
-		return code;
-	}
-	code = wait_for(ours, apart->grows);
-	if (code == 0)
-		code = take(ours, apart);
-	if (end(child, pidfd, code) < 0)
-		__atomic_add_fetch(&limpet_apart_left, 1, __ATOMIC_RELAXED);
-	return code;
-}
+/* ------------------------------------------------------------------ one piece of work */
 
 int limpet_apart(const struct limpet_apart *apart)
 {
+	LIMPET_CLOSE int ours = -1;
+	struct limpet_apart_process process;
 	int ends[2], code;
 
 	if (__atomic_load_n(&limpet_apart_left, __ATOMIC_RELAXED) >= LEFT_MAX)
@@ -217,7 +219,92 @@ int limpet_apart(const struct limpet_apart *apart)
 		return -EINVAL;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return limpet_errno();
-	code = work_with(apart, ends[0], ends[1]);
-	close(ends[0]);
+	ours = ends[0];
+	code = fork_quietly(&process);
+	if (code == 0 && process.pid == 0)
+		work_apart(apart, ends[1]);
+	/* With it the process's own is the last. */
+	close(ends[1]);
+	if (code < 0)
+		return code;
+	code = wait_for(ours, apart->grows);
+	if (code == 0)
+		code = take(ours, apart);
+	if (end(&process, code == -ETIMEDOUT) < 0)
+		__atomic_add_fetch(&limpet_apart_left, 1, __ATOMIC_RELAXED);
 	return code;
+}
+
+/* ------------------------------------------------------------------ one that goes on */
+
+int limpet_apart_start(void (*serve)(int socket), struct limpet_apart_process *ret)
+{
+	static const struct limpet_apart nothing = {.fds = {-1, -1}};
+	struct limpet_apart_process process;
+	int ends[2], code;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return limpet_errno();
+	code = fork_quietly(&process);
+	if (code == 0 && process.pid == 0) {
+		keep_only(&nothing, ends[1]);
+		serve(ends[1]);
+		_exit(0);
+	}
+	close(ends[1]);
+	if (code < 0) {
+		close(ends[0]);
+		return code;
+	}
+	process.socket = ends[0];
+	*ret = process;
+	return 0;
+}
+
+void limpet_apart_stop(struct limpet_apart_process *process)
+{
+	if (!process->pid)
+		return;
+	close(process->socket);
+	end(process, true);
+	*process = LIMPET_APART_NONE;
+}
+
+int limpet_apart_send(const struct limpet_apart_process *process, const struct iovec *parts,
+		      size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t done = 0; done < parts[i].iov_len;) {
+			ssize_t n = send(process->socket, (const char *)parts[i].iov_base + done,
+					 parts[i].iov_len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+			int code = 0;
+
+			if (n < 0 && errno == EAGAIN)
+				code = wait_until(process->socket, POLLOUT, -1);
+			else if (n < 0 && errno != EINTR)
+				code = limpet_errno();
+			if (code < 0)
+				return code;
+			done += n > 0 ? (size_t)n : 0;
+		}
+	return 0;
+}
+
+int limpet_apart_receive(const struct limpet_apart_process *process, void *ret, size_t bytes)
+{
+	for (size_t done = 0; done < bytes;) {
+		int code = wait_for(process->socket, -1);
+		ssize_t n = code < 0 ? 0
+				     : recv(process->socket, (char *)ret + done, bytes - done,
+					    MSG_DONTWAIT);
+
+		if (code < 0)
+			return code;
+		if (n == 0)
+			return -EPIPE;
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return limpet_errno();
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
 }

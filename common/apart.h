@@ -3,7 +3,10 @@
 #ifndef LIMPET_COMMON_APART_H
 #define LIMPET_COMMON_APART_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 
 #include "common/err.h"
 
@@ -28,6 +31,24 @@ struct limpet_apart {
  * long at most. For tests. */
 extern unsigned limpet_apart_looks;
 extern unsigned limpet_apart_left; /* how many were left behind so far */
+
+/* One that goes on until it is not needed any more. */
+struct limpet_apart_process {
+	pid_t pid; /* 0: none */
+	int pidfd, socket;
+};
+#define LIMPET_APART_NONE ((struct limpet_apart_process){.pidfd = -1, .socket = -1})
+
+/* `serve` ends when its socket does; it has no other descriptor, and may use malloc(3). 0 or
+ * -errno. */
+int limpet_apart_start(void (*serve)(int socket),
+		       struct limpet_apart_process *ret) LIMPET_MUST_CHECK;
+void limpet_apart_stop(struct limpet_apart_process *process);
+/* All of it, or -errno: -EPIPE where it has ended, -ETIMEDOUT. */
+int limpet_apart_send(const struct limpet_apart_process *process, const struct iovec *parts,
+		      size_t count) LIMPET_MUST_CHECK;
+int limpet_apart_receive(const struct limpet_apart_process *process, void *ret,
+			 size_t bytes) LIMPET_MUST_CHECK;
 
 /* What `work` answers, a descriptor as ours (owned), or -errno: -ETIMEDOUT, -EIO where the process
  * ended without an answer. */

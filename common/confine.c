@@ -182,8 +182,14 @@ static void on_trap(int number, siginfo_t *info, void *context)
 static int catch_traps(void)
 {
 	struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	sigset_t trap;
 
 	sigemptyset(&action.sa_mask);
+	/* Where it is blocked the kernel ends the process. */
+	sigemptyset(&trap);
+	sigaddset(&trap, SIGSYS);
+	if (sigprocmask(SIG_UNBLOCK, &trap, NULL) < 0)
+		return -errno;
 	return sigaction(SIGSYS, &action, NULL) < 0 ? -errno : 0;
 }
 

@@ -37,6 +37,9 @@ struct limpet_entry_code {
 		uint8_t from, to;
 	} places[LIMPET_ENTRY_MOVED_MAX];
 	size_t place_count;
+	/* Where in `code` a displacement stands, of 32 bits, that hangs on `to`. */
+	uint8_t relative[LIMPET_ENTRY_MOVED_MAX];
+	size_t relative_count;
 };
 
 /* For the function of `bytes` bytes at `address`, of which `code` is a copy, its instructions to be
@@ -54,6 +57,9 @@ int limpet_entry_code_make_call(const uint8_t *code, uint64_t address, uint64_t 
 int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
 				 struct limpet_entry_code *ret,
 				 struct limpet_err *err) LIMPET_MUST_CHECK;
+
+/* To another place: 0, or -ERANGE and unchanged. Nothing is decoded again. */
+int limpet_entry_code_move(struct limpet_entry_code *code, uint64_t to) LIMPET_MUST_CHECK;
 
 /* The jump, or call, to write at `from`, padded to original_bytes; -ERANGE if `target` is out of
  * reach. */

@@ -10,6 +10,7 @@
 
 #include "common/family.h"
 #include "common/open_file.h"
+#include "injector/code_reader.h"
 #include "injector/elf_file.h"
 #include "injector/entry_nim.h"
 #include "injector/memory.h"
@@ -33,6 +34,7 @@ struct finder {
 	const struct limpet_entry_list *list; /* NULL: none */
 	struct limpet_module *module;
 	struct limpet_entries *entries;
+	struct limpet_code_reader *reader;
 	struct limpet_entry *found; /* of this module, LIMPET_MAX_ENTRIES */
 	size_t count;
 	uint64_t usable[LIMPET_ENTRY_FAMILIES];
@@ -177,9 +179,9 @@ static int open_file(const struct finder *finder)
 static void read_nim(struct finder *finder, struct limpet_elf_file *file)
 {
 	LIMPET_FREE struct limpet_nim_places *places = malloc(sizeof(*places));
-	int error =
-		places ? limpet_entry_nim_find(finder->modules->pid, finder->module, file, places)
-		       : -ENOMEM;
+	int error = places ? limpet_entry_nim_find(finder->modules->pid, finder->module, file,
+						   finder->reader, places)
+			   : -ENOMEM;
 
 	if (!error && places->count > LIMPET_MAX_ENTRIES - finder->count) {
 		error = -ENOTSUP;
@@ -240,21 +242,6 @@ static int refuse(struct finder *finder, const struct limpet_entry *entry, const
 	return -ENOTSUP;
 }
 
-static int make_code(const uint8_t *code, struct limpet_entry *entry, uint64_t place,
-		     struct limpet_err *err)
-{
-	switch (entry->code.kind) {
-	case LIMPET_ENTRY_CALL:
-		return limpet_entry_code_make_call(code, entry->address, place, &entry->code, err);
-	case LIMPET_ENTRY_PROBE:
-		return limpet_entry_code_make_probe(code, entry->bytes, entry->address, place,
-						    &entry->code, err);
-	default:
-		return limpet_entry_code_make(code, entry->bytes, entry->address, place,
-					      &entry->code, err);
-	}
-}
-
 static int check_code(struct finder *finder, struct limpet_entry *entry, uint64_t place)
 {
 	LIMPET_FREE uint8_t *code = malloc(entry->bytes);
@@ -266,7 +253,8 @@ static int check_code(struct finder *finder, struct limpet_entry *entry, uint64_
 	if (!limpet_module_spend(finder->module, entry->bytes) ||
 	    limpet_memory_read(finder->modules->pid, entry->address, code, entry->bytes) < 0)
 		return refuse(finder, entry, "its code cannot be read");
-	if (make_code(code, entry, place, &err) < 0)
+	if (limpet_code_reader_entry(finder->reader, entry->code.kind, code, entry->bytes,
+				     entry->address, place, &entry->code, &err) < 0)
 		return err.code == -ENOMEM ? -ENOMEM : refuse(finder, entry, err.message);
 	/* What is written must not come to be half there. */
 	from = entry->code.from;
@@ -568,13 +556,14 @@ static void merge_inside(struct limpet_entries *entries)
 
 /* Of one module: 0 also where there is nothing, -ENOMEM. */
 static int find_in(struct limpet_modules *modules, struct limpet_module *module,
-		   const struct limpet_entry_list *list, struct limpet_entry *found,
-		   struct limpet_entries *entries)
+		   const struct limpet_entry_list *list, struct limpet_code_reader *reader,
+		   struct limpet_entry *found, struct limpet_entries *entries)
 {
 	struct finder finder = {.modules = modules,
 				.list = list,
 				.module = module,
 				.entries = entries,
+				.reader = reader,
 				.found = found,
 				.is_allocator = limpet_allocator_of_library(module->path)};
 	int error = 0;
@@ -598,10 +587,13 @@ static int find_some(struct limpet_modules *modules, size_t first, size_t end,
 {
 	struct limpet_entries entries = {.list = calloc(LIMPET_MAX_ENTRIES, sizeof(*entries.list))};
 	LIMPET_FREE struct limpet_entry *found = calloc(LIMPET_MAX_ENTRIES, sizeof(*found));
+	struct limpet_code_reader reader;
 	int error = entries.list && found ? 0 : -ENOMEM;
 
+	limpet_code_reader_init(&reader);
 	for (size_t i = first; i < end && !error; i++)
-		error = find_in(modules, &modules->list[i], list, found, &entries);
+		error = find_in(modules, &modules->list[i], list, &reader, found, &entries);
+	limpet_code_reader_done(&reader);
 	if (error) {
 		limpet_entries_done(&entries);
 		return error;

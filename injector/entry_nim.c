@@ -59,6 +59,7 @@ struct search {
 	size_t site_count;
 	unsigned releases;
 	bool has_threads, has_heaps;
+	struct limpet_code_reader *reader;
 	struct limpet_nim_places *places;
 	int error;
 };
@@ -280,7 +281,8 @@ static int read_function(struct search *search, const struct limpet_elf_function
 	if (!limpet_module_spend(search->module, function->bytes) ||
 	    limpet_memory_read(search->pid, address, bytes, function->bytes) < 0)
 		return refuse(search, function->name, "its code cannot be read");
-	error = limpet_nim_code_read(bytes, function->bytes, address, &search->targets, &code);
+	error = limpet_code_reader_nim(search->reader, bytes, function->bytes, address,
+				       &search->targets, &code);
 	if (error)
 		return error == -ENOMEM
 			       ? error
@@ -308,7 +310,8 @@ static bool visit_function(void *context, const struct limpet_elf_function *func
 }
 
 int limpet_entry_nim_find(pid_t pid, const struct limpet_module *module,
-			  struct limpet_elf_file *file, struct limpet_nim_places *ret)
+			  struct limpet_elf_file *file, struct limpet_code_reader *reader,
+			  struct limpet_nim_places *ret)
 {
 	LIMPET_FREE struct search *search = calloc(1, sizeof(*search));
 	int error;
@@ -318,6 +321,7 @@ int limpet_entry_nim_find(pid_t pid, const struct limpet_module *module,
 	memset(ret, 0, sizeof(*ret));
 	search->pid = pid;
 	search->module = module;
+	search->reader = reader;
 	search->places = ret;
 	limpet_elf_file_functions(file, visit_target, search);
 	if (!search->targets.get_count && !search->targets.put_count)

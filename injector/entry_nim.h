@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "injector/code_reader.h"
 #include "injector/elf_file.h"
 #include "injector/entry_code.h"
 #include "injector/modules.h"
@@ -34,7 +35,7 @@ struct limpet_nim_places {
 /* -ENOENT: it has no such allocator; -ENOTSUP: some of its releases would not be seen, with words;
  * -ENOMEM. */
 int limpet_entry_nim_find(pid_t pid, const struct limpet_module *module,
-			  struct limpet_elf_file *file,
+			  struct limpet_elf_file *file, struct limpet_code_reader *reader,
 			  struct limpet_nim_places *ret) LIMPET_MUST_CHECK;
 
 #endif

@@ -48,25 +48,6 @@ static uint64_t address_of(const struct limpet_entry_area *area, size_t index)
 
 static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-/* What was looked at before, now with its place. The function's own bytes as far as they move. */
-static int move_code(struct limpet_entry *entry, uint64_t to, struct limpet_err *err)
-{
-	const struct limpet_entry_code before = entry->code;
-	uint8_t code[LIMPET_ENTRY_MOVED_MAX + sizeof(endbr64)];
-	size_t skip = before.from - entry->address;
-
-	if (before.kind == LIMPET_ENTRY_CALL)
-		return limpet_entry_code_make_call(before.original, before.from, to, &entry->code,
-						   err);
-	if (before.kind == LIMPET_ENTRY_PROBE)
-		return limpet_entry_code_make_probe(before.original, before.original_bytes,
-						    before.from, to, &entry->code, err);
-	memcpy(code, endbr64, sizeof(endbr64));
-	memcpy(code + skip, before.original, before.original_bytes);
-	return limpet_entry_code_make(code, before.original_bytes + skip, entry->address, to,
-				      &entry->code, err);
-}
-
 /* What a thunk takes for its own is kept, in the midst of a function below its red zone. */
 static void make_keep(struct limpet_near_entry *ret, bool probe)
 {
@@ -94,11 +75,9 @@ static int make_entry(const struct limpet_entry_area *area, size_t index,
 	uint64_t at = address_of(area, index);
 	uint64_t way = at + offsetof(struct limpet_near_entry, way);
 	uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
-	int error = move_code(entry, way + sizeof(endbr64), err);
 
-	if (error)
-		return error;
-	if (limpet_entry_code_jump(&entry->code, at, jump) < 0)
+	if (limpet_entry_code_move(&entry->code, way + sizeof(endbr64)) < 0 ||
+	    limpet_entry_code_jump(&entry->code, at, jump) < 0)
 		return limpet_err_set(err, -ERANGE, "no memory within reach of %s", entry->name);
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret->stub, stub, sizeof(stub));

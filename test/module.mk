@@ -48,6 +48,7 @@ $(B)/test/test_unfinished: LDFLAGS_ALL += -Wl,--wrap=mkostemp
 $(B)/test/test_symbol_reader: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,dwfl_module_getsymtab dwfl_module_getsym_info)
 $(B)/test/test_symbol_worker: LDFLAGS_ALL += -Wl,--wrap=limpet_symbol_worker
 $(B)/test/test_served_files: LDFLAGS_ALL += -Wl,--wrap=poll
+$(B)/test/test_code_reader: LDFLAGS_ALL += -Wl,--wrap=limpet_entry_code_make
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
 $(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_session_clock limpet_monotonic_ns)

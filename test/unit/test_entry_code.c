@@ -101,7 +101,7 @@ static void runs_elsewhere(int64_t (*function)(int64_t), const uint8_t *limit)
 	int64_t (*volatile called)(int64_t) = function;
 	static const int64_t arguments[] = {0, 1, 5, -3, 1000};
 	int64_t answers[LIMPET_COUNT_OF(arguments)];
-	struct limpet_entry_code code;
+	struct limpet_entry_code code, moved, unmoved;
 	struct limpet_err err = {0};
 	uint8_t jump[LIMPET_ENTRY_MOVED_MAX], before[64];
 
@@ -111,6 +111,16 @@ static void runs_elsewhere(int64_t (*function)(int64_t), const uint8_t *limit)
 	memcpy(before, (const void *)(uintptr_t)address_of(function), sizeof(before));
 	if (make(function, limit, (uint64_t)(uintptr_t)near_page, &code, &err) < 0)
 		fail_msg("%s", err.message);
+	/* Made for another place and moved, it is the same. */
+	if (make(function, limit, (uint64_t)(uintptr_t)near_page + 0x5432, &moved, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_int_equal(limpet_entry_code_move(&moved, (uint64_t)(uintptr_t)near_page), 0);
+	assert_memory_equal(&moved, &code, sizeof(code));
+	unmoved = moved;
+	if (limpet_entry_code_move(&moved, code.to + (UINT64_C(1) << 40)) < 0)
+		assert_memory_equal(&moved, &unmoved, sizeof(moved));
+	else
+		assert_int_equal(moved.relative_count, 0);
 	assert_true(code.original_bytes >= LIMPET_ENTRY_JUMP_BYTES);
 	assert_memory_equal(code.original, (const void *)(uintptr_t)code.from, code.original_bytes);
 	memset(near_page, 0xcc, 4096);

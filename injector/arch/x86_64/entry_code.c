@@ -33,6 +33,13 @@ static void append(struct limpet_entry_code *out, const void *bytes, size_t coun
 	out->code_bytes += count;
 }
 
+static void append_relative(struct limpet_entry_code *out, int32_t away)
+{
+	assert(out->relative_count < LIMPET_COUNT_OF(out->relative));
+	out->relative[out->relative_count++] = (uint8_t)out->code_bytes;
+	append(out, &away, sizeof(away));
+}
+
 /* Where a jump of `bytes` bytes would end if it were appended now. */
 static uint64_t end_of_next(const struct limpet_entry_code *out, size_t bytes)
 {
@@ -58,7 +65,7 @@ static int append_jump(struct limpet_entry_code *out, const uint8_t *opcode, siz
 	if (distance(end_of_next(out, opcode_bytes + sizeof(away)), target, &away) < 0)
 		return -ERANGE;
 	append(out, opcode, opcode_bytes);
-	append(out, &away, sizeof(away));
+	append_relative(out, away);
 	return 0;
 }
 
@@ -125,22 +132,22 @@ static int move_plain(struct mover *mover, const cs_insn *insn, struct limpet_er
 {
 	struct limpet_entry_code *out = mover->out;
 	size_t at = relative_operand(insn);
-	uint8_t bytes[16];
+	uint64_t target;
 	int32_t away;
 
-	memcpy(bytes, insn->bytes, insn->size);
-	if (at) {
-		uint64_t target;
-
-		if (insn->detail->x86.encoding.disp_size != sizeof(away))
-			return refuse(err, "a short address", insn->address);
-		memcpy(&away, bytes + at, sizeof(away));
-		target = insn->address + insn->size + (uint64_t)(int64_t)away;
-		if (distance(end_of_next(out, insn->size), target, &away) < 0)
-			return -ERANGE;
-		memcpy(bytes + at, &away, sizeof(away));
+	if (!at) {
+		append(out, insn->bytes, insn->size);
+		return 0;
 	}
-	append(out, bytes, insn->size);
+	if (insn->detail->x86.encoding.disp_size != sizeof(away))
+		return refuse(err, "a short address", insn->address);
+	memcpy(&away, insn->bytes + at, sizeof(away));
+	target = insn->address + insn->size + (uint64_t)(int64_t)away;
+	if (distance(end_of_next(out, insn->size), target, &away) < 0)
+		return -ERANGE;
+	append(out, insn->bytes, at);
+	append_relative(out, away);
+	append(out, insn->bytes + at + sizeof(away), insn->size - at - sizeof(away));
 	return 0;
 }
 
@@ -284,6 +291,24 @@ int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t add
 		return error;
 	out.kind = LIMPET_ENTRY_PROBE;
 	*ret = out;
+	return 0;
+}
+
+int limpet_entry_code_move(struct limpet_entry_code *code, uint64_t to)
+{
+	struct limpet_entry_code moved = *code;
+
+	moved.to = to;
+	for (size_t i = 0; i < code->relative_count; i++) {
+		uint8_t *at = moved.code + code->relative[i];
+		int32_t away;
+
+		memcpy(&away, at, sizeof(away));
+		if (distance(to, code->to + (uint64_t)(int64_t)away, &away) < 0)
+			return -ERANGE;
+		memcpy(at, &away, sizeof(away));
+	}
+	*code = moved;
 	return 0;
 }
 
