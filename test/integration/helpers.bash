@@ -104,11 +104,19 @@ within() {
 	timeout $(($1 * LIMPET_TEST_PATIENCE)) "${@:2}"
 }
 
+# The shell buries its jobs as they end, and then their numbers may be other processes'.
+is_our_child() {
+	local stat
+	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+	read -ra stat <<<"${stat##*) }"
+	((stat[1] == $$ || stat[1] == BASHPID))
+}
+
 # end_process JOB SECONDS: by SIGTERM, and after so long by SIGKILL.
 end_process() {
 	local signal
 	for signal in TERM KILL; do
-		ended "$1" && break
+		is_our_child "$1" && ! ended "$1" || break
 		kill -"$signal" "$1" 2>/dev/null || true
 		kill -CONT "$1" 2>/dev/null || true
 		wait_until "$2" ended "$1" 2>/dev/null && break
