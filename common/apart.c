@@ -11,13 +11,15 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define LOOK_MS 100
-#define ALL_LOOKS 16u
+#define LOOK_NS (LOOK_MS * UINT64_C(1000000))
+#define LONGER 16u /* may take what goes on */
 #define LEFT_MAX 3u
+#define WAITED_MAX_NS UINT64_C(120000000000)
 
-unsigned limpet_apart_looks = 50;
-unsigned limpet_apart_left;
+struct limpet_apart_patience limpet_apart_patience = {.ns = UINT64_C(5000000000)};
 
 struct answer {
 	int code;
@@ -104,10 +106,13 @@ static _Noreturn void work_apart(const struct limpet_apart *apart, int socket)
 
 /* ------------------------------------------------------------------ in ours */
 
-/* In the child, whose signals stay blocked (none of ours is meant for it), *ret_pid is 0. */
-static int fork_quietly(struct limpet_apart_process *ret)
+/* In the child, whose signals stay blocked (none of ours is meant for it), ret->pid is 0. It waits
+ * for a word: one that ended before we had its descriptor would leave us a number that may be
+ * another's, and one whose parent is gone is not wanted. */
+static int fork_quietly(int ours, int theirs, struct limpet_apart_process *ret)
 {
 	sigset_t all, before;
+	char word = 0;
 	int code = 0;
 
 	sigfillset(&all);
@@ -115,17 +120,28 @@ static int fork_quietly(struct limpet_apart_process *ret)
 	ret->pid = fork();
 	if (ret->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(ours);
+		if (read(theirs, &word, 1) != 1)
+			_exit(1);
 		return 0;
 	}
 	if (ret->pid < 0)
 		code = limpet_errno();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	close(theirs);
 	if (code < 0)
 		return code;
 	ret->pidfd = (int)syscall(SYS_pidfd_open, ret->pid, 0);
-	if (ret->pidfd < 0) {
+	if (ret->pidfd < 0)
 		code = limpet_errno();
-		kill(ret->pid, SIGKILL);
+	else if (send(ours, &word, 1, MSG_NOSIGNAL) != 1)
+		code = -EIO;
+	/* Without a word it ends. */
+	if (code < 0) {
+		shutdown(ours, SHUT_RDWR);
+		waitpid(ret->pid, NULL, 0);
+		if (ret->pidfd >= 0)
+			close(ret->pidfd);
 	}
 	return code;
 }
@@ -137,23 +153,48 @@ static off_t size_of(int fd)
 	return fd >= 0 && fstat(fd, &status) == 0 ? status.st_size : 0;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A signal ends a look early. */
+static uint64_t look(struct pollfd *one, bool *ret_ready)
+{
+	uint64_t before = now_ns();
+	int ready = poll(one, 1, LOOK_MS);
+
+	*ret_ready = ready > 0;
+	return ready == 0 ? LOOK_NS : now_ns() - before;
+}
+
 static int wait_until(int fd, short events, int grows)
 {
-	const unsigned looks = limpet_apart_looks;
+	const uint64_t limit_ns = limpet_apart_patience.ns;
+	uint64_t idle_ns = 0, all_ns = 0;
 	off_t bytes = 0;
+	int code = -ETIMEDOUT;
 
-	for (unsigned idle = 0, all = 0; idle < looks && all < looks * ALL_LOOKS; idle++, all++) {
+	while (idle_ns < limit_ns && all_ns < limit_ns * LONGER) {
 		struct pollfd one = {.fd = fd, .events = events};
+		bool ready;
+		uint64_t ns = look(&one, &ready);
 		off_t now;
 
-		if (poll(&one, 1, LOOK_MS) > 0)
-			return 0;
+		all_ns += ns;
+		if (ready) {
+			code = 0;
+			break;
+		}
 		now = size_of(grows);
-		if (now != bytes)
-			idle = 0;
+		idle_ns = now != bytes ? 0 : idle_ns + ns;
 		bytes = now;
 	}
-	return -ETIMEDOUT;
+	__atomic_add_fetch(&limpet_apart_patience.waited_ns, all_ns, __ATOMIC_RELAXED);
+	return code;
 }
 
 /* Until there is something to be read. */
@@ -213,25 +254,24 @@ int limpet_apart(const struct limpet_apart *apart)
 	struct limpet_apart_process process;
 	int ends[2], code;
 
-	if (__atomic_load_n(&limpet_apart_left, __ATOMIC_RELAXED) >= LEFT_MAX)
+	if (__atomic_load_n(&limpet_apart_patience.left, __ATOMIC_RELAXED) >= LEFT_MAX ||
+	    __atomic_load_n(&limpet_apart_patience.waited_ns, __ATOMIC_RELAXED) >= WAITED_MAX_NS)
 		return -ETIMEDOUT;
 	if (apart->bytes > LIMPET_APART_BYTES)
 		return -EINVAL;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return limpet_errno();
 	ours = ends[0];
-	code = fork_quietly(&process);
+	code = fork_quietly(ends[0], ends[1], &process);
 	if (code == 0 && process.pid == 0)
 		work_apart(apart, ends[1]);
-	/* With it the process's own is the last. */
-	close(ends[1]);
 	if (code < 0)
 		return code;
 	code = wait_for(ours, apart->grows);
 	if (code == 0)
 		code = take(ours, apart);
 	if (end(&process, code == -ETIMEDOUT) < 0)
-		__atomic_add_fetch(&limpet_apart_left, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&limpet_apart_patience.left, 1, __ATOMIC_RELAXED);
 	return code;
 }
 
@@ -245,13 +285,12 @@ int limpet_apart_start(void (*serve)(int socket), struct limpet_apart_process *r
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return limpet_errno();
-	code = fork_quietly(&process);
+	code = fork_quietly(ends[0], ends[1], &process);
 	if (code == 0 && process.pid == 0) {
 		keep_only(&nothing, ends[1]);
 		serve(ends[1]);
 		_exit(0);
 	}
-	close(ends[1]);
 	if (code < 0) {
 		close(ends[0]);
 		return code;

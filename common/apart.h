@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -14,9 +15,10 @@
 #define LIMPET_APART_BYTES 256
 
 struct limpet_apart {
-	/* In a copy of this process, of whose threads there is no other: nothing but system calls
-	 * and its own stack. Answers a descriptor, which is handed over, or 0 without one (a
-	 * descriptor is never 0 there), or -errno. What it leaves in `argument` is copied back. */
+	/* In a copy of this process, of whose threads and descriptors there is no other: nothing
+	 * but system calls and its own stack. Answers a descriptor, which is handed over, or 0
+	 * without one (a descriptor is never 0 there), or -errno. What it leaves in `argument` is
+	 * copied back. */
 	int (*work)(void *argument);
 	void *argument;
 	size_t bytes; /* of the argument: LIMPET_APART_BYTES at most */
@@ -26,11 +28,15 @@ struct limpet_apart {
 	int grows;
 };
 
-/* Looks, a tenth of a second apart, in which nothing went on, before a work is left behind: then
- * -ETIMEDOUT, as well for every work after the third that was. All of one takes sixteen times as
- * long at most. For tests. */
-extern unsigned limpet_apart_looks;
-extern unsigned limpet_apart_left; /* how many were left behind so far */
+/* For how long nothing may go on before a work is left behind: then -ETIMEDOUT. What goes on may
+ * take sixteen times as long, and to end as long again. No work is begun after the third that was
+ * left behind, or when all together have let us wait for two minutes. For tests. */
+struct limpet_apart_patience {
+	uint64_t ns;
+	unsigned left;      /* behind so far */
+	uint64_t waited_ns; /* so far */
+};
+extern struct limpet_apart_patience limpet_apart_patience;
 
 /* One that goes on until it is not needed any more. */
 struct limpet_apart_process {

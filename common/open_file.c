@@ -17,6 +17,8 @@
 /* Folders below each other on the way to a file, and links (path_resolution(7)). */
 #define DEPTH_MAX 128u
 #define LINKS_MAX 40u
+/* Mounts on the way to a file. */
+#define TABLES_MAX 16u
 
 /* ------------------------------------------------------------------ the way there, in one call */
 
@@ -70,7 +72,8 @@ static int look_up_apart(int folder, const char *path, uint64_t resolve)
 /* ------------------------------------------------------------------ the way there, step by step */
 
 /* A way through several mounts, of which the kernel itself serves all. To step on a mount point is
- * to ask the file system below it; the one above is asked only once it is known. */
+ * to ask the file system below it; the one above is asked only once it is known. Whatever is not
+ * certain is left to the kernel, apart: -EXDEV. */
 struct walk {
 	const char *process;
 	bool in_root;
@@ -79,24 +82,34 @@ struct walk {
 	struct folder {
 		int fd;
 		struct limpet_mount mount;
+		bool is_folder;
+		bool by_proc; /* within /proc, perhaps by a link: ".." may be another */
 	} folders[DEPTH_MAX];
-	unsigned depth, links;
+	unsigned depth, links, tables;
 	char path[PATH_MAX]; /* that is left */
 };
 
-static int enter(struct walk *walk, int *fd)
+static bool same_mount(int fd, const struct folder *last)
+{
+	struct statx status;
+
+	return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &status) == 0 &&
+	       status.stx_mask & STATX_MNT_ID && status.stx_mnt_id == last->mount.id;
+}
+
+static int enter(struct walk *walk, int *fd, bool is_folder, bool by_proc)
 {
 	struct folder *next = &walk->folders[walk->depth];
 	const struct folder *last = walk->depth ? next - 1 : NULL;
-	struct statx status;
 	int code = 0;
 
 	if (walk->depth == DEPTH_MAX)
-		return -ENAMETOOLONG;
-	if (last &&
-	    statx(*fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &status) == 0 &&
-	    status.stx_mask & STATX_MNT_ID && status.stx_mnt_id == last->mount.id)
+		return -EXDEV;
+	if (last && same_mount(*fd, last))
 		next->mount = last->mount;
+	/* Each reads tables that may be long. */
+	else if (++walk->tables > TABLES_MAX)
+		return -EXDEV;
 	else
 		code = limpet_mount_of(*fd, walk->process, &next->mount);
 	if (code < 0)
@@ -104,6 +117,8 @@ static int enter(struct walk *walk, int *fd)
 	if (next->mount.is_served)
 		return -EXDEV;
 	next->fd = limpet_take_fd(fd);
+	next->is_folder = is_folder;
+	next->by_proc = by_proc;
 	walk->depth++;
 	return 0;
 }
@@ -120,6 +135,9 @@ static int take_part(struct walk *walk, char ret_part[NAME_MAX + 1])
 
 	if (bytes > NAME_MAX)
 		return -ENAMETOOLONG;
+	/* Before anything that follows, and a slash, stands a folder. */
+	if ((bytes || slashes) && !walk->folders[walk->depth - 1].is_folder)
+		return -ENOTDIR;
 	memcpy(ret_part, walk->path + slashes, bytes);
 	ret_part[bytes] = '\0';
 	memmove(walk->path, walk->path + slashes + bytes, strlen(walk->path + slashes + bytes) + 1);
@@ -137,47 +155,79 @@ static int follow(struct walk *walk, int link)
 	if (walk->flags & LIMPET_OPEN_NO_LINKS || ++walk->links > LINKS_MAX)
 		return -ELOOP;
 	memcpy(rest, walk->path, strlen(walk->path) + 1);
-	if (snprintf(walk->path, sizeof(walk->path), "%s/%s", text, rest) >=
-	    (int)sizeof(walk->path))
+	if (snprintf(walk->path, sizeof(walk->path), "%s%s", text, rest) >= (int)sizeof(walk->path))
 		return -ENAMETOOLONG;
 	while (text[0] == '/' && walk->depth > 1)
 		leave(walk);
 	return 0;
 }
 
-/* Within /proc the kernel knows what its links are. */
-static uint64_t step_flags(const struct walk *walk, uint64_t *ret_resolve)
+/* /proc knows itself what its links are, but what is mounted within it may be anybody's. */
+static int step_in_proc(struct walk *walk, const char *part)
 {
-	bool in_proc = !strcmp(walk->folders[walk->depth - 1].mount.type, "proc");
-
-	*ret_resolve = ways(walk->in_root, walk->flags) & ~(uint64_t)RESOLVE_IN_ROOT;
-	if (in_proc)
-		return 0;
-	*ret_resolve &= ~(uint64_t)RESOLVE_NO_SYMLINKS;
-	return O_NOFOLLOW;
-}
-
-static int step(struct walk *walk, const char *part)
-{
-	LIMPET_CLOSE int fd = -1;
+	const uint64_t within = RESOLVE_BENEATH | RESOLVE_NO_XDEV;
+	const uint64_t resolve = ways(walk->in_root, walk->flags) & ~(uint64_t)RESOLVE_IN_ROOT;
+	int folder = walk->folders[walk->depth - 1].fd;
+	LIMPET_CLOSE int fd = open_at(folder, part, 0, resolve | within);
 	struct statx status;
-	uint64_t resolve, how = step_flags(walk, &resolve);
 
-	if (!strcmp(part, ".."))
-		return walk->depth > 1 ? leave(walk), 0 : 0;
-	fd = open_at(walk->folders[walk->depth - 1].fd, part, how, resolve);
+	/* Out of it, for whoever may follow its links. */
+	if (fd == -EXDEV && !walk->in_root)
+		fd = open_at(folder, part, 0, resolve);
+	else if (fd == -EXDEV)
+		fd = open_at(folder, part, O_NOFOLLOW, resolve & ~(uint64_t)RESOLVE_NO_SYMLINKS);
 	if (fd < 0)
 		return fd;
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) < 0)
 		return limpet_errno();
-	return S_ISLNK(status.stx_mode) ? follow(walk, fd) : enter(walk, &fd);
+	if (S_ISLNK(status.stx_mode))
+		return -EXDEV;
+	return enter(walk, &fd, S_ISDIR(status.stx_mode), true);
+}
+
+static int step(struct walk *walk, const char *part)
+{
+	const struct folder *here = &walk->folders[walk->depth - 1];
+	LIMPET_CLOSE int fd = -1;
+	struct statx status;
+
+	if (!strcmp(part, "..")) {
+		if (here->by_proc)
+			return -EXDEV;
+		if (walk->depth > 1)
+			leave(walk);
+		return 0;
+	}
+	if (!strcmp(here->mount.type, "proc"))
+		return step_in_proc(walk, part);
+	fd = open_at(here->fd, part, O_NOFOLLOW, 0);
+	if (fd < 0)
+		return fd;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) < 0)
+		return limpet_errno();
+	return S_ISLNK(status.stx_mode) ? follow(walk, fd)
+					: enter(walk, &fd, S_ISDIR(status.stx_mode), false);
+}
+
+/* All that is left at once, where it stays in the mount and below; -EXDEV: it does not. */
+static int leap(const struct walk *walk)
+{
+	const struct folder *here = &walk->folders[walk->depth - 1];
+	const char *rest = walk->path + strspn(walk->path, "/");
+
+	if (!*rest || !here->is_folder || !strcmp(here->mount.type, "proc"))
+		return -EXDEV;
+	return open_at(here->fd, rest, 0,
+		       (ways(true, walk->flags) & ~(uint64_t)RESOLVE_IN_ROOT) | RESOLVE_BENEATH |
+			       RESOLVE_NO_XDEV);
 }
 
 /* -EXDEV: a program may serve what lies on the way. `folder` is taken over. */
 static int walk_all(struct walk *walk, int folder, const char *path)
 {
 	LIMPET_CLOSE int first = folder;
-	int code = enter(walk, &first);
+	unsigned tables = 1;
+	int code = enter(walk, &first, true, false);
 
 	if (code < 0)
 		return code;
@@ -186,6 +236,13 @@ static int walk_all(struct walk *walk, int folder, const char *path)
 	do {
 		char part[NAME_MAX + 1];
 
+		/* In a mount that is new. */
+		if (walk->tables != tables) {
+			code = leap(walk);
+			if (code != -EXDEV)
+				return code;
+		}
+		tables = walk->tables;
 		code = take_part(walk, part);
 		if (code == 0 && !part[0])
 			return limpet_take_fd(&walk->folders[walk->depth - 1].fd);
@@ -210,7 +267,7 @@ static int look_up_in_steps(int folder, const char *process, const char *path, b
 	walk->process = process;
 	walk->in_root = in_root;
 	walk->flags = flags;
-	walk->depth = walk->links = 0;
+	walk->depth = walk->links = walk->tables = 0;
 	fd = walk_all(walk, first, path);
 	while (walk->depth)
 		leave(walk);
@@ -219,7 +276,7 @@ static int look_up_in_steps(int folder, const char *process, const char *path, b
 
 /* ------------------------------------------------------------------ names */
 
-/* Only names it (O_PATH): nothing is opened. In one call where the way stays in one mount. */
+/* In one call where the way stays in one mount; step by step where it begins at a root. */
 static int look_up_from(int folder, const char *process, const char *path, bool in_root,
 			unsigned flags)
 {
@@ -230,7 +287,7 @@ static int look_up_from(int folder, const char *process, const char *path, bool 
 	if (fd < 0)
 		return fd;
 	fd = mount.is_served ? -EXDEV : open_at(folder, path, 0, resolve | RESOLVE_NO_XDEV);
-	if (fd == -EXDEV && !mount.is_served)
+	if (fd == -EXDEV && !mount.is_served && (in_root || path[0] == '/'))
 		fd = look_up_in_steps(folder, process, path, in_root, flags);
 	if (fd != -EXDEV)
 		return fd;
@@ -251,22 +308,19 @@ static char *process_of(const char *root)
 int limpet_open_name(const char *root, const char *path, unsigned flags)
 {
 	LIMPET_FREE char *process = process_of(root);
-	LIMPET_FREE char *here = NULL;
-	LIMPET_FREE char *whole = NULL;
-	LIMPET_CLOSE int folder = open(root ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const char *start = root ? root : path[0] == '/' ? "/" : ".";
+	LIMPET_CLOSE int folder = open(start, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd;
 
 	if (folder < 0)
 		return limpet_errno();
-	if (root || path[0] == '/')
-		return look_up_from(folder, process, path, root != NULL, flags);
-	here = getcwd(NULL, 0);
-	if (!here)
-		return limpet_errno();
-	if (asprintf(&whole, "%s/%s", here, path) < 0) {
-		whole = NULL;
-		return -ENOMEM;
+	fd = look_up_from(folder, process, path, root != NULL, flags);
+	/* A filter, in a container's old profile, may not know openat2(2). */
+	if (!root && !flags && (fd == -ENOSYS || fd == -EPERM)) {
+		fd = open(path, O_PATH | O_CLOEXEC);
+		return fd < 0 ? limpet_errno() : fd;
 	}
-	return look_up_from(folder, process, whole, false, flags);
+	return fd;
 }
 
 bool limpet_open_may_enter(const char *root)
@@ -375,11 +429,11 @@ static int copy_apart(int named, struct stat *ret_status)
 	if (copy < 0)
 		return limpet_errno();
 	code = limpet_apart(&apart);
-	if (code < 0)
+	/* Who was left behind writes no more, and holds no memory by it. */
+	if (code < 0 && ftruncate(copy, 0) < 0)
 		return code;
-	/* Who was left behind writes no more. */
-	if (fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) < 0)
-		return limpet_errno();
+	if (fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) < 0 || code < 0)
+		return code < 0 ? code : limpet_errno();
 	*ret_status = copying.status;
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", copy);
 	code = open(name, O_RDONLY | O_CLOEXEC);

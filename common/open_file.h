@@ -3,8 +3,8 @@
  * there are, absolute ones too, none leads out of it, and those of /proc that lead anywhere are not
  * followed.
  *
- * Nobody lets us wait. What a program may serve (mounts.h) is looked up, opened, read and closed in
- * a process of its own (apart.h), and what is answered is a copy in memory. */
+ * What a program may serve (mounts.h) is looked up, opened, read and closed in a process of its own
+ * (apart.h), so that it lets nobody wait, and what is answered is a copy in memory. */
 #ifndef LIMPET_COMMON_OPEN_FILE_H
 #define LIMPET_COMMON_OPEN_FILE_H
 

@@ -10,6 +10,7 @@
 #include "injector/control_client.h"
 #include "injector/memfd.h"
 #include "injector/proc.h"
+#include "injector/proc_files.h"
 
 #define INODES 8
 
@@ -60,15 +61,15 @@ static void note_descriptors(struct holder *holder)
 	int count = limpet_proc_fds(holder->pid, &fds);
 
 	for (int i = 0; i < count && !holder->agent; i++) {
-		char name[32], link[64], path[PATH_MAX];
+		char name[32], link[64];
 		struct stat status;
 
 		snprintf(name, sizeof(name), "fd/%d", fds[i]);
 		if (limpet_proc_link_read(holder->pid, name, link, sizeof(link)) < 0 ||
 		    !limpet_memfd_is_agent(link))
 			continue;
-		snprintf(path, sizeof(path), "%s/%d/%s", limpet_proc_root, holder->pid, name);
-		if (stat(path, &status) < 0 || holder->inode_count == INODES)
+		if (limpet_proc_fd_identity(holder->pid, fds[i], &status) < 0 ||
+		    holder->inode_count == INODES)
 			continue;
 		holder->agent = true;
 		holder->inodes[holder->inode_count++] = status.st_ino;

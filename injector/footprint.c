@@ -52,7 +52,7 @@ void limpet_footprint_note(int fd)
 	noted_count++;
 }
 
-/* By its name: to look at a file itself may take as long as its file system likes. */
+/* By its name, which tells nearly all of them. */
 static bool may_be_noted(pid_t pid, int fd)
 {
 	static const char socket[] = "socket:[";
@@ -65,12 +65,10 @@ static bool may_be_noted(pid_t pid, int fd)
 
 bool limpet_footprint_has(pid_t pid, int fd)
 {
-	char path[PATH_MAX];
 	struct stat status;
 
 	return noted_count && may_be_noted(pid, fd) &&
-	       limpet_proc_path(path, pid, "fd/%d", fd) >= 0 && stat(path, &status) == 0 &&
-	       is_noted(&status);
+	       limpet_proc_fd_identity(pid, fd, &status) == 0 && is_noted(&status);
 }
 
 bool limpet_footprint_has_inode(uint64_t inode)

@@ -19,4 +19,9 @@ int limpet_proc_list_numbers(pid_t pid, const char *name, int **ret_list);
  * keys start a line, and the kernel escapes line ends in names. */
 const char *limpet_proc_status_value(const char *text, const char *key);
 
+/* Which file a descriptor of the process is of, without asking its file system, which may be the
+ * program's own: device and inode alone are filled in. */
+struct stat;
+int limpet_proc_fd_identity(pid_t pid, int fd, struct stat *ret);
+
 #endif

@@ -116,7 +116,8 @@ is_our_child() {
 end_process() {
 	local signal
 	for signal in TERM KILL; do
-		is_our_child "$1" && ! ended "$1" || break
+		is_our_child "$1" || break
+		! ended "$1" || break
 		kill -"$signal" "$1" 2>/dev/null || true
 		kill -CONT "$1" 2>/dev/null || true
 		wait_until "$2" ended "$1" 2>/dev/null && break

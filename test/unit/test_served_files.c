@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,15 +16,19 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/apart.h"
 #include "common/mounts.h"
 #include "common/open_file.h"
+#include "injector/proc_files.h"
 #include "test/unit/served_fixture.h"
 #include "test/unit/skip_reason.h"
 
+/* Of a tenth of a second, after which a work is left behind. */
+#define LOOKS 50u
 #define CALL(opcode) (UINT64_C(1) << (opcode))
 
 static char folder[] = "/tmp/test-served-files.XXXXXX";
@@ -106,7 +111,8 @@ static int tear_down(void **state)
 
 	(void)state;
 	umount2("root/plain", MNT_DETACH);
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	umount2("root/proc", MNT_DETACH);
+	snprintf(command, sizeof(command), "rm -rf --one-file-system %s", folder);
 	served_free(served);
 	return chdir("/") || system(command) ? -1 : 0;
 }
@@ -116,7 +122,8 @@ static int begin(void **state)
 	(void)state;
 	memset(served, 0, sizeof(*served));
 	came_before = 0;
-	limpet_apart_left = 0;
+	limpet_apart_patience.left = 0;
+	limpet_apart_patience.waited_ns = 0;
 	if (!why_not && served_begin(served, "files", "root/served") < 0)
 		why_not = "FUSE is not to be had here";
 	return 0;
@@ -173,7 +180,7 @@ static void test_answers(void **state)
 	assert_reads(limpet_open_regular(NULL, "root/served/../served/file", 0, NULL), "text\n");
 	assert_int_equal(limpet_open_regular("root", "/served/other", 0, NULL), -ENOENT);
 	assert_int_equal(limpet_open_regular("root", "/served", 0, NULL), -EINVAL);
-	assert_int_equal(limpet_apart_left, 0);
+	assert_int_equal(limpet_apart_patience.left, 0);
 }
 
 /* Where nobody can let us wait nobody else is asked. */
@@ -198,6 +205,117 @@ static void test_other_mounts(void **state)
 	assert_int_equal(limpet_open_regular("root", "/plain/file/none", 0, NULL), -ENOTDIR);
 	assert_int_equal(served->came[FUSE_LOOKUP], 0);
 	assert_int_equal(served->came[FUSE_GETATTR], 0);
+}
+
+/* As the kernel says where nobody is to be waited for. */
+static void assert_same_way(const char *path)
+{
+	const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+				     .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+	LIMPET_CLOSE int root = open("root", O_PATH | O_CLOEXEC);
+	LIMPET_CLOSE int wanted = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	int code = wanted < 0 ? -errno : 0;
+	LIMPET_CLOSE int found = limpet_open_name("root", path, 0);
+	struct stat is, was;
+
+	if (wanted < 0 || found < 0) {
+		if ((found < 0 ? found : 0) != code)
+			fail_msg("%s: %d instead of %d", path, found, code);
+		return;
+	}
+	assert_int_equal(fstat(wanted, &was) | fstat(found, &is), 0);
+	if (is.st_dev != was.st_dev || is.st_ino != was.st_ino)
+		fail_msg("%s: another file", path);
+}
+
+static void test_ways_through_mounts(void **state)
+{
+	static const char *const names[] = {"plain", "file", "folder", "..",   ".",    "link",
+					    "none",  "deep", "back",   "loop", "here", ""};
+	char path[256];
+	unsigned seed = 1;
+
+	(void)state;
+	need_mounts();
+	run("mkdir -p root/plain/deep && ln -sf /plain/deep/../file root/plain/deep/link && ln "
+	    "-sfn "
+	    "../../plain root/plain/deep/back && ln -sf loop root/plain/loop && ln -sfn . "
+	    "root/plain/here");
+	for (unsigned i = 0; i < 3000; i++) {
+		size_t length = 0;
+
+		for (int parts = 1 + rand_r(&seed) % 6; parts > 0; parts--)
+			length += (size_t)snprintf(
+				path + length, sizeof(path) - length, "%s%s",
+				length || rand_r(&seed) % 2 ? "/" : "",
+				names[(unsigned)rand_r(&seed) % LIMPET_COUNT_OF(names)]);
+		if (length)
+			assert_same_way(path);
+	}
+}
+
+/* Within its /proc the target may have mounted what leads out of its root: a link, and a file
+ * system of its own. */
+static void test_mounts_in_proc(void **state)
+{
+	char path[64];
+	LIMPET_CLOSE int link = -1;
+
+	(void)state;
+	need_mounts();
+	run("mkdir -p root/proc && mount -t proc proc root/proc && ln -sf /etc/passwd root/lead");
+	link = (int)syscall(SYS_open_tree, AT_FDCWD, "root/lead",
+			    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+	if (link < 0 || syscall(SYS_move_mount, link, "", AT_FDCWD, "root/proc/version",
+				MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+		umount2("root/proc", MNT_DETACH);
+		limpet_skip("this kernel mounts no links");
+	}
+	assert_int_equal(limpet_open_regular("root", "/proc/version", 0, NULL), -ENOENT);
+	assert_same_way("proc/self/../version");
+	assert_same_way("proc/net");
+	assert_int_equal(limpet_open_regular("root", "/proc/uptime", 0, NULL), -EINVAL);
+	assert_int_equal(limpet_open_regular("root", "/proc/self/exe", 0, NULL), -ELOOP);
+	/* /proc/net is self/net, and that is where it lies now. */
+	snprintf(path, sizeof(path), "root/proc/%d", getpid());
+	assert_int_equal(mount("root/served", path, NULL, MS_BIND, NULL), 0);
+	assert_int_equal(limpet_open_regular("root", "/proc/net", LIMPET_OPEN_IN_PLACE, NULL),
+			 -EOPNOTSUPP);
+	assert_int_equal(served->came[FUSE_LOOKUP], 0);
+	assert_int_equal(umount2("root/proc", MNT_DETACH), 0);
+}
+
+/* Which file a descriptor of another process is of. */
+static void test_descriptors(void **state)
+{
+	LIMPET_CLOSE int fd = -1;
+	struct stat status;
+	uint32_t before;
+
+	(void)state;
+	need_mounts();
+	fd = open("root/served/file", O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	before = served->came[FUSE_GETATTR];
+	assert_int_equal(limpet_proc_fd_identity(getpid(), fd, &status), 0);
+	assert_int_equal(status.st_ino, 2);
+	assert_int_equal(served->came[FUSE_GETATTR], before);
+	assert_true(limpet_proc_fd_identity(getpid(), 1000, &status) < 0);
+}
+
+/* A long way past mounts would have tables read for each. */
+static void test_many_mounts(void **state)
+{
+	char path[600] = "plain";
+
+	(void)state;
+	need_mounts();
+	for (unsigned i = 0; i < 20; i++)
+		strcat(path, "/../plain");
+	strcat(path, "/file");
+	assert_int_equal(limpet_open_regular("root", path, LIMPET_OPEN_IN_PLACE, NULL),
+			 -EOPNOTSUPP);
+	assert_reads(limpet_open_regular("root", path, 0, NULL), "plain\n");
 }
 
 static void test_in_place(void **state)
@@ -243,11 +361,11 @@ static void be_silent(uint64_t calls)
 
 static void assert_left_behind(uint64_t calls, const char *path)
 {
-	uint32_t left = limpet_apart_left;
+	uint32_t left = limpet_apart_patience.left;
 
 	be_silent(calls);
 	assert_int_equal(limpet_open_regular("root", path, 0, NULL), -ETIMEDOUT);
-	assert_int_equal(limpet_apart_left, left + 1);
+	assert_int_equal(limpet_apart_patience.left, left + 1);
 	be_silent(0);
 }
 
@@ -266,7 +384,7 @@ static void test_no_answer(void **state)
 	/* The copy is there: only its process does not end. */
 	be_silent(CALL(FUSE_FLUSH));
 	assert_reads(limpet_open_regular("root", "/served/file", 0, NULL), "text\n");
-	assert_int_equal(limpet_apart_left, 1);
+	assert_int_equal(limpet_apart_patience.left, 1);
 	be_silent(0);
 }
 
@@ -439,7 +557,8 @@ static void test_work_apart(void **state)
 	int number = 21, fd;
 
 	(void)state;
-	limpet_apart_left = 0;
+	limpet_apart_patience.left = 0;
+	limpet_apart_patience.waited_ns = 0;
 	assert_int_equal(apart(answer_twice, &number), 0);
 	assert_int_equal(number, 42);
 	assert_int_equal(apart(answer_twice, &number), -EDOM);
@@ -451,20 +570,21 @@ static void test_work_apart(void **state)
 	/* The three that are always taken, and the one it answers by. */
 	assert_int_equal(apart(count_open, &number), 0);
 	assert_int_equal(number, 4);
-	assert_int_equal(limpet_apart_left, 0);
+	assert_int_equal(limpet_apart_patience.left, 0);
 }
 
 /* What goes on may take long, but not for good. */
 static void test_work_that_goes_on(void **state)
 {
 	(void)state;
-	limpet_apart_left = 0;
-	assert_int_equal(work_with_steps(limpet_apart_looks / 2, false), 0);
-	assert_int_equal(work_with_steps(limpet_apart_looks * 3, true), 0);
-	assert_int_equal(limpet_apart_left, 0);
-	assert_int_equal(work_with_steps(limpet_apart_looks * 3, false), -ETIMEDOUT);
-	assert_int_equal(work_with_steps(limpet_apart_looks * 20, true), -ETIMEDOUT);
-	assert_int_equal(limpet_apart_left, 2);
+	limpet_apart_patience.left = 0;
+	limpet_apart_patience.waited_ns = 0;
+	assert_int_equal(work_with_steps(LOOKS / 2, false), 0);
+	assert_int_equal(work_with_steps(LOOKS * 3, true), 0);
+	assert_int_equal(limpet_apart_patience.left, 0);
+	assert_int_equal(work_with_steps(LOOKS * 3, false), -ETIMEDOUT);
+	assert_int_equal(work_with_steps(LOOKS * 20, true), -ETIMEDOUT);
+	assert_int_equal(limpet_apart_patience.left, 2);
 }
 
 int main(void)
@@ -473,6 +593,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_SERVER(test_answers),
 		WITH_SERVER(test_other_mounts),
+		WITH_SERVER(test_ways_through_mounts),
+		WITH_SERVER(test_mounts_in_proc),
+		WITH_SERVER(test_many_mounts),
+		WITH_SERVER(test_descriptors),
 		WITH_SERVER(test_in_place),
 		WITH_SERVER(test_named),
 		WITH_SERVER(test_no_answer),
