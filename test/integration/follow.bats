@@ -9,7 +9,8 @@ setup() { begin_with_servers; }
 teardown() {
 	local child
 	for child in "${children[@]}"; do
-		ended "$child" || kill -KILL "$child" 2>/dev/null || true
+		# Its number may be another's by now.
+		[[ $(readlink "/proc/$child/exe") != "$TARGETS"/* ]] || kill -KILL "$child" 2>/dev/null || true
 	done
 	end_with_servers
 }
