@@ -15,7 +15,8 @@
 
 #define LOOK_MS 100
 #define LOOK_NS (LOOK_MS * UINT64_C(1000000))
-#define LONGER 16u /* may take what goes on */
+#define LONGER 16u       /* may take what goes on */
+#define KILLED_LOOKS 10u /* until one that can end has */
 #define LEFT_MAX 3u
 #define WAITED_MAX_NS UINT64_C(120000000000)
 
@@ -139,7 +140,8 @@ static int fork_quietly(int ours, int theirs, struct limpet_apart_process *ret)
 	/* Without a word it ends. */
 	if (code < 0) {
 		shutdown(ours, SHUT_RDWR);
-		waitpid(ret->pid, NULL, 0);
+		while (waitpid(ret->pid, NULL, 0) < 0 && errno == EINTR)
+			;
 		if (ret->pidfd >= 0)
 			close(ret->pidfd);
 	}
@@ -161,46 +163,48 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A signal ends a look early. */
-static uint64_t look(struct pollfd *one, bool *ret_ready)
+/* A signal ends a look early; and one that stops us makes it longer than it was. */
+static uint64_t look_ns(uint64_t before_ns, int ready)
 {
-	uint64_t before = now_ns();
-	int ready = poll(one, 1, LOOK_MS);
+	uint64_t ns = ready == 0 ? LOOK_NS : now_ns() - before_ns;
 
-	*ret_ready = ready > 0;
-	return ready == 0 ? LOOK_NS : now_ns() - before;
+	return ns < LOOK_NS ? ns : LOOK_NS;
 }
 
-static int wait_until(int fd, short events, int grows)
+/* *left_ns: for how long nothing may go on. What is there when it is asked for costs nothing of the
+ * time that all may take. */
+static int wait_within(int fd, short events, int grows, uint64_t *left_ns)
 {
-	const uint64_t limit_ns = limpet_apart_patience.ns;
-	uint64_t idle_ns = 0, all_ns = 0;
+	const uint64_t limit_ns = *left_ns;
+	uint64_t all_ns = 0;
 	off_t bytes = 0;
-	int code = -ETIMEDOUT;
 
-	while (idle_ns < limit_ns && all_ns < limit_ns * LONGER) {
+	while (*left_ns && all_ns < limit_ns * LONGER) {
 		struct pollfd one = {.fd = fd, .events = events};
-		bool ready;
-		uint64_t ns = look(&one, &ready);
+		uint64_t before_ns = now_ns(), ns;
+		int ready = poll(&one, 1, LOOK_MS);
 		off_t now;
 
+		if (ready > 0)
+			return 0;
+		ns = look_ns(before_ns, ready);
+		__atomic_add_fetch(&limpet_apart_patience.waited_ns, ns, __ATOMIC_RELAXED);
 		all_ns += ns;
-		if (ready) {
-			code = 0;
-			break;
-		}
+		*left_ns -= ns < *left_ns ? ns : *left_ns;
 		now = size_of(grows);
-		idle_ns = now != bytes ? 0 : idle_ns + ns;
+		if (now != bytes)
+			*left_ns = limit_ns;
 		bytes = now;
 	}
-	__atomic_add_fetch(&limpet_apart_patience.waited_ns, all_ns, __ATOMIC_RELAXED);
-	return code;
+	return -ETIMEDOUT;
 }
 
 /* Until there is something to be read. */
 static int wait_for(int fd, int grows)
 {
-	return wait_until(fd, POLLIN, grows);
+	uint64_t left_ns = limpet_apart_patience.ns;
+
+	return wait_within(fd, POLLIN, grows, &left_ns);
 }
 
 static int take(int socket, const struct limpet_apart *apart)
@@ -234,16 +238,22 @@ static int take(int socket, const struct limpet_apart *apart)
 /* To close a file may let it wait as well. One that does not end is left to whoever buries ours. */
 static int end(const struct limpet_apart_process *process, bool at_once)
 {
-	struct pollfd one = {.fd = process->pidfd, .events = POLLIN};
 	bool ended = !at_once && wait_for(process->pidfd, -1) == 0;
+	uint64_t killed_ns = LOOK_NS * KILLED_LOOKS;
 
 	if (!ended) {
 		syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
-		poll(&one, 1, LOOK_MS);
+		(void)!wait_within(process->pidfd, POLLIN, -1, &killed_ns);
 	}
 	waitpid(process->pid, NULL, WNOHANG);
 	close(process->pidfd);
 	return ended ? 0 : -ETIMEDOUT;
+}
+
+static bool is_over(void)
+{
+	return __atomic_load_n(&limpet_apart_patience.left, __ATOMIC_RELAXED) >= LEFT_MAX ||
+	       __atomic_load_n(&limpet_apart_patience.waited_ns, __ATOMIC_RELAXED) >= WAITED_MAX_NS;
 }
 
 /* ------------------------------------------------------------------ one piece of work */
@@ -254,8 +264,7 @@ int limpet_apart(const struct limpet_apart *apart)
 	struct limpet_apart_process process;
 	int ends[2], code;
 
-	if (__atomic_load_n(&limpet_apart_patience.left, __ATOMIC_RELAXED) >= LEFT_MAX ||
-	    __atomic_load_n(&limpet_apart_patience.waited_ns, __ATOMIC_RELAXED) >= WAITED_MAX_NS)
+	if (is_over())
 		return -ETIMEDOUT;
 	if (apart->bytes > LIMPET_APART_BYTES)
 		return -EINVAL;
@@ -283,6 +292,8 @@ int limpet_apart_start(void (*serve)(int socket), struct limpet_apart_process *r
 	struct limpet_apart_process process;
 	int ends[2], code;
 
+	if (is_over())
+		return -ETIMEDOUT;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return limpet_errno();
 	code = fork_quietly(ends[0], ends[1], &process);
@@ -312,6 +323,8 @@ void limpet_apart_stop(struct limpet_apart_process *process)
 int limpet_apart_send(const struct limpet_apart_process *process, const struct iovec *parts,
 		      size_t count)
 {
+	uint64_t left_ns = limpet_apart_patience.ns;
+
 	for (size_t i = 0; i < count; i++)
 		for (size_t done = 0; done < parts[i].iov_len;) {
 			ssize_t n = send(process->socket, (const char *)parts[i].iov_base + done,
@@ -319,7 +332,7 @@ int limpet_apart_send(const struct limpet_apart_process *process, const struct i
 			int code = 0;
 
 			if (n < 0 && errno == EAGAIN)
-				code = wait_until(process->socket, POLLOUT, -1);
+				code = wait_within(process->socket, POLLOUT, -1, &left_ns);
 			else if (n < 0 && errno != EINTR)
 				code = limpet_errno();
 			if (code < 0)
@@ -331,8 +344,10 @@ int limpet_apart_send(const struct limpet_apart_process *process, const struct i
 
 int limpet_apart_receive(const struct limpet_apart_process *process, void *ret, size_t bytes)
 {
+	uint64_t left_ns = limpet_apart_patience.ns;
+
 	for (size_t done = 0; done < bytes;) {
-		int code = wait_for(process->socket, -1);
+		int code = wait_within(process->socket, POLLIN, -1, &left_ns);
 		ssize_t n = code < 0 ? 0
 				     : recv(process->socket, (char *)ret + done, bytes - done,
 					    MSG_DONTWAIT);

@@ -50,7 +50,8 @@ struct limpet_apart_process {
 int limpet_apart_start(void (*serve)(int socket),
 		       struct limpet_apart_process *ret) LIMPET_MUST_CHECK;
 void limpet_apart_stop(struct limpet_apart_process *process);
-/* All of it, or -errno: -EPIPE where it has ended, -ETIMEDOUT. */
+/* All of it, or -errno: -EPIPE where it has ended, -ETIMEDOUT where all of it has let us wait as
+ * long as nothing may go on. */
 int limpet_apart_send(const struct limpet_apart_process *process, const struct iovec *parts,
 		      size_t count) LIMPET_MUST_CHECK;
 int limpet_apart_receive(const struct limpet_apart_process *process, void *ret,

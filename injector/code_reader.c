@@ -6,7 +6,7 @@
 #include "common/confine.h"
 
 /* Of the process: it holds a copy of ours, and decodes. */
-#define MEMORY_BYTES (16ull << 30)
+#define MEMORY_BYTES (64ull << 30)
 #define CPU_SECONDS 60u
 #define DESCRIPTORS 16u
 /* Of one function; no caller sends a longer one. */
@@ -64,12 +64,14 @@ static void serve(int socket)
 						       .cpu_seconds = CPU_SECONDS,
 						       .descriptors = DESCRIPTORS};
 	LIMPET_FREE uint8_t *code = malloc(CODE_MAX);
-	struct limpet_err confined = {0};
+	struct limpet_err why = {0}, confined = {0};
 	struct request request;
 
 	if (!code)
 		return;
-	(void)!limpet_confine(&confinement, &confined);
+	if (limpet_confine(&confinement, &why) < 0)
+		limpet_err_set(&confined, -ENOTSUP, "limpet's decoder could not be confined (%s)",
+			       why.message);
 	while (receive(socket, &request, sizeof(request)) && request.bytes <= CODE_MAX &&
 	       receive(socket, code, request.bytes)) {
 		struct iovec vector;
@@ -121,12 +123,15 @@ static int ask(struct limpet_code_reader *reader, const struct request *request,
 static bool is_sound(const struct limpet_entry_code *entry, const struct request *request,
 		     const uint8_t *code)
 {
-	uint64_t skipped = entry->from - request->address;
+	const uint64_t endbr = 4, skipped = entry->from - request->address;
 
 	if (entry->kind != request->kind || entry->to != request->to ||
+	    entry->original_bytes < LIMPET_ENTRY_JUMP_BYTES ||
 	    entry->original_bytes > sizeof(entry->original) ||
 	    entry->original_bytes > request->bytes ||
-	    skipped > request->bytes - entry->original_bytes ||
+	    (skipped && (skipped != endbr || entry->kind != LIMPET_ENTRY_FUNCTION)) ||
+	    skipped > request->bytes - entry->original_bytes || !entry->code_bytes ||
+	    !entry->place_count ||
 	    memcmp(entry->original, code + skipped, entry->original_bytes) != 0 ||
 	    entry->code_bytes > sizeof(entry->code) ||
 	    entry->place_count > LIMPET_COUNT_OF(entry->places) ||
@@ -139,7 +144,7 @@ static bool is_sound(const struct limpet_entry_code *entry, const struct request
 	for (size_t i = 0; i < entry->relative_count; i++)
 		if (entry->relative[i] + sizeof(int32_t) > entry->code_bytes)
 			return false;
-	return entry->original_bytes > 0;
+	return true;
 }
 
 int limpet_code_reader_entry(struct limpet_code_reader *reader, enum limpet_entry_kind kind,
@@ -149,8 +154,11 @@ int limpet_code_reader_entry(struct limpet_code_reader *reader, enum limpet_entr
 	const struct request request = {.kind = kind, .address = address, .to = to, .bytes = bytes};
 	struct answer answer = {.code = -EIO};
 
-	if (ask(reader, &request, code, &answer) < 0)
-		return limpet_err_set(err, -ENOTSUP, "the process that reads its code has ended");
+	int result = ask(reader, &request, code, &answer);
+
+	if (result < 0)
+		return limpet_err_set(err, -ENOTSUP, "limpet's decoder does not answer: %s",
+				      strerror(-result));
 	if (answer.code < 0)
 		return limpet_err_set(err,
 				      answer.code == -ENOMEM || answer.code == -ERANGE ? answer.code

@@ -1,6 +1,6 @@
 /* The decoder of instructions (capstone), in a process of its own that may do nothing else
- * (apart.h, confine.h): what it reads is the target's code. It is begun when it is first asked. One
- * thread. */
+ * (apart.h; confine.h says how far): what it reads is the target's code. It is begun when it is
+ * first asked. One thread. */
 #ifndef LIMPET_INJECTOR_CODE_READER_H
 #define LIMPET_INJECTOR_CODE_READER_H
 

@@ -245,35 +245,87 @@ static bool follows_call(pid_t pid, uint64_t address)
 {
 	uint8_t before[LIMPET_ARCH_CALL_BYTES];
 
-	return limpet_memory_read(pid, address - sizeof(before), before, sizeof(before)) == 0 &&
+	/* What cannot be read may be one. */
+	return limpet_memory_read(pid, address - sizeof(before), before, sizeof(before)) < 0 ||
 	       limpet_arch_ends_call(before);
 }
 
-/* Where frames cannot be followed: whoever is in the middle of a call has left its return address
- * above. A word that a call has left long ago looks the same, and costs another try. */
+/* The dynamic linker has left its words on each first stack, and our hooks theirs on all; who is in
+ * the middle of these holds the linker's lock, or is counted by the agent, which is looked at
+ * apart. */
+static bool is_told_otherwise(enum limpet_safepoint_verdict verdict)
+{
+	return verdict == LIMPET_UNSAFE_LOADER || verdict == LIMPET_UNSAFE_AGENT;
+}
+
+static enum limpet_safepoint_verdict check_word(const struct limpet_safepoint *safepoint,
+						uint64_t word)
+{
+	for (size_t i = 0; i < safepoint->range_count; i++) {
+		const struct range *range = &safepoint->ranges[i];
+
+		if (word - 1 >= range->start && word - 1 < range->end &&
+		    !is_told_otherwise(range->verdict))
+			return follows_call(safepoint->pid, word) ? range->verdict : LIMPET_SAFE;
+	}
+	return LIMPET_SAFE;
+}
+
+/* Where frames cannot be followed, or may have been passed over: whoever is in the middle of a call
+ * has left its return address there. A word that a call has left long ago looks the same, and costs
+ * another try; in a frame that stays, and never writes there, it costs this thread. */
 static enum limpet_safepoint_verdict check_words(const struct limpet_safepoint *safepoint,
 						 const struct limpet_walk_copy *stack,
-						 uint64_t from)
+						 uint64_t from, uint64_t to)
 {
 	const uint64_t *words = (const uint64_t *)(const void *)stack->data;
 	const size_t count = stack->bytes / sizeof(*words);
-	bool is_program;
+	size_t end = count;
 
 	/* Another stack, or there is more of it than is at hand. */
-	if (from % sizeof(*words) || from < stack->base || from - stack->base > stack->bytes ||
-	    stack->bytes == STACK_COPY_BYTES)
+	if (from % sizeof(*words) || stack->base % sizeof(*words) || from < stack->base ||
+	    from - stack->base > stack->bytes ||
+	    (to == UINT64_MAX && stack->bytes == STACK_COPY_BYTES) ||
+	    (to != UINT64_MAX && (to < from || to - stack->base > stack->bytes)))
 		return LIMPET_UNSAFE_UNKNOWN;
-	for (size_t i = (from - stack->base) / sizeof(*words); i < count; i++) {
-		enum limpet_safepoint_verdict verdict =
-			check_pc(safepoint, words[i] - 1, &is_program);
+	if (to != UINT64_MAX)
+		end = (to - stack->base) / sizeof(*words);
+	for (size_t i = (from - stack->base) / sizeof(*words); i < end; i++) {
+		enum limpet_safepoint_verdict verdict = check_word(safepoint, words[i]);
 
-		if (verdict != LIMPET_SAFE && follows_call(safepoint->pid, words[i]))
+		if (verdict != LIMPET_SAFE)
 			return verdict;
 		if (is_signal_frame(stack->base + i * sizeof(*words), &words[i], count - i) &&
 		    limpet_quiesce_is_restorer(safepoint->pid, words[i]))
 			return LIMPET_UNSAFE_SIGNAL;
 	}
 	return LIMPET_SAFE;
+}
+
+/* Nobody has described it, and nothing says that it is the first: a frame pointer of 0 may be any
+ * number. */
+static bool is_doubtful_root(const struct limpet_walk_map *map,
+			     const struct limpet_walk_frame *frame)
+{
+	uint64_t pc = frame->pc - !(frame->flags & LIMPET_FRAME_EXACT);
+
+	return limpet_walk_find_rule(map, NULL, pc).cfa == LIMPET_CFA_NONE &&
+	       !limpet_walk_is_root(map, NULL, frame);
+}
+
+/* Behind the last frame that is certain. */
+static enum limpet_safepoint_verdict check_rest(const struct limpet_safepoint *safepoint,
+						const struct limpet_walk_copy *stack,
+						const struct limpet_walk_map *map,
+						const struct limpet_walk_frame *frame,
+						enum limpet_walk_end end)
+{
+	if (end == LIMPET_WALK_COMPLETE && !is_doubtful_root(map, frame))
+		return LIMPET_SAFE;
+	return check_words(safepoint, stack,
+			   end == LIMPET_WALK_LOST || end == LIMPET_WALK_COMPLETE ? frame->sp
+										  : stack->base,
+			   UINT64_MAX);
 }
 
 static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint *safepoint,
@@ -284,14 +336,15 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
 	struct limpet_walk_frame frame = {
 		.pc = regs->rip, .sp = regs->rsp, .fp = regs->rbp, .flags = LIMPET_FRAME_EXACT};
 	enum limpet_walk_end end = LIMPET_WALK_MORE;
+	enum limpet_safepoint_verdict verdict;
 	struct limpet_walk_map map;
 	bool is_program = false;
 
 	limpet_segment_walk_map(safepoint->segment, &map);
 	for (unsigned i = 0; end == LIMPET_WALK_MORE; i++) {
-		uint64_t pc = frame.pc - !(frame.flags & LIMPET_FRAME_EXACT);
-		enum limpet_safepoint_verdict verdict = check_pc(safepoint, pc, &is_program);
+		uint64_t pc = frame.pc - !(frame.flags & LIMPET_FRAME_EXACT), sp = frame.sp;
 
+		verdict = check_pc(safepoint, pc, &is_program);
 		if (verdict != LIMPET_SAFE)
 			return verdict;
 		if (frame.flags & LIMPET_FRAME_SIGNAL)
@@ -299,15 +352,15 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
 		if (i == MAX_FRAMES)
 			return LIMPET_UNSAFE_UNKNOWN;
 		end = limpet_walk_step(&map, NULL, limpet_walk_read_copy, stack, &frame);
-	}
-	if (end != LIMPET_WALK_COMPLETE) {
-		/* The frames so far are right, unless the way went on without sense. */
-		enum limpet_safepoint_verdict verdict = check_words(
-			safepoint, stack, end == LIMPET_WALK_LOST ? frame.sp : regs->rsp);
-
+		/* A frame pointer may be an older frame's. */
+		if (end == LIMPET_WALK_MORE && frame.flags & LIMPET_FRAME_BY_FP)
+			verdict = check_words(safepoint, stack, sp, frame.sp);
 		if (verdict != LIMPET_SAFE)
 			return verdict;
 	}
+	verdict = check_rest(safepoint, stack, &map, &frame, end);
+	if (verdict != LIMPET_SAFE)
+		return verdict;
 	/* Nothing of the program on the stack: a thread that is being born or is dying. */
 	return is_program ? LIMPET_SAFE : LIMPET_UNSAFE_THREADS;
 }
@@ -422,6 +475,19 @@ enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_s
 	return LIMPET_SAFE;
 }
 
+/* Above a thread's stack lie its TLS and whatever else was mapped there. */
+static void clip_to_stack(const struct limpet_safepoint *safepoint,
+			  const struct user_regs_struct *regs, struct limpet_walk_copy *stack)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&safepoint->modules->maps, regs->rsp);
+	uint64_t end = map ? map->end : 0;
+
+	if (map && regs->fs_base > regs->rsp && regs->fs_base < end)
+		end = regs->fs_base;
+	if (end && end - stack->base < stack->bytes)
+		stack->bytes = end - stack->base;
+}
+
 enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,
 						     const struct limpet_tracee *tracee,
 						     uint64_t *ret_stack_low, bool *ret_has_arena)
@@ -441,6 +507,7 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 	if (got <= 0)
 		return LIMPET_UNSAFE_UNKNOWN;
 	stack.bytes = (uint64_t)got;
+	clip_to_stack(safepoint, regs, &stack);
 	verdict = check_frames(safepoint, tracee, &stack);
 	if (verdict != LIMPET_SAFE)
 		return verdict;

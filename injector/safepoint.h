@@ -5,7 +5,8 @@
  * cancellation of a thread, in fork or in a signal handler; at least one frame of the program's
  * own; and the whole chain known down to its root. A short chain is no proof: what it leads through
  * may be described by nobody, as code is that a program makes, Go's, or an interpreter's. Then no
- * word above may be the return address of a call in one of those places. */
+ * word above, or passed over by a frame pointer, may be the return address of a call in one of
+ * those places, but for the linker's, whose lock is looked at. */
 #ifndef LIMPET_INJECTOR_SAFEPOINT_H
 #define LIMPET_INJECTOR_SAFEPOINT_H
 

@@ -164,31 +164,37 @@ comes_again() {
 	comes_again stack
 }
 
-# blind_refuses WORDS REGEX: its only thread waits where nobody can follow its frames.
+# blind_refuses WHERE POINTER WORDS: its only thread waits where nobody can follow its frames.
 blind_refuses() {
-	tell blind "$1" waiting
-	look "$pid"
+	tell blind "wait $1 $2" waiting || return 1
+	look "$pid" || return 1
 	INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so run --separate-stderr within 60 \
 		"$LIMPET" attach --partial --attach-timeout 700ms -o never.limpet "$pid"
-	[[ $status == 1 && $stderr == *"came to a safe point in time"*"; the last one stood $2)"* && ! -e never.limpet ]] ||
-		fail "it ended with $status: $stderr"
-	unchanged "$pid"
+	[[ $status == 1 && $stderr == *"came to a safe point in time"*"; the last one stood $3)"* && ! -e never.limpet ]] ||
+		fail "in $1, frame pointer $2: it ended with $status: $stderr" || return 1
+	unchanged "$pid" || return 1
 	tell blind "" "done"
 }
 
 @test "code that nobody has described, in the middle of malloc or of a handler: given up, nothing changed" {
+	local pointer
 	start blind "$TARGETS/blind"
-	blind_refuses "wait malloc" "in the allocator"
-	blind_refuses "wait signal" "in a signal handler"
+	for pointer in one zero kept main; do
+		blind_refuses malloc $pointer "in the allocator" || return 1
+		blind_refuses signal $pointer "in a signal handler" || return 1
+	done
 	finish blind
 }
 
 @test "code that nobody has described, and nothing in the middle of which one may not be: captured" {
+	local pointer
 	start blind "$TARGETS/blind"
-	tell blind wait waiting
-	attach "$pid" --partial
-	tell blind "" "done"
-	stop "$pid"
-	good_capture
+	for pointer in one zero kept; do
+		tell blind "wait main $pointer" waiting
+		attach "$pid" --partial
+		tell blind "" "done"
+		stop "$pid"
+		good_capture
+	done
 	finish blind
 }

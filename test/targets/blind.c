@@ -1,14 +1,18 @@
-/* blind: waits in code that nobody has described, with a frame pointer that is none; in the middle
- * of a call of its allocator, or not.
+/* blind: waits in code that nobody has described, in the middle of a call of its allocator or not.
  *
- * Commands: "wait", "wait malloc" and "wait signal" (in a handler): it says "waiting", and "done"
- * after one more line; "quit". */
+ * Command: "wait WHERE POINTER": it says "waiting", and "done" after one more line. WHERE: "main",
+ * "malloc", or "signal", in a handler. POINTER, the frame pointer meanwhile: "one", which is none;
+ * "zero", as in the first frame of a stack; "kept", that of whoever calls; "main", a frame far
+ * above, whose return address is none. "quit". */
 #include <signal.h>
 
 #include "test/targets/target.h"
 
 void *__libc_malloc(size_t bytes);
 long blind_read(int fd, void *byte, size_t bytes);
+
+/* 2: it is left as it is. */
+uint64_t blind_pointer;
 
 /* No .cfi_startproc. */
 __asm__(".text\n"
@@ -17,7 +21,9 @@ __asm__(".text\n"
 	"blind_read:\n"
 	"	push %rbp\n"
 	"	push %rbx\n"
-	"	mov $1, %ebp\n"
+	"	mov blind_pointer(%rip), %rax\n"
+	"	cmp $2, %rax\n"
+	"	cmovne %rax, %rbp\n"
 	"	xor %eax, %eax\n" /* read(2) */
 	"	syscall\n"
 	"	pop %rbx\n"
@@ -26,8 +32,10 @@ __asm__(".text\n"
 	".size blind_read, . - blind_read\n");
 
 static volatile bool in_malloc;
+static bool malloc_is_entered;
 
-TARGET_FRAME static void wait_for_line(void)
+/* With a frame pointer, as whole distributions are built. */
+__attribute__((optimize("no-omit-frame-pointer"))) TARGET_FRAME static void wait_for_line(void)
 {
 	char byte;
 
@@ -38,11 +46,15 @@ TARGET_FRAME static void wait_for_line(void)
 }
 
 /* The program's own: calls in it are calls of the allocator. */
-TARGET_FRAME void *malloc(size_t bytes)
+__attribute__((optimize("no-omit-frame-pointer"))) TARGET_FRAME void *malloc(size_t bytes)
 {
+	if (malloc_is_entered)
+		target_broken("malloc was called in the middle of malloc");
 	if (in_malloc) {
 		in_malloc = false;
+		malloc_is_entered = true;
 		wait_for_line();
+		malloc_is_entered = false;
 	}
 	return __libc_malloc(bytes);
 }
@@ -53,26 +65,45 @@ static void on_signal(int number)
 	wait_for_line();
 }
 
+static void choose_pointer(const char *word, const volatile uint64_t *frame)
+{
+	if (!strcmp(word, "zero"))
+		blind_pointer = 0;
+	else if (!strcmp(word, "kept"))
+		blind_pointer = 2;
+	else if (!strcmp(word, "main"))
+		blind_pointer = (uint64_t)(uintptr_t)frame;
+	else
+		blind_pointer = 1;
+}
+
+static void wait_in(const char *place)
+{
+	void *volatile block; /* or the compiler leaves it out */
+
+	if (!strcmp(place, "signal")) {
+		raise(SIGUSR1);
+	} else if (!strcmp(place, "malloc")) {
+		in_malloc = true;
+		block = malloc(100);
+		free(block);
+	} else {
+		wait_for_line();
+	}
+}
+
 int main(void)
 {
-	char line[64];
+	/* An older frame pointer, and a return address into nowhere. */
+	volatile uint64_t frame[2] = {1, 0x7f0000001000};
+	char line[64], place[16], pointer[16];
 
 	signal(SIGUSR1, on_signal);
 	target_say("ready %d", getpid());
-	while (target_listen(line, sizeof(line))) {
-		if (!strcmp(line, "wait malloc")) {
-			void *volatile block; /* or the compiler leaves it out */
-
-			in_malloc = true;
-			block = malloc(100);
-			free(block);
-		} else if (!strcmp(line, "wait signal")) {
-			raise(SIGUSR1);
-		} else if (!strcmp(line, "wait")) {
-			wait_for_line();
-		} else {
-			break;
-		}
+	while (target_listen(line, sizeof(line)) &&
+	       sscanf(line, "wait %15s %15s", place, pointer) == 2) {
+		choose_pointer(pointer, frame);
+		wait_in(place);
 		target_say("done");
 	}
 	return 0;

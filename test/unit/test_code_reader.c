@@ -136,7 +136,7 @@ static void test_ended(void **state)
 	does = ENDS;
 	limpet_code_reader_init(&reader);
 	assert_int_equal(ask(&reader, &code, &err), -ENOTSUP);
-	assert_non_null(strstr(err.message, "has ended"));
+	assert_non_null(strstr(err.message, "does not answer"));
 	does = HONEST;
 	assert_int_equal(ask(&reader, &code, &err), -ENOTSUP);
 	limpet_code_reader_done(&reader);
@@ -149,6 +149,14 @@ static void long_original(struct limpet_entry_code *code)
 static void no_original(struct limpet_entry_code *code)
 {
 	code->original_bytes = 0;
+}
+static void short_original(struct limpet_entry_code *code)
+{
+	code->original_bytes = LIMPET_ENTRY_JUMP_BYTES - 1;
+}
+static void no_code(struct limpet_entry_code *code)
+{
+	code->code_bytes = code->relative_count = 0;
 }
 static void another_original(struct limpet_entry_code *code)
 {
@@ -194,9 +202,9 @@ static void another_place(struct limpet_entry_code *code)
 static void test_not_believed(void **state)
 {
 	static void (*const lies[])(struct limpet_entry_code *) = {
-		long_original, no_original,     another_original, elsewhere,
-		behind,        long_code,       many_places,      many_relative,
-		place_behind,  relative_behind, another_kind,     another_place};
+		short_original, no_code,         long_original, no_original,  another_original,
+		elsewhere,      behind,          long_code,     many_places,  many_relative,
+		place_behind,   relative_behind, another_kind,  another_place};
 
 	(void)state;
 	does = LIES;

@@ -128,6 +128,17 @@ static size_t relative_operand(const cs_insn *insn)
 	return 0;
 }
 
+/* A prefix of 0x67 makes it so; nobody's compiler does. */
+static bool has_short_address(const cs_insn *insn)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+
+	for (uint8_t i = 0; i < x86->op_count; i++)
+		if (x86->operands[i].type == X86_OP_MEM && x86->operands[i].mem.base == X86_REG_EIP)
+			return true;
+	return false;
+}
+
 static int move_plain(struct mover *mover, const cs_insn *insn, struct limpet_err *err)
 {
 	struct limpet_entry_code *out = mover->out;
@@ -135,6 +146,8 @@ static int move_plain(struct mover *mover, const cs_insn *insn, struct limpet_er
 	uint64_t target;
 	int32_t away;
 
+	if (has_short_address(insn))
+		return refuse(err, "a short address", insn->address);
 	if (!at) {
 		append(out, insn->bytes, insn->size);
 		return 0;
