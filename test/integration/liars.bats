@@ -82,7 +82,7 @@ during() {
 	for ((seed = LIES_FROM; seed < LIES_FROM + LIES; seed++)); do
 		name=$1$((++liars))
 		start "$name" "$TARGETS/liar"
-		begin_attach 1h 10m
+		begin_attach 1h 2m
 		wait_until 60 capturing "$pid" || return 1
 		! ended "$limpet_job" || fail "with seed $seed nobody was lied to: $(<liar.err)" || return 1
 		printf 'lie %s %d\n' "$1" "$seed" >&"${in_of[$name]}"

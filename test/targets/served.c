@@ -3,7 +3,8 @@
  *
  *	served FOLDER POINT
  *
- * Commands: "silent open" (or lookup, read, flush): from now on no such call is answered; "asked
+ * Commands: "silent open" (or lookup, read, flush): from now on no such call of a program with our
+ * LIMPET_RUNTIME_DIR is answered; "asked
  * CALL" says how many came; "quit". */
 #include "test/targets/target.h"
 #include "test/unit/served_fixture.h"
@@ -25,10 +26,14 @@ static unsigned call_of(const char *name)
 int main(int argc, char **argv)
 {
 	struct served *served = served_new();
+	const char *folder = getenv("LIMPET_RUNTIME_DIR");
 	char line[256], name[16];
 
 	if (argc != 3 || !served)
 		target_broken("usage: served FOLDER POINT");
+	/* Its own test's. */
+	if (folder)
+		snprintf(served->marker, sizeof(served->marker), "LIMPET_RUNTIME_DIR=%s", folder);
 	if (served_unshare(geteuid() != 0) < 0 || served_begin(served, argv[1], argv[2]) < 0) {
 		target_say("refused");
 		return 77;

@@ -17,6 +17,7 @@
 
 #define FILES 32
 #define REQUEST_BYTES (1 << 18)
+#define ENVIRONMENT_BYTES 65536
 
 struct server {
 	struct served *served;
@@ -152,6 +153,31 @@ static void serve(struct server *server, const struct fuse_in_header *in)
 	}
 }
 
+/* On a machine where others look at every process. */
+static bool is_meant(const struct served *served, uint32_t pid)
+{
+	char path[32], *environment = malloc(ENVIRONMENT_BYTES);
+	ssize_t got = 0;
+	bool found;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/environ", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && environment)
+		got = read(fd, environment, ENVIRONMENT_BYTES);
+	found = got > 0 && memmem(environment, (size_t)got, served->marker, strlen(served->marker));
+	if (fd >= 0)
+		close(fd);
+	free(environment);
+	return found;
+}
+
+static bool is_silent(const struct served *served, const struct fuse_in_header *in)
+{
+	return served->silent >> in->opcode & 1 &&
+	       (!served->marker[0] || is_meant(served, in->pid));
+}
+
 static _Noreturn void serve_all(struct server *server)
 {
 	char *request = malloc(REQUEST_BYTES);
@@ -168,7 +194,7 @@ static _Noreturn void serve_all(struct server *server)
 		request[got] = '\0';
 		if (in->opcode < SERVED_CALLS) {
 			__atomic_add_fetch(&server->served->came[in->opcode], 1, __ATOMIC_RELAXED);
-			if (server->served->silent >> in->opcode & 1)
+			if (is_silent(server->served, in))
 				continue;
 		}
 		serve(server, in);

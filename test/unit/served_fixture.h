@@ -14,6 +14,8 @@
 struct served {
 	/* Those that nobody answers: 1 << FUSE_OPEN... */
 	volatile uint64_t silent;
+	/* And to whom: those with this in their environment. "": to all. */
+	char marker[256];
 	/* Calls that came. */
 	volatile uint32_t came[SERVED_CALLS];
 	pid_t server;
