@@ -30,7 +30,7 @@ extern struct limpet_shm *limpet_shm;
 extern const uint8_t *limpet_unwind_arena;
 extern uint64_t limpet_unwind_arena_bytes;
 extern struct limpet_agent_info limpet_agent_info;
-extern const char limpet_thunks[];
+extern const char limpet_thunks[], limpet_ways_end[]; /* all code that calls originals */
 #define LIMPET_THUNK_BYTES 16
 /* Where each thunk goes on: the way of its hook's op. Set before any slot leads to the thunk. */
 extern const void *limpet_thunk_ways[LIMPET_MAX_HOOKS];
@@ -225,6 +225,10 @@ _Static_assert(sizeof(struct limpet_scratch) == LIMPET_SCRATCH_BYTES, "a page");
 
 /* stack.c: the stack of the caller as a node of the tree, 0 if it could not be kept */
 uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *frame);
+/* Whether the thread runs on its own stack, in no signal handler, and above the hook that its state
+ * notes: then that hook has been left. False: it is not known. */
+bool limpet_stack_is_above_entry(const struct limpet_thread *thread,
+				 const struct limpet_frame *frame);
 /* The same stack, for blocks of that allocator. */
 uint32_t limpet_stack_mark(uint32_t node, uint32_t owner);
 

@@ -7,6 +7,8 @@
 #include "agent/sampled.h"
 
 #define MAP_FAILED_VALUE ((uint64_t)-1)
+#define LIMPET_MAX_WITNESS 104u /* the farthest of limpet_entry_witness */
+_Static_assert(offsetof(struct limpet_frame, caller_pc) == LIMPET_MAX_WITNESS, "a probe's witness");
 
 typedef uint64_t usable_size_fn(uint64_t block);
 
@@ -136,25 +138,54 @@ static void hook_done(struct limpet_thread *thread)
 	__atomic_store_n(&thread->busy, 0, __ATOMIC_RELEASE);
 }
 
-/* A state that is not at rest: NULL if this call is to pass, else it is at rest now. */
-static __attribute__((noinline)) struct limpet_thread *settle(struct limpet_thread *thread,
-							      uint64_t sp)
+/* What is read is part of the thread's own stack, as far as that is known, or of this call's frame.
+ */
+static bool witness_is_gone(const struct limpet_thread *thread)
 {
-	if (thread->phase == LIMPET_PHASE_RECORDING) {
-		/* A signal handler that came while this thread was in the agent. If it is not on
-		 * top of that hook any more, it has left by longjmp: the hook is over. */
-		if (!limpet_thread_entry_is_popped(thread, sp)) {
-			__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
-			return NULL;
-		}
+	const uint64_t low = (uint64_t)(uintptr_t)limpet_thunks;
+	const uint64_t bytes = (uint64_t)(uintptr_t)limpet_ways_end - low;
+	uint64_t entry = thread->entry_sp;
+
+	if (entry % sizeof(uint64_t) || entry < thread->stack_low + LIMPET_MAX_WITNESS ||
+	    entry + LIMPET_MAX_WITNESS + sizeof(uint64_t) > thread->stack_high)
+		return false;
+	for (unsigned i = 0; i < LIMPET_ENTRY_WITNESSES; i++) {
+		uint64_t word =
+			*(const uint64_t *)(uintptr_t)(entry + (uint64_t)limpet_entry_witness[i]);
+
+		if (word - low <= bytes)
+			return false;
+	}
+	return true;
+}
+
+/* Whether the hook that the state notes was left by longjmp, an exception or cancellation. Never
+ * concluded from the order of addresses: this call may come from a signal handler on a stack above,
+ * or from another coroutine. It is proven by memory that an unfinished hook would need: this call's
+ * frame lies over it, or its return address is gone; or else by the frames that lead here. */
+static bool was_left(const struct limpet_thread *thread, const struct limpet_frame *frame)
+{
+	uint64_t distance = (uint64_t)(uintptr_t)frame - thread->entry_sp;
+
+	return distance + sizeof(*frame) - 1 < 2 * sizeof(*frame) - 1 || witness_is_gone(thread) ||
+	       limpet_stack_is_above_entry(thread, frame);
+}
+
+/* A state that is not at rest: NULL if this call is to pass, else it is at rest now. What passes is
+ * counted, but for an allocator's inner calls: these come from below the hook, and are counted
+ * outside. */
+static __attribute__((noinline)) struct limpet_thread *settle(struct limpet_thread *thread,
+							      const struct limpet_frame *frame)
+{
+	if (was_left(thread, frame)) {
 		thread->phase = LIMPET_PHASE_OUTSIDE;
-	}
-	if (thread->depth) {
-		if (!limpet_thread_entry_is_popped(thread, sp))
-			return NULL; /* an allocator's inner call: counted outside */
 		thread->depth = 0;
+		return thread;
 	}
-	return thread;
+	if (thread->phase == LIMPET_PHASE_RECORDING ||
+	    (uint64_t)(uintptr_t)frame > thread->entry_sp)
+		__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
+	return NULL;
 }
 
 /* The calling thread's state, now recording; NULL if this call is to pass. */
@@ -167,7 +198,7 @@ static inline __attribute__((always_inline)) struct limpet_thread *begin(struct 
 		__atomic_fetch_add(&limpet_shm->lost_no_thread, 1, __ATOMIC_RELAXED);
 		return NULL;
 	}
-	if (__builtin_expect(thread->phase | thread->depth, 0) && !settle(thread, sp))
+	if (__builtin_expect(thread->phase | thread->depth, 0) && !settle(thread, frame))
 		return NULL;
 	/* A signal handler must not find, nor leave its own marks in, half an entry: its calls
 	 * pass, counted, until the state is whole. The entry is noted before and after: a handler
@@ -538,6 +569,8 @@ uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook)
 	struct limpet_frame frame = {
 		.args = {registers[LIMPET_HOOK_REGISTER(it->flags)]},
 		.hook = hook,
+		/* A witness: see limpet_entry_witness. */
+		.caller_pc = (uint64_t)(uintptr_t)limpet_way_probe,
 	};
 
 	if (__atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE) && frame.args[0] >= NIM_PAGE &&

@@ -92,8 +92,8 @@ struct limpet_thread {
 	uint64_t busy;           /* 0: outside; else a lower bound for the stamps still to come */
 	uint64_t last_ticks;     /* stamp of the last record */
 	uint64_t entry_sp;       /* stack pointer of the outermost unfinished hook */
-	uint32_t depth; /* of the unfinished hook: its number + 1, 0: none; valid while entry_sp is
-			 * not popped */
+	uint32_t depth; /* of the unfinished hook: its number + 1, 0: none; stale once it was left
+			 * by longjmp or an exception (limpet_entry_witness) */
 	uint32_t phase; /* enum limpet_phase */
 	uint32_t first_chunk; /* of this claim; store-release */
 	uint32_t chunk;       /* current chunk */
@@ -115,20 +115,12 @@ enum limpet_phase {
 		1 /* in the agent's own code; a hook now comes from a signal handler */
 };
 
-/* Whether an exception, longjmp or cancellation has left the hook that the state still notes: the
- * stack pointer then stands above its entry, on the same stack. On another one (an alternate signal
- * stack, a fibre) it says nothing, and the hook counts as unfinished. */
-static inline int limpet_thread_entry_is_popped(const struct limpet_thread *thread, uint64_t sp)
-{
-	const uint64_t unknown_stack_bytes = 8u << 20;
-	int sp_on_stack = sp >= thread->stack_low && sp < thread->stack_high;
-	int entry_on_stack =
-		thread->entry_sp >= thread->stack_low && thread->entry_sp < thread->stack_high;
-
-	if (sp <= thread->entry_sp || sp_on_stack != entry_on_stack)
-		return 0;
-	return sp_on_stack || sp - thread->entry_sp < unknown_stack_bytes;
-}
+/* Where an unfinished hook has a return address into the agent, counted from entry_sp: below the
+ * frame of its way, below that of a way that keeps registers, and, of a hook in the midst of a
+ * function, in the frame. While none of these words leads there, the hook is over. Where the stack
+ * pointer is proves nothing: a signal handler, or a coroutine, may run on memory above. */
+#define LIMPET_ENTRY_WITNESSES 3
+static const int32_t limpet_entry_witness[LIMPET_ENTRY_WITNESSES] = {-8, -88, 104};
 
 /* One frame of the tree of stacks: the path to the root (parent 0) is the stack, outermost last.
  * `address` is the return address; for the innermost frame of a signal the interrupted pc + 1. */

@@ -61,14 +61,31 @@ static int read_states(struct look *look)
 	return error;
 }
 
-static bool in_hook(const struct look *look, pid_t ns_tid, uint64_t sp)
+/* A hook that the state notes is live unless its return address into the agent is gone. What cannot
+ * be read proves nothing, nor does any order of addresses: handlers run on stacks above, too. */
+static bool is_unfinished(const struct look *look, const struct limpet_thread *state)
+{
+	if (!state->depth && state->phase == LIMPET_PHASE_OUTSIDE)
+		return false;
+	for (unsigned i = 0; i < LIMPET_ENTRY_WITNESSES; i++) {
+		uint64_t word;
+
+		if (limpet_memory_read(look->pid,
+				       state->entry_sp + (uint64_t)limpet_entry_witness[i], &word,
+				       sizeof(word)) < 0 ||
+		    in_agent(look->place, word))
+			return true;
+	}
+	return false;
+}
+
+static bool in_hook(const struct look *look, pid_t ns_tid)
 {
 	for (uint32_t i = 0; i < look->state_count; i++) {
 		const struct limpet_thread *state = &look->states[i];
 
-		if (state->tid != (uint32_t)ns_tid || !state->depth || state->thread_pointer <= 1)
-			continue;
-		if (!limpet_thread_entry_is_popped(state, sp))
+		if (state->tid == (uint32_t)ns_tid && state->thread_pointer > 1 &&
+		    is_unfinished(look, state))
 			return true;
 	}
 	return false;
@@ -107,7 +124,7 @@ static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp
 		return true;
 	/* With its stack pointer in there it runs the boot stub. */
 	if (in_agent(look->place, pc) || in_agent(look->place, sp) || read_states(look) < 0 ||
-	    in_hook(look, ns_tid, sp))
+	    in_hook(look, ns_tid))
 		return false;
 	bytes = limpet_memory_read_some(look->pid, sp, look->stack, STACK_COPY_BYTES);
 	return bytes >= 0 && !saved_in_signal_frame(look, (uint64_t)bytes);

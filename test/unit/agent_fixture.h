@@ -42,9 +42,12 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 			 struct limpet_segment *segment);
 void agent_fixture_end(struct agent_fixture *fixture);
 
-/* A made-up stack: room for a hook's frame, below frames that are linked by frame pointers. */
+/* A made-up stack: room for a hook's frame, below frames that are linked by frame pointers, and
+ * under it what its way has there: in the last word the return address of its call. */
 #define FIXTURE_MAX_FRAMES 300u
+#define FIXTURE_BELOW 16u
 struct fixture_stack {
+	uint64_t below[FIXTURE_BELOW];
 	struct limpet_frame hook;
 	uint64_t words[2 * FIXTURE_MAX_FRAMES + 2];
 };

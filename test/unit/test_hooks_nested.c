@@ -32,8 +32,14 @@ static void test_inner_calls_do_not_count(void **state)
 	RECORDED({LIMPET_EVENT_ALLOC, BLOCK_A, 15});
 }
 
-/* An exception or longjmp left through the original: the entry is popped, and the next call on the
- * stack above it counts again. */
+static void publish(struct fixture_stack *frames, unsigned count)
+{
+	own_thread()->stack_low = (uintptr_t)frames;
+	own_thread()->stack_high = (uintptr_t)(frames + count);
+}
+
+/* An exception or longjmp left through the original, and the return address that an unfinished hook
+ * must have is gone: the next call counts again. */
 static void test_a_popped_entry_is_forgotten(void **state)
 {
 	struct fixture_stack frames[3];
@@ -42,9 +48,12 @@ static void test_a_popped_entry_is_forgotten(void **state)
 	for (int i = 0; i < 3; i++)
 		fixture_stack_build(&frames[i], plain_stack, 3);
 	assert_true(fixture_enter(&frames[0], FIXTURE_REALLOC, (const uint64_t[6]){BLOCK_A, 1}));
+	publish(frames, 3);
+	frames[0].below[FIXTURE_BELOW - 1] = 0;
 	assert_true(FIXTURE_CALL(&frames[1], FIXTURE_MALLOC, BLOCK_B, 2));
 	RECORDED({LIMPET_EVENT_ALLOC, BLOCK_B, 2});
-	/* Again, with a call just as deep as the one that was left. */
+	/* Again, with a call just as deep as the one that was left: its frame is over the other's.
+	 */
 	assert_true(fixture_enter(&frames[1], FIXTURE_MALLOC, (const uint64_t[6]){3}));
 	assert_true(FIXTURE_CALL(&frames[1], FIXTURE_MALLOC, BLOCK_B, 4));
 	RECORDED({LIMPET_EVENT_ALLOC, BLOCK_B, 4});
@@ -53,6 +62,29 @@ static void test_a_popped_entry_is_forgotten(void **state)
 	assert_false(FIXTURE_CALL(&frames[1], FIXTURE_MALLOC, BLOCK_B, 6));
 	fixture_exit(&frames[2], BLOCK_A);
 	RECORDED({LIMPET_EVENT_ALLOC, BLOCK_A, 5});
+	assert_int_equal(fixture.shm->lost_in_signal, 0);
+}
+
+/* A signal handler on a stack above the hook, or a coroutine: its calls pass and are counted, and
+ * the hook ends as it should. */
+static void test_a_call_from_above_an_unfinished_hook(void **state)
+{
+	struct fixture_stack frames[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		fixture_stack_build(&frames[i], plain_stack, 3);
+	for (unsigned known = 0; known < 2; known++) {
+		assert_true(fixture_enter(&frames[0], FIXTURE_MALLOC, (const uint64_t[6]){7}));
+		if (known)
+			publish(frames, 2);
+		assert_false(FIXTURE_CALL(&frames[1], FIXTURE_MALLOC, BLOCK_B, 8));
+		assert_false(FIXTURE_CALL(&frames[1], FIXTURE_FREE_UNSIZED, 0, BLOCK_B));
+		assert_true(own_thread()->depth);
+		assert_int_equal(fixture.shm->lost_in_signal, 2 * (known + 1));
+		fixture_exit(&frames[0], BLOCK_A);
+		RECORDED({LIMPET_EVENT_ALLOC, BLOCK_A, 7});
+	}
 }
 
 static struct fixture_stack handler_stack;
@@ -148,6 +180,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_AGENT(test_inner_calls_do_not_count),
 		WITH_AGENT(test_a_popped_entry_is_forgotten),
+		WITH_AGENT(test_a_call_from_above_an_unfinished_hook),
 		WITH_AGENT(test_a_signal_while_recording),
 		WITH_AGENT(test_the_child_of_a_fork_writes_nothing),
 		WITH_AGENT(test_switched_off_in_the_middle),

@@ -47,6 +47,7 @@ enum role {
 	ROLE_SPINS_IN_AGENT,  /* as a hook's own code would */
 	ROLE_BLOCKS_IN_AGENT, /* its pc is the agent's, in a system call */
 	ROLE_IN_HOOK,         /* blocks outside, below an unfinished hook */
+	ROLE_HOOK_BELOW,      /* the same, of a handler whose stack lies above the hook */
 	ROLE_POPPED,          /* the hook was left by longjmp */
 	ROLE_HANDLER,         /* a handler blocks outside; it interrupted the agent */
 	ROLE_STALE,           /* dead words on the stack lead into the agent */
@@ -130,7 +131,9 @@ static void note_state(uint64_t entry_sp)
 
 static void *act(void *context)
 {
-	char here;
+	/* Of a way that called an original: its return address, then its frame. */
+	uint64_t hook[32] = {(uint64_t)(uintptr_t)agent_page + SPIN_AT};
+	volatile uintptr_t below = (uintptr_t)hook - 65536; /* as nobody uses that memory */
 
 	(void)context;
 	stage->tid = (uint32_t)syscall(SYS_gettid);
@@ -150,11 +153,17 @@ static void *act(void *context)
 		((block_fn *)(uintptr_t)(agent_page + BLOCK_AT))();
 		break;
 	case ROLE_IN_HOOK:
-		note_state((uintptr_t)&here);
+		note_state((uintptr_t)&hook[1]);
+		block_outside();
+		break;
+	case ROLE_HOOK_BELOW:
+		memcpy((void *)below, hook, sizeof(hook));
+		note_state(below + sizeof(hook[0]));
 		block_outside();
 		break;
 	case ROLE_POPPED:
-		note_state((uintptr_t)&here - 65536);
+		hook[0] = 0;
+		note_state((uintptr_t)&hook[1]);
 		block_outside();
 		break;
 	case ROLE_STALE:
@@ -260,6 +269,7 @@ static pid_t start_child(enum role role)
 	case ROLE_BLOCKS:
 	case ROLE_BLOCKS_IN_AGENT:
 	case ROLE_IN_HOOK:
+	case ROLE_HOOK_BELOW:
 	case ROLE_POPPED:
 	case ROLE_STALE:
 		wait_until_blocked(pid, (pid_t)stage->tid);
@@ -390,6 +400,8 @@ static void test_a_thread_in_a_hook(void **state)
 	(void)state;
 	expect_refusal(ROLE_IN_HOOK, false);
 	expect_refusal(ROLE_IN_HOOK, true);
+	expect_refusal(ROLE_HOOK_BELOW, false);
+	expect_refusal(ROLE_HOOK_BELOW, true);
 	expect_proof(ROLE_POPPED, false, 0);
 	expect_proof(ROLE_POPPED, true, 0);
 }

@@ -410,4 +410,9 @@ limpet_way_sampled_free:
 	.cfi_endproc
 	.size limpet_way_sampled_free, . - limpet_way_sampled_free
 
+	/* Behind all ways: return addresses into them lie between limpet_thunks and here. */
+	.globl limpet_ways_end
+	.hidden limpet_ways_end
+limpet_ways_end:
+
 	.section .note.GNU-stack, "", @progbits
