@@ -35,7 +35,7 @@ extern const char limpet_thunks[], limpet_ways_end[]; /* all code that calls ori
 /* Where each thunk goes on: the way of its hook's op. Set before any slot leads to the thunk. */
 extern const void *limpet_thunk_ways[LIMPET_MAX_HOOKS];
 extern const char limpet_way_any[], limpet_way_malloc[], limpet_way_free[], limpet_way_probe[],
-	limpet_way_kept[];
+	limpet_way_kept[], limpet_way_copied[];
 /* Under sampling, for originals that call no hook: what is not sampled is a plain jump. */
 extern const char limpet_way_sampled_malloc[], limpet_way_sampled_calloc[],
 	limpet_way_sampled_free[];
@@ -83,6 +83,10 @@ struct limpet_frame {
  * afterwards. */
 int limpet_hook_enter(struct limpet_frame *frame);
 void limpet_hook_exit(struct limpet_frame *frame);
+/* For a function that may have arguments on the stack. >= 0: call the original with a copy of so
+ * many bytes from the caller's stack pointer on, then _exit; LIMPET_PASS: jump to it. */
+int64_t limpet_hook_enter_copied(struct limpet_frame *frame);
+#define LIMPET_PASS (-1)
 struct limpet_answer {
 	uint64_t result; /* rax */
 	uint64_t pass;   /* rdx: not called yet: jump to it, with the arguments in the frame */
@@ -231,6 +235,11 @@ bool limpet_stack_is_above_entry(const struct limpet_thread *thread,
 				 const struct limpet_frame *frame);
 /* The same stack, for blocks of that allocator. */
 uint32_t limpet_stack_mark(uint32_t node, uint32_t owner);
+
+/* How many bytes from the caller's stack pointer on hold all arguments that a call can have there:
+ * its frame. LIMPET_PASS: that is not known, or more than can be copied. */
+int64_t limpet_stack_arguments(const struct limpet_thread *thread,
+			       const struct limpet_frame *frame);
 
 /* The module that holds the address, as far as its table is known; NULL: none. */
 const struct limpet_unwind_module *limpet_stack_module(uint64_t address);

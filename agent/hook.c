@@ -94,7 +94,7 @@ static const char *way_of(const struct limpet_hook *hook)
 	if (hook->flags & LIMPET_HOOK_PROBE)
 		return limpet_way_probe;
 	if (hook->flags & LIMPET_HOOK_ENTRY)
-		return limpet_way_kept;
+		return hook->flags & LIMPET_HOOK_STACK ? limpet_way_copied : limpet_way_kept;
 	return limpet_shm->sample_bytes ? sampled_way(hook) : full_way(hook);
 }
 
@@ -561,6 +561,23 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	if (!(frame->wanted & LIMPET_NESTED))
 		hook_done(thread);
 	set_phase(thread, LIMPET_PHASE_OUTSIDE);
+}
+
+int64_t limpet_hook_enter_copied(struct limpet_frame *frame)
+{
+	int64_t bytes;
+
+	if (!limpet_hook_enter(frame))
+		return LIMPET_PASS;
+	bytes = limpet_stack_arguments(frame->thread, frame);
+	if (bytes >= 0)
+		return bytes;
+	/* What a function has released is recorded already; what it makes will not be known. */
+	if (limpet_hooks[frame->hook].op != LIMPET_OP_FREE)
+		__atomic_fetch_add(&limpet_shm->lost_no_frame, 1, __ATOMIC_RELAXED);
+	if (!(frame->wanted & LIMPET_NESTED))
+		hook_done(frame->thread);
+	return LIMPET_PASS;
 }
 
 uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook)

@@ -592,6 +592,44 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 	return capture_anew(thread, hook_frame, high, current, gone);
 }
 
+/* ------------------------------------------------------------------ arguments on the stack
+ *
+ * They are the lowest part of the caller's frame (System V ABI, 3.2.3), and end below its CFA.
+ * Where the caller's code has no row, a frame pointer that leads upwards will do: what it points at
+ * is a frame's base, or at least no argument, and so lies above them. */
+
+/* A frame that a page's guard cannot be stepped over with. */
+#define SMALL_FRAME_BYTES 2048u
+#define LARGE_FRAME_BYTES 16384u
+#define STACK_RESERVE_BYTES 16384u /* below a large copy: for the function itself */
+
+int64_t limpet_stack_arguments(const struct limpet_thread *thread, const struct limpet_frame *frame)
+{
+	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
+	uint32_t gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE);
+	uint64_t high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
+	struct limpet_walk_map map = walk_map(current, gone);
+	struct limpet_walk_cache cache = {limpet_hot.rules, LIMPET_RULE_CACHE - 1};
+	struct limpet_walk_frame caller = first_frame(frame);
+	uint64_t sp = caller.sp, bytes, most = SMALL_FRAME_BYTES;
+	bool known = high && sp >= thread->stack_low && sp < high;
+	struct limpet_walk_ranges readable = {.low = {sp}, .high = {sp + SMALL_FRAME_BYTES}};
+
+	if (known) {
+		if (sp - thread->stack_low >= LARGE_FRAME_BYTES + STACK_RESERVE_BYTES)
+			most = LARGE_FRAME_BYTES;
+		readable.high[0] = high - sp < most ? high : sp + most;
+	}
+	if (limpet_walk_step(&map, &cache, limpet_walk_read_ranges, &readable, &caller) !=
+		    LIMPET_WALK_MORE ||
+	    !is_in_force(current) || caller.flags & LIMPET_FRAME_SIGNAL ||
+	    (caller.flags & LIMPET_FRAME_BY_FP && !known))
+		return LIMPET_PASS;
+	bytes = caller.sp - sp;
+	return caller.sp < sp || caller.sp > readable.high[0] || bytes % 8 ? LIMPET_PASS
+									   : (int64_t)bytes;
+}
+
 const struct limpet_unwind_module *limpet_stack_module(uint64_t address)
 {
 	const struct limpet_walk_map map =

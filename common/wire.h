@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 7u
+#define LIMPET_AGENT_ABI 8u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -171,6 +171,9 @@ struct limpet_hook {
 #define LIMPET_HOOK_REGISTER_FLAG(number) ((uint16_t)((number) << 2))
 /* Where a function begins, not in a slot: all registers are as they would be without us. */
 #define LIMPET_HOOK_ENTRY 4u /* not of a PROBE, which has the number of its register there */
+/* It may have arguments on the stack: they stand above its return address, and so its original is
+ * called with a copy of them. Not of a PROBE, likewise. */
+#define LIMPET_HOOK_STACK 8u
 /* Not told by its arguments: the size is what the block has room for. */
 #define LIMPET_HOOK_SIZELESS 0x80u
 /* Arguments that stand before those of the op: a heap, a context. */
@@ -341,6 +344,8 @@ struct limpet_shm {
 	uint64_t lost_no_node;   /* stacks lost: node table full (event kept with stack 0) */
 	uint64_t lost_in_signal; /* calls in a signal handler at a moment that allowed no record */
 	uint64_t channel_lost;   /* the descriptor was closed or replaced: passing through */
+	uint64_t lost_no_frame;  /* calls passed through: how far their arguments reach on the stack
+				  * is not known, or too far */
 	uint64_t lost_no_sample; /* sampled allocations that found no room in the table */
 	/* A bit a state, set before it is claimed and never cleared: the others need no look. */
 	uint64_t states_used[LIMPET_THREADS / 64];

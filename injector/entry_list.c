@@ -128,7 +128,7 @@ static int add(struct parser *parser, const char *name, char *rest)
 	listed->what = (struct limpet_entry_name){
 		.family = LIMPET_ENTRY_LISTED,
 		.op = signature->op,
-		.hook_flags = LIMPET_HOOK_SKIP_FLAG(skip),
+		.hook_flags = LIMPET_HOOK_SKIP_FLAG(skip) | LIMPET_HOOK_STACK,
 		.symbol = limpet_family_first(signature->op),
 	};
 	list->count++;

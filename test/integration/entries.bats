@@ -279,6 +279,38 @@ newer_throws() {
 	same "run: calls" "$(site_sum keeps_run allocations)" 5000
 }
 
+@test "functions with arguments on the stack, doubles, structures and any number of them: each as it was given" {
+	local name
+	{
+		echo "allocator many"
+		for name in 1 2 3 4 5 6 7 8 9 10 11 12 mixed struct variadic; do
+			echo "many_take_$name malloc(size)"
+		done
+		# Its answer is a structure: where it is to be put comes first.
+		echo "many_give free(_, p)"
+	} >many.list
+	start many "$TARGETS/manyargs"
+	tell many "run 10" ran
+	attach "$pid" --alloc-functions many.list
+	tell many "run 400" ran
+	tell many "threads 200" joined
+	stop "$pid"
+	good_capture
+	# Fifteen functions, 400 rounds and four times 200.
+	expect '.totals.allocations >= 18000 and .capture.unseen_calls == 0'
+	same "of the functions" "$(jq '.allocators[] | select(.name == "many") | .allocations' report.json)" 18000
+	same "released" "$(jq '.allocators[] | select(.name == "many") | .frees' report.json)" 18000
+	# More than can be copied: the calls are left alone, and that is said.
+	attach "$pid" --alloc-functions many.list -q
+	tell many "large 20" 'done'
+	"$LIMPET" stop "$pid" >/dev/null || [[ $? == 4 ]]
+	wait "$limpet_job" || [[ $? == 4 ]]
+	report
+	expect '(.capture.complete | not) and .capture.unseen_calls == 20'
+	nothing_of_ours "$pid"
+	finish many
+}
+
 @test "reallocarray that an allocator leaves to the C library: attach and run" {
 	local library key
 	for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do

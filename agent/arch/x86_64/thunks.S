@@ -5,11 +5,13 @@
  * limpet_hook_enter, and either jumps to the original as if it had never been there (no return
  * address of ours stays on any stack) or calls it and lets limpet_hook_exit record the result. Those
  * of malloc and of a free that calls nothing of ours do the same with less; those under sampling let
- * most calls pass. Where a function begins limpet_way_kept does the same and keeps all registers.
- * Vector registers are never touched: the agent is compiled without them. */
+ * most calls pass. Where a function begins limpet_way_kept does the same and keeps all registers,
+ * and limpet_way_copied arguments on the stack, too. Vector registers are never touched: the agent
+ * is compiled without them. */
 #define FRAME_BYTES 96
 /* limpet_way_kept's, below the frame: registers, and the function that is called */
 #define KEPT_BYTES 80
+#define KEPT_BELOW 176 /* FRAME_BYTES and KEPT_BYTES */
 #define KEPT_R10 56
 #define KEPT_R11 64
 #define KEPT_ORIGINAL 72
@@ -137,49 +139,45 @@ limpet_way_any:
 	.cfi_endproc
 	.size limpet_way_any, . - limpet_way_any
 
-	/* All that a function may change, but r10 and r11. */
-	.macro	keep_registers
-	movq	%rax, 0(%rsp)
-	movq	%rcx, 8(%rsp)
-	movq	%rdx, 16(%rsp)
-	movq	%rsi, 24(%rsp)
-	movq	%rdi, 32(%rsp)
-	movq	%r8, 40(%rsp)
-	movq	%r9, 48(%rsp)
+	/* All that a function may change, but r10 and r11: `at` from the register `base`. */
+	.macro	keep_registers at=0, base=%rsp
+	movq	%rax, \at+0(\base)
+	movq	%rcx, \at+8(\base)
+	movq	%rdx, \at+16(\base)
+	movq	%rsi, \at+24(\base)
+	movq	%rdi, \at+32(\base)
+	movq	%r8, \at+40(\base)
+	movq	%r9, \at+48(\base)
 	.endm
-	.macro	restore_registers
-	movq	0(%rsp), %rax
-	movq	8(%rsp), %rcx
-	movq	16(%rsp), %rdx
-	movq	24(%rsp), %rsi
-	movq	32(%rsp), %rdi
-	movq	40(%rsp), %r8
-	movq	48(%rsp), %r9
-	movq	KEPT_R10(%rsp), %r10
-	movq	KEPT_R11(%rsp), %r11
+	.macro	restore_registers at=0, base=%rsp
+	movq	\at+0(\base), %rax
+	movq	\at+8(\base), %rcx
+	movq	\at+16(\base), %rdx
+	movq	\at+24(\base), %rsi
+	movq	\at+32(\base), %rdi
+	movq	\at+40(\base), %r8
+	movq	\at+48(\base), %r9
+	movq	\at+KEPT_R10(\base), %r10
+	movq	\at+KEPT_R11(\base), %r11
 	.endm
 
 	/* Where a function begins: the compiler that made its callers may have seen which registers it
 	 * leaves alone, and use them across the call (-fipa-ra). Neither it nor they see others than
 	 * without us. r11 and r10 have been pushed (injector/near.c); the frame takes r11's place. What
-	 * is to be jumped to stands below the stack's end, where signals leave 128 bytes alone. */
-	.balign 16
-	.globl limpet_way_kept
-	.hidden limpet_way_kept
-	.type limpet_way_kept, @function
-limpet_way_kept:
-	.cfi_startproc
+	 * is to be jumped to stands below the stack's end, where signals leave 128 bytes alone. Such a
+	 * way begins so, up to what it asks the agent. */
+	.macro	begin_kept
 	.cfi_def_cfa_offset 24
 	endbr64
 	movq	limpet_control(%rip), %r10
 	cmpl	$0, (%r10)
-	je	2f
+	je	pass_kept
 	movq	8(%rsp), %r10
 	movq	%rbp, 8(%rsp)
 	.cfi_offset %rbp, -16
 	leaq	8(%rsp), %rbp
 	.cfi_def_cfa %rbp, 16
-	leaq	-(FRAME_BYTES + KEPT_BYTES)(%rbp), %rsp
+	leaq	-KEPT_BELOW(%rbp), %rsp
 	movq	%r10, KEPT_R11(%rsp)
 	movq	-8(%rbp), %r10
 	movq	%r10, KEPT_R10(%rsp)
@@ -188,16 +186,44 @@ limpet_way_kept:
 	find_original
 	movq	(%r10,%r11,8), %r10
 	movq	%r10, KEPT_ORIGINAL(%rsp)
-	leaq	KEPT_BYTES(%rsp), %rdi
-	call	limpet_hook_enter
-	testl	%eax, %eax
-	jne	1f
-	.cfi_remember_state
+	.endm
+	/* Jumps to the original with all as it was, before the frame is dropped. */
+	.macro	jump_as_kept
 	movq	KEPT_ORIGINAL(%rsp), %r10
 	movq	%r10, -8(%rbp)
 	restore_registers
 	drop_frame
 	jmp	*-16(%rsp)
+	.endm
+
+	/* Switched off: as the near memory has left the stack. */
+	.balign 16
+pass_kept:
+	.cfi_startproc
+	.cfi_def_cfa_offset 24
+	find_original
+	movq	(%r10,%r11,8), %r10
+	movq	%r10, -8(%rsp)
+	popq	%r10
+	.cfi_def_cfa_offset 16
+	popq	%r11
+	.cfi_def_cfa_offset 8
+	jmp	*-24(%rsp)
+	.cfi_endproc
+
+	.balign 16
+	.globl limpet_way_kept
+	.hidden limpet_way_kept
+	.type limpet_way_kept, @function
+limpet_way_kept:
+	.cfi_startproc
+	begin_kept
+	leaq	KEPT_BYTES(%rsp), %rdi
+	call	limpet_hook_enter
+	testl	%eax, %eax
+	jne	1f
+	.cfi_remember_state
+	jump_as_kept
 1:
 	.cfi_restore_state
 	restore_registers
@@ -211,19 +237,53 @@ limpet_way_kept:
 	restore_registers
 	drop_frame
 	ret
-2:
-	.cfi_def_cfa %rsp, 24
-	.cfi_restore %rbp
-	find_original
-	movq	(%r10,%r11,8), %r10
-	movq	%r10, -8(%rsp)
-	popq	%r10
-	.cfi_def_cfa_offset 16
-	popq	%r11
-	.cfi_def_cfa_offset 8
-	jmp	*-24(%rsp)
 	.cfi_endproc
 	.size limpet_way_kept, . - limpet_way_kept
+
+	/* The same for a function that may have arguments on the stack, which stand above its return
+	 * address: below what is kept lies a copy of them, with the return address into this way in
+	 * place of the caller's. The copy is aligned as the original is, to the 64 bytes that an
+	 * argument can ask for. Behind it all is found by rbp, which the function leaves as it was. */
+	.balign 16
+	.globl limpet_way_copied
+	.hidden limpet_way_copied
+	.type limpet_way_copied, @function
+limpet_way_copied:
+	.cfi_startproc
+	begin_kept
+	leaq	KEPT_BYTES(%rsp), %rdi
+	call	limpet_hook_enter_copied
+	testq	%rax, %rax
+	jns	1f
+	.cfi_remember_state
+	jump_as_kept
+1:
+	.cfi_restore_state
+	movq	%rax, %rcx
+	leaq	16(%rbp), %rsi
+	negq	%rax
+	addq	%rsp, %rax
+	subq	%rsi, %rax
+	andq	$-64, %rax
+	leaq	(%rsi,%rax), %rsp
+	movq	%rsp, %rdi
+	shrq	$3, %rcx
+	cld
+	rep movsq
+	restore_registers -KEPT_BELOW, %rbp
+	call	*KEPT_ORIGINAL-KEPT_BELOW(%rbp)
+	leaq	-KEPT_BELOW(%rbp), %rsp
+	keep_registers
+	movq	%r10, KEPT_R10(%rsp)
+	movq	%r11, KEPT_R11(%rsp)
+	movq	%rax, KEPT_BYTES+FRAME_RESULT(%rsp)
+	leaq	KEPT_BYTES(%rsp), %rdi
+	call	limpet_hook_exit
+	restore_registers
+	drop_frame
+	ret
+	.cfi_endproc
+	.size limpet_way_copied, . - limpet_way_copied
 
 	.balign 16
 	.globl limpet_way_malloc
