@@ -598,8 +598,9 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
  * Where the caller's code has no row, a frame pointer that leads upwards will do: what it points at
  * is a frame's base, or at least no argument, and so lies above them. */
 
-/* A frame that a page's guard cannot be stepped over with. */
-#define SMALL_FRAME_BYTES 2048u
+/* With what stands beside it less than a page: no guard can be stepped over. Where the stack is not
+ * known yet, as in a thread's first calls, no more is copied. */
+#define SMALL_FRAME_BYTES 3584u
 #define LARGE_FRAME_BYTES 16384u
 #define STACK_RESERVE_BYTES 16384u /* below a large copy: for the function itself */
 
