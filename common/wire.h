@@ -116,9 +116,10 @@ enum limpet_phase {
 };
 
 /* Where an unfinished hook has a return address into the agent, counted from entry_sp: below the
- * frame of its way, below that of a way that keeps registers, and, of a hook in the midst of a
- * function, in the frame. While none of these words leads there, the hook is over. Where the stack
- * pointer is proves nothing: a signal handler, or a coroutine, may run on memory above. */
+ * frame of its way, below that of a way that keeps registers (one that copies arguments leaves that
+ * of its first call there), and, of a hook in the midst of a function, in the frame. While none of
+ * these words leads there, the hook is over. Where the stack pointer is proves nothing: a signal
+ * handler, or a coroutine, may run on memory above. */
 #define LIMPET_ENTRY_WITNESSES 3
 static const int32_t limpet_entry_witness[LIMPET_ENTRY_WITNESSES] = {-8, -88, 104};
 

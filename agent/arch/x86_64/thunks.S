@@ -243,7 +243,10 @@ limpet_way_kept:
 	/* The same for a function that may have arguments on the stack, which stand above its return
 	 * address: below what is kept lies a copy of them, with the return address into this way in
 	 * place of the caller's. The copy is aligned as the original is, to the 64 bytes that an
-	 * argument can ask for. Behind it all is found by rbp, which the function leaves as it was. */
+	 * argument can ask for. Between the two stays the return address of the call of the agent:
+	 * where the function's own stands depends on the copy, and so this one says that the hook is
+	 * unfinished (limpet_entry_witness). Behind it all is found by rbp, which the function leaves
+	 * as it was. */
 	.balign 16
 	.globl limpet_way_copied
 	.hidden limpet_way_copied
@@ -262,7 +265,7 @@ limpet_way_copied:
 	movq	%rax, %rcx
 	leaq	16(%rbp), %rsi
 	negq	%rax
-	addq	%rsp, %rax
+	leaq	-8(%rsp,%rax), %rax
 	subq	%rsi, %rax
 	andq	$-64, %rax
 	leaq	(%rsi,%rax), %rsp
