@@ -23,6 +23,7 @@
 #include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
+#include "injector/stop_effect.h"
 
 #define STACK_BYTES (128u << 10)
 #define PAGE 4096u
@@ -51,43 +52,52 @@ struct limpet_borrow {
 	} last[MAX_LAST];
 	unsigned last_count;
 	bool channel_stays, abandoned;
+	/* Of the last pass: who was left alone, and in which call; 0: nobody. */
+	pid_t cut_tid;
+	long cut_call;
 };
 
 /* ---------------------------------------------------------------- which thread */
 
-enum rank { RANK_SLEEPS = 0, RANK_RUNS, RANK_SOCKET, RANK_BREAKS, RANK_COUNT };
+/* A stop of one that runs costs more, but its program does not see it, as a rule. Whose call would
+ * be cut short is not stopped at all: what it has moved already is lost to a program that does not
+ * look. */
+enum rank {
+	RANK_SLEEPS = 0,
+	RANK_RUNS,
+	RANK_TIMED,
+	RANK_DOUBTFUL,
+	RANK_BREAKS,
+	RANK_CUTS,
+	RANK_CANNOT_STOP
+};
 
-/* Which calls answer EINTR after any stop, whatever the tracer does: signal(7), "Interruption of
- * system calls by stop signals", and test/integration/blocked.bats, which measures it. A stop of
- * one that runs costs more, but its program does not see it. */
-static enum rank rank_of_call(long number)
+static enum rank rank_of_call(pid_t pid, const struct limpet_proc_syscall *call)
 {
-	switch (number) {
-	case SYS_epoll_wait:
-	case SYS_epoll_pwait:
-#ifdef SYS_epoll_pwait2
-	case SYS_epoll_pwait2:
-#endif
-	case SYS_semop:
-	case SYS_semtimedop:
-	case SYS_rt_sigtimedwait:
-	case SYS_io_getevents:
-	case SYS_io_uring_enter:
-		return RANK_BREAKS;
-	/* Those of a socket with a time limit do, too. */
-	case SYS_recvfrom:
-	case SYS_recvmsg:
-	case SYS_recvmmsg:
-	case SYS_sendto:
-	case SYS_sendmsg:
-	case SYS_sendmmsg:
-	case SYS_accept:
-	case SYS_accept4:
-	case SYS_connect:
-		return RANK_SOCKET;
-	default:
+	static const enum rank ranks[] = {
+		[LIMPET_STOP_UNSEEN] = RANK_SLEEPS,     [LIMPET_STOP_TIMED] = RANK_TIMED,
+		[LIMPET_STOP_DOUBTFUL] = RANK_DOUBTFUL, [LIMPET_STOP_BREAKS] = RANK_BREAKS,
+		[LIMPET_STOP_CUTS] = RANK_CUTS,
+	};
+
+	return ranks[limpet_stop_effect_of(pid, call)];
+}
+
+static enum rank rank_of_thread(pid_t pid, pid_t tid)
+{
+	struct limpet_proc_syscall call;
+	struct limpet_proc_status status;
+
+	/* One in D state would not stop, and would stand still when it comes out. */
+	if (limpet_proc_status_read(tid, &status) < 0 || status.state == 'D' ||
+	    status.kernel_thread)
+		return RANK_CANNOT_STOP;
+	/* What a stop does to its call has been done. */
+	if (status.state == 'T')
 		return RANK_SLEEPS;
-	}
+	if (limpet_proc_syscall_read(pid, tid, &call) < 0 || call.running)
+		return RANK_RUNS;
+	return rank_of_call(pid, &call);
 }
 
 struct candidate {
@@ -115,19 +125,8 @@ static int list_candidates(pid_t pid, struct candidate **ret)
 	list = calloc((size_t)count, sizeof(*list));
 	if (!list)
 		return -ENOMEM;
-	for (int i = 0; i < count; i++) {
-		struct limpet_proc_syscall call;
-		struct limpet_proc_status status;
-
-		list[i].tid = tids[i];
-		list[i].rank = RANK_RUNS;
-		/* One in D state would not stop, and would stand still when it comes out. */
-		if (limpet_proc_status_read(tids[i], &status) < 0 || status.state == 'D' ||
-		    status.kernel_thread)
-			list[i].rank = RANK_COUNT;
-		else if (limpet_proc_syscall_read(pid, tids[i], &call) == 0 && !call.running)
-			list[i].rank = rank_of_call(call.number);
-	}
+	for (int i = 0; i < count; i++)
+		list[i] = (struct candidate){tids[i], rank_of_thread(pid, tids[i])};
 	qsort(list, (size_t)count, sizeof(*list), compare_candidates);
 	*ret = list;
 	return count;
@@ -166,6 +165,15 @@ static enum limpet_safepoint_verdict check_thread(const struct limpet_borrow *bo
  * not stop in time, and of one that would map an arena for good. */
 enum { NOT_NOW = 1, LATE, NO_ARENA };
 
+static bool would_cut(struct limpet_borrow *borrow, pid_t tid)
+{
+	if (rank_of_thread(borrow->setup.pid, tid) != RANK_CUTS ||
+	    !limpet_stop_cuts(borrow->setup.pid, tid, &borrow->cut_call))
+		return false;
+	borrow->cut_tid = tid;
+	return true;
+}
+
 /* 0: borrowed; NOT_NOW, LATE, NO_ARENA (*ret_verdict says why); -errno: no use to go on. */
 static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 		      enum limpet_safepoint_verdict *ret_verdict)
@@ -173,9 +181,13 @@ static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 	struct limpet_tracee *tracee;
 	uint64_t stack_low;
 	bool arena;
-	int error = limpet_tracee_stop(borrow->setup.pid, tid,
-				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
+	int error;
 
+	/* Once more: it may have gone on since the threads were listed. */
+	if (would_cut(borrow, tid))
+		return NOT_NOW;
+	error = limpet_tracee_stop(borrow->setup.pid, tid, limpet_monotonic_ns() + STOP_PATIENCE_NS,
+				   &tracee);
 	if (error == -ESRCH || error == -ETIMEDOUT)
 		return error == -ETIMEDOUT ? LATE : NOT_NOW;
 	if (error)
@@ -211,10 +223,11 @@ static int try_threads(struct limpet_borrow *borrow, const struct candidate *lis
 {
 	bool not_now = false, late = false;
 
-	for (int i = 0; i < count && list[i].rank != RANK_COUNT; i++) {
+	borrow->cut_tid = 0;
+	for (int i = 0; i < count && list[i].rank != RANK_CANNOT_STOP; i++) {
 		int error;
 
-		if (list[i].rank >= RANK_SOCKET &&
+		if (list[i].rank >= RANK_TIMED && list[i].rank < RANK_CUTS &&
 		    ((not_now && patience->looks) ||
 		     (late && limpet_monotonic_ns() < patience->late_until_ns))) {
 			patience->looks -= patience->looks > 0;
@@ -270,6 +283,17 @@ static int explain_none(const struct limpet_borrow *borrow, bool locked,
 {
 	pid_t pid = borrow->setup.pid;
 
+	if (borrow->cut_tid && !locked) {
+		limpet_err_set(
+			err, -EBUSY,
+			"no thread of process %d could be stopped without harm in time: its "
+			"thread %d waits in %s(2), which a stop would cut short; nothing was "
+			"changed by this",
+			pid, borrow->cut_tid, limpet_stop_call_name(borrow->cut_call));
+		limpet_err_hint(err, "try again when the other end of what it transfers goes on, "
+				     "or give it longer: --attach-timeout 60s");
+		return -EBUSY;
+	}
 	if (locked)
 		limpet_err_set(err, -EBUSY,
 			       "the dynamic linker's lock of process %d was held (a dlopen or a "

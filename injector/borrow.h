@@ -34,7 +34,8 @@ struct limpet_borrow_setup {
 };
 
 /* Finds a thread at a safe point and borrows it: sleeping ones first, those last whose sleep cannot
- * be restarted; otherwise lets go, backs off and tries again until the deadline (-EBUSY). */
+ * be restarted, and none whose call would be cut short (stop_effect.h); otherwise lets go, backs
+ * off and tries again until the deadline (-EBUSY). */
 int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_borrow **ret,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Borrows a thread that is stopped and known to be safe; on failure its process is ended. */

@@ -19,6 +19,8 @@
 /* How long threads may stand: longer at each try. */
 #define FIRST_PATIENCE_NS 10000000u
 #define LAST_PATIENCE_NS 500000000u
+/* How long a call that a stop would cut short is waited for. */
+#define POLITE_NS 1000000000u
 
 /* By a thread that is traced: a kernel may want that of who writes past page protections. */
 static int open_memory(pid_t pid, pid_t tid)
@@ -296,6 +298,21 @@ static int wait_for_another(const struct limpet_near_setup *setup, uint64_t *pat
 	return setup->check ? setup->check(setup->check_context) : 0;
 }
 
+/* For a moment at which no call would be cut short; but not for ever: where many threads write
+ * there may be none. */
+static int wait_for_calls(const struct limpet_near_setup *setup, pid_t except)
+{
+	uint64_t now_ns = limpet_monotonic_ns(), patience_ns = FIRST_PATIENCE_NS;
+	uint64_t left_ns = setup->deadline_ns > now_ns ? setup->deadline_ns - now_ns : 0;
+	uint64_t until_ns = now_ns + (left_ns / 2 < POLITE_NS ? left_ns / 2 : POLITE_NS);
+	int error = 0;
+
+	while (!error && limpet_monotonic_ns() < until_ns &&
+	       limpet_standstill_cuts(setup->pid, except))
+		error = wait_for_another(setup, &patience_ns);
+	return error;
+}
+
 /* All threads stand. */
 static int change_code(const struct limpet_near_setup *setup, const struct limpet_tracee *borrowed,
 		       const struct limpet_standstill *still, uint64_t thunks, uint64_t thunk_bytes,
@@ -325,7 +342,7 @@ int limpet_near_switch_on(const struct limpet_near_setup *setup,
 {
 	pid_t tid = borrowed ? limpet_tracee_tid(borrowed) : 0;
 	uint64_t patience_ns = FIRST_PATIENCE_NS;
-	int error = 0;
+	int error = wait_for_calls(setup, tid);
 
 	while (!error) {
 		struct limpet_standstill still;
@@ -444,6 +461,8 @@ int limpet_near_switch_off(const struct limpet_near_setup *setup)
 	bool also = setup->also;
 	int error = changed ? find_changed(setup->pid, changed) : -ENOMEM;
 
+	if (!error && (changed->count || also))
+		error = wait_for_calls(setup, 0);
 	while (!error && (changed->count || also)) {
 		struct limpet_standstill still;
 

@@ -9,11 +9,14 @@
 #include "injector/arch.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
+#include "injector/stop_effect.h"
 #include "injector/tracee.h"
 
 #define STACK_COPY_BYTES (512u << 10)
 #define MAX_THREAD_STATES 65536u
 #define STOP_PATIENCE_NS 200000000u
+/* How long a call that a stop would cut short is waited for, if it has to be stopped at all. */
+#define POLITE_NS 1000000000u
 
 struct look {
 	pid_t pid;
@@ -21,6 +24,7 @@ struct look {
 	struct limpet_thread *states;
 	uint32_t state_count, state_room;
 	uint8_t *stack;
+	uint64_t polite_until_ns;
 };
 
 static bool in_agent(const struct limpet_agent_place *place, uint64_t address)
@@ -198,8 +202,18 @@ static int look_at(struct look *look, pid_t tid, bool stop_all, struct limpet_qu
 		stats->peeked++;
 		return 1;
 	}
+	if (limpet_monotonic_ns() < look->polite_until_ns && limpet_stop_cuts(look->pid, tid, NULL))
+		return 0;
 	error = stop_and_look(look, tid, status.ns_pid, stats);
 	return error == -ESRCH ? 1 : error;
+}
+
+static uint64_t polite_until(uint64_t deadline_ns)
+{
+	uint64_t now_ns = limpet_monotonic_ns();
+	uint64_t half_ns = deadline_ns > now_ns ? (deadline_ns - now_ns) / 2 : 0;
+
+	return now_ns + (half_ns < POLITE_NS ? half_ns : POLITE_NS);
 }
 
 int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
@@ -213,6 +227,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 	size_t seen_count = 0;
 	int result = look.stack ? -EAGAIN : -ENOMEM;
 
+	look.polite_until_ns = polite_until(options->deadline_ns);
 	while (result == -EAGAIN) {
 		LIMPET_FREE pid_t *tids = NULL;
 		int count = limpet_proc_tasks(pid, &tids);

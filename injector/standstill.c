@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "injector/proc.h"
+#include "injector/stop_effect.h"
 
 #define HIGHEST_PRIORITY (-20)
 #define MAX_STOPPED 4096u /* as many strays there may be */
@@ -87,6 +88,17 @@ static bool one_cannot_stop(pid_t pid)
 		if (limpet_proc_status_read(tids[i], &status) == 0 && status.state == 'D')
 			return true;
 	}
+	return false;
+}
+
+bool limpet_standstill_cuts(pid_t pid, pid_t except)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int tasks = limpet_proc_tasks(pid, &tids);
+
+	for (int i = 0; i < tasks; i++)
+		if (tids[i] != except && limpet_stop_cuts(pid, tids[i], NULL))
+			return true;
 	return false;
 }
 

@@ -2,6 +2,7 @@
 #ifndef LIMPET_INJECTOR_STANDSTILL_H
 #define LIMPET_INJECTOR_STANDSTILL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -15,6 +16,8 @@ struct limpet_standstill {
 	int priority; /* of ours, before */
 };
 
+/* Whether a thread but `except` (0: none) sleeps in a call that the stop would cut short. */
+bool limpet_standstill_cuts(pid_t pid, pid_t except);
 /* Stops every thread but `except` (0: none; one that the caller holds already) before the deadline:
  * all are asked first, then awaited. -EAGAIN: one sleeps in a way that cannot be interrupted (which
  * is looked for before any is stopped, as far as that goes), or did not stop in time; then, as
