@@ -162,8 +162,29 @@ blocked() {
 	finish both
 }
 
+# whole KIND...: with company another thread is borrowed; alone, it is left alone, with words.
+whole() {
+	local kind
+	for kind in "$@"; do
+		start "$kind" "$TARGETS/sleeper" --company "$kind" || return 1
+		within 60 "$TORTURE/stops" limpet "$pid" "$BLOCKED_ROUNDS" 3>&- || return 1
+		tell "$kind" release "good 0 0" || return 1
+		finish "$kind" || return 1
+		start "$kind.alone" "$TARGETS/sleeper" "$kind" || return 1
+		refused 1 "its thread $pid waits in ${kind%-*}[a-z]*\(2\), which a stop would cut short" \
+			"$LIMPET" attach --attach-timeout 300ms -o never.limpet "$pid" || return 1
+		nothing_of_ours "$pid" || return 1
+		tell "$kind.alone" release "good 0 0" || return 1
+		finish "$kind.alone" || return 1
+	done
+}
+
+@test "a call that has moved a part of its bytes is not cut short" {
+	whole write-much writev-much send-much sendmsg-much sendmmsg-much sendfile-much recv-all recvmsg-all
+}
+
 @test "every kind that the sleeper knows is tested here" {
 	for kind in $("$TARGETS/sleeper" --list); do
-		grep -qE "^	blocked (.* )?$kind( |\$)" "$BATS_TEST_FILENAME" || fail "$kind is not tested"
+		grep -qE "^	(blocked|whole) (.* )?$kind( |\$)" "$BATS_TEST_FILENAME" || fail "$kind is not tested"
 	done
 }

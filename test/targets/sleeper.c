@@ -2,11 +2,12 @@
  * nobody had ever stopped it.
  *
  *	sleeper --list                            the kinds of call
- *	sleeper [--bystander] [--ms N] KIND       "ready PID" names the process that sleeps; this
- *one wakes it. Or "ready none REASON": not here.
+ *	sleeper [--bystander|--company] [--ms N] KIND   "ready PID" names the process that sleeps;
+ *this one wakes it. Or "ready none REASON": not here.
  *
  * The sleeping process has one thread; with --bystander it is the second one, and the first waits
- * for the end of a pipe. Calls that time ends take N ms.
+ * for the end of a pipe; with --company it is the first one, and the second waits. Calls that time
+ *ends take N ms.
  *
  * Commands: "state" answers "asleep N" or "ended N", N being the number of calls that ended with
  * EINTR and were made again; "call" answers "call NUMBER LIMIT" or "call ended", NUMBER being the
@@ -167,7 +168,15 @@ static void *sleep_now(void *context)
 	return NULL;
 }
 
-static void sleeper_main(bool bystander)
+static void *keep_company(void *context)
+{
+	char c;
+
+	(void)context;
+	_exit(read(never[0], &c, 1) == 0 ? 0 : TARGET_EXIT_BROKEN);
+}
+
+static void sleeper_main(bool bystander, bool company)
 {
 	pthread_t thread;
 	sigset_t set = the_signal();
@@ -175,6 +184,8 @@ static void sleeper_main(bool bystander)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close(never[1]);
+	if (company && pthread_create(&thread, NULL, keep_company, NULL))
+		target_broken("pthread_create");
 	if (!bystander)
 		sleep_now(NULL);
 	if (pthread_create(&thread, NULL, sleep_now, NULL))
@@ -342,7 +353,7 @@ static void end_early(int number)
 
 int main(int argc, char **argv)
 {
-	bool bystander = false;
+	bool bystander = false, company = false;
 	int status;
 
 	for (int i = 1; i < argc; i++) {
@@ -350,13 +361,15 @@ int main(int argc, char **argv)
 			return find_kind(NULL) != NULL;
 		if (!strcmp(argv[i], "--bystander"))
 			bystander = true;
+		else if (!strcmp(argv[i], "--company"))
+			company = true;
 		else if (!strcmp(argv[i], "--ms") && i + 1 < argc)
 			sleeper_ms = (unsigned)strtoul(argv[++i], NULL, 10);
 		else
 			kind = find_kind(argv[i]);
 	}
 	if (!kind)
-		target_broken("usage: sleeper --list | [--bystander] [--ms N] KIND");
+		target_broken("usage: sleeper --list | [--bystander|--company] [--ms N] KIND");
 	sleeper_shared = mmap(NULL, sizeof(*sleeper_shared), PROT_READ | PROT_WRITE,
 			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	sleeper_must(sleeper_shared != MAP_FAILED, "mmap");
@@ -367,7 +380,7 @@ int main(int argc, char **argv)
 	sleeper_pid = fork();
 	sleeper_must(sleeper_pid >= 0, "fork");
 	if (sleeper_pid == 0)
-		sleeper_main(bystander);
+		sleeper_main(bystander, company);
 	signal(SIGTERM, end_early);
 	if (!wait_for(is_asleep))
 		target_broken("it does not fall asleep");

@@ -13,6 +13,7 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -51,6 +52,90 @@ static void drain_pipe(void)
 {
 	sleeper_must(read(sleeper_ends[0], sleeper_data, 65536) == 65536, "read");
 }
+/* Calls that have moved a part of their bytes when they sleep; 5: all of them. */
+#define MUCH (4u << 20)
+static char much[MUCH];
+
+static int all_of(ssize_t moved, size_t wanted)
+{
+	return moved == (ssize_t)wanted ? 5 : moved < 0 ? -1 : 1;
+}
+static int sleep_write_much(void)
+{
+	return all_of(write(sleeper_ends[1], much, MUCH), MUCH);
+}
+static int sleep_writev_much(void)
+{
+	struct iovec parts[2] = {{much, MUCH / 2}, {much, MUCH / 2}};
+
+	return all_of(writev(sleeper_ends[1], parts, 2), MUCH);
+}
+static int sleep_send_much(void)
+{
+	return all_of(send(sleeper_sockets[0], much, MUCH, 0), MUCH);
+}
+static int sleep_sendmsg_much(void)
+{
+	struct iovec part = {much, MUCH};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+	return all_of(sendmsg(sleeper_sockets[0], &message, 0), MUCH);
+}
+static int sleep_sendmmsg_much(void)
+{
+	struct iovec part = {much, MUCH / 4};
+	struct mmsghdr messages[4];
+
+	for (unsigned i = 0; i < 4; i++)
+		messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}};
+	if (sendmmsg(sleeper_sockets[0], messages, 4, 0) != 4)
+		return 1;
+	return all_of((ssize_t)messages[0].msg_len + messages[1].msg_len + messages[2].msg_len +
+			      messages[3].msg_len,
+		      MUCH);
+}
+static int sleep_sendfile(void)
+{
+	int file = (int)syscall(SYS_memfd_create, "much", 0u);
+
+	sleeper_must(file >= 0 && !ftruncate(file, MUCH), "memfd_create");
+	return all_of(sendfile(sleeper_sockets[0], file, NULL, MUCH), MUCH);
+}
+static void drain(int fd)
+{
+	for (size_t left = MUCH; left && sleeper_shared->result == SLEEPER_NONE;) {
+		struct pollfd one = {fd, POLLIN, 0};
+		ssize_t got =
+			poll(&one, 1, 10) == 1 ? read(fd, sleeper_data, sizeof(sleeper_data)) : 0;
+
+		sleeper_must(got >= 0, "read");
+		left -= (size_t)got;
+	}
+}
+static void drain_much(void)
+{
+	drain(sleeper_sockets[1] > 0 ? sleeper_sockets[1] : sleeper_ends[0]);
+}
+static void send_some(void)
+{
+	sleeper_make_sockets();
+	sleeper_must(write(sleeper_sockets[1], "he", 2) == 2, "write");
+}
+static void send_the_rest(void)
+{
+	sleeper_must(write(sleeper_sockets[1], "llo", 3) == 3, "write");
+}
+static int sleep_recvmsg_all(void)
+{
+	struct iovec part = {sleeper_data, 5};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+	return (int)recvmsg(sleeper_sockets[0], &message, MSG_WAITALL);
+}
+static int sleep_recv_all(void)
+{
+	return (int)recv(sleeper_sockets[0], sleeper_data, 5, MSG_WAITALL);
+}
 static int sleep_splice(void)
 {
 	return (int)splice(sleeper_ends[0], NULL, own_fd, NULL, 100, 0);
@@ -69,7 +154,7 @@ static int sleep_recv(void)
 }
 static int sleep_recvfrom(void)
 {
-	return (int)recvfrom(sleeper_sockets[0], sleeper_data, 5, MSG_WAITALL, NULL, NULL);
+	return (int)recvfrom(sleeper_sockets[0], sleeper_data, 5, 0, NULL, NULL);
 }
 static int sleep_recvmsg(void)
 {
@@ -466,6 +551,15 @@ const struct sleeper_kind sleeper_io_kinds[] = {
 	{"readv", SYS_readv, sleeper_make_pipe, sleep_readv, sleeper_send_hello, NULL},
 	{"write", SYS_write, fill_pipe, sleep_write, drain_pipe, NULL},
 	{"splice", SYS_splice, make_splice, sleep_splice, sleeper_send_hello, NULL},
+	{"write-much", SYS_write, sleeper_make_pipe, sleep_write_much, drain_much, NULL},
+	{"writev-much", SYS_writev, sleeper_make_pipe, sleep_writev_much, drain_much, NULL},
+	{"send-much", SYS_sendto, sleeper_make_sockets, sleep_send_much, drain_much, NULL},
+	{"sendmsg-much", SYS_sendmsg, sleeper_make_sockets, sleep_sendmsg_much, drain_much, NULL},
+	{"sendmmsg-much", SYS_sendmmsg, sleeper_make_sockets, sleep_sendmmsg_much, drain_much,
+	 NULL},
+	{"sendfile-much", SYS_sendfile, sleeper_make_sockets, sleep_sendfile, drain_much, NULL},
+	{"recv-all", SYS_recvfrom, send_some, sleep_recv_all, send_the_rest, NULL},
+	{"recvmsg-all", SYS_recvmsg, send_some, sleep_recvmsg_all, send_the_rest, NULL},
 	{"open", SYS_openat, make_fifo, sleep_open, open_other_end, NULL},
 	{"terminal", SYS_read, make_terminal, sleep_read, type_a_line, NULL},
 	{"recv", SYS_recvfrom, sleeper_make_sockets, sleep_recv, sleeper_send_hello, NULL},
