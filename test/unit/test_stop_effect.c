@@ -1,0 +1,71 @@
+/* What a stop does to a system call: every number is known, and arguments decide where they must.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "injector/stop_effect.h"
+
+static void test_every_call_is_known(void **state)
+{
+	(void)state;
+	for (long number = 0; number <= 469; number++)
+		if (number <= 334 || number >= 424)
+			assert_int_not_equal(limpet_stop_class_of(number), LIMPET_CALL_UNKNOWN);
+	assert_int_equal(limpet_stop_class_of(100000), LIMPET_CALL_UNKNOWN);
+}
+
+static enum limpet_stop_effect effect(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+	const struct limpet_proc_syscall call = {.number = number, .args = {a, b, c, d}};
+
+	return limpet_stop_effect_of(getpid(), &call);
+}
+
+static void test_pipes_take_a_page_at_once(void **state)
+{
+	char data[1];
+	struct iovec parts[2] = {{data, 4000}, {data, 96}};
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	uint64_t fd = (uint64_t)ends[1], vector = (uintptr_t)parts;
+
+	assert_int_equal(effect(SYS_write, fd, 0, 4096, 0), LIMPET_STOP_UNSEEN);
+	assert_int_equal(effect(SYS_write, fd, 0, 4097, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_writev, fd, vector, 2, 0), LIMPET_STOP_UNSEEN);
+	parts[1].iov_len++;
+	assert_int_equal(effect(SYS_writev, fd, vector, 2, 0), LIMPET_STOP_CUTS);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void test_receiving(void **state)
+{
+	(void)state;
+	assert_int_equal(effect(SYS_recvfrom, 0, 0, 5, 0), LIMPET_STOP_TIMED);
+	assert_int_equal(effect(SYS_recvfrom, 0, 0, 5, MSG_WAITALL), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_recvmsg, 0, 0, MSG_WAITALL, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_epoll_wait, 0, 0, 0, 0), LIMPET_STOP_BREAKS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_call_is_known),
+		cmocka_unit_test(test_pipes_take_a_page_at_once),
+		cmocka_unit_test(test_receiving),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
