@@ -54,6 +54,28 @@ static void unmap(const void *address, uint64_t bytes)
 		limpet_syscall3(SYS_munmap, (long)address, (long)bytes, 0);
 }
 
+/* Under mlockall(MCL_FUTURE) the kernel fills what is mapped with memory, and keeps it there,
+ * unless nobody may touch it: so it is opened when it is not locked any more. */
+static void *map_unlocked(uint64_t bytes, int protection, int flags, int fd)
+{
+	void *memory = map(bytes, PROT_NONE, flags, fd);
+
+	if (!memory)
+		return NULL;
+	limpet_syscall3(SYS_munlock, (long)memory, (long)bytes, 0);
+	if (limpet_syscall3(SYS_mprotect, (long)memory, (long)bytes, protection) == 0)
+		return memory;
+	unmap(memory, bytes);
+	return NULL;
+}
+
+static void *map_large(const struct limpet_start *start, uint64_t bytes, int protection, int flags,
+		       int fd)
+{
+	return start->unlock ? map_unlocked(bytes, protection, flags, fd)
+			     : map(bytes, protection, flags, fd);
+}
+
 /* The two memfds come as one message. */
 static int receive_memory(int channel, int *ret_shm, int *ret_arena)
 {
@@ -106,8 +128,8 @@ static int map_memory(const struct limpet_start *start)
 		return error;
 	shm_bytes = start->shm_bytes;
 	limpet_unwind_arena_bytes = start->unwind_bytes;
-	limpet_shm = map(start->shm_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shm);
-	limpet_unwind_arena = map(start->unwind_bytes, PROT_READ, MAP_SHARED, arena);
+	limpet_shm = map_large(start, start->shm_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shm);
+	limpet_unwind_arena = map_large(start, start->unwind_bytes, PROT_READ, MAP_SHARED, arena);
 	limpet_syscall1(SYS_close, shm);
 	limpet_syscall1(SYS_close, arena);
 	if (!limpet_shm || !limpet_unwind_arena)
@@ -118,7 +140,7 @@ static int map_memory(const struct limpet_start *start)
 	return 0;
 }
 
-static int map_private(void)
+static int map_private(const struct limpet_start *start)
 {
 	struct limpet_control *control;
 	uint64_t rooms_bytes;
@@ -128,8 +150,8 @@ static int map_private(void)
 	rooms_bytes = limpet_shm->layout.thread_count * sizeof(struct limpet_scratch) +
 		      (uint64_t)limpet_shm->layout.room_pages * LIMPET_SCRATCH_BYTES;
 	scratch_bytes = rooms_bytes + LIMPET_RULE_CACHE_BYTES;
-	limpet_hot.scratch =
-		map(scratch_bytes, PROT_READ | PROT_WRITE, private | MAP_NORESERVE, -1);
+	limpet_hot.scratch = map_large(start, scratch_bytes, PROT_READ | PROT_WRITE,
+				       private | MAP_NORESERVE, -1);
 	control = map(page_bytes, PROT_READ | PROT_WRITE, private, -1);
 	if (limpet_hot.scratch && control)
 		error = limpet_syscall3(SYS_madvise, (long)control, (long)page_bytes,
@@ -156,7 +178,7 @@ static int start_all(struct limpet_start *start)
 	limpet_agent_info.nonce = start->nonce;
 	error = map_memory(start);
 	if (!error)
-		error = map_private();
+		error = map_private(start);
 	if (!error)
 		error = limpet_channel_adopt(start->channel);
 	if (error)

@@ -404,7 +404,7 @@ struct limpet_start {
 	uint32_t slot_count;   /* in the shared memory's slot table, state PLANNED */
 	uint32_t from_outside; /* the injector puts slots in and back: no loader call is made for it
 				*/
-	uint32_t pad;
+	uint32_t unlock; /* what is mapped may be locked at once (mlockall): it is not to stay so */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	/* for modules that come later: what an unbound slot of this name would resolve to */
 	uint64_t default_original[LIMPET_MAX_FAMILY];

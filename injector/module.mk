@@ -13,4 +13,4 @@ INJECTOR_SRC += injector/trace_sync.c injector/trace_ring.c injector/trace_write
 INJECTOR_SRC += injector/elf_file.c injector/seccomp_eval.c injector/seccomp_calls.c \
 	injector/seccomp_read.c injector/seccomp_probe.c
 INJECTOR_SRC += injector/preflight.c injector/preflight_permission.c injector/preflight_program.c \
-	injector/preflight_allocators.c injector/preflight_seccomp.c injector/preflight_limits.c
+	injector/preflight_allocators.c injector/preflight_seccomp.c injector/preflight_limits.c injector/preflight_threads.c

@@ -352,6 +352,29 @@ static bool sees_proc(pid_t pid)
 	return code == 0 ? !strcmp(type, "proc") : code != -ENOENT;
 }
 
+/* Of libc's own libraries: one that a preloaded library or the program has in its place may take
+ * locks, and call what it likes, on the borrowed thread. */
+static uint64_t libc_symbol(struct limpet_modules *modules, const char *name)
+{
+	static const char *const libraries[] = {"libc.so.6", "libdl.so.2", "libc-2.", "libdl-2."};
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		const char *base = base_name(module->path);
+		uint64_t address = 0;
+
+		if (!module->in_list || module->space || module->agent)
+			continue;
+		for (size_t k = 0; k < LIMPET_COUNT_OF(libraries) && !address; k++)
+			if (!strncmp(base, libraries[k], strlen(libraries[k])))
+				address = limpet_module_symbol(modules->pid, module, name, NULL);
+		if (address)
+			return address;
+	}
+	/* Under another name, or none of glibc's. */
+	return limpet_modules_symbol(modules, name, NULL);
+}
+
 static bool is_told_to_map(void)
 {
 	const char *way = getenv("LIMPET_WAY");
@@ -363,9 +386,9 @@ int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *
 			    struct limpet_err *err)
 {
 	plan->dlopen_mode = RTLD_NOW_LOCAL;
-	plan->dlopen = limpet_modules_symbol(modules, "dlopen", NULL);
-	plan->dlclose = limpet_modules_symbol(modules, "dlclose", NULL);
-	plan->dlerror = limpet_modules_symbol(modules, "dlerror", NULL);
+	plan->dlopen = libc_symbol(modules, "dlopen");
+	plan->dlclose = libc_symbol(modules, "dlclose");
+	plan->dlerror = libc_symbol(modules, "dlerror");
 	if (!plan->dlopen || !plan->dlclose) {
 		/* glibc before 2.34, program without libdl */
 		plan->dlopen = limpet_modules_symbol(modules, "__libc_dlopen_mode", NULL);
@@ -373,7 +396,7 @@ int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *
 		plan->dlopen_mode |= RTLD_DLOPEN;
 		plan->dlerror = 0;
 	}
-	plan->start.dl_iterate_phdr = limpet_modules_symbol(modules, "dl_iterate_phdr", NULL);
+	plan->start.dl_iterate_phdr = libc_symbol(modules, "dl_iterate_phdr");
 	if (!modules->fully_static && !plan->dlopen &&
 	    !limpet_modules_symbol(modules, "malloc", NULL)) {
 		limpet_err_set(err, -ENOENT,

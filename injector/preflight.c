@@ -35,6 +35,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"kernel", LIMPET_FINDING_REFUSE},
 	{"kernel-thread", LIMPET_FINDING_REFUSE},
 	{"libc", LIMPET_FINDING_REFUSE},
+	{"mappings", LIMPET_FINDING_REFUSE},
 	{"memory", LIMPET_FINDING_REFUSE},
 	{"namespaces", LIMPET_FINDING_NOTE},
 	{"other-libc", LIMPET_FINDING_WARNING},
@@ -46,12 +47,14 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"permission-namespace", LIMPET_FINDING_REFUSE},
 	{"permission-uid", LIMPET_FINDING_REFUSE},
 	{"permission-yama", LIMPET_FINDING_REFUSE},
+	{"raw-thread", LIMPET_FINDING_REFUSE},
 	{"runtime", LIMPET_FINDING_NOTE},
 	{"seccomp", LIMPET_FINDING_REFUSE},
 	{"shadow-stack", LIMPET_FINDING_REFUSE},
 	{"static", LIMPET_FINDING_REFUSE},
 	{"stopped", LIMPET_FINDING_NOTE},
 	{"symbols", LIMPET_FINDING_NOTE},
+	{"syscall-dispatch", LIMPET_FINDING_REFUSE},
 	{"thread", LIMPET_FINDING_REFUSE},
 	{"traced", LIMPET_FINDING_REFUSE},
 	{"write-execute", LIMPET_FINDING_NOTE},
@@ -285,7 +288,9 @@ static int run_checks(struct limpet_check *check)
 	limpet_check_clock(check);
 	limpet_check_memory(check);
 	limpet_check_files(check);
+	limpet_check_mappings(check);
 	limpet_check_namespaces(check);
+	limpet_check_threads(check);
 	return 0;
 }
 

@@ -195,6 +195,28 @@ void limpet_check_files(struct limpet_check *check)
 			  (unsigned long long)soft + 64);
 }
 
+/* ------------------------------------------------------------------ mappings */
+
+/* An attach has some thirty for a moment, and fifteen for the time of the capture; the rest stays
+ * the program's. */
+#define MAPPINGS_WANTED 320
+
+/* At the limit a mapping cannot even be taken away, where that would split another. */
+void limpet_check_mappings(struct limpet_check *check)
+{
+	uint64_t limit, used = check->maps.count;
+
+	if (limpet_proc_number_read("sys/vm/max_map_count", &limit) < 0 ||
+	    used + MAPPINGS_WANTED <= limit)
+		return;
+	limpet_check_refuse(check, -ENOMEM, "mappings", "no mappings left",
+			    "it has %llu of %llu mappings in use (vm.max_map_count), and limpet "
+			    "wants %d to be free",
+			    (unsigned long long)used, (unsigned long long)limit, MAPPINGS_WANTED);
+	limpet_check_hint(check, "sudo sysctl vm.max_map_count=%llu",
+			  (unsigned long long)limit * 2);
+}
+
 /* ------------------------------------------------------------------ namespaces */
 
 void limpet_check_namespaces(struct limpet_check *check)

@@ -106,6 +106,8 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	 {0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ANY_FD}},
 	{"madvise", AGENT, SYS_madvise, false, {POINTER, 4096, MADV_WIPEONFORK}},
 	{"munmap", AGENT, SYS_munmap, false, {POINTER, BYTES}},
+	/* where the program locks its memory */
+	{"munlock", AGENT, SYS_munlock, true, {POINTER, BYTES}},
 	/* slots in pages that the loader has sealed */
 	{"futex",
 	 AGENT,

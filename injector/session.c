@@ -509,6 +509,16 @@ static int switch_on(struct limpet_session *session, const struct limpet_tracee 
 				     session->info.thunk_bytes, &session->entries, err);
 }
 
+/* Whether it has locked any memory: then what we map there may be locked, too. */
+static bool locks_memory(const struct limpet_session *session)
+{
+	uint64_t kilobytes = 0;
+	pid_t resident = limpet_proc_resident(session->pid);
+
+	return limpet_proc_task_number(session->pid, resident, "VmLck", &kilobytes) == 0 &&
+	       kilobytes;
+}
+
 static int enter_once(struct limpet_session *session, struct limpet_borrow *borrow, uint64_t nonce,
 		      int floor, bool *ret_started, struct limpet_err *err)
 {
@@ -530,6 +540,7 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	boot->start.nonce = nonce;
 	boot->start.shm_bytes = session->segment.shm_bytes;
 	boot->start.unwind_bytes = session->segment.arena_bytes;
+	boot->start.unlock = locks_memory(session);
 	error = limpet_borrow_map(borrow, err);
 	if (!error && session->entries.count)
 		error = map_near(session, borrow, &boot->start, err);

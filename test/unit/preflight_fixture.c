@@ -225,6 +225,7 @@ static const struct {
 	{"address-space", PREFLIGHT_LIMITS},
 	{"data-size", PREFLIGHT_LIMITS},
 	{"descriptors", PREFLIGHT_LIMITS},
+	{"mappings", PREFLIGHT_LIMITS},
 	{"memory", PREFLIGHT_LIMITS},
 	{"shadow-stack", PREFLIGHT_LIMITS},
 	{"allocator", PREFLIGHT_PROGRAMS},
@@ -249,6 +250,9 @@ static const struct {
 	{"alloc-functions", PREFLIGHT_ELSEWHERE},
 	{"captured", PREFLIGHT_ELSEWHERE},
 	{"permission-namespace", PREFLIGHT_ELSEWHERE},
+	/* legal.bats */
+	{"raw-thread", PREFLIGHT_ELSEWHERE},
+	{"syscall-dispatch", PREFLIGHT_ELSEWHERE},
 	/* a note from Linux 6.9 on */
 	{"zombie-leader", PREFLIGHT_ELSEWHERE},
 };

@@ -38,6 +38,17 @@ static void test_descriptors(void **state)
 	assert_refused("descriptors", "57 of 64 descriptors", "prlimit --pid");
 }
 
+static void test_mappings(void **state)
+{
+	(void)state;
+	proc_fixture_write("sys/vm/max_map_count", "%s", "65530\n");
+	preflight_look(preflight_pid, NULL);
+	assert_null(preflight_find("mappings"));
+	proc_fixture_write("sys/vm/max_map_count", "%s", "300\n");
+	assert_int_equal(preflight_look(preflight_pid, NULL), -ENOMEM);
+	assert_refused("mappings", "of 300 mappings", "vm.max_map_count=600");
+}
+
 static void test_address_space(void **state)
 {
 	/* It has 20 MiB. */
@@ -218,9 +229,13 @@ static void test_clock_source(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_ROOT(test_descriptors),     WITH_ROOT(test_address_space),
-		WITH_ROOT(test_memory_headroom), WITH_ROOT(test_kernel_settings),
-		WITH_ROOT(test_clock_source),    cmocka_unit_test(test_every_refusal_was_seen),
+		WITH_ROOT(test_descriptors),
+		WITH_ROOT(test_mappings),
+		WITH_ROOT(test_address_space),
+		WITH_ROOT(test_memory_headroom),
+		WITH_ROOT(test_kernel_settings),
+		WITH_ROOT(test_clock_source),
+		cmocka_unit_test(test_every_refusal_was_seen),
 	};
 
 	return cmocka_run_group_tests(tests, preflight_group_begin, NULL);

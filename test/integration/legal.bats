@@ -1,0 +1,73 @@
+#!/usr/bin/env bats
+# Programs that do what few do, and that an attach must not harm: captured, or refused before anything is touched.
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# legal MODE: sets `pid`.
+legal() {
+	start legal "$TARGETS/legal" "$1" || return 1
+	[[ $pid != none ]] || skip "this kernel does not let it: $ready"
+	tell legal check fine || return 1
+	tell legal "work 10" worked
+}
+
+works_on() {
+	tell legal check fine || return 1
+	tell legal "work 10" worked || return 1
+	finish legal
+}
+
+# is_refused MODE ID REGEX
+is_refused() {
+	legal "$1" || return 1
+	refused_by_both "$pid" "$2" "$3" || return 1
+	works_on
+}
+
+@test "system calls that are handed to a handler (Wine): refused, and they still are" {
+	is_refused dispatch syscall-dispatch "system calls.*its own handler"
+}
+
+@test "system calls of another thread that are handed to a handler: refused, and they still are" {
+	legal dispatch-thread
+	# Its signal mask is another in each handler: only the words are compared.
+	refused 3 "system calls.*its own handler" "$LIMPET" attach -o never.limpet "$pid"
+	[[ ! -e never.limpet ]]
+	works_on
+}
+
+@test "a thread that libc knows nothing of, in malloc: refused, and it goes on" {
+	is_refused raw raw-thread "thread.*C library"
+}
+
+@test "a preloaded dlopen whose lock is held: libc's own is called" {
+	start legal env LD_PRELOAD="$TARGETS/held-dlopen.so" "$TARGETS/legal" preloaded
+	attach "$pid" --attach-timeout 5s
+	tell legal "work 100" worked
+	stop "$pid"
+	good_capture
+	same "blocks" "$(site_sum legal_work allocations)" 100
+	nothing_of_ours "$pid"
+	works_on
+}
+
+# locked_bytes: what of the program's memory may not be paged out.
+locked_bytes() {
+	echo $(($(sed -n 's/^VmLck:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$pid/status") * 1024))
+}
+
+@test "all memory is locked, also what comes later: ours is not, but for what is loaded" {
+	legal locked
+	local before
+	before=$(locked_bytes)
+	attach "$pid"
+	tell legal "work 100" worked
+	(($(locked_bytes) < before + (2 << 20))) || fail "locked: $(locked_bytes), and $before before"
+	stop "$pid"
+	good_capture
+	same "blocks" "$(site_sum legal_work allocations)" 100
+	same "locked bytes" "$(locked_bytes)" "$before"
+	works_on
+}

@@ -1,0 +1,251 @@
+/* legal: a program that does what few do, and that an attach must not harm.
+ *
+ *	legal MODE       "ready PID", then "work N" allocates in legal_work, "check" does what the
+ *mode is about and answers "fine", "quit"
+ *
+ *	dispatch: the main thread has its system calls from outside of libc handed to a handler of
+ *		SIGSYS (PR_SET_SYSCALL_USER_DISPATCH), as Wine does
+ *	dispatch-thread: another thread does
+ *	tsc: the processor's time stamp counter is out of reach (PR_SET_TSC)
+ *	raw: a thread that libc knows nothing of allocates all the while; the main thread never does
+ *	locked: all memory is locked, also what is mapped later (mlockall)
+ *	locked-least: the same, and nearly no more may be
+ *	preloaded: another thread holds the lock of dlopen, where that is held-dlopen.so's */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "test/targets/target.h"
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#define PR_SYS_DISPATCH_ON 1
+#endif
+
+#define STACK_BYTES (256u << 10)
+
+static volatile char selector; /* 1: calls are not let through */
+static atomic_uint dispatched, rounds;
+static atomic_bool over, there;
+
+TARGET_FRAME static void legal_work(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		void *p = malloc(200);
+
+		if (!p)
+			target_broken("no memory");
+		memset(p, 5, 200);
+		free(p);
+	}
+}
+
+/* ------------------------------------------------------------------ dispatch */
+
+/* A call from outside of libc: `syscall` in this program. */
+static long own_getppid(void)
+{
+	long answer;
+
+	__asm__ volatile("syscall"
+			 : "=a"(answer)
+			 : "0"((long)SYS_getppid)
+			 : "rcx", "r11", "memory");
+	return answer;
+}
+
+static void on_dispatch(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)info;
+	(void)context;
+	dispatched++;
+}
+
+static void dispatch(void)
+{
+	struct sigaction action = {.sa_sigaction = on_dispatch, .sa_flags = SA_SIGINFO};
+	char line[512];
+	unsigned long start = 0, end = 0;
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	while (maps && fgets(line, sizeof(line), maps))
+		if (strstr(line, " r-xp ") && strstr(line, "/libc.so.6"))
+			sscanf(line, "%lx-%lx", &start, &end);
+	if (maps)
+		fclose(maps);
+	sigaction(SIGSYS, &action, NULL);
+	if (!start || prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, end - start,
+			    &selector)) {
+		target_say("ready none %s", strerror(errno));
+		_exit(0);
+	}
+	selector = 1;
+}
+
+static void check_dispatch(void)
+{
+	unsigned before = dispatched;
+
+	own_getppid();
+	if (dispatched != before + 1)
+		target_broken("the call was not dispatched");
+}
+
+static void *dispatching_thread(void *nothing)
+{
+	(void)nothing;
+	dispatch();
+	there = true;
+	while (!over)
+		own_getppid();
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ a thread that libc does not
+ * know */
+
+static int raw_thread(void *nothing)
+{
+	(void)nothing;
+	while (!over) {
+		void *blocks[16];
+
+		for (unsigned i = 0; i < 16; i++)
+			blocks[i] = malloc(16 + 700 * i);
+		for (unsigned i = 0; i < 16; i++)
+			free(blocks[i]);
+		rounds++;
+	}
+	syscall(SYS_exit, 0);
+	return 0;
+}
+
+static void start_raw(void)
+{
+	char *stack =
+		mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (stack == MAP_FAILED ||
+	    clone(raw_thread, stack + STACK_BYTES,
+		  CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, NULL) < 0)
+		target_broken("clone: %s", strerror(errno));
+}
+
+/* ------------------------------------------------------------------ locked memory */
+
+static void lock_memory(bool least)
+{
+	struct rlimit limit;
+	char line[128];
+	unsigned long kilobytes = 0;
+	FILE *status;
+
+	if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
+		target_say("ready none %s", strerror(errno));
+		_exit(0);
+	}
+	if (!least)
+		return;
+	status = fopen("/proc/self/status", "r");
+	while (status && fgets(line, sizeof(line), status))
+		sscanf(line, "VmLck: %lu", &kilobytes);
+	if (status)
+		fclose(status);
+	limit.rlim_cur = limit.rlim_max = (kilobytes + 1024) << 10;
+	setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
+/* ------------------------------------------------------------------ dlopen of a library that it
+ * preloads */
+
+static void *holding_thread(void *nothing)
+{
+	void (*hold)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "held_dlopen_hold");
+
+	(void)nothing;
+	if (!hold)
+		target_broken("held-dlopen.so is not preloaded");
+	hold();
+	there = true;
+	while (!over)
+		usleep(1000);
+	((void (*)(void))dlsym(RTLD_DEFAULT, "held_dlopen_release"))();
+	return NULL;
+}
+
+static void start_thread(void *(*body)(void *))
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, body, NULL))
+		target_broken("no thread");
+	while (!there)
+		sched_yield();
+}
+
+static bool is_mode(const char *mode, const char *name)
+{
+	return !strcmp(mode, name);
+}
+
+static void begin(const char *mode)
+{
+	if (is_mode(mode, "dispatch"))
+		dispatch();
+	else if (is_mode(mode, "dispatch-thread"))
+		start_thread(dispatching_thread);
+	else if (is_mode(mode, "tsc"))
+		prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
+	else if (is_mode(mode, "raw"))
+		start_raw();
+	else if (is_mode(mode, "locked") || is_mode(mode, "locked-least"))
+		lock_memory(is_mode(mode, "locked-least"));
+	else if (is_mode(mode, "preloaded"))
+		start_thread(holding_thread);
+	else
+		target_broken("no mode %s", mode);
+}
+
+static void check(const char *mode)
+{
+	unsigned before = rounds;
+
+	if (is_mode(mode, "dispatch"))
+		check_dispatch();
+	before = is_mode(mode, "raw") ? rounds : dispatched;
+	while (is_mode(mode, "raw") && rounds - before < 1000)
+		sched_yield();
+	while (is_mode(mode, "dispatch-thread") && dispatched - before < 100)
+		sched_yield();
+}
+
+int main(int argc, char **argv)
+{
+	char line[256];
+	unsigned long count;
+
+	if (argc != 2)
+		target_broken("usage: legal MODE");
+	begin(argv[1]);
+	target_say("ready %d", getpid());
+	while (target_listen(line, sizeof(line)) && strcmp(line, "quit") != 0) {
+		if (target_word(line, "work", &count)) {
+			legal_work(count);
+			target_say("worked");
+		} else if (!strcmp(line, "check")) {
+			check(argv[1]);
+			target_say("fine");
+		} else {
+			target_broken("'%s'?", line);
+		}
+	}
+	over = true;
+	return 0;
+}
