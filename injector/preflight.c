@@ -54,7 +54,6 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"static", LIMPET_FINDING_REFUSE},
 	{"stopped", LIMPET_FINDING_NOTE},
 	{"symbols", LIMPET_FINDING_NOTE},
-	{"syscall-dispatch", LIMPET_FINDING_REFUSE},
 	{"thread", LIMPET_FINDING_REFUSE},
 	{"traced", LIMPET_FINDING_REFUSE},
 	{"write-execute", LIMPET_FINDING_NOTE},

@@ -177,6 +177,14 @@ int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks)
 	return stat_field(pid, 22, ret_ticks);
 }
 
+bool limpet_proc_is_exiting(pid_t tid)
+{
+	const uint64_t pf_exiting = 4; /* of include/linux/sched.h */
+	uint64_t flags;
+
+	return stat_field(tid, 9, &flags) < 0 || flags & pf_exiting;
+}
+
 /* ------------------------------------------------------------------ identity and limits */
 
 int limpet_proc_limit_files(pid_t pid, uint64_t *ret_soft)

@@ -50,6 +50,8 @@ int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status);
 
 /* Start time in clock ticks since boot: with the pid it names a process for good. */
 int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
+/* It runs no code of its program any more, or is gone. */
+bool limpet_proc_is_exiting(pid_t tid);
 /* Threads, ascending; *ret_tids is malloc'ed. Answers their number. None that lived all the while
  * is missing; some may be gone already. */
 int limpet_proc_tasks(pid_t pid, pid_t **ret_tids);

@@ -208,6 +208,7 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 		[LIMPET_UNSAFE_AGENT] = "in a hook",
 		[LIMPET_UNSAFE_UNKNOWN] = "in code whose stack could not be followed",
 		[LIMPET_UNSAFE_STACK] = "short of stack, or on one that is not the thread's own",
+		[LIMPET_UNSAFE_DISPATCH] = "handing its system calls to a handler of its own",
 	};
 
 	return words[verdict];
@@ -458,6 +459,8 @@ enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_s
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	uint64_t low;
 
+	if (limpet_tracee_dispatches(tracee))
+		return LIMPET_UNSAFE_DISPATCH;
 	if (limpet_tracee_in_rseq(tracee))
 		return LIMPET_UNSAFE_RSEQ;
 	for (size_t i = 0; i < safepoint->range_count; i++) {
@@ -501,6 +504,8 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 
 	if (!memory)
 		return LIMPET_UNSAFE_UNKNOWN;
+	if (limpet_tracee_dispatches(tracee))
+		return LIMPET_UNSAFE_DISPATCH;
 	if (limpet_tracee_in_rseq(tracee))
 		return LIMPET_UNSAFE_RSEQ;
 	got = limpet_memory_read_some(safepoint->pid, regs->rsp, memory, STACK_COPY_BYTES);

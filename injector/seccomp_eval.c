@@ -211,7 +211,7 @@ static bool harmless(const struct limpet_seccomp_call *call, uint32_t action)
 	}
 }
 
-void limpet_seccomp_judge(const struct limpet_seccomp_filters *filters,
+void limpet_seccomp_judge(const struct limpet_seccomp_filters *filters, bool locked,
 			  struct limpet_seccomp_verdict *ret_verdict)
 {
 	struct limpet_seccomp_verdict verdict = {.action = SECCOMP_RET_ALLOW};
@@ -222,6 +222,8 @@ void limpet_seccomp_judge(const struct limpet_seccomp_filters *filters,
 	for (size_t i = 0; i < limpet_seccomp_call_count; i++) {
 		const struct limpet_seccomp_call *call = &limpet_seccomp_calls[i];
 
+		if (call->number == SYS_munlock && !locked)
+			continue;
 		action = ask(filters, call->number, call->args);
 		if (harmless(call, action))
 			continue;

@@ -57,7 +57,8 @@ struct limpet_seccomp_verdict {
 	uint32_t action;                        /* what it would meet */
 	bool denies_exec; /* no page can be made executable later (MemoryDenyWriteExecute) */
 };
-void limpet_seccomp_judge(const struct limpet_seccomp_filters *filters,
+/* `locked`: the target has locked memory. */
+void limpet_seccomp_judge(const struct limpet_seccomp_filters *filters, bool locked,
 			  struct limpet_seccomp_verdict *ret_verdict);
 
 /* Where filters cannot be read: makes every call of the table in a child process, under the filters

@@ -525,6 +525,23 @@ bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee)
 #endif
 }
 
+#ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG /* Linux 6.4 */
+#define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
+#endif
+
+bool limpet_tracee_dispatches(const struct limpet_tracee *tracee)
+{
+	/* struct ptrace_sud_config */
+	struct {
+		uint64_t mode, selector, offset, length;
+	} config = {0};
+
+	/* The mode is 0 (PR_SYS_DISPATCH_OFF), or calls may be dispatched. */
+	return ptrace((enum __ptrace_request)PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, tracee->tid,
+		      (void *)sizeof(config), &config) == 0 &&
+	       config.mode;
+}
+
 bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t address,
 				struct limpet_tracee_gadgets *gadgets)
 {

@@ -63,6 +63,9 @@ bool limpet_tracee_in_syscall(const struct limpet_tracee *tracee);
 bool limpet_tracee_in_group_stop(const struct limpet_tracee *tracee);
 /* In a restartable sequence's critical section: no place to borrow. */
 bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee);
+/* System calls of the thread are handed to a handler of SIGSYS (syscall user dispatch): ours would
+ * be, too. False where the kernel cannot tell (before Linux 6.4). */
+bool limpet_tracee_dispatches(const struct limpet_tracee *tracee);
 /* The longest time from a thread leaving its own code to being back in it, of all that were let go
  * since the last call of this; 0: none. A thread that was stopped again before it had come to run
  * is away from the first stop to the end of the last. */

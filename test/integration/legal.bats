@@ -26,15 +26,22 @@ is_refused() {
 	works_on
 }
 
-@test "system calls that are handed to a handler (Wine): refused, and they still are" {
-	is_refused dispatch syscall-dispatch "system calls.*its own handler"
+@test "system calls that are handed to a handler (Wine): not borrowed, and they still are" {
+	legal dispatch
+	refused 1 "handing its system calls to a handler of its own" \
+		"$LIMPET" attach -o never.limpet --attach-timeout 1s "$pid"
+	[[ ! -e never.limpet ]]
+	works_on
 }
 
-@test "system calls of another thread that are handed to a handler: refused, and they still are" {
+@test "system calls of another thread that are handed to a handler: captured, and they still are" {
 	legal dispatch-thread
-	# Its signal mask is another in each handler: only the words are compared.
-	refused 3 "system calls.*its own handler" "$LIMPET" attach -o never.limpet "$pid"
-	[[ ! -e never.limpet ]]
+	attach "$pid"
+	tell legal "work 100" worked
+	stop "$pid"
+	good_capture
+	same "blocks" "$(site_sum legal_work allocations)" 100
+	nothing_of_ours "$pid"
 	works_on
 }
 

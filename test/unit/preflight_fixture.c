@@ -252,7 +252,6 @@ static const struct {
 	{"permission-namespace", PREFLIGHT_ELSEWHERE},
 	/* legal.bats */
 	{"raw-thread", PREFLIGHT_ELSEWHERE},
-	{"syscall-dispatch", PREFLIGHT_ELSEWHERE},
 	/* a note from Linux 6.9 on */
 	{"zombie-leader", PREFLIGHT_ELSEWHERE},
 };

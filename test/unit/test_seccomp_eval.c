@@ -70,7 +70,7 @@ static struct limpet_seccomp_verdict verdict_of(scmp_filter_ctx context)
 	struct one_filter filter;
 
 	take(context, &filter);
-	limpet_seccomp_judge(&filter.filters, &verdict);
+	limpet_seccomp_judge(&filter.filters, true, &verdict);
 	limpet_seccomp_filters_done(&filter.filters);
 	return verdict;
 }
@@ -488,7 +488,7 @@ static void test_filters_are_read_out_of_a_blocked_child(void **state)
 	assert_int_equal(filters.list[0].count, expected.filters.list[0].count);
 	assert_memory_equal(filters.list[0].list, expected.list,
 			    filters.list[0].count * sizeof(struct sock_filter));
-	limpet_seccomp_judge(&filters, &verdict);
+	limpet_seccomp_judge(&filters, true, &verdict);
 	assert_null(verdict.call);
 	assert_int_equal(limpet_proc_status_read(child, &status), 0);
 	assert_int_equal(status.tracer, 0);
@@ -496,6 +496,22 @@ static void test_filters_are_read_out_of_a_blocked_child(void **state)
 	limpet_seccomp_filters_done(&expected.filters);
 	seccomp_release(context);
 	child_ends_well(child, wake);
+}
+
+static void test_munlock_is_asked_only_where_memory_is_locked(void **state)
+{
+	scmp_filter_ctx context =
+		one_rule(SCMP_ACT_ALLOW, SCMP_ACT_KILL_PROCESS, SCMP_SYS(munlock));
+	struct limpet_seccomp_verdict verdict = verdict_of(context);
+	struct one_filter filter;
+
+	(void)state;
+	assert_non_null(verdict.call);
+	take(context, &filter);
+	limpet_seccomp_judge(&filter.filters, false, &verdict);
+	assert_null(verdict.call);
+	limpet_seccomp_filters_done(&filter.filters);
+	seccomp_release(context);
 }
 
 static void test_kill_filter_is_found_in_a_child(void **state)
@@ -532,7 +548,7 @@ static void test_kill_filter_is_found_in_a_child(void **state)
 	assert_true(WIFSTOPPED(wake));
 	assert_int_equal(limpet_seccomp_filters_read(child, false, &filters), 0);
 	assert_int_equal(filters.count, 2);
-	limpet_seccomp_judge(&filters, &verdict);
+	limpet_seccomp_judge(&filters, true, &verdict);
 	assert_non_null(verdict.call);
 	assert_string_equal(verdict.call->name, "memfd_create");
 	assert_int_equal(verdict.action, SECCOMP_RET_KILL_PROCESS);
@@ -647,6 +663,7 @@ int main(void)
 		cmocka_unit_test(test_each_action_on_a_needed_call),
 		cmocka_unit_test(test_optional_calls_may_fail_but_not_kill),
 		cmocka_unit_test(test_every_call_of_the_table_is_asked),
+		cmocka_unit_test(test_munlock_is_asked_only_where_memory_is_locked),
 		cmocka_unit_test(test_arguments_count),
 		cmocka_unit_test(test_docker_default_passes),
 		cmocka_unit_test(test_filters_are_read_out_of_a_blocked_child),
