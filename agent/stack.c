@@ -604,6 +604,12 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 #define LARGE_FRAME_BYTES 16384u
 #define STACK_RESERVE_BYTES 16384u /* below a large copy: for the function itself */
 
+static inline __attribute__((always_inline)) bool read_caller(const void *memory, uint64_t address,
+							      uint64_t *ret_word)
+{
+	return address && limpet_walk_read_ranges(memory, address, ret_word);
+}
+
 int64_t limpet_stack_arguments(const struct limpet_thread *thread, const struct limpet_frame *frame)
 {
 	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
@@ -621,8 +627,7 @@ int64_t limpet_stack_arguments(const struct limpet_thread *thread, const struct 
 			most = LARGE_FRAME_BYTES;
 		readable.high[0] = high - sp < most ? high : sp + most;
 	}
-	if (limpet_walk_step(&map, &cache, limpet_walk_read_ranges, &readable, &caller) !=
-		    LIMPET_WALK_MORE ||
+	if (limpet_walk_step(&map, &cache, read_caller, &readable, &caller) != LIMPET_WALK_MORE ||
 	    !is_in_force(current) || caller.flags & LIMPET_FRAME_SIGNAL ||
 	    (caller.flags & LIMPET_FRAME_BY_FP && !known))
 		return LIMPET_PASS;
@@ -649,7 +654,8 @@ static inline __attribute__((always_inline)) bool read_own(const void *memory, u
 {
 	const struct limpet_thread *thread = memory;
 
-	if (address < thread->stack_low || address > thread->stack_high - sizeof(*ret_word))
+	if (!address || address < thread->stack_low ||
+	    address > thread->stack_high - sizeof(*ret_word))
 		return false;
 	*ret_word = *(const uint64_t *)(uintptr_t)address;
 	return true;
