@@ -183,6 +183,38 @@ whole() {
 	whole write-much writev-much send-much sendmsg-much sendmmsg-much sendfile-much recv-all recvmsg-all
 }
 
+# is_writing BYTES: it waits in write(2) for room.
+is_writing() {
+	[[ $(</proc/"$pid"/syscall) =~ ^1\ 0x[0-9a-f]+\ 0x[0-9a-f]+\ $(printf '0x%x' "$1")\  ]]
+}
+
+@test "a capture that ends while a call would be cut short: the agent stays, and is removed later" {
+	local bytes=1048576 reader
+	mkfifo slow
+	start writer /usr/bin/python3 -c "
+import os, sys
+slow = os.open('slow', os.O_RDWR)
+os.write(1, b'ready %d\\n' % os.getpid())
+for line in sys.stdin:
+	if line == 'quit\\n':
+		break
+	os.write(1, b'wrote %d\\n' % os.write(slow, b'x' * $bytes))
+"
+	attach "$pid" --attach-timeout $((2 * LIMPET_TEST_PATIENCE))s
+	printf 'write\n' >&"${in_of[writer]}"
+	wait_until 20 is_writing "$bytes"
+	stop "$pid" 5
+	grep -qE "its thread $pid waits in write\(2\), which a stop would cut short" "$work/attach.$captures.err"
+	grep -q "the agent stays in process $pid, switched off" "$work/attach.$captures.err"
+	is_writing "$bytes"
+	exec {reader}<slow
+	same "bytes" "$(head -c "$bytes" <&"$reader" | wc -c)" "$bytes"
+	exec {reader}<&-
+	heard writer "wrote $bytes"
+	cleaned_up "$pid"
+	finish writer
+}
+
 @test "every kind that the sleeper knows is tested here" {
 	for kind in $("$TARGETS/sleeper" --list); do
 		grep -qE "^	(blocked|whole) (.* )?$kind( |\$)" "$BATS_TEST_FILENAME" || fail "$kind is not tested"
