@@ -209,6 +209,8 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 		[LIMPET_UNSAFE_UNKNOWN] = "in code whose stack could not be followed",
 		[LIMPET_UNSAFE_STACK] = "short of stack, or on one that is not the thread's own",
 		[LIMPET_UNSAFE_DISPATCH] = "handing its system calls to a handler of its own",
+		[LIMPET_UNSAFE_FILTER] =
+			"under a seccomp filter that does not let limpet's calls pass",
 	};
 
 	return words[verdict];
