@@ -629,6 +629,10 @@ int64_t limpet_stack_arguments(const struct limpet_thread *thread, const struct 
 			most = LARGE_FRAME_BYTES;
 		readable.high[0] = high - sp < most ? high : sp + most;
 	}
+	/* Where the stack's end is not known nothing is read by a frame pointer that no row vouches
+	 * for. */
+	if (!known && limpet_walk_find_rule(&map, &cache, caller.pc - 1).cfa <= LIMPET_CFA_UNKNOWN)
+		return LIMPET_PASS;
 	if (limpet_walk_step(&map, &cache, read_caller, &readable, &caller) != LIMPET_WALK_MORE ||
 	    !is_in_force(current) || caller.flags & LIMPET_FRAME_SIGNAL ||
 	    (caller.flags & LIMPET_FRAME_BY_FP && !known))
