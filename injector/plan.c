@@ -360,7 +360,7 @@ static uint64_t libc_symbol(struct limpet_modules *modules, const char *name)
 
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *module = &modules->list[i];
-		const char *base = base_name(module->path);
+		const char *base = module->path ? base_name(module->path) : "";
 		uint64_t address = 0;
 
 		if (!module->in_list || module->space || module->agent)
