@@ -63,7 +63,7 @@ $(foreach test,$(CLOCK_TESTS),$(eval $(test)_SRC += test/unit/clock_fixture.c))
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := test/torture/stall.bats test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
 TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats \
-	test/torture/order.bats test/torture/chains.bats test/torture/losses.bats
+	test/torture/order.bats test/torture/chains.bats test/torture/losses.bats test/torture/chaos.bats
 # What measures time, by medians of an idle machine: `make torture`.
 LONG_TORTURE_TESTS := $(TORTURE_TESTS) $(sort $(wildcard test/torture/*_limits.bats))
 # And what has more rounds than in `make test`.
@@ -107,7 +107,7 @@ TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthr
 TARGET_C := blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena lame legal
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
-	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static keeps decoy pool bundled-hidden bundled-symbolic registers sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static keeps decoy pool bundled-hidden bundled-symbolic registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so held-dlopen.so room)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
 
@@ -125,6 +125,12 @@ $(TARGET_DIR)/confined: test/targets/confined.c test/targets/target.h test/unit/
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(filter %.c,$^) -lseccomp
+
+CHAOS_SRC := $(addprefix test/targets/chaos,.c _program.c _memory.c _threads.c _process.c _waits.c)
+$(TARGET_DIR)/chaos: $(CHAOS_SRC) test/targets/chaos.h test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $(CHAOS_SRC) -ldl
 
 SLEEPER_SRC := $(addprefix test/targets/sleeper,.c _io.c _time.c _ipc.c)
 $(TARGET_DIR)/sleeper: $(SLEEPER_SRC) test/targets/sleeper.h test/targets/target.h
@@ -507,6 +513,8 @@ torture: export LOADER_ROUNDS ?= 60
 torture: export HANDOFFS ?= 50000000
 torture: export CHAINS ?= 100000
 torture: export LOSS_ROUNDS ?= 200
+torture: export CHAOS_PROGRAMS ?= 10000
+torture: export CHAOS_SECONDS ?= 3600
 torture: export STALL_ROUNDS ?= 50
 torture: export DAMAGES ?= 10000
 torture: export ATTACH_ROUNDS ?= 20
