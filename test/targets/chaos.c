@@ -127,10 +127,20 @@ static void *run_machine(void *argument)
 	return NULL;
 }
 
+static void release_machines(void)
+{
+	pthread_mutex_lock(&gate);
+	hold_told = false;
+	pthread_cond_broadcast(&gate_moved);
+	pthread_mutex_unlock(&gate);
+}
+
+/* None runs before all are there: one may signal another. */
 static void begin_machines(void)
 {
 	pthread_attr_t attributes;
 
+	hold_told = true;
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, CHAOS_STACK);
 	for (unsigned i = 1; i < chaos_machine_count; i++) {
@@ -139,6 +149,7 @@ static void begin_machines(void)
 			target_broken("no thread for machine %u", i);
 	}
 	pthread_attr_destroy(&attributes);
+	release_machines();
 }
 
 /* ------------------------------------------------------------------ the main thread */
@@ -157,10 +168,7 @@ static void hold(void)
 	say_counts("held ");
 	if (!target_listen(line, sizeof(line)) || strcmp(line, "go"))
 		target_broken("'%s' instead of 'go'", line);
-	pthread_mutex_lock(&gate);
-	hold_told = false;
-	pthread_cond_broadcast(&gate_moved);
-	pthread_mutex_unlock(&gate);
+	release_machines();
 	target_say("going");
 }
 
