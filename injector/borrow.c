@@ -165,10 +165,9 @@ static enum limpet_safepoint_verdict check_thread(const struct limpet_borrow *bo
  * not stop in time, of one that would map an arena for good, and of one that may not call. */
 enum { NOT_NOW = 1, LATE, NO_ARENA, FORBIDDEN };
 
-static bool would_cut(struct limpet_borrow *borrow, pid_t tid)
+static bool would_cut(struct limpet_borrow *borrow, pid_t tid, enum rank rank)
 {
-	if (rank_of_thread(borrow->setup.pid, tid) != RANK_CUTS ||
-	    !limpet_stop_cuts(borrow->setup.pid, tid, &borrow->cut_call))
+	if (rank != RANK_CUTS || !limpet_stop_cuts(borrow->setup.pid, tid, &borrow->cut_call))
 		return false;
 	borrow->cut_tid = tid;
 	return true;
@@ -176,16 +175,19 @@ static bool would_cut(struct limpet_borrow *borrow, pid_t tid)
 
 /* 0: borrowed; NOT_NOW, LATE, NO_ARENA, FORBIDDEN (*ret_verdict says why); -errno: no use to go on.
  */
-static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
-		      enum limpet_safepoint_verdict *ret_verdict)
+static int try_thread(struct limpet_borrow *borrow, const struct candidate *candidate,
+		      bool want_arena, enum limpet_safepoint_verdict *ret_verdict)
 {
+	const pid_t tid = candidate->tid;
+	/* Once more: it may have gone on since the threads were listed, into a call that is better
+	 * left alone. Such a one has its turn when the threads are listed again. */
+	const enum rank rank = rank_of_thread(borrow->setup.pid, tid);
 	struct limpet_tracee *tracee;
 	uint64_t stack_low;
 	bool arena;
 	int error;
 
-	/* Once more: it may have gone on since the threads were listed. */
-	if (would_cut(borrow, tid))
+	if ((rank > candidate->rank && rank >= RANK_TIMED) || would_cut(borrow, tid, rank))
 		return NOT_NOW;
 	error = limpet_tracee_stop(borrow->setup.pid, tid, limpet_monotonic_ns() + STOP_PATIENCE_NS,
 				   &tracee);
@@ -240,7 +242,7 @@ static int try_threads(struct limpet_borrow *borrow, const struct candidate *lis
 			patience->looks -= patience->looks > 0;
 			return NOT_NOW;
 		}
-		error = try_thread(borrow, list[i].tid, *want_arena, ret_verdict);
+		error = try_thread(borrow, &list[i], *want_arena, ret_verdict);
 		if (error <= 0)
 			return error;
 		not_now |= error == NOT_NOW;

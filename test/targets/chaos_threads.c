@@ -58,8 +58,14 @@ void chaos_signals_block(void)
 void chaos_signals_begin(void)
 {
 	struct sigaction action = {.sa_handler = handle};
+	sigset_t set;
 
-	chaos_signals_block();
+	/* Whoever started it may ignore some, as a shell does for what it starts in the background.
+	 */
+	for (int number = 1; number <= SIGRTMAX; number++)
+		signal(number, SIG_DFL);
+	all_signals(&set);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
 	for (unsigned i = 0; i < 3; i++) {
 		action.sa_flags = i == 1 ? 0 : SA_ONSTACK;
 		all_signals(&action.sa_mask);
