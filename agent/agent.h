@@ -112,6 +112,10 @@ bool limpet_record_make_room(struct limpet_thread *thread, uint64_t ticks);
 /* The collector says that there is room: all is recorded again. */
 void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload);
 void limpet_record_publish(struct limpet_thread *thread);
+/* There is something for the collector to do, which it will see at its next look. */
+void limpet_record_ring(void);
+/* As libc has it, without a system call where the place is known. */
+uint32_t limpet_record_tid(void);
 uint64_t limpet_clock_slow(void);
 
 static inline uint32_t limpet_thread_index(const struct limpet_thread *thread)
@@ -278,11 +282,9 @@ int limpet_patch_new_modules(void);
 /* may_wait: the call would wait for the loader itself. */
 void limpet_patch_on_loader_call(bool may_wait);
 
-/* channel.c: the descriptor, checked to be ours before each use */
+/* channel.c */
 int limpet_channel_adopt(int fd);
-bool limpet_channel_is_ours(void);
-/* Answers 0, or -errno after which the collector is gone and hooks pass through. */
-int limpet_channel_send(uint32_t type, uint32_t thread, uint64_t sequence, uint64_t value);
+/* If it is ours still. */
 void limpet_channel_close(void);
 
 static inline void *limpet_shm_at(uint64_t offset)

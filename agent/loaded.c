@@ -11,15 +11,17 @@
 
 #include <elf.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <linux/time_types.h>
-#include <sys/uio.h>
 
 #include "common/slots.h"
 
 #define MAX_SPACES 64u /* glibc has 16 */
 #define MAX_LINK_MAPS 16384u
 #define MAX_PHDRS 64u
-#define ERROR_BUSY 16 /* EBUSY */
+#define ERROR_AGAIN 11 /* EAGAIN */
+#define ERROR_BUSY 16  /* EBUSY */
+#define ERROR_TIMEDOUT 110
 
 typedef int dl_iterate_phdr_fn(int (*callback)(struct dl_phdr_info *, size_t, void *), void *);
 
@@ -49,7 +51,7 @@ static bool is_loading_elsewhere(void)
 {
 	int32_t owner = lock_owner ? __atomic_load_n(lock_owner, __ATOMIC_ACQUIRE) : 0;
 
-	return owner && owner != limpet_syscall1(SYS_gettid, 0);
+	return owner && (uint32_t)owner != limpet_record_tid();
 }
 
 /* ------------------------------------------------------------------ the lists */
@@ -82,17 +84,34 @@ static void take_phdrs(struct limpet_image *image, const Elf64_Phdr *phdrs, uint
 	}
 }
 
+/* Loader hooks make no other calls than the loader itself, which a program that goes on loading
+ * has to allow: mprotect, and futex as its locks do. */
+static long wait_for_word(const uint32_t *word, uint32_t value,
+			  const struct __kernel_timespec *how_long)
+{
+	return limpet_syscall6(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value,
+			       (long)how_long, 0, 0);
+}
+
+/* Whether the word may be read, asked of the kernel, which compares it. */
+static bool is_readable(uint64_t address)
+{
+	static const struct __kernel_timespec not_at_all;
+	long answer = wait_for_word((const uint32_t *)(uintptr_t)address, 0, &not_at_all);
+
+	return answer == -ERROR_AGAIN || answer == -ERROR_TIMEDOUT;
+}
+
 /* That list says nothing of program headers: they are where the file's head says, if that is
- * mapped, which the kernel is asked, and are those of this module. */
+ * mapped, and are those of this module. The head is the beginning of a page. */
 static bool read_image(const struct link_map *map, struct limpet_image *image)
 {
-	Elf64_Ehdr head = {.e_phnum = 0};
-	struct iovec local = {&head, sizeof(head)};
-	struct iovec remote = {(void *)(uintptr_t)map->l_addr, sizeof(head)};
+	Elf64_Ehdr head;
 
-	if (limpet_syscall6(SYS_process_vm_readv, limpet_syscall1(SYS_getpid, 0), (long)&local, 1,
-			    (long)&remote, 1, 0) != sizeof(head) ||
-	    head.e_ident[0] != ELFMAG0 || head.e_ident[1] != ELFMAG1 ||
+	if (map->l_addr % page_bytes || !is_readable(map->l_addr))
+		return false;
+	head = *(const Elf64_Ehdr *)(uintptr_t)map->l_addr;
+	if (head.e_ident[0] != ELFMAG0 || head.e_ident[1] != ELFMAG1 ||
 	    head.e_ident[2] != ELFMAG2 || head.e_ident[3] != ELFMAG3 ||
 	    head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > MAX_PHDRS ||
 	    head.e_phoff > page_bytes ||
@@ -173,9 +192,10 @@ int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unre
 
 void limpet_loaded_pause(void)
 {
+	static const uint32_t nobody_wakes;
 	const struct __kernel_timespec pause = {0, 100000};
 
-	limpet_syscall3(SYS_nanosleep, (long)&pause, 0, 0);
+	wait_for_word(&nobody_wakes, 0, &pause);
 }
 
 bool limpet_loaded_walk_settled(limpet_image_fn *visit, void *context, bool wait,

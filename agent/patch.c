@@ -16,6 +16,8 @@
 #include "common/arch.h"
 #include "common/slots.h"
 
+#define ERROR_FAULT 14 /* EFAULT */
+
 static struct limpet_start config; /* a copy: the original lies in scratch memory */
 static uint32_t scanning;          /* one thread at a time looks for new modules */
 static bool leaving;               /* changed and read under the loader's lock; or from_outside */
@@ -50,13 +52,13 @@ void limpet_patch_configure(const struct limpet_start *start)
 /* Whether the page may be written now, asked of the kernel: an atomic `or 0` on the word by the
  * futex call. A page in the middle of its own relocation is still writable and must stay so; one
  * that the loader has sealed answers EFAULT. Its protection is then changed and put back. */
-static bool is_writable(uint64_t address)
+static long ask_whether_writable(uint64_t address)
 {
 	static uint32_t nobody_waits;
 	const long or_zero = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
 
 	return limpet_syscall6(SYS_futex, (long)&nobody_waits, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG,
-			       0, 0, (long)address, or_zero) >= 0;
+			       0, 0, (long)address, or_zero);
 }
 
 /* Answers 0, 1 (holds something else), or -errno. */
@@ -65,11 +67,16 @@ static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 	uint64_t *word = (uint64_t *)(uintptr_t)address;
 	uint64_t page = address & ~(config.page_bytes - 1);
 	bool sealed;
+	long asked;
 	int answer;
 
 	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expected)
 		return 1;
-	sealed = !is_writable(address);
+	asked = ask_whether_writable(address);
+	sealed = asked == -ERROR_FAULT;
+	/* The call is forbidden by now: nobody knows. */
+	if (asked < 0 && !sealed)
+		return (int)asked;
 	if (sealed) {
 		long error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
 					     PROT_READ | PROT_WRITE);
@@ -111,10 +118,11 @@ static void slot_patch(struct limpet_slot *slot)
 	}
 	if (answer == 0)
 		slot->state = LIMPET_SLOT_PATCHED;
-	else if (answer < 0)
-		slot->state = LIMPET_SLOT_FAILED;
-	else
+	else if (answer > 0)
 		slot->state = LIMPET_SLOT_FOREIGN;
+	else
+		slot->state = LIMPET_SLOT_FAILED;
+	limpet_shm->slots_not_taken += slot->state == LIMPET_SLOT_FAILED;
 }
 
 /* By what stands there, not by the slot's state. Answers -errno if it could not be done. */
@@ -535,5 +543,5 @@ void limpet_patch_on_loader_call(bool may_wait)
 	if (!changed)
 		return;
 	limpet_shm->modules_seen++;
-	limpet_channel_send(LIMPET_MSG_MODULES, 0, limpet_shm->modules_seen, 0);
+	limpet_record_ring();
 }

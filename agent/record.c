@@ -16,10 +16,6 @@ _Static_assert(LIMPET_RULE_CACHE * sizeof(struct limpet_walk_cache_entry) ==
 #define PROBES 32u
 #define POINTER_CHANGING 1u /* thread_pointer of an entry between two owners */
 
-/* Since the beginning, of all threads. Announced more often, the system call and the collector's
- * wake-up took a tenth of what a pair costs. */
-static uint32_t full_chunks;
-
 typedef int clock_gettime_fn(int clock, int64_t *out);
 
 /* Once the memory is mapped, and before any hook records. */
@@ -38,7 +34,6 @@ void limpet_record_configure(void)
 	limpet_hot.sample_counters = limpet_shm_at(limpet_shm->layout.sample_filter_offset);
 	limpet_hot.sample_shift = limpet_shm->layout.sample_filter_shift;
 	limpet_hot.overload = 0;
-	full_chunks = 0;
 }
 
 uint64_t limpet_clock_slow(void)
@@ -78,44 +73,50 @@ static uint32_t chunk_take(const struct limpet_thread *thread)
 	return LIMPET_CHUNK_NONE;
 }
 
-/* 0: the kernel does not say. */
-static uint64_t monotonic_ms(void)
+void limpet_record_ring(void)
 {
-	int64_t time[2] = {0, 0};
-	const int monotonic = 1;
-
-	if (limpet_syscall3(SYS_clock_gettime, monotonic, (long)time, 0) < 0)
-		return 0;
-	return (uint64_t)time[0] * 1000u + (uint64_t)time[1] / 1000000u;
+	__atomic_fetch_add(&limpet_shm->bell, 1, __ATOMIC_RELEASE);
 }
 
-/* --on-overload wait: the thread sleeps until the collector has given a chunk back or is gone. Not
- * even being switched off ends it: what has begun is recorded. But a collector that was stopped, or
- * hangs, gives no sign of life; once one thread has waited for that in vain, none waits any more
- * until there is one. */
+/* Hooks are plain calls then, for good. */
+static bool collector_has_died(void)
+{
+	if (!(__atomic_load_n(&limpet_shm->collector, __ATOMIC_RELAXED) & LIMPET_COLLECTOR_DIED))
+		return false;
+	__atomic_store_n(&limpet_control->on, 0, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* --on-overload wait: until the collector has given a chunk back or is gone. Not even being
+ * switched off ends it: what has begun is recorded. But a collector that was stopped, or hangs,
+ * gives no sign of life; once one thread has waited for that in vain, none waits any more until
+ * there is one. The thread does not sleep, which would be a system call. */
 static uint32_t chunk_wait(const struct limpet_thread *thread)
 {
 	static uint64_t last_beat = UINT64_MAX; /* after which nothing came for so long */
-	const int64_t pause[2] = {0, 200000};
+	const unsigned pauses = 256;
 	uint32_t index = chunk_take(thread);
-	uint64_t beat = UINT64_MAX, since_ms = 0;
+	uint64_t beat = UINT64_MAX, since = 0;
 
+	if (index == LIMPET_CHUNK_NONE)
+		limpet_record_ring();
 	while (index == LIMPET_CHUNK_NONE && limpet_shm->wait_for_room) {
 		uint64_t now_beat = __atomic_load_n(&limpet_shm->beats, __ATOMIC_RELAXED);
-		uint64_t now_ms = monotonic_ms();
+		uint64_t now = limpet_clock();
 
-		if (!now_ms || now_beat == __atomic_load_n(&last_beat, __ATOMIC_RELAXED))
+		if (now_beat == __atomic_load_n(&last_beat, __ATOMIC_RELAXED) ||
+		    collector_has_died())
 			break;
 		if (now_beat != beat) {
 			beat = now_beat;
-			since_ms = now_ms;
-		} else if (now_ms - since_ms >= limpet_shm->wait_for_room) {
+			since = now;
+		} else if (now - since >= limpet_shm->wait_for_room) {
 			__atomic_store_n(&last_beat, beat, __ATOMIC_RELAXED);
 			break;
 		}
-		if (limpet_channel_send(LIMPET_MSG_STARVED, limpet_thread_index(thread), 0, 0) < 0)
-			break;
-		limpet_syscall3(SYS_nanosleep, (long)pause, 0, 0);
+		for (unsigned i = 0; i < pauses; i++)
+			limpet_pause();
+		limpet_record_ring();
 		index = chunk_take(thread);
 	}
 	return index;
@@ -127,7 +128,7 @@ static bool chunk_next(struct limpet_thread *thread)
 	struct limpet_chunk *chunk;
 	uint32_t old = thread->chunk;
 
-	if (index == LIMPET_CHUNK_NONE)
+	if (collector_has_died() || index == LIMPET_CHUNK_NONE)
 		return false;
 	chunk = chunk_at(index);
 	chunk->thread = limpet_thread_index(thread);
@@ -145,11 +146,7 @@ static bool chunk_next(struct limpet_thread *thread)
 	} else {
 		/* From here on the old chunk may be read to its end and given back. */
 		__atomic_store_n(&chunk_at(old)->next, index, __ATOMIC_RELEASE);
-		if (__atomic_add_fetch(&full_chunks, 1, __ATOMIC_RELAXED) %
-			    LIMPET_DOORBELL_CHUNKS ==
-		    0)
-			limpet_channel_send(LIMPET_MSG_BATCH, limpet_thread_index(thread),
-					    chunk->sequence, 0);
+		limpet_record_ring();
 	}
 	return true;
 }
@@ -223,6 +220,39 @@ void limpet_record_publish(struct limpet_thread *thread)
 				 __ATOMIC_RELEASE);
 }
 
+uint32_t limpet_record_tid(void)
+{
+	uint64_t pointer = limpet_thread_pointer();
+
+	if (__builtin_expect(!limpet_hot.tid_offset, 0))
+		return (uint32_t)limpet_syscall1(SYS_gettid, 0);
+	return *(const uint32_t *)(uintptr_t)(pointer + limpet_hot.tid_offset);
+}
+
+/* What libc says of the stack that the thread is on. That of others, and where libc says nothing
+ * (of the main thread), the collector has to look for in the maps. */
+static void find_stack(struct limpet_thread *thread, uint64_t pointer, uint64_t sp)
+{
+	const struct limpet_shm *shm = limpet_shm;
+	uint64_t low, bytes, guard;
+
+	if (thread->tid == shm->main_tid) {
+		thread->stack_low = shm->main_stack_low;
+		__atomic_store_n(&thread->stack_high, shm->main_stack_high, __ATOMIC_RELEASE);
+		return;
+	}
+	if (!shm->stack_offset || sp >= pointer)
+		return;
+	low = *(const uint64_t *)(uintptr_t)(pointer + shm->stack_offset);
+	bytes = *(const uint64_t *)(uintptr_t)(pointer + shm->stack_offset + 8);
+	guard = *(const uint64_t *)(uintptr_t)(pointer + shm->stack_offset + 16);
+	/* The guard is at the low end; the thread's own control block ends what is to be read. */
+	if (low > sp || guard > sp - low || pointer - low >= bytes)
+		return;
+	thread->stack_low = low + guard;
+	__atomic_store_n(&thread->stack_high, pointer, __ATOMIC_RELEASE);
+}
+
 static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t thread_pointer,
 			 uint64_t sp)
 {
@@ -237,8 +267,9 @@ static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t th
 	thread->stack_low = 0;
 	if (!thread->memos)
 		thread->memos = limpet_thread_index(thread) << 8 | LIMPET_ROOM_SMALL.memos;
+	find_stack(thread, thread_pointer, sp);
 	__atomic_store_n(&thread->thread_pointer, thread_pointer, __ATOMIC_RELEASE);
-	limpet_channel_send(LIMPET_MSG_CLAIM, limpet_thread_index(thread), thread->generation, sp);
+	limpet_record_ring();
 }
 
 /* Of a state that nobody else has: each that ever was claimed keeps its memory. */
@@ -265,7 +296,7 @@ static void mark_used(const struct limpet_thread *thread)
 
 static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home, uint64_t sp)
 {
-	uint32_t tid = (uint32_t)limpet_syscall1(SYS_gettid, 0);
+	uint32_t tid = limpet_record_tid();
 
 	for (uint32_t i = 0; i < PROBES; i++) {
 		struct limpet_thread *thread =
@@ -322,10 +353,7 @@ struct limpet_thread *limpet_thread_look_up(uint64_t sp)
 
 		if (__atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED) != thread_pointer)
 			continue;
-		/* Where it is not known where libc keeps it, the kernel is asked. */
-		tid = limpet_hot.tid_offset ? *(const uint32_t *)(uintptr_t)(thread_pointer +
-									     limpet_hot.tid_offset)
-					    : (uint32_t)limpet_syscall1(SYS_gettid, 0);
+		tid = limpet_record_tid();
 		if (__builtin_expect(tid != thread->tid, 0))
 			return thread_take_over(thread, thread_pointer, tid, sp);
 		return thread;

@@ -5,8 +5,6 @@
  * written once, by compare and exchange, after its node is whole. */
 #include "agent/agent.h"
 
-#include <sys/uio.h>
-
 const uint8_t *limpet_unwind_arena;
 uint64_t limpet_unwind_arena_bytes;
 
@@ -158,56 +156,55 @@ static bool replace(struct limpet_thread *thread, const struct limpet_memo *memo
 
 /* ------------------------------------------------------------------ other stacks
  *
- * One whose extent is not known (yet), a fibre, an alternate signal stack and the one that the
- * signal has interrupted: the kernel copies piece by piece, so that nothing can fault. */
+ * A fibre, an alternate signal stack and the one that the signal has interrupted. What may be read
+ * of them the collector has looked up in the maps; until it has, a stack is cut to its first frame
+ * and counted. A mapping on which the thread is now is there; that the rest of it still is as the
+ * collector saw it some time ago, no more than probable: what was unmapped since from above a stack
+ * that is in use is read only if its frames lead there. */
 
-#define WINDOW_BYTES sizeof(((struct limpet_memo *)0)->values)
-#define WINDOW_UNIT 256u /* what stands a little below is read next */
-#define MAX_WINDOWS 256u
-
-struct window {
-	uint64_t base, bytes;
-	uint32_t moves;
-	long pid;
-	uint8_t *copy;
+struct known_stacks {
+	uint64_t low, high;         /* on which the walk begins, from there on */
+	uint64_t own_low, own_high; /* the thread's own; 0: unknown */
 };
 
-static bool move_window(struct window *window, uint64_t address)
+/* Answers the end of the range that holds `sp`; 0: none is known. Pairs with the collector's
+ * changes. */
+static uint64_t find_range(uint64_t sp)
 {
-	const uint64_t page = 4096, start = address & ~(uint64_t)(WINDOW_UNIT - 1);
-	uint64_t first = page - (start & (page - 1));
-	struct iovec local = {window->copy, WINDOW_BYTES};
-	struct iovec remote[2];
-	long bytes;
+	for (unsigned i = 0; i < LIMPET_STACK_RANGES; i++) {
+		const struct limpet_stack_range *range = &limpet_shm->ranges[i];
+		uint32_t version = __atomic_load_n(&range->version, __ATOMIC_ACQUIRE);
+		uint64_t low = __atomic_load_n(&range->low, __ATOMIC_RELAXED);
+		uint64_t high = __atomic_load_n(&range->high, __ATOMIC_RELAXED);
 
-	if (window->moves++ == MAX_WINDOWS)
-		return false;
-	if (first > WINDOW_BYTES)
-		first = WINDOW_BYTES;
-	/* By pages: the first is not lost with the second. */
-	remote[0].iov_base = (void *)(uintptr_t)start;
-	remote[0].iov_len = first;
-	remote[1].iov_base = (void *)(uintptr_t)(start + first);
-	remote[1].iov_len = WINDOW_BYTES - first;
-	bytes = limpet_syscall6(SYS_process_vm_readv, window->pid, (long)&local, 1, (long)remote,
-				first < WINDOW_BYTES ? 2 : 1, 0);
-	window->base = start;
-	window->bytes = bytes < 0 ? 0 : (uint64_t)bytes;
-	return true;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (sp >= low && sp < high && !(version & 1) &&
+		    __atomic_load_n(&range->version, __ATOMIC_RELAXED) == version)
+			return high;
+	}
+	return 0;
 }
 
-static inline __attribute__((always_inline)) bool read_window(const void *memory, uint64_t address,
-							      uint64_t *ret_word)
+static void ask_for_range(uint64_t sp)
 {
-	/* The walker's readers do not change what they read from; this one is a place that does. */
-	struct window *window = (struct window *)(uintptr_t)memory;
+	uint32_t number = __atomic_fetch_add(&limpet_shm->unknown_count, 1, __ATOMIC_RELAXED);
 
-	if (address - window->base + sizeof(*ret_word) > window->bytes || address < window->base) {
-		if (!move_window(window, address) ||
-		    address - window->base + sizeof(*ret_word) > window->bytes)
-			return false;
-	}
-	__builtin_memcpy(ret_word, window->copy + (address - window->base), sizeof(*ret_word));
+	__atomic_store_n(&limpet_shm->unknown[number % LIMPET_UNKNOWN_STACKS], sp,
+			 __ATOMIC_RELAXED);
+	limpet_record_ring();
+}
+
+static inline __attribute__((always_inline)) bool read_known(const void *memory, uint64_t address,
+							     uint64_t *ret_word)
+{
+	const struct known_stacks *stacks = memory;
+	const uint64_t bytes = sizeof(*ret_word);
+
+	if ((address < stacks->low || address >= stacks->high || stacks->high - address < bytes) &&
+	    (address < stacks->own_low || address >= stacks->own_high ||
+	     stacks->own_high - address < bytes))
+		return false;
+	*ret_word = *(const uint64_t *)(uintptr_t)address;
 	return true;
 }
 
@@ -456,24 +453,29 @@ static struct limpet_walk_frame first_frame(const struct limpet_frame *hook_fram
 					  .fp = hook_frame->caller_fp};
 }
 
-/* A memo that gave way is where the window is copied to. */
-static __attribute__((noinline)) uint32_t capture_copy(struct limpet_thread *thread,
-						       struct limpet_memo *memo,
-						       const struct limpet_frame *hook_frame,
-						       uint32_t current, uint32_t gone)
+static __attribute__((noinline)) uint32_t capture_elsewhere(struct limpet_thread *thread,
+							    const struct limpet_frame *hook_frame,
+							    uint32_t current, uint32_t gone)
 {
+	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp, high = find_range(base);
 	struct limpet_walk_map map = walk_map(current, gone);
 	struct limpet_walk_cache cache = {limpet_hot.rules, LIMPET_RULE_CACHE - 1};
 	struct limpet_walk_frame frame = first_frame(hook_frame);
-	struct window window = {.pid = limpet_syscall1(SYS_getpid, 0),
-				.copy = (uint8_t *)memo->values};
+	struct known_stacks stacks = {.low = base, .high = high};
 	uint64_t *frames = scratch_of(thread)->frames;
 	enum limpet_walk_end end;
 	uint32_t count;
 
-	*(volatile uint64_t *)&memo->pc = 0;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	count = limpet_walk(&map, &cache, read_window, &window, frame, frames, max_depth(), &end);
+	if (!high) {
+		ask_for_range(base);
+		count_truncated(thread, 1);
+		return intern(thread, &hook_frame->caller_pc, 1, true);
+	}
+	if (!__atomic_load_n(&limpet_shm->ranges_used, __ATOMIC_RELAXED))
+		__atomic_store_n(&limpet_shm->ranges_used, 1, __ATOMIC_RELAXED);
+	stacks.own_high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
+	stacks.own_low = stacks.own_high ? thread->stack_low : 0;
+	count = limpet_walk(&map, &cache, read_known, &stacks, frame, frames, max_depth(), &end);
 	if (!is_in_force(current))
 		return WALKED_IN_VAIN;
 	count_truncated(thread, end != LIMPET_WALK_COMPLETE);
@@ -543,8 +545,8 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	return memo->known & ~LIMPET_PRINT_TRUNCATED;
 }
 
-/* `high` 0: the stack is to be copied. A stack that cannot be walked for all the changes is cut to
- * its first frame, which is always right. */
+/* `high` 0: it is not the thread's own stack, as far as is known. A stack that cannot be walked for
+ * all the changes is cut to its first frame, which is always right. */
 static __attribute__((noinline)) uint32_t capture_anew(struct limpet_thread *thread,
 						       const struct limpet_frame *hook_frame,
 						       uint64_t high, uint32_t current,
@@ -555,7 +557,7 @@ static __attribute__((noinline)) uint32_t capture_anew(struct limpet_thread *thr
 	for (unsigned i = 0; i < WALKS; i++) {
 		struct limpet_memo *memo = memo_for(thread, pc, base);
 		uint32_t node = high ? capture_walk(thread, memo, hook_frame, high, current, gone)
-				     : capture_copy(thread, memo, hook_frame, current, gone);
+				     : capture_elsewhere(thread, hook_frame, current, gone);
 
 		if (__builtin_expect(node != WALKED_IN_VAIN, 1))
 			return node;

@@ -397,6 +397,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 						       : 0},
 		.max_bytes = options->max_bytes,
 		.compact = options->compact,
+		.assume_seccomp_ok = options->assume_seccomp_ok,
 		.addresses = options->addresses,
 		.timeout_ns = options->attach_timeout_ns,
 		.wait_for_room = options->on_overload == LIMPET_OVERLOAD_WAIT,

@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 7u
+#define LIMPET_AGENT_ABI 8u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -67,8 +67,7 @@ enum limpet_event_type {
 #define LIMPET_EVENT_TICKS(word0) ((uint64_t)(word0) >> 8)
 
 #define LIMPET_CHUNK_BYTES 8192u
-#define LIMPET_DOORBELL_CHUNKS 16u /* full ones, of all threads, that are announced together */
-#define LIMPET_CHUNK_NONE 0u       /* chunk indices start at 1 */
+#define LIMPET_CHUNK_NONE 0u /* chunk indices start at 1 */
 
 /* Head of a chunk; records follow at once. A chunk belongs to one thread until it is full or the
  * thread is gone; then the collector returns it to the free map. */
@@ -283,6 +282,17 @@ enum limpet_switch {
 
 #define LIMPET_OVERLOAD_SHARE 4u
 
+#define LIMPET_COLLECTOR_DIED 0x40000000u /* FUTEX_OWNER_DIED */
+
+/* Memory that may be read for a walk that begins in it: a mapping, as the collector saw it last. */
+struct limpet_stack_range {
+	uint64_t low, high; /* high 0: free */
+	uint32_t version;   /* +1 before and after each change: odd while it lasts */
+	uint32_t pad;
+};
+#define LIMPET_STACK_RANGES 64u
+#define LIMPET_UNKNOWN_STACKS 16u /* a power of 2 */
+
 /* Where what lies, as offsets from the start of the header, and how much of it there is. Made
  * before the memory is shared. The agent goes by what stands in the shared memory; limpet by its
  * own copy (struct limpet_segment) alone, for the target can write to this one. */
@@ -318,9 +328,20 @@ struct limpet_shm {
 	uint32_t unwind_current;  /* +1 at each change; bit 0: the array in force; store-release */
 	uint32_t max_depth;       /* frames kept per stack */
 	uint32_t clock_is_tsc;
-	uint32_t wait_for_room;  /* --on-overload wait: a full thread waits for the collector, and
-				  * so many milliseconds for a sign of its life; 0: not at all */
-	uint32_t tid_offset;     /* of the tid behind the thread pointer; 0: unknown */
+	uint32_t tid_offset; /* of the tid behind the thread pointer; 0: unknown */
+	/* Of glibc's struct pthread: where its stack lies, as (start, bytes, guard bytes), counted
+	 * from the thread pointer; 0: unknown. Not of the main thread, whose tid and stack follow.
+	 */
+	uint32_t stack_offset;
+	uint32_t main_tid; /* as the target sees it; 0: its stack is unknown */
+	uint64_t main_stack_low, main_stack_high;
+	/* The collector's tid, as it sees itself. When it dies, however that may be, the kernel
+	 * sets LIMPET_COLLECTOR_DIED here: a word of its list of robust futexes,
+	 * get_robust_list(2). */
+	uint32_t collector;
+	/* --on-overload wait: a full thread waits for the collector; and for a sign of its life for
+	 * so long, in the clock of the stamps. 0: not at all. */
+	uint64_t wait_for_room;
 	uint64_t clock_function; /* __vdso_clock_gettime in the target, if the clock is not the TSC
 				  */
 	uint64_t clock_base;
@@ -345,14 +366,21 @@ struct limpet_shm {
 	uint32_t states_claimed;  /* distinct ones, so far */
 	uint32_t room_pages_taken;
 	uint32_t modules_seen;   /* times a loader hook found new modules */
+	uint32_t bell;           /* changes when there is something for the collector to do */
+	uint32_t unknown_count;  /* stack pointers written to `unknown`, so far */
+	uint32_t ranges_used;    /* 1: `ranges` have been gone by; set to 0 by the collector */
 	uint64_t lost_no_thread; /* calls passed through: thread table full or pointer shared */
 	uint64_t lost_no_node;   /* stacks lost: node table full (event kept with stack 0) */
 	uint64_t lost_in_signal; /* calls in a signal handler at a moment that allowed no record */
-	uint64_t channel_lost;   /* the descriptor was closed or replaced: passing through */
 	uint64_t lost_no_sample; /* sampled allocations that found no room in the table */
+	/* Stack pointers on other stacks than the thread's own, which the collector is to look for
+	 * in the maps: fibres, alternate signal stacks. A ring. */
+	uint64_t unknown[LIMPET_UNKNOWN_STACKS];
 	/* A bit a state, set before it is claimed and never cleared: the others need no look. */
 	uint64_t states_used[LIMPET_THREADS / 64];
 	struct limpet_gone gone[LIMPET_MAX_GONE];
+	/* What the collector found there. */
+	struct limpet_stack_range ranges[LIMPET_STACK_RANGES];
 	uint32_t node_head __attribute__((aligned(128))); /* nodes handed out; node 0 is the root */
 };
 
@@ -480,22 +508,18 @@ enum limpet_boot_stage {
 /* ------------------------------------------------------------------ the socket
  *
  * SOCK_SEQPACKET. From the injector: one LIMPET_MSG_FDS with the two memfds (shared memory, unwind
- * arena) by SCM_RIGHTS. From the agent: struct limpet_msg. */
+ * arena) by SCM_RIGHTS. From the boot stub: struct limpet_msg. Hooks make no system call: programs
+ * forbid themselves calls at any time. What they have to say stands in the shared memory, where the
+ * collector looks some fifty times a second or more. */
 enum limpet_msg_type {
 	LIMPET_MSG_FDS = 1,
-	LIMPET_MSG_READY,   /* boot stub: finished, value = result */
-	LIMPET_MSG_BATCH,   /* chunks are full; the last is that before `sequence` of `thread` */
-	LIMPET_MSG_CLAIM,   /* a thread was seen for the first time; value = its stack pointer */
-	LIMPET_MSG_MODULES, /* a loader hook saw the list of modules change */
-	LIMPET_MSG_STARVED, /* no chunk is free */
-	LIMPET_MSG_BEGUN    /* boot stub: is anybody there? */
+	LIMPET_MSG_READY, /* finished, value = result */
+	LIMPET_MSG_BEGUN  /* is anybody there? */
 };
 
 struct limpet_msg {
 	uint32_t type;
-	uint32_t thread;
-	uint64_t number; /* of the message, from 0: a gap is a lost message */
-	uint64_t sequence;
+	uint32_t pad;
 	uint64_t value;
 };
 

@@ -163,10 +163,11 @@ static enum limpet_safepoint_verdict check_thread(const struct limpet_borrow *bo
 }
 
 /* What try_thread() answers else: of a thread that may stand well a moment later, of one that did
- * not stop in time, and of one that would map an arena for good. */
-enum { NOT_NOW = 1, LATE, NO_ARENA };
+ * not stop in time, of one that would map an arena for good, and of one that may not call. */
+enum { NOT_NOW = 1, LATE, NO_ARENA, FORBIDDEN };
 
-/* 0: borrowed; NOT_NOW, LATE, NO_ARENA (*ret_verdict says why); -errno: no use to go on. */
+/* 0: borrowed; NOT_NOW, LATE, NO_ARENA, FORBIDDEN (*ret_verdict says why); -errno: no use to go on.
+ */
 static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 		      enum limpet_safepoint_verdict *ret_verdict)
 {
@@ -186,6 +187,12 @@ static int try_thread(struct limpet_borrow *borrow, pid_t tid, bool want_arena,
 	    loader_is_locked(&borrow->setup)) {
 		limpet_tracee_release(tracee);
 		return *ret_verdict == LIMPET_SAFE && want_arena && !arena ? NO_ARENA : NOT_NOW;
+	}
+	if (borrow->setup.may_call &&
+	    !borrow->setup.may_call(borrow->setup.may_call_context, tid)) {
+		limpet_tracee_release(tracee);
+		*ret_verdict = LIMPET_UNSAFE_FILTER;
+		return FORBIDDEN;
 	}
 	error = limpet_tracee_borrow(tracee, borrow->setup.gadgets, stack_low);
 	if (error) {
@@ -209,7 +216,7 @@ static int try_threads(struct limpet_borrow *borrow, const struct candidate *lis
 		       struct patience *patience, bool *want_arena,
 		       enum limpet_safepoint_verdict *ret_verdict)
 {
-	bool not_now = false, late = false;
+	bool not_now = false, late = false, forbidden = false;
 
 	for (int i = 0; i < count && list[i].rank != RANK_COUNT; i++) {
 		int error;
@@ -225,7 +232,11 @@ static int try_threads(struct limpet_borrow *borrow, const struct candidate *lis
 			return error;
 		not_now |= error == NOT_NOW;
 		late |= error == LATE;
+		forbidden |= error == FORBIDDEN;
 	}
+	/* A filter is not taken off again. */
+	if (forbidden && !not_now && !late)
+		return -EPERM;
 	*want_arena = false;
 	return NOT_NOW;
 }
@@ -352,6 +363,12 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 	}
 	if (error == -EBUSY)
 		explain_none(borrow, locked, verdict, err);
+	else if (error == -EPERM && verdict == LIMPET_UNSAFE_FILTER)
+		limpet_err_set(
+			err, error,
+			"process %d has installed a seccomp filter that does not let limpet's "
+			"calls pass: none was made",
+			setup->pid);
 	else
 		limpet_err_set(err, error, "cannot stop a thread of process %d: %s", setup->pid,
 			       strerror(-error));

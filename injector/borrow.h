@@ -23,6 +23,10 @@ struct limpet_borrow_setup {
 	 * place will do, also in the middle of its allocator or loader. */
 	bool anywhere;
 	uint64_t loader_lock; /* limpet_loader_lock_find(): while it is held nobody is borrowed */
+	/* Whether a thread that stands still and is traced may be made to make system calls; NULL:
+	 * any may. */
+	bool (*may_call)(void *context, pid_t tid);
+	void *may_call_context;
 	uint64_t deadline_ns;
 	/* Called while waiting, so that the collector can go on; NULL: none. */
 	void (*idle)(void *context);
@@ -34,7 +38,8 @@ struct limpet_borrow_setup {
 };
 
 /* Finds a thread at a safe point and borrows it: sleeping ones first, those last whose sleep cannot
- * be restarted; otherwise lets go, backs off and tries again until the deadline (-EBUSY). */
+ * be restarted; otherwise lets go, backs off and tries again until the deadline (-EBUSY). -EPERM:
+ * none of them may make system calls for us. */
 int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_borrow **ret,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Borrows a thread that is stopped and known to be safe; on failure its process is ended. */

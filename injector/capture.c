@@ -22,17 +22,25 @@
 #include "injector/tracee.h"
 
 #define IDLE_WAIT_NS 250000000u
-#define BUSY_WAIT_NS 20000000u
+/* Between two looks at the agent's bell: in an idle capture fifty a second, each of which costs
+ * some microseconds. The room for events that the agent has by default holds twice what the fastest
+ * program makes in that time, so that the first burst after an idle hour loses nothing. */
+#define LOOK_NS 20000000u
+#define LEAST_WAIT_NS 500000u
+/* While events come: as often as so many bytes of them do. What is read is to be in a cache still.
+ */
+#define BYTES_AT_ONCE (512u << 10)
 #define STRAY_WAIT_NS 2000000u
 #define POPULATE_NS 10000000u
 #define TICK_NS 500000000u
 #define HOUSE_NS 200000000u
 #define CHECK_NS 1000000000u
+#define CHECK_UNTOLD_NS 100000000u
 #define FORKS_NS 10000000u
 #define LAST_FORKS_NS 300000000u
 /* So long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
  * and a slow disk. */
-#define WAIT_FOR_ROOM_MS 10000u
+#define WAIT_FOR_ROOM_NS 10000000000u
 /* Events that came since the last look are many from this share of the agent's memory on; then
  * haste is called for, and for so long after. */
 #define MANY_SHARE 16u
@@ -57,6 +65,8 @@ struct limpet_capture {
 	uint64_t hasty_ns; /* since when there were not many */
 	uint64_t tick_ns, house_ns, check_ns, populate_ns;
 	bool populated;
+	bool channel_ended; /* and the target is known to go on without it */
+	uint64_t drained_ns;
 	uint64_t dropped_events;
 	char *path;
 	struct limpet_recorder_stats last; /* once the recorder is gone */
@@ -216,6 +226,7 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
 	uint64_t now_ns = limpet_monotonic_ns();
+	bool channel_ended = limpet_collector_channel_ended(capture->collector);
 
 	limpet_tracee_release_strays();
 
@@ -244,12 +255,13 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 		if (capture->perf_map_fd < 0)
 			look_for_perf_map(capture);
 	}
-	if (limpet_collector_channel_lost(capture->collector) ||
-	    is_due(&capture->check_ns, now_ns, CHECK_NS)) {
+	/* It may have closed the channel, and is captured without it: then nothing else tells that
+	 * it has executed another program. */
+	if (is_due(&capture->check_ns, now_ns, channel_ended ? CHECK_UNTOLD_NS : CHECK_NS) ||
+	    (channel_ended && !capture->channel_ended)) {
+		capture->channel_ended = channel_ended;
 		if (!limpet_session_agent_present(capture->session))
 			return exit_or_exec(capture);
-		if (limpet_collector_channel_lost(capture->collector))
-			return LIMPET_END_COLLECTOR_LOST;
 		if (limpet_collector_wants_rescan(capture->collector))
 			limpet_session_rescan(capture->session, NULL);
 	}
@@ -279,10 +291,25 @@ static void set_pace(struct limpet_capture *capture, int64_t recorded)
 	sched_setscheduler(0, hasty ? SCHED_OTHER : SCHED_BATCH, &none);
 }
 
-static uint64_t wait_time(const struct limpet_capture *capture, int64_t recorded)
+/* Until about so many bytes of events as are wanted have come, at the rate of the last ones. */
+static uint64_t busy_wait_time(struct limpet_capture *capture, int64_t recorded)
 {
-	uint64_t wait_ns = recorded || !capture->populated ? BUSY_WAIT_NS : IDLE_WAIT_NS;
+	uint64_t now_ns = limpet_monotonic_ns(), since_ns = now_ns - capture->drained_ns;
+	double wait_ns = (double)since_ns * BYTES_AT_ONCE / ((double)recorded * EVENT_BYTES);
+
+	capture->drained_ns = now_ns;
+	if (wait_ns < LEAST_WAIT_NS)
+		return LEAST_WAIT_NS;
+	return wait_ns < LOOK_NS ? (uint64_t)wait_ns : LOOK_NS;
+}
+
+static uint64_t wait_time(struct limpet_capture *capture, int64_t recorded)
+{
+	uint64_t wait_ns = capture->populated ? IDLE_WAIT_NS : LOOK_NS;
 	uint64_t time_ns = limpet_collector_time_ns(capture->collector);
+
+	if (recorded > 0)
+		wait_ns = busy_wait_time(capture, recorded);
 
 	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
 	    capture->setup->duration_ns - time_ns < wait_ns)
@@ -295,6 +322,26 @@ static uint64_t wait_time(const struct limpet_capture *capture, int64_t recorded
 	return wait_ns;
 }
 
+/* Until that time is over, the agent rings, or something comes by a descriptor. */
+static void wait_for_work(const struct limpet_capture *capture, struct pollfd *fds, nfds_t count,
+			  uint64_t wait_ns)
+{
+	uint64_t end_ns = limpet_monotonic_ns() + wait_ns;
+	struct timespec wait = {0, 0};
+	int ready;
+
+	for (;;) {
+		wait.tv_nsec = (long)(wait_ns < LOOK_NS ? wait_ns : LOOK_NS);
+		ready = ppoll(fds, count, &wait, capture->setup->wait_mask);
+		if (ready || limpet_collector_is_called(capture->collector))
+			return;
+		wait_ns = limpet_monotonic_ns();
+		if (wait_ns >= end_ns)
+			return;
+		wait_ns = end_ns - wait_ns;
+	}
+}
+
 static enum limpet_end stream(struct limpet_capture *capture)
 {
 	struct pollfd fds[4] = {{.fd = capture->pidfd, .events = POLLIN},
@@ -305,7 +352,6 @@ static enum limpet_end stream(struct limpet_capture *capture)
 	for (;;) {
 		int64_t recorded = limpet_collector_drain(capture->collector);
 		enum limpet_end end;
-		struct timespec wait = {0, 0};
 
 		if (recorded < 0 && !capture->file_error)
 			capture->file_error = (int)recorded;
@@ -314,9 +360,10 @@ static enum limpet_end stream(struct limpet_capture *capture)
 		if (end != LIMPET_END_RUNNING)
 			return end;
 		show(capture, NULL);
-		wait.tv_nsec = (long)wait_time(capture, recorded);
-		if (ppoll(fds, LIMPET_COUNT_OF(fds), &wait, capture->setup->wait_mask) > 0 &&
-		    fds[2].revents)
+		if (capture->channel_ended)
+			fds[1].fd = -1;
+		wait_for_work(capture, fds, LIMPET_COUNT_OF(fds), wait_time(capture, recorded));
+		if (fds[2].revents)
 			limpet_control_dispatch(capture->control);
 	}
 }
@@ -389,6 +436,7 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 						 .sampling = setup->sampling,
 						 .timeout_ns = setup->timeout_ns,
 						 .forked = setup->forked != NULL,
+						 .assume_seccomp_ok = setup->assume_seccomp_ok,
 						 .entry_list = setup->entry_list};
 	struct limpet_proc_status status;
 	int error = limpet_proc_status_read(setup->pid, &status);
@@ -411,8 +459,6 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 		error = open_recorder(capture, err);
 	if (error)
 		return error;
-	limpet_session_segment(capture->session)->shm->wait_for_room =
-		setup->wait_for_room ? WAIT_FOR_ROOM_MS : 0;
 	if (limpet_collector_new(capture->session, capture->recorder, &capture->collector) < 0 ||
 	    (setup->follow && limpet_forks_new(&capture->forks) < 0))
 		return limpet_err_set(err, -ENOMEM, "out of memory");
@@ -584,7 +630,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		stats->slots_not_taken + limpet_collector_slots_not_taken(capture->collector);
 	result->complete = !last.dropped_events && !result->because[0] &&
 			   !result->slots_not_taken && !last.unseen_calls && !capture->file_error &&
-			   !books.unmatched_table_full && result->end != LIMPET_END_COLLECTOR_LOST;
+			   !books.unmatched_table_full;
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->detach_stop_us =
 		stats->detach_stop_ns ? (int64_t)(stats->detach_stop_ns / 1000) : -1;
@@ -639,6 +685,8 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		return error;
 	}
 	limpet_collector_begin(capture->collector);
+	if (setup->wait_for_room)
+		limpet_collector_set_patience(capture->collector, WAIT_FOR_ROOM_NS);
 	limpet_session_set_idle(capture->session, idle, capture);
 	step_back();
 	capture->hasty = true; /* until the first look */

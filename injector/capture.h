@@ -48,6 +48,7 @@ struct limpet_capture_setup {
 	double unseen_rss_share;
 	const char *allocators;
 	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
+	bool assume_seccomp_ok; /* as preflight had it: of filters that come later, too */
 	uid_t owner_uid;
 	gid_t owner_gid;
 	const volatile sig_atomic_t *interrupted;

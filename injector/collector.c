@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "common/wire.h"
@@ -28,7 +27,7 @@
 /* The capture begins in the agent's time, which the target can write over: by no more than that. */
 #define MAX_AHEAD_NS 60e9
 #define MAX_STACK_LOOKS 3u
-#define MAIN_STACK_BYTES (8u << 20)
+#define RANGES_NS 200000000u
 #define MAX_NODE_CHAIN 4096u
 #define RECORD_WORDS 3u
 #define RECORDS_PER_CHUNK \
@@ -73,7 +72,16 @@ struct limpet_collector {
 	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
 	uint64_t unmerged, bad_records;
 	unsigned rescans;
-	bool channel_ended, modules_changed;
+	bool channel_ended;
+	uint32_t modules_seen; /* when the modules were looked at last */
+	uint32_t bell;         /* as it stood before all was read last */
+	uint32_t unknown_count;
+	/* What the agent reads other stacks by; ours, for it lies in memory of the target's. */
+	struct range {
+		uint64_t low, high; /* high 0: free */
+	} ranges[LIMPET_STACK_RANGES];
+	uint32_t next_range; /* that gives way */
+	uint64_t ranges_ns, next_ranges_ns;
 	bool overloads;        /* the agent may sample for want of room */
 	uint64_t next_look_ns; /* for a module that we were not told of */
 };
@@ -188,11 +196,54 @@ static uint32_t next_used(const struct limpet_collector *collector, uint32_t fro
 	return collector->thread_count;
 }
 
+/* ---------------------------------------------------------------- other stacks than threads' own
+ */
+
+static void set_range(struct limpet_stack_range *range, uint64_t low, uint64_t high)
+{
+	/* Pairs with the agent's looks at the version before and after. */
+	__atomic_fetch_add(&range->version, 1, __ATOMIC_ACQ_REL);
+	__atomic_store_n(&range->low, low, __ATOMIC_RELAXED);
+	__atomic_store_n(&range->high, high, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&range->version, 1, __ATOMIC_RELEASE);
+}
+
+/* Memory that a fibre or a handler has for a stack. */
+static void publish_range(struct limpet_collector *collector, const struct limpet_map *map)
+{
+	uint32_t at = collector->next_range;
+
+	if (!map || map->perms[0] != 'r' || map->perms[1] != 'w')
+		return;
+	for (uint32_t i = 0; i < LIMPET_STACK_RANGES; i++) {
+		const struct range *range = &collector->ranges[i];
+
+		if (range->low == map->start && range->high == map->end)
+			return;
+		if (!range->high)
+			at = i;
+	}
+	if (at == collector->next_range)
+		collector->next_range = (at + 1) % LIMPET_STACK_RANGES;
+	collector->ranges[at] = (struct range){map->start, map->end};
+	set_range(&collector->shm->ranges[at], map->start, map->end);
+}
+
+/* ---------------------------------------------------------------- time */
+
 void limpet_collector_begin(struct limpet_collector *collector)
 {
+	const struct limpet_maps *maps = &limpet_session_modules(collector->session)->maps;
 	uint64_t ahead;
 
 	take_bearing(collector);
+	/* Some of it may be somebody's stack: the first walks there need not wait for a look. */
+	for (size_t i = 0, count = 0; i < maps->count && count < LIMPET_STACK_RANGES; i++) {
+		bool is_stack = !maps->list[i].inode && strcmp(maps->list[i].path, "[stack]") != 0;
+
+		if (is_stack && maps->list[i].perms[1] == 'w' && ++count)
+			publish_range(collector, &maps->list[i]);
+	}
 	for (uint32_t i = 1; limpet_session_owner(collector->session, i); i++)
 		limpet_recorder_name_owner(collector->recorder, i,
 					   limpet_session_owner(collector->session, i));
@@ -378,17 +429,17 @@ static bool look_at_modules(struct limpet_collector *collector)
 /* At once when the agent says so: a plugin may be gone again before the next look. */
 static void update_modules(struct limpet_collector *collector)
 {
-	collector->modules_changed = false;
+	collector->modules_seen = __atomic_load_n(&collector->shm->modules_seen, __ATOMIC_ACQUIRE);
 	if (look_at_modules(collector))
 		collector->rescans = 0;
 }
 
-static void read_messages(struct limpet_collector *collector)
+/* What comes there is none of the agent's: the program has put it there. */
+static void look_at_channel(struct limpet_collector *collector)
 {
 	int channel = limpet_session_channel(collector->session);
 
-	/* Doorbells: what they announce is found in the shared memory anyway. */
-	for (unsigned i = 0; channel >= 0 && i < 1024; i++) {
+	for (unsigned i = 0; channel >= 0 && !collector->channel_ended && i < 1024; i++) {
 		struct limpet_msg message;
 		ssize_t got = recv(channel, &message, sizeof(message), MSG_DONTWAIT);
 
@@ -396,9 +447,13 @@ static void read_messages(struct limpet_collector *collector)
 			collector->channel_ended = true;
 		if (got <= 0)
 			return;
-		if (got == (ssize_t)sizeof(message) && message.type == LIMPET_MSG_MODULES)
-			collector->modules_changed = true;
 	}
+}
+
+static bool loader_has_called(const struct limpet_collector *collector)
+{
+	return __atomic_load_n(&collector->shm->modules_seen, __ATOMIC_ACQUIRE) !=
+	       collector->modules_seen;
 }
 
 /* A frame of a module that nobody has told us of yet: it may be gone before we are told. Code that
@@ -412,8 +467,7 @@ static uint32_t find_module(struct limpet_collector *collector, const struct lim
 	if (module)
 		return module;
 	now_ns = limpet_monotonic_ns();
-	read_messages(collector);
-	if (now_ns < collector->next_look_ns && !collector->modules_changed)
+	if (now_ns < collector->next_look_ns && !loader_has_called(collector))
 		return 0;
 	update_modules(collector);
 	collector->next_look_ns = now_ns + (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
@@ -522,16 +576,6 @@ static uint64_t lower_bound(struct limpet_collector *collector, uint32_t thread,
 	return busy > collector->safe_ticks ? busy : collector->safe_ticks;
 }
 
-static uint64_t main_stack_bytes(pid_t pid)
-{
-	struct rlimit limit;
-
-	if (prlimit(pid, RLIMIT_STACK, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
-	    limit.rlim_cur < MAIN_STACK_BYTES)
-		return MAIN_STACK_BYTES;
-	return limit.rlim_cur;
-}
-
 /* Tells the agent how far up each thread's stack may be read. libc's thread control block stands at
  * the top of a thread's stack and lives as long as the thread does. */
 static void publish_stacks(struct limpet_collector *collector)
@@ -566,9 +610,7 @@ static void publish_stacks(struct limpet_collector *collector)
 		low = map->start;
 		high = map->end;
 		if (!strcmp(map->path, "[stack]")) {
-			/* It grows down into space that nothing else is mapped to. */
-			low = high - main_stack_bytes(pid) < low ? high - main_stack_bytes(pid)
-								 : low;
+			low = limpet_proc_main_stack_low(pid, map);
 		} else if (owner > sp && owner < high) {
 			high = owner;
 		} else {
@@ -582,6 +624,53 @@ static void publish_stacks(struct limpet_collector *collector)
 	}
 	if (have_maps)
 		limpet_proc_maps_done(&maps);
+}
+
+/* Those that are not there any more, or others by now. */
+static void drop_ranges(struct limpet_collector *collector, const struct limpet_maps *maps)
+{
+	for (uint32_t i = 0; i < LIMPET_STACK_RANGES; i++) {
+		struct range *range = &collector->ranges[i];
+		const struct limpet_map *map =
+			range->high ? limpet_proc_maps_find(maps, range->low) : NULL;
+
+		if (!range->high || (map && map->start == range->low && map->end == range->high &&
+				     map->perms[0] == 'r' && map->perms[1] == 'w'))
+			continue;
+		*range = (struct range){0, 0};
+		set_range(&collector->shm->ranges[i], 0, 0);
+	}
+}
+
+/* Where somebody asks, and as often as a twentieth of the time allows. As long as some are in use,
+ * they are looked at again. */
+static void publish_ranges(struct limpet_collector *collector, uint64_t now_ns)
+{
+	uint32_t count = __atomic_load_n(&collector->shm->unknown_count, __ATOMIC_RELAXED);
+	bool used = __atomic_load_n(&collector->shm->ranges_used, __ATOMIC_RELAXED);
+	struct limpet_maps maps;
+	uint64_t began_ns;
+
+	if (now_ns < collector->next_ranges_ns ||
+	    (count == collector->unknown_count &&
+	     (!used || now_ns - collector->ranges_ns < RANGES_NS)))
+		return;
+	began_ns = limpet_monotonic_ns();
+	__atomic_store_n(&collector->shm->ranges_used, 0, __ATOMIC_RELAXED);
+	collector->ranges_ns = now_ns;
+	if (limpet_proc_maps_read(limpet_session_pid(collector->session), &maps) < 0)
+		return;
+	drop_ranges(collector, &maps);
+	if (count - collector->unknown_count > LIMPET_UNKNOWN_STACKS)
+		collector->unknown_count = count - LIMPET_UNKNOWN_STACKS;
+	for (; collector->unknown_count != count; collector->unknown_count++) {
+		uint32_t at = collector->unknown_count % LIMPET_UNKNOWN_STACKS;
+		uint64_t sp = __atomic_load_n(&collector->shm->unknown[at], __ATOMIC_RELAXED);
+
+		publish_range(collector, limpet_proc_maps_find(&maps, sp));
+	}
+	limpet_proc_maps_done(&maps);
+	collector->next_ranges_ns = now_ns + (limpet_monotonic_ns() - began_ns) * LOOK_SHARE;
 }
 
 /* All is read: whoever samples for want of room may stop. Next time it begins when most of what is
@@ -608,8 +697,9 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 
 	collector->chunk_budget = 2 * collector->chunk_count;
 	__atomic_fetch_add(&collector->shm->beats, 1, __ATOMIC_RELAXED);
-	read_messages(collector);
-	if (collector->modules_changed)
+	collector->bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
+	look_at_channel(collector);
+	if (loader_has_called(collector))
 		update_modules(collector);
 	safe = now > settle ? now - settle : 0;
 	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
@@ -635,6 +725,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	if (safe > collector->safe_ticks && collector->chunk_budget)
 		collector->safe_ticks = safe;
 	publish_stacks(collector);
+	publish_ranges(collector, now_ns);
 	if (!more && collector->overloads)
 		announce_room(collector);
 	return record_until(collector, collector->safe_ticks);
@@ -643,7 +734,6 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 int64_t limpet_collector_drain_all(struct limpet_collector *collector)
 {
 	collector->chunk_budget = 2 * collector->chunk_count;
-	read_messages(collector);
 	update_modules(collector);
 	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
 	     i = next_used(collector, i + 1))
@@ -839,9 +929,19 @@ uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collect
 	return collector->shm->slots_not_taken;
 }
 
-bool limpet_collector_channel_lost(const struct limpet_collector *collector)
+bool limpet_collector_channel_ended(const struct limpet_collector *collector)
 {
-	return collector->channel_ended || collector->shm->channel_lost;
+	return collector->channel_ended;
+}
+
+void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns)
+{
+	collector->shm->wait_for_room = (uint64_t)((double)patience_ns / collector->ns_per_tick);
+}
+
+bool limpet_collector_is_called(const struct limpet_collector *collector)
+{
+	return __atomic_load_n(&collector->shm->bell, __ATOMIC_RELAXED) != collector->bell;
 }
 
 size_t limpet_collector_sources(const struct limpet_collector *collector,

@@ -39,8 +39,13 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick);
 /* Places that call an allocator and were left alone by the agent. */
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector);
-/* The agent reported that its descriptor was closed or replaced. */
-bool limpet_collector_channel_lost(const struct limpet_collector *collector);
+/* The program closed its end of the socket, or is gone, or is another one. */
+bool limpet_collector_channel_ended(const struct limpet_collector *collector);
+/* Since the last drain the agent has said that there is something to do. */
+bool limpet_collector_is_called(const struct limpet_collector *collector);
+/* For --on-overload wait: how long a thread without room waits for a sign of life; 0: not at all.
+ */
+void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns);
 /* Some slot lost its hook, or a module is in the loader's list that the agent has not seen. */
 bool limpet_collector_wants_rescan(struct limpet_collector *collector);
 

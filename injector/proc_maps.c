@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/err.h"
 
@@ -140,4 +141,16 @@ const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, u
 			return &maps->list[middle];
 	}
 	return NULL;
+}
+
+uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_map *map)
+{
+	const uint64_t least_bytes = 8u << 20;
+	uint64_t bytes = least_bytes;
+	struct rlimit limit;
+
+	if (prlimit(pid, RLIMIT_STACK, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	    limit.rlim_cur > least_bytes)
+		bytes = limit.rlim_cur;
+	return map->end - bytes < map->start ? map->end - bytes : map->start;
 }

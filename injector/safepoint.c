@@ -208,6 +208,8 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 		[LIMPET_UNSAFE_AGENT] = "in a hook",
 		[LIMPET_UNSAFE_UNKNOWN] = "in code whose stack could not be followed",
 		[LIMPET_UNSAFE_STACK] = "short of stack, or on one that is not the thread's own",
+		[LIMPET_UNSAFE_FILTER] =
+			"under a seccomp filter that does not let limpet's calls pass",
 	};
 
 	return words[verdict];

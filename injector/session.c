@@ -17,6 +17,7 @@
 #include "injector/borrow.h"
 #include "injector/descriptor.h"
 #include "injector/footprint.h"
+#include "injector/last_words.h"
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/near.h"
@@ -25,6 +26,7 @@
 #include "injector/proc.h"
 #include "injector/remains.h"
 #include "injector/safepoint.h"
+#include "injector/seccomp_watch.h"
 #include "injector/tid_offset.h"
 #include "injector/tracee.h"
 #include "injector/turn.h"
@@ -37,6 +39,8 @@
 #define CLEANUPS 8
 /* How long a clean-up waits for threads that have no processor. */
 #define SETTLE_NS UINT64_C(1000000000)
+/* A collector that lives reads what is there more often than this. */
+#define BEAT_NS UINT64_C(1000000000)
 /* How long leaving waits for its turn. */
 #define LEAVE_TURN_NS UINT64_C(1000000000)
 /* For the search for copies, on top of the deadline and for each MiB that the program holds: twice
@@ -61,6 +65,7 @@ struct limpet_session {
 	struct limpet_entry_late late;
 	struct limpet_plan plan;
 	struct limpet_safepoint *safepoint;
+	struct limpet_seccomp_watch filters;
 	uint64_t fingerprint;
 	uint32_t modules_seen; /* changes that the agent had noticed by then */
 	bool clock_is_tsc;     /* what the shared memory says of it is for the agent */
@@ -231,6 +236,7 @@ void limpet_session_free(struct limpet_session *session)
 	release_spares(session);
 	end_turn(session);
 	limpet_safepoint_free(session->safepoint);
+	limpet_last_words_forget();
 	limpet_segment_done(&session->segment);
 	limpet_plan_done(&session->plan);
 	limpet_entries_done(&session->entries);
@@ -268,6 +274,7 @@ static int session_arm(struct limpet_session *session, const struct limpet_sessi
 	if (error)
 		return error;
 	session->entry_list = options->entry_list;
+	session->filters.assume_ok = options->assume_seccomp_ok;
 	if (limpet_entries_find(&session->modules, options->entry_list, &session->entries) < 0 ||
 	    limpet_entry_late_begin(&session->late, &session->modules) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
@@ -325,6 +332,7 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 		return error;
 	}
 	session->turn = turn;
+	limpet_seccomp_watch_begin(pid, &session->filters);
 	limpet_footprint_note_execution(pid);
 	error = explain_failure(session, session_arm(session, options, err), err);
 	if (!error)
@@ -339,6 +347,13 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 	return 0;
 }
 
+static bool may_call(void *context, pid_t tid)
+{
+	struct limpet_session *session = context;
+
+	return limpet_seccomp_watch_allows(&session->filters, session->pid, tid);
+}
+
 static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
 			 struct limpet_borrow_setup *ret)
 {
@@ -349,6 +364,8 @@ static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
 		.gadgets = &session->plan.gadgets,
 		.anywhere = session->anywhere,
 		.loader_lock = session->plan.loader_lock,
+		.may_call = may_call,
+		.may_call_context = session,
 		.deadline_ns = deadline_ns,
 		.idle = session->idle,
 		.idle_context = session->idle_context,
@@ -394,6 +411,29 @@ static uint32_t find_tid_offset(const struct limpet_session *session,
 		return 0;
 	return limpet_tid_offset_find(session->pid, status.ns_pid,
 				      limpet_tracee_regs(tracee)->fs_base);
+}
+
+/* For threads that come to a hook before the collector has looked for their stacks. */
+static void say_where_stacks_are(struct limpet_session *session, const struct limpet_tracee *tracee)
+{
+	struct limpet_shm *shm = session->segment.shm;
+	struct limpet_proc_status status;
+	const struct limpet_maps *maps = &session->modules.maps;
+
+	shm->tid_offset = find_tid_offset(session, tracee);
+	shm->stack_offset = limpet_stack_offset_of(shm->tid_offset);
+	shm->main_tid = 0;
+	if (limpet_proc_status_read(session->pid, &status) < 0)
+		return;
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct limpet_map *map = &maps->list[i];
+
+		if (strcmp(map->path, "[stack]") != 0)
+			continue;
+		shm->main_tid = (uint32_t)status.ns_pid;
+		shm->main_stack_low = limpet_proc_main_stack_low(session->pid, map);
+		shm->main_stack_high = map->end;
+	}
 }
 
 uint64_t limpet_session_clock(const struct limpet_session *session)
@@ -518,7 +558,8 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 
 	if (!boot || error)
 		return limpet_err_set(err, error ? error : -ENOMEM, "cannot prepare the agent");
-	session->segment.shm->tid_offset = find_tid_offset(session, limpet_borrow_tracee(borrow));
+	limpet_last_words_prepare(&session->segment.shm->collector);
+	say_where_stacks_are(session, limpet_borrow_tracee(borrow));
 	fill_boot(session, boot);
 	boot->operation = LIMPET_BOOT_ENTER;
 	boot->floor = floor;
@@ -906,7 +947,13 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 
 void limpet_session_let_go(struct limpet_session *session)
 {
+	const uint32_t off = 0; /* the first word of the agent's control page */
+
 	session->segment.shm->wait_for_room = 0;
+	if (session->control_page)
+		limpet_memory_write(session->pid, session->control_page, &off, sizeof(off));
+	__atomic_fetch_or(&session->segment.shm->collector, LIMPET_COLLECTOR_DIED,
+			  __ATOMIC_RELAXED);
 	if (session->channel >= 0)
 		close(session->channel);
 	session->channel = -1;
@@ -945,8 +992,34 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 	return error;
 }
 
+/* Of whoever collects: whether it is not known to be dead, and reads what is there some times a
+ * second. */
+static bool collector_beats(const struct limpet_session *session)
+{
+	const struct timespec pause = {0, 10000000};
+	uint64_t deadline_ns = limpet_monotonic_ns() + BEAT_NS, first = 0, beats;
+	uint64_t shm = session->info.shm;
+	uint32_t collector;
+
+	for (bool looked = false;; looked = true) {
+		if (!shm ||
+		    limpet_memory_read(session->pid, shm + offsetof(struct limpet_shm, collector),
+				       &collector, sizeof(collector)) < 0 ||
+		    limpet_memory_read(session->pid, shm + offsetof(struct limpet_shm, beats),
+				       &beats, sizeof(beats)) < 0 ||
+		    !collector || collector & LIMPET_COLLECTOR_DIED)
+			return false;
+		if (looked && beats != first)
+			return true;
+		if (limpet_monotonic_ns() >= deadline_ns)
+			return false;
+		first = beats;
+		nanosleep(&pause, NULL);
+	}
+}
+
 /* A limpet that we cannot see (in another container, of another user) may be collecting from it.
- * Its end of the agent's channel is open then. */
+ * Its end of the agent's channel is open then; or the program has closed the other one. */
 static bool collector_lives(const struct limpet_session *session)
 {
 	LIMPET_CLOSE int fd =
@@ -959,7 +1032,7 @@ static bool collector_lives(const struct limpet_session *session)
 		return true; /* who cannot tell leaves it alone */
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) < 0 ||
 	    type != SOCK_SEQPACKET)
-		return false; /* closed, or the program's own by now */
+		return collector_beats(session); /* closed, or the program's own by now */
 	return poll(&channel, 1, 0) == 0;
 }
 
@@ -1025,7 +1098,8 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t deadline_ns,
 		       struct limpet_err *err)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20};
+	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
+						       .assume_seccomp_ok = true};
 	const struct limpet_module *agent = NULL;
 	struct limpet_borrow_setup setup;
 	int error;

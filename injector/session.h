@@ -23,8 +23,9 @@ struct limpet_entry_list;
 struct limpet_session_options {
 	uint64_t agent_memory_bytes;
 	struct limpet_sampling sampling;
-	uint64_t timeout_ns; /* for all attempts to enter together, and likewise to leave */
-	bool forked;         /* the agent in it is a copy, by fork, from which nobody collects */
+	uint64_t timeout_ns;    /* for all attempts to enter together, and likewise to leave */
+	bool forked;            /* the agent in it is a copy, by fork, from which nobody collects */
+	bool assume_seccomp_ok; /* a filter that cannot be read lets all calls pass */
 	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
 };
 

@@ -5,6 +5,9 @@
 
 /* Of struct pthread, since glibc 2.4. */
 #define GLIBC_OFFSET 720u
+/* Its stackblock, stackblock_size and guardsize, since 2.4 as well. Whoever goes by it looks
+ * whether what stands there can be a stack and holds the thread. */
+#define GLIBC_STACK_OFFSET 1680u
 
 uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer)
 {
@@ -23,4 +26,9 @@ uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer
 		matches++;
 	}
 	return matches == 1 ? found : 0;
+}
+
+uint32_t limpet_stack_offset_of(uint32_t tid_offset)
+{
+	return tid_offset == GLIBC_OFFSET ? GLIBC_STACK_OFFSET : 0;
 }

@@ -1,4 +1,4 @@
-/* Where the C library keeps a thread's number. */
+/* Where the C library keeps a thread's number and stack. */
 #ifndef LIMPET_INJECTOR_TID_OFFSET_H
 #define LIMPET_INJECTOR_TID_OFFSET_H
 
@@ -9,5 +9,8 @@
  * stands for each: looked for in the target's memory. `ns_tid` as the target itself sees it.
  * 0: not known. */
 uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer);
+/* Where by that layout three words say of a thread's stack its lowest address, its size and that of
+ * its guard, as struct limpet_shm has it. 0: not known. */
+uint32_t limpet_stack_offset_of(uint32_t tid_offset);
 
 #endif

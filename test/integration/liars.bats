@@ -211,8 +211,9 @@ fds_of() {
 	begin_attach 1h 10m
 	wait_until 60 capturing "$pid"
 	tell file "lie file" lying
+	kill -INT "$limpet_job"
 	attach_ended
-	((status == 4)) || fail "limpet ended with $status"
+	((status == 0)) || fail "limpet ended with $status"
 	tell file file "bytes 0"
 	liar_ended lives file
 }

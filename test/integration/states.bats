@@ -104,28 +104,59 @@ kept() {
 	same "descriptors that were replaced" "$(((${answer#took }) > 0))" 1
 	tell odd "work 100000" worked
 	tell odd received "received 0"
-	exit_status_of "$limpet_job" 60 || stop "$pid" 4
-	[[ $status == 4 ]]
-	report
-	expect '.capture.complete | not'
+	stop "$pid"
+	good_capture
+	same "allocations in odd_work" "$(site_sum odd_work allocations)" 100100
 	tell odd "work 1000" worked
 	tell odd received "received 0"
 	finish odd
 }
 
-@test "a program that closes our descriptor works on" {
+@test "a program that closes our descriptor is captured all the same" {
 	start odd "$TARGETS/odd"
 	attach "$pid"
 	tell odd "work 100" worked
 	tell odd close closed
 	tell odd "work 100000" worked
-	within 60 "$LIMPET" stop "$pid" || true
-	exit_status_of "$limpet_job" 60
-	[[ $status == 4 ]]
-	report
-	expect '.capture.complete | not'
+	stop "$pid"
+	good_capture
+	same "allocations in odd_work" "$(site_sum odd_work allocations)" 100100
 	tell odd "work 1000" worked
 	finish odd
+}
+
+@test "a program that closes our descriptor, and executes another: the trace says so" {
+	start execer "$TARGETS/execer"
+	attach "$pid"
+	tell execer close closed
+	tell execer exec second
+	attached 0
+	report
+	expect '.capture.end == "target-exec"'
+	finish execer
+}
+
+# Hooks make no system call, and nothing is called in the program any more: the agent stays, switched off.
+@test "a program that locks itself in during the capture: all of it is recorded, and none of our calls is made" {
+	local way
+	for way in kill errno; do
+		start "shut-$way" "$TARGETS/shut"
+		attach "$pid"
+		tell "shut-$way" "work 1000" worked
+		tell "shut-$way" "shut $way" shut
+		tell "shut-$way" "work 100000" worked
+		tell "shut-$way" "threads 20" worked
+		stop "$pid" 5
+		grep -q 'seccomp filter' attach.*.err
+		report
+		expect '.capture.complete and (.capture.agent_unloaded | not)'
+		same "allocations in shut_work" "$(site_sum shut_work allocations)" 101200
+		tell "shut-$way" "work 1000" worked
+		# Whoever comes later calls nothing either.
+		within 60 "$LIMPET" stop "$pid" >again.say 2>&1 && fail "it was removed: $(<again.say)"
+		tell "shut-$way" "threads 5" worked
+		finish "shut-$way"
+	done
 }
 
 @test "children in every way: fork, vfork, spawn, and with every descriptor closed" {

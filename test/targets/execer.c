@@ -1,7 +1,8 @@
 /* execer: becomes another program on command, by its main thread or by another one.
  *
  *	execer            allocates all the while; "exec" or "exec-thread" executes itself as
- *"execer --second" execer --second   says "second PID" and works on; "quit" ends both with 0 */
+ *                  "execer --second"; "close" closes all descriptors but the first three
+ *	execer --second   says "second PID" and works on; "quit" ends both with 0 */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -57,6 +58,8 @@ int main(int argc, char **argv)
 			exec_now = true;
 		else if (target_word(line, "exec", &n))
 			become_second();
+		else if (target_word(line, "close", &n))
+			target_say("closed %d", close_range(3, ~0u, 0));
 		else if (target_word(line, "quit", &n))
 			return 0;
 		else

@@ -7,8 +7,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <link.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -61,6 +63,24 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *context)
 	known[shm->module_count].bias = info->dlpi_addr;
 	known[shm->module_count++].phdr = (uint64_t)(uintptr_t)info->dlpi_phdr;
 	return 0;
+}
+
+/* As the collector does it: made-up stacks lie anywhere in the program's data. */
+static void publish_ranges(struct limpet_shm *shm)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uint64_t low, high;
+	char line[512], write;
+	unsigned count = 0;
+
+	assert_non_null(maps);
+	memset(shm->ranges, 0, sizeof(shm->ranges));
+	while (count < LIMPET_STACK_RANGES && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " r%c", &low, &high, &write) == 3 &&
+		    write == 'w')
+			shm->ranges[count++] =
+				(struct limpet_stack_range){.low = low, .high = high};
+	fclose(maps);
 }
 
 static void send_memory(int channel, const struct limpet_segment *segment)
@@ -120,6 +140,7 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	shm->clock_is_tsc = 1;
 	shm->clock_base = limpet_ticks();
 	shm->slot_count = shm->module_count = 0;
+	publish_ranges(shm);
 	dl_iterate_phdr(note_module, shm);
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);

@@ -48,6 +48,8 @@ void hooks_assert_recorded(const struct hooks_event *expected, size_t count);
 #define NOTHING() hooks_assert_recorded(NULL, 0)
 
 void take_all_chunks(void);
+/* Where this C library keeps a thread's number. */
+uint32_t measure_tid_offset(void);
 void give_chunk(uint32_t index);
 
 #endif

@@ -463,9 +463,6 @@ static void test_unseen_calls_are_told(void **state)
 	assert_int_equal(losses().truncated_stacks, 0);
 	it.memory.shm->lost_no_node = 5;
 	assert_int_equal(losses().truncated_stacks, 5);
-	assert_false(limpet_collector_channel_lost(it.collector));
-	it.memory.shm->channel_lost = 1;
-	assert_true(limpet_collector_channel_lost(it.collector));
 }
 
 /* ------------------------------------------------------------------ hostile contents */
@@ -627,7 +624,8 @@ static void visit_everything(void)
 	assert_true(limpet_collector_drain(it.collector) >= 0);
 	limpet_collector_keep_house(it.collector);
 	limpet_collector_wants_rescan(it.collector);
-	limpet_collector_channel_lost(it.collector);
+	limpet_collector_channel_ended(it.collector);
+	limpet_collector_is_called(it.collector);
 	for (uint32_t i = 0; i < 100; i++)
 		limpet_collector_describe_site(it.collector, (uint32_t)random_word(), site,
 					       sizeof(site));

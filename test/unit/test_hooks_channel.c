@@ -1,4 +1,5 @@
-/* The channel of hooks to the collector: closed, taken for something else, or read by nobody. */
+/* The channel to the collector: closed, or taken for something else; its death; and hooks, which
+ * make no system call at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,34 +9,40 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/err.h"
+#include "injector/last_words.h"
 #include "test/unit/hooks_fixture.h"
 
-static void close_agents_end(void)
+/* Hooks do without it. */
+static void assert_recording(void)
 {
-	assert_int_equal(close((int)limpet_agent_info.channel), 0);
-}
+	LIMPET_FREE struct fixture_record *records = NULL;
+	const size_t total = 4 * RECORDS_PER_CHUNK;
 
-static void assert_passing(void)
-{
-	assert_int_equal(limpet_control->on, 0);
-	assert_int_equal(fixture.shm->channel_lost, 1);
-	assert_false(FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 5));
+	for (size_t i = 0; i < total; i++)
+		assert_true(FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A));
+	assert_int_equal(own_records(&records), total);
+	assert_int_equal(limpet_control->on, 1);
 }
 
 static void test_the_program_closes_our_descriptor(void **state)
 {
 	(void)state;
-	close_agents_end();
-	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1); /* a claim would be sent */
-	assert_passing();
+	assert_int_equal(close((int)limpet_agent_info.channel), 0);
+	assert_recording();
 }
 
 /* Not one byte goes into what the program put there. */
@@ -47,12 +54,11 @@ static void test_the_program_reuses_our_descriptor(void **state)
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	assert_int_equal(dup2(ends[0], number), number);
-	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
-	assert_passing();
-	assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1);
-	assert_int_equal(errno, EAGAIN);
+	assert_recording();
 	/* Nor is it closed by us when we leave. */
 	((int (*)(void))(uintptr_t)limpet_agent_info.release)();
+	assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
 	assert_int_equal(fcntl(number, F_GETFD), 0);
 	close(number);
 	close(ends[0]);
@@ -67,62 +73,116 @@ static void test_a_file_under_our_number(void **state)
 
 	(void)state;
 	assert_true(file >= 0);
-	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
-	assert_int_equal(limpet_control->on, 1);
 	assert_int_equal(dup2(file, number), number);
-	/* Nothing is sent until chunks are full: up to there it is not noticed, nor needed. */
-	for (size_t i = 1; i < LIMPET_DOORBELL_CHUNKS * RECORDS_PER_CHUNK; i++)
-		assert_true(FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A));
-	assert_int_equal(limpet_control->on, 1);
-	FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
-	assert_passing();
+	assert_recording();
 	assert_int_equal(fstat(file, &status), 0);
 	assert_int_equal(status.st_size, 0);
 	close(file);
 	close(number);
 }
 
-static volatile sig_atomic_t pipe_signals;
+/* Told by the kernel; noticed where the next chunk is opened. */
+static void test_the_collector_has_died(void **state)
+{
+	(void)state;
+	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
+	assert_int_equal(limpet_control->on, 1);
+	fixture.shm->collector |= LIMPET_COLLECTOR_DIED;
+	for (size_t i = 0; i < RECORDS_PER_CHUNK; i++)
+		FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
+	assert_int_equal(limpet_control->on, 0);
+	assert_false(FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 2));
+}
 
-static void on_pipe(int number)
+/* Killed as hard as can be: the word says so. */
+static void test_the_kernel_tells_of_a_death(void **state)
+{
+	uint32_t *word =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int ready[2], status;
+	char byte;
+	pid_t child;
+
+	(void)state;
+	assert_ptr_not_equal(word, MAP_FAILED);
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	child = fork();
+	if (!child) {
+		limpet_last_words_prepare(word);
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(__atomic_load_n(word, __ATOMIC_ACQUIRE), child);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(__atomic_load_n(word, __ATOMIC_ACQUIRE), LIMPET_COLLECTOR_DIED);
+	munmap(word, 4096);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static volatile sig_atomic_t calls_made;
+
+static void count_call(int number)
 {
 	(void)number;
-	pipe_signals++;
+	calls_made++;
 }
 
-static void test_the_collector_is_gone(void **state)
+/* Every call but those that end a thread, or come home from the handler, is told by SIGSYS. */
+static void forbid_calls(void)
 {
-	struct sigaction action = {.sa_handler = on_pipe}, old;
+	static const unsigned passed[] = {SYS_exit,      SYS_madvise,        SYS_rt_sigreturn,
+					  SYS_munmap,    SYS_rt_sigprocmask, SYS_futex,
+					  SYS_exit_group};
+	struct sock_filter code[2 * LIMPET_COUNT_OF(passed) + 2];
+	struct sock_fprog program = {0, code};
 
-	(void)state;
-	pipe_signals = 0;
-	sigaction(SIGPIPE, &action, &old);
-	close(fixture.channel);
-	fixture.channel = -1;
-	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
-	assert_int_equal(limpet_control->on, 0);
-	assert_int_equal(pipe_signals, 0);
-	assert_false(FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 2));
-	sigaction(SIGPIPE, &old, NULL);
+	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+							   offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(passed); i++) {
+		code[program.len++] =
+			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, passed[i], 0, 1);
+		code[program.len++] =
+			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
-/* A full socket loses nothing: the records are in shared memory. */
-static void test_a_collector_that_does_not_listen(void **state)
+static void *allocate_shut_in(void *context)
 {
-	LIMPET_FREE struct fixture_record *records = NULL;
-	const size_t total = 40 * RECORDS_PER_CHUNK;
-	struct limpet_msg filler = {0};
-	int number = (int)limpet_agent_info.channel;
+	static struct fixture_stack its_stack;
+
+	fixture_stack_build(&its_stack, plain_stack, LIMPET_COUNT_OF(plain_stack));
+	forbid_calls();
+	/* Claims a state, has a stack that nobody knows, and goes from chunk to chunk; then there
+	 * are none. */
+	for (size_t i = 0; i < 4 * RECORDS_PER_CHUNK; i++)
+		FIXTURE_CALL(&its_stack, FIXTURE_MALLOC, BLOCK_A + i * 16, 1);
+	take_all_chunks();
+	for (size_t i = 0; i < RECORDS_PER_CHUNK; i++)
+		FIXTURE_CALL(&its_stack, FIXTURE_MALLOC, BLOCK_A + i * 16, 1);
+	return context;
+}
+
+static void test_hooks_make_no_system_call(void **state)
+{
+	struct sigaction action = {.sa_handler = count_call}, old;
+	pthread_t thread;
 
 	(void)state;
-	while (send(number, &filler, sizeof(filler), MSG_DONTWAIT) > 0)
-		;
-	assert_int_equal(errno, EAGAIN);
-	for (size_t i = 0; i < total; i++)
-		FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
-	assert_int_equal(own_records(&records), total);
-	assert_int_equal(limpet_control->on, 1);
-	assert_int_equal(fixture.shm->channel_lost, 0);
+	fixture.shm->tid_offset = measure_tid_offset();
+	limpet_record_configure();
+	calls_made = 0;
+	sigaction(SIGSYS, &action, &old);
+	assert_int_equal(pthread_create(&thread, NULL, allocate_shut_in, NULL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	sigaction(SIGSYS, &old, NULL);
+	assert_int_equal(calls_made, 0);
 }
 
 int main(void)
@@ -131,8 +191,9 @@ int main(void)
 		WITH_AGENT(test_the_program_closes_our_descriptor),
 		WITH_AGENT(test_the_program_reuses_our_descriptor),
 		WITH_AGENT(test_a_file_under_our_number),
-		WITH_AGENT(test_the_collector_is_gone),
-		WITH_AGENT(test_a_collector_that_does_not_listen),
+		WITH_AGENT(test_the_collector_has_died),
+		WITH_AGENT(test_the_kernel_tells_of_a_death),
+		WITH_AGENT(test_hooks_make_no_system_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

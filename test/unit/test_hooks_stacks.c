@@ -150,6 +150,8 @@ static void test_a_shorter_stack_in_the_same_place(void **state)
 
 	(void)state;
 	assert_true(region != MAP_FAILED);
+	fixture.shm->ranges[LIMPET_STACK_RANGES - 1] = (struct limpet_stack_range){
+		.low = (uintptr_t)region, .high = (uintptr_t)region + 2 * page};
 	small->hook.caller_pc = 0x500010;
 	small->hook.caller_fp = (uint64_t)(uintptr_t)far_frame;
 	far_frame[1] = 0x500020;
@@ -166,6 +168,7 @@ static void test_a_shorter_stack_in_the_same_place(void **state)
 	assert_int_equal(own_records(&records), 5);
 	assert_int_equal(records[3].node, records[0].node);
 	assert_int_not_equal(records[4].node, records[0].node);
+	fixture.shm->ranges[LIMPET_STACK_RANGES - 1].high = 0;
 	munmap(region, 2 * page);
 }
 

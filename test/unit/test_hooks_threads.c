@@ -41,18 +41,6 @@ static void live(struct short_life *life, uint64_t mark)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* libc keeps a thread's number at a fixed distance behind its thread pointer. */
-static uint32_t measure_tid_offset(void)
-{
-	const uint32_t *words = (const uint32_t *)(uintptr_t)limpet_thread_pointer();
-
-	for (uint32_t i = 1; i < 400; i++)
-		if (words[i] == own_tid())
-			return i * 4;
-	fail_msg("libc keeps no thread number");
-	return 0;
-}
-
 /* Threads re-use the stacks of dead ones, and with them the thread pointer: the entry goes over to
  * the new thread, and each record says whose it is. */
 static void test_a_thread_pointer_with_a_new_owner(void **state)
@@ -60,8 +48,7 @@ static void test_a_thread_pointer_with_a_new_owner(void **state)
 	LIMPET_FREE struct fixture_record *records = NULL;
 	struct short_life first, second;
 	const struct limpet_thread *thread;
-	struct limpet_msg message;
-	uint32_t index, claims = 0;
+	uint32_t index;
 
 	(void)state;
 	fixture.shm->tid_offset = measure_tid_offset();
@@ -91,9 +78,7 @@ static void test_a_thread_pointer_with_a_new_owner(void **state)
 	assert_int_equal(records[1].tid, second.tid);
 	assert_int_equal(records[1].address, BLOCK_B);
 	assert_int_equal(records[1].sequence, 1);
-	while (fixture_receive(&fixture, &message))
-		claims += message.type == LIMPET_MSG_CLAIM && message.thread == index;
-	assert_int_equal(claims, 2);
+	assert_true(fixture.shm->bell >= 2);
 }
 
 /* An entry that the collector is just clearing: this one call passes, and is counted. */

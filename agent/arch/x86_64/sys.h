@@ -37,6 +37,12 @@ static inline void limpet_prefetch_to_write(const void *at)
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)at));
 }
 
+/* Of a loop that waits: to the other thread on this processor, and to a hypervisor. */
+static inline void limpet_pause(void)
+{
+	__asm__ volatile("pause" : : : "memory");
+}
+
 /* rdtscp waits until all earlier instructions have executed and all earlier loads are visible:
  * what hands a block from thread to thread is ordered by it, where plain rdtsc is not. */
 static inline uint64_t limpet_ticks(void)

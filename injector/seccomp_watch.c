@@ -1,0 +1,63 @@
+#include "injector/seccomp_watch.h"
+
+#include "common/err.h"
+#include "injector/proc.h"
+#include "injector/seccomp_eval.h"
+
+/* 0: none; else one more than the number of its filters, or UINT64_MAX in strict mode. A thread
+ * that is gone, or does not say, has none. */
+static uint64_t kind_of(pid_t pid, pid_t tid)
+{
+	uint64_t mode = 0, filters = 0;
+
+	if (limpet_proc_task_number(pid, tid, "Seccomp", &mode) < 0 || !mode)
+		return 0;
+	if (mode == SECCOMP_MODE_STRICT)
+		return UINT64_MAX;
+	(void)limpet_proc_task_number(pid, tid, "Seccomp_filters", &filters);
+	return filters + 1;
+}
+
+static bool is_good(const struct limpet_seccomp_watch *watch, uint64_t kind)
+{
+	for (unsigned i = 0; i < watch->count; i++)
+		if (watch->good[i] == kind)
+			return true;
+	return false;
+}
+
+static void note_good(struct limpet_seccomp_watch *watch, uint64_t kind)
+{
+	if (watch->count < LIMPET_SECCOMP_KINDS && !is_good(watch, kind))
+		watch->good[watch->count++] = kind;
+}
+
+void limpet_seccomp_watch_begin(pid_t pid, struct limpet_seccomp_watch *watch)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = limpet_proc_tasks(pid, &tids);
+
+	for (int i = 0; i < count; i++) {
+		uint64_t kind = kind_of(pid, tids[i]);
+
+		if (kind && kind != UINT64_MAX)
+			note_good(watch, kind);
+	}
+}
+
+bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch, pid_t pid, pid_t tid)
+{
+	struct limpet_seccomp_filters filters;
+	struct limpet_seccomp_verdict verdict;
+	uint64_t kind = kind_of(pid, tid);
+
+	if (!kind || kind == UINT64_MAX || is_good(watch, kind))
+		return kind != UINT64_MAX;
+	if (limpet_seccomp_filters_read(tid, true, &filters) < 0)
+		return watch->assume_ok;
+	limpet_seccomp_judge(&filters, &verdict);
+	limpet_seccomp_filters_done(&filters);
+	if (!verdict.call)
+		note_good(watch, kind);
+	return !verdict.call;
+}

@@ -1,0 +1,25 @@
+/* Filters that a program installs after it was looked at, as programs do that lock themselves in
+ * once they have started. They belong to threads, cannot be taken off, and are told apart by how
+ * many a thread has (Seccomp_filters in /proc, since Linux 5.9). */
+#ifndef LIMPET_INJECTOR_SECCOMP_WATCH_H
+#define LIMPET_INJECTOR_SECCOMP_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define LIMPET_SECCOMP_KINDS 16u
+
+struct limpet_seccomp_watch {
+	uint64_t good[LIMPET_SECCOMP_KINDS]; /* so many filters, and all calls of ours may pass */
+	unsigned count;
+	bool assume_ok; /* of a filter that cannot be read */
+};
+
+/* All that the process has now are good: preflight has read them. */
+void limpet_seccomp_watch_begin(pid_t pid, struct limpet_seccomp_watch *watch);
+/* Whether this thread of it, which stands still and is traced by the caller, may be made to call
+ * all that limpet calls in a target. */
+bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch, pid_t pid, pid_t tid);
+
+#endif
