@@ -951,8 +951,7 @@ void limpet_session_let_go(struct limpet_session *session)
 
 	session->segment.shm->wait_for_room = 0;
 	if (session->control_page)
-		(void)!limpet_memory_write(session->pid, session->control_page, &off,
-					   sizeof(off));
+		(void)!limpet_memory_write(session->pid, session->control_page, &off, sizeof(off));
 	__atomic_fetch_or(&session->segment.shm->collector, LIMPET_COLLECTOR_DIED,
 			  __ATOMIC_RELAXED);
 	if (session->channel >= 0)

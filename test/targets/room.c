@@ -42,9 +42,9 @@ int main(int argc, char **argv)
 		shm = map(dirfd(folder), entry->d_name);
 		if (!shm || shm->magic != LIMPET_SHM_MAGIC)
 			continue;
-		printf("%llu\n", (unsigned long long)__atomic_exchange_n(
-					 &shm->wait_for_room, strtoull(argv[2], NULL, 10),
-					 __ATOMIC_RELAXED));
+		printf("%llu\n",
+		       (unsigned long long)__atomic_exchange_n(
+			       &shm->wait_for_room, strtoull(argv[2], NULL, 10), __ATOMIC_RELAXED));
 		return 0;
 	}
 	fprintf(stderr, "room: process %s has no shared memory of limpet's\n", argv[1]);
