@@ -1,10 +1,9 @@
-/* waits PID COLLECTOR [--once]: counts the system calls of a process while another one stands
- * still.
+/* waits PID COLLECTOR: counts the system calls of a process while another one stands still.
  *
  * All threads of PID but the first are traced, from "ready COUNT" on. "stop" stops COLLECTOR by
  * SIGSTOP, begins the counts anew once all of it stands, and is answered by "stopped"; "count" by
  * JSON: calls, waits, and of the waits how many of each number ("230": 7); "continue" lets
- * COLLECTOR go on, "continued", which with --once the first wait does by itself; "quit" ends it.
+ * COLLECTOR go on, "continued"; "quit" ends it.
  *
  * A wait is a call that may sleep until somebody else does something or a time is over: every one
  * that is not known to be none. */
@@ -24,7 +23,7 @@ enum { MAX_TRACED = 256, MAX_NUMBER = 512 };
 
 static pid_t target, collector, traced[MAX_TRACED];
 static unsigned traced_count;
-static bool once, stopped;
+static bool stopped;
 static unsigned long calls, waits_of[MAX_NUMBER];
 
 static bool waits(uint64_t number, const uint64_t *arguments)
@@ -69,8 +68,6 @@ static void note(pid_t tid)
 	if (!waits(info.entry.nr, (const uint64_t *)info.entry.args))
 		return;
 	waits_of[info.entry.nr < MAX_NUMBER ? info.entry.nr : 0]++;
-	if (once)
-		let_go_on();
 }
 
 /* Of one stop; lets the thread run to its next system call, or for good. */
@@ -228,11 +225,10 @@ int main(int argc, char **argv)
 	struct pollfd inputs[2] = {{STDIN_FILENO, POLLIN, 0}, {-1, POLLIN, 0}};
 	sigset_t child;
 
-	once = argc == 4 && !strcmp(argv[3], "--once");
 	target = argc >= 3 ? atoi(argv[1]) : 0;
 	collector = argc >= 3 ? atoi(argv[2]) : 0;
-	if (target <= 0 || collector <= 0 || argc != 3 + once)
-		target_broken("usage: waits PID COLLECTOR [--once]");
+	if (target <= 0 || collector <= 0 || argc != 3)
+		target_broken("usage: waits PID COLLECTOR");
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);
