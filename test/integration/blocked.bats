@@ -8,6 +8,10 @@
 # anew with all of its time. The thread beside has to be in the call that it made, or else to sleep so, too. No
 # call ends too early; how late they end is measured in test/torture/call_limits.bats. BLOCKED_ROUNDS says how
 # many rounds there are within a call.
+#
+# A thread beside us that has just been woken by its call's time limit runs, as far as anybody can see, and is
+# stopped like one that does: the kernel then answers EINTR where it had EAGAIN in hand. That is
+# not counted where time has ended the call in our hands, and others' stops end it with EINTR, too.
 # time-limit: 600
 
 load helpers
@@ -67,7 +71,8 @@ disturbed() {
 		return 1
 	fi
 	((${stops[borrowed]/\//<=})) || fail "$key: ended ${stops[borrowed]} times" || return 1
-	[[ ${stops[beside]} == 0/* ]] || fail "$key: beside us, ended ${stops[beside]} times" || return 1
+	[[ ${stops[beside]} == 0/* || ($ended != 0 && -v measured[$kind]) ]] ||
+		fail "$key: beside us, ended ${stops[beside]} times" || return 1
 	return $ended
 }
 
