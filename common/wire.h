@@ -508,7 +508,7 @@ enum limpet_boot_stage {
  * SOCK_SEQPACKET. From the injector: one LIMPET_MSG_FDS with the two memfds (shared memory, unwind
  * arena) by SCM_RIGHTS. From the boot stub: struct limpet_msg. Hooks make no system call: programs
  * forbid themselves calls at any time. What they have to say stands in the shared memory, where the
- * collector looks some fifty times a second or more. */
+ * collector looks some forty times a second or more. */
 enum limpet_msg_type {
 	LIMPET_MSG_FDS = 1,
 	LIMPET_MSG_READY, /* finished, value = result */

@@ -21,11 +21,11 @@
 #include "injector/target_end.h"
 #include "injector/tracee.h"
 
-#define IDLE_WAIT_NS 250000000u
-/* Between two looks at the agent's bell: in an idle capture fifty a second, each of which costs
+#define IDLE_WAIT_NS 500000000u
+/* Between two looks at the agent's bell: in an idle capture forty a second, each of which costs
  * some microseconds. The room for events that the agent has by default holds twice what the fastest
  * program makes in that time, so that the first burst after an idle hour loses nothing. */
-#define LOOK_NS 20000000u
+#define LOOK_NS 25000000u
 #define LEAST_WAIT_NS 500000u
 /* While events come: as often as so many bytes of them do. What is read is to be in a cache still.
  */
@@ -34,6 +34,7 @@
 #define POPULATE_NS 10000000u
 #define TICK_NS 500000000u
 #define HOUSE_NS 200000000u
+#define IDLE_HOUSE_NS 1000000000u /* no event has come since the last time */
 #define CHECK_NS 1000000000u
 #define CHECK_UNTOLD_NS 100000000u
 #define FORKS_NS 10000000u
@@ -64,6 +65,7 @@ struct limpet_capture {
 	bool hasty;
 	uint64_t hasty_ns; /* since when there were not many */
 	uint64_t tick_ns, house_ns, check_ns, populate_ns;
+	bool stirred; /* events have come since the house was kept */
 	bool populated;
 	bool channel_ended; /* and the target is known to go on without it */
 	uint64_t drained_ns;
@@ -250,7 +252,8 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	if (!capture->populated && is_due(&capture->populate_ns, now_ns, POPULATE_NS))
 		capture->populated =
 			!limpet_segment_populate(limpet_session_segment(capture->session));
-	if (is_due(&capture->house_ns, now_ns, HOUSE_NS)) {
+	if (is_due(&capture->house_ns, now_ns, capture->stirred ? HOUSE_NS : IDLE_HOUSE_NS)) {
+		capture->stirred = false;
 		limpet_collector_keep_house(capture->collector);
 		if (capture->perf_map_fd < 0)
 			look_for_perf_map(capture);
@@ -355,6 +358,7 @@ static enum limpet_end stream(struct limpet_capture *capture)
 
 		if (recorded < 0 && !capture->file_error)
 			capture->file_error = (int)recorded;
+		capture->stirred |= recorded > 0;
 		set_pace(capture, recorded);
 		end = look_around(capture);
 		if (end != LIMPET_END_RUNNING)
