@@ -492,6 +492,13 @@ static void record_nim(struct limpet_frame *frame, const struct limpet_hook *hoo
 	record_allocation(frame, block, bytes, LIMPET_EVENT_ALLOC);
 }
 
+/* To a word that somebody has just written, if it is one at all. */
+static bool is_pointer(uint64_t value)
+{
+	return value >= LIMPET_LOWEST_ADDRESS && value < LIMPET_HIGHEST_ADDRESS &&
+	       value % sizeof(void *) == 0;
+}
+
 static void record_result(struct limpet_frame *frame, const struct limpet_hook *hook)
 {
 	const uint64_t *args = args_of(frame, hook);
@@ -516,9 +523,14 @@ static void record_result(struct limpet_frame *frame, const struct limpet_hook *
 			record_realloc(frame, args[0], size);
 		break;
 	case LIMPET_OP_POSIX_MEMALIGN:
-		if (!(uint32_t)frame->result)
+		if ((uint32_t)frame->result)
+			break;
+		/* The user may have named a function that answers 0 and has no such argument. */
+		if (is_pointer(args[0]))
 			record_allocation(frame, *(const uint64_t *)(uintptr_t)args[0], args[2],
 					  LIMPET_EVENT_ALLOC);
+		else
+			__atomic_fetch_add(&limpet_shm->lost_no_frame, 1, __ATOMIC_RELAXED);
 		break;
 	case LIMPET_OP_MEMALIGN:
 		if (frame->result)

@@ -368,8 +368,9 @@ struct limpet_shm {
 	uint64_t lost_no_thread; /* calls passed through: thread table full or pointer shared */
 	uint64_t lost_no_node;   /* stacks lost: node table full (event kept with stack 0) */
 	uint64_t lost_in_signal; /* calls in a signal handler at a moment that allowed no record */
-	uint64_t lost_no_frame;  /* calls passed through: how far their arguments reach on the stack
-				  * is not known, or too far */
+	uint64_t lost_no_frame;  /* calls that could not be recorded, of functions that the user
+				  * named: how far their arguments reach on the stack is not known,
+				  * or too far; or an argument is not what its signature says */
 	uint64_t lost_no_sample; /* sampled allocations that found no room in the table */
 	/* Stack pointers on other stacks than the thread's own, which the collector is to look for
 	 * in the maps: fibres, alternate signal stacks. A ring. */
@@ -502,6 +503,10 @@ enum limpet_boot_stage {
 	LIMPET_STAGE_STARTED,
 	LIMPET_STAGE_DONE
 };
+
+/* No program has memory below (vm.mmap_min_addr) or above, even with five levels of tables. */
+#define LIMPET_LOWEST_ADDRESS 65536u
+#define LIMPET_HIGHEST_ADDRESS (1ull << 56)
 
 /* ------------------------------------------------------------------ the socket
  *

@@ -613,6 +613,8 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 		snprintf(result->because, room,
 			 "%s, which was loaded during the capture, has an allocator of its own",
 			 late->first);
+	else
+		limpet_collector_judge_named(capture->collector, result->because, room);
 }
 
 static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)

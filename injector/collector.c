@@ -11,6 +11,7 @@
 #include "injector/memory.h"
 #include "injector/merge.h"
 #include "injector/module_book.h"
+#include "injector/plausible.h"
 #include "injector/proc.h"
 #include "injector/tracee.h"
 
@@ -84,6 +85,8 @@ struct limpet_collector {
 	uint64_t ranges_ns, next_ranges_ns;
 	bool overloads;        /* the agent may sample for want of room */
 	uint64_t next_look_ns; /* for a module that we were not told of */
+	bool has_named;        /* functions that the user named */
+	struct limpet_plausible plausible;
 };
 
 /* ---------------------------------------------------------------- shared memory, with care */
@@ -138,6 +141,7 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	/* Nobody else has it yet. */
 	collector->clock_is_tsc = segment->shm->clock_is_tsc;
 	collector->overloads = segment->shm->overload_bytes != 0;
+	collector->has_named = limpet_session_has_named(session);
 	collector->has_cgroup =
 		limpet_cgroup_find(limpet_session_pid(session), &collector->cgroup) == 0;
 	collector->max_waiting =
@@ -523,6 +527,23 @@ static uint64_t to_time_ns(struct limpet_collector *collector, uint64_t ticks)
 	return time_ns;
 }
 
+/* Of functions that the user named: their stacks say whose they are. */
+static void look_whether_plausible(struct limpet_collector *collector,
+				   const struct limpet_record *record)
+{
+	const struct limpet_node *nodes = limpet_segment_nodes(collector->segment);
+	struct limpet_node node;
+
+	if (record->kind == LIMPET_EVENT_FREE)
+		limpet_plausible_released(&collector->plausible, record->address);
+	if (record->kind != LIMPET_EVENT_ALLOC || !record->node)
+		return;
+	limpet_shared_copy(&node, &nodes[record->node], sizeof(node));
+	if (node.flags & LIMPET_NODE_OWNER && node.address <= LIMPET_HOOK_OWNERS)
+		limpet_plausible_made(&collector->plausible, limpet_session_pid(collector->session),
+				      (uint32_t)node.address, record->address, record->size);
+}
+
 static int64_t record_until(struct limpet_collector *collector, uint64_t until_ticks)
 {
 	int64_t recorded = 0;
@@ -543,6 +564,8 @@ static int64_t record_until(struct limpet_collector *collector, uint64_t until_t
 			if (record->node >= collector->node_count ||
 			    (record->node && !node_is_known(collector, record->node)))
 				record->node = describe_node(collector, record->node);
+			if (collector->has_named)
+				look_whether_plausible(collector, record);
 		}
 		error = limpet_recorder_add_events(collector->recorder, records, count);
 		if (error < 0 && !first_error)
@@ -975,4 +998,18 @@ bool limpet_collector_describe_site(const struct limpet_collector *collector, ui
 		return true;
 	}
 	return false;
+}
+
+static const char *owner_name(const void *context, uint32_t owner)
+{
+	const char *name = limpet_session_owner(context, owner);
+
+	return name ? name : "unknown";
+}
+
+void limpet_collector_judge_named(const struct limpet_collector *collector, char *ret_words,
+				  size_t bytes)
+{
+	limpet_plausible_judge(&collector->plausible, owner_name, collector->session, ret_words,
+			       bytes);
 }

@@ -31,10 +31,10 @@ int64_t limpet_collector_drain(struct limpet_collector *collector);
 int64_t limpet_collector_drain_all(struct limpet_collector *collector);
 /* Housekeeping, a few times a second: dead threads, modules, stacks' extents. */
 void limpet_collector_keep_house(struct limpet_collector *collector);
-/* Puts what it knows into a tick for the recorder. */
 /* Threads that the agent has kept a state for, one after the other in the same place counted once.
  */
 uint32_t limpet_collector_thread_states(const struct limpet_collector *collector);
+/* Puts what it knows into a tick for the recorder. */
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick);
 /* Places that call an allocator and were left alone by the agent. */
@@ -46,6 +46,9 @@ bool limpet_collector_is_called(const struct limpet_collector *collector);
 /* For --on-overload wait: how long a thread without room waits for a sign of life; 0: not at all.
  */
 void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns);
+/* What no process can have done, if functions that the user named did it: see plausible.h. */
+void limpet_collector_judge_named(const struct limpet_collector *collector, char *ret_words,
+				  size_t bytes);
 /* Some slot lost its hook, or a module is in the loader's list that the agent has not seen. */
 bool limpet_collector_wants_rescan(struct limpet_collector *collector);
 

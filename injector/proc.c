@@ -158,6 +158,7 @@ int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status)
 	status.fd_size = (unsigned)status_number(text, "FDSize", 10);
 	status.rss_bytes = status_number(text, "VmRSS", 10) * 1024;
 	status.vm_bytes = status_number(text, "VmSize", 10) * 1024;
+	status.vm_most_bytes = status_number(text, "VmPeak", 10) * 1024;
 	status.data_bytes = status_number(text, "VmData", 10) * 1024;
 	status.cap_permitted = status_number(text, "CapPrm", 16);
 	status.cap_effective = status_number(text, "CapEff", 16);

@@ -43,6 +43,7 @@ struct limpet_proc_status {
 	unsigned threads;
 	unsigned fd_size;                         /* slots in the descriptor table */
 	uint64_t rss_bytes, vm_bytes, data_bytes; /* data: private and writable, no stack */
+	uint64_t vm_most_bytes;                   /* vm_bytes at its most */
 	uint64_t cap_effective, cap_permitted;
 	int seccomp; /* 0 none, 1 strict, 2 filter */
 	bool no_new_privs;
@@ -64,8 +65,6 @@ pid_t limpet_proc_resident(pid_t pid);
 bool limpet_proc_has_memory(pid_t pid);
 /* argv[0] and the executable's path; buffers are always terminated. */
 int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes);
-/* All arguments, with spaces between them. May hold secrets. */
-int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes);
 /* The whole command line, arguments separated by one blank. It may hold secrets. */
 int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes);
 int limpet_proc_executable(pid_t pid, char *ret, size_t bytes);

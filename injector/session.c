@@ -102,6 +102,11 @@ struct limpet_modules *limpet_session_modules(struct limpet_session *session)
 	return &session->modules;
 }
 
+bool limpet_session_has_named(const struct limpet_session *session)
+{
+	return session->entry_list != NULL;
+}
+
 const char *limpet_session_owner(const struct limpet_session *session, uint32_t number)
 {
 	return number && number <= session->plan.owner_count ? session->plan.owners[number - 1]

@@ -75,6 +75,8 @@ struct limpet_segment *limpet_session_segment(struct limpet_session *session);
 /* The name of an allocator by its number (LIMPET_HOOK_OWNER), for people; NULL: there is no such.
  */
 const char *limpet_session_owner(const struct limpet_session *session, uint32_t number);
+/* Whether the user named functions of an allocator. */
+bool limpet_session_has_named(const struct limpet_session *session);
 struct limpet_modules *limpet_session_modules(struct limpet_session *session);
 /* Reads the list of modules again (tables for new ones are made too). 1: changed, 0, or -errno. */
 int limpet_session_refresh_modules(struct limpet_session *session);

@@ -312,6 +312,47 @@ newer_throws() {
 	finish many
 }
 
+# listed LIST COMMAND ANSWER: a capture with these functions; its status is in $status.
+listed() {
+	attach "$pid" --alloc-functions "$1" -q
+	tell many "$2" "$3"
+	"$LIMPET" stop "$pid" >stop.said || [[ $? == 4 ]]
+	status=0
+	wait "$limpet_job" || status=$?
+	report
+	nothing_of_ours "$pid"
+}
+
+@test "signatures that are wrong: figures that no process can have are told of, and the trace is not complete" {
+	start many "$TARGETS/manyargs"
+	# Something else for a size; a function that answers a number; something else for a block.
+	printf '%s\n' "allocator many" "many_take_3 malloc(_, size)" "many_give free(_, p)" >size.list
+	printf '%s\n' "allocator many" "many_number malloc(size)" "many_give free(_, p)" >block.list
+	printf '%s\n' "allocator many" "many_take_3 malloc(size)" "many_give free(_, _, p)" >free.list
+	printf '%s\n' "allocator many" "many_take_3 malloc(size)" "many_give free(_, p)" >good.list
+	listed size.list "run 100" ran
+	same "a wrong size" "$status" 4
+	expect '(.capture.complete | not) and (.capture.incomplete_because | test("allocator many is wrong: 100 of 100 blocks are larger than the process"))'
+	grep -q "allocator many is wrong" "attach.$captures.err"
+	listed block.list "numbers 100" numbered
+	same "a wrong answer" "$status" 4
+	expect '.capture.incomplete_because | test("allocator many is wrong: 100 of 100 blocks are where no memory is")'
+	listed free.list "run 100" ran
+	same "a wrong block" "$status" 4
+	expect '.capture.incomplete_because | test("a signature is wrong: [0-9,]+ of [0-9,]+ released blocks are where no memory is")'
+	printf '%s\n' "allocator many" "many_zero posix_memalign(out, alignment, size)" "many_give free(_, p)" >out.list
+	listed out.list "numbers 100" numbered
+	same "no place for a block" "$status" 4
+	expect '.capture.unseen_calls == 100'
+	# Too few to tell; and right ones.
+	listed size.list "run 60" ran
+	same "few" "$status" 0
+	listed good.list "run 100" ran
+	same "right" "$status" 0
+	expect '.capture.complete'
+	finish many
+}
+
 @test "reallocarray that an allocator leaves to the C library: attach and run" {
 	local library key
 	for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do

@@ -3,7 +3,7 @@
  *
  * Commands: "run N": N rounds, each with a call of every function; "threads N": the same on each of
  * four threads; "large N": N blocks for a caller whose frame is of 64 KiB; "count": what was done
- * since the start, as JSON; "quit". */
+ * since the start, as JSON; "numbers N": N calls of one that answers a small number; "quit". */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -210,6 +210,19 @@ TARGET_FRAME static void large_of(size_t size)
 	given(block, size);
 }
 
+/* No allocator. */
+int many_number(size_t size);
+TARGET_FRAME int many_number(size_t size)
+{
+	return (int)size % 1000 + 1;
+}
+
+int many_zero(size_t size);
+TARGET_FRAME int many_zero(size_t size)
+{
+	return size > 1u << 30;
+}
+
 static void *rounds(void *count)
 {
 	for (unsigned long i = 0; i < (unsigned long)(uintptr_t)count; i++)
@@ -240,6 +253,10 @@ int main(void)
 			for (unsigned long i = 0; i < number; i++)
 				large_of(1 + i % 500);
 			target_say("done");
+		} else if (target_word(line, "numbers", &number)) {
+			for (unsigned long i = 0; i < number; i++)
+				check(many_number(i) > 0 && !many_zero(i), "many_number", 0);
+			target_say("numbered");
 		} else if (target_word(line, "count", &number)) {
 			target_say("{\"allocations\":%lu,\"frees\":%lu,\"allocated_bytes\":%lu}",
 				   allocations, frees, allocated_bytes);
