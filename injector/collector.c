@@ -212,12 +212,17 @@ static void set_range(struct limpet_stack_range *range, uint64_t low, uint64_t h
 	__atomic_fetch_add(&range->version, 1, __ATOMIC_RELEASE);
 }
 
-/* Memory that a fibre or a handler has for a stack. */
+/* Memory that a fibre or a handler may have for a stack. */
+static bool may_be_a_stack(const struct limpet_map *map)
+{
+	return map && map->perms[0] == 'r' && map->perms[1] == 'w';
+}
+
 static void publish_range(struct limpet_collector *collector, const struct limpet_map *map)
 {
 	uint32_t at = collector->next_range;
 
-	if (!map || map->perms[0] != 'r' || map->perms[1] != 'w')
+	if (!may_be_a_stack(map))
 		return;
 	for (uint32_t i = 0; i < LIMPET_STACK_RANGES; i++) {
 		const struct range *range = &collector->ranges[i];
@@ -243,10 +248,11 @@ void limpet_collector_begin(struct limpet_collector *collector)
 	take_bearing(collector);
 	/* Some of it may be somebody's stack: the first walks there need not wait for a look. */
 	for (size_t i = 0, count = 0; i < maps->count && count < LIMPET_STACK_RANGES; i++) {
-		bool is_stack = !maps->list[i].inode && strcmp(maps->list[i].path, "[stack]") != 0;
+		const struct limpet_map *map = &maps->list[i];
 
-		if (is_stack && maps->list[i].perms[1] == 'w' && ++count)
-			publish_range(collector, &maps->list[i]);
+		if (!map->inode && strcmp(map->path, "[stack]") != 0 && may_be_a_stack(map) &&
+		    ++count)
+			publish_range(collector, map);
 	}
 	for (uint32_t i = 1; limpet_session_owner(collector->session, i); i++)
 		limpet_recorder_name_owner(collector->recorder, i,
@@ -657,8 +663,8 @@ static void drop_ranges(struct limpet_collector *collector, const struct limpet_
 		const struct limpet_map *map =
 			range->high ? limpet_proc_maps_find(maps, range->low) : NULL;
 
-		if (!range->high || (map && map->start == range->low && map->end == range->high &&
-				     map->perms[0] == 'r' && map->perms[1] == 'w'))
+		if (!range->high ||
+		    (may_be_a_stack(map) && map->start == range->low && map->end == range->high))
 			continue;
 		*range = (struct range){0, 0};
 		set_range(&collector->shm->ranges[i], 0, 0);

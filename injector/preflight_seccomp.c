@@ -6,6 +6,7 @@
 
 #include "injector/preflight_check.h"
 #include "injector/seccomp_eval.h"
+#include "injector/seccomp_watch.h"
 
 /* Filters belong to threads. Threads with the same number of filters nearly always have the same
  * ones (a filter cannot be taken off); one of each kind is read. */
@@ -42,18 +43,15 @@ static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_
 	int tid_count = limpet_proc_tasks(check->pid, &tids), count = 0;
 
 	for (int i = 0; i < tid_count && i < THREADS_LOOKED_AT; i++) {
-		struct kind kind = {.tid = tids[i]};
+		const uint64_t seen = limpet_seccomp_kind(check->pid, tids[i]);
+		struct kind kind = {.tid = tids[i], .filters = seen - 1};
 		struct limpet_proc_syscall call;
-		uint64_t mode = 0;
 		int k;
 
-		if (limpet_proc_task_number(check->pid, tids[i], "Seccomp", &mode) < 0 || mode == 0)
+		if (!seen)
 			continue;
-		if (mode == SECCOMP_MODE_STRICT)
+		if (seen == LIMPET_SECCOMP_STRICT)
 			return -1;
-		/* since Linux 5.9; without it all count as one kind */
-		(void)limpet_proc_task_number(check->pid, tids[i], "Seccomp_filters",
-					      &kind.filters);
 		for (k = 0; k < count && kinds[k].filters != kind.filters; k++)
 			;
 		if (k == KINDS_LIMIT || (k < count && kinds[k].calm))
@@ -71,9 +69,7 @@ static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_
 /* The kernel shows no filter to who has one himself. */
 static bool we_have_a_filter(void)
 {
-	uint64_t mode = 0;
-
-	return limpet_proc_task_number(getpid(), getpid(), "Seccomp", &mode) == 0 && mode != 0;
+	return limpet_seccomp_kind(getpid(), getpid()) != 0;
 }
 
 static void unreadable(struct limpet_check *check, int error)

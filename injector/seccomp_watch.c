@@ -4,16 +4,14 @@
 #include "injector/proc.h"
 #include "injector/seccomp_eval.h"
 
-/* 0: none; else one more than the number of its filters, or UINT64_MAX in strict mode. A thread
- * that is gone, or does not say, has none. */
-static uint64_t kind_of(pid_t pid, pid_t tid)
+uint64_t limpet_seccomp_kind(pid_t pid, pid_t tid)
 {
 	uint64_t mode = 0, filters = 0;
 
 	if (limpet_proc_task_number(pid, tid, "Seccomp", &mode) < 0 || !mode)
 		return 0;
 	if (mode == SECCOMP_MODE_STRICT)
-		return UINT64_MAX;
+		return LIMPET_SECCOMP_STRICT;
 	(void)limpet_proc_task_number(pid, tid, "Seccomp_filters", &filters);
 	return filters + 1;
 }
@@ -38,9 +36,9 @@ void limpet_seccomp_watch_begin(pid_t pid, struct limpet_seccomp_watch *watch)
 	int count = limpet_proc_tasks(pid, &tids);
 
 	for (int i = 0; i < count; i++) {
-		uint64_t kind = kind_of(pid, tids[i]);
+		uint64_t kind = limpet_seccomp_kind(pid, tids[i]);
 
-		if (kind && kind != UINT64_MAX)
+		if (kind && kind != LIMPET_SECCOMP_STRICT)
 			note_good(watch, kind);
 	}
 }
@@ -49,10 +47,10 @@ bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch, pid_t pid, 
 {
 	struct limpet_seccomp_filters filters;
 	struct limpet_seccomp_verdict verdict;
-	uint64_t kind = kind_of(pid, tid);
+	uint64_t kind = limpet_seccomp_kind(pid, tid);
 
-	if (!kind || kind == UINT64_MAX || is_good(watch, kind))
-		return kind != UINT64_MAX;
+	if (!kind || kind == LIMPET_SECCOMP_STRICT || is_good(watch, kind))
+		return kind != LIMPET_SECCOMP_STRICT;
 	if (limpet_seccomp_filters_read(tid, true, &filters) < 0)
 		return watch->assume_ok;
 	limpet_seccomp_judge(&filters, true, &verdict);

@@ -10,6 +10,12 @@
 
 #define LIMPET_SECCOMP_KINDS 16u
 
+/* What forbids calls to a thread: 0, nothing; else one more than the number of its filters (1
+ * before Linux 5.9, which does not tell), or STRICT. A thread that is gone, or does not say, has
+ * none. */
+#define LIMPET_SECCOMP_STRICT UINT64_MAX
+uint64_t limpet_seccomp_kind(pid_t pid, pid_t tid);
+
 struct limpet_seccomp_watch {
 	uint64_t good[LIMPET_SECCOMP_KINDS]; /* so many filters, and all calls of ours may pass */
 	unsigned count;

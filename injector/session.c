@@ -40,7 +40,7 @@
 /* How long a clean-up waits for threads that have no processor. */
 #define SETTLE_NS UINT64_C(1000000000)
 /* A collector that lives reads what is there more often than this. */
-#define BEAT_NS UINT64_C(1000000000)
+#define BEAT_NS UINT64_C(3000000000) /* several times the longest between two looks */
 /* How long leaving waits for its turn. */
 #define LEAVE_TURN_NS UINT64_C(1000000000)
 /* For the search for copies, on top of the deadline and for each MiB that the program holds: twice

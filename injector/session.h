@@ -58,8 +58,9 @@ void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *
 /* In its turn: slots back, copies back, proof, unload. 0; -EBUSY: the agent stays, switched off
  * (dormant); -ESRCH: the target is gone. Stops at nothing but the deadline. */
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
-/* The agent stays, and nobody will read what it records: without its channel it switches itself
- * off, and no thread of the target waits for room. A leave that fails does so itself. */
+/* The agent stays, and nobody will read what it records: it is switched off by its control page,
+ * and told that the collector has died, so that no thread of the target waits for room. A leave
+ * that fails does so itself. */
 void limpet_session_let_go(struct limpet_session *session);
 void limpet_session_free(struct limpet_session *session);
 

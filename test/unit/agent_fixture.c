@@ -357,14 +357,3 @@ size_t fixture_records(const struct agent_fixture *fixture, uint32_t thread,
 	*ret_records = records;
 	return count;
 }
-
-bool fixture_receive(struct agent_fixture *fixture, struct limpet_msg *ret_message)
-{
-	ssize_t got = recv(fixture->channel, ret_message, sizeof(*ret_message), MSG_DONTWAIT);
-
-	if (got < 0)
-		assert_int_equal(errno, EAGAIN);
-	else
-		assert_int_equal(got, sizeof(*ret_message));
-	return got > 0;
-}

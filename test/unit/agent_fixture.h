@@ -83,7 +83,5 @@ struct limpet_thread *fixture_thread(const struct agent_fixture *fixture, uint32
 struct limpet_chunk *fixture_chunk(const struct agent_fixture *fixture, uint32_t index);
 uint64_t *fixture_chunk_map(const struct agent_fixture *fixture);
 struct limpet_node *fixture_node(const struct agent_fixture *fixture, uint32_t index);
-/* The next message on our end of the channel; false: none waits. */
-bool fixture_receive(struct agent_fixture *fixture, struct limpet_msg *ret_message);
 
 #endif

@@ -216,8 +216,6 @@ static size_t all_records(struct fixture_record **ret)
 /* As the collector leaves the tables when the thread is gone. */
 static void clear_tables(void)
 {
-	struct limpet_msg message;
-
 	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++) {
 		struct limpet_thread *thread = fixture_thread(&fixture, i);
 
@@ -226,8 +224,6 @@ static void clear_tables(void)
 	}
 	memset(fixture_chunk_map(&fixture), 0xff, fixture.shm->layout.chunk_count / 8);
 	fixture.shm->lost_in_signal = 0;
-	while (fixture_receive(&fixture, &message))
-		;
 }
 
 static void check_records(const struct call *call, long step)
