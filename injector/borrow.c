@@ -55,6 +55,7 @@ struct limpet_borrow {
 	/* Of the last pass: who was left alone, and in which call; 0: nobody. */
 	pid_t cut_tid;
 	long cut_call;
+	pid_t last_tid; /* who was looked at last; 0: nobody yet */
 };
 
 /* ---------------------------------------------------------------- which thread */
@@ -196,6 +197,7 @@ static int try_thread(struct limpet_borrow *borrow, const struct candidate *cand
 	if (error)
 		return error;
 	borrow->attempts++;
+	borrow->last_tid = tid;
 	*ret_verdict = check_thread(borrow, tracee, &stack_low, &arena);
 	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena) ||
 	    loader_is_locked(&borrow->setup)) {
@@ -321,9 +323,15 @@ static int explain_none(const struct limpet_borrow *borrow, bool locked,
 		limpet_err_set(
 			err, -EBUSY,
 			"no thread of process %d came to a safe point in time (%u tries; the "
-			"last one stood %s)",
-			pid, borrow->attempts, limpet_safepoint_word(verdict));
-	limpet_err_hint(err, "try again, or give it longer: --attach-timeout 60s");
+			"last one, thread %d, stood %s)",
+			pid, borrow->attempts, borrow->last_tid, limpet_safepoint_word(verdict));
+	if (!locked && borrow->attempts && limpet_safepoint_is_lasting(verdict))
+		limpet_err_hint(err,
+				"to wait longer (--attach-timeout) helps only if thread %d goes on "
+				"to other code",
+				borrow->last_tid);
+	else
+		limpet_err_hint(err, "try again, or give it longer: --attach-timeout 60s");
 	return -EBUSY;
 }
 

@@ -216,6 +216,12 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 	return words[verdict];
 }
 
+bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict)
+{
+	return verdict == LIMPET_UNSAFE_UNKNOWN || verdict == LIMPET_UNSAFE_STACK ||
+	       verdict == LIMPET_UNSAFE_DISPATCH;
+}
+
 static enum limpet_safepoint_verdict check_pc(const struct limpet_safepoint *safepoint, uint64_t pc,
 					      bool *is_program)
 {

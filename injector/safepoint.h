@@ -38,6 +38,8 @@ enum limpet_safepoint_verdict {
 	LIMPET_UNSAFE_FILTER    /* under a seccomp filter that may not let our calls pass */
 };
 const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict);
+/* Of code that a thread may be in for good, as opposed to a moment of what every thread does. */
+bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict);
 
 /* *ret_stack_low: lowest mapped address of the thread's stack; *ret_has_arena: the thread has an
  * arena of the allocator already, so that a call of malloc does not map a new one. */

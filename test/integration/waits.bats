@@ -170,7 +170,7 @@ blind_refuses() {
 	look "$pid" || return 1
 	INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so run --separate-stderr within 60 \
 		"$LIMPET" attach --partial --attach-timeout 700ms -o never.limpet "$pid"
-	[[ $status == 1 && $stderr == *"came to a safe point in time"*"; the last one stood $3)"* && ! -e never.limpet ]] ||
+	[[ $status == 1 && $stderr == *"came to a safe point in time"*"; the last one, thread $pid, stood $3)"* && ! -e never.limpet ]] ||
 		fail "in $1, frame pointer $2: it ended with $status: $stderr" || return 1
 	unchanged "$pid" || return 1
 	tell blind "" "done"
