@@ -78,3 +78,33 @@ locked_bytes() {
 	same "locked bytes" "$(locked_bytes)" "$before"
 	works_on
 }
+
+# leaves_a_hook WHERE: the capture ends while a thread is in the middle of a hook, and runs above it.
+leaves_a_hook() {
+	printf '%s\n' "allocator above" "above_take malloc(size)" "above_give free(p)" >above.list
+	start above "$TARGETS/above"
+	attach "$pid" --alloc-functions above.list --attach-timeout 1s -q
+	tell above "work 100" worked
+	tell above "$1" inside
+	tell above "work 100" worked
+	"$LIMPET" stop "$pid" >stop.said 2>&1 || [[ $? == 5 ]]
+	exit_status_of "$limpet_job" 60
+	same "it stays for who comes back into it" "$status" 5
+	tell above back outside
+	tell above "work 100" worked
+	report
+	# Those from above were not recorded, and that is said.
+	expect '.totals.allocations >= 100 and .capture.end == "stop" and (.capture.complete | not)'
+	cleaned_up "$pid"
+	tell above "work 100" worked
+	nothing_of_ours "$pid"
+	finish above
+}
+
+@test "a handler on a stack above the hook that it interrupted: the agent stays until it has come back" {
+	leaves_a_hook handler
+}
+
+@test "a coroutine that is left in the middle of a hook for a stack above: the agent stays until it has come back" {
+	leaves_a_hook coroutine
+}
