@@ -215,6 +215,10 @@ static int parse_option(int option, struct limpet_capture_options *o)
 	case 'o':
 		if (!*optarg)
 			return limpet_ui_usage(NULL, "--output: the name is empty");
+		if (!strcmp(optarg, "-"))
+			return limpet_ui_usage(NULL, "--output: a trace cannot go to standard "
+						     "output: it is not written in one go (for a "
+						     "file of this name: ./-)");
 		o->output = optarg;
 		break;
 	case 'd':

@@ -593,7 +593,8 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }
 
-/* What no count tells: of an allocator that is hooked in part, or not. */
+/* What no count tells: of an allocator that is hooked in part, or not; of an end before the time.
+ */
 static void say_what_stayed_unseen(const struct limpet_capture *capture,
 				   struct limpet_capture_result *result)
 {
@@ -613,6 +614,10 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 		snprintf(result->because, room,
 			 "%s, which was loaded during the capture, has an allocator of its own",
 			 late->first);
+	else if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
+		snprintf(result->because, room, "it ended early, for want of %s",
+			 result->end == LIMPET_END_DISK_FULL ? "room on the disk"
+							     : "room within its limit of size");
 	else
 		limpet_collector_judge_named(capture->collector, result->because, room);
 }

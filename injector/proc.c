@@ -250,11 +250,29 @@ static ssize_t read_arguments(pid_t pid, char *ret, size_t bytes)
 	return (ssize_t)used;
 }
 
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* A program that gives itself a title writes it over its arguments: "name: what it does". */
 int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes)
 {
 	ssize_t got = read_arguments(pid, ret, bytes);
+	char executable[4096] = "";
+	size_t name = got < 0 ? 0 : strcspn(ret, " ");
 
-	return got < 0 ? (int)got : 0;
+	if (got < 0 || !ret[name])
+		return got < 0 ? (int)got : 0;
+	limpet_proc_executable(pid, executable, sizeof(executable));
+	if (!strcmp(last_part(ret), last_part(executable)))
+		return 0;
+	while (name && ret[name - 1] == ':')
+		name--;
+	ret[name] = 0;
+	return 0;
 }
 
 int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes)

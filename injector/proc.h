@@ -63,7 +63,8 @@ int limpet_proc_tasks(pid_t pid, pid_t **ret_tids);
 pid_t limpet_proc_resident(pid_t pid);
 /* Whether any of its threads still has the process's memory: not so once it is on its way out. */
 bool limpet_proc_has_memory(pid_t pid);
-/* argv[0] and the executable's path; buffers are always terminated. */
+/* argv[0], without what a process says of itself in its place (setproctitle), and the executable's
+ * path; buffers are always terminated. */
 int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes);
 /* The whole command line, arguments separated by one blank. It may hold secrets. */
 int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes);

@@ -118,7 +118,7 @@ memory_group() {
 	expect '.sites | length == 3'
 }
 
-@test "the trace tells argv[0] alone, unless asked" {
+@test "the trace tells argv[0] alone, unless asked; of a title that the process gave itself its name" {
 	start storm "$TARGETS/storm" --threads 1 --rate 12345
 	attach "$pid" --no-seal
 	stop "$pid"
@@ -128,6 +128,21 @@ memory_group() {
 	stop "$pid"
 	report
 	expect '.target.command | contains("--rate 12345")'
+	finish storm
+	# As setproctitle(3) has it: over the arguments.
+	start titled bash -c 'exec -a "storm: worker [secret 12345]" "$0" --threads 1' "$TARGETS/storm"
+	attach "$pid" --no-seal
+	stop "$pid"
+	zstd -dcq "$trace" >plain 2>/dev/null || cp "$trace" plain
+	run ! grep -q 12345 plain "$trace"
+	finish titled
+}
+
+@test "a trace is a file, never standard output" {
+	start storm "$TARGETS/storm"
+	refused 2 "cannot go to standard output" "$LIMPET" attach "$pid" -o -
+	refused 2 "cannot go to standard output" "$LIMPET" run -o - -- true
+	[[ ! -e ./- ]]
 	finish storm
 }
 

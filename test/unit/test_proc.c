@@ -546,12 +546,17 @@ static void test_names_of_the_program(void **state)
 
 	(void)state;
 	proc_fixture_write_bytes("4711/cmdline", "/usr/bin/a b\0--secret\0", 22);
+	proc_fixture_link("4711/exe", "/usr/lib/a b");
 	assert_int_equal(limpet_proc_argv0(PID, text, sizeof(text)), 0);
 	assert_string_equal(text, "/usr/bin/a b");
 	assert_int_equal(limpet_proc_argv0(PID, text, 5), 0);
 	assert_string_equal(text, "/usr");
 	assert_int_equal(limpet_proc_command_line(PID, text, sizeof(text)), 0);
 	assert_string_equal(text, "/usr/bin/a b --");
+	/* What a process says of itself. */
+	proc_fixture_write_bytes("4711/cmdline", "pg: me 127.0.0.1/secret\0", 24);
+	assert_int_equal(limpet_proc_argv0(PID, text, sizeof(text)), 0);
+	assert_string_equal(text, "pg");
 	proc_fixture_write_bytes("4711/cmdline", "a\0b c\0\0", 7);
 	assert_int_equal(limpet_proc_command_line(PID, text, sizeof(text)), 0);
 	assert_string_equal(text, "a b c");
