@@ -171,19 +171,36 @@ static bool was_left(const struct limpet_thread *thread, const struct limpet_fra
 	       limpet_stack_is_above_entry(thread, frame);
 }
 
+/* The hook in which a thread is, in the original; NULL: in none, or in our own code. */
+static const struct limpet_hook *outer_hook(const struct limpet_thread *thread)
+{
+	return thread->phase == LIMPET_PHASE_OUTSIDE && thread->depth - 1 < LIMPET_MAX_HOOKS
+		       ? &limpet_hooks[thread->depth - 1]
+		       : NULL;
+}
+
+/* mmap and its like allocate nothing: what is called under them, a signal handler calls. */
+static bool calls_nothing(const struct limpet_hook *outer)
+{
+	return limpet_family[outer->symbol].flags & LIMPET_FAMILY_MMAP;
+}
+
 /* A state that is not at rest: NULL if this call is to pass, else it is at rest now. What passes is
  * counted, but for an allocator's inner calls: these come from below the hook, and are counted
- * outside. */
+ * outside. Who is in a hook that calls nothing is recorded, or counted, by thread_beside(). */
 static __attribute__((noinline)) struct limpet_thread *settle(struct limpet_thread *thread,
 							      const struct limpet_frame *frame)
 {
+	const struct limpet_hook *outer;
+
 	if (was_left(thread, frame)) {
 		thread->phase = LIMPET_PHASE_OUTSIDE;
 		thread->depth = 0;
 		return thread;
 	}
+	outer = outer_hook(thread);
 	if (thread->phase == LIMPET_PHASE_RECORDING ||
-	    (uint64_t)(uintptr_t)frame > thread->entry_sp)
+	    ((uint64_t)(uintptr_t)frame > thread->entry_sp && !(outer && calls_nothing(outer))))
 		__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
 	return NULL;
 }
@@ -217,11 +234,12 @@ static inline uint32_t capture_stack(struct limpet_thread *thread, const struct 
 	return __builtin_expect(owner != 0, 0) ? limpet_stack_mark(node, owner) : node;
 }
 
-/* ------------------------------------------------------------------ beside an operator new
+/* ------------------------------------------------------------------ beside an unfinished hook
  *
- * An operator new of an allocator library that finds no memory calls the program's handler, and
- * throws: an exception that somebody else allocates, under the library's unfinished hook, and that
- * is given back when the hook has been left. These calls are no inner ones. */
+ * A handler that interrupts mmap may allocate. An operator new of an allocator library that finds
+ * no memory calls the program's handler, and throws: an exception that somebody else allocates,
+ * under the library's unfinished hook, and that is given back when the hook has been left. These
+ * calls are no inner ones. */
 
 /* The calling thread, if begin() let a call pass that is one of those; NULL: an inner one. */
 static struct limpet_thread *thread_beside(const struct limpet_frame *frame,
@@ -229,14 +247,19 @@ static struct limpet_thread *thread_beside(const struct limpet_frame *frame,
 {
 	uint64_t sp = limpet_frame_caller_sp(frame);
 	struct limpet_thread *thread = limpet_thread_self(sp);
+	const bool sampled = limpet_shm->sample_bytes || limpet_overload_now();
+	const struct limpet_hook *outer = thread ? outer_hook(thread) : NULL;
 	const struct limpet_unwind_module *module;
-	const struct limpet_hook *outer;
 
-	if (!thread || thread->phase != LIMPET_PHASE_OUTSIDE ||
-	    thread->depth - 1 >= LIMPET_MAX_HOOKS || limpet_shm->sample_bytes ||
-	    limpet_overload_now())
+	if (!outer)
 		return NULL;
-	outer = &limpet_hooks[thread->depth - 1];
+	if (calls_nothing(outer)) {
+		if (sampled)
+			__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
+		return sampled ? NULL : thread;
+	}
+	if (sampled)
+		return NULL;
 	/* What a program wants to be run for its garbage. Nim's own memory is from mmap. */
 	if (outer->flags & LIMPET_HOOK_NIM)
 		return limpet_family[hook->symbol].flags & LIMPET_FAMILY_MMAP ? NULL : thread;
@@ -312,9 +335,7 @@ static struct limpet_thread *thread_nested(const struct limpet_frame *frame,
 	if (!(hook->flags & LIMPET_HOOK_NIM))
 		return NULL;
 	thread = limpet_thread_self(limpet_frame_caller_sp(frame));
-	if (!thread || thread->phase != LIMPET_PHASE_OUTSIDE ||
-	    thread->depth - 1 >= LIMPET_MAX_HOOKS ||
-	    !(limpet_hooks[thread->depth - 1].flags & LIMPET_HOOK_NIM))
+	if (!thread || !outer_hook(thread) || !(outer_hook(thread)->flags & LIMPET_HOOK_NIM))
 		return NULL;
 	set_phase(thread, LIMPET_PHASE_RECORDING);
 	return thread;

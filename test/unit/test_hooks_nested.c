@@ -87,6 +87,33 @@ static void test_a_call_from_above_an_unfinished_hook(void **state)
 	}
 }
 
+/* mmap allocates nothing: a handler does, below it on the same stack or above on its own. */
+static void test_a_handler_in_the_middle_of_mmap(void **state)
+{
+	struct fixture_stack frames[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		fixture_stack_build(&frames[i], plain_stack, 3);
+	for (unsigned i = 0; i < 3; i += 2) {
+		const uint64_t before = fixture.shm->lost_in_signal;
+
+		assert_true(
+			fixture_enter(&frames[1], FIXTURE_MMAP, (const uint64_t[6]){0, 1 << 20}));
+		publish(frames, 3);
+		FIXTURE_CALL(&frames[i], FIXTURE_MALLOC, BLOCK_A, 8);
+		FIXTURE_CALL(&frames[i], FIXTURE_FREE, 0, BLOCK_A);
+		assert_int_equal(fixture.shm->lost_in_signal, before);
+		/* Others are not recorded, but counted. */
+		assert_false(FIXTURE_CALL(&frames[i], FIXTURE_CALLOC, BLOCK_A, 2, 4));
+		assert_int_equal(fixture.shm->lost_in_signal, before + 1);
+		fixture_exit(&frames[1], BLOCK_B);
+		RECORDED({LIMPET_EVENT_ALLOC, BLOCK_A, 8},
+			 {LIMPET_EVENT_FREE, BLOCK_A, BLOCK_A & 0xff},
+			 {LIMPET_EVENT_MMAP, BLOCK_B, 1 << 20});
+	}
+}
+
 static struct fixture_stack handler_stack;
 
 static bool handler_recorded;
@@ -178,6 +205,7 @@ int main(void)
 		WITH_AGENT(test_inner_calls_do_not_count),
 		WITH_AGENT(test_a_popped_entry_is_forgotten),
 		WITH_AGENT(test_a_call_from_above_an_unfinished_hook),
+		WITH_AGENT(test_a_handler_in_the_middle_of_mmap),
 		WITH_AGENT(test_a_signal_while_recording),
 		WITH_AGENT(test_the_child_of_a_fork_writes_nothing),
 		WITH_AGENT(test_switched_off_in_the_middle),
