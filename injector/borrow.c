@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -456,6 +457,20 @@ static int64_t call_there(struct limpet_borrow *borrow, long number, uint64_t a,
 int64_t limpet_borrow_syscall(struct limpet_borrow *borrow, long number, uint64_t a, uint64_t b)
 {
 	return call_there(borrow, number, a, b, 0, 0, 0, 0);
+}
+
+int limpet_borrow_lacks_counter(struct limpet_borrow *borrow)
+{
+	const uint64_t spare = limpet_tracee_spare(borrow->tracee);
+	const uint64_t args[6] = {PR_GET_TSC, spare};
+	int mode = 0;
+	int64_t answer;
+	int error = limpet_tracee_syscall(borrow->tracee, SYS_prctl, args,
+					  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
+
+	if (!error && answer >= 0)
+		error = limpet_memory_read(borrow->setup.pid, spare, &mode, sizeof(mode));
+	return error ? error : mode == PR_TSC_SIGSEGV;
 }
 
 static int failed(struct limpet_err *err, const struct limpet_borrow *borrow, const char *what,

@@ -49,6 +49,9 @@ int limpet_borrow_given(const struct limpet_borrow_setup *setup, struct limpet_t
 const struct limpet_tracee *limpet_borrow_tracee(const struct limpet_borrow *borrow);
 unsigned limpet_borrow_attempts(const struct limpet_borrow *borrow);
 
+/* Before anything is made there: whether the processor's time stamp counter is out of the thread's
+ * reach (PR_SET_TSC). 1, 0, or a local failure as -errno; where it may not ask, 0. */
+int limpet_borrow_lacks_counter(struct limpet_borrow *borrow) LIMPET_MUST_CHECK;
 /* Makes the image and the mapping of the stub in the target. */
 int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* After that: memory of the image, executable and for now empty, at `address`; -EEXIST: something

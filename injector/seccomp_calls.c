@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -32,6 +33,7 @@
 
 const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	/* remote calls, before the agent is there */
+	{"prctl", INJECTOR, SYS_prctl, true, {PR_GET_TSC, POINTER}},
 	{"memfd_create",
 	 INJECTOR,
 	 SYS_memfd_create,

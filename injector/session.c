@@ -564,6 +564,26 @@ static bool locks_memory(const struct limpet_session *session)
 	       kilobytes;
 }
 
+/* Hooks read the time from the processor's counter, and so does the vDSO: a thread from which that
+ * is kept would end by it. */
+static int check_counter(const struct limpet_session *session, struct limpet_borrow *borrow,
+			 struct limpet_err *err)
+{
+	int answer = limpet_borrow_lacks_counter(borrow);
+
+	if (answer < 0)
+		return limpet_err_set(err, answer, "cannot ask process %d for its clock: %s",
+				      session->pid, strerror(-answer));
+	if (!answer)
+		return 0;
+	limpet_err_set(err, -ECANCELED,
+		       "process %d has put the processor's time stamp counter out of its reach "
+		       "(PR_SET_TSC): limpet's hooks would end it when they read the time",
+		       session->pid);
+	limpet_err_hint(err, "start it without that, as a program under rr or a simulator has it");
+	return -ECANCELED;
+}
+
 static int enter_once(struct limpet_session *session, struct limpet_borrow *borrow, uint64_t nonce,
 		      int floor, bool *ret_started, struct limpet_err *err)
 {
@@ -573,6 +593,9 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 
 	if (!boot || error)
 		return limpet_err_set(err, error ? error : -ENOMEM, "cannot prepare the agent");
+	error = check_counter(session, borrow, err);
+	if (error)
+		return error;
 	limpet_last_words_prepare(&session->segment.shm->collector);
 	say_where_stacks_are(session, limpet_borrow_tracee(borrow));
 	fill_boot(session, boot);

@@ -46,7 +46,8 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 			   struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already
  * (taken over and released in any case), or NULL: find one. On failure the target is as before; the
- * owner of a given thread, a command of ours, is ended instead. */
+ * owner of a given thread, a command of ours, is ended instead. -ECANCELED: it is none for us,
+ * and nothing was made in it. */
 int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
 			 struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Has the agent look for modules that came without a call it could see. Slots patched, or -errno.

@@ -45,6 +45,19 @@ is_refused() {
 	works_on
 }
 
+@test "the time stamp counter is out of its reach: refused, and it goes on" {
+	legal tsc
+	look "$pid"
+	refused 3 "time stamp counter" "$LIMPET" attach -o never.limpet "$pid"
+	[[ ! -e never.limpet ]]
+	unchanged "$pid"
+	works_on
+}
+
+@test "another thread is in strict seccomp: refused, and it goes on" {
+	is_refused strict-thread seccomp "strict mode"
+}
+
 @test "a thread that libc knows nothing of, in malloc: refused, and it goes on" {
 	is_refused raw raw-thread "thread.*C library"
 }

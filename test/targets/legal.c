@@ -7,11 +7,13 @@
  *		SIGSYS (PR_SET_SYSCALL_USER_DISPATCH), as Wine does
  *	dispatch-thread: another thread does
  *	tsc: the processor's time stamp counter is out of reach (PR_SET_TSC)
+ *	strict-thread: a thread that never allocates is in seccomp's strict mode
  *	raw: a thread that libc knows nothing of allocates all the while; the main thread never does
  *	locked: all memory is locked, also what is mapped later (mlockall)
  *	locked-least: the same, and nearly no more may be
  *	preloaded: another thread holds the lock of dlopen, where that is held-dlopen.so's */
 #include <dlfcn.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -106,6 +108,35 @@ static void *dispatching_thread(void *nothing)
 	while (!over)
 		own_getppid();
 	return NULL;
+}
+
+/* ------------------------------------------------------------------ strict seccomp */
+
+static int strict_pipe[2];
+
+/* It may read, write and end, and no more. */
+static void *strict_thread(void *nothing)
+{
+	char byte;
+
+	(void)nothing;
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
+		target_broken("no strict mode: %s", strerror(errno));
+	there = true;
+	while (syscall(SYS_read, strict_pipe[0], &byte, 1) == 1)
+		dispatched++;
+	syscall(SYS_exit, 0);
+	return NULL;
+}
+
+static void check_strict(void)
+{
+	unsigned before = dispatched;
+
+	if (write(strict_pipe[1], "x", 1) != 1)
+		target_broken("nobody reads: %s", strerror(errno));
+	while (dispatched == before)
+		sched_yield();
 }
 
 /* ------------------------------------------------------------------ a thread that libc does not
@@ -203,6 +234,8 @@ static void begin(const char *mode)
 		start_thread(dispatching_thread);
 	else if (is_mode(mode, "tsc"))
 		prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
+	else if (is_mode(mode, "strict-thread") && !pipe(strict_pipe))
+		start_thread(strict_thread);
 	else if (is_mode(mode, "raw"))
 		start_raw();
 	else if (is_mode(mode, "locked") || is_mode(mode, "locked-least"))
@@ -219,6 +252,8 @@ static void check(const char *mode)
 
 	if (is_mode(mode, "dispatch"))
 		check_dispatch();
+	if (is_mode(mode, "strict-thread"))
+		check_strict();
 	before = is_mode(mode, "raw") ? rounds : dispatched;
 	while (is_mode(mode, "raw") && rounds - before < 1000)
 		sched_yield();
