@@ -83,7 +83,9 @@ struct limpet_chunk {
 	uint64_t reserved[3];
 };
 
-/* One thread of the target that has called a hook. 128 bytes: no two share a cache line pair. */
+/* One thread of the target that has called a hook. 128 bytes: no two share a cache line pair.
+ * Threads that share a thread pointer (a bare clone) are one here, and are not told apart: libc's
+ * allocator cannot tell them apart either. */
 struct limpet_thread {
 	uint64_t thread_pointer; /* fs base; 0: free entry; claimed by compare and exchange */
 	uint32_t tid;            /* as the target sees it */
@@ -365,7 +367,7 @@ struct limpet_shm {
 	uint32_t bell;           /* changes when there is something for the collector to do */
 	uint32_t unknown_count;  /* stack pointers written to `unknown`, so far */
 	uint32_t ranges_used;    /* 1: `ranges` have been gone by; set to 0 by the collector */
-	uint64_t lost_no_thread; /* calls passed through: thread table full or pointer shared */
+	uint64_t lost_no_thread; /* calls passed through: no room for a thread's state */
 	uint64_t lost_no_node;   /* stacks lost: node table full (event kept with stack 0) */
 	uint64_t lost_in_signal; /* calls in a signal handler at a moment that allowed no record */
 	uint64_t lost_no_frame;  /* calls that could not be recorded, of functions that the user

@@ -10,6 +10,7 @@
 #include "injector/memfd.h"
 #include "injector/proc.h"
 #include "injector/session.h"
+#include "injector/sharers.h"
 #include "injector/tracee.h"
 
 #define PATIENCE_NS 2000000000u /* for one child */
@@ -45,13 +46,14 @@ static bool descends_from(pid_t pid, pid_t ancestor)
 }
 
 /* What was forked from the target maps what the target maps. A descriptor may have been handed over
- * and so is looked for in descendants alone. */
+ * and so is looked for in descendants alone. What shares the target's memory has no copy of its own
+ * to be cleaned of. */
 static bool holds_ours(pid_t pid, pid_t parent)
 {
 	LIMPET_FREE int *fds = NULL;
 	int count;
 
-	if (!limpet_footprint_has_execution(pid))
+	if (!limpet_footprint_has_execution(pid) || limpet_sharers_share(parent, pid))
 		return false;
 	if (maps_ours(pid))
 		return true;

@@ -27,6 +27,7 @@
 #include "injector/remains.h"
 #include "injector/safepoint.h"
 #include "injector/seccomp_watch.h"
+#include "injector/sharers.h"
 #include "injector/tid_offset.h"
 #include "injector/tracee.h"
 #include "injector/turn.h"
@@ -635,6 +636,36 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	return 0;
 }
 
+/* Who shares its memory and is none of its threads, now, has gone: it cannot be held, may stand
+ * wherever we write or unmap, and is soon gone as a rule. */
+static int wait_for_sharers(struct limpet_session *session, uint64_t deadline_ns,
+			    struct limpet_err *err)
+{
+	const struct limpet_sharers_wait options = {
+		.deadline_ns = deadline_ns,
+		.idle = session->idle,
+		.idle_context = session->idle_context,
+		.check = check_identity,
+		.check_context = session,
+	};
+	pid_t sharer = 0;
+	int error = limpet_sharers_wait(session->pid, &options, &sharer);
+
+	if (!error)
+		return 0;
+	if (!sharer)
+		return limpet_err_set(err, error, "cannot look for who shares the memory of %d: %s",
+				      session->pid, strerror(-error));
+	limpet_err_set(err, error,
+		       "process %d shares the memory of process %d and is none of its threads "
+		       "(a vfork child, or one made by a bare clone(2)): it could be in the "
+		       "middle of what limpet changes there",
+		       sharer, session->pid);
+	limpet_err_hint(err, "try again when %d has ended, or give it longer: --attach-timeout 60s",
+			sharer);
+	return error;
+}
+
 static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		 struct limpet_err *err)
 {
@@ -657,6 +688,9 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		limpet_tracee_release(tracee);
 		return explain_identity(session, error, err);
 	}
+	error = tracee ? 0 : wait_for_sharers(session, setup.deadline_ns, err);
+	if (error)
+		return explain_failure(session, error, err);
 	error = tracee ? limpet_borrow_given(&setup, tracee, &borrow, err)
 		       : limpet_borrow_find(&setup, &borrow, err);
 	if (error)
@@ -940,7 +974,9 @@ static uint64_t search_ns(const struct limpet_session *session)
 	return (status.rss_bytes >> 20) * SEARCH_NS_PER_MIB;
 }
 
-/* Slots and copies back, then the proof, then the end. */
+/* Slots and copies back, then the proof, then the end. Code is not put back while somebody runs
+ * there who does not stand with the threads. Nor is the agent unmapped while one lives who may be
+ * in it: who is born after the proof, of threads that are outside, is outside. */
 static int leave(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
@@ -960,6 +996,10 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		return error;
 	if (result)
 		return limpet_err_set(err, -EBUSY, "%d slots could not be put back", result);
+	if (place.near_count || session->info.map)
+		error = wait_for_sharers(session, deadline_ns, err);
+	if (error)
+		return error;
 	session->search_ns = search_ns(session);
 	near_setup(session, deadline_ns, &near);
 	if (session->info.map) {
@@ -981,6 +1021,9 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 			return error;
 	} while (session->info.map && limpet_outside_leads_there(session->pid, &session->info) &&
 		 limpet_monotonic_ns() < deadline_ns);
+	error = wait_for_sharers(session, deadline_ns, err);
+	if (error)
+		return error;
 	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result, err);
 }
 

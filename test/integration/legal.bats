@@ -62,6 +62,41 @@ is_refused() {
 	is_refused raw raw-thread "thread.*C library"
 }
 
+@test "a process that shares its memory and is no thread: not attached to, and captured once that has ended" {
+	legal sharer
+	tell legal share shared
+	look "$pid"
+	refused 1 "process ${answer#shared } shares the memory of process $pid" \
+		"$LIMPET" attach -o never.limpet --attach-timeout 1s "$pid"
+	[[ ! -e never.limpet ]]
+	unchanged "$pid"
+	tell legal unshare alone
+	attach "$pid"
+	tell legal "work 100" worked
+	stop "$pid"
+	good_capture
+	same "blocks" "$(site_sum legal_work allocations)" 100
+	nothing_of_ours "$pid"
+	works_on
+}
+
+@test "a process that shares its memory and is no thread: the agent stays as long as that does" {
+	legal sharer
+	attach "$pid" --attach-timeout 2s
+	tell legal "work 100" worked
+	tell legal share shared
+	local sharer=${answer#shared }
+	stop "$pid" 5
+	grep -q "process $sharer shares the memory of process $pid" "attach.$captures.err"
+	report
+	expect '.capture.complete and (.capture.agent_unloaded | not)'
+	tell legal "work 100" worked
+	tell legal unshare alone
+	within 60 "$LIMPET" stop "$pid"
+	nothing_of_ours "$pid"
+	works_on
+}
+
 @test "a preloaded dlopen whose lock is held: libc's own is called" {
 	start legal env LD_PRELOAD="$TARGETS/held-dlopen.so" "$TARGETS/legal" preloaded
 	attach "$pid" --attach-timeout 5s

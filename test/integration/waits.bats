@@ -133,7 +133,7 @@ comes_again() {
 }
 
 @test "every thread in D state, waiting for a vfork child: given up, nothing changed" {
-	gives_up vfork "uninterruptible"
+	gives_up vfork "a vfork child"
 }
 
 @test "every thread in D state, and let go in time" {

@@ -9,6 +9,8 @@
  *	tsc: the processor's time stamp counter is out of reach (PR_SET_TSC)
  *	strict-thread: a thread that never allocates is in seccomp's strict mode
  *	raw: a thread that libc knows nothing of allocates all the while; the main thread never does
+ *	sharer: "share" makes a process that shares its memory and is none of its threads, "shared
+ *		PID"; "unshare" ends it, "alone"
  *	locked: all memory is locked, also what is mapped later (mlockall)
  *	locked-least: the same, and nearly no more may be
  *	preloaded: another thread holds the lock of dlopen, where that is held-dlopen.so's */
@@ -22,6 +24,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "test/targets/target.h"
 
@@ -169,6 +172,43 @@ static void start_raw(void)
 		target_broken("clone: %s", strerror(errno));
 }
 
+/* ------------------------------------------------------------------ a process in its memory */
+
+static int sharer_pipe[2];
+static pid_t sharer;
+
+static int sharing_process(void *nothing)
+{
+	char byte;
+
+	(void)nothing;
+	syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+	syscall(SYS_read, sharer_pipe[0], &byte, 1);
+	syscall(SYS_exit, 0);
+	return 0;
+}
+
+static void share(void)
+{
+	char *stack =
+		mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (stack == MAP_FAILED || pipe(sharer_pipe))
+		target_broken("no memory, or no pipe");
+	sharer = clone(sharing_process, stack + STACK_BYTES,
+		       CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, NULL);
+	if (sharer < 0)
+		target_broken("clone: %s", strerror(errno));
+}
+
+static void unshare_again(void)
+{
+	int status;
+
+	if (write(sharer_pipe[1], "x", 1) != 1 || waitpid(sharer, &status, 0) != sharer || status)
+		target_broken("the process in its memory did not end well");
+}
+
 /* ------------------------------------------------------------------ locked memory */
 
 static void lock_memory(bool least)
@@ -242,7 +282,7 @@ static void begin(const char *mode)
 		lock_memory(is_mode(mode, "locked-least"));
 	else if (is_mode(mode, "preloaded"))
 		start_thread(holding_thread);
-	else
+	else if (!is_mode(mode, "sharer"))
 		target_broken("no mode %s", mode);
 }
 
@@ -276,6 +316,12 @@ int main(int argc, char **argv)
 			if (!is_mode(argv[1], "raw"))
 				legal_work(count);
 			target_say("worked");
+		} else if (!strcmp(line, "share")) {
+			share();
+			target_say("shared %d", sharer);
+		} else if (!strcmp(line, "unshare")) {
+			unshare_again();
+			target_say("alone");
 		} else if (!strcmp(line, "check")) {
 			check(argv[1]);
 			target_say("fine");
