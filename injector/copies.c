@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/wire.h"
+#include "injector/addresses.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
@@ -26,7 +28,10 @@ struct scan {
 	uint64_t places[MAX_COPIES];
 	size_t count;
 	bool overflow;
-	uint8_t *buffer;
+	unsigned elsewhere;
+	int memory;                   /* /proc/PID/mem */
+	uint8_t *buffer;              /* a block, PIECE, a block */
+	const struct limpet_map *map; /* that is searched */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	struct limpet_copies_stats stats;
 };
@@ -42,33 +47,68 @@ static uint64_t original_of(const struct scan *scan, uint64_t value)
 	return scan->hooks[offset / step].original;
 }
 
-static void scan_words(struct scan *scan, uint64_t address, size_t bytes)
+/* Of limpet_addresses_find(). */
+static void note(void *context, enum limpet_address_kind kind, uint64_t at, uint64_t value)
 {
-	const uint64_t *words = (const uint64_t *)(const void *)scan->buffer;
-	uint64_t low = scan->place->thunks, range = scan->place->thunks_end - low;
+	const uint64_t upper = UINT64_C(0xffff) << 48;
+	struct scan *scan = context;
+	const char *perms = scan->map->perms;
 
-	for (size_t i = 0; i < bytes / sizeof(*words); i++) {
-		if (words[i] - low >= range || !original_of(scan, words[i]))
-			continue;
-		if (scan->count == MAX_COPIES) {
-			scan->overflow = true;
-			return;
-		}
-		scan->places[scan->count++] = address + i * sizeof(*words);
-	}
+	if (!original_of(scan, value & ~upper))
+		return;
+	if (kind != LIMPET_ADDRESS_WORD || value & upper || at % sizeof(value) || perms[1] != 'w' ||
+	    perms[2] == 'x')
+		scan->elsewhere++;
+	else if (scan->count == MAX_COPIES)
+		scan->overflow = true;
+	else
+		scan->places[scan->count++] = at;
 }
 
+/* Device memory must not be read; what is ours holds no copies. Memory that is shared with children
+ * and has no name is shown as /dev/zero. What the program may not read it may read again later. */
 static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 {
-	if (map->perms[0] != 'r' || map->perms[1] != 'w')
-		return false;
 	if (map->start >= scan->place->start && map->start < scan->place->end)
 		return false;
-	/* Device memory must not be read; what is ours holds no copies. Memory that is shared with
-	 * children and has no name is shown as /dev/zero. */
+	if (map->perms[0] != 'r' && (map->perms[3] != 'p' || map->inode))
+		return false;
 	if (strncmp(map->path, "/dev/", 5) == 0)
 		return !strncmp(map->path, "/dev/zero", 9) || !strncmp(map->path, "/dev/shm/", 9);
-	return !limpet_memfd_is_ours(map->path) && strncmp(map->path, "[v", 2) != 0;
+	return strncmp(map->path, "/sys/", 5) != 0 && !limpet_memfd_is_ours(map->path) &&
+	       strncmp(map->path, "[v", 2) != 0;
+}
+
+/* A file that is mapped privately: in pages that are still its own no copy was made, but of one
+ * that is memory itself, or that nobody else sees any more, which the program may have written to.
+ */
+static bool is_file(const struct limpet_map *map)
+{
+	static const char deleted[] = " (deleted)";
+	size_t length = strlen(map->path);
+
+	return map->perms[3] == 'p' && map->inode && strncmp(map->path, "/dev/", 5) != 0 &&
+	       (length < strlen(deleted) || strcmp(map->path + length - strlen(deleted), deleted));
+}
+
+/* No further than an instruction reaches. */
+static bool holds_distances(const struct scan *scan, const struct limpet_map *map)
+{
+	const uint64_t reach = UINT64_C(1) << 31;
+
+	return map->perms[2] == 'x' && map->start < scan->place->thunks_end + reach &&
+	       map->end + reach > scan->place->thunks;
+}
+
+/* What may not be read only by the file: it is an anonymous mapping, and no device's. */
+static ssize_t read_piece(const struct scan *scan, uint64_t start, uint8_t *piece, size_t bytes)
+{
+	ssize_t got;
+
+	if (scan->map->perms[0] == 'r')
+		return limpet_memory_read_some(scan->pid, start, piece, bytes);
+	got = pread(scan->memory, piece, bytes, (off_t)start);
+	return got < 0 ? -errno : got;
 }
 
 /* What else there is to do now and then; -errno: no further. */
@@ -90,9 +130,20 @@ static int look_around(struct scan *scan)
 /* Pages that cannot be read are passed over: they are gone by now, or broken. */
 static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 {
+	const struct limpet_addresses addresses = {
+		.low = scan->place->thunks,
+		.end = scan->place->thunks_end,
+		.guard = scan->options->guard,
+		.found = note,
+		.context = scan,
+	};
+	uint8_t *piece = scan->buffer + LIMPET_ADDRESSES_BLOCK;
+	bool code = holds_distances(scan, scan->map);
+
+	memset(scan->buffer, 0, LIMPET_ADDRESSES_BLOCK);
 	while (start < end) {
 		size_t bytes = end - start < PIECE ? (size_t)(end - start) : PIECE;
-		ssize_t got = limpet_memory_read_some(scan->pid, start, scan->buffer, bytes);
+		ssize_t got = read_piece(scan, start, piece, bytes);
 		int error = look_around(scan);
 
 		if (error)
@@ -101,8 +152,13 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 			return (int)got;
 		if (got > 0) {
 			scan->stats.scanned_bytes += (uint64_t)got;
-			scan_words(scan, start, (size_t)got);
+			limpet_addresses_find(&addresses, start, piece, (size_t)got, code);
 		}
+		if (got == (ssize_t)bytes)
+			memcpy(piece - LIMPET_ADDRESSES_KEPT, piece + bytes - LIMPET_ADDRESSES_KEPT,
+			       LIMPET_ADDRESSES_KEPT);
+		else
+			memset(piece - LIMPET_ADDRESSES_KEPT, 0, LIMPET_ADDRESSES_KEPT);
 		start += got == (ssize_t)bytes ? bytes
 					       : (got > 0 ? (size_t)got / PAGE * PAGE : 0) + PAGE;
 	}
@@ -113,10 +169,12 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 static int scan_map(struct scan *scan, struct limpet_pages *pages, const struct limpet_map *map)
 {
 	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+	bool own = is_file(map);
 	int error = 0;
 
+	scan->map = map;
 	for (uint64_t at = map->start; at < map->end && !error;) {
-		int count = limpet_pages_next(pages, at, map->end, ranges, &at);
+		int count = limpet_pages_next(pages, at, map->end, own, ranges, &at);
 
 		if (count < 0)
 			return count;
@@ -137,7 +195,7 @@ static int scan_all(struct scan *scan)
 	if (error)
 		return error;
 	error = limpet_pages_new(scan->pid, scan->options->way, &pages);
-	scan->count = 0;
+	scan->count = scan->elsewhere = 0;
 	for (size_t i = 0; i < maps.count && !error; i++)
 		if (is_wanted(scan, &maps.list[i]))
 			error = scan_map(scan, pages, &maps.list[i]);
@@ -147,27 +205,28 @@ static int scan_all(struct scan *scan)
 }
 
 /* All threads stand still: what was found is looked at again and put back. */
-static int put_back(struct scan *scan)
+static void put_back(struct scan *scan)
 {
-	char path[64];
-	LIMPET_CLOSE int memory = -1;
-
-	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root,
-		 limpet_proc_resident(scan->pid));
-	memory = open(path, O_RDWR | O_CLOEXEC);
-	if (memory < 0)
-		return -errno;
 	for (size_t i = 0; i < scan->count; i++) {
 		uint64_t value, original;
 
 		if (limpet_memory_read(scan->pid, scan->places[i], &value, sizeof(value)) < 0)
 			continue; /* unmapped since */
 		original = original_of(scan, value);
-		if (original &&
-		    limpet_memory_exchange_stopped(memory, scan->places[i], value, original) == 0)
+		if (original && limpet_memory_exchange_stopped(scan->memory, scan->places[i], value,
+							       original) == 0)
 			scan->stats.restored++;
 	}
-	return 0;
+}
+
+static int open_memory(struct scan *scan)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root,
+		 limpet_proc_resident(scan->pid));
+	scan->memory = open(path, O_RDWR | O_CLOEXEC);
+	return scan->memory < 0 ? -errno : 0;
 }
 
 int limpet_copies_restore(pid_t pid, const struct limpet_agent_place *place, uint64_t hooks_address,
@@ -180,13 +239,16 @@ int limpet_copies_restore(pid_t pid, const struct limpet_agent_place *place, uin
 	if (!scan)
 		return -ENOMEM;
 	scan->pid = pid;
+	scan->memory = -1;
 	scan->place = place;
 	scan->options = options;
 	scan->next_look_ns = limpet_monotonic_ns() + LOOK_NS;
-	scan->buffer = malloc(PIECE);
+	scan->buffer = aligned_alloc(LIMPET_ADDRESSES_BLOCK, PIECE + 2 * LIMPET_ADDRESSES_BLOCK);
 	error = scan->buffer
 			? limpet_memory_read(pid, hooks_address, scan->hooks, sizeof(scan->hooks))
 			: -ENOMEM;
+	if (!error)
+		error = open_memory(scan);
 	if (!error)
 		error = scan_all(scan);
 	scan->stats.found = (unsigned)scan->count;
@@ -196,7 +258,7 @@ int limpet_copies_restore(pid_t pid, const struct limpet_agent_place *place, uin
 		error = limpet_standstill_begin(pid, 0, limpet_monotonic_ns() + PATIENCE_NS,
 						&still);
 		if (!error) {
-			error = put_back(scan);
+			put_back(scan);
 			limpet_standstill_end(&still);
 		}
 		/* What moved meanwhile shows up in a second look. */
@@ -205,7 +267,10 @@ int limpet_copies_restore(pid_t pid, const struct limpet_agent_place *place, uin
 		if (!error && scan->count)
 			error = -EAGAIN;
 	}
+	scan->stats.elsewhere = scan->elsewhere;
 	*ret_stats = scan->stats;
+	if (scan->memory >= 0)
+		close(scan->memory);
 	free(scan->buffer);
 	free(scan);
 	return error;

@@ -12,10 +12,12 @@
 struct limpet_copies_stats {
 	uint64_t scanned_bytes;
 	unsigned found, restored;
+	unsigned elsewhere; /* that are not put back, as of the last search */
 };
 
 struct limpet_copies_options {
 	enum limpet_pages_way way;
+	uint64_t guard;       /* with which addresses of functions are mangled */
 	uint64_t deadline_ns; /* monotonic */
 	/* Called some fifty times a second while memory is searched; NULL: none. */
 	void (*idle)(void *context);
@@ -25,10 +27,13 @@ struct limpet_copies_options {
 	const void *check_context;
 };
 
-/* Finds them in all writable memory while the target runs. If there are any, all threads are
- * stopped for a moment, the found places looked at again, and the originals written there,
- * registers included. 0, or -errno: some may remain. -ETIMEDOUT: the deadline was over before all
- * memory was searched, for which it has some milliseconds in any case. */
+/* Finds them in all memory that there is (pages.h), while the target runs. If there are any that
+ * are aligned words of memory that it may write to, all threads are stopped for a moment, the found
+ * places looked at again, and the originals written there. All others are left as they are, and
+ * counted: words at odd places (packed structures, instructions), of memory that it may not write
+ * to any more or that holds code, with something else in their upper bits, mangled, and distances
+ * in code. 0, or -errno: some may remain beside those that are counted. -ETIMEDOUT: the deadline
+ * was over before all memory was searched, for which it has some milliseconds in any case. */
 int limpet_copies_restore(pid_t pid, const struct limpet_agent_place *place, uint64_t hooks_address,
 			  const struct limpet_copies_options *options,
 			  struct limpet_copies_stats *ret_stats);

@@ -30,6 +30,7 @@ struct pages_scan {
 	uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
 };
 #define PAGES_SCAN _IOWR('f', 16, struct pages_scan)
+#define PAGES_IS_FILE (UINT64_C(1) << 2) /* or shared */
 #define PAGES_IS_PRESENT (UINT64_C(1) << 3)
 #define PAGES_IS_SWAPPED (UINT64_C(1) << 4)
 #define PAGES_IS_ZERO (UINT64_C(1) << 5) /* the kernel's own page of zeros */
@@ -72,9 +73,10 @@ void limpet_pages_free(struct limpet_pages *pages)
 /* ---------------------------------------------------------------- by PAGEMAP_SCAN */
 
 /* Any failure: this kernel cannot, or may not, say. */
-static int ask(struct limpet_pages *pages, uint64_t start, uint64_t end,
+static int ask(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
 	       struct limpet_page_range *ret, uint64_t *ret_at)
 {
+	const uint64_t unwanted = PAGES_IS_ZERO | (own ? PAGES_IS_FILE : 0);
 	struct pages_scan scan = {
 		.size = sizeof(scan),
 		.start = start,
@@ -82,8 +84,8 @@ static int ask(struct limpet_pages *pages, uint64_t start, uint64_t end,
 		.vec = (uint64_t)(uintptr_t)pages->regions,
 		.vec_len = LIMPET_PAGES_RANGES,
 		.max_pages = READ_PAGES,
-		.category_inverted = PAGES_IS_ZERO,
-		.category_mask = PAGES_IS_ZERO,
+		.category_inverted = unwanted,
+		.category_mask = unwanted,
 		.category_anyof_mask = PAGES_IS_PRESENT | PAGES_IS_SWAPPED,
 	};
 	int count = ioctl(pages->pagemap, PAGES_SCAN, &scan);
@@ -164,10 +166,16 @@ static bool is_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)
 	return false;
 }
 
-static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end,
+static bool is_wanted(uint64_t entry, bool own)
+{
+	const uint64_t exists = 3ull << 62 /* present or swapped out */, of_file = 1ull << 61;
+
+	return entry & exists && !(own && entry & of_file);
+}
+
+static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
 			struct limpet_page_range *ret, uint64_t *ret_at)
 {
-	const uint64_t exists = 3ull << 62; /* present or swapped out */
 	uint64_t most = (uint64_t)READ_PAGES * PAGE;
 	size_t count = end - start > most ? READ_PAGES : (size_t)((end - start) / PAGE), at = 0;
 	unsigned ranges = 0;
@@ -190,26 +198,26 @@ static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end
 	while (at < count && ranges < LIMPET_PAGES_RANGES) {
 		size_t run = at;
 
-		while (run < count && pages->entries[run] & exists)
+		while (run < count && is_wanted(pages->entries[run], own))
 			run++;
 		if (run > at)
 			ret[ranges++] =
 				(struct limpet_page_range){start + at * PAGE, start + run * PAGE};
 		at = run;
-		while (at < count && !(pages->entries[at] & exists))
+		while (at < count && !is_wanted(pages->entries[at], own))
 			at++;
 	}
 	*ret_at = start + at * PAGE;
 	return (int)ranges;
 }
 
-int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end,
+int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
 		      struct limpet_page_range ret[LIMPET_PAGES_RANGES], uint64_t *ret_at)
 {
-	int count = pages->ask ? ask(pages, start, end, ret, ret_at) : -ENOTTY;
+	int count = pages->ask ? ask(pages, start, end, own, ret, ret_at) : -ENOTTY;
 
 	if (count >= 0)
 		return count;
 	pages->ask = false;
-	return read_entries(pages, start, end, ret, ret_at);
+	return read_entries(pages, start, end, own, ret, ret_at);
 }

@@ -7,6 +7,7 @@
 #ifndef LIMPET_INJECTOR_PAGES_H
 #define LIMPET_INJECTOR_PAGES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -32,10 +33,11 @@ int limpet_pages_new(pid_t pid, enum limpet_pages_way way,
 		     struct limpet_pages **ret) LIMPET_MUST_CHECK;
 void limpet_pages_free(struct limpet_pages *pages);
 
-/* Looks at the first part of a mapping, [start, end), for some milliseconds at most. Answers how
- * many ranges of `ret` are filled in, in the order of addresses, and up to where it has looked,
- * which is always beyond `start`. -errno: nothing is known of that part. */
-int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end,
+/* Looks at the first part of a mapping, [start, end), for some milliseconds at most. `own`: of a
+ * file that is mapped privately only what the process has written to. Answers how many ranges of
+ * `ret` are filled in, in the order of addresses, and up to where it has looked, which is always
+ * beyond `start`. -errno: nothing is known of that part. */
+int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
 		      struct limpet_page_range ret[LIMPET_PAGES_RANGES],
 		      uint64_t *ret_at) LIMPET_MUST_CHECK;
 

@@ -58,6 +58,7 @@ struct limpet_session {
 	uint64_t mark_address; /* AT_RANDOM: bytes that the kernel draws for each exec */
 	uint64_t mark[2];
 	uint64_t timeout_ns;
+	uint64_t guard;     /* with which the program mangles addresses of functions */
 	uint64_t search_ns; /* that is left of what the search for copies has on top */
 	struct limpet_modules modules;
 	struct limpet_segment segment;
@@ -728,6 +729,16 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	return error;
 }
 
+/* Of any thread of the program's. Of what has no such word it is some number: nothing is mangled
+ * with it. */
+static void note_guard(struct limpet_session *session, const struct limpet_tracee *tracee)
+{
+	uint64_t address = limpet_tracee_regs(tracee)->fs_base + LIMPET_ARCH_POINTER_GUARD;
+
+	if (limpet_memory_read(session->pid, address, &session->guard, sizeof(session->guard)) < 0)
+		session->guard = 0;
+}
+
 /* One call of an agent's entry on a borrowed thread. `place`: whose code near the program's is to
  * go after it; NULL: it stays. */
 static int call_agent(struct limpet_session *session, uint32_t operation, uint64_t function,
@@ -748,6 +759,7 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	error = limpet_borrow_find(&setup, &borrow, err);
 	if (error)
 		return error;
+	note_guard(session, limpet_borrow_tracee(borrow));
 	fill_boot(session, boot);
 	boot->operation = operation;
 	boot->call = function;
@@ -889,6 +901,7 @@ static int restore_copies(struct limpet_session *session, const struct limpet_ag
 	const struct timespec pause = {0, 20000000};
 	const struct limpet_copies_options options = {
 		.way = LIMPET_PAGES_ASK,
+		.guard = session->guard,
 		.deadline_ns = *deadline_ns + session->search_ns,
 		.idle = session->idle,
 		.idle_context = session->idle_context,
@@ -910,6 +923,7 @@ static int restore_copies(struct limpet_session *session, const struct limpet_ag
 		session->stats.copies.found += copies.found;
 		session->stats.copies.restored += copies.restored;
 		session->stats.copies.scanned_bytes += copies.scanned_bytes;
+		session->stats.copies.elsewhere = copies.elsewhere;
 		*ret_found = copies.found;
 		if (error != -EAGAIN || limpet_monotonic_ns() >= *deadline_ns)
 			return error;
@@ -932,6 +946,14 @@ static int explain_copies(const struct limpet_session *session, int error, struc
 	return -EBUSY;
 }
 
+static int explain_elsewhere(const struct limpet_session *session, struct limpet_err *err)
+{
+	return limpet_err_set(err, -EBUSY,
+			      "process %d keeps addresses of hooks where they are not put back: "
+			      "mangled (as by atexit), in code, or in packed or read-only data",
+			      session->pid);
+}
+
 /* No copy of a hook's address is left, and no thread is in one. A thread that held an address in a
  * register may have stored it behind the scan's back: what the proof took long for is scanned
  * again. */
@@ -952,6 +974,8 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 		error = restore_copies(session, place, deadline_ns, &found);
 		if (error)
 			return explain_copies(session, error, err);
+		if (session->stats.copies.elsewhere)
+			return explain_elsewhere(session, err);
 		quiesce.deadline_ns = *deadline_ns;
 		error = limpet_quiesce_prove(session->pid, place, &quiesce,
 					     &session->stats.quiesce);
@@ -962,7 +986,9 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 			return 0; /* no code loads these addresses but to jump there */
 		error = restore_copies(session, place, deadline_ns, &found);
 	} while (!error && found && limpet_monotonic_ns() < *deadline_ns);
-	return error || found ? explain_copies(session, error, err) : 0;
+	if (error || found)
+		return explain_copies(session, error, err);
+	return session->stats.copies.elsewhere ? explain_elsewhere(session, err) : 0;
 }
 
 static uint64_t search_ns(const struct limpet_session *session)

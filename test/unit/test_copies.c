@@ -27,6 +27,8 @@
 #include "test/unit/clock_fixture.h"
 
 #define PAGE 4096u
+/* Of words that are mangled. */
+#define GUARD UINT64_C(0x8d1f35a2c9e6b074)
 #define GIB (UINT64_C(1) << 30)
 #define MS 1000000ull
 /* How often a search looks around: fifty times a second. */
@@ -46,12 +48,20 @@ static const enum limpet_pages_way ways[] = {LIMPET_PAGES_ASK, LIMPET_PAGES_READ
 
 /* Nobody calls them: places in the air, and what the agent would say of them. */
 static const struct limpet_agent_place place = {
-	.start = 0x100000,
-	.end = 0x200000,
-	.thunks = 0x110000,
-	.thunks_end = 0x110000 + LIMPET_MAX_HOOKS * 32,
+	.start = 0x7a5b1c200000,
+	.end = 0x7a5b1c300000,
+	.thunks = 0x7a5b1c20fe00,
+	.thunks_end = 0x7a5b1c20fe00 + LIMPET_MAX_HOOKS * 32,
 };
 static struct limpet_hook hooks[LIMPET_MAX_HOOKS];
+
+/* A test's own: what one looked for may stand in dead words of the next one's child. */
+static void have_hooks(unsigned first)
+{
+	memset(hooks, 0, sizeof(hooks));
+	for (unsigned i = 0; i < 8; i++)
+		hooks[first + i].original = 0x4000 + i;
+}
 
 static uint64_t thunk(unsigned hook)
 {
@@ -126,6 +136,7 @@ static int restore(pid_t pid, enum limpet_pages_way way, uint64_t deadline_ns,
 		   struct limpet_copies_stats *stats)
 {
 	const struct limpet_copies_options options = {.way = way,
+						      .guard = GUARD,
 						      .deadline_ns = deadline_ns,
 						      .idle = count_idle,
 						      .idle_context = &idle_calls,
@@ -141,16 +152,21 @@ static void test_copies_in_sparse_memory(void **state)
 	char *const places[] = {sparse, sparse + 20 * GIB + 8 * PAGE + 64,
 				sparse + sparse_bytes - sizeof(uint64_t)};
 
+	pid_t pids[WAYS];
+
 	(void)state;
+	have_hooks(0);
 	for (unsigned i = 0; i < LIMPET_COUNT_OF(places); i++)
 		put_word(places[i], thunk(i));
 	/* No hook's, or not one's beginning. */
 	put_word(sparse + GIB, thunk(9));
 	put_word(sparse + GIB + 8, thunk(1) + 8);
+	for (unsigned i = 0; i < WAYS; i++)
+		pids[i] = start_child();
 	for (unsigned i = 0; i < WAYS; i++) {
 		struct limpet_copies_stats stats;
 		uint64_t began_ns = clock_fixture_ns();
-		pid_t pid = start_child();
+		pid_t pid = pids[i];
 
 		clock_fixture_step(1);
 		assert_int_equal(restore(pid, ways[i], CLOCK_FIXTURE_NEVER, &stats), 0);
@@ -170,6 +186,146 @@ static void test_copies_in_sparse_memory(void **state)
 	}
 	unmap(sparse, sparse_bytes);
 	unmap(empty, empty_bytes);
+}
+
+/* Where nothing is put back: at any byte, across the pieces in which memory is read, in pages that
+ * were closed since, in code, mangled, with a tag; and in memory that two mappings show. */
+static void test_copies_at_any_byte(void **state)
+{
+	const uint64_t bytes = 4 << 20;
+	char *open = map(bytes), *closed = map(bytes), *none = map(bytes), *code = map(bytes);
+	char *const odd[] = {open + 3,
+			     open + (1 << 20) - 3,
+			     open + (2 << 20) - 2,
+			     open + 4096 - 7,
+			     open + 8192 - 6,
+			     open + 12287 - 4,
+			     closed + 64,
+			     none + bytes - 8,
+			     code + 2,
+			     code + bytes - 64,
+			     open + 65,
+			     open + 127};
+	char *const mangled = open + 64 * 3 + 8;
+	int file = memfd_create("test-copies", MFD_CLOEXEC);
+	char *writable, *readable;
+	struct limpet_copies_stats stats;
+	pid_t pid;
+
+	(void)state;
+	have_hooks(16);
+	assert_true(file >= 0 && ftruncate(file, PAGE) == 0);
+	writable = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	readable = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, file, 0);
+	assert_true(writable != MAP_FAILED && readable != MAP_FAILED);
+	memset(open, 1, bytes);
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(odd); i++)
+		put_word(odd[i], thunk(16 + i % 8));
+	put_word(open + 16384, thunk(17) | UINT64_C(0xfff9) << 48);
+	put_word(mangled, (thunk(18) ^ GUARD) << 17 | (thunk(18) ^ GUARD) >> 47);
+	/* Put back through the one, gone from the other. */
+	put_word(writable + 8, thunk(19));
+	assert_int_equal(mprotect(closed, bytes, PROT_READ), 0);
+	assert_int_equal(mprotect(none, bytes, PROT_NONE), 0);
+	assert_int_equal(mprotect(code, bytes, PROT_READ | PROT_EXEC), 0);
+	pid = start_child();
+	/* Read once, its pages are the child's, too. */
+	assert_int_equal(word_of(pid, writable + 8), thunk(19));
+	assert_int_equal(word_of(pid, readable + 8), thunk(19));
+	assert_int_equal(restore(pid, LIMPET_PAGES_ASK, CLOCK_FIXTURE_NEVER, &stats), 0);
+	/* Dead words of the child's stack may be others. */
+	assert_true(stats.found >= 1);
+	assert_int_equal(stats.restored, stats.found);
+	assert_int_equal(stats.elsewhere, LIMPET_COUNT_OF(odd) + 2);
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(odd); i++)
+		if (odd[i] < none || odd[i] >= none + bytes)
+			assert_int_equal(word_of(pid, odd[i]), thunk(16 + i % 8));
+	assert_int_equal(word_of(pid, writable + 8), hooks[19].original);
+	end_child(pid);
+	munmap(writable, PAGE);
+	munmap(readable, PAGE);
+	close(file);
+	unmap(open, bytes);
+	unmap(closed, bytes);
+	unmap(none, bytes);
+	unmap(code, bytes);
+}
+
+/* Of instructions, in code that reaches so far. */
+static void test_distances_in_code(void **state)
+{
+	static const struct {
+		const char *before;
+		unsigned bytes;
+		bool taken;
+	} forms[] = {
+		{"\xe8", 1, true},         {"\xe9", 1, true},          {"\x0f\x84", 2, true},
+		{"\x48\x8d\x05", 3, true}, {"\x48\x8b\x05", 3, false},
+	};
+	char *code = mmap((void *)(uintptr_t)(place.start - GIB), 2 * PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	char *at = code + PAGE - 24;
+	unsigned expected = 0;
+	struct limpet_copies_stats stats;
+	pid_t pid;
+
+	(void)state;
+	have_hooks(32);
+	assert_true(code != MAP_FAILED);
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(forms); i++) {
+		int32_t distance;
+
+		memcpy(at, forms[i].before, forms[i].bytes);
+		at += forms[i].bytes + sizeof(distance);
+		distance = (int32_t)(int64_t)(thunk(32 + i) - (uintptr_t)at);
+		memcpy(at - sizeof(distance), &distance, sizeof(distance));
+		expected += forms[i].taken;
+	}
+	assert_int_equal(mprotect(code, 2 * PAGE, PROT_READ | PROT_EXEC), 0);
+	pid = start_child();
+	assert_int_equal(restore(pid, LIMPET_PAGES_ASK, CLOCK_FIXTURE_NEVER, &stats), 0);
+	assert_int_equal(stats.found, 0);
+	assert_int_equal(stats.elsewhere, expected);
+	end_child(pid);
+	munmap(code, 2 * PAGE);
+}
+
+/* Of a file that is mapped privately, only pages that were written to are read. */
+static void test_pages_of_files(void **state)
+{
+	const uint64_t bytes = 16 * PAGE;
+	char name[] = "/tmp/test_copies.XXXXXX";
+	int file = mkstemp(name);
+	char *memory;
+
+	(void)state;
+	assert_true(file >= 0 && unlink(name) == 0 && ftruncate(file, (off_t)bytes) == 0);
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+	assert_true(memory != MAP_FAILED);
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(*(volatile char *)(memory + i * PAGE), 0);
+	memory[5 * PAGE] = 1;
+	memory[12 * PAGE] = 1;
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(ways); i++) {
+		struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+		uint64_t start = (uintptr_t)memory, at = start, named = 0;
+		struct limpet_pages *pages = NULL;
+
+		assert_int_equal(limpet_pages_new(getpid(), ways[i], &pages), 0);
+		while (at < start + bytes) {
+			int count = limpet_pages_next(pages, at, start + bytes, true, ranges, &at);
+
+			assert_true(count >= 0);
+			for (int k = 0; k < count; k++)
+				for (uint64_t page = ranges[k].start; page < ranges[k].end;
+				     page += PAGE)
+					named |= 1u << ((page - start) / PAGE);
+		}
+		assert_int_equal(named, 1u << 5 | 1u << 12);
+		limpet_pages_free(pages);
+	}
+	munmap(memory, bytes);
+	close(file);
 }
 
 /* Every page that was written to, and of those that were not none. */
@@ -200,7 +356,7 @@ static void test_pages_are_named(void **state)
 		assert_int_equal(limpet_pages_new(getpid(), ways[i], &pages), 0);
 		while (at < start + bytes) {
 			uint64_t from = at;
-			int count = limpet_pages_next(pages, at, start + bytes, ranges, &at);
+			int count = limpet_pages_next(pages, at, start + bytes, false, ranges, &at);
 
 			assert_true(count >= 0 && count <= (int)LIMPET_PAGES_RANGES);
 			assert_true(at > from && at <= start + bytes);
@@ -232,6 +388,7 @@ static void test_a_search_that_takes_too_long(void **state)
 	pid_t pid;
 
 	(void)state;
+	have_hooks(0);
 	put_word(copy, thunk(1));
 	pid = start_child();
 	idle_calls = 0;
@@ -274,13 +431,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_copies_in_sparse_memory),
+		cmocka_unit_test(test_copies_at_any_byte),
+		cmocka_unit_test(test_distances_in_code),
+		cmocka_unit_test(test_pages_of_files),
 		cmocka_unit_test(test_pages_are_named),
 		cmocka_unit_test(test_a_search_that_takes_too_long),
 		cmocka_unit_test(test_a_search_of_what_is_gone),
 	};
 
 	limpet_tracee_setup();
-	for (unsigned i = 0; i < 4; i++)
-		hooks[i].original = 0x4000 + i;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

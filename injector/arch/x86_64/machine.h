@@ -2,6 +2,7 @@
 #ifndef LIMPET_INJECTOR_ARCH_MACHINE_H
 #define LIMPET_INJECTOR_ARCH_MACHINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <x86intrin.h>
 
@@ -45,6 +46,29 @@ static inline bool limpet_arch_ends_call(const uint8_t before[LIMPET_ARCH_CALL_B
 			return true;
 	}
 	return false;
+}
+
+/* Whether these four bytes may be the distance of an instruction that ends with them: CALL, JMP,
+ * Jcc, or LEA of what is so far from its end (Intel SDM, volume 2). */
+static inline bool limpet_arch_takes_distance(const uint8_t *distance)
+{
+	return distance[-1] == 0xe8 || distance[-1] == 0xe9 ||
+	       (distance[-2] == 0x0f && (distance[-1] & 0xf0) == 0x80) ||
+	       (distance[-2] == 0x8d && (distance[-1] & 0xc7) == 0x05);
+}
+
+/* How glibc keeps addresses of functions, for atexit(3) and setjmp(3): PTR_MANGLE, with a word that
+ * stands so far behind the thread pointer, the same for all threads
+ * (sysdeps/unix/sysv/linux/x86_64/ pointer_guard.h, struct tcbhead_t). */
+#define LIMPET_ARCH_POINTER_GUARD 0x30u
+static inline uint64_t limpet_arch_mangle(uint64_t value, uint64_t guard)
+{
+	value ^= guard;
+	return value << 17 | value >> 47;
+}
+static inline uint64_t limpet_arch_demangle(uint64_t value, uint64_t guard)
+{
+	return (value >> 17 | value << 47) ^ guard;
 }
 
 /* DR7: execution breakpoint 0, for this thread. */

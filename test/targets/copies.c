@@ -1,0 +1,252 @@
+/* copies: a program that keeps an address of free where it cannot be put back, and calls it later.
+ *
+ * Commands: "keep WAY" takes the address anew; "use WAY" calls what was kept; "quit".
+ *
+ *	packed		in a packed structure
+ *	closed		in a page that is made read-only afterwards
+ *	file		the same, of a file that is mapped privately
+ *	shared		the same, of memory that is shared
+ *	none		in a page that may not even be read
+ *	code		in generated code, as a number
+ *	distance	in generated code, as a distance
+ *	tagged		with something else in its upper bits
+ *	jump		in a register's place in a jmp_buf
+ *	exit		as a function to be called at the end: "use" does nothing, "quit" does
+ * These are put back:
+ *	word		in writable memory, paged out if it can be
+ *	thread		in a thread's own variable
+ *	stack		on the stack of a thread that sleeps */
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <sys/mman.h>
+
+#include "test/targets/target.h"
+
+typedef void release_fn(void *block);
+
+enum { PAGE = 4096, JUMP_RBP = 1 };
+static const uint64_t tag = UINT64_C(0xfff9) << 48;
+
+static struct {
+	char kind;
+	release_fn *release;
+} __attribute__((packed)) packed;
+/* Of their pages, the only word: nothing else makes them writable. */
+static struct page {
+	release_fn *release;
+	bool is_open;
+} * closed, *file, *shared, *none, *word;
+static uint8_t *code, *distance;
+static uint64_t tagged;
+static jmp_buf jump;
+static __thread release_fn *of_thread;
+static sem_t begun, ended;
+
+/* Of its own, or the compiler loads the address once, at the program's start. */
+TARGET_FRAME static release_fn *take(void)
+{
+	return free;
+}
+
+static void *map(void *hint, int flags, int fd)
+{
+	void *memory = mmap(hint, PAGE, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+	if (memory == MAP_FAILED)
+		target_broken("mmap: %s", strerror(errno));
+	return memory;
+}
+
+static void protect(void *memory, int protection)
+{
+	if (mprotect(memory, PAGE, protection))
+		target_broken("mprotect: %s", strerror(errno));
+}
+
+static struct page *keep_in(int flags, int fd, int protection)
+{
+	struct page *page = map(NULL, flags, fd);
+
+	page->release = take();
+	protect(page, protection);
+	return page;
+}
+
+static void keep_in_code(void)
+{
+	const uint64_t value = (uintptr_t)take();
+
+	/* mov $value, %rax; jmp *%rax */
+	code = map(NULL, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	memcpy(code, "\x48\xb8", 2);
+	memcpy(code + 2, &value, sizeof(value));
+	memcpy(code + 10, "\xff\xe0", 2);
+	protect(code, PROT_READ | PROT_EXEC);
+}
+
+static void keep_distance(void)
+{
+	const uint64_t value = (uintptr_t)take();
+	int32_t bytes;
+
+	for (uint64_t near = value / PAGE * PAGE - (1 << 30); !distance; near += 1 << 20) {
+		void *memory = mmap((void *)(uintptr_t)near, PAGE, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+		if (near > value)
+			target_broken("no memory near by");
+		distance = memory == MAP_FAILED ? NULL : memory;
+	}
+	/* jmp value */
+	bytes = (int32_t)(int64_t)(value - (uintptr_t)(distance + 5));
+	distance[0] = 0xe9;
+	memcpy(distance + 1, &bytes, sizeof(bytes));
+	protect(distance, PROT_READ | PROT_EXEC);
+}
+
+/* As a function does whose frame pointer is a register like any other. */
+TARGET_FRAME static void keep_in_jump(void)
+{
+	uint64_t value = (uintptr_t)take(), buffer = (uintptr_t)jump;
+
+	__asm__ volatile("subq $128, %%rsp\n\t"
+			 "pushq %%rbp\n\t"
+			 "pushq %%rbp\n\t"
+			 "movq %%rsi, %%rbp\n\t"
+			 "call _setjmp@PLT\n\t"
+			 "popq %%rbp\n\t"
+			 "popq %%rbp\n\t"
+			 "addq $128, %%rsp"
+			 : "+D"(buffer), "+S"(value)
+			 :
+			 : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc");
+}
+
+/* As longjmp does. */
+static release_fn *jump_register(void)
+{
+	uint64_t value, guard;
+
+	memcpy(&value, (const char *)jump + JUMP_RBP * sizeof(value), sizeof(value));
+	__asm__("movq %%fs:0x30, %0" : "=r"(guard));
+	value = (value >> 17 | value << 47) ^ guard;
+	return (release_fn *)(uintptr_t)value;
+}
+
+static void *sleep_with_it(void *unused)
+{
+	release_fn *volatile kept = take();
+
+	sem_post(&begun);
+	sem_wait(&ended);
+	kept(malloc(100));
+	return unused;
+}
+
+static void keep(const char *way)
+{
+	const int private = MAP_PRIVATE | MAP_ANONYMOUS;
+
+	if (!strcmp(way, "packed")) {
+		packed.release = take();
+	} else if (!strcmp(way, "closed")) {
+		closed = keep_in(private, -1, PROT_READ);
+	} else if (!strcmp(way, "file")) {
+		int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+		file = keep_in(MAP_PRIVATE, fd, PROT_READ);
+		close(fd);
+	} else if (!strcmp(way, "shared")) {
+		shared = keep_in(MAP_SHARED | MAP_ANONYMOUS, -1, PROT_READ);
+	} else if (!strcmp(way, "none")) {
+		none = keep_in(private, -1, PROT_NONE);
+	} else if (!strcmp(way, "code")) {
+		keep_in_code();
+	} else if (!strcmp(way, "distance")) {
+		keep_distance();
+	} else if (!strcmp(way, "tagged")) {
+		tagged = (uintptr_t)take() | tag;
+	} else if (!strcmp(way, "jump")) {
+		keep_in_jump();
+	} else if (!strcmp(way, "exit")) {
+		/* Kept as atexit does; called with the exit status, which is no block. */
+		on_exit((void (*)(int, void *))(uintptr_t)take(), NULL);
+	} else if (!strcmp(way, "word")) {
+		word = keep_in(private, -1, PROT_READ | PROT_WRITE);
+		madvise(word, PAGE, MADV_PAGEOUT);
+	} else if (!strcmp(way, "thread")) {
+		of_thread = take();
+	} else if (!strcmp(way, "stack")) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, sleep_with_it, NULL) || pthread_detach(thread))
+			target_broken("no thread");
+		sem_wait(&begun);
+	} else {
+		target_broken("no such way: %s", way);
+	}
+}
+
+static release_fn *kept(const char *way)
+{
+	if (!strcmp(way, "packed"))
+		return packed.release;
+	if (!strcmp(way, "closed"))
+		return closed->release;
+	if (!strcmp(way, "file"))
+		return file->release;
+	if (!strcmp(way, "shared"))
+		return shared->release;
+	if (!strcmp(way, "none")) {
+		protect(none, PROT_READ);
+		return none->release;
+	}
+	if (!strcmp(way, "code"))
+		return (release_fn *)(uintptr_t)code;
+	if (!strcmp(way, "distance"))
+		return (release_fn *)(uintptr_t)distance;
+	if (!strcmp(way, "tagged"))
+		return (release_fn *)(uintptr_t)(tagged & ~tag);
+	if (!strcmp(way, "jump"))
+		return jump_register();
+	if (!strcmp(way, "word"))
+		return word->release;
+	if (!strcmp(way, "thread"))
+		return of_thread;
+	return NULL;
+}
+
+static void use(const char *way)
+{
+	release_fn *release = kept(way);
+
+	if (release)
+		release(malloc(100));
+	else if (!strcmp(way, "stack"))
+		sem_post(&ended);
+}
+
+int main(void)
+{
+	char line[64];
+
+	sem_init(&begun, 0, 0);
+	sem_init(&ended, 0, 0);
+	target_say("ready %d", getpid());
+	while (target_listen(line, sizeof(line))) {
+		if (!strncmp(line, "keep ", 5)) {
+			keep(line + 5);
+			target_say("kept");
+		} else if (!strncmp(line, "use ", 4)) {
+			use(line + 4);
+			target_say("used");
+		} else if (!strcmp(line, "quit")) {
+			return 0;
+		} else {
+			target_broken("unknown command '%s'", line);
+		}
+	}
+	return 0;
+}
