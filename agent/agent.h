@@ -248,8 +248,8 @@ int64_t limpet_stack_arguments(const struct limpet_thread *thread,
 /* The module that holds the address, as far as its table is known; NULL: none. */
 const struct limpet_unwind_module *limpet_stack_module(uint64_t address);
 
-/* loaded.c: modules, as the dynamic linker has them. Visits run under its lock: none is unmapped
- * meanwhile. Never under an allocation hook. */
+/* loaded.c: modules, as the dynamic linker has them. Visits run under a lock of its own: none is
+ * unmapped meanwhile. Never under an allocation hook. */
 struct limpet_image {
 	uint64_t bias, phdr; /* as dl_iterate_phdr has them */
 	uint64_t phdr_count;
@@ -265,20 +265,26 @@ struct limpet_image_tables {
 };
 typedef int limpet_image_fn(const struct limpet_image *image, void *context);
 void limpet_loaded_configure(const struct limpet_start *start);
-/* Until `visit` answers other than 0, which is answered. Of modules of other namespaces whose
- * program headers could not be found the number; ret_unread may be NULL. */
+/* Until `visit` answers other than 0, which is answered. Of modules whose program headers could not
+ * be found the number; ret_unread may be NULL. By dl_iterate_phdr: for the injector's calls alone.
+ */
 int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread);
-/* The same, at a moment when all modules are relocated; false: there was none. Waits for it a
- * fraction of a second at most, or not at all. */
-bool limpet_loaded_walk_settled(limpet_image_fn *visit, void *context, bool wait,
-				uint32_t *ret_unread);
+/* Takes what a hook may take to walk; recursive. false: not to be had, without waiting, or within a
+ * fraction of a second. */
+bool limpet_loaded_hold(bool wait);
+void limpet_loaded_let_go(void);
+/* The same walk, between these two; answers the number. settles: limpet_loaded_has_changed() means
+ * since this one. */
+uint32_t limpet_loaded_walk_held(limpet_image_fn *visit, void *context, bool settles);
 #define LIMPET_LOADER_PATIENCE 2000u /* pauses of 0.1 ms */
 void limpet_loaded_pause(void);
-/* Since the last such walk. */
+/* Without a lock. Where it cannot be told so it has not: the collector looks from outside. */
 bool limpet_loaded_has_changed(void);
+/* dlclose takes no lock that dlopen takes. */
+bool limpet_loaded_closes_unlocked(void);
 /* Whether the word is part of its data: what lies between segments need not be mapped. */
 bool limpet_image_has_word(const struct limpet_image *image, uint64_t address);
-/* The module that holds the address. */
+/* The module that holds the address. Between hold and let_go, too. */
 bool limpet_loaded_find(uint64_t address, struct limpet_image *ret);
 bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_tables *ret);
 /* Address of a function that it defines, by its default version; 0: none. */
@@ -287,13 +293,13 @@ uint64_t limpet_image_symbol(const struct limpet_image *image, const char *name)
  * defined, and the last of these. */
 uint32_t limpet_space_symbol(const struct limpet_image *image, const char *name, uint64_t *ret);
 
-/* patch.c: slots, under the loader's own lock (dl_iterate_phdr), never under an allocation hook */
+/* patch.c: slots, never under an allocation hook */
 void limpet_patch_configure(const struct limpet_start *start);
 int limpet_patch_planned(void);
 int limpet_patch_restore(void);
 int limpet_patch_new_modules(void);
-/* may_wait: the call would wait for the loader itself. */
-void limpet_patch_on_loader_call(bool may_wait);
+/* On the way into the loader, by a function that closes a module or by another. */
+void limpet_patch_on_loader_call(bool closes);
 
 /* channel.c */
 int limpet_channel_adopt(int fd);

@@ -404,8 +404,8 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		/* Under hook depth, since it calls into the loader; then a plain jump, since the
 		 * original looks at who called it. */
 		thread->phase = LIMPET_PHASE_OUTSIDE;
-		limpet_patch_on_loader_call(
-			!(limpet_family[hook->symbol].flags & LIMPET_FAMILY_UNLOCKED));
+		limpet_patch_on_loader_call(limpet_family[hook->symbol].flags &
+					    LIMPET_FAMILY_CLOSES);
 		hook_done(thread);
 		return 0;
 	case LIMPET_OP_FREE:

@@ -1,12 +1,30 @@
 /* The modules that are loaded, of every namespace of the dynamic linker, and what they define.
  *
- * dl_iterate_phdr shows those of the program's own namespace; those of others (dlmopen, LD_AUDIT)
- * are found from there, under the same lock, by the list that glibc keeps for debuggers since 2.35:
- * struct r_debug_extended of <link.h>. Each of them has a C library of its own.
+ * A hook of a loader function may be called under any lock of the program's, which another thread
+ * may want in a callback of dl_iterate_phdr. So a hook takes no lock that the function itself does
+ * not take next, and whether there is anything to do is told without one:
  *
- * A module is in the list before it is relocated: until then its slots hold anything. Who loads or
- * unloads holds the linker's outer lock from before the first to after the last, and must not be
- * another thread. */
+ *                     glibc               musl
+ *   dlopen, dlmopen   load lock           its lock, to write
+ *   dlsym, dlvsym     load lock           its lock, to read
+ *   dlclose           load lock           none: there is nothing to do then
+ *   dl_iterate_phdr   write lock          its lock, to read, and not while it calls back
+ *   dlerror           none                none
+ *   dladdr, dlinfo    load lock or none   its lock, to read, or none
+ *
+ * Of these the last three are not hooked. glibc's dlopen and dlclose take the write lock, too, but
+ * only if they load or unload. Its load lock is taken here without waiting for its holder for good:
+ * dlopen of an impossible mode takes none. Whoever holds it here waits for nobody for good either.
+ *
+ * Under glibc's load lock the lists are walked by their link_maps: no module comes or goes, and all
+ * are relocated, unless the thread itself is in the middle of that. The program's head is where the
+ * injector says, for it may lie elsewhere than its bias; those of all others begin them. Namespaces
+ * other than the program's (dlmopen, LD_AUDIT) are found by the list that glibc keeps for debuggers
+ * since 2.35: struct r_debug_extended of <link.h>. Each of them has a C library of its own.
+ *
+ * Elsewhere dl_iterate_phdr shows the modules, which musl does without a lock up to the second one.
+ * It also serves the injector's calls, by a thread that is borrowed at a moment when nobody holds a
+ * lock of the loader's. */
 #include "agent/agent.h"
 
 #include <elf.h>
@@ -14,20 +32,20 @@
 #include <linux/futex.h>
 #include <linux/time_types.h>
 
+#include "common/loader_mutex.h"
 #include "common/slots.h"
 
 #define MAX_SPACES 64u /* glibc has 16 */
 #define MAX_LINK_MAPS 16384u
 #define MAX_PHDRS 64u
 #define ERROR_AGAIN 11 /* EAGAIN */
-#define ERROR_BUSY 16  /* EBUSY */
 #define ERROR_TIMEDOUT 110
 
 typedef int dl_iterate_phdr_fn(int (*callback)(struct dl_phdr_info *, size_t, void *), void *);
 
 static dl_iterate_phdr_fn *program_list;
 static const struct r_debug_extended *debug_list;
-static const int32_t *lock_owner; /* of the outer lock; NULL: not known */
+static struct limpet_loader loader;
 static uint64_t page_bytes;
 static uint64_t adds_seen, subs_seen;
 
@@ -35,23 +53,116 @@ void limpet_loaded_configure(const struct limpet_start *start)
 {
 	program_list = (dl_iterate_phdr_fn *)(uintptr_t)start->dl_iterate_phdr;
 	debug_list = (const struct r_debug_extended *)(uintptr_t)start->r_debug;
-	lock_owner = (const int32_t *)(uintptr_t)start->loader_lock_owner;
+	loader = start->loader;
 	page_bytes = start->page_bytes;
 	adds_seen = subs_seen = 0;
 }
 
-static int has_changed(struct dl_phdr_info *info, size_t size, void *context)
+/* ------------------------------------------------------------------ whether they changed */
+
+/* As dl_iterate_phdr has them: loaded so far, and of these gone again. Without a lock each is what
+ * it is at some moment. */
+static void read_counts(uint64_t *ret_adds, uint64_t *ret_subs)
 {
-	(void)size;
-	*(bool *)context = info->dlpi_adds != adds_seen || info->dlpi_subs != subs_seen;
+	uint64_t spaces = *(const uint64_t *)(uintptr_t)loader.space_count, loaded = 0;
+	uint64_t adds = __atomic_load_n((const uint64_t *)(uintptr_t)loader.adds, __ATOMIC_ACQUIRE);
+
+	for (uint64_t i = 0; i < spaces && i < LIMPET_LOADER_SPACES; i++)
+		loaded += __atomic_load_n((const uint32_t *)(uintptr_t)(loader.spaces +
+									i * loader.space_bytes +
+									LIMPET_LOADER_SPACE_COUNT),
+					  __ATOMIC_ACQUIRE);
+	*ret_adds = adds;
+	*ret_subs = adds - loaded;
+}
+
+static int note_counts(struct dl_phdr_info *info, size_t size, void *context)
+{
+	uint64_t *counts = context;
+
+	(void)size; /* both libcs have all members for longer than we can attach to them */
+	counts[0] = info->dlpi_adds;
+	counts[1] = info->dlpi_subs;
 	return 1;
 }
 
-static bool is_loading_elsewhere(void)
+bool limpet_loaded_has_changed(void)
 {
-	int32_t owner = lock_owner ? __atomic_load_n(lock_owner, __ATOMIC_ACQUIRE) : 0;
+	uint64_t counts[2] = {adds_seen, subs_seen};
 
-	return owner && (uint32_t)owner != limpet_record_tid();
+	if (loader.lock)
+		read_counts(&counts[0], &counts[1]);
+	else if (loader.is_musl && program_list)
+		program_list(note_counts, counts);
+	return counts[0] != adds_seen || counts[1] != subs_seen;
+}
+
+/* ------------------------------------------------------------------ the lock */
+
+/* Loader hooks make no other calls than the loader itself, which a program that goes on loading
+ * has to allow: mprotect, and futex as its locks do. */
+static long wait_for_word(const uint32_t *word, uint32_t value,
+			  const struct __kernel_timespec *how_long)
+{
+	return limpet_syscall6(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value,
+			       (long)how_long, 0, 0);
+}
+
+void limpet_loaded_pause(void)
+{
+	static const uint32_t nobody_wakes;
+	const struct __kernel_timespec pause = {0, 100000};
+
+	wait_for_word(&nobody_wakes, 0, &pause);
+}
+
+/* As pthread_mutex_trylock, which the program may have replaced. */
+static bool take(struct limpet_loader_mutex *mutex)
+{
+	int32_t tid = (int32_t)limpet_record_tid(), nobody = 0;
+
+	if (__atomic_load_n(&mutex->owner, __ATOMIC_RELAXED) == tid) {
+		mutex->count++;
+		return true;
+	}
+	if (!__atomic_compare_exchange_n(&mutex->lock, &nobody, 1, false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED))
+		return false;
+	__atomic_store_n(&mutex->owner, tid, __ATOMIC_RELAXED);
+	mutex->count = 1;
+	mutex->users++;
+	return true;
+}
+
+bool limpet_loaded_hold(bool wait)
+{
+	const unsigned patience = wait ? LIMPET_LOADER_PATIENCE : 1;
+
+	for (unsigned i = 0; loader.lock && i < patience; i++) {
+		if (i)
+			limpet_loaded_pause();
+		if (take((struct limpet_loader_mutex *)(uintptr_t)loader.lock))
+			return true;
+	}
+	return !loader.lock;
+}
+
+void limpet_loaded_let_go(void)
+{
+	struct limpet_loader_mutex *mutex = (struct limpet_loader_mutex *)(uintptr_t)loader.lock;
+	const int waited_for = 2;
+
+	if (!mutex || --mutex->count)
+		return;
+	__atomic_store_n(&mutex->owner, 0, __ATOMIC_RELAXED);
+	mutex->users--;
+	if (__atomic_exchange_n(&mutex->lock, 0, __ATOMIC_RELEASE) == waited_for)
+		limpet_syscall3(SYS_futex, (long)&mutex->lock, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
+}
+
+bool limpet_loaded_closes_unlocked(void)
+{
+	return loader.is_musl;
 }
 
 /* ------------------------------------------------------------------ the lists */
@@ -61,9 +172,18 @@ struct walk {
 	void *context;
 	uint32_t unread;
 	bool others_done;
-	bool settled_only;
+	bool settles;
 	bool shrunk;
 };
+
+static void note_change(struct walk *walk, uint64_t adds, uint64_t subs)
+{
+	walk->shrunk = subs != subs_seen;
+	if (!walk->settles)
+		return;
+	adds_seen = adds;
+	subs_seen = subs;
+}
 
 static void take_phdrs(struct limpet_image *image, const Elf64_Phdr *phdrs, uint64_t count)
 {
@@ -84,15 +204,6 @@ static void take_phdrs(struct limpet_image *image, const Elf64_Phdr *phdrs, uint
 	}
 }
 
-/* Loader hooks make no other calls than the loader itself, which a program that goes on loading
- * has to allow: mprotect, and futex as its locks do. */
-static long wait_for_word(const uint32_t *word, uint32_t value,
-			  const struct __kernel_timespec *how_long)
-{
-	return limpet_syscall6(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value,
-			       (long)how_long, 0, 0);
-}
-
 /* Whether the word may be read, asked of the kernel, which compares it. */
 static bool is_readable(uint64_t address)
 {
@@ -102,15 +213,15 @@ static bool is_readable(uint64_t address)
 	return answer == -ERROR_AGAIN || answer == -ERROR_TIMEDOUT;
 }
 
-/* That list says nothing of program headers: they are where the file's head says, if that is
- * mapped, and are those of this module. The head is the beginning of a page. */
-static bool read_image(const struct link_map *map, struct limpet_image *image)
+/* Program headers are where the file's head says, which begins a page at `at`, and are those of
+ * this module. */
+static bool read_head(const struct link_map *map, uint64_t at, struct limpet_image *image)
 {
 	Elf64_Ehdr head;
 
-	if (map->l_addr % page_bytes || !is_readable(map->l_addr))
+	if (at % page_bytes || !is_readable(at))
 		return false;
-	head = *(const Elf64_Ehdr *)(uintptr_t)map->l_addr;
+	head = *(const Elf64_Ehdr *)(uintptr_t)at;
 	if (head.e_ident[0] != ELFMAG0 || head.e_ident[1] != ELFMAG1 ||
 	    head.e_ident[2] != ELFMAG2 || head.e_ident[3] != ELFMAG3 ||
 	    head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > MAX_PHDRS ||
@@ -118,19 +229,24 @@ static bool read_image(const struct link_map *map, struct limpet_image *image)
 	    head.e_phoff + head.e_phnum * sizeof(Elf64_Phdr) > page_bytes)
 		return false;
 	image->bias = map->l_addr;
-	take_phdrs(image, (const Elf64_Phdr *)(uintptr_t)(map->l_addr + head.e_phoff),
-		   head.e_phnum);
+	take_phdrs(image, (const Elf64_Phdr *)(uintptr_t)(at + head.e_phoff), head.e_phnum);
 	return image->dynamic && image->dynamic == (uint64_t)(uintptr_t)map->l_ld;
 }
 
-static int visit_space(const struct link_map *first, struct walk *walk)
+static bool read_image(const struct link_map *map, struct limpet_image *image)
+{
+	bool program = !image->space && !map->l_prev;
+
+	return read_head(map, program ? loader.program_head : map->l_addr, image);
+}
+
+static int visit_space(const struct link_map *first, uint64_t space, struct walk *walk)
 {
 	const struct link_map *map = first;
 	int answer = 0;
 
 	for (uint32_t i = 0; map && !answer && i < MAX_LINK_MAPS; i++, map = map->l_next) {
-		struct limpet_image image = {.space = (uint64_t)(uintptr_t)first,
-					     .shrunk = walk->shrunk};
+		struct limpet_image image = {.space = space, .shrunk = walk->shrunk};
 
 		if (read_image(map, &image))
 			answer = walk->visit(&image, walk->context);
@@ -150,7 +266,8 @@ static int visit_others(struct walk *walk)
 	     i++) {
 		space = space->r_next;
 		if (space)
-			answer = visit_space(space->base.r_map, walk);
+			answer = visit_space(space->base.r_map,
+					     (uint64_t)(uintptr_t)space->base.r_map, walk);
 	}
 	return answer;
 }
@@ -160,18 +277,13 @@ static int visit_listed(struct dl_phdr_info *info, size_t size, void *context)
 	struct limpet_image image = {.bias = info->dlpi_addr};
 	struct walk *walk = context;
 
-	(void)size; /* both libcs have all members for longer than we can attach to them */
+	(void)size;
 	if (!walk->others_done) {
-		int answer = walk->settled_only && is_loading_elsewhere() ? -ERROR_BUSY : 0;
+		int answer;
 
 		walk->others_done = true;
-		walk->shrunk = info->dlpi_subs != subs_seen;
-		if (!answer && walk->settled_only) {
-			adds_seen = info->dlpi_adds;
-			subs_seen = info->dlpi_subs;
-		}
-		if (!answer)
-			answer = visit_others(walk);
+		note_change(walk, info->dlpi_adds, info->dlpi_subs);
+		answer = visit_others(walk);
 		if (answer)
 			return answer;
 	}
@@ -180,49 +292,40 @@ static int visit_listed(struct dl_phdr_info *info, size_t size, void *context)
 	return walk->visit(&image, walk->context);
 }
 
+static int walk_listed(struct walk *walk)
+{
+	return program_list ? program_list(visit_listed, walk) : 0;
+}
+
+static int walk_held(struct walk *walk)
+{
+	uint64_t adds, subs;
+	int answer;
+
+	if (!loader.lock)
+		return walk_listed(walk);
+	read_counts(&adds, &subs);
+	note_change(walk, adds, subs);
+	answer = visit_others(walk);
+	return answer ? answer : visit_space(debug_list->base.r_map, 0, walk);
+}
+
 int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread)
 {
 	struct walk walk = {.visit = visit, .context = context};
-	int answer = program_list ? program_list(visit_listed, &walk) : 0;
+	int answer = walk_listed(&walk);
 
 	if (ret_unread)
 		*ret_unread = walk.unread;
 	return answer;
 }
 
-void limpet_loaded_pause(void)
+uint32_t limpet_loaded_walk_held(limpet_image_fn *visit, void *context, bool settles)
 {
-	static const uint32_t nobody_wakes;
-	const struct __kernel_timespec pause = {0, 100000};
+	struct walk walk = {.visit = visit, .context = context, .settles = settles};
 
-	wait_for_word(&nobody_wakes, 0, &pause);
-}
-
-bool limpet_loaded_walk_settled(limpet_image_fn *visit, void *context, bool wait,
-				uint32_t *ret_unread)
-{
-	const unsigned patience = wait ? LIMPET_LOADER_PATIENCE : 1;
-
-	for (unsigned i = 0; program_list && i < patience; i++) {
-		struct walk walk = {.visit = visit, .context = context, .settled_only = true};
-
-		if (i)
-			limpet_loaded_pause();
-		if (program_list(visit_listed, &walk) != -ERROR_BUSY) {
-			*ret_unread = walk.unread;
-			return true;
-		}
-	}
-	return false;
-}
-
-bool limpet_loaded_has_changed(void)
-{
-	bool changed = false;
-
-	if (program_list)
-		program_list(has_changed, &changed);
-	return changed;
+	walk_held(&walk);
+	return walk.unread;
 }
 
 /* ------------------------------------------------------------------ what they define */
@@ -386,6 +489,6 @@ bool limpet_loaded_find(uint64_t address, struct limpet_image *ret)
 {
 	struct search search = {.address = address, .image = ret};
 
-	limpet_loaded_walk(note_holder, &search, NULL);
+	limpet_loaded_walk_held(note_holder, &search, false);
 	return search.found;
 }

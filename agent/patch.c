@@ -1,9 +1,9 @@
 /* Slots: put in, put back, and those of modules that come later.
  *
- * All of it runs inside the visits of a walk (loaded.c). The loader then holds the lock under which
- * it unmaps modules, so that a module that was just seen in the list cannot go away while its slots
- * are written. Called on a thread at a safe point (the injector's calls) or from the program's own
- * call into the loader, which takes the same lock itself; never from an allocation hook.
+ * All of it runs inside the visits of a walk (loaded.c), under a lock of the loader's without which
+ * it unmaps no module: one that was just seen in the list cannot go away while its slots are
+ * written. Called on a thread at a safe point (the injector's calls) or from the program's own call
+ * into the loader, which takes the same lock itself; never from an allocation hook.
  *
  * Where the injector's calls come on a thread that may hold that lock (struct limpet_start,
  * from_outside), it puts slots in and back itself, and only those of modules that come later are
@@ -19,8 +19,8 @@
 #define ERROR_FAULT 14 /* EFAULT */
 
 static struct limpet_start config; /* a copy: the original lies in scratch memory */
-static uint32_t scanning;          /* one thread at a time looks for new modules */
-static bool leaving;               /* changed and read under the loader's lock; or from_outside */
+static uint32_t scanning;          /* one thread at a time changes slots or what is known of them */
+static bool leaving;               /* no slot is put in any more */
 /* Where each of the known modules lies. */
 static struct extent {
 	uint64_t start, end;
@@ -47,6 +47,7 @@ void limpet_patch_configure(const struct limpet_start *start)
 		to[i] = from[i];
 	limpet_loaded_configure(start);
 	unread_seen = 0;
+	leaving = false;
 }
 
 /* Whether the page may be written now, asked of the kernel: an atomic `or 0` on the word by the
@@ -155,7 +156,6 @@ static int patch_module(const struct limpet_image *image, void *context)
 	struct patch_walk *walk = context;
 	struct limpet_slot *slots = slot_table();
 
-	leaving = walk->restore;
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
 		struct limpet_slot *slot = &slots[i];
 
@@ -190,17 +190,12 @@ static bool is_in_other_space(const struct limpet_slot *slot)
 	return false;
 }
 
-int limpet_patch_restore(void)
+static int restore_all(void)
 {
 	struct patch_walk walk = {.done = 0, .restore = true};
 	struct limpet_slot *slots = slot_table();
 	uint32_t unread;
 
-	if (config.from_outside) {
-		/* The injector looks again when no thread is in a loader hook any more. */
-		leaving = true;
-		return 0;
-	}
 	limpet_loaded_walk(patch_module, &walk, &unread);
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
 		if (slots[i].state != LIMPET_SLOT_PATCHED)
@@ -211,6 +206,48 @@ int limpet_patch_restore(void)
 			slots[i].state = LIMPET_SLOT_GONE;
 	}
 	return walk.done;
+}
+
+/* One thread at a time. A second one that comes from a call of its own waits: what it has loaded
+ * must not begin to work unseen. */
+static bool begin_scan(bool may_wait)
+{
+	for (unsigned i = 0; i < (may_wait ? LIMPET_LOADER_PATIENCE : 1); i++) {
+		uint32_t free_to_scan = 0;
+
+		if (i)
+			limpet_loaded_pause();
+		if (__atomic_compare_exchange_n(&scanning, &free_to_scan, 1, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
+}
+
+static void end_scan(void)
+{
+	__atomic_store_n(&scanning, 0, __ATOMIC_RELEASE);
+}
+
+static bool is_leaving(void)
+{
+	return __atomic_load_n(&leaving, __ATOMIC_RELAXED);
+}
+
+int limpet_patch_restore(void)
+{
+	int answer;
+
+	__atomic_store_n(&leaving, true, __ATOMIC_RELAXED);
+	/* The injector looks again when no thread is in a loader hook any more. */
+	if (config.from_outside)
+		return 0;
+	/* A hook that looks just now puts in none after this, and has put in what it had begun. */
+	if (!begin_scan(true))
+		return 1;
+	answer = restore_all();
+	end_scan();
+	return answer;
 }
 
 /* ---------------------------------------------------------------- modules that come later */
@@ -432,7 +469,7 @@ static int new_module(const struct limpet_image *image, void *context)
 	struct limpet_image_tables tables;
 
 	(void)context;
-	if (leaving || !image->dynamic || is_known(image) ||
+	if (is_leaving() || !image->dynamic || is_known(image) ||
 	    is_in(image, (uint64_t)(uintptr_t)limpet_thunks))
 		return 0;
 	if (limpet_image_tables(image, &tables))
@@ -460,9 +497,9 @@ static void forget_gone_modules(void)
 
 	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
 		present[i] = false;
-	limpet_loaded_walk(note_present, NULL, &unread);
+	unread = limpet_loaded_walk_held(note_present, NULL, false);
 	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
-		if (modules[i].phdr && !present[i] && !(unread && extents[i].other))
+		if (modules[i].phdr && !present[i] && !unread)
 			forget(i);
 }
 
@@ -471,7 +508,7 @@ static int patch_again(const struct limpet_image *image, void *context)
 {
 	struct limpet_slot *slots = slot_table();
 
-	if (leaving)
+	if (is_leaving())
 		return 1;
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
 		struct limpet_slot *slot = &slots[i];
@@ -487,59 +524,52 @@ static int patch_again(const struct limpet_image *image, void *context)
 	return 0;
 }
 
-/* One thread at a time. A second one that comes from a call of its own waits: what it has loaded
- * must not begin to work unseen. */
-static bool begin_scan(bool may_wait)
-{
-	for (unsigned i = 0; i < (may_wait ? LIMPET_LOADER_PATIENCE : 1); i++) {
-		uint32_t free_to_scan = 0;
-
-		if (i)
-			limpet_loaded_pause();
-		if (__atomic_compare_exchange_n(&scanning, &free_to_scan, 1, false,
-						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-			return true;
-	}
-	return false;
-}
-
-static int scan(bool may_wait)
+/* Between hold and let_go. */
+static int scan(void)
 {
 	uint32_t before = limpet_shm->slot_count, unread;
 	int again = 0;
 
 	forget_gone_modules();
-	if (limpet_loaded_walk_settled(new_module, NULL, may_wait, &unread)) {
-		if (unread > unread_seen)
-			limpet_shm->slots_not_taken += unread - unread_seen;
-		unread_seen = unread;
-	}
-	limpet_loaded_walk(patch_again, &again, NULL);
+	unread = limpet_loaded_walk_held(new_module, NULL, true);
+	if (unread > unread_seen)
+		limpet_shm->slots_not_taken += unread - unread_seen;
+	unread_seen = unread;
+	limpet_loaded_walk_held(patch_again, &again, false);
 	return (int)(limpet_shm->slot_count - before) + again;
 }
 
 int limpet_patch_new_modules(void)
 {
-	int answer;
+	int answer = 0;
 
-	if (!begin_scan(false))
+	if (!limpet_loaded_hold(false))
 		return 0;
-	answer = scan(false);
-	__atomic_store_n(&scanning, 0, __ATOMIC_RELEASE);
+	if (begin_scan(false)) {
+		answer = scan();
+		end_scan();
+	}
+	limpet_loaded_let_go();
 	return answer;
 }
 
-void limpet_patch_on_loader_call(bool may_wait)
+void limpet_patch_on_loader_call(bool closes)
 {
-	bool changed;
+	bool changed = false;
 
+	/* Before the agent is active slots are still being put in. */
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE) ||
-	    !limpet_loaded_has_changed() || !begin_scan(may_wait))
+	    __atomic_load_n(&limpet_agent_info.state, __ATOMIC_ACQUIRE) != LIMPET_AGENT_ACTIVE ||
+	    (closes && limpet_loaded_closes_unlocked()) || !limpet_loaded_has_changed() ||
+	    !limpet_loaded_hold(true))
 		return;
-	changed = limpet_loaded_has_changed();
-	if (changed)
-		scan(may_wait);
-	__atomic_store_n(&scanning, 0, __ATOMIC_RELEASE);
+	if (begin_scan(true)) {
+		changed = limpet_loaded_has_changed();
+		if (changed)
+			scan();
+		end_scan();
+	}
+	limpet_loaded_let_go();
 	if (!changed)
 		return;
 	limpet_shm->modules_seen++;

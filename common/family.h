@@ -15,8 +15,8 @@
 /* The mmap family is totalled apart. */
 #define LIMPET_FAMILY_MMAP 2u
 #define LIMPET_FAMILY_LOADER 4u
-/* Of these, one that does not take the loader's lock. */
-#define LIMPET_FAMILY_UNLOCKED 8u
+/* Of these, one that closes a module. */
+#define LIMPET_FAMILY_CLOSES 8u
 
 #define LIMPET_FAMILY(X)                                                   \
 	X("malloc", MALLOC, 0)                                             \
@@ -60,8 +60,7 @@
 	X("dlmopen", LOADER, LIMPET_FAMILY_LOADER)                         \
 	X("dlsym", LOADER, LIMPET_FAMILY_LOADER)                           \
 	X("dlvsym", LOADER, LIMPET_FAMILY_LOADER)                          \
-	X("dlclose", LOADER, LIMPET_FAMILY_LOADER)                         \
-	X("dlerror", LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_UNLOCKED)
+	X("dlclose", LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_CLOSES)
 
 #define LIMPET_FAMILY_ONE(name, op, flags) +1
 enum { LIMPET_FAMILY_COUNT = 0 LIMPET_FAMILY(LIMPET_FAMILY_ONE) };

@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 8u
+#define LIMPET_AGENT_ABI 9u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -415,6 +415,17 @@ enum limpet_agent_state {
 	LIMPET_AGENT_RELEASED = 3
 };
 
+/* The dynamic linker's own, in the target: what loader hooks go by (agent/loaded.c). */
+struct limpet_loader {
+	uint64_t lock; /* glibc's load lock, struct limpet_loader_mutex; 0: what is here is not
+			* known, but for is_musl */
+	uint64_t adds; /* uint64_t: modules that were ever loaded */
+	uint64_t spaces, space_bytes; /* its table of namespaces, and what one takes */
+	uint64_t space_count;         /* uint64_t: how many are used */
+	uint64_t program_head;        /* the program's ELF head */
+	uint64_t is_musl;
+};
+
 /* Argument of `start`, in the scratch page of the remote call. */
 struct limpet_start {
 	uint32_t abi;
@@ -425,9 +436,9 @@ struct limpet_start {
 	uint64_t shm_bytes;
 	uint64_t unwind_bytes;
 	uint64_t page_bytes;
-	uint64_t dl_iterate_phdr;   /* in the target; 0: none */
-	uint64_t r_debug;           /* struct r_debug of the dynamic linker; 0: none */
-	uint64_t loader_lock_owner; /* int32_t: tid of who loads or unloads; 0: not known */
+	uint64_t dl_iterate_phdr; /* in the target; 0: none */
+	uint64_t r_debug;         /* struct r_debug of the dynamic linker; 0: none */
+	struct limpet_loader loader;
 	uint64_t handle;
 	uint64_t map, map_bytes;
 	uint64_t control_page; /* answered: the private page that fork wipes */

@@ -1,10 +1,12 @@
 #include "injector/loader_lock.h"
 
+#include <link.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/err.h"
+#include "common/loader_mutex.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
 #include "injector/tracee.h"
@@ -13,18 +15,8 @@
 #define RECURSIVE 1u /* PTHREAD_MUTEX_RECURSIVE_NP, which the loader's locks are made with */
 #define LOCKS 2u
 
-/* glibc's pthread_mutex_t on 64-bit machines: sysdeps/nptl/bits/struct_mutex.h */
-struct mutex {
-	int32_t lock;
-	uint32_t count;
-	int32_t owner;
-	uint32_t users, kind;
-	int16_t spins, elision;
-	uint64_t previous, next;
-};
-
 /* Held or not, and in the middle of being taken. */
-static bool is_loader_lock(const struct mutex *mutex)
+static bool is_loader_lock(const struct limpet_loader_mutex *mutex)
 {
 	return mutex->kind == RECURSIVE && mutex->lock >= 0 && mutex->lock <= 2 &&
 	       mutex->owner >= 0 && mutex->users <= 1 && !mutex->spins && !mutex->elision &&
@@ -33,8 +25,10 @@ static bool is_loader_lock(const struct mutex *mutex)
 
 static uint64_t find_pair(const uint8_t *bytes, uint64_t size)
 {
-	for (uint64_t at = 0; at + LOCKS * sizeof(struct mutex) <= size; at += sizeof(uint64_t)) {
-		struct mutex locks[LOCKS];
+	const uint64_t both = LOCKS * sizeof(struct limpet_loader_mutex);
+
+	for (uint64_t at = 0; at + both <= size; at += sizeof(uint64_t)) {
+		struct limpet_loader_mutex locks[LOCKS];
 
 		memcpy(locks, bytes + at, sizeof(locks));
 		if (is_loader_lock(&locks[0]) && is_loader_lock(&locks[1]))
@@ -43,13 +37,15 @@ static uint64_t find_pair(const uint8_t *bytes, uint64_t size)
 	return 0;
 }
 
-uint64_t limpet_loader_lock_find(struct limpet_modules *modules)
+/* A copy of _rtld_global, to be freed, and where it is; or NULL. */
+static uint8_t *copy_global(struct limpet_modules *modules, uint64_t *ret_address,
+			    uint64_t *ret_bytes)
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *module = &modules->list[i];
 		LIMPET_FREE uint8_t *bytes = NULL;
 		Elf64_Sym symbol;
-		uint64_t address, found;
+		uint64_t address;
 
 		if (!module->loader)
 			continue;
@@ -59,28 +55,94 @@ uint64_t limpet_loader_lock_find(struct limpet_modules *modules)
 		bytes = malloc(symbol.st_size);
 		if (!bytes || limpet_memory_read(modules->pid, address, bytes, symbol.st_size) < 0)
 			continue;
-		found = find_pair(bytes, symbol.st_size);
-		if (found)
-			return address + found;
+		*ret_address = address;
+		*ret_bytes = symbol.st_size;
+		return LIMPET_TAKE(bytes);
 	}
-	return 0;
+	return NULL;
 }
 
-uint64_t limpet_loader_lock_owner(uint64_t address)
+uint64_t limpet_loader_lock_find(struct limpet_modules *modules)
 {
-	return address ? address + offsetof(struct mutex, owner) : 0;
+	uint64_t address, size, found;
+	LIMPET_FREE uint8_t *bytes = copy_global(modules, &address, &size);
+
+	found = bytes ? find_pair(bytes, size) : 0;
+	return found ? address + found : 0;
+}
+
+static uint64_t word_at(const uint8_t *bytes, uint64_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + at, sizeof(word));
+	return word;
+}
+
+/* Whether all of it looks as it has to; `lock` as find_pair has it. */
+static bool find_counts(const uint8_t *bytes, uint64_t size, uint64_t lock, uint64_t first_map,
+			struct limpet_loader *ret)
+{
+	const uint64_t one = sizeof(struct limpet_loader_mutex), too_many = 1u << 30;
+	uint64_t count_at = lock - sizeof(uint64_t), adds_at = lock + LOCKS * one, loaded = 0;
+	struct limpet_loader_mutex third;
+
+	if (lock < sizeof(uint64_t) || count_at % LIMPET_LOADER_SPACES ||
+	    adds_at + one + sizeof(uint64_t) > size)
+		return false;
+	memcpy(&third, bytes + adds_at, sizeof(third));
+	if (is_loader_lock(&third))
+		adds_at += one;
+	ret->spaces = 0;
+	ret->space_bytes = count_at / LIMPET_LOADER_SPACES;
+	ret->space_count = count_at;
+	ret->adds = adds_at;
+	if (ret->space_bytes % sizeof(uint64_t) ||
+	    ret->space_bytes < LIMPET_LOADER_SPACE_COUNT + sizeof(uint64_t) ||
+	    word_at(bytes, 0) != first_map || !word_at(bytes, count_at) ||
+	    word_at(bytes, count_at) > LIMPET_LOADER_SPACES)
+		return false;
+	for (uint64_t i = 0; i < word_at(bytes, count_at); i++)
+		loaded +=
+			(uint32_t)word_at(bytes, i * ret->space_bytes + LIMPET_LOADER_SPACE_COUNT);
+	return loaded && word_at(bytes, adds_at) >= loaded && word_at(bytes, adds_at) < too_many;
+}
+
+void limpet_loader_describe(struct limpet_modules *modules, struct limpet_loader *ret)
+{
+	struct limpet_loader found = {.is_musl = 0};
+	uint64_t address, size, lock;
+	LIMPET_FREE uint8_t *bytes = copy_global(modules, &address, &size);
+	struct r_debug debug;
+
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < modules->count; i++) {
+		ret->is_musl |= modules->list[i].libc_loader;
+		if (modules->list[i].executable)
+			found.program_head = modules->list[i].start;
+	}
+	lock = bytes ? find_pair(bytes, size) : 0;
+	if (ret->is_musl || !lock || !modules->r_debug || !found.program_head ||
+	    limpet_memory_read(modules->pid, modules->r_debug, &debug, sizeof(debug)) < 0 ||
+	    !find_counts(bytes, size, lock, (uint64_t)(uintptr_t)debug.r_map, &found))
+		return;
+	found.lock = address + lock;
+	found.adds += address;
+	found.spaces += address;
+	found.space_count += address;
+	*ret = found;
 }
 
 bool limpet_loader_lock_is_held(pid_t pid, uint64_t address)
 {
-	struct mutex locks[LOCKS];
+	struct limpet_loader_mutex locks[LOCKS];
 
 	return address && limpet_memory_read(pid, address, locks, sizeof(locks)) == 0 &&
 	       (locks[0].owner || locks[1].owner);
 }
 
 /* Only a process with one thread is told that simply from one that is at work. */
-static bool is_orphaned(pid_t pid, const struct mutex *mutex)
+static bool is_orphaned(pid_t pid, const struct limpet_loader_mutex *mutex)
 {
 	struct limpet_proc_status status;
 	LIMPET_FREE pid_t *tids = NULL;
@@ -92,9 +154,9 @@ static bool is_orphaned(pid_t pid, const struct mutex *mutex)
 int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address)
 {
 	const uint64_t patience_ns = 100000000u;
-	const uint64_t second = address + sizeof(struct mutex);
+	const uint64_t second = address + sizeof(struct limpet_loader_mutex);
 	struct limpet_tracee *tracee;
-	struct mutex mutex;
+	struct limpet_loader_mutex mutex;
 	int error;
 
 	if (!address || limpet_memory_read(pid, second, &mutex, sizeof(mutex)) < 0 ||
@@ -106,8 +168,10 @@ int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address)
 		return error;
 	error = limpet_memory_read(pid, second, &mutex, sizeof(mutex));
 	if (!error && is_loader_lock(&mutex) && is_orphaned(pid, &mutex)) {
-		memset(&mutex, 0, offsetof(struct mutex, kind));
-		error = limpet_memory_write(pid, second, &mutex, offsetof(struct mutex, kind)) ?: 1;
+		memset(&mutex, 0, offsetof(struct limpet_loader_mutex, kind));
+		error = limpet_memory_write(pid, second, &mutex,
+					    offsetof(struct limpet_loader_mutex, kind))
+				?: 1;
 	}
 	limpet_tracee_release(tracee);
 	return error;

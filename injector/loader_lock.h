@@ -10,14 +10,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/wire.h"
 #include "injector/modules.h"
 
 /* Address in the target of glibc's _dl_load_lock, behind which _dl_load_write_lock follows; 0: not
  * found (musl, an unknown glibc), and then nothing is known of it. They have no symbols: they are
  * told by their form, in _rtld_global, which has one. */
 uint64_t limpet_loader_lock_find(struct limpet_modules *modules);
-/* Of the lock at `address` that of the holder's tid, an int32_t that is 0 while there is none. */
-uint64_t limpet_loader_lock_owner(uint64_t address);
+/* What the agent's loader hooks go by; as much as looks as it has to. */
+void limpet_loader_describe(struct limpet_modules *modules, struct limpet_loader *ret);
 /* Whether a thread holds one of them at this moment. False for address 0. */
 bool limpet_loader_lock_is_held(pid_t pid, uint64_t address);
 /* In a process that was forked while another thread of its parent's was in dl_iterate_phdr, dlopen

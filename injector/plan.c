@@ -484,7 +484,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	if (error)
 		return error;
 	ret->loader_lock = limpet_loader_lock_find(modules);
-	ret->start.loader_lock_owner = limpet_loader_lock_owner(ret->loader_lock);
+	limpet_loader_describe(modules, &ret->start.loader);
 	plan_entries(&planner);
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);

@@ -104,12 +104,12 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 # Built as users build: optimised, with debug information and without frame pointers.
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := copies blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns tally arena lame legal above
+TARGET_C := copies blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns inverse tally arena lame legal above
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static keeps decoy pool bundled-hidden bundled-symbolic registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so held-dlopen.so room)
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(TARGET_DIR)/,$(TARGET_C) storm): $(TARGET_DIR)/%: test/targets/%.c test/targets/target.h
@@ -319,10 +319,11 @@ $(TARGET_DIR)/forker-static: test/targets/forker.c test/targets/target.h
 
 MUSL_LIB := /usr/lib/$(ARCH)-linux-musl
 $(TARGET_DIR)/plain-musl-static: test/targets/plain.c
+$(TARGET_DIR)/inverse-musl: test/targets/inverse.c
 $(TARGET_DIR)/loader-musl: test/targets/loader.c
 $(TARGET_DIR)/forker-musl: test/targets/forker.c
 $(TARGET_DIR)/storm-musl $(TARGET_DIR)/storm-musl-static: test/targets/storm.c
-$(TARGET_DIR)/plain-musl-static $(TARGET_DIR)/loader-musl $(TARGET_DIR)/forker-musl $(TARGET_DIR)/storm-musl $(TARGET_DIR)/storm-musl-static: test/targets/target.h
+$(TARGET_DIR)/plain-musl-static $(TARGET_DIR)/inverse-musl $(TARGET_DIR)/loader-musl $(TARGET_DIR)/forker-musl $(TARGET_DIR)/storm-musl $(TARGET_DIR)/storm-musl-static: test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)musl-gcc $(TARGET_CFLAGS) -I. $(if $(filter %-static,$@),-static) -o $@ $(filter %.c,$^)

@@ -168,6 +168,40 @@ comes_and_stays() {
 	finish spaces
 }
 
+# ------------------------------------------------------------------ locks
+
+# crossed PROGRAM PLUGIN: a lock that its thread holds around calls of the loader, another one waits for where it looks
+# through the modules: no hook may wait for that, and what comes is seen.
+crossed() {
+	start inverse "$TARGETS/$1" "$TARGETS/$2"
+	tell inverse cross crossed
+	attach "$pid" || return 1
+	tell inverse cross crossed || return 1
+	tell inverse load loaded
+	tell inverse cross crossed || return 1
+	tell inverse "allocate 50" allocated
+	tell inverse cross crossed || return 1
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "in the module" "$(site_sum plugin_allocate allocations)" 51 || return 1
+	same "what of it is live" "$(site_sum plugin_allocate live_allocations)" 0 || return 1
+	tell inverse cross crossed || return 1
+	nothing_of_ours "$pid" || return 1
+	finish inverse
+}
+
+@test "a lock held around loader calls, and wanted in a callback of dl_iterate_phdr: nobody waits for good" {
+	crossed inverse plugin.so
+}
+
+@test "a lock held around loader calls, and wanted in a callback: where the agent is mapped" {
+	LIMPET_WAY=mapped crossed inverse plugin.so
+}
+
+@test "a lock held around loader calls, and wanted in a callback: musl" {
+	crossed inverse-musl plugin-musl.so
+}
+
 # ------------------------------------------------------------------ a dynamic linker, started by hand
 
 # by_hand LINKER PROGRAM: the kernel takes the linker for the program.

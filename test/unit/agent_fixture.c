@@ -16,6 +16,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "injector/loader_lock.h"
+#include "injector/modules.h"
+
 /* Reached through thunks only; calls made by fixture_call() never get here. */
 static uint64_t original_never_called(void)
 {
@@ -118,6 +121,17 @@ static void set_hook(struct limpet_start *start, enum fixture_hook hook, enum li
 	};
 }
 
+static void describe_loader(struct limpet_start *start)
+{
+	struct limpet_modules modules;
+
+	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	start->r_debug = modules.r_debug;
+	limpet_loader_describe(&modules, &start->loader);
+	assert_true(start->loader.lock);
+	limpet_modules_done(&modules);
+}
+
 void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 			 struct limpet_segment *segment)
 {
@@ -154,6 +168,7 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	start->unwind_bytes = segment->arena_bytes;
 	start->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	start->dl_iterate_phdr = (uint64_t)(uintptr_t)dl_iterate_phdr;
+	describe_loader(start);
 	start->hook_count = FIXTURE_HOOKS;
 	for (int i = 0; i < LIMPET_FAMILY_COUNT; i++)
 		start->default_original[i] =

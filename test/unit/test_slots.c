@@ -78,7 +78,7 @@ static const struct {
 	{"_ZdaPvSt11align_val_tRKSt9nothrow_t", LIMPET_OP_FREE, LIMPET_FAMILY_CXX},
 	{"dlopen", LIMPET_OP_LOADER, LIMPET_FAMILY_LOADER},
 	{"dlmopen", LIMPET_OP_LOADER, LIMPET_FAMILY_LOADER},
-	{"dlclose", LIMPET_OP_LOADER, LIMPET_FAMILY_LOADER},
+	{"dlclose", LIMPET_OP_LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_CLOSES},
 };
 
 static void test_names_and_what_they_do(void **state)
