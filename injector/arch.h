@@ -9,6 +9,7 @@
 #include LIMPET_ARCH_STRING(injector/arch/LIMPET_ARCH/cfi_machine.h)
 #include LIMPET_ARCH_STRING(injector/arch/LIMPET_ARCH/home_frame.h)
 #include LIMPET_ARCH_STRING(injector/arch/LIMPET_ARCH/machine.h)
+#include LIMPET_ARCH_STRING(injector/arch/LIMPET_ARCH/raw_call.h)
 /* clang-format on */
 
 #endif

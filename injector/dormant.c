@@ -11,6 +11,7 @@
 #include "injector/memfd.h"
 #include "injector/proc.h"
 #include "injector/proc_files.h"
+#include "injector/watchdog.h"
 
 #define INODES 8
 
@@ -99,6 +100,15 @@ static int read_holder(pid_t pid, struct holder *ret)
 	return 0;
 }
 
+/* It has a limpet's memory, and for a moment it may be there when that one is not any more. */
+static bool is_watchdog(const struct holder *holder)
+{
+	struct limpet_proc_status status;
+
+	return !holder->agent && limpet_proc_status_read(holder->pid, &status) == 0 &&
+	       !strcmp(status.name, LIMPET_WATCHDOG_NAME);
+}
+
 static int add_holder(struct holders *holders, const struct holder *holder)
 {
 	if (holders->count == holders->room) {
@@ -129,7 +139,7 @@ static int find_holders(struct holders *holders)
 
 		/* What cannot be read (another's, or gone) is not for us to clean up either. */
 		if (pid > 0 && pid <= INT_MAX && !*end && read_holder((pid_t)pid, &holder) == 0 &&
-		    holder.inode_count > 0)
+		    holder.inode_count > 0 && !is_watchdog(&holder))
 			result = add_holder(holders, &holder);
 	}
 	closedir(dir);

@@ -31,6 +31,7 @@
 #include "injector/tid_offset.h"
 #include "injector/tracee.h"
 #include "injector/turn.h"
+#include "injector/watchdog.h"
 
 /* What leaving opens at a time, with a margin: held from before anything is touched, so that it can
  * be left whatever else opens files meanwhile. */
@@ -229,8 +230,10 @@ static void release_spares(struct limpet_session *session)
 		close(session->spare[--session->spare_count]);
 }
 
+/* Nobody of the target is stopped after this. */
 static void end_turn(struct limpet_session *session)
 {
+	limpet_tracee_rest();
 	if (session->turn >= 0)
 		close(session->turn);
 	session->turn = -1;
@@ -242,6 +245,7 @@ void limpet_session_free(struct limpet_session *session)
 		return;
 	release_spares(session);
 	end_turn(session);
+	limpet_watchdog_bury(true);
 	limpet_safepoint_free(session->safepoint);
 	limpet_last_words_forget();
 	limpet_segment_done(&session->segment);
@@ -335,6 +339,7 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 	if (error >= 0)
 		error = session_open(pid, options->timeout_ns, &session, err);
 	if (error || !session) {
+		limpet_tracee_rest();
 		close(turn);
 		return error;
 	}
@@ -801,6 +806,7 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 	limpet_tracee_take_longest_stop_ns();
 	error = call_agent(session, LIMPET_BOOT_CALL, session->info.rescan, NULL,
 			   limpet_monotonic_ns() + session->timeout_ns, &result, err);
+	limpet_tracee_rest();
 	note_detach_stop(session);
 	return error ? error : result;
 }
@@ -1095,6 +1101,7 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 	/* Also without it: who keeps it that long is stopped or no limpet, and we have to go. */
 	turn = limpet_turn_take(session->pid, limpet_monotonic_ns() + LEAVE_TURN_NS, NULL);
 	error = leave_and_explain(session, err);
+	limpet_tracee_rest();
 	if (turn >= 0)
 		close(turn);
 	return error;
@@ -1265,6 +1272,7 @@ static int cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet
 int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
 {
 	LIMPET_CLOSE int turn = limpet_turn_take(pid, limpet_monotonic_ns() + timeout_ns, err);
+	int result;
 
 	if (turn < 0)
 		return turn;
@@ -1272,5 +1280,7 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struc
 	 * next is to be seen, too. With less than all of them there is still something to clean. */
 	if (!abandoned)
 		limpet_proc_settle(pid, limpet_monotonic_ns() + SETTLE_NS);
-	return cleanup(pid, timeout_ns, abandoned, err);
+	result = cleanup(pid, timeout_ns, abandoned, err);
+	limpet_tracee_rest();
+	return result;
 }

@@ -16,6 +16,7 @@
 #include "injector/arch.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
+#include "injector/watchdog.h"
 
 #define XSTATE_MAX 65536u
 #define RED_ZONE 128u
@@ -208,6 +209,25 @@ static struct {
 	uint64_t unstopped_ns; /* when it was last seen not to have stopped */
 } strays[MAX_STRAYS];
 static size_t stray_count;
+static bool at_rest; /* limpet_tracee_rest */
+
+/* Who is ours stands as long as limpet does, now or when it comes out. */
+static void note_held(void)
+{
+	bool held = tracees || stray_count;
+
+	limpet_watchdog_hold(held);
+	if (at_rest && !held) {
+		limpet_watchdog_end();
+		limpet_watchdog_bury(false);
+	}
+}
+
+void limpet_tracee_rest(void)
+{
+	at_rest = true;
+	note_held();
+}
 
 static void stray_add(pid_t tid)
 {
@@ -215,6 +235,7 @@ static void stray_add(pid_t tid)
 		return;
 	strays[stray_count].tid = tid;
 	strays[stray_count++].unstopped_ns = limpet_monotonic_ns();
+	note_held();
 }
 
 void limpet_tracee_release_strays(void)
@@ -236,6 +257,7 @@ void limpet_tracee_release_strays(void)
 			limpet_tracee_note_stop_ns(limpet_monotonic_ns() - strays[i].unstopped_ns);
 		strays[i] = strays[--stray_count];
 	}
+	note_held();
 }
 
 size_t limpet_tracee_strays(void)
@@ -256,6 +278,9 @@ static int tracee_new(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 	if (tracees)
 		tracees->link = &tracee->next;
 	tracees = tracee;
+	at_rest = false;
+	limpet_watchdog_begin();
+	note_held();
 	*ret = tracee;
 	return 0;
 }
@@ -267,6 +292,7 @@ static void tracee_free(struct limpet_tracee *tracee)
 		tracee->next->link = tracee->link;
 	free(tracee->xstate);
 	free(tracee);
+	note_held();
 }
 
 /* The kernel refuses to trace a thread that is past its end, or one of its own, with the same word

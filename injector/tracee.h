@@ -54,6 +54,9 @@ int limpet_tracee_abandon(struct limpet_tracee *tracee);
  * left. */
 void limpet_tracee_release_strays(void);
 size_t limpet_tracee_strays(void);
+/* Nobody is to be stopped for a while: as soon as none is held the watchdog, which has come with
+ * the first, goes (injector/watchdog.h). */
+void limpet_tracee_rest(void);
 
 pid_t limpet_tracee_tid(const struct limpet_tracee *tracee);
 const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee);

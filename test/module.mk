@@ -509,6 +509,7 @@ torture: export ROUNDS_TIMED ?= yes
 torture: export KILL_STRIDE ?= 1
 torture: export KILL_REPEAT ?= 20
 torture: export KILL_ROUNDS ?= 1000
+torture: export STOP_ROUNDS ?= 200
 torture: export MOMENTS ?= 112
 torture: export LOADER_ROUNDS ?= 60
 torture: export HANDOFFS ?= 50000000

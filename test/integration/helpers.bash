@@ -133,14 +133,16 @@ exit_status_of() {
 }
 
 # stand_still LIMPET PID: by SIGSTOP, of which each thread has to hear; from here on none of them runs. At a moment
-# when it holds no thread of PID: what it holds then stands as long as it does itself.
+# when it holds no thread of PID: then it would be woken.
 stand_still() {
-	while true; do
-		kill -STOP "$1" || return 1
-		wait_until 20 stands_still "$1" || return 1
-		holds_one "$1" "$2" || break
-		kill -CONT "$1" || return 1
-	done
+	wait_until 20 stands_alone "$1" "$2" && stands_still "$1"
+}
+stands_alone() {
+	kill -STOP "$1" || return 0
+	stands_still "$1" || return 1
+	holds_one "$1" "$2" || return 0
+	kill -CONT "$1"
+	return 1
 }
 holds_one() {
 	grep -qxF $'TracerPid:\t'"$1" <(grep -h '^TracerPid:' "/proc/$2/task/"*/status)

@@ -7,7 +7,8 @@
  *	                         if there were fewer; "pN": at the Nth of ptrace
  *	MEDDLE_KILL=N[:PID]      at the Nth call ("pN": of ptrace) limpet is killed, or PID, by
  *	                         SIGKILL; nobody is if there were fewer
- *	MEDDLE_STOP=N            at the Nth call ("pN": of ptrace) limpet is sent SIGTSTP
+ *	MEDDLE_STOP=N[:WAY]      at the Nth call ("pN": of ptrace) limpet is sent SIGTSTP; WAY
+ *	                         "stop": SIGSTOP; "hold": SIGSTOP, and again at each call after it
  *	MEDDLE_LONGER=NS         each PTRACE_DETACH takes so long by CLOCK_MONOTONIC
  *	MEDDLE_LATE=NS           the first PTRACE_INTERRUPT is made when limpet reads that clock
  *	                         so much later, or after that: a thread that does not stop in time.
@@ -37,7 +38,7 @@
 
 static atomic_ulong ptraces, calls;
 static unsigned long at;
-static bool at_ptrace, is_killed;
+static bool at_ptrace, is_killed, is_kept;
 static atomic_bool said = true;
 static char words[256], words_file[256];
 static const char *count_file;
@@ -95,6 +96,8 @@ static void one_call(bool is_ptrace)
 		if (is_killed)
 			kill(killed_pid, kill_signal);
 		say();
+	} else if (is_kept && (at_ptrace ? of_ptrace : all) > at) {
+		kill(self, SIGSTOP);
 	}
 }
 
@@ -125,7 +128,8 @@ __attribute__((constructor)) static void begin(void)
 	}
 	if (stopped) {
 		killed = stopped;
-		kill_signal = SIGTSTP;
+		is_kept = strstr(stopped, ":hold");
+		kill_signal = is_kept || strstr(stopped, ":stop") ? SIGSTOP : SIGTSTP;
 	}
 	if (killed) {
 		at_ptrace = *killed == 'p';

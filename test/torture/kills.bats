@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # limpet dies. KILL_STRIDE and KILL_REPEAT: at which of its steps, and how often at each (every
 # thirteenth once for `make test`, every one twenty times for `make torture`). KILL_ROUNDS: collectors
-# that are killed under full load.
+# that are killed under full load. STOP_ROUNDS: moments at which it is stopped.
 # time-limit: 300
 
 load ../integration/helpers
@@ -151,6 +151,51 @@ killed_registers() {
 	cleaned_up "$pid" 01
 	tell storm hold held
 	tell storm "run 2000" ran
+	finish storm
+}
+
+: "${STOP_ROUNDS:=8}"
+
+# It has ended; one that stands and holds nobody is let go on.
+has_ended() {
+	ended "$limpet_job" && return
+	if stands_still "$limpet_job" && ! holds_one "$limpet_job" "$1"; then
+		kill -CONT "$limpet_job"
+	fi
+	return 1
+}
+
+# SIGSTOP at one of its calls of ptrace, between most of which a thread is held: it is woken. Every second time it is
+# stopped again at each call from there on, and so has to be ended.
+@test "limpet is stopped at any moment: no thread of the target stands for it" {
+	local i ptraces calls at way woken=0 killed=0
+	start storm nice -n 10 "$TARGETS/storm" --threads 4 --churn 5000 --cross
+	measure_span "$pid"
+	for ((i = 1; i <= STOP_ROUNDS; i++)); do
+		at=p$((1 + (ptraces * (i - 1) + RANDOM * ptraces / 32768) / STOP_ROUNDS))
+		way=stop
+		((i % 2)) || way=hold
+		MEDDLE_STOP=$at:$way LD_PRELOAD=$TARGETS/meddle.so "$LIMPET" attach -q --no-seal "${patiently[@]}" -d 2ms \
+			-o "stopped.$i.limpet" "$pid" >/dev/null 2>round.err 3>&- &
+		limpet_job=$!
+		limpet_jobs+=("$limpet_job")
+		wait_until 60 has_ended "$pid" || fail "round $i, stopped at call $at" || return 1
+		exit_status_of "$limpet_job" 1
+		case $status in
+		0 | 4) woken=$((woken + 1)) ;;
+		137) killed=$((killed + 1)) ;;
+		*) fail "round $i: status $status: $(<round.err)" || return 1 ;;
+		esac
+		[[ $status != 137 || $way == hold ]] || fail "round $i, stopped once at call $at: ended" || return 1
+		rm -f stopped.*
+		tell storm "run 100" ran || fail "round $i, stopped at call $at" || return 1
+		cleaned_up "$pid" 01 || fail "round $i, stopped at call $at" || return 1
+		within 60 "$LIMPET" attach -q --no-seal "${patiently[@]}" -d 2ms -o whole.limpet "$pid" >/dev/null 2>round.err ||
+			fail "round $i: no attach after it: $(<round.err)" || return 1
+		rm -f whole.limpet
+	done
+	figures "$STOP_ROUNDS moments: $woken times it went on, $killed times it was ended"
+	((woken && killed)) || fail "$woken went on, $killed were ended"
 	finish storm
 }
 
