@@ -35,7 +35,7 @@ extern const char limpet_thunks[], limpet_ways_end[]; /* all code that calls ori
 /* Where each thunk goes on: the way of its hook's op. Set before any slot leads to the thunk. */
 extern const void *limpet_thunk_ways[LIMPET_MAX_HOOKS];
 extern const char limpet_way_any[], limpet_way_malloc[], limpet_way_free[], limpet_way_probe[],
-	limpet_way_kept[], limpet_way_copied[];
+	limpet_way_kept[], limpet_way_copied[], limpet_way_finder[], limpet_way_finder_kept[];
 /* Under sampling, for originals that call no hook: what is not sampled is a plain jump. */
 extern const char limpet_way_sampled_malloc[], limpet_way_sampled_calloc[],
 	limpet_way_sampled_free[];
@@ -300,6 +300,10 @@ int limpet_patch_restore(void);
 int limpet_patch_new_modules(void);
 /* On the way into the loader, by a function that closes a module or by another. */
 void limpet_patch_on_loader_call(bool closes);
+
+/* finder.c: before any slot leads to limpet_way_finder */
+extern struct limpet_found limpet_found;
+void limpet_finder_configure(const struct limpet_start *start);
 
 /* channel.c */
 int limpet_channel_adopt(int fd);

@@ -93,6 +93,8 @@ static const char *way_of(const struct limpet_hook *hook)
 {
 	if (hook->flags & LIMPET_HOOK_PROBE)
 		return limpet_way_probe;
+	if (hook->op == LIMPET_OP_FINDER)
+		return hook->flags & LIMPET_HOOK_ENTRY ? limpet_way_finder_kept : limpet_way_finder;
 	if (hook->flags & LIMPET_HOOK_ENTRY)
 		return hook->flags & LIMPET_HOOK_STACK ? limpet_way_copied : limpet_way_kept;
 	return limpet_shm->sample_bytes ? sampled_way(hook) : full_way(hook);

@@ -1,5 +1,5 @@
 # The agent: freestanding, no libc, one shared object whose bytes are carried inside limpet.
-AGENT_SRC := agent/start.c agent/hook.c agent/record.c agent/sampled.c agent/stack.c agent/loaded.c agent/patch.c agent/channel.c \
+AGENT_SRC := agent/start.c agent/hook.c agent/record.c agent/sampled.c agent/stack.c agent/loaded.c agent/patch.c agent/finder.c agent/channel.c \
 	agent/boot.c common/family.c common/slots.c
 AGENT_ASM := agent/arch/$(ARCH)/thunks.S agent/arch/$(ARCH)/exit.S
 AGENT_OBJ := $(patsubst %.c,$(B)/agent/%.o,$(AGENT_SRC)) $(patsubst %.S,$(B)/agent/%.o,$(AGENT_ASM))

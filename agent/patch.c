@@ -338,6 +338,8 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 		return 0;
 	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_CXX)
 		return 0;
+	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_FINDER && !config.from_outside)
+		return 0;
 	original = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
 	/* Ours already: the module was looked at before, and has since been forgotten. */
 	if (original - thunk_of(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES)

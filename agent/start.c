@@ -188,6 +188,7 @@ static int start_all(struct limpet_start *start)
 	for (uint32_t i = 0; i < start->hook_count && i < LIMPET_MAX_HOOKS; i++)
 		limpet_hook_set(i, &start->hooks[i]);
 	limpet_patch_configure(start);
+	limpet_finder_configure(start);
 	start->control_page = (uint64_t)(uintptr_t)limpet_control;
 	/* Originals are in place before the first slot leads here, and hooks record only once all
 	 * that is planned is in place. With its handle, an agent can be left: a child that is

@@ -17,6 +17,8 @@
 #define LIMPET_FAMILY_LOADER 4u
 /* Of these, one that closes a module. */
 #define LIMPET_FAMILY_CLOSES 8u
+/* By which unwinders find tables: hooked where the agent is mapped, and in nobody's list. */
+#define LIMPET_FAMILY_FINDER 16u
 
 #define LIMPET_FAMILY(X)                                                   \
 	X("malloc", MALLOC, 0)                                             \
@@ -60,7 +62,8 @@
 	X("dlmopen", LOADER, LIMPET_FAMILY_LOADER)                         \
 	X("dlsym", LOADER, LIMPET_FAMILY_LOADER)                           \
 	X("dlvsym", LOADER, LIMPET_FAMILY_LOADER)                          \
-	X("dlclose", LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_CLOSES)
+	X("dlclose", LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_CLOSES) \
+	X("_dl_find_object", FINDER, LIMPET_FAMILY_FINDER)
 
 #define LIMPET_FAMILY_ONE(name, op, flags) +1
 enum { LIMPET_FAMILY_COUNT = 0 LIMPET_FAMILY(LIMPET_FAMILY_ONE) };

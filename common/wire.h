@@ -36,6 +36,8 @@ enum limpet_op {
 	LIMPET_OP_MUNMAP,         /* (address, length) */
 	LIMPET_OP_MREMAP,         /* (old, old length, new length, flags, [new]) */
 	LIMPET_OP_LOADER, /* dlopen, dlsym...: look for new modules first, then jump there */
+	LIMPET_OP_FINDER, /* _dl_find_object: answer for a mapped agent's own code, else jump there
+			   */
 	LIMPET_OP_INSIDE, /* the allocator's own affair: no event, nor are the calls that it makes
 			   */
 	LIMPET_OP_COUNT

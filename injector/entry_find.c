@@ -24,6 +24,8 @@
 #define PIECE (1u << 20)
 /* Between the functions of an allocator lie those that have no names of their kind. */
 #define INSIDE_GAP 4096u
+/* By which an unwinder finds the tables of an address (agent/finder.c). */
+#define TABLES_FUNCTION "_dl_find_object"
 /* Nothing is mapped below, on any system (vm.mmap_min_addr). */
 #define LOWEST_ADDRESS 65536u
 /* Of the distance that a jump can go: operands reach some way into the module. */
@@ -41,6 +43,7 @@ struct finder {
 	bool has_slot[LIMPET_FAMILY_COUNT];
 	bool is_allocator;  /* a library that is nothing else */
 	const char *inside; /* the allocator whose own functions are there; NULL: none's */
+	uint64_t tables, tables_bytes; /* _dl_find_object of a static program; 0: none */
 	bool is_instrumented;
 	bool failed;
 };
@@ -115,6 +118,10 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	if (limpet_entry_name_is_inside(function->name)) {
 		finder->inside = limpet_entry_name_allocator(function->name);
 		note_inside(finder, address, function->bytes);
+	}
+	if (finder->modules->fully_static && !strcmp(function->name, TABLES_FUNCTION)) {
+		finder->tables = address;
+		finder->tables_bytes = function->bytes;
 	}
 	listed = limpet_entry_list_find(finder->list, function->name);
 	if (listed >= 0) {
@@ -375,11 +382,38 @@ static void drop_halves(struct finder *finder)
 	}
 }
 
+/* Without it exceptions do not pass the agent: what throws is left alone then, nothing is missed.
+ * 0, -ENOMEM. */
+static int add_tables_function(struct finder *finder, uint64_t place)
+{
+	struct limpet_entry *entry = &finder->found[finder->count];
+	unsigned refused = finder->entries->refused;
+	int error;
+
+	if (!finder->tables || finder->count == LIMPET_MAX_ENTRIES ||
+	    finder->tables_bytes > MAX_FUNCTION_BYTES)
+		return 0;
+	*entry = (struct limpet_entry){
+		.address = finder->tables,
+		.bytes = finder->tables_bytes,
+		.what = {.family = LIMPET_ENTRY_FINDER,
+			 .op = LIMPET_OP_FINDER,
+			 .symbol = limpet_family_first(LIMPET_OP_FINDER)},
+		.name = TABLES_FUNCTION,
+		.listed = -1,
+	};
+	error = check_code(finder, entry, place);
+	finder->entries->refused = refused;
+	finder->count += !error;
+	return error == -ENOMEM ? error : 0;
+}
+
 static int check_all(struct finder *finder, uint64_t place)
 {
+	int error;
+
 	for (size_t i = 0; i < finder->count;) {
 		struct limpet_entry *entry = &finder->found[i];
-		int error;
 
 		/* A static function of the program's that happens to have such a name; but where
 		 * libc is linked in, some of its own are seen from nowhere else. */
@@ -402,6 +436,9 @@ static int check_all(struct finder *finder, uint64_t place)
 	drop_halves(finder);
 	if (!finder->count)
 		return -ENOENT;
+	error = add_tables_function(finder, place);
+	if (error)
+		return error;
 	qsort(finder->found, finder->count, sizeof(finder->found[0]), compare_entries);
 	return check_jumps(finder);
 }
@@ -423,6 +460,8 @@ static void name_owner(const struct finder *finder, struct limpet_entry *entry)
 	const char *name = "its own malloc", *pool;
 	size_t length;
 
+	if (entry->what.family == LIMPET_ENTRY_FINDER)
+		return;
 	if (entry->listed >= 0) {
 		snprintf(entry->owner, sizeof(entry->owner), "%s",
 			 finder->list->list[entry->listed].owner);

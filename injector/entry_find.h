@@ -72,7 +72,7 @@ int limpet_entries_find_in(struct limpet_modules *modules, size_t index,
 			   struct limpet_entries *ret) LIMPET_MUST_CHECK;
 void limpet_entries_done(struct limpet_entries *entries);
 /* Operators that the program has itself are not hooked: the malloc that they call is. For an agent
- * that no exception can pass, since no unwinder knows it. */
+ * that no exception can pass (limpet_plan_passes_exceptions). */
 void limpet_entries_leave_operators(struct limpet_entries *entries);
 
 const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries,

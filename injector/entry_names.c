@@ -237,7 +237,7 @@ bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret)
 	int symbol = suffix ? -1 : limpet_family_find(name, length + 1);
 	const struct word *pool;
 	size_t pool_length;
-	unsigned unwanted = LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER;
+	unsigned unwanted = LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER | LIMPET_FAMILY_FINDER;
 
 	pool = pool_word(name, &pool_length);
 	if (pool) {

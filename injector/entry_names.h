@@ -18,6 +18,7 @@ enum limpet_entry_family {
 	LIMPET_ENTRY_LISTED,    /* by the user (entry_list.h) */
 	LIMPET_ENTRY_POOL,      /* limpet_pool_*, of include/limpet.h */
 	LIMPET_ENTRY_NIM,       /* Nim's own allocator (entry_nim.h) */
+	LIMPET_ENTRY_FINDER,    /* no allocator's: _dl_find_object, of a static program's libc */
 	LIMPET_ENTRY_FAMILIES
 };
 

@@ -125,6 +125,8 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 	/* Whoever calls it comes by its entry. */
 	if (limpet_entries_at(planner->entries, original))
 		return false;
+	if (limpet_family[symbol].flags & LIMPET_FAMILY_FINDER)
+		return planner->plan->mapped && module && !module->agent;
 	if (!module || module->loader || module->agent)
 		return limpet_family[symbol].flags & LIMPET_FAMILY_LOADER && module &&
 		       !module->agent;
@@ -274,7 +276,8 @@ static void name_owner(struct planner *planner, uint32_t hook, char *ret, size_t
 	const char *library;
 
 	ret[0] = '\0';
-	if (limpet_family[it->symbol].flags & (LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER))
+	if (limpet_family[it->symbol].flags &
+	    (LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER | LIMPET_FAMILY_FINDER))
 		return;
 	for (size_t i = 0; i < planner->entries->count; i++)
 		if (planner->entries->list[i].hook == hook) {
@@ -338,6 +341,29 @@ static void find_defaults(struct planner *planner)
 				planner->modules, limpet_family[i].name, NULL);
 	start->default_usable_size =
 		limpet_modules_symbol(planner->modules, "malloc_usable_size", NULL);
+}
+
+static int note_finder(const struct limpet_slot_found *found, void *context)
+{
+	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_FINDER)
+		*(bool *)context = true;
+	return 0;
+}
+
+bool limpet_plan_passes_exceptions(struct limpet_modules *modules,
+				   const struct limpet_entries *entries)
+{
+	struct limpet_module *unwinder = NULL;
+	struct limpet_slot_tables tables;
+	bool finds = entries->families[LIMPET_ENTRY_FINDER];
+
+	if (!limpet_modules_symbol(modules, "_Unwind_RaiseException", &unwinder) ||
+	    !limpet_modules_symbol(modules, "_dl_find_object", NULL) ||
+	    limpet_module_tables_read(modules->pid, unwinder, &tables) < 0)
+		return finds;
+	limpet_slots_scan(&tables, note_finder, &finds);
+	limpet_module_tables_done(&tables);
+	return finds;
 }
 
 /* dlopen takes the agent's bytes by /proc/thread-self/fd. Its root folder is not looked into: a
@@ -477,7 +503,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	shm->slot_count = shm->module_count = 0;
 	error = limpet_plan_find_loader(modules, ret, err);
-	if (!error && ret->mapped)
+	if (!error && ret->mapped && !limpet_plan_passes_exceptions(modules, entries))
 		limpet_entries_leave_operators(entries);
 	if (!error)
 		error = find_gadgets(&planner, err);

@@ -45,4 +45,9 @@ void limpet_plan_done(struct limpet_plan *plan);
 int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *ret,
 			    struct limpet_err *err) LIMPET_MUST_CHECK;
 
+/* Whether an exception passes the hooks of a mapped agent: the program's unwinder asks a function
+ * for the tables of an address, which can be hooked (agent/finder.c). */
+bool limpet_plan_passes_exceptions(struct limpet_modules *modules,
+				   const struct limpet_entries *entries) LIMPET_MUST_CHECK;
+
 #endif

@@ -290,9 +290,12 @@ static size_t count_entries(const struct limpet_check *check, const struct limpe
 		limpet_modules_done(&modules);
 		return 0;
 	}
-	if (limpet_plan_find_loader(&modules, &plan, NULL) == 0 && plan.mapped)
+	if (limpet_plan_find_loader(&modules, &plan, NULL) == 0 && plan.mapped &&
+	    !limpet_plan_passes_exceptions(&modules, &entries))
 		limpet_entries_leave_operators(&entries);
-	count = entries.program ? entries.count - entries.families[LIMPET_ENTRY_LISTED] : 0;
+	count = entries.program ? entries.count - entries.families[LIMPET_ENTRY_LISTED] -
+					  entries.families[LIMPET_ENTRY_FINDER]
+				: 0;
 	*ret_refused = entries.refused;
 	*ret_thread_heaps = entries.thread_heaps;
 	if (!count && entries.why[0])

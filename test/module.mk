@@ -24,7 +24,7 @@ test_progress_SRC := cli/progress.c cli/ui.c
 
 # A test of agent code names the agent's sources that are built into it for the host; the thunks are
 # the agent's own.
-AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/record.c agent/sampled.c agent/stack.c agent/loaded.c agent/patch.c agent/channel.c \
+AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/record.c agent/sampled.c agent/stack.c agent/loaded.c agent/patch.c agent/finder.c agent/channel.c \
 	$(B)/agent/agent/arch/$(ARCH)/thunks.o test/unit/agent_fixture.c
 HOOKS_TESTS := test_hooks_records test_hooks_room test_hooks_nested test_hooks_threads test_hooks_stacks \
 	test_hooks_channel
@@ -107,7 +107,7 @@ TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthr
 TARGET_C := copies blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns inverse tally arena lame legal above
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
-	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static keeps decoy pool bundled-hidden bundled-symbolic registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static leaver leaver-static keeps decoy pool bundled-hidden bundled-symbolic registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so held-dlopen.so room)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
 
@@ -403,10 +403,15 @@ $(TARGET_DIR)/pool: test/targets/arena.c test/targets/target.h include/limpet.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DPOOL -I. -o $@ $<
 
-$(TARGET_DIR)/newer $(TARGET_DIR)/newer-static: test/targets/newer.cc test/targets/target.h
+$(TARGET_DIR)/newer $(TARGET_DIR)/leaver: $(TARGET_DIR)/%: test/targets/%.cc test/targets/target.h
 	$(call say,CXX,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CXX) $(TARGET_CXXFLAGS) $(if $(filter %-static,$@),-static) -I. -o $@ $<
+	$(Q)$(CXX) $(TARGET_CXXFLAGS) -I. -o $@ $<
+
+$(TARGET_DIR)/newer-static $(TARGET_DIR)/leaver-static: $(TARGET_DIR)/%-static: test/targets/%.cc test/targets/target.h
+	$(call say,CXX,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(TARGET_CXXFLAGS) -static -I. -o $@ $<
 
 # Nothing is left by which its functions could be found.
 $(TARGET_DIR)/rjem-stripped: $(TARGET_DIR)/rjem

@@ -153,6 +153,36 @@ agent_way() {
 	finish forker
 }
 
+# left_every_way KEY PROGRAM... : its functions, and operator new, are left in every way there is.
+left_every_way() {
+	local key=$1 way
+	shift
+	start "$key" "$@"
+	attach "$pid" --alloc-functions leaver.list
+	for way in throw new cancel exit jump trace; do
+		tell "$key" "$way 20" 'done' || fail "$key: $way" || return 1
+	done
+	tell "$key" "run 500" 'done'
+	stop "$pid"
+	report
+	expect '(.allocators[] | select(.name == "leaver") | .allocations) >= 500' || return 1
+	nothing_of_ours "$pid" || return 1
+	tell "$key" "throw 5" 'done'
+	finish "$key"
+}
+
+@test "exceptions, cancellation and unwinders pass the hooks" {
+	local jemalloc=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 LIMPET_WAY
+	export LIMPET_WAY
+	printf '%s\n' "allocator leaver" "leaver_take malloc(size)" "leaver_give free(p)" >leaver.list
+	for LIMPET_WAY in dlopen mapped; do
+		left_every_way "$LIMPET_WAY" "$TARGETS/leaver" || return 1
+		[[ ! -e $jemalloc ]] ||
+			left_every_way "$LIMPET_WAY-jemalloc" env LD_PRELOAD="$jemalloc" "$TARGETS/leaver" || return 1
+	done
+	left_every_way static "$TARGETS/leaver-static"
+}
+
 @test "children that are forked are clean after the capture" {
 	local kind way child
 	for kind in static musl; do

@@ -79,6 +79,7 @@ static const struct {
 	{"dlopen", LIMPET_OP_LOADER, LIMPET_FAMILY_LOADER},
 	{"dlmopen", LIMPET_OP_LOADER, LIMPET_FAMILY_LOADER},
 	{"dlclose", LIMPET_OP_LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_CLOSES},
+	{"_dl_find_object", LIMPET_OP_FINDER, LIMPET_FAMILY_FINDER},
 };
 
 static void test_names_and_what_they_do(void **state)

@@ -28,6 +28,10 @@
 #define HOT_MASK 24
 #define HOT_COUNTERS 64
 #define HOT_SHIFT 72
+/* struct limpet_found; finder.c checks these */
+#define FOUND_BYTES 8
+#define FOUND_EH_FRAME 16
+#define FOUND_LINK_MAP 24
 /* common/sample.h */
 #define SAMPLE_EXTRA 16
 #define GOLDEN 0x9e3779b97f4a7c15
@@ -332,6 +336,56 @@ limpet_way_free:
 	go_on_as_kept
 	.cfi_endproc
 	.size limpet_way_free, . - limpet_way_free
+
+	/* _dl_find_object(pc, result), of <dlfcn.h>: tells where the tables of a mapped agent are, if
+	 * pc is in it. In no way switched off: as long as something leads here, a frame of ours may be
+	 * on some stack. Keeps all registers but r10 and rax. */
+	.macro	answer_if_ours else
+	movq	%rdi, %r10
+	subq	limpet_found(%rip), %r10
+	cmpq	FOUND_BYTES+limpet_found(%rip), %r10
+	jae	\else
+	movq	$0, (%rsi)
+	movq	limpet_found(%rip), %r10
+	movq	%r10, 8(%rsi)
+	addq	FOUND_BYTES+limpet_found(%rip), %r10
+	movq	%r10, 16(%rsi)
+	leaq	FOUND_LINK_MAP+limpet_found(%rip), %r10
+	movq	%r10, 24(%rsi)
+	movq	FOUND_EH_FRAME+limpet_found(%rip), %r10
+	movq	%r10, 32(%rsi)
+	xorl	%eax, %eax
+	.endm
+
+	.balign 16
+	.globl limpet_way_finder
+	.hidden limpet_way_finder
+	.type limpet_way_finder, @function
+limpet_way_finder:
+	.cfi_startproc
+	endbr64
+	answer_if_ours pass
+	ret
+	.cfi_endproc
+	.size limpet_way_finder, . - limpet_way_finder
+
+	/* Where the function begins: as the near memory has left the stack. */
+	.balign 16
+	.globl limpet_way_finder_kept
+	.hidden limpet_way_finder_kept
+	.type limpet_way_finder_kept, @function
+limpet_way_finder_kept:
+	.cfi_startproc
+	.cfi_def_cfa_offset 24
+	endbr64
+	answer_if_ours pass_kept
+	popq	%r10
+	.cfi_def_cfa_offset 16
+	popq	%r11
+	.cfi_def_cfa_offset 8
+	ret
+	.cfi_endproc
+	.size limpet_way_finder_kept, . - limpet_way_finder_kept
 
 	/* In the midst of a function, in front of the instruction that has moved: r10 and r11 have been
 	 * pushed 128 bytes below (injector/near.c). Everything is kept, flags too. The last word
