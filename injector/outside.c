@@ -7,6 +7,35 @@
 #include "injector/memory.h"
 #include "injector/tracee.h"
 
+/* What is no file's has no offset by which its parts could be told. */
+static bool is_same_memory(const struct limpet_map *before, const struct limpet_map *now)
+{
+	uint64_t from = before && before->inode ? before->offset : 0;
+	uint64_t to = now && now->inode ? now->offset : 0;
+
+	return before && now && before->inode == now->inode &&
+	       before->dev_major == now->dev_major && before->dev_minor == now->dev_minor &&
+	       before->start - from == now->start - to;
+}
+
+unsigned limpet_outside_check(struct limpet_slot *slots, uint32_t count,
+			      const struct limpet_maps *before, const struct limpet_maps *now)
+{
+	unsigned gone = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t address = slots[i].address;
+
+		if (slots[i].state != LIMPET_SLOT_PLANNED ||
+		    is_same_memory(limpet_proc_maps_find(before, address),
+				   limpet_proc_maps_find(now, address)))
+			continue;
+		slots[i].state = LIMPET_SLOT_GONE;
+		gone++;
+	}
+	return gone;
+}
+
 static uint32_t put_in(int memory, struct limpet_slot *slot, uint64_t original, uint64_t thunk)
 {
 	int answer = limpet_memory_exchange_stopped(memory, slot->address, slot->old_value, thunk);

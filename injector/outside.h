@@ -4,7 +4,13 @@
  * known not to hold that lock. Where nothing is known of it (musl's libc, which cannot be unwound;
  * a program without a loader) no code of the program's is called at all: its words are exchanged
  * through /proc/PID/mem, past page protections, and whatever does not hold what it should is left
- * alone. To be called between limpet_standstill_begin and _end. */
+ * alone. To be called between limpet_standstill_begin and _end.
+ *
+ * Between the plan and the standstill a module may have gone, and anything have come to lie where
+ * its slots were. So each is looked at once more when all threads stand: nobody can unmap, map or
+ * write anything from that look until the last word is exchanged, but a process that shares the
+ * memory and is no thread of it (LEAVING.md), or one that may write to it from outside, as we do.
+ */
 #ifndef LIMPET_INJECTOR_OUTSIDE_H
 #define LIMPET_INJECTOR_OUTSIDE_H
 
@@ -13,6 +19,12 @@
 
 #include "common/err.h"
 #include "common/wire.h"
+#include "injector/proc.h"
+
+/* Planned slots that do not lie in the same part of the same file as they did (`before`, when they
+ * were planned; `now`, all threads standing) are gone. Answers how many. */
+unsigned limpet_outside_check(struct limpet_slot *slots, uint32_t count,
+			      const struct limpet_maps *before, const struct limpet_maps *now);
 
 /* Puts in the planned slots of `slots`, our own and not those that the target shares, whose hooks
  * are `hooks`, and notes what became of them. `memory`: the target's, writable. Answers how many

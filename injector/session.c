@@ -527,7 +527,14 @@ static void unmap_near(struct limpet_session *session, struct limpet_borrow *bor
 static int put_slots_in(void *context, int memory)
 {
 	struct limpet_session *session = context;
+	struct limpet_maps now;
+	int error = limpet_proc_maps_read(session->pid, &now);
 
+	if (error)
+		return error;
+	limpet_outside_check(session->plan.slots, session->plan.slot_count, &session->modules.maps,
+			     &now);
+	limpet_proc_maps_done(&now);
 	session->stats.slots_patched += limpet_outside_put_in(
 		memory, session->plan.slots, session->plan.slot_count, session->hooks,
 		session->info.thunks, session->info.thunk_bytes);

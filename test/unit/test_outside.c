@@ -55,6 +55,66 @@ static void test_own_list(void **state)
 	close(memory);
 }
 
+static uint64_t *map_file(const char *name, uint64_t *at)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC), fixed = at ? MAP_FIXED : 0;
+	uint64_t *words;
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	words = mmap(at, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | fixed, fd, 0);
+	assert_true(words != MAP_FAILED);
+	close(fd);
+	words[0] = words[512] = ORIGINAL;
+	return words;
+}
+
+/* Between the plan and the moment when all stand: another file, nothing, the same file a page
+ * further, memory of no file; each holds the word that is looked for. What was only closed to
+ * writing is the same. */
+static void test_memory_that_is_another(void **state)
+{
+	struct limpet_hook hooks[LIMPET_MAX_HOOKS] = {{0}, {.original = ORIGINAL}};
+	struct limpet_slot slots[5] = {{.address = 0}};
+	struct limpet_maps before, now;
+	uint64_t *modules[5];
+	int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+
+	(void)state;
+	assert_true(memory >= 0);
+	for (unsigned i = 0; i < 5; i++) {
+		modules[i] = map_file("module", NULL);
+		slots[i] = (struct limpet_slot){.address = (uint64_t)(uintptr_t)&modules[i][512],
+						.old_value = ORIGINAL,
+						.hook = 1};
+	}
+	assert_int_equal(limpet_proc_maps_read(getpid(), &before), 0);
+	map_file("module", modules[0]);
+	assert_int_equal(munmap(modules[1], 8192), 0);
+	assert_ptr_equal(
+		mremap(modules[2], 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, &modules[2][512]),
+		&modules[2][512]);
+	assert_ptr_equal(mmap(modules[3], 8192, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 modules[3]);
+	modules[3][512] = ORIGINAL;
+	assert_int_equal(mprotect(&modules[4][512], 4096, PROT_READ), 0);
+	assert_int_equal(limpet_proc_maps_read(getpid(), &now), 0);
+
+	assert_int_equal(limpet_outside_check(slots, 5, &before, &now), 4);
+	assert_int_equal(limpet_outside_put_in(memory, slots, 5, hooks, THUNKS, THUNK_BYTES), 1);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(slots[i].state, LIMPET_SLOT_GONE);
+		if (i != 1)
+			assert_int_equal(modules[i][512], ORIGINAL);
+	}
+	assert_int_equal(slots[4].state, LIMPET_SLOT_PATCHED);
+	assert_int_equal(modules[4][512], THUNKS + THUNK_BYTES);
+	limpet_proc_maps_done(&before);
+	limpet_proc_maps_done(&now);
+	close(memory);
+}
+
 /* The tables lie where we laid them, not where the header says by now. */
 static void test_own_layout(void **state)
 {
@@ -84,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_own_list),
+		cmocka_unit_test(test_memory_that_is_another),
 		cmocka_unit_test(test_own_layout),
 	};
 
