@@ -404,6 +404,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 		.with_command_line = options->with_command_line,
 		.unseen_rss_share = preflight->unseen_rss_share,
 		.allocators = preflight->allocators,
+		.load = options->load,
 		.entry_list = options->entry_list,
 		.interrupted = &interrupted,
 		.wait_mask = &wait_mask,

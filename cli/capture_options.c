@@ -34,7 +34,7 @@ static const char common_help[] =
 	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"
 	"      --compact | --addresses   sums by the minute alone | all addresses, too\n"
 	"      --background | --no-seal  go on in the background | names by `limpet seal`\n"
-	"      --with-command-line keep the arguments too (they may hold secrets)\n"
+	"      --with-command-line | --load WAY   keep arguments too | by dlopen or map\n"
 	"      --attach-timeout DUR      give up after this long; default: 10s\n"
 	"      --agent-memory BYTES      bound inside the process; default: 64MiB\n"
 	"      --collector-memory BYTES  bound outside of it; default: 512MiB\n"
@@ -61,6 +61,7 @@ enum {
 	OPT_AGENT_MEMORY,
 	OPT_COLLECTOR_MEMORY,
 	OPT_ON_OVERLOAD,
+	OPT_LOAD,
 	OPT_ATTACH_TIMEOUT,
 	OPT_BACKGROUND,
 	OPT_NO_SEAL,
@@ -84,6 +85,7 @@ static const struct option long_options[] = {
 	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
 	{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},
 	{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},
+	{"load", required_argument, NULL, OPT_LOAD},
 	{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},
 	{"background", no_argument, NULL, OPT_BACKGROUND},
 	{"no-seal", no_argument, NULL, OPT_NO_SEAL},
@@ -183,6 +185,19 @@ static int parse_overload(const char *text, enum limpet_overload *ret)
 	return limpet_ui_usage(NULL, "--on-overload: not one of drop, wait and sample: '%s'", text);
 }
 
+int limpet_capture_parse_load(const char *text, enum limpet_load *ret)
+{
+	if (!strcmp(text, "dlopen")) {
+		*ret = LIMPET_LOAD_DLOPEN;
+		return LIMPET_EXIT_OK;
+	}
+	if (!strcmp(text, "map")) {
+		*ret = LIMPET_LOAD_MAP;
+		return LIMPET_EXIT_OK;
+	}
+	return limpet_ui_usage(NULL, "--load: not one of dlopen and map: '%s'", text);
+}
+
 static int parse_alloc_functions(const char *path, struct limpet_capture_options *o)
 {
 	static struct limpet_entry_list list;
@@ -247,6 +262,8 @@ static int parse_option(int option, struct limpet_capture_options *o)
 				    &o->collector_memory_bytes);
 	case OPT_ON_OVERLOAD:
 		return parse_overload(optarg, &o->on_overload);
+	case OPT_LOAD:
+		return limpet_capture_parse_load(optarg, &o->load);
 	case OPT_ATTACH_TIMEOUT:
 		return parse_duration("--attach-timeout", optarg, &o->attach_timeout_ns);
 	case OPT_BACKGROUND:

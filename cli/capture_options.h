@@ -8,6 +8,7 @@
 
 #include "injector/entry_list.h"
 #include "injector/forks.h"
+#include "injector/load.h"
 
 /* What holds when an option is not given; the help texts and manuals name these. */
 #define LIMPET_CAPTURE_AGENT_MEMORY_BYTES (UINT64_C(64) << 20)
@@ -30,6 +31,7 @@ struct limpet_capture_options {
 	uint64_t agent_memory_bytes, collector_memory_bytes;
 	uint64_t attach_timeout_ns;
 	enum limpet_overload on_overload;
+	enum limpet_load load;
 	const char
 		*alloc_functions; /* the file, for a limpet that is started for a child; or NULL */
 	struct limpet_entry_list *entry_list; /* what it says: for as long as we live; or NULL */
@@ -45,6 +47,9 @@ struct limpet_capture_options {
 	/* Of a limpet that another started for a child (followers.h); start_ticks 0: no */
 	struct limpet_fork forked;
 };
+
+/* Of --load: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
+int limpet_capture_parse_load(const char *text, enum limpet_load *ret);
 
 /* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: go on. False: everything has
  * been said (help, or what is wrong and a hint); exit with *ret_status, *ret_options is untouched.

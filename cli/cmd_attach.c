@@ -24,6 +24,7 @@ int limpet_cmd_attach(int argc, char **argv)
 		.assume_seccomp_ok = options.assume_seccomp_ok,
 		.forked = options.forked.start_ticks != 0,
 		.agent_memory_bytes = options.agent_memory_bytes,
+		.load = options.load,
 		.entry_list = options.entry_list,
 	};
 	if (limpet_preflight_run(options.pid, &wanted, &preflight, &err) < 0) {

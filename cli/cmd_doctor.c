@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/capture_options.h"
 #include "cli/commands.h"
 #include "cli/doctor_list.h"
 #include "cli/ui.h"
@@ -18,6 +19,7 @@ static const char help_text[] =
 	"  -p, --pid PID              as in attach\n"
 	"      --json                 for programs; unknown is null\n"
 	"      --alloc-functions FILE as in attach: allocators that limpet does not know\n"
+	"      --load dlopen|map      as in attach: the way in which the agent gets in\n"
 	"      --partial              as in attach: an allocator out of reach is accepted\n"
 	"      --agent-memory BYTES   as in attach: memory taken from the process's limit\n"
 	"      --assume-seccomp-ok    as in attach: a filter that cannot be read passes\n"
@@ -135,7 +137,14 @@ static int show(pid_t pid, const struct limpet_preflight_options *options, bool 
 
 int limpet_cmd_doctor(int argc, char **argv)
 {
-	enum { OPTION_JSON = 256, OPTION_PARTIAL, OPTION_AGENT_MEMORY, OPTION_ASSUME, OPTION_LIST };
+	enum {
+		OPTION_JSON = 256,
+		OPTION_PARTIAL,
+		OPTION_AGENT_MEMORY,
+		OPTION_ASSUME,
+		OPTION_LIST,
+		OPTION_LOAD
+	};
 	static const struct option long_options[] = {
 		{"pid", required_argument, NULL, 'p'},
 		{"json", no_argument, NULL, OPTION_JSON},
@@ -143,6 +152,7 @@ int limpet_cmd_doctor(int argc, char **argv)
 		{"alloc-functions", required_argument, NULL, OPTION_LIST},
 		{"agent-memory", required_argument, NULL, OPTION_AGENT_MEMORY},
 		{"assume-seccomp-ok", no_argument, NULL, OPTION_ASSUME},
+		{"load", required_argument, NULL, OPTION_LOAD},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -170,6 +180,11 @@ int limpet_cmd_doctor(int argc, char **argv)
 				return LIMPET_EXIT_USAGE;
 			}
 			options.entry_list = list;
+			break;
+		case OPTION_LOAD:
+			status = limpet_capture_parse_load(optarg, &options.load);
+			if (status != LIMPET_EXIT_OK)
+				return status;
 			break;
 		case OPTION_ASSUME:
 			options.assume_seccomp_ok = true;

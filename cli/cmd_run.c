@@ -68,6 +68,7 @@ int limpet_cmd_run(int argc, char **argv)
 		.assume_seccomp_ok = options.assume_seccomp_ok,
 		.launched = true,
 		.agent_memory_bytes = options.agent_memory_bytes,
+		.load = options.load,
 		.entry_list = options.entry_list,
 	};
 	if (limpet_preflight_run(pid, &wanted, &preflight, &err) < 0)

@@ -255,6 +255,10 @@ static void choose_words(const struct limpet_followers *followers, const struct 
 		add_word(ret, "--alloc-functions");
 		add_word(ret, o->alloc_functions);
 	}
+	if (o->load) {
+		add_word(ret, "--load");
+		add_word(ret, o->load == LIMPET_LOAD_MAP ? "map" : "dlopen");
+	}
 	if (o->no_seal)
 		add_word(ret, "--no-seal");
 	if (o->partial)

@@ -27,7 +27,7 @@ _limpet()
 	local commands='attach run stop status doctor report top html diff export seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
 		--attach-timeout --background --no-seal --partial --with-command-line --alloc-functions
-		--assume-seccomp-ok --follow-fork --help'
+		--assume-seccomp-ok --follow-fork --load --help'
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	local command=${COMP_WORDS[1]} values='' i
 
@@ -43,7 +43,7 @@ _limpet()
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
 			-o | --output | -d | --duration | --sample | --max-size | --agent-memory | --collector-memory | \
-				--on-overload | --attach-timeout | --alloc-functions) ((i++)) ;;
+				--on-overload | --attach-timeout | --alloc-functions | --load) ((i++)) ;;
 			--) ((i++)); break ;;
 			-*) ;;
 			*) break ;;
@@ -67,6 +67,7 @@ _limpet()
 		return
 		;;
 	--on-overload) values='drop sample wait' ;;
+	--load) values='dlopen map' ;;
 	-f)
 		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv'; fi
 		;;
@@ -115,7 +116,7 @@ _limpet()
 		;;
 	doctor)
 		if [[ $word == -* ]]; then
-			values='--pid --json --partial --agent-memory --assume-seccomp-ok --alloc-functions --help'
+			values='--pid --json --partial --agent-memory --assume-seccomp-ok --alloc-functions --load --help'
 		else
 			values=$(_limpet_processes)
 		fi

@@ -441,6 +441,7 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 						 .timeout_ns = setup->timeout_ns,
 						 .forked = setup->forked != NULL,
 						 .assume_seccomp_ok = setup->assume_seccomp_ok,
+						 .load = setup->load,
 						 .entry_list = setup->entry_list};
 	struct limpet_proc_status status;
 	int error = limpet_proc_status_read(setup->pid, &status);

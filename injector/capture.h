@@ -14,6 +14,7 @@
 #include "common/err.h"
 #include "injector/collector.h"
 #include "injector/forks.h"
+#include "injector/load.h"
 #include "injector/recorder.h"
 
 struct limpet_entry_list;
@@ -48,6 +49,7 @@ struct limpet_capture_setup {
 	double unseen_rss_share;
 	const char *allocators;
 	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
+	enum limpet_load load;
 	bool assume_seccomp_ok; /* as preflight had it: of filters that come later, too */
 	uid_t owner_uid;
 	gid_t owner_gid;

@@ -401,15 +401,8 @@ static uint64_t libc_symbol(struct limpet_modules *modules, const char *name)
 	return limpet_modules_symbol(modules, name, NULL);
 }
 
-static bool is_told_to_map(void)
-{
-	const char *way = getenv("LIMPET_WAY");
-
-	return way && !strcmp(way, "mapped");
-}
-
-int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *plan,
-			    struct limpet_err *err)
+int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load load,
+			    struct limpet_plan *plan, struct limpet_err *err)
 {
 	plan->dlopen_mode = RTLD_NOW_LOCAL;
 	plan->dlopen = libc_symbol(modules, "dlopen");
@@ -438,10 +431,16 @@ int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *
 		plan->mapped = "the program has no dlopen";
 	else if (!sees_proc(modules->pid))
 		plan->mapped = "there is no /proc in its root folder";
-	else if (is_told_to_map())
-		plan->mapped = "LIMPET_WAY says so";
 	else
 		plan->mapped = NULL;
+	if (plan->mapped && load == LIMPET_LOAD_DLOPEN) {
+		limpet_err_set(err, -ENOTSUP, "the agent cannot be loaded by a dynamic linker (%s)",
+			       plan->mapped);
+		limpet_err_hint(err, "leave out --load dlopen: the agent is mapped then");
+		return -ENOTSUP;
+	}
+	if (!plan->mapped && load == LIMPET_LOAD_MAP)
+		plan->mapped = "--load map says so";
 	plan->start.from_outside = plan->mapped != NULL;
 	plan->start.r_debug = modules->r_debug;
 	return 0;
@@ -485,7 +484,7 @@ static int find_gadgets(struct planner *planner, struct limpet_err *err)
 }
 
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
-		     struct limpet_entries *entries, struct limpet_plan *ret,
+		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
 		     struct limpet_err *err)
 {
 	struct planner planner = {
@@ -502,7 +501,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->start.bytes = sizeof(ret->start);
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	shm->slot_count = shm->module_count = 0;
-	error = limpet_plan_find_loader(modules, ret, err);
+	error = limpet_plan_find_loader(modules, load, ret, err);
 	if (!error && ret->mapped && !limpet_plan_passes_exceptions(modules, entries))
 		limpet_entries_leave_operators(entries);
 	if (!error)

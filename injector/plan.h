@@ -7,6 +7,7 @@
 #include "common/err.h"
 #include "common/wire.h"
 #include "injector/entry_find.h"
+#include "injector/load.h"
 #include "injector/modules.h"
 #include "injector/segment.h"
 #include "injector/tracee.h"
@@ -31,7 +32,7 @@ struct limpet_plan {
  * that lead to one of these are left alone. -ENOENT with words when the target has nothing
  * to patch. */
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
-		     struct limpet_entries *entries, struct limpet_plan *ret,
+		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
 		     struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Also after a failure. */
 void limpet_plan_done(struct limpet_plan *plan);
@@ -39,11 +40,11 @@ void limpet_plan_done(struct limpet_plan *plan);
 /* How an agent gets into the target. By its dlopen and its kin or, in a glibc before 2.34 whose
  * program has no libdl, what stands behind them; or without, where there is no such loader (musl, a
  * static program), where it could not reach the agent (no /proc in its root folder), or where
- * LIMPET_WAY=mapped in our environment says so. Fills mapped, dlopen, dlclose, dlerror (may be 0),
- * dlopen_mode, start.dl_iterate_phdr (may be 0) and start.from_outside alone. -ENOENT with words:
- * the program is only starting. */
-int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_plan *ret,
-			    struct limpet_err *err) LIMPET_MUST_CHECK;
+ * `load` says so. Fills mapped, dlopen, dlclose, dlerror (may be 0), dlopen_mode,
+ * start.dl_iterate_phdr (may be 0) and start.from_outside alone. With words: -ENOENT: the program
+ * is only starting; -ENOTSUP: `load` asks for dlopen, and that cannot be had. */
+int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load load,
+			    struct limpet_plan *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 
 /* Whether an exception passes the hooks of a mapped agent: the program's unwinder asks a function
  * for the tables of an address, which can be hooked (agent/finder.c). */

@@ -20,7 +20,7 @@ const char *limpet_preflight_sys_root = "/sys";
 
 const struct limpet_finding_word limpet_finding_words[] = {
 	{"address-space", LIMPET_FINDING_REFUSE},
-	{"agent", LIMPET_FINDING_NOTE},
+	{"agent", LIMPET_FINDING_REFUSE},
 	{"alloc-functions", LIMPET_FINDING_REFUSE},
 	{"allocator", LIMPET_FINDING_REFUSE},
 	{"allocator-library", LIMPET_FINDING_OK},

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "injector/load.h"
 
 enum limpet_severity {
 	LIMPET_FINDING_OK = 0,
@@ -39,12 +40,13 @@ extern const struct limpet_finding_word limpet_finding_words[];
 
 struct limpet_entry_list;
 struct limpet_preflight_options {
-	bool partial;                /* an allocator out of reach is a warning, not a refusal */
-	bool assume_seccomp_ok;      /* an unreadable seccomp filter is a warning, not a refusal */
-	bool quick;                  /* for lists: no thread is stopped, filters stay unread */
-	bool launched;               /* a child of ours that we trace, stopped at its entry point */
-	bool forked;                 /* the agent in it is a copy of its parent's, and silent */
-	uint64_t agent_memory_bytes; /* 0: the default, 64 MiB */
+	bool partial;           /* an allocator out of reach is a warning, not a refusal */
+	bool assume_seccomp_ok; /* an unreadable seccomp filter is a warning, not a refusal */
+	bool quick;             /* for lists: no thread is stopped, filters stay unread */
+	bool launched;          /* a child of ours that we trace, stopped at its entry point */
+	bool forked;            /* the agent in it is a copy of its parent's, and silent */
+	enum limpet_load load;
+	uint64_t agent_memory_bytes;                /* 0: the default, 64 MiB */
 	struct limpet_preflight_cache *cache;       /* for lists; may be NULL */
 	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
 };

@@ -290,8 +290,8 @@ static size_t count_entries(const struct limpet_check *check, const struct limpe
 		limpet_modules_done(&modules);
 		return 0;
 	}
-	if (limpet_plan_find_loader(&modules, &plan, NULL) == 0 && plan.mapped &&
-	    !limpet_plan_passes_exceptions(&modules, &entries))
+	if (limpet_plan_find_loader(&modules, check->options.load, &plan, NULL) == 0 &&
+	    plan.mapped && !limpet_plan_passes_exceptions(&modules, &entries))
 		limpet_entries_leave_operators(&entries);
 	count = entries.program ? entries.count - entries.families[LIMPET_ENTRY_LISTED] -
 					  entries.families[LIMPET_ENTRY_FINDER]
@@ -552,13 +552,17 @@ static int check_way(struct limpet_check *check)
 	r = limpet_modules_read(check->pid, &modules, &err);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	r = limpet_plan_find_loader(&modules, &plan, &err);
+	r = limpet_plan_find_loader(&modules, check->options.load, &plan, &err);
 	if (r == 0 && plan.mapped)
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "agent", "",
 				 "the agent is mapped, without a dynamic linker (%s)", plan.mapped);
 	else if (r == 0)
 		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
 				 "the agent is loaded by the program's own dlopen");
+	if (r == -ENOTSUP) {
+		limpet_check_refuse(check, r, "agent", "no dlopen", "%s", err.message);
+		limpet_check_hint(check, "%s", err.hint);
+	}
 	if (modules.r_debug)
 		check_other_libcs(check, &modules);
 	limpet_modules_done(&modules);

@@ -292,7 +292,7 @@ static int session_arm(struct limpet_session *session, const struct limpet_sessi
 	session->stats.entries_refused = session->entries.refused;
 	session->stats.thread_heaps = session->entries.thread_heaps;
 	error = limpet_plan_make(&session->modules, &session->segment, &session->entries,
-				 &session->plan, err);
+				 options->load, &session->plan, err);
 	/* Even without anything to patch: what an earlier agent left can still be cleaned up. */
 	if (error && error != -ENOENT)
 		return error;

@@ -12,6 +12,7 @@
 #include "common/err.h"
 #include "injector/copies.h"
 #include "injector/entry_late.h"
+#include "injector/load.h"
 #include "injector/modules.h"
 #include "injector/quiesce.h"
 #include "injector/segment.h"
@@ -26,6 +27,7 @@ struct limpet_session_options {
 	uint64_t timeout_ns;    /* for all attempts to enter together, and likewise to leave */
 	bool forked;            /* the agent in it is a copy, by fork, from which nobody collects */
 	bool assume_seccomp_ok; /* a filter that cannot be read lets all calls pass */
+	enum limpet_load load;
 	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
 };
 

@@ -127,6 +127,9 @@ fits() {
 	usage "must be more than nothing" attach 1 --sample 0
 	usage "nothing but samples" run --on-overload sample --sample 1MiB true
 	usage "not one of" attach 1 --on-overload x
+	usage "--load: not one of dlopen and map: 'x'" attach 1 --load x
+	usage "--load: not one of dlopen and map: ''" run --load "" true
+	usage "--load: not one of dlopen and map: 'mapped'" doctor 1 --load mapped
 }
 
 @test "text from outside cannot steer the terminal" {

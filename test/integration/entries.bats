@@ -219,7 +219,7 @@ teardown() { end; }
 # newer_throws TARGET: exceptions leave through its operators; blocks that are kept are where they were kept. An
 # exception is made within the operator, where calls of malloc are the operator's own affair, and freed outside.
 newer_throws() {
-	local key=$1${LIMPET_WAY-}
+	local key=$1${load-}
 	start "$key" "$TARGETS/$1"
 	attach "$pid"
 	tell "$key" "throw 50" thrown
@@ -233,7 +233,7 @@ newer_throws() {
 	tell "$key" "throw 50" thrown
 	finish "$key"
 	printf '%s\n' "throw 50" "leak 30" quit |
-		within 60 "$LIMPET" run -q "${patiently[@]}" -o "$key.limpet" -- "$TARGETS/$1" >newer.say 2>newer.err ||
+		within 60 "$LIMPET" run -q "${patiently[@]}" ${load:+--load "$load"} -o "$key.limpet" -- "$TARGETS/$1" >newer.say 2>newer.err ||
 		fail "$(<newer.err)"
 	[[ $(<newer.say) == *thrown*leaked* ]]
 	trace=$key.limpet
@@ -245,7 +245,7 @@ newer_throws() {
 # track: language | C++ with operators new and delete of its own, static | attach run | entries
 @test "exceptions that leave a program's own operator new, by dlopen, mapped and static" {
 	newer_throws newer
-	LIMPET_WAY=mapped newer_throws newer
+	load=map newer_throws newer
 	newer_throws newer-static
 }
 

@@ -26,7 +26,7 @@ begin_attach() {
 	[[ $limpet == "$LIMPET" ]] || limit_kib=unlimited
 	rm -f "$trace"
 	env --default-signal=INT,HUP,QUIT bash -c 'ulimit -c unlimited; ulimit -v "$1"; shift; exec "$@"' attach \
-		"$limit_kib" "$limpet" attach -q --no-seal -d "$1" --attach-timeout "$2" -o "$trace" "$pid" \
+		"$limit_kib" "$limpet" attach -q --no-seal -d "$1" --attach-timeout "$2" ${load:+--load "$load"} -o "$trace" "$pid" \
 		>liar.say 2>liar.err 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
@@ -127,12 +127,11 @@ during() {
 
 # The agent itself goes by it: what was read of it in time works on. For limpet it is as if nobody had lied.
 @test "the layout of the shared memory is written over, while limpet goes in, and out again" {
-	local LIES=$((3 * LIES))
-	export LIMPET_WAY
-	for LIMPET_WAY in dlopen mapped; do
-		before layout may-die || fail "$LIMPET_WAY" || return 1
-		during layout may-die || fail "$LIMPET_WAY" || return 1
-		before slots may-die || fail "$LIMPET_WAY" || return 1
+	local LIES=$((3 * LIES)) load
+	for load in dlopen map; do
+		before layout may-die || fail "$load" || return 1
+		during layout may-die || fail "$load" || return 1
+		before slots may-die || fail "$load" || return 1
 	done
 }
 

@@ -13,9 +13,9 @@ teardown() { end; }
 
 kinds=(static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie)
 
-# agent_way PID REGEX: doctor says how the agent would get in.
+# agent_way PID REGEX [OPTION...]: doctor says how the agent would get in.
 agent_way() {
-	"$LIMPET" doctor "$1" --json >doctor.json || fail "$(<doctor.json)" || return 1
+	"$LIMPET" doctor "$1" --json "${@:3}" >doctor.json || fail "$(<doctor.json)" || return 1
 	json_says --arg way "$2" '.verdict == "ok" and
 		([.findings[] | select(.id == "agent") | .text] | any(test($way)))' <doctor.json ||
 		fail "$(<doctor.json)"
@@ -124,12 +124,48 @@ agent_way() {
 	grep -q 'agent is mapped' run.err
 	start storm "$TARGETS/storm"
 	agent_way "$pid" "dlopen"
-	LIMPET_WAY=mapped agent_way "$pid" "mapped.*LIMPET_WAY"
+	agent_way "$pid" "mapped.*--load map" --load map
+	finish storm
+}
+
+# It is said before anything is touched; where it can be had, it is taken.
+@test "--load: a way that cannot be had is refused, by attach, run and doctor; else it is the way" {
+	local kind load status none=$work/none.limpet
+	for kind in static storm-musl; do
+		start "$kind" "$TARGETS/$kind"
+		look "$pid"
+		run --separate-stderr "$LIMPET" attach --load dlopen -o "$none" "$pid"
+		[[ $status == 3 && $stderr == *"cannot be loaded by a dynamic linker"*"hint: leave out --load dlopen"* ]] ||
+			fail "$status: $stderr" || return 1
+		run --separate-stderr "$LIMPET" doctor --load dlopen "$pid"
+		[[ $status == 3 && $output == *"cannot be loaded by a dynamic linker"* ]] || fail "$status: $output" || return 1
+		[[ ! -e $none ]]
+		unchanged "$pid" || return 1
+		load=map attach "$pid"
+		stop "$pid"
+		finish "$kind"
+		run --separate-stderr "$LIMPET" run --load dlopen -o "$none" -- "$TARGETS/$kind"
+		[[ $status == 125 && -z $output && $stderr == *"cannot be loaded by a dynamic linker"* ]] ||
+			fail "$status: $stderr" || return 1
+		[[ ! -e $none ]]
+	done
+	start storm "$TARGETS/storm"
+	agent_way "$pid" "own dlopen" --load dlopen
+	for load in dlopen map; do
+		attach "$pid"
+		stop "$pid"
+		same "$load: words of attach" "$(grep -c 'agent is mapped.*--load map' "attach.$captures.err")" \
+			"$([[ $load == dlopen ]] && echo 0 || echo 1)" || return 1
+		printf 'run 10\nquit\n' | "$LIMPET" run --load "$load" -o "run.$load.limpet" -- "$TARGETS/storm" >run.say 2>run.err
+		same "$load: words of run" "$(grep -c 'agent is mapped.*--load map' run.err)" \
+			"$([[ $load == dlopen ]] && echo 0 || echo 1)" || return 1
+	done
+	nothing_of_ours "$pid"
 	finish storm
 }
 
 @test "where there is a dynamic linker, too: a capture by mapping is the same" {
-	export LIMPET_WAY=mapped
+	local load=map
 	start storm "$TARGETS/storm" --threads 4 --cross
 	modules "$pid" >modules.before
 	counted_phase storm 10000
@@ -172,15 +208,14 @@ left_every_way() {
 }
 
 @test "exceptions, cancellation and unwinders pass the hooks" {
-	local jemalloc=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 LIMPET_WAY
-	export LIMPET_WAY
+	local jemalloc=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 load
 	printf '%s\n' "allocator leaver" "leaver_take malloc(size)" "leaver_give free(p)" >leaver.list
-	for LIMPET_WAY in dlopen mapped; do
-		left_every_way "$LIMPET_WAY" "$TARGETS/leaver" || return 1
+	for load in dlopen map; do
+		left_every_way "$load" "$TARGETS/leaver" || return 1
 		[[ ! -e $jemalloc ]] ||
-			left_every_way "$LIMPET_WAY-jemalloc" env LD_PRELOAD="$jemalloc" "$TARGETS/leaver" || return 1
+			left_every_way "$load-jemalloc" env LD_PRELOAD="$jemalloc" "$TARGETS/leaver" || return 1
 	done
-	left_every_way static "$TARGETS/leaver-static"
+	load=map left_every_way static "$TARGETS/leaver-static"
 }
 
 @test "children that are forked are clean after the capture" {
@@ -208,7 +243,7 @@ left_every_way() {
 	local suffix
 	for suffix in -musl ""; do
 		start "loader$suffix" "$TARGETS/loader$suffix" "$TARGETS/plugin$suffix.so"
-		LIMPET_WAY=mapped attach "$pid"
+		attach "$pid" --load map
 		tell "loader$suffix" open opened
 		tell "loader$suffix" "allocate 1000" allocated
 		stop "$pid"
@@ -231,7 +266,7 @@ left_every_way() {
 @test "where there is a dynamic linker, too: a slow constructor that holds its lock is in nobody's way" {
 	start holder "$TARGETS/holder" loader "$TARGETS/slow-plugin.so"
 	tell holder hold holding
-	LIMPET_WAY=mapped attach "$pid"
+	attach "$pid" --load map
 	stop "$pid"
 	nothing_of_ours "$pid"
 	tell holder release released

@@ -126,12 +126,12 @@ comes_and_stays() {
 
 # The agent is mapped, and puts in alone what comes later.
 @test "a module in a namespace of its own, where the agent is mapped" {
-	export LIMPET_WAY=mapped
+	local load=map
 	in_space open
 }
 
 @test "a module in a namespace of its own, whose calls are bound later, where the agent is mapped" {
-	export LIMPET_WAY=mapped
+	local load=map
 	comes_and_stays lazy
 }
 

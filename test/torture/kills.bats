@@ -80,7 +80,7 @@ killed_at_steps() {
 @test "limpet is killed at every step: mapped where it could be loaded" {
 	start storm "$TARGETS/storm" --threads 4 --churn 5000 --cross --rate 100000
 	tell storm go going
-	LIMPET_WAY=mapped killed_at_steps "mapped" "$pid"
+	killed_at_steps "mapped" "$pid" --map
 	tell storm hold held
 	tell storm "run 2000" ran
 	finish storm

@@ -30,6 +30,7 @@ static struct {
 } * shared;
 
 static pid_t target;
+static enum limpet_load load;
 
 static void count_step(const char *step)
 {
@@ -40,8 +41,8 @@ static void count_step(const char *step)
 
 static int enter_and_leave(void)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						       .timeout_ns = TIMEOUT_NS};
+	const struct limpet_session_options options = {
+		.agent_memory_bytes = 64u << 20, .timeout_ns = TIMEOUT_NS, .load = load};
 	const struct timespec hold = {0, 1000000};
 	struct limpet_session *session;
 	struct limpet_err err = {0};
@@ -188,18 +189,22 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"repeat", required_argument, NULL, 'r'},
 						{"stride", required_argument, NULL, 's'},
+						{"map", no_argument, NULL, 'm'},
 						{NULL, 0, NULL, 0}};
 	unsigned long repeat = 1, stride = 1, steps, kills = 0, bad = 0, repaired = 0;
 	int option, status, fd_count;
 	int *fds;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
-		*(option == 'r' ? &repeat : &stride) = strtoul(optarg, NULL, 10);
+		if (option == 'm')
+			load = LIMPET_LOAD_MAP;
+		else
+			*(option == 'r' ? &repeat : &stride) = strtoul(optarg, NULL, 10);
 	target = optind + 1 == argc ? (pid_t)strtol(argv[optind], NULL, 10) : 0;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (target <= 0 || !repeat || !stride || shared == MAP_FAILED) {
-		fprintf(stderr, "usage: killstep [--repeat N] [--stride N] PID\n");
+		fprintf(stderr, "usage: killstep [--repeat N] [--stride N] [--map] PID\n");
 		return 2;
 	}
 	fd_count = stable_fds(&fds);

@@ -246,7 +246,9 @@ static const struct {
 	{"permission-yama", PREFLIGHT_PERMISSION},
 	{"kernel", PREFLIGHT_SECCOMP},
 	{"seccomp", PREFLIGHT_SECCOMP},
-	/* these take a target of another kind: namespaces.bats, refusals.bats, entries.bats */
+	/* these take a target of another kind: namespaces.bats, refusals.bats, entries.bats,
+	 * mapped.bats */
+	{"agent", PREFLIGHT_ELSEWHERE},
 	{"alloc-functions", PREFLIGHT_ELSEWHERE},
 	{"captured", PREFLIGHT_ELSEWHERE},
 	{"permission-namespace", PREFLIGHT_ELSEWHERE},

@@ -67,6 +67,7 @@ static void test_defaults(void **state)
 	assert_int_equal(o.collector_memory_bytes, LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES);
 	assert_int_equal(o.attach_timeout_ns, LIMPET_CAPTURE_ATTACH_TIMEOUT_NS);
 	assert_int_equal(o.on_overload, LIMPET_OVERLOAD_DROP);
+	assert_int_equal(o.load, LIMPET_LOAD_ANY);
 	assert_false(o.quiet || o.background || o.no_seal || o.partial || o.with_command_line ||
 		     o.assume_seccomp_ok);
 }
@@ -90,10 +91,11 @@ static void test_everything_given(void **state)
 	assert_true(o.quiet && limpet_ui_is_quiet());
 	limpet_ui_set_quiet(false);
 	assert_int_equal(parse("attach 12 --background --no-seal --partial --with-command-line "
-			       "--assume-seccomp-ok --sample 64KiB -d90 --addresses",
+			       "--assume-seccomp-ok --sample 64KiB -d90 --addresses --load map",
 			       &o),
 			 -1);
 	assert_true(o.addresses && !o.compact && !o.max_bytes);
+	assert_int_equal(o.load, LIMPET_LOAD_MAP);
 	assert_true(o.background && o.no_seal && o.partial && o.with_command_line &&
 		    o.assume_seccomp_ok);
 	assert_int_equal(o.duration_ns, UINT64_C(90000000000));
@@ -145,6 +147,8 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"attach 1 --collector-memory -1",
 		"attach 1 --attach-timeout 0s",
 		"attach 1 --on-overload explode",
+		"attach 1 --load mapped",
+		"attach 1 --load",
 		"attach 1 --output=",
 		"run",
 		"run --",

@@ -82,7 +82,7 @@ static void test_dlopen_in_libc(void **state)
 	begin();
 	add("main");
 	libc = add("malloc dlopen dlclose dlerror dl_iterate_phdr gnu_get_libc_version");
-	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
+	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, NULL), 0);
 	assert_int_equal(plan.dlopen, libc + 2);
 	assert_int_equal(plan.dlclose, libc + 3);
 	assert_int_equal(plan.dlerror, libc + 4);
@@ -101,7 +101,7 @@ static void test_dlopen_in_libdl(void **state)
 	add("main");
 	libdl = add("dlopen dlclose dlerror");
 	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose gnu_get_libc_version");
-	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
+	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, NULL), 0);
 	assert_int_equal(plan.dlopen, libdl + 1);
 	assert_int_equal(plan.dlclose, libdl + 2);
 	assert_int_equal(plan.dlerror, libdl + 3);
@@ -120,7 +120,7 @@ static void test_no_libdl(void **state)
 	begin();
 	add("main");
 	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose gnu_get_libc_version");
-	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
+	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, NULL), 0);
 	assert_int_equal(plan.dlopen, libc + 3);
 	assert_int_equal(plan.dlclose, libc + 4);
 	assert_int_equal(plan.dlerror, 0);
@@ -147,7 +147,8 @@ static void test_mapped(void **state)
 		begin();
 		add("main");
 		add(cases[i].symbols);
-		assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
+		assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, NULL),
+				 0);
 		assert_non_null(plan.mapped);
 		assert_non_null(strstr(plan.mapped, cases[i].why));
 		assert_int_equal(plan.start.from_outside, 1);
@@ -155,12 +156,36 @@ static void test_mapped(void **state)
 	begin();
 	add("main");
 	modules.fully_static = true;
-	assert_int_equal(limpet_plan_find_loader(&modules, &plan, NULL), 0);
+	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, NULL), 0);
 	assert_non_null(strstr(plan.mapped, "none"));
 	modules.fully_static = false;
 }
 
 /* Nothing of libc is there yet; an agent that an earlier limpet left does not count. */
+static void test_told(void **state)
+{
+	struct limpet_plan plan = {0};
+	struct limpet_err err = {0};
+
+	(void)state;
+	begin();
+	add("main");
+	add("malloc dlopen dlclose dlerror dl_iterate_phdr gnu_get_libc_version");
+	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_DLOPEN, &plan, &err), 0);
+	assert_null(plan.mapped);
+	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_MAP, &plan, &err), 0);
+	assert_non_null(strstr(plan.mapped, "--load map"));
+	assert_int_equal(plan.start.from_outside, 1);
+	modules.fully_static = true;
+	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_MAP, &plan, &err), 0);
+	assert_non_null(strstr(plan.mapped, "none"));
+	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_DLOPEN, &plan, &err),
+			 -ENOTSUP);
+	assert_non_null(strstr(err.message, "the program has none"));
+	assert_non_null(strstr(err.hint, "--load"));
+	modules.fully_static = false;
+}
+
 static void test_starting(void **state)
 {
 	(void)state;
@@ -172,7 +197,7 @@ static void test_starting(void **state)
 		add("main");
 		add("dl_iterate_phdr dlopen dlclose gnu_get_libc_version");
 		list[1].agent = agent;
-		assert_int_equal(limpet_plan_find_loader(&modules, &plan, &err),
+		assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, &err),
 				 agent ? -ENOENT : 0);
 		assert_true(!agent || strstr(err.message, "starting"));
 		assert_null(plan.mapped);
@@ -184,7 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_dlopen_in_libc), cmocka_unit_test(test_dlopen_in_libdl),
 		cmocka_unit_test(test_no_libdl),       cmocka_unit_test(test_mapped),
-		cmocka_unit_test(test_starting),
+		cmocka_unit_test(test_starting),       cmocka_unit_test(test_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
