@@ -62,7 +62,7 @@
 	X("dlmopen", LOADER, LIMPET_FAMILY_LOADER)                         \
 	X("dlsym", LOADER, LIMPET_FAMILY_LOADER)                           \
 	X("dlvsym", LOADER, LIMPET_FAMILY_LOADER)                          \
-	X("dlclose", LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_CLOSES) \
+	X("dlclose", LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_CLOSES)  \
 	X("_dl_find_object", FINDER, LIMPET_FAMILY_FINDER)
 
 #define LIMPET_FAMILY_ONE(name, op, flags) +1
