@@ -20,6 +20,7 @@
 #include "injector/agent_image.h"
 #include "injector/descriptor.h"
 #include "injector/footprint.h"
+#include "injector/growing.h"
 #include "injector/loader_lock.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"
@@ -52,7 +53,7 @@ struct limpet_borrow {
 		uint64_t start, bytes;
 	} last[MAX_LAST];
 	unsigned last_count;
-	bool channel_stays, abandoned;
+	bool channel_stays, abandoned, below_growing;
 	/* Of the last pass: who was left alone, and in which call; 0: nobody. */
 	pid_t cut_tid;
 	long cut_call;
@@ -536,14 +537,60 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 	return 0;
 }
 
+/* Below a file's mapping, which does not grow. */
+static int choose_elsewhere(const struct limpet_borrow *borrow, uint64_t bytes, uint64_t *ret)
+{
+	struct limpet_maps maps;
+	uint64_t end = 0;
+	int error = limpet_proc_maps_read(borrow->setup.pid, &maps);
+
+	if (error)
+		return error;
+	error = -ENOMEM;
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct limpet_map *map = &maps.list[i];
+
+		if (i && map->inode && map->start - end >= bytes + PAGE) {
+			*ret = map->start - bytes;
+			error = 0;
+		}
+		end = map->end;
+	}
+	limpet_proc_maps_done(&maps);
+	return error;
+}
+
+/* Where the kernel puts it, or elsewhere, should that be a hole into which the program's memory
+ * grows. */
+static int64_t map_code(struct limpet_borrow *borrow, const struct limpet_agent_image *image,
+			uint64_t bytes)
+{
+	const uint64_t image_there = (uint64_t)borrow->image_there;
+	uint64_t address = 0;
+	int64_t answer = call_there(borrow, SYS_mmap, 0, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE,
+				    image_there, image->text_offset);
+	int error;
+
+	if ((answer < 0 && answer > -4096) ||
+	    !limpet_growing_above_new(borrow->setup.pid, borrow->setup.maps,
+				      (uint64_t)answer + bytes))
+		return answer;
+	borrow->below_growing = true;
+	answer = call_there(borrow, SYS_munmap, (uint64_t)answer, bytes, 0, 0, 0, 0);
+	error = answer < 0 ? (int)answer : choose_elsewhere(borrow, bytes, &address);
+	return error ? error
+		     : call_there(borrow, SYS_mmap, address, bytes, PROT_READ | PROT_EXEC,
+				  MAP_PRIVATE | MAP_FIXED_NOREPLACE, image_there,
+				  image->text_offset);
+}
+
 /* Code and scratch lie side by side, so that one munmap removes both; and both are of the image, so
  * that both can be told by their name if we die before that. */
 static int make_mapping(struct limpet_borrow *borrow, const struct limpet_agent_image *image,
 			struct limpet_err *err)
 {
 	uint64_t bytes = image->text_bytes + SCRATCH_BYTES;
-	int64_t answer = call_there(borrow, SYS_mmap, 0, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE,
-				    (uint64_t)borrow->image_there, image->text_offset);
+	int64_t answer = map_code(borrow, image, bytes);
 
 	if (answer < 0 && answer > -4096) {
 		failed(err, borrow, "mapping code", answer);
@@ -563,6 +610,23 @@ static int make_mapping(struct limpet_borrow *borrow, const struct limpet_agent_
 	return 0;
 }
 
+/* Nobody may touch it: what grows goes on to its edge, and that is the only harm of a moment. */
+static void try_room(struct limpet_borrow *borrow)
+{
+	const uint64_t bytes = borrow->setup.room_bytes;
+	int64_t answer;
+
+	if (!bytes || !limpet_growing_likely(borrow->setup.maps, bytes))
+		return;
+	answer = call_there(borrow, SYS_mmap, 0, bytes, PROT_NONE, MAP_PRIVATE,
+			    (uint64_t)borrow->image_there, 0);
+	if (answer < 0 && answer > -4096)
+		return;
+	call_there(borrow, SYS_munmap, (uint64_t)answer, bytes, 0, 0, 0, 0);
+	borrow->below_growing = limpet_growing_above_new(borrow->setup.pid, borrow->setup.maps,
+							 (uint64_t)answer + bytes);
+}
+
 int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
@@ -572,8 +636,15 @@ int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err)
 		return limpet_err_set(err, error, "the agent inside limpet is damaged");
 	error = make_image(borrow, image, err);
 	if (!error)
+		try_room(borrow);
+	if (!error)
 		error = make_mapping(borrow, image, err);
 	return error;
+}
+
+bool limpet_borrow_below_growing(const struct limpet_borrow *borrow)
+{
+	return borrow->below_growing;
 }
 
 int limpet_borrow_map_near(struct limpet_borrow *borrow, uint64_t address, uint64_t bytes)

@@ -22,6 +22,8 @@ struct limpet_borrow_setup {
 	/* What is to be called takes no lock of the program's and is none of its functions: any
 	 * place will do, also in the middle of its allocator or loader. */
 	bool anywhere;
+	const struct limpet_maps *maps; /* what was there before, maybe some time ago */
+	uint64_t room_bytes;  /* the largest piece that will be mapped there; 0: nothing stays */
 	uint64_t loader_lock; /* limpet_loader_lock_find(): while it is held nobody is borrowed */
 	/* Whether a thread that stands still and is traced may be made to make system calls; NULL:
 	 * any may. */
@@ -54,6 +56,9 @@ unsigned limpet_borrow_attempts(const struct limpet_borrow *borrow);
 int limpet_borrow_lacks_counter(struct limpet_borrow *borrow) LIMPET_MUST_CHECK;
 /* Makes the image and the mapping of the stub in the target. */
 int limpet_borrow_map(struct limpet_borrow *borrow, struct limpet_err *err) LIMPET_MUST_CHECK;
+/* After that: the kernel puts what is mapped where a mapping of the program's may grow into
+ * (growing.h). What was made here lies elsewhere. */
+bool limpet_borrow_below_growing(const struct limpet_borrow *borrow);
 /* After that: memory of the image, executable and for now empty, at `address`; -EEXIST: something
  * is there. It stays until it is unmapped. */
 int limpet_borrow_map_near(struct limpet_borrow *borrow, uint64_t address,

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "injector/arch.h"
+#include "injector/growing.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/near_layout.h"
@@ -134,6 +135,8 @@ static int map_area(struct limpet_borrow *borrow, pid_t pid, struct limpet_entry
 		if (error)
 			break;
 		error = limpet_entries_choose_place(&maps, area, &address);
+		if (!error && limpet_growing_above(pid, &maps, address + area->bytes))
+			error = -ERANGE;
 		limpet_proc_maps_done(&maps);
 		if (!error)
 			error = limpet_borrow_map_near(borrow, address, area->bytes);

@@ -17,8 +17,10 @@
 #include "injector/borrow.h"
 #include "injector/descriptor.h"
 #include "injector/footprint.h"
+#include "injector/growing.h"
 #include "injector/last_words.h"
 #include "injector/loader_lock.h"
+#include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/near.h"
 #include "injector/outside.h"
@@ -375,6 +377,7 @@ static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
 		.safepoint = &session->safepoint,
 		.gadgets = &session->plan.gadgets,
 		.anywhere = session->anywhere,
+		.maps = &session->modules.maps,
 		.loader_lock = session->plan.loader_lock,
 		.may_call = may_call,
 		.may_call_context = session,
@@ -598,6 +601,33 @@ static int check_counter(const struct limpet_session *session, struct limpet_bor
 	return -ECANCELED;
 }
 
+static int explain_growing(const struct limpet_session *session, int error, struct limpet_err *err)
+{
+	limpet_err_set(err, error,
+		       "what is mapped in process %d comes to lie where its own memory grows "
+		       "downwards (MAP_GROWSDOWN): it could not grow any more",
+		       session->pid);
+	limpet_err_hint(err, "set that memory aside as a whole, as pthread_create does for stacks");
+	return error;
+}
+
+/* What the kernel, or the dynamic linker, has placed. */
+static int check_places(const struct limpet_session *session, struct limpet_err *err)
+{
+	struct limpet_maps maps;
+	bool grows = false;
+	int error = limpet_proc_maps_read(session->pid, &maps);
+
+	if (error)
+		return limpet_err_set(err, error, "cannot read its mappings: %s", strerror(-error));
+	for (size_t i = 0; i + 1 < maps.count && !grows; i++)
+		grows = limpet_memfd_is_ours(maps.list[i].path) &&
+			maps.list[i].end != maps.list[i + 1].start &&
+			limpet_growing_above(session->pid, &maps, maps.list[i].end);
+	limpet_proc_maps_done(&maps);
+	return grows ? explain_growing(session, -EADDRINUSE, err) : 0;
+}
+
 static int enter_once(struct limpet_session *session, struct limpet_borrow *borrow, uint64_t nonce,
 		      int floor, bool *ret_started, struct limpet_err *err)
 {
@@ -625,6 +655,8 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	boot->start.unwind_bytes = session->segment.arena_bytes;
 	boot->start.unlock = locks_memory(session);
 	error = limpet_borrow_map(borrow, err);
+	if (!error && limpet_borrow_below_growing(borrow))
+		error = explain_growing(session, -ECANCELED, err);
 	if (!error && session->entries.count)
 		error = map_near(session, borrow, &boot->start, err);
 	memcpy(session->hooks, boot->start.hooks, sizeof(session->hooks));
@@ -701,6 +733,9 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		limpet_tracee_release(tracee);
 		return explain_identity(session, error, err);
 	}
+	setup.room_bytes = session->segment.shm_bytes > session->segment.arena_bytes
+				   ? session->segment.shm_bytes
+				   : session->segment.arena_bytes;
 	error = tracee ? 0 : wait_for_sharers(session, setup.deadline_ns, err);
 	if (error)
 		return explain_failure(session, error, err);
@@ -718,6 +753,8 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		kill(session->pid, SIGKILL);
 	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
 	closing = limpet_borrow_finish(borrow);
+	if (!error && !closing)
+		error = check_places(session, err);
 	if (!error && !closing && !tracee)
 		error = switch_on(session, NULL, err);
 	/* Those of the preflight with them. */

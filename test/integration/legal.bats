@@ -97,6 +97,16 @@ is_refused() {
 	works_on
 }
 
+@test "memory that grows downwards, right where ours would lie: refused, and it grows" {
+	legal growing
+	look "$pid"
+	refused 3 "MAP_GROWSDOWN" "$LIMPET" attach -o never.limpet "$pid"
+	[[ ! -e never.limpet ]]
+	unchanged "$pid"
+	tell legal grow grown
+	works_on
+}
+
 @test "a preloaded dlopen whose lock is held: libc's own is called" {
 	start legal env LD_PRELOAD="$TARGETS/held-dlopen.so" "$TARGETS/legal" preloaded
 	attach "$pid" --attach-timeout 5s

@@ -11,6 +11,8 @@
  *	raw: a thread that libc knows nothing of allocates all the while; the main thread never does
  *	sharer: "share" makes a process that shares its memory and is none of its threads, "shared
  *		PID"; "unshare" ends it, "alone"
+ *	growing: memory that grows downwards lies where the kernel puts the next mapping below;
+ *		"grow" has it grow by 64 MiB, "grown"
  *	locked: all memory is locked, also what is mapped later (mlockall)
  *	locked-least: the same, and nearly no more may be
  *	preloaded: another thread holds the lock of dlopen, where that is held-dlopen.so's */
@@ -209,6 +211,40 @@ static void unshare_again(void)
 		target_broken("the process in its memory did not end well");
 }
 
+/* ------------------------------------------------------------------ memory that grows */
+
+#define GROWN_BYTES (64ul << 20)
+
+static char *growing;
+
+static void begin_growing(void)
+{
+	const size_t room = 4 * GROWN_BYTES;
+	struct rlimit limit;
+	char *all;
+
+	getrlimit(RLIMIT_STACK, &limit);
+	limit.rlim_cur = 2 * GROWN_BYTES;
+	/* The lowest of all, so that nothing finds a place above: it has to grow to the least. */
+	all = setrlimit(RLIMIT_STACK, &limit)
+		      ? MAP_FAILED
+		      : mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (all == MAP_FAILED || munmap(all, room)) {
+		target_say("ready none %s", strerror(errno));
+		_exit(0);
+	}
+	growing = mmap(all + room - STACK_BYTES, STACK_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
+	if (growing == MAP_FAILED)
+		target_broken("no memory that grows: %s", strerror(errno));
+}
+
+static void grow(void)
+{
+	for (size_t i = 1; i <= GROWN_BYTES / STACK_BYTES; i++)
+		*(volatile char *)(growing - i * STACK_BYTES) = 1;
+}
+
 /* ------------------------------------------------------------------ locked memory */
 
 static void lock_memory(bool least)
@@ -282,6 +318,8 @@ static void begin(const char *mode)
 		lock_memory(is_mode(mode, "locked-least"));
 	else if (is_mode(mode, "preloaded"))
 		start_thread(holding_thread);
+	else if (is_mode(mode, "growing"))
+		begin_growing();
 	else if (!is_mode(mode, "sharer"))
 		target_broken("no mode %s", mode);
 }
@@ -322,6 +360,9 @@ int main(int argc, char **argv)
 		} else if (!strcmp(line, "unshare")) {
 			unshare_again();
 			target_say("alone");
+		} else if (!strcmp(line, "grow")) {
+			grow();
+			target_say("grown");
 		} else if (!strcmp(line, "check")) {
 			check(argv[1]);
 			target_say("fine");
