@@ -30,10 +30,19 @@ extern struct limpet_shm *limpet_shm;
 extern const uint8_t *limpet_unwind_arena;
 extern uint64_t limpet_unwind_arena_bytes;
 extern struct limpet_agent_info limpet_agent_info;
-extern const char limpet_thunks[], limpet_ways_end[]; /* all code that calls originals */
+extern const char limpet_ways[], limpet_ways_end[]; /* all code that calls originals */
+extern const char limpet_thunk_code[];
 #define LIMPET_THUNK_BYTES 16
+/* In the mapping that the boot stub has made of the code of thunks. */
+static inline uint64_t limpet_thunk(uint32_t hook)
+{
+	return limpet_agent_info.thunks + (uint64_t)hook * LIMPET_THUNK_BYTES;
+}
 /* Where each thunk goes on: the way of its hook's op. Set before any slot leads to the thunk. */
-extern const void *limpet_thunk_ways[LIMPET_MAX_HOOKS];
+static inline const void **limpet_thunk_ways(void)
+{
+	return (const void **)(uintptr_t)(limpet_agent_info.thunks + LIMPET_THUNKS_BYTES);
+}
 extern const char limpet_way_any[], limpet_way_malloc[], limpet_way_free[], limpet_way_probe[],
 	limpet_way_kept[], limpet_way_copied[], limpet_way_finder[], limpet_way_finder_kept[];
 /* Under sampling, for originals that call no hook: what is not sampled is a plain jump. */
@@ -100,6 +109,9 @@ bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame)
 uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook);
 /* Fills in a hook and its thunk's way; `original` last. */
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook);
+/* From here on thunks are plain jumps to their originals, but those of functions' entries, which
+ * only the memory near these leads to. */
+void limpet_hook_pass_all(void);
 
 static inline uint64_t limpet_frame_caller_sp(const struct limpet_frame *frame)
 {

@@ -179,6 +179,21 @@ static inline __attribute__((always_inline)) int map(struct limpet_boot *boot)
 	return 0;
 }
 
+static inline __attribute__((always_inline)) int map_thunks(struct limpet_boot *boot)
+{
+	long answer = limpet_syscall6(SYS_mmap, 0, 2 * LIMPET_THUNKS_BYTES, PROT_READ | PROT_EXEC,
+				      MAP_PRIVATE, boot->image, LIMPET_THUNKS_OFFSET);
+
+	if (answer < 0 && answer > -4096)
+		return (int)answer;
+	boot->thunks = (uint64_t)answer;
+	answer = limpet_syscall6(SYS_mmap, (long)(boot->thunks + LIMPET_THUNKS_BYTES),
+				 LIMPET_THUNKS_BYTES, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_FIXED, boot->image,
+				 LIMPET_THUNKS_OFFSET + LIMPET_THUNKS_BYTES);
+	return answer < 0 && answer > -4096 ? (int)answer : 0;
+}
+
 /* Answers -errno if the loader kept it. */
 static inline __attribute__((always_inline)) int take_away(struct limpet_boot *boot)
 {
@@ -189,6 +204,8 @@ static inline __attribute__((always_inline)) int take_away(struct limpet_boot *b
 	else if (boot->agent)
 		answer = (int)limpet_syscall3(SYS_munmap, (long)boot->agent,
 					      (long)boot->agent_bytes, 0);
+	if (!answer && boot->thunks)
+		limpet_syscall3(SYS_munmap, (long)boot->thunks, 2 * LIMPET_THUNKS_BYTES, 0);
 	return answer;
 }
 
@@ -202,10 +219,13 @@ static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot,
 	boot->image = move_up(boot->image, boot->floor);
 	boot->stage = LIMPET_STAGE_MOVED;
 	answer = boot->layout.bytes ? map(boot) : load(boot);
+	if (!answer)
+		answer = map_thunks(boot);
 	close_image(boot);
 	if (answer) {
-		if (boot->agent)
+		if (boot->agent || boot->handle)
 			take_away(boot);
+		boot->handle = boot->agent = 0;
 		return answer;
 	}
 	boot->stage = LIMPET_STAGE_LOADED;
@@ -215,6 +235,8 @@ static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot,
 		boot->handle = boot->agent = 0;
 		return -ELIBACC_VALUE;
 	}
+	/* By which it is taken away, from here on. */
+	info->thunks = boot->thunks;
 	boot->start.channel = boot->channel;
 	boot->start.handle = boot->handle;
 	boot->start.map = boot->agent;

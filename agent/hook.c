@@ -109,8 +109,19 @@ void limpet_hook_set(uint32_t index, const struct limpet_hook *hook)
 	place->op = hook->op;
 	place->flags = hook->flags;
 	place->symbol = hook->symbol;
-	limpet_thunk_ways[index] = way;
+	limpet_thunk_ways()[index] = way;
 	__atomic_store_n(&place->original, hook->original, __ATOMIC_RELEASE);
+}
+
+void limpet_hook_pass_all(void)
+{
+	for (uint32_t i = 0; i < LIMPET_MAX_HOOKS; i++) {
+		const struct limpet_hook *hook = &limpet_hooks[i];
+
+		if (hook->original && !(hook->flags & (LIMPET_HOOK_PROBE | LIMPET_HOOK_ENTRY)))
+			__atomic_store_n(&limpet_thunk_ways()[i],
+					 (const void *)(uintptr_t)hook->original, __ATOMIC_RELEASE);
+	}
 }
 
 /* Relaxed: the collector only wants to know which stack it is on. */
@@ -144,7 +155,7 @@ static void hook_done(struct limpet_thread *thread)
  */
 static bool witness_is_gone(const struct limpet_thread *thread)
 {
-	const uint64_t low = (uint64_t)(uintptr_t)limpet_thunks;
+	const uint64_t low = (uint64_t)(uintptr_t)limpet_ways;
 	const uint64_t bytes = (uint64_t)(uintptr_t)limpet_ways_end - low;
 	uint64_t entry = thread->entry_sp;
 

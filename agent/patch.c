@@ -102,20 +102,15 @@ static struct limpet_known_module *module_table(void)
 	return limpet_shm_at(limpet_shm->layout.modules_offset);
 }
 
-static uint64_t thunk_of(uint32_t hook)
-{
-	return (uint64_t)(uintptr_t)limpet_thunks + (uint64_t)hook * LIMPET_THUNK_BYTES;
-}
-
 static void slot_patch(struct limpet_slot *slot)
 {
 	uint64_t original = limpet_hooks[slot->hook].original;
-	int answer = exchange(slot->address, slot->old_value, thunk_of(slot->hook));
+	int answer = exchange(slot->address, slot->old_value, limpet_thunk(slot->hook));
 
 	/* A lazy slot that was bound since the plan was made, by our own dlopen for one. */
 	if (answer == 1 && slot->old_value != original) {
 		slot->old_value = original;
-		answer = exchange(slot->address, original, thunk_of(slot->hook));
+		answer = exchange(slot->address, original, limpet_thunk(slot->hook));
 	}
 	if (answer == 0)
 		slot->state = LIMPET_SLOT_PATCHED;
@@ -130,7 +125,7 @@ static void slot_patch(struct limpet_slot *slot)
 static int slot_restore(struct limpet_slot *slot)
 {
 	uint64_t value = limpet_slot_value_before(slot, limpet_hooks[slot->hook].original);
-	int answer = exchange(slot->address, thunk_of(slot->hook), value);
+	int answer = exchange(slot->address, limpet_thunk(slot->hook), value);
 
 	if (answer < 0)
 		slot->state = LIMPET_SLOT_FAILED;
@@ -342,7 +337,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 		return 0;
 	original = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
 	/* Ours already: the module was looked at before, and has since been forgotten. */
-	if (original - thunk_of(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES)
+	if (original - limpet_thunk(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES)
 		return 0;
 	slot.old_value = original;
 	/* A value inside the module that asks is its own PLT: not bound yet. */
@@ -430,7 +425,7 @@ static bool is_the_same(const struct limpet_image *image, bool *ret_has_slots)
 			continue;
 		same = is_of(slot, image) &&
 		       __atomic_load_n((const uint64_t *)(uintptr_t)slot->address,
-				       __ATOMIC_ACQUIRE) == thunk_of(slot->hook);
+				       __ATOMIC_ACQUIRE) == limpet_thunk(slot->hook);
 		if (same)
 			break;
 	}
@@ -472,7 +467,7 @@ static int new_module(const struct limpet_image *image, void *context)
 
 	(void)context;
 	if (is_leaving() || !image->dynamic || is_known(image) ||
-	    is_in(image, (uint64_t)(uintptr_t)limpet_thunks))
+	    is_in(image, (uint64_t)(uintptr_t)limpet_ways))
 		return 0;
 	if (limpet_image_tables(image, &tables))
 		limpet_slots_scan(&tables.slots, slot_found, (void *)(uintptr_t)image);
@@ -518,7 +513,7 @@ static int patch_again(const struct limpet_image *image, void *context)
 
 		if (slot->state != LIMPET_SLOT_PATCHED || !is_of(slot, image))
 			continue;
-		if (exchange(slot->address, original, thunk_of(slot->hook)) == 0) {
+		if (exchange(slot->address, original, limpet_thunk(slot->hook)) == 0) {
 			slot->old_value = original;
 			++*(int *)context;
 		}

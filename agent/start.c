@@ -16,7 +16,6 @@
 static struct limpet_control nothing;
 struct limpet_control *limpet_control = &nothing;
 struct limpet_hook limpet_hooks[LIMPET_MAX_HOOKS];
-const void *limpet_thunk_ways[LIMPET_MAX_HOOKS];
 
 static uint64_t shm_bytes, scratch_bytes, page_bytes;
 
@@ -36,7 +35,6 @@ __attribute__((visibility("default"))) struct limpet_agent_info limpet_agent_inf
 	.leave = (uint64_t)(uintptr_t)entry_leave,
 	.release = (uint64_t)(uintptr_t)entry_release,
 	.rescan = (uint64_t)(uintptr_t)entry_rescan,
-	.thunks = (uint64_t)(uintptr_t)limpet_thunks,
 	.hooks = (uint64_t)(uintptr_t)limpet_hooks,
 	.thunk_bytes = LIMPET_THUNK_BYTES,
 };
@@ -218,6 +216,7 @@ static int entry_leave(void)
 {
 	__atomic_store_n(&limpet_control->on, 0, __ATOMIC_SEQ_CST);
 	limpet_agent_info.state = LIMPET_AGENT_PASSING;
+	limpet_hook_pass_all();
 	return limpet_shm ? limpet_patch_restore() : 0;
 }
 
@@ -225,6 +224,8 @@ static int entry_release(void)
 {
 	struct limpet_control *control = limpet_control;
 
+	/* Those, too, that a thread added which was in a loader hook all the while. */
+	limpet_hook_pass_all();
 	/* First: a child that is forked meanwhile must not be asked for anything any more. */
 	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
 	limpet_agent_info.shm = 0;

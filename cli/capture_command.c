@@ -276,7 +276,7 @@ static void seal(struct command *command, const char *trace)
 
 static int exit_status(const struct limpet_capture_result *result, bool stays_in_child)
 {
-	if (!result->unloaded || result->children_left || stays_in_child)
+	if (!result->unloaded || result->jumps_stay || result->children_left || stays_in_child)
 		return LIMPET_EXIT_DORMANT;
 	return result->complete ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
 }
@@ -335,6 +335,10 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 			"again",
 			command->pid, command->pid);
 	}
+	if (result->jumps_stay)
+		limpet_ui_warn("process %d keeps addresses of the agent where they cannot be put "
+			       "back: a page of plain jumps to its own functions stays there",
+			       command->pid);
 	if (result->children_left)
 		limpet_ui_warn("the agent stays, switched off, in children of process %d: %s; "
 			       "`limpet stop PID` removes it from one",

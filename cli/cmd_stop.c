@@ -59,6 +59,16 @@ static void show_silence(void *context, pid_t collector_pid)
 
 static const struct limpet_control_watcher watcher = {.state = show_state, .silent = show_silence};
 
+static bool says_jumps(pid_t pid)
+{
+	if (!limpet_dormant_left_jumps(pid))
+		return false;
+	limpet_ui_warn("process %d keeps addresses of the agent: a page of plain jumps to its own "
+		       "functions stays there",
+		       pid);
+	return true;
+}
+
 static int clean_up(pid_t pid)
 {
 	struct limpet_err err = {0};
@@ -68,7 +78,7 @@ static int clean_up(pid_t pid)
 		result = limpet_capture_cleanup(pid, &err);
 	if (result == 0) {
 		limpet_ui_note("removed the agent that was left in process %d", pid);
-		return LIMPET_EXIT_OK;
+		return says_jumps(pid) ? LIMPET_EXIT_DORMANT : LIMPET_EXIT_OK;
 	}
 	if (!err.message[0])
 		limpet_err_set(&err, result,
@@ -117,11 +127,11 @@ static int finish(struct stop *stop)
 		limpet_ui_warn(
 			"the trace of process %d is not complete; its report says what is missing",
 			stop->pid);
-	else if (end.exit_status == LIMPET_EXIT_DORMANT)
+	else if (end.exit_status == LIMPET_EXIT_DORMANT && !says_jumps(stop->pid))
 		limpet_ui_warn(
 			"the agent stays dormant in process %d; `limpet stop %d` tries again",
 			stop->pid, stop->pid);
-	else if (end.exit_status != LIMPET_EXIT_OK)
+	else if (end.exit_status != LIMPET_EXIT_OK && end.exit_status != LIMPET_EXIT_DORMANT)
 		limpet_ui_warn("the capture of process %d failed; its own terminal says why",
 			       stop->pid);
 	return (int)end.exit_status;

@@ -404,9 +404,10 @@ struct limpet_agent_info {
 	uint64_t rescan;  /* int (void): patch slots of new modules; answers slots patched */
 	uint64_t shm;     /* address of struct limpet_shm in the target */
 	uint64_t channel; /* descriptor in the target, or -1 */
-	uint64_t thunks, thunk_bytes; /* address of thunk 0, distance of the next */
-	uint64_t hooks;               /* address of struct limpet_hook[LIMPET_MAX_HOOKS] */
-	uint64_t map, map_bytes;      /* where the stub mapped it, for munmap; 0: by dlopen */
+	uint64_t thunks,
+		thunk_bytes;     /* address of thunk 0 (limpet_boot.thunks), distance of the next */
+	uint64_t hooks;          /* address of struct limpet_hook[LIMPET_MAX_HOOKS] */
+	uint64_t map, map_bytes; /* where the stub mapped it, for munmap; 0: by dlopen */
 	uint64_t reserved[1];
 };
 
@@ -458,6 +459,12 @@ struct limpet_start {
 	uint32_t patched;
 };
 
+/* The thunks lie in a mapping of their own, a page of code and one of addresses, where each of them
+ * goes on. It can outlive the agent: then they go on at the originals. The page of code is in the
+ * image's file at an offset by which the mapping is known. */
+#define LIMPET_THUNKS_OFFSET (1u << 20)
+#define LIMPET_THUNKS_BYTES 4096u
+
 /* Argument of the boot stub: it lies in the remote call's scratch memory together with the stack.
  * The stub runs from a mapping of its own, so that it can load and unload the agent. When it has
  * finished it says LIMPET_MSG_READY and waits on the channel for the injector, which stops the
@@ -501,6 +508,7 @@ struct limpet_boot {
 	uint64_t info;               /* its address: answered by ENTER, given to UNLOAD */
 	uint64_t handle;             /* of dlopen, likewise; 0: mapped */
 	uint64_t agent, agent_bytes; /* where it is mapped, likewise */
+	uint64_t thunks;             /* likewise; UNLOAD with 0 leaves them where they are */
 	struct limpet_boot_map layout;
 	uint64_t call;
 	uint64_t argument;

@@ -130,7 +130,7 @@ static int parse(struct limpet_agent_image *image)
 	const uint8_t *bytes = limpet_agent_image;
 	const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)bytes;
 	const Elf64_Phdr *phdrs = (const Elf64_Phdr *)(const void *)(bytes + head->e_phoff);
-	uint64_t text_address = 0, boot;
+	uint64_t text_address = 0, boot, thunks;
 
 	image->bytes = bytes;
 	image->size = (size_t)(limpet_agent_image_end - bytes);
@@ -146,11 +146,13 @@ static int parse(struct limpet_agent_image *image)
 		}
 	}
 	boot = symbol_value(bytes, head, SHT_SYMTAB, "limpet_boot_entry");
+	thunks = symbol_value(bytes, head, SHT_SYMTAB, "limpet_thunk_code");
 	image->info_offset = symbol_value(bytes, head, SHT_DYNSYM, "limpet_agent_info");
 	if (!image->text_bytes || image->text_offset % PAGE || boot < text_address ||
-	    !image->info_offset)
+	    thunks < text_address || thunks % PAGE || !image->info_offset)
 		return -ENOEXEC;
 	image->boot_entry = boot - text_address;
+	image->thunks_offset = image->text_offset + thunks - text_address;
 	return lay_out(bytes, phdrs, head->e_phnum, image);
 }
 

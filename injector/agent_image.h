@@ -14,6 +14,7 @@ struct limpet_agent_image {
 	size_t size;
 	uint64_t text_offset, text_bytes; /* of the executable segment in the file, whole pages */
 	uint64_t boot_entry;              /* of the boot stub, from the start of that segment */
+	uint64_t thunks_offset;           /* of the page with the code of thunks, in the file */
 	uint64_t info_offset;             /* of limpet_agent_info behind the load bias */
 	/* How the stub maps it. Pages of zeros are at the end of its file, which `file_bytes`
 	 * (whole pages) counts and `size` does not. */

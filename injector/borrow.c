@@ -531,8 +531,12 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 	if (!is_new_image(file))
 		return failed(err, borrow, "memfd_create", -EPROTO);
 	limpet_footprint_note(file);
+	if (scratch_offset(image) + SCRATCH_BYTES > LIMPET_THUNKS_OFFSET)
+		return failed(err, borrow, "writing the agent", -EFBIG);
 	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size ||
-	    ftruncate(file, (off_t)(scratch_offset(image) + SCRATCH_BYTES)) < 0)
+	    pwrite(file, image->bytes + image->thunks_offset, LIMPET_THUNKS_BYTES,
+		   LIMPET_THUNKS_OFFSET) != (ssize_t)LIMPET_THUNKS_BYTES ||
+	    ftruncate(file, LIMPET_THUNKS_OFFSET + 2 * LIMPET_THUNKS_BYTES) < 0)
 		return failed(err, borrow, "writing the agent", errno ? -errno : -ENOSPC);
 	return 0;
 }

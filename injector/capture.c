@@ -570,6 +570,8 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		look_for_perf_map(capture);
 		error = limpet_session_leave(capture->session, &result->leave_err);
 		result->unloaded = !error || error == -ESRCH;
+		result->jumps_stay =
+			!error && limpet_session_stats(capture->session)->copies.elsewhere;
 		if (error == -ESRCH)
 			gone = true;
 	}

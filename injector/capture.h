@@ -76,6 +76,7 @@ struct limpet_capture_result {
 	enum limpet_end end;
 	bool complete, unloaded;
 	struct limpet_err leave_err; /* why the agent stays, if it does */
+	bool jumps_stay; /* it is unloaded, but for a page: the program keeps addresses in it */
 	uint64_t events, dropped_events, duration_ns, file_bytes;
 	char because[160];        /* why it is not complete, where no count says it; "" */
 	uint64_t slots_not_taken; /* places that call an allocator, and were left alone */

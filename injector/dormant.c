@@ -31,7 +31,7 @@ struct holders {
 static void note_mapping(struct holder *holder, const char *line)
 {
 	const char *field = line;
-	uint64_t inode;
+	uint64_t offset = 0, inode;
 	char *path;
 
 	/* proc(5): address perms offset dev inode path */
@@ -40,10 +40,12 @@ static void note_mapping(struct holder *holder, const char *line)
 		if (!field)
 			return;
 		field++;
+		if (i == 1)
+			offset = strtoull(field, NULL, 16);
 	}
 	inode = strtoull(field, &path, 10);
 	path += strspn(path, " ");
-	if (!limpet_memfd_is_ours(path))
+	if (!limpet_memfd_is_ours(path) || limpet_memfd_is_thunks(path, offset))
 		return;
 	if (limpet_memfd_is_agent(path))
 		holder->agent = true;
@@ -221,4 +223,23 @@ int limpet_dormant_check(pid_t pid)
 			return 1;
 	}
 	return result < 0 ? result : 0;
+}
+
+bool limpet_dormant_left_jumps(pid_t pid)
+{
+	struct limpet_maps maps;
+	bool thunks = false, agent = false;
+
+	if (limpet_proc_maps_read(pid, &maps) < 0)
+		return false;
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct limpet_map *map = &maps.list[i];
+
+		if (limpet_memfd_is_thunks(map->path, map->offset))
+			thunks = true;
+		else if (limpet_memfd_is_agent(map->path))
+			agent = true;
+	}
+	limpet_proc_maps_done(&maps);
+	return thunks && !agent;
 }

@@ -249,7 +249,9 @@ static void check_agent(struct limpet_check *check)
 {
 	size_t i = 0;
 
-	while (i < check->maps.count && !limpet_memfd_is_agent(check->maps.list[i].path))
+	while (i < check->maps.count &&
+	       (!limpet_memfd_is_agent(check->maps.list[i].path) ||
+		limpet_memfd_is_thunks(check->maps.list[i].path, check->maps.list[i].offset)))
 		i++;
 	if (i == check->maps.count || check->options.forked)
 		return;

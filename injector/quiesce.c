@@ -25,11 +25,13 @@ struct look {
 	uint32_t state_count, state_room;
 	uint8_t *stack;
 	uint64_t polite_until_ns;
+	bool thunks_stay;
 };
 
 static bool in_agent(const struct limpet_agent_place *place, uint64_t address)
 {
-	bool inside = address >= place->start && address < place->end;
+	bool inside = (address >= place->start && address < place->end) ||
+		      (address >= place->thunks && address < place->thunks_end);
 
 	for (unsigned i = 0; i < place->near_count; i++)
 		inside =
@@ -175,7 +177,8 @@ static int stop_and_look(struct look *look, pid_t tid, pid_t ns_tid,
 	if (error)
 		return error;
 	regs = limpet_tracee_regs(tracee);
-	outside = !holds_hook_address(look, regs) && is_outside(look, ns_tid, regs->rip, regs->rsp);
+	outside = (look->thunks_stay || !holds_hook_address(look, regs)) &&
+		  is_outside(look, ns_tid, regs->rip, regs->rsp);
 	limpet_tracee_release(tracee);
 	stats->stopped++;
 	return outside;
@@ -227,6 +230,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 	size_t seen_count = 0;
 	int result = look.stack ? -EAGAIN : -ENOMEM;
 
+	look.thunks_stay = options->thunks_stay;
 	look.polite_until_ns = polite_until(options->deadline_ns);
 	while (result == -EAGAIN) {
 		LIMPET_FREE pid_t *tids = NULL;

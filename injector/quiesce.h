@@ -20,6 +20,7 @@ struct limpet_near_range {
 struct limpet_agent_place {
 	uint64_t start, end;         /* the agent's mapping */
 	uint64_t thunks, thunks_end; /* entries of its hooks */
+	bool thunks_apart;           /* in a mapping of their own */
 	uint64_t shm;                /* thread states, as mapped in the target; 0: none */
 	struct limpet_near_range near[LIMPET_NEAR_MAX]; /* code near the program's own (near.h) */
 	unsigned near_count;
@@ -32,6 +33,7 @@ struct limpet_quiesce_stats {
 struct limpet_quiesce_options {
 	bool stop_all; /* registers matter too (the program loads hook addresses as data): no thread
 			  is only peeked at */
+	bool thunks_stay; /* and what leads there as data may go on to do so: no register matters */
 	uint64_t deadline_ns;
 	/* Called between rounds, so that the collector can go on; NULL: none. */
 	void (*idle)(void *context);

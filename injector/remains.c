@@ -56,7 +56,10 @@ static int find_maps(pid_t pid, const struct limpet_modules *modules, struct rem
 		const struct limpet_map *map = &maps.list[i];
 		size_t count = remains->map_count;
 
-		if (!limpet_memfd_is_agent(map->path) || limpet_modules_find(modules, map->start))
+		/* Thunks that an agent has left are called. */
+		if (!limpet_memfd_is_agent(map->path) ||
+		    limpet_memfd_is_thunks(map->path, map->offset) ||
+		    limpet_modules_find(modules, map->start))
 			continue;
 		if (count && remains->maps[count - 1].end == map->start)
 			remains->maps[count - 1].end = map->end;

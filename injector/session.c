@@ -789,7 +789,8 @@ static void note_guard(struct limpet_session *session, const struct limpet_trace
 }
 
 /* One call of an agent's entry on a borrowed thread. `place`: whose code near the program's is to
- * go after it; NULL: it stays. */
+ * go after it, and its thunks with it where the program keeps no address of them; NULL: all stays.
+ */
 static int call_agent(struct limpet_session *session, uint32_t operation, uint64_t function,
 		      const struct limpet_agent_place *place, uint64_t deadline_ns, int *ret_result,
 		      struct limpet_err *err)
@@ -812,6 +813,8 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	fill_boot(session, boot);
 	boot->operation = operation;
 	boot->call = function;
+	if (place && place->thunks_apart && !session->stats.copies.elsewhere)
+		boot->thunks = place->thunks;
 	error = limpet_borrow_map(borrow, err);
 	if (!error)
 		error = limpet_borrow_call(borrow, boot, NULL, err);
@@ -855,6 +858,14 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 	return error ? error : result;
 }
 
+/* As the kernel's list of mappings has it, not the agent. */
+static bool are_apart(const struct limpet_session *session, uint64_t thunks)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&session->modules.maps, thunks);
+
+	return map && map->start == thunks && limpet_memfd_is_thunks(map->path, map->offset);
+}
+
 static int find_place(const struct limpet_session *session, struct limpet_agent_place *ret)
 {
 	const struct limpet_agent_info *info = &session->info;
@@ -870,6 +881,7 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 		.thunks_end = info->thunks + info->thunk_bytes * LIMPET_MAX_HOOKS,
 		.shm = info->shm,
 	};
+	ret->thunks_apart = are_apart(session, info->thunks);
 	ret->near_count = limpet_near_find(session->pid, &session->modules.maps, ret->near);
 	return 0;
 }
@@ -1024,8 +1036,9 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 		error = restore_copies(session, place, deadline_ns, &found);
 		if (error)
 			return explain_copies(session, error, err);
-		if (session->stats.copies.elsewhere)
+		if (session->stats.copies.elsewhere && !place->thunks_apart)
 			return explain_elsewhere(session, err);
+		quiesce.thunks_stay = session->stats.copies.elsewhere;
 		quiesce.deadline_ns = *deadline_ns;
 		error = limpet_quiesce_prove(session->pid, place, &quiesce,
 					     &session->stats.quiesce);
@@ -1038,7 +1051,9 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 	} while (!error && found && limpet_monotonic_ns() < *deadline_ns);
 	if (error || found)
 		return explain_copies(session, error, err);
-	return session->stats.copies.elsewhere ? explain_elsewhere(session, err) : 0;
+	return session->stats.copies.elsewhere && !place->thunks_apart
+		       ? explain_elsewhere(session, err)
+		       : 0;
 }
 
 static uint64_t search_ns(const struct limpet_session *session)

@@ -103,11 +103,8 @@ static double round_of(const struct bench_case *one, bool hooked)
 	static uint64_t at;
 	uint64_t begun, pairs = 0;
 
-	allocate = hooked ? (malloc_fn *)(uintptr_t)(limpet_thunks +
-						     FIXTURE_MALLOC * LIMPET_THUNK_BYTES)
-			  : malloc;
-	release = hooked ? (free_fn *)(uintptr_t)(limpet_thunks + FIXTURE_FREE * LIMPET_THUNK_BYTES)
-			 : free;
+	allocate = hooked ? (malloc_fn *)(uintptr_t)limpet_thunk(FIXTURE_MALLOC) : malloc;
+	release = hooked ? (free_fn *)(uintptr_t)limpet_thunk(FIXTURE_FREE) : free;
 	begun = now_ns();
 	while (pairs < CALLS) {
 		for (int i = 0; i < 128; i++, pairs++) {

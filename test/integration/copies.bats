@@ -6,20 +6,37 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
-# kept_in WAY STATUS [TARGET...]: it keeps an address during a capture, which ends with this status, and calls it
-# afterwards.
+# kept_in WAY STATUS: it keeps an address during a capture, which ends with this status.
 kept_in() {
-	start "$1" "${@:3}" || return 1
+	start "$1" "$TARGETS/copies" || return 1
 	attach "$pid" || return 1
 	tell "$1" "keep $1" kept || return 1
-	stop "$pid" "$2" || fail "$1" || return 1
-	tell "$1" "use $1" used || fail "$1" || return 1
+	stop "$pid" "$2" || fail "$1"
 }
 
-# stays WAY [TARGET]: where nothing is put back.
+# only_jumps PID: of all that limpet has put there.
+only_jumps() {
+	local left
+	left=$(awk '/memfd:/ { print $2, $3, $6 }' "/proc/$1/maps")
+	[[ $left == $'r-xp 00100000 /memfd:limpet-agent\nrw-p 00101000 /memfd:limpet-agent' ]] ||
+		fail "it maps: $left" || return 1
+	left=$(find "/proc/$1/fd" -lname '*memfd:*' -printf '%f -> %l\n')
+	[[ -z $left ]] || fail "still open: $left" || return 1
+	! "$LIMPET" status "$1" >status.say 2>&1 || fail "limpet status: $(<status.say)"
+}
+
+# stays WAY: where nothing is put back. What is kept can be called, after another capture, too.
 stays() {
-	kept_in "$1" 5 "${2:-$TARGETS/copies}" || return 1
-	grep -q 'keeps addresses of hooks where they are not put back' "$work/attach.$captures.err" || fail "$1" || return 1
+	kept_in "$1" 5 || return 1
+	grep -q 'keeps addresses of the agent.* plain jumps' "$work/attach.$captures.err" || fail "$1" || return 1
+	grep -q 'keeps addresses of the agent.* plain jumps' "$work/stop.err" || fail "$1" || return 1
+	only_jumps "$pid" || fail "$1" || return 1
+	tell "$1" "use $1" used || fail "$1" || return 1
+	attach "$pid" || return 1
+	tell "$1" "use $1" used || fail "$1" || return 1
+	stop "$pid" || fail "$1" || return 1
+	only_jumps "$pid" || fail "$1" || return 1
+	tell "$1" "use $1" used || fail "$1" || return 1
 	finish "$1"
 }
 
@@ -45,11 +62,30 @@ stays() {
 	stays jump
 }
 
+@test "an address of a hook that a thread calls all the while, out of a register: at no moment is nothing there" {
+	start copies "$TARGETS/copies"
+	attach "$pid"
+	tell copies "keep packed" kept
+	tell copies "spin packed" spinning
+	tell copies "calls 1000" called
+	stop "$pid" 5
+	only_jumps "$pid"
+	tell copies "calls 1000" called
+	finish copies
+}
+
+@test "an address of a hook that is kept, and the agent is mapped" {
+	export LIMPET_WAY=mapped
+	stays packed
+	stays exit
+}
+
 @test "addresses of hooks in a word, in a thread's variable, on the stack of a thread that sleeps" {
 	local way
 	for way in word thread stack; do
-		kept_in "$way" 0 "$TARGETS/copies" || return 1
+		kept_in "$way" 0 || return 1
 		nothing_of_ours "$pid" || return 1
+		tell "$way" "use $way" used || fail "$way" || return 1
 		finish "$way" || return 1
 	done
 }

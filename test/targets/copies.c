@@ -1,6 +1,7 @@
 /* copies: a program that keeps an address of free where it cannot be put back, and calls it later.
  *
- * Commands: "keep WAY" takes the address anew; "use WAY" calls what was kept; "quit".
+ * Commands: "keep WAY" takes the address anew; "use WAY" calls what was kept; "spin
+ * WAY" does so in a thread all the while, and "calls N" answers once it has N times more; "quit".
  *
  *	packed		in a packed structure
  *	closed		in a page that is made read-only afterwards
@@ -20,6 +21,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #include "test/targets/target.h"
@@ -43,6 +45,7 @@ static uint64_t tagged;
 static jmp_buf jump;
 static __thread release_fn *of_thread;
 static sem_t begun, ended;
+static _Atomic unsigned long spun;
 
 /* Of its own, or the compiler loads the address once, at the program's start. */
 TARGET_FRAME static release_fn *take(void)
@@ -228,8 +231,35 @@ static void use(const char *way)
 		sem_post(&ended);
 }
 
+/* Holds it in a register all the while. */
+static void *spin(void *address)
+{
+	release_fn *release = (release_fn *)(uintptr_t)address;
+
+	while (release) {
+		release(malloc(100));
+		spun++;
+	}
+	return NULL;
+}
+
+static void spin_in_thread(const char *way)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, spin, (void *)(uintptr_t)kept(way)))
+		target_broken("no thread");
+}
+
+static void wait_for_calls(unsigned long calls)
+{
+	for (calls += spun; spun < calls;)
+		sched_yield();
+}
+
 int main(void)
 {
+	unsigned long n;
 	char line[64];
 
 	sem_init(&begun, 0, 0);
@@ -242,6 +272,12 @@ int main(void)
 		} else if (!strncmp(line, "use ", 4)) {
 			use(line + 4);
 			target_say("used");
+		} else if (!strncmp(line, "spin ", 5)) {
+			spin_in_thread(line + 5);
+			target_say("spinning");
+		} else if (target_word(line, "calls", &n)) {
+			wait_for_calls(n);
+			target_say("called");
 		} else if (!strcmp(line, "quit")) {
 			return 0;
 		} else {

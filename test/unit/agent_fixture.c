@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -132,6 +133,21 @@ static void describe_loader(struct limpet_start *start)
 	limpet_modules_done(&modules);
 }
 
+/* As the boot stub does it. */
+static uint64_t map_thunks(void)
+{
+	static uint8_t *thunks;
+
+	if (thunks)
+		return (uint64_t)(uintptr_t)thunks;
+	thunks = mmap(NULL, 2 * LIMPET_THUNKS_BYTES, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(thunks != MAP_FAILED);
+	memcpy(thunks, limpet_thunk_code, LIMPET_THUNKS_BYTES);
+	assert_int_equal(mprotect(thunks, LIMPET_THUNKS_BYTES, PROT_READ | PROT_EXEC), 0);
+	return (uint64_t)(uintptr_t)thunks;
+}
+
 void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 			 struct limpet_segment *segment)
 {
@@ -186,6 +202,7 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	set_hook(start, FIXTURE_MUNMAP, LIMPET_OP_MUNMAP, "munmap");
 	set_hook(start, FIXTURE_MREMAP, LIMPET_OP_MREMAP, "mremap");
 	set_hook(start, FIXTURE_LOADER, LIMPET_OP_LOADER, "dlopen");
+	limpet_agent_info.thunks = map_thunks();
 	/* One life of the agent after the other, in the same image. */
 	limpet_agent_info.state = LIMPET_AGENT_LOADED;
 	memset(limpet_hooks, 0, sizeof(limpet_hooks));

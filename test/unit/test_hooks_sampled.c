@@ -118,7 +118,7 @@ static int end(void **state)
 static uint64_t call_hook(unsigned hook, uint64_t result, const uint64_t args[6])
 {
 	typedef uint64_t hook_fn(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
-	hook_fn *thunk = (hook_fn *)(uintptr_t)(limpet_thunks + hook * LIMPET_THUNK_BYTES);
+	hook_fn *thunk = (hook_fn *)(uintptr_t)limpet_thunk(hook);
 
 	answer = result;
 	return thunk(args[0], args[1], args[2], args[3], args[4], args[5]);

@@ -29,14 +29,9 @@ typedef int entry_fn(void);
 
 static struct agent_fixture fixture;
 
-static uint64_t thunk(uint32_t hook)
-{
-	return (uint64_t)(uintptr_t)limpet_thunks + (uint64_t)hook * LIMPET_THUNK_BYTES;
-}
-
 static bool is_thunk(uint64_t value)
 {
-	return value - thunk(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES;
+	return value - limpet_thunk(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES;
 }
 
 static struct limpet_slot *slot_at(uint32_t index)
@@ -113,7 +108,7 @@ static void test_a_thunk_is_a_call_like_any_other(void **state)
 	(void)state;
 	for (unsigned round = 0; round < 2; round++) {
 		for (size_t i = 0; i < LIMPET_COUNT_OF(hooks); i++) {
-			eight_fn *function = (eight_fn *)(uintptr_t)thunk(hooks[i]);
+			eight_fn *function = (eight_fn *)(uintptr_t)limpet_thunk(hooks[i]);
 			unsigned arguments;
 
 			limpet_hooks[hooks[i]].original = (uint64_t)(uintptr_t)note_arguments;
@@ -147,10 +142,11 @@ static int refuse(void **block, size_t alignment, size_t bytes)
 
 static void test_calls_through_thunks_are_recorded(void **state)
 {
-	void *(*hooked_malloc)(size_t) = (void *(*)(size_t))(uintptr_t)thunk(FIXTURE_MALLOC);
-	void (*hooked_free)(void *) = (void (*)(void *))(uintptr_t)thunk(FIXTURE_FREE_UNSIZED);
+	void *(*hooked_malloc)(size_t) = (void *(*)(size_t))(uintptr_t)limpet_thunk(FIXTURE_MALLOC);
+	void (*hooked_free)(void *) =
+		(void (*)(void *))(uintptr_t)limpet_thunk(FIXTURE_FREE_UNSIZED);
 	int (*hooked_align)(void **, size_t, size_t) =
-		(int (*)(void **, size_t, size_t))(uintptr_t)thunk(FIXTURE_POSIX_MEMALIGN);
+		(int (*)(void **, size_t, size_t))(uintptr_t)limpet_thunk(FIXTURE_POSIX_MEMALIGN);
 	LIMPET_FREE struct fixture_record *records = NULL;
 	void *volatile block;
 	void *aligned = NULL, *no_block = NULL;
@@ -240,12 +236,12 @@ static void test_planned_slots(void **state)
 	gone->module_phdr++; /* some other module has come to that place */
 	assert_int_equal(limpet_patch_planned(), 3);
 	assert_int_equal(bound->state, LIMPET_SLOT_PATCHED);
-	assert_int_equal(words[0], thunk(FIXTURE_MALLOC));
+	assert_int_equal(words[0], limpet_thunk(FIXTURE_MALLOC));
 	assert_int_equal(bound_since->state, LIMPET_SLOT_PATCHED);
-	assert_int_equal(words[1], thunk(FIXTURE_MALLOC));
+	assert_int_equal(words[1], limpet_thunk(FIXTURE_MALLOC));
 	assert_int_equal(bound_since->old_value, original);
 	assert_int_equal(lazy->state, LIMPET_SLOT_PATCHED);
-	assert_int_equal(words[2], thunk(FIXTURE_MALLOC));
+	assert_int_equal(words[2], limpet_thunk(FIXTURE_MALLOC));
 	assert_int_equal(foreign->state, LIMPET_SLOT_FOREIGN);
 	assert_int_equal(words[3], 0x777777);
 	assert_int_equal(gone->state, LIMPET_SLOT_PLANNED);
@@ -276,7 +272,7 @@ static void test_a_slot_in_the_place_of_a_lazy_one(void **state)
 	plan(&words[0], stub, FIXTURE_MALLOC)->state = LIMPET_SLOT_GONE;
 	plan(&words[0], original, FIXTURE_MALLOC);
 	assert_int_equal(limpet_patch_planned(), 1);
-	assert_int_equal(words[0], thunk(FIXTURE_MALLOC));
+	assert_int_equal(words[0], limpet_thunk(FIXTURE_MALLOC));
 	assert_int_equal(leave(), 0);
 	assert_int_equal(words[0], original);
 }
@@ -297,8 +293,8 @@ static void test_sealed_pages_stay_sealed(void **state)
 	plan(&page[9], original, FIXTURE_MALLOC);
 	assert_int_equal(mprotect(page, 4096, PROT_READ), 0);
 	assert_int_equal(limpet_patch_planned(), 2);
-	assert_int_equal(page[7], thunk(FIXTURE_MALLOC));
-	assert_int_equal(page[8], thunk(FIXTURE_MALLOC));
+	assert_int_equal(page[7], limpet_thunk(FIXTURE_MALLOC));
+	assert_int_equal(page[8], limpet_thunk(FIXTURE_MALLOC));
 	permissions_of(page, permissions);
 	assert_string_equal(permissions, "r--p");
 	assert_int_equal(leave(), 0);
@@ -323,7 +319,7 @@ static void test_a_slot_that_was_bound_over_us(void **state)
 	limpet_patch_planned();
 	words[0] = original;
 	assert_int_equal(rescan(), 1);
-	assert_int_equal(words[0], thunk(FIXTURE_MALLOC));
+	assert_int_equal(words[0], limpet_thunk(FIXTURE_MALLOC));
 	assert_int_equal(rescan(), 0);
 	leave();
 	/* It goes back to what the program has bound by now. */
@@ -346,14 +342,14 @@ static void test_parent_and_child_restore_apart(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
-		bool hooked = words[0] == thunk(FIXTURE_MALLOC);
+		bool hooked = words[0] == limpet_thunk(FIXTURE_MALLOC);
 
 		leave();
 		_exit(hooked && words[0] == original ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_int_equal(words[0], thunk(FIXTURE_MALLOC));
+	assert_int_equal(words[0], limpet_thunk(FIXTURE_MALLOC));
 	assert_int_equal(leave(), 0);
 	assert_int_equal(words[0], original);
 }

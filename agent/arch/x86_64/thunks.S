@@ -1,6 +1,7 @@
 /* The entries that slots point at, and the ways through them.
  *
- * A thunk only says which hook it is, and takes the way of its op. Switched off, or in the child of
+ * The thunks are copied to a mapping of their own (limpet_boot.thunks), in front of a page of
+ * addresses. A thunk only says which hook it is, and takes the way of its op. Switched off, or in the child of
  * a fork, each way is a plain jump. Otherwise limpet_way_any keeps the arguments, asks
  * limpet_hook_enter, and either jumps to the original as if it had never been there (no return
  * address of ours stays on any stack) or calls it and lets limpet_hook_exit record the result. Those
@@ -36,21 +37,29 @@
 #define SAMPLE_EXTRA 16
 #define GOLDEN 0x9e3779b97f4a7c15
 
-	.text
-	.balign 64
-	.globl limpet_thunks
-	.hidden limpet_thunks
-limpet_thunks:
+	.section .thunks, "ax", @progbits
+	.balign 4096
+	.globl limpet_thunk_code
+	.hidden limpet_thunk_code
+limpet_thunk_code:
+.Lthunks:
 	.set	index, 0
 	.rept	128
 	.balign 16
 	.cfi_startproc
 	endbr64
 	movl	$index, %r11d
-	jmp	*limpet_thunk_ways+index*8(%rip)
+	jmp	*.Lthunks+4096+index*8(%rip)
 	.cfi_endproc
 	.set	index, index + 1
 	.endr
+	.balign 4096
+
+	.text
+	.balign 64
+	.globl limpet_ways
+	.hidden limpet_ways
+limpet_ways:
 
 	/* With the hook in r11: its original is at (%r10,%r11,8). */
 	.macro	find_original
@@ -527,7 +536,7 @@ limpet_way_sampled_free:
 	.cfi_endproc
 	.size limpet_way_sampled_free, . - limpet_way_sampled_free
 
-	/* Behind all ways: return addresses into them lie between limpet_thunks and here. */
+	/* Behind all ways: return addresses into them lie between limpet_ways and here. */
 	.globl limpet_ways_end
 	.hidden limpet_ways_end
 limpet_ways_end:
