@@ -58,8 +58,9 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 /* `idle` is called while threads are waited for; it may drain the agent's buffers. */
 void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
 			     void *context);
-/* In its turn: slots back, copies back, proof, unload. 0; -EBUSY: the agent stays, switched off
- * (dormant); -ESRCH: the target is gone. Stops at nothing but the deadline. */
+/* In its turn: slots back, copies back, proof, unload. 0, also where its thunks stay
+ * (stats.copies.elsewhere); -EBUSY: the agent stays, switched off (dormant); -ESRCH: the target is
+ * gone. Stops at nothing but the deadline. */
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
 /* The agent stays, and nobody will read what it records: it is switched off by its control page,
  * and told that the collector has died, so that no thread of the target waits for room. A leave
