@@ -339,6 +339,10 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		limpet_ui_warn("process %d keeps addresses of the agent where they cannot be put "
 			       "back: a page of plain jumps to its own functions stays there",
 			       command->pid);
+	if (result->table_left)
+		limpet_ui_warn("thread %d of process %d has descriptors of its own, and keeps one "
+			       "of limpet's that leads nowhere: it could not be stopped in time",
+			       result->table_left, command->pid);
 	if (result->children_left)
 		limpet_ui_warn("the agent stays, switched off, in children of process %d: %s; "
 			       "`limpet stop PID` removes it from one",

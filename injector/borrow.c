@@ -117,10 +117,11 @@ static int compare_candidates(const void *a, const void *b)
 	return (left->tid > right->tid) - (left->tid < right->tid);
 }
 
-static int list_candidates(pid_t pid, struct candidate **ret)
+static int list_candidates(const struct limpet_borrow_setup *setup, struct candidate **ret)
 {
+	const pid_t pid = setup->pid;
 	LIMPET_FREE pid_t *tids = NULL;
-	int count = limpet_proc_tasks(pid, &tids);
+	int count = limpet_proc_tasks(pid, &tids), taken = 0;
 	struct candidate *list;
 
 	if (count <= 0)
@@ -129,10 +130,11 @@ static int list_candidates(pid_t pid, struct candidate **ret)
 	if (!list)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++)
-		list[i] = (struct candidate){tids[i], rank_of_thread(pid, tids[i])};
-	qsort(list, (size_t)count, sizeof(*list), compare_candidates);
+		if (!setup->only || tids[i] == setup->only)
+			list[taken++] = (struct candidate){tids[i], rank_of_thread(pid, tids[i])};
+	qsort(list, (size_t)taken, sizeof(*list), compare_candidates);
 	*ret = list;
-	return count;
+	return taken ? taken : -ESRCH;
 }
 
 static struct limpet_borrow *borrow_new(const struct limpet_borrow_setup *setup)
@@ -370,7 +372,7 @@ int limpet_borrow_find(const struct limpet_borrow_setup *setup, struct limpet_bo
 		int count;
 
 		locked = loader_is_locked(setup);
-		count = locked ? 0 : list_candidates(setup->pid, &list);
+		count = locked ? 0 : list_candidates(setup, &list);
 		error = count < 0 ? count : NOT_NOW;
 		/* A thread without an arena of its own would map one for good: only if no other
 		 * was found. */
@@ -504,6 +506,13 @@ static bool is_new_image(int fd)
 	return bytes == (ssize_t)sizeof(ours) - 1 && !memcmp(name, ours, sizeof(ours) - 1);
 }
 
+/* What the borrowed thread has made. */
+static int get_descriptor(const struct limpet_borrow *borrow, int fd)
+{
+	return limpet_descriptor_get_of(borrow->setup.pid, borrow->setup.pidfd,
+					limpet_tracee_tid(borrow->tracee), fd);
+}
+
 static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_image *image,
 		      struct limpet_err *err)
 {
@@ -525,7 +534,7 @@ static int make_image(struct limpet_borrow *borrow, const struct limpet_agent_im
 		return failed(err, borrow, "memfd_create", answer);
 	borrow->image_there = (int)answer;
 	limpet_fault_point("write image");
-	file = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, borrow->image_there);
+	file = get_descriptor(borrow, borrow->image_there);
 	if (file < 0)
 		return failed(err, borrow, "pidfd_getfd", file);
 	if (!is_new_image(file))
@@ -784,8 +793,8 @@ static int take_end(struct limpet_borrow *borrow, uint64_t boot_address,
 		return failed(err, borrow, "reading its scratch memory", error);
 	borrow->channel_there = ends[0];
 	borrow->ours_there = ends[1];
-	theirs = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, ends[0]);
-	borrow->channel = limpet_descriptor_get(borrow->setup.pid, borrow->setup.pidfd, ends[1]);
+	theirs = get_descriptor(borrow, ends[0]);
+	borrow->channel = get_descriptor(borrow, ends[1]);
 	if (borrow->channel < 0)
 		return failed(err, borrow, "pidfd_getfd", borrow->channel);
 	if (!is_channel(borrow->channel) || !is_channel(theirs))

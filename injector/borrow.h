@@ -24,6 +24,7 @@ struct limpet_borrow_setup {
 	bool anywhere;
 	const struct limpet_maps *maps; /* what was there before, maybe some time ago */
 	uint64_t room_bytes;  /* the largest piece that will be mapped there; 0: nothing stays */
+	pid_t only;           /* this thread; 0: whichever is best */
 	uint64_t loader_lock; /* limpet_loader_lock_find(): while it is held nobody is borrowed */
 	/* Whether a thread that stands still and is traced may be made to make system calls; NULL:
 	 * any may. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,6 +33,25 @@ int limpet_descriptor_get(pid_t pid, int pidfd, int fd)
 		return -ESRCH;
 	copy = (int)syscall(SYS_pidfd_getfd, thread, fd, 0);
 	return copy < 0 ? -errno : copy;
+}
+
+int limpet_descriptor_get_of(pid_t pid, int pidfd, pid_t tid, int fd)
+{
+	LIMPET_CLOSE int thread = -1;
+	int copy;
+
+	if (tid == pid)
+		return limpet_descriptor_get(pid, pidfd, fd);
+	thread = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD_FLAG);
+	if (thread < 0)
+		return errno == EINVAL ? limpet_descriptor_get(pid, pidfd, fd) : -errno;
+	copy = (int)syscall(SYS_pidfd_getfd, thread, fd, 0);
+	return copy < 0 ? -errno : copy;
+}
+
+bool limpet_descriptor_apart(pid_t tid, pid_t other)
+{
+	return tid != other && syscall(SYS_kcmp, tid, other, KCMP_FILES, 0, 0) > 0;
 }
 
 bool limpet_descriptor_reachable(pid_t pid)

@@ -30,6 +30,7 @@
 #include "injector/safepoint.h"
 #include "injector/seccomp_watch.h"
 #include "injector/sharers.h"
+#include "injector/tables.h"
 #include "injector/tid_offset.h"
 #include "injector/tracee.h"
 #include "injector/turn.h"
@@ -1132,12 +1133,25 @@ void limpet_session_let_go(struct limpet_session *session)
 	session->channel = -1;
 }
 
+/* The agent is gone, and what is left leads nowhere. */
+static void clean_tables(struct limpet_session *session)
+{
+	struct limpet_borrow_setup setup;
+
+	borrow_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	if (limpet_tables_clean(&setup, (int)session->info.channel, &session->stats.table_left) ==
+	    0)
+		session->stats.table_left = 0;
+}
+
 static int leave_and_explain(struct limpet_session *session, struct limpet_err *err)
 {
 	int error, identity;
 
 	limpet_tracee_take_longest_stop_ns();
 	error = leave(session, err);
+	if (!error)
+		clean_tables(session);
 	note_detach_stop(session);
 	identity = error ? check_identity(session) : 0;
 	if (identity == -ESRCH || identity == -ESTALE) {

@@ -173,6 +173,44 @@ kept() {
 	finish forker
 }
 
+# apart_from WHEN COMMAND: a thread takes a table of descriptors of its own, before the capture or during it. It sleeps,
+# and so is borrowed, while the main thread runs.
+apart_from() {
+	local before
+	start apart "$TARGETS/apart"
+	[[ $1 == during ]] || tell apart "$2" apart
+	tell apart descriptors descriptors
+	before=$answer
+	attach "$pid" || return 1
+	[[ $1 == before ]] || tell apart "$2" apart
+	tell apart "take 1000" taken
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "its calls" "$(site_sum take allocations)" 1000 || return 1
+	nothing_of_ours "$pid" || return 1
+	if [[ $2 == unshare ]]; then
+		tell apart descriptors descriptors
+		same "descriptors of both" "$answer" "$before" || return 1
+	fi
+	finish apart
+}
+
+@test "a thread with descriptors of its own is borrowed: captured, and each table is as it was" {
+	apart_from before unshare
+}
+
+@test "a thread with no descriptors but the first three is borrowed: captured" {
+	apart_from before narrow
+}
+
+@test "a thread takes descriptors of its own during the capture: left, and each table is as it was" {
+	apart_from during unshare
+}
+
+@test "a thread closes all descriptors in a table of its own during the capture: captured, and left" {
+	apart_from during narrow
+}
+
 @test "a child that lives on is clean after the capture or named, and works" {
 	start forker "$TARGETS/forker"
 	attach "$pid"
