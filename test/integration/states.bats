@@ -173,6 +173,33 @@ kept() {
 	finish forker
 }
 
+# vforked PROGRAM: what a vfork child allocates is its parent's, in whose memory it stays.
+vforked() {
+	start forker "$TARGETS/$1"
+	attach "$pid" || return 1
+	tell forker "vwork 100" forked
+	tell forker "vfork 10" forked
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "their calls" "$(site_sum forker_vwork allocations)" 1100 || return 1
+	same "what they left" "$(site_sum forker_vwork live_allocations)" 100 || return 1
+	nothing_of_ours "$pid" || return 1
+	tell forker "vwork 10" forked
+	finish forker
+}
+
+@test "children by vfork that allocate: each call counts as their parent's" {
+	vforked forker
+}
+
+@test "children by vfork that allocate: each call counts as their parent's, where the agent is mapped" {
+	LIMPET_WAY=mapped vforked forker
+}
+
+@test "children by vfork that allocate: each call counts as their parent's, in a static program" {
+	vforked forker-static
+}
+
 # apart_from WHEN COMMAND: a thread takes a table of descriptors of its own, before the capture or during it. It sleeps,
 # and so is borrowed, while the main thread runs.
 apart_from() {

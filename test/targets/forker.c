@@ -1,10 +1,11 @@
 /* forker: makes children in every way, from a program whose threads allocate all the while.
  *
  * Commands: "fork N": N children that allocate, check and exit; "vfork N" and "spawn N": N runs of
- * /bin/true; "bare N": children that close every descriptor before they allocate; "keep": a child
- * that lives on, answered with its pid, and works until "reap"; "brood N": forks children all the
- * while, up to N, "brooding"; they sleep until "hatch", when they work and exit, "hatched N";
- * "quit". */
+ * /bin/true; "vwork N": the same, with ten allocations first, in forker_vwork, and
+ * one that is never freed, in the memory of their parent; "bare N": children that close every
+ * descriptor before they allocate; "keep": a child that lives on, answered with its pid, and works
+ * until "reap"; "brood N": forks children all the while, up to N, "brooding"; they sleep until
+ * "hatch", when they work and exit, "hatched N"; "quit". */
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
@@ -85,6 +86,35 @@ static void vfork_child(void)
 	if (pid < 0)
 		target_broken("vfork: %s", strerror(errno));
 	if (pid == 0) {
+		execl("/bin/true", "true", (char *)NULL);
+		_exit(1);
+	}
+	expect_good_end(pid);
+}
+
+/* Whose the memory is, whose stack it runs on, and which thread libc takes it for. */
+TARGET_FRAME static void forker_vwork(void)
+{
+	const unsigned count = 10;
+	void *volatile block;
+
+	for (unsigned i = 0; i <= count; i++) {
+		block = malloc(333);
+		if (!block)
+			target_broken("no memory");
+		if (i < count)
+			free(block);
+	}
+}
+
+static void vwork_child(void)
+{
+	pid_t pid = vfork();
+
+	if (pid < 0)
+		target_broken("vfork: %s", strerror(errno));
+	if (pid == 0) {
+		forker_vwork();
 		execl("/bin/true", "true", (char *)NULL);
 		_exit(1);
 	}
@@ -205,6 +235,10 @@ int main(void)
 		} else if (target_word(line, "vfork", &n)) {
 			for (unsigned long i = 0; i < n; i++)
 				vfork_child();
+			target_say("forked");
+		} else if (target_word(line, "vwork", &n)) {
+			for (unsigned long i = 0; i < n; i++)
+				vwork_child();
 			target_say("forked");
 		} else if (target_word(line, "spawn", &n)) {
 			for (unsigned long i = 0; i < n; i++)
