@@ -11,9 +11,11 @@
  * backslash that is part of a file's name. */
 static void unescape(char *text)
 {
-	char *out = text;
+	char *out = strchr(text, '\\');
 
-	for (const char *in = text; *in; in++, out++) {
+	if (!out)
+		return;
+	for (const char *in = out; *in; in++, out++) {
 		*out = *in;
 		if (!strncmp(in, "\\012", 4)) {
 			*out = '\n';

@@ -423,23 +423,6 @@ static struct limpet_segment_table *find_table(const struct limpet_segment *segm
 	return NULL;
 }
 
-/* Whether the module lay there all the while that its table was made: another one that has taken
- * its place would have been read instead. */
-static bool is_still_there(const struct limpet_module *module, pid_t pid)
-{
-	const struct limpet_map *map;
-	struct limpet_maps maps;
-	bool same;
-
-	if (limpet_proc_maps_read(pid, &maps))
-		return false;
-	map = limpet_proc_maps_find(&maps, module->start);
-	same = map && map->inode == module->inode && map->dev_major == module->dev_major &&
-	       map->dev_minor == module->dev_minor;
-	limpet_proc_maps_done(&maps);
-	return same;
-}
-
 /* One that cannot be made: perhaps its module was not whole yet. */
 static void note_failure(struct limpet_segment *segment, const struct limpet_segment_table *of)
 {
@@ -456,23 +439,57 @@ static void note_failure(struct limpet_segment *segment, const struct limpet_seg
 	known->failures++;
 }
 
-/* Answers whether a table was made. */
-static bool make_table(struct limpet_segment *segment, pid_t pid,
-		       const struct limpet_module *module, struct limpet_segment_table *of)
+/* Tables that were just made, until it is known whose they are. To ask takes the longer the more
+ * mappings there are, so it is asked for some at a time. */
+#define BATCH 32u
+struct batch {
+	const struct limpet_module *modules[BATCH];
+	struct limpet_segment_table of[BATCH];
+	void *tables[BATCH];
+	size_t bytes[BATCH];
+	struct limpet_unwind_module *entries[BATCH];
+	size_t count;
+};
+
+static void make_table(struct limpet_segment *segment, pid_t pid,
+		       const struct limpet_module *module, const struct limpet_segment_table *of,
+		       struct limpet_unwind_module *entry, struct batch *batch)
 {
-	struct limpet_segment_table *known = find_table(segment, of), *more = segment->tables;
-	LIMPET_FREE void *table = NULL;
-	size_t bytes;
+	const size_t at = batch->count;
 
 	if (segment->arena_used == segment->arena_bytes)
-		return false;
-	if (compile_module(pid, module, segment->arena_bytes - segment->arena_used, &table,
-			   &bytes) != 0) {
+		return;
+	if (compile_module(pid, module, segment->arena_bytes - segment->arena_used,
+			   &batch->tables[at], &batch->bytes[at]) != 0) {
 		note_failure(segment, of);
+		return;
+	}
+	batch->modules[at] = module;
+	batch->of[at] = *of;
+	batch->entries[at] = entry;
+	batch->count++;
+}
+
+/* Whether the module lay there all the while that its table was made: another one that has taken
+ * its place would have been read instead. */
+static bool is_still_there(const struct limpet_maps *maps, const struct limpet_module *module)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(maps, module->start);
+
+	return map && map->inode == module->inode && map->dev_major == module->dev_major &&
+	       map->dev_minor == module->dev_minor;
+}
+
+/* Answers whether it is a new one, and not that of a module that was mapped twice. */
+static bool keep_table(struct limpet_segment *segment, struct limpet_segment_table *of,
+		       const void *table, size_t bytes)
+{
+	struct limpet_segment_table *known = find_table(segment, of), *more = segment->tables;
+
+	if (known && known->table) {
+		*of = *known;
 		return false;
 	}
-	if (!is_still_there(module, pid))
-		return false;
 	if (!known)
 		more = reallocarray(segment->tables, segment->table_count + 1, sizeof(*more));
 	if (!more)
@@ -486,6 +503,28 @@ static bool make_table(struct limpet_segment *segment, pid_t pid,
 	return true;
 }
 
+/* Answers how many tables were made. */
+static int keep_tables(struct limpet_segment *segment, pid_t pid, struct batch *batch)
+{
+	struct limpet_maps maps = {0};
+	int made = 0;
+
+	if (batch->count && limpet_proc_maps_read(pid, &maps) < 0)
+		maps.count = 0;
+	for (size_t i = 0; i < batch->count; i++) {
+		struct limpet_segment_table *of = &batch->of[i];
+
+		if (is_still_there(&maps, batch->modules[i]))
+			made += keep_table(segment, of, batch->tables[i], batch->bytes[i]);
+		batch->entries[i]->table = of->table;
+		batch->entries[i]->table_bytes = of->table_bytes;
+		free(batch->tables[i]);
+	}
+	limpet_proc_maps_done(&maps);
+	batch->count = 0;
+	return made;
+}
+
 int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules,
 				 uint32_t gone)
 {
@@ -496,6 +535,7 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 		(struct limpet_unwind_module *)limpet_segment_at(
 			segment, segment->layout.unwind_modules_offset) +
 		(uint64_t)which * LIMPET_MAX_UNWIND_MODULES;
+	struct batch batch = {.count = 0};
 	int made = 0;
 
 	if (!new)
@@ -504,17 +544,20 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 		const struct limpet_module *module = &modules->list[i];
 		struct limpet_unwind_module entry = {
 			.start = module->start, .end = module->end, .live = 1};
-		struct limpet_segment_table of = identify(module);
+		const struct limpet_segment_table of = identify(module);
 		const struct limpet_segment_table *known = find_table(segment, &of);
 
-		if (known && (known->table || known->failures >= ENOUGH_FAILURES))
-			of = *known;
-		else
-			made += make_table(segment, modules->pid, module, &of);
-		entry.table = of.table;
-		entry.table_bytes = of.table_bytes;
+		if (known && (known->table || known->failures >= ENOUGH_FAILURES)) {
+			entry.table = known->table;
+			entry.table_bytes = known->table_bytes;
+		} else {
+			make_table(segment, modules->pid, module, &of, &new[count], &batch);
+		}
 		new[count++] = entry;
+		if (batch.count == BATCH)
+			made += keep_tables(segment, modules->pid, &batch);
 	}
+	made += keep_tables(segment, modules->pid, &batch);
 	free(segment->modules);
 	segment->modules = new;
 	segment->module_count = count;

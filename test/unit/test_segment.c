@@ -8,7 +8,9 @@
 #include <cmocka.h>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include "injector/proc.h"
 #include "injector/segment.h"
 #include "test/unit/skip_reason.h"
 
@@ -99,10 +101,42 @@ static void test_the_bound_holds(void **state)
 		}
 }
 
+static unsigned maps_reads;
+int __real_limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps);
+int __wrap_limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps);
+int __wrap_limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps)
+{
+	maps_reads++;
+	return __real_limpet_proc_maps_read(pid, ret_maps);
+}
+
+/* With thousands of modules the list of mappings is long. */
+static void test_mappings_are_not_read_for_each_module(void **state)
+{
+	struct limpet_segment segment;
+	struct limpet_modules modules;
+	int made;
+
+	(void)state;
+	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
+	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	maps_reads = 0;
+	made = limpet_segment_update_tables(&segment, &modules, 0);
+	assert_in_range(made, 3, 32);
+	assert_int_equal(segment.table_count, made);
+	assert_int_equal(maps_reads, 1);
+	/* All are known by now. */
+	assert_int_equal(limpet_segment_update_tables(&segment, &modules, 0), 0);
+	assert_int_equal(maps_reads, 1);
+	limpet_modules_done(&modules);
+	limpet_segment_done(&segment);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_bound_holds),
+		cmocka_unit_test(test_mappings_are_not_read_for_each_module),
 		cmocka_unit_test(test_first_share),
 		cmocka_unit_test(test_all_shares),
 	};
