@@ -49,6 +49,34 @@ static inline __attribute__((always_inline)) void keep_words(struct limpet_boot 
 	}
 }
 
+/* A message that waits for the program's dlerror() is not ours to take: the next call of the loader
+ * would. */
+static inline __attribute__((always_inline)) uint64_t set_message_aside(
+	const struct limpet_boot *boot)
+{
+	uint64_t *message = (uint64_t *)(uintptr_t)boot->message, kept = 0;
+
+	if (message) {
+		kept = *message;
+		*message = 0;
+	}
+	return kept;
+}
+
+/* One of ours is there only if the call failed. The dlerror() that comes after the one that answers
+ * it frees it. */
+static inline __attribute__((always_inline)) void put_message_back(const struct limpet_boot *boot,
+								   uint64_t kept)
+{
+	volatile uint64_t *message = (volatile uint64_t *)(uintptr_t)boot->message;
+
+	if (!message)
+		return;
+	for (unsigned i = 0; i < 2 && *message && boot->dlerror; i++)
+		((dlerror_fn *)(uintptr_t)boot->dlerror)();
+	*message = kept;
+}
+
 static inline __attribute__((always_inline)) struct limpet_agent_info *info_of(
 	const struct limpet_boot *boot)
 {
@@ -101,6 +129,8 @@ static inline __attribute__((always_inline)) bool is_awaited(const struct limpet
 
 static inline __attribute__((always_inline)) int load(struct limpet_boot *boot)
 {
+	uint64_t kept;
+
 	/* The injector wrote "/proc/thread-self/fd/" in its own spelling; the number is known only
 	 * now. */
 	{
@@ -118,12 +148,14 @@ static inline __attribute__((always_inline)) int load(struct limpet_boot *boot)
 			boot->path[at++] = number[--digits];
 		boot->path[at] = 0;
 	}
+	kept = set_message_aside(boot);
 	boot->handle = (uint64_t)(uintptr_t)((dlopen_fn *)(uintptr_t)boot->dlopen)(
 		boot->path, (int)boot->dlopen_mode);
-	if (!boot->handle) {
+	if (!boot->handle)
 		keep_words(boot);
+	put_message_back(boot, kept);
+	if (!boot->handle)
 		return -ELIBACC_VALUE;
-	}
 	/* A handle points to the public head of link_map: the load bias comes first. */
 	boot->info = *(const uint64_t *)(uintptr_t)boot->handle + boot->info_offset;
 	return 0;
@@ -199,11 +231,17 @@ static inline __attribute__((always_inline)) int take_away(struct limpet_boot *b
 {
 	int answer = 0;
 
-	if (boot->handle)
+	if (boot->handle) {
+		uint64_t kept = set_message_aside(boot);
+
 		answer = ((dlclose_fn *)(uintptr_t)boot->dlclose)((void *)(uintptr_t)boot->handle);
-	else if (boot->agent)
+		if (answer)
+			keep_words(boot);
+		put_message_back(boot, kept);
+	} else if (boot->agent) {
 		answer = (int)limpet_syscall3(SYS_munmap, (long)boot->agent,
 					      (long)boot->agent_bytes, 0);
+	}
 	if (!answer && boot->thunks)
 		limpet_syscall3(SYS_munmap, (long)boot->thunks, 2 * LIMPET_THUNKS_BYTES, 0);
 	return answer;
@@ -259,10 +297,8 @@ static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot
 	if (!boot->handle && !boot->agent)
 		return -ELIBACC_VALUE;
 	((entry_fn *)(uintptr_t)info_of(boot)->release)();
-	if (take_away(boot)) {
-		keep_words(boot);
+	if (take_away(boot))
 		return -ELIBACC_VALUE;
-	}
 	boot->stage = LIMPET_STAGE_DONE;
 	return 0;
 }

@@ -503,6 +503,7 @@ struct limpet_boot {
 	uint32_t stage;       /* how far it got: enum limpet_boot_stage */
 	uint32_t pad;
 	uint64_t dlopen, dlclose, dlerror; /* dlerror 0: none */
+	uint64_t message; /* where the thread has what dlerror() is to say; 0: not known */
 	uint64_t dlopen_mode;
 	uint64_t info_offset;        /* of limpet_agent_info behind the load bias, for ENTER */
 	uint64_t info;               /* its address: answered by ENTER, given to UNLOAD */

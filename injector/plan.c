@@ -10,6 +10,7 @@
 #include "common/arch.h"
 #include "common/family.h"
 #include "common/mounts.h"
+#include "injector/loader_error.h"
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/preflight_allocators.h"
@@ -510,6 +511,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 		return error;
 	ret->loader_lock = limpet_loader_lock_find(modules);
 	limpet_loader_describe(modules, &ret->start.loader);
+	ret->loader_error = ret->mapped ? 0 : limpet_loader_error_find(modules);
 	plan_entries(&planner);
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);

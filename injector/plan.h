@@ -19,6 +19,7 @@ struct limpet_plan {
 	uint64_t dlopen_mode;
 	struct limpet_tracee_gadgets gadgets;
 	uint64_t loader_lock;      /* limpet_loader_lock_find() */
+	int64_t loader_error;      /* limpet_loader_error_find() */
 	struct limpet_slot *slots; /* as in the segment's table, where the target can write */
 	uint32_t slot_count, slots_not_taken;
 	/* Where blocks come from more than one allocator: the names of LIMPET_HOOK_OWNER's numbers,

@@ -390,7 +390,8 @@ static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
 	};
 }
 
-static void fill_boot(const struct limpet_session *session, struct limpet_boot *boot)
+static void fill_boot(const struct limpet_session *session, const struct limpet_borrow *borrow,
+		      struct limpet_boot *boot)
 {
 	const struct limpet_plan *plan = &session->plan;
 
@@ -399,6 +400,9 @@ static void fill_boot(const struct limpet_session *session, struct limpet_boot *
 	boot->dlopen = plan->dlopen;
 	boot->dlclose = plan->dlclose;
 	boot->dlerror = plan->dlerror;
+	if (plan->loader_error)
+		boot->message = limpet_tracee_regs(limpet_borrow_tracee(borrow))->fs_base +
+				(uint64_t)plan->loader_error;
 	boot->dlopen_mode = plan->dlopen_mode;
 	boot->info = session->info_address;
 	boot->handle = session->handle;
@@ -643,7 +647,7 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 		return error;
 	limpet_last_words_prepare(&session->segment.shm->collector);
 	say_where_stacks_are(session, limpet_borrow_tracee(borrow));
-	fill_boot(session, boot);
+	fill_boot(session, borrow, boot);
 	boot->operation = LIMPET_BOOT_ENTER;
 	boot->floor = floor;
 	boot->info_offset = image->info_offset;
@@ -811,7 +815,7 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	if (error)
 		return error;
 	note_guard(session, limpet_borrow_tracee(borrow));
-	fill_boot(session, boot);
+	fill_boot(session, borrow, boot);
 	boot->operation = operation;
 	boot->call = function;
 	if (place && place->thunks_apart && !session->stats.copies.elsewhere)

@@ -107,6 +107,18 @@ is_refused() {
 	works_on
 }
 
+@test "a message that waits for dlerror() is there after the attach, and after the end" {
+	legal dlerror
+	attach "$pid"
+	tell legal check fine
+	tell legal "work 100" worked
+	stop "$pid"
+	good_capture
+	same "blocks" "$(site_sum legal_work allocations)" 100
+	nothing_of_ours "$pid"
+	works_on
+}
+
 @test "a preloaded dlopen whose lock is held: libc's own is called" {
 	start legal env LD_PRELOAD="$TARGETS/held-dlopen.so" "$TARGETS/legal" preloaded
 	attach "$pid" --attach-timeout 5s

@@ -13,6 +13,7 @@
  *		PID"; "unshare" ends it, "alone"
  *	growing: memory that grows downwards lies where the kernel puts the next mapping below;
  *		"grow" has it grow by 64 MiB, "grown"
+ *	dlerror: a dlopen has failed, and nobody has asked dlerror() yet
  *	locked: all memory is locked, also what is mapped later (mlockall)
  *	locked-least: the same, and nearly no more may be
  *	preloaded: another thread holds the lock of dlopen, where that is held-dlopen.so's */
@@ -211,6 +212,25 @@ static void unshare_again(void)
 		target_broken("the process in its memory did not end well");
 }
 
+/* ------------------------------------------------------------------ a message that waits */
+
+static void fail_dlopen(void)
+{
+	if (dlopen("/no-such-module.so", RTLD_NOW))
+		target_broken("there is such a module");
+}
+
+static void check_dlerror(void)
+{
+	const char *message = dlerror();
+
+	if (!message || !strstr(message, "no-such-module.so"))
+		target_broken("dlerror() says '%s'", message ? message : "nothing");
+	if (dlerror())
+		target_broken("dlerror() says it twice");
+	fail_dlopen();
+}
+
 /* ------------------------------------------------------------------ memory that grows */
 
 #define GROWN_BYTES (64ul << 20)
@@ -318,6 +338,8 @@ static void begin(const char *mode)
 		lock_memory(is_mode(mode, "locked-least"));
 	else if (is_mode(mode, "preloaded"))
 		start_thread(holding_thread);
+	else if (is_mode(mode, "dlerror"))
+		fail_dlopen();
 	else if (is_mode(mode, "growing"))
 		begin_growing();
 	else if (!is_mode(mode, "sharer"))
@@ -330,6 +352,8 @@ static void check(const char *mode)
 
 	if (is_mode(mode, "dispatch"))
 		check_dispatch();
+	if (is_mode(mode, "dlerror"))
+		check_dlerror();
 	if (is_mode(mode, "strict-thread"))
 		check_strict();
 	before = is_mode(mode, "raw") ? rounds : dispatched;

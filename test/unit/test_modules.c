@@ -27,6 +27,7 @@
 
 #include "common/err.h"
 #include "common/family.h"
+#include "injector/loader_error.h"
 #include "injector/loader_lock.h"
 #include "injector/memory.h"
 #include "injector/modules.h"
@@ -855,6 +856,33 @@ static void test_loader_lock(void **state)
 	end_child(&child);
 }
 
+/* The word is there while a message waits, and then no more. Older libcs keep it elsewhere. */
+static void test_loader_error(void **state)
+{
+	struct limpet_modules modules;
+	const uint64_t *word;
+	int64_t offset;
+	char *self;
+
+	(void)state;
+	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	offset = limpet_loader_error_find(&modules);
+	limpet_modules_done(&modules);
+	if (!__GLIBC_PREREQ(2, 34)) {
+		assert_int_equal(offset, 0);
+		return;
+	}
+	assert_true(offset < 0);
+	__asm__("mov %%fs:0, %0" : "=r"(self));
+	word = (const uint64_t *)(const void *)(self + offset);
+	assert_int_equal(*(const volatile uint64_t *)word, 0);
+	assert_null(dlopen("/no-such-module.so", RTLD_NOW));
+	assert_int_not_equal(*(const volatile uint64_t *)word, 0);
+	assert_non_null(dlerror());
+	assert_null(dlerror());
+	assert_int_equal(*(const volatile uint64_t *)word, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -872,6 +900,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_images_of_noise, begin_lying, end_lying),
 		cmocka_unit_test(test_a_hash_chain_without_end),
 		cmocka_unit_test(test_loader_lock),
+		cmocka_unit_test(test_loader_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
