@@ -11,6 +11,7 @@
 #include "injector/proc.h"
 #include "injector/session.h"
 #include "injector/sharers.h"
+#include "injector/thunks.h"
 #include "injector/tracee.h"
 
 #define PATIENCE_NS 2000000000u /* for one child */
@@ -24,7 +25,7 @@ static bool maps_ours(pid_t pid)
 		return false;
 	for (size_t i = 0; i < maps.count && !holds; i++)
 		holds = limpet_memfd_is_agent(maps.list[i].path) &&
-			!limpet_memfd_is_thunks(maps.list[i].path, maps.list[i].offset) &&
+			!limpet_thunks_were_left(pid, &maps.list[i]) &&
 			limpet_footprint_has_inode(maps.list[i].inode);
 	limpet_proc_maps_done(&maps);
 	return holds;

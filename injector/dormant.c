@@ -12,6 +12,7 @@
 #include "injector/proc.h"
 #include "injector/proc_files.h"
 #include "injector/watchdog.h"
+#include "injector/thunks.h"
 
 #define INODES 8
 
@@ -31,7 +32,8 @@ struct holders {
 static void note_mapping(struct holder *holder, const char *line)
 {
 	const char *field = line;
-	uint64_t offset = 0, inode;
+	struct limpet_map map = {.start = strtoull(line, NULL, 16)};
+	uint64_t inode;
 	char *path;
 
 	/* proc(5): address perms offset dev inode path */
@@ -41,11 +43,12 @@ static void note_mapping(struct holder *holder, const char *line)
 			return;
 		field++;
 		if (i == 1)
-			offset = strtoull(field, NULL, 16);
+			map.offset = strtoull(field, NULL, 16);
 	}
 	inode = strtoull(field, &path, 10);
 	path += strspn(path, " ");
-	if (!limpet_memfd_is_ours(path) || limpet_memfd_is_thunks(path, offset))
+	map.path = path;
+	if (!limpet_memfd_is_ours(path) || limpet_thunks_were_left(holder->pid, &map))
 		return;
 	if (limpet_memfd_is_agent(path))
 		holder->agent = true;
@@ -228,18 +231,18 @@ int limpet_dormant_check(pid_t pid)
 bool limpet_dormant_left_jumps(pid_t pid)
 {
 	struct limpet_maps maps;
-	bool thunks = false, agent = false;
+	bool left = false, agent = false;
 
 	if (limpet_proc_maps_read(pid, &maps) < 0)
 		return false;
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct limpet_map *map = &maps.list[i];
 
-		if (limpet_memfd_is_thunks(map->path, map->offset))
-			thunks = true;
+		if (limpet_thunks_were_left(pid, map))
+			left = true;
 		else if (limpet_memfd_is_agent(map->path))
 			agent = true;
 	}
 	limpet_proc_maps_done(&maps);
-	return thunks && !agent;
+	return left && !agent;
 }

@@ -13,6 +13,7 @@
 #include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/preflight_check.h"
+#include "injector/thunks.h"
 
 const char *limpet_preflight_sys_root = "/sys";
 
@@ -249,9 +250,8 @@ static void check_agent(struct limpet_check *check)
 {
 	size_t i = 0;
 
-	while (i < check->maps.count &&
-	       (!limpet_memfd_is_agent(check->maps.list[i].path) ||
-		limpet_memfd_is_thunks(check->maps.list[i].path, check->maps.list[i].offset)))
+	while (i < check->maps.count && (!limpet_memfd_is_agent(check->maps.list[i].path) ||
+					 limpet_thunks_were_left(check->pid, &check->maps.list[i])))
 		i++;
 	if (i == check->maps.count || check->options.forked)
 		return;

@@ -12,6 +12,7 @@
 #include "injector/near.h"
 #include "injector/proc.h"
 #include "injector/quiesce.h"
+#include "injector/thunks.h"
 
 #define MAX_REMAINS 64u
 
@@ -56,9 +57,7 @@ static int find_maps(pid_t pid, const struct limpet_modules *modules, struct rem
 		const struct limpet_map *map = &maps.list[i];
 		size_t count = remains->map_count;
 
-		/* Thunks that an agent has left are called. */
-		if (!limpet_memfd_is_agent(map->path) ||
-		    limpet_memfd_is_thunks(map->path, map->offset) ||
+		if (!limpet_memfd_is_agent(map->path) || limpet_thunks_were_left(pid, map) ||
 		    limpet_modules_find(modules, map->start))
 			continue;
 		if (count && remains->maps[count - 1].end == map->start)

@@ -20,7 +20,6 @@
 #include "injector/growing.h"
 #include "injector/last_words.h"
 #include "injector/loader_lock.h"
-#include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/near.h"
 #include "injector/outside.h"
@@ -31,6 +30,7 @@
 #include "injector/seccomp_watch.h"
 #include "injector/sharers.h"
 #include "injector/tables.h"
+#include "injector/thunks.h"
 #include "injector/tid_offset.h"
 #include "injector/tracee.h"
 #include "injector/turn.h"
@@ -868,7 +868,7 @@ static bool are_apart(const struct limpet_session *session, uint64_t thunks)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(&session->modules.maps, thunks);
 
-	return map && map->start == thunks && limpet_memfd_is_thunks(map->path, map->offset);
+	return map && map->start == thunks && limpet_thunks_are(map);
 }
 
 static int find_place(const struct limpet_session *session, struct limpet_agent_place *ret)
@@ -1120,6 +1120,11 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 	error = wait_for_sharers(session, deadline_ns, err);
 	if (error)
 		return error;
+	if (session->stats.copies.elsewhere) {
+		error = limpet_thunks_leave(session->pid, place.thunks);
+		if (error)
+			return explain_elsewhere(session, err);
+	}
 	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result, err);
 }
 

@@ -8,7 +8,7 @@ teardown() { end; }
 
 # kept_in WAY STATUS: it keeps an address during a capture, which ends with this status.
 kept_in() {
-	start "$1" "$TARGETS/copies" || return 1
+	start "$1" "$TARGETS/hoard" || return 1
 	attach "$pid" || return 1
 	tell "$1" "keep $1" kept || return 1
 	stop "$pid" "$2" || fail "$1"
@@ -63,15 +63,15 @@ stays() {
 }
 
 @test "an address of a hook that a thread calls all the while, out of a register: at no moment is nothing there" {
-	start copies "$TARGETS/copies"
+	start hoard "$TARGETS/hoard"
 	attach "$pid"
-	tell copies "keep packed" kept
-	tell copies "spin packed" spinning
-	tell copies "calls 1000" called
+	tell hoard "keep packed" kept
+	tell hoard "spin packed" spinning
+	tell hoard "calls 1000" called
 	stop "$pid" 5
 	only_jumps "$pid"
-	tell copies "calls 1000" called
-	finish copies
+	tell hoard "calls 1000" called
+	finish hoard
 }
 
 @test "an address of a hook that is kept, and the agent is mapped" {

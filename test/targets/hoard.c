@@ -1,4 +1,4 @@
-/* copies: a program that keeps an address of free where it cannot be put back, and calls it later.
+/* hoard: a program that keeps an address of free where it cannot be put back, and calls it later.
  *
  * Commands: "keep WAY" takes the address anew; "use WAY" calls what was kept; "spin
  * WAY" does so in a thread all the while, and "calls N" answers once it has N times more; "quit".
