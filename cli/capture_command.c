@@ -330,10 +330,10 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 			       (unsigned long)result->slots_not_taken);
 	if (!result->unloaded) {
 		limpet_ui_error(&result->leave_err);
-		limpet_ui_warn(
-			"the agent stays in process %d, switched off; `limpet stop %d` tries "
-			"again",
-			command->pid, command->pid);
+		if (!result->sealed)
+			limpet_ui_warn("the agent stays in process %d, switched off; `limpet stop "
+				       "%d` tries again",
+				       command->pid, command->pid);
 	}
 	if (result->jumps_stay)
 		limpet_ui_warn("process %d keeps addresses of the agent where they cannot be put "

@@ -8,6 +8,7 @@
 #include "cli/ui.h"
 #include "injector/control_client.h"
 #include "injector/dormant.h"
+#include "injector/sealed.h"
 
 /* Removes what an unclean end left in a process; in injector/capture.h. */
 int limpet_capture_cleanup(pid_t pid, struct limpet_err *err) __attribute__((weak));
@@ -127,6 +128,10 @@ static int finish(struct stop *stop)
 		limpet_ui_warn(
 			"the trace of process %d is not complete; its report says what is missing",
 			stop->pid);
+	else if (end.exit_status == LIMPET_EXIT_DORMANT && limpet_sealed_check(stop->pid))
+		limpet_ui_warn("process %d has sealed limpet's memory: it stays, unused, until the "
+			       "program ends",
+			       stop->pid);
 	else if (end.exit_status == LIMPET_EXIT_DORMANT && !says_jumps(stop->pid))
 		limpet_ui_warn(
 			"the agent stays dormant in process %d; `limpet stop %d` tries again",

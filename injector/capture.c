@@ -647,6 +647,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 			   !books.unmatched_table_full;
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->table_left = stats->table_left;
+	result->sealed = stats->sealed;
 	result->detach_stop_us =
 		stats->detach_stop_ns ? (int64_t)(stats->detach_stop_ns / 1000) : -1;
 	end = (struct limpet_recorder_end){

@@ -84,6 +84,7 @@ struct limpet_capture_result {
 	unsigned children_cleaned; /* forked during the capture, and freed of the agent */
 	size_t children_left;
 	char children[1024]; /* pids of those that keep it, for people */
+	bool sealed;         /* what is not unloaded stays, by mseal(2), until the program ends */
 	pid_t table_left;    /* thread that keeps the closed channel among its descriptors; 0 */
 	struct limpet_forks_stats forks;
 	int target_status; /* as of wait(2), for a target that ended; -1: unknown */

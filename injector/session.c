@@ -27,6 +27,7 @@
 #include "injector/proc.h"
 #include "injector/remains.h"
 #include "injector/safepoint.h"
+#include "injector/sealed.h"
 #include "injector/seccomp_watch.h"
 #include "injector/sharers.h"
 #include "injector/tables.h"
@@ -77,6 +78,7 @@ struct limpet_session {
 	bool clock_is_tsc;     /* what the shared memory says of it is for the agent */
 	bool left_behind;      /* by an earlier limpet: its plan is not known */
 	bool anywhere; /* nothing of the program's is called, on whatever thread we borrow */
+	bool outside;  /* slots are put back from outside */
 	int channel;
 	uint64_t info_address; /* of limpet_agent_info in the target */
 	uint64_t handle;
@@ -1082,6 +1084,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 
 	if (error)
 		return error;
+	session->outside = session->info.map;
 	error = find_place(session, &place);
 	if (error)
 		return limpet_err_set(err, -ESRCH, "the agent is not in process %d any more",
@@ -1090,15 +1093,17 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 			   &result, err);
 	if (error)
 		return error;
-	if (result)
-		return limpet_err_set(err, -EBUSY, "%d slots could not be put back", result);
-	if (place.near_count || session->info.map)
+	if (place.near_count || session->info.map || result)
 		error = wait_for_sharers(session, deadline_ns, err);
 	if (error)
 		return error;
 	session->search_ns = search_ns(session);
 	near_setup(session, deadline_ns, &near);
-	if (session->info.map) {
+	/* The agent cannot open a page that the program has sealed; from outside it can be written.
+	 */
+	if (result)
+		session->outside = true;
+	if (session->outside) {
 		near.also = put_slots_back;
 		near.also_context = session;
 	}
@@ -1115,7 +1120,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		error = prove_unused(session, &place, &deadline_ns, err);
 		if (error)
 			return error;
-	} while (session->info.map && limpet_outside_leads_there(session->pid, &session->info) &&
+	} while (session->outside && limpet_outside_leads_there(session->pid, &session->info) &&
 		 limpet_monotonic_ns() < deadline_ns);
 	error = wait_for_sharers(session, deadline_ns, err);
 	if (error)
@@ -1161,6 +1166,11 @@ static int leave_and_explain(struct limpet_session *session, struct limpet_err *
 	error = leave(session, err);
 	if (!error)
 		clean_tables(session);
+	/* Nothing leads there any more, and to ask for it again is of no use. */
+	if ((!error || error == -ELIBACC) && limpet_sealed_check(session->pid)) {
+		session->stats.sealed = true;
+		error = limpet_sealed_explain(session->pid, err);
+	}
 	note_detach_stop(session);
 	identity = error ? check_identity(session) : 0;
 	if (identity == -ESRCH || identity == -ESTALE) {
@@ -1284,6 +1294,8 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	if (abandoned)
 		return limpet_err_set(err, -EBUSY, "the agent in process %d is not whole",
 				      session->pid);
+	if (limpet_sealed_check(session->pid))
+		return limpet_sealed_explain(session->pid, err);
 	/* Its stub is at work: it will start, find nobody there and switch itself off; or end. */
 	return limpet_err_set(
 		err, -EINPROGRESS,

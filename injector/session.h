@@ -34,6 +34,7 @@ struct limpet_session_options {
 struct limpet_session_stats {
 	uint64_t attach_stop_ns, detach_stop_ns; /* longest time from own code to own code */
 	unsigned attach_attempts;
+	bool sealed;      /* its memory stays, by mseal(2) */
 	pid_t table_left; /* of a thread whose descriptors still have our channel; 0: none */
 	uint32_t slots_patched, slots_not_taken;
 	unsigned entries_refused; /* functions of allocators that are not seen */

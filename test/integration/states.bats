@@ -200,6 +200,43 @@ vforked() {
 	vforked forker-static
 }
 
+# sealed_by WORD: the program seals what has that name in its memory, while it is captured.
+sealed_by() {
+	start sealer "$TARGETS/sealer"
+	attach "$pid" || return 1
+	tell sealer "seal $1" sealed
+	[[ $answer != "sealed 0" ]] || skip "no mseal(2) here"
+	tell sealer "take 1000" taken
+}
+
+stays_for_good() {
+	sealed_by memfd:limpet- || return 1
+	stop "$pid" 5 || return 1
+	grep -q "process $pid has sealed limpet's memory by mseal(2): it stays, unused, until the program ends" attach.1.err
+	! grep -h 'tries again' stop.err attach.1.err || return 1
+	tell sealer "take 1000" taken
+	refused 1 "process $pid has sealed limpet's memory" "$LIMPET" attach "$pid" || return 1
+	finish sealer
+}
+
+@test "a program seals limpet's memory (mseal): limpet says that it stays, and never that it tries again" {
+	stays_for_good
+}
+
+@test "a program seals limpet's memory (mseal): limpet says that it stays, where the agent is mapped" {
+	LIMPET_WAY=mapped stays_for_good
+}
+
+@test "a program seals the pages of its slots (mseal): they are put back all the same" {
+	sealed_by /sealer
+	stop "$pid"
+	good_capture
+	same "its calls" "$(site_sum take allocations)" 1000
+	nothing_of_ours "$pid"
+	tell sealer "take 1000" taken
+	finish sealer
+}
+
 # apart_from WHEN COMMAND: a thread takes a table of descriptors of its own, before the capture or during it. It sleeps,
 # and so is borrowed, while the main thread runs.
 apart_from() {
