@@ -51,15 +51,18 @@ static void unescape(char *text)
 	*out = '\0';
 }
 
-/* Field `number` (3...) of /proc/PID/stat. The name in field 2 may hold blanks and parentheses: the
- * last ')' ends it. */
+/* Field `number` (3...) of a thread's stat file. /proc/PID/stat adds up what all threads have
+ * used, which takes long where there are thousands: that of the one thread has the same else. The
+ * name in field 2 may hold blanks and parentheses: the last ')' ends it. */
 static int stat_field(pid_t pid, unsigned number, uint64_t *ret_value)
 {
 	LIMPET_FREE char *text = NULL;
+	char name[64], *at;
 	size_t bytes;
-	char *at;
-	int r = limpet_proc_file_read(pid, "stat", &text, &bytes);
+	int r;
 
+	snprintf(name, sizeof(name), "task/%d/stat", pid);
+	r = limpet_proc_file_read(pid, name, &text, &bytes);
 	if (r < 0)
 		return r;
 	at = memrchr(text, ')', bytes);

@@ -82,10 +82,7 @@ static bool task_has_memory(pid_t pid, pid_t tid)
 	size_t bytes;
 	char *at;
 
-	if (tid == pid)
-		snprintf(name, sizeof(name), "stat");
-	else
-		snprintf(name, sizeof(name), "task/%d/stat", tid);
+	snprintf(name, sizeof(name), "task/%d/stat", tid);
 	if (limpet_proc_file_read(pid, name, &text, &bytes) < 0)
 		return false;
 	at = memrchr(text, ')', bytes);

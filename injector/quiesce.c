@@ -184,14 +184,6 @@ static int stop_and_look(struct look *look, pid_t tid, pid_t ns_tid,
 	return outside;
 }
 
-static bool was_seen(const pid_t *seen, size_t count, pid_t tid)
-{
-	for (size_t i = 0; i < count; i++)
-		if (seen[i] == tid)
-			return true;
-	return false;
-}
-
 static int look_at(struct look *look, pid_t tid, bool stop_all, struct limpet_quiesce_stats *stats)
 {
 	struct limpet_proc_status status;
@@ -226,7 +218,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 	struct limpet_quiesce_stats stats = {0};
 	struct look look = {.pid = pid, .place = place, .stack = malloc(STACK_COPY_BYTES)};
 	struct timespec pause = {0, 500000};
-	pid_t *seen = NULL;
+	LIMPET_FREE pid_t *seen = NULL; /* ascending, as threads are listed */
 	size_t seen_count = 0;
 	int result = look.stack ? -EAGAIN : -ENOMEM;
 
@@ -235,6 +227,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 	while (result == -EAGAIN) {
 		LIMPET_FREE pid_t *tids = NULL;
 		int count = limpet_proc_tasks(pid, &tids);
+		size_t before = 0, now = 0;
 		bool all = true;
 
 		if (count < 0) {
@@ -244,26 +237,17 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 		stats.threads = (unsigned)count;
 		stats.rounds++;
 		for (int i = 0; i < count; i++) {
-			pid_t *more;
-			int answer;
-
-			if (was_seen(seen, seen_count, tids[i]))
-				continue;
-			answer = look_at(&look, tids[i], options->stop_all, &stats);
-			if (answer != 1) {
+			while (before < seen_count && seen[before] < tids[i])
+				before++;
+			if ((before < seen_count && seen[before] == tids[i]) ||
+			    look_at(&look, tids[i], options->stop_all, &stats) == 1)
+				tids[now++] = tids[i];
+			else
 				all = false;
-				continue;
-			}
-			more = realloc(seen, (seen_count + 1) * sizeof(*seen));
-			if (!more) {
-				result = -ENOMEM;
-				break;
-			}
-			seen = more;
-			seen[seen_count++] = tids[i];
 		}
-		if (result != -EAGAIN)
-			break;
+		free(seen);
+		seen = LIMPET_TAKE(tids);
+		seen_count = now;
 		if (all)
 			result = 0;
 		else if (limpet_monotonic_ns() > options->deadline_ns)
@@ -278,7 +262,6 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 		if (pause.tv_nsec < 20000000)
 			pause.tv_nsec *= 2;
 	}
-	free(seen);
 	free(look.states);
 	free(look.stack);
 	if (ret_stats)

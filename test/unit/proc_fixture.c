@@ -126,7 +126,7 @@ void proc_fixture_stat(pid_t pid, const char *name, unsigned flags, unsigned lon
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "%d/stat", pid);
+	snprintf(path, sizeof(path), "%d/task/%d/stat", pid, pid);
 	proc_fixture_write(path,
 			   "%d (%s) S 1 1 1 0 -1 %u 5 0 0 0 1 2 0 0 20 0 1 0 %llu 20971520 2560 "
 			   "18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n",

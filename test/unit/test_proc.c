@@ -357,6 +357,7 @@ static void test_cut_status_is_refused(void **state)
 	struct limpet_proc_status status = {.threads = 77};
 
 	(void)state;
+	/* Not that of the whole process: it takes as long as there are threads. */
 	proc_fixture_stat(PID, "x", 0, 1);
 	proc_fixture_write("4711/status", "%s", "");
 	assert_int_equal(limpet_proc_status_read(PID, &status), -EBADMSG);
@@ -365,9 +366,9 @@ static void test_cut_status_is_refused(void **state)
 	proc_fixture_write("4711/status", "%s", "Name:\tx\nState:\tS\nTgid:\t4711\nUid:\t0\t0\n");
 	assert_int_equal(limpet_proc_status_read(PID, &status), -EBADMSG);
 	proc_fixture_status(PID, "x", 'S', PID, 1, "");
-	proc_fixture_write("4711/stat", "%s", "4711 (x) S 1 1");
+	proc_fixture_write("4711/task/4711/stat", "%s", "4711 (x) S 1 1");
 	assert_int_equal(limpet_proc_status_read(PID, &status), -EBADMSG);
-	proc_fixture_write("4711/stat", "%s", "4711 (x");
+	proc_fixture_write("4711/task/4711/stat", "%s", "4711 (x");
 	assert_int_equal(limpet_proc_status_read(PID, &status), -EBADMSG);
 	assert_int_equal(status.threads, 77);
 }
