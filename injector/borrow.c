@@ -49,6 +49,9 @@ struct limpet_borrow {
 	uint64_t map, map_bytes, code_bytes;
 	int image_there, channel_there, ours_there; /* descriptors in the target; -1: none */
 	int channel;
+	/* Where the stub keeps the numbers of the channel's ends, while it stands behind the call
+	 * that makes them; else 0. */
+	uint64_t ends_there;
 	struct {
 		uint64_t start, bytes;
 	} last[MAX_LAST];
@@ -779,22 +782,29 @@ static bool is_channel(int fd)
 	       name_bytes == sizeof(sa_family_t);
 }
 
-/* The stub has made the channel and stands still. */
-static int take_end(struct limpet_borrow *borrow, uint64_t boot_address,
-		    const struct limpet_segment *segment, struct limpet_err *err)
+static int read_ends(struct limpet_borrow *borrow)
 {
-	LIMPET_CLOSE int theirs = -1;
-	int ends[2], error;
+	int ends[2];
+	int error = limpet_memory_read(borrow->setup.pid, borrow->ends_there, ends, sizeof(ends));
 
-	error = limpet_memory_read(borrow->setup.pid,
-				   boot_address + offsetof(struct limpet_boot, channel), ends,
-				   sizeof(ends));
 	if (error)
-		return failed(err, borrow, "reading its scratch memory", error);
+		return error;
 	borrow->channel_there = ends[0];
 	borrow->ours_there = ends[1];
-	theirs = get_descriptor(borrow, ends[0]);
-	borrow->channel = get_descriptor(borrow, ends[1]);
+	return 0;
+}
+
+/* The stub has made the channel and stands still. */
+static int take_end(struct limpet_borrow *borrow, const struct limpet_segment *segment,
+		    struct limpet_err *err)
+{
+	LIMPET_CLOSE int theirs = -1;
+	int error = read_ends(borrow);
+
+	if (error)
+		return failed(err, borrow, "reading its scratch memory", error);
+	theirs = get_descriptor(borrow, borrow->channel_there);
+	borrow->channel = get_descriptor(borrow, borrow->ours_there);
 	if (borrow->channel < 0)
 		return failed(err, borrow, "pidfd_getfd", borrow->channel);
 	if (!is_channel(borrow->channel) || !is_channel(theirs))
@@ -828,23 +838,27 @@ int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
 	error = limpet_memory_write(borrow->setup.pid, boot_address, boot, sizeof(*boot));
 	if (error)
 		return failed(err, borrow, "writing its scratch memory", error);
+	borrow->ends_there = boot_address + offsetof(struct limpet_boot, channel);
 	/* As after a call instruction: rsp + 8 is a multiple of 16. */
 	error = limpet_tracee_run(borrow->tracee, borrow->map + image->boot_entry,
 				  boot_address - 72, boot_address,
 				  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
+	if (error && limpet_tracee_is_running(borrow->tracee))
+		borrow->ends_there = 0;
 	if (error)
 		return failed(err, borrow, "running the stub", error);
 	if (answer < 0)
 		return failed(err, borrow, "socketpair", answer);
-	error = take_end(borrow, boot_address, segment, err);
+	error = take_end(borrow, segment, err);
 	if (error)
 		return error;
-	/* From here on the stub closes and moves descriptors: their numbers may be the program's by
-	 * the time we look. */
-	borrow->channel_there = borrow->ours_there = borrow->image_there = -1;
 	error = limpet_tracee_go_on(borrow->tracee);
 	if (error)
 		return failed(err, borrow, "running the stub", error);
+	/* From here on the stub closes and moves descriptors: their numbers may be the program's by
+	 * the time we look. */
+	borrow->channel_there = borrow->ours_there = borrow->image_there = -1;
+	borrow->ends_there = 0;
 	error = wait_ready(borrow, deadline_ns > least_ns ? deadline_ns : least_ns);
 	/* It waits for a lock, and may hold others by now: whatever went wrong, it finds home by
 	 * itself. Only one that stands at a fault has no way on. */
@@ -873,10 +887,24 @@ int limpet_borrow_call(struct limpet_borrow *borrow, struct limpet_boot *boot,
 	return 0;
 }
 
+/* Once more, if the call could not be made; but not if it was, and all that failed is to hear of
+ * it: by then the number may be the program's. */
 static void close_there(struct limpet_borrow *borrow, int fd)
 {
-	if (fd >= 0)
+	if (fd >= 0 && call_there(borrow, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0) < 0 &&
+	    limpet_footprint_has(borrow->setup.pid, fd))
 		call_there(borrow, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
+}
+
+/* Of a stub that was not let go of, after something failed. Before it has called there are none: it
+ * is -1 that stands there then. */
+static void close_ends(struct limpet_borrow *borrow)
+{
+	if (borrow->ends_there && borrow->channel_there < 0)
+		(void)!read_ends(borrow);
+	close_there(borrow, borrow->ours_there);
+	if (!borrow->channel_stays)
+		close_there(borrow, borrow->channel_there);
 }
 
 int limpet_borrow_finish(struct limpet_borrow *borrow)
@@ -891,9 +919,7 @@ int limpet_borrow_finish(struct limpet_borrow *borrow)
 		error = limpet_tracee_release(borrow->tracee);
 	} else {
 		close_there(borrow, borrow->image_there);
-		close_there(borrow, borrow->ours_there);
-		if (!borrow->channel_stays)
-			close_there(borrow, borrow->channel_there);
+		close_ends(borrow);
 		for (unsigned i = 0; i < borrow->last_count; i++)
 			call_there(borrow, SYS_munmap, borrow->last[i].start, borrow->last[i].bytes,
 				   0, 0, 0, 0);

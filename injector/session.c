@@ -20,6 +20,7 @@
 #include "injector/growing.h"
 #include "injector/last_words.h"
 #include "injector/loader_lock.h"
+#include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/near.h"
 #include "injector/outside.h"
@@ -1072,6 +1073,25 @@ static uint64_t search_ns(const struct limpet_session *session)
 	return (status.rss_bytes >> 20) * SEARCH_NS_PER_MIB;
 }
 
+/* munmap may fail, for one where the program has come to as many mappings as it may have, and so
+ * may all where it has a filter. By inode: the program may be a limpet itself. */
+static int check_gone(const struct limpet_session *session, struct limpet_err *err)
+{
+	struct limpet_maps maps;
+	unsigned left = limpet_remains_find(session->pid, NULL) > 0;
+
+	if (limpet_proc_maps_read(session->pid, &maps) < 0)
+		return 0;
+	for (size_t i = 0; i < maps.count; i++)
+		left += limpet_memfd_is_ours(maps.list[i].path) &&
+			limpet_footprint_has_inode(maps.list[i].inode);
+	limpet_proc_maps_done(&maps);
+	return left ? limpet_err_set(err, -EBUSY,
+				     "not all that limpet made could be removed from process %d",
+				     session->pid)
+		    : 0;
+}
+
 /* Slots and copies back, then the proof, then the end. Code is not put back while somebody runs
  * there who does not stand with the threads. Nor is the agent unmapped while one lives who may be
  * in it: who is born after the proof, of threads that are outside, is outside. */
@@ -1130,7 +1150,8 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		if (error)
 			return explain_elsewhere(session, err);
 	}
-	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result, err);
+	error = call_agent(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result, err);
+	return error ?: check_gone(session, err);
 }
 
 void limpet_session_let_go(struct limpet_session *session)

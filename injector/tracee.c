@@ -35,6 +35,7 @@ struct limpet_tracee {
 	pid_t pid, tid;
 	bool borrowed, moved; /* moved: its registers are not its own */
 	bool at_syscall;      /* in a syscall-exit stop rather than an event stop */
+	bool at_entry;        /* in a syscall-entry stop: the call is still to be made */
 	bool running;
 	bool group_stop;
 	struct user_regs_struct regs; /* its own */
@@ -737,22 +738,36 @@ static int to_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	}
 }
 
+/* From the stop in front of a system call to the one behind it. */
+static int end_call(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	int error = to_syscall_stop(tracee, deadline_ns);
+
+	tracee->at_entry = tracee->at_entry && error;
+	tracee->at_syscall = tracee->at_syscall || !error;
+	return error;
+}
+
 /* Sets the thread going with `regs` and stops it behind the next system call. */
 static int through_syscall(struct limpet_tracee *tracee, struct user_regs_struct *regs,
 			   uint64_t deadline_ns, int64_t *ret_answer)
 {
 	struct iovec vector = {regs, sizeof(*regs)};
-	int error = write_registers(tracee, regs);
+	/* A call before this one did not come to its end: what is written now would be taken for
+	 * its arguments. */
+	int error = tracee->at_entry ? end_call(tracee, deadline_ns) : 0;
 
+	if (!error)
+		error = write_registers(tracee, regs);
 	if (error)
 		return error;
 	tracee->moved = true;
 	error = to_syscall_stop(tracee, deadline_ns);
+	tracee->at_entry = !error;
 	if (!error)
-		error = to_syscall_stop(tracee, deadline_ns);
+		error = end_call(tracee, deadline_ns);
 	if (error)
 		return error;
-	tracee->at_syscall = true;
 	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
 		return -errno;
 	*ret_answer = (int64_t)regs->rax;
@@ -794,8 +809,10 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 
 int limpet_tracee_go_on(struct limpet_tracee *tracee)
 {
-	tracee->at_syscall = false;
-	return resume(tracee, PTRACE_CONT, 0);
+	int error = resume(tracee, PTRACE_CONT, 0);
+
+	tracee->at_syscall = tracee->at_syscall && error;
+	return error;
 }
 
 bool limpet_tracee_is_running(const struct limpet_tracee *tracee)
@@ -820,7 +837,7 @@ int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns)
 		return 0;
 	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
 		return -errno;
-	tracee->at_syscall = false;
+	tracee->at_syscall = tracee->at_entry = false;
 	return wait_event(tracee, deadline_ns);
 }
 
@@ -830,7 +847,7 @@ static int leave_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns
 {
 	int error;
 
-	if (!tracee->at_syscall)
+	if (!tracee->at_syscall && !tracee->at_entry)
 		return 0;
 	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
 		return -errno;
@@ -838,7 +855,7 @@ static int leave_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns
 	if (!error)
 		error = wait_event(tracee, deadline_ns);
 	if (!error)
-		tracee->at_syscall = false;
+		tracee->at_syscall = tracee->at_entry = false;
 	return error;
 }
 

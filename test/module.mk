@@ -64,7 +64,7 @@ $(foreach test,$(CLOCK_TESTS),$(eval $(test)_SRC += test/unit/clock_fixture.c))
 BATS_TESTS := $(sort $(wildcard test/integration/*.bats))
 TORTURE_TESTS := test/torture/stall.bats test/torture/rounds.bats test/torture/programs.bats test/torture/kills.bats
 TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/stops.bats \
-	test/torture/order.bats test/torture/chains.bats test/torture/losses.bats test/torture/chaos.bats
+	test/torture/order.bats test/torture/chains.bats test/torture/losses.bats test/torture/chaos.bats test/torture/faults.bats
 # What measures time, by medians of an idle machine: `make torture`.
 LONG_TORTURE_TESTS := $(TORTURE_TESTS) $(sort $(wildcard test/torture/*_limits.bats))
 # And what has more rounds than in `make test`.
@@ -435,7 +435,7 @@ $(TARGET_DIR)/bundled-%: test/targets/bundled.c test/targets/target.h $(TARGET_D
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -L$(TARGET_DIR) -lbundle-$* -Wl,-rpath,'$$ORIGIN'
 
 # Programs that use the injector's insides, for the torture run.
-TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops stoptimes chains waits)
+TORTURE_PROGRAMS := $(addprefix $(B)/torture/,rounds captures killstep stops stoptimes chains waits faults)
 torture_chains_SRC := test/torture/chains_agent.c test/torture/chains_unwind.c
 torture_objects = $(patsubst %.c,$(B)/obj/%.o,$(torture_$1_SRC))
 $(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $$(call torture_objects,$$*) \
@@ -514,6 +514,7 @@ torture: export PROGRAM_CAPTURES ?= 20
 torture: export SAMPLE_ROUNDS ?= 200
 torture: export ROUNDS_SECONDS ?= 3600
 torture: export ROUNDS_TIMED ?= yes
+torture: export FAULTS ?= all
 torture: export KILL_STRIDE ?= 1
 torture: export KILL_REPEAT ?= 20
 torture: export KILL_ROUNDS ?= 1000

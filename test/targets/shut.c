@@ -2,7 +2,9 @@
  *
  * "ready PID"; "work N" allocates N times in shut_work, "threads N" has N threads do so ten times
  * each; "shut kill" and "shut errno" install a filter that lets the calls pass which it makes from
- * then on, and kills the program for any other or answers it by EPERM; "quit". */
+ * then on, and kills the program for any other or answers it by EPERM; "fail CALL ARGUMENT VALUE
+ * ERRNO" one that answers a call by an error unless the low half of this argument is this value,
+ * for who asks what the filter makes of it before; all are numbers. "quit". */
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -42,6 +44,30 @@ static void run_threads(unsigned long count)
 	}
 }
 
+static void install(struct sock_filter *code, unsigned count)
+{
+	struct sock_fprog program = {(unsigned short)count, code};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		target_broken("seccomp: %s", strerror(errno));
+}
+
+static void fail(unsigned call, unsigned argument, unsigned value, unsigned error)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args) + 8 * argument),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	install(code, sizeof(code) / sizeof(code[0]));
+}
+
 static void shut(unsigned verdict)
 {
 	static const unsigned own[] = {
@@ -61,15 +87,13 @@ static void shut(unsigned verdict)
 		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	}
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
-	struct sock_fprog program = {(unsigned short)n, code};
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		target_broken("seccomp: %s", strerror(errno));
+	install(code, n);
 }
 
 int main(void)
 {
 	char line[256];
+	unsigned call, argument, value, error;
 	unsigned long n;
 
 	/* What libc asks for with the first one. */
@@ -88,6 +112,10 @@ int main(void)
 		} else if (!strcmp(line, "shut errno")) {
 			shut(SECCOMP_RET_ERRNO | EPERM);
 			target_say("shut");
+		} else if (sscanf(line, "fail %u %u %u %u", &call, &argument, &value, &error) ==
+			   4) {
+			fail(call, argument, value, error);
+			target_say("failing");
 		} else if (!strcmp(line, "quit")) {
 			return 0;
 		} else {

@@ -1,0 +1,134 @@
+#!/usr/bin/env bats
+# Each system call that limpet makes to attach and to leave fails, one a run. FAULTS: how many of those that were
+# seen are tried for each way in, the same ones for the same limpet; all: all of them, with each error (`make
+# torture`).
+# time-limit: 300
+
+load ../integration/helpers
+setup() { begin; }
+teardown() { end; }
+
+: "${FAULTS:=12}"
+: "${TORTURE:=$root/build/torture}"
+
+figures() {
+	echo "# figures:   $*" >&3
+}
+
+# faulty WORD...: limpet, under faults(1), with a short capture of $pid from beginning to end.
+faulty() {
+	rm -f fault.limpet*
+	exit_status=0
+	within 60 "$TORTURE/faults" "$@" "$LIMPET" attach -q --no-seal -d 50ms --attach-timeout 3s -o fault.limpet \
+		--load "$load" "$pid" >fault.say 2>fault.err || exit_status=$?
+}
+
+# after_fault NAME: limpet has ended in time, with a status and words of its own; the program works, and nothing is
+# left that the next limpet does not remove.
+after_fault() {
+	case $exit_status in
+	0 | 4) ;;
+	1 | 3 | 5) grep -q '^limpet: ' fault.err || fail "status $exit_status without a word" || return 1 ;;
+	*) fail "limpet attach ended with status $exit_status: $(<fault.err)" || return 1 ;;
+	esac
+	tell "$1" "run 20" ran || return 1
+	cleaned_up "$pid" 01 || return 1
+	find "/proc/$pid/fd" -mindepth 1 -printf '%f %l\n' | sort | diff fds.before - || fail "other descriptors" || return 1
+	! grep -q $'^State:\t[Tt]' "/proc/$pid/task/"*/status || fail "it is stopped"
+}
+
+# fails_everywhere LOAD PROGRAM...; `each`: a call that is tried at each place, if only one error at each.
+fails_everywhere() {
+	local load=$1 name="$1-${2##*/}" each=${each-} hits=0 tried=0 call place error
+	start "$name" "${@:2}"
+	tell "$name" "run 20" ran
+	find "/proc/$pid/fd" -mindepth 1 -printf '%f %l\n' | sort >fds.before
+	faulty list places
+	((exit_status == 0)) || fail "without a fault: status $exit_status: $(<fault.err)" || return 1
+	after_fault "$name" || return 1
+	sort -o places places
+	(($(wc -l <places) > 300)) || fail "only $(wc -l <places) of them were seen" || return 1
+	if [[ $FAULTS != all ]]; then
+		shuf --random-source=<(yes "$name") places >shuffled
+		shuf -n "$FAULTS" --random-source=<(yes "$name") <(awk '!seen[$1]++' shuffled) >places
+		# Where the program is held, at each place.
+		[[ -z $each ]] || awk -v each="$each" '$1 == each && !seen[$2]++' shuffled >>places
+	fi
+	while read -r call place error; do
+		faulty at "$call" "$place" "$error" hit
+		after_fault "$name" || fail "$call at $place: $error" || return 1
+		tried=$((tried + 1))
+		[[ ! -s hit ]] || hits=$((hits + 1))
+	done <places
+	figures "$name: $hits of $tried calls failed"
+	# Some are made at times only.
+	((2 * hits > tried)) || fail "only $hits of $tried were made again" || return 1
+	counted_phase "$name" 2000 || return 1
+	finish "$name"
+}
+
+@test "any system call of limpet's fails: it ends in time and says so, the program works, nothing is left: dlopen" {
+	each=ptrace fails_everywhere dlopen "$TARGETS/storm" --threads 2 --cross
+}
+
+@test "any system call of limpet's fails: it ends in time and says so, the program works, nothing is left: map" {
+	fails_everywhere map "$TARGETS/storm" --threads 2 --cross
+}
+
+@test "any system call of limpet's fails: it ends in time and says so, the program works, nothing is left: entries" {
+	fails_everywhere dlopen "$TARGETS/own-allocator" --threads 2 --cross
+}
+
+# Calls that a thread of the program makes for us: number, and the argument by which they are told from those that the
+# filter was asked about before, and its value there.
+there=("memfd_create 319 0 4154458112" "socketpair 53 3 4154458112" "mmap 9 1 65536" "munmap 11 1 65536" "close 3 0 900"
+	"fcntl 72 0 900" "sendto 44 0 900" "recvfrom 45 0 900" "recvmsg 47 0 900" "mprotect 10 0 4154458112"
+	"madvise 28 0 4154458112" "openat 257 1 4154458112" "pread64 17 0 900" "newfstatat 262 0 900" "fstat 5 0 900")
+
+# A filter is not taken off again: what the program does not let us take back stays, switched off.
+@test "any system call that a thread of the program makes for limpet fails: it says so, the program works" {
+	local index errors=12 ways=(dlopen map) way
+	[[ $FAULTS != all ]] || errors="12 1"
+	for ((index = 0; index < ${#there[@]}; index++)); do
+		for way in 0 1; do
+			# Each by one way, in turn.
+			[[ $FAULTS == all ]] || ((index % 2 == way)) || continue
+			# shellcheck disable=SC2086 # several words
+			fails_there "${ways[way]}" ${there[index]} $errors || return 1
+		done
+	done
+}
+
+# fails_there LOAD CALL NUMBER ARGUMENT VALUE ERRNO...: at the attach, and at the end of a capture.
+fails_there() {
+	local load=$1 call=$2 rule="fail $3 $4 $5" error key exit_status
+	for error in "${@:6}"; do
+		key=$load-$call-$error
+		start "$key" "$TARGETS/shut"
+		tell "$key" "work 10" worked
+		tell "$key" "$rule $error" failing
+		exit_status=0
+		within 60 "$LIMPET" attach -q --no-seal -d 10ms --attach-timeout 3s -o "$key.limpet" --load "$load" "$pid" \
+			>fault.say 2>fault.err || exit_status=$?
+		ended_well "$key" || return 1
+		start "$key-end" "$TARGETS/shut"
+		attach "$pid" --no-seal --attach-timeout 3s || return 1
+		tell "$key-end" "$rule $error" failing
+		tell "$key-end" "work 10" worked
+		within 60 "$LIMPET" stop -q "$pid" >fault.say 2>fault.err || true
+		exit_status_of "$limpet_job" 60 || return 1
+		exit_status=$status
+		cat "attach.$captures.err" >>fault.err
+		ended_well "$key-end" || return 1
+	done
+}
+ended_well() {
+	case $exit_status in
+	0 | 4) nothing_of_ours "$pid" || fail "$1" || return 1 ;;
+	1 | 3 | 5) grep -q '^limpet: ' fault.err || fail "$1: status $exit_status without a word" || return 1 ;;
+	*) fail "$1: status $exit_status: $(<fault.err)" || return 1 ;;
+	esac
+	tell "$1" "work 1000" worked || return 1
+	grep -q '^TracerPid:[[:space:]]0$' "/proc/$pid/status" || fail "$1: still traced" || return 1
+	finish "$1"
+}
