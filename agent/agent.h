@@ -176,7 +176,8 @@ static inline void limpet_record_append(struct limpet_thread *thread, uint32_t t
 	bool wide = size > UINT32_MAX;
 	uint64_t bytes = wide ? 32 : 24, *words;
 
-	if (__builtin_expect(thread->end - thread->at < bytes, 0) &&
+	/* Signed: whatever stands there, it ends with an event that is lost. */
+	if (__builtin_expect((int64_t)(thread->end - thread->at) < (int64_t)bytes, 0) &&
 	    !limpet_record_make_room(thread, ticks))
 		return;
 	words = (uint64_t *)(uintptr_t)thread->at;

@@ -198,6 +198,10 @@ static bool calls_nothing(const struct limpet_hook *outer)
 	return limpet_family[outer->symbol].flags & LIMPET_FAMILY_MMAP;
 }
 
+/* How far below a hook its allocator's inner calls come from at most. What comes from further below
+ * is on another stack, a coroutine's, as is what comes from above. */
+#define INNER_REACH 65536u
+
 /* A state that is not at rest: NULL if this call is to pass, else it is at rest now. What passes is
  * counted, but for an allocator's inner calls: these come from below the hook, and are counted
  * outside. Who is in a hook that calls nothing is recorded, or counted, by thread_beside(). */
@@ -213,7 +217,8 @@ static __attribute__((noinline)) struct limpet_thread *settle(struct limpet_thre
 	}
 	outer = outer_hook(thread);
 	if (thread->phase == LIMPET_PHASE_RECORDING ||
-	    ((uint64_t)(uintptr_t)frame > thread->entry_sp && !(outer && calls_nothing(outer))))
+	    (thread->entry_sp - (uint64_t)(uintptr_t)frame > INNER_REACH &&
+	     !(outer && calls_nothing(outer))))
 		__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
 	return NULL;
 }
@@ -596,6 +601,12 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	 * memory that the parent uses. */
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
 		return;
+	/* A fibre that went on in another thread, which has a state of its own. The one that it
+	 * began with keeps its mark until the return address is gone: another thread may use it. */
+	if (thread->thread_pointer != limpet_thread_pointer()) {
+		__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
+		return;
+	}
 	set_phase(thread, LIMPET_PHASE_RECORDING);
 	if (hook->op != LIMPET_OP_FREE && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE)) {
 		if (hook->flags & LIMPET_HOOK_NIM)

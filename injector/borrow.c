@@ -239,7 +239,7 @@ static int try_threads(struct limpet_borrow *borrow, const struct candidate *lis
 		       struct patience *patience, bool *want_arena,
 		       enum limpet_safepoint_verdict *ret_verdict)
 {
-	bool not_now = false, late = false, forbidden = false;
+	bool not_now = false, late = false, forbidden = false, no_arena = false;
 
 	borrow->cut_tid = 0;
 	for (int i = 0; i < count && list[i].rank != RANK_CANNOT_STOP; i++) {
@@ -257,10 +257,13 @@ static int try_threads(struct limpet_borrow *borrow, const struct candidate *lis
 		not_now |= error == NOT_NOW;
 		late |= error == LATE;
 		forbidden |= error == FORBIDDEN;
+		no_arena |= error == NO_ARENA;
 	}
 	/* A filter is not taken off again. */
-	if (forbidden && !not_now && !late)
+	if (forbidden && !not_now && !late && !no_arena) {
+		*ret_verdict = LIMPET_UNSAFE_FILTER;
 		return -EPERM;
+	}
 	*want_arena = false;
 	return NOT_NOW;
 }

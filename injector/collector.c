@@ -72,6 +72,7 @@ struct limpet_collector {
 	size_t max_waiting;    /* what comes beyond is lost */
 	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
 	uint64_t unmerged, bad_records;
+	uint64_t late; /* came when what is younger was recorded already */
 	unsigned rescans;
 	bool channel_ended;
 	uint32_t modules_seen; /* when the modules were looked at last */
@@ -349,6 +350,7 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 			continue;
 		}
 		cursor->last_ticks = record->time_ns;
+		collector->late += record->time_ns < collector->safe_ticks;
 		if (count < room)
 			count++;
 		else
@@ -639,7 +641,7 @@ static void publish_stacks(struct limpet_collector *collector)
 		low = map->start;
 		high = map->end;
 		if (!strcmp(map->path, "[stack]")) {
-			low = limpet_proc_main_stack_low(pid, map);
+			low = limpet_proc_main_stack_low(pid, &maps, map);
 		} else if (owner > sp && owner < high) {
 			high = owner;
 		} else {
@@ -952,6 +954,11 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 	}
 	ret_tick->unseen_calls = collector->shm->lost_no_thread + collector->shm->lost_in_signal +
 				 collector->shm->lost_no_frame;
+}
+
+uint64_t limpet_collector_late_events(const struct limpet_collector *collector)
+{
+	return collector->late;
 }
 
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)

@@ -37,6 +37,9 @@ uint32_t limpet_collector_thread_states(const struct limpet_collector *collector
 /* Puts what it knows into a tick for the recorder. */
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick);
+/* Events that came after younger ones had been recorded: of a thread that stood still for seconds
+ * in the middle of a call. What they say of a block may be in the wrong order. */
+uint64_t limpet_collector_late_events(const struct limpet_collector *collector);
 /* Places that call an allocator and were left alone by the agent. */
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector);
 /* The program closed its end of the socket, or is gone, or is another one. */

@@ -11,8 +11,8 @@
 #include "injector/memfd.h"
 #include "injector/proc.h"
 #include "injector/proc_files.h"
-#include "injector/watchdog.h"
 #include "injector/thunks.h"
+#include "injector/watchdog.h"
 
 #define INODES 8
 

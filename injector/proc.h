@@ -30,8 +30,10 @@ int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps);
 void limpet_proc_maps_done(struct limpet_maps *maps);
 /* The map that holds `address`, or NULL. */
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address);
-/* How far down the mapping "[stack]" may grow, into space that nothing else is mapped to. */
-uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_map *map);
+/* How far down the mapping "[stack]", one of `maps`, may grow, into space that nothing else is
+ * mapped to: the limit may have been raised since the space was laid out. */
+uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,
+				    const struct limpet_map *map);
 
 struct limpet_proc_status {
 	char name[64]; /* comm, unescaped */

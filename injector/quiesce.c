@@ -12,7 +12,8 @@
 #include "injector/stop_effect.h"
 #include "injector/tracee.h"
 
-#define STACK_COPY_BYTES (512u << 10)
+/* Of each stack, from its pointer up to where its mapping ends, or so much: no handler has more. */
+#define STACK_COPY_BYTES (4u << 20)
 #define MAX_THREAD_STATES 65536u
 #define STOP_PATIENCE_NS 200000000u
 /* How long a call that a stop would cut short is waited for, if it has to be stopped at all. */

@@ -49,13 +49,11 @@ bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch, pid_t pid, 
 	struct limpet_seccomp_verdict verdict;
 	uint64_t kind = limpet_seccomp_kind(pid, tid);
 
-	if (!kind || kind == LIMPET_SECCOMP_STRICT || is_good(watch, kind))
+	if (!kind || kind == LIMPET_SECCOMP_STRICT)
 		return kind != LIMPET_SECCOMP_STRICT;
 	if (limpet_seccomp_filters_read(tid, true, &filters) < 0)
-		return watch->assume_ok;
+		return watch->assume_ok || is_good(watch, kind);
 	limpet_seccomp_judge(&filters, true, &verdict);
 	limpet_seccomp_filters_done(&filters);
-	if (!verdict.call)
-		note_good(watch, kind);
 	return !verdict.call;
 }

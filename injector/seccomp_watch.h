@@ -1,6 +1,7 @@
 /* Filters that a program installs after it was looked at, as programs do that lock themselves in
- * once they have started. They belong to threads, cannot be taken off, and are told apart by how
- * many a thread has (Seccomp_filters in /proc, since Linux 5.9). */
+ * once they have started. They belong to threads and cannot be taken off. Each thread's are read
+ * and judged once it stands still. Only where they cannot be read, how many a thread has
+ * (Seccomp_filters in /proc, since Linux 5.9) has to tell whether more have come. */
 #ifndef LIMPET_INJECTOR_SECCOMP_WATCH_H
 #define LIMPET_INJECTOR_SECCOMP_WATCH_H
 
@@ -17,7 +18,7 @@
 uint64_t limpet_seccomp_kind(pid_t pid, pid_t tid);
 
 struct limpet_seccomp_watch {
-	uint64_t good[LIMPET_SECCOMP_KINDS]; /* so many filters, and all calls of ours may pass */
+	uint64_t good[LIMPET_SECCOMP_KINDS]; /* so many were there when preflight tried the calls */
 	unsigned count;
 	bool assume_ok; /* of a filter that cannot be read */
 };

@@ -454,7 +454,7 @@ static void say_where_stacks_are(struct limpet_session *session, const struct li
 		if (strcmp(map->path, "[stack]") != 0)
 			continue;
 		shm->main_tid = (uint32_t)status.ns_pid;
-		shm->main_stack_low = limpet_proc_main_stack_low(session->pid, map);
+		shm->main_stack_low = limpet_proc_main_stack_low(session->pid, maps, map);
 		shm->main_stack_high = map->end;
 	}
 }
@@ -1084,7 +1084,8 @@ static int check_gone(const struct limpet_session *session, struct limpet_err *e
 		return 0;
 	for (size_t i = 0; i < maps.count; i++)
 		left += limpet_memfd_is_ours(maps.list[i].path) &&
-			limpet_footprint_has_inode(maps.list[i].inode);
+			limpet_footprint_has_inode(maps.list[i].inode) &&
+			!limpet_thunks_were_left(session->pid, &maps.list[i]);
 	limpet_proc_maps_done(&maps);
 	return left ? limpet_err_set(err, -EBUSY,
 				     "not all that limpet made could be removed from process %d",
