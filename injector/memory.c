@@ -27,12 +27,23 @@ static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *re
 	return resident == pid ? answer : call(resident, local, 1, remote, count, 0);
 }
 
+/* In one piece: the kernel takes the lock of the target's memory once for it, or for each MiB of
+ * it, and where many threads map and unmap that is long in coming. */
+static size_t read_whole(pid_t pid, uint64_t address, void *ret, size_t bytes)
+{
+	struct iovec local = {ret, bytes};
+	struct iovec remote = {(void *)(uintptr_t)address, bytes};
+	ssize_t answer = move(false, pid, &local, &remote, 1);
+
+	return answer > 0 ? (size_t)answer : 0;
+}
+
 ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t bytes)
 {
-	size_t done = 0;
+	size_t done = read_whole(pid, address, ret, bytes);
 
-	/* One remote piece a page: the kernel stops at the first piece that faults, and counts the
-	 * whole pieces before it. */
+	/* What is not whole, by one remote piece a page: the kernel stops at the first piece that
+	 * faults, and counts the whole pieces before it. */
 	while (done < bytes) {
 		struct iovec local = {(uint8_t *)ret + done, 0};
 		struct iovec remote[MAX_PIECES];

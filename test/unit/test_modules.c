@@ -359,7 +359,7 @@ static void test_fingerprint(void **state)
 /* ------------------------------------------------------------------ what is read of a target */
 
 static struct {
-	uint64_t calls, bytes;
+	uint64_t calls, bytes, pieces;
 } reads;
 
 ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
@@ -375,6 +375,7 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
 	ssize_t got = __real_process_vm_readv(pid, local, local_count, remote, remote_count, flags);
 
 	reads.calls++;
+	reads.pieces += remote_count;
 	reads.bytes += got > 0 ? (uint64_t)got : 0;
 	return got;
 }
@@ -883,6 +884,37 @@ static void test_loader_error(void **state)
 	assert_int_equal(*(const volatile uint64_t *)word, 0);
 }
 
+/* For each piece the kernel takes the lock of the memory, for which busy threads wait, too. */
+static void test_memory_is_read_in_few_pieces(void **state)
+{
+	const size_t page = 4096, bytes = 256 * page, hole = 100 * page;
+	uint8_t *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *copy = malloc(bytes);
+
+	(void)state;
+	assert_true(memory != MAP_FAILED && copy);
+	memset(memory, 0x5a, bytes);
+	memset(&reads, 0, sizeof(reads));
+	assert_int_equal(
+		limpet_memory_read_some(getpid(), (uint64_t)(uintptr_t)memory + 8, copy, bytes - 8),
+		bytes - 8);
+	assert_int_equal(reads.pieces, 1);
+	assert_memory_equal(copy, memory, bytes - 8);
+	/* Up to what is not there. */
+	assert_int_equal(munmap(memory + hole, page), 0);
+	memset(copy, 0, bytes);
+	assert_int_equal(
+		limpet_memory_read_some(getpid(), (uint64_t)(uintptr_t)memory + 8, copy, bytes - 8),
+		hole - 8);
+	assert_memory_equal(copy, memory, hole - 8);
+	assert_int_equal(
+		limpet_memory_read_some(getpid(), (uint64_t)(uintptr_t)memory + hole, copy, page),
+		-EFAULT);
+	free(copy);
+	munmap(memory, bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -901,6 +933,7 @@ int main(void)
 		cmocka_unit_test(test_a_hash_chain_without_end),
 		cmocka_unit_test(test_loader_lock),
 		cmocka_unit_test(test_loader_error),
+		cmocka_unit_test(test_memory_is_read_in_few_pieces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
