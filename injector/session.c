@@ -1074,14 +1074,16 @@ static uint64_t search_ns(const struct limpet_session *session)
 }
 
 /* munmap may fail, for one where the program has come to as many mappings as it may have, and so
- * may all where it has a filter. By inode: the program may be a limpet itself. */
+ * may all where it has a filter. By inode: the program may be a limpet itself. What an earlier
+ * limpet has left is looked for anyhow, round after round (cleanup). */
 static int check_gone(const struct limpet_session *session, struct limpet_err *err)
 {
 	struct limpet_maps maps;
-	unsigned left = limpet_remains_find(session->pid, NULL) > 0;
+	unsigned left = 0;
 
-	if (limpet_proc_maps_read(session->pid, &maps) < 0)
+	if (session->left_behind || limpet_proc_maps_read(session->pid, &maps) < 0)
 		return 0;
+	left += limpet_remains_find(session->pid, NULL) > 0;
 	for (size_t i = 0; i < maps.count; i++)
 		left += limpet_memfd_is_ours(maps.list[i].path) &&
 			limpet_footprint_has_inode(maps.list[i].inode) &&
