@@ -178,3 +178,28 @@ leaves_a_hook() {
 @test "a coroutine that is left in the middle of a hook for a stack above: the agent stays until it has come back" {
 	leaves_a_hook coroutine
 }
+
+# counts_unseen LEAST COMMAND ANSWER: what is not recorded is counted, and the program works on.
+counts_unseen() {
+	printf '%s\n' "allocator above" "above_take malloc(size)" "above_give free(p)" >above.list
+	start above "$TARGETS/above"
+	attach "$pid" --alloc-functions above.list -q
+	tell above "$2" "$3"
+	tell above "work 100" worked
+	"$LIMPET" stop "$pid" >stop.said 2>&1 || [[ $? == 4 ]]
+	exit_status_of "$limpet_job" 60
+	same "not complete" "$status" 4
+	report
+	expect '.capture.unseen_calls >= $least and (.capture.complete | not)' --argjson least "$1"
+	nothing_of_ours "$pid"
+	tell above "work 100" worked
+	finish above
+}
+
+@test "a coroutine on a stack below the hook that was left for it: what it does is counted, if not recorded" {
+	counts_unseen 200 "below 100" worked
+}
+
+@test "a coroutine that goes on in another thread, in the middle of a hook: its end is counted" {
+	counts_unseen 1 moved outside
+}

@@ -3,6 +3,10 @@
  * a coroutine switches to. Both call the function again, and go on in there until they are told to
  * come back.
  *
+ * "below N": main() leaves the function in its middle for a coroutine, whose stack lies below, and
+ * which makes N blocks: "worked". "moved": a coroutine that left it goes on in another thread:
+ * "outside".
+ *
  * Commands: "handler", "coroutine" answer "inside"; from there "back" answers "outside", and "work
  * N", there or not, N blocks that are made and given back: "worked"; "quit". */
 #include <pthread.h>
@@ -89,7 +93,7 @@ static void coroutine(void)
 	above_give(above_take(BLOCK));
 }
 
-static void run_coroutine(void)
+static void *new_stack(void (*function)(void))
 {
 	void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
@@ -99,12 +103,59 @@ static void run_coroutine(void)
 	below.uc_stack.ss_sp = stack;
 	below.uc_stack.ss_size = STACK_BYTES;
 	below.uc_link = &above;
-	makecontext(&below, coroutine, 0);
+	makecontext(&below, function, 0);
+	return stack;
+}
+
+static void run_coroutine(void)
+{
+	void *stack = new_stack(coroutine);
+
 	switch_to(&above, &below);
 	above_give(above_take(BLOCK));
 	stay();
 	switch_to(&above, &below);
 	munmap(stack, STACK_BYTES);
+}
+
+static unsigned long below_count;
+
+static void work_below(void)
+{
+	work(below_count);
+}
+
+static void switch_down(void)
+{
+	switch_to(&above, &below);
+}
+
+static void run_below(unsigned long count)
+{
+	void *stack = new_stack(work_below);
+
+	below_count = count;
+	in_the_middle = switch_down;
+	above_give(above_take(BLOCK));
+	munmap(stack, STACK_BYTES);
+}
+
+static void *go_on(void *nothing)
+{
+	switch_to(&above, &below);
+	return nothing;
+}
+
+static void run_moved(void)
+{
+	void *stack = new_stack(coroutine);
+	pthread_t thread;
+
+	switch_to(&above, &below);
+	if (pthread_create(&thread, NULL, go_on, NULL) || pthread_join(thread, NULL))
+		target_broken("no thread");
+	munmap(stack, STACK_BYTES);
+	target_say("outside");
 }
 
 /* Somebody who can be borrowed meanwhile. */
@@ -132,6 +183,10 @@ TARGET_FRAME static void obey(void)
 		} else if (target_word(line, "coroutine", &number)) {
 			run_coroutine();
 			target_say("outside");
+		} else if (target_word(line, "below", &number)) {
+			run_below(number);
+		} else if (target_word(line, "moved", &number)) {
+			run_moved();
 		} else if (target_word(line, "work", &number)) {
 			work(number);
 		} else {

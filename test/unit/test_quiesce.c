@@ -81,9 +81,13 @@ static void spin_outside(void)
 		;
 }
 
+/* A handler may have a large frame: what it interrupted lies above all of it. */
 static void block_in_handler(int number)
 {
+	char frame[1 << 20];
+
 	(void)number;
+	__asm__ volatile("" : : "r"(frame) : "memory");
 	while (!__atomic_load_n(&stage->go, __ATOMIC_ACQUIRE))
 		syscall(SYS_pause);
 }

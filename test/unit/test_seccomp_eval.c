@@ -14,12 +14,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "injector/proc.h"
 #include "injector/seccomp_eval.h"
+#include "injector/seccomp_watch.h"
 #include "test/unit/docker_profile.h"
 
 #if defined(__x86_64__)
@@ -623,6 +625,42 @@ static void test_reading_loses_no_signal(void **state)
 	seccomp_release(context);
 }
 
+/* One filter each: how many there are does not say which. */
+static void test_as_many_filters_are_not_the_same(void **state)
+{
+	scmp_filter_ctx lax = one_rule(SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(reboot));
+	scmp_filter_ctx strict =
+		one_rule(SCMP_ACT_ALLOW, SCMP_ACT_KILL_PROCESS, SCMP_SYS(memfd_create));
+	struct limpet_seccomp_watch watch = {.count = 0};
+	pid_t children[2];
+	int wakes[2], status;
+
+	(void)state;
+	if (!may_read_filters()) {
+		seccomp_release(lax);
+		seccomp_release(strict);
+		print_message("# needs CAP_SYS_ADMIN and no filter of our own\n");
+		skip();
+	}
+	children[0] = child_under(lax, &wakes[0]);
+	children[1] = child_under(strict, &wakes[1]);
+	limpet_seccomp_watch_begin(children[0], &watch);
+	assert_int_equal(watch.count, 1);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ptrace(PTRACE_SEIZE, children[i], NULL, NULL), 0);
+		assert_int_equal(ptrace(PTRACE_INTERRUPT, children[i], NULL, NULL), 0);
+		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+		assert_int_equal(limpet_seccomp_watch_allows(&watch, children[i], children[i]),
+				 i == 0);
+		assert_int_equal(ptrace(PTRACE_DETACH, children[i], NULL, NULL), 0);
+	}
+	/* The second has the first one's end, too. */
+	child_ends_well(children[1], wakes[1]);
+	child_ends_well(children[0], wakes[0]);
+	seccomp_release(lax);
+	seccomp_release(strict);
+}
+
 static void test_reading_says_why_not(void **state)
 {
 	struct limpet_seccomp_filters filters = {.count = 99};
@@ -668,6 +706,7 @@ int main(void)
 		cmocka_unit_test(test_filters_are_read_out_of_a_blocked_child),
 		cmocka_unit_test(test_kill_filter_is_found_in_a_child),
 		cmocka_unit_test(test_reading_loses_no_signal),
+		cmocka_unit_test(test_as_many_filters_are_not_the_same),
 		cmocka_unit_test(test_reading_says_why_not),
 	};
 
