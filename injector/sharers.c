@@ -143,7 +143,7 @@ int limpet_sharers_wait(pid_t pid, const struct limpet_sharers_wait *options, pi
 	int count = limpet_sharers_find(pid, &list), error;
 
 	/* Those that have gone do not come back. */
-	while (count > 0) {
+	while (list && count > 0) {
 		if (!is_there(pid, &list[count - 1])) {
 			count--;
 			continue;
