@@ -241,7 +241,7 @@ stays_for_good() {
 # and so is borrowed, while the main thread runs.
 apart_from() {
 	local before
-	start apart "$TARGETS/apart"
+	start apart "$TARGETS/parted"
 	[[ $1 == during ]] || tell apart "$2" apart
 	tell apart descriptors descriptors
 	before=$answer

@@ -1,4 +1,4 @@
-/* apart: a main thread that allocates all the while, and a second one that listens.
+/* parted: a main thread that allocates all the while, and a second one that listens.
  *
  * Commands, done by the second thread: "unshare": takes a table of descriptors of its own;
  * "narrow": the same, with all but the first three closed in it; "take N": N allocations;
