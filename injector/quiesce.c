@@ -8,6 +8,7 @@
 #include "common/wire.h"
 #include "injector/arch.h"
 #include "injector/memory.h"
+#include "injector/priority.h"
 #include "injector/proc.h"
 #include "injector/stop_effect.h"
 #include "injector/tracee.h"
@@ -16,6 +17,9 @@
 #define STACK_COPY_BYTES (4u << 20)
 #define MAX_THREAD_STATES 65536u
 #define STOP_PATIENCE_NS 200000000u
+/* Of one that only waits for a processor: it stands for none of that, and stops as soon as it has
+ * one. */
+#define RUN_PATIENCE_NS 2000000000u
 /* How long a call that a stop would cut short is waited for, if it has to be stopped at all. */
 #define POLITE_NS 1000000000u
 
@@ -167,20 +171,25 @@ static bool holds_hook_address(const struct look *look, const struct user_regs_s
 }
 
 /* 1: outside, 0: not, or -errno. */
-static int stop_and_look(struct look *look, pid_t tid, pid_t ns_tid,
+static int stop_and_look(struct look *look, pid_t tid, const struct limpet_proc_status *status,
 			 struct limpet_quiesce_stats *stats)
 {
+	const uint64_t patience_ns = status->state == 'R' ? RUN_PATIENCE_NS : STOP_PATIENCE_NS;
 	struct limpet_tracee *tracee;
 	const struct user_regs_struct *regs;
-	int outside, error = limpet_tracee_stop(look->pid, tid,
-						limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
+	int outside, priority = limpet_priority_raise();
+	int error =
+		limpet_tracee_stop(look->pid, tid, limpet_monotonic_ns() + patience_ns, &tracee);
 
-	if (error)
+	if (error) {
+		limpet_priority_set_back(priority);
 		return error;
+	}
 	regs = limpet_tracee_regs(tracee);
 	outside = (look->thunks_stay || !holds_hook_address(look, regs)) &&
-		  is_outside(look, ns_tid, regs->rip, regs->rsp);
+		  is_outside(look, status->ns_pid, regs->rip, regs->rsp);
 	limpet_tracee_release(tracee);
+	limpet_priority_set_back(priority);
 	stats->stopped++;
 	return outside;
 }
@@ -200,7 +209,7 @@ static int look_at(struct look *look, pid_t tid, bool stop_all, struct limpet_qu
 	}
 	if (limpet_monotonic_ns() < look->polite_until_ns && limpet_stop_cuts(look->pid, tid, NULL))
 		return 0;
-	error = stop_and_look(look, tid, status.ns_pid, stats);
+	error = stop_and_look(look, tid, &status, stats);
 	return error == -ESRCH ? 1 : error;
 }
 

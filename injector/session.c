@@ -25,6 +25,7 @@
 #include "injector/near.h"
 #include "injector/outside.h"
 #include "injector/plan.h"
+#include "injector/priority.h"
 #include "injector/proc.h"
 #include "injector/remains.h"
 #include "injector/safepoint.h"
@@ -780,8 +781,9 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
 			 struct limpet_err *err)
 {
-	int error = enter(session, tracee, err);
+	int priority = limpet_priority_raise(), error = enter(session, tracee, err);
 
+	limpet_priority_set_back(priority);
 	end_turn(session);
 	return error;
 }
@@ -806,7 +808,7 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
 	struct limpet_borrow_setup setup;
 	struct limpet_borrow *borrow;
-	int error, closing;
+	int priority, error, closing;
 
 	if (!boot)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
@@ -814,9 +816,12 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	if (error)
 		return explain_identity(session, error, err);
 	borrow_setup(session, deadline_ns, &setup);
+	priority = limpet_priority_raise();
 	error = limpet_borrow_find(&setup, &borrow, err);
-	if (error)
+	if (error) {
+		limpet_priority_set_back(priority);
 		return error;
+	}
 	note_guard(session, limpet_borrow_tracee(borrow));
 	fill_boot(session, borrow, boot);
 	boot->operation = operation;
@@ -831,6 +836,7 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 		limpet_borrow_unmap_last(borrow, place->near[i].start,
 					 place->near[i].end - place->near[i].start);
 	closing = limpet_borrow_finish(borrow);
+	limpet_priority_set_back(priority);
 	if (error)
 		return error;
 	if (closing)

@@ -3,13 +3,12 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
+#include "injector/priority.h"
 #include "injector/proc.h"
 #include "injector/stop_effect.h"
 
-#define HIGHEST_PRIORITY (-20)
 #define MAX_STOPPED 4096u /* as many strays there may be */
 
 static bool has(const struct limpet_standstill *still, pid_t tid)
@@ -114,8 +113,7 @@ int limpet_standstill_begin(pid_t pid, pid_t except, uint64_t deadline_ns,
 			return -EAGAIN;
 		nanosleep(&pause, NULL);
 	}
-	still.priority = getpriority(PRIO_PROCESS, 0);
-	setpriority(PRIO_PROCESS, 0, HIGHEST_PRIORITY);
+	still.priority = limpet_priority_raise();
 	do {
 		size_t first = still.count;
 		int awaited;
@@ -136,7 +134,7 @@ void limpet_standstill_end(struct limpet_standstill *still)
 {
 	for (size_t i = 0; i < still->count; i++)
 		limpet_tracee_release(still->list[i]);
-	setpriority(PRIO_PROCESS, 0, still->priority);
+	limpet_priority_set_back(still->priority);
 	free(still->list);
 	memset(still, 0, sizeof(*still));
 }
