@@ -331,11 +331,19 @@ static void wait_for_work(const struct limpet_capture *capture, struct pollfd *f
 {
 	uint64_t end_ns = limpet_monotonic_ns() + wait_ns;
 	struct timespec wait = {0, 0};
+	sigset_t mask = *capture->setup->wait_mask;
 	int ready;
+
+	/* Nor are we stopped while a thread is ours that may come to stand any moment. */
+	if (limpet_tracee_strays()) {
+		sigaddset(&mask, SIGTSTP);
+		sigaddset(&mask, SIGTTIN);
+		sigaddset(&mask, SIGTTOU);
+	}
 
 	for (;;) {
 		wait.tv_nsec = (long)(wait_ns < LOOK_NS ? wait_ns : LOOK_NS);
-		ready = ppoll(fds, count, &wait, capture->setup->wait_mask);
+		ready = ppoll(fds, count, &wait, &mask);
 		if (ready || limpet_collector_is_called(capture->collector))
 			return;
 		wait_ns = limpet_monotonic_ns();
