@@ -183,7 +183,7 @@ leaves_a_hook() {
 counts_unseen() {
 	printf '%s\n' "allocator above" "above_take malloc(size)" "above_give free(p)" >above.list
 	start above "$TARGETS/above"
-	attach "$pid" --alloc-functions above.list -q
+	attach "$pid" --alloc-functions above.list --attach-timeout 20s -q
 	tell above "$2" "$3"
 	tell above "work 100" worked
 	"$LIMPET" stop "$pid" >stop.said 2>&1 || [[ $? == 4 ]]
