@@ -23,6 +23,8 @@
 /* A thread that stays in one allocator call that long does not hold up the others any more: on a
  * machine with far more to do than processors a thread may well be kept waiting for a second. */
 #define STUCK_NS 5000000000u
+/* Behind what is recorded already: of a thread that was given up so. */
+#define LATE_NS 1e9
 /* Nor does it when so many records wait for it. */
 #define MAX_WAITING (4u << 20)
 /* The capture begins in the agent's time, which the target can write over: by no more than that. */
@@ -350,7 +352,8 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 			continue;
 		}
 		cursor->last_ticks = record->time_ns;
-		collector->late += record->time_ns < collector->safe_ticks;
+		collector->late += record->time_ns + (uint64_t)(LATE_NS / collector->ns_per_tick) <
+				   collector->safe_ticks;
 		if (count < room)
 			count++;
 		else

@@ -1159,8 +1159,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		if (error)
 			return explain_elsewhere(session, err);
 	}
-	error = call_agent(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result, err);
-	return error ?: check_gone(session, err);
+	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result, err);
 }
 
 void limpet_session_let_go(struct limpet_session *session)
@@ -1200,6 +1199,8 @@ static int leave_and_explain(struct limpet_session *session, struct limpet_err *
 	if ((!error || error == -ELIBACC) && limpet_sealed_check(session->pid)) {
 		session->stats.sealed = true;
 		error = limpet_sealed_explain(session->pid, err);
+	} else if (!error) {
+		error = check_gone(session, err);
 	}
 	note_detach_stop(session);
 	identity = error ? check_identity(session) : 0;

@@ -25,6 +25,7 @@
 /* Shared with the watchdog, which has limpet's memory: nothing has to be copied for it, however
  * much the collector has by then. */
 static _Atomic uint32_t holds; /* odd: a thread is held */
+static _Atomic bool is_over;
 static char stat_path[64];
 static pid_t limpet_pid;
 static _Alignas(64) uint8_t stack[STACK_BYTES];
@@ -72,7 +73,7 @@ static int watch(void *unused)
 	if (pidfd < 0 || stat < 0)
 		return 1;
 	/* It has ended before its end would have been told. */
-	while (RAW(SYS_getppid, 0) == limpet_pid) {
+	while (!atomic_load(&is_over) && RAW(SYS_getppid, 0) == limpet_pid) {
 		uint32_t now = atomic_load(&holds);
 
 		if (!(now & 1) || !is_stopped((int)stat)) {
@@ -97,6 +98,7 @@ void limpet_watchdog_begin(void)
 	if (watchdog && !told_to_go)
 		return;
 	limpet_watchdog_bury(true);
+	atomic_store(&is_over, false);
 	limpet_pid = getpid();
 	snprintf(stat_path, sizeof(stat_path), "/proc/%d/stat", limpet_pid);
 	sigfillset(&all);
@@ -119,6 +121,8 @@ void limpet_watchdog_end(void)
 {
 	if (!watchdog || told_to_go)
 		return;
+	/* Should the signal fail, it goes at its next look. */
+	atomic_store(&is_over, true);
 	kill(watchdog, SIGKILL);
 	told_to_go = true;
 }

@@ -75,7 +75,7 @@ stays() {
 }
 
 @test "an address of a hook that is kept, and the agent is mapped" {
-	export LIMPET_WAY=mapped
+	load=map
 	stays packed
 	stays exit
 }

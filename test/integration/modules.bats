@@ -195,7 +195,7 @@ crossed() {
 }
 
 @test "a lock held around loader calls, and wanted in a callback: where the agent is mapped" {
-	LIMPET_WAY=mapped crossed inverse plugin.so
+	load=map crossed inverse plugin.so
 }
 
 @test "a lock held around loader calls, and wanted in a callback: musl" {

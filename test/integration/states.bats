@@ -193,7 +193,7 @@ vforked() {
 }
 
 @test "children by vfork that allocate: each call counts as their parent's, where the agent is mapped" {
-	LIMPET_WAY=mapped vforked forker
+	load=map vforked forker
 }
 
 @test "children by vfork that allocate: each call counts as their parent's, in a static program" {
@@ -224,7 +224,7 @@ stays_for_good() {
 }
 
 @test "a program seals limpet's memory (mseal): limpet says that it stays, where the agent is mapped" {
-	LIMPET_WAY=mapped stays_for_good
+	load=map stays_for_good
 }
 
 @test "a program seals the pages of its slots (mseal): they are put back all the same" {
