@@ -329,13 +329,18 @@ forked_at_every_moment() {
 }
 
 # Without a shell that controls jobs there is nobody to wake it, and the kernel lets Ctrl-Z pass.
+# LIBRARY COMMAND...: in a process group of its own, as a shell has its jobs, and waits for its end alone.
+in_a_group='import os, subprocess, sys
+job = subprocess.Popen(sys.argv[2:], env=dict(os.environ, LD_PRELOAD=sys.argv[1]), preexec_fn=os.setpgrp)
+open("job", "w").write(f"{job.pid}\n")
+sys.exit(job.wait())'
+
 @test "Ctrl-Z while it goes in: limpet stops when it holds no thread, and goes on" {
 	local at
 	start storm "$TARGETS/storm" --threads 4
 	for at in p1 p3 p9 p20 40 80; do
 		trace=$work/suspended.$at.limpet
-		# shellcheck disable=SC2016
-		MEDDLE_STOP=$at within 120 bash -c 'set -m; LD_PRELOAD=$1 "${@:2}" & echo $! >job; wait -f $!' suspended "$TARGETS/meddle.so" \
+		MEDDLE_STOP=$at within 120 python3 -c "$in_a_group" "$TARGETS/meddle.so" \
 			"$LIMPET" attach "$pid" "${patiently[@]}" -q -o "$trace" >suspended.say 2>suspended.err 3>&- &
 		limpet_job=$!
 		wait_until 60 is_suspended
