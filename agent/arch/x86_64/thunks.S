@@ -209,6 +209,20 @@ limpet_way_any:
 	jmp	*-16(%rsp)
 	.endm
 
+	/* Behind the original, with the stack's end at what is kept: to the caller, with all that the
+	 * original left in the registers. */
+	.macro	end_kept
+	keep_registers
+	movq	%r10, KEPT_R10(%rsp)
+	movq	%r11, KEPT_R11(%rsp)
+	movq	%rax, KEPT_BYTES+FRAME_RESULT(%rsp)
+	leaq	KEPT_BYTES(%rsp), %rdi
+	call	limpet_hook_exit
+	restore_registers
+	drop_frame
+	ret
+	.endm
+
 	/* Switched off: as the near memory has left the stack. */
 	.balign 16
 pass_kept:
@@ -241,15 +255,7 @@ limpet_way_kept:
 	.cfi_restore_state
 	restore_registers
 	call	*KEPT_ORIGINAL(%rsp)
-	keep_registers
-	movq	%r10, KEPT_R10(%rsp)
-	movq	%r11, KEPT_R11(%rsp)
-	movq	%rax, KEPT_BYTES+FRAME_RESULT(%rsp)
-	leaq	KEPT_BYTES(%rsp), %rdi
-	call	limpet_hook_exit
-	restore_registers
-	drop_frame
-	ret
+	end_kept
 	.cfi_endproc
 	.size limpet_way_kept, . - limpet_way_kept
 
@@ -289,15 +295,7 @@ limpet_way_copied:
 	restore_registers -KEPT_BELOW, %rbp
 	call	*KEPT_ORIGINAL-KEPT_BELOW(%rbp)
 	leaq	-KEPT_BELOW(%rbp), %rsp
-	keep_registers
-	movq	%r10, KEPT_R10(%rsp)
-	movq	%r11, KEPT_R11(%rsp)
-	movq	%rax, KEPT_BYTES+FRAME_RESULT(%rsp)
-	leaq	KEPT_BYTES(%rsp), %rdi
-	call	limpet_hook_exit
-	restore_registers
-	drop_frame
-	ret
+	end_kept
 	.cfi_endproc
 	.size limpet_way_copied, . - limpet_way_copied
 
