@@ -11,7 +11,7 @@
 #include "injector/sealed.h"
 
 /* Removes what an unclean end left in a process; in injector/capture.h. */
-int limpet_capture_cleanup(pid_t pid, struct limpet_err *err) __attribute__((weak));
+int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err) __attribute__((weak));
 
 static const char help_text[] =
 	"Usage: limpet stop [OPTIONS] PID...\n"
@@ -30,6 +30,7 @@ static const char help_text[] =
 struct stop {
 	pid_t pid;
 	struct limpet_control_stop *capture; /* NULL: nothing to wait for */
+	bool dormant;                        /* it was found by the agent that was left in it */
 	enum limpet_control_state shown;
 };
 
@@ -70,23 +71,40 @@ static bool says_jumps(pid_t pid)
 	return true;
 }
 
-static int clean_up(pid_t pid)
+static int clean_one(pid_t pid, bool forked)
 {
 	struct limpet_err err = {0};
 	int result = -ENOSYS;
 
 	if (limpet_capture_cleanup)
-		result = limpet_capture_cleanup(pid, &err);
+		result = limpet_capture_cleanup(pid, forked, &err);
 	if (result == 0) {
 		limpet_ui_note("removed the agent that was left in process %d", pid);
 		return says_jumps(pid) ? LIMPET_EXIT_DORMANT : LIMPET_EXIT_OK;
 	}
+	/* It may have ended meanwhile. */
+	if (forked && limpet_dormant_check(pid) != 1)
+		return LIMPET_EXIT_OK;
 	if (!err.message[0])
 		limpet_err_set(&err, result,
 			       "cannot remove the agent that was left in process %d: %s", pid,
 			       strerror(-result));
 	limpet_ui_error(&err);
 	return LIMPET_EXIT_DORMANT;
+}
+
+/* With what it has forked, and what it was forked from. */
+static int clean_up(pid_t pid)
+{
+	LIMPET_FREE pid_t *relatives = NULL;
+	int count = limpet_dormant_relatives(pid, &relatives), worst = clean_one(pid, false);
+
+	for (int i = 0; i < count; i++) {
+		int status = clean_one(relatives[i], true);
+
+		worst = status > worst ? status : worst;
+	}
+	return worst;
 }
 
 /* Asks for the end of one capture, or cleans up what a dead one left. */
@@ -96,6 +114,9 @@ static int begin(struct stop *stop)
 	int result = limpet_control_stop_begin(stop->pid, &stop->capture, &err);
 
 	if (result == 0)
+		return LIMPET_EXIT_OK;
+	/* With a relative. */
+	if (result == -ENOENT && stop->dormant && limpet_dormant_check(stop->pid) != 1)
 		return LIMPET_EXIT_OK;
 	if (result == -ENOENT && limpet_dormant_check(stop->pid) == 1)
 		return clean_up(stop->pid);
@@ -177,7 +198,7 @@ static int find_all(struct stops *ret)
 	for (int i = 0; i < capture_count; i++)
 		ret->list[ret->count++].pid = captures[i].pid;
 	for (int i = 0; i < dormant_count; i++)
-		ret->list[ret->count++].pid = dormant[i];
+		ret->list[ret->count++] = (struct stop){.pid = dormant[i], .dormant = true};
 	return 0;
 }
 

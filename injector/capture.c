@@ -762,11 +762,14 @@ void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit stat
 	capture_free(capture);
 }
 
-int limpet_capture_cleanup(pid_t pid, struct limpet_err *err)
+int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err)
 {
 	int error;
 
 	limpet_tracee_setup();
-	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, false, err);
+	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, forked, err);
+	/* Words of those who wait are for an attach. */
+	if (error == -EBUSY)
+		limpet_err_hint(err, "try again later: limpet stop %d", pid);
 	return error < 0 ? error : 0;
 }

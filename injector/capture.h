@@ -111,7 +111,8 @@ void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit stat
 /* While sealing: answers `limpet status`. */
 void limpet_capture_serve(struct limpet_capture *capture);
 
-/* Removes what an unclean end left in a process: 0, or -errno with words. */
-int limpet_capture_cleanup(pid_t pid, struct limpet_err *err);
+/* Removes what an unclean end left in a process, or in a copy of one that was forked: 0, or -errno
+ * with words. */
+int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err);
 
 #endif

@@ -188,7 +188,8 @@ static int compare_pids(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-int limpet_dormant_find(pid_t **ret_pids)
+/* `relative`: of those alone that share memory with it, and not of itself; NULL: of all. */
+static int list_dormant(const struct holder *relative, pid_t **ret_pids)
 {
 	struct holders holders = {0};
 	pid_t *pids = NULL;
@@ -201,8 +202,11 @@ int limpet_dormant_find(pid_t **ret_pids)
 	if (result == 0) {
 		mark_watched(&holders);
 		for (size_t i = 0; i < holders.count; i++) {
-			if (!holders.list[i].watched)
-				pids[count++] = holders.list[i].pid;
+			const struct holder *holder = &holders.list[i];
+
+			if (!holder->watched && (!relative || (holder->pid != relative->pid &&
+							       share_memory(holder, relative))))
+				pids[count++] = holder->pid;
 		}
 		qsort(pids, (size_t)count, sizeof(*pids), compare_pids);
 		*ret_pids = pids;
@@ -210,6 +214,19 @@ int limpet_dormant_find(pid_t **ret_pids)
 	}
 	free(holders.list);
 	return result;
+}
+
+int limpet_dormant_find(pid_t **ret_pids)
+{
+	return list_dormant(NULL, ret_pids);
+}
+
+int limpet_dormant_relatives(pid_t pid, pid_t **ret_pids)
+{
+	struct holder holder = {0};
+	int result = read_holder(pid, &holder);
+
+	return result ? result : list_dormant(&holder, ret_pids);
 }
 
 int limpet_dormant_check(pid_t pid)

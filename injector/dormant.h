@@ -21,6 +21,10 @@ int limpet_dormant_find(pid_t **ret_pids) LIMPET_MUST_CHECK;
 /* The same for one process: 1 dormant, 0 not, -errno when its maps cannot be read. */
 int limpet_dormant_check(pid_t pid) LIMPET_MUST_CHECK;
 
+/* Other processes with an agent that nobody watches, and which is the same that `pid` has: forked
+ * from it, or it from one of them. Ascending; *ret_pids is malloc'ed; answers their number. */
+int limpet_dormant_relatives(pid_t pid, pid_t **ret_pids) LIMPET_MUST_CHECK;
+
 /* Whether an agent that was unloaded has left a page of plain jumps in this process. */
 bool limpet_dormant_left_jumps(pid_t pid);
 

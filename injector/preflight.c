@@ -245,6 +245,27 @@ static bool check_state(struct limpet_check *check)
 	return true;
 }
 
+static void add_dormant(struct limpet_check *check)
+{
+	LIMPET_FREE pid_t *relatives = NULL;
+	int count = limpet_dormant_relatives(check->pid, &relatives);
+
+	if (count <= 0)
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "dormant", "dormant agent",
+				 "an agent that an earlier capture left is in it; the next attach "
+				 "cleans it up first");
+	else
+		limpet_check_add(
+			check, LIMPET_FINDING_NOTE, "dormant", "dormant agent",
+			"an agent that an earlier capture left is in it, and in %d other%s "
+			"by fork; the next attach cleans this one up first",
+			count, count == 1 ? "" : "s");
+	limpet_check_hint(check,
+			  count <= 0 ? "or by itself: limpet stop %d"
+				     : "or from all of them: limpet stop %d",
+			  check->pid);
+}
+
 /* An agent of ours in the target: of a capture that runs, or left by one that ended badly. */
 static void check_agent(struct limpet_check *check)
 {
@@ -256,10 +277,7 @@ static void check_agent(struct limpet_check *check)
 	if (i == check->maps.count || check->options.forked)
 		return;
 	if (limpet_dormant_check(check->pid) == 1) {
-		limpet_check_add(check, LIMPET_FINDING_NOTE, "dormant", "dormant agent",
-				 "an agent that an earlier capture left is in it; the next attach "
-				 "cleans it up first");
-		limpet_check_hint(check, "or by itself: limpet stop %d", check->pid);
+		add_dormant(check);
 		return;
 	}
 	limpet_check_refuse(check, -EBUSY, "captured", "being captured",
@@ -304,12 +322,11 @@ static bool read_mark(pid_t pid, uint64_t *ret_mark)
 	       limpet_memory_read(pid, address, ret_mark, 2 * sizeof(*ret_mark)) == 0;
 }
 
-int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *options,
-			 struct limpet_preflight *ret, struct limpet_err *err)
+/* *ret_resident: the thread by which the process was looked at. */
+static int look_once(pid_t pid, const struct limpet_preflight_options *options,
+		     struct limpet_preflight *ret, pid_t *ret_resident, struct limpet_err *err)
 {
-	struct limpet_err own_err = {0};
-	struct limpet_check check = {
-		.pid = pid, .resident = pid, .out = ret, .err = err ? err : &own_err};
+	struct limpet_check check = {.pid = pid, .resident = pid, .out = ret, .err = err};
 	uint64_t mark[2], mark_now[2];
 	bool is_marked;
 	int r;
@@ -344,6 +361,7 @@ int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *optio
 			r = -ESTALE;
 	}
 	limpet_proc_maps_done(&check.maps);
+	*ret_resident = check.resident;
 	if (r == -ESRCH) {
 		ret->verdict = LIMPET_PREFLIGHT_GONE;
 		limpet_err_set(check.err, r, "process %d has just ended", pid);
@@ -361,6 +379,25 @@ int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *optio
 		return r;
 	}
 	return ret->verdict == LIMPET_PREFLIGHT_OK ? 0 : check.err->code;
+}
+
+/* What is missing of a main thread that has just ended is asked of another. */
+int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *options,
+			 struct limpet_preflight *ret, struct limpet_err *err)
+{
+	struct limpet_err looked;
+	pid_t resident = pid, before;
+	int result;
+
+	do {
+		before = resident;
+		memset(&looked, 0, sizeof(looked));
+		result = look_once(pid, options, ret, &resident, &looked);
+	} while (ret->verdict == LIMPET_PREFLIGHT_REFUSED && resident == before &&
+		 limpet_proc_resident(pid) != resident);
+	if (err)
+		*err = looked;
+	return result;
 }
 
 enum limpet_exit limpet_preflight_exit(const struct limpet_preflight *preflight)

@@ -250,6 +250,13 @@ static bool is_signal_frame(uint64_t at, const uint64_t *words, size_t count)
 	       (words[LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS] & 0xffff) == LIMPET_ARCH_USER_CODE;
 }
 
+/* The kernel puts its frame right below what it interrupts, but for handlers on an alternate stack.
+ * That may be an array in a frame further up, with live frames below it. */
+static bool is_on_same_stack(uint64_t frame, uint64_t interrupted_sp)
+{
+	return interrupted_sp > frame && interrupted_sp - frame <= LIMPET_ARCH_SIGNAL_FRAME_REACH;
+}
+
 static bool follows_call(pid_t pid, uint64_t address)
 {
 	uint8_t before[LIMPET_ARCH_CALL_BYTES];
@@ -356,11 +363,12 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
 		verdict = check_pc(safepoint, pc, &is_program);
 		if (verdict != LIMPET_SAFE)
 			return verdict;
-		if (frame.flags & LIMPET_FRAME_SIGNAL)
-			return LIMPET_UNSAFE_SIGNAL;
 		if (i == MAX_FRAMES)
 			return LIMPET_UNSAFE_UNKNOWN;
 		end = limpet_walk_step(&map, NULL, limpet_walk_read_copy, stack, &frame);
+		if (end == LIMPET_WALK_MORE && frame.flags & LIMPET_FRAME_SIGNAL &&
+		    !is_on_same_stack(sp, frame.sp))
+			return LIMPET_UNSAFE_SIGNAL;
 		/* A frame pointer may be an older frame's. */
 		if (end == LIMPET_WALK_MORE && frame.flags & LIMPET_FRAME_BY_FP)
 			verdict = check_words(safepoint, stack, sp, frame.sp);
@@ -446,17 +454,39 @@ static bool find_stack_low(const struct limpet_safepoint *safepoint,
 	return sp - *ret_low >= STACK_WANTED;
 }
 
-static bool stack_has_signal_frame(pid_t pid, uint64_t sp, uint64_t restorer)
+static bool is_in_agent(const struct limpet_safepoint *safepoint, uint64_t pc)
 {
+	for (size_t i = 0; i < safepoint->range_count; i++) {
+		const struct range *range = &safepoint->ranges[i];
+
+		if (range->verdict == LIMPET_UNSAFE_AGENT && pc >= range->start && pc < range->end)
+			return true;
+	}
+	return false;
+}
+
+/* What the signal frames that the stack may hold say of what they interrupted. */
+static enum limpet_safepoint_verdict check_interrupted(const struct limpet_safepoint *safepoint,
+						       uint64_t sp, uint64_t restorer)
+{
+	const size_t pc_at = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(uint64_t);
 	LIMPET_FREE uint64_t *words = malloc(STACK_COPY_BYTES);
-	ssize_t got = words ? limpet_memory_read_some(pid, sp, words, STACK_COPY_BYTES) : 0;
+	ssize_t got =
+		words ? limpet_memory_read_some(safepoint->pid, sp, words, STACK_COPY_BYTES) : 0;
 	size_t count = got > 0 ? (size_t)got / sizeof(*words) : 0;
 
-	for (size_t i = 0; i < count; i++)
-		if (words[i] == restorer &&
-		    is_signal_frame(sp + i * sizeof(*words), &words[i], count - i))
-			return true;
-	return got <= 0; /* not to be seen: no place for us */
+	for (size_t i = 0; i < count; i++) {
+		const uint64_t at = sp + i * sizeof(*words);
+
+		if (words[i] != restorer || !is_signal_frame(at, &words[i], count - i))
+			continue;
+		if (count - i <= pc_at ||
+		    !is_on_same_stack(at + sizeof(*words), words[i + LIMPET_ARCH_SIGNAL_FRAME_SP]))
+			return LIMPET_UNSAFE_SIGNAL;
+		if (is_in_agent(safepoint, words[i + pc_at]))
+			return LIMPET_UNSAFE_AGENT;
+	}
+	return got > 0 ? LIMPET_SAFE : LIMPET_UNSAFE_SIGNAL; /* not to be seen: no place for us */
 }
 
 enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_safepoint *safepoint,
@@ -471,19 +501,12 @@ enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_s
 		return LIMPET_UNSAFE_DISPATCH;
 	if (limpet_tracee_in_rseq(tracee))
 		return LIMPET_UNSAFE_RSEQ;
-	for (size_t i = 0; i < safepoint->range_count; i++) {
-		const struct range *range = &safepoint->ranges[i];
-
-		if (range->verdict == LIMPET_UNSAFE_AGENT && regs->rip >= range->start &&
-		    regs->rip < range->end)
-			return LIMPET_UNSAFE_AGENT;
-	}
+	if (is_in_agent(safepoint, regs->rip))
+		return LIMPET_UNSAFE_AGENT;
 	if (!find_stack_low(safepoint, tracee, &low))
 		return LIMPET_UNSAFE_STACK;
-	if (restorer && stack_has_signal_frame(safepoint->pid, regs->rsp, restorer))
-		return LIMPET_UNSAFE_SIGNAL;
 	*ret_stack_low = low;
-	return LIMPET_SAFE;
+	return restorer ? check_interrupted(safepoint, regs->rsp, restorer) : LIMPET_SAFE;
 }
 
 /* Above a thread's stack lie its TLS and whatever else was mapped there. */

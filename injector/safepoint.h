@@ -2,8 +2,9 @@
  *
  * It may when nothing it is in the middle of could hold a lock that those calls need, or be
  * confused by them: no frame in an allocator, in the dynamic linker, in the creation, exit or
- * cancellation of a thread, in fork or in a signal handler; at least one frame of the program's
- * own; and the whole chain known down to its root. A short chain is no proof: what it leads through
+ * cancellation of a thread, or in fork, nor in what a signal handler has interrupted; at least one
+ * frame of the program's own; and the whole chain known down to its root. A handler on an alternate
+ * stack has too little of one. A short chain is no proof: what it leads through
  * may be described by nobody, as code is that a program makes, Go's, or an interpreter's. Then no
  * word above, or passed over by a frame pointer, may be the return address of a call in one of
  * those places, but for the linker's, whose lock is looked at. */
@@ -29,7 +30,7 @@ enum limpet_safepoint_verdict {
 	LIMPET_UNSAFE_ALLOCATOR,
 	LIMPET_UNSAFE_LOADER,
 	LIMPET_UNSAFE_THREADS, /* in thread creation or exit, fork, exec... */
-	LIMPET_UNSAFE_SIGNAL,
+	LIMPET_UNSAFE_SIGNAL,  /* in a handler, on an alternate stack or above nobody knows what */
 	LIMPET_UNSAFE_RSEQ,
 	LIMPET_UNSAFE_AGENT,
 	LIMPET_UNSAFE_UNKNOWN,  /* the chain of frames could not be followed to its root */
@@ -49,7 +50,8 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 
 /* For a call of the agent's own code alone, which takes no lock of the program's: not in a
  * restartable sequence, not in the agent, with enough of a stack, and as far as words of the stack
- * can tell (nothing is unwound) not in a signal handler, whose stack may be a small one.
+ * can tell (nothing is unwound) not in a signal handler on an alternate stack, nor in one that has
+ * interrupted the agent.
  * `restorer`: where handlers return to; 0: there are none. *ret_stack_low as above. */
 enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_safepoint *safepoint,
 							   const struct limpet_tracee *tracee,

@@ -49,6 +49,8 @@
 #define SETTLE_NS UINT64_C(1000000000)
 /* A collector that lives reads what is there more often than this. */
 #define BEAT_NS UINT64_C(3000000000) /* several times the longest between two looks */
+/* Of a process that lives, but for threads that were borrowed. */
+#define LEAVE_TRIES 8u
 /* How long leaving waits for its turn. */
 #define LEAVE_TURN_NS UINT64_C(1000000000)
 /* For the search for copies, on top of the deadline and for each MiB that the program holds: twice
@@ -1187,12 +1189,27 @@ static void clean_tables(struct limpet_session *session)
 		session->stats.table_left = 0;
 }
 
+/* A thread that went away under our hands, the main thread for one, is not the process: another is
+ * borrowed for what is still to be done. */
+static int leave_by_any(struct limpet_session *session, struct limpet_err *err)
+{
+	int error = leave(session, err);
+
+	for (unsigned i = 0; i < LEAVE_TRIES && error == -ESRCH; i++) {
+		if (check_identity(session) || !limpet_proc_has_memory(session->pid))
+			return error;
+		/* It was the last call, and was done. */
+		error = limpet_session_agent_present(session) ? leave(session, err) : 0;
+	}
+	return error == -ESRCH ? -EBUSY : error;
+}
+
 static int leave_and_explain(struct limpet_session *session, struct limpet_err *err)
 {
 	int error, identity;
 
 	limpet_tracee_take_longest_stop_ns();
-	error = leave(session, err);
+	error = leave_by_any(session, err);
 	if (!error)
 		clean_tables(session);
 	/* Nothing leads there any more, and to ask for it again is of no use. */

@@ -331,6 +331,23 @@ end_leaderless() {
 	finish storm
 }
 
+@test "the collector is killed: limpet stop cleans up what was forked, too, and doctor counts it" {
+	local child
+	start forker "$TARGETS/forker"
+	attach "$pid"
+	tell forker keep kept
+	child=${answer#kept }
+	kill -KILL "$limpet_job"
+	exit_status_of "$limpet_job" 10
+	run "$LIMPET" doctor "$pid"
+	[[ $status == 0 && $output == *"and in 1 other by"*"limpet stop $pid"* ]] || fail "$output"
+	cleaned_up "$pid"
+	grep -q "left in process $child" stop.err || fail "$(<stop.err)"
+	nothing_of_ours "$child"
+	tell forker reap reaped
+	finish forker
+}
+
 @test "a full disk ends the capture, not the target" {
 	if ! unshare --mount true 2>/dev/null; then
 		skip "mounting a small file system is not allowed here"

@@ -435,7 +435,7 @@ cleaned_up() {
 }
 stop_is_through() {
 	stopped=0
-	within 60 "$LIMPET" stop -q "$1" >"$work/stop.say" 2>"$work/stop.err" || stopped=$?
+	within 60 "$LIMPET" stop "$1" >"$work/stop.say" 2>"$work/stop.err" || stopped=$?
 	((stopped != 5))
 }
 

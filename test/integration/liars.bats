@@ -173,8 +173,8 @@ during() {
 	tell remains "lie remains" lying
 	begin_attach 50ms 1s
 	attach_ended
-	# 0: for a moment it was gone when limpet looked.
-	[[ $status == [01] ]] || fail "limpet ended with $status: $(<liar.err)"
+	# 0: for a moment it was gone when limpet looked; 5: that was so when it went in, and not when it left.
+	[[ $status == [015] ]] || fail "limpet ended with $status: $(<liar.err)"
 	tell remains truth honest
 	liar_ended lives remains
 }
@@ -199,7 +199,10 @@ fds_of() {
 	wait_until 60 given_to
 	held=$(fds_of "$keeper")
 	grep -q 'socket:' <<<"$held"
-	stop "$pid"
+	# On a busy machine events are lost.
+	"$LIMPET" stop -q "$pid" >/dev/null || ((${?} == 4))
+	attach_ended
+	[[ $status == [04] ]] || fail "limpet ended with $status"
 	same "what it has" "$(fds_of "$keeper")" "$held"
 	kill "$keeper"
 	liar_ended lives give
@@ -212,7 +215,7 @@ fds_of() {
 	tell file "lie file" lying
 	kill -INT "$limpet_job"
 	attach_ended
-	((status == 0)) || fail "limpet ended with $status"
+	[[ $status == [04] ]] || fail "limpet ended with $status"
 	tell file file "bytes 0"
 	liar_ended lives file
 }

@@ -289,6 +289,22 @@ apart_from() {
 	finish forker
 }
 
+@test "a child that was forked in a signal handler, and lives there, is clean after the capture, and works" {
+	local load child
+	for load in dlopen map; do
+		start "forker$load" "$TARGETS/forker"
+		attach "$pid" --load $load
+		tell "forker$load" "keep 1" kept
+		child=${answer#kept }
+		stop "$pid"
+		good_capture
+		nothing_of_ours "$child"
+		nothing_of_ours "$pid"
+		tell "forker$load" reap reaped
+		finish "forker$load"
+	done
+}
+
 # With a child every 300 microseconds some are forked while a thread is borrowed, and inherit the stub, its
 # descriptors, and a lock of the loader's that nobody will let go of. One that is forked in the very middle of
 # the loader's own work cannot be cleaned; it is named.

@@ -140,12 +140,25 @@ comes_again() {
 	comes_again vfork
 }
 
-@test "every thread in a signal handler: given up, nothing changed" {
+@test "every thread in a signal handler, on an alternate stack: given up, nothing changed" {
 	gives_up handler "signal handler"
 }
 
-@test "every thread in a signal handler, and let go in time" {
+@test "every thread in a signal handler, on an alternate stack, and let go in time" {
 	comes_again handler
+}
+
+# What it interrupted is known down to its root, and is no place where one may not be.
+@test "every thread in a signal handler, on the stack of what it interrupted: captured" {
+	holding handler-below
+	attach "$pid"
+	tell holder release released
+	tell holder "work 500" worked
+	stop "$pid"
+	good_capture
+	same "blocks" "$(($(site_sum holder_work allocations) >= 500))" 1
+	nothing_of_ours "$pid"
+	finish holder
 }
 
 @test "every thread on a coroutine's stack: given up, nothing changed" {

@@ -4,8 +4,9 @@
  * /bin/true; "vwork N": the same, with ten allocations first, in forker_vwork, and
  * one that is never freed, in the memory of their parent; "bare N": children that close every
  * descriptor before they allocate; "keep": a child that lives on, answered with its pid, and works
- * until "reap"; "brood N": forks children all the while, up to N, "brooding"; they sleep until
- * "hatch", when they work and exit, "hatched N"; "quit". */
+ * until "reap"; "keep 1": the same, forked in a signal handler, which it never leaves; "brood N":
+ * forks children all the while, up to N, "brooding"; they sleep until "hatch", when they work and
+ * exit, "hatched N"; "quit". */
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
@@ -154,6 +155,12 @@ static void keep_child(void)
 	target_say("kept %d", kept);
 }
 
+static void keep_on_signal(int number)
+{
+	(void)number;
+	keep_child();
+}
+
 static int count_module(struct dl_phdr_info *info, size_t bytes, void *context)
 {
 	(void)info;
@@ -219,6 +226,7 @@ int main(void)
 	unsigned long n;
 	pthread_t threads[3];
 
+	signal(SIGUSR1, keep_on_signal);
 	for (int i = 0; i < 3; i++)
 		if (pthread_create(&threads[i], NULL, worker_main, NULL))
 			target_broken("no thread");
@@ -249,7 +257,10 @@ int main(void)
 		} else if (target_word(line, "hatch", &n)) {
 			end_brood();
 		} else if (target_word(line, "keep", &n)) {
-			keep_child();
+			if (n)
+				raise(SIGUSR1);
+			else
+				keep_child();
 		} else if (target_word(line, "reap", &n)) {
 			close(kept_pipe);
 			expect_good_end(kept);

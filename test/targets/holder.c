@@ -8,13 +8,14 @@
  *	loader: one thread is inside dlopen, in the library's constructor; the main thread waits for
  *		the next command as always
  *	malloc: one thread stands at a page fault inside malloc and the others wait for malloc's
- *		lock; the main thread listens in a signal handler
+ *		lock; the main thread listens in a signal handler, on an alternate stack
  *	malloc-alone: the same, but one thread is outside and does not need malloc
  *	vfork: every thread waits, in D state, for a child of its own
- *	handler: every thread is in a signal handler
- *	coroutine: every thread is on a small stack that it made itself, with memory of others right
- *		below; the main thread listens in a signal handler
- *	stack: the threads have 16 KiB of stack; the main thread listens in a signal handler
+ *	handler: every thread is in a signal handler, on an alternate stack, which the main thread
+ *has in a frame of its own, above what is interrupted handler-below: every thread is in a signal
+ *handler, on the stack of what is interrupted coroutine: every thread is on a small stack that it
+ *made itself, with memory of others right below; the main thread listens in a signal handler stack:
+ *the threads have 16 KiB of stack; the main thread listens in a signal handler
  *
  * "ready none REASON": the kernel does not let it. */
 #include <dlfcn.h>
@@ -38,6 +39,7 @@
 #define BLOCK_BYTES (100u << 10) /* less than what malloc maps by itself */
 #define COROUTINE_BYTES (16u << 10)
 #define NEIGHBOUR_BYTES (64u << 10)
+#define ALTERNATE_BYTES (64u << 10)
 
 static const char *mode, *library;
 static atomic_uint there, back;
@@ -89,6 +91,24 @@ static void on_signal_main(int number)
 {
 	(void)number;
 	listen_to_release();
+}
+
+static void catch (int number, void (*handler)(int))
+{
+	struct sigaction action = {.sa_handler = handler};
+
+	if (strcmp(mode, "handler-below"))
+		action.sa_flags = SA_ONSTACK;
+	if (sigaction(number, &action, NULL))
+		target_broken("sigaction: %s", strerror(errno));
+}
+
+static void take_alternate(void *memory)
+{
+	const stack_t stack = {.ss_sp = memory, .ss_size = ALTERNATE_BYTES};
+
+	if (sigaltstack(&stack, NULL))
+		target_broken("sigaltstack: %s", strerror(errno));
 }
 
 /* The next block ends where no memory is yet: malloc faults when it writes what is left of the top.
@@ -258,6 +278,9 @@ static atomic_uint born;
 
 static void *worker_begin(void *argument)
 {
+	static char alternate[THREADS][ALTERNATE_BYTES];
+
+	take_alternate(alternate[(uintptr_t)argument]);
 	tids[(uintptr_t)argument] = (pid_t)syscall(SYS_gettid);
 	holder_work(1);
 	born++;
@@ -269,7 +292,7 @@ int main(int argc, char **argv)
 	const struct timespec nap = {0, 1000000};
 	pthread_t threads[THREADS];
 	pthread_attr_t attributes;
-	char line[256];
+	char line[256], alternate[ALTERNATE_BYTES];
 	unsigned long n;
 
 	if (argc < 2)
@@ -280,8 +303,9 @@ int main(int argc, char **argv)
 	if (!strncmp(mode, "malloc", 6) &&
 	    (!mallopt(M_ARENA_MAX, 1) || !mallopt(M_TOP_PAD, TOP_BYTES)))
 		target_broken("mallopt");
-	signal(SIGUSR1, on_signal);
-	signal(SIGUSR2, on_signal_main);
+	take_alternate(alternate);
+	catch (SIGUSR1, on_signal);
+	catch (SIGUSR2, on_signal_main);
 	pthread_attr_init(&attributes);
 	if (!strcmp(mode, "stack") && pthread_attr_setstacksize(&attributes, 16384))
 		target_broken("no small stacks");

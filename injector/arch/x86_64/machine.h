@@ -18,10 +18,14 @@
  * rt_sigframe, then uc_mcontext.rip in struct ucontext. */
 #define LIMPET_ARCH_SIGNAL_PC_OFFSET 176u
 
-/* Of a signal frame, whose first word is the restorer's address: its alignment, and which word has
- * the code segment, that of the kernel's 64-bit user code in its low half. */
+/* Of a signal frame, whose first word is the restorer's address: its alignment; which words have
+ * the saved stack pointer and the code segment, that of the kernel's 64-bit user code in its low
+ * half; and how far below that stack pointer it begins at most, unless it is on another stack: the
+ * red zone, the extended state (AMX: 11 KiB) and the frame itself. */
 #define LIMPET_ARCH_SIGNAL_FRAME_ALIGNS(at) ((at) % 16 == 8)
+#define LIMPET_ARCH_SIGNAL_FRAME_SP 21u
 #define LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS 24u
+#define LIMPET_ARCH_SIGNAL_FRAME_REACH (16u << 10)
 #define LIMPET_ARCH_USER_CODE 0x33u
 
 /* Whether these bytes, right before an address, may be a call that returns to it: E8 with a
