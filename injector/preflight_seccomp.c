@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "injector/cgroup.h"
 #include "injector/preflight_check.h"
 #include "injector/seccomp_eval.h"
 #include "injector/seccomp_watch.h"
@@ -111,7 +112,7 @@ static void unreadable(struct limpet_check *check, int error)
 /* True: refused. */
 static bool refuse(struct limpet_check *check, const struct limpet_seccomp_verdict *verdict)
 {
-	char words[64];
+	char words[64], container[LIMPET_CONTAINER_ID_BYTES];
 
 	if (!verdict->call)
 		return false;
@@ -119,10 +120,17 @@ static bool refuse(struct limpet_check *check, const struct limpet_seccomp_verdi
 			    "its seccomp filter %s %s(2), which %s calls",
 			    limpet_seccomp_action_words(verdict->action, words, sizeof(words)),
 			    verdict->call->name, verdict->call->who);
-	limpet_check_hint(check,
-			  "allow %s in its profile (docker: --security-opt seccomp=FILE; "
-			  "Docker's default profile works)",
-			  verdict->call->name);
+	if (limpet_container_id(check->pid, container) == 0)
+		limpet_check_hint(check,
+				  "allow %s in its profile (docker: --security-opt seccomp=FILE; "
+				  "Docker's default profile works)",
+				  verdict->call->name);
+	else
+		limpet_check_hint(check,
+				  "a sandbox of its own, or its service's (systemd: "
+				  "SystemCallFilter=): allow %s there, or capture it from before "
+				  "that: limpet run COMMAND",
+				  verdict->call->name);
 	return true;
 }
 
