@@ -6,15 +6,18 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "injector/control_client.h"
 #include "injector/memfd.h"
 #include "injector/proc.h"
 #include "injector/proc_files.h"
 #include "injector/thunks.h"
+#include "injector/tracee.h"
 #include "injector/watchdog.h"
 
 #define INODES 8
+#define SETTLE_NS 2000000000u
 
 /* A process that maps something of ours, or holds the agent's file. */
 struct holder {
@@ -229,20 +232,37 @@ int limpet_dormant_relatives(pid_t pid, pid_t **ret_pids)
 	return result ? result : list_dormant(&holder, ret_pids);
 }
 
-int limpet_dormant_check(pid_t pid)
+static int is_listed(pid_t pid)
 {
 	LIMPET_FREE pid_t *pids = NULL;
-	struct holder holder = {0};
-	int result = read_holder(pid, &holder);
+	int count = limpet_dormant_find(&pids);
 
-	if (result != 0 || !holder.agent)
-		return result;
-	result = limpet_dormant_find(&pids);
-	for (int i = 0; pids && i < result; i++) {
+	for (int i = 0; pids && i < count; i++)
 		if (pids[i] == pid)
 			return 1;
+	return count < 0 ? count : 0;
+}
+
+/* A limpet that was killed, and its watchdog, have their memory until a processor is free for them:
+ * who has it and answers nobody is looked at again. */
+int limpet_dormant_check(pid_t pid)
+{
+	const uint64_t deadline_ns = limpet_monotonic_ns() + SETTLE_NS;
+	const struct timespec pause = {0, 10000000};
+
+	for (;;) {
+		struct holder holder = {0};
+		struct limpet_control_capture capture;
+		int result = read_holder(pid, &holder);
+
+		if (result != 0 || !holder.agent)
+			return result;
+		result = is_listed(pid);
+		if (result != 0 || limpet_control_find(pid, &capture) == 0 ||
+		    limpet_monotonic_ns() >= deadline_ns)
+			return result;
+		nanosleep(&pause, NULL);
 	}
-	return result < 0 ? result : 0;
 }
 
 bool limpet_dormant_left_jumps(pid_t pid)

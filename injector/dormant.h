@@ -18,7 +18,8 @@
  * may not look into (root's, for others) is left out if its control socket is there. */
 int limpet_dormant_find(pid_t **ret_pids) LIMPET_MUST_CHECK;
 
-/* The same for one process: 1 dormant, 0 not, -errno when its maps cannot be read. */
+/* The same for one process: 1 dormant, 0 not, -errno when its maps cannot be read. Waits for two
+ * seconds where somebody has the memory and does not answer: it may just have been killed. */
 int limpet_dormant_check(pid_t pid) LIMPET_MUST_CHECK;
 
 /* Other processes with an agent that nobody watches, and which is the same that `pid` has: forked

@@ -62,12 +62,13 @@ static int watch(void *unused)
 	long pidfd, stat;
 
 	(void)unused;
+	/* First of all: by its memory it could be a collector. */
+	RAW(SYS_prctl, PR_SET_NAME, LIMPET_WATCHDOG_NAME);
 	/* The table of descriptors is limpet's up to here: not for a moment is there a second one
 	 * that keeps a lock or the end of a pipe. */
 	if (RAW(SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE) < 0 ||
 	    RAW(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL) < 0 || RAW(SYS_setsid, 0) < 0)
 		return 1;
-	RAW(SYS_prctl, PR_SET_NAME, LIMPET_WATCHDOG_NAME);
 	pidfd = RAW(SYS_pidfd_open, limpet_pid, 0);
 	stat = RAW(SYS_openat, AT_FDCWD, stat_path, O_RDONLY | O_CLOEXEC);
 	if (pidfd < 0 || stat < 0)

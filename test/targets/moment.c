@@ -9,6 +9,7 @@
  *	kill: SIGKILL
  *	fork: a child that lives on and allocates, "child PID"; "reap" ends it, "reaped"
  *	vfork: a child that takes 20 ms until it executes another program, "forked"
+ *	close: a thread closes every descriptor but the first three, "closed"
  *	threads: every allocating thread ends, others begin, "threads"
  *	leader: the main thread ends; SIGTERM then ends the process with 0
  */
@@ -136,7 +137,7 @@ static void make_vfork_child(void)
 
 static bool acts_in_thread(void)
 {
-	return !strcmp(act, "exec-thread") || !strcmp(act, "exit-thread");
+	return !strcmp(act, "exec-thread") || !strcmp(act, "exit-thread") || !strcmp(act, "close");
 }
 
 static void do_it(void)
@@ -151,6 +152,10 @@ static void do_it(void)
 		make_child();
 	} else if (!strcmp(act, "vfork")) {
 		make_vfork_child();
+	} else if (!strcmp(act, "close")) {
+		for (int fd = 3; fd < 1024; fd++)
+			close(fd);
+		target_say("closed");
 	} else if (!strcmp(act, "threads")) {
 		end_threads();
 		begin_threads();

@@ -94,6 +94,14 @@ after_vfork() {
 	nothing_of_ours "$pid" || return 1
 	finish "$name"
 }
+# Also in the moment in which limpet needs one of them.
+after_close() {
+	heard "$name" closed || return 1
+	((said == 1)) || went_on || return 1
+	((said != 1)) || grep -qE 'pidfd_getfd|socketpair|the stub|memfd|descriptor|loaded' round.err || fail "$(<round.err)" || return 1
+	nothing_of_ours "$pid" || return 1
+	finish "$name"
+}
 after_threads() {
 	heard "$name" threads || return 1
 	went_on || return 1
@@ -164,6 +172,10 @@ moments() {
 
 @test "it vforks" {
 	moments vfork after_vfork
+}
+
+@test "it closes every descriptor" {
+	moments close after_close
 }
 
 @test "its threads end, and others begin" {
