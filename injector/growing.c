@@ -29,35 +29,22 @@ static uint64_t lowest_of(pid_t pid, const struct limpet_map *map)
 	return map->end > bytes ? map->end - bytes : 0;
 }
 
-/* By the flags that smaps shows of it: the line of a mapping begins with its address, that of its
- * flags comes last. */
 static bool grows(pid_t pid, const struct limpet_map *map)
 {
-	LIMPET_FREE char *text = NULL;
-	size_t bytes;
-	bool here = false;
+	struct limpet_smaps smaps;
+	struct limpet_smap smap;
+	bool answer = false;
 
 	if (!strcmp(map->path, "[stack]"))
 		return true;
-	if (limpet_proc_file_read(pid, "smaps", &text, &bytes) < 0)
+	if (limpet_proc_smaps_read(pid, &smaps) < 0)
 		return false;
-	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (*line < 'A' || *line > 'Z') {
-			char *stop;
-			uint64_t start = strtoull(line, &stop, 16);
-
-			/* It may have grown since. */
-			here = *stop == '-' && start <= map->start &&
-			       strtoull(stop + 1, NULL, 16) > map->start;
-		} else if (here && !strncmp(line, "VmFlags:", 8)) {
-			const char *end = strchrnul(line, '\n');
-			const char *found = strstr(line, " gd");
-
-			return found && found < end;
-		}
-	}
-	return false;
+	while (!answer && limpet_proc_smaps_next(&smaps, &smap) > 0)
+		/* It may have grown since. */
+		answer = smap.map.start <= map->start && smap.map.end > map->start &&
+			 limpet_smap_has_flag(&smap, "gd");
+	limpet_proc_smaps_done(&smaps);
+	return answer;
 }
 
 static bool may_grow(const struct limpet_map *map)

@@ -115,43 +115,34 @@ static int add_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)
 	return 0;
 }
 
-/* Large mappings of which all of these are 0. Huge pages of hugetlbfs do not count as Rss
- * (Documentation/filesystems/proc.rst), nor does the kernel's page of zeros. */
+/* Huge pages of hugetlbfs do not count as Rss (Documentation/filesystems/proc.rst), nor does the
+ * kernel's page of zeros. */
+static bool holds_nothing(const struct limpet_smap *smap)
+{
+	static const char *const keys[] = {"Rss", "Swap", "Shared_Hugetlb", "Private_Hugetlb"};
+	uint64_t bytes;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(keys); i++)
+		if (!limpet_smap_bytes(smap, keys[i], &bytes) || bytes)
+			return false;
+	return true;
+}
+
 static void find_empty(struct limpet_pages *pages)
 {
-	static const char *const keys[] = {"Rss:", "Swap:", "Shared_Hugetlb:", "Private_Hugetlb:"};
-	LIMPET_FREE char *text = NULL;
 	struct limpet_proc_status status;
-	uint64_t start = 0, end = 0;
-	unsigned zeros = 0;
-	size_t bytes;
+	struct limpet_smaps smaps;
+	struct limpet_smap smap;
+	int error = 0;
 
 	pages->empty_known = true;
 	if (limpet_proc_status_read(pages->pid, &status) < 0 || status.rss_bytes > LARGE_BYTES ||
-	    limpet_proc_file_read(pages->pid, "smaps", &text, &bytes) < 0)
+	    limpet_proc_smaps_read(pages->pid, &smaps) < 0)
 		return;
-	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-		char *stop;
-
-		line += *line == '\n';
-		/* Keys begin with a capital, a mapping with its address in small hex. */
-		if (*line < 'A' || *line > 'Z') {
-			start = strtoull(line, &stop, 16);
-			end = *stop == '-' ? strtoull(stop + 1, NULL, 16) : 0;
-			zeros = 0;
-			continue;
-		}
-		for (size_t i = 0; i < LIMPET_COUNT_OF(keys); i++)
-			if (!strncmp(line, keys[i], strlen(keys[i])) &&
-			    !strtoull(line + strlen(keys[i]), &stop, 10) && *stop == ' ')
-				zeros++;
-		if (zeros == LIMPET_COUNT_OF(keys)) {
-			zeros = 0;
-			if (end > start && end - start >= LARGE_BYTES &&
-			    add_empty(pages, start, end) < 0)
-				return;
-		}
-	}
+	while (!error && limpet_proc_smaps_next(&smaps, &smap) > 0)
+		if (smap.map.end - smap.map.start >= LARGE_BYTES && holds_nothing(&smap))
+			error = add_empty(pages, smap.map.start, smap.map.end);
+	limpet_proc_smaps_done(&smaps);
 }
 
 static bool is_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)

@@ -331,52 +331,44 @@ static bool is_module_data(const struct limpet_maps *maps, size_t i)
 	       strchr(data->perms, 'w');
 }
 
+static bool is_unseen(pid_t pid, const struct limpet_maps *maps, uint64_t start)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(maps, start);
+	size_t i = map ? (size_t)(map - maps->list) : 0;
+
+	return map && map->start == start && is_anonymous(map) && !is_arena(pid, maps, i) &&
+	       !is_thread_stack(maps, i) && !is_module_data(maps, i);
+}
+
+/* A walk over all page tables; only where an allocator is out of reach. The two readings are not of
+ * one moment: a map that only one of them has is left out. */
 int limpet_unseen_rss(pid_t pid, uint64_t *ret_unseen_bytes, uint64_t *ret_rss_bytes)
 {
-	uint64_t unseen_bytes = 0, rss_bytes = 0;
-	LIMPET_FREE char *text = NULL;
+	uint64_t unseen_bytes = 0, rss_bytes = 0, bytes;
 	struct limpet_maps maps;
-	bool counts = false;
-	size_t bytes;
+	struct limpet_smaps smaps;
+	struct limpet_smap smap;
 	int r;
 
 	r = limpet_proc_maps_read(pid, &maps);
 	if (r < 0)
 		return r;
-	/* A walk over all page tables; only where an allocator is out of reach. The two readings
-	 * are not of one moment: a map that only one of them has is left out. */
-	r = limpet_proc_file_read(pid, "smaps", &text, &bytes);
+	r = limpet_proc_smaps_read(pid, &smaps);
 	if (r < 0) {
 		limpet_proc_maps_done(&maps);
 		return r;
 	}
-	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-		char *stop;
-
-		line += *line == '\n';
-		/* twenty lines a map: keys start with a capital, a map with its address in small
-		 * hex */
-		if (!strncmp(line, "Rss:", 4)) {
-			uint64_t value = strtoull(line + 4, NULL, 10);
-
-			rss_bytes += value * 1024;
-			if (counts)
-				unseen_bytes += value * 1024;
-		} else if (*line < 'A' || *line > 'Z') {
-			uint64_t start = strtoull(line, &stop, 16);
-
-			if (*stop != '-')
-				continue;
-
-			const struct limpet_map *map = limpet_proc_maps_find(&maps, start);
-			size_t i = map ? (size_t)(map - maps.list) : 0;
-
-			counts = map && map->start == start && is_anonymous(map) &&
-				 !is_arena(pid, &maps, i) && !is_thread_stack(&maps, i) &&
-				 !is_module_data(&maps, i);
-		}
+	while ((r = limpet_proc_smaps_next(&smaps, &smap)) > 0) {
+		if (!limpet_smap_bytes(&smap, "Rss", &bytes))
+			continue;
+		rss_bytes += bytes;
+		if (is_unseen(pid, &maps, smap.map.start))
+			unseen_bytes += bytes;
 	}
+	limpet_proc_smaps_done(&smaps);
 	limpet_proc_maps_done(&maps);
+	if (r < 0)
+		return r;
 	*ret_unseen_bytes = unseen_bytes;
 	*ret_rss_bytes = rss_bytes;
 	return 0;

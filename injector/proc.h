@@ -11,9 +11,8 @@
 extern const char *limpet_proc_root;
 
 struct limpet_err;
-/* "process N is gone" for -ESRCH, that it is another program for -ESTALE, else "cannot DO process
- * N:
- * ..."; answers `error`. */
+/* "process N is gone" for -ESRCH, that it is another program for -ESTALE, else
+ * "cannot WHAT process N: ..."; answers `error`. */
 int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_err *err);
 
 struct limpet_map {
@@ -34,6 +33,24 @@ const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, u
  * mapped to: the limit may have been raised since the space was laid out. */
 uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,
 				    const struct limpet_map *map);
+
+/* The mappings once more, each with what the kernel says of it. To make that list it walks over all
+ * page tables: of a large process it takes long. */
+struct limpet_smaps {
+	char *text, *next;
+};
+struct limpet_smap {
+	struct limpet_map map;
+	const char *keys;
+};
+int limpet_proc_smaps_read(pid_t pid, struct limpet_smaps *ret_smaps);
+void limpet_proc_smaps_done(struct limpet_smaps *smaps);
+/* The next one, which is good until they are done: 1, 0 at the end, or -EBADMSG. */
+int limpet_proc_smaps_next(struct limpet_smaps *smaps, struct limpet_smap *ret_smap);
+/* An amount, "Rss" or "Swap"; false where this kernel does not name it. */
+bool limpet_smap_bytes(const struct limpet_smap *smap, const char *key, uint64_t *ret_bytes);
+/* A flag by the two letters that proc(5) gives it. */
+bool limpet_smap_has_flag(const struct limpet_smap *smap, const char *flag);
 
 struct limpet_proc_status {
 	char name[64]; /* comm, unescaped */

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "common/err.h"
+#include "injector/proc_files.h"
 
 /* Undoes the kernel's escape of a newline, in place. Anything else stays: maps do not escape a
  * backslash that is part of a file's name. */
@@ -157,4 +158,93 @@ uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,
 		bytes = limit.rlim_cur;
 	low = bytes < map->end - map->start ? map->start : bytes < map->end ? map->end - bytes : 0;
 	return low < below ? below : low;
+}
+
+/* ------------------------------------------------------------------ smaps */
+
+int limpet_proc_smaps_read(pid_t pid, struct limpet_smaps *ret_smaps)
+{
+	char *text;
+	size_t bytes;
+	int r = limpet_proc_file_read(pid, "smaps", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	*ret_smaps = (struct limpet_smaps){text, text};
+	return 0;
+}
+
+void limpet_proc_smaps_done(struct limpet_smaps *smaps)
+{
+	free(smaps->text);
+	smaps->text = smaps->next = NULL;
+}
+
+/* Keys begin with a capital, a mapping with its address in small hex. */
+static bool is_key(const char *line)
+{
+	return *line >= 'A' && *line <= 'Z';
+}
+
+/* Takes a line out of a text: ends it, and answers the next one. */
+static char *end_line(char *line)
+{
+	char *end = strchrnul(line, '\n');
+
+	if (!*end)
+		return end;
+	*end = '\0';
+	return end + 1;
+}
+
+int limpet_proc_smaps_next(struct limpet_smaps *smaps, struct limpet_smap *ret_smap)
+{
+	char *line = smaps->next, *keys, *end;
+
+	if (!*line)
+		return 0;
+	keys = end = end_line(line);
+	while (is_key(end)) {
+		char *stop = strchrnul(end, '\n');
+
+		end = *stop ? stop + 1 : stop;
+	}
+	smaps->next = end;
+	if (!parse_map(line, &ret_smap->map))
+		return -EBADMSG;
+	/* The end of the last key's line; without any that of the mapping's. */
+	if (*end)
+		end[-1] = '\0';
+	ret_smap->keys = end > keys ? keys : "";
+	return 1;
+}
+
+bool limpet_smap_bytes(const struct limpet_smap *smap, const char *key, uint64_t *ret_bytes)
+{
+	const char *value = limpet_proc_status_value(smap->keys, key);
+	uint64_t kilobytes;
+	char *stop;
+
+	if (!value || *value < '0' || *value > '9')
+		return false;
+	kilobytes = strtoull(value, &stop, 10);
+	if (*stop != ' ')
+		return false;
+	*ret_bytes = kilobytes * 1024;
+	return true;
+}
+
+bool limpet_smap_has_flag(const struct limpet_smap *smap, const char *flag)
+{
+	const char *at = limpet_proc_status_value(smap->keys, "VmFlags");
+
+	while (at && *at && *at != '\n') {
+		size_t length = strcspn(at, " \n");
+
+		if (length == strlen(flag) && !strncmp(at, flag, length))
+			return true;
+		at += length;
+		at += *at == ' ';
+	}
+	return false;
 }

@@ -21,25 +21,17 @@ static bool maps_ours(pid_t pid)
 
 bool limpet_sealed_check(pid_t pid)
 {
-	static const char flags[] = "VmFlags:", sealed[] = " sl ";
-	LIMPET_FREE char *text = NULL;
-	char *rest = NULL;
-	bool ours = false;
-	size_t bytes;
+	struct limpet_smaps smaps;
+	struct limpet_smap smap;
+	bool sealed = false;
 
 	/* Most have none, and then the long list need not be made. */
-	if (!maps_ours(pid) || limpet_proc_file_read(pid, "smaps", &text, &bytes) < 0)
+	if (!maps_ours(pid) || limpet_proc_smaps_read(pid, &smaps) < 0)
 		return false;
-	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		const char *name = strchr(line, '/');
-
-		/* Keys begin with a capital, a mapping with its address in small hex. */
-		if (*line < 'A' || *line > 'Z')
-			ours = name && limpet_memfd_is_ours(name);
-		else if (ours && !strncmp(line, flags, strlen(flags)) && strstr(line, sealed))
-			return true;
-	}
-	return false;
+	while (!sealed && limpet_proc_smaps_next(&smaps, &smap) > 0)
+		sealed = limpet_memfd_is_ours(smap.map.path) && limpet_smap_has_flag(&smap, "sl");
+	limpet_proc_smaps_done(&smaps);
+	return sealed;
 }
 
 int limpet_sealed_explain(pid_t pid, struct limpet_err *err)

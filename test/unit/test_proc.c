@@ -251,6 +251,88 @@ static void test_maps_may_be_none(void **state)
 	limpet_proc_maps_done(&maps);
 }
 
+static void test_smaps_name_keys_of_each_mapping(void **state)
+{
+	struct limpet_smaps smaps;
+	struct limpet_smap smap;
+	uint64_t bytes = 99;
+
+	(void)state;
+	proc_fixture_write("4711/smaps", "%s",
+			   "1000-2000 r-xp 00000000 fe:01 77                   /tmp/Rss: 9 kB\n"
+			   "Size:                  4 kB\n"
+			   "Rss:                   4 kB\n"
+			   "THPeligible:           0\n"
+			   "VmFlags: rd ex mr mw me gd sl \n"
+			   "2000-4000 rw-p 00000000 00:00 0 \n"
+			   "3000-4000 rw-s 00000000 00:05 5  /memfd:sl gd (deleted)\n"
+			   "Rss:              123456 kB\n"
+			   "VmFlags: rd wr sh\n");
+	assert_int_equal(limpet_proc_smaps_read(PID, &smaps), 0);
+	assert_int_equal(limpet_proc_smaps_next(&smaps, &smap), 1);
+	assert_int_equal(smap.map.start, 0x1000);
+	assert_string_equal(smap.map.path, "/tmp/Rss: 9 kB");
+	assert_true(limpet_smap_bytes(&smap, "Rss", &bytes));
+	assert_int_equal(bytes, 4096);
+	assert_false(limpet_smap_bytes(&smap, "Swap", &bytes));
+	assert_false(limpet_smap_bytes(&smap, "THPeligible", &bytes));
+	assert_true(limpet_smap_has_flag(&smap, "rd"));
+	assert_true(limpet_smap_has_flag(&smap, "gd"));
+	assert_true(limpet_smap_has_flag(&smap, "sl"));
+	assert_false(limpet_smap_has_flag(&smap, "wr"));
+	/* without any */
+	assert_int_equal(limpet_proc_smaps_next(&smaps, &smap), 1);
+	assert_int_equal(smap.map.start, 0x2000);
+	assert_string_equal(smap.map.path, "");
+	assert_false(limpet_smap_bytes(&smap, "Rss", &bytes));
+	assert_false(limpet_smap_has_flag(&smap, "rd"));
+	assert_int_equal(limpet_proc_smaps_next(&smaps, &smap), 1);
+	assert_string_equal(smap.map.path, "/memfd:sl gd (deleted)");
+	assert_true(limpet_smap_bytes(&smap, "Rss", &bytes));
+	assert_int_equal(bytes, 123456 * 1024);
+	assert_true(limpet_smap_has_flag(&smap, "sh"));
+	assert_false(limpet_smap_has_flag(&smap, "gd"));
+	assert_false(limpet_smap_has_flag(&smap, "sl"));
+	assert_int_equal(limpet_proc_smaps_next(&smaps, &smap), 0);
+	assert_int_equal(limpet_proc_smaps_next(&smaps, &smap), 0);
+	limpet_proc_smaps_done(&smaps);
+
+	proc_fixture_write("4711/smaps", "%s", "Rss: 4 kB\n1000-2000 r-xp\nRss: 4 kB\n");
+	assert_int_equal(limpet_proc_smaps_read(PID, &smaps), 0);
+	assert_int_equal(limpet_proc_smaps_next(&smaps, &smap), -EBADMSG);
+	limpet_proc_smaps_done(&smaps);
+	proc_fixture_remove("4711/smaps");
+	assert_int_equal(limpet_proc_smaps_read(PID, &smaps), -ENOENT);
+}
+
+static bool own_memory_has_flag(const void *memory, const char *flag)
+{
+	struct limpet_smaps smaps;
+	struct limpet_smap smap;
+	bool has = false;
+
+	assert_int_equal(limpet_proc_smaps_read(getpid(), &smaps), 0);
+	while (limpet_proc_smaps_next(&smaps, &smap) > 0)
+		if (smap.map.start <= (uintptr_t)memory && smap.map.end > (uintptr_t)memory)
+			has = limpet_smap_has_flag(&smap, flag);
+	limpet_proc_smaps_done(&smaps);
+	return has;
+}
+
+static void test_own_smaps_tell_what_grows(void **state)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	void *plain = mmap(NULL, 4096, PROT_READ, flags, -1, 0);
+	void *growing = mmap(NULL, 4096, PROT_READ, flags | MAP_GROWSDOWN, -1, 0);
+
+	(void)state;
+	assert_true(plain != MAP_FAILED && growing != MAP_FAILED);
+	assert_true(own_memory_has_flag(growing, "gd"));
+	assert_false(own_memory_has_flag(plain, "gd"));
+	munmap(plain, 4096);
+	munmap(growing, 4096);
+}
+
 static void test_own_maps_hold_own_addresses(void **state)
 {
 	struct limpet_maps maps;
@@ -698,6 +780,8 @@ int main(void)
 		WITH_ROOT(test_maps_clip_what_grew_while_being_read),
 		WITH_ROOT(test_maps_may_be_many),
 		WITH_ROOT(test_maps_may_be_none),
+		WITH_ROOT(test_smaps_name_keys_of_each_mapping),
+		cmocka_unit_test(test_own_smaps_tell_what_grows),
 		cmocka_unit_test(test_own_maps_hold_own_addresses),
 		WITH_ROOT(test_status_reads_every_field),
 		WITH_ROOT(test_names_cannot_forge_fields),
