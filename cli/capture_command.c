@@ -301,6 +301,19 @@ static const char *end_words(enum limpet_end end)
 	}
 }
 
+void limpet_capture_warn_agent(pid_t pid)
+{
+	limpet_ui_warn("the agent stays in process %d, switched off; `limpet stop %d` tries again",
+		       pid, pid);
+}
+
+void limpet_capture_warn_jumps(pid_t pid)
+{
+	limpet_ui_warn("process %d keeps addresses of the agent where they cannot be put back: a "
+		       "page of plain jumps to its own functions stays there",
+		       pid);
+}
+
 static void say_end(const struct command *command, const struct limpet_capture_result *result,
 		    const char *trace)
 {
@@ -331,14 +344,10 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	if (!result->unloaded) {
 		limpet_ui_error(&result->leave_err);
 		if (!result->sealed)
-			limpet_ui_warn("the agent stays in process %d, switched off; `limpet stop "
-				       "%d` tries again",
-				       command->pid, command->pid);
+			limpet_capture_warn_agent(command->pid);
 	}
 	if (result->jumps_stay)
-		limpet_ui_warn("process %d keeps addresses of the agent where they cannot be put "
-			       "back: a page of plain jumps to its own functions stays there",
-			       command->pid);
+		limpet_capture_warn_jumps(command->pid);
 	if (result->table_left)
 		limpet_ui_warn("thread %d of process %d has descriptors of its own, and keeps one "
 			       "of limpet's that leads nowhere: it could not be stopped in time",

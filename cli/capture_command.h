@@ -20,6 +20,9 @@ void limpet_capture_signals_open(void);
 
 /* What will stay unseen, as preflight found it. */
 void limpet_capture_warn(const struct limpet_preflight *preflight);
+/* What stays in a process whose capture has ended, for `limpet stop`, too. */
+void limpet_capture_warn_agent(pid_t pid);
+void limpet_capture_warn_jumps(pid_t pid);
 
 /* Captures `pid` and seals the trace. Answers the exit status; all words have been said. */
 int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,

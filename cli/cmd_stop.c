@@ -4,14 +4,13 @@
 #include <signal.h>
 #include <string.h>
 
+#include "cli/capture_command.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
+#include "injector/capture.h"
 #include "injector/control_client.h"
 #include "injector/dormant.h"
 #include "injector/sealed.h"
-
-/* Removes what an unclean end left in a process; in injector/capture.h. */
-int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err) __attribute__((weak));
 
 static const char help_text[] =
 	"Usage: limpet stop [OPTIONS] PID...\n"
@@ -61,26 +60,17 @@ static void show_silence(void *context, pid_t collector_pid)
 
 static const struct limpet_control_watcher watcher = {.state = show_state, .silent = show_silence};
 
-static bool says_jumps(pid_t pid)
-{
-	if (!limpet_dormant_left_jumps(pid))
-		return false;
-	limpet_ui_warn("process %d keeps addresses of the agent: a page of plain jumps to its own "
-		       "functions stays there",
-		       pid);
-	return true;
-}
-
 static int clean_one(pid_t pid, bool forked)
 {
 	struct limpet_err err = {0};
-	int result = -ENOSYS;
+	int result = limpet_capture_cleanup(pid, forked, &err);
 
-	if (limpet_capture_cleanup)
-		result = limpet_capture_cleanup(pid, forked, &err);
 	if (result == 0) {
 		limpet_ui_note("removed the agent that was left in process %d", pid);
-		return says_jumps(pid) ? LIMPET_EXIT_DORMANT : LIMPET_EXIT_OK;
+		if (limpet_dormant_look(pid) != LIMPET_LEFT_JUMPS)
+			return LIMPET_EXIT_OK;
+		limpet_capture_warn_jumps(pid);
+		return LIMPET_EXIT_DORMANT;
 	}
 	/* It may have ended meanwhile. */
 	if (forked && limpet_dormant_check(pid) != 1)
@@ -126,6 +116,29 @@ static int begin(struct stop *stop)
 	return LIMPET_EXIT_FAILED;
 }
 
+static void say_what_stays(pid_t pid)
+{
+	struct limpet_err err;
+
+	switch (limpet_dormant_look(pid)) {
+	case LIMPET_LEFT_SEALED:
+		limpet_sealed_explain(pid, &err);
+		limpet_ui_warn("%s", err.message);
+		break;
+	case LIMPET_LEFT_AGENT:
+		limpet_capture_warn_agent(pid);
+		break;
+	case LIMPET_LEFT_JUMPS:
+		limpet_capture_warn_jumps(pid);
+		break;
+	case LIMPET_LEFT_NOTHING:
+		limpet_ui_warn("something of limpet's stays, switched off, in process %d or what "
+			       "it forked; `limpet status` lists where",
+			       pid);
+		break;
+	}
+}
+
 static int finish(struct stop *stop)
 {
 	struct limpet_control_result end;
@@ -149,15 +162,9 @@ static int finish(struct stop *stop)
 		limpet_ui_warn(
 			"the trace of process %d is not complete; its report says what is missing",
 			stop->pid);
-	else if (end.exit_status == LIMPET_EXIT_DORMANT && limpet_sealed_check(stop->pid))
-		limpet_ui_warn("process %d has sealed limpet's memory: it stays, unused, until the "
-			       "program ends",
-			       stop->pid);
-	else if (end.exit_status == LIMPET_EXIT_DORMANT && !says_jumps(stop->pid))
-		limpet_ui_warn(
-			"the agent stays dormant in process %d; `limpet stop %d` tries again",
-			stop->pid, stop->pid);
-	else if (end.exit_status != LIMPET_EXIT_OK && end.exit_status != LIMPET_EXIT_DORMANT)
+	else if (end.exit_status == LIMPET_EXIT_DORMANT)
+		say_what_stays(stop->pid);
+	else if (end.exit_status != LIMPET_EXIT_OK)
 		limpet_ui_warn("the capture of process %d failed; its own terminal says why",
 			       stop->pid);
 	return (int)end.exit_status;

@@ -12,6 +12,7 @@
 #include "injector/memfd.h"
 #include "injector/proc.h"
 #include "injector/proc_files.h"
+#include "injector/sealed.h"
 #include "injector/thunks.h"
 #include "injector/tracee.h"
 #include "injector/watchdog.h"
@@ -265,21 +266,21 @@ int limpet_dormant_check(pid_t pid)
 	}
 }
 
-bool limpet_dormant_left_jumps(pid_t pid)
+enum limpet_left limpet_dormant_look(pid_t pid)
 {
 	struct limpet_maps maps;
-	bool left = false, agent = false;
+	enum limpet_left left = LIMPET_LEFT_NOTHING;
 
 	if (limpet_proc_maps_read(pid, &maps) < 0)
-		return false;
-	for (size_t i = 0; i < maps.count; i++) {
-		const struct limpet_map *map = &maps.list[i];
-
-		if (limpet_thunks_were_left(pid, map))
-			left = true;
-		else if (limpet_memfd_is_agent(map->path))
-			agent = true;
+		return left;
+	for (size_t i = 0; i < maps.count && left != LIMPET_LEFT_AGENT; i++) {
+		if (limpet_thunks_were_left(pid, &maps.list[i]))
+			left = LIMPET_LEFT_JUMPS;
+		else if (limpet_memfd_is_agent(maps.list[i].path))
+			left = LIMPET_LEFT_AGENT;
 	}
+	if (limpet_sealed_check(pid, &maps))
+		left = LIMPET_LEFT_SEALED;
 	limpet_proc_maps_done(&maps);
-	return left && !agent;
+	return left;
 }

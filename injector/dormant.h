@@ -26,7 +26,13 @@ int limpet_dormant_check(pid_t pid) LIMPET_MUST_CHECK;
  * from it, or it from one of them. Ascending; *ret_pids is malloc'ed; answers their number. */
 int limpet_dormant_relatives(pid_t pid, pid_t **ret_pids) LIMPET_MUST_CHECK;
 
-/* Whether an agent that was unloaded has left a page of plain jumps in this process. */
-bool limpet_dormant_left_jumps(pid_t pid);
+/* What a capture that has ended has left mapped in a process. */
+enum limpet_left {
+	LIMPET_LEFT_NOTHING, /* or it cannot be read */
+	LIMPET_LEFT_JUMPS,   /* thunks alone (thunks.h) */
+	LIMPET_LEFT_AGENT,
+	LIMPET_LEFT_SEALED, /* something that cannot be removed (sealed.h) */
+};
+enum limpet_left limpet_dormant_look(pid_t pid);
 
 #endif

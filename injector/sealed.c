@@ -4,29 +4,22 @@
 #include <string.h>
 
 #include "injector/memfd.h"
-#include "injector/proc.h"
 
-static bool maps_ours(pid_t pid)
+static bool has_ours(const struct limpet_maps *maps)
 {
-	struct limpet_maps maps;
-	bool found = false;
-
-	if (limpet_proc_maps_read(pid, &maps) < 0)
-		return false;
-	for (size_t i = 0; i < maps.count && !found; i++)
-		found = limpet_memfd_is_ours(maps.list[i].path);
-	limpet_proc_maps_done(&maps);
-	return found;
+	for (size_t i = 0; i < maps->count; i++)
+		if (limpet_memfd_is_ours(maps->list[i].path))
+			return true;
+	return false;
 }
 
-bool limpet_sealed_check(pid_t pid)
+bool limpet_sealed_check(pid_t pid, const struct limpet_maps *maps)
 {
 	struct limpet_smaps smaps;
 	struct limpet_smap smap;
 	bool sealed = false;
 
-	/* Most have none, and then the long list need not be made. */
-	if (!maps_ours(pid) || limpet_proc_smaps_read(pid, &smaps) < 0)
+	if (!has_ours(maps) || limpet_proc_smaps_read(pid, &smaps) < 0)
 		return false;
 	while (!sealed && limpet_proc_smaps_next(&smaps, &smap) > 0)
 		sealed = limpet_memfd_is_ours(smap.map.path) && limpet_smap_has_flag(&smap, "sl");

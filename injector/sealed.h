@@ -7,9 +7,11 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "injector/proc.h"
 
-/* Whether the process maps a file with a name of ours there. */
-bool limpet_sealed_check(pid_t pid);
+/* Whether the process has sealed a mapping of a file with a name of ours. Where `maps` have none,
+ * nothing is read. */
+bool limpet_sealed_check(pid_t pid, const struct limpet_maps *maps);
 /* Words for that; answers -EPERM. */
 int limpet_sealed_explain(pid_t pid, struct limpet_err *err);
 

@@ -1084,23 +1084,41 @@ static uint64_t search_ns(const struct limpet_session *session)
 /* munmap may fail, for one where the program has come to as many mappings as it may have, and so
  * may all where it has a filter. By inode: the program may be a limpet itself. What an earlier
  * limpet has left is looked for anyhow, round after round (cleanup). */
-static int check_gone(const struct limpet_session *session, struct limpet_err *err)
+static int check_gone(const struct limpet_session *session, const struct limpet_maps *maps,
+		      struct limpet_err *err)
 {
-	struct limpet_maps maps;
-	unsigned left = 0;
+	bool left;
 
-	if (session->left_behind || limpet_proc_maps_read(session->pid, &maps) < 0)
+	if (session->left_behind)
 		return 0;
-	left += limpet_remains_find(session->pid, NULL) > 0;
-	for (size_t i = 0; i < maps.count; i++)
-		left += limpet_memfd_is_ours(maps.list[i].path) &&
-			limpet_footprint_has_inode(maps.list[i].inode) &&
-			!limpet_thunks_were_left(session->pid, &maps.list[i]);
-	limpet_proc_maps_done(&maps);
+	left = limpet_remains_find(session->pid, NULL) > 0;
+	for (size_t i = 0; i < maps->count && !left; i++)
+		left = limpet_memfd_is_ours(maps->list[i].path) &&
+		       limpet_footprint_has_inode(maps->list[i].inode) &&
+		       !limpet_thunks_were_left(session->pid, &maps->list[i]);
 	return left ? limpet_err_set(err, -EBUSY,
 				     "not all that limpet made could be removed from process %d",
 				     session->pid)
 		    : 0;
+}
+
+/* What is still mapped after the end, and why. */
+static int check_end(struct limpet_session *session, int error, struct limpet_err *err)
+{
+	struct limpet_maps maps = {0};
+
+	if (error && error != -ELIBACC)
+		return error;
+	/* Of what cannot be read any more nothing is said. */
+	(void)limpet_proc_maps_read(session->pid, &maps);
+	/* Nothing leads there any more, and to ask for it again is of no use. */
+	session->stats.sealed = limpet_sealed_check(session->pid, &maps);
+	if (session->stats.sealed)
+		error = limpet_sealed_explain(session->pid, err);
+	else if (!error)
+		error = check_gone(session, &maps, err);
+	limpet_proc_maps_done(&maps);
+	return error;
 }
 
 /* Slots and copies back, then the proof, then the end. Code is not put back while somebody runs
@@ -1212,13 +1230,7 @@ static int leave_and_explain(struct limpet_session *session, struct limpet_err *
 	error = leave_by_any(session, err);
 	if (!error)
 		clean_tables(session);
-	/* Nothing leads there any more, and to ask for it again is of no use. */
-	if ((!error || error == -ELIBACC) && limpet_sealed_check(session->pid)) {
-		session->stats.sealed = true;
-		error = limpet_sealed_explain(session->pid, err);
-	} else if (!error) {
-		error = check_gone(session, err);
-	}
+	error = check_end(session, error, err);
 	note_detach_stop(session);
 	identity = error ? check_identity(session) : 0;
 	if (identity == -ESRCH || identity == -ESTALE) {
@@ -1342,7 +1354,7 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	if (abandoned)
 		return limpet_err_set(err, -EBUSY, "the agent in process %d is not whole",
 				      session->pid);
-	if (limpet_sealed_check(session->pid))
+	if (limpet_sealed_check(session->pid, &session->modules.maps))
 		return limpet_sealed_explain(session->pid, err);
 	/* Its stub is at work: it will start, find nobody there and switch itself off; or end. */
 	return limpet_err_set(

@@ -125,6 +125,22 @@ end_process() {
 	wait "$1" 2>/dev/null || true
 }
 
+# trace_by_another PID: a process of its own holds it by ptrace. Sets `answer`, its pid.
+trace_by_another() {
+	python3 -c "
+import ctypes, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+if libc.ptrace(0x4206, $1, 0, 0):
+    sys.exit('seize failed')
+print('traced', flush=True)
+signal.pause()
+" >tracer.say 2>tracer.err </dev/null 3>&- &
+	answer=$!
+	job_of[answer]=$answer
+	wait_until 20 grep -q traced tracer.say
+}
+
 # exit_status_of JOB SECONDS: sets `status`.
 exit_status_of() {
 	wait_until "$2" ended "$1" || return 1

@@ -158,18 +158,8 @@ executes_or_ended() {
 @test "already traced by another" {
 	local tracer
 	start storm "$TARGETS/storm"
-	python3 -c "
-import ctypes, signal, sys
-libc = ctypes.CDLL(None, use_errno=True)
-libc.ptrace.argtypes = [ctypes.c_long] * 4
-if libc.ptrace(0x4206, $pid, 0, 0):
-    sys.exit('seize failed')
-print('traced', flush=True)
-signal.pause()
-" >tracer.say 2>tracer.err </dev/null 3>&- &
-	tracer=$!
-	job_of[tracer]=$tracer
-	wait_until 20 grep -q traced tracer.say
+	trace_by_another "$pid"
+	tracer=$answer
 	refused_by_both "$pid" traced "traced.*$tracer"
 	end_process "$tracer" 2
 	tell storm "run 100" ran

@@ -305,6 +305,28 @@ apart_from() {
 	done
 }
 
+# A thread has one tracer at a time: nothing of the child can be taken away while another has it.
+@test "a child that another traces keeps the agent: limpet stop says where, and not in whom it was stopped" {
+	local child tracer
+	start forker "$TARGETS/forker"
+	attach "$pid"
+	tell forker keep kept
+	child=${answer#kept }
+	trace_by_another "$child"
+	tracer=$answer
+	stop "$pid" 5
+	grep -q "the agent stays, switched off, in children of process $pid: $child;" attach.1.err
+	grep -q "in process $pid or what it forked; .limpet status. lists where" stop.err
+	! grep 'tries again' stop.err || return 1
+	nothing_of_ours "$pid"
+	end_process "$tracer" 2
+	within 60 "$LIMPET" status >status.say
+	grep -qw "$child" status.say
+	cleaned_up "$child"
+	tell forker reap reaped
+	finish forker
+}
+
 # With a child every 300 microseconds some are forked while a thread is borrowed, and inherit the stub, its
 # descriptors, and a lock of the loader's that nobody will let go of. One that is forked in the very middle of
 # the loader's own work cannot be cleaned; it is named.
