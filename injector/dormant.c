@@ -1,6 +1,5 @@
 #include "injector/dormant.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
@@ -135,23 +134,17 @@ static int add_holder(struct holders *holders, const struct holder *holder)
 
 static int find_holders(struct holders *holders)
 {
-	DIR *dir = opendir(limpet_proc_root);
-	const struct dirent *entry;
-	int result = 0;
+	LIMPET_FREE pid_t *pids = NULL;
+	int count = limpet_proc_pids(&pids), result = count < 0 ? count : 0;
 
-	if (!dir)
-		return -errno;
-	while (result == 0 && (entry = readdir(dir))) {
+	for (int i = 0; i < count && !result; i++) {
 		struct holder holder = {0};
-		char *end;
-		long pid = strtol(entry->d_name, &end, 10);
 
 		/* What cannot be read (another's, or gone) is not for us to clean up either. */
-		if (pid > 0 && pid <= INT_MAX && !*end && read_holder((pid_t)pid, &holder) == 0 &&
-		    holder.inode_count > 0 && !is_watchdog(&holder))
+		if (read_holder(pids[i], &holder) == 0 && holder.inode_count > 0 &&
+		    !is_watchdog(&holder))
 			result = add_holder(holders, &holder);
 	}
-	closedir(dir);
 	return result;
 }
 

@@ -51,31 +51,50 @@ static void unescape(char *text)
 	*out = '\0';
 }
 
-/* Field `number` (3...) of a thread's stat file. /proc/PID/stat adds up what all threads have
- * used, which takes long where there are thousands: that of the one thread has the same else. The
- * name in field 2 may hold blanks and parentheses: the last ')' ends it. */
-static int stat_field(pid_t pid, unsigned number, uint64_t *ret_value)
+static bool is_digit(char c)
 {
+	return c >= '0' && c <= '9';
+}
+
+/* /proc/PID/stat adds up what all threads have used, which takes long where there are thousands:
+ * that of the one thread has the same else. The name in field 2 may hold blanks and parentheses:
+ * the last ')' ends it. */
+int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS])
+{
+	uint64_t fields[LIMPET_STAT_FIELDS] = {0};
 	LIMPET_FREE char *text = NULL;
 	char name[64], *at;
 	size_t bytes;
-	int r;
+	int last = 3, r;
 
-	snprintf(name, sizeof(name), "task/%d/stat", pid);
+	snprintf(name, sizeof(name), "task/%d/stat", tid);
 	r = limpet_proc_file_read(pid, name, &text, &bytes);
 	if (r < 0)
 		return r;
+	/* ") S 1 ..." */
 	at = memrchr(text, ')', bytes);
-	for (unsigned field = 2; at && field < number; field++) {
-		at = strchr(at, ' ');
-		if (at)
-			at++;
-	}
-	if (!at || *at < '0' || *at > '9')
+	if (!at || at[1] != ' ' || !at[2] || at[3] != ' ')
 		return -EBADMSG;
-	errno = 0;
-	*ret_value = strtoull(at, NULL, 10);
-	return errno ? -EBADMSG : 0;
+	for (at += 4; last + 1 < (int)LIMPET_STAT_FIELDS && (*at == '-' || is_digit(*at));) {
+		errno = 0;
+		fields[++last] = strtoull(at, &at, 10);
+		if (errno)
+			return -EBADMSG;
+		at += *at == ' ';
+	}
+	memcpy(ret_fields, fields, sizeof(fields));
+	return last;
+}
+
+static int stat_field(pid_t pid, int number, uint64_t *ret_value)
+{
+	uint64_t fields[LIMPET_STAT_FIELDS];
+	int last = limpet_proc_stat_read(pid, pid, fields);
+
+	if (last < number)
+		return last < 0 ? last : -EBADMSG;
+	*ret_value = fields[number];
+	return 0;
 }
 
 static uint64_t status_number(const char *text, const char *key, int base)

@@ -70,6 +70,10 @@ struct limpet_proc_status {
 };
 int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status);
 
+/* The numbers in a thread's stat file, at the places that proc(5) gives them; 0 below the fourth,
+ * which are none, and where there is no more. Answers the last place. */
+#define LIMPET_STAT_FIELDS 53u
+int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS]);
 /* Start time in clock ticks since boot: with the pid it names a process for good. */
 int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
 /* It runs no code of its program any more, or is gone. */

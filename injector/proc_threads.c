@@ -72,28 +72,14 @@ int limpet_proc_pids(pid_t **ret_pids)
 	return limpet_proc_list_numbers(0, "", ret_pids);
 }
 
-/* Field 23 of a stat file is the size of the memory: 0 once the thread has let go of it, which is
- * some time before it is a zombie. */
+/* The size of its memory is 0 once the thread has let go of it, which is some time before it is a
+ * zombie. */
 static bool task_has_memory(pid_t pid, pid_t tid)
 {
-	const unsigned size_field = 23;
-	LIMPET_FREE char *text = NULL;
-	char name[64];
-	size_t bytes;
-	char *at;
+	const int size = 23;
+	uint64_t fields[LIMPET_STAT_FIELDS];
 
-	snprintf(name, sizeof(name), "task/%d/stat", tid);
-	if (limpet_proc_file_read(pid, name, &text, &bytes) < 0)
-		return false;
-	at = memrchr(text, ')', bytes);
-	if (!at || strlen(at) < 3 || at[2] == 'Z' || at[2] == 'X')
-		return false;
-	for (unsigned field = 2; at && field < size_field; field++) {
-		at = strchr(at, ' ');
-		if (at)
-			at++;
-	}
-	return at && *at >= '1' && *at <= '9';
+	return limpet_proc_stat_read(pid, tid, fields) >= size && fields[size];
 }
 
 pid_t limpet_proc_resident(pid_t pid)

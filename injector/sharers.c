@@ -14,60 +14,48 @@
 #define SLEEP_FIRST_NS 500000
 #define SLEEP_MOST_NS 20000000
 
-/* Of /proc/PID/stat: what belongs to the memory. Zeros where there is none, or who asks may not. */
+/* Places in a stat file. What belongs to the memory is zeros where there is none, or who asks may
+ * not. */
 enum {
+	THREAD_COUNT = 20,
+	START_TIME = 22,
 	START_CODE = 26,
 	END_CODE,
 	START_STACK,
 	START_DATA = 45,
-	ENV_END = 51,
-	FIELDS = ENV_END + 1
+	ENV_END = 51
 };
 
-struct mark {
-	uint64_t fields[FIELDS];
+struct process {
+	uint64_t start_ticks;
+	pid_t tid; /* who has its memory */
+	uint64_t fields[LIMPET_STAT_FIELDS];
 };
 
-static int read_mark(pid_t tid, struct mark *ret)
+static bool has_memory(const struct process *process)
 {
-	LIMPET_FREE char *text = NULL;
-	const char *at;
-	size_t bytes;
-	int error = limpet_proc_file_read(tid, "stat", &text, &bytes);
-
-	if (error)
-		return error;
-	memset(ret, 0, sizeof(*ret));
-	at = memrchr(text, ')', bytes);
-	for (unsigned field = 3; at && field < FIELDS; field++) {
-		at = strchr(at, ' ');
-		if (at)
-			ret->fields[field] = strtoull(++at, NULL, 10);
-	}
-	return 0;
-}
-
-static bool has_memory(const struct mark *mark)
-{
-	return mark->fields[START_STACK];
+	return process->fields[START_STACK];
 }
 
 /* By a thread that is left, where the main thread has ended. */
-static int read_process(pid_t pid, struct mark *ret, pid_t *ret_tid)
+static int read_process(pid_t pid, struct process *ret)
 {
-	const unsigned thread_count = 20;
-	int error = read_mark(pid, ret);
+	int last = limpet_proc_stat_read(pid, pid, ret->fields);
 
-	*ret_tid = pid;
-	if (error || has_memory(ret) || ret->fields[thread_count] < 2)
-		return error;
-	*ret_tid = limpet_proc_resident(pid);
-	return *ret_tid == pid ? 0 : read_mark(*ret_tid, ret);
+	if (last < ENV_END)
+		return last < 0 ? last : -EBADMSG;
+	ret->start_ticks = ret->fields[START_TIME];
+	ret->tid = pid;
+	if (has_memory(ret) || ret->fields[THREAD_COUNT] < 2)
+		return 0;
+	ret->tid = limpet_proc_resident(pid);
+	last = ret->tid == pid ? 0 : limpet_proc_stat_read(pid, ret->tid, ret->fields);
+	return last < 0 ? last : 0;
 }
 
-static bool is_alike(const struct mark *a, const struct mark *b)
+static bool is_alike(const struct process *a, const struct process *b)
 {
-	for (unsigned field = START_CODE; field < FIELDS; field++)
+	for (unsigned field = START_CODE; field <= ENV_END; field++)
 		if ((field <= START_STACK || field >= START_DATA) &&
 		    a->fields[field] != b->fields[field])
 			return false;
@@ -79,61 +67,54 @@ static bool is_one_memory(pid_t tid, pid_t other_tid)
 	return syscall(SYS_kcmp, tid, other_tid, KCMP_VM, 0, 0) == 0;
 }
 
-/* `mark` and `tid` are of the first. */
-static bool shares(const struct mark *mark, pid_t tid, pid_t other)
+/* Fills in what `other` is, too. */
+static bool shares(const struct process *process, pid_t other, struct process *ret_other)
 {
-	struct mark its;
-	pid_t its_tid;
-
-	return read_process(other, &its, &its_tid) == 0 && is_alike(mark, &its) &&
-	       is_one_memory(tid, its_tid);
+	return read_process(other, ret_other) == 0 && is_alike(process, ret_other) &&
+	       is_one_memory(process->tid, ret_other->tid);
 }
 
 bool limpet_sharers_share(pid_t pid, pid_t other)
 {
-	struct mark mark;
-	pid_t tid;
+	struct process process, its;
 
-	return read_process(pid, &mark, &tid) == 0 && shares(&mark, tid, other);
+	return read_process(pid, &process) == 0 && shares(&process, other, &its);
+}
+
+static int add(struct limpet_sharer **list, int count, const struct limpet_sharer *sharer)
+{
+	struct limpet_sharer *more = reallocarray(*list, (size_t)count + 1, sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	more[count] = *sharer;
+	*list = more;
+	return count + 1;
 }
 
 int limpet_sharers_find(pid_t pid, struct limpet_sharer **ret)
 {
 	LIMPET_FREE pid_t *pids = NULL;
-	struct limpet_sharer *list = NULL;
-	struct mark mark;
-	pid_t tid;
-	int count = limpet_proc_pids(&pids), found = 0;
-	int error = count < 0 ? count : read_process(pid, &mark, &tid);
+	LIMPET_FREE struct limpet_sharer *list = NULL;
+	struct process process, its;
+	int count = limpet_proc_pids(&pids);
+	int found = count < 0 ? count : read_process(pid, &process);
 
-	for (int i = 0; i < count && !error; i++) {
-		struct limpet_sharer sharer = {.pid = pids[i]}, *more;
-
-		if (pids[i] == pid || !shares(&mark, tid, pids[i]) ||
-		    limpet_proc_start_time(pids[i], &sharer.start_ticks) < 0)
-			continue;
-		more = reallocarray(list, (size_t)found + 1, sizeof(*list));
-		if (!more) {
-			error = -ENOMEM;
-			break;
-		}
-		list = more;
-		list[found++] = sharer;
-	}
-	if (error) {
-		free(list);
-		return error;
-	}
-	*ret = list;
+	for (int i = 0; i < count && found >= 0; i++)
+		if (pids[i] != pid && shares(&process, pids[i], &its))
+			found = add(&list, found,
+				    &(struct limpet_sharer){pids[i], its.start_ticks});
+	if (found >= 0)
+		*ret = LIMPET_TAKE(list);
 	return found;
 }
 
 static bool is_there(pid_t pid, const struct limpet_sharer *sharer)
 {
-	uint64_t ticks;
+	struct process process, its;
 
-	return limpet_proc_start_time(sharer->pid, &ticks) == 0 && ticks == sharer->start_ticks &&
-	       limpet_sharers_share(pid, sharer->pid);
+	return read_process(pid, &process) == 0 && shares(&process, sharer->pid, &its) &&
+	       its.start_ticks == sharer->start_ticks;
 }
 
 int limpet_sharers_wait(pid_t pid, const struct limpet_sharers_wait *options, pid_t *ret_pid)

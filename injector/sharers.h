@@ -2,7 +2,7 @@
  * posix_spawn until they execute a program, helpers made by clone(CLONE_VM) without CLONE_THREAD.
  *
  * They stand in nobody's list of threads, cannot be held with these, and run in hooks as these do.
- * All processes that limpet may see are looked at once: one read of /proc/PID/stat each, some ten
+ * All processes that limpet may see are looked at once: one read of a stat file each, some ten
  * microseconds, 3,000 processes make some thirty milliseconds of ours; no thread stands meanwhile.
  * What that says of the memory is the same in all that share it, and in what was forked: of the few
  * that are alike the kernel is asked (kcmp). Where it does not answer (CONFIG_KCMP, a filter of
