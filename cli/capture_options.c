@@ -168,34 +168,56 @@ static int parse_sample(const char *text, uint64_t *ret)
 	return wrong(&err);
 }
 
+static const char *const overload_words[] = {
+	[LIMPET_OVERLOAD_DROP] = "drop",
+	[LIMPET_OVERLOAD_WAIT] = "wait",
+	[LIMPET_OVERLOAD_SAMPLE] = "sample",
+};
+/* LIMPET_LOAD_ANY has none. */
+static const char *const load_words[] = {
+	[LIMPET_LOAD_DLOPEN] = "dlopen",
+	[LIMPET_LOAD_MAP] = "map",
+};
+
+static bool find_word(const char *const *words, size_t count, const char *text, size_t *ret)
+{
+	for (size_t i = 0; i < count; i++)
+		if (words[i] && !strcmp(words[i], text)) {
+			*ret = i;
+			return true;
+		}
+	return false;
+}
+
 static int parse_overload(const char *text, enum limpet_overload *ret)
 {
-	if (!strcmp(text, "drop")) {
-		*ret = LIMPET_OVERLOAD_DROP;
-		return LIMPET_EXIT_OK;
-	}
-	if (!strcmp(text, "wait")) {
-		*ret = LIMPET_OVERLOAD_WAIT;
-		return LIMPET_EXIT_OK;
-	}
-	if (!strcmp(text, "sample")) {
-		*ret = LIMPET_OVERLOAD_SAMPLE;
-		return LIMPET_EXIT_OK;
-	}
-	return limpet_ui_usage(NULL, "--on-overload: not one of drop, wait and sample: '%s'", text);
+	size_t found;
+
+	if (!find_word(overload_words, LIMPET_COUNT_OF(overload_words), text, &found))
+		return limpet_ui_usage(
+			NULL, "--on-overload: not one of drop, wait and sample: '%s'", text);
+	*ret = (enum limpet_overload)found;
+	return LIMPET_EXIT_OK;
+}
+
+const char *limpet_capture_overload_word(enum limpet_overload overload)
+{
+	return overload_words[overload];
 }
 
 int limpet_capture_parse_load(const char *text, enum limpet_load *ret)
 {
-	if (!strcmp(text, "dlopen")) {
-		*ret = LIMPET_LOAD_DLOPEN;
-		return LIMPET_EXIT_OK;
-	}
-	if (!strcmp(text, "map")) {
-		*ret = LIMPET_LOAD_MAP;
-		return LIMPET_EXIT_OK;
-	}
-	return limpet_ui_usage(NULL, "--load: not one of dlopen and map: '%s'", text);
+	size_t found;
+
+	if (!find_word(load_words, LIMPET_COUNT_OF(load_words), text, &found))
+		return limpet_ui_usage(NULL, "--load: not one of dlopen and map: '%s'", text);
+	*ret = (enum limpet_load)found;
+	return LIMPET_EXIT_OK;
+}
+
+const char *limpet_capture_load_word(enum limpet_load load)
+{
+	return load_words[load];
 }
 
 static int parse_alloc_functions(const char *path, struct limpet_capture_options *o)

@@ -50,6 +50,9 @@ struct limpet_capture_options {
 
 /* Of --load: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
 int limpet_capture_parse_load(const char *text, enum limpet_load *ret);
+/* The words of --on-overload and --load, as they are parsed. LIMPET_LOAD_ANY: NULL. */
+const char *limpet_capture_overload_word(enum limpet_overload overload);
+const char *limpet_capture_load_word(enum limpet_load load);
 
 /* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: go on. False: everything has
  * been said (help, or what is wrong and a hint); exit with *ret_status, *ret_options is untouched.

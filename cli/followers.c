@@ -1,5 +1,6 @@
 #include "cli/followers.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -201,13 +202,17 @@ static char *name_trace(const struct limpet_followers *followers, pid_t pid)
 struct words {
 	char *list[40];
 	unsigned count;
+	bool failed; /* for want of memory: one is missing */
 };
 
 static void add_word(struct words *words, const char *word)
 {
-	words->list[words->count] = strdup(word);
-	if (words->list[words->count])
-		words->count++;
+	char *copy = strdup(word);
+
+	assert(words->count + 1 < LIMPET_COUNT_OF(words->list));
+	if (copy)
+		words->list[words->count++] = copy;
+	words->failed |= !copy;
 }
 
 static void add_number(struct words *words, const char *option, uint64_t value, const char *unit)
@@ -249,7 +254,7 @@ static void choose_words(const struct limpet_followers *followers, const struct 
 	add_number(ret, "--attach-timeout", (o->attach_timeout_ns + 999999) / 1000000, "ms");
 	if (o->on_overload != LIMPET_OVERLOAD_DROP) {
 		add_word(ret, "--on-overload");
-		add_word(ret, o->on_overload == LIMPET_OVERLOAD_WAIT ? "wait" : "sample");
+		add_word(ret, limpet_capture_overload_word(o->on_overload));
 	}
 	if (o->alloc_functions) {
 		add_word(ret, "--alloc-functions");
@@ -257,7 +262,7 @@ static void choose_words(const struct limpet_followers *followers, const struct 
 	}
 	if (o->load) {
 		add_word(ret, "--load");
-		add_word(ret, o->load == LIMPET_LOAD_MAP ? "map" : "dlopen");
+		add_word(ret, limpet_capture_load_word(o->load));
 	}
 	if (o->no_seal)
 		add_word(ret, "--no-seal");
@@ -336,7 +341,7 @@ static int start(struct limpet_followers *followers, const struct limpet_fork *f
 	if (!error) {
 		choose_words(followers, fork, follower.trace, &words);
 		words.list[words.count] = NULL;
-		error = spawn(words.list, fds, &follower.limpet);
+		error = words.failed ? -ENOMEM : spawn(words.list, fds, &follower.limpet);
 	}
 	for (unsigned i = 0; i < words.count; i++)
 		free(words.list[i]);
