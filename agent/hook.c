@@ -144,6 +144,11 @@ static void set_phase(struct limpet_thread *thread, uint32_t phase)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
+static void count_lost(uint64_t *count)
+{
+	__atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+}
+
 static void hook_done(struct limpet_thread *thread)
 {
 	__atomic_store_n(&thread->depth, 0, __ATOMIC_RELEASE);
@@ -219,7 +224,7 @@ static __attribute__((noinline)) struct limpet_thread *settle(struct limpet_thre
 	if (thread->phase == LIMPET_PHASE_RECORDING ||
 	    (thread->entry_sp - (uint64_t)(uintptr_t)frame > INNER_REACH &&
 	     !(outer && calls_nothing(outer))))
-		__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
+		count_lost(&limpet_shm->lost_state_in_use);
 	return NULL;
 }
 
@@ -230,7 +235,7 @@ static inline __attribute__((always_inline)) struct limpet_thread *begin(struct 
 	struct limpet_thread *thread = limpet_thread_self(sp);
 
 	if (__builtin_expect(!thread, 0)) {
-		__atomic_fetch_add(&limpet_shm->lost_no_thread, 1, __ATOMIC_RELAXED);
+		count_lost(&limpet_shm->lost_no_thread);
 		return NULL;
 	}
 	if (__builtin_expect(thread->phase | thread->depth, 0) && !settle(thread, frame))
@@ -273,7 +278,7 @@ static struct limpet_thread *thread_beside(const struct limpet_frame *frame,
 		return NULL;
 	if (calls_nothing(outer)) {
 		if (sampled)
-			__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
+			count_lost(&limpet_shm->lost_state_in_use);
 		return sampled ? NULL : thread;
 	}
 	if (sampled)
@@ -406,7 +411,7 @@ int limpet_hook_enter(struct limpet_frame *frame)
 			return 1;
 		}
 		if (hook->op != LIMPET_OP_LOADER && thread_beside(frame, hook))
-			__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
+			count_lost(&limpet_shm->lost_state_in_use);
 		return 0;
 	}
 	frame->thread = thread;
@@ -569,7 +574,7 @@ static void record_result(struct limpet_frame *frame, const struct limpet_hook *
 			record_allocation(frame, *(const uint64_t *)(uintptr_t)args[0], args[2],
 					  LIMPET_EVENT_ALLOC);
 		else
-			__atomic_fetch_add(&limpet_shm->lost_no_frame, 1, __ATOMIC_RELAXED);
+			count_lost(&limpet_shm->lost_arguments);
 		break;
 	case LIMPET_OP_MEMALIGN:
 		if (frame->result)
@@ -604,7 +609,7 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	/* A fibre that went on in another thread, which has a state of its own. The one that it
 	 * began with keeps its mark until the return address is gone: another thread may use it. */
 	if (thread->thread_pointer != limpet_thread_pointer()) {
-		__atomic_fetch_add(&limpet_shm->lost_in_signal, 1, __ATOMIC_RELAXED);
+		count_lost(&limpet_shm->lost_state_in_use);
 		return;
 	}
 	set_phase(thread, LIMPET_PHASE_RECORDING);
@@ -631,7 +636,7 @@ int64_t limpet_hook_enter_copied(struct limpet_frame *frame)
 		return bytes;
 	/* What a function has released is recorded already; what it makes will not be known. */
 	if (limpet_hooks[frame->hook].op != LIMPET_OP_FREE)
-		__atomic_fetch_add(&limpet_shm->lost_no_frame, 1, __ATOMIC_RELAXED);
+		count_lost(&limpet_shm->lost_arguments);
 	if (!(frame->wanted & LIMPET_NESTED))
 		hook_done(frame->thread);
 	return LIMPET_PASS;

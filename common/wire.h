@@ -371,10 +371,13 @@ struct limpet_shm {
 	uint32_t ranges_used;    /* 1: `ranges` have been gone by; set to 0 by the collector */
 	uint64_t lost_no_thread; /* calls passed through: no room for a thread's state */
 	uint64_t lost_no_node;   /* stacks lost: node table full (event kept with stack 0) */
-	uint64_t lost_in_signal; /* calls in a signal handler at a moment that allowed no record */
-	uint64_t lost_no_frame;  /* calls that could not be recorded, of functions that the user
-				  * named: how far their arguments reach on the stack is not known,
-				  * or too far; or an argument is not what its signature says */
+	/* Calls that could not be recorded: the thread's state was an unfinished call's, which a
+	 * signal handler had interrupted or which stands on another stack; or a fibre ended a call
+	 * in another thread than it had begun it in. */
+	uint64_t lost_state_in_use;
+	/* The same, of functions that the user named: how far their arguments reach on the stack is
+	 * not known, or too far; or an argument is not what its signature says. */
+	uint64_t lost_arguments;
 	uint64_t lost_no_sample; /* sampled allocations that found no room in the table */
 	/* Stack pointers on other stacks than the thread's own, which the collector is to look for
 	 * in the maps: fibres, alternate signal stacks. A ring. */

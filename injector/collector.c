@@ -955,8 +955,8 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 		ret_tick->dropped_events += __atomic_load_n(&entry->dropped, __ATOMIC_RELAXED);
 		ret_tick->truncated_stacks += __atomic_load_n(&entry->truncated, __ATOMIC_RELAXED);
 	}
-	ret_tick->unseen_calls = collector->shm->lost_no_thread + collector->shm->lost_in_signal +
-				 collector->shm->lost_no_frame;
+	ret_tick->unseen_calls = collector->shm->lost_no_thread +
+				 collector->shm->lost_state_in_use + collector->shm->lost_arguments;
 }
 
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector)

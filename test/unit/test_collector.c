@@ -458,7 +458,7 @@ static void test_unseen_calls_are_told(void **state)
 {
 	(void)state;
 	it.memory.shm->lost_no_thread = 3;
-	it.memory.shm->lost_in_signal = 4;
+	it.memory.shm->lost_state_in_use = 4;
 	assert_int_equal(losses().unseen_calls, 7);
 	assert_int_equal(losses().truncated_stacks, 0);
 	it.memory.shm->lost_no_node = 5;

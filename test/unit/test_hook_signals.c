@@ -223,7 +223,7 @@ static void clear_tables(void)
 		thread->thread_pointer = 0;
 	}
 	memset(fixture_chunk_map(&fixture), 0xff, fixture.shm->layout.chunk_count / 8);
-	fixture.shm->lost_in_signal = 0;
+	fixture.shm->lost_state_in_use = 0;
 }
 
 static void check_records(const struct call *call, long step)
@@ -292,8 +292,8 @@ static void step_through(const struct call *call)
 			break;
 		if (handler_recorded) {
 			recorded++;
-		} else if (fixture.shm->lost_in_signal) {
-			assert_int_equal(fixture.shm->lost_in_signal, 1);
+		} else if (fixture.shm->lost_state_in_use) {
+			assert_int_equal(fixture.shm->lost_state_in_use, 1);
 			counted++;
 		} else {
 			uncounted += fired_in_agent;

@@ -62,7 +62,7 @@ static void test_a_popped_entry_is_forgotten(void **state)
 	assert_false(FIXTURE_CALL(&frames[1], FIXTURE_MALLOC, BLOCK_B, 6));
 	fixture_exit(&frames[2], BLOCK_A);
 	RECORDED({LIMPET_EVENT_ALLOC, BLOCK_A, 5});
-	assert_int_equal(fixture.shm->lost_in_signal, 0);
+	assert_int_equal(fixture.shm->lost_state_in_use, 0);
 }
 
 /* A signal handler on a stack above the hook, or a coroutine: its calls pass and are counted, and
@@ -81,7 +81,7 @@ static void test_a_call_from_above_an_unfinished_hook(void **state)
 		assert_false(FIXTURE_CALL(&frames[1], FIXTURE_MALLOC, BLOCK_B, 8));
 		assert_false(FIXTURE_CALL(&frames[1], FIXTURE_FREE_UNSIZED, 0, BLOCK_B));
 		assert_true(own_thread()->depth);
-		assert_int_equal(fixture.shm->lost_in_signal, 2 * (known + 1));
+		assert_int_equal(fixture.shm->lost_state_in_use, 2 * (known + 1));
 		fixture_exit(&frames[0], BLOCK_A);
 		RECORDED({LIMPET_EVENT_ALLOC, BLOCK_A, 7});
 	}
@@ -96,17 +96,17 @@ static void test_a_handler_in_the_middle_of_mmap(void **state)
 	for (int i = 0; i < 3; i++)
 		fixture_stack_build(&frames[i], plain_stack, 3);
 	for (unsigned i = 0; i < 3; i += 2) {
-		const uint64_t before = fixture.shm->lost_in_signal;
+		const uint64_t before = fixture.shm->lost_state_in_use;
 
 		assert_true(
 			fixture_enter(&frames[1], FIXTURE_MMAP, (const uint64_t[6]){0, 1 << 20}));
 		publish(frames, 3);
 		FIXTURE_CALL(&frames[i], FIXTURE_MALLOC, BLOCK_A, 8);
 		FIXTURE_CALL(&frames[i], FIXTURE_FREE, 0, BLOCK_A);
-		assert_int_equal(fixture.shm->lost_in_signal, before);
+		assert_int_equal(fixture.shm->lost_state_in_use, before);
 		/* Others are not recorded, but counted. */
 		assert_false(FIXTURE_CALL(&frames[i], FIXTURE_CALLOC, BLOCK_A, 2, 4));
-		assert_int_equal(fixture.shm->lost_in_signal, before + 1);
+		assert_int_equal(fixture.shm->lost_state_in_use, before + 1);
 		fixture_exit(&frames[1], BLOCK_B);
 		RECORDED({LIMPET_EVENT_ALLOC, BLOCK_A, 8},
 			 {LIMPET_EVENT_FREE, BLOCK_A, BLOCK_A & 0xff},
@@ -142,13 +142,13 @@ static void test_a_signal_while_recording(void **state)
 	handler_recorded = true;
 	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
 	assert_false(handler_recorded);
-	assert_int_equal(fixture.shm->lost_in_signal, 1);
+	assert_int_equal(fixture.shm->lost_state_in_use, 1);
 	RECORDED({LIMPET_EVENT_FREE, BLOCK_A, BLOCK_A & 0xff});
 	/* Between two calls it is a call like any other. */
 	raise(SIGUSR1);
 	assert_true(handler_recorded);
 	RECORDED({LIMPET_EVENT_ALLOC, BLOCK_B, 99});
-	assert_int_equal(fixture.shm->lost_in_signal, 1);
+	assert_int_equal(fixture.shm->lost_state_in_use, 1);
 	sigaction(SIGUSR1, &old, NULL);
 }
 

@@ -311,7 +311,7 @@ static void test_threads_that_hand_blocks_around(void **state)
 	}
 	assert_int_equal(fixture.shm->lost_no_thread, 0);
 	assert_int_equal(fixture.shm->lost_no_node, 0);
-	assert_int_equal(fixture.shm->lost_in_signal, 0);
+	assert_int_equal(fixture.shm->lost_state_in_use, 0);
 }
 
 int main(void)
