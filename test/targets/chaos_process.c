@@ -2,8 +2,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -11,6 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "test/call_filter.h"
 #include "test/targets/chaos.h"
 #include "test/targets/target.h"
 
@@ -132,25 +131,19 @@ void chaos_op_filter(struct chaos_machine *machine, const unsigned long *numbers
 	static const unsigned calls[] = {SYS_sendto,           SYS_fstat,        SYS_socketpair,
 					 SYS_process_vm_readv, SYS_memfd_create, SYS_sendmsg,
 					 SYS_getsockopt,       SYS_ftruncate};
-	struct sock_filter code[24];
-	struct sock_fprog program = {.filter = code};
-	unsigned short n = 0;
 	const unsigned action = numbers[1] ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
+	struct call_filter filter = {0};
+	int error;
 
 	(void)machine;
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-						 offsetof(struct seccomp_data, nr));
-	for (unsigned i = 0; i < 8; i++) {
-		if (!(numbers[0] >> i & 1))
-			continue;
-		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
-		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
-	}
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	program.len = n;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
-		chaos_broken("no filter: %s", strerror(errno));
+	call_filter_load(&filter, offsetof(struct seccomp_data, nr));
+	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (numbers[0] >> i & 1)
+			call_filter_judge(&filter, calls[i], action);
+	call_filter_end(&filter, SECCOMP_RET_ALLOW);
+	error = call_filter_install(&filter, SECCOMP_FILTER_FLAG_TSYNC);
+	if (error)
+		chaos_broken("no filter: %s", strerror(-error));
 }
 
 void chaos_op_late_filter(struct chaos_machine *machine, const unsigned long *numbers)

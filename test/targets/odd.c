@@ -23,8 +23,6 @@
  *there at the start, and "received" answers how many bytes came out of it; "close" closes them. */
 #include <fcntl.h>
 #include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -35,6 +33,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "test/call_filter.h"
 #include "test/targets/target.h"
 
 enum { FDS = 1024, QUEUED = 5 };
@@ -105,8 +104,8 @@ static void install_filter(const char *killed)
 	static const unsigned denied[] = {
 		SYS_kexec_load,        SYS_swapon, SYS_reboot, SYS_init_module,
 		SYS_open_by_handle_at, SYS_add_key};
-	struct sock_filter code[32];
-	unsigned n = 0;
+	struct call_filter filter = {0};
+	int error;
 	unsigned killed_number = ~0u;
 
 	for (size_t i = 0; killed && i < sizeof(known) / sizeof(known[0]); i++)
@@ -114,29 +113,18 @@ static void install_filter(const char *killed)
 			killed_number = known[i].number;
 	if (killed && killed_number == ~0u)
 		target_broken("no such call: %s", killed);
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-						 offsetof(struct seccomp_data, arch));
-	code[n++] =
-		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-						 offsetof(struct seccomp_data, nr));
-	if (killed) {
-		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, killed_number,
-							 0, 1);
-		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	}
-	for (size_t i = 0; !killed && i < sizeof(denied) / sizeof(denied[0]); i++) {
-		code[n++] =
-			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied[i], 0, 1);
-		code[n++] =
-			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-	}
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	struct sock_fprog program = {(unsigned short)n, code};
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		target_broken("seccomp: %s", strerror(errno));
+	call_filter_load(&filter, offsetof(struct seccomp_data, arch));
+	call_filter_skip(&filter, AUDIT_ARCH_X86_64, 1, 0);
+	call_filter_end(&filter, SECCOMP_RET_KILL_PROCESS);
+	call_filter_load(&filter, offsetof(struct seccomp_data, nr));
+	if (killed)
+		call_filter_judge(&filter, killed_number, SECCOMP_RET_KILL_PROCESS);
+	for (size_t i = 0; !killed && i < sizeof(denied) / sizeof(denied[0]); i++)
+		call_filter_judge(&filter, denied[i], SECCOMP_RET_ERRNO | EPERM);
+	call_filter_end(&filter, SECCOMP_RET_ALLOW);
+	error = call_filter_install(&filter, 0);
+	if (error)
+		target_broken("seccomp: %s", strerror(-error));
 }
 
 static void remember_descriptors(void)

@@ -5,14 +5,9 @@
  * then on, and kills the program for any other or answers it by EPERM; "fail CALL ARGUMENT VALUE
  * ERRNO" one that answers a call by an error unless the low half of this argument is this value,
  * for who asks what the filter makes of it before; all are numbers. "quit". */
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
+#include "test/call_filter.h"
 #include "test/targets/target.h"
 
 TARGET_FRAME static void shut_work(unsigned long rounds)
@@ -44,28 +39,25 @@ static void run_threads(unsigned long count)
 	}
 }
 
-static void install(struct sock_filter *code, unsigned count)
+static void install(struct call_filter *filter)
 {
-	struct sock_fprog program = {(unsigned short)count, code};
+	int error = call_filter_install(filter, 0);
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		target_broken("seccomp: %s", strerror(errno));
+	if (error)
+		target_broken("seccomp: %s", strerror(-error));
 }
 
 static void fail(unsigned call, unsigned argument, unsigned value, unsigned error)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, args) + 8 * argument),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
+	struct call_filter filter = {0};
 
-	install(code, sizeof(code) / sizeof(code[0]));
+	call_filter_load(&filter, offsetof(struct seccomp_data, nr));
+	call_filter_skip(&filter, call, 0, 3);
+	call_filter_load(&filter, offsetof(struct seccomp_data, args) + 8 * argument);
+	call_filter_skip(&filter, value, 1, 0);
+	call_filter_end(&filter, SECCOMP_RET_ERRNO | error);
+	call_filter_end(&filter, SECCOMP_RET_ALLOW);
+	install(&filter);
 }
 
 static void shut(unsigned verdict)
@@ -76,18 +68,13 @@ static void shut(unsigned verdict)
 		SYS_rseq,    SYS_exit,   SYS_exit_group,   SYS_set_robust_list, SYS_rt_sigprocmask,
 		SYS_lseek,   SYS_gettid, SYS_rt_sigreturn,
 	};
-	enum { OWN = sizeof(own) / sizeof(own[0]) };
-	struct sock_filter code[2 * OWN + 2];
-	unsigned n = 0;
+	struct call_filter filter = {0};
 
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-						 offsetof(struct seccomp_data, nr));
-	for (unsigned i = 0; i < OWN; i++) {
-		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, own[i], 0, 1);
-		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	}
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
-	install(code, n);
+	call_filter_load(&filter, offsetof(struct seccomp_data, nr));
+	for (unsigned i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		call_filter_judge(&filter, own[i], SECCOMP_RET_ALLOW);
+	call_filter_end(&filter, verdict);
+	install(&filter);
 }
 
 int main(void)

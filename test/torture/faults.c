@@ -13,7 +13,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
@@ -34,6 +33,8 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "test/call_filter.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_ERRORS 4
@@ -310,20 +311,13 @@ static void answer(int listener)
 
 static int install(void)
 {
-	struct sock_filter code[2 * COUNT_OF(watched) + 2];
-	struct sock_fprog filter = {0, code};
+	struct call_filter filter = {0};
 
-	code[filter.len++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-							  offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < COUNT_OF(watched); i++) {
-		code[filter.len++] = (struct sock_filter)BPF_JUMP(
-			BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)watched[i].number, 0, 1);
-		code[filter.len++] =
-			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
-	}
-	code[filter.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
-			    &filter);
+	call_filter_load(&filter, offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < COUNT_OF(watched); i++)
+		call_filter_judge(&filter, (uint32_t)watched[i].number, SECCOMP_RET_USER_NOTIF);
+	call_filter_end(&filter, SECCOMP_RET_ALLOW);
+	return call_filter_set(&filter, SECCOMP_FILTER_FLAG_NEW_LISTENER);
 }
 
 /* From the filter on, it makes no call of the table before we have its listener. */
@@ -336,7 +330,7 @@ static void become(char **command)
 	if (geteuid() != 0)
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	listener = install();
-	atomic_store(&shared->listener, listener < 0 ? -errno - 1 : listener);
+	atomic_store(&shared->listener, listener < 0 ? listener - 1 : listener);
 	while (!atomic_load(&shared->go))
 		sched_yield();
 	execv(command[0], command);

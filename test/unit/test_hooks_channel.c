@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,6 +22,7 @@
 
 #include "common/err.h"
 #include "injector/last_words.h"
+#include "test/call_filter.h"
 #include "test/unit/hooks_fixture.h"
 
 /* Hooks do without it. */
@@ -137,20 +136,13 @@ static void forbid_calls(void)
 	static const unsigned passed[] = {SYS_exit,      SYS_madvise,        SYS_rt_sigreturn,
 					  SYS_munmap,    SYS_rt_sigprocmask, SYS_futex,
 					  SYS_exit_group};
-	struct sock_filter code[2 * LIMPET_COUNT_OF(passed) + 2];
-	struct sock_fprog program = {0, code};
+	struct call_filter filter = {0};
 
-	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-							   offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < LIMPET_COUNT_OF(passed); i++) {
-		code[program.len++] =
-			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, passed[i], 0, 1);
-		code[program.len++] =
-			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	}
-	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
-	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+	call_filter_load(&filter, offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(passed); i++)
+		call_filter_judge(&filter, passed[i], SECCOMP_RET_ALLOW);
+	call_filter_end(&filter, SECCOMP_RET_TRAP);
+	assert_int_equal(call_filter_install(&filter, 0), 0);
 }
 
 static void *allocate_shut_in(void *context)
