@@ -68,23 +68,19 @@ static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 	uint64_t *word = (uint64_t *)(uintptr_t)address;
 	uint64_t page = address & ~(config.page_bytes - 1);
 	bool sealed;
-	long asked;
+	long error;
 	int answer;
 
 	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expected)
 		return 1;
-	asked = ask_whether_writable(address);
-	sealed = asked == -ERROR_FAULT;
-	/* The call is forbidden by now: nobody knows. */
-	if (asked < 0 && !sealed)
-		return (int)asked;
-	if (sealed) {
-		long error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
-					     PROT_READ | PROT_WRITE);
-
-		if (error < 0)
-			return (int)error;
-	}
+	error = ask_whether_writable(address);
+	sealed = error == -ERROR_FAULT;
+	if (sealed)
+		error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
+					PROT_READ | PROT_WRITE);
+	/* Either call may be forbidden by now. */
+	if (error < 0)
+		return (int)error;
 	answer = !__atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
 					      __ATOMIC_ACQUIRE);
 	if (sealed)
