@@ -7,16 +7,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "injector/arch.h"
 #include "injector/growing.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/near_layout.h"
 #include "injector/proc.h"
+#include "injector/signal_frame.h"
 #include "injector/standstill.h"
 
 #define MAP_TRIES 8
-#define STACK_COPY_BYTES (512u << 10)
 /* How long threads may stand: longer at each try. */
 #define FIRST_PATIENCE_NS 10000000u
 #define LAST_PATIENCE_NS 500000000u
@@ -181,15 +180,15 @@ static uint64_t way_for(const struct limpet_entries *entries, uint64_t pc)
 	return 0;
 }
 
-/* A signal handler's frame that leads back there. Dead words may look like one: then it is tried
- * again. */
-static bool returns_there(pid_t pid, const struct limpet_entries *entries, uint64_t sp,
-			  uint8_t *stack)
+/* All of them, and what lies between. */
+struct span {
+	const struct limpet_entries *entries;
+	uint64_t low, bytes;
+};
+
+static struct span span_of(const struct limpet_entries *entries)
 {
-	const uint64_t *words = (const uint64_t *)(const void *)stack;
-	const uint64_t distance = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(*words);
 	uint64_t low = UINT64_MAX, high = 0;
-	ssize_t bytes = limpet_memory_read_some(pid, sp, stack, STACK_COPY_BYTES);
 
 	for (size_t i = 0; i < entries->count; i++) {
 		const struct limpet_entry_code *code = &entries->list[i].code;
@@ -197,32 +196,37 @@ static bool returns_there(pid_t pid, const struct limpet_entries *entries, uint6
 		low = code->from < low ? code->from : low;
 		high = code->from > high ? code->from : high;
 	}
-	for (ssize_t i = (ssize_t)distance; i < bytes / (ssize_t)sizeof(*words); i++)
-		if (words[i] - low <= high - low + LIMPET_ENTRY_MOVED_MAX &&
-		    way_for(entries, words[i]) &&
-		    limpet_quiesce_is_restorer(pid, words[i - (ssize_t)distance]))
-			return true;
-	return false;
+	return (struct span){entries, low, high - low + LIMPET_ENTRY_MOVED_MAX};
+}
+
+/* For a signal handler to return to. */
+static bool is_to_change(const void *context, uint64_t pc)
+{
+	const struct span *span = context;
+
+	return pc - span->low <= span->bytes && way_for(span->entries, pc);
 }
 
 /* 0: every thread may see the jumps now. */
 static int make_way(pid_t pid, const struct limpet_entries *entries,
 		    const struct limpet_tracee *borrowed, const struct limpet_standstill *still)
 {
-	LIMPET_FREE uint8_t *stack = malloc(STACK_COPY_BYTES);
+	LIMPET_FREE void *stack = malloc(LIMPET_SIGNAL_STACK_BYTES);
 	const struct user_regs_struct *regs = borrowed ? limpet_tracee_regs(borrowed) : NULL;
+	const struct span span = span_of(entries);
 
 	if (!entries->count)
 		return 0;
 	if (!stack)
 		return -ENOMEM;
 	/* At a safe point it is in none of these functions. */
-	if (regs && (way_for(entries, regs->rip) || returns_there(pid, entries, regs->rsp, stack)))
+	if (regs && (way_for(entries, regs->rip) ||
+		     limpet_signal_goes_back(pid, regs->rsp, stack, is_to_change, &span)))
 		return -EAGAIN;
 	for (size_t i = 0; i < still->count; i++) {
 		regs = limpet_tracee_regs(still->list[i]);
 		if (way_for(entries, regs->rip) == UINT64_MAX ||
-		    returns_there(pid, entries, regs->rsp, stack))
+		    limpet_signal_goes_back(pid, regs->rsp, stack, is_to_change, &span))
 			return -EAGAIN;
 	}
 	/* Here and there the instructions are the same: whoever is moved may stay so. */

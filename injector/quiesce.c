@@ -6,15 +6,13 @@
 #include <time.h>
 
 #include "common/wire.h"
-#include "injector/arch.h"
 #include "injector/memory.h"
 #include "injector/priority.h"
 #include "injector/proc.h"
+#include "injector/signal_frame.h"
 #include "injector/stop_effect.h"
 #include "injector/tracee.h"
 
-/* Of each stack, from its pointer up to where its mapping ends, or so much: no handler has more. */
-#define STACK_COPY_BYTES (4u << 20)
 #define MAX_THREAD_STATES 65536u
 #define STOP_PATIENCE_NS 200000000u
 /* Of one that only waits for a processor: it stands for none of that, and stops as soon as it has
@@ -28,13 +26,14 @@ struct look {
 	const struct limpet_agent_place *place;
 	struct limpet_thread *states;
 	uint32_t state_count, state_room;
-	uint8_t *stack;
+	void *stack;
 	uint64_t polite_until_ns;
 	bool thunks_stay;
 };
 
-static bool in_agent(const struct limpet_agent_place *place, uint64_t address)
+static bool in_agent(const void *context, uint64_t address)
 {
+	const struct limpet_agent_place *place = context;
 	bool inside = (address >= place->start && address < place->end) ||
 		      (address >= place->thunks && address < place->thunks_end);
 
@@ -102,43 +101,17 @@ static bool in_hook(const struct look *look, pid_t ns_tid)
 	return false;
 }
 
-bool limpet_quiesce_is_restorer(pid_t pid, uint64_t address)
-{
-	uint8_t code[sizeof(LIMPET_ARCH_RESTORER_LONG) - 1];
-
-	return limpet_memory_read(pid, address, code, sizeof(code)) == 0 &&
-	       (!memcmp(code, LIMPET_ARCH_RESTORER_LONG, sizeof(code)) ||
-		!memcmp(code, LIMPET_ARCH_RESTORER_SHORT, sizeof(LIMPET_ARCH_RESTORER_SHORT) - 1));
-}
-
-/* An address of ours on the stack is ordinary: dead words keep return addresses. As the saved
- * program counter of a signal frame it is live. */
-static bool saved_in_signal_frame(const struct look *look, uint64_t bytes)
-{
-	const uint64_t *words = (const uint64_t *)(const void *)look->stack;
-	const uint64_t distance = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(*words);
-
-	for (uint64_t i = distance; i < bytes / sizeof(*words); i++)
-		if (in_agent(look->place, words[i]) &&
-		    limpet_quiesce_is_restorer(look->pid, words[i - distance]))
-			return true;
-	return false;
-}
-
 static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp)
 {
-	ssize_t bytes;
-
 	/* A kernel's worker that looks like one of the program's threads (vhost): never was there.
 	 */
 	if (!pc && !sp)
 		return true;
-	/* With its stack pointer in there it runs the boot stub. */
-	if (in_agent(look->place, pc) || in_agent(look->place, sp) || read_states(look) < 0 ||
-	    in_hook(look, ns_tid))
-		return false;
-	bytes = limpet_memory_read_some(look->pid, sp, look->stack, STACK_COPY_BYTES);
-	return bytes >= 0 && !saved_in_signal_frame(look, (uint64_t)bytes);
+	/* With its stack pointer in there it runs the boot stub. An address of ours on the stack is
+	 * ordinary, for dead words keep return addresses; in a signal frame it is live. */
+	return !in_agent(look->place, pc) && !in_agent(look->place, sp) && read_states(look) == 0 &&
+	       !in_hook(look, ns_tid) &&
+	       !limpet_signal_goes_back(look->pid, sp, look->stack, in_agent, look->place);
 }
 
 /* 1: outside, 0: not, or it cannot be told without a stop. */
@@ -226,7 +199,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			 struct limpet_quiesce_stats *ret_stats)
 {
 	struct limpet_quiesce_stats stats = {0};
-	struct look look = {.pid = pid, .place = place, .stack = malloc(STACK_COPY_BYTES)};
+	struct look look = {.pid = pid, .place = place, .stack = malloc(LIMPET_SIGNAL_STACK_BYTES)};
 	struct timespec pause = {0, 500000};
 	LIMPET_FREE pid_t *seen = NULL; /* ascending, as threads are listed */
 	size_t seen_count = 0;

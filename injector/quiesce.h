@@ -48,7 +48,4 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			 const struct limpet_quiesce_options *options,
 			 struct limpet_quiesce_stats *ret_stats);
 
-/* Whether a signal handler that returns to `address` goes back to what it interrupted. */
-bool limpet_quiesce_is_restorer(pid_t pid, uint64_t address);
-
 #endif

@@ -7,7 +7,7 @@
 #include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
-#include "injector/quiesce.h"
+#include "injector/signal_frame.h"
 
 #define STACK_COPY_BYTES (256u << 10)
 #define MAX_FRAMES 512u
@@ -312,7 +312,7 @@ static enum limpet_safepoint_verdict check_words(const struct limpet_safepoint *
 		if (verdict != LIMPET_SAFE)
 			return verdict;
 		if (is_signal_frame(stack->base + i * sizeof(*words), &words[i], count - i) &&
-		    limpet_quiesce_is_restorer(safepoint->pid, words[i]))
+		    limpet_signal_is_restorer(safepoint->pid, words[i]))
 			return LIMPET_UNSAFE_SIGNAL;
 	}
 	return LIMPET_SAFE;
