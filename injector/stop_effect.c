@@ -58,6 +58,8 @@ static bool local_streams_have_names(void)
 	return !strcmp(protocol, "UNIX-STREAM");
 }
 
+/* By what stands under the number now; a file there, put in the socket's place meanwhile, must not
+ * be asked anything. */
 static enum limpet_stop_effect effect_on_send(pid_t pid, uint64_t fd, uint64_t bytes)
 {
 	static const char *const of_messages[] = {"UDP", "RAW", "PING", "NETLINK", "PACKET"};
@@ -65,6 +67,9 @@ static enum limpet_stop_effect effect_on_send(pid_t pid, uint64_t fd, uint64_t b
 
 	if (bytes <= 1)
 		return LIMPET_STOP_TIMED;
+	read_link(pid, fd, path, sizeof(path));
+	if (!begins(path, "socket:"))
+		return LIMPET_STOP_CUTS;
 	snprintf(path, sizeof(path), "%s/%d/fd/%u", limpet_proc_root, pid, (unsigned)fd);
 	read_protocol(path, protocol, sizeof(protocol));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(of_messages); i++)

@@ -8,12 +8,25 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "injector/stop_effect.h"
+
+static unsigned asked;
+
+ssize_t __real_getxattr(const char *path, const char *name, void *value, size_t bytes);
+ssize_t __wrap_getxattr(const char *path, const char *name, void *value, size_t bytes);
+ssize_t __wrap_getxattr(const char *path, const char *name, void *value, size_t bytes)
+{
+	asked++;
+	return __real_getxattr(path, name, value, bytes);
+}
 
 static void test_every_call_is_known(void **state)
 {
@@ -59,12 +72,36 @@ static void test_receiving(void **state)
 	assert_int_equal(effect(SYS_epoll_wait, 0, 0, 0, 0), LIMPET_STOP_BREAKS);
 }
 
+/* What is no socket any more may be a file whose file system does not answer. */
+static void test_sending_asks_sockets_alone(void **state)
+{
+	int datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int stream = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int file = memfd_create("file", MFD_CLOEXEC);
+
+	(void)state;
+	assert_true(datagrams >= 0 && stream >= 0 && file >= 0);
+	asked = 0;
+	assert_int_equal(effect(SYS_sendto, (uint64_t)datagrams, 0, 5, 0), LIMPET_STOP_TIMED);
+	assert_int_equal(effect(SYS_sendto, (uint64_t)stream, 0, 5, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_write, (uint64_t)stream, 0, 5, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_write, (uint64_t)stream, 0, 1, 0), LIMPET_STOP_TIMED);
+	assert_int_equal(asked, 3);
+	assert_int_equal(effect(SYS_sendto, (uint64_t)file, 0, 5, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_sendmsg, (uint64_t)file, 0, 0, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(asked, 3);
+	close(datagrams);
+	close(stream);
+	close(file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_call_is_known),
 		cmocka_unit_test(test_pipes_take_a_page_at_once),
 		cmocka_unit_test(test_receiving),
+		cmocka_unit_test(test_sending_asks_sockets_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
