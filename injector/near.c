@@ -152,9 +152,10 @@ int limpet_near_map(struct limpet_borrow *borrow, const struct limpet_modules *m
 {
 	LIMPET_CLOSE int memory =
 		open_memory(modules->pid, limpet_tracee_tid(limpet_borrow_tracee(borrow)));
-	int error = memory < 0 ? limpet_err_set(err, memory, "cannot open its memory: %s",
-						strerror(-memory))
-			       : 0;
+	int error =
+		memory < 0 ? limpet_err_set(err, memory, "cannot open the memory of process %d: %s",
+					    modules->pid, strerror(-memory))
+			   : 0;
 
 	for (uint32_t i = 0; i < entries->area_count && !error; i++) {
 		error = map_area(borrow, modules->pid, &entries->areas[i], err);
@@ -365,8 +366,12 @@ int limpet_near_switch_on(const struct limpet_near_setup *setup,
 		if (error == -EAGAIN)
 			error = wait_for_another(setup, &patience_ns);
 	}
-	return limpet_err_set(err, error, "cannot hook the entries of process %d's allocator: %s",
-			      setup->pid, strerror(-error));
+	limpet_err_set(err, error, "cannot hook the allocator of process %d: %s", setup->pid,
+		       strerror(-error));
+	if (error == -EBUSY)
+		limpet_err_hint(err, "its threads did not all stand where that can be done: try "
+				     "again, or give it longer: --attach-timeout 60s");
+	return error;
 }
 
 /* ---------------------------------------------------------------- off */

@@ -630,7 +630,8 @@ static int check_places(const struct limpet_session *session, struct limpet_err 
 	int error = limpet_proc_maps_read(session->pid, &maps);
 
 	if (error)
-		return limpet_err_set(err, error, "cannot read its mappings: %s", strerror(-error));
+		return limpet_err_set(err, error, "cannot read the mappings of process %d: %s",
+				      session->pid, strerror(-error));
 	for (size_t i = 0; i + 1 < maps.count && !grows; i++)
 		grows = limpet_memfd_is_ours(maps.list[i].path) &&
 			maps.list[i].end != maps.list[i + 1].start &&
@@ -710,7 +711,8 @@ static int wait_for_sharers(struct limpet_session *session, uint64_t deadline_ns
 	if (!error)
 		return 0;
 	if (!sharer)
-		return limpet_err_set(err, error, "cannot look for who shares the memory of %d: %s",
+		return limpet_err_set(err, error,
+				      "cannot look for who shares the memory of process %d: %s",
 				      session->pid, strerror(-error));
 	limpet_err_set(err, error,
 		       "process %d shares the memory of process %d and is none of its threads "
@@ -1020,7 +1022,8 @@ static int explain_copies(const struct limpet_session *session, int error, struc
 	limpet_err_set(err, -EBUSY,
 		       "the program has so much memory that it could not be searched in time for "
 		       "copies of hook addresses");
-	limpet_err_hint(err, "limpet attach --duration 1s --attach-timeout 5m %d", session->pid);
+	limpet_err_hint(err, "limpet attach --duration 1s --attach-timeout 5m %d searches longer",
+			session->pid);
 	return -EBUSY;
 }
 
