@@ -538,6 +538,16 @@ static void unmap_near(struct limpet_session *session, struct limpet_borrow *bor
 	}
 }
 
+/* Calls through these are not seen. */
+static uint32_t count_failed(const struct limpet_plan *plan)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < plan->slot_count; i++)
+		count += plan->slots[i].state == LIMPET_SLOT_FAILED;
+	return count;
+}
+
 static int put_slots_in(void *context, int memory)
 {
 	struct limpet_session *session = context;
@@ -552,6 +562,8 @@ static int put_slots_in(void *context, int memory)
 	session->stats.slots_patched += limpet_outside_put_in(
 		memory, session->plan.slots, session->plan.slot_count, session->hooks,
 		session->info.thunks, session->info.thunk_bytes);
+	session->stats.slots_not_taken =
+		session->plan.slots_not_taken + count_failed(&session->plan);
 	memcpy(limpet_segment_slots(&session->segment), session->plan.slots,
 	       session->plan.slot_count * sizeof(*session->plan.slots));
 	return 0;

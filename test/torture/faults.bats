@@ -79,6 +79,37 @@ fails_everywhere() {
 	fails_everywhere dlopen "$TARGETS/own-allocator" --threads 2 --cross
 }
 
+# A slot that cannot be written leaves calls unseen, or the agent where it is. All that limpet writes to /proc/PID/mem and
+# to files by their offset is tried: which of it are slots is not known here.
+@test "a write fails while slots are put in from outside: a trace that says that it is complete is" {
+	local load=map real=$LIMPET place exit_status incomplete=0
+	start storm "$TARGETS/storm" --threads 2 --cross
+	faulty list places
+	((exit_status == 0)) || fail "without a fault: status $exit_status: $(<fault.err)" || return 1
+	for place in $(awk '$1 == "pwrite64" { print $2 }' places | sort -u); do
+		printf '#!/bin/sh\nexec "%s/faults" at pwrite64 %s EIO hit "%s" "$@"\n' "$TORTURE" "$place" "$real" >faulty
+		chmod +x faulty
+		LIMPET=$work/faulty attach "$pid" 2>/dev/null || continue
+		tell storm mark marked
+		tell storm zero zeroed
+		tell storm "run 200" ran
+		tell storm count '{'
+		within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || true
+		exit_status_of "$limpet_job" 60
+		case $status in
+		0)
+			report || return 1
+			counts_equal || fail "$place: $(<"attach.$captures.err")" || return 1
+			;;
+		4) incomplete=$((incomplete + 1)) ;;
+		*) grep -q '^limpet: ' "attach.$captures.err" || fail "status $status without a word" || return 1 ;;
+		esac
+		cleaned_up "$pid" 01
+	done
+	((incomplete)) || fail "each of them was complete"
+	finish storm
+}
+
 # Calls that a thread of the program makes for us: number, and the argument by which they are told from those that the
 # filter was asked about before, and its value there.
 there=("memfd_create 319 0 4154458112" "socketpair 53 3 4154458112" "mmap 9 1 65536" "munmap 11 1 65536" "close 3 0 900"

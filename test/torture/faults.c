@@ -1,8 +1,8 @@
 /* faults: runs a command, one of whose system calls fails.
  *
- *	faults list FILE COMMAND...               FILE: a line "CALL PLACE ERRNO" for each error
- *that each call can have at each place of the command's code faults at CALL PLACE ERRNO FILE
- *COMMAND... the first such call there fails; FILE has a line then
+ * "faults list FILE COMMAND...": FILE has a line "CALL PLACE ERRNO" for each error that each call
+ * can have at each place of the command's code. "faults at CALL PLACE ERRNO FILE COMMAND...": the
+ * first such call there fails, and FILE has a line then.
  *
  * Ends with the command's status, or 128 and the number of the signal that ended it.
  *
