@@ -87,7 +87,7 @@ fails_everywhere() {
 	faulty list places
 	((exit_status == 0)) || fail "without a fault: status $exit_status: $(<fault.err)" || return 1
 	for place in $(awk '$1 == "pwrite64" { print $2 }' places | sort -u); do
-		printf '#!/bin/sh\nexec "%s/faults" at pwrite64 %s EIO hit "%s" "$@"\n' "$TORTURE" "$place" "$real" >faulty
+		printf '#!/bin/sh\n[ "$1" = attach ] || exec "%s" "$@"\nexec "%s/faults" at pwrite64 %s EIO hit "%s" "$@"\n' "$real" "$TORTURE" "$place" "$real" >faulty
 		chmod +x faulty
 		LIMPET=$work/faulty attach "$pid" 2>/dev/null || continue
 		tell storm mark marked
