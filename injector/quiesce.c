@@ -194,57 +194,81 @@ static uint64_t polite_until(uint64_t deadline_ns)
 	return now_ns + (half_ns < POLITE_NS ? half_ns : POLITE_NS);
 }
 
+/* Threads, ascending, as they are listed. */
+struct threads {
+	pid_t *list;
+	size_t count;
+};
+
+/* Leaves those of `threads` that are outside now or were `seen` there. Answers whether all are. */
+static bool look_at_each(struct look *look, const struct threads *seen, struct threads *threads,
+			 bool stop_all, struct limpet_quiesce_stats *stats)
+{
+	size_t before = 0, kept = 0, count = threads->count;
+
+	for (size_t i = 0; i < count; i++) {
+		pid_t tid = threads->list[i];
+
+		while (before < seen->count && seen->list[before] < tid)
+			before++;
+		if ((before < seen->count && seen->list[before] == tid) ||
+		    look_at(look, tid, stop_all, stats) == 1)
+			threads->list[kept++] = tid;
+	}
+	threads->count = kept;
+	return kept == count;
+}
+
+/* Between rounds. -EAGAIN: another one. */
+static int wait_a_moment(const struct limpet_quiesce_options *options, struct timespec *pause)
+{
+	const long longest_ns = 20000000;
+
+	if (limpet_monotonic_ns() > options->deadline_ns)
+		return -EBUSY;
+	nanosleep(pause, NULL);
+	limpet_tracee_release_strays();
+	if (options->idle)
+		options->idle(options->idle_context);
+	if (options->check && options->check(options->check_context))
+		return -ESRCH;
+	if (pause->tv_nsec < longest_ns)
+		pause->tv_nsec *= 2;
+	return -EAGAIN;
+}
+
 int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			 const struct limpet_quiesce_options *options,
 			 struct limpet_quiesce_stats *ret_stats)
 {
 	struct limpet_quiesce_stats stats = {0};
-	struct look look = {.pid = pid, .place = place, .stack = malloc(LIMPET_SIGNAL_STACK_BYTES)};
+	struct look look = {.pid = pid,
+			    .place = place,
+			    .stack = malloc(LIMPET_SIGNAL_STACK_BYTES),
+			    .polite_until_ns = polite_until(options->deadline_ns),
+			    .thunks_stay = options->thunks_stay};
 	struct timespec pause = {0, 500000};
-	LIMPET_FREE pid_t *seen = NULL; /* ascending, as threads are listed */
-	size_t seen_count = 0;
+	struct threads seen = {NULL, 0};
 	int result = look.stack ? -EAGAIN : -ENOMEM;
 
-	look.thunks_stay = options->thunks_stay;
-	look.polite_until_ns = polite_until(options->deadline_ns);
 	while (result == -EAGAIN) {
-		LIMPET_FREE pid_t *tids = NULL;
-		int count = limpet_proc_tasks(pid, &tids);
-		size_t before = 0, now = 0;
-		bool all = true;
+		struct threads now;
+		int count = limpet_proc_tasks(pid, &now.list);
 
 		if (count < 0) {
 			result = count;
 			break;
 		}
-		stats.threads = (unsigned)count;
+		now.count = stats.threads = (unsigned)count;
 		stats.rounds++;
-		for (int i = 0; i < count; i++) {
-			while (before < seen_count && seen[before] < tids[i])
-				before++;
-			if ((before < seen_count && seen[before] == tids[i]) ||
-			    look_at(&look, tids[i], options->stop_all, &stats) == 1)
-				tids[now++] = tids[i];
-			else
-				all = false;
-		}
-		free(seen);
-		seen = LIMPET_TAKE(tids);
-		seen_count = now;
-		if (all)
-			result = 0;
-		else if (limpet_monotonic_ns() > options->deadline_ns)
-			result = -EBUSY;
-		else
-			nanosleep(&pause, NULL);
-		limpet_tracee_release_strays();
-		if (result == -EAGAIN && options->idle)
-			options->idle(options->idle_context);
-		if (result == -EAGAIN && options->check && options->check(options->check_context))
-			result = -ESRCH;
-		if (pause.tv_nsec < 20000000)
-			pause.tv_nsec *= 2;
+		result = look_at_each(&look, &seen, &now, options->stop_all, &stats)
+				 ? 0
+				 : wait_a_moment(options, &pause);
+		free(seen.list);
+		seen = now;
 	}
+	limpet_tracee_release_strays();
+	free(seen.list);
 	free(look.states);
 	free(look.stack);
 	if (ret_stats)
