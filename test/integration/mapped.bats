@@ -193,17 +193,17 @@ agent_way() {
 left_every_way() {
 	local key=$1 way
 	shift
-	start "$key" "$@"
-	attach "$pid" --alloc-functions leaver.list
+	start "$key" "$@" || return 1
+	attach "$pid" --alloc-functions leaver.list || return 1
 	for way in throw new cancel exit jump trace; do
 		tell "$key" "$way 20" 'done' || fail "$key: $way" || return 1
 	done
-	tell "$key" "run 500" 'done'
-	stop "$pid"
-	report
+	tell "$key" "run 500" 'done' || return 1
+	stop "$pid" || return 1
+	report || return 1
 	expect '(.allocators[] | select(.name == "leaver") | .allocations) >= 500' || return 1
 	nothing_of_ours "$pid" || return 1
-	tell "$key" "throw 5" 'done'
+	tell "$key" "throw 5" 'done' || return 1
 	finish "$key"
 }
 

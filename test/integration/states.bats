@@ -202,9 +202,9 @@ vforked() {
 
 # sealed_by WORD: the program seals what has that name in its memory, while it is captured.
 sealed_by() {
-	start sealer "$TARGETS/sealer"
+	start sealer "$TARGETS/sealer" || return 1
 	attach "$pid" || return 1
-	tell sealer "seal $1" sealed
+	tell sealer "seal $1" sealed || return 1
 	[[ $answer != "sealed 0" ]] || skip "no mseal(2) here"
 	tell sealer "take 1000" taken
 }

@@ -135,17 +135,17 @@ fails_there() {
 	local load=$1 call=$2 rule="fail $3 $4 $5" error key exit_status
 	for error in "${@:6}"; do
 		key=$load-$call-$error
-		start "$key" "$TARGETS/shut"
-		tell "$key" "work 10" worked
-		tell "$key" "$rule $error" failing
+		start "$key" "$TARGETS/shut" || return 1
+		tell "$key" "work 10" worked || return 1
+		tell "$key" "$rule $error" failing || return 1
 		exit_status=0
 		within 60 "$LIMPET" attach -q --no-seal -d 10ms --attach-timeout 3s -o "$key.limpet" --load "$load" "$pid" \
 			>fault.say 2>fault.err || exit_status=$?
 		ended_well "$key" || return 1
-		start "$key-end" "$TARGETS/shut"
+		start "$key-end" "$TARGETS/shut" || return 1
 		attach "$pid" --no-seal --attach-timeout 3s || return 1
-		tell "$key-end" "$rule $error" failing
-		tell "$key-end" "work 10" worked
+		tell "$key-end" "$rule $error" failing || return 1
+		tell "$key-end" "work 10" worked || return 1
 		within 60 "$LIMPET" stop -q "$pid" >fault.say 2>fault.err || true
 		exit_status_of "$limpet_job" 60 || return 1
 		exit_status=$status
