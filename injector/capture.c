@@ -454,8 +454,10 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	struct limpet_proc_status status;
 	int error = limpet_proc_status_read(setup->pid, &status);
 
-	if (error)
+	if (error == -ESRCH)
 		return limpet_err_set(err, error, "there is no process %d", setup->pid);
+	if (error)
+		return limpet_proc_explain(setup->pid, error, "look at", err);
 	memcpy(capture->comm, status.name, sizeof(capture->comm));
 	capture->pidfd = (int)syscall(SYS_pidfd_open, setup->pid, 0);
 	if (capture->pidfd < 0)
