@@ -297,6 +297,13 @@ bool limpet_loaded_has_changed(void);
 bool limpet_loaded_closes_unlocked(void);
 /* Whether the word is part of its data: what lies between segments need not be mapped. */
 bool limpet_image_has_word(const struct limpet_image *image, uint64_t address);
+/* Of what is mapped of its file, the part that holds the word, in whole pages. */
+struct limpet_image_part {
+	uint64_t start, bytes;
+	uint32_t flags; /* PF_* */
+};
+bool limpet_image_part_of(const struct limpet_image *image, uint64_t address,
+			  struct limpet_image_part *ret);
 /* The module that holds the address. Between hold and let_go, too. */
 bool limpet_loaded_find(uint64_t address, struct limpet_image *ret);
 bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_tables *ret);

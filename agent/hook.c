@@ -393,6 +393,39 @@ static uint64_t usable_size_inside(struct limpet_thread *thread, const struct li
 	return bytes;
 }
 
+/* ------------------------------------------------------------------ dlsym
+ *
+ * While symbols lead to thunks it answers with these. It looks at who called it only where no
+ * handle says where to look: else it is called, and its answer put right. */
+
+/* Whether dlsym is asked for a function of the family; noted for the end. */
+static bool asks_for_hooked(const struct limpet_frame *frame, const struct limpet_hook *hook)
+{
+	const char *name = (const char *)(uintptr_t)frame->args[1];
+
+	if (hook->op != LIMPET_OP_LOADER ||
+	    !(limpet_family[hook->symbol].flags & LIMPET_FAMILY_ANSWERS) || !name ||
+	    limpet_family_find(name, UINT64_MAX) < 0)
+		return false;
+	__atomic_store_n(&limpet_shm->addresses_asked, 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+static bool has_handle(const struct limpet_frame *frame)
+{
+	const uint64_t by_default = 0, next = UINT64_MAX; /* RTLD_DEFAULT, RTLD_NEXT */
+
+	return frame->args[0] != by_default && frame->args[0] != next;
+}
+
+static __attribute__((noinline)) void put_answer_right(struct limpet_frame *frame)
+{
+	uint64_t offset = frame->result - limpet_thunk(0);
+
+	if (offset < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES)
+		frame->result = limpet_hooks[offset / LIMPET_THUNK_BYTES].original;
+}
+
 int limpet_hook_enter(struct limpet_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
@@ -410,7 +443,9 @@ int limpet_hook_enter(struct limpet_frame *frame)
 			enter_nested(thread, frame, hook, unrecorded);
 			return 1;
 		}
-		if (hook->op != LIMPET_OP_LOADER && thread_beside(frame, hook))
+		if (hook->op == LIMPET_OP_LOADER)
+			asks_for_hooked(frame, hook);
+		else if (thread_beside(frame, hook))
 			count_lost(&limpet_shm->lost_state_in_use);
 		return 0;
 	}
@@ -429,6 +464,8 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		thread->phase = LIMPET_PHASE_OUTSIDE;
 		limpet_patch_on_loader_call(limpet_family[hook->symbol].flags &
 					    LIMPET_FAMILY_CLOSES);
+		if (asks_for_hooked(frame, hook) && has_handle(frame))
+			return 1;
 		hook_done(thread);
 		return 0;
 	case LIMPET_OP_FREE:
@@ -602,6 +639,8 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	struct limpet_thread *thread = frame->thread;
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
 
+	if (__builtin_expect(hook->op == LIMPET_OP_LOADER, 0))
+		put_answer_right(frame);
 	/* The original may have forked under us (a signal handler): the child must not write to
 	 * memory that the parent uses. */
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))

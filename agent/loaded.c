@@ -48,6 +48,26 @@ static const struct r_debug_extended *debug_list;
 static struct limpet_loader loader;
 static uint64_t page_bytes;
 static uint64_t adds_seen, subs_seen;
+static bool program_is_readable;
+
+/* Loader hooks make no other calls than the loader itself, which a program that goes on loading
+ * has to allow: mprotect, and futex as its locks do. Where all that is new is bound to us by
+ * itself, they make none but for a lock that another thread holds. */
+static long wait_for_word(const uint32_t *word, uint32_t value,
+			  const struct __kernel_timespec *how_long)
+{
+	return limpet_syscall6(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value,
+			       (long)how_long, 0, 0);
+}
+
+/* Whether the word may be read, asked of the kernel, which compares it. */
+static bool is_readable(uint64_t address)
+{
+	static const struct __kernel_timespec not_at_all;
+	long answer = wait_for_word((const uint32_t *)(uintptr_t)address, 0, &not_at_all);
+
+	return answer == -ERROR_AGAIN || answer == -ERROR_TIMEDOUT;
+}
 
 void limpet_loaded_configure(const struct limpet_start *start)
 {
@@ -56,6 +76,7 @@ void limpet_loaded_configure(const struct limpet_start *start)
 	loader = start->loader;
 	page_bytes = start->page_bytes;
 	adds_seen = subs_seen = 0;
+	program_is_readable = loader.program_head && is_readable(loader.program_head);
 }
 
 /* ------------------------------------------------------------------ whether they changed */
@@ -98,15 +119,6 @@ bool limpet_loaded_has_changed(void)
 }
 
 /* ------------------------------------------------------------------ the lock */
-
-/* Loader hooks make no other calls than the loader itself, which a program that goes on loading
- * has to allow: mprotect, and futex as its locks do. */
-static long wait_for_word(const uint32_t *word, uint32_t value,
-			  const struct __kernel_timespec *how_long)
-{
-	return limpet_syscall6(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value,
-			       (long)how_long, 0, 0);
-}
 
 void limpet_loaded_pause(void)
 {
@@ -204,22 +216,32 @@ static void take_phdrs(struct limpet_image *image, const Elf64_Phdr *phdrs, uint
 	}
 }
 
-/* Whether the word may be read, asked of the kernel, which compares it. */
-static bool is_readable(uint64_t address)
+/* Whether some table, which the loader reads, too, lies in the page: then it may be read. glibc
+ * relocates these pointers in place, but for the vDSO's. */
+static bool holds_a_table(const struct link_map *map, uint64_t page)
 {
-	static const struct __kernel_timespec not_at_all;
-	long answer = wait_for_word((const uint32_t *)(uintptr_t)address, 0, &not_at_all);
+	for (const Elf64_Dyn *dynamic = map->l_ld; dynamic && dynamic->d_tag != DT_NULL;
+	     dynamic++) {
+		uint64_t at = dynamic->d_un.d_ptr;
 
-	return answer == -ERROR_AGAIN || answer == -ERROR_TIMEDOUT;
+		if (dynamic->d_tag != DT_GNU_HASH && dynamic->d_tag != DT_HASH &&
+		    dynamic->d_tag != DT_SYMTAB && dynamic->d_tag != DT_STRTAB)
+			continue;
+		if (at - page < page_bytes || (at < page_bytes && map->l_addr == page))
+			return true;
+	}
+	return false;
 }
 
 /* Program headers are where the file's head says, which begins a page at `at`, and are those of
- * this module. */
+ * this module. The kernel is asked only where a module is laid out as linkers do not. */
 static bool read_head(const struct link_map *map, uint64_t at, struct limpet_image *image)
 {
+	bool program = at == loader.program_head;
 	Elf64_Ehdr head;
 
-	if (at % page_bytes || !is_readable(at))
+	if (at % page_bytes ||
+	    !(program ? program_is_readable : holds_a_table(map, at) || is_readable(at)))
 		return false;
 	head = *(const Elf64_Ehdr *)(uintptr_t)at;
 	if (head.e_ident[0] != ELFMAG0 || head.e_ident[1] != ELFMAG1 ||
@@ -464,6 +486,25 @@ bool limpet_image_has_word(const struct limpet_image *image, uint64_t address)
 		if (phdrs[i].p_type == PT_LOAD && phdrs[i].p_flags & PF_W &&
 		    offset < phdrs[i].p_memsz && phdrs[i].p_memsz - offset >= sizeof(uint64_t))
 			return address % sizeof(uint64_t) == 0;
+	}
+	return false;
+}
+
+bool limpet_image_part_of(const struct limpet_image *image, uint64_t address,
+			  struct limpet_image_part *ret)
+{
+	const Elf64_Phdr *phdrs = (const Elf64_Phdr *)(uintptr_t)image->phdr;
+
+	for (uint64_t i = 0; i < image->phdr_count; i++) {
+		uint64_t start = image->bias + phdrs[i].p_vaddr, end = start + phdrs[i].p_filesz;
+
+		if (phdrs[i].p_type != PT_LOAD || address < start || address >= end ||
+		    end - address < sizeof(uint64_t))
+			continue;
+		ret->start = start & ~(page_bytes - 1);
+		ret->bytes = ((end + page_bytes - 1) & ~(page_bytes - 1)) - ret->start;
+		ret->flags = phdrs[i].p_flags;
+		return true;
 	}
 	return false;
 }

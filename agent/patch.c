@@ -10,6 +10,7 @@
  * left to be put in here. */
 #include "agent/agent.h"
 
+#include <elf.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 
@@ -30,6 +31,9 @@ static struct extent {
 static bool present[LIMPET_MAX_KNOWN_MODULES];
 static uint64_t hooks_left[LIMPET_MAX_HOOKS / 64]; /* made here, for a module that has gone */
 static uint32_t unread_seen;                       /* modules that cannot be looked at */
+/* Hooks to which symbols lead: what is bound from now on is bound to them without us. */
+static uint64_t hooks_bound[LIMPET_MAX_HOOKS / 64];
+static bool begun; /* the modules that came before the capture have been looked at */
 
 static void note_extent(uint32_t index, const struct limpet_image *image)
 {
@@ -48,6 +52,7 @@ void limpet_patch_configure(const struct limpet_start *start)
 	limpet_loaded_configure(start);
 	unread_seen = 0;
 	leaving = false;
+	begun = start->from_outside; /* nobody looks for these then */
 }
 
 /* Whether the page may be written now, asked of the kernel: an atomic `or 0` on the word by the
@@ -93,10 +98,135 @@ static struct limpet_slot *slot_table(void)
 	return limpet_shm_at(limpet_shm->layout.slots_offset);
 }
 
+/* What became of it, by the answer of an exchange. */
+static void slot_note(struct limpet_slot *slot, int answer, bool restore)
+{
+	if (answer < 0)
+		slot->state = LIMPET_SLOT_FAILED;
+	else if (!restore)
+		slot->state = answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_PATCHED;
+	else if (slot->state == LIMPET_SLOT_PATCHED)
+		slot->state = answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_RESTORED;
+	limpet_shm->slots_not_taken += answer < 0 && !restore;
+}
+
 static struct limpet_known_module *module_table(void)
 {
 	return limpet_shm_at(limpet_shm->layout.modules_offset);
 }
+
+/* ---------------------------------------------------------------- symbols
+ *
+ * Their tables are data that nobody writes to, so that the kernel has each as one mapping. It is
+ * opened and closed as a whole: one that was ever writable in part stays divided. Threads that look
+ * a function up meanwhile read its value at once, and each value that was there is a right one. */
+
+static struct limpet_image_part opened;
+
+static int set_protection(const struct limpet_image_part *part, uint32_t protection)
+{
+	return (int)limpet_syscall3(SYS_mprotect, (long)part->start, (long)part->bytes,
+				    (long)protection);
+}
+
+static int open_symbols(const struct limpet_image *image, uint64_t address)
+{
+	struct limpet_image_part part;
+	int error = 0;
+
+	if (!limpet_image_part_of(image, address, &part) || part.flags & PF_X)
+		return -ERROR_FAULT;
+	if (address - opened.start < opened.bytes || part.flags & PF_W)
+		return 0;
+	error = set_protection(&part, PROT_READ | PROT_WRITE);
+	if (!error)
+		opened = part;
+	return error;
+}
+
+static void close_symbols(void)
+{
+	if (opened.bytes)
+		set_protection(&opened, PROT_READ);
+	opened.bytes = 0;
+}
+
+/* As exchange(). */
+static int exchange_symbol(const struct limpet_image *image, const struct limpet_slot *slot,
+			   uint64_t expected, uint64_t value)
+{
+	uint64_t *word = (uint64_t *)(uintptr_t)slot->address;
+	int error;
+
+	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expected)
+		return 1;
+	error = open_symbols(image, slot->address);
+	if (error)
+		return error;
+	return !__atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_ACQUIRE);
+}
+
+static bool is_symbol_of(const struct limpet_slot *slot, const struct limpet_image *image)
+{
+	struct limpet_image_part part;
+
+	return slot->kind == LIMPET_SLOT_OF_SYMBOL && slot->module == image->bias &&
+	       slot->module_phdr == image->phdr &&
+	       limpet_image_part_of(image, slot->address, &part);
+}
+
+struct patch_walk {
+	int done;
+	bool restore;
+};
+
+static int patch_symbols(const struct limpet_image *image, void *context)
+{
+	struct patch_walk *walk = context;
+	struct limpet_slot *slots = slot_table();
+
+	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
+		struct limpet_slot *slot = &slots[i];
+		uint64_t ours = limpet_slot_value_ours(slot, limpet_thunk(slot->hook));
+		int answer;
+
+		if (!is_symbol_of(slot, image) ||
+		    (!walk->restore && slot->state != LIMPET_SLOT_PLANNED))
+			continue;
+		if (walk->restore)
+			answer = exchange_symbol(image, slot, ours, slot->old_value);
+		else
+			answer = exchange_symbol(image, slot, slot->old_value, ours);
+		slot_note(slot, answer, walk->restore);
+		walk->done += walk->restore ? answer < 0 : answer == 0;
+	}
+	close_symbols();
+	return 0;
+}
+
+/* Again for each scan: where slots are put in from outside nobody says when. */
+static void note_bound(void)
+{
+	const struct limpet_slot *slots = slot_table();
+
+	for (uint32_t i = 0; i < LIMPET_MAX_HOOKS / 64; i++)
+		hooks_bound[i] = 0;
+	for (uint32_t i = 0; i < config.slot_count; i++)
+		if (slots[i].kind == LIMPET_SLOT_OF_SYMBOL &&
+		    slots[i].state == LIMPET_SLOT_PATCHED && slots[i].hook < LIMPET_MAX_HOOKS)
+			hooks_bound[slots[i].hook / 64] |= 1ull << slots[i].hook % 64;
+}
+
+static bool is_bound_by_symbol(uint32_t op, uint64_t original)
+{
+	for (uint32_t i = 0; i < config.hook_count && i < LIMPET_MAX_HOOKS; i++)
+		if (limpet_hooks[i].original == original && limpet_hooks[i].op == op)
+			return hooks_bound[i / 64] >> i % 64 & 1;
+	return false;
+}
+
+/* ---------------------------------------------------------------- slots */
 
 static void slot_patch(struct limpet_slot *slot)
 {
@@ -108,13 +238,7 @@ static void slot_patch(struct limpet_slot *slot)
 		slot->old_value = original;
 		answer = exchange(slot->address, original, limpet_thunk(slot->hook));
 	}
-	if (answer == 0)
-		slot->state = LIMPET_SLOT_PATCHED;
-	else if (answer > 0)
-		slot->state = LIMPET_SLOT_FOREIGN;
-	else
-		slot->state = LIMPET_SLOT_FAILED;
-	limpet_shm->slots_not_taken += slot->state == LIMPET_SLOT_FAILED;
+	slot_note(slot, answer, false);
 }
 
 /* By what stands there, not by the slot's state. Answers -errno if it could not be done. */
@@ -123,24 +247,16 @@ static int slot_restore(struct limpet_slot *slot)
 	uint64_t value = limpet_slot_value_before(slot, limpet_hooks[slot->hook].original);
 	int answer = exchange(slot->address, limpet_thunk(slot->hook), value);
 
-	if (answer < 0)
-		slot->state = LIMPET_SLOT_FAILED;
-	else if (slot->state == LIMPET_SLOT_PATCHED)
-		slot->state = answer == 0 ? LIMPET_SLOT_RESTORED : LIMPET_SLOT_FOREIGN;
+	slot_note(slot, answer, true);
 	return answer < 0 ? answer : 0;
 }
 
 /* Its word can be looked at. Another module may have come to the same place since. */
 static bool is_of(const struct limpet_slot *slot, const struct limpet_image *image)
 {
-	return slot->module == image->bias && slot->module_phdr == image->phdr &&
-	       limpet_image_has_word(image, slot->address);
+	return slot->kind == LIMPET_SLOT_OF_CALLS && slot->module == image->bias &&
+	       slot->module_phdr == image->phdr && limpet_image_has_word(image, slot->address);
 }
-
-struct patch_walk {
-	int done;
-	bool restore;
-};
 
 static int patch_module(const struct limpet_image *image, void *context)
 {
@@ -166,8 +282,10 @@ int limpet_patch_planned(void)
 {
 	struct patch_walk walk = {.done = 0, .restore = false};
 
-	if (!config.from_outside)
-		limpet_loaded_walk(patch_module, &walk, NULL);
+	if (config.from_outside)
+		return 0;
+	limpet_loaded_walk(patch_module, &walk, NULL);
+	limpet_loaded_walk(patch_symbols, &walk, NULL);
 	return walk.done;
 }
 
@@ -181,17 +299,61 @@ static bool is_in_other_space(const struct limpet_slot *slot)
 	return false;
 }
 
+static bool is_thunk(uint64_t value)
+{
+	return value - limpet_thunk(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES;
+}
+
+/* The function for which a thunk stands; anything else as it is. */
+static uint64_t original_of(uint64_t value)
+{
+	return is_thunk(value)
+		       ? limpet_hooks[(value - limpet_thunk(0)) / LIMPET_THUNK_BYTES].original
+		       : value;
+}
+
+static int restore_if_bound(const struct limpet_image *image, const Elf64_Rela *relocation)
+{
+	uint64_t address = image->bias + relocation->r_offset, value;
+
+	if (!ELF64_R_SYM(relocation->r_info) ||
+	    !LIMPET_ARCH_RELOCATION_IS_SLOT((uint32_t)ELF64_R_TYPE(relocation->r_info)) ||
+	    !limpet_image_has_word(image, address))
+		return 0;
+	value = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
+	return is_thunk(value) && exchange(address, value, original_of(value)) < 0;
+}
+
+/* What was bound to us by symbols, in modules that nobody has looked at since, or later. */
+static int restore_bound(const struct limpet_image *image, void *context)
+{
+	struct patch_walk *walk = context;
+	struct limpet_image_tables tables;
+
+	if (!image->dynamic || !limpet_image_tables(image, &tables))
+		return 0;
+	for (int i = 0; i < 2; i++)
+		for (uint64_t k = 0; tables.slots.rela[i] && k < tables.slots.rela_count[i]; k++)
+			walk->done += restore_if_bound(image, &tables.slots.rela[i][k]);
+	return 0;
+}
+
+/* Symbols first: nothing is bound to us from then on. */
 static int restore_all(void)
 {
 	struct patch_walk walk = {.done = 0, .restore = true};
 	struct limpet_slot *slots = slot_table();
 	uint32_t unread;
 
+	limpet_loaded_walk(patch_symbols, &walk, NULL);
 	limpet_loaded_walk(patch_module, &walk, &unread);
+	limpet_loaded_walk(restore_bound, &walk, NULL);
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
 		if (slots[i].state != LIMPET_SLOT_PATCHED)
 			continue;
-		if (unread && is_in_other_space(&slots[i]))
+		if (slots[i].kind == LIMPET_SLOT_OF_SYMBOL)
+			slots[i].state = LIMPET_SLOT_GONE;
+		else if (unread && is_in_other_space(&slots[i]))
 			walk.done++; /* it may be there, and cannot be looked at any more */
 		else
 			slots[i].state = LIMPET_SLOT_GONE;
@@ -315,40 +477,90 @@ static bool calls_another(uint32_t symbol, uint64_t original)
 	return realloc && limpet_loaded_find(original, &holder) && !is_in(&holder, realloc);
 }
 
+struct late {
+	const struct limpet_image *image;
+	bool called; /* an allocator may have been, past us */
+};
+
+static bool is_call(uint32_t symbol)
+{
+	return !(limpet_family[symbol].flags & (LIMPET_FAMILY_LOADER | LIMPET_FAMILY_FINDER));
+}
+
+static void slot_add(const struct limpet_slot *slot)
+{
+	uint32_t count = limpet_shm->slot_count;
+
+	slot_table()[count] = *slot;
+	/* The collector reads the table up to this count. */
+	__atomic_store_n(&limpet_shm->slot_count, count + 1, __ATOMIC_RELEASE);
+}
+
+static bool is_kept(const struct limpet_slot *slot)
+{
+	const struct limpet_slot *slots = slot_table();
+
+	for (uint32_t i = 0; i < limpet_shm->slot_count; i++)
+		if (slots[i].address == slot->address && slots[i].module == slot->module &&
+		    slots[i].module_phdr == slot->module_phdr &&
+		    slots[i].state == LIMPET_SLOT_PATCHED)
+			return true;
+	return false;
+}
+
+/* One that leads to a thunk without us. Without room for it, it is put back all the same. */
+static void slot_keep(struct limpet_slot *slot, uint64_t thunk)
+{
+	if (is_kept(slot))
+		return;
+	slot->hook = (uint32_t)((thunk - limpet_thunk(0)) / LIMPET_THUNK_BYTES);
+	slot->old_value = limpet_hooks[slot->hook].original;
+	slot->state = LIMPET_SLOT_PATCHED;
+	if (limpet_shm->slot_count < LIMPET_MAX_SLOTS)
+		slot_add(slot);
+}
+
 static int slot_found(const struct limpet_slot_found *found, void *context)
 {
-	const struct limpet_image *image = context;
+	struct late *late = context;
+	const struct limpet_image *image = late->image;
 	uint32_t count = limpet_shm->slot_count;
 	struct limpet_slot slot = {.address = image->bias + found->offset,
 				   .module = image->bias,
 				   .module_phdr = image->phdr,
 				   .state = LIMPET_SLOT_PLANNED};
 	uint64_t address = slot.address, original;
+	bool bound = true;
 
 	if (!limpet_image_has_word(image, address))
 		return 0;
+	original = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
+	/* Ours already, by a symbol, or since an earlier look at the module. */
+	if (is_thunk(original)) {
+		slot_keep(&slot, original);
+		return 0;
+	}
 	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_CXX)
 		return 0;
 	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_FINDER && !config.from_outside)
 		return 0;
-	original = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
-	/* Ours already: the module was looked at before, and has since been forgotten. */
-	if (original - limpet_thunk(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES)
-		return 0;
 	slot.old_value = original;
 	/* A value inside the module that asks is its own PLT: not bound yet. */
 	if (is_in(image, original) &&
-	    (!found->defined || original != image->bias + found->symbol_value))
-		original = unbound_original(image, found->symbol);
+	    (!found->defined || original != image->bias + found->symbol_value)) {
+		original = original_of(unbound_original(image, found->symbol));
+		if (is_bound_by_symbol(limpet_family[found->symbol].op, original))
+			return 0;
+		bound = false;
+	}
 	if (!original || calls_another(found->symbol, original))
 		return 0;
+	late->called = late->called || (bound && is_call(found->symbol));
 	if (count >= LIMPET_MAX_SLOTS || hook_for(found->symbol, original, &slot.hook) < 0) {
 		limpet_shm->slots_not_taken++;
 		return 0;
 	}
-	slot_table()[count] = slot;
-	/* The collector reads the table up to this count. */
-	__atomic_store_n(&limpet_shm->slot_count, count + 1, __ATOMIC_RELEASE);
+	slot_add(&slot);
 	slot_patch(&slot_table()[count]);
 	return 0;
 }
@@ -459,6 +671,7 @@ static bool is_known(const struct limpet_image *image)
 
 static int new_module(const struct limpet_image *image, void *context)
 {
+	struct late late = {.image = image};
 	struct limpet_image_tables tables;
 
 	(void)context;
@@ -466,7 +679,8 @@ static int new_module(const struct limpet_image *image, void *context)
 	    is_in(image, (uint64_t)(uintptr_t)limpet_ways))
 		return 0;
 	if (limpet_image_tables(image, &tables))
-		limpet_slots_scan(&tables.slots, slot_found, (void *)(uintptr_t)image);
+		limpet_slots_scan(&tables.slots, slot_found, &late);
+	limpet_shm->late_modules += late.called && begun;
 	return 0;
 }
 
@@ -523,6 +737,7 @@ static int scan(void)
 	uint32_t before = limpet_shm->slot_count, unread;
 	int again = 0;
 
+	note_bound();
 	forget_gone_modules();
 	unread = limpet_loaded_walk_held(new_module, NULL, true);
 	if (unread > unread_seen)
@@ -536,13 +751,14 @@ int limpet_patch_new_modules(void)
 {
 	int answer = 0;
 
-	if (!limpet_loaded_hold(false))
-		return 0;
-	if (begin_scan(false)) {
-		answer = scan();
-		end_scan();
+	if (limpet_loaded_hold(false)) {
+		if (begin_scan(false)) {
+			answer = scan();
+			end_scan();
+		}
+		limpet_loaded_let_go();
 	}
-	limpet_loaded_let_go();
+	begun = true;
 	return answer;
 }
 

@@ -19,6 +19,8 @@
 #define LIMPET_FAMILY_CLOSES 8u
 /* By which unwinders find tables: hooked where the agent is mapped, and in nobody's list. */
 #define LIMPET_FAMILY_FINDER 16u
+/* Of the loader's, one that answers with an address: (handle, name, ...). */
+#define LIMPET_FAMILY_ANSWERS 32u
 
 #define LIMPET_FAMILY(X)                                                   \
 	X("malloc", MALLOC, 0)                                             \
@@ -60,8 +62,8 @@
 	X("_ZdaPvSt11align_val_tRKSt9nothrow_t", FREE, LIMPET_FAMILY_CXX)  \
 	X("dlopen", LOADER, LIMPET_FAMILY_LOADER)                          \
 	X("dlmopen", LOADER, LIMPET_FAMILY_LOADER)                         \
-	X("dlsym", LOADER, LIMPET_FAMILY_LOADER)                           \
-	X("dlvsym", LOADER, LIMPET_FAMILY_LOADER)                          \
+	X("dlsym", LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_ANSWERS)   \
+	X("dlvsym", LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_ANSWERS)  \
 	X("dlclose", LOADER, LIMPET_FAMILY_LOADER | LIMPET_FAMILY_CLOSES)  \
 	X("_dl_find_object", FINDER, LIMPET_FAMILY_FINDER)
 

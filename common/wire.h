@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 9u
+#define LIMPET_AGENT_ABI 10u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -198,25 +198,41 @@ enum limpet_slot_state {
 	LIMPET_SLOT_FAILED   /* could not be written */
 };
 
-/* A word in the target's memory that holds (or will hold, lazily) an allocator's address. */
+enum limpet_slot_kind {
+	LIMPET_SLOT_OF_CALLS = 0, /* holds an address: calls go through it */
+	LIMPET_SLOT_OF_SYMBOL     /* a symbol's value, counted from its module's bias: what is bound
+				   * to the symbol from then on is bound to the thunk */
+};
+
+/* A word in the target's memory that holds (or will hold, lazily) an allocator's address, or says
+ * where the dynamic linker finds it. */
 struct limpet_slot {
 	uint64_t address;
 	uint64_t old_value;
 	uint64_t module;      /* load bias of its module */
 	uint64_t module_phdr; /* address of its program headers: tells a re-used bias apart */
 	uint32_t hook;
-	uint32_t state; /* enum limpet_slot_state */
+	uint16_t state; /* enum limpet_slot_state */
+	uint16_t kind;  /* enum limpet_slot_kind */
 };
 #define LIMPET_MAX_SLOTS 16384u
+
+/* What it holds while it leads to its hook's thunk. */
+static inline uint64_t limpet_slot_value_ours(const struct limpet_slot *slot, uint64_t thunk)
+{
+	return slot->kind == LIMPET_SLOT_OF_SYMBOL ? thunk - slot->module : thunk;
+}
 
 /* What a slot goes back to where its hook's address stands, whatever its state: the child of a fork
  * has slots of its own, and shares the table with a parent that may have put its own back. But the
  * stub of a lazy binding is for the module only that had it: one that has come to the same place
  * since, and was bound at once, has no resolver. What the hook stands for, `original`, is right for
- * both. */
+ * both. A symbol has one value. */
 static inline uint64_t limpet_slot_value_before(const struct limpet_slot *slot, uint64_t original)
 {
-	return slot->state == LIMPET_SLOT_PATCHED ? slot->old_value : original;
+	return slot->kind == LIMPET_SLOT_OF_SYMBOL || slot->state == LIMPET_SLOT_PATCHED
+		       ? slot->old_value
+		       : original;
 }
 
 /* A module whose slots were looked at already, planned by the injector or found by the agent. */
@@ -361,6 +377,9 @@ struct limpet_shm {
 	uint32_t slot_count;      /* including those of modules found later; store-release */
 	uint32_t module_count;    /* known modules, likewise */
 	uint32_t slots_not_taken; /* slots left alone for want of a hook or of room */
+	uint32_t late_modules;    /* that came meanwhile, and may have called allocators before
+				   * their slots were hooked */
+	uint32_t addresses_asked; /* 1: the program has asked dlsym for one that is hooked */
 	uint32_t gone_count;      /* +1 with each module that goes; store-release */
 	uint32_t gone_places;     /* entries of the table below; store-release */
 	uint32_t states_claimed;  /* distinct ones, so far */

@@ -615,6 +615,7 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 	const struct limpet_entry_late *late = limpet_session_late(capture->session);
 	/* Whoever asked for a part of it was told its share. */
 	const bool in_part = capture->setup->unseen_rss_share >= 0;
+	const uint32_t late_modules = limpet_collector_late_modules(capture->collector);
 	const size_t room = sizeof(result->because);
 
 	if (stats->entries_refused && !in_part)
@@ -627,6 +628,11 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 		snprintf(result->because, room,
 			 "%s, which was loaded during the capture, has an allocator of its own",
 			 late->first);
+	else if (late_modules)
+		snprintf(result->because, room,
+			 "the first calls of %u module%s that came during the capture may not have "
+			 "been seen (dlmopen, or an allocator of its own)",
+			 late_modules, late_modules == 1 ? "" : "s");
 	else if (limpet_collector_late_events(capture->collector))
 		snprintf(result->because, room,
 			 "%llu events came too late to be put in their order: a thread stood still "

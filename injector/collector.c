@@ -879,7 +879,7 @@ static bool slot_lost_its_hook(const struct limpet_collector *collector)
 		uint64_t value;
 
 		limpet_shared_copy(&slot, &slots[i], sizeof(slot));
-		if (slot.state != LIMPET_SLOT_PATCHED ||
+		if (slot.state != LIMPET_SLOT_PATCHED || slot.kind != LIMPET_SLOT_OF_CALLS ||
 		    limpet_memory_read(limpet_session_pid(collector->session), slot.address, &value,
 				       sizeof(value)) < 0)
 			continue;
@@ -967,6 +967,11 @@ uint64_t limpet_collector_late_events(const struct limpet_collector *collector)
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
 {
 	return collector->shm->slots_not_taken;
+}
+
+uint32_t limpet_collector_late_modules(const struct limpet_collector *collector)
+{
+	return __atomic_load_n(&collector->shm->late_modules, __ATOMIC_RELAXED);
 }
 
 bool limpet_collector_channel_ended(const struct limpet_collector *collector)

@@ -42,6 +42,8 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector);
 /* Places that call an allocator and were left alone by the agent. */
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector);
+/* Modules that came meanwhile, and may have called allocators before these calls were hooked. */
+uint32_t limpet_collector_late_modules(const struct limpet_collector *collector);
 /* The program closed its end of the socket, or is gone, or is another one. */
 bool limpet_collector_channel_ended(const struct limpet_collector *collector);
 /* Since the last drain the agent has said that there is something to do. */

@@ -47,6 +47,16 @@ static uint64_t original_of(const struct scan *scan, uint64_t value)
 	return scan->hooks[offset / step].original;
 }
 
+/* Whether the word is a module's, and read-only but for the linker: it is one that it has bound. */
+static bool is_relro(const struct scan *scan, uint64_t at)
+{
+	const struct limpet_module *module =
+		scan->options->modules ? limpet_modules_find(scan->options->modules, at) : NULL;
+
+	return module && module->inode == scan->map->inode && at >= module->relro_start &&
+	       at + sizeof(at) <= module->relro_end && scan->map->perms[3] == 'p';
+}
+
 /* Of limpet_addresses_find(). */
 static void note(void *context, enum limpet_address_kind kind, uint64_t at, uint64_t value)
 {
@@ -56,8 +66,8 @@ static void note(void *context, enum limpet_address_kind kind, uint64_t at, uint
 
 	if (!original_of(scan, value & ~upper))
 		return;
-	if (kind != LIMPET_ADDRESS_WORD || value & upper || at % sizeof(value) || perms[1] != 'w' ||
-	    perms[2] == 'x')
+	if (kind != LIMPET_ADDRESS_WORD || value & upper || at % sizeof(value) ||
+	    (perms[1] != 'w' && !is_relro(scan, at)) || perms[2] == 'x')
 		scan->elsewhere++;
 	else if (scan->count == MAX_COPIES)
 		scan->overflow = true;
@@ -70,6 +80,8 @@ static void note(void *context, enum limpet_address_kind kind, uint64_t at, uint
 static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 {
 	if (map->start >= scan->place->start && map->start < scan->place->end)
+		return false;
+	if (scan->options->files_only && !map->inode)
 		return false;
 	if (map->perms[0] != 'r' && (map->perms[3] != 'p' || map->inode))
 		return false;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "injector/modules.h"
 #include "injector/pages.h"
 #include "injector/quiesce.h"
 
@@ -17,7 +18,10 @@ struct limpet_copies_stats {
 
 struct limpet_copies_options {
 	enum limpet_pages_way way;
-	uint64_t guard;       /* with which addresses of functions are mangled */
+	/* What the linker writes to, and closes then, is put back as slots are; NULL: it is not. */
+	const struct limpet_modules *modules;
+	bool files_only; /* only what is mapped of files is searched: modules' slots are there */
+	uint64_t guard;  /* with which addresses of functions are mangled */
 	uint64_t deadline_ns; /* monotonic */
 	/* Called some fifty times a second while memory is searched; NULL: none. */
 	void (*idle)(void *context);
@@ -29,7 +33,8 @@ struct limpet_copies_options {
 
 /* Finds them in all memory that there is (pages.h), while the target runs. If there are any that
  * are aligned words of memory that it may write to, all threads are stopped for a moment, the found
- * places looked at again, and the originals written there. All others are left as they are, and
+ * places looked at again, and the originals written there, and to those of data that the dynamic
+ * linker has relocated and closed (RELRO). All others are left as they are, and
  * counted: words at odd places (packed structures, instructions), of memory that it may not write
  * to any more or that holds code, with something else in their upper bits, mangled, and distances
  * in code. 0, or -errno: some may remain beside those that are counted. -ETIMEDOUT: the deadline

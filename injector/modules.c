@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,8 +12,10 @@
 #include <unistd.h>
 
 #include "common/arch.h"
+#include "common/family.h"
 #include "common/mounts.h"
 #include "common/open_file.h"
+#include "common/wire.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"
 
@@ -347,6 +350,57 @@ static int find_special(struct limpet_modules *modules)
 	return walk_link_maps(modules->pid, modules->r_debug, true, mark_listed, modules);
 }
 
+/* ---------------------------------------------------------------- what an agent has changed */
+
+/* The functions of an agent's hooks, in the order of its thunks. */
+struct limpet_originals {
+	uint64_t thunks, thunk_bytes;
+	uint64_t functions[LIMPET_MAX_HOOKS];
+};
+
+/* As the agent says it: a lie is about that program alone. */
+static void read_originals(struct limpet_modules *modules)
+{
+	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
+	struct limpet_originals *originals;
+	struct limpet_agent_info info;
+	uint64_t address = 0;
+
+	for (size_t i = 0; i < modules->count && !address; i++)
+		if (modules->list[i].agent)
+			address = limpet_module_symbol(modules->pid, &modules->list[i],
+						       "limpet_agent_info", NULL);
+	if (!address || limpet_memory_read(modules->pid, address, &info, sizeof(info)) < 0 ||
+	    info.magic != LIMPET_INFO_MAGIC || !info.thunks || !info.thunk_bytes ||
+	    limpet_memory_read(modules->pid, info.hooks, hooks, sizeof(hooks)) < 0)
+		return;
+	originals = calloc(1, sizeof(*originals));
+	if (!originals)
+		return;
+	originals->thunks = info.thunks;
+	originals->thunk_bytes = info.thunk_bytes;
+	for (size_t i = 0; i < LIMPET_MAX_HOOKS; i++)
+		originals->functions[i] = hooks[i].original;
+	modules->originals = originals;
+	for (size_t i = 0; i < modules->count; i++)
+		modules->list[i].originals = originals;
+}
+
+static void undo_values(const struct limpet_module *module)
+{
+	const struct limpet_originals *originals = module->originals;
+
+	for (uint64_t i = 0; originals && i < module->symbol_count; i++) {
+		Elf64_Sym *symbol = &module->symbols[i];
+		uint64_t offset = module->bias + symbol->st_value - originals->thunks;
+		uint64_t hook = offset / originals->thunk_bytes;
+
+		if (symbol->st_shndx != SHN_UNDEF && hook < LIMPET_MAX_HOOKS &&
+		    !(offset % originals->thunk_bytes) && originals->functions[hook])
+			symbol->st_value = originals->functions[hook] - module->bias;
+	}
+}
+
 int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct limpet_err *err)
 {
 	struct limpet_modules modules = {.pid = pid};
@@ -383,6 +437,7 @@ int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct li
 		limpet_modules_done(&modules);
 		return limpet_proc_explain(pid, error, "read the modules of", err);
 	}
+	read_originals(&modules);
 	*ret_modules = modules;
 	return 0;
 }
@@ -396,6 +451,7 @@ void limpet_modules_done(struct limpet_modules *modules)
 	}
 	free(modules->list);
 	free(modules->budget);
+	free(modules->originals);
 	limpet_proc_maps_done(&modules->maps);
 	memset(modules, 0, sizeof(*modules));
 }
@@ -562,6 +618,8 @@ static int load_symbols(pid_t pid, struct limpet_module *module,
 	free(module->strings);
 	module->symbols = copy_table(pid, module, tables->symtab, count * sizeof(Elf64_Sym));
 	module->symbol_count = module->symbols ? count : 0;
+	module->symbols_address = tables->symtab;
+	undo_values(module);
 	module->strings = copy_table(pid, module, tables->strtab, tables->string_bytes);
 	module->string_bytes = module->strings ? tables->string_bytes : 0;
 	if (module->strings)
@@ -629,6 +687,37 @@ uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const cha
 		return module->bias + symbol->st_value;
 	}
 	return 0;
+}
+
+static bool is_name_of(const struct limpet_module *module, const Elf64_Sym *symbol, uint16_t op)
+{
+	int member = symbol->st_name < module->string_bytes
+			     ? limpet_family_find(module->strings + symbol->st_name,
+						  module->string_bytes - symbol->st_name)
+			     : -1;
+
+	return member >= 0 && limpet_family[member].op == op;
+}
+
+void limpet_module_names_of(pid_t pid, struct limpet_module *module, uint64_t function, uint16_t op,
+			    void (*found)(uint64_t address, void *context), void *context)
+{
+	struct dynamic_tables tables;
+
+	if (!module->symbols &&
+	    (read_dynamic(pid, module, &tables) < 0 || load_symbols(pid, module, &tables, 0) < 0))
+		return;
+	for (uint64_t i = 1; i < module->symbol_count && module->symbols_address; i++) {
+		const Elf64_Sym *symbol = &module->symbols[i];
+		unsigned type = ELF64_ST_TYPE(symbol->st_info);
+
+		if (symbol->st_shndx != SHN_UNDEF && symbol->st_value &&
+		    (type == STT_FUNC || type == STT_NOTYPE) &&
+		    module->bias + symbol->st_value == function && is_name_of(module, symbol, op))
+			found(module->symbols_address + i * sizeof(*symbol) +
+				      offsetof(Elf64_Sym, st_value),
+			      context);
+	}
 }
 
 /* glibc's loader has a malloc of its own until 2.31, but none of these. */

@@ -38,12 +38,15 @@ struct limpet_module {
 	uint32_t space; /* number of its namespace (dlmopen); 0: the program's */
 
 	uint64_t *budget; /* bytes that may still be read of all modules; NULL: no bound */
-	uint64_t search;  /* of the last look-up that came by: a list may go round */
+	/* Of an agent that is there: symbols whose values lead to it are read as they were. */
+	const struct limpet_originals *originals;
+	uint64_t search; /* of the last look-up that came by: a list may go round */
 	enum limpet_module_answer { LIMPET_NOT_ASKED, LIMPET_NO, LIMPET_YES } has_malloc;
 
-	/* The dynamic symbol table, copied on demand. */
+	/* The dynamic symbol table, copied on demand, and where it is; 0: not copied yet. */
 	Elf64_Sym *symbols;
 	uint64_t symbol_count;
+	uint64_t symbols_address;
 	char *strings;
 	uint64_t string_bytes;
 };
@@ -53,9 +56,10 @@ struct limpet_modules {
 	struct limpet_maps maps;
 	struct limpet_module *list; /* by address */
 	size_t count;
-	uint64_t r_debug;  /* address of struct r_debug; 0: unknown */
-	bool fully_static; /* the program has no dynamic linker */
-	uint64_t *budget;  /* of the modules */
+	uint64_t r_debug;                   /* address of struct r_debug; 0: unknown */
+	bool fully_static;                  /* the program has no dynamic linker */
+	uint64_t *budget;                   /* of the modules */
+	struct limpet_originals *originals; /* likewise; NULL: no agent is there */
 	uint64_t searches;
 };
 
@@ -82,6 +86,10 @@ bool limpet_module_has_malloc(pid_t pid, struct limpet_module *module);
 /* Address of a defined dynamic symbol, 0 if there is none. ret_symbol may be NULL. */
 uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const char *name,
 			      Elf64_Sym *ret_symbol);
+/* Calls `found` with the place of the value of each dynamic symbol under which the module defines
+ * that function, in any version, as a member of the family that does `op`. */
+void limpet_module_names_of(pid_t pid, struct limpet_module *module, uint64_t function, uint16_t op,
+			    void (*found)(uint64_t address, void *context), void *context);
 /* The same, in the first module in the loader's order (program first) that defines it. */
 uint64_t limpet_modules_symbol(struct limpet_modules *modules, const char *name,
 			       struct limpet_module **ret_module);

@@ -38,12 +38,13 @@ unsigned limpet_outside_check(struct limpet_slot *slots, uint32_t count,
 
 static uint32_t put_in(int memory, struct limpet_slot *slot, uint64_t original, uint64_t thunk)
 {
-	int answer = limpet_memory_exchange_stopped(memory, slot->address, slot->old_value, thunk);
+	uint64_t ours = limpet_slot_value_ours(slot, thunk);
+	int answer = limpet_memory_exchange_stopped(memory, slot->address, slot->old_value, ours);
 
 	/* A lazy slot that was bound since the plan was made. */
-	if (answer == 1 && slot->old_value != original) {
+	if (answer == 1 && slot->old_value != original && slot->kind == LIMPET_SLOT_OF_CALLS) {
 		slot->old_value = original;
-		answer = limpet_memory_exchange_stopped(memory, slot->address, original, thunk);
+		answer = limpet_memory_exchange_stopped(memory, slot->address, original, ours);
 	}
 	if (answer < 0)
 		return LIMPET_SLOT_FAILED;
@@ -73,12 +74,13 @@ unsigned limpet_outside_put_in(int memory, struct limpet_slot *slots, uint32_t c
 static int put_back(int memory, const struct limpet_slot *slot, uint64_t thunk, uint64_t original)
 {
 	uint64_t value = limpet_slot_value_before(slot, original);
-	int answer = limpet_memory_exchange_stopped(memory, slot->address, thunk, value);
+	uint64_t ours = limpet_slot_value_ours(slot, thunk);
+	int answer = limpet_memory_exchange_stopped(memory, slot->address, ours, value);
 
 	if (answer >= 0)
 		return !answer;
 	if (pread(memory, &value, sizeof(value), (off_t)slot->address) == (ssize_t)sizeof(value) &&
-	    value == thunk)
+	    value == ours)
 		return -EBUSY;
 	return 0;
 }
@@ -151,7 +153,7 @@ int limpet_outside_leads_there(pid_t pid, const struct limpet_agent_info *info)
 		uint64_t value;
 
 		if (limpet_memory_read(pid, slots[i].address, &value, sizeof(value)) == 0 &&
-		    value == thunk_of(info, &slots[i]))
+		    value == limpet_slot_value_ours(&slots[i], thunk_of(info, &slots[i])))
 			return 1;
 	}
 	return count < 0 ? count : 0;

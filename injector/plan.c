@@ -233,6 +233,89 @@ static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_
 	}
 }
 
+/* ---------------------------------------------------------------- symbols
+ *
+ * While the dynamic symbol by which a function is found leads to a thunk, all that is bound
+ * meanwhile is bound to that: a module's slots before its constructors run, those of modules that
+ * libc loads by itself, and slots that are bound at their first call. */
+
+struct symbols {
+	struct planner *planner;
+	const struct limpet_module *module;
+	uint32_t hook;
+};
+
+/* The agent opens the whole mapping for a moment, which has to be data alone; from outside any page
+ * can be written. */
+static bool may_be_written(const struct planner *planner, uint64_t address)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&planner->modules->maps, address);
+
+	return map && map->inode && map->perms[0] == 'r' && map->perms[3] == 'p' &&
+	       (planner->plan->start.from_outside || map->perms[2] != 'x');
+}
+
+static void symbol_found(uint64_t address, void *context)
+{
+	const struct symbols *symbols = context;
+	struct limpet_plan *plan = symbols->planner->plan;
+	uint64_t original = plan->start.hooks[symbols->hook].original;
+
+	if (address % sizeof(uint64_t) || plan->slot_count == LIMPET_MAX_SLOTS ||
+	    !is_in(symbols->module, address) || !may_be_written(symbols->planner, address))
+		return;
+	plan->slots[plan->slot_count++] = (struct limpet_slot){
+		.address = address,
+		.old_value = original - symbols->module->bias,
+		.module = symbols->module->bias,
+		.module_phdr = symbols->module->phdr,
+		.hook = symbols->hook,
+		.kind = LIMPET_SLOT_OF_SYMBOL,
+	};
+	plan->symbols = true;
+}
+
+/* What nobody calls yet, a module that comes may. Another allocator beside the program's is not
+ * begun with. */
+static void hook_defaults(struct planner *planner)
+{
+	const struct limpet_start *start = &planner->plan->start;
+	const struct limpet_module *allocator =
+		definer(planner, start->default_original[limpet_family_first(LIMPET_OP_MALLOC)]);
+
+	for (uint32_t i = 0; i < LIMPET_FAMILY_COUNT; i++) {
+		uint64_t original = start->default_original[i];
+		uint32_t hook, flags = limpet_family[i].flags;
+
+		if (!original || flags & LIMPET_FAMILY_FINDER || !wanted(planner, i, original))
+			continue;
+		if (!(flags & (LIMPET_FAMILY_LOADER | LIMPET_FAMILY_MMAP)) &&
+		    definer(planner, original) != allocator)
+			continue;
+		(void)!hook_for(planner, i, original, &hook);
+	}
+}
+
+static void plan_symbols(struct planner *planner)
+{
+	const struct limpet_start *start = &planner->plan->start;
+
+	hook_defaults(planner);
+	for (uint32_t i = 0; i < start->hook_count; i++) {
+		const struct limpet_hook *hook = &start->hooks[i];
+		struct symbols symbols = {
+			.planner = planner, .module = definer(planner, hook->original), .hook = i};
+
+		if (hook->op == LIMPET_OP_FINDER ||
+		    limpet_entries_at(planner->entries, hook->original) || !symbols.module ||
+		    !symbols.module->in_list || symbols.module->agent)
+			continue;
+		limpet_module_names_of(planner->modules->pid,
+				       (struct limpet_module *)(uintptr_t)symbols.module,
+				       hook->original, hook->op, symbol_found, &symbols);
+	}
+}
+
 static uint16_t hook_flags(const struct limpet_entry *entry)
 {
 	uint16_t flags = entry->what.hook_flags;
@@ -492,6 +575,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 		.modules = modules, .segment = segment, .entries = entries, .plan = ret};
 	struct limpet_shm *shm = segment->shm;
 	struct limpet_known_module *known = limpet_segment_known_modules(segment);
+	uint32_t called;
 	int error;
 
 	memset(ret, 0, sizeof(*ret));
@@ -516,6 +600,8 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);
 	scan(&planner, slot_found, false);
+	called = ret->slot_count;
+	plan_symbols(&planner);
 	tell_apart(&planner);
 	for (size_t i = 0; i < modules->count && shm->module_count < LIMPET_MAX_KNOWN_MODULES;
 	     i++) {
@@ -526,7 +612,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	}
 	memcpy(limpet_segment_slots(segment), ret->slots, ret->slot_count * sizeof(*ret->slots));
 	ret->start.slot_count = shm->slot_count = ret->slot_count;
-	if (!ret->slot_count && !entries->count)
+	if (!called && !entries->count)
 		return limpet_err_set(err, -ENOENT,
 				      "the program calls no allocator through its tables");
 	return 0;

@@ -27,6 +27,8 @@ struct limpet_plan {
 	char owners[LIMPET_HOOK_OWNERS][LIMPET_ENTRY_OWNER_BYTES];
 	uint32_t owner_count;
 	bool address_slots; /* some slot outside libc is read as data: its value may be copied */
+	bool symbols;       /* some slots are symbols' values: the linker copies what these lead to
+			     */
 };
 
 /* Fills the plan, the slot and module tables of the segment, and in the hooks of the entries: slots

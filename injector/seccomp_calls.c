@@ -117,6 +117,9 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	 false,
 	 {POINTER, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, POINTER, 1u << 28}},
 	{"mprotect", AGENT, SYS_mprotect, false, {POINTER, 4096, PROT_READ | PROT_WRITE}},
+	/* libraries' dynamic symbols */
+	{"mprotect", AGENT, SYS_mprotect, false, {POINTER, BYTES, PROT_READ | PROT_WRITE}},
+	{"mprotect", AGENT, SYS_mprotect, false, {POINTER, BYTES, PROT_READ}},
 
 	{"fstat", AGENT, SYS_fstat, false, {FD, POINTER}},
 	{"close", AGENT, SYS_close, false, {FD}},

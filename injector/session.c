@@ -77,7 +77,7 @@ struct limpet_session {
 	struct limpet_plan plan;
 	struct limpet_safepoint *safepoint;
 	struct limpet_seccomp_watch filters;
-	uint64_t fingerprint;
+	uint64_t fingerprint, left_fingerprint;
 	uint32_t modules_seen; /* changes that the agent had noticed by then */
 	bool clock_is_tsc;     /* what the shared memory says of it is for the agent */
 	bool left_behind;      /* by an earlier limpet: its plan is not known */
@@ -988,11 +988,13 @@ int limpet_session_refresh_modules(struct limpet_session *session)
  * Where threads wait long for a processor they do not all stand at once in the time that is given
  * for that: then they go on for a while, and it is tried again. */
 static int restore_copies(struct limpet_session *session, const struct limpet_agent_place *place,
-			  uint64_t *deadline_ns, unsigned *ret_found)
+			  bool files_only, uint64_t *deadline_ns, unsigned *ret_found)
 {
 	const struct timespec pause = {0, 20000000};
 	const struct limpet_copies_options options = {
 		.way = LIMPET_PAGES_ASK,
+		.modules = &session->modules,
+		.files_only = files_only,
 		.guard = session->guard,
 		.deadline_ns = *deadline_ns + session->search_ns,
 		.idle = session->idle,
@@ -1015,7 +1017,8 @@ static int restore_copies(struct limpet_session *session, const struct limpet_ag
 		session->stats.copies.found += copies.found;
 		session->stats.copies.restored += copies.restored;
 		session->stats.copies.scanned_bytes += copies.scanned_bytes;
-		session->stats.copies.elsewhere = copies.elsewhere;
+		if (!files_only || copies.elsewhere)
+			session->stats.copies.elsewhere = copies.elsewhere;
 		*ret_found = copies.found;
 		if (error != -EAGAIN || limpet_monotonic_ns() >= *deadline_ns)
 			return error;
@@ -1054,7 +1057,9 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 			uint64_t *deadline_ns, struct limpet_err *err)
 {
 	struct limpet_quiesce_options quiesce = {
-		.stop_all = session->plan.address_slots || session->left_behind,
+		.stop_all =
+			session->plan.address_slots || session->left_behind ||
+			__atomic_load_n(&session->segment.shm->addresses_asked, __ATOMIC_ACQUIRE),
 		.idle = session->idle,
 		.idle_context = session->idle_context,
 		.check = check_identity,
@@ -1064,7 +1069,7 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 	int error;
 
 	do {
-		error = restore_copies(session, place, deadline_ns, &found);
+		error = restore_copies(session, place, false, deadline_ns, &found);
 		if (error)
 			return explain_copies(session, error, err);
 		if (session->stats.copies.elsewhere && !place->thunks_apart)
@@ -1076,9 +1081,10 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 		if (error)
 			return limpet_err_set(err, error, "a thread of process %d stayed in a hook",
 					      session->pid);
-		if (!quiesce.stop_all)
-			return 0; /* no code loads these addresses but to jump there */
-		error = restore_copies(session, place, deadline_ns, &found);
+		/* No code loads these addresses but to jump there, and the linker to bind slots. */
+		if (!quiesce.stop_all && !session->plan.symbols)
+			return 0;
+		error = restore_copies(session, place, !quiesce.stop_all, deadline_ns, &found);
 	} while (!error && found && limpet_monotonic_ns() < *deadline_ns);
 	if (error || found)
 		return explain_copies(session, error, err);
@@ -1136,6 +1142,17 @@ static int check_end(struct limpet_session *session, int error, struct limpet_er
 	return error;
 }
 
+static int modules_if_changed(struct limpet_session *session, struct limpet_err *err)
+{
+	uint64_t fingerprint;
+
+	if (limpet_modules_fingerprint(session->pid, session->modules.r_debug, &fingerprint) < 0 ||
+	    fingerprint == session->left_fingerprint)
+		return 0;
+	session->left_fingerprint = fingerprint;
+	return modules_again(session, err);
+}
+
 /* Slots and copies back, then the proof, then the end. Code is not put back while somebody runs
  * there who does not stand with the threads. Nor is the agent unmapped while one lives who may be
  * in it: who is born after the proof, of threads that are outside, is outside. */
@@ -1144,8 +1161,12 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
 	struct limpet_near_setup near;
 	struct limpet_agent_place place;
-	int result = 0, error = modules_again(session, err);
+	int result = 0, error;
 
+	if (limpet_modules_fingerprint(session->pid, session->modules.r_debug,
+				       &session->left_fingerprint) < 0)
+		session->left_fingerprint = 0;
+	error = modules_again(session, err);
 	if (error)
 		return error;
 	session->outside = session->info.map;
@@ -1171,10 +1192,13 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		near.also = put_slots_back;
 		near.also_context = session;
 	}
-	/* A thread that was in a loader hook may have put in slots behind our back. */
+	/* A thread that was in a loader hook may have put in slots behind our back, and what came
+	 * before the symbols were put back is bound to the agent. */
 	do {
 		near.deadline_ns = deadline_ns;
 		error = limpet_near_switch_off(&near);
+		if (!error && session->outside)
+			error = modules_if_changed(session, err);
 		if (error)
 			return limpet_err_set(
 				err, error == -ESRCH ? error : -EBUSY,

@@ -65,6 +65,20 @@ killed_at_steps() {
 	done
 }
 
+# Where its functions are is what libc says: while limpet is there, at the agent's.
+@test "limpet is killed at every step: what the linker binds is the program's own again" {
+	local load
+	for load in dlopen map; do
+		start "$load" "$TARGETS/comer"
+		killed_at_steps "symbols, by $load" "$pid" $([[ $load == dlopen ]] || echo --map) || return 1
+		tell "$load" answers answered
+		tell "$load" "lazy $TARGETS/early-lazy.so" opened
+		tell "$load" "more 10" more
+		tell "$load" close closed
+		finish "$load" || return 1
+	done
+}
+
 # With copies of its release in the midst of functions, and blocks that come by mmap.
 @test "limpet is killed at every step: Nim's own allocator" {
 	start nim "$TARGETS/nim-orc-release-on"

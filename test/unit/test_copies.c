@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -328,6 +329,52 @@ static void test_pages_of_files(void **state)
 	close(file);
 }
 
+/* What the linker has bound and closed is put back where it is known to be a module's; and in files
+ * alone where that is asked for. */
+static void test_what_a_linker_has_closed(void **state)
+{
+	int file = memfd_create("test-copies", MFD_CLOEXEC);
+	struct limpet_module module = {.relro_end = 0};
+	const struct limpet_modules modules = {.list = &module, .count = 1};
+	struct limpet_copies_options options = {.guard = GUARD, .deadline_ns = CLOCK_FIXTURE_NEVER};
+	struct limpet_copies_stats stats;
+	char *closed, *open = map(PAGE);
+	struct stat status;
+	pid_t pid;
+
+	(void)state;
+	have_hooks(40);
+	assert_true(file >= 0 && !ftruncate(file, 2 * PAGE) && !fstat(file, &status));
+	closed = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+	assert_true(closed != MAP_FAILED);
+	put_word(closed + 64, thunk(41));
+	put_word(closed + PAGE + 64, thunk(42)); /* not of what the linker has closed */
+	put_word(open + 64, thunk(43));
+	assert_int_equal(mprotect(closed, 2 * PAGE, PROT_READ), 0);
+	pid = start_child();
+	module.start = module.relro_start = (uintptr_t)closed;
+	module.end = module.start + 2 * PAGE;
+	module.relro_end = module.start + PAGE;
+	module.inode = status.st_ino;
+	options.files_only = true;
+	assert_int_equal(limpet_copies_restore(pid, &place, (uintptr_t)hooks, &options, &stats), 0);
+	assert_int_equal(stats.restored, 0);
+	assert_int_equal(stats.elsewhere, 2);
+	options.modules = &modules;
+	assert_int_equal(limpet_copies_restore(pid, &place, (uintptr_t)hooks, &options, &stats), 0);
+	assert_int_equal(stats.restored, 1);
+	assert_int_equal(stats.elsewhere, 1);
+	assert_int_equal(word_of(pid, closed + 64), hooks[41].original);
+	assert_int_equal(word_of(pid, open + 64), thunk(43));
+	options.files_only = false;
+	assert_int_equal(limpet_copies_restore(pid, &place, (uintptr_t)hooks, &options, &stats), 0);
+	assert_int_equal(word_of(pid, open + 64), hooks[43].original);
+	end_child(pid);
+	munmap(closed, 2 * PAGE);
+	unmap(open, PAGE);
+	close(file);
+}
+
 /* Every page that was written to, and of those that were not none. */
 static void test_pages_are_named(void **state)
 {
@@ -434,6 +481,7 @@ int main(void)
 		cmocka_unit_test(test_copies_at_any_byte),
 		cmocka_unit_test(test_distances_in_code),
 		cmocka_unit_test(test_pages_of_files),
+		cmocka_unit_test(test_what_a_linker_has_closed),
 		cmocka_unit_test(test_pages_are_named),
 		cmocka_unit_test(test_a_search_that_takes_too_long),
 		cmocka_unit_test(test_a_search_of_what_is_gone),

@@ -27,8 +27,10 @@
 
 #include "common/err.h"
 #include "common/family.h"
+#include "injector/agent_image.h"
 #include "injector/loader_error.h"
 #include "injector/loader_lock.h"
+#include "injector/memfd.h"
 #include "injector/memory.h"
 #include "injector/modules.h"
 #include "injector/tracee.h"
@@ -915,6 +917,74 @@ static void test_memory_is_read_in_few_pieces(void **state)
 	munmap(memory, bytes);
 }
 
+/* ------------------------------------------------------------------ an agent that is there */
+
+static struct limpet_agent_info *load_agent(void **ret_handle)
+{
+	const struct limpet_agent_image *image;
+	char path[64];
+	int fd = memfd_create(LIMPET_MEMFD_AGENT, MFD_CLOEXEC);
+
+	assert_int_equal(limpet_agent_image_get(&image), 0);
+	assert_true(fd >= 0 && write(fd, image->bytes, image->size) == (ssize_t)image->size);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	*ret_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!*ret_handle)
+		fail_msg("%s", dlerror());
+	close(fd);
+	return dlsym(*ret_handle, "limpet_agent_info");
+}
+
+static void set_value(uint64_t address, uint64_t value)
+{
+	uint64_t page = address & ~UINT64_C(4095);
+
+	assert_int_equal(mprotect((void *)(uintptr_t)page, 4096, PROT_READ | PROT_WRITE), 0);
+	*(uint64_t *)(uintptr_t)address = value;
+	assert_int_equal(mprotect((void *)(uintptr_t)page, 4096, PROT_READ), 0);
+}
+
+static void note_place(uint64_t address, void *context)
+{
+	*(uint64_t *)context = address;
+}
+
+/* Where the symbol leads to a thunk, limpet reads what the hook stands for: that is where no thread
+ * may be borrowed, and what a hook is made of. */
+static void test_values_that_lead_to_an_agent(void **state)
+{
+	struct limpet_modules modules;
+	struct limpet_module *libc = NULL;
+	struct limpet_agent_info *info;
+	uint64_t original, place = 0, bias;
+	void *handle;
+
+	(void)state;
+	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	original = limpet_modules_symbol(&modules, "pvalloc", &libc);
+	assert_non_null(libc);
+	bias = libc->bias;
+	limpet_module_names_of(getpid(), libc, original, LIMPET_OP_MALLOC, note_place, &place);
+	assert_int_equal(*(uint64_t *)(uintptr_t)place, original - bias);
+	limpet_modules_done(&modules);
+	info = load_agent(&handle);
+	assert_non_null(info);
+	info->thunks = 0x7a5b1c20f000;
+	((struct limpet_hook *)(uintptr_t)info->hooks)[5].original = original;
+	set_value(place, info->thunks + 5 * info->thunk_bytes - bias);
+	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_symbol(&modules, "pvalloc", NULL), original);
+	limpet_modules_done(&modules);
+	/* Of a hook that is none nothing is known. */
+	set_value(place, info->thunks + 6 * info->thunk_bytes - bias);
+	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_symbol(&modules, "pvalloc", NULL),
+			 info->thunks + 6 * info->thunk_bytes);
+	limpet_modules_done(&modules);
+	set_value(place, original - bias);
+	dlclose(handle);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -934,6 +1004,7 @@ int main(void)
 		cmocka_unit_test(test_loader_lock),
 		cmocka_unit_test(test_loader_error),
 		cmocka_unit_test(test_memory_is_read_in_few_pieces),
+		cmocka_unit_test(test_values_that_lead_to_an_agent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,14 +15,15 @@
 #include "injector/outside.h"
 #include "injector/segment.h"
 
-#define ORIGINAL 0x1000u
+#define ORIGINAL ((uint64_t)0x1000)
+#define BIAS ((uint64_t)0x700000)
 #define THUNKS 0x500000u
 #define THUNK_BYTES 64u
 
 /* What the target can write to is full of addresses of ours, and of places that are none. */
 static void test_own_list(void **state)
 {
-	static uint64_t words[4] = {ORIGINAL, ORIGINAL, 7, ORIGINAL};
+	static uint64_t words[5] = {ORIGINAL, ORIGINAL, 7, ORIGINAL, ORIGINAL - BIAS};
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS] = {{0}, {.original = ORIGINAL}};
 	struct limpet_slot slots[] = {
 		{.address = (uint64_t)(uintptr_t)&words[0], .old_value = ORIGINAL, .hook = 1},
@@ -32,6 +33,11 @@ static void test_own_list(void **state)
 		 .hook = 1,
 		 .state = LIMPET_SLOT_GONE},
 		{.address = 8, .old_value = ORIGINAL, .hook = 1},
+		{.address = (uint64_t)(uintptr_t)&words[4],
+		 .old_value = ORIGINAL - BIAS,
+		 .module = BIAS,
+		 .hook = 1,
+		 .kind = LIMPET_SLOT_OF_SYMBOL},
 	};
 	struct limpet_segment segment;
 	int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
@@ -42,11 +48,12 @@ static void test_own_list(void **state)
 	for (uint64_t i = 0; i < segment.shm_bytes / 8; i++)
 		((uint64_t *)(void *)segment.shm)[i] =
 			i % 2 ? UINT64_MAX : (uint64_t)(uintptr_t)&words[1];
-	assert_int_equal(limpet_outside_put_in(memory, slots, 4, hooks, THUNKS, THUNK_BYTES), 1);
+	assert_int_equal(limpet_outside_put_in(memory, slots, 5, hooks, THUNKS, THUNK_BYTES), 2);
 	assert_int_equal(words[0], THUNKS + THUNK_BYTES);
 	assert_int_equal(words[1], ORIGINAL);
 	assert_int_equal(words[2], 7);
 	assert_int_equal(words[3], ORIGINAL);
+	assert_int_equal(words[4], THUNKS + THUNK_BYTES - BIAS);
 	assert_int_equal(slots[0].state, LIMPET_SLOT_PATCHED);
 	assert_int_equal(slots[1].state, LIMPET_SLOT_FOREIGN);
 	assert_int_equal(slots[2].state, LIMPET_SLOT_GONE);

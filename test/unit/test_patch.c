@@ -491,6 +491,92 @@ static void test_a_module_that_comes_unbound(void **state)
 	come_and_go(RTLD_LAZY | RTLD_LOCAL);
 }
 
+/* ------------------------------------------------------------------ symbols */
+
+static struct library {
+	uint64_t bias, phdr, part, *value;
+} libc;
+
+static void find_value(const struct dl_phdr_info *info, const Elf64_Dyn *dynamic)
+{
+	const Elf64_Sym *symbols = NULL;
+	const char *strings = NULL;
+
+	for (; dynamic->d_tag != DT_NULL; dynamic++) {
+		if (dynamic->d_tag == DT_SYMTAB)
+			symbols = (const Elf64_Sym *)(uintptr_t)dynamic->d_un.d_ptr;
+		if (dynamic->d_tag == DT_STRTAB)
+			strings = (const char *)(uintptr_t)dynamic->d_un.d_ptr;
+	}
+	for (const Elf64_Sym *it = symbols; (const char *)it < strings && !libc.value; it++)
+		if (it->st_shndx != SHN_UNDEF && !strcmp(strings + it->st_name, "malloc"))
+			libc.value = (uint64_t *)(uintptr_t)&it->st_value;
+	libc.bias = info->dlpi_addr;
+	libc.phdr = (uint64_t)(uintptr_t)info->dlpi_phdr;
+}
+
+static int find_libc(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size;
+	(void)context;
+	if (!strstr(info->dlpi_name, "/libc.so"))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			find_value(info,
+				   (const Elf64_Dyn *)(uintptr_t)(info->dlpi_addr +
+								  info->dlpi_phdr[i].p_vaddr));
+	return 1;
+}
+
+static size_t count_mappings(void)
+{
+	struct limpet_maps maps;
+	size_t count = 0;
+
+	assert_int_equal(limpet_proc_maps_read(getpid(), &maps), 0);
+	for (size_t i = 0; i < maps.count; i++)
+		count += strstr(maps.list[i].path, "/libc.so") != NULL;
+	limpet_proc_maps_done(&maps);
+	return count;
+}
+
+/* What is bound while a symbol leads to a thunk is bound to that, is kept account of, and put back,
+ * also where nobody has looked at it. Its mapping is not divided. */
+static void test_a_symbol(void **state)
+{
+	size_t mappings = count_mappings();
+	struct limpet_slot *slot;
+	struct plugin plugin;
+	uint64_t value;
+	char permissions[5];
+
+	(void)state;
+	libc.value = NULL;
+	dl_iterate_phdr(find_libc, NULL);
+	assert_non_null(libc.value);
+	value = *libc.value;
+	limpet_hooks[FIXTURE_MALLOC].original = libc.bias + value;
+	slot = plan(libc.value, value, FIXTURE_MALLOC);
+	slot->module = libc.bias;
+	slot->module_phdr = libc.phdr;
+	slot->kind = LIMPET_SLOT_OF_SYMBOL;
+	assert_int_equal(limpet_patch_planned(), 1);
+	assert_int_equal(libc.bias + *libc.value, limpet_thunk(FIXTURE_MALLOC));
+	permissions_of(libc.value, permissions);
+	assert_string_equal(permissions, "r--p");
+	assert_int_equal(count_mappings(), mappings);
+	plugin = open_plugin(RTLD_NOW | RTLD_LOCAL);
+	assert_int_equal(leave(), 0);
+	assert_int_equal(*libc.value, value);
+	assert_int_equal(slot->state, LIMPET_SLOT_RESTORED);
+	permissions_of(libc.value, permissions);
+	assert_string_equal(permissions, "r--p");
+	assert_int_equal(count_mappings(), mappings);
+	use_plugin(&plugin, false);
+	dlclose(plugin.handle);
+}
+
 /* The tables are full: nothing is written beyond them, and what was left alone is counted. */
 static void test_no_room_for_slots(void **state)
 {
@@ -658,6 +744,7 @@ int main(void)
 		TEST(test_parent_and_child_restore_apart),
 		TEST(test_a_module_that_comes_bound),
 		TEST(test_a_module_that_comes_unbound),
+		TEST(test_a_symbol),
 		TEST(test_no_room_for_slots),
 		TEST(test_no_room_for_hooks),
 		TEST(test_no_room_for_modules),

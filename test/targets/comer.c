@@ -1,0 +1,140 @@
+/* comer: opens modules that allocate before anybody can look at them.
+ *
+ * "ready PID"; "open PATH" and "lazy PATH" open a module, with its calls bound at once or each at
+ * the first; "more N" has it allocate, "close". "forks" has the next one's constructor fork.
+ * "convert" has libc itself load a module (iconv), from GCONV_PATH. "shut" forbids mprotect and
+ * futex on pain of death; "ask N" asks dlsym for the module's function N times, "answers" whether
+ * libc's functions are what they were, by its handle, and calls malloc as the program has it by
+ * default. "quit". */
+#include <dlfcn.h>
+#include <iconv.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "test/targets/target.h"
+
+extern int comer_forks;
+__attribute__((visibility("default"))) int comer_forks; /* read by the module's constructor */
+
+static void *module, *libc;
+static const char *const asked[] = {"malloc", "calloc", "realloc", "free", "dlsym", "mmap"};
+enum { ASKED = sizeof(asked) / sizeof(asked[0]) };
+static void *originals[ASKED];
+
+static void open_module(const char *path, int mode)
+{
+	module = dlopen(path, mode);
+	if (!module)
+		target_broken("%s", dlerror());
+}
+
+static void more(unsigned long count)
+{
+	void (*function)(unsigned long) = (void (*)(unsigned long))dlsym(module, "early_more");
+
+	if (!function)
+		target_broken("%s", dlerror());
+	function(count);
+}
+
+static void convert(void)
+{
+	iconv_t conversion = iconv_open("LIMPET-TEST", "UTF-8");
+
+	if (conversion == (iconv_t)-1)
+		target_broken("iconv_open: %s", strerror(errno));
+	iconv_close(conversion);
+}
+
+static void shut(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		target_broken("seccomp: %s", strerror(errno));
+}
+
+static void note_originals(void)
+{
+	libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+	for (unsigned i = 0; libc && i < ASKED; i++)
+		originals[i] = dlsym(libc, asked[i]);
+}
+
+TARGET_FRAME static void comer_default(void)
+{
+	void *(*by_default)(size_t) = (void *(*)(size_t))dlsym(RTLD_DEFAULT, "malloc");
+	void *block = by_default ? by_default(4321) : NULL;
+
+	if (!block)
+		target_broken("no malloc by default");
+	memset(block, 1, 4321);
+	free(block);
+}
+
+static void look_at_answers(void)
+{
+	for (unsigned i = 0; i < ASKED; i++)
+		if (!originals[i] || dlsym(libc, asked[i]) != originals[i])
+			target_broken("dlsym answers another %s", asked[i]);
+	comer_default();
+}
+
+int main(void)
+{
+	char line[512];
+	unsigned long n;
+
+	note_originals();
+	target_say("ready %d", getpid());
+	while (target_listen(line, sizeof(line))) {
+		if (!strncmp(line, "open ", 5)) {
+			open_module(line + 5, RTLD_NOW);
+			target_say("opened");
+		} else if (!strncmp(line, "lazy ", 5)) {
+			open_module(line + 5, RTLD_LAZY);
+			target_say("opened");
+		} else if (!strcmp(line, "forks")) {
+			comer_forks = 1;
+			target_say("forks");
+		} else if (target_word(line, "more", &n)) {
+			more(n);
+			target_say("more");
+		} else if (!strcmp(line, "close")) {
+			if (dlclose(module))
+				target_broken("%s", dlerror());
+			target_say("closed");
+		} else if (!strcmp(line, "convert")) {
+			convert();
+			target_say("converted");
+		} else if (!strcmp(line, "shut")) {
+			shut();
+			target_say("shut");
+		} else if (target_word(line, "ask", &n)) {
+			for (unsigned long i = 0; i < n; i++)
+				if (!dlsym(module, "early_more"))
+					target_broken("%s", dlerror());
+			target_say("asked");
+		} else if (!strcmp(line, "answers")) {
+			look_at_answers();
+			target_say("answered");
+		} else if (!strcmp(line, "quit")) {
+			return 0;
+		} else {
+			target_broken("unknown command '%s'", line);
+		}
+	}
+	return 0;
+}
