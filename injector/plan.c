@@ -233,6 +233,93 @@ static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_
 	}
 }
 
+/* ---------------------------------------------------------------- the dynamic linker's own calls
+ *
+ * What glibc's linker allocates (threads' TLS, lists of modules) it takes, since 2.31, from the
+ * program's allocator, through four pointers that have no name: elf/dl-minimal-malloc.c,
+ * rtld-malloc.h. It closes them with the rest of its data. They are known by what they hold, each
+ * once in all of it, side by side. */
+
+enum { LINKER_WORDS = 4, LINKER_BYTES = 16384 };
+
+static struct limpet_module *find_linker(const struct planner *planner)
+{
+	for (size_t i = 0; i < planner->modules->count; i++) {
+		struct limpet_module *module = &planner->modules->list[i];
+
+		if (module->loader && module->in_list && !module->space && !module->libc_loader &&
+		    module->relro_end > module->relro_start)
+			return module;
+	}
+	return NULL;
+}
+
+/* Where the four are, counted in words from `at`; false: they are not found, or not for certain. */
+static bool find_linker_words(const uint64_t *words, size_t count,
+			      const uint64_t originals[LINKER_WORDS],
+			      size_t ret_places[LINKER_WORDS])
+{
+	unsigned found[LINKER_WORDS] = {0};
+	size_t first = count, last = 0;
+
+	for (size_t i = 0; i < count; i++)
+		for (unsigned k = 0; k < LINKER_WORDS; k++) {
+			if (!originals[k] || words[i] != originals[k])
+				continue;
+			found[k]++;
+			ret_places[k] = i;
+			first = i < first ? i : first;
+			last = i;
+		}
+	for (unsigned k = 0; k < LINKER_WORDS; k++)
+		if (found[k] != 1)
+			return false;
+	return last - first < 2 * (size_t)LINKER_WORDS;
+}
+
+static void linker_slot(struct planner *planner, const struct limpet_module *linker,
+			uint64_t address, uint32_t symbol, uint64_t original)
+{
+	struct limpet_plan *plan = planner->plan;
+	struct limpet_slot slot = {.address = address,
+				   .old_value = original,
+				   .module = linker->bias,
+				   .module_phdr = linker->phdr};
+
+	if (plan->slot_count < LIMPET_MAX_SLOTS &&
+	    hook_for(planner, symbol, original, &slot.hook) == 0)
+		plan->slots[plan->slot_count++] = slot;
+	else
+		plan->slots_not_taken++;
+}
+
+static void plan_linker(struct planner *planner)
+{
+	static const char *const names[LINKER_WORDS] = {"malloc", "calloc", "realloc", "free"};
+	const struct limpet_module *linker = find_linker(planner);
+	uint64_t words[LINKER_BYTES / sizeof(uint64_t)], at, originals[LINKER_WORDS], bytes;
+	size_t places[LINKER_WORDS];
+	uint32_t symbols[LINKER_WORDS];
+
+	if (!linker)
+		return;
+	at = (linker->relro_start + sizeof(at) - 1) / sizeof(at) * sizeof(at);
+	for (unsigned k = 0; k < LINKER_WORDS; k++) {
+		symbols[k] = (uint32_t)limpet_family_find(names[k], UINT64_MAX);
+		originals[k] = planner->plan->start.default_original[symbols[k]];
+		if (!wanted(planner, symbols[k], originals[k]))
+			return;
+	}
+	/* Some hundreds of words. */
+	bytes = (linker->relro_end - at) / sizeof(at) * sizeof(at);
+	if (bytes > sizeof(words) ||
+	    limpet_memory_read(planner->modules->pid, at, words, bytes) < 0 ||
+	    !find_linker_words(words, bytes / sizeof(at), originals, places))
+		return;
+	for (unsigned k = 0; k < LINKER_WORDS; k++)
+		linker_slot(planner, linker, at + places[k] * sizeof(at), symbols[k], originals[k]);
+}
+
 /* ---------------------------------------------------------------- symbols
  *
  * While the dynamic symbol by which a function is found leads to a thunk, all that is bound
@@ -601,6 +688,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	find_defaults(&planner);
 	scan(&planner, slot_found, false);
 	called = ret->slot_count;
+	plan_linker(&planner);
 	plan_symbols(&planner);
 	tell_apart(&planner);
 	for (size_t i = 0; i < modules->count && shm->module_count < LIMPET_MAX_KNOWN_MODULES;

@@ -118,6 +118,24 @@ first_calls() {
 	done
 }
 
+# The numbers are those that a preloaded allocator counts which looks at its callers.
+@test "what the dynamic linker allocates for threads, each block" {
+	local load
+	for load in dlopen map; do
+		captured "$load"
+		tell "$load" "open $TARGETS/early-now.so" opened
+		tell "$load" "threads 100" threads
+		ended_well "$pid"
+		same "tables of threads" "$(site_sum pthread_create allocations)" 100
+		same "a module's data of threads" "$(site_sum early_touch allocations)" 100
+		(($(site_sum early_touch allocated_bytes) >= 100 * 5000)) || fail "they are too small"
+		tell "$load" "threads 100" threads
+		tell "$load" close closed
+		tell "$load" "threads 100" threads
+		finish "$load"
+	done
+}
+
 # table_of PID: what libc says where its functions are, as the program has it in memory.
 table_of() {
 	local range

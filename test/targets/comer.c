@@ -5,12 +5,14 @@
  * "convert" has libc itself load a module (iconv), from GCONV_PATH. "shut" forbids mprotect and
  * futex on pain of death; "ask N" asks dlsym for the module's function N times, "answers" whether
  * libc's functions are what they were, by its handle, and calls malloc as the program has it by
- * default. "quit". */
+ * default. "threads N" has so many at a time, which use what the module keeps for each thread, if
+ * one is open. "quit". */
 #include <dlfcn.h>
 #include <iconv.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -66,6 +68,33 @@ static void shut(void)
 		target_broken("seccomp: %s", strerror(errno));
 }
 
+static pthread_barrier_t all_there;
+
+static void *be_there(void *touch)
+{
+	if (touch)
+		((void (*)(void))touch)();
+	pthread_barrier_wait(&all_there);
+	return NULL;
+}
+
+/* None has the place of one that has ended. */
+static void run_threads(unsigned long count)
+{
+	void *touch = module ? dlsym(module, "early_touch") : NULL;
+	pthread_t threads[200];
+
+	if (count > sizeof(threads) / sizeof(threads[0]) ||
+	    pthread_barrier_init(&all_there, NULL, (unsigned)count + 1))
+		target_broken("so many threads");
+	for (unsigned long i = 0; i < count; i++)
+		if (pthread_create(&threads[i], NULL, be_there, touch))
+			target_broken("no thread");
+	pthread_barrier_wait(&all_there);
+	for (unsigned long i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+}
+
 static void note_originals(void)
 {
 	libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
@@ -106,6 +135,9 @@ int main(void)
 		} else if (!strncmp(line, "lazy ", 5)) {
 			open_module(line + 5, RTLD_LAZY);
 			target_say("opened");
+		} else if (target_word(line, "threads", &n)) {
+			run_threads(n);
+			target_say("threads");
 		} else if (!strcmp(line, "forks")) {
 			comer_forks = 1;
 			target_say("forks");

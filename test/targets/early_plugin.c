@@ -11,12 +11,14 @@
 
 extern int comer_forks __attribute__((weak));
 void early_more(unsigned long count);
+void early_touch(void);
 int gconv_init(struct __gconv_step *step);
 int gconv(struct __gconv_step *step, struct __gconv_step_data *data, const unsigned char **from,
 	  const unsigned char *end, unsigned char **to, size_t *irreversible, int flush,
 	  int starts);
 
 static void *kept[BLOCKS];
+static __thread char early_room[5000];
 
 static void fork_once(void)
 {
@@ -60,6 +62,13 @@ EXPORTED void early_more(unsigned long count)
 		__asm__ volatile("" : "+r"(block) : : "memory");
 		free(block);
 	}
+}
+
+/* The dynamic linker makes room for it where it is used first. */
+EXPORTED void early_touch(void)
+{
+	early_room[4321] = 1;
+	__asm__ volatile("" : : "r"(early_room) : "memory");
 }
 
 EXPORTED int gconv_init(struct __gconv_step *step)

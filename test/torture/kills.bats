@@ -68,9 +68,10 @@ killed_at_steps() {
 # Where its functions are is what libc says: while limpet is there, at the agent's.
 @test "limpet is killed at every step: what the linker binds is the program's own again" {
 	local load
+	local -A how=([dlopen]="" [map]=--map)
 	for load in dlopen map; do
 		start "$load" "$TARGETS/comer"
-		killed_at_steps "symbols, by $load" "$pid" $([[ $load == dlopen ]] || echo --map) || return 1
+		killed_at_steps "symbols, by $load" "$pid" ${how[$load]:+"${how[$load]}"} || return 1
 		tell "$load" answers answered
 		tell "$load" "lazy $TARGETS/early-lazy.so" opened
 		tell "$load" "more 10" more
