@@ -86,7 +86,7 @@ fails_everywhere() {
 	start storm "$TARGETS/storm" --threads 2 --cross
 	faulty list places
 	((exit_status == 0)) || fail "without a fault: status $exit_status: $(<fault.err)" || return 1
-	for place in $(awk '$1 == "pwrite64" { print $2 }' places | sort -u); do
+	while read -r place; do
 		printf '#!/bin/sh\n[ "$1" = attach ] || exec "%s" "$@"\nexec "%s/faults" at pwrite64 %s EIO hit "%s" "$@"\n' "$real" "$TORTURE" "$place" "$real" >faulty
 		chmod +x faulty
 		LIMPET=$work/faulty attach "$pid" 2>/dev/null || continue
@@ -105,7 +105,7 @@ fails_everywhere() {
 		*) grep -q '^limpet: ' "attach.$captures.err" || fail "status $status without a word" || return 1 ;;
 		esac
 		cleaned_up "$pid" 01
-	done
+	done < <(awk '$1 == "pwrite64" { print $2 }' places | sort -u)
 	((incomplete)) || fail "each of them was complete"
 	finish storm
 }
