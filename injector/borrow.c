@@ -61,6 +61,7 @@ struct limpet_borrow {
 	pid_t cut_tid;
 	long cut_call;
 	pid_t last_tid; /* who was looked at last; 0: nobody yet */
+	bool late;      /* one that could have been did not stop in time */
 };
 
 /* ---------------------------------------------------------------- which thread */
@@ -256,6 +257,7 @@ static int try_threads(struct limpet_borrow *borrow, const struct candidate *lis
 			return error;
 		not_now |= error == NOT_NOW;
 		late |= error == LATE;
+		borrow->late |= late;
 		forbidden |= error == FORBIDDEN;
 		no_arena |= error == NO_ARENA;
 	}
@@ -327,8 +329,8 @@ static int explain_none(const struct limpet_borrow *borrow, bool locked,
 	else if (!borrow->attempts)
 		limpet_err_set(err, -EBUSY,
 			       "no thread of process %d could be stopped in time: each was in an "
-			       "uninterruptible sleep (state D)",
-			       pid);
+			       "uninterruptible sleep (state D)%s",
+			       pid, borrow->late ? ", or got no processor" : "");
 	else
 		limpet_err_set(
 			err, -EBUSY,
