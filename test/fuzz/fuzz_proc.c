@@ -21,23 +21,6 @@
 #define PID 99999999
 #define PID_TEXT "99999999"
 
-static void read_smaps(void)
-{
-	struct limpet_smaps smaps;
-	struct limpet_smap smap;
-	uint64_t bytes;
-
-	if (limpet_proc_smaps_read(PID, &smaps) < 0)
-		return;
-	while (limpet_proc_smaps_next(&smaps, &smap) > 0) {
-		if (smap.map.end <= smap.map.start || strlen(smap.map.perms) != 4)
-			abort();
-		(void)limpet_smap_bytes(&smap, "Rss", &bytes);
-		(void)limpet_smap_has_flag(&smap, "gd");
-	}
-	limpet_proc_smaps_done(&smaps);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* In `make test`: a second's worth. */
