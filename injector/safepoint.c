@@ -208,6 +208,7 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 		[LIMPET_UNSAFE_AGENT] = "in a hook",
 		[LIMPET_UNSAFE_UNKNOWN] = "in code whose stack could not be followed",
 		[LIMPET_UNSAFE_STACK] = "short of stack, or on one that is not the thread's own",
+		[LIMPET_UNSAFE_POINTER] = "on thread-local storage that is not the C library's",
 		[LIMPET_UNSAFE_DISPATCH] = "handing its system calls to a handler of its own",
 		[LIMPET_UNSAFE_FILTER] =
 			"under a seccomp filter that does not let limpet's calls pass",
@@ -219,7 +220,7 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict)
 {
 	return verdict == LIMPET_UNSAFE_UNKNOWN || verdict == LIMPET_UNSAFE_STACK ||
-	       verdict == LIMPET_UNSAFE_DISPATCH;
+	       verdict == LIMPET_UNSAFE_POINTER || verdict == LIMPET_UNSAFE_DISPATCH;
 }
 
 static enum limpet_safepoint_verdict check_pc(const struct limpet_safepoint *safepoint, uint64_t pc,
@@ -509,6 +510,16 @@ enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_s
 	return restorer ? check_interrupted(safepoint, regs->rsp, restorer) : LIMPET_SAFE;
 }
 
+/* Code that knows what it does may point it elsewhere for a while; libc's begins with its own
+ * address. */
+static bool has_libcs_pointer(pid_t pid, const struct limpet_tracee *tracee)
+{
+	const uint64_t pointer = limpet_tracee_regs(tracee)->fs_base;
+	uint64_t word;
+
+	return limpet_memory_read(pid, pointer, &word, sizeof(word)) == 0 && word == pointer;
+}
+
 /* Above a thread's stack lie its TLS and whatever else was mapped there. */
 static void clip_to_stack(const struct limpet_safepoint *safepoint,
 			  const struct user_regs_struct *regs, struct limpet_walk_copy *stack)
@@ -539,6 +550,8 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 		return LIMPET_UNSAFE_DISPATCH;
 	if (limpet_tracee_in_rseq(tracee))
 		return LIMPET_UNSAFE_RSEQ;
+	if (!has_libcs_pointer(safepoint->pid, tracee))
+		return LIMPET_UNSAFE_POINTER;
 	got = limpet_memory_read_some(safepoint->pid, regs->rsp, memory, STACK_COPY_BYTES);
 	if (got <= 0)
 		return LIMPET_UNSAFE_UNKNOWN;

@@ -45,6 +45,25 @@ is_refused() {
 	works_on
 }
 
+@test "its thread pointer leads elsewhere for a while: not borrowed, and no handler is lost" {
+	legal pointer
+	refused 1 "on thread-local storage that is not the C library's" \
+		"$LIMPET" attach -o never.limpet --attach-timeout 1s "$pid"
+	[[ ! -e never.limpet ]]
+	works_on
+}
+
+@test "the processor checks alignment for it: captured, and no handler is lost" {
+	legal alignment
+	attach "$pid"
+	tell legal "work 100" worked
+	stop "$pid"
+	good_capture
+	same "blocks" "$(site_sum legal_work allocations)" 100
+	nothing_of_ours "$pid"
+	works_on
+}
+
 @test "the time stamp counter is out of its reach: refused, and it goes on" {
 	legal tsc
 	look "$pid"

@@ -16,9 +16,13 @@
  *	dlerror: a dlopen has failed, and nobody has asked dlerror() yet
  *	locked: all memory is locked, also what is mapped later (mlockall)
  *	locked-least: the same, and nearly no more may be
+ *	pointer: while it waits for a line its thread pointer leads elsewhere (arch_prctl)
+ *	alignment: while it waits for a line the processor checks alignment (the flag AC)
  *	preloaded: another thread holds the lock of dlopen, where that is held-dlopen.so's */
+#include <asm/prctl.h>
 #include <dlfcn.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -307,6 +311,73 @@ static void *holding_thread(void *nothing)
 	return NULL;
 }
 
+/* ------------------------------------------------------------------ as no code of libc's may run */
+
+static uint64_t elsewhere[512];
+
+static void on_fault(int number)
+{
+	_exit(TARGET_EXIT_BROKEN + number);
+}
+
+static void handle_faults(void)
+{
+	signal(SIGSEGV, on_fault);
+	signal(SIGBUS, on_fault);
+}
+
+static void check_faults(void)
+{
+	struct sigaction segv, bus;
+
+	if (sigaction(SIGSEGV, NULL, &segv) || segv.sa_handler != on_fault ||
+	    sigaction(SIGBUS, NULL, &bus) || bus.sa_handler != on_fault)
+		target_broken("a handler is gone");
+}
+
+__attribute__((always_inline)) static inline long raw_call(long number, uint64_t a, uint64_t b)
+{
+	long answer;
+
+	__asm__ volatile("syscall"
+			 : "=a"(answer)
+			 : "0"(number), "D"(a), "S"(b), "d"(-1L)
+			 : "rcx", "r11", "memory");
+	return answer;
+}
+
+TARGET_FRAME static void wait_with_other_pointer(void)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	uint64_t own;
+
+	raw_call(SYS_arch_prctl, ARCH_GET_FS, (uintptr_t)&own);
+	raw_call(SYS_arch_prctl, ARCH_SET_FS, (uintptr_t)&elsewhere[256]);
+	raw_call(SYS_poll, (uintptr_t)&input, 1);
+	raw_call(SYS_arch_prctl, ARCH_SET_FS, own);
+}
+
+TARGET_FRAME static void wait_with_alignment_checked(void)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	long answer;
+
+	__asm__ volatile("leaq -128(%%rsp), %%rsp\n\t"
+			 "pushfq\n\t"
+			 "orl $0x40000, (%%rsp)\n\t"
+			 "popfq\n\t"
+			 "leaq 128(%%rsp), %%rsp\n\t"
+			 "syscall\n\t"
+			 "leaq -128(%%rsp), %%rsp\n\t"
+			 "pushfq\n\t"
+			 "andl $~0x40000, (%%rsp)\n\t"
+			 "popfq\n\t"
+			 "leaq 128(%%rsp), %%rsp"
+			 : "=a"(answer)
+			 : "0"((long)SYS_poll), "D"(&input), "S"(1L), "d"(-1L)
+			 : "rcx", "r11", "memory", "cc");
+}
+
 static void start_thread(void *(*body)(void *))
 {
 	pthread_t thread;
@@ -342,6 +413,8 @@ static void begin(const char *mode)
 		fail_dlopen();
 	else if (is_mode(mode, "growing"))
 		begin_growing();
+	else if (is_mode(mode, "pointer") || is_mode(mode, "alignment"))
+		handle_faults();
 	else if (!is_mode(mode, "sharer"))
 		target_broken("no mode %s", mode);
 }
@@ -356,11 +429,22 @@ static void check(const char *mode)
 		check_dlerror();
 	if (is_mode(mode, "strict-thread"))
 		check_strict();
+	if (is_mode(mode, "pointer") || is_mode(mode, "alignment"))
+		check_faults();
 	before = is_mode(mode, "raw") ? rounds : dispatched;
 	while (is_mode(mode, "raw") && rounds - before < 1000)
 		sched_yield();
 	while (is_mode(mode, "dispatch-thread") && dispatched - before < 100)
 		sched_yield();
+}
+
+static bool listen_in(const char *mode, char *line, size_t bytes)
+{
+	if (is_mode(mode, "pointer"))
+		wait_with_other_pointer();
+	else if (is_mode(mode, "alignment"))
+		wait_with_alignment_checked();
+	return target_listen(line, bytes);
 }
 
 int main(int argc, char **argv)
@@ -372,7 +456,7 @@ int main(int argc, char **argv)
 		target_broken("usage: legal MODE");
 	begin(argv[1]);
 	target_say("ready %d", getpid());
-	while (target_listen(line, sizeof(line)) && strcmp(line, "quit") != 0) {
+	while (listen_in(argv[1], line, sizeof(line)) && strcmp(line, "quit") != 0) {
 		if (target_word(line, "work", &count)) {
 			/* Beside a raw thread nobody else may allocate. */
 			if (!is_mode(argv[1], "raw"))

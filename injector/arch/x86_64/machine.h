@@ -11,8 +11,9 @@
 /* mov $15, %rax; syscall (glibc, musl) and mov $15, %eax; syscall */
 #define LIMPET_ARCH_RESTORER_LONG "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
 #define LIMPET_ARCH_RESTORER_SHORT "\xb8\x0f\x00\x00\x00\x0f\x05"
-/* Trap flag and direction flag: both clear at the entry of a function. */
-#define LIMPET_ARCH_FLAGS_CLEAR 0x500u
+/* Trap flag and direction flag: both clear at the entry of a function. Alignment check: libc's code
+ * does not stand it. */
+#define LIMPET_ARCH_FLAGS_CLEAR 0x40500u
 
 /* From the return address of a signal frame (the restorer) to the saved program counter: struct
  * rt_sigframe, then uc_mcontext.rip in struct ucontext. */
