@@ -572,6 +572,20 @@ static uint64_t libc_symbol(struct limpet_modules *modules, const char *name)
 	return limpet_modules_symbol(modules, name, NULL);
 }
 
+bool limpet_plan_has_collector(struct limpet_modules *modules)
+{
+	return limpet_modules_symbol(modules, "GC_gcollect", NULL);
+}
+
+/* Which the dynamic linker calls, too. Of a library whose business it is, all code is the
+ * allocator's; of a program only what has a known name is. */
+static bool has_own_malloc(struct limpet_modules *modules)
+{
+	struct limpet_module *module;
+
+	return limpet_modules_symbol(modules, "malloc", &module) && module->executable;
+}
+
 int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load load,
 			    struct limpet_plan *plan, struct limpet_err *err)
 {
@@ -602,6 +616,10 @@ int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load loa
 		plan->mapped = "the program has no dlopen";
 	else if (!sees_proc(modules->pid))
 		plan->mapped = "there is no /proc in its root folder";
+	else if (limpet_plan_has_collector(modules))
+		plan->mapped = "its garbage collector would read what is loaded";
+	else if (has_own_malloc(modules))
+		plan->mapped = "it would call the program's own malloc";
 	else
 		plan->mapped = NULL;
 	if (plan->mapped && load == LIMPET_LOAD_DLOPEN) {

@@ -42,12 +42,17 @@ void limpet_plan_done(struct limpet_plan *plan);
 
 /* How an agent gets into the target. By its dlopen and its kin or, in a glibc before 2.34 whose
  * program has no libdl, what stands behind them; or without, where there is no such loader (musl, a
- * static program), where it could not reach the agent (no /proc in its root folder), or where
- * `load` says so. Fills mapped, dlopen, dlclose, dlerror (may be 0), dlopen_mode,
+ * static program), where it could not reach the agent (no /proc in its root folder), where the
+ * program has a collector (below) or a malloc of its own, whose locks nobody knows, or where `load`
+ * says so. Fills mapped, dlopen, dlclose, dlerror (may be 0), dlopen_mode,
  * start.dl_iterate_phdr (may be 0) and start.from_outside alone. With words: -ENOENT: the program
  * is only starting; -ENOTSUP: `load` asks for dlopen, and that cannot be had. */
 int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load load,
 			    struct limpet_plan *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+
+/* Whether the program has the Boehm collector, which asks dl_iterate_phdr(3) for the memory of all
+ * modules when it begins, and reads it until it has done: what is unloaded meanwhile is its end. */
+bool limpet_plan_has_collector(struct limpet_modules *modules) LIMPET_MUST_CHECK;
 
 /* Whether an exception passes the hooks of a mapped agent: the program's unwinder asks a function
  * for the tables of an address, which can be hooked (agent/finder.c). */

@@ -1050,6 +1050,18 @@ static int explain_elsewhere(const struct limpet_session *session, struct limpet
 			      session->pid);
 }
 
+/* It has come since the agent was loaded, which would be mapped else. */
+static int explain_collector(const struct limpet_session *session, struct limpet_err *err)
+{
+	limpet_err_set(err, -EBUSY,
+		       "process %d has loaded a garbage collector (GC_gcollect), which may be "
+		       "reading the agent's memory",
+		       session->pid);
+	limpet_err_hint(err, "it stays there until the program ends: limpet attach --load map "
+			     "does without");
+	return -EBUSY;
+}
+
 /* No copy of a hook's address is left, and no thread is in one. A thread that held an address in a
  * register may have stored it behind the scan's back: what the proof took long for is scanned
  * again. */
@@ -1218,6 +1230,8 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		if (error)
 			return explain_elsewhere(session, err);
 	}
+	if (session->handle && limpet_plan_has_collector(&session->modules))
+		return explain_collector(session, err);
 	return call_agent(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result, err);
 }
 

@@ -64,6 +64,48 @@ is_refused() {
 	works_on
 }
 
+@test "a collector that lists its modules and reads them later: the agent is in no list" {
+	start collector "$TARGETS/collector"
+	tell collector load loaded
+	run "$LIMPET" attach --load dlopen -o never.limpet "$pid"
+	[[ $status == 3 && $output == *"garbage collector"* ]] || fail "$status: $output"
+	attach "$pid"
+	tell collector list listed
+	tell collector work worked
+	stop "$pid"
+	tell collector read read
+	nothing_of_ours "$pid"
+	finish collector
+}
+
+@test "a collector that is loaded during the capture: the agent stays, and can be read" {
+	start collector "$TARGETS/collector"
+	attach "$pid"
+	tell collector load loaded
+	tell collector list listed
+	stop "$pid" 5
+	grep -q 'garbage collector' "attach.$captures.err"
+	tell collector read read
+	refused 5 "garbage collector" "$LIMPET" stop "$pid"
+	tell collector read read
+	finish collector
+}
+
+@test "a malloc of the program's own, whose lock the only thread holds: captured" {
+	start ownheap "$TARGETS/ownheap"
+	tell ownheap hold held
+	attach "$pid"
+	tell ownheap go free
+	tell ownheap "work 100" worked
+	tell ownheap hold held
+	stop "$pid"
+	tell ownheap go free
+	good_capture
+	same "blocks" "$(site_sum ownheap_work allocations)" 100
+	nothing_of_ours "$pid"
+	finish ownheap
+}
+
 @test "the time stamp counter is out of its reach: refused, and it goes on" {
 	legal tsc
 	look "$pid"
