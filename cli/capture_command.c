@@ -309,8 +309,9 @@ void limpet_capture_warn_agent(pid_t pid)
 
 void limpet_capture_warn_jumps(pid_t pid)
 {
-	limpet_ui_warn("process %d keeps addresses of the agent where they cannot be put back: a "
-		       "page of plain jumps to its own functions stays there",
+	limpet_ui_warn("process %d keeps addresses of the agent where they cannot be put back, or "
+		       "has memory that only itself may read: a page of plain jumps to its own "
+		       "functions stays there",
 		       pid);
 }
 

@@ -75,6 +75,17 @@ static void note(void *context, enum limpet_address_kind kind, uint64_t at, uint
 		scan->places[scan->count++] = at;
 }
 
+static bool begins(const struct limpet_map *map, const char *with)
+{
+	return !strncmp(map->path, with, strlen(with));
+}
+
+/* By memfd_secret(2): nobody but the program reads it, so that any copy may be there. */
+static bool is_secret(const struct limpet_map *map)
+{
+	return begins(map, "/secretmem");
+}
+
 /* Device memory must not be read; what is ours holds no copies. Memory that is shared with children
  * and has no name is shown as /dev/zero. What the program may not read it may read again later. */
 static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
@@ -83,7 +94,7 @@ static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 		return false;
 	if (scan->options->files_only && !map->inode)
 		return false;
-	if (map->perms[0] != 'r' && (map->perms[3] != 'p' || map->inode))
+	if (map->perms[0] != 'r' && (begins(map, "anon_inode:") || begins(map, "/dmabuf:")))
 		return false;
 	if (strncmp(map->path, "/dev/", 5) == 0)
 		return !strncmp(map->path, "/dev/zero", 9) || !strncmp(map->path, "/dev/shm/", 9);
@@ -112,7 +123,7 @@ static bool holds_distances(const struct scan *scan, const struct limpet_map *ma
 	       map->end + reach > scan->place->thunks;
 }
 
-/* What may not be read only by the file: it is an anonymous mapping, and no device's. */
+/* What may not be read only by the file; no device's comes here. */
 static ssize_t read_piece(const struct scan *scan, uint64_t start, uint8_t *piece, size_t bytes)
 {
 	ssize_t got;
@@ -208,9 +219,11 @@ static int scan_all(struct scan *scan)
 		return error;
 	error = limpet_pages_new(scan->pid, scan->options->way, &pages);
 	scan->count = scan->elsewhere = 0;
-	for (size_t i = 0; i < maps.count && !error; i++)
+	for (size_t i = 0; i < maps.count && !error; i++) {
+		scan->elsewhere += is_secret(&maps.list[i]);
 		if (is_wanted(scan, &maps.list[i]))
 			error = scan_map(scan, pages, &maps.list[i]);
+	}
 	limpet_pages_free(pages);
 	limpet_proc_maps_done(&maps);
 	return error ? error : scan->overflow ? -ENOSPC : 0;

@@ -47,9 +47,21 @@ stays() {
 
 @test "an address of a hook in a page that was closed since, of its own, of a file, or shared" {
 	local way
-	for way in closed file shared none; do
+	for way in closed file shared none none-file none-shared; do
 		stays "$way" || return 1
 	done
+}
+
+@test "an address of a hook in memory that nobody else may read (memfd_secret)" {
+	start secret "$TARGETS/hoard"
+	attach "$pid"
+	if ! tell secret "keep secret" kept; then
+		skip "this kernel does not let it: memfd_secret"
+	fi
+	stop "$pid" 5
+	only_jumps "$pid"
+	tell secret "use secret" used
+	finish secret
 }
 
 @test "an address of a hook in generated code, as a number or as a distance" {

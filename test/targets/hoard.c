@@ -8,6 +8,9 @@
  *	file		the same, of a file that is mapped privately
  *	shared		the same, of memory that is shared
  *	none		in a page that may not even be read
+ *	none-file	the same, of a file that is mapped privately
+ *	none-shared	the same, of memory that is shared
+ *	secret		in memory that nobody else may read (memfd_secret)
  *	code		in generated code, as a number
  *	distance	in generated code, as a distance
  *	tagged		with something else in its upper bits
@@ -23,6 +26,7 @@
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "test/targets/target.h"
 
@@ -39,7 +43,7 @@ static struct {
 static struct page {
 	release_fn *release;
 	bool is_open;
-} * closed, *file, *shared, *none, *word;
+} * closed, *file, *shared, *none, *secret, *word;
 static uint8_t *code, *distance;
 static uint64_t tagged;
 static jmp_buf jump;
@@ -75,6 +79,31 @@ static struct page *keep_in(int flags, int fd, int protection)
 	page->release = take();
 	protect(page, protection);
 	return page;
+}
+
+static struct page *keep_in_file(int protection)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct page *page = keep_in(MAP_PRIVATE, fd, protection);
+
+	close(fd);
+	return page;
+}
+
+static void keep_in_secret(void)
+{
+#ifdef SYS_memfd_secret
+	int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+#else
+	int fd = -1;
+#endif
+
+	if (fd < 0)
+		return;
+	if (ftruncate(fd, PAGE))
+		target_broken("ftruncate: %s", strerror(errno));
+	secret = keep_in(MAP_SHARED, fd, PROT_READ | PROT_WRITE);
+	close(fd);
 }
 
 static void keep_in_code(void)
@@ -157,14 +186,17 @@ static void keep(const char *way)
 	} else if (!strcmp(way, "closed")) {
 		closed = keep_in(private, -1, PROT_READ);
 	} else if (!strcmp(way, "file")) {
-		int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-
-		file = keep_in(MAP_PRIVATE, fd, PROT_READ);
-		close(fd);
+		file = keep_in_file(PROT_READ);
 	} else if (!strcmp(way, "shared")) {
 		shared = keep_in(MAP_SHARED | MAP_ANONYMOUS, -1, PROT_READ);
 	} else if (!strcmp(way, "none")) {
 		none = keep_in(private, -1, PROT_NONE);
+	} else if (!strcmp(way, "none-file")) {
+		none = keep_in_file(PROT_NONE);
+	} else if (!strcmp(way, "none-shared")) {
+		none = keep_in(MAP_SHARED | MAP_ANONYMOUS, -1, PROT_NONE);
+	} else if (!strcmp(way, "secret")) {
+		keep_in_secret();
 	} else if (!strcmp(way, "code")) {
 		keep_in_code();
 	} else if (!strcmp(way, "distance")) {
@@ -202,10 +234,12 @@ static release_fn *kept(const char *way)
 		return file->release;
 	if (!strcmp(way, "shared"))
 		return shared->release;
-	if (!strcmp(way, "none")) {
+	if (!strncmp(way, "none", 4)) {
 		protect(none, PROT_READ);
 		return none->release;
 	}
+	if (!strcmp(way, "secret"))
+		return secret->release;
 	if (!strcmp(way, "code"))
 		return (release_fn *)(uintptr_t)code;
 	if (!strcmp(way, "distance"))
@@ -268,7 +302,7 @@ int main(void)
 	while (target_listen(line, sizeof(line))) {
 		if (!strncmp(line, "keep ", 5)) {
 			keep(line + 5);
-			target_say("kept");
+			target_say(!strcmp(line + 5, "secret") && !secret ? "none" : "kept");
 		} else if (!strncmp(line, "use ", 4)) {
 			use(line + 4);
 			target_say("used");
