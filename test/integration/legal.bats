@@ -65,30 +65,30 @@ is_refused() {
 }
 
 @test "a collector that lists its modules and reads them later: the agent is in no list" {
-	start collector "$TARGETS/collector"
-	tell collector load loaded
+	start lister "$TARGETS/lister"
+	tell lister load loaded
 	run "$LIMPET" attach --load dlopen -o never.limpet "$pid"
 	[[ $status == 3 && $output == *"garbage collector"* ]] || fail "$status: $output"
 	attach "$pid"
-	tell collector list listed
-	tell collector work worked
+	tell lister list listed
+	tell lister work worked
 	stop "$pid"
-	tell collector read read
+	tell lister read read
 	nothing_of_ours "$pid"
-	finish collector
+	finish lister
 }
 
 @test "a collector that is loaded during the capture: the agent stays, and can be read" {
-	start collector "$TARGETS/collector"
+	start lister "$TARGETS/lister"
 	attach "$pid"
-	tell collector load loaded
-	tell collector list listed
+	tell lister load loaded
+	tell lister list listed
 	stop "$pid" 5
 	grep -q 'garbage collector' "attach.$captures.err"
-	tell collector read read
+	tell lister read read
 	refused 5 "garbage collector" "$LIMPET" stop "$pid"
-	tell collector read read
-	finish collector
+	tell lister read read
+	finish lister
 }
 
 @test "a malloc of the program's own, whose lock the only thread holds: captured" {

@@ -311,7 +311,7 @@ static void *holding_thread(void *nothing)
 	return NULL;
 }
 
-/* ------------------------------------------------------------------ as no code of libc's may run */
+/* ------------------------------------------------------------------ no place for libc's code */
 
 static uint64_t elsewhere[512];
 

@@ -1,4 +1,4 @@
-/* collector: a program that reads the memory of its modules, as a conservative garbage collector
+/* lister: a program that reads the memory of its modules, as a conservative garbage collector
  * does: it asks which there are, and reads them later.
  *
  * "load" loads the Boehm collector, which is what limpet knows such a program by; "list" notes all
@@ -41,7 +41,7 @@ static void read_all(void)
 			sum ^= pieces[i].memory[at];
 }
 
-TARGET_FRAME static void collector_work(void)
+TARGET_FRAME static void lister_work(void)
 {
 	free(malloc(100));
 	TARGET_KEEP_FRAME();
@@ -65,7 +65,7 @@ int main(void)
 			read_all();
 			target_say("read");
 		} else if (!strcmp(line, "work")) {
-			collector_work();
+			lister_work();
 			target_say("worked");
 		} else {
 			target_broken("'%s'?", line);
