@@ -606,9 +606,22 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }
 
+/* Frees that nobody saw, where no event was lost that could be theirs: by an address that the
+ * program had stored before limpet came. How many more there were is not known. */
+static uint64_t frees_past_us(const struct limpet_recorder_stats *books,
+			      const struct limpet_recorder_tick *last)
+{
+	return last->dropped_events || last->unseen_calls || books->estimated ||
+			       books->unmatched_table_full
+		       ? 0
+		       : books->inferred_frees;
+}
+
 /* What no count tells: of an allocator that is hooked in part, or not; of an end before the time.
  */
 static void say_what_stayed_unseen(const struct limpet_capture *capture,
+				   const struct limpet_recorder_stats *books,
+				   const struct limpet_recorder_tick *last,
 				   struct limpet_capture_result *result)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
@@ -642,6 +655,11 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 		snprintf(result->because, room, "it ended early, for want of %s",
 			 result->end == LIMPET_END_DISK_FULL ? "room on the disk"
 							     : "room within its limit of size");
+	else if (frees_past_us(books, last))
+		snprintf(result->because, room,
+			 "%llu frees were not seen, if not more: the program may call free by an "
+			 "address that it had stored before",
+			 (unsigned long long)frees_past_us(books, last));
 	else
 		limpet_collector_judge_named(capture->collector, result->because, room);
 }
@@ -660,7 +678,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	if (drained < 0 && !capture->file_error)
 		capture->file_error = (int)drained;
 	result->dropped_events = last.dropped_events;
-	say_what_stayed_unseen(capture, result);
+	say_what_stayed_unseen(capture, &books, &last, result);
 	result->slots_not_taken =
 		stats->slots_not_taken + limpet_collector_slots_not_taken(capture->collector);
 	result->complete = !last.dropped_events && !result->because[0] &&

@@ -122,6 +122,7 @@ struct limpet_recorder_stats {
 	uint64_t allocations, frees, live_bytes, live_allocations, peak_bytes;
 	bool estimated;                       /* of what is live, by sampling */
 	uint64_t foreign_frees, mapped_bytes; /* mapped: by the mmap family, live since the start */
+	uint64_t inferred_frees;              /* not seen: the address was allocated anew */
 	uint64_t unmatched_table_full;
 	uint32_t growing_node; /* site whose live bytes grew most since the capture's start; 0 none
 				*/

@@ -136,6 +136,22 @@ first_calls() {
 	done
 }
 
+@test "frees by an address in a table of the program are seen; by one that it had stored itself they are told of" {
+	captured table
+	tell table "table 100" table
+	ended_well "$pid"
+	same "blocks" "$(site_sum comer_free_by allocations)" 100
+	same "what of them is live" "$(site_sum comer_free_by live_allocations)" 0
+	finish table
+	captured comer
+	tell comer "stored 100" stored
+	stop "$pid" 4
+	report
+	expect '.totals.inferred_frees > 0 and .capture.dropped_events == 0 and (.capture.complete | not) and
+		(.capture.incomplete_because | test("^[0-9]+ frees were not seen"))'
+	finish comer
+}
+
 # table_of PID: what libc says where its functions are, as the program has it in memory.
 table_of() {
 	local range

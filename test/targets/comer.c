@@ -6,7 +6,8 @@
  * futex on pain of death; "ask N" asks dlsym for the module's function N times, "answers" whether
  * libc's functions are what they were, by its handle, and calls malloc as the program has it by
  * default. "threads N" has so many at a time, which use what the module keeps for each thread, if
- * one is open. "quit". */
+ * one is open. "stored N" frees N blocks by an address that was stored at the start, "table N" by
+ * one in a table that the linker has filled. "quit". */
 #include <dlfcn.h>
 #include <iconv.h>
 #include <linux/audit.h>
@@ -24,7 +25,7 @@ __attribute__((visibility("default"))) int comer_forks; /* read by the module's 
 
 static void *module, *libc;
 static const char *const asked[] = {"malloc", "calloc", "realloc", "free", "dlsym", "mmap"};
-enum { ASKED = sizeof(asked) / sizeof(asked[0]) };
+enum { FREE = 3, ASKED = sizeof(asked) / sizeof(asked[0]) };
 static void *originals[ASKED];
 
 static void open_module(const char *path, int mode)
@@ -95,6 +96,22 @@ static void run_threads(unsigned long count)
 		pthread_join(threads[i], NULL);
 }
 
+typedef void free_fn(void *);
+extern free_fn *volatile comer_table[1];
+free_fn *volatile comer_table[1] = {free};
+
+TARGET_FRAME static void comer_free_by(free_fn *by, unsigned long count)
+{
+	while (count--) {
+		char *block = malloc(3000);
+
+		if (!block)
+			target_broken("no memory");
+		memset(block, 1, 3000);
+		by(block);
+	}
+}
+
 static void note_originals(void)
 {
 	libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
@@ -138,6 +155,12 @@ int main(void)
 		} else if (target_word(line, "threads", &n)) {
 			run_threads(n);
 			target_say("threads");
+		} else if (target_word(line, "stored", &n)) {
+			comer_free_by((free_fn *)originals[FREE], n);
+			target_say("stored");
+		} else if (target_word(line, "table", &n)) {
+			comer_free_by(comer_table[0], n);
+			target_say("table");
 		} else if (!strcmp(line, "forks")) {
 			comer_forks = 1;
 			target_say("forks");
