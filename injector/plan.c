@@ -23,12 +23,21 @@
 #define MAX_VISITS (4 * LIMPET_MAX_SLOTS)
 #define MAX_TEXT_BYTES (64u << 20) /* that is searched for instructions */
 
+/* A variable of a library's, of which the program has a copy that all go by. */
+struct copied {
+	uint64_t from, to, bytes;
+};
+enum { MAX_COPIED = 256 };
+
 struct planner {
 	struct limpet_modules *modules;
 	struct limpet_segment *segment;
 	struct limpet_entries *entries;
 	struct limpet_plan *plan;
 	struct limpet_module *module; /* being scanned */
+	const struct limpet_module *program;
+	struct copied copied[MAX_COPIED];
+	unsigned copied_count;
 	/* Address that a symbol's slots have when the program took the function's address: the
 	 * program's own PLT entry, not the function. */
 	uint64_t canonical[LIMPET_FAMILY_COUNT];
@@ -156,6 +165,82 @@ static uint64_t unbound_original(struct planner *planner, uint32_t symbol)
 	return 0;
 }
 
+/* Of a word of a library's that holds the address: its copy, if the program has one. */
+static void plan_copy(struct planner *planner, const struct limpet_slot *slot)
+{
+	struct limpet_plan *plan = planner->plan;
+
+	for (unsigned i = 0; i < planner->copied_count; i++) {
+		const struct copied *copied = &planner->copied[i];
+		uint64_t offset = slot->address - copied->from, value;
+		struct limpet_slot copy = *slot;
+
+		copy.address = copied->to + offset;
+		if (offset >= copied->bytes || copy.address % sizeof(value) ||
+		    !is_in(planner->program, copy.address) ||
+		    limpet_memory_read(planner->modules->pid, copy.address, &value, sizeof(value)) <
+			    0 ||
+		    value != slot->old_value)
+			continue;
+		copy.module = planner->program->bias;
+		copy.module_phdr = planner->program->phdr;
+		if (plan->slot_count < LIMPET_MAX_SLOTS)
+			plan->slots[plan->slot_count++] = copy;
+		else
+			plan->slots_not_taken++;
+	}
+}
+
+static void note_copied(struct planner *planner, const struct limpet_slot_tables *tables,
+			const Elf64_Rela *relocation)
+{
+	struct limpet_modules *modules = planner->modules;
+	uint64_t index = ELF64_R_SYM(relocation->r_info);
+	struct copied *copied = &planner->copied[planner->copied_count];
+	const Elf64_Sym *symbol = &tables->symbols[index];
+
+	if (index >= tables->symbol_count || symbol->st_name >= tables->string_bytes ||
+	    planner->copied_count == MAX_COPIED)
+		return;
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		Elf64_Sym defined;
+		uint64_t from;
+
+		if (!module->in_list || module->space || module->agent ||
+		    module == planner->program)
+			continue;
+		from = limpet_module_symbol(modules->pid, module, tables->strings + symbol->st_name,
+					    &defined);
+		if (!from)
+			continue;
+		*copied = (struct copied){.from = from,
+					  .to = planner->program->bias + relocation->r_offset,
+					  .bytes = defined.st_size};
+		planner->copied_count++;
+		return;
+	}
+}
+
+static void find_copied(struct planner *planner)
+{
+	struct limpet_slot_tables tables;
+
+	for (size_t i = 0; i < planner->modules->count && !planner->program; i++)
+		if (planner->modules->list[i].executable)
+			planner->program = &planner->modules->list[i];
+	if (!planner->program ||
+	    limpet_module_tables_read(planner->modules->pid,
+				      (struct limpet_module *)(uintptr_t)planner->program,
+				      &tables) < 0)
+		return;
+	for (uint64_t i = 0; tables.rela[0] && i < tables.rela_count[0]; i++)
+		if (LIMPET_ARCH_RELOCATION_IS_COPY(
+			    (uint32_t)ELF64_R_TYPE(tables.rela[0][i].r_info)))
+			note_copied(planner, &tables, &tables.rela[0][i]);
+	limpet_module_tables_done(&tables);
+}
+
 static int slot_found(const struct limpet_slot_found *found, void *context)
 {
 	struct planner *planner = context;
@@ -198,9 +283,11 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	slot->module_phdr = planner->module->phdr;
 	slot->state = LIMPET_SLOT_PLANNED;
 	plan->slot_count++;
-	if (!LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) &&
-	    !defines_malloc(planner, planner->module))
+	if (LIMPET_ARCH_RELOCATION_IS_LAZY(found->type))
+		return 0;
+	if (!defines_malloc(planner, planner->module))
 		planner->plan->address_slots = true;
+	plan_copy(planner, slot);
 	return 0;
 }
 
@@ -704,6 +791,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	plan_entries(&planner);
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);
+	find_copied(&planner);
 	scan(&planner, slot_found, false);
 	called = ret->slot_count;
 	plan_linker(&planner);

@@ -111,7 +111,7 @@ TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm m
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static leaver leaver-static keeps decoy pool bundled-hidden bundled-symbolic registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so held-dlopen.so room)
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,comer early-now.so early-lazy.so early-cxx.so)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -184,6 +184,16 @@ $(TARGET_DIR)/comer: test/targets/comer.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -rdynamic -I. -o $@ $< -ldl
+
+$(TARGET_DIR)/copied-plugin.so: test/targets/copied_plugin.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -Wl,-soname,copied-plugin.so -o $@ $<
+
+$(TARGET_DIR)/copied: test/targets/copied.c test/targets/target.h $(TARGET_DIR)/copied-plugin.so
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< $(TARGET_DIR)/copied-plugin.so -Wl,-rpath,'$$ORIGIN'
 
 # With slots in a page that is closed once they are bound, and not.
 $(TARGET_DIR)/early-%.so: test/targets/early_plugin.c
