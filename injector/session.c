@@ -1154,6 +1154,7 @@ static int check_end(struct limpet_session *session, int error, struct limpet_er
 	return error;
 }
 
+/* What has come since they were read may be bound to the agent, and closed by the linker. */
 static int modules_if_changed(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t fingerprint;
@@ -1209,15 +1210,15 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 	do {
 		near.deadline_ns = deadline_ns;
 		error = limpet_near_switch_off(&near);
-		if (!error && session->outside)
-			error = modules_if_changed(session, err);
 		if (error)
 			return limpet_err_set(
 				err, error == -ESRCH ? error : -EBUSY,
 				"what leads from process %d's code to the agent could "
 				"not be put back: %s",
 				session->pid, strerror(-error));
-		error = prove_unused(session, &place, &deadline_ns, err);
+		error = modules_if_changed(session, err);
+		if (!error)
+			error = prove_unused(session, &place, &deadline_ns, err);
 		if (error)
 			return error;
 	} while (session->outside && limpet_outside_leads_there(session->pid, &session->info) &&
