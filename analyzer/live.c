@@ -748,9 +748,9 @@ const struct limpet_model *limpet_live_model(struct limpet_live *live)
 	take_totals(live, before);
 	model->windowed = live->window_ns != 0;
 	model->to_ns = live->last_ns;
-	model->exact = !live->inexact;
 	model->compact = model->target->compact;
 	model->sample_bytes = live->row_by_row ? live->sample_bytes : 0;
+	limpet_model_judge(model, limpet_loss_if(live->inexact, LIMPET_LOSS_BRIDGED));
 	return model;
 }
 

@@ -64,6 +64,24 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 	};
 }
 
+void limpet_model_judge(struct limpet_model *model, uint64_t found)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+
+	model->losses = model->end->losses | found |
+			limpet_loss_if(!model->end->known, LIMPET_LOSS_UNFINISHED) |
+			limpet_loss_if(model->damage->gone, LIMPET_LOSS_DAMAGED) |
+			limpet_loss_if(totals->dropped_events, LIMPET_LOSS_DROPPED) |
+			limpet_loss_if(totals->unseen_calls, LIMPET_LOSS_UNSEEN) |
+			limpet_loss_if(totals->untracked_allocations, LIMPET_LOSS_UNTRACKED) |
+			limpet_loss_if(totals->inferred_frees, LIMPET_LOSS_INFERRED) |
+			limpet_loss_if(totals->truncated_stacks, LIMPET_LOSS_TRUNCATED) |
+			limpet_loss_if(model->sample_bytes, LIMPET_LOSS_SAMPLED) |
+			limpet_loss_if(model->target->unseen_rss_share >= 0, LIMPET_LOSS_PARTIAL);
+	model->complete = limpet_losses_complete(model->losses);
+	model->exact = limpet_losses_exact(model->losses);
+}
+
 static int compare_sites(const void *a, const void *b)
 {
 	const struct limpet_model_site *left = a, *right = b;
@@ -214,7 +232,6 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 
 	if (code < 0)
 		return code;
-	model->exact = sum.exact;
 	model->compact = model->target->compact;
 	model->given_up_ns = sum.given_up_ns;
 	model->widened = sum.from_ns != model->from_ns || sum.to_ns != model->to_ns;
@@ -226,9 +243,8 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	model->overloads = sum.overloads;
 	model->overload_count = sum.overload_count;
 	sum.overloads = NULL;
-	if (sum.gone)
-		model->complete = false;
 	take_totals(model, &sum);
+	limpet_model_judge(model, sum.losses);
 	code = take_sites(model, &sum);
 	if (code == 0)
 		code = take_maps(model, &sum);
@@ -370,7 +386,6 @@ void limpet_model_live_refresh(struct limpet_model *model, const struct limpet_t
 	model->target = limpet_trace_reader_target(reader);
 	model->end = limpet_trace_reader_end(reader);
 	model->damage = limpet_trace_reader_damage(reader);
-	model->complete = model->end->complete;
 	model->duration_ns = model->end->time_ns;
 	model->node_count = limpet_trace_reader_nodes(reader, &model->nodes);
 	model->module_count = limpet_trace_reader_modules(reader, &model->modules);
@@ -388,7 +403,6 @@ int limpet_model_live_new(struct limpet_model_symbols *symbols, struct limpet_mo
 		return -ENOMEM;
 	}
 	model->private->symbols = symbols;
-	model->exact = true;
 	*ret_model = model;
 	return 0;
 }

@@ -85,7 +85,8 @@ struct limpet_model {
 	const struct limpet_trace_target *target;
 	const struct limpet_trace_end *end;
 	const struct limpet_trace_damage *damage;
-	bool complete;           /* end->complete, and no contradiction was found on the way */
+	uint64_t losses; /* LIMPET_LOSS_BIT: what the trace says, and what was found on the way */
+	bool complete, exact;    /* of these: see common/losses.h */
 	uint64_t duration_ns;    /* of the capture */
 	uint64_t from_ns, to_ns; /* the window; to_ns is never 0 unless the capture is empty */
 	bool windowed;
@@ -99,8 +100,6 @@ struct limpet_model {
 	struct limpet_model_estimates *site_estimates; /* of each of `sites`; NULL: not sampled */
 	bool compact;         /* there are sums of time spans, no single events */
 	uint64_t given_up_ns; /* before it there are sums alone */
-	bool exact; /* false: a damaged block had to be bridged: sites, peak or limits of the
-		       window are approximate */
 
 	struct limpet_model_totals totals;
 	struct limpet_model_site *sites; /* by node; only those with a figure that is not 0 */
@@ -140,6 +139,10 @@ int limpet_model_live_new(struct limpet_model_symbols *symbols, struct limpet_mo
 /* After each time that the reader was followed, or another one was opened. */
 void limpet_model_live_refresh(struct limpet_model *model,
 			       const struct limpet_trace_reader *reader);
+
+/* Once the figures are there: what the trace says of its losses, what they count and what a reader
+ * has found (`found`), put together. The one place that decides `losses`, `complete`, `exact`. */
+void limpet_model_judge(struct limpet_model *model, uint64_t found);
 
 /* Frames of one address, innermost first. Answers their number; 0: no symbols for it. */
 uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module, uint64_t address,

@@ -24,8 +24,7 @@ struct limpet_model_sum {
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* of the capture */
 	uint64_t given_up_ns;    /* before it there are sums alone */
 	uint64_t from_ns, to_ns; /* as asked for; without single events, of the periods in it */
-	bool exact;
-	bool gone; /* a block of the capture could not be read */
+	uint64_t losses;         /* LIMPET_LOSS_BIT: DAMAGED, BRIDGED, GIVEN_UP */
 };
 
 /* to_ns UINT64_MAX: to the end. 0, -ENOMEM or the error of a read. */

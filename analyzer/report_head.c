@@ -107,12 +107,32 @@ static int print_window(struct limpet_pen *pen)
 	return result;
 }
 
+/* Why it is not complete; "": a line above says it. */
+static const char *because(const struct limpet_model *model)
+{
+	const uint64_t counted = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) |
+				 LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
+				 LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+	/* Mappings that the collector's memory did not hold have no count. */
+	const uint64_t said = counted | limpet_loss_if(model->totals.untracked_allocations,
+						       LIMPET_LOSS_UNTRACKED);
+
+	if (model->end->because[0])
+		return model->end->because;
+	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
+		if (model->losses & ~said & LIMPET_LOSS_BIT(i) &&
+		    limpet_loss_kinds[i].clears_complete)
+			return limpet_loss_kinds[i].words;
+	return "";
+}
+
 /* What is missing, or that nothing is. */
 static int print_losses(struct limpet_pen *pen)
 {
 	const struct limpet_model *model = pen->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
 	const struct limpet_trace_damage *damage = model->damage;
+	const char *why = because(model);
 	const struct {
 		uint64_t value;
 		const char *one, *many;
@@ -143,7 +163,7 @@ static int print_losses(struct limpet_pen *pen)
 					 any ? "" : "losses");
 		any = true;
 	}
-	if (!result && !model->exact) {
+	if (!result && model->losses & LIMPET_LOSSES_OF_A_READER) {
 		result =
 			limpet_pen_wrap(pen, pen->options->warn, HANG,
 					"%-9s sites and peak are approximate", any ? "" : "losses");
@@ -152,7 +172,7 @@ static int print_losses(struct limpet_pen *pen)
 	if (!result && !model->complete && model->end->end != LIMPET_END_RUNNING)
 		return limpet_pen_wrap(pen, pen->options->warn, HANG,
 				       "%-9s the trace is not complete%s%s", any ? "" : "losses",
-				       model->end->because[0] ? ": " : "", model->end->because);
+				       why[0] ? ": " : "", why);
 	if (!result && !any)
 		result = limpet_pen_wrap(pen, "", HANG, "losses    none%s",
 					 !model->complete        ? " so far"

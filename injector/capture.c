@@ -605,16 +605,24 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 }
 
 /* What no count tells: of an allocator that is hooked in part, or not; of an end before the time.
- */
-static void say_what_stayed_unseen(const struct limpet_capture *capture,
-				   struct limpet_capture_result *result)
+ * In words the first of them; answers all, but for what the recorder knows. */
+static uint64_t say_what_stayed_unseen(const struct limpet_capture *capture,
+				       struct limpet_capture_result *result)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
 	const struct limpet_entry_late *late = limpet_session_late(capture->session);
 	/* Whoever asked for a part of it was told its share. */
 	const bool in_part = capture->setup->unseen_rss_share >= 0;
 	const size_t room = sizeof(result->because);
+	const uint64_t late_events = limpet_collector_late_events(capture->collector);
+	uint64_t losses = 0;
 
+	limpet_collector_judge_named(capture->collector, result->because, room);
+	losses |= limpet_loss_if(result->because[0], LIMPET_LOSS_NAMED);
+	losses |= limpet_loss_if(stats->entries_refused && !in_part, LIMPET_LOSS_FUNCTIONS);
+	losses |= limpet_loss_if(stats->thread_heaps && !in_part, LIMPET_LOSS_THREAD_HEAPS);
+	losses |= limpet_loss_if(late->functions, LIMPET_LOSS_LATE_ALLOCATOR);
+	losses |= limpet_loss_if(late_events, LIMPET_LOSS_LATE_EVENTS);
 	if (stats->entries_refused && !in_part)
 		snprintf(result->because, room, "%u function%s of its allocator cannot be followed",
 			 stats->entries_refused, stats->entries_refused == 1 ? "" : "s");
@@ -625,39 +633,35 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 		snprintf(result->because, room,
 			 "%s, which was loaded during the capture, has an allocator of its own",
 			 late->first);
-	else if (limpet_collector_late_events(capture->collector))
+	else if (late_events)
 		snprintf(result->because, room,
 			 "%llu events came too late to be put in their order: a thread stood still "
 			 "in the middle of a call",
-			 (unsigned long long)limpet_collector_late_events(capture->collector));
+			 (unsigned long long)late_events);
 	else if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
 		snprintf(result->because, room, "it ended early, for want of %s",
 			 result->end == LIMPET_END_DISK_FULL ? "room on the disk"
 							     : "room within its limit of size");
-	else
-		limpet_collector_judge_named(capture->collector, result->because, room);
+	return losses;
 }
 
 static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
-	struct limpet_recorder_stats books;
 	struct limpet_recorder_tick last;
 	struct limpet_recorder_end end;
+	uint64_t losses;
 	int64_t drained = limpet_collector_drain_all(capture->collector);
-	int error;
 
 	limpet_collector_fill_tick(capture->collector, &last);
-	limpet_recorder_stats_read(capture->recorder, &books);
 	if (drained < 0 && !capture->file_error)
 		capture->file_error = (int)drained;
 	result->dropped_events = last.dropped_events;
-	say_what_stayed_unseen(capture, result);
+	losses = say_what_stayed_unseen(capture, result);
 	result->slots_not_taken =
 		stats->slots_not_taken + limpet_collector_slots_not_taken(capture->collector);
-	result->complete = !last.dropped_events && !result->because[0] &&
-			   !result->slots_not_taken && !last.unseen_calls && !capture->file_error &&
-			   !books.unmatched_table_full;
+	losses |= limpet_loss_if(result->slots_not_taken, LIMPET_LOSS_SLOTS);
+	losses |= limpet_loss_if(capture->file_error, LIMPET_LOSS_FILE);
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->table_left = stats->table_left;
 	result->sealed = stats->sealed;
@@ -666,16 +670,15 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	end = (struct limpet_recorder_end){
 		.end = result->end,
 		.time_ns = last.time_ns,
-		.complete = result->complete,
+		.losses = losses,
 		.agent_unloaded = result->unloaded,
 		.attach_stop_us = result->attach_stop_us,
 		.detach_stop_us = result->detach_stop_us,
 		.agent_memory_bytes = agent_memory_bytes(capture),
 		.because = result->because,
 	};
-	error = limpet_recorder_finish(capture->recorder, &last, &end);
-	if (error < 0)
-		result->complete = false;
+	(void)limpet_recorder_finish(capture->recorder, &last, &end);
+	result->complete = limpet_losses_complete(limpet_recorder_losses(capture->recorder));
 	limpet_recorder_stats_read(capture->recorder, &capture->last);
 	result->events = capture->last.events;
 	result->file_bytes = capture->last.file_bytes;

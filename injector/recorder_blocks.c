@@ -318,7 +318,8 @@ void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_r
 {
 	limpet_trace_put_number(content, LIMPET_ENDING_REASON, end->end);
 	limpet_trace_put_number(content, LIMPET_ENDING_TIME_NS, end->time_ns);
-	limpet_trace_put_number(content, LIMPET_ENDING_COMPLETE, end->complete);
+	limpet_trace_put_number(content, LIMPET_ENDING_COMPLETE,
+				limpet_losses_complete(end->losses));
 	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_UNLOADED, end->agent_unloaded);
 	if (end->attach_stop_us >= 0)
 		limpet_trace_put_number(content, LIMPET_ENDING_ATTACH_STOP_US,
@@ -329,6 +330,7 @@ void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_r
 	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_MEMORY_BYTES, end->agent_memory_bytes);
 	if (end->because && end->because[0])
 		limpet_trace_put_string(content, LIMPET_ENDING_BECAUSE, end->because);
+	limpet_trace_put_number(content, LIMPET_ENDING_LOSSES, end->losses);
 	if (live_entries >= 0)
 		limpet_trace_put_number(content, LIMPET_ENDING_LIVE_ENTRIES,
 					(uint64_t)live_entries);

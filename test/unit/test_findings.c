@@ -110,7 +110,6 @@ static void finish(enum limpet_end why)
 	const struct limpet_recorder_tick tick = {.time_ns = sample.now_ns, .rss_bytes = rss_bytes};
 	const struct limpet_recorder_end end = {.end = why,
 						.time_ns = sample.now_ns,
-						.complete = true,
 						.agent_unloaded = true,
 						.agent_memory_bytes = 1 << 20};
 	struct limpet_seal_result result;
