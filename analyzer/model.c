@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyzer/model_bounds.h"
 #include "analyzer/model_sum.h"
 #include "analyzer/model_symbols.h"
 #include "common/units.h"
@@ -58,28 +59,35 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.foreign_unmapped_bytes = within(sum, LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES),
 		.mapped_bytes = limpet_model_clamp(at_end[LIMPET_TOTAL_MMAP_BYTES],
 						   at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
-		.dropped_events = sum->dropped_events,
+		.dropped_events = sum->missing.dropped_events,
 		.truncated_stacks = sum->truncated_stacks,
-		.unseen_calls = sum->unseen_calls,
+		.unseen_calls = sum->missing.unseen_calls,
 	};
 }
 
 void limpet_model_judge(struct limpet_model *model, uint64_t found)
 {
 	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_model_missing *missing = &model->missing;
 
 	model->losses = model->end->losses | found |
 			limpet_loss_if(!model->end->known, LIMPET_LOSS_UNFINISHED) |
 			limpet_loss_if(model->damage->gone, LIMPET_LOSS_DAMAGED) |
 			limpet_loss_if(totals->dropped_events, LIMPET_LOSS_DROPPED) |
 			limpet_loss_if(totals->unseen_calls, LIMPET_LOSS_UNSEEN) |
-			limpet_loss_if(totals->untracked_allocations, LIMPET_LOSS_UNTRACKED) |
-			limpet_loss_if(totals->inferred_frees, LIMPET_LOSS_INFERRED) |
+			limpet_loss_if(missing->untracked_allocations, LIMPET_LOSS_UNTRACKED) |
+			limpet_loss_if(missing->inferred_frees, LIMPET_LOSS_INFERRED) |
 			limpet_loss_if(totals->truncated_stacks, LIMPET_LOSS_TRUNCATED) |
 			limpet_loss_if(model->sample_bytes, LIMPET_LOSS_SAMPLED) |
 			limpet_loss_if(model->target->unseen_rss_share >= 0, LIMPET_LOSS_PARTIAL);
 	model->complete = limpet_losses_complete(model->losses);
 	model->exact = limpet_losses_exact(model->losses);
+	limpet_model_bounds_find(model);
+}
+
+void limpet_model_bound_again(struct limpet_model *model)
+{
+	limpet_model_bounds_find(model);
 }
 
 static int compare_sites(const void *a, const void *b)
@@ -244,7 +252,6 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	model->overload_count = sum.overload_count;
 	sum.overloads = NULL;
 	take_totals(model, &sum);
-	limpet_model_judge(model, sum.losses);
 	code = take_sites(model, &sum);
 	if (code == 0)
 		code = take_maps(model, &sum);
@@ -252,6 +259,10 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 		code = take_timeline(model, &sum);
 	if (code == 0)
 		code = take_sizes(model, &sum);
+	if (code == 0) {
+		model->missing = sum.missing;
+		limpet_model_judge(model, sum.losses);
+	}
 	limpet_model_sum_done(&sum);
 	return code;
 }

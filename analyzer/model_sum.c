@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyzer/model_bounds.h"
 #include "analyzer/room.h"
 #include "common/sample.h"
 
@@ -198,9 +199,8 @@ static void take_losses(struct work *work, const struct limpet_trace_period *per
 {
 	struct limpet_model_sum *sum = work->sum;
 
-	sum->dropped_events = period->dropped_events;
+	limpet_model_bounds_take(&sum->missing, period);
 	sum->truncated_stacks = period->truncated_stacks;
-	sum->unseen_calls = period->unseen_calls;
 	if (period->capture_peak_bytes > work->capture_peak_bytes) {
 		work->capture_peak_bytes = period->capture_peak_bytes;
 		work->capture_peak_ns = period->capture_peak_ns;

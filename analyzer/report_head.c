@@ -5,6 +5,8 @@
 
 /* Columns of the words at the left. */
 #define HANG 10
+/* Two figures and a word. */
+#define BETWEEN (3 * LIMPET_UNITS_TEXT)
 
 static const char *end_words(const struct limpet_trace_end *end)
 {
@@ -126,6 +128,30 @@ static const char *because(const struct limpet_model *model)
 	return "";
 }
 
+/* Of events that were dropped: what they were, as far as that is known. */
+static const char *say_kinds(char ret[3 * BETWEEN], struct limpet_pen *pen)
+{
+	const struct limpet_dropped *dropped = &pen->report->model->missing.dropped;
+	const uint64_t maps = dropped->mmaps + dropped->munmaps;
+	const size_t room = 3 * BETWEEN;
+	size_t used = 0;
+
+	ret[0] = '\0';
+	if (dropped->allocations)
+		used += (size_t)snprintf(ret, room, ": %s allocation%s (%s)",
+					 limpet_pen_count(pen, dropped->allocations),
+					 limpet_pen_plural(dropped->allocations),
+					 limpet_pen_bytes(pen, dropped->allocated_bytes));
+	if (dropped->frees)
+		used += (size_t)snprintf(ret + used, room - used, "%s %s free%s", used ? "," : ":",
+					 limpet_pen_count(pen, dropped->frees),
+					 limpet_pen_plural(dropped->frees));
+	if (maps)
+		snprintf(ret + used, room - used, "%s %s of mmap and its like", used ? "," : ":",
+			 limpet_pen_count(pen, maps));
+	return ret;
+}
+
 /* What is missing, or that nothing is. */
 static int print_losses(struct limpet_pen *pen)
 {
@@ -146,15 +172,17 @@ static int print_losses(struct limpet_pen *pen)
 		{damage->blocks_damaged + damage->blocks_lost, "block of the trace damaged",
 		 "blocks of the trace damaged"},
 	};
+	char kinds[3 * BETWEEN];
 	bool any = false;
 	int result = 0;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list) && !result; i++) {
 		if (!list[i].value)
 			continue;
-		result = limpet_pen_wrap(pen, pen->options->warn, HANG, "%-9s %s %s",
+		result = limpet_pen_wrap(pen, pen->options->warn, HANG, "%-9s %s %s%s",
 					 any ? "" : "losses", limpet_pen_count(pen, list[i].value),
-					 list[i].value == 1 ? list[i].one : list[i].many);
+					 list[i].value == 1 ? list[i].one : list[i].many,
+					 i ? "" : say_kinds(kinds, pen));
 		any = true;
 	}
 	if (!result && damage->truncated) {
@@ -321,24 +349,66 @@ static int print_owners(struct limpet_pen *pen)
 	return result;
 }
 
+/* "12.0 MiB to 14.0 MiB": between what a figure lies, as it was recorded where nothing is known. */
+static const char *between(char ret[BETWEEN], struct limpet_pen *pen, uint64_t value,
+			   const struct limpet_model_bound *bound,
+			   const char *(*say)(struct limpet_pen *pen, uint64_t value))
+{
+	if (bound->has_min && bound->has_max && bound->min == bound->max)
+		snprintf(ret, BETWEEN, "%s", say(pen, value));
+	else if (bound->has_min && bound->has_max)
+		snprintf(ret, BETWEEN, "%s to %s", say(pen, bound->min), say(pen, bound->max));
+	else if (bound->has_min)
+		snprintf(ret, BETWEEN, "at least %s", say(pen, bound->min));
+	else if (bound->has_max)
+		snprintf(ret, BETWEEN, "at most %s", say(pen, bound->max));
+	else
+		snprintf(ret, BETWEEN, "%s", say(pen, value));
+	return ret;
+}
+
+static bool is_certain(const struct limpet_model_bound *bound)
+{
+	return bound->has_min && bound->has_max && bound->min == bound->max;
+}
+
+static int print_live(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_model_bounds *bounds = &model->bounds;
+	char live[BETWEEN], blocks[BETWEEN], recorded[BETWEEN] = "";
+
+	if (!limpet_losses_exact(model->losses & ~LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED)) &&
+	    !(is_certain(&bounds->live_bytes) && is_certain(&bounds->live_allocations)))
+		snprintf(recorded, sizeof(recorded), "; %s in %s recorded",
+			 limpet_pen_bytes(pen, totals->live_bytes),
+			 limpet_pen_count(pen, totals->live_allocations));
+	return limpet_pen_wrap(
+		pen, pen->options->bold, HANG, "live      %s in %s block%s%s%s",
+		between(live, pen, totals->live_bytes, &bounds->live_bytes, limpet_pen_bytes),
+		between(blocks, pen, totals->live_allocations, &bounds->live_allocations,
+			limpet_pen_count),
+		limpet_pen_plural(totals->live_allocations), recorded,
+		model->windowed ? " at the end of the window" : "");
+}
+
 static int print_totals(struct limpet_pen *pen)
 {
 	const struct limpet_model *model = pen->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
 	uint64_t window_ns = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
+	char text[BETWEEN];
 	int result;
 
-	result = limpet_pen_wrap(pen, pen->options->bold, HANG, "live      %s in %s block%s%s",
-				 limpet_pen_bytes(pen, totals->live_bytes),
-				 limpet_pen_count(pen, totals->live_allocations),
-				 limpet_pen_plural(totals->live_allocations),
-				 model->windowed ? " at the end of the window" : "");
+	result = print_live(pen);
 	if (!result && model->windowed)
 		result = limpet_pen_wrap(pen, "", HANG, "growth    %s in the window",
 					 limpet_pen_bytes_change(pen, totals->growth_bytes));
 	if (!result)
 		result = limpet_pen_wrap(pen, "", HANG, "peak      %s at %s",
-					 limpet_pen_bytes(pen, totals->peak_bytes),
+					 between(text, pen, totals->peak_bytes,
+						 &model->bounds.peak_bytes, limpet_pen_bytes),
 					 limpet_pen_duration(pen, totals->peak_ns));
 	if (!result)
 		result = limpet_pen_wrap(
@@ -370,7 +440,8 @@ static int print_totals(struct limpet_pen *pen)
 			pen, "", HANG, "mapped    %s by %s mmap call%s, %s still mapped",
 			limpet_pen_bytes(pen, totals->mmap_bytes),
 			limpet_pen_count(pen, totals->mmaps), limpet_pen_plural(totals->mmaps),
-			limpet_pen_bytes(pen, totals->mapped_bytes));
+			between(text, pen, totals->mapped_bytes, &model->bounds.mapped_bytes,
+				limpet_pen_bytes));
 	return result;
 }
 

@@ -217,8 +217,10 @@ struct limpet_trace_period {
 	uint64_t totals[LIMPET_TOTAL_COUNT];                     /* since the capture's start */
 	uint64_t rss_bytes, cgroup_bytes;                        /* at its end; 0: unknown */
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
-	uint64_t peak_bytes;                                     /* within the period */
-	uint32_t peak_row;                                       /* rows of the block up to it */
+	struct limpet_dropped dropped;           /* of the dropped events; an older trace: 0 */
+	uint64_t inferred_frees, inferred_bytes; /* since there were losses; likewise */
+	uint64_t peak_bytes;                     /* within the period */
+	uint32_t peak_row;                       /* rows of the block up to it */
 	uint64_t peak_ns;
 	uint64_t capture_peak_bytes, capture_peak_ns; /* so far */
 	struct limpet_trace_size sizes[LIMPET_TRACE_SIZE_BUCKETS];

@@ -53,6 +53,15 @@ struct limpet_loss_kind {
 };
 extern const struct limpet_loss_kind limpet_loss_kinds[LIMPET_LOSS_COUNT];
 
+/* Events that were dropped, as far as their kind is known. Bytes as the events have them: of frees
+ * what their blocks had room for, no less than was asked for. */
+struct limpet_dropped {
+	uint64_t allocations, allocated_bytes;
+	uint64_t frees, freed_bytes;
+	uint64_t unsized_frees; /* of these, those that say no bytes */
+	uint64_t mmaps, mmap_bytes, munmaps, munmap_bytes;
+};
+
 /* Of a set of bits; those that nobody knows clear both. */
 bool limpet_losses_complete(uint64_t losses);
 bool limpet_losses_exact(uint64_t losses);

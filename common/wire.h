@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 9u
+#define LIMPET_AGENT_ABI 10u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -313,6 +313,13 @@ struct limpet_shm_layout {
 	uint64_t sample_filter_offset; /* a counter a byte */
 };
 
+/* Events of one kind for which there was no room. */
+struct limpet_drops {
+	uint64_t count, bytes; /* as the records would have had them */
+	uint64_t unsized;      /* of these, frees whose size is unknown */
+};
+#define LIMPET_DROPS_KINDS (LIMPET_EVENT_MUNMAP + 1u) /* by enum limpet_event_type */
+
 struct limpet_shm {
 	uint64_t magic;
 	uint32_t abi;
@@ -376,6 +383,7 @@ struct limpet_shm {
 				  * named: how far their arguments reach on the stack is not known,
 				  * or too far; or an argument is not what its signature says */
 	uint64_t lost_no_sample; /* sampled allocations that found no room in the table */
+	struct limpet_drops drops[LIMPET_DROPS_KINDS]; /* of all threads: they are few */
 	/* Stack pointers on other stacks than the thread's own, which the collector is to look for
 	 * in the maps: fibres, alternate signal stacks. A ring. */
 	uint64_t unknown[LIMPET_UNKNOWN_STACKS];

@@ -76,8 +76,9 @@ struct limpet_recorder {
 	struct limpet_recorder_gauges gauges, written_gauges;
 	struct limpet_recorder_losses losses, written_losses;
 	uint64_t unknown_stacks, refused_events;
-	uint64_t end_losses; /* as the end record says */
-	bool partial;        /* asked for */
+	uint64_t inferred_before, inferred_bytes_before; /* when nothing was lost yet */
+	uint64_t end_losses;                             /* as the end record says */
+	bool partial;                                    /* asked for */
 };
 
 static void forget_kept(struct limpet_recorder *recorder)
@@ -524,11 +525,22 @@ int limpet_recorder_add_events(struct limpet_recorder *recorder, struct limpet_r
 
 static void take_figures(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
 {
+	uint64_t inferred = limpet_ledger_totals(recorder->ledger)[LIMPET_TOTAL_INFERRED_FREES];
+	uint64_t inferred_bytes = limpet_ledger_inferred_bytes(recorder->ledger);
+
 	recorder->gauges.rss_bytes = tick->rss_bytes;
 	recorder->gauges.cgroup_bytes = tick->cgroup_bytes;
 	recorder->losses.dropped_events = tick->dropped_events + recorder->refused_events;
 	recorder->losses.truncated_stacks = tick->truncated_stacks + recorder->unknown_stacks;
 	recorder->losses.unseen_calls = tick->unseen_calls;
+	recorder->losses.dropped = tick->dropped;
+	/* As long as nothing is lost, none of them is for that. */
+	if (!recorder->losses.dropped_events && !tick->unseen_calls) {
+		recorder->inferred_before = inferred;
+		recorder->inferred_bytes_before = inferred_bytes;
+	}
+	recorder->losses.inferred_frees = inferred - recorder->inferred_before;
+	recorder->losses.inferred_bytes = inferred_bytes - recorder->inferred_bytes_before;
 }
 
 static bool has_news(const struct limpet_recorder *recorder)

@@ -94,6 +94,7 @@ struct limpet_recorder_tick {
 	uint64_t dropped_events; /* all of these since the start */
 	uint64_t truncated_stacks;
 	uint64_t unseen_calls; /* calls that could not be recorded for want of thread state... */
+	struct limpet_dropped dropped; /* of the dropped events, by kind */
 };
 int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick);
 
