@@ -118,7 +118,7 @@ static void slot_patch(struct limpet_slot *slot)
 		slot->state = LIMPET_SLOT_FOREIGN;
 	else
 		slot->state = LIMPET_SLOT_FAILED;
-	limpet_shm->slots_not_taken += slot->state == LIMPET_SLOT_FAILED;
+	limpet_shm->slots_not_taken += slot->state != LIMPET_SLOT_PATCHED;
 }
 
 /* By what stands there, not by the slot's state. Answers -errno if it could not be done. */

@@ -32,6 +32,7 @@ enum limpet_loss {
 	LIMPET_LOSS_FILE = 14,           /* it could not be written */
 	LIMPET_LOSS_MEMORY = 15,         /* ran out in the collector */
 	LIMPET_LOSS_UNSAID = 16,         /* an older or a newer limpet knew why */
+	LIMPET_LOSS_BROKEN = 17,         /* what the agent had written was written over */
 	/* found by a reader, never written */
 	LIMPET_LOSS_UNFINISHED, /* there is no end record */
 	LIMPET_LOSS_DAMAGED,    /* a block of the capture is lost or damaged */

@@ -623,6 +623,8 @@ static uint64_t say_what_stayed_unseen(const struct limpet_capture *capture,
 	losses |= limpet_loss_if(stats->thread_heaps && !in_part, LIMPET_LOSS_THREAD_HEAPS);
 	losses |= limpet_loss_if(late->functions, LIMPET_LOSS_LATE_ALLOCATOR);
 	losses |= limpet_loss_if(late_events, LIMPET_LOSS_LATE_EVENTS);
+	losses |=
+		limpet_loss_if(limpet_collector_is_broken(capture->collector), LIMPET_LOSS_BROKEN);
 	if (stats->entries_refused && !in_part)
 		snprintf(result->because, room, "%u function%s of its allocator cannot be followed",
 			 stats->entries_refused, stats->entries_refused == 1 ? "" : "s");

@@ -77,7 +77,7 @@ struct limpet_collector {
 	struct limpet_drops drops[LIMPET_DROPS_KINDS]; /* of the unmerged */
 	uint64_t late; /* came when what is younger was recorded already */
 	unsigned rescans;
-	bool channel_ended;
+	bool channel_ended, broken;
 	uint32_t modules_seen; /* when the modules were looked at last */
 	uint32_t bell;         /* as it stood before all was read last */
 	uint32_t unknown_count;
@@ -386,7 +386,7 @@ static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint
 		return false;
 	collector->chunk_budget--;
 	if (chunk->thread != thread || chunk->sequence != sequence) {
-		cursor->broken = true;
+		cursor->broken = collector->broken = true;
 		collector->bad_records++;
 		return false;
 	}
@@ -1005,6 +1005,11 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector)
 {
 	return collector->late;
+}
+
+bool limpet_collector_is_broken(const struct limpet_collector *collector)
+{
+	return collector->broken;
 }
 
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)

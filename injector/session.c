@@ -550,6 +550,10 @@ static int put_slots_in(void *context, int memory)
 	session->stats.slots_patched += limpet_outside_put_in(
 		memory, session->plan.slots, session->plan.slot_count, session->hooks,
 		session->info.thunks, session->info.thunk_bytes);
+	for (uint32_t i = 0; i < session->plan.slot_count; i++)
+		session->stats.slots_not_taken +=
+			session->plan.slots[i].state == LIMPET_SLOT_FAILED ||
+			session->plan.slots[i].state == LIMPET_SLOT_FOREIGN;
 	memcpy(limpet_segment_slots(&session->segment), session->plan.slots,
 	       session->plan.slot_count * sizeof(*session->plan.slots));
 	return 0;

@@ -623,6 +623,7 @@ static void test_links_that_go_round(void **state)
 	assert_true(limpet_collector_drain_all(it.collector) >= 0);
 	assert_int_equal(figures().events, 300);
 	assert_true(losses().dropped_events > 0);
+	assert_true(limpet_collector_is_broken(it.collector));
 
 	/* Each to itself, each to the next. */
 	for (uint32_t chunk = 1; chunk <= chunks; chunk++)
