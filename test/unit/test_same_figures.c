@@ -391,6 +391,10 @@ static void check_page(const struct shown *shown)
 			fail_msg("seed %lu: '%s' of the page is another", (unsigned long)seed,
 				 keys[i]);
 	check_page_sites(shown);
+	/* What is whole is told step by step. */
+	assert_int_equal(
+		json_is_true(json_object_get(json_object_get(shown->page, "kept"), "inOne")),
+		shown->heap.model->sample_bytes != 0);
 	same("points", json_array_size(live), json_array_size(points), 0);
 	json_array_foreach(points, index, point)
 		same("a point", (uint64_t)json_integer_value(json_array_get(live, index)),
