@@ -25,7 +25,7 @@ const struct limpet_loss_kind limpet_loss_kinds[LIMPET_LOSS_COUNT] = {
 	KIND(MEMORY, "memory", "the collector ran out of memory", BOTH),
 	KIND(UNSAID, "unsaid", "it is not said why", BOTH),
 	KIND(BROKEN, "broken", "what the agent wrote was written over in the program", BOTH),
-	KIND(UNFINISHED, "unfinished", "it has no end", COMPLETE),
+	KIND(UNFINISHED, "unfinished", "its end is missing", COMPLETE),
 	KIND(DAMAGED, "damaged", "a part of it is lost or damaged", COMPLETE),
 	KIND(BRIDGED, "bridged", "figures rest on what is around a damaged part", EXACT),
 	KIND(GIVEN_UP, "given-up", "of a part of the time there are sums alone", EXACT),
