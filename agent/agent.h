@@ -123,8 +123,9 @@ void limpet_record_configure(void);
 /* For a thread pointer whose entry is not in its first place, or not this thread's any more. */
 struct limpet_thread *limpet_thread_look_up(uint64_t sp);
 /* Opens a chunk with room for a record of that stamp; false: there is none, the event is counted as
- * lost. Goes over to sampling when chunks become few. */
-bool limpet_record_make_room(struct limpet_thread *thread, uint64_t ticks);
+ * lost, by its kind. Goes over to sampling when chunks become few. */
+bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
+			     uint64_t size);
 /* The collector says that there is room: all is recorded again. */
 void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload);
 void limpet_record_publish(struct limpet_thread *thread);
@@ -178,7 +179,7 @@ static inline void limpet_record_append(struct limpet_thread *thread, uint32_t t
 
 	/* Signed: whatever stands there, it ends with an event that is lost. */
 	if (__builtin_expect((int64_t)(thread->end - thread->at) < (int64_t)bytes, 0) &&
-	    !limpet_record_make_room(thread, ticks))
+	    !limpet_record_make_room(thread, type, ticks, size))
 		return;
 	words = (uint64_t *)(uintptr_t)thread->at;
 	/* The collector has read these lines since they were written last: to get them back takes

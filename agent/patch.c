@@ -107,7 +107,9 @@ static void slot_note(struct limpet_slot *slot, int answer, bool restore)
 		slot->state = answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_PATCHED;
 	else if (slot->state == LIMPET_SLOT_PATCHED)
 		slot->state = answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_RESTORED;
-	limpet_shm->slots_not_taken += answer < 0 && !restore;
+	/* What another has put there calls past us; what it made of a symbol does not. */
+	limpet_shm->slots_not_taken +=
+		!restore && (answer < 0 || (answer && slot->kind == LIMPET_SLOT_OF_CALLS));
 }
 
 static struct limpet_known_module *module_table(void)

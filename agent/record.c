@@ -183,7 +183,25 @@ static void watch_room(struct limpet_thread *thread, uint64_t ticks)
 		limpet_record_append(thread, LIMPET_EVENT_OVERLOAD, ticks, overload + 1, 0, 0);
 }
 
-bool limpet_record_make_room(struct limpet_thread *thread, uint64_t ticks)
+/* Who is here has rung for the collector already, in a word that all share. The kind before the
+ * thread's own count, so that of what is counted no kind is missing. */
+static void count_drop(struct limpet_thread *thread, uint32_t type, uint64_t size)
+{
+	uint32_t kind = LIMPET_EVENT_KIND(type);
+
+	if (kind < LIMPET_DROPS_KINDS) {
+		struct limpet_drops *drops = &limpet_shm->drops[kind];
+
+		__atomic_fetch_add(&drops->count, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&drops->bytes, size, __ATOMIC_RELAXED);
+		if (kind == LIMPET_EVENT_FREE && !size)
+			__atomic_fetch_add(&drops->unsized, 1, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&thread->dropped, thread->dropped + 1, __ATOMIC_RELEASE);
+}
+
+bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
+			     uint64_t size)
 {
 	limpet_record_publish(thread);
 	if (chunk_next(thread)) {
@@ -191,7 +209,7 @@ bool limpet_record_make_room(struct limpet_thread *thread, uint64_t ticks)
 			watch_room(thread, ticks);
 		return true;
 	}
-	__atomic_store_n(&thread->dropped, thread->dropped + 1, __ATOMIC_RELAXED);
+	count_drop(thread, type, size);
 	return false;
 }
 

@@ -37,6 +37,9 @@ struct limpet_findings_entry {
 	uint64_t bytes;    /* what it is about: held, grown by, retained... */
 	double share;      /* of the whole of that; < 0: of none */
 	double per_second; /* bytes grown, or allocations; < 0: no rate */
+	/* What was lost makes it uncertain: the text ends with why. */
+	bool qualified;
+	uint64_t freed_blocks_max; /* of those it counts as live, so many may have been freed */
 };
 struct limpet_findings {
 	struct limpet_findings_entry *list;

@@ -81,6 +81,7 @@ static void keep_totals(struct limpet_heap *heap)
 	totals->foreign_frees = totals->foreign_freed_bytes = totals->inferred_frees = 0;
 	totals->untracked_allocations = totals->untracked_bytes = 0;
 	totals->events = totals->allocations + totals->frees + totals->mmaps;
+	limpet_model_bound_again(heap->model);
 }
 
 /* Sizes, and what lived when; memory as the kernel counts it stays. */

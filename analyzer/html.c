@@ -180,7 +180,7 @@ static json_t *highs(struct limpet_html_page *page, const struct limpet_history 
 static json_t *moments(struct limpet_html_page *page, const struct limpet_html_subject *subject)
 {
 	const struct limpet_replay *replay = subject->course ? subject->course->replay : NULL;
-	const size_t count = replay && replay->exact ? replay->moment_count : 0;
+	const size_t count = replay && !replay->losses ? replay->moment_count : 0;
 	const bool whole = !subject->model->sample_bytes;
 	json_t *seconds = json_array(), *temporary = json_array();
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/model_bounds.h"
 #include "analyzer/room.h"
 #include "common/estimate.h"
 #include "common/sample.h"
@@ -71,7 +72,8 @@ struct limpet_live {
 	double earliest[LIMPET_TOTAL_COUNT]; /* before the first step */
 	uint64_t earliest_ns, last_ns;
 	uint64_t peak_bytes, peak_ns;
-	uint64_t dropped_events, truncated_stacks, unseen_calls;
+	struct limpet_model_missing missing;
+	uint64_t truncated_stacks;
 
 	struct limpet_model_point *points;
 	size_t point_count, point_step, point_skip;
@@ -307,9 +309,8 @@ static int add_past_points(struct limpet_live *live, const struct limpet_trace_p
 
 static void take_losses(struct limpet_live *live, const struct limpet_trace_period *period)
 {
-	live->dropped_events = period->dropped_events;
+	limpet_model_bounds_take(&live->missing, period);
 	live->truncated_stacks = period->truncated_stacks;
-	live->unseen_calls = period->unseen_calls;
 	if (period->capture_peak_bytes > live->peak_bytes) {
 		live->peak_bytes = period->capture_peak_bytes;
 		live->peak_ns = period->capture_peak_ns;
@@ -680,9 +681,9 @@ static void take_totals(struct limpet_live *live, const double *before)
 		.mmaps = whole(in[LIMPET_TOTAL_MMAPS]),
 		.mmap_bytes = whole(in[LIMPET_TOTAL_MMAP_BYTES]),
 		.mapped_bytes = whole(mapped_bytes(now)),
-		.dropped_events = live->dropped_events,
+		.dropped_events = live->missing.dropped_events,
 		.truncated_stacks = live->truncated_stacks,
-		.unseen_calls = live->unseen_calls,
+		.unseen_calls = live->missing.unseen_calls,
 	};
 }
 
@@ -748,9 +749,10 @@ const struct limpet_model *limpet_live_model(struct limpet_live *live)
 	take_totals(live, before);
 	model->windowed = live->window_ns != 0;
 	model->to_ns = live->last_ns;
-	model->exact = !live->inexact;
 	model->compact = model->target->compact;
 	model->sample_bytes = live->row_by_row ? live->sample_bytes : 0;
+	model->missing = live->missing;
+	limpet_model_judge(model, limpet_loss_if(live->inexact, LIMPET_LOSS_BRIDGED));
 	return model;
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyzer/model_bounds.h"
 #include "analyzer/model_sum.h"
 #include "analyzer/model_symbols.h"
 #include "common/units.h"
@@ -58,10 +59,35 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.foreign_unmapped_bytes = within(sum, LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES),
 		.mapped_bytes = limpet_model_clamp(at_end[LIMPET_TOTAL_MMAP_BYTES],
 						   at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
-		.dropped_events = sum->dropped_events,
+		.dropped_events = sum->missing.dropped_events,
 		.truncated_stacks = sum->truncated_stacks,
-		.unseen_calls = sum->unseen_calls,
+		.unseen_calls = sum->missing.unseen_calls,
 	};
+}
+
+void limpet_model_judge(struct limpet_model *model, uint64_t found)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_model_missing *missing = &model->missing;
+
+	model->losses = model->end->losses | found |
+			limpet_loss_if(!model->end->known, LIMPET_LOSS_UNFINISHED) |
+			limpet_loss_if(model->damage->gone, LIMPET_LOSS_DAMAGED) |
+			limpet_loss_if(totals->dropped_events, LIMPET_LOSS_DROPPED) |
+			limpet_loss_if(totals->unseen_calls, LIMPET_LOSS_UNSEEN) |
+			limpet_loss_if(missing->untracked_allocations, LIMPET_LOSS_UNTRACKED) |
+			limpet_loss_if(missing->inferred_frees, LIMPET_LOSS_INFERRED) |
+			limpet_loss_if(totals->truncated_stacks, LIMPET_LOSS_TRUNCATED) |
+			limpet_loss_if(model->sample_bytes, LIMPET_LOSS_SAMPLED) |
+			limpet_loss_if(model->target->unseen_rss_share >= 0, LIMPET_LOSS_PARTIAL);
+	model->complete = limpet_losses_complete(model->losses);
+	model->exact = limpet_losses_exact(model->losses);
+	limpet_model_bounds_find(model);
+}
+
+void limpet_model_bound_again(struct limpet_model *model)
+{
+	limpet_model_bounds_find(model);
 }
 
 static int compare_sites(const void *a, const void *b)
@@ -214,7 +240,6 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 
 	if (code < 0)
 		return code;
-	model->exact = sum.exact;
 	model->compact = model->target->compact;
 	model->given_up_ns = sum.given_up_ns;
 	model->widened = sum.from_ns != model->from_ns || sum.to_ns != model->to_ns;
@@ -226,8 +251,6 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	model->overloads = sum.overloads;
 	model->overload_count = sum.overload_count;
 	sum.overloads = NULL;
-	if (sum.gone)
-		model->complete = false;
 	take_totals(model, &sum);
 	code = take_sites(model, &sum);
 	if (code == 0)
@@ -236,6 +259,10 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 		code = take_timeline(model, &sum);
 	if (code == 0)
 		code = take_sizes(model, &sum);
+	if (code == 0) {
+		model->missing = sum.missing;
+		limpet_model_judge(model, sum.losses);
+	}
 	limpet_model_sum_done(&sum);
 	return code;
 }
@@ -370,7 +397,6 @@ void limpet_model_live_refresh(struct limpet_model *model, const struct limpet_t
 	model->target = limpet_trace_reader_target(reader);
 	model->end = limpet_trace_reader_end(reader);
 	model->damage = limpet_trace_reader_damage(reader);
-	model->complete = model->end->complete;
 	model->duration_ns = model->end->time_ns;
 	model->node_count = limpet_trace_reader_nodes(reader, &model->nodes);
 	model->module_count = limpet_trace_reader_modules(reader, &model->modules);
@@ -388,7 +414,6 @@ int limpet_model_live_new(struct limpet_model_symbols *symbols, struct limpet_mo
 		return -ENOMEM;
 	}
 	model->private->symbols = symbols;
-	model->exact = true;
 	*ret_model = model;
 	return 0;
 }

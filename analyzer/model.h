@@ -43,6 +43,24 @@ struct limpet_model_totals {
 	uint64_t dropped_events, truncated_stacks, unseen_calls;
 };
 
+/* What is counted and not in the figures, since the capture's start whatever the window. */
+struct limpet_model_missing {
+	struct limpet_dropped dropped;
+	uint64_t dropped_events, unseen_calls;
+	uint64_t untracked_allocations, untracked_bytes;
+	uint64_t inferred_frees;                           /* all of them */
+	uint64_t late_inferred_frees, late_inferred_bytes; /* since there were losses */
+};
+/* Between what a figure lies, for sure: not as an estimate does. */
+struct limpet_model_bound {
+	uint64_t min, max;
+	bool has_min, has_max; /* false: it is not known */
+};
+struct limpet_model_bounds {
+	struct limpet_model_bound live_bytes, live_allocations, peak_bytes, mapped_bytes;
+	uint64_t unseen_frees; /* so many blocks at most that count as live may have been freed */
+};
+
 struct limpet_model_site {
 	uint32_t node; /* index into nodes; 0: stack unknown */
 	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary_allocations;
@@ -85,7 +103,8 @@ struct limpet_model {
 	const struct limpet_trace_target *target;
 	const struct limpet_trace_end *end;
 	const struct limpet_trace_damage *damage;
-	bool complete;           /* end->complete, and no contradiction was found on the way */
+	uint64_t losses; /* LIMPET_LOSS_BIT: what the trace says, and what was found on the way */
+	bool complete, exact;    /* of these: see common/losses.h */
 	uint64_t duration_ns;    /* of the capture */
 	uint64_t from_ns, to_ns; /* the window; to_ns is never 0 unless the capture is empty */
 	bool windowed;
@@ -99,11 +118,11 @@ struct limpet_model {
 	struct limpet_model_estimates *site_estimates; /* of each of `sites`; NULL: not sampled */
 	bool compact;         /* there are sums of time spans, no single events */
 	uint64_t given_up_ns; /* before it there are sums alone */
-	bool exact; /* false: a damaged block had to be bridged: sites, peak or limits of the
-		       window are approximate */
 
 	struct limpet_model_totals totals;
-	struct limpet_model_site *sites; /* by node; only those with a figure that is not 0 */
+	struct limpet_model_missing missing;
+	struct limpet_model_bounds bounds; /* of the totals */
+	struct limpet_model_site *sites;   /* by node; only those with a figure that is not 0 */
 	size_t site_count;
 	struct limpet_model_owner *owners; /* by number, from 1; entry 0: the others; NULL: there
 					    * are not several */
@@ -140,6 +159,14 @@ int limpet_model_live_new(struct limpet_model_symbols *symbols, struct limpet_mo
 /* After each time that the reader was followed, or another one was opened. */
 void limpet_model_live_refresh(struct limpet_model *model,
 			       const struct limpet_trace_reader *reader);
+
+/* Once the figures are there: what the trace says of its losses, what they count and what a reader
+ * has found (`found`), put together. The one place that decides `losses`, `complete`, `exact`, and
+ * what the figures lie between. */
+void limpet_model_judge(struct limpet_model *model, uint64_t found);
+
+/* For totals that were changed since: of a part of the capture. */
+void limpet_model_bound_again(struct limpet_model *model);
 
 /* Frames of one address, innermost first. Answers their number; 0: no symbols for it. */
 uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module, uint64_t address,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyzer/model_bounds.h"
 #include "analyzer/room.h"
 #include "common/sample.h"
 
@@ -198,9 +199,8 @@ static void take_losses(struct work *work, const struct limpet_trace_period *per
 {
 	struct limpet_model_sum *sum = work->sum;
 
-	sum->dropped_events = period->dropped_events;
+	limpet_model_bounds_take(&sum->missing, period);
 	sum->truncated_stacks = period->truncated_stacks;
-	sum->unseen_calls = period->unseen_calls;
 	if (period->capture_peak_bytes > work->capture_peak_bytes) {
 		work->capture_peak_bytes = period->capture_peak_bytes;
 		work->capture_peak_ns = period->capture_peak_ns;
@@ -225,8 +225,8 @@ static int add_sampled(struct work *work, const struct limpet_trace_period *peri
 								  : replay(work, segment);
 	if (code != -EBADMSG)
 		return code;
-	work->sum->gone = true;
-	work->sum->exact = false;
+	work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+	work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
 	return 0;
 }
 
@@ -262,8 +262,8 @@ static int add_whole(struct work *work, const struct limpet_trace_period *period
 			memcpy(work->sum->books.totals, period->totals, sizeof(period->totals));
 		if (code != -EBADMSG)
 			return code;
-		work->sum->gone = true;
-		work->sum->exact = false;
+		work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+		work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
 		if (!work->sum->books.counting)
 			start_window(work);
 	}
@@ -288,7 +288,7 @@ static int add_orphan(struct work *work, size_t segment)
 	code = replay(work, segment);
 	if (code != -EBADMSG)
 		return code;
-	work->sum->exact = false;
+	work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
 	return 0;
 }
 
@@ -311,7 +311,8 @@ static int flush_orphan(struct work *work, size_t *pending)
 
 	if (*pending == NO_BLOCK)
 		return 0;
-	work->sum->gone = true; /* its PERIOD was damaged, or never written */
+	work->sum->losses |=
+		LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED); /* its PERIOD was damaged, or never written */
 	code = add_segment(work, NO_BLOCK, *pending);
 	*pending = NO_BLOCK;
 	if (code < 0 || work->ended)
@@ -327,7 +328,7 @@ static int take_period(struct work *work, size_t block, size_t *pending)
 
 	code = limpet_trace_period_load(work->reader, block, &period);
 	if (code == -EBADMSG) {
-		work->sum->gone = true;
+		work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
 		return 0;
 	}
 	if (code < 0)
@@ -392,13 +393,12 @@ static int take_sums(struct work *work, size_t block)
 		return 0;
 	code = limpet_trace_period_load(work->reader, block, &sums);
 	if (code < 0) {
-		work->sum->gone |= code == -EBADMSG;
 		return code == -EBADMSG ? 0 : code;
 	}
 	work->gap = false;
 	work->sum->given_up_ns = sums->last_ns;
 	if (sums->last_ns / LIMPET_TRACE_TICK_NS >= work->to_tick) {
-		work->sum->exact = false;
+		work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_GIVEN_UP);
 		work->ended = true;
 	}
 	if (work->from_tick == 0)
@@ -411,7 +411,7 @@ static int take_sums(struct work *work, size_t block)
 		code = add_period(work, sums, 0);
 	if (code == 0 && !work->sum->books.counting &&
 	    sums->last_ns / LIMPET_TRACE_TICK_NS >= work->from_tick) {
-		work->sum->exact = false;
+		work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_GIVEN_UP);
 		start_window(work);
 	}
 	limpet_trace_period_free(sums);
@@ -463,7 +463,7 @@ static int sum_to_peak(struct work *again, const struct peak_place *peak)
 				continue; /* nothing happened, or it was counted as lost before */
 			code = segment->events != NO_BLOCK ? replay(again, i) : -EBADMSG;
 			if (code == -EBADMSG) {
-				again->sum->exact = false;
+				again->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
 				code = 0;
 			}
 			continue;
@@ -506,7 +506,7 @@ static int take_held(struct work *work)
 	/* The point within the period is not known. */
 	if (code == 0 && period->peak_row == 0 && period->site_count &&
 	    limpet_trace_reader_target(work->reader)->compact)
-		work->sum->exact = false;
+		work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
 	limpet_trace_period_free(period);
 	return code;
 }
@@ -514,7 +514,7 @@ static int take_held(struct work *work)
 static int sum_peak(struct work *work)
 {
 	struct limpet_model_books *books = &work->sum->books;
-	struct limpet_model_sum second = {.exact = true};
+	struct limpet_model_sum second = {0};
 	const struct limpet_trace_node *nodes;
 	uint32_t node_count = limpet_trace_reader_nodes(work->reader, &nodes);
 	struct work again = {.sum = &second,
@@ -550,7 +550,7 @@ static int sum_peak(struct work *work)
 		site->peak_live = from->live;
 		site->peak_bytes = from->live_bytes;
 	}
-	work->sum->exact &= second.exact;
+	work->sum->losses |= second.losses;
 	limpet_model_sum_done(&second);
 	return code;
 }
@@ -578,6 +578,25 @@ static bool was_overloaded(struct limpet_trace_reader *reader)
 	return false;
 }
 
+/* Sums of sites come from single blocks of the file, totals from the last one that is left. */
+static bool sites_add_up(const struct limpet_model_books *books)
+{
+	uint64_t allocations = 0, frees = 0, bytes = 0;
+
+	for (size_t i = 0; i < books->site_count; i++) {
+		allocations += books->sites[i].allocations;
+		frees += books->sites[i].frees;
+		bytes += books->sites[i].live_bytes;
+	}
+	return allocations == books->totals[LIMPET_TOTAL_ALLOCATIONS] -
+				      books->start_totals[LIMPET_TOTAL_ALLOCATIONS] &&
+	       frees == books->totals[LIMPET_TOTAL_FREES] -
+				books->start_totals[LIMPET_TOTAL_FREES] &&
+	       bytes == books->totals[LIMPET_TOTAL_ALLOCATED_BYTES] -
+				books->totals[LIMPET_TOTAL_FREED_BYTES] -
+				books->totals[LIMPET_TOTAL_UNTRACKED_BYTES];
+}
+
 int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_reader *reader,
 			  uint64_t from_ns, uint64_t to_ns)
 {
@@ -595,7 +614,7 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 			    .rows_left = UINT32_MAX};
 	int code;
 
-	*sum = (struct limpet_model_sum){.exact = true, .from_ns = from_ns, .to_ns = to_ns};
+	*sum = (struct limpet_model_sum){.from_ns = from_ns, .to_ns = to_ns};
 	code = limpet_model_books_init(
 		&sum->books, node_count,
 		sample_bytes < LIMPET_SAMPLE_MAX_BYTES ? sample_bytes : LIMPET_SAMPLE_MAX_BYTES,
@@ -612,8 +631,10 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 	    work.capture_peak_bytes > sum->peak_bytes) {
 		sum->peak_bytes = work.capture_peak_bytes;
 		sum->peak_ns = work.capture_peak_ns;
-		sum->exact = false;
+		sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
 	}
+	if (!is_sampled(&work) && !sites_add_up(&sum->books))
+		sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
 	free(work.segments);
 	if (code < 0)
 		limpet_model_sum_done(sum);

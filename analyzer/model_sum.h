@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/model.h"
 #include "analyzer/model_books.h"
 #include "analyzer/trace_reader.h"
 
@@ -21,11 +22,11 @@ struct limpet_model_sum {
 	uint64_t peak_bytes, peak_ns;
 	struct limpet_trace_overload *overloads; /* of the capture, by time */
 	size_t overload_count, overload_room;
-	uint64_t dropped_events, truncated_stacks, unseen_calls; /* of the capture */
-	uint64_t given_up_ns;    /* before it there are sums alone */
-	uint64_t from_ns, to_ns; /* as asked for; without single events, of the periods in it */
-	bool exact;
-	bool gone; /* a block of the capture could not be read */
+	struct limpet_model_missing missing;
+	uint64_t truncated_stacks; /* of the capture */
+	uint64_t given_up_ns;      /* before it there are sums alone */
+	uint64_t from_ns, to_ns;   /* as asked for; without single events, of the periods in it */
+	uint64_t losses;           /* LIMPET_LOSS_BIT: DAMAGED, BRIDGED, GIVEN_UP */
 };
 
 /* to_ns UINT64_MAX: to the end. 0, -ENOMEM or the error of a read. */

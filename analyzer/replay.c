@@ -77,7 +77,8 @@ struct work {
 	uint64_t part_until_ns;
 	uint64_t next_tick; /* the first at which there is more to do than to count */
 	uint64_t peak_tick; /* at which the peak is to be looked for; UINT64_MAX: not now */
-	bool counting, ended, peaked, exact;
+	bool counting, ended, peaked;
+	uint64_t losses;
 	uint8_t ages_below[65]; /* by bit length of an age in ticks: bucket of the least such */
 };
 
@@ -716,7 +717,7 @@ static int replay_all(struct work *work, struct limpet_trace_reader *reader)
 			continue;
 		code = blocks[i].damaged ? -EBADMSG : replay_block(work, reader, i);
 		if (code == -EBADMSG)
-			work->exact = false;
+			work->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
 		else if (code < 0)
 			return code;
 	}
@@ -909,9 +910,11 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 {
 	struct limpet_replay *replay = calloc(1, sizeof(*replay));
 	/* Of what was given up there are sums alone. */
-	struct work work = {.model = model,
-			    .options = options,
-			    .exact = !model->given_up_ns || model->from_ns > model->given_up_ns};
+	struct work work = {
+		.model = model,
+		.options = options,
+		.losses = limpet_loss_if(model->given_up_ns && model->from_ns <= model->given_up_ns,
+					 LIMPET_LOSS_GIVEN_UP)};
 	int code = -ENOMEM;
 
 	work.site_of_node = calloc(model->node_count + 1ul, sizeof(*work.site_of_node));
@@ -923,7 +926,7 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 		code = replay_all(&work, reader);
 	if (code == 0) {
 		add_alive(&work);
-		replay->exact = work.exact;
+		replay->losses = work.losses;
 		code = take_sites(&work, replay);
 	}
 	if (code == 0)

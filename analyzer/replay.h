@@ -94,7 +94,8 @@ struct limpet_replay {
 	/* With a filter of threads: what those that it keeps mapped, by node, as the model's. */
 	struct limpet_model_map_site *maps;
 	size_t map_count;
-	bool exact; /* false: a block of events could not be read, or was given up */
+	uint64_t losses; /* LIMPET_LOSS_BIT: BRIDGED, a block of events could not be read; GIVEN_UP
+			  */
 };
 
 /* The window is the model's. 0, -ENOMEM, -ENODATA (a trace of sums alone), or the error of a read.

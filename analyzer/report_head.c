@@ -5,6 +5,8 @@
 
 /* Columns of the words at the left. */
 #define HANG 10
+/* Two figures and a word. */
+#define BETWEEN (3 * LIMPET_UNITS_TEXT)
 
 static const char *end_words(const struct limpet_trace_end *end)
 {
@@ -107,12 +109,56 @@ static int print_window(struct limpet_pen *pen)
 	return result;
 }
 
+/* Why it is not complete; "": a line above says it. */
+static const char *because(const struct limpet_model *model)
+{
+	const uint64_t counted = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) |
+				 LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
+				 LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+	/* Mappings that the collector's memory did not hold have no count. */
+	const uint64_t said = counted | limpet_loss_if(model->totals.untracked_allocations,
+						       LIMPET_LOSS_UNTRACKED);
+
+	if (model->end->because[0])
+		return model->end->because;
+	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
+		if (model->losses & ~said & LIMPET_LOSS_BIT(i) &&
+		    limpet_loss_kinds[i].clears_complete)
+			return limpet_loss_kinds[i].words;
+	return "";
+}
+
+/* Of events that were dropped: what they were, as far as that is known. */
+static const char *say_kinds(char ret[3 * BETWEEN], struct limpet_pen *pen)
+{
+	const struct limpet_dropped *dropped = &pen->report->model->missing.dropped;
+	const uint64_t maps = dropped->mmaps + dropped->munmaps;
+	const size_t room = 3 * BETWEEN;
+	size_t used = 0;
+
+	ret[0] = '\0';
+	if (dropped->allocations)
+		used += (size_t)snprintf(ret, room, ": %s allocation%s (%s)",
+					 limpet_pen_count(pen, dropped->allocations),
+					 limpet_pen_plural(dropped->allocations),
+					 limpet_pen_bytes(pen, dropped->allocated_bytes));
+	if (dropped->frees)
+		used += (size_t)snprintf(ret + used, room - used, "%s %s free%s", used ? "," : ":",
+					 limpet_pen_count(pen, dropped->frees),
+					 limpet_pen_plural(dropped->frees));
+	if (maps)
+		snprintf(ret + used, room - used, "%s %s of mmap and its like", used ? "," : ":",
+			 limpet_pen_count(pen, maps));
+	return ret;
+}
+
 /* What is missing, or that nothing is. */
 static int print_losses(struct limpet_pen *pen)
 {
 	const struct limpet_model *model = pen->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
 	const struct limpet_trace_damage *damage = model->damage;
+	const char *why = because(model);
 	const struct {
 		uint64_t value;
 		const char *one, *many;
@@ -126,15 +172,17 @@ static int print_losses(struct limpet_pen *pen)
 		{damage->blocks_damaged + damage->blocks_lost, "block of the trace damaged",
 		 "blocks of the trace damaged"},
 	};
+	char kinds[3 * BETWEEN];
 	bool any = false;
 	int result = 0;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list) && !result; i++) {
 		if (!list[i].value)
 			continue;
-		result = limpet_pen_wrap(pen, pen->options->warn, HANG, "%-9s %s %s",
+		result = limpet_pen_wrap(pen, pen->options->warn, HANG, "%-9s %s %s%s",
 					 any ? "" : "losses", limpet_pen_count(pen, list[i].value),
-					 list[i].value == 1 ? list[i].one : list[i].many);
+					 list[i].value == 1 ? list[i].one : list[i].many,
+					 i ? "" : say_kinds(kinds, pen));
 		any = true;
 	}
 	if (!result && damage->truncated) {
@@ -143,7 +191,7 @@ static int print_losses(struct limpet_pen *pen)
 					 any ? "" : "losses");
 		any = true;
 	}
-	if (!result && !model->exact) {
+	if (!result && model->losses & LIMPET_LOSSES_OF_A_READER) {
 		result =
 			limpet_pen_wrap(pen, pen->options->warn, HANG,
 					"%-9s sites and peak are approximate", any ? "" : "losses");
@@ -152,7 +200,7 @@ static int print_losses(struct limpet_pen *pen)
 	if (!result && !model->complete && model->end->end != LIMPET_END_RUNNING)
 		return limpet_pen_wrap(pen, pen->options->warn, HANG,
 				       "%-9s the trace is not complete%s%s", any ? "" : "losses",
-				       model->end->because[0] ? ": " : "", model->end->because);
+				       why[0] ? ": " : "", why);
 	if (!result && !any)
 		result = limpet_pen_wrap(pen, "", HANG, "losses    none%s",
 					 !model->complete        ? " so far"
@@ -301,24 +349,66 @@ static int print_owners(struct limpet_pen *pen)
 	return result;
 }
 
+/* "12.0 MiB to 14.0 MiB": between what a figure lies, as it was recorded where nothing is known. */
+static const char *between(char ret[BETWEEN], struct limpet_pen *pen, uint64_t value,
+			   const struct limpet_model_bound *bound,
+			   const char *(*say)(struct limpet_pen *pen, uint64_t value))
+{
+	if (bound->has_min && bound->has_max && bound->min == bound->max)
+		snprintf(ret, BETWEEN, "%s", say(pen, value));
+	else if (bound->has_min && bound->has_max)
+		snprintf(ret, BETWEEN, "%s to %s", say(pen, bound->min), say(pen, bound->max));
+	else if (bound->has_min)
+		snprintf(ret, BETWEEN, "at least %s", say(pen, bound->min));
+	else if (bound->has_max)
+		snprintf(ret, BETWEEN, "at most %s", say(pen, bound->max));
+	else
+		snprintf(ret, BETWEEN, "%s", say(pen, value));
+	return ret;
+}
+
+static bool is_certain(const struct limpet_model_bound *bound)
+{
+	return bound->has_min && bound->has_max && bound->min == bound->max;
+}
+
+static int print_live(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_model_bounds *bounds = &model->bounds;
+	char live[BETWEEN], blocks[BETWEEN], recorded[BETWEEN] = "";
+
+	if (!limpet_losses_exact(model->losses & ~LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED)) &&
+	    !(is_certain(&bounds->live_bytes) && is_certain(&bounds->live_allocations)))
+		snprintf(recorded, sizeof(recorded), "; %s in %s recorded",
+			 limpet_pen_bytes(pen, totals->live_bytes),
+			 limpet_pen_count(pen, totals->live_allocations));
+	return limpet_pen_wrap(
+		pen, pen->options->bold, HANG, "live      %s in %s block%s%s%s",
+		between(live, pen, totals->live_bytes, &bounds->live_bytes, limpet_pen_bytes),
+		between(blocks, pen, totals->live_allocations, &bounds->live_allocations,
+			limpet_pen_count),
+		limpet_pen_plural(totals->live_allocations), recorded,
+		model->windowed ? " at the end of the window" : "");
+}
+
 static int print_totals(struct limpet_pen *pen)
 {
 	const struct limpet_model *model = pen->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
 	uint64_t window_ns = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
+	char text[BETWEEN];
 	int result;
 
-	result = limpet_pen_wrap(pen, pen->options->bold, HANG, "live      %s in %s block%s%s",
-				 limpet_pen_bytes(pen, totals->live_bytes),
-				 limpet_pen_count(pen, totals->live_allocations),
-				 limpet_pen_plural(totals->live_allocations),
-				 model->windowed ? " at the end of the window" : "");
+	result = print_live(pen);
 	if (!result && model->windowed)
 		result = limpet_pen_wrap(pen, "", HANG, "growth    %s in the window",
 					 limpet_pen_bytes_change(pen, totals->growth_bytes));
 	if (!result)
 		result = limpet_pen_wrap(pen, "", HANG, "peak      %s at %s",
-					 limpet_pen_bytes(pen, totals->peak_bytes),
+					 between(text, pen, totals->peak_bytes,
+						 &model->bounds.peak_bytes, limpet_pen_bytes),
 					 limpet_pen_duration(pen, totals->peak_ns));
 	if (!result)
 		result = limpet_pen_wrap(
@@ -350,7 +440,8 @@ static int print_totals(struct limpet_pen *pen)
 			pen, "", HANG, "mapped    %s by %s mmap call%s, %s still mapped",
 			limpet_pen_bytes(pen, totals->mmap_bytes),
 			limpet_pen_count(pen, totals->mmaps), limpet_pen_plural(totals->mmaps),
-			limpet_pen_bytes(pen, totals->mapped_bytes));
+			between(text, pen, totals->mapped_bytes, &model->bounds.mapped_bytes,
+				limpet_pen_bytes));
 	return result;
 }
 

@@ -57,11 +57,50 @@ static json_t *overloads_object(const struct limpet_model *model)
 			 "seconds", limpet_json_seconds(all_ns), "ranges", list);
 }
 
+/* Why it is not complete, or why figures are not exact. */
+static json_t *reasons(const struct limpet_model *model, bool complete)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; list && i < LIMPET_LOSS_COUNT; i++) {
+		const struct limpet_loss_kind *kind = &limpet_loss_kinds[i];
+
+		if (!(model->losses & LIMPET_LOSS_BIT(i)) ||
+		    !(complete ? kind->clears_complete : kind->clears_exact))
+			continue;
+		if (json_array_append_new(list, json_string(kind->key))) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
 /* What a site may have beyond its interval; null: nothing is estimated. */
 static json_t *unseen_high(const struct limpet_model *model, double most)
 {
 	return model->sample_bytes ? limpet_json_number((uint64_t)limpet_estimate_unseen(most))
 				   : json_null();
+}
+
+/* What was dropped, by kind; `unknown`: of no known kind, as in older traces. */
+static json_t *dropped_object(const struct limpet_model *model)
+{
+	const struct limpet_dropped *dropped = &model->missing.dropped;
+	const uint64_t known =
+		dropped->allocations + dropped->frees + dropped->mmaps + dropped->munmaps;
+	const uint64_t all = model->missing.dropped_events;
+
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "allocations",
+			 limpet_json_number(dropped->allocations), "allocated_bytes",
+			 limpet_json_number(dropped->allocated_bytes), "frees",
+			 limpet_json_number(dropped->frees), "freed_bytes",
+			 limpet_json_number(dropped->freed_bytes), "mmaps",
+			 limpet_json_number(dropped->mmaps), "mmap_bytes",
+			 limpet_json_number(dropped->mmap_bytes), "munmaps",
+			 limpet_json_number(dropped->munmaps), "munmap_bytes",
+			 limpet_json_number(dropped->munmap_bytes), "unknown",
+			 limpet_json_number(all > known ? all - known : 0));
 }
 
 static json_t *capture_object(const struct limpet_report *report)
@@ -77,7 +116,7 @@ static json_t *capture_object(const struct limpet_report *report)
 
 	return json_pack(
 		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o,s:o,s:b,s:o,s:o}",
+		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
 		limpet_json_seconds(model->duration_ns), "events",
@@ -101,7 +140,9 @@ static json_t *capture_object(const struct limpet_report *report)
 		model->compact, "single_events_from_seconds",
 		model->compact ? json_null() : limpet_json_seconds(model->given_up_ns),
 		"incomplete_because",
-		end->because[0] ? limpet_json_text(end->because) : json_null());
+		end->because[0] ? limpet_json_text(end->because) : json_null(),
+		"incomplete_reasons", reasons(model, true), "inexact_reasons",
+		reasons(model, false), "dropped", dropped_object(model));
 }
 
 /* The ranges of the four figures that have one. False: no memory. */
@@ -127,6 +168,33 @@ static bool set_ranges(json_t *object, const struct limpet_model_estimates *esti
 			return false;
 	}
 	return true;
+}
+
+/* Between what the figures lie for sure; null: not known. False: no memory. */
+static bool set_bounds(json_t *object, const struct limpet_model_bounds *bounds)
+{
+	const struct {
+		const char *min, *max;
+		const struct limpet_model_bound *bound;
+	} list[] = {
+		{"live_bytes_min", "live_bytes_max", &bounds->live_bytes},
+		{"live_allocations_min", "live_allocations_max", &bounds->live_allocations},
+		{"peak_bytes_min", "peak_bytes_max", &bounds->peak_bytes},
+		{"mapped_bytes_min", "mapped_bytes_max", &bounds->mapped_bytes},
+	};
+	bool failed = false;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list) && !failed; i++) {
+		const struct limpet_model_bound *bound = list[i].bound;
+
+		failed = json_object_set_new(object, list[i].min,
+					     bound->has_min ? limpet_json_number(bound->min)
+							    : json_null()) ||
+			 json_object_set_new(object, list[i].max,
+					     bound->has_max ? limpet_json_number(bound->max)
+							    : json_null());
+	}
+	return !failed;
 }
 
 static json_t *totals_object(const struct limpet_model *model)
@@ -166,7 +234,7 @@ static json_t *totals_object(const struct limpet_model *model)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
 		failed = failed || json_object_set_new(object, list[i].key,
 						       limpet_json_number(list[i].value));
-	failed = failed ||
+	failed = failed || !set_bounds(object, &model->bounds) ||
 		 json_object_set_new(object, "growth_bytes", json_integer(totals->growth_bytes)) ||
 		 json_object_set_new(object, "peak_seconds", limpet_json_seconds(totals->peak_ns));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(unsampled) && model->sample_bytes; i++)
@@ -374,7 +442,7 @@ static json_t *findings_array(const struct limpet_findings *findings)
 
 		if (json_array_append_new(
 			    array,
-			    json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "kind",
+			    json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "kind",
 				      limpet_findings_words[finding->kind], "text",
 				      limpet_json_text(finding->text), "function",
 				      limpet_json_text(finding->function), "caller",
@@ -387,7 +455,10 @@ static json_t *findings_array(const struct limpet_findings *findings)
 				      finding->kind != LIMPET_FINDINGS_STEADY &&
 						      finding->per_second < 0
 					      ? json_null()
-					      : json_real(finding->per_second)))) {
+					      : json_real(finding->per_second),
+				      "freed_blocks_max",
+				      limpet_json_known(finding->freed_blocks_max), "qualified",
+				      finding->qualified))) {
 			json_decref(array);
 			return NULL;
 		}

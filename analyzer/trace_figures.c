@@ -125,6 +125,20 @@ static int read_overloads(struct limpet_trace_period *period, struct limpet_curs
 	return list->failed ? -EBADMSG : 0;
 }
 
+static void read_dropped(struct limpet_trace_period *period, struct limpet_cursor *section)
+{
+	struct limpet_dropped *dropped = &period->dropped;
+	uint64_t *const numbers[] = {
+		&dropped->allocations,   &dropped->allocated_bytes, &dropped->frees,
+		&dropped->freed_bytes,   &dropped->unsized_frees,   &dropped->mmaps,
+		&dropped->mmap_bytes,    &dropped->munmaps,         &dropped->munmap_bytes,
+		&period->inferred_frees, &period->inferred_bytes,
+	};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
+		*numbers[i] = limpet_cursor_varint(section);
+}
+
 static int read_period_section(const struct limpet_trace_reader *reader,
 			       struct limpet_trace_period *period, unsigned tag,
 			       struct limpet_cursor *section)
@@ -152,6 +166,8 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 		period->dropped_events = limpet_cursor_varint(section);
 		period->truncated_stacks = limpet_cursor_varint(section);
 		period->unseen_calls = limpet_cursor_varint(section);
+		if (limpet_cursor_left(section))
+			read_dropped(period, section);
 		break;
 	case LIMPET_PERIOD_PEAK:
 		period->peak_bytes = limpet_cursor_varint(section);

@@ -25,7 +25,7 @@ struct limpet_trace_reader {
 	uint64_t indexed;    /* where the next block begins, or what is not one yet */
 	uint64_t tail_bytes; /* part of damage.bytes_ignored: what was there of it */
 	uint64_t expected;   /* number of the next block */
-	bool ended, gone;    /* an END was seen; something of the capture is gone */
+	bool ended;          /* an END was seen */
 	uint64_t last_ns;    /* of the last period */
 	bool newer;          /* a mark of a later format was seen */
 	uint16_t newer_version;
@@ -264,11 +264,12 @@ static void check_sequence(struct limpet_trace_reader *reader, size_t first)
 			block->damaged = true;
 		} else {
 			damage->blocks_lost += block->sequence - reader->expected;
-			reader->gone |= !reader->ended && block->sequence != reader->expected;
+			reader->damage.gone |=
+				!reader->ended && block->sequence != reader->expected;
 			reader->expected = block->sequence + 1ull;
 		}
 		if (block->damaged && block->type != LIMPET_TRACE_SYMBOLS)
-			reader->gone = true;
+			reader->damage.gone = true;
 		if (block->type == LIMPET_TRACE_END && !block->damaged)
 			reader->ended = true;
 	}
@@ -325,7 +326,7 @@ static int check_sequence_with_gaps(struct limpet_trace_reader *reader)
 		}
 		ranges[count++] = (struct range){block->sequence, block->sequence + 1ull};
 		last = block->sequence + 1ull;
-		reader->gone |= block->damaged && block->type != LIMPET_TRACE_SYMBOLS;
+		reader->damage.gone |= block->damaged && block->type != LIMPET_TRACE_SYMBOLS;
 		if (block->type == LIMPET_TRACE_END && !block->damaged)
 			end = block->sequence;
 	}
@@ -333,7 +334,7 @@ static int check_sequence_with_gaps(struct limpet_trace_reader *reader)
 	for (size_t i = 0; i < count; i++) {
 		if (ranges[i].from > expected) {
 			reader->damage.blocks_lost += ranges[i].from - expected;
-			reader->gone |= expected < end;
+			reader->damage.gone |= expected < end;
 		}
 		if (ranges[i].to > expected)
 			expected = ranges[i].to;
@@ -373,7 +374,7 @@ static int read_tables(struct limpet_trace_reader *reader, size_t first)
 		if (code == -EBADMSG) {
 			block->damaged = true;
 			reader->damage.blocks_damaged++;
-			reader->gone = true;
+			reader->damage.gone = true;
 		} else if (code < 0) {
 			return code;
 		}
@@ -386,8 +387,6 @@ static int read_tables(struct limpet_trace_reader *reader, size_t first)
 	/* What is cut off behind the end is symbols, not events. */
 	if (reader->writer_alive || end->known)
 		reader->damage.truncated = false;
-	if (!end->known || reader->gone)
-		end->complete = false;
 	return 0;
 }
 

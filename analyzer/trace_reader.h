@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/losses.h"
 #include "common/trace_format.h"
 #include "common/varint.h"
 
@@ -93,11 +94,11 @@ struct limpet_trace_end {
 	bool known;          /* an END record is there */
 	enum limpet_end end; /* without one: RUNNING if a writer holds the file, COLLECTOR_LOST */
 	uint64_t time_ns;    /* of the end; without a record: of the last whole period */
-	bool complete;       /* as recorded, and no block of the capture is lost or damaged */
+	uint64_t losses;     /* LIMPET_LOSS_BIT, as recorded */
 	bool agent_unloaded;
 	int64_t attach_stop_us, detach_stop_us; /* < 0: unknown */
 	uint64_t agent_memory_bytes;
-	const char *because; /* why it is not complete, where no count says it; "": not known */
+	const char *because; /* why it is not complete, in more words than its losses; "": none */
 };
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
 
@@ -106,6 +107,7 @@ struct limpet_trace_damage {
 	uint64_t blocks_lost;    /* missing numbers */
 	uint64_t bytes_ignored;  /* that belong to no whole block, an unfinished tail included */
 	bool truncated;          /* ends within a block, and no writer is at work */
+	bool gone;               /* of these blocks, some were of the capture: not symbols */
 };
 const struct limpet_trace_damage *limpet_trace_reader_damage(
 	const struct limpet_trace_reader *reader);
@@ -215,8 +217,10 @@ struct limpet_trace_period {
 	uint64_t totals[LIMPET_TOTAL_COUNT];                     /* since the capture's start */
 	uint64_t rss_bytes, cgroup_bytes;                        /* at its end; 0: unknown */
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
-	uint64_t peak_bytes;                                     /* within the period */
-	uint32_t peak_row;                                       /* rows of the block up to it */
+	struct limpet_dropped dropped;           /* of the dropped events; an older trace: 0 */
+	uint64_t inferred_frees, inferred_bytes; /* since there were losses; likewise */
+	uint64_t peak_bytes;                     /* within the period */
+	uint32_t peak_row;                       /* rows of the block up to it */
 	uint64_t peak_ns;
 	uint64_t capture_peak_bytes, capture_peak_ns; /* so far */
 	struct limpet_trace_size sizes[LIMPET_TRACE_SIZE_BUCKETS];

@@ -366,6 +366,7 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 {
 	struct limpet_trace_end *end = &tables->end, read = *end;
 	struct limpet_cursor section;
+	bool complete = false;
 	unsigned tag;
 
 	if (end->known)
@@ -393,7 +394,7 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 			read.time_ns = value;
 			break;
 		case LIMPET_ENDING_COMPLETE:
-			read.complete = value == 1;
+			complete = value == 1;
 			break;
 		case LIMPET_ENDING_AGENT_UNLOADED:
 			read.agent_unloaded = value == 1;
@@ -407,12 +408,18 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 		case LIMPET_ENDING_AGENT_MEMORY_BYTES:
 			read.agent_memory_bytes = value;
 			break;
+		case LIMPET_ENDING_LOSSES:
+			read.losses = value & LIMPET_LOSSES_WRITTEN;
+			break;
 		default:
 			break;
 		}
 	}
 	if (sections->failed)
 		return -EBADMSG;
+	/* An older limpet said no more than that, and a newer one may know of others. */
+	if (!complete && limpet_losses_complete(read.losses))
+		read.losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNSAID);
 	read.known = true;
 	*end = read;
 	return 0;

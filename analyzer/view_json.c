@@ -373,13 +373,14 @@ static int print_head(struct talk *talk)
 
 	fprintf(talk->file, "{\"format\":\"limpet-view\",\"version\":1,\"view\":\"%s\"",
 		limpet_view_words[talk->options->kind]);
-	result = limpet_json_print(talk->file, ",\n\"capture\":",
-				   json_pack("{s:o,s:o,s:b,s:b,s:b}", "pid",
-					     limpet_json_number(model->target->pid), "comm",
-					     limpet_json_text(model->target->comm), "complete",
-					     model->complete, "exact",
-					     model->exact && (!heap->replay || heap->replay->exact),
-					     "estimated", model->sample_bytes != 0));
+	result = limpet_json_print(
+		talk->file, ",\n\"capture\":",
+		json_pack("{s:o,s:o,s:b,s:b,s:b}", "pid", limpet_json_number(model->target->pid),
+			  "comm", limpet_json_text(model->target->comm), "complete",
+			  model->complete, "exact",
+			  limpet_losses_exact(model->losses |
+					      (heap->replay ? heap->replay->losses : 0)),
+			  "estimated", model->sample_bytes != 0));
 	if (!result)
 		result = limpet_json_print(
 			talk->file, ",\n\"window\":",

@@ -172,8 +172,8 @@ static int print_title(struct talk *talk, const char *what)
 					 limpet_pen_count(pen, talk->heap->hidden.allocations),
 					 limpet_pen_plural(talk->heap->hidden.allocations));
 	if (!result &&
-	    (!model->complete || !model->exact ||
-	     (talk->heap->replay && !talk->heap->replay->exact)) &&
+	    (!model->complete || model->losses & LIMPET_LOSSES_OF_A_READER ||
+	     (talk->heap->replay && talk->heap->replay->losses)) &&
 	    model->end->end != LIMPET_END_RUNNING)
 		result = limpet_pen_line(pen, pen->options->warn,
 					 "losses    the trace is not complete: limpet report says "

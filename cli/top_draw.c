@@ -307,9 +307,12 @@ static void draw_memory(const struct limpet_top_screen *screen)
 	const struct limpet_model *model = limpet_top_source_model(screen->source);
 	const int graph = COLS >= 60 ? 36 : COLS;
 	char live[LIMPET_UNITS_TEXT], growth[LIMPET_UNITS_TEXT], rss[LIMPET_UNITS_TEXT] = "-";
-	char mapped[LIMPET_UNITS_TEXT], line[128];
+	char mapped[LIMPET_UNITS_TEXT], most[LIMPET_UNITS_TEXT], line[128];
+	const struct limpet_model_bound *bound = &model->bounds.live_bytes;
+	const bool between = bound->has_min && bound->has_max && bound->min != bound->max;
 
-	limpet_units_format_bytes(live, model->totals.live_bytes);
+	limpet_units_format_bytes(live, between ? bound->min : model->totals.live_bytes);
+	limpet_units_format_bytes(most, bound->max);
 	say_change(growth, by_second(screen)
 				   ? per_second(screen, (double)model->totals.growth_bytes)
 				   : (double)model->totals.growth_bytes);
@@ -321,8 +324,8 @@ static void draw_memory(const struct limpet_top_screen *screen)
 	}
 	limpet_units_format_bytes(mapped, model->totals.mapped_bytes);
 	style(screen, PLAIN, A_BOLD);
-	snprintf(line, sizeof(line), "live %s%10s  %s%s", model->sample_bytes ? "~" : " ", live,
-		 growth, by_second(screen) ? "/s" : "");
+	snprintf(line, sizeof(line), "live %s%10s%s%s  %s%s", model->sample_bytes ? "~" : " ", live,
+		 between ? " to " : "", between ? most : "", growth, by_second(screen) ? "/s" : "");
 	put(1, 0, graph - 1, line, false);
 	snprintf(line, sizeof(line), "RSS   %10s  mmap %s", rss, mapped);
 	put(2, 0, graph - 1, line, false);

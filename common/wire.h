@@ -329,6 +329,13 @@ struct limpet_shm_layout {
 	uint64_t sample_filter_offset; /* a counter a byte */
 };
 
+/* Events of one kind for which there was no room. */
+struct limpet_drops {
+	uint64_t count, bytes; /* as the records would have had them */
+	uint64_t unsized;      /* of these, frees whose size is unknown */
+};
+#define LIMPET_DROPS_KINDS (LIMPET_EVENT_MUNMAP + 1u) /* by enum limpet_event_type */
+
 struct limpet_shm {
 	uint64_t magic;
 	uint32_t abi;
@@ -398,6 +405,7 @@ struct limpet_shm {
 	 * not known, or too far; or an argument is not what its signature says. */
 	uint64_t lost_arguments;
 	uint64_t lost_no_sample; /* sampled allocations that found no room in the table */
+	struct limpet_drops drops[LIMPET_DROPS_KINDS]; /* of all threads: they are few */
 	/* Stack pointers on other stacks than the thread's own, which the collector is to look for
 	 * in the maps: fibres, alternate signal stacks. A ring. */
 	uint64_t unknown[LIMPET_UNKNOWN_STACKS];

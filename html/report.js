@@ -566,9 +566,16 @@ function drawOverview() {
     textContent: 'What each stack held at the peak is not known: of that time sums alone are kept.'}));
   $('findings').replaceChildren(...findings);
   const tile = (name, value, why) => make('div', {}, make('dt', {textContent: name}), make('dd', {}, value, ...(why ? [make('small', {textContent: why})] : [])));
+  /* Between what a figure of the whole lies, where something was lost and counted. */
+  const bound = (name, value, say) => {
+    const {[`${name}_min`]: min, [`${name}_max`]: max} = data.totals;
+    if (!figures.whole || min === undefined || min === max) return say(value);
+    return min === null ? (max === null ? say(value) : `at most ${say(max)}`) :
+      max === null ? `at least ${say(min)}` : `${say(min)} to ${say(max)}`;
+  };
   $('tiles').replaceChildren(
-    tile('Live at the end', bytes(total.live)), tile('Live blocks', count(total.liveCount)),
-    tile(`Peak, at ${seconds(high.seconds)}`, high.bytes === null ? '–' : (high.exact ? '' : 'at least ') + bytes(high.bytes)),
+    tile('Live at the end', bound('live_bytes', total.live, bytes)), tile('Live blocks', bound('live_allocations', total.liveCount, count)),
+    tile(`Peak, at ${seconds(high.seconds)}`, high.bytes === null ? '–' : (high.exact ? '' : 'at least ') + bound('peak_bytes', high.bytes, bytes)),
     tile('Growth', signed(total.growth)), tile('Allocated', bytes(total.allocated)),
     tile('Allocations', count(total.allocations)), tile('a second', span ? count(total.allocations / span) : '–'),
     NO_TEMPORARY ? tile('Temporary', '–', NO_TEMPORARY) : tile('Temporary', percent(total.temporary, total.allocations) || '–'));
@@ -596,7 +603,7 @@ function drawAbout() {
   row('The target stood still for', capture.attach_stop_microseconds === null ? '' :
     `${(capture.attach_stop_microseconds / 1000).toFixed(2)} ms at attach, ${((capture.detach_stop_microseconds || 0) / 1000).toFixed(2)} ms at detach`);
   row('Frees of blocks from before', data.totals.foreign_frees ? `${count(data.totals.foreign_frees)} (${bytes(data.totals.foreign_freed_bytes)})` : '');
-  row('Mapped by the program itself', data.totals.mapped_bytes ? bytes(data.totals.mapped_bytes) : '');
+  row('Mapped by the program itself', data.totals.mapped_bytes ? bytes(data.totals.mapped_bytes) + (data.totals.mapped_bytes_min === data.totals.mapped_bytes_max ? '' : ', as recorded') : '');
   $('about').replaceChildren(...rows);
 }
 

@@ -618,11 +618,11 @@ static uint64_t frees_past_us(const struct limpet_recorder_stats *books,
 }
 
 /* What no count tells: of an allocator that is hooked in part, or not; of an end before the time.
- */
-static void say_what_stayed_unseen(const struct limpet_capture *capture,
-				   const struct limpet_recorder_stats *books,
-				   const struct limpet_recorder_tick *last,
-				   struct limpet_capture_result *result)
+ * In words the first of them; answers all, but for what the recorder knows. */
+static uint64_t say_what_stayed_unseen(const struct limpet_capture *capture,
+				       const struct limpet_recorder_stats *books,
+				       const struct limpet_recorder_tick *last,
+				       struct limpet_capture_result *result)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
 	const struct limpet_entry_late *late = limpet_session_late(capture->session);
@@ -630,7 +630,20 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 	const bool in_part = capture->setup->unseen_rss_share >= 0;
 	const uint32_t late_modules = limpet_collector_late_modules(capture->collector);
 	const size_t room = sizeof(result->because);
+	const uint64_t late_events = limpet_collector_late_events(capture->collector),
+		       past_us = frees_past_us(books, last);
+	uint64_t losses = 0;
 
+	limpet_collector_judge_named(capture->collector, result->because, room);
+	losses |= limpet_loss_if(result->because[0], LIMPET_LOSS_NAMED);
+	losses |= limpet_loss_if(stats->entries_refused && !in_part, LIMPET_LOSS_FUNCTIONS);
+	losses |= limpet_loss_if(stats->thread_heaps && !in_part, LIMPET_LOSS_THREAD_HEAPS);
+	losses |= limpet_loss_if(late->functions, LIMPET_LOSS_LATE_ALLOCATOR);
+	losses |= limpet_loss_if(late_modules, LIMPET_LOSS_LATE_MODULES);
+	losses |= limpet_loss_if(past_us, LIMPET_LOSS_STORED);
+	losses |= limpet_loss_if(late_events, LIMPET_LOSS_LATE_EVENTS);
+	losses |=
+		limpet_loss_if(limpet_collector_is_broken(capture->collector), LIMPET_LOSS_BROKEN);
 	if (stats->entries_refused && !in_part)
 		snprintf(result->because, room, "%u function%s of its allocator cannot be followed",
 			 stats->entries_refused, stats->entries_refused == 1 ? "" : "s");
@@ -646,22 +659,21 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 			 "the first calls of %u module%s that came during the capture may not have "
 			 "been seen (dlmopen, or an allocator of its own)",
 			 late_modules, late_modules == 1 ? "" : "s");
-	else if (limpet_collector_late_events(capture->collector))
+	else if (late_events)
 		snprintf(result->because, room,
 			 "%llu events came too late to be put in their order: a thread stood still "
 			 "in the middle of a call",
-			 (unsigned long long)limpet_collector_late_events(capture->collector));
+			 (unsigned long long)late_events);
 	else if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
 		snprintf(result->because, room, "it ended early, for want of %s",
 			 result->end == LIMPET_END_DISK_FULL ? "room on the disk"
 							     : "room within its limit of size");
-	else if (frees_past_us(books, last))
+	else if (past_us && !result->because[0])
 		snprintf(result->because, room,
 			 "%llu frees were not seen, if not more: the program may call free by an "
 			 "address that it had stored before",
-			 (unsigned long long)frees_past_us(books, last));
-	else
-		limpet_collector_judge_named(capture->collector, result->because, room);
+			 (unsigned long long)past_us);
+	return losses;
 }
 
 static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
@@ -670,20 +682,19 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	struct limpet_recorder_stats books;
 	struct limpet_recorder_tick last;
 	struct limpet_recorder_end end;
+	uint64_t losses;
 	int64_t drained = limpet_collector_drain_all(capture->collector);
-	int error;
 
 	limpet_collector_fill_tick(capture->collector, &last);
-	limpet_recorder_stats_read(capture->recorder, &books);
 	if (drained < 0 && !capture->file_error)
 		capture->file_error = (int)drained;
 	result->dropped_events = last.dropped_events;
-	say_what_stayed_unseen(capture, &books, &last, result);
+	limpet_recorder_stats_read(capture->recorder, &books);
+	losses = say_what_stayed_unseen(capture, &books, &last, result);
 	result->slots_not_taken =
 		stats->slots_not_taken + limpet_collector_slots_not_taken(capture->collector);
-	result->complete = !last.dropped_events && !result->because[0] &&
-			   !result->slots_not_taken && !last.unseen_calls && !capture->file_error &&
-			   !books.unmatched_table_full;
+	losses |= limpet_loss_if(result->slots_not_taken, LIMPET_LOSS_SLOTS);
+	losses |= limpet_loss_if(capture->file_error, LIMPET_LOSS_FILE);
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->table_left = stats->table_left;
 	result->sealed = stats->sealed;
@@ -692,16 +703,15 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	end = (struct limpet_recorder_end){
 		.end = result->end,
 		.time_ns = last.time_ns,
-		.complete = result->complete,
+		.losses = losses,
 		.agent_unloaded = result->unloaded,
 		.attach_stop_us = result->attach_stop_us,
 		.detach_stop_us = result->detach_stop_us,
 		.agent_memory_bytes = agent_memory_bytes(capture),
 		.because = result->because,
 	};
-	error = limpet_recorder_finish(capture->recorder, &last, &end);
-	if (error < 0)
-		result->complete = false;
+	(void)limpet_recorder_finish(capture->recorder, &last, &end);
+	result->complete = limpet_losses_complete(limpet_recorder_losses(capture->recorder));
 	limpet_recorder_stats_read(capture->recorder, &capture->last);
 	result->events = capture->last.events;
 	result->file_bytes = capture->last.file_bytes;

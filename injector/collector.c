@@ -74,9 +74,10 @@ struct limpet_collector {
 	size_t max_waiting;    /* what comes beyond is lost */
 	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
 	uint64_t unmerged, bad_records;
+	struct limpet_drops drops[LIMPET_DROPS_KINDS]; /* of the unmerged */
 	uint64_t late; /* came when what is younger was recorded already */
 	unsigned rescans;
-	bool channel_ended;
+	bool channel_ended, broken;
 	uint32_t modules_seen; /* when the modules were looked at last */
 	uint32_t bell;         /* as it stood before all was read last */
 	uint32_t unknown_count;
@@ -313,6 +314,17 @@ static bool decode_record(const struct limpet_collector *collector, const uint64
 	       (!sampled || (collector->overloads && kind == LIMPET_EVENT_ALLOC));
 }
 
+static void count_unmerged(struct limpet_collector *collector, const struct limpet_record *record)
+{
+	collector->unmerged++;
+	if (record->kind >= LIMPET_DROPS_KINDS)
+		return;
+	collector->drops[record->kind].count++;
+	collector->drops[record->kind].bytes += record->size;
+	collector->drops[record->kind].unsized +=
+		record->kind == LIMPET_EVENT_FREE && !record->size;
+}
+
 /* What finds no room counts as lost. */
 static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed)
 {
@@ -357,7 +369,7 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 		if (count < room)
 			count++;
 		else
-			collector->unmerged++;
+			count_unmerged(collector, record);
 	}
 	limpet_merge_added(collector->merge, thread, count);
 }
@@ -374,7 +386,7 @@ static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint
 		return false;
 	collector->chunk_budget--;
 	if (chunk->thread != thread || chunk->sequence != sequence) {
-		cursor->broken = true;
+		cursor->broken = collector->broken = true;
 		collector->bad_records++;
 		return false;
 	}
@@ -928,6 +940,36 @@ uint32_t limpet_collector_thread_states(const struct limpet_collector *collector
 	return states;
 }
 
+/* By the agent and by us: one kind. */
+static struct limpet_drops drops_of(const struct limpet_collector *collector, uint32_t kind)
+{
+	struct limpet_drops drops = collector->drops[kind], theirs;
+
+	limpet_shared_copy(&theirs, &collector->shm->drops[kind], sizeof(theirs));
+	drops.count += theirs.count;
+	drops.bytes += theirs.bytes;
+	drops.unsized += theirs.unsized;
+	return drops;
+}
+
+static struct limpet_dropped dropped_by_kind(const struct limpet_collector *collector)
+{
+	const struct limpet_drops allocations = drops_of(collector, LIMPET_EVENT_ALLOC);
+	const struct limpet_drops frees = drops_of(collector, LIMPET_EVENT_FREE);
+	const struct limpet_drops mmaps = drops_of(collector, LIMPET_EVENT_MMAP);
+	const struct limpet_drops munmaps = drops_of(collector, LIMPET_EVENT_MUNMAP);
+
+	return (struct limpet_dropped){.allocations = allocations.count,
+				       .allocated_bytes = allocations.bytes,
+				       .frees = frees.count,
+				       .freed_bytes = frees.bytes,
+				       .unsized_frees = frees.unsized,
+				       .mmaps = mmaps.count,
+				       .mmap_bytes = mmaps.bytes,
+				       .munmaps = munmaps.count,
+				       .munmap_bytes = munmaps.bytes};
+}
+
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick)
 {
@@ -952,9 +994,10 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 	     i = next_used(collector, i + 1)) {
 		const struct limpet_thread *entry = thread_at(collector, i);
 
-		ret_tick->dropped_events += __atomic_load_n(&entry->dropped, __ATOMIC_RELAXED);
+		ret_tick->dropped_events += __atomic_load_n(&entry->dropped, __ATOMIC_ACQUIRE);
 		ret_tick->truncated_stacks += __atomic_load_n(&entry->truncated, __ATOMIC_RELAXED);
 	}
+	ret_tick->dropped = dropped_by_kind(collector);
 	ret_tick->unseen_calls = collector->shm->lost_no_thread +
 				 collector->shm->lost_state_in_use + collector->shm->lost_arguments;
 }
@@ -962,6 +1005,11 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector)
 {
 	return collector->late;
+}
+
+bool limpet_collector_is_broken(const struct limpet_collector *collector)
+{
+	return collector->broken;
 }
 
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)

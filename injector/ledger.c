@@ -23,7 +23,7 @@ struct limpet_ledger {
 	uint64_t live_bytes, live_allocations;
 	struct limpet_sampling sampling;
 	uint64_t estimated_bytes; /* live */
-	uint64_t table_full;
+	uint64_t table_full, inferred_bytes;
 
 	uint32_t period_rows;
 	struct limpet_ledger_peak peak;
@@ -223,6 +223,7 @@ static int book_alloc(struct limpet_ledger *ledger, const struct limpet_record *
 	code = limpet_live_table_insert(ledger->live, &entry, &old);
 	if (code == 1) {
 		ledger->totals[LIMPET_TOTAL_INFERRED_FREES]++;
+		ledger->inferred_bytes += old.size;
 		book_free(ledger, &old, LIMPET_ROW_INFERRED_FREE);
 	}
 	ledger->totals[LIMPET_TOTAL_EVENTS]++;
@@ -593,6 +594,11 @@ uint64_t limpet_ledger_mapped_bytes(const struct limpet_ledger *ledger)
 {
 	return ledger->totals[LIMPET_TOTAL_MMAP_BYTES] -
 	       ledger->totals[LIMPET_TOTAL_UNMAPPED_BYTES];
+}
+
+uint64_t limpet_ledger_inferred_bytes(const struct limpet_ledger *ledger)
+{
+	return ledger->inferred_bytes;
 }
 
 uint64_t limpet_ledger_table_full(const struct limpet_ledger *ledger)

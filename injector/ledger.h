@@ -61,6 +61,8 @@ uint64_t limpet_ledger_live_bytes(const struct limpet_ledger *ledger);
 bool limpet_ledger_is_estimated(const struct limpet_ledger *ledger); /* the live bytes */
 uint64_t limpet_ledger_live_allocations(const struct limpet_ledger *ledger);
 uint64_t limpet_ledger_mapped_bytes(const struct limpet_ledger *ledger);
+/* Of the blocks whose frees were inferred. */
+uint64_t limpet_ledger_inferred_bytes(const struct limpet_ledger *ledger);
 /* Allocations and mappings that found no room. */
 uint64_t limpet_ledger_table_full(const struct limpet_ledger *ledger);
 

@@ -76,6 +76,9 @@ struct limpet_recorder {
 	struct limpet_recorder_gauges gauges, written_gauges;
 	struct limpet_recorder_losses losses, written_losses;
 	uint64_t unknown_stacks, refused_events;
+	uint64_t inferred_before, inferred_bytes_before; /* when nothing was lost yet */
+	uint64_t end_losses;                             /* as the end record says */
+	bool partial;                                    /* asked for */
 };
 
 static void forget_kept(struct limpet_recorder *recorder)
@@ -108,6 +111,7 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
 	limpet_ledger_set_sampling(recorder->ledger, options->sampling);
+	recorder->partial = options->unseen_rss_share >= 0;
 	recorder->compact = options->compact;
 	recorder->step_bytes = limpet_trace_ring_step(options->max_bytes);
 	if (options->compact || options->max_bytes) {
@@ -521,11 +525,22 @@ int limpet_recorder_add_events(struct limpet_recorder *recorder, struct limpet_r
 
 static void take_figures(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
 {
+	uint64_t inferred = limpet_ledger_totals(recorder->ledger)[LIMPET_TOTAL_INFERRED_FREES];
+	uint64_t inferred_bytes = limpet_ledger_inferred_bytes(recorder->ledger);
+
 	recorder->gauges.rss_bytes = tick->rss_bytes;
 	recorder->gauges.cgroup_bytes = tick->cgroup_bytes;
 	recorder->losses.dropped_events = tick->dropped_events + recorder->refused_events;
 	recorder->losses.truncated_stacks = tick->truncated_stacks + recorder->unknown_stacks;
 	recorder->losses.unseen_calls = tick->unseen_calls;
+	recorder->losses.dropped = tick->dropped;
+	/* As long as nothing is lost, none of them is for that. */
+	if (!recorder->losses.dropped_events && !tick->unseen_calls) {
+		recorder->inferred_before = inferred;
+		recorder->inferred_bytes_before = inferred_bytes;
+	}
+	recorder->losses.inferred_frees = inferred - recorder->inferred_before;
+	recorder->losses.inferred_bytes = inferred_bytes - recorder->inferred_bytes_before;
 }
 
 static bool has_news(const struct limpet_recorder *recorder)
@@ -628,6 +643,31 @@ static int64_t write_live(struct limpet_recorder *recorder)
 	return live.code < 0 ? live.code : (int64_t)count;
 }
 
+/* What the trace says of itself: the one place that decides it. */
+static uint64_t find_losses(const struct limpet_recorder *recorder,
+			    const struct limpet_recorder_end *end)
+{
+	const uint64_t *totals = limpet_ledger_totals(recorder->ledger);
+	const struct limpet_recorder_losses *losses = &recorder->losses;
+
+	return (end->losses & LIMPET_LOSSES_WRITTEN) |
+	       limpet_loss_if(losses->dropped_events, LIMPET_LOSS_DROPPED) |
+	       limpet_loss_if(losses->unseen_calls, LIMPET_LOSS_UNSEEN) |
+	       limpet_loss_if(limpet_ledger_table_full(recorder->ledger), LIMPET_LOSS_UNTRACKED) |
+	       limpet_loss_if(totals[LIMPET_TOTAL_INFERRED_FREES], LIMPET_LOSS_INFERRED) |
+	       limpet_loss_if(losses->truncated_stacks, LIMPET_LOSS_TRUNCATED) |
+	       limpet_loss_if(limpet_ledger_is_estimated(recorder->ledger), LIMPET_LOSS_SAMPLED) |
+	       limpet_loss_if(recorder->partial, LIMPET_LOSS_PARTIAL) |
+	       limpet_loss_if(end->end == LIMPET_END_DISK_FULL || end->end == LIMPET_END_SIZE_LIMIT,
+			      LIMPET_LOSS_ENDED_EARLY) |
+	       limpet_loss_if(recorder->inexact, LIMPET_LOSS_MEMORY);
+}
+
+uint64_t limpet_recorder_losses(const struct limpet_recorder *recorder)
+{
+	return recorder->end_losses;
+}
+
 int limpet_recorder_finish(struct limpet_recorder *recorder,
 			   const struct limpet_recorder_tick *tick,
 			   const struct limpet_recorder_end *end)
@@ -651,14 +691,14 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 	code = limpet_trace_press_wait(recorder->press);
 	if (code < 0)
 		live_entries = -1;
-	if (code < 0 || recorder->inexact || recorder->refused_events)
-		last.complete = false;
 	if (code == -ENOSPC || code == -EDQUOT)
 		last.end = LIMPET_END_DISK_FULL;
 	else if (code == -EFBIG)
 		last.end = LIMPET_END_SIZE_LIMIT;
 	if (last.time_ns < recorder->last_ns)
 		last.time_ns = recorder->last_ns;
+	last.losses = find_losses(recorder, &last) | limpet_loss_if(code < 0, LIMPET_LOSS_FILE);
+	recorder->end_losses = last.losses;
 	if (code < 0)
 		limpet_trace_writer_last_words(writer);
 	limpet_recorder_put_end(limpet_trace_press_content(recorder->press), &last, live_entries);
@@ -667,7 +707,10 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 	limpet_trace_press_wait(recorder->press);
 	sync_code = limpet_trace_writer_sync(writer);
 	code = limpet_trace_writer_error(writer);
-	return code < 0 ? code : sync_code;
+	if (code == 0)
+		code = sync_code;
+	recorder->end_losses |= limpet_loss_if(code < 0, LIMPET_LOSS_FILE);
+	return code;
 }
 
 void limpet_recorder_stats_read(const struct limpet_recorder *recorder,

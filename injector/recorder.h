@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "common/losses.h"
 #include "common/sample.h"
 #include "common/trace_format.h"
 #include "injector/record.h"
@@ -75,8 +76,8 @@ void limpet_recorder_name_owner(struct limpet_recorder *recorder, uint32_t numbe
 
 /* One event, in order of time. What no program can do (an unknown kind, address 0, a range that
  * wraps) is counted as dropped, and is no error; a stack that was not described is unknown, and
- * counts as cut short. -ENOMEM: the books are not exact from here on, and the end record will not
- * say that the trace is complete. */
+ * counts as cut short. -ENOMEM: the books are not exact from here on, and the end record says so
+ * (LIMPET_LOSS_MEMORY). */
 int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record);
 /* Many at once, in order of time: cheaper, as the books look ahead for what they will touch. Their
  * nodes become the trace's. */
@@ -93,6 +94,7 @@ struct limpet_recorder_tick {
 	uint64_t dropped_events; /* all of these since the start */
 	uint64_t truncated_stacks;
 	uint64_t unseen_calls; /* calls that could not be recorded for want of thread state... */
+	struct limpet_dropped dropped; /* of the dropped events, by kind */
 };
 int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick);
 
@@ -103,17 +105,21 @@ bool limpet_recorder_disk_is_low(struct limpet_recorder *recorder);
 struct limpet_recorder_end {
 	enum limpet_end end;
 	uint64_t time_ns;
-	bool complete;
+	uint64_t losses; /* LIMPET_LOSS_BIT of what the recorder cannot know by itself */
 	bool agent_unloaded;
 	int64_t attach_stop_us; /* < 0: unknown */
 	int64_t detach_stop_us;
 	uint64_t agent_memory_bytes;
-	const char *because; /* why it is not complete, where no count says it; NULL or "": not */
+	const char *because; /* why it is not complete, in more words than its losses; NULL or "":
+				none */
 };
 /* Last tick, end record, fsync. The file is whole from here on; symbols may follow (seal). */
 int limpet_recorder_finish(struct limpet_recorder *recorder,
 			   const struct limpet_recorder_tick *tick,
 			   const struct limpet_recorder_end *end);
+/* What the end record says, LIMPET_LOSS_BIT: those that it was told of and its own. After _finish;
+ * where that failed, the file may say less, and says no more. */
+uint64_t limpet_recorder_losses(const struct limpet_recorder *recorder);
 void limpet_recorder_free(struct limpet_recorder *recorder);
 
 /* For the live line and `limpet status`: cheap. */

@@ -249,11 +249,24 @@ void limpet_recorder_put_timeline(struct limpet_bytes *content,
 	put_list(content, LIMPET_PERIOD_TIMELINE, &list);
 }
 
+static void put_losses(struct limpet_bytes *content, const struct limpet_recorder_losses *losses)
+{
+	const struct limpet_dropped *dropped = &losses->dropped;
+	const uint64_t numbers[] = {
+		losses->dropped_events, losses->truncated_stacks, losses->unseen_calls,
+		dropped->allocations,   dropped->allocated_bytes, dropped->frees,
+		dropped->freed_bytes,   dropped->unsized_frees,   dropped->mmaps,
+		dropped->mmap_bytes,    dropped->munmaps,         dropped->munmap_bytes,
+		losses->inferred_frees, losses->inferred_bytes,
+	};
+
+	put_numbers(content, LIMPET_PERIOD_LOSSES, numbers, LIMPET_COUNT_OF(numbers));
+}
+
 void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledger *ledger,
 				const struct limpet_recorder_period *period)
 {
 	const struct limpet_recorder_gauges *gauges = period->gauges;
-	const struct limpet_recorder_losses *losses = period->losses;
 	struct limpet_sum_book *sums = period->sums;
 	struct limpet_ledger_peak peak =
 		sums ? limpet_sum_book_peak(sums) : limpet_ledger_peak(ledger);
@@ -269,10 +282,7 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 	put_numbers(content, LIMPET_PERIOD_GAUGES,
 		    (uint64_t[]){gauges->time_ns, gauges->rss_bytes, gauges->cgroup_bytes},
 		    gauges->cgroup_bytes ? 3 : 2);
-	put_numbers(content, LIMPET_PERIOD_LOSSES,
-		    (uint64_t[]){losses->dropped_events, losses->truncated_stacks,
-				 losses->unseen_calls},
-		    3);
+	put_losses(content, period->losses);
 	put_numbers(content, LIMPET_PERIOD_PEAK,
 		    (uint64_t[]){peak.bytes, peak.rows, peak.time_ns, peak.capture_bytes,
 				 peak.capture_ns},
@@ -318,7 +328,8 @@ void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_r
 {
 	limpet_trace_put_number(content, LIMPET_ENDING_REASON, end->end);
 	limpet_trace_put_number(content, LIMPET_ENDING_TIME_NS, end->time_ns);
-	limpet_trace_put_number(content, LIMPET_ENDING_COMPLETE, end->complete);
+	limpet_trace_put_number(content, LIMPET_ENDING_COMPLETE,
+				limpet_losses_complete(end->losses));
 	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_UNLOADED, end->agent_unloaded);
 	if (end->attach_stop_us >= 0)
 		limpet_trace_put_number(content, LIMPET_ENDING_ATTACH_STOP_US,
@@ -329,6 +340,7 @@ void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_r
 	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_MEMORY_BYTES, end->agent_memory_bytes);
 	if (end->because && end->because[0])
 		limpet_trace_put_string(content, LIMPET_ENDING_BECAUSE, end->because);
+	limpet_trace_put_number(content, LIMPET_ENDING_LOSSES, end->losses);
 	if (live_entries >= 0)
 		limpet_trace_put_number(content, LIMPET_ENDING_LIVE_ENTRIES,
 					(uint64_t)live_entries);

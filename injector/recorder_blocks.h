@@ -21,6 +21,8 @@ void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
 
 struct limpet_recorder_losses {
 	uint64_t dropped_events, truncated_stacks, unseen_calls;
+	struct limpet_dropped dropped;
+	uint64_t inferred_frees, inferred_bytes; /* since there were losses */
 };
 struct limpet_recorder_gauges {
 	uint64_t time_ns, rss_bytes, cgroup_bytes; /* of memory, 0: unknown */

@@ -539,12 +539,16 @@ static void unmap_near(struct limpet_session *session, struct limpet_borrow *bor
 }
 
 /* Calls through these are not seen. */
-static uint32_t count_failed(const struct limpet_plan *plan)
+static uint32_t count_not_taken(const struct limpet_plan *plan)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < plan->slot_count; i++)
-		count += plan->slots[i].state == LIMPET_SLOT_FAILED;
+	for (uint32_t i = 0; i < plan->slot_count; i++) {
+		const struct limpet_slot *slot = &plan->slots[i];
+
+		count += slot->state == LIMPET_SLOT_FAILED ||
+			 (slot->state == LIMPET_SLOT_FOREIGN && slot->kind == LIMPET_SLOT_OF_CALLS);
+	}
 	return count;
 }
 
@@ -563,7 +567,7 @@ static int put_slots_in(void *context, int memory)
 		memory, session->plan.slots, session->plan.slot_count, session->hooks,
 		session->info.thunks, session->info.thunk_bytes);
 	session->stats.slots_not_taken =
-		session->plan.slots_not_taken + count_failed(&session->plan);
+		session->plan.slots_not_taken + count_not_taken(&session->plan);
 	memcpy(limpet_segment_slots(&session->segment), session->plan.slots,
 	       session->plan.slot_count * sizeof(*session->plan.slots));
 	return 0;

@@ -433,7 +433,7 @@ static uint64_t peak_bytes(void)
 static void run(uint64_t events, struct result *result)
 {
 	struct limpet_recorder_tick tick;
-	struct limpet_recorder_end end = {.end = LIMPET_END_STOP, .complete = true};
+	struct limpet_recorder_end end = {.end = LIMPET_END_STOP};
 	struct limpet_recorder_stats stats;
 	uint64_t cpu, wall, made = 0, memory;
 

@@ -9,7 +9,8 @@
  * the threads run: seconds, operations, fewest operations of a thread, longest_gap_us from one
  *operation of a thread to the next, longest_sleep_us and longest_spin_us; "keep NAME N" has N
  *blocks of 1000 bytes allocated for good by the function stall_NAME, NAME being before, during or
- *after; "count" answers the books as JSON (exact while held); "quit" ends with 0.
+ *after; "release N" frees the first N of these; "count" answers the books as JSON (exact while
+ *held); "quit" ends with 0.
  *
  * A thread of this program has no reason to sleep, and on a busy machine every reason to be sent
  * off the processor. So a gap counts as a sleep if the thread left the processor by itself
@@ -49,7 +50,7 @@ static unsigned thread_count = 2;
 static bool plain;
 static uint64_t marked_ns;
 static _Atomic unsigned mark;
-static uint64_t kept_count;
+static uint64_t kept_count, released_count;
 static void *kept[MAX_KEPT];
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
@@ -255,7 +256,8 @@ static void answer_measurement(void)
 
 static void answer_counts(void)
 {
-	uint64_t allocations = kept_count, bytes = kept_count * KEPT_BYTES, frees = 0, freed = 0;
+	uint64_t allocations = kept_count, bytes = kept_count * KEPT_BYTES;
+	uint64_t frees = released_count, freed = released_count * KEPT_BYTES;
 
 	for (unsigned i = 0; i < thread_count; i++) {
 		allocations += workers[i].allocations;
@@ -286,6 +288,16 @@ static void keep(const char *line)
 	target_say("kept");
 }
 
+/* The first ones that were kept. */
+static void release(unsigned long count)
+{
+	if (count > kept_count - released_count)
+		target_broken("not so many are kept");
+	while (count--)
+		stall_release(kept[released_count++]);
+	target_say("released");
+}
+
 static void obey(void)
 {
 	char line[256];
@@ -307,6 +319,8 @@ static void obey(void)
 			answer_measurement();
 		} else if (target_word(line, "keep", &n)) {
 			keep(line + sizeof("keep"));
+		} else if (target_word(line, "release", &n)) {
+			release(n);
 		} else if (target_word(line, "count", &n)) {
 			answer_counts();
 		} else if (target_word(line, "quit", &n)) {

@@ -125,6 +125,49 @@ kept() {
 	finish stall
 }
 
+# between FIGURE: what the program knows lies between the bounds of the report.
+between() {
+	local truth
+	truth=$(in_capture "$1")
+	expect ".totals.$1_min <= $truth and $truth <= .totals.$1_max" || fail "$1 is $truth"
+}
+
+# The program has held blocks since the capture began, and frees them while nobody listens.
+@test "drop: blocks whose frees were dropped are not called live without a word" {
+	start stall "$TARGETS/stall" --threads 2 --plain
+	tell stall count '{'
+	before_capture=$answer
+	attach "$pid" --agent-memory $MEMORY
+	tell stall "keep before 15000" kept
+	catch_up
+	stand_still "$limpet_job" "$pid"
+	tell stall go going
+	operate operations $FILLING
+	operate fewest $FULL
+	tell stall hold held
+	tell stall "release 15000" released
+	kill -CONT "$limpet_job"
+	catch_up
+	tell stall count '{'
+	books=$answer
+	stop "$pid" 4
+	report
+	# All of them count as live, and none is.
+	((($(kept before live_allocations)) > 14000)) || fail "their frees were not dropped"
+	expect '(.capture.complete or .capture.exact | not) and .capture.dropped.frees >= 15000'
+	expect '.capture.incomplete_reasons == ["dropped-events"] and .capture.dropped.unknown == 0'
+	between live_allocations
+	between live_bytes
+	expect '.totals | .live_allocations_min < 1000 and .live_allocations > 14000'
+	expect 'any(.findings[]; .kind == "holds" and .qualified and .freed_blocks_max > 14000 and
+		(.text | test("Up to .* of these may have been freed: .* frees were dropped")))'
+	run -0 "$LIMPET" report "$trace"
+	[[ $output =~ live\ +[0-9.]+\ [KM]?i?B\ to\ [0-9.]+\ MiB\ in\ .*\ recorded ]] || fail "$output"
+	[[ $output == *"events dropped: "*" allocations ("*" frees"* ]] || fail "$output"
+	nothing_of_ours "$pid"
+	finish stall
+}
+
 # Within the interval stretched two and a half times: five standard deviations.
 near_truth() {
 	expect ".totals | (.$1 - .$1_low) * 2.5 + 1 >= .$1 - \$is and (.$1_high - .$1) * 2.5 + 1 >= \$is - .$1" \

@@ -262,7 +262,6 @@ static void sample_finish(struct sample *sample, struct limpet_recorder *recorde
 						  .dropped_events = dropped_events};
 	const struct limpet_recorder_end end = {.end = LIMPET_END_STOP,
 						.time_ns = sample->now_ns,
-						.complete = !dropped_events,
 						.agent_unloaded = true,
 						.attach_stop_us = 417,
 						.detach_stop_us = 1200,

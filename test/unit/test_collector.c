@@ -465,6 +465,27 @@ static void test_unseen_calls_are_told(void **state)
 	assert_int_equal(losses().truncated_stacks, 5);
 }
 
+/* What the agent had no room for, by kind. */
+static void test_drops_are_told_by_kind(void **state)
+{
+	struct limpet_drops *drops = it.memory.shm->drops;
+
+	(void)state;
+	drops[LIMPET_EVENT_ALLOC] = (struct limpet_drops){.count = 1, .bytes = 2};
+	drops[LIMPET_EVENT_FREE] = (struct limpet_drops){.count = 3, .bytes = 4, .unsized = 5};
+	drops[LIMPET_EVENT_MMAP] = (struct limpet_drops){.count = 6, .bytes = 7};
+	drops[LIMPET_EVENT_MUNMAP] = (struct limpet_drops){.count = 8, .bytes = 9};
+	assert_int_equal(losses().dropped.allocations, 1);
+	assert_int_equal(losses().dropped.allocated_bytes, 2);
+	assert_int_equal(losses().dropped.frees, 3);
+	assert_int_equal(losses().dropped.freed_bytes, 4);
+	assert_int_equal(losses().dropped.unsized_frees, 5);
+	assert_int_equal(losses().dropped.mmaps, 6);
+	assert_int_equal(losses().dropped.mmap_bytes, 7);
+	assert_int_equal(losses().dropped.munmaps, 8);
+	assert_int_equal(losses().dropped.munmap_bytes, 9);
+}
+
 /* ------------------------------------------------------------------ hostile contents */
 
 static void test_absurd_lengths(void **state)
@@ -602,6 +623,7 @@ static void test_links_that_go_round(void **state)
 	assert_true(limpet_collector_drain_all(it.collector) >= 0);
 	assert_int_equal(figures().events, 300);
 	assert_true(losses().dropped_events > 0);
+	assert_true(limpet_collector_is_broken(it.collector));
 
 	/* Each to itself, each to the next. */
 	for (uint32_t chunk = 1; chunk <= chunks; chunk++)
@@ -875,6 +897,7 @@ int main(void)
 		TEST(test_a_chain_with_two_owners),
 		TEST(test_dead_threads_are_cleared),
 		TEST(test_unseen_calls_are_told),
+		TEST(test_drops_are_told_by_kind),
 		TEST(test_absurd_lengths),
 		TEST(test_kinds_that_do_not_exist),
 		TEST(test_stamps_from_the_future),

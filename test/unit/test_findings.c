@@ -39,6 +39,7 @@ struct habits {
 static struct sample sample;
 static struct limpet_recorder *recorder;
 static uint64_t rounds, rss_bytes;
+static struct limpet_dropped dropped; /* told at the end */
 static struct limpet_heap heap;
 static struct limpet_history *history;
 static struct limpet_findings *findings;
@@ -107,10 +108,13 @@ static void follow(const struct habits *habits, unsigned count)
 static void finish(enum limpet_end why)
 {
 	const struct limpet_heap_options options = {.sorted = true, .sort = LIMPET_REPORT_LIVE};
-	const struct limpet_recorder_tick tick = {.time_ns = sample.now_ns, .rss_bytes = rss_bytes};
+	const struct limpet_recorder_tick tick = {.time_ns = sample.now_ns,
+						  .rss_bytes = rss_bytes,
+						  .dropped_events =
+							  dropped.allocations + dropped.frees,
+						  .dropped = dropped};
 	const struct limpet_recorder_end end = {.end = why,
 						.time_ns = sample.now_ns,
-						.complete = true,
 						.agent_unloaded = true,
 						.agent_memory_bytes = 1 << 20};
 	struct limpet_seal_result result;
@@ -358,6 +362,47 @@ static void test_retained(void **state)
 	close_it();
 }
 
+/* What was lost is said of each finding that rests on it, and of no other. */
+static void test_losses(void **state)
+{
+	static const struct habits all = {.leak = true, .churn = true};
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	dropped = (struct limpet_dropped){.frees = 3000, .freed_bytes = 3000 * 704};
+	capture(&all, 8000);
+	found = find(LIMPET_FINDINGS_GROWS, LEAK);
+	assert_non_null(found);
+	assert_true(found->qualified);
+	assert_int_equal(found->freed_blocks_max, 3000);
+	assert_non_null(strstr(found->text, "ever freed. Up to 3.0 k of these may have been freed: "
+					    "3.0 k frees were dropped."));
+	found = find(LIMPET_FINDINGS_CHURNS, CHURN);
+	assert_non_null(found);
+	assert_false(found->qualified);
+	assert_int_equal(found->freed_blocks_max, 0);
+	close_it();
+	/* More frees than it has blocks. */
+	dropped.frees = 100000;
+	capture(&all, 8000);
+	found = find(LIMPET_FINDINGS_GROWS, LEAK);
+	assert_non_null(found);
+	assert_int_equal(found->freed_blocks_max, 8000);
+	close_it();
+	dropped = (struct limpet_dropped){.allocations = 5, .allocated_bytes = 5000};
+	capture(&all, 8000);
+	found = find(LIMPET_FINDINGS_GROWS, LEAK);
+	assert_non_null(found);
+	assert_true(found->qualified && !found->freed_blocks_max);
+	assert_non_null(strstr(found->text, "5 more allocations, 4.9 KiB, are not followed"));
+	close_it();
+	dropped = (struct limpet_dropped){0};
+	capture(&all, 8000);
+	for (size_t i = 0; i < findings->count; i++)
+		assert_false(findings->list[i].qualified);
+	close_it();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +414,7 @@ int main(void)
 		cmocka_unit_test(test_turnover),
 		cmocka_unit_test(test_end_in_order),
 		cmocka_unit_test(test_retained),
+		cmocka_unit_test(test_losses),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

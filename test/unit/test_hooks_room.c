@@ -80,6 +80,9 @@ static void test_what_does_not_fit_is_counted(void **state)
 		assert_true(FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A + i));
 	assert_int_equal(free_chunks(), 0);
 	assert_int_equal(own_thread()->dropped, 700);
+	assert_int_equal(fixture.shm->drops[LIMPET_EVENT_FREE].count, 700);
+	assert_int_equal(fixture.shm->drops[LIMPET_EVENT_FREE].unsized, 700);
+	assert_int_equal(fixture.shm->drops[LIMPET_EVENT_FREE].bytes, 0);
 	assert_int_equal(own_records(&records), fits);
 	assert_int_equal(records[fits - 1].address, BLOCK_A + fits - 1);
 	assert_outside(own_thread());
@@ -111,6 +114,9 @@ static void test_half_a_realloc(void **state)
 	assert_int_equal(records[RECORDS_PER_CHUNK - 1].type, LIMPET_EVENT_FREE);
 	assert_int_equal(records[RECORDS_PER_CHUNK - 1].address, BLOCK_A);
 	assert_int_equal(own_thread()->dropped, 1);
+	assert_int_equal(fixture.shm->drops[LIMPET_EVENT_ALLOC].count, 1);
+	assert_int_equal(fixture.shm->drops[LIMPET_EVENT_ALLOC].bytes, 33);
+	assert_int_equal(fixture.shm->drops[LIMPET_EVENT_FREE].count, 0);
 	assert_outside(own_thread());
 }
 

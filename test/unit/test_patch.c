@@ -270,6 +270,7 @@ static void test_planned_slots(void **state)
 	assert_int_equal(lazy->state, LIMPET_SLOT_PATCHED);
 	assert_int_equal(words[2], limpet_thunk(FIXTURE_MALLOC));
 	assert_int_equal(foreign->state, LIMPET_SLOT_FOREIGN);
+	assert_int_equal(fixture.shm->slots_not_taken, 1);
 	assert_int_equal(words[3], 0x777777);
 	assert_int_equal(gone->state, LIMPET_SLOT_PLANNED);
 	assert_int_equal(words[4], original);

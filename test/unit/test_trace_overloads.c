@@ -153,7 +153,8 @@ static void test_overloads(void **state)
 	write_overloads(trace_path("overloads"));
 	reader = trace_open(trace_path("overloads"));
 	model = trace_model(reader, 0, 0);
-	assert_true(model->complete && model->exact);
+	assert_true(model->complete && !model->exact);
+	assert_int_equal(model->losses, LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED));
 	assert_int_equal(model->sample_bytes, 4096);
 	assert_int_equal(model->target->sample_bytes, 0);
 	assert_int_equal(model->overload_count, 2);

@@ -262,8 +262,7 @@ static struct limpet_recorder_tick tick_of(struct capture *capture)
 		/* unknown now and then */
 		.cgroup_bytes = capture->ticks % 3 ? 2000000 + capture->ticks : 0,
 		.dropped_events = 0,
-		.truncated_stacks = capture->ticks,
-		.unseen_calls = 2 * capture->ticks};
+		.truncated_stacks = capture->ticks};
 }
 
 int capture_tick(struct capture *capture)
@@ -278,7 +277,8 @@ int capture_finish(struct capture *capture, enum limpet_end end, bool complete)
 	struct limpet_recorder_tick tick = tick_of(capture);
 	struct limpet_recorder_end last = {.end = end,
 					   .time_ns = capture->time_ns + 5,
-					   .complete = complete,
+					   .losses = complete ? 0
+							      : LIMPET_LOSS_BIT(LIMPET_LOSS_SLOTS),
 					   .agent_unloaded = true,
 					   .attach_stop_us = 333,
 					   .detach_stop_us = -1,

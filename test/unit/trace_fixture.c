@@ -149,6 +149,7 @@ struct trace_outcome trace_try(const char *path)
 	damage = limpet_trace_reader_damage(reader);
 	outcome.complete = model->complete;
 	outcome.exact = model->exact;
+	outcome.losses = model->losses;
 	outcome.whole = !damage->blocks_damaged && !damage->blocks_lost && !damage->bytes_ignored &&
 			!damage->truncated;
 	outcome.end = model->end->end;
@@ -196,8 +197,7 @@ void trace_end_period(struct limpet_recorder *recorder, uint64_t seconds)
 
 void trace_finish(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
 {
-	struct limpet_recorder_end end = {
-		.end = LIMPET_END_STOP, .time_ns = tick->time_ns, .complete = true};
+	struct limpet_recorder_end end = {.end = LIMPET_END_STOP, .time_ns = tick->time_ns};
 
 	assert_int_equal(limpet_recorder_finish(recorder, tick, &end), 0);
 	limpet_recorder_free(recorder);

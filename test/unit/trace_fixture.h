@@ -42,6 +42,7 @@ void trace_write_bytes(const char *path, const uint8_t *bytes, size_t count);
 struct trace_outcome {
 	int code; /* of open or build */
 	bool complete, whole, exact;
+	uint64_t losses;
 	enum limpet_end end;
 	uint64_t events, live_bytes;
 	uint64_t duration_ns;

@@ -1,0 +1,56 @@
+#include "common/losses.h"
+
+#define COMPLETE true, false
+#define EXACT false, true
+#define BOTH true, true
+#define NEITHER false, false
+#define KIND(loss, key, words, ...) [LIMPET_LOSS_##loss] = {key, words, __VA_ARGS__}
+const struct limpet_loss_kind limpet_loss_kinds[LIMPET_LOSS_COUNT] = {
+	KIND(DROPPED, "dropped-events", "events were dropped", BOTH),
+	KIND(UNSEEN, "unseen-calls", "calls were not recorded", BOTH),
+	KIND(UNTRACKED, "untracked", "the collector's memory did not hold all that is live", BOTH),
+	KIND(INFERRED, "inferred-frees", "frees were not seen", EXACT),
+	KIND(TRUNCATED, "truncated-stacks", "stacks were cut short", NEITHER),
+	KIND(SAMPLED, "sampled", "it is a sample", EXACT),
+	KIND(PARTIAL, "partial", "an allocator is out of reach", NEITHER),
+	KIND(SLOTS, "slots", "some modules' calls could not be hooked", BOTH),
+	KIND(FUNCTIONS, "functions", "functions of its allocator cannot be followed", BOTH),
+	KIND(THREAD_HEAPS, "thread-heaps", "heaps of threads are released unseen", BOTH),
+	KIND(LATE_ALLOCATOR, "late-allocator",
+	     "a module that was loaded during the capture has an allocator of its own", BOTH),
+	KIND(LATE_EVENTS, "late-events", "events came too late to be put in their order", BOTH),
+	KIND(NAMED, "named-functions", "functions that were named are no allocator's", BOTH),
+	KIND(ENDED_EARLY, "ended-early", "it ended early, for want of room", COMPLETE),
+	KIND(FILE, "file", "the file could not be written", BOTH),
+	KIND(MEMORY, "memory", "the collector ran out of memory", BOTH),
+	KIND(UNSAID, "unsaid", "it is not said why", BOTH),
+	KIND(BROKEN, "broken", "what the agent wrote was written over in the program", BOTH),
+	KIND(LATE_MODULES, "late-modules",
+	     "first calls of modules that came during the capture may not have been seen", BOTH),
+	KIND(STORED, "stored-frees", "frees passed by an address that the program had stored", BOTH),
+	KIND(UNFINISHED, "unfinished", "its end is missing", COMPLETE),
+	KIND(DAMAGED, "damaged", "a part of it is lost or damaged", COMPLETE),
+	KIND(BRIDGED, "bridged", "figures rest on what is around a damaged part", EXACT),
+	KIND(GIVEN_UP, "given-up", "of a part of the time there are sums alone", EXACT),
+};
+
+static uint64_t that_clear(bool complete)
+{
+	uint64_t losses = ~(LIMPET_LOSS_BIT(LIMPET_LOSS_COUNT) - 1);
+
+	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
+		losses |= limpet_loss_if(complete ? limpet_loss_kinds[i].clears_complete
+						  : limpet_loss_kinds[i].clears_exact,
+					 (enum limpet_loss)i);
+	return losses;
+}
+
+bool limpet_losses_complete(uint64_t losses)
+{
+	return !(losses & that_clear(true));
+}
+
+bool limpet_losses_exact(uint64_t losses)
+{
+	return !(losses & that_clear(false));
+}

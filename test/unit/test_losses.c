@@ -1,0 +1,449 @@
+/* What a trace says of its losses, and what a reader makes of it: `complete`, `exact`, the reasons.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "analyzer/report.h"
+#include "analyzer/report_json.h"
+#include "common/wire.h"
+#include "test/unit/trace_fixture.h"
+
+static uint64_t said; /* by the recorder that was finished last */
+
+static void end_it(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick,
+		   uint64_t losses)
+{
+	const struct limpet_recorder_end end = {
+		.end = LIMPET_END_STOP, .time_ns = tick->time_ns, .losses = losses};
+
+	assert_int_equal(limpet_recorder_finish(recorder, tick, &end), 0);
+	said = limpet_recorder_losses(recorder);
+	limpet_recorder_free(recorder);
+}
+
+static void allocate(struct limpet_recorder *recorder, uint64_t address, uint64_t size)
+{
+	const struct limpet_record record = {.time_ns = SECOND / 2,
+					     .address = address,
+					     .size = size,
+					     .thread = 1,
+					     .kind = LIMPET_EVENT_ALLOC};
+
+	assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+}
+
+static json_t *report_of(const char *path)
+{
+	const struct limpet_report_options options = {.sort = LIMPET_REPORT_LIVE,
+						      .limit = SIZE_MAX};
+	struct limpet_trace_reader *reader = trace_open(path);
+	struct limpet_model *model = trace_model(reader, 0, 0);
+	struct limpet_report *report;
+	json_error_t error;
+	char *text = NULL;
+	size_t bytes;
+	FILE *file = open_memstream(&text, &bytes);
+	json_t *root;
+
+	assert_int_equal(limpet_report_new(model, &options, &report), 0);
+	assert_int_equal(limpet_report_json_print(report, file), 0);
+	fclose(file);
+	root = json_loads(text, 0, &error);
+	assert_non_null(root);
+	free(text);
+	limpet_report_free(report);
+	limpet_model_free(model);
+	limpet_trace_reader_free(reader);
+	return root;
+}
+
+static bool lists(const json_t *list, const char *key)
+{
+	const json_t *entry;
+	size_t index;
+
+	json_array_foreach(list, index, entry)
+	{
+		if (!strcmp(json_string_value(entry), key))
+			return true;
+	}
+	return false;
+}
+
+/* Each one alone: who captures, who reads and the report agree, by the table. */
+static void test_each_reason(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < LIMPET_LOSS_UNFINISHED; i++) {
+		const struct limpet_loss_kind *kind = &limpet_loss_kinds[i];
+		const struct limpet_recorder_options options = trace_options("reason");
+		const struct limpet_recorder_tick tick = {.time_ns = SECOND};
+		struct limpet_recorder *recorder;
+		struct trace_outcome outcome;
+		json_t *root, *capture;
+
+		unlink("reason");
+		recorder = trace_record(&options);
+		allocate(recorder, 4096, 100);
+		end_it(recorder, &tick, LIMPET_LOSS_BIT(i));
+		outcome = trace_try(trace_path("reason"));
+		assert_int_equal(said, LIMPET_LOSS_BIT(i));
+		assert_int_equal(outcome.losses, LIMPET_LOSS_BIT(i));
+		assert_int_equal(outcome.complete, !kind->clears_complete);
+		assert_int_equal(outcome.exact, !kind->clears_exact);
+		assert_int_equal(limpet_losses_complete(said), outcome.complete);
+		root = report_of("reason");
+		capture = json_object_get(root, "capture");
+		assert_int_equal(lists(json_object_get(capture, "incomplete_reasons"), kind->key),
+				 kind->clears_complete);
+		assert_int_equal(lists(json_object_get(capture, "inexact_reasons"), kind->key),
+				 kind->clears_exact);
+		assert_int_equal(json_is_true(json_object_get(capture, "exact")), outcome.exact);
+		json_decref(root);
+	}
+}
+
+/* What the recorder finds by itself is in the file and in what it says to whoever captures. */
+static void test_what_is_counted(void **state)
+{
+	static const struct {
+		struct limpet_recorder_tick tick;
+		bool twice; /* an address is handed out that is live */
+		bool nonsense;
+		uint64_t losses;
+	} list[] = {
+		{.losses = 0},
+		{.tick = {.dropped_events = 1}, .losses = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED)},
+		{.tick = {.unseen_calls = 1}, .losses = LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN)},
+		{.tick = {.truncated_stacks = 1}, .losses = LIMPET_LOSS_BIT(LIMPET_LOSS_TRUNCATED)},
+		{.twice = true, .losses = LIMPET_LOSS_BIT(LIMPET_LOSS_INFERRED)},
+		{.nonsense = true, .losses = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED)},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
+		const struct limpet_recorder_options options = trace_options("counted");
+		struct limpet_recorder_tick tick = list[i].tick;
+		struct limpet_recorder *recorder;
+		struct trace_outcome outcome;
+
+		unlink("counted");
+		recorder = trace_record(&options);
+		tick.time_ns = SECOND;
+		allocate(recorder, 4096, 100);
+		if (list[i].twice)
+			allocate(recorder, 4096, 100);
+		if (list[i].nonsense)
+			allocate(recorder, 0, 100);
+		end_it(recorder, &tick, 0);
+		outcome = trace_try(trace_path("counted"));
+		assert_int_equal(said, list[i].losses);
+		assert_int_equal(outcome.losses, list[i].losses);
+		assert_int_equal(outcome.complete, limpet_losses_complete(said));
+		assert_int_equal(outcome.exact, limpet_losses_exact(said));
+	}
+}
+
+/* A trace whose collector died: what it has is true, and not all. */
+static void test_no_end(void **state)
+{
+	const struct limpet_recorder_options options = trace_options("no-end");
+	struct limpet_recorder *recorder = trace_record(&options);
+	struct trace_outcome outcome;
+
+	(void)state;
+	allocate(recorder, 4096, 100);
+	trace_end_period(recorder, 1);
+	limpet_recorder_free(recorder);
+	outcome = trace_try(trace_path("no-end"));
+	assert_int_equal(outcome.losses, LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED));
+	assert_false(outcome.complete);
+	assert_true(outcome.exact);
+}
+
+/* ------------------------------------------------------------------ between what the truth lies */
+
+enum { SLOTS = 400, STEPS = 20000, STEPS_IN_A_TICK = 500 };
+
+/* A program that knows what it holds, and an agent that drops now and then. */
+struct program {
+	struct limpet_recorder *recorder;
+	uint64_t random, now_ns;
+	uint64_t size[SLOTS];
+	bool live[SLOTS];
+	bool dropping, unsized;
+	struct limpet_recorder_tick tick;
+	uint64_t live_bytes, live_blocks, peak_bytes;
+};
+
+static uint64_t draw(struct program *program)
+{
+	program->random = program->random * 6364136223846793005ull + 1442695040888963407ull;
+	return program->random >> 33;
+}
+
+static uint64_t usable(uint64_t size)
+{
+	return (size + 8 + 15) / 16 * 16;
+}
+
+static void tell(struct program *program, uint32_t kind, unsigned slot, uint64_t size)
+{
+	const struct limpet_record record = {.time_ns = program->now_ns,
+					     .address = 0x10000 + slot * 4096ull,
+					     .size = size,
+					     .thread = 1,
+					     .kind = kind};
+	struct limpet_dropped *dropped = &program->tick.dropped;
+
+	if (!program->dropping) {
+		assert_int_equal(limpet_recorder_add_event(program->recorder, &record), 0);
+		return;
+	}
+	program->tick.dropped_events++;
+	dropped->allocations += kind == LIMPET_EVENT_ALLOC;
+	dropped->allocated_bytes += kind == LIMPET_EVENT_ALLOC ? size : 0;
+	dropped->frees += kind == LIMPET_EVENT_FREE;
+	dropped->freed_bytes += kind == LIMPET_EVENT_FREE ? size : 0;
+	dropped->unsized_frees += kind == LIMPET_EVENT_FREE && !size;
+}
+
+static void do_alloc(struct program *program, unsigned slot, uint64_t size)
+{
+	program->now_ns += 1000;
+	program->live[slot] = true;
+	program->size[slot] = size;
+	program->live_bytes += size;
+	program->live_blocks++;
+	if (program->live_bytes > program->peak_bytes)
+		program->peak_bytes = program->live_bytes;
+	tell(program, LIMPET_EVENT_ALLOC, slot, size);
+}
+
+static void do_free(struct program *program, unsigned slot)
+{
+	program->now_ns += 1000;
+	program->live[slot] = false;
+	program->live_bytes -= program->size[slot];
+	program->live_blocks--;
+	tell(program, LIMPET_EVENT_FREE, slot, program->unsized ? 0 : usable(program->size[slot]));
+}
+
+static void begin_program(struct program *program, const char *path, uint64_t seed)
+{
+	const struct limpet_recorder_options options = trace_options(path);
+
+	unlink(path);
+	*program = (struct program){.recorder = trace_record(&options), .random = seed};
+}
+
+static void end_program(struct program *program)
+{
+	program->tick.time_ns = program->now_ns + 1000;
+	end_it(program->recorder, &program->tick, 0);
+}
+
+static void assert_between(uint64_t truth, const struct limpet_model_bound *bound)
+{
+	assert_true(bound->has_min && bound->has_max);
+	assert_true(bound->min <= bound->max);
+	assert_in_range(truth, bound->min, bound->max);
+}
+
+/* Whatever is dropped: the truth is between. */
+static void test_the_truth_is_between(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 24; seed++) {
+		struct program program;
+		struct limpet_trace_reader *reader;
+		struct limpet_model *model;
+
+		begin_program(&program, "between", seed);
+		program.unsized = seed % 4 == 0;
+		for (unsigned i = 0; i < STEPS; i++) {
+			const unsigned slot = (unsigned)(draw(&program) % SLOTS);
+
+			/* Never in the first seeds; for a while in others. */
+			if (seed > 2 && draw(&program) % 1000 == 0)
+				program.dropping = !program.dropping;
+			if (program.live[slot])
+				do_free(&program, slot);
+			else
+				do_alloc(&program, slot, 1 + draw(&program) % 3000);
+			program.tick.time_ns = program.now_ns;
+			if (i % STEPS_IN_A_TICK == 0)
+				assert_int_equal(
+					limpet_recorder_tick(program.recorder, &program.tick), 0);
+		}
+		end_program(&program);
+		reader = trace_open(trace_path("between"));
+		model = trace_model(reader, 0, 0);
+		assert_between(program.live_bytes, &model->bounds.live_bytes);
+		assert_between(program.live_blocks, &model->bounds.live_allocations);
+		assert_between(program.peak_bytes, &model->bounds.peak_bytes);
+		assert_int_equal(model->exact, seed <= 2);
+		if (seed <= 2) {
+			assert_int_equal(model->bounds.live_bytes.min,
+					 model->bounds.live_bytes.max);
+			assert_int_equal(model->totals.live_bytes, program.live_bytes);
+		}
+		limpet_model_free(model);
+		limpet_trace_reader_free(reader);
+	}
+}
+
+/* A thousand blocks, of which three hundred are freed unseen; a hundred of their addresses come
+ * again. */
+static void test_dropped_frees_are_not_live_without_a_word(void **state)
+{
+	struct program program;
+	struct limpet_trace_reader *reader;
+	struct limpet_model *model;
+	json_t *root, *totals;
+
+	(void)state;
+	begin_program(&program, "frees", 1);
+	for (unsigned i = 0; i < SLOTS; i++)
+		do_alloc(&program, i, 100);
+	assert_int_equal(limpet_recorder_tick(program.recorder, &program.tick), 0);
+	program.dropping = true;
+	for (unsigned i = 0; i < 300; i++)
+		do_free(&program, i);
+	program.dropping = false;
+	for (unsigned i = 0; i < 100; i++)
+		do_alloc(&program, i, 100);
+	end_program(&program);
+	reader = trace_open(trace_path("frees"));
+	model = trace_model(reader, 0, 0);
+	assert_int_equal(model->totals.live_allocations, SLOTS);
+	assert_int_equal(model->totals.inferred_frees, 100);
+	/* 300 dropped, 100 of them inferred. */
+	assert_int_equal(model->bounds.unseen_frees, 200);
+	assert_int_equal(model->bounds.live_allocations.min, SLOTS - 200);
+	assert_int_equal(model->bounds.live_allocations.max, SLOTS);
+	assert_int_equal(program.live_blocks, SLOTS - 200);
+	assert_int_equal(model->bounds.live_bytes.min,
+			 SLOTS * 100 - (300 * usable(100) - 100 * 100));
+	assert_int_equal(model->bounds.live_bytes.max, SLOTS * 100);
+	assert_false(model->complete || model->exact);
+	limpet_model_free(model);
+	limpet_trace_reader_free(reader);
+	root = report_of("frees");
+	totals = json_object_get(root, "totals");
+	assert_int_equal(json_integer_value(json_object_get(totals, "live_allocations_min")),
+			 SLOTS - 200);
+	assert_int_equal(json_integer_value(json_object_get(totals, "live_allocations_max")),
+			 SLOTS);
+	json_decref(root);
+}
+
+/* What nobody knows the kind of may have been anything: there is no most, and no bound at all where
+ * what was lost was not counted. */
+static void test_losses_of_no_known_kind(void **state)
+{
+	static const struct {
+		struct limpet_recorder_tick tick;
+		uint64_t losses;
+		bool has_min, has_max;
+		uint64_t min;
+	} list[] = {
+		{{.dropped_events = 7}, 0, true, false, SLOTS - 7},
+		{{.unseen_calls = 9}, 0, true, false, SLOTS - 9},
+		{{0}, LIMPET_LOSS_BIT(LIMPET_LOSS_SLOTS), false, false, 0},
+		{{0}, LIMPET_LOSS_BIT(LIMPET_LOSS_TRUNCATED), true, true, SLOTS},
+		{{.dropped_events = 7, .dropped = {.mmaps = 7, .mmap_bytes = 4096}},
+		 0,
+		 true,
+		 true,
+		 SLOTS},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
+		const struct limpet_model_bound *bound;
+		struct program program;
+		struct limpet_trace_reader *reader;
+		struct limpet_model *model;
+
+		begin_program(&program, "unknown", 1);
+		for (unsigned slot = 0; slot < SLOTS; slot++)
+			do_alloc(&program, slot, 100);
+		program.tick = list[i].tick;
+		program.tick.time_ns = program.now_ns + 1000;
+		end_it(program.recorder, &program.tick, list[i].losses);
+		reader = trace_open(trace_path("unknown"));
+		model = trace_model(reader, 0, 0);
+		bound = &model->bounds.live_allocations;
+		assert_int_equal(bound->has_min, list[i].has_min);
+		assert_int_equal(bound->has_max, list[i].has_max);
+		if (list[i].has_min)
+			assert_int_equal(bound->min, list[i].min);
+		assert_int_equal(model->bounds.live_bytes.has_max, list[i].has_max);
+		assert_true(!list[i].tick.dropped.mmaps ||
+			    model->bounds.mapped_bytes.max == list[i].tick.dropped.mmap_bytes);
+		limpet_model_free(model);
+		limpet_trace_reader_free(reader);
+	}
+}
+
+/* More addresses come again than frees are known to be lost: then others were, too. */
+static void test_more_was_missed_than_counted(void **state)
+{
+	struct program program;
+	struct limpet_trace_reader *reader;
+	struct limpet_model *model;
+
+	(void)state;
+	begin_program(&program, "more", 1);
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned slot = 0; slot < 10; slot++)
+			do_alloc(&program, slot, 100);
+	program.dropping = true;
+	do_free(&program, 0);
+	end_program(&program);
+	reader = trace_open(trace_path("more"));
+	model = trace_model(reader, 0, 0);
+	assert_true(model->bounds.live_bytes.has_max);
+	assert_false(model->bounds.live_bytes.has_min);
+	assert_false(model->bounds.live_allocations.has_min);
+	limpet_model_free(model);
+	limpet_trace_reader_free(reader);
+}
+
+/* One that nobody knows yet says no to both, and each has a key of its own. */
+static void test_the_table(void **state)
+{
+	(void)state;
+	assert_true(limpet_losses_complete(0) && limpet_losses_exact(0));
+	assert_false(limpet_losses_complete(LIMPET_LOSS_BIT(LIMPET_LOSS_COUNT)));
+	assert_false(limpet_losses_exact(1ull << 63));
+	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++) {
+		assert_non_null(limpet_loss_kinds[i].key);
+		assert_non_null(limpet_loss_kinds[i].words);
+		for (unsigned k = 0; k < i; k++)
+			assert_string_not_equal(limpet_loss_kinds[i].key, limpet_loss_kinds[k].key);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_each_reason),
+		cmocka_unit_test(test_what_is_counted),
+		cmocka_unit_test(test_no_end),
+		cmocka_unit_test(test_the_table),
+		cmocka_unit_test(test_the_truth_is_between),
+		cmocka_unit_test(test_dropped_frees_are_not_live_without_a_word),
+		cmocka_unit_test(test_losses_of_no_known_kind),
+		cmocka_unit_test(test_more_was_missed_than_counted),
+	};
+
+	return cmocka_run_group_tests(tests, trace_enter_folder, trace_leave_folder);
+}
