@@ -100,7 +100,12 @@ static int print_window(struct limpet_pen *pen)
 				? limpet_pen_stop(pen, (uint64_t)end->detach_stop_us)
 				: "unknown",
 			end->agent_unloaded ? "" : "; the agent stayed in the target, dormant");
-	if (!result && end->agent_memory_bytes)
+	if (!result && end->agent_resident_bytes)
+		result = limpet_pen_wrap(
+			pen, "", HANG, "agent     at most %s of memory in the target, of %s mapped",
+			limpet_pen_bytes(pen, end->agent_resident_bytes),
+			limpet_pen_bytes(pen, end->agent_memory_bytes));
+	else if (!result && end->agent_memory_bytes)
 		result = limpet_pen_wrap(pen, "", HANG,
 					 "agent     at most %s of memory in the target",
 					 limpet_pen_bytes(pen, end->agent_memory_bytes));

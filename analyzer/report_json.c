@@ -77,7 +77,7 @@ static json_t *capture_object(const struct limpet_report *report)
 
 	return json_pack(
 		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o,s:o,s:b,s:o,s:o}",
+		"s:o,s:o,s:b,s:o,s:o,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
 		limpet_json_seconds(model->duration_ns), "events",
@@ -101,7 +101,8 @@ static json_t *capture_object(const struct limpet_report *report)
 		model->compact, "single_events_from_seconds",
 		model->compact ? json_null() : limpet_json_seconds(model->given_up_ns),
 		"incomplete_because",
-		end->because[0] ? limpet_json_text(end->because) : json_null());
+		end->because[0] ? limpet_json_text(end->because) : json_null(),
+		"agent_resident_bytes", limpet_json_known(end->agent_resident_bytes));
 }
 
 /* The ranges of the four figures that have one. False: no memory. */
@@ -300,13 +301,15 @@ static json_t *timeline_array(const struct limpet_model *model)
 		const struct limpet_model_point *point = &model->timeline[i];
 
 		if (json_array_append_new(
-			    array, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "seconds",
+			    array, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "seconds",
 					     limpet_json_seconds(point->time_ns), "live_bytes",
 					     limpet_json_number(point->live_bytes), "rss_bytes",
 					     limpet_json_known(point->rss_bytes), "cgroup_bytes",
 					     limpet_json_known(point->cgroup_bytes), "allocations",
 					     limpet_json_number(point->allocations), "mapped_bytes",
-					     limpet_json_number(point->mapped_bytes)))) {
+					     limpet_json_number(point->mapped_bytes), "threads",
+					     limpet_json_known(point->threads), "agent_bytes",
+					     limpet_json_known(point->agent_bytes)))) {
 			json_decref(array);
 			return NULL;
 		}

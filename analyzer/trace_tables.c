@@ -407,6 +407,9 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 		case LIMPET_ENDING_AGENT_MEMORY_BYTES:
 			read.agent_memory_bytes = value;
 			break;
+		case LIMPET_ENDING_AGENT_RESIDENT_BYTES:
+			read.agent_resident_bytes = value;
+			break;
 		default:
 			break;
 		}
