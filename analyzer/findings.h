@@ -30,6 +30,7 @@ enum limpet_findings_kind {
 	LIMPET_FINDINGS_THREADS,     /* their number grew */
 	LIMPET_FINDINGS_UNJUDGED,    /* why nothing is said of growth */
 	LIMPET_FINDINGS_IDLE,        /* there were no events */
+	LIMPET_FINDINGS_POOL,        /* memory that limpet does not look into */
 	LIMPET_FINDINGS_KINDS
 };
 extern const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS];
@@ -53,6 +54,10 @@ struct limpet_findings {
  * -ENOMEM. */
 int limpet_findings_new(const struct limpet_view *view, const struct limpet_history *history,
 			struct limpet_findings **ret_findings) LIMPET_MUST_CHECK;
+/* Adds what is not seen of the program's own heaps: of a runtime that limpet knows, or what its
+ * functions hold in large round pieces at the end. -ENOMEM, or the error of a read. */
+int limpet_findings_add_pools(struct limpet_findings *findings, const struct limpet_view *view,
+			      struct limpet_trace_reader *reader) LIMPET_MUST_CHECK;
 void limpet_findings_free(struct limpet_findings *findings);
 
 #endif

@@ -176,6 +176,13 @@ static void tell(const struct growth *growth, enum measure measure, char ret[PHR
 			 "%s swing%s by up to %s, and ended %s above the highest before, at %s",
 			 name, s, swing, by, to);
 		break;
+	case LIMPET_TREND_UNCLEAR:
+		snprintf(ret, PHRASE,
+			 "%s swing%s by up to %s, and rose by %s %s, to %s (a longer capture tells "
+			 "whether %s grow%s)",
+			 name, s, swing, by, growth->half, to, measure == RESIDENT ? "it" : "they",
+			 s);
+		break;
 	case LIMPET_TREND_FLAT:
 	case LIMPET_TREND_UNKNOWN:
 		snprintf(ret, PHRASE, "%s did not grow", name);
@@ -602,24 +609,27 @@ static int find_resident(struct growth *growth)
 	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_RESIDENT, RESIDENT);
 	const double live = gain(growth, LIVE), mapped = gain(growth, MAPPED);
 	char phrase[PHRASE], heap[LIMPET_UNITS_TEXT], maps[LIMPET_UNITS_TEXT];
+	char rest[LIMPET_UNITS_TEXT];
 	double beyond;
 
 	if (!rises(growth, RESIDENT))
 		return 0;
 	beyond = growth->trends[RESIDENT].grew - live - mapped;
 	/* What explains it has a sentence of its own. */
-	if (beyond <= least_of(model, RESIDENT) && growth->any)
+	if (growth->any &&
+	    (beyond <= least_of(model, RESIDENT) || beyond <= growth->trends[RESIDENT].grew / 10))
 		return 0;
 	growth->any = work->resident_said = true;
 	finding.bytes = beyond > 0 ? (uint64_t)beyond : 0;
 	tell(growth, RESIDENT, phrase);
 	return limpet_findings_add(
 		work, &finding,
-		"%s%s; live bytes grew by %s meanwhile and mappings by %s. The rest is memory "
-		"that was touched late, is kept by the allocator, or is nobody's that limpet "
-		"follows.",
+		"%s%s; live bytes grew by %s meanwhile and mappings by %s. %s more is "
+		"memory that was touched late, is kept by the allocator, or is of nobody that "
+		"limpet follows.",
 		phrase, is_agent_measured(model) ? ", without limpet's own" : "",
-		limpet_findings_bytes(heap, live), limpet_findings_bytes(maps, mapped));
+		limpet_findings_bytes(heap, live), limpet_findings_bytes(maps, mapped),
+		limpet_findings_bytes(rest, beyond));
 }
 
 static int find_threads(struct growth *growth)
@@ -648,11 +658,15 @@ static void say_change(FILE *file, const struct growth *growth, enum measure mea
 	const double change = trend->last - trend->middle;
 	char by[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
 
+	if (trend->swing > 2 * least_of(growth->work->model, measure) && trend->swing > change) {
+		fprintf(file, "%s go%s up and down by up to %s, to %s", before,
+			measure == RESIDENT ? "es" : "", amount(by, measure, trend->swing),
+			amount(to, measure, trend->last));
+		return;
+	}
 	fprintf(file, "%s %s by %s, to %s", before, change < 0 ? "fell" : "rose",
 		amount(by, measure, change < 0 ? -change : change),
 		amount(to, measure, trend->last));
-	if (trend->swing > 2 * least_of(growth->work->model, measure) && trend->swing > 2 * change)
-		fprintf(file, " (swinging by up to %s)", amount(by, measure, trend->swing));
 }
 
 /* A program that frees everything as it ends may well have grown until then. */

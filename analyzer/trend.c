@@ -4,6 +4,7 @@
 #define HALF (PARTS / 2)
 #define LEAST_POINTS PARTS
 #define JUMPS 3u
+#define ENOUGH_FALLS 3u
 
 struct parts {
 	double low[PARTS], high[PARTS];
@@ -53,11 +54,37 @@ static double deepest_fall(const struct limpet_trend_point *points, size_t count
 	return deepest;
 }
 
-static double highest_of(const struct parts *parts, unsigned count)
+/* Falls of at least `depth`, each from a height that was reached after the one before. */
+static unsigned count_falls(const struct limpet_trend_point *points, size_t count, uint64_t from_ns,
+			    uint64_t to_ns, double depth)
 {
-	double highest = parts->high[0];
+	double highest = -1, lowest = 0;
+	bool down = false;
+	unsigned falls = 0;
 
-	for (unsigned i = 1; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		const double value = points[i].value;
+
+		if (points[i].time_ns < from_ns || points[i].time_ns > to_ns)
+			continue;
+		if (down && value < lowest)
+			lowest = value;
+		if (down && value - lowest < depth / 2)
+			continue;
+		if (down || value > highest)
+			highest = value;
+		down = highest - value >= depth;
+		falls += down;
+		lowest = value;
+	}
+	return falls;
+}
+
+static double highest_of(const struct parts *parts, unsigned from, unsigned count)
+{
+	double highest = parts->high[from];
+
+	for (unsigned i = from + 1; i < count; i++)
 		if (parts->high[i] > highest)
 			highest = parts->high[i];
 	return highest;
@@ -155,7 +182,9 @@ static void judge_rise(const struct limpet_trend_point *points, size_t count,
 static void judge_swings(const struct parts *parts, double least, struct limpet_trend *trend)
 {
 	const double rise = parts->low[PARTS - 1] - parts->low[HALF - 1];
-	const double highest = highest_of(parts, PARTS - 1);
+	const double highest = highest_of(parts, 0, PARTS - 1);
+	const double higher = highest_of(parts, HALF, PARTS) - highest_of(parts, 0, HALF);
+	const double change = trend->last - trend->middle;
 
 	if (rise > least && lows_rise(parts)) {
 		trend->shape = LIMPET_TREND_SWINGS;
@@ -163,6 +192,8 @@ static void judge_swings(const struct parts *parts, double least, struct limpet_
 	} else if (trend->last - highest > least) {
 		trend->shape = LIMPET_TREND_HIGHER;
 		trend->grew = trend->last - highest;
+	} else if (change > least && (trend->falls < ENOUGH_FALLS || higher > trend->swing / 10)) {
+		trend->shape = LIMPET_TREND_UNCLEAR;
 	} else {
 		trend->shape = LIMPET_TREND_FLAT;
 	}
@@ -184,6 +215,7 @@ void limpet_trend_judge(const struct limpet_trend_point *points, size_t count, u
 	trend.last = parts.end[PARTS];
 	trend.grew = trend.last - trend.middle;
 	trend.swing = deepest_fall(points, count, middle_ns, to_ns, trend.middle);
+	trend.falls = count_falls(points, count, from_ns, to_ns, trend.swing / 2);
 	if (trend.swing > least && trend.swing > trend.grew / 2)
 		judge_swings(&parts, least, &trend);
 	else if (trend.grew > least)

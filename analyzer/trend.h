@@ -1,7 +1,7 @@
 /* Whether a series of figures grew in the second half of a time, and how.
  *
- * What swings is judged by its lowest points and by what it reached before: a rise to a height
- * where it has been is none. Pure arithmetic; nothing is allocated. */
+ * What swings is judged by its lowest points and by what it reached before: after several swings a
+ * rise to a height where it has been is none. Pure arithmetic; nothing is allocated. */
 #ifndef LIMPET_ANALYZER_TREND_H
 #define LIMPET_ANALYZER_TREND_H
 
@@ -17,8 +17,9 @@ enum limpet_trend_shape {
 	LIMPET_TREND_LATE,        /* from some moment on, up to the end */
 	LIMPET_TREND_ONCE,        /* nearly all at one moment */
 	LIMPET_TREND_STEPS,
-	LIMPET_TREND_SWINGS, /* up and down, and its lowest points rise */
-	LIMPET_TREND_HIGHER, /* up and down, and it ends higher than it ever was */
+	LIMPET_TREND_SWINGS,  /* up and down, and its lowest points rise */
+	LIMPET_TREND_HIGHER,  /* up and down, and it ends higher than it ever was */
+	LIMPET_TREND_UNCLEAR, /* up and down, and too little is seen of that to tell */
 };
 
 struct limpet_trend_point {
@@ -32,6 +33,7 @@ struct limpet_trend {
 	double grew;    /* in the second half, by the shape: of SWINGS the lowest points, of HIGHER
 			   beyond the highest before */
 	double swing;   /* the deepest fall of the second half */
+	unsigned falls; /* at least half as deep, in all of the time */
 	uint64_t at_ns; /* when it began, of LATE; when it was, of ONCE */
 };
 

@@ -279,6 +279,8 @@ static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 	if (result < 0)
 		return result;
 	result = limpet_findings_new(&heap->view, history, ret_findings);
+	if (result >= 0)
+		result = limpet_findings_add_pools(*ret_findings, &heap->view, heap->reader);
 	limpet_history_free(history);
 	return result;
 }

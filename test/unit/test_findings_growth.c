@@ -91,6 +91,7 @@ static void find_in(uint64_t from_ns, uint64_t to_ns)
 		fail_msg("%s", err.message);
 	limpet_model_free(whole);
 	assert_int_equal(limpet_findings_new(&heap.view, history, &findings), 0);
+	assert_int_equal(limpet_findings_add_pools(findings, &heap.view, heap.reader), 0);
 }
 
 static void close_it(void)
@@ -291,6 +292,35 @@ static void tiny_blocks(unsigned round)
 			sample_allocate(&sample, recorder, MANY + (round + i) % MANY_COUNT, 4);
 }
 
+/* Sixteen chunks of 256 KiB, each at the beginning of a page, or where malloc(3) has them. */
+static void fill_pool(unsigned round, unsigned beyond_page)
+{
+	cache(round);
+	if (round % 50 != 3)
+		return;
+	sample.next_block = (sample.next_block + 8191) / 4096 * 4096 + beyond_page;
+	sample_allocate(&sample, recorder, SAMPLE_LEAK, 256 << 10);
+}
+
+static void pool(unsigned round)
+{
+	fill_pool(round, 0);
+}
+
+static void large_blocks(unsigned round)
+{
+	fill_pool(round, 16);
+}
+
+static const char *file_of_runtime;
+
+static void runtime(unsigned round)
+{
+	cache(round);
+	if (!round)
+		sample_add_module(recorder, 0x7d0000000000ull, file_of_runtime);
+}
+
 static void rest(unsigned round)
 {
 	(void)round;
@@ -463,6 +493,45 @@ static void test_label(void **state)
 	close_it();
 }
 
+/* What is taken in large round pieces is a pool, where no malloc(3) places them so. */
+static void test_pool(void **state)
+{
+	static const struct {
+		const char *file, *words;
+	} rows[] = {{"/usr/lib/jvm/lib/server/libjvm.so", "Java"},
+		    {"/usr/bin/php8.2", "PHP"},
+		    {"/usr/lib/erlang/erts/bin/beam.smp", "Erlang"},
+		    {"/usr/bin/node_exporter", NULL},
+		    {"/usr/bin/phpish", NULL}};
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(pool);
+	found = only(LIMPET_FINDINGS_POOL);
+	assert_string_equal(found->text,
+			    "grow (called by leak) holds 16 large round blocks that begin with a "
+			    "page, 4.0 MiB: probably a pool, or stacks, and what they hold is not "
+			    "seen. A program can report its pools: limpet.h.");
+	assert_int_equal(found->bytes, 4 << 20);
+	close_it();
+	capture(large_blocks);
+	assert_int_equal(count_of(LIMPET_FINDINGS_POOL), 0);
+	close_it();
+	capture(map_more);
+	assert_non_null(strstr(only(LIMPET_FINDINGS_POOL)->text,
+			       "spin (called by main) holds 80 large round mappings, 20.0 MiB:"));
+	close_it();
+	for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+		file_of_runtime = rows[i].file;
+		draw(runtime, 100, LIMPET_END_STOP);
+		find_in(0, 0);
+		assert_int_equal(count_of(LIMPET_FINDINGS_POOL), rows[i].words != NULL);
+		if (rows[i].words)
+			assert_non_null(strstr(only(LIMPET_FINDINGS_POOL)->text, rows[i].words));
+		close_it();
+	}
+}
+
 static void test_nothing(void **state)
 {
 	(void)state;
@@ -500,7 +569,7 @@ int main(void)
 		cmocka_unit_test(test_window),      cmocka_unit_test(test_beside_a_large_heap),
 		cmocka_unit_test(test_teeth),       cmocka_unit_test(test_one_block),
 		cmocka_unit_test(test_tiny_blocks), cmocka_unit_test(test_label),
-		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_pool),        cmocka_unit_test(test_nothing),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -81,6 +81,11 @@ static double ends_high(double seconds)
 {
 	return seconds < 79 ? saw(seconds, 9, 500) : 900;
 }
+/* Two humps, and the second half ends on its way up. */
+static double humps(double seconds)
+{
+	return seconds < 38 ? 10 * seconds : seconds < 60 ? 100 : saw(seconds - 60, 15, 250) + 50;
+}
 static double falls(double seconds)
 {
 	return 1000 - 10 * seconds;
@@ -105,6 +110,7 @@ static void test_shapes(void **state)
 		{teeth, LIMPET_TREND_FLAT, 500, 500},
 		{rising_teeth, LIMPET_TREND_SWINGS, 80, 25},
 		{ends_high, LIMPET_TREND_HIGHER, 428, 5},
+		{humps, LIMPET_TREND_UNCLEAR, -1, 200},
 		{falls, LIMPET_TREND_FLAT, -400, 1},
 	};
 
