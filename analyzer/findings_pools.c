@@ -72,7 +72,7 @@ static int say_runtime(struct limpet_findings_work *work, const char *words)
 			words);
 	return limpet_findings_add(
 		work, &finding,
-		"%s, which limpet sees as mappings only: %s are mapped since the "
+		"%s, which limpet sees as mappings only: %s of them were made since the "
 		"capture began, and what they hold is not seen.",
 		words, limpet_findings_bytes(bytes, (double)mapped));
 }

@@ -345,11 +345,15 @@ static int print_totals(struct limpet_pen *pen)
 		result = print_memory(pen);
 	if (!result)
 		result = print_ranges(pen);
+	/* An allocator that is not asked what a block holds leaves their sizes unknown. */
 	if (!result && totals->foreign_frees && !model->sample_bytes)
-		result = limpet_pen_wrap(pen, "", HANG, "foreign   %s free%s of older blocks, %s",
-					 limpet_pen_count(pen, totals->foreign_frees),
-					 limpet_pen_plural(totals->foreign_frees),
-					 limpet_pen_bytes(pen, totals->foreign_freed_bytes));
+		result =
+			limpet_pen_wrap(pen, "", HANG, "foreign   %s free%s of older blocks, %s",
+					limpet_pen_count(pen, totals->foreign_frees),
+					limpet_pen_plural(totals->foreign_frees),
+					totals->foreign_freed_bytes
+						? limpet_pen_bytes(pen, totals->foreign_freed_bytes)
+						: "whose sizes are not known");
 	if (!result && totals->mmaps)
 		result = limpet_pen_wrap(
 			pen, "", HANG, "mapped    %s by %s mmap call%s, %s still mapped",

@@ -172,6 +172,9 @@ static json_t *totals_object(const struct limpet_model *model)
 		 json_object_set_new(object, "peak_seconds", limpet_json_seconds(totals->peak_ns));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(unsampled) && model->sample_bytes; i++)
 		failed = failed || json_object_set_new(object, unsampled[i], json_null());
+	/* A block that is freed has a size: none of them was known. */
+	if (totals->foreign_frees && !totals->foreign_freed_bytes)
+		failed = failed || json_object_set_new(object, "foreign_freed_bytes", json_null());
 	failed = failed || (model->sample_bytes &&
 			    !set_ranges(object, &model->estimates, model->sample_bytes));
 	if (failed) {

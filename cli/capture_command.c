@@ -269,8 +269,8 @@ static void seal(struct command *command, const char *trace)
 		limpet_ui_error(&err);
 		return;
 	}
-	limpet_ui_note("skipped %lu of %lu names", (unsigned long)result.skipped,
-		       (unsigned long)result.addresses);
+	limpet_ui_note("skipped %lu of %lu name%s", (unsigned long)result.skipped,
+		       (unsigned long)result.addresses, result.addresses == 1 ? "" : "s");
 	limpet_ui_hint("limpet seal %s", trace);
 }
 
@@ -314,20 +314,23 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		limpet_ui_note("%s", words);
 	if (command->way && command->mode == LIMPET_MODE_RUN)
 		limpet_ui_note("%s", command->way);
-	limpet_ui_note("%s events in %s, %s; stops: attach %.2f ms, detach %.2f ms", events, time,
-		       size, (double)result->attach_stop_us / 1000,
+	limpet_ui_note("%s event%s in %s, %s; stops: attach %.2f ms, detach %.2f ms", events,
+		       result->events == 1 ? "" : "s", time, size,
+		       (double)result->attach_stop_us / 1000,
 		       result->detach_stop_us < 0 ? 0.0 : (double)result->detach_stop_us / 1000);
 	if (result->dropped_events)
-		limpet_ui_warn("%lu events were dropped: the collector could not keep up",
-			       (unsigned long)result->dropped_events);
+		limpet_ui_warn("%lu event%s dropped: the collector could not keep up",
+			       (unsigned long)result->dropped_events,
+			       result->dropped_events == 1 ? " was" : "s were");
 	else if (result->because[0])
 		limpet_ui_warn("the trace is not complete: %s", result->because);
 	else if (!result->complete)
 		limpet_ui_warn("the trace is not complete; the report says what is missing");
 	if (result->slots_not_taken)
-		limpet_ui_warn("%lu places that call an allocator could not be hooked: what they "
-			       "do was not seen",
-			       (unsigned long)result->slots_not_taken);
+		limpet_ui_warn("%lu place%s an allocator could not be hooked: what is done there "
+			       "was not seen",
+			       (unsigned long)result->slots_not_taken,
+			       result->slots_not_taken == 1 ? " that calls" : "s that call");
 	if (!result->unloaded) {
 		limpet_ui_error(&result->leave_err);
 		if (!result->sealed)

@@ -423,6 +423,11 @@ static void say_one(const struct follower *follower)
 	}
 }
 
+static const char *children(uint64_t count)
+{
+	return count == 1 ? "child" : "children";
+}
+
 void limpet_followers_say(const struct limpet_followers *followers,
 			  const struct limpet_forks_stats *stats)
 {
@@ -432,19 +437,22 @@ void limpet_followers_say(const struct limpet_followers *followers,
 	for (size_t i = 0; i < followers->count && i < SAID_MAX; i++)
 		say_one(&followers->list[i]);
 	if (followers->count > SAID_MAX)
-		limpet_ui_note("and traces of %zu children more, named alike",
-			       followers->count - SAID_MAX);
+		limpet_ui_note("and traces of %zu more %s, named alike",
+			       followers->count - SAID_MAX, children(followers->count - SAID_MAX));
 	if (lost)
-		limpet_ui_note("%" PRIu64 " children ended, or executed another program, before "
-			       "they could be captured",
-			       lost);
+		limpet_ui_note("%" PRIu64 " %s ended, or executed another program, before %s could "
+			       "be captured",
+			       lost, children(lost), lost == 1 ? "it" : "they");
 	if (followers->failed)
-		limpet_ui_warn("no limpet could be started for %" PRIu64 " children: %s",
-			       followers->failed, strerror(-followers->failure));
+		limpet_ui_warn("no limpet could be started for %" PRIu64 " %s: %s",
+			       followers->failed, children(followers->failed),
+			       strerror(-followers->failure));
 	if (stats->found > known)
-		limpet_ui_warn("%" PRIu64 " children were not captured: %u can be at a time, and "
-			       "none within the first moments of its life",
-			       stats->found - known, LIMPET_FOLLOWERS_MAX);
+		limpet_ui_warn("%" PRIu64 " %s not captured: %u can be at a time, and none within "
+			       "the first moments of its life",
+			       stats->found - known,
+			       stats->found - known == 1 ? "child was" : "children were",
+			       LIMPET_FOLLOWERS_MAX);
 }
 
 void limpet_followers_free(struct limpet_followers *followers)

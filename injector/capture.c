@@ -639,9 +639,10 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 			 late->first);
 	else if (limpet_collector_late_events(capture->collector))
 		snprintf(result->because, room,
-			 "%llu events came too late to be put in their order: a thread stood still "
-			 "in the middle of a call",
-			 (unsigned long long)limpet_collector_late_events(capture->collector));
+			 "%llu event%s came too late to be put in order: a thread stood still in "
+			 "the middle of a call",
+			 (unsigned long long)limpet_collector_late_events(capture->collector),
+			 limpet_collector_late_events(capture->collector) == 1 ? "" : "s");
 	else if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
 		snprintf(result->because, room, "it ended early, for want of %s",
 			 result->end == LIMPET_END_DISK_FULL ? "room on the disk"
