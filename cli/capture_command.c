@@ -86,6 +86,7 @@ struct command {
 	unsigned unread;                    /* modules whose names could not be read, */
 	struct limpet_err unread_err;       /* and why the first of them */
 	bool keep;                          /* their captures outlive ours */
+	bool first;                         /* started by the user, not by another limpet */
 	pid_t pid;
 	const char *name;
 	const char *way; /* of the agent into it, where that is not dlopen; else NULL */
@@ -106,6 +107,8 @@ static void say_started(void *context, const char *trace)
 	if (command->way)
 		limpet_ui_note("%s", command->way);
 	limpet_ui_hint("Ctrl-C here or `limpet stop %d` anywhere ends it", command->pid);
+	if (command->followers && command->first)
+		limpet_followers_say_earlier(command->pid);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
 }
@@ -436,6 +439,8 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 	if (options->forked.start_ticks) {
 		setup.forked = &options->forked;
 		setup.leash = limpet_followers_leash();
+	} else {
+		command.first = true;
 	}
 	if (options->follow_fork) {
 		command.followers = limpet_followers_new(options, pid);

@@ -13,12 +13,14 @@
 #include <sys/wait.h>
 
 #include "cli/ui.h"
+#include "injector/descendants.h"
 #include "injector/footprint.h"
 #include "injector/proc.h"
 
 /* What a limpet that we start finds its descriptors under. */
 enum { LEASH_FD = 3, SEAT_FD = 4, FIRST_FREE_FD = 10 };
-#define NAMES_MAX 1000  /* tried for a trace */
+#define NAMES_MAX 1000 /* tried for a trace */
+#define EARLIER_NAMED 8
 #define SAID_MAX 20u    /* children named one by one */
 #define WORDS_BYTES 512 /* of what it said on stderr */
 
@@ -426,6 +428,25 @@ static void say_one(const struct follower *follower)
 static const char *children(uint64_t count)
 {
 	return count == 1 ? "child" : "children";
+}
+
+void limpet_followers_say_earlier(pid_t pid)
+{
+	LIMPET_FREE pid_t *pids = NULL;
+	char list[EARLIER_NAMED * 12 + 32] = "";
+	size_t used = 0;
+	const int count = limpet_descendants(pid, &pids);
+
+	if (count <= 0)
+		return;
+	for (int i = 0; i < count && i < EARLIER_NAMED; i++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, " %d", pids[i]);
+	if (count > EARLIER_NAMED)
+		snprintf(list + used, sizeof(list) - used, " and %d more", count - EARLIER_NAMED);
+	limpet_ui_note("%d %s forked before the capture, and %s not followed:%s", count,
+		       count == 1 ? "child was" : "children were", count == 1 ? "is" : "are", list);
+	limpet_ui_hint("limpet attach %d captures %s", pids[0],
+		       count == 1 ? "it" : "one of them, into a trace of its own");
 }
 
 void limpet_followers_say(const struct limpet_followers *followers,
