@@ -743,11 +743,16 @@ static int say_idle(struct growth *growth)
 		.kind = LIMPET_FINDINGS_IDLE, .share = -1, .per_second = -1};
 	char length[LIMPET_UNITS_TEXT];
 
+	limpet_units_format_duration(length, model->to_ns - model->from_ns);
+	if (model->end->end == LIMPET_END_TARGET_EXIT)
+		return limpet_findings_add(growth->work, &finding,
+					   "No call was seen in the %s until the program ended.",
+					   length);
 	return limpet_findings_add(
 		growth->work, &finding,
 		"No call was seen in %s: the program was at rest, or gets its memory from where "
 		"limpet does not look.",
-		limpet_units_format_duration(length, model->to_ns - model->from_ns));
+		length);
 }
 
 /* ------------------------------------------------------------------ all */

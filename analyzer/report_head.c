@@ -106,9 +106,11 @@ static int print_window(struct limpet_pen *pen)
 			limpet_pen_bytes(pen, end->agent_resident_bytes),
 			limpet_pen_bytes(pen, end->agent_memory_bytes));
 	else if (!result && end->agent_memory_bytes)
-		result = limpet_pen_wrap(pen, "", HANG,
-					 "agent     at most %s of memory in the target",
-					 limpet_pen_bytes(pen, end->agent_memory_bytes));
+		result = limpet_pen_wrap(
+			pen, "", HANG,
+			"agent     %s mapped in the target at most; how much of it was "
+			"resident is not known",
+			limpet_pen_bytes(pen, end->agent_memory_bytes));
 	return result;
 }
 
@@ -306,13 +308,17 @@ static int print_owners(struct limpet_pen *pen)
 	return result;
 }
 
-static int print_totals(struct limpet_pen *pen)
+/* Of the heap: what it holds, and the calls. */
+static int print_heap(struct limpet_pen *pen)
 {
 	const struct limpet_model *model = pen->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
 	uint64_t window_ns = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
 	int result;
 
+	/* No "0 B": of what there was before the capture nothing is known. */
+	if (!pen->report->options.hidden && limpet_pen_is_empty(model))
+		return limpet_pen_say_empty(pen, model);
 	result = limpet_pen_wrap(pen, pen->options->bold, HANG, "live      %s in %s block%s%s",
 				 limpet_pen_bytes(pen, totals->live_bytes),
 				 limpet_pen_count(pen, totals->live_allocations),
@@ -333,6 +339,16 @@ static int print_totals(struct limpet_pen *pen)
 			limpet_pen_rate(pen, totals->allocations, window_ns),
 			limpet_pen_bytes(pen, totals->allocated_bytes),
 			limpet_pen_count(pen, totals->frees), limpet_pen_plural(totals->frees));
+	return result;
+}
+
+static int print_totals(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	int result;
+
+	result = print_heap(pen);
 	if (!result && totals->temporary_allocations)
 		result = limpet_pen_wrap(
 			pen, "", HANG, "temporary %s allocation%s (%s): freed before the next one",

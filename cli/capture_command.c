@@ -321,6 +321,9 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		       result->events == 1 ? "" : "s", time, size,
 		       (double)result->attach_stop_us / 1000,
 		       result->detach_stop_us < 0 ? 0.0 : (double)result->detach_stop_us / 1000);
+	if (!result->events && !result->dropped_events && result->end != LIMPET_END_TARGET_EXIT)
+		limpet_ui_note("no call was seen: the program was at rest, or gets its memory from "
+			       "where limpet does not look");
 	if (result->dropped_events)
 		limpet_ui_warn("%lu event%s dropped: the collector could not keep up",
 			       (unsigned long)result->dropped_events,

@@ -501,6 +501,9 @@ static void test_nothing_happened(void **state)
 	sample_finish(&sample, recorder, 0);
 	text = text_of(&people, 80, false);
 	assert_non_null(strstr(text, "No site has any live bytes."));
+	/* Of what the program holds nothing is known. */
+	assert_non_null(strstr(text, "\ncalls     no allocation was seen, nor any other call\n"));
+	assert_null(strstr(text, "0 B"));
 	free(text);
 	root = json_of(&programs, NULL);
 	assert_int_equal(json_array_size(json_object_get(root, "sites")), 0);
