@@ -267,10 +267,11 @@ static int say_growing(struct growth *growth, const struct limpet_findings_group
 		finding.share = bytes / all < 1 ? bytes / all : 1;
 	tell_freed(growth, group, freed, sizeof(freed));
 	code = limpet_findings_add(
-		work, &finding, "%s grows all the time, by %s/s (%s an hour) %s, to %s: %s.", name,
-		limpet_findings_bytes(rate, finding.per_second),
+		work, &finding, "%s grows all the time, by %s/s (%s an hour) %s, to %s: %s%s.",
+		name, limpet_findings_bytes(rate, finding.per_second),
 		limpet_findings_bytes(hour, 3600 * finding.per_second), growth->half,
-		limpet_findings_bytes(now, (double)group->figures.live_bytes), freed);
+		limpet_findings_bytes(now, (double)group->figures.live_bytes), freed,
+		growth->doubtful ? ", and they may replace older ones that were" : "");
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
 	growth->named += bytes;

@@ -321,6 +321,19 @@ static void runtime(unsigned round)
 		sample_add_module(recorder, 0x7d0000000000ull, file_of_runtime);
 }
 
+/* One grows as another falls, and as much of older blocks is freed. */
+static void behind_another(unsigned round)
+{
+	static uint64_t blocks[400];
+
+	sample_release(&sample, recorder, 0x10000000 + round * 4096, 3008);
+	if (round < 400)
+		blocks[round] = sample_allocate(&sample, recorder, SAMPLE_EVIL, 3000);
+	else
+		sample_release(&sample, recorder, blocks[round - 400], 3008);
+	sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
+}
+
 static void rest(unsigned round)
 {
 	(void)round;
@@ -493,6 +506,17 @@ static void test_label(void **state)
 	close_it();
 }
 
+static void test_behind_another(void **state)
+{
+	(void)state;
+	capture(behind_another);
+	assert_grows(LIMPET_FINDINGS_GROWS, "grow (called by leak) grows all the time, by ");
+	assert_non_null(strstr(only(LIMPET_FINDINGS_GROWS)->text,
+			       "none of its 800 blocks was ever freed, and they may replace older "
+			       "ones that were."));
+	close_it();
+}
+
 /* What is taken in large round pieces is a pool, where no malloc(3) places them so. */
 static void test_pool(void **state)
 {
@@ -563,13 +587,14 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mappings),    cmocka_unit_test(test_resident),
-		cmocka_unit_test(test_threads),     cmocka_unit_test(test_slow_leak),
-		cmocka_unit_test(test_many_sites),  cmocka_unit_test(test_end_and_steps),
-		cmocka_unit_test(test_window),      cmocka_unit_test(test_beside_a_large_heap),
-		cmocka_unit_test(test_teeth),       cmocka_unit_test(test_one_block),
-		cmocka_unit_test(test_tiny_blocks), cmocka_unit_test(test_label),
-		cmocka_unit_test(test_pool),        cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_mappings),       cmocka_unit_test(test_resident),
+		cmocka_unit_test(test_threads),        cmocka_unit_test(test_slow_leak),
+		cmocka_unit_test(test_many_sites),     cmocka_unit_test(test_end_and_steps),
+		cmocka_unit_test(test_window),         cmocka_unit_test(test_beside_a_large_heap),
+		cmocka_unit_test(test_teeth),          cmocka_unit_test(test_one_block),
+		cmocka_unit_test(test_tiny_blocks),    cmocka_unit_test(test_label),
+		cmocka_unit_test(test_behind_another), cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_nothing),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
