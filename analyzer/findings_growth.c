@@ -12,7 +12,7 @@
 #include "common/units.h"
 
 #define PARTS LIMPET_FINDINGS_PARTS
-#define HALF (PARTS / 2)
+#define HALF 4u
 #define LEAST_BYTES LIMPET_FINDINGS_LEAST_BYTES
 #define LEAST_NS 4000000000ull
 #define GROWING_SHOWN 3u
@@ -26,6 +26,8 @@
 #define LEAST_BLOCKS 64
 #define LEAST_THREADS 0.5
 #define PHRASE 320
+
+_Static_assert(2 * HALF == PARTS, "a half");
 
 enum measure { LIVE, BLOCKS, MAPPED, RESIDENT, THREADS, MEASURES };
 

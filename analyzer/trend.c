@@ -1,10 +1,12 @@
 #include "analyzer/trend.h"
 
 #define PARTS 8u
-#define HALF (PARTS / 2)
+#define HALF 4u
 #define LEAST_POINTS PARTS
 #define JUMPS 3u
 #define ENOUGH_FALLS 3u
+
+_Static_assert(2 * HALF == PARTS, "a half");
 
 struct parts {
 	double low[PARTS], high[PARTS];
@@ -155,12 +157,12 @@ static void judge_rise(const struct limpet_trend_point *points, size_t count,
 	unsigned up = 0, idle = 0;
 
 	for (unsigned i = HALF; i < PARTS; i++)
-		up += parts->end[i + 1] - parts->end[i] > trend->grew / HALF / 4;
+		up += parts->end[i + 1] - parts->end[i] > trend->grew / (4.0 * HALF);
 	for (unsigned i = HALF; i < PARTS; i++) {
 		const uint64_t end_ns = from_ns + (i + 1) * eighth_ns;
 
 		idle += end_ns > look.begin_ns + eighth_ns &&
-			parts->end[i + 1] - parts->end[i] <= trend->grew / HALF / 4;
+			parts->end[i + 1] - parts->end[i] <= trend->grew / (4.0 * HALF);
 	}
 	trend->at_ns = look.begin_ns;
 	if (look.jumps[0] >= 0.9 * trend->grew) {
