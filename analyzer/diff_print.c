@@ -38,6 +38,14 @@ static const char *figure_text(struct limpet_pen *pen, enum limpet_report_sort s
 	return limpet_pen_bytes(pen, (uint64_t)figure);
 }
 
+static uint64_t last_rss(const struct limpet_model *model)
+{
+	for (size_t i = model->timeline_count; i-- > 0;)
+		if (model->timeline[i].rss_bytes)
+			return model->timeline[i].rss_bytes;
+	return 0;
+}
+
 static int print_heap(struct limpet_pen *pen, const char *word, const char *name,
 		      const struct limpet_heap *heap)
 {
@@ -50,6 +58,13 @@ static int print_heap(struct limpet_pen *pen, const char *word, const char *name
 				     limpet_pen_count(pen, heap->view.totals.allocations),
 				     limpet_pen_plural(heap->view.totals.allocations));
 
+	/* What the difference is not about. */
+	if (!result && (model->totals.mapped_bytes || limpet_pen_is_empty(model)))
+		result = limpet_pen_line(pen, "", "%-9s %s mapped by mmap beside these%s%s", "",
+					 limpet_pen_bytes(pen, model->totals.mapped_bytes),
+					 last_rss(model) ? ", RSS " : "",
+					 last_rss(model) ? limpet_pen_bytes(pen, last_rss(model))
+							 : "");
 	if (!result && model->widened)
 		result = limpet_pen_line(pen, "", "%-9s widened to whole minutes: no less is kept",
 					 "");

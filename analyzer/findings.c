@@ -6,53 +6,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/view_text.h"
+#include "analyzer/findings_groups.h"
+#include "analyzer/findings_work.h"
 #include "common/units.h"
 
-#define PARTS 8u
-/* Less is not worth a sentence. */
-#define LEAST_BYTES (64u << 10)
+#define PARTS LIMPET_FINDINGS_PARTS
+#define LEAST_BYTES LIMPET_FINDINGS_LEAST_BYTES
 #define LEAST_RESIDENT_BYTES (8u << 20)
-#define LEAST_GROWING_BLOCKS 8u
 #define LEAST_NS 4000000000ull
 #define LEAST_CALLS_PER_SECOND 1000
 #define HOLDS_SHARE 0.2
 #define CHURN_SHARE 0.25
-#define GROWING_SHOWN 3u
 
 const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS] = {
-	"holds", "grows", "turnover", "steady", "churns", "retained", "resident", "mapped"};
-
-/* Stacks that look alike. */
-struct look {
-	struct limpet_model_site figures; /* `node`: the stack with the largest share */
-	int64_t largest;
-	double growth[PARTS];
-};
-
-struct work {
-	const struct limpet_view *view;
-	const struct limpet_model *model;
-	const struct limpet_history *history;
-	struct limpet_findings *findings;
-	struct look *looks;
-	size_t count;
-	double growth[PARTS]; /* of all */
-	double seconds;
-	bool in_parts; /* the capture was long enough, and its course is known */
-};
+	"holds",       "grows", "turnover", "steady",  "churns",   "retained", "resident", "mapped",
+	"never_freed", "rose",  "maps",     "threads", "unjudged", "idle",     "pool"};
 
 /* ------------------------------------------------------------------ sentences */
 
-static const char *say_bytes(char text[LIMPET_UNITS_TEXT], double bytes)
+const char *limpet_findings_bytes(char *ret, double bytes)
 {
-	return limpet_units_format_bytes(text, bytes > 0 ? (uint64_t)bytes : 0);
+	return limpet_units_format_bytes(ret, bytes > 0 ? (uint64_t)bytes : 0);
 }
 
-static int add(struct work *work, const struct limpet_findings_entry *finding, const char *format,
-	       ...) __attribute__((format(printf, 3, 4)));
-static int add(struct work *work, const struct limpet_findings_entry *finding, const char *format,
-	       ...)
+int limpet_findings_add(struct limpet_findings_work *work,
+			const struct limpet_findings_entry *finding, const char *format, ...)
 {
 	struct limpet_findings *findings = work->findings;
 	struct limpet_findings_entry *added;
@@ -80,41 +58,28 @@ static int add(struct work *work, const struct limpet_findings_entry *finding, c
 	return 0;
 }
 
-/* The function that a stack is about and who called it, as a sentence says it; as recorded they go
- * into the finding. After a failure nothing is left. */
-static int name_look(const struct work *work, uint32_t node, struct limpet_findings_entry *finding,
-		     char **ret_name)
+int limpet_findings_name(const struct limpet_findings_work *work, uint32_t node,
+			 struct limpet_findings_entry *finding, char **ret_label)
 {
-	struct limpet_places *places = work->view->places;
-	const struct limpet_function *function, *caller = NULL;
-	LIMPET_FREE char *name = NULL, *by = NULL;
-	struct limpet_place_stack stack;
-	int code = limpet_places_stack(places, node, false, &stack);
+	const struct limpet_function *function, *caller;
+	char *label;
+	int code = limpet_findings_label(work->view->places, node, &label, &function, &caller);
 
 	if (code < 0)
 		return code;
-	assert(places->functions && places->places);
-	function = &places->functions[places->places[stack.list[0]].function];
-	if (stack.count > 1 && stack.list[1] != LIMPET_PLACE_CUT)
-		caller = &places->functions[places->places[stack.list[1]].function];
-	name = limpet_view_name(function, false);
-	by = caller ? limpet_view_name(caller, false) : strdup("");
-	if (!name || !by ||
-	    asprintf(ret_name, "%s%s%s%s", name, caller ? " (called by " : "", by,
-		     caller ? ")" : "") < 0)
-		return -ENOMEM;
 	finding->node = node;
 	finding->function = strdup(function->name);
 	finding->caller = caller ? strdup(caller->name) : NULL;
-	if (finding->function && (finding->caller || !caller))
+	if (finding->function && (finding->caller || !caller)) {
+		*ret_label = label;
 		return 0;
-	free(*ret_name);
-	free(finding->function);
-	free(finding->caller);
+	}
+	free(label);
+	limpet_findings_forget_names(finding);
 	return -ENOMEM;
 }
 
-static void forget_names(struct limpet_findings_entry *finding)
+void limpet_findings_forget_names(struct limpet_findings_entry *finding)
 {
 	free(finding->function);
 	free(finding->caller);
@@ -122,285 +87,194 @@ static void forget_names(struct limpet_findings_entry *finding)
 
 /* ------------------------------------------------------------------ adding up */
 
-static unsigned part_of_step(const struct work *work, uint32_t step)
+/* PARTS: outside of the window. */
+static unsigned part_of_step(const struct limpet_findings_work *work, uint32_t step)
 {
+	const struct limpet_model *model = work->model;
 	const uint64_t *edges = work->history->edges_ns;
-	double middle = ((double)edges[step] + (double)edges[step + 1]) / 2;
-	double part = middle / (double)work->model->duration_ns * PARTS;
+	const double middle = ((double)edges[step] + (double)edges[step + 1]) / 2;
+	const double from = middle - (double)model->from_ns;
+	const double part = from / (double)(model->to_ns - model->from_ns) * PARTS;
 
+	if (from < 0 || middle > (double)model->to_ns)
+		return PARTS;
 	return part < PARTS ? (unsigned)part : PARTS - 1;
 }
 
-static void add_site(struct work *work, struct look *look, size_t site)
+/* The site's steps: the history is of the whole capture, the view of the window. */
+static const struct limpet_history_site *steps_of(const struct limpet_findings_work *work,
+						  uint32_t node)
 {
-	const struct limpet_model_site *figures = &work->view->sites[site];
-	const struct limpet_history_site *steps = &work->history->sites[site];
-	const int64_t weight = (int64_t)(figures->live_bytes + figures->allocated_bytes / 1024);
-	const uint32_t node = look->figures.node;
+	const struct limpet_history *history = work->history;
+	size_t low = 0, high = history->site_count;
 
-	limpet_view_add_figures(&look->figures, figures);
-	look->figures.node = node;
-	if (weight > look->largest) {
-		look->largest = weight;
-		look->figures.node = figures->node;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (history->sites[middle].node < node)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	for (size_t i = 0; work->in_parts && i < steps->count; i++) {
-		const struct limpet_history_step *step = &steps->steps[i];
-		double growth = (double)step->allocated_bytes - (double)step->freed_bytes;
-		unsigned part = part_of_step(work, step->step);
+	return low < history->site_count && history->sites[low].node == node ? &history->sites[low]
+									     : NULL;
+}
 
-		look->growth[part] += growth;
-		work->growth[part] += growth;
+static void add_steps(struct limpet_findings_work *work, struct limpet_findings_group *group,
+		      const struct limpet_history_site *steps)
+{
+	for (size_t i = 0; i < steps->count; i++) {
+		const struct limpet_history_step *step = &steps->steps[i];
+		const unsigned part = part_of_step(work, step->step);
+		const uint64_t end_ns = work->history->edges_ns[step->step + 1];
+
+		if (step->allocations && end_ns < group->first_ns)
+			group->first_ns = end_ns;
+		if (part == PARTS)
+			continue;
+		group->growth[part] += (double)step->allocated_bytes - (double)step->freed_bytes;
+		group->blocks[part] += (double)step->allocations - (double)step->frees;
 	}
 }
 
-static int add_up(struct work *work)
+static void add_site(struct limpet_findings_work *work, struct limpet_findings_group *group,
+		     const struct limpet_model_site *figures)
+{
+	const struct limpet_history_site *steps = steps_of(work, figures->node);
+	const int64_t weight = (int64_t)(figures->live_bytes + figures->allocated_bytes / 1024);
+	const uint32_t node = group->figures.node;
+
+	limpet_view_add_figures(&group->figures, figures);
+	group->figures.node = node;
+	group->stacks++;
+	if (weight > group->largest) {
+		group->largest = weight;
+		group->figures.node = figures->node;
+	}
+	if (work->in_parts && steps)
+		add_steps(work, group, steps);
+}
+
+static int add_up(struct limpet_findings_work *work)
 {
 	const struct limpet_view *view = work->view;
-	struct limpet_view_tree *tree;
-	LIMPET_FREE uint32_t *look_of_leaf = NULL;
-	int code = limpet_view_tree_new(view, false, &tree);
+	struct limpet_findings_groups *groups;
+	int code = limpet_findings_groups_new(view->places, &groups);
 
 	if (code < 0)
 		return code;
-	look_of_leaf = calloc(tree->count, sizeof(*look_of_leaf));
-	work->looks = calloc(view->site_count + 1, sizeof(*work->looks));
-	if (!look_of_leaf || !work->looks)
+	work->groups = calloc(view->site_count + 1, sizeof(*work->groups));
+	if (!work->groups)
 		code = -ENOMEM;
 	for (size_t i = 0; i < view->site_count && code == 0; i++) {
-		uint32_t *look = &look_of_leaf[tree->leaf_of_site[i]];
+		uint32_t group;
 
-		if (!*look) {
-			work->looks[work->count].largest = -1;
-			*look = (uint32_t)++work->count;
+		code = limpet_findings_groups_find(groups, view->sites[i].node, &group);
+		if (code < 0)
+			break;
+		if (group == work->count) {
+			work->groups[group].largest = -1;
+			work->groups[group].first_ns = UINT64_MAX;
+			work->count++;
 		}
-		add_site(work, &work->looks[*look - 1], i);
+		add_site(work, &work->groups[group], &view->sites[i]);
 	}
-	limpet_view_tree_free(tree);
+	limpet_findings_groups_free(groups);
 	return code;
 }
 
-static double sum(const double *growth, unsigned from, unsigned to)
+static const struct limpet_findings_group *highest(const struct limpet_findings_work *work,
+						   enum limpet_report_sort sort)
 {
-	double all = 0;
-
-	for (unsigned i = from; i < to; i++)
-		all += growth[i];
-	return all;
-}
-
-/* Goes on growing: not only while it filled up, nor once. */
-static bool grows(const double *growth)
-{
-	const double first = sum(growth, 0, PARTS / 2), second = sum(growth, PARTS / 2, PARTS);
-	unsigned up = 0;
-
-	for (unsigned i = PARTS / 2; i < PARTS; i++)
-		up += growth[i] > second / PARTS / 4;
-	return second >= LEAST_BYTES && second >= first / 2 && up >= PARTS / 2 - 1 &&
-	       sum(growth, PARTS - PARTS / 4, PARTS) >= second / 4;
-}
-
-static const struct look *highest(const struct work *work, enum limpet_report_sort sort)
-{
-	const struct look *best = NULL;
+	const struct limpet_findings_group *best = NULL;
 
 	for (size_t i = 0; i < work->count; i++)
-		if (!best || limpet_report_figure(&work->looks[i].figures, sort) >
+		if (!best || limpet_report_figure(&work->groups[i].figures, sort) >
 				     limpet_report_figure(&best->figures, sort))
-			best = &work->looks[i];
+			best = &work->groups[i];
 	return best;
 }
 
-static const char *about(const struct work *work)
+static const char *about(const struct limpet_findings_work *work)
 {
 	return work->model->sample_bytes ? "about " : "";
 }
 
 /* ------------------------------------------------------------------ who holds */
 
-static int find_holder(struct work *work)
+static int find_holder(struct limpet_findings_work *work)
 {
 	const struct limpet_model_totals *totals = &work->model->totals;
 	/* Of a program that was watched to its end, what it held when it held most. */
 	const bool peak = work->model->target->mode == LIMPET_MODE_RUN;
-	const struct look *look = highest(work, peak ? LIMPET_REPORT_PEAK : LIMPET_REPORT_LIVE);
+	const struct limpet_findings_group *group =
+		highest(work, peak ? LIMPET_REPORT_PEAK : LIMPET_REPORT_LIVE);
 	const uint64_t whole = peak ? totals->peak_bytes : totals->live_bytes;
-	uint64_t bytes = !look ? 0 : peak ? look->figures.peak_bytes : look->figures.live_bytes;
-	uint64_t blocks = !look  ? 0
-			  : peak ? look->figures.peak_allocations
-				 : look->figures.live_allocations;
+	uint64_t bytes = !group ? 0 : peak ? group->figures.peak_bytes : group->figures.live_bytes;
+	uint64_t blocks = !group ? 0
+			  : peak ? group->figures.peak_allocations
+				 : group->figures.live_allocations;
 	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_HOLDS,
 						.bytes = bytes,
 						.share =
 							(double)bytes / (double)(whole ? whole : 1),
 						.per_second = -1};
 	LIMPET_FREE char *name = NULL;
-	char text[LIMPET_UNITS_TEXT], count[LIMPET_UNITS_TEXT];
+	char text[LIMPET_UNITS_TEXT], count[LIMPET_UNITS_TEXT], stacks[48] = "";
 	int code;
 
-	if (!look || bytes < LEAST_BYTES || finding.share < HOLDS_SHARE)
+	if (!group || bytes < LEAST_BYTES || finding.share < HOLDS_SHARE)
 		return 0;
-	code = name_look(work, look->figures.node, &finding, &name);
+	code = limpet_findings_name(work, group->figures.node, &finding, &name);
 	if (code < 0)
 		return code;
-	code = add(work, &finding, "%s %s %s%s, %.0f %% of what %s, in %s block%s.", name,
-		   peak ? "held" : "holds", about(work), say_bytes(text, (double)bytes),
-		   100 * finding.share, peak ? "was live at the peak" : "is live",
-		   limpet_units_format_count(count, blocks), blocks == 1 ? "" : "s");
+	if (group->stacks > 1)
+		snprintf(stacks, sizeof(stacks), " of %zu stacks", group->stacks);
+	code = limpet_findings_add(
+		work, &finding, "%s %s %s%s, %.0f %% of what %s, in %s block%s%s.", name,
+		peak ? "held" : "holds", about(work), limpet_findings_bytes(text, (double)bytes),
+		100 * finding.share, peak ? "was live at the peak" : "is live",
+		limpet_units_format_count(count, blocks), blocks == 1 ? "" : "s", stacks);
 	if (code < 0)
-		forget_names(&finding);
-	return code;
-}
-
-/* ------------------------------------------------------------------ who grows */
-
-static int compare_growth(const void *a, const void *b)
-{
-	const struct look *const *x = a, *const *y = b;
-	double p = sum((*x)->growth, PARTS / 2, PARTS), q = sum((*y)->growth, PARTS / 2, PARTS);
-
-	return p > q ? -1 : p < q;
-}
-
-static int say_growing(struct work *work, const struct look *look)
-{
-	const double half = work->seconds / 2, bytes = sum(look->growth, PARTS / 2, PARTS);
-	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_GROWS,
-						.bytes = (uint64_t)bytes,
-						.share = -1,
-						.per_second = bytes / half};
-	const double all = sum(work->growth, PARTS / 2, PARTS);
-	char rate[LIMPET_UNITS_TEXT], hour[LIMPET_UNITS_TEXT], now[LIMPET_UNITS_TEXT];
-	char blocks[LIMPET_UNITS_TEXT], freed[128];
-	LIMPET_FREE char *name = NULL;
-	int code = name_look(work, look->figures.node, &finding, &name);
-
-	if (code < 0)
-		return code;
-	if (all > 0)
-		finding.share = bytes / all < 1 ? bytes / all : 1;
-	if (look->figures.frees)
-		snprintf(freed, sizeof(freed), "%.1f %% of its %s blocks were freed",
-			 100.0 * (double)look->figures.frees / (double)look->figures.allocations,
-			 limpet_units_format_count(blocks, look->figures.allocations));
-	else
-		snprintf(freed, sizeof(freed), "none of its %s blocks was ever freed",
-			 limpet_units_format_count(blocks, look->figures.allocations));
-	code = add(work, &finding,
-		   "%s grows all the time, by %s/s (%s an hour) in the second half, to %s: %s.",
-		   name, say_bytes(rate, finding.per_second),
-		   say_bytes(hour, 3600 * finding.per_second),
-		   say_bytes(now, (double)look->figures.live_bytes), freed);
-	if (code < 0)
-		forget_names(&finding);
-	return code;
-}
-
-static int say_turnover(struct work *work)
-{
-	const double bytes = sum(work->growth, PARTS / 2, PARTS);
-	const struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_TURNOVER,
-						      .bytes = (uint64_t)bytes,
-						      .share = -1,
-						      .per_second = 2 * bytes / work->seconds};
-	char live[LIMPET_UNITS_TEXT], older[LIMPET_UNITS_TEXT];
-
-	return add(work, &finding,
-		   "Live bytes grow, to %s since the capture began, but %s of older blocks were "
-		   "freed meanwhile: these may be replaced. A longer capture tells.",
-		   say_bytes(live, (double)work->model->totals.live_bytes),
-		   say_bytes(older, (double)work->model->totals.foreign_freed_bytes));
-}
-
-/* A program that frees everything as it ends may well have grown until then. */
-static bool tidied_up(const struct limpet_model *model)
-{
-	const struct limpet_model_totals *totals = &model->totals;
-
-	return model->end->end == LIMPET_END_TARGET_EXIT &&
-	       totals->peak_ns > model->duration_ns / 2 &&
-	       totals->live_bytes < totals->peak_bytes / 2;
-}
-
-static int say_steady(struct work *work)
-{
-	const double bytes = sum(work->growth, PARTS / 2, PARTS);
-	const struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_STEADY,
-						      .share = -1,
-						      .per_second = 2 * bytes / work->seconds};
-	char change[LIMPET_UNITS_TEXT], live[LIMPET_UNITS_TEXT];
-	const char *how = bytes < 0 ? "fell" : "rose";
-	const double most = 0.02 * (double)work->model->totals.live_bytes;
-
-	if ((bytes > LEAST_BYTES && bytes > most) || tidied_up(work->model))
-		return 0;
-	return add(work, &finding, "Nothing grows: in the second half live bytes %s by %s, to %s.",
-		   how, say_bytes(change, bytes < 0 ? -bytes : bytes),
-		   say_bytes(live, (double)work->model->totals.live_bytes));
-}
-
-static int find_growing(struct work *work)
-{
-	const struct limpet_model_totals *totals = &work->model->totals;
-	LIMPET_FREE const struct look **list = calloc(work->count + 1, sizeof(*list));
-	/* Too much of what is new may stand for what was there before. */
-	const bool doubtful = totals->foreign_freed_bytes > totals->live_bytes / 2;
-	size_t count = 0;
-	int code = 0;
-
-	if (!list)
-		return -ENOMEM;
-	if (!work->in_parts)
-		return 0;
-	for (size_t i = 0; i < work->count; i++)
-		if (grows(work->looks[i].growth) &&
-		    work->looks[i].figures.live_allocations >= LEAST_GROWING_BLOCKS)
-			list[count++] = &work->looks[i];
-	if (!count)
-		return say_steady(work);
-	if (doubtful)
-		return grows(work->growth) ? say_turnover(work) : 0;
-	qsort(list, count, sizeof(*list), compare_growth);
-	for (size_t i = 0; i < count && i < GROWING_SHOWN && code == 0; i++)
-		code = say_growing(work, list[i]);
+		limpet_findings_forget_names(&finding);
 	return code;
 }
 
 /* ------------------------------------------------------------------ who churns */
 
-static int find_churn(struct work *work)
+static int find_churn(struct limpet_findings_work *work)
 {
 	const struct limpet_model_totals *totals = &work->model->totals;
-	const struct look *look = highest(work, LIMPET_REPORT_ALLOCATIONS);
-	const double calls = look ? (double)look->figures.allocations : 0;
+	const struct limpet_findings_group *group = highest(work, LIMPET_REPORT_ALLOCATIONS);
+	const double calls = group ? (double)group->figures.allocations : 0;
 	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_CHURNS, .share = -1};
 	char rate[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT], soon[64] = "";
 	LIMPET_FREE char *name = NULL;
 	int code;
 
-	if (!look || work->seconds <= 0 || calls / work->seconds < LEAST_CALLS_PER_SECOND ||
+	if (!group || work->seconds <= 0 || calls / work->seconds < LEAST_CALLS_PER_SECOND ||
 	    calls < CHURN_SHARE * (double)totals->allocations ||
-	    (double)look->figures.frees < 0.95 * calls)
+	    (double)group->figures.frees < 0.95 * calls)
 		return 0;
-	finding.bytes = look->figures.allocated_bytes;
+	finding.bytes = group->figures.allocated_bytes;
 	finding.share = calls / (double)totals->allocations;
 	finding.per_second = calls / work->seconds;
-	code = name_look(work, look->figures.node, &finding, &name);
+	code = limpet_findings_name(work, group->figures.node, &finding, &name);
 	if (code < 0)
 		return code;
 	/* "0 %" would be no reason to go on. */
-	if (100.0 * (double)look->figures.temporary_allocations > 0.5 * calls)
+	if (100.0 * (double)group->figures.temporary_allocations > 0.5 * calls)
 		snprintf(soon, sizeof(soon), ", %.0f %% before the next one",
-			 100.0 * (double)look->figures.temporary_allocations / calls);
-	code = add(work, &finding,
-		   "%s makes %s%.0f %% of all allocations, %s and %s/s, and nearly all of them are "
-		   "freed again%s.",
-		   name, about(work), 100 * finding.share,
-		   limpet_units_format_rate(rate, (uint64_t)finding.per_second),
-		   say_bytes(bytes, (double)finding.bytes / work->seconds), soon);
+			 100.0 * (double)group->figures.temporary_allocations / calls);
+	code = limpet_findings_add(
+		work, &finding,
+		"%s makes %s%.0f %% of all allocations, %s and %s/s, and nearly all of them are "
+		"freed again%s.",
+		name, about(work), 100 * finding.share,
+		limpet_units_format_rate(rate, (uint64_t)finding.per_second),
+		limpet_findings_bytes(bytes, (double)finding.bytes / work->seconds), soon);
 	if (code < 0)
-		forget_names(&finding);
+		limpet_findings_forget_names(&finding);
 	return code;
 }
 
@@ -421,7 +295,8 @@ static double more(uint64_t now, uint64_t before)
 }
 
 /* Live bytes fell, and resident memory did not. */
-static int find_retained(struct work *work, const struct limpet_model_point *end, bool *ret_said)
+static int find_retained(struct limpet_findings_work *work, const struct limpet_model_point *end,
+			 bool *ret_said)
 {
 	const struct limpet_model *model = work->model;
 	const struct limpet_model_point *peak = NULL;
@@ -445,16 +320,27 @@ static int find_retained(struct work *work, const struct limpet_model_point *end
 	finding.bytes = (uint64_t)kept;
 	finding.share = kept / (double)end->rss_bytes < 1 ? kept / (double)end->rss_bytes : 1;
 	*ret_said = true;
-	return add(work, &finding,
-		   "RSS stayed at %s when live bytes fell from %s to %s: the allocator keeps what "
-		   "was freed.",
-		   say_bytes(rss, (double)end->rss_bytes),
-		   say_bytes(from, (double)peak->live_bytes),
-		   say_bytes(to, (double)end->live_bytes));
+	return limpet_findings_add(
+		work, &finding,
+		"RSS stayed at %s when live bytes fell from %s to %s: the allocator keeps what "
+		"was freed.",
+		limpet_findings_bytes(rss, (double)end->rss_bytes),
+		limpet_findings_bytes(from, (double)peak->live_bytes),
+		limpet_findings_bytes(to, (double)end->live_bytes));
+}
+
+/* Of a trace that does not say how much of it was resident: all that it had. */
+static double agent_grew(const struct limpet_model *model, const struct limpet_model_point *first,
+			 const struct limpet_model_point *end)
+{
+	for (size_t i = 0; i < model->timeline_count; i++)
+		if (model->timeline[i].agent_bytes)
+			return (double)end->agent_bytes - (double)first->agent_bytes;
+	return (double)model->end->agent_memory_bytes;
 }
 
 /* Resident memory grew by more than all that is known of. The agent's memory is part of it. */
-static int find_resident(struct work *work, const struct limpet_model_point *end)
+static int find_resident(struct limpet_findings_work *work, const struct limpet_model_point *end)
 {
 	const struct limpet_model *model = work->model;
 	const struct limpet_model_point *first = model->timeline;
@@ -466,21 +352,21 @@ static int find_resident(struct work *work, const struct limpet_model_point *end
 	while (first < end && !first->rss_bytes)
 		first++;
 	beyond = more(end->rss_bytes, first->rss_bytes) - more(end->live_bytes, first->live_bytes) -
-		 more(end->mapped_bytes, first->mapped_bytes) -
-		 (double)model->end->agent_memory_bytes;
+		 more(end->mapped_bytes, first->mapped_bytes) - agent_grew(model, first, end);
 	if (beyond < 2.0 * LEAST_RESIDENT_BYTES || beyond < 0.25 * (double)end->rss_bytes)
 		return 0;
 	finding.bytes = (uint64_t)beyond;
 	finding.share = beyond / (double)end->rss_bytes;
-	return add(work, &finding,
-		   "RSS grew by %s, live bytes by %s and mappings by %s: the rest is kept by the "
-		   "allocator, or no heap at all.",
-		   say_bytes(grew, more(end->rss_bytes, first->rss_bytes)),
-		   say_bytes(live, more(end->live_bytes, first->live_bytes)),
-		   say_bytes(mapped, more(end->mapped_bytes, first->mapped_bytes)));
+	return limpet_findings_add(
+		work, &finding,
+		"RSS grew by %s, live bytes by %s and mappings by %s: the rest is kept by the "
+		"allocator, or no heap at all.",
+		limpet_findings_bytes(grew, more(end->rss_bytes, first->rss_bytes)),
+		limpet_findings_bytes(live, more(end->live_bytes, first->live_bytes)),
+		limpet_findings_bytes(mapped, more(end->mapped_bytes, first->mapped_bytes)));
 }
 
-static int find_mapped(struct work *work)
+static int find_mapped(struct limpet_findings_work *work)
 {
 	const struct limpet_model_totals *totals = &work->model->totals;
 	const double all = (double)totals->mapped_bytes + (double)totals->live_bytes;
@@ -491,162 +377,59 @@ static int find_mapped(struct work *work)
 	if (totals->mapped_bytes < LEAST_RESIDENT_BYTES || (double)totals->mapped_bytes < all / 4)
 		return 0;
 	finding.share = (double)totals->mapped_bytes / all;
-	return add(work, &finding,
-		   "%s are mapped by mmap and not unmapped (%s calls), beside the heap.",
-		   say_bytes(text, (double)totals->mapped_bytes),
-		   limpet_units_format_count(calls, totals->mmaps));
+	return limpet_findings_add(
+		work, &finding,
+		"%s are mapped by mmap and not unmapped (%s call%s), beside the heap.",
+		limpet_findings_bytes(text, (double)totals->mapped_bytes),
+		limpet_units_format_count(calls, totals->mmaps), totals->mmaps == 1 ? "" : "s");
 }
 
-static int find_beyond(struct work *work)
+static int find_beyond(struct limpet_findings_work *work)
 {
 	const struct limpet_model_point *end = last_point(work->model);
 	bool said = false;
 	int code = end ? find_retained(work, end, &said) : 0;
 
-	if (code == 0 && end && !said)
+	if (code == 0 && end && !said && !work->resident_said)
 		code = find_resident(work, end);
 	return code < 0 ? code : find_mapped(work);
 }
 
-/* ------------------------------------------------------------------ what was lost */
-
-static int append(struct limpet_findings_entry *finding, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-static int append(struct limpet_findings_entry *finding, const char *format, ...)
-{
-	LIMPET_FREE char *more = NULL;
-	va_list arguments;
-	char *text;
-	int length;
-
-	va_start(arguments, format);
-	length = vasprintf(&more, format, arguments);
-	va_end(arguments);
-	if (length < 0) {
-		more = NULL;
-		return -ENOMEM;
-	}
-	if (asprintf(&text, "%s %s", finding->text, more) < 0)
-		return -ENOMEM;
-	free(finding->text);
-	finding->text = text;
-	finding->qualified = true;
-	return 0;
-}
-
-static const struct look *look_of(const struct work *work, uint32_t node)
-{
-	for (size_t i = 0; node && i < work->count; i++)
-		if (work->looks[i].figures.node == node)
-			return &work->looks[i];
-	return NULL;
-}
-
-/* Whether it rests on what is live, or on how that changed. */
-static bool rests_on_live(enum limpet_findings_kind kind)
-{
-	return kind != LIMPET_FINDINGS_CHURNS && kind != LIMPET_FINDINGS_MAPPED;
-}
-
-/* Blocks that count as live and may not be, of one site or of all. */
-static int qualify_frees(struct work *work, struct limpet_findings_entry *finding)
-{
-	const struct limpet_model *model = work->model;
-	const struct limpet_model_missing *missing = &model->missing;
-	const struct look *look = look_of(work, finding->node);
-	const uint64_t live =
-		look ? look->figures.live_allocations : model->totals.live_allocations;
-	const uint64_t may = model->bounds.unseen_frees < live ? model->bounds.unseen_frees : live;
-	char blocks[LIMPET_UNITS_TEXT], frees[LIMPET_UNITS_TEXT];
-
-	if (!may)
-		return 0;
-	finding->freed_blocks_max = may;
-	if (missing->dropped.frees && missing->dropped.frees >= model->bounds.unseen_frees)
-		return append(finding, "Up to %s of %s may have been freed: %s free%s dropped.",
-			      limpet_units_format_count(blocks, may), look ? "these" : "all blocks",
-			      limpet_units_format_count(frees, missing->dropped.frees),
-			      missing->dropped.frees == 1 ? " was" : "s were");
-	return append(
-		finding, "Up to %s of %s may have been freed: %s calls were lost.",
-		limpet_units_format_count(blocks, may), look ? "these" : "all blocks",
-		limpet_units_format_count(frees, missing->dropped_events + missing->unseen_calls));
-}
-
-/* Blocks that may be live and do not count. */
-static int qualify_allocations(struct work *work, struct limpet_findings_entry *finding)
-{
-	const struct limpet_model_missing *missing = &work->model->missing;
-	const uint64_t count = missing->dropped.allocations + missing->untracked_allocations;
-	char blocks[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT];
-
-	if (!count)
-		return 0;
-	return append(finding, "%s more allocation%s, %s, %s not followed: they may be live.",
-		      limpet_units_format_count(blocks, count), count == 1 ? "" : "s",
-		      say_bytes(bytes, (double)missing->dropped.allocated_bytes +
-					       (double)missing->untracked_bytes),
-		      count == 1 ? "is" : "are");
-}
-
-/* Who else called it may be cut off. */
-static int qualify_name(struct work *work, struct limpet_findings_entry *finding)
-{
-	struct limpet_place_stack stack;
-	int code;
-
-	if (!finding->node)
-		return 0;
-	code = limpet_places_stack(work->view->places, finding->node, false, &stack);
-	if (code < 0 || stack.list[stack.count - 1] != LIMPET_PLACE_CUT)
-		return code;
-	return append(finding, "Its stack was cut short.");
-}
-
-static int qualify(struct work *work)
-{
-	const uint64_t maps =
-		work->model->missing.dropped.mmaps + work->model->missing.dropped.munmaps;
-	int code = 0;
-
-	for (size_t i = 0; i < work->findings->count && code >= 0; i++) {
-		struct limpet_findings_entry *finding = &work->findings->list[i];
-		const bool live = rests_on_live(finding->kind);
-
-		code = qualify_name(work, finding);
-		if (code >= 0 && live && !work->model->sample_bytes)
-			code = qualify_frees(work, finding);
-		if (code >= 0 && live && !work->model->sample_bytes)
-			code = qualify_allocations(work, finding);
-		if (code >= 0 && maps && finding->kind == LIMPET_FINDINGS_MAPPED)
-			code = append(finding, "Calls of mmap and its like were dropped.");
-	}
-	return code;
-}
-
 /* ------------------------------------------------------------------ all */
+
+/* Whether the second half of the window is told from the first. */
+static bool is_in_parts(const struct limpet_model *model, const struct limpet_history *history)
+{
+	const uint64_t *edges = history->edges_ns;
+	size_t steps = 0;
+
+	for (size_t i = 0; i < history->step_count; i++)
+		steps += edges[i + 1] > model->from_ns && edges[i] < model->to_ns;
+	return steps >= PARTS && !history->in_one && model->to_ns - model->from_ns >= LEAST_NS &&
+	       (!history->of_sums ||
+		edges[1] <= model->from_ns + (model->to_ns - model->from_ns) / 2);
+}
 
 int limpet_findings_new(const struct limpet_view *view, const struct limpet_history *history,
 			struct limpet_findings **ret_findings)
 {
 	const struct limpet_model *model = view->places->model;
-	struct work work = {
+	struct limpet_findings_work work = {
 		.view = view,
 		.model = model,
 		.history = history,
 		.findings = calloc(1, sizeof(*work.findings)),
-		.seconds = (double)model->duration_ns / 1e9,
-		/* The second half has to be told from the first. */
-		.in_parts = history->step_count >= PARTS && model->duration_ns >= LEAST_NS &&
-			    (!history->of_sums || history->edges_ns[1] <= model->duration_ns / 2),
+		.seconds = (double)(model->to_ns - model->from_ns) / 1e9,
+		.in_parts = is_in_parts(model, history),
 	};
-	static int (*const finders[])(struct work *) = {find_holder, find_growing, find_churn,
-							find_beyond, qualify};
+	static int (*const finders[])(struct limpet_findings_work *) = {
+		find_holder, limpet_findings_find_growing, find_churn, find_beyond,
+		limpet_findings_qualify};
 	int code = work.findings ? add_up(&work) : -ENOMEM;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(finders) && code == 0; i++)
 		code = finders[i](&work);
-	free(work.looks);
+	free(work.groups);
 	if (code < 0) {
 		limpet_findings_free(work.findings);
 		return code;
@@ -661,7 +444,7 @@ void limpet_findings_free(struct limpet_findings *findings)
 		return;
 	for (size_t i = 0; i < findings->count; i++) {
 		free(findings->list[i].text);
-		forget_names(&findings->list[i]);
+		limpet_findings_forget_names(&findings->list[i]);
 	}
 	free(findings->list);
 	free(findings);

@@ -1,5 +1,5 @@
 /* What a report says in words: few sentences, each with the figures it rests on. Where the evidence
- * is thin nothing is said.
+ * is thin nothing is said; that nothing grows, only where nothing that was measured did.
  *
  * What grows is looked for in eighths of the capture: a site that still grows in the second half,
  * at no less than half the pace of the first, grows; one that filled up and then stood still does
@@ -18,12 +18,19 @@
 enum limpet_findings_kind {
 	LIMPET_FINDINGS_HOLDS = 0, /* a large part of what is live, or was at the peak */
 	LIMPET_FINDINGS_GROWS,
-	LIMPET_FINDINGS_TURNOVER, /* growth that may be older blocks being replaced */
-	LIMPET_FINDINGS_STEADY,   /* nothing grows */
-	LIMPET_FINDINGS_CHURNS,   /* many blocks that are soon freed */
-	LIMPET_FINDINGS_RETAINED, /* resident memory that stayed when live bytes fell */
-	LIMPET_FINDINGS_RESIDENT, /* resident memory that grew beyond live bytes */
-	LIMPET_FINDINGS_MAPPED,   /* by mmap, outside of the heap */
+	LIMPET_FINDINGS_TURNOVER,    /* growth that may be older blocks being replaced */
+	LIMPET_FINDINGS_STEADY,      /* nothing grows */
+	LIMPET_FINDINGS_CHURNS,      /* many blocks that are soon freed */
+	LIMPET_FINDINGS_RETAINED,    /* resident memory that stayed when live bytes fell */
+	LIMPET_FINDINGS_RESIDENT,    /* resident memory that grew beyond live bytes */
+	LIMPET_FINDINGS_MAPPED,      /* by mmap, outside of the heap */
+	LIMPET_FINDINGS_NEVER_FREED, /* blocks that go on coming, of which hardly any is freed */
+	LIMPET_FINDINGS_ROSE,        /* live bytes or blocks, not by sites that grow all the time */
+	LIMPET_FINDINGS_MAPS,        /* mapped bytes grew */
+	LIMPET_FINDINGS_THREADS,     /* their number grew */
+	LIMPET_FINDINGS_UNJUDGED,    /* why nothing is said of growth */
+	LIMPET_FINDINGS_IDLE,        /* there were no events */
+	LIMPET_FINDINGS_POOL,        /* memory that limpet does not look into */
 	LIMPET_FINDINGS_KINDS
 };
 extern const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS];
@@ -46,9 +53,14 @@ struct limpet_findings {
 	size_t count, room;
 };
 
-/* `view` is of the whole capture, nothing filtered, and `history` of its model. -ENOMEM. */
+/* `view` is of the capture or of a window of it, nothing filtered; `history` of the whole capture.
+ * -ENOMEM. */
 int limpet_findings_new(const struct limpet_view *view, const struct limpet_history *history,
 			struct limpet_findings **ret_findings) LIMPET_MUST_CHECK;
+/* Adds what is not seen of the program's own heaps: of a runtime that limpet knows, or what its
+ * functions hold in large round pieces at the end. -ENOMEM, or the error of a read. */
+int limpet_findings_add_pools(struct limpet_findings *findings, const struct limpet_view *view,
+			      struct limpet_trace_reader *reader) LIMPET_MUST_CHECK;
 void limpet_findings_free(struct limpet_findings *findings);
 
 #endif

@@ -300,7 +300,8 @@ static int add_past_points(struct limpet_live *live, const struct limpet_trace_p
 							 .mapped_bytes = from->mapped_bytes,
 							 .rss_bytes = from->rss_bytes,
 							 .cgroup_bytes = from->cgroup_bytes,
-							 .allocations = from->allocations};
+							 .allocations = from->allocations,
+							 .live_allocations = UINT64_MAX};
 
 		code = add_point(live, &point);
 	}
@@ -323,7 +324,10 @@ static int add_period(struct limpet_live *live, struct step *step,
 {
 	struct limpet_model_point point = {.time_ns = period->last_ns,
 					   .rss_bytes = period->rss_bytes,
-					   .cgroup_bytes = period->cgroup_bytes};
+					   .cgroup_bytes = period->cgroup_bytes,
+					   .live_allocations = UINT64_MAX,
+					   .threads = period->threads,
+					   .agent_bytes = period->agent_bytes};
 	int code = 0;
 
 	live->row_by_row |= period->overload_count > 0;

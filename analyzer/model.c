@@ -210,6 +210,9 @@ static int take_timeline(struct limpet_model *model, const struct limpet_model_s
 			.cgroup_bytes = sum->points[i].cgroup_bytes,
 			.mapped_bytes = sum->points[i].mapped_bytes,
 			.allocations = sum->points[i].allocations,
+			.live_allocations = sum->points[i].live_allocations,
+			.threads = sum->points[i].threads,
+			.agent_bytes = sum->points[i].agent_bytes,
 		};
 	model->timeline_count = sum->point_count;
 	return 0;

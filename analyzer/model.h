@@ -83,6 +83,9 @@ struct limpet_model_point {
 	uint64_t time_ns, live_bytes, mapped_bytes;
 	uint64_t rss_bytes, cgroup_bytes; /* of the process, of its cgroup; 0: unknown */
 	uint64_t allocations;             /* since the capture's start */
+	uint64_t live_allocations;        /* UINT64_MAX: unknown */
+	uint64_t threads;                 /* 0: unknown */
+	uint64_t agent_bytes;             /* limpet's own part of RSS at most; 0: unknown */
 };
 struct limpet_model_size {
 	uint64_t from_bytes, to_bytes; /* both inclusive */

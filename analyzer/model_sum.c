@@ -167,6 +167,11 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 		.mapped_bytes = limpet_model_clamp(totals[LIMPET_TOTAL_MMAP_BYTES],
 						   totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
 		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
+		.live_allocations = limpet_model_clamp(totals[LIMPET_TOTAL_ALLOCATIONS],
+						       totals[LIMPET_TOTAL_FREES] +
+							       totals[LIMPET_TOTAL_UNTRACKED]),
+		.threads = period->threads,
+		.agent_bytes = period->agent_bytes,
 	};
 	return 0;
 }
@@ -377,7 +382,8 @@ static int add_past_points(struct work *work, const struct limpet_trace_period *
 							.rss_bytes = from->rss_bytes,
 							.cgroup_bytes = from->cgroup_bytes,
 							.mapped_bytes = from->mapped_bytes,
-							.allocations = from->allocations};
+							.allocations = from->allocations,
+							.live_allocations = UINT64_MAX};
 	}
 	return 0;
 }

@@ -13,6 +13,7 @@
 
 struct limpet_model_sum_point {
 	uint64_t time_ns, live_bytes, rss_bytes, cgroup_bytes, mapped_bytes, allocations;
+	uint64_t live_allocations, threads, agent_bytes; /* UINT64_MAX, 0, 0: unknown */
 };
 
 struct limpet_model_sum {

@@ -15,6 +15,7 @@ ANALYZER_SRC += analyzer/export.c analyzer/export_folded.c analyzer/export_heapt
 	analyzer/unfinished.c
 ANALYZER_SRC += analyzer/history.c analyzer/course.c analyzer/html.c analyzer/html_page.c analyzer/html_diff.c
 ANALYZER_SRC += analyzer/namer.c analyzer/live.c analyzer/findings.c
+ANALYZER_SRC += analyzer/findings_groups.c analyzer/findings_growth.c analyzer/findings_losses.c analyzer/findings_pools.c analyzer/trend.c
 
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.

@@ -102,10 +102,17 @@ static int print_window(struct limpet_pen *pen)
 				? limpet_pen_stop(pen, (uint64_t)end->detach_stop_us)
 				: "unknown",
 			end->agent_unloaded ? "" : "; the agent stayed in the target, dormant");
-	if (!result && end->agent_memory_bytes)
-		result = limpet_pen_wrap(pen, "", HANG,
-					 "agent     at most %s of memory in the target",
-					 limpet_pen_bytes(pen, end->agent_memory_bytes));
+	if (!result && end->agent_resident_bytes)
+		result = limpet_pen_wrap(
+			pen, "", HANG, "agent     at most %s of memory in the target, of %s mapped",
+			limpet_pen_bytes(pen, end->agent_resident_bytes),
+			limpet_pen_bytes(pen, end->agent_memory_bytes));
+	else if (!result && end->agent_memory_bytes)
+		result = limpet_pen_wrap(
+			pen, "", HANG,
+			"agent     %s mapped in the target at most; how much of it was "
+			"resident is not known",
+			limpet_pen_bytes(pen, end->agent_memory_bytes));
 	return result;
 }
 
@@ -393,7 +400,8 @@ static int print_live(struct limpet_pen *pen)
 		model->windowed ? " at the end of the window" : "");
 }
 
-static int print_totals(struct limpet_pen *pen)
+/* Of the heap: what it holds, and the calls. */
+static int print_heap(struct limpet_pen *pen)
 {
 	const struct limpet_model *model = pen->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
@@ -401,6 +409,9 @@ static int print_totals(struct limpet_pen *pen)
 	char text[BETWEEN];
 	int result;
 
+	/* No "0 B": of what there was before the capture nothing is known. */
+	if (!pen->report->options.hidden && limpet_pen_is_empty(model))
+		return limpet_pen_say_empty(pen, model);
 	result = print_live(pen);
 	if (!result && model->windowed)
 		result = limpet_pen_wrap(pen, "", HANG, "growth    %s in the window",
@@ -418,6 +429,17 @@ static int print_totals(struct limpet_pen *pen)
 			limpet_pen_rate(pen, totals->allocations, window_ns),
 			limpet_pen_bytes(pen, totals->allocated_bytes),
 			limpet_pen_count(pen, totals->frees), limpet_pen_plural(totals->frees));
+	return result;
+}
+
+static int print_totals(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	char text[BETWEEN];
+	int result;
+
+	result = print_heap(pen);
 	if (!result && totals->temporary_allocations)
 		result = limpet_pen_wrap(
 			pen, "", HANG, "temporary %s allocation%s (%s): freed before the next one",
@@ -430,11 +452,15 @@ static int print_totals(struct limpet_pen *pen)
 		result = print_memory(pen);
 	if (!result)
 		result = print_ranges(pen);
+	/* An allocator that is not asked what a block holds leaves their sizes unknown. */
 	if (!result && totals->foreign_frees && !model->sample_bytes)
-		result = limpet_pen_wrap(pen, "", HANG, "foreign   %s free%s of older blocks, %s",
-					 limpet_pen_count(pen, totals->foreign_frees),
-					 limpet_pen_plural(totals->foreign_frees),
-					 limpet_pen_bytes(pen, totals->foreign_freed_bytes));
+		result =
+			limpet_pen_wrap(pen, "", HANG, "foreign   %s free%s of older blocks, %s",
+					limpet_pen_count(pen, totals->foreign_frees),
+					limpet_pen_plural(totals->foreign_frees),
+					totals->foreign_freed_bytes
+						? limpet_pen_bytes(pen, totals->foreign_freed_bytes)
+						: "whose sizes are not known");
 	if (!result && totals->mmaps)
 		result = limpet_pen_wrap(
 			pen, "", HANG, "mapped    %s by %s mmap call%s, %s still mapped",

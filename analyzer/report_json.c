@@ -116,7 +116,7 @@ static json_t *capture_object(const struct limpet_report *report)
 
 	return json_pack(
 		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o}",
+		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
 		limpet_json_seconds(model->duration_ns), "events",
@@ -142,7 +142,8 @@ static json_t *capture_object(const struct limpet_report *report)
 		"incomplete_because",
 		end->because[0] ? limpet_json_text(end->because) : json_null(),
 		"incomplete_reasons", reasons(model, true), "inexact_reasons",
-		reasons(model, false), "dropped", dropped_object(model));
+		reasons(model, false), "dropped", dropped_object(model), "agent_resident_bytes",
+		limpet_json_known(end->agent_resident_bytes));
 }
 
 /* The ranges of the four figures that have one. False: no memory. */
@@ -239,6 +240,9 @@ static json_t *totals_object(const struct limpet_model *model)
 		 json_object_set_new(object, "peak_seconds", limpet_json_seconds(totals->peak_ns));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(unsampled) && model->sample_bytes; i++)
 		failed = failed || json_object_set_new(object, unsampled[i], json_null());
+	/* A block that is freed has a size: none of them was known. */
+	if (totals->foreign_frees && !totals->foreign_freed_bytes)
+		failed = failed || json_object_set_new(object, "foreign_freed_bytes", json_null());
 	failed = failed || (model->sample_bytes &&
 			    !set_ranges(object, &model->estimates, model->sample_bytes));
 	if (failed) {
@@ -368,13 +372,15 @@ static json_t *timeline_array(const struct limpet_model *model)
 		const struct limpet_model_point *point = &model->timeline[i];
 
 		if (json_array_append_new(
-			    array, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "seconds",
+			    array, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "seconds",
 					     limpet_json_seconds(point->time_ns), "live_bytes",
 					     limpet_json_number(point->live_bytes), "rss_bytes",
 					     limpet_json_known(point->rss_bytes), "cgroup_bytes",
 					     limpet_json_known(point->cgroup_bytes), "allocations",
 					     limpet_json_number(point->allocations), "mapped_bytes",
-					     limpet_json_number(point->mapped_bytes)))) {
+					     limpet_json_number(point->mapped_bytes), "threads",
+					     limpet_json_known(point->threads), "agent_bytes",
+					     limpet_json_known(point->agent_bytes)))) {
 			json_decref(array);
 			return NULL;
 		}

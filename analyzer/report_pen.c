@@ -54,6 +54,33 @@ const char *limpet_pen_plural(uint64_t value)
 	return value == 1 ? "" : "s";
 }
 
+bool limpet_pen_is_empty(const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+
+	return !totals->allocations && !totals->live_allocations && !totals->peak_bytes;
+}
+
+int limpet_pen_say_empty(struct limpet_pen *pen, const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+	char frees[64] = "", mmaps[64] = "", munmaps[64] = "";
+
+	if (totals->foreign_frees)
+		snprintf(frees, sizeof(frees), ", %s free%s of older blocks",
+			 limpet_pen_count(pen, totals->foreign_frees),
+			 limpet_pen_plural(totals->foreign_frees));
+	if (totals->mmaps)
+		snprintf(mmaps, sizeof(mmaps), ", %s mmap call%s",
+			 limpet_pen_count(pen, totals->mmaps), limpet_pen_plural(totals->mmaps));
+	if (totals->munmaps)
+		snprintf(munmaps, sizeof(munmaps), ", %s munmap call%s",
+			 limpet_pen_count(pen, totals->munmaps),
+			 limpet_pen_plural(totals->munmaps));
+	return limpet_pen_line(pen, pen->options->bold, "calls     no allocation was seen%s%s%s%s",
+			       frees, mmaps, munmaps, totals->events ? "" : ", nor any other call");
+}
+
 const char *limpet_pen_share(struct limpet_pen *pen, uint64_t part, uint64_t whole)
 {
 	char *out = slot(pen);

@@ -40,6 +40,10 @@ const char *limpet_pen_rate(struct limpet_pen *pen, uint64_t value, uint64_t ns)
 const char *limpet_pen_share(struct limpet_pen *pen, uint64_t part, uint64_t whole);
 /* "" for one, "s" for others. */
 const char *limpet_pen_plural(uint64_t value);
+/* Whether the model has no block in it, at any time. */
+bool limpet_pen_is_empty(const struct limpet_model *model);
+/* Then what there was instead, as one line that begins with `calls`. */
+int limpet_pen_say_empty(struct limpet_pen *pen, const struct limpet_model *model);
 
 /* Cuts `text` in place to `columns`, with "..." for what is gone: at the end, or at the start where
  * the end says more (paths, qualified names). */

@@ -161,6 +161,10 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 		period->rss_bytes = limpet_cursor_varint(section);
 		if (limpet_cursor_left(section))
 			period->cgroup_bytes = limpet_cursor_varint(section);
+		if (limpet_cursor_left(section))
+			period->threads = limpet_cursor_varint(section);
+		if (limpet_cursor_left(section))
+			period->agent_bytes = limpet_cursor_varint(section);
 		break;
 	case LIMPET_PERIOD_LOSSES:
 		period->dropped_events = limpet_cursor_varint(section);

@@ -96,8 +96,8 @@ struct limpet_trace_end {
 	uint64_t time_ns;    /* of the end; without a record: of the last whole period */
 	uint64_t losses;     /* LIMPET_LOSS_BIT, as recorded */
 	bool agent_unloaded;
-	int64_t attach_stop_us, detach_stop_us; /* < 0: unknown */
-	uint64_t agent_memory_bytes;
+	int64_t attach_stop_us, detach_stop_us;            /* < 0: unknown */
+	uint64_t agent_memory_bytes, agent_resident_bytes; /* the latter at most; 0: unknown */
 	const char *because; /* why it is not complete, in more words than its losses; "": none */
 };
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
@@ -216,6 +216,7 @@ struct limpet_trace_period {
 	uint64_t first_ns, last_ns;
 	uint64_t totals[LIMPET_TOTAL_COUNT];                     /* since the capture's start */
 	uint64_t rss_bytes, cgroup_bytes;                        /* at its end; 0: unknown */
+	uint64_t threads, agent_bytes;                           /* the same */
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
 	struct limpet_dropped dropped;           /* of the dropped events; an older trace: 0 */
 	uint64_t inferred_frees, inferred_bytes; /* since there were losses; likewise */

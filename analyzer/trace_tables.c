@@ -411,6 +411,9 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 		case LIMPET_ENDING_LOSSES:
 			read.losses = value & LIMPET_LOSSES_WRITTEN;
 			break;
+		case LIMPET_ENDING_AGENT_RESIDENT_BYTES:
+			read.agent_resident_bytes = value;
+			break;
 		default:
 			break;
 		}

@@ -166,6 +166,8 @@ static int print_title(struct talk *talk, const char *what)
 			pen, "", "window    %s to %s%s", limpet_pen_duration(pen, model->from_ns),
 			limpet_pen_duration(pen, model->to_ns),
 			talk->heap->narrowed ? ": of all before, sums alone are kept" : "");
+	if (!result && !talk->heap->filtered && limpet_pen_is_empty(model))
+		result = limpet_pen_say_empty(pen, model);
 	if (!result && talk->heap->filtered)
 		result = limpet_pen_line(pen, "", "filtered  %s hidden in %s allocation%s",
 					 amount(talk, &talk->heap->hidden),

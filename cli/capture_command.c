@@ -86,6 +86,7 @@ struct command {
 	unsigned unread;                    /* modules whose names could not be read, */
 	struct limpet_err unread_err;       /* and why the first of them */
 	bool keep;                          /* their captures outlive ours */
+	bool first;                         /* started by the user, not by another limpet */
 	pid_t pid;
 	const char *name;
 	const char *way; /* of the agent into it, where that is not dlopen; else NULL */
@@ -106,6 +107,8 @@ static void say_started(void *context, const char *trace)
 	if (command->way)
 		limpet_ui_note("%s", command->way);
 	limpet_ui_hint("Ctrl-C here or `limpet stop %d` anywhere ends it", command->pid);
+	if (command->followers && command->first)
+		limpet_followers_say_earlier(command->pid);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
 }
@@ -269,8 +272,8 @@ static void seal(struct command *command, const char *trace)
 		limpet_ui_error(&err);
 		return;
 	}
-	limpet_ui_note("skipped %lu of %lu names", (unsigned long)result.skipped,
-		       (unsigned long)result.addresses);
+	limpet_ui_note("skipped %lu of %lu name%s", (unsigned long)result.skipped,
+		       (unsigned long)result.addresses, result.addresses == 1 ? "" : "s");
 	limpet_ui_hint("limpet seal %s", trace);
 }
 
@@ -328,20 +331,26 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		limpet_ui_note("%s", words);
 	if (command->way && command->mode == LIMPET_MODE_RUN)
 		limpet_ui_note("%s", command->way);
-	limpet_ui_note("%s events in %s, %s; stops: attach %.2f ms, detach %.2f ms", events, time,
-		       size, (double)result->attach_stop_us / 1000,
+	limpet_ui_note("%s event%s in %s, %s; stops: attach %.2f ms, detach %.2f ms", events,
+		       result->events == 1 ? "" : "s", time, size,
+		       (double)result->attach_stop_us / 1000,
 		       result->detach_stop_us < 0 ? 0.0 : (double)result->detach_stop_us / 1000);
+	if (!result->events && !result->dropped_events && result->end != LIMPET_END_TARGET_EXIT)
+		limpet_ui_note("no call was seen: the program was at rest, or gets its memory from "
+			       "where limpet does not look");
 	if (result->dropped_events)
-		limpet_ui_warn("%lu events were dropped: the collector could not keep up",
-			       (unsigned long)result->dropped_events);
+		limpet_ui_warn("%lu event%s dropped: the collector could not keep up",
+			       (unsigned long)result->dropped_events,
+			       result->dropped_events == 1 ? " was" : "s were");
 	else if (result->because[0])
 		limpet_ui_warn("the trace is not complete: %s", result->because);
 	else if (!result->complete)
 		limpet_ui_warn("the trace is not complete; the report says what is missing");
 	if (result->slots_not_taken)
-		limpet_ui_warn("%lu places that call an allocator could not be hooked: what they "
-			       "do was not seen",
-			       (unsigned long)result->slots_not_taken);
+		limpet_ui_warn("%lu place%s an allocator could not be hooked: what is done there "
+			       "was not seen",
+			       (unsigned long)result->slots_not_taken,
+			       result->slots_not_taken == 1 ? " that calls" : "s that call");
 	if (!result->unloaded) {
 		limpet_ui_error(&result->leave_err);
 		if (!result->sealed)
@@ -443,6 +452,8 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 	if (options->forked.start_ticks) {
 		setup.forked = &options->forked;
 		setup.leash = limpet_followers_leash();
+	} else {
+		command.first = true;
 	}
 	if (options->follow_fork) {
 		command.followers = limpet_followers_new(options, pid);

@@ -105,9 +105,10 @@ static int find(const struct limpet_heap *heap, const struct limpet_history *his
 {
 	if (heap->filtered)
 		return 0;
-	return limpet_findings_new(&heap->view, history, ret_findings) < 0
-		       ? limpet_err_set(err, -ENOMEM, "out of memory")
-		       : 0;
+	if (limpet_findings_new(&heap->view, history, ret_findings) < 0 ||
+	    limpet_findings_add_pools(*ret_findings, &heap->view, heap->reader) < 0)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	return 0;
 }
 
 /* Threads and lifetimes; *ret_course stays NULL where there are no single events. */

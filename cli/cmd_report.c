@@ -24,6 +24,7 @@
 #define PARTS_MAX 100000
 /* Of the capture's course, for findings. */
 #define HISTORY_STEPS 240
+#define HISTORY_STEPS_MAX 100000
 /* Of a tree: what is smaller is left to --min. */
 #define LEAST_SHARE 0.01
 
@@ -237,20 +238,49 @@ static int count_events(const struct limpet_heap *heap, uint64_t *ret_events,
 	return 0;
 }
 
-/* Of the whole capture alone: a part of it, or some of its stacks, say too little. */
+/* A window is cut into as many steps as the whole would be. */
+static size_t steps_of(const struct limpet_model *model)
+{
+	const uint64_t window_ns =
+		model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 1;
+	const uint64_t times = model->duration_ns / window_ns + 1;
+
+	return times < HISTORY_STEPS_MAX / HISTORY_STEPS ? (size_t)times * HISTORY_STEPS
+							 : HISTORY_STEPS_MAX;
+}
+
+/* The course of the whole capture, also where the heap is of a part of it. */
+static int build_history(struct limpet_heap *heap, struct limpet_history **ret_history,
+			 struct limpet_err *err)
+{
+	struct limpet_model *whole = NULL;
+	int result = 0;
+
+	if (heap->model->windowed)
+		result = limpet_model_build(heap->reader, NULL, &whole, err);
+	if (result >= 0)
+		result = limpet_history_build(heap->reader, whole ? whole : heap->model,
+					      whole ? steps_of(heap->model) : HISTORY_STEPS, NULL,
+					      ret_history, err);
+	limpet_model_free(whole);
+	return result;
+}
+
+/* Of all stacks: some of them say too little. */
 static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 		struct limpet_err *err)
 {
 	struct limpet_history *history;
 	int result;
 
-	if (heap->model->windowed || heap->filtered)
+	if (heap->filtered || heap->model->to_ns <= heap->model->from_ns)
 		return 0;
-	result =
-		limpet_history_build(heap->reader, heap->model, HISTORY_STEPS, NULL, &history, err);
+	result = build_history(heap, &history, err);
 	if (result < 0)
 		return result;
 	result = limpet_findings_new(&heap->view, history, ret_findings);
+	if (result >= 0)
+		result = limpet_findings_add_pools(*ret_findings, &heap->view, heap->reader);
 	limpet_history_free(history);
 	return result;
 }

@@ -222,19 +222,22 @@ static void print_result(const struct seal_options *o, const struct talk *talk,
 	else if (talk->unread)
 		limpet_ui_warn("%s", talk->unread_err.message);
 	if (result->cancelled) {
-		limpet_ui_warn("interrupted: %llu of %llu addresses were not looked up",
+		limpet_ui_warn("interrupted: %llu of %llu address%s not looked up",
 			       (unsigned long long)result->skipped,
-			       (unsigned long long)result->addresses);
+			       (unsigned long long)result->addresses,
+			       result->addresses == 1 ? " was" : "es were");
 		limpet_ui_hint("limpet seal %s looks up the rest", o->file);
 		return;
 	}
-	limpet_ui_note("%s: %llu of %llu addresses have a function, %llu a file and line", o->file,
+	limpet_ui_note("%s: %llu of %llu address%s a function, %llu a file and line", o->file,
 		       (unsigned long long)result->resolved, (unsigned long long)result->addresses,
+		       result->addresses == 1 ? " has" : "es have",
 		       (unsigned long long)result->lines);
 	if (result->made)
-		limpet_ui_note("%llu of %llu addresses in code that the program made have a name",
+		limpet_ui_note("%llu of %llu address%s in code that the program made %s a name",
 			       (unsigned long long)result->made_named,
-			       (unsigned long long)result->made);
+			       (unsigned long long)result->made, result->made == 1 ? "" : "es",
+			       result->made == 1 ? "has" : "have");
 }
 
 /* ------------------------------------------------------------------ all */

@@ -14,12 +14,14 @@
 #include <sys/wait.h>
 
 #include "cli/ui.h"
+#include "injector/descendants.h"
 #include "injector/footprint.h"
 #include "injector/proc.h"
 
 /* What a limpet that we start finds its descriptors under. */
 enum { LEASH_FD = 3, SEAT_FD = 4, FIRST_FREE_FD = 10 };
-#define NAMES_MAX 1000  /* tried for a trace */
+#define NAMES_MAX 1000 /* tried for a trace */
+#define EARLIER_NAMED 8
 #define SAID_MAX 20u    /* children named one by one */
 #define WORDS_BYTES 512 /* of what it said on stderr */
 
@@ -428,6 +430,30 @@ static void say_one(const struct follower *follower)
 	}
 }
 
+static const char *children(uint64_t count)
+{
+	return count == 1 ? "child" : "children";
+}
+
+void limpet_followers_say_earlier(pid_t pid)
+{
+	LIMPET_FREE pid_t *pids = NULL;
+	char list[EARLIER_NAMED * 12 + 32] = "";
+	size_t used = 0;
+	const int count = limpet_descendants(pid, &pids);
+
+	if (count <= 0)
+		return;
+	for (int i = 0; i < count && i < EARLIER_NAMED; i++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, " %d", pids[i]);
+	if (count > EARLIER_NAMED)
+		snprintf(list + used, sizeof(list) - used, " and %d more", count - EARLIER_NAMED);
+	limpet_ui_note("%d %s forked before the capture, and %s not followed:%s", count,
+		       count == 1 ? "child was" : "children were", count == 1 ? "is" : "are", list);
+	limpet_ui_hint("limpet attach %d captures %s", pids[0],
+		       count == 1 ? "it" : "one of them, into a trace of its own");
+}
+
 void limpet_followers_say(const struct limpet_followers *followers,
 			  const struct limpet_forks_stats *stats)
 {
@@ -437,19 +463,22 @@ void limpet_followers_say(const struct limpet_followers *followers,
 	for (size_t i = 0; i < followers->count && i < SAID_MAX; i++)
 		say_one(&followers->list[i]);
 	if (followers->count > SAID_MAX)
-		limpet_ui_note("and traces of %zu children more, named alike",
-			       followers->count - SAID_MAX);
+		limpet_ui_note("and traces of %zu more %s, named alike",
+			       followers->count - SAID_MAX, children(followers->count - SAID_MAX));
 	if (lost)
-		limpet_ui_note("%" PRIu64 " children ended, or executed another program, before "
-			       "they could be captured",
-			       lost);
+		limpet_ui_note("%" PRIu64 " %s ended, or executed another program, before %s could "
+			       "be captured",
+			       lost, children(lost), lost == 1 ? "it" : "they");
 	if (followers->failed)
-		limpet_ui_warn("no limpet could be started for %" PRIu64 " children: %s",
-			       followers->failed, strerror(-followers->failure));
+		limpet_ui_warn("no limpet could be started for %" PRIu64 " %s: %s",
+			       followers->failed, children(followers->failed),
+			       strerror(-followers->failure));
 	if (stats->found > known)
-		limpet_ui_warn("%" PRIu64 " children were not captured: %u can be at a time, and "
-			       "none within the first moments of its life",
-			       stats->found - known, LIMPET_FOLLOWERS_MAX);
+		limpet_ui_warn("%" PRIu64 " %s not captured: %u can be at a time, and none within "
+			       "the first moments of its life",
+			       stats->found - known,
+			       stats->found - known == 1 ? "child was" : "children were",
+			       LIMPET_FOLLOWERS_MAX);
 }
 
 void limpet_followers_free(struct limpet_followers *followers)

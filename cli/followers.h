@@ -39,6 +39,8 @@ void limpet_followers_stop(struct limpet_followers *followers);
 bool limpet_followers_wait(struct limpet_followers *followers, int leash,
 			   const volatile sig_atomic_t *impatient, void (*serve)(void *context),
 			   void *context);
+/* In words, which children of the process were there before, and are nobody's. */
+void limpet_followers_say_earlier(pid_t pid);
 /* What became of them, in words. */
 void limpet_followers_say(const struct limpet_followers *followers,
 			  const struct limpet_forks_stats *stats);

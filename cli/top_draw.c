@@ -431,6 +431,25 @@ static void draw_row(const struct limpet_top_screen *screen, const struct column
 	free(text);
 }
 
+/* Why the list is empty. */
+static void draw_nothing(const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+	char frees[LIMPET_UNITS_TEXT], mmaps[LIMPET_UNITS_TEXT], line[160];
+
+	if (totals->allocations || totals->live_allocations) {
+		put(HEAD_ROWS + 1, 2, COLS - 2, "Nothing of that.", false);
+		return;
+	}
+	snprintf(line, sizeof(line),
+		 "No allocation was seen%s; %s free%s of older blocks, %s mmap%s.",
+		 model->end->end == LIMPET_END_RUNNING ? " yet" : "",
+		 limpet_units_format_count(frees, totals->foreign_frees),
+		 totals->foreign_frees == 1 ? "" : "s",
+		 limpet_units_format_count(mmaps, totals->mmaps), totals->mmaps == 1 ? "" : "s");
+	put(HEAD_ROWS + 1, 2, COLS - 2, line, false);
+}
+
 static void draw_list(struct limpet_top_screen *screen)
 {
 	const struct columns columns = choose_columns(screen);
@@ -446,7 +465,7 @@ static void draw_list(struct limpet_top_screen *screen)
 		put(HEAD_ROWS + 1, 2, COLS - 2,
 		    "This trace has no single events: nobody knows what each thread did.", false);
 	else if (!count)
-		put(HEAD_ROWS + 1, 2, COLS - 2, "Nothing yet.", false);
+		draw_nothing(limpet_top_source_model(screen->source));
 }
 
 /* ------------------------------------------------------------------ the foot, help */

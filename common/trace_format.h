@@ -143,7 +143,8 @@ enum limpet_trace_row {
 enum limpet_trace_period_section {
 	LIMPET_PERIOD_EVENTS = 1, /* sequence number of the EVENTS block (0: none), rows */
 	LIMPET_PERIOD_TOTALS, /* since the capture's start, in the order of limpet_trace_total */
-	LIMPET_PERIOD_GAUGES, /* time in ns, RSS, charged to the cgroup (absent: unknown) */
+	LIMPET_PERIOD_GAUGES, /* time in ns, RSS, charged to the cgroup, threads, limpet's own part
+				 of RSS at most (absent or 0: unknown) */
 	LIMPET_PERIOD_LOSSES, /* since the start: dropped events, truncated stacks, unseen calls;
 				 the dropped by kind, see limpet_dropped; inferred frees and their
 				 bytes since there were losses */
@@ -202,9 +203,10 @@ enum limpet_trace_end_section {
 	LIMPET_ENDING_ATTACH_STOP_US,
 	LIMPET_ENDING_DETACH_STOP_US,
 	LIMPET_ENDING_AGENT_MEMORY_BYTES,
-	LIMPET_ENDING_LIVE_ENTRIES, /* heap blocks in the LIVE blocks; absent: not written */
-	LIMPET_ENDING_BECAUSE,      /* why it is not complete, where no count says it */
-	LIMPET_ENDING_LOSSES        /* a bit for each enum limpet_loss that holds */
+	LIMPET_ENDING_LIVE_ENTRIES,        /* heap blocks in the LIVE blocks; absent: not written */
+	LIMPET_ENDING_BECAUSE,             /* why it is not complete, where no count says it */
+	LIMPET_ENDING_LOSSES,              /* a bit for each enum limpet_loss that holds */
+	LIMPET_ENDING_AGENT_RESIDENT_BYTES /* the most of its memory that was resident */
 };
 
 enum limpet_trace_symbols_section {

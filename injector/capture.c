@@ -69,7 +69,7 @@ struct limpet_capture {
 	bool populated;
 	bool channel_ended; /* and the target is known to go on without it */
 	uint64_t drained_ns;
-	uint64_t dropped_events;
+	uint64_t dropped_events, agent_most_bytes;
 	char *path;
 	struct limpet_recorder_stats last; /* once the recorder is gone */
 	char comm[64];
@@ -134,6 +134,12 @@ static void show(struct limpet_capture *capture, const char *phase)
 
 /* ---------------------------------------------------------------- the stream */
 
+static void note_agent(struct limpet_capture *capture, const struct limpet_recorder_tick *now)
+{
+	if (now->agent_bytes > capture->agent_most_bytes)
+		capture->agent_most_bytes = now->agent_bytes;
+}
+
 static void tick(struct limpet_capture *capture)
 {
 	struct limpet_recorder_tick now;
@@ -141,6 +147,7 @@ static void tick(struct limpet_capture *capture)
 
 	limpet_collector_fill_tick(capture->collector, &now);
 	capture->dropped_events = now.dropped_events;
+	note_agent(capture, &now);
 	error = limpet_recorder_tick(capture->recorder, &now);
 	if (error < 0 && !capture->file_error)
 		capture->file_error = error;
@@ -577,6 +584,11 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 	drain(capture);
 	result->unloaded = true;
 	if (!gone) {
+		struct limpet_recorder_tick last;
+
+		/* What it had when it had most: short captures have few ticks. */
+		limpet_collector_fill_tick(capture->collector, &last);
+		note_agent(capture, &last);
 		look_for_perf_map(capture);
 		error = limpet_session_leave(capture->session, &result->leave_err);
 		result->unloaded = !error || error == -ESRCH;
@@ -661,9 +673,9 @@ static uint64_t say_what_stayed_unseen(const struct limpet_capture *capture,
 			 late_modules, late_modules == 1 ? "" : "s");
 	else if (late_events)
 		snprintf(result->because, room,
-			 "%llu events came too late to be put in their order: a thread stood still "
-			 "in the middle of a call",
-			 (unsigned long long)late_events);
+			 "%llu event%s came too late to be put in order: a thread stood still in "
+			 "the middle of a call",
+			 (unsigned long long)late_events, late_events == 1 ? "" : "s");
 	else if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
 		snprintf(result->because, room, "it ended early, for want of %s",
 			 result->end == LIMPET_END_DISK_FULL ? "room on the disk"
@@ -708,6 +720,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.attach_stop_us = result->attach_stop_us,
 		.detach_stop_us = result->detach_stop_us,
 		.agent_memory_bytes = agent_memory_bytes(capture),
+		.agent_resident_bytes = capture->agent_most_bytes,
 		.because = result->because,
 	};
 	(void)limpet_recorder_finish(capture->recorder, &last, &end);

@@ -970,6 +970,28 @@ static struct limpet_dropped dropped_by_kind(const struct limpet_collector *coll
 				       .munmap_bytes = munmaps.bytes};
 }
 
+/* Of the memory that is shared with us what the target has touched; of all else, which is small,
+ * and of the tables all that it may have. */
+static uint64_t agent_bytes(const struct limpet_collector *collector)
+{
+	const struct limpet_segment *segment = collector->segment;
+	uint64_t states = limpet_collector_thread_states(collector);
+	uint64_t shared_bytes;
+
+	if (limpet_session_resident_bytes(collector->session, &shared_bytes) < 0)
+		return 0;
+	return shared_bytes + limpet_segment_beside_bytes(segment, states);
+}
+
+static void take_status(const struct limpet_collector *collector,
+			const struct limpet_proc_status *status, struct limpet_recorder_tick *tick)
+{
+	tick->rss_bytes = status->rss_bytes;
+	tick->threads = status->threads;
+	if (status->rss_bytes)
+		tick->agent_bytes = agent_bytes(collector);
+}
+
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick)
 {
@@ -982,7 +1004,7 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 		ret_tick->time_ns = collector->last_time_ns;
 	/* A main thread that has ended shows no memory. */
 	if (limpet_proc_status_read(limpet_proc_resident(pid), &status) == 0)
-		ret_tick->rss_bytes = status.rss_bytes;
+		take_status(collector, &status, ret_tick);
 	if (collector->has_cgroup)
 		(void)limpet_cgroup_usage(&collector->cgroup, &ret_tick->cgroup_bytes);
 	ret_tick->dropped_events =

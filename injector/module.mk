@@ -1,4 +1,4 @@
-INJECTOR_SRC := injector/merge.c injector/module_book.c injector/plausible.c injector/collector.c injector/target_end.c injector/launch.c injector/children.c injector/sharers.c injector/growing.c injector/forks.c injector/capture.c \
+INJECTOR_SRC := injector/merge.c injector/module_book.c injector/plausible.c injector/collector.c injector/target_end.c injector/launch.c injector/children.c injector/sharers.c injector/growing.c injector/forks.c injector/descendants.c injector/capture.c \
 	injector/memory.c injector/descriptor.c injector/tables.c injector/sealed.c injector/footprint.c injector/watchdog.c injector/priority.c injector/tracee.c injector/arch/$(ARCH)/home_frame.c injector/modules.c \
 	injector/segment.c injector/loader_lock.c injector/loader_error.c injector/plan.c injector/safepoint.c injector/code_reader.c \
 	injector/agent_image.c injector/signal_frame.c injector/quiesce.c injector/pages.c injector/addresses.c injector/copies.c injector/borrow.c injector/stop_effect.c injector/arch/$(ARCH)/stop_calls.c injector/thunks.c injector/remains.c \

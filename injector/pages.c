@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "injector/proc.h"
 
@@ -211,4 +212,33 @@ int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, 
 		return count;
 	pages->ask = false;
 	return read_entries(pages, start, end, own, ret, ret_at);
+}
+
+int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes, uint64_t *ret_bytes)
+{
+	const uint64_t present = 1ull << 63, first = start / PAGE, end = (start + bytes) / PAGE;
+	char path[PATH_MAX];
+	LIMPET_CLOSE int pagemap = -1;
+	uint64_t entries[512], pages = 0;
+
+	snprintf(path, sizeof(path), "%s/%d/pagemap", limpet_proc_root, limpet_proc_resident(pid));
+	pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	if (pagemap < 0)
+		return limpet_errno();
+	for (uint64_t at = first; at < end;) {
+		uint64_t left = end - at;
+		size_t count =
+			left < LIMPET_COUNT_OF(entries) ? (size_t)left : LIMPET_COUNT_OF(entries);
+		ssize_t got = pread(pagemap, entries, count * sizeof(entries[0]),
+				    (off_t)(at * sizeof(entries[0])));
+
+		if (got < (ssize_t)sizeof(entries[0]))
+			return got < 0 ? limpet_errno() : -ENODATA;
+		count = (size_t)got / sizeof(entries[0]);
+		for (size_t i = 0; i < count; i++)
+			pages += (entries[i] & present) != 0;
+		at += count;
+	}
+	*ret_bytes = pages * PAGE;
+	return 0;
 }

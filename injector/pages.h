@@ -41,4 +41,9 @@ int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, 
 		      struct limpet_page_range ret[LIMPET_PAGES_RANGES],
 		      uint64_t *ret_at) LIMPET_MUST_CHECK;
 
+/* How much of [start, start + bytes) is present, as the process's page tables have it: what counts
+ * for its RSS. -errno: that cannot be read. */
+int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes,
+		       uint64_t *ret_bytes) LIMPET_MUST_CHECK;
+
 #endif

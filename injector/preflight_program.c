@@ -309,9 +309,9 @@ static void say_hooked(struct limpet_check *check, const char *name, size_t coun
 {
 	if (!check->options.quick)
 		limpet_check_add(check, LIMPET_FINDING_OK, "allocator", "",
-				 "%s is linked into the executable: %zu functions are hooked where "
-				 "they begin",
-				 name, count);
+				 "%s is linked into the executable: %zu function%s hooked where %s",
+				 name, count, count == 1 ? " is" : "s are",
+				 count == 1 ? "it begins" : "they begin");
 	if (refused)
 		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
 				 "%u of its functions cannot be hooked: what they hand out stays "
@@ -480,7 +480,10 @@ static void check_listed(struct limpet_check *check)
 		limpet_check_hint(check, "name other functions of that allocator");
 	} else {
 		limpet_check_add(check, LIMPET_FINDING_OK, "alloc-functions", "",
-				 "all %zu functions that were named are hooked where they begin",
+				 list->count == 1
+					 ? "the function that was named is hooked where it begins"
+					 : "all %zu functions that were named are hooked where "
+					   "they begin",
 				 list->count);
 	}
 	limpet_entries_done(&entries);

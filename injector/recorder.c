@@ -530,6 +530,8 @@ static void take_figures(struct limpet_recorder *recorder, const struct limpet_r
 
 	recorder->gauges.rss_bytes = tick->rss_bytes;
 	recorder->gauges.cgroup_bytes = tick->cgroup_bytes;
+	recorder->gauges.threads = tick->threads;
+	recorder->gauges.agent_bytes = tick->agent_bytes;
 	recorder->losses.dropped_events = tick->dropped_events + recorder->refused_events;
 	recorder->losses.truncated_stacks = tick->truncated_stacks + recorder->unknown_stacks;
 	recorder->losses.unseen_calls = tick->unseen_calls;

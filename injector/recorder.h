@@ -91,6 +91,8 @@ struct limpet_recorder_tick {
 	uint64_t time_ns;
 	uint64_t rss_bytes;
 	uint64_t cgroup_bytes;   /* charged to the target's group; 0: unknown */
+	uint32_t threads;        /* of the process; 0: unknown */
+	uint64_t agent_bytes;    /* limpet's own part of rss_bytes at most; 0: unknown */
 	uint64_t dropped_events; /* all of these since the start */
 	uint64_t truncated_stacks;
 	uint64_t unseen_calls; /* calls that could not be recorded for want of thread state... */
@@ -109,7 +111,8 @@ struct limpet_recorder_end {
 	bool agent_unloaded;
 	int64_t attach_stop_us; /* < 0: unknown */
 	int64_t detach_stop_us;
-	uint64_t agent_memory_bytes;
+	uint64_t agent_memory_bytes;   /* that was mapped */
+	uint64_t agent_resident_bytes; /* the most of it that was resident; 0: unknown */
 	const char *because; /* why it is not complete, in more words than its losses; NULL or "":
 				none */
 };

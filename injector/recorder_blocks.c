@@ -267,6 +267,8 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 				const struct limpet_recorder_period *period)
 {
 	const struct limpet_recorder_gauges *gauges = period->gauges;
+	const uint64_t numbers[] = {gauges->time_ns, gauges->rss_bytes, gauges->cgroup_bytes,
+				    gauges->threads, gauges->agent_bytes};
 	struct limpet_sum_book *sums = period->sums;
 	struct limpet_ledger_peak peak =
 		sums ? limpet_sum_book_peak(sums) : limpet_ledger_peak(ledger);
@@ -279,9 +281,10 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 		    (uint64_t[]){period->events_sequence, period->rows}, 2);
 	put_numbers(content, LIMPET_PERIOD_TOTALS, limpet_ledger_totals(ledger),
 		    LIMPET_TOTAL_COUNT);
-	put_numbers(content, LIMPET_PERIOD_GAUGES,
-		    (uint64_t[]){gauges->time_ns, gauges->rss_bytes, gauges->cgroup_bytes},
-		    gauges->cgroup_bytes ? 3 : 2);
+	put_numbers(content, LIMPET_PERIOD_GAUGES, numbers,
+		    gauges->threads || gauges->agent_bytes ? 5
+		    : gauges->cgroup_bytes                 ? 3
+							   : 2);
 	put_losses(content, period->losses);
 	put_numbers(content, LIMPET_PERIOD_PEAK,
 		    (uint64_t[]){peak.bytes, peak.rows, peak.time_ns, peak.capture_bytes,
@@ -338,6 +341,9 @@ void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_r
 		limpet_trace_put_number(content, LIMPET_ENDING_DETACH_STOP_US,
 					(uint64_t)end->detach_stop_us);
 	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_MEMORY_BYTES, end->agent_memory_bytes);
+	if (end->agent_resident_bytes)
+		limpet_trace_put_number(content, LIMPET_ENDING_AGENT_RESIDENT_BYTES,
+					end->agent_resident_bytes);
 	if (end->because && end->because[0])
 		limpet_trace_put_string(content, LIMPET_ENDING_BECAUSE, end->because);
 	limpet_trace_put_number(content, LIMPET_ENDING_LOSSES, end->losses);

@@ -26,6 +26,7 @@ struct limpet_recorder_losses {
 };
 struct limpet_recorder_gauges {
 	uint64_t time_ns, rss_bytes, cgroup_bytes; /* of memory, 0: unknown */
+	uint64_t threads, agent_bytes;             /* 0: unknown */
 };
 struct limpet_recorder_period {
 	uint32_t events_sequence, rows;

@@ -24,6 +24,7 @@
 #include "injector/memory.h"
 #include "injector/near.h"
 #include "injector/outside.h"
+#include "injector/pages.h"
 #include "injector/plan.h"
 #include "injector/priority.h"
 #include "injector/proc.h"
@@ -934,6 +935,14 @@ bool limpet_session_agent_present(const struct limpet_session *session)
 	return session->info_address &&
 	       limpet_memory_read(session->pid, session->info_address, &info, sizeof(info)) == 0 &&
 	       info.magic == LIMPET_INFO_MAGIC && info.nonce == session->info.nonce;
+}
+
+int limpet_session_resident_bytes(const struct limpet_session *session, uint64_t *ret_bytes)
+{
+	if (!limpet_session_agent_present(session))
+		return -ESRCH;
+	return limpet_pages_count(session->pid, session->info.shm, session->segment.shm_bytes,
+				  ret_bytes);
 }
 
 uint64_t limpet_session_original(const struct limpet_session *session, uint32_t hook)

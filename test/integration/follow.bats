@@ -73,6 +73,40 @@ has_its_own() {
 	finish clan
 }
 
+# As the workers of nginx are.
+@test "children from before the capture are named, and can be captured one by one" {
+	local elder youngest
+	children=()
+	start clan "$TARGETS/clan"
+	parent=$pid
+	tell clan fork forked
+	elder=${answer#forked }
+	tell clan fork forked
+	youngest=${answer#forked }
+	children=("$elder" "$youngest")
+	attach "$parent" --follow-fork
+	wait_until 30 grep -q "^hint: limpet attach" attach.1.err
+	grep -qx "limpet: 2 children were forked before the capture, and are not followed: $elder $youngest" attach.1.err
+	grep -qx "hint: limpet attach $elder captures one of them, into a trace of its own" attach.1.err
+	# One that is followed is not named.
+	child fork
+	wait_until 60 has_its_own
+	same "named" "$(grep -c "forked before" attach.1.err)" 1
+	tell clan "end $youngest" told
+	stop "$parent"
+	attach "$parent" --follow-fork --no-seal
+	wait_until 30 grep -q "^hint: limpet attach" attach.2.err
+	grep -q "^limpet: 2 children were forked before the capture" attach.2.err
+	stop "$parent"
+	attach "$elder"
+	tell clan "$elder work 100" worked
+	stop "$elder"
+	good_capture
+	tell clan "end $elder" told
+	tell clan "end $child" told
+	finish clan
+}
+
 @test "grandchildren, and one whose parent has ended" {
 	local grandchild orphan
 	clan

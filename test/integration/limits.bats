@@ -138,7 +138,7 @@ status_bytes() {
 }
 
 @test "by default at most 64 MiB of the program's memory, as the report says, and nothing of it stays" {
-	local before during after said
+	local before during after said shared
 	start storm "$TARGETS/storm" --threads 4
 	tell storm "run 20000" ran
 	before=$(status_bytes "$pid" VmRSS)
@@ -147,9 +147,14 @@ status_bytes() {
 	# More than fits: all that there is for events is touched.
 	tell storm "run 400000" ran
 	during=$(status_bytes "$pid" VmRSS)
+	shared=$(status_bytes "$pid" RssShmem)
 	kill -CONT "$limpet_job"
 	stop "$pid" 4
 	report
+	# Also how much of that was resident: no less than is shared, and no more than all.
+	expect '.capture.agent_resident_bytes >= $shared and .capture.agent_resident_bytes <= .capture.agent_memory_bytes' \
+		--argjson shared "$shared"
+	expect 'any(.timeline[]; .agent_bytes >= 1000000 and .agent_bytes <= .rss_bytes and .threads >= 5)'
 	said=$(jq .capture.agent_memory_bytes report.json)
 	after=$(status_bytes "$pid" VmRSS)
 	((during - before > 16 << 20)) || fail "only $((during - before)) bytes: nothing was measured"

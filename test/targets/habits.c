@@ -5,11 +5,13 @@
  *			of the first round, kept.
  *
  * A round a millisecond. Commands: "go" begins; "rise" allocates 48 MiB in small blocks, "fall"
- * frees them but for one in each page, so that the allocator can give nothing back; "rounds"
+ * frees them but for one in each page, so that the allocator can give nothing back; "map" maps 20
+ * times 1 MiB by mmap; "rounds"
  *answers how many there were; "quit" ends with 0. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #include "test/targets/target.h"
 
@@ -83,6 +85,19 @@ TARGET_FRAME static void habit_fall(void)
 	TARGET_KEEP_FRAME();
 }
 
+TARGET_FRAME static void habit_map(void)
+{
+	for (unsigned i = 0; i < 20; i++) {
+		char *piece = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (piece == MAP_FAILED)
+			target_broken("no memory");
+		memset(piece, 1, 1 << 20);
+	}
+	TARGET_KEEP_FRAME();
+}
+
 static void *work(void *unused)
 {
 	(void)unused;
@@ -129,6 +144,9 @@ int main(int argc, char **argv)
 		} else if (!strcmp(line, "fall")) {
 			habit_fall();
 			target_say("fell");
+		} else if (!strcmp(line, "map")) {
+			habit_map();
+			target_say("mapped");
 		} else if (!strcmp(line, "rounds")) {
 			target_say("%lu rounds", (unsigned long)rounds);
 		} else if (!strcmp(line, "quit")) {

@@ -331,7 +331,7 @@ static void test_end_in_order(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(ends); i++) {
-		rise_and_fall(3000, 2000, 10, true, 0);
+		rise_and_fall(3000, 2000, 10, true, RISE_BLOCKS * 1024ull);
 		finish(ends[i]);
 		assert_true(heap.model->totals.live_bytes < heap.model->totals.peak_bytes / 2);
 		assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), ends[i] == LIMPET_END_STOP);

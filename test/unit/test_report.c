@@ -501,9 +501,45 @@ static void test_nothing_happened(void **state)
 	sample_finish(&sample, recorder, 0);
 	text = text_of(&people, 80, false);
 	assert_non_null(strstr(text, "No site has any live bytes."));
+	/* Of what the program holds nothing is known. */
+	assert_non_null(strstr(text, "\ncalls     no allocation was seen, nor any other call\n"));
+	assert_null(strstr(text, "0 B"));
 	free(text);
 	root = json_of(&programs, NULL);
 	assert_int_equal(json_array_size(json_object_get(root, "sites")), 0);
+	json_decref(root);
+}
+
+/* Older blocks whose sizes nobody knows are not said to be of 0 bytes; what of the agent was
+ * resident stands beside what was mapped. */
+static void test_what_is_not_known(void **state)
+{
+	const struct limpet_recorder_tick tick = {.rss_bytes = 50u << 20, .agent_bytes = 3 << 20};
+	const struct limpet_recorder_end end = {.end = LIMPET_END_STOP,
+						.time_ns = 1000000000,
+						.agent_memory_bytes = 41 << 20,
+						.agent_resident_bytes = 3 << 20};
+	struct limpet_recorder *recorder = sample_open(&sample, -1);
+	json_t *root, *totals;
+	char *text;
+
+	(void)state;
+	sample_release(&sample, recorder, 0x10000000, 0);
+	assert_true(limpet_recorder_finish(recorder, &tick, &end) >= 0);
+	limpet_recorder_free(recorder);
+	text = text_of(&people, 0, false);
+	assert_non_null(
+		strstr(text, "foreign   1 free of older blocks, whose sizes are not known\n"));
+	assert_non_null(strstr(text,
+			       "agent     at most 3.0 MiB of memory in the target, of 41.0 MiB "
+			       "mapped\n"));
+	free(text);
+	root = json_of(&programs, NULL);
+	totals = json_object_get(root, "totals");
+	assert_true(json_is_null(json_object_get(totals, "foreign_freed_bytes")));
+	assert_int_equal(integer_at(totals, "foreign_frees"), 1);
+	assert_int_equal(integer_at(json_object_get(root, "capture"), "agent_resident_bytes"),
+			 3 << 20);
 	json_decref(root);
 }
 
@@ -564,6 +600,7 @@ int main(void)
 		cmocka_unit_test(test_text_fits_the_terminal),
 		cmocka_unit_test(test_text_says_losses),
 		cmocka_unit_test(test_nothing_happened),
+		cmocka_unit_test(test_what_is_not_known),
 		cmocka_unit_test(test_plain_text),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,0 +1,600 @@
+/* What a report says of growth, of captures by a clock of their own: a round each tenth of a
+ * second, looked at twice a second. Whatever grows is named, and nothing is where nothing does. */
+#include "test/unit/sample_trace.h"
+
+#include "analyzer/findings.h"
+#include "analyzer/heap.h"
+#include "analyzer/history.h"
+#include "analyzer/seal.h"
+
+enum {
+	ROUNDS = 800, /* eighty seconds */
+	ROUND_NS = 100000000,
+	TICK_ROUNDS = 5,
+	HISTORY_STEPS = 240,
+	LEAK_BELOW = 11, /* grow < leak < spin < main: another stack, the same label as LEAK */
+	MANY = 12,       /* the first of those that are functions of their own */
+	MANY_COUNT = 64
+};
+
+static struct sample sample;
+static struct limpet_recorder *recorder;
+static struct limpet_recorder_tick gauges; /* as the next look finds them */
+static struct limpet_heap heap;
+static struct limpet_history *history;
+static struct limpet_findings *findings;
+
+static int setup(void **state)
+{
+	(void)state;
+	sample_init(&sample);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	sample_done(&sample);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ captures */
+
+static void add_nodes(void)
+{
+	assert_true(limpet_recorder_add_node(recorder, LEAK_BELOW, SAMPLE_SPIN,
+					     SAMPLE_BIAS + sample.leak_at + 1,
+					     sample.program_module, 0) >= 0);
+	/* The module that has no file is the last of three. */
+	for (uint32_t i = 0; i < MANY_COUNT; i++)
+		assert_true(limpet_recorder_add_node(recorder, MANY + i, SAMPLE_MAIN,
+						     0x7e0000002000ull + i * 64, 3, 0) >= 0);
+}
+
+static void draw(void (*round)(unsigned round), unsigned rounds, enum limpet_end why)
+{
+	const struct limpet_recorder_end end = {.end = why,
+						.complete = true,
+						.agent_unloaded = true,
+						.agent_memory_bytes = 41 << 20};
+	struct limpet_recorder_end ending = end;
+	struct limpet_seal_result result;
+
+	recorder = sample_open(&sample, -1);
+	add_nodes();
+	gauges = (struct limpet_recorder_tick){
+		.rss_bytes = 50u << 20, .threads = 4, .agent_bytes = 1 << 20};
+	for (unsigned i = 0; i < rounds; i++) {
+		sample.now_ns += ROUND_NS;
+		round(i);
+		gauges.time_ns = sample.now_ns;
+		if (i % TICK_ROUNDS == 0)
+			assert_true(limpet_recorder_tick(recorder, &gauges) >= 0);
+	}
+	ending.time_ns = sample.now_ns;
+	assert_true(limpet_recorder_finish(recorder, &gauges, &ending) >= 0);
+	limpet_recorder_free(recorder);
+	assert_int_equal(limpet_seal(sample.trace, NULL, &result, NULL), 0);
+}
+
+static void find_in(uint64_t from_ns, uint64_t to_ns)
+{
+	const struct limpet_heap_options options = {
+		.sorted = true, .sort = LIMPET_REPORT_LIVE, .from_ns = from_ns, .to_ns = to_ns};
+	struct limpet_model *whole;
+	struct limpet_err err = {0};
+
+	if (limpet_heap_open(sample.trace, &options, &heap, &err) < 0 ||
+	    limpet_model_build(heap.reader, NULL, &whole, &err) < 0)
+		fail_msg("%s", err.message);
+	if (limpet_history_build(heap.reader, whole, HISTORY_STEPS, NULL, &history, &err) < 0)
+		fail_msg("%s", err.message);
+	limpet_model_free(whole);
+	assert_int_equal(limpet_findings_new(&heap.view, history, &findings), 0);
+	assert_int_equal(limpet_findings_add_pools(findings, &heap.view, heap.reader), 0);
+}
+
+static void close_it(void)
+{
+	limpet_findings_free(findings);
+	limpet_history_free(history);
+	limpet_heap_close(&heap);
+}
+
+static void capture(void (*round)(unsigned round))
+{
+	draw(round, ROUNDS, LIMPET_END_STOP);
+	find_in(0, 0);
+}
+
+/* ------------------------------------------------------------------ findings */
+
+static unsigned count_of(enum limpet_findings_kind kind)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < findings->count; i++)
+		count += findings->list[i].kind == kind;
+	return count;
+}
+
+static const struct limpet_findings_entry *only(enum limpet_findings_kind kind)
+{
+	const struct limpet_findings_entry *found = NULL;
+
+	for (size_t i = 0; i < findings->count; i++) {
+		if (findings->list[i].kind != kind)
+			continue;
+		if (found)
+			fail_msg("two: '%s' and '%s'", found->text, findings->list[i].text);
+		found = &findings->list[i];
+	}
+	for (size_t i = 0; i < findings->count && !found; i++)
+		print_message("said instead: %s\n", findings->list[i].text);
+	if (!found)
+		fail_msg("nothing is said of kind '%s'", limpet_findings_words[kind]);
+	return found;
+}
+
+/* One sentence of growth, with that in it, and not that nothing grows. */
+static const struct limpet_findings_entry *assert_grows(enum limpet_findings_kind kind,
+							const char *words)
+{
+	const struct limpet_findings_entry *found = only(kind);
+
+	if (!strstr(found->text, words))
+		fail_msg("'%s', without '%s'", found->text, words);
+	assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 0);
+	return found;
+}
+
+/* ------------------------------------------------------------------ habits */
+
+/* A cache of a megabyte that is full after a tenth of the time. */
+static void cache(unsigned round)
+{
+	static uint64_t blocks[64];
+	const unsigned place = round % 64;
+
+	if (round >= 64)
+		sample_release(&sample, recorder, blocks[place], 16400);
+	blocks[place] = sample_allocate(&sample, recorder, SAMPLE_JIT, 16384);
+}
+
+static void map_more(unsigned round)
+{
+	cache(round);
+	if (round % 10 == 9)
+		sample_map(&sample, recorder, SAMPLE_SPIN, 0x10000000000ull + round * 0x100000ull,
+			   256 << 10);
+}
+
+static void touch_late(unsigned round)
+{
+	cache(round);
+	if (round >= 400)
+		gauges.rss_bytes += 64 << 10;
+}
+
+/* Of limpet's own: what it has is all that is more. */
+static void agent_grows(unsigned round)
+{
+	cache(round);
+	gauges.rss_bytes += 32 << 10;
+	gauges.agent_bytes += 32 << 10;
+}
+
+static void more_threads(unsigned round)
+{
+	cache(round);
+	if (round % 50 == 49)
+		gauges.threads++;
+}
+
+static void slow_leak(unsigned round)
+{
+	cache(round);
+	if (round % 50 == 20)
+		sample_allocate(&sample, recorder, SAMPLE_LEAK, 100);
+}
+
+/* Seven blocks, or none but in the beginning, are no leak. */
+static void few_blocks(unsigned round)
+{
+	cache(round);
+	if (round % 120 == 20)
+		sample_allocate(&sample, recorder, SAMPLE_LEAK, 100);
+	if (round < 100)
+		sample_allocate(&sample, recorder, SAMPLE_EVIL, 100);
+}
+
+static void many_sites(unsigned round)
+{
+	cache(round);
+	/* Each allocates a few times, of which one block stays. */
+	for (unsigned i = 0; i < 2; i++) {
+		uint32_t node = MANY + (round + i * 7) % MANY_COUNT;
+		uint64_t block = sample_allocate(&sample, recorder, node, 2000);
+
+		if (round % 4)
+			sample_release(&sample, recorder, block, 2008);
+	}
+}
+
+static void at_the_end(unsigned round)
+{
+	cache(round);
+	if (round >= 700)
+		sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
+}
+
+static void in_steps(unsigned round)
+{
+	cache(round);
+	if (round == 350 || round == 500 || round == 650)
+		for (unsigned i = 0; i < 100; i++)
+			sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
+}
+
+static void late_half(unsigned round)
+{
+	cache(round);
+	if (round >= 100)
+		sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
+}
+
+/* A gigabyte of the first seconds; a thousandth of it more in the second half. */
+static void beside_a_large_heap(unsigned round)
+{
+	cache(round);
+	if (round < 64)
+		sample_allocate(&sample, recorder, SAMPLE_EVIL, 16 << 20);
+	if (round >= 64)
+		sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
+}
+
+/* Up by a megabyte and down again, a little less each time; the middle is at a peak. */
+static void teeth(unsigned round)
+{
+	static uint64_t blocks[66];
+	const unsigned at = (round + 61) % 66;
+
+	for (unsigned i = 0; i < 66 && at == 0; i++) {
+		if (round && blocks[i] && i % 8)
+			sample_release(&sample, recorder, blocks[i], 20008);
+		blocks[i] = 0;
+	}
+	blocks[at] = sample_allocate(&sample, recorder, SAMPLE_LEAK, 20000);
+}
+
+static void one_block(unsigned round)
+{
+	static uint64_t block;
+
+	cache(round);
+	if (round)
+		sample_release(&sample, recorder, block, 8 + 5000ull * (round - 1));
+	block = sample_allocate(&sample, recorder, SAMPLE_LEAK, 5000ull * round);
+}
+
+static void two_stacks(unsigned round)
+{
+	cache(round);
+	sample_allocate(&sample, recorder, SAMPLE_LEAK, 2000);
+	sample_allocate(&sample, recorder, LEAK_BELOW, 1000);
+}
+
+static void tiny_blocks(unsigned round)
+{
+	cache(round);
+	if (round >= 600)
+		for (unsigned i = 0; i < 5; i++)
+			sample_allocate(&sample, recorder, MANY + (round + i) % MANY_COUNT, 4);
+}
+
+/* Sixteen chunks of 256 KiB, each at the beginning of a page, or where malloc(3) has them. */
+static void fill_pool(unsigned round, unsigned beyond_page)
+{
+	cache(round);
+	if (round % 50 != 3)
+		return;
+	sample.next_block = (sample.next_block + 8191) / 4096 * 4096 + beyond_page;
+	sample_allocate(&sample, recorder, SAMPLE_LEAK, 256 << 10);
+}
+
+static void pool(unsigned round)
+{
+	fill_pool(round, 0);
+}
+
+static void large_blocks(unsigned round)
+{
+	fill_pool(round, 16);
+}
+
+static const char *file_of_runtime;
+
+static void runtime(unsigned round)
+{
+	cache(round);
+	if (!round)
+		sample_add_module(recorder, 0x7d0000000000ull, file_of_runtime);
+}
+
+/* One grows as another falls, and as much of older blocks is freed. */
+static void behind_another(unsigned round)
+{
+	static uint64_t blocks[400];
+
+	sample_release(&sample, recorder, 0x10000000 + round * 4096, 3008);
+	if (round < 400)
+		blocks[round] = sample_allocate(&sample, recorder, SAMPLE_EVIL, 3000);
+	else
+		sample_release(&sample, recorder, blocks[round - 400], 3008);
+	sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
+}
+
+static void rest(unsigned round)
+{
+	(void)round;
+}
+
+static void frees_only(unsigned round)
+{
+	sample_release(&sample, recorder, 0x10000000 + round * 4096, 0);
+}
+
+/* ------------------------------------------------------------------ what grows */
+
+static void test_mappings(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(map_more);
+	found = assert_grows(LIMPET_FINDINGS_MAPS, ", by mmap: most of it under spin (called by "
+						   "main), 20.0 MiB.");
+	assert_non_null(strstr(found->text, "Mapped bytes grow all the time, by "));
+	assert_in_range(found->bytes, 10 << 20, (10 << 20) + (256 << 10));
+	close_it();
+}
+
+static void test_resident(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(touch_late);
+	found = assert_grows(LIMPET_FINDINGS_RESIDENT,
+			     "RSS grows all the time, by 640.0 KiB/s (2.2 GiB an hour) in the "
+			     "second half, to 74.0 MiB, without limpet's own; live bytes grew by "
+			     "0 B meanwhile and mappings by 0 B.");
+	assert_in_range(found->bytes, 24u << 20, 26u << 20);
+	close_it();
+	capture(agent_grows);
+	assert_int_equal(count_of(LIMPET_FINDINGS_RESIDENT), 0);
+	only(LIMPET_FINDINGS_STEADY);
+	close_it();
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	capture(more_threads);
+	assert_grows(LIMPET_FINDINGS_THREADS, "to 20: each has a stack");
+	close_it();
+}
+
+/* By the lives of its blocks, whatever they hold. */
+static void test_slow_leak(void **state)
+{
+	(void)state;
+	capture(slow_leak);
+	assert_grows(LIMPET_FINDINGS_NEVER_FREED, "grow (called by leak): 16 of 16 blocks alive, "
+						  "1.6 KiB, the oldest for 1m18s; more come all "
+						  "the time.");
+	assert_string_equal(only(LIMPET_FINDINGS_NEVER_FREED)->function, "grow");
+	close_it();
+	capture(few_blocks);
+	assert_int_equal(count_of(LIMPET_FINDINGS_NEVER_FREED), 0);
+	only(LIMPET_FINDINGS_STEADY);
+	close_it();
+	/* The same blocks, all of them younger than ten seconds. */
+	draw(slow_leak, 95, LIMPET_END_STOP);
+	find_in(0, 0);
+	assert_int_equal(count_of(LIMPET_FINDINGS_NEVER_FREED), 0);
+	close_it();
+}
+
+static void test_many_sites(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(many_sites);
+	found = assert_grows(LIMPET_FINDINGS_ROSE, "Live bytes rose by ");
+	/* Two blocks in four rounds. */
+	assert_in_range(found->bytes, 390000, 410000);
+	assert_non_null(strstr(found->text, ": of 32 functions that grew "));
+	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 0);
+	close_it();
+}
+
+static void test_end_and_steps(void **state)
+{
+	(void)state;
+	capture(at_the_end);
+	assert_grows(LIMPET_FINDINGS_ROSE, "Live bytes grow since 1m10s, by 293.0 KiB, to 1.3 MiB: "
+					   "all under grow (called by leak).");
+	close_it();
+	capture(in_steps);
+	assert_grows(LIMPET_FINDINGS_ROSE, "Live bytes rose in steps, by 585.9 KiB in the second "
+					   "half, to 1.9 MiB: all under grow (called by leak).");
+	close_it();
+}
+
+/* Of the window's own second half, and its own figures. */
+static void test_window(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	draw(late_half, ROUNDS, LIMPET_END_STOP);
+	find_in(40000000000, 80000000000);
+	found = assert_grows(LIMPET_FINDINGS_GROWS, "in the second half of the window, to ");
+	assert_in_range(found->bytes, 195 * 3000, 205 * 3000);
+	assert_in_range((uint64_t)found->per_second, 29000, 31000);
+	close_it();
+	draw(in_steps, ROUNDS, LIMPET_END_STOP);
+	find_in(36000000000, 48000000000);
+	assert_non_null(strstr(only(LIMPET_FINDINGS_STEADY)->text,
+			       "in the second half of the window live bytes rose by 0 B"));
+	close_it();
+	find_in(36000000000, 39000000000);
+	assert_non_null(strstr(only(LIMPET_FINDINGS_UNJUDGED)->text, "from 3.0s"));
+	close_it();
+}
+
+static void test_beside_a_large_heap(void **state)
+{
+	(void)state;
+	capture(beside_a_large_heap);
+	assert_grows(LIMPET_FINDINGS_GROWS, "grow (called by leak) grows all the time, by ");
+	close_it();
+}
+
+static void test_teeth(void **state)
+{
+	(void)state;
+	capture(teeth);
+	assert_grows(LIMPET_FINDINGS_ROSE, "and their lowest points rose by ");
+	close_it();
+}
+
+static void test_one_block(void **state)
+{
+	(void)state;
+	capture(one_block);
+	assert_grows(LIMPET_FINDINGS_GROWS, "grow (called by leak) grows all the time, by 48.");
+	close_it();
+}
+
+static void test_tiny_blocks(void **state)
+{
+	(void)state;
+	capture(tiny_blocks);
+	assert_grows(LIMPET_FINDINGS_ROSE, "Live blocks grow since ");
+	close_it();
+}
+
+/* ------------------------------------------------------------------ labels, and nothing */
+
+/* One label is one group, whatever the stacks below. */
+static void test_label(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(two_stacks);
+	found = assert_grows(LIMPET_FINDINGS_GROWS, "grow (called by leak) grows all the time, by "
+						    "29.");
+	assert_in_range(found->bytes, 395 * 3000, 405 * 3000);
+	assert_int_equal(found->node, SAMPLE_LEAK);
+	found = only(LIMPET_FINDINGS_HOLDS);
+	assert_int_equal(found->bytes, ROUNDS * 3000);
+	assert_non_null(strstr(found->text, "in 1.6 k blocks of 2 stacks."));
+	close_it();
+}
+
+static void test_behind_another(void **state)
+{
+	(void)state;
+	capture(behind_another);
+	assert_grows(LIMPET_FINDINGS_GROWS, "grow (called by leak) grows all the time, by ");
+	assert_non_null(strstr(only(LIMPET_FINDINGS_GROWS)->text,
+			       "none of its 800 blocks was ever freed, and they may replace older "
+			       "ones that were."));
+	close_it();
+}
+
+/* What is taken in large round pieces is a pool, where no malloc(3) places them so. */
+static void test_pool(void **state)
+{
+	static const struct {
+		const char *file, *words;
+	} rows[] = {{"/usr/lib/jvm/lib/server/libjvm.so", "Java"},
+		    {"/usr/bin/php8.2", "PHP"},
+		    {"/usr/lib/erlang/erts/bin/beam.smp", "Erlang"},
+		    {"/usr/bin/node_exporter", NULL},
+		    {"/usr/bin/phpish", NULL}};
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(pool);
+	found = only(LIMPET_FINDINGS_POOL);
+	assert_string_equal(found->text,
+			    "grow (called by leak) holds 16 large round blocks that begin with a "
+			    "page, 4.0 MiB: probably a pool, or stacks, and what they hold is not "
+			    "seen. A program can report its pools: limpet.h.");
+	assert_int_equal(found->bytes, 4 << 20);
+	close_it();
+	capture(large_blocks);
+	assert_int_equal(count_of(LIMPET_FINDINGS_POOL), 0);
+	close_it();
+	capture(map_more);
+	assert_non_null(strstr(only(LIMPET_FINDINGS_POOL)->text,
+			       "spin (called by main) holds 80 large round mappings, 20.0 MiB:"));
+	close_it();
+	for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+		file_of_runtime = rows[i].file;
+		draw(runtime, 100, LIMPET_END_STOP);
+		find_in(0, 0);
+		assert_int_equal(count_of(LIMPET_FINDINGS_POOL), rows[i].words != NULL);
+		if (rows[i].words)
+			assert_non_null(strstr(only(LIMPET_FINDINGS_POOL)->text, rows[i].words));
+		close_it();
+	}
+}
+
+static void test_nothing(void **state)
+{
+	(void)state;
+	capture(cache);
+	assert_string_equal(only(LIMPET_FINDINGS_STEADY)->text,
+			    "Nothing grows: in the second half live bytes rose by 0 B, to 1.0 MiB "
+			    "in 64 blocks; RSS rose by 0 B, to 49.0 MiB; 4 threads.");
+	close_it();
+	capture(rest);
+	assert_string_equal(only(LIMPET_FINDINGS_IDLE)->text,
+			    "No call was seen in 1m20s: the program was at rest, or gets its "
+			    "memory from where limpet does not look.");
+	close_it();
+	draw(rest, 9, LIMPET_END_STOP);
+	find_in(0, 0);
+	only(LIMPET_FINDINGS_IDLE);
+	assert_int_equal(findings->count, 1);
+	close_it();
+	draw(cache, 9, LIMPET_END_STOP);
+	find_in(0, 0);
+	assert_non_null(strstr(only(LIMPET_FINDINGS_UNJUDGED)->text, "that takes 4s at least."));
+	assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 0);
+	close_it();
+	capture(frees_only);
+	only(LIMPET_FINDINGS_STEADY);
+	close_it();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_mappings),       cmocka_unit_test(test_resident),
+		cmocka_unit_test(test_threads),        cmocka_unit_test(test_slow_leak),
+		cmocka_unit_test(test_many_sites),     cmocka_unit_test(test_end_and_steps),
+		cmocka_unit_test(test_window),         cmocka_unit_test(test_beside_a_large_heap),
+		cmocka_unit_test(test_teeth),          cmocka_unit_test(test_one_block),
+		cmocka_unit_test(test_tiny_blocks),    cmocka_unit_test(test_label),
+		cmocka_unit_test(test_behind_another), cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_nothing),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
