@@ -219,15 +219,19 @@ static json_t *owner_name(const struct limpet_model *model, uint32_t node)
 
 static json_t *frame_object(const struct limpet_report_frame *frame)
 {
+	json_t *object;
 	char offset[20];
 
 	snprintf(offset, sizeof(offset), "0x%" PRIx64, frame->offset);
-	return json_pack("{s:o,s:o,s:o,s:o,s:b,s:s,s:b}", "function",
-			 limpet_json_text(frame->function), "file", limpet_json_text(frame->file),
-			 "line", frame->line ? limpet_json_number(frame->line) : json_null(),
-			 "module", limpet_json_text(frame->module), "inlined", frame->inlined,
-			 frame->module ? "offset" : "address", offset, "noise",
-			 frame->kind != LIMPET_FOLD_PROGRAM);
+	object = json_pack("{s:o,s:o,s:o,s:o,s:b,s:s,s:b}", "function",
+			   limpet_json_text(frame->function), "file", limpet_json_text(frame->file),
+			   "line", frame->line ? limpet_json_number(frame->line) : json_null(),
+			   "module", limpet_json_text(frame->module), "inlined", frame->inlined,
+			   frame->module ? "offset" : "address", offset, "noise",
+			   frame->kind != LIMPET_FOLD_PROGRAM);
+	if (object && !frame->module)
+		json_object_set_new(object, "jit", json_boolean(frame->made));
+	return object;
 }
 
 static json_t *stack_array(struct limpet_report *report, uint32_t node, bool *ret_cut)

@@ -74,8 +74,9 @@ uint32_t limpet_trace_reader_modules(const struct limpet_trace_reader *reader,
 struct limpet_trace_node {
 	uint64_t address; /* return address in the target; look up address - 1 */
 	uint32_t parent;  /* < own number; 0: root */
-	uint32_t module;  /* number, always valid as an index; 0: none (JIT code...) */
+	uint32_t module;  /* number, always valid as an index; 0: none known */
 	bool truncated;   /* the walk ended here */
+	bool made;        /* seen to be code that the program made itself */
 	bool lost;        /* its block is damaged: nothing is known */
 	uint16_t owner;   /* by which allocator blocks with this stack were made; 0: not said */
 };

@@ -293,6 +293,7 @@ static int read_node(struct limpet_trace_tables *tables, struct limpet_cursor *l
 	node->parent = number - (uint32_t)up;
 	node->module = (uint32_t)module;
 	node->truncated = flags & LIMPET_TRACE_NODE_TRUNCATED;
+	node->made = !module && flags & LIMPET_TRACE_NODE_MADE;
 	tables->node_count++;
 	return 0;
 }

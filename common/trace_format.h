@@ -107,6 +107,9 @@ enum limpet_trace_nodes_section {
 /* No frame: it stands for its parent's stack, for the blocks of the allocator that the address
  * names. */
 #define LIMPET_TRACE_NODE_OWNER 2u
+/* In no module, and in anonymous executable memory when the stack was described: code that the
+ * program made itself. */
+#define LIMPET_TRACE_NODE_MADE 4u
 #define LIMPET_TRACE_OWNERS_MAX 4096u
 
 enum limpet_trace_events_section {

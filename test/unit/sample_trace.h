@@ -247,9 +247,10 @@ static struct limpet_recorder *sample_open(struct sample *sample, double unseen_
 		{SAMPLE_MALLOC2, SAMPLE_SPIN, libc, sample->libc_bias + sample->malloc_at + 9},
 	};
 	for (size_t i = 0; i < LIMPET_COUNT_OF(nodes); i++)
-		assert_true(limpet_recorder_add_node(recorder, nodes[i].node, nodes[i].parent,
-						     nodes[i].address, nodes[i].module,
-						     false) >= 0);
+		assert_true(limpet_recorder_add_node(
+				    recorder, nodes[i].node, nodes[i].parent, nodes[i].address,
+				    nodes[i].module,
+				    nodes[i].module ? 0 : LIMPET_TRACE_NODE_MADE) >= 0);
 	return recorder;
 }
 
