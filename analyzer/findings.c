@@ -21,7 +21,8 @@
 #define GROWING_SHOWN 3u
 
 const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS] = {
-	"holds", "grows", "turnover", "steady", "churns", "retained", "resident", "mapped"};
+	"holds",    "grows",    "turnover", "steady",    "churns",
+	"retained", "resident", "mapped",   "unfollowed"};
 
 /* Stacks that look alike. */
 struct look {
@@ -333,7 +334,8 @@ static int say_steady(struct work *work)
 	const char *how = bytes < 0 ? "fell" : "rose";
 	const double most = 0.02 * (double)work->model->totals.live_bytes;
 
-	if ((bytes > LEAST_BYTES && bytes > most) || tidied_up(work->model))
+	if ((bytes > LEAST_BYTES && bytes > most) || tidied_up(work->model) ||
+	    limpet_model_unfollowed(work->model).grows)
 		return 0;
 	return add(work, &finding, "Nothing grows: in the second half live bytes %s by %s, to %s.",
 		   how, say_bytes(change, bytes < 0 ? -bytes : bytes),
@@ -497,6 +499,23 @@ static int find_mapped(struct work *work)
 		   limpet_units_format_count(calls, totals->mmaps));
 }
 
+static int find_unfollowed(struct work *work)
+{
+	const struct limpet_unfollowed it = limpet_model_unfollowed(work->model);
+	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_UNFOLLOWED,
+						.bytes = it.bytes,
+						.share = -1,
+						.per_second = -1};
+	char words[512];
+
+	if (!it.matters)
+		return 0;
+	if (it.rss_bytes)
+		finding.share = (double)it.bytes / (double)it.rss_bytes;
+	limpet_unfollowed_say(&it, words, sizeof(words));
+	return add(work, &finding, "%s.", words);
+}
+
 static int find_beyond(struct work *work)
 {
 	const struct limpet_model_point *end = last_point(work->model);
@@ -525,7 +544,7 @@ int limpet_findings_new(const struct limpet_view *view, const struct limpet_hist
 			    (!history->of_sums || history->edges_ns[1] <= model->duration_ns / 2),
 	};
 	static int (*const finders[])(struct work *) = {find_holder, find_growing, find_churn,
-							find_beyond};
+							find_beyond, find_unfollowed};
 	int code = work.findings ? add_up(&work) : -ENOMEM;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(finders) && code == 0; i++)

@@ -18,12 +18,13 @@
 enum limpet_findings_kind {
 	LIMPET_FINDINGS_HOLDS = 0, /* a large part of what is live, or was at the peak */
 	LIMPET_FINDINGS_GROWS,
-	LIMPET_FINDINGS_TURNOVER, /* growth that may be older blocks being replaced */
-	LIMPET_FINDINGS_STEADY,   /* nothing grows */
-	LIMPET_FINDINGS_CHURNS,   /* many blocks that are soon freed */
-	LIMPET_FINDINGS_RETAINED, /* resident memory that stayed when live bytes fell */
-	LIMPET_FINDINGS_RESIDENT, /* resident memory that grew beyond live bytes */
-	LIMPET_FINDINGS_MAPPED,   /* by mmap, outside of the heap */
+	LIMPET_FINDINGS_TURNOVER,   /* growth that may be older blocks being replaced */
+	LIMPET_FINDINGS_STEADY,     /* nothing grows */
+	LIMPET_FINDINGS_CHURNS,     /* many blocks that are soon freed */
+	LIMPET_FINDINGS_RETAINED,   /* resident memory that stayed when live bytes fell */
+	LIMPET_FINDINGS_RESIDENT,   /* resident memory that grew beyond live bytes */
+	LIMPET_FINDINGS_MAPPED,     /* by mmap, outside of the heap */
+	LIMPET_FINDINGS_UNFOLLOWED, /* resident memory of no allocator that was followed */
 	LIMPET_FINDINGS_KINDS
 };
 extern const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS];

@@ -72,6 +72,7 @@ struct limpet_live {
 	uint64_t earliest_ns, last_ns;
 	uint64_t peak_bytes, peak_ns;
 	uint64_t dropped_events, truncated_stacks, unseen_calls;
+	struct limpet_memory memory;
 
 	struct limpet_model_point *points;
 	size_t point_count, point_step, point_skip;
@@ -310,6 +311,8 @@ static void take_losses(struct limpet_live *live, const struct limpet_trace_peri
 	live->dropped_events = period->dropped_events;
 	live->truncated_stacks = period->truncated_stacks;
 	live->unseen_calls = period->unseen_calls;
+	if (period->memory.known)
+		live->memory = period->memory;
 	if (period->capture_peak_bytes > live->peak_bytes) {
 		live->peak_bytes = period->capture_peak_bytes;
 		live->peak_ns = period->capture_peak_ns;
@@ -749,6 +752,7 @@ const struct limpet_model *limpet_live_model(struct limpet_live *live)
 	model->windowed = live->window_ns != 0;
 	model->to_ns = live->last_ns;
 	model->exact = !live->inexact;
+	model->memory = live->memory;
 	model->compact = model->target->compact;
 	model->sample_bytes = live->row_by_row ? live->sample_bytes : 0;
 	return model;

@@ -62,6 +62,7 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.truncated_stacks = sum->truncated_stacks,
 		.unseen_calls = sum->unseen_calls,
 	};
+	model->memory = sum->memory;
 }
 
 static int compare_sites(const void *a, const void *b)
@@ -408,4 +409,11 @@ void limpet_model_free(struct limpet_model *model)
 	free(model->timeline);
 	free(model->sizes);
 	free(model);
+}
+
+struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *model)
+{
+	return limpet_unfollowed_judge(&model->target->memory, &model->memory,
+				       model->end->unfollowed[0] ? model->end->unfollowed
+								 : model->target->unfollowed);
 }

@@ -201,6 +201,8 @@ static void take_losses(struct work *work, const struct limpet_trace_period *per
 	sum->dropped_events = period->dropped_events;
 	sum->truncated_stacks = period->truncated_stacks;
 	sum->unseen_calls = period->unseen_calls;
+	if (period->memory.known)
+		sum->memory = period->memory;
 	if (period->capture_peak_bytes > work->capture_peak_bytes) {
 		work->capture_peak_bytes = period->capture_peak_bytes;
 		work->capture_peak_ns = period->capture_peak_ns;

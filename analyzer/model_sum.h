@@ -22,6 +22,7 @@ struct limpet_model_sum {
 	struct limpet_trace_overload *overloads; /* of the capture, by time */
 	size_t overload_count, overload_room;
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* of the capture */
+	struct limpet_memory memory;
 	uint64_t given_up_ns;    /* before it there are sums alone */
 	uint64_t from_ns, to_ns; /* as asked for; without single events, of the periods in it */
 	bool exact;

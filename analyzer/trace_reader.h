@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/memory_accounts.h"
 #include "common/trace_format.h"
 #include "common/varint.h"
 
@@ -55,6 +56,8 @@ struct limpet_trace_target {
 	uint64_t max_bytes;          /* the oldest events were given up to keep it; 0: none were */
 	uint64_t page_bytes;
 	uint32_t cpus;
+	struct limpet_memory memory; /* before the capture began */
+	const char *unfollowed;      /* who may have its unknown part; "": not known */
 };
 const struct limpet_trace_target *limpet_trace_reader_target(
 	const struct limpet_trace_reader *reader);
@@ -98,7 +101,8 @@ struct limpet_trace_end {
 	bool agent_unloaded;
 	int64_t attach_stop_us, detach_stop_us; /* < 0: unknown */
 	uint64_t agent_memory_bytes;
-	const char *because; /* why it is not complete, where no count says it; "": not known */
+	const char *because;    /* why it is not complete, where no count says it; "": not known */
+	const char *unfollowed; /* who may have memory that is unknown; "": not known */
 };
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
 
@@ -213,8 +217,9 @@ struct limpet_trace_period {
 	uint32_t events_sequence; /* its EVENTS block; 0: none */
 	uint32_t rows;
 	uint64_t first_ns, last_ns;
-	uint64_t totals[LIMPET_TOTAL_COUNT];                     /* since the capture's start */
-	uint64_t rss_bytes, cgroup_bytes;                        /* at its end; 0: unknown */
+	uint64_t totals[LIMPET_TOTAL_COUNT]; /* since the capture's start */
+	uint64_t rss_bytes, cgroup_bytes;    /* at its end; 0: unknown */
+	struct limpet_memory memory;         /* as it was last looked at in it */
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
 	uint64_t peak_bytes;                                     /* within the period */
 	uint32_t peak_row;                                       /* rows of the block up to it */

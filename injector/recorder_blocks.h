@@ -23,6 +23,8 @@ struct limpet_recorder_losses {
 	uint64_t dropped_events, truncated_stacks, unseen_calls;
 };
 struct limpet_recorder_gauges {
+	struct limpet_memory memory;               /* as it was last looked at */
+	bool memory_is_new;                        /* since the last PERIOD */
 	uint64_t time_ns, rss_bytes, cgroup_bytes; /* of memory, 0: unknown */
 };
 struct limpet_recorder_period {

@@ -63,6 +63,11 @@ enum {
 #define SAMPLE_BIAS 0x555500000000ull
 #define SAMPLE_EVIL_PATH "/nowhere/evil\x1b[31m\xff\n.so"
 
+/* Nothing in it is unknown. */
+static const struct limpet_memory sample_memory = {
+	.known = true,
+	.bytes = {[LIMPET_MEMORY_RSS] = 50u << 20, [LIMPET_MEMORY_HEAP] = 40u << 20}};
+
 struct sample {
 	char folder[64];
 	char program[96]; /* path */
@@ -215,6 +220,7 @@ static struct limpet_recorder *sample_open(struct sample *sample, double unseen_
 							.max_depth = 64,
 							.unseen_rss_share = unseen_rss_share,
 							.allocators = "glibc 2.36",
+							.memory = sample_memory,
 							.container = SAMPLE_CONTAINER,
 							.cgroup_limit_bytes = 1u << 30};
 	struct limpet_recorder *recorder;
