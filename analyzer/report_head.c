@@ -112,7 +112,7 @@ static int print_none(struct limpet_pen *pen)
 {
 	const struct limpet_model *model = pen->report->model;
 	const struct limpet_unfollowed unfollowed = limpet_model_unfollowed(model);
-	bool all = unfollowed.known && !unfollowed.matters;
+	bool all = unfollowed.has_growth && !unfollowed.matters;
 	const char *allocators = model->target->allocators;
 	const char *where = model->compact || model->given_up_ns ? "figures" : "trace";
 

@@ -23,8 +23,11 @@
 /* Guard pages of thread stacks: one page by default, a few in some runtimes. */
 #define GUARD_LIMIT_BYTES ((uint64_t)1 << 20)
 #define STACK_LIMIT_BYTES ((uint64_t)64 << 20)
+/* Without a guard page it may be a coroutine's, in a block of an allocator's. */
+#define BARE_STACK_LIMIT_BYTES ((uint64_t)16 << 20)
 /* nptl/allocatestack.c: struct pthread at the top, aligned to 64 bytes or more. */
 #define STACK_TOP_BYTES 8192u
+#define DEFAULT_STACK_BYTES ((uint64_t)8 << 20) /* with a page for a guard */
 #define STACK_SIZES 8u
 #define TASKS_LIMIT 4096
 /* Pages whose first words are read, of 2 GiB: what is left then is unknown. */
@@ -174,25 +177,21 @@ static bool has_guard(const struct reading *reading, size_t i)
 static uint64_t stack_end(struct reading *reading, size_t i)
 {
 	const struct limpet_map *map = &reading->maps.list[i];
+	bool has_a_guard = has_guard(reading, i);
 
-	if (map->end - map->start <= STACK_LIMIT_BYTES &&
-	    has_stack_pointer(reading, map->start, map->end)) {
-		if (has_guard(reading, i))
-			remember_size(reading, map->end - map->start);
-		return map->end;
-	}
-	if (!has_guard(reading, i))
-		return map->start;
-	if (has_thread_below(reading, map->end, map->start)) {
+	if (has_a_guard && has_thread_below(reading, map->end, map->start)) {
 		remember_size(reading, map->end - map->start);
 		return map->end;
 	}
-	for (size_t k = 0; k < reading->stack_size_count; k++) {
+	for (size_t k = 0; has_a_guard && k < reading->stack_size_count; k++) {
 		uint64_t end = map->start + reading->stack_sizes[k];
 
 		if (end < map->end && has_thread_below(reading, end, map->start))
 			return end;
 	}
+	if (map->end - map->start <= (has_a_guard ? STACK_LIMIT_BYTES : BARE_STACK_LIMIT_BYTES) &&
+	    has_stack_pointer(reading, map->start, map->end))
+		return map->end;
 	return map->start;
 }
 
@@ -443,6 +442,7 @@ static int take(struct reading *reading)
 	if (error)
 		return error;
 	limpet_pages_leave_out_swapped(reading->pages);
+	remember_size(reading, DEFAULT_STACK_BYTES - reading->page_bytes);
 	read_stack_pointers(reading);
 	for (size_t i = 0; i < reading->maps.count; i++)
 		count_map(reading, i);
@@ -482,8 +482,9 @@ int limpet_accounts_take(pid_t pid, const struct limpet_accounts_options *option
 static const struct {
 	const char *text, *name;
 } marks[] = {
-	{"<jemalloc>: ", "jemalloc"}, {"mimalloc: ", "mimalloc"}, {"tcmalloc: ", "tcmalloc"},
-	{"TCMALLOC_", "tcmalloc"},    {"rpmalloc", "rpmalloc"},   {"snmalloc", "snmalloc"},
+	{"<jemalloc>: ", "jemalloc"}, {"mimalloc: ", "mimalloc"}, {"mimalloc_", "mimalloc"},
+	{"tcmalloc: ", "tcmalloc"},   {"TCMALLOC_", "tcmalloc"},  {"rpmalloc", "rpmalloc"},
+	{"snmalloc", "snmalloc"},
 };
 
 static const char *const needles[] = {"malloc", "MALLOC_"};

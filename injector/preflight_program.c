@@ -583,12 +583,18 @@ static bool has_entries(void *context, const struct limpet_module *module)
 	return false;
 }
 
-/* Of other allocators that are followed it cannot be told from outside what is theirs. */
-static bool follows_others(const struct limpet_check *check, const struct limpet_entries *entries)
+/* Of other allocators that are followed it cannot be told from outside what is theirs: those that
+ * are hooked where they begin, and libraries that bring a malloc. */
+static bool follows_others(pid_t pid, struct limpet_modules *modules,
+			   const struct limpet_entries *entries)
 {
-	for (size_t i = 0; i < check->maps.count; i++)
-		if (limpet_allocator_of_library(check->maps.list[i].path))
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+
+		if (!module->loader && limpet_module_has_malloc(pid, module) &&
+		    !limpet_modules_is_libc(modules, module))
 			return true;
+	}
 	return entries->count > entries->families[LIMPET_ENTRY_FINDER];
 }
 
@@ -612,7 +618,7 @@ static void check_unfollowed(struct limpet_check *check)
 		limpet_modules_done(&modules);
 		return;
 	}
-	if (!follows_others(check, &entries) &&
+	if (!follows_others(check->pid, &modules, &entries) &&
 	    limpet_accounts_take(check->pid, &options, memory) == 0) {
 		if (limpet_unfollowed_judge(memory, NULL, "").is_large) {
 			limpet_accounts_name(&modules, has_entries, &entries, check->out->runtime,

@@ -281,8 +281,10 @@ static void sample_finish(struct sample *sample, struct limpet_recorder *recorde
 
 static inline void sample_tick(struct sample *sample, struct limpet_recorder *recorder)
 {
-	const struct limpet_recorder_tick tick = {
-		.time_ns = sample->now_ns, .rss_bytes = 50u << 20, .cgroup_bytes = 70u << 20};
+	const struct limpet_recorder_tick tick = {.time_ns = sample->now_ns,
+						  .rss_bytes = 50u << 20,
+						  .cgroup_bytes = 70u << 20,
+						  .memory = sample_memory};
 
 	assert_true(limpet_recorder_tick(recorder, &tick) >= 0);
 }
