@@ -30,8 +30,10 @@
 #define DEFAULT_STACK_BYTES ((uint64_t)8 << 20) /* with a page for a guard */
 #define STACK_SIZES 8u
 #define TASKS_LIMIT 4096
-/* Pages whose first words are read, of 2 GiB: what is left then is unknown. */
-#define HEADS_LIMIT ((uint64_t)512 << 10)
+/* Pages whose first words are read, of 512 MiB: what is left then is unknown. What is large, and
+ * may be of one kind, comes last. */
+#define HEADS_LIMIT ((uint64_t)128 << 10)
+#define LARGE_BYTES ((uint64_t)64 << 20)
 #define HEADS_AT_ONCE 512u
 #define HEAD_WORDS 4u
 /* Of larger mappings it takes too long to read which pages there are, where the kernel cannot be
@@ -435,6 +437,11 @@ static bool has_glibc(const struct limpet_maps *maps)
 	return false;
 }
 
+static bool is_large(const struct limpet_map *map)
+{
+	return map->end - map->start >= LARGE_BYTES;
+}
+
 static int take(struct reading *reading)
 {
 	int error = limpet_pages_new(reading->pid, LIMPET_PAGES_ASK, &reading->pages);
@@ -444,8 +451,10 @@ static int take(struct reading *reading)
 	limpet_pages_leave_out_swapped(reading->pages);
 	remember_size(reading, DEFAULT_STACK_BYTES - reading->page_bytes);
 	read_stack_pointers(reading);
-	for (size_t i = 0; i < reading->maps.count; i++)
-		count_map(reading, i);
+	for (int large = 0; large < 2; large++)
+		for (size_t i = 0; i < reading->maps.count; i++)
+			if (is_large(&reading->maps.list[i]) == large)
+				count_map(reading, i);
 	error = settle(reading);
 	free(reading->stack_pointers);
 	limpet_pages_free(reading->pages);

@@ -84,7 +84,7 @@ nameless() {
 	same "in modules, by name or unknown" \
 		"$(($(nameless false) + $(site_sum turn_alpha allocations) + $(site_sum turn_omega allocations)))" 6000
 	"$LIMPET" report "$trace" >text
-	! grep -qF '[jit]' text
+	! grep -qF '[jit]' text || fail "called made code"
 	finish turns
 }
 
