@@ -19,8 +19,10 @@
 #define CHURN_SHARE 0.25
 
 const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS] = {
-	"holds",       "grows", "turnover", "steady",  "churns",   "retained", "resident", "mapped",
-	"never_freed", "rose",  "maps",     "threads", "unjudged", "idle",     "pool"};
+	"holds",  "grows",       "turnover", "steady",  "churns",
+	"retained", "resident",  "mapped",   "never_freed", "rose",
+	"maps",   "threads",     "unjudged", "idle",    "pool",
+	"unfollowed"};
 
 /* ------------------------------------------------------------------ sentences */
 
@@ -384,6 +386,23 @@ static int find_mapped(struct limpet_findings_work *work)
 		limpet_units_format_count(calls, totals->mmaps), totals->mmaps == 1 ? "" : "s");
 }
 
+static int find_unfollowed(struct limpet_findings_work *work)
+{
+	const struct limpet_unfollowed it = limpet_model_unfollowed(work->model);
+	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_UNFOLLOWED,
+						.bytes = it.bytes,
+						.share = -1,
+						.per_second = -1};
+	char words[512];
+
+	if (!it.matters)
+		return 0;
+	if (it.rss_bytes)
+		finding.share = (double)it.bytes / (double)it.rss_bytes;
+	limpet_unfollowed_say(&it, words, sizeof(words));
+	return limpet_findings_add(work, &finding, "%s.", words);
+}
+
 static int find_beyond(struct limpet_findings_work *work)
 {
 	const struct limpet_model_point *end = last_point(work->model);
@@ -423,8 +442,8 @@ int limpet_findings_new(const struct limpet_view *view, const struct limpet_hist
 		.in_parts = is_in_parts(model, history),
 	};
 	static int (*const finders[])(struct limpet_findings_work *) = {
-		find_holder, limpet_findings_find_growing, find_churn, find_beyond,
-		limpet_findings_qualify};
+		find_holder,     limpet_findings_find_growing, find_churn, find_beyond,
+		find_unfollowed, limpet_findings_qualify};
 	int code = work.findings ? add_up(&work) : -ENOMEM;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(finders) && code == 0; i++)

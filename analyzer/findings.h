@@ -31,6 +31,7 @@ enum limpet_findings_kind {
 	LIMPET_FINDINGS_UNJUDGED,    /* why nothing is said of growth */
 	LIMPET_FINDINGS_IDLE,        /* there were no events */
 	LIMPET_FINDINGS_POOL,        /* memory that limpet does not look into */
+	LIMPET_FINDINGS_UNFOLLOWED,  /* resident memory of no allocator that was followed */
 	LIMPET_FINDINGS_KINDS
 };
 extern const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS];

@@ -797,5 +797,7 @@ int limpet_findings_find_growing(struct limpet_findings_work *work)
 		return code;
 	if (!heap || !work->in_parts)
 		return model->totals.events ? say_unjudged(&growth) : 0;
-	return growth.any || tidied_up(model) ? 0 : say_steady(&growth);
+	return growth.any || tidied_up(model) || limpet_model_unfollowed(model).grows
+		       ? 0
+		       : say_steady(&growth);
 }

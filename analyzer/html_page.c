@@ -69,7 +69,7 @@ static void add_column(struct limpet_html_page *page, const char *name, json_t *
 
 static json_int_t frame_number(struct limpet_html_page *page,
 			       const struct limpet_model_frame *frame, const char *module,
-			       bool allocator, uint64_t offset)
+			       bool allocator, bool made, uint64_t offset)
 {
 	json_int_t function = number_of(page, page->strings, frame->function);
 	json_int_t file = number_of(page, page->strings, frame->file);
@@ -79,8 +79,8 @@ static json_int_t frame_number(struct limpet_html_page *page,
 	json_int_t number;
 
 	/* An offset tells frames apart only where nothing else does. */
-	snprintf(look, sizeof(look), "%lld %lld %u %d %lld %" PRIx64, (long long)function,
-		 (long long)file, frame->line, frame->inlined, (long long)where,
+	snprintf(look, sizeof(look), "%lld %lld %u %d %lld %d %" PRIx64, (long long)function,
+		 (long long)file, frame->line, frame->inlined, (long long)where, made,
 		 function < 0 ? offset : 0);
 	number = number_of(page, page->frames, look);
 	if (json_object_size(page->frames) == before)
@@ -92,6 +92,7 @@ static json_int_t frame_number(struct limpet_html_page *page,
 	add_column(page, "module", json_integer(where));
 	add_column(page, "offset", json_string(hex));
 	add_column(page, "inlined", json_integer(frame->inlined));
+	add_column(page, "made", json_integer(made));
 	add_column(page, "kind",
 		   json_integer(limpet_fold_classify(frame->function, module, allocator)));
 	return number;
@@ -120,11 +121,11 @@ static json_int_t address_number(struct limpet_html_page *page, const struct lim
 	}
 	list = json_array();
 	for (uint32_t i = 0; i < count || !i; i++)
-		limpet_html_add(
-			page, list,
-			json_integer(frame_number(page, count ? &frames[i] : &nameless,
-						  node->module ? module->path : NULL,
-						  node->module && module->allocator, offset)));
+		limpet_html_add(page, list,
+				json_integer(frame_number(page, count ? &frames[i] : &nameless,
+							  node->module ? module->path : NULL,
+							  node->module && module->allocator,
+							  node->made, offset)));
 	limpet_html_add(page, page->addresses, list);
 	return number;
 }
@@ -237,8 +238,8 @@ int limpet_html_page_print(int (*print_data)(struct limpet_html_page *page, void
 		.addresses = json_array(),
 		.parents = json_array(),
 		.node_addresses = json_array(),
-		.columns = json_pack("{s:[],s:[],s:[],s:[],s:[],s:[],s:[]}", "function", "file",
-				     "line", "module", "offset", "inlined", "kind"),
+		.columns = json_pack("{s:[],s:[],s:[],s:[],s:[],s:[],s:[],s:[]}", "function",
+				     "file", "line", "module", "offset", "inlined", "made", "kind"),
 	};
 	int result = -ENOMEM;
 

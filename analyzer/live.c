@@ -74,6 +74,7 @@ struct limpet_live {
 	uint64_t peak_bytes, peak_ns;
 	struct limpet_model_missing missing;
 	uint64_t truncated_stacks;
+	struct limpet_memory memory;
 
 	struct limpet_model_point *points;
 	size_t point_count, point_step, point_skip;
@@ -312,6 +313,8 @@ static void take_losses(struct limpet_live *live, const struct limpet_trace_peri
 {
 	limpet_model_bounds_take(&live->missing, period);
 	live->truncated_stacks = period->truncated_stacks;
+	if (period->memory.known)
+		live->memory = period->memory;
 	if (period->capture_peak_bytes > live->peak_bytes) {
 		live->peak_bytes = period->capture_peak_bytes;
 		live->peak_ns = period->capture_peak_ns;
@@ -753,6 +756,7 @@ const struct limpet_model *limpet_live_model(struct limpet_live *live)
 	take_totals(live, before);
 	model->windowed = live->window_ns != 0;
 	model->to_ns = live->last_ns;
+	model->memory = live->memory;
 	model->compact = model->target->compact;
 	model->sample_bytes = live->row_by_row ? live->sample_bytes : 0;
 	model->missing = live->missing;

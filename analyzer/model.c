@@ -63,6 +63,7 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.truncated_stacks = sum->truncated_stacks,
 		.unseen_calls = sum->missing.unseen_calls,
 	};
+	model->memory = sum->memory;
 }
 
 void limpet_model_judge(struct limpet_model *model, uint64_t found)
@@ -436,4 +437,11 @@ void limpet_model_free(struct limpet_model *model)
 	free(model->timeline);
 	free(model->sizes);
 	free(model);
+}
+
+struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *model)
+{
+	return limpet_unfollowed_judge(&model->target->memory, &model->memory,
+				       model->end->unfollowed[0] ? model->end->unfollowed
+								 : model->target->unfollowed);
 }

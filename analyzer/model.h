@@ -21,6 +21,7 @@
 #include "analyzer/model_estimate.h"
 #include "analyzer/trace_reader.h"
 #include "common/err.h"
+#include "common/memory_accounts.h"
 
 struct limpet_model_options {
 	uint64_t from_ns, to_ns; /* since the capture's start; to_ns 0: to the end */
@@ -142,6 +143,8 @@ struct limpet_model {
 	const struct limpet_trace_module *modules; /* by number, from 1 */
 	uint32_t module_count;                     /* entries, the dummy 0 included */
 
+	struct limpet_memory memory; /* as it was last looked at, whatever the window */
+
 	bool sealed;           /* symbols are there */
 	bool symbols_complete; /* and every address was looked up */
 	struct limpet_model_private *private;
@@ -177,5 +180,8 @@ uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module,
 /* Every distinct (module, address) of the nodes, by module and address: what there is to seal. */
 size_t limpet_model_addresses(const struct limpet_model *model,
 			      const struct limpet_model_address **ret_addresses);
+
+/* What belongs to no allocator that was followed, in the whole capture. */
+struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *model);
 
 #endif

@@ -206,6 +206,8 @@ static void take_losses(struct work *work, const struct limpet_trace_period *per
 
 	limpet_model_bounds_take(&sum->missing, period);
 	sum->truncated_stacks = period->truncated_stacks;
+	if (period->memory.known)
+		sum->memory = period->memory;
 	if (period->capture_peak_bytes > work->capture_peak_bytes) {
 		work->capture_peak_bytes = period->capture_peak_bytes;
 		work->capture_peak_ns = period->capture_peak_ns;

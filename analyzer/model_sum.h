@@ -28,6 +28,7 @@ struct limpet_model_sum {
 	uint64_t given_up_ns;      /* before it there are sums alone */
 	uint64_t from_ns, to_ns;   /* as asked for; without single events, of the periods in it */
 	uint64_t losses;           /* LIMPET_LOSS_BIT: DAMAGED, BRIDGED, GIVEN_UP */
+	struct limpet_memory memory;
 };
 
 /* to_ns UINT64_MAX: to the end. 0, -ENOMEM or the error of a read. */

@@ -194,7 +194,7 @@ static int add_frame(struct limpet_places *places, const struct limpet_report_fr
 		}
 		function.name = name;
 	} else if (!frame->function) {
-		function.name = "[jit]";
+		function.name = limpet_report_nameless(frame->made);
 	}
 	result = add_function(places, &function, &number);
 	return result < 0 ? result

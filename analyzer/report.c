@@ -35,7 +35,7 @@ struct limpet_report_private {
 };
 
 /* Items with a meaning of their own. */
-enum { ITEM_NONE = 0, ITEM_JIT = 1, ITEM_FIRST = 2 };
+enum { ITEM_NONE = 0, ITEM_JIT = 1, ITEM_UNKNOWN = 2, ITEM_FIRST = 3 };
 
 int64_t limpet_report_figure(const struct limpet_model_site *site, enum limpet_report_sort sort)
 {
@@ -73,6 +73,11 @@ static bool is_allocator(const struct limpet_model *model, const struct limpet_t
 	return module->allocator && strcmp(module->path, model->target->executable) != 0;
 }
 
+const char *limpet_report_nameless(bool made)
+{
+	return made ? "[jit]" : "(unknown code)";
+}
+
 size_t limpet_report_node_frames(const struct limpet_model *model,
 				 const struct limpet_trace_node *node,
 				 struct limpet_report_frame *frames, size_t room)
@@ -83,7 +88,7 @@ size_t limpet_report_node_frames(const struct limpet_model *model,
 	bool allocator;
 
 	/* A return address may be the first byte of what follows: one less is within the call. */
-	frames[0] = (struct limpet_report_frame){.offset = node->address - 1};
+	frames[0] = (struct limpet_report_frame){.offset = node->address - 1, .made = node->made};
 	allocator = node->module && is_allocator(model, module);
 	count = limpet_model_symbols(model, node->module, node->address, &symbols);
 	if (!count && !node->module)
@@ -99,6 +104,7 @@ size_t limpet_report_node_frames(const struct limpet_model *model,
 		count = (uint32_t)room;
 	for (uint32_t i = 0; i < count; i++) {
 		frames[i].module = node->module ? module->path : NULL;
+		frames[i].made = node->made;
 		frames[i].offset = node->address - 1 - module->bias;
 		frames[i].kind = limpet_fold_classify(frames[i].function, module->path, allocator);
 	}
@@ -194,10 +200,10 @@ static int intern_looks(struct limpet_report_private *private, uint32_t parent, 
 /* Looks of a node, and what its children need to know of it. */
 struct node_looks {
 	uint32_t number;
-	uint32_t via; /* item of the library's function that the innermost shown frame called, or 0
-		       */
-	bool jit;     /* the innermost shown frame is JIT code */
-	bool shown;   /* the innermost frame is a shown one */
+	uint32_t via;  /* item of the library's function that the innermost shown frame called, or 0
+			*/
+	uint32_t code; /* the innermost shown frame is in no module: ITEM_JIT, ITEM_UNKNOWN */
+	bool shown;    /* the innermost frame is a shown one */
 };
 
 /* The frame next to the program's innermost: `strdup` and `getline` called at one line are two
@@ -222,8 +228,10 @@ static int add_node_looks(struct limpet_report_private *private,
 			  struct node_looks *looks)
 {
 	for (size_t i = count; i-- > 0;) {
-		uint32_t item = ITEM_JIT;
-		bool jit = !frames[i].module;
+		uint32_t code = frames[i].module                       ? ITEM_NONE
+				: frames[i].made || frames[i].function ? ITEM_JIT
+								       : ITEM_UNKNOWN;
+		uint32_t item = code;
 		int result = 0;
 
 		if (!noise && frames[i].kind != LIMPET_FOLD_PROGRAM) {
@@ -235,15 +243,15 @@ static int add_node_looks(struct limpet_report_private *private,
 		looks->via = ITEM_NONE;
 		looks->shown = true;
 		/* JIT code moves and multiplies: a run of it looks like one frame. */
-		if (jit && !noise && looks->jit)
+		if (code && !noise && looks->code == code)
 			continue;
-		if (!jit || noise)
+		if (!code || noise)
 			result = intern_item(private, &frames[i], &item);
 		if (!result)
 			result = intern_looks(private, looks->number, item, &looks->number);
 		if (result)
 			return result;
-		looks->jit = jit;
+		looks->code = code;
 	}
 	return 0;
 }

@@ -53,13 +53,16 @@ struct limpet_report_frame {
 	const char *file;     /* NULL: unknown */
 	uint32_t line;        /* 0: unknown */
 	bool inlined;         /* into the next frame */
-	const char *module;   /* path; NULL: in no module, so made by a JIT compiler */
+	const char *module;   /* path; NULL: in no module that is known */
+	bool made;            /* seen to be code that the program made itself: a JIT compiler's */
 	uint64_t offset;      /* of the call in the module's file; without module: its address */
 	enum limpet_fold_kind kind;
 };
 
 /* More than any symbolizer answers for one address. */
 #define LIMPET_REPORT_NODE_FRAMES_MAX 256
+/* What a frame without function and module is called. */
+const char *limpet_report_nameless(bool made);
 /* Frames of one node that is not lost, innermost first, written from frames[0]; answers their
  * number (>= 1). `room` frames fit; what is beyond is left out. */
 size_t limpet_report_node_frames(const struct limpet_model *model,

@@ -159,6 +159,40 @@ static const char *say_kinds(char ret[3 * BETWEEN], struct limpet_pen *pen)
 	return ret;
 }
 
+/* Nothing is missing; and whether there is anything else that the program allocates by. */
+static int print_none(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	const struct limpet_unfollowed unfollowed = limpet_model_unfollowed(model);
+	bool all = unfollowed.has_growth && !unfollowed.matters;
+	const char *allocators = model->target->allocators;
+	const char *where = model->compact || model->given_up_ns ? "figures" : "trace";
+
+	if (!model->complete || model->overload_count || model->sample_bytes)
+		return limpet_pen_wrap(pen, "", HANG, "losses    none%s",
+				       !model->complete        ? " so far"
+				       : model->overload_count ? " but by sampling"
+							       : ": every sample is in the trace");
+	if (all)
+		return limpet_pen_wrap(pen, "", HANG, "losses    none: every event is in the %s",
+				       where);
+	return limpet_pen_wrap(pen, "", HANG, "losses    none: every event of %s is in the %s",
+			       allocators[0] ? allocators : "the allocators that were followed",
+			       where);
+}
+
+/* Not a loss: nobody looked there. */
+static int print_unfollowed(struct limpet_pen *pen)
+{
+	const struct limpet_unfollowed unfollowed = limpet_model_unfollowed(pen->report->model);
+	char words[512];
+
+	if (!unfollowed.matters)
+		return 0;
+	limpet_unfollowed_say(&unfollowed, words, sizeof(words));
+	return limpet_pen_wrap(pen, pen->options->warn, HANG, "unseen    %s", words);
+}
+
 /* What is missing, or that nothing is. */
 static int print_losses(struct limpet_pen *pen)
 {
@@ -209,13 +243,7 @@ static int print_losses(struct limpet_pen *pen)
 				       "%-9s the trace is not complete%s%s", any ? "" : "losses",
 				       why[0] ? ": " : "", why);
 	if (!result && !any)
-		result = limpet_pen_wrap(pen, "", HANG, "losses    none%s",
-					 !model->complete        ? " so far"
-					 : model->overload_count ? " but by sampling"
-					 : model->sample_bytes   ? ": every sample is in the trace"
-					 : model->compact || model->given_up_ns
-						 ? ": every event is in the figures"
-						 : ": every event is in the trace");
+		result = print_none(pen);
 	if (!result && model->compact)
 		result = limpet_pen_wrap(pen, "", HANG,
 					 "kept      sums by the minute, no single events");
@@ -494,5 +522,7 @@ int limpet_report_head_print(struct limpet_pen *pen)
 		result = print_hidden(pen);
 	if (!result)
 		result = print_losses(pen);
+	if (!result)
+		result = print_unfollowed(pen);
 	return result ? result : print_totals(pen);
 }

@@ -291,15 +291,19 @@ static json_t *owner_name(const struct limpet_model *model, uint32_t node)
 
 static json_t *frame_object(const struct limpet_report_frame *frame)
 {
+	json_t *object;
 	char offset[20];
 
 	snprintf(offset, sizeof(offset), "0x%" PRIx64, frame->offset);
-	return json_pack("{s:o,s:o,s:o,s:o,s:b,s:s,s:b}", "function",
-			 limpet_json_text(frame->function), "file", limpet_json_text(frame->file),
-			 "line", frame->line ? limpet_json_number(frame->line) : json_null(),
-			 "module", limpet_json_text(frame->module), "inlined", frame->inlined,
-			 frame->module ? "offset" : "address", offset, "noise",
-			 frame->kind != LIMPET_FOLD_PROGRAM);
+	object = json_pack("{s:o,s:o,s:o,s:o,s:b,s:s,s:b}", "function",
+			   limpet_json_text(frame->function), "file", limpet_json_text(frame->file),
+			   "line", frame->line ? limpet_json_number(frame->line) : json_null(),
+			   "module", limpet_json_text(frame->module), "inlined", frame->inlined,
+			   frame->module ? "offset" : "address", offset, "noise",
+			   frame->kind != LIMPET_FOLD_PROGRAM);
+	if (object && !frame->module)
+		json_object_set_new(object, "jit", json_boolean(frame->made));
+	return object;
 }
 
 static json_t *stack_array(struct limpet_report *report, uint32_t node, bool *ret_cut)
@@ -472,6 +476,33 @@ static json_t *findings_array(const struct limpet_findings *findings)
 	return array;
 }
 
+/* null: not looked at. */
+static json_t *memory_object(const struct limpet_memory *memory)
+{
+	json_t *object = memory->known ? json_object() : json_null();
+
+	for (unsigned i = 0; memory->known && i < LIMPET_MEMORY_ACCOUNTS; i++)
+		json_object_set_new(object, limpet_memory_words[i],
+				    limpet_json_number(memory->bytes[i]));
+	return object;
+}
+
+/* null: not known. */
+static json_t *unfollowed_object(const struct limpet_model *model)
+{
+	const struct limpet_unfollowed it = limpet_model_unfollowed(model);
+
+	if (!it.known)
+		return json_null();
+	return json_pack(
+		"{s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o}", "bytes", limpet_json_number(it.bytes),
+		"rss_bytes", limpet_json_number(it.rss_bytes), "growth_bytes",
+		it.has_growth ? json_integer(it.growth_bytes) : json_null(), "large", it.is_large,
+		"grows", it.grows, "names", it.names[0] ? limpet_json_text(it.names) : json_null(),
+		"memory_before", memory_object(&model->target->memory), "memory",
+		memory_object(model->memory.known ? &model->memory : &model->target->memory));
+}
+
 int limpet_report_json_print_head(struct limpet_report *report, FILE *file)
 {
 	const struct limpet_model *model = report->model;
@@ -487,6 +518,8 @@ int limpet_report_json_print_head(struct limpet_report *report, FILE *file)
 		result = limpet_json_print(file, ",\n\"totals\":", totals_object(model));
 	if (!result)
 		result = limpet_json_print(file, ",\n\"allocators\":", owners_array(model));
+	if (!result)
+		result = limpet_json_print(file, ",\n\"unfollowed\":", unfollowed_object(model));
 	if (!result)
 		result = limpet_json_print(
 			file, ",\n\"findings\":", findings_array(report->options.findings));

@@ -25,7 +25,9 @@ static char *frame_name(const struct limpet_report_frame *frame, bool full)
 	else if (frame->function)
 		out = strdup(frame->function);
 	else if (asprintf(&out, frame->module ? "%s+0x%" PRIx64 : "%s 0x%" PRIx64,
-			  frame->module ? base_name(frame->module) : "[jit]", frame->offset) < 0)
+			  frame->module ? base_name(frame->module)
+					: limpet_report_nameless(frame->made),
+			  frame->offset) < 0)
 		out = NULL;
 	return out ? limpet_plain_text_clean(out) : NULL;
 }

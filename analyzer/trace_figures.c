@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyzer/trace_reader.h"
+#include "analyzer/trace_tables.h"
 #include "common/trace_block.h"
 
 /* Nodes are numbers into the reader's table, or 0 where that does not hold them. */
@@ -165,6 +166,9 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 			period->threads = limpet_cursor_varint(section);
 		if (limpet_cursor_left(section))
 			period->agent_bytes = limpet_cursor_varint(section);
+		break;
+	case LIMPET_PERIOD_MEMORY:
+		limpet_trace_read_memory(section, &period->memory);
 		break;
 	case LIMPET_PERIOD_LOSSES:
 		period->dropped_events = limpet_cursor_varint(section);

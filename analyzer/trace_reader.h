@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "common/losses.h"
+#include "common/memory_accounts.h"
 #include "common/trace_format.h"
 #include "common/varint.h"
 
@@ -56,6 +57,8 @@ struct limpet_trace_target {
 	uint64_t max_bytes;          /* the oldest events were given up to keep it; 0: none were */
 	uint64_t page_bytes;
 	uint32_t cpus;
+	struct limpet_memory memory; /* before the capture began */
+	const char *unfollowed;      /* who may have its unknown part; "": not known */
 };
 const struct limpet_trace_target *limpet_trace_reader_target(
 	const struct limpet_trace_reader *reader);
@@ -75,8 +78,9 @@ uint32_t limpet_trace_reader_modules(const struct limpet_trace_reader *reader,
 struct limpet_trace_node {
 	uint64_t address; /* return address in the target; look up address - 1 */
 	uint32_t parent;  /* < own number; 0: root */
-	uint32_t module;  /* number, always valid as an index; 0: none (JIT code...) */
+	uint32_t module;  /* number, always valid as an index; 0: none known */
 	bool truncated;   /* the walk ended here */
+	bool made;        /* seen to be code that the program made itself */
 	bool lost;        /* its block is damaged: nothing is known */
 	uint16_t owner;   /* by which allocator blocks with this stack were made; 0: not said */
 };
@@ -99,6 +103,7 @@ struct limpet_trace_end {
 	int64_t attach_stop_us, detach_stop_us;            /* < 0: unknown */
 	uint64_t agent_memory_bytes, agent_resident_bytes; /* the latter at most; 0: unknown */
 	const char *because; /* why it is not complete, in more words than its losses; "": none */
+	const char *unfollowed; /* who may have memory that is unknown; "": not known */
 };
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
 
@@ -214,9 +219,10 @@ struct limpet_trace_period {
 	uint32_t events_sequence; /* its EVENTS block; 0: none */
 	uint32_t rows;
 	uint64_t first_ns, last_ns;
-	uint64_t totals[LIMPET_TOTAL_COUNT];                     /* since the capture's start */
-	uint64_t rss_bytes, cgroup_bytes;                        /* at its end; 0: unknown */
-	uint64_t threads, agent_bytes;                           /* the same */
+	uint64_t totals[LIMPET_TOTAL_COUNT]; /* since the capture's start */
+	uint64_t rss_bytes, cgroup_bytes;    /* at its end; 0: unknown */
+	uint64_t threads, agent_bytes;       /* the same */
+	struct limpet_memory memory;         /* as it was last looked at in it */
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
 	struct limpet_dropped dropped;           /* of the dropped events; an older trace: 0 */
 	uint64_t inferred_frees, inferred_bytes; /* since there were losses; likewise */

@@ -12,10 +12,11 @@ int limpet_trace_tables_init(struct limpet_trace_tables *tables)
 	*tables = (struct limpet_trace_tables){0};
 	target->comm = target->command = target->executable = target->allocators = "";
 	target->host = target->kernel = target->machine = target->boot_id = "";
-	target->container = "";
+	target->container = target->unfollowed = "";
 	target->unseen_rss_share = -1;
 	tables->end.attach_stop_us = tables->end.detach_stop_us = -1;
 	tables->end.because = "";
+	tables->end.unfollowed = "";
 	/* the dummies */
 	tables->modules = calloc(1, sizeof(*tables->modules));
 	tables->nodes = calloc(1, sizeof(*tables->nodes));
@@ -113,9 +114,22 @@ static const char **string_of(struct limpet_trace_target *target, unsigned tag)
 		return &target->boot_id;
 	case LIMPET_HEADER_CONTAINER:
 		return &target->container;
+	case LIMPET_HEADER_UNFOLLOWED:
+		return &target->unfollowed;
 	default:
 		return NULL;
 	}
+}
+
+void limpet_trace_read_memory(struct limpet_cursor *section, struct limpet_memory *ret)
+{
+	struct limpet_memory memory = {.known = true};
+
+	/* a later limpet may have more of them */
+	for (unsigned i = 0; i < LIMPET_MEMORY_ACCOUNTS && limpet_cursor_left(section); i++)
+		memory.bytes[i] = limpet_cursor_varint(section);
+	if (!section->failed)
+		*ret = memory;
 }
 
 static void take_header_number(struct limpet_trace_target *target, unsigned tag,
@@ -155,6 +169,9 @@ static void take_header_number(struct limpet_trace_target *target, unsigned tag,
 		break;
 	case LIMPET_HEADER_PAGE_BYTES:
 		target->page_bytes = limpet_cursor_varint(section);
+		break;
+	case LIMPET_HEADER_MEMORY:
+		limpet_trace_read_memory(section, &target->memory);
 		break;
 	case LIMPET_HEADER_CPUS:
 		target->cpus = (uint32_t)limpet_cursor_limited(section, UINT32_MAX);
@@ -293,6 +310,7 @@ static int read_node(struct limpet_trace_tables *tables, struct limpet_cursor *l
 	node->parent = number - (uint32_t)up;
 	node->module = (uint32_t)module;
 	node->truncated = flags & LIMPET_TRACE_NODE_TRUNCATED;
+	node->made = !module && flags & LIMPET_TRACE_NODE_MADE;
 	tables->node_count++;
 	return 0;
 }
@@ -377,6 +395,12 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 
 		if (tag == LIMPET_ENDING_BECAUSE) {
 			code = take_string(tables, &section, &read.because);
+			if (code < 0)
+				return code;
+			continue;
+		}
+		if (tag == LIMPET_ENDING_UNFOLLOWED) {
+			code = take_string(tables, &section, &read.unfollowed);
 			if (code < 0)
 				return code;
 			continue;

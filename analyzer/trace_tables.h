@@ -8,7 +8,7 @@
 
 struct limpet_trace_tables {
 	struct limpet_trace_target target;
-	char *strings[10]; /* of the target and the end */
+	char *strings[12]; /* of the target and the end */
 	size_t string_count;
 	struct limpet_trace_module *modules;
 	uint32_t module_count, module_room;
@@ -28,5 +28,8 @@ int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
 			     struct limpet_cursor sections);
 /* After the last block: makes every reference between the tables valid. */
 void limpet_trace_tables_settle(struct limpet_trace_tables *tables);
+
+/* The accounts of a HEADER or PERIOD; untouched if they are damaged. */
+void limpet_trace_read_memory(struct limpet_cursor *section, struct limpet_memory *ret);
 
 #endif

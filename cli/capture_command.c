@@ -125,6 +125,8 @@ static void show_progress(void *context, const struct limpet_capture_progress *p
 		.live_bytes = progress->live_bytes,
 		.estimated = progress->estimated,
 		.growing = progress->growing,
+		.unfollowed_bytes = progress->unfollowed_bytes,
+		.unfollowed_growth_bytes = progress->unfollowed_growth_bytes,
 		.growing_bytes = progress->growing_bytes,
 		.phase = progress->phase,
 	};
@@ -431,6 +433,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 		.with_command_line = options->with_command_line,
 		.unseen_rss_share = preflight->unseen_rss_share,
 		.allocators = preflight->allocators,
+		.runtime = preflight->runtime,
 		.load = options->load,
 		.entry_list = options->entry_list,
 		.interrupted = &interrupted,

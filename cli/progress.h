@@ -19,6 +19,8 @@ struct limpet_progress_sample {
 	bool estimated;      /* that, and what grew: from samples */
 	const char *growing; /* name of the site that grew most, or NULL; any bytes */
 	uint64_t growing_bytes;
+	/* resident memory of no allocator that is followed, and its growth; 0: not to be said */
+	uint64_t unfollowed_bytes, unfollowed_growth_bytes;
 	const char
 		*phase; /* NULL while capturing; else a word or two: "detaching", "sealing 40 %" */
 };

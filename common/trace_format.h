@@ -93,7 +93,9 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_CGROUP_LIMIT_BYTES, /* absent: unlimited or unknown */
 	LIMPET_HEADER_OVERLOAD_BYTES, /* the period of samples taken in overloads; 0: none are */
 	LIMPET_HEADER_COMPACT,        /* 1: no EVENTS */
-	LIMPET_HEADER_MAX_BYTES       /* absent: nothing is given up */
+	LIMPET_HEADER_MAX_BYTES,      /* absent: nothing is given up */
+	LIMPET_HEADER_MEMORY = 32,    /* before the agent came: enum limpet_memory_account */
+	LIMPET_HEADER_UNFOLLOWED      /* who may have the unknown part of it, in words */
 };
 
 enum limpet_trace_modules_section { LIMPET_MODULES_LIST = 1 };
@@ -107,6 +109,9 @@ enum limpet_trace_nodes_section {
 /* No frame: it stands for its parent's stack, for the blocks of the allocator that the address
  * names. */
 #define LIMPET_TRACE_NODE_OWNER 2u
+/* In no module, and in anonymous executable memory when the stack was described: code that the
+ * program made itself. */
+#define LIMPET_TRACE_NODE_MADE 4u
 #define LIMPET_TRACE_OWNERS_MAX 4096u
 
 enum limpet_trace_events_section {
@@ -153,10 +158,11 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_SIZES, /* bucket, allocations, bytes */
 	LIMPET_PERIOD_SITES,
 	LIMPET_PERIOD_MAPS,
-	LIMPET_PERIOD_OVERLOADS, /* from, ns since the capture's start, and length of each; or of
-				   the part of it that was known since the period before */
-	LIMPET_PERIOD_HELD,      /* what sites held at the capture's peak: blocks, bytes */
-	LIMPET_PERIOD_TIMELINE   /* of SUMS: points of time before */
+	LIMPET_PERIOD_OVERLOADS,  /* from, ns since the capture's start, and length of each; or of
+				    the part of it that was known since the period before */
+	LIMPET_PERIOD_HELD,       /* what sites held at the capture's peak: blocks, bytes */
+	LIMPET_PERIOD_TIMELINE,   /* of SUMS: points of time before */
+	LIMPET_PERIOD_MEMORY = 32 /* as in the HEADER; where it was looked at */
 };
 enum limpet_trace_total {
 	LIMPET_TOTAL_EVENTS,
@@ -203,10 +209,11 @@ enum limpet_trace_end_section {
 	LIMPET_ENDING_ATTACH_STOP_US,
 	LIMPET_ENDING_DETACH_STOP_US,
 	LIMPET_ENDING_AGENT_MEMORY_BYTES,
-	LIMPET_ENDING_LIVE_ENTRIES,        /* heap blocks in the LIVE blocks; absent: not written */
-	LIMPET_ENDING_BECAUSE,             /* why it is not complete, where no count says it */
-	LIMPET_ENDING_LOSSES,              /* a bit for each enum limpet_loss that holds */
-	LIMPET_ENDING_AGENT_RESIDENT_BYTES /* the most of its memory that was resident */
+	LIMPET_ENDING_LIVE_ENTRIES,         /* heap blocks in the LIVE blocks; absent: not written */
+	LIMPET_ENDING_BECAUSE,              /* why it is not complete, where no count says it */
+	LIMPET_ENDING_LOSSES,               /* a bit for each enum limpet_loss that holds */
+	LIMPET_ENDING_AGENT_RESIDENT_BYTES, /* the most of its memory that was resident */
+	LIMPET_ENDING_UNFOLLOWED = 33       /* as in the HEADER, at the end */
 };
 
 enum limpet_trace_symbols_section {

@@ -76,10 +76,12 @@ function nameOf(f) {
 }
 const FOLD = {program: 0, allocator: 1, library: 2, start: 3};
 const isJit = f => frames.function[f] < 0 && frames.module[f] < 0;
-/* Stands for a run of frames that a JIT compiler made, and that nobody has named. */
-const JIT = frames.function.length;
-for (const [column, value] of Object.entries({function: strings.push('[jit]') - 1, file: -1, line: 0, module: -1, offset: '0', inlined: 0, kind: FOLD.program}))
-  frames[column].push(value);
+/* Each stands for a run of frames that nobody has named: made by a JIT compiler, or unknown. */
+const JIT = frames.function.length, UNKNOWN = JIT + 1;
+for (const name of ['[jit]', '(unknown code)'])
+  for (const [column, value] of Object.entries({function: strings.push(name) - 1, file: -1, line: 0, module: -1, offset: '0', inlined: 0, made: 0, kind: FOLD.program}))
+    frames[column].push(value);
+const codeOf = f => frames.made[f] ? JIT : UNKNOWN;
 /* Without the parameters, which are long in C++ and seldom tell functions apart. */
 function short(name) {
   const end = name.lastIndexOf(')');
@@ -152,7 +154,7 @@ const rawLook = new Int32Array(nodes.parent.length), foldedLook = new Int32Array
       raw = look(raw, f);
       if (kind === FOLD.start || kind === FOLD.allocator) continue;
       if (!isJit(f)) run = look(run, f);
-      else if (looks.frame[run] !== JIT) run = look(run, JIT);
+      else if (looks.frame[run] !== codeOf(f)) run = look(run, codeOf(f));
       if (kind === FOLD.program) program = run;
     }
     rawLook[n] = raw;

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "injector/accounts.h"
 #include "injector/cgroup.h"
 #include "injector/children.h"
 #include "injector/control.h"
@@ -38,6 +39,11 @@
 #define CHECK_NS 1000000000u
 #define CHECK_UNTOLD_NS 100000000u
 #define FORKS_NS 10000000u
+/* Between two looks at what the memory of the target belongs to, which take time in which the
+ * target may wait to map memory, and nobody collects. What would take longer is done before the
+ * agent comes, and after it has left, alone. */
+#define MEMORY_NS 10000000000u
+#define MEMORY_MOST_NS 10000000u
 #define LAST_FORKS_NS 300000000u
 /* So long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
  * and a slow disk. */
@@ -74,6 +80,15 @@ struct limpet_capture {
 	struct limpet_recorder_stats last; /* once the recorder is gone */
 	char comm[64];
 	char growing[256];
+	/* What the target's memory belongs to: before the agent came, and as it was looked at last.
+	 */
+	struct limpet_memory memory_before, memory;
+	bool memory_is_new;      /* since the last tick */
+	uint64_t memory_ns;      /* of that look */
+	uint64_t memory_took_ns; /* it */
+	bool follows_others;     /* whose memory cannot be told from any other */
+	char unfollowed[128];    /* who may have what is unknown */
+	uint64_t rss_bytes;      /* as of the last tick */
 };
 
 /* ---------------------------------------------------------------- for other terminals */
@@ -112,6 +127,8 @@ static void enter_state(struct limpet_capture *capture, enum limpet_control_stat
 
 static void show(struct limpet_capture *capture, const char *phase)
 {
+	const struct limpet_unfollowed unfollowed = limpet_unfollowed_judge(
+		&capture->memory_before, &capture->memory, capture->unfollowed);
 	struct limpet_capture_progress progress = {.phase = phase};
 	struct limpet_recorder_stats stats;
 
@@ -125,11 +142,123 @@ static void show(struct limpet_capture *capture, const char *phase)
 	progress.live_bytes = stats.live_bytes;
 	progress.estimated = stats.estimated;
 	progress.growing_bytes = stats.growing_bytes;
+	if (unfollowed.is_large || unfollowed.grows)
+		progress.unfollowed_bytes = unfollowed.bytes;
+	if (unfollowed.grows)
+		progress.unfollowed_growth_bytes = (uint64_t)unfollowed.growth_bytes;
 	if (stats.growing_node &&
 	    limpet_collector_describe_site(capture->collector, stats.growing_node, capture->growing,
 					   sizeof(capture->growing)))
 		progress.growing = capture->growing;
 	capture->setup->progress(capture->setup->context, &progress);
+}
+
+/* ---------------------------------------------------------------- memory of others */
+
+struct mapped {
+	struct limpet_account_range *list;
+	size_t count, room;
+};
+
+static void add_mapped(void *context, uint64_t start, uint64_t end)
+{
+	struct mapped *mapped = context;
+
+	if (mapped->count < mapped->room)
+		mapped->list[mapped->count++] = (struct limpet_account_range){start, end};
+}
+
+static void count_mapped(void *context, uint64_t start, uint64_t end)
+{
+	struct mapped *mapped = context;
+
+	mapped->room += start < end;
+}
+
+/* Who may have it is looked for once it is worth a word: that reads the modules' files. */
+static void name_unfollowed(struct limpet_capture *capture)
+{
+	const struct limpet_memory *before = &capture->memory_before, *now = &capture->memory;
+	bool matters = limpet_unfollowed_judge(before, now, "").matters;
+
+	if (capture->unfollowed[0] || !limpet_unfollowed_is_to_be_named(before, now))
+		return;
+	limpet_accounts_name(limpet_session_modules(capture->session), limpet_session_has_entries,
+			     capture->session, matters ? capture->setup->runtime : "",
+			     capture->unfollowed, sizeof(capture->unfollowed));
+}
+
+/* What the agent keeps for itself is in no file of ours. */
+static void leave_out_agent(const struct limpet_capture *capture, struct limpet_memory *memory)
+{
+	uint64_t *unknown = &memory->bytes[LIMPET_MEMORY_UNKNOWN], own;
+
+	own = LIMPET_RULE_CACHE_BYTES +
+	      (limpet_collector_thread_states(capture->collector) +
+	       (uint64_t)limpet_segment_room_pages(limpet_session_segment(capture->session))) *
+		      LIMPET_SCRATCH_BYTES;
+	if (own > *unknown)
+		own = *unknown;
+	*unknown -= own;
+	memory->bytes[LIMPET_MEMORY_OWN] += own;
+}
+
+static int look_at_memory(struct limpet_capture *capture, bool agent_is_there)
+{
+	struct limpet_accounts_options options = {.modules =
+							  limpet_session_modules(capture->session)};
+	struct mapped mapped = {.count = 0};
+	struct limpet_memory memory;
+	int error;
+
+	if (capture->follows_others || limpet_session_late(capture->session)->functions)
+		return -ENOTSUP;
+	limpet_recorder_walk_mappings(capture->recorder, count_mapped, &mapped);
+	mapped.list = calloc(mapped.room + 1, sizeof(*mapped.list));
+	if (!mapped.list)
+		return -ENOMEM;
+	limpet_recorder_walk_mappings(capture->recorder, add_mapped, &mapped);
+	options.mapped = mapped.list;
+	options.mapped_count = mapped.count;
+	error = limpet_accounts_take(capture->setup->pid, &options, &memory);
+	free(mapped.list);
+	if (error)
+		return error;
+	if (agent_is_there)
+		leave_out_agent(capture, &memory);
+	capture->memory = memory;
+	capture->memory_is_new = true;
+	return 0;
+}
+
+/* How long a look would take, by the last one: it takes the longer the more is resident. */
+static double expected_ns(const struct limpet_capture *capture)
+{
+	const struct limpet_memory *last =
+		capture->memory.known ? &capture->memory : &capture->memory_before;
+	uint64_t rss_bytes = last->bytes[LIMPET_MEMORY_RSS];
+	double took_ns = (double)capture->memory_took_ns;
+
+	return rss_bytes && capture->rss_bytes > rss_bytes
+		       ? took_ns * (double)capture->rss_bytes / (double)rss_bytes
+		       : took_ns;
+}
+
+static void keep_accounts(struct limpet_capture *capture, uint64_t now_ns)
+{
+	if (!capture->memory_before.known || now_ns - capture->memory_ns < MEMORY_NS ||
+	    expected_ns(capture) > MEMORY_MOST_NS)
+		return;
+	capture->memory_ns = now_ns;
+	(void)look_at_memory(capture, true);
+	capture->memory_took_ns = limpet_monotonic_ns() - now_ns;
+}
+
+static void take_memory(struct limpet_capture *capture, struct limpet_recorder_tick *tick)
+{
+	if (capture->memory_is_new)
+		tick->memory = capture->memory;
+	capture->memory_is_new = false;
 }
 
 /* ---------------------------------------------------------------- the stream */
@@ -146,8 +275,10 @@ static void tick(struct limpet_capture *capture)
 	int error;
 
 	limpet_collector_fill_tick(capture->collector, &now);
+	take_memory(capture, &now);
 	capture->dropped_events = now.dropped_events;
 	note_agent(capture, &now);
+	capture->rss_bytes = now.rss_bytes;
 	error = limpet_recorder_tick(capture->recorder, &now);
 	if (error < 0 && !capture->file_error)
 		capture->file_error = error;
@@ -252,6 +383,7 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	if (setup->duration_ns &&
 	    limpet_collector_time_ns(capture->collector) >= setup->duration_ns)
 		return LIMPET_END_DURATION;
+	keep_accounts(capture, now_ns);
 	if (is_due(&capture->tick_ns, now_ns, TICK_NS))
 		tick(capture);
 	if (capture->forks)
@@ -403,6 +535,22 @@ static void step_back(void)
 	syscall(SYS_ioprio_set, who_process, 0, best_effort_lowest);
 }
 
+/* Before the agent comes. A program that has not begun yet has nothing. */
+static void look_before(struct limpet_capture *capture)
+{
+	const struct limpet_accounts_options options = {
+		.modules = limpet_session_modules(capture->session)};
+
+	capture->follows_others = !limpet_session_follows_glibc_alone(capture->session) ||
+				  capture->setup->unseen_rss_share >= 0;
+	capture->memory_ns = limpet_monotonic_ns();
+	if (capture->follows_others ||
+	    limpet_accounts_take(capture->setup->pid, &options, &capture->memory_before) < 0)
+		return;
+	capture->memory_took_ns = limpet_monotonic_ns() - capture->memory_ns;
+	name_unfollowed(capture);
+}
+
 static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
@@ -421,6 +569,8 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
 		.unseen_rss_share = setup->unseen_rss_share,
 		.allocators = setup->allocators,
+		.memory = capture->memory_before,
+		.unfollowed = capture->unfollowed,
 	};
 	char command[4096] = "", executable[4096] = "", container[LIMPET_CONTAINER_ID_BYTES];
 	struct limpet_cgroup cgroup;
@@ -477,8 +627,10 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
 				      setup->pid);
 	error = limpet_session_prepare(setup->pid, &options, &capture->session, err);
-	if (!error)
+	if (!error) {
+		look_before(capture);
 		error = open_recorder(capture, err);
+	}
 	if (error)
 		return error;
 	if (limpet_collector_new(capture->session, capture->recorder, &capture->collector) < 0 ||
@@ -688,6 +840,19 @@ static uint64_t say_what_stayed_unseen(const struct limpet_capture *capture,
 	return losses;
 }
 
+/* Once all that it mapped is booked. */
+static void look_at_the_end(struct limpet_capture *capture,
+			    const struct limpet_capture_result *result)
+{
+	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
+
+	if (!capture->memory_before.known || result->end == LIMPET_END_TARGET_EXEC ||
+	    poll(&target, 1, 0) != 0)
+		return;
+	if (look_at_memory(capture, !result->unloaded) == 0)
+		name_unfollowed(capture);
+}
+
 static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
@@ -697,7 +862,9 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	uint64_t losses;
 	int64_t drained = limpet_collector_drain_all(capture->collector);
 
+	look_at_the_end(capture, result);
 	limpet_collector_fill_tick(capture->collector, &last);
+	take_memory(capture, &last);
 	if (drained < 0 && !capture->file_error)
 		capture->file_error = (int)drained;
 	result->dropped_events = last.dropped_events;
@@ -722,6 +889,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.agent_memory_bytes = agent_memory_bytes(capture),
 		.agent_resident_bytes = capture->agent_most_bytes,
 		.because = result->because,
+		.unfollowed = capture->unfollowed,
 	};
 	(void)limpet_recorder_finish(capture->recorder, &last, &end);
 	result->complete = limpet_losses_complete(limpet_recorder_losses(capture->recorder));

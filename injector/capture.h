@@ -27,6 +27,9 @@ struct limpet_capture_progress {
 	bool estimated;      /* live: by sampling */
 	const char *growing; /* module and offset of the site that grew most, or NULL */
 	uint64_t growing_bytes;
+	uint64_t unfollowed_bytes; /* resident, of no allocator that is followed; 0: not worth a
+				    * word, or not known */
+	uint64_t unfollowed_growth_bytes;
 	const char *phase; /* NULL: capturing */
 };
 
@@ -48,6 +51,7 @@ struct limpet_capture_setup {
 	bool with_command_line;
 	double unseen_rss_share;
 	const char *allocators;
+	const char *runtime; /* of a language with a heap of its own; "": none */
 	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
 	enum limpet_load load;
 	bool assume_seccomp_ok; /* as preflight had it: of filters that come later, too */

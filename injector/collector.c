@@ -15,6 +15,7 @@
 #include "injector/proc.h"
 #include "injector/tracee.h"
 
+#define CODE_NS 1000000000u
 #define LOOK_SHARE 20u /* of the time, at most, for modules that nobody told us of */
 /* A thread may have taken its stamp and not yet stored that it is busy: longer than any store
  * buffer and than a preemption in between, which flushes it. Not much longer: what waits for it is
@@ -89,7 +90,11 @@ struct limpet_collector {
 	uint64_t ranges_ns, next_ranges_ns;
 	bool overloads;        /* the agent may sample for want of room */
 	uint64_t next_look_ns; /* for a module that we were not told of */
-	bool has_named;        /* functions that the user named */
+	/* Anonymous executable memory: code that the program made, as of the last look. */
+	struct range *code;
+	size_t code_count;
+	uint64_t code_ns;
+	bool has_named; /* functions that the user named */
 	struct limpet_plausible plausible;
 };
 
@@ -172,6 +177,7 @@ void limpet_collector_free(struct limpet_collector *collector)
 	if (!collector)
 		return;
 	limpet_module_book_free(collector->book);
+	free(collector->code);
 	limpet_merge_free(collector->merge);
 	free(collector->cursors);
 	free(collector->node_known);
@@ -454,11 +460,15 @@ static bool look_at_modules(struct limpet_collector *collector)
 }
 
 /* At once when the agent says so: a plugin may be gone again before the next look. */
-static void update_modules(struct limpet_collector *collector)
+static bool update_modules(struct limpet_collector *collector)
 {
+	bool changed;
+
 	collector->modules_seen = __atomic_load_n(&collector->shm->modules_seen, __ATOMIC_ACQUIRE);
-	if (look_at_modules(collector))
+	changed = look_at_modules(collector);
+	if (changed)
 		collector->rescans = 0;
+	return changed;
 }
 
 /* What comes there is none of the agent's: the program has put it there. */
@@ -483,22 +493,73 @@ static bool loader_has_called(const struct limpet_collector *collector)
 	       collector->modules_seen;
 }
 
+static bool is_made_code(const struct limpet_map *map)
+{
+	return map->perms[2] == 'x' && !map->inode &&
+	       (!map->path[0] || !strncmp(map->path, "[anon:", strlen("[anon:")));
+}
+
+static void look_at_code(struct limpet_collector *collector)
+{
+	struct limpet_maps maps;
+	struct range *code;
+	size_t count = 0;
+
+	if (limpet_proc_maps_read(limpet_session_pid(collector->session), &maps) < 0)
+		return;
+	code = calloc(maps.count + 1, sizeof(*code));
+	for (size_t i = 0; code && i < maps.count; i++)
+		if (is_made_code(&maps.list[i]))
+			code[count++] = (struct range){maps.list[i].start, maps.list[i].end};
+	limpet_proc_maps_done(&maps);
+	free(collector->code);
+	collector->code = code;
+	collector->code_count = count;
+	collector->code_ns = limpet_monotonic_ns();
+}
+
+/* Nor may a module have gone from there since the stack was recorded: that was its code. */
+static bool was_made(const struct limpet_collector *collector, uint64_t address, uint32_t gone)
+{
+	const struct limpet_shm *shm = collector->shm;
+	size_t low = 0, high = collector->code_count;
+	uint32_t count = __atomic_load_n(&shm->gone_places, __ATOMIC_ACQUIRE);
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (address < collector->code[middle].low)
+			high = middle;
+		else if (address >= collector->code[middle].high)
+			low = middle + 1;
+		else
+			return limpet_gone_find(shm->gone, count, address) == gone;
+	}
+	return false;
+}
+
 /* A frame of a module that nobody has told us of yet: it may be gone before we are told. Code that
- * a program makes itself is in no module at all, and is not to keep us looking. */
-static uint32_t find_module(struct limpet_collector *collector, const struct limpet_node *node)
+ * a program makes itself is in no module at all, and is not to keep us looking. ret_made: it lies
+ * in such code. */
+static uint32_t find_module(struct limpet_collector *collector, const struct limpet_node *node,
+			    bool *ret_made)
 {
 	uint32_t gone = LIMPET_NODE_GONE(node->flags);
-	uint32_t module = limpet_module_book_find(collector->book, node->address - 1, gone);
-	uint64_t now_ns;
+	uint64_t address = node->address - 1, now_ns;
+	uint32_t module = limpet_module_book_find(collector->book, address, gone);
 
 	if (module)
 		return module;
 	now_ns = limpet_monotonic_ns();
-	if (now_ns < collector->next_look_ns && !loader_has_called(collector))
-		return 0;
-	update_modules(collector);
-	collector->next_look_ns = now_ns + (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
-	return limpet_module_book_find(collector->book, node->address - 1, gone);
+	if (now_ns >= collector->next_look_ns || loader_has_called(collector)) {
+		if (update_modules(collector) || !was_made(collector, address, gone) ||
+		    now_ns - collector->code_ns > CODE_NS)
+			look_at_code(collector);
+		collector->next_look_ns = now_ns + (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
+		module = limpet_module_book_find(collector->book, address, gone);
+	}
+	*ret_made = !module && was_made(collector, address, gone);
+	return module;
 }
 
 /* Describes a stack to the trace, outermost frame first; answers the node that stands for it. Each
@@ -521,8 +582,11 @@ static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 	while (count) {
 		const struct limpet_node *copy = &copies[--count];
 		bool is_owner = copy->flags & LIMPET_NODE_OWNER;
-		uint32_t module = is_owner ? 0 : find_module(collector, copy);
-		uint32_t flags = is_owner ? LIMPET_TRACE_NODE_OWNER : 0;
+		bool made = false;
+		uint32_t module = is_owner ? 0 : find_module(collector, copy, &made);
+		uint32_t flags = is_owner ? LIMPET_TRACE_NODE_OWNER
+				 : made   ? LIMPET_TRACE_NODE_MADE
+					  : 0;
 
 		if (is_owner && !limpet_session_owner(collector->session, (uint32_t)copy->address))
 			flags = 0;
@@ -746,7 +810,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	collector->bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
 	look_at_channel(collector);
 	if (loader_has_called(collector))
-		update_modules(collector);
+		(void)update_modules(collector);
 	safe = now > settle ? now - settle : 0;
 	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
 	     i = next_used(collector, i + 1)) {
@@ -780,7 +844,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 int64_t limpet_collector_drain_all(struct limpet_collector *collector)
 {
 	collector->chunk_budget = 2 * collector->chunk_count;
-	update_modules(collector);
+	(void)update_modules(collector);
 	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
 	     i = next_used(collector, i + 1))
 		if (__atomic_load_n(&thread_at(collector, i)->thread_pointer, __ATOMIC_ACQUIRE))
@@ -878,7 +942,7 @@ void limpet_collector_keep_house(struct limpet_collector *collector)
 {
 	collector->chunk_budget = 2 * collector->chunk_count;
 	clear_dead_threads(collector);
-	update_modules(collector);
+	(void)update_modules(collector);
 }
 
 static bool slot_lost_its_hook(const struct limpet_collector *collector)

@@ -4,7 +4,7 @@ INJECTOR_SRC := injector/merge.c injector/module_book.c injector/plausible.c inj
 	injector/agent_image.c injector/signal_frame.c injector/quiesce.c injector/pages.c injector/addresses.c injector/copies.c injector/borrow.c injector/stop_effect.c injector/arch/$(ARCH)/stop_calls.c injector/thunks.c injector/remains.c \
 	injector/turn.c injector/arch/$(ARCH)/entry_code.c injector/entry_names.c injector/entry_list.c injector/entry_find.c injector/entry_late.c injector/entry_nim.c injector/arch/$(ARCH)/nim_code.c injector/standstill.c injector/outside.c injector/near.c \
 	injector/session.c
-INJECTOR_SRC += injector/proc.c injector/proc_files.c injector/proc_maps.c injector/proc_threads.c injector/tid_offset.c injector/last_words.c injector/cgroup.c injector/perf_map_file.c
+INJECTOR_SRC += injector/accounts.c injector/proc.c injector/proc_files.c injector/proc_maps.c injector/proc_threads.c injector/tid_offset.c injector/last_words.c injector/cgroup.c injector/perf_map_file.c
 INJECTOR_SRC += injector/runtime_dir.c injector/control.c injector/control_socket.c injector/control_client.c injector/dormant.c
 INJECTOR_SRC += injector/cfi_reader.c injector/cfi_rule.c injector/cfi.c injector/unwind_builder.c \
 	injector/unwind_compile.c

@@ -39,7 +39,7 @@ struct pages_scan {
 struct limpet_pages {
 	pid_t pid;
 	int pagemap;
-	bool ask, empty_known;
+	bool ask, empty_known, present_only;
 	struct limpet_page_range *empty; /* large mappings, by address */
 	size_t empty_count;
 	struct pages_region regions[LIMPET_PAGES_RANGES];
@@ -71,6 +71,16 @@ void limpet_pages_free(struct limpet_pages *pages)
 	free(pages);
 }
 
+void limpet_pages_leave_out_swapped(struct limpet_pages *pages)
+{
+	pages->present_only = true;
+}
+
+bool limpet_pages_asks(const struct limpet_pages *pages)
+{
+	return pages->ask;
+}
+
 /* ---------------------------------------------------------------- by PAGEMAP_SCAN */
 
 /* Any failure: this kernel cannot, or may not, say. */
@@ -87,7 +97,8 @@ static int ask(struct limpet_pages *pages, uint64_t start, uint64_t end, bool ow
 		.max_pages = READ_PAGES,
 		.category_inverted = unwanted,
 		.category_mask = unwanted,
-		.category_anyof_mask = PAGES_IS_PRESENT | PAGES_IS_SWAPPED,
+		.category_anyof_mask =
+			PAGES_IS_PRESENT | (pages->present_only ? 0 : PAGES_IS_SWAPPED),
 	};
 	int count = ioctl(pages->pagemap, PAGES_SCAN, &scan);
 
@@ -158,9 +169,10 @@ static bool is_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)
 	return false;
 }
 
-static bool is_wanted(uint64_t entry, bool own)
+static bool is_wanted(const struct limpet_pages *pages, uint64_t entry, bool own)
 {
-	const uint64_t exists = 3ull << 62 /* present or swapped out */, of_file = 1ull << 61;
+	const uint64_t present = 1ull << 63, swapped = 1ull << 62, of_file = 1ull << 61;
+	const uint64_t exists = pages->present_only ? present : present | swapped;
 
 	return entry & exists && !(own && entry & of_file);
 }
@@ -190,13 +202,13 @@ static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end
 	while (at < count && ranges < LIMPET_PAGES_RANGES) {
 		size_t run = at;
 
-		while (run < count && is_wanted(pages->entries[run], own))
+		while (run < count && is_wanted(pages, pages->entries[run], own))
 			run++;
 		if (run > at)
 			ret[ranges++] =
 				(struct limpet_page_range){start + at * PAGE, start + run * PAGE};
 		at = run;
-		while (at < count && !is_wanted(pages->entries[at], own))
+		while (at < count && !is_wanted(pages, pages->entries[at], own))
 			at++;
 	}
 	*ret_at = start + at * PAGE;

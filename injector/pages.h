@@ -32,6 +32,10 @@ struct limpet_pages;
 int limpet_pages_new(pid_t pid, enum limpet_pages_way way,
 		     struct limpet_pages **ret) LIMPET_MUST_CHECK;
 void limpet_pages_free(struct limpet_pages *pages);
+/* From here on what is swapped out is left out, too. */
+void limpet_pages_leave_out_swapped(struct limpet_pages *pages);
+/* Whether the kernel can be asked, as far as it was tried: a mapping may then have any size. */
+bool limpet_pages_asks(const struct limpet_pages *pages);
 
 /* Looks at the first part of a mapping, [start, end), for some milliseconds at most. `own`: of a
  * file that is mapped privately only what the process has written to. Answers how many ranges of

@@ -57,6 +57,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"symbols", LIMPET_FINDING_NOTE},
 	{"thread", LIMPET_FINDING_REFUSE},
 	{"traced", LIMPET_FINDING_REFUSE},
+	{"unfollowed", LIMPET_FINDING_WARNING},
 	{"write-execute", LIMPET_FINDING_NOTE},
 	{"zombie", LIMPET_FINDING_REFUSE},
 	{"zombie-leader", LIMPET_FINDING_REFUSE},

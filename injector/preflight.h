@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "common/memory_accounts.h"
 #include "injector/load.h"
 
 enum limpet_severity {
@@ -65,10 +66,12 @@ struct limpet_preflight {
 	uid_t uid;     /* effective */
 	uint64_t rss_bytes;
 	bool kernel_thread;
-	char libc[32];           /* "glibc 2.36"; empty: unknown */
-	char allocators[128];    /* for people: "glibc 2.36, jemalloc" */
-	double unseen_rss_share; /* 0..1, where an allocator is out of reach; < 0: none is */
-	bool clock_is_tsc;       /* the kernel trusts the TSC: so may we */
+	char libc[32];               /* "glibc 2.36"; empty: unknown */
+	char allocators[128];        /* for people: "glibc 2.36, jemalloc" */
+	double unseen_rss_share;     /* 0..1, where an allocator is out of reach; < 0: none is */
+	char runtime[16];            /* "V8": of a language with a heap of its own; empty: none */
+	struct limpet_memory memory; /* what it belongs to; not known where it was not looked at */
+	bool clock_is_tsc;           /* the kernel trusts the TSC: so may we */
 	size_t count;
 	struct limpet_finding list[LIMPET_PREFLIGHT_MAX_FINDINGS]; /* in the order of the checks */
 };

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/open_file.h"
+#include "injector/accounts.h"
 #include "injector/entry_find.h"
 #include "injector/memory.h"
 #include "injector/plan.h"
@@ -515,8 +516,10 @@ static void check_libraries(struct limpet_check *check, const struct limpet_prog
 		if (!runtime)
 			runtime = limpet_runtime_of_library(map->path, &note);
 	}
-	if (runtime)
+	if (runtime) {
+		snprintf(check->out->runtime, sizeof(check->out->runtime), "%s", runtime);
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "runtime", runtime, "%s", note);
+	}
 	if (program->cut)
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "symbols", "",
 				 "its symbol table is broken or too large: an allocator that is "
@@ -570,6 +573,67 @@ static int check_way(struct limpet_check *check)
 		check_other_libcs(check, &modules);
 	limpet_modules_done(&modules);
 	return 0;
+}
+
+static bool has_entries(void *context, const struct limpet_module *module)
+{
+	const struct limpet_entries *entries = context;
+
+	for (size_t i = 0; i < entries->count; i++)
+		if (entries->list[i].address >= module->start &&
+		    entries->list[i].address < module->end)
+			return true;
+	return false;
+}
+
+/* Of other allocators that are followed it cannot be told from outside what is theirs: those that
+ * are hooked where they begin, and libraries that bring a malloc. */
+static bool follows_others(pid_t pid, struct limpet_modules *modules,
+			   const struct limpet_entries *entries)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+
+		if (!module->loader && limpet_module_has_malloc(pid, module) &&
+		    !limpet_modules_is_libc(modules, module))
+			return true;
+	}
+	return entries->count > entries->families[LIMPET_ENTRY_FINDER];
+}
+
+/* What no allocator has that is followed, where all that are followed is glibc's. A program that
+ * is out of reach in part has been told its share. */
+static void check_unfollowed(struct limpet_check *check)
+{
+	struct limpet_accounts_options options = {.mapped_count = 0};
+	struct limpet_memory *memory = &check->out->memory;
+	struct limpet_unfollowed unfollowed;
+	struct limpet_entries entries;
+	struct limpet_modules modules;
+	char names[128] = "", words[512];
+
+	if (check->options.quick || check->options.launched ||
+	    check->out->verdict != LIMPET_PREFLIGHT_OK || check->out->unseen_rss_share >= 0 ||
+	    limpet_modules_read(check->pid, &modules, NULL) < 0)
+		return;
+	options.modules = &modules;
+	if (limpet_entries_find(&modules, check->options.entry_list, &entries) < 0) {
+		limpet_modules_done(&modules);
+		return;
+	}
+	if (!follows_others(check->pid, &modules, &entries) &&
+	    limpet_accounts_take(check->pid, &options, memory) == 0) {
+		if (limpet_unfollowed_judge(memory, NULL, "").is_large) {
+			limpet_accounts_name(&modules, has_entries, &entries, check->out->runtime,
+					     names, sizeof(names));
+			unfollowed = limpet_unfollowed_judge(memory, NULL, names);
+			limpet_unfollowed_say(&unfollowed, words, sizeof(words));
+			limpet_check_add(check, LIMPET_FINDING_WARNING, "unfollowed",
+					 "memory of others", "%s", words);
+		}
+	}
+	limpet_entries_done(&entries);
+	limpet_modules_done(&modules);
 }
 
 /* `ld.so PROGRAM`: the kernel has the dynamic linker as the executable. Whether it has loaded
@@ -639,5 +703,6 @@ int limpet_check_program(struct limpet_check *check)
 	if (check->out->libc[0])
 		check_own_allocator(check, &program);
 	check_listed(check);
+	check_unfollowed(check);
 	return check_way(check);
 }

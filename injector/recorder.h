@@ -12,6 +12,7 @@
 
 #include "common/err.h"
 #include "common/losses.h"
+#include "common/memory_accounts.h"
 #include "common/sample.h"
 #include "common/trace_format.h"
 #include "injector/record.h"
@@ -42,6 +43,8 @@ struct limpet_recorder_options {
 				/* host, kernel... are found by the recorder itself */
 	const char *container;  /* its id; NULL: in none, or unknown */
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
+	struct limpet_memory memory; /* what its resident memory belongs to, without the agent */
+	const char *unfollowed;      /* who may have the unknown part; NULL or "": not known */
 };
 
 /* Opens the file (O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode 0600) and writes the head. */
@@ -97,6 +100,7 @@ struct limpet_recorder_tick {
 	uint64_t truncated_stacks;
 	uint64_t unseen_calls; /* calls that could not be recorded for want of thread state... */
 	struct limpet_dropped dropped; /* of the dropped events, by kind */
+	struct limpet_memory memory; /* not known: it was not looked at anew */
 };
 int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick);
 
@@ -115,6 +119,7 @@ struct limpet_recorder_end {
 	uint64_t agent_resident_bytes; /* the most of it that was resident; 0: unknown */
 	const char *because; /* why it is not complete, in more words than its losses; NULL or "":
 				none */
+	const char *unfollowed; /* as in the options; NULL or "": nothing new is known */
 };
 /* Last tick, end record, fsync. The file is whole from here on; symbols may follow (seal). */
 int limpet_recorder_finish(struct limpet_recorder *recorder,
@@ -137,6 +142,10 @@ struct limpet_recorder_stats {
 				*/
 	uint64_t growing_bytes;
 };
+/* The mappings that the program was seen to make, and has, in order of address. */
+void limpet_recorder_walk_mappings(const struct limpet_recorder *recorder,
+				   void (*each)(void *context, uint64_t start, uint64_t end),
+				   void *context);
 void limpet_recorder_stats_read(const struct limpet_recorder *recorder,
 				struct limpet_recorder_stats *ret_stats);
 /* Every distinct (module, address) of the nodes so far is read back from the trace when sealing. */

@@ -19,6 +19,28 @@ static void put_boot_id(struct limpet_bytes *content)
 	limpet_trace_put_string(content, LIMPET_HEADER_BOOT_ID, id);
 }
 
+#define NUMBERS_MAX 32u
+
+static void put_numbers(struct limpet_bytes *content, unsigned tag, const uint64_t *numbers,
+			size_t count)
+{
+	uint8_t bytes[NUMBERS_MAX * LIMPET_VARINT_MAX_BYTES];
+	size_t used = 0;
+
+	for (size_t i = 0; i < count; i++)
+		used += limpet_varint_put(bytes + used, numbers[i]);
+	limpet_trace_put_section(content, tag, bytes, used);
+}
+_Static_assert(LIMPET_TOTAL_COUNT <= NUMBERS_MAX, "the totals fit");
+
+static void put_memory(struct limpet_bytes *content, unsigned tag,
+		       const struct limpet_memory *memory)
+{
+	if (memory->known)
+		put_numbers(content, tag, memory->bytes, LIMPET_MEMORY_ACCOUNTS);
+}
+_Static_assert(LIMPET_MEMORY_ACCOUNTS <= NUMBERS_MAX, "the accounts fit");
+
 void limpet_recorder_put_header(struct limpet_bytes *content,
 				const struct limpet_recorder_options *options)
 {
@@ -49,6 +71,9 @@ void limpet_recorder_put_header(struct limpet_bytes *content,
 		limpet_trace_put_string(content, LIMPET_HEADER_MACHINE, host.machine);
 	}
 	put_boot_id(content);
+	put_memory(content, LIMPET_HEADER_MEMORY, &options->memory);
+	if (options->unfollowed && options->unfollowed[0])
+		limpet_trace_put_string(content, LIMPET_HEADER_UNFOLLOWED, options->unfollowed);
 	if (options->compact)
 		limpet_trace_put_number(content, LIMPET_HEADER_COMPACT, 1);
 	if (options->max_bytes)
@@ -80,20 +105,6 @@ void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
 }
 
 /* ------------------------------------------------------------------ PERIOD */
-
-#define NUMBERS_MAX 32u
-
-static void put_numbers(struct limpet_bytes *content, unsigned tag, const uint64_t *numbers,
-			size_t count)
-{
-	uint8_t bytes[NUMBERS_MAX * LIMPET_VARINT_MAX_BYTES];
-	size_t used = 0;
-
-	for (size_t i = 0; i < count; i++)
-		used += limpet_varint_put(bytes + used, numbers[i]);
-	limpet_trace_put_section(content, tag, bytes, used);
-}
-_Static_assert(LIMPET_TOTAL_COUNT <= NUMBERS_MAX, "the totals fit");
 
 static void put_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
 {
@@ -285,6 +296,8 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledg
 		    gauges->threads || gauges->agent_bytes ? 5
 		    : gauges->cgroup_bytes                 ? 3
 							   : 2);
+	if (sums || gauges->memory_is_new)
+		put_memory(content, LIMPET_PERIOD_MEMORY, &gauges->memory);
 	put_losses(content, period->losses);
 	put_numbers(content, LIMPET_PERIOD_PEAK,
 		    (uint64_t[]){peak.bytes, peak.rows, peak.time_ns, peak.capture_bytes,
@@ -347,6 +360,8 @@ void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_r
 	if (end->because && end->because[0])
 		limpet_trace_put_string(content, LIMPET_ENDING_BECAUSE, end->because);
 	limpet_trace_put_number(content, LIMPET_ENDING_LOSSES, end->losses);
+	if (end->unfollowed && end->unfollowed[0])
+		limpet_trace_put_string(content, LIMPET_ENDING_UNFOLLOWED, end->unfollowed);
 	if (live_entries >= 0)
 		limpet_trace_put_number(content, LIMPET_ENDING_LIVE_ENTRIES,
 					(uint64_t)live_entries);

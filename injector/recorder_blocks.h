@@ -25,6 +25,8 @@ struct limpet_recorder_losses {
 	uint64_t inferred_frees, inferred_bytes; /* since there were losses */
 };
 struct limpet_recorder_gauges {
+	struct limpet_memory memory;               /* as it was last looked at */
+	bool memory_is_new;                        /* since the last PERIOD */
 	uint64_t time_ns, rss_bytes, cgroup_bytes; /* of memory, 0: unknown */
 	uint64_t threads, agent_bytes;             /* 0: unknown */
 };

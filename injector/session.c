@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "common/family.h"
 #include "common/wire.h"
 #include "injector/agent_image.h"
 #include "injector/arch.h"
@@ -124,6 +125,41 @@ const char *limpet_session_owner(const struct limpet_session *session, uint32_t 
 {
 	return number && number <= session->plan.owner_count ? session->plan.owners[number - 1]
 							     : NULL;
+}
+
+bool limpet_session_follows_glibc_alone(struct limpet_session *session)
+{
+	const struct limpet_start *start = &session->plan.start;
+	bool any = false;
+
+	if (session->entries.count > session->entries.families[LIMPET_ENTRY_FINDER] ||
+	    session->late.functions)
+		return false;
+	for (uint32_t i = 0; i < start->hook_count; i++) {
+		const struct limpet_hook *hook = &start->hooks[i];
+		const struct limpet_module *module;
+
+		if (limpet_family[hook->symbol].flags & (LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER |
+							 LIMPET_FAMILY_FINDER | LIMPET_FAMILY_CXX))
+			continue;
+		module = limpet_modules_find(&session->modules, hook->original);
+		if (!module || !limpet_modules_is_libc(&session->modules,
+						       (struct limpet_module *)(uintptr_t)module))
+			return false;
+		any = true;
+	}
+	return any;
+}
+
+bool limpet_session_has_entries(void *context, const struct limpet_module *module)
+{
+	const struct limpet_session *session = context;
+
+	for (size_t i = 0; i < session->entries.count; i++)
+		if (session->entries.list[i].address >= module->start &&
+		    session->entries.list[i].address < module->end)
+			return true;
+	return false;
 }
 
 const struct limpet_entry_late *limpet_session_late(const struct limpet_session *session)

@@ -57,6 +57,10 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 /* Has the agent look for modules that came without a call it could see. Slots patched, or -errno.
  */
 int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err);
+/* Whether glibc's malloc alone is followed, of all that was there when the capture began. */
+bool limpet_session_follows_glibc_alone(struct limpet_session *session);
+/* Whether functions of this module are hooked where they begin; as limpet_accounts_name() asks. */
+bool limpet_session_has_entries(void *session, const struct limpet_module *module);
 /* `idle` is called while threads are waited for; it may drain the agent's buffers. */
 void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
 			     void *context);

@@ -106,10 +106,10 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 # Built as users build: optimised, with debug information and without frame pointers.
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := hoard blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap
+TARGET_C := hoard blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap regions
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
-	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static leaver leaver-static keeps decoy pool bundled-hidden bundled-symbolic registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static leaver leaver-static keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so held-dlopen.so room)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
@@ -122,6 +122,8 @@ $(addprefix $(TARGET_DIR)/,$(TARGET_C) storm): $(TARGET_DIR)/%: test/targets/%.c
 
 # Its aligned structures are passed as since GCC 4.6.
 $(TARGET_DIR)/manyargs: TARGET_CFLAGS += -Wno-psabi
+# It has no names.
+$(TARGET_DIR)/regions: TARGET_CFLAGS += -s
 # Its slots lie in pages that are closed once it has started.
 $(TARGET_DIR)/sealer: TARGET_CFLAGS += -Wl,-z,now
 
@@ -452,6 +454,7 @@ $(TARGET_DIR)/rjem-stripped: $(TARGET_DIR)/rjem
 
 BUNDLE_hidden := -Wl,--exclude-libs,ALL
 BUNDLE_symbolic := -Wl,-Bsymbolic
+BUNDLE_stripped := -Wl,--exclude-libs,ALL -s
 $(TARGET_DIR)/libbundle-%.so: test/targets/bundle.c test/targets/bundle.h test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)

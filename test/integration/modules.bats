@@ -51,6 +51,63 @@ turns() {
 	finish turns
 }
 
+# nameless JIT: allocations under a frame that has neither function nor module.
+nameless() {
+	"$LIMPET" report "$trace" --json |
+		jq "[.sites[] | select(any(.stack[]; .function == null and .module == null and .jit == $1)) | .allocations] | add // 0"
+}
+
+@test "code that the program makes itself is called so" {
+	turns
+	attach "$pid"
+	tell turns "made 100" made
+	stop "$pid"
+	good_capture
+	same "under code that it made" "$(nameless true)" 100
+	same "under unknown code" "$(nameless false)" 0
+	"$LIMPET" report "$trace" >text
+	grep -qF '[jit]' text
+	finish turns
+}
+
+# What is unloaded before anybody could look is unknown, and no code of a JIT compiler.
+@test "modules that come and go faster than they can be looked at are not called made code" {
+	local i
+	turns
+	attach "$pid"
+	for ((i = 0; i < 20; i++)); do
+		tell turns "quick 100" taken
+	done
+	stop "$pid"
+	good_capture
+	same "under code that it made" "$(nameless true)" 0
+	same "in modules, by name or unknown" \
+		"$(($(nameless false) + $(site_sum turn_alpha allocations) + $(site_sum turn_omega allocations)))" 6000
+	"$LIMPET" report "$trace" >text
+	! grep -qF '[jit]' text || fail "called made code"
+	finish turns
+}
+
+@test "a module whose file is removed as soon as it is loaded has its names" {
+	cp "$TARGETS/turn-alpha.so" alpha.so
+	cp "$TARGETS/turn-omega.so" omega.so
+	start turns "$TARGETS/turns" ./alpha.so ./omega.so
+	attach "$pid"
+	tell turns "put 0" there
+	tell turns "remove 0" removed
+	tell turns "take 100" taken
+	wait_until 20 recorded "$pid" 200
+	tell turns "put 1" there
+	tell turns "remove 1" removed
+	tell turns "take 1000" taken
+	wait_until 20 recorded "$pid" 2200
+	stop "$pid"
+	good_capture
+	same "under the first" "$(site_sum turn_alpha allocations)" 100
+	same "under the second" "$(site_sum turn_omega allocations)" 1000
+	finish turns
+}
+
 # ------------------------------------------------------------------ namespaces (dlmopen)
 #
 # A module in one has a libc of its own, with blocks of its own.

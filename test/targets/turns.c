@@ -2,8 +2,11 @@
  *
  * Commands: "put N": module N (from 0) in the place of what was there; "take N": N allocations
  * under its function; "quick N": module 0, N allocations, module 1, twice as many, without a pause;
+ * "made N": N allocations under code that it makes itself; "remove N": the file of module N;
  * "quit". */
 #include <dlfcn.h>
+#include <stdint.h>
+#include <sys/mman.h>
 
 #include "test/targets/target.h"
 
@@ -43,6 +46,31 @@ TARGET_FRAME static void take_many(unsigned long count)
 		entry(take, 100);
 }
 
+/* As a JIT compiler does: push rbp; mov rbp, rsp; mov edi, 100; mov rax, take; call rax; pop rbp;
+ * ret. */
+static void make_code(unsigned long count)
+{
+	static const uint8_t head[] = {0x55, 0x48, 0x89, 0xe5, 0xbf, 100, 0, 0, 0, 0x48, 0xb8};
+	static const uint8_t tail[] = {0xff, 0xd0, 0x5d, 0xc3};
+	static uint8_t *code;
+	void *(*const function)(uint64_t) = take;
+	void (*made)(void);
+
+	if (!code) {
+		code = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (code == MAP_FAILED)
+			target_broken("no memory");
+		memcpy(code, head, sizeof(head));
+		memcpy(code + sizeof(head), &function, sizeof(function));
+		memcpy(code + sizeof(head) + sizeof(function), tail, sizeof(tail));
+		if (mprotect(code, 4096, PROT_READ | PROT_EXEC))
+			target_broken("no code");
+	}
+	memcpy(&made, &code, sizeof(made));
+	while (count--)
+		made();
+}
+
 int main(int argc, char *argv[])
 {
 	char line[128];
@@ -67,6 +95,13 @@ int main(int argc, char *argv[])
 			put(argv[2]);
 			take_many(2 * n);
 			target_say("taken");
+		} else if (target_word(line, "made", &n)) {
+			make_code(n);
+			target_say("made");
+		} else if (target_word(line, "remove", &n)) {
+			if (unlink(argv[n + 1]))
+				target_broken("%s stays", argv[n + 1]);
+			target_say("removed");
 		} else if (target_word(line, "quit", &n)) {
 			return 0;
 		} else {

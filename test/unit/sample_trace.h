@@ -63,6 +63,11 @@ enum {
 #define SAMPLE_BIAS 0x555500000000ull
 #define SAMPLE_EVIL_PATH "/nowhere/evil\x1b[31m\xff\n.so"
 
+/* Nothing in it is unknown. */
+static const struct limpet_memory sample_memory = {
+	.known = true,
+	.bytes = {[LIMPET_MEMORY_RSS] = 50u << 20, [LIMPET_MEMORY_HEAP] = 40u << 20}};
+
 struct sample {
 	char folder[64];
 	char program[96]; /* path */
@@ -215,6 +220,7 @@ static struct limpet_recorder *sample_open(struct sample *sample, double unseen_
 							.max_depth = 64,
 							.unseen_rss_share = unseen_rss_share,
 							.allocators = "glibc 2.36",
+							.memory = sample_memory,
 							.container = SAMPLE_CONTAINER,
 							.cgroup_limit_bytes = 1u << 30};
 	struct limpet_recorder *recorder;
@@ -247,9 +253,10 @@ static struct limpet_recorder *sample_open(struct sample *sample, double unseen_
 		{SAMPLE_MALLOC2, SAMPLE_SPIN, libc, sample->libc_bias + sample->malloc_at + 9},
 	};
 	for (size_t i = 0; i < LIMPET_COUNT_OF(nodes); i++)
-		assert_true(limpet_recorder_add_node(recorder, nodes[i].node, nodes[i].parent,
-						     nodes[i].address, nodes[i].module,
-						     false) >= 0);
+		assert_true(limpet_recorder_add_node(
+				    recorder, nodes[i].node, nodes[i].parent, nodes[i].address,
+				    nodes[i].module,
+				    nodes[i].module ? 0 : LIMPET_TRACE_NODE_MADE) >= 0);
 	return recorder;
 }
 
@@ -273,8 +280,10 @@ static void sample_finish(struct sample *sample, struct limpet_recorder *recorde
 
 static inline void sample_tick(struct sample *sample, struct limpet_recorder *recorder)
 {
-	const struct limpet_recorder_tick tick = {
-		.time_ns = sample->now_ns, .rss_bytes = 50u << 20, .cgroup_bytes = 70u << 20};
+	const struct limpet_recorder_tick tick = {.time_ns = sample->now_ns,
+						  .rss_bytes = 50u << 20,
+						  .cgroup_bytes = 70u << 20,
+						  .memory = sample_memory};
 
 	assert_true(limpet_recorder_tick(recorder, &tick) >= 0);
 }

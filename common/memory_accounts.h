@@ -1,0 +1,61 @@
+/* What a process's resident memory belongs to, as far as it can be told from outside, and what is
+ * said of the part that belongs to no allocator that limpet follows. */
+#ifndef LIMPET_COMMON_MEMORY_ACCOUNTS_H
+#define LIMPET_COMMON_MEMORY_ACCOUNTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* In the order in which a trace has them: new ones come last. */
+enum limpet_memory_account {
+	LIMPET_MEMORY_RSS = 0, /* all of it */
+	LIMPET_MEMORY_UNKNOWN, /* private, anonymous, and none of what follows */
+	LIMPET_MEMORY_HEAP,    /* glibc's: its main heap, its arenas, its mmapped blocks */
+	LIMPET_MEMORY_MAPPED,  /* by mmap calls of the program that the capture saw */
+	LIMPET_MEMORY_STACKS,
+	LIMPET_MEMORY_FILES, /* modules with their data, other files */
+	LIMPET_MEMORY_SHARED,
+	LIMPET_MEMORY_CODE,  /* anonymous and executable */
+	LIMPET_MEMORY_NAMED, /* anonymous, with a name (PR_SET_VMA_ANON_NAME) */
+	LIMPET_MEMORY_OWN,   /* limpet's */
+	LIMPET_MEMORY_ACCOUNTS
+};
+/* The words of reports for them. */
+extern const char *const limpet_memory_words[LIMPET_MEMORY_ACCOUNTS];
+
+struct limpet_memory {
+	bool known;
+	uint64_t bytes[LIMPET_MEMORY_ACCOUNTS];
+};
+
+/* What is less than both of each pair is not worth a word. */
+#define LIMPET_UNFOLLOWED_BYTES (4u << 20)
+#define LIMPET_UNFOLLOWED_SHARE 0.05 /* of RSS */
+#define LIMPET_UNFOLLOWED_GROWTH_BYTES (1u << 20)
+#define LIMPET_UNFOLLOWED_GROWTH_SHARE 0.01
+
+/* The unknown part, by the last figures that are known and the first. */
+struct limpet_unfollowed {
+	bool known;
+	bool has_growth; /* there are two */
+	bool is_large, grows;
+	bool matters; /* one of these, or somebody is known to allocate unseen */
+	uint64_t bytes, rss_bytes;
+	int64_t growth_bytes;
+	const char *names;
+};
+/* Either may be NULL or not known. `names`: who allocates unseen, "" if nobody is known to; kept.
+ */
+struct limpet_unfollowed limpet_unfollowed_judge(const struct limpet_memory *first,
+						 const struct limpet_memory *last,
+						 const char *names);
+/* Whether it is worth while to look for such names: also where the program itself has mapped much,
+ * which may be an allocator inside of it. */
+bool limpet_unfollowed_is_to_be_named(const struct limpet_memory *first,
+				      const struct limpet_memory *last);
+/* "38.0 MiB of 84.0 MiB RSS belong to no allocator that limpet follows; they grew by 12.0 MiB
+ * (mimalloc in bun)". Cut short if it does not fit. */
+void limpet_unfollowed_say(const struct limpet_unfollowed *unfollowed, char *ret, size_t room);
+
+#endif

@@ -1,0 +1,157 @@
+#!/usr/bin/env bats
+# Memory of no allocator that limpet follows: said, with its growth, and nothing else is taken for it.
+# time-limit: 120
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+mib=1048576
+
+# regions COMMAND...: which has done these before the capture.
+regions() {
+	local command
+	start regions "$TARGETS/regions"
+	for command in "$@"; do
+		tell regions "$command" "done"
+	done
+}
+
+# captured COMMAND...: done during a capture.
+captured() {
+	local command
+	attach "$pid" || return 1
+	for command in "$@"; do
+		tell "${target:-regions}" "$command" "${answered:-done}" || return 1
+	done
+	stop "$pid" || return 1
+	good_capture || return 1
+	"$LIMPET" report "$trace" >report.txt
+}
+
+# about VALUE MIB: within half a MiB. Pages that were only ever read count as there, and are not resident.
+about() {
+	local bytes
+	bytes=$(jq "$1" report.json)
+	((bytes > $2 * mib - mib / 2 && bytes < $2 * mib + mib / 2)) || fail "$1: $bytes instead of about $2 MiB"
+}
+
+says() {
+	grep -qF "$1" "${2:-report.txt}" || fail "not said: $1"$'\n'"$(head -n 20 "${2:-report.txt}")"
+}
+says_not() {
+	! grep -qF "$1" "${2:-report.txt}" || fail "said: $1"
+}
+
+# The findings' text is filled into lines; JSON has it whole.
+finds() {
+	expect "[.findings[] | select(.kind == \"unfollowed\") | .text | test(\"$1\")] == [true]"
+}
+
+@test "an arena that nobody knows grows: said, with its growth" {
+	regions "take 26"
+	"$LIMPET" doctor "$pid" >doctor.txt
+	says "belong to no allocator that limpet follows" doctor.txt
+	"$LIMPET" doctor "$pid" --json >doctor.json
+	json_says ".unfollowed_bytes > 25 * $mib and .unfollowed_bytes < 27 * $mib" <doctor.json
+	captured "take 12"
+	about .unfollowed.bytes 38
+	about .unfollowed.growth_bytes 12
+	expect '.unfollowed.large and .unfollowed.grows and .unfollowed.names == null and .capture.complete'
+	says "unseen    "
+	says "they grew by 1"
+	says_not "every event is in the trace"
+	says "every event of glibc"
+	finds "^3[78].* MiB of .* RSS belong to no allocator that limpet follows; they grew by 1"
+	expect '[.findings[] | select(.kind == "steady")] == []'
+	finish regions
+}
+
+@test "an arena that nobody knows does not grow: said, without growth" {
+	regions "take 26"
+	captured "heap 1"
+	about .unfollowed.bytes 26
+	expect '.unfollowed.large and (.unfollowed.grows | not)'
+	says "belong to no allocator that limpet follows"
+	says_not "they grew by"
+	says_not "every event is in the trace"
+	finish regions
+}
+
+@test "a small arena grows: said" {
+	regions "take 1"
+	captured "take 2"
+	about .unfollowed.growth_bytes 2
+	expect '(.unfollowed.large | not) and .unfollowed.grows'
+	says "they grew by 2."
+	finish regions
+}
+
+# The same by calls of mmap that the capture saw, and by one that it did not.
+@test "heap, arenas, large blocks, stacks and mappings are not unknown" {
+	regions "heap 40" "arena 30" "threads 20"
+	"$LIMPET" doctor "$pid" >doctor.txt
+	says_not "belong to no allocator" doctor.txt
+	captured "heap 30" "arena 40" "threads 10" "map 2"
+	expect ".unfollowed.bytes < $mib / 2 and (.unfollowed.large | not) and (.unfollowed.grows | not)"
+	expect ".unfollowed.memory_before.heap >= 70 * $mib and .unfollowed.memory.heap >= 140 * $mib"
+	expect ".unfollowed.memory_before.stacks >= 10 * $mib and .unfollowed.memory.stacks >= 15 * $mib"
+	about .unfollowed.memory.mapped 2
+	says "losses    none: every event is in the trace"
+	says_not "belong to no allocator"
+	expect '[.findings[] | select(.kind == "unfollowed")] == []'
+	captured "raw 3"
+	about .unfollowed.growth_bytes 3
+	finish regions
+}
+
+# track: allocator | a library with jemalloc inside, hidden and stripped | attach | what goes through libc; the library is named, with the resident memory that stays unseen
+@test "jemalloc in a stripped library: named and counted" {
+	local target=bundled answered=ran
+	start bundled "$TARGETS/bundled-stripped"
+	tell bundled "run 200000" ran
+	"$LIMPET" doctor "$pid" >doctor.txt
+	says "jemalloc in libbundle-stripped.so" doctor.txt
+	captured "run 1000"
+	expect ".unfollowed.large and .unfollowed.bytes > 6 * $mib"
+	expect '.unfollowed.names == "jemalloc in libbundle-stripped.so"'
+	says "jemalloc in"
+	says_not "every event is in the trace"
+	finish bundled
+}
+
+# What it holds is mapped during the capture, or was set aside before.
+@test "jemalloc in a stripped library, which begins during the capture: named" {
+	local target=bundled answered=ran
+	start bundled "$TARGETS/bundled-stripped"
+	captured "run 200000"
+	expect '.unfollowed.names == "jemalloc in libbundle-stripped.so"'
+	says "jemalloc in libbundle-stripped.so"
+	says_not "every event is in the trace"
+	finish bundled
+}
+
+@test "where another allocator is followed nothing is said of the rest" {
+	local target=bundled answered=ran
+	start bundled "$TARGETS/bundled-hidden"
+	tell bundled "run 10000" ran
+	captured "run 1000"
+	expect '.unfollowed == null'
+	says "every event of "
+	says_not "belong to no allocator"
+	finish bundled
+}
+
+# A second reader, and a trace whose writer was killed before it could look again.
+@test "the collector is killed: what was there before is in the trace" {
+	regions "take 26"
+	attach "$pid"
+	tell regions "take 12" "done"
+	kill -KILL "$limpet_job"
+	attached 137
+	"$LIMPET" report "$trace" --json >report.json 2>report.err || true
+	about .unfollowed.bytes 26
+	expect '.unfollowed.growth_bytes == null and (.unfollowed.grows | not)'
+	within 60 "$LIMPET" stop "$pid" >stop.say 2>&1 || true
+	finish regions
+}
