@@ -65,7 +65,7 @@ nameless() {
 	good_capture
 	same "under code that it made" "$(nameless true)" 100
 	same "under unknown code" "$(nameless false)" 0
-	"$LIMPET" report "$trace" >text
+	"$LIMPET" report "$trace" --sort allocations --full -n 100 >text
 	grep -qF '[jit]' text
 	finish turns
 }
@@ -83,7 +83,7 @@ nameless() {
 	same "under code that it made" "$(nameless true)" 0
 	same "in modules, by name or unknown" \
 		"$(($(nameless false) + $(site_sum turn_alpha allocations) + $(site_sum turn_omega allocations)))" 6000
-	"$LIMPET" report "$trace" >text
+	"$LIMPET" report "$trace" --sort allocations --full -n 100 >text
 	! grep -qF '[jit]' text || fail "called made code"
 	finish turns
 }
