@@ -40,7 +40,8 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 /* Events that came after younger ones had been recorded: of a thread that stood still for seconds
  * in the middle of a call. What they say of a block may be in the wrong order. */
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector);
-/* A thread's records led nowhere: the program wrote over them, and nobody knows how many are lost. */
+/* A thread's records led nowhere: the program wrote over them, and nobody knows how many are lost.
+ */
 bool limpet_collector_is_broken(const struct limpet_collector *collector);
 /* Places that call an allocator and were left alone by the agent. */
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector);
