@@ -344,16 +344,18 @@ good_capture() {
 }
 
 # counts_equal: totals and sums by function (unless it is `stripped`) of the last report, and the
-# target's own counts.
+# target's own counts, which know nothing of what the dynamic linker allocates for threads.
 counts_equal() {
 	local wrong
 	good_capture || return 1
 	# Sites as site_sum has them, in one go: a report may be large.
 	wrong=$(jq -r --argjson program "$answer" --arg stripped "${stripped:-}" '
 		. as $report |
+		[.sites[] | select(.stack[0].module // "" | test("/ld-linux")) |
+			. + {freed_bytes: (.allocated_bytes - .live_bytes)}] as $linker |
 		(("allocations", "frees", "allocated_bytes", "freed_bytes", "live_allocations", "live_bytes",
 			"foreign_frees", "foreign_freed_bytes") |
-			[., $report.totals[.], $program[.]]),
+			. as $key | [$key, $report.totals[$key] - ([$linker[] | .[$key] // 0] | add // 0), $program[$key]]),
 		(if $stripped != "" then empty else
 			([.sites[] | .allocations as $n | [.stack[].function] | unique[] | values | {f: ., $n}] |
 				reduce .[] as $site ({}; .[$site.f] += $site.n)) as $sums |
