@@ -642,7 +642,7 @@ owners_equal() {
 	report
 	expect '.capture.complete == false and .capture.dropped_events == 0 and .capture.agent_unloaded and
 		(.capture.incomplete_because | startswith("plugin-rjem.so, which was loaded during the capture,"))'
-	"$LIMPET" report "$trace" | tr -s "\n " " " | grep -q "losses the trace is not complete: plugin-rjem.so, which was" ||
+	"$LIMPET" report "$trace" | tr -s "\n " " " | grep -q "the trace is not complete: plugin-rjem.so, which was" ||
 		fail "$("$LIMPET" report "$trace")"
 	text_of "$pid" plugin-rjem.so >text.before
 	attach "$pid"
