@@ -63,7 +63,8 @@ static int qualify_frees(struct limpet_findings_work *work, struct limpet_findin
 	finding->freed_blocks_max = may;
 	if (missing->dropped.frees && missing->dropped.frees >= model->bounds.unseen_frees)
 		return append(finding, "Up to %s of %s may have been freed: %s free%s dropped.",
-			      limpet_units_format_count(blocks, may), group ? "these" : "all blocks",
+			      limpet_units_format_count(blocks, may),
+			      group ? "these" : "all blocks",
 			      limpet_units_format_count(frees, missing->dropped.frees),
 			      missing->dropped.frees == 1 ? " was" : "s were");
 	return append(
@@ -73,7 +74,8 @@ static int qualify_frees(struct limpet_findings_work *work, struct limpet_findin
 }
 
 /* Blocks that may be live and do not count. */
-static int qualify_allocations(struct limpet_findings_work *work, struct limpet_findings_entry *finding)
+static int qualify_allocations(struct limpet_findings_work *work,
+			       struct limpet_findings_entry *finding)
 {
 	const struct limpet_model_missing *missing = &work->model->missing;
 	const uint64_t count = missing->dropped.allocations + missing->untracked_allocations;
@@ -84,7 +86,7 @@ static int qualify_allocations(struct limpet_findings_work *work, struct limpet_
 	return append(finding, "%s more allocation%s, %s, %s not followed: they may be live.",
 		      limpet_units_format_count(blocks, count), count == 1 ? "" : "s",
 		      limpet_findings_bytes(bytes, (double)missing->dropped.allocated_bytes +
-					       (double)missing->untracked_bytes),
+							   (double)missing->untracked_bytes),
 		      count == 1 ? "is" : "are");
 }
 

@@ -209,9 +209,9 @@ enum limpet_trace_end_section {
 	LIMPET_ENDING_ATTACH_STOP_US,
 	LIMPET_ENDING_DETACH_STOP_US,
 	LIMPET_ENDING_AGENT_MEMORY_BYTES,
-	LIMPET_ENDING_LIVE_ENTRIES,         /* heap blocks in the LIVE blocks; absent: not written */
-	LIMPET_ENDING_BECAUSE,              /* why it is not complete, where no count says it */
-	LIMPET_ENDING_LOSSES,               /* a bit for each enum limpet_loss that holds */
+	LIMPET_ENDING_LIVE_ENTRIES, /* heap blocks in the LIVE blocks; absent: not written */
+	LIMPET_ENDING_BECAUSE,      /* why it is not complete, where no count says it */
+	LIMPET_ENDING_LOSSES,       /* a bit for each enum limpet_loss that holds */
 	LIMPET_ENDING_AGENT_RESIDENT_BYTES, /* the most of its memory that was resident */
 	LIMPET_ENDING_UNFOLLOWED = 33       /* as in the HEADER, at the end */
 };

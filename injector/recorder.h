@@ -100,7 +100,7 @@ struct limpet_recorder_tick {
 	uint64_t truncated_stacks;
 	uint64_t unseen_calls; /* calls that could not be recorded for want of thread state... */
 	struct limpet_dropped dropped; /* of the dropped events, by kind */
-	struct limpet_memory memory; /* not known: it was not looked at anew */
+	struct limpet_memory memory;   /* not known: it was not looked at anew */
 };
 int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick);
 

@@ -53,6 +53,8 @@
 #define BEAT_NS UINT64_C(3000000000) /* several times the longest between two looks */
 /* Of a process that lives, but for threads that were borrowed. */
 #define LEAVE_TRIES 8u
+/* How often it is asked whether a process that is not clean has come to its end, 5 ms apart. */
+#define END_LOOKS 200u
 /* How long leaving waits for its turn. */
 #define LEAVE_TURN_NS UINT64_C(1000000000)
 /* For the search for copies, on top of the deadline and for each MiB that the program holds: twice
@@ -1327,15 +1329,24 @@ static int leave_by_any(struct limpet_session *session, struct limpet_err *err)
 
 static int leave_and_explain(struct limpet_session *session, struct limpet_err *err)
 {
+	const struct timespec pause = {0, 5000000};
 	int error, identity;
+	bool done;
 
 	limpet_tracee_take_longest_stop_ns();
 	error = leave_by_any(session, err);
 	if (!error)
 		clean_tables(session);
+	done = !error;
 	error = check_end(session, error, err);
 	note_detach_stop(session);
 	identity = error ? check_identity(session) : 0;
+	/* All was done, and yet something is there: its end may have come in between. */
+	for (unsigned i = 0; done && error && !session->stats.sealed && !identity && i < END_LOOKS;
+	     i++) {
+		nanosleep(&pause, NULL);
+		identity = check_identity(session);
+	}
 	if (identity == -ESRCH || identity == -ESTALE) {
 		explain_identity(session, identity, err);
 		return -ESRCH;

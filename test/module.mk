@@ -110,7 +110,7 @@ TARGET_C := hoard blind shut manyargs regrow habits clan crowd stall forker exec
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static leaver leaver-static keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so held-dlopen.so room)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
 
@@ -223,6 +223,10 @@ $(TARGET_DIR)/instead.so: test/targets/instead.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $< -ldl
+$(TARGET_DIR)/blind-malloc.so: test/targets/blind_malloc.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -I. $(TARGET_CFLAGS) -fPIC -shared -o $@ $<
 
 # Not a target: it reaches into what limpet shares with one.
 $(TARGET_DIR)/room: test/targets/room.c common/wire.h

@@ -191,7 +191,7 @@ blind_refuses() {
 
 @test "code that nobody has described, in the middle of malloc or of a handler: given up, nothing changed" {
 	local pointer
-	start blind "$TARGETS/blind"
+	start blind env LD_PRELOAD="$TARGETS/blind-malloc.so" "$TARGETS/blind"
 	for pointer in one zero kept main; do
 		blind_refuses malloc $pointer "in the allocator" || return 1
 		blind_refuses signal $pointer "in a signal handler" || return 1

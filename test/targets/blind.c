@@ -3,12 +3,12 @@
  * Command: "wait WHERE POINTER": it says "waiting", and "done" after one more line. WHERE: "main",
  * "malloc", or "signal", in a handler. POINTER, the frame pointer meanwhile: "one", which is none;
  * "zero", as in the first frame of a stack; "kept", that of whoever calls; "main", a frame far
- * above, whose return address is none. "quit". */
+ * above, whose return address is none. "quit". For "malloc" it has blind-malloc.so preloaded. */
+#include <dlfcn.h>
 #include <signal.h>
 
 #include "test/targets/target.h"
 
-void *__libc_malloc(size_t bytes);
 long blind_read(int fd, void *byte, size_t bytes);
 
 /* 2: it is left as it is. */
@@ -31,9 +31,6 @@ __asm__(".text\n"
 	"	ret\n"
 	".size blind_read, . - blind_read\n");
 
-static volatile bool in_malloc;
-static bool malloc_is_entered;
-
 /* With a frame pointer, as whole distributions are built. */
 __attribute__((optimize("no-omit-frame-pointer"))) TARGET_FRAME static void wait_for_line(void)
 {
@@ -43,20 +40,6 @@ __attribute__((optimize("no-omit-frame-pointer"))) TARGET_FRAME static void wait
 	while (blind_read(STDIN_FILENO, &byte, 1) == 1 && byte != '\n')
 		;
 	TARGET_KEEP_FRAME();
-}
-
-/* The program's own: calls in it are calls of the allocator. */
-__attribute__((optimize("no-omit-frame-pointer"))) TARGET_FRAME void *malloc(size_t bytes)
-{
-	if (malloc_is_entered)
-		target_broken("malloc was called in the middle of malloc");
-	if (in_malloc) {
-		in_malloc = false;
-		malloc_is_entered = true;
-		wait_for_line();
-		malloc_is_entered = false;
-	}
-	return __libc_malloc(bytes);
 }
 
 static void on_signal(int number)
@@ -79,12 +62,15 @@ static void choose_pointer(const char *word, const volatile uint64_t *frame)
 
 static void wait_in(const char *place)
 {
+	void (**asked)(void) = dlsym(RTLD_DEFAULT, "blind_asked");
 	void *volatile block; /* or the compiler leaves it out */
 
 	if (!strcmp(place, "signal")) {
 		raise(SIGUSR1);
 	} else if (!strcmp(place, "malloc")) {
-		in_malloc = true;
+		if (!asked)
+			target_broken("blind-malloc.so is not there");
+		*asked = wait_for_line;
 		block = malloc(100);
 		free(block);
 	} else {

@@ -53,9 +53,8 @@ static void add_nodes(void)
 
 static void draw(void (*round)(unsigned round), unsigned rounds, enum limpet_end why)
 {
-	const struct limpet_recorder_end end = {.end = why,
-						.agent_unloaded = true,
-						.agent_memory_bytes = 41 << 20};
+	const struct limpet_recorder_end end = {
+		.end = why, .agent_unloaded = true, .agent_memory_bytes = 41 << 20};
 	struct limpet_recorder_end ending = end;
 	struct limpet_seal_result result;
 
