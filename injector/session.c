@@ -722,7 +722,8 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	boot->start.unwind_bytes = session->segment.arena_bytes;
 	boot->start.unlock = locks_memory(session);
 	error = limpet_borrow_map(borrow, err);
-	if (!error && limpet_borrow_below_growing(borrow))
+	/* Also where no other place was found for the code itself. */
+	if ((!error || error == -ENOMEM) && limpet_borrow_below_growing(borrow))
 		error = explain_growing(session, -ECANCELED, err);
 	if (!error && session->entries.count)
 		error = map_near(session, borrow, &boot->start, err);
