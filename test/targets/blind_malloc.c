@@ -1,4 +1,5 @@
-/* blind-malloc.so: an allocator's library, for blind, in whose malloc somebody can be asked to wait. */
+/* blind-malloc.so: an allocator's library, for blind, in whose malloc somebody can be asked to
+ * wait. */
 #include "test/targets/target.h"
 
 void *__libc_malloc(size_t bytes);
