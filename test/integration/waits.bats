@@ -161,8 +161,9 @@ comes_again() {
 	finish holder
 }
 
+# The last one that is tried may be the main thread, which listens in a handler.
 @test "every thread on a coroutine's stack: given up, nothing changed" {
-	gives_up coroutine "on one that is not the thread's own"
+	gives_up coroutine "on one that is not the thread's own|in a signal handler"
 }
 
 @test "every thread on a coroutine's stack, and the main thread comes back in time" {
@@ -170,7 +171,7 @@ comes_again() {
 }
 
 @test "every thread short of stack: given up, nothing changed" {
-	gives_up stack "short of stack"
+	gives_up stack "short of stack|in a signal handler"
 }
 
 @test "every thread short of stack, and the main thread comes back in time" {
