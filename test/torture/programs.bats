@@ -88,9 +88,10 @@ go_quiet() {
 	tell go hold held
 }
 
-# Goroutines on stacks of their own, preempted by signals; threads that its runtime makes.
+# Goroutines on stacks of their own, preempted by signals; threads that its runtime makes. Bound at once: its runtime
+# calls munmap for the first time when it likes.
 @test "Go with cgo" {
-	start go "$TARGETS/churn-go"
+	start go env LD_BIND_NOW=1 "$TARGETS/churn-go"
 	busy=go_busy quiet=go_quiet own=(--threads)
 	capture_rounds go "$pid" "$PROGRAM_ROUNDS" --threads 2 --events 1-20000
 	tell go count '{'
