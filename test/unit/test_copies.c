@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include "common/wire.h"
 #include "injector/copies.h"
 #include "injector/memory.h"
+#include "injector/proc.h"
 #include "injector/tracee.h"
 #include "test/unit/clock_fixture.h"
 
@@ -86,10 +88,12 @@ static void unmap(char *memory, uint64_t bytes)
 	munmap(memory, bytes + PAGE);
 }
 
-/* With the memory that is mapped now, as it is now. */
+/* With the memory that is mapped now, as it is now. It has come to rest: on its way there it pushes
+ * registers that hold thunks. */
 static pid_t start_child(void)
 {
 	pid_t parent = getpid(), pid = fork();
+	struct limpet_proc_syscall call = {.running = true};
 
 	assert_true(pid >= 0);
 	if (!pid) {
@@ -98,6 +102,8 @@ static pid_t start_child(void)
 			pause();
 		_exit(0);
 	}
+	while (call.running || call.number != SYS_pause)
+		assert_int_equal(limpet_proc_syscall_read(pid, pid, &call), 0);
 	return pid;
 }
 
