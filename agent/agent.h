@@ -38,6 +38,19 @@ static inline uint64_t limpet_thunk(uint32_t hook)
 {
 	return limpet_agent_info.thunks + (uint64_t)hook * LIMPET_THUNK_BYTES;
 }
+static inline bool limpet_is_thunk(uint64_t value)
+{
+	return value - limpet_thunk(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES;
+}
+
+/* The function for which a thunk stands; anything else as it is. */
+static inline uint64_t limpet_original_of(uint64_t value)
+{
+	return limpet_is_thunk(value)
+		       ? limpet_hooks[(value - limpet_thunk(0)) / LIMPET_THUNK_BYTES].original
+		       : value;
+}
+
 /* Where each thunk goes on: the way of its hook's op. Set before any slot leads to the thunk. */
 static inline const void **limpet_thunk_ways(void)
 {

@@ -418,14 +418,6 @@ static bool has_handle(const struct limpet_frame *frame)
 	return frame->args[0] != by_default && frame->args[0] != next;
 }
 
-static __attribute__((noinline)) void put_answer_right(struct limpet_frame *frame)
-{
-	uint64_t offset = frame->result - limpet_thunk(0);
-
-	if (offset < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES)
-		frame->result = limpet_hooks[offset / LIMPET_THUNK_BYTES].original;
-}
-
 int limpet_hook_enter(struct limpet_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
@@ -640,7 +632,7 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
 
 	if (__builtin_expect(hook->op == LIMPET_OP_LOADER, 0))
-		put_answer_right(frame);
+		frame->result = limpet_original_of(frame->result);
 	/* The original may have forked under us (a signal handler): the child must not write to
 	 * memory that the parent uses. */
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))

@@ -107,9 +107,7 @@ static void slot_note(struct limpet_slot *slot, int answer, bool restore)
 		slot->state = answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_PATCHED;
 	else if (slot->state == LIMPET_SLOT_PATCHED)
 		slot->state = answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_RESTORED;
-	/* What another has put there calls past us; what it made of a symbol does not. */
-	limpet_shm->slots_not_taken +=
-		!restore && (answer < 0 || (answer && slot->kind == LIMPET_SLOT_OF_CALLS));
+	limpet_shm->slots_not_taken += !restore && limpet_slot_not_taken(slot);
 }
 
 static struct limpet_known_module *module_table(void)
@@ -301,19 +299,6 @@ static bool is_in_other_space(const struct limpet_slot *slot)
 	return false;
 }
 
-static bool is_thunk(uint64_t value)
-{
-	return value - limpet_thunk(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES;
-}
-
-/* The function for which a thunk stands; anything else as it is. */
-static uint64_t original_of(uint64_t value)
-{
-	return is_thunk(value)
-		       ? limpet_hooks[(value - limpet_thunk(0)) / LIMPET_THUNK_BYTES].original
-		       : value;
-}
-
 static int restore_if_bound(const struct limpet_image *image, const Elf64_Rela *relocation)
 {
 	uint64_t address = image->bias + relocation->r_offset, value;
@@ -323,7 +308,8 @@ static int restore_if_bound(const struct limpet_image *image, const Elf64_Rela *
 	    !limpet_image_has_word(image, address))
 		return 0;
 	value = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
-	return is_thunk(value) && exchange(address, value, original_of(value)) < 0;
+	return limpet_is_thunk(value) &&
+	       exchange(address, value, limpet_original_of(value)) < 0;
 }
 
 /* What was bound to us by symbols, in modules that nobody has looked at since, or later. */
@@ -538,7 +524,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 		return 0;
 	original = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
 	/* Ours already, by a symbol, or since an earlier look at the module. */
-	if (is_thunk(original)) {
+	if (limpet_is_thunk(original)) {
 		slot_keep(&slot, original);
 		return 0;
 	}
@@ -550,7 +536,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	/* A value inside the module that asks is its own PLT: not bound yet. */
 	if (is_in(image, original) &&
 	    (!found->defined || original != image->bias + found->symbol_value)) {
-		original = original_of(unbound_original(image, found->symbol));
+		original = limpet_original_of(unbound_original(image, found->symbol));
 		if (is_bound_by_symbol(limpet_family[found->symbol].op, original))
 			return 0;
 		bound = false;

@@ -105,11 +105,11 @@ static int begin(struct stop *stop)
 
 	if (result == 0)
 		return LIMPET_EXIT_OK;
-	/* With a relative. */
-	if (result == -ENOENT && stop->dormant && limpet_dormant_check(stop->pid) != 1)
-		return LIMPET_EXIT_OK;
 	if (result == -ENOENT && limpet_dormant_check(stop->pid) == 1)
 		return clean_up(stop->pid);
+	/* Removed with a relative. */
+	if (result == -ENOENT && stop->dormant)
+		return LIMPET_EXIT_OK;
 	if (result == -ENOENT && kill(stop->pid, 0) < 0 && errno == ESRCH)
 		limpet_err_set(&err, -ESRCH, "there is no process %d", stop->pid);
 	limpet_ui_error(&err);

@@ -9,6 +9,7 @@
 #ifndef LIMPET_COMMON_WIRE_H
 #define LIMPET_COMMON_WIRE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/sample.h"
@@ -216,6 +217,14 @@ struct limpet_slot {
 	uint16_t kind;  /* enum limpet_slot_kind */
 };
 #define LIMPET_MAX_SLOTS 16384u
+
+/* Calls through it are not seen, though it was to be ours: it could not be written, or another's
+ * address stands there. What another made of a symbol's value takes no call past us. */
+static inline bool limpet_slot_not_taken(const struct limpet_slot *slot)
+{
+	return slot->state == LIMPET_SLOT_FAILED ||
+	       (slot->state == LIMPET_SLOT_FOREIGN && slot->kind == LIMPET_SLOT_OF_CALLS);
+}
 
 /* What it holds while it leads to its hook's thunk. */
 static inline uint64_t limpet_slot_value_ours(const struct limpet_slot *slot, uint64_t thunk)

@@ -577,17 +577,12 @@ static void unmap_near(struct limpet_session *session, struct limpet_borrow *bor
 	}
 }
 
-/* Calls through these are not seen. */
 static uint32_t count_not_taken(const struct limpet_plan *plan)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < plan->slot_count; i++) {
-		const struct limpet_slot *slot = &plan->slots[i];
-
-		count += slot->state == LIMPET_SLOT_FAILED ||
-			 (slot->state == LIMPET_SLOT_FOREIGN && slot->kind == LIMPET_SLOT_OF_CALLS);
-	}
+	for (uint32_t i = 0; i < plan->slot_count; i++)
+		count += limpet_slot_not_taken(&plan->slots[i]);
 	return count;
 }
 
