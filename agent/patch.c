@@ -308,8 +308,7 @@ static int restore_if_bound(const struct limpet_image *image, const Elf64_Rela *
 	    !limpet_image_has_word(image, address))
 		return 0;
 	value = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
-	return limpet_is_thunk(value) &&
-	       exchange(address, value, limpet_original_of(value)) < 0;
+	return limpet_is_thunk(value) && exchange(address, value, limpet_original_of(value)) < 0;
 }
 
 /* What was bound to us by symbols, in modules that nobody has looked at since, or later. */

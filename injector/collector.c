@@ -511,6 +511,7 @@ static void look_at_code(struct limpet_collector *collector)
 	for (size_t i = 0; code && i < maps.count; i++)
 		if (is_made_code(&maps.list[i]))
 			code[count++] = (struct range){maps.list[i].start, maps.list[i].end};
+	limpet_module_book_add_again(collector->book, &maps);
 	limpet_proc_maps_done(&maps);
 	free(collector->code);
 	collector->code = code;

@@ -210,6 +210,63 @@ bool limpet_module_book_update(struct limpet_module_book *book, uint32_t gone_co
 	return true;
 }
 
+/* The mapping of the same part of the file that the module has by its program headers. */
+static const struct limpet_map *first_mapping(const struct limpet_modules *modules,
+					      const struct limpet_map *again,
+					      struct limpet_module **ret_module)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+
+		if (module->agent || module->inode != again->inode ||
+		    module->dev_major != again->dev_major || module->dev_minor != again->dev_minor)
+			continue;
+		for (size_t k = 0; k < modules->maps.count; k++) {
+			const struct limpet_map *map = &modules->maps.list[k];
+
+			if (map->start < module->start || map->end > module->end ||
+			    map->inode != again->inode || again->offset < map->offset ||
+			    again->offset - map->offset >= map->end - map->start)
+				continue;
+			*ret_module = module;
+			return map;
+		}
+	}
+	return NULL;
+}
+
+static bool is_entered(const struct limpet_module_book *book, const struct limpet_map *map)
+{
+	for (size_t i = 0; i < book->count; i++)
+		if (book->entries[i].start == map->start && book->entries[i].end == map->end &&
+		    book->entries[i].inode == map->inode)
+			return true;
+	return false;
+}
+
+void limpet_module_book_add_again(struct limpet_module_book *book, const struct limpet_maps *maps)
+{
+	struct limpet_modules *modules = limpet_session_modules(book->session);
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct limpet_map *again = &maps->list[i], *map;
+		struct limpet_module *module, copy;
+
+		if (again->perms[2] != 'x' || !again->inode ||
+		    limpet_modules_find(modules, again->start) || is_entered(book, again))
+			continue;
+		map = first_mapping(modules, again, &module);
+		if (!map)
+			continue;
+		limpet_module_has_malloc(limpet_session_pid(book->session), module);
+		copy = *module;
+		copy.start = again->start;
+		copy.end = again->end;
+		copy.bias += (again->start - again->offset) - (map->start - map->offset);
+		enter(book, &copy, NULL, 0);
+	}
+}
+
 uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t address,
 				 uint32_t number)
 {

@@ -15,6 +15,9 @@ void limpet_module_book_free(struct limpet_module_book *book);
 /* Enters modules that are new. `gone_count`: how many had gone, as of when the modules were looked
  * at. False: one more has gone since, and nothing was entered. */
 bool limpet_module_book_update(struct limpet_module_book *book, uint32_t gone_count);
+/* Enters code of modules that is mapped once more, elsewhere (V8 does so with its builtins, to have
+ * them near what it compiles): a module of the same file. `maps`: as they are now. */
+void limpet_module_book_add_again(struct limpet_module_book *book, const struct limpet_maps *maps);
 /* Number in the trace, 0: none. `gone`: which module had gone from there, as the agent numbers
  * them: one that came to lie there later is not meant, nor one that was there before. */
 uint32_t limpet_module_book_find(const struct limpet_module_book *book, uint64_t address,

@@ -70,6 +70,18 @@ nameless() {
 	finish turns
 }
 
+@test "code that is mapped once more has its names" {
+	turns
+	tell turns "again 10" called
+	attach "$pid"
+	tell turns "again 100" called
+	stop "$pid"
+	good_capture
+	same "under the function, where it lies now" "$(site_sum call_often allocations)" 100
+	same "under unknown code" "$(nameless false)" 0
+	finish turns
+}
+
 # What is unloaded before anybody could look is unknown, and no code of a JIT compiler.
 @test "modules that come and go faster than they can be looked at are not called made code" {
 	local i

@@ -2,9 +2,11 @@
  *
  * Commands: "put N": module N (from 0) in the place of what was there; "take N": N allocations
  * under its function; "quick N": module 0, N allocations, module 1, twice as many, without a pause;
- * "made N": N allocations under code that it makes itself; "remove N": the file of module N;
- * "quit". */
+ * "made N": N allocations under code that it makes itself; "again N": N allocations under a second
+ * mapping of its own code; "remove N": the file of module N; "quit". */
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
 #include <stdint.h>
 #include <sys/mman.h>
 
@@ -71,6 +73,57 @@ static void make_code(unsigned long count)
 		made();
 }
 
+/* Position-independent but for the function that it is given. */
+__attribute__((noinline, aligned(64))) static void call_often(void *(*function)(uint64_t),
+							      unsigned long count)
+{
+	while (count--)
+		function(100);
+	TARGET_KEEP_FRAME();
+}
+
+/* Offset in the file, of an address of the program. */
+static int find_offset(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	uint64_t *place = context;
+
+	(void)bytes;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const Elf64_Phdr *phdr = &info->dlpi_phdr[i];
+		const uint64_t offset = *place - info->dlpi_addr - phdr->p_vaddr;
+
+		if (phdr->p_type == PT_LOAD && offset < phdr->p_filesz) {
+			*place = phdr->p_offset + offset;
+			return 1;
+		}
+	}
+	return -1;
+}
+
+/* As V8 does: code of the file is mapped once more. */
+static void call_again(unsigned long count)
+{
+	static char *code;
+	uint64_t offset = (uintptr_t)call_often;
+	void (*again)(void *(*)(uint64_t), unsigned long);
+	char *function;
+
+	if (dl_iterate_phdr(find_offset, &offset) < 0)
+		target_broken("no such segment");
+	if (!code) {
+		int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+		code = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, file,
+			    (off_t)(offset & ~UINT64_C(4095)));
+		close(file);
+	}
+	if (code == MAP_FAILED)
+		target_broken("no second mapping");
+	function = code + offset % 4096;
+	memcpy(&again, &function, sizeof(again));
+	again(take, count);
+}
+
 int main(int argc, char *argv[])
 {
 	char line[128];
@@ -98,6 +151,9 @@ int main(int argc, char *argv[])
 		} else if (target_word(line, "made", &n)) {
 			make_code(n);
 			target_say("made");
+		} else if (target_word(line, "again", &n)) {
+			call_again(n);
+			target_say("called");
 		} else if (target_word(line, "remove", &n)) {
 			if (unlink(argv[n + 1]))
 				target_broken("%s stays", argv[n + 1]);
