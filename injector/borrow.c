@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "injector/agent_image.h"
 #include "injector/descriptor.h"
 #include "injector/footprint.h"

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "injector/accounts.h"
 #include "injector/cgroup.h"
 #include "injector/children.h"

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "injector/footprint.h"
 #include "injector/memfd.h"
 #include "injector/proc.h"
 #include "injector/session.h"
 #include "injector/sharers.h"
 #include "injector/thunks.h"
-#include "injector/tracee.h"
 
 #define PATIENCE_NS 2000000000u /* for one child */
 

@@ -7,13 +7,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/clock.h"
 #include "common/wire.h"
 #include "injector/memory.h"
 #include "injector/merge.h"
 #include "injector/module_book.h"
 #include "injector/plausible.h"
 #include "injector/proc.h"
-#include "injector/tracee.h"
 
 #define CODE_NS 1000000000u
 #define LOOK_SHARE 20u /* of the time, at most, for modules that nobody told us of */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/wire.h"
 #include "injector/addresses.h"
 #include "injector/memfd.h"

@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "injector/control_client.h"
 #include "injector/memfd.h"
 #include "injector/proc.h"
 #include "injector/proc_files.h"
 #include "injector/sealed.h"
 #include "injector/thunks.h"
-#include "injector/tracee.h"
 #include "injector/watchdog.h"
 
 #define INODES 8

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
+#include "common/clock.h"
 #include "injector/footprint.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
-#include "injector/tracee.h"
 
 /* How often new processes are looked for at most: what one look costs comes on top, many times, so
  * that a machine with thousands of processes is not kept busy. */

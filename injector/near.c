@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "injector/growing.h"
 #include "injector/memfd.h"
 #include "injector/memory.h"

@@ -3,8 +3,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "common/clock.h"
 #include "injector/proc.h"
-#include "injector/tracee.h"
 
 static bool is_nowhere(uint64_t address)
 {

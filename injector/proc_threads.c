@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/err.h"
 #include "injector/proc_files.h"
-#include "injector/tracee.h"
 
 _Static_assert(sizeof(pid_t) == sizeof(int), "list_numbers serves both");
 

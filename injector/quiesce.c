@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/wire.h"
 #include "injector/memory.h"
 #include "injector/priority.h"

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "injector/footprint.h"
 #include "injector/memfd.h"
 #include "injector/near.h"

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "injector/seccomp_eval.h"
 #include "injector/tracee.h"
 

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/family.h"
 #include "common/wire.h"
 #include "injector/agent_image.h"

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "injector/proc.h"
-#include "injector/tracee.h"
 
 #define SLEEP_FIRST_NS 500000
 #define SLEEP_MOST_NS 20000000

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "injector/priority.h"
 #include "injector/proc.h"
 #include "injector/stop_effect.h"

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "injector/arch.h"
 #include "injector/memory.h"
 #include "injector/proc.h"
@@ -63,14 +64,6 @@ static struct {
 
 /* A program that limpet itself started: its end is left for whoever waits for its exit status. */
 static pid_t own_child;
-
-uint64_t limpet_monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 int limpet_tracee_setup(void)
 {

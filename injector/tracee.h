@@ -22,7 +22,6 @@ struct limpet_tracee;
 
 /* Once per process, before anything else here. */
 int limpet_tracee_setup(void);
-uint64_t limpet_monotonic_ns(void);
 
 /* Seizes and interrupts. On success the thread stands in an event stop and its registers are read.
  * -ESRCH: gone; -EPERM: traced by another, or not allowed; -ETIMEDOUT: did not stop (D state):

@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "injector/proc.h"
-#include "injector/tracee.h"
 
 int limpet_turn_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *err)
 {

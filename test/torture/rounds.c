@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "injector/session.h"
 #include "injector/tracee.h"
 

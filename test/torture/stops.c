@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "injector/proc.h"
 #include "injector/session.h"
 #include "injector/tracee.h"

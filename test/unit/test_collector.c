@@ -20,12 +20,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/err.h"
 #include "injector/arch.h"
 #include "injector/collector.h"
 #include "injector/recorder.h"
 #include "injector/session.h"
-#include "injector/tracee.h"
 #include "test/unit/agent_fixture.h"
 #include "test/unit/clock_fixture.h"
 
