@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <uthash.h>
 
-#include "analyzer/room.h"
+#include "common/room.h"
 
 /* Sums of the step at hand: samples count for parts of one. */
 struct thread_now {

@@ -11,10 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "analyzer/heap.h"
-#include "analyzer/report_text.h"
+#include "analyzer/report.h"
 
 struct limpet_diff_node {
 	uint32_t parent; /* 0: the root; < own number */
@@ -58,18 +57,6 @@ struct limpet_diff {
 int limpet_diff_new(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
 		    bool by_function, struct limpet_diff **ret_diff) LIMPET_MUST_CHECK;
 void limpet_diff_free(struct limpet_diff *diff);
-
-/* -ENOMEM; errors of `file` are found by ferror(). The names are what the user called them. */
-int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
-			   const char *new_name, size_t limit,
-			   const struct limpet_report_text_options *text,
-			   FILE *file) LIMPET_MUST_CHECK;
-int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
-			   const char *new_name, size_t limit, FILE *file) LIMPET_MUST_CHECK;
-/* A page that compares the heaps by each figure, and whole stacks as well as folded ones. */
-int limpet_diff_html_print(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
-			   const char *old_name, const char *new_name,
-			   FILE *file) LIMPET_MUST_CHECK;
 
 /* False: it did nothing and held nothing, as if it were not there. */
 bool limpet_diff_has_figure(const struct limpet_model_site *figures);

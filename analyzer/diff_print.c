@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "analyzer/demangle.h"
-#include "analyzer/diff.h"
+#include "analyzer/diff_print.h"
 #include "analyzer/json_pen.h"
-#include "analyzer/plain_text.h"
 #include "analyzer/report_pen.h"
+#include "common/plain_text.h"
 
 static const char *const titles[LIMPET_REPORT_SORT_COUNT] = {
 	"bytes held at the peak", "live bytes", "allocations", "bytes allocated",

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "analyzer/export.h"
-#include "analyzer/plain_text.h"
 #include "common/estimate.h"
+#include "common/plain_text.h"
 
 static const char *const kind_words[] = {
 	[LIMPET_ROW_ALLOC] = "alloc",

@@ -6,7 +6,7 @@
 #include <uthash.h>
 
 #include "analyzer/export.h"
-#include "analyzer/plain_text.h"
+#include "common/plain_text.h"
 
 /* Fields of Profile, and of the messages in it. */
 enum {

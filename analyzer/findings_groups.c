@@ -7,8 +7,6 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "analyzer/view_text.h"
-
 #define NO_CALLER UINT32_MAX
 
 struct pair {
@@ -86,8 +84,8 @@ int limpet_findings_label(struct limpet_places *places, uint32_t node, char **re
 	if (code < 0)
 		return code;
 	called_by = caller == NO_CALLER ? NULL : &places->functions[caller];
-	name = limpet_view_name(&places->functions[function], false);
-	by = called_by ? limpet_view_name(called_by, false) : strdup("");
+	name = limpet_function_name(&places->functions[function], false);
+	by = called_by ? limpet_function_name(called_by, false) : strdup("");
 	if (!name || !by ||
 	    asprintf(ret_label, "%s%s%s%s", name, called_by ? " (called by " : "", by,
 		     called_by ? ")" : "") < 0)

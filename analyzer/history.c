@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/room.h"
+#include "common/room.h"
 
 #define NONE UINT32_MAX
 #define NO_BLOCK SIZE_MAX

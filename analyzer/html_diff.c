@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "analyzer/diff.h"
+#include "analyzer/diff_print.h"
 #include "analyzer/html_page.h"
 #include "analyzer/json_pen.h"
 

@@ -8,7 +8,7 @@
 
 #include "analyzer/fold.h"
 #include "analyzer/json_pen.h"
-#include "analyzer/plain_text.h"
+#include "common/plain_text.h"
 
 /* Where the figures go in the template. */
 #define PLACE "@DATA@"

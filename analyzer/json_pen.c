@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "analyzer/plain_text.h"
+#include "common/plain_text.h"
 
 json_t *limpet_json_number(uint64_t value)
 {

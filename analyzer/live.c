@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "analyzer/model_bounds.h"
-#include "analyzer/room.h"
 #include "common/estimate.h"
+#include "common/room.h"
 #include "common/sample.h"
 
 #define POINTS_MAX 4096u

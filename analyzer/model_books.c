@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyzer/room.h"
+#include "common/room.h"
 
 int limpet_model_books_init(struct limpet_model_books *books, uint32_t node_count,
 			    uint64_t sample_bytes, bool overloads_only)

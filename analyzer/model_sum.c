@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyzer/model_bounds.h"
-#include "analyzer/room.h"
+#include "common/room.h"
 #include "common/sample.h"
 
 #define NO_BLOCK SIZE_MAX

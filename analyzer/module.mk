@@ -2,13 +2,13 @@ ANALYZER_SRC :=
 ANALYZER_SRC += analyzer/demangle.c analyzer/debuginfod.c analyzer/debugfile.c analyzer/dwarfindex.c analyzer/symtab.c \
 	analyzer/build_id.c analyzer/texts.c analyzer/perfmap.c
 ANALYZER_SRC += analyzer/symbolize.c analyzer/symbol_channel.c analyzer/symbol_worker.c analyzer/symbol_reader.c
-ANALYZER_SRC += analyzer/fold.c analyzer/plain_text.c
+ANALYZER_SRC += analyzer/fold.c
 ANALYZER_SRC += analyzer/trace_reader.c analyzer/trace_tables.c analyzer/trace_events.c \
 	analyzer/trace_figures.c analyzer/trace_append.c analyzer/model.c analyzer/model_books.c analyzer/model_bounds.c analyzer/model_estimate.c analyzer/model_sum.c \
 	analyzer/model_symbols.c
 ANALYZER_SRC += analyzer/report.c analyzer/report_pen.c analyzer/report_head.c analyzer/report_stack.c \
 	analyzer/report_text.c analyzer/report_json.c analyzer/seal.c
-ANALYZER_SRC += analyzer/places.c analyzer/filter.c analyzer/open_blocks.c analyzer/open_maps.c analyzer/replay.c analyzer/view.c analyzer/heap.c \
+ANALYZER_SRC += analyzer/frames.c analyzer/places.c analyzer/filter.c analyzer/open_blocks.c analyzer/open_maps.c analyzer/replay.c analyzer/view.c analyzer/heap.c \
 	analyzer/view_text.c analyzer/view_json.c analyzer/json_pen.c analyzer/diff.c analyzer/diff_print.c
 ANALYZER_SRC += analyzer/export.c analyzer/export_folded.c analyzer/export_heaptrack.c analyzer/export_pprof.c \
 	analyzer/export_massif.c analyzer/export_callgrind.c analyzer/export_csv.c analyzer/export_sink.c \

@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "analyzer/room.h"
 #include "analyzer/symbolize.h"
+#include "common/room.h"
 
 /* Between two looks for the end, and two deliveries. */
 #define STEP 64u

@@ -8,8 +8,10 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "analyzer/report.h"
-#include "analyzer/room.h"
+#include "analyzer/demangle.h"
+#include "analyzer/frames.h"
+#include "common/plain_text.h"
+#include "common/room.h"
 
 #define MOST_ITEMS (1u << 31)
 
@@ -425,4 +427,12 @@ int limpet_places_stack(struct limpet_places *places, uint32_t node, bool full,
 	else if (cut) private->stack[count++] = LIMPET_PLACE_CUT;
 	*ret_stack = (struct limpet_place_stack){.list = private->stack, .count = count};
 	return 0;
+}
+
+char *limpet_function_name(const struct limpet_function *function, bool full)
+{
+	char *name = function->named && !full ? limpet_demangle_shorten(function->name)
+					      : strdup(function->name);
+
+	return name ? limpet_plain_text_clean(name) : NULL;
 }

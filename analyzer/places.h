@@ -66,4 +66,7 @@ struct limpet_place_stack {
 int limpet_places_stack(struct limpet_places *places, uint32_t node, bool full,
 			struct limpet_place_stack *ret_stack) LIMPET_MUST_CHECK;
 
+/* For text: name of a function, cut to its usual form unless `full`; malloc'ed. */
+char *limpet_function_name(const struct limpet_function *function, bool full);
+
 #endif

@@ -8,8 +8,8 @@
 
 #include "analyzer/open_blocks.h"
 #include "analyzer/open_maps.h"
-#include "analyzer/room.h"
 #include "common/estimate.h"
+#include "common/room.h"
 
 const uint64_t limpet_replay_age_limits_ns[LIMPET_REPLAY_AGES - 1] = {
 	10000,       100000,      1000000,     10000000,     100000000,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/plain_text.h"
+#include "common/plain_text.h"
 
 static char *slot(struct limpet_pen *pen)
 {

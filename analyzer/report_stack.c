@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "analyzer/demangle.h"
-#include "analyzer/plain_text.h"
 #include "analyzer/report_pen.h"
+#include "common/plain_text.h"
 
 static const char *base_name(const char *path)
 {

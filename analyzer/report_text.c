@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "analyzer/findings.h"
-#include "analyzer/plain_text.h"
 #include "analyzer/report_pen.h"
+#include "common/plain_text.h"
 
 /* Frames shown of a stack unless all are asked for. */
 #define FRAMES_SHOWN 12

@@ -13,11 +13,11 @@
 
 #include "analyzer/build_id.h"
 #include "analyzer/debugfile.h"
-#include "analyzer/room.h"
 #include "analyzer/symbol_channel.h"
 #include "analyzer/symbol_worker.h"
 #include "analyzer/texts.h"
 #include "common/open_file.h"
+#include "common/room.h"
 
 /* How long an answer may keep us waiting, in looks so far apart: looks in which the worker computes
  * next to nothing, and all of them. */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "analyzer/demangle.h"
-#include "analyzer/plain_text.h"
 #include "analyzer/report_pen.h"
+#include "common/plain_text.h"
 
 const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1] = {
 	"sites",   "bottom-up", "top-down",  "functions", "callers", "threads",
@@ -34,14 +34,6 @@ static const char *base_name(const char *path)
 	const char *slash = path ? strrchr(path, '/') : NULL;
 
 	return slash ? slash + 1 : path;
-}
-
-char *limpet_view_name(const struct limpet_function *function, bool full)
-{
-	char *name = function->named && !full ? limpet_demangle_shorten(function->name)
-					      : strdup(function->name);
-
-	return name ? limpet_plain_text_clean(name) : NULL;
 }
 
 /* ------------------------------------------------------------------ figures */
@@ -134,7 +126,7 @@ static const char *function_place(const struct talk *talk, const struct limpet_f
 static int print_function(struct talk *talk, const char *style, const char *before, uint32_t number)
 {
 	const struct limpet_function *function = &talk->heap->places->functions[number];
-	LIMPET_FREE char *name = limpet_view_name(function, talk->pen.options->full);
+	LIMPET_FREE char *name = limpet_function_name(function, talk->pen.options->full);
 
 	return name ? print_named(talk, style, before, name, function_place(talk, function))
 		    : -ENOMEM;
@@ -521,7 +513,7 @@ static int print_chain(struct talk *talk, const char *before, const struct limpe
 	LIMPET_FREE char *text = strdup("");
 
 	for (uint32_t at = leaf; text && at; at = tree->nodes[at].parent) {
-		LIMPET_FREE char *name = limpet_view_name(
+		LIMPET_FREE char *name = limpet_function_name(
 			&talk->heap->places->functions[tree->nodes[at].function], false);
 		LIMPET_FREE char *old = LIMPET_TAKE(text);
 

@@ -40,8 +40,6 @@ int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_op
 			   const struct limpet_report_text_options *text, FILE *file,
 			   struct limpet_err *err) LIMPET_MUST_CHECK;
 
-/* For other text: name of a function, cut to its usual form unless `full`; malloc'ed. */
-char *limpet_view_name(const struct limpet_function *function, bool full);
 /* Words for -ENOENT and -ENOTUNIQ of limpet_view_calls_new(). Answers `code`. */
 int limpet_view_explain(const struct limpet_view *view, const char *name,
 			const struct limpet_view_calls *calls, int code, struct limpet_err *err);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzer/diff.h"
+#include "analyzer/diff_print.h"
 #include "cli/commands.h"
 #include "cli/page_file.h"
 #include "cli/pager.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "analyzer/plain_text.h"
 #include "cli/top_screen.h"
+#include "common/plain_text.h"
 #include "common/units.h"
 
 /* Pairs of colours. */

@@ -6,9 +6,9 @@
 #include <strings.h>
 #include <uthash.h>
 
-#include "analyzer/plain_text.h"
 #include "analyzer/report_pen.h"
 #include "analyzer/view_text.h"
+#include "common/plain_text.h"
 
 /* Callers shown behind a site's function. */
 #define CALLERS_SHOWN 8
@@ -583,7 +583,7 @@ static char *function_text(const struct limpet_top_rows *rows, uint32_t number, 
 			   size_t columns)
 {
 	const struct limpet_function *function = &rows->view->places->functions[number];
-	LIMPET_FREE char *name = limpet_view_name(function, rows->view->full);
+	LIMPET_FREE char *name = limpet_function_name(function, rows->view->full);
 	const char *where = NULL;
 	char *text = NULL;
 

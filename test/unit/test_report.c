@@ -4,11 +4,11 @@
 #include <jansson.h>
 
 #include "analyzer/model.h"
-#include "analyzer/plain_text.h"
 #include "analyzer/report.h"
 #include "analyzer/report_json.h"
 #include "analyzer/report_text.h"
 #include "analyzer/seal.h"
+#include "common/plain_text.h"
 
 static struct sample sample;
 

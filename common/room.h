@@ -1,6 +1,6 @@
 /* Room in arrays that grow. */
-#ifndef LIMPET_ANALYZER_ROOM_H
-#define LIMPET_ANALYZER_ROOM_H
+#ifndef LIMPET_COMMON_ROOM_H
+#define LIMPET_COMMON_ROOM_H
 
 #include <errno.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Strings of a target or a file, made fit to be shown: they may hold any byte but NUL. */
-#ifndef LIMPET_ANALYZER_PLAIN_TEXT_H
-#define LIMPET_ANALYZER_PLAIN_TEXT_H
+#ifndef LIMPET_COMMON_PLAIN_TEXT_H
+#define LIMPET_COMMON_PLAIN_TEXT_H
 
 #include <stddef.h>
 

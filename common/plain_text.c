@@ -1,4 +1,4 @@
-#include "analyzer/plain_text.h"
+#include "common/plain_text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
