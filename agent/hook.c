@@ -3,6 +3,8 @@
  * Order of time stamps: a free is stamped before the original runs, an allocation after it. The
  * release of a block thus always carries an earlier stamp than the next allocation of its address,
  * on whatever thread. realloc needs both. */
+#include <sys/mman.h>
+
 #include "agent/agent.h"
 #include "agent/sampled.h"
 
@@ -542,7 +544,7 @@ static void record_mremap(struct limpet_frame *frame)
 {
 	if (frame->result == MAP_FAILED_VALUE)
 		return;
-	if (frame->args[1])
+	if (frame->args[1] && !(frame->args[3] & MREMAP_DONTUNMAP))
 		limpet_record_append(frame->thread, LIMPET_EVENT_MUNMAP, frame->stamp,
 				     frame->args[0], frame->args[1], 0);
 	record_allocation(frame, frame->result, frame->args[2], LIMPET_EVENT_MMAP);

@@ -37,15 +37,19 @@ struct scan {
 	struct limpet_copies_stats stats;
 };
 
+/* With the marks that the program has put into the bits that an address does not need; 0: none of
+ * ours. In a dead word of a stack they may be of what was written over a part of it. */
 static uint64_t original_of(const struct scan *scan, uint64_t value)
 {
-	uint64_t offset = value - scan->place->thunks;
+	const uint64_t marks = value & UINT64_C(0xffff) << 48;
+	uint64_t offset = (value ^ marks) - scan->place->thunks;
 	uint64_t bytes = scan->place->thunks_end - scan->place->thunks;
-	uint64_t step = bytes / LIMPET_MAX_HOOKS;
+	uint64_t step = bytes / LIMPET_MAX_HOOKS, original;
 
 	if (offset >= bytes || offset % step)
 		return 0;
-	return scan->hooks[offset / step].original;
+	original = scan->hooks[offset / step].original;
+	return original ? original | marks : 0;
 }
 
 /* Whether the word is a module's, and read-only but for the linker: it is one that it has bound. */
@@ -61,13 +65,12 @@ static bool is_relro(const struct scan *scan, uint64_t at)
 /* Of limpet_addresses_find(). */
 static void note(void *context, enum limpet_address_kind kind, uint64_t at, uint64_t value)
 {
-	const uint64_t upper = UINT64_C(0xffff) << 48;
 	struct scan *scan = context;
 	const char *perms = scan->map->perms;
 
-	if (!original_of(scan, value & ~upper))
+	if (!original_of(scan, value))
 		return;
-	if (kind != LIMPET_ADDRESS_WORD || value & upper || at % sizeof(value) ||
+	if (kind != LIMPET_ADDRESS_WORD || at % sizeof(value) ||
 	    (perms[1] != 'w' && !is_relro(scan, at)) || perms[2] == 'x')
 		scan->elsewhere++;
 	else if (scan->count == MAX_COPIES)

@@ -40,9 +40,8 @@ stays() {
 	finish "$1"
 }
 
-@test "an address of a hook in a packed structure, or with a tag" {
+@test "an address of a hook in a packed structure" {
 	stays packed
-	stays tagged
 }
 
 @test "an address of a hook in a page that was closed since, of its own, of a file, or shared" {
@@ -92,9 +91,9 @@ stays() {
 	stays exit
 }
 
-@test "addresses of hooks in a word, in a thread's variable, on the stack of a thread that sleeps" {
+@test "addresses of hooks in a word, with a tag, in a thread's variable, on the stack of a thread that sleeps" {
 	local way
-	for way in word thread stack; do
+	for way in word tagged thread stack; do
 		kept_in "$way" 0 || return 1
 		nothing_of_ours "$pid" || return 1
 		tell "$way" "use $way" used || fail "$way" || return 1

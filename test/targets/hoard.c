@@ -13,11 +13,11 @@
  *	secret		in memory that nobody else may read (memfd_secret)
  *	code		in generated code, as a number
  *	distance	in generated code, as a distance
- *	tagged		with something else in its upper bits
  *	jump		in a register's place in a jmp_buf
  *	exit		as a function to be called at the end: "use" does nothing, "quit" does
  * These are put back:
  *	word		in writable memory, paged out if it can be
+ *	tagged		in a word, with something else in its upper bits
  *	thread		in a thread's own variable
  *	stack		on the stack of a thread that sleeps */
 #include <fcntl.h>

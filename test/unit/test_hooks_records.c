@@ -175,6 +175,12 @@ static void test_mmap_family(void **state)
 		 {0x20000000, 4096, 16384, 1},
 		 {UNMAP(0x20000000, 4096), MAP(0x30000000, 16384)}},
 		{"mremap failed", FIXTURE_MREMAP, FAILED, {0x20000000, 4096, 16384, 0}, NO_EVENT},
+		/* MREMAP_DONTUNMAP: the old range stays mapped, and has new pages. */
+		{"mremap that leaves the old one",
+		 FIXTURE_MREMAP,
+		 0x30000000,
+		 {0x20000000, 4096, 4096, 1 | 4},
+		 {MAP(0x30000000, 4096)}},
 		/* Old length 0 duplicates a shared mapping: the old one stays. */
 		{"mremap of length 0",
 		 FIXTURE_MREMAP,
