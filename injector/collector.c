@@ -1035,8 +1035,8 @@ static struct limpet_dropped dropped_by_kind(const struct limpet_collector *coll
 				       .munmap_bytes = munmaps.bytes};
 }
 
-/* Of the memory that is shared with us what the target has touched; of all else, which is small,
- * and of the tables all that it may have. */
+/* Of the memory that is shared with us, and of the tables, what the target has touched; of all
+ * else, which is small, all that it may have. */
 static uint64_t agent_bytes(const struct limpet_collector *collector)
 {
 	const struct limpet_segment *segment = collector->segment;

@@ -590,6 +590,6 @@ uint64_t limpet_segment_room_pages(const struct limpet_segment *segment)
 
 uint64_t limpet_segment_beside_bytes(const struct limpet_segment *segment, uint64_t states)
 {
-	return AGENT_IMAGE_BYTES + segment->arena_used + LIMPET_RULE_CACHE_BYTES +
+	return AGENT_IMAGE_BYTES + LIMPET_RULE_CACHE_BYTES +
 	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }

@@ -107,8 +107,8 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 				 uint32_t gone);
 /* Pages that the agent's threads have taken beyond what each of them has. */
 uint64_t limpet_segment_room_pages(const struct limpet_segment *segment);
-/* What the agent has at most beside the shared memory, with so many states of threads: its image,
- * tables, what it keeps for itself. */
+/* What the agent has at most beside the shared memory and its tables, with so many states of
+ * threads: its image, and what it keeps for itself. */
 uint64_t limpet_segment_beside_bytes(const struct limpet_segment *segment, uint64_t states);
 /* The tables as the walker wants them. */
 void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet_walk_map *ret);

@@ -89,7 +89,8 @@ struct limpet_session {
 	bool anywhere; /* nothing of the program's is called, on whatever thread we borrow */
 	bool outside;  /* slots are put back from outside */
 	int channel;
-	uint64_t info_address; /* of limpet_agent_info in the target */
+	uint64_t info_address;   /* of limpet_agent_info in the target */
+	uint64_t tables_address; /* of the unwind tables there; 0: not looked for yet */
 	uint64_t handle;
 	uint64_t control_page;
 	struct limpet_agent_info info;
@@ -972,12 +973,37 @@ bool limpet_session_agent_present(const struct limpet_session *session)
 	       info.magic == LIMPET_INFO_MAGIC && info.nonce == session->info.nonce;
 }
 
-int limpet_session_resident_bytes(const struct limpet_session *session, uint64_t *ret_bytes)
+/* It is mapped once, for as long as the agent is there. */
+static uint64_t find_tables(struct limpet_session *session)
 {
+	const char *name = "/memfd:" LIMPET_MEMFD_UNWIND;
+	struct limpet_maps maps;
+
+	if (session->tables_address || limpet_proc_maps_read(session->pid, &maps) < 0)
+		return session->tables_address;
+	for (size_t i = 0; i < maps.count; i++)
+		if (!strncmp(maps.list[i].path, name, strlen(name)))
+			session->tables_address = maps.list[i].start;
+	limpet_proc_maps_done(&maps);
+	return session->tables_address;
+}
+
+int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_bytes)
+{
+	const struct limpet_segment *segment = &session->segment;
+	uint64_t shared, tables = segment->arena_used, address;
+	int error;
+
 	if (!limpet_session_agent_present(session))
 		return -ESRCH;
-	return limpet_pages_count(session->pid, session->info.shm, session->segment.shm_bytes,
-				  ret_bytes);
+	error = limpet_pages_count(session->pid, session->info.shm, segment->shm_bytes, &shared);
+	address = error ? 0 : find_tables(session);
+	if (address)
+		error = limpet_pages_count(session->pid, address, segment->arena_bytes, &tables);
+	if (error)
+		return error;
+	*ret_bytes = shared + tables;
+	return 0;
 }
 
 uint64_t limpet_session_original(const struct limpet_session *session, uint32_t hook)

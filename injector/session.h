@@ -100,9 +100,9 @@ const struct limpet_session_stats *limpet_session_stats(const struct limpet_sess
 uint64_t limpet_session_control_page(const struct limpet_session *session);
 /* The function behind a hook, 0 if there is none. */
 uint64_t limpet_session_original(const struct limpet_session *session, uint32_t hook);
-/* What of the memory that is shared with the agent the target has in its page tables, and so in its
- * RSS. -ESRCH: the agent is not there; -errno: that cannot be read. */
-int limpet_session_resident_bytes(const struct limpet_session *session, uint64_t *ret_bytes);
+/* What of the memory that is shared with the agent, and of its tables, the target has in its page
+ * tables, and so in its RSS. -ESRCH: the agent is not there; -errno: that cannot be read. */
+int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_bytes);
 /* Whether the agent's image is still mapped in the target (an exec takes it away). */
 bool limpet_session_agent_present(const struct limpet_session *session);
 
