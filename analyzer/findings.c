@@ -295,7 +295,13 @@ static double more(uint64_t now, uint64_t before)
 	return now > before ? (double)(now - before) : 0;
 }
 
-/* Live bytes fell, and resident memory did not. */
+/* Resident memory without what of limpet's is known to be a part of it. */
+static uint64_t own_rss(const struct limpet_model_point *point)
+{
+	return point->rss_bytes > point->agent_bytes ? point->rss_bytes - point->agent_bytes : 0;
+}
+
+/* Live bytes that had been resident fell, and resident memory did not. */
 static int find_retained(struct limpet_findings_work *work, const struct limpet_model_point *end,
 			 bool *ret_said)
 {
@@ -304,6 +310,7 @@ static int find_retained(struct limpet_findings_work *work, const struct limpet_
 	char rss[LIMPET_UNITS_TEXT], from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
 	struct limpet_findings_entry finding = {
 		.kind = LIMPET_FINDINGS_RETAINED, .share = -1, .per_second = -1};
+	const double rest = (double)own_rss(end);
 	double fell, kept;
 
 	for (size_t i = 0; i < model->timeline_count; i++)
@@ -313,34 +320,37 @@ static int find_retained(struct limpet_findings_work *work, const struct limpet_
 	if (!peak || peak == end)
 		return 0;
 	fell = more(peak->live_bytes, end->live_bytes);
-	kept = fell - more(peak->rss_bytes, end->rss_bytes) -
+	kept = fell - more(own_rss(peak), own_rss(end)) -
 	       more(end->mapped_bytes, peak->mapped_bytes);
-	if (fell < LEAST_RESIDENT_BYTES || kept < 0.75 * fell ||
-	    kept < 0.1 * (double)end->rss_bytes)
+	if (fell < LEAST_RESIDENT_BYTES || kept < 0.75 * fell || kept < 0.1 * rest || kept > rest ||
+	    own_rss(peak) < peak->live_bytes)
 		return 0;
 	finding.bytes = (uint64_t)kept;
-	finding.share = kept / (double)end->rss_bytes < 1 ? kept / (double)end->rss_bytes : 1;
+	finding.share = kept / rest;
 	*ret_said = true;
 	return limpet_findings_add(
 		work, &finding,
 		"RSS stayed at %s when live bytes fell from %s to %s: the allocator keeps what "
-		"was freed.",
-		limpet_findings_bytes(rss, (double)end->rss_bytes),
+		"was freed, or other memory took its place.",
+		limpet_findings_bytes(rss, rest),
 		limpet_findings_bytes(from, (double)peak->live_bytes),
 		limpet_findings_bytes(to, (double)end->live_bytes));
 }
 
-/* Of a trace that does not say how much of it was resident: all that it had. */
-static double agent_grew(const struct limpet_model *model, const struct limpet_model_point *first,
-			 const struct limpet_model_point *end)
+/* Without limpet's own: of a trace that does not say how much of it was resident, all that it had.
+ */
+static double rss_grew(const struct limpet_model *model, const struct limpet_model_point *first,
+		       const struct limpet_model_point *end)
 {
+	const double grew = (double)own_rss(end) - (double)own_rss(first);
+
 	for (size_t i = 0; i < model->timeline_count; i++)
 		if (model->timeline[i].agent_bytes)
-			return (double)end->agent_bytes - (double)first->agent_bytes;
-	return (double)model->end->agent_memory_bytes;
+			return grew;
+	return grew - (double)model->end->agent_memory_bytes;
 }
 
-/* Resident memory grew by more than all that is known of. The agent's memory is part of it. */
+/* Resident memory grew by more than all that is known of. */
 static int find_resident(struct limpet_findings_work *work, const struct limpet_model_point *end)
 {
 	const struct limpet_model *model = work->model;
@@ -348,21 +358,22 @@ static int find_resident(struct limpet_findings_work *work, const struct limpet_
 	char grew[LIMPET_UNITS_TEXT], live[LIMPET_UNITS_TEXT], mapped[LIMPET_UNITS_TEXT];
 	struct limpet_findings_entry finding = {
 		.kind = LIMPET_FINDINGS_RESIDENT, .share = -1, .per_second = -1};
-	double beyond;
+	double all, beyond;
 
 	while (first < end && !first->rss_bytes)
 		first++;
-	beyond = more(end->rss_bytes, first->rss_bytes) - more(end->live_bytes, first->live_bytes) -
-		 more(end->mapped_bytes, first->mapped_bytes) - agent_grew(model, first, end);
-	if (beyond < 2.0 * LEAST_RESIDENT_BYTES || beyond < 0.25 * (double)end->rss_bytes)
+	all = rss_grew(model, first, end);
+	beyond = all - more(end->live_bytes, first->live_bytes) -
+		 more(end->mapped_bytes, first->mapped_bytes);
+	if (beyond < 2.0 * LEAST_RESIDENT_BYTES || beyond < 0.25 * (double)own_rss(end))
 		return 0;
 	finding.bytes = (uint64_t)beyond;
-	finding.share = beyond / (double)end->rss_bytes;
+	finding.share = beyond / (double)own_rss(end);
 	return limpet_findings_add(
 		work, &finding,
 		"RSS grew by %s, live bytes by %s and mappings by %s: the rest is kept by the "
 		"allocator, or no heap at all.",
-		limpet_findings_bytes(grew, more(end->rss_bytes, first->rss_bytes)),
+		limpet_findings_bytes(grew, all),
 		limpet_findings_bytes(live, more(end->live_bytes, first->live_bytes)),
 		limpet_findings_bytes(mapped, more(end->mapped_bytes, first->mapped_bytes)));
 }

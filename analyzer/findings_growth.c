@@ -23,7 +23,7 @@
 #define KEPT_SHOWN 3u
 /* The kernel counts what is resident in steps of its own, for each processor or thread. */
 #define LEAST_RESIDENT (1u << 20)
-#define LEAST_BLOCKS 64
+#define LEAST_BLOCKS 64u
 #define LEAST_THREADS 0.5
 #define PHRASE 320
 
@@ -211,13 +211,17 @@ static double late_growth(const struct limpet_findings_group *group)
 	return limpet_findings_sum(group->growth, HALF, PARTS);
 }
 
-/* Goes on growing: not only while it filled up, nor once. */
+/* Goes on growing: not only while it filled up, nor once, nor until it is emptied again, as it was
+ * before. */
 static bool grows(const double *growth)
 {
 	const double first = limpet_findings_sum(growth, 0, HALF);
 	const double second = limpet_findings_sum(growth, HALF, PARTS);
 	unsigned up = 0;
 
+	for (unsigned i = 0; i < HALF; i++)
+		if (growth[i] < -second / 4)
+			return false;
 	for (unsigned i = HALF; i < PARTS; i++)
 		up += growth[i] > second / PARTS / 4;
 	return second >= LEAST_BYTES && second >= first / 2 && up >= HALF - 1 &&
@@ -232,6 +236,14 @@ static int compare_growth(const void *a, const void *b)
 	return p > q ? -1 : p < q;
 }
 
+/* Freed, or lost from sight: what the collector had no room for counts as neither. */
+static uint64_t gone_of(const struct limpet_model_site *figures)
+{
+	return figures->allocations > figures->live_allocations
+		       ? figures->allocations - figures->live_allocations
+		       : 0;
+}
+
 /* How much of it was freed, as a part of a sentence. */
 static void tell_freed(const struct growth *growth, const struct limpet_findings_group *group,
 		       char *ret, size_t room)
@@ -241,6 +253,9 @@ static void tell_freed(const struct growth *growth, const struct limpet_findings
 
 	if (growth->work->model->windowed)
 		snprintf(ret, room, "%s of its blocks are live",
+			 limpet_units_format_count(blocks, figures->live_allocations));
+	else if (figures->frees < gone_of(figures))
+		snprintf(ret, room, "%s of its blocks are known to be live",
 			 limpet_units_format_count(blocks, figures->live_allocations));
 	else if (figures->frees)
 		snprintf(ret, room, "%.1f %% of its %s blocks were freed",
@@ -345,7 +360,8 @@ static bool is_kept(const struct growth *growth, const struct limpet_findings_gr
 	unsigned parts = 0, late = 0;
 
 	if (figures->allocations < LEAST_KEPT_BLOCKS ||
-	    figures->frees > figures->allocations / 10 ||
+	    (growth->work->model->windowed ? figures->frees : gone_of(figures)) >
+		    figures->allocations / 10 ||
 	    figures->live_allocations < LEAST_KEPT_BLOCKS || age_of(growth, group) < LEAST_KEPT_NS)
 		return false;
 	for (unsigned i = 0; i < PARTS; i++) {
@@ -381,9 +397,13 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 		return code;
 	limpet_units_format_duration(age, age_of(growth, group));
 	code = limpet_findings_add(
-		work, &finding, "%s: %s%s of %s blocks alive, %s, the oldest for %s; more come%s.",
+		work, &finding,
+		"%s: %s%s of %s blocks alive, %s; the first came %s before the end, and more "
+		"come%s.",
 		name, work->model->windowed ? "of the window's " : "",
-		limpet_units_format_count(all, figures->allocations - figures->frees),
+		limpet_units_format_count(all, work->model->windowed
+						       ? figures->allocations - figures->frees
+						       : figures->live_allocations),
 		limpet_units_format_count(live, figures->allocations),
 		limpet_findings_bytes(bytes, (double)finding.bytes), age,
 		growth->doubtful ? ", and may replace older ones that were freed"
@@ -719,6 +739,27 @@ static int say_steady(struct growth *growth)
 	return limpet_findings_add(growth->work, &finding, "%s.", text);
 }
 
+/* What was lost may have grown by more than what would be told. */
+static bool hides_growth(const struct limpet_model *model)
+{
+	const struct limpet_model_missing *missing = &model->missing;
+	const uint64_t lost = limpet_findings_lost_calls(model);
+
+	return lost > missing->dropped.frees + LEAST_BLOCKS ||
+	       missing->untracked_allocations > LEAST_BLOCKS ||
+	       missing->dropped.allocated_bytes + missing->untracked_bytes > LEAST_BYTES;
+}
+
+static int say_hidden(struct growth *growth)
+{
+	const struct limpet_findings_entry finding = {
+		.kind = LIMPET_FINDINGS_UNJUDGED, .share = -1, .per_second = -1, .qualified = true};
+
+	return limpet_findings_add(growth->work, &finding,
+				   "Nothing that was recorded grows; whether what was not recorded "
+				   "does is not to be told.");
+}
+
 /* Why nothing is said of the heap. */
 static int say_unjudged(struct growth *growth)
 {
@@ -743,10 +784,20 @@ static int say_idle(struct growth *growth)
 {
 	const struct limpet_model *model = growth->work->model;
 	const struct limpet_findings_entry finding = {
-		.kind = LIMPET_FINDINGS_IDLE, .share = -1, .per_second = -1};
-	char length[LIMPET_UNITS_TEXT];
+		.kind = LIMPET_FINDINGS_IDLE,
+		.share = -1,
+		.per_second = -1,
+		.qualified = limpet_findings_lost_calls(model) != 0};
+	char length[LIMPET_UNITS_TEXT], lost[LIMPET_UNITS_TEXT];
 
 	limpet_units_format_duration(length, model->to_ns - model->from_ns);
+	if (limpet_findings_lost_calls(model))
+		return limpet_findings_add(
+			growth->work, &finding,
+			"No call was recorded in %s, but %s call%s of the capture %s lost.", length,
+			limpet_units_format_count(lost, limpet_findings_lost_calls(model)),
+			limpet_findings_lost_calls(model) == 1 ? "" : "s",
+			limpet_findings_lost_calls(model) == 1 ? "was" : "were");
 	if (model->end->end == LIMPET_END_TARGET_EXIT)
 		return limpet_findings_add(growth->work, &finding,
 					   "No call was seen in the %s until the program ended.",
@@ -760,10 +811,15 @@ static int say_idle(struct growth *growth)
 
 /* ------------------------------------------------------------------ all */
 
-static bool is_doubtful(const struct limpet_model_totals *totals)
+static bool is_doubtful(const struct limpet_model *model)
 {
+	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_model_missing *missing = &model->missing;
 	const double grew = totals->growth_bytes > 0 ? (double)totals->growth_bytes : 0;
 
+	/* They may all be of blocks that came during the capture, and were not recorded. */
+	if (totals->foreign_frees <= missing->dropped.allocations + missing->untracked_allocations)
+		return false;
 	/* Where nobody knows how large they were, how many. */
 	if (totals->foreign_frees && !totals->foreign_freed_bytes)
 		return totals->foreign_frees > totals->live_allocations / 2;
@@ -776,7 +832,7 @@ int limpet_findings_find_growing(struct limpet_findings_work *work)
 	struct growth growth = {.work = work,
 				.half = model->windowed ? "in the second half of the window"
 							: "in the second half",
-				.doubtful = is_doubtful(&model->totals)};
+				.doubtful = is_doubtful(model)};
 	bool heap;
 	int code = 0;
 
@@ -797,7 +853,7 @@ int limpet_findings_find_growing(struct limpet_findings_work *work)
 		return code;
 	if (!heap || !work->in_parts)
 		return model->totals.events ? say_unjudged(&growth) : 0;
-	return growth.any || tidied_up(model) || limpet_model_unfollowed(model).grows
-		       ? 0
-		       : say_steady(&growth);
+	if (growth.any || tidied_up(model) || limpet_model_unfollowed(model).grows)
+		return 0;
+	return hides_growth(model) ? say_hidden(&growth) : say_steady(&growth);
 }

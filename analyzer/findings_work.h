@@ -57,6 +57,8 @@ const char *limpet_findings_bytes(char *ret, double bytes);
 
 /* Says of each finding how far off it may be: findings_losses.c. */
 int limpet_findings_qualify(struct limpet_findings_work *work);
+/* Calls that were seen, and are not in the trace. */
+uint64_t limpet_findings_lost_calls(const struct limpet_model *model);
 
 /* Who grows, what else grows, or that nothing does: findings_growth.c. */
 int limpet_findings_find_growing(struct limpet_findings_work *work);

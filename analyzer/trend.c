@@ -207,6 +207,7 @@ void limpet_trend_judge(const struct limpet_trend_point *points, size_t count, u
 	const uint64_t middle_ns = from_ns + (to_ns - from_ns) / 2;
 	struct limpet_trend trend = {.shape = LIMPET_TREND_UNKNOWN};
 	struct parts parts;
+	double before;
 
 	*ret = trend;
 	if (count < LEAST_POINTS || to_ns <= from_ns)
@@ -217,6 +218,10 @@ void limpet_trend_judge(const struct limpet_trend_point *points, size_t count, u
 	trend.last = parts.end[PARTS];
 	trend.grew = trend.last - trend.middle;
 	trend.swing = deepest_fall(points, count, middle_ns, to_ns, trend.middle);
+	before = deepest_fall(points, count, from_ns, middle_ns, trend.first);
+	/* What fell by as much before may do so again. */
+	if (trend.grew > least && before > trend.swing)
+		trend.swing = before;
 	trend.falls = count_falls(points, count, from_ns, to_ns, trend.swing / 2);
 	if (trend.swing > least && trend.swing > trend.grew / 2)
 		judge_swings(&parts, least, &trend);

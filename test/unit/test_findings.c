@@ -38,8 +38,9 @@ struct habits {
 
 static struct sample sample;
 static struct limpet_recorder *recorder;
-static uint64_t rounds, rss_bytes;
+static uint64_t rounds, rss_bytes, agent_bytes;
 static struct limpet_dropped dropped; /* told at the end */
+static uint64_t losses;               /* likewise */
 static struct limpet_heap heap;
 static struct limpet_history *history;
 static struct limpet_findings *findings;
@@ -70,7 +71,8 @@ static void begin(void)
 static void pass_round(void)
 {
 	const struct limpet_recorder_tick tick = {.time_ns = sample.now_ns + 1000000,
-						  .rss_bytes = rss_bytes};
+						  .rss_bytes = rss_bytes,
+						  .agent_bytes = agent_bytes};
 
 	sample.now_ns += 1000000;
 	if (++rounds % TICK_ROUNDS == 0)
@@ -110,11 +112,13 @@ static void finish(enum limpet_end why)
 	const struct limpet_heap_options options = {.sorted = true, .sort = LIMPET_REPORT_LIVE};
 	const struct limpet_recorder_tick tick = {.time_ns = sample.now_ns,
 						  .rss_bytes = rss_bytes,
+						  .agent_bytes = agent_bytes,
 						  .dropped_events =
 							  dropped.allocations + dropped.frees,
 						  .dropped = dropped};
 	const struct limpet_recorder_end end = {.end = why,
 						.time_ns = sample.now_ns,
+						.losses = losses,
 						.agent_unloaded = true,
 						.agent_memory_bytes = 1 << 20};
 	struct limpet_seal_result result;
@@ -324,6 +328,13 @@ static void rise_and_fall(unsigned before, unsigned between, unsigned after, boo
 	follow(&churn, after);
 }
 
+static void pass(unsigned count)
+{
+	const struct habits churn = {.churn = true};
+
+	follow(&churn, count);
+}
+
 /* A program that frees everything as it ends is not called steady; one that goes on may be. */
 static void test_end_in_order(void **state)
 {
@@ -354,11 +365,38 @@ static void test_retained(void **state)
 	assert_near(found->share, (double)found->bytes / (double)rss_bytes, 0.001);
 	assert_string_equal(found->text,
 			    "RSS stayed at 98.0 MiB when live bytes fell from 46.9 MiB to "
-			    "11.7 MiB: the allocator keeps what was freed.");
+			    "11.7 MiB: the allocator keeps what was freed, or other memory took "
+			    "its place.");
 	close_it();
 	rise_and_fall(10, 1500, 1500, false, RISE_BLOCKS / 4 * 3 * 1024ull);
 	finish(LIMPET_END_STOP);
 	assert_int_equal(count_of(LIMPET_FINDINGS_RETAINED), 0);
+	close_it();
+}
+
+/* Nor what was never resident, nor what is limpet's. */
+static void test_not_retained(void **state)
+{
+	(void)state;
+	begin();
+	rss_bytes = 30u << 20;
+	rise();
+	rss_bytes = 30u << 20;
+	pass(1500);
+	fall(true);
+	pass(1500);
+	finish(LIMPET_END_STOP);
+	assert_int_equal(count_of(LIMPET_FINDINGS_RETAINED), 0);
+	close_it();
+	begin();
+	rise();
+	pass(1500);
+	fall(true);
+	agent_bytes = RISE_BLOCKS * 1024ull;
+	pass(1500);
+	finish(LIMPET_END_STOP);
+	assert_int_equal(count_of(LIMPET_FINDINGS_RETAINED), 0);
+	agent_bytes = 0;
 	close_it();
 }
 
@@ -395,11 +433,61 @@ static void test_losses(void **state)
 	assert_non_null(found);
 	assert_true(found->qualified && !found->freed_blocks_max);
 	assert_non_null(strstr(found->text, "5 more allocations, 4.9 KiB, are not followed"));
+	found = find(LIMPET_FINDINGS_CHURNS, CHURN);
+	assert_non_null(found);
+	assert_non_null(strstr(found->text, "5 more allocations were dropped: rates are higher"));
 	close_it();
 	dropped = (struct limpet_dropped){0};
 	capture(&all, 8000);
 	for (size_t i = 0; i < findings->count; i++)
 		assert_false(findings->list[i].qualified);
+	close_it();
+}
+
+/* A reason without a figure. */
+static void test_reasons(void **state)
+{
+	static const struct habits all = {.leak = true, .churn = true};
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	losses = LIMPET_LOSS_BIT(LIMPET_LOSS_STORED) | LIMPET_LOSS_BIT(LIMPET_LOSS_SLOTS);
+	capture(&all, 8000);
+	found = find(LIMPET_FINDINGS_GROWS, LEAK);
+	assert_non_null(found);
+	assert_true(found->qualified);
+	assert_non_null(strstr(found->text, "It may be off: frees passed by an address"));
+	assert_non_null(strstr(found->text, "It may be off: some modules' calls"));
+	losses = 0;
+	close_it();
+}
+
+/* What was lost may be all that happened, or all that grew, and may have been there before. */
+static void test_hidden(void **state)
+{
+	static const struct habits nothing = {0}, cache = {.cache = true}, slow = {.slow = true};
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	dropped = (struct limpet_dropped){.allocations = 1000000, .allocated_bytes = 1u << 30};
+	capture(&nothing, 8000);
+	found = find(LIMPET_FINDINGS_IDLE, 0);
+	assert_non_null(found);
+	assert_true(found->qualified);
+	assert_non_null(strstr(found->text, "but 1.0 M calls of the capture were lost"));
+	close_it();
+	capture(&cache, 8000);
+	assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 0);
+	found = find(LIMPET_FINDINGS_UNJUDGED, 0);
+	assert_non_null(found);
+	assert_non_null(strstr(found->text, "Nothing that was recorded grows; whether"));
+	close_it();
+	capture(&slow, 8000);
+	assert_int_equal(count_of(LIMPET_FINDINGS_TURNOVER), 0);
+	close_it();
+	dropped = (struct limpet_dropped){0};
+	capture(&slow, 8000);
+	assert_int_equal(count_of(LIMPET_FINDINGS_TURNOVER), 1);
 	close_it();
 }
 
@@ -414,7 +502,10 @@ int main(void)
 		cmocka_unit_test(test_turnover),
 		cmocka_unit_test(test_end_in_order),
 		cmocka_unit_test(test_retained),
+		cmocka_unit_test(test_not_retained),
 		cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_hidden),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

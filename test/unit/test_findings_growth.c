@@ -189,6 +189,23 @@ static void more_threads(unsigned round)
 		gauges.threads++;
 }
 
+/* A cache that is filled in 70 seconds, and then emptied. */
+static void emptied(unsigned round)
+{
+	static uint64_t blocks[ROUNDS];
+	static unsigned count;
+
+	if (round % 700 == 300) {
+		while (count)
+			sample_release(&sample, recorder, blocks[--count], 10008);
+	}
+	if (round % 2)
+		return;
+	if (!round)
+		count = 0;
+	blocks[count++] = sample_allocate(&sample, recorder, SAMPLE_LEAK, 10000);
+}
+
 static void slow_leak(unsigned round)
 {
 	cache(round);
@@ -383,14 +400,25 @@ static void test_threads(void **state)
 	close_it();
 }
 
+/* What is emptied now and then is not said to grow all the time because it was not emptied in the
+ * second half. */
+static void test_emptied(void **state)
+{
+	(void)state;
+	capture(emptied);
+	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 0);
+	assert_grows(LIMPET_FINDINGS_ROSE, "ended 507.8 KiB above the highest before");
+	close_it();
+}
+
 /* By the lives of its blocks, whatever they hold. */
 static void test_slow_leak(void **state)
 {
 	(void)state;
 	capture(slow_leak);
 	assert_grows(LIMPET_FINDINGS_NEVER_FREED, "grow (called by leak): 16 of 16 blocks alive, "
-						  "1.6 KiB, the oldest for 1m18s; more come all "
-						  "the time.");
+						  "1.6 KiB; the first came 1m18s before the end, "
+						  "and more come all the time.");
 	assert_string_equal(only(LIMPET_FINDINGS_NEVER_FREED)->function, "grow");
 	close_it();
 	capture(few_blocks);
@@ -592,7 +620,7 @@ int main(void)
 		cmocka_unit_test(test_teeth),          cmocka_unit_test(test_one_block),
 		cmocka_unit_test(test_tiny_blocks),    cmocka_unit_test(test_label),
 		cmocka_unit_test(test_behind_another), cmocka_unit_test(test_pool),
-		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_nothing),        cmocka_unit_test(test_emptied),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
