@@ -487,6 +487,8 @@ int limpet_accounts_take(pid_t pid, const struct limpet_accounts_options *option
 
 /* ------------------------------------------------------------------ names */
 
+#define NAME_ROOM 32
+
 /* What allocators say of themselves, in messages and options that no release leaves out. */
 static const struct {
 	const char *text, *name;
@@ -529,26 +531,48 @@ static const char *name_of(pid_t pid, const struct limpet_module *module)
 	return name;
 }
 
+/* Names of files that are made by programs may be hashes: of long ones both ends. */
+static const char *shorten(const char *name, char ret[NAME_ROOM])
+{
+	const size_t length = strlen(name), head = NAME_ROOM / 2 - 4;
+
+	if (length < NAME_ROOM)
+		return name;
+	snprintf(ret, NAME_ROOM, "%.*s...%s", (int)head, name,
+		 name + length - (NAME_ROOM - head - 4));
+	return ret;
+}
+
 void limpet_accounts_name(const struct limpet_modules *modules,
 			  bool (*follows)(void *context, const struct limpet_module *module),
 			  void *context, const char *runtime, char *ret, size_t room)
 {
+	const size_t wanted = runtime[0] ? strlen(", the heap of ") + strlen(runtime) : 0;
+	const size_t left = room > wanted ? room - wanted : 0;
+	char named[NAME_ROOM];
 	size_t used = 0;
 
 	ret[0] = '\0';
-	for (size_t i = 0; i < modules->count && used < room; i++) {
+	for (size_t i = 0; i < modules->count && used < left; i++) {
 		const struct limpet_module *module = &modules->list[i];
 		const char *slash = strrchr(module->path, '/'), *name;
+		int length;
 
 		if (!slash || module->agent || module->loader || module->vdso ||
 		    limpet_allocator_of_library(module->path) || begins(slash, "/libc.so.6") ||
 		    (follows && follows(context, module)))
 			continue;
 		name = name_of(modules->pid, module);
-		if (name)
-			used += (size_t)snprintf(ret + used, room - used, "%s%s in %s",
-						 used ? ", " : "", name, slash + 1);
+		if (!name)
+			continue;
+		length = snprintf(ret + used, left - used, "%s%s in %s", used ? ", " : "", name,
+				  shorten(slash + 1, named));
+		/* Whole, or not at all. */
+		if ((size_t)length >= left - used)
+			break;
+		used += (size_t)length;
 	}
-	if (runtime[0] && used < room)
+	ret[used] = '\0';
+	if (wanted && wanted < room)
 		snprintf(ret + used, room - used, "%sthe heap of %s", used ? ", " : "", runtime);
 }

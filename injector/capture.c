@@ -43,7 +43,8 @@
 /* Between two looks at what the memory of the target belongs to, which take time in which the
  * target may wait to map memory, and nobody collects. What would take longer is done before the
  * agent comes, and after it has left, alone. */
-#define MEMORY_NS 10000000000u
+#define MEMORY_NS 2000000000u
+#define MEMORY_SHARE 1000u /* of the time, at most, for these looks */
 #define MEMORY_MOST_NS 10000000u
 #define LAST_FORKS_NS 300000000u
 /* So long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
@@ -86,9 +87,9 @@ struct limpet_capture {
 	struct limpet_memory memory_before, memory;
 	bool memory_is_new;      /* since the last tick */
 	uint64_t memory_ns;      /* of that look */
-	uint64_t memory_took_ns; /* it */
+	uint64_t memory_took_ns; /* it, of a processor's time: on a busy machine it may wait long */
 	bool follows_others;     /* whose memory cannot be told from any other */
-	char unfollowed[128];    /* who may have what is unknown */
+	char unfollowed[256];    /* who may have what is unknown */
 	uint64_t rss_bytes;      /* as of the last tick */
 };
 
@@ -245,14 +246,27 @@ static double expected_ns(const struct limpet_capture *capture)
 		       : took_ns;
 }
 
+static uint64_t processor_ns(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
 static void keep_accounts(struct limpet_capture *capture, uint64_t now_ns)
 {
+	const double expected = expected_ns(capture);
+	uint64_t began_ns;
+
 	if (!capture->memory_before.known || now_ns - capture->memory_ns < MEMORY_NS ||
-	    expected_ns(capture) > MEMORY_MOST_NS)
+	    (double)(now_ns - capture->memory_ns) < expected * MEMORY_SHARE ||
+	    expected > MEMORY_MOST_NS)
 		return;
+	began_ns = processor_ns();
 	capture->memory_ns = now_ns;
 	(void)look_at_memory(capture, true);
-	capture->memory_took_ns = limpet_monotonic_ns() - now_ns;
+	capture->memory_took_ns = processor_ns() - began_ns;
 }
 
 static void take_memory(struct limpet_capture *capture, struct limpet_recorder_tick *tick)
@@ -541,14 +555,16 @@ static void look_before(struct limpet_capture *capture)
 {
 	const struct limpet_accounts_options options = {
 		.modules = limpet_session_modules(capture->session)};
+	uint64_t began_ns;
 
 	capture->follows_others = !limpet_session_follows_glibc_alone(capture->session) ||
 				  capture->setup->unseen_rss_share >= 0;
+	began_ns = processor_ns();
 	capture->memory_ns = limpet_monotonic_ns();
 	if (capture->follows_others ||
 	    limpet_accounts_take(capture->setup->pid, &options, &capture->memory_before) < 0)
 		return;
-	capture->memory_took_ns = limpet_monotonic_ns() - capture->memory_ns;
+	capture->memory_took_ns = processor_ns() - began_ns;
 	name_unfollowed(capture);
 }
 

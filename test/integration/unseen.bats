@@ -120,6 +120,17 @@ finds() {
 	finish bundled
 }
 
+@test "jemalloc in a library whose name is a long hash: named by both ends of it" {
+	local target=bundled answered=ran
+	cp "$TARGETS/libbundle-stripped.so" 072bb3b2c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f7081.node
+	ln -s 072bb3b2c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f7081.node libbundle-stripped.so
+	LD_LIBRARY_PATH=. start bundled "$TARGETS/bundled-stripped"
+	tell bundled "run 200000" ran
+	captured "run 1000"
+	expect '.unfollowed.names == "jemalloc in 072bb3b2c4d5...c4d5e6f7081.node"'
+	finish bundled
+}
+
 # What it holds is mapped during the capture, or was set aside before.
 @test "jemalloc in a stripped library, which begins during the capture: named" {
 	local target=bundled answered=ran
