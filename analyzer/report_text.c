@@ -60,6 +60,17 @@ static int site_detail(struct limpet_pen *pen, const struct limpet_report_site *
 
 	if (site->stacks > 1)
 		snprintf(stacks, sizeof(stacks), "; %zu stacks", site->stacks);
+	/* In a window those that live may have come before it. */
+	if (pen->report->model->windowed &&
+	    (sort == LIMPET_REPORT_LIVE || sort == LIMPET_REPORT_GROWTH))
+		return asprintf(ret_detail,
+				"%s block%s live; %s allocation%s in the window, %s; %s at peak%s",
+				limpet_pen_count(pen, figures->live_allocations),
+				limpet_pen_plural(figures->live_allocations),
+				limpet_pen_count(pen, figures->allocations),
+				limpet_pen_plural(figures->allocations),
+				limpet_pen_bytes(pen, figures->allocated_bytes),
+				limpet_pen_bytes(pen, figures->peak_bytes), stacks);
 	if (sort == LIMPET_REPORT_LIVE || sort == LIMPET_REPORT_GROWTH)
 		return asprintf(ret_detail, "%s of %s block%s live, %s allocated; %s at peak%s",
 				limpet_pen_count(pen, figures->live_allocations),

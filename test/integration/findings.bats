@@ -64,6 +64,9 @@ tells_its_time() {
 	report --from 1s --to 4500ms
 	expect '[.findings[] | select(.kind == "grows" or .kind == "steady")] == []'
 	expect 'any(.findings[]; .kind == "unjudged" and (.text | contains("that takes 4s at least")))'
+	# What lives in a window may have come before it.
+	"$LIMPET" report "$trace" --from 1s >window.txt
+	grep -Eq ' blocks live; [0-9.]+( k)? allocations in the window, ' window.txt
 	report --include habit_leak
 	expect '.findings == null'
 }
