@@ -610,7 +610,7 @@ static void check_unfollowed(struct limpet_check *check)
 	struct limpet_unfollowed unfollowed;
 	struct limpet_entries entries;
 	struct limpet_modules modules;
-	char names[128] = "", words[512];
+	char names[256] = "", words[512];
 
 	if (check->options.quick || check->options.launched ||
 	    check->out->verdict != LIMPET_PREFLIGHT_OK || check->out->unseen_rss_share >= 0 ||
@@ -623,6 +623,8 @@ static void check_unfollowed(struct limpet_check *check)
 	}
 	if (!follows_others(check->pid, &modules, &entries) &&
 	    limpet_accounts_take(check->pid, &options, memory) == 0) {
+		/* One moment for both figures. */
+		check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];
 		if (limpet_unfollowed_judge(memory, NULL, "").is_large) {
 			limpet_accounts_name(&modules, has_entries, &entries, check->out->runtime,
 					     names, sizeof(names));
