@@ -288,7 +288,10 @@ static int say_growing(struct growth *growth, const struct limpet_findings_group
 		name, limpet_findings_bytes(rate, finding.per_second),
 		limpet_findings_bytes(hour, 3600 * finding.per_second), growth->half,
 		limpet_findings_bytes(now, (double)group->figures.live_bytes), freed,
-		growth->doubtful ? ", and they may replace older ones that were" : "");
+		growth->doubtful ? ", and they may replace older ones that were"
+		: growth->trends[LIVE].shape == LIMPET_TREND_FLAT
+			? "; live bytes as a whole stand still"
+			: "");
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
 	growth->named += bytes;

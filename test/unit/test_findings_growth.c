@@ -189,6 +189,17 @@ static void more_threads(unsigned round)
 		gauges.threads++;
 }
 
+/* What one function made at the start goes as fast as another one's comes. */
+static void handed_over(unsigned round)
+{
+	static uint64_t blocks[ROUNDS];
+
+	for (unsigned i = 0; !round && i < ROUNDS; i++)
+		blocks[i] = sample_allocate(&sample, recorder, SAMPLE_JIT, 10000);
+	sample_release(&sample, recorder, blocks[round], 10008);
+	sample_allocate(&sample, recorder, SAMPLE_LEAK, 10000);
+}
+
 /* A cache that is filled in 70 seconds, and then emptied. */
 static void emptied(unsigned round)
 {
@@ -397,6 +408,14 @@ static void test_threads(void **state)
 	(void)state;
 	capture(more_threads);
 	assert_grows(LIMPET_FINDINGS_THREADS, "to 20: each has a stack");
+	close_it();
+}
+
+static void test_handed_over(void **state)
+{
+	(void)state;
+	capture(handed_over);
+	assert_grows(LIMPET_FINDINGS_GROWS, "; live bytes as a whole stand still.");
 	close_it();
 }
 
@@ -621,6 +640,7 @@ int main(void)
 		cmocka_unit_test(test_tiny_blocks),    cmocka_unit_test(test_label),
 		cmocka_unit_test(test_behind_another), cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_nothing),        cmocka_unit_test(test_emptied),
+		cmocka_unit_test(test_handed_over),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
