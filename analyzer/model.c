@@ -71,7 +71,7 @@ void limpet_model_judge(struct limpet_model *model, uint64_t found)
 	const struct limpet_model_totals *totals = &model->totals;
 	const struct limpet_model_missing *missing = &model->missing;
 
-	model->losses = model->end->losses | found |
+	model->losses = model->end->losses | missing->losses | found |
 			limpet_loss_if(!model->end->known, LIMPET_LOSS_UNFINISHED) |
 			limpet_loss_if(model->damage->gone, LIMPET_LOSS_DAMAGED) |
 			limpet_loss_if(totals->dropped_events, LIMPET_LOSS_DROPPED) |

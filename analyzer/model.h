@@ -51,6 +51,7 @@ struct limpet_model_missing {
 	uint64_t untracked_allocations, untracked_bytes;
 	uint64_t inferred_frees;                           /* all of them */
 	uint64_t late_inferred_frees, late_inferred_bytes; /* since there were losses */
+	uint64_t losses; /* LIMPET_LOSS_BIT: why, by the last period; also what no count tells */
 };
 /* Between what a figure lies, for sure: not as an estimate does. */
 struct limpet_model_bound {

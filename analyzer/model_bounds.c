@@ -12,6 +12,7 @@ void limpet_model_bounds_take(struct limpet_model_missing *missing,
 		.inferred_frees = period->totals[LIMPET_TOTAL_INFERRED_FREES],
 		.late_inferred_frees = period->inferred_frees,
 		.late_inferred_bytes = period->inferred_bytes,
+		.losses = period->losses,
 	};
 }
 

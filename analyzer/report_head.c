@@ -116,15 +116,17 @@ static int print_window(struct limpet_pen *pen)
 	return result;
 }
 
-/* Why it is not complete; "": a line above says it. */
+/* Why it is not complete; "": a line above says it, or it only goes on. */
 static const char *because(const struct limpet_model *model)
 {
 	const uint64_t counted = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) |
 				 LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
 				 LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
 	/* Mappings that the collector's memory did not hold have no count. */
-	const uint64_t said = counted | limpet_loss_if(model->totals.untracked_allocations,
-						       LIMPET_LOSS_UNTRACKED);
+	const uint64_t said =
+		counted |
+		limpet_loss_if(model->totals.untracked_allocations, LIMPET_LOSS_UNTRACKED) |
+		limpet_loss_if(model->end->end == LIMPET_END_RUNNING, LIMPET_LOSS_UNFINISHED);
 
 	if (model->end->because[0])
 		return model->end->because;
@@ -238,7 +240,7 @@ static int print_losses(struct limpet_pen *pen)
 					"%-9s sites and peak are approximate", any ? "" : "losses");
 		any = true;
 	}
-	if (!result && !model->complete && model->end->end != LIMPET_END_RUNNING)
+	if (!result && !model->complete && (model->end->end != LIMPET_END_RUNNING || why[0]))
 		return limpet_pen_wrap(pen, pen->options->warn, HANG,
 				       "%-9s the trace is not complete%s%s", any ? "" : "losses",
 				       why[0] ? ": " : "", why);

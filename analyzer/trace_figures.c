@@ -140,6 +140,24 @@ static void read_dropped(struct limpet_trace_period *period, struct limpet_curso
 		*numbers[i] = limpet_cursor_varint(section);
 }
 
+static void read_losses(struct limpet_trace_period *period, struct limpet_cursor *section)
+{
+	period->dropped_events = limpet_cursor_varint(section);
+	period->truncated_stacks = limpet_cursor_varint(section);
+	period->unseen_calls = limpet_cursor_varint(section);
+	if (limpet_cursor_left(section))
+		read_dropped(period, section);
+}
+
+/* A newer limpet may know of others. */
+static uint64_t read_reasons(struct limpet_cursor *section)
+{
+	const uint64_t reasons = limpet_cursor_varint(section);
+
+	return (reasons & LIMPET_LOSSES_WRITTEN) |
+	       limpet_loss_if(reasons & ~LIMPET_LOSSES_WRITTEN, LIMPET_LOSS_UNSAID);
+}
+
 static int read_period_section(const struct limpet_trace_reader *reader,
 			       struct limpet_trace_period *period, unsigned tag,
 			       struct limpet_cursor *section)
@@ -171,11 +189,10 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 		limpet_trace_read_memory(section, &period->memory);
 		break;
 	case LIMPET_PERIOD_LOSSES:
-		period->dropped_events = limpet_cursor_varint(section);
-		period->truncated_stacks = limpet_cursor_varint(section);
-		period->unseen_calls = limpet_cursor_varint(section);
-		if (limpet_cursor_left(section))
-			read_dropped(period, section);
+		read_losses(period, section);
+		break;
+	case LIMPET_PERIOD_REASONS:
+		period->losses = read_reasons(section);
 		break;
 	case LIMPET_PERIOD_PEAK:
 		period->peak_bytes = limpet_cursor_varint(section);

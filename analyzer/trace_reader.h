@@ -226,6 +226,7 @@ struct limpet_trace_period {
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
 	struct limpet_dropped dropped;           /* of the dropped events; an older trace: 0 */
 	uint64_t inferred_frees, inferred_bytes; /* since there were losses; likewise */
+	uint64_t losses;                         /* LIMPET_LOSS_BIT, as known by then; likewise */
 	uint64_t peak_bytes;                     /* within the period */
 	uint32_t peak_row;                       /* rows of the block up to it */
 	uint64_t peak_ns;

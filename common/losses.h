@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Numbers of bits in the END block, limpet-trace(5): they stay. */
+/* Numbers of bits in PERIOD and END blocks, limpet-trace(5): they stay. */
 enum limpet_loss {
 	/* counted in the trace */
 	LIMPET_LOSS_DROPPED = 0,   /* events: no room, or no sense */
@@ -43,7 +43,7 @@ enum limpet_loss {
 	LIMPET_LOSS_COUNT
 };
 #define LIMPET_LOSS_BIT(loss) (1ull << (loss))
-/* Of an END block. */
+/* Of PERIOD and END blocks. */
 #define LIMPET_LOSSES_WRITTEN (LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED) - 1)
 /* Figures that are approximate for what is not in the file any more. */
 #define LIMPET_LOSSES_OF_A_READER \

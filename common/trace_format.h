@@ -162,6 +162,8 @@ enum limpet_trace_period_section {
 				    the part of it that was known since the period before */
 	LIMPET_PERIOD_HELD,       /* what sites held at the capture's peak: blocks, bytes */
 	LIMPET_PERIOD_TIMELINE,   /* of SUMS: points of time before */
+	LIMPET_PERIOD_REASONS,    /* a bit for each enum limpet_loss that is known to hold by then;
+				    absent: none, or an older writer */
 	LIMPET_PERIOD_MEMORY = 32 /* as in the HEADER; where it was looked at */
 };
 enum limpet_trace_total {

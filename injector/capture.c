@@ -284,13 +284,57 @@ static void note_agent(struct limpet_capture *capture, const struct limpet_recor
 		capture->agent_most_bytes = now->agent_bytes;
 }
 
+/* Frees that nobody saw, where no event was lost that could be theirs: by an address that the
+ * program had stored before limpet came. How many more there were is not known. */
+static uint64_t frees_past_us(const struct limpet_recorder_stats *books,
+			      const struct limpet_recorder_tick *last)
+{
+	return last->dropped_events || last->unseen_calls || books->estimated ||
+			       books->unmatched_table_full
+		       ? 0
+		       : books->inferred_frees;
+}
+
+static uint64_t slots_not_taken(const struct limpet_capture *capture)
+{
+	return (uint64_t)limpet_session_stats(capture->session)->slots_not_taken +
+	       limpet_collector_slots_not_taken(capture->collector);
+}
+
+/* All that is known by now, but for what the recorder knows. ret_named: what is wrong with
+ * functions that the user named, in words, or "". */
+static uint64_t known_losses(const struct limpet_capture *capture,
+			     const struct limpet_recorder_tick *now, char *ret_named, size_t room)
+{
+	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
+	const struct limpet_collector *collector = capture->collector;
+	/* Whoever asked for a part of it was told its share. */
+	const bool in_part = capture->setup->unseen_rss_share >= 0;
+	struct limpet_recorder_stats books;
+
+	limpet_recorder_stats_read(capture->recorder, &books);
+	limpet_collector_judge_named(collector, ret_named, room);
+	return limpet_loss_if(ret_named[0], LIMPET_LOSS_NAMED) |
+	       limpet_loss_if(stats->entries_refused && !in_part, LIMPET_LOSS_FUNCTIONS) |
+	       limpet_loss_if(stats->thread_heaps && !in_part, LIMPET_LOSS_THREAD_HEAPS) |
+	       limpet_loss_if(limpet_session_late(capture->session)->functions,
+			      LIMPET_LOSS_LATE_ALLOCATOR) |
+	       limpet_loss_if(limpet_collector_late_modules(collector), LIMPET_LOSS_LATE_MODULES) |
+	       limpet_loss_if(frees_past_us(&books, now), LIMPET_LOSS_STORED) |
+	       limpet_loss_if(limpet_collector_late_events(collector), LIMPET_LOSS_LATE_EVENTS) |
+	       limpet_loss_if(limpet_collector_is_broken(collector), LIMPET_LOSS_BROKEN) |
+	       limpet_loss_if(slots_not_taken(capture), LIMPET_LOSS_SLOTS);
+}
+
 static void tick(struct limpet_capture *capture)
 {
 	struct limpet_recorder_tick now;
+	char named[256];
 	int error;
 
 	limpet_collector_fill_tick(capture->collector, &now);
 	take_memory(capture, &now);
+	now.losses = known_losses(capture, &now, named, sizeof(named));
 	capture->dropped_events = now.dropped_events;
 	note_agent(capture, &now);
 	capture->rss_bytes = now.rss_bytes;
@@ -787,54 +831,29 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }
 
-/* Frees that nobody saw, where no event was lost that could be theirs: by an address that the
- * program had stored before limpet came. How many more there were is not known. */
-static uint64_t frees_past_us(const struct limpet_recorder_stats *books,
-			      const struct limpet_recorder_tick *last)
+/* What no count tells, in words: of an allocator that is hooked in part, or not; of an end before
+ * the time. The first of them; `result->because` has what is wrong with named functions. */
+static void say_what_stayed_unseen(const struct limpet_capture *capture,
+				   const struct limpet_recorder_tick *last, uint64_t losses,
+				   struct limpet_capture_result *result)
 {
-	return last->dropped_events || last->unseen_calls || books->estimated ||
-			       books->unmatched_table_full
-		       ? 0
-		       : books->inferred_frees;
-}
-
-/* What no count tells: of an allocator that is hooked in part, or not; of an end before the time.
- * In words the first of them; answers all, but for what the recorder knows. */
-static uint64_t say_what_stayed_unseen(const struct limpet_capture *capture,
-				       const struct limpet_recorder_stats *books,
-				       const struct limpet_recorder_tick *last,
-				       struct limpet_capture_result *result)
-{
-	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
-	const struct limpet_entry_late *late = limpet_session_late(capture->session);
-	/* Whoever asked for a part of it was told its share. */
-	const bool in_part = capture->setup->unseen_rss_share >= 0;
+	const unsigned refused = limpet_session_stats(capture->session)->entries_refused;
 	const uint32_t late_modules = limpet_collector_late_modules(capture->collector);
+	const uint64_t late_events = limpet_collector_late_events(capture->collector);
 	const size_t room = sizeof(result->because);
-	const uint64_t late_events = limpet_collector_late_events(capture->collector),
-		       past_us = frees_past_us(books, last);
-	uint64_t losses = 0;
+	struct limpet_recorder_stats books;
 
-	limpet_collector_judge_named(capture->collector, result->because, room);
-	losses |= limpet_loss_if(result->because[0], LIMPET_LOSS_NAMED);
-	losses |= limpet_loss_if(stats->entries_refused && !in_part, LIMPET_LOSS_FUNCTIONS);
-	losses |= limpet_loss_if(stats->thread_heaps && !in_part, LIMPET_LOSS_THREAD_HEAPS);
-	losses |= limpet_loss_if(late->functions, LIMPET_LOSS_LATE_ALLOCATOR);
-	losses |= limpet_loss_if(late_modules, LIMPET_LOSS_LATE_MODULES);
-	losses |= limpet_loss_if(past_us, LIMPET_LOSS_STORED);
-	losses |= limpet_loss_if(late_events, LIMPET_LOSS_LATE_EVENTS);
-	losses |=
-		limpet_loss_if(limpet_collector_is_broken(capture->collector), LIMPET_LOSS_BROKEN);
-	if (stats->entries_refused && !in_part)
+	limpet_recorder_stats_read(capture->recorder, &books);
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS))
 		snprintf(result->because, room, "%u function%s of its allocator cannot be followed",
-			 stats->entries_refused, stats->entries_refused == 1 ? "" : "s");
-	else if (stats->thread_heaps && !in_part)
+			 refused, refused == 1 ? "" : "s");
+	else if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_THREAD_HEAPS))
 		snprintf(result->because, room,
 			 "what the heap of a thread holds when it ends is not seen released");
-	else if (late->functions)
+	else if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_LATE_ALLOCATOR))
 		snprintf(result->because, room,
 			 "%s, which was loaded during the capture, has an allocator of its own",
-			 late->first);
+			 limpet_session_late(capture->session)->first);
 	else if (late_modules)
 		snprintf(result->because, room,
 			 "the first calls of %u module%s that came during the capture may not have "
@@ -849,12 +868,11 @@ static uint64_t say_what_stayed_unseen(const struct limpet_capture *capture,
 		snprintf(result->because, room, "it ended early, for want of %s",
 			 result->end == LIMPET_END_DISK_FULL ? "room on the disk"
 							     : "room within its limit of size");
-	else if (past_us && !result->because[0])
+	else if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STORED) && !result->because[0])
 		snprintf(result->because, room,
 			 "%llu frees were not seen, if not more: the program may call free by an "
 			 "address that it had stored before",
-			 (unsigned long long)past_us);
-	return losses;
+			 (unsigned long long)frees_past_us(&books, last));
 }
 
 /* Once all that it mapped is booked. */
@@ -873,10 +891,8 @@ static void look_at_the_end(struct limpet_capture *capture,
 static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
-	struct limpet_recorder_stats books;
 	struct limpet_recorder_tick last;
 	struct limpet_recorder_end end;
-	uint64_t losses;
 	int64_t drained = limpet_collector_drain_all(capture->collector);
 
 	look_at_the_end(capture, result);
@@ -885,12 +901,9 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	if (drained < 0 && !capture->file_error)
 		capture->file_error = (int)drained;
 	result->dropped_events = last.dropped_events;
-	limpet_recorder_stats_read(capture->recorder, &books);
-	losses = say_what_stayed_unseen(capture, &books, &last, result);
-	result->slots_not_taken =
-		stats->slots_not_taken + limpet_collector_slots_not_taken(capture->collector);
-	losses |= limpet_loss_if(result->slots_not_taken, LIMPET_LOSS_SLOTS);
-	losses |= limpet_loss_if(capture->file_error, LIMPET_LOSS_FILE);
+	last.losses = known_losses(capture, &last, result->because, sizeof(result->because));
+	say_what_stayed_unseen(capture, &last, last.losses, result);
+	result->slots_not_taken = slots_not_taken(capture);
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->table_left = stats->table_left;
 	result->sealed = stats->sealed;
@@ -899,7 +912,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	end = (struct limpet_recorder_end){
 		.end = result->end,
 		.time_ns = last.time_ns,
-		.losses = losses,
+		.losses = last.losses | limpet_loss_if(capture->file_error, LIMPET_LOSS_FILE),
 		.agent_unloaded = result->unloaded,
 		.attach_stop_us = result->attach_stop_us,
 		.detach_stop_us = result->detach_stop_us,
@@ -953,6 +966,9 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	limpet_session_set_idle(capture->session, idle, capture);
 	step_back();
 	capture->hasty = true; /* until the first look */
+	/* Whatever becomes of us: what is known to stay unseen is in the trace. */
+	tick(capture);
+	capture->tick_ns = limpet_monotonic_ns();
 	if (capture->forks)
 		limpet_forks_begin(capture->forks, limpet_session_control_page(capture->session));
 	enter_state(capture, LIMPET_CONTROL_CAPTURING);

@@ -1101,7 +1101,7 @@ bool limpet_collector_is_broken(const struct limpet_collector *collector)
 
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
 {
-	return collector->shm->slots_not_taken;
+	return __atomic_load_n(&collector->shm->slots_not_taken, __ATOMIC_RELAXED);
 }
 
 uint32_t limpet_collector_late_modules(const struct limpet_collector *collector)

@@ -77,6 +77,7 @@ struct limpet_recorder {
 	struct limpet_recorder_losses losses, written_losses;
 	uint64_t unknown_stacks, refused_events;
 	uint64_t inferred_before, inferred_bytes_before; /* when nothing was lost yet */
+	uint64_t told_losses;                            /* what we cannot know by ourselves */
 	uint64_t end_losses;                             /* as the end record says */
 	bool partial;                                    /* asked for */
 };
@@ -417,6 +418,23 @@ static void end_span(struct limpet_recorder *recorder)
 	recorder->span_sequence = limpet_trace_press_sequence(press);
 }
 
+/* What the trace says of itself: the one place that decides it. */
+static uint64_t find_losses(const struct limpet_recorder *recorder)
+{
+	const uint64_t *totals = limpet_ledger_totals(recorder->ledger);
+	const struct limpet_recorder_losses *losses = &recorder->losses;
+
+	return (recorder->told_losses & LIMPET_LOSSES_WRITTEN) |
+	       limpet_loss_if(losses->dropped_events, LIMPET_LOSS_DROPPED) |
+	       limpet_loss_if(losses->unseen_calls, LIMPET_LOSS_UNSEEN) |
+	       limpet_loss_if(limpet_ledger_table_full(recorder->ledger), LIMPET_LOSS_UNTRACKED) |
+	       limpet_loss_if(totals[LIMPET_TOTAL_INFERRED_FREES], LIMPET_LOSS_INFERRED) |
+	       limpet_loss_if(losses->truncated_stacks, LIMPET_LOSS_TRUNCATED) |
+	       limpet_loss_if(limpet_ledger_is_estimated(recorder->ledger), LIMPET_LOSS_SAMPLED) |
+	       limpet_loss_if(recorder->partial, LIMPET_LOSS_PARTIAL) |
+	       limpet_loss_if(recorder->inexact, LIMPET_LOSS_MEMORY);
+}
+
 /* The press goes on with it; an error of the file shows later. */
 static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 {
@@ -440,6 +458,7 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	recorder->held_bytes = peak;
 	if (recorder->sums && limpet_sum_book_add(recorder->sums, recorder->ledger) < 0)
 		recorder->inexact = true;
+	recorder->losses.reasons = find_losses(recorder);
 	limpet_recorder_put_period(limpet_trace_press_content(press), recorder->ledger, &period);
 	limpet_trace_press_put(press, LIMPET_TRACE_PERIOD, recorder->period_start_ns, time_ns);
 	recorder->gauges.memory_is_new = false;
@@ -548,6 +567,8 @@ static void take_figures(struct limpet_recorder *recorder, const struct limpet_r
 	}
 	recorder->losses.inferred_frees = inferred - recorder->inferred_before;
 	recorder->losses.inferred_bytes = inferred_bytes - recorder->inferred_bytes_before;
+	recorder->told_losses = tick->losses;
+	recorder->losses.reasons = find_losses(recorder);
 }
 
 static bool has_news(const struct limpet_recorder *recorder)
@@ -651,26 +672,6 @@ static int64_t write_live(struct limpet_recorder *recorder)
 	return live.code < 0 ? live.code : (int64_t)count;
 }
 
-/* What the trace says of itself: the one place that decides it. */
-static uint64_t find_losses(const struct limpet_recorder *recorder,
-			    const struct limpet_recorder_end *end)
-{
-	const uint64_t *totals = limpet_ledger_totals(recorder->ledger);
-	const struct limpet_recorder_losses *losses = &recorder->losses;
-
-	return (end->losses & LIMPET_LOSSES_WRITTEN) |
-	       limpet_loss_if(losses->dropped_events, LIMPET_LOSS_DROPPED) |
-	       limpet_loss_if(losses->unseen_calls, LIMPET_LOSS_UNSEEN) |
-	       limpet_loss_if(limpet_ledger_table_full(recorder->ledger), LIMPET_LOSS_UNTRACKED) |
-	       limpet_loss_if(totals[LIMPET_TOTAL_INFERRED_FREES], LIMPET_LOSS_INFERRED) |
-	       limpet_loss_if(losses->truncated_stacks, LIMPET_LOSS_TRUNCATED) |
-	       limpet_loss_if(limpet_ledger_is_estimated(recorder->ledger), LIMPET_LOSS_SAMPLED) |
-	       limpet_loss_if(recorder->partial, LIMPET_LOSS_PARTIAL) |
-	       limpet_loss_if(end->end == LIMPET_END_DISK_FULL || end->end == LIMPET_END_SIZE_LIMIT,
-			      LIMPET_LOSS_ENDED_EARLY) |
-	       limpet_loss_if(recorder->inexact, LIMPET_LOSS_MEMORY);
-}
-
 uint64_t limpet_recorder_losses(const struct limpet_recorder *recorder)
 {
 	return recorder->end_losses;
@@ -686,6 +687,7 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 	int code, sync_code;
 
 	take_figures(recorder, tick);
+	recorder->told_losses |= end->losses;
 	close_period(recorder, tick->time_ns);
 	if (recorder->compact)
 		end_span(recorder);
@@ -705,7 +707,11 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 		last.end = LIMPET_END_SIZE_LIMIT;
 	if (last.time_ns < recorder->last_ns)
 		last.time_ns = recorder->last_ns;
-	last.losses = find_losses(recorder, &last) | limpet_loss_if(code < 0, LIMPET_LOSS_FILE);
+	last.losses = find_losses(recorder) |
+		      limpet_loss_if(last.end == LIMPET_END_DISK_FULL ||
+					     last.end == LIMPET_END_SIZE_LIMIT,
+				     LIMPET_LOSS_ENDED_EARLY) |
+		      limpet_loss_if(code < 0, LIMPET_LOSS_FILE);
 	recorder->end_losses = last.losses;
 	if (code < 0)
 		limpet_trace_writer_last_words(writer);

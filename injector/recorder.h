@@ -101,6 +101,8 @@ struct limpet_recorder_tick {
 	uint64_t unseen_calls; /* calls that could not be recorded for want of thread state... */
 	struct limpet_dropped dropped; /* of the dropped events, by kind */
 	struct limpet_memory memory;   /* not known: it was not looked at anew */
+	uint64_t losses; /* LIMPET_LOSS_BIT of what the recorder cannot know by itself, as far as
+			    it is known by now: should the end record never come, these are said */
 };
 int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick);
 
@@ -111,7 +113,8 @@ bool limpet_recorder_disk_is_low(struct limpet_recorder *recorder);
 struct limpet_recorder_end {
 	enum limpet_end end;
 	uint64_t time_ns;
-	uint64_t losses; /* LIMPET_LOSS_BIT of what the recorder cannot know by itself */
+	uint64_t losses; /* LIMPET_LOSS_BIT: as the last tick's, and what is known at the end alone
+			  */
 	bool agent_unloaded;
 	int64_t attach_stop_us; /* < 0: unknown */
 	int64_t detach_stop_us;

@@ -272,6 +272,8 @@ static void put_losses(struct limpet_bytes *content, const struct limpet_recorde
 	};
 
 	put_numbers(content, LIMPET_PERIOD_LOSSES, numbers, LIMPET_COUNT_OF(numbers));
+	if (losses->reasons)
+		put_numbers(content, LIMPET_PERIOD_REASONS, &losses->reasons, 1);
 }
 
 void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_ledger *ledger,

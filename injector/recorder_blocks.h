@@ -23,6 +23,7 @@ struct limpet_recorder_losses {
 	uint64_t dropped_events, truncated_stacks, unseen_calls;
 	struct limpet_dropped dropped;
 	uint64_t inferred_frees, inferred_bytes; /* since there were losses */
+	uint64_t reasons;                        /* LIMPET_LOSS_BIT, all that hold */
 };
 struct limpet_recorder_gauges {
 	struct limpet_memory memory;               /* as it was last looked at */

@@ -629,6 +629,43 @@ owners_equal() {
 	expect '.capture.complete == false'
 }
 
+# unfollowed_so_far END [FILTER]: what the report says of a capture of lame without an end record.
+unfollowed_so_far() {
+	so_far '.capture.end == $how and .capture.complete == false and .capture.exact == false and
+		.capture.inexact_reasons == ["functions"] and
+		(.capture.incomplete_reasons | sort) == ["functions", "unfinished"] and
+		.totals.live_bytes_min == null and .totals.live_bytes_max == null and ('"${2:-true}"')' --arg how "$1"
+}
+
+@test "a function that cannot be hooked: told while the capture runs, and when limpet was killed" {
+	start lame "$TARGETS/lame"
+	text_of "$pid" lame >text.before
+	attach "$pid"
+	unfollowed_so_far running
+	tell lame "run 2000" ran
+	wait_until 60 unfollowed_so_far running '.totals.allocations == 2000'
+	"$LIMPET" report "$trace" >text.report
+	grep -q '^losses .*not complete: functions of its allocator cannot be followed' text.report ||
+		fail "$(<text.report)"
+	! grep -q 'none so far' text.report || fail "$(<text.report)"
+	kill -KILL "$limpet_job"
+	exit_status_of "$limpet_job" 10
+	unfollowed_so_far collector-lost '.totals.allocations == 2000'
+	"$LIMPET" report "$trace" >text.report
+	grep -q 'not complete: functions of its allocator cannot be followed' text.report || fail "$(<text.report)"
+	cleaned_up "$pid"
+	unchanged_text "$pid" lame
+	finish lame
+	# Not one of its events is in the file.
+	start early "$TARGETS/lame"
+	attach "$pid"
+	kill -KILL "$limpet_job"
+	exit_status_of "$limpet_job" 10
+	unfollowed_so_far collector-lost
+	cleaned_up "$pid"
+	finish early
+}
+
 # What comes and is gone again before the collector's next look stays unseen without a word.
 @test "a plugin with jemalloc inside that is loaded during the capture is told of; another capture follows it" {
 	# Debian's jemalloc has its thread-local state where little room is for those that come late.

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "analyzer/live.h"
 #include "analyzer/report.h"
 #include "analyzer/report_json.h"
 #include "common/wire.h"
@@ -150,21 +151,110 @@ static void test_what_is_counted(void **state)
 	}
 }
 
-/* A trace whose collector died: what it has is true, and not all. */
+static void add_mapping(struct limpet_recorder *recorder, uint64_t address)
+{
+	const struct limpet_record record = {.time_ns = SECOND / 2,
+					     .address = address,
+					     .size = 4096,
+					     .thread = 1,
+					     .kind = LIMPET_EVENT_MMAP};
+
+	assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+}
+
+/* Its collector has died: read at once, or followed. */
+static void check_no_end(const char *path, uint64_t losses)
+{
+	const struct trace_outcome outcome = trace_try(trace_path(path));
+	const uint64_t all = losses | LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED);
+	struct limpet_live *live;
+	struct limpet_err err;
+
+	assert_int_equal(outcome.end, LIMPET_END_COLLECTOR_LOST);
+	assert_int_equal(outcome.losses, all);
+	assert_false(outcome.complete);
+	assert_int_equal(outcome.exact, limpet_losses_exact(losses));
+	assert_int_equal(limpet_live_open(path, &live, &err), 0);
+	assert_int_equal(limpet_live_model(live)->losses, all);
+	limpet_live_free(live);
+}
+
+static void check_reason(uint64_t losses, bool compact)
+{
+	const struct limpet_recorder_tick tick = {.time_ns = (compact ? 61 : 1) * SECOND,
+						  .losses = losses};
+	struct limpet_recorder_options options = trace_options("no-end");
+	struct limpet_recorder *recorder;
+
+	unlink("no-end");
+	options.compact = compact;
+	recorder = trace_record(&options);
+	allocate(recorder, 4096, 100);
+	assert_int_equal(limpet_recorder_tick(recorder, &tick), 0);
+	limpet_recorder_free(recorder);
+	check_no_end("no-end", losses);
+}
+
+/* A trace without an end: what it has is true but for the reasons that were known by then, each of
+ * them alone, and not all. */
 static void test_no_end(void **state)
 {
-	const struct limpet_recorder_options options = trace_options("no-end");
-	struct limpet_recorder *recorder = trace_record(&options);
-	struct trace_outcome outcome;
+	(void)state;
+	/* The last one: none. */
+	for (unsigned i = 0; i <= LIMPET_LOSS_UNFINISHED; i++) {
+		const uint64_t losses = LIMPET_LOSS_BIT(i) & LIMPET_LOSSES_WRITTEN;
+
+		check_reason(losses, false);
+		check_reason(losses, true);
+	}
+}
+
+/* Known before the first event, or later without one; judged anew, it may be none any more. */
+static void test_no_end_and_no_news(void **state)
+{
+	static const struct {
+		uint64_t first, second;
+	} list[] = {
+		{LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS), LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS)},
+		{0, LIMPET_LOSS_BIT(LIMPET_LOSS_LATE_MODULES)},
+		{LIMPET_LOSS_BIT(LIMPET_LOSS_NAMED), 0},
+	};
+	const struct limpet_recorder_options options = trace_options("no-news");
 
 	(void)state;
-	allocate(recorder, 4096, 100);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
+		struct limpet_recorder_tick tick = {.losses = list[i].first};
+		struct limpet_recorder *recorder;
+
+		unlink("no-news");
+		recorder = trace_record(&options);
+		assert_int_equal(limpet_recorder_tick(recorder, &tick), 0);
+		tick = (struct limpet_recorder_tick){.time_ns = 1, .losses = list[i].second};
+		assert_int_equal(limpet_recorder_tick(recorder, &tick), 0);
+		limpet_recorder_free(recorder);
+		check_no_end("no-news", list[i].second);
+	}
+}
+
+/* Mappings beyond the collector's memory have no count. */
+static void test_no_end_and_mappings_untracked(void **state)
+{
+	struct limpet_recorder_options options = trace_options("untracked");
+	struct limpet_recorder_stats stats;
+	struct limpet_recorder *recorder;
+	uint64_t address = 0x10000;
+
+	(void)state;
+	options.memory_bytes = 1;
+	recorder = trace_record(&options);
+	do {
+		add_mapping(recorder, address);
+		address += 2 * 4096;
+		limpet_recorder_stats_read(recorder, &stats);
+	} while (!stats.unmatched_table_full);
 	trace_end_period(recorder, 1);
 	limpet_recorder_free(recorder);
-	outcome = trace_try(trace_path("no-end"));
-	assert_int_equal(outcome.losses, LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED));
-	assert_false(outcome.complete);
-	assert_true(outcome.exact);
+	check_no_end("untracked", LIMPET_LOSS_BIT(LIMPET_LOSS_UNTRACKED));
 }
 
 /* ------------------------------------------------------------------ between what the truth lies */
@@ -438,6 +528,8 @@ int main(void)
 		cmocka_unit_test(test_each_reason),
 		cmocka_unit_test(test_what_is_counted),
 		cmocka_unit_test(test_no_end),
+		cmocka_unit_test(test_no_end_and_no_news),
+		cmocka_unit_test(test_no_end_and_mappings_untracked),
 		cmocka_unit_test(test_the_table),
 		cmocka_unit_test(test_the_truth_is_between),
 		cmocka_unit_test(test_dropped_frees_are_not_live_without_a_word),
