@@ -783,7 +783,7 @@ static uint64_t frees_past_us(const struct limpet_recorder_stats *books,
 }
 
 /* What no count tells: of an allocator that is hooked in part, or not; of an end before the time.
- * In words the first of them; answers all, but for what the recorder knows. */
+ * Answers all, but for what the recorder knows; the order is that of limpet_loss_say(). */
 static uint64_t say_what_stayed_unseen(const struct limpet_capture *capture,
 				       const struct limpet_recorder_stats *books,
 				       const struct limpet_recorder_tick *last,
@@ -794,51 +794,54 @@ static uint64_t say_what_stayed_unseen(const struct limpet_capture *capture,
 	/* Whoever asked for a part of it was told its share. */
 	const bool in_part = capture->setup->unseen_rss_share >= 0;
 	const uint32_t late_modules = limpet_collector_late_modules(capture->collector);
-	const size_t room = sizeof(result->because);
 	const uint64_t late_events = limpet_collector_late_events(capture->collector),
 		       past_us = frees_past_us(books, last);
-	uint64_t losses = 0;
+	char *because = result->because, named[160];
+	const size_t room = sizeof(result->because);
 
-	limpet_collector_judge_named(capture->collector, result->because, room);
-	losses |= limpet_loss_if(result->because[0], LIMPET_LOSS_NAMED);
-	losses |= limpet_loss_if(stats->entries_refused && !in_part, LIMPET_LOSS_FUNCTIONS);
-	losses |= limpet_loss_if(stats->thread_heaps && !in_part, LIMPET_LOSS_THREAD_HEAPS);
-	losses |= limpet_loss_if(late->functions, LIMPET_LOSS_LATE_ALLOCATOR);
-	losses |= limpet_loss_if(late_modules, LIMPET_LOSS_LATE_MODULES);
-	losses |= limpet_loss_if(past_us, LIMPET_LOSS_STORED);
-	losses |= limpet_loss_if(late_events, LIMPET_LOSS_LATE_EVENTS);
-	losses |=
-		limpet_loss_if(limpet_collector_is_broken(capture->collector), LIMPET_LOSS_BROKEN);
+	limpet_collector_judge_named(capture->collector, named, sizeof(named));
 	if (stats->entries_refused && !in_part)
-		snprintf(result->because, room, "%u function%s of its allocator cannot be followed",
-			 stats->entries_refused, stats->entries_refused == 1 ? "" : "s");
-	else if (stats->thread_heaps && !in_part)
-		snprintf(result->because, room,
-			 "what the heap of a thread holds when it ends is not seen released");
-	else if (late->functions)
-		snprintf(result->because, room,
-			 "%s, which was loaded during the capture, has an allocator of its own",
-			 late->first);
-	else if (late_modules)
-		snprintf(result->because, room,
-			 "the first calls of %u module%s that came during the capture may not have "
-			 "been seen (dlmopen, or an allocator of its own)",
-			 late_modules, late_modules == 1 ? "" : "s");
-	else if (late_events)
-		snprintf(result->because, room,
-			 "%llu event%s came too late to be put in order: a thread stood still in "
-			 "the middle of a call",
-			 (unsigned long long)late_events, late_events == 1 ? "" : "s");
-	else if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
-		snprintf(result->because, room, "it ended early, for want of %s",
-			 result->end == LIMPET_END_DISK_FULL ? "room on the disk"
-							     : "room within its limit of size");
-	else if (past_us && !result->because[0])
-		snprintf(result->because, room,
-			 "%llu frees were not seen, if not more: the program may call free by an "
-			 "address that it had stored before",
-			 (unsigned long long)past_us);
-	return losses;
+		limpet_loss_say(because, room, "%u function%s of its allocator cannot be followed",
+				stats->entries_refused, stats->entries_refused == 1 ? "" : "s");
+	if (stats->thread_heaps && !in_part)
+		limpet_loss_say(
+			because, room,
+			"what the heap of a thread holds when it ends is not seen released");
+	if (late->functions)
+		limpet_loss_say(because, room,
+				"%s, which was loaded during the capture, has an allocator of "
+				"its own",
+				late->first);
+	if (late_modules)
+		limpet_loss_say(because, room,
+				"the first calls of %u module%s that came during the capture may "
+				"not have been seen (dlmopen, or an allocator of its own)",
+				late_modules, late_modules == 1 ? "" : "s");
+	if (late_events)
+		limpet_loss_say(because, room,
+				"%llu event%s came too late to be put in order: a thread stood "
+				"still in the middle of a call",
+				(unsigned long long)late_events, late_events == 1 ? "" : "s");
+	if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
+		limpet_loss_say(because, room, "it ended early, for want of %s",
+				result->end == LIMPET_END_DISK_FULL
+					? "room on the disk"
+					: "room within its limit of size");
+	if (named[0])
+		limpet_loss_say(because, room, "%s", named);
+	if (past_us)
+		limpet_loss_say(because, room,
+				"%llu frees were not seen, if not more: the program may call free "
+				"by an address that it had stored before",
+				(unsigned long long)past_us);
+	return limpet_loss_if(named[0], LIMPET_LOSS_NAMED) |
+	       limpet_loss_if(stats->entries_refused && !in_part, LIMPET_LOSS_FUNCTIONS) |
+	       limpet_loss_if(stats->thread_heaps && !in_part, LIMPET_LOSS_THREAD_HEAPS) |
+	       limpet_loss_if(late->functions, LIMPET_LOSS_LATE_ALLOCATOR) |
+	       limpet_loss_if(late_modules, LIMPET_LOSS_LATE_MODULES) |
+	       limpet_loss_if(past_us, LIMPET_LOSS_STORED) |
+	       limpet_loss_if(late_events, LIMPET_LOSS_LATE_EVENTS) |
+	       limpet_loss_if(limpet_collector_is_broken(capture->collector), LIMPET_LOSS_BROKEN);
 }
 
 /* Once all that it mapped is booked. */
@@ -893,7 +896,8 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.unfollowed = capture->unfollowed,
 	};
 	(void)limpet_recorder_finish(capture->recorder, &last, &end);
-	result->complete = limpet_losses_complete(limpet_recorder_losses(capture->recorder));
+	result->losses = limpet_recorder_losses(capture->recorder);
+	result->complete = limpet_losses_complete(result->losses);
 	limpet_recorder_stats_read(capture->recorder, &capture->last);
 	result->events = capture->last.events;
 	result->file_bytes = capture->last.file_bytes;
