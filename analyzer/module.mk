@@ -4,7 +4,7 @@ ANALYZER_SRC += analyzer/demangle.c analyzer/debuginfod.c analyzer/debugfile.c a
 ANALYZER_SRC += analyzer/symbolize.c analyzer/symbol_channel.c analyzer/symbol_worker.c analyzer/symbol_reader.c
 ANALYZER_SRC += analyzer/fold.c
 ANALYZER_SRC += analyzer/trace_reader.c analyzer/trace_tables.c analyzer/trace_events.c \
-	analyzer/trace_figures.c analyzer/trace_append.c analyzer/model.c analyzer/model_books.c analyzer/model_bounds.c analyzer/model_estimate.c analyzer/model_sum.c \
+	analyzer/trace_figures.c analyzer/trace_append.c analyzer/model.c analyzer/model_books.c analyzer/model_bounds.c analyzer/model_estimate.c analyzer/model_losses.c analyzer/model_sum.c \
 	analyzer/model_symbols.c
 ANALYZER_SRC += analyzer/report.c analyzer/report_pen.c analyzer/report_head.c analyzer/report_stack.c \
 	analyzer/report_text.c analyzer/report_json.c analyzer/seal.c

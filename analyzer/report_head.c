@@ -1,6 +1,7 @@
 /* The head of the text report: target, window, losses, totals. */
 #include <string.h>
 
+#include "analyzer/model_losses.h"
 #include "analyzer/report_pen.h"
 
 /* Columns of the words at the left. */
@@ -116,27 +117,6 @@ static int print_window(struct limpet_pen *pen)
 	return result;
 }
 
-/* Why it is not complete; "": a line above says it, or it only goes on. */
-static const char *because(const struct limpet_model *model)
-{
-	const uint64_t counted = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) |
-				 LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
-				 LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
-	/* Mappings that the collector's memory did not hold have no count. */
-	const uint64_t said =
-		counted |
-		limpet_loss_if(model->totals.untracked_allocations, LIMPET_LOSS_UNTRACKED) |
-		limpet_loss_if(model->end->end == LIMPET_END_RUNNING, LIMPET_LOSS_UNFINISHED);
-
-	if (model->end->because[0])
-		return model->end->because;
-	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
-		if (model->losses & ~said & LIMPET_LOSS_BIT(i) &&
-		    limpet_loss_kinds[i].clears_complete)
-			return limpet_loss_kinds[i].words;
-	return "";
-}
-
 /* Of events that were dropped: what they were, as far as that is known. */
 static const char *say_kinds(char ret[3 * BETWEEN], struct limpet_pen *pen)
 {
@@ -195,56 +175,106 @@ static int print_unfollowed(struct limpet_pen *pen)
 	return limpet_pen_wrap(pen, pen->options->warn, HANG, "unseen    %s", words);
 }
 
-/* What is missing, or that nothing is. */
-static int print_losses(struct limpet_pen *pen)
+/* What is counted, each in a line. *said gets the losses that these lines are of. */
+static int print_counts(struct limpet_pen *pen, uint64_t *said)
 {
 	const struct limpet_model *model = pen->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
 	const struct limpet_trace_damage *damage = model->damage;
-	const char *why = because(model);
 	const struct {
 		uint64_t value;
+		enum limpet_loss loss;
 		const char *one, *many;
 	} list[] = {
-		{totals->dropped_events, "event dropped", "events dropped"},
-		{totals->unseen_calls, "call not recorded", "calls not recorded"},
-		{totals->untracked_allocations, "allocation beyond the collector's memory",
+		{totals->dropped_events, LIMPET_LOSS_DROPPED, "event dropped", "events dropped"},
+		{totals->unseen_calls, LIMPET_LOSS_UNSEEN, "call not recorded",
+		 "calls not recorded"},
+		/* Mappings that the collector's memory did not hold have no count. */
+		{totals->untracked_allocations, LIMPET_LOSS_UNTRACKED,
+		 "allocation beyond the collector's memory",
 		 "allocations beyond the collector's memory"},
-		{totals->inferred_frees, "free not seen", "frees not seen"},
-		{totals->truncated_stacks, "stack cut short", "stacks cut short"},
-		{damage->blocks_damaged + damage->blocks_lost, "block of the trace damaged",
-		 "blocks of the trace damaged"},
+		{totals->inferred_frees, LIMPET_LOSS_INFERRED, "free not seen", "frees not seen"},
+		{totals->truncated_stacks, LIMPET_LOSS_TRUNCATED, "stack cut short",
+		 "stacks cut short"},
+		{damage->blocks_damaged + damage->blocks_lost, LIMPET_LOSS_DAMAGED,
+		 "block of the trace damaged", "blocks of the trace damaged"},
 	};
 	char kinds[3 * BETWEEN];
-	bool any = false;
 	int result = 0;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list) && !result; i++) {
 		if (!list[i].value)
 			continue;
-		result = limpet_pen_wrap(pen, pen->options->warn, HANG, "%-9s %s %s%s",
-					 any ? "" : "losses", limpet_pen_count(pen, list[i].value),
-					 list[i].value == 1 ? list[i].one : list[i].many,
-					 i ? "" : say_kinds(kinds, pen));
-		any = true;
+		result =
+			limpet_pen_wrap(pen, pen->options->warn, HANG, "%-9s %s %s%s",
+					*said ? "" : "losses", limpet_pen_count(pen, list[i].value),
+					list[i].value == 1 ? list[i].one : list[i].many,
+					i ? "" : say_kinds(kinds, pen));
+		*said |= LIMPET_LOSS_BIT(list[i].loss);
 	}
 	if (!result && damage->truncated) {
 		result = limpet_pen_wrap(pen, pen->options->warn, HANG,
 					 "%-9s the file is cut short: what came later is missing",
-					 any ? "" : "losses");
-		any = true;
+					 *said ? "" : "losses");
+		*said |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED);
 	}
-	if (!result && model->losses & LIMPET_LOSSES_OF_A_READER) {
-		result =
-			limpet_pen_wrap(pen, pen->options->warn, HANG,
-					"%-9s sites and peak are approximate", any ? "" : "losses");
-		any = true;
+	return result;
+}
+
+/* What a loss takes from the report. */
+static const char *taken(const struct limpet_model_loss *loss)
+{
+	if (loss->incomplete)
+		return "the trace is not complete";
+	return LIMPET_LOSS_BIT(loss->loss) & LIMPET_LOSSES_OF_A_READER
+		       ? "sites and peak are approximate"
+		       : "the figures are not exact";
+}
+
+/* Each reason that no line above has said; at last what those mean that are counted. */
+static int print_reasons(struct limpet_pen *pen, uint64_t *said)
+{
+	/* The words of a sample stand elsewhere; that it is still running, too. */
+	const uint64_t elsewhere =
+		LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED) |
+		limpet_loss_if(pen->report->model->end->end == LIMPET_END_RUNNING,
+			       LIMPET_LOSS_UNFINISHED);
+	const uint64_t above = *said | elsewhere;
+	struct limpet_model_loss losses[LIMPET_LOSS_COUNT];
+	const size_t count = limpet_model_losses(pen->report->model, losses);
+	bool incomplete = false, inexact = false, named = false;
+	int result = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		incomplete |=
+			losses[i].incomplete && !(LIMPET_LOSS_BIT(losses[i].loss) & elsewhere);
+		inexact |= losses[i].inexact && !(LIMPET_LOSS_BIT(losses[i].loss) & elsewhere);
 	}
-	if (!result && !model->complete && (model->end->end != LIMPET_END_RUNNING || why[0]))
-		return limpet_pen_wrap(pen, pen->options->warn, HANG,
-				       "%-9s the trace is not complete%s%s", any ? "" : "losses",
-				       why[0] ? ": " : "", why);
-	if (!result && !any)
+	for (size_t i = 0; i < count && !result; i++) {
+		if (above & LIMPET_LOSS_BIT(losses[i].loss))
+			continue;
+		result = limpet_pen_wrap(pen, pen->options->warn, HANG, "%-9s %s: %s",
+					 *said ? "" : "losses", taken(&losses[i]), losses[i].words);
+		named |= losses[i].incomplete || !incomplete;
+		*said |= LIMPET_LOSS_BIT(losses[i].loss);
+	}
+	if (result || named || !(incomplete || inexact))
+		return result;
+	return limpet_pen_wrap(pen, pen->options->warn, HANG, "%-9s %s", "",
+			       incomplete ? "the trace is not complete"
+					  : "the figures are not exact");
+}
+
+/* What is missing, or that nothing is. */
+static int print_losses(struct limpet_pen *pen)
+{
+	const struct limpet_model *model = pen->report->model;
+	uint64_t said = 0;
+	int result = print_counts(pen, &said);
+
+	if (!result)
+		result = print_reasons(pen, &said);
+	if (!result && !said)
 		result = print_none(pen);
 	if (!result && model->compact)
 		result = limpet_pen_wrap(pen, "", HANG,

@@ -7,6 +7,7 @@
 
 #include "analyzer/findings.h"
 #include "analyzer/json_pen.h"
+#include "analyzer/model_losses.h"
 
 /* A large capture has millions of frames: the list of sites is written one by one, never held as
  * one tree. */
@@ -57,25 +58,6 @@ static json_t *overloads_object(const struct limpet_model *model)
 			 "seconds", limpet_json_seconds(all_ns), "ranges", list);
 }
 
-/* Why it is not complete, or why figures are not exact. */
-static json_t *reasons(const struct limpet_model *model, bool complete)
-{
-	json_t *list = json_array();
-
-	for (unsigned i = 0; list && i < LIMPET_LOSS_COUNT; i++) {
-		const struct limpet_loss_kind *kind = &limpet_loss_kinds[i];
-
-		if (!(model->losses & LIMPET_LOSS_BIT(i)) ||
-		    !(complete ? kind->clears_complete : kind->clears_exact))
-			continue;
-		if (json_array_append_new(list, json_string(kind->key))) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
-
 /* What a site may have beyond its interval; null: nothing is estimated. */
 static json_t *unseen_high(const struct limpet_model *model, double most)
 {
@@ -116,7 +98,7 @@ static json_t *capture_object(const struct limpet_report *report)
 
 	return json_pack(
 		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o}",
+		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
 		limpet_json_seconds(model->duration_ns), "events",
@@ -141,8 +123,9 @@ static json_t *capture_object(const struct limpet_report *report)
 		model->compact ? json_null() : limpet_json_seconds(model->given_up_ns),
 		"incomplete_because",
 		end->because[0] ? limpet_json_text(end->because) : json_null(),
-		"incomplete_reasons", reasons(model, true), "inexact_reasons",
-		reasons(model, false), "dropped", dropped_object(model), "agent_resident_bytes",
+		"incomplete_reasons", limpet_model_losses_keys(model, true), "inexact_reasons",
+		limpet_model_losses_keys(model, false), "losses", limpet_model_losses_json(model),
+		"dropped", dropped_object(model), "agent_resident_bytes",
 		limpet_json_known(end->agent_resident_bytes));
 }
 

@@ -380,6 +380,15 @@ static int read_nodes(struct limpet_trace_tables *tables, struct limpet_cursor *
 
 /* ------------------------------------------------------------------ END */
 
+/* There are words of why it is not complete, and no loss that they are of. */
+static bool is_unexplained(const struct limpet_trace_end *end)
+{
+	for (unsigned i = 0; i < LIMPET_LOSS_UNFINISHED; i++)
+		if (end->losses & LIMPET_LOSS_BIT(i) && limpet_loss_has_words((enum limpet_loss)i))
+			return false;
+	return end->because[0];
+}
+
 static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
 {
 	struct limpet_trace_end *end = &tables->end, read = *end;
@@ -445,7 +454,7 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 	if (sections->failed)
 		return -EBADMSG;
 	/* An older limpet said no more than that, and a newer one may know of others. */
-	if (!complete && limpet_losses_complete(read.losses))
+	if (!complete && (limpet_losses_complete(read.losses) || is_unexplained(&read)))
 		read.losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNSAID);
 	read.known = true;
 	*end = read;

@@ -320,6 +320,19 @@ void limpet_capture_warn_jumps(pid_t pid)
 		       pid);
 }
 
+/* Those that have a warning with their count besides are left to it. */
+static void warn_loss(const struct limpet_capture_result *result, enum limpet_loss loss)
+{
+	char words[LIMPET_LOSS_WORDS];
+
+	if (!(result->losses & LIMPET_LOSS_BIT(loss)) || !limpet_loss_kinds[loss].clears_complete ||
+	    (loss == LIMPET_LOSS_DROPPED && result->dropped_events) ||
+	    (loss == LIMPET_LOSS_SLOTS && result->slots_not_taken))
+		return;
+	limpet_ui_warn("the trace is not complete: %s",
+		       limpet_loss_words(words, loss, result->losses, result->because));
+}
+
 static void say_end(const struct command *command, const struct limpet_capture_result *result,
 		    const char *trace)
 {
@@ -344,10 +357,8 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		limpet_ui_warn("%lu event%s dropped: the collector could not keep up",
 			       (unsigned long)result->dropped_events,
 			       result->dropped_events == 1 ? " was" : "s were");
-	else if (result->because[0])
-		limpet_ui_warn("the trace is not complete: %s", result->because);
-	else if (!result->complete)
-		limpet_ui_warn("the trace is not complete; the report says what is missing");
+	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
+		warn_loss(result, (enum limpet_loss)i);
 	if (result->slots_not_taken)
 		limpet_ui_warn("%lu place%s an allocator could not be hooked: what is done there "
 			       "was not seen",

@@ -1,5 +1,11 @@
 #include "common/losses.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/err.h"
+
 #define COMPLETE true, false
 #define EXACT false, true
 #define BOTH true, true
@@ -54,4 +60,62 @@ bool limpet_losses_complete(uint64_t losses)
 bool limpet_losses_exact(uint64_t losses)
 {
 	return !(losses & that_clear(false));
+}
+
+/* The order in which older traces have the first sentence alone. */
+static const enum limpet_loss in_words[] = {
+	LIMPET_LOSS_FUNCTIONS,    LIMPET_LOSS_THREAD_HEAPS, LIMPET_LOSS_LATE_ALLOCATOR,
+	LIMPET_LOSS_LATE_MODULES, LIMPET_LOSS_LATE_EVENTS,  LIMPET_LOSS_ENDED_EARLY,
+	LIMPET_LOSS_NAMED,        LIMPET_LOSS_STORED,       LIMPET_LOSS_UNSAID,
+};
+#define BETWEEN "; "
+
+bool limpet_loss_has_words(enum limpet_loss loss)
+{
+	for (size_t i = 0; i < LIMPET_COUNT_OF(in_words); i++)
+		if (in_words[i] == loss)
+			return true;
+	return false;
+}
+
+void limpet_loss_say(char *because, size_t room, const char *format, ...)
+{
+	size_t used = strlen(because);
+	va_list values;
+
+	if (used) {
+		snprintf(because + used, room - used, BETWEEN);
+		used = strlen(because);
+	}
+	va_start(values, format);
+	vsnprintf(because + used, room - used, format, values);
+	va_end(values);
+	/* Of a name: no second sentence. */
+	for (char *at = because + used; (at = strchr(at, BETWEEN[0]));)
+		*at = ',';
+}
+
+const char *limpet_loss_words(char ret[LIMPET_LOSS_WORDS], enum limpet_loss loss, uint64_t losses,
+			      const char *because)
+{
+	const char *sentence = because;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(in_words) && *sentence; i++) {
+		const char *end;
+		bool last = true;
+
+		if (!(losses & LIMPET_LOSS_BIT(in_words[i])))
+			continue;
+		for (size_t k = i + 1; k < LIMPET_COUNT_OF(in_words); k++)
+			last = last && !(losses & LIMPET_LOSS_BIT(in_words[k]));
+		end = last ? NULL : strstr(sentence, BETWEEN);
+		if (in_words[i] == loss) {
+			snprintf(ret, LIMPET_LOSS_WORDS, "%.*s",
+				 (int)(end ? end - sentence : LIMPET_LOSS_WORDS), sentence);
+			return ret;
+		}
+		sentence = end ? end + strlen(BETWEEN) : "";
+	}
+	snprintf(ret, LIMPET_LOSS_WORDS, "%s", limpet_loss_kinds[loss].words);
+	return ret;
 }

@@ -9,6 +9,7 @@
 #define LIMPET_COMMON_LOSSES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Numbers of bits in PERIOD and END blocks, limpet-trace(5): they stay. */
@@ -68,6 +69,17 @@ struct limpet_dropped {
 /* Of a set of bits; those that nobody knows clear both. */
 bool limpet_losses_complete(uint64_t losses);
 bool limpet_losses_exact(uint64_t losses);
+
+/* Bytes of what is said of one of them. */
+#define LIMPET_LOSS_WORDS 256
+/* Adds a sentence to `because`, the words that a trace has besides the bits: one for each loss that
+ * limpet_loss_has_words(), in the order of the list there, with "; " between. */
+void limpet_loss_say(char *because, size_t room, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+bool limpet_loss_has_words(enum limpet_loss loss);
+/* Of one of `losses`: its sentence in `because`, else the words of its kind. */
+const char *limpet_loss_words(char ret[LIMPET_LOSS_WORDS], enum limpet_loss loss, uint64_t losses,
+			      const char *because);
 
 static inline uint64_t limpet_loss_if(bool holds, enum limpet_loss loss)
 {

@@ -541,9 +541,8 @@ function drawOverview() {
       textContent: stack.length ? short(nameOf(stack[0])) : '(stack unknown)', onclick: () => showStack(row)}), after));
   };
   const capture = data.capture;
-  if (!capture.complete) findings.push(make('li', {class: 'warn', textContent: 'The capture is not complete: ' +
-    (capture.dropped_events ? `${plural(capture.dropped_events, 'event was', 'events were')} dropped.`
-      : `${capture.incomplete_because || ENDS[capture.end] || capture.end}.`)}));
+  for (const loss of capture.losses.filter(({reason}) => reason !== 'sampled')) findings.push(make('li', {class: 'warn',
+    textContent: `${loss.incomplete ? 'The capture is not complete' : 'Figures are not exact'}: ${loss.words}${howMany(loss.reason)}.`}));
   if (typeof capture.unseen_rss_share === 'number') findings.push(make('li', {class: 'warn',
     textContent: `Partial: ${percent(capture.unseen_rss_share, 1)} of the resident memory is out of reach; the figures are of the rest.`}));
   if (data.hidden) findings.push(make('li', {textContent: `Filtered: hides ${bytes(data.hidden.live_bytes)} live of ${plural(data.hidden.allocations, 'allocation')}, ${bytes(data.hidden.allocated_bytes)} in all.`}));
@@ -583,6 +582,14 @@ function drawOverview() {
     NO_TEMPORARY ? tile('Temporary', '–', NO_TEMPORARY) : tile('Temporary', percent(total.temporary, total.allocations) || '–'));
 }
 
+/* What was lost, where it was counted. */
+function howMany(reason) {
+  const {capture, totals} = data;
+  const number = {'dropped-events': capture.dropped_events, 'unseen-calls': capture.unseen_calls, 'untracked': totals.untracked_allocations,
+    'inferred-frees': totals.inferred_frees, 'damaged': capture.damaged_blocks}[reason];
+  return number ? ` (${count(number)})` : '';
+}
+
 /* As the text report says it. */
 const ENDS = {running: 'still running', duration: 'ended after its duration', interrupt: 'ended by interrupt', stop: 'ended by limpet stop',
   'target-exit': 'ended as the target exited', 'target-exec': 'ended as the target executed another program',
@@ -600,7 +607,7 @@ function drawAbout() {
   row('Container', target.container);
   row('Captured', `by ${capture.mode}, for ${seconds(capture.duration_seconds)}, ${ENDS[capture.end] || capture.end}`);
   row('Kept', data.kept.ofSums ? `events from ${seconds(edges[1])} on; of all before, sums` : capture.compact ? 'sums by the minute, no single events' : '');
-  row('Events', `${count(capture.events)}${capture.dropped_events ? `, ${count(capture.dropped_events)} dropped` : ', none lost'}`);
+  row('Events', `${count(capture.events)}${capture.dropped_events ? `, ${count(capture.dropped_events)} dropped` : capture.complete ? ', none lost' : ''}`);
   row('Stacks cut short', capture.truncated_stacks ? count(capture.truncated_stacks) : '');
   row('The target stood still for', capture.attach_stop_microseconds === null ? '' :
     `${(capture.attach_stop_microseconds / 1000).toFixed(2)} ms at attach, ${((capture.detach_stop_microseconds || 0) / 1000).toFixed(2)} ms at detach`);

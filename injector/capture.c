@@ -832,47 +832,53 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 }
 
 /* What no count tells, in words: of an allocator that is hooked in part, or not; of an end before
- * the time. The first of them; `result->because` has what is wrong with named functions. */
+ * the time. In the order of limpet_loss_say(). */
 static void say_what_stayed_unseen(const struct limpet_capture *capture,
 				   const struct limpet_recorder_tick *last, uint64_t losses,
-				   struct limpet_capture_result *result)
+				   const char *named, struct limpet_capture_result *result)
 {
 	const unsigned refused = limpet_session_stats(capture->session)->entries_refused;
 	const uint32_t late_modules = limpet_collector_late_modules(capture->collector);
 	const uint64_t late_events = limpet_collector_late_events(capture->collector);
+	char *because = result->because;
 	const size_t room = sizeof(result->because);
 	struct limpet_recorder_stats books;
 
 	limpet_recorder_stats_read(capture->recorder, &books);
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS))
-		snprintf(result->because, room, "%u function%s of its allocator cannot be followed",
-			 refused, refused == 1 ? "" : "s");
-	else if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_THREAD_HEAPS))
-		snprintf(result->because, room,
-			 "what the heap of a thread holds when it ends is not seen released");
-	else if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_LATE_ALLOCATOR))
-		snprintf(result->because, room,
-			 "%s, which was loaded during the capture, has an allocator of its own",
-			 limpet_session_late(capture->session)->first);
-	else if (late_modules)
-		snprintf(result->because, room,
-			 "the first calls of %u module%s that came during the capture may not have "
-			 "been seen (dlmopen, or an allocator of its own)",
-			 late_modules, late_modules == 1 ? "" : "s");
-	else if (late_events)
-		snprintf(result->because, room,
-			 "%llu event%s came too late to be put in order: a thread stood still in "
-			 "the middle of a call",
-			 (unsigned long long)late_events, late_events == 1 ? "" : "s");
-	else if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
-		snprintf(result->because, room, "it ended early, for want of %s",
-			 result->end == LIMPET_END_DISK_FULL ? "room on the disk"
-							     : "room within its limit of size");
-	else if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STORED) && !result->because[0])
-		snprintf(result->because, room,
-			 "%llu frees were not seen, if not more: the program may call free by an "
-			 "address that it had stored before",
-			 (unsigned long long)frees_past_us(&books, last));
+		limpet_loss_say(because, room, "%u function%s of its allocator cannot be followed",
+				refused, refused == 1 ? "" : "s");
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_THREAD_HEAPS))
+		limpet_loss_say(
+			because, room,
+			"what the heap of a thread holds when it ends is not seen released");
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_LATE_ALLOCATOR))
+		limpet_loss_say(because, room,
+				"%s, which was loaded during the capture, has an allocator of "
+				"its own",
+				limpet_session_late(capture->session)->first);
+	if (late_modules)
+		limpet_loss_say(because, room,
+				"the first calls of %u module%s that came during the capture may "
+				"not have been seen (dlmopen, or an allocator of its own)",
+				late_modules, late_modules == 1 ? "" : "s");
+	if (late_events)
+		limpet_loss_say(because, room,
+				"%llu event%s came too late to be put in order: a thread stood "
+				"still in the middle of a call",
+				(unsigned long long)late_events, late_events == 1 ? "" : "s");
+	if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
+		limpet_loss_say(because, room, "it ended early, for want of %s",
+				result->end == LIMPET_END_DISK_FULL
+					? "room on the disk"
+					: "room within its limit of size");
+	if (named[0])
+		limpet_loss_say(because, room, "%s", named);
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STORED))
+		limpet_loss_say(because, room,
+				"%llu frees were not seen, if not more: the program may call free "
+				"by an address that it had stored before",
+				(unsigned long long)frees_past_us(&books, last));
 }
 
 /* Once all that it mapped is booked. */
@@ -893,6 +899,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
 	struct limpet_recorder_tick last;
 	struct limpet_recorder_end end;
+	char named[256];
 	int64_t drained = limpet_collector_drain_all(capture->collector);
 
 	look_at_the_end(capture, result);
@@ -901,8 +908,8 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	if (drained < 0 && !capture->file_error)
 		capture->file_error = (int)drained;
 	result->dropped_events = last.dropped_events;
-	last.losses = known_losses(capture, &last, result->because, sizeof(result->because));
-	say_what_stayed_unseen(capture, &last, last.losses, result);
+	last.losses = known_losses(capture, &last, named, sizeof(named));
+	say_what_stayed_unseen(capture, &last, last.losses, named, result);
 	result->slots_not_taken = slots_not_taken(capture);
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->table_left = stats->table_left;
@@ -922,7 +929,8 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.unfollowed = capture->unfollowed,
 	};
 	(void)limpet_recorder_finish(capture->recorder, &last, &end);
-	result->complete = limpet_losses_complete(limpet_recorder_losses(capture->recorder));
+	result->losses = limpet_recorder_losses(capture->recorder);
+	result->complete = limpet_losses_complete(result->losses);
 	limpet_recorder_stats_read(capture->recorder, &capture->last);
 	result->events = capture->last.events;
 	result->file_bytes = capture->last.file_bytes;

@@ -82,7 +82,8 @@ struct limpet_capture_result {
 	struct limpet_err leave_err; /* why the agent stays, if it does */
 	bool jumps_stay; /* it is unloaded, but for a page: the program keeps addresses in it */
 	uint64_t events, dropped_events, duration_ns, file_bytes;
-	char because[160];        /* why it is not complete, where no count says it; "" */
+	uint64_t losses; /* all there are, and what limpet_loss_words() takes with them */
+	char because[1024];
 	uint64_t slots_not_taken; /* places that call an allocator, and were left alone */
 	int64_t attach_stop_us, detach_stop_us;
 	unsigned children_cleaned; /* forked during the capture, and freed of the agent */

@@ -666,6 +666,27 @@ unfollowed_so_far() {
 	finish early
 }
 
+@test "a capture with several reasons not to be complete says each of them, at its end and in the report" {
+	local said
+	start lame "$TARGETS/lame"
+	# What is given to it is a size.
+	printf '%s\n' "allocator lame" "keep malloc(size)" "lame_take free(p)" >wrong.list
+	attach "$pid" --alloc-functions wrong.list
+	tell lame "run 2000" ran
+	stop "$pid" 4
+	finish lame
+	report
+	expect '.capture.incomplete_reasons == ["functions", "named-functions"]'
+	expect '[.capture.losses[].reason] == ["functions", "named-functions"]'
+	"$LIMPET" report "$trace" | tr -s "\n " " " >text.report
+	while read -r said; do
+		grep -qF "warning: the trace is not complete: $said" attach.1.err || fail "$said: $(<attach.1.err)"
+		grep -qF "the trace is not complete: $said" text.report || fail "$said: $(<text.report)"
+	done < <(jq -r '.capture.losses[].words' report.json)
+	grep -q "not complete: 1 function of its allocator" attach.1.err || fail "$(<attach.1.err)"
+	grep -q "not complete: a signature is wrong: .* released blocks" attach.1.err || fail "$(<attach.1.err)"
+}
+
 # What comes and is gone again before the collector's next look stays unseen without a word.
 @test "a plugin with jemalloc inside that is loaded during the capture is told of; another capture follows it" {
 	# Debian's jemalloc has its thread-local state where little room is for those that come late.

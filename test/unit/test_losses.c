@@ -12,20 +12,29 @@
 #include "analyzer/live.h"
 #include "analyzer/report.h"
 #include "analyzer/report_json.h"
+#include "analyzer/report_text.h"
 #include "common/wire.h"
 #include "test/unit/trace_fixture.h"
 
 static uint64_t said; /* by the recorder that was finished last */
 
-static void end_it(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick,
-		   uint64_t losses)
+static void end_because(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick,
+			uint64_t losses, const char *because)
 {
-	const struct limpet_recorder_end end = {
-		.end = LIMPET_END_STOP, .time_ns = tick->time_ns, .losses = losses};
+	const struct limpet_recorder_end end = {.end = LIMPET_END_STOP,
+						.time_ns = tick->time_ns,
+						.losses = losses,
+						.because = because};
 
 	assert_int_equal(limpet_recorder_finish(recorder, tick, &end), 0);
 	said = limpet_recorder_losses(recorder);
 	limpet_recorder_free(recorder);
+}
+
+static void end_it(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick,
+		   uint64_t losses)
+{
+	end_because(recorder, tick, losses, NULL);
 }
 
 static void allocate(struct limpet_recorder *recorder, uint64_t address, uint64_t size)
@@ -39,28 +48,38 @@ static void allocate(struct limpet_recorder *recorder, uint64_t address, uint64_
 	assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
 }
 
-static json_t *report_of(const char *path)
+static char *print_report(const char *path, bool json)
 {
 	const struct limpet_report_options options = {.sort = LIMPET_REPORT_LIVE,
 						      .limit = SIZE_MAX};
+	const struct limpet_report_text_options lines = {
+		.bold = "", .dim = "", .warn = "", .plain = ""};
 	struct limpet_trace_reader *reader = trace_open(path);
 	struct limpet_model *model = trace_model(reader, 0, 0);
 	struct limpet_report *report;
-	json_error_t error;
 	char *text = NULL;
 	size_t bytes;
 	FILE *file = open_memstream(&text, &bytes);
-	json_t *root;
 
 	assert_int_equal(limpet_report_new(model, &options, &report), 0);
-	assert_int_equal(limpet_report_json_print(report, file), 0);
+	assert_int_equal(json ? limpet_report_json_print(report, file)
+			      : limpet_report_text_print(report, &lines, file),
+			 0);
 	fclose(file);
-	root = json_loads(text, 0, &error);
-	assert_non_null(root);
-	free(text);
 	limpet_report_free(report);
 	limpet_model_free(model);
 	limpet_trace_reader_free(reader);
+	return text;
+}
+
+static json_t *report_of(const char *path)
+{
+	json_error_t error;
+	char *text = print_report(path, true);
+	json_t *root = json_loads(text, 0, &error);
+
+	assert_non_null(root);
+	free(text);
 	return root;
 }
 
@@ -108,6 +127,106 @@ static void test_each_reason(void **state)
 		assert_int_equal(json_is_true(json_object_get(capture, "exact")), outcome.exact);
 		json_decref(root);
 	}
+}
+
+/* Of many at once, each has its line in the text and its entry in the JSON: with a sentence of its
+ * own where the trace has one. An older trace has the first sentence alone, or words of no loss. */
+static void test_many_reasons(void **state)
+{
+	const uint64_t all = LIMPET_LOSSES_WRITTEN & (LIMPET_LOSS_BIT(LIMPET_LOSS_STORED + 1) - 1) &
+			     ~LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED);
+	const struct {
+		uint64_t losses;
+		const char *because;
+		const char *lines[4];
+	} list[] = {
+		{.losses = all, .because = ""},
+		{.losses = LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS) |
+			   LIMPET_LOSS_BIT(LIMPET_LOSS_LATE_MODULES) |
+			   LIMPET_LOSS_BIT(LIMPET_LOSS_UNTRACKED) |
+			   LIMPET_LOSS_BIT(LIMPET_LOSS_NAMED),
+		 .because = "7 functions of it; 3 modules; a signature of mine is wrong",
+		 .lines = {"not complete: 7 functions of it\n", "not complete: 3 modules\n",
+			   "not complete: the collector's memory did not hold all that is live\n",
+			   "not complete: a signature of mine is wrong\n"}},
+		{.losses = LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS) |
+			   LIMPET_LOSS_BIT(LIMPET_LOSS_STORED),
+		 .because = "the first alone",
+		 .lines = {"not complete: the first alone\n",
+			   "not complete: frees passed by an address that the program had "
+			   "stored\n"}},
+		{.losses = LIMPET_LOSS_BIT(LIMPET_LOSS_SLOTS),
+		 .because = "another limpet knew why; and how",
+		 .lines = {"not complete: some modules' calls could not be hooked\n",
+			   "not complete: another limpet knew why; and how\n"}},
+		{.losses = LIMPET_LOSS_BIT(LIMPET_LOSS_INFERRED),
+		 .because = "",
+		 .lines = {"the figures are not exact: frees were not seen\n"}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
+		const struct limpet_recorder_options options = trace_options("many");
+		const struct limpet_recorder_tick tick = {.time_ns = SECOND};
+		struct limpet_recorder *recorder;
+		const json_t *losses, *loss;
+		size_t index;
+		json_t *root;
+		char *text;
+
+		unlink("many");
+		recorder = trace_record(&options);
+		allocate(recorder, 4096, 100);
+		end_because(recorder, &tick, list[i].losses, list[i].because);
+		text = print_report("many", false);
+		root = report_of("many");
+		losses = json_object_get(json_object_get(root, "capture"), "losses");
+		for (size_t k = 0; k < LIMPET_COUNT_OF(list[i].lines) && list[i].lines[k]; k++)
+			if (!strstr(text, list[i].lines[k]))
+				fail_msg("no '%s' in\n%s", list[i].lines[k], text);
+		assert_true(json_array_size(losses) > 0);
+		json_array_foreach(losses, index, loss)
+		{
+			char line[LIMPET_LOSS_WORDS + 4];
+
+			snprintf(line, sizeof(line), ": %s\n",
+				 json_string_value(json_object_get(loss, "words")));
+			if (!strstr(text, line))
+				fail_msg("no '%s' in\n%s", line, text);
+		}
+		assert_null(strstr(text, "none"));
+		json_decref(root);
+		free(text);
+	}
+}
+
+/* What a capture says of each loss that has words of its own comes back, whatever it names. */
+static void test_words_of_each(void **state)
+{
+	uint64_t losses = LIMPET_LOSS_BIT(LIMPET_LOSS_SLOTS);
+	char because[256] = "", words[LIMPET_LOSS_WORDS];
+
+	(void)state;
+	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
+		losses |= limpet_loss_if(limpet_loss_has_words((enum limpet_loss)i),
+					 (enum limpet_loss)i);
+	limpet_loss_say(because, sizeof(because), "%u functions", 2);
+	limpet_loss_say(because, sizeof(because), "heaps");
+	limpet_loss_say(because, sizeof(because), "a; b.so has an allocator");
+	assert_string_equal(because, "2 functions; heaps; a, b.so has an allocator");
+	assert_string_equal(limpet_loss_words(words, LIMPET_LOSS_FUNCTIONS, losses, because),
+			    "2 functions");
+	assert_string_equal(limpet_loss_words(words, LIMPET_LOSS_THREAD_HEAPS, losses, because),
+			    "heaps");
+	assert_string_equal(limpet_loss_words(words, LIMPET_LOSS_LATE_ALLOCATOR, losses, because),
+			    "a, b.so has an allocator");
+	assert_string_equal(limpet_loss_words(words, LIMPET_LOSS_SLOTS, losses, because),
+			    limpet_loss_kinds[LIMPET_LOSS_SLOTS].words);
+	assert_string_equal(limpet_loss_words(words, LIMPET_LOSS_STORED, losses, because),
+			    limpet_loss_kinds[LIMPET_LOSS_STORED].words);
+	/* No room: what there is of it. */
+	limpet_loss_say(because, 50, "cut short");
+	assert_string_equal(because, "2 functions; heaps; a, b.so has an allocator; cut");
 }
 
 /* What the recorder finds by itself is in the file and in what it says to whoever captures. */
@@ -526,6 +645,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_reason),
+		cmocka_unit_test(test_many_reasons),
+		cmocka_unit_test(test_words_of_each),
 		cmocka_unit_test(test_what_is_counted),
 		cmocka_unit_test(test_no_end),
 		cmocka_unit_test(test_no_end_and_no_news),

@@ -481,6 +481,45 @@ static void check_head(const struct shown *shown)
 	}
 }
 
+/* The JSON names each reason, the page has the same, and the text says it: by its count, if there
+ * is one, or by its words. */
+static void check_reasons(const struct shown *shown, const json_t *capture)
+{
+	static const struct {
+		const char *reason, *words;
+	} counted[] = {{"dropped-events", " dropped"},
+		       {"untracked", "beyond the collector's memory"},
+		       {"inferred-frees", " not seen"},
+		       {"sampled", ", a sample every "}};
+	const json_t *losses = json_object_get(capture, "losses"), *loss;
+	const json_t *page = json_object_get(json_object_get(shown->page, "capture"), "losses");
+	size_t index, incomplete = 0, inexact = 0;
+
+	assert_true(json_equal(losses, page));
+	json_array_foreach(losses, index, loss)
+	{
+		const char *reason = json_string_value(json_object_get(loss, "reason"));
+		const char *words = json_string_value(json_object_get(loss, "words"));
+
+		incomplete += json_is_true(json_object_get(loss, "incomplete"));
+		inexact += json_is_true(json_object_get(loss, "inexact"));
+		for (size_t i = 0; i < LIMPET_COUNT_OF(counted); i++)
+			if (!strcmp(reason, counted[i].reason) &&
+			    strstr(shown->text, counted[i].words))
+				words = counted[i].words;
+		has(shown, words);
+	}
+	same("reasons", incomplete, json_array_size(json_object_get(capture, "incomplete_reasons")),
+	     0);
+	same("reasons of figures", inexact,
+	     json_array_size(json_object_get(capture, "inexact_reasons")), 0);
+	if (!shown->heap.model->sample_bytes)
+		assert_int_equal(!json_is_true(json_object_get(capture, "exact")),
+				 strstr(shown->text, "the trace is not complete") ||
+					 strstr(shown->text, "the figures are not exact") ||
+					 strstr(shown->text, "sites and peak are approximate"));
+}
+
 static void check_losses(const struct shown *shown)
 {
 	const json_t *capture = json_object_get(shown->json, "capture");
@@ -499,6 +538,7 @@ static void check_losses(const struct shown *shown)
 	assert_int_equal(json_array_size(json_object_get(capture, "inexact_reasons")) == 0,
 			 json_is_true(json_object_get(capture, "exact")));
 	assert_true(complete || !dropped || strstr(shown->text, "losses    "));
+	check_reasons(shown, capture);
 }
 
 /* Each finding is in the text, and none besides; the figures that it names are those of sites. */
