@@ -846,7 +846,7 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 	else if (late_events)
 		snprintf(result->because, room,
 			 "%llu event%s came too late to be put in order: a thread stood still in "
-			 "the middle of a call",
+			 "the middle of a call, or too many waited",
 			 (unsigned long long)late_events, late_events == 1 ? "" : "s");
 	else if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
 		snprintf(result->because, room, "it ended early, for want of %s",
