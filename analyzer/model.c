@@ -86,6 +86,16 @@ void limpet_model_judge(struct limpet_model *model, uint64_t found)
 	limpet_model_bounds_find(model);
 }
 
+bool limpet_model_lacks_events(const struct limpet_model *model)
+{
+	/* What is being written may look as if its end were damaged. */
+	const uint64_t going_on =
+		LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED) | LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+	const bool runs = model->end->end == LIMPET_END_RUNNING;
+
+	return !limpet_losses_complete(model->losses & ~(runs ? going_on : 0));
+}
+
 void limpet_model_bound_again(struct limpet_model *model)
 {
 	limpet_model_bounds_find(model);
