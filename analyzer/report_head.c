@@ -119,22 +119,11 @@ static int print_window(struct limpet_pen *pen)
 /* Why it is not complete; "": a line above says it, or it only goes on. */
 static const char *because(const struct limpet_model *model)
 {
-	const uint64_t counted = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) |
-				 LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
-				 LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
-	/* Mappings that the collector's memory did not hold have no count. */
-	const uint64_t said =
-		counted |
-		limpet_loss_if(model->totals.untracked_allocations, LIMPET_LOSS_UNTRACKED) |
-		limpet_loss_if(model->end->end == LIMPET_END_RUNNING, LIMPET_LOSS_UNFINISHED);
+	const char *why = limpet_model_because(model);
 
-	if (model->end->because[0])
-		return model->end->because;
-	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
-		if (model->losses & ~said & LIMPET_LOSS_BIT(i) &&
-		    limpet_loss_kinds[i].clears_complete)
-			return limpet_loss_kinds[i].words;
-	return "";
+	return !why[0] && model->end->end == LIMPET_END_COLLECTOR_LOST
+		       ? limpet_loss_kinds[LIMPET_LOSS_UNFINISHED].words
+		       : why;
 }
 
 /* Of events that were dropped: what they were, as far as that is known. */

@@ -633,6 +633,7 @@ owners_equal() {
 unfollowed_so_far() {
 	so_far '.capture.end == $how and .capture.complete == false and .capture.exact == false and
 		.capture.inexact_reasons == ["functions"] and
+		.capture.incomplete_because == "functions of its allocator cannot be followed" and
 		(.capture.incomplete_reasons | sort) == ["functions", "unfinished"] and
 		.totals.live_bytes_min == null and .totals.live_bytes_max == null and ('"${2:-true}"')' --arg how "$1"
 }
