@@ -70,8 +70,9 @@ static int print_heap(struct limpet_pen *pen, const char *word, const char *name
 					 "");
 	if (!result && model->sample_bytes)
 		result = limpet_pen_line(pen, "", "%-9s is estimated", "");
-	if (!result && (!model->complete || model->losses & LIMPET_LOSSES_OF_A_READER) &&
-	    model->end->end != LIMPET_END_RUNNING)
+	if (!result &&
+	    (limpet_model_lacks_events(model) ||
+	     (model->end->end != LIMPET_END_RUNNING && model->losses & LIMPET_LOSSES_OF_A_READER)))
 		result = limpet_pen_line(pen, pen->options->warn, "%-9s is not complete", "");
 	return result;
 }

@@ -86,6 +86,35 @@ void limpet_model_judge(struct limpet_model *model, uint64_t found)
 	limpet_model_bounds_find(model);
 }
 
+bool limpet_model_lacks_events(const struct limpet_model *model)
+{
+	/* What is being written may look as if its end were damaged. */
+	const uint64_t going_on =
+		LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED) | LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+	const bool runs = model->end->end == LIMPET_END_RUNNING;
+
+	return !limpet_losses_complete(model->losses & ~(runs ? going_on : 0));
+}
+
+const char *limpet_model_because(const struct limpet_model *model)
+{
+	const uint64_t counted = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) |
+				 LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
+				 LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+	/* Mappings that the collector's memory did not hold have no count. */
+	const uint64_t said =
+		counted | LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED) |
+		limpet_loss_if(model->totals.untracked_allocations, LIMPET_LOSS_UNTRACKED);
+
+	if (model->end->because[0])
+		return model->end->because;
+	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
+		if (model->losses & ~said & LIMPET_LOSS_BIT(i) &&
+		    limpet_loss_kinds[i].clears_complete)
+			return limpet_loss_kinds[i].words;
+	return "";
+}
+
 void limpet_model_bound_again(struct limpet_model *model)
 {
 	limpet_model_bounds_find(model);

@@ -172,6 +172,12 @@ void limpet_model_live_refresh(struct limpet_model *model,
  * what the figures lie between. */
 void limpet_model_judge(struct limpet_model *model, uint64_t found);
 
+/* Whether it is not complete for another reason than that the capture still runs. */
+bool limpet_model_lacks_events(const struct limpet_model *model);
+
+/* Why it is not complete, in words; "": nothing but what is counted, or that its end is missing. */
+const char *limpet_model_because(const struct limpet_model *model);
+
 /* For totals that were changed since: of a part of the capture. */
 void limpet_model_bound_again(struct limpet_model *model);
 

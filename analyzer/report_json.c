@@ -91,6 +91,8 @@ static json_t *capture_object(const struct limpet_report *report)
 	const struct limpet_trace_end *end = model->end;
 	const struct limpet_trace_target *target = model->target;
 	const char *mode = target->mode == LIMPET_MODE_RUN ? "run" : "attach";
+	/* As the end record has it, if there is one. */
+	const char *because = end->known ? end->because : limpet_model_because(model);
 	json_t *started = target->known ? json_real((double)target->wall_ns / 1e9) : json_null();
 	json_t *unseen = target->known && target->unseen_rss_share >= 0
 				 ? json_real(target->unseen_rss_share)
@@ -121,8 +123,7 @@ static json_t *capture_object(const struct limpet_report *report)
 		unseen_high(model, limpet_estimate_most_blocks(model->sample_bytes)), "compact",
 		model->compact, "single_events_from_seconds",
 		model->compact ? json_null() : limpet_json_seconds(model->given_up_ns),
-		"incomplete_because",
-		end->because[0] ? limpet_json_text(end->because) : json_null(),
+		"incomplete_because", because[0] ? limpet_json_text(because) : json_null(),
 		"incomplete_reasons", limpet_model_losses_keys(model, true), "inexact_reasons",
 		limpet_model_losses_keys(model, false), "losses", limpet_model_losses_json(model),
 		"dropped", dropped_object(model), "agent_resident_bytes",

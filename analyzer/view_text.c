@@ -165,10 +165,10 @@ static int print_title(struct talk *talk, const char *what)
 					 amount(talk, &talk->heap->hidden),
 					 limpet_pen_count(pen, talk->heap->hidden.allocations),
 					 limpet_pen_plural(talk->heap->hidden.allocations));
-	if (!result &&
-	    (!model->complete || model->losses & LIMPET_LOSSES_OF_A_READER ||
-	     (talk->heap->replay && talk->heap->replay->losses)) &&
-	    model->end->end != LIMPET_END_RUNNING)
+	if (!result && (limpet_model_lacks_events(model) ||
+			(model->end->end != LIMPET_END_RUNNING &&
+			 (model->losses & LIMPET_LOSSES_OF_A_READER ||
+			  (talk->heap->replay && talk->heap->replay->losses)))))
 		result = limpet_pen_line(pen, pen->options->warn,
 					 "losses    the trace is not complete: limpet report says "
 					 "what is missing");

@@ -203,7 +203,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 		limpet_heap_close(&heap);
 		return 0;
 	}
-	if (!heap.model->complete && heap.model->end->end != LIMPET_END_RUNNING)
+	if (limpet_model_lacks_events(heap.model))
 		limpet_ui_warn("the trace is not complete: limpet report says what is missing");
 	if (heap.narrowed || (o->format == LIMPET_EXPORT_CSV && heap.model->given_up_ns))
 		limpet_ui_warn("it begins %s after the capture did: of all before, sums alone "

@@ -865,7 +865,7 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 	if (late_events)
 		limpet_loss_say(because, room,
 				"%llu event%s came too late to be put in order: a thread stood "
-				"still in the middle of a call",
+				"still in the middle of a call, or too many waited",
 				(unsigned long long)late_events, late_events == 1 ? "" : "s");
 	if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
 		limpet_loss_say(because, room, "it ended early, for want of %s",

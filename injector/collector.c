@@ -24,9 +24,9 @@
 /* A thread that stays in one allocator call that long does not hold up the others any more: on a
  * machine with far more to do than processors a thread may well be kept waiting for a second. */
 #define STUCK_NS 5000000000u
-/* Behind what is recorded already: of a thread that was given up so. */
+/* Behind what is recorded already: whoever comes later than that is out of order in any case. */
 #define LATE_NS 1e9
-/* Nor does it when so many records wait for it. */
+/* Nor does a thread hold up the others when so many records wait for it. */
 #define MAX_WAITING (4u << 20)
 /* The capture begins in the agent's time, which the target can write over: by no more than that. */
 #define MAX_AHEAD_NS 60e9
@@ -45,6 +45,7 @@ struct cursor {
 	uint32_t tid;
 	uint64_t sequence;      /* of that chunk */
 	uint64_t last_ticks;    /* stamp of the last record read */
+	uint64_t passed_ticks;  /* up to here the others did not wait for it */
 	bool broken;            /* its chain led to a chunk that is not the next one */
 	uint64_t busy_since_ns; /* 0: not busy at the last look */
 	uint64_t busy_value;
@@ -72,6 +73,7 @@ struct limpet_collector {
 	bool clock_is_tsc;
 	uint64_t last_time_ns;
 	uint32_t chunk_budget; /* that one call may still open: those that there are, twice */
+	size_t most_waiting;   /* beyond, no thread is waited for */
 	size_t max_waiting;    /* what comes beyond is lost */
 	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
 	uint64_t unmerged, bad_records;
@@ -153,8 +155,7 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->has_named = limpet_session_has_named(session);
 	collector->has_cgroup =
 		limpet_cgroup_find(limpet_session_pid(session), &collector->cgroup) == 0;
-	collector->max_waiting =
-		MAX_WAITING + 4 * (size_t)collector->chunk_count * RECORDS_PER_CHUNK;
+	limpet_collector_set_waiting(collector, MAX_WAITING);
 	collector->bearing_ns = limpet_monotonic_ns();
 	collector->bearing_ticks = limpet_session_clock(session);
 	collector->cursors = calloc(collector->thread_count, sizeof(*collector->cursors));
@@ -331,6 +332,17 @@ static void count_unmerged(struct limpet_collector *collector, const struct limp
 		record->kind == LIMPET_EVENT_FREE && !record->size;
 }
 
+/* What is younger may be recorded already. Where the others have waited for the thread, that is
+ * looked at with some margin: its stamp and its sign that it is busy are two stores. */
+static bool is_late(const struct limpet_collector *collector, const struct cursor *cursor,
+		    uint64_t ticks)
+{
+	const uint64_t margin = (uint64_t)(LATE_NS / collector->ns_per_tick);
+
+	return ticks < collector->safe_ticks &&
+	       (ticks < cursor->passed_ticks || ticks + margin < collector->safe_ticks);
+}
+
 /* What finds no room counts as lost. */
 static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed)
 {
@@ -370,8 +382,7 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 			continue;
 		}
 		cursor->last_ticks = record->time_ns;
-		collector->late += record->time_ns + (uint64_t)(LATE_NS / collector->ns_per_tick) <
-				   collector->safe_ticks;
+		collector->late += is_late(collector, cursor, record->time_ns);
 		if (count < room)
 			count++;
 		else
@@ -663,7 +674,12 @@ static int64_t record_until(struct limpet_collector *collector, uint64_t until_t
 	return first_error ? first_error : recorded;
 }
 
-/* The earliest stamp that this thread may still publish. */
+static bool too_many_wait(const struct limpet_collector *collector)
+{
+	return limpet_merge_waiting_all(collector->merge) > collector->most_waiting;
+}
+
+/* The earliest stamp that this thread may still publish; or later, where it is not waited for. */
 static uint64_t lower_bound(struct limpet_collector *collector, uint32_t thread, uint64_t now_ns,
 			    uint64_t settled)
 {
@@ -680,9 +696,10 @@ static uint64_t lower_bound(struct limpet_collector *collector, uint32_t thread,
 		cursor->busy_since_ns = now_ns;
 		cursor->busy_value = busy;
 	}
-	if (now_ns - cursor->busy_since_ns > STUCK_NS ||
-	    limpet_merge_waiting_all(collector->merge) > MAX_WAITING)
+	if (now_ns - cursor->busy_since_ns > STUCK_NS || too_many_wait(collector)) {
+		cursor->passed_ticks = settled;
 		return settled;
+	}
 	busy &= ~1ull;
 	return busy > collector->safe_ticks ? busy : collector->safe_ticks;
 }
@@ -827,8 +844,11 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 			continue;
 		more = true;
 		/* What it still holds is no older than what was read of it last. */
-		if (collector->cursors[i].last_ticks < safe &&
-		    limpet_merge_waiting_all(collector->merge) <= MAX_WAITING)
+		if (collector->cursors[i].last_ticks >= safe)
+			continue;
+		if (too_many_wait(collector))
+			collector->cursors[i].passed_ticks = safe;
+		else
 			safe = collector->cursors[i].last_ticks;
 	}
 	take_bearing(collector);
@@ -1112,6 +1132,12 @@ uint32_t limpet_collector_late_modules(const struct limpet_collector *collector)
 bool limpet_collector_channel_ended(const struct limpet_collector *collector)
 {
 	return collector->channel_ended;
+}
+
+void limpet_collector_set_waiting(struct limpet_collector *collector, size_t records)
+{
+	collector->most_waiting = records;
+	collector->max_waiting = records + 4 * (size_t)collector->chunk_count * RECORDS_PER_CHUNK;
 }
 
 void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns)

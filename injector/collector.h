@@ -37,8 +37,9 @@ uint32_t limpet_collector_thread_states(const struct limpet_collector *collector
 /* Puts what it knows into a tick for the recorder. */
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick);
-/* Events that came after younger ones had been recorded: of a thread that stood still for seconds
- * in the middle of a call. What they say of a block may be in the wrong order. */
+/* Events that came after younger ones may have been recorded: of a thread that was not waited for
+ * any more, as it stood still for seconds in the middle of a call, or too many waited. What they
+ * say of a block may be in the wrong order. */
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector);
 /* A thread's records led nowhere: the program wrote over them, and nobody knows how many are lost.
  */
@@ -54,6 +55,9 @@ bool limpet_collector_is_called(const struct limpet_collector *collector);
 /* For --on-overload wait: how long a thread without room waits for a sign of life; 0: not at all.
  */
 void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns);
+/* How many records wait for a thread at most, before the others go on without it; four million
+ * unless told. */
+void limpet_collector_set_waiting(struct limpet_collector *collector, size_t records);
 /* What no process can have done, if functions that the user named did it: see plausible.h. */
 void limpet_collector_judge_named(const struct limpet_collector *collector, char *ret_words,
 				  size_t bytes);

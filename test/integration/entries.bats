@@ -633,6 +633,7 @@ owners_equal() {
 unfollowed_so_far() {
 	so_far '.capture.end == $how and .capture.complete == false and .capture.exact == false and
 		.capture.inexact_reasons == ["functions"] and
+		.capture.incomplete_because == "functions of its allocator cannot be followed" and
 		(.capture.incomplete_reasons | sort) == ["functions", "unfinished"] and
 		.totals.live_bytes_min == null and .totals.live_bytes_max == null and ('"${2:-true}"')' --arg how "$1"
 }
@@ -648,6 +649,12 @@ unfollowed_so_far() {
 	grep -q '^losses .*not complete: functions of its allocator cannot be followed' text.report ||
 		fail "$(<text.report)"
 	! grep -q 'none so far' text.report || fail "$(<text.report)"
+	"$LIMPET" report "$trace" --view functions >text.view
+	grep -q 'the trace is not complete' text.view || fail "$(<text.view)"
+	"$LIMPET" diff "$trace" "$trace" >text.diff
+	grep -q 'is not complete' text.diff || fail "$(<text.diff)"
+	"$LIMPET" export "$trace" -f csv -o lame.csv 2>export.err
+	grep -q 'warning: the trace is not complete' export.err || fail "$(<export.err)"
 	kill -KILL "$limpet_job"
 	exit_status_of "$limpet_job" 10
 	unfollowed_so_far collector-lost '.totals.allocations == 2000'

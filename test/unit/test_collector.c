@@ -380,6 +380,83 @@ static void test_a_busy_thread_holds_the_others(void **state)
 	drain_to(4);
 	clock_fixture_move(1);
 	drain_to(5);
+	/* It was waited for, or has said nothing yet. */
+	assert_int_equal(limpet_collector_late_events(it.collector), 0);
+}
+
+/* Two threads, of which the first is in the middle of a call since `at` + 10. */
+static uint64_t begin_busy(void)
+{
+	uint64_t at = now_ticks();
+
+	for (uint32_t thread = 0; thread < 2; thread++) {
+		claim(thread, (uint32_t)it.child, 1 + thread);
+		open_chunk(1 + thread, thread, (uint32_t)it.child, 0);
+	}
+	fixture_thread(&it.memory, 0)->busy = (at + 10) | 1;
+	return at;
+}
+
+/* One is waited for no longer than others can wait, and for five seconds at most. What it says of
+ * the time after which they went on is late, were it by a moment. */
+static void test_late_after_others_went_on(void **state)
+{
+	const unsigned most = 10;
+	uint64_t at = begin_busy();
+
+	(void)state;
+	limpet_collector_set_waiting(it.collector, most);
+	for (unsigned i = 0; i <= most; i++)
+		put(2, LIMPET_EVENT_ALLOC, at + 1000 + i, 0x1000 + 16ull * i, 1, 0);
+	clock_fixture_move(MS);
+	drain_to(0);
+	drain_to(most + 1);
+	assert_int_equal(limpet_collector_late_events(it.collector), 0);
+	put(1, LIMPET_EVENT_ALLOC, at + 500, 0x8000, 1, 0);
+	__atomic_store_n(&fixture_thread(&it.memory, 0)->busy, 0, __ATOMIC_RELEASE);
+	drain_to(most + 2);
+	assert_int_equal(limpet_collector_late_events(it.collector), 1);
+	/* From then on it is as others are. */
+	put(1, LIMPET_EVENT_ALLOC, now_ticks(), 0x9000, 1, 0);
+	drain_until(most + 3);
+	at = now_ticks();
+	__atomic_store_n(&fixture_thread(&it.memory, 0)->busy, at | 1, __ATOMIC_RELEASE);
+	clock_fixture_move(MS);
+	drain_to(most + 3);
+	clock_fixture_move(STUCK_NS + 1);
+	drain_to(most + 3);
+	assert_int_equal(limpet_collector_late_events(it.collector), 1);
+	put(1, LIMPET_EVENT_ALLOC, now_ticks() - 2 * MS, 0xa000, 1, 0);
+	drain_to(most + 4);
+	assert_int_equal(limpet_collector_late_events(it.collector), 2);
+}
+
+/* More of one thread than is read at a time, and no room for the others to wait. */
+static void test_late_for_what_was_not_read(void **state)
+{
+	const uint32_t chunks = 50;
+	uint64_t at = now_ticks(), first;
+
+	(void)state;
+	limpet_collector_set_waiting(it.collector, 10);
+	for (uint32_t i = 0; i < chunks; i++) {
+		open_chunk(1 + i, 0, (uint32_t)it.child, i);
+		put(1 + i, LIMPET_EVENT_ALLOC, at + 2 * i, 0x5000 + 16ull * i, 7, 0);
+		if (i)
+			link_chunks(i, 1 + i);
+	}
+	open_chunk(60, 1, (uint32_t)it.child, 0);
+	put(60, LIMPET_EVENT_ALLOC, at + 2 * chunks, 0x1000, 9, 0);
+	claim(0, (uint32_t)it.child, 1);
+	claim(1, (uint32_t)it.child, 60);
+	clock_fixture_move(10 * MS);
+	assert_true(limpet_collector_drain(it.collector) >= 0);
+	first = figures().events;
+	assert_in_range(first, 12, chunks);
+	assert_int_equal(figures().live_bytes, (first - 1) * 7 + 9);
+	assert_int_equal(limpet_collector_late_events(it.collector), 0);
+	drain_until(chunks + 1);
+	assert_int_equal(limpet_collector_late_events(it.collector), chunks + 1 - first);
 }
 
 static void test_the_rest_when_nobody_writes(void **state)
@@ -893,6 +970,8 @@ int main(void)
 		TEST(test_streams_are_merged_by_time),
 		TEST(test_a_thread_that_is_far_ahead),
 		TEST(test_a_busy_thread_holds_the_others),
+		TEST(test_late_after_others_went_on),
+		TEST(test_late_for_what_was_not_read),
 		TEST(test_the_rest_when_nobody_writes),
 		TEST(test_a_chain_with_two_owners),
 		TEST(test_dead_threads_are_cleared),
