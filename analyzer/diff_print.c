@@ -6,6 +6,7 @@
 #include "analyzer/demangle.h"
 #include "analyzer/diff_print.h"
 #include "analyzer/json_pen.h"
+#include "analyzer/model_losses.h"
 #include "analyzer/report_pen.h"
 #include "common/plain_text.h"
 
@@ -38,12 +39,66 @@ static const char *figure_text(struct limpet_pen *pen, enum limpet_report_sort s
 	return limpet_pen_bytes(pen, (uint64_t)figure);
 }
 
+/* Columns of the words at the left. */
+#define HANG 10
+/* One reason, and what is around it. */
+#define SENTENCE (LIMPET_LOSS_WORDS + 4)
+
 static uint64_t last_rss(const struct limpet_model *model)
 {
 	for (size_t i = model->timeline_count; i-- > 0;)
 		if (model->timeline[i].rss_bytes)
 			return model->timeline[i].rss_bytes;
 	return 0;
+}
+
+/* Between what the live bytes of a whole heap lie; "": not known, or for sure. */
+static const char *say_bounds(char ret[SENTENCE], struct limpet_pen *pen,
+			      const struct limpet_heap *heap)
+{
+	const struct limpet_model_bound *live = &heap->model->bounds.live_bytes;
+
+	ret[0] = '\0';
+	if (heap->filtered || (live->has_min && live->has_max && live->min == live->max))
+		return ret;
+	if (live->has_min && live->has_max)
+		snprintf(ret, SENTENCE, ": %s to %s live", limpet_pen_bytes(pen, live->min),
+			 limpet_pen_bytes(pen, live->max));
+	else if (live->has_min || live->has_max)
+		snprintf(ret, SENTENCE, ": at %s %s live", live->has_min ? "least" : "most",
+			 limpet_pen_bytes(pen, live->has_min ? live->min : live->max));
+	return ret;
+}
+
+/* Why the side's figures are not all that there was, or not the true ones. */
+static int print_losses(struct limpet_pen *pen, const char *word, const struct limpet_heap *heap)
+{
+	const struct limpet_model *model = heap->model;
+	const uint64_t elsewhere =
+		LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED) |
+		limpet_loss_if(model->end->end == LIMPET_END_RUNNING, LIMPET_LOSS_UNFINISHED);
+	struct limpet_model_loss losses[LIMPET_LOSS_COUNT];
+	const size_t count = limpet_model_losses(model, losses);
+	char why[LIMPET_LOSS_COUNT * SENTENCE] = "", bounds[SENTENCE];
+	bool incomplete = false, inexact = false;
+	size_t used = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (elsewhere & LIMPET_LOSS_BIT(losses[i].loss))
+			continue;
+		incomplete |= losses[i].incomplete;
+		inexact |= losses[i].inexact;
+		used += (size_t)snprintf(why + used, sizeof(why) - used, "%s%s", used ? "; " : "",
+					 losses[i].words);
+	}
+	if (!used)
+		return 0;
+	return limpet_pen_wrap(pen, pen->options->warn, HANG, "%-9s the %s one is %s%s (%s)", "",
+			       word,
+			       incomplete && inexact ? "neither complete nor exact"
+			       : incomplete          ? "not complete"
+						     : "not exact",
+			       say_bounds(bounds, pen, heap), why);
 }
 
 static int print_heap(struct limpet_pen *pen, const char *word, const char *name,
@@ -70,11 +125,7 @@ static int print_heap(struct limpet_pen *pen, const char *word, const char *name
 					 "");
 	if (!result && model->sample_bytes)
 		result = limpet_pen_line(pen, "", "%-9s is estimated", "");
-	if (!result &&
-	    (limpet_model_lacks_events(model) ||
-	     (model->end->end != LIMPET_END_RUNNING && model->losses & LIMPET_LOSSES_OF_A_READER)))
-		result = limpet_pen_line(pen, pen->options->warn, "%-9s is not complete", "");
-	return result;
+	return result ? result : print_losses(pen, word, heap);
 }
 
 /* Columns of a row before the site. */
@@ -159,12 +210,20 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap)
 {
 	const struct limpet_model *model = heap->model;
+	const struct limpet_model_bound *live = &model->bounds.live_bytes;
+	const bool has_min = live->has_min && !heap->filtered,
+		   has_max = live->has_max && !heap->filtered;
 
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:o}", "file", limpet_json_text(name), "comm",
-			 limpet_json_text(model->target->comm), "pid",
-			 limpet_json_number(model->target->pid), "from_seconds",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o,s:o,s:o,s:o}", "file",
+			 limpet_json_text(name), "comm", limpet_json_text(model->target->comm),
+			 "pid", limpet_json_number(model->target->pid), "from_seconds",
 			 limpet_json_seconds(model->from_ns), "to_seconds",
-			 limpet_json_seconds(model->to_ns), "complete", model->complete, "totals",
+			 limpet_json_seconds(model->to_ns), "complete", model->complete, "exact",
+			 model->exact, "incomplete_reasons", limpet_model_losses_keys(model, true),
+			 "inexact_reasons", limpet_model_losses_keys(model, false), "losses",
+			 limpet_model_losses_json(model), "live_bytes_min",
+			 has_min ? limpet_json_number(live->min) : json_null(), "live_bytes_max",
+			 has_max ? limpet_json_number(live->max) : json_null(), "totals",
 			 limpet_json_figures(&heap->view.totals, model->sample_bytes));
 }
 

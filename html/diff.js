@@ -60,6 +60,12 @@ function compareMetrics(site) {
 
 /* ---------------------------------------------------------------- views of their own */
 
+/* Between what the live bytes of a side lie, where something was lost and counted. */
+function liveBounds({live_bytes_min: min, live_bytes_max: max}) {
+  if (min === max) return '';
+  return `: ${min === null ? `at most ${bytes(max)}` : max === null ? `at least ${bytes(min)}` : `${bytes(min)} to ${bytes(max)}`} live`;
+}
+
 function drawComparison() {
   const {total} = figures, {words, change, say} = METRICS[view.metric], rows = alike(sites.map((_, i) => i)).filter(row => row.sum.olds || row.sum.news);
   const by = Object.fromEntries(STATES.map(state => [state, rows.filter(row => stateOf(row.sum) === state)]));
@@ -67,8 +73,12 @@ function drawComparison() {
   const findings = [make('li', {textContent: `In sum: ${inWords(total)} (${words}).`})];
   if (scaleOf(view.metric) !== 1) findings.push(make('li', {class: 'note',
     textContent: `The old figures are multiplied by ${scaleOf(view.metric).toPrecision(3)}, as if it had lasted ${seconds(lengthOf('new'))}.`}));
-  for (const side of SIDES) if (!data[side].about.complete)
-    findings.push(make('li', {class: 'warn', textContent: `The ${side} capture is not complete.`}));
+  for (const side of SIDES) {
+    const why = data[side].about.losses.filter(({reason}) => reason !== 'sampled'), of = key => why.some(loss => loss[key]);
+    if (why.length) findings.push(make('li', {class: 'warn', textContent: `The ${side} capture is ` +
+      `${of('incomplete') ? of('inexact') ? 'neither complete nor exact' : 'not complete' : 'not exact'}${liveBounds(data[side].about)} (${why.map(loss => loss.words).join('; ')}).`}));
+    else if (data[side].sampled) findings.push(make('li', {textContent: `The figures of the ${side} capture are estimated.`}));
+  }
   for (const state of STATES.slice(0, 4)) {
     const first = by[state].filter(row => changeOf(row.sum)).sort((a, b) => Math.abs(b.sum.change) - Math.abs(a.sum.change)).slice(0, 3);
     if (!first.length) continue;
@@ -90,7 +100,7 @@ function drawComparison() {
     make('th', {scope: 'col', textContent: side})))), make('tbody', {},
     row('Trace', one => one.file), row('Program', one => `${one.comm || '?'} (${one.pid})`),
     row('Time', one => `${seconds(one.from_seconds)} to ${seconds(one.to_seconds)}`),
-    row('Complete', one => one.complete ? 'yes' : 'no'),
+    row('Complete', one => one.complete ? 'yes' : 'no'), row('Exact', one => one.exact ? 'yes' : 'no'),
     row('Live at the end', one => `${bytes(one.totals.live_bytes)} in ${plural(one.totals.live_allocations, 'block')}`),
     row('Allocations', one => `${count(one.totals.allocations)}, ${bytes(one.totals.allocated_bytes)}`),
     row('Temporary', one => SIDES.some(side => data[side].about === one && data[side].sampled) ? `– (${NO_TEMPORARY})` : percent(one.totals.temporary_allocations, one.totals.allocations) || '–'))));

@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+#include "analyzer/diff.h"
+#include "analyzer/diff_print.h"
+#include "analyzer/heap.h"
 #include "analyzer/live.h"
 #include "analyzer/report.h"
 #include "analyzer/report_json.h"
@@ -626,6 +629,75 @@ static void test_more_was_missed_than_counted(void **state)
 	limpet_trace_reader_free(reader);
 }
 
+/* Ten blocks; the frees of `dropped` of them are dropped. */
+static void open_one_with_drops(const char *path, unsigned dropped, bool again,
+				struct limpet_heap *ret)
+{
+	const struct limpet_heap_options options = {.sorted = true, .sort = LIMPET_REPORT_LIVE};
+	struct limpet_err err = {0};
+	struct program program;
+
+	begin_program(&program, path, 1);
+	for (unsigned slot = 0; slot < 10; slot++)
+		do_alloc(&program, slot, 1000);
+	program.dropping = true;
+	for (unsigned slot = 0; slot < dropped; slot++)
+		do_free(&program, slot);
+	program.dropping = false;
+	/* An address that is live is handed out once more. */
+	if (again)
+		allocate(program.recorder, 0x10000 + 9 * 4096ull, 1000);
+	end_program(&program);
+	assert_int_equal(limpet_heap_open(trace_path(path), &options, ret, &err), 0);
+}
+
+/* A difference says of which side the figures are not the true ones, why, and how far off. */
+static void test_the_sides_of_a_difference(void **state)
+{
+	const struct limpet_report_text_options lines = {
+		.bold = "", .dim = "", .warn = "", .plain = ""};
+	struct limpet_heap old_heap, new_heap;
+	struct limpet_diff *diff;
+	char *text = NULL, *json = NULL;
+	size_t bytes;
+	FILE *file;
+	json_t *root, *side;
+
+	(void)state;
+	open_one_with_drops("inferred", 0, true, &old_heap);
+	open_one_with_drops("dropped", 4, false, &new_heap);
+	assert_int_equal(limpet_diff_new(&old_heap, &new_heap, false, &diff), 0);
+	file = open_memstream(&text, &bytes);
+	assert_int_equal(limpet_diff_text_print(diff, "old", "new", 10, &lines, file), 0);
+	fclose(file);
+	if (!strstr(text, "\n          the old one is not exact: at most 9.8 KiB live (frees were "
+			  "not seen)\n") ||
+	    !strstr(text,
+		    "\n          the new one is neither complete nor exact: 5.8 KiB to 9.8 KiB "
+		    "live (events were dropped)\n"))
+		fail_msg("%s", text);
+	file = open_memstream(&json, &bytes);
+	assert_int_equal(limpet_diff_json_print(diff, "old", "new", 10, file), 0);
+	fclose(file);
+	root = json_loads(json, 0, NULL);
+	side = json_object_get(root, "old");
+	assert_true(json_is_true(json_object_get(side, "complete")));
+	assert_true(json_is_false(json_object_get(side, "exact")));
+	assert_true(lists(json_object_get(side, "inexact_reasons"), "inferred-frees"));
+	assert_true(json_is_null(json_object_get(side, "live_bytes_min")));
+	side = json_object_get(root, "new");
+	assert_true(json_is_false(json_object_get(side, "exact")));
+	assert_true(lists(json_object_get(side, "incomplete_reasons"), "dropped-events"));
+	assert_int_equal(json_integer_value(json_object_get(side, "live_bytes_max")), 10000);
+	assert_int_equal(json_array_size(json_object_get(side, "losses")), 1);
+	json_decref(root);
+	free(json);
+	free(text);
+	limpet_diff_free(diff);
+	limpet_heap_close(&old_heap);
+	limpet_heap_close(&new_heap);
+}
+
 /* One that nobody knows yet says no to both, and each has a key of its own. */
 static void test_the_table(void **state)
 {
@@ -656,6 +728,7 @@ int main(void)
 		cmocka_unit_test(test_dropped_frees_are_not_live_without_a_word),
 		cmocka_unit_test(test_losses_of_no_known_kind),
 		cmocka_unit_test(test_more_was_missed_than_counted),
+		cmocka_unit_test(test_the_sides_of_a_difference),
 	};
 
 	return cmocka_run_group_tests(tests, trace_enter_folder, trace_leave_folder);
