@@ -47,8 +47,8 @@ static const char *figure_text(struct limpet_pen *pen, enum limpet_report_sort s
 static uint64_t last_rss(const struct limpet_model *model)
 {
 	for (size_t i = model->timeline_count; i-- > 0;)
-		if (model->timeline[i].rss_bytes)
-			return model->timeline[i].rss_bytes;
+		if (limpet_model_point_rss(&model->timeline[i]))
+			return limpet_model_point_rss(&model->timeline[i]);
 	return 0;
 }
 

@@ -215,11 +215,12 @@ json_t *limpet_html_timeline(struct limpet_html_page *page, const struct limpet_
 		limpet_html_add(page, at, limpet_json_seconds(point->time_ns));
 		limpet_html_add(page, live, json_integer((json_int_t)point->live_bytes));
 		limpet_html_add(page, mapped, limpet_json_known(point->mapped_bytes));
-		limpet_html_add(page, rss, limpet_json_known(point->rss_bytes));
+		limpet_html_add(page, rss, limpet_json_known(limpet_model_point_rss(point)));
 		limpet_html_add(page, cgroup, limpet_json_known(point->cgroup_bytes));
 	}
-	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "seconds", at, "live", live, "mapped", mapped,
-			 "rss", rss, "cgroup", cgroup);
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b}", "seconds", at, "live", live, "mapped", mapped,
+			 "rss", rss, "cgroup", cgroup, "without_own_part",
+			 limpet_model_has_own_part(model));
 }
 
 int limpet_html_page_print(int (*print_data)(struct limpet_html_page *page, void *context),

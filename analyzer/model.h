@@ -89,6 +89,11 @@ struct limpet_model_point {
 	uint64_t threads;                 /* 0: unknown */
 	uint64_t agent_bytes;             /* limpet's own part of RSS at most; 0: unknown */
 };
+/* Resident memory without limpet's own part, as far as that is known. */
+static inline uint64_t limpet_model_point_rss(const struct limpet_model_point *point)
+{
+	return point->rss_bytes > point->agent_bytes ? point->rss_bytes - point->agent_bytes : 0;
+}
 struct limpet_model_size {
 	uint64_t from_bytes, to_bytes; /* both inclusive */
 	uint64_t allocations, allocated_bytes;
@@ -187,6 +192,15 @@ uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module,
 /* Every distinct (module, address) of the nodes, by module and address: what there is to seal. */
 size_t limpet_model_addresses(const struct limpet_model *model,
 			      const struct limpet_model_address **ret_addresses);
+
+/* Whether the RSS of its points can be told without limpet's own part: not of older traces. */
+static inline bool limpet_model_has_own_part(const struct limpet_model *model)
+{
+	for (size_t i = 0; i < model->timeline_count; i++)
+		if (model->timeline[i].agent_bytes)
+			return true;
+	return false;
+}
 
 /* What belongs to no allocator that was followed, in the whole capture. */
 struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *model);

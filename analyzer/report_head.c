@@ -357,6 +357,24 @@ static int print_ranges(struct limpet_pen *pen)
 	return result;
 }
 
+/* Of the RSS: whether limpet's own part, which each tick but those of older traces knows, is in it.
+ */
+static const char *say_own_part(char ret[BETWEEN], struct limpet_pen *pen, uint64_t rss)
+{
+	const struct limpet_trace_end *end = pen->report->model->end;
+	const uint64_t most =
+		end->agent_resident_bytes ? end->agent_resident_bytes : end->agent_memory_bytes;
+
+	ret[0] = '\0';
+	if (limpet_model_has_own_part(pen->report->model))
+		snprintf(ret, BETWEEN, ", without limpet's own part");
+	else if (most >= rss)
+		snprintf(ret, BETWEEN, ", with limpet's own part");
+	else if (most)
+		snprintf(ret, BETWEEN, ", of which limpet up to %s", limpet_pen_bytes(pen, most));
+	return ret;
+}
+
 /* Memory as the kernel counts it: the last figures of the window that are known, and the highest.
  */
 static int print_memory(struct limpet_pen *pen)
@@ -364,26 +382,29 @@ static int print_memory(struct limpet_pen *pen)
 	const struct limpet_model *model = pen->report->model;
 	uint64_t limit_bytes = model->target->cgroup_limit_bytes;
 	uint64_t rss = 0, highest_rss = 0, group = 0, highest_group = 0;
+	char own[BETWEEN];
 
 	for (size_t i = 0; i < model->timeline_count; i++) {
 		const struct limpet_model_point *point = &model->timeline[i];
+		const uint64_t point_rss = limpet_model_point_rss(point);
 
-		rss = point->rss_bytes ? point->rss_bytes : rss;
+		rss = point_rss ? point_rss : rss;
 		group = point->cgroup_bytes ? point->cgroup_bytes : group;
-		if (point->rss_bytes > highest_rss)
-			highest_rss = point->rss_bytes;
+		if (point_rss > highest_rss)
+			highest_rss = point_rss;
 		if (point->cgroup_bytes > highest_group)
 			highest_group = point->cgroup_bytes;
 	}
 	if (!rss)
 		return 0;
+	say_own_part(own, pen, highest_rss);
 	if (!group)
-		return limpet_pen_wrap(pen, "", HANG, "memory    RSS %s, at most %s",
+		return limpet_pen_wrap(pen, "", HANG, "memory    RSS %s, at most %s%s",
 				       limpet_pen_bytes(pen, rss),
-				       limpet_pen_bytes(pen, highest_rss));
+				       limpet_pen_bytes(pen, highest_rss), own);
 	return limpet_pen_wrap(pen, "", HANG,
-			       "memory    RSS %s, at most %s; cgroup %s, at most %s%s%s",
-			       limpet_pen_bytes(pen, rss), limpet_pen_bytes(pen, highest_rss),
+			       "memory    RSS %s, at most %s%s; cgroup %s, at most %s%s%s",
+			       limpet_pen_bytes(pen, rss), limpet_pen_bytes(pen, highest_rss), own,
 			       limpet_pen_bytes(pen, group), limpet_pen_bytes(pen, highest_group),
 			       limit_bytes ? ", limit " : "",
 			       limit_bytes ? limpet_pen_bytes(pen, limit_bytes) : "");

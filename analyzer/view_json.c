@@ -344,7 +344,7 @@ static int print_timeline(struct talk *talk)
 		point = at ? &model->timeline[at - 1] : NULL;
 		result = print_item(
 			talk,
-			json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "from_seconds",
+			json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "from_seconds",
 				  limpet_json_seconds(moment->from_ns), "to_seconds",
 				  limpet_json_seconds(moment->to_ns), "highest_live_bytes",
 				  limpet_json_number(moment->live_bytes), "live_bytes",
@@ -356,6 +356,7 @@ static int print_timeline(struct talk *talk)
 					  ? json_null()
 					  : limpet_json_number(moment->temporary_allocations),
 				  "rss_bytes", limpet_json_known(point ? point->rss_bytes : 0),
+				  "agent_bytes", limpet_json_known(point ? point->agent_bytes : 0),
 				  "mapped_bytes",
 				  point ? limpet_json_number(point->mapped_bytes) : json_null()));
 	}

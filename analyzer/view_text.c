@@ -692,6 +692,7 @@ static int print_timeline(struct talk *talk)
 	const struct limpet_replay *replay = talk->heap->replay;
 	struct limpet_pen *pen = &talk->pen;
 	uint64_t most = 1;
+	bool has_rss = false;
 	int result = print_title(talk, "Timeline");
 
 	for (size_t i = 0; i < replay->moment_count; i++)
@@ -712,6 +713,7 @@ static int print_timeline(struct talk *talk)
 		char bar[BAR_COLUMNS + 1] = "";
 
 		memset(bar, '#', columns < BAR_COLUMNS ? columns : BAR_COLUMNS);
+		has_rss |= point && point->rss_bytes;
 		result = limpet_pen_line(
 			pen, "", "%7s %10s %-*s %10s %9s %10s %10s",
 			limpet_pen_duration(pen, moment->to_ns),
@@ -720,10 +722,16 @@ static int print_timeline(struct talk *talk)
 			is_sampled(talk) ? "-"
 					 : limpet_pen_share(pen, moment->temporary_allocations,
 							    moment->allocations),
-			point && point->rss_bytes ? limpet_pen_bytes(pen, point->rss_bytes) : "",
+			point && limpet_model_point_rss(point)
+				? limpet_pen_bytes(pen, limpet_model_point_rss(point))
+				: "",
 			point && point->mapped_bytes ? limpet_pen_bytes(pen, point->mapped_bytes)
 						     : "");
 	}
+	if (!result && has_rss && !limpet_model_has_own_part(talk->heap->model))
+		result = limpet_pen_wrap(pen, "", 0,
+					 "The RSS is with limpet's own part: how much that was is "
+					 "not known of each time.");
 	return result;
 }
 

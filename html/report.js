@@ -946,14 +946,14 @@ function drawPlots() {
       return cells.highest[cell];
     }));
   }
-  const add = (label, colour, list) => {
+  const add = (label, colour, list, show = false) => {
     if (!known(list)) return;
     const byTime = new Map(list.map((value, i) => [timeline.seconds[i], value]));
-    lines.push(series(label, colour, bytes, {show: label === 'RSS'}));
+    lines.push(series(label, colour, bytes, {show}));
     columns.push(all.map(at => byTime.get(at)));
   };
   add('mapped by itself', '#8e5bd0', timeline.mapped);
-  add('RSS', '#d06a1f', timeline.rss);
+  add(timeline.without_own_part ? 'RSS without limpet' : 'RSS with limpet', '#d06a1f', timeline.rss, true);
   add('cgroup', '#8a8f3c', timeline.cgroup);
   plots.push(new uPlot(overTime(lines), columns, box));
   const perSecond = list => {

@@ -426,7 +426,8 @@ static void test_text_for_people(void **state)
 	/* strdup is folded, and said. */
 	assert_int_equal(lines_with(text, "(via strdup)"), 1);
 	assert_non_null(strstr(text, "  grow (inlined)  "));
-	assert_non_null(strstr(text, "memory    RSS 50.0 MiB, at most 50.0 MiB; cgroup 70.0 MiB, "
+	assert_non_null(strstr(text, "memory    RSS 50.0 MiB, at most 50.0 MiB, of which limpet up "
+				     "to 1.0 MiB; cgroup 70.0 MiB, "
 				     "at most 70.0 MiB, limit 1.0 GiB"));
 	assert_non_null(strstr(text, "host      "));
 	assert_non_null(strstr(text, ", container 0123456789ab\n"));
@@ -534,6 +535,8 @@ static void test_what_is_not_known(void **state)
 	assert_non_null(strstr(text,
 			       "agent     at most 3.0 MiB of memory in the target, of 41.0 MiB "
 			       "mapped\n"));
+	assert_non_null(strstr(
+		text, "memory    RSS 47.0 MiB, at most 47.0 MiB, without limpet's own part\n"));
 	free(text);
 	root = json_of(&programs, NULL);
 	totals = json_object_get(root, "totals");

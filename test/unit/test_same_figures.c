@@ -153,6 +153,7 @@ static void draw_trace(const char *path)
 		step(&drawn);
 		drawn.tick.time_ns = drawn.now_ns;
 		drawn.tick.rss_bytes = 50000000 + below(&drawn, 1u << 20);
+		drawn.tick.agent_bytes = 2000000 + i * 100ull;
 		if (below(&drawn, 150) == 0)
 			assert_int_equal(limpet_recorder_tick(drawn.recorder, &drawn.tick), 0);
 	}
@@ -451,6 +452,31 @@ static void between(char ret[128], const json_t *totals, const char *key,
 		snprintf(ret, 128, "%s to %s", min, max);
 }
 
+/* Less limpet's own part: the last that is known, and the highest; the page has the same. */
+static void check_rss(const struct shown *shown)
+{
+	const json_t *points = json_object_get(shown->json, "timeline"), *point;
+	const json_t *page = json_object_get(json_object_get(shown->page, "timeline"), "rss");
+	char line[128], bytes[LIMPET_UNITS_TEXT], most[LIMPET_UNITS_TEXT];
+	uint64_t last = 0, highest = 0;
+	size_t index;
+
+	json_array_foreach(points, index, point)
+	{
+		if (json_is_null(json_object_get(point, "rss_bytes")))
+			continue;
+		last = number(point, "rss_bytes") - number(point, "agent_bytes");
+		highest = last > highest ? last : highest;
+		same("rss", (uint64_t)json_integer_value(json_array_get(page, index)), last, 0);
+	}
+	assert_true(last > 0);
+	assert_true(json_is_true(
+		json_object_get(json_object_get(shown->page, "timeline"), "without_own_part")));
+	snprintf(line, sizeof(line), "memory    RSS %s, at most %s, without limpet's own part\n",
+		 limpet_units_format_bytes(bytes, last), limpet_units_format_bytes(most, highest));
+	has(shown, line);
+}
+
 static void check_head(const struct shown *shown)
 {
 	const json_t *totals = json_object_get(shown->json, "totals");
@@ -673,6 +699,7 @@ static void test_all_say_the_same(void **state)
 		check_sums(&shown);
 		check_page(&shown);
 		check_head(&shown);
+		check_rss(&shown);
 		check_losses(&shown);
 		check_findings(&shown);
 		check_site_lines(&shown);
