@@ -460,6 +460,11 @@ static bool is_certain(const struct limpet_model_bound *bound)
 	return bound->has_min && bound->has_max && bound->min == bound->max;
 }
 
+static bool is_unbound(const struct limpet_model_bound *bound)
+{
+	return !bound->has_min && !bound->has_max;
+}
+
 static int print_live(struct limpet_pen *pen)
 {
 	const struct limpet_model *model = pen->report->model;
@@ -472,6 +477,14 @@ static int print_live(struct limpet_pen *pen)
 		snprintf(recorded, sizeof(recorded), "; %s in %s recorded",
 			 limpet_pen_bytes(pen, totals->live_bytes),
 			 limpet_pen_count(pen, totals->live_allocations));
+	if (recorded[0] && is_unbound(&bounds->live_bytes) && is_unbound(&bounds->live_allocations))
+		return limpet_pen_wrap(
+			pen, pen->options->bold, HANG,
+			"live      recorded %s in %s block%s%s; the true figure is not known",
+			limpet_pen_bytes(pen, totals->live_bytes),
+			limpet_pen_count(pen, totals->live_allocations),
+			limpet_pen_plural(totals->live_allocations),
+			model->windowed ? " at the end of the window" : "");
 	return limpet_pen_wrap(
 		pen, pen->options->bold, HANG, "live      %s in %s block%s%s%s",
 		between(live, pen, totals->live_bytes, &bounds->live_bytes, limpet_pen_bytes),

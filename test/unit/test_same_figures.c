@@ -452,6 +452,25 @@ static void between(char ret[128], const json_t *totals, const char *key,
 		snprintf(ret, 128, "%s to %s", min, max);
 }
 
+/* Nothing bounds what is live, and what was recorded may not be it. */
+static bool is_unknown(const struct shown *shown)
+{
+	static const char *const bounds[] = {"live_bytes_min", "live_bytes_max",
+					     "live_allocations_min", "live_allocations_max"};
+	const json_t *totals = json_object_get(shown->json, "totals"), *reason;
+	const json_t *reasons =
+		json_object_get(json_object_get(shown->json, "capture"), "inexact_reasons");
+	bool inexact = false;
+	size_t index;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(bounds); i++)
+		if (!json_is_null(json_object_get(totals, bounds[i])))
+			return false;
+	json_array_foreach(reasons, index, reason) inexact |=
+		strcmp(json_string_value(reason), "sampled") != 0;
+	return inexact;
+}
+
 /* Less limpet's own part: the last that is known, and the highest; the page has the same. */
 static void check_rss(const struct shown *shown)
 {
@@ -485,7 +504,8 @@ static void check_head(const struct shown *shown)
 
 	between(figure, totals, "live_bytes", limpet_units_format_bytes);
 	between(count, totals, "live_allocations", limpet_units_format_count);
-	snprintf(line, sizeof(line), "live      %s in %s block%s", figure, count,
+	snprintf(line, sizeof(line), "live      %s%s in %s block%s",
+		 is_unknown(shown) ? "recorded " : "", figure, count,
 		 plural(number(totals, "live_allocations")));
 	has(shown, line);
 	between(figure, totals, "peak_bytes", limpet_units_format_bytes);
