@@ -652,7 +652,7 @@ unfollowed_so_far() {
 	"$LIMPET" report "$trace" --view functions >text.view
 	grep -q 'the trace is not complete' text.view || fail "$(<text.view)"
 	"$LIMPET" diff "$trace" "$trace" >text.diff
-	grep -q 'is not complete' text.diff || fail "$(<text.diff)"
+	grep -q 'neither complete nor exact (functions of its' text.diff || fail "$(<text.diff)"
 	"$LIMPET" export "$trace" -f csv -o lame.csv 2>export.err
 	grep -q 'warning: the trace is not complete' export.err || fail "$(<export.err)"
 	kill -KILL "$limpet_job"
