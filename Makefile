@@ -20,11 +20,6 @@ MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
-# A rustup proxy without a toolchain is in nobody's way: the distribution's compiler then serves.
-ifneq ($(shell rustc --version >/dev/null 2>&1 && echo works),works)
-export PATH := /usr/bin:$(PATH)
-endif
-
 CC ?= cc
 ifeq ($(origin CC),default)
 CC := cc
@@ -33,7 +28,6 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 SAN ?=
 ARCH := $(shell uname -m)
-VARIANT := $(if $(SAN),$(subst $(empty) ,-,$(subst $(comma),-,$(SAN))),release)
 comma := ,
 B := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 
@@ -57,14 +51,19 @@ COMMIT := $(shell git -C . rev-parse --short=12 HEAD 2>/dev/null || echo unknown
 
 include common/module.mk
 include agent/module.mk
+include recorder/module.mk
+include control/module.mk
 include injector/module.mk
+include collector/module.mk
 include analyzer/module.mk
 include cli/module.mk
 include test/module.mk
 include scripts/module.mk
 
-LIMPET_SRC := $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC) $(CLI_SRC)
-LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/agent_bytes.o $(B)/obj/analyzer/html_template.o
+# All but the command line; the tests link against it.
+LIB_SRC := $(COMMON_SRC) $(RECORDER_SRC) $(CONTROL_SRC) $(INJECTOR_SRC) $(COLLECTOR_SRC) $(ANALYZER_SRC)
+LIMPET_SRC := $(LIB_SRC) $(CLI_SRC)
+LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/remote/agent_bytes.o $(B)/obj/analyzer/render/html_template.o
 
 .PHONY: all static clean help
 help:

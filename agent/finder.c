@@ -6,6 +6,7 @@
  * hooked, too (limpet_way_finder): of addresses in the agent it is told what stands here, all
  * others are the original's affair, also when the agent is switched off, and in the child of a
  * fork. */
+#include "agent/finder.h"
 #include "agent/agent.h"
 
 #include <elf.h>

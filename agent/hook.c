@@ -6,7 +6,11 @@
 #include <sys/mman.h>
 
 #include "agent/agent.h"
+#include "agent/hook.h"
+#include "agent/patch.h"
+#include "agent/record.h"
 #include "agent/sampled.h"
+#include "agent/stack.h"
 
 #define MAP_FAILED_VALUE ((uint64_t)-1)
 #define LIMPET_MAX_WITNESS 104u /* the farthest of limpet_entry_witness */
@@ -285,7 +289,7 @@ static struct limpet_thread *thread_beside(const struct limpet_frame *frame,
 	}
 	if (sampled)
 		return NULL;
-	/* What a program wants to be run for its garbage. Nim's own memory is from mmap. */
+	/* Finalizers run inside of Nim's allocator. Its own memory is from mmap. */
 	if (outer->flags & LIMPET_HOOK_NIM)
 		return limpet_family[hook->symbol].flags & LIMPET_FAMILY_MMAP ? NULL : thread;
 	if (!(limpet_family[outer->symbol].flags & LIMPET_FAMILY_CXX) ||
@@ -420,6 +424,19 @@ static bool has_handle(const struct limpet_frame *frame)
 	return frame->args[0] != by_default && frame->args[0] != next;
 }
 
+/* Under hook depth, since it calls into the loader; then a plain jump, since the original looks at
+ * who called it. */
+static int enter_loader(struct limpet_thread *thread, struct limpet_frame *frame,
+			const struct limpet_hook *hook)
+{
+	thread->phase = LIMPET_PHASE_OUTSIDE;
+	limpet_patch_on_loader_call(limpet_family[hook->symbol].flags & LIMPET_FAMILY_CLOSES);
+	if (asks_for_hooked(frame, hook) && has_handle(frame))
+		return 1;
+	hook_done(thread);
+	return 0;
+}
+
 int limpet_hook_enter(struct limpet_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
@@ -453,15 +470,7 @@ int limpet_hook_enter(struct limpet_frame *frame)
 
 	switch (hook->op) {
 	case LIMPET_OP_LOADER:
-		/* Under hook depth, since it calls into the loader; then a plain jump, since the
-		 * original looks at who called it. */
-		thread->phase = LIMPET_PHASE_OUTSIDE;
-		limpet_patch_on_loader_call(limpet_family[hook->symbol].flags &
-					    LIMPET_FAMILY_CLOSES);
-		if (asks_for_hooked(frame, hook) && has_handle(frame))
-			return 1;
-		hook_done(thread);
-		return 0;
+		return enter_loader(thread, frame, hook);
 	case LIMPET_OP_FREE:
 		if (!(frame->wanted & LIMPET_WANTED_OLD))
 			break;

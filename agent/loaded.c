@@ -23,9 +23,11 @@
  * since 2.35: struct r_debug_extended of <link.h>. Each of them has a C library of its own.
  *
  * Elsewhere dl_iterate_phdr shows the modules, which musl does without a lock up to the second one.
- * It also serves the injector's calls, by a thread that is borrowed at a moment when nobody holds a
+ * It also serves the injector's calls, by a thread that is hijacked at a moment when nobody holds a
  * lock of the loader's. */
+#include "agent/loaded.h"
 #include "agent/agent.h"
+#include "agent/record.h"
 
 #include <elf.h>
 #include <link.h>

@@ -1,6 +1,17 @@
 # The agent: freestanding, no libc, one shared object whose bytes are carried inside limpet.
-AGENT_SRC := agent/start.c agent/hook.c agent/record.c agent/sampled.c agent/stack.c agent/loaded.c agent/patch.c agent/finder.c agent/channel.c \
-	agent/boot.c common/family.c common/slots.c
+AGENT_SRC := \
+	agent/start.c \
+	agent/hook.c \
+	agent/record.c \
+	agent/sampled.c \
+	agent/stack.c \
+	agent/loaded.c \
+	agent/patch.c \
+	agent/finder.c \
+	agent/channel.c \
+	agent/boot.c \
+	common/family.c \
+	common/slots.c
 AGENT_ASM := agent/arch/$(ARCH)/thunks.S agent/arch/$(ARCH)/exit.S
 AGENT_OBJ := $(patsubst %.c,$(B)/agent/%.o,$(AGENT_SRC)) $(patsubst %.S,$(B)/agent/%.o,$(AGENT_ASM))
 AGENT_CFLAGS := -std=gnu11 -O2 -g $(WARN) -ffreestanding -fPIC -fvisibility=hidden \
@@ -27,7 +38,7 @@ $(B)/limpet-agent.so: $(AGENT_OBJ) agent/agent.map
 	$(Q)$(AGENT_CC) $(AGENT_LDFLAGS) -o $@ $(AGENT_OBJ)
 	$(Q)strip --strip-debug $@ -o $@
 
-$(B)/obj/injector/agent_bytes.o: injector/agent_bytes.S $(B)/limpet-agent.so
+$(B)/obj/injector/remote/agent_bytes.o: injector/remote/agent_bytes.S $(B)/limpet-agent.so
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -I. -DAGENT_FILE='"$(B)/limpet-agent.so"' -c -o $@ $<

@@ -8,7 +8,11 @@
  * Where the injector's calls come on a thread that may hold that lock (struct limpet_start,
  * from_outside), it puts slots in and back itself, and only those of modules that come later are
  * left to be put in here. */
+#include "agent/patch.h"
 #include "agent/agent.h"
+#include "agent/hook.h"
+#include "agent/loaded.h"
+#include "agent/record.h"
 
 #include <elf.h>
 #include <linux/futex.h>

@@ -4,8 +4,10 @@
  * Records go into the thread's current chunk; `committed` publishes them. Full chunks stay linked
  * until the collector has read them and gives them back through the free map. Nothing here waits,
  * but for chunk_wait: without a free chunk the event is counted as lost. */
+#include "agent/record.h"
 #include "agent/agent.h"
 #include "agent/sampled.h"
+#include "agent/stack.h"
 
 struct limpet_shm *limpet_shm;
 struct limpet_hot limpet_hot __attribute__((aligned(64)));
@@ -28,8 +30,8 @@ void limpet_record_configure(void)
 	limpet_hot.thread_mask = limpet_shm->layout.thread_count - 1;
 	limpet_hot.tid_offset = limpet_shm->tid_offset;
 	limpet_hot.clock_is_tsc = limpet_shm->clock_is_tsc;
-	limpet_hot.prints = limpet_shm_at(limpet_shm->layout.prints_offset);
-	limpet_hot.print_mask = limpet_shm->layout.print_count - 1;
+	limpet_hot.fingerprints = limpet_shm_at(limpet_shm->layout.fingerprints_offset);
+	limpet_hot.fingerprint_mask = limpet_shm->layout.fingerprint_count - 1;
 	limpet_hot.modules = limpet_shm_at(limpet_shm->layout.unwind_modules_offset);
 	limpet_hot.sample_counters = limpet_shm_at(limpet_shm->layout.sample_filter_offset);
 	limpet_hot.sample_shift = limpet_shm->layout.sample_filter_shift;
@@ -104,8 +106,10 @@ static uint32_t chunk_wait(const struct limpet_thread *thread)
 		uint64_t now_beat = __atomic_load_n(&limpet_shm->beats, __ATOMIC_RELAXED);
 		uint64_t now = limpet_clock();
 
+		/* Not alive: this is the child of a fork in a signal handler. */
 		if (now_beat == __atomic_load_n(&last_beat, __ATOMIC_RELAXED) ||
-		    collector_has_died())
+		    collector_has_died() ||
+		    !__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
 			break;
 		if (now_beat != beat) {
 			beat = now_beat;
@@ -283,8 +287,9 @@ static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t th
 	__atomic_store_n(&thread->entry_sp, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&thread->stack_high, 0, __ATOMIC_RELAXED);
 	thread->stack_low = 0;
-	if (!thread->memos)
-		thread->memos = limpet_thread_index(thread) << 8 | LIMPET_ROOM_SMALL.memos;
+	if (!thread->stack_cache)
+		thread->stack_cache =
+			limpet_thread_index(thread) << 8 | LIMPET_ROOM_SMALL.cache_entries;
 	find_stack(thread, thread_pointer, sp);
 	__atomic_store_n(&thread->thread_pointer, thread_pointer, __ATOMIC_RELEASE);
 	limpet_record_ring();

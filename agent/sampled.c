@@ -1,5 +1,7 @@
 #include "agent/sampled.h"
 
+#include "agent/hook.h"
+
 #define BUCKET_SLOTS 8u /* a cache line */
 #define COUNTER_FULL UINT8_MAX
 

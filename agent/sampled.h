@@ -9,6 +9,7 @@
 #define LIMPET_AGENT_SAMPLED_H
 
 #include "agent/agent.h"
+#include "agent/record.h"
 
 /* Under --on-overload sample it is the other way round, and the table knows what was not recorded:
  * SAMPLING.md says why that is enough. An entry is an address and the number of its overload; when

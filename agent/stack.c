@@ -3,7 +3,10 @@
  * The tree lies in shared memory, so that each frame is described once and the collector reads it
  * there. Nodes are found through an open-addressed index that any thread may extend: an entry is
  * written once, by compare and exchange, after its node is whole. */
+#include "agent/stack.h"
 #include "agent/agent.h"
+#include "agent/hook.h"
+#include "agent/record.h"
 
 const uint8_t *limpet_unwind_arena;
 uint64_t limpet_unwind_arena_bytes;
@@ -70,23 +73,24 @@ static struct limpet_scratch *scratch_of(const struct limpet_thread *thread)
 	return (struct limpet_scratch *)(void *)limpet_hot.scratch + limpet_thread_index(thread);
 }
 
-static inline struct limpet_memo *memos_of(const struct limpet_thread *thread)
+static inline struct limpet_stack_cache_entry *cache_of(const struct limpet_thread *thread)
 {
-	return (struct limpet_memo *)(void *)(limpet_hot.scratch +
-					      ((uint64_t)(thread->memos >> 8) << 12));
+	return (struct limpet_stack_cache_entry *)(void *)(limpet_hot.scratch +
+							   ((uint64_t)(thread->stack_cache >> 8)
+							    << 12));
 }
 
-static inline uint32_t memo_count(const struct limpet_thread *thread)
+static inline uint32_t cache_count(const struct limpet_thread *thread)
 {
-	return thread->memos & 0xff;
+	return thread->stack_cache & 0xff;
 }
 
-static inline struct limpet_memo *memo_for(const struct limpet_thread *thread, uint64_t pc,
-					   uint64_t base)
+static inline struct limpet_stack_cache_entry *cache_entry_for(const struct limpet_thread *thread,
+							       uint64_t pc, uint64_t base)
 {
 	uint64_t hash = (pc ^ base << 7) * LIMPET_GOLDEN >> 32;
 
-	return &memos_of(thread)[hash * memo_count(thread) >> 32];
+	return &cache_of(thread)[hash * cache_count(thread) >> 32];
 }
 
 struct kept_path {
@@ -98,18 +102,18 @@ struct kept_path {
 
 static struct kept_path path_of(const struct limpet_thread *thread)
 {
-	uint32_t count = memo_count(thread);
-	struct limpet_path *head = (struct limpet_path *)(void *)(memos_of(thread) + count);
-	uint32_t room = count == LIMPET_ROOM_SMALL.memos    ? LIMPET_ROOM_SMALL.path
-			: count == LIMPET_ROOM_MIDDLE.memos ? LIMPET_ROOM_MIDDLE.path
-							    : LIMPET_ROOM_LARGE.path;
+	uint32_t count = cache_count(thread);
+	struct limpet_path *head = (struct limpet_path *)(void *)(cache_of(thread) + count);
+	uint32_t room = count == LIMPET_ROOM_SMALL.cache_entries    ? LIMPET_ROOM_SMALL.path
+			: count == LIMPET_ROOM_MIDDLE.cache_entries ? LIMPET_ROOM_MIDDLE.path
+								    : LIMPET_ROOM_LARGE.path;
 	uint64_t *frames = (uint64_t *)(void *)(head + 1);
 
 	return (struct kept_path){head, frames, (uint32_t *)(void *)(frames + room), room};
 }
 
-/* How often memos have to give way before their thread gets more room: threads with little to
- * remember leave it to others. */
+/* How often cache entries have to give way before their thread gets more room: threads with little
+ * to remember leave it to others. */
 #define REPLACED_ENOUGH 16u
 #define REPLACED_MUCH 512u
 
@@ -122,10 +126,10 @@ static void take_room(struct limpet_thread *thread)
 	struct limpet_room room;
 
 	do {
-		room = memo_count(thread) == LIMPET_ROOM_SMALL.memos ? LIMPET_ROOM_LARGE
-								     : LIMPET_ROOM_HUGE;
+		room = cache_count(thread) == LIMPET_ROOM_SMALL.cache_entries ? LIMPET_ROOM_LARGE
+									      : LIMPET_ROOM_HUGE;
 		if (taken + room.pages > limit / 2) {
-			if (memo_count(thread) != LIMPET_ROOM_SMALL.memos)
+			if (cache_count(thread) != LIMPET_ROOM_SMALL.cache_entries)
 				return;
 			room = LIMPET_ROOM_MIDDLE;
 		}
@@ -134,24 +138,26 @@ static void take_room(struct limpet_thread *thread)
 	} while (!__atomic_compare_exchange_n(&limpet_shm->room_pages_taken, &taken,
 					      taken + room.pages, false, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
-	thread->memos = (limpet_shm->layout.thread_count + taken) << 8 | room.memos;
+	thread->stack_cache = (limpet_shm->layout.thread_count + taken) << 8 | room.cache_entries;
 }
 
-/* Whether the thread has more room now: then the memo is another one. */
-static bool replace(struct limpet_thread *thread, const struct limpet_memo *memo, uint64_t pc,
-		    uint64_t base)
+/* Whether the thread has more room now: then the cache entry is another one. */
+static bool replace(struct limpet_thread *thread, const struct limpet_stack_cache_entry *cached,
+		    uint64_t pc, uint64_t base)
 {
-	uint32_t count = memo_count(thread);
+	uint32_t count = cache_count(thread);
 	struct limpet_path *path;
 
-	if (count == LIMPET_ROOM_HUGE.memos || !memo->pc || (memo->pc == pc && memo->base == base))
+	if (count == LIMPET_ROOM_HUGE.cache_entries || !cached->pc ||
+	    (cached->pc == pc && cached->base == base))
 		return false;
 	path = path_of(thread).head;
-	if (++path->replaced < (count == LIMPET_ROOM_SMALL.memos ? REPLACED_ENOUGH : REPLACED_MUCH))
+	if (++path->replaced <
+	    (count == LIMPET_ROOM_SMALL.cache_entries ? REPLACED_ENOUGH : REPLACED_MUCH))
 		return false;
 	path->replaced = 0;
 	take_room(thread);
-	return memo_count(thread) != count;
+	return cache_count(thread) != count;
 }
 
 /* ------------------------------------------------------------------ other stacks
@@ -210,28 +216,28 @@ static inline __attribute__((always_inline)) bool read_known(const void *memory,
 
 /* ------------------------------------------------------------------ the thread's own stack */
 
-/* The thread's own stack: read directly, and each word that is read goes into the memo. */
+/* The thread's own stack: read directly, and each word that is read goes into the cache entry. */
 struct noted_stack {
 	uint64_t low, high;
-	struct limpet_memo *memo;
+	struct limpet_stack_cache_entry *cached;
 };
 
 static inline __attribute__((always_inline)) bool read_noted(const void *memory, uint64_t address,
 							     uint64_t *ret_word)
 {
 	const struct noted_stack *stack = memory;
-	struct limpet_memo *memo = stack->memo;
+	struct limpet_stack_cache_entry *cached = stack->cached;
 	uint64_t offset = address - stack->low;
 
 	if (address < stack->low || address > stack->high - sizeof(*ret_word))
 		return false;
 	*ret_word = *(const uint64_t *)(uintptr_t)address;
-	if (memo->words < LIMPET_MEMO_WORDS && offset <= UINT32_MAX) {
-		memo->values[memo->words] = *ret_word;
-		memo->offsets[memo->words] = (uint32_t)offset;
-		memo->words++;
+	if (cached->words < LIMPET_STACK_CACHE_WORDS && offset <= UINT32_MAX) {
+		cached->values[cached->words] = *ret_word;
+		cached->offsets[cached->words] = (uint32_t)offset;
+		cached->words++;
 	} else {
-		memo->words = UINT32_MAX; /* too many: not to be remembered */
+		cached->words = UINT32_MAX; /* too many: not to be remembered */
 	}
 	return true;
 }
@@ -244,26 +250,26 @@ static uint64_t generation_of(uint32_t current, uint32_t gone)
 
 /* Whether its words are there at all for a walk from here. Another thread's stack may begin where
  * that of one before it did, and end earlier. */
-static bool is_applicable(const struct limpet_memo *memo, uint64_t pc, uint64_t base, uint64_t high,
-			  uint64_t generation)
+static bool is_applicable(const struct limpet_stack_cache_entry *cached, uint64_t pc, uint64_t base,
+			  uint64_t high, uint64_t generation)
 {
-	return memo->pc == pc && memo->base == base && memo->high == high &&
-	       memo->generation == generation && memo->words;
+	return cached->pc == pc && cached->base == base && cached->high == high &&
+	       cached->generation == generation && cached->words;
 }
 
-static uint64_t word_at(const struct limpet_memo *memo, uint64_t base, uint32_t i)
+static uint64_t word_at(const struct limpet_stack_cache_entry *cached, uint64_t base, uint32_t i)
 {
-	return *(const uint64_t *)(uintptr_t)(base + memo->offsets[i]);
+	return *(const uint64_t *)(uintptr_t)(base + cached->offsets[i]);
 }
 
-static bool is_unchanged(const struct limpet_memo *memo, uint64_t base)
+static bool is_unchanged(const struct limpet_stack_cache_entry *cached, uint64_t base)
 {
 	/* Lowest first: what differs from call to call lies there. */
-	for (uint32_t i = 0; i < memo->words; i += LIMPET_MEMO_STEP) {
-		uint64_t a = word_at(memo, base, i) ^ memo->values[i];
-		uint64_t b = word_at(memo, base, i + 1) ^ memo->values[i + 1];
-		uint64_t c = word_at(memo, base, i + 2) ^ memo->values[i + 2];
-		uint64_t d = word_at(memo, base, i + 3) ^ memo->values[i + 3];
+	for (uint32_t i = 0; i < cached->words; i += LIMPET_STACK_CACHE_STEP) {
+		uint64_t a = word_at(cached, base, i) ^ cached->values[i];
+		uint64_t b = word_at(cached, base, i + 1) ^ cached->values[i + 1];
+		uint64_t c = word_at(cached, base, i + 2) ^ cached->values[i + 2];
+		uint64_t d = word_at(cached, base, i + 3) ^ cached->values[i + 3];
 
 		if (a | b | c | d)
 			return false;
@@ -291,49 +297,49 @@ static uint64_t finish(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 	return hash ? hash : 1;
 }
 
-static uint64_t seed_of(const struct limpet_memo *memo, uint64_t pc)
+static uint64_t seed_of(const struct limpet_stack_cache_entry *cached, uint64_t pc)
 {
-	uint64_t hash = mix(mix(mix(pc, memo->base), memo->generation), memo->words);
+	uint64_t hash = mix(mix(mix(pc, cached->base), cached->generation), cached->words);
 
-	for (uint32_t i = 0; i < memo->words; i++)
-		hash = mix(hash, memo->offsets[i]);
+	for (uint32_t i = 0; i < cached->words; i++)
+		hash = mix(hash, cached->offsets[i]);
 	return hash;
 }
 
-/* Of the words in the memo, or of those that stand in their places now. */
-static inline __attribute__((always_inline)) uint64_t print_of(const struct limpet_memo *memo,
-							       bool now, uint64_t base)
+/* Of the words in the cache entry, or of those that stand in their places now. */
+static inline __attribute__((always_inline)) uint64_t fingerprint_of(
+	const struct limpet_stack_cache_entry *cached, bool now, uint64_t base)
 {
-	uint64_t lanes[LIMPET_MEMO_STEP] = {memo->seed, 1, 2, 3};
+	uint64_t lanes[LIMPET_STACK_CACHE_STEP] = {cached->seed, 1, 2, 3};
 
-	for (uint32_t i = 0; i < memo->words; i += LIMPET_MEMO_STEP)
+	for (uint32_t i = 0; i < cached->words; i += LIMPET_STACK_CACHE_STEP)
 #pragma GCC unroll 4
-		for (uint32_t lane = 0; lane < LIMPET_MEMO_STEP; lane++)
-			lanes[lane] = mix(lanes[lane], now ? word_at(memo, base, i + lane)
-							   : memo->values[i + lane]);
+		for (uint32_t lane = 0; lane < LIMPET_STACK_CACHE_STEP; lane++)
+			lanes[lane] = mix(lanes[lane], now ? word_at(cached, base, i + lane)
+							   : cached->values[i + lane]);
 	return finish(lanes[0], lanes[1], lanes[2], lanes[3]);
 }
 
-#define PRINT_WAYS 4u /* a cache line */
+#define FINGERPRINT_WAYS 4u /* a cache line */
 
-static struct limpet_print *print_set(uint64_t print)
+static struct limpet_fingerprint *fingerprint_set(uint64_t fingerprint)
 {
-	return &limpet_hot
-			.prints[print >> 32 & limpet_hot.print_mask & ~(uint64_t)(PRINT_WAYS - 1)];
+	return &limpet_hot.fingerprints[fingerprint >> 32 & limpet_hot.fingerprint_mask &
+					~(uint64_t)(FINGERPRINT_WAYS - 1)];
 }
 
-/* The node, with LIMPET_PRINT_TRUNCATED if that stack was cut short; 0: not known. */
-static uint32_t print_find(uint64_t print)
+/* The node, with LIMPET_FINGERPRINT_TRUNCATED if that stack was cut short; 0: not known. */
+static uint32_t fingerprint_find(uint64_t fingerprint)
 {
-	struct limpet_print *set = print_set(print);
+	struct limpet_fingerprint *set = fingerprint_set(fingerprint);
 
-	for (uint32_t i = 0; i < PRINT_WAYS; i++) {
+	for (uint32_t i = 0; i < FINGERPRINT_WAYS; i++) {
 		uint64_t before, after;
 
-		if (__atomic_load_n(&set[i].print, __ATOMIC_RELAXED) != print)
+		if (__atomic_load_n(&set[i].fingerprint, __ATOMIC_RELAXED) != fingerprint)
 			continue;
 		before = __atomic_load_n(&set[i].state, __ATOMIC_ACQUIRE);
-		if (__atomic_load_n(&set[i].print, __ATOMIC_ACQUIRE) != print)
+		if (__atomic_load_n(&set[i].fingerprint, __ATOMIC_ACQUIRE) != fingerprint)
 			continue;
 		after = __atomic_load_n(&set[i].state, __ATOMIC_RELAXED);
 		if (before == after && !(before >> 32 & 1))
@@ -344,23 +350,23 @@ static uint32_t print_find(uint64_t print)
 
 /* Whoever changes an entry makes its state odd first; whoever finds it odd leaves it. A thread that
  * is thrown out of here leaves an entry that nobody uses again. */
-static void print_keep(uint64_t print, uint32_t known)
+static void fingerprint_keep(uint64_t fingerprint, uint32_t known)
 {
-	struct limpet_print *set = print_set(print), *entry = NULL;
+	struct limpet_fingerprint *set = fingerprint_set(fingerprint), *entry = NULL;
 	uint64_t state = 0, version;
 
-	for (uint32_t i = 0; i < PRINT_WAYS && !entry; i++)
-		if (!__atomic_load_n(&set[i].print, __ATOMIC_RELAXED))
+	for (uint32_t i = 0; i < FINGERPRINT_WAYS && !entry; i++)
+		if (!__atomic_load_n(&set[i].fingerprint, __ATOMIC_RELAXED))
 			entry = &set[i];
 	if (!entry)
-		entry = &set[print & (PRINT_WAYS - 1)];
+		entry = &set[fingerprint & (FINGERPRINT_WAYS - 1)];
 	state = __atomic_load_n(&entry->state, __ATOMIC_RELAXED);
 	version = (state >> 32) + 1;
 	if (!(version & 1) ||
 	    !__atomic_compare_exchange_n(&entry->state, &state, version << 32, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return;
-	__atomic_store_n(&entry->print, print, __ATOMIC_RELEASE);
+	__atomic_store_n(&entry->fingerprint, fingerprint, __ATOMIC_RELEASE);
 	__atomic_store_n(&entry->state, (version + 1) << 32 | known, __ATOMIC_RELEASE);
 }
 
@@ -483,7 +489,7 @@ static __attribute__((noinline)) uint32_t capture_elsewhere(struct limpet_thread
 }
 
 static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thread,
-						       struct limpet_memo *memo,
+						       struct limpet_stack_cache_entry *cached,
 						       const struct limpet_frame *hook_frame,
 						       uint64_t high, uint32_t current,
 						       uint32_t gone)
@@ -496,53 +502,53 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	struct noted_stack stack;
 	enum limpet_walk_end end;
 	uint32_t count, node;
-	uint64_t print;
+	uint64_t fingerprint;
 	bool cut;
 
-	if (replace(thread, memo, hook_frame->caller_pc, base))
-		memo = memo_for(thread, hook_frame->caller_pc, base);
-	stack = (struct noted_stack){base, high, memo};
+	if (replace(thread, cached, hook_frame->caller_pc, base))
+		cached = cache_entry_for(thread, hook_frame->caller_pc, base);
+	stack = (struct noted_stack){base, high, cached};
 	/* A signal handler may leave the walk by longjmp: what it has read so far must not be taken
 	 * for the whole of an older one. */
-	memo->pc = 0;
+	cached->pc = 0;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	memo->words = 0;
+	cached->words = 0;
 	frame.fp_at = base;
 	count = limpet_walk(&map, &cache, read_noted, &stack, frame, frames, max_depth(), &end);
 	if (!is_in_force(current)) {
-		memo->words = 0;
+		cached->words = 0;
 		return WALKED_IN_VAIN;
 	}
 	cut = end != LIMPET_WALK_COMPLETE;
 	count_truncated(thread, cut);
-	if (memo->words > LIMPET_MEMO_WORDS || !memo->words) {
-		memo->words = 0;
+	if (cached->words > LIMPET_STACK_CACHE_WORDS || !cached->words) {
+		cached->words = 0;
 		return intern(thread, frames, count, cut);
 	}
-	for (; memo->words % LIMPET_MEMO_STEP; memo->words++) {
-		memo->values[memo->words] = memo->values[memo->words - 1];
-		memo->offsets[memo->words] = memo->offsets[memo->words - 1];
+	for (; cached->words % LIMPET_STACK_CACHE_STEP; cached->words++) {
+		cached->values[cached->words] = cached->values[cached->words - 1];
+		cached->offsets[cached->words] = cached->offsets[cached->words - 1];
 	}
-	memo->base = base;
-	memo->high = high;
-	memo->generation = generation_of(current, gone);
-	memo->seed = seed_of(memo, hook_frame->caller_pc);
-	/* A memo may have given way to others since: then its print costs a look where the tree
-	 * costs one a frame, each of them somewhere else in a large table. */
-	print = print_of(memo, false, 0);
-	memo->known = print_find(print);
-	if (!memo->known) {
+	cached->base = base;
+	cached->high = high;
+	cached->generation = generation_of(current, gone);
+	cached->seed = seed_of(cached, hook_frame->caller_pc);
+	/* a cache entry may have given way to others since: then its fingerprint costs a look where
+	 * the tree costs one a frame, each of them somewhere else in a large table. */
+	fingerprint = fingerprint_of(cached, false, 0);
+	cached->known = fingerprint_find(fingerprint);
+	if (!cached->known) {
 		node = intern(thread, frames, count, cut);
 		if (!node) {
-			memo->words = 0;
+			cached->words = 0;
 			return 0;
 		}
-		memo->known = node | (cut ? LIMPET_PRINT_TRUNCATED : 0);
-		print_keep(print, memo->known);
+		cached->known = node | (cut ? LIMPET_FINGERPRINT_TRUNCATED : 0);
+		fingerprint_keep(fingerprint, cached->known);
 	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	memo->pc = hook_frame->caller_pc;
-	return memo->known & ~LIMPET_PRINT_TRUNCATED;
+	cached->pc = hook_frame->caller_pc;
+	return cached->known & ~LIMPET_FINGERPRINT_TRUNCATED;
 }
 
 /* `high` 0: it is not the thread's own stack, as far as is known. A stack that cannot be walked for
@@ -555,8 +561,8 @@ static __attribute__((noinline)) uint32_t capture_anew(struct limpet_thread *thr
 	uint64_t pc = hook_frame->caller_pc, base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
 
 	for (unsigned i = 0; i < WALKS; i++) {
-		struct limpet_memo *memo = memo_for(thread, pc, base);
-		uint32_t node = high ? capture_walk(thread, memo, hook_frame, high, current, gone)
+		struct limpet_stack_cache_entry *cached = cache_entry_for(thread, pc, base);
+		uint32_t node = high ? capture_walk(thread, cached, hook_frame, high, current, gone)
 				     : capture_elsewhere(thread, hook_frame, current, gone);
 
 		if (__builtin_expect(node != WALKED_IN_VAIN, 1))
@@ -577,18 +583,18 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 	/* The caller's rbp was pushed by the thunk's way: a word of the stack like others, and read
 	 * only if the walk needs it. */
 	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
-	struct limpet_memo *memo = memo_for(thread, pc, base);
+	struct limpet_stack_cache_entry *cached = cache_entry_for(thread, pc, base);
 
 	if (__builtin_expect(!high || base < thread->stack_low || base >= high, 0))
 		return capture_anew(thread, hook_frame, 0, current, gone);
-	if (is_applicable(memo, pc, base, high, generation_of(current, gone))) {
-		known = memo->known;
-		if (__builtin_expect(!is_unchanged(memo, base), 0))
-			known = print_find(print_of(memo, true, base));
+	if (is_applicable(cached, pc, base, high, generation_of(current, gone))) {
+		known = cached->known;
+		if (__builtin_expect(!is_unchanged(cached, base), 0))
+			known = fingerprint_find(fingerprint_of(cached, true, base));
 		if (__builtin_expect(known != 0, 1)) {
-			if (__builtin_expect(known & LIMPET_PRINT_TRUNCATED, 0))
+			if (__builtin_expect(known & LIMPET_FINGERPRINT_TRUNCATED, 0))
 				count_truncated(thread, 1);
-			return known & ~LIMPET_PRINT_TRUNCATED;
+			return known & ~LIMPET_FINGERPRINT_TRUNCATED;
 		}
 	}
 	return capture_anew(thread, hook_frame, high, current, gone);

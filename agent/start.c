@@ -1,6 +1,12 @@
 /* Beginning and end of the agent's life. Every entry here is called by the boot stub on a thread
  * that the injector holds at a safe point. */
 #include "agent/agent.h"
+#include "agent/channel.h"
+#include "agent/finder.h"
+#include "agent/hook.h"
+#include "agent/patch.h"
+#include "agent/record.h"
+#include "agent/stack.h"
 
 #include <linux/fcntl.h>
 #include <linux/mman.h>

@@ -1,21 +1,84 @@
-ANALYZER_SRC :=
-ANALYZER_SRC += analyzer/demangle.c analyzer/debuginfod.c analyzer/debugfile.c analyzer/dwarfindex.c analyzer/symtab.c \
-	analyzer/build_id.c analyzer/texts.c analyzer/perfmap.c
-ANALYZER_SRC += analyzer/symbolize.c analyzer/symbol_channel.c analyzer/symbol_worker.c analyzer/symbol_reader.c
-ANALYZER_SRC += analyzer/fold.c
-ANALYZER_SRC += analyzer/trace_reader.c analyzer/trace_tables.c analyzer/trace_events.c \
-	analyzer/trace_figures.c analyzer/trace_append.c analyzer/model.c analyzer/model_books.c analyzer/model_bounds.c analyzer/model_estimate.c analyzer/model_losses.c analyzer/model_sum.c \
-	analyzer/model_symbols.c
-ANALYZER_SRC += analyzer/report.c analyzer/report_pen.c analyzer/report_head.c analyzer/report_stack.c \
-	analyzer/report_text.c analyzer/report_json.c analyzer/seal.c
-ANALYZER_SRC += analyzer/frames.c analyzer/places.c analyzer/filter.c analyzer/open_blocks.c analyzer/open_maps.c analyzer/replay.c analyzer/view.c analyzer/heap.c \
-	analyzer/view_text.c analyzer/view_json.c analyzer/json_pen.c analyzer/diff.c analyzer/diff_print.c
-ANALYZER_SRC += analyzer/export.c analyzer/export_folded.c analyzer/export_heaptrack.c analyzer/export_pprof.c \
-	analyzer/export_massif.c analyzer/export_callgrind.c analyzer/export_csv.c analyzer/export_sink.c \
-	analyzer/unfinished.c
-ANALYZER_SRC += analyzer/history.c analyzer/course.c analyzer/html.c analyzer/html_page.c analyzer/html_diff.c
-ANALYZER_SRC += analyzer/namer.c analyzer/live.c analyzer/findings.c
-ANALYZER_SRC += analyzer/findings_groups.c analyzer/findings_growth.c analyzer/findings_losses.c analyzer/findings_pools.c analyzer/trend.c
+ANALYZER_SRC := \
+	analyzer/trace/trace_events.c \
+	analyzer/trace/trace_figures.c \
+	analyzer/trace/trace_reader.c \
+	analyzer/trace/trace_tables.c
+
+ANALYZER_SRC += \
+	analyzer/symbols/build_id.c \
+	analyzer/symbols/debugfile.c \
+	analyzer/symbols/debuginfod.c \
+	analyzer/symbols/demangle.c \
+	analyzer/symbols/dwarfindex.c \
+	analyzer/symbols/perfmap.c \
+	analyzer/symbols/symbol_channel.c \
+	analyzer/symbols/symbol_reader.c \
+	analyzer/symbols/symbol_worker.c \
+	analyzer/symbols/symbolize.c \
+	analyzer/symbols/symtab.c \
+	analyzer/symbols/texts.c
+
+ANALYZER_SRC += \
+	analyzer/model/filter.c \
+	analyzer/model/frame_filter.c \
+	analyzer/model/frames.c \
+	analyzer/model/history.c \
+	analyzer/model/live.c \
+	analyzer/model/model.c \
+	analyzer/model/model_accounting.c \
+	analyzer/model/model_bounds.c \
+	analyzer/model/model_estimate.c \
+	analyzer/model/model_losses.c \
+	analyzer/model/model_sum.c \
+	analyzer/model/model_symbols.c \
+	analyzer/model/namer.c \
+	analyzer/model/open_blocks.c \
+	analyzer/model/open_maps.c \
+	analyzer/model/source_locations.c \
+	analyzer/model/replay.c
+
+ANALYZER_SRC += \
+	analyzer/views/thread_timeline.c \
+	analyzer/views/diff.c \
+	analyzer/views/findings.c \
+	analyzer/views/findings_groups.c \
+	analyzer/views/findings_growth.c \
+	analyzer/views/findings_losses.c \
+	analyzer/views/findings_pools.c \
+	analyzer/views/heap.c \
+	analyzer/views/report.c \
+	analyzer/views/trend.c \
+	analyzer/views/view.c
+
+ANALYZER_SRC += \
+	analyzer/render/diff_print.c \
+	analyzer/render/html.c \
+	analyzer/render/html_diff.c \
+	analyzer/render/html_page.c \
+	analyzer/render/json_printer.c \
+	analyzer/render/losses_json.c \
+	analyzer/render/report_head.c \
+	analyzer/render/report_json.c \
+	analyzer/render/report_printer.c \
+	analyzer/render/report_stack.c \
+	analyzer/render/report_text.c \
+	analyzer/render/view_json.c \
+	analyzer/render/view_text.c
+
+ANALYZER_SRC += \
+	analyzer/export/export.c \
+	analyzer/export/export_callgrind.c \
+	analyzer/export/export_csv.c \
+	analyzer/export/export_folded.c \
+	analyzer/export/export_heaptrack.c \
+	analyzer/export/export_massif.c \
+	analyzer/export/export_pprof.c \
+	analyzer/export/export_sink.c \
+	analyzer/export/unfinished.c
+
+ANALYZER_SRC += \
+	analyzer/seal/seal.c \
+	analyzer/seal/trace_append.c
 
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.
@@ -27,7 +90,7 @@ $(B)/html/uplot/done: html/package.json html/package-lock.json scripts/fetch-npm
 $(HTML_PAGE): $(HTML_SOURCES) $(B)/html/uplot/done scripts/build-page
 	$(call say,PAGE,$@)
 	$(Q)scripts/build-page $(B)/html/uplot $@
-$(B)/obj/analyzer/html_template.o: analyzer/html_template.S $(HTML_PAGE)
+$(B)/obj/analyzer/render/html_template.o: analyzer/render/html_template.S $(HTML_PAGE)
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -I. -DPAGE_FILE='"$(HTML_PAGE)"' -c -o $@ $<

@@ -7,16 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/debuginfod.h"
-#include "analyzer/seal.h"
+#include "analyzer/seal/seal.h"
+#include "analyzer/symbols/debuginfod.h"
 #include "cli/background.h"
 #include "cli/followers.h"
 #include "cli/progress.h"
 #include "cli/ui.h"
+#include "collector/capture.h"
 #include "common/open_file.h"
 #include "common/units.h"
-#include "injector/capture.h"
-#include "injector/proc.h"
+#include "injector/proc/proc.h"
 
 #define MAX_SOURCES 4096u
 /* Whoever waits for the capture's end waits for servers no longer than this. */
@@ -417,15 +417,13 @@ static const char *find_way(const struct limpet_preflight *preflight)
 	return NULL;
 }
 
-int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
-			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
-			   const struct limpet_preflight *preflight)
+static struct limpet_capture_setup setup_of(struct command *command, struct limpet_tracee *tracee,
+					    const struct limpet_preflight *preflight)
 {
-	char name[sizeof(preflight->name)];
-	struct command command = {.options = options, .mode = mode, .pid = pid, .name = name};
+	const struct limpet_capture_options *options = command->options;
 	struct limpet_capture_setup setup = {
-		.pid = pid,
-		.mode = mode,
+		.pid = command->pid,
+		.mode = command->mode,
 		.tracee = tracee,
 		.output = options->output,
 		.duration_ns = options->duration_ns,
@@ -451,9 +449,30 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 		.wait_mask = &wait_mask,
 		.started = say_started,
 		.progress = show_progress,
-		.context = &command,
-		.leash = -1,
+		.context = command,
+		.lifeline = -1,
 	};
+
+	find_owner(&setup.owner_uid, &setup.owner_gid);
+	if (options->forked.start_ticks) {
+		setup.forked = &options->forked;
+		setup.lifeline = limpet_followers_lifeline();
+	}
+	return setup;
+}
+
+int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
+			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
+			   const struct limpet_preflight *preflight)
+{
+	char name[sizeof(preflight->name)];
+	struct command command = {.options = options,
+				  .mode = mode,
+				  .pid = pid,
+				  .name = name,
+				  .way = find_way(preflight),
+				  .first = !options->forked.start_ticks};
+	struct limpet_capture_setup setup;
 	struct limpet_capture_result result;
 	struct limpet_err err = {0};
 	bool stays = false;
@@ -461,14 +480,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 
 	memcpy(name, preflight->name, sizeof(name));
 	limpet_ui_clean(name);
-	command.way = find_way(preflight);
-	find_owner(&setup.owner_uid, &setup.owner_gid);
-	if (options->forked.start_ticks) {
-		setup.forked = &options->forked;
-		setup.leash = limpet_followers_leash();
-	} else {
-		command.first = true;
-	}
+	setup = setup_of(&command, tracee, preflight);
 	if (options->follow_fork) {
 		command.followers = limpet_followers_new(options, pid);
 		if (!command.followers)
@@ -492,7 +504,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 		seal(&command, limpet_capture_trace(command.capture));
 	limpet_capture_signals_open();
 	if (command.followers)
-		stays = limpet_followers_wait(command.followers, command.keep ? setup.leash : -1,
+		stays = limpet_followers_wait(command.followers, command.keep ? setup.lifeline : -1,
 					      &impatient, serve, &command);
 	if (command.keep)
 		limpet_capture_clean_children(command.capture, &result);

@@ -8,7 +8,7 @@
 
 #include "cli/capture_options.h"
 #include "common/trace_format.h"
-#include "injector/preflight.h"
+#include "injector/preflight/preflight.h"
 
 struct limpet_tracee;
 

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "injector/entry_list.h"
 #include "injector/forks.h"
-#include "injector/load.h"
+#include "injector/image/entry_list.h"
+#include "injector/remote/load.h"
 
 /* What holds when an option is not given; the help texts and manuals name these. */
 #define LIMPET_CAPTURE_AGENT_MEMORY_BYTES (UINT64_C(64) << 20)

@@ -6,8 +6,8 @@
 #include "cli/capture_command.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
-#include "injector/preflight.h"
-#include "injector/tracee.h"
+#include "injector/preflight/preflight.h"
+#include "injector/ptrace/tracee.h"
 
 int limpet_cmd_attach(int argc, char **argv)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/diff.h"
-#include "analyzer/diff_print.h"
+#include "analyzer/render/diff_print.h"
+#include "analyzer/views/diff.h"
 #include "cli/commands.h"
 #include "cli/page_file.h"
 #include "cli/pager.h"

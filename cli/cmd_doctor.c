@@ -9,7 +9,7 @@
 #include "cli/doctor_list.h"
 #include "cli/ui.h"
 #include "common/units.h"
-#include "injector/entry_list.h"
+#include "injector/image/entry_list.h"
 
 static const char help_text[] =
 	"Usage: limpet doctor [PID] [--json]\n"
@@ -135,27 +135,28 @@ static int show(pid_t pid, const struct limpet_preflight_options *options, bool 
 	return limpet_ui_finish(status);
 }
 
+enum {
+	OPTION_JSON = 256,
+	OPTION_PARTIAL,
+	OPTION_AGENT_MEMORY,
+	OPTION_ASSUME,
+	OPTION_LIST,
+	OPTION_LOAD
+};
+static const struct option long_options[] = {
+	{"pid", required_argument, NULL, 'p'},
+	{"json", no_argument, NULL, OPTION_JSON},
+	{"partial", no_argument, NULL, OPTION_PARTIAL},
+	{"alloc-functions", required_argument, NULL, OPTION_LIST},
+	{"agent-memory", required_argument, NULL, OPTION_AGENT_MEMORY},
+	{"assume-seccomp-ok", no_argument, NULL, OPTION_ASSUME},
+	{"load", required_argument, NULL, OPTION_LOAD},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
 int limpet_cmd_doctor(int argc, char **argv)
 {
-	enum {
-		OPTION_JSON = 256,
-		OPTION_PARTIAL,
-		OPTION_AGENT_MEMORY,
-		OPTION_ASSUME,
-		OPTION_LIST,
-		OPTION_LOAD
-	};
-	static const struct option long_options[] = {
-		{"pid", required_argument, NULL, 'p'},
-		{"json", no_argument, NULL, OPTION_JSON},
-		{"partial", no_argument, NULL, OPTION_PARTIAL},
-		{"alloc-functions", required_argument, NULL, OPTION_LIST},
-		{"agent-memory", required_argument, NULL, OPTION_AGENT_MEMORY},
-		{"assume-seccomp-ok", no_argument, NULL, OPTION_ASSUME},
-		{"load", required_argument, NULL, OPTION_LOAD},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	struct limpet_preflight_options options = {0};
 	LIMPET_FREE struct limpet_entry_list *list = NULL;
 	struct limpet_err err = {0};

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/export.h"
-#include "analyzer/export_sink.h"
+#include "analyzer/export/export.h"
+#include "analyzer/export/export_sink.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/findings.h"
-#include "analyzer/heap.h"
-#include "analyzer/history.h"
-#include "analyzer/html.h"
+#include "analyzer/model/history.h"
+#include "analyzer/render/html.h"
+#include "analyzer/views/findings.h"
+#include "analyzer/views/heap.h"
 #include "cli/commands.h"
 #include "cli/page_file.h"
 #include "cli/ui.h"
@@ -111,12 +111,13 @@ static int find(const struct limpet_heap *heap, const struct limpet_history *his
 	return 0;
 }
 
-/* Threads and lifetimes; *ret_course stays NULL where there are no single events. */
+/* Threads and lifetimes; *ret_thread_timeline stays NULL where there are no single events. */
 static int follow(const struct limpet_heap *heap, const struct limpet_history *history,
-		  const struct limpet_replay_options *selection, struct limpet_course **ret_course,
-		  struct limpet_err *err)
+		  const struct limpet_replay_options *selection,
+		  struct limpet_thread_timeline **ret_thread_timeline, struct limpet_err *err)
 {
-	int result = limpet_course_build(heap->reader, heap->model, history, selection, ret_course);
+	int result = limpet_thread_timeline_build(heap->reader, heap->model, history, selection,
+						  ret_thread_timeline);
 
 	if (result == -ENODATA)
 		return 0;
@@ -138,21 +139,21 @@ static int make_page(const struct html_options *o, struct limpet_heap *heap, str
 	};
 	struct limpet_history *history = NULL;
 	struct limpet_findings *findings = NULL;
-	struct limpet_course *course = NULL;
+	struct limpet_thread_timeline *thread_timeline = NULL;
 	int result = limpet_history_build(heap->reader, heap->model, MOST_STEPS,
 					  heap->filtered ? &selection : NULL, &history, err);
 
 	if (result >= 0)
 		result = find(heap, history, &findings, err);
 	if (result >= 0 && !o->quick)
-		result = follow(heap, history, &selection, &course, err);
+		result = follow(heap, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();
 	subject.history = history;
 	subject.findings = findings;
-	subject.course = course;
+	subject.thread_timeline = thread_timeline;
 	if (result >= 0)
 		result = write_page(o, &subject, err);
-	limpet_course_free(course);
+	limpet_thread_timeline_free(thread_timeline);
 	limpet_findings_free(findings);
 	limpet_history_free(history);
 	return result;

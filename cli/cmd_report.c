@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/findings.h"
-#include "analyzer/heap.h"
-#include "analyzer/history.h"
-#include "analyzer/report.h"
-#include "analyzer/report_json.h"
-#include "analyzer/report_text.h"
-#include "analyzer/view_json.h"
-#include "analyzer/view_text.h"
+#include "analyzer/model/history.h"
+#include "analyzer/render/report_json.h"
+#include "analyzer/render/report_text.h"
+#include "analyzer/render/view_json.h"
+#include "analyzer/render/view_text.h"
+#include "analyzer/views/findings.h"
+#include "analyzer/views/heap.h"
+#include "analyzer/views/report.h"
 #include "cli/commands.h"
 #include "cli/pager.h"
 #include "cli/ui.h"

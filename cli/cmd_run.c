@@ -9,9 +9,9 @@
 #include "cli/capture_command.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
-#include "injector/launch.h"
-#include "injector/preflight.h"
-#include "injector/tracee.h"
+#include "injector/preflight/preflight.h"
+#include "injector/ptrace/launch.h"
+#include "injector/ptrace/tracee.h"
 
 /* As env(1), nohup(1) and timeout(1) have them. */
 enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 };

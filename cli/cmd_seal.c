@@ -5,14 +5,14 @@
 #include <signal.h>
 #include <string.h>
 
-#include "analyzer/debuginfod.h"
-#include "analyzer/seal.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/seal/seal.h"
+#include "analyzer/symbols/debuginfod.h"
+#include "analyzer/trace/trace_reader.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "common/open_file.h"
-#include "injector/perf_map_file.h"
-#include "injector/proc.h"
+#include "injector/proc/perf_map_file.h"
+#include "injector/proc/proc.h"
 
 static const char help[] =
 	"Usage: limpet seal [OPTIONS] FILE\n"
@@ -127,9 +127,9 @@ static char *live_root(const struct limpet_trace_target *target)
 	return root;
 }
 
-/* ------------------------------------------------------------------ talk */
+/* ------------------------------------------------------------------ progress */
 
-struct talk {
+struct progress {
 	bool live; /* a progress line is on the terminal */
 	bool show;
 	int percent;
@@ -143,46 +143,46 @@ struct talk {
 
 static void show_progress(void *context, uint64_t done, uint64_t total)
 {
-	struct talk *talk = context;
+	struct progress *progress = context;
 	int percent = total ? (int)(100 * done / total) : 100;
 
-	if (!talk->show || percent == talk->percent)
+	if (!progress->show || percent == progress->percent)
 		return;
-	talk->percent = percent;
-	talk->live = true;
+	progress->percent = percent;
+	progress->live = true;
 	fprintf(stderr, "\rsealing %3d %%", percent);
 	fflush(stderr);
 }
 
 static void clear_progress(void *context)
 {
-	struct talk *talk = context;
+	struct progress *progress = context;
 
-	if (talk->live)
+	if (progress->live)
 		fputs("\r             \r", stderr);
-	talk->live = false;
+	progress->live = false;
 }
 
 static void note_missing(void *context, const char *path, uint64_t addresses,
 			 const struct limpet_err *err)
 {
-	struct talk *talk = context;
+	struct progress *progress = context;
 	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-	size_t used = strlen(talk->names);
+	size_t used = strlen(progress->names);
 
 	if (err->code == -EPROTO) {
-		if (!talk->unread++)
-			talk->unread_err = *err;
+		if (!progress->unread++)
+			progress->unread_err = *err;
 		return;
 	}
-	talk->missing++;
-	talk->missing_addresses += addresses;
-	if (talk->missing <= 4)
-		snprintf(talk->names + used, sizeof(talk->names) - used, "%s%s (%s)",
+	progress->missing++;
+	progress->missing_addresses += addresses;
+	if (progress->missing <= 4)
+		snprintf(progress->names + used, sizeof(progress->names) - used, "%s%s (%s)",
 			 used ? ", " : "", name[0] ? name : "?",
 			 err->code == -ESTALE ? "another build" : strerror(-err->code));
-	if (!talk->hint[0])
-		snprintf(talk->hint, sizeof(talk->hint), "%s", err->hint);
+	if (!progress->hint[0])
+		snprintf(progress->hint, sizeof(progress->hint), "%s", err->hint);
 }
 
 static void note_refused(void *context, const char *path, const char *file)
@@ -205,22 +205,23 @@ static void say_debuginfod(const struct limpet_debuginfod *debuginfod)
 			       limpet_debuginfod_fetched(debuginfod) == 1 ? "" : "s");
 }
 
-static void print_result(const struct seal_options *o, const struct talk *talk,
+static void print_result(const struct seal_options *o, const struct progress *progress,
 			 const struct limpet_seal_result *result)
 {
-	if (talk->missing) {
-		limpet_ui_warn("no file for %u module%s with %llu address%s: %s%s", talk->missing,
-			       talk->missing == 1 ? "" : "s",
-			       (unsigned long long)talk->missing_addresses,
-			       talk->missing_addresses == 1 ? "" : "es", talk->names,
-			       talk->missing > 4 ? "..." : "");
-		if (talk->hint[0])
-			limpet_ui_hint("%s", talk->hint);
+	if (progress->missing) {
+		limpet_ui_warn("no file for %u module%s with %llu address%s: %s%s",
+			       progress->missing, progress->missing == 1 ? "" : "s",
+			       (unsigned long long)progress->missing_addresses,
+			       progress->missing_addresses == 1 ? "" : "es", progress->names,
+			       progress->missing > 4 ? "..." : "");
+		if (progress->hint[0])
+			limpet_ui_hint("%s", progress->hint);
 	}
-	if (talk->unread > 1)
-		limpet_ui_warn("%s; and %u more", talk->unread_err.message, talk->unread - 1);
-	else if (talk->unread)
-		limpet_ui_warn("%s", talk->unread_err.message);
+	if (progress->unread > 1)
+		limpet_ui_warn("%s; and %u more", progress->unread_err.message,
+			       progress->unread - 1);
+	else if (progress->unread)
+		limpet_ui_warn("%s", progress->unread_err.message);
 	if (result->cancelled) {
 		limpet_ui_warn("interrupted: %llu of %llu address%s not looked up",
 			       (unsigned long long)result->skipped,
@@ -259,12 +260,12 @@ static void catch_signals(void)
 int limpet_cmd_seal(int argc, char **argv)
 {
 	struct seal_options options = {0};
-	struct talk talk = {.percent = -1};
+	struct progress progress = {.percent = -1};
 	struct limpet_seal_options seal = {.cancel = &cancelled,
 					   .progress = show_progress,
 					   .missing = note_missing,
 					   .refused = note_refused,
-					   .context = &talk};
+					   .context = &progress};
 	struct limpet_seal_result result = {0};
 	struct limpet_trace_reader *reader = NULL;
 	struct limpet_debuginfod *debuginfod;
@@ -290,11 +291,11 @@ int limpet_cmd_seal(int argc, char **argv)
 	debuginfod = limpet_debuginfod_new(&(struct limpet_debuginfod_options){
 		.limit_seconds = DEBUGINFOD_SECONDS, .cancel = &cancelled});
 	seal.debuginfod = debuginfod;
-	talk.show = !options.quiet && isatty(STDERR_FILENO);
-	limpet_ui_set_before_message(clear_progress, &talk);
+	progress.show = !options.quiet && isatty(STDERR_FILENO);
+	limpet_ui_set_before_message(clear_progress, &progress);
 	catch_signals();
 	status = limpet_seal(options.file, &seal, &result, &err);
-	clear_progress(&talk);
+	clear_progress(&progress);
 	say_debuginfod(debuginfod);
 	limpet_debuginfod_free(debuginfod);
 	if (seal.has_perf_map)
@@ -302,7 +303,7 @@ int limpet_cmd_seal(int argc, char **argv)
 	if (status < 0)
 		limpet_ui_error(&err);
 	else
-		print_result(&options, &talk, &result);
+		print_result(&options, &progress, &result);
 	limpet_ui_set_before_message(NULL, NULL);
 	return status < 0 || result.cancelled ? LIMPET_EXIT_FAILED : LIMPET_EXIT_OK;
 }

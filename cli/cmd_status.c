@@ -9,9 +9,9 @@
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "common/units.h"
-#include "injector/control_client.h"
-#include "injector/dormant.h"
-#include "injector/proc.h"
+#include "control/control_client.h"
+#include "injector/preflight/dormant.h"
+#include "injector/proc/proc.h"
 
 static const char help_text[] =
 	"Usage: limpet status [PID] [--json]\n"

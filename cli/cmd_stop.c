@@ -7,10 +7,10 @@
 #include "cli/capture_command.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
-#include "injector/capture.h"
-#include "injector/control_client.h"
-#include "injector/dormant.h"
-#include "injector/sealed.h"
+#include "collector/capture.h"
+#include "control/control_client.h"
+#include "injector/hook/sealed.h"
+#include "injector/preflight/dormant.h"
 
 static const char help_text[] =
 	"Usage: limpet stop [OPTIONS] PID...\n"

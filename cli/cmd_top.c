@@ -14,7 +14,7 @@
 #include "cli/ui.h"
 #include "cli/view_options.h"
 #include "common/units.h"
-#include "injector/control_client.h"
+#include "control/control_client.h"
 
 #define DELAY_NS 1000000000ull
 #define LEAST_DELAY_NS 100000000ull

@@ -7,7 +7,7 @@
 
 #include "cli/ui.h"
 #include "common/units.h"
-#include "injector/proc.h"
+#include "injector/proc/proc.h"
 
 struct row {
 	struct limpet_preflight *preflight;

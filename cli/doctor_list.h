@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "injector/preflight.h"
+#include "injector/preflight/preflight.h"
 
 /* Looks at all processes, largest RSS first, and prints the table (or the JSON). Answers the exit
  * status. */

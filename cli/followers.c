@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 
 #include "cli/ui.h"
-#include "injector/descendants.h"
-#include "injector/footprint.h"
-#include "injector/proc.h"
+#include "injector/proc/descendants.h"
+#include "injector/proc/proc.h"
+#include "injector/remote/own_objects.h"
 
 /* What a limpet that we start finds its descriptors under. */
 enum { LEASH_FD = 3, SEAT_FD = 4, FIRST_FREE_FD = 10 };
@@ -28,7 +28,7 @@ enum { LEASH_FD = 3, SEAT_FD = 4, FIRST_FREE_FD = 10 };
 struct follower {
 	struct limpet_fork fork;
 	pid_t limpet; /* 0: ended */
-	int leash;    /* -1: let go */
+	int lifeline; /* -1: let go */
 	int out, err; /* memory files: what it says */
 	int status;   /* of exit(3) */
 	char *trace;  /* once it has ended, NULL: none was written */
@@ -47,11 +47,11 @@ struct limpet_followers {
 	uint64_t lost; /* the child ended or became another program before it was captured */
 };
 
-int limpet_followers_leash(void)
+int limpet_followers_lifeline(void)
 {
 	/* It was started by way of /proc/self/exe, and would be known as "exe". */
 	prctl(PR_SET_NAME, "limpet");
-	/* Nobody that we start holds our seat. */
+	/* Nobody that we start holds our permit. */
 	fcntl(LEASH_FD, F_SETFD, FD_CLOEXEC);
 	fcntl(SEAT_FD, F_SETFD, FD_CLOEXEC);
 	return LEASH_FD;
@@ -82,8 +82,8 @@ void limpet_followers_set_trace(struct limpet_followers *followers, const char *
 	followers->trace = strdup(trace);
 }
 
-/* A seat, as a descriptor: its lock ends with the last copy. -EAGAIN: all are taken. */
-static int take_seat(const struct limpet_followers *followers)
+/* A permit, as a descriptor: its lock ends with the last copy. -EAGAIN: all are taken. */
+static int take_permit(const struct limpet_followers *followers)
 {
 	char path[32];
 	LIMPET_CLOSE int fd = -1;
@@ -128,17 +128,17 @@ static void note_end(struct limpet_followers *followers, size_t at, int status)
 		text[strcspn(text, "\n")] = '\0';
 		ended.words = strdup(text);
 	}
-	if (ended.leash >= 0)
-		close(ended.leash);
+	if (ended.lifeline >= 0)
+		close(ended.lifeline);
 	close(ended.out);
 	close(ended.err);
-	ended.leash = ended.out = ended.err = -1;
+	ended.lifeline = ended.out = ended.err = -1;
 	followers->running--;
 	followers->list[at] = followers->list[followers->running];
 	followers->list[followers->running] = ended;
 	if (ended.trace ||
 	    (limpet_proc_start_time(ended.fork.pid, &ticks) == 0 &&
-	     ticks == ended.fork.start_ticks && limpet_footprint_has_execution(ended.fork.pid)))
+	     ticks == ended.fork.start_ticks && limpet_own_objects_has_execution(ended.fork.pid)))
 		return;
 	/* It failed for the reason that there was nothing left to capture. */
 	followers->lost++;
@@ -161,15 +161,15 @@ static void reap(struct limpet_followers *followers)
 
 bool limpet_followers_have_room(struct limpet_followers *followers)
 {
-	int seat;
+	int permit;
 
 	reap(followers);
 	if (followers->running >= LIMPET_FOLLOWERS_MAX)
 		return false;
-	seat = take_seat(followers);
-	if (seat < 0)
+	permit = take_permit(followers);
+	if (permit < 0)
 		return false;
-	close(seat);
+	close(permit);
 	return true;
 }
 
@@ -314,11 +314,11 @@ static int start(struct limpet_followers *followers, const struct limpet_fork *f
 {
 	struct words words = {.count = 0};
 	struct follower *more, follower = {.fork = *fork,
-					   .leash = -1,
+					   .lifeline = -1,
 					   .out = -1,
 					   .err = -1,
 					   .trace = name_trace(followers, fork->pid)};
-	int fds[4] = {-1, -1, -1, -1}, leash[2] = {-1, -1}, error = 0;
+	int fds[4] = {-1, -1, -1, -1}, lifeline[2] = {-1, -1}, error = 0;
 
 	if (followers->count == followers->room) {
 		size_t room = followers->room ? followers->room * 2 : 16;
@@ -331,12 +331,12 @@ static int start(struct limpet_followers *followers, const struct limpet_fork *f
 	}
 	if (!follower.trace || followers->count == followers->room)
 		error = -ENOMEM;
-	else if (pipe2(leash, O_CLOEXEC) < 0)
+	else if (pipe2(lifeline, O_CLOEXEC) < 0)
 		error = -errno;
 	fds[0] = move_up(memfd_create("limpet out", MFD_CLOEXEC));
 	fds[1] = move_up(memfd_create("limpet err", MFD_CLOEXEC));
-	fds[2] = move_up(leash[0]);
-	fds[3] = move_up(take_seat(followers));
+	fds[2] = move_up(lifeline[0]);
+	fds[3] = move_up(take_permit(followers));
 	for (int i = 0; i < 4 && !error; i++)
 		if (fds[i] < 0)
 			error = fds[i];
@@ -351,7 +351,7 @@ static int start(struct limpet_followers *followers, const struct limpet_fork *f
 		if (fds[i] >= 0)
 			close(fds[i]);
 	if (!error) {
-		follower.leash = leash[1];
+		follower.lifeline = lifeline[1];
 		follower.out = fds[0];
 		follower.err = fds[1];
 		if (followers->count > followers->running)
@@ -363,8 +363,8 @@ static int start(struct limpet_followers *followers, const struct limpet_fork *f
 	for (int i = 0; i < 2; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
-	if (leash[1] >= 0)
-		close(leash[1]);
+	if (lifeline[1] >= 0)
+		close(lifeline[1]);
 	free(follower.trace);
 	return error;
 }
@@ -382,22 +382,22 @@ void limpet_followers_start(struct limpet_followers *followers, const struct lim
 void limpet_followers_stop(struct limpet_followers *followers)
 {
 	for (size_t i = 0; i < followers->running; i++) {
-		if (followers->list[i].leash >= 0)
-			close(followers->list[i].leash);
-		followers->list[i].leash = -1;
+		if (followers->list[i].lifeline >= 0)
+			close(followers->list[i].lifeline);
+		followers->list[i].lifeline = -1;
 	}
 }
 
-bool limpet_followers_wait(struct limpet_followers *followers, int leash,
+bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
 			   const volatile sig_atomic_t *impatient, void (*serve)(void *context),
 			   void *context)
 {
 	const int pause_ms = 5;
-	struct pollfd let_go = {.fd = leash};
+	struct pollfd let_go = {.fd = lifeline};
 	bool stays = false;
 
 	for (reap(followers); followers->running; reap(followers)) {
-		if (leash < 0 || *impatient || let_go.revents)
+		if (lifeline < 0 || *impatient || let_go.revents)
 			limpet_followers_stop(followers);
 		for (size_t i = 0; *impatient && i < followers->running; i++)
 			kill(followers->list[i].limpet, SIGTERM);

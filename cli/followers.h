@@ -1,8 +1,8 @@
 /* --follow-fork: a limpet of its own for each child of the captured process, started by the one
  * that captures the parent.
  *
- * It is `limpet attach` like any other, with two descriptors more. The leash: a pipe whose other
- * end we hold; when that closes, at our end too, its capture ends. The seat: an open file with a
+ * It is `limpet attach` like any other, with two descriptors more. The lifeline: a pipe whose other
+ * end we hold; when that closes, at our end too, its capture ends. The permit: an open file with a
  * lock on one byte, which is let go of with the process; there are so many seats for all limpets of
  * one family, grandchildren's included. They are a process group each: a terminal's signals are for
  * the first. Main thread only. */
@@ -12,15 +12,15 @@
 #include <signal.h>
 
 #include "cli/capture_options.h"
-#include "injector/capture.h"
+#include "collector/capture.h"
 
 /* Captures of children at a time, of a family. */
 #define LIMPET_FOLLOWERS_MAX 32u
 
 struct limpet_followers;
 
-/* In a limpet that was started by another: takes over the descriptors. Answers the leash. */
-int limpet_followers_leash(void);
+/* In a limpet that was started by another: takes over the descriptors. Answers the lifeline. */
+int limpet_followers_lifeline(void);
 
 /* `options` and `pid` of the captured process; options are kept by reference. NULL: no memory, or
  * no descriptor. */
@@ -28,15 +28,15 @@ struct limpet_followers *limpet_followers_new(const struct limpet_capture_option
 					      pid_t pid);
 /* The trace from whose name theirs are made. */
 void limpet_followers_set_trace(struct limpet_followers *followers, const char *trace);
-/* Whether a seat is free. Notes those that have ended. */
+/* Whether a permit is free. Notes those that have ended. */
 bool limpet_followers_have_room(struct limpet_followers *followers);
 void limpet_followers_start(struct limpet_followers *followers, const struct limpet_fork *fork);
 /* Lets go of all leashes. */
 void limpet_followers_stop(struct limpet_followers *followers);
-/* Until all have ended; `serve` is called meanwhile. `leash`: ours; theirs are let go when it is,
- * or at once if it is -1. *impatient: likewise, and they are to skip sealing. Answers whether an
- * agent stays in one of the children. */
-bool limpet_followers_wait(struct limpet_followers *followers, int leash,
+/* Until all have ended; `serve` is called meanwhile. `lifeline`: ours; theirs are let go when it
+ * is, or at once if it is -1. *impatient: likewise, and they are to skip sealing. Answers whether
+ * an agent stays in one of the children. */
+bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
 			   const volatile sig_atomic_t *impatient, void (*serve)(void *context),
 			   void *context);
 /* In words, which children of the process were there before, and are nobody's. */

@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "analyzer/symbol_worker.h"
+#include "analyzer/symbols/symbol_worker.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "common/wire.h"

@@ -1,7 +1,30 @@
-CLI_SRC := cli/main.c cli/cmd_attach.c cli/cmd_run.c cli/capture_command.c cli/background.c cli/followers.c cli/ui.c cli/capture_options.c cli/cmd_status.c cli/cmd_stop.c cli/progress.c
-CLI_SRC += cli/cmd_doctor.c cli/doctor_list.c
-CLI_SRC += cli/cmd_report.c cli/cmd_seal.c cli/cmd_html.c cli/page_file.c cli/view_options.c cli/cmd_diff.c cli/cmd_export.c
-CLI_SRC += cli/cmd_top.c cli/top_source.c cli/top_rows.c cli/top_screen.c cli/top_draw.c cli/pager.c
+CLI_SRC := \
+	cli/background.c \
+	cli/capture_command.c \
+	cli/capture_options.c \
+	cli/cmd_attach.c \
+	cli/cmd_diff.c \
+	cli/cmd_doctor.c \
+	cli/cmd_export.c \
+	cli/cmd_html.c \
+	cli/cmd_report.c \
+	cli/cmd_run.c \
+	cli/cmd_seal.c \
+	cli/cmd_status.c \
+	cli/cmd_stop.c \
+	cli/cmd_top.c \
+	cli/doctor_list.c \
+	cli/followers.c \
+	cli/main.c \
+	cli/page_file.c \
+	cli/pager.c \
+	cli/progress.c \
+	cli/top_draw.c \
+	cli/top_rows.c \
+	cli/top_screen.c \
+	cli/top_source.c \
+	cli/ui.c \
+	cli/view_options.c
 
 # Rewritten only when it changes, so that a new commit relinks one object and nothing else.
 $(B)/version: FORCE

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "analyzer/export_sink.h"
+#include "analyzer/export/export_sink.h"
 #include "common/err.h"
 
 struct limpet_page_file {

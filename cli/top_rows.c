@@ -6,8 +6,8 @@
 #include <strings.h>
 #include <uthash.h>
 
-#include "analyzer/report_pen.h"
-#include "analyzer/view_text.h"
+#include "analyzer/render/report_printer.h"
+#include "analyzer/render/view_text.h"
 #include "common/plain_text.h"
 
 /* Callers shown behind a site's function. */
@@ -159,15 +159,16 @@ static void set_open(struct limpet_top_rows *rows, uint64_t key, bool open)
 /* By the names on the way: numbers of nodes and functions change. */
 static int name_nodes(struct limpet_top_rows *rows)
 {
-	const struct limpet_places *places = rows->view->places;
-	LIMPET_FREE uint64_t *functions = calloc(places->function_count + 1ul, sizeof(*functions));
+	const struct limpet_locations *locations = rows->view->locations;
+	LIMPET_FREE uint64_t *functions =
+		calloc(locations->function_count + 1ul, sizeof(*functions));
 
 	rows->keys = calloc(rows->tree->count, sizeof(*rows->keys));
 	if (!functions || !rows->keys)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < places->function_count; i++)
-		functions[i] = hash_text(hash_text(HASH_START, places->functions[i].name),
-					 places->functions[i].module);
+	for (uint32_t i = 0; i < locations->function_count; i++)
+		functions[i] = hash_text(hash_text(HASH_START, locations->functions[i].name),
+					 locations->functions[i].module);
 	/* The views have trees of their own. */
 	rows->keys[0] = HASH_START + rows->kind;
 	for (uint32_t i = 1; i < rows->tree->count; i++) {
@@ -188,13 +189,13 @@ static bool holds(const char *text, const char *what)
 
 static int search_functions(struct limpet_top_rows *rows)
 {
-	const struct limpet_places *places = rows->view->places;
+	const struct limpet_locations *locations = rows->view->locations;
 
-	rows->found = calloc(places->function_count + 1ul, sizeof(*rows->found));
+	rows->found = calloc(locations->function_count + 1ul, sizeof(*rows->found));
 	if (!rows->found)
 		return -ENOMEM;
-	for (uint32_t i = 0; rows->search && i < places->function_count; i++) {
-		const struct limpet_function *function = &places->functions[i];
+	for (uint32_t i = 0; rows->search && i < locations->function_count; i++) {
+		const struct limpet_function *function = &locations->functions[i];
 
 		rows->found[i] = holds(function->name, rows->search) ||
 				 holds(function->file, rows->search) ||
@@ -582,7 +583,7 @@ static void drop_nameless(char *name)
 static char *function_text(const struct limpet_top_rows *rows, uint32_t number, bool place,
 			   size_t columns)
 {
-	const struct limpet_function *function = &rows->view->places->functions[number];
+	const struct limpet_function *function = &rows->view->locations->functions[number];
 	LIMPET_FREE char *name = limpet_function_name(function, rows->view->full);
 	const char *where = NULL;
 	char *text = NULL;
@@ -594,7 +595,7 @@ static char *function_text(const struct limpet_top_rows *rows, uint32_t number, 
 	if (name && !rows->view->full)
 		drop_nameless(name);
 	if (name && limpet_plain_text_columns(name) > columns)
-		limpet_pen_cut(name, columns, true);
+		limpet_printer_cut(name, columns, true);
 	if (!name || asprintf(&text, "%s%s%s", name, place && where ? "  " : "",
 			      place && where ? where : "") < 0)
 		return NULL;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyzer/view.h"
+#include "analyzer/views/view.h"
 #include "cli/top_source.h"
 
 enum limpet_top_kind {

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/heap.h"
-#include "analyzer/live.h"
+#include "analyzer/model/live.h"
+#include "analyzer/views/heap.h"
 #include "cli/view_options.h"
 #include "common/open_file.h"
-#include "injector/perf_map_file.h"
-#include "injector/proc.h"
+#include "injector/proc/perf_map_file.h"
+#include "injector/proc/proc.h"
 
 struct limpet_top_source {
 	char *path;
@@ -17,8 +17,8 @@ struct limpet_top_source {
 	bool unsealed;            /* it is over, and the file has no names: live has */
 	struct limpet_heap heap;
 	const struct limpet_model *model;
-	struct limpet_places *places; /* of the live model */
-	uint64_t generation;          /* that they are of */
+	struct limpet_locations *locations; /* of the live model */
+	uint64_t generation;                /* that they are of */
 	struct limpet_model_site *kept;
 	struct limpet_view view;
 	struct limpet_replay *replay;
@@ -118,7 +118,7 @@ void limpet_top_source_free(struct limpet_top_source *source)
 {
 	if (!source)
 		return;
-	limpet_places_free(source->places);
+	limpet_locations_free(source->locations);
 	limpet_live_free(source->live);
 	limpet_replay_free(source->replay);
 	if (source->heap.reader)
@@ -152,8 +152,8 @@ int limpet_top_source_update(struct limpet_top_source *source, struct limpet_err
 		source->model = limpet_live_model(source->live);
 		return source->model ? 1 : -ENOMEM;
 	}
-	limpet_places_free(source->places);
-	source->places = NULL;
+	limpet_locations_free(source->locations);
+	source->locations = NULL;
 	limpet_live_free(source->live);
 	source->live = NULL;
 	return 1;
@@ -170,11 +170,11 @@ static int refresh_live(struct limpet_top_source *source, uint64_t window_ns)
 	source->model = limpet_live_model(source->live);
 	if (!source->model)
 		return -ENOMEM;
-	if (source->places && source->generation == generation)
+	if (source->locations && source->generation == generation)
 		return 0;
-	limpet_places_free(source->places);
-	source->places = NULL;
-	result = limpet_places_new(source->model, &source->places);
+	limpet_locations_free(source->locations);
+	source->locations = NULL;
+	result = limpet_locations_new(source->model, &source->locations);
 	source->generation = generation;
 	return result;
 }
@@ -184,7 +184,7 @@ static int keep_sites(struct limpet_top_source *source, const struct limpet_filt
 	struct limpet_view *view = &source->view;
 	LIMPET_FREE bool *nodes = NULL;
 	size_t count = 0;
-	int result = limpet_filter_nodes(filter, view->places, &nodes);
+	int result = limpet_filter_nodes(filter, view->locations, &nodes);
 
 	if (result < 0)
 		return result;
@@ -207,7 +207,7 @@ int limpet_top_source_view(struct limpet_top_source *source, const struct limpet
 	if (result < 0)
 		return result;
 	source->view = (struct limpet_view){
-		.places = source->live ? source->places : source->heap.places,
+		.locations = source->live ? source->locations : source->heap.locations,
 		.sites = source->model->sites,
 		.site_count = source->model->site_count,
 		.sort = look->sort,

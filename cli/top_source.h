@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyzer/filter.h"
-#include "analyzer/model.h"
-#include "analyzer/replay.h"
-#include "analyzer/view.h"
+#include "analyzer/model/filter.h"
+#include "analyzer/model/model.h"
+#include "analyzer/model/replay.h"
+#include "analyzer/views/view.h"
 #include "common/err.h"
 
 struct limpet_top_source;

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyzer/filter.h"
-#include "analyzer/report.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/model/filter.h"
+#include "analyzer/trace/trace_reader.h"
+#include "analyzer/views/report.h"
 
 /* Values for getopt_long's tables; a command's own start at LIMPET_OPT_OWN. */
 enum {

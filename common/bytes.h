@@ -1,5 +1,5 @@
-/* A growing string of bytes. Want of memory sticks (`failed`), so that a record is written without
- * a check a field and asked once. Zero-initialised is empty and valid. */
+/* A growing string of bytes. An allocation failure is sticky: write a whole record, then check
+ * `failed` once. Zero-initialised is empty and valid. */
 #ifndef LIMPET_COMMON_BYTES_H
 #define LIMPET_COMMON_BYTES_H
 

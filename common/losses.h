@@ -1,7 +1,7 @@
 /* Why a trace is not complete, and why a figure may not be the true one: every reason there is,
- * once. The recorder says which of them hold (injector/recorder.h), a reader adds its own
- * (analyzer/model_losses.h); what each of them means for the words `complete` and `exact` stands
- * here alone. docs/losses.md has the ways that lead to them.
+ * once. The recorder says which of them hold (recorder/recorder.h), a reader adds its own
+ * (analyzer/model/model_losses.h); what each of them means for the words `complete` and `exact`
+ * stands here alone. docs/losses.md has the ways that lead to them.
  *
  * complete: every event of every allocator that the head of the report lists is in the trace.
  * exact: every figure that is printed is the true one. */

@@ -1,10 +1,11 @@
 /* Unwind tables: what is left of a module's .eh_frame once everything that a call stack never needs
  * is gone.
  *
- * Freestanding: written by injector/unwind_compile.c outside the target, read by the agent inside a
- * malloc hook. A table is one block of bytes without pointers: it may lie at any address that is a
- * multiple of 16. Program counters are counted from the start of the module's covered range
- * (struct limpet_unwind_module.start), so that a table serves every process that maps the module.
+ * Freestanding: written by injector/unwind/unwind_compile.c outside the target, read by the agent
+ * inside a malloc hook. A table is one block of bytes without pointers: it may lie at any address
+ * that is a multiple of 16. Program counters are counted from the start of the module's covered
+ * range (struct limpet_unwind_module.start), so that a table serves every process that maps the
+ * module.
  *
  *     struct limpet_unwind_table          head
  *     uint32_t index[bucket_count + 1]    first row at or above bucket << bucket_shift

@@ -46,11 +46,19 @@ enum limpet_op {
 
 /* ------------------------------------------------------------------ events, in chunks
  *
- * A record is 2 or 3 words of 64 bits:
- *   word 0: bits 0..7 enum limpet_event_type, bits 8..63 time stamp (clock ticks since
- * `clock_base`) word 1: address word 2: low 32 bits size (or usable size), high 32 bits stack id;
- * or, if the type has LIMPET_EVENT_WIDE, the whole size, and the stack id follows in word 3. FREE
- * and MUNMAP carry no stack (0). A realloc that returns a block is FREE then ALLOC.
+ * A record is 3 words of 64 bits, or 4 if its type has LIMPET_EVENT_WIDE. */
+/* clang-format off */
+/*
+ *	word  bits    ordinary                         LIMPET_EVENT_WIDE
+ *	0     0..7    enum limpet_event_type           the same
+ *	      8..63   ticks since `clock_base`         the same
+ *	1     0..63   address                          the same
+ *	2     0..31   size, or usable size             size, all 64 bits
+ *	      32..63  stack: a node's number, or 0
+ *	3     0..31   -                                stack
+ */
+/* clang-format on */
+/* FREE and MUNMAP carry no stack (0). A realloc that returns a block is FREE then ALLOC.
  *
  * Between OVERLOAD and ROOM, whose address is the overload's number, allocations are samples. Calls
  * that began before ROOM may follow it. */
@@ -108,7 +116,7 @@ struct limpet_thread {
 	uint64_t stack_high;  /*   holds this thread's stack; 0: unknown */
 	uint64_t sequence;    /* of the next chunk */
 	uint32_t truncated;   /* stacks cut short */
-	uint32_t memos;       /* the agent's own: page << 8 | count of what it remembers */
+	uint32_t stack_cache; /* the agent's own: page << 8 | count of what it remembers */
 	struct limpet_sample_state sample;
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct limpet_thread) == 128, "two threads would write to one cache line");
@@ -144,12 +152,12 @@ struct limpet_node {
 #define LIMPET_NODE_GONE_FLAG(number) ((uint32_t)(number) << 8)
 
 /* A stack that was walked before, by the fingerprint of the words that the walk read. */
-struct limpet_print {
-	uint64_t print;
-	uint64_t state; /* low half: node, with LIMPET_PRINT_TRUNCATED, or 0: empty; high half: +1
-			 * at each change, odd while it lasts */
+struct limpet_fingerprint {
+	uint64_t fingerprint;
+	uint64_t state; /* low half: node, with LIMPET_FINGERPRINT_TRUNCATED, or 0: empty; high
+			 * half: +1 at each change, odd while it lasts */
 };
-#define LIMPET_PRINT_TRUNCATED (1u << 31) /* as of LIMPET_NODE_TRUNCATED */
+#define LIMPET_FINGERPRINT_TRUNCATED (1u << 31) /* as of LIMPET_NODE_TRUNCATED */
 
 /* ------------------------------------------------------------------ hooks and slots */
 
@@ -326,9 +334,9 @@ struct limpet_shm_layout {
 	uint64_t unwind_modules_offset; /* two arrays of LIMPET_MAX_UNWIND_MODULES */
 	uint64_t free_chunks_offset;    /* bit map, 1: free; 64-bit words */
 	uint64_t modules_offset;        /* struct limpet_known_module[LIMPET_MAX_KNOWN_MODULES] */
-	uint64_t prints_offset;         /* struct limpet_print[print_count] */
-	/* thread_count, node_index_count, print_count: powers of 2 */
-	uint32_t thread_count, chunk_count, node_count, node_index_count, print_count;
+	uint64_t fingerprints_offset;   /* struct limpet_fingerprint[fingerprint_count] */
+	/* thread_count, node_index_count, fingerprint_count: powers of 2 */
+	uint32_t thread_count, chunk_count, node_count, node_index_count, fingerprint_count;
 	uint32_t thread_limit; /* states that may ever be claimed */
 	uint32_t room_pages;   /* for threads that have more to remember */
 	/* of sampling; see agent/sampled.h */

@@ -1,5 +1,6 @@
-/* Lets a pool report its own blocks to limpet. Nothing to link: the functions below do nothing,
- *until a capture hooks them where they begin. Each costs a call.
+/* clang-format off */
+/* Lets a pool report its own blocks to limpet. Nothing to link: the functions below do nothing
+ * until a capture hooks them where they begin. Each costs a call.
  *
  *	#include <limpet.h>
  *	LIMPET_POOL(arena)
@@ -18,6 +19,7 @@
  * _allocated before a block is handed out, _freed before its memory is used again. What a pool gets
  * by _chunk and gives back by _chunk_back is its raw material, and not counted: its blocks are. The
  * name is the allocator's in reports. Programs must keep their symbol table (not be stripped). */
+/* clang-format on */
 #ifndef LIMPET_H
 #define LIMPET_H
 

@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "injector/footprint.h"
-#include "injector/memfd.h"
-#include "injector/proc.h"
+#include "injector/hook/thunks.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/proc.h"
+#include "injector/remote/own_objects.h"
+#include "injector/remote/sharers.h"
 #include "injector/session.h"
-#include "injector/sharers.h"
-#include "injector/thunks.h"
 
 #define PATIENCE_NS 2000000000u /* for one child */
 
@@ -26,7 +26,7 @@ static bool maps_ours(pid_t pid)
 	for (size_t i = 0; i < maps.count && !holds; i++)
 		holds = limpet_memfd_is_agent(maps.list[i].path) &&
 			!limpet_thunks_were_left(pid, &maps.list[i]) &&
-			limpet_footprint_has_inode(maps.list[i].inode);
+			limpet_own_objects_has_inode(maps.list[i].inode);
 	limpet_proc_maps_done(&maps);
 	return holds;
 }
@@ -55,13 +55,13 @@ static bool holds_ours(pid_t pid, pid_t parent)
 	LIMPET_FREE int *fds = NULL;
 	int count;
 
-	if (!limpet_footprint_has_execution(pid) || limpet_sharers_share(parent, pid))
+	if (!limpet_own_objects_has_execution(pid) || limpet_sharers_share(parent, pid))
 		return false;
 	if (maps_ours(pid))
 		return true;
 	count = descends_from(pid, parent) ? limpet_proc_fds(pid, &fds) : 0;
 	for (int i = 0; i < count; i++)
-		if (limpet_footprint_has(pid, fds[i]))
+		if (limpet_own_objects_has(pid, fds[i]))
 			return true;
 	return false;
 }

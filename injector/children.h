@@ -1,6 +1,6 @@
 /* Children that the target forked during a capture: they hold a copy of the agent, switched off
  * from the first instruction on, and slots that lead into it; or, forked while a thread was
- * borrowed, of the stub and of descriptors. */
+ * hijacked, of the stub and of descriptors. */
 #ifndef LIMPET_INJECTOR_CHILDREN_H
 #define LIMPET_INJECTOR_CHILDREN_H
 
@@ -17,7 +17,7 @@ struct limpet_children {
 };
 
 /* Finds every process but `parent`, and those of which `is_followed` answers true (NULL: none),
- * that was forked from a target of ours and has something of our footprint, and removes it there as
+ * that was forked from a target of ours and has one of our objects, and removes it there as
  * from the parent, until the deadline.
  * 0 or -errno; what could not be cleaned is listed. */
 int limpet_children_clean(pid_t parent, uint64_t deadline_ns,

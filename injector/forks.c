@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "injector/footprint.h"
-#include "injector/memory.h"
-#include "injector/proc.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/remote/own_objects.h"
 
 /* How often new processes are looked for at most: what one look costs comes on top, many times, so
  * that a machine with thousands of processes is not kept busy. */
@@ -109,7 +109,7 @@ static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 		return;
 	fork.image_inode = silent_copy(pid, forks->control_page);
 	/* Another capture's agent is for that capture's limpet. */
-	if (!limpet_footprint_has_inode(fork.image_inode))
+	if (!limpet_own_objects_has_inode(fork.image_inode))
 		return;
 	forks->stats.found++;
 	if (!have_room((void **)&forks->list, forks->count, &forks->room, sizeof(*forks->list))) {

@@ -1,16 +1,89 @@
-INJECTOR_SRC := injector/merge.c injector/module_book.c injector/plausible.c injector/collector.c injector/target_end.c injector/launch.c injector/children.c injector/sharers.c injector/growing.c injector/forks.c injector/descendants.c injector/capture.c \
-	injector/memory.c injector/descriptor.c injector/tables.c injector/sealed.c injector/footprint.c injector/watchdog.c injector/priority.c injector/tracee.c injector/arch/$(ARCH)/home_frame.c injector/modules.c \
-	injector/segment.c injector/loader_lock.c injector/loader_error.c injector/plan.c injector/safepoint.c injector/code_reader.c \
-	injector/agent_image.c injector/signal_frame.c injector/quiesce.c injector/pages.c injector/addresses.c injector/copies.c injector/borrow.c injector/stop_effect.c injector/arch/$(ARCH)/stop_calls.c injector/thunks.c injector/remains.c \
-	injector/turn.c injector/arch/$(ARCH)/entry_code.c injector/entry_names.c injector/entry_list.c injector/entry_find.c injector/entry_late.c injector/entry_nim.c injector/arch/$(ARCH)/nim_code.c injector/standstill.c injector/outside.c injector/near.c \
+INJECTOR_SRC := \
+	injector/children.c \
+	injector/forks.c \
+	injector/leftovers.c \
 	injector/session.c
-INJECTOR_SRC += injector/accounts.c injector/proc.c injector/proc_files.c injector/proc_maps.c injector/proc_threads.c injector/tid_offset.c injector/last_words.c injector/cgroup.c injector/perf_map_file.c
-INJECTOR_SRC += injector/runtime_dir.c injector/control.c injector/control_socket.c injector/control_client.c injector/dormant.c
-INJECTOR_SRC += injector/cfi_reader.c injector/cfi_rule.c injector/cfi.c injector/unwind_builder.c \
-	injector/unwind_compile.c
-INJECTOR_SRC += injector/trace_sync.c injector/trace_ring.c injector/trace_writer.c injector/live_table.c injector/mapping_table.c \
-	injector/thread_numbers.c injector/site_book.c injector/ledger.c injector/sum_book.c injector/event_columns.c injector/trace_press.c injector/recorder_blocks.c injector/recorder.c
-INJECTOR_SRC += injector/elf_file.c injector/seccomp_eval.c injector/seccomp_calls.c \
-	injector/seccomp_read.c injector/seccomp_probe.c injector/seccomp_watch.c
-INJECTOR_SRC += injector/preflight.c injector/preflight_permission.c injector/preflight_program.c \
-	injector/preflight_allocators.c injector/preflight_seccomp.c injector/preflight_limits.c injector/preflight_threads.c
+
+INJECTOR_SRC += \
+	injector/preflight/dormant.c \
+	injector/preflight/preflight.c \
+	injector/preflight/preflight_limits.c \
+	injector/preflight/preflight_permission.c \
+	injector/preflight/preflight_program.c \
+	injector/preflight/preflight_seccomp.c \
+	injector/preflight/preflight_threads.c \
+	injector/preflight/seccomp_calls.c \
+	injector/preflight/seccomp_eval.c \
+	injector/preflight/seccomp_probe.c \
+	injector/preflight/seccomp_read.c \
+	injector/preflight/seccomp_watch.c
+
+INJECTOR_SRC += \
+	injector/hook/addresses.c \
+	injector/hook/hook_pointers.c \
+	injector/hook/inline_hook.c \
+	injector/hook/remote_patch.c \
+	injector/hook/plan.c \
+	injector/hook/sealed.c \
+	injector/hook/thunks.c
+
+INJECTOR_SRC += \
+	injector/remote/agent_image.c \
+	injector/remote/hijack.c \
+	injector/remote/own_objects.c \
+	injector/remote/growing.c \
+	injector/remote/loader_error.c \
+	injector/remote/loader_lock.c \
+	injector/remote/quiesce.c \
+	injector/remote/safepoint.c \
+	injector/remote/segment.c \
+	injector/remote/sharers.c \
+	injector/remote/tables.c
+
+INJECTOR_SRC += \
+	injector/ptrace/arch/$(ARCH)/sigreturn_frame.c \
+	injector/ptrace/arch/$(ARCH)/stop_calls.c \
+	injector/ptrace/last_words.c \
+	injector/ptrace/launch.c \
+	injector/ptrace/priority.c \
+	injector/ptrace/signal_frame.c \
+	injector/ptrace/stop_all.c \
+	injector/ptrace/stop_effect.c \
+	injector/ptrace/tracee.c \
+	injector/ptrace/target_lock.c \
+	injector/ptrace/watchdog.c
+
+INJECTOR_SRC += \
+	injector/unwind/cfi.c \
+	injector/unwind/cfi_reader.c \
+	injector/unwind/cfi_rule.c \
+	injector/unwind/unwind_builder.c \
+	injector/unwind/unwind_compile.c
+
+INJECTOR_SRC += \
+	injector/image/memory_owners.c \
+	injector/image/arch/$(ARCH)/entry_code.c \
+	injector/image/arch/$(ARCH)/nim_code.c \
+	injector/image/code_reader.c \
+	injector/image/elf_file.c \
+	injector/image/entry_find.c \
+	injector/image/entry_late.c \
+	injector/image/entry_list.c \
+	injector/image/entry_names.c \
+	injector/image/entry_nim.c \
+	injector/image/modules.c \
+	injector/image/preflight_allocators.c
+
+INJECTOR_SRC += \
+	injector/proc/cgroup.c \
+	injector/proc/descendants.c \
+	injector/proc/descriptor.c \
+	injector/proc/memory.c \
+	injector/proc/pages.c \
+	injector/proc/perf_map_file.c \
+	injector/proc/proc.c \
+	injector/proc/proc_files.c \
+	injector/proc/proc_maps.c \
+	injector/proc/proc_threads.c \
+	injector/proc/target_end.c \
+	injector/proc/tid_offset.c

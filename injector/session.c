@@ -14,33 +14,33 @@
 #include "common/clock.h"
 #include "common/family.h"
 #include "common/wire.h"
-#include "injector/agent_image.h"
-#include "injector/arch.h"
-#include "injector/borrow.h"
-#include "injector/descriptor.h"
-#include "injector/footprint.h"
-#include "injector/growing.h"
-#include "injector/last_words.h"
-#include "injector/loader_lock.h"
-#include "injector/memfd.h"
-#include "injector/memory.h"
-#include "injector/near.h"
-#include "injector/outside.h"
-#include "injector/pages.h"
-#include "injector/plan.h"
-#include "injector/priority.h"
-#include "injector/proc.h"
-#include "injector/remains.h"
-#include "injector/safepoint.h"
-#include "injector/sealed.h"
-#include "injector/seccomp_watch.h"
-#include "injector/sharers.h"
-#include "injector/tables.h"
-#include "injector/thunks.h"
-#include "injector/tid_offset.h"
-#include "injector/tracee.h"
-#include "injector/turn.h"
-#include "injector/watchdog.h"
+#include "injector/hook/inline_hook.h"
+#include "injector/hook/plan.h"
+#include "injector/hook/remote_patch.h"
+#include "injector/hook/sealed.h"
+#include "injector/hook/thunks.h"
+#include "injector/leftovers.h"
+#include "injector/preflight/seccomp_watch.h"
+#include "injector/proc/descriptor.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/pages.h"
+#include "injector/proc/proc.h"
+#include "injector/proc/tid_offset.h"
+#include "injector/ptrace/arch.h"
+#include "injector/ptrace/last_words.h"
+#include "injector/ptrace/priority.h"
+#include "injector/ptrace/target_lock.h"
+#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/watchdog.h"
+#include "injector/remote/agent_image.h"
+#include "injector/remote/growing.h"
+#include "injector/remote/hijack.h"
+#include "injector/remote/loader_lock.h"
+#include "injector/remote/own_objects.h"
+#include "injector/remote/safepoint.h"
+#include "injector/remote/sharers.h"
+#include "injector/remote/tables.h"
 
 /* What leaving opens at a time, with a margin: held from before anything is touched, so that it can
  * be left whatever else opens files meanwhile. */
@@ -52,12 +52,12 @@
 #define SETTLE_NS UINT64_C(1000000000)
 /* A collector that lives reads what is there more often than this. */
 #define BEAT_NS UINT64_C(3000000000) /* several times the longest between two looks */
-/* Of a process that lives, but for threads that were borrowed. */
+/* Of a process that lives, but for threads that were hijacked. */
 #define LEAVE_TRIES 8u
 /* How often it is asked whether a process that is not clean has come to its end, 5 ms apart. */
 #define END_LOOKS 200u
-/* How long leaving waits for its turn. */
-#define LEAVE_TURN_NS UINT64_C(1000000000)
+/* How long leaving waits for the target lock. */
+#define LEAVE_LOCK_NS UINT64_C(1000000000)
 /* For the search for copies, on top of the deadline and for each MiB that the program holds: twice
  * what two searches take on a busy machine. */
 #define SEARCH_NS_PER_MIB UINT64_C(4000000)
@@ -65,7 +65,7 @@
 struct limpet_session {
 	pid_t pid;
 	int pidfd;
-	int turn; /* to change the process: from the plan until it is carried out; else -1 */
+	int lock_fd; /* to change the process: from the plan until it is carried out; else -1 */
 	int spare[SPARE_FDS];
 	unsigned spare_count;
 	uint64_t start_ticks;
@@ -86,7 +86,7 @@ struct limpet_session {
 	uint32_t modules_seen; /* changes that the agent had noticed by then */
 	bool clock_is_tsc;     /* what the shared memory says of it is for the agent */
 	bool left_behind;      /* by an earlier limpet: its plan is not known */
-	bool anywhere; /* nothing of the program's is called, on whatever thread we borrow */
+	bool anywhere; /* nothing of the program's is called, on whatever thread we hijack */
 	bool outside;  /* slots are put back from outside */
 	int channel;
 	uint64_t info_address;   /* of limpet_agent_info in the target */
@@ -232,7 +232,7 @@ static int session_open(pid_t pid, uint64_t timeout_ns, struct limpet_session **
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	session->pid = pid;
 	session->timeout_ns = timeout_ns;
-	session->channel = session->turn = -1;
+	session->channel = session->lock_fd = -1;
 	session->segment.shm_fd = session->segment.arena_fd = -1;
 	session->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	error = session->pidfd < 0 ? limpet_errno()
@@ -281,12 +281,12 @@ static void release_spares(struct limpet_session *session)
 }
 
 /* Nobody of the target is stopped after this. */
-static void end_turn(struct limpet_session *session)
+static void release_target_lock(struct limpet_session *session)
 {
 	limpet_tracee_rest();
-	if (session->turn >= 0)
-		close(session->turn);
-	session->turn = -1;
+	if (session->lock_fd >= 0)
+		close(session->lock_fd);
+	session->lock_fd = -1;
 }
 
 void limpet_session_free(struct limpet_session *session)
@@ -294,7 +294,7 @@ void limpet_session_free(struct limpet_session *session)
 	if (!session)
 		return;
 	release_spares(session);
-	end_turn(session);
+	release_target_lock(session);
 	limpet_watchdog_bury(true);
 	limpet_safepoint_free(session->safepoint);
 	limpet_last_words_forget();
@@ -325,7 +325,7 @@ static int make_safepoint(struct limpet_session *session)
 	return 0;
 }
 
-/* Everything that borrowing needs, prepared while the target runs. */
+/* Everything that hijacking needs, prepared while the target runs. */
 static int session_arm(struct limpet_session *session, const struct limpet_session_options *options,
 		       struct limpet_err *err)
 {
@@ -381,21 +381,23 @@ int limpet_session_prepare(pid_t pid, const struct limpet_session_options *optio
 			   struct limpet_session **ret, struct limpet_err *err)
 {
 	struct limpet_session *session = NULL;
-	int turn = limpet_turn_take(pid, limpet_monotonic_ns() + options->timeout_ns, err), error;
+	int lock_fd =
+		    limpet_target_lock_take(pid, limpet_monotonic_ns() + options->timeout_ns, err),
+	    error;
 
-	if (turn < 0)
-		return turn;
+	if (lock_fd < 0)
+		return lock_fd;
 	error = cleanup(pid, options->timeout_ns, options->forked, err);
 	if (error >= 0)
 		error = session_open(pid, options->timeout_ns, &session, err);
 	if (error || !session) {
 		limpet_tracee_rest();
-		close(turn);
+		close(lock_fd);
 		return error;
 	}
-	session->turn = turn;
+	session->lock_fd = lock_fd;
 	limpet_seccomp_watch_begin(pid, &session->filters);
-	limpet_footprint_note_execution(pid);
+	limpet_own_objects_note_execution(pid);
 	error = explain_failure(session, session_arm(session, options, err), err);
 	if (!error)
 		error = hold_spares(session, err);
@@ -416,10 +418,10 @@ static bool may_call(void *context, pid_t tid)
 	return limpet_seccomp_watch_allows(&session->filters, session->pid, tid);
 }
 
-static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
-			 struct limpet_borrow_setup *ret)
+static void hijack_setup(struct limpet_session *session, uint64_t deadline_ns,
+			 struct limpet_hijack_setup *ret)
 {
-	*ret = (struct limpet_borrow_setup){
+	*ret = (struct limpet_hijack_setup){
 		.pid = session->pid,
 		.pidfd = session->pidfd,
 		.safepoint = &session->safepoint,
@@ -437,7 +439,7 @@ static void borrow_setup(struct limpet_session *session, uint64_t deadline_ns,
 	};
 }
 
-static void fill_boot(const struct limpet_session *session, const struct limpet_borrow *borrow,
+static void fill_boot(const struct limpet_session *session, const struct limpet_hijack *hijack,
 		      struct limpet_boot *boot)
 {
 	const struct limpet_plan *plan = &session->plan;
@@ -448,7 +450,7 @@ static void fill_boot(const struct limpet_session *session, const struct limpet_
 	boot->dlclose = plan->dlclose;
 	boot->dlerror = plan->dlerror;
 	if (plan->loader_error)
-		boot->message = limpet_tracee_regs(limpet_borrow_tracee(borrow))->fs_base +
+		boot->message = limpet_tracee_regs(limpet_hijack_tracee(hijack))->fs_base +
 				(uint64_t)plan->loader_error;
 	boot->dlopen_mode = plan->dlopen_mode;
 	boot->info = session->info_address;
@@ -544,9 +546,9 @@ static int explain_boot(const struct limpet_session *session, const struct limpe
 }
 
 static void near_setup(struct limpet_session *session, uint64_t deadline_ns,
-		       struct limpet_near_setup *ret)
+		       struct limpet_inline_hook_setup *ret)
 {
-	*ret = (struct limpet_near_setup){
+	*ret = (struct limpet_inline_hook_setup){
 		.pid = session->pid,
 		.deadline_ns = deadline_ns,
 		.check = check_identity,
@@ -557,10 +559,10 @@ static void near_setup(struct limpet_session *session, uint64_t deadline_ns,
 }
 
 /* The originals of hooked entries are where their beginnings have moved to. */
-static int map_near(struct limpet_session *session, struct limpet_borrow *borrow,
+static int map_near(struct limpet_session *session, struct limpet_hijack *hijack,
 		    struct limpet_start *start, struct limpet_err *err)
 {
-	int error = limpet_near_map(borrow, &session->modules, &session->entries, err);
+	int error = limpet_inline_hook_map(hijack, &session->modules, &session->entries, err);
 
 	for (size_t i = 0; i < session->entries.count && !error; i++)
 		start->hooks[session->entries.list[i].hook].original =
@@ -569,13 +571,13 @@ static int map_near(struct limpet_session *session, struct limpet_borrow *borrow
 }
 
 /* No agent has come of it. */
-static void unmap_near(struct limpet_session *session, struct limpet_borrow *borrow)
+static void unmap_near(struct limpet_session *session, struct limpet_hijack *hijack)
 {
 	for (uint32_t i = 0; i < session->entries.area_count; i++) {
 		struct limpet_entry_area *area = &session->entries.areas[i];
 
 		if (area->address)
-			limpet_borrow_unmap_last(borrow, area->address, area->bytes);
+			limpet_hijack_unmap_last(hijack, area->address, area->bytes);
 	}
 }
 
@@ -596,10 +598,10 @@ static int put_slots_in(void *context, int memory)
 
 	if (error)
 		return error;
-	limpet_outside_check(session->plan.slots, session->plan.slot_count, &session->modules.maps,
-			     &now);
+	limpet_remote_patch_check(session->plan.slots, session->plan.slot_count,
+				  &session->modules.maps, &now);
 	limpet_proc_maps_done(&now);
-	session->stats.slots_patched += limpet_outside_put_in(
+	session->stats.slots_patched += limpet_remote_patch_put_in(
 		memory, session->plan.slots, session->plan.slot_count, session->hooks,
 		session->info.thunks, session->info.thunk_bytes);
 	session->stats.slots_not_taken =
@@ -612,16 +614,16 @@ static int put_slots_in(void *context, int memory)
 static int put_slots_back(void *context, int memory)
 {
 	const struct limpet_session *session = context;
-	int answer = limpet_outside_put_back(session->pid, memory, &session->info);
+	int answer = limpet_remote_patch_put_back(session->pid, memory, &session->info);
 
 	return answer < 0 ? answer : 0;
 }
 
 /* All that is done from outside. */
-static int switch_on(struct limpet_session *session, const struct limpet_tracee *borrowed,
+static int switch_on(struct limpet_session *session, const struct limpet_tracee *hijacked,
 		     struct limpet_err *err)
 {
-	struct limpet_near_setup setup;
+	struct limpet_inline_hook_setup setup;
 
 	if (!session->entries.count && !session->plan.start.from_outside)
 		return 0;
@@ -630,8 +632,8 @@ static int switch_on(struct limpet_session *session, const struct limpet_tracee 
 		setup.also = put_slots_in;
 		setup.also_context = session;
 	}
-	return limpet_near_switch_on(&setup, borrowed, session->info.thunks,
-				     session->info.thunk_bytes, &session->entries, err);
+	return limpet_inline_hook_switch_on(&setup, hijacked, session->info.thunks,
+					    session->info.thunk_bytes, &session->entries, err);
 }
 
 /* Whether it has locked any memory: then what we map there may be locked, too. */
@@ -646,10 +648,10 @@ static bool locks_memory(const struct limpet_session *session)
 
 /* Hooks read the time from the processor's counter, and so does the vDSO: a thread from which that
  * is kept would end by it. */
-static int check_counter(const struct limpet_session *session, struct limpet_borrow *borrow,
+static int check_counter(const struct limpet_session *session, struct limpet_hijack *hijack,
 			 struct limpet_err *err)
 {
-	int answer = limpet_borrow_lacks_counter(borrow);
+	int answer = limpet_hijack_lacks_counter(hijack);
 
 	if (answer < 0)
 		return limpet_err_set(err, answer, "cannot ask process %d for its clock: %s",
@@ -692,7 +694,7 @@ static int check_places(const struct limpet_session *session, struct limpet_err 
 	return grows ? explain_growing(session, -EADDRINUSE, err) : 0;
 }
 
-static int enter_once(struct limpet_session *session, struct limpet_borrow *borrow, uint64_t nonce,
+static int enter_once(struct limpet_session *session, struct limpet_hijack *hijack, uint64_t nonce,
 		      int floor, bool *ret_started, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
@@ -701,12 +703,12 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 
 	if (!boot || error)
 		return limpet_err_set(err, error ? error : -ENOMEM, "cannot prepare the agent");
-	error = check_counter(session, borrow, err);
+	error = check_counter(session, hijack, err);
 	if (error)
 		return error;
 	limpet_last_words_prepare(&session->segment.shm->collector);
-	say_where_stacks_are(session, limpet_borrow_tracee(borrow));
-	fill_boot(session, borrow, boot);
+	say_where_stacks_are(session, limpet_hijack_tracee(hijack));
+	fill_boot(session, hijack, boot);
 	boot->operation = LIMPET_BOOT_ENTER;
 	boot->floor = floor;
 	boot->info_offset = image->info_offset;
@@ -718,19 +720,19 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 	boot->start.shm_bytes = session->segment.shm_bytes;
 	boot->start.unwind_bytes = session->segment.arena_bytes;
 	boot->start.unlock = locks_memory(session);
-	error = limpet_borrow_map(borrow, err);
+	error = limpet_hijack_map(hijack, err);
 	/* Also where no other place was found for the code itself. */
-	if ((!error || error == -ENOMEM) && limpet_borrow_below_growing(borrow))
+	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))
 		error = explain_growing(session, -ECANCELED, err);
 	if (!error && session->entries.count)
-		error = map_near(session, borrow, &boot->start, err);
+		error = map_near(session, hijack, &boot->start, err);
 	memcpy(session->hooks, boot->start.hooks, sizeof(session->hooks));
 	if (!error)
-		error = limpet_borrow_call(borrow, boot, &session->segment, err);
+		error = limpet_hijack_call(hijack, boot, &session->segment, err);
 	if (!error && boot->result)
 		error = explain_boot(session, boot, err);
 	if (error) {
-		unmap_near(session, borrow);
+		unmap_near(session, hijack);
 		return error;
 	}
 	*ret_started = true;
@@ -742,7 +744,7 @@ static int enter_once(struct limpet_session *session, struct limpet_borrow *borr
 				   sizeof(session->info));
 	if (error || session->info.magic != LIMPET_INFO_MAGIC || session->info.nonce != nonce)
 		return limpet_err_set(err, -EPROTO, "the agent that answered is not ours");
-	session->channel = limpet_borrow_take_channel(borrow);
+	session->channel = limpet_hijack_take_channel(hijack);
 	return 0;
 }
 
@@ -781,8 +783,8 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		 struct limpet_err *err)
 {
 	struct limpet_shm *shm = session->segment.shm;
-	struct limpet_borrow_setup setup;
-	struct limpet_borrow *borrow;
+	struct limpet_hijack_setup setup;
+	struct limpet_hijack *hijack;
 	bool started = false;
 	uint64_t nonce;
 	int floor = choose_floor(session), error, closing;
@@ -793,7 +795,7 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	if (!shm->max_depth)
 		shm->max_depth = 256;
 	shm->clock_base = limpet_session_clock(session);
-	borrow_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
 	error = check_identity(session);
 	if (error) {
 		limpet_tracee_release(tracee);
@@ -805,11 +807,11 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	error = tracee ? 0 : wait_for_sharers(session, setup.deadline_ns, err);
 	if (error)
 		return explain_failure(session, error, err);
-	error = tracee ? limpet_borrow_given(&setup, tracee, &borrow, err)
-		       : limpet_borrow_find(&setup, &borrow, err);
+	error = tracee ? limpet_hijack_given(&setup, tracee, &hijack, err)
+		       : limpet_hijack_find(&setup, &hijack, err);
 	if (error)
 		return explain_failure(session, error, err);
-	error = enter_once(session, borrow, nonce, floor, &started, err);
+	error = enter_once(session, hijack, nonce, floor, &started, err);
 	/* Not one instruction of its own is done unseen. Other programs run on meanwhile: it may
 	 * take more than one try. */
 	if (!error && tracee)
@@ -817,8 +819,8 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	/* A command of ours: not one instruction of its own has been done, nor will be. */
 	if (error && tracee)
 		kill(session->pid, SIGKILL);
-	session->stats.attach_attempts = limpet_borrow_attempts(borrow);
-	closing = limpet_borrow_finish(borrow);
+	session->stats.attach_attempts = limpet_hijack_attempts(hijack);
+	closing = limpet_hijack_finish(hijack);
 	if (!error && !closing)
 		error = check_places(session, err);
 	if (!error && !closing && !tracee)
@@ -841,7 +843,7 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 	int priority = limpet_priority_raise(), error = enter(session, tracee, err);
 
 	limpet_priority_set_back(priority);
-	end_turn(session);
+	release_target_lock(session);
 	return error;
 }
 
@@ -855,7 +857,7 @@ static void note_guard(struct limpet_session *session, const struct limpet_trace
 		session->guard = 0;
 }
 
-/* One call of an agent's entry on a borrowed thread. `place`: whose code near the program's is to
+/* One call of an agent's entry on a hijacked thread. `place`: whose code near the program's is to
  * go after it, and its thunks with it where the program keeps no address of them; NULL: all stays.
  */
 static int call_agent(struct limpet_session *session, uint32_t operation, uint64_t function,
@@ -863,8 +865,8 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 		      struct limpet_err *err)
 {
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
-	struct limpet_borrow_setup setup;
-	struct limpet_borrow *borrow;
+	struct limpet_hijack_setup setup;
+	struct limpet_hijack *hijack;
 	int priority, error, closing;
 
 	if (!boot)
@@ -872,27 +874,27 @@ static int call_agent(struct limpet_session *session, uint32_t operation, uint64
 	error = check_identity(session);
 	if (error)
 		return explain_identity(session, error, err);
-	borrow_setup(session, deadline_ns, &setup);
+	hijack_setup(session, deadline_ns, &setup);
 	priority = limpet_priority_raise();
-	error = limpet_borrow_find(&setup, &borrow, err);
+	error = limpet_hijack_find(&setup, &hijack, err);
 	if (error) {
 		limpet_priority_set_back(priority);
 		return error;
 	}
-	note_guard(session, limpet_borrow_tracee(borrow));
-	fill_boot(session, borrow, boot);
+	note_guard(session, limpet_hijack_tracee(hijack));
+	fill_boot(session, hijack, boot);
 	boot->operation = operation;
 	boot->call = function;
 	if (place && place->thunks_apart && !session->stats.copies.elsewhere)
 		boot->thunks = place->thunks;
-	error = limpet_borrow_map(borrow, err);
+	error = limpet_hijack_map(hijack, err);
 	if (!error)
-		error = limpet_borrow_call(borrow, boot, NULL, err);
+		error = limpet_hijack_call(hijack, boot, NULL, err);
 	/* What led there is gone with the agent. */
 	for (unsigned i = 0; place && i < place->near_count && !error && !boot->result; i++)
-		limpet_borrow_unmap_last(borrow, place->near[i].start,
+		limpet_hijack_unmap_last(hijack, place->near[i].start,
 					 place->near[i].end - place->near[i].start);
-	closing = limpet_borrow_finish(borrow);
+	closing = limpet_hijack_finish(hijack);
 	limpet_priority_set_back(priority);
 	if (error)
 		return error;
@@ -918,7 +920,7 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 {
 	int result = 0, error;
 
-	/* A borrowed thread may hold the lock that the agent would take. */
+	/* A hijacked thread may hold the lock that the agent would take. */
 	if (session->plan.start.from_outside)
 		return 0;
 	limpet_tracee_take_longest_stop_ns();
@@ -953,7 +955,7 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 		.shm = info->shm,
 	};
 	ret->thunks_apart = are_apart(session, info->thunks);
-	ret->near_count = limpet_near_find(session->pid, &session->modules.maps, ret->near);
+	ret->near_count = limpet_inline_hook_find(session->pid, &session->modules.maps, ret->near);
 	return 0;
 }
 
@@ -1065,7 +1067,7 @@ static int restore_copies(struct limpet_session *session, const struct limpet_ag
 			  bool files_only, uint64_t *deadline_ns, unsigned *ret_found)
 {
 	const struct timespec pause = {0, 20000000};
-	const struct limpet_copies_options options = {
+	const struct limpet_hook_pointers_options options = {
 		.way = LIMPET_PAGES_ASK,
 		.modules = &session->modules,
 		.files_only = files_only,
@@ -1079,9 +1081,9 @@ static int restore_copies(struct limpet_session *session, const struct limpet_ag
 
 	for (;;) {
 		uint64_t began_ns = limpet_monotonic_ns(), took_ns;
-		struct limpet_copies_stats copies;
-		int error = limpet_copies_restore(session->pid, place, session->info.hooks,
-						  &options, &copies);
+		struct limpet_hook_pointers_stats copies;
+		int error = limpet_hook_pointers_restore(session->pid, place, session->info.hooks,
+							 &options, &copies);
 
 		took_ns = limpet_monotonic_ns() - began_ns;
 		if (took_ns > session->search_ns)
@@ -1198,10 +1200,10 @@ static int check_gone(const struct limpet_session *session, const struct limpet_
 
 	if (session->left_behind)
 		return 0;
-	left = limpet_remains_find(session->pid, NULL) > 0;
+	left = limpet_leftovers_find(session->pid, NULL) > 0;
 	for (size_t i = 0; i < maps->count && !left; i++)
 		left = limpet_memfd_is_ours(maps->list[i].path) &&
-		       limpet_footprint_has_inode(maps->list[i].inode) &&
+		       limpet_own_objects_has_inode(maps->list[i].inode) &&
 		       !limpet_thunks_were_left(session->pid, &maps->list[i]);
 	return left ? limpet_err_set(err, -EBUSY,
 				     "not all that limpet made could be removed from process %d",
@@ -1240,15 +1242,13 @@ static int modules_if_changed(struct limpet_session *session, struct limpet_err 
 	return modules_again(session, err);
 }
 
-/* Slots and copies back, then the proof, then the end. Code is not put back while somebody runs
- * there who does not stand with the threads. Nor is the agent unmapped while one lives who may be
- * in it: who is born after the proof, of threads that are outside, is outside. */
-static int leave(struct limpet_session *session, struct limpet_err *err)
+/* Where the agent is, and its own part of leaving: slots put back. *ret_result: what it could not.
+ */
+static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
+			  struct limpet_agent_place *ret_place, int *ret_result,
+			  struct limpet_err *err)
 {
-	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
-	struct limpet_near_setup near;
-	struct limpet_agent_place place;
-	int result = 0, error;
+	int error;
 
 	if (limpet_modules_fingerprint(session->pid, session->modules.r_debug,
 				       &session->left_fingerprint) < 0)
@@ -1257,16 +1257,27 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 	if (error)
 		return error;
 	session->outside = session->info.map;
-	error = find_place(session, &place);
+	error = find_place(session, ret_place);
 	if (error)
 		return limpet_err_set(err, -ESRCH, "the agent is not in process %d any more",
 				      session->pid);
 	error = call_agent(session, LIMPET_BOOT_CALL, session->info.leave, NULL, deadline_ns,
-			   &result, err);
-	if (error)
-		return error;
-	if (place.near_count || session->info.map || result)
+			   ret_result, err);
+	if (!error && (ret_place->near_count || session->info.map || *ret_result))
 		error = wait_for_sharers(session, deadline_ns, err);
+	return error;
+}
+
+/* Slots and copies back, then the proof, then the end. Code is not put back while somebody runs
+ * there who does not stand with the threads. Nor is the agent unmapped while one lives who may be
+ * in it: who is born after the proof, of threads that are outside, is outside. */
+static int leave(struct limpet_session *session, struct limpet_err *err)
+{
+	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
+	struct limpet_inline_hook_setup near;
+	struct limpet_agent_place place;
+	int result = 0, error = begin_to_leave(session, deadline_ns, &place, &result, err);
+
 	if (error)
 		return error;
 	session->search_ns = search_ns(session);
@@ -1283,7 +1294,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 	 * before the symbols were put back is bound to the agent. */
 	do {
 		near.deadline_ns = deadline_ns;
-		error = limpet_near_switch_off(&near);
+		error = limpet_inline_hook_switch_off(&near);
 		if (error)
 			return limpet_err_set(
 				err, error == -ESRCH ? error : -EBUSY,
@@ -1295,7 +1306,8 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 			error = prove_unused(session, &place, &deadline_ns, err);
 		if (error)
 			return error;
-	} while (session->outside && limpet_outside_leads_there(session->pid, &session->info) &&
+	} while (session->outside &&
+		 limpet_remote_patch_leads_there(session->pid, &session->info) &&
 		 limpet_monotonic_ns() < deadline_ns);
 	error = wait_for_sharers(session, deadline_ns, err);
 	if (error)
@@ -1327,16 +1339,16 @@ void limpet_session_let_go(struct limpet_session *session)
 /* The agent is gone, and what is left leads nowhere. */
 static void clean_tables(struct limpet_session *session)
 {
-	struct limpet_borrow_setup setup;
+	struct limpet_hijack_setup setup;
 
-	borrow_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
 	if (limpet_tables_clean(&setup, (int)session->info.channel, &session->stats.table_left) ==
 	    0)
 		session->stats.table_left = 0;
 }
 
 /* A thread that went away under our hands, the main thread for one, is not the process: another is
- * borrowed for what is still to be done. */
+ * hijacked for what is still to be done. */
 static int leave_by_any(struct limpet_session *session, struct limpet_err *err)
 {
 	int error = leave(session, err);
@@ -1384,15 +1396,16 @@ static int leave_and_explain(struct limpet_session *session, struct limpet_err *
 
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 {
-	int turn, error;
+	int lock_fd, error;
 
 	release_spares(session);
 	/* Also without it: who keeps it that long is stopped or no limpet, and we have to go. */
-	turn = limpet_turn_take(session->pid, limpet_monotonic_ns() + LEAVE_TURN_NS, NULL);
+	lock_fd =
+		limpet_target_lock_take(session->pid, limpet_monotonic_ns() + LEAVE_LOCK_NS, NULL);
 	error = leave_and_explain(session, err);
 	limpet_tracee_rest();
-	if (turn >= 0)
-		close(turn);
+	if (lock_fd >= 0)
+		close(lock_fd);
 	return error;
 }
 
@@ -1507,14 +1520,14 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
 						       .assume_seccomp_ok = true};
 	const struct limpet_module *agent = NULL;
-	struct limpet_borrow_setup setup;
+	struct limpet_hijack_setup setup;
 	int error;
 
 	for (size_t i = 0; i < session->modules.count && !agent; i++)
 		if (session->modules.list[i].agent)
 			agent = &session->modules.list[i];
 	if (!agent) {
-		int found = limpet_remains_find(session->pid, &session->modules);
+		int found = limpet_leftovers_find(session->pid, &session->modules);
 
 		/* What may not be looked at is not ours. */
 		if (found <= 0)
@@ -1525,9 +1538,9 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 		return error;
 	if (abandoned)
 		limpet_loader_lock_free_orphaned(session->pid, session->plan.loader_lock);
-	borrow_setup(session, deadline_ns, &setup);
+	hijack_setup(session, deadline_ns, &setup);
 	error = agent ? leave_behind(session, agent, abandoned, err)
-		      : limpet_remains_remove(&setup, &session->modules, err);
+		      : limpet_leftovers_remove(&setup, &session->modules, err);
 	return error ? error : 1;
 }
 
@@ -1562,11 +1575,12 @@ static int cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet
 
 int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
 {
-	LIMPET_CLOSE int turn = limpet_turn_take(pid, limpet_monotonic_ns() + timeout_ns, err);
+	LIMPET_CLOSE int lock_fd =
+		limpet_target_lock_take(pid, limpet_monotonic_ns() + timeout_ns, err);
 	int result;
 
-	if (turn < 0)
-		return turn;
+	if (lock_fd < 0)
+		return lock_fd;
 	/* A thread that a limpet let go of by dying may not have had a processor yet: what it does
 	 * next is to be seen, too. With less than all of them there is still something to clean. */
 	if (!abandoned)

@@ -10,12 +10,12 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-#include "injector/copies.h"
-#include "injector/entry_late.h"
-#include "injector/load.h"
-#include "injector/modules.h"
-#include "injector/quiesce.h"
-#include "injector/segment.h"
+#include "injector/hook/hook_pointers.h"
+#include "injector/image/entry_late.h"
+#include "injector/image/modules.h"
+#include "injector/remote/load.h"
+#include "injector/remote/quiesce.h"
+#include "injector/remote/segment.h"
 
 struct limpet_session;
 struct limpet_tracee;
@@ -40,12 +40,12 @@ struct limpet_session_stats {
 	unsigned entries_refused; /* functions of allocators that are not seen */
 	bool thread_heaps;        /* blocks that go with their thread are not seen released */
 	struct limpet_quiesce_stats quiesce;
-	struct limpet_copies_stats copies;
+	struct limpet_hook_pointers_stats copies;
 };
 
-/* Takes the turn (turn.h), which ends with enter or free. Removes what an earlier limpet left, as
- * cleanup does. Then reads the target, plans, and makes the shared memory; the target runs on,
- * untouched. -EALREADY: another limpet captures it, or is at work on it. */
+/* Takes the target lock (target_lock.h); enter or free releases it. Removes what an earlier limpet
+ * left, as cleanup does. Then reads the target, plans, and makes the shared memory; the target runs
+ * on, untouched. -EALREADY: another limpet captures it, or is at work on it. */
 int limpet_session_prepare(pid_t pid, const struct limpet_session_options *options,
 			   struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already
@@ -59,12 +59,13 @@ int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *t
 int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err);
 /* Whether glibc's malloc alone is followed, of all that was there when the capture began. */
 bool limpet_session_follows_glibc_alone(struct limpet_session *session);
-/* Whether functions of this module are hooked where they begin; as limpet_accounts_name() asks. */
+/* Whether functions of this module are hooked where they begin; as limpet_memory_owners_name()
+ * asks. */
 bool limpet_session_has_entries(void *session, const struct limpet_module *module);
 /* `idle` is called while threads are waited for; it may drain the agent's buffers. */
 void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
 			     void *context);
-/* In its turn: slots back, copies back, proof, unload. 0, also where its thunks stay
+/* Under the target lock: slots and hook pointers back, proof, unload. 0, also where its thunks stay
  * (stats.copies.elsewhere); -EBUSY: the agent stays, switched off (dormant); -ESRCH: the target is
  * gone. Stops at nothing but the deadline. */
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
@@ -74,10 +75,10 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 void limpet_session_let_go(struct limpet_session *session);
 void limpet_session_free(struct limpet_session *session);
 
-/* In its turn: agents that an earlier limpet left behind: switched off, proven, unloaded. Answers
- * how many were removed, or -errno (-EBUSY: one could not be removed; -EALREADY: its collector
- * lives). `abandoned`: it is known that nobody collects from this process, though the channel is
- * open (a forked child). */
+/* Under the target lock: agents that an earlier limpet left behind: switched off, proven, unloaded.
+ * Answers how many were removed, or -errno (-EBUSY: one could not be removed; -EALREADY: its
+ * collector lives). `abandoned`: it is known that nobody collects from this process, though the
+ * channel is open (a forked child). */
 int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
 
 pid_t limpet_session_pid(const struct limpet_session *session);

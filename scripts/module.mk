@@ -1,7 +1,9 @@
 # Packages, lint, installation and the demonstration.
-.PHONY: bootstrap demo install uninstall
+.PHONY: bootstrap bootstrap-build demo install uninstall
 bootstrap:
 	$(Q)scripts/bootstrap
+bootstrap-build:
+	$(Q)scripts/bootstrap --build
 
 # What a capture costs, and for how long the target stands still: one thread that never rests, four that work, and
 # five hundred. Ratios are held against test/bench/ratios.json: a fifth worse fails. heaptrack is measured beside it
@@ -39,7 +41,8 @@ soak: $(B)/limpet
 		--window $(SOAK_WINDOW) $(SOAK_OPTIONS) '$(SOAK_NODE)' '$(SOAK_OUTPUT)'
 
 # ------------------------------------------------------------------ lint
-LINT_FOLDERS := agent analyzer cli common injector test/unit test/targets test/fuzz test/bench test/torture
+LINT_FOLDERS := agent $(patsubst %/,%,$(wildcard analyzer/*/)) cli collector common control injector \
+	$(filter-out injector/arch,$(patsubst %/,%,$(wildcard injector/*/))) recorder test/unit test/targets test/fuzz test/bench test/torture
 LINT_C := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.c $d/arch/*/*.c)))
 LINT_H := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.h $d/arch/*/*.h)))
 LINT_SHELL := $(sort $(wildcard scripts/*.bash test/integration/*.bash test/integration/*.bats \
@@ -141,6 +144,6 @@ uninstall:
 pictures: demo
 	$(Q)LIMPET=$(CURDIR)/$(B)/limpet scripts/pictures build/demo/server.limpet docs/pictures
 
-demo: bootstrap
+demo: bootstrap-build
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)LIMPET=$(CURDIR)/$(B)/limpet scripts/demo

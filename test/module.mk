@@ -58,7 +58,7 @@ $(B)/test/test_stop_effect: LDFLAGS_ALL += -Wl,--wrap=getxattr
 $(B)/test/test_seal: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,pwrite ftruncate)
 # Tests whose clock stands still until they move it.
 CLOCK_FIXTURE := $(addprefix -Wl$(comma)--wrap=,clock_gettime poll)
-CLOCK_TESTS := test_copies test_quiesce test_trace_sync test_debuginfod test_proc test_control test_dormant test_collector test_symbol_worker
+CLOCK_TESTS := test_hook_pointers test_quiesce test_trace_sync test_debuginfod test_proc test_control test_dormant test_collector test_symbol_worker
 $(addprefix $(B)/test/,$(CLOCK_TESTS)): LDFLAGS_ALL += $(CLOCK_FIXTURE)
 $(foreach test,$(CLOCK_TESTS),$(eval $(test)_SRC += test/unit/clock_fixture.c))
 
@@ -74,9 +74,9 @@ LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS) $(addprefix test/integration/,attach
 	namespaces.bats mapped.bats modules.bats nim.bats sample.bats counts.bats liars.bats)
 
 # Everything but the command layer, as an archive: a test pulls in what it calls.
-TEST_LIB_SRC = $(COMMON_SRC) $(INJECTOR_SRC) $(ANALYZER_SRC)
+TEST_LIB_SRC = $(LIB_SRC)
 TEST_LIB_OBJ = $(patsubst %.c,$(B)/obj/%.o,$(TEST_LIB_SRC)) \
-	$(if $(AGENT_SRC),$(B)/obj/injector/agent_bytes.o) $(B)/obj/analyzer/html_template.o
+	$(if $(AGENT_SRC),$(B)/obj/injector/remote/agent_bytes.o) $(B)/obj/analyzer/render/html_template.o
 
 .SECONDEXPANSION:
 
@@ -267,7 +267,10 @@ $(TARGET_DIR)/calls: test/targets/calls.cc test/targets/target.h
 	$(Q)$(CXX) $(TARGET_CXXFLAGS) -I. -o $@ $<
 
 # It would look for make's job server, which is not passed to it, and warn.
-RUSTC := env -u MAKEFLAGS -u MFLAGS rustc --edition 2021 -g -C opt-level=2
+# Asked for when it is needed. A rustup proxy without a toolchain is in nobody's way: the distribution's compiler then
+# serves.
+RUSTC_PROGRAM = $(eval RUSTC_PROGRAM := $(shell rustc --version >/dev/null 2>&1 && echo rustc || echo /usr/bin/rustc))$(RUSTC_PROGRAM)
+RUSTC = env -u MAKEFLAGS -u MFLAGS $(RUSTC_PROGRAM) --edition 2021 -g -C opt-level=2
 # With the compiler's default linker: newer ones link by LLD, whose programs unwind differently.
 $(TARGET_DIR)/churn: test/targets/churn.rs
 	$(call say,RUST,$@)
@@ -488,9 +491,10 @@ $(B)/torture/stoptimes: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,ptrace wai
 FUZZ_TESTS := collector modules elf proc control trace unwind_compile
 FUZZ_B := build/address-undefined
 # What none of them calls, which is a third of what there is to compile; if one does, the linker says so.
-FUZZ_WITHOUT := $(addprefix analyzer/,debug% diff% dwarf% export% findings% heap% html% json_pen% live% namer% \
-	perfmap% report_% seal% sym% trace_append% unfinished% view%) \
-	$(addprefix injector/,capture% children% forks% launch% target_end%)
+FUZZ_WITHOUT := analyzer/export/% analyzer/render/% analyzer/seal/% \
+	$(addprefix analyzer/model/,live% namer%) $(addprefix analyzer/symbols/,debug% dwarf% perfmap% sym%) \
+	$(addprefix analyzer/views/,diff% findings% heap% report% trend% view%) \
+	collector/capture% $(addprefix injector/,children% forks% ptrace/launch% proc/target_end%)
 $(B)/fuzz/liblimpet.a: $$(filter-out $(FUZZ_WITHOUT:%=$(B)/obj/%),$$(TEST_LIB_OBJ))
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
@@ -578,7 +582,7 @@ torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(TORTURE_UNIT_TESTS) fuzz-buil
 	$(Q)$(MAKE) -s --no-print-directory SAN=thread build/thread/limpet
 	$(Q)$(RUN_TESTS) --jobs 1 --time-factor 10 --only "$$T" $(LONG_TORTURE_TESTS)
 
-# The packages first: what is missing would otherwise be a compiler's riddle.
+# The packages first: the compiler's message about a missing header names no package.
 test: bootstrap
 	$(Q)$(MAKE) --no-print-directory -j$(shell nproc) test-all
 .PHONY: test-all

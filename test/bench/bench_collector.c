@@ -20,14 +20,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collector/collector.h"
+#include "collector/merge.h"
 #include "common/err.h"
-#include "injector/collector.h"
-#include "injector/event_columns.h"
-#include "injector/ledger.h"
-#include "injector/merge.h"
-#include "injector/recorder.h"
 #include "injector/session.h"
-#include "injector/trace_writer.h"
+#include "recorder/accounting.h"
+#include "recorder/event_columns.h"
+#include "recorder/recorder.h"
+#include "recorder/trace_writer.h"
 
 enum {
 	MAX_THREADS = 64,
@@ -56,8 +56,8 @@ static const struct scene {
 
 /* ------------------------------------------------------------------ stages */
 
-enum stage { OTHER, READ, MERGE, LEDGER, COLUMNS, COMPRESS, WRITE, STAGES };
-static const char *const stage_names[STAGES] = {"other",   "read",     "merge", "ledger",
+enum stage { OTHER, READ, MERGE, ACCOUNTING, COLUMNS, COMPRESS, WRITE, STAGES };
+static const char *const stage_names[STAGES] = {"other",   "read",     "merge", "accounting",
 						"columns", "compress", "write"};
 
 struct result {
@@ -107,11 +107,12 @@ static enum stage enter(enum stage stage)
 WRAP(MERGE, size_t, limpet_merge_take,
      (struct limpet_merge * merge, uint64_t until, size_t max, struct limpet_record **ret),
      (merge, until, max, ret))
-WRAP(LEDGER, int, limpet_recorder_add_events,
+WRAP(ACCOUNTING, int, limpet_recorder_add_events,
      (struct limpet_recorder * recorder, struct limpet_record *records, size_t count),
      (recorder, records, count))
 WRAP(COLUMNS, int, limpet_event_columns_add,
-     (struct limpet_event_columns * columns, const struct limpet_ledger_row *rows, size_t count),
+     (struct limpet_event_columns * columns, const struct limpet_accounting_row *rows,
+      size_t count),
      (columns, rows, count))
 WRAP(COMPRESS, int, limpet_trace_writer_put,
      (struct limpet_trace_writer * writer, struct limpet_trace_mark *mark,

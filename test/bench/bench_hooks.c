@@ -19,7 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "injector/modules.h"
+#include "agent/record.h"
+#include "injector/image/modules.h"
 #include "test/unit/agent_fixture.h"
 #include "test/unit/unwind_fixture.h"
 

@@ -16,12 +16,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "analyzer/model.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/model/model.h"
+#include "analyzer/trace/trace_reader.h"
+#include "collector/collector.h"
 #include "common/err.h"
-#include "injector/collector.h"
-#include "injector/recorder.h"
 #include "injector/session.h"
+#include "recorder/recorder.h"
 
 #define MEMORY_BYTES (8u << 20)
 #define MAX_STEPS 64u
@@ -360,7 +360,7 @@ static void do_step(struct steps *steps, uint8_t kind, uint8_t argument)
 			abort();
 		break;
 	case 6:
-		limpet_collector_keep_house(it.collector);
+		limpet_collector_housekeep(it.collector);
 		break;
 	case 7:
 		limpet_collector_fill_tick(it.collector, &tick);
@@ -378,7 +378,7 @@ static void do_step(struct steps *steps, uint8_t kind, uint8_t argument)
 		for (int i = 0; i < 4; i++)
 			if (limpet_collector_drain(it.collector) < 0)
 				abort();
-		limpet_collector_keep_house(it.collector);
+		limpet_collector_housekeep(it.collector);
 		scribbler_wait();
 		break;
 	}

@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "injector/control.h"
-#include "injector/control_client.h"
-#include "injector/control_wire.h"
-#include "injector/runtime_dir.h"
+#include "control/control.h"
+#include "control/control_client.h"
+#include "control/control_wire.h"
+#include "control/runtime_dir.h"
 
 #define PID 99999999 /* beyond what the kernel gives */
 #define MAX_MESSAGES 16u

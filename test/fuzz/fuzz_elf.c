@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "analyzer/demangle.h"
+#include "analyzer/symbols/demangle.h"
 #include "common/err.h"
-#include "injector/elf_file.h"
-#include "injector/preflight_allocators.h"
+#include "injector/image/elf_file.h"
+#include "injector/image/preflight_allocators.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

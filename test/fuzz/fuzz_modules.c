@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "injector/modules.h"
-#include "injector/plan.h"
-#include "injector/proc.h"
-#include "injector/safepoint.h"
-#include "injector/segment.h"
+#include "injector/hook/plan.h"
+#include "injector/image/modules.h"
+#include "injector/proc/proc.h"
+#include "injector/remote/safepoint.h"
+#include "injector/remote/segment.h"
 
 /* Where the seeds' pointers lead. */
 #define BASE 0x200000000000ull

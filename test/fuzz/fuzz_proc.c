@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "injector/dormant.h"
-#include "injector/preflight.h"
-#include "injector/preflight_allocators.h"
-#include "injector/proc.h"
+#include "injector/image/preflight_allocators.h"
+#include "injector/preflight/dormant.h"
+#include "injector/preflight/preflight.h"
+#include "injector/proc/proc.h"
 
 /* Beyond what the kernel gives: nobody is touched by a call that goes to the kernel itself. */
 #define PID 99999999

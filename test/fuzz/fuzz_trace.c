@@ -13,11 +13,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "analyzer/course.h"
-#include "analyzer/history.h"
-#include "analyzer/model.h"
-#include "analyzer/replay.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/model/history.h"
+#include "analyzer/model/model.h"
+#include "analyzer/model/replay.h"
+#include "analyzer/trace/trace_reader.h"
+#include "analyzer/views/thread_timeline.h"
 #include "common/trace_block.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -86,7 +86,7 @@ static void check_replay(struct limpet_trace_reader *reader, const struct limpet
 	const struct limpet_replay_options options = {.ends = ends, .end_count = 2}, none = {0};
 	struct limpet_history *history;
 	struct limpet_replay *replay;
-	struct limpet_course *course;
+	struct limpet_thread_timeline *course;
 	struct limpet_err err;
 
 	if (limpet_replay_new(reader, model, &options, &replay) == 0) {
@@ -97,8 +97,8 @@ static void check_replay(struct limpet_trace_reader *reader, const struct limpet
 	}
 	if (model->windowed || limpet_history_build(reader, model, 5, &none, &history, &err) < 0)
 		return;
-	if (limpet_course_build(reader, model, history, &none, &course) == 0)
-		limpet_course_free(course);
+	if (limpet_thread_timeline_build(reader, model, history, &none, &course) == 0)
+		limpet_thread_timeline_free(course);
 	limpet_history_free(history);
 }
 

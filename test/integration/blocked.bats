@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # A thread that is blocked in a system call gets from it what it would have got without us, whether it is
-# the one that limpet borrows or one beside it, and over several rounds within one call.
+# the one that limpet hijacks or one beside it, and over several rounds within one call.
 #
 # What a stop does to a call is not believed but seen: beside each target stands a twin, which a tracer only
-# stops and resumes. Afterwards the borrowed thread has to sleep as its twin does: where the kernel goes on with
+# stops and resumes. Afterwards the hijacked thread has to sleep as its twin does: where the kernel goes on with
 # an interrupted call (restart_syscall) or has written back what is left of its time, that call was not begun
 # anew with all of its time. The thread beside has to be in the call that it made, or else to sleep so, too. No
 # call ends too early; how late they end is measured in test/torture/call_limits.bats. BLOCKED_ROUNDS says how
@@ -25,7 +25,7 @@ teardown() { end; }
 disturbed() {
 	local kind=$1 ms=$2 name key=$1.$2 ended=0
 	local -A of=() jobs=() stops=() before=() after=()
-	for name in idle borrowed beside; do
+	for name in idle hijacked beside; do
 		local options=()
 		[[ $name != beside ]] || options=(--bystander)
 		start "$key.$name" "$TARGETS/sleeper" --ms "$ms" "${options[@]}" "$kind" || return 1
@@ -34,14 +34,14 @@ disturbed() {
 		tell "$key.$name" call call || return 1
 		before[$name]=${answer#call }
 	done
-	for name in idle borrowed beside; do
+	for name in idle hijacked beside; do
 		local tracer=limpet
 		[[ $name != idle ]] || tracer=idle
 		within 60 "$TORTURE/stops" "$tracer" "${of[$name]}" "$BLOCKED_ROUNDS" >"$name.say" 2>"$name.err" \
 			3>&- &
 		jobs[$name]=$!
 	done
-	for name in idle borrowed beside; do
+	for name in idle hijacked beside; do
 		wait "${jobs[$name]}" || fail "$key, $name: $(<"$name.err")" || return 1
 		read -r stops[$name] _ <"$name.say"
 		tell "$key.$name" call call || return 1
@@ -49,28 +49,28 @@ disturbed() {
 		[[ ${before[$name]} != ended && ${after[$name]} != ended ]] || ended=2
 		[[ $name == idle ]] || nothing_of_ours "${of[$name]}" || return 1
 	done
-	for name in idle borrowed beside; do
+	for name in idle hijacked beside; do
 		tell "$key.$name" release good || return 1
 		read -r _ interruptions _ <<<"$answer"
 		finish "$key.$name" || return 1
 		stops[$name]="$interruptions/${stops[$name]}"
 	done
 	if ((ended == 0)); then
-		same "$key, borrowed: the call that it is in, and its limit" "${after[borrowed]}" "${after[idle]}" || return 1
-		# Borrowed too, if the first thread was not asleep again when the next round began.
+		same "$key, hijacked: the call that it is in, and its limit" "${after[hijacked]}" "${after[idle]}" || return 1
+		# Hijacked too, if the first thread was not asleep again when the next round began.
 		[[ ${after[beside]} == "${after[idle]}" ]] ||
 			same "$key, beside: the call that it is in, and its limit" "${after[beside]}" "${before[beside]}" || return 1
 	fi
 	if [[ ${stops[idle]} != 0/* ]]; then
 		measured[$kind]=1
 		# Or somebody has made it again, with all of its time.
-		[[ $ready != timed ]] || ((ended)) || [[ ${stops[borrowed]} != 0/* ]] ||
+		[[ $ready != timed ]] || ((ended)) || [[ ${stops[hijacked]} != 0/* ]] ||
 			fail "$key: ended with EINTR by others' stops, by none of ours" || return 1
-	elif ((ended == 0)) && [[ ${stops[borrowed]} != 0/* ]]; then
-		fail "$key: ended with EINTR by ${stops[borrowed]} of our stops, by none of others"
+	elif ((ended == 0)) && [[ ${stops[hijacked]} != 0/* ]]; then
+		fail "$key: ended with EINTR by ${stops[hijacked]} of our stops, by none of others"
 		return 1
 	fi
-	((${stops[borrowed]/\//<=})) || fail "$key: ended ${stops[borrowed]} times" || return 1
+	((${stops[hijacked]/\//<=})) || fail "$key: ended ${stops[hijacked]} times" || return 1
 	[[ ${stops[beside]} == 0/* || ($ended != 0 && -v measured[$kind]) ]] ||
 		fail "$key: beside us, ended ${stops[beside]} times" || return 1
 	return $ended
@@ -167,7 +167,7 @@ blocked() {
 	finish both
 }
 
-# whole KIND...: with company another thread is borrowed; alone, it is left alone, with words.
+# whole KIND...: with company another thread is hijacked; alone, it is left alone, with words.
 whole() {
 	local kind
 	for kind in "$@"; do

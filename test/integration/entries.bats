@@ -432,7 +432,7 @@ rust_attach() {
 	rust_run rmi
 }
 
-# track: allocator | Rust with mimalloc (`mi_*`) | attach | entries, in Debian's shared library: it has no static one
+# track: allocator | Rust with mimalloc (`mi_*`) | attach | entries, in Debian's shared library: Debian has no static one
 @test "a Rust program with mimalloc under its crate's names: attach, while it works" {
 	rust_attach rmi libmimalloc.so.2.0
 }

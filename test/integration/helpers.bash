@@ -445,7 +445,7 @@ nothing_of_ours() {
 }
 
 # cleaned_up PID [STATUSES]: nothing is left of a limpet that was killed: `limpet stop` removes it. Where it finds no
-# thread that it could borrow for that, it gives up in the end, and is asked again. STATUSES, if others than 0 will do.
+# thread that it could hijack for that, it gives up in the end, and is asked again. STATUSES, if others than 0 will do.
 cleaned_up() {
 	wait_until 60 stop_is_through "$1" || return 1
 	[[ $stopped == [${2:-0}] ]] || fail "limpet stop ended with status $stopped: $(<"$work/stop.err")" || return 1

@@ -26,7 +26,7 @@ is_refused() {
 	works_on
 }
 
-@test "system calls that are handed to a handler (Wine): not borrowed, and they still are" {
+@test "system calls that are handed to a handler (Wine): not hijacked, and they still are" {
 	legal dispatch
 	refused 1 "handing its system calls to a handler of its own" \
 		"$LIMPET" attach -o never.limpet --attach-timeout 1s "$pid"
@@ -45,7 +45,7 @@ is_refused() {
 	works_on
 }
 
-@test "its thread pointer leads elsewhere for a while: not borrowed, and no handler is lost" {
+@test "its thread pointer leads elsewhere for a while: not hijacked, and no handler is lost" {
 	legal pointer
 	refused 1 "on thread-local storage that is not the C library's" \
 		"$LIMPET" attach -o never.limpet --attach-timeout 1s "$pid"

@@ -52,7 +52,7 @@ agent_way() {
 	done
 }
 
-@test "a stack that looks as if a signal handler were to return: a thread in none is borrowed" {
+@test "a stack that looks as if a signal handler were to return: a thread in none is hijacked" {
 	start decoy "$TARGETS/decoy"
 	attach "$pid"
 	tell decoy "keep 300" kept
@@ -85,7 +85,7 @@ agent_way() {
 	done
 }
 
-# The way home of a borrowed thread is then made of other instructions.
+# The way home of a hijacked thread is then made of other instructions.
 @test "a static program of musl that has no code to return from signal handlers" {
 	local key
 	! grep -qaP '\x48\xc7\xc0\x0f\0\0\0\x0f\x05|\xb8\x0f\0\0\0\x0f\x05' "$TARGETS/plain-musl-static" ||

@@ -238,7 +238,7 @@ stays_for_good() {
 }
 
 # apart_from WHEN COMMAND: a thread takes a table of descriptors of its own, before the capture or during it. It sleeps,
-# and so is borrowed, while the main thread runs.
+# and so is hijacked, while the main thread runs.
 apart_from() {
 	local before
 	start apart "$TARGETS/parted"
@@ -259,11 +259,11 @@ apart_from() {
 	finish apart
 }
 
-@test "a thread with descriptors of its own is borrowed: captured, and each table is as it was" {
+@test "a thread with descriptors of its own is hijacked: captured, and each table is as it was" {
 	apart_from before unshare
 }
 
-@test "a thread with no descriptors but the first three is borrowed: captured" {
+@test "a thread with no descriptors but the first three is hijacked: captured" {
 	apart_from before narrow
 }
 
@@ -327,12 +327,12 @@ apart_from() {
 	finish forker
 }
 
-# With a child every 300 microseconds some are forked while a thread is borrowed, and inherit the stub, its
+# With a child every 300 microseconds some are forked while a thread is hijacked, and inherit the stub, its
 # descriptors, and a lock of the loader's that nobody will let go of. One that is forked in the very middle of
 # the loader's own work cannot be cleaned; it is named.
 @test "children that are forked at every moment of attach and detach are clean or named, and work" {
 	local child left named try
-	# If limpet gets no processor while a thread is borrowed, all of them may be forked meanwhile.
+	# If limpet gets no processor while a thread is hijacked, all of them may be forked meanwhile.
 	for try in {1..10}; do
 		forked_at_every_moment "forker$try"
 		((named > 100)) || break

@@ -159,7 +159,7 @@ static void run_moved(void)
 	target_say("outside");
 }
 
-/* Somebody who can be borrowed meanwhile. */
+/* Somebody who can be hijacked meanwhile. */
 static void *idle(void *nothing)
 {
 	sigset_t all;

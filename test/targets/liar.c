@@ -396,7 +396,7 @@ static void remain(void)
 }
 
 /* Where new descriptors are about to appear: whoever sends to one waits until SIGUSR1, as does our
- * own thread that limpet has borrowed. */
+ * own thread that limpet has hijacked. */
 static void jam(void)
 {
 	enum { NEXT = 8, OFTEN = 20000 };

@@ -1,8 +1,8 @@
 /* registers: threads that keep known values in everything a thread has, and look all the while.
  *
- *	registers spin         no thread ever sleeps: whoever is borrowed is borrowed from its own
+ *	registers spin         no thread ever sleeps: whoever is hijacked is hijacked from its own
  *code registers block        threads sleep in system calls of 2 ms with live registers; the main
- *                         thread waits in epoll_wait, and is the last to be borrowed
+ *                         thread waits in epoll_wait, and is the last to be hijacked
  *	registers main         one thread, which waits for its input with live registers
  *	registers rseq         threads that count by restartable sequences, and do not sleep
  *

@@ -1,6 +1,5 @@
-/* room LIMPET-PID TICKS: from now on, a thread of the captured program that has no room for
- * its events waits so long for a sign of the collector's life (--on-overload wait). Prints how long
- * it was. */
+/* room LIMPET-PID [TICKS]: how long a thread of the captured program that has no room for its
+ * events waits for a sign of the collector's life; and from now on, TICKS. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,7 +28,7 @@ int main(int argc, char **argv)
 	struct dirent *entry;
 	DIR *folder;
 
-	if (argc != 3)
+	if (argc != 2 && argc != 3)
 		return 2;
 	snprintf(path, sizeof(path), "/proc/%d/fd", atoi(argv[1]));
 	folder = opendir(path);
@@ -42,9 +41,10 @@ int main(int argc, char **argv)
 		shm = map(dirfd(folder), entry->d_name);
 		if (!shm || shm->magic != LIMPET_SHM_MAGIC)
 			continue;
-		printf("%llu\n",
-		       (unsigned long long)__atomic_exchange_n(
-			       &shm->wait_for_room, strtoull(argv[2], NULL, 10), __ATOMIC_RELAXED));
+		printf("%llu\n", (unsigned long long)shm->wait_for_room);
+		if (argc == 3)
+			__atomic_store_n(&shm->wait_for_room, strtoull(argv[2], NULL, 10),
+					 __ATOMIC_RELAXED);
 		return 0;
 	}
 	fprintf(stderr, "room: process %s has no shared memory of limpet's\n", argv[1]);

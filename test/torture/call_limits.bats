@@ -3,7 +3,7 @@
 # was stopped for, beside what a wake-up may be late for other reasons (timer slack, a hypervisor). That it is not
 # begun anew with all of its time is tested in test/integration/blocked.bats, without a clock.
 #
-# Judged by the median of LATE_TRIES calls of each kind, in the thread that is borrowed and in one beside it,
+# Judged by the median of LATE_TRIES calls of each kind, in the thread that is hijacked and in one beside it,
 # which is not even stopped. What a thread waits for a processor is no part of it.
 # time-limit: 900
 # needs-machine: how late calls end
@@ -39,7 +39,7 @@ late_us() {
 @test "calls with a time limit end no later than they were stopped for" {
 	local kind name try late sorted measured=0
 	for kind in $("$TARGETS/sleeper" --list); do
-		for name in borrowed beside; do
+		for name in hijacked beside; do
 			sorted=()
 			for ((try = 0; try < LATE_TRIES; try++)); do
 				late_us "$kind" "$name"

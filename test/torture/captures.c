@@ -30,11 +30,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analyzer/trace_reader.h"
+#include "analyzer/trace/trace_reader.h"
 #include "common/clock.h"
 #include "common/wire.h"
-#include "injector/agent_image.h"
-#include "injector/control_client.h"
+#include "control/control_client.h"
+#include "injector/remote/agent_image.h"
 
 #define ROUND_LIMIT_NS 60000000000u /* times LIMPET_TEST_PATIENCE: it hangs */
 #define MOST_THIN 9                 /* in a row: one, and eight that make up for it */

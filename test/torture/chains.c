@@ -32,9 +32,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analyzer/trace_reader.h"
-#include "injector/memory.h"
-#include "injector/proc.h"
+#include "analyzer/trace/trace_reader.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
 #include "test/torture/chains_agent.h"
 #include "test/torture/chains_unwind.h"
 
@@ -170,9 +170,9 @@ static void spoil_more(const struct thread *thread, const struct record *record)
 	int answer = 0;
 
 	if (spoil == SPOIL_MEMOS)
-		answer = spoil_memos(&agent, thread->index);
+		answer = spoil_stack_caches(&agent, thread->index);
 	else if (spoil == SPOIL_PRINTS && figures.compared % SPOIL_EVERY == 0)
-		answer = spoil_prints(&agent, record->node);
+		answer = spoil_fingerprints(&agent, record->node);
 	if (answer > 0)
 		figures.spoiled += (uint64_t)answer;
 }
@@ -511,7 +511,7 @@ static int leave(void)
 	return go_on(true);
 }
 
-static void print_figures(const char *name)
+static void fingerprint_figures(const char *name)
 {
 	printf("{\"name\":\"%s\",\"stacks\":%" PRIu64 ",\"whole\":%" PRIu64 ",\"cut\":%" PRIu64
 	       ",\"part\":%" PRIu64 ",\"short\":%" PRIu64 ",\"differs\":%" PRIu64
@@ -554,7 +554,7 @@ static int run(const char *name, pid_t collector, unsigned seconds)
 	/* The collector goes by them when it leaves. */
 	if (spoil == SPOIL_TABLES && spoil_tables(&agent, collector, -8) < 0)
 		return fail("tables", -EIO);
-	print_figures(name);
+	fingerprint_figures(name);
 	other_unwinder_free(other);
 	agent_done(&agent);
 	for (uint32_t i = 0; i < THREADS; i++)

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "injector/agent_image.h"
-#include "injector/memory.h"
-#include "injector/proc.h"
+#include "agent/stack.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/remote/agent_image.h"
 
 #define TARGET_AT(agent, offset_name) ((agent)->info.shm + (agent)->shm.offset_name)
 
@@ -213,22 +214,22 @@ int agent_chain(struct agent *agent, uint32_t node, struct chain *ret)
 
 /* ------------------------------------------------------------------ negative controls */
 
-int spoil_memos(struct agent *agent, int thread)
+int spoil_stack_caches(struct agent *agent, int thread)
 {
-	const uint32_t few = LIMPET_MEMO_STEP;
-	uint64_t memos;
+	const uint32_t few = LIMPET_STACK_CACHE_STEP;
+	uint64_t stack_cache;
 	uint32_t place;
 	int spoiled = 0, error;
 
-	error = limpet_memory_read(agent->pid,
-				   thread_at(agent, thread) + offsetof(struct limpet_thread, memos),
-				   &place, sizeof(place));
+	error = limpet_memory_read(
+		agent->pid, thread_at(agent, thread) + offsetof(struct limpet_thread, stack_cache),
+		&place, sizeof(place));
 	if (error)
 		return error;
-	memos = agent->scratch + (uint64_t)(place >> 8) * LIMPET_SCRATCH_BYTES;
+	stack_cache = agent->scratch + (uint64_t)(place >> 8) * LIMPET_SCRATCH_BYTES;
 	for (uint32_t i = 0; i < (place & 0xff); i++) {
-		uint64_t at = memos + i * sizeof(struct limpet_memo) +
-			      offsetof(struct limpet_memo, words);
+		uint64_t at = stack_cache + i * sizeof(struct limpet_stack_cache_entry) +
+			      offsetof(struct limpet_stack_cache_entry, words);
 		uint32_t words;
 
 		error = limpet_memory_read(agent->pid, at, &words, sizeof(words));
@@ -241,37 +242,39 @@ int spoil_memos(struct agent *agent, int thread)
 	return spoiled;
 }
 
-static int spoil_some_prints(struct agent *agent, uint64_t at, struct limpet_print *prints,
-			     uint32_t count, uint32_t node)
+static int spoil_some_fingerprints(struct agent *agent, uint64_t at,
+				   struct limpet_fingerprint *fingerprints, uint32_t count,
+				   uint32_t node)
 {
 	int spoiled = 0,
-	    error = limpet_memory_read(agent->pid, at, prints, count * sizeof(*prints));
+	    error = limpet_memory_read(agent->pid, at, fingerprints, count * sizeof(*fingerprints));
 
 	for (uint32_t i = 0; i < count && !error; i++) {
-		if (!(uint32_t)prints[i].state || prints[i].state >> 32 & 1)
+		if (!(uint32_t)fingerprints[i].state || fingerprints[i].state >> 32 & 1)
 			continue;
-		prints[i].state = (prints[i].state & ~(uint64_t)UINT32_MAX) | node;
-		error = limpet_memory_write(agent->pid, at + i * sizeof(*prints), &prints[i],
-					    sizeof(*prints));
+		fingerprints[i].state = (fingerprints[i].state & ~(uint64_t)UINT32_MAX) | node;
+		error = limpet_memory_write(agent->pid, at + i * sizeof(*fingerprints),
+					    &fingerprints[i], sizeof(*fingerprints));
 		spoiled++;
 	}
 	return error ? error : spoiled;
 }
 
-int spoil_prints(struct agent *agent, uint32_t node)
+int spoil_fingerprints(struct agent *agent, uint32_t node)
 {
 	enum { AT_ONCE = 4096 };
-	struct limpet_print *prints = malloc(AT_ONCE * sizeof(*prints));
-	uint32_t count = agent->shm.layout.print_count;
-	int spoiled = 0, answer = prints ? 0 : -ENOMEM;
+	struct limpet_fingerprint *fingerprints = malloc(AT_ONCE * sizeof(*fingerprints));
+	uint32_t count = agent->shm.layout.fingerprint_count;
+	int spoiled = 0, answer = fingerprints ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < count && answer >= 0; i += AT_ONCE) {
-		answer = spoil_some_prints(
-			agent, TARGET_AT(agent, layout.prints_offset) + i * sizeof(*prints), prints,
-			count - i < AT_ONCE ? count - i : AT_ONCE, node);
+		answer = spoil_some_fingerprints(
+			agent,
+			TARGET_AT(agent, layout.fingerprints_offset) + i * sizeof(*fingerprints),
+			fingerprints, count - i < AT_ONCE ? count - i : AT_ONCE, node);
 		spoiled += answer > 0 ? answer : 0;
 	}
-	free(prints);
+	free(fingerprints);
 	return answer < 0 ? answer : spoiled;
 }
 

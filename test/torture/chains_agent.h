@@ -43,9 +43,9 @@ bool agent_record(struct agent *agent, uint64_t place, uint64_t address, struct 
 int agent_chain(struct agent *agent, uint32_t node, struct chain *ret);
 /* Negative controls. The memos of a stopped thread: from now on only the first words are compared,
  * which is what a cache does that has gone stale. */
-int spoil_memos(struct agent *agent, int thread);
+int spoil_stack_caches(struct agent *agent, int thread);
 /* Every stack that is known by its fingerprint: now taken for that of `node`. */
-int spoil_prints(struct agent *agent, uint32_t node);
+int spoil_fingerprints(struct agent *agent, uint32_t node);
 /* Unwind tables, through the collector, which alone can write there: rules that go by the stack
  * pointer are wrong by `bytes` more. */
 int spoil_tables(struct agent *agent, pid_t collector, int32_t bytes);

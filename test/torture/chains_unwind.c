@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "injector/memory.h"
-#include "injector/proc.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
 
 #define PAGE 4096u
 #define PAGES 512u /* a power of 2 */

@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "injector/proc.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/tracee.h"
 #include "injector/session.h"
-#include "injector/tracee.h"
 
 #define TIMEOUT_NS 600000000000u
 

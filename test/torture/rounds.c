@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "injector/ptrace/tracee.h"
 #include "injector/session.h"
-#include "injector/tracee.h"
 
 static int compare(const void *a, const void *b)
 {

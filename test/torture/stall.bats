@@ -125,6 +125,53 @@ kept() {
 	finish stall
 }
 
+# One thread has filled fifty times as many chunks as are read at a time, and no more than there is room for: between
+# two such parts it does not sleep.
+@test "what has piled up is read without a pause" {
+	local counter looks
+	command -v strace >/dev/null || skip "strace is not installed"
+	start storm "$TARGETS/storm" --threads 1
+	attach "$pid"
+	stand_still "$limpet_job" "$pid"
+	tell storm "run 500000" ran
+	strace -e trace=ppoll -o calls -p "$limpet_job" 2>strace.err 3>&- &
+	counter=$!
+	limpet_jobs+=("$counter")
+	wait_until 30 grep -q "^TracerPid:[[:space:]]$counter\$" "/proc/$limpet_job/status"
+	kill -CONT "$limpet_job"
+	catch_up
+	kill -INT "$counter"
+	exit_status_of "$counter" 30 || true
+	looks=$(grep -c 'tv_nsec=0}' calls) || true
+	((looks >= 40)) || fail "$looks looks without a pause"
+	stop "$pid"
+	report
+	expect '.totals.events > 550000'
+	finish storm
+}
+
+nobody_waits() {
+	[[ $("$TARGETS/room" "$limpet_job") == 0 ]]
+}
+somebody_waits() {
+	! nobody_waits
+}
+
+# A program that was still is looked at less often: what it begins with is waited for.
+@test "who finds no room waits for the collector where it naps, and else does not" {
+	start storm "$TARGETS/storm" --threads 1
+	overload=drop attach "$pid"
+	nobody_waits || fail "while it begins"
+	wait_until 60 somebody_waits
+	tell storm go going
+	wait_until 60 nobody_waits
+	tell storm hold held
+	wait_until 60 somebody_waits
+	stop "$pid"
+	good_capture
+	finish storm
+}
+
 # between FIGURE: what the program knows lies between the bounds of the report.
 between() {
 	local truth

@@ -47,8 +47,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "injector/ptrace/tracee.h"
 #include "injector/session.h"
-#include "injector/tracee.h"
 
 #define MAX_TIDS 4096u
 #define MAX_STEPS 4096u

@@ -17,8 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "injector/loader_lock.h"
-#include "injector/modules.h"
+#include "agent/record.h"
+#include "injector/image/modules.h"
+#include "injector/remote/loader_lock.h"
 
 /* Reached through thunks only; calls made by fixture_call() never get here. */
 static uint64_t original_never_called(void)

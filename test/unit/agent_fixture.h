@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 #include "agent/agent.h"
-#include "injector/segment.h"
+#include "agent/hook.h"
+#include "injector/remote/segment.h"
 
 /* Hooks that the fixture starts the agent with; their originals are fixture_original_*(). */
 enum fixture_hook {

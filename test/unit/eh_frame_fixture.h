@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/unwind_walk.h"
-#include "injector/unwind_compile.h"
+#include "injector/unwind/unwind_compile.h"
 
 enum { TEXT = 0x10000, TEXT_BYTES = 0x4000, SECTION = 0x50000 };
 

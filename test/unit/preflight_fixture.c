@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "injector/preflight_check.h"
+#include "injector/preflight/preflight_check.h"
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/skip_reason.h"
 

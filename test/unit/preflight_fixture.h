@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "injector/preflight.h"
+#include "injector/preflight/preflight.h"
 #include "test/unit/proc_fixture.h"
 
 #define MIB ((uint64_t)1 << 20)

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "injector/proc.h"
+#include "injector/proc/proc.h"
 
 static char root[64];
 

@@ -24,9 +24,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/symbolize.h"
+#include "analyzer/symbols/symbolize.h"
 #include "common/wire.h"
-#include "injector/recorder.h"
+#include "recorder/recorder.h"
 
 static const char sample_source[] =
 	"#include <stdlib.h>\n"                                                   /* 1 */

@@ -20,12 +20,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "collector/collector.h"
 #include "common/clock.h"
 #include "common/err.h"
-#include "injector/arch.h"
-#include "injector/collector.h"
-#include "injector/recorder.h"
+#include "injector/ptrace/arch.h"
 #include "injector/session.h"
+#include "recorder/recorder.h"
 #include "test/unit/agent_fixture.h"
 #include "test/unit/clock_fixture.h"
 
@@ -227,7 +227,7 @@ static void link_chunks(uint32_t from, uint32_t to)
 	__atomic_store_n(&fixture_chunk(&it.memory, from)->next, to, __ATOMIC_RELEASE);
 }
 
-/* So many events are in the books after it, and no more. */
+/* So many events are in the accounting after it, and no more. */
 static void drain_to(uint64_t events)
 {
 	assert_true(limpet_collector_drain(it.collector) >= 0);
@@ -328,7 +328,9 @@ static void test_a_thread_that_is_far_ahead(void **state)
 	clock_fixture_move(10 * MS);
 	assert_true(limpet_collector_drain(it.collector) >= 0);
 	assert_in_range(figures().events, 1, chunks - 1);
+	assert_true(limpet_collector_has_more(it.collector));
 	drain_until(chunks + 1);
+	assert_false(limpet_collector_has_more(it.collector));
 	assert_int_equal(figures().foreign_frees, 0);
 	assert_int_equal(figures().frees, chunks / 2);
 	assert_int_equal(figures().live_bytes, 9);
@@ -508,7 +510,7 @@ static void test_dead_threads_are_cleared(void **state)
 	open_chunk(3, 4, (uint32_t)it.child, 0);
 	put(3, LIMPET_EVENT_ALLOC, now_ticks(), 0x2000, 1, 0);
 	alive->dropped = 50;
-	limpet_collector_keep_house(it.collector);
+	limpet_collector_housekeep(it.collector);
 	assert_int_equal(dead->thread_pointer, 0);
 	assert_int_equal(dead->busy, 0);
 	assert_int_equal(dead->depth, 0);
@@ -526,7 +528,7 @@ static void test_dead_threads_are_cleared(void **state)
 	open_chunk(2, 3, (uint32_t)it.child, 0);
 	put(2, LIMPET_EVENT_ALLOC, now_ticks(), 0x3000, 1, 0);
 	drain_until(3);
-	limpet_collector_keep_house(it.collector);
+	limpet_collector_housekeep(it.collector);
 	assert_int_not_equal(dead->thread_pointer, 0);
 	assert_int_equal(losses().dropped_events, 55);
 }
@@ -644,7 +646,7 @@ static void test_a_clock_that_is_written_over(void **state)
 	drain_until(1);
 	assert_true(losses().time_ns < a_week_ns);
 	it.memory.shm->clock_base = 0;
-	limpet_collector_keep_house(it.collector);
+	limpet_collector_housekeep(it.collector);
 	assert_true(limpet_collector_drain_all(it.collector) == 0);
 }
 
@@ -721,7 +723,7 @@ static void visit_everything(void)
 	char site[128];
 
 	assert_true(limpet_collector_drain(it.collector) >= 0);
-	limpet_collector_keep_house(it.collector);
+	limpet_collector_housekeep(it.collector);
 	limpet_collector_wants_rescan(it.collector);
 	limpet_collector_channel_ended(it.collector);
 	limpet_collector_is_called(it.collector);
@@ -929,7 +931,7 @@ static void test_agent_and_collector(void **state)
 	for (unsigned i = 0; __atomic_load_n(&workers_left, __ATOMIC_ACQUIRE); i++) {
 		assert_true(limpet_collector_drain(it.collector) >= 0);
 		if (i % 16 == 0)
-			limpet_collector_keep_house(it.collector);
+			limpet_collector_housekeep(it.collector);
 		sched_yield();
 	}
 	for (uint32_t i = 0; i < WORKERS; i++) {
@@ -941,7 +943,7 @@ static void test_agent_and_collector(void **state)
 			live_bytes += workers[i].held[k] ? workers[i].held_bytes[k] : 0;
 		}
 	}
-	limpet_collector_keep_house(it.collector);
+	limpet_collector_housekeep(it.collector);
 	assert_true(limpet_collector_drain_all(it.collector) >= 0);
 	stats = figures();
 	assert_int_equal(stats.allocations, allocations);

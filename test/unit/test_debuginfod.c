@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "analyzer/debuginfod.h"
+#include "analyzer/symbols/debuginfod.h"
 #include "common/err.h"
 #include "test/unit/clock_fixture.h"
 

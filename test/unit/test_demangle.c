@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/demangle.h"
+#include "analyzer/symbols/demangle.h"
 #include "common/err.h"
 
 struct pair {

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "injector/control.h"
-#include "injector/dormant.h"
-#include "injector/proc.h"
+#include "control/control.h"
+#include "injector/preflight/dormant.h"
+#include "injector/proc/proc.h"
 #include "test/unit/clock_fixture.h"
 
 #define LIBC "7f00-7f10 r-xp 00000000 08:01 42 /usr/lib/libc.so.6\n"

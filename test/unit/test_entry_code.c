@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "injector/entry_code.h"
-#include "injector/nim_code.h"
+#include "injector/image/entry_code.h"
+#include "injector/image/nim_code.h"
 
 /* Each: int64_t NAME(int64_t), from NAME to NAME_end. */
 #define FUNCTION(name, body)                                                                   \
@@ -269,7 +269,7 @@ static void test_calls_and_probes(void **state)
 }
 
 /* A copy of rawDealloc as Nim 1.6 and gcc make it, and beginnings of rawAlloc. */
-static void test_copies_of_nims(void **state)
+static void test_hook_pointers_of_nims(void **state)
 {
 	static const uint8_t copy[] = {
 		0x49, 0x89, 0xf9,                         /* mov %rdi, %r9 */
@@ -331,7 +331,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_out_of_reach_is_refused),
 		cmocka_unit_test(test_threads_move_along),
 		cmocka_unit_test(test_calls_and_probes),
-		cmocka_unit_test(test_copies_of_nims),
+		cmocka_unit_test(test_hook_pointers_of_nims),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -2,11 +2,11 @@
  * test/targets/habits.c, a round a millisecond, looked at every half second. */
 #include "test/unit/sample_trace.h"
 
-#include "analyzer/filter.h"
-#include "analyzer/findings.h"
-#include "analyzer/heap.h"
-#include "analyzer/history.h"
-#include "analyzer/seal.h"
+#include "analyzer/model/filter.h"
+#include "analyzer/model/history.h"
+#include "analyzer/seal/seal.h"
+#include "analyzer/views/findings.h"
+#include "analyzer/views/heap.h"
 
 enum {
 	LEAK = SAMPLE_LEAK,

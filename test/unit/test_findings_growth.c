@@ -2,10 +2,10 @@
  * second, looked at twice a second. Whatever grows is named, and nothing is where nothing does. */
 #include "test/unit/sample_trace.h"
 
-#include "analyzer/findings.h"
-#include "analyzer/heap.h"
-#include "analyzer/history.h"
-#include "analyzer/seal.h"
+#include "analyzer/model/history.h"
+#include "analyzer/seal/seal.h"
+#include "analyzer/views/findings.h"
+#include "analyzer/views/heap.h"
 
 enum {
 	ROUNDS = 800, /* eighty seconds */

@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include "agent/record.h"
 #include "common/err.h"
 #include "test/unit/agent_fixture.h"
 #include "test/unit/skip_reason.h"

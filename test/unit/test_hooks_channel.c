@@ -20,8 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/record.h"
 #include "common/err.h"
-#include "injector/last_words.h"
+#include "injector/ptrace/last_words.h"
 #include "test/call_filter.h"
 #include "test/unit/hooks_fixture.h"
 

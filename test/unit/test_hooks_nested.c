@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/patch.h"
 #include "common/err.h"
 #include "test/unit/hooks_fixture.h"
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "agent/record.h"
 #include "common/err.h"
 #include "test/unit/hooks_fixture.h"
 

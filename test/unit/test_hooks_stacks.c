@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "agent/stack.h"
 #include "common/err.h"
 #include "test/unit/hooks_fixture.h"
 
@@ -111,7 +112,7 @@ static void remember(void **state)
 	uint64_t addresses[60];
 	uint32_t nodes[200];
 	const uint32_t depth = LIMPET_COUNT_OF(addresses), leaves = memory->leaves;
-	uint32_t taken = expected.memos > 1 ? expected.pages : 0;
+	uint32_t taken = expected.cache_entries > 1 ? expected.pages : 0;
 
 	assert_in_range(leaves, 1, LIMPET_COUNT_OF(nodes));
 	fixture.shm->layout.room_pages = memory->room_pages;
@@ -120,7 +121,7 @@ static void remember(void **state)
 	node_of(addresses, 1); /* the entry is made */
 	own_thread()->stack_low = (uintptr_t)&stack;
 	own_thread()->stack_high = (uintptr_t)(&stack + 1);
-	if (expected.memos == LIMPET_ROOM_HUGE.memos)
+	if (expected.cache_entries == LIMPET_ROOM_HUGE.cache_entries)
 		taken += LIMPET_ROOM_LARGE.pages; /* the one before */
 	for (uint32_t i = 0; i < 10 * leaves; i++) {
 		uint32_t leaf = i % leaves, count = depth - leaf % 20, node;
@@ -132,7 +133,7 @@ static void remember(void **state)
 		assert_int_equal(node, nodes[leaf]);
 		assert_path(node, addresses, count);
 	}
-	assert_int_equal(own_thread()->memos & 0xff, expected.memos);
+	assert_int_equal(own_thread()->stack_cache & 0xff, expected.cache_entries);
 	assert_int_equal(fixture.shm->room_pages_taken, taken);
 	assert_int_equal(own_thread()->truncated, 0);
 }

@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/live.h"
-#include "analyzer/model.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/model/live.h"
+#include "analyzer/model/model.h"
+#include "analyzer/trace/trace_reader.h"
 #include "test/unit/trace_capture.h"
 
 static char folder[] = "/tmp/limpet-test-live-XXXXXX";

@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-#include "analyzer/diff.h"
-#include "analyzer/diff_print.h"
-#include "analyzer/heap.h"
-#include "analyzer/live.h"
-#include "analyzer/report.h"
-#include "analyzer/report_json.h"
-#include "analyzer/report_text.h"
+#include "analyzer/model/live.h"
+#include "analyzer/render/diff_print.h"
+#include "analyzer/render/report_json.h"
+#include "analyzer/render/report_text.h"
+#include "analyzer/views/diff.h"
+#include "analyzer/views/heap.h"
+#include "analyzer/views/report.h"
 #include "common/wire.h"
 #include "test/unit/trace_fixture.h"
 

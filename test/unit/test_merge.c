@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "injector/merge.h"
+#include "collector/merge.h"
 
 static uint64_t random_state = 88172645463325252ull;
 

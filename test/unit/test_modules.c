@@ -27,13 +27,13 @@
 
 #include "common/err.h"
 #include "common/family.h"
-#include "injector/agent_image.h"
-#include "injector/loader_error.h"
-#include "injector/loader_lock.h"
-#include "injector/memfd.h"
-#include "injector/memory.h"
-#include "injector/modules.h"
-#include "injector/tracee.h"
+#include "injector/image/modules.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/ptrace/tracee.h"
+#include "injector/remote/agent_image.h"
+#include "injector/remote/loader_error.h"
+#include "injector/remote/loader_lock.h"
 
 /* ------------------------------------------------------------------ a child to look at */
 
@@ -950,7 +950,7 @@ static void note_place(uint64_t address, void *context)
 }
 
 /* Where the symbol leads to a thunk, limpet reads what the hook stands for: that is where no thread
- * may be borrowed, and what a hook is made of. */
+ * may be hijacked, and what a hook is made of. */
 static void test_values_that_lead_to_an_agent(void **state)
 {
 	struct limpet_modules modules;

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "injector/pages.h"
+#include "injector/proc/pages.h"
 
 enum { PAGE = 4096, PAGES = 1500 };
 

@@ -18,8 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/patch.h"
 #include "common/err.h"
-#include "injector/proc.h"
+#include "injector/proc/proc.h"
 #include "test/unit/agent_fixture.h"
 
 #define MEMORY_BYTES (8u << 20)

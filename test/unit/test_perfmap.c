@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/perfmap.h"
+#include "analyzer/symbols/perfmap.h"
 #include "common/err.h"
-#include "injector/perf_map_file.h"
+#include "injector/proc/perf_map_file.h"
 #include "test/unit/proc_fixture.h"
 #include "test/unit/served_fixture.h"
 #include "test/unit/skip_reason.h"

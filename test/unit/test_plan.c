@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "injector/plan.h"
+#include "injector/hook/plan.h"
 
 /* Programs with C libraries of other versions: this process's memory holds a loader's list whose
  * modules have the symbols that are at issue and nothing else. */

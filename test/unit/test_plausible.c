@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "injector/plausible.h"
+#include "collector/plausible.h"
 
 #define OWNER 3u
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "injector/preflight_check.h"
+#include "injector/preflight/preflight_check.h"
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/proc_fixture.h"
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "injector/preflight_permission.h"
+#include "injector/preflight/preflight_permission.h"
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/proc_fixture.h"
 #include "test/unit/skip_reason.h"

@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "injector/descriptor.h"
-#include "injector/memory.h"
-#include "injector/proc.h"
+#include "injector/proc/descriptor.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/proc_fixture.h"
 

@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "injector/preflight_allocators.h"
-#include "injector/preflight_check.h"
+#include "injector/image/preflight_allocators.h"
+#include "injector/preflight/preflight_check.h"
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/proc_fixture.h"
 #include "test/unit/skip_reason.h"

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "injector/seccomp_eval.h"
+#include "injector/preflight/seccomp_eval.h"
 #include "test/unit/docker_profile.h"
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/proc_fixture.h"

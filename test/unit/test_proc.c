@@ -21,11 +21,11 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "injector/cgroup.h"
-#include "injector/memory.h"
-#include "injector/proc.h"
-#include "injector/tid_offset.h"
-#include "injector/tracee.h"
+#include "injector/proc/cgroup.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/proc/tid_offset.h"
+#include "injector/ptrace/tracee.h"
 #include "test/unit/clock_fixture.h"
 #include "test/unit/proc_fixture.h"
 

@@ -24,9 +24,9 @@
 
 #include "common/err.h"
 #include "common/wire.h"
-#include "injector/proc.h"
-#include "injector/quiesce.h"
-#include "injector/tracee.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/tracee.h"
+#include "injector/remote/quiesce.h"
 #include "test/unit/clock_fixture.h"
 
 #define THREADS 4u
@@ -131,6 +131,7 @@ static void note_state(uint64_t entry_sp)
 						  .tid = stage->tid,
 						  .depth = 1,
 						  .entry_sp = entry_sp};
+	stage->shm.states_used[0] = 1u << 1;
 }
 
 static void *act(void *context)
@@ -252,6 +253,7 @@ static pid_t start_child(enum role role)
 	memset(stage, 0, sizeof(*stage));
 	stage->role = role;
 	stage->shm.magic = LIMPET_SHM_MAGIC;
+	stage->shm.abi = LIMPET_AGENT_ABI;
 	stage->shm.layout.thread_count = LIMPET_COUNT_OF(stage->states);
 	stage->shm.layout.threads_offset =
 		offsetof(struct stage, states) - offsetof(struct stage, shm);
@@ -443,9 +445,15 @@ static void test_states_that_lie(void **state)
 	expect_none(pid, false);
 	stage->shm = good;
 	stage->shm.layout.threads_offset = 1ull << 46;
+	stage->shm.states_used[0] = 1;
 	expect_none(pid, false);
 	stage->shm = good;
 	stage->shm.layout.thread_count = 0;
+	assert_int_equal(prove(pid, false, NULL), 0);
+	/* Of an older agent: each is looked at, and none is unfinished. */
+	stage->shm = good;
+	stage->shm.abi--;
+	stage->shm.states_used[0] = 0;
 	assert_int_equal(prove(pid, false, NULL), 0);
 	/* Not mapped (any more). */
 	stage->shm = good;

@@ -17,7 +17,7 @@
 #include <time.h>
 
 #include "common/wire.h"
-#include "injector/trace_sync.h"
+#include "recorder/trace_sync.h"
 #include "test/unit/skip_reason.h"
 #include "test/unit/trace_fixture.h"
 
@@ -163,11 +163,11 @@ static void test_bounded_memory(void **state)
 				 capture.totals[LIMPET_TOTAL_FOREIGN_FREES]);
 }
 
-/* ------------------------------------------------------------------ the press */
+/* ------------------------------------------------------------------ the compressor */
 
 /* Threads of ours that compress blocks; what signals such a one keeps out is in `ret_blocked`. One
  * that has not begun yet has no name, and one that was joined stays listed until it is gone. */
-static unsigned count_press_threads(uint64_t *ret_blocked)
+static unsigned count_compressors(uint64_t *ret_blocked)
 {
 	DIR *tasks = opendir("/proc/self/task");
 	struct dirent *entry;
@@ -185,7 +185,7 @@ static unsigned count_press_threads(uint64_t *ret_blocked)
 		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
 		file = fopen(path, "r");
 		while (file && fgets(line, sizeof(line), file)) {
-			ours |= !strcmp(line, "Name:\tlimpet-press\n");
+			ours |= !strcmp(line, "Name:\tlimpet-compress\n");
 			if (ours && !strncmp(line, "SigBlk:\t", 8))
 				*ret_blocked = strtoull(line + 8, NULL, 16);
 		}
@@ -211,12 +211,12 @@ static int count_threads(void)
 }
 
 /* Answers the signals that it keeps out, if there is to be one. */
-static uint64_t await_press_threads(unsigned wanted)
+static uint64_t await_compressors(unsigned wanted)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
 	uint64_t blocked;
 
-	while (count_press_threads(&blocked) != wanted)
+	while (count_compressors(&blocked) != wanted)
 		nanosleep(&moment, NULL);
 	return blocked;
 }
@@ -236,7 +236,7 @@ static void make_two_threads(const char *path, bool expect_thread)
 	uint64_t blocked;
 	int before;
 
-	await_press_threads(0);
+	await_compressors(0);
 	before = count_threads();
 	capture_begin(&capture, path, TRACE_MEMORY_BYTES, 77);
 	assert_int_equal(capture_run(&capture, 2000, 0), 0);
@@ -245,12 +245,12 @@ static void make_two_threads(const char *path, bool expect_thread)
 	assert_int_equal(count_threads(), before);
 	assert_int_equal(capture_run(&capture, 300000, 40000), 0);
 	assert_int_equal(count_threads(), before + expect_thread);
-	blocked = await_press_threads(expect_thread);
+	blocked = await_compressors(expect_thread);
 	if (expect_thread)
 		assert_true(blocked >> (SIGINT - 1) & 1 && blocked >> (SIGTERM - 1) & 1 &&
 			    blocked >> (SIGCHLD - 1) & 1);
 	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
-	await_press_threads(0);
+	await_compressors(0);
 	assert_int_equal(count_threads(), before);
 }
 

@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <jansson.h>
 
-#include "analyzer/model.h"
-#include "analyzer/report.h"
-#include "analyzer/report_json.h"
-#include "analyzer/report_text.h"
-#include "analyzer/seal.h"
+#include "analyzer/model/model.h"
+#include "analyzer/render/report_json.h"
+#include "analyzer/render/report_text.h"
+#include "analyzer/seal/seal.h"
+#include "analyzer/views/report.h"
 #include "common/plain_text.h"
 
 static struct sample sample;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/err.h"
-#include "injector/arch.h"
+#include "injector/ptrace/arch.h"
 
 /* As an assembler writes it, behind bytes that are none of it. */
 static const struct {

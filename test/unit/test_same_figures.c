@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/heap.h"
-#include "analyzer/html.h"
-#include "analyzer/report_json.h"
-#include "analyzer/report_text.h"
+#include "analyzer/render/html.h"
+#include "analyzer/render/report_json.h"
+#include "analyzer/render/report_text.h"
+#include "analyzer/views/heap.h"
 #include "common/units.h"
 #include "common/wire.h"
 #include "test/unit/trace_fixture.h"
@@ -213,21 +213,22 @@ static json_t *print_page(const struct limpet_heap *heap, const struct limpet_hi
 					      .history = history,
 					      .findings = findings,
 					      .events = heap->events};
-	struct limpet_course *course = NULL;
+	struct limpet_thread_timeline *thread_timeline = NULL;
 	char *out = NULL, *data;
 	size_t bytes;
 	FILE *file = open_memstream(&out, &bytes);
-	int code = limpet_course_build(heap->reader, heap->model, history, &selection, &course);
+	int code = limpet_thread_timeline_build(heap->reader, heap->model, history, &selection,
+						&thread_timeline);
 	json_t *root;
 
 	assert_true(code == 0 || code == -ENODATA);
-	subject.course = course;
+	subject.thread_timeline = thread_timeline;
 	assert_int_equal(limpet_html_print(&subject, file), 0);
 	assert_int_equal(fclose(file), 0);
 	data = strstr(out, "{\"format\":\"limpet-html\"");
 	assert_non_null(data);
 	root = parse(data, JSON_DISABLE_EOF_CHECK);
-	limpet_course_free(course);
+	limpet_thread_timeline_free(thread_timeline);
 	free(out);
 	return root;
 }

@@ -12,7 +12,7 @@
 
 #include "agent/sampled.h"
 #include "common/err.h"
-#include "injector/segment.h"
+#include "injector/remote/segment.h"
 #include "test/unit/agent_fixture.h"
 
 #define PERIOD (512u << 10)

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "analyzer/model.h"
-#include "analyzer/seal.h"
+#include "analyzer/model/model.h"
+#include "analyzer/seal/seal.h"
 
 static struct sample sample;
 

@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "injector/proc.h"
-#include "injector/seccomp_eval.h"
-#include "injector/seccomp_watch.h"
+#include "injector/preflight/seccomp_eval.h"
+#include "injector/preflight/seccomp_watch.h"
+#include "injector/proc/proc.h"
 #include "test/unit/docker_profile.h"
 
 #if defined(__x86_64__)

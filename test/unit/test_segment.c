@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "injector/proc.h"
-#include "injector/segment.h"
+#include "injector/proc/proc.h"
+#include "injector/remote/segment.h"
 #include "test/unit/skip_reason.h"
 
 #define PAGE 4096u

@@ -23,7 +23,7 @@
 #include "common/apart.h"
 #include "common/mounts.h"
 #include "common/open_file.h"
-#include "injector/proc_files.h"
+#include "injector/proc/proc_files.h"
 #include "test/unit/served_fixture.h"
 #include "test/unit/skip_reason.h"
 

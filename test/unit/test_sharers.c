@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "injector/sharers.h"
-#include "injector/tracee.h"
+#include "injector/ptrace/tracee.h"
+#include "injector/remote/sharers.h"
 
 #define STACK_BYTES (64u << 10)
 

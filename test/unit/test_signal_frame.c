@@ -12,7 +12,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "injector/signal_frame.h"
+#include "injector/ptrace/signal_frame.h"
 
 static uint8_t room[LIMPET_SIGNAL_STACK_BYTES];
 

@@ -16,7 +16,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "injector/stop_effect.h"
+#include "injector/ptrace/stop_effect.h"
 
 static unsigned asked;
 

@@ -10,8 +10,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "analyzer/symbol_reader.h"
-#include "analyzer/symbolize.h"
+#include "analyzer/symbols/symbol_reader.h"
+#include "analyzer/symbols/symbolize.h"
 
 static unsigned tables, symbols_there, symbols_read;
 

@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyzer/symbol_channel.h"
-#include "analyzer/symbol_worker.h"
-#include "analyzer/symbolize.h"
+#include "analyzer/symbols/symbol_channel.h"
+#include "analyzer/symbols/symbol_worker.h"
+#include "analyzer/symbols/symbolize.h"
 #include "test/unit/clock_fixture.h"
 
 static char folder[] = "/tmp/limpet-worker.XXXXXX";

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/symbolize.h"
+#include "analyzer/symbols/symbolize.h"
 
 static char folder[] = "/tmp/limpet-symbolize.XXXXXX";
 

@@ -8,9 +8,9 @@
 
 #include <stdlib.h>
 
-#include "analyzer/model.h"
-#include "analyzer/trace_append.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/model/model.h"
+#include "analyzer/seal/trace_append.h"
+#include "analyzer/trace/trace_reader.h"
 #include "test/unit/trace_fixture.h"
 
 static void seal_some(const char *path, const char *function, bool complete)

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "analyzer/trace_reader.h"
+#include "analyzer/trace/trace_reader.h"
 #include "common/crc32.h"
 #include "common/trace_block.h"
 #include "common/wire.h"

@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyzer/model.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/model/model.h"
+#include "analyzer/trace/trace_reader.h"
 #include "common/trace_block.h"
 #include "test/unit/trace_capture.h"
 

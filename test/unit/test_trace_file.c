@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analyzer/trace_append.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/seal/trace_append.h"
+#include "analyzer/trace/trace_reader.h"
 #include "common/trace_block.h"
 #include "test/unit/skip_reason.h"
 #include "test/unit/trace_fixture.h"
@@ -192,7 +192,7 @@ static void check_full(const char *path, int error, enum limpet_end end)
 	capture_begin(&child_capture, path, TRACE_MEMORY_BYTES, 9);
 	code = capture_run(&child_capture, 1000000, 5000);
 	CHECK_IN_CHILD(code == error);
-	/* it sticks, and the books go on */
+	/* it sticks, and the accounting goes on */
 	limpet_recorder_stats_read(child_capture.recorder, &stats);
 	CHECK_IN_CHILD(stats.live_bytes == child_capture.live_bytes);
 	CHECK_IN_CHILD(capture_run(&child_capture, 10, 0) == error);

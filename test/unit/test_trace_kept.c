@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "analyzer/model.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/model/model.h"
+#include "analyzer/trace/trace_reader.h"
 #include "common/trace_block.h"
 #include "test/unit/trace_fixture.h"
 

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/export.h"
-#include "analyzer/model.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/export/export.h"
+#include "analyzer/model/model.h"
+#include "analyzer/trace/trace_reader.h"
 #include "common/wire.h"
 #include "test/unit/trace_fixture.h"
 

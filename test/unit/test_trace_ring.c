@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/trace_reader.h"
+#include "analyzer/trace/trace_reader.h"
 #include "common/trace_block.h"
-#include "injector/trace_ring.h"
+#include "recorder/trace_ring.h"
 
 #define MAX_BYTES 400000u
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/model/model.h"
+#include "analyzer/trace/trace_reader.h"
 #include "test/unit/trace_fixture.h"
 
 static void check_identity(const struct limpet_model *model)

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analyzer/model.h"
-#include "analyzer/replay.h"
-#include "analyzer/trace_reader.h"
+#include "analyzer/model/model.h"
+#include "analyzer/model/replay.h"
+#include "analyzer/trace/trace_reader.h"
 #include "common/wire.h"
 #include "test/unit/trace_fixture.h"
 

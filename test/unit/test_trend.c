@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/trend.h"
+#include "analyzer/views/trend.h"
 
 #define SECOND 1000000000ull
 

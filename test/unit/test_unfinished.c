@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analyzer/unfinished.h"
+#include "analyzer/export/unfinished.h"
 
 static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 static char folder[] = "/tmp/test-unfinished.XXXXXX";

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/filter.h"
-#include "analyzer/heap.h"
-#include "analyzer/open_blocks.h"
-#include "analyzer/seal.h"
+#include "analyzer/model/filter.h"
+#include "analyzer/model/open_blocks.h"
+#include "analyzer/seal/seal.h"
+#include "analyzer/views/heap.h"
 #include "test/unit/sample_trace.h"
 
 static struct sample sample;
@@ -207,7 +207,7 @@ static uint64_t live_of(const struct limpet_view *view, const struct limpet_view
 			const char *name, bool self)
 {
 	for (size_t i = 0; i < rows->count; i++)
-		if (!strcmp(view->places->functions[rows->rows[i].function].name, name))
+		if (!strcmp(view->locations->functions[rows->rows[i].function].name, name))
 			return self ? rows->rows[i].self.live_bytes
 				    : rows->rows[i].total.live_bytes;
 	return UINT64_MAX;
@@ -291,7 +291,7 @@ static void test_callers(void **state)
 	assert_int_equal(live_of(&heap.view, &calls->callers, "main", false), 6300);
 	assert_int_equal(live_of(&heap.view, &calls->callees, "grow", false), 6300);
 	assert_int_equal(calls->lines.count, 1);
-	assert_int_equal(heap.places->places[calls->lines.rows[0].function].line, 8);
+	assert_int_equal(heap.locations->locations[calls->lines.rows[0].function].line, 8);
 	limpet_view_calls_free(calls);
 	/* A part of one name; of none; of several. */
 	assert_int_equal(limpet_view_calls_new(&heap.view, "gro", &calls), 0);

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "injector/proc.h"
-#include "injector/watchdog.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/watchdog.h"
 
 /* The child ends with the test. */
 static pid_t start(void (*what)(void))

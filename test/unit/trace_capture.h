@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/trace_format.h"
-#include "injector/recorder.h"
+#include "recorder/recorder.h"
 
 #define CAPTURE_CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define CAPTURE_SITES 40u

@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyzer/model.h"
-#include "analyzer/trace_reader.h"
-#include "injector/recorder.h"
+#include "analyzer/model/model.h"
+#include "analyzer/trace/trace_reader.h"
+#include "recorder/recorder.h"
 #include "test/unit/trace_capture.h"
 
 #define TRACE_MEMORY_BYTES (8u << 20)

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/symbol_worker.h"
+#include "analyzer/symbols/symbol_worker.h"
 
 static char pattern[256];
 

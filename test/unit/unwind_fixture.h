@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/unwind_walk.h"
-#include "injector/unwind_compile.h"
+#include "injector/unwind/unwind_compile.h"
 
 /* An ELF file, with its table compiled for the file's own layout, as an arena of one module. */
 struct fixture_file {

@@ -176,7 +176,7 @@ limpet_way_any:
 
 	/* Where a function begins: the compiler that made its callers may have seen which registers it
 	 * leaves alone, and use them across the call (-fipa-ra). Neither it nor they see others than
-	 * without us. r11 and r10 have been pushed (injector/near.c); the frame takes r11's place. What
+	 * without us. r11 and r10 have been pushed (injector/hook/inline_hook.c); the frame takes r11's place. What
 	 * is to be jumped to stands below the stack's end, where signals leave 128 bytes alone. Such a
 	 * way begins so, up to what it asks the agent. */
 	.macro	begin_kept
@@ -395,7 +395,7 @@ limpet_way_finder_kept:
 	.size limpet_way_finder_kept, . - limpet_way_finder_kept
 
 	/* In the midst of a function, in front of the instruction that has moved: r10 and r11 have been
-	 * pushed 128 bytes below (injector/near.c). Everything is kept, flags too. The last word
+	 * pushed 128 bytes below (injector/hook/inline_hook.c). Everything is kept, flags too. The last word
 	 * that is popped is where it goes on; the one of r11 takes it. */
 	.balign 16
 	.globl limpet_way_probe

@@ -1,0 +1,58 @@
+/* Modules, as the dynamic linker has them. Visits run under a lock of its own: none is unmapped
+ * meanwhile. Never under an allocation hook. */
+#ifndef LIMPET_AGENT_LOADED_H
+#define LIMPET_AGENT_LOADED_H
+
+#include "agent/agent.h"
+
+struct limpet_image {
+	uint64_t bias, phdr; /* as dl_iterate_phdr has them */
+	uint64_t phdr_count;
+	uint64_t low, high; /* of what is mapped */
+	uint64_t dynamic;   /* address of the dynamic section; 0: none */
+	uint64_t space;     /* of its namespace the first link_map; 0: the program's own */
+	bool shrunk;        /* some module has gone since the last settled walk */
+};
+struct limpet_image_tables {
+	struct limpet_slot_tables slots;
+	const uint32_t *hash;     /* DT_GNU_HASH; NULL: none */
+	const uint16_t *versions; /* DT_VERSYM; NULL: none */
+};
+typedef int limpet_image_fn(const struct limpet_image *image, void *context);
+void limpet_loaded_configure(const struct limpet_start *start);
+/* Until `visit` answers other than 0, which is answered. Of modules whose program headers could not
+ * be found the number; ret_unread may be NULL. By dl_iterate_phdr: for the injector's calls alone.
+ */
+int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread);
+/* Takes what a hook may take to walk; recursive. false: not to be had, without waiting, or within a
+ * fraction of a second. */
+bool limpet_loaded_hold(bool wait);
+void limpet_loaded_let_go(void);
+/* The same walk, between these two; answers the number. settles: limpet_loaded_has_changed() means
+ * since this one. */
+uint32_t limpet_loaded_walk_held(limpet_image_fn *visit, void *context, bool settles);
+#define LIMPET_LOADER_PATIENCE 2000u /* pauses of 0.1 ms */
+void limpet_loaded_pause(void);
+/* Without a lock. Where it cannot be told so it has not: the collector looks from outside. */
+bool limpet_loaded_has_changed(void);
+/* dlclose takes no lock that dlopen takes. */
+bool limpet_loaded_closes_unlocked(void);
+/* Whether the word is part of its data: what lies between segments need not be mapped. */
+bool limpet_image_has_word(const struct limpet_image *image, uint64_t address);
+/* Of what is mapped of its file, the part that holds the word, in whole pages. */
+struct limpet_image_part {
+	uint64_t start, bytes;
+	uint32_t flags; /* PF_* */
+};
+bool limpet_image_part_of(const struct limpet_image *image, uint64_t address,
+			  struct limpet_image_part *ret);
+/* The module that holds the address. Between hold and let_go, too. */
+bool limpet_loaded_find(uint64_t address, struct limpet_image *ret);
+bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_tables *ret);
+/* Address of a function that it defines, by its default version; 0: none. */
+uint64_t limpet_image_symbol(const struct limpet_image *image, const char *name);
+/* In how many modules of the image's namespace, which is not the program's, the function is
+ * defined, and the last of these. */
+uint32_t limpet_space_symbol(const struct limpet_image *image, const char *name, uint64_t *ret);
+
+#endif

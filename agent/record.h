@@ -1,0 +1,86 @@
+/* Thread states, and the chunks that threads fill with records. */
+#ifndef LIMPET_AGENT_RECORD_H
+#define LIMPET_AGENT_RECORD_H
+
+#include "agent/agent.h"
+
+void limpet_record_configure(void);
+/* For a thread pointer whose entry is not in its first place, or not this thread's any more. */
+struct limpet_thread *limpet_thread_look_up(uint64_t sp);
+/* Opens a chunk with room for a record of that stamp; false: there is none, the event is counted as
+ * lost, by its kind. Goes over to sampling when chunks become few. */
+bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
+			     uint64_t size);
+/* The collector says that there is room: all is recorded again. */
+void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload);
+void limpet_record_publish(struct limpet_thread *thread);
+/* There is something for the collector to do, which it will see at its next look. */
+void limpet_record_ring(void);
+/* As libc has it, without a system call where the place is known. */
+uint32_t limpet_record_tid(void);
+uint64_t limpet_clock_slow(void);
+
+static inline uint32_t limpet_thread_index(const struct limpet_thread *thread)
+{
+	return (uint32_t)(thread - limpet_hot.threads);
+}
+
+static inline uint64_t limpet_thread_hash(uint64_t thread_pointer)
+{
+	return (thread_pointer >> 6) * LIMPET_GOLDEN >> 32;
+}
+
+/* libc keeps the tid at a fixed distance behind the thread pointer; the injector measured it. libc
+ * gives a thread pointer to one thread after the other, and only by the tid is it known whose state
+ * this is. */
+static inline struct limpet_thread *limpet_thread_self(uint64_t sp)
+{
+	uint64_t pointer = limpet_thread_pointer();
+	struct limpet_thread *thread =
+		&limpet_hot.threads[limpet_thread_hash(pointer) & limpet_hot.thread_mask];
+
+	if (__builtin_expect(__atomic_load_n(&thread->thread_pointer, __ATOMIC_RELAXED) == pointer,
+			     1) &&
+	    __builtin_expect(limpet_hot.tid_offset != 0, 1) &&
+	    __builtin_expect(*(const uint32_t *)(uintptr_t)(pointer + limpet_hot.tid_offset) ==
+				     thread->tid,
+			     1))
+		return thread;
+	return limpet_thread_look_up(sp);
+}
+
+static inline uint64_t limpet_clock(void)
+{
+	if (__builtin_expect(limpet_hot.clock_is_tsc, 1))
+		return limpet_ticks() - limpet_hot.clock_base;
+	return limpet_clock_slow();
+}
+
+static inline void limpet_record_append(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
+					uint64_t address, uint64_t size, uint32_t node)
+{
+	bool wide = size > UINT32_MAX;
+	uint64_t bytes = wide ? 32 : 24, *words;
+
+	/* Signed: whatever stands there, it ends with an event that is lost. */
+	if (__builtin_expect((int64_t)(thread->end - thread->at) < (int64_t)bytes, 0) &&
+	    !limpet_record_make_room(thread, type, ticks, size))
+		return;
+	words = (uint64_t *)(uintptr_t)thread->at;
+	/* The collector has read these lines since they were written last: to get them back takes
+	 * longer than some records. */
+	limpet_prefetch_to_write(words + 48);
+	words[0] = ticks << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0);
+	words[1] = address;
+	if (wide) {
+		words[2] = size;
+		words[3] = node;
+	} else {
+		words[2] = (uint64_t)node << 32 | size;
+	}
+	thread->at += bytes;
+	if (ticks > thread->last_ticks)
+		thread->last_ticks = ticks;
+}
+
+#endif

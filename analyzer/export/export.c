@@ -1,0 +1,95 @@
+#include "analyzer/export/export.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/plain_text.h"
+
+const char *const limpet_export_words[LIMPET_EXPORT_COUNT + 1] = {
+	"heaptrack", "pprof", "folded", "massif", "callgrind", "csv", NULL};
+const char *const limpet_export_tables[] = {"events", "stacks", "frames", NULL};
+
+char *limpet_export_name(const char *name, const char *reserved, char instead)
+{
+	char *copy = strdup(name);
+
+	if (!copy)
+		return NULL;
+	limpet_plain_text_clean(copy);
+	for (char *at = copy; *at; at++)
+		if (strchr(reserved, *at))
+			*at = instead;
+	return copy;
+}
+
+static int refuse(struct limpet_err *err, int code, const char *why, const char *hint)
+{
+	limpet_err_set(err, code, "%s", why);
+	limpet_err_hint(err, "%s", hint);
+	return code;
+}
+
+static int check(const struct limpet_heap *heap, enum limpet_export_format format,
+		 struct limpet_err *err)
+{
+	const bool events = format == LIMPET_EXPORT_HEAPTRACK || format == LIMPET_EXPORT_CSV;
+	const struct limpet_model *model = heap->model;
+
+	if (events && model->windowed)
+		return refuse(err, -ENOTSUP,
+			      "heaptrack and csv hold the whole capture, no part of its time",
+			      "pprof, folded, massif and callgrind do");
+	if (events && heap->replay)
+		return refuse(err, -ENOTSUP, "heaptrack and csv hold every thread",
+			      "pprof, folded, massif and callgrind can do without some");
+	if (events && model->compact)
+		return refuse(err, -ENODATA, "the trace holds sums alone, no single events",
+			      "a capture without --compact has them");
+	if (format == LIMPET_EXPORT_HEAPTRACK && model->given_up_ns)
+		return refuse(err, -ENODATA, "the oldest events were given up (--max-size)",
+			      "csv has those that were kept");
+	if (format == LIMPET_EXPORT_HEAPTRACK && model->sample_bytes)
+		return refuse(err, -ENOTSUP, "heaptrack knows no samples",
+			      "pprof, folded, massif and callgrind have the estimates");
+	if (format == LIMPET_EXPORT_FOLDED && heap->view.sort == LIMPET_REPORT_TEMPORARY &&
+	    model->sample_bytes)
+		return refuse(err, -ENOTSUP, "samples do not say which allocations are temporary",
+			      "--sort allocations, or another figure");
+	return 0;
+}
+
+int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, unsigned table,
+		  FILE *file, struct limpet_err *err)
+{
+	int code = check(heap, format, err);
+
+	if (code < 0)
+		return code;
+	code = -EINVAL;
+	switch (format) {
+	case LIMPET_EXPORT_HEAPTRACK:
+		code = limpet_export_heaptrack(heap, file);
+		break;
+	case LIMPET_EXPORT_PPROF:
+		code = limpet_export_pprof(heap, file);
+		break;
+	case LIMPET_EXPORT_FOLDED:
+		code = limpet_export_folded(heap, file);
+		break;
+	case LIMPET_EXPORT_MASSIF:
+		code = limpet_export_massif(heap, file);
+		break;
+	case LIMPET_EXPORT_CALLGRIND:
+		code = limpet_export_callgrind(heap, file);
+		break;
+	case LIMPET_EXPORT_CSV:
+		code = limpet_export_csv(heap, table, file);
+		break;
+	case LIMPET_EXPORT_COUNT:
+		break;
+	}
+	if (code < 0)
+		limpet_err_set(err, code, "cannot export: %s", strerror(-code));
+	return code;
+}

@@ -1,0 +1,46 @@
+/* A heap in the formats of other tools. Each is written whole, or not at all: no option of theirs
+ * is guessed. limpet-export(1) says what each holds. */
+#ifndef LIMPET_ANALYZER_EXPORT_EXPORT_H
+#define LIMPET_ANALYZER_EXPORT_EXPORT_H
+
+#include <stdio.h>
+
+#include "analyzer/views/heap.h"
+#include "common/err.h"
+
+enum limpet_export_format {
+	LIMPET_EXPORT_HEAPTRACK = 0,
+	LIMPET_EXPORT_PPROF,
+	LIMPET_EXPORT_FOLDED,
+	LIMPET_EXPORT_MASSIF,
+	LIMPET_EXPORT_CALLGRIND,
+	LIMPET_EXPORT_CSV,
+	LIMPET_EXPORT_COUNT
+};
+/* The words of --format, in the order of the enum; ends with NULL. */
+extern const char *const limpet_export_words[LIMPET_EXPORT_COUNT + 1];
+/* Of CSV: the three tables; ends with NULL. */
+extern const char *const limpet_export_tables[];
+
+/* Moments between which a massif file shows the heap. */
+#define LIMPET_EXPORT_MOMENTS 80
+
+/* heaptrack and CSV hold events: of the whole capture, without a window or a filter by threads, and
+ * for heaptrack, and by temporary allocations, not of a sampled one (-ENOTSUP, with words).
+ * -ENOMEM; errors of `file` are found by ferror(). `table`: of CSV, which to write. */
+int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, unsigned table,
+		  FILE *file, struct limpet_err *err) LIMPET_MUST_CHECK;
+
+/* The formats. Internal to export.c. */
+int limpet_export_heaptrack(struct limpet_heap *heap, FILE *file);
+int limpet_export_pprof(struct limpet_heap *heap, FILE *file);
+int limpet_export_folded(struct limpet_heap *heap, FILE *file);
+int limpet_export_massif(struct limpet_heap *heap, FILE *file);
+int limpet_export_callgrind(struct limpet_heap *heap, FILE *file);
+int limpet_export_csv(struct limpet_heap *heap, unsigned table, FILE *file);
+
+/* A name on one line of a text format: harmless, and without the bytes of `reserved`, which become
+ * `instead`. malloc'ed. */
+char *limpet_export_name(const char *name, const char *reserved, char instead);
+
+#endif

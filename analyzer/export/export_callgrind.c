@@ -1,0 +1,176 @@
+/* Callgrind's format, for callgrind_annotate and KCachegrind: for each function and line what it
+ * allocated itself, and for each call what was allocated below it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "analyzer/export/export.h"
+
+/* A line's own cost, or that of the calls from it of one function. */
+struct cost {
+	uint64_t key; /* place, and the callee + 1; 0: itself */
+	struct limpet_model_site figures;
+	size_t seen; /* the site that counted last */
+	UT_hash_handle hh;
+};
+
+struct writer {
+	const struct limpet_heap *heap;
+	FILE *file;
+	struct cost *costs;
+};
+
+static int add_cost(struct writer *writer, uint32_t place, uint64_t callee, size_t site)
+{
+	const uint64_t key = (uint64_t)place << 32 | callee;
+	struct cost *cost;
+
+	HASH_FIND(hh, writer->costs, &key, sizeof(key), cost);
+	if (!cost) {
+		cost = calloc(1, sizeof(*cost));
+		if (!cost)
+			return -ENOMEM;
+		cost->key = key;
+		HASH_ADD(hh, writer->costs, key, sizeof(cost->key), cost);
+	}
+	/* Recursion passes a line again: a stack counts once. */
+	if (cost->seen != site + 1)
+		limpet_view_add_figures(&cost->figures, &writer->heap->view.sites[site]);
+	cost->seen = site + 1;
+	return 0;
+}
+
+static int add_costs(struct writer *writer)
+{
+	const struct limpet_view *view = &writer->heap->view;
+	int code = 0;
+
+	for (size_t i = 0; i < view->site_count && code == 0; i++) {
+		struct limpet_location_stack stack;
+
+		code = limpet_locations_stack(view->locations, view->sites[i].node, view->full,
+					      &stack);
+		if (code == 0)
+			code = add_cost(writer, stack.list[0], 0, i);
+		for (size_t k = 1; k < stack.count && code == 0; k++)
+			code = add_cost(
+				writer, stack.list[k],
+				view->locations->locations[stack.list[k - 1]].function + 1ull, i);
+	}
+	return code;
+}
+
+static int compare_costs(const void *a, const void *b, void *context)
+{
+	const struct limpet_location *locations = context;
+	const struct cost *x = *(const struct cost *const *)a, *y = *(const struct cost *const *)b;
+	uint32_t p = locations[x->key >> 32].function, q = locations[y->key >> 32].function;
+
+	if (p != q)
+		return p < q ? -1 : 1;
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* Of samples, which allocations are temporary is not known. */
+static void print_figures(const struct writer *writer, const struct limpet_model_site *figures)
+{
+	fprintf(writer->file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+		figures->live_bytes, figures->live_allocations, figures->peak_bytes,
+		figures->allocated_bytes, figures->allocations);
+	if (!writer->heap->model->sample_bytes)
+		fprintf(writer->file, " %" PRIu64, figures->temporary_allocations);
+	fputc('\n', writer->file);
+}
+
+static int print_position(FILE *file, const char *keyword, const char *name)
+{
+	LIMPET_FREE char *clean = limpet_export_name(name && name[0] ? name : "???", "", ' ');
+
+	if (!clean)
+		return -ENOMEM;
+	fprintf(file, "%s=%s\n", keyword, clean);
+	return 0;
+}
+
+/* Functions of one name in several modules are told apart by their object. */
+static int print_function(const struct writer *writer, uint32_t number, bool called)
+{
+	const struct limpet_function *function = &writer->heap->locations->functions[number];
+	int code = print_position(writer->file, called ? "cob" : "ob", function->module);
+
+	if (code == 0)
+		code = print_position(writer->file, called ? "cfi" : "fl", function->file);
+	return code < 0 ? code
+			: print_position(writer->file, called ? "cfn" : "fn", function->name);
+}
+
+static int print_costs(const struct writer *writer, struct cost *const *list, size_t count)
+{
+	const struct limpet_location *locations = writer->heap->locations->locations;
+	uint32_t before = UINT32_MAX;
+	const char *file = NULL;
+	int code = 0;
+
+	for (size_t i = 0; i < count && code == 0 && !ferror(writer->file); i++) {
+		const struct limpet_location *place = &locations[list[i]->key >> 32];
+		uint32_t callee = (uint32_t)list[i]->key;
+
+		if (place->function != before) {
+			fputc('\n', writer->file);
+			code = print_function(writer, place->function, false);
+			file = writer->heap->locations->functions[place->function].file;
+		}
+		before = place->function;
+		if (code == 0 && place->file != file)
+			code = print_position(writer->file, "fe", place->file);
+		file = place->file;
+		if (code == 0 && callee) {
+			code = print_function(writer, callee - 1, true);
+			fprintf(writer->file, "calls=%" PRIu64 " 0\n",
+				list[i]->figures.allocations);
+		}
+		if (code == 0) {
+			fprintf(writer->file, "%u ", place->line);
+			print_figures(writer, &list[i]->figures);
+		}
+	}
+	return code;
+}
+
+int limpet_export_callgrind(struct limpet_heap *heap, FILE *file)
+{
+	struct writer writer = {.heap = heap, .file = file};
+	LIMPET_FREE char *command = limpet_export_name(heap->model->target->command, "", ' ');
+	LIMPET_FREE struct cost **list = NULL;
+	struct cost *cost;
+	size_t count = 0;
+	int code = add_costs(&writer);
+
+	fprintf(file,
+		"# callgrind format\nversion: 1\ncreator: limpet\npid: %u\ncmd: %s\n"
+		"positions: line\nevents: Live LiveBlocks Peak Allocated Allocations%s\nsummary: ",
+		heap->model->target->pid, command && command[0] ? command : "?",
+		heap->model->sample_bytes ? "" : " Temporary");
+	print_figures(&writer, &heap->view.totals);
+	list = calloc(HASH_COUNT(writer.costs) + 1ul, sizeof(*list));
+	if (!list)
+		code = -ENOMEM;
+	for (cost = writer.costs; list && cost; cost = cost->hh.next)
+		list[count++] = cost;
+	if (code == 0) {
+		qsort_r(list, count, sizeof(struct cost *), compare_costs,
+			heap->locations->locations);
+		code = print_costs(&writer, list, count);
+	}
+	cost = writer.costs;
+	HASH_CLEAR(hh, writer.costs);
+	while (cost) {
+		struct cost *next = cost->hh.next;
+
+		free(cost);
+		cost = next;
+	}
+	return code;
+}

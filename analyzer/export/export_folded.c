@@ -1,0 +1,112 @@
+/* Stacks as "outermost;...;innermost figure", merged: for flamegraph.pl, inferno, speedscope. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/export/export.h"
+
+struct path {
+	char *text;
+	size_t length, room;
+};
+
+static int append(struct path *path, const char *name)
+{
+	size_t length = strlen(name);
+
+	if (path->length + length + 2 > path->room) {
+		size_t room = 2 * (path->length + length) + 256;
+		char *grown = realloc(path->text, room);
+
+		if (!grown)
+			return -ENOMEM;
+		path->text = grown;
+		path->room = room;
+	}
+	if (path->length)
+		path->text[path->length++] = ';';
+	memcpy(path->text + path->length, name, length + 1);
+	path->length += length;
+	return 0;
+}
+
+/* Functions' names as this format bears them. */
+static int clean_names(const struct limpet_locations *locations, char ***ret_names)
+{
+	char **names = calloc(locations->function_count + 1ul, sizeof(*names));
+	int code = names ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < locations->function_count && code == 0; i++) {
+		names[i] = limpet_export_name(locations->functions[i].name, ";", ':');
+		if (!names[i])
+			code = -ENOMEM;
+	}
+	*ret_names = names;
+	return code;
+}
+
+static void free_names(char **names)
+{
+	for (size_t i = 0; names && names[i]; i++)
+		free(names[i]);
+	free(names);
+}
+
+/* What a node has beside its children: stacks that end there. */
+static int64_t own_figure(const struct limpet_view_tree *tree, uint32_t number,
+			  enum limpet_report_sort sort)
+{
+	int64_t figure = limpet_report_figure(&tree->nodes[number].figures, sort);
+
+	for (uint32_t at = tree->nodes[number].first_child; at; at = tree->nodes[at].next)
+		figure -= limpet_report_figure(&tree->nodes[at].figures, sort);
+	return figure;
+}
+
+static int print_tree(const struct limpet_heap *heap, const struct limpet_view_tree *tree,
+		      char *const *names, FILE *file)
+{
+	LIMPET_FREE size_t *lengths = calloc(tree->count + 1ul, sizeof(*lengths));
+	struct path path = {0};
+	uint32_t at = tree->nodes[0].first_child;
+	int code = lengths ? 0 : -ENOMEM;
+
+	while (at && code == 0 && !ferror(file)) {
+		int64_t own = own_figure(tree, at, heap->view.sort);
+
+		lengths[at] = path.length;
+		code = append(&path, names[tree->nodes[at].function]);
+		if (code == 0 && own > 0)
+			fprintf(file, "%s %" PRId64 "\n", path.text, own);
+		if (tree->nodes[at].first_child) {
+			at = tree->nodes[at].first_child;
+			continue;
+		}
+		while (at && !tree->nodes[at].next) {
+			path.length = lengths[at];
+			at = tree->nodes[at].parent;
+		}
+		if (at) {
+			path.length = lengths[at];
+			at = tree->nodes[at].next;
+		}
+	}
+	free(path.text);
+	return code;
+}
+
+int limpet_export_folded(struct limpet_heap *heap, FILE *file)
+{
+	struct limpet_view_tree *tree = NULL;
+	char **names = NULL;
+	int code = clean_names(heap->locations, &names);
+
+	if (code == 0)
+		code = limpet_view_tree_new(&heap->view, false, &tree);
+	if (code == 0)
+		code = print_tree(heap, tree, names, file);
+	limpet_view_tree_free(tree);
+	free_names(names);
+	return code;
+}

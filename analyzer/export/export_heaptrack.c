@@ -1,0 +1,276 @@
+/* The format that heaptrack_interpret writes and heaptrack_print and heaptrack_gui read, version 3
+ * of heaptrack 1.3 and later. Lines of hexadecimal numbers: v VERSION 3, X COMMAND, I PAGE_BYTES
+ * PAGES; s LENGTH STRING: numbered from 1 i ADDRESS MODULE [FUNCTION [FILE LINE]] and three more
+ * for each function it was inlined into t IP PARENT: numbered from 1, 0 is none; a SIZE TRACE:
+ * numbered from 0 c MILLISECONDS; R RSS_PAGES; + and - and the number of an `a` */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "analyzer/export/export.h"
+
+struct number {
+	uint32_t number;
+	UT_hash_handle hh;
+	union {
+		char text[1];
+		uint64_t pair[2];
+	} key;
+};
+
+/* Deeper than any walk goes. */
+#define CHAIN_MAX 4096u
+
+struct writer {
+	const struct limpet_heap *heap;
+	FILE *file;
+	struct number *strings, *allocations;
+	uint32_t string_count, ip_count, trace_count, allocation_count;
+	uint32_t *ip_of_location; /* 0: not written */
+	uint32_t *chain;          /* room for CHAIN_MAX */
+	uint32_t *trace_of_node;  /* 0: not written */
+	uint64_t ms;              /* last written */
+	size_t point;
+};
+
+static int find_number(struct number **table, const void *key, size_t bytes, uint32_t next,
+		       uint32_t *ret_number)
+{
+	struct number *entry;
+
+	HASH_FIND(hh, *table, key, bytes, entry);
+	if (entry) {
+		*ret_number = entry->number;
+		return 0;
+	}
+	entry = calloc(1, sizeof(*entry) + bytes);
+	if (!entry)
+		return -ENOMEM;
+	memcpy(&entry->key, key, bytes);
+	entry->number = next;
+	HASH_ADD_KEYPTR(hh, *table, &entry->key, bytes, entry);
+	*ret_number = next;
+	return 1;
+}
+
+static void free_numbers(struct number **table)
+{
+	struct number *entry = *table;
+
+	HASH_CLEAR(hh, *table);
+	while (entry) {
+		struct number *next = entry->hh.next;
+
+		free(entry);
+		entry = next;
+	}
+}
+
+/* 0: no string. */
+static int write_string(struct writer *writer, const char *string, uint32_t *ret_number)
+{
+	LIMPET_FREE char *clean = NULL;
+	int code;
+
+	*ret_number = 0;
+	if (!string || !string[0])
+		return 0;
+	clean = limpet_export_name(string, "", ' ');
+	if (!clean)
+		return -ENOMEM;
+	code = find_number(&writer->strings, clean, strlen(clean), writer->string_count + 1,
+			   ret_number);
+	if (code == 1) {
+		writer->string_count++;
+		fprintf(writer->file, "s %zx %s\n", strlen(clean), clean);
+	}
+	return code < 0 ? code : 0;
+}
+
+static int write_ip(struct writer *writer, uint32_t node, uint32_t *ret_number)
+{
+	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_locations *locations = writer->heap->locations;
+	const struct limpet_trace_node *at = &model->nodes[node];
+	uint32_t location = limpet_locations_address_number(locations, node);
+	uint32_t module, numbers[3 * LIMPET_REPORT_NODE_FRAMES_MAX] = {0};
+	const uint32_t *list = NULL;
+	uint32_t count = limpet_locations_of_node(locations, node, &list);
+	int code;
+
+	if (writer->ip_of_location[location]) {
+		*ret_number = writer->ip_of_location[location];
+		return 0;
+	}
+	code = write_string(writer, at->module ? model->modules[at->module].path : NULL, &module);
+	for (uint32_t i = 0; i < count && code == 0; i++) {
+		const struct limpet_location *place = &locations->locations[list[i]];
+		const struct limpet_function *function = &locations->functions[place->function];
+
+		code = write_string(writer, function->named ? function->name : NULL,
+				    &numbers[3ul * i]);
+		if (code == 0)
+			code = write_string(writer, place->file, &numbers[3ul * i + 1]);
+		numbers[3ul * i + 2] = place->line;
+	}
+	if (code < 0)
+		return code;
+	fprintf(writer->file, "i %" PRIx64 " %x", at->address - 1, module);
+	for (uint32_t i = 0; i < count && numbers[3ul * i]; i++) {
+		fprintf(writer->file, " %x", numbers[3ul * i]);
+		/* Inlined frames follow in threes. */
+		if (numbers[3ul * i + 1] || count > 1)
+			fprintf(writer->file, " %x %x", numbers[3ul * i + 1], numbers[3ul * i + 2]);
+	}
+	fputc('\n', writer->file);
+	*ret_number = writer->ip_of_location[location] = ++writer->ip_count;
+	return 0;
+}
+
+/* Parents come first: a chain is written from the first unwritten node outwards in. */
+static int write_trace(struct writer *writer, uint32_t node)
+{
+	const struct limpet_model *model = writer->heap->model;
+	uint32_t *const chain = writer->chain, length = 0;
+	int code = 0;
+
+	/* What is deeper than any walk is cut at its outer end. */
+	for (uint32_t at = node;
+	     at && !writer->trace_of_node[at] && !model->nodes[at].lost && length < CHAIN_MAX;
+	     at = model->nodes[at].parent)
+		chain[length++] = at;
+	while (length-- && code == 0) {
+		uint32_t at = chain[length], ip;
+
+		code = write_ip(writer, at, &ip);
+		if (code < 0)
+			break;
+		fprintf(writer->file, "t %x %x\n", ip,
+			writer->trace_of_node[model->nodes[at].parent]);
+		writer->trace_of_node[at] = ++writer->trace_count;
+	}
+	return code;
+}
+
+static int find_allocation(struct writer *writer, const struct limpet_trace_event *row,
+			   uint32_t *ret_number)
+{
+	const uint64_t pair[2] = {row->node, row->size};
+	int code = find_number(&writer->allocations, pair, sizeof(pair), writer->allocation_count,
+			       ret_number);
+
+	if (code != 1)
+		return code;
+	code = write_trace(writer, row->node);
+	if (code < 0)
+		return code;
+	writer->allocation_count++;
+	fprintf(writer->file, "a %" PRIx64 " %x\n", row->size, writer->trace_of_node[row->node]);
+	return 0;
+}
+
+static void write_time(struct writer *writer, uint64_t time_ns)
+{
+	const struct limpet_model *model = writer->heap->model;
+	const uint64_t page_bytes = model->target->page_bytes ? model->target->page_bytes : 4096;
+
+	if (time_ns / 1000000 != writer->ms) {
+		writer->ms = time_ns / 1000000;
+		fprintf(writer->file, "c %" PRIx64 "\n", writer->ms);
+	}
+	for (; writer->point < model->timeline_count &&
+	       model->timeline[writer->point].time_ns <= time_ns;
+	     writer->point++)
+		if (model->timeline[writer->point].rss_bytes)
+			fprintf(writer->file, "R %" PRIx64 "\n",
+				model->timeline[writer->point].rss_bytes / page_bytes);
+}
+
+static int write_row(struct writer *writer, const struct limpet_trace_event *row)
+{
+	const bool frees = row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE;
+	const bool allocates = row->kind == LIMPET_ROW_ALLOC || row->kind == LIMPET_ROW_UNTRACKED;
+	uint32_t number;
+	int code;
+
+	if ((!frees && !allocates) || (writer->heap->kept && !writer->heap->kept[row->node]))
+		return 0;
+	code = find_allocation(writer, row, &number);
+	if (code < 0)
+		return code;
+	write_time(writer, row->time_ns);
+	if (allocates)
+		fprintf(writer->file, "+ %x\n", number);
+	/* What did not fit the collector's table was never live. */
+	if (frees || row->kind == LIMPET_ROW_UNTRACKED)
+		fprintf(writer->file, "- %x\n", number);
+	return 0;
+}
+
+static void write_head(const struct writer *writer)
+{
+	const struct limpet_trace_target *target = writer->heap->model->target;
+	LIMPET_FREE char *command = limpet_export_name(target->command, "", ' ');
+
+	fprintf(writer->file, "v 10400 3\nX %s\nI %" PRIx64 " 0\n",
+		command && command[0] ? command : "?",
+		target->page_bytes ? target->page_bytes : UINT64_C(4096));
+}
+
+/* heaptrack wants its first string to be the program. */
+static int write_all(struct writer *writer)
+{
+	const struct limpet_trace_block *blocks;
+	size_t count = limpet_trace_reader_blocks(writer->heap->reader, &blocks);
+	const char *executable = writer->heap->model->target->executable;
+	uint32_t number;
+	int code;
+
+	write_head(writer);
+	code = write_string(writer, executable[0] ? executable : "?", &number);
+	for (size_t i = 0; i < count && code >= 0 && !ferror(writer->file); i++) {
+		struct limpet_trace_events *events;
+		struct limpet_trace_event row;
+
+		if (blocks[i].type != LIMPET_TRACE_EVENTS || blocks[i].damaged)
+			continue;
+		code = limpet_trace_events_open(writer->heap->reader, i, &events);
+		if (code == -EBADMSG) {
+			code = 0;
+			continue;
+		}
+		if (code < 0)
+			break;
+		while ((code = limpet_trace_events_next(events, &row)) == 1) {
+			code = write_row(writer, &row);
+			if (code < 0)
+				break;
+		}
+		limpet_trace_events_free(events);
+		if (code == -EBADMSG)
+			code = 0;
+	}
+	write_time(writer, writer->heap->model->duration_ns);
+	return code < 0 ? code : 0;
+}
+
+int limpet_export_heaptrack(struct limpet_heap *heap, FILE *file)
+{
+	struct writer writer = {.heap = heap, .file = file};
+	int code = -ENOMEM;
+
+	writer.ip_of_location =
+		calloc(heap->locations->address_count + 2ul, sizeof(*writer.ip_of_location));
+	writer.trace_of_node = calloc(heap->model->node_count + 1ul, sizeof(*writer.trace_of_node));
+	writer.chain = calloc(CHAIN_MAX, sizeof(*writer.chain));
+	if (writer.ip_of_location && writer.trace_of_node && writer.chain)
+		code = write_all(&writer);
+	free_numbers(&writer.strings);
+	free_numbers(&writer.allocations);
+	free(writer.ip_of_location);
+	free(writer.trace_of_node);
+	free(writer.chain);
+	return code;
+}

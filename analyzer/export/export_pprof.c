@@ -1,0 +1,341 @@
+/* profile.proto of pprof (github.com/google/pprof), encoded by hand: five message types with a
+ * dozen fields, which a library would add a code generator and a dependency for. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "analyzer/export/export.h"
+#include "common/plain_text.h"
+
+/* Fields of Profile, and of the messages in it. */
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_MAPPING = 3,
+	PROFILE_LOCATION = 4,
+	PROFILE_FUNCTION = 5,
+	PROFILE_STRING = 6,
+	PROFILE_TIME_NS = 9,
+	PROFILE_DURATION_NS = 10,
+	PROFILE_PERIOD_TYPE = 11,
+	PROFILE_PERIOD = 12,
+	PROFILE_DEFAULT_TYPE = 14,
+	SAMPLE_LOCATIONS = 1,
+	SAMPLE_VALUES = 2,
+	LOCATION_ID = 1,
+	LOCATION_MAPPING = 2,
+	LOCATION_ADDRESS = 3,
+	LOCATION_LINE = 4,
+	LINE_FUNCTION = 1,
+	LINE_LINE = 2,
+	FUNCTION_ID = 1,
+	FUNCTION_NAME = 2,
+	FUNCTION_SYSTEM_NAME = 3,
+	FUNCTION_FILE = 4,
+	MAPPING_ID = 1,
+	MAPPING_START = 2,
+	MAPPING_LIMIT = 3,
+	MAPPING_OFFSET = 4,
+	MAPPING_FILE = 5,
+	MAPPING_BUILD_ID = 6,
+	MAPPING_HAS_FUNCTIONS = 7,
+	MAPPING_HAS_FILES = 8,
+	MAPPING_HAS_LINES = 9,
+	MAPPING_HAS_INLINED = 10,
+	TYPE_TYPE = 1,
+	TYPE_UNIT = 2,
+};
+
+static const char *const types[][2] = {
+	{"alloc_objects", "count"},     {"alloc_space", "bytes"},  {"inuse_objects", "count"},
+	{"inuse_space", "bytes"},       {"peak_objects", "count"}, {"peak_space", "bytes"},
+	{"temporary_objects", "count"}, /* the last: of samples it is not known */
+};
+
+struct message {
+	uint8_t *bytes;
+	size_t count, room;
+	bool failed;
+};
+
+struct string {
+	uint64_t number;
+	UT_hash_handle hh;
+	char text[];
+};
+
+struct writer {
+	const struct limpet_heap *heap;
+	FILE *file;
+	struct string *strings;
+	uint64_t string_count;
+	struct message message, inner;
+	bool *written; /* by location */
+	bool failed;
+};
+
+static size_t type_count(const struct writer *writer)
+{
+	return LIMPET_COUNT_OF(types) - (writer->heap->model->sample_bytes != 0);
+}
+
+/* ------------------------------------------------------------------ encoding */
+
+static void put_byte(struct message *message, uint8_t byte)
+{
+	if (message->count == message->room) {
+		size_t room = 2 * message->room + 256;
+		uint8_t *grown = realloc(message->bytes, room);
+
+		if (!grown) {
+			message->failed = true;
+			return;
+		}
+		message->bytes = grown;
+		message->room = room;
+	}
+	message->bytes[message->count++] = byte;
+}
+
+static void put_varint(struct message *message, uint64_t value)
+{
+	while (value >= 0x80) {
+		put_byte(message, (uint8_t)value | 0x80);
+		value >>= 7;
+	}
+	put_byte(message, (uint8_t)value);
+}
+
+/* 0 is the default of every field and is left out. */
+static void put_number(struct message *message, unsigned field, uint64_t value)
+{
+	if (!value)
+		return;
+	put_varint(message, (uint64_t)field << 3);
+	put_varint(message, value);
+}
+
+static void put_bytes(struct message *message, unsigned field, const void *bytes, size_t count)
+{
+	const uint8_t *at = bytes;
+
+	put_varint(message, (uint64_t)field << 3 | 2);
+	put_varint(message, count);
+	for (size_t i = 0; i < count; i++)
+		put_byte(message, at[i]);
+}
+
+static void put_message(struct message *message, unsigned field, struct message *inner)
+{
+	put_bytes(message, field, inner->bytes, inner->count);
+	message->failed |= inner->failed;
+	inner->count = 0;
+}
+
+/* Writes what has been gathered: a profile is its fields in any order. */
+static void flush_message(struct writer *writer, unsigned field)
+{
+	struct message head = {0};
+
+	put_varint(&head, (uint64_t)field << 3 | 2);
+	put_varint(&head, writer->message.count);
+	fwrite(head.bytes, 1, head.count, writer->file);
+	fwrite(writer->message.bytes, 1, writer->message.count, writer->file);
+	writer->failed |= head.failed | writer->message.failed;
+	writer->message.count = 0;
+	free(head.bytes);
+}
+
+/* Number in the table of strings, which is written as it grows. */
+static uint64_t string_number(struct writer *writer, const char *text)
+{
+	LIMPET_FREE char *repaired = limpet_plain_text_repair(text ? text : "");
+	struct string *string;
+	struct message head = {0};
+
+	if (!repaired) {
+		writer->failed = true;
+		return 0;
+	}
+	HASH_FIND_STR(writer->strings, repaired, string);
+	if (string)
+		return string->number;
+	string = malloc(sizeof(*string) + strlen(repaired) + 1);
+	if (!string) {
+		writer->failed = true;
+		return 0;
+	}
+	strcpy(string->text, repaired);
+	string->number = writer->string_count++;
+	HASH_ADD_STR(writer->strings, text, string);
+	put_bytes(&head, PROFILE_STRING, repaired, strlen(repaired));
+	fwrite(head.bytes, 1, head.count, writer->file);
+	writer->failed |= head.failed;
+	free(head.bytes);
+	return string->number;
+}
+
+/* ------------------------------------------------------------------ what a profile holds */
+
+static void write_types(struct writer *writer)
+{
+	struct message head = {0};
+
+	for (size_t i = 0; i < type_count(writer); i++) {
+		uint64_t type = string_number(writer, types[i][0]);
+		uint64_t unit = string_number(writer, types[i][1]);
+
+		put_number(&writer->message, TYPE_TYPE, type);
+		put_number(&writer->message, TYPE_UNIT, unit);
+		flush_message(writer, PROFILE_SAMPLE_TYPE);
+	}
+	put_number(&head, PROFILE_DEFAULT_TYPE, string_number(writer, "inuse_space"));
+	put_number(&head, PROFILE_TIME_NS,
+		   writer->heap->model->target->wall_ns + writer->heap->model->from_ns);
+	put_number(&head, PROFILE_DURATION_NS,
+		   writer->heap->model->to_ns - writer->heap->model->from_ns);
+	if (writer->heap->model->sample_bytes) {
+		put_number(&writer->inner, TYPE_TYPE, string_number(writer, "space"));
+		put_number(&writer->inner, TYPE_UNIT, string_number(writer, "bytes"));
+		put_message(&head, PROFILE_PERIOD_TYPE, &writer->inner);
+		put_number(&head, PROFILE_PERIOD, writer->heap->model->sample_bytes);
+	}
+	fwrite(head.bytes, 1, head.count, writer->file);
+	writer->failed |= head.failed;
+	free(head.bytes);
+}
+
+static void write_mappings(struct writer *writer)
+{
+	const struct limpet_model *model = writer->heap->model;
+
+	for (uint32_t i = 1; i < model->module_count; i++) {
+		const struct limpet_trace_module *module = &model->modules[i];
+		char build_id[2 * 64 + 1] = "";
+		uint64_t file, id;
+
+		for (uint32_t k = 0; k < module->build_id_bytes && k < 64; k++)
+			snprintf(build_id + 2ul * k, 3, "%02x", module->build_id[k]);
+		file = string_number(writer, module->path ? module->path : "");
+		id = string_number(writer, build_id);
+		put_number(&writer->message, MAPPING_ID, i);
+		put_number(&writer->message, MAPPING_START, module->start);
+		put_number(&writer->message, MAPPING_LIMIT, module->end);
+		put_number(&writer->message, MAPPING_OFFSET, module->start - module->bias);
+		put_number(&writer->message, MAPPING_FILE, file);
+		put_number(&writer->message, MAPPING_BUILD_ID, id);
+		/* Nothing is left to look up: what has no name here has none. */
+		put_number(&writer->message, MAPPING_HAS_FUNCTIONS, model->sealed);
+		put_number(&writer->message, MAPPING_HAS_FILES, model->sealed);
+		put_number(&writer->message, MAPPING_HAS_LINES, model->sealed);
+		put_number(&writer->message, MAPPING_HAS_INLINED, model->sealed);
+		flush_message(writer, PROFILE_MAPPING);
+	}
+}
+
+static void write_functions(struct writer *writer)
+{
+	const struct limpet_locations *locations = writer->heap->locations;
+
+	for (uint32_t i = 0; i < locations->function_count; i++) {
+		const struct limpet_function *function = &locations->functions[i];
+		uint64_t name = string_number(writer, function->name);
+		uint64_t file = string_number(writer, function->file);
+
+		put_number(&writer->message, FUNCTION_ID, i + 1ull);
+		put_number(&writer->message, FUNCTION_NAME, name);
+		put_number(&writer->message, FUNCTION_SYSTEM_NAME, name);
+		put_number(&writer->message, FUNCTION_FILE, file);
+		flush_message(writer, PROFILE_FUNCTION);
+	}
+}
+
+static void write_location(struct writer *writer, uint32_t node)
+{
+	const struct limpet_locations *locations = writer->heap->locations;
+	const struct limpet_trace_node *at = &writer->heap->model->nodes[node];
+	uint32_t location = limpet_locations_address_number(locations, node);
+	const uint32_t *list = NULL;
+	uint32_t count = limpet_locations_of_node(locations, node, &list);
+
+	if (writer->written[location])
+		return;
+	writer->written[location] = true;
+	put_number(&writer->message, LOCATION_ID, location);
+	put_number(&writer->message, LOCATION_MAPPING, at->module);
+	put_number(&writer->message, LOCATION_ADDRESS, at->address - 1);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct limpet_location *place = &locations->locations[list[i]];
+
+		put_number(&writer->inner, LINE_FUNCTION, place->function + 1ull);
+		put_number(&writer->inner, LINE_LINE, place->line);
+		put_message(&writer->message, LOCATION_LINE, &writer->inner);
+	}
+	flush_message(writer, PROFILE_LOCATION);
+}
+
+/* A location without a mapping or an address, for a stack that is not known. */
+static void write_unknown(struct writer *writer)
+{
+	put_number(&writer->message, LOCATION_ID, writer->heap->locations->address_count + 1ull);
+	put_number(&writer->inner, LINE_FUNCTION, LIMPET_LOCATION_UNKNOWN + 1ull);
+	put_message(&writer->message, LOCATION_LINE, &writer->inner);
+	flush_message(writer, PROFILE_LOCATION);
+}
+
+static void write_sample(struct writer *writer, const struct limpet_model_site *site)
+{
+	const struct limpet_model *model = writer->heap->model;
+	const uint64_t values[LIMPET_COUNT_OF(types)] = {
+		site->allocations,           site->allocated_bytes,
+		site->live_allocations,      site->live_bytes,
+		site->peak_allocations,      site->peak_bytes,
+		site->temporary_allocations,
+	};
+	bool any = false;
+
+	for (uint32_t at = site->node; at && !model->nodes[at].lost; at = model->nodes[at].parent)
+		write_location(writer, at);
+	for (uint32_t at = site->node; at && !model->nodes[at].lost; at = model->nodes[at].parent) {
+		put_varint(&writer->inner,
+			   limpet_locations_address_number(writer->heap->locations, at));
+		any = true;
+	}
+	if (!any)
+		put_varint(&writer->inner, writer->heap->locations->address_count + 1ull);
+	put_message(&writer->message, SAMPLE_LOCATIONS, &writer->inner);
+	for (size_t i = 0; i < type_count(writer); i++)
+		put_varint(&writer->inner, values[i]);
+	put_message(&writer->message, SAMPLE_VALUES, &writer->inner);
+	flush_message(writer, PROFILE_SAMPLE);
+}
+
+int limpet_export_pprof(struct limpet_heap *heap, FILE *file)
+{
+	struct writer writer = {.heap = heap, .file = file};
+	struct string *string;
+
+	writer.written = calloc(heap->locations->address_count + 2ul, sizeof(*writer.written));
+	if (!writer.written)
+		return -ENOMEM;
+	string_number(&writer, ""); /* the first has to be empty */
+	write_types(&writer);
+	write_mappings(&writer);
+	write_functions(&writer);
+	write_unknown(&writer);
+	for (size_t i = 0; i < heap->view.site_count && !writer.failed && !ferror(file); i++)
+		write_sample(&writer, &heap->view.sites[i]);
+	string = writer.strings;
+	HASH_CLEAR(hh, writer.strings);
+	while (string) {
+		struct string *next = string->hh.next;
+
+		free(string);
+		string = next;
+	}
+	free(writer.message.bytes);
+	free(writer.inner.bytes);
+	free(writer.written);
+	return writer.failed ? -ENOMEM : 0;
+}

@@ -1,0 +1,317 @@
+#include "analyzer/model/filter.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum scope { SCOPE_ANY = 0, SCOPE_FUNCTION, SCOPE_FILE, SCOPE_MODULE, SCOPE_THREAD, SCOPE_COUNT };
+
+static const char *const scope_words[SCOPE_COUNT] = {"",
+						     "function:", "file:", "module:", "thread:"};
+
+struct pattern {
+	regex_t regex;
+	enum scope scope;
+	bool exclude;
+};
+
+struct limpet_filter {
+	struct pattern *patterns;
+	size_t pattern_count;
+	char **suppressions;
+	size_t suppression_count;
+	unsigned wanted; /* bit n: there is an include of scope n */
+};
+
+#define BIT_HIDDEN (1u << SCOPE_COUNT)
+
+struct limpet_filter *limpet_filter_new(void)
+{
+	return calloc(1, sizeof(struct limpet_filter));
+}
+
+void limpet_filter_free(struct limpet_filter *filter)
+{
+	if (!filter)
+		return;
+	for (size_t i = 0; i < filter->pattern_count; i++)
+		regfree(&filter->patterns[i].regex);
+	for (size_t i = 0; i < filter->suppression_count; i++)
+		free(filter->suppressions[i]);
+	free(filter->patterns);
+	free(filter->suppressions);
+	free(filter);
+}
+
+bool limpet_filter_is_empty(const struct limpet_filter *filter)
+{
+	return !filter->pattern_count && !filter->suppression_count;
+}
+
+int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool exclude,
+		      struct limpet_err *err)
+{
+	struct pattern *grown = reallocarray(filter->patterns, filter->pattern_count + 1,
+					     sizeof(*filter->patterns));
+	LIMPET_FREE char *whole = NULL;
+	enum scope scope = SCOPE_ANY;
+	char text[200];
+	int code;
+
+	if (!grown)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	filter->patterns = grown;
+	for (unsigned i = SCOPE_FUNCTION; i < SCOPE_COUNT; i++)
+		if (!strncmp(pattern, scope_words[i], strlen(scope_words[i])))
+			scope = (enum scope)i;
+	pattern += strlen(scope_words[scope]);
+	/* The number of a thread: 12 is not meant by 1. */
+	if (asprintf(&whole, scope == SCOPE_THREAD ? "^(%s)$" : "%s", pattern) < 0) {
+		whole = NULL;
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	grown += filter->pattern_count;
+	code = pattern[0] ? regcomp(&grown->regex, whole, REG_EXTENDED | REG_NOSUB) : REG_BADPAT;
+	if (code) {
+		regerror(code, &grown->regex, text, sizeof(text));
+		return limpet_err_set(err, -EINVAL, "'%s' is no regular expression: %s", pattern,
+				      text);
+	}
+	grown->scope = scope;
+	grown->exclude = exclude;
+	filter->pattern_count++;
+	if (!exclude)
+		filter->wanted |= 1u << scope;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ suppressions */
+
+static int add_suppression(struct limpet_filter *filter, const char *pattern)
+{
+	char **grown = reallocarray(filter->suppressions, filter->suppression_count + 1,
+				    sizeof(*filter->suppressions));
+
+	if (!grown)
+		return -ENOMEM;
+	filter->suppressions = grown;
+	grown[filter->suppression_count] = strdup(pattern);
+	if (!grown[filter->suppression_count])
+		return -ENOMEM;
+	filter->suppression_count++;
+	return 0;
+}
+
+/* 1: neither a suppression nor a comment. */
+static int add_line(struct limpet_filter *filter, char *line)
+{
+	static const char blanks[] = " \t\r\n";
+	size_t length;
+	char *colon;
+
+	line += strspn(line, blanks);
+	length = strlen(line);
+	while (length && strchr(blanks, line[length - 1]))
+		line[--length] = '\0';
+	if (!length || line[0] == '#')
+		return 0;
+	colon = strchr(line, ':');
+	if (!colon || colon == line || !colon[1])
+		return 1;
+	return strncmp(line, "leak:", 5) ? 0 : add_suppression(filter, colon + 1);
+}
+
+int limpet_filter_add_suppressions(struct limpet_filter *filter, const char *path,
+				   struct limpet_err *err)
+{
+	LIMPET_FCLOSE FILE *file = fopen(path, "re");
+	LIMPET_FREE char *line = NULL;
+	size_t room = 0, number = 0;
+	int code = 0;
+
+	if (!file) {
+		code = limpet_errno();
+		return limpet_err_set(err, code, "cannot read '%s': %s", path, strerror(-code));
+	}
+	while (code == 0 && getline(&line, &room, file) >= 0) {
+		number++;
+		code = add_line(filter, line);
+	}
+	if (code == 1) {
+		limpet_err_set(err, -EINVAL, "line %zu of '%s' is no suppression", number, path);
+		limpet_err_hint(err, "a suppression is leak:PATTERN, a comment starts with #");
+		return -EINVAL;
+	}
+	if (code == 0 && ferror(file))
+		code = -EIO;
+	return code < 0 ? limpet_err_set(err, code, "cannot read '%s': %s", path, strerror(-code))
+			: 0;
+}
+
+/* `part` of a pattern, up to `*`; it has to be at the start, at the end, or anywhere. Answers what
+ * follows it in `text`, or NULL. */
+static const char *find_part(const char *text, const char *part, size_t length, bool start,
+			     bool end)
+{
+	size_t have = strlen(text);
+	const char *found;
+
+	if (length > have)
+		return NULL;
+	if (end) {
+		text += have - length;
+		if ((start && have != length) || memcmp(text, part, length) != 0)
+			return NULL;
+		return text + length;
+	}
+	if (start)
+		return memcmp(text, part, length) ? NULL : text + length;
+	found = length ? memmem(text, have, part, length) : text;
+	return found ? found + length : NULL;
+}
+
+bool limpet_filter_suppresses(const char *pattern, const char *text)
+{
+	bool start = pattern[0] == '^';
+	size_t length;
+
+	if (!text || !text[0])
+		return false;
+	pattern += start;
+	for (;;) {
+		bool last, end;
+
+		length = strcspn(pattern, "*");
+		last = !pattern[length];
+		end = last && length && pattern[length - 1] == '$';
+		text = find_part(text, pattern, length - end, start, end);
+		if (!text)
+			return false;
+		if (last)
+			return true;
+		pattern += length + 1;
+		start = false;
+	}
+}
+
+/* ------------------------------------------------------------------ stacks */
+
+static bool is_suppressed(const struct limpet_filter *filter, const char *text)
+{
+	for (size_t i = 0; i < filter->suppression_count; i++)
+		if (limpet_filter_suppresses(filter->suppressions[i], text))
+			return true;
+	return false;
+}
+
+static unsigned match_text(const struct limpet_filter *filter, const char *text, enum scope scope)
+{
+	unsigned bits = 0;
+
+	if (!text)
+		return 0;
+	for (size_t i = 0; i < filter->pattern_count; i++) {
+		const struct pattern *pattern = &filter->patterns[i];
+
+		if (pattern->scope != SCOPE_ANY && pattern->scope != scope)
+			continue;
+		if (!(bits & BIT_HIDDEN) && !regexec(&pattern->regex, text, 0, NULL, 0))
+			bits |= pattern->exclude ? BIT_HIDDEN : 1u << pattern->scope;
+	}
+	if (is_suppressed(filter, text))
+		bits |= BIT_HIDDEN;
+	return bits;
+}
+
+/* What each place's frame says: names repeat, so functions are asked once. */
+static int match_places(const struct limpet_filter *filter,
+			const struct limpet_locations *locations, unsigned **ret_bits)
+{
+	LIMPET_FREE unsigned *functions = calloc(locations->function_count, sizeof(*functions));
+	unsigned *bits = calloc(locations->location_count, sizeof(*bits));
+
+	if (!functions || !bits) {
+		free(bits);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < locations->function_count; i++) {
+		const struct limpet_function *function = &locations->functions[i];
+
+		functions[i] = match_text(filter, function->name, SCOPE_FUNCTION) |
+			       match_text(filter, function->module, SCOPE_MODULE);
+	}
+	for (uint32_t i = 0; i < locations->location_count; i++) {
+		const struct limpet_location *place = &locations->locations[i];
+		const struct limpet_location *before = i ? place - 1 : NULL;
+
+		bits[i] = functions[place->function];
+		/* Lines of a file come in turns. */
+		if (before && before->file == place->file && before->function == place->function)
+			bits[i] = bits[i - 1];
+		else
+			bits[i] |= match_text(filter, place->file, SCOPE_FILE);
+	}
+	*ret_bits = bits;
+	return 0;
+}
+
+int limpet_filter_nodes(const struct limpet_filter *filter,
+			const struct limpet_locations *locations, bool **ret_kept)
+{
+	const struct limpet_model *model = locations->model;
+	const unsigned wanted = filter->wanted & ~(1u << SCOPE_THREAD);
+	LIMPET_FREE unsigned *bits = calloc(model->node_count + 1ul, sizeof(*bits));
+	LIMPET_FREE bool *kept = calloc(model->node_count + 1ul, sizeof(*kept));
+	LIMPET_FREE unsigned *of_place = NULL;
+	int result;
+
+	if (!bits || !kept)
+		return -ENOMEM;
+	result = match_places(filter, locations, &of_place);
+	if (result < 0)
+		return result;
+	bits[0] = 0;
+	for (uint32_t i = 0; i < model->node_count; i++) {
+		const uint32_t *list;
+		uint32_t count = i ? limpet_locations_of_node(locations, i, &list) : 0;
+
+		if (i)
+			bits[i] = bits[model->nodes[i].parent];
+		for (uint32_t k = 0; k < count; k++)
+			bits[i] |= of_place[list[k]];
+		kept[i] = !(bits[i] & BIT_HIDDEN) && (bits[i] & wanted) == wanted;
+	}
+	*ret_kept = LIMPET_TAKE(kept);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ threads */
+
+bool limpet_filter_has_threads(const struct limpet_filter *filter)
+{
+	for (size_t i = 0; i < filter->pattern_count; i++)
+		if (filter->patterns[i].scope == SCOPE_THREAD)
+			return true;
+	return false;
+}
+
+bool limpet_filter_keeps_thread(const struct limpet_filter *filter, uint32_t tid)
+{
+	bool included = !(filter->wanted & 1u << SCOPE_THREAD);
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", tid);
+	for (size_t i = 0; i < filter->pattern_count; i++) {
+		const struct pattern *pattern = &filter->patterns[i];
+
+		if (pattern->scope != SCOPE_THREAD ||
+		    regexec(&pattern->regex, text, 0, NULL, 0) != 0)
+			continue;
+		if (pattern->exclude)
+			return false;
+		included = true;
+	}
+	return included;
+}

@@ -1,0 +1,46 @@
+/* Which stacks a view is about: --include and --exclude, and suppression files.
+ *
+ * A pattern is an extended regular expression (POSIX), looked for in the function, file and module
+ * of every frame; `function:`, `file:`, `module:` or `thread:` before it narrows it to that. Of
+ * each of these kinds that includes were given for, one has to match; no exclude and no suppression
+ * may. Threads have numbers, which the whole pattern has to match; a filter of threads needs the
+ * events (replay.h), all others work on sums. */
+#ifndef LIMPET_ANALYZER_MODEL_FILTER_H
+#define LIMPET_ANALYZER_MODEL_FILTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzer/model/source_locations.h"
+#include "common/err.h"
+
+struct limpet_filter;
+
+/* NULL when memory is out. An empty filter keeps everything. */
+struct limpet_filter *limpet_filter_new(void);
+void limpet_filter_free(struct limpet_filter *filter);
+
+/* -EINVAL: no regular expression; err says what is wrong with it. */
+int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool exclude,
+		      struct limpet_err *err) LIMPET_MUST_CHECK;
+/* A file in LeakSanitizer's syntax: `leak:PATTERN` a line, `#` comments; PATTERN is looked for in
+ * function, file and module, with `*`, and `^` and `$` at its ends. Lines of other sanitizers are
+ * passed over. The errors of opening it; -EINVAL: a line is neither. */
+int limpet_filter_add_suppressions(struct limpet_filter *filter, const char *path,
+				   struct limpet_err *err) LIMPET_MUST_CHECK;
+
+bool limpet_filter_is_empty(const struct limpet_filter *filter);
+bool limpet_filter_has_threads(const struct limpet_filter *filter);
+bool limpet_filter_keeps_thread(const struct limpet_filter *filter, uint32_t tid);
+
+/* For each node of the places' model, whether its stack is kept. malloc'ed by the callee. -ENOMEM.
+ */
+int limpet_filter_nodes(const struct limpet_filter *filter,
+			const struct limpet_locations *locations,
+			bool **ret_kept) LIMPET_MUST_CHECK;
+
+/* One pattern of a suppression file against one string. */
+bool limpet_filter_suppresses(const char *pattern, const char *text);
+
+#endif

@@ -1,0 +1,884 @@
+#include "analyzer/model/live.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/model/model_bounds.h"
+#include "common/estimate.h"
+#include "common/room.h"
+#include "common/sample.h"
+
+#define POINTS_MAX 4096u
+/* Of the steps kept for windows; older ones go first: some 64 MiB. */
+#define DELTAS_MAX (1u << 20)
+/* Events read at a time for threads. */
+#define THREAD_ROWS_MAX (4u << 20)
+
+/* Doubles: samples stand for more than themselves, and sums up to 2^53 are exact. */
+struct sums {
+	double allocations, allocated_bytes, frees, freed_bytes, temporary;
+	double untracked, untracked_bytes;
+};
+struct site {
+	uint32_t node;
+	uint32_t delta; /* in the step at hand, + 1 */
+	struct sums all;
+};
+struct delta {
+	uint32_t site;
+	struct sums sums;
+};
+struct thread {
+	uint32_t tid;
+	struct sums sums;
+};
+/* What one period added. */
+struct step {
+	uint64_t from_ns, to_ns;
+	struct delta *deltas;
+	size_t count, room;
+	double totals[LIMPET_TOTAL_COUNT]; /* since the capture's start, at its end */
+	uint32_t rows, events_sequence;    /* of its EVENTS block; 0: none */
+	bool threads_known;
+	struct thread *threads;
+	size_t thread_count, thread_room;
+};
+
+enum taking {
+	AT_FIRST,  /* all that is there */
+	FOLLOWING, /* what is new: it has to go on where the last period ended */
+	AGAIN      /* all of it, without steps: they are there */
+};
+
+struct limpet_live {
+	char *path;
+	struct limpet_trace_reader *reader;
+	size_t blocks; /* of the reader's that were looked at */
+	struct limpet_model *model;
+	struct limpet_model_symbols *symbols; /* the model's */
+	struct limpet_namer *namer;
+	uint64_t generation, window_ns;
+
+	struct site *sites;
+	size_t site_count, site_room;
+	uint32_t *site_of_node; /* index + 1 */
+	size_t node_room;
+
+	struct step *steps; /* by time */
+	size_t step_count, step_room, delta_count;
+	double totals[LIMPET_TOTAL_COUNT];   /* since the capture's start */
+	double earliest[LIMPET_TOTAL_COUNT]; /* before the first step */
+	uint64_t earliest_ns, last_ns;
+	uint64_t peak_bytes, peak_ns;
+	struct limpet_model_missing missing;
+	uint64_t truncated_stacks;
+	struct limpet_memory memory;
+
+	struct limpet_model_point *points;
+	size_t point_count, point_step, point_skip;
+
+	uint64_t sample_bytes; /* of the rows that are sampled */
+	bool row_by_row;       /* from here on periods do not say enough */
+	bool begun;            /* the first sums were taken */
+	bool gap;              /* blocks were given up, and their sums are not there yet */
+	bool again;            /* what is there has to be added up anew */
+	bool inexact;
+};
+
+static void add_sums(struct sums *to, const struct sums *from, double sign)
+{
+	to->allocations += sign * from->allocations;
+	to->allocated_bytes += sign * from->allocated_bytes;
+	to->frees += sign * from->frees;
+	to->freed_bytes += sign * from->freed_bytes;
+	to->temporary += sign * from->temporary;
+	to->untracked += sign * from->untracked;
+	to->untracked_bytes += sign * from->untracked_bytes;
+}
+
+static uint64_t whole(double value)
+{
+	if (!(value > 0))
+		return 0;
+	return value < 0x1p62 ? (uint64_t)llround(value) : 1ull << 62;
+}
+
+/* ------------------------------------------------------------------ sites */
+
+static int want_nodes(struct limpet_live *live)
+{
+	const struct limpet_trace_node *nodes;
+	size_t count = limpet_trace_reader_nodes(live->reader, &nodes), room = live->node_room;
+	int code =
+		limpet_room_for(&live->site_of_node, &room, count + 1, sizeof(*live->site_of_node));
+
+	if (code < 0)
+		return code;
+	memset(live->site_of_node + live->node_room, 0,
+	       (room - live->node_room) * sizeof(*live->site_of_node));
+	live->node_room = room;
+	return 0;
+}
+
+/* Index of the site of a node; -ENOMEM. */
+static int64_t find_site(struct limpet_live *live, uint32_t node)
+{
+	if (!live->site_of_node[node]) {
+		if (limpet_room_for(&live->sites, &live->site_room, live->site_count + 1,
+				    sizeof(*live->sites)) < 0)
+			return -ENOMEM;
+		live->sites[live->site_count] = (struct site){.node = node};
+		live->site_of_node[node] = (uint32_t)++live->site_count;
+	}
+	return live->site_of_node[node] - 1;
+}
+
+/* Of a site, and in the step where there is one. */
+static int add_to_site(struct limpet_live *live, struct step *step, uint32_t node,
+		       const struct sums *sums)
+{
+	int64_t index = find_site(live, node);
+	struct site *site;
+
+	if (index < 0)
+		return -ENOMEM;
+	site = &live->sites[index];
+	add_sums(&site->all, sums, 1);
+	if (!step)
+		return 0;
+	if (!site->delta) {
+		if (limpet_room_for(&step->deltas, &step->room, step->count + 1,
+				    sizeof(*step->deltas)) < 0)
+			return -ENOMEM;
+		step->deltas[step->count] = (struct delta){.site = (uint32_t)index};
+		site->delta = (uint32_t)++step->count;
+	}
+	add_sums(&step->deltas[site->delta - 1].sums, sums, 1);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ one period */
+
+static int add_period_sites(struct limpet_live *live, struct step *step,
+			    const struct limpet_trace_period *period)
+{
+	int code = 0;
+
+	for (uint32_t i = 0; i < period->site_count && code == 0; i++) {
+		const struct limpet_trace_site *from = &period->sites[i];
+		const struct sums sums = {.allocations = (double)from->allocations,
+					  .allocated_bytes = (double)from->allocated_bytes,
+					  .frees = (double)from->frees,
+					  .freed_bytes = (double)from->freed_bytes,
+					  .temporary = (double)from->temporary,
+					  .untracked = (double)from->untracked,
+					  .untracked_bytes = (double)from->untracked_bytes};
+
+		code = add_to_site(live, step, from->node, &sums);
+	}
+	return code;
+}
+
+/* What a row of the heap stands for; false: it is none, or says nothing of a site. */
+static bool sums_of_row(const struct limpet_live *live, const struct limpet_trace_event *row,
+			struct sums *ret_sums)
+{
+	bool certain = !limpet_trace_reader_target(live->reader)->sample_bytes && !row->sampled;
+	double blocks = limpet_weight_of(row->size, certain ? 0 : live->sample_bytes).weight;
+	double bytes = blocks * (double)row->size;
+
+	switch (row->kind) {
+	case LIMPET_ROW_UNTRACKED:
+		*ret_sums = (struct sums){.allocations = blocks,
+					  .allocated_bytes = bytes,
+					  .untracked = blocks,
+					  .untracked_bytes = bytes};
+		return true;
+	case LIMPET_ROW_ALLOC:
+		*ret_sums = (struct sums){.allocations = blocks, .allocated_bytes = bytes};
+		return true;
+	case LIMPET_ROW_FREE:
+	case LIMPET_ROW_INFERRED_FREE:
+		*ret_sums = (struct sums){.frees = blocks,
+					  .freed_bytes = bytes,
+					  .temporary = row->temporary ? blocks : 0};
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void add_to_totals(double *totals, const struct sums *sums)
+{
+	totals[LIMPET_TOTAL_ALLOCATIONS] += sums->allocations;
+	totals[LIMPET_TOTAL_ALLOCATED_BYTES] += sums->allocated_bytes;
+	totals[LIMPET_TOTAL_FREES] += sums->frees;
+	totals[LIMPET_TOTAL_FREED_BYTES] += sums->freed_bytes;
+	totals[LIMPET_TOTAL_TEMPORARY] += sums->temporary;
+	totals[LIMPET_TOTAL_UNTRACKED] += sums->untracked;
+	totals[LIMPET_TOTAL_UNTRACKED_BYTES] += sums->untracked_bytes;
+}
+
+/* -EBADMSG: the events are damaged or gone; what was added stays. */
+static int add_rows(struct limpet_live *live, struct step *step,
+		    const struct limpet_trace_period *period)
+{
+	long block = limpet_trace_reader_find(live->reader, period->events_sequence);
+	struct limpet_trace_events *events;
+	struct limpet_trace_event row;
+	struct sums sums;
+	int code;
+
+	if (!period->rows)
+		return 0;
+	if (block < 0)
+		return -EBADMSG;
+	code = limpet_trace_events_open(live->reader, (size_t)block, &events);
+	if (code < 0)
+		return code == -EINVAL ? -EBADMSG : code;
+	while ((code = limpet_trace_events_next(events, &row)) == 1) {
+		if (!sums_of_row(live, &row, &sums))
+			continue;
+		add_to_totals(live->totals, &sums);
+		code = add_to_site(live, step, row.node, &sums);
+		if (code < 0)
+			break;
+	}
+	limpet_trace_events_free(events);
+	return code;
+}
+
+static bool is_estimated(unsigned total)
+{
+	return total == LIMPET_TOTAL_ALLOCATIONS || total == LIMPET_TOTAL_ALLOCATED_BYTES ||
+	       total == LIMPET_TOTAL_FREES || total == LIMPET_TOTAL_FREED_BYTES ||
+	       total == LIMPET_TOTAL_TEMPORARY || total == LIMPET_TOTAL_UNTRACKED ||
+	       total == LIMPET_TOTAL_UNTRACKED_BYTES;
+}
+
+static double live_bytes(const double *totals)
+{
+	return totals[LIMPET_TOTAL_ALLOCATED_BYTES] - totals[LIMPET_TOTAL_FREED_BYTES] -
+	       totals[LIMPET_TOTAL_UNTRACKED_BYTES];
+}
+
+static double mapped_bytes(const double *totals)
+{
+	return totals[LIMPET_TOTAL_MMAP_BYTES] - totals[LIMPET_TOTAL_UNMAPPED_BYTES];
+}
+
+/* Twice as far apart whenever there is no more room. */
+static int add_point(struct limpet_live *live, const struct limpet_model_point *point)
+{
+	if (!live->points) {
+		live->points = calloc(POINTS_MAX, sizeof(*live->points));
+		live->point_step = 1;
+	}
+	if (!live->points)
+		return -ENOMEM;
+	if (live->point_skip++ % live->point_step)
+		return 0;
+	if (live->point_count == POINTS_MAX) {
+		for (size_t i = 0; i < POINTS_MAX / 2; i++)
+			live->points[i] = live->points[2 * i + 1];
+		live->point_count = POINTS_MAX / 2;
+		live->point_step *= 2;
+	}
+	live->points[live->point_count++] = *point;
+	return 0;
+}
+
+static int add_past_points(struct limpet_live *live, const struct limpet_trace_period *sums)
+{
+	int code = 0;
+
+	for (uint32_t i = 0; i < sums->point_count && code == 0; i++) {
+		const struct limpet_trace_point *from = &sums->points[i];
+		const struct limpet_model_point point = {.time_ns = from->time_ns,
+							 .live_bytes = from->live_bytes,
+							 .mapped_bytes = from->mapped_bytes,
+							 .rss_bytes = from->rss_bytes,
+							 .cgroup_bytes = from->cgroup_bytes,
+							 .allocations = from->allocations,
+							 .live_allocations = UINT64_MAX};
+
+		code = add_point(live, &point);
+	}
+	return code;
+}
+
+static void take_losses(struct limpet_live *live, const struct limpet_trace_period *period)
+{
+	limpet_model_bounds_take(&live->missing, period);
+	live->truncated_stacks = period->truncated_stacks;
+	if (period->memory.known)
+		live->memory = period->memory;
+	if (period->capture_peak_bytes > live->peak_bytes) {
+		live->peak_bytes = period->capture_peak_bytes;
+		live->peak_ns = period->capture_peak_ns;
+	}
+}
+
+/* `step` is NULL for what no window reaches. */
+static int add_period(struct limpet_live *live, struct step *step,
+		      const struct limpet_trace_period *period)
+{
+	struct limpet_model_point point = {.time_ns = period->last_ns,
+					   .rss_bytes = period->rss_bytes,
+					   .cgroup_bytes = period->cgroup_bytes,
+					   .live_allocations = UINT64_MAX,
+					   .threads = period->threads,
+					   .agent_bytes = period->agent_bytes};
+	int code = 0;
+
+	live->row_by_row |= period->overload_count > 0;
+	if (live->row_by_row)
+		code = add_rows(live, step, period);
+	else
+		code = add_period_sites(live, step, period);
+	if (code == -EBADMSG) {
+		live->inexact = true;
+		code = 0;
+	}
+	for (unsigned i = 0; i < LIMPET_TOTAL_COUNT; i++)
+		if (!live->row_by_row || !is_estimated(i))
+			live->totals[i] = (double)period->totals[i];
+	take_losses(live, period);
+	live->last_ns = period->last_ns;
+	live->begun = true;
+	point.live_bytes = whole(live_bytes(live->totals));
+	point.mapped_bytes = whole(mapped_bytes(live->totals));
+	point.allocations = whole(live->totals[LIMPET_TOTAL_ALLOCATIONS]);
+	return code < 0 ? code : add_point(live, &point);
+}
+
+/* ------------------------------------------------------------------ steps */
+
+static void step_done(struct step *step)
+{
+	free(step->deltas);
+	free(step->threads);
+}
+
+/* The oldest that no window reaches any more, or for which there is no room. */
+static void drop_steps(struct limpet_live *live)
+{
+	size_t drop = 0;
+
+	while (drop < live->step_count &&
+	       (live->steps[drop].to_ns + LIMPET_LIVE_WINDOW_MAX_NS <= live->last_ns ||
+		(live->delta_count > DELTAS_MAX && drop + 1 < live->step_count))) {
+		live->earliest_ns = live->steps[drop].to_ns;
+		memcpy(live->earliest, live->steps[drop].totals, sizeof(live->earliest));
+		live->delta_count -= live->steps[drop].count;
+		step_done(&live->steps[drop]);
+		drop++;
+	}
+	live->step_count -= drop;
+	if (drop && live->step_count)
+		memmove(live->steps, live->steps + drop, live->step_count * sizeof(*live->steps));
+}
+
+/* The step of `live` becomes its own; also after a failure nothing of it is left. */
+static int end_step(struct limpet_live *live, struct step *step, int code)
+{
+	for (size_t i = 0; i < step->count; i++)
+		live->sites[step->deltas[i].site].delta = 0;
+	if (code == 0)
+		code = limpet_room_for(&live->steps, &live->step_room, live->step_count + 1,
+				       sizeof(*live->steps));
+	if (code < 0 || !live->steps) {
+		step_done(step);
+		return code < 0 ? code : -ENOMEM;
+	}
+	memcpy(step->totals, live->totals, sizeof(step->totals));
+	live->delta_count += step->count;
+	live->steps[live->step_count++] = *step;
+	drop_steps(live);
+	return 0;
+}
+
+static int take_period(struct limpet_live *live, size_t block, enum taking taking)
+{
+	struct limpet_trace_period *period;
+	struct step step;
+	int code = limpet_trace_period_load(live->reader, block, &period);
+
+	if (code == -EBADMSG) {
+		live->inexact = true;
+		return 0;
+	}
+	if (code < 0)
+		return code;
+	step = (struct step){.from_ns = live->last_ns,
+			     .to_ns = period->last_ns,
+			     .rows = period->rows,
+			     .events_sequence = period->rows ? period->events_sequence : 0};
+	if (live->begun && period->first_ns < live->last_ns && period->last_ns <= live->last_ns) {
+		/* In the place of periods that were taken: the same once more. One that takes no
+		 * time at all is another. */
+	} else if (live->begun && taking == FOLLOWING && period->first_ns != live->last_ns) {
+		live->again = true;
+	} else {
+		live->inexact |= live->begun && period->first_ns != live->last_ns;
+		code = add_period(live, taking == AGAIN ? NULL : &step, period);
+		if (taking != AGAIN)
+			code = end_step(live, &step, code);
+	}
+	limpet_trace_period_free(period);
+	return code;
+}
+
+/* In the place of all that was given up. */
+static int take_given_up(struct limpet_live *live, size_t block)
+{
+	struct limpet_trace_period *sums;
+	int code = limpet_trace_period_load(live->reader, block, &sums);
+
+	if (code < 0) {
+		live->inexact = true;
+		return code == -EBADMSG ? 0 : code;
+	}
+	code = add_past_points(live, sums);
+	if (code == 0)
+		code = add_period(live, NULL, sums);
+	limpet_trace_period_free(sums);
+	return code;
+}
+
+static int take_blocks(struct limpet_live *live, enum taking taking)
+{
+	const struct limpet_trace_block *blocks;
+	size_t count = limpet_trace_reader_blocks(live->reader, &blocks);
+	int code = want_nodes(live);
+
+	for (; live->blocks < count && code == 0 && !live->again; live->blocks++) {
+		const struct limpet_trace_block *block = &blocks[live->blocks];
+
+		if (block->damaged)
+			continue;
+		if (block->type == LIMPET_TRACE_GAP)
+			live->gap = true;
+		else if (block->type == LIMPET_TRACE_SUMS && live->gap && !live->begun)
+			code = take_given_up(live, live->blocks);
+		else if (block->type == LIMPET_TRACE_PERIOD)
+			code = take_period(live, live->blocks, taking);
+	}
+	return code;
+}
+
+/* ------------------------------------------------------------------ opening, following */
+
+/* From the first block of a reader just opened. */
+static int add_up(struct limpet_live *live, enum taking taking)
+{
+	const struct limpet_trace_target *target = limpet_trace_reader_target(live->reader);
+
+	for (size_t i = 0; i < live->site_count; i++)
+		live->sites[i].all = (struct sums){0};
+	memset(live->totals, 0, sizeof(live->totals));
+	live->sample_bytes = target->sample_bytes ? target->sample_bytes : target->overload_bytes;
+	if (live->sample_bytes > LIMPET_SAMPLE_MAX_BYTES)
+		live->sample_bytes = LIMPET_SAMPLE_MAX_BYTES;
+	live->row_by_row = target->sample_bytes != 0;
+	live->begun = live->gap = live->again = live->inexact = false;
+	live->last_ns = 0;
+	live->blocks = live->point_count = live->point_skip = 0;
+	live->point_step = 1;
+	return take_blocks(live, taking);
+}
+
+/* What was read has been written anew: all of it again, and the difference is one step. */
+static int add_up_again(struct limpet_live *live, struct limpet_err *err)
+{
+	struct step step = {.from_ns = live->last_ns};
+	LIMPET_FREE struct sums *before = calloc(live->site_count + 1, sizeof(*before));
+	const size_t count = live->site_count;
+	struct limpet_trace_reader *reader;
+	int code;
+
+	if (!before)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		before[i] = live->sites[i].all;
+	code = limpet_trace_reader_open(live->path, &reader, err);
+	if (code < 0)
+		return code;
+	limpet_trace_reader_free(live->reader);
+	live->reader = reader;
+	limpet_model_live_refresh(live->model, reader);
+	code = add_up(live, AGAIN);
+	step.to_ns = live->last_ns > step.from_ns ? live->last_ns : step.from_ns;
+	for (size_t i = 0; i < live->site_count && code == 0; i++) {
+		struct sums now = live->sites[i].all;
+
+		if (i < count)
+			add_sums(&now, &before[i], -1);
+		if (now.allocations == 0 && now.frees == 0)
+			continue;
+		code = limpet_room_for(&step.deltas, &step.room, step.count + 1,
+				       sizeof(*step.deltas));
+		if (code == 0)
+			step.deltas[step.count++] =
+				(struct delta){.site = (uint32_t)i, .sums = now};
+	}
+	/* Numbers of blocks may mean others now. */
+	for (size_t i = 0; i < live->step_count; i++)
+		live->steps[i].events_sequence = 0;
+	return end_step(live, &step, code);
+}
+
+static int open_live(struct limpet_live *live, struct limpet_err *err)
+{
+	int code = limpet_trace_reader_open(live->path, &live->reader, err);
+
+	if (code < 0)
+		return code;
+	code = limpet_model_symbols_new(live->reader, &live->symbols);
+	if (code == 0)
+		code = limpet_model_live_new(live->symbols, &live->model);
+	if (code < 0)
+		return code;
+	limpet_model_live_refresh(live->model, live->reader);
+	live->generation = 1;
+	return add_up(live, AT_FIRST);
+}
+
+int limpet_live_open(const char *path, struct limpet_live **ret_live, struct limpet_err *err)
+{
+	struct limpet_live *live = calloc(1, sizeof(*live));
+	int code = -ENOMEM;
+
+	*err = (struct limpet_err){0};
+	if (live)
+		live->path = strdup(path);
+	if (live && live->path)
+		code = open_live(live, err);
+	if (code < 0) {
+		limpet_live_free(live);
+		return err->message[0] ? code
+				       : limpet_err_set(err, code, "cannot read '%s': %s", path,
+							strerror(-code));
+	}
+	*ret_live = live;
+	return 0;
+}
+
+void limpet_live_free(struct limpet_live *live)
+{
+	if (!live)
+		return;
+	limpet_namer_free(live->namer);
+	limpet_model_free(live->model);
+	limpet_trace_reader_free(live->reader);
+	for (size_t i = 0; i < live->step_count; i++)
+		step_done(&live->steps[i]);
+	free(live->steps);
+	free(live->sites);
+	free(live->site_of_node);
+	free(live->points);
+	free(live->path);
+	free(live);
+}
+
+void limpet_live_take_namer(struct limpet_live *live, struct limpet_namer *namer)
+{
+	limpet_namer_free(live->namer);
+	live->namer = namer;
+}
+
+static int take_names(struct limpet_live *live)
+{
+	int code;
+
+	if (!live->namer)
+		return 0;
+	code = limpet_namer_ask(live->namer, live->model);
+	if (code == 0)
+		code = limpet_namer_take(live->namer, live->symbols);
+	return code;
+}
+
+int limpet_live_update(struct limpet_live *live, struct limpet_err *err)
+{
+	const uint32_t nodes = live->model->node_count;
+	int64_t blocks = limpet_trace_reader_follow(live->reader);
+	bool news = blocks > 0 || blocks == -ESTALE;
+	int code = blocks < 0 && blocks != -ESTALE ? (int)blocks : 0, names;
+
+	*err = (struct limpet_err){0};
+	if (blocks >= 0) {
+		limpet_model_live_refresh(live->model, live->reader);
+		code = take_blocks(live, FOLLOWING);
+	}
+	if (code == 0 && (live->again || blocks == -ESTALE))
+		code = add_up_again(live, err);
+	names = code == 0 ? take_names(live) : 0;
+	live->generation += live->model->node_count != nodes || names > 0;
+	if (code == 0 && names < 0)
+		code = names;
+	if (code < 0)
+		return err->message[0] ? code
+				       : limpet_err_set(err, code, "cannot read '%s': %s",
+							live->path, strerror(-code));
+	return news || names > 0;
+}
+
+uint64_t limpet_live_generation(const struct limpet_live *live)
+{
+	return live->generation;
+}
+
+bool limpet_live_is_over(const struct limpet_live *live)
+{
+	return !limpet_trace_reader_writer_alive(live->reader);
+}
+
+/* ------------------------------------------------------------------ figures */
+
+void limpet_live_window(struct limpet_live *live, uint64_t window_ns)
+{
+	live->window_ns =
+		window_ns < LIMPET_LIVE_WINDOW_MAX_NS ? window_ns : LIMPET_LIVE_WINDOW_MAX_NS;
+}
+
+/* The first step of the window; before it lie *ret_from and *ret_totals. */
+static size_t first_step(const struct limpet_live *live, uint64_t *ret_from,
+			 const double **ret_totals)
+{
+	static const double nothing[LIMPET_TOTAL_COUNT];
+	size_t first = live->step_count;
+
+	if (!live->window_ns) {
+		*ret_from = 0;
+		*ret_totals = nothing;
+		return 0;
+	}
+	while (first > 0 && live->steps[first - 1].to_ns + live->window_ns > live->last_ns)
+		first--;
+	*ret_from = first ? live->steps[first - 1].to_ns : live->earliest_ns;
+	*ret_totals = first ? live->steps[first - 1].totals : live->earliest;
+	return first;
+}
+
+static void take_totals(struct limpet_live *live, const double *before)
+{
+	const double *now = live->totals;
+	double in[LIMPET_TOTAL_COUNT];
+
+	for (unsigned i = 0; i < LIMPET_TOTAL_COUNT; i++)
+		in[i] = now[i] - before[i];
+	live->model->totals = (struct limpet_model_totals){
+		.events = whole(in[LIMPET_TOTAL_EVENTS]),
+		.allocations = whole(in[LIMPET_TOTAL_ALLOCATIONS]),
+		.frees = whole(in[LIMPET_TOTAL_FREES]),
+		.allocated_bytes = whole(in[LIMPET_TOTAL_ALLOCATED_BYTES]),
+		.freed_bytes = whole(in[LIMPET_TOTAL_FREED_BYTES]),
+		.temporary_allocations = whole(in[LIMPET_TOTAL_TEMPORARY]),
+		.foreign_frees = whole(in[LIMPET_TOTAL_FOREIGN_FREES]),
+		.foreign_freed_bytes = whole(in[LIMPET_TOTAL_FOREIGN_FREED_BYTES]),
+		.live_allocations = whole(now[LIMPET_TOTAL_ALLOCATIONS] - now[LIMPET_TOTAL_FREES] -
+					  now[LIMPET_TOTAL_UNTRACKED]),
+		.live_bytes = whole(live_bytes(now)),
+		.growth_bytes = llround(live_bytes(now) - live_bytes(before)),
+		.peak_bytes = live->peak_bytes,
+		.peak_ns = live->peak_ns,
+		.mmaps = whole(in[LIMPET_TOTAL_MMAPS]),
+		.mmap_bytes = whole(in[LIMPET_TOTAL_MMAP_BYTES]),
+		.mapped_bytes = whole(mapped_bytes(now)),
+		.dropped_events = live->missing.dropped_events,
+		.truncated_stacks = live->truncated_stacks,
+		.unseen_calls = live->missing.unseen_calls,
+	};
+}
+
+static struct limpet_model_site site_figures(const struct site *site, const struct sums *in)
+{
+	const struct sums *all = &site->all;
+
+	return (struct limpet_model_site){
+		.node = site->node,
+		.allocations = whole(in->allocations),
+		.allocated_bytes = whole(in->allocated_bytes),
+		.frees = whole(in->frees),
+		.freed_bytes = whole(in->freed_bytes),
+		.temporary_allocations = whole(in->temporary),
+		.live_allocations = whole(all->allocations - all->frees - all->untracked),
+		.live_bytes = whole(all->allocated_bytes - all->freed_bytes - all->untracked_bytes),
+		.growth_bytes =
+			llround(in->allocated_bytes - in->freed_bytes - in->untracked_bytes),
+	};
+}
+
+static int take_sites(struct limpet_live *live, size_t first)
+{
+	struct limpet_model *model = live->model;
+	LIMPET_FREE struct sums *in = calloc(live->site_count + 1, sizeof(*in));
+	struct limpet_model_site *sites =
+		reallocarray(model->sites, live->site_count + 1, sizeof(*sites));
+
+	if (sites)
+		model->sites = sites;
+	model->site_count = 0;
+	if (!sites || !in)
+		return -ENOMEM;
+	for (size_t i = first; live->window_ns && i < live->step_count; i++)
+		for (size_t k = 0; k < live->steps[i].count; k++)
+			add_sums(&in[live->steps[i].deltas[k].site], &live->steps[i].deltas[k].sums,
+				 1);
+	for (size_t i = 0; i < live->site_count; i++) {
+		const struct limpet_model_site site = site_figures(
+			&live->sites[i], live->window_ns ? &in[i] : &live->sites[i].all);
+
+		if (site.allocations || site.frees || site.live_allocations)
+			sites[model->site_count++] = site;
+	}
+	return 0;
+}
+
+const struct limpet_model *limpet_live_model(struct limpet_live *live)
+{
+	struct limpet_model *model = live->model;
+	struct limpet_model_point *points =
+		reallocarray(model->timeline, live->point_count + 1, sizeof(*points));
+	const double *before;
+	size_t first = first_step(live, &model->from_ns, &before);
+
+	if (points)
+		model->timeline = points;
+	if (!points || take_sites(live, first) < 0)
+		return NULL;
+	model->timeline_count = live->point_count;
+	if (live->point_count)
+		memcpy(points, live->points, live->point_count * sizeof(*points));
+	take_totals(live, before);
+	model->windowed = live->window_ns != 0;
+	model->to_ns = live->last_ns;
+	model->memory = live->memory;
+	model->compact = model->target->compact;
+	model->sample_bytes = live->row_by_row ? live->sample_bytes : 0;
+	model->missing = live->missing;
+	limpet_model_judge(model, limpet_loss_if(live->inexact, LIMPET_LOSS_BRIDGED));
+	return model;
+}
+
+/* ------------------------------------------------------------------ threads */
+
+static struct thread *find_thread(struct thread **list, size_t *count, size_t *room, uint32_t tid)
+{
+	for (size_t i = 0; i < *count; i++)
+		if ((*list)[i].tid == tid)
+			return &(*list)[i];
+	if (limpet_room_for(list, room, *count + 1, sizeof(**list)) < 0)
+		return NULL;
+	(*list)[*count] = (struct thread){.tid = tid};
+	return &(*list)[(*count)++];
+}
+
+/* -EBADMSG: its events are gone. */
+static int read_threads(struct limpet_live *live, struct step *step)
+{
+	long block = limpet_trace_reader_find(live->reader, step->events_sequence);
+	struct limpet_trace_events *events;
+	struct limpet_trace_event row;
+	struct thread *thread = NULL;
+	int code;
+
+	step->threads_known = true;
+	if (!step->rows)
+		return 0;
+	if (!step->events_sequence || block < 0)
+		return -EBADMSG;
+	code = limpet_trace_events_open(live->reader, (size_t)block, &events);
+	if (code < 0)
+		return code == -EINVAL ? -EBADMSG : code;
+	while ((code = limpet_trace_events_next(events, &row)) == 1) {
+		struct sums sums;
+
+		if (!sums_of_row(live, &row, &sums))
+			continue;
+		if (!thread || thread->tid != row.tid)
+			thread = find_thread(&step->threads, &step->thread_count,
+					     &step->thread_room, row.tid);
+		if (!thread) {
+			code = -ENOMEM;
+			break;
+		}
+		add_sums(&thread->sums, &sums, 1);
+	}
+	limpet_trace_events_free(events);
+	return code;
+}
+
+static int compare_threads(const void *a, const void *b)
+{
+	const struct limpet_replay_thread *x = a, *y = b;
+
+	if (x->figures.allocated_bytes != y->figures.allocated_bytes)
+		return x->figures.allocated_bytes > y->figures.allocated_bytes ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static int64_t list_threads(const struct thread *threads, size_t count,
+			    struct limpet_replay_thread **ret_list)
+{
+	struct limpet_replay_thread *list = calloc(count + 1, sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		const struct sums *sums = &threads[i].sums;
+
+		list[i] = (struct limpet_replay_thread){
+			.tid = threads[i].tid,
+			.figures = {.allocations = whole(sums->allocations),
+				    .allocated_bytes = whole(sums->allocated_bytes),
+				    .temporary_allocations = whole(sums->temporary)},
+			.own_frees = whole(sums->frees),
+			.own_freed_bytes = whole(sums->freed_bytes),
+		};
+	}
+	qsort(list, count, sizeof(*list), compare_threads);
+	*ret_list = list;
+	return (int64_t)count;
+}
+
+int64_t limpet_live_threads(struct limpet_live *live, struct limpet_replay_thread **ret_list,
+			    uint64_t *ret_ns)
+{
+	LIMPET_FREE struct thread *all = NULL;
+	size_t count = 0, room = 0, i = live->step_count;
+	uint64_t from_ns = live->last_ns, rows = 0;
+	const double *before;
+	uint64_t window_from;
+	size_t first = first_step(live, &window_from, &before);
+
+	if (limpet_trace_reader_target(live->reader)->compact)
+		return -ENODATA;
+	while (i-- > first && rows < THREAD_ROWS_MAX) {
+		struct step *step = &live->steps[i];
+		int code = 0;
+
+		if (!step->threads_known) {
+			code = read_threads(live, step);
+			rows += step->rows;
+		}
+		if (code == -EBADMSG)
+			break;
+		if (code < 0)
+			return code;
+		for (size_t k = 0; k < step->thread_count; k++) {
+			struct thread *thread =
+				find_thread(&all, &count, &room, step->threads[k].tid);
+
+			if (!thread)
+				return -ENOMEM;
+			add_sums(&thread->sums, &step->threads[k].sums, 1);
+		}
+		from_ns = step->from_ns;
+	}
+	*ret_ns = live->last_ns - from_ns;
+	return list_threads(all, count, ret_list);
+}

@@ -1,0 +1,479 @@
+#include "analyzer/model/model.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analyzer/model/model_bounds.h"
+#include "analyzer/model/model_sum.h"
+#include "analyzer/model/model_symbols.h"
+#include "common/units.h"
+
+struct limpet_model_private {
+	struct limpet_model_symbols *symbols;
+	struct limpet_model_address *addresses;
+	size_t address_count;
+	struct limpet_trace_overload *overloads;
+};
+
+static uint64_t at_least_zero(uint64_t difference)
+{
+	return (int64_t)difference < 0 ? 0 : difference;
+}
+
+/* ------------------------------------------------------------------ figures */
+
+/* Of calls: what the window saw. */
+static uint64_t within(const struct limpet_model_sum *sum, enum limpet_trace_total total)
+{
+	return limpet_model_clamp(sum->accounting.totals[total],
+				  sum->accounting.start_totals[total]);
+}
+
+static void take_totals(struct limpet_model *model, const struct limpet_model_sum *sum)
+{
+	const uint64_t *at_end = sum->accounting.totals;
+
+	model->totals = (struct limpet_model_totals){
+		.events = within(sum, LIMPET_TOTAL_EVENTS),
+		.allocations = within(sum, LIMPET_TOTAL_ALLOCATIONS),
+		.frees = within(sum, LIMPET_TOTAL_FREES),
+		.allocated_bytes = within(sum, LIMPET_TOTAL_ALLOCATED_BYTES),
+		.freed_bytes = within(sum, LIMPET_TOTAL_FREED_BYTES),
+		.temporary_allocations = within(sum, LIMPET_TOTAL_TEMPORARY),
+		.foreign_frees = within(sum, LIMPET_TOTAL_FOREIGN_FREES),
+		.foreign_freed_bytes = within(sum, LIMPET_TOTAL_FOREIGN_FREED_BYTES),
+		.live_allocations = limpet_model_clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],
+						       at_end[LIMPET_TOTAL_FREES] +
+							       at_end[LIMPET_TOTAL_UNTRACKED]),
+		.live_bytes = limpet_model_accounting_live_bytes(at_end),
+		.growth_bytes =
+			(int64_t)(limpet_model_accounting_live_bytes(at_end) -
+				  limpet_model_accounting_live_bytes(sum->accounting.start_totals)),
+		.peak_bytes = sum->peak_bytes,
+		.peak_ns = sum->peak_ns,
+		.inferred_frees = within(sum, LIMPET_TOTAL_INFERRED_FREES),
+		.untracked_allocations = within(sum, LIMPET_TOTAL_UNTRACKED),
+		.untracked_bytes = within(sum, LIMPET_TOTAL_UNTRACKED_BYTES),
+		.mmaps = within(sum, LIMPET_TOTAL_MMAPS),
+		.mmap_bytes = within(sum, LIMPET_TOTAL_MMAP_BYTES),
+		.munmaps = within(sum, LIMPET_TOTAL_MUNMAPS),
+		.unmapped_bytes = within(sum, LIMPET_TOTAL_UNMAPPED_BYTES),
+		.foreign_unmapped_bytes = within(sum, LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES),
+		.mapped_bytes = limpet_model_clamp(at_end[LIMPET_TOTAL_MMAP_BYTES],
+						   at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
+		.dropped_events = sum->missing.dropped_events,
+		.truncated_stacks = sum->truncated_stacks,
+		.unseen_calls = sum->missing.unseen_calls,
+	};
+	model->memory = sum->memory;
+}
+
+void limpet_model_judge(struct limpet_model *model, uint64_t found)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_model_missing *missing = &model->missing;
+
+	model->losses = model->end->losses | missing->losses | found |
+			limpet_loss_if(!model->end->known, LIMPET_LOSS_UNFINISHED) |
+			limpet_loss_if(model->damage->gone, LIMPET_LOSS_DAMAGED) |
+			limpet_loss_if(totals->dropped_events, LIMPET_LOSS_DROPPED) |
+			limpet_loss_if(totals->unseen_calls, LIMPET_LOSS_UNSEEN) |
+			limpet_loss_if(missing->untracked_allocations, LIMPET_LOSS_UNTRACKED) |
+			limpet_loss_if(missing->inferred_frees, LIMPET_LOSS_INFERRED) |
+			limpet_loss_if(totals->truncated_stacks, LIMPET_LOSS_TRUNCATED) |
+			limpet_loss_if(model->sample_bytes, LIMPET_LOSS_SAMPLED) |
+			limpet_loss_if(model->target->unseen_rss_share >= 0, LIMPET_LOSS_PARTIAL);
+	model->complete = limpet_losses_complete(model->losses);
+	model->exact = limpet_losses_exact(model->losses);
+	limpet_model_bounds_find(model);
+}
+
+bool limpet_model_lacks_events(const struct limpet_model *model)
+{
+	/* What is being written may look as if its end were damaged. */
+	const uint64_t going_on =
+		LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED) | LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+	const bool runs = model->end->end == LIMPET_END_RUNNING;
+
+	return !limpet_losses_complete(model->losses & ~(runs ? going_on : 0));
+}
+
+const char *limpet_model_because(const struct limpet_model *model)
+{
+	const uint64_t counted = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) |
+				 LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
+				 LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+	/* Mappings that the collector's memory did not hold have no count. */
+	const uint64_t said =
+		counted | LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED) |
+		limpet_loss_if(model->totals.untracked_allocations, LIMPET_LOSS_UNTRACKED);
+
+	if (model->end->because[0])
+		return model->end->because;
+	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
+		if (model->losses & ~said & LIMPET_LOSS_BIT(i) &&
+		    limpet_loss_kinds[i].clears_complete)
+			return limpet_loss_kinds[i].words;
+	return "";
+}
+
+void limpet_model_bound_again(struct limpet_model *model)
+{
+	limpet_model_bounds_find(model);
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct limpet_model_site *left = a, *right = b;
+
+	return left->node < right->node ? -1 : left->node > right->node;
+}
+
+static int compare_maps(const void *a, const void *b)
+{
+	const struct limpet_model_map_site *left = a, *right = b;
+
+	return left->node < right->node ? -1 : left->node > right->node;
+}
+
+static int take_sites(struct limpet_model *model, const struct limpet_model_sum *sum)
+{
+	model->sites = calloc(sum->accounting.site_count + 1, sizeof(*model->sites));
+	if (model->sample_bytes)
+		model->site_estimates =
+			calloc(sum->accounting.site_count + 1, sizeof(*model->site_estimates));
+	if (!model->sites || (model->sample_bytes && !model->site_estimates))
+		return -ENOMEM;
+	for (size_t i = 0; i < sum->accounting.site_count; i++) {
+		const struct limpet_model_sum_site *from = &sum->accounting.sites[i];
+		struct limpet_model_site site = {
+			.node = from->node,
+			.allocations = from->allocations,
+			.allocated_bytes = from->allocated_bytes,
+			.frees = from->frees,
+			.freed_bytes = from->freed_bytes,
+			.temporary_allocations = from->temporary,
+			.live_allocations = at_least_zero(from->live),
+			.live_bytes = at_least_zero(from->live_bytes),
+			.peak_allocations = at_least_zero(from->peak_live),
+			.peak_bytes = at_least_zero(from->peak_bytes),
+			.growth_bytes = (int64_t)(from->live_bytes - from->start_bytes),
+		};
+
+		if (site.allocations || site.frees || site.live_allocations ||
+		    site.peak_allocations)
+			model->sites[model->site_count++] = site;
+	}
+	qsort(model->sites, model->site_count, sizeof(*model->sites), compare_sites);
+	for (size_t i = 0; model->site_estimates && i < model->site_count; i++)
+		model->site_estimates[i] =
+			sum->accounting
+				.estimates[sum->accounting.site_of_node[model->sites[i].node] - 1];
+	return 0;
+}
+
+static bool has_owners(const struct limpet_model *model)
+{
+	for (size_t i = 0; i < model->site_count; i++)
+		if (model->nodes[model->sites[i].node].owner)
+			return true;
+	return false;
+}
+
+static int take_owners(struct limpet_model *model, const struct limpet_trace_reader *reader)
+{
+	char *const *names;
+	uint32_t named = limpet_trace_reader_owners(reader, &names);
+
+	if (!has_owners(model))
+		return 0;
+	model->owner_count = LIMPET_TRACE_OWNERS_MAX;
+	model->owners = calloc(model->owner_count, sizeof(*model->owners));
+	if (!model->owners)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < model->owner_count; i++)
+		model->owners[i].name = i < named && names[i] ? names[i] : "";
+	for (size_t i = 0; i < model->site_count; i++) {
+		const struct limpet_model_site *site = &model->sites[i];
+		struct limpet_model_owner *owner = &model->owners[model->nodes[site->node].owner];
+
+		owner->allocations += site->allocations;
+		owner->allocated_bytes += site->allocated_bytes;
+		owner->frees += site->frees;
+		owner->freed_bytes += site->freed_bytes;
+		owner->live_allocations += site->live_allocations;
+		owner->live_bytes += site->live_bytes;
+		owner->peak_bytes += site->peak_bytes;
+	}
+	return 0;
+}
+
+static int take_maps(struct limpet_model *model, const struct limpet_model_sum *sum)
+{
+	model->maps = calloc(sum->accounting.map_count + 1, sizeof(*model->maps));
+	if (!model->maps)
+		return -ENOMEM;
+	for (size_t i = 0; i < sum->accounting.map_count; i++) {
+		const struct limpet_model_sum_map *from = &sum->accounting.maps[i];
+		struct limpet_model_map_site map = {
+			.node = from->node,
+			.mmaps = from->mmaps,
+			.mmap_bytes = from->mmap_bytes,
+			.unmapped_bytes = from->unmapped_bytes,
+			.mapped_bytes = at_least_zero(from->mapped_bytes),
+		};
+
+		if (map.mmaps || map.unmapped_bytes || map.mapped_bytes)
+			model->maps[model->map_count++] = map;
+	}
+	qsort(model->maps, model->map_count, sizeof(*model->maps), compare_maps);
+	return 0;
+}
+
+static int take_timeline(struct limpet_model *model, const struct limpet_model_sum *sum)
+{
+	model->timeline = calloc(sum->point_count + 1, sizeof(*model->timeline));
+	if (!model->timeline)
+		return -ENOMEM;
+	for (size_t i = 0; i < sum->point_count; i++)
+		model->timeline[i] = (struct limpet_model_point){
+			.time_ns = sum->points[i].time_ns,
+			.live_bytes = sum->points[i].live_bytes,
+			.rss_bytes = sum->points[i].rss_bytes,
+			.cgroup_bytes = sum->points[i].cgroup_bytes,
+			.mapped_bytes = sum->points[i].mapped_bytes,
+			.allocations = sum->points[i].allocations,
+			.live_allocations = sum->points[i].live_allocations,
+			.threads = sum->points[i].threads,
+			.agent_bytes = sum->points[i].agent_bytes,
+		};
+	model->timeline_count = sum->point_count;
+	return 0;
+}
+
+static int take_sizes(struct limpet_model *model, const struct limpet_model_sum *sum)
+{
+	model->sizes = calloc(LIMPET_TRACE_SIZE_BUCKETS, sizeof(*model->sizes));
+	if (!model->sizes)
+		return -ENOMEM;
+	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
+		if (!sum->accounting.sizes[i].allocations)
+			continue;
+		model->sizes[model->size_count++] = (struct limpet_model_size){
+			.from_bytes = i ? 1ull << (i - 1) : 0,
+			.to_bytes = i == 64 ? UINT64_MAX : (1ull << i) - 1,
+			.allocations = sum->accounting.sizes[i].allocations,
+			.allocated_bytes = sum->accounting.sizes[i].allocated_bytes,
+		};
+	}
+	return 0;
+}
+
+static int take_sum(struct limpet_model *model, struct limpet_trace_reader *reader)
+{
+	struct limpet_model_sum sum;
+	int code = limpet_model_sum_init(&sum, reader, model->from_ns, model->to_ns);
+
+	if (code < 0)
+		return code;
+	model->compact = model->target->compact;
+	model->given_up_ns = sum.given_up_ns;
+	model->widened = sum.from_ns != model->from_ns || sum.to_ns != model->to_ns;
+	model->from_ns = sum.from_ns;
+	model->to_ns = sum.to_ns;
+	model->sample_bytes = sum.accounting.sample_bytes;
+	model->estimates = sum.accounting.all;
+	model->private->overloads = sum.overloads;
+	model->overloads = sum.overloads;
+	model->overload_count = sum.overload_count;
+	sum.overloads = NULL;
+	take_totals(model, &sum);
+	code = take_sites(model, &sum);
+	if (code == 0)
+		code = take_maps(model, &sum);
+	if (code == 0)
+		code = take_timeline(model, &sum);
+	if (code == 0)
+		code = take_sizes(model, &sum);
+	if (code == 0) {
+		model->missing = sum.missing;
+		limpet_model_judge(model, sum.losses);
+	}
+	limpet_model_sum_done(&sum);
+	return code;
+}
+
+/* ------------------------------------------------------------------ addresses */
+
+static int compare_addresses(const void *a, const void *b)
+{
+	const struct limpet_model_address *left = a, *right = b;
+
+	if (left->module != right->module)
+		return left->module < right->module ? -1 : 1;
+	return left->address < right->address ? -1 : left->address > right->address;
+}
+
+static int list_addresses(struct limpet_model *model)
+{
+	struct limpet_model_address *list = calloc(model->node_count + 1ul, sizeof(*list));
+	size_t count = 0, kept = 0;
+
+	if (!list)
+		return -ENOMEM;
+	for (uint32_t i = 1; i < model->node_count; i++)
+		if (!model->nodes[i].lost)
+			list[count++] =
+				(struct limpet_model_address){.module = model->nodes[i].module,
+							      .address = model->nodes[i].address};
+	qsort(list, count, sizeof(*list), compare_addresses);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || compare_addresses(&list[kept - 1], &list[i]) != 0)
+			list[kept++] = list[i];
+	model->private->addresses = list;
+	model->private->address_count = kept;
+	return 0;
+}
+
+size_t limpet_model_addresses(const struct limpet_model *model,
+			      const struct limpet_model_address **ret_addresses)
+{
+	*ret_addresses = model->private->addresses;
+	return model->private->address_count;
+}
+
+uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module, uint64_t address,
+			      const struct limpet_model_frame **ret_frames)
+{
+	return limpet_model_symbols_find(model->private->symbols, module, address, ret_frames);
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static int build(struct limpet_model *model, struct limpet_trace_reader *reader)
+{
+	int code = take_sum(model, reader);
+
+	if (code == 0)
+		code = take_owners(model, reader);
+	if (code == 0)
+		code = limpet_model_symbols_new(reader, &model->private->symbols);
+	if (code < 0)
+		return code;
+	model->sealed = limpet_model_symbols_count(model->private->symbols) > 0 ||
+			limpet_model_symbols_finished(model->private->symbols);
+	model->symbols_complete = limpet_model_symbols_finished(model->private->symbols);
+	return list_addresses(model);
+}
+
+/* Of what was given up, sums of all of it are known. */
+static int check_window(const struct limpet_model *model, struct limpet_err *err)
+{
+	const uint64_t kept_ns = model->given_up_ns + LIMPET_TRACE_TICK_NS;
+	char text[LIMPET_UNITS_TEXT];
+
+	if (!model->given_up_ns ||
+	    ((!model->from_ns || model->from_ns >= kept_ns) && model->to_ns >= kept_ns))
+		return 0;
+	limpet_units_format_duration(text, kept_ns);
+	limpet_err_set(err, -ERANGE,
+		       "the trace has no single events of the time before %s, only their sum",
+		       text);
+	limpet_err_hint(err,
+			"a window may begin where the capture does, and begin or end later than %s",
+			text);
+	return -ERANGE;
+}
+
+int limpet_model_build(struct limpet_trace_reader *reader,
+		       const struct limpet_model_options *options, struct limpet_model **ret_model,
+		       struct limpet_err *err)
+{
+	static const struct limpet_model_options whole;
+	struct limpet_model *model = calloc(1, sizeof(*model));
+	int code;
+
+	if (!options)
+		options = &whole;
+	if (options->to_ns && options->to_ns <= options->from_ns) {
+		free(model);
+		return limpet_err_set(err, -EINVAL, "the window ends before it begins");
+	}
+	if (model)
+		model->private = calloc(1, sizeof(*model->private));
+	if (!model || !model->private) {
+		free(model);
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	limpet_model_live_refresh(model, reader);
+	model->from_ns = options->from_ns;
+	model->to_ns =
+		options->to_ns && options->to_ns < model->duration_ns ? options->to_ns : UINT64_MAX;
+	code = build(model, reader);
+	if (code < 0) {
+		limpet_model_free(model);
+		return limpet_err_set(err, code, "cannot read the trace: %s", strerror(-code));
+	}
+	code = check_window(model, err);
+	if (code < 0) {
+		limpet_model_free(model);
+		return code;
+	}
+	/* One that begins beyond the end is empty. */
+	if (model->to_ns > model->duration_ns)
+		model->to_ns =
+			model->from_ns > model->duration_ns ? model->from_ns : model->duration_ns;
+	model->windowed = model->from_ns || model->to_ns < model->duration_ns;
+	*ret_model = model;
+	return 0;
+}
+
+void limpet_model_live_refresh(struct limpet_model *model, const struct limpet_trace_reader *reader)
+{
+	model->target = limpet_trace_reader_target(reader);
+	model->end = limpet_trace_reader_end(reader);
+	model->damage = limpet_trace_reader_damage(reader);
+	model->duration_ns = model->end->time_ns;
+	model->node_count = limpet_trace_reader_nodes(reader, &model->nodes);
+	model->module_count = limpet_trace_reader_modules(reader, &model->modules);
+}
+
+int limpet_model_live_new(struct limpet_model_symbols *symbols, struct limpet_model **ret_model)
+{
+	struct limpet_model *model = calloc(1, sizeof(*model));
+
+	if (model)
+		model->private = calloc(1, sizeof(*model->private));
+	if (!model || !model->private) {
+		free(model);
+		limpet_model_symbols_free(symbols);
+		return -ENOMEM;
+	}
+	model->private->symbols = symbols;
+	*ret_model = model;
+	return 0;
+}
+
+void limpet_model_free(struct limpet_model *model)
+{
+	if (!model)
+		return;
+	limpet_model_symbols_free(model->private->symbols);
+	free(model->private->addresses);
+	free(model->private->overloads);
+	free(model->private);
+	free(model->sites);
+	free(model->owners);
+	free(model->site_estimates);
+	free(model->maps);
+	free(model->timeline);
+	free(model->sizes);
+	free(model);
+}
+
+struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *model)
+{
+	return limpet_unfollowed_judge(&model->target->memory, &model->memory,
+				       model->end->unfollowed[0] ? model->end->unfollowed
+								 : model->target->unfollowed);
+}

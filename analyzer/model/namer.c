@@ -1,0 +1,513 @@
+#include "analyzer/model/namer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "analyzer/symbols/symbolize.h"
+#include "common/room.h"
+
+/* Between two looks for the end, and two deliveries. */
+#define STEP 64u
+#define NICE 10
+/* Modules that are open at a time, each with a process of its own. */
+#define OPEN_FILES 32u
+/* The map of a program that compiles all the time is not read all the time. */
+#define MAP_PAUSE_S 5
+
+struct wish {
+	uint64_t address;
+	uint32_t module; /* 0: code that the target made */
+};
+
+/* Of one module, for the thread: the model's own list moves. */
+struct file {
+	char *path;
+	uint8_t *build_id;
+	size_t build_id_bytes;
+	uint64_t bias;
+	struct limpet_symbolizer *symbolizer;
+	uint64_t used; /* when: counts the uses of all */
+	bool failed;
+};
+
+struct limpet_namer {
+	char *root;
+	int perf_map_fd;
+	pthread_t thread;
+	bool started;
+	volatile sig_atomic_t cancel;
+	/* The thread's own: addresses of made code that wait for the next look at the map. */
+	struct wish *made;
+	size_t made_count, made_room;
+	struct timespec map_read;
+	struct file *open[OPEN_FILES];
+	uint64_t uses;
+	/* The asking side's own: nodes that were looked at, addresses that were asked for (open
+	 * addressing; address 0 is free). */
+	uint32_t nodes;
+	struct wish *known;
+	size_t known_count, known_room;
+	/* Under the lock. */
+	pthread_mutex_t lock;
+	pthread_cond_t wished;
+	struct wish *queue;
+	size_t queue_count, queue_room;
+	struct file **files; /* by module; each is the thread's once it is there */
+	uint32_t file_count, file_room;
+	struct limpet_model_symbols *found;
+	bool found_any, busy, ending;
+};
+
+/* ------------------------------------------------------------------ the thread's side */
+
+static bool is_ending(struct limpet_namer *namer)
+{
+	bool ending;
+
+	pthread_mutex_lock(&namer->lock);
+	ending = namer->ending;
+	pthread_mutex_unlock(&namer->lock);
+	return ending;
+}
+
+static void deliver(struct limpet_namer *namer, const struct wish *wish,
+		    const struct limpet_model_frame *frames, uint32_t count)
+{
+	pthread_mutex_lock(&namer->lock);
+	/* Without memory it stays without a name. */
+	if (limpet_model_symbols_add(namer->found, wish->module, wish->address, frames, count) == 0)
+		namer->found_any = true;
+	pthread_mutex_unlock(&namer->lock);
+}
+
+static struct file *file_of(struct limpet_namer *namer, uint32_t module)
+{
+	struct file *file;
+
+	pthread_mutex_lock(&namer->lock);
+	file = module < namer->file_count ? namer->files[module] : NULL;
+	pthread_mutex_unlock(&namer->lock);
+	return file;
+}
+
+/* The one that was not used for longest. */
+static void close_one(struct limpet_namer *namer)
+{
+	struct file **oldest = NULL;
+
+	for (size_t i = 0; i < OPEN_FILES; i++)
+		if (namer->open[i] && (!oldest || namer->open[i]->used < (*oldest)->used))
+			oldest = &namer->open[i];
+	if (!oldest)
+		return;
+	limpet_symbolizer_close((*oldest)->symbolizer);
+	(*oldest)->symbolizer = NULL;
+	*oldest = NULL;
+}
+
+static void remember_open(struct limpet_namer *namer, struct file *file)
+{
+	for (unsigned tries = 0; tries < 2; tries++) {
+		for (size_t i = 0; i < OPEN_FILES; i++) {
+			if (namer->open[i])
+				continue;
+			namer->open[i] = file;
+			return;
+		}
+		close_one(namer);
+	}
+}
+
+/* NULL: there is nothing to be read. */
+static struct file *open_file(struct limpet_namer *namer, uint32_t module)
+{
+	struct file *file = file_of(namer, module);
+
+	if (!file || file->failed || file->path[0] == '[')
+		return NULL;
+	if (!file->symbolizer) {
+		const struct limpet_symbolizer_options options = {
+			.path = file->path,
+			.fd = -1,
+			.build_id = file->build_id_bytes ? file->build_id : NULL,
+			.build_id_bytes = file->build_id_bytes,
+			.root = namer->root,
+			.cancel = &namer->cancel,
+		};
+
+		file->failed = limpet_symbolizer_open(&options, &file->symbolizer, NULL) < 0;
+		if (file->failed)
+			return NULL;
+		remember_open(namer, file);
+	}
+	file->used = ++namer->uses;
+	return file;
+}
+
+/* Return addresses: the call lies before them. */
+static uint64_t call_address(const struct wish *wish, const struct file *file)
+{
+	return wish->address - 1 - file->bias;
+}
+
+static void look_up(struct limpet_namer *namer, const struct wish *wish, struct file *file)
+{
+	struct limpet_model_frame frames[LIMPET_SYMBOL_MAX_INLINED];
+	const struct limpet_symbol *found;
+	int count = limpet_symbolizer_resolve(file->symbolizer, call_address(wish, file), &found);
+
+	if (count <= 0)
+		return;
+	for (int i = 0; i < count; i++)
+		frames[i] = (struct limpet_model_frame){.function = found[i].function,
+							.file = found[i].file,
+							.line = found[i].line,
+							.inlined = found[i].inlined};
+	deliver(namer, wish, frames, (uint32_t)count);
+}
+
+/* Of one module. */
+static void look_up_some(struct limpet_namer *namer, const struct wish *list, size_t count)
+{
+	struct file *file = open_file(namer, list->module);
+	uint64_t addresses[STEP];
+
+	if (!file)
+		return;
+	for (size_t i = 0; i < count; i++)
+		addresses[i] = call_address(&list[i], file);
+	limpet_symbolizer_prepare(file->symbolizer, addresses, count);
+	/* One that brought down its reader would bring down the next. */
+	file->failed = limpet_symbolizer_failure(file->symbolizer) != 0;
+	for (size_t i = 0; i < count; i++)
+		look_up(namer, &list[i], file);
+}
+
+static int compare_wishes(const void *a, const void *b)
+{
+	const struct wish *x = a, *y = b;
+
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* All that wait, in one reading of the map. */
+static void look_up_made(struct limpet_namer *namer)
+{
+	LIMPET_FREE uint64_t *calls = calloc(namer->made_count + 1, sizeof(*calls));
+	struct limpet_symbolizer *map = NULL;
+
+	if (calls) {
+		qsort(namer->made, namer->made_count, sizeof(*namer->made), compare_wishes);
+		for (size_t i = 0; i < namer->made_count; i++)
+			calls[i] = namer->made[i].address - 1;
+		if (limpet_symbolizer_read_map(namer->perf_map_fd, calls, namer->made_count,
+					       &namer->cancel, &map) < 0)
+			map = NULL;
+	}
+	for (size_t i = 0; map && i < namer->made_count; i++) {
+		const struct limpet_symbol *found;
+		struct limpet_model_frame frame;
+
+		if (limpet_symbolizer_resolve(map, calls[i], &found) <= 0)
+			continue;
+		frame = (struct limpet_model_frame){
+			.function = found->function, .file = found->file, .line = found->line};
+		deliver(namer, &namer->made[i], &frame, 1);
+	}
+	limpet_symbolizer_close(map);
+	namer->made_count = 0;
+	clock_gettime(CLOCK_MONOTONIC, &namer->map_read);
+}
+
+static bool map_is_due(const struct limpet_namer *namer)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return namer->made_count &&
+	       (!namer->map_read.tv_sec || now.tv_sec - namer->map_read.tv_sec >= MAP_PAUSE_S);
+}
+
+/* Waits for wishes; answers them, or NULL: the end, or it is time for the map. */
+static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
+{
+	struct wish *list = NULL;
+	struct timespec until;
+
+	pthread_mutex_lock(&namer->lock);
+	namer->busy = false;
+	while (!namer->queue_count && !namer->ending) {
+		if (!namer->made_count) {
+			pthread_cond_wait(&namer->wished, &namer->lock);
+			continue;
+		}
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += MAP_PAUSE_S;
+		if (map_is_due(namer) ||
+		    pthread_cond_timedwait(&namer->wished, &namer->lock, &until) == ETIMEDOUT)
+			break;
+	}
+	if (!namer->ending && namer->queue_count) {
+		list = namer->queue;
+		*ret_count = namer->queue_count;
+		namer->queue = NULL;
+		namer->queue_count = namer->queue_room = 0;
+	}
+	namer->busy = list != NULL;
+	pthread_mutex_unlock(&namer->lock);
+	return list;
+}
+
+static void keep_made(struct limpet_namer *namer, const struct wish *wish)
+{
+	if (namer->perf_map_fd >= 0 &&
+	    limpet_room_for(&namer->made, &namer->made_room, namer->made_count + 1,
+			    sizeof(*namer->made)) == 0)
+		namer->made[namer->made_count++] = *wish;
+}
+
+static void serve(struct limpet_namer *namer, struct wish *list, size_t count)
+{
+	size_t some;
+
+	/* One module after the other, so that each file is read once. */
+	qsort(list, count, sizeof(*list), compare_wishes);
+	for (size_t i = 0; i < count && !is_ending(namer); i += some) {
+		for (some = 1; some < STEP && i + some < count; some++)
+			if (list[i + some].module != list[i].module)
+				break;
+		if (list[i].module)
+			look_up_some(namer, &list[i], some);
+		else
+			for (size_t j = i; j < i + some; j++)
+				keep_made(namer, &list[j]);
+	}
+}
+
+static void *work(void *context)
+{
+	struct limpet_namer *namer = context;
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	/* In Linux a thread's own. */
+	setpriority(PRIO_PROCESS, 0, NICE);
+	while (!is_ending(namer)) {
+		size_t count = 0;
+		struct wish *list = next_wishes(namer, &count);
+
+		if (list)
+			serve(namer, list, count);
+		free(list);
+		if (map_is_due(namer) && !is_ending(namer))
+			look_up_made(namer);
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ the asking side */
+
+int limpet_namer_new(const struct limpet_namer_options *options, struct limpet_namer **ret_namer)
+{
+	struct limpet_namer *namer = calloc(1, sizeof(*namer));
+
+	if (!namer) {
+		if (options->perf_map_fd >= 0)
+			close(options->perf_map_fd);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&namer->lock, NULL);
+	pthread_cond_init(&namer->wished, NULL);
+	namer->perf_map_fd = options->perf_map_fd;
+	namer->root = options->root ? strdup(options->root) : NULL;
+	namer->found = limpet_model_symbols_none();
+	if ((options->root && !namer->root) || !namer->found) {
+		limpet_namer_free(namer);
+		return -ENOMEM;
+	}
+	if (pthread_create(&namer->thread, NULL, work, namer) != 0) {
+		limpet_namer_free(namer);
+		return -EAGAIN;
+	}
+	namer->started = true;
+	*ret_namer = namer;
+	return 0;
+}
+
+void limpet_namer_free(struct limpet_namer *namer)
+{
+	if (!namer)
+		return;
+	namer->cancel = 1;
+	pthread_mutex_lock(&namer->lock);
+	namer->ending = true;
+	pthread_cond_signal(&namer->wished);
+	pthread_mutex_unlock(&namer->lock);
+	if (namer->started)
+		pthread_join(namer->thread, NULL);
+	for (uint32_t i = 0; i < namer->file_count; i++) {
+		struct file *file = namer->files[i];
+
+		if (!file)
+			continue;
+		limpet_symbolizer_close(file->symbolizer);
+		free(file->path);
+		free(file->build_id);
+		free(file);
+	}
+	if (namer->perf_map_fd >= 0)
+		close(namer->perf_map_fd);
+	limpet_model_symbols_free(namer->found);
+	pthread_cond_destroy(&namer->wished);
+	pthread_mutex_destroy(&namer->lock);
+	free(namer->files);
+	free(namer->queue);
+	free(namer->made);
+	free(namer->known);
+	free(namer->root);
+	free(namer);
+}
+
+static struct file *new_file(const struct limpet_trace_module *module)
+{
+	struct file *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	file->path = strdup(module->path);
+	file->build_id = malloc(module->build_id_bytes + 1ul);
+	if (!file->path || !file->build_id) {
+		free(file->path);
+		free(file->build_id);
+		free(file);
+		return NULL;
+	}
+	if (module->build_id_bytes)
+		memcpy(file->build_id, module->build_id, module->build_id_bytes);
+	file->build_id_bytes = module->build_id_bytes;
+	file->bias = module->bias;
+	return file;
+}
+
+/* Under the lock. */
+static int add_files(struct limpet_namer *namer, const struct limpet_model *model)
+{
+	size_t room = namer->file_room;
+	int code =
+		limpet_room_for(&namer->files, &room, model->module_count, sizeof(struct file *));
+
+	if (code < 0)
+		return code;
+	namer->file_room = (uint32_t)room;
+	for (; namer->file_count < model->module_count; namer->file_count++) {
+		const struct limpet_trace_module *module = &model->modules[namer->file_count];
+
+		namer->files[namer->file_count] = module->number ? new_file(module) : NULL;
+	}
+	return 0;
+}
+
+static size_t slot_of(const struct limpet_namer *namer, const struct wish *wish)
+{
+	uint64_t hash = (wish->address ^ (uint64_t)wish->module << 48) * 0x9e3779b97f4a7c15ull;
+	size_t at = (size_t)(hash ^ hash >> 32) & (namer->known_room - 1);
+
+	while (namer->known[at].address && (namer->known[at].address != wish->address ||
+					    namer->known[at].module != wish->module))
+		at = (at + 1) & (namer->known_room - 1);
+	return at;
+}
+
+static int grow_known(struct limpet_namer *namer)
+{
+	struct wish *before = namer->known;
+	size_t room = namer->known_room;
+
+	if (2 * namer->known_count < room)
+		return 0;
+	namer->known_room = room ? 2 * room : 1024;
+	namer->known = calloc(namer->known_room, sizeof(*namer->known));
+	if (!namer->known) {
+		namer->known = before;
+		namer->known_room = room;
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < room; i++)
+		if (before[i].address)
+			namer->known[slot_of(namer, &before[i])] = before[i];
+	free(before);
+	return 0;
+}
+
+/* Under the lock. */
+static int add_wishes(struct limpet_namer *namer, const struct limpet_model *model)
+{
+	int code = add_files(namer, model);
+
+	for (; namer->nodes < model->node_count && code == 0; namer->nodes++) {
+		const struct limpet_trace_node *node = &model->nodes[namer->nodes];
+		const struct wish wish = {.address = node->address, .module = node->module};
+		size_t at;
+
+		if (!namer->nodes || node->lost || !node->address)
+			continue;
+		code = grow_known(namer);
+		if (code == 0)
+			code = limpet_room_for(&namer->queue, &namer->queue_room,
+					       namer->queue_count + 1, sizeof(*namer->queue));
+		if (code < 0)
+			break;
+		at = slot_of(namer, &wish);
+		if (namer->known[at].address)
+			continue;
+		namer->known[at] = wish;
+		namer->known_count++;
+		namer->queue[namer->queue_count++] = wish;
+	}
+	return code;
+}
+
+int limpet_namer_ask(struct limpet_namer *namer, const struct limpet_model *model)
+{
+	int code;
+
+	pthread_mutex_lock(&namer->lock);
+	code = add_wishes(namer, model);
+	pthread_cond_signal(&namer->wished);
+	pthread_mutex_unlock(&namer->lock);
+	return code;
+}
+
+int limpet_namer_take(struct limpet_namer *namer, struct limpet_model_symbols *symbols)
+{
+	int code = 0;
+
+	pthread_mutex_lock(&namer->lock);
+	if (namer->found_any)
+		code = limpet_model_symbols_move(symbols, namer->found);
+	if (code == 0 && namer->found_any)
+		code = 1;
+	if (code == 1)
+		namer->found_any = false;
+	pthread_mutex_unlock(&namer->lock);
+	if (code == 1)
+		limpet_model_symbols_settle(symbols);
+	return code;
+}
+
+bool limpet_namer_is_busy(struct limpet_namer *namer)
+{
+	bool busy;
+
+	pthread_mutex_lock(&namer->lock);
+	busy = namer->busy || namer->queue_count;
+	pthread_mutex_unlock(&namer->lock);
+	return busy;
+}

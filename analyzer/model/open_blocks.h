@@ -1,0 +1,68 @@
+/* Blocks that are allocated at a point of a replay, told apart by stack, size, time and thread:
+ * those that are alike in all of it are one entry with a count. Internal to replay.c. */
+#ifndef LIMPET_ANALYZER_MODEL_OPEN_BLOCKS_H
+#define LIMPET_ANALYZER_MODEL_OPEN_BLOCKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct limpet_open_block {
+	uint64_t size, tick; /* of the allocation */
+	uint32_t node, thread;
+	bool sampled; /* stands for more than itself */
+};
+/* Open addressing, linear probing. The hash is that of all but the thread, so that whoever looks
+ * for any thread's finds them next to each other. */
+struct limpet_open_slot {
+	uint64_t size, tick;
+	uint32_t node, thread;
+	uint32_t hash;
+	uint32_t count; /* times 2, and 1 more if sampled; 0: a free slot */
+};
+_Static_assert(sizeof(struct limpet_open_slot) == 32, "two slots a cache line");
+struct limpet_open_blocks {
+	struct limpet_open_slot *slots;
+	size_t room, used; /* room is a power of two, or 0 */
+};
+
+void limpet_open_blocks_done(struct limpet_open_blocks *blocks);
+
+/* What stack and size contribute to the hash. */
+static inline uint64_t limpet_open_seed(uint32_t node, uint64_t size)
+{
+	uint64_t seed = node * 0x9e3779b97f4a7c15ull;
+
+	seed = (seed ^ size) * 0xff51afd7ed558ccdull;
+	return seed ^ seed >> 32;
+}
+
+static inline uint32_t limpet_open_hash(uint64_t seed, uint64_t tick)
+{
+	return (uint32_t)((seed ^ tick) * 0xc4ceb9fe1a85ec53ull >> 32);
+}
+
+/* Brings near what the next two look at. */
+static inline void limpet_open_blocks_prefetch(const struct limpet_open_blocks *blocks,
+					       uint32_t hash)
+{
+	if (blocks->room)
+		__builtin_prefetch(blocks->slots + (hash & (blocks->room - 1)), 1);
+}
+
+/* -ENOMEM. */
+int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpet_open_block *block,
+			   uint32_t hash) LIMPET_MUST_CHECK;
+/* Takes one out that has the stack, size and time of `like` and was sampled or not as it was, and
+ * its thread if one does. False: there is none. */
+bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
+			     const struct limpet_open_block *like, uint32_t hash,
+			     uint32_t *ret_thread);
+/* Those that are alike from entry `*at` on, which is set behind them; answers how many they are,
+ * 0: no more. */
+uint64_t limpet_open_blocks_next(const struct limpet_open_blocks *blocks, size_t *at,
+				 struct limpet_open_block *ret_block);
+
+#endif

@@ -1,0 +1,959 @@
+#include "analyzer/model/replay.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "analyzer/model/open_blocks.h"
+#include "analyzer/model/open_maps.h"
+#include "common/estimate.h"
+#include "common/room.h"
+
+const uint64_t limpet_replay_age_limits_ns[LIMPET_REPLAY_AGES - 1] = {
+	10000,       100000,      1000000,     10000000,     100000000,
+	1000000000u, 10000000000, 60000000000, 600000000000, 3600000000000,
+};
+
+/* Sums are doubles: exact for whole numbers below 2^53, and samples count for parts of one. */
+struct sums {
+	double allocations, bytes, frees, freed_bytes, temporary;
+	double live, live_bytes, start_bytes, peak, peak_bytes;
+};
+struct age_sums {
+	double blocks[LIMPET_REPLAY_AGES], bytes[LIMPET_REPLAY_AGES];
+};
+struct site {
+	uint32_t node;
+	struct sums sums;
+	struct age_sums freed, alive;
+	uint64_t smallest, largest, oldest_ns;
+};
+struct moment {
+	double live_bytes, last_bytes, allocations, bytes, frees, temporary;
+};
+
+/* Rows are counted where they are met: by thread, and by kind, which is a stack and a size of the
+ * block at hand. That is folded into the sums when the block ends, and before anything that looks
+ * at them or that makes later rows count elsewhere. */
+struct thread {
+	uint32_t tid, number; /* index in work->threads */
+	bool kept, met;       /* met: since the last fold */
+	double allocations, bytes, untracked, untracked_bytes, frees, freed_bytes, temporary;
+	double own_frees, own_freed_bytes;
+	struct sums sums;
+	double all_own_frees, all_own_freed_bytes;
+	UT_hash_handle hh;
+};
+struct kind {
+	double weight, bytes; /* of one block */
+	uint64_t size, seed;
+	uint32_t node;
+	bool kept, sampled, met;
+	uint32_t allocations, untracked, temporary, freed[LIMPET_REPLAY_AGES];
+};
+
+struct work {
+	const struct limpet_model *model;
+	const struct limpet_replay_options *options;
+	struct limpet_open_blocks open;
+	struct site *sites;
+	size_t site_count, site_room;
+	uint32_t *site_of_node; /* index + 1 */
+	struct thread *by_tid, **threads, **threads_met, **threads_of_block;
+	size_t thread_count, thread_room, met_room, thread_met_count, of_block_room;
+	struct limpet_open_maps maps; /* with a filter of threads alone */
+	struct kind *kinds; /* of the block: as its pairs, and once more if samples are others */
+	uint32_t *kinds_met;
+	size_t kind_room, kind_met_room, kind_met_count;
+	uint32_t sampled_from;  /* index of the kind of pair 0 when sampled */
+	struct moment *moments; /* one more than `ends`, for what is behind the last */
+	size_t moment, block, part;
+	double sizes[LIMPET_TRACE_SIZE_BUCKETS][2]; /* allocations, bytes */
+	double live_bytes, high_bytes; /* of what is kept: now, and the most since the last fold */
+	double all_live_bytes;         /* of everything, to know the peak by */
+	double older_bytes; /* of these, by sums alone: allocated before there are events */
+	uint64_t part_until_ns;
+	uint64_t next_tick; /* the first at which there is more to do than to count */
+	uint64_t peak_tick; /* at which the peak is to be looked for; UINT64_MAX: not now */
+	bool counting, ended, peaked;
+	uint64_t losses;
+	uint8_t ages_below[65]; /* by bit length of an age in ticks: bucket of the least such */
+};
+
+static uint64_t rounded(double value)
+{
+	return value > 0 ? (uint64_t)llround(value < 0x1p62 ? value : 0x1p62) : 0;
+}
+
+static struct site *find_site(struct work *work, uint32_t node)
+{
+	if (!work->site_of_node[node]) {
+		if (limpet_room_for(&work->sites, &work->site_room, work->site_count + 1,
+				    sizeof(*work->sites)) < 0)
+			return NULL;
+		work->sites[work->site_count] = (struct site){.node = node};
+		work->site_of_node[node] = (uint32_t)++work->site_count;
+	}
+	return &work->sites[work->site_of_node[node] - 1];
+}
+
+static struct thread *find_thread(struct work *work, uint32_t tid)
+{
+	struct thread *thread;
+
+	HASH_FIND(hh, work->by_tid, &tid, sizeof(tid), thread);
+	if (thread)
+		return thread;
+	if (limpet_room_for(&work->threads, &work->thread_room, work->thread_count + 1,
+			    sizeof(struct thread *)) < 0 ||
+	    limpet_room_for(&work->threads_met, &work->met_room, work->thread_count + 1,
+			    sizeof(struct thread *)) < 0)
+		return NULL;
+	thread = calloc(1, sizeof(*thread));
+	if (!thread)
+		return NULL;
+	thread->tid = tid;
+	thread->number = (uint32_t)work->thread_count;
+	thread->kept =
+		!work->options->filter || limpet_filter_keeps_thread(work->options->filter, tid);
+	work->threads[work->thread_count++] = thread;
+	HASH_ADD(hh, work->by_tid, tid, sizeof(thread->tid), thread);
+	return thread;
+}
+
+static unsigned age_bucket(uint64_t age_ns)
+{
+	unsigned bucket = 0;
+
+	while (bucket < LIMPET_REPLAY_AGES - 1 && age_ns >= limpet_replay_age_limits_ns[bucket])
+		bucket++;
+	return bucket;
+}
+
+/* As above. No two limits are within a factor of two. */
+static inline unsigned age_bucket_of_ticks(const struct work *work, uint64_t ticks)
+{
+	const unsigned length = ticks ? 64u - (unsigned)__builtin_clzll(ticks) : 0;
+	const unsigned low = work->ages_below[length];
+
+	return low + (low < LIMPET_REPLAY_AGES - 1 &&
+		      ticks >= limpet_replay_age_limits_ns[low] / LIMPET_TRACE_TICK_NS);
+}
+
+/* How many blocks one stands for. */
+static double weight_of(const struct work *work, uint64_t size, bool sampled)
+{
+	const struct limpet_model *model = work->model;
+	/* Of a trace whose overloads alone are sampled, what came between them is certain. */
+	const bool certain = !model->sample_bytes || (!model->target->sample_bytes && !sampled);
+
+	return certain ? 1 : limpet_weight_of(size, model->sample_bytes).weight;
+}
+
+static uint64_t tick_of(uint64_t time_ns)
+{
+	return time_ns / LIMPET_TRACE_TICK_NS;
+}
+
+/* The first that is not before it. */
+static uint64_t tick_from(uint64_t time_ns)
+{
+	return tick_of(time_ns) + (time_ns % LIMPET_TRACE_TICK_NS != 0);
+}
+
+/* ------------------------------------------------------------------ folding */
+
+/* Of now, or NULL. */
+static struct moment *this_moment(struct work *work)
+{
+	return work->moments && work->counting ? &work->moments[work->moment] : NULL;
+}
+
+static void note_level(struct work *work)
+{
+	struct moment *moment = this_moment(work);
+
+	if (moment) {
+		moment->last_bytes = work->live_bytes;
+		if (work->high_bytes > moment->live_bytes)
+			moment->live_bytes = work->high_bytes;
+	}
+	work->high_bytes = work->live_bytes;
+}
+
+static void fold_allocations(struct work *work, const struct kind *kind, struct site *site)
+{
+	const double count = kind->weight * ((double)kind->allocations + kind->untracked);
+	const double bytes = kind->bytes * ((double)kind->allocations + kind->untracked);
+	const unsigned bucket = limpet_trace_size_bucket(kind->size);
+	struct moment *moment = this_moment(work);
+
+	if (site->sums.allocations == 0 || kind->size < site->smallest)
+		site->smallest = kind->size;
+	if (kind->size > site->largest)
+		site->largest = kind->size;
+	site->sums.allocations += count;
+	site->sums.bytes += bytes;
+	if (moment) {
+		moment->allocations += count;
+		moment->bytes += bytes;
+	}
+	work->sizes[bucket][0] += count;
+	work->sizes[bucket][1] += bytes;
+}
+
+static void fold_frees(struct work *work, const struct kind *kind, struct site *site, double frees)
+{
+	struct moment *moment = this_moment(work);
+
+	site->sums.frees += kind->weight * frees;
+	site->sums.freed_bytes += kind->bytes * frees;
+	site->sums.temporary += kind->weight * kind->temporary;
+	if (moment) {
+		moment->frees += kind->weight * frees;
+		moment->temporary += kind->weight * kind->temporary;
+	}
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
+		site->freed.blocks[i] += kind->weight * kind->freed[i];
+		site->freed.bytes[i] += kind->bytes * kind->freed[i];
+	}
+}
+
+static int tell_kind(const struct work *work, const struct kind *kind, double frees)
+{
+	const struct limpet_replay_parts *parts = work->options->parts;
+	struct limpet_replay_blocks blocks = {
+		.node = kind->node,
+		.size = kind->size,
+		.allocations = kind->weight * ((double)kind->allocations + kind->untracked),
+		.untracked = kind->weight * kind->untracked,
+		.frees = kind->weight * frees,
+		.temporary = kind->weight * kind->temporary,
+	};
+
+	if (!parts || !parts->tell_blocks)
+		return 0;
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
+		blocks.freed[i] = kind->weight * kind->freed[i];
+	return parts->tell_blocks(parts->context, work->part, &blocks);
+}
+
+static int fold_kind(struct work *work, struct kind *kind)
+{
+	struct site *site = find_site(work, kind->node);
+	double frees = 0;
+	int code = 0;
+
+	if (!site)
+		return -ENOMEM;
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
+		frees += kind->freed[i];
+	site->sums.live += kind->weight * (kind->allocations - frees);
+	site->sums.live_bytes += kind->bytes * (kind->allocations - frees);
+	if (work->counting && (kind->allocations || kind->untracked))
+		fold_allocations(work, kind, site);
+	if (work->counting && frees > 0)
+		fold_frees(work, kind, site, frees);
+	if (work->counting)
+		code = tell_kind(work, kind, frees);
+	kind->met = false;
+	kind->allocations = kind->untracked = kind->temporary = 0;
+	memset(kind->freed, 0, sizeof(kind->freed));
+	return code;
+}
+
+static int fold_thread(struct work *work, struct thread *thread)
+{
+	const struct limpet_replay_parts *parts = work->options->parts;
+	struct sums *sums = &thread->sums;
+	const struct limpet_replay_share share = {
+		.tid = thread->tid,
+		.allocations = thread->allocations + thread->untracked,
+		.bytes = thread->bytes + thread->untracked_bytes,
+		.frees = thread->frees,
+		.freed_bytes = thread->freed_bytes,
+		.temporary = thread->temporary,
+		.own_frees = thread->own_frees,
+	};
+
+	sums->live += thread->allocations - thread->frees;
+	sums->live_bytes += thread->bytes - thread->freed_bytes;
+	if (work->counting) {
+		sums->allocations += share.allocations;
+		sums->bytes += share.bytes;
+		sums->frees += share.frees;
+		sums->freed_bytes += share.freed_bytes;
+		sums->temporary += share.temporary;
+		thread->all_own_frees += thread->own_frees;
+		thread->all_own_freed_bytes += thread->own_freed_bytes;
+	}
+	thread->met = false;
+	thread->allocations = thread->bytes = thread->untracked = thread->untracked_bytes = 0;
+	thread->frees = thread->freed_bytes = thread->temporary = 0;
+	thread->own_frees = thread->own_freed_bytes = 0;
+	return work->counting && parts && parts->tell_thread
+		       ? parts->tell_thread(parts->context, work->part, &share)
+		       : 0;
+}
+
+static int fold(struct work *work)
+{
+	int code = 0;
+
+	for (size_t i = 0; i < work->kind_met_count && code >= 0; i++)
+		code = fold_kind(work, &work->kinds[work->kinds_met[i]]);
+	for (size_t i = 0; i < work->thread_met_count && code >= 0; i++)
+		code = fold_thread(work, work->threads_met[i]);
+	work->kind_met_count = work->thread_met_count = 0;
+	note_level(work);
+	return code;
+}
+
+/* ------------------------------------------------------------------ the window and the peak */
+
+static bool filters_threads(const struct work *work)
+{
+	const struct limpet_filter *filter = work->options->filter;
+
+	return filter && limpet_filter_has_threads(filter);
+}
+
+static bool is_filtered(const struct work *work)
+{
+	return work->options->kept || filters_threads(work);
+}
+
+/* Blocks whose allocations were given up: only what all of them hold is known. */
+static void take_older(struct work *work)
+{
+	const struct limpet_model_totals *totals = &work->model->totals;
+	double start_bytes = (double)totals->live_bytes - (double)totals->growth_bytes;
+
+	if (!work->model->given_up_ns || work->model->sample_bytes)
+		return;
+	work->all_live_bytes = start_bytes;
+	if (is_filtered(work))
+		return;
+	/* The first events there are may be stamped before the window, and some free such blocks.
+	 */
+	work->older_bytes = start_bytes - work->live_bytes;
+	work->live_bytes = start_bytes;
+}
+
+static void start_window(struct work *work)
+{
+	work->counting = true;
+	take_older(work);
+	for (size_t i = 0; i < work->site_count; i++)
+		work->sites[i].sums.start_bytes = work->sites[i].sums.live_bytes;
+	for (size_t i = 0; i < work->thread_count; i++)
+		work->threads[i]->sums.start_bytes = work->threads[i]->sums.live_bytes;
+}
+
+static void take_peak_of(struct sums *sums)
+{
+	sums->peak = sums->live;
+	sums->peak_bytes = sums->live_bytes;
+}
+
+/* What there is to be folded was. */
+static void take_peak(struct work *work)
+{
+	work->peaked = true;
+	work->peak_tick = UINT64_MAX;
+	for (size_t i = 0; i < work->site_count; i++)
+		take_peak_of(&work->sites[i].sums);
+	for (size_t i = 0; i < work->thread_count; i++)
+		take_peak_of(&work->threads[i]->sums);
+}
+
+static bool is_at_peak(const struct work *work)
+{
+	return work->all_live_bytes + 0.5 >= (double)work->model->totals.peak_bytes;
+}
+
+static void pass_moments(struct work *work, uint64_t time_ns)
+{
+	while (work->moments && work->moment < work->options->end_count &&
+	       time_ns >= work->options->ends[work->moment]) {
+		work->moment++;
+		note_level(work);
+	}
+}
+
+/* That the window does not contain. To the capture's end, all events are in it. */
+static uint64_t end_tick(const struct limpet_model *model)
+{
+	return model->to_ns < model->duration_ns ? tick_of(model->to_ns) : UINT64_MAX;
+}
+
+static void set_next(struct work *work)
+{
+	const struct limpet_model *model = work->model;
+	uint64_t next =
+		work->part_until_ns == UINT64_MAX ? UINT64_MAX : tick_from(work->part_until_ns);
+	uint64_t others[] = {
+		end_tick(model),
+		work->counting ? UINT64_MAX : tick_of(model->from_ns),
+		work->counting && work->moments && work->moment < work->options->end_count
+			? tick_from(work->options->ends[work->moment])
+			: UINT64_MAX,
+		work->counting && !work->peaked ? tick_of(model->totals.peak_ns) + 1 : UINT64_MAX,
+	};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(others); i++)
+		if (others[i] < next)
+			next = others[i];
+	work->next_tick = next;
+}
+
+/* Before the first row at a new time: what the time before left counts. UINT64_MAX: the end. */
+static int pass_time(struct work *work, uint64_t tick)
+{
+	const struct limpet_model *model = work->model;
+	const uint64_t time_ns =
+		tick > UINT64_MAX / LIMPET_TRACE_TICK_NS ? UINT64_MAX : tick * LIMPET_TRACE_TICK_NS;
+	int code = fold(work);
+
+	if (!work->counting && tick >= tick_of(model->from_ns)) {
+		pass_moments(work, model->from_ns);
+		start_window(work);
+		note_level(work);
+		work->peak_tick = tick_of(model->totals.peak_ns);
+		if (is_at_peak(work))
+			take_peak(work);
+	}
+	if (work->counting)
+		pass_moments(work, time_ns);
+	if (work->counting && !work->peaked && tick > work->peak_tick)
+		take_peak(work);
+	if (work->options->parts && time_ns >= work->part_until_ns)
+		work->part = work->options->parts->find(work->options->parts->find_context,
+							work->block, time_ns, &work->part_until_ns);
+	set_next(work);
+	return code;
+}
+
+/* ------------------------------------------------------------------ rows */
+
+static inline void meet_kind(struct work *work, struct kind *kind)
+{
+	if (kind->met)
+		return;
+	kind->met = true;
+	work->kinds_met[work->kind_met_count++] = (uint32_t)(kind - work->kinds);
+}
+
+static inline void meet_thread(struct work *work, struct thread *thread)
+{
+	if (thread->met)
+		return;
+	thread->met = true;
+	work->threads_met[work->thread_met_count++] = thread;
+}
+
+static inline int add_allocation(struct work *work, struct kind *kind, struct thread *thread,
+				 uint64_t tick, uint32_t hash)
+{
+	work->all_live_bytes += kind->bytes;
+	if (!kind->kept || !thread->kept)
+		return 0;
+	meet_kind(work, kind);
+	meet_thread(work, thread);
+	kind->allocations++;
+	thread->allocations += kind->weight;
+	thread->bytes += kind->bytes;
+	work->live_bytes += kind->bytes;
+	if (work->live_bytes > work->high_bytes)
+		work->high_bytes = work->live_bytes;
+	return limpet_open_blocks_add(&work->open,
+				      &(struct limpet_open_block){.size = kind->size,
+								  .tick = tick,
+								  .node = kind->node,
+								  .thread = thread->number,
+								  .sampled = kind->sampled},
+				      hash);
+}
+
+static inline void add_untracked(struct work *work, struct kind *kind, struct thread *thread)
+{
+	if (!kind->kept || !thread->kept)
+		return;
+	meet_kind(work, kind);
+	meet_thread(work, thread);
+	kind->untracked++;
+	thread->untracked += kind->weight;
+	thread->untracked_bytes += kind->bytes;
+}
+
+static inline void add_release(struct work *work, struct kind *kind, struct thread *caller,
+			       const struct limpet_trace_rows *rows, uint32_t at, uint32_t hash)
+{
+	const uint64_t tick = rows->ticks[at], age = rows->ages[at];
+	const struct limpet_open_block like = {.size = kind->size,
+					       .tick = tick > age ? tick - age : 0,
+					       .node = kind->node,
+					       .thread = caller->number,
+					       .sampled = kind->sampled};
+	const bool temporary = rows->ops[at] & LIMPET_ROW_TEMPORARY;
+	struct thread *thread;
+	uint32_t number;
+
+	work->all_live_bytes -= kind->bytes;
+	if (!kind->kept)
+		return;
+	if (LIMPET_ROW_KIND(rows->ops[at]) == LIMPET_ROW_FREE) {
+		meet_thread(work, caller);
+		caller->own_frees += kind->weight;
+		caller->own_freed_bytes += kind->bytes;
+	}
+	/* Not there: its thread is not kept, or its allocation was lost or given up. */
+	if (!limpet_open_blocks_take(&work->open, &like, hash, &number)) {
+		if (work->older_bytes > 0 && !is_filtered(work)) {
+			work->older_bytes -= kind->bytes;
+			work->live_bytes -= kind->bytes;
+		}
+		return;
+	}
+	thread = work->threads[number];
+	meet_kind(work, kind);
+	meet_thread(work, thread);
+	kind->freed[age_bucket_of_ticks(work, age)]++;
+	kind->temporary += temporary;
+	thread->frees += kind->weight;
+	thread->freed_bytes += kind->bytes;
+	thread->temporary += temporary ? kind->weight : 0;
+	work->live_bytes -= kind->bytes;
+}
+
+static int add_map_row(struct work *work, const struct kind *kind, const struct thread *thread,
+		       const struct limpet_trace_rows *rows, uint32_t at)
+{
+	const uint64_t tick = rows->ticks[at], age = rows->ages[at];
+
+	if (!kind->kept)
+		return 0;
+	if (LIMPET_ROW_KIND(rows->ops[at]) == LIMPET_ROW_MMAP)
+		return limpet_open_maps_add(&work->maps,
+					    &(struct limpet_open_map){.bytes = kind->size,
+								      .tick = tick,
+								      .node = kind->node,
+								      .thread = thread->number,
+								      .kept = thread->kept},
+					    work->counting);
+	limpet_open_maps_take(&work->maps,
+			      &(struct limpet_open_map){.bytes = kind->size,
+							.tick = tick > age ? tick - age : 0,
+							.node = kind->node,
+							.thread = thread->number},
+			      work->counting);
+	return 0;
+}
+
+static inline struct kind *kind_of(const struct work *work, const struct limpet_trace_rows *rows,
+				   uint32_t at)
+{
+	return &work->kinds[rows->pairs[at] +
+			    (rows->ops[at] & LIMPET_ROW_SAMPLED ? work->sampled_from : 0)];
+}
+
+/* Where the blocks of these rows are or will be, looked up together so that memory answers in
+ * parallel. */
+static void find_places(const struct work *work, const struct limpet_trace_rows *rows,
+			uint32_t ret_hashes[LIMPET_TRACE_SOME_ROWS])
+{
+	for (uint32_t i = 0; i < rows->count; i++) {
+		const unsigned kind = LIMPET_ROW_KIND(rows->ops[i]);
+		uint64_t tick = rows->ticks[i];
+
+		if (kind == LIMPET_ROW_FREE || kind == LIMPET_ROW_INFERRED_FREE)
+			tick = tick > rows->ages[i] ? tick - rows->ages[i] : 0;
+		else if (kind != LIMPET_ROW_ALLOC)
+			continue;
+		ret_hashes[i] = limpet_open_hash(kind_of(work, rows, i)->seed, tick);
+		limpet_open_blocks_prefetch(&work->open, ret_hashes[i]);
+	}
+}
+
+static int add_rows(struct work *work, const struct limpet_trace_rows *rows)
+{
+	uint32_t hashes[LIMPET_TRACE_SOME_ROWS];
+	int code = 0;
+
+	find_places(work, rows, hashes);
+	for (uint32_t i = 0; i < rows->count; i++) {
+		const uint64_t tick = rows->ticks[i];
+		struct thread *thread = work->threads_of_block[rows->threads[i]];
+
+		if (tick >= work->next_tick) {
+			/* Windows are cut in ticks, as the model cuts them. */
+			work->ended = tick >= end_tick(work->model);
+			code = work->ended ? 0 : pass_time(work, tick);
+		}
+		if (work->ended || code < 0)
+			return code;
+		switch (LIMPET_ROW_KIND(rows->ops[i])) {
+		case LIMPET_ROW_ALLOC:
+			code = add_allocation(work, kind_of(work, rows, i), thread, tick,
+					      hashes[i]);
+			break;
+		case LIMPET_ROW_UNTRACKED:
+			add_untracked(work, kind_of(work, rows, i), thread);
+			break;
+		case LIMPET_ROW_FREE:
+		case LIMPET_ROW_INFERRED_FREE:
+			add_release(work, kind_of(work, rows, i), thread, rows, i, hashes[i]);
+			break;
+		case LIMPET_ROW_MMAP:
+		case LIMPET_ROW_UNMAPPED:
+			if (filters_threads(work))
+				code = add_map_row(work, kind_of(work, rows, i), thread, rows, i);
+			break;
+		default:
+			break;
+		}
+		if (code < 0)
+			return code;
+		/* The model knows when the peak was and how high; the first row that gets there is
+		 * it. Where what was lost keeps it from being reached, the moment alone counts. */
+		if (tick == work->peak_tick && !work->peaked && is_at_peak(work)) {
+			code = fold(work);
+			take_peak(work);
+			set_next(work);
+		}
+	}
+	return code;
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+static int take_threads_of_block(struct work *work, const struct limpet_trace_events *events)
+{
+	const uint32_t *tids;
+	const uint32_t count = limpet_trace_events_threads(events, &tids);
+
+	if (limpet_room_for(&work->threads_of_block, &work->of_block_room, count,
+			    sizeof(struct thread *)) < 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		work->threads_of_block[i] = find_thread(work, tids[i]);
+		if (!work->threads_of_block[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int take_kinds(struct work *work, const struct limpet_trace_events *events)
+{
+	/* Of a trace whose overloads alone are sampled, a sample weighs more than another. */
+	const bool mixed = work->model->sample_bytes && !work->model->target->sample_bytes;
+	const bool *kept = work->options->kept;
+	const uint32_t *nodes;
+	const uint64_t *sizes;
+	const uint32_t pairs = limpet_trace_events_pairs(events, &nodes, &sizes);
+	const size_t count = (size_t)pairs * (mixed ? 2 : 1);
+
+	if (limpet_room_for(&work->kinds, &work->kind_room, count + 1, sizeof(*work->kinds)) < 0 ||
+	    limpet_room_for(&work->kinds_met, &work->kind_met_room, count + 1,
+			    sizeof(*work->kinds_met)) < 0)
+		return -ENOMEM;
+	work->sampled_from = mixed ? pairs : 0;
+	for (size_t i = 0; i < count; i++) {
+		const bool sampled = i >= pairs;
+		const size_t pair = sampled ? i - pairs : i;
+		const double weight = weight_of(work, sizes[pair], sampled);
+
+		work->kinds[i] = (struct kind){.weight = weight,
+					       .bytes = weight * (double)sizes[pair],
+					       .size = sizes[pair],
+					       .seed = limpet_open_seed(nodes[pair], sizes[pair]),
+					       .node = nodes[pair],
+					       .kept = !kept || kept[nodes[pair]],
+					       .sampled = sampled};
+	}
+	return 0;
+}
+
+static int replay_block(struct work *work, struct limpet_trace_reader *reader, size_t block)
+{
+	const struct limpet_trace_rows *rows;
+	struct limpet_trace_events *events;
+	int code = limpet_trace_events_open(reader, block, &events), folded;
+
+	if (code < 0)
+		return code;
+	work->block = block;
+	work->next_tick = 0;
+	work->part_until_ns = work->options->parts ? 0 : UINT64_MAX;
+	code = take_threads_of_block(work, events);
+	if (code == 0)
+		code = take_kinds(work, events);
+	while (code == 0 && !work->ended && (code = limpet_trace_events_rows(events, &rows)) == 1)
+		code = add_rows(work, rows);
+	folded = fold(work);
+	limpet_trace_events_free(events);
+	return code < 0 && code != -EBADMSG ? code : folded < 0 ? folded : code;
+}
+
+static int replay_all(struct work *work, struct limpet_trace_reader *reader)
+{
+	const struct limpet_trace_block *blocks;
+	size_t count = limpet_trace_reader_blocks(reader, &blocks);
+
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(work->ages_below); i++)
+		work->ages_below[i] =
+			(uint8_t)age_bucket(!i       ? 0
+					    : i > 48 ? UINT64_MAX
+						     : (1ull << (i - 1)) * LIMPET_TRACE_TICK_NS);
+	work->peak_tick = UINT64_MAX;
+	for (size_t i = 0; i < count && !work->ended; i++) {
+		int code;
+
+		if (work->options->progress)
+			work->options->progress(work->options->context, i, count);
+		if (blocks[i].type != LIMPET_TRACE_EVENTS)
+			continue;
+		code = blocks[i].damaged ? -EBADMSG : replay_block(work, reader, i);
+		if (code == -EBADMSG)
+			work->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
+		else if (code < 0)
+			return code;
+	}
+	return pass_time(work, UINT64_MAX);
+}
+
+static void add_alive(struct work *work)
+{
+	const uint64_t end_ns = work->model->to_ns;
+	struct limpet_open_block block;
+	uint64_t count;
+	size_t at = 0;
+
+	while ((count = limpet_open_blocks_next(&work->open, &at, &block))) {
+		const uint64_t time_ns = block.tick > UINT64_MAX / LIMPET_TRACE_TICK_NS
+						 ? UINT64_MAX
+						 : block.tick * LIMPET_TRACE_TICK_NS;
+		uint64_t age_ns = end_ns > time_ns ? end_ns - time_ns : 0;
+		unsigned bucket = age_bucket(age_ns);
+		double weight = (double)count * weight_of(work, block.size, block.sampled);
+		struct site *site = &work->sites[work->site_of_node[block.node] - 1];
+
+		site->alive.blocks[bucket] += weight;
+		site->alive.bytes[bucket] += weight * (double)block.size;
+		if (age_ns > site->oldest_ns)
+			site->oldest_ns = age_ns;
+	}
+}
+
+/* ------------------------------------------------------------------ the answer */
+
+static struct limpet_model_site figures_of(const struct sums *sums, uint32_t node)
+{
+	return (struct limpet_model_site){
+		.node = node,
+		.allocations = rounded(sums->allocations),
+		.allocated_bytes = rounded(sums->bytes),
+		.frees = rounded(sums->frees),
+		.freed_bytes = rounded(sums->freed_bytes),
+		.temporary_allocations = rounded(sums->temporary),
+		.live_allocations = rounded(sums->live),
+		.live_bytes = rounded(sums->live_bytes),
+		.peak_allocations = rounded(sums->peak),
+		.peak_bytes = rounded(sums->peak_bytes),
+		.growth_bytes = llround(sums->live_bytes - sums->start_bytes),
+	};
+}
+
+static void take_ages(struct limpet_replay_ages *to, const struct age_sums *from)
+{
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
+		to->blocks[i] = rounded(from->blocks[i]);
+		to->bytes[i] = rounded(from->bytes[i]);
+	}
+}
+
+static bool has_figure(const struct limpet_model_site *figures)
+{
+	return figures->allocations || figures->frees || figures->live_allocations ||
+	       figures->peak_allocations;
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct limpet_replay_site *x = a, *y = b;
+
+	return x->figures.node < y->figures.node ? -1 : x->figures.node > y->figures.node;
+}
+
+static int compare_threads(const void *a, const void *b)
+{
+	const struct limpet_replay_thread *x = a, *y = b;
+
+	if (x->figures.live_bytes != y->figures.live_bytes)
+		return x->figures.live_bytes > y->figures.live_bytes ? -1 : 1;
+	if (x->figures.allocated_bytes != y->figures.allocated_bytes)
+		return x->figures.allocated_bytes > y->figures.allocated_bytes ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static int take_sites(const struct work *work, struct limpet_replay *replay)
+{
+	replay->sites = calloc(work->site_count + 1, sizeof(*replay->sites));
+	if (!replay->sites)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->site_count; i++) {
+		const struct site *from = &work->sites[i];
+		struct limpet_replay_site *to = &replay->sites[replay->site_count];
+
+		to->figures = figures_of(&from->sums, from->node);
+		if (!has_figure(&to->figures))
+			continue;
+		to->smallest_bytes = from->smallest;
+		to->largest_bytes = from->largest;
+		to->oldest_ns = from->oldest_ns;
+		take_ages(&to->freed, &from->freed);
+		take_ages(&to->alive, &from->alive);
+		replay->site_count++;
+	}
+	qsort(replay->sites, replay->site_count, sizeof(*replay->sites), compare_sites);
+	return 0;
+}
+
+static int take_threads(const struct work *work, struct limpet_replay *replay)
+{
+	replay->threads = calloc(work->thread_count + 1, sizeof(*replay->threads));
+	if (!replay->threads)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->thread_count; i++) {
+		const struct thread *from = work->threads[i];
+		struct limpet_replay_thread *to = &replay->threads[replay->thread_count];
+
+		if (!from->kept)
+			continue;
+		to->tid = from->tid;
+		to->figures = figures_of(&from->sums, 0);
+		to->own_frees = rounded(from->all_own_frees);
+		to->own_freed_bytes = rounded(from->all_own_freed_bytes);
+		if (has_figure(&to->figures) || to->own_frees)
+			replay->thread_count++;
+	}
+	qsort(replay->threads, replay->thread_count, sizeof(*replay->threads), compare_threads);
+	return 0;
+}
+
+static int take_moments(const struct work *work, struct limpet_replay *replay)
+{
+	/* Moments were made for all ends, or there are none. */
+	const size_t count = work->moments ? work->options->end_count : 0;
+	uint64_t from_ns = work->model->from_ns;
+
+	replay->moments = calloc(count + 1, sizeof(*replay->moments));
+	if (!replay->moments)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		replay->moments[i] = (struct limpet_replay_moment){
+			.from_ns = from_ns,
+			.to_ns = work->options->ends[i],
+			.live_bytes = rounded(work->moments[i].live_bytes),
+			.last_bytes = rounded(work->moments[i].last_bytes),
+			.allocations = rounded(work->moments[i].allocations),
+			.allocated_bytes = rounded(work->moments[i].bytes),
+			.frees = rounded(work->moments[i].frees),
+			.temporary_allocations = rounded(work->moments[i].temporary),
+		};
+		from_ns = work->options->ends[i];
+	}
+	replay->moment_count = count;
+	return 0;
+}
+
+static int take_sizes(const struct work *work, struct limpet_replay *replay)
+{
+	replay->sizes = calloc(LIMPET_TRACE_SIZE_BUCKETS, sizeof(*replay->sizes));
+	if (!replay->sizes)
+		return -ENOMEM;
+	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
+		if (!rounded(work->sizes[i][0]))
+			continue;
+		replay->sizes[replay->size_count++] = (struct limpet_model_size){
+			.from_bytes = i ? 1ull << (i - 1) : 0,
+			.to_bytes = i == 64 ? UINT64_MAX : (1ull << i) - 1,
+			.allocations = rounded(work->sizes[i][0]),
+			.allocated_bytes = rounded(work->sizes[i][1]),
+		};
+	}
+	return 0;
+}
+
+static void free_work(struct work *work)
+{
+	limpet_open_maps_done(&work->maps);
+	HASH_CLEAR(hh, work->by_tid);
+	for (size_t i = 0; i < work->thread_count; i++)
+		free(work->threads[i]);
+	free(work->threads);
+	free(work->threads_met);
+	free(work->threads_of_block);
+	free(work->kinds);
+	free(work->kinds_met);
+	limpet_open_blocks_done(&work->open);
+	free(work->sites);
+	free(work->site_of_node);
+	free(work->moments);
+}
+
+int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_model *model,
+		      const struct limpet_replay_options *options,
+		      struct limpet_replay **ret_replay)
+{
+	struct limpet_replay *replay = calloc(1, sizeof(*replay));
+	/* Of what was given up there are sums alone. */
+	struct work work = {
+		.model = model,
+		.options = options,
+		.losses = limpet_loss_if(model->given_up_ns && model->from_ns <= model->given_up_ns,
+					 LIMPET_LOSS_GIVEN_UP)};
+	int code = -ENOMEM;
+
+	work.site_of_node = calloc(model->node_count + 1ul, sizeof(*work.site_of_node));
+	if (options->end_count)
+		work.moments = calloc(options->end_count + 1, sizeof(*work.moments));
+	if (model->compact)
+		code = -ENODATA;
+	else if (replay && work.site_of_node && (!options->end_count || work.moments))
+		code = replay_all(&work, reader);
+	if (code == 0) {
+		add_alive(&work);
+		replay->losses = work.losses;
+		code = take_sites(&work, replay);
+	}
+	if (code == 0)
+		code = take_threads(&work, replay);
+	if (code == 0)
+		code = take_moments(&work, replay);
+	if (code == 0)
+		code = take_sizes(&work, replay);
+	if (code == 0)
+		code = limpet_open_maps_sites(&work.maps, &replay->maps, &replay->map_count);
+	free_work(&work);
+	if (code < 0) {
+		limpet_replay_free(replay);
+		return code;
+	}
+	*ret_replay = replay;
+	return 0;
+}
+
+void limpet_replay_free(struct limpet_replay *replay)
+{
+	if (!replay)
+		return;
+	free(replay->sites);
+	free(replay->threads);
+	free(replay->moments);
+	free(replay->sizes);
+	free(replay->maps);
+	free(replay);
+}

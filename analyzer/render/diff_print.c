@@ -1,0 +1,275 @@
+/* A diff as text and as JSON: the rest of analyzer/views/diff.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/model/model_losses.h"
+#include "analyzer/render/diff_print.h"
+#include "analyzer/render/json_printer.h"
+#include "analyzer/render/losses_json.h"
+#include "analyzer/render/report_printer.h"
+#include "analyzer/symbols/demangle.h"
+#include "common/plain_text.h"
+
+static const char *const titles[LIMPET_REPORT_SORT_COUNT] = {
+	"bytes held at the peak", "live bytes", "allocations", "bytes allocated",
+	"temporary allocations",  "growth",
+};
+
+/* ------------------------------------------------------------------ text */
+
+static const char *change_text(struct limpet_printer *printer, enum limpet_report_sort sort,
+			       int64_t change, char ret[LIMPET_UNITS_TEXT + 1])
+{
+	if (sort != LIMPET_REPORT_ALLOCATIONS && sort != LIMPET_REPORT_TEMPORARY)
+		return limpet_printer_bytes_change(printer, change);
+	snprintf(ret, LIMPET_UNITS_TEXT + 1, "%s%s",
+		 change > 0   ? "+"
+		 : change < 0 ? "-"
+			      : "",
+		 limpet_printer_count(printer, (uint64_t)llabs(change)));
+	return ret;
+}
+
+static const char *figure_text(struct limpet_printer *printer, enum limpet_report_sort sort,
+			       int64_t figure)
+{
+	if (sort == LIMPET_REPORT_GROWTH)
+		return limpet_printer_bytes_change(printer, figure);
+	if (sort == LIMPET_REPORT_ALLOCATIONS || sort == LIMPET_REPORT_TEMPORARY)
+		return limpet_printer_count(printer, (uint64_t)figure);
+	return limpet_printer_bytes(printer, (uint64_t)figure);
+}
+
+/* Columns of the words at the left. */
+#define HANG 10
+/* One reason, and what is around it. */
+#define SENTENCE (LIMPET_LOSS_WORDS + 4)
+
+static uint64_t last_rss(const struct limpet_model *model)
+{
+	for (size_t i = model->timeline_count; i-- > 0;)
+		if (limpet_model_point_rss(&model->timeline[i]))
+			return limpet_model_point_rss(&model->timeline[i]);
+	return 0;
+}
+
+/* Between what the live bytes of a whole heap lie; "": not known, or for sure. */
+static const char *say_bounds(char ret[SENTENCE], struct limpet_printer *printer,
+			      const struct limpet_heap *heap)
+{
+	const struct limpet_model_bound *live = &heap->model->bounds.live_bytes;
+
+	ret[0] = '\0';
+	if (heap->filtered || (live->has_min && live->has_max && live->min == live->max))
+		return ret;
+	if (live->has_min && live->has_max)
+		snprintf(ret, SENTENCE, ": %s to %s live", limpet_printer_bytes(printer, live->min),
+			 limpet_printer_bytes(printer, live->max));
+	else if (live->has_min || live->has_max)
+		snprintf(ret, SENTENCE, ": at %s %s live", live->has_min ? "least" : "most",
+			 limpet_printer_bytes(printer, live->has_min ? live->min : live->max));
+	return ret;
+}
+
+/* Why the side's figures are not all that there was, or not the true ones. */
+static int print_losses(struct limpet_printer *printer, const char *word,
+			const struct limpet_heap *heap)
+{
+	const struct limpet_model *model = heap->model;
+	const uint64_t elsewhere =
+		LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED) |
+		limpet_loss_if(model->end->end == LIMPET_END_RUNNING, LIMPET_LOSS_UNFINISHED);
+	struct limpet_model_loss losses[LIMPET_LOSS_COUNT];
+	const size_t count = limpet_model_losses(model, losses);
+	char why[LIMPET_LOSS_COUNT * SENTENCE] = "", bounds[SENTENCE];
+	bool incomplete = false, inexact = false;
+	size_t used = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (elsewhere & LIMPET_LOSS_BIT(losses[i].loss))
+			continue;
+		incomplete |= losses[i].incomplete;
+		inexact |= losses[i].inexact;
+		used += (size_t)snprintf(why + used, sizeof(why) - used, "%s%s", used ? "; " : "",
+					 losses[i].words);
+	}
+	if (!used)
+		return 0;
+	return limpet_printer_wrap(printer, printer->options->warn, HANG,
+				   "%-9s the %s one is %s%s (%s)", "", word,
+				   incomplete && inexact ? "neither complete nor exact"
+				   : incomplete          ? "not complete"
+							 : "not exact",
+				   say_bounds(bounds, printer, heap), why);
+}
+
+static int print_heap(struct limpet_printer *printer, const char *word, const char *name,
+		      const struct limpet_heap *heap)
+{
+	const struct limpet_model *model = heap->model;
+	int result =
+		limpet_printer_line(printer, "", "%-9s %s: %s, %s to %s, %s live, %s allocation%s",
+				    word, name, model->target->known ? model->target->comm : "?",
+				    limpet_printer_duration(printer, model->from_ns),
+				    limpet_printer_duration(printer, model->to_ns),
+				    limpet_printer_bytes(printer, heap->view.totals.live_bytes),
+				    limpet_printer_count(printer, heap->view.totals.allocations),
+				    limpet_printer_plural(heap->view.totals.allocations));
+
+	/* What the difference is not about. */
+	if (!result && (model->totals.mapped_bytes || limpet_printer_is_empty(model)))
+		result = limpet_printer_line(
+			printer, "", "%-9s %s mapped by mmap beside these%s%s", "",
+			limpet_printer_bytes(printer, model->totals.mapped_bytes),
+			last_rss(model) ? ", RSS " : "",
+			last_rss(model) ? limpet_printer_bytes(printer, last_rss(model)) : "");
+	if (!result && model->widened)
+		result = limpet_printer_line(printer, "",
+					     "%-9s widened to whole minutes: no less is kept", "");
+	if (!result && model->sample_bytes)
+		result = limpet_printer_line(printer, "", "%-9s is estimated", "");
+	return result ? result : print_losses(printer, word, heap);
+}
+
+/* Columns of a row before the site. */
+#define BEFORE_SITE 39u
+
+/* "innermost < caller < caller", as much as fits; of the first the end says more than the start. */
+static int print_row(struct limpet_printer *printer, const struct limpet_diff *diff,
+		     const struct limpet_diff_row *row)
+{
+	const size_t width = printer->options->width ? printer->options->width : 400;
+	const char *mark = row->state == LIMPET_DIFF_APPEARED   ? "new"
+			   : row->state == LIMPET_DIFF_VANISHED ? "gone"
+								: "";
+	LIMPET_FREE char *chain = strdup("");
+	char buffer[LIMPET_UNITS_TEXT + 1];
+
+	for (uint32_t at = row->node; chain && at; at = diff->nodes[at].parent) {
+		const char *whole = diff->names[diff->nodes[at].name];
+		LIMPET_FREE char *name =
+			printer->options->full ? strdup(whole) : limpet_demangle_shorten(whole);
+		LIMPET_FREE char *old = LIMPET_TAKE(chain);
+
+		if (name && at == row->node && printer->options->width > BEFORE_SITE)
+			limpet_printer_cut(name, width - BEFORE_SITE, true);
+		if (!name ||
+		    asprintf(&chain, "%s%s%s", old, at == row->node ? "" : " < ", name) < 0)
+			chain = NULL;
+		/* What would be cut off right behind the function is not begun. */
+		if (chain && BEFORE_SITE + limpet_plain_text_columns(chain) + 8 > width)
+			break;
+	}
+	if (!chain)
+		return -ENOMEM;
+	return limpet_printer_line(printer, "", "%11s %10s %10s %-4s %s",
+				   change_text(printer, diff->sort, row->change, buffer),
+				   figure_text(printer, diff->sort, row->old_figure),
+				   figure_text(printer, diff->sort, row->new_figure), mark, chain);
+}
+
+int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
+			   const char *new_name, size_t limit,
+			   const struct limpet_report_text_options *text, FILE *file)
+{
+	struct limpet_printer printer = {.file = file, .options = text};
+	char buffer[LIMPET_UNITS_TEXT + 1];
+	size_t changed = 0;
+	int result = print_heap(&printer, "old", old_name, diff->old_heap);
+
+	if (!result)
+		result = print_heap(&printer, "new", new_name, diff->new_heap);
+	if (!result && (diff->scale > 1.001 || diff->scale < 0.999))
+		result = limpet_printer_line(
+			&printer, "", "scaled    the old one's figures as if it had lasted %s",
+			limpet_printer_duration(&printer, diff->new_heap->model->to_ns -
+								  diff->new_heap->model->from_ns));
+	if (!result && diff->new_heap->filtered)
+		result = limpet_printer_line(&printer, "", "filtered");
+	limpet_printer_blank(&printer);
+	if (!result)
+		result = limpet_printer_line(
+			&printer, text->bold, "%s: %s, from %s to %s", titles[diff->sort],
+			change_text(&printer, diff->sort, diff->totals.change, buffer),
+			figure_text(&printer, diff->sort, diff->totals.old_figure),
+			figure_text(&printer, diff->sort, diff->totals.new_figure));
+	while (changed < diff->row_count && diff->rows[changed].change)
+		changed++;
+	if (!result && !changed)
+		return limpet_printer_line(&printer, "", "No stack has changed.");
+	limpet_printer_blank(&printer);
+	if (!result)
+		result = limpet_printer_line(&printer, text->dim, "%11s %10s %10s %-4s %s",
+					     "change", "old", "new", "", "site");
+	for (size_t i = 0; i < changed && i < limit && !result && !ferror(file); i++)
+		result = print_row(&printer, diff, &diff->rows[i]);
+	if (!result && changed > limit)
+		result =
+			limpet_printer_line(&printer, text->dim, "  ... %zu more", changed - limit);
+	return result;
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap)
+{
+	const struct limpet_model *model = heap->model;
+	const struct limpet_model_bound *live = &model->bounds.live_bytes;
+	const bool has_min = live->has_min && !heap->filtered,
+		   has_max = live->has_max && !heap->filtered;
+
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o,s:o,s:o,s:o}", "file",
+			 limpet_json_text(name), "comm", limpet_json_text(model->target->comm),
+			 "pid", limpet_json_number(model->target->pid), "from_seconds",
+			 limpet_json_seconds(model->from_ns), "to_seconds",
+			 limpet_json_seconds(model->to_ns), "complete", model->complete, "exact",
+			 model->exact, "incomplete_reasons", limpet_losses_json_keys(model, true),
+			 "inexact_reasons", limpet_losses_json_keys(model, false), "losses",
+			 limpet_losses_json(model), "live_bytes_min",
+			 has_min ? limpet_json_number(live->min) : json_null(), "live_bytes_max",
+			 has_max ? limpet_json_number(live->max) : json_null(), "totals",
+			 limpet_json_figures(&heap->view.totals, model->sample_bytes));
+}
+
+static json_t *row_object(const struct limpet_diff *diff, const struct limpet_diff_row *row)
+{
+	json_t *stack = json_array();
+
+	for (uint32_t at = row->node; stack && at; at = diff->nodes[at].parent)
+		json_array_append_new(stack, limpet_json_text(diff->names[diff->nodes[at].name]));
+	if (!stack)
+		return NULL;
+	return json_pack(
+		"{s:s,s:I,s:I,s:I,s:o,s:o,s:o}", "state", limpet_diff_state_words[row->state],
+		"change", (json_int_t)row->change, "old_scaled", (json_int_t)row->old_figure,
+		"new_value", (json_int_t)row->new_figure, "old",
+		limpet_json_figures(&row->old_figures, diff->old_heap->model->sample_bytes), "new",
+		limpet_json_figures(&row->new_figures, diff->new_heap->model->sample_bytes),
+		"stack", stack);
+}
+
+int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
+			   const char *new_name, size_t limit, FILE *file)
+{
+	int result;
+
+	fprintf(file, "{\"format\":\"limpet-diff\",\"version\":1,\"sort\":\"%s\"",
+		limpet_report_sort_words[diff->sort]);
+	result = limpet_json_print(file,
+				   ",\n\"old\":", limpet_diff_json_side(old_name, diff->old_heap));
+	if (!result)
+		result = limpet_json_print(
+			file, ",\n\"new\":", limpet_diff_json_side(new_name, diff->new_heap));
+	if (!result)
+		result = limpet_json_print(file, ",\n\"scale\":", json_real(diff->scale));
+	if (!result)
+		result = limpet_json_print(
+			file, ",\n\"change\":", json_integer((json_int_t)diff->totals.change));
+	fputs(",\n\"sites\":[", file);
+	for (size_t i = 0; i < diff->row_count && i < limit && !result && !ferror(file); i++)
+		result =
+			limpet_json_print(file, i ? ",\n" : "\n", row_object(diff, &diff->rows[i]));
+	fputs("]}\n", file);
+	return result;
+}

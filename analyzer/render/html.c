@@ -1,0 +1,276 @@
+#include "analyzer/render/html.h"
+
+#include <jansson.h>
+
+#include "analyzer/render/html_page.h"
+#include "analyzer/render/json_printer.h"
+#include "analyzer/render/report_json.h"
+#include "analyzer/views/report.h"
+
+#define COLUMN(page, steps, count, field)                                             \
+	({                                                                            \
+		json_t *column_ = json_array();                                       \
+                                                                                      \
+		for (size_t i_ = 0; i_ < (count); i_++)                               \
+			limpet_html_add(page, column_,                                \
+					json_integer((json_int_t)(steps)[i_].field)); \
+		column_;                                                              \
+	})
+
+/* What stacks held at a peak that lies in what was given up. */
+static bool has_peak(const struct limpet_html_subject *subject)
+{
+	const struct limpet_model *model = subject->model;
+
+	for (size_t i = 0; i < model->site_count; i++)
+		if (model->sites[i].peak_bytes)
+			return true;
+	return !model->given_up_ns || model->totals.peak_ns > model->given_up_ns;
+}
+
+static json_t *number_if(bool known, uint64_t number)
+{
+	return known ? limpet_json_number(number) : json_null();
+}
+
+static int print_sites(struct limpet_html_page *page, const struct limpet_html_subject *subject)
+{
+	const struct limpet_history *history = subject->history;
+	const bool peak = has_peak(subject);
+	int result = 0;
+
+	fputs(",\n\"sites\":[", page->out);
+	for (size_t i = 0; !result && i < history->site_count; i++) {
+		const struct limpet_history_site *site = &history->sites[i];
+		const struct limpet_history_step *steps = site->steps;
+		size_t count = site->count;
+		json_t *value = json_pack(
+			"{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "node", (json_int_t)site->node, "peak",
+			number_if(peak, site->peak_bytes), "b", COLUMN(page, steps, count, step),
+			"a", COLUMN(page, steps, count, allocations), "ab",
+			COLUMN(page, steps, count, allocated_bytes), "f",
+			COLUMN(page, steps, count, frees), "fb",
+			COLUMN(page, steps, count, freed_bytes), "t",
+			COLUMN(page, steps, count, temporary));
+
+		result = limpet_html_print_value(page, i ? ",\n" : "\n", value);
+	}
+	fputs("]", page->out);
+	return result;
+}
+
+static json_t *sizes(struct limpet_html_page *page, const struct limpet_html_subject *subject)
+{
+	const struct limpet_model *model = subject->model;
+	size_t count = subject->history->step_count;
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < model->size_count; i++) {
+		const struct limpet_model_size *steps = &subject->history->sizes[i * count];
+		json_t *at = json_array();
+
+		for (size_t step = 0; step < count; step++)
+			limpet_html_add(page, at, json_integer((json_int_t)step));
+		limpet_html_add(page, array,
+				json_pack("{s:I,s:I,s:o,s:o,s:o}", "from",
+					  (json_int_t)model->sizes[i].from_bytes, "to",
+					  (json_int_t)model->sizes[i].to_bytes, "b", at, "a",
+					  COLUMN(page, steps, count, allocations), "ab",
+					  COLUMN(page, steps, count, allocated_bytes)));
+	}
+	return array;
+}
+
+/* As sites, with the calls of free that a thread made itself; null: not known. */
+static json_t *threads(struct limpet_html_page *page, const struct limpet_html_subject *subject)
+{
+	const struct limpet_thread_timeline *thread_timeline = subject->thread_timeline;
+	/* Of what was given up, nobody knows whose it was. */
+	const bool peak = !subject->model->given_up_ns;
+	json_t *array = thread_timeline ? json_array() : json_null();
+
+	for (size_t i = 0; thread_timeline && i < thread_timeline->replay->thread_count; i++) {
+		const struct limpet_replay_thread *thread = &thread_timeline->replay->threads[i];
+		const struct limpet_thread_timeline_step *steps;
+		size_t count = limpet_thread_timeline_thread(thread_timeline, thread->tid, &steps);
+
+		limpet_html_add(page, array,
+				json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "tid",
+					  (json_int_t)thread->tid, "peak",
+					  number_if(peak, thread->figures.peak_bytes), "b",
+					  COLUMN(page, steps, count, step), "a",
+					  COLUMN(page, steps, count, allocations), "ab",
+					  COLUMN(page, steps, count, allocated_bytes), "f",
+					  COLUMN(page, steps, count, frees), "fb",
+					  COLUMN(page, steps, count, freed_bytes), "t",
+					  COLUMN(page, steps, count, temporary), "o",
+					  COLUMN(page, steps, count, own_frees)));
+	}
+	return array;
+}
+
+static json_t *ages(struct limpet_html_page *page, const uint64_t *list)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
+		limpet_html_add(page, array, json_integer((json_int_t)list[i]));
+	return array;
+}
+
+/* How long blocks lived: of each site what was freed, by step and age, and what lives at the end.
+ */
+static int print_lives(struct limpet_html_page *page,
+		       const struct limpet_thread_timeline *thread_timeline)
+{
+	json_t *limits = json_array();
+	int result;
+
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES - 1; i++)
+		limpet_html_add(page, limits, limpet_json_seconds(limpet_replay_age_limits_ns[i]));
+	result = limpet_html_print_value(page, ",\n\"ages\":", limits);
+	fputs(",\n\"lives\":[", page->out);
+	for (size_t i = 0; !result && thread_timeline && i < thread_timeline->replay->site_count;
+	     i++) {
+		const struct limpet_replay_site *site = &thread_timeline->replay->sites[i];
+		const struct limpet_thread_timeline_life *lives;
+		size_t count =
+			limpet_thread_timeline_site(thread_timeline, site->figures.node, &lives);
+
+		result = limpet_html_print_value(
+			page, i ? ",\n" : "\n",
+			json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "node",
+				  (json_int_t)site->figures.node, "smallest",
+				  limpet_json_number(site->smallest_bytes), "largest",
+				  limpet_json_number(site->largest_bytes), "oldest",
+				  limpet_json_seconds(site->oldest_ns), "alive",
+				  ages(page, site->alive.blocks), "aliveBytes",
+				  ages(page, site->alive.bytes), "b",
+				  COLUMN(page, lives, count, step), "g",
+				  COLUMN(page, lives, count, age), "n",
+				  COLUMN(page, lives, count, blocks), "nb",
+				  COLUMN(page, lives, count, bytes)));
+	}
+	fputs("]", page->out);
+	return result;
+}
+
+static json_t *edges(struct limpet_html_page *page, const struct limpet_html_subject *subject)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i <= subject->history->step_count; i++)
+		limpet_html_add(page, array, limpet_json_seconds(subject->history->edges_ns[i]));
+	return array;
+}
+
+/* The most that was live in each step, and when; null: not known. */
+static json_t *highs(struct limpet_html_page *page, const struct limpet_history *history)
+{
+	json_t *bytes = json_array(), *seconds = json_array();
+
+	for (size_t i = 0; i < history->step_count; i++) {
+		const struct limpet_history_high *high = &history->highs[i];
+
+		limpet_html_add(page, bytes, number_if(high->known, high->bytes));
+		limpet_html_add(page, seconds,
+				high->known ? limpet_json_seconds(high->at_ns) : json_null());
+	}
+	return json_pack("{s:o,s:o}", "bytes", bytes, "seconds", seconds);
+}
+
+/* What every event says of parts of the steps; null: not known. */
+static json_t *moments(struct limpet_html_page *page, const struct limpet_html_subject *subject)
+{
+	const struct limpet_replay *replay =
+		subject->thread_timeline ? subject->thread_timeline->replay : NULL;
+	const size_t count = replay && !replay->losses ? replay->moment_count : 0;
+	const bool whole = !subject->model->sample_bytes;
+	json_t *seconds = json_array(), *temporary = json_array();
+
+	for (size_t i = 0; i < count; i++) {
+		limpet_html_add(page, seconds, limpet_json_seconds(replay->moments[i].to_ns - 1));
+		limpet_html_add(page, temporary,
+				number_if(whole, replay->moments[i].temporary_allocations));
+	}
+	if (!count) {
+		json_decref(seconds);
+		json_decref(temporary);
+		return json_null();
+	}
+	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "seconds", seconds, "live",
+			 COLUMN(page, replay->moments, count, last_bytes), "highest",
+			 COLUMN(page, replay->moments, count, live_bytes), "allocations",
+			 COLUMN(page, replay->moments, count, allocations), "temporary", temporary);
+}
+
+/* null: all of the time. */
+static json_t *shown(const struct limpet_html_subject *subject)
+{
+	const uint64_t to_ns = subject->to_ns ? subject->to_ns : subject->model->duration_ns;
+
+	if (!subject->from_ns && !subject->to_ns)
+		return json_null();
+	return json_pack("{s:o,s:o}", "from", limpet_json_seconds(subject->from_ns), "to",
+			 limpet_json_seconds(to_ns));
+}
+
+static int print_head(struct limpet_html_page *page, const struct limpet_html_subject *subject)
+{
+	const struct limpet_report_options options = {.capture_events = subject->events,
+						      .findings = subject->findings,
+						      .hidden = subject->hidden};
+	struct limpet_report *report;
+	int result = limpet_report_new(subject->model, &options, &report);
+
+	if (result < 0)
+		return result;
+	fputs("{\"format\":\"limpet-html\",\"version\":1", page->out);
+	result = limpet_report_json_print_head(report, page->out);
+	limpet_report_free(report);
+	if (!result)
+		result = limpet_html_print_value(page, ",\n\"shown\":", shown(subject));
+	return result;
+}
+
+static int print_data(struct limpet_html_page *page, void *context)
+{
+	const struct limpet_html_subject *subject = context;
+	int result = print_head(page, subject);
+
+	limpet_html_add_nodes(page, subject->model);
+	if (!result)
+		result = limpet_html_print_value(page, ",\n\"buckets\":", edges(page, subject));
+	if (!result)
+		result = limpet_html_print_value(page,
+						 ",\n\"highest\":", highs(page, subject->history));
+	if (!result)
+		result = limpet_html_print_value(
+			page, ",\n\"kept\":",
+			json_pack("{s:b,s:b,s:b}", "ofSums", subject->history->of_sums, "inOne",
+				  subject->history->in_one, "peak", has_peak(subject)));
+	if (!result)
+		result = limpet_html_print_value(page, ",\n\"moments\":", moments(page, subject));
+	if (!result)
+		result = limpet_html_print_value(
+			page, ",\n\"timeline\":", limpet_html_timeline(page, subject->model));
+	if (!result)
+		result = limpet_html_print_value(page, ",\n\"sizes\":", sizes(page, subject));
+	if (!result)
+		result = print_sites(page, subject);
+	if (!result)
+		result = limpet_html_print_value(page, ",\n\"threads\":", threads(page, subject));
+	if (!result)
+		result = print_lives(page, subject->thread_timeline);
+	if (!result)
+		result = limpet_html_print_stacks(page);
+	fputs("}", page->out);
+	return result;
+}
+
+int limpet_html_print(const struct limpet_html_subject *subject, FILE *file)
+{
+	struct limpet_html_subject copy = *subject;
+
+	return limpet_html_page_print(print_data, &copy, file);
+}

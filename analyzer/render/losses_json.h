@@ -1,0 +1,17 @@
+/* Why a model is not complete, or its figures not exact, as reports and differences have it in
+ * JSON.
+ */
+#ifndef LIMPET_ANALYZER_RENDER_LOSSES_JSON_H
+#define LIMPET_ANALYZER_RENDER_LOSSES_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "analyzer/model/model.h"
+
+/* The keys of those that say no to one of the two. NULL: no memory. */
+json_t *limpet_losses_json_keys(const struct limpet_model *model, bool complete);
+/* All, with their words. */
+json_t *limpet_losses_json(const struct limpet_model *model);
+
+#endif

@@ -1,0 +1,15 @@
+/* The report as JSON, for programs: exact numbers, stable keys (limpet-report(1) lists them),
+ * unknown is null. */
+#ifndef LIMPET_ANALYZER_RENDER_REPORT_JSON_H
+#define LIMPET_ANALYZER_RENDER_REPORT_JSON_H
+
+#include <stdio.h>
+
+#include "analyzer/views/report.h"
+
+/* One object and a newline, a site a line. -ENOMEM; errors of `file` are found by ferror(). */
+int limpet_report_json_print(struct limpet_report *report, FILE *file) LIMPET_MUST_CHECK;
+/* The part before the sites, as it stands in the object: target, capture, window, totals. */
+int limpet_report_json_print_head(struct limpet_report *report, FILE *file) LIMPET_MUST_CHECK;
+
+#endif

@@ -1,0 +1,204 @@
+#include "analyzer/render/report_printer.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/plain_text.h"
+
+static char *slot(struct limpet_printer *printer)
+{
+	return printer->units[printer->next++ % LIMPET_COUNT_OF(printer->units)];
+}
+
+const char *limpet_printer_bytes(struct limpet_printer *printer, uint64_t value)
+{
+	return limpet_units_format_bytes(slot(printer), value);
+}
+
+const char *limpet_printer_bytes_change(struct limpet_printer *printer, int64_t value)
+{
+	return limpet_units_format_bytes_change(slot(printer), value);
+}
+
+const char *limpet_printer_count(struct limpet_printer *printer, uint64_t value)
+{
+	return limpet_units_format_count(slot(printer), value);
+}
+
+const char *limpet_printer_duration(struct limpet_printer *printer, uint64_t ns)
+{
+	return limpet_units_format_duration(slot(printer), ns);
+}
+
+const char *limpet_printer_stop(struct limpet_printer *printer, uint64_t us)
+{
+	char *out = slot(printer);
+
+	if (us >= 1000000)
+		return limpet_units_format_duration(out, us * 1000);
+	snprintf(out, LIMPET_UNITS_TEXT, "%.2f ms", (double)us / 1000);
+	return out;
+}
+
+const char *limpet_printer_rate(struct limpet_printer *printer, uint64_t value, uint64_t ns)
+{
+	double per_second = ns ? (double)value * 1e9 / (double)ns : 0;
+
+	return limpet_units_format_rate(slot(printer),
+					per_second < 1e18 ? (uint64_t)per_second : 0);
+}
+
+const char *limpet_printer_plural(uint64_t value)
+{
+	return value == 1 ? "" : "s";
+}
+
+bool limpet_printer_is_empty(const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+
+	return !totals->allocations && !totals->live_allocations && !totals->peak_bytes;
+}
+
+int limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+	char frees[64] = "", mmaps[64] = "", munmaps[64] = "";
+
+	if (totals->foreign_frees)
+		snprintf(frees, sizeof(frees), ", %s free%s of older blocks",
+			 limpet_printer_count(printer, totals->foreign_frees),
+			 limpet_printer_plural(totals->foreign_frees));
+	if (totals->mmaps)
+		snprintf(mmaps, sizeof(mmaps), ", %s mmap call%s",
+			 limpet_printer_count(printer, totals->mmaps),
+			 limpet_printer_plural(totals->mmaps));
+	if (totals->munmaps)
+		snprintf(munmaps, sizeof(munmaps), ", %s munmap call%s",
+			 limpet_printer_count(printer, totals->munmaps),
+			 limpet_printer_plural(totals->munmaps));
+	return limpet_printer_line(printer, printer->options->bold,
+				   "calls     no allocation was seen%s%s%s%s", frees, mmaps,
+				   munmaps, totals->events ? "" : ", nor any other call");
+}
+
+const char *limpet_printer_share(struct limpet_printer *printer, uint64_t part, uint64_t whole)
+{
+	char *out = slot(printer);
+	double percent = whole ? 100.0 * (double)part / (double)whole : 0;
+
+	if (!whole || percent > 100.0)
+		out[0] = '\0';
+	else if (percent > 0 && percent < 1)
+		snprintf(out, LIMPET_UNITS_TEXT, "<1 %%");
+	else
+		snprintf(out, LIMPET_UNITS_TEXT, "%.0f %%", percent);
+	return out;
+}
+
+void limpet_printer_cut(char *text, size_t columns, bool at_start)
+{
+	size_t have = limpet_plain_text_columns(text);
+	char *p = text;
+
+	if (have <= columns)
+		return;
+	if (columns <= 3) {
+		text[0] = '\0';
+		return;
+	}
+	if (at_start) {
+		for (size_t drop = have - (columns - 3); drop && *p; drop--) {
+			p++;
+			while (((unsigned char)*p & 0xc0) == 0x80)
+				p++;
+		}
+		memmove(text + 3, p, strlen(p) + 1);
+		memcpy(text, "...", 3);
+		return;
+	}
+	for (size_t keep = columns - 3; keep && *p; keep--) {
+		p++;
+		while (((unsigned char)*p & 0xc0) == 0x80)
+			p++;
+	}
+	memcpy(p, "...", 4);
+}
+
+int limpet_printer_line(struct limpet_printer *printer, const char *style, const char *format, ...)
+{
+	LIMPET_FREE char *out = NULL;
+	va_list args;
+	int length;
+
+	va_start(args, format);
+	length = vasprintf(&out, format, args);
+	va_end(args);
+	if (length < 0) {
+		out = NULL;
+		return -ENOMEM;
+	}
+	limpet_plain_text_clean(out);
+	if (printer->options->width)
+		limpet_printer_cut(out, printer->options->width, false);
+	fprintf(printer->file, "%s%s%s\n", style, out, style[0] ? printer->options->plain : "");
+	return 0;
+}
+
+/* The last space, `from` bytes on, at which the line fits, else the first; NULL: it fits, or there
+ * is no place to break it. */
+static char *line_end(char *line, size_t from, size_t width)
+{
+	char *end = NULL, *at = line + (strlen(line) < from ? strlen(line) : from);
+
+	if (limpet_plain_text_columns(line) <= width)
+		return NULL;
+	for (; (at = strchr(at, ' ')); at++) {
+		/* A figure stays with its unit. */
+		if (at > line && at[-1] >= '0' && at[-1] <= '9')
+			continue;
+		*at = '\0';
+		if (!end || limpet_plain_text_columns(line) <= width)
+			end = at;
+		*at = ' ';
+	}
+	return end;
+}
+
+int limpet_printer_wrap(struct limpet_printer *printer, const char *style, unsigned indent,
+			const char *format, ...)
+{
+	const size_t width = printer->options->width ? printer->options->width : SIZE_MAX;
+	LIMPET_FREE char *text = NULL;
+	char *line;
+	va_list args;
+	int length, result = 0;
+
+	va_start(args, format);
+	length = vasprintf(&text, format, args);
+	va_end(args);
+	if (length < 0) {
+		text = NULL;
+		return -ENOMEM;
+	}
+	limpet_plain_text_clean(text);
+	for (line = text; line && result == 0;) {
+		const bool first = line == text;
+		char *end = line_end(line, first ? indent : 0,
+				     first || width < indent ? width : width - indent);
+
+		if (end)
+			*end = '\0';
+		result = limpet_printer_line(printer, style, "%*s%s", first ? 0 : (int)indent, "",
+					     line);
+		line = end ? end + 1 : NULL;
+	}
+	return result;
+}
+
+void limpet_printer_blank(struct limpet_printer *printer)
+{
+	fputc('\n', printer->file);
+}

@@ -1,0 +1,62 @@
+/* What the parts of the text report write with: lines that are harmless and fit the width, and
+ * figures for people. Internal to report_*.c. */
+#ifndef LIMPET_ANALYZER_RENDER_REPORT_PRINTER_H
+#define LIMPET_ANALYZER_RENDER_REPORT_PRINTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analyzer/render/report_text.h"
+#include "analyzer/views/report.h"
+#include "common/units.h"
+
+struct limpet_printer {
+	FILE *file;
+	const struct limpet_report_text_options *options;
+	struct limpet_report *report;
+	char units[8][LIMPET_UNITS_TEXT]; /* taken in turns */
+	unsigned next;
+};
+
+/* Formats one line, makes it harmless, cuts it to the width and prints it in `style` (one of the
+ * options'; "" none). 0 or -ENOMEM. */
+int limpet_printer_line(struct limpet_printer *printer, const char *style, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The same, but what does not fit goes on in lines that begin with `indent` spaces; cut is only a
+ * word that is longer than a line. */
+int limpet_printer_wrap(struct limpet_printer *printer, const char *style, unsigned indent,
+			const char *format, ...) __attribute__((format(printf, 4, 5)));
+void limpet_printer_blank(struct limpet_printer *printer);
+
+/* Figures; each text is good for seven more calls, so that one line can show several. */
+const char *limpet_printer_bytes(struct limpet_printer *printer, uint64_t value);
+const char *limpet_printer_bytes_change(struct limpet_printer *printer, int64_t value);
+const char *limpet_printer_count(struct limpet_printer *printer, uint64_t value);
+const char *limpet_printer_duration(struct limpet_printer *printer, uint64_t ns);
+const char *limpet_printer_stop(struct limpet_printer *printer,
+				uint64_t us); /* as limpet attach says it */
+const char *limpet_printer_rate(struct limpet_printer *printer, uint64_t value, uint64_t ns);
+/* "66 %"; "" where there is no whole to be a part of. */
+const char *limpet_printer_share(struct limpet_printer *printer, uint64_t part, uint64_t whole);
+/* "" for one, "s" for others. */
+const char *limpet_printer_plural(uint64_t value);
+/* Whether the model has no block in it, at any time. */
+bool limpet_printer_is_empty(const struct limpet_model *model);
+/* Then what there was instead, as one line that begins with `calls`. */
+int limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet_model *model);
+
+/* Cuts `text` in place to `columns`, with "..." for what is gone: at the end, or at the start where
+ * the end says more (paths, qualified names). */
+void limpet_printer_cut(char *text, size_t columns, bool at_start);
+
+/* ------------------------------------------------------------------ the parts of the report */
+
+/* Target, window, losses, totals. 0 or -ENOMEM, as the next. */
+int limpet_report_head_print(struct limpet_printer *printer);
+
+/* `figures`, the function's name, `detail`, and the stack of `node`, `frames` of it at most. */
+int limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,
+			      const char *detail, size_t frames);
+
+#endif

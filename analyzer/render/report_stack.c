@@ -1,0 +1,194 @@
+/* One entry of the text report: figures, function, stack. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/render/report_printer.h"
+#include "analyzer/symbols/demangle.h"
+#include "common/plain_text.h"
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* What a frame is called; malloc'ed. */
+static char *frame_name(const struct limpet_report_frame *frame, bool full)
+{
+	char *out = NULL;
+
+	if (frame->function && !full)
+		out = limpet_demangle_shorten(frame->function);
+	else if (frame->function)
+		out = strdup(frame->function);
+	else if (asprintf(&out, frame->module ? "%s+0x%" PRIx64 : "%s 0x%" PRIx64,
+			  frame->module ? base_name(frame->module)
+					: limpet_report_nameless(frame->made),
+			  frame->offset) < 0)
+		out = NULL;
+	return out ? limpet_plain_text_clean(out) : NULL;
+}
+
+/* Where it is: file and line, or the module's name unless it is the program itself; malloc'ed. */
+static char *frame_place(const struct limpet_printer *printer,
+			 const struct limpet_report_frame *frame)
+{
+	const char *program = printer->report->model->target->executable;
+	char *out = NULL;
+	int n = 0;
+
+	if (frame->file)
+		n = asprintf(&out, "%s:%u", frame->file, frame->line);
+	else if (frame->function && frame->module && strcmp(frame->module, program) != 0)
+		n = asprintf(&out, "%s", base_name(frame->module));
+	else
+		n = asprintf(&out, "%s", "");
+	return n < 0 ? NULL : limpet_plain_text_clean(out);
+}
+
+/* "      name  place"; where there is a width, the name keeps at least half of it. Of both the end
+ * says more than the start: scopes and folders go first. */
+static int print_frame(struct limpet_printer *printer, const struct limpet_report_frame *frame,
+		       const char *indent, const char *note)
+{
+	LIMPET_FREE char *name = frame_name(frame, printer->options->full);
+	LIMPET_FREE char *place = frame_place(printer, frame);
+	size_t room = printer->options->width ? printer->options->width - strlen(indent) : 0;
+	size_t note_columns = strlen(note);
+
+	if (!name || !place)
+		return -ENOMEM;
+	if (room) {
+		size_t columns = limpet_plain_text_columns(place);
+		size_t most;
+
+		room = room > note_columns ? room - note_columns : 0;
+		if (columns > room / 2) {
+			size_t left = limpet_plain_text_columns(name) + 2;
+
+			/* A long place may use what a short name leaves. */
+			most = left < room / 2 ? room - left : room / 2;
+			limpet_printer_cut(place, most, true);
+			columns = limpet_plain_text_columns(place);
+		}
+		limpet_printer_cut(name, room - (columns ? columns + 2 : 0), true);
+	}
+	fprintf(printer->file, "%s%s%s", indent, name, note);
+	if (place[0])
+		fprintf(printer->file, "  %s%s%s", printer->options->dim, place,
+			printer->options->dim[0] ? printer->options->plain : "");
+	fputc('\n', printer->file);
+	return 0;
+}
+
+/* In code that the program made and that nobody named. */
+static bool is_unnamed(const struct limpet_report_frame *frame)
+{
+	return !frame->module && !frame->function;
+}
+
+/* The shown frames; a run of unnamed ones is one line. */
+static int print_stack(struct limpet_printer *printer, const struct limpet_report_stack *stack,
+		       const bool *keep, const char *indent, size_t limit)
+{
+	size_t shown = 0, rest = 0;
+	int result = 0;
+
+	for (size_t i = 0; i < stack->count && !result; i++) {
+		char note[40] = "";
+		size_t run = 0, at = i;
+
+		if (!keep[i])
+			continue;
+		while (!printer->options->full && is_unnamed(&stack->frames[i]) &&
+		       i + 1 < stack->count && keep[i + 1] && is_unnamed(&stack->frames[i + 1])) {
+			run++;
+			i++;
+		}
+		if (!printer->options->full && shown >= limit) {
+			rest += 1 + run;
+			continue;
+		}
+		if (run)
+			snprintf(note, sizeof(note), " and %zu more", run);
+		else if (stack->frames[at].inlined)
+			snprintf(note, sizeof(note), " (inlined)");
+		result = print_frame(printer, &stack->frames[at], indent, note);
+		shown++;
+	}
+	if (!result && rest)
+		result = limpet_printer_line(printer, printer->options->dim,
+					     "%s... %zu more frame%s", indent, rest,
+					     limpet_printer_plural(rest));
+	if (!result && stack->truncated)
+		result = limpet_printer_line(printer, printer->options->dim,
+					     "%s(the stack was cut short here)", indent);
+	if (!result && stack->lost)
+		result = limpet_printer_line(printer, printer->options->dim,
+					     "%s(the rest stood in a damaged block)", indent);
+	return result;
+}
+
+static int print_heading(struct limpet_printer *printer, const char *figures, char *name,
+			 const char *via)
+{
+	if (printer->options->width) {
+		size_t taken = strlen(figures) + 2;
+
+		if (via)
+			taken += strlen(" (via )") + limpet_plain_text_columns(via);
+		/* Too long a `via` is cut off at the end of the line. */
+		if (taken + 8 < printer->options->width)
+			limpet_printer_cut(name, printer->options->width - taken, true);
+	}
+	return limpet_printer_line(printer, printer->options->bold, "%s  %s%s%s%s", figures, name,
+				   via ? " (via " : "", via ? via : "", via ? ")" : "");
+}
+
+int limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,
+			      const char *detail, size_t frames)
+{
+	static const char indent[] = "      ";
+	LIMPET_FREE enum limpet_frame_kind *kinds = NULL;
+	LIMPET_FREE bool *keep = NULL;
+	LIMPET_FREE char *via = NULL;
+	LIMPET_FREE char *name = NULL;
+	struct limpet_report_stack stack;
+	struct limpet_frame_filter fold;
+	int result = limpet_report_expand(printer->report, node, &stack);
+
+	if (result)
+		return result;
+	if (!stack.count) {
+		result = limpet_printer_line(printer, printer->options->bold, "%s  (stack unknown)",
+					     figures);
+		return result ? result
+			      : limpet_printer_wrap(printer, printer->options->dim,
+						    sizeof(indent) - 1, "%s%s", indent, detail);
+	}
+	kinds = calloc(stack.count, sizeof(*kinds));
+	keep = calloc(stack.count, sizeof(*keep));
+	if (!kinds || !keep)
+		return -ENOMEM;
+	for (size_t i = 0; i < stack.count; i++)
+		kinds[i] = stack.frames[i].kind;
+	fold = limpet_frame_filter_stack(kinds, stack.count, keep);
+	/* The library's function that the program called says what the memory is for; malloc does
+	 * not. */
+	if (fold.via != SIZE_MAX && kinds[fold.via] == LIMPET_FRAME_LIBRARY &&
+	    stack.frames[fold.via].function)
+		via = frame_name(&stack.frames[fold.via], false);
+	if (printer->options->full)
+		memset(keep, true, stack.count);
+	name = frame_name(&stack.frames[fold.first], false);
+	if (!name)
+		return -ENOMEM;
+	result = print_heading(printer, figures, name, via);
+	if (!result)
+		result = limpet_printer_wrap(printer, printer->options->dim, sizeof(indent) - 1,
+					     "%s%s", indent, detail);
+	return result ? result : print_stack(printer, &stack, keep, indent, frames);
+}

@@ -1,0 +1,292 @@
+#include "analyzer/render/report_text.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/render/report_printer.h"
+#include "analyzer/views/findings.h"
+#include "common/plain_text.h"
+
+/* Frames shown of a stack unless all are asked for. */
+#define FRAMES_SHOWN 12
+/* Mappings shown, and their frames: the heap is the matter of the report. */
+#define MAPS_SHOWN 3
+#define MAP_FRAMES_SHOWN 4
+#define BAR_COLUMNS 24
+
+const char limpet_report_not_temporary[] = "Samples do not say which allocations are temporary.";
+
+static const char *const sort_titles[LIMPET_REPORT_SORT_COUNT] = {
+	"bytes held at the peak", "live bytes", "allocations", "bytes allocated",
+	"temporary allocations",  "growth",
+};
+
+static bool sort_counts(enum limpet_report_sort sort)
+{
+	return sort == LIMPET_REPORT_ALLOCATIONS || sort == LIMPET_REPORT_TEMPORARY;
+}
+
+static uint64_t sort_total(const struct limpet_report *report)
+{
+	const struct limpet_model_totals *totals = &report->model->totals;
+
+	switch (report->options.sort) {
+	case LIMPET_REPORT_PEAK:
+		return totals->peak_bytes;
+	case LIMPET_REPORT_LIVE:
+		return totals->live_bytes;
+	case LIMPET_REPORT_ALLOCATIONS:
+		return totals->allocations;
+	case LIMPET_REPORT_ALLOCATED:
+		return totals->allocated_bytes;
+	case LIMPET_REPORT_TEMPORARY:
+		return totals->temporary_allocations;
+	case LIMPET_REPORT_GROWTH: /* some sites shrink: there is no whole to be a part of */
+	case LIMPET_REPORT_SORT_COUNT:
+		break;
+	}
+	return 0;
+}
+
+/* What the line of figures does not say yet. */
+static int site_detail(struct limpet_printer *printer, const struct limpet_report_site *site,
+		       char **ret_detail)
+{
+	const struct limpet_model_site *figures = &site->figures;
+	enum limpet_report_sort sort = printer->report->options.sort;
+	char stacks[48] = "";
+
+	if (site->stacks > 1)
+		snprintf(stacks, sizeof(stacks), "; %zu stacks", site->stacks);
+	/* In a window those that live may have come before it. */
+	if (printer->report->model->windowed &&
+	    (sort == LIMPET_REPORT_LIVE || sort == LIMPET_REPORT_GROWTH))
+		return asprintf(ret_detail,
+				"%s block%s live; %s allocation%s in the window, %s; %s at peak%s",
+				limpet_printer_count(printer, figures->live_allocations),
+				limpet_printer_plural(figures->live_allocations),
+				limpet_printer_count(printer, figures->allocations),
+				limpet_printer_plural(figures->allocations),
+				limpet_printer_bytes(printer, figures->allocated_bytes),
+				limpet_printer_bytes(printer, figures->peak_bytes), stacks);
+	if (sort == LIMPET_REPORT_LIVE || sort == LIMPET_REPORT_GROWTH)
+		return asprintf(ret_detail, "%s of %s block%s live, %s allocated; %s at peak%s",
+				limpet_printer_count(printer, figures->live_allocations),
+				limpet_printer_count(printer, figures->allocations),
+				limpet_printer_plural(figures->allocations),
+				limpet_printer_bytes(printer, figures->allocated_bytes),
+				limpet_printer_bytes(printer, figures->peak_bytes), stacks);
+	if (sort == LIMPET_REPORT_PEAK)
+		return asprintf(ret_detail, "in %s block%s; %s allocation%s, %s; live %s%s",
+				limpet_printer_count(printer, figures->peak_allocations),
+				limpet_printer_plural(figures->peak_allocations),
+				limpet_printer_count(printer, figures->allocations),
+				limpet_printer_plural(figures->allocations),
+				limpet_printer_bytes(printer, figures->allocated_bytes),
+				limpet_printer_bytes(printer, figures->live_bytes), stacks);
+	return asprintf(ret_detail, "%s allocation%s, %s;%s%s%s live %s%s",
+			limpet_printer_count(printer, figures->allocations),
+			limpet_printer_plural(figures->allocations),
+			limpet_printer_bytes(printer, figures->allocated_bytes),
+			printer->report->estimates ? "" : " ",
+			printer->report->estimates
+				? ""
+				: limpet_printer_count(printer, figures->temporary_allocations),
+			printer->report->estimates ? "" : " temporary;",
+			limpet_printer_bytes(printer, figures->live_bytes), stacks);
+}
+
+/* Of a sampled trace: how far the site's figure may be off. */
+static int add_range(struct limpet_printer *printer, const struct limpet_report_site *site,
+		     char **detail)
+{
+	const struct limpet_report *report = printer->report;
+	enum limpet_report_sort sort = report->options.sort;
+	enum limpet_model_figure figure = sort == LIMPET_REPORT_LIVE ? LIMPET_FIGURE_LIVE_BYTES
+					  : sort == LIMPET_REPORT_ALLOCATIONS
+						  ? LIMPET_FIGURE_ALLOCATIONS
+						  : LIMPET_FIGURE_ALLOCATED_BYTES;
+	LIMPET_FREE char *before = *detail;
+	struct limpet_model_range range;
+	const char *low, *high;
+
+	range = limpet_model_estimates_range(&report->estimates[site->estimates], figure,
+					     report->model->sample_bytes);
+	low = sort_counts(sort) ? limpet_printer_count(printer, range.low)
+				: limpet_printer_bytes(printer, range.low);
+	high = sort_counts(sort) ? limpet_printer_count(printer, range.high)
+				 : limpet_printer_bytes(printer, range.high);
+	*detail = NULL;
+	if (sort == LIMPET_REPORT_PEAK || sort == LIMPET_REPORT_GROWTH)
+		return asprintf(detail, "estimated; %s", before);
+	return asprintf(detail, "estimated: %s to %s; %s", low, high, before);
+}
+
+static int print_site(struct limpet_printer *printer, size_t number,
+		      const struct limpet_report_site *site)
+{
+	enum limpet_report_sort sort = printer->report->options.sort;
+	int64_t figure = limpet_report_figure(&site->figures, sort);
+	LIMPET_FREE char *detail = NULL;
+	const char *amount;
+	char figures[96];
+
+	if (sort == LIMPET_REPORT_GROWTH)
+		amount = limpet_printer_bytes_change(printer, figure);
+	else if (sort_counts(sort))
+		amount = limpet_printer_count(printer, (uint64_t)figure);
+	else
+		amount = limpet_printer_bytes(printer, (uint64_t)figure);
+	snprintf(figures, sizeof(figures), "%3zu  %10s  %5s", number, amount,
+		 limpet_printer_share(printer, (uint64_t)figure, sort_total(printer->report)));
+	if (site_detail(printer, site, &detail) < 0 ||
+	    (printer->report->estimates && add_range(printer, site, &detail) < 0)) {
+		detail = NULL;
+		return -ENOMEM;
+	}
+	return limpet_report_stack_print(printer, site->figures.node, figures, detail,
+					 FRAMES_SHOWN);
+}
+
+static int print_sites(struct limpet_printer *printer)
+{
+	const struct limpet_report *report = printer->report;
+	enum limpet_report_sort sort = report->options.sort;
+	uint64_t total = sort_total(report);
+	int result;
+
+	assert(sort < LIMPET_REPORT_SORT_COUNT);
+	limpet_printer_blank(printer);
+	if (report->estimates && sort == LIMPET_REPORT_TEMPORARY)
+		return limpet_printer_line(printer, printer->options->bold, "%s",
+					   limpet_report_not_temporary);
+	if (!report->all_sites)
+		return limpet_printer_line(printer, printer->options->bold, "No site has any %s.",
+					   sort_titles[sort]);
+	result = limpet_printer_line(
+		printer, printer->options->bold, "Top %zu of %zu site%s by %s%s%s%s%s",
+		report->site_count, report->all_sites, limpet_printer_plural(report->all_sites),
+		sort_titles[sort], total ? ": " : "",
+		total ? limpet_printer_share(printer, report->shown_figure, total) : "",
+		total ? " of " : "",
+		!total              ? ""
+		: sort_counts(sort) ? limpet_printer_count(printer, total)
+				    : limpet_printer_bytes(printer, total));
+	for (size_t i = 0; i < report->site_count && !result && !ferror(printer->file); i++) {
+		limpet_printer_blank(printer);
+		result = print_site(printer, i + 1, &report->sites[i]);
+	}
+	return result;
+}
+
+static int print_maps(struct limpet_printer *printer)
+{
+	const struct limpet_report *report = printer->report;
+	size_t shown = 0;
+	int result = 0;
+
+	if (!report->map_count || !report->maps[0].figures.mapped_bytes)
+		return 0;
+	limpet_printer_blank(printer);
+	result = limpet_printer_line(
+		printer, printer->options->bold, "Mapped by mmap and not unmapped: %s",
+		limpet_printer_bytes(printer, report->model->totals.mapped_bytes));
+	for (size_t i = 0; i < report->map_count && shown < MAPS_SHOWN && !result; i++) {
+		const struct limpet_model_map_site *site = &report->maps[i].figures;
+		char figures[96], detail[160];
+
+		if (!site->mapped_bytes)
+			break;
+		snprintf(figures, sizeof(figures), "%3zu  %10s  %5s", i + 1,
+			 limpet_printer_bytes(printer, site->mapped_bytes),
+			 limpet_printer_share(printer, site->mapped_bytes,
+					      report->model->totals.mapped_bytes));
+		snprintf(detail, sizeof(detail), "%s mmap call%s, %s in all",
+			 limpet_printer_count(printer, site->mmaps),
+			 limpet_printer_plural(site->mmaps),
+			 limpet_printer_bytes(printer, site->mmap_bytes));
+		limpet_printer_blank(printer);
+		result = limpet_report_stack_print(printer, site->node, figures, detail,
+						   MAP_FRAMES_SHOWN);
+		shown++;
+	}
+	return result;
+}
+
+/* ------------------------------------------------------------------ sizes */
+
+static int print_sizes(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	uint64_t most = 0;
+	int result;
+
+	if (!model->size_count)
+		return 0;
+	for (size_t i = 0; i < model->size_count; i++) {
+		if (model->sizes[i].allocations > most)
+			most = model->sizes[i].allocations;
+	}
+	limpet_printer_blank(printer);
+	result = limpet_printer_line(printer, printer->options->bold, "Sizes of allocations");
+	if (!result)
+		result = limpet_printer_line(printer, printer->options->dim,
+					     "%10s %10s  %8s  %5s  %10s", "from", "below", "calls",
+					     "", "bytes");
+	for (size_t i = 0; i < model->size_count && !result; i++) {
+		const struct limpet_model_size *size = &model->sizes[i];
+		unsigned columns =
+			most ? (unsigned)(BAR_COLUMNS * ((double)size->allocations / (double)most) +
+					  0.5)
+			     : 0;
+		char bar[BAR_COLUMNS + 1];
+
+		if (columns > BAR_COLUMNS)
+			columns = BAR_COLUMNS;
+		if (!columns && size->allocations)
+			columns = 1;
+		memset(bar, '#', columns);
+		bar[columns] = '\0';
+		result = limpet_printer_line(
+			printer, "", "%10s %10s  %8s  %5s  %10s  %s",
+			limpet_printer_bytes(printer, size->from_bytes),
+			limpet_printer_bytes(printer, size->to_bytes < UINT64_MAX
+							      ? size->to_bytes + 1
+							      : UINT64_MAX),
+			limpet_printer_count(printer, size->allocations),
+			limpet_printer_share(printer, size->allocations, model->totals.allocations),
+			limpet_printer_bytes(printer, size->allocated_bytes), bar);
+	}
+	return result;
+}
+
+/* ------------------------------------------------------------------ findings */
+
+static int print_findings(struct limpet_printer *printer)
+{
+	const struct limpet_findings *findings = printer->report->options.findings;
+	int result;
+
+	if (!findings || !findings->count)
+		return 0;
+	limpet_printer_blank(printer);
+	result = limpet_printer_line(printer, printer->options->bold, "Findings");
+	for (size_t i = 0; i < findings->count && result == 0; i++)
+		result = limpet_printer_wrap(printer, "", 2, "- %s", findings->list[i].text);
+	return result;
+}
+
+int limpet_report_text_print(struct limpet_report *report,
+			     const struct limpet_report_text_options *options, FILE *file)
+{
+	struct limpet_printer printer = {.file = file, .options = options, .report = report};
+	static int (*const parts[])(struct limpet_printer *) = {
+		limpet_report_head_print, print_findings, print_sites, print_maps, print_sizes};
+	int result = 0;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(parts) && !result && !ferror(file); i++)
+		result = parts[i](&printer);
+	return result;
+}

@@ -1,0 +1,813 @@
+#include "analyzer/render/view_text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/render/report_printer.h"
+#include "analyzer/symbols/demangle.h"
+#include "common/plain_text.h"
+
+const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1] = {
+	"sites",   "bottom-up", "top-down",  "functions", "callers", "threads",
+	"modules", "sizes",     "lifetimes", "timeline",  NULL};
+
+static const char *const titles[LIMPET_REPORT_SORT_COUNT] = {
+	"held at the peak", "live", "allocations", "allocated", "temporary", "growth"};
+
+struct context {
+	struct limpet_printer printer;
+	struct limpet_heap *heap;
+	const struct limpet_view_options *options;
+	uint64_t whole; /* what shares are parts of; 0: there is none */
+	uint64_t base;  /* what --min is a part of: the whole, or all of one function */
+};
+
+bool limpet_view_needs_replay(enum limpet_view_kind kind)
+{
+	return kind == LIMPET_VIEW_THREADS || kind == LIMPET_VIEW_SIZES ||
+	       kind == LIMPET_VIEW_LIFETIMES || kind == LIMPET_VIEW_TIMELINE;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return slash ? slash + 1 : path;
+}
+
+/* ------------------------------------------------------------------ figures */
+
+/* Then nobody knows which allocations are temporary. */
+static bool is_sampled(const struct context *context)
+{
+	return context->heap->model->sample_bytes != 0;
+}
+
+static bool is_unknown(const struct context *context)
+{
+	return is_sampled(context) && context->heap->view.sort == LIMPET_REPORT_TEMPORARY;
+}
+
+static bool counts(const struct context *context)
+{
+	return context->heap->view.sort == LIMPET_REPORT_ALLOCATIONS ||
+	       context->heap->view.sort == LIMPET_REPORT_TEMPORARY;
+}
+
+static const char *amount(struct context *context, const struct limpet_model_site *figures)
+{
+	int64_t figure = limpet_report_figure(figures, context->heap->view.sort);
+
+	if (is_unknown(context))
+		return "-";
+	if (context->heap->view.sort == LIMPET_REPORT_GROWTH)
+		return limpet_printer_bytes_change(&context->printer, figure);
+	return counts(context) ? limpet_printer_count(&context->printer, (uint64_t)figure)
+			       : limpet_printer_bytes(&context->printer, (uint64_t)figure);
+}
+
+static const char *share(struct context *context, const struct limpet_model_site *figures)
+{
+	int64_t figure = limpet_report_figure(figures, context->heap->view.sort);
+
+	return figure <= 0
+		       ? ""
+		       : limpet_printer_share(&context->printer, (uint64_t)figure, context->whole);
+}
+
+static bool is_shown(const struct context *context, const struct limpet_model_site *figures)
+{
+	int64_t figure = limpet_report_figure(figures, context->heap->view.sort);
+
+	if (context->heap->view.sort == LIMPET_REPORT_GROWTH)
+		return figure != 0;
+	return figure > 0 &&
+	       (double)figure >= context->options->least_share * (double)context->base;
+}
+
+/* `before`, the name, `after` it and the place, within the width: of the name the end is kept. */
+static int print_named(struct context *context, const char *style, const char *before,
+		       const char *name, const char *place)
+{
+	const unsigned width = context->printer.options->width;
+	LIMPET_FREE char *cut = strdup(name);
+	LIMPET_FREE char *where = strdup(place ? place : "");
+	size_t used = limpet_plain_text_columns(before), room;
+
+	if (!cut || !where)
+		return -ENOMEM;
+	limpet_plain_text_clean(where);
+	room = width > used + 8 ? width - used : 8;
+	if (width) {
+		size_t name_columns = limpet_plain_text_columns(cut);
+
+		if (name_columns > room)
+			limpet_printer_cut(cut, room, true);
+		/* Where it is matters less than what it is. */
+		name_columns = limpet_plain_text_columns(cut);
+		if (name_columns + 2 + 8 > room)
+			where[0] = '\0';
+		else
+			limpet_printer_cut(where, room - name_columns - 2, true);
+	}
+	return where[0] ? limpet_printer_line(&context->printer, style, "%s%s  %s", before, cut,
+					      where)
+			: limpet_printer_line(&context->printer, style, "%s%s", before, cut);
+}
+
+/* Of a function: its file, or its module unless that is the program. */
+static const char *function_place(const struct context *context,
+				  const struct limpet_function *function)
+{
+	if (function->file)
+		return base_name(function->file);
+	if (function->named && function->module &&
+	    strcmp(function->module, context->heap->model->target->executable) != 0)
+		return base_name(function->module);
+	return "";
+}
+
+static int print_function(struct context *context, const char *style, const char *before,
+			  uint32_t number)
+{
+	const struct limpet_function *function = &context->heap->locations->functions[number];
+	LIMPET_FREE char *name = limpet_function_name(function, context->printer.options->full);
+
+	return name ? print_named(context, style, before, name, function_place(context, function))
+		    : -ENOMEM;
+}
+
+static int print_more(struct context *context, const char *before, size_t rest)
+{
+	return rest ? limpet_printer_line(&context->printer, context->printer.options->dim,
+					  "%s... %zu more", before, rest)
+		    : 0;
+}
+
+/* ------------------------------------------------------------------ title */
+
+static int print_title(struct context *context, const char *what)
+{
+	const struct limpet_model *model = context->heap->model;
+	const struct limpet_view *view = &context->heap->view;
+	struct limpet_printer *printer = &context->printer;
+	int result;
+
+	result = limpet_printer_line(
+		printer, printer->options->bold, "%s of %s (pid %u) by %s: %s%s", what,
+		model->target->known ? model->target->comm : "?", model->target->pid,
+		titles[view->sort], amount(context, &view->totals),
+		model->sample_bytes ? ", estimated" : "");
+	if (!result && (model->windowed || model->widened))
+		result = limpet_printer_line(
+			printer, "", "window    %s to %s%s",
+			limpet_printer_duration(printer, model->from_ns),
+			limpet_printer_duration(printer, model->to_ns),
+			context->heap->narrowed ? ": of all before, sums alone are kept" : "");
+	if (!result && !context->heap->filtered && limpet_printer_is_empty(model))
+		result = limpet_printer_say_empty(printer, model);
+	if (!result && context->heap->filtered)
+		result = limpet_printer_line(
+			printer, "", "filtered  %s hidden in %s allocation%s",
+			amount(context, &context->heap->hidden),
+			limpet_printer_count(printer, context->heap->hidden.allocations),
+			limpet_printer_plural(context->heap->hidden.allocations));
+	if (!result && (limpet_model_lacks_events(model) ||
+			(model->end->end != LIMPET_END_RUNNING &&
+			 (model->losses & LIMPET_LOSSES_OF_A_READER ||
+			  (context->heap->replay && context->heap->replay->losses)))))
+		result = limpet_printer_line(
+			printer, printer->options->warn,
+			"losses    the trace is not complete: limpet report says "
+			"what is missing");
+	return result;
+}
+
+/* ------------------------------------------------------------------ trees */
+
+/* Deeper than stacks are walked; a crafted trace must not exhaust ours. */
+#define DEPTH_MAX 2000u
+
+struct branch {
+	char indent[128];
+	size_t columns;
+	unsigned depth;
+};
+
+static int print_children(struct context *context, const struct limpet_view_tree *tree,
+			  uint32_t parent, const struct branch *branch);
+
+/* All of its parent's: it stands below it, not beside, so that chains do not wander to the right.
+ */
+static bool is_alone(const struct context *context, const struct limpet_view_tree *tree,
+		     uint32_t number)
+{
+	enum limpet_report_sort sort = context->heap->view.sort;
+	const struct limpet_view_node *node = &tree->nodes[number];
+
+	return limpet_report_figure(&node->figures, sort) ==
+	       limpet_report_figure(&tree->nodes[node->parent].figures, sort);
+}
+
+static int print_node(struct context *context, const struct limpet_view_tree *tree, uint32_t number,
+		      const struct branch *branch, bool alone, bool last)
+{
+	const struct limpet_view_node *node = &tree->nodes[number];
+	struct branch below = *branch;
+	char before[200];
+	int result;
+
+	/* Along a chain the figures stay what they were. */
+	snprintf(before, sizeof(before), "%10s %5s  %s%s",
+		 alone ? "" : amount(context, &node->figures),
+		 alone ? "" : share(context, &node->figures), branch->indent,
+		 alone || !branch->depth ? ""
+		 : last                  ? "`-"
+					 : "|-");
+	result = print_function(context, "", before, node->function);
+	below.depth++;
+	if (!alone && branch->depth && below.columns + 2 < sizeof(below.indent) &&
+	    below.columns + 2 <=
+		    (context->printer.options->width ? context->printer.options->width / 3 : 100)) {
+		strcpy(below.indent + below.columns, last ? "  " : "| ");
+		below.columns += 2;
+	}
+	return result ? result : print_children(context, tree, number, &below);
+}
+
+static int print_children(struct context *context, const struct limpet_view_tree *tree,
+			  uint32_t parent, const struct branch *branch)
+{
+	size_t shown = 0, all = 0, limit;
+	char before[200];
+	int result = 0;
+
+	for (uint32_t at = tree->nodes[parent].first_child; at; at = tree->nodes[at].next)
+		all += is_shown(context, &tree->nodes[at].figures);
+	if (branch->depth >= DEPTH_MAX ||
+	    (context->options->depth && branch->depth >= context->options->depth))
+		return 0;
+	limit = all < context->options->limit ? all : context->options->limit;
+	for (uint32_t at = tree->nodes[parent].first_child; at && shown < limit && !result;
+	     at = tree->nodes[at].next) {
+		if (!is_shown(context, &tree->nodes[at].figures))
+			continue;
+		shown++;
+		result = print_node(context, tree, at, branch,
+				    all == 1 && branch->depth && is_alone(context, tree, at),
+				    shown == all);
+		if (ferror(context->printer.file))
+			return 0;
+	}
+	snprintf(before, sizeof(before), "%10s %5s  %s", "", "", branch->indent);
+	return result ? result : print_more(context, before, all - shown);
+}
+
+static int print_tree(struct context *context, bool bottom_up)
+{
+	struct limpet_view_tree *tree;
+	struct branch branch = {0};
+	int result = limpet_view_tree_new(&context->heap->view, bottom_up, &tree);
+
+	if (result < 0)
+		return result;
+	result = print_title(context, bottom_up ? "Allocating functions and their callers"
+						: "Calls from the top down");
+	limpet_printer_blank(&context->printer);
+	if (!result)
+		result = print_children(context, tree, 0, &branch);
+	limpet_view_tree_free(tree);
+	return result;
+}
+
+/* ------------------------------------------------------------------ tables */
+
+static int print_rows(struct context *context, const struct limpet_view_rows *rows, bool self)
+{
+	size_t shown = 0, all = 0;
+	int result = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct limpet_view_row *row = &rows->rows[i];
+		char before[120];
+
+		if (!is_shown(context, &row->total))
+			continue;
+		if (all++ >= context->options->limit || result)
+			continue;
+		shown++;
+		if (self)
+			snprintf(before, sizeof(before), "%10s %5s  %10s %5s  ",
+				 amount(context, &row->total), share(context, &row->total),
+				 amount(context, &row->self), share(context, &row->self));
+		else
+			snprintf(before, sizeof(before), "%10s %5s  ", amount(context, &row->total),
+				 share(context, &row->total));
+		result = print_function(context, "", before, row->function);
+	}
+	return result ? result : print_more(context, "  ", all - shown);
+}
+
+static int print_functions(struct context *context)
+{
+	struct limpet_view_rows rows;
+	int result = limpet_view_functions(&context->heap->view, &rows);
+
+	if (result < 0)
+		return result;
+	result = print_title(context, "Functions");
+	limpet_printer_blank(&context->printer);
+	if (!result)
+		result = limpet_printer_line(&context->printer, context->printer.options->dim,
+					     "%10s %5s  %10s %5s  %s", "with calls", "", "itself",
+					     "", "function");
+	if (!result)
+		result = print_rows(context, &rows, true);
+	limpet_view_rows_done(&rows);
+	return result;
+}
+
+static int print_modules(struct context *context)
+{
+	struct limpet_view_rows rows;
+	int result = limpet_view_modules(&context->heap->view, &rows);
+
+	if (result < 0)
+		return result;
+	result = print_title(context, "Modules");
+	limpet_printer_blank(&context->printer);
+	if (!result)
+		result = limpet_printer_line(&context->printer, context->printer.options->dim,
+					     "%10s %5s  %10s %5s  %s", "itself", "", "with calls",
+					     "", "module");
+	for (size_t i = 0; i < rows.count && i < context->options->limit && !result; i++) {
+		const struct limpet_view_row *row = &rows.rows[i];
+		LIMPET_FREE char *name = strdup(row->name ? row->name : "(no module)");
+		char before[120];
+
+		snprintf(before, sizeof(before), "%10s %5s  %10s %5s  ",
+			 amount(context, &row->self), share(context, &row->self),
+			 amount(context, &row->total), share(context, &row->total));
+		result =
+			name ? print_named(context, "", before, limpet_plain_text_clean(name), NULL)
+			     : -ENOMEM;
+	}
+	if (!result && rows.count > context->options->limit)
+		result = print_more(context, "  ", rows.count - context->options->limit);
+	limpet_view_rows_done(&rows);
+	return result;
+}
+
+/* ------------------------------------------------------------------ callers and callees */
+
+int limpet_view_explain(const struct limpet_view *view, const char *name,
+			const struct limpet_view_calls *calls, int code, struct limpet_err *err)
+{
+	const struct limpet_function *functions = view->locations->functions;
+	char text[256] = "";
+
+	if (code == -ENOENT) {
+		limpet_err_set(err, code, "no function on these stacks is called '%s'", name);
+		limpet_err_hint(err, "--view functions lists them");
+		return code;
+	}
+	if (code != -ENOTUNIQ)
+		return limpet_err_set(err, code, "cannot find '%s': %s", name, strerror(-code));
+	for (size_t i = 0; i < calls->chosen_count && i < 4; i++) {
+		size_t used = strlen(text);
+
+		snprintf(text + used, sizeof(text) - used, "%s%.60s", i ? ", " : "",
+			 functions[calls->chosen[i]].name);
+	}
+	limpet_err_set(err, code, "'%s' is part of %zu names", name, calls->chosen_count);
+	limpet_err_hint(err, "one of %s%s", text, calls->chosen_count > 4 ? "..." : "");
+	return code;
+}
+
+/* Without debug information there are none. */
+static bool has_lines(const struct context *context, const struct limpet_view_rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		if (context->heap->locations->locations[rows->rows[i].function].file)
+			return true;
+	return false;
+}
+
+static int print_lines(struct context *context, const struct limpet_view_rows *rows)
+{
+	size_t shown = 0, all = 0;
+	int result = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct limpet_location *place =
+			&context->heap->locations->locations[rows->rows[i].function];
+		LIMPET_FREE char *text = NULL;
+		char before[120];
+
+		if (!is_shown(context, &rows->rows[i].total) || !place->file)
+			continue;
+		if (all++ >= context->options->limit || result)
+			continue;
+		shown++;
+		snprintf(before, sizeof(before), "%10s %5s  ",
+			 amount(context, &rows->rows[i].total),
+			 share(context, &rows->rows[i].total));
+		if (asprintf(&text, "%s:%u", place->file, place->line) < 0) {
+			text = NULL;
+			return -ENOMEM;
+		}
+		result = print_named(context, "", before, limpet_plain_text_clean(text), NULL);
+	}
+	return result ? result : print_more(context, "  ", all - shown);
+}
+
+static int print_part(struct context *context, const char *heading,
+		      const struct limpet_view_rows *rows,
+		      int (*print)(struct context *, const struct limpet_view_rows *))
+{
+	int result;
+
+	if (!rows->count)
+		return 0;
+	limpet_printer_blank(&context->printer);
+	result = limpet_printer_line(&context->printer, context->printer.options->bold, "%s",
+				     heading);
+	return result ? result : print(context, rows);
+}
+
+static int print_plain_rows(struct context *context, const struct limpet_view_rows *rows)
+{
+	return print_rows(context, rows, false);
+}
+
+/* "4.0 KiB, 12 %" */
+static void say_figure(struct context *context, const struct limpet_model_site *figures,
+		       char ret_text[80])
+{
+	const char *part = share(context, figures);
+
+	snprintf(ret_text, 80, "%s%s%s", amount(context, figures), part[0] ? ", " : "", part);
+}
+
+static int print_calls(struct context *context, struct limpet_err *err)
+{
+	struct limpet_view_calls *calls = NULL;
+	const char *name = context->options->function;
+	char all[80], self[80];
+	int64_t figure;
+	int result = limpet_view_calls_new(&context->heap->view, name, &calls);
+
+	if (result < 0) {
+		if (calls)
+			result =
+				limpet_view_explain(&context->heap->view, name, calls, result, err);
+		limpet_view_calls_free(calls);
+		return result;
+	}
+	figure = limpet_report_figure(&calls->total, context->heap->view.sort);
+	context->base = figure > 0 ? (uint64_t)figure : 0;
+	result = print_title(context, "Callers and callees");
+	limpet_printer_blank(&context->printer);
+	for (size_t i = 0; i < calls->chosen_count && !result; i++)
+		result = print_function(context, context->printer.options->bold, "",
+					calls->chosen[i]);
+	say_figure(context, &calls->total, all);
+	say_figure(context, &calls->self, self);
+	if (!result)
+		result = limpet_printer_line(&context->printer, "",
+					     "with what it calls %s; itself %s", all, self);
+	if (!result)
+		result = print_part(context, "called by", &calls->callers, print_plain_rows);
+	if (!result)
+		result = print_part(context, "calls", &calls->callees, print_plain_rows);
+	if (!result && has_lines(context, &calls->lines))
+		result = print_part(context, "from its lines", &calls->lines, print_lines);
+	limpet_view_calls_free(calls);
+	return result;
+}
+
+/* ------------------------------------------------------------------ threads */
+
+static int print_threads(struct context *context)
+{
+	const struct limpet_replay *replay = context->heap->replay;
+	struct limpet_printer *printer = &context->printer;
+	int result = print_title(context, "Threads");
+
+	limpet_printer_blank(printer);
+	if (!result)
+		result = limpet_printer_line(printer, printer->options->dim,
+					     "%8s %10s %10s %8s %10s %8s %8s", "thread", "live",
+					     "at peak", "allocs", "allocated", "temp", "frees");
+	for (size_t i = 0; i < replay->thread_count && i < context->options->limit && !result;
+	     i++) {
+		const struct limpet_replay_thread *thread = &replay->threads[i];
+		const struct limpet_model_site *figures = &thread->figures;
+
+		result = limpet_printer_line(
+			printer, "", "%8u %10s %10s %8s %10s %8s %8s", thread->tid,
+			limpet_printer_bytes(printer, figures->live_bytes),
+			limpet_printer_bytes(printer, figures->peak_bytes),
+			limpet_printer_count(printer, figures->allocations),
+			limpet_printer_bytes(printer, figures->allocated_bytes),
+			is_sampled(context)
+				? "-"
+				: limpet_printer_count(printer, figures->temporary_allocations),
+			limpet_printer_count(printer, thread->own_frees));
+	}
+	if (!result && replay->thread_count > context->options->limit)
+		result = print_more(context, "  ", replay->thread_count - context->options->limit);
+	return result;
+}
+
+/* ------------------------------------------------------------------ sizes and lifetimes */
+
+/* "innermost < caller < caller", as much as fits. */
+static int print_chain(struct context *context, const char *before,
+		       const struct limpet_view_tree *tree, uint32_t leaf)
+{
+	const size_t width =
+		context->printer.options->width ? context->printer.options->width : 400;
+	const size_t used = strlen(before);
+	LIMPET_FREE char *text = strdup("");
+
+	for (uint32_t at = leaf; text && at; at = tree->nodes[at].parent) {
+		LIMPET_FREE char *name = limpet_function_name(
+			&context->heap->locations->functions[tree->nodes[at].function], false);
+		LIMPET_FREE char *old = LIMPET_TAKE(text);
+
+		/* Of the function itself the end says more: scopes go first. */
+		if (name && at == leaf && width > used)
+			limpet_printer_cut(name, width - used, true);
+		if (!name || asprintf(&text, "%s%s%s", old, at == leaf ? "" : " < ", name) < 0)
+			text = NULL;
+		/* What would be cut off right behind the function is not begun. */
+		if (text && used + limpet_plain_text_columns(text) + 8 > width)
+			break;
+	}
+	return text ? limpet_printer_line(&context->printer, "", "%s%s", before, text) : -ENOMEM;
+}
+
+static int print_size_buckets(struct context *context)
+{
+	const struct limpet_replay *replay = context->heap->replay;
+	struct limpet_printer *printer = &context->printer;
+	uint64_t calls = context->heap->view.totals.allocations;
+	int result =
+		limpet_printer_line(printer, printer->options->dim, "%10s %10s %9s %5s %10s %10s",
+				    "from", "below", "allocs", "", "total", "average");
+
+	for (size_t i = 0; i < replay->size_count && !result; i++) {
+		const struct limpet_model_size *size = &replay->sizes[i];
+
+		result = limpet_printer_line(
+			printer, "", "%10s %10s %9s %5s %10s %10s",
+			limpet_printer_bytes(printer, size->from_bytes),
+			limpet_printer_bytes(printer, size->to_bytes < UINT64_MAX
+							      ? size->to_bytes + 1
+							      : UINT64_MAX),
+			limpet_printer_count(printer, size->allocations),
+			limpet_printer_share(printer, size->allocations, calls),
+			limpet_printer_bytes(printer, size->allocated_bytes),
+			limpet_printer_bytes(printer, size->allocated_bytes / size->allocations));
+	}
+	return result;
+}
+
+static int print_size_rows(struct context *context, const struct limpet_view_tree *tree,
+			   const struct limpet_view_lives *lives)
+{
+	struct limpet_printer *printer = &context->printer;
+	size_t all = 0;
+	int result =
+		limpet_printer_line(printer, printer->options->dim, "%9s %10s %10s %10s %10s  %s",
+				    "allocs", "total", "average", "smallest", "largest", "site");
+
+	for (size_t i = 0; i < lives->count && !result; i++) {
+		const struct limpet_replay_site *life = &lives->rows[i].life;
+		char before[120];
+
+		if (!life->figures.allocations || all++ >= context->options->limit)
+			continue;
+		snprintf(before, sizeof(before), "%9s %10s %10s %10s %10s  ",
+			 limpet_printer_count(printer, life->figures.allocations),
+			 limpet_printer_bytes(printer, life->figures.allocated_bytes),
+			 limpet_printer_bytes(printer, life->figures.allocated_bytes /
+							       life->figures.allocations),
+			 limpet_printer_bytes(printer, life->smallest_bytes),
+			 limpet_printer_bytes(printer, life->largest_bytes));
+		result = print_chain(context, before, tree, lives->rows[i].leaf);
+	}
+	if (!result && all > context->options->limit)
+		result = print_more(context, "  ", all - context->options->limit);
+	return result;
+}
+
+/* The limit below which that share of the blocks stayed; "" of none. */
+static const char *within(struct context *context, const struct limpet_replay_ages *ages,
+			  double part)
+{
+	uint64_t all = 0, sum = 0;
+
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
+		all += ages->blocks[i];
+	if (!all)
+		return "";
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES - 1; i++) {
+		sum += ages->blocks[i];
+		if ((double)sum >= part * (double)all)
+			return limpet_printer_duration(&context->printer,
+						       limpet_replay_age_limits_ns[i]);
+	}
+	return "longer";
+}
+
+static int print_age_buckets(struct context *context, const struct limpet_view_lives *lives)
+{
+	const struct limpet_replay_ages *freed = &lives->all.freed, *alive = &lives->all.alive;
+	struct limpet_printer *printer = &context->printer;
+	int result = limpet_printer_line(printer, printer->options->dim, "%11s %9s %10s   %9s %10s",
+					 "lived", "freed", "bytes", "alive", "bytes");
+
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES && !result; i++) {
+		char below[48];
+
+		if (!freed->blocks[i] && !alive->blocks[i])
+			continue;
+		if (i < LIMPET_REPLAY_AGES - 1)
+			snprintf(below, sizeof(below), "below %s",
+				 limpet_printer_duration(printer, limpet_replay_age_limits_ns[i]));
+		else
+			snprintf(below, sizeof(below), "longer");
+		result = limpet_printer_line(printer, "", "%11s %9s %10s   %9s %10s", below,
+					     limpet_printer_count(printer, freed->blocks[i]),
+					     limpet_printer_bytes(printer, freed->bytes[i]),
+					     limpet_printer_count(printer, alive->blocks[i]),
+					     limpet_printer_bytes(printer, alive->bytes[i]));
+	}
+	return result;
+}
+
+static int print_age_rows(struct context *context, const struct limpet_view_tree *tree,
+			  const struct limpet_view_lives *lives)
+{
+	struct limpet_printer *printer = &context->printer;
+	int result =
+		limpet_printer_line(printer, printer->options->dim, "%8s %6s %6s  %8s %10s %7s  %s",
+				    "freed", "half <", "90% <", "alive", "bytes", "oldest", "site");
+
+	for (size_t i = 0; i < lives->count && i < context->options->limit && !result; i++) {
+		const struct limpet_replay_site *life = &lives->rows[i].life;
+		char before[120];
+
+		snprintf(before, sizeof(before), "%8s %6s %6s  %8s %10s %7s  ",
+			 limpet_printer_count(printer, life->figures.frees),
+			 within(context, &life->freed, 0.5), within(context, &life->freed, 0.9),
+			 limpet_printer_count(printer, life->figures.live_allocations),
+			 limpet_printer_bytes(printer, life->figures.live_bytes),
+			 life->oldest_ns ? limpet_printer_duration(printer, life->oldest_ns) : "");
+		result = print_chain(context, before, tree, lives->rows[i].leaf);
+	}
+	if (!result && lives->count > context->options->limit)
+		result = print_more(context, "  ", lives->count - context->options->limit);
+	return result;
+}
+
+static int print_lives(struct context *context)
+{
+	const bool sizes = context->options->kind == LIMPET_VIEW_SIZES;
+	struct limpet_view_lives lives = {0};
+	struct limpet_view_tree *tree;
+	int result = limpet_view_tree_new(&context->heap->view, false, &tree);
+
+	if (result < 0)
+		return result;
+	result = limpet_view_lives(&context->heap->view, tree, context->heap->replay, &lives);
+	if (!result)
+		result = print_title(context, sizes ? "Sizes" : "Lifetimes");
+	limpet_printer_blank(&context->printer);
+	if (!result)
+		result = sizes ? print_size_buckets(context) : print_age_buckets(context, &lives);
+	limpet_printer_blank(&context->printer);
+	if (!result)
+		result = sizes ? print_size_rows(context, tree, &lives)
+			       : print_age_rows(context, tree, &lives);
+	limpet_view_lives_done(&lives);
+	limpet_view_tree_free(tree);
+	return result;
+}
+
+/* ------------------------------------------------------------------ timeline */
+
+#define BAR_COLUMNS 16u
+
+/* Memory as the kernel counted it last before that time. */
+static const struct limpet_model_point *point_at(const struct limpet_model *model, uint64_t time_ns)
+{
+	const struct limpet_model_point *found = NULL;
+
+	for (size_t i = 0; i < model->timeline_count && model->timeline[i].time_ns <= time_ns; i++)
+		found = &model->timeline[i];
+	return found;
+}
+
+static int print_timeline(struct context *context)
+{
+	const struct limpet_replay *replay = context->heap->replay;
+	struct limpet_printer *printer = &context->printer;
+	uint64_t most = 1;
+	bool has_rss = false;
+	int result = print_title(context, "Timeline");
+
+	for (size_t i = 0; i < replay->moment_count; i++)
+		if (replay->moments[i].live_bytes > most)
+			most = replay->moments[i].live_bytes;
+	limpet_printer_blank(printer);
+	if (!result)
+		result = limpet_printer_line(
+			printer, printer->options->dim, "%7s %10s %-*s %10s %9s %10s %10s", "until",
+			"live", (int)BAR_COLUMNS, "", "allocs", "temporary", "RSS", "mapped");
+	for (size_t i = 0; i < replay->moment_count && !result; i++) {
+		const struct limpet_replay_moment *moment = &replay->moments[i];
+		const struct limpet_model_point *point =
+			point_at(context->heap->model, moment->to_ns);
+		uint64_t length = moment->to_ns - moment->from_ns;
+		unsigned columns =
+			(unsigned)((double)BAR_COLUMNS * (double)moment->live_bytes / (double)most +
+				   0.5);
+		char bar[BAR_COLUMNS + 1] = "";
+
+		memset(bar, '#', columns < BAR_COLUMNS ? columns : BAR_COLUMNS);
+		has_rss |= point && point->rss_bytes;
+		result = limpet_printer_line(
+			printer, "", "%7s %10s %-*s %10s %9s %10s %10s",
+			limpet_printer_duration(printer, moment->to_ns),
+			limpet_printer_bytes(printer, moment->live_bytes), (int)BAR_COLUMNS, bar,
+			limpet_printer_rate(printer, moment->allocations, length),
+			is_sampled(context)
+				? "-"
+				: limpet_printer_share(printer, moment->temporary_allocations,
+						       moment->allocations),
+			point && limpet_model_point_rss(point)
+				? limpet_printer_bytes(printer, limpet_model_point_rss(point))
+				: "",
+			point && point->mapped_bytes
+				? limpet_printer_bytes(printer, point->mapped_bytes)
+				: "");
+	}
+	if (!result && has_rss && !limpet_model_has_own_part(context->heap->model))
+		result = limpet_printer_wrap(
+			printer, "", 0,
+			"The RSS is with limpet's own part: how much that was is "
+			"not known of each time.");
+	return result;
+}
+
+static int print_unknown(struct context *context)
+{
+	int result = print_title(context, "Stacks");
+
+	limpet_printer_blank(&context->printer);
+	return result ? result
+		      : limpet_printer_line(&context->printer, context->printer.options->bold, "%s",
+					    limpet_report_not_temporary);
+}
+
+int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_options *options,
+			   const struct limpet_report_text_options *text, FILE *file,
+			   struct limpet_err *err)
+{
+	struct context context = {
+		.printer = {.file = file, .options = text}, .heap = heap, .options = options};
+	int64_t whole = limpet_report_figure(&heap->view.totals, heap->view.sort);
+
+	if (heap->view.sort != LIMPET_REPORT_GROWTH && whole > 0)
+		context.whole = (uint64_t)whole;
+	context.base = context.whole;
+	/* The views of single events are not made of that figure alone. */
+	if (is_unknown(&context) && !limpet_view_needs_replay(options->kind))
+		return print_unknown(&context);
+	switch (options->kind) {
+	case LIMPET_VIEW_BOTTOM_UP:
+	case LIMPET_VIEW_TOP_DOWN:
+		return print_tree(&context, options->kind == LIMPET_VIEW_BOTTOM_UP);
+	case LIMPET_VIEW_FUNCTIONS:
+		return print_functions(&context);
+	case LIMPET_VIEW_CALLERS:
+		return print_calls(&context, err);
+	case LIMPET_VIEW_THREADS:
+		return print_threads(&context);
+	case LIMPET_VIEW_MODULES:
+		return print_modules(&context);
+	case LIMPET_VIEW_SIZES:
+	case LIMPET_VIEW_LIFETIMES:
+		return print_lives(&context);
+	case LIMPET_VIEW_TIMELINE:
+		return print_timeline(&context);
+	case LIMPET_VIEW_SITES:
+	case LIMPET_VIEW_COUNT:
+		break;
+	}
+	return -EINVAL;
+}

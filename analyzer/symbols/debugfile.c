@@ -1,0 +1,516 @@
+#include "analyzer/symbols/debugfile.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analyzer/symbols/build_id.h"
+#include "analyzer/symbols/debuginfod.h"
+#include "common/crc32.h"
+#include "common/open_file.h"
+
+/* Where distributions put separate debug information. */
+static const char system_debug_dir[] = "/usr/lib/debug";
+
+/* Of a file that may be anybody's: no more is read for its checksum. */
+#define CHECKSUM_MAX ((off_t)1 << 30)
+#define CHECKSUM_STEP 65536u
+
+/* Files of one folder whose build-ids are read. */
+#define FOLDER_FILES_MAX 4096
+
+/* 0 if the ELF file behind `fd` is of this build; -ESTALE another, -ENOEXEC no ELF file. A file
+ * without a build-id is believed only when none is asked for. */
+static int check_build(int fd, const uint8_t *build_id, size_t build_id_bytes)
+{
+	uint8_t found[LIMPET_BUILD_ID_ROOM];
+	size_t found_bytes;
+	int result = limpet_build_id_read(fd, found, &found_bytes);
+
+	if (result < 0 || !build_id_bytes)
+		return result;
+	return found_bytes == build_id_bytes && !memcmp(found, build_id, build_id_bytes) ? 0
+											 : -ESTALE;
+}
+
+/* `root`: that of the query where `path` is the target's, NULL where it is ours. */
+static int open_checked(const char *root, const char *path,
+			const struct limpet_debugfile_query *query)
+{
+	LIMPET_CLOSE int fd = limpet_open_regular(root, path, 0, NULL);
+	int result;
+
+	if (fd < 0)
+		return fd == -EINVAL ? -ENOEXEC : fd;
+	result = check_build(fd, query->build_id, query->build_id_bytes);
+	return result < 0 ? result : limpet_take_fd(&fd);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* "ab/cdef0123.debug", or false if there is no build-id to speak of. */
+static bool build_id_file(const struct limpet_debugfile_query *query, char *out, size_t bytes)
+{
+	size_t used;
+
+	if (query->build_id_bytes < 2 || bytes < 2 * query->build_id_bytes + 8)
+		return false;
+	used = (size_t)snprintf(out, bytes, "%02x/", query->build_id[0]);
+	for (size_t i = 1; i < query->build_id_bytes; i++)
+		used += (size_t)snprintf(out + used, bytes - used, "%02x", query->build_id[i]);
+	snprintf(out + used, bytes - used, ".debug");
+	return true;
+}
+
+static size_t count_user_dirs(const struct limpet_debugfile_query *query)
+{
+	size_t count = 0;
+
+	while (query->debug_dirs && query->debug_dirs[count])
+		count++;
+	return count;
+}
+
+/* The debug directories one after another: those of the user, that of the target's root, ours.
+ * *ret_root: in whose root it is, NULL: ours. */
+static const char *debug_dir(const struct limpet_debugfile_query *query, size_t index,
+			     const char **ret_root)
+{
+	size_t user = count_user_dirs(query);
+
+	*ret_root = index == user ? query->root : NULL;
+	if (query->debug_dirs && index < user)
+		return query->debug_dirs[index];
+	return index == user || (index == user + 1 && query->root) ? system_debug_dir : NULL;
+}
+
+/* Keeps the most telling failure: another build says more than no file. */
+static int worse(int so_far, int now)
+{
+	return so_far == -ESTALE || now == -ENOENT || now == -ENOTDIR ? so_far : now;
+}
+
+__attribute__((format(printf, 3, 4))) static int try_file(
+	const struct limpet_debugfile_query *query, const char *root, const char *format, ...)
+{
+	LIMPET_FREE char *path = NULL;
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&path, format, args);
+	va_end(args);
+	if (n < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	return open_checked(root, path, query);
+}
+
+/* The module itself where the user keeps modules: an unstripped copy beats the installed one. Its
+ * build-id is known: a name alone says nothing. */
+static int find_user_module(const struct limpet_debugfile_query *query, const char *path)
+{
+	int so_far = -ENOENT;
+
+	for (size_t i = 0; query->debug_dirs && query->debug_dirs[i]; i++) {
+		int fd = try_file(query, NULL, "%s/%s", query->debug_dirs[i], path);
+
+		if (fd < 0)
+			fd = try_file(query, NULL, "%s/%s", query->debug_dirs[i], base_name(path));
+		if (fd >= 0)
+			return fd;
+		so_far = worse(so_far, fd);
+	}
+	return so_far;
+}
+
+/* Its debug file in the module's place. */
+static int find_debug_file(const struct limpet_debugfile_query *query, int so_far)
+{
+	const char *dir, *root;
+	char id[160];
+
+	if (!build_id_file(query, id, sizeof(id)))
+		return so_far;
+	for (size_t i = 0; (dir = debug_dir(query, i, &root)); i++) {
+		int fd = try_file(query, root, "%s/.build-id/%s", dir, id);
+
+		if (fd < 0 && query->debug_dirs)
+			fd = try_file(query, root, "%s/%s", dir, id);
+		if (fd >= 0)
+			return fd;
+		so_far = worse(so_far, fd);
+	}
+	return so_far;
+}
+
+/* What a server answers is believed no more than a file that lies about. */
+static int fetch(const struct limpet_debugfile_query *query, char **ret_path)
+{
+	LIMPET_FREE char *path = NULL;
+	int fd;
+
+	if (!query->debuginfod)
+		return -ENOENT;
+	fd = limpet_debuginfod_fetch(query->debuginfod, query->build_id, query->build_id_bytes,
+				     &path);
+	if (fd >= 0 && check_build(fd, query->build_id, query->build_id_bytes) < 0) {
+		close(fd);
+		return -ENOENT;
+	}
+	if (fd >= 0)
+		*ret_path = LIMPET_TAKE(path);
+	return fd;
+}
+
+static int open_held(const struct limpet_debugfile_query *query)
+{
+	LIMPET_CLOSE int fd = limpet_open_named(query->fd, NULL, 0, NULL);
+	int result = fd;
+
+	if (fd >= 0)
+		result = check_build(fd, query->build_id, query->build_id_bytes);
+	return result < 0 ? result : limpet_take_fd(&fd);
+}
+
+/* The module where its process had it. */
+static int find_own(const struct limpet_debugfile_query *query, const char *path, int so_far)
+{
+	int fd;
+
+	if (query->fd >= 0) {
+		fd = open_held(query);
+		if (fd >= 0)
+			return fd;
+		so_far = worse(so_far, fd);
+	}
+	if (path[0] != '/')
+		return so_far;
+	if (query->root) {
+		fd = open_checked(query->root, path, query);
+		if (fd >= 0)
+			return fd;
+		so_far = worse(so_far, fd);
+	}
+	/* Under another root the same name may be another file: the build-id must tell. */
+	if (!query->root || query->build_id_bytes) {
+		fd = open_checked(NULL, path, query);
+		if (fd >= 0)
+			return fd;
+		so_far = worse(so_far, fd);
+	}
+	return so_far;
+}
+
+/* The build-id was not asked for: that of the file in the module's place, `own_fd`, tells which of
+ * the user's is the same build. Answers that, with `own_fd` closed, or `own_fd`. */
+static int prefer_user_module(const struct limpet_debugfile_query *query, const char *path,
+			      int own_fd)
+{
+	struct limpet_debugfile_query known = *query;
+	uint8_t id[LIMPET_BUILD_ID_ROOM];
+	int fd = -ENOENT;
+
+	known.build_id = id;
+	if (limpet_build_id_read(own_fd, id, &known.build_id_bytes) == 0 && known.build_id_bytes)
+		fd = find_user_module(&known, path);
+	if (fd < 0)
+		return own_fd;
+	close(own_fd);
+	return fd;
+}
+
+static int explain(int code, const struct limpet_debugfile_query *query, struct limpet_err *err)
+{
+	switch (code) {
+	case -ENOENT:
+		limpet_err_set(err, code, "no file for '%s'", query->path);
+		limpet_err_hint(err,
+				"--debug-dir DIR names a folder that holds it or its debug file");
+		break;
+	case -ESTALE:
+		limpet_err_set(err, code, "'%s' is of another build than the one captured",
+			       query->path);
+		limpet_err_hint(err,
+				"--debug-dir DIR names a folder that holds the captured build");
+		break;
+	case -ENOEXEC:
+		limpet_err_set(err, code, "'%s' is no ELF file", query->path);
+		break;
+	case -ETIMEDOUT:
+		return limpet_err_set(err, -EPROTO,
+				      "'%s' is not read: its file system does not answer",
+				      query->path);
+	default:
+		limpet_err_set(err, code, "cannot open '%s': %s", query->path, strerror(-code));
+	}
+	return code;
+}
+
+int limpet_debugfile_open_module(const struct limpet_debugfile_query *query, struct limpet_err *err)
+{
+	LIMPET_FREE char *path = strdup(query->path ? query->path : "");
+	static const char deleted[] = " (deleted)";
+	size_t length;
+	int fd, result = -ENOENT;
+
+	if (!path)
+		return limpet_err_set(err, -ENOMEM, "no memory");
+	length = strlen(path);
+	if (length > sizeof(deleted) - 1 && !strcmp(path + length - sizeof(deleted) + 1, deleted))
+		path[length - sizeof(deleted) + 1] = '\0';
+
+	if (query->build_id_bytes) {
+		result = find_user_module(query, path);
+		if (result >= 0)
+			return result;
+	}
+	fd = find_own(query, path, result);
+	if (fd >= 0)
+		return query->build_id_bytes ? fd : prefer_user_module(query, path, fd);
+	result = find_debug_file(query, fd);
+	if (result < 0) {
+		LIMPET_FREE char *ignored = NULL;
+
+		fd = fetch(query, &ignored);
+		result = fd >= 0 ? fd : result;
+	}
+	return result >= 0 ? result : explain(result, query, err);
+}
+
+/* ------------------------------------------------------------------ .gnu_debuglink */
+
+/* Only for modules that have no build-id. */
+static int file_checksum(int fd, uint32_t *ret_checksum)
+{
+	LIMPET_FREE uint8_t *buffer = malloc(CHECKSUM_STEP);
+	uint32_t crc = 0;
+	off_t offset = 0;
+	ssize_t n;
+
+	if (!buffer)
+		return -ENOMEM;
+	do {
+		n = pread(fd, buffer, CHECKSUM_STEP, offset);
+		if (n < 0)
+			return -errno;
+		crc = limpet_crc32(crc, buffer, (size_t)n);
+		offset += n;
+		if (offset > CHECKSUM_MAX)
+			return -EFBIG;
+	} while (n);
+	*ret_checksum = crc;
+	return 0;
+}
+
+/* Its name for people, and by which a file beside it is found (find_alt_beside). */
+static char *full_name(const char *root, const char *path)
+{
+	char *name;
+
+	return asprintf(&name, "%s%s", root ? root : "", path) < 0 ? NULL : name;
+}
+
+/* Another build is noted in *ret_refused, the first of them. */
+__attribute__((format(printf, 6, 7))) static int try_link(
+	const struct limpet_debugfile_query *query, uint32_t checksum, char **ret_path,
+	char **ret_refused, const char *root, const char *format, ...)
+{
+	LIMPET_FREE char *path = NULL;
+	uint32_t found = 0;
+	va_list args;
+	int fd;
+
+	va_start(args, format);
+	fd = vasprintf(&path, format, args);
+	va_end(args);
+	if (fd < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	fd = open_checked(root, path, query);
+	if (fd >= 0 && !query->build_id_bytes &&
+	    (file_checksum(fd, &found) < 0 || found != checksum)) {
+		close(fd);
+		fd = -ESTALE;
+	}
+	if (fd == -ESTALE && !*ret_refused)
+		*ret_refused = full_name(root, path);
+	if (fd < 0)
+		return fd;
+	*ret_path = full_name(root, path);
+	if (!*ret_path) {
+		close(fd);
+		return -ENOMEM;
+	}
+	return fd;
+}
+
+/* Beside the module and in .debug beside it, under `root`. */
+static int find_beside(const struct limpet_debugfile_query *query, const char *root, int folder,
+		       const char *link, uint32_t checksum, char **ret_path, char **ret_refused)
+{
+	static const char *const locations[] = {"/", "/.debug/"};
+	struct stat module, found;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(locations); i++) {
+		int fd;
+
+		/* A link that names the module itself; or leads to it. */
+		if (i == 0 && !strcmp(link, base_name(query->path)))
+			continue;
+		fd = try_link(query, checksum, ret_path, ret_refused, root, "%.*s%s%s", folder,
+			      query->path, locations[i], link);
+		if (fd < 0)
+			continue;
+		if (query->fd >= 0 && !fstat(query->fd, &module) && !fstat(fd, &found) &&
+		    module.st_dev == found.st_dev && module.st_ino == found.st_ino) {
+			close(fd);
+			free(LIMPET_TAKE(*ret_path));
+			continue;
+		}
+		return fd;
+	}
+	return -ENOENT;
+}
+
+/* Any file of the folder that is of the build, whatever its name. */
+static int scan_folder(const struct limpet_debugfile_query *query, const char *folder,
+		       char **ret_path)
+{
+	DIR *dir = opendir(folder);
+	int fd = -ENOENT;
+
+	for (unsigned i = 0; dir && fd < 0 && i < FOLDER_FILES_MAX; i++) {
+		struct dirent *entry = readdir(dir);
+		char *ignored = NULL;
+
+		if (!entry)
+			break;
+		if (entry->d_type != DT_REG && entry->d_type != DT_LNK &&
+		    entry->d_type != DT_UNKNOWN)
+			continue;
+		fd = try_link(query, 0, ret_path, &ignored, NULL, "%s/%s", folder, entry->d_name);
+		free(ignored);
+	}
+	if (dir)
+		closedir(dir);
+	return fd < 0 ? -ENOENT : fd;
+}
+
+/* In a folder of the user, where `objcopy --only-keep-debug` may have left it under any name. */
+static int find_in_user_dir(const struct limpet_debugfile_query *query, const char *dir,
+			    const char *id, char **ret_path, char **ret_refused)
+{
+	const char *name = base_name(query->path ? query->path : "");
+	int fd = -ENOENT;
+
+	if (!query->build_id_bytes)
+		return fd;
+	if (id)
+		fd = try_link(query, 0, ret_path, ret_refused, NULL, "%s/%s", dir, id);
+	if (fd < 0 && name[0])
+		fd = try_link(query, 0, ret_path, ret_refused, NULL, "%s/%s.debug", dir, name);
+	return fd < 0 ? scan_folder(query, dir, ret_path) : fd;
+}
+
+int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, const char *link,
+				uint32_t checksum, char **ret_path, char **ret_refused)
+{
+	const char *slash = query->path ? strrchr(query->path, '/') : NULL;
+	int folder = slash ? (int)(slash - query->path) : 0;
+	bool linked = link && link[0] && !strchr(link, '/');
+	LIMPET_FREE char *refused = NULL;
+	char id[160];
+	bool has_id = build_id_file(query, id, sizeof(id));
+	size_t users = count_user_dirs(query);
+	const char *dir, *root;
+	int fd = -ENOENT;
+
+	for (size_t i = 0; fd < 0 && (dir = debug_dir(query, i, &root)); i++) {
+		if (has_id)
+			fd = try_link(query, checksum, ret_path, &refused, root, "%s/.build-id/%s",
+				      dir, id);
+		if (fd < 0 && linked && slash)
+			fd = try_link(query, checksum, ret_path, &refused, root, "%s%.*s/%s", dir,
+				      folder, query->path, link);
+		if (fd < 0 && linked)
+			fd = try_link(query, checksum, ret_path, &refused, root, "%s/%s", dir,
+				      link);
+		if (fd < 0 && i < users)
+			fd = find_in_user_dir(query, dir, has_id ? id : NULL, ret_path, &refused);
+	}
+	if (fd < 0 && linked && slash && query->root)
+		fd = find_beside(query, query->root, folder, link, checksum, ret_path, &refused);
+	if (fd < 0 && linked && slash && (!query->root || has_id))
+		fd = find_beside(query, NULL, folder, link, checksum, ret_path, &refused);
+	if (fd < 0)
+		fd = fetch(query, ret_path);
+	if (fd < 0 && ret_refused && !*ret_refused)
+		*ret_refused = LIMPET_TAKE(refused);
+	return fd < 0 ? -ENOENT : fd;
+}
+
+/* A name that is relative to the folder of `debug_path`: in the target's root, if it is there, as
+ * the name says (full_name) or as the target names its module; and in ours. */
+static int find_alt_beside(const struct limpet_debugfile_query *query, const char *debug_path,
+			   const char *name)
+{
+	size_t root = query->root ? strlen(query->root) : 0;
+	bool inside = root && !strncmp(debug_path, query->root, root);
+	const char *path = inside ? debug_path + root : debug_path;
+	const char *slash = strrchr(path, '/');
+	int folder = slash ? (int)(slash - path) : 0, fd = -ENOENT;
+
+	if (slash && root)
+		fd = try_file(query, query->root, "%.*s/%s", folder, path, name);
+	if (fd < 0 && slash && !inside)
+		fd = try_file(query, NULL, "%.*s/%s", folder, path, name);
+	return fd;
+}
+
+int limpet_debugfile_open_alt(const struct limpet_debugfile_query *query, const char *debug_path,
+			      const char *name, const uint8_t *build_id, size_t build_id_bytes)
+{
+	struct limpet_debugfile_query alt = *query;
+	size_t users = count_user_dirs(query);
+	const char *dir, *root;
+	int fd = -ENOENT;
+	char id[160];
+	bool has_id;
+
+	alt.build_id = build_id;
+	alt.build_id_bytes = build_id_bytes;
+	has_id = build_id_file(&alt, id, sizeof(id));
+	for (size_t i = 0; fd < 0 && has_id && (dir = debug_dir(&alt, i, &root)); i++) {
+		fd = try_file(&alt, root, "%s/.build-id/%s", dir, id);
+		if (fd < 0 && i < users)
+			fd = try_file(&alt, NULL, "%s/%s", dir, id);
+		if (fd < 0 && i < users)
+			fd = try_file(&alt, NULL, "%s/%s", dir, base_name(name));
+		if (fd < 0 && i < users)
+			fd = try_file(&alt, NULL, "%s/.dwz/%s", dir, base_name(name));
+	}
+	if (fd < 0 && has_id && name[0] == '/' && query->root)
+		fd = open_checked(query->root, name, &alt);
+	if (fd < 0 && has_id && name[0] == '/')
+		fd = open_checked(NULL, name, &alt);
+	if (fd < 0 && has_id && name[0] != '/' && debug_path)
+		fd = find_alt_beside(&alt, debug_path, name);
+	if (fd < 0) {
+		LIMPET_FREE char *ignored = NULL;
+
+		fd = fetch(&alt, &ignored);
+	}
+	return fd < 0 ? -ENOENT : fd;
+}

@@ -1,0 +1,460 @@
+#include "analyzer/symbols/dwarfindex.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* DWARF of real programs nests scopes some dozens deep; a crafted file must not exhaust the stack.
+ */
+#define MAX_DEPTH 200
+/* Bounds on one module: what lies beyond is left without lines. */
+#define MAX_RANGES (64u << 20)
+
+struct range {
+	uint64_t low, high;
+	uint32_t owner; /* unit, or function */
+};
+
+struct ranges {
+	struct range *list;
+	size_t count, room;
+	uint64_t *reach; /* highest `high` of the entries up to here: where a search may stop */
+};
+
+struct function {
+	Dwarf_Off die;
+	uint32_t first, end; /* inlined scopes below it; those of nested functions are among them */
+};
+
+struct inlined {
+	uint64_t low, high;
+	Dwarf_Off die;
+	uint32_t function;
+	uint32_t depth;
+};
+
+/* A namespace or type, in the order of the file; what it holds lies in [start, end). */
+struct area {
+	Dwarf_Off start, end;
+	uint32_t parent;
+	const char *name;
+};
+
+struct unit {
+	Dwarf_Die die;     /* that owns the line table */
+	Dwarf_Die content; /* that owns the scopes: another one for split DWARF */
+	bool walked;
+	struct ranges ranges; /* of functions */
+	struct function *functions;
+	size_t function_count, function_room;
+	struct inlined *inlined;
+	size_t inlined_count, inlined_room;
+	struct area *areas;
+	size_t area_count, area_room;
+	Dwarf_Off last; /* DIE seen while walking */
+};
+
+struct limpet_dwarfindex {
+	struct unit *units;
+	size_t unit_count, unit_room;
+	struct ranges ranges; /* of units */
+};
+
+/* Room for one more; false when memory is out or the bound is reached. */
+static bool grow(void *list, size_t *room, size_t count, size_t item)
+{
+	void *bigger, *old;
+	size_t want;
+
+	if (count < *room)
+		return true;
+	if (count >= MAX_RANGES)
+		return false;
+	want = *room ? *room * 2 : 64;
+	memcpy(&old, list, sizeof(old));
+	bigger = reallocarray(old, want, item);
+	if (!bigger)
+		return false;
+	memcpy(list, &bigger, sizeof(bigger));
+	*room = want;
+	return true;
+}
+
+static void add_range(struct ranges *ranges, uint64_t low, uint64_t high, uint32_t owner)
+{
+	/* Linkers write 0 (or 1) for what they dropped. */
+	if (low >= high || low <= 1)
+		return;
+	if (!grow(&ranges->list, &ranges->room, ranges->count, sizeof(*ranges->list)))
+		return;
+	ranges->list[ranges->count++] = (struct range){low, high, owner};
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	if (x->low != y->low)
+		return x->low < y->low ? -1 : 1;
+	/* The wider one first, so that a search from the end meets the narrower. */
+	if (x->high != y->high)
+		return x->high > y->high ? -1 : 1;
+	return x->owner < y->owner ? -1 : x->owner > y->owner;
+}
+
+static bool sort_ranges(struct ranges *ranges)
+{
+	uint64_t reach = 0;
+
+	if (!ranges->count)
+		return true;
+	qsort(ranges->list, ranges->count, sizeof(*ranges->list), compare_ranges);
+	ranges->reach = calloc(ranges->count, sizeof(*ranges->reach));
+	if (!ranges->reach) {
+		ranges->count = 0;
+		return false;
+	}
+	for (size_t i = 0; i < ranges->count; i++) {
+		if (ranges->list[i].high > reach)
+			reach = ranges->list[i].high;
+		ranges->reach[i] = reach;
+	}
+	return true;
+}
+
+/* The range that begins last among those that hold `address`. */
+static const struct range *find_range(const struct ranges *ranges, uint64_t address)
+{
+	size_t low = 0, high = ranges->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ranges->list[middle].low <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	while (low-- > 0 && ranges->reach[low] > address) {
+		if (ranges->list[low].high > address)
+			return &ranges->list[low];
+	}
+	return NULL;
+}
+
+static void ranges_done(struct ranges *ranges)
+{
+	free(ranges->list);
+	free(ranges->reach);
+}
+
+/* ------------------------------------------------------------------ units */
+
+static void add_unit_ranges(struct limpet_dwarfindex *index, uint32_t number)
+{
+	Dwarf_Die *die = &index->units[number].die;
+	Dwarf_Addr base, low, high;
+	ptrdiff_t at = 0;
+
+	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
+		add_range(&index->ranges, low, high, number);
+}
+
+struct limpet_dwarfindex *limpet_dwarfindex_new(Dwarf *dwarf)
+{
+	struct limpet_dwarfindex *index = calloc(1, sizeof(*index));
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die die, content;
+	uint8_t type;
+
+	if (!index)
+		return NULL;
+	while (!dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, &content)) {
+		struct unit *unit;
+
+		if (type == DW_UT_type || type == DW_UT_split_type || type == DW_UT_partial)
+			continue;
+		if (dwarf_tag(&die) == DW_TAG_partial_unit)
+			continue;
+		if (!grow(&index->units, &index->unit_room, index->unit_count, sizeof(*unit)))
+			break;
+		unit = &index->units[index->unit_count];
+		memset(unit, 0, sizeof(*unit));
+		unit->die = die;
+		unit->content = content.addr ? content : die;
+		add_unit_ranges(index, (uint32_t)index->unit_count++);
+	}
+	if (!sort_ranges(&index->ranges)) {
+		limpet_dwarfindex_free(index);
+		return NULL;
+	}
+	return index;
+}
+
+void limpet_dwarfindex_free(struct limpet_dwarfindex *index)
+{
+	if (!index)
+		return;
+	for (size_t i = 0; i < index->unit_count; i++) {
+		ranges_done(&index->units[i].ranges);
+		free(index->units[i].functions);
+		free(index->units[i].inlined);
+		free(index->units[i].areas);
+	}
+	ranges_done(&index->ranges);
+	free(index->units);
+	free(index);
+}
+
+/* ------------------------------------------------------------------ scopes of a unit */
+
+#define NO_FUNCTION UINT32_MAX
+#define NO_AREA UINT32_MAX
+
+/* Where the walk is. */
+struct place {
+	uint32_t function; /* innermost around, or NO_FUNCTION */
+	uint32_t depth;    /* of inlining in it */
+	uint32_t area;     /* innermost around, or NO_AREA */
+	unsigned level;
+};
+
+static uint32_t add_function(struct unit *unit, Dwarf_Die *die)
+{
+	uint32_t number = (uint32_t)unit->function_count;
+	Dwarf_Addr base, low, high;
+	size_t before = unit->ranges.count;
+	ptrdiff_t at = 0;
+
+	if (!grow(&unit->functions, &unit->function_room, unit->function_count,
+		  sizeof(*unit->functions)))
+		return NO_FUNCTION;
+	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
+		add_range(&unit->ranges, low, high, number);
+	if (unit->ranges.count == before)
+		return NO_FUNCTION; /* a declaration or an abstract instance */
+	unit->functions[number] =
+		(struct function){dwarf_dieoffset(die), (uint32_t)unit->inlined_count, 0};
+	unit->function_count++;
+	return number;
+}
+
+static void add_inlined(struct unit *unit, Dwarf_Die *die, uint32_t function, uint32_t depth)
+{
+	Dwarf_Addr base, low, high;
+	ptrdiff_t at = 0;
+
+	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
+		if (low >= high)
+			continue;
+		if (!grow(&unit->inlined, &unit->inlined_room, unit->inlined_count,
+			  sizeof(*unit->inlined)))
+			return;
+		unit->inlined[unit->inlined_count++] =
+			(struct inlined){low, high, dwarf_dieoffset(die), function, depth};
+	}
+}
+
+static uint32_t add_area(struct unit *unit, Dwarf_Die *die, uint32_t parent)
+{
+	const char *name = dwarf_diename(die);
+
+	if (!grow(&unit->areas, &unit->area_room, unit->area_count, sizeof(*unit->areas)))
+		return parent;
+	if (!name && dwarf_tag(die) == DW_TAG_namespace)
+		name = "(anonymous namespace)";
+	unit->areas[unit->area_count] =
+		(struct area){.start = dwarf_dieoffset(die), .parent = parent, .name = name};
+	return (uint32_t)unit->area_count++;
+}
+
+static void walk(struct unit *unit, Dwarf_Die *parent, struct place place);
+
+static void walk_area(struct unit *unit, Dwarf_Die *die, struct place place)
+{
+	uint32_t around = place.area;
+
+	if (!dwarf_haschildren(die))
+		return;
+	place.area = add_area(unit, die, around);
+	walk(unit, die, place);
+	if (place.area != around)
+		unit->areas[place.area].end = unit->last + 1;
+}
+
+static void walk_function(struct unit *unit, Dwarf_Die *die, struct place place)
+{
+	place.function = add_function(unit, die);
+	place.depth = 0;
+	walk(unit, die, place);
+	if (place.function != NO_FUNCTION)
+		unit->functions[place.function].end = (uint32_t)unit->inlined_count;
+}
+
+static void walk(struct unit *unit, Dwarf_Die *parent, struct place place)
+{
+	Dwarf_Die die;
+
+	if (place.level++ > MAX_DEPTH || dwarf_child(parent, &die))
+		return;
+	do {
+		struct place inner = place;
+
+		unit->last = dwarf_dieoffset(&die);
+		switch (dwarf_tag(&die)) {
+		case DW_TAG_subprogram:
+			walk_function(unit, &die, place);
+			break;
+		case DW_TAG_inlined_subroutine:
+			if (place.function == NO_FUNCTION)
+				break;
+			inner.depth++;
+			add_inlined(unit, &die, inner.function, inner.depth);
+			walk(unit, &die, inner);
+			break;
+		case DW_TAG_lexical_block:
+		case DW_TAG_try_block:
+		case DW_TAG_catch_block:
+			walk(unit, &die, place);
+			break;
+		case DW_TAG_namespace:
+		case DW_TAG_module:
+		case DW_TAG_class_type:
+		case DW_TAG_structure_type:
+		case DW_TAG_union_type:
+		case DW_TAG_enumeration_type:
+			walk_area(unit, &die, place);
+			break;
+		default:
+			break;
+		}
+	} while (!dwarf_siblingof(&die, &die));
+}
+
+static void walk_unit(struct unit *unit)
+{
+	unit->walked = true;
+	walk(unit, &unit->content, (struct place){.function = NO_FUNCTION, .area = NO_AREA});
+	if (!sort_ranges(&unit->ranges))
+		unit->function_count = 0;
+}
+
+static bool scope_at(const struct unit *unit, Dwarf_Off offset, struct limpet_dwarfindex_scope *ret)
+{
+	Dwarf_Die content = unit->content;
+
+	return dwarf_offdie(dwarf_cu_getdwarf(content.cu), offset, &ret->die) != NULL;
+}
+
+int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
+			   struct limpet_dwarfindex_scope *list, int limit, Dwarf_Die *ret_unit)
+{
+	const struct range *range = find_range(&index->ranges, address);
+	const struct function *function;
+	uint32_t number;
+	uint32_t below = UINT32_MAX;
+	struct unit *unit;
+	int count = 0;
+
+	if (!range)
+		return -1;
+	number = range->owner;
+	unit = &index->units[number];
+	if (!unit->walked)
+		walk_unit(unit);
+	*ret_unit = unit->die;
+	range = find_range(&unit->ranges, address);
+	if (!range)
+		return 0;
+	function = &unit->functions[range->owner];
+
+	/* Parents come before their children: from the end, depth falls along the covering chain.
+	 */
+	for (uint32_t i = function->end; i-- > function->first && count < limit - 1;) {
+		const struct inlined *inlined = &unit->inlined[i];
+
+		if (address < inlined->low || address >= inlined->high ||
+		    inlined->function != range->owner || inlined->depth >= below)
+			continue;
+		if (!scope_at(unit, inlined->die, &list[count]))
+			continue;
+		list[count].unit = number;
+		list[count++].inlined = true;
+		below = inlined->depth;
+	}
+	if (count < limit && scope_at(unit, function->die, &list[count])) {
+		list[count].unit = number;
+		list[count++].inlined = false;
+	}
+	return count;
+}
+
+/* ------------------------------------------------------------------ qualified names */
+
+/* The DIE that stands where the function was declared: behind the abstract instance and the
+ * definition out of its class. */
+static Dwarf_Die declaration(Dwarf_Die die)
+{
+	static const unsigned links[] = {DW_AT_abstract_origin, DW_AT_specification};
+	Dwarf_Attribute attribute;
+	Dwarf_Die next;
+
+	/* Both links once each, the origin first; a crafted file may tie a loop. */
+	for (int turn = 0; turn < 4; turn++) {
+		if (dwarf_formref_die(dwarf_attr(&die, links[turn % 2], &attribute), &next))
+			die = next;
+	}
+	return die;
+}
+
+static uint32_t find_area(const struct unit *unit, Dwarf_Off offset)
+{
+	size_t low = 0, high = unit->area_count;
+	uint32_t area;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (unit->areas[middle].start <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	area = low ? (uint32_t)(low - 1) : NO_AREA;
+	while (area != NO_AREA && unit->areas[area].end <= offset)
+		area = unit->areas[area].parent;
+	return area;
+}
+
+/* A name of this many scopes is no name. */
+#define MAX_AREAS 32
+
+char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
+				const struct limpet_dwarfindex_scope *scope, const char *name)
+{
+	const struct unit *unit = &index->units[scope->unit];
+	Dwarf_Die die = declaration(scope->die);
+	const char *names[MAX_AREAS];
+	size_t count = 0, bytes = strlen(name) + 1;
+	char *out, *end;
+
+	/* What is declared in another unit was not walked with this one. */
+	for (uint32_t area = die.cu == unit->content.cu ? find_area(unit, dwarf_dieoffset(&die))
+							: NO_AREA;
+	     area != NO_AREA && count < MAX_AREAS; area = unit->areas[area].parent) {
+		if (!unit->areas[area].name)
+			continue;
+		names[count++] = unit->areas[area].name;
+		bytes += strlen(unit->areas[area].name) + 2;
+	}
+	out = malloc(bytes);
+	if (!out)
+		return NULL;
+	end = out;
+	while (count--) {
+		end = stpcpy(end, names[count]);
+		end = stpcpy(end, "::");
+	}
+	strcpy(end, name);
+	return out;
+}

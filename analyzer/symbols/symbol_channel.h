@@ -1,0 +1,87 @@
+/* Messages between the process that wants symbols (symbolize.h) and the confined one that reads the
+ * files (symbol_worker.h): a head, a payload of bounded size, and sometimes a descriptor, over a
+ * pair of connected sockets. Neither side believes the other: the one that reads files may be taken
+ * over by what it reads.
+ *
+ * Not thread-safe. */
+#ifndef LIMPET_ANALYZER_SYMBOLS_SYMBOL_CHANNEL_H
+#define LIMPET_ANALYZER_SYMBOLS_SYMBOL_CHANNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+#include "common/err.h"
+
+enum limpet_symbol_message_type {
+	/* Asked; payload. */
+	LIMPET_SYMBOL_OPEN = 1, /* the module's file */
+	LIMPET_SYMBOL_RESOLVE,  /* count, addresses */
+	LIMPET_SYMBOL_MAP,      /* count, addresses that ascend, each from the one before; with the
+				 * last of them the map */
+	LIMPET_SYMBOL_FILE,     /* what was wanted, if there is one */
+	/* Answered. */
+	LIMPET_SYMBOL_OPENED,  /* code, has lines, number of symbols, words */
+	LIMPET_SYMBOL_FRAMES,  /* of the next addresses: count, frames of each */
+	LIMPET_SYMBOL_DONE,    /* code: the map is read, FRAMES come if it is 0 */
+	LIMPET_SYMBOL_REFUSED, /* code, words: it could not be confined; it reads nothing */
+	/* Wanted in between, and answered by FILE. */
+	LIMPET_SYMBOL_WANT_DEBUG, /* checksum, name */
+	LIMPET_SYMBOL_WANT_ALT,   /* build-id, name */
+	LIMPET_SYMBOL_WANT_SPLIT  /* name */
+};
+
+/* Of a payload. A function and a file of each of 32 frames fit, with room for many short ones. */
+#define LIMPET_SYMBOL_PAYLOAD_MAX (1u << 20)
+/* Of a name; longer ones are cut. */
+#define LIMPET_SYMBOL_TEXT_MAX 8192u
+
+struct limpet_symbol_channel {
+	int socket;
+	bool takes_files; /* or descriptors that come are closed by the kernel */
+	/* Before each part that is not there yet, or that there is no room for: 0 to try (again),
+	 * or -errno to give up. `events` as of poll(2). NULL: waits without end. */
+	int (*wait)(void *context, short events);
+	void *context;
+	struct limpet_bytes out; /* the payload that is being written */
+	/* The message that came last. */
+	uint32_t type;
+	struct limpet_bytes in;
+	struct limpet_cursor cursor; /* over `in`: what was not taken yet */
+	int fd;                      /* owned; -1: none came, or it was taken */
+};
+
+void limpet_symbol_channel_init(struct limpet_symbol_channel *channel, int socket);
+/* Closes the socket too. */
+void limpet_symbol_channel_done(struct limpet_symbol_channel *channel);
+
+void limpet_symbol_put_text(struct limpet_symbol_channel *channel, const char *text); /* or NULL */
+void limpet_symbol_put_build_id(struct limpet_symbol_channel *channel, const uint8_t *build_id,
+				size_t bytes);
+static inline void limpet_symbol_put(struct limpet_symbol_channel *channel, uint64_t number)
+{
+	limpet_bytes_put_varint(&channel->out, number);
+}
+/* The payload, which is empty afterwards; `fd` stays the caller's, -1: none. 0, -ENOMEM, or the
+ * error of the socket. */
+int limpet_symbol_send(struct limpet_symbol_channel *channel, enum limpet_symbol_message_type type,
+		       int fd) LIMPET_MUST_CHECK;
+
+/* 0; -EPIPE: the other side has ended; -EBADMSG: what came is no message; or the error of the
+ * socket or of `wait`. */
+int limpet_symbol_receive(struct limpet_symbol_channel *channel) LIMPET_MUST_CHECK;
+/* Out of the message that came last, one after the other: 0, NULL where it has ended. */
+static inline uint64_t limpet_symbol_take(struct limpet_symbol_channel *channel)
+{
+	return limpet_cursor_varint(&channel->cursor);
+}
+const char *limpet_symbol_take_text(struct limpet_symbol_channel *channel);
+const uint8_t *limpet_symbol_take_build_id(struct limpet_symbol_channel *channel,
+					   size_t *ret_bytes);
+/* Whether the message was as long as what was taken. */
+static inline bool limpet_symbol_is_whole(const struct limpet_symbol_channel *channel)
+{
+	return !channel->cursor.failed && !limpet_cursor_left(&channel->cursor);
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* From an address in a module's file to functions, files and lines: libdw, libelf and the
+ * demanglers at work. For the confined process alone (symbol_worker.h); symbolize.h asks it.
+ *
+ * Symbols are sorted once, each unit of the DWARF is walked once when an address falls into it, and
+ * every later look-up is a search. Files are hostile input. Not thread-safe. */
+#ifndef LIMPET_ANALYZER_SYMBOLS_SYMBOL_READER_H
+#define LIMPET_ANALYZER_SYMBOLS_SYMBOL_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct limpet_symbol_reader;
+struct limpet_symbol;
+
+/* Files that turn out to be wanted: each answers a new descriptor or -errno. */
+struct limpet_symbol_files {
+	/* Separate debug information; `link` and `checksum` are those of .gnu_debuglink, or NULL
+	 * and 0. */
+	int (*open_debug)(void *context, const char *link, uint32_t checksum);
+	/* What dwz(1) moved elsewhere. */
+	int (*open_alt)(void *context, const uint8_t *build_id, size_t build_id_bytes,
+			const char *name);
+	void *context;
+};
+
+/* `fd` is the module's file, and the reader's from now on, also where it fails: -ENOEXEC, -ENOMEM.
+ * `files` NULL: there are no others. */
+int limpet_symbol_reader_open(int fd, const struct limpet_symbol_files *files,
+			      struct limpet_symbol_reader **ret,
+			      struct limpet_err *err) LIMPET_MUST_CHECK;
+void limpet_symbol_reader_close(struct limpet_symbol_reader *reader);
+
+bool limpet_symbol_reader_has_lines(const struct limpet_symbol_reader *reader);
+size_t limpet_symbol_reader_symbol_count(const struct limpet_symbol_reader *reader);
+
+/* As limpet_symbolizer_resolve(). */
+int limpet_symbol_reader_resolve(struct limpet_symbol_reader *reader, uint64_t address,
+				 const struct limpet_symbol **ret_list);
+
+#endif

@@ -1,0 +1,285 @@
+#include "analyzer/symbols/symbol_worker.h"
+
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+
+#include "analyzer/symbols/perfmap.h"
+#include "analyzer/symbols/symbol_channel.h"
+#include "analyzer/symbols/symbol_reader.h"
+#include "analyzer/symbols/symbolize.h"
+#include "common/confine.h"
+
+/* Large programs come with some GiB of debug information, which is mapped, not read. */
+#define MEMORY_MIN (2ull << 30)
+#define MEMORY_MAX (16ull << 30)
+#define DESCRIPTORS 256u
+/* A message goes when it is as long. */
+#define ENOUGH_BYTES (64u << 10)
+
+struct worker {
+	struct limpet_symbol_channel channel;
+	struct limpet_symbol_reader *reader;
+	/* Of the next MAP. */
+	uint64_t *addresses;
+	size_t address_count;
+};
+
+static int take_fd(struct limpet_symbol_channel *channel)
+{
+	return limpet_take_fd(&channel->fd);
+}
+
+/* ------------------------------------------------------------------ what is wanted */
+
+/* Asks for a file; its descriptor or -errno. Nothing else comes in between. */
+static int want(struct limpet_symbol_channel *channel, enum limpet_symbol_message_type type)
+{
+	int code = limpet_symbol_send(channel, type, -1);
+
+	if (code == 0)
+		code = limpet_symbol_receive(channel);
+	if (code == 0 && channel->type != LIMPET_SYMBOL_FILE)
+		code = -EBADMSG;
+	if (code < 0)
+		_exit(LIMPET_EXIT_FAILED);
+	return channel->fd >= 0 ? take_fd(channel) : -ENOENT;
+}
+
+static int open_debug(void *context, const char *link, uint32_t checksum)
+{
+	struct limpet_symbol_channel *channel = context;
+
+	limpet_symbol_put(channel, checksum);
+	limpet_symbol_put_text(channel, link);
+	return want(channel, LIMPET_SYMBOL_WANT_DEBUG);
+}
+
+static int open_alt(void *context, const uint8_t *build_id, size_t build_id_bytes, const char *name)
+{
+	struct limpet_symbol_channel *channel = context;
+
+	limpet_symbol_put_build_id(channel, build_id, build_id_bytes);
+	limpet_symbol_put_text(channel, name);
+	return want(channel, LIMPET_SYMBOL_WANT_ALT);
+}
+
+static bool has_end(const char *path, const char *end)
+{
+	size_t bytes = strlen(path), end_bytes = strlen(end);
+
+	return bytes > end_bytes && !strcmp(path + bytes - end_bytes, end);
+}
+
+/* libdw opens the parts of split debug information by name, and has nobody else do it. That happens
+ * while an answer is being made: it is put aside. */
+static int open_split(void *context, const char *path)
+{
+	struct worker *worker = context;
+	struct limpet_bytes answer = worker->channel.out;
+	int fd;
+
+	if (!has_end(path, ".dwo") && !has_end(path, ".dwp"))
+		return -EACCES;
+	worker->channel.out = (struct limpet_bytes){.data = NULL};
+	limpet_symbol_put_text(&worker->channel, path);
+	fd = want(&worker->channel, LIMPET_SYMBOL_WANT_SPLIT);
+	limpet_bytes_done(&worker->channel.out);
+	worker->channel.out = answer;
+	return fd;
+}
+
+/* ------------------------------------------------------------------ what is asked */
+
+static int open_module(struct worker *worker)
+{
+	struct limpet_symbol_channel *channel = &worker->channel;
+	const struct limpet_symbol_files files = {
+		.open_debug = open_debug, .open_alt = open_alt, .context = channel};
+	struct limpet_err err = {0};
+	int code;
+
+	if (worker->reader || !limpet_symbol_is_whole(channel) || channel->fd < 0)
+		return -EBADMSG;
+	code = limpet_symbol_reader_open(take_fd(channel), &files, &worker->reader, &err);
+	limpet_symbol_put(channel, code < 0 ? (uint64_t)-code : 0);
+	limpet_symbol_put(channel, code == 0 && limpet_symbol_reader_has_lines(worker->reader));
+	limpet_symbol_put(channel,
+			  code == 0 ? limpet_symbol_reader_symbol_count(worker->reader) : 0);
+	limpet_symbol_put_text(channel, err.message);
+	return limpet_symbol_send(channel, LIMPET_SYMBOL_OPENED, -1);
+}
+
+static void put_frame(struct limpet_symbol_channel *channel, const struct limpet_symbol *frame)
+{
+	limpet_symbol_put(channel, (uint64_t)frame->line << 1 | frame->inlined);
+	limpet_symbol_put_text(channel, frame->function);
+	limpet_symbol_put_text(channel, frame->file);
+}
+
+static int flush_frames(struct limpet_symbol_channel *channel, size_t enough)
+{
+	return channel->out.count < enough ? 0
+					   : limpet_symbol_send(channel, LIMPET_SYMBOL_FRAMES, -1);
+}
+
+static int resolve(struct worker *worker)
+{
+	struct limpet_symbol_channel *channel = &worker->channel;
+	uint64_t addresses[LIMPET_SYMBOLIZER_BATCH];
+	uint64_t count = limpet_cursor_limited(&channel->cursor, LIMPET_SYMBOLIZER_BATCH);
+	int code = 0;
+
+	for (uint64_t i = 0; i < count; i++)
+		addresses[i] = limpet_symbol_take(channel);
+	if (!worker->reader || !limpet_symbol_is_whole(channel))
+		return -EBADMSG;
+	for (uint64_t i = 0; i < count && code == 0; i++) {
+		const struct limpet_symbol *list;
+		int frames = limpet_symbol_reader_resolve(worker->reader, addresses[i], &list);
+
+		limpet_symbol_put(channel, (uint64_t)frames);
+		for (int j = 0; j < frames; j++)
+			put_frame(channel, &list[j]);
+		code = flush_frames(channel, ENOUGH_BYTES);
+	}
+	return code == 0 ? flush_frames(channel, 1) : code;
+}
+
+static int add_addresses(struct worker *worker)
+{
+	struct limpet_symbol_channel *channel = &worker->channel;
+	uint64_t count =
+		limpet_cursor_limited(&channel->cursor, limpet_cursor_left(&channel->cursor));
+	uint64_t *more =
+		reallocarray(worker->addresses, worker->address_count + count + 1, sizeof(*more));
+	uint64_t last;
+
+	if (!more)
+		return -ENOMEM;
+	worker->addresses = more;
+	last = worker->address_count ? more[worker->address_count - 1] : 0;
+	for (uint64_t i = 0; i < count; i++)
+		more[worker->address_count++] = last += limpet_symbol_take(channel);
+	return limpet_symbol_is_whole(channel) ? 0 : -EBADMSG;
+}
+
+static int answer_map(struct worker *worker, const struct limpet_perfmap *map)
+{
+	struct limpet_symbol_channel *channel = &worker->channel;
+	int code = 0;
+
+	for (size_t i = 0; i < worker->address_count && code == 0; i++) {
+		const struct limpet_perfmap_name name = limpet_perfmap_at(map, i);
+		const struct limpet_symbol frame = {
+			.function = name.function, .file = name.file, .line = name.line};
+
+		limpet_symbol_put(channel, name.function != NULL);
+		if (name.function)
+			put_frame(channel, &frame);
+		code = flush_frames(channel, ENOUGH_BYTES);
+	}
+	return code == 0 ? flush_frames(channel, 1) : code;
+}
+
+/* The addresses come in several messages; the map comes with the last of them. */
+static int read_map(struct worker *worker)
+{
+	struct limpet_symbol_channel *channel = &worker->channel;
+	LIMPET_CLOSE int fd = take_fd(channel);
+	struct limpet_perfmap *map = NULL;
+	int result, code = add_addresses(worker);
+
+	if (code < 0 || fd < 0)
+		return code;
+	result = limpet_perfmap_read(fd, worker->addresses, worker->address_count, NULL, &map);
+	limpet_symbol_put(channel, result < 0 ? (uint64_t)-result : 0);
+	code = limpet_symbol_send(channel, LIMPET_SYMBOL_DONE, -1);
+	if (code == 0 && result == 0)
+		code = answer_map(worker, map);
+	limpet_perfmap_free(map);
+	worker->address_count = 0;
+	return code;
+}
+
+static int serve(struct worker *worker)
+{
+	int code = limpet_symbol_receive(&worker->channel);
+
+	if (code < 0)
+		return code;
+	switch (worker->channel.type) {
+	case LIMPET_SYMBOL_OPEN:
+		return open_module(worker);
+	case LIMPET_SYMBOL_RESOLVE:
+		return resolve(worker);
+	case LIMPET_SYMBOL_MAP:
+		return read_map(worker);
+	default:
+		return -EBADMSG;
+	}
+}
+
+static uint64_t memory_limit(void)
+{
+	struct sysinfo info;
+	uint64_t half = sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit / 2 : 0;
+
+	return half < MEMORY_MIN ? MEMORY_MIN : half > MEMORY_MAX ? MEMORY_MAX : half;
+}
+
+static bool is_asked(void)
+{
+	int type = 0;
+	socklen_t bytes = sizeof(type);
+
+	return getsockopt(LIMPET_SYMBOL_WORKER_FD, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 &&
+	       type == SOCK_STREAM;
+}
+
+/* Of what whoever started limpet had open nothing is left, not even to a name. */
+static void close_others(void)
+{
+	const long enough = 65536;
+	long limit = sysconf(_SC_OPEN_MAX);
+
+	if (syscall(SYS_close_range, LIMPET_SYMBOL_WORKER_FD + 1, ~0u, 0) == 0)
+		return;
+	/* Linux before 5.9. */
+	for (long fd = limit < enough ? limit : enough; fd > LIMPET_SYMBOL_WORKER_FD; fd--)
+		close((int)fd);
+}
+
+int limpet_symbol_worker(void)
+{
+	struct worker worker = {.reader = NULL};
+	const struct limpet_confinement confinement = {
+		.memory_bytes = memory_limit(),
+		.cpu_seconds = LIMPET_SYMBOL_WORKER_CPU_S,
+		.descriptors = DESCRIPTORS,
+		.open_file = open_split,
+		.context = &worker,
+	};
+	struct limpet_err err = {0};
+	int code;
+
+	if (!is_asked())
+		return LIMPET_EXIT_USAGE;
+	limpet_symbol_channel_init(&worker.channel, LIMPET_SYMBOL_WORKER_FD);
+	worker.channel.takes_files = true;
+	close_others();
+	/* Else it would be "exe". */
+	prctl(PR_SET_NAME, "limpet");
+	code = limpet_confine(&confinement, &err);
+	if (code < 0) {
+		limpet_symbol_put(&worker.channel, (uint64_t)-code);
+		limpet_symbol_put_text(&worker.channel, err.message);
+		(void)!limpet_symbol_send(&worker.channel, LIMPET_SYMBOL_REFUSED, -1);
+		return LIMPET_EXIT_REFUSED;
+	}
+	while (serve(&worker) == 0)
+		;
+	return LIMPET_EXIT_OK;
+}

@@ -1,0 +1,290 @@
+/* The EVENTS blocks of limpet-trace(5): part of analyzer/trace/trace_reader.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "analyzer/trace/trace_reader.h"
+#include "common/trace_block.h"
+
+struct limpet_trace_events {
+	uint8_t *buffer;
+	struct limpet_cursor ops, times, pair_numbers, ages, switches, sizes, addresses;
+	bool has_addresses;
+	uint64_t address;
+	uint32_t rows; /* left to be decoded */
+	uint64_t tick;
+	uint32_t *pair_nodes;
+	uint64_t *pair_sizes;
+	uint32_t pair_count;
+	uint32_t *tids;
+	uint32_t tid_count;
+	uint32_t thread;     /* of the row before */
+	uint32_t node_limit; /* nodes beyond it are unknown: 0 */
+	bool damaged;        /* what is behind `some` */
+	struct limpet_trace_rows some;
+	uint32_t next; /* of them */
+};
+
+/* Integers in what is left of a column: each ends with a byte below 0x80. */
+static size_t count_varints(const struct limpet_cursor *column)
+{
+	size_t count = 0;
+
+	for (const uint8_t *at = column->at; at < column->end; at++)
+		count += *at < 0x80;
+	return count;
+}
+
+static int read_pairs(struct limpet_trace_events *events, struct limpet_cursor nodes,
+		      struct limpet_cursor sizes)
+{
+	size_t count = count_varints(&nodes);
+
+	if (count > events->rows || count != count_varints(&sizes))
+		return -EBADMSG;
+	events->pair_nodes = calloc(count + 1, sizeof(*events->pair_nodes));
+	events->pair_sizes = calloc(count + 1, sizeof(*events->pair_sizes));
+	if (!events->pair_nodes || !events->pair_sizes)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t node = limpet_cursor_limited(&nodes, LIMPET_TRACE_NODES_MAX - 1);
+
+		events->pair_nodes[i] = node < events->node_limit ? (uint32_t)node : 0;
+		events->pair_sizes[i] = limpet_cursor_limited(&sizes, INT64_MAX);
+	}
+	events->pair_count = (uint32_t)count;
+	return nodes.failed || sizes.failed ? -EBADMSG : 0;
+}
+
+static int read_tids(struct limpet_trace_events *events, struct limpet_cursor tids)
+{
+	size_t count = count_varints(&tids);
+
+	if (count > events->rows)
+		return -EBADMSG;
+	events->tids = calloc(count + 1, sizeof(*events->tids));
+	if (!events->tids)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		events->tids[i] = (uint32_t)limpet_cursor_limited(&tids, UINT32_MAX);
+	/* Behind them, 0: of rows before the first that says one. */
+	events->thread = events->tid_count = (uint32_t)count;
+	return tids.failed ? -EBADMSG : 0;
+}
+
+static int read_columns(struct limpet_trace_events *events, struct limpet_cursor sections)
+{
+	struct limpet_cursor section, counts = {0}, nodes = {0}, sizes = {0}, tids = {0};
+	unsigned tag;
+	int code;
+
+	while ((tag = limpet_trace_next_section(&sections, &section))) {
+		struct limpet_cursor *columns[] = {
+			[LIMPET_EVENTS_COUNTS] = &counts,
+			[LIMPET_EVENTS_OPS] = &events->ops,
+			[LIMPET_EVENTS_TIMES] = &events->times,
+			[LIMPET_EVENTS_PAIR_NODES] = &nodes,
+			[LIMPET_EVENTS_PAIR_SIZES] = &sizes,
+			[LIMPET_EVENTS_PAIRS] = &events->pair_numbers,
+			[LIMPET_EVENTS_AGES] = &events->ages,
+			[LIMPET_EVENTS_TIDS] = &tids,
+			[LIMPET_EVENTS_SWITCHES] = &events->switches,
+			[LIMPET_EVENTS_SIZES] = &events->sizes,
+			[LIMPET_EVENTS_ADDRESSES] = &events->addresses,
+		};
+
+		if (tag < LIMPET_COUNT_OF(columns))
+			*columns[tag] = section;
+		events->has_addresses |= tag == LIMPET_EVENTS_ADDRESSES;
+	}
+	events->rows = (uint32_t)limpet_cursor_limited(&counts, LIMPET_TRACE_ROWS_MAX);
+	limpet_cursor_varint(&counts); /* events among the rows: for readers that only count */
+	events->tick = limpet_cursor_varint(&counts);
+	if (sections.failed || counts.failed || limpet_cursor_left(&events->ops) != events->rows)
+		return -EBADMSG;
+	code = read_pairs(events, nodes, sizes);
+	return code < 0 ? code : read_tids(events, tids);
+}
+
+int limpet_trace_events_open(struct limpet_trace_reader *reader, size_t block,
+			     struct limpet_trace_events **ret_events)
+{
+	const struct limpet_trace_block *blocks;
+	const struct limpet_trace_node *nodes;
+	struct limpet_trace_events *events;
+	struct limpet_cursor sections;
+	int code;
+
+	if (block >= limpet_trace_reader_blocks(reader, &blocks) ||
+	    blocks[block].type != LIMPET_TRACE_EVENTS)
+		return -EINVAL;
+	events = calloc(1, sizeof(*events));
+	if (!events)
+		return -ENOMEM;
+	events->node_limit = limpet_trace_reader_nodes(reader, &nodes);
+	code = limpet_trace_reader_load(reader, block, &events->buffer, &sections);
+	if (code == 0)
+		code = read_columns(events, sections);
+	if (code < 0) {
+		limpet_trace_events_free(events);
+		return code;
+	}
+	*ret_events = events;
+	return 0;
+}
+
+void limpet_trace_events_free(struct limpet_trace_events *events)
+{
+	if (!events)
+		return;
+	free(events->buffer);
+	free(events->pair_nodes);
+	free(events->pair_sizes);
+	free(events->tids);
+	free(events);
+}
+
+static bool is_event(unsigned kind)
+{
+	return kind != LIMPET_ROW_UNMAPPED && kind != LIMPET_ROW_INFERRED_FREE;
+}
+
+static bool has_age(unsigned kind)
+{
+	return kind == LIMPET_ROW_FREE || kind == LIMPET_ROW_UNMAPPED ||
+	       kind == LIMPET_ROW_INFERRED_FREE;
+}
+
+static bool has_pair(unsigned kind)
+{
+	return kind != LIMPET_ROW_FOREIGN_FREE && kind != LIMPET_ROW_MUNMAP;
+}
+
+static uint64_t ticks_to_ns(uint64_t ticks)
+{
+	return ticks > UINT64_MAX / LIMPET_TRACE_TICK_NS ? UINT64_MAX
+							 : ticks * LIMPET_TRACE_TICK_NS;
+}
+
+static uint64_t any_number(struct limpet_trace_events *events, struct limpet_cursor *cursor)
+{
+	uint64_t number = limpet_cursor_varint(cursor);
+
+	events->damaged |= cursor->failed;
+	return number;
+}
+
+/* One of a byte or two, as nearly all are, costs no branch that depends on which. */
+static inline uint64_t next_number(struct limpet_trace_events *events, struct limpet_cursor *cursor)
+{
+	const uint8_t *at = cursor->at;
+	uint64_t more;
+
+	if (cursor->end - at < 2 || (at[0] & at[1]) >= 0x80)
+		return any_number(events, cursor);
+	more = at[0] >> 7;
+	cursor->at = at + 1 + more;
+	return (at[0] & 0x7fu) | ((uint64_t)at[1] << 7 & (0 - more));
+}
+
+/* The row behind those that are there; its op is. */
+static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
+{
+	struct limpet_trace_rows *rows = &events->some;
+	const unsigned op = rows->ops[at], kind = LIMPET_ROW_KIND(op);
+	uint64_t number;
+
+	events->damaged |= kind < LIMPET_ROW_ALLOC || kind > LIMPET_ROW_INFERRED_FREE;
+	events->tick += next_number(events, &events->times);
+	rows->ticks[at] = events->tick;
+	if (op & LIMPET_ROW_SWITCH) {
+		number = next_number(events, &events->switches);
+		events->damaged |= number >= events->tid_count;
+		events->thread = (uint32_t)number;
+	}
+	rows->threads[at] = events->thread;
+	if (has_pair(kind)) {
+		number = next_number(events, &events->pair_numbers);
+		events->damaged |= number >= events->pair_count;
+		rows->pairs[at] = (uint32_t)number;
+	} else {
+		rows->sizes[at] = any_number(events, &events->sizes);
+		events->damaged |= rows->sizes[at] > INT64_MAX;
+	}
+	if (has_age(kind))
+		rows->ages[at] = next_number(events, &events->ages);
+	if (events->has_addresses) {
+		number = any_number(events, &events->addresses);
+		events->address += number >> 1 ^ (0 - (number & 1));
+		rows->addresses[at] = events->address;
+	}
+}
+
+int limpet_trace_events_rows(struct limpet_trace_events *events,
+			     const struct limpet_trace_rows **ret_rows)
+{
+	struct limpet_trace_rows *rows = &events->some;
+	const uint32_t count =
+		events->rows < LIMPET_TRACE_SOME_ROWS ? events->rows : LIMPET_TRACE_SOME_ROWS;
+
+	rows->count = 0;
+	if (events->damaged || !count)
+		return events->damaged ? -EBADMSG : 0;
+	memcpy(rows->ops, events->ops.at, count);
+	events->ops.at += count;
+	events->rows -= count;
+	while (rows->count < count) {
+		decode_row(events, rows->count);
+		if (events->damaged)
+			break;
+		rows->count++;
+	}
+	*ret_rows = rows;
+	return rows->count ? 1 : -EBADMSG;
+}
+
+uint32_t limpet_trace_events_pairs(const struct limpet_trace_events *events,
+				   const uint32_t **ret_nodes, const uint64_t **ret_sizes)
+{
+	*ret_nodes = events->pair_nodes;
+	*ret_sizes = events->pair_sizes;
+	return events->pair_count;
+}
+
+uint32_t limpet_trace_events_threads(const struct limpet_trace_events *events,
+				     const uint32_t **ret_tids)
+{
+	*ret_tids = events->tids;
+	return events->tid_count + 1;
+}
+
+int limpet_trace_events_next(struct limpet_trace_events *events,
+			     struct limpet_trace_event *ret_event)
+{
+	const struct limpet_trace_rows *rows = &events->some;
+	unsigned op, kind;
+	uint32_t at;
+
+	if (events->next == rows->count) {
+		int code = limpet_trace_events_rows(events, &rows);
+
+		events->next = 0;
+		if (code != 1)
+			return code;
+	}
+	at = events->next++;
+	op = rows->ops[at];
+	kind = LIMPET_ROW_KIND(op);
+	*ret_event = (struct limpet_trace_event){
+		.time_ns = ticks_to_ns(rows->ticks[at]),
+		.size = has_pair(kind) ? events->pair_sizes[rows->pairs[at]] : rows->sizes[at],
+		.address = events->has_addresses ? rows->addresses[at] : 0,
+		.age_ns = has_age(kind) ? ticks_to_ns(rows->ages[at]) : 0,
+		.node = has_pair(kind) ? events->pair_nodes[rows->pairs[at]] : 0,
+		.tid = events->tids[rows->threads[at]],
+		.kind = (uint16_t)kind,
+		.temporary = op & LIMPET_ROW_TEMPORARY,
+		.sampled = op & LIMPET_ROW_SAMPLED,
+		.counted = is_event(kind),
+	};
+	return 1;
+}

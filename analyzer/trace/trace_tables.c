@@ -1,0 +1,493 @@
+#include "analyzer/trace/trace_tables.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/trace_block.h"
+
+int limpet_trace_tables_init(struct limpet_trace_tables *tables)
+{
+	struct limpet_trace_target *target = &tables->target;
+
+	*tables = (struct limpet_trace_tables){0};
+	target->comm = target->command = target->executable = target->allocators = "";
+	target->host = target->kernel = target->machine = target->boot_id = "";
+	target->container = target->unfollowed = "";
+	target->unseen_rss_share = -1;
+	tables->end.attach_stop_us = tables->end.detach_stop_us = -1;
+	tables->end.because = "";
+	tables->end.unfollowed = "";
+	/* the dummies */
+	tables->modules = calloc(1, sizeof(*tables->modules));
+	tables->nodes = calloc(1, sizeof(*tables->nodes));
+	tables->owners = calloc(1, sizeof(*tables->owners));
+	if (!tables->modules || !tables->nodes || !tables->owners) {
+		limpet_trace_tables_done(tables);
+		return -ENOMEM;
+	}
+	tables->modules[0].path = "";
+	tables->module_count = tables->module_room = 1;
+	tables->node_count = tables->node_room = 1;
+	tables->owner_count = tables->owner_room = 1;
+	return 0;
+}
+
+static void module_done(struct limpet_trace_module *module)
+{
+	if (!module->number)
+		return;
+	/* ours: handed out as const */
+	free((void *)(uintptr_t)module->path);
+	free((void *)(uintptr_t)module->build_id);
+}
+
+void limpet_trace_tables_done(struct limpet_trace_tables *tables)
+{
+	for (size_t i = 0; i < tables->string_count; i++)
+		free(tables->strings[i]);
+	for (uint32_t i = 0; tables->modules && i < tables->module_count; i++)
+		module_done(&tables->modules[i]);
+	for (uint32_t i = 0; tables->owners && i < tables->owner_count; i++)
+		free(tables->owners[i]);
+	free(tables->owners);
+	free(tables->modules);
+	free(tables->nodes);
+	*tables = (struct limpet_trace_tables){0};
+}
+
+/* Makes `*array` hold at least `want` items, zero where new. */
+static int want_items(void *array, uint32_t *room, uint32_t want, size_t item_bytes)
+{
+	uint32_t more = *room;
+	char *grown;
+
+	if (want <= *room)
+		return 0;
+	while (more < want)
+		more *= 2;
+	memcpy(&grown, array, sizeof(grown));
+	grown = reallocarray(grown, more, item_bytes);
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + *room * item_bytes, 0, (more - *room) * item_bytes);
+	memcpy(array, &grown, sizeof(grown));
+	*room = more;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ HEADER */
+
+static int take_string(struct limpet_trace_tables *tables, struct limpet_cursor *section,
+		       const char **ret)
+{
+	char *string;
+
+	if (limpet_cursor_left(section) > LIMPET_TRACE_STRING_MAX_BYTES ||
+	    tables->string_count == LIMPET_COUNT_OF(tables->strings))
+		return -EBADMSG;
+	string = strndup((const char *)section->at, limpet_cursor_left(section));
+	if (!string)
+		return -ENOMEM;
+	tables->strings[tables->string_count++] = string;
+	*ret = string;
+	return 0;
+}
+
+static const char **string_of(struct limpet_trace_target *target, unsigned tag)
+{
+	switch (tag) {
+	case LIMPET_HEADER_COMM:
+		return &target->comm;
+	case LIMPET_HEADER_COMMAND:
+		return &target->command;
+	case LIMPET_HEADER_EXECUTABLE:
+		return &target->executable;
+	case LIMPET_HEADER_ALLOCATORS:
+		return &target->allocators;
+	case LIMPET_HEADER_HOST:
+		return &target->host;
+	case LIMPET_HEADER_KERNEL:
+		return &target->kernel;
+	case LIMPET_HEADER_MACHINE:
+		return &target->machine;
+	case LIMPET_HEADER_BOOT_ID:
+		return &target->boot_id;
+	case LIMPET_HEADER_CONTAINER:
+		return &target->container;
+	case LIMPET_HEADER_UNFOLLOWED:
+		return &target->unfollowed;
+	default:
+		return NULL;
+	}
+}
+
+void limpet_trace_read_memory(struct limpet_cursor *section, struct limpet_memory *ret)
+{
+	struct limpet_memory memory = {.known = true};
+
+	/* a later limpet may have more of them */
+	for (unsigned i = 0; i < LIMPET_MEMORY_ACCOUNTS && limpet_cursor_left(section); i++)
+		memory.bytes[i] = limpet_cursor_varint(section);
+	if (!section->failed)
+		*ret = memory;
+}
+
+static void take_header_number(struct limpet_trace_target *target, unsigned tag,
+			       struct limpet_cursor *section)
+{
+	switch (tag) {
+	case LIMPET_HEADER_PID:
+		target->pid = (uint32_t)limpet_cursor_limited(section, INT32_MAX);
+		break;
+	case LIMPET_HEADER_MODE:
+		target->mode =
+			(enum limpet_capture_mode)limpet_cursor_limited(section, LIMPET_MODE_RUN);
+		break;
+	case LIMPET_HEADER_START_TICKS:
+		target->start_ticks = limpet_cursor_varint(section);
+		break;
+	case LIMPET_HEADER_WALL_NS:
+		target->wall_ns = limpet_cursor_varint(section);
+		break;
+	case LIMPET_HEADER_SAMPLE_BYTES:
+		target->sample_bytes = limpet_cursor_varint(section);
+		break;
+	case LIMPET_HEADER_OVERLOAD_BYTES:
+		target->overload_bytes = limpet_cursor_varint(section);
+		break;
+	case LIMPET_HEADER_MAX_DEPTH:
+		target->max_depth = (uint32_t)limpet_cursor_limited(section, UINT32_MAX);
+		break;
+	case LIMPET_HEADER_UNSEEN_RSS_PPM:
+		target->unseen_rss_share = (double)limpet_cursor_limited(section, 1000000) / 1e6;
+		break;
+	case LIMPET_HEADER_COMPACT:
+		target->compact = limpet_cursor_varint(section) == 1;
+		break;
+	case LIMPET_HEADER_MAX_BYTES:
+		target->max_bytes = limpet_cursor_varint(section);
+		break;
+	case LIMPET_HEADER_PAGE_BYTES:
+		target->page_bytes = limpet_cursor_varint(section);
+		break;
+	case LIMPET_HEADER_MEMORY:
+		limpet_trace_read_memory(section, &target->memory);
+		break;
+	case LIMPET_HEADER_CPUS:
+		target->cpus = (uint32_t)limpet_cursor_limited(section, UINT32_MAX);
+		break;
+	case LIMPET_HEADER_CGROUP_LIMIT_BYTES:
+		target->cgroup_limit_bytes = limpet_cursor_varint(section);
+		break;
+	default:
+		break;
+	}
+}
+
+static int read_header(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
+{
+	struct limpet_cursor section;
+	unsigned tag;
+
+	if (tables->target.known)
+		return -EBADMSG;
+	tables->target.known = true;
+	while ((tag = limpet_trace_next_section(sections, &section))) {
+		const char **string = string_of(&tables->target, tag);
+
+		if (string) {
+			int code = take_string(tables, &section, string);
+
+			if (code < 0)
+				return code;
+		} else {
+			take_header_number(&tables->target, tag, &section);
+			if (section.failed)
+				return -EBADMSG;
+		}
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ MODULES */
+
+static int read_module(struct limpet_trace_tables *tables, struct limpet_cursor *list)
+{
+	struct limpet_trace_module module = {0};
+	const uint8_t *path, *build_id;
+	uint64_t path_bytes, flags;
+	char *own_path;
+	uint8_t *own_id;
+	int code;
+
+	module.number = (uint32_t)limpet_cursor_limited(list, LIMPET_TRACE_MODULES_MAX - 1);
+	flags = limpet_cursor_varint(list);
+	module.allocator = flags & LIMPET_MODULE_ALLOCATOR;
+	module.start = limpet_cursor_varint(list);
+	module.end = module.start + limpet_cursor_varint(list);
+	module.bias = limpet_cursor_varint(list);
+	path_bytes = limpet_cursor_limited(list, LIMPET_TRACE_STRING_MAX_BYTES);
+	path = limpet_cursor_take(list, path_bytes);
+	module.build_id_bytes =
+		(uint32_t)limpet_cursor_limited(list, LIMPET_TRACE_STRING_MAX_BYTES);
+	build_id = limpet_cursor_take(list, module.build_id_bytes);
+	if (list->failed || !module.number)
+		return -EBADMSG;
+	if (module.number < tables->module_count && tables->modules[module.number].number)
+		return -EBADMSG;
+	code = want_items(&tables->modules, &tables->module_room, module.number + 1,
+			  sizeof(*tables->modules));
+	if (code < 0)
+		return code;
+	own_path = strndup((const char *)path, path_bytes);
+	own_id = malloc(module.build_id_bytes + 1ul);
+	if (!own_path || !own_id) {
+		free(own_path);
+		free(own_id);
+		return -ENOMEM;
+	}
+	memcpy(own_id, build_id, module.build_id_bytes);
+	module.path = own_path;
+	module.build_id = own_id;
+	for (; tables->module_count <= module.number; tables->module_count++)
+		tables->modules[tables->module_count].path = "";
+	tables->modules[module.number] = module;
+	return 0;
+}
+
+static int read_modules(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
+{
+	struct limpet_cursor list;
+	unsigned tag;
+
+	while ((tag = limpet_trace_next_section(sections, &list))) {
+		uint64_t count;
+
+		if (tag != LIMPET_MODULES_LIST)
+			continue;
+		count = limpet_cursor_limited(&list, LIMPET_TRACE_MODULES_MAX);
+		for (uint64_t i = 0; i < count; i++) {
+			int code = read_module(tables, &list);
+
+			if (code < 0)
+				return code;
+		}
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ NODES */
+
+static int read_node(struct limpet_trace_tables *tables, struct limpet_cursor *list,
+		     uint64_t *address)
+{
+	struct limpet_trace_node *node;
+	uint32_t number = tables->node_count;
+	uint64_t step, up, module, flags;
+	int code;
+
+	up = limpet_cursor_limited(list, number);
+	module = limpet_cursor_limited(list, LIMPET_TRACE_MODULES_MAX);
+	step = limpet_cursor_varint(list);
+	flags = limpet_cursor_varint(list);
+	/* a parent is an earlier node: no cycles */
+	if (list->failed || up == 0)
+		return -EBADMSG;
+	code = want_items(&tables->nodes, &tables->node_room, number + 1, sizeof(*tables->nodes));
+	if (code < 0)
+		return code;
+	*address += step >> 1 ^ (0 - (step & 1));
+	node = &tables->nodes[number];
+	if (flags & LIMPET_TRACE_NODE_OWNER && *address && *address < LIMPET_TRACE_OWNERS_MAX) {
+		/* The same stack again. Of none there is nothing but that it is unknown. */
+		*node = tables->nodes[number - (uint32_t)up];
+		node->lost = node->lost || up == number;
+		node->owner = (uint16_t)*address;
+		tables->node_count++;
+		return 0;
+	}
+	node->address = *address;
+	node->parent = number - (uint32_t)up;
+	node->module = (uint32_t)module;
+	node->truncated = flags & LIMPET_TRACE_NODE_TRUNCATED;
+	node->made = !module && flags & LIMPET_TRACE_NODE_MADE;
+	tables->node_count++;
+	return 0;
+}
+
+static int read_node_list(struct limpet_trace_tables *tables, struct limpet_cursor *list)
+{
+	uint64_t first = limpet_cursor_limited(list, LIMPET_TRACE_NODES_MAX);
+	uint64_t count = limpet_cursor_limited(list, LIMPET_TRACE_NODES_MAX - first);
+	uint64_t address = 0;
+	int code;
+
+	if (list->failed || first < tables->node_count || count > limpet_cursor_left(list))
+		return -EBADMSG;
+	code = want_items(&tables->nodes, &tables->node_room, (uint32_t)(first + count),
+			  sizeof(*tables->nodes));
+	if (code < 0)
+		return code;
+	for (; tables->node_count < first; tables->node_count++)
+		tables->nodes[tables->node_count].lost = true;
+	for (uint64_t i = 0; i < count; i++) {
+		code = read_node(tables, list, &address);
+		if (code < 0)
+			return code;
+	}
+	return 0;
+}
+
+static int read_owners(struct limpet_trace_tables *tables, struct limpet_cursor *list)
+{
+	while (limpet_cursor_left(list)) {
+		uint64_t number = limpet_cursor_limited(list, LIMPET_TRACE_OWNERS_MAX - 1);
+		uint64_t bytes = limpet_cursor_limited(list, LIMPET_TRACE_STRING_MAX_BYTES);
+		const uint8_t *name = limpet_cursor_take(list, bytes);
+		int code;
+
+		if (list->failed || !number)
+			return -EBADMSG;
+		code = want_items(&tables->owners, &tables->owner_room, (uint32_t)number + 1,
+				  sizeof(*tables->owners));
+		if (code < 0)
+			return code;
+		while (tables->owner_count <= number)
+			tables->owners[tables->owner_count++] = NULL;
+		free(tables->owners[number]);
+		tables->owners[number] = strndup((const char *)name, bytes);
+		if (!tables->owners[number])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int read_nodes(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
+{
+	struct limpet_cursor list;
+	unsigned tag;
+
+	while ((tag = limpet_trace_next_section(sections, &list))) {
+		int code = tag == LIMPET_NODES_LIST     ? read_node_list(tables, &list)
+			   : tag == LIMPET_NODES_OWNERS ? read_owners(tables, &list)
+							: 0;
+
+		if (code < 0)
+			return code;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ END */
+
+/* There are words of why it is not complete, and no loss that they are of. */
+static bool is_unexplained(const struct limpet_trace_end *end)
+{
+	for (unsigned i = 0; i < LIMPET_LOSS_UNFINISHED; i++)
+		if (end->losses & LIMPET_LOSS_BIT(i) && limpet_loss_has_words((enum limpet_loss)i))
+			return false;
+	return end->because[0];
+}
+
+static void take_ending(struct limpet_trace_end *end, unsigned tag, uint64_t value)
+{
+	switch (tag) {
+	case LIMPET_ENDING_REASON:
+		end->end = (enum limpet_end)value;
+		break;
+	case LIMPET_ENDING_TIME_NS:
+		end->time_ns = value;
+		break;
+	case LIMPET_ENDING_AGENT_UNLOADED:
+		end->agent_unloaded = value == 1;
+		break;
+	case LIMPET_ENDING_ATTACH_STOP_US:
+		end->attach_stop_us = (int64_t)(value & INT64_MAX);
+		break;
+	case LIMPET_ENDING_DETACH_STOP_US:
+		end->detach_stop_us = (int64_t)(value & INT64_MAX);
+		break;
+	case LIMPET_ENDING_AGENT_MEMORY_BYTES:
+		end->agent_memory_bytes = value;
+		break;
+	case LIMPET_ENDING_LOSSES:
+		end->losses = value & LIMPET_LOSSES_WRITTEN;
+		break;
+	case LIMPET_ENDING_AGENT_RESIDENT_BYTES:
+		end->agent_resident_bytes = value;
+		break;
+	default:
+		break;
+	}
+}
+
+static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
+{
+	struct limpet_trace_end *end = &tables->end, read = *end;
+	struct limpet_cursor section;
+	bool complete = false;
+	unsigned tag;
+
+	if (end->known)
+		return -EBADMSG;
+	while ((tag = limpet_trace_next_section(sections, &section))) {
+		uint64_t value;
+		int code = 0;
+
+		if (tag == LIMPET_ENDING_BECAUSE || tag == LIMPET_ENDING_UNFOLLOWED) {
+			code = take_string(tables, &section,
+					   tag == LIMPET_ENDING_BECAUSE ? &read.because
+									: &read.unfollowed);
+			if (code < 0)
+				return code;
+			continue;
+		}
+		value = limpet_cursor_varint(&section);
+		if (section.failed ||
+		    (tag == LIMPET_ENDING_REASON &&
+		     (value == LIMPET_END_RUNNING || value >= LIMPET_END_COLLECTOR_LOST)))
+			return -EBADMSG;
+		if (tag == LIMPET_ENDING_COMPLETE)
+			complete = value == 1;
+		take_ending(&read, tag, value);
+	}
+	if (sections->failed)
+		return -EBADMSG;
+	/* An older limpet said no more than that, and a newer one may know of others. */
+	if (!complete && (limpet_losses_complete(read.losses) || is_unexplained(&read)))
+		read.losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNSAID);
+	read.known = true;
+	*end = read;
+	return 0;
+}
+
+int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
+			     struct limpet_cursor sections)
+{
+	int code;
+
+	switch (type) {
+	case LIMPET_TRACE_HEADER:
+		code = read_header(tables, &sections);
+		break;
+	case LIMPET_TRACE_MODULES:
+		code = read_modules(tables, &sections);
+		break;
+	case LIMPET_TRACE_NODES:
+		code = read_nodes(tables, &sections);
+		break;
+	case LIMPET_TRACE_END:
+		code = read_end(tables, &sections);
+		break;
+	default:
+		return 0;
+	}
+	return code == 0 && sections.failed ? -EBADMSG : code;
+}
+
+void limpet_trace_tables_settle(struct limpet_trace_tables *tables)
+{
+	for (uint32_t i = 0; i < tables->node_count; i++)
+		if (tables->nodes[i].module >= tables->module_count)
+			tables->nodes[i].module = 0;
+}

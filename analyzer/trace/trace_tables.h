@@ -1,0 +1,35 @@
+/* What a trace says once: target, modules, stack nodes, end. Filled block by block by the reader.
+ */
+#ifndef LIMPET_ANALYZER_TRACE_TRACE_TABLES_H
+#define LIMPET_ANALYZER_TRACE_TRACE_TABLES_H
+
+#include "analyzer/trace/trace_reader.h"
+#include "common/varint.h"
+
+struct limpet_trace_tables {
+	struct limpet_trace_target target;
+	char *strings[12]; /* of the target and the end */
+	size_t string_count;
+	struct limpet_trace_module *modules;
+	uint32_t module_count, module_room;
+	struct limpet_trace_node *nodes;
+	uint32_t node_count, node_room;
+	char **owners;
+	uint32_t owner_count, owner_room;
+	struct limpet_trace_end end;
+};
+
+/* 0 or -ENOMEM. */
+int limpet_trace_tables_init(struct limpet_trace_tables *tables);
+void limpet_trace_tables_done(struct limpet_trace_tables *tables);
+/* Reads a HEADER, MODULES, NODES or END block; any other type is none of its business. -EBADMSG: it
+ * is damaged; what was read before the damage stays. */
+int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
+			     struct limpet_cursor sections);
+/* After the last block: makes every reference between the tables valid. */
+void limpet_trace_tables_settle(struct limpet_trace_tables *tables);
+
+/* The accounts of a HEADER or PERIOD; untouched if they are damaged. */
+void limpet_trace_read_memory(struct limpet_cursor *section, struct limpet_memory *ret);
+
+#endif

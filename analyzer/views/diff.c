@@ -1,0 +1,270 @@
+#include "analyzer/views/diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+const char *const limpet_diff_state_words[LIMPET_DIFF_VANISHED + 1] = {"same", "grew", "shrank",
+								       "appeared", "vanished"};
+
+struct name {
+	uint32_t number;
+	UT_hash_handle hh;
+	char text[];
+};
+struct child {
+	uint64_t key; /* parent and name */
+	uint32_t node;
+	UT_hash_handle hh;
+};
+
+struct limpet_diff_private {
+	struct name *names;
+	struct child *children;
+	uint32_t name_room, node_room;
+	size_t row_room;
+	size_t *row_of_node; /* index + 1 */
+	uint32_t row_of_node_room;
+};
+
+static bool is_flow(enum limpet_report_sort sort)
+{
+	return sort != LIMPET_REPORT_LIVE && sort != LIMPET_REPORT_PEAK;
+}
+
+static int add_name(struct limpet_diff *diff, const char *text, uint32_t *ret_number)
+{
+	struct limpet_diff_private *private = diff->private;
+	struct name *name;
+
+	HASH_FIND_STR(private->names, text, name);
+	if (!name) {
+		if (diff->name_count == private->name_room) {
+			uint32_t room = 2 * private->name_room + 256;
+			const char **grown = reallocarray(diff->names, room, sizeof(*grown));
+
+			if (!grown)
+				return -ENOMEM;
+			diff->names = grown;
+			private->name_room = room;
+		}
+		name = malloc(sizeof(*name) + strlen(text) + 1);
+		if (!name)
+			return -ENOMEM;
+		strcpy(name->text, text);
+		name->number = diff->name_count;
+		HASH_ADD_STR(private->names, text, name);
+		diff->names[diff->name_count++] = name->text;
+	}
+	*ret_number = name->number;
+	return 0;
+}
+
+static int add_node(struct limpet_diff *diff, uint32_t parent, uint32_t name, uint32_t *ret_node)
+{
+	struct limpet_diff_private *private = diff->private;
+	const uint64_t key = (uint64_t)parent << 32 | name;
+	struct child *child;
+
+	HASH_FIND(hh, private->children, &key, sizeof(key), child);
+	if (!child) {
+		if (diff->node_count == private->node_room) {
+			uint32_t room = 2 * private->node_room + 256;
+			struct limpet_diff_node *grown =
+				reallocarray(diff->nodes, room, sizeof(*grown));
+
+			if (!grown)
+				return -ENOMEM;
+			diff->nodes = grown;
+			private->node_room = room;
+		}
+		child = calloc(1, sizeof(*child));
+		if (!child)
+			return -ENOMEM;
+		child->key = key;
+		child->node = diff->node_count;
+		HASH_ADD(hh, private->children, key, sizeof(child->key), child);
+		diff->nodes[diff->node_count++] =
+			(struct limpet_diff_node){.parent = parent, .name = name};
+	}
+	*ret_node = child->node;
+	return 0;
+}
+
+static int find_row(struct limpet_diff *diff, uint32_t node, struct limpet_diff_row **ret_row)
+{
+	struct limpet_diff_private *private = diff->private;
+
+	if (node >= private->row_of_node_room) {
+		uint32_t room = 2 * node + 256;
+		size_t *grown = reallocarray(private->row_of_node, room, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		memset(grown + private->row_of_node_room, 0,
+		       (room - private->row_of_node_room) * sizeof(*grown));
+		private->row_of_node = grown;
+		private->row_of_node_room = room;
+	}
+	if (!private->row_of_node[node]) {
+		if (diff->row_count == private->row_room) {
+			size_t room = 2 * private->row_room + 256;
+			struct limpet_diff_row *grown =
+				reallocarray(diff->rows, room, sizeof(*grown));
+
+			if (!grown)
+				return -ENOMEM;
+			diff->rows = grown;
+			private->row_room = room;
+		}
+		diff->rows[diff->row_count] = (struct limpet_diff_row){.node = node};
+		private->row_of_node[node] = ++diff->row_count;
+	}
+	*ret_row = &diff->rows[private->row_of_node[node] - 1];
+	return 0;
+}
+
+static int add_heap(struct limpet_diff *diff, const struct limpet_heap *heap, bool by_function,
+		    bool is_new)
+{
+	const struct limpet_view *view = &heap->view;
+	int code = 0;
+
+	for (size_t i = 0; i < view->site_count && code == 0; i++) {
+		struct limpet_location_stack stack;
+		struct limpet_diff_row *row;
+		uint32_t node = 0, name;
+
+		code = limpet_locations_stack(view->locations, view->sites[i].node, view->full,
+					      &stack);
+		for (size_t k = by_function ? 1 : stack.count; code == 0 && k-- > 0;) {
+			uint32_t function = view->locations->locations[stack.list[k]].function;
+
+			code = add_name(diff, view->locations->functions[function].name, &name);
+			if (code == 0)
+				code = add_node(diff, node, name, &node);
+		}
+		if (code == 0)
+			code = find_row(diff, node, &row);
+		if (code == 0)
+			limpet_view_add_figures(is_new ? &row->new_figures : &row->old_figures,
+						&view->sites[i]);
+	}
+	return code;
+}
+
+/* ------------------------------------------------------------------ comparing */
+
+bool limpet_diff_has_figure(const struct limpet_model_site *figures)
+{
+	return figures->allocations || figures->live_allocations || figures->peak_allocations ||
+	       figures->frees;
+}
+
+static void compare(const struct limpet_diff *diff, struct limpet_diff_row *row)
+{
+	double scaled =
+		round((double)limpet_report_figure(&row->old_figures, diff->sort) * diff->scale);
+
+	row->old_figure = (int64_t)fmin(fmax(scaled, -0x1p62), 0x1p62);
+	row->new_figure = limpet_report_figure(&row->new_figures, diff->sort);
+	row->change = row->new_figure - row->old_figure;
+	if (!limpet_diff_has_figure(&row->old_figures))
+		row->state = LIMPET_DIFF_APPEARED;
+	else if (!limpet_diff_has_figure(&row->new_figures))
+		row->state = LIMPET_DIFF_VANISHED;
+	else if (row->change)
+		row->state = row->change > 0 ? LIMPET_DIFF_GREW : LIMPET_DIFF_SHRANK;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct limpet_diff_row *x = a, *y = b;
+	int64_t p = llabs(x->change), q = llabs(y->change);
+
+	if (p != q)
+		return p > q ? -1 : 1;
+	if (x->change != y->change)
+		return x->change > y->change ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+static double length_of(const struct limpet_heap *heap)
+{
+	return (double)(heap->model->to_ns - heap->model->from_ns);
+}
+
+int limpet_diff_new(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
+		    bool by_function, struct limpet_diff **ret_diff)
+{
+	struct limpet_diff *diff = calloc(1, sizeof(*diff));
+	uint32_t root;
+	int code = -ENOMEM;
+
+	if (!diff)
+		return -ENOMEM;
+	diff->old_heap = old_heap;
+	diff->new_heap = new_heap;
+	diff->sort = new_heap->view.sort;
+	diff->scale = 1;
+	if (is_flow(diff->sort) && length_of(old_heap) > 0 && length_of(new_heap) > 0)
+		diff->scale = length_of(new_heap) / length_of(old_heap);
+	diff->private = calloc(1, sizeof(*diff->private));
+	if (diff->private)
+		code = add_name(diff, "", &root);
+	if (code == 0)
+		code = add_node(diff, 0, root, &root);
+	if (code == 0)
+		code = add_heap(diff, old_heap, by_function, false);
+	if (code == 0)
+		code = add_heap(diff, new_heap, by_function, true);
+	if (code < 0) {
+		limpet_diff_free(diff);
+		return code;
+	}
+	for (size_t i = 0; i < diff->row_count; i++)
+		compare(diff, &diff->rows[i]);
+	qsort(diff->rows, diff->row_count, sizeof(*diff->rows), compare_rows);
+	diff->totals.old_figures = old_heap->view.totals;
+	diff->totals.new_figures = new_heap->view.totals;
+	compare(diff, &diff->totals);
+	*ret_diff = diff;
+	return 0;
+}
+
+static void free_private(struct limpet_diff_private *private)
+{
+	struct name *name = private->names;
+	struct child *child = private->children;
+
+	HASH_CLEAR(hh, private->names);
+	while (name) {
+		struct name *next = name->hh.next;
+
+		free(name);
+		name = next;
+	}
+	HASH_CLEAR(hh, private->children);
+	while (child) {
+		struct child *next = child->hh.next;
+
+		free(child);
+		child = next;
+	}
+	free(private->row_of_node);
+	free(private);
+}
+
+void limpet_diff_free(struct limpet_diff *diff)
+{
+	if (!diff)
+		return;
+	if (diff->private)
+		free_private(diff->private);
+	free(diff->nodes);
+	free(diff->names);
+	free(diff->rows);
+	free(diff);
+}

@@ -1,0 +1,852 @@
+/* What grows: sites, and what is measured of the whole. "Nothing grows" is said only where nothing
+ * that was measured did. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/views/findings_groups.h"
+#include "analyzer/views/findings_work.h"
+#include "analyzer/views/trend.h"
+#include "common/units.h"
+
+#define PARTS LIMPET_FINDINGS_PARTS
+#define HALF 4u
+#define LEAST_BYTES LIMPET_FINDINGS_LEAST_BYTES
+#define LEAST_NS 4000000000ull
+#define GROWING_SHOWN 3u
+/* Of blocks of which nearly none is freed: fewer, or younger, are no evidence. */
+#define LEAST_KEPT_BLOCKS 8u
+#define LEAST_KEPT_NS 10000000000ull
+#define KEPT_PARTS 6u
+#define KEPT_SHOWN 3u
+/* The kernel counts what is resident in steps of its own, for each processor or thread. */
+#define LEAST_RESIDENT (1u << 20)
+#define LEAST_BLOCKS 64u
+#define LEAST_THREADS 0.5
+#define PHRASE 320
+
+_Static_assert(2 * HALF == PARTS, "a half");
+
+enum measure { LIVE, BLOCKS, MAPPED, RESIDENT, THREADS, MEASURES };
+
+struct growth {
+	struct limpet_findings_work *work;
+	struct limpet_trend trends[MEASURES];
+	const char *half; /* words */
+	bool doubtful;    /* too much of what is new may stand for what was there before */
+	bool any;         /* something was said to grow */
+	double all;       /* bytes of growth of all sites */
+	double named;     /* of those that were named */
+};
+
+/* ------------------------------------------------------------------ what was measured */
+
+static bool value_of(const struct limpet_model_point *point, enum measure measure, double *ret)
+{
+	switch (measure) {
+	case LIVE:
+		*ret = (double)point->live_bytes;
+		return true;
+	case BLOCKS:
+		*ret = (double)point->live_allocations;
+		return point->live_allocations != UINT64_MAX;
+	case MAPPED:
+		*ret = (double)point->mapped_bytes;
+		return true;
+	case RESIDENT:
+		*ret = (double)limpet_model_point_rss(point);
+		return point->rss_bytes != 0;
+	case THREADS:
+		*ret = (double)point->threads;
+		return point->threads != 0;
+	case MEASURES:
+		break;
+	}
+	return false;
+}
+
+static double least_of(const struct limpet_model *model, enum measure measure)
+{
+	static const double least[MEASURES] = {[LIVE] = LEAST_BYTES,
+					       [BLOCKS] = LEAST_BLOCKS,
+					       [MAPPED] = LEAST_BYTES,
+					       [RESIDENT] = LEAST_RESIDENT,
+					       [THREADS] = LEAST_THREADS};
+
+	if (measure == RESIDENT && !limpet_model_has_own_part(model))
+		return least[measure] + (double)model->end->agent_memory_bytes;
+	return least[measure];
+}
+
+static int judge(struct growth *growth, enum measure measure)
+{
+	const struct limpet_model *model = growth->work->model;
+	LIMPET_FREE struct limpet_trend_point *points =
+		calloc(model->timeline_count + 1, sizeof(*points));
+	size_t count = 0;
+
+	if (!points)
+		return -ENOMEM;
+	/* What is counted from the capture's start was nothing then. */
+	if (!model->from_ns && measure <= MAPPED)
+		points[count++] = (struct limpet_trend_point){0};
+	for (size_t i = 0; i < model->timeline_count; i++) {
+		points[count].time_ns = model->timeline[i].time_ns;
+		count += value_of(&model->timeline[i], measure, &points[count].value);
+	}
+	if (model->to_ns - model->from_ns >= LEAST_NS)
+		limpet_trend_judge(points, count, model->from_ns, model->to_ns,
+				   least_of(model, measure), &growth->trends[measure]);
+	return 0;
+}
+
+static bool rises(const struct growth *growth, enum measure measure)
+{
+	return growth->trends[measure].shape > LIMPET_TREND_FLAT;
+}
+
+/* ------------------------------------------------------------------ sentences */
+
+static const char *amount(char *ret, enum measure measure, double value)
+{
+	if (measure == BLOCKS || measure == THREADS)
+		return limpet_units_format_count(ret, value > 0 ? (uint64_t)value : 0);
+	return limpet_findings_bytes(ret, value);
+}
+
+/* What it did, without an end. */
+static void tell(const struct growth *growth, enum measure measure, char ret[PHRASE])
+{
+	static const char *const names[MEASURES] = {"Live bytes", "Live blocks", "Mapped bytes",
+						    "RSS", "Threads"};
+	const struct limpet_trend *trend = &growth->trends[measure];
+	const char *s = measure == RESIDENT ? "s" : "", *name = names[measure];
+	const char *their = measure == RESIDENT ? "its" : "their";
+	char by[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT], rate[LIMPET_UNITS_TEXT];
+	char hour[LIMPET_UNITS_TEXT], swing[LIMPET_UNITS_TEXT], at[LIMPET_UNITS_TEXT];
+	const double per_second = 2 * trend->grew / growth->work->seconds;
+
+	amount(by, measure, trend->grew);
+	amount(to, measure, trend->last);
+	amount(rate, measure, per_second);
+	amount(hour, measure, 3600 * per_second);
+	amount(swing, measure, trend->swing);
+	limpet_units_format_duration(at, trend->at_ns);
+	switch (trend->shape) {
+	case LIMPET_TREND_STEADY:
+		if (measure == THREADS || measure == BLOCKS)
+			snprintf(ret, PHRASE, "%s grow all the time, by %s %s, to %s", name, by,
+				 growth->half, to);
+		else
+			snprintf(ret, PHRASE,
+				 "%s grow%s all the time, by %s/s (%s an hour) %s, to %s", name, s,
+				 rate, hour, growth->half, to);
+		break;
+	case LIMPET_TREND_SLOWING:
+		snprintf(ret, PHRASE, "%s rose by %s %s, to %s, after %s in the first", name, by,
+			 growth->half, to, amount(rate, measure, trend->middle - trend->first));
+		break;
+	case LIMPET_TREND_LATE:
+		snprintf(ret, PHRASE, "%s grow%s since %s, by %s, to %s", name, s, at, by, to);
+		break;
+	case LIMPET_TREND_ONCE:
+		snprintf(ret, PHRASE, "%s rose by %s at %s, to %s", name, by, at, to);
+		break;
+	case LIMPET_TREND_STEPS:
+		snprintf(ret, PHRASE, "%s rose in steps, by %s %s, to %s", name, by, growth->half,
+			 to);
+		break;
+	case LIMPET_TREND_SWINGS:
+		snprintf(ret, PHRASE,
+			 "%s swing%s by up to %s, and %s lowest points rose by %s %s, to %s", name,
+			 s, swing, their, by, growth->half, to);
+		break;
+	case LIMPET_TREND_HIGHER:
+		snprintf(ret, PHRASE,
+			 "%s swing%s by up to %s, and ended %s above the highest before, at %s",
+			 name, s, swing, by, to);
+		break;
+	case LIMPET_TREND_UNCLEAR:
+		snprintf(ret, PHRASE,
+			 "%s swing%s by up to %s, and rose by %s %s, to %s (a longer capture tells "
+			 "whether %s grow%s)",
+			 name, s, swing, by, growth->half, to, measure == RESIDENT ? "it" : "they",
+			 s);
+		break;
+	case LIMPET_TREND_FLAT:
+	case LIMPET_TREND_UNKNOWN:
+		snprintf(ret, PHRASE, "%s did not grow", name);
+		break;
+	}
+}
+
+static struct limpet_findings_entry whole(const struct growth *growth,
+					  enum limpet_findings_kind kind, enum measure measure)
+{
+	const double grew = growth->trends[measure].grew;
+
+	return (struct limpet_findings_entry){.kind = kind,
+					      .bytes = grew > 0 ? (uint64_t)grew : 0,
+					      .share = -1,
+					      .per_second = 2 * grew / growth->work->seconds};
+}
+
+/* ------------------------------------------------------------------ sites that grow all the time
+ */
+
+static double late_growth(const struct limpet_findings_group *group)
+{
+	return limpet_findings_sum(group->growth, HALF, PARTS);
+}
+
+/* Goes on growing: not only while it filled up, nor once, nor until it is emptied again, as it was
+ * before. */
+static bool grows(const double *growth)
+{
+	const double first = limpet_findings_sum(growth, 0, HALF);
+	const double second = limpet_findings_sum(growth, HALF, PARTS);
+	unsigned up = 0;
+
+	for (unsigned i = 0; i < HALF; i++)
+		if (growth[i] < -second / 4)
+			return false;
+	for (unsigned i = HALF; i < PARTS; i++)
+		up += growth[i] > second / PARTS / 4;
+	return second >= LEAST_BYTES && second >= first / 2 && up >= HALF - 1 &&
+	       limpet_findings_sum(growth, PARTS - PARTS / 4, PARTS) >= second / 4;
+}
+
+static int compare_growth(const void *a, const void *b)
+{
+	const struct limpet_findings_group *const *x = a, *const *y = b;
+	const double p = late_growth(*x), q = late_growth(*y);
+
+	return p > q ? -1 : p < q;
+}
+
+/* Freed, or lost from sight: what the collector had no room for counts as neither. */
+static uint64_t gone_of(const struct limpet_model_site *figures)
+{
+	return figures->allocations > figures->live_allocations
+		       ? figures->allocations - figures->live_allocations
+		       : 0;
+}
+
+/* How much of it was freed, as a part of a sentence. */
+static void tell_freed(const struct growth *growth, const struct limpet_findings_group *group,
+		       char *ret, size_t room)
+{
+	const struct limpet_model_site *figures = &group->figures;
+	char blocks[LIMPET_UNITS_TEXT];
+
+	if (growth->work->model->windowed)
+		snprintf(ret, room, "%s of its blocks are live",
+			 limpet_units_format_count(blocks, figures->live_allocations));
+	else if (figures->frees < gone_of(figures))
+		snprintf(ret, room, "%s of its blocks are known to be live",
+			 limpet_units_format_count(blocks, figures->live_allocations));
+	else if (figures->frees)
+		snprintf(ret, room, "%.1f %% of its %s blocks were freed",
+			 100.0 * (double)figures->frees / (double)figures->allocations,
+			 limpet_units_format_count(blocks, figures->allocations));
+	else
+		snprintf(ret, room, "none of its %s blocks was ever freed",
+			 limpet_units_format_count(blocks, figures->allocations));
+}
+
+static int say_growing(struct growth *growth, const struct limpet_findings_group *group)
+{
+	struct limpet_findings_work *work = growth->work;
+	const double bytes = late_growth(group), all = growth->all;
+	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_GROWS,
+						.bytes = (uint64_t)bytes,
+						.share = -1,
+						.per_second = 2 * bytes / work->seconds};
+	char rate[LIMPET_UNITS_TEXT], hour[LIMPET_UNITS_TEXT], now[LIMPET_UNITS_TEXT], freed[128];
+	LIMPET_FREE char *name = NULL;
+	int code = limpet_findings_name(work, group->figures.node, &finding, &name);
+
+	if (code < 0)
+		return code;
+	if (all > 0)
+		finding.share = bytes / all < 1 ? bytes / all : 1;
+	tell_freed(growth, group, freed, sizeof(freed));
+	code = limpet_findings_add(
+		work, &finding, "%s grows all the time, by %s/s (%s an hour) %s, to %s: %s%s.",
+		name, limpet_findings_bytes(rate, finding.per_second),
+		limpet_findings_bytes(hour, 3600 * finding.per_second), growth->half,
+		limpet_findings_bytes(now, (double)group->figures.live_bytes), freed,
+		growth->doubtful ? ", and they may replace older ones that were"
+		: growth->trends[LIVE].shape == LIMPET_TREND_FLAT
+			? "; live bytes as a whole stand still"
+			: "");
+	if (code < 0)
+		limpet_findings_forget_names(&finding);
+	growth->named += bytes;
+	growth->any = true;
+	return code;
+}
+
+/* Those that are not named one by one. */
+static int say_others(struct growth *growth, const struct limpet_findings_group *const *list,
+		      size_t count)
+{
+	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_GROWS, .share = -1};
+	char rate[LIMPET_UNITS_TEXT];
+	double bytes = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += late_growth(list[i]);
+	growth->named += bytes;
+	finding.bytes = (uint64_t)bytes;
+	finding.per_second = 2 * bytes / growth->work->seconds;
+	return limpet_findings_add(growth->work, &finding,
+				   "%zu more function%s grow%s all the time, by %s/s%s %s.", count,
+				   count == 1 ? "" : "s", count == 1 ? "s" : "",
+				   limpet_findings_bytes(rate, finding.per_second),
+				   count == 1 ? "" : " together", growth->half);
+}
+
+static bool is_growing(const struct limpet_findings_group *group)
+{
+	return group->figures.allocations >= LEAST_KEPT_BLOCKS && grows(group->growth);
+}
+
+static int find_sites(struct growth *growth)
+{
+	struct limpet_findings_work *work = growth->work;
+	LIMPET_FREE const struct limpet_findings_group **list =
+		calloc(work->count + 1, sizeof(*list));
+	size_t count = 0;
+	int code = 0;
+
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->count; i++) {
+		growth->all += late_growth(&work->groups[i]);
+		if (is_growing(&work->groups[i]))
+			list[count++] = &work->groups[i];
+	}
+	qsort(list, count, sizeof(*list), compare_growth);
+	for (size_t i = 0; i < count && i < GROWING_SHOWN && code == 0; i++)
+		code = say_growing(growth, list[i]);
+	if (code == 0 && count > GROWING_SHOWN)
+		code = say_others(growth, list + GROWING_SHOWN, count - GROWING_SHOWN);
+	return code;
+}
+
+/* ------------------------------------------------------------------ blocks that nobody frees */
+
+static uint64_t age_of(const struct growth *growth, const struct limpet_findings_group *group)
+{
+	const uint64_t to_ns = growth->work->model->to_ns;
+
+	return group->first_ns < to_ns ? to_ns - group->first_ns : 0;
+}
+
+/* By their lives, whatever their size: blocks go on coming, and hardly any goes. */
+static bool is_kept(const struct growth *growth, const struct limpet_findings_group *group)
+{
+	const struct limpet_model_site *figures = &group->figures;
+	unsigned parts = 0, late = 0;
+
+	if (figures->allocations < LEAST_KEPT_BLOCKS ||
+	    (growth->work->model->windowed ? figures->frees : gone_of(figures)) >
+		    figures->allocations / 10 ||
+	    figures->live_allocations < LEAST_KEPT_BLOCKS || age_of(growth, group) < LEAST_KEPT_NS)
+		return false;
+	for (unsigned i = 0; i < PARTS; i++) {
+		parts += group->blocks[i] > 0;
+		late += i >= HALF && group->blocks[i] > 0;
+	}
+	return parts >= KEPT_PARTS && late >= HALF - 1;
+}
+
+static int compare_live(const void *a, const void *b)
+{
+	const struct limpet_findings_group *const *x = a, *const *y = b;
+	const uint64_t p = (*x)->figures.live_bytes, q = (*y)->figures.live_bytes;
+
+	return p > q ? -1 : p < q;
+}
+
+static int say_kept(struct growth *growth, const struct limpet_findings_group *group)
+{
+	struct limpet_findings_work *work = growth->work;
+	const struct limpet_model_site *figures = &group->figures;
+	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_NEVER_FREED,
+						.bytes = figures->live_bytes,
+						.share = -1,
+						.per_second =
+							2 * late_growth(group) / work->seconds};
+	char live[LIMPET_UNITS_TEXT], all[LIMPET_UNITS_TEXT], age[LIMPET_UNITS_TEXT];
+	char bytes[LIMPET_UNITS_TEXT];
+	LIMPET_FREE char *name = NULL;
+	int code = limpet_findings_name(work, figures->node, &finding, &name);
+
+	if (code < 0)
+		return code;
+	limpet_units_format_duration(age, age_of(growth, group));
+	code = limpet_findings_add(
+		work, &finding,
+		"%s: %s%s of %s blocks alive, %s; the first came %s before the end, and more "
+		"come%s.",
+		name, work->model->windowed ? "of the window's " : "",
+		limpet_units_format_count(all, work->model->windowed
+						       ? figures->allocations - figures->frees
+						       : figures->live_allocations),
+		limpet_units_format_count(live, figures->allocations),
+		limpet_findings_bytes(bytes, (double)finding.bytes), age,
+		growth->doubtful ? ", and may replace older ones that were freed"
+				 : " all the time");
+	if (code < 0)
+		limpet_findings_forget_names(&finding);
+	growth->any = true;
+	growth->named += late_growth(group);
+	return code;
+}
+
+static int say_others_kept(struct growth *growth, const struct limpet_findings_group *const *list,
+			   size_t count)
+{
+	struct limpet_findings_entry finding = {
+		.kind = LIMPET_FINDINGS_NEVER_FREED, .share = -1, .per_second = -1};
+	char bytes[LIMPET_UNITS_TEXT], blocks[LIMPET_UNITS_TEXT];
+	uint64_t alive = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		finding.bytes += list[i]->figures.live_bytes;
+		alive += list[i]->figures.live_allocations;
+		growth->named += late_growth(list[i]);
+	}
+	return limpet_findings_add(
+		growth->work, &finding,
+		"Of %zu more functions hardly any block is freed: %s are alive, %s.", count,
+		limpet_units_format_count(blocks, alive),
+		limpet_findings_bytes(bytes, (double)finding.bytes));
+}
+
+static int find_kept(struct growth *growth)
+{
+	struct limpet_findings_work *work = growth->work;
+	LIMPET_FREE const struct limpet_findings_group **list =
+		calloc(work->count + 1, sizeof(*list));
+	size_t count = 0, named;
+	int code = 0;
+
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->count; i++)
+		if (is_kept(growth, &work->groups[i]) &&
+		    (growth->doubtful || !is_growing(&work->groups[i])))
+			list[count++] = &work->groups[i];
+	qsort(list, count, sizeof(*list), compare_live);
+	named = count <= KEPT_SHOWN ? count : KEPT_SHOWN - 1;
+	for (size_t i = 0; i < named && code == 0; i++)
+		code = say_kept(growth, list[i]);
+	if (code == 0 && count > named)
+		code = say_others_kept(growth, list + named, count - named);
+	return code;
+}
+
+/* ------------------------------------------------------------------ the heap as a whole */
+
+static int say_turnover(struct growth *growth)
+{
+	const struct limpet_model_totals *totals = &growth->work->model->totals;
+	const struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_TURNOVER, LIVE);
+	char live[LIMPET_UNITS_TEXT], older[LIMPET_UNITS_TEXT + 16];
+
+	growth->any = true;
+	if (totals->foreign_freed_bytes)
+		limpet_findings_bytes(older, (double)totals->foreign_freed_bytes);
+	else
+		limpet_units_format_count(older, totals->foreign_frees);
+	return limpet_findings_add(
+		growth->work, &finding,
+		"Live bytes grow, to %s since the capture began, but %s of older blocks were "
+		"freed meanwhile: these may be replaced. A longer capture tells.",
+		limpet_findings_bytes(live, (double)totals->live_bytes), older);
+}
+
+static const struct limpet_findings_group *most_of(const struct growth *growth, bool blocks,
+						   double *ret_most, size_t *ret_count)
+{
+	const struct limpet_findings_work *work = growth->work;
+	const struct limpet_findings_group *most = NULL;
+
+	*ret_most = 0;
+	*ret_count = 0;
+	for (size_t i = 0; i < work->count; i++) {
+		const struct limpet_findings_group *group = &work->groups[i];
+		double grew =
+			limpet_findings_sum(blocks ? group->blocks : group->growth, HALF, PARTS);
+
+		*ret_count += grew > 0;
+		if (grew <= *ret_most)
+			continue;
+		*ret_most = grew;
+		most = group;
+	}
+	return most;
+}
+
+/* A rise that no site was named for: all at once, at the end, in steps, or under many sites. */
+static int say_rose(struct growth *growth, enum measure measure)
+{
+	struct limpet_findings_work *work = growth->work;
+	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_ROSE, measure);
+	const struct limpet_findings_group *most = NULL;
+	char phrase[PHRASE], figure[LIMPET_UNITS_TEXT];
+	LIMPET_FREE char *name = NULL;
+	double grew = 0;
+	size_t count = 0;
+	int code;
+
+	if (work->in_parts)
+		most = most_of(growth, measure == BLOCKS, &grew, &count);
+	if (measure == BLOCKS)
+		finding.bytes = 0;
+	growth->any = true;
+	tell(growth, measure, phrase);
+	if (!most)
+		return limpet_findings_add(work, &finding, "%s.", phrase);
+	code = limpet_findings_name(work, most->figures.node, &finding, &name);
+	if (code < 0)
+		return code;
+	amount(figure, measure, grew);
+	code = count == 1
+		       ? limpet_findings_add(work, &finding, "%s: all under %s.", phrase, name)
+		       : limpet_findings_add(work, &finding,
+					     "%s: of %zu functions that grew %s grew most, by %s.",
+					     phrase, count, name, figure);
+	if (code < 0)
+		limpet_findings_forget_names(&finding);
+	return code;
+}
+
+static int find_heap(struct growth *growth)
+{
+	const bool rose = rises(growth, LIVE);
+	int code = 0;
+
+	if (growth->doubtful && rose)
+		code = say_turnover(growth);
+	else if (growth->work->in_parts)
+		code = find_sites(growth);
+	if (code == 0 && growth->work->in_parts)
+		code = find_kept(growth);
+	if (code < 0)
+		return code;
+	if (rose && !growth->doubtful && growth->named < growth->trends[LIVE].grew / 2)
+		return say_rose(growth, LIVE);
+	if (!rose && !growth->any && rises(growth, BLOCKS))
+		return say_rose(growth, BLOCKS);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ beyond the heap */
+
+/* The label with the most that is still mapped; 0: none. */
+static int largest_map(const struct limpet_findings_work *work, uint32_t *ret_node,
+		       uint64_t *ret_bytes)
+{
+	const struct limpet_model *model = work->model;
+	LIMPET_FREE struct limpet_model_map_site *sums =
+		calloc(model->map_count + 1, sizeof(*sums));
+	struct limpet_findings_groups *groups;
+	int code = sums ? limpet_findings_groups_new(work->view->locations, &groups) : -ENOMEM;
+
+	*ret_node = 0;
+	*ret_bytes = 0;
+	if (code < 0)
+		return code;
+	for (size_t i = 0; i < model->map_count && code == 0; i++) {
+		const struct limpet_model_map_site *site = &model->maps[i];
+		uint32_t at;
+
+		code = limpet_findings_groups_find(groups, site->node, &at);
+		if (code < 0)
+			break;
+		sums[at].node = sums[at].mmaps ? sums[at].node : site->node;
+		sums[at].mmaps += site->mmaps;
+		sums[at].mapped_bytes += site->mapped_bytes;
+		if (sums[at].mapped_bytes > *ret_bytes) {
+			*ret_bytes = sums[at].mapped_bytes;
+			*ret_node = sums[at].node;
+		}
+	}
+	limpet_findings_groups_free(groups);
+	return code;
+}
+
+static int find_mappings(struct growth *growth)
+{
+	struct limpet_findings_work *work = growth->work;
+	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_MAPS, MAPPED);
+	char phrase[PHRASE], bytes[LIMPET_UNITS_TEXT];
+	LIMPET_FREE char *name = NULL;
+	uint64_t most;
+	uint32_t node;
+	int code;
+
+	if (!rises(growth, MAPPED))
+		return 0;
+	growth->any = true;
+	tell(growth, MAPPED, phrase);
+	code = largest_map(work, &node, &most);
+	if (code < 0)
+		return code;
+	if (!node)
+		return limpet_findings_add(work, &finding, "%s, by mmap.", phrase);
+	code = limpet_findings_name(work, node, &finding, &name);
+	if (code < 0)
+		return code;
+	code = limpet_findings_add(work, &finding, "%s, by mmap: most of it under %s, %s.", phrase,
+				   name, limpet_findings_bytes(bytes, (double)most));
+	if (code < 0)
+		limpet_findings_forget_names(&finding);
+	return code;
+}
+
+static double gain(const struct growth *growth, enum measure measure)
+{
+	const double grew = growth->trends[measure].last - growth->trends[measure].middle;
+
+	return grew > 0 ? grew : 0;
+}
+
+static int find_resident(struct growth *growth)
+{
+	struct limpet_findings_work *work = growth->work;
+	const struct limpet_model *model = work->model;
+	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_RESIDENT, RESIDENT);
+	const double live = gain(growth, LIVE), mapped = gain(growth, MAPPED);
+	char phrase[PHRASE], heap[LIMPET_UNITS_TEXT], maps[LIMPET_UNITS_TEXT];
+	char rest[LIMPET_UNITS_TEXT];
+	double beyond;
+
+	if (!rises(growth, RESIDENT))
+		return 0;
+	beyond = growth->trends[RESIDENT].grew - live - mapped;
+	/* What explains it has a sentence of its own. */
+	if (growth->any &&
+	    (beyond <= least_of(model, RESIDENT) || beyond <= growth->trends[RESIDENT].grew / 10))
+		return 0;
+	growth->any = work->resident_said = true;
+	finding.bytes = beyond > 0 ? (uint64_t)beyond : 0;
+	tell(growth, RESIDENT, phrase);
+	return limpet_findings_add(
+		work, &finding,
+		"%s%s; live bytes grew by %s meanwhile and mappings by %s. %s more is "
+		"memory that was touched late, is kept by the allocator, or is of nobody that "
+		"limpet follows.",
+		phrase, limpet_model_has_own_part(model) ? ", without limpet's own" : "",
+		limpet_findings_bytes(heap, live), limpet_findings_bytes(maps, mapped),
+		limpet_findings_bytes(rest, beyond));
+}
+
+static int find_threads(struct growth *growth)
+{
+	const struct limpet_findings_entry finding = {
+		.kind = LIMPET_FINDINGS_THREADS,
+		.share = -1,
+		.per_second = 2 * growth->trends[THREADS].grew / growth->work->seconds};
+	char phrase[PHRASE];
+
+	if (!rises(growth, THREADS))
+		return 0;
+	growth->any = true;
+	tell(growth, THREADS, phrase);
+	return limpet_findings_add(growth->work, &finding,
+				   "%s: each has a stack, which is no call of the program's.",
+				   phrase);
+}
+
+/* ------------------------------------------------------------------ nothing grows */
+
+static void say_change(FILE *file, const struct growth *growth, enum measure measure,
+		       const char *before)
+{
+	const struct limpet_trend *trend = &growth->trends[measure];
+	const double change = trend->last - trend->middle;
+	char by[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
+
+	if (trend->swing > 2 * least_of(growth->work->model, measure) && trend->swing > change) {
+		fprintf(file, "%s go%s up and down by up to %s, to %s", before,
+			measure == RESIDENT ? "es" : "", amount(by, measure, trend->swing),
+			amount(to, measure, trend->last));
+		return;
+	}
+	fprintf(file, "%s %s by %s, to %s", before, change < 0 ? "fell" : "rose",
+		amount(by, measure, change < 0 ? -change : change),
+		amount(to, measure, trend->last));
+}
+
+/* A program that frees everything as it ends may well have grown until then. */
+static bool tidied_up(const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+
+	return model->end->end == LIMPET_END_TARGET_EXIT &&
+	       totals->peak_ns > model->duration_ns / 2 &&
+	       totals->live_bytes < totals->peak_bytes / 2;
+}
+
+static int say_steady(struct growth *growth)
+{
+	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_STEADY, LIVE);
+	const struct limpet_trend *trends = growth->trends;
+	LIMPET_FREE char *text = NULL;
+	char count[LIMPET_UNITS_TEXT];
+	size_t bytes;
+	FILE *file = open_memstream(&text, &bytes);
+
+	if (!file)
+		return -ENOMEM;
+	finding.bytes = 0;
+	fprintf(file, "Nothing grows: %s", growth->half);
+	say_change(file, growth, LIVE, " live bytes");
+	if (trends[BLOCKS].shape)
+		fprintf(file, " in %s block%s",
+			limpet_units_format_count(count, (uint64_t)trends[BLOCKS].last),
+			trends[BLOCKS].last == 1 ? "" : "s");
+	if (growth->work->model->totals.mmaps || trends[MAPPED].last > 0)
+		say_change(file, growth, MAPPED, "; mappings");
+	if (trends[RESIDENT].shape)
+		say_change(file, growth, RESIDENT, "; RSS");
+	if (trends[THREADS].shape)
+		fprintf(file, "; %s thread%s",
+			limpet_units_format_count(count, (uint64_t)trends[THREADS].last),
+			trends[THREADS].last == 1 ? "" : "s");
+	if (!trends[RESIDENT].shape || !trends[THREADS].shape)
+		fprintf(file, "; %s%s%s not measured", trends[RESIDENT].shape ? "" : "RSS",
+			!trends[RESIDENT].shape && !trends[THREADS].shape ? " and threads were"
+			: trends[RESIDENT].shape                          ? "threads were"
+									  : " was",
+			"");
+	if (fclose(file))
+		return -ENOMEM;
+	return limpet_findings_add(growth->work, &finding, "%s.", text);
+}
+
+/* What was lost may have grown by more than what would be told. */
+static bool hides_growth(const struct limpet_model *model)
+{
+	const struct limpet_model_missing *missing = &model->missing;
+	const uint64_t lost = limpet_findings_lost_calls(model);
+
+	return lost > missing->dropped.frees + LEAST_BLOCKS ||
+	       missing->untracked_allocations > LEAST_BLOCKS ||
+	       missing->dropped.allocated_bytes + missing->untracked_bytes > LEAST_BYTES;
+}
+
+static int say_hidden(struct growth *growth)
+{
+	const struct limpet_findings_entry finding = {
+		.kind = LIMPET_FINDINGS_UNJUDGED, .share = -1, .per_second = -1, .qualified = true};
+
+	return limpet_findings_add(growth->work, &finding,
+				   "Nothing that was recorded grows; whether what was not recorded "
+				   "does is not to be told.");
+}
+
+/* Why nothing is said of the heap. */
+static int say_unjudged(struct growth *growth)
+{
+	const struct limpet_model *model = growth->work->model;
+	const struct limpet_findings_entry finding = {
+		.kind = LIMPET_FINDINGS_UNJUDGED, .share = -1, .per_second = -1};
+	char length[LIMPET_UNITS_TEXT];
+
+	if (model->to_ns - model->from_ns < LEAST_NS)
+		return limpet_findings_add(
+			growth->work, &finding,
+			"What grows is not to be told from %s: that takes 4s at least.",
+			limpet_units_format_duration(length, model->to_ns - model->from_ns));
+	return limpet_findings_add(growth->work, &finding, "%s",
+				   model->sample_bytes
+					   ? "Which sites grow is not to be told from samples."
+					   : "Which sites grow is not to be told: too little is "
+					     "known of what came when.");
+}
+
+static int say_idle(struct growth *growth)
+{
+	const struct limpet_model *model = growth->work->model;
+	const struct limpet_findings_entry finding = {
+		.kind = LIMPET_FINDINGS_IDLE,
+		.share = -1,
+		.per_second = -1,
+		.qualified = limpet_findings_lost_calls(model) != 0};
+	char length[LIMPET_UNITS_TEXT], lost[LIMPET_UNITS_TEXT];
+
+	limpet_units_format_duration(length, model->to_ns - model->from_ns);
+	if (limpet_findings_lost_calls(model))
+		return limpet_findings_add(
+			growth->work, &finding,
+			"No call was recorded in %s, but %s call%s of the capture %s lost.", length,
+			limpet_units_format_count(lost, limpet_findings_lost_calls(model)),
+			limpet_findings_lost_calls(model) == 1 ? "" : "s",
+			limpet_findings_lost_calls(model) == 1 ? "was" : "were");
+	if (model->end->end == LIMPET_END_TARGET_EXIT)
+		return limpet_findings_add(growth->work, &finding,
+					   "No call was seen in the %s until the program ended.",
+					   length);
+	return limpet_findings_add(
+		growth->work, &finding,
+		"No call was seen in %s: the program was at rest, or gets its memory from where "
+		"limpet does not look.",
+		length);
+}
+
+/* ------------------------------------------------------------------ all */
+
+static bool is_doubtful(const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_model_missing *missing = &model->missing;
+	const double grew = totals->growth_bytes > 0 ? (double)totals->growth_bytes : 0;
+
+	/* They may all be of blocks that came during the capture, and were not recorded. */
+	if (totals->foreign_frees <= missing->dropped.allocations + missing->untracked_allocations)
+		return false;
+	/* Where nobody knows how large they were, how many. */
+	if (totals->foreign_frees && !totals->foreign_freed_bytes)
+		return totals->foreign_frees > totals->live_allocations / 2;
+	return (double)totals->foreign_freed_bytes > grew / 2;
+}
+
+int limpet_findings_find_growing(struct limpet_findings_work *work)
+{
+	const struct limpet_model *model = work->model;
+	struct growth growth = {.work = work,
+				.half = model->windowed ? "in the second half of the window"
+							: "in the second half",
+				.doubtful = is_doubtful(model)};
+	bool heap;
+	int code = 0;
+
+	for (unsigned i = 0; i < MEASURES && code == 0; i++)
+		code = judge(&growth, (enum measure)i);
+	heap = growth.trends[LIVE].shape && !model->sample_bytes;
+	if (code == 0 && !model->totals.events)
+		code = say_idle(&growth);
+	if (code == 0 && heap)
+		code = find_heap(&growth);
+	if (code == 0)
+		code = find_mappings(&growth);
+	if (code == 0)
+		code = find_threads(&growth);
+	if (code == 0)
+		code = find_resident(&growth);
+	if (code < 0)
+		return code;
+	if (!heap || !work->in_parts)
+		return model->totals.events ? say_unjudged(&growth) : 0;
+	if (growth.any || tidied_up(model) || limpet_model_unfollowed(model).grows)
+		return 0;
+	return hides_growth(model) ? say_hidden(&growth) : say_steady(&growth);
+}

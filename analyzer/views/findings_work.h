@@ -1,0 +1,66 @@
+/* What the makers of findings share. Internal to them. */
+#ifndef LIMPET_ANALYZER_VIEWS_FINDINGS_WORK_H
+#define LIMPET_ANALYZER_VIEWS_FINDINGS_WORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzer/views/findings.h"
+
+#define LIMPET_FINDINGS_PARTS 8u
+/* Less is not worth a sentence. */
+#define LIMPET_FINDINGS_LEAST_BYTES (64u << 10)
+
+/* All stacks under one label. */
+struct limpet_findings_group {
+	struct limpet_model_site figures; /* sums; `node`: the stack with the largest share */
+	int64_t largest;
+	size_t stacks;
+	double growth[LIMPET_FINDINGS_PARTS]; /* bytes, in each eighth of the time */
+	double blocks[LIMPET_FINDINGS_PARTS]; /* the same, in blocks */
+	uint64_t first_ns; /* its first block came no later; UINT64_MAX: not known */
+};
+
+struct limpet_findings_work {
+	const struct limpet_view *view;
+	const struct limpet_model *model;
+	const struct limpet_history *history;
+	struct limpet_findings *findings;
+	struct limpet_findings_group *groups;
+	size_t count;
+	double seconds;     /* of the window */
+	bool in_parts;      /* it is long enough, and its course by site is known */
+	bool resident_said; /* that resident memory grew */
+};
+
+static inline double limpet_findings_sum(const double *growth, unsigned from, unsigned to)
+{
+	double all = 0;
+
+	for (unsigned i = from; i < to; i++)
+		all += growth[i];
+	return all;
+}
+
+/* `finding` is copied; its function and caller, and the sentence, belong to the list. -ENOMEM: they
+ * are the caller's. */
+int limpet_findings_add(struct limpet_findings_work *work,
+			const struct limpet_findings_entry *finding, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Fills in who it is about. *ret_label is malloc'ed. After a failure nothing is left. */
+int limpet_findings_name(const struct limpet_findings_work *work, uint32_t node,
+			 struct limpet_findings_entry *finding, char **ret_label);
+void limpet_findings_forget_names(struct limpet_findings_entry *finding);
+/* Negative bytes are none. */
+const char *limpet_findings_bytes(char *ret, double bytes);
+
+/* Says of each finding how far off it may be: findings_losses.c. */
+int limpet_findings_qualify(struct limpet_findings_work *work);
+/* Calls that were seen, and are not in the trace. */
+uint64_t limpet_findings_lost_calls(const struct limpet_model *model);
+
+/* Who grows, what else grows, or that nothing does: findings_growth.c. */
+int limpet_findings_find_growing(struct limpet_findings_work *work);
+
+#endif

@@ -1,0 +1,285 @@
+#include "analyzer/views/heap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ what a filter leaves */
+
+/* Sites of the model less those that are not kept; of a replay, with its figures. */
+static void keep_sites(struct limpet_heap *heap, bool from_replay)
+{
+	struct limpet_model *model = heap->model;
+	struct limpet_model_estimates all = {0};
+	size_t kept = 0, at = 0;
+
+	for (size_t i = 0; i < model->site_count; i++) {
+		const struct limpet_replay *replay = heap->replay;
+
+		if (!heap->kept[model->sites[i].node])
+			continue;
+		if (from_replay) {
+			while (at < replay->site_count &&
+			       replay->sites[at].figures.node < model->sites[i].node)
+				at++;
+			if (at == replay->site_count ||
+			    replay->sites[at].figures.node != model->sites[i].node)
+				continue;
+			model->sites[kept++] = replay->sites[at].figures;
+			continue;
+		}
+		if (model->site_estimates) {
+			limpet_model_estimates_join(&all, &model->site_estimates[i]);
+			model->site_estimates[kept] = model->site_estimates[i];
+		}
+		model->sites[kept++] = model->sites[i];
+	}
+	model->site_count = kept;
+	model->estimates = all;
+}
+
+/* The same of mappings. */
+static void keep_maps(struct limpet_heap *heap, bool from_replay)
+{
+	struct limpet_model *model = heap->model;
+	struct limpet_model_totals *totals = &model->totals;
+	size_t kept = 0;
+
+	if (from_replay) {
+		free(model->maps);
+		model->map_count = heap->replay->map_count;
+		model->maps = LIMPET_TAKE(heap->replay->maps);
+	}
+	totals->mmaps = totals->mmap_bytes = totals->unmapped_bytes = totals->mapped_bytes = 0;
+	totals->munmaps = totals->foreign_unmapped_bytes = 0;
+	for (size_t i = 0; i < model->map_count; i++) {
+		if (!heap->kept[model->maps[i].node])
+			continue;
+		totals->mmaps += model->maps[i].mmaps;
+		totals->mmap_bytes += model->maps[i].mmap_bytes;
+		totals->unmapped_bytes += model->maps[i].unmapped_bytes;
+		totals->mapped_bytes += model->maps[i].mapped_bytes;
+		model->maps[kept++] = model->maps[i];
+	}
+	model->map_count = kept;
+}
+
+static void keep_totals(struct limpet_heap *heap)
+{
+	const struct limpet_model_site *sums = &heap->view.totals;
+	struct limpet_model_totals *totals = &heap->model->totals;
+
+	totals->allocations = sums->allocations;
+	totals->allocated_bytes = sums->allocated_bytes;
+	totals->frees = sums->frees;
+	totals->freed_bytes = sums->freed_bytes;
+	totals->temporary_allocations = sums->temporary_allocations;
+	totals->live_allocations = sums->live_allocations;
+	totals->live_bytes = sums->live_bytes;
+	totals->growth_bytes = sums->growth_bytes;
+	totals->peak_bytes = sums->peak_bytes;
+	totals->foreign_frees = totals->foreign_freed_bytes = totals->inferred_frees = 0;
+	totals->untracked_allocations = totals->untracked_bytes = 0;
+	totals->events = totals->allocations + totals->frees + totals->mmaps;
+	limpet_model_bound_again(heap->model);
+}
+
+/* Sizes, and what lived when; memory as the kernel counts it stays. */
+static void keep_series(struct limpet_heap *heap)
+{
+	struct limpet_model *model = heap->model;
+	const struct limpet_replay *replay = heap->replay;
+	uint64_t allocations = 0;
+
+	memcpy(model->sizes, replay->sizes, replay->size_count * sizeof(*model->sizes));
+	model->size_count = replay->size_count;
+	for (size_t i = 0; i < model->timeline_count && i < replay->moment_count; i++) {
+		allocations += replay->moments[i].allocations;
+		model->timeline[i].live_bytes = replay->moments[i].last_bytes;
+		model->timeline[i].allocations = allocations;
+	}
+}
+
+/* `before` less what is left. */
+static struct limpet_model_site difference(const struct limpet_model_site *before,
+					   const struct limpet_model_site *left)
+{
+	return (struct limpet_model_site){
+		.allocations = before->allocations - left->allocations,
+		.allocated_bytes = before->allocated_bytes - left->allocated_bytes,
+		.frees = before->frees - left->frees,
+		.freed_bytes = before->freed_bytes - left->freed_bytes,
+		.temporary_allocations =
+			before->temporary_allocations - left->temporary_allocations,
+		.live_allocations = before->live_allocations - left->live_allocations,
+		.live_bytes = before->live_bytes - left->live_bytes,
+		.peak_allocations = before->peak_allocations - left->peak_allocations,
+		.peak_bytes = before->peak_bytes - left->peak_bytes,
+		.growth_bytes = before->growth_bytes - left->growth_bytes,
+	};
+}
+
+/* ------------------------------------------------------------------ replaying */
+
+/* At the points of the timeline, whose figures then are those of what is kept; or equal parts. */
+static int choose_ends(const struct limpet_heap *heap, size_t moments, uint64_t **ret_ends,
+		       size_t *ret_count)
+{
+	const struct limpet_model *model = heap->model;
+	size_t count = moments ? moments : model->timeline_count;
+	uint64_t *ends = calloc(count + 1, sizeof(*ends));
+	uint64_t length = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
+
+	if (!ends)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		if (moments)
+			ends[i] = model->from_ns +
+				  (uint64_t)((double)length * (double)(i + 1) / (double)count);
+		else /* what happened at a point's time is in it */
+			ends[i] = model->timeline[i].time_ns + 1;
+	}
+	*ret_ends = ends;
+	*ret_count = count;
+	return 0;
+}
+
+static int replay(struct limpet_heap *heap, const struct limpet_heap_options *options, bool series,
+		  struct limpet_replay **ret_replay)
+{
+	LIMPET_FREE uint64_t *ends = NULL;
+	struct limpet_replay_options replay_options = {.kept = heap->kept,
+						       .filter = options->filter,
+						       .progress = options->progress,
+						       .context = options->context};
+	int code =
+		choose_ends(heap, series ? 0 : options->moments, &ends, &replay_options.end_count);
+
+	if (code < 0)
+		return code;
+	replay_options.ends = ends;
+	return limpet_replay_new(heap->reader, heap->model, &replay_options, ret_replay);
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+/* A replay would tell of another time than the sums do. */
+static bool is_partly_summed(const struct limpet_model *model)
+{
+	return model->given_up_ns && model->from_ns <= model->given_up_ns;
+}
+
+static bool needs_replay(const struct limpet_heap_options *options)
+{
+	return options->replay || (options->filter && limpet_filter_has_threads(options->filter));
+}
+
+static int build_model(struct limpet_heap *heap, const struct limpet_heap_options *options,
+		       struct limpet_err *err)
+{
+	struct limpet_model_options window = {.from_ns = options->from_ns, .to_ns = options->to_ns};
+	int code = limpet_model_build(heap->reader, &window, &heap->model, err);
+
+	if (code < 0 || !needs_replay(options) || !is_partly_summed(heap->model))
+		return code;
+	window.from_ns = heap->model->given_up_ns + LIMPET_TRACE_TICK_NS;
+	limpet_model_free(LIMPET_TAKE(heap->model));
+	heap->narrowed = true;
+	return limpet_model_build(heap->reader, &window, &heap->model, err);
+}
+
+static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_options *options,
+			struct limpet_err *err)
+{
+	const bool threads = limpet_filter_has_threads(options->filter);
+	const bool series =
+		options->series && !heap->model->compact && !is_partly_summed(heap->model);
+	const struct limpet_model_site before = heap->view.totals;
+	int code;
+
+	if (threads && heap->model->sample_bytes) {
+		limpet_err_set(err, -ENOTSUP, "a sampled trace cannot be filtered by threads");
+		limpet_err_hint(err, "by functions, files and modules it can");
+		return -ENOTSUP;
+	}
+	heap->filtered = true;
+	code = limpet_filter_nodes(options->filter, heap->locations, &heap->kept);
+	/* Of sums alone, sizes and timeline cannot be filtered: they are left out. */
+	if (options->series && !series)
+		heap->model->size_count = heap->model->timeline_count = 0;
+	if (code == 0 && (threads || options->replay || series))
+		code = replay(heap, options, series, &heap->replay);
+	if (code < 0)
+		return code;
+	keep_maps(heap, threads);
+	keep_sites(heap, threads);
+	heap->view.site_count = heap->model->site_count;
+	limpet_view_add_up(&heap->view);
+	heap->hidden = difference(&before, &heap->view.totals);
+	keep_totals(heap);
+	if (series)
+		keep_series(heap);
+	return 0;
+}
+
+static int fill(struct limpet_heap *heap, const char *path,
+		const struct limpet_heap_options *options, struct limpet_err *err)
+{
+	int code = limpet_trace_reader_open(path, &heap->reader, err);
+
+	if (code == 0)
+		code = build_model(heap, options, err);
+	if (code < 0)
+		return code;
+	code = limpet_locations_new(heap->model, &heap->locations);
+	if (code < 0)
+		return code;
+	heap->view = (struct limpet_view){
+		.locations = heap->locations,
+		.sites = heap->model->sites,
+		.site_count = heap->model->site_count,
+		.full = options->full,
+		.sort = options->sorted                                ? options->sort
+			: heap->model->target->mode == LIMPET_MODE_RUN ? LIMPET_REPORT_PEAK
+								       : LIMPET_REPORT_LIVE,
+	};
+	limpet_view_add_up(&heap->view);
+	heap->events = heap->model->totals.events;
+	if (options->filter && !limpet_filter_is_empty(options->filter))
+		return apply_filter(heap, options, err);
+	if (options->replay)
+		return replay(heap, options, false, &heap->replay);
+	return 0;
+}
+
+int limpet_heap_open(const char *path, const struct limpet_heap_options *options,
+		     struct limpet_heap *ret_heap, struct limpet_err *err)
+{
+	struct limpet_heap heap = {0};
+	int code;
+
+	*err = (struct limpet_err){0};
+	code = fill(&heap, path, options, err);
+	if (code < 0) {
+		limpet_heap_close(&heap);
+		if (code == -ENODATA && !err->message[0]) {
+			limpet_err_set(err, code, "'%s' holds sums alone, no single events", path);
+			limpet_err_hint(err, "a capture without --compact has them");
+		}
+		return err->message[0] ? code
+				       : limpet_err_set(err, code, "cannot read '%s': %s", path,
+							strerror(-code));
+	}
+	*ret_heap = heap;
+	return 0;
+}
+
+void limpet_heap_close(struct limpet_heap *heap)
+{
+	limpet_replay_free(heap->replay);
+	limpet_locations_free(heap->locations);
+	limpet_model_free(heap->model);
+	limpet_trace_reader_free(heap->reader);
+	free(heap->kept);
+	*heap = (struct limpet_heap){0};
+}

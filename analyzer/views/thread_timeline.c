@@ -1,0 +1,322 @@
+#include "analyzer/views/thread_timeline.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <uthash.h>
+
+#include "common/room.h"
+
+/* Sums of the step at hand: samples count for parts of one. */
+struct thread_now {
+	uint32_t tid, step;
+	double allocations, bytes, frees, freed_bytes, temporary, own_frees;
+	UT_hash_handle hh;
+};
+struct site_now {
+	uint32_t step;
+	double blocks[LIMPET_REPLAY_AGES], bytes[LIMPET_REPLAY_AGES];
+};
+
+struct work {
+	struct limpet_thread_timeline *thread_timeline;
+	struct site_now **sites; /* by node; NULL: nothing was freed yet */
+	uint32_t node_count;
+	struct thread_now *threads, *last_thread;
+	size_t step_room, life_room;
+};
+
+static uint64_t rounded(double value)
+{
+	return value > 0 ? (uint64_t)llround(fmin(value, 0x1p62)) : 0;
+}
+
+static int close_thread(struct work *work, struct thread_now *now)
+{
+	struct limpet_thread_timeline *thread_timeline = work->thread_timeline;
+	int code =
+		limpet_room_for(&thread_timeline->steps, &work->step_room,
+				thread_timeline->step_count + 1, sizeof(*thread_timeline->steps));
+
+	if (code < 0)
+		return code;
+	thread_timeline->steps[thread_timeline->step_count++] =
+		(struct limpet_thread_timeline_step){
+			.tid = now->tid,
+			.step = now->step,
+			.allocations = rounded(now->allocations),
+			.allocated_bytes = rounded(now->bytes),
+			.frees = rounded(now->frees),
+			.freed_bytes = rounded(now->freed_bytes),
+			.temporary = rounded(now->temporary),
+			.own_frees = rounded(now->own_frees),
+		};
+	now->allocations = now->bytes = now->frees = now->freed_bytes = 0;
+	now->temporary = now->own_frees = 0;
+	return 0;
+}
+
+static int close_site(struct work *work, uint32_t node)
+{
+	struct limpet_thread_timeline *thread_timeline = work->thread_timeline;
+	struct site_now *now = work->sites[node];
+	int code = 0;
+
+	for (uint32_t age = 0; age < LIMPET_REPLAY_AGES && code == 0; age++) {
+		if (!rounded(now->blocks[age]))
+			continue;
+		code = limpet_room_for(&thread_timeline->lives, &work->life_room,
+				       thread_timeline->life_count + 1,
+				       sizeof(*thread_timeline->lives));
+		if (code == 0)
+			thread_timeline->lives[thread_timeline->life_count++] =
+				(struct limpet_thread_timeline_life){
+					.node = node,
+					.step = now->step,
+					.age = age,
+					.blocks = rounded(now->blocks[age]),
+					.bytes = rounded(now->bytes[age])};
+		now->blocks[age] = now->bytes[age] = 0;
+	}
+	return code;
+}
+
+/* NULL: no memory. */
+static struct thread_now *thread_at(struct work *work, uint32_t tid, uint32_t step)
+{
+	struct thread_now *now = work->last_thread;
+
+	if (!now || now->tid != tid)
+		HASH_FIND(hh, work->threads, &tid, sizeof(tid), now);
+	if (!now) {
+		now = calloc(1, sizeof(*now));
+		if (!now)
+			return NULL;
+		now->tid = tid;
+		now->step = step;
+		HASH_ADD(hh, work->threads, tid, sizeof(now->tid), now);
+	}
+	if (now->step != step && close_thread(work, now) < 0)
+		return NULL;
+	now->step = step;
+	work->last_thread = now;
+	return now;
+}
+
+static int add_share(void *context, size_t step, const struct limpet_replay_share *share)
+{
+	struct thread_now *now = thread_at(context, share->tid, (uint32_t)step);
+
+	if (!now)
+		return -ENOMEM;
+	now->allocations += share->allocations;
+	now->bytes += share->bytes;
+	now->frees += share->frees;
+	now->freed_bytes += share->freed_bytes;
+	now->temporary += share->temporary;
+	now->own_frees += share->own_frees;
+	return 0;
+}
+
+static int add_blocks(void *context, size_t step, const struct limpet_replay_blocks *blocks)
+{
+	struct work *work = context;
+	struct site_now *now = work->sites[blocks->node];
+	int code = 0;
+
+	if (blocks->frees <= 0)
+		return 0;
+	if (!now) {
+		now = work->sites[blocks->node] = calloc(1, sizeof(*now));
+		if (!now)
+			return -ENOMEM;
+		now->step = (uint32_t)step;
+	}
+	if (now->step != step)
+		code = close_site(work, blocks->node);
+	now->step = (uint32_t)step;
+	for (unsigned age = 0; age < LIMPET_REPLAY_AGES; age++) {
+		now->blocks[age] += blocks->freed[age];
+		now->bytes[age] += blocks->freed[age] * (double)blocks->size;
+	}
+	return code;
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+	const struct limpet_thread_timeline_step *x = a, *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return x->step < y->step ? -1 : x->step > y->step;
+}
+
+static int compare_lives(const void *a, const void *b)
+{
+	const struct limpet_thread_timeline_life *x = a, *y = b;
+
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	if (x->step != y->step)
+		return x->step < y->step ? -1 : 1;
+	return x->age < y->age ? -1 : x->age > y->age;
+}
+
+static int close_all(struct work *work)
+{
+	int code = 0;
+
+	for (struct thread_now *now = work->threads; now && code == 0; now = now->hh.next)
+		code = close_thread(work, now);
+	for (uint32_t node = 0; node < work->node_count && code == 0; node++)
+		if (work->sites[node])
+			code = close_site(work, node);
+	if (work->thread_timeline->step_count)
+		qsort(work->thread_timeline->steps, work->thread_timeline->step_count,
+		      sizeof(*work->thread_timeline->steps), compare_steps);
+	if (work->thread_timeline->life_count)
+		qsort(work->thread_timeline->lives, work->thread_timeline->life_count,
+		      sizeof(*work->thread_timeline->lives), compare_lives);
+	return code;
+}
+
+static void free_work(struct work *work)
+{
+	struct thread_now *now = work->threads;
+
+	HASH_CLEAR(hh, work->threads);
+	while (now) {
+		struct thread_now *next = now->hh.next;
+
+		free(now);
+		now = next;
+	}
+	for (uint32_t node = 0; work->sites && node < work->node_count; node++)
+		free(work->sites[node]);
+	free(work->sites);
+}
+
+/* Steps in parts about as long as each other, so that what is short has a place of its own.
+ * *ret_count 0: none. */
+static int choose_ends(const struct limpet_model *model, const struct limpet_history *history,
+		       uint64_t **ret_ends, size_t *ret_count)
+{
+	const size_t steps = history->step_count;
+	const double part_ns = (double)history->edges_ns[steps] / LIMPET_TIMELINE_MOMENTS;
+	uint64_t *ends;
+	size_t count = 0;
+
+	*ret_ends = NULL;
+	*ret_count = 0;
+	if (model->given_up_ns)
+		return 0;
+	/* Each step is rounded up once. */
+	ends = calloc(LIMPET_TIMELINE_MOMENTS + steps + 1, sizeof(*ends));
+	if (!ends)
+		return -ENOMEM;
+	for (size_t step = 0; step < steps; step++) {
+		const uint64_t from_ns = history->edges_ns[step];
+		const uint64_t length_ns = history->edges_ns[step + 1] - from_ns;
+		const size_t parts =
+			(double)length_ns > part_ns ? (size_t)((double)length_ns / part_ns) : 1;
+
+		/* What happened at an end's time is in it. */
+		for (size_t i = 1; i < parts; i++)
+			ends[count++] = from_ns + 1 +
+					(uint64_t)((double)length_ns * (double)i / (double)parts);
+		ends[count++] = history->edges_ns[step + 1] + 1;
+	}
+	*ret_ends = ends;
+	*ret_count = count;
+	return 0;
+}
+
+int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
+				 const struct limpet_model *model,
+				 const struct limpet_history *history,
+				 const struct limpet_replay_options *selection,
+				 struct limpet_thread_timeline **ret_thread_timeline)
+{
+	struct limpet_thread_timeline *thread_timeline = calloc(1, sizeof(*thread_timeline));
+	struct work work = {.thread_timeline = thread_timeline,
+			    .sites = calloc(model->node_count + 1ul, sizeof(struct site_now *)),
+			    .node_count = model->node_count};
+	const struct limpet_replay_parts parts = {.find = limpet_history_find_step,
+						  .find_context = history,
+						  .tell_thread = add_share,
+						  .tell_blocks = add_blocks,
+						  .context = &work};
+	struct limpet_replay_options options = *selection;
+	LIMPET_FREE uint64_t *ends = NULL;
+	int code = -ENOMEM;
+
+	options.parts = &parts;
+	if (thread_timeline && work.sites)
+		code = choose_ends(model, history, &ends, &options.end_count);
+	options.ends = ends;
+	if (code == 0)
+		code = limpet_replay_new(reader, model, &options, &thread_timeline->replay);
+	if (code == 0)
+		code = close_all(&work);
+	free_work(&work);
+	if (code < 0) {
+		limpet_thread_timeline_free(thread_timeline);
+		return code;
+	}
+	*ret_thread_timeline = thread_timeline;
+	return 0;
+}
+
+/* Where the first of `count` rows of `bytes` is that begins with a number not below `key`. */
+static size_t first_of(const void *rows, size_t count, size_t bytes, uint32_t key)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (*(const uint32_t *)((const char *)rows + middle * bytes) < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+size_t limpet_thread_timeline_thread(const struct limpet_thread_timeline *thread_timeline,
+				     uint32_t tid,
+				     const struct limpet_thread_timeline_step **ret_steps)
+{
+	size_t first = first_of(thread_timeline->steps, thread_timeline->step_count,
+				sizeof(*thread_timeline->steps), tid);
+	size_t end = first;
+
+	while (end < thread_timeline->step_count && thread_timeline->steps[end].tid == tid)
+		end++;
+	*ret_steps = &thread_timeline->steps[first];
+	return end - first;
+}
+
+size_t limpet_thread_timeline_site(const struct limpet_thread_timeline *thread_timeline,
+				   uint32_t node,
+				   const struct limpet_thread_timeline_life **ret_lives)
+{
+	size_t first = first_of(thread_timeline->lives, thread_timeline->life_count,
+				sizeof(*thread_timeline->lives), node);
+	size_t end = first;
+
+	while (end < thread_timeline->life_count && thread_timeline->lives[end].node == node)
+		end++;
+	*ret_lives = &thread_timeline->lives[first];
+	return end - first;
+}
+
+void limpet_thread_timeline_free(struct limpet_thread_timeline *thread_timeline)
+{
+	if (!thread_timeline)
+		return;
+	limpet_replay_free(thread_timeline->replay);
+	free(thread_timeline->steps);
+	free(thread_timeline->lives);
+	free(thread_timeline);
+}

@@ -1,0 +1,97 @@
+/* Views of a heap as data: trees of calls from either end, functions, callers and callees of one,
+ * modules. What draws them is view_text.h and view_json.h; diff and exporters count by them too.
+ *
+ * A stack's figures count once for each function, module or pair of functions on it, however often
+ * recursion repeats it; in a tree each path stands for itself. `node` of the figures of a tree's
+ * node is the stack with the largest share of them; elsewhere it means nothing. */
+#ifndef LIMPET_ANALYZER_VIEWS_VIEW_H
+#define LIMPET_ANALYZER_VIEWS_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzer/model/replay.h"
+#include "analyzer/model/source_locations.h"
+#include "analyzer/views/report.h"
+
+/* What a view is made of. Everything is borrowed. */
+struct limpet_view {
+	struct limpet_locations *locations;
+	const struct limpet_model_site *sites;
+	size_t site_count;
+	enum limpet_report_sort sort;
+	bool full;                       /* noise stands in the stacks */
+	struct limpet_model_site totals; /* by limpet_view_add_up() */
+};
+void limpet_view_add_up(struct limpet_view *view);
+/* `node` stays. */
+void limpet_view_add_figures(struct limpet_model_site *to, const struct limpet_model_site *from);
+
+struct limpet_view_node {
+	struct limpet_model_site figures;
+	int64_t largest;                    /* share of figures.node, in what is sorted by */
+	uint32_t function;                  /* of the root: none */
+	uint32_t parent, first_child, next; /* 0: none. Children are in order of the sort */
+};
+struct limpet_view_tree {
+	struct limpet_view_node *nodes; /* 0 is the root */
+	uint32_t count, room;
+	uint32_t *leaf_of_site; /* as the view's sites: the node where its stack ends */
+};
+/* bottom_up: from the allocating function to its callers; else from the outermost function on.
+ * -ENOMEM. */
+int limpet_view_tree_new(const struct limpet_view *view, bool bottom_up,
+			 struct limpet_view_tree **ret_tree) LIMPET_MUST_CHECK;
+void limpet_view_tree_free(struct limpet_view_tree *tree);
+
+/* One function, or one module, or one line. */
+struct limpet_view_row {
+	uint32_t function;              /* of a line: the place */
+	const char *name;               /* of a module: its path, NULL for code in none */
+	struct limpet_model_site self;  /* where it is the innermost */
+	struct limpet_model_site total; /* where it is on the stack */
+};
+struct limpet_view_rows {
+	struct limpet_view_row *rows; /* by total, or by self where asked */
+	size_t count;
+};
+int limpet_view_functions(const struct limpet_view *view,
+			  struct limpet_view_rows *ret_rows) LIMPET_MUST_CHECK;
+/* By what their own functions allocate. */
+int limpet_view_modules(const struct limpet_view *view,
+			struct limpet_view_rows *ret_rows) LIMPET_MUST_CHECK;
+void limpet_view_rows_done(struct limpet_view_rows *rows);
+
+/* Stacks that look alike, with what a replay knows of them. */
+struct limpet_view_life {
+	uint32_t leaf;                  /* in a tree from the top down */
+	struct limpet_replay_site life; /* sums */
+};
+struct limpet_view_lives {
+	struct limpet_view_life *rows; /* by the sort */
+	size_t count;
+	struct limpet_replay_site all; /* sum of the rows */
+};
+/* `tree` and `replay` are of the same view. */
+int limpet_view_lives(const struct limpet_view *view, const struct limpet_view_tree *tree,
+		      const struct limpet_replay *replay,
+		      struct limpet_view_lives *ret_lives) LIMPET_MUST_CHECK;
+void limpet_view_lives_done(struct limpet_view_lives *lives);
+
+/* Callers, callees and lines of a function. */
+struct limpet_view_calls {
+	uint32_t *chosen; /* functions: overloads, or the same name in several modules */
+	size_t chosen_count;
+	struct limpet_model_site self, total;
+	struct limpet_view_rows callers, callees; /* only `total` is set */
+	struct limpet_view_rows lines;            /* `function` is a place; the line of the call */
+};
+/* `name` is a whole name, with or without parameters, or the only one it is a part of. -ENOENT: no
+ * function has it; -ENOTUNIQ: several hold it, the first of which are in calls->chosen. Free it in
+ * each of these cases. */
+int limpet_view_calls_new(const struct limpet_view *view, const char *name,
+			  struct limpet_view_calls **ret_calls) LIMPET_MUST_CHECK;
+void limpet_view_calls_free(struct limpet_view_calls *calls);
+
+#endif

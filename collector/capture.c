@@ -1,0 +1,1133 @@
+#include "collector/capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "control/control.h"
+#include "injector/children.h"
+#include "injector/image/memory_owners.h"
+#include "injector/proc/cgroup.h"
+#include "injector/proc/perf_map_file.h"
+#include "injector/proc/proc.h"
+#include "injector/proc/target_end.h"
+#include "injector/ptrace/tracee.h"
+#include "injector/session.h"
+
+#define IDLE_WAIT_NS 500000000u
+#define STILL_WAIT_NS 1000000000u
+/* Between two looks at the agent's bell. The room for events that the agent has by default holds
+ * half as much again as the fastest program makes in that time. */
+#define LOOK_NS 25000000u
+/* Once nothing has come for so long, a look is taken eight times a second: to be woken for it costs
+ * 50 microseconds and more where the processor slept. A program that makes more in that time than
+ * there is room for waits for the next look, so that the first burst after an idle hour loses
+ * nothing: once, and for so long at most if no look comes. */
+#define STILL_NS 2000000000u
+#define NAP_NS 125000000u
+#define NAP_MEMORY_BYTES (64u << 20)
+#define NAP_PATIENCE_NS 250000000u
+/* Threads wait while that burst is read, too, for so long at most. */
+#define WAKING_NS 250000000u
+#define LEAST_WAIT_NS 500000u
+/* While events come: as often as so many bytes of them do. What is read is to be in a cache still.
+ */
+#define BYTES_AT_ONCE (512u << 10)
+#define STRAY_WAIT_NS 2000000u
+#define POPULATE_NS 10000000u
+#define TICK_NS 500000000u
+#define HOUSEKEEPING_NS 200000000u
+#define IDLE_HOUSEKEEPING_NS 1000000000u /* no event has come since the last time */
+#define STILL_HOUSEKEEPING_NS 5000000000u
+#define CHECK_NS 1000000000u
+#define STILL_SLOTS_NS 5000000000u
+#define CHECK_UNTOLD_NS 100000000u
+#define FORKS_NS 10000000u
+/* Between two looks at what owns the memory of the target: a look takes time in which the target
+ * may wait to map memory, and nobody drains. What would take longer is done before the
+ * agent comes, and after it has left, alone. */
+#define MEMORY_NS 2000000000u
+#define MEMORY_SHARE 1000u /* of the time, at most, for these looks */
+#define MEMORY_MOST_NS 10000000u
+#define LAST_FORKS_NS 300000000u
+/* So long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
+ * and a slow disk. */
+#define WAIT_FOR_ROOM_NS 10000000000u
+/* Events that came since the last look are many from this share of the agent's memory on; then
+ * limpet runs as an ordinary process, and for so long after. */
+#define MANY_SHARE 16u
+#define EVENT_BYTES 24u
+#define HASTE_NS 1000000000u
+#define CLEANUP_TIMEOUT_NS 10000000000u
+
+struct limpet_capture {
+	const struct limpet_capture_setup *setup;
+	struct limpet_session *session;
+	struct limpet_recorder *recorder;
+	struct limpet_collector *collector;
+	struct limpet_control *control;
+	struct limpet_forks *forks; /* NULL: children are not followed */
+	enum limpet_control_state state;
+	bool stop_asked;
+	int pidfd;
+	int perf_map_fd; /* held, as the target may be gone when it is read */
+	int file_error;
+	bool disk_is_low;
+	bool under_load;
+	uint64_t under_load_ns; /* since when there were not many */
+	uint64_t tick_ns, housekeeping_ns, check_ns, slots_ns, populate_ns;
+	uint64_t housekeeping_rss_bytes; /* as of the tick before it */
+	bool events_since_housekeeping;  /* events have come since the last housekeeping */
+	bool still;                      /* and none for STILL_NS */
+	uint64_t events_ns,
+		woken_ns; /* of the last; since when the burst after a nap is read, 0: none is */
+	uint64_t patience_ns; /* of a thread that finds no room */
+	bool populated;
+	bool channel_ended; /* and the target is known to go on without it */
+	uint64_t drained_ns;
+	uint64_t dropped_events, agent_most_bytes;
+	char *path;
+	struct limpet_recorder_stats last; /* once the recorder is gone */
+	char comm[64];
+	char growing[256];
+	/* What the target's memory belongs to: before the agent came, and as it was looked at last.
+	 */
+	struct limpet_memory memory_before, memory;
+	bool memory_is_new;                   /* since the last tick */
+	uint64_t memory_ns, memory_rss_bytes; /* of that look; RSS as of the tick before */
+	uint64_t memory_took_ns; /* it, of a processor's time: on a busy machine it may wait long */
+	bool follows_others;     /* whose memory cannot be told from any other */
+	char unfollowed[256];    /* who may have what is unknown */
+	uint64_t rss_bytes;      /* as of the last tick */
+};
+
+/* ---------------------------------------------------------------- for other terminals */
+
+static void answer_status(void *context, struct limpet_control_status *ret)
+{
+	struct limpet_capture *capture = context;
+	struct limpet_recorder_stats stats = capture->last;
+
+	if (capture->recorder)
+		limpet_recorder_stats_read(capture->recorder, &stats);
+	ret->state = capture->state;
+	ret->command = capture->comm;
+	ret->trace = capture->path;
+	ret->duration_ns = capture->setup->duration_ns;
+	ret->elapsed_ns = capture->collector && capture->state != LIMPET_CONTROL_ATTACHING
+				  ? limpet_collector_time_ns(capture->collector)
+				  : 0;
+	ret->events = stats.events;
+	ret->dropped_events = capture->dropped_events;
+	ret->live_bytes = stats.live_bytes;
+}
+
+static void note_stop(void *context)
+{
+	((struct limpet_capture *)context)->stop_asked = true;
+}
+
+static const struct limpet_control_handlers handlers = {.status = answer_status, .stop = note_stop};
+
+static void enter_state(struct limpet_capture *capture, enum limpet_control_state state)
+{
+	capture->state = state;
+	limpet_control_announce(capture->control);
+}
+
+static void show(struct limpet_capture *capture, const char *phase)
+{
+	const struct limpet_unfollowed unfollowed = limpet_unfollowed_judge(
+		&capture->memory_before, &capture->memory, capture->unfollowed);
+	struct limpet_capture_progress progress = {.phase = phase};
+	struct limpet_recorder_stats stats;
+
+	if (!capture->setup->progress)
+		return;
+	limpet_recorder_stats_read(capture->recorder, &stats);
+	progress.elapsed_ns = limpet_collector_time_ns(capture->collector);
+	progress.duration_ns = capture->setup->duration_ns;
+	progress.events = stats.events;
+	progress.dropped_events = capture->dropped_events;
+	progress.live_bytes = stats.live_bytes;
+	progress.estimated = stats.estimated;
+	progress.growing_bytes = stats.growing_bytes;
+	if (unfollowed.is_large || unfollowed.grows)
+		progress.unfollowed_bytes = unfollowed.bytes;
+	if (unfollowed.grows)
+		progress.unfollowed_growth_bytes = (uint64_t)unfollowed.growth_bytes;
+	if (stats.growing_node &&
+	    limpet_collector_describe_site(capture->collector, stats.growing_node, capture->growing,
+					   sizeof(capture->growing)))
+		progress.growing = capture->growing;
+	capture->setup->progress(capture->setup->context, &progress);
+}
+
+/* ---------------------------------------------------------------- memory of others */
+
+struct mapped {
+	struct limpet_account_range *list;
+	size_t count, room;
+};
+
+static void add_mapped(void *context, uint64_t start, uint64_t end)
+{
+	struct mapped *mapped = context;
+
+	if (mapped->count < mapped->room)
+		mapped->list[mapped->count++] = (struct limpet_account_range){start, end};
+}
+
+static void count_mapped(void *context, uint64_t start, uint64_t end)
+{
+	struct mapped *mapped = context;
+
+	mapped->room += start < end;
+}
+
+/* Who may have it is looked for once it is worth a word: that reads the modules' files. */
+static void name_unfollowed(struct limpet_capture *capture)
+{
+	const struct limpet_memory *before = &capture->memory_before, *now = &capture->memory;
+	bool matters = limpet_unfollowed_judge(before, now, "").matters;
+
+	if (capture->unfollowed[0] || !limpet_unfollowed_is_to_be_named(before, now))
+		return;
+	limpet_memory_owners_name(limpet_session_modules(capture->session),
+				  limpet_session_has_entries, capture->session,
+				  matters ? capture->setup->runtime : "", capture->unfollowed,
+				  sizeof(capture->unfollowed));
+}
+
+/* What the agent keeps for itself is in no file of ours. */
+static void leave_out_agent(const struct limpet_capture *capture, struct limpet_memory *memory)
+{
+	uint64_t *unknown = &memory->bytes[LIMPET_MEMORY_UNKNOWN], own;
+
+	own = LIMPET_RULE_CACHE_BYTES +
+	      (limpet_collector_thread_states(capture->collector) +
+	       (uint64_t)limpet_segment_room_pages(limpet_session_segment(capture->session))) *
+		      LIMPET_SCRATCH_BYTES;
+	if (own > *unknown)
+		own = *unknown;
+	*unknown -= own;
+	memory->bytes[LIMPET_MEMORY_OWN] += own;
+}
+
+static int look_at_memory(struct limpet_capture *capture, bool agent_is_there)
+{
+	struct limpet_memory_owners_options options = {
+		.modules = limpet_session_modules(capture->session)};
+	struct mapped mapped = {.count = 0};
+	struct limpet_memory memory;
+	int error;
+
+	if (capture->follows_others || limpet_session_late(capture->session)->functions)
+		return -ENOTSUP;
+	limpet_recorder_walk_mappings(capture->recorder, count_mapped, &mapped);
+	mapped.list = calloc(mapped.room + 1, sizeof(*mapped.list));
+	if (!mapped.list)
+		return -ENOMEM;
+	limpet_recorder_walk_mappings(capture->recorder, add_mapped, &mapped);
+	options.mapped = mapped.list;
+	options.mapped_count = mapped.count;
+	error = limpet_memory_owners_take(capture->setup->pid, &options, &memory);
+	free(mapped.list);
+	if (error)
+		return error;
+	if (agent_is_there)
+		leave_out_agent(capture, &memory);
+	capture->memory = memory;
+	capture->memory_is_new = true;
+	return 0;
+}
+
+/* How long a look would take, by the last one: it takes the longer the more is resident. */
+static double expected_ns(const struct limpet_capture *capture)
+{
+	const struct limpet_memory *last =
+		capture->memory.known ? &capture->memory : &capture->memory_before;
+	uint64_t rss_bytes = last->bytes[LIMPET_MEMORY_RSS];
+	double took_ns = (double)capture->memory_took_ns;
+
+	return rss_bytes && capture->rss_bytes > rss_bytes
+		       ? took_ns * (double)capture->rss_bytes / (double)rss_bytes
+		       : took_ns;
+}
+
+static uint64_t processor_ns(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+/* What it belongs to changes with calls that we see, or shows in RSS. */
+static bool memory_stands(const struct limpet_capture *capture)
+{
+	return capture->memory_ns > capture->events_ns &&
+	       capture->memory_rss_bytes == capture->rss_bytes;
+}
+
+static void watch_memory_owners(struct limpet_capture *capture, uint64_t now_ns)
+{
+	const double expected = expected_ns(capture);
+	uint64_t began_ns;
+
+	if (!capture->memory_before.known || now_ns - capture->memory_ns < MEMORY_NS ||
+	    memory_stands(capture) ||
+	    (double)(now_ns - capture->memory_ns) < expected * MEMORY_SHARE ||
+	    expected > MEMORY_MOST_NS)
+		return;
+	began_ns = processor_ns();
+	capture->memory_ns = now_ns;
+	capture->memory_rss_bytes = capture->rss_bytes;
+	(void)look_at_memory(capture, true);
+	capture->memory_took_ns = processor_ns() - began_ns;
+}
+
+static void take_memory(struct limpet_capture *capture, struct limpet_recorder_tick *tick)
+{
+	if (capture->memory_is_new)
+		tick->memory = capture->memory;
+	capture->memory_is_new = false;
+}
+
+/* ---------------------------------------------------------------- the stream */
+
+static void note_agent(struct limpet_capture *capture, const struct limpet_recorder_tick *now)
+{
+	if (now->agent_bytes > capture->agent_most_bytes)
+		capture->agent_most_bytes = now->agent_bytes;
+}
+
+/* Frees that nobody saw, where no event was lost that could be theirs: by an address that the
+ * program had stored before limpet came. How many more there were is not known. */
+static uint64_t frees_past_us(const struct limpet_recorder_stats *totals,
+			      const struct limpet_recorder_tick *last)
+{
+	return last->dropped_events || last->unseen_calls || totals->estimated ||
+			       totals->unmatched_table_full
+		       ? 0
+		       : totals->inferred_frees;
+}
+
+static uint64_t slots_not_taken(const struct limpet_capture *capture)
+{
+	return (uint64_t)limpet_session_stats(capture->session)->slots_not_taken +
+	       limpet_collector_slots_not_taken(capture->collector);
+}
+
+/* All that is known by now, but for what the recorder knows. ret_named: what is wrong with
+ * functions that the user named, in words, or "". */
+static uint64_t known_losses(const struct limpet_capture *capture,
+			     const struct limpet_recorder_tick *now, char *ret_named, size_t room)
+{
+	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
+	const struct limpet_collector *collector = capture->collector;
+	/* Whoever asked for a part of it was told its share. */
+	const bool in_part = capture->setup->unseen_rss_share >= 0;
+	struct limpet_recorder_stats totals;
+
+	limpet_recorder_stats_read(capture->recorder, &totals);
+	limpet_collector_judge_named(collector, ret_named, room);
+	return limpet_loss_if(ret_named[0], LIMPET_LOSS_NAMED) |
+	       limpet_loss_if(stats->entries_refused && !in_part, LIMPET_LOSS_FUNCTIONS) |
+	       limpet_loss_if(stats->thread_heaps && !in_part, LIMPET_LOSS_THREAD_HEAPS) |
+	       limpet_loss_if(limpet_session_late(capture->session)->functions,
+			      LIMPET_LOSS_LATE_ALLOCATOR) |
+	       limpet_loss_if(limpet_collector_late_modules(collector), LIMPET_LOSS_LATE_MODULES) |
+	       limpet_loss_if(frees_past_us(&totals, now), LIMPET_LOSS_STORED) |
+	       limpet_loss_if(limpet_collector_late_events(collector), LIMPET_LOSS_LATE_EVENTS) |
+	       limpet_loss_if(limpet_collector_is_broken(collector), LIMPET_LOSS_BROKEN) |
+	       limpet_loss_if(slots_not_taken(capture), LIMPET_LOSS_SLOTS);
+}
+
+static void tick(struct limpet_capture *capture)
+{
+	struct limpet_recorder_tick now;
+	char named[256];
+	int error;
+
+	limpet_collector_fill_tick(capture->collector, &now);
+	take_memory(capture, &now);
+	now.losses = known_losses(capture, &now, named, sizeof(named));
+	capture->dropped_events = now.dropped_events;
+	note_agent(capture, &now);
+	capture->rss_bytes = now.rss_bytes;
+	error = limpet_recorder_tick(capture->recorder, &now);
+	if (error < 0 && !capture->file_error)
+		capture->file_error = error;
+	capture->disk_is_low = limpet_recorder_disk_is_low(capture->recorder);
+}
+
+static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
+{
+	if (now_ns - *last_ns < every_ns)
+		return false;
+	*last_ns = now_ns;
+	return true;
+}
+
+/* The agent is gone: with the whole process, or with its program only? A process that ends loses
+ * its memory some time before its pidfd says so; one that executed another program has memory. */
+static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
+{
+	const int patience_ms = 5000;
+	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
+	struct limpet_maps maps = {.count = 0};
+	int error = limpet_proc_maps_read(capture->setup->pid, &maps);
+	/* One that runs with more rights now does not show its memory. */
+	bool has_memory = maps.count || error == -EACCES || error == -EPERM;
+
+	limpet_proc_maps_done(&maps);
+	poll(&target, 1, has_memory ? 0 : patience_ms);
+	return target.revents || !has_memory ? LIMPET_END_TARGET_EXIT : LIMPET_END_TARGET_EXEC;
+}
+
+static void follow_children(struct limpet_capture *capture, uint64_t now_ns)
+{
+	const struct limpet_capture_setup *setup = capture->setup;
+	struct limpet_fork fork;
+
+	limpet_forks_look(capture->forks, now_ns, false);
+	while (setup->may_follow(setup->context) &&
+	       limpet_forks_take(capture->forks, now_ns, &fork))
+		setup->follow(setup->context, &fork);
+}
+
+/* A daemon forks itself and ends: its child may not have been found yet. */
+static void follow_orphans(struct limpet_capture *capture)
+{
+	const struct timespec pause = {0, FORKS_NS};
+	uint64_t now_ns = limpet_monotonic_ns(), deadline_ns = now_ns + LAST_FORKS_NS;
+
+	for (limpet_forks_look(capture->forks, now_ns, true);
+	     limpet_forks_wait(capture->forks) && now_ns < deadline_ns;
+	     now_ns = limpet_monotonic_ns()) {
+		nanosleep(&pause, NULL);
+		follow_children(capture, now_ns);
+	}
+}
+
+static bool was_taken(void *context, pid_t pid)
+{
+	return limpet_forks_was_taken(((struct limpet_capture *)context)->forks, pid);
+}
+
+/* Nobody holds the other end any more: who started us is leaving, or gone. */
+static bool is_let_off(const struct limpet_capture_setup *setup)
+{
+	struct pollfd lifeline = {.fd = setup->lifeline};
+
+	return setup->lifeline >= 0 && poll(&lifeline, 1, 0) > 0;
+}
+
+/* Its map of the code that it makes. A later file in its place is a better one; a place that cannot
+ * be reached any more leaves us the one we have. */
+static void look_for_perf_map(struct limpet_capture *capture)
+{
+	int fd = limpet_perf_map_open(capture->setup->pid);
+
+	if (fd < 0)
+		return;
+	if (capture->perf_map_fd >= 0)
+		close(capture->perf_map_fd);
+	capture->perf_map_fd = fd;
+}
+
+/* Without events, and nothing grows past the hooks, as far as RSS shows. */
+static bool is_at_rest(const struct limpet_capture *capture)
+{
+	return capture->still && capture->rss_bytes == capture->housekeeping_rss_bytes;
+}
+
+static uint64_t housekeeping_time(const struct limpet_capture *capture)
+{
+	if (capture->events_since_housekeeping)
+		return HOUSEKEEPING_NS;
+	return is_at_rest(capture) ? STILL_HOUSEKEEPING_NS : IDLE_HOUSEKEEPING_NS;
+}
+
+/* Nobody is to wait while limpet does what takes long, and looks only now and then. */
+static void end_patience(struct limpet_capture *capture)
+{
+	if (capture->setup->wait_for_room)
+		return;
+	capture->still = false;
+	capture->woken_ns = 0;
+	capture->events_ns = limpet_monotonic_ns();
+	capture->patience_ns = 0;
+	limpet_collector_set_patience(capture->collector, 0);
+}
+
+/* LIMPET_END_RUNNING: go on. */
+static enum limpet_end look_around(struct limpet_capture *capture)
+{
+	const struct limpet_capture_setup *setup = capture->setup;
+	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
+	uint64_t now_ns = limpet_monotonic_ns();
+	bool channel_ended = limpet_collector_channel_ended(capture->collector);
+
+	limpet_tracee_release_strays();
+
+	if (poll(&target, 1, 0) > 0)
+		return LIMPET_END_TARGET_EXIT;
+	if (capture->stop_asked || is_let_off(setup))
+		return LIMPET_END_STOP;
+	if (setup->interrupted && *setup->interrupted)
+		return LIMPET_END_INTERRUPT;
+	if (capture->file_error)
+		return capture->file_error == -EFBIG ? LIMPET_END_SIZE_LIMIT : LIMPET_END_DISK_FULL;
+	if (capture->disk_is_low)
+		return LIMPET_END_DISK_FULL;
+	if (setup->duration_ns &&
+	    limpet_collector_time_ns(capture->collector) >= setup->duration_ns)
+		return LIMPET_END_DURATION;
+	watch_memory_owners(capture, now_ns);
+	if (is_due(&capture->tick_ns, now_ns, TICK_NS))
+		tick(capture);
+	if (capture->forks)
+		follow_children(capture, now_ns);
+	if (!capture->populated && is_due(&capture->populate_ns, now_ns, POPULATE_NS))
+		capture->populated =
+			!limpet_segment_populate(limpet_session_segment(capture->session));
+	if (is_due(&capture->housekeeping_ns, now_ns, housekeeping_time(capture))) {
+		capture->events_since_housekeeping = false;
+		capture->housekeeping_rss_bytes = capture->rss_bytes;
+		limpet_collector_housekeep(capture->collector);
+		if (capture->perf_map_fd < 0)
+			look_for_perf_map(capture);
+	}
+	/* It may have closed the channel, and is captured without it: then nothing else tells that
+	 * it has executed another program. */
+	if (is_due(&capture->check_ns, now_ns, channel_ended ? CHECK_UNTOLD_NS : CHECK_NS) ||
+	    (channel_ended && !capture->channel_ended)) {
+		capture->channel_ended = channel_ended;
+		if (!limpet_session_agent_present(capture->session))
+			return exit_or_exec(capture);
+		if (is_due(&capture->slots_ns, now_ns,
+			   is_at_rest(capture) ? STILL_SLOTS_NS : CHECK_UNTOLD_NS) &&
+		    limpet_collector_wants_rescan(capture->collector)) {
+			end_patience(capture);
+			limpet_session_rescan(capture->session, NULL);
+		}
+	}
+	return LIMPET_END_RUNNING;
+}
+
+/* A batch process takes its share of a processor, but takes it from nobody who runs when it wakes:
+ * the target was interrupted a quarter as often, and was as fast. With room running out, an
+ * ordinary one. Failures change nothing. */
+static void set_pace(struct limpet_capture *capture, int64_t recorded)
+{
+	static const struct sched_param none;
+	uint64_t memory = capture->setup->agent_memory_bytes, now_ns = limpet_monotonic_ns();
+	bool many = recorded > 0 && (uint64_t)recorded * EVENT_BYTES > memory / MANY_SHARE;
+	int policy = sched_getscheduler(0);
+	bool under_load;
+
+	/* Another one is the user's choice. */
+	if (policy != SCHED_OTHER && policy != SCHED_BATCH)
+		return;
+	if (many)
+		capture->under_load_ns = now_ns;
+	under_load = capture->under_load_ns && now_ns - capture->under_load_ns < HASTE_NS;
+	if (under_load == capture->under_load)
+		return;
+	capture->under_load = under_load;
+	sched_setscheduler(0, under_load ? SCHED_OTHER : SCHED_BATCH, &none);
+}
+
+/* Until about so many bytes of events as are wanted have come, at the rate of the last ones. */
+static uint64_t busy_wait_time(struct limpet_capture *capture, int64_t recorded)
+{
+	uint64_t now_ns = limpet_monotonic_ns(), since_ns = now_ns - capture->drained_ns;
+	double wait_ns = (double)since_ns * BYTES_AT_ONCE / ((double)recorded * EVENT_BYTES);
+
+	capture->drained_ns = now_ns;
+	if (wait_ns < LEAST_WAIT_NS)
+		return LEAST_WAIT_NS;
+	return wait_ns < LOOK_NS ? (uint64_t)wait_ns : LOOK_NS;
+}
+
+static uint64_t wait_time(struct limpet_capture *capture, int64_t recorded)
+{
+	uint64_t wait_ns = capture->still       ? STILL_WAIT_NS
+			   : capture->populated ? IDLE_WAIT_NS
+						: LOOK_NS;
+	uint64_t time_ns = limpet_collector_time_ns(capture->collector);
+
+	if (recorded > 0)
+		wait_ns = busy_wait_time(capture, recorded);
+	if (limpet_collector_has_more(capture->collector))
+		return 0;
+	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
+	    capture->setup->duration_ns - time_ns < wait_ns)
+		wait_ns = capture->setup->duration_ns - time_ns;
+	/* One that stops now must not stand for long. */
+	if (limpet_tracee_strays() && wait_ns > STRAY_WAIT_NS)
+		wait_ns = STRAY_WAIT_NS;
+	if (capture->forks && wait_ns > FORKS_NS)
+		wait_ns = FORKS_NS;
+	return wait_ns;
+}
+
+/* With less room for events than by default it is filled sooner. */
+static uint64_t nap_time(const struct limpet_capture_setup *setup)
+{
+	const double share = (double)setup->agent_memory_bytes / NAP_MEMORY_BYTES;
+
+	if (share >= 1)
+		return NAP_NS;
+	return share * NAP_NS > LOOK_NS ? (uint64_t)(share * NAP_NS) : LOOK_NS;
+}
+
+/* Until that time is over, the agent rings, or something comes by a descriptor. */
+static void wait_for_work(const struct limpet_capture *capture, struct pollfd *fds, nfds_t count,
+			  uint64_t wait_ns)
+{
+	const uint64_t look_ns = capture->still ? nap_time(capture->setup) : LOOK_NS;
+	uint64_t end_ns = limpet_monotonic_ns() + wait_ns;
+	struct timespec wait = {0, 0};
+	sigset_t mask = *capture->setup->wait_mask;
+	int ready;
+
+	/* Nor are we stopped while a thread is ours that may come to stand any moment. */
+	if (limpet_tracee_strays()) {
+		sigaddset(&mask, SIGTSTP);
+		sigaddset(&mask, SIGTTIN);
+		sigaddset(&mask, SIGTTOU);
+	}
+
+	for (;;) {
+		wait.tv_nsec = (long)(wait_ns < look_ns ? wait_ns : look_ns);
+		ready = ppoll(fds, count, &wait, &mask);
+		if (ready || limpet_collector_is_called(capture->collector))
+			return;
+		wait_ns = limpet_monotonic_ns();
+		if (wait_ns >= end_ns)
+			return;
+		wait_ns = end_ns - wait_ns;
+	}
+}
+
+/* Whether it is still, and whether a thread that finds no room waits. It does while we nap, and
+ * until the burst that ends it has been read. One that samples for want of room would begin with
+ * it. */
+static void note_events(struct limpet_capture *capture, int64_t recorded)
+{
+	const struct limpet_capture_setup *setup = capture->setup;
+	const bool more = limpet_collector_has_more(capture->collector);
+	uint64_t now_ns = limpet_monotonic_ns(), patience_ns = 0;
+
+	/* A thread that finds no room calls, and events may be read that cannot be recorded yet. */
+	if (recorded > 0 || more || limpet_collector_was_called(capture->collector)) {
+		capture->events_since_housekeeping = true;
+		capture->events_ns = now_ns;
+		if (capture->still)
+			capture->woken_ns = now_ns;
+	}
+	if (!more || now_ns - capture->woken_ns >= WAKING_NS)
+		capture->woken_ns = 0;
+	capture->still = !setup->sampling.overload_bytes && now_ns - capture->events_ns >= STILL_NS;
+	if (setup->wait_for_room)
+		patience_ns = WAIT_FOR_ROOM_NS;
+	else if (capture->still || capture->woken_ns)
+		patience_ns = NAP_PATIENCE_NS;
+	if (patience_ns != capture->patience_ns)
+		limpet_collector_set_patience(capture->collector, patience_ns);
+	capture->patience_ns = patience_ns;
+}
+
+static enum limpet_end stream(struct limpet_capture *capture)
+{
+	struct pollfd fds[4] = {{.fd = capture->pidfd, .events = POLLIN},
+				{.fd = limpet_session_channel(capture->session), .events = POLLIN},
+				{.fd = limpet_control_fd(capture->control), .events = POLLIN},
+				{.fd = capture->setup->lifeline}};
+
+	for (;;) {
+		int64_t recorded = limpet_collector_drain(capture->collector);
+		enum limpet_end end;
+
+		if (recorded < 0 && !capture->file_error)
+			capture->file_error = (int)recorded;
+		note_events(capture, recorded);
+		set_pace(capture, recorded);
+		end = look_around(capture);
+		if (end != LIMPET_END_RUNNING)
+			return end;
+		show(capture, NULL);
+		if (capture->channel_ended)
+			fds[1].fd = -1;
+		wait_for_work(capture, fds, LIMPET_COUNT_OF(fds), wait_time(capture, recorded));
+		if (fds[2].revents)
+			limpet_control_dispatch(capture->control);
+	}
+}
+
+/* ---------------------------------------------------------------- beginning and end */
+
+/* A capture must not take the machine from those it watches: it is the first to go when memory is
+ * short, and its writing waits for theirs. It keeps an ordinary share of the processor: with less,
+ * it fell behind two busy threads on two processors, and events were lost. Failures change nothing
+ * for the target. */
+static void step_back(void)
+{
+	const int who_process = 1, best_effort_lowest = 2 << 13 | 7;
+	LIMPET_CLOSE int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0 && write(fd, "1000", 4) < 0)
+		return;
+	syscall(SYS_ioprio_set, who_process, 0, best_effort_lowest);
+}
+
+/* Before the agent comes. A program that has not begun yet has nothing. */
+static void look_before(struct limpet_capture *capture)
+{
+	const struct limpet_memory_owners_options options = {
+		.modules = limpet_session_modules(capture->session)};
+	uint64_t began_ns;
+
+	capture->follows_others = !limpet_session_follows_glibc_alone(capture->session) ||
+				  capture->setup->unseen_rss_share >= 0;
+	began_ns = processor_ns();
+	capture->memory_ns = limpet_monotonic_ns();
+	if (capture->follows_others ||
+	    limpet_memory_owners_take(capture->setup->pid, &options, &capture->memory_before) < 0)
+		return;
+	capture->memory_took_ns = processor_ns() - began_ns;
+	name_unfollowed(capture);
+}
+
+static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
+{
+	const struct limpet_capture_setup *setup = capture->setup;
+	struct limpet_recorder_options options = {
+		.path = setup->output,
+		.owner_uid = setup->owner_uid,
+		.owner_gid = setup->owner_gid,
+		.memory_bytes = setup->collector_memory_bytes,
+		.mode = setup->mode,
+		.pid = setup->pid,
+		.comm = capture->comm,
+		.sampling = setup->sampling,
+		.max_bytes = setup->max_bytes,
+		.compact = setup->compact,
+		.addresses = setup->addresses,
+		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
+		.unseen_rss_share = setup->unseen_rss_share,
+		.allocators = setup->allocators,
+		.memory = capture->memory_before,
+		.unfollowed = capture->unfollowed,
+	};
+	char command[4096] = "", executable[4096] = "", container[LIMPET_CONTAINER_ID_BYTES];
+	struct limpet_cgroup cgroup;
+	struct timespec now;
+	int error;
+
+	if (setup->with_command_line)
+		limpet_proc_command_line(setup->pid, command, sizeof(command));
+	else
+		limpet_proc_argv0(setup->pid, command, sizeof(command));
+	limpet_proc_executable(setup->pid, executable, sizeof(executable));
+	limpet_proc_start_time(setup->pid, &options.start_ticks);
+	if (limpet_container_id(setup->pid, container) == 0)
+		options.container = container;
+	if (limpet_cgroup_find(setup->pid, &cgroup) == 0)
+		(void)limpet_cgroup_limit(&cgroup, &options.cgroup_limit_bytes);
+	clock_gettime(CLOCK_REALTIME, &now);
+	options.wall_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	options.command = command;
+	options.executable = executable;
+	error = limpet_recorder_open(&options, &capture->recorder, err);
+	if (error)
+		return error;
+	capture->path = strdup(limpet_recorder_path(capture->recorder));
+	return capture->path ? 0 : limpet_err_set(err, -ENOMEM, "out of memory");
+}
+
+static int begin(struct limpet_capture *capture, bool *ret_entering, struct limpet_err *err)
+{
+	const struct limpet_capture_setup *setup = capture->setup;
+	struct limpet_session_options options = {.agent_memory_bytes = setup->agent_memory_bytes,
+						 .sampling = setup->sampling,
+						 .timeout_ns = setup->timeout_ns,
+						 .forked = setup->forked != NULL,
+						 .assume_seccomp_ok = setup->assume_seccomp_ok,
+						 .load = setup->load,
+						 .entry_list = setup->entry_list};
+	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(setup->pid, &status);
+
+	if (error == -ESRCH)
+		return limpet_err_set(err, error, "there is no process %d", setup->pid);
+	if (error)
+		return limpet_proc_explain(setup->pid, error, "look at", err);
+	memcpy(capture->comm, status.name, sizeof(capture->comm));
+	capture->pidfd = (int)syscall(SYS_pidfd_open, setup->pid, 0);
+	if (capture->pidfd < 0)
+		return limpet_err_set(err, -errno, "cannot open process %d: %s", setup->pid,
+				      strerror(errno));
+	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
+	if (error) /* -EEXIST is an output's word, too */
+		return error == -EEXIST ? -EALREADY : error;
+	if (setup->forked && !limpet_fork_is_silent(setup->forked))
+		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
+				      setup->pid);
+	error = limpet_session_prepare(setup->pid, &options, &capture->session, err);
+	if (!error) {
+		look_before(capture);
+		error = open_recorder(capture, err);
+	}
+	if (error)
+		return error;
+	if (limpet_collector_new(capture->session, capture->recorder, &capture->collector) < 0 ||
+	    (setup->follow && limpet_forks_new(&capture->forks) < 0))
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	*ret_entering = true;
+	return limpet_session_enter(capture->session, setup->tracee, err);
+}
+
+static void capture_free(struct limpet_capture *capture)
+{
+	limpet_forks_free(capture->forks);
+	limpet_collector_free(capture->collector);
+	limpet_recorder_free(capture->recorder);
+	limpet_session_free(capture->session);
+	limpet_control_free(capture->control);
+	if (capture->pidfd >= 0)
+		close(capture->pidfd);
+	if (capture->perf_map_fd >= 0)
+		close(capture->perf_map_fd);
+	free(capture->path);
+	free(capture);
+}
+
+static void drain(struct limpet_capture *capture)
+{
+	int64_t recorded = limpet_collector_drain(capture->collector);
+
+	if (recorded < 0 && !capture->file_error)
+		capture->file_error = (int)recorded;
+}
+
+/* While a thread is waited for, or memory searched: others may wait for room, and somebody may ask
+ * how it goes. */
+static void idle(void *context)
+{
+	struct limpet_capture *capture = context;
+
+	drain(capture);
+	limpet_control_dispatch(capture->control);
+}
+
+/* The target's own end, in the words of the trace. */
+static enum limpet_end explain_exit(struct limpet_capture *capture,
+				    struct limpet_capture_result *result)
+{
+	int status = limpet_target_end_status(capture->setup->pid, capture->pidfd);
+
+	result->target_status = status;
+	return status >= 0 && WIFSIGNALED(status) ? LIMPET_END_TARGET_KILLED
+						  : LIMPET_END_TARGET_EXIT;
+}
+
+/* What the target forked holds a copy of the agent: cleaned like the target, or named. */
+static void clean_children(struct limpet_capture *capture, bool keep,
+			   struct limpet_capture_result *result)
+{
+	const size_t words_bytes = 48; /* for one more, and for how many there are besides */
+	struct limpet_children children;
+	size_t used = 0;
+
+	if (limpet_children_clean(capture->setup->pid,
+				  limpet_monotonic_ns() + capture->setup->timeout_ns,
+				  keep ? was_taken : NULL, capture, &children) < 0)
+		return;
+	result->children_cleaned += children.cleaned;
+	result->children_left = children.left_count;
+	for (size_t i = 0; i < children.left_count; i++) {
+		char *end = result->children + used;
+		size_t room = sizeof(result->children) - used;
+
+		if (room < words_bytes) {
+			snprintf(end, room, " and %zu more", children.left_count - i);
+			break;
+		}
+		used += (size_t)snprintf(end, room, "%s%d", i ? " " : "", children.left[i]);
+	}
+	limpet_children_done(&children);
+}
+
+void limpet_capture_clean_children(struct limpet_capture *capture,
+				   struct limpet_capture_result *result)
+{
+	clean_children(capture, false, result);
+}
+
+static void leave(struct limpet_capture *capture, struct limpet_capture_result *result)
+{
+	bool gone = result->end == LIMPET_END_TARGET_EXIT || result->end == LIMPET_END_TARGET_EXEC;
+	bool keep = gone && capture->forks && capture->setup->lifeline >= 0;
+	int error;
+
+	enter_state(capture, LIMPET_CONTROL_DETACHING);
+	end_patience(capture);
+	if (capture->forks) {
+		if (keep)
+			follow_orphans(capture);
+		limpet_forks_stats_read(capture->forks, &result->forks);
+		capture->setup->leaving(capture->setup->context, keep);
+	}
+	show(capture, "detaching");
+	/* What the chunks hold need not wait for a slow end, and threads may wait for room in them.
+	 */
+	drain(capture);
+	result->unloaded = true;
+	if (!gone) {
+		struct limpet_recorder_tick last;
+
+		/* What it had when it had most: short captures have few ticks. */
+		limpet_collector_fill_tick(capture->collector, &last);
+		note_agent(capture, &last);
+		look_for_perf_map(capture);
+		error = limpet_session_leave(capture->session, &result->leave_err);
+		result->unloaded = !error || error == -ESRCH;
+		result->jumps_stay =
+			!error && limpet_session_stats(capture->session)->copies.elsewhere;
+		if (error == -ESRCH)
+			gone = true;
+	}
+	clean_children(capture, keep, result);
+	if (result->end == LIMPET_END_TARGET_EXIT || gone)
+		if (result->end != LIMPET_END_TARGET_EXEC) {
+			enum limpet_end how = explain_exit(capture, result);
+
+			if (result->end == LIMPET_END_TARGET_EXIT)
+				result->end = how;
+		}
+}
+
+/* What the program had to bear at most: what is shared with us, tables as far as they are made, and
+ * what the agent keeps for itself for each thread. */
+static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
+{
+	const struct limpet_segment *segment = limpet_session_segment(capture->session);
+	uint64_t states = limpet_collector_thread_states(capture->collector);
+
+	return segment->shm_bytes + segment->arena_used + LIMPET_RULE_CACHE_BYTES +
+	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
+}
+
+/* What no count tells, in words: of an allocator that is hooked in part, or not; of an end before
+ * the time. In the order of limpet_loss_say(). */
+static void say_what_stayed_unseen(const struct limpet_capture *capture,
+				   const struct limpet_recorder_tick *last, uint64_t losses,
+				   const char *named, struct limpet_capture_result *result)
+{
+	const unsigned refused = limpet_session_stats(capture->session)->entries_refused;
+	const uint32_t late_modules = limpet_collector_late_modules(capture->collector);
+	const uint64_t late_events = limpet_collector_late_events(capture->collector);
+	char *because = result->because;
+	const size_t room = sizeof(result->because);
+	struct limpet_recorder_stats totals;
+
+	limpet_recorder_stats_read(capture->recorder, &totals);
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS))
+		limpet_loss_say(because, room, "%u function%s of its allocator cannot be followed",
+				refused, refused == 1 ? "" : "s");
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_THREAD_HEAPS))
+		limpet_loss_say(
+			because, room,
+			"what the heap of a thread holds when it ends is not seen released");
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_LATE_ALLOCATOR))
+		limpet_loss_say(because, room,
+				"%s, which was loaded during the capture, has an allocator of "
+				"its own",
+				limpet_session_late(capture->session)->first);
+	if (late_modules)
+		limpet_loss_say(because, room,
+				"the first calls of %u module%s that came during the capture may "
+				"not have been seen (dlmopen, or an allocator of its own)",
+				late_modules, late_modules == 1 ? "" : "s");
+	if (late_events)
+		limpet_loss_say(because, room,
+				"%llu event%s came too late to be put in order: a thread stood "
+				"still in the middle of a call, or too many waited",
+				(unsigned long long)late_events, late_events == 1 ? "" : "s");
+	if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
+		limpet_loss_say(because, room, "it ended early, for want of %s",
+				result->end == LIMPET_END_DISK_FULL
+					? "room on the disk"
+					: "room within its limit of size");
+	if (named[0])
+		limpet_loss_say(because, room, "%s", named);
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STORED))
+		limpet_loss_say(because, room,
+				"%llu frees were not seen, if not more: the program may call free "
+				"by an address that it had stored before",
+				(unsigned long long)frees_past_us(&totals, last));
+}
+
+/* Once all that it mapped is booked. */
+static void look_at_the_end(struct limpet_capture *capture,
+			    const struct limpet_capture_result *result)
+{
+	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
+
+	if (!capture->memory_before.known || result->end == LIMPET_END_TARGET_EXEC ||
+	    poll(&target, 1, 0) != 0)
+		return;
+	if (look_at_memory(capture, !result->unloaded) == 0)
+		name_unfollowed(capture);
+}
+
+static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
+{
+	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
+	struct limpet_recorder_tick last;
+	struct limpet_recorder_end end;
+	char named[256];
+	int64_t drained = limpet_collector_drain_all(capture->collector);
+
+	look_at_the_end(capture, result);
+	limpet_collector_fill_tick(capture->collector, &last);
+	take_memory(capture, &last);
+	if (drained < 0 && !capture->file_error)
+		capture->file_error = (int)drained;
+	result->dropped_events = last.dropped_events;
+	last.losses = known_losses(capture, &last, named, sizeof(named));
+	say_what_stayed_unseen(capture, &last, last.losses, named, result);
+	result->slots_not_taken = slots_not_taken(capture);
+	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
+	result->table_left = stats->table_left;
+	result->sealed = stats->sealed;
+	result->detach_stop_us =
+		stats->detach_stop_ns ? (int64_t)(stats->detach_stop_ns / 1000) : -1;
+	end = (struct limpet_recorder_end){
+		.end = result->end,
+		.time_ns = last.time_ns,
+		.losses = last.losses | limpet_loss_if(capture->file_error, LIMPET_LOSS_FILE),
+		.agent_unloaded = result->unloaded,
+		.attach_stop_us = result->attach_stop_us,
+		.detach_stop_us = result->detach_stop_us,
+		.agent_memory_bytes = agent_memory_bytes(capture),
+		.agent_resident_bytes = capture->agent_most_bytes,
+		.because = result->because,
+		.unfollowed = capture->unfollowed,
+	};
+	(void)limpet_recorder_finish(capture->recorder, &last, &end);
+	result->losses = limpet_recorder_losses(capture->recorder);
+	result->complete = limpet_losses_complete(result->losses);
+	limpet_recorder_stats_read(capture->recorder, &capture->last);
+	result->events = capture->last.events;
+	result->file_bytes = capture->last.file_bytes;
+	result->duration_ns = last.time_ns;
+	/* Lets go of the file, so that symbols can be added. */
+	limpet_recorder_free(capture->recorder);
+	capture->recorder = NULL;
+}
+
+int limpet_capture_run(const struct limpet_capture_setup *setup,
+		       struct limpet_capture **ret_capture,
+		       struct limpet_capture_result *ret_result, struct limpet_err *err)
+{
+	struct limpet_capture_result result = {.target_status = -1};
+	struct limpet_capture *capture = calloc(1, sizeof(*capture));
+	bool entering = false;
+	int error;
+
+	if (!capture) {
+		limpet_tracee_release(setup->tracee);
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	capture->setup = setup;
+	capture->pidfd = capture->perf_map_fd = -1;
+	capture->state = LIMPET_CONTROL_ATTACHING;
+	error = begin(capture, &entering, err);
+	if (error) {
+		/* A command of ours ends here: not one instruction of it has been done. */
+		if (setup->tracee && !entering)
+			kill(setup->pid, SIGKILL);
+		if (!entering)
+			limpet_tracee_release(setup->tracee);
+		if (capture->recorder)
+			unlink(capture->path);
+		capture_free(capture);
+		return error;
+	}
+	limpet_collector_begin(capture->collector);
+	capture->events_ns = limpet_monotonic_ns();
+	note_events(capture, 0);
+	limpet_session_set_idle(capture->session, idle, capture);
+	step_back();
+	capture->under_load = true; /* until the first look */
+	/* Whatever becomes of us: what is known to stay unseen is in the trace. */
+	tick(capture);
+	capture->tick_ns = limpet_monotonic_ns();
+	if (capture->forks)
+		limpet_forks_begin(capture->forks, limpet_session_control_page(capture->session));
+	enter_state(capture, LIMPET_CONTROL_CAPTURING);
+	capture->populate_ns = limpet_monotonic_ns();
+	if (setup->started)
+		setup->started(setup->context, capture->path);
+	result.end = stream(capture);
+	leave(capture, &result);
+	close_trace(capture, &result);
+	enter_state(capture, LIMPET_CONTROL_SEALING);
+	*ret_capture = capture;
+	*ret_result = result;
+	return 0;
+}
+
+const char *limpet_capture_trace(const struct limpet_capture *capture)
+{
+	return capture->path;
+}
+
+size_t limpet_capture_sources(const struct limpet_capture *capture,
+			      const struct limpet_collector_source **ret)
+{
+	return limpet_collector_sources(capture->collector, ret);
+}
+
+int limpet_capture_perf_map(const struct limpet_capture *capture)
+{
+	return capture->perf_map_fd;
+}
+
+void limpet_capture_serve(struct limpet_capture *capture)
+{
+	limpet_tracee_release_strays();
+	limpet_control_dispatch(capture->control);
+}
+
+void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit status)
+{
+	limpet_control_finish(capture->control, status);
+	capture_free(capture);
+}
+
+int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err)
+{
+	int error;
+
+	limpet_tracee_setup();
+	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, forked, err);
+	/* Words of those who wait are for an attach. */
+	if (error == -EBUSY)
+		limpet_err_hint(err, "try again later: limpet stop %d", pid);
+	return error < 0 ? error : 0;
+}

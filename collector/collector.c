@@ -1,0 +1,1230 @@
+#include "collector/collector.h"
+#include "injector/proc/cgroup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "collector/merge.h"
+#include "collector/module_table.h"
+#include "collector/plausible.h"
+#include "common/clock.h"
+#include "common/wire.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+
+#define CODE_NS 1000000000u
+#define LOOK_SHARE 20u /* of the time, at most, for modules that nobody told us of */
+/* A thread may have taken its stamp and not yet stored that it is busy: longer than any store
+ * buffer and than a preemption in between, which flushes it. Not much longer: what waits for it is
+ * to stay in the caches. */
+#define SETTLE_NS 250000u
+/* A thread that stays in one allocator call that long does not hold up the others any more: on a
+ * machine with far more to do than processors a thread may well be kept waiting for a second. */
+#define STUCK_NS 5000000000u
+/* Behind what is recorded already: whoever comes later than that is out of order in any case. */
+#define LATE_NS 1e9
+/* Nor does a thread hold up the others when so many records wait for it. */
+#define MAX_WAITING (4u << 20)
+/* The capture begins in the agent's time, which the target can write over: by no more than that. */
+#define MAX_AHEAD_NS 60e9
+#define MAX_STACK_LOOKS 3u
+#define RANGES_NS 200000000u
+#define MAX_NODE_CHAIN 4096u
+#define RECORD_WORDS 3u
+#define RECORDS_PER_CHUNK \
+	((LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk)) / (RECORD_WORDS * sizeof(uint64_t)))
+#define CHUNKS_AT_ONCE 32u
+
+/* What is known of a thread's entry; the chunk positions are ours alone. */
+struct cursor {
+	uint32_t chunk;  /* index, 0: none yet */
+	uint32_t offset; /* bytes read */
+	uint32_t tid;
+	uint64_t sequence;      /* of that chunk */
+	uint64_t last_ticks;    /* stamp of the last record read */
+	uint64_t passed_ticks;  /* up to here the others did not wait for it */
+	bool broken;            /* its chain led to a chunk that is not the next one */
+	uint64_t busy_since_ns; /* 0: not busy at the last look */
+	uint64_t busy_value;
+	uint32_t stack_generation, stack_looks;
+	uint32_t house_generation; /* of the claim that stood before threads were listed; 0: none */
+};
+
+struct limpet_collector {
+	struct limpet_session *session;
+	struct limpet_recorder *recorder;
+	struct limpet_module_table *table;
+	struct limpet_merge *merge;
+	struct limpet_shm *shm;
+	struct limpet_cgroup cgroup;
+	bool has_cgroup;
+	struct cursor *cursors;
+	const struct limpet_segment
+		*segment; /* with the layout; that in the shared memory is hostile */
+	uint32_t thread_count, chunk_count, node_count;
+	uint8_t *node_known; /* bit map */
+	uint64_t safe_ticks; /* everything up to here is recorded */
+	uint64_t begin_ticks, begin_ns, bearing_ticks, bearing_ns;
+	double ns_per_tick;
+	uint64_t clock_base; /* a copy too */
+	bool clock_is_tsc;
+	uint64_t last_time_ns;
+	uint32_t chunk_budget; /* that one call may still open: those that there are, twice */
+	size_t most_waiting;   /* beyond, no thread is waited for */
+	size_t max_waiting;    /* what comes beyond is lost */
+	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
+	uint64_t unmerged, bad_records;
+	struct limpet_drops drops[LIMPET_DROPS_KINDS]; /* of the unmerged */
+	uint64_t late; /* came when what is younger was recorded already */
+	unsigned rescans;
+	bool channel_ended, broken;
+	uint32_t modules_seen; /* when the modules were looked at last */
+	uint32_t bell;         /* as it stood before all was read last */
+	bool called;           /* it had changed since the time before */
+	bool more;             /* than was read then */
+	/* What the target has of the agent's memory, and how all stood when that was looked up. */
+	uint64_t agent_bytes, agent_rss_bytes;
+	uint32_t agent_bell;
+	uint32_t unknown_count;
+	/* What the agent reads other stacks by; ours, for it lies in memory of the target's. */
+	struct range {
+		uint64_t low, high; /* high 0: free */
+	} ranges[LIMPET_STACK_RANGES];
+	uint32_t next_range; /* that gives way */
+	uint64_t ranges_ns, next_ranges_ns;
+	bool overloads;        /* the agent may sample for want of room */
+	uint64_t next_look_ns; /* for a module that we were not told of */
+	/* Anonymous executable memory: code that the program made, as of the last look. */
+	struct range *code;
+	size_t code_count;
+	uint64_t code_ns;
+	bool has_named; /* functions that the user named */
+	struct limpet_plausible plausible;
+};
+
+/* ---------------------------------------------------------------- shared memory, with care */
+
+static struct limpet_thread *thread_at(const struct limpet_collector *collector, uint32_t index)
+{
+	return limpet_segment_thread(collector->segment, index);
+}
+
+static struct limpet_chunk *chunk_at(const struct limpet_collector *collector, uint32_t index)
+{
+	return limpet_segment_chunk(collector->segment, index);
+}
+
+/* Of the claim: another one means that another thread owns the entry. */
+static uint32_t generation_of(const struct limpet_thread *entry)
+{
+	return __atomic_load_n(&entry->generation, __ATOMIC_ACQUIRE);
+}
+
+static bool is_chunk(const struct limpet_collector *collector, uint32_t index)
+{
+	return index != LIMPET_CHUNK_NONE && index <= collector->chunk_count;
+}
+
+/* Gives a chunk back to the agent: pairs with the acquire in the agent's chunk_take(). */
+static void chunk_release(struct limpet_collector *collector, uint32_t index)
+{
+	uint64_t *map = limpet_segment_free_chunks(collector->segment);
+
+	__atomic_fetch_or(&map[(index - 1) / 64], 1ull << ((index - 1) % 64), __ATOMIC_RELEASE);
+}
+
+/* ---------------------------------------------------------------- life */
+
+int limpet_collector_new(struct limpet_session *session, struct limpet_recorder *recorder,
+			 struct limpet_collector **ret)
+{
+	struct limpet_collector *collector = calloc(1, sizeof(*collector));
+	const struct limpet_segment *segment = limpet_session_segment(session);
+	int error = -ENOMEM;
+
+	if (!collector)
+		return -ENOMEM;
+	collector->session = session;
+	collector->recorder = recorder;
+	collector->segment = segment;
+	collector->shm = segment->shm;
+	collector->thread_count = segment->layout.thread_count;
+	collector->chunk_count = segment->layout.chunk_count;
+	collector->node_count = segment->layout.node_count;
+	/* Nobody else has it yet. */
+	collector->clock_is_tsc = segment->shm->clock_is_tsc;
+	collector->overloads = segment->shm->overload_bytes != 0;
+	collector->has_named = limpet_session_has_named(session);
+	collector->has_cgroup =
+		limpet_cgroup_find(limpet_session_pid(session), &collector->cgroup) == 0;
+	limpet_collector_set_waiting(collector, MAX_WAITING);
+	collector->bearing_ns = limpet_monotonic_ns();
+	collector->bearing_ticks = limpet_session_clock(session);
+	collector->cursors = calloc(collector->thread_count, sizeof(*collector->cursors));
+	collector->node_known = calloc(1, collector->node_count / 8 + 1);
+	if (collector->cursors && collector->node_known)
+		error = limpet_merge_new(collector->thread_count, &collector->merge);
+	if (!error)
+		error = limpet_module_table_new(session, recorder, &collector->table);
+	if (error) {
+		limpet_collector_free(collector);
+		return error;
+	}
+	(void)limpet_module_table_update(collector->table, 0);
+	*ret = collector;
+	return 0;
+}
+
+void limpet_collector_free(struct limpet_collector *collector)
+{
+	if (!collector)
+		return;
+	limpet_module_table_free(collector->table);
+	free(collector->code);
+	limpet_merge_free(collector->merge);
+	free(collector->cursors);
+	free(collector->node_known);
+	free(collector);
+}
+
+/* The longer the stretch, the better: from the first bearing, taken before the target was read. */
+static void take_bearing(struct limpet_collector *collector)
+{
+	uint64_t ticks = limpet_session_clock(collector->session) - collector->bearing_ticks;
+	uint64_t ns = limpet_monotonic_ns() - collector->bearing_ns;
+
+	if (collector->clock_is_tsc && ticks && ns)
+		collector->ns_per_tick = (double)ns / (double)ticks;
+	else
+		collector->ns_per_tick = 1.0;
+}
+
+/* The first from there on that is or was a thread's, or is about to be. */
+static uint32_t next_used(const struct limpet_collector *collector, uint32_t from)
+{
+	for (uint32_t i = from; i < collector->thread_count; i = (i / 64 + 1) * 64) {
+		uint64_t bits =
+			__atomic_load_n(&collector->shm->states_used[i / 64], __ATOMIC_ACQUIRE) >>
+			i % 64;
+
+		if (bits)
+			return i + (uint32_t)__builtin_ctzll(bits);
+	}
+	return collector->thread_count;
+}
+
+/* ---------------------------------------------------------------- other stacks than threads' own
+ */
+
+static void set_range(struct limpet_stack_range *range, uint64_t low, uint64_t high)
+{
+	/* Pairs with the agent's looks at the version before and after. */
+	__atomic_fetch_add(&range->version, 1, __ATOMIC_ACQ_REL);
+	__atomic_store_n(&range->low, low, __ATOMIC_RELAXED);
+	__atomic_store_n(&range->high, high, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&range->version, 1, __ATOMIC_RELEASE);
+}
+
+/* Memory that a fibre or a handler may have for a stack. */
+static bool may_be_a_stack(const struct limpet_map *map)
+{
+	return map && map->perms[0] == 'r' && map->perms[1] == 'w';
+}
+
+static void publish_range(struct limpet_collector *collector, const struct limpet_map *map)
+{
+	uint32_t at = collector->next_range;
+
+	if (!may_be_a_stack(map))
+		return;
+	for (uint32_t i = 0; i < LIMPET_STACK_RANGES; i++) {
+		const struct range *range = &collector->ranges[i];
+
+		if (range->low == map->start && range->high == map->end)
+			return;
+		if (!range->high)
+			at = i;
+	}
+	if (at == collector->next_range)
+		collector->next_range = (at + 1) % LIMPET_STACK_RANGES;
+	collector->ranges[at] = (struct range){map->start, map->end};
+	set_range(&collector->shm->ranges[at], map->start, map->end);
+}
+
+/* ---------------------------------------------------------------- time */
+
+void limpet_collector_begin(struct limpet_collector *collector)
+{
+	const struct limpet_maps *maps = &limpet_session_modules(collector->session)->maps;
+	uint64_t ahead;
+
+	take_bearing(collector);
+	/* Some of it may be somebody's stack: the first walks there need not wait for a look. */
+	for (size_t i = 0, count = 0; i < maps->count && count < LIMPET_STACK_RANGES; i++) {
+		const struct limpet_map *map = &maps->list[i];
+
+		if (!map->inode && strcmp(map->path, "[stack]") != 0 && may_be_a_stack(map) &&
+		    ++count)
+			publish_range(collector, map);
+	}
+	for (uint32_t i = 1; limpet_session_owner(collector->session, i); i++)
+		limpet_recorder_name_owner(collector->recorder, i,
+					   limpet_session_owner(collector->session, i));
+	/* The target may write there from now on. */
+	collector->clock_base = collector->shm->clock_base;
+	collector->begin_ticks = limpet_session_clock(collector->session);
+	collector->begin_ns = limpet_monotonic_ns();
+	/* The first events may be a little older than this moment. */
+	collector->begin_ticks -= (uint64_t)(10e6 / collector->ns_per_tick);
+	collector->begin_ns -= 10000000;
+	if (collector->begin_ticks >= collector->clock_base)
+		return;
+	ahead = collector->clock_base - collector->begin_ticks;
+	if ((double)ahead * collector->ns_per_tick > MAX_AHEAD_NS) {
+		collector->clock_base = collector->begin_ticks;
+		return;
+	}
+	collector->begin_ns += (uint64_t)((double)ahead * collector->ns_per_tick);
+	collector->begin_ticks = collector->clock_base;
+}
+
+uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
+{
+	return limpet_monotonic_ns() - collector->begin_ns;
+}
+
+/* ---------------------------------------------------------------- reading chunks */
+
+/* In the agent's stamps. */
+static uint64_t stamp_of_now(const struct limpet_collector *collector)
+{
+	return limpet_session_clock(collector->session) - collector->clock_base;
+}
+
+/* A record of 3 words, or 4 if it is wide. A stamp later than `now` would wait for ever, and set
+ * the time of all that follows: it is now. Answers whether there is such a record. */
+static bool decode_record(const struct limpet_collector *collector, const uint64_t *words,
+			  uint32_t tid, uint64_t now, struct limpet_record *ret)
+{
+	const uint32_t last = collector->overloads ? LIMPET_EVENT_ROOM : LIMPET_EVENT_MUNMAP;
+	uint64_t ticks = LIMPET_EVENT_TICKS(words[0]);
+	bool wide = words[0] & LIMPET_EVENT_WIDE;
+	uint32_t kind = LIMPET_EVENT_KIND(words[0]);
+	bool sampled = words[0] & LIMPET_EVENT_SAMPLED;
+
+	ret->time_ns = ticks < now ? ticks : now; /* ticks until it is taken out again */
+	ret->address = words[1];
+	ret->size = wide ? words[2] : (uint32_t)words[2];
+	ret->node = (uint32_t)(wide ? words[3] : words[2] >> 32);
+	ret->thread = tid;
+	ret->kind = kind;
+	ret->sampled = sampled;
+	return kind >= LIMPET_EVENT_ALLOC && kind <= last &&
+	       (!sampled || (collector->overloads && kind == LIMPET_EVENT_ALLOC));
+}
+
+static void count_unmerged(struct limpet_collector *collector, const struct limpet_record *record)
+{
+	collector->unmerged++;
+	if (record->kind >= LIMPET_DROPS_KINDS)
+		return;
+	collector->drops[record->kind].count++;
+	collector->drops[record->kind].bytes += record->size;
+	collector->drops[record->kind].unsized +=
+		record->kind == LIMPET_EVENT_FREE && !record->size;
+}
+
+/* What is younger may be recorded already. Where the others have waited for the thread, that is
+ * looked at with some margin: its stamp and its sign that it is busy are two stores. */
+static bool is_late(const struct limpet_collector *collector, const struct cursor *cursor,
+		    uint64_t ticks)
+{
+	const uint64_t margin = (uint64_t)(LATE_NS / collector->ns_per_tick);
+
+	return ticks < collector->safe_ticks &&
+	       (ticks < cursor->passed_ticks || ticks + margin < collector->safe_ticks);
+}
+
+/* What finds no room counts as lost. */
+static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed)
+{
+	struct cursor *cursor = &collector->cursors[thread];
+	const uint8_t *data =
+		(const uint8_t *)chunk_at(collector, cursor->chunk) + sizeof(struct limpet_chunk);
+	uint64_t words[4], now = stamp_of_now(collector);
+	size_t waiting = limpet_merge_waiting_all(collector->merge), room = 0, count = 0;
+	struct limpet_record *records = NULL, *record, lost = {0};
+
+	if (committed > LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
+		committed = LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk);
+	if (cursor->offset + RECORD_WORDS * 8 > committed)
+		return;
+	if (waiting < collector->max_waiting) {
+		room = (committed - cursor->offset) / (RECORD_WORDS * 8);
+		if (room > collector->max_waiting - waiting)
+			room = collector->max_waiting - waiting;
+		records = limpet_merge_want(collector->merge, thread, room);
+		if (!records)
+			room = 0;
+	}
+	while (cursor->offset + RECORD_WORDS * 8 <= committed) {
+		uint32_t bytes = RECORD_WORDS * 8;
+
+		limpet_shared_copy(words, data + cursor->offset, bytes);
+		if (words[0] & LIMPET_EVENT_WIDE) {
+			if (cursor->offset + bytes + 8 > committed)
+				break;
+			limpet_shared_copy(&words[3], data + cursor->offset + bytes, 8);
+			bytes += 8;
+		}
+		cursor->offset += bytes;
+		record = count < room ? &records[count] : &lost;
+		if (!decode_record(collector, words, cursor->tid, now, record)) {
+			collector->bad_records++;
+			continue;
+		}
+		cursor->last_ticks = record->time_ns;
+		collector->late += is_late(collector, cursor, record->time_ns);
+		if (count < room)
+			count++;
+		else
+			count_unmerged(collector, record);
+	}
+	limpet_merge_added(collector->merge, thread, count);
+}
+
+/* Only the one chunk that must follow: so a chain that goes round, or into another thread's, is
+ * read once and ends. */
+static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t index,
+		       uint64_t sequence)
+{
+	struct cursor *cursor = &collector->cursors[thread];
+	const struct limpet_chunk *chunk = chunk_at(collector, index);
+
+	if (!collector->chunk_budget)
+		return false;
+	collector->chunk_budget--;
+	if (chunk->thread != thread || chunk->sequence != sequence) {
+		cursor->broken = collector->broken = true;
+		collector->bad_records++;
+		return false;
+	}
+	cursor->chunk = index;
+	cursor->offset = 0;
+	cursor->tid = chunk->tid;
+	cursor->sequence = sequence;
+	return true;
+}
+
+/* Reads what the thread has published; full chunks go back. At most `chunks` of them: a fast thread
+ * would keep us here for good. Answers whether it stopped for that, with more to read. */
+static bool read_thread(struct limpet_collector *collector, uint32_t thread, uint32_t chunks)
+{
+	struct cursor *cursor = &collector->cursors[thread];
+	struct limpet_thread *entry = thread_at(collector, thread);
+
+	if (cursor->broken)
+		return false;
+	if (!cursor->chunk) {
+		uint32_t first = __atomic_load_n(&entry->first_chunk, __ATOMIC_ACQUIRE);
+
+		if (!is_chunk(collector, first) || !open_chunk(collector, thread, first, 0))
+			return false;
+	}
+	for (uint32_t i = 0; i < chunks; i++) {
+		struct limpet_chunk *chunk = chunk_at(collector, cursor->chunk);
+		/* Pairs with the agent's release of `next`, after which nothing is added here. */
+		uint32_t next = __atomic_load_n(&chunk->next, __ATOMIC_ACQUIRE);
+		uint32_t old = cursor->chunk;
+
+		read_chunk(collector, thread, __atomic_load_n(&chunk->committed, __ATOMIC_ACQUIRE));
+		if (!is_chunk(collector, next) ||
+		    !open_chunk(collector, thread, next, cursor->sequence + 1))
+			return false;
+		chunk_release(collector, old);
+	}
+	return true;
+}
+
+/* ---------------------------------------------------------------- stacks */
+
+static bool node_is_known(const struct limpet_collector *collector, uint32_t node)
+{
+	return collector->node_known[node / 8] >> (node % 8) & 1;
+}
+
+/* The list, and how many modules had gone by then: none may go in between. Answers whether there
+ * is anything new. */
+static bool look_at_modules(struct limpet_collector *collector)
+{
+	const unsigned enough = 4;
+	bool changed = false;
+
+	for (unsigned i = 0; i < enough; i++) {
+		uint32_t gone = __atomic_load_n(&collector->shm->gone_count, __ATOMIC_ACQUIRE);
+
+		changed |= limpet_session_refresh_modules(collector->session) == 1;
+		if (gone != __atomic_load_n(&collector->shm->gone_count, __ATOMIC_ACQUIRE))
+			continue;
+		if (!changed || limpet_module_table_update(collector->table, gone))
+			break;
+	}
+	return changed;
+}
+
+/* At once when the agent says so: a plugin may be gone again before the next look. */
+static bool update_modules(struct limpet_collector *collector)
+{
+	bool changed;
+
+	collector->modules_seen = __atomic_load_n(&collector->shm->modules_seen, __ATOMIC_ACQUIRE);
+	changed = look_at_modules(collector);
+	if (changed)
+		collector->rescans = 0;
+	return changed;
+}
+
+/* What comes there is none of the agent's: the program has put it there. */
+static void look_at_channel(struct limpet_collector *collector)
+{
+	int channel = limpet_session_channel(collector->session);
+
+	for (unsigned i = 0; channel >= 0 && !collector->channel_ended && i < 1024; i++) {
+		struct limpet_msg message;
+		ssize_t got = recv(channel, &message, sizeof(message), MSG_DONTWAIT);
+
+		if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+			collector->channel_ended = true;
+		if (got <= 0)
+			return;
+	}
+}
+
+static bool loader_has_called(const struct limpet_collector *collector)
+{
+	return __atomic_load_n(&collector->shm->modules_seen, __ATOMIC_ACQUIRE) !=
+	       collector->modules_seen;
+}
+
+static bool is_made_code(const struct limpet_map *map)
+{
+	return map->perms[2] == 'x' && !map->inode &&
+	       (!map->path[0] || !strncmp(map->path, "[anon:", strlen("[anon:")));
+}
+
+static void look_at_code(struct limpet_collector *collector)
+{
+	struct limpet_maps maps;
+	struct range *code;
+	size_t count = 0;
+
+	if (limpet_proc_maps_read(limpet_session_pid(collector->session), &maps) < 0)
+		return;
+	code = calloc(maps.count + 1, sizeof(*code));
+	for (size_t i = 0; code && i < maps.count; i++)
+		if (is_made_code(&maps.list[i]))
+			code[count++] = (struct range){maps.list[i].start, maps.list[i].end};
+	limpet_module_table_add_again(collector->table, &maps);
+	limpet_proc_maps_done(&maps);
+	free(collector->code);
+	collector->code = code;
+	collector->code_count = count;
+	collector->code_ns = limpet_monotonic_ns();
+}
+
+/* Nor may a module have gone from there since the stack was recorded: that was its code. */
+static bool was_made(const struct limpet_collector *collector, uint64_t address, uint32_t gone)
+{
+	const struct limpet_shm *shm = collector->shm;
+	size_t low = 0, high = collector->code_count;
+	uint32_t count = __atomic_load_n(&shm->gone_places, __ATOMIC_ACQUIRE);
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (address < collector->code[middle].low)
+			high = middle;
+		else if (address >= collector->code[middle].high)
+			low = middle + 1;
+		else
+			return limpet_gone_find(shm->gone, count, address) == gone;
+	}
+	return false;
+}
+
+/* A frame of a module that nobody has told us of yet: it may be gone before we are told. Code that
+ * a program makes itself is in no module at all, and is not to keep us looking. ret_made: it lies
+ * in such code. */
+static uint32_t find_module(struct limpet_collector *collector, const struct limpet_node *node,
+			    bool *ret_made)
+{
+	uint32_t gone = LIMPET_NODE_GONE(node->flags);
+	uint64_t address = node->address - 1, now_ns;
+	uint32_t module = limpet_module_table_find(collector->table, address, gone);
+
+	if (module)
+		return module;
+	now_ns = limpet_monotonic_ns();
+	if (now_ns >= collector->next_look_ns || loader_has_called(collector)) {
+		if (update_modules(collector) || !was_made(collector, address, gone) ||
+		    now_ns - collector->code_ns > CODE_NS)
+			look_at_code(collector);
+		collector->next_look_ns = now_ns + (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
+		module = limpet_module_table_find(collector->table, address, gone);
+	}
+	*ret_made = !module && was_made(collector, address, gone);
+	return module;
+}
+
+/* Describes a stack to the trace, outermost frame first; answers the node that stands for it. Each
+ * node is visited once: one that leads nowhere will not do better at the next event. */
+static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
+{
+	const struct limpet_node *nodes = limpet_segment_nodes(collector->segment);
+	static uint32_t chain[MAX_NODE_CHAIN];
+	static struct limpet_node copies[MAX_NODE_CHAIN];
+	uint32_t count = 0, at = node;
+
+	while (at && at < collector->node_count && !node_is_known(collector, at) &&
+	       count < MAX_NODE_CHAIN) {
+		limpet_shared_copy(&copies[count], &nodes[at], sizeof(*nodes));
+		chain[count] = at;
+		collector->node_known[at / 8] |= (uint8_t)(1u << (at % 8));
+		at = copies[count++].parent;
+	}
+	/* Where the outermost has no parent that was described, the recorder refuses them all. */
+	while (count) {
+		const struct limpet_node *copy = &copies[--count];
+		bool is_owner = copy->flags & LIMPET_NODE_OWNER;
+		bool made = false;
+		uint32_t module = is_owner ? 0 : find_module(collector, copy, &made);
+		uint32_t flags = is_owner ? LIMPET_TRACE_NODE_OWNER
+				 : made   ? LIMPET_TRACE_NODE_MADE
+					  : 0;
+
+		if (is_owner && !limpet_session_owner(collector->session, (uint32_t)copy->address))
+			flags = 0;
+		if (copy->flags & LIMPET_NODE_TRUNCATED)
+			flags |= LIMPET_TRACE_NODE_TRUNCATED;
+		if (limpet_recorder_add_node(collector->recorder, chain[count], copy->parent,
+					     copy->address, module, flags) < 0)
+			return 0;
+	}
+	return node < collector->node_count ? node : 0;
+}
+
+/* ---------------------------------------------------------------- draining */
+
+static uint64_t to_time_ns(struct limpet_collector *collector, uint64_t ticks)
+{
+	uint64_t base = collector->begin_ticks - collector->clock_base;
+	uint64_t time_ns =
+		ticks > base ? (uint64_t)((double)(ticks - base) * collector->ns_per_tick) : 0;
+
+	/* The bearing improves with time; time must not go back by that. */
+	if (time_ns < collector->last_time_ns)
+		time_ns = collector->last_time_ns;
+	collector->last_time_ns = time_ns;
+	return time_ns;
+}
+
+/* Of functions that the user named: their stacks say whose they are. */
+static void look_whether_plausible(struct limpet_collector *collector,
+				   const struct limpet_record *record)
+{
+	const struct limpet_node *nodes = limpet_segment_nodes(collector->segment);
+	struct limpet_node node;
+
+	if (record->kind == LIMPET_EVENT_FREE)
+		limpet_plausible_released(&collector->plausible, record->address);
+	if (record->kind != LIMPET_EVENT_ALLOC || !record->node)
+		return;
+	limpet_shared_copy(&node, &nodes[record->node], sizeof(node));
+	if (node.flags & LIMPET_NODE_OWNER && node.address <= LIMPET_HOOK_OWNERS)
+		limpet_plausible_made(&collector->plausible, limpet_session_pid(collector->session),
+				      (uint32_t)node.address, record->address, record->size);
+}
+
+static int64_t record_until(struct limpet_collector *collector, uint64_t until_ticks)
+{
+	int64_t recorded = 0;
+	int first_error = 0;
+
+	for (;;) {
+		struct limpet_record *records;
+		size_t count = limpet_merge_take(collector->merge, until_ticks, LIMPET_MERGE_BATCH,
+						 &records);
+		int error;
+
+		if (!count)
+			break;
+		for (size_t i = 0; i < count; i++) {
+			struct limpet_record *record = &records[i];
+
+			record->time_ns = to_time_ns(collector, record->time_ns);
+			if (record->node >= collector->node_count ||
+			    (record->node && !node_is_known(collector, record->node)))
+				record->node = describe_node(collector, record->node);
+			if (collector->has_named)
+				look_whether_plausible(collector, record);
+		}
+		error = limpet_recorder_add_events(collector->recorder, records, count);
+		if (error < 0 && !first_error)
+			first_error = error;
+		recorded += (int64_t)count;
+	}
+	return first_error ? first_error : recorded;
+}
+
+static bool too_many_wait(const struct limpet_collector *collector)
+{
+	return limpet_merge_waiting_all(collector->merge) > collector->most_waiting;
+}
+
+/* The earliest stamp that this thread may still publish; or later, where it is not waited for. */
+static uint64_t lower_bound(struct limpet_collector *collector, uint32_t thread, uint64_t now_ns,
+			    uint64_t settled)
+{
+	struct cursor *cursor = &collector->cursors[thread];
+	/* Pairs with the agent's release stores: what a thread wrote before it was not busy is
+	 * seen by the reads that follow. */
+	uint64_t busy = __atomic_load_n(&thread_at(collector, thread)->busy, __ATOMIC_ACQUIRE);
+
+	if (!busy) {
+		cursor->busy_since_ns = 0;
+		return settled;
+	}
+	if (!cursor->busy_since_ns || cursor->busy_value != busy) {
+		cursor->busy_since_ns = now_ns;
+		cursor->busy_value = busy;
+	}
+	if (now_ns - cursor->busy_since_ns > STUCK_NS || too_many_wait(collector)) {
+		cursor->passed_ticks = settled;
+		return settled;
+	}
+	busy &= ~1ull;
+	return busy > collector->safe_ticks ? busy : collector->safe_ticks;
+}
+
+/* Tells the agent how far up each thread's stack may be read. libc's thread control block stands at
+ * the top of a thread's stack and lives as long as the thread does. */
+static void publish_stacks(struct limpet_collector *collector)
+{
+	pid_t pid = limpet_session_pid(collector->session);
+	struct limpet_maps maps = {0};
+	bool have_maps = false;
+
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
+		struct limpet_thread *entry = thread_at(collector, i);
+		struct cursor *cursor = &collector->cursors[i];
+		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
+		uint64_t sp = __atomic_load_n(&entry->entry_sp, __ATOMIC_RELAXED), low, high;
+		uint32_t generation = generation_of(entry);
+		const struct limpet_map *map;
+
+		if (owner <= 1 || !sp || entry->stack_high)
+			continue;
+		if (cursor->stack_generation != generation) {
+			cursor->stack_generation = generation;
+			cursor->stack_looks = 0;
+		}
+		if (cursor->stack_looks++ >= MAX_STACK_LOOKS)
+			continue;
+		if (!have_maps && limpet_proc_maps_read(pid, &maps) < 0)
+			return;
+		have_maps = true;
+		map = limpet_proc_maps_find(&maps, sp);
+		if (!map || map->perms[1] != 'w')
+			continue;
+		low = map->start;
+		high = map->end;
+		if (!strcmp(map->path, "[stack]")) {
+			low = limpet_proc_main_stack_low(pid, &maps, map);
+		} else if (owner > sp && owner < high) {
+			high = owner;
+		} else {
+			/* Not on its own stack now: a fibre, or an alternate stack. */
+			continue;
+		}
+		entry->stack_low = low;
+		__atomic_store_n(&entry->stack_high, high, __ATOMIC_RELEASE);
+		if (generation_of(entry) != generation)
+			__atomic_store_n(&entry->stack_high, 0, __ATOMIC_RELEASE);
+	}
+	if (have_maps)
+		limpet_proc_maps_done(&maps);
+}
+
+/* Those that are not there any more, or others by now. */
+static void drop_ranges(struct limpet_collector *collector, const struct limpet_maps *maps)
+{
+	for (uint32_t i = 0; i < LIMPET_STACK_RANGES; i++) {
+		struct range *range = &collector->ranges[i];
+		const struct limpet_map *map =
+			range->high ? limpet_proc_maps_find(maps, range->low) : NULL;
+
+		if (!range->high ||
+		    (may_be_a_stack(map) && map->start == range->low && map->end == range->high))
+			continue;
+		*range = (struct range){0, 0};
+		set_range(&collector->shm->ranges[i], 0, 0);
+	}
+}
+
+/* Where somebody asks, and as often as a twentieth of the time allows. As long as some are in use,
+ * they are looked at again. */
+static void publish_ranges(struct limpet_collector *collector, uint64_t now_ns)
+{
+	uint32_t count = __atomic_load_n(&collector->shm->unknown_count, __ATOMIC_RELAXED);
+	bool used = __atomic_load_n(&collector->shm->ranges_used, __ATOMIC_RELAXED);
+	struct limpet_maps maps;
+	uint64_t began_ns;
+
+	if (now_ns < collector->next_ranges_ns ||
+	    (count == collector->unknown_count &&
+	     (!used || now_ns - collector->ranges_ns < RANGES_NS)))
+		return;
+	began_ns = limpet_monotonic_ns();
+	__atomic_store_n(&collector->shm->ranges_used, 0, __ATOMIC_RELAXED);
+	collector->ranges_ns = now_ns;
+	if (limpet_proc_maps_read(limpet_session_pid(collector->session), &maps) < 0)
+		return;
+	drop_ranges(collector, &maps);
+	if (count - collector->unknown_count > LIMPET_UNKNOWN_STACKS)
+		collector->unknown_count = count - LIMPET_UNKNOWN_STACKS;
+	for (; collector->unknown_count != count; collector->unknown_count++) {
+		uint32_t at = collector->unknown_count % LIMPET_UNKNOWN_STACKS;
+		uint64_t sp = __atomic_load_n(&collector->shm->unknown[at], __ATOMIC_RELAXED);
+
+		publish_range(collector, limpet_proc_maps_find(&maps, sp));
+	}
+	limpet_proc_maps_done(&maps);
+	collector->next_ranges_ns = now_ns + (limpet_monotonic_ns() - began_ns) * LOOK_SHARE;
+}
+
+/* All is read: whoever samples for want of room may stop. Next time it begins when most of what is
+ * free now is taken, which may not be all that there is: each thread keeps a chunk. */
+static void announce_room(struct limpet_collector *collector)
+{
+	const uint64_t *map = limpet_segment_free_chunks(collector->segment);
+	uint32_t free_chunks = 0;
+
+	for (uint32_t i = 0; i < collector->chunk_count / 64; i++)
+		free_chunks +=
+			(uint32_t)__builtin_popcountll(__atomic_load_n(&map[i], __ATOMIC_RELAXED));
+	__atomic_store_n(&collector->shm->overload_below, free_chunks / LIMPET_OVERLOAD_SHARE + 1,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&collector->shm->overload_room, 1, __ATOMIC_RELAXED);
+}
+
+int64_t limpet_collector_drain(struct limpet_collector *collector)
+{
+	uint64_t now_ns = limpet_monotonic_ns();
+	uint64_t now = stamp_of_now(collector);
+	uint64_t settle = (uint64_t)(SETTLE_NS / collector->ns_per_tick), safe;
+	uint32_t bell;
+	bool more = false;
+
+	collector->chunk_budget = 2 * collector->chunk_count;
+	__atomic_fetch_add(&collector->shm->beats, 1, __ATOMIC_RELAXED);
+	bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
+	collector->called = bell != collector->bell;
+	collector->bell = bell;
+	look_at_channel(collector);
+	if (loader_has_called(collector))
+		(void)update_modules(collector);
+	safe = now > settle ? now - settle : 0;
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
+		struct limpet_thread *entry = thread_at(collector, i);
+		uint64_t bound;
+
+		if (!__atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE))
+			continue;
+		bound = lower_bound(collector, i, now_ns, safe);
+		if (bound < safe)
+			safe = bound;
+		if (!read_thread(collector, i, CHUNKS_AT_ONCE))
+			continue;
+		more = true;
+		/* What it still holds is no older than what was read of it last. */
+		if (collector->cursors[i].last_ticks >= safe)
+			continue;
+		if (too_many_wait(collector))
+			collector->cursors[i].passed_ticks = safe;
+		else
+			safe = collector->cursors[i].last_ticks;
+	}
+	take_bearing(collector);
+	/* Without a budget some were not read. */
+	if (safe > collector->safe_ticks && collector->chunk_budget)
+		collector->safe_ticks = safe;
+	publish_stacks(collector);
+	publish_ranges(collector, now_ns);
+	more = more || !collector->chunk_budget;
+	collector->more = more;
+	if (!more && collector->overloads)
+		announce_room(collector);
+	return record_until(collector, collector->safe_ticks);
+}
+
+int64_t limpet_collector_drain_all(struct limpet_collector *collector)
+{
+	collector->chunk_budget = 2 * collector->chunk_count;
+	(void)update_modules(collector);
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1))
+		if (__atomic_load_n(&thread_at(collector, i)->thread_pointer, __ATOMIC_ACQUIRE))
+			read_thread(collector, i, collector->chunk_count + 1);
+	return record_until(collector, UINT64_MAX);
+}
+
+/* ---------------------------------------------------------------- housekeeping */
+
+static bool is_alive(const pid_t *tids, int count, uint32_t tid)
+{
+	for (int i = 0; i < count; i++)
+		if ((uint32_t)tids[i] == tid)
+			return true;
+	return false;
+}
+
+/* Threads as the target numbers them. */
+static int list_ns_tids(pid_t pid, pid_t **ret)
+{
+	struct limpet_proc_status status;
+	int count = limpet_proc_tasks(pid, ret);
+
+	if (count <= 0 || limpet_proc_status_read(pid, &status) < 0 || status.ns_pid == pid)
+		return count;
+	for (int i = 0; i < count; i++)
+		if (limpet_proc_status_read((*ret)[i], &status) == 0)
+			(*ret)[i] = status.ns_pid;
+	return count;
+}
+
+static void clear_entry(struct limpet_collector *collector, uint32_t index)
+{
+	struct limpet_thread *entry = thread_at(collector, index);
+	struct cursor *cursor = &collector->cursors[index];
+
+	read_thread(collector, index, collector->chunk_count + 1);
+	if (cursor->chunk)
+		chunk_release(collector, cursor->chunk);
+	collector->dropped_gone += entry->dropped;
+	collector->truncated_gone += entry->truncated;
+	entry->dropped = 0;
+	entry->truncated = 0;
+	entry->busy = 0;
+	entry->depth = 0;
+	entry->first_chunk = LIMPET_CHUNK_NONE;
+	entry->chunk = LIMPET_CHUNK_NONE;
+	entry->stack_high = 0;
+	cursor->chunk = 0;
+	cursor->broken = false;
+	cursor->busy_since_ns = 0;
+	/* Pairs with the compare and exchange by which the agent claims the entry. */
+	__atomic_store_n(&entry->thread_pointer, 0, __ATOMIC_RELEASE);
+}
+
+static void clear_dead_threads(struct limpet_collector *collector)
+{
+	const uint64_t changing = 1;
+	LIMPET_FREE pid_t *tids = NULL;
+	int count;
+
+	/* Before the list is made: a thread that is born and claims an entry after it is not in it.
+	 */
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
+		const struct limpet_thread *entry = thread_at(collector, i);
+		bool owned = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE) > changing;
+
+		collector->cursors[i].house_generation = owned ? generation_of(entry) : 0;
+	}
+	count = list_ns_tids(limpet_session_pid(collector->session), &tids);
+	if (count <= 0)
+		return;
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
+		struct limpet_thread *entry = thread_at(collector, i);
+		uint32_t generation = collector->cursors[i].house_generation;
+		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
+
+		if (!generation || owner <= changing || generation_of(entry) != generation ||
+		    is_alive(tids, count, entry->tid))
+			continue;
+		/* A new thread may just be taking the pointer over: then it is its own. */
+		if (!__atomic_compare_exchange_n(&entry->thread_pointer, &owner, changing, false,
+						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		if (generation_of(entry) == generation)
+			clear_entry(collector, i);
+		else /* it has been taken over since it was looked at */
+			__atomic_store_n(&entry->thread_pointer, owner, __ATOMIC_RELEASE);
+	}
+}
+
+void limpet_collector_housekeep(struct limpet_collector *collector)
+{
+	collector->chunk_budget = 2 * collector->chunk_count;
+	clear_dead_threads(collector);
+	(void)update_modules(collector);
+}
+
+static bool slot_lost_its_hook(const struct limpet_collector *collector)
+{
+	const struct limpet_slot *slots = limpet_segment_slots(collector->segment);
+	uint32_t count = __atomic_load_n(&collector->shm->slot_count, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < count && i < LIMPET_MAX_SLOTS; i++) {
+		struct limpet_slot slot;
+		uint64_t value;
+
+		limpet_shared_copy(&slot, &slots[i], sizeof(slot));
+		if (slot.state != LIMPET_SLOT_PATCHED || slot.kind != LIMPET_SLOT_OF_CALLS ||
+		    limpet_memory_read(limpet_session_pid(collector->session), slot.address, &value,
+				       sizeof(value)) < 0)
+			continue;
+		if (value == limpet_session_original(collector->session, slot.hook))
+			return true;
+	}
+	return false;
+}
+
+static bool module_is_unseen(const struct limpet_collector *collector)
+{
+	const struct limpet_modules *modules = limpet_session_modules(collector->session);
+	const struct limpet_known_module *known = limpet_segment_known_modules(collector->segment);
+	uint32_t count = __atomic_load_n(&collector->shm->module_count, __ATOMIC_ACQUIRE);
+
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct limpet_module *module = &modules->list[i];
+		bool seen = !module->in_list || module->agent || module->loader || module->vdso;
+
+		for (uint32_t k = 0; k < count && k < LIMPET_MAX_KNOWN_MODULES && !seen; k++)
+			seen = known[k].bias == module->bias && known[k].phdr == module->phdr;
+		if (!seen)
+			return true;
+	}
+	return false;
+}
+
+bool limpet_collector_wants_rescan(struct limpet_collector *collector)
+{
+	const unsigned enough = 3; /* for one change of the list */
+
+	if (collector->rescans >= enough ||
+	    (!slot_lost_its_hook(collector) && !module_is_unseen(collector)))
+		return false;
+	collector->rescans++;
+	return true;
+}
+
+uint32_t limpet_collector_thread_states(const struct limpet_collector *collector)
+{
+	uint32_t states = 0;
+
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1))
+		states += generation_of(thread_at(collector, i)) != 0;
+	return states;
+}
+
+/* By the agent and by us: one kind. */
+static struct limpet_drops drops_of(const struct limpet_collector *collector, uint32_t kind)
+{
+	struct limpet_drops drops = collector->drops[kind], theirs;
+
+	limpet_shared_copy(&theirs, &collector->shm->drops[kind], sizeof(theirs));
+	drops.count += theirs.count;
+	drops.bytes += theirs.bytes;
+	drops.unsized += theirs.unsized;
+	return drops;
+}
+
+static struct limpet_dropped dropped_by_kind(const struct limpet_collector *collector)
+{
+	const struct limpet_drops allocations = drops_of(collector, LIMPET_EVENT_ALLOC);
+	const struct limpet_drops frees = drops_of(collector, LIMPET_EVENT_FREE);
+	const struct limpet_drops mmaps = drops_of(collector, LIMPET_EVENT_MMAP);
+	const struct limpet_drops munmaps = drops_of(collector, LIMPET_EVENT_MUNMAP);
+
+	return (struct limpet_dropped){.allocations = allocations.count,
+				       .allocated_bytes = allocations.bytes,
+				       .frees = frees.count,
+				       .freed_bytes = frees.bytes,
+				       .unsized_frees = frees.unsized,
+				       .mmaps = mmaps.count,
+				       .mmap_bytes = mmaps.bytes,
+				       .munmaps = munmaps.count,
+				       .munmap_bytes = munmaps.bytes};
+}
+
+/* Of the memory that is shared with us, and of the tables, what the target has touched; of all
+ * else, which is small, all that it may have. */
+static uint64_t agent_bytes(const struct limpet_collector *collector)
+{
+	const struct limpet_segment *segment = collector->segment;
+	uint64_t states = limpet_collector_thread_states(collector);
+	uint64_t shared_bytes;
+
+	if (limpet_session_resident_bytes(collector->session, &shared_bytes) < 0)
+		return 0;
+	return shared_bytes + limpet_segment_beside_bytes(segment, states);
+}
+
+/* Without a call the agent touches nothing, and what is reclaimed of it is missing in RSS. */
+static uint64_t agent_bytes_of(struct limpet_collector *collector, uint64_t rss_bytes)
+{
+	uint32_t bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
+
+	if (!collector->agent_bytes || collector->agent_bell != bell ||
+	    collector->agent_rss_bytes != rss_bytes)
+		collector->agent_bytes = agent_bytes(collector);
+	collector->agent_bell = bell;
+	collector->agent_rss_bytes = rss_bytes;
+	return collector->agent_bytes;
+}
+
+static void take_status(struct limpet_collector *collector, const struct limpet_proc_status *status,
+			struct limpet_recorder_tick *tick)
+{
+	tick->rss_bytes = status->rss_bytes;
+	tick->threads = status->threads;
+	if (status->rss_bytes)
+		tick->agent_bytes = agent_bytes_of(collector, status->rss_bytes);
+}
+
+void limpet_collector_fill_tick(struct limpet_collector *collector,
+				struct limpet_recorder_tick *ret_tick)
+{
+	struct limpet_proc_status status;
+	pid_t pid = limpet_session_pid(collector->session);
+
+	memset(ret_tick, 0, sizeof(*ret_tick));
+	ret_tick->time_ns = limpet_collector_time_ns(collector);
+	if (ret_tick->time_ns < collector->last_time_ns)
+		ret_tick->time_ns = collector->last_time_ns;
+	/* A main thread that has ended shows no memory. */
+	if (limpet_proc_status_read(limpet_proc_resident(pid), &status) == 0)
+		take_status(collector, &status, ret_tick);
+	if (collector->has_cgroup)
+		(void)limpet_cgroup_usage(&collector->cgroup, &ret_tick->cgroup_bytes);
+	ret_tick->dropped_events =
+		collector->dropped_gone + collector->unmerged + collector->bad_records;
+	ret_tick->dropped_events += collector->shm->lost_no_sample;
+	/* A stack for which there was no room is cut short to nothing. */
+	ret_tick->truncated_stacks = collector->truncated_gone + collector->shm->lost_no_node;
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
+		const struct limpet_thread *entry = thread_at(collector, i);
+
+		ret_tick->dropped_events += __atomic_load_n(&entry->dropped, __ATOMIC_ACQUIRE);
+		ret_tick->truncated_stacks += __atomic_load_n(&entry->truncated, __ATOMIC_RELAXED);
+	}
+	ret_tick->dropped = dropped_by_kind(collector);
+	ret_tick->unseen_calls = collector->shm->lost_no_thread +
+				 collector->shm->lost_state_in_use + collector->shm->lost_arguments;
+}
+
+uint64_t limpet_collector_late_events(const struct limpet_collector *collector)
+{
+	return collector->late;
+}
+
+bool limpet_collector_is_broken(const struct limpet_collector *collector)
+{
+	return collector->broken;
+}
+
+uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
+{
+	return __atomic_load_n(&collector->shm->slots_not_taken, __ATOMIC_RELAXED);
+}
+
+uint32_t limpet_collector_late_modules(const struct limpet_collector *collector)
+{
+	return __atomic_load_n(&collector->shm->late_modules, __ATOMIC_RELAXED);
+}
+
+bool limpet_collector_channel_ended(const struct limpet_collector *collector)
+{
+	return collector->channel_ended;
+}
+
+void limpet_collector_set_waiting(struct limpet_collector *collector, size_t records)
+{
+	collector->most_waiting = records;
+	collector->max_waiting = records + 4 * (size_t)collector->chunk_count * RECORDS_PER_CHUNK;
+}
+
+void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns)
+{
+	collector->shm->wait_for_room = (uint64_t)((double)patience_ns / collector->ns_per_tick);
+}
+
+bool limpet_collector_has_more(const struct limpet_collector *collector)
+{
+	return collector->more;
+}
+
+bool limpet_collector_was_called(const struct limpet_collector *collector)
+{
+	return collector->called;
+}
+
+bool limpet_collector_is_called(const struct limpet_collector *collector)
+{
+	return __atomic_load_n(&collector->shm->bell, __ATOMIC_RELAXED) != collector->bell;
+}
+
+size_t limpet_collector_sources(const struct limpet_collector *collector,
+				const struct limpet_collector_source **ret)
+{
+	return limpet_module_table_sources(collector->table, ret);
+}
+
+bool limpet_collector_describe_site(const struct limpet_collector *collector, uint32_t node,
+				    char *ret, size_t bytes)
+{
+	const struct limpet_node *nodes = limpet_segment_nodes(collector->segment);
+	struct limpet_modules *modules = limpet_session_modules(collector->session);
+	const unsigned far_enough = 16;
+
+	for (unsigned i = 0; i < far_enough && node && node < collector->node_count; i++) {
+		const struct limpet_module *module;
+		struct limpet_node copy;
+		const char *name;
+
+		limpet_shared_copy(&copy, &nodes[node], sizeof(copy));
+		module = limpet_modules_find(modules, copy.address - 1);
+		name = module ? strrchr(module->path, '/') : NULL;
+		node = copy.parent;
+		if (!module || limpet_module_has_malloc(modules->pid,
+							(struct limpet_module *)(uintptr_t)module))
+			continue;
+		snprintf(ret, bytes, "%s+0x%lx", name ? name + 1 : module->path,
+			 (unsigned long)(copy.address - module->bias));
+		return true;
+	}
+	return false;
+}
+
+static const char *owner_name(const void *context, uint32_t owner)
+{
+	const char *name = limpet_session_owner(context, owner);
+
+	return name ? name : "unknown";
+}
+
+void limpet_collector_judge_named(const struct limpet_collector *collector, char *ret_words,
+				  size_t bytes)
+{
+	limpet_plausible_judge(&collector->plausible, owner_name, collector->session, ret_words,
+			       bytes);
+}

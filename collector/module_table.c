@@ -1,0 +1,295 @@
+#include "collector/module_table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "common/wire.h"
+
+/* A program that loads and unloads for ever would have ever more; what comes later has no name. */
+#define MAX_ENTRIES 16384u
+/* Of the descriptors that we may have. */
+#define SHARE_OF_FILES 2
+
+struct entry {
+	uint64_t start, end;
+	uint64_t inode;
+	uint32_t dev_major, dev_minor;
+	uint32_t number;
+	struct limpet_gone *places; /* from where others had gone when it was seen first */
+	uint32_t place_count;
+	bool live;
+	bool lent; /* its descriptor is that of an entry before it */
+};
+
+struct limpet_module_table {
+	struct limpet_session *session;
+	struct limpet_recorder *recorder;
+	struct entry *entries;
+	struct limpet_collector_source *sources; /* as many as entries, same order */
+	size_t count, capacity;
+	size_t open_files, max_files;
+};
+
+int limpet_module_table_new(struct limpet_session *session, struct limpet_recorder *recorder,
+			    struct limpet_module_table **ret)
+{
+	struct limpet_module_table *table = calloc(1, sizeof(*table));
+	struct rlimit files;
+
+	if (!table)
+		return -ENOMEM;
+	table->session = session;
+	table->recorder = recorder;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+		table->max_files = files.rlim_cur / SHARE_OF_FILES;
+	*ret = table;
+	return 0;
+}
+
+void limpet_module_table_free(struct limpet_module_table *table)
+{
+	if (!table)
+		return;
+	for (size_t i = 0; i < table->count; i++) {
+		if (table->sources[i].fd >= 0 && !table->entries[i].lent)
+			close(table->sources[i].fd);
+		free(table->entries[i].places);
+	}
+	free(table->entries);
+	free(table->sources);
+	free(table);
+}
+
+static bool is_same_file(const struct entry *entry, const struct limpet_module *module)
+{
+	return entry->inode == module->inode && entry->dev_major == module->dev_major &&
+	       entry->dev_minor == module->dev_minor;
+}
+
+/* One descriptor a file, however often it comes and goes: without any left we could not even read
+ * /proc any more. */
+static int find_file(struct limpet_module_table *table, const struct limpet_module *module,
+		     bool *ret_lent)
+{
+	int fd;
+
+	*ret_lent = false;
+	for (size_t i = 0; i < table->count; i++) {
+		if (!is_same_file(&table->entries[i], module) || table->sources[i].fd < 0)
+			continue;
+		*ret_lent = true;
+		return table->sources[i].fd;
+	}
+	if (table->open_files >= table->max_files)
+		return -1;
+	fd = limpet_module_hold(limpet_session_pid(table->session), module);
+	table->open_files += fd >= 0;
+	return fd;
+}
+
+static int make_room(struct limpet_module_table *table)
+{
+	size_t capacity = table->capacity ? table->capacity * 2 : 64;
+	struct limpet_collector_source *sources;
+	struct entry *entries;
+
+	if (table->count < table->capacity)
+		return 0;
+	entries = realloc(table->entries, capacity * sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	table->entries = entries;
+	sources = realloc(table->sources, capacity * sizeof(*sources));
+	if (!sources)
+		return -ENOMEM;
+	table->sources = sources;
+	table->capacity = capacity;
+	return 0;
+}
+
+/* The places that overlap with it, out of a copy: the target may write there. */
+static int note_places(const struct limpet_gone *places, uint32_t count, struct entry *entry)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct limpet_gone *more;
+
+		if (places[i].start >= entry->end || places[i].end <= entry->start)
+			continue;
+		more = reallocarray(entry->places, entry->place_count + 1, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		entry->places = more;
+		more[entry->place_count++] = places[i];
+	}
+	return 0;
+}
+
+static void enter(struct limpet_module_table *table, struct limpet_module *module,
+		  const struct limpet_gone *places, uint32_t place_count)
+{
+	pid_t pid = limpet_session_pid(table->session);
+	struct limpet_recorder_module record = {
+		.start = module->start,
+		.end = module->end,
+		.bias = module->bias,
+		.path = module->path,
+		.build_id = module->build_id,
+		.build_id_bytes = module->build_id_bytes,
+		.allocator = !module->executable && limpet_module_has_malloc(pid, module),
+	};
+	struct entry entry = {.start = module->start,
+			      .end = module->end,
+			      .inode = module->inode,
+			      .dev_major = module->dev_major,
+			      .dev_minor = module->dev_minor,
+			      .live = true};
+	int number, fd;
+
+	if (table->count >= MAX_ENTRIES || make_room(table) < 0)
+		return;
+	number = limpet_recorder_add_module(table->recorder, &record);
+	if (number <= 0)
+		return;
+	if (note_places(places, place_count, &entry) < 0) {
+		free(entry.places);
+		return;
+	}
+	fd = find_file(table, module, &entry.lent);
+	entry.number = (uint32_t)number;
+	table->entries[table->count] = entry;
+	table->sources[table->count] = (struct limpet_collector_source){(uint32_t)number, fd};
+	table->count++;
+}
+
+/* Number of the last module that had gone from there when the entry was made, as nodes have it. */
+static uint32_t gone_before(const struct entry *entry, uint64_t address)
+{
+	return limpet_gone_find(entry->places, entry->place_count, address);
+}
+
+bool limpet_module_table_update(struct limpet_module_table *table, uint32_t gone_count)
+{
+	const struct limpet_shm *shm = limpet_session_segment(table->session)->shm;
+	struct limpet_modules *modules = limpet_session_modules(table->session);
+	uint32_t place_count = __atomic_load_n(&shm->gone_places, __ATOMIC_ACQUIRE);
+	struct limpet_gone places[LIMPET_MAX_GONE];
+	size_t before = table->count;
+
+	if (place_count > LIMPET_MAX_GONE)
+		place_count = LIMPET_MAX_GONE;
+	limpet_shared_copy(places, shm->gone, place_count * sizeof(*places));
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&shm->gone_count, __ATOMIC_RELAXED) != gone_count)
+		return false;
+	for (size_t k = 0; k < before; k++)
+		table->entries[k].live = false;
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		bool known = false;
+
+		if (module->agent)
+			continue;
+		for (size_t k = 0; k < before && !known; k++) {
+			struct entry *entry = &table->entries[k];
+
+			known = entry->start == module->start && entry->end == module->end &&
+				entry->inode == module->inode &&
+				gone_before(entry, entry->start) ==
+					limpet_gone_find(places, place_count, entry->start);
+			if (known)
+				entry->live = true;
+		}
+		if (!known)
+			enter(table, module, places, place_count);
+	}
+	return true;
+}
+
+/* The mapping of the same part of the file that the module has by its program headers. */
+static const struct limpet_map *first_mapping(const struct limpet_modules *modules,
+					      const struct limpet_map *again,
+					      struct limpet_module **ret_module)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+
+		if (module->agent || module->inode != again->inode ||
+		    module->dev_major != again->dev_major || module->dev_minor != again->dev_minor)
+			continue;
+		for (size_t k = 0; k < modules->maps.count; k++) {
+			const struct limpet_map *map = &modules->maps.list[k];
+
+			if (map->start < module->start || map->end > module->end ||
+			    map->inode != again->inode || again->offset < map->offset ||
+			    again->offset - map->offset >= map->end - map->start)
+				continue;
+			*ret_module = module;
+			return map;
+		}
+	}
+	return NULL;
+}
+
+static bool is_entered(const struct limpet_module_table *table, const struct limpet_map *map)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (table->entries[i].start == map->start && table->entries[i].end == map->end &&
+		    table->entries[i].inode == map->inode)
+			return true;
+	return false;
+}
+
+void limpet_module_table_add_again(struct limpet_module_table *table,
+				   const struct limpet_maps *maps)
+{
+	struct limpet_modules *modules = limpet_session_modules(table->session);
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct limpet_map *again = &maps->list[i], *map;
+		struct limpet_module *module, copy;
+
+		if (again->perms[2] != 'x' || !again->inode ||
+		    limpet_modules_find(modules, again->start) || is_entered(table, again))
+			continue;
+		map = first_mapping(modules, again, &module);
+		if (!map)
+			continue;
+		limpet_module_has_malloc(limpet_session_pid(table->session), module);
+		copy = *module;
+		copy.start = again->start;
+		copy.end = again->end;
+		copy.bias += (again->start - again->offset) - (map->start - map->offset);
+		enter(table, &copy, NULL, 0);
+	}
+}
+
+uint32_t limpet_module_table_find(const struct limpet_module_table *table, uint64_t address,
+				  uint32_t number)
+{
+	uint32_t gone = 0;
+
+	for (size_t i = table->count; i > 0; i--) {
+		const struct entry *entry = &table->entries[i - 1];
+
+		if (address < entry->start || address >= entry->end ||
+		    gone_before(entry, address) != number)
+			continue;
+		if (entry->live)
+			return entry->number;
+		gone = entry->number;
+	}
+	/* Unloaded a moment ago: what it allocated is recorded after it went. */
+	return gone;
+}
+
+size_t limpet_module_table_sources(const struct limpet_module_table *table,
+				   const struct limpet_collector_source **ret)
+{
+	*ret = table->sources;
+	return table->count;
+}

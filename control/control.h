@@ -1,0 +1,72 @@
+/* The control socket of a running capture: what lets any terminal ask for its status or stop it.
+ *
+ * For the collector's own loop: one descriptor to poll, nothing that blocks, one thread. A client
+ * that does not read what it asked for is dropped. Only the same user and root are answered. The
+ * client's side is control_client.h. */
+#ifndef LIMPET_CONTROL_CONTROL_H
+#define LIMPET_CONTROL_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+
+enum limpet_control_state {
+	LIMPET_CONTROL_UNKNOWN = 0, /* the collector does not answer */
+	LIMPET_CONTROL_ATTACHING,
+	LIMPET_CONTROL_CAPTURING,
+	LIMPET_CONTROL_DETACHING,
+	LIMPET_CONTROL_SEALING,
+	LIMPET_CONTROL_DORMANT, /* no collector: an agent was left in the target */
+	LIMPET_CONTROL_STATES
+};
+/* "attaching"...; NULL for UNKNOWN and anything out of range. Static text. */
+const char *limpet_control_state_name(enum limpet_control_state state);
+
+struct limpet_control_status {
+	enum limpet_control_state state;
+	const char *command; /* name of the target; NULL: unknown */
+	const char *trace;   /* path, may be relative to the folder at limpet_control_open(); NULL:
+				none */
+	uint64_t elapsed_ns, duration_ns; /* duration 0: no limit */
+	uint64_t events, dropped_events, live_bytes;
+};
+
+struct limpet_control_handlers {
+	/* Fills in what is known now; *ret_status is zeroed before. Must not block. */
+	void (*status)(void *context, struct limpet_control_status *ret_status);
+	/* Somebody asked for the end of the capture; called once. Must not block: make a note of it
+	 * and leave in the main loop. */
+	void (*stop)(void *context);
+};
+
+struct limpet_control;
+
+/* Opens the socket of the capture of `pid`. -EEXIST: already captured (the message says by whom).
+ * Any other error means that this capture could not be stopped from another terminal.
+ * `handlers` must outlive the control; its calls come from limpet_control_dispatch() and
+ * limpet_control_announce(). */
+int limpet_control_open(pid_t pid, const struct limpet_control_handlers *handlers, void *context,
+			struct limpet_control **ret_control,
+			struct limpet_err *err) LIMPET_MUST_CHECK;
+
+/* For poll() or epoll: readable when limpet_control_dispatch() has something to do. */
+int limpet_control_fd(const struct limpet_control *control);
+/* Does what is due, at most a few dozen system calls, and returns. */
+void limpet_control_dispatch(struct limpet_control *control);
+
+/* The state has changed (attaching -> capturing -> detaching -> sealing): tells who waits. */
+void limpet_control_announce(struct limpet_control *control);
+
+/* The capture is over and its trace as whole as it will be: removes the socket, tells everybody who
+ * is connected the exit status and the trace's path, and closes. Call before the process exits. */
+void limpet_control_finish(struct limpet_control *control, enum limpet_exit exit_status);
+
+/* Removes the socket, if limpet_control_finish() has not; waiting clients learn that the capture
+ * ended without a result. NULL is fine. */
+void limpet_control_free(struct limpet_control *control);
+/* After fork(), in the process that does not go on with the capture: closes our copies only. */
+void limpet_control_forget(struct limpet_control *control);
+
+#endif

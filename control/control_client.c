@@ -1,0 +1,467 @@
+#include "control/control_client.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "control/control_wire.h"
+#include "control/runtime_dir.h"
+
+/* For all captures together: a collector answers between two of its rounds, in milliseconds. */
+#define ANSWER_MS 2000
+#define SILENT_MS 10000
+/* More sockets than that are no captures but somebody's joke. */
+#define CAPTURES_MAX 4096
+
+bool limpet_control_parse_name(const char *name, pid_t *ret_pid)
+{
+	char again[LIMPET_CONTROL_NAME_BYTES];
+	long pid = 0;
+
+	for (const char *s = name; *s >= '0' && *s <= '9' && pid <= INT_MAX; s++)
+		pid = pid * 10 + (*s - '0');
+	if (pid < 1 || pid > INT_MAX)
+		return false;
+	limpet_control_format_name(again, (pid_t)pid);
+	if (strcmp(name, again) != 0)
+		return false;
+	*ret_pid = (pid_t)pid;
+	return true;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* 0, or -ETIMEDOUT; `deadline_ms` < 0: none. */
+static int wait_readable(int fd, int64_t deadline_ms)
+{
+	for (;;) {
+		struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+		int64_t left = deadline_ms < 0 ? -1 : deadline_ms - now_ms();
+		int result;
+
+		if (deadline_ms >= 0 && left < 0)
+			left = 0;
+		result = poll(&poll_fd, 1, (int)left);
+		if (result > 0)
+			return 0;
+		if (result == 0)
+			return -ETIMEDOUT;
+		if (errno != EINTR)
+			return -errno;
+	}
+}
+
+int limpet_control_connect(int dir_fd, pid_t pid)
+{
+	LIMPET_CLOSE int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address;
+
+	if (fd < 0)
+		return -errno;
+	limpet_control_format_address(&address, dir_fd, pid);
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	return limpet_take_fd(&fd);
+}
+
+/* Whoever made the file may have had the right to; what listens must be somebody we would obey. */
+static int check_peer(int fd, const struct limpet_runtime_dir *dir)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) < 0)
+		return -errno;
+	if (peer.uid != 0 && peer.uid != geteuid() && peer.uid != dir->owner)
+		return -EACCES;
+	return 0;
+}
+
+static int send_request(int fd, enum limpet_control_message_type type)
+{
+	const struct limpet_control_request request = {
+		.magic = LIMPET_CONTROL_MAGIC,
+		.version = LIMPET_CONTROL_VERSION,
+		.type = (uint16_t)type,
+	};
+
+	if (send(fd, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Connects and asks. -ENOENT: no such capture (one that died is cleaned up). */
+static int ask(const struct limpet_runtime_dir *dir, pid_t pid,
+	       enum limpet_control_message_type type)
+{
+	LIMPET_CLOSE int fd = limpet_control_connect(dir->fd, pid);
+	char name[LIMPET_CONTROL_NAME_BYTES];
+	int result;
+
+	if (fd == -ECONNREFUSED && dir->ours && limpet_runtime_dir_lock(dir->fd, true) == 0) {
+		/* Again, under the lock: a new capture may have taken its place meanwhile. */
+		fd = limpet_control_connect(dir->fd, pid);
+		limpet_control_format_name(name, pid);
+		if (fd == -ECONNREFUSED)
+			unlinkat(dir->fd, name, 0);
+		limpet_runtime_dir_unlock(dir->fd);
+	}
+	if (fd < 0)
+		return fd == -ECONNREFUSED ? -ENOENT : fd;
+	result = check_peer(fd, dir);
+	if (result == 0)
+		result = send_request(fd, type);
+	return result < 0 ? result : limpet_take_fd(&fd);
+}
+
+static bool is_terminated(const char *text, size_t bytes)
+{
+	return memchr(text, '\0', bytes) != NULL;
+}
+
+/* One checked reply; -ECONNRESET: the other end is gone. */
+static int receive(int fd, pid_t pid, struct limpet_control_reply *ret)
+{
+	struct limpet_control_reply reply;
+	ssize_t bytes;
+	int resets = 0;
+
+	/* A peer that closes with our request unread leaves ECONNRESET in front of what it sent. */
+	do
+		bytes = recv(fd, &reply, sizeof(reply), MSG_DONTWAIT | MSG_TRUNC);
+	while (bytes < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
+	if (bytes < 0)
+		return errno == EAGAIN ? -EAGAIN : -ECONNRESET;
+	if (bytes == 0)
+		return -ECONNRESET;
+	if ((size_t)bytes != sizeof(reply) || reply.magic != LIMPET_CONTROL_MAGIC ||
+	    reply.version != LIMPET_CONTROL_VERSION)
+		return -EPROTO;
+	if (reply.type != LIMPET_CONTROL_STATUS && reply.type != LIMPET_CONTROL_RESULT)
+		return -EPROTO;
+	if (reply.target_pid != pid || reply.collector_pid < 1 ||
+	    !is_terminated(reply.command, sizeof(reply.command)) ||
+	    !is_terminated(reply.trace, sizeof(reply.trace)))
+		return -EPROTO;
+	if (reply.type == LIMPET_CONTROL_STATUS &&
+	    (reply.state == LIMPET_CONTROL_UNKNOWN || reply.state >= LIMPET_CONTROL_DORMANT))
+		return -EPROTO;
+	if (reply.type == LIMPET_CONTROL_RESULT &&
+	    (reply.exit_status < LIMPET_EXIT_OK || reply.exit_status > LIMPET_EXIT_DORMANT))
+		return -EPROTO;
+	*ret = reply;
+	return 0;
+}
+
+static void take_reply(const struct limpet_control_reply *reply, struct limpet_control_capture *ret)
+{
+	ret->collector_pid = reply->collector_pid;
+	ret->state = (enum limpet_control_state)reply->state;
+	ret->elapsed_ns = reply->elapsed_ns;
+	ret->duration_ns = reply->duration_ns;
+	ret->events = reply->events;
+	ret->dropped_events = reply->dropped_events;
+	ret->live_bytes = reply->live_bytes;
+	strcpy(ret->command, reply->command);
+	strcpy(ret->trace, reply->trace);
+}
+
+/* Reads the answer to a STATUS request into `capture`. -ENOENT: the capture has just ended. */
+static int read_status(int fd, int64_t deadline_ms, struct limpet_control_capture *capture)
+{
+	struct limpet_control_reply reply;
+	int result = wait_readable(fd, deadline_ms);
+
+	if (result == 0)
+		result = receive(fd, capture->pid, &reply);
+	if (result == -ECONNRESET || (result == 0 && reply.type == LIMPET_CONTROL_RESULT))
+		return -ENOENT;
+	if (result == 0)
+		take_reply(&reply, capture);
+	return 0; /* silent or strange: its state stays unknown */
+}
+
+/* ------------------------------------------------------------------ all captures */
+
+struct asked {
+	struct limpet_control_capture capture;
+	int fd; /* -1: no answer is to be expected */
+};
+
+struct asking {
+	struct asked *list;
+	size_t count, room;
+};
+
+static int ask_one(struct asking *asking, const struct limpet_runtime_dir *dir, pid_t pid)
+{
+	struct asked *asked;
+	int fd;
+
+	if (asking->count == asking->room) {
+		size_t room = asking->room ? asking->room * 2 : 4;
+
+		asked = reallocarray(asking->list, room, sizeof(*asked));
+		if (!asked)
+			return -ENOMEM;
+		asking->list = asked;
+		asking->room = room;
+	}
+	fd = ask(dir, pid, LIMPET_CONTROL_STATUS);
+	if (fd == -ENOENT)
+		return 0;
+	asked = &asking->list[asking->count++];
+	memset(&asked->capture, 0, sizeof(asked->capture));
+	asked->capture.pid = pid;
+	asked->capture.owner = dir->owner;
+	asked->fd = fd < 0 ? -1 : fd;
+	return 0;
+}
+
+static int ask_dir(struct asking *asking, const struct limpet_runtime_dir *dir)
+{
+	const struct dirent *entry;
+	int result = 0, fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+	pid_t pid;
+
+	if (!entries) {
+		result = -errno;
+		if (fd >= 0)
+			close(fd);
+		return result;
+	}
+	while (result == 0 && asking->count < CAPTURES_MAX && (entry = readdir(entries))) {
+		if (limpet_control_parse_name(entry->d_name, &pid))
+			result = ask_one(asking, dir, pid);
+	}
+	closedir(entries);
+	return result;
+}
+
+static int compare_captures(const void *a, const void *b)
+{
+	const struct limpet_control_capture *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+int limpet_control_list(struct limpet_control_capture **ret_list)
+{
+	struct limpet_runtime_dir dirs[LIMPET_RUNTIME_DIRS_MAX];
+	int dir_count = limpet_runtime_dir_find_all(dirs), result = 0, count = 0;
+	LIMPET_FREE struct limpet_control_capture *list = NULL;
+	struct asking asking = {0};
+	int64_t deadline_ms;
+
+	/* All are asked before the first answer is waited for, so that one that is stuck costs the
+	 * time limit once, however many there are. */
+	for (int i = 0; i < dir_count && result == 0; i++) {
+		if (dirs[i].readable)
+			result = ask_dir(&asking, &dirs[i]);
+		/* The directory of another user may be gone by now. */
+		if (result < 0 && result != -ENOMEM)
+			result = 0;
+	}
+	limpet_runtime_dir_done(dirs, dir_count);
+	if (result == 0) {
+		list = calloc(asking.count + 1, sizeof(*list));
+		if (!list)
+			result = -ENOMEM;
+	}
+	deadline_ms = now_ms() + ANSWER_MS;
+	for (size_t i = 0; i < asking.count; i++) {
+		struct asked *asked = &asking.list[i];
+		int ended = 0;
+
+		if (asked->fd >= 0) {
+			if (result == 0)
+				ended = read_status(asked->fd, deadline_ms, &asked->capture);
+			close(asked->fd);
+		}
+		if (result == 0 && ended == 0)
+			list[count++] = asked->capture;
+	}
+	free(asking.list);
+	if (result != 0)
+		return result;
+	qsort(list, (size_t)count, sizeof(*list), compare_captures);
+	*ret_list = LIMPET_TAKE(list);
+	return count;
+}
+
+/* ------------------------------------------------------------------ one capture */
+
+/* root's directory, seen by another user: only the name can be looked at. */
+static bool is_root_captured(const struct limpet_runtime_dir *dir, pid_t pid)
+{
+	char name[LIMPET_CONTROL_NAME_BYTES];
+	struct stat st;
+
+	limpet_control_format_name(name, pid);
+	return fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int limpet_control_find(pid_t pid, struct limpet_control_capture *ret_capture)
+{
+	struct limpet_runtime_dir dirs[LIMPET_RUNTIME_DIRS_MAX];
+	int dir_count = limpet_runtime_dir_find_all(dirs), result = -ENOENT;
+	struct limpet_control_capture capture;
+
+	for (int i = 0; i < dir_count && result == -ENOENT; i++) {
+		LIMPET_CLOSE int fd = -1;
+
+		memset(&capture, 0, sizeof(capture));
+		capture.pid = pid;
+		capture.owner = dirs[i].owner;
+		if (!dirs[i].readable) {
+			result = is_root_captured(&dirs[i], pid) ? 0 : -ENOENT;
+			continue;
+		}
+		fd = ask(&dirs[i], pid, LIMPET_CONTROL_STATUS);
+		if (fd == -ENOENT)
+			continue;
+		result = fd < 0 ? 0 : read_status(fd, now_ms() + ANSWER_MS, &capture);
+	}
+	limpet_runtime_dir_done(dirs, dir_count);
+	if (result == 0)
+		*ret_capture = capture;
+	return result;
+}
+
+struct limpet_control_stop {
+	pid_t pid;
+	pid_t collector_pid;
+	int fd;
+};
+
+static int explain_stop(struct limpet_err *err, pid_t pid, int result)
+{
+	switch (result) {
+	case -ENOENT:
+		limpet_err_set(err, result, "process %d is not being captured", pid);
+		limpet_err_hint(err, "`limpet status` lists the captures");
+		break;
+	case -EACCES:
+		limpet_err_set(err, result, "process %d is captured by another user", pid);
+		limpet_err_hint(err, "sudo limpet stop %d", pid);
+		break;
+	case -EAGAIN:
+		limpet_err_set(err, result, "the capture of process %d does not answer", pid);
+		limpet_err_hint(err, "`limpet status %d` shows whether it is stuck", pid);
+		break;
+	case -EPROTO:
+		limpet_err_set(err, result,
+			       "the capture of process %d belongs to another version "
+			       "of limpet",
+			       pid);
+		limpet_err_hint(err, "stop it with that version, or Ctrl-C in its terminal");
+		break;
+	default:
+		limpet_err_set(err, result, "cannot stop the capture of process %d: %s", pid,
+			       strerror(-result));
+	}
+	return result;
+}
+
+int limpet_control_stop_begin(pid_t pid, struct limpet_control_stop **ret_stop,
+			      struct limpet_err *err)
+{
+	struct limpet_runtime_dir dirs[LIMPET_RUNTIME_DIRS_MAX];
+	int dir_count = limpet_runtime_dir_find_all(dirs), result = -ENOENT;
+	struct limpet_control_stop *stop;
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	for (int i = 0; i < dir_count && result == -ENOENT; i++) {
+		if (dirs[i].readable)
+			result = ask(&dirs[i], pid, LIMPET_CONTROL_STOP);
+		else if (is_root_captured(&dirs[i], pid))
+			result = -EACCES;
+	}
+	limpet_runtime_dir_done(dirs, dir_count);
+	if (result < 0)
+		return explain_stop(err, pid, result);
+	stop = calloc(1, sizeof(*stop));
+	if (!stop) {
+		close(result);
+		return explain_stop(err, pid, -ENOMEM);
+	}
+	stop->pid = pid;
+	stop->fd = result;
+	if (getsockopt(stop->fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0)
+		stop->collector_pid = peer.pid;
+	*ret_stop = stop;
+	return 0;
+}
+
+int limpet_control_stop_wait(struct limpet_control_stop *stop,
+			     const struct limpet_control_watcher *watcher, void *context,
+			     struct limpet_control_result *ret_result, struct limpet_err *err)
+{
+	int64_t deadline_ms = now_ms() + SILENT_MS;
+	char trace[PATH_MAX] = "";
+
+	for (;;) {
+		struct limpet_control_reply reply;
+		struct limpet_control_capture capture = {.pid = stop->pid};
+		int result = wait_readable(stop->fd, deadline_ms);
+
+		if (result == -ETIMEDOUT) {
+			deadline_ms = -1;
+			if (watcher->silent)
+				watcher->silent(context, stop->collector_pid);
+			continue;
+		}
+		if (result == 0)
+			result = receive(stop->fd, stop->pid, &reply);
+		if (result == -EAGAIN)
+			continue;
+		if (result == -ECONNRESET) {
+			limpet_err_set(err, result,
+				       "limpet (pid %d) ended before the capture of process %d was "
+				       "finished",
+				       stop->collector_pid, stop->pid);
+			if (trace[0])
+				limpet_err_hint(err,
+						"limpet stop %d cleans up; limpet report '%.400s'",
+						stop->pid, trace);
+			else
+				limpet_err_hint(err, "limpet stop %d cleans up", stop->pid);
+			return result;
+		}
+		if (result != 0)
+			return explain_stop(err, stop->pid, result);
+		/* Sealing a large trace may take minutes: from here on only its end counts. */
+		deadline_ms = -1;
+		stop->collector_pid = reply.collector_pid;
+		if (reply.type == LIMPET_CONTROL_RESULT) {
+			ret_result->exit_status = (enum limpet_exit)reply.exit_status;
+			strcpy(ret_result->trace, reply.trace);
+			return 0;
+		}
+		take_reply(&reply, &capture);
+		strcpy(trace, reply.trace);
+		if (watcher->state)
+			watcher->state(context, &capture);
+	}
+}
+
+void limpet_control_stop_free(struct limpet_control_stop *stop)
+{
+	if (!stop)
+		return;
+	close(stop->fd);
+	free(stop);
+}

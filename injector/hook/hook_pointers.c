@@ -1,0 +1,307 @@
+#include "injector/hook/hook_pointers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/wire.h"
+#include "injector/hook/addresses.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/stop_all.h"
+
+#define PIECE (1u << 20)
+#define PAGE 4096u
+#define MAX_COPIES 4096u
+#define PATIENCE_NS 100000000u
+#define LOOK_NS 20000000u
+
+struct scan {
+	pid_t pid;
+	const struct limpet_agent_place *place;
+	const struct limpet_hook_pointers_options *options;
+	uint64_t next_look_ns;
+	uint64_t places[MAX_COPIES];
+	size_t count;
+	bool overflow;
+	unsigned elsewhere;
+	int memory;                   /* /proc/PID/mem */
+	uint8_t *buffer;              /* a block, PIECE, a block */
+	const struct limpet_map *map; /* that is searched */
+	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
+	struct limpet_hook_pointers_stats stats;
+};
+
+/* With the marks that the program has put into the bits that an address does not need; 0: none of
+ * ours. In a dead word of a stack they may be of what was written over a part of it. */
+static uint64_t original_of(const struct scan *scan, uint64_t value)
+{
+	const uint64_t marks = value & UINT64_C(0xffff) << 48;
+	uint64_t offset = (value ^ marks) - scan->place->thunks;
+	uint64_t bytes = scan->place->thunks_end - scan->place->thunks;
+	uint64_t step = bytes / LIMPET_MAX_HOOKS, original;
+
+	if (offset >= bytes || offset % step)
+		return 0;
+	original = scan->hooks[offset / step].original;
+	return original ? original | marks : 0;
+}
+
+/* Whether the word is a module's, and read-only but for the linker: it is one that it has bound. */
+static bool is_relro(const struct scan *scan, uint64_t at)
+{
+	const struct limpet_module *module =
+		scan->options->modules ? limpet_modules_find(scan->options->modules, at) : NULL;
+
+	return module && module->inode == scan->map->inode && at >= module->relro_start &&
+	       at + sizeof(at) <= module->relro_end && scan->map->perms[3] == 'p';
+}
+
+/* Of limpet_addresses_find(). */
+static void note(void *context, enum limpet_address_kind kind, uint64_t at, uint64_t value)
+{
+	struct scan *scan = context;
+	const char *perms = scan->map->perms;
+
+	if (!original_of(scan, value))
+		return;
+	if (kind != LIMPET_ADDRESS_WORD || at % sizeof(value) ||
+	    (perms[1] != 'w' && !is_relro(scan, at)) || perms[2] == 'x')
+		scan->elsewhere++;
+	else if (scan->count == MAX_COPIES)
+		scan->overflow = true;
+	else
+		scan->places[scan->count++] = at;
+}
+
+static bool begins(const struct limpet_map *map, const char *with)
+{
+	return !strncmp(map->path, with, strlen(with));
+}
+
+/* By memfd_secret(2): nobody but the program reads it, so that any copy may be there. */
+static bool is_secret(const struct limpet_map *map)
+{
+	return begins(map, "/secretmem");
+}
+
+/* Device memory must not be read; what is ours holds no copies. Memory that is shared with children
+ * and has no name is shown as /dev/zero. What the program may not read it may read again later. */
+static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
+{
+	if (map->start >= scan->place->start && map->start < scan->place->end)
+		return false;
+	if (scan->options->files_only && !map->inode)
+		return false;
+	if (map->perms[0] != 'r' && (begins(map, "anon_inode:") || begins(map, "/dmabuf:")))
+		return false;
+	if (strncmp(map->path, "/dev/", 5) == 0)
+		return !strncmp(map->path, "/dev/zero", 9) || !strncmp(map->path, "/dev/shm/", 9);
+	return strncmp(map->path, "/sys/", 5) != 0 && !limpet_memfd_is_ours(map->path) &&
+	       strncmp(map->path, "[v", 2) != 0;
+}
+
+/* A file that is mapped privately: in pages that are still its own no copy was made, but of one
+ * that is memory itself, or that nobody else sees any more, which the program may have written to.
+ */
+static bool is_file(const struct limpet_map *map)
+{
+	static const char deleted[] = " (deleted)";
+	size_t length = strlen(map->path);
+
+	return map->perms[3] == 'p' && map->inode && strncmp(map->path, "/dev/", 5) != 0 &&
+	       (length < strlen(deleted) || strcmp(map->path + length - strlen(deleted), deleted));
+}
+
+/* No further than an instruction reaches. */
+static bool holds_distances(const struct scan *scan, const struct limpet_map *map)
+{
+	const uint64_t reach = UINT64_C(1) << 31;
+
+	return map->perms[2] == 'x' && map->start < scan->place->thunks_end + reach &&
+	       map->end + reach > scan->place->thunks;
+}
+
+/* What may not be read only by the file; no device's comes here. */
+static ssize_t read_piece(const struct scan *scan, uint64_t start, uint8_t *piece, size_t bytes)
+{
+	ssize_t got;
+
+	if (scan->map->perms[0] == 'r')
+		return limpet_memory_read_some(scan->pid, start, piece, bytes);
+	got = pread(scan->memory, piece, bytes, (off_t)start);
+	return got < 0 ? -errno : got;
+}
+
+/* What else there is to do now and then; -errno: no further. */
+static int look_around(struct scan *scan)
+{
+	const struct limpet_hook_pointers_options *options = scan->options;
+	uint64_t now_ns = limpet_monotonic_ns();
+	int error;
+
+	if (now_ns < scan->next_look_ns)
+		return 0;
+	if (options->idle)
+		options->idle(options->idle_context);
+	error = options->check ? options->check(options->check_context) : 0;
+	scan->next_look_ns = limpet_monotonic_ns() + LOOK_NS;
+	return error ? error : now_ns >= options->deadline_ns ? -ETIMEDOUT : 0;
+}
+
+/* Pages that cannot be read are passed over: they are gone by now, or broken. */
+static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
+{
+	const struct limpet_addresses addresses = {
+		.low = scan->place->thunks,
+		.end = scan->place->thunks_end,
+		.guard = scan->options->guard,
+		.found = note,
+		.context = scan,
+	};
+	uint8_t *piece = scan->buffer + LIMPET_ADDRESSES_BLOCK;
+	bool code = holds_distances(scan, scan->map);
+
+	memset(scan->buffer, 0, LIMPET_ADDRESSES_BLOCK);
+	while (start < end) {
+		size_t bytes = end - start < PIECE ? (size_t)(end - start) : PIECE;
+		ssize_t got = read_piece(scan, start, piece, bytes);
+		int error = look_around(scan);
+
+		if (error)
+			return error;
+		if (got == -ESRCH || got == -EPERM)
+			return (int)got;
+		if (got > 0) {
+			scan->stats.scanned_bytes += (uint64_t)got;
+			limpet_addresses_find(&addresses, start, piece, (size_t)got, code);
+		}
+		if (got == (ssize_t)bytes)
+			memcpy(piece - LIMPET_ADDRESSES_KEPT, piece + bytes - LIMPET_ADDRESSES_KEPT,
+			       LIMPET_ADDRESSES_KEPT);
+		else
+			memset(piece - LIMPET_ADDRESSES_KEPT, 0, LIMPET_ADDRESSES_KEPT);
+		start += got == (ssize_t)bytes ? bytes
+					       : (got > 0 ? (size_t)got / PAGE * PAGE : 0) + PAGE;
+	}
+	return 0;
+}
+
+/* Only pages that exist: to read one that was never touched would give the target page tables. */
+static int scan_map(struct scan *scan, struct limpet_pages *pages, const struct limpet_map *map)
+{
+	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+	bool own = is_file(map);
+	int error = 0;
+
+	scan->map = map;
+	for (uint64_t at = map->start; at < map->end && !error;) {
+		int count = limpet_pages_next(pages, at, map->end, own, ranges, &at);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; i < count && !error; i++)
+			error = scan_range(scan, ranges[i].start, ranges[i].end);
+		if (!error)
+			error = look_around(scan);
+	}
+	return error;
+}
+
+static int scan_all(struct scan *scan)
+{
+	struct limpet_pages *pages = NULL;
+	struct limpet_maps maps;
+	int error = limpet_proc_maps_read(scan->pid, &maps);
+
+	if (error)
+		return error;
+	error = limpet_pages_new(scan->pid, scan->options->way, &pages);
+	scan->count = scan->elsewhere = 0;
+	for (size_t i = 0; i < maps.count && !error; i++) {
+		scan->elsewhere += is_secret(&maps.list[i]);
+		if (is_wanted(scan, &maps.list[i]))
+			error = scan_map(scan, pages, &maps.list[i]);
+	}
+	limpet_pages_free(pages);
+	limpet_proc_maps_done(&maps);
+	return error ? error : scan->overflow ? -ENOSPC : 0;
+}
+
+/* All threads stand still: what was found is looked at again and put back. */
+static void put_back(struct scan *scan)
+{
+	for (size_t i = 0; i < scan->count; i++) {
+		uint64_t value, original;
+
+		if (limpet_memory_read(scan->pid, scan->places[i], &value, sizeof(value)) < 0)
+			continue; /* unmapped since */
+		original = original_of(scan, value);
+		if (original && limpet_memory_exchange_stopped(scan->memory, scan->places[i], value,
+							       original) == 0)
+			scan->stats.restored++;
+	}
+}
+
+static int open_memory(struct scan *scan)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root,
+		 limpet_proc_resident(scan->pid));
+	scan->memory = open(path, O_RDWR | O_CLOEXEC);
+	return scan->memory < 0 ? -errno : 0;
+}
+
+int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *place,
+				 uint64_t hooks_address,
+				 const struct limpet_hook_pointers_options *options,
+				 struct limpet_hook_pointers_stats *ret_stats)
+{
+	struct scan *scan = calloc(1, sizeof(*scan));
+	int error;
+
+	if (!scan)
+		return -ENOMEM;
+	scan->pid = pid;
+	scan->memory = -1;
+	scan->place = place;
+	scan->options = options;
+	scan->next_look_ns = limpet_monotonic_ns() + LOOK_NS;
+	scan->buffer = aligned_alloc(LIMPET_ADDRESSES_BLOCK, PIECE + 2 * LIMPET_ADDRESSES_BLOCK);
+	error = scan->buffer
+			? limpet_memory_read(pid, hooks_address, scan->hooks, sizeof(scan->hooks))
+			: -ENOMEM;
+	if (!error)
+		error = open_memory(scan);
+	if (!error)
+		error = scan_all(scan);
+	scan->stats.found = (unsigned)scan->count;
+	if (!error && scan->count) {
+		struct limpet_stop_all stopped;
+
+		error = limpet_stop_all_begin(pid, 0, limpet_monotonic_ns() + PATIENCE_NS,
+					      &stopped);
+		if (!error) {
+			put_back(scan);
+			limpet_stop_all_end(&stopped);
+		}
+		/* What moved meanwhile shows up in a second look. */
+		if (!error)
+			error = scan_all(scan);
+		if (!error && scan->count)
+			error = -EAGAIN;
+	}
+	scan->stats.elsewhere = scan->elsewhere;
+	*ret_stats = scan->stats;
+	if (scan->memory >= 0)
+		close(scan->memory);
+	free(scan->buffer);
+	free(scan);
+	return error;
+}

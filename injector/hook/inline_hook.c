@@ -1,0 +1,505 @@
+#include "injector/hook/inline_hook.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "injector/image/inline_hook_layout.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/signal_frame.h"
+#include "injector/ptrace/stop_all.h"
+#include "injector/remote/growing.h"
+
+#define MAP_TRIES 8
+/* How long threads may stand: longer at each try. */
+#define FIRST_PATIENCE_NS 10000000u
+#define LAST_PATIENCE_NS 500000000u
+/* How long a call that a stop would cut short is waited for. */
+#define POLITE_NS 1000000000u
+
+/* By a thread that is traced: a kernel may want that of who writes past page protections. */
+static int open_memory(pid_t pid, pid_t tid)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%d/task/%d/mem", limpet_proc_root, pid, tid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? limpet_errno() : fd;
+}
+
+static int write_all(int memory, uint64_t address, const void *from, size_t bytes)
+{
+	if (pwrite(memory, from, bytes, (off_t)address) != (ssize_t)bytes)
+		return limpet_errno();
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the memory near the code */
+
+static uint64_t address_of(const struct limpet_entry_area *area, size_t index)
+{
+	return area->address + sizeof(struct limpet_inline_hook_head) +
+	       index * sizeof(struct limpet_inline_hook_entry);
+}
+
+static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+/* What a thunk takes for its own is kept, in the midst of a function below its red zone. */
+static void make_keep(struct limpet_inline_hook_entry *ret, bool probe)
+{
+	/* lea -128(%rsp), %rsp */
+	static const uint8_t make_room[] = {0x48, 0x8d, 0x64, 0x24, 0x80};
+	/* push %r11; push %r10; jmp *...(%rip) */
+	static const uint8_t keep[] = {0x41, 0x53, 0x41, 0x52, 0xff, 0x25};
+	uint8_t *at = ret->keep;
+	int32_t to_thunk;
+
+	if (probe)
+		at = mempcpy(at, make_room, sizeof(make_room));
+	at = mempcpy(at, keep, sizeof(keep));
+	to_thunk = (int32_t)((uint8_t *)&ret->thunk - (at + sizeof(to_thunk)));
+	memcpy(at, &to_thunk, sizeof(to_thunk));
+}
+
+static int make_entry(const struct limpet_entry_area *area, size_t index,
+		      struct limpet_entry *entry, struct limpet_inline_hook_entry *ret,
+		      struct limpet_err *err)
+{
+	/* jmp to `keep` */
+	static const uint8_t stub[2] = {0xeb, offsetof(struct limpet_inline_hook_entry, keep) -
+						      sizeof(stub)};
+	uint64_t at = address_of(area, index);
+	uint64_t way = at + offsetof(struct limpet_inline_hook_entry, way);
+	uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
+
+	if (limpet_entry_code_move(&entry->code, way + sizeof(endbr64)) < 0 ||
+	    limpet_entry_code_jump(&entry->code, at, jump) < 0)
+		return limpet_err_set(err, -ERANGE, "no memory within reach of %s", entry->name);
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret->stub, stub, sizeof(stub));
+	make_keep(ret, entry->code.kind == LIMPET_ENTRY_PROBE);
+	memcpy(ret->way, endbr64, sizeof(endbr64));
+	memcpy(ret->way + sizeof(endbr64), entry->code.code, entry->code.code_bytes);
+	memcpy(ret->original, entry->code.original, sizeof(ret->original));
+	memcpy(ret->jump, jump, sizeof(ret->jump));
+	ret->from = entry->code.from;
+	entry->original = way;
+	return 0;
+}
+
+static int fill_area(int memory, struct limpet_entries *entries, uint32_t number,
+		     struct limpet_err *err)
+{
+	const struct limpet_entry_area *area = &entries->areas[number];
+	LIMPET_FREE struct limpet_inline_hook_entry *made = calloc(entries->count, sizeof(*made));
+	struct limpet_inline_hook_head head = {.magic = LIMPET_INLINE_HOOK_MAGIC};
+	int error = 0;
+
+	if (!made)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < entries->count && !error; i++) {
+		if (entries->list[i].area != number)
+			continue;
+		error = make_entry(area, head.count, &entries->list[i], &made[head.count], err);
+		head.count++;
+	}
+	if (error)
+		return error;
+	limpet_fault_point("write near code");
+	error = write_all(memory, address_of(area, 0), made, head.count * sizeof(*made));
+	if (!error)
+		error = write_all(memory, area->address, &head, sizeof(head));
+	return error ? limpet_err_set(err, error, "cannot write near the program's code: %s",
+				      strerror(-error))
+		     : 0;
+}
+
+/* Another thread may map something there while we look. */
+static int map_area(struct limpet_hijack *hijack, pid_t pid, struct limpet_entry_area *area,
+		    struct limpet_err *err)
+{
+	int error = -EEXIST;
+
+	for (int i = 0; i < MAP_TRIES && error == -EEXIST; i++) {
+		struct limpet_maps maps;
+		uint64_t address;
+
+		error = limpet_proc_maps_read(pid, &maps);
+		if (error)
+			break;
+		error = limpet_entries_choose_place(&maps, area, &address);
+		if (!error && limpet_growing_above(pid, &maps, address + area->bytes))
+			error = -ERANGE;
+		limpet_proc_maps_done(&maps);
+		if (!error)
+			error = limpet_hijack_map_near(hijack, address, area->bytes);
+		if (!error)
+			area->address = address;
+	}
+	return error ? limpet_err_set(err, error, "cannot map memory near the program's code: %s",
+				      strerror(-error))
+		     : 0;
+}
+
+int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_modules *modules,
+			   struct limpet_entries *entries, struct limpet_err *err)
+{
+	LIMPET_CLOSE int memory =
+		open_memory(modules->pid, limpet_tracee_tid(limpet_hijack_tracee(hijack)));
+	int error =
+		memory < 0 ? limpet_err_set(err, memory, "cannot open the memory of process %d: %s",
+					    modules->pid, strerror(-memory))
+			   : 0;
+
+	for (uint32_t i = 0; i < entries->area_count && !error; i++) {
+		error = map_area(hijack, modules->pid, &entries->areas[i], err);
+		if (!error)
+			error = fill_area(memory, entries, i, err);
+	}
+	return error;
+}
+
+/* ---------------------------------------------------------------- on */
+
+/* Where a thread at `pc` would find other code than it has begun: 0: nowhere; UINT64_MAX: it cannot
+ * be helped. */
+static uint64_t way_for(const struct limpet_entries *entries, uint64_t pc)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct limpet_entry_code *code = &entries->list[i].code;
+
+		/* At the beginning it takes the jump. */
+		if (pc > code->from && pc < code->from + code->original_bytes)
+			return limpet_entry_code_move_pc(code, pc, true);
+	}
+	return 0;
+}
+
+/* All of them, and what lies between. */
+struct span {
+	const struct limpet_entries *entries;
+	uint64_t low, bytes;
+};
+
+static struct span span_of(const struct limpet_entries *entries)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct limpet_entry_code *code = &entries->list[i].code;
+
+		low = code->from < low ? code->from : low;
+		high = code->from > high ? code->from : high;
+	}
+	return (struct span){entries, low, high - low + LIMPET_ENTRY_MOVED_MAX};
+}
+
+/* For a signal handler to return to. */
+static bool is_to_change(const void *context, uint64_t pc)
+{
+	const struct span *span = context;
+
+	return pc - span->low <= span->bytes && way_for(span->entries, pc);
+}
+
+/* 0: every thread may see the jumps now. */
+static int make_way(pid_t pid, const struct limpet_entries *entries,
+		    const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped)
+{
+	LIMPET_FREE void *stack = malloc(LIMPET_SIGNAL_STACK_BYTES);
+	const struct user_regs_struct *regs = hijacked ? limpet_tracee_regs(hijacked) : NULL;
+	const struct span span = span_of(entries);
+
+	if (!entries->count)
+		return 0;
+	if (!stack)
+		return -ENOMEM;
+	/* At a safe point it is in none of these functions. */
+	if (regs && (way_for(entries, regs->rip) ||
+		     limpet_signal_goes_back(pid, regs->rsp, stack, is_to_change, &span)))
+		return -EAGAIN;
+	for (size_t i = 0; i < stopped->count; i++) {
+		regs = limpet_tracee_regs(stopped->list[i]);
+		if (way_for(entries, regs->rip) == UINT64_MAX ||
+		    limpet_signal_goes_back(pid, regs->rsp, stack, is_to_change, &span))
+			return -EAGAIN;
+	}
+	/* Here and there the instructions are the same: whoever is moved may stay so. */
+	for (size_t i = 0; i < stopped->count; i++) {
+		uint64_t way = way_for(entries, limpet_tracee_regs(stopped->list[i])->rip);
+		int error = way ? limpet_tracee_move(stopped->list[i], way) : 0;
+
+		if (error)
+			return error == -EBUSY ? -EAGAIN : error;
+	}
+	return 0;
+}
+
+/* -ESTALE: the code is not what it was. */
+static int check_code(pid_t pid, const struct limpet_entries *entries)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct limpet_entry_code *code = &entries->list[i].code;
+		uint8_t now[LIMPET_ENTRY_MOVED_MAX];
+
+		if (limpet_memory_read(pid, code->from, now, code->original_bytes) < 0 ||
+		    memcmp(now, code->original, code->original_bytes) != 0)
+			return -ESTALE;
+	}
+	return 0;
+}
+
+static int write_jumps(int memory, const struct limpet_entries *entries)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct limpet_entry *entry = &entries->list[i];
+		uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
+		int error = limpet_entry_code_jump(
+			&entry->code,
+			entry->original - offsetof(struct limpet_inline_hook_entry, way), jump);
+
+		limpet_fault_point("write jump");
+		if (!error)
+			error = write_all(memory, entry->code.from, jump, LIMPET_ENTRY_JUMP_BYTES);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int aim(int memory, uint64_t thunks, uint64_t thunk_bytes,
+	       const struct limpet_entries *entries)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct limpet_entry *entry = &entries->list[i];
+		uint64_t thunk = thunks + entry->hook * thunk_bytes;
+		int error =
+			write_all(memory,
+				  entry->original - offsetof(struct limpet_inline_hook_entry, way) +
+					  offsetof(struct limpet_inline_hook_entry, thunk),
+				  &thunk, sizeof(thunk));
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Between tries. */
+static int wait_for_another(const struct limpet_inline_hook_setup *setup, uint64_t *patience_ns)
+{
+	const struct timespec pause = {0, 2000000};
+
+	if (limpet_monotonic_ns() >= setup->deadline_ns)
+		return -EBUSY;
+	nanosleep(&pause, NULL);
+	limpet_tracee_release_strays();
+	if (setup->idle)
+		setup->idle(setup->idle_context);
+	if (*patience_ns < LAST_PATIENCE_NS)
+		*patience_ns *= 2;
+	return setup->check ? setup->check(setup->check_context) : 0;
+}
+
+/* For a moment at which no call would be cut short; but not for ever: where many threads write
+ * there may be none. */
+static int wait_for_calls(const struct limpet_inline_hook_setup *setup, pid_t except)
+{
+	uint64_t now_ns = limpet_monotonic_ns(), patience_ns = FIRST_PATIENCE_NS;
+	uint64_t left_ns = setup->deadline_ns > now_ns ? setup->deadline_ns - now_ns : 0;
+	uint64_t until_ns = now_ns + (left_ns / 2 < POLITE_NS ? left_ns / 2 : POLITE_NS);
+	int error = 0;
+
+	while (!error && limpet_monotonic_ns() < until_ns &&
+	       limpet_stop_all_cuts(setup->pid, except))
+		error = wait_for_another(setup, &patience_ns);
+	return error;
+}
+
+/* All threads stand. */
+static int change_code(const struct limpet_inline_hook_setup *setup,
+		       const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped,
+		       uint64_t thunks, uint64_t thunk_bytes, const struct limpet_entries *entries)
+{
+	const struct limpet_tracee *any = hijacked ?: stopped->count ? stopped->list[0] : NULL;
+	LIMPET_CLOSE int memory = any ? open_memory(setup->pid, limpet_tracee_tid(any)) : -ESRCH;
+	int error = memory < 0 ? memory : 0;
+
+	if (!error && setup->check)
+		error = setup->check(setup->check_context);
+	if (!error)
+		error = check_code(setup->pid, entries);
+	if (!error)
+		error = make_way(setup->pid, entries, hijacked, stopped);
+	if (!error)
+		error = aim(memory, thunks, thunk_bytes, entries);
+	if (!error)
+		error = write_jumps(memory, entries);
+	return !error && setup->also ? setup->also(setup->also_context, memory) : error;
+}
+
+int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
+				 const struct limpet_tracee *hijacked, uint64_t thunks,
+				 uint64_t thunk_bytes, const struct limpet_entries *entries,
+				 struct limpet_err *err)
+{
+	pid_t tid = hijacked ? limpet_tracee_tid(hijacked) : 0;
+	uint64_t patience_ns = FIRST_PATIENCE_NS;
+	int error = wait_for_calls(setup, tid);
+
+	while (!error) {
+		struct limpet_stop_all stopped;
+
+		error = limpet_stop_all_begin(setup->pid, tid, limpet_monotonic_ns() + patience_ns,
+					      &stopped);
+		if (!error) {
+			error = change_code(setup, hijacked, &stopped, thunks, thunk_bytes,
+					    entries);
+			limpet_stop_all_end(&stopped);
+			if (!error)
+				return 0;
+		}
+		if (error == -EAGAIN)
+			error = wait_for_another(setup, &patience_ns);
+	}
+	limpet_err_set(err, error, "cannot hook the allocator of process %d: %s", setup->pid,
+		       strerror(-error));
+	if (error == -EBUSY)
+		limpet_err_hint(err, "its threads did not all stand where that can be done: try "
+				     "again, or give it longer: --attach-timeout 60s");
+	return error;
+}
+
+/* ---------------------------------------------------------------- off */
+
+static int read_head(pid_t pid, const struct limpet_map *map, struct limpet_inline_hook_head *ret)
+{
+	if (!limpet_memfd_is_agent(map->path) ||
+	    limpet_memory_read(pid, map->start, ret, sizeof(*ret)) < 0 ||
+	    ret->magic != LIMPET_INLINE_HOOK_MAGIC || ret->count > LIMPET_MAX_ENTRIES ||
+	    LIMPET_INLINE_HOOK_BYTES(ret->count) > map->end - map->start)
+		return -ENOENT;
+	return 0;
+}
+
+unsigned limpet_inline_hook_find(pid_t pid, const struct limpet_maps *maps,
+				 struct limpet_inline_hook_range ret[LIMPET_INLINE_HOOK_MAX])
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < maps->count && count < LIMPET_INLINE_HOOK_MAX; i++) {
+		struct limpet_inline_hook_head head;
+
+		if (read_head(pid, &maps->list[i], &head) < 0)
+			continue;
+		ret[count].start = maps->list[i].start;
+		ret[count++].end = maps->list[i].end;
+	}
+	return count;
+}
+
+struct changed {
+	struct limpet_inline_hook_entry list[LIMPET_INLINE_HOOK_MAX * LIMPET_MAX_ENTRIES];
+	size_t count;
+};
+
+/* Only where the jump still stands: a module may be gone, and another in its place. */
+static bool is_changed(pid_t pid, const struct limpet_inline_hook_entry *entry)
+{
+	uint8_t now[LIMPET_ENTRY_JUMP_BYTES];
+
+	return limpet_memory_read(pid, entry->from, now, sizeof(now)) == 0 &&
+	       !memcmp(now, entry->jump, sizeof(now));
+}
+
+static int find_changed(pid_t pid, struct changed *changed)
+{
+	struct limpet_maps maps;
+	int error = limpet_proc_maps_read(pid, &maps);
+
+	if (error)
+		return error;
+	changed->count = 0;
+	for (size_t i = 0; i < maps.count; i++) {
+		struct limpet_inline_hook_head head;
+
+		if (read_head(pid, &maps.list[i], &head) < 0)
+			continue;
+		for (uint32_t k = 0; k < head.count; k++) {
+			struct limpet_inline_hook_entry *entry = &changed->list[changed->count];
+
+			if (changed->count < LIMPET_COUNT_OF(changed->list) &&
+			    limpet_memory_read(
+				    pid, maps.list[i].start + sizeof(head) + k * sizeof(*entry),
+				    entry, sizeof(*entry)) == 0 &&
+			    is_changed(pid, entry))
+				changed->count++;
+		}
+	}
+	limpet_proc_maps_done(&maps);
+	return 0;
+}
+
+/* All threads stand. */
+static int put_back(const struct limpet_inline_hook_setup *setup, pid_t tid,
+		    const struct changed *changed)
+{
+	pid_t pid = setup->pid;
+	LIMPET_CLOSE int memory = open_memory(pid, tid);
+
+	if (memory < 0)
+		return memory;
+	for (size_t i = 0; i < changed->count; i++) {
+		const struct limpet_inline_hook_entry *entry = &changed->list[i];
+		int error = 0;
+
+		limpet_fault_point("write original");
+		if (is_changed(pid, entry))
+			error = write_all(memory, entry->from, entry->original,
+					  sizeof(entry->original));
+		if (error)
+			return error;
+	}
+	return setup->also ? setup->also(setup->also_context, memory) : 0;
+}
+
+int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
+{
+	LIMPET_FREE struct changed *changed = malloc(sizeof(*changed));
+	uint64_t patience_ns = FIRST_PATIENCE_NS;
+	bool also = setup->also;
+	int error = changed ? find_changed(setup->pid, changed) : -ENOMEM;
+
+	if (!error && (changed->count || also))
+		error = wait_for_calls(setup, 0);
+	while (!error && (changed->count || also)) {
+		struct limpet_stop_all stopped;
+
+		error = limpet_stop_all_begin(setup->pid, 0, limpet_monotonic_ns() + patience_ns,
+					      &stopped);
+		if (!error) {
+			error = setup->check ? setup->check(setup->check_context) : 0;
+			if (!error && !stopped.count)
+				error = -ESRCH;
+			if (!error)
+				error = put_back(setup, limpet_tracee_tid(stopped.list[0]),
+						 changed);
+			limpet_stop_all_end(&stopped);
+			also = also && error;
+			if (!error)
+				error = find_changed(setup->pid, changed);
+			if (!error && changed->count)
+				error = -EAGAIN;
+		}
+		if (error == -EAGAIN)
+			error = wait_for_another(setup, &patience_ns);
+	}
+	return error;
+}

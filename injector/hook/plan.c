@@ -1,0 +1,819 @@
+#include "injector/hook/plan.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/arch.h"
+#include "common/family.h"
+#include "common/mounts.h"
+#include "injector/image/preflight_allocators.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/remote/loader_error.h"
+#include "injector/remote/loader_lock.h"
+
+#define RTLD_NOW_LOCAL 2u
+#define RTLD_DLOPEN 0x80000000u /* __libc_dlopen_mode's flag for "as dlopen does" */
+
+/* Words that are looked at, however many relocations say that there are slots. */
+#define MAX_VISITS (4 * LIMPET_MAX_SLOTS)
+#define MAX_TEXT_BYTES (64u << 20) /* that is searched for instructions */
+
+/* A variable of a library's, of which the program has a copy that all go by. */
+struct copied {
+	uint64_t from, to, bytes;
+};
+enum { MAX_COPIED = 256 };
+
+struct planner {
+	struct limpet_modules *modules;
+	struct limpet_segment *segment;
+	struct limpet_entries *entries;
+	struct limpet_plan *plan;
+	struct limpet_module *module; /* being scanned */
+	const struct limpet_module *program;
+	struct copied copied[MAX_COPIED];
+	unsigned copied_count;
+	/* Address that a symbol's slots have when the program took the function's address: the
+	 * program's own PLT entry, not the function. */
+	uint64_t canonical[LIMPET_FAMILY_COUNT];
+	bool learning; /* first pass: only note what bound slots hold */
+	unsigned visits;
+	int error;
+};
+
+static const struct limpet_module *definer(const struct planner *planner, uint64_t address)
+{
+	return limpet_modules_find(planner->modules, address);
+}
+
+static bool defines_malloc(const struct planner *planner, const struct limpet_module *module)
+{
+	return module && limpet_module_has_malloc(planner->modules->pid,
+						  (struct limpet_module *)(uintptr_t)module);
+}
+
+static uint64_t symbol_in(const struct planner *planner, const struct limpet_module *module,
+			  const char *name)
+{
+	return limpet_module_symbol(planner->modules->pid,
+				    (struct limpet_module *)(uintptr_t)module, name, NULL);
+}
+
+static bool is_in(const struct limpet_module *module, uint64_t address)
+{
+	return address >= module->start && address < module->end;
+}
+
+/* A lazy slot that has not been called through yet holds an address in its own module's PLT. */
+static bool is_unbound(const struct planner *planner, const struct limpet_slot_found *found,
+		       uint64_t value)
+{
+	const struct limpet_module *module = planner->module;
+
+	if (!LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) || !is_in(module, value))
+		return false;
+	return !found->defined || value != module->bias + found->symbol_value;
+}
+
+static int hook_for(struct planner *planner, uint32_t symbol, uint64_t original, uint32_t *ret_hook)
+{
+	struct limpet_start *start = &planner->plan->start;
+	uint32_t op = limpet_family[symbol].op;
+	struct limpet_hook *hook;
+
+	for (uint32_t i = 0; i < start->hook_count; i++) {
+		if (start->hooks[i].original == original && start->hooks[i].op == op) {
+			*ret_hook = i;
+			return 0;
+		}
+	}
+	if (start->hook_count == LIMPET_MAX_HOOKS)
+		return -ENOSPC;
+	hook = &start->hooks[start->hook_count];
+	hook->original = original;
+	hook->op = (uint16_t)op;
+	hook->flags = 0;
+	hook->symbol = symbol;
+	hook->usable_size = 0;
+	if (op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY) {
+		const struct limpet_module *module = definer(planner, original);
+
+		if (module)
+			hook->usable_size = symbol_in(planner, module, "malloc_usable_size");
+	}
+	if (op == LIMPET_OP_FREE || op == LIMPET_OP_MALLOC || op == LIMPET_OP_CALLOC) {
+		const struct limpet_module *module = definer(planner, original);
+
+		/* glibc's frees nothing, allocates nothing and maps nothing through slots. */
+		if (module && symbol_in(planner, module, "gnu_get_libc_version"))
+			hook->flags = LIMPET_HOOK_LEAF;
+	}
+	*ret_hook = start->hook_count++;
+	return 0;
+}
+
+/* glibc's reallocarray calls whatever realloc the program has: that one knows the block. */
+static bool calls_another(const struct planner *planner, uint32_t symbol,
+			  const struct limpet_module *module)
+{
+	uint64_t realloc =
+		planner->plan->start.default_original[limpet_family_first(LIMPET_OP_REALLOC)];
+
+	return limpet_family[symbol].op == LIMPET_OP_REALLOCARRAY && realloc &&
+	       !is_in(module, realloc);
+}
+
+static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t original)
+{
+	const struct limpet_module *module = definer(planner, original);
+
+	/* Whoever calls it comes by its entry. */
+	if (limpet_entries_at(planner->entries, original))
+		return false;
+	if (limpet_family[symbol].flags & LIMPET_FAMILY_FINDER)
+		return planner->plan->mapped && module && !module->agent;
+	if (!module || module->loader || module->agent)
+		return limpet_family[symbol].flags & LIMPET_FAMILY_LOADER && module &&
+		       !module->agent;
+	if (calls_another(planner, symbol, module))
+		return false;
+	/* libstdc++'s operators call malloc: counted there. An allocator's own do not. */
+	if (limpet_family[symbol].flags & LIMPET_FAMILY_CXX)
+		return defines_malloc(planner, module);
+	return true;
+}
+
+/* What an unbound slot will be bound to; 0: nothing. In another namespace than the program's, where
+ * there is only one definition. */
+static uint64_t unbound_original(struct planner *planner, uint32_t symbol)
+{
+	uint64_t original = 0;
+	uint32_t definitions;
+
+	if (!planner->module->space)
+		return planner->plan->start.default_original[symbol];
+	definitions = limpet_modules_symbol_in_space(planner->modules, planner->module->space,
+						     limpet_family[symbol].name, &original);
+	if (definitions <= 1)
+		return original;
+	planner->plan->slots_not_taken++;
+	return 0;
+}
+
+/* Of a word of a library's that holds the address: its copy, if the program has one. */
+static void plan_copy(struct planner *planner, const struct limpet_slot *slot)
+{
+	struct limpet_plan *plan = planner->plan;
+
+	for (unsigned i = 0; i < planner->copied_count; i++) {
+		const struct copied *copied = &planner->copied[i];
+		uint64_t offset = slot->address - copied->from, value;
+		struct limpet_slot copy = *slot;
+
+		copy.address = copied->to + offset;
+		if (offset >= copied->bytes || copy.address % sizeof(value) ||
+		    !is_in(planner->program, copy.address) ||
+		    limpet_memory_read(planner->modules->pid, copy.address, &value, sizeof(value)) <
+			    0 ||
+		    value != slot->old_value)
+			continue;
+		copy.module = planner->program->bias;
+		copy.module_phdr = planner->program->phdr;
+		if (plan->slot_count < LIMPET_MAX_SLOTS)
+			plan->slots[plan->slot_count++] = copy;
+		else
+			plan->slots_not_taken++;
+	}
+}
+
+static void note_copied(struct planner *planner, const struct limpet_slot_tables *tables,
+			const Elf64_Rela *relocation)
+{
+	struct limpet_modules *modules = planner->modules;
+	uint64_t index = ELF64_R_SYM(relocation->r_info);
+	struct copied *copied = &planner->copied[planner->copied_count];
+	const Elf64_Sym *symbol = &tables->symbols[index];
+
+	if (index >= tables->symbol_count || symbol->st_name >= tables->string_bytes ||
+	    planner->copied_count == MAX_COPIED)
+		return;
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		Elf64_Sym defined;
+		uint64_t from;
+
+		if (!module->in_list || module->space || module->agent ||
+		    module == planner->program)
+			continue;
+		from = limpet_module_symbol(modules->pid, module, tables->strings + symbol->st_name,
+					    &defined);
+		if (!from)
+			continue;
+		*copied = (struct copied){.from = from,
+					  .to = planner->program->bias + relocation->r_offset,
+					  .bytes = defined.st_size};
+		planner->copied_count++;
+		return;
+	}
+}
+
+static void find_copied(struct planner *planner)
+{
+	struct limpet_slot_tables tables;
+
+	for (size_t i = 0; i < planner->modules->count && !planner->program; i++)
+		if (planner->modules->list[i].executable)
+			planner->program = &planner->modules->list[i];
+	if (!planner->program ||
+	    limpet_module_tables_read(planner->modules->pid,
+				      (struct limpet_module *)(uintptr_t)planner->program,
+				      &tables) < 0)
+		return;
+	for (uint64_t i = 0; tables.rela[0] && i < tables.rela_count[0]; i++)
+		if (LIMPET_ARCH_RELOCATION_IS_COPY(
+			    (uint32_t)ELF64_R_TYPE(tables.rela[0][i].r_info)))
+			note_copied(planner, &tables, &tables.rela[0][i]);
+	limpet_module_tables_done(&tables);
+}
+
+static int slot_found(const struct limpet_slot_found *found, void *context)
+{
+	struct planner *planner = context;
+	struct limpet_plan *plan = planner->plan;
+	struct limpet_slot *slot;
+	uint64_t address = planner->module->bias + found->offset, value, original;
+
+	if (planner->visits++ >= MAX_VISITS) {
+		planner->plan->slots_not_taken += !planner->learning;
+		return 0;
+	}
+	if (address % sizeof(uint64_t) || !is_in(planner->module, address) ||
+	    limpet_memory_read(planner->modules->pid, address, &value, sizeof(value)) < 0 || !value)
+		return 0;
+	/* Whoever calls through this word goes on through the program's own slot, which is patched.
+	 */
+	if (value == planner->canonical[found->symbol])
+		return 0;
+	original = value;
+	if (is_unbound(planner, found, value)) {
+		if (planner->learning)
+			return 0;
+		original = unbound_original(planner, found->symbol);
+	} else if (planner->learning) {
+		if (!planner->plan->start.default_original[found->symbol])
+			planner->plan->start.default_original[found->symbol] = value;
+		return 0;
+	}
+	if (!original || !wanted(planner, found->symbol, original))
+		return 0;
+	slot = &plan->slots[plan->slot_count];
+	if (plan->slot_count == LIMPET_MAX_SLOTS ||
+	    hook_for(planner, found->symbol, original, &slot->hook) < 0) {
+		plan->slots_not_taken++;
+		return 0;
+	}
+	slot->address = address;
+	slot->old_value = value;
+	slot->module = planner->module->bias;
+	slot->module_phdr = planner->module->phdr;
+	slot->state = LIMPET_SLOT_PLANNED;
+	plan->slot_count++;
+	if (LIMPET_ARCH_RELOCATION_IS_LAZY(found->type))
+		return 0;
+	if (!defines_malloc(planner, planner->module))
+		planner->plan->address_slots = true;
+	plan_copy(planner, slot);
+	return 0;
+}
+
+static int note_canonical(const struct limpet_slot_found *found, void *context)
+{
+	struct planner *planner = context;
+
+	if (!found->defined && found->symbol_value)
+		planner->canonical[found->symbol] = planner->module->bias + found->symbol_value;
+	return 0;
+}
+
+static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_found *, void *),
+		 bool program_only)
+{
+	struct limpet_modules *modules = planner->modules;
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_slot_tables tables;
+
+		planner->module = &modules->list[i];
+		if (!planner->module->in_list || planner->module->loader || planner->module->vdso ||
+		    planner->module->agent || (program_only && !planner->module->executable) ||
+		    (planner->learning && planner->module->space))
+			continue;
+		if (limpet_module_tables_read(modules->pid, planner->module, &tables) < 0)
+			continue;
+		limpet_slots_scan(&tables, visit, planner);
+		limpet_module_tables_done(&tables);
+	}
+}
+
+/* ---------------------------------------------------------------- the dynamic linker's own calls
+ *
+ * What glibc's linker allocates (threads' TLS, lists of modules) it takes, since 2.31, from the
+ * program's allocator, through four pointers that have no name: elf/dl-minimal-malloc.c,
+ * rtld-malloc.h. It closes them with the rest of its data. They are known by what they hold, each
+ * once in all of it, side by side. */
+
+enum { LINKER_WORDS = 4, LINKER_BYTES = 16384 };
+
+static struct limpet_module *find_linker(const struct planner *planner)
+{
+	for (size_t i = 0; i < planner->modules->count; i++) {
+		struct limpet_module *module = &planner->modules->list[i];
+
+		if (module->loader && module->in_list && !module->space && !module->libc_loader &&
+		    module->relro_end > module->relro_start)
+			return module;
+	}
+	return NULL;
+}
+
+/* Where the four are, counted in words from `at`; false: they are not found, or not for certain. */
+static bool find_linker_words(const uint64_t *words, size_t count,
+			      const uint64_t originals[LINKER_WORDS],
+			      size_t ret_places[LINKER_WORDS])
+{
+	unsigned found[LINKER_WORDS] = {0};
+	size_t first = count, last = 0;
+
+	for (size_t i = 0; i < count; i++)
+		for (unsigned k = 0; k < LINKER_WORDS; k++) {
+			if (!originals[k] || words[i] != originals[k])
+				continue;
+			found[k]++;
+			ret_places[k] = i;
+			first = i < first ? i : first;
+			last = i;
+		}
+	for (unsigned k = 0; k < LINKER_WORDS; k++)
+		if (found[k] != 1)
+			return false;
+	return last - first < 2 * (size_t)LINKER_WORDS;
+}
+
+static void linker_slot(struct planner *planner, const struct limpet_module *linker,
+			uint64_t address, uint32_t symbol, uint64_t original)
+{
+	struct limpet_plan *plan = planner->plan;
+	struct limpet_slot slot = {.address = address,
+				   .old_value = original,
+				   .module = linker->bias,
+				   .module_phdr = linker->phdr};
+
+	if (plan->slot_count < LIMPET_MAX_SLOTS &&
+	    hook_for(planner, symbol, original, &slot.hook) == 0)
+		plan->slots[plan->slot_count++] = slot;
+	else
+		plan->slots_not_taken++;
+}
+
+static void plan_linker(struct planner *planner)
+{
+	static const char *const names[LINKER_WORDS] = {"malloc", "calloc", "realloc", "free"};
+	const struct limpet_module *linker = find_linker(planner);
+	uint64_t words[LINKER_BYTES / sizeof(uint64_t)], at, originals[LINKER_WORDS], bytes;
+	size_t places[LINKER_WORDS];
+	uint32_t symbols[LINKER_WORDS];
+
+	if (!linker)
+		return;
+	at = (linker->relro_start + sizeof(at) - 1) / sizeof(at) * sizeof(at);
+	for (unsigned k = 0; k < LINKER_WORDS; k++) {
+		symbols[k] = (uint32_t)limpet_family_find(names[k], UINT64_MAX);
+		originals[k] = planner->plan->start.default_original[symbols[k]];
+		if (!wanted(planner, symbols[k], originals[k]))
+			return;
+	}
+	/* Some hundreds of words. */
+	bytes = (linker->relro_end - at) / sizeof(at) * sizeof(at);
+	if (bytes > sizeof(words) ||
+	    limpet_memory_read(planner->modules->pid, at, words, bytes) < 0 ||
+	    !find_linker_words(words, bytes / sizeof(at), originals, places))
+		return;
+	for (unsigned k = 0; k < LINKER_WORDS; k++)
+		linker_slot(planner, linker, at + places[k] * sizeof(at), symbols[k], originals[k]);
+}
+
+/* ---------------------------------------------------------------- symbols
+ *
+ * While the dynamic symbol by which a function is found leads to a thunk, all that is bound
+ * meanwhile is bound to that: a module's slots before its constructors run, those of modules that
+ * libc loads by itself, and slots that are bound at their first call. */
+
+struct symbols {
+	struct planner *planner;
+	const struct limpet_module *module;
+	uint32_t hook;
+};
+
+/* The agent opens the whole mapping for a moment, which has to be data alone; from outside any page
+ * can be written. */
+static bool may_be_written(const struct planner *planner, uint64_t address)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&planner->modules->maps, address);
+
+	return map && map->inode && map->perms[0] == 'r' && map->perms[3] == 'p' &&
+	       (planner->plan->start.from_outside || map->perms[2] != 'x');
+}
+
+static void symbol_found(uint64_t address, void *context)
+{
+	const struct symbols *symbols = context;
+	struct limpet_plan *plan = symbols->planner->plan;
+	uint64_t original = plan->start.hooks[symbols->hook].original;
+
+	if (address % sizeof(uint64_t) || plan->slot_count == LIMPET_MAX_SLOTS ||
+	    !is_in(symbols->module, address) || !may_be_written(symbols->planner, address))
+		return;
+	plan->slots[plan->slot_count++] = (struct limpet_slot){
+		.address = address,
+		.old_value = original - symbols->module->bias,
+		.module = symbols->module->bias,
+		.module_phdr = symbols->module->phdr,
+		.hook = symbols->hook,
+		.kind = LIMPET_SLOT_OF_SYMBOL,
+	};
+	plan->symbols = true;
+}
+
+/* What nobody calls yet, a module that comes may. Another allocator beside the program's is not
+ * begun with. */
+static void hook_defaults(struct planner *planner)
+{
+	const struct limpet_start *start = &planner->plan->start;
+	const struct limpet_module *allocator =
+		definer(planner, start->default_original[limpet_family_first(LIMPET_OP_MALLOC)]);
+
+	for (uint32_t i = 0; i < LIMPET_FAMILY_COUNT; i++) {
+		uint64_t original = start->default_original[i];
+		uint32_t hook, flags = limpet_family[i].flags;
+
+		if (!original || flags & LIMPET_FAMILY_FINDER || !wanted(planner, i, original))
+			continue;
+		if (!(flags & (LIMPET_FAMILY_LOADER | LIMPET_FAMILY_MMAP)) &&
+		    definer(planner, original) != allocator)
+			continue;
+		(void)!hook_for(planner, i, original, &hook);
+	}
+}
+
+static void plan_symbols(struct planner *planner)
+{
+	const struct limpet_start *start = &planner->plan->start;
+
+	hook_defaults(planner);
+	for (uint32_t i = 0; i < start->hook_count; i++) {
+		const struct limpet_hook *hook = &start->hooks[i];
+		struct symbols symbols = {
+			.planner = planner, .module = definer(planner, hook->original), .hook = i};
+
+		if (hook->op == LIMPET_OP_FINDER ||
+		    limpet_entries_at(planner->entries, hook->original) || !symbols.module ||
+		    !symbols.module->in_list || symbols.module->agent)
+			continue;
+		limpet_module_names_of(planner->modules->pid,
+				       (struct limpet_module *)(uintptr_t)symbols.module,
+				       hook->original, hook->op, symbol_found, &symbols);
+	}
+}
+
+static uint16_t hook_flags(const struct limpet_entry *entry)
+{
+	uint16_t flags = entry->what.hook_flags;
+
+	return flags & LIMPET_HOOK_PROBE ? flags : flags | LIMPET_HOOK_ENTRY;
+}
+
+/* First of all: there is one of each, however many slots there are. Until the memory near them is
+ * there, they are named by their functions. */
+static void plan_entries(struct planner *planner)
+{
+	struct limpet_start *start = &planner->plan->start;
+
+	for (size_t i = 0; i < planner->entries->count; i++) {
+		struct limpet_entry *entry = &planner->entries->list[i];
+
+		entry->hook = start->hook_count;
+		start->hooks[start->hook_count++] = (struct limpet_hook){
+			.original = entry->address,
+			.usable_size = entry->usable_size,
+			.op = (uint16_t)entry->what.op,
+			.flags = hook_flags(entry),
+			.symbol = entry->what.symbol,
+		};
+	}
+}
+
+/* ---------------------------------------------------------------- several allocators */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Whose blocks a hook's are: of entries that is known; slots lead into a library. */
+static void name_owner(struct planner *planner, uint32_t hook, char *ret, size_t bytes)
+{
+	const struct limpet_hook *it = &planner->plan->start.hooks[hook];
+	const struct limpet_module *module;
+	const char *library;
+
+	ret[0] = '\0';
+	if (limpet_family[it->symbol].flags &
+	    (LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER | LIMPET_FAMILY_FINDER))
+		return;
+	for (size_t i = 0; i < planner->entries->count; i++)
+		if (planner->entries->list[i].hook == hook) {
+			snprintf(ret, bytes, "%s", planner->entries->list[i].owner);
+			return;
+		}
+	module = definer(planner, it->original);
+	if (!module)
+		return;
+	library = limpet_allocator_of_library(module->path);
+	if (library)
+		snprintf(ret, bytes, "%s", library);
+	else if (symbol_in(planner, module, "gnu_get_libc_version"))
+		snprintf(ret, bytes, "glibc");
+	else
+		snprintf(ret, bytes, "malloc of %.30s", base_name(module->path));
+}
+
+static uint32_t owner_number(struct limpet_plan *plan, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < plan->owner_count && strcmp(plan->owners[i], name) != 0)
+		i++;
+	if (i == LIMPET_HOOK_OWNERS || !name[0])
+		return 0;
+	if (i == plan->owner_count)
+		snprintf(plan->owners[plan->owner_count++], sizeof(plan->owners[0]), "%s", name);
+	return i + 1;
+}
+
+static void tell_apart(struct planner *planner)
+{
+	struct limpet_plan *plan = planner->plan;
+	char name[LIMPET_ENTRY_OWNER_BYTES];
+
+	for (uint32_t i = 0; i < plan->start.hook_count; i++) {
+		name_owner(planner, i, name, sizeof(name));
+		plan->start.hooks[i].flags |= LIMPET_HOOK_OWNER_FLAG(owner_number(plan, name));
+	}
+	if (plan->owner_count > 1)
+		return;
+	plan->owner_count = 0;
+	for (uint32_t i = 0; i < plan->start.hook_count; i++)
+		plan->start.hooks[i].flags &= (uint16_t)~LIMPET_HOOK_OWNER_FLAG(LIMPET_HOOK_OWNERS);
+}
+
+/* What an unbound slot of this name would be bound to: what bound slots hold, else the first
+ * definition in the loader's order. */
+static void find_defaults(struct planner *planner)
+{
+	struct limpet_start *start = &planner->plan->start;
+
+	planner->learning = true;
+	scan(planner, slot_found, false);
+	planner->learning = false;
+	planner->visits = 0;
+	for (uint32_t i = 0; i < LIMPET_FAMILY_COUNT; i++)
+		if (!start->default_original[i])
+			start->default_original[i] = limpet_modules_symbol(
+				planner->modules, limpet_family[i].name, NULL);
+	start->default_usable_size =
+		limpet_modules_symbol(planner->modules, "malloc_usable_size", NULL);
+}
+
+static int note_finder(const struct limpet_slot_found *found, void *context)
+{
+	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_FINDER)
+		*(bool *)context = true;
+	return 0;
+}
+
+bool limpet_plan_passes_exceptions(struct limpet_modules *modules,
+				   const struct limpet_entries *entries)
+{
+	struct limpet_module *unwinder = NULL;
+	struct limpet_slot_tables tables;
+	bool finds = entries->families[LIMPET_ENTRY_FINDER];
+
+	if (!limpet_modules_symbol(modules, "_Unwind_RaiseException", &unwinder) ||
+	    !limpet_modules_symbol(modules, "_dl_find_object", NULL) ||
+	    limpet_module_tables_read(modules->pid, unwinder, &tables) < 0)
+		return finds;
+	limpet_slots_scan(&tables, note_finder, &finds);
+	limpet_module_tables_done(&tables);
+	return finds;
+}
+
+/* dlopen takes the agent's bytes by /proc/thread-self/fd. Its root folder is not looked into: a
+ * program may serve it. */
+static bool sees_proc(pid_t pid)
+{
+	char process[PATH_MAX], type[32];
+	int code;
+
+	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root, limpet_proc_resident(pid));
+	code = limpet_mount_type_at(process, "/proc", type);
+	return code == 0 ? !strcmp(type, "proc") : code != -ENOENT;
+}
+
+/* Of libc's own libraries: one that a preloaded library or the program has in its place may take
+ * locks, and call what it likes, on the hijacked thread. */
+static uint64_t libc_symbol(struct limpet_modules *modules, const char *name)
+{
+	static const char *const libraries[] = {"libc.so.6", "libdl.so.2", "libc-2.", "libdl-2."};
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		const char *base = module->path ? base_name(module->path) : "";
+		uint64_t address = 0;
+
+		if (!module->in_list || module->space || module->agent)
+			continue;
+		for (size_t k = 0; k < LIMPET_COUNT_OF(libraries) && !address; k++)
+			if (!strncmp(base, libraries[k], strlen(libraries[k])))
+				address = limpet_module_symbol(modules->pid, module, name, NULL);
+		if (address)
+			return address;
+	}
+	/* Under another name, or none of glibc's. */
+	return limpet_modules_symbol(modules, name, NULL);
+}
+
+bool limpet_plan_has_collector(struct limpet_modules *modules)
+{
+	return limpet_modules_symbol(modules, "GC_gcollect", NULL);
+}
+
+/* Which the dynamic linker calls, too. Of a library whose business it is, all code is the
+ * allocator's; of a program only what has a known name is. */
+static bool has_own_malloc(struct limpet_modules *modules)
+{
+	struct limpet_module *module;
+
+	return limpet_modules_symbol(modules, "malloc", &module) && module->executable;
+}
+
+int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load load,
+			    struct limpet_plan *plan, struct limpet_err *err)
+{
+	plan->dlopen_mode = RTLD_NOW_LOCAL;
+	plan->dlopen = libc_symbol(modules, "dlopen");
+	plan->dlclose = libc_symbol(modules, "dlclose");
+	plan->dlerror = libc_symbol(modules, "dlerror");
+	if (!plan->dlopen || !plan->dlclose) {
+		/* glibc before 2.34, program without libdl */
+		plan->dlopen = limpet_modules_symbol(modules, "__libc_dlopen_mode", NULL);
+		plan->dlclose = limpet_modules_symbol(modules, "__libc_dlclose", NULL);
+		plan->dlopen_mode |= RTLD_DLOPEN;
+		plan->dlerror = 0;
+	}
+	plan->start.dl_iterate_phdr = libc_symbol(modules, "dl_iterate_phdr");
+	if (!modules->fully_static && !plan->dlopen &&
+	    !limpet_modules_symbol(modules, "malloc", NULL)) {
+		limpet_err_set(err, -ENOENT,
+			       "the program is only starting: its libraries are not loaded yet");
+		limpet_err_hint(err, "try again; `limpet run` captures from the first instruction");
+		return -ENOENT;
+	}
+	if (modules->fully_static)
+		plan->mapped = "the program has none";
+	else if (!limpet_modules_symbol(modules, "gnu_get_libc_version", NULL))
+		plan->mapped = "musl's would not let go of it";
+	else if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
+		plan->mapped = "the program has no dlopen";
+	else if (!sees_proc(modules->pid))
+		plan->mapped = "there is no /proc in its root folder";
+	else if (limpet_plan_has_collector(modules))
+		plan->mapped = "its garbage collector would read what is loaded";
+	else if (has_own_malloc(modules))
+		plan->mapped = "it would call the program's own malloc";
+	else
+		plan->mapped = NULL;
+	if (plan->mapped && load == LIMPET_LOAD_DLOPEN) {
+		limpet_err_set(err, -ENOTSUP, "the agent cannot be loaded by a dynamic linker (%s)",
+			       plan->mapped);
+		limpet_err_hint(err, "leave out --load dlopen: the agent is mapped then");
+		return -ENOTSUP;
+	}
+	if (!plan->mapped && load == LIMPET_LOAD_MAP)
+		plan->mapped = "--load map says so";
+	plan->start.from_outside = plan->mapped != NULL;
+	plan->start.r_debug = modules->r_debug;
+	return 0;
+}
+
+static int find_gadgets(struct planner *planner, struct limpet_err *err)
+{
+	struct limpet_modules *modules = planner->modules;
+	struct limpet_module *libc = NULL;
+	uint8_t *code;
+	uint64_t bytes;
+
+	limpet_modules_symbol(modules, "malloc_usable_size", &libc);
+	limpet_modules_symbol(modules, "sigaction", &libc);
+	for (size_t i = 0; i <= modules->count; i++) {
+		const struct limpet_module *module = i ? &modules->list[i - 1] : libc;
+
+		if (!module || module->agent)
+			continue;
+		bytes = module->text_end - module->text_start;
+		if (bytes > MAX_TEXT_BYTES)
+			bytes = MAX_TEXT_BYTES;
+		if (!limpet_module_spend(module, bytes))
+			continue;
+		code = malloc(bytes);
+		if (!code)
+			return limpet_err_set(err, -ENOMEM, "out of memory");
+		if (limpet_memory_read(modules->pid, module->text_start, code, bytes) == 0 &&
+		    limpet_tracee_find_gadgets(code, bytes, module->text_start,
+					       &planner->plan->gadgets) &&
+		    planner->plan->gadgets.restorer) {
+			free(code);
+			return 0;
+		}
+		free(code);
+	}
+	if (planner->plan->gadgets.syscall && planner->plan->gadgets.pop_rax)
+		return 0;
+	return limpet_err_set(err, -ENOENT,
+			      "found no system call instruction in the program's libc");
+}
+
+int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
+		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
+		     struct limpet_err *err)
+{
+	struct planner planner = {
+		.modules = modules, .segment = segment, .entries = entries, .plan = ret};
+	struct limpet_shm *shm = segment->shm;
+	struct limpet_known_module *known = limpet_segment_known_modules(segment);
+	uint32_t called;
+	int error;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->slots = calloc(LIMPET_MAX_SLOTS, sizeof(*ret->slots));
+	if (!ret->slots)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	ret->start.abi = LIMPET_AGENT_ABI;
+	ret->start.bytes = sizeof(ret->start);
+	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	shm->slot_count = shm->module_count = 0;
+	error = limpet_plan_find_loader(modules, load, ret, err);
+	if (!error && ret->mapped && !limpet_plan_passes_exceptions(modules, entries))
+		limpet_entries_leave_operators(entries);
+	if (!error)
+		error = find_gadgets(&planner, err);
+	if (error)
+		return error;
+	ret->loader_lock = limpet_loader_lock_find(modules);
+	limpet_loader_describe(modules, &ret->start.loader);
+	ret->loader_error = ret->mapped ? 0 : limpet_loader_error_find(modules);
+	plan_entries(&planner);
+	scan(&planner, note_canonical, true);
+	find_defaults(&planner);
+	find_copied(&planner);
+	scan(&planner, slot_found, false);
+	called = ret->slot_count;
+	plan_linker(&planner);
+	plan_symbols(&planner);
+	tell_apart(&planner);
+	for (size_t i = 0; i < modules->count && shm->module_count < LIMPET_MAX_KNOWN_MODULES;
+	     i++) {
+		if (!modules->list[i].in_list)
+			continue;
+		known[shm->module_count].bias = modules->list[i].bias;
+		known[shm->module_count++].phdr = modules->list[i].phdr;
+	}
+	memcpy(limpet_segment_slots(segment), ret->slots, ret->slot_count * sizeof(*ret->slots));
+	ret->start.slot_count = shm->slot_count = ret->slot_count;
+	if (!called && !entries->count)
+		return limpet_err_set(err, -ENOENT,
+				      "the program calls no allocator through its tables");
+	return 0;
+}
+
+void limpet_plan_done(struct limpet_plan *plan)
+{
+	free(plan->slots);
+	plan->slots = NULL;
+}

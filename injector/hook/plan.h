@@ -1,0 +1,62 @@
+/* The plan of an attach: which words to patch, with which hooks, computed while the target runs. */
+#ifndef LIMPET_INJECTOR_HOOK_PLAN_H
+#define LIMPET_INJECTOR_HOOK_PLAN_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/wire.h"
+#include "injector/image/entry_find.h"
+#include "injector/image/modules.h"
+#include "injector/ptrace/tracee.h"
+#include "injector/remote/load.h"
+#include "injector/remote/segment.h"
+
+struct limpet_plan {
+	struct limpet_start start; /* hooks, defaults, addresses; channel and nonce still to come */
+	const char *mapped; /* the agent is mapped by the stub, not by dlopen, and why; else NULL */
+	uint64_t dlopen, dlclose, dlerror;
+	uint64_t dlopen_mode;
+	struct limpet_tracee_gadgets gadgets;
+	uint64_t loader_lock;      /* limpet_loader_lock_find() */
+	int64_t loader_error;      /* limpet_loader_error_find() */
+	struct limpet_slot *slots; /* as in the segment's table, where the target can write */
+	uint32_t slot_count, slots_not_taken;
+	/* Where blocks come from more than one allocator: the names of LIMPET_HOOK_OWNER's numbers,
+	 * from 1. */
+	char owners[LIMPET_HOOK_OWNERS][LIMPET_ENTRY_OWNER_BYTES];
+	uint32_t owner_count;
+	bool address_slots; /* some slot outside libc is read as data: its value may be copied */
+	bool symbols;       /* some slots are symbols' values: the linker copies what these lead to
+			     */
+};
+
+/* Fills the plan, the slot and module tables of the segment, and in the hooks of the entries: slots
+ * that lead to one of these are left alone. -ENOENT with words when the target has nothing
+ * to patch. */
+int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
+		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
+		     struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Also after a failure. */
+void limpet_plan_done(struct limpet_plan *plan);
+
+/* How an agent gets into the target. By its dlopen and its kin or, in a glibc before 2.34 whose
+ * program has no libdl, what stands behind them; or without, where there is no such loader (musl, a
+ * static program), where it could not reach the agent (no /proc in its root folder), where the
+ * program has a collector (below) or a malloc of its own, whose locks nobody knows, or where `load`
+ * says so. Fills mapped, dlopen, dlclose, dlerror (may be 0), dlopen_mode,
+ * start.dl_iterate_phdr (may be 0) and start.from_outside alone. With words: -ENOENT: the program
+ * is only starting; -ENOTSUP: `load` asks for dlopen, and that cannot be had. */
+int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load load,
+			    struct limpet_plan *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+
+/* Whether the program has the Boehm collector, which asks dl_iterate_phdr(3) for the memory of all
+ * modules when it begins, and reads it until it has done: what is unloaded meanwhile is its end. */
+bool limpet_plan_has_collector(struct limpet_modules *modules) LIMPET_MUST_CHECK;
+
+/* Whether an exception passes the hooks of a mapped agent: the program's unwinder asks a function
+ * for the tables of an address, which can be hooked (agent/finder.c). */
+bool limpet_plan_passes_exceptions(struct limpet_modules *modules,
+				   const struct limpet_entries *entries) LIMPET_MUST_CHECK;
+
+#endif

@@ -1,0 +1,360 @@
+#include "injector/image/entry_code.h"
+
+#include <assert.h>
+#include <capstone/capstone.h>
+#include <errno.h>
+#include <string.h>
+
+static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+struct mover {
+	csh handle;
+	struct limpet_entry_code *out;
+	bool ended;                               /* nothing falls through to here */
+	uint64_t targets[LIMPET_ENTRY_MOVED_MAX]; /* of moved branches */
+	size_t target_count;
+};
+
+static int refuse(struct limpet_err *err, const char *why, uint64_t address)
+{
+	return limpet_err_set(err, -ENOTSUP, "%s at %#llx", why, (unsigned long long)address);
+}
+
+static bool in_group(const struct mover *mover, const cs_insn *insn, unsigned group)
+{
+	return cs_insn_group(mover->handle, insn, group);
+}
+
+/* Four bytes of short jumps, one instruction more and the jump back: there is room. */
+static void append(struct limpet_entry_code *out, const void *bytes, size_t count)
+{
+	assert(out->code_bytes + count <= LIMPET_ENTRY_CODE_MAX);
+	memcpy(out->code + out->code_bytes, bytes, count);
+	out->code_bytes += count;
+}
+
+static void append_relative(struct limpet_entry_code *out, int32_t away)
+{
+	assert(out->relative_count < LIMPET_COUNT_OF(out->relative));
+	out->relative[out->relative_count++] = (uint8_t)out->code_bytes;
+	append(out, &away, sizeof(away));
+}
+
+/* Where a jump of `bytes` bytes would end if it were appended now. */
+static uint64_t end_of_next(const struct limpet_entry_code *out, size_t bytes)
+{
+	return out->to + out->code_bytes + bytes;
+}
+
+static int distance(uint64_t from, uint64_t to, int32_t *ret)
+{
+	int64_t away = (int64_t)(to - from);
+
+	if (away > INT32_MAX || away < INT32_MIN)
+		return -ERANGE;
+	*ret = (int32_t)away;
+	return 0;
+}
+
+/* Short jumps become long ones. */
+static int append_jump(struct limpet_entry_code *out, const uint8_t *opcode, size_t opcode_bytes,
+		       uint64_t target)
+{
+	int32_t away;
+
+	if (distance(end_of_next(out, opcode_bytes + sizeof(away)), target, &away) < 0)
+		return -ERANGE;
+	append(out, opcode, opcode_bytes);
+	append_relative(out, away);
+	return 0;
+}
+
+static int move_jump(struct mover *mover, const cs_insn *insn, struct limpet_err *err)
+{
+	struct limpet_entry_code *out = mover->out;
+	const uint8_t *opcode = insn->detail->x86.opcode;
+	uint64_t target = (uint64_t)insn->detail->x86.operands[0].imm;
+	bool is_near = opcode[0] == 0x0f && (opcode[1] & 0xf0) == 0x80;
+	uint8_t conditional[2] = {0x0f, 0};
+	const uint8_t always = 0xe9;
+
+	mover->targets[mover->target_count++] = target;
+	/* No prefix but those that hint at the likely way or at a bounded branch: the forms below
+	 * have none. */
+	if ((opcode[0] == 0xeb && insn->size == 2) || (opcode[0] == 0xe9 && insn->size == 5)) {
+		mover->ended = true;
+		return append_jump(out, &always, 1, target);
+	}
+	if ((opcode[0] & 0xf0) == 0x70 && insn->size == 2)
+		conditional[1] = (uint8_t)(0x80 | (opcode[0] & 15));
+	else if (is_near && insn->size == 6)
+		conditional[1] = opcode[1];
+	else
+		return refuse(err, "a branch of a form that cannot be moved", insn->address);
+	return append_jump(out, conditional, sizeof(conditional), target);
+}
+
+/* It returns to where it would have, behind what moves: our address is on no stack for longer than
+ * we stay. (Shadow stacks would mind; programs with these are refused.) */
+static int move_call(struct mover *mover, const cs_insn *insn, struct limpet_err *err)
+{
+	/* push 5(%rip), the word behind the jump */
+	static const uint8_t push[6] = {0xff, 0x35, 0x05, 0x00, 0x00, 0x00};
+	struct limpet_entry_code *out = mover->out;
+	const uint8_t jump = 0xe9;
+	uint64_t target, next = insn->address + insn->size;
+	int error;
+
+	if (insn->size != 5 || insn->bytes[0] != 0xe8)
+		return refuse(err, "an indirect call", insn->address);
+	target = (uint64_t)insn->detail->x86.operands[0].imm;
+	mover->targets[mover->target_count++] = target;
+	append(out, push, sizeof(push));
+	error = append_jump(out, &jump, 1, target);
+	if (!error)
+		append(out, &next, sizeof(next));
+	mover->ended = true;
+	return error;
+}
+
+/* The place of a displacement that is relative to the next instruction, or 0. */
+static size_t relative_operand(const cs_insn *insn)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+
+	for (uint8_t i = 0; i < x86->op_count; i++)
+		if (x86->operands[i].type == X86_OP_MEM && x86->operands[i].mem.base == X86_REG_RIP)
+			return x86->encoding.disp_offset;
+	return 0;
+}
+
+/* A prefix of 0x67 makes it so; nobody's compiler does. */
+static bool has_short_address(const cs_insn *insn)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+
+	for (uint8_t i = 0; i < x86->op_count; i++)
+		if (x86->operands[i].type == X86_OP_MEM && x86->operands[i].mem.base == X86_REG_EIP)
+			return true;
+	return false;
+}
+
+static int move_plain(struct mover *mover, const cs_insn *insn, struct limpet_err *err)
+{
+	struct limpet_entry_code *out = mover->out;
+	size_t at = relative_operand(insn);
+	uint64_t target;
+	int32_t away;
+
+	if (has_short_address(insn))
+		return refuse(err, "a short address", insn->address);
+	if (!at) {
+		append(out, insn->bytes, insn->size);
+		return 0;
+	}
+	if (insn->detail->x86.encoding.disp_size != sizeof(away))
+		return refuse(err, "a short address", insn->address);
+	memcpy(&away, insn->bytes + at, sizeof(away));
+	target = insn->address + insn->size + (uint64_t)(int64_t)away;
+	if (distance(end_of_next(out, insn->size), target, &away) < 0)
+		return -ERANGE;
+	append(out, insn->bytes, at);
+	append_relative(out, away);
+	append(out, insn->bytes + at + sizeof(away), insn->size - at - sizeof(away));
+	return 0;
+}
+
+static bool is_padding(const cs_insn *insn)
+{
+	return insn->id == X86_INS_NOP || insn->id == X86_INS_INT3;
+}
+
+static int move_one(struct mover *mover, const cs_insn *insn, struct limpet_err *err)
+{
+	/* Behind a jump or a return nothing is reached, and between functions nothing stands. */
+	if (mover->ended)
+		return is_padding(insn) ? 0
+					: refuse(err, "the function ends before there is room",
+						 insn->address);
+	if (in_group(mover, insn, CS_GRP_CALL))
+		return move_call(mover, insn, err);
+	if (in_group(mover, insn, CS_GRP_INT) || in_group(mover, insn, CS_GRP_IRET) ||
+	    in_group(mover, insn, CS_GRP_PRIVILEGE) || insn->id == X86_INS_SYSCALL ||
+	    insn->id == X86_INS_UD2)
+		return refuse(err, "an instruction that is tied to its place", insn->address);
+	if (in_group(mover, insn, CS_GRP_BRANCH_RELATIVE))
+		return move_jump(mover, insn, err);
+	mover->ended = in_group(mover, insn, CS_GRP_RET) || in_group(mover, insn, CS_GRP_JUMP);
+	return move_plain(mover, insn, err);
+}
+
+static bool is_moved(const struct limpet_entry_code *out, uint64_t target)
+{
+	return target - out->from < out->original_bytes;
+}
+
+/* The rest of the function, which must not come back to the middle of what moves, nor to its
+ * beginning: that would be one more call. */
+static int check_rest(const struct mover *mover, cs_insn *insn, const uint8_t *code, size_t bytes,
+		      uint64_t address, struct limpet_err *err)
+{
+	for (size_t i = 0; i < mover->target_count; i++)
+		if (is_moved(mover->out, mover->targets[i]))
+			return refuse(err, "a jump into the bytes that move", mover->out->from);
+	while (bytes) {
+		if (!cs_disasm_iter(mover->handle, &code, &bytes, &address, insn))
+			return refuse(err, "bytes that are no instruction", address);
+		if (!in_group(mover, insn, CS_GRP_BRANCH_RELATIVE) ||
+		    in_group(mover, insn, CS_GRP_CALL))
+			continue;
+		if (is_moved(mover->out, (uint64_t)insn->detail->x86.operands[0].imm))
+			return refuse(err, "a jump back to the function's beginning",
+				      insn->address);
+	}
+	return 0;
+}
+
+static int make(struct mover *mover, cs_insn *insn, const uint8_t *code, size_t bytes,
+		struct limpet_err *err)
+{
+	struct limpet_entry_code *out = mover->out;
+	uint64_t address = out->from;
+	const uint8_t back = 0xe9;
+	int error = 0;
+
+	while (!error && out->original_bytes < LIMPET_ENTRY_JUMP_BYTES) {
+		if (!cs_disasm_iter(mover->handle, &code, &bytes, &address, insn))
+			return refuse(err, "bytes that are no instruction", address);
+		out->places[out->place_count].from = (uint8_t)out->original_bytes;
+		out->places[out->place_count++].to = (uint8_t)out->code_bytes;
+		memcpy(out->original + out->original_bytes, insn->bytes, insn->size);
+		out->original_bytes += insn->size;
+		error = move_one(mover, insn, err);
+	}
+	if (!error && !mover->ended)
+		error = append_jump(out, &back, 1, address);
+	if (error == -ERANGE)
+		return limpet_err_set(err, error,
+				      "what the code at %#llx refers to is out of reach",
+				      (unsigned long long)out->from);
+	return error ? error : check_rest(mover, insn, code, bytes, address, err);
+}
+
+int limpet_entry_code_make(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
+			   struct limpet_entry_code *ret, struct limpet_err *err)
+{
+	struct limpet_entry_code out = {.from = address, .to = to};
+	struct mover mover = {.out = &out};
+	cs_insn *insn;
+	int error;
+
+	if (bytes >= sizeof(endbr64) && !memcmp(code, endbr64, sizeof(endbr64))) {
+		out.from += sizeof(endbr64);
+		code += sizeof(endbr64);
+		bytes -= sizeof(endbr64);
+	}
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &mover.handle) != CS_ERR_OK)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	cs_option(mover.handle, CS_OPT_DETAIL, CS_OPT_ON);
+	insn = cs_malloc(mover.handle);
+	error = insn ? make(&mover, insn, code, bytes, err)
+		     : limpet_err_set(err, -ENOMEM, "out of memory");
+	if (insn)
+		cs_free(insn, 1);
+	cs_close(&mover.handle);
+	if (!error)
+		*ret = out;
+	return error;
+}
+
+int limpet_entry_code_make_call(const uint8_t *code, uint64_t address, uint64_t to,
+				struct limpet_entry_code *ret, struct limpet_err *err)
+{
+	struct limpet_entry_code out = {
+		.kind = LIMPET_ENTRY_CALL,
+		.from = address,
+		.to = to,
+		.original_bytes = LIMPET_ENTRY_JUMP_BYTES,
+		.place_count = 1,
+	};
+	const uint8_t jump = 0xe9;
+	int32_t away;
+
+	if (code[0] != 0xe8)
+		return refuse(err, "no direct call", address);
+	memcpy(&away, code + 1, sizeof(away));
+	memcpy(out.original, code, LIMPET_ENTRY_JUMP_BYTES);
+	if (append_jump(&out, &jump, 1,
+			address + LIMPET_ENTRY_JUMP_BYTES + (uint64_t)(int64_t)away) < 0)
+		return limpet_err_set(err, -ERANGE, "what is called at %#llx is out of reach",
+				      (unsigned long long)address);
+	*ret = out;
+	return 0;
+}
+
+int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
+				 struct limpet_entry_code *ret, struct limpet_err *err)
+{
+	struct limpet_entry_code out = {.from = 0};
+	int error = limpet_entry_code_make(code, bytes, address, to, &out, err);
+
+	if (!error && (out.place_count != 1 || out.original_bytes != bytes || out.from != address))
+		return refuse(err, "more than one instruction", address);
+	if (error)
+		return error;
+	out.kind = LIMPET_ENTRY_PROBE;
+	*ret = out;
+	return 0;
+}
+
+int limpet_entry_code_move(struct limpet_entry_code *code, uint64_t to)
+{
+	struct limpet_entry_code moved = *code;
+
+	moved.to = to;
+	for (size_t i = 0; i < code->relative_count; i++) {
+		uint8_t *at = moved.code + code->relative[i];
+		int32_t away;
+
+		memcpy(&away, at, sizeof(away));
+		if (distance(to, code->to + (uint64_t)(int64_t)away, &away) < 0)
+			return -ERANGE;
+		memcpy(at, &away, sizeof(away));
+	}
+	*code = moved;
+	return 0;
+}
+
+int limpet_entry_code_jump(const struct limpet_entry_code *code, uint64_t target, uint8_t *ret)
+{
+	int32_t away;
+
+	if (distance(code->from + LIMPET_ENTRY_JUMP_BYTES, target, &away) < 0)
+		return -ERANGE;
+	memset(ret, 0x90, code->original_bytes);
+	ret[0] = code->kind == LIMPET_ENTRY_CALL ? 0xe8 : 0xe9;
+	memcpy(ret + 1, &away, sizeof(away));
+	return 0;
+}
+
+uint64_t limpet_entry_code_move_pc(const struct limpet_entry_code *code, uint64_t pc, bool away)
+{
+	uint64_t start = away ? code->from : code->to;
+	uint64_t other = away ? code->to : code->from;
+	size_t bytes = away ? code->original_bytes : code->code_bytes;
+
+	if (pc - start >= bytes)
+		return 0;
+	for (size_t i = 0; i < code->place_count; i++) {
+		uint8_t here = away ? code->places[i].from : code->places[i].to;
+		uint8_t there = away ? code->places[i].to : code->places[i].from;
+
+		if (pc == start + here)
+			return other + there;
+	}
+	/* The jump back. */
+	if (!away && code->code_bytes >= LIMPET_ENTRY_JUMP_BYTES &&
+	    pc == start + code->code_bytes - LIMPET_ENTRY_JUMP_BYTES)
+		return other + code->original_bytes;
+	return UINT64_MAX;
+}

@@ -1,0 +1,86 @@
+/* Allocators that are called without a slot: linked into the program (or a library that calls its
+ * own directly). Their functions are found by name, in the symbol tables of the modules' files, and
+ * hooked where they begin (entry_code.h).
+ *
+ * Reads the target and the files; the target runs on. Everything in both is hostile input. */
+#ifndef LIMPET_INJECTOR_IMAGE_ENTRY_FIND_H
+#define LIMPET_INJECTOR_IMAGE_ENTRY_FIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "injector/image/entry_code.h"
+#include "injector/image/entry_list.h"
+#include "injector/image/entry_names.h"
+#include "injector/image/modules.h"
+
+#define LIMPET_MAX_ENTRIES 96u    /* LIMPET_MAX_HOOKS, and slots need theirs */
+#define LIMPET_MAX_ENTRY_AREAS 8u /* modules that have some */
+#define LIMPET_ENTRY_OWNER_BYTES 48u
+
+struct limpet_entry {
+	uint64_t address, bytes; /* of the function */
+	struct limpet_entry_name what;
+	char name[80];
+	char owner[LIMPET_ENTRY_OWNER_BYTES]; /* the allocator, for people */
+	bool own_operator;                    /* the program's own operator new or delete */
+	bool is_common;                       /* the name is, and so is that of something else */
+	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */
+	int listed;           /* index; -1: its name is known */
+	uint32_t area;
+	uint32_t hook;     /* by the plan */
+	uint64_t original; /* where it is called from, once the area is mapped */
+	struct limpet_entry_code code;
+};
+
+/* The module that entries belong to, and what the jumps must reach. */
+struct limpet_entry_area {
+	uint64_t low, high;
+	uint64_t address, bytes; /* of the memory near it; address 0: not mapped yet */
+};
+
+struct limpet_entries {
+	struct limpet_entry *list; /* by area, then address */
+	size_t count;
+	struct limpet_entry_area areas[LIMPET_MAX_ENTRY_AREAS];
+	uint32_t area_count;
+	/* Code of the allocators, where a thread may hold their locks. */
+	struct limpet_entry_range {
+		uint64_t start, end;
+	} * inside;
+	size_t inside_count;
+	bool program;                             /* of the program itself, not only of libraries */
+	unsigned families[LIMPET_ENTRY_FAMILIES]; /* functions of each */
+	/* Of those that were listed: there is such a function; and it is among the above. */
+	bool is_there[LIMPET_ENTRY_LIST_MAX], is_taken[LIMPET_ENTRY_LIST_MAX];
+	/* Functions that cannot be hooked; and if that left a module's allocator out, why: one of
+	 * its releases would have gone unseen. */
+	unsigned refused;
+	/* Nim's: what is in a thread's heap when the thread ends is not seen released. */
+	bool thread_heaps;
+	char why[192];
+};
+
+/* `list`: functions beside those that are known; may be NULL. */
+int limpet_entries_find(struct limpet_modules *modules, const struct limpet_entry_list *list,
+			struct limpet_entries *ret) LIMPET_MUST_CHECK;
+/* Of one of the modules alone. */
+int limpet_entries_find_in(struct limpet_modules *modules, size_t index,
+			   const struct limpet_entry_list *list,
+			   struct limpet_entries *ret) LIMPET_MUST_CHECK;
+void limpet_entries_done(struct limpet_entries *entries);
+/* Operators that the program has itself are not hooked: the malloc that they call is. For an agent
+ * that no exception can pass (limpet_plan_passes_exceptions). */
+void limpet_entries_leave_operators(struct limpet_entries *entries);
+
+const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries,
+					     uint64_t address);
+
+/* Where an area's memory may go, at most 2 GiB from all that it must reach: 0, -ERANGE. */
+int limpet_entries_choose_place(const struct limpet_maps *maps,
+				const struct limpet_entry_area *area,
+				uint64_t *ret) LIMPET_MUST_CHECK;
+
+#endif

@@ -1,0 +1,578 @@
+#include "injector/image/memory_owners.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "injector/image/elf_file.h"
+#include "injector/image/preflight_allocators.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/pages.h"
+
+/* malloc/arena.c: a heap of an arena but the main one is a region of HEAP_MAX_SIZE, aligned to it,
+ * which begins with struct heap_info. */
+#define HEAP_BYTES ((uint64_t)64 << 20)
+#define HEAP_HEAD_LIMIT_BYTES ((uint64_t)256)
+/* malloc/malloc.c: what mmap brought as a block of its own says so in the head of its chunk. */
+#define CHUNK_IS_MMAPPED ((uint64_t)2)
+#define CHUNK_BITS ((uint64_t)7)
+/* Guard pages of thread stacks: one page by default, a few in some runtimes. */
+#define GUARD_LIMIT_BYTES ((uint64_t)1 << 20)
+#define STACK_LIMIT_BYTES ((uint64_t)64 << 20)
+/* Without a guard page it may be a coroutine's, in a block of an allocator's. */
+#define BARE_STACK_LIMIT_BYTES ((uint64_t)16 << 20)
+/* nptl/allocatestack.c: struct pthread at the top, aligned to 64 bytes or more. */
+#define STACK_TOP_BYTES 8192u
+#define DEFAULT_STACK_BYTES ((uint64_t)8 << 20) /* with a page for a guard */
+#define STACK_SIZES 8u
+#define TASKS_LIMIT 4096
+/* Pages whose first words are read, of 512 MiB: what is left then is unknown. What is large, and
+ * may be of one kind, comes last. */
+#define HEADS_LIMIT ((uint64_t)128 << 10)
+#define LARGE_BYTES ((uint64_t)64 << 20)
+#define HEADS_AT_ONCE 512u
+#define HEAD_WORDS 4u
+/* Of larger mappings it takes too long to read which pages there are, where the kernel cannot be
+ * asked: they are left out. */
+#define READ_LIMIT_BYTES ((uint64_t)16 << 30)
+
+struct reading {
+	pid_t pid;
+	const struct limpet_memory_owners_options *options;
+	struct limpet_maps maps;
+	struct limpet_pages *pages;
+	struct limpet_memory *out;
+	uint64_t page_bytes;
+	/* The first words of so many pages from this address on. */
+	uint64_t heads[HEADS_AT_ONCE][HEAD_WORDS];
+	uint64_t heads_at, head_count, heads_left;
+	uint64_t *stack_pointers; /* of threads that sleep; in no order */
+	size_t stack_pointer_count;
+	uint64_t stack_sizes[STACK_SIZES]; /* that were seen */
+	size_t stack_size_count;
+};
+
+static void count(struct reading *reading, enum limpet_memory_account account, uint64_t bytes)
+{
+	reading->out->bytes[account] += bytes;
+}
+
+/* ------------------------------------------------------------------ glibc's heaps */
+
+/* The bytes that the heap at this address has in use; 0: there is none. Its first word leads to its
+ * arena's state, which stands right behind a head: its own, or that of the arena's first heap. */
+static uint64_t heap_at(const struct reading *reading, uint64_t address,
+			const uint64_t head[HEAD_WORDS])
+{
+	uint64_t state = head[0], before = head[1], bytes = head[2], opened = head[3];
+
+	if (address % HEAP_BYTES || !(state % HEAP_BYTES) ||
+	    state % HEAP_BYTES > HEAP_HEAD_LIMIT_BYTES || before % HEAP_BYTES ||
+	    (!before) != (state - state % HEAP_BYTES == address))
+		return 0;
+	if (!bytes || bytes > opened || opened > HEAP_BYTES || opened % reading->page_bytes ||
+	    bytes % 16 || !limpet_proc_maps_find(&reading->maps, state))
+		return 0;
+	return opened;
+}
+
+/* The bytes of a block that has a mapping of its own, at this address; 0: there is none. */
+static uint64_t chunk_at(const struct reading *reading, const uint64_t head[HEAD_WORDS],
+			 uint64_t room)
+{
+	uint64_t bytes = head[1] & ~CHUNK_BITS;
+
+	if (head[0] || (head[1] & CHUNK_BITS) != CHUNK_IS_MMAPPED || !bytes ||
+	    bytes % reading->page_bytes || bytes > room)
+		return 0;
+	return bytes;
+}
+
+/* ------------------------------------------------------------------ stacks */
+
+static bool is_present(const struct reading *reading, uint64_t start, uint64_t end)
+{
+	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+	uint64_t at;
+
+	return limpet_pages_next(reading->pages, start, end, false, ranges, &at) == 1 &&
+	       ranges[0].start == start && ranges[0].end == end;
+}
+
+/* sysdeps/x86_64/nptl/tls.h: tcbhead_t has its own address twice. */
+static bool has_thread_below(const struct reading *reading, uint64_t top, uint64_t low)
+{
+	uint64_t words[STACK_TOP_BYTES / 8], start = top - STACK_TOP_BYTES;
+
+	if (top < low + STACK_TOP_BYTES || !is_present(reading, start, top) ||
+	    limpet_memory_read(reading->pid, start, words, sizeof(words)) < 0)
+		return false;
+	for (size_t i = 0; i + 2 < LIMPET_COUNT_OF(words); i += 8)
+		if (words[i] == start + 8 * i && words[i + 2] == words[i])
+			return true;
+	return false;
+}
+
+static void read_stack_pointers(struct reading *reading)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int tasks = limpet_proc_tasks(reading->pid, &tids);
+
+	if (tasks > TASKS_LIMIT)
+		tasks = TASKS_LIMIT;
+	if (tasks <= 0)
+		return;
+	reading->stack_pointers = calloc((size_t)tasks, sizeof(*reading->stack_pointers));
+	for (int i = 0; i < tasks && reading->stack_pointers; i++) {
+		LIMPET_FREE char *text = NULL;
+		size_t bytes;
+		char *at;
+
+		/* The number, six arguments, the stack pointer, the program counter. */
+		if (limpet_proc_file_read(tids[i], "syscall", &text, &bytes) < 0)
+			continue;
+		at = strrchr(text, ' ');
+		while (at && at > text && at[-1] != ' ')
+			at--;
+		if (at && at > text)
+			reading->stack_pointers[reading->stack_pointer_count++] =
+				strtoull(at, NULL, 16);
+	}
+}
+
+static bool has_stack_pointer(const struct reading *reading, uint64_t start, uint64_t end)
+{
+	for (size_t i = 0; i < reading->stack_pointer_count; i++)
+		if (reading->stack_pointers[i] >= start && reading->stack_pointers[i] < end)
+			return true;
+	return false;
+}
+
+static void remember_size(struct reading *reading, uint64_t bytes)
+{
+	for (size_t i = 0; i < reading->stack_size_count; i++)
+		if (reading->stack_sizes[i] == bytes)
+			return;
+	if (reading->stack_size_count < STACK_SIZES)
+		reading->stack_sizes[reading->stack_size_count++] = bytes;
+}
+
+static bool is_anonymous(const struct limpet_map *map)
+{
+	return !map->inode && !map->path[0];
+}
+
+static bool has_guard(const struct reading *reading, size_t i)
+{
+	const struct limpet_map *map = &reading->maps.list[i], *guard = map - 1;
+
+	return i && guard->end == map->start && is_anonymous(guard) &&
+	       !strncmp(guard->perms, "---", 3) && guard->end - guard->start <= GUARD_LIMIT_BYTES;
+}
+
+/* Where the stack ends that this mapping begins with; its start: there is none. Other memory may
+ * have been mapped right above it, and then is one mapping with it. */
+static uint64_t stack_end(struct reading *reading, size_t i)
+{
+	const struct limpet_map *map = &reading->maps.list[i];
+	bool has_a_guard = has_guard(reading, i);
+
+	if (has_a_guard && has_thread_below(reading, map->end, map->start)) {
+		remember_size(reading, map->end - map->start);
+		return map->end;
+	}
+	for (size_t k = 0; has_a_guard && k < reading->stack_size_count; k++) {
+		uint64_t end = map->start + reading->stack_sizes[k];
+
+		if (end < map->end && has_thread_below(reading, end, map->start))
+			return end;
+	}
+	if (map->end - map->start <= (has_a_guard ? STACK_LIMIT_BYTES : BARE_STACK_LIMIT_BYTES) &&
+	    has_stack_pointer(reading, map->start, map->end))
+		return map->end;
+	return map->start;
+}
+
+/* ------------------------------------------------------------------ parts of mappings */
+
+/* What is known of a part of a mapping, from `start` on. */
+struct part {
+	uint64_t end; /* 0: nothing */
+	enum limpet_memory_account account;
+};
+
+/* By ranges that need no look at the memory. */
+static struct part listed_part(const struct reading *reading, uint64_t address)
+{
+	const struct limpet_memory_owners_options *options = reading->options;
+	const struct limpet_module *module = limpet_modules_find(options->modules, address);
+	size_t low = 0, high = options->mapped_count;
+
+	if (module)
+		return (struct part){module->end, LIMPET_MEMORY_FILES};
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct limpet_account_range *range = &options->mapped[middle];
+
+		if (address < range->start)
+			high = middle;
+		else if (address >= range->end)
+			low = middle + 1;
+		else
+			return (struct part){range->end, LIMPET_MEMORY_MAPPED};
+	}
+	return (struct part){0, LIMPET_MEMORY_UNKNOWN};
+}
+
+/* The first words of pages from this address on; of what is gone zeros. */
+static void read_heads(struct reading *reading, uint64_t address, size_t pages)
+{
+	struct iovec local[HEADS_AT_ONCE], remote[HEADS_AT_ONCE];
+	const size_t bytes = sizeof(reading->heads[0]);
+	size_t done = 0;
+
+	memset(reading->heads, 0, pages * bytes);
+	reading->heads_at = address;
+	reading->head_count = pages;
+	reading->heads_left -= pages;
+	for (size_t i = 0; i < pages; i++) {
+		local[i] = (struct iovec){reading->heads[i], bytes};
+		remote[i] = (struct iovec){(void *)(uintptr_t)(address + i * reading->page_bytes),
+					   bytes};
+	}
+	while (done < pages) {
+		ssize_t got = process_vm_readv(reading->pid, local + done, pages - done,
+					       remote + done, pages - done, 0);
+
+		if (got < 0 && errno != EFAULT)
+			return;
+		/* The one behind what was read is not there. */
+		done += (got < 0 ? 0 : (size_t)got / bytes) + 1;
+	}
+}
+
+/* By what the page begins with. `end`: of the pages that are there; `many`: those behind it are
+ * likely to be asked for as well. */
+static struct part headed_part(struct reading *reading, uint64_t address, uint64_t end,
+			       uint64_t map_end, bool many)
+{
+	size_t wanted = many ? HEADS_AT_ONCE : 1, at;
+	uint64_t bytes;
+
+	if (address < reading->heads_at ||
+	    address >= reading->heads_at + reading->head_count * reading->page_bytes) {
+		if (wanted > (end - address) / reading->page_bytes)
+			wanted = (end - address) / reading->page_bytes;
+		if (wanted > reading->heads_left)
+			return (struct part){0, LIMPET_MEMORY_UNKNOWN};
+		read_heads(reading, address, wanted);
+	}
+	at = (address - reading->heads_at) / reading->page_bytes;
+	bytes = heap_at(reading, address, reading->heads[at]);
+	if (!bytes)
+		bytes = chunk_at(reading, reading->heads[at], map_end - address);
+	return (struct part){bytes ? address + bytes : 0, LIMPET_MEMORY_HEAP};
+}
+
+/* Pages that are there, in one mapping. `part` is what the one before lay in. */
+static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint64_t map_end,
+			struct part *part)
+{
+	bool many = false;
+
+	while (at < end) {
+		uint64_t bytes = reading->page_bytes;
+
+		if (at >= part->end)
+			*part = listed_part(reading, at);
+		if (at >= part->end)
+			*part = headed_part(reading, at, end, map_end, many);
+		many = at >= part->end;
+		if (!many)
+			bytes = (part->end < end ? part->end : end) - at;
+		count(reading, many ? LIMPET_MEMORY_UNKNOWN : part->account, bytes);
+		at += bytes;
+	}
+}
+
+/* ------------------------------------------------------------------ mappings */
+
+/* `account` is that of all of it; UNKNOWN: of what it does not begin with `part`, it is looked for.
+ */
+static void count_pages(struct reading *reading, const struct limpet_map *map,
+			enum limpet_memory_account account, struct part part)
+{
+	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+
+	reading->head_count = 0;
+	for (uint64_t at = map->start; at < map->end;) {
+		int found;
+
+		/* Known as soon as it was tried. */
+		if (!limpet_pages_asks(reading->pages) && map->end - map->start >= READ_LIMIT_BYTES)
+			return;
+		found = limpet_pages_next(reading->pages, at, map->end, false, ranges, &at);
+		if (found < 0)
+			return;
+		for (int i = 0; i < found; i++)
+			if (account == LIMPET_MEMORY_UNKNOWN)
+				count_range(reading, ranges[i].start, ranges[i].end, map->end,
+					    &part);
+			else
+				count(reading, account, ranges[i].end - ranges[i].start);
+	}
+}
+
+static void count_private(struct reading *reading, size_t i)
+{
+	const struct limpet_map *map = &reading->maps.list[i];
+	struct part part = listed_part(reading, map->start);
+
+	if (!part.end) {
+		uint64_t stack = stack_end(reading, i);
+
+		if (stack > map->start)
+			part = (struct part){stack, LIMPET_MEMORY_STACKS};
+	}
+	count_pages(reading, map, LIMPET_MEMORY_UNKNOWN, part);
+}
+
+static bool begins(const char *text, const char *with)
+{
+	return !strncmp(text, with, strlen(with));
+}
+
+/* glibc 2.38 can name what is its own (glibc.mem.decorate_maps). */
+static enum limpet_memory_account named_account(const char *path)
+{
+	if (begins(path, "[anon: glibc: malloc"))
+		return LIMPET_MEMORY_HEAP;
+	if (begins(path, "[anon: glibc: pthread"))
+		return LIMPET_MEMORY_STACKS;
+	if (begins(path, "[anon: glibc: "))
+		return LIMPET_MEMORY_FILES;
+	return LIMPET_MEMORY_NAMED;
+}
+
+/* LIMPET_MEMORY_UNKNOWN: that depends on its contents; FILES and SHARED are counted otherwise. */
+static enum limpet_memory_account account_of(const struct limpet_map *map)
+{
+	if (limpet_memfd_is_agent(map->path))
+		return LIMPET_MEMORY_OWN;
+	if (map->perms[3] == 's')
+		return LIMPET_MEMORY_SHARED;
+	if (map->inode)
+		return LIMPET_MEMORY_FILES;
+	if (!strcmp(map->path, "[heap]"))
+		return LIMPET_MEMORY_HEAP;
+	if (!strcmp(map->path, "[stack]"))
+		return LIMPET_MEMORY_STACKS;
+	if (begins(map->path, "[anon:"))
+		return named_account(map->path);
+	if (map->path[0])
+		return LIMPET_MEMORY_FILES; /* [vdso] and its like */
+	return map->perms[2] == 'x' ? LIMPET_MEMORY_CODE : LIMPET_MEMORY_UNKNOWN;
+}
+
+static void count_map(struct reading *reading, size_t i)
+{
+	const struct limpet_map *map = &reading->maps.list[i];
+	enum limpet_memory_account account = account_of(map);
+
+	/* What nobody may touch is address space set aside. */
+	if (account == LIMPET_MEMORY_SHARED || account == LIMPET_MEMORY_FILES ||
+	    map->perms[0] != 'r')
+		return;
+	if (account == LIMPET_MEMORY_UNKNOWN)
+		count_private(reading, i);
+	else
+		count_pages(reading, map, account, (struct part){0, account});
+}
+
+static uint64_t status_bytes(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+/* What is left of all is of files and modules, which may map terabytes. The kernel's sums are of
+ * another moment. */
+static int settle(struct reading *reading)
+{
+	uint64_t *bytes = reading->out->bytes, counted = 0;
+	LIMPET_FREE char *text = NULL;
+	size_t length;
+	int error = limpet_proc_file_read(reading->pid, "status", &text, &length);
+
+	if (error)
+		return error;
+	bytes[LIMPET_MEMORY_RSS] = status_bytes(text, "\nVmRSS:");
+	bytes[LIMPET_MEMORY_SHARED] = status_bytes(text, "\nRssShmem:");
+	bytes[LIMPET_MEMORY_SHARED] -= bytes[LIMPET_MEMORY_OWN] < bytes[LIMPET_MEMORY_SHARED]
+					       ? bytes[LIMPET_MEMORY_OWN]
+					       : bytes[LIMPET_MEMORY_SHARED];
+	for (unsigned i = LIMPET_MEMORY_UNKNOWN; i < LIMPET_MEMORY_ACCOUNTS; i++)
+		counted += bytes[i];
+	if (counted < bytes[LIMPET_MEMORY_RSS])
+		bytes[LIMPET_MEMORY_FILES] += bytes[LIMPET_MEMORY_RSS] - counted;
+	if (bytes[LIMPET_MEMORY_UNKNOWN] > bytes[LIMPET_MEMORY_RSS])
+		bytes[LIMPET_MEMORY_UNKNOWN] = bytes[LIMPET_MEMORY_RSS];
+	reading->out->known = true;
+	return 0;
+}
+
+static bool has_glibc(const struct limpet_maps *maps)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		const char *name = strrchr(maps->list[i].path, '/');
+
+		if (name && (begins(name, "/libc.so.6") || begins(name, "/libc-2.")))
+			return true;
+	}
+	return false;
+}
+
+static bool is_large(const struct limpet_map *map)
+{
+	return map->end - map->start >= LARGE_BYTES;
+}
+
+static int take(struct reading *reading)
+{
+	int error = limpet_pages_new(reading->pid, LIMPET_PAGES_ASK, &reading->pages);
+
+	if (error)
+		return error;
+	limpet_pages_leave_out_swapped(reading->pages);
+	remember_size(reading, DEFAULT_STACK_BYTES - reading->page_bytes);
+	read_stack_pointers(reading);
+	for (int large = 0; large < 2; large++)
+		for (size_t i = 0; i < reading->maps.count; i++)
+			if (is_large(&reading->maps.list[i]) == large)
+				count_map(reading, i);
+	error = settle(reading);
+	free(reading->stack_pointers);
+	limpet_pages_free(reading->pages);
+	return error;
+}
+
+int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_options *options,
+			      struct limpet_memory *ret)
+{
+	struct limpet_memory memory = {.known = false};
+	LIMPET_FREE struct reading *reading = calloc(1, sizeof(*reading));
+	int error;
+
+	if (!reading)
+		return -ENOMEM;
+	*reading = (struct reading){.pid = limpet_proc_resident(pid),
+				    .options = options,
+				    .out = &memory,
+				    .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
+				    .heads_left = HEADS_LIMIT};
+	error = limpet_proc_maps_read(reading->pid, &reading->maps);
+	if (error)
+		return error;
+	error = has_glibc(&reading->maps) ? take(reading) : -ENOTSUP;
+	limpet_proc_maps_done(&reading->maps);
+	if (!error)
+		*ret = memory;
+	return error;
+}
+
+/* ------------------------------------------------------------------ names */
+
+#define NAME_ROOM 32
+
+/* What allocators say of themselves, in messages and options that no release leaves out. */
+static const struct {
+	const char *text, *name;
+} marks[] = {
+	{"<jemalloc>: ", "jemalloc"}, {"mimalloc: ", "mimalloc"}, {"mimalloc_", "mimalloc"},
+	{"tcmalloc: ", "tcmalloc"},   {"TCMALLOC_", "tcmalloc"},  {"rpmalloc", "rpmalloc"},
+	{"snmalloc", "snmalloc"},
+};
+
+static const char *const needles[] = {"malloc", "MALLOC_"};
+
+static bool visit_text(void *context, const char *at, size_t before, size_t after)
+{
+	const char **name = context;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(marks); i++) {
+		const char *text = marks[i].text;
+		const char *middle = strstr(text, "malloc") ?: strstr(text, "MALLOC_");
+		size_t lead = (size_t)(middle - text), length = strlen(text);
+
+		if (before >= lead && after >= length - lead && !memcmp(at - lead, text, length)) {
+			*name = marks[i].name;
+			return false;
+		}
+	}
+	return true;
+}
+
+static const char *name_of(pid_t pid, const struct limpet_module *module)
+{
+	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
+	struct limpet_elf_file *file;
+	const char *name = NULL;
+
+	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
+		return NULL;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(needles) && !name; i++)
+		(void)limpet_elf_file_search(file, needles[i], visit_text, &name);
+	limpet_elf_file_free(file);
+	return name;
+}
+
+/* Names of files that are made by programs may be hashes: of long ones both ends. */
+static const char *shorten(const char *name, char ret[NAME_ROOM])
+{
+	const size_t length = strlen(name), head = NAME_ROOM / 2 - 4;
+
+	if (length < NAME_ROOM)
+		return name;
+	snprintf(ret, NAME_ROOM, "%.*s...%s", (int)head, name,
+		 name + length - (NAME_ROOM - head - 4));
+	return ret;
+}
+
+void limpet_memory_owners_name(const struct limpet_modules *modules,
+			       bool (*follows)(void *context, const struct limpet_module *module),
+			       void *context, const char *runtime, char *ret, size_t room)
+{
+	const size_t wanted = runtime[0] ? strlen(", the heap of ") + strlen(runtime) : 0;
+	const size_t left = room > wanted ? room - wanted : 0;
+	char named[NAME_ROOM];
+	size_t used = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < modules->count && used < left; i++) {
+		const struct limpet_module *module = &modules->list[i];
+		const char *slash = strrchr(module->path, '/'), *name;
+		int length;
+
+		if (!slash || module->agent || module->loader || module->vdso ||
+		    limpet_allocator_of_library(module->path) || begins(slash, "/libc.so.6") ||
+		    (follows && follows(context, module)))
+			continue;
+		name = name_of(modules->pid, module);
+		if (!name)
+			continue;
+		length = snprintf(ret + used, left - used, "%s%s in %s", used ? ", " : "", name,
+				  shorten(slash + 1, named));
+		/* Whole, or not at all. */
+		if ((size_t)length >= left - used)
+			break;
+		used += (size_t)length;
+	}
+	ret[used] = '\0';
+	if (wanted && wanted < room)
+		snprintf(ret + used, room - used, "%sthe heap of %s", used ? ", " : "", runtime);
+}

@@ -1,0 +1,279 @@
+#include "injector/preflight/dormant.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "control/control_client.h"
+#include "injector/hook/sealed.h"
+#include "injector/hook/thunks.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/proc.h"
+#include "injector/proc/proc_files.h"
+#include "injector/ptrace/watchdog.h"
+
+#define INODES 8
+#define SETTLE_NS 2000000000u
+
+/* A process that maps something of ours, or holds the agent's file. */
+struct holder {
+	pid_t pid;
+	bool agent, watched;
+	size_t inode_count;
+	uint64_t inodes[INODES];
+};
+
+struct holders {
+	struct holder *list;
+	size_t count, room;
+};
+
+static void note_mapping(struct holder *holder, const char *line)
+{
+	const char *field = line;
+	struct limpet_map map = {.start = strtoull(line, NULL, 16)};
+	uint64_t inode;
+	char *path;
+
+	/* proc(5): address perms offset dev inode path */
+	for (int i = 0; i < 4; i++) {
+		field = strchr(field, ' ');
+		if (!field)
+			return;
+		field++;
+		if (i == 1)
+			map.offset = strtoull(field, NULL, 16);
+	}
+	inode = strtoull(field, &path, 10);
+	path += strspn(path, " ");
+	map.path = path;
+	if (!limpet_memfd_is_ours(path) || limpet_thunks_were_left(holder->pid, &map))
+		return;
+	if (limpet_memfd_is_agent(path))
+		holder->agent = true;
+	for (size_t i = 0; i < holder->inode_count; i++) {
+		if (holder->inodes[i] == inode)
+			return;
+	}
+	if (holder->inode_count < INODES)
+		holder->inodes[holder->inode_count++] = inode;
+}
+
+/* All that a limpet killed early has left may be a descriptor. */
+static void note_descriptors(struct holder *holder)
+{
+	LIMPET_FREE int *fds = NULL;
+	int count = limpet_proc_fds(holder->pid, &fds);
+
+	for (int i = 0; i < count && !holder->agent; i++) {
+		char name[32], link[64];
+		struct stat status;
+
+		snprintf(name, sizeof(name), "fd/%d", fds[i]);
+		if (limpet_proc_link_read(holder->pid, name, link, sizeof(link)) < 0 ||
+		    !limpet_memfd_is_agent(link))
+			continue;
+		if (limpet_proc_fd_identity(holder->pid, fds[i], &status) < 0 ||
+		    holder->inode_count == INODES)
+			continue;
+		holder->agent = true;
+		holder->inodes[holder->inode_count++] = status.st_ino;
+	}
+}
+
+static int read_holder(pid_t pid, struct holder *ret)
+{
+	LIMPET_FCLOSE FILE *maps = NULL;
+	LIMPET_FREE char *line = NULL;
+	struct holder holder = {.pid = pid};
+	size_t room = 0;
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%d/maps", limpet_proc_root, limpet_proc_resident(pid));
+	maps = fopen(path, "re");
+	if (!maps)
+		return -errno;
+	errno = 0;
+	while (getline(&line, &room, maps) > 0)
+		note_mapping(&holder, line);
+	if (ferror(maps))
+		return errno ? -errno : -EIO;
+	if (!holder.inode_count)
+		note_descriptors(&holder);
+	*ret = holder;
+	return 0;
+}
+
+/* It has a limpet's memory, and for a moment it may be there when that one is not any more. */
+static bool is_watchdog(const struct holder *holder)
+{
+	struct limpet_proc_status status;
+
+	return !holder->agent && limpet_proc_status_read(holder->pid, &status) == 0 &&
+	       !strcmp(status.name, LIMPET_WATCHDOG_NAME);
+}
+
+static int add_holder(struct holders *holders, const struct holder *holder)
+{
+	if (holders->count == holders->room) {
+		size_t room = holders->room ? holders->room * 2 : 16;
+		struct holder *list = reallocarray(holders->list, room, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		holders->list = list;
+		holders->room = room;
+	}
+	holders->list[holders->count++] = *holder;
+	return 0;
+}
+
+static int find_holders(struct holders *holders)
+{
+	LIMPET_FREE pid_t *pids = NULL;
+	int count = limpet_proc_pids(&pids), result = count < 0 ? count : 0;
+
+	for (int i = 0; i < count && !result; i++) {
+		struct holder holder = {0};
+
+		/* What cannot be read (another's, or gone) is not for us to clean up either. */
+		if (read_holder(pids[i], &holder) == 0 && holder.inode_count > 0 &&
+		    !is_watchdog(&holder))
+			result = add_holder(holders, &holder);
+	}
+	return result;
+}
+
+static bool share_memory(const struct holder *a, const struct holder *b)
+{
+	for (size_t i = 0; i < a->inode_count; i++) {
+		for (size_t j = 0; j < b->inode_count; j++) {
+			if (a->inodes[i] == b->inodes[j])
+				return true;
+		}
+	}
+	return false;
+}
+
+static void mark_watched(struct holders *holders)
+{
+	/* A collector, or a captured process whose collector we may not look at... */
+	for (size_t i = 0; i < holders->count; i++) {
+		struct limpet_control_capture capture;
+		struct holder *holder = &holders->list[i];
+
+		holder->watched = !holder->agent || limpet_control_find(holder->pid, &capture) == 0;
+	}
+	/* ...watches whoever shares memory with it: a captured process forks. */
+	for (size_t i = 0; i < holders->count; i++) {
+		for (size_t j = 0; j < holders->count && !holders->list[i].watched; j++) {
+			if (holders->list[j].watched &&
+			    share_memory(&holders->list[i], &holders->list[j]))
+				holders->list[i].watched = true;
+		}
+	}
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* `relative`: of those alone that share memory with it, and not of itself; NULL: of all. */
+static int list_dormant(const struct holder *relative, pid_t **ret_pids)
+{
+	struct holders holders = {0};
+	pid_t *pids = NULL;
+	int count = 0, result = find_holders(&holders);
+
+	if (result == 0) {
+		pids = calloc(holders.count + 1, sizeof(*pids));
+		result = pids ? 0 : -ENOMEM;
+	}
+	if (result == 0) {
+		mark_watched(&holders);
+		for (size_t i = 0; i < holders.count; i++) {
+			const struct holder *holder = &holders.list[i];
+
+			if (!holder->watched && (!relative || (holder->pid != relative->pid &&
+							       share_memory(holder, relative))))
+				pids[count++] = holder->pid;
+		}
+		qsort(pids, (size_t)count, sizeof(*pids), compare_pids);
+		*ret_pids = pids;
+		result = count;
+	}
+	free(holders.list);
+	return result;
+}
+
+int limpet_dormant_find(pid_t **ret_pids)
+{
+	return list_dormant(NULL, ret_pids);
+}
+
+int limpet_dormant_relatives(pid_t pid, pid_t **ret_pids)
+{
+	struct holder holder = {0};
+	int result = read_holder(pid, &holder);
+
+	return result ? result : list_dormant(&holder, ret_pids);
+}
+
+static int is_listed(pid_t pid)
+{
+	LIMPET_FREE pid_t *pids = NULL;
+	int count = limpet_dormant_find(&pids);
+
+	for (int i = 0; pids && i < count; i++)
+		if (pids[i] == pid)
+			return 1;
+	return count < 0 ? count : 0;
+}
+
+/* A limpet that was killed, and its watchdog, have their memory until a processor is free for them:
+ * who has it and answers nobody is looked at again. */
+int limpet_dormant_check(pid_t pid)
+{
+	const uint64_t deadline_ns = limpet_monotonic_ns() + SETTLE_NS;
+	const struct timespec pause = {0, 10000000};
+
+	for (;;) {
+		struct holder holder = {0};
+		struct limpet_control_capture capture;
+		int result = read_holder(pid, &holder);
+
+		if (result != 0 || !holder.agent)
+			return result;
+		result = is_listed(pid);
+		if (result != 0 || limpet_control_find(pid, &capture) == 0 ||
+		    limpet_monotonic_ns() >= deadline_ns)
+			return result;
+		nanosleep(&pause, NULL);
+	}
+}
+
+enum limpet_left limpet_dormant_look(pid_t pid)
+{
+	struct limpet_maps maps;
+	enum limpet_left left = LIMPET_LEFT_NOTHING;
+
+	if (limpet_proc_maps_read(pid, &maps) < 0)
+		return left;
+	for (size_t i = 0; i < maps.count && left != LIMPET_LEFT_AGENT; i++) {
+		if (limpet_thunks_were_left(pid, &maps.list[i]))
+			left = LIMPET_LEFT_JUMPS;
+		else if (limpet_memfd_is_agent(maps.list[i].path))
+			left = LIMPET_LEFT_AGENT;
+	}
+	if (limpet_sealed_check(pid, &maps))
+		left = LIMPET_LEFT_SEALED;
+	limpet_proc_maps_done(&maps);
+	return left;
+}

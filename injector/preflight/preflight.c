@@ -1,0 +1,416 @@
+#include "injector/preflight/preflight.h"
+
+#include <assert.h>
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "injector/hook/thunks.h"
+#include "injector/preflight/dormant.h"
+#include "injector/preflight/preflight_check.h"
+#include "injector/proc/descriptor.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+
+const char *limpet_preflight_sys_root = "/sys";
+
+/* ------------------------------------------------------------------ findings */
+
+const struct limpet_finding_word limpet_finding_words[] = {
+	{"address-space", LIMPET_FINDING_REFUSE},
+	{"agent", LIMPET_FINDING_REFUSE},
+	{"alloc-functions", LIMPET_FINDING_REFUSE},
+	{"allocator", LIMPET_FINDING_REFUSE},
+	{"allocator-library", LIMPET_FINDING_OK},
+	{"captured", LIMPET_FINDING_REFUSE},
+	{"clock", LIMPET_FINDING_NOTE},
+	{"data-size", LIMPET_FINDING_REFUSE},
+	{"descriptors", LIMPET_FINDING_REFUSE},
+	{"dormant", LIMPET_FINDING_NOTE},
+	{"elf-class", LIMPET_FINDING_REFUSE},
+	{"executable", LIMPET_FINDING_REFUSE},
+	{"hidepid", LIMPET_FINDING_REFUSE},
+	{"kernel", LIMPET_FINDING_REFUSE},
+	{"kernel-thread", LIMPET_FINDING_REFUSE},
+	{"libc", LIMPET_FINDING_REFUSE},
+	{"mappings", LIMPET_FINDING_REFUSE},
+	{"memory", LIMPET_FINDING_REFUSE},
+	{"namespaces", LIMPET_FINDING_NOTE},
+	{"other-libc", LIMPET_FINDING_WARNING},
+	{"own-process", LIMPET_FINDING_REFUSE},
+	{"permission", LIMPET_FINDING_OK},
+	{"permission-capabilities", LIMPET_FINDING_REFUSE},
+	{"permission-dumpable", LIMPET_FINDING_REFUSE},
+	{"permission-lsm", LIMPET_FINDING_REFUSE},
+	{"permission-namespace", LIMPET_FINDING_REFUSE},
+	{"permission-uid", LIMPET_FINDING_REFUSE},
+	{"permission-yama", LIMPET_FINDING_REFUSE},
+	{"raw-thread", LIMPET_FINDING_REFUSE},
+	{"runtime", LIMPET_FINDING_NOTE},
+	{"seccomp", LIMPET_FINDING_REFUSE},
+	{"shadow-stack", LIMPET_FINDING_REFUSE},
+	{"static", LIMPET_FINDING_REFUSE},
+	{"stopped", LIMPET_FINDING_NOTE},
+	{"symbols", LIMPET_FINDING_NOTE},
+	{"thread", LIMPET_FINDING_REFUSE},
+	{"traced", LIMPET_FINDING_REFUSE},
+	{"unfollowed", LIMPET_FINDING_WARNING},
+	{"write-execute", LIMPET_FINDING_NOTE},
+	{"zombie", LIMPET_FINDING_REFUSE},
+	{"zombie-leader", LIMPET_FINDING_REFUSE},
+	{"", LIMPET_FINDING_OK},
+};
+
+static bool is_known(enum limpet_severity severity, const char *id)
+{
+	const struct limpet_finding_word *word = limpet_finding_words;
+
+	while (word->id[0] && strcmp(word->id, id) != 0)
+		word++;
+	return word->id[0] && severity <= word->worst;
+}
+
+static struct limpet_finding *next_finding(struct limpet_check *check,
+					   enum limpet_severity severity)
+{
+	struct limpet_preflight *out = check->out;
+
+	if (out->count < LIMPET_PREFLIGHT_MAX_FINDINGS)
+		return &out->list[out->count++];
+	return severity == LIMPET_FINDING_REFUSE ? &out->list[out->count - 1] : NULL;
+}
+
+__attribute__((format(printf, 5, 0))) static void add(struct limpet_check *check,
+						      enum limpet_severity severity, const char *id,
+						      const char *brief, const char *format,
+						      va_list args)
+{
+	struct limpet_finding *finding = next_finding(check, severity);
+
+	assert(is_known(severity, id));
+	if (!finding)
+		return;
+	*finding = (struct limpet_finding){.severity = severity};
+	snprintf(finding->id, sizeof(finding->id), "%s", id);
+	snprintf(finding->brief, sizeof(finding->brief), "%s", brief);
+	vsnprintf(finding->text, sizeof(finding->text), format, args);
+}
+
+void limpet_check_add(struct limpet_check *check, enum limpet_severity severity, const char *id,
+		      const char *brief, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	add(check, severity, id, brief, format, args);
+	va_end(args);
+}
+
+void limpet_check_refuse(struct limpet_check *check, int code, const char *id, const char *brief,
+			 const char *format, ...)
+{
+	bool first = check->out->verdict == LIMPET_PREFLIGHT_OK;
+	va_list args;
+
+	va_start(args, format);
+	add(check, LIMPET_FINDING_REFUSE, id, brief, format, args);
+	va_end(args);
+	if (!first)
+		return;
+	check->out->verdict = LIMPET_PREFLIGHT_REFUSED;
+	limpet_err_set(check->err, code, "cannot %s '%s' (%d): %s",
+		       check->options.launched ? "run" : "attach to", check->out->name, check->pid,
+		       check->out->list[check->out->count - 1].text);
+}
+
+void limpet_check_hint(struct limpet_check *check, const char *format, ...)
+{
+	struct limpet_preflight *out = check->out;
+	struct limpet_finding *last = out->count ? &out->list[out->count - 1] : NULL;
+	size_t refusals = 0;
+	va_list args;
+
+	if (!last)
+		return;
+	va_start(args, format);
+	vsnprintf(last->hint, sizeof(last->hint), format, args);
+	va_end(args);
+	for (size_t i = 0; i < out->count; i++)
+		refusals += out->list[i].severity == LIMPET_FINDING_REFUSE;
+	if (last->severity == LIMPET_FINDING_REFUSE && refusals == 1 && check->err)
+		limpet_err_hint(check->err, "%s", last->hint);
+}
+
+/* ------------------------------------------------------------------ state of the process */
+
+static const char find_hint[] = "find it with `pidof NAME` or `limpet doctor`";
+
+/* A pid that /proc does not show: gone, or hidden from us. */
+static int gone(struct limpet_check *check)
+{
+	pid_t pid = check->pid;
+
+	if (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH) {
+		check->out->verdict = LIMPET_PREFLIGHT_GONE;
+		limpet_err_set(check->err, -ESRCH, "no process has the pid %d", pid);
+		limpet_err_hint(check->err, find_hint);
+		return -ESRCH;
+	}
+	if (pid <= 0) {
+		check->out->verdict = LIMPET_PREFLIGHT_GONE;
+		limpet_err_set(check->err, -ESRCH, "%d is not a pid", pid);
+		limpet_err_hint(check->err, find_hint);
+		return -ESRCH;
+	}
+	snprintf(check->out->name, sizeof(check->out->name), "?");
+	limpet_check_refuse(
+		check, -EPERM, "hidepid", "hidden",
+		"/proc hides the processes of other users (it is mounted with hidepid)");
+	limpet_check_hint(check, "sudo limpet attach %d", pid);
+	return -EPERM;
+}
+
+/* A main thread that has ended takes the process's memory and descriptors out of sight, its own
+ * numbers too: another thread stands for it from here on. */
+static bool check_leader(struct limpet_check *check)
+{
+	struct limpet_proc_status *status = &check->status, other;
+
+	check->resident = limpet_proc_resident(check->pid);
+	if (check->resident == check->pid)
+		return true;
+	if (!limpet_descriptor_reachable(check->pid)) {
+		limpet_check_refuse(check, -ENOTSUP, "zombie-leader", "main thread ended",
+				    "its main thread has ended while others go on, and this kernel "
+				    "(before 6.9) does not let limpet reach their descriptors");
+		limpet_check_hint(check, "capture it from its start: limpet run COMMAND");
+		return false;
+	}
+	if (limpet_proc_status_read(check->resident, &other) == 0) {
+		other.ppid = status->ppid;
+		other.ns_pid = status->ns_pid;
+		memcpy(other.name, status->name, sizeof(other.name));
+		*status = other;
+		check->out->rss_bytes = other.rss_bytes;
+	}
+	limpet_check_add(check, LIMPET_FINDING_NOTE, "zombie-leader", "main thread ended",
+			 "its main thread has ended; the others go on, and are captured");
+	return true;
+}
+
+/* False: nothing further can be asked of it. */
+static bool check_state(struct limpet_check *check)
+{
+	const struct limpet_proc_status *status = &check->status;
+
+	if (status->tgid != check->pid) {
+		limpet_check_refuse(check, -EINVAL, "thread", "a thread",
+				    "this is the number of a thread of process %d", status->tgid);
+		limpet_check_hint(check, "limpet attach %d", status->tgid);
+		return false;
+	}
+	if (check->pid == getpid()) {
+		limpet_check_refuse(check, -EINVAL, "own-process", "limpet itself",
+				    "this is limpet itself");
+		limpet_check_hint(check, find_hint);
+		return false;
+	}
+	if (status->kernel_thread) {
+		limpet_check_refuse(check, -EINVAL, "kernel-thread", "kernel thread",
+				    "it is a kernel thread, which has no memory of its own");
+		limpet_check_hint(check, find_hint);
+		return false;
+	}
+	if (!check_leader(check))
+		return false;
+	if (status->state == 'Z' || status->state == 'X') {
+		limpet_check_refuse(check, -ESRCH, "zombie", "ended (zombie)",
+				    "it is a zombie: it has ended, and its parent (%d) has not "
+				    "collected it yet",
+				    status->ppid);
+		limpet_check_hint(check, "look at its parent instead: limpet doctor %d",
+				  status->ppid);
+		return false;
+	}
+	if (status->state == 'T' && !check->options.launched) {
+		limpet_check_add(
+			check, LIMPET_FINDING_NOTE, "stopped", "stopped",
+			"it is stopped (Ctrl-Z or SIGSTOP): attaching works if every thread "
+			"stopped at a safe point, and it stays stopped");
+		limpet_check_hint(check, "if that is refused, let it run first: kill -CONT %d",
+				  check->pid);
+	}
+	return true;
+}
+
+static void add_dormant(struct limpet_check *check)
+{
+	LIMPET_FREE pid_t *relatives = NULL;
+	int count = limpet_dormant_relatives(check->pid, &relatives);
+
+	if (count <= 0)
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "dormant", "dormant agent",
+				 "an agent that an earlier capture left is in it; the next attach "
+				 "cleans it up first");
+	else
+		limpet_check_add(
+			check, LIMPET_FINDING_NOTE, "dormant", "dormant agent",
+			"an agent that an earlier capture left is in it, and in %d other%s "
+			"by fork; the next attach cleans this one up first",
+			count, count == 1 ? "" : "s");
+	limpet_check_hint(check,
+			  count <= 0 ? "or by itself: limpet stop %d"
+				     : "or from all of them: limpet stop %d",
+			  check->pid);
+}
+
+/* An agent of ours in the target: of a capture that runs, or left by one that ended badly. */
+static void check_agent(struct limpet_check *check)
+{
+	size_t i = 0;
+
+	while (i < check->maps.count && (!limpet_memfd_is_agent(check->maps.list[i].path) ||
+					 limpet_thunks_were_left(check->pid, &check->maps.list[i])))
+		i++;
+	if (i == check->maps.count || check->options.forked)
+		return;
+	if (limpet_dormant_check(check->pid) == 1) {
+		add_dormant(check);
+		return;
+	}
+	limpet_check_refuse(check, -EBUSY, "captured", "being captured",
+			    "it is being captured by limpet already");
+	limpet_check_hint(check, "limpet status %d", check->pid);
+}
+
+static int run_checks(struct limpet_check *check)
+{
+	int r;
+
+	if (!check_state(check))
+		return 0;
+	limpet_check_kernel(check);
+	limpet_check_tracer(check);
+	if (!limpet_check_permission(check))
+		return 0;
+	r = limpet_proc_maps_read(check->pid, &check->maps);
+	if (r == -ESRCH || r == -ENOMEM)
+		return r;
+	check_agent(check);
+	r = limpet_check_program(check);
+	if (r < 0)
+		return r;
+	limpet_check_seccomp(check);
+	limpet_check_shadow_stack(check);
+	limpet_check_clock(check);
+	limpet_check_memory(check);
+	limpet_check_files(check);
+	limpet_check_mappings(check);
+	limpet_check_namespaces(check);
+	limpet_check_threads(check);
+	return 0;
+}
+
+/* Bytes that the kernel draws for each exec. False: not to be seen. */
+static bool read_mark(pid_t pid, uint64_t *ret_mark)
+{
+	uint64_t address;
+
+	return limpet_proc_auxv(pid, AT_RANDOM, &address) == 0 &&
+	       limpet_memory_read(pid, address, ret_mark, 2 * sizeof(*ret_mark)) == 0;
+}
+
+/* *ret_resident: the thread by which the process was looked at. */
+static int look_once(pid_t pid, const struct limpet_preflight_options *options,
+		     struct limpet_preflight *ret, pid_t *ret_resident, struct limpet_err *err)
+{
+	struct limpet_check check = {.pid = pid, .resident = pid, .out = ret, .err = err};
+	uint64_t mark[2], mark_now[2];
+	bool is_marked;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->pid = pid;
+	ret->unseen_rss_share = -1.0;
+	if (options)
+		check.options = *options;
+	if (!check.options.agent_memory_bytes)
+		check.options.agent_memory_bytes = (uint64_t)64 << 20;
+
+	r = pid > 0 ? limpet_proc_status_read(pid, &check.status) : -ESRCH;
+	/* hidepid=2 shows nothing of the process, hidepid=1 a folder and nothing in it */
+	if (r == -ESRCH || r == -EPERM || r == -EACCES)
+		return gone(&check);
+	if (r == 0) {
+		memcpy(ret->name, check.status.name, sizeof(ret->name));
+		ret->uid = check.status.euid;
+		ret->rss_bytes = check.status.rss_bytes;
+		ret->kernel_thread = check.status.kernel_thread;
+		is_marked = read_mark(pid, mark);
+		r = run_checks(&check);
+		/* What is missing of one that is on its way out is missing for that reason. */
+		if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_REFUSED &&
+		    check.status.state != 'Z' && check.status.state != 'X' &&
+		    !check.status.kernel_thread && !limpet_proc_has_memory(pid))
+			r = -ESRCH;
+		/* Half of one program and half of another. */
+		if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_REFUSED && is_marked &&
+		    (!read_mark(pid, mark_now) || memcmp(mark, mark_now, sizeof(mark)) != 0))
+			r = -ESTALE;
+	}
+	limpet_proc_maps_done(&check.maps);
+	*ret_resident = check.resident;
+	if (r == -ESRCH) {
+		ret->verdict = LIMPET_PREFLIGHT_GONE;
+		limpet_err_set(check.err, r, "process %d has just ended", pid);
+		limpet_err_hint(check.err, find_hint);
+		return r;
+	}
+	if (r == -ESTALE || r == -EMFILE) {
+		ret->verdict = LIMPET_PREFLIGHT_FAILED;
+		return limpet_proc_explain(pid, r, "look at", check.err);
+	}
+	if (r < 0) {
+		ret->verdict = LIMPET_PREFLIGHT_FAILED;
+		limpet_err_set(check.err, r, "cannot look at process %d: %s", pid, strerror(-r));
+		limpet_err_hint(check.err, "see what the system shows of it: ls -l /proc/%d", pid);
+		return r;
+	}
+	return ret->verdict == LIMPET_PREFLIGHT_OK ? 0 : check.err->code;
+}
+
+/* What is missing of a main thread that has just ended is asked of another. */
+int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *options,
+			 struct limpet_preflight *ret, struct limpet_err *err)
+{
+	struct limpet_err looked;
+	pid_t resident = pid, before;
+	int result;
+
+	do {
+		before = resident;
+		memset(&looked, 0, sizeof(looked));
+		result = look_once(pid, options, ret, &resident, &looked);
+	} while (ret->verdict == LIMPET_PREFLIGHT_REFUSED && resident == before &&
+		 limpet_proc_resident(pid) != resident);
+	if (err)
+		*err = looked;
+	return result;
+}
+
+enum limpet_exit limpet_preflight_exit(const struct limpet_preflight *preflight)
+{
+	switch (preflight->verdict) {
+	case LIMPET_PREFLIGHT_OK:
+		return LIMPET_EXIT_OK;
+	case LIMPET_PREFLIGHT_REFUSED:
+		return LIMPET_EXIT_REFUSED;
+	case LIMPET_PREFLIGHT_GONE:
+	case LIMPET_PREFLIGHT_FAILED:
+		break;
+	}
+	return LIMPET_EXIT_FAILED;
+}

@@ -1,0 +1,241 @@
+/* Preflight: what the kernel, the processor and the target's limits leave room for. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "common/units.h"
+#include "common/wire.h"
+#include "injector/preflight/preflight_check.h"
+#include "injector/proc/cgroup.h"
+
+/* ------------------------------------------------------------------ kernel */
+
+void limpet_check_kernel(struct limpet_check *check)
+{
+	struct utsname name;
+
+	/* asked, not read off the version: distributions backport, containers forbid */
+	if (syscall(SYS_pidfd_getfd, -1, -1, 0) < 0 && errno == ENOSYS) {
+		uname(&name);
+		limpet_check_refuse(check, -ENOSYS, "kernel", "kernel too old",
+				    "this kernel (%s) has no pidfd_getfd(2): it takes Linux 5.6 or "
+				    "later",
+				    name.release);
+		limpet_check_hint(check, "update the kernel");
+	} else if (errno != EBADF) {
+		limpet_check_refuse(check, -errno, "kernel", "pidfd_getfd forbidden",
+				    "pidfd_getfd(2) is forbidden to limpet here: %s",
+				    strerror(errno));
+		limpet_check_hint(check, "start this container with --cap-add SYS_PTRACE, or run "
+					 "limpet on the host");
+	}
+}
+
+void limpet_check_shadow_stack(struct limpet_check *check)
+{
+	LIMPET_FREE char *text = NULL;
+	const char *line;
+	size_t bytes;
+
+	if (limpet_proc_file_read(check->resident, "status", &text, &bytes) < 0)
+		return;
+	/* Documentation/arch/x86/shstk.rst: "x86_Thread_features:\tshstk wrss" */
+	line = strstr(text, "_Thread_features:");
+	if (!line)
+		return;
+	text[line - text + (ptrdiff_t)strcspn(line, "\n")] = '\0';
+	if (strstr(line, "shstk")) {
+		limpet_check_refuse(check, -ENOTSUP, "shadow-stack", "shadow stack",
+				    "it runs with a shadow stack (CET), which a foreign call would "
+				    "violate");
+		limpet_check_hint(check, "start it with GLIBC_TUNABLES=glibc.cpu.hwcaps=-SHSTK");
+	}
+}
+
+void limpet_check_clock(struct limpet_check *check)
+{
+	/* what the kernel itself trusts to be the same on all processors */
+	static const char *const fast[] = {"tsc", "arch_sys_counter"};
+	LIMPET_CLOSE int fd = -1;
+	char path[PATH_MAX], source[32];
+	ssize_t got;
+
+	snprintf(path, sizeof(path),
+		 "%s/devices/system/clocksource/clocksource0/current_clocksource",
+		 limpet_preflight_sys_root);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	got = fd < 0 ? -1 : read(fd, source, sizeof(source) - 1);
+	if (got <= 0)
+		return;
+	source[got] = '\0';
+	source[strcspn(source, "\n")] = '\0';
+	for (size_t i = 0; i < LIMPET_COUNT_OF(fast); i++)
+		check->out->clock_is_tsc |= !strcmp(source, fast[i]);
+	if (!check->out->clock_is_tsc)
+		limpet_check_add(
+			check, LIMPET_FINDING_NOTE, "clock", "slow clock",
+			"the kernel's clock source is %s, not the processor's counter: each "
+			"event costs somewhat more",
+			source);
+}
+
+/* ------------------------------------------------------------------ memory */
+
+static void check_cgroup(struct limpet_check *check, uint64_t want_bytes)
+{
+	char room_text[LIMPET_UNITS_TEXT], want_text[LIMPET_UNITS_TEXT];
+	uint64_t room_bytes = 0, fit;
+	struct limpet_cgroup group;
+
+	if (limpet_cgroup_find(check->pid, &group) < 0 ||
+	    limpet_cgroup_headroom(&group, &room_bytes) < 0)
+		return;
+	limpet_units_format_bytes(room_text, room_bytes);
+	limpet_units_format_bytes(want_text, want_bytes);
+	if (room_bytes >= want_bytes) {
+		limpet_check_add(check, LIMPET_FINDING_OK, "memory", "",
+				 "memory: its cgroup has %s left", room_text);
+		return;
+	}
+	limpet_check_refuse(check, -ENOMEM, "memory", "too little memory",
+			    "its cgroup has %s of memory left, and limpet wants %s (twice "
+			    "--agent-memory)",
+			    room_text, want_text);
+	fit = room_bytes / 2 >> 20;
+	if (fit >= 4)
+		limpet_check_hint(check, "--agent-memory %lluM", (unsigned long long)fit);
+	else
+		limpet_check_hint(check, "raise the container's memory limit");
+}
+
+/* A limit of /proc/PID/limits by its name; false: unlimited or unknown. */
+static bool read_limit(pid_t pid, const char *name, uint64_t *ret_soft)
+{
+	LIMPET_FREE char *text = NULL;
+	const char *line;
+	char *stop;
+	size_t bytes;
+
+	if (limpet_proc_file_read(pid, "limits", &text, &bytes) < 0)
+		return false;
+	line = strstr(text, name);
+	if (!line)
+		return false;
+	line += strlen(name);
+	errno = 0;
+	*ret_soft = strtoull(line, &stop, 10);
+	return stop != line && !errno;
+}
+
+/* False: refused. */
+static bool check_limit(struct limpet_check *check, const char *limit, const char *id,
+			const char *what, uint64_t used_bytes, uint64_t want_bytes)
+{
+	char limit_text[LIMPET_UNITS_TEXT], want_text[LIMPET_UNITS_TEXT];
+	uint64_t limit_bytes;
+
+	if (!read_limit(check->pid, limit, &limit_bytes) ||
+	    (used_bytes < limit_bytes && limit_bytes - used_bytes >= want_bytes))
+		return true;
+	limpet_check_refuse(check, -ENOMEM, id, "memory limit",
+			    "its %s is limited to %s, which leaves too little of the %s that "
+			    "limpet takes (most of it stays untouched)",
+			    what, limpet_units_format_bytes(limit_text, limit_bytes),
+			    limpet_units_format_bytes(want_text, want_bytes));
+	return false;
+}
+
+void limpet_check_memory(struct limpet_check *check)
+{
+	uint64_t memory_bytes = check->options.agent_memory_bytes;
+
+	check_cgroup(check, 2 * memory_bytes);
+	if (!check_limit(check, "Max address space", "address-space", "address space",
+			 check->status.vm_bytes, memory_bytes + LIMPET_AGENT_PRIVATE_BYTES))
+		limpet_check_hint(check, "sudo prlimit --pid %d --as=unlimited", check->pid);
+	/* What is not shared with us is less than a quarter. */
+	if (!check_limit(check, "Max data size", "data-size", "data", check->status.data_bytes,
+			 memory_bytes / 4 + LIMPET_AGENT_PRIVATE_BYTES))
+		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited", check->pid);
+}
+
+/* ------------------------------------------------------------------ descriptors */
+
+/* The agent's file, a pair of sockets, the copies at the top, and the two memories on arrival. */
+#define DESCRIPTORS_WANTED 8
+
+void limpet_check_files(struct limpet_check *check)
+{
+	LIMPET_FREE int *fds = NULL;
+	uint64_t soft;
+	int used, below = 0;
+
+	if (limpet_proc_limit_files(check->pid, &soft) < 0)
+		return;
+	/* the table's size is an upper bound for what is used: most stop here */
+	if (check->status.fd_size + DESCRIPTORS_WANTED <= soft)
+		return;
+	used = limpet_proc_fds(check->pid, &fds);
+	if (used < 0)
+		return;
+	while (below < used && (uint64_t)fds[below] < soft)
+		below++;
+	if ((uint64_t)below + DESCRIPTORS_WANTED <= soft)
+		return;
+	limpet_check_refuse(
+		check, -EMFILE, "descriptors", "no descriptors left",
+		"it has %d of %llu descriptors in use, and limpet needs %d for a moment", below,
+		(unsigned long long)soft, DESCRIPTORS_WANTED);
+	limpet_check_hint(check, "sudo prlimit --pid %d --nofile=%llu:", check->pid,
+			  (unsigned long long)soft + 64);
+}
+
+/* ------------------------------------------------------------------ mappings */
+
+/* An attach has some thirty for a moment, and fifteen for the time of the capture; the rest stays
+ * the program's. */
+#define MAPPINGS_WANTED 320
+
+/* At the limit a mapping cannot even be taken away, where that would split another. */
+void limpet_check_mappings(struct limpet_check *check)
+{
+	uint64_t limit, used = check->maps.count;
+
+	if (limpet_proc_number_read("sys/vm/max_map_count", &limit) < 0 ||
+	    used + MAPPINGS_WANTED <= limit)
+		return;
+	limpet_check_refuse(check, -ENOMEM, "mappings", "no mappings left",
+			    "it has %llu of %llu mappings in use (vm.max_map_count), and limpet "
+			    "wants %d to be free",
+			    (unsigned long long)used, (unsigned long long)limit, MAPPINGS_WANTED);
+	limpet_check_hint(check, "sudo sysctl vm.max_map_count=%llu",
+			  (unsigned long long)limit * 2);
+}
+
+/* ------------------------------------------------------------------ namespaces */
+
+void limpet_check_namespaces(struct limpet_check *check)
+{
+	static const char *const kinds[] = {"mnt", "pid", "net", "user"};
+	char list[64] = "", mine[64], theirs[64], name[16];
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(kinds); i++) {
+		snprintf(name, sizeof(name), "ns/%s", kinds[i]);
+		if (limpet_proc_link_read(getpid(), name, mine, sizeof(mine)) < 0 ||
+		    limpet_proc_link_read(check->pid, name, theirs, sizeof(theirs)) < 0 ||
+		    !strcmp(mine, theirs))
+			continue;
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+			 list[0] ? ", " : "", kinds[i]);
+	}
+	if (!list[0])
+		return;
+	limpet_check_add(check, LIMPET_FINDING_NOTE, "namespaces", "container",
+			 "it has namespaces of its own (%s)%s: this works from here", list,
+			 check->status.ns_pid != check->pid ? ", as in a container" : "");
+}

@@ -1,0 +1,238 @@
+/* Preflight: a seccomp filter that would hurt the target when a capture makes calls in it. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "injector/preflight/preflight_check.h"
+#include "injector/preflight/seccomp_eval.h"
+#include "injector/preflight/seccomp_watch.h"
+#include "injector/proc/cgroup.h"
+
+/* Filters belong to threads. Threads with the same number of filters nearly always have the same
+ * ones (a filter cannot be taken off); one of each kind is read. */
+#define THREADS_LOOKED_AT 1024
+#define KINDS_LIMIT 8
+
+struct kind {
+	uint64_t filters;
+	pid_t tid;
+	bool calm; /* a stop of this thread goes unnoticed */
+};
+
+/* Calls that end with EINTR after any stop, handler or not (signal(7)). */
+static bool is_restarted(long number)
+{
+	static const long touchy[] = {
+#ifdef SYS_epoll_wait
+		SYS_epoll_wait,
+#endif
+		SYS_epoll_pwait, SYS_semtimedop,      SYS_semop,        SYS_msgrcv,
+		SYS_msgsnd,      SYS_rt_sigtimedwait, SYS_io_getevents, SYS_io_uring_enter,
+	};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(touchy); i++)
+		if (number == touchy[i])
+			return false;
+	return true;
+}
+
+/* Answers the number of kinds, or -1 when a thread is in strict mode. */
+static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_LIMIT])
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int tid_count = limpet_proc_tasks(check->pid, &tids), count = 0;
+
+	for (int i = 0; i < tid_count && i < THREADS_LOOKED_AT; i++) {
+		const uint64_t seen = limpet_seccomp_kind(check->pid, tids[i]);
+		struct kind kind = {.tid = tids[i], .filters = seen - 1};
+		struct limpet_proc_syscall call;
+		int k;
+
+		if (!seen)
+			continue;
+		if (seen == LIMPET_SECCOMP_STRICT)
+			return -1;
+		for (k = 0; k < count && kinds[k].filters != kind.filters; k++)
+			;
+		if (k == KINDS_LIMIT || (k < count && kinds[k].calm))
+			continue;
+		kind.calm = limpet_proc_syscall_read(check->pid, tids[i], &call) == 0 &&
+			    is_restarted(call.number);
+		if (k == count || kind.calm)
+			kinds[k] = kind;
+		if (k == count)
+			count++;
+	}
+	return count;
+}
+
+/* The kernel shows no filter to who has one himself. */
+static bool we_have_a_filter(void)
+{
+	return limpet_seccomp_kind(getpid(), getpid()) != 0;
+}
+
+static void unreadable(struct limpet_check *check, int error)
+{
+	bool ours = error == -EACCES && we_have_a_filter();
+	const char *why = ours ? "limpet has one itself, as programs in containers have"
+			  : error == -EACCES ? "that takes CAP_SYS_ADMIN"
+			  : error == -EINVAL ? "this kernel does not show it"
+					     : strerror(-error);
+
+	if (check->options.assume_seccomp_ok) {
+		limpet_check_add(
+			check, LIMPET_FINDING_WARNING, "seccomp", "seccomp unread",
+			"its seccomp filter cannot be read (%s): taken to allow what limpet "
+			"needs, as you said",
+			why);
+		return;
+	}
+	limpet_check_refuse(check, error, "seccomp", "seccomp unread",
+			    "its seccomp filter cannot be read (%s), and it might kill the program "
+			    "for a call of limpet's",
+			    why);
+	if (ours)
+		limpet_check_hint(
+			check, "if it has Docker's default profile: --assume-seccomp-ok; else run "
+			       "limpet with CAP_SYS_ADMIN and without a filter (docker: --cap-add "
+			       "SYS_ADMIN --security-opt seccomp=unconfined), or on the host");
+	else if (geteuid())
+		limpet_check_hint(
+			check,
+			"sudo limpet attach %d; or, if you know its filter (Docker's default "
+			"profile is fine): --assume-seccomp-ok",
+			check->pid);
+	else
+		limpet_check_hint(check, "if you know its filter (Docker's default profile is "
+					 "fine): --assume-seccomp-ok");
+}
+
+/* True: refused. */
+static bool refuse(struct limpet_check *check, const struct limpet_seccomp_verdict *verdict)
+{
+	char words[64], container[LIMPET_CONTAINER_ID_BYTES];
+
+	if (!verdict->call)
+		return false;
+	limpet_check_refuse(check, -EPERM, "seccomp", "seccomp",
+			    "its seccomp filter %s %s(2), which %s calls",
+			    limpet_seccomp_action_words(verdict->action, words, sizeof(words)),
+			    verdict->call->name, verdict->call->who);
+	if (limpet_container_id(check->pid, container) == 0)
+		limpet_check_hint(check,
+				  "allow %s in its profile (docker: --security-opt seccomp=FILE; "
+				  "Docker's default profile works)",
+				  verdict->call->name);
+	else
+		limpet_check_hint(check,
+				  "a sandbox of its own, or its service's (systemd: "
+				  "SystemCallFilter=): allow %s there, or capture it from before "
+				  "that: limpet run COMMAND",
+				  verdict->call->name);
+	return true;
+}
+
+static void judge(struct limpet_check *check, const struct limpet_seccomp_filters *filters)
+{
+	struct limpet_seccomp_verdict verdict;
+	uint64_t locked = 0;
+
+	/* Where it cannot be read the call may be made. */
+	if (limpet_proc_task_number(check->pid, check->resident, "VmLck", &locked) < 0)
+		locked = 1;
+	limpet_seccomp_judge(filters, locked != 0, &verdict);
+	if (refuse(check, &verdict))
+		return;
+	if (verdict.denies_exec)
+		limpet_check_add(
+			check, LIMPET_FINDING_NOTE, "write-execute", "",
+			"it may not make memory executable (MemoryDenyWriteExecute): limpet "
+			"does not ask for that");
+}
+
+/* In a container nobody may read filters: who has one himself may not. But a container's runtime
+ * puts the same profile on every process that it starts, ours included: a target in this very
+ * container with as many filters as we have has none of its own, so that a child of ours can try
+ * the calls under the same ones. */
+static bool is_under_our_filters(const struct limpet_check *check, const struct kind *kind)
+{
+	static const char *const spaces[] = {"ns/mnt", "ns/pid"};
+	uint64_t mode = 0, filters = 0;
+
+	if (limpet_proc_task_number(getpid(), getpid(), "Seccomp", &mode) < 0 ||
+	    limpet_proc_task_number(getpid(), getpid(), "Seccomp_filters", &filters) < 0 ||
+	    mode != SECCOMP_MODE_FILTER || filters != kind->filters)
+		return false;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(spaces); i++) {
+		char mine[64], theirs[64];
+
+		if (limpet_proc_link_read(getpid(), spaces[i], mine, sizeof(mine)) < 0 ||
+		    limpet_proc_link_read(check->pid, spaces[i], theirs, sizeof(theirs)) < 0 ||
+		    strcmp(mine, theirs) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* True: all is said. */
+static bool probe(struct limpet_check *check, const struct kind *kind)
+{
+	struct limpet_seccomp_verdict verdict;
+
+	if (!is_under_our_filters(check, kind) || limpet_seccomp_probe(&verdict) < 0)
+		return false;
+	if (!refuse(check, &verdict))
+		limpet_check_add(
+			check, LIMPET_FINDING_WARNING, "seccomp", "seccomp tried",
+			"its seccomp filter cannot be read in here; limpet's own, taken to "
+			"be the same, lets every call pass");
+	return true;
+}
+
+void limpet_check_seccomp(struct limpet_check *check)
+{
+	struct kind kinds[KINDS_LIMIT];
+	int count;
+
+	/* for a list the first thread speaks for all */
+	if (check->options.quick)
+		count = check->status.seccomp == SECCOMP_MODE_STRICT ? -1 : check->status.seccomp;
+	else
+		count = find_kinds(check, kinds);
+	if (count < 0) {
+		limpet_check_refuse(
+			check, -EPERM, "seccomp", "strict seccomp",
+			"it is in seccomp's strict mode, in which any call but read and "
+			"write is its end");
+		limpet_check_hint(check, "measure it with that mode switched off");
+		return;
+	}
+	if (count == 0)
+		return;
+	if (check->options.quick) {
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "seccomp", "seccomp filter",
+				 "it has a seccomp filter, which was not read");
+		return;
+	}
+	/* no stop for a program that will not be entered anyway */
+	if (check->out->verdict != LIMPET_PREFLIGHT_OK)
+		return;
+	for (int i = 0; i < count && check->out->verdict == LIMPET_PREFLIGHT_OK; i++) {
+		struct limpet_seccomp_filters filters;
+		bool traced = check->status.tracer == getpid();
+		int r = limpet_seccomp_filters_read(kinds[i].tid, traced, &filters);
+
+		if (r < 0) {
+			if (r != -EACCES || count > 1 || !probe(check, &kinds[i]))
+				unreadable(check, r);
+			return;
+		}
+		judge(check, &filters);
+		limpet_seccomp_filters_done(&filters);
+	}
+	if (check->out->verdict == LIMPET_PREFLIGHT_OK)
+		limpet_check_add(check, LIMPET_FINDING_OK, "seccomp", "",
+				 "seccomp: its filter lets every call of limpet's pass");
+}

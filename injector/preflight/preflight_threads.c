@@ -1,0 +1,65 @@
+/* Preflight: threads on which a foreign call would do harm. */
+#include <errno.h>
+
+#include "injector/image/modules.h"
+#include "injector/preflight/preflight_check.h"
+#include "injector/proc/memory.h"
+
+/* True: libc takes no locks, since it knows of one thread alone. glibc has the word since 2.32. */
+static bool libc_sees_one(pid_t pid, uint64_t address)
+{
+	char is_single = 0;
+
+	return limpet_memory_read(pid, address, &is_single, 1) == 0 && is_single;
+}
+
+/* One that libc has joined may still be listed: the kernel wakes who joins it on its way out, when
+ * it has been marked as exiting already. Such a one can meet nobody in malloc. */
+static bool is_alive(pid_t tid)
+{
+	struct limpet_proc_status status;
+
+	return limpet_proc_status_read(tid, &status) == 0 && !status.kernel_thread &&
+	       !limpet_proc_is_exiting(tid);
+}
+
+static int count_threads(const struct limpet_check *check)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = limpet_proc_tasks(check->pid, &tids), alive = 0;
+
+	for (int i = 0; i < count; i++)
+		alive += is_alive(tids[i]);
+	return alive;
+}
+
+/* In a program whose libc believes in one thread nothing is locked: what we call there would meet
+ * another thread in the middle of malloc. The word is read before and after the count: libc may
+ * begin a thread meanwhile. */
+static void check_raw_threads(struct limpet_check *check)
+{
+	struct limpet_modules modules;
+	uint64_t address;
+
+	if (check->status.threads < 2 || limpet_modules_read(check->pid, &modules, NULL) < 0)
+		return;
+	address = limpet_modules_symbol(&modules, "__libc_single_threaded", NULL);
+	limpet_modules_done(&modules);
+	if (!address || !libc_sees_one(check->pid, address) || count_threads(check) < 2 ||
+	    !libc_sees_one(check->pid, address))
+		return;
+	limpet_check_refuse(check, -ENOTSUP, "raw-thread", "raw threads",
+			    "it has a thread that its C library knows nothing of (a bare "
+			    "clone(2)): the library takes no locks, and limpet's calls "
+			    "would meet that thread in the middle of malloc");
+	limpet_check_hint(check, "threads made by pthread_create are captured");
+}
+
+void limpet_check_threads(struct limpet_check *check)
+{
+	/* One that has done nothing yet has done none of this. */
+	if (check->options.quick || check->options.launched ||
+	    check->out->verdict != LIMPET_PREFLIGHT_OK)
+		return;
+	check_raw_threads(check);
+}

@@ -1,0 +1,161 @@
+/* Reading a thread's filters: PTRACE_SECCOMP_GET_FILTER wants a stopped tracee. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "injector/preflight/seccomp_eval.h"
+#include "injector/ptrace/tracee.h"
+
+/* MAX_INSNS_PER_PATH in kernel/seccomp.c; each filter counts for four instructions more. */
+#define INSTRUCTIONS_LIMIT 32768u
+#define FILTERS_LIMIT (INSTRUCTIONS_LIMIT / 5)
+/* A thread that does not stop that fast is in an uninterruptible wait. */
+#define STOP_TIMEOUT_MS 500
+
+struct readout {
+	int result; /* 0 or -errno; -EINPROGRESS until it is known */
+	uint32_t arch;
+	uint32_t count;
+	uint32_t used;
+	uint32_t sizes[FILTERS_LIMIT];
+	uint64_t stop_ns;
+	struct sock_filter instructions[INSTRUCTIONS_LIMIT + BPF_MAXINSNS];
+};
+
+/* Signal-safe: runs in a forked child of a process that may have threads. */
+static int collect(pid_t tid, struct readout *readout)
+{
+	struct __ptrace_syscall_info info;
+
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, (void *)sizeof(info), &info) < 0)
+		return -errno;
+	readout->arch = info.arch;
+	for (;;) {
+		void *room = &readout->instructions[readout->used];
+		long got;
+
+		if (readout->used > INSTRUCTIONS_LIMIT || readout->count == FILTERS_LIMIT)
+			return -EFBIG;
+		/* number 0 is the first attached; beyond the last the answer is ENOENT */
+		got = ptrace((enum __ptrace_request)PTRACE_SECCOMP_GET_FILTER, tid,
+			     (void *)(uintptr_t)readout->count, room);
+		if (got < 0)
+			return errno == ENOENT ? 0 : -errno;
+		readout->sizes[readout->count++] = (uint32_t)got;
+		readout->used += (uint32_t)got;
+	}
+}
+
+static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct readout *readout)
+{
+	int status, signal_number;
+	uint64_t since_ns;
+	pid_t got;
+
+	/* our end is the target's way out, whatever happens to whom */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	since_ns = limpet_monotonic_ns();
+	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0 ||
+	    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
+		readout->result = -errno;
+		_exit(1);
+	}
+	do
+		got = waitpid(tid, &status, __WALL);
+	while (got < 0 && errno == EINTR);
+	if (got != tid || !WIFSTOPPED(status)) {
+		readout->result = -ESRCH;
+		_exit(1);
+	}
+	readout->result = collect(tid, readout);
+	/* a signal that came before our stop is the program's own */
+	signal_number = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+	ptrace(PTRACE_DETACH, tid, NULL, (void *)(uintptr_t)signal_number);
+	readout->stop_ns = limpet_monotonic_ns() - since_ns;
+	_exit(0);
+}
+
+static int collect_by_helper(pid_t tid, struct readout *readout)
+{
+	struct pollfd ended = {.events = POLLIN};
+	pid_t child, parent = getpid();
+	LIMPET_CLOSE int fd = -1;
+	int ready, r = 0;
+
+	readout->result = -EINPROGRESS;
+	child = fork();
+	if (child < 0)
+		return -errno;
+	if (child == 0)
+		helper(tid, parent, readout);
+	fd = (int)syscall(SYS_pidfd_open, child, 0);
+	ended.fd = fd;
+	if (fd < 0)
+		r = -errno;
+	do
+		ready = fd < 0 ? 0 : poll(&ended, 1, STOP_TIMEOUT_MS);
+	while (ready < 0 && errno == EINTR);
+	if (ready <= 0)
+		kill(child, SIGKILL);
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	limpet_tracee_note_stop_ns(readout->stop_ns);
+	if (r < 0)
+		return r;
+	return readout->result == -EINPROGRESS ? -ETIMEDOUT : readout->result;
+}
+
+static int copy_out(const struct readout *readout, struct limpet_seccomp_filters *ret_filters)
+{
+	struct limpet_seccomp_filters filters = {.arch = readout->arch, .count = readout->count};
+	struct sock_filter *instructions;
+	size_t at = readout->used;
+
+	filters.list = malloc(readout->count * sizeof(*filters.list) +
+			      readout->used * sizeof(*instructions) + 1);
+	if (!filters.list)
+		return -ENOMEM;
+	instructions = (struct sock_filter *)(void *)(filters.list + readout->count);
+	memcpy(instructions, readout->instructions, readout->used * sizeof(*instructions));
+	/* last attached first */
+	for (size_t i = 0; i < filters.count; i++) {
+		filters.list[i].count = readout->sizes[filters.count - 1 - i];
+		at -= filters.list[i].count;
+		filters.list[i].list = instructions + at;
+	}
+	*ret_filters = filters;
+	return 0;
+}
+
+int limpet_seccomp_filters_read(pid_t tid, bool traced, struct limpet_seccomp_filters *ret_filters)
+{
+	struct readout *readout = mmap(NULL, sizeof(*readout), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int r;
+
+	if (readout == MAP_FAILED)
+		return -ENOMEM;
+	r = traced ? collect(tid, readout) : collect_by_helper(tid, readout);
+	if (r == 0)
+		r = copy_out(readout, ret_filters);
+	munmap(readout, sizeof(*readout));
+	return r;
+}
+
+void limpet_seccomp_filters_done(struct limpet_seccomp_filters *filters)
+{
+	free(filters->list);
+	filters->list = NULL;
+	filters->count = 0;
+}

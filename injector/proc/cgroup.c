@@ -1,0 +1,276 @@
+#include "injector/proc/cgroup.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "injector/proc/proc.h"
+
+/* Decodes \040 and the like in a field of mountinfo, in place. */
+static void unescape_mount(char *text)
+{
+	char *out = text;
+
+	for (const char *in = text; *in; out++) {
+		if (in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] >= '0' && in[2] <= '7' &&
+		    in[3] >= '0' && in[3] <= '7') {
+			*out = (char)((in[1] - '0') * 64 + (in[2] - '0') * 8 + (in[3] - '0'));
+			in += 4;
+		} else {
+			*out = *in++;
+		}
+	}
+	*out = '\0';
+}
+
+/* The target's group as a path below the mounted hierarchy, or NULL. `line` of /proc/PID/cgroup is
+ * "0::/path" (v2) or "4:cpu,memory:/path" (v1). */
+static const char *group_path(char *line, bool unified)
+{
+	char *controllers = strchr(line, ':'), *path;
+
+	if (!controllers)
+		return NULL;
+	controllers++;
+	path = strchr(controllers, ':');
+	if (!path)
+		return NULL;
+	*path++ = '\0';
+	if (unified)
+		return !*controllers ? path : NULL;
+	for (char *save, *name = strtok_r(controllers, ",", &save); name;
+	     name = strtok_r(NULL, ",", &save))
+		if (!strcmp(name, "memory"))
+			return path;
+	return NULL;
+}
+
+static bool has_option(const char *options, const char *wanted)
+{
+	size_t length = strlen(wanted);
+
+	for (const char *at = options; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (!strncmp(at, wanted, length) && strchr(",\n ", at[length]))
+			return true;
+	}
+	return false;
+}
+
+/* Finds where the memory controller is mounted: "... ROOT MOUNTPOINT OPTIONS ... - TYPE SOURCE
+ * SUPER" (proc(5)). ROOT is "/" in the group namespace that made the mount. */
+static bool find_mount(bool unified, char *ret_root, char *ret_point)
+{
+	LIMPET_FREE char *text = NULL;
+	char *save, *line;
+	size_t bytes;
+
+	if (limpet_proc_file_read(0, "self/mountinfo", &text, &bytes) < 0)
+		return false;
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		const char *tail = strstr(line, " - ");
+		char type[16], super[512] = "";
+
+		if (!tail || sscanf(tail, " - %15s %*s %511s", type, super) < 1)
+			continue;
+		if (unified ? strcmp(type, "cgroup2") != 0
+			    : strcmp(type, "cgroup") != 0 || !has_option(super, "memory"))
+			continue;
+		if (sscanf(line, "%*s %*s %*s %4095s %4095s", ret_root, ret_point) != 2)
+			continue;
+		unescape_mount(ret_root);
+		unescape_mount(ret_point);
+		return true;
+	}
+	return false;
+}
+
+static bool find_group(pid_t pid, bool unified, struct limpet_cgroup *ret_group)
+{
+	LIMPET_FREE char *text = NULL;
+	char root[4096], point[4096];
+	char *save, *line;
+	size_t bytes, root_length;
+
+	if (!find_mount(unified, root, point) ||
+	    limpet_proc_file_read(pid, "cgroup", &text, &bytes) < 0)
+		return false;
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		const char *path = group_path(line, unified);
+
+		if (!path || strstr(path, "/..")) /* outside of what we may see */
+			continue;
+		root_length = strcmp(root, "/") ? strlen(root) : 0;
+		if (root_length && !strncmp(path, root, root_length))
+			path += root_length;
+		if (!strcmp(path, "/"))
+			path = "";
+		if (snprintf(ret_group->folder, sizeof(ret_group->folder), "%s%s", point, path) >=
+		    (int)sizeof(ret_group->folder))
+			return false;
+		ret_group->mount_length = strlen(point);
+		ret_group->unified = unified;
+		return true;
+	}
+	return false;
+}
+
+/* A number in a file of a group; "max" and v1's largest page-aligned number are no limit. */
+static bool read_group(const char *folder, const char *name, const char *key, uint64_t *ret_value)
+{
+	char path[PATH_MAX + 64], line[128];
+	LIMPET_FCLOSE FILE *file = NULL;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		const char *at = line;
+		char *stop;
+		uint64_t value;
+
+		if (key) {
+			if (strncmp(line, key, strlen(key)) || line[strlen(key)] != ' ')
+				continue;
+			at += strlen(key) + 1;
+		}
+		errno = 0;
+		value = strtoull(at, &stop, 10);
+		if (stop == at || errno || value >= (uint64_t)INT64_MAX - 65536)
+			return false;
+		*ret_value = value;
+		return true;
+	}
+	return false;
+}
+
+/* Memory that may still be charged to the group and those above it: the least of limit - usage,
+ * where file pages that nobody used lately do not count as used (the kernel drops them first). */
+static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
+		   uint64_t *ret_limit_bytes)
+{
+	uint64_t room_bytes = UINT64_MAX, limit_bytes = UINT64_MAX;
+	char folder[PATH_MAX];
+
+	snprintf(folder, sizeof(folder), "%s", group->folder);
+	for (;;) {
+		uint64_t limit = UINT64_MAX, value, usage, reclaimable = 0, room;
+		char *slash;
+
+		if (read_group(folder, group->unified ? "memory.max" : "memory.limit_in_bytes",
+			       NULL, &value))
+			limit = value;
+		/* above it the group is not killed, but slowed down until it hurts */
+		if (group->unified && read_group(folder, "memory.high", NULL, &value) &&
+		    value < limit)
+			limit = value;
+		if (limit != UINT64_MAX &&
+		    read_group(folder, group->unified ? "memory.current" : "memory.usage_in_bytes",
+			       NULL, &usage)) {
+			(void)read_group(folder, "memory.stat",
+					 group->unified ? "inactive_file" : "total_inactive_file",
+					 &reclaimable);
+			usage -= reclaimable < usage ? reclaimable : usage;
+			room = usage < limit ? limit - usage : 0;
+			if (room < room_bytes)
+				room_bytes = room;
+			if (limit < limit_bytes)
+				limit_bytes = limit;
+		}
+		slash = strrchr(folder, '/');
+		if (!slash || (size_t)(slash - folder) < group->mount_length)
+			break;
+		*slash = '\0';
+	}
+	if (limit_bytes == UINT64_MAX)
+		return -ENODATA;
+	*ret_room_bytes = room_bytes;
+	*ret_limit_bytes = limit_bytes;
+	return 0;
+}
+
+int limpet_cgroup_find(pid_t pid, struct limpet_cgroup *ret)
+{
+	/* v1 first: where both are mounted (hybrid) memory is with v1 */
+	return find_group(pid, false, ret) || find_group(pid, true, ret) ? 0 : -ENOENT;
+}
+
+int limpet_cgroup_headroom(const struct limpet_cgroup *group, uint64_t *ret_bytes)
+{
+	uint64_t limit_bytes;
+
+	return look_up(group, ret_bytes, &limit_bytes);
+}
+
+int limpet_cgroup_limit(const struct limpet_cgroup *group, uint64_t *ret_bytes)
+{
+	uint64_t room_bytes;
+
+	return look_up(group, &room_bytes, ret_bytes);
+}
+
+int limpet_cgroup_usage(const struct limpet_cgroup *group, uint64_t *ret_bytes)
+{
+	const char *name = group->unified ? "memory.current" : "memory.usage_in_bytes";
+
+	return read_group(group->folder, name, NULL, ret_bytes) ? 0 : -ENODATA;
+}
+
+/* ------------------------------------------------------------------ containers */
+
+static bool is_hex(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+/* The last run of exactly 64 digits in the line: containers may lie in containers. */
+static const char *last_id(const char *line)
+{
+	const char *found = NULL;
+
+	for (const char *at = line; *at && *at != '\n';) {
+		size_t digits = 0;
+
+		while (is_hex(at[digits]))
+			digits++;
+		if (digits == LIMPET_CONTAINER_ID_BYTES - 1)
+			found = at;
+		at += digits ? digits : 1;
+	}
+	return found;
+}
+
+/* Docker, containerd, CRI-O and Podman name a container's group by its id: "/docker/ID",
+ * "docker-ID.scope", "/kubepods/.../cri-containerd-ID.scope", "libpod-ID.scope". Seen from inside a
+ * group namespace the path is "/": then the files tell that Docker ("/containers/ID/hostname") and
+ * Podman ("/overlay-containers/ID/...") mount over those of the image. */
+int limpet_container_id(pid_t pid, char *ret)
+{
+	static const struct {
+		const char *file, *mark;
+	} places[] = {{"cgroup", ""}, {"mountinfo", "containers/"}};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(places); i++) {
+		LIMPET_FREE char *text = NULL;
+		size_t bytes;
+
+		if (limpet_proc_file_read(pid, places[i].file, &text, &bytes) < 0)
+			continue;
+		for (const char *line = text; line; line = strchr(line, '\n')) {
+			const char *found;
+
+			line += *line == '\n';
+			found = last_id(line);
+			if (!found || (size_t)(found - line) < strlen(places[i].mark) ||
+			    memcmp(found - strlen(places[i].mark), places[i].mark,
+				   strlen(places[i].mark)) != 0)
+				continue;
+			memcpy(ret, found, LIMPET_CONTAINER_ID_BYTES - 1);
+			ret[LIMPET_CONTAINER_ID_BYTES - 1] = '\0';
+			return 0;
+		}
+	}
+	return -ENOENT;
+}

@@ -1,0 +1,145 @@
+#include "injector/proc/memory.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "injector/proc/proc.h"
+
+#define PAGE 4096u
+#define MAX_PIECES 512u
+#define MAX_PROBES 64u
+
+/* Either call, by another thread where the main thread has ended and its memory with it. */
+static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *remote, size_t count)
+{
+	ssize_t (*const call)(pid_t, const struct iovec *, unsigned long, const struct iovec *,
+			      unsigned long, unsigned long) =
+		write ? process_vm_writev : process_vm_readv;
+	ssize_t answer = call(pid, local, 1, remote, count, 0);
+	pid_t resident;
+
+	if (answer >= 0 || errno != ESRCH)
+		return answer;
+	resident = limpet_proc_resident(pid);
+	errno = ESRCH;
+	return resident == pid ? answer : call(resident, local, 1, remote, count, 0);
+}
+
+/* In one piece: the kernel takes the lock of the target's memory once for it, or for each MiB of
+ * it, and where many threads map and unmap that is long in coming. */
+static size_t read_whole(pid_t pid, uint64_t address, void *ret, size_t bytes)
+{
+	struct iovec local = {ret, bytes};
+	struct iovec remote = {(void *)(uintptr_t)address, bytes};
+	ssize_t answer = move(false, pid, &local, &remote, 1);
+
+	return answer > 0 ? (size_t)answer : 0;
+}
+
+ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t bytes)
+{
+	size_t done = read_whole(pid, address, ret, bytes);
+
+	/* What is not whole, by one remote piece a page: the kernel stops at the first piece that
+	 * faults, and counts the whole pieces before it. */
+	while (done < bytes) {
+		struct iovec local = {(uint8_t *)ret + done, 0};
+		struct iovec remote[MAX_PIECES];
+		size_t count = 0, asked = 0;
+		ssize_t answer;
+
+		while (count < MAX_PIECES && done + asked < bytes) {
+			uint64_t at = address + done + asked;
+			size_t part = PAGE - (at & (PAGE - 1));
+
+			if (part > bytes - done - asked)
+				part = bytes - done - asked;
+			remote[count].iov_base = (void *)(uintptr_t)at;
+			remote[count++].iov_len = part;
+			asked += part;
+		}
+		local.iov_len = asked;
+		answer = move(false, pid, &local, remote, count);
+		if (answer < 0)
+			return done ? (ssize_t)done : -errno;
+		done += (size_t)answer;
+		if ((size_t)answer < asked)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes)
+{
+	struct iovec local = {ret, bytes};
+	struct iovec remote = {(void *)(uintptr_t)address, bytes};
+	size_t done = 0;
+
+	while (done < bytes) {
+		ssize_t answer;
+
+		local.iov_base = (uint8_t *)ret + done;
+		remote.iov_base = (void *)(uintptr_t)(address + done);
+		local.iov_len = remote.iov_len = bytes - done;
+		answer = move(false, pid, &local, &remote, 1);
+		if (answer < 0)
+			return -errno;
+		if (answer == 0)
+			return -EFAULT;
+		done += (size_t)answer;
+	}
+	return 0;
+}
+
+size_t limpet_memory_probe(pid_t pid, const uint64_t *addresses, size_t count)
+{
+	struct iovec remote[MAX_PROBES];
+	uint8_t bytes[MAX_PROBES];
+	struct iovec local = {bytes, 0};
+	ssize_t answer;
+
+	for (; local.iov_len < count && local.iov_len < MAX_PROBES; local.iov_len++) {
+		remote[local.iov_len].iov_base = (void *)(uintptr_t)addresses[local.iov_len];
+		remote[local.iov_len].iov_len = 1;
+	}
+	answer = move(false, pid, &local, remote, local.iov_len);
+	return answer < 0 ? 0 : (size_t)answer;
+}
+
+int limpet_memory_write(pid_t pid, uint64_t address, const void *from, size_t bytes)
+{
+	struct iovec local = {(void *)(uintptr_t)from, bytes};
+	struct iovec remote = {(void *)(uintptr_t)address, bytes};
+	ssize_t answer = move(true, pid, &local, &remote, 1);
+
+	if (answer < 0)
+		return -errno;
+	return (size_t)answer == bytes ? 0 : -EFAULT;
+}
+
+int limpet_memory_read_string(pid_t pid, uint64_t address, char *ret, size_t bytes)
+{
+	ssize_t got = limpet_memory_read_some(pid, address, ret, bytes - 1);
+
+	if (got < 0) {
+		ret[0] = '\0';
+		return (int)got;
+	}
+	ret[got] = '\0';
+	return 0;
+}
+
+int limpet_memory_exchange_stopped(int mem_fd, uint64_t address, uint64_t expected, uint64_t value)
+{
+	uint64_t word;
+
+	if (pread(mem_fd, &word, sizeof(word), (off_t)address) != (ssize_t)sizeof(word))
+		return errno ? -errno : -EFAULT;
+	if (word != expected)
+		return 1;
+	if (pwrite(mem_fd, &value, sizeof(value), (off_t)address) != (ssize_t)sizeof(value))
+		return errno ? -errno : -EFAULT;
+	return 0;
+}

@@ -1,0 +1,256 @@
+#include "injector/proc/pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "injector/proc/proc.h"
+
+#define PAGE 4096u
+/* At a time. The kernel holds the process's map against mmap(2) for as long as one question takes:
+ * for 1 GiB whose page tables are all there, a millisecond. */
+#define ASK_BYTES (UINT64_C(1) << 30)
+#define READ_PAGES 16384u
+/* Of larger mappings it is worth while to know whether they are empty; of a process that holds more
+ * the answer, a walk over all that is there, takes too long. */
+#define LARGE_BYTES (UINT64_C(16) << 30)
+
+/* include/uapi/linux/fs.h of Linux 6.7; older headers lack it.
+ * Documentation/admin-guide/mm/pagemap.rst */
+struct pages_region {
+	uint64_t start, end, categories;
+};
+struct pages_scan {
+	uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+	uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+#define PAGES_SCAN _IOWR('f', 16, struct pages_scan)
+#define PAGES_IS_FILE (UINT64_C(1) << 2) /* or shared */
+#define PAGES_IS_PRESENT (UINT64_C(1) << 3)
+#define PAGES_IS_SWAPPED (UINT64_C(1) << 4)
+#define PAGES_IS_ZERO (UINT64_C(1) << 5) /* the kernel's own page of zeros */
+
+struct limpet_pages {
+	pid_t pid;
+	int pagemap;
+	bool ask, empty_known, present_only;
+	struct limpet_page_range *empty; /* large mappings, by address */
+	size_t empty_count;
+	struct pages_region regions[LIMPET_PAGES_RANGES];
+	uint64_t entries[READ_PAGES];
+};
+
+int limpet_pages_new(pid_t pid, enum limpet_pages_way way, struct limpet_pages **ret)
+{
+	struct limpet_pages *pages = calloc(1, sizeof(*pages));
+	char path[PATH_MAX];
+
+	if (!pages)
+		return -ENOMEM;
+	pages->pid = limpet_proc_resident(pid);
+	pages->ask = way == LIMPET_PAGES_ASK;
+	snprintf(path, sizeof(path), "%s/%d/pagemap", limpet_proc_root, pages->pid);
+	pages->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	*ret = pages;
+	return 0;
+}
+
+void limpet_pages_free(struct limpet_pages *pages)
+{
+	if (!pages)
+		return;
+	if (pages->pagemap >= 0)
+		close(pages->pagemap);
+	free(pages->empty);
+	free(pages);
+}
+
+void limpet_pages_leave_out_swapped(struct limpet_pages *pages)
+{
+	pages->present_only = true;
+}
+
+bool limpet_pages_asks(const struct limpet_pages *pages)
+{
+	return pages->ask;
+}
+
+/* ---------------------------------------------------------------- by PAGEMAP_SCAN */
+
+/* Any failure: this kernel cannot, or may not, say. */
+static int ask(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
+	       struct limpet_page_range *ret, uint64_t *ret_at)
+{
+	const uint64_t unwanted = PAGES_IS_ZERO | (own ? PAGES_IS_FILE : 0);
+	struct pages_scan scan = {
+		.size = sizeof(scan),
+		.start = start,
+		.end = end - start > ASK_BYTES ? start + ASK_BYTES : end,
+		.vec = (uint64_t)(uintptr_t)pages->regions,
+		.vec_len = LIMPET_PAGES_RANGES,
+		.max_pages = READ_PAGES,
+		.category_inverted = unwanted,
+		.category_mask = unwanted,
+		.category_anyof_mask =
+			PAGES_IS_PRESENT | (pages->present_only ? 0 : PAGES_IS_SWAPPED),
+	};
+	int count = ioctl(pages->pagemap, PAGES_SCAN, &scan);
+
+	if (count < 0)
+		return -errno;
+	if ((unsigned)count > LIMPET_PAGES_RANGES || scan.walk_end <= start ||
+	    scan.walk_end > scan.end)
+		return -EIO;
+	for (int i = 0; i < count; i++)
+		ret[i] = (struct limpet_page_range){pages->regions[i].start, pages->regions[i].end};
+	*ret_at = scan.walk_end;
+	return count;
+}
+
+/* ---------------------------------------------------------------- by the pagemap itself */
+
+static int add_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)
+{
+	struct limpet_page_range *list =
+		reallocarray(pages->empty, pages->empty_count + 1, sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	list[pages->empty_count++] = (struct limpet_page_range){start, end};
+	pages->empty = list;
+	return 0;
+}
+
+/* Huge pages of hugetlbfs do not count as Rss (Documentation/filesystems/proc.rst), nor does the
+ * kernel's page of zeros. */
+static bool holds_nothing(const struct limpet_smap *smap)
+{
+	static const char *const keys[] = {"Rss", "Swap", "Shared_Hugetlb", "Private_Hugetlb"};
+	uint64_t bytes;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(keys); i++)
+		if (!limpet_smap_bytes(smap, keys[i], &bytes) || bytes)
+			return false;
+	return true;
+}
+
+static void find_empty(struct limpet_pages *pages)
+{
+	struct limpet_proc_status status;
+	struct limpet_smaps smaps;
+	struct limpet_smap smap;
+	int error = 0;
+
+	pages->empty_known = true;
+	if (limpet_proc_status_read(pages->pid, &status) < 0 || status.rss_bytes > LARGE_BYTES ||
+	    limpet_proc_smaps_read(pages->pid, &smaps) < 0)
+		return;
+	while (!error && limpet_proc_smaps_next(&smaps, &smap) > 0)
+		if (smap.map.end - smap.map.start >= LARGE_BYTES && holds_nothing(&smap))
+			error = add_empty(pages, smap.map.start, smap.map.end);
+	limpet_proc_smaps_done(&smaps);
+}
+
+static bool is_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)
+{
+	if (end - start < LARGE_BYTES)
+		return false;
+	if (!pages->empty_known)
+		find_empty(pages);
+	for (size_t i = 0; i < pages->empty_count; i++)
+		if (start >= pages->empty[i].start && end <= pages->empty[i].end)
+			return true;
+	return false;
+}
+
+static bool is_wanted(const struct limpet_pages *pages, uint64_t entry, bool own)
+{
+	const uint64_t present = 1ull << 63, swapped = 1ull << 62, of_file = 1ull << 61;
+	const uint64_t exists = pages->present_only ? present : present | swapped;
+
+	return entry & exists && !(own && entry & of_file);
+}
+
+static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
+			struct limpet_page_range *ret, uint64_t *ret_at)
+{
+	uint64_t most = (uint64_t)READ_PAGES * PAGE;
+	size_t count = end - start > most ? READ_PAGES : (size_t)((end - start) / PAGE), at = 0;
+	unsigned ranges = 0;
+
+	if (is_empty(pages, start, end)) {
+		*ret_at = end;
+		return 0;
+	}
+	if (pread(pages->pagemap, pages->entries, count * sizeof(*pages->entries),
+		  (off_t)(start / PAGE * sizeof(*pages->entries))) !=
+	    (ssize_t)(count * sizeof(*pages->entries))) {
+		/* Not known: to read what was never touched gives the process page tables, which is
+		 * borne for a mapping of ordinary size. */
+		if (end - start >= LARGE_BYTES)
+			return -ENODATA;
+		ret[0] = (struct limpet_page_range){start, start + count * PAGE};
+		*ret_at = ret[0].end;
+		return 1;
+	}
+	while (at < count && ranges < LIMPET_PAGES_RANGES) {
+		size_t run = at;
+
+		while (run < count && is_wanted(pages, pages->entries[run], own))
+			run++;
+		if (run > at)
+			ret[ranges++] =
+				(struct limpet_page_range){start + at * PAGE, start + run * PAGE};
+		at = run;
+		while (at < count && !is_wanted(pages, pages->entries[at], own))
+			at++;
+	}
+	*ret_at = start + at * PAGE;
+	return (int)ranges;
+}
+
+int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
+		      struct limpet_page_range ret[LIMPET_PAGES_RANGES], uint64_t *ret_at)
+{
+	int count = pages->ask ? ask(pages, start, end, own, ret, ret_at) : -ENOTTY;
+
+	if (count >= 0)
+		return count;
+	pages->ask = false;
+	return read_entries(pages, start, end, own, ret, ret_at);
+}
+
+int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes, uint64_t *ret_bytes)
+{
+	const uint64_t present = 1ull << 63, first = start / PAGE, end = (start + bytes) / PAGE;
+	char path[PATH_MAX];
+	LIMPET_CLOSE int pagemap = -1;
+	uint64_t entries[512], pages = 0;
+
+	snprintf(path, sizeof(path), "%s/%d/pagemap", limpet_proc_root, limpet_proc_resident(pid));
+	pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	if (pagemap < 0)
+		return limpet_errno();
+	for (uint64_t at = first; at < end;) {
+		uint64_t left = end - at;
+		size_t count =
+			left < LIMPET_COUNT_OF(entries) ? (size_t)left : LIMPET_COUNT_OF(entries);
+		ssize_t got = pread(pagemap, entries, count * sizeof(entries[0]),
+				    (off_t)(at * sizeof(entries[0])));
+
+		if (got < (ssize_t)sizeof(entries[0]))
+			return got < 0 ? limpet_errno() : -ENODATA;
+		count = (size_t)got / sizeof(entries[0]);
+		for (size_t i = 0; i < count; i++)
+			pages += (entries[i] & present) != 0;
+		at += count;
+	}
+	*ret_bytes = pages * PAGE;
+	return 0;
+}

@@ -1,0 +1,35 @@
+#include "injector/proc/perf_map_file.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/open_file.h"
+#include "injector/proc/proc.h"
+#include "injector/proc/proc_files.h"
+
+int limpet_perf_map_open(pid_t pid)
+{
+	LIMPET_CLOSE int fd = -1;
+	char root[PATH_MAX], name[64];
+	struct limpet_proc_status status;
+	struct stat file;
+	int code = limpet_proc_status_read(pid, &status);
+
+	if (code == 0)
+		code = limpet_proc_path(root, pid, "root");
+	if (code < 0)
+		return code;
+	snprintf(name, sizeof(name), "tmp/perf-%d.map", status.ns_pid);
+	/* It grows as long as the program goes on: no copy. */
+	fd = limpet_open_regular(root, name, LIMPET_OPEN_NO_LINKS | LIMPET_OPEN_IN_PLACE, &file);
+	if (fd < 0)
+		return limpet_take_fd(&fd);
+	if (file.st_uid != status.fsuid && file.st_uid != 0)
+		return -EPERM;
+	return limpet_take_fd(&fd);
+}

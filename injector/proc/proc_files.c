@@ -1,0 +1,238 @@
+#include "injector/proc/proc_files.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "injector/proc/proc.h"
+
+/* A substitute or hostile file must not eat our memory: 1 M maps of 256 bytes each. */
+#define FILE_LIMIT_BYTES ((size_t)256 << 20)
+
+int limpet_proc_missing(pid_t pid)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%d", limpet_proc_root, pid);
+	if (pid > 0 && stat(path, &st) && errno == ENOENT)
+		return -ESRCH;
+	return -ENOENT;
+}
+
+/* What a thread lets go of when it ends, and its /proc folder with it. */
+static bool goes_with_thread(const char *name)
+{
+	static const char *const names[] = {"maps",    "smaps",   "mem",       "pagemap", "auxv",
+					    "cmdline", "environ", "exe",       "cwd",     "root",
+					    "fd",      "fdinfo",  "map_files", "ns"};
+	size_t length = strcspn(name, "/");
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)
+		if (strlen(names[i]) == length && !strncmp(name, names[i], length))
+			return true;
+	return false;
+}
+
+int limpet_proc_path(char *ret_path, pid_t pid, const char *format, ...)
+{
+	char name[256];
+	va_list args;
+	int bytes;
+
+	va_start(args, format);
+	bytes = vsnprintf(name, sizeof(name), format, args);
+	va_end(args);
+	if (bytes < 0 || bytes >= (int)sizeof(name))
+		return -ENAMETOOLONG;
+	if (pid > 0 && goes_with_thread(name))
+		pid = limpet_proc_resident(pid);
+	if (pid > 0)
+		bytes = snprintf(ret_path, PATH_MAX, "%s/%d/%s", limpet_proc_root, pid, name);
+	else
+		bytes = snprintf(ret_path, PATH_MAX, "%s/%s", limpet_proc_root, name);
+	return bytes < 0 || bytes >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+static int read_all(const char *path, char **ret_text, size_t *ret_bytes)
+{
+	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	LIMPET_FREE char *text = NULL;
+	size_t room = 0, used = 0;
+
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		ssize_t got;
+
+		if (room - used < 2) {
+			char *larger;
+
+			/* proc files have no size; start with what most of them need */
+			room = room ? room * 2 : 16384;
+			if (room > FILE_LIMIT_BYTES)
+				return -EFBIG;
+			larger = realloc(text, room);
+			if (!larger)
+				return -ENOMEM;
+			text = larger;
+		}
+		got = read(fd, text + used, room - used - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		used += (size_t)got;
+	}
+	text[used] = '\0';
+	*ret_bytes = used;
+	*ret_text = LIMPET_TAKE(text);
+	return 0;
+}
+
+int limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes)
+{
+	char path[PATH_MAX];
+	int r = limpet_proc_path(path, pid, "%s", name);
+
+	if (r < 0)
+		return r;
+	r = read_all(path, ret_text, ret_bytes);
+	return r == -ENOENT ? limpet_proc_missing(pid) : r;
+}
+
+int limpet_proc_number_read(const char *name, uint64_t *ret_value)
+{
+	LIMPET_FREE char *text = NULL;
+	uint64_t value;
+	size_t bytes;
+	char *stop;
+	int r = limpet_proc_file_read(0, name, &text, &bytes);
+
+	if (r < 0)
+		return r;
+	assert(text);
+	errno = 0;
+	value = strtoull(text, &stop, 10);
+	if (errno || stop == text)
+		return -EBADMSG;
+	*ret_value = value;
+	return 0;
+}
+
+int limpet_proc_link_read(pid_t pid, const char *name, char *ret, size_t bytes)
+{
+	char path[PATH_MAX];
+	ssize_t got;
+	int r;
+
+	if (!bytes)
+		return -EINVAL;
+	ret[0] = '\0';
+	r = limpet_proc_path(path, pid, "%s", name);
+	if (r < 0)
+		return r;
+	got = readlink(path, ret, bytes - 1);
+	if (got < 0)
+		return errno == ENOENT ? limpet_proc_missing(pid) : -errno;
+	ret[got] = '\0';
+	return 0;
+}
+
+static int compare_ints(const void *a, const void *b)
+{
+	int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+int limpet_proc_list_numbers(pid_t pid, const char *name, int **ret_list)
+{
+	LIMPET_FREE int *list = NULL;
+	char path[PATH_MAX];
+	size_t room = 0, count = 0;
+	struct dirent *entry;
+	DIR *folder;
+	int r = limpet_proc_path(path, pid, "%s", name);
+
+	if (r < 0)
+		return r;
+	folder = opendir(path);
+	if (!folder)
+		return errno == ENOENT ? limpet_proc_missing(pid) : -errno;
+	for (;;) {
+		char *stop;
+		long number;
+
+		errno = 0;
+		entry = readdir(folder);
+		if (!entry)
+			break;
+		number = strtol(entry->d_name, &stop, 10);
+		if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || *stop || number > INT_MAX)
+			continue;
+		if (count == room) {
+			int *larger;
+
+			room = room ? room * 2 : 64;
+			larger = realloc(list, room * sizeof(*list));
+			if (!larger) {
+				closedir(folder);
+				return -ENOMEM;
+			}
+			list = larger;
+		}
+		list[count++] = (int)number;
+	}
+	r = -errno;
+	closedir(folder);
+	if (r < 0)
+		/* a task or fd folder answers ENOENT when its process is reaped meanwhile */
+		return r == -ENOENT ? -ESRCH : r;
+	if (!list) /* callers free and index it: never NULL */
+		list = malloc(sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	qsort(list, count, sizeof(*list), compare_ints);
+	*ret_list = LIMPET_TAKE(list);
+	return (int)count;
+}
+
+const char *limpet_proc_status_value(const char *text, const char *key)
+{
+	size_t length = strlen(key);
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (!strncmp(line, key, length) && line[length] == ':')
+			return line + length + 1 + strspn(line + length + 1, "\t ");
+	}
+	return NULL;
+}
+
+int limpet_proc_fd_identity(pid_t pid, int fd, struct stat *ret)
+{
+	char path[PATH_MAX];
+	struct statx status;
+	int code = limpet_proc_path(path, pid, "fd/%d", fd);
+
+	if (code < 0)
+		return code;
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &status) < 0)
+		return limpet_errno();
+	*ret = (struct stat){.st_dev = makedev(status.stx_dev_major, status.stx_dev_minor),
+			     .st_ino = status.stx_ino};
+	return 0;
+}

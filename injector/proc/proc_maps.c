@@ -1,0 +1,250 @@
+#include "injector/proc/proc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "common/err.h"
+#include "injector/proc/proc_files.h"
+
+/* Undoes the kernel's escape of a newline, in place. Anything else stays: maps do not escape a
+ * backslash that is part of a file's name. */
+static void unescape(char *text)
+{
+	char *out = strchr(text, '\\');
+
+	if (!out)
+		return;
+	for (const char *in = out; *in; in++, out++) {
+		*out = *in;
+		if (!strncmp(in, "\\012", 4)) {
+			*out = '\n';
+			in += 3;
+		}
+	}
+	*out = '\0';
+}
+
+/* Strict about the fixed columns: sscanf would take signs and blanks, and saturate numbers. */
+static bool take_number(char **at, int base, char end, uint64_t *ret)
+{
+	char *stop;
+
+	if (!(base == 16 ? strchr("0123456789abcdefABCDEF", **at) : strchr("0123456789", **at)) ||
+	    !**at)
+		return false;
+	errno = 0;
+	*ret = strtoull(*at, &stop, base);
+	if (errno || *stop != end)
+		return false;
+	*at = stop + 1;
+	return true;
+}
+
+static bool parse_map(char *line, struct limpet_map *ret_map)
+{
+	struct limpet_map map = {0};
+	uint64_t major, minor;
+	char *stop;
+
+	if (!take_number(&line, 16, '-', &map.start) || !take_number(&line, 16, ' ', &map.end))
+		return false;
+	if (strnlen(line, 5) < 5 || line[4] != ' ')
+		return false;
+	memcpy(map.perms, line, 4);
+	line += 5;
+	if (!take_number(&line, 16, ' ', &map.offset) || !take_number(&line, 16, ':', &major) ||
+	    !take_number(&line, 16, ' ', &minor))
+		return false;
+	if (*line < '0' || *line > '9')
+		return false;
+	errno = 0;
+	map.inode = strtoull(line, &stop, 10);
+	if (errno || (*stop && *stop != ' ') || map.end <= map.start || major > UINT32_MAX ||
+	    minor > UINT32_MAX)
+		return false;
+	/* The kernel pads to a column, then writes the path: a path never starts with a blank ("/",
+	 * "[", "anon_inode:", "socket:"...), but may hold and end in any. */
+	while (*stop == ' ')
+		stop++;
+	unescape(stop);
+	map.dev_major = (uint32_t)major;
+	map.dev_minor = (uint32_t)minor;
+	map.path = stop;
+	*ret_map = map;
+	return true;
+}
+
+int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps)
+{
+	LIMPET_FREE char *text = NULL;
+	LIMPET_FREE struct limpet_map *list = NULL;
+	size_t bytes, lines = 0, count = 0;
+	char *copy, *next;
+	int r;
+
+	r = limpet_proc_file_read(pid, "maps", &text, &bytes);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < bytes; i++)
+		lines += text[i] == '\n';
+	if (bytes && text[bytes - 1] != '\n')
+		return -EBADMSG; /* the kernel writes whole lines: this was cut short */
+
+	/* one block: the list, and behind it the text that the paths point into */
+	list = malloc(lines * sizeof(*list) + bytes + 1);
+	if (!list)
+		return -ENOMEM;
+	copy = (char *)(list + lines);
+	memcpy(copy, text, bytes + 1);
+	for (char *line = copy; *line; line = next) {
+		struct limpet_map map;
+
+		next = strchr(line, '\n');
+		if (!next)
+			return -EBADMSG; /* a NUL inside */
+		*next++ = '\0';
+		if (!parse_map(line, &map))
+			return -EBADMSG;
+		/* The file is read in pieces while the target runs: a map that grew or was merged
+		 * between two of them is shown twice, in part. */
+		if (count && map.start < list[count - 1].end) {
+			if (map.end <= list[count - 1].end)
+				continue;
+			map.offset += list[count - 1].end - map.start;
+			map.start = list[count - 1].end;
+		}
+		list[count++] = map;
+	}
+	ret_maps->list = LIMPET_TAKE(list);
+	ret_maps->count = count;
+	return 0;
+}
+
+void limpet_proc_maps_done(struct limpet_maps *maps)
+{
+	free(maps->list);
+	maps->list = NULL;
+	maps->count = 0;
+}
+
+const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address)
+{
+	size_t low = 0, high = maps->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (address < maps->list[middle].start)
+			high = middle;
+		else if (address >= maps->list[middle].end)
+			low = middle + 1;
+		else
+			return &maps->list[middle];
+	}
+	return NULL;
+}
+
+uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,
+				    const struct limpet_map *map)
+{
+	const uint64_t least_bytes = 8u << 20;
+	uint64_t bytes = least_bytes, low, below = map > maps->list ? map[-1].end : 0;
+	struct rlimit limit;
+
+	if (prlimit(pid, RLIMIT_STACK, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	    limit.rlim_cur > least_bytes)
+		bytes = limit.rlim_cur;
+	low = bytes < map->end - map->start ? map->start : bytes < map->end ? map->end - bytes : 0;
+	return low < below ? below : low;
+}
+
+/* ------------------------------------------------------------------ smaps */
+
+int limpet_proc_smaps_read(pid_t pid, struct limpet_smaps *ret_smaps)
+{
+	char *text;
+	size_t bytes;
+	int r = limpet_proc_file_read(pid, "smaps", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	*ret_smaps = (struct limpet_smaps){text, text};
+	return 0;
+}
+
+void limpet_proc_smaps_done(struct limpet_smaps *smaps)
+{
+	free(smaps->text);
+	smaps->text = smaps->next = NULL;
+}
+
+/* Keys begin with a capital, a mapping with its address in small hex. */
+static bool is_key(const char *line)
+{
+	return *line >= 'A' && *line <= 'Z';
+}
+
+/* Takes a line out of a text: ends it, and answers the next one. */
+static char *end_line(char *line)
+{
+	char *end = strchrnul(line, '\n');
+
+	if (!*end)
+		return end;
+	*end = '\0';
+	return end + 1;
+}
+
+int limpet_proc_smaps_next(struct limpet_smaps *smaps, struct limpet_smap *ret_smap)
+{
+	char *line = smaps->next, *keys, *end;
+
+	if (!*line)
+		return 0;
+	keys = end = end_line(line);
+	while (is_key(end)) {
+		char *stop = strchrnul(end, '\n');
+
+		end = *stop ? stop + 1 : stop;
+	}
+	smaps->next = end;
+	if (!parse_map(line, &ret_smap->map))
+		return -EBADMSG;
+	/* The end of the last key's line; without any that of the mapping's. */
+	if (*end)
+		end[-1] = '\0';
+	ret_smap->keys = end > keys ? keys : "";
+	return 1;
+}
+
+bool limpet_smap_bytes(const struct limpet_smap *smap, const char *key, uint64_t *ret_bytes)
+{
+	const char *value = limpet_proc_status_value(smap->keys, key);
+	uint64_t kilobytes;
+	char *stop;
+
+	if (!value || *value < '0' || *value > '9')
+		return false;
+	kilobytes = strtoull(value, &stop, 10);
+	if (*stop != ' ')
+		return false;
+	*ret_bytes = kilobytes * 1024;
+	return true;
+}
+
+bool limpet_smap_has_flag(const struct limpet_smap *smap, const char *flag)
+{
+	const char *at = limpet_proc_status_value(smap->keys, "VmFlags");
+
+	while (at && *at && *at != '\n') {
+		size_t length = strcspn(at, " \n");
+
+		if (length == strlen(flag) && !strncmp(at, flag, length))
+			return true;
+		at += length;
+		at += *at == ' ';
+	}
+	return false;
+}

@@ -1,0 +1,306 @@
+#include "injector/proc/proc.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "injector/proc/proc_files.h"
+
+_Static_assert(sizeof(pid_t) == sizeof(int), "list_numbers serves both");
+
+/* Merges two ascending lists; answers the number of entries in *ret_merged. */
+static int merge_numbers(const int *a, int a_count, const int *b, int b_count, int **ret_merged)
+{
+	int *merged = malloc(((size_t)a_count + (size_t)b_count + 1) * sizeof(*merged));
+	int count = 0;
+
+	if (!merged)
+		return -ENOMEM;
+	for (int i = 0, k = 0; i < a_count || k < b_count;) {
+		int next = k == b_count || (i < a_count && a[i] <= b[k]) ? a[i] : b[k];
+
+		i += i < a_count && a[i] == next;
+		k += k < b_count && b[k] == next;
+		merged[count++] = next;
+	}
+	*ret_merged = merged;
+	return count;
+}
+
+/* The kernel finds its place in the list of threads again by counting from the start: when one that
+ * it has shown ends meanwhile, it passes over another that lives. So until a look finds none that
+ * the looks before did not; some may have ended by then. */
+int limpet_proc_tasks(pid_t pid, pid_t **ret_tids)
+{
+	const unsigned enough = 8;
+	LIMPET_FREE int *list = NULL;
+	int count = limpet_proc_list_numbers(pid, "task", &list);
+
+	for (unsigned looks = 1; count > 0 && looks < enough; looks++) {
+		LIMPET_FREE int *again = NULL;
+		int *merged;
+		int before = count, more = limpet_proc_list_numbers(pid, "task", &again);
+
+		if (more < 0)
+			return more;
+		count = merge_numbers(list, before, again, more, &merged);
+		if (count < 0)
+			return count;
+		free(list);
+		list = merged;
+		if (count == before)
+			break;
+	}
+	if (count >= 0)
+		*ret_tids = LIMPET_TAKE(list);
+	return count;
+}
+
+int limpet_proc_fds(pid_t pid, int **ret_fds)
+{
+	return limpet_proc_list_numbers(pid, "fd", ret_fds);
+}
+
+int limpet_proc_pids(pid_t **ret_pids)
+{
+	return limpet_proc_list_numbers(0, "", ret_pids);
+}
+
+/* The size of its memory is 0 once the thread has let go of it, which is some time before it is a
+ * zombie. */
+static bool task_has_memory(pid_t pid, pid_t tid)
+{
+	const int size = 23;
+	uint64_t fields[LIMPET_STAT_FIELDS];
+
+	return limpet_proc_stat_read(pid, tid, fields) >= size && fields[size];
+}
+
+pid_t limpet_proc_resident(pid_t pid)
+{
+	static _Thread_local pid_t last_pid, last_tid;
+	LIMPET_FREE pid_t *tids = NULL;
+	int count;
+
+	if (pid == last_pid && task_has_memory(pid, last_tid))
+		return last_tid;
+	if (task_has_memory(pid, pid))
+		return pid;
+	count = limpet_proc_list_numbers(pid, "task", &tids);
+	for (int i = 0; i < count; i++) {
+		if (tids[i] == pid || !task_has_memory(pid, tids[i]))
+			continue;
+		last_pid = pid;
+		last_tid = tids[i];
+		return last_tid;
+	}
+	return pid;
+}
+
+bool limpet_proc_has_memory(pid_t pid)
+{
+	return task_has_memory(pid, limpet_proc_resident(pid));
+}
+
+static int task_file_read(pid_t pid, pid_t tid, const char *name, char **ret_text,
+			  size_t *ret_bytes)
+{
+	char relative[64];
+	int r;
+
+	snprintf(relative, sizeof(relative), "task/%d/%s", tid, name);
+	r = limpet_proc_file_read(pid, relative, ret_text, ret_bytes);
+	if (r != -ENOENT)
+		return r;
+	snprintf(relative, sizeof(relative), "%d/task/%d", pid, tid);
+	char path[PATH_MAX];
+	if (limpet_proc_path(path, 0, "%s", relative) == 0 && access(path, F_OK) && errno == ENOENT)
+		return -ESRCH;
+	return r;
+}
+
+/* "0x1f 0x2 ..." up to the end of the line. */
+static bool take_words(const char *at, uint64_t *ret_words, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		char *stop;
+
+		errno = 0;
+		ret_words[i] = strtoull(at, &stop, 16);
+		if (errno || stop == at || (*stop != ' ' && *stop != '\n'))
+			return false;
+		at = stop;
+	}
+	return *at == '\n';
+}
+
+int limpet_proc_syscall_read(pid_t pid, pid_t tid, struct limpet_proc_syscall *ret_syscall)
+{
+	struct limpet_proc_syscall call = {.number = -1};
+	LIMPET_FREE char *text = NULL;
+	uint64_t words[8];
+	size_t bytes, first = 0;
+	char *rest;
+	int r = task_file_read(pid, tid, "syscall", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	if (!bytes) /* an exited thread that is not reaped yet */
+		return -ESRCH;
+	if (!strncmp(text, "running", 7)) {
+		call.running = true;
+		*ret_syscall = call;
+		return 0;
+	}
+	/* "-1 SP PC": blocked outside of a call; otherwise number, six arguments, SP, PC */
+	errno = 0;
+	call.number = strtol(text, &rest, 10);
+	if (errno || rest == text || *rest != ' ')
+		return -EBADMSG;
+	if (call.number >= 0)
+		first = LIMPET_COUNT_OF(call.args);
+	if (!take_words(rest, words, first + 2))
+		return -EBADMSG;
+	memcpy(call.args, words, first * sizeof(words[0]));
+	call.sp = words[first];
+	call.pc = words[first + 1];
+	*ret_syscall = call;
+	return 0;
+}
+
+/* False: `text` has no such line. */
+static bool take_number(const char *text, const char *key, uint64_t *ret_value)
+{
+	const char *value = limpet_proc_status_value(text, key);
+
+	if (!value)
+		return false;
+	*ret_value = strtoull(value, NULL, 10);
+	return true;
+}
+
+int limpet_proc_switches(pid_t pid, pid_t tid, uint64_t *ret_switches)
+{
+	LIMPET_FREE char *text = NULL;
+	uint64_t voluntary, involuntary;
+	size_t bytes;
+	int r = task_file_read(pid, tid, "status", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	if (!take_number(text, "voluntary_ctxt_switches", &voluntary) ||
+	    !take_number(text, "nonvoluntary_ctxt_switches", &involuntary))
+		return -EBADMSG;
+	*ret_switches = voluntary + involuntary;
+	return 0;
+}
+
+int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value)
+{
+	LIMPET_FREE char *text = NULL;
+	size_t bytes;
+	int r = task_file_read(pid, tid, "status", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	return take_number(text, key, ret_value) ? 0 : -ENOENT;
+}
+
+int limpet_proc_run_delay(pid_t pid, pid_t tid, uint64_t *ret_ns)
+{
+	LIMPET_FREE char *text = NULL;
+	char *rest, *stop;
+	uint64_t delay_ns;
+	size_t bytes;
+	int r = task_file_read(pid, tid, "schedstat", &text, &bytes);
+
+	if (r < 0)
+		return r;
+	/* time on a processor, time waiting for one, number of turns */
+	rest = text + strcspn(text, " ");
+	errno = 0;
+	delay_ns = strtoull(rest, &stop, 10);
+	if (errno || stop == rest)
+		return -EBADMSG;
+	*ret_ns = delay_ns;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ settling */
+
+struct settling {
+	pid_t tid; /* 0: settled */
+	uint64_t ran_ns;
+};
+
+static int run_time(pid_t pid, pid_t tid, uint64_t *ret_ns)
+{
+	LIMPET_FREE char *text = NULL;
+	size_t bytes;
+	int r = task_file_read(pid, tid, "schedstat", &text, &bytes);
+
+	if (!r)
+		*ret_ns = strtoull(text, NULL, 10);
+	return r;
+}
+
+/* Asleep: in a system call, behind what it was let go with. A thread that is gone counts. */
+static bool is_asleep(pid_t pid, pid_t tid)
+{
+	LIMPET_FREE char *text = NULL;
+	size_t bytes;
+	const char *at;
+
+	if (task_file_read(pid, tid, "stat", &text, &bytes) < 0)
+		return true;
+	at = memrchr(text, ')', bytes);
+	return at && strlen(at) > 2 && !strchr("Rt", at[2]);
+}
+
+static bool has_settled(pid_t pid, const struct settling *thread)
+{
+	/* The kernel brings this up to date when a turn ends, and each tick. */
+	const uint64_t enough_ns = 100000;
+	uint64_t now_ns = 0;
+
+	return is_asleep(pid, thread->tid) || run_time(pid, thread->tid, &now_ns) < 0 ||
+	       now_ns - thread->ran_ns >= enough_ns;
+}
+
+int limpet_proc_settle(pid_t pid, uint64_t deadline_ns)
+{
+	const struct timespec pause = {0, 500000};
+	LIMPET_FREE struct settling *threads = NULL;
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = limpet_proc_tasks(pid, &tids), left;
+
+	if (count < 0)
+		return count;
+	threads = calloc((size_t)count + 1, sizeof(*threads));
+	if (!threads)
+		return -ENOMEM;
+	for (int i = 0; i < count; i++) {
+		threads[i].tid = tids[i];
+		if (is_asleep(pid, tids[i]) || run_time(pid, tids[i], &threads[i].ran_ns) < 0)
+			threads[i].tid = 0;
+	}
+	for (;;) {
+		left = 0;
+		for (int i = 0; i < count; i++) {
+			if (threads[i].tid && has_settled(pid, &threads[i]))
+				threads[i].tid = 0;
+			left += threads[i].tid != 0;
+		}
+		if (!left)
+			return 0;
+		if (limpet_monotonic_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+	}
+}

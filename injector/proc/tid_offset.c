@@ -1,0 +1,34 @@
+#include "injector/proc/tid_offset.h"
+
+#include "common/err.h"
+#include "injector/proc/memory.h"
+
+/* Of struct pthread, since glibc 2.4. */
+#define GLIBC_OFFSET 720u
+/* Its stackblock, stackblock_size and guardsize, since 2.4 as well. Whoever goes by it looks
+ * whether what stands there can be a stack and holds the thread. */
+#define GLIBC_STACK_OFFSET 1680u
+
+uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer)
+{
+	uint32_t words[1024] = {0}, found = 0, matches = 0;
+
+	/* Behind that of a first thread, or of musl's, there may be little memory. */
+	if (!thread_pointer ||
+	    limpet_memory_read_some(pid, thread_pointer, words, sizeof(words)) <= 0)
+		return 0;
+	if (words[GLIBC_OFFSET / 4] == (uint32_t)ns_tid)
+		return GLIBC_OFFSET;
+	for (uint32_t i = 1; i < LIMPET_COUNT_OF(words); i++) {
+		if (words[i] != (uint32_t)ns_tid)
+			continue;
+		found = i * 4;
+		matches++;
+	}
+	return matches == 1 ? found : 0;
+}
+
+uint32_t limpet_stack_offset_of(uint32_t tid_offset)
+{
+	return tid_offset == GLIBC_OFFSET ? GLIBC_STACK_OFFSET : 0;
+}

@@ -1,0 +1,15 @@
+/* The one place that chooses the architecture folder of what drives the processor: registers, code,
+ * signal frames. */
+#ifndef LIMPET_INJECTOR_PTRACE_ARCH_H
+#define LIMPET_INJECTOR_PTRACE_ARCH_H
+
+#define LIMPET_ARCH_STRING_(x) #x
+#define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
+/* The formatter would take the paths for expressions. */
+/* clang-format off */
+#include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/sigreturn_frame.h)
+#include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/machine.h)
+#include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/raw_call.h)
+/* clang-format on */
+
+#endif

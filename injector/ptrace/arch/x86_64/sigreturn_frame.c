@@ -1,0 +1,152 @@
+#include "injector/ptrace/arch/x86_64/sigreturn_frame.h"
+
+#include <cpuid.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#define FXSAVE_BYTES 512u
+#define SW_RESERVED 464u /* in the fxsave area */
+#define XSAVE_HEADER 512u
+#define MAGIC1 0x46505853u
+#define MAGIC2 0x46505845u
+#define XFEATURE_TILEDATA 18
+#define UC_FP_XSTATE 1u
+#define UC_SIGCONTEXT_SS 2u
+#define UC_STRICT_RESTORE_SS 4u
+#define ERESTARTSYS 512
+#define ERESTARTNOINTR 513
+#define ERESTARTNOHAND 514
+#define ERESTART_RESTARTBLOCK 516
+
+/* The kernel's struct ucontext: glibc's is longer. */
+struct kernel_ucontext {
+	uint64_t flags, link;
+	stack_t stack;
+	uint64_t gregs[23];
+	uint64_t fpstate;
+	uint64_t reserved[8];
+	uint64_t signal_mask;
+};
+struct kernel_frame {
+	uint64_t restorer;
+	struct kernel_ucontext uc;
+	siginfo_t info;
+};
+
+/* struct _fpx_sw_bytes */
+struct software_bytes {
+	uint32_t magic1, extended_size;
+	uint64_t features;
+	uint32_t size;
+	uint32_t padding[7];
+};
+
+/* rt_sigreturn believes a frame only up to the task's own size: with a larger one it silently
+ * resets the upper halves of the vector registers. Tile data counts only where the task has asked
+ * for it. */
+static uint32_t xstate_size_of_task(uint64_t features)
+{
+	uint32_t size = FXSAVE_BYTES + 64;
+
+	for (uint32_t i = 2; i < 63; i++) {
+		uint32_t bytes, offset, c, d;
+
+		if (!(features >> i & 1))
+			continue;
+		__cpuid_count(0xd, i, bytes, offset, c, d);
+		if (bytes && offset + bytes > size)
+			size = offset + bytes;
+	}
+	return size;
+}
+
+static void registers_to_greg(const struct user_regs_struct *regs, uint64_t *gregs)
+{
+	const int64_t answer = (int64_t)regs->rax;
+
+	gregs[REG_R8] = regs->r8;
+	gregs[REG_R9] = regs->r9;
+	gregs[REG_R10] = regs->r10;
+	gregs[REG_R11] = regs->r11;
+	gregs[REG_R12] = regs->r12;
+	gregs[REG_R13] = regs->r13;
+	gregs[REG_R14] = regs->r14;
+	gregs[REG_R15] = regs->r15;
+	gregs[REG_RDI] = regs->rdi;
+	gregs[REG_RSI] = regs->rsi;
+	gregs[REG_RBP] = regs->rbp;
+	gregs[REG_RBX] = regs->rbx;
+	gregs[REG_RDX] = regs->rdx;
+	gregs[REG_RAX] = regs->rax;
+	gregs[REG_RCX] = regs->rcx;
+	gregs[REG_RSP] = regs->rsp;
+	gregs[REG_RIP] = regs->rip;
+	gregs[REG_EFL] = regs->eflags;
+	gregs[REG_CSGSFS] = (regs->cs & 0xffff) | (regs->ss & 0xffff) << 48;
+	/* What the kernel does on the way out of an interrupted call it cannot do here: restart it
+	 * by hand. What needed its restart block ends with EINTR, as after a signal. */
+	if ((int64_t)regs->orig_rax < 0)
+		return;
+	if (answer == -ERESTARTSYS || answer == -ERESTARTNOINTR || answer == -ERESTARTNOHAND) {
+		gregs[REG_RAX] = regs->orig_rax;
+		gregs[REG_RIP] = regs->rip - 2;
+	} else if (answer == -ERESTART_RESTARTBLOCK) {
+		gregs[REG_RAX] = (uint64_t)(int64_t)-EINTR;
+	}
+}
+
+int limpet_sigreturn_frame_build(const struct user_regs_struct *regs, const uint8_t *xstate,
+				 size_t xstate_bytes, uint64_t signal_mask, uint64_t restorer,
+				 uint64_t top, uint8_t **ret_image, size_t *ret_bytes,
+				 uint64_t *ret_address)
+{
+	struct software_bytes software = {.magic1 = MAGIC1};
+	const uint32_t magic2 = MAGIC2;
+	uint64_t features, in_use, fp_address, frame_address;
+	struct kernel_frame frame;
+	uint32_t size;
+	uint8_t *image;
+	size_t bytes;
+
+	if (xstate_bytes < FXSAVE_BYTES + 64)
+		return -ENOTSUP;
+	memcpy(&features, xstate + SW_RESERVED, sizeof(features));
+	memcpy(&in_use, xstate + XSAVE_HEADER, sizeof(in_use));
+	if (!(in_use >> XFEATURE_TILEDATA & 1))
+		features &= ~(1ull << XFEATURE_TILEDATA);
+	size = xstate_size_of_task(features);
+	if (size > xstate_bytes)
+		return -ENOTSUP;
+
+	fp_address = (top - size - sizeof(magic2)) & ~63ull;
+	frame_address = ((fp_address - sizeof(frame)) & ~15ull) - 8;
+	bytes = (size_t)(fp_address + size + sizeof(magic2) - frame_address);
+	image = calloc(1, bytes);
+	if (!image)
+		return -ENOMEM;
+
+	memset(&frame, 0, sizeof(frame));
+	frame.restorer = restorer;
+	frame.uc.flags = UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
+	/* rt_sigreturn also sets the thread's alternate signal stack, which cannot be read from
+	 * outside: no valid mode, so that it leaves it as it is, and lets that error pass. */
+	frame.uc.stack.ss_flags = SS_ONSTACK | SS_DISABLE;
+	frame.uc.fpstate = fp_address;
+	frame.uc.signal_mask = signal_mask;
+	registers_to_greg(regs, frame.uc.gregs);
+
+	software.extended_size = size + (uint32_t)sizeof(magic2);
+	software.features = features;
+	software.size = size;
+	memcpy(image, &frame, sizeof(frame));
+	memcpy(image + (fp_address - frame_address), xstate, size);
+	memcpy(image + (fp_address - frame_address) + SW_RESERVED, &software, sizeof(software));
+	memcpy(image + (fp_address - frame_address) + size, &magic2, sizeof(magic2));
+	*ret_image = image;
+	*ret_bytes = bytes;
+	*ret_address = frame_address;
+	return 0;
+}

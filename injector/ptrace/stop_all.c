@@ -1,0 +1,141 @@
+#include "injector/ptrace/stop_all.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/priority.h"
+#include "injector/ptrace/stop_effect.h"
+
+#define MAX_STOPPED 4096u /* as many strays there may be */
+
+static bool has(const struct limpet_stop_all *stopped, pid_t tid)
+{
+	for (size_t i = 0; i < stopped->count; i++)
+		if (limpet_tracee_tid(stopped->list[i]) == tid)
+			return true;
+	return false;
+}
+
+static int make_room(struct limpet_stop_all *stopped, size_t more)
+{
+	struct limpet_tracee **list;
+
+	if (stopped->count + more <= stopped->room)
+		return 0;
+	if (stopped->count + more > MAX_STOPPED)
+		return -ENOSPC;
+	list = reallocarray(stopped->list, stopped->count + more, sizeof(struct limpet_tracee *));
+	if (!list)
+		return -ENOMEM;
+	stopped->list = list;
+	stopped->room = stopped->count + more;
+	return 0;
+}
+
+/* Asks those that were not asked yet; answers how many, or -errno. */
+static int ask(pid_t pid, pid_t except, struct limpet_stop_all *stopped)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int tasks = limpet_proc_tasks(pid, &tids), asked = 0;
+	int error = tasks < 0 ? tasks : make_room(stopped, (size_t)tasks);
+
+	limpet_tracee_many(true);
+	for (int i = 0; i < tasks && !error; i++) {
+		if (tids[i] == except || has(stopped, tids[i]))
+			continue;
+		error = limpet_tracee_ask(pid, tids[i], &stopped->list[stopped->count]);
+		if (!error) {
+			stopped->count++;
+			asked++;
+		} else if (error == -ESRCH) {
+			error = 0;
+		}
+	}
+	limpet_tracee_many(false);
+	return error ? error : asked;
+}
+
+/* All from `first` on; whoever is gone leaves the list. Goes on past a failure, and answers it. */
+static int await(struct limpet_stop_all *stopped, size_t first, uint64_t deadline_ns)
+{
+	size_t kept = first;
+	int result = 0;
+
+	for (size_t i = first; i < stopped->count; i++) {
+		int error = limpet_tracee_await(stopped->list[i], deadline_ns);
+
+		if (!error)
+			stopped->list[kept++] = stopped->list[i];
+		else if (error != -ESRCH)
+			result = error;
+	}
+	stopped->count = kept;
+	return result;
+}
+
+static bool one_cannot_stop(pid_t pid)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int tasks = limpet_proc_tasks(pid, &tids);
+
+	for (int i = 0; i < tasks; i++) {
+		struct limpet_proc_status status;
+
+		if (limpet_proc_status_read(tids[i], &status) == 0 && status.state == 'D')
+			return true;
+	}
+	return false;
+}
+
+bool limpet_stop_all_cuts(pid_t pid, pid_t except)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int tasks = limpet_proc_tasks(pid, &tids);
+
+	for (int i = 0; i < tasks; i++)
+		if (tids[i] != except && limpet_stop_cuts(pid, tids[i], NULL))
+			return true;
+	return false;
+}
+
+int limpet_stop_all_begin(pid_t pid, pid_t except, uint64_t deadline_ns,
+			  struct limpet_stop_all *ret)
+{
+	const struct timespec pause = {0, 1000000};
+	struct limpet_stop_all stopped = {.list = NULL};
+	int asked, error = 0;
+
+	while (one_cannot_stop(pid)) {
+		if (limpet_monotonic_ns() >= deadline_ns)
+			return -EAGAIN;
+		nanosleep(&pause, NULL);
+	}
+	stopped.priority = limpet_priority_raise();
+	do {
+		size_t first = stopped.count;
+		int awaited;
+
+		asked = ask(pid, except, &stopped);
+		awaited = await(&stopped, first, deadline_ns);
+		error = asked < 0 ? asked : awaited;
+	} while (!error && asked);
+	if (error) {
+		limpet_stop_all_end(&stopped);
+		return error == -ETIMEDOUT ? -EAGAIN : error;
+	}
+	*ret = stopped;
+	return 0;
+}
+
+void limpet_stop_all_end(struct limpet_stop_all *stopped)
+{
+	for (size_t i = 0; i < stopped->count; i++)
+		limpet_tracee_release(stopped->list[i]);
+	limpet_priority_set_back(stopped->priority);
+	free(stopped->list);
+	memset(stopped, 0, sizeof(*stopped));
+}

@@ -1,0 +1,273 @@
+#include "injector/ptrace/stop_effect.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "injector/proc/memory.h"
+
+#define ANY_BYTES UINT64_MAX
+/* A stream of this machine's takes so much at once: half of the smallest buffer that a socket can
+ * be given, less the kernel's own. unix_stream_sendmsg() waits before it copies. */
+#define LOCAL_STREAM_BYTES 2048u
+
+/* Where a descriptor leads: "pipe:[N]", "socket:[N]", a path. Nothing is opened or asked, not even
+ * the file's owner: who serves the file could let us wait. */
+static void read_link(pid_t pid, uint64_t fd, char *ret, size_t bytes)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "fd/%u", (unsigned)fd);
+	if (limpet_proc_link_read(pid, name, ret, bytes) < 0)
+		ret[0] = 0;
+}
+
+static bool begins(const char *text, const char *with)
+{
+	return !strncmp(text, with, strlen(with));
+}
+
+/* "TCP", "UDP", "UNIX-STREAM"...: a socket tells its protocol without being held. */
+static void read_protocol(const char *path, char *ret, size_t bytes)
+{
+	ssize_t got = getxattr(path, "system.sockprotoname", ret, bytes - 1);
+
+	ret[got > 0 ? got : 0] = 0;
+}
+
+/* Before Linux 5.15 streams of this machine's had the same name as what keeps messages apart. */
+static bool local_streams_have_names(void)
+{
+	char path[32], protocol[32];
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", pair[0]);
+	read_protocol(path, protocol, sizeof(protocol));
+	close(pair[0]);
+	close(pair[1]);
+	return !strcmp(protocol, "UNIX-STREAM");
+}
+
+/* By what stands under the number now; a file there, put in the socket's place meanwhile, must not
+ * be asked anything. */
+static enum limpet_stop_effect effect_on_send(pid_t pid, uint64_t fd, uint64_t bytes)
+{
+	static const char *const of_messages[] = {"UDP", "RAW", "PING", "NETLINK", "PACKET"};
+	char path[64], protocol[32];
+
+	if (bytes <= 1)
+		return LIMPET_STOP_TIMED;
+	read_link(pid, fd, path, sizeof(path));
+	if (!begins(path, "socket:"))
+		return LIMPET_STOP_CUTS;
+	snprintf(path, sizeof(path), "%s/%d/fd/%u", limpet_proc_root, pid, (unsigned)fd);
+	read_protocol(path, protocol, sizeof(protocol));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(of_messages); i++)
+		if (begins(protocol, of_messages[i]))
+			return LIMPET_STOP_TIMED;
+	if (!strcmp(protocol, "UNIX") && local_streams_have_names())
+		return LIMPET_STOP_TIMED;
+	if (!strcmp(protocol, "UNIX-STREAM") && bytes <= LOCAL_STREAM_BYTES)
+		return LIMPET_STOP_TIMED;
+	return LIMPET_STOP_CUTS;
+}
+
+static bool is_terminal(const char *link)
+{
+	return begins(link, "/dev/pts/") || begins(link, "/dev/tty") ||
+	       begins(link, "/dev/console");
+}
+
+static enum limpet_stop_effect effect_on_write(pid_t pid, uint64_t fd, uint64_t bytes)
+{
+	char link[64];
+
+	read_link(pid, fd, link, sizeof(link));
+	if (begins(link, "socket:"))
+		return effect_on_send(pid, fd, bytes);
+	if (bytes <= 1 || begins(link, "anon_inode:"))
+		return LIMPET_STOP_UNSEEN;
+	/* pipe(7): so much is written at once or not at all. A FIFO has a path, as a file has. */
+	if (bytes <= PIPE_BUF && begins(link, "pipe:"))
+		return LIMPET_STOP_UNSEEN;
+	if (bytes <= PIPE_BUF && begins(link, "/") && !is_terminal(link))
+		return LIMPET_STOP_DOUBTFUL;
+	return LIMPET_STOP_CUTS;
+}
+
+/* Reads answer as soon as something is there; but a terminal in raw mode may be told to wait for
+ * more (VMIN). */
+static enum limpet_stop_effect effect_on_read(pid_t pid, uint64_t fd, uint64_t bytes)
+{
+	char link[64];
+
+	read_link(pid, fd, link, sizeof(link));
+	if (begins(link, "socket:"))
+		return LIMPET_STOP_TIMED;
+	if (begins(link, "pipe:") || begins(link, "anon_inode:") || bytes <= 1)
+		return LIMPET_STOP_UNSEEN;
+	return LIMPET_STOP_DOUBTFUL;
+}
+
+static uint64_t count_bytes(pid_t pid, uint64_t vector, uint64_t count)
+{
+	struct iovec parts[64];
+	uint64_t bytes = 0;
+
+	if (count > LIMPET_COUNT_OF(parts) ||
+	    limpet_memory_read(pid, vector, parts, count * sizeof(parts[0])) < 0)
+		return ANY_BYTES;
+	for (uint64_t i = 0; i < count; i++)
+		if (__builtin_add_overflow(bytes, parts[i].iov_len, &bytes))
+			return ANY_BYTES;
+	return bytes;
+}
+
+static uint64_t count_message(pid_t pid, uint64_t address)
+{
+	struct msghdr message;
+
+	if (limpet_memory_read(pid, address, &message, sizeof(message)) < 0)
+		return ANY_BYTES;
+	return count_bytes(pid, (uintptr_t)message.msg_iov, message.msg_iovlen);
+}
+
+/* Between two pipes all is moved at once, after both have been waited for. */
+static enum limpet_stop_effect effect_on_splice(pid_t pid, uint64_t in, uint64_t out)
+{
+	char from[64], to[64];
+
+	read_link(pid, in, from, sizeof(from));
+	read_link(pid, out, to, sizeof(to));
+	if (!begins(to, "pipe:"))
+		return LIMPET_STOP_CUTS;
+	return begins(from, "pipe:")     ? LIMPET_STOP_UNSEEN
+	       : begins(from, "socket:") ? LIMPET_STOP_TIMED
+					 : LIMPET_STOP_DOUBTFUL;
+}
+
+static enum limpet_stop_effect effect_on_receive(uint64_t bytes, uint64_t flags)
+{
+	return flags & MSG_WAITALL && bytes > 1 ? LIMPET_STOP_CUTS : LIMPET_STOP_TIMED;
+}
+
+static enum limpet_stop_effect effect_by_arguments(pid_t pid,
+						   const struct limpet_proc_syscall *call)
+{
+	const uint64_t *args = call->args;
+
+	switch (call->number) {
+	case SYS_read:
+	case SYS_readv:
+		return effect_on_read(pid, args[0], call->number == SYS_read ? args[2] : ANY_BYTES);
+	case SYS_write:
+		return effect_on_write(pid, args[0], args[2]);
+	case SYS_writev:
+		return effect_on_write(pid, args[0], count_bytes(pid, args[1], args[2]));
+	case SYS_pwrite64: /* these are for files only */
+	case SYS_pwritev:
+	case SYS_pwritev2:
+		return LIMPET_STOP_DOUBTFUL;
+	case SYS_sendto:
+		return effect_on_send(pid, args[0], args[2]);
+	case SYS_sendmsg:
+		return effect_on_send(pid, args[0], count_message(pid, args[1]));
+	case SYS_sendmmsg:
+		return args[2] > 1 ? LIMPET_STOP_CUTS
+				   : effect_on_send(pid, args[0], count_message(pid, args[1]));
+	case SYS_recvfrom:
+		return effect_on_receive(args[2], args[3]);
+	case SYS_recvmsg:
+		return effect_on_receive(ANY_BYTES, args[2]);
+	case SYS_recvmmsg:
+		return args[2] > 1 && !(args[3] & MSG_WAITFORONE)
+			       ? LIMPET_STOP_CUTS
+			       : effect_on_receive(ANY_BYTES, args[3]);
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_connect:
+		return LIMPET_STOP_TIMED;
+	case SYS_splice:
+		return effect_on_splice(pid, args[0], args[2]);
+	case SYS_futex:
+		return (args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI ? LIMPET_STOP_BREAKS
+									   : LIMPET_STOP_UNSEEN;
+	default:
+		return LIMPET_STOP_DOUBTFUL;
+	}
+}
+
+enum limpet_stop_effect limpet_stop_effect_of(pid_t pid, const struct limpet_proc_syscall *call)
+{
+	/* In no call: it waits for a page. */
+	if (call->number < 0)
+		return LIMPET_STOP_UNSEEN;
+	switch (limpet_stop_class_of(call->number)) {
+	case LIMPET_CALL_QUICK:
+	case LIMPET_CALL_AGAIN:
+		return LIMPET_STOP_UNSEEN;
+	case LIMPET_CALL_BREAKS:
+		return LIMPET_STOP_BREAKS;
+	case LIMPET_CALL_CUTS:
+		return LIMPET_STOP_CUTS;
+	case LIMPET_CALL_DEPENDS:
+		return effect_by_arguments(pid, call);
+	case LIMPET_CALL_SERVED:
+	case LIMPET_CALL_UNKNOWN:
+	default:
+		return LIMPET_STOP_DOUBTFUL;
+	}
+}
+
+bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number)
+{
+	struct limpet_proc_syscall call;
+
+	if (limpet_proc_syscall_read(pid, tid, &call) < 0 || call.running ||
+	    limpet_stop_effect_of(pid, &call) != LIMPET_STOP_CUTS)
+		return false;
+	if (ret_number)
+		*ret_number = call.number;
+	return true;
+}
+
+const char *limpet_stop_call_name(long number)
+{
+	static const struct {
+		long number;
+		const char *name;
+	} names[] = {
+		{SYS_write, "write"},
+		{SYS_writev, "writev"},
+		{SYS_sendto, "sendto"},
+		{SYS_sendmsg, "sendmsg"},
+		{SYS_sendmmsg, "sendmmsg"},
+		{SYS_recvfrom, "recvfrom"},
+		{SYS_recvmsg, "recvmsg"},
+		{SYS_recvmmsg, "recvmmsg"},
+		{SYS_splice, "splice"},
+		{SYS_sendfile, "sendfile"},
+		{SYS_copy_file_range, "copy_file_range"},
+		{SYS_close, "close"},
+#ifdef SYS_dup2
+		{SYS_dup2, "dup2"},
+#endif
+		{SYS_dup3, "dup3"},
+		{SYS_close_range, "close_range"},
+	};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)
+		if (names[i].number == number)
+			return names[i].name;
+	return "a system call";
+}

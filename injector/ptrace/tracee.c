@@ -1,0 +1,928 @@
+#include "injector/ptrace/tracee.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/arch.h"
+#include "injector/ptrace/watchdog.h"
+
+#define XSTATE_MAX 65536u
+#define RED_ZONE 128u
+#define SPARE_BYTES 512u
+/* The first remote calls have only the thread's own stack. */
+#define STACK_NEEDED 16384u
+
+/* Most stops come sooner than the kernel would wake us for them; and while we sleep, the target
+ * stands still. On its own processor the thread goes first: we yield. */
+#define SPIN_NS 100000u
+
+enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
+
+struct limpet_tracee {
+	struct limpet_tracee *next, **link; /* of all that there are */
+	pid_t pid, tid;
+	bool hijacked, moved; /* moved: its registers are not its own */
+	bool at_syscall;      /* in a syscall-exit stop rather than an event stop */
+	bool at_entry;        /* in a syscall-entry stop: the call is still to be made */
+	bool running;
+	bool group_stop;
+	struct user_regs_struct regs; /* its own */
+	uint8_t *xstate;
+	size_t xstate_bytes;
+	uint64_t signal_mask;
+	uint64_t stopped_since_ns; /* 0: adopted, and nobody waits for it yet */
+	uint64_t home, spare;
+	struct limpet_tracee_gadgets gadgets;
+};
+
+void (*limpet_tracee_fault_point)(const char *step);
+
+static uint64_t longest_stop_ns;
+static struct limpet_tracee *tracees;
+static bool many; /* limpet_tracee_many */
+
+/* Of the thread that was let go last: outside of system calls, the same registers again say that it
+ * was not its turn in between. */
+static struct {
+	pid_t tid;
+	uint64_t stopped_since_ns;
+	struct user_regs_struct regs;
+} last_stop;
+
+/* A program that limpet itself started: its end is left for whoever waits for its exit status. */
+static pid_t own_child;
+
+int limpet_tracee_setup(void)
+{
+	struct sigaction action = {.sa_handler = SIG_DFL};
+	sigset_t set;
+
+	/* Blocked, SIGCHLD stays pending: wait_stop() sleeps on it. An inherited SIG_IGN would
+	 * swallow it, and the stops with it. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	if (sigaction(SIGCHLD, &action, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	return 0;
+}
+
+static long trace(int request, pid_t tid, void *address, void *data)
+{
+	limpet_fault_point("ptrace");
+	return ptrace((enum __ptrace_request)request, tid, address, data);
+}
+
+/* waitpid() without waiting. The end of our own child is only looked at. */
+static pid_t look(pid_t tid, int *ret_status)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (tid != own_child)
+		return waitpid(tid, ret_status, __WALL | WNOHANG);
+	*ret_status = 0; /* as of one that has ended */
+	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL) < 0)
+		return -1;
+	if (!info.si_pid || (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED))
+		return info.si_pid;
+	info.si_pid = 0;
+	if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL) < 0)
+		return -1;
+	*ret_status = info.si_status << 8 | 0x7f; /* W_STOPCODE */
+	return info.si_pid;
+}
+
+/* Waits for the next stop. Answers -ESRCH when the thread is gone. */
+static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
+		     int *ret_signal)
+{
+	const uint64_t spin_until_ns = limpet_monotonic_ns() + SPIN_NS;
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		int status;
+		pid_t got = look(tracee->tid, &status);
+		uint64_t now;
+
+		if (got < 0 && errno != EINTR)
+			return errno == ECHILD ? -ESRCH : -errno;
+		if (got == tracee->tid) {
+			int signal_number;
+
+			if (!WIFSTOPPED(status))
+				return -ESRCH;
+			signal_number = WSTOPSIG(status);
+			*ret_signal = signal_number & 0x7f;
+			if (status >> 16 == PTRACE_EVENT_STOP) {
+				tracee->group_stop = signal_number != SIGTRAP;
+				*ret_kind = STOP_EVENT;
+			} else if (signal_number == (SIGTRAP | 0x80)) {
+				*ret_kind = STOP_SYSCALL;
+			} else if (status >> 16) {
+				*ret_kind = STOP_OTHER;
+			} else {
+				*ret_kind = STOP_SIGNAL;
+			}
+			tracee->running = false;
+			return 0;
+		}
+		now = limpet_monotonic_ns();
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		if (now < spin_until_ns) {
+			sched_yield();
+		} else {
+			struct timespec left = {(time_t)((deadline_ns - now) / 1000000000u),
+						(long)((deadline_ns - now) % 1000000000u)};
+
+			/* Another thread's stop may have been told by the same SIGCHLD: look
+			 * again at least every 10 ms. */
+			if (left.tv_sec || left.tv_nsec > 10000000)
+				left = (struct timespec){0, 10000000};
+			sigtimedwait(&child, NULL, &left);
+		}
+	}
+}
+
+/* On to the event stop that PTRACE_INTERRUPT asked for. Signals that come first are delivered. */
+static int wait_event(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	for (;;) {
+		enum stop_kind kind = STOP_OTHER;
+		int signal_number = 0,
+		    error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
+
+		if (error)
+			return error;
+		if (kind == STOP_EVENT)
+			return 0;
+		tracee->running = true;
+		if (trace(PTRACE_CONT, tracee->tid, NULL,
+			  (void *)(intptr_t)(kind == STOP_SIGNAL ? signal_number : 0)) < 0)
+			return -errno;
+	}
+}
+
+static int read_registers(struct limpet_tracee *tracee)
+{
+	struct iovec vector = {&tracee->regs, sizeof(tracee->regs)};
+
+	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
+		return -errno;
+	return 0;
+}
+
+static int write_registers(const struct limpet_tracee *tracee, struct user_regs_struct *regs)
+{
+	struct iovec vector = {regs, sizeof(*regs)};
+
+	if (trace(PTRACE_SETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Threads that were interrupted and did not stop in time (D state). Only a stopped thread can be
+ * let go, so they stay ours; whoever comes out of his system call is let go at the next look. */
+#define MAX_STRAYS 4096u
+static struct {
+	pid_t tid;
+	uint64_t unstopped_ns; /* when it was last seen not to have stopped */
+} strays[MAX_STRAYS];
+static size_t stray_count;
+static bool at_rest; /* limpet_tracee_rest */
+
+/* Who is ours stands as long as limpet does, now or when it comes out. */
+static void note_held(void)
+{
+	bool held = tracees || stray_count;
+
+	limpet_watchdog_hold(held);
+	if (at_rest && !held) {
+		limpet_watchdog_end();
+		limpet_watchdog_bury(false);
+	}
+}
+
+void limpet_tracee_rest(void)
+{
+	at_rest = true;
+	note_held();
+}
+
+static void stray_add(pid_t tid)
+{
+	if (stray_count == MAX_STRAYS)
+		return;
+	strays[stray_count].tid = tid;
+	strays[stray_count++].unstopped_ns = limpet_monotonic_ns();
+	note_held();
+}
+
+void limpet_tracee_release_strays(void)
+{
+	for (size_t i = 0; i < stray_count;) {
+		int status, signal_number = 0;
+		pid_t tid = strays[i].tid, got = look(tid, &status);
+
+		if (got == 0) {
+			strays[i++].unstopped_ns = limpet_monotonic_ns();
+			continue;
+		}
+		/* A signal that came first is delivered, the stop that we asked for is not. */
+		if (got == tid && WIFSTOPPED(status) && !(status >> 16) &&
+		    WSTOPSIG(status) != (SIGTRAP | 0x80))
+			signal_number = WSTOPSIG(status);
+		if (got == tid && WIFSTOPPED(status) &&
+		    ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal_number) == 0)
+			limpet_tracee_note_stop_ns(limpet_monotonic_ns() - strays[i].unstopped_ns);
+		strays[i] = strays[--stray_count];
+	}
+	note_held();
+}
+
+size_t limpet_tracee_strays(void)
+{
+	return stray_count;
+}
+
+static int tracee_new(pid_t pid, pid_t tid, struct limpet_tracee **ret)
+{
+	struct limpet_tracee *tracee = calloc(1, sizeof(*tracee));
+
+	if (!tracee)
+		return -ENOMEM;
+	tracee->pid = pid;
+	tracee->tid = tid;
+	tracee->link = &tracees;
+	tracee->next = tracees;
+	if (tracees)
+		tracees->link = &tracee->next;
+	tracees = tracee;
+	at_rest = false;
+	limpet_watchdog_begin();
+	note_held();
+	*ret = tracee;
+	return 0;
+}
+
+static void tracee_free(struct limpet_tracee *tracee)
+{
+	*tracee->link = tracee->next;
+	if (tracee->next)
+		tracee->next->link = tracee->link;
+	free(tracee->xstate);
+	free(tracee);
+	note_held();
+}
+
+/* The kernel refuses to trace a thread that is past its end, or one of its own, with the same word
+ * as a stranger's. */
+static bool is_none(pid_t tid)
+{
+	struct limpet_proc_status status;
+
+	return limpet_proc_status_read(tid, &status) < 0 || status.state == 'Z' ||
+	       status.state == 'X' || status.kernel_thread;
+}
+
+static bool is_stray(pid_t tid)
+{
+	for (size_t i = 0; i < stray_count; i++)
+		if (strays[i].tid == tid)
+			return true;
+	return false;
+}
+
+/* A thread that executes another program goes on, traced, under the number of the whole process. */
+static void follow_exec(pid_t pid, pid_t tid)
+{
+	struct limpet_proc_status status;
+
+	if (tid != pid && !is_stray(pid) && limpet_proc_status_read(pid, &status) == 0 &&
+	    status.tracer == getpid())
+		stray_add(pid);
+}
+
+/* Those that have ended under our hands; their stops stay to be seen: of whom we trace, any wait
+ * takes those, whatever it asks for, unless it only looks. */
+static void reap_held(void)
+{
+	for (const struct limpet_tracee *tracee = tracees; tracee; tracee = tracee->next) {
+		siginfo_t info = {.si_pid = 0};
+
+		if (tracee->tid == own_child || waitid(P_PID, (id_t)tracee->tid, &info,
+						       WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
+			continue;
+		if (info.si_pid && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
+			waitid(P_PID, (id_t)tracee->tid, &info, WEXITED | WNOHANG | __WALL);
+	}
+}
+
+/* Runs while a thread is being seized, and at no other time. */
+static void on_child(int number)
+{
+	int kept = errno;
+
+	(void)number;
+	limpet_tracee_release_strays();
+	if (many)
+		reap_held();
+	errno = kept;
+}
+
+static struct sigaction kept_action;
+
+static void watch_ends(bool begin)
+{
+	const struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_NOCLDSTOP};
+
+	sigaction(SIGCHLD, begin ? &action : &kept_action, begin ? &kept_action : NULL);
+}
+
+void limpet_tracee_many(bool begin)
+{
+	many = begin;
+	watch_ends(begin);
+}
+
+/* An exec holds a lock that this call waits for, and waits itself for all other threads to end: if
+ * one of them is ours, until we have reaped it. Its end interrupts the wait, reaps, and the call
+ * goes on by itself. Nothing else of ours runs meanwhile. */
+static long seize(pid_t tid)
+{
+	sigset_t child, kept_mask;
+	long answer;
+	int error;
+
+	if (!stray_count && !many)
+		return trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	if (!many)
+		watch_ends(true);
+	/* The end of one since the last look is pending, and comes now. */
+	pthread_sigmask(SIG_UNBLOCK, &child, &kept_mask);
+	answer = trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
+	error = errno;
+	pthread_sigmask(SIG_SETMASK, &kept_mask, NULL);
+	if (!many)
+		watch_ends(false);
+	errno = error;
+	return answer;
+}
+
+int limpet_tracee_ask(pid_t pid, pid_t tid, struct limpet_tracee **ret)
+{
+	struct limpet_tracee *tracee;
+	int error;
+
+	limpet_tracee_release_strays();
+	/* With no room to remember it by, it would stand still until we end. */
+	if (is_stray(tid) || stray_count == MAX_STRAYS)
+		return -ETIMEDOUT;
+	error = tracee_new(pid, tid, &tracee);
+	if (error)
+		return error;
+	if (seize(tid) < 0) {
+		error = -errno;
+		if (error == -EPERM && is_none(tid))
+			error = -ESRCH;
+		tracee_free(tracee);
+		return error ? error : -EIO;
+	}
+	tracee->running = true;
+	tracee->stopped_since_ns = limpet_monotonic_ns();
+	if (trace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
+		error = -errno;
+		if (error == -ESRCH)
+			follow_exec(pid, tid);
+		limpet_tracee_release(tracee);
+		return error ? error : -EIO;
+	}
+	*ret = tracee;
+	return 0;
+}
+
+int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	int error = wait_event(tracee, deadline_ns);
+
+	if (!error)
+		error = read_registers(tracee);
+	if (error == -ESRCH)
+		follow_exec(tracee->pid, tracee->tid);
+	if (error) {
+		limpet_tracee_release(tracee);
+		return error;
+	}
+	if (tracee->tid == last_stop.tid && !tracee->group_stop &&
+	    !limpet_tracee_in_syscall(tracee) &&
+	    !memcmp(&tracee->regs, &last_stop.regs, sizeof(tracee->regs)))
+		tracee->stopped_since_ns = last_stop.stopped_since_ns;
+	return 0;
+}
+
+int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet_tracee **ret)
+{
+	struct limpet_tracee *tracee;
+	int error = limpet_tracee_ask(pid, tid, &tracee);
+
+	if (!error)
+		error = limpet_tracee_await(tracee, deadline_ns);
+	if (!error)
+		*ret = tracee;
+	return error;
+}
+
+int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret)
+{
+	struct limpet_tracee *tracee;
+	int error = tracee_new(pid, tid, &tracee);
+
+	if (error)
+		return error;
+	own_child = pid;
+	error = read_registers(tracee);
+	if (error) {
+		tracee_free(tracee);
+		return error;
+	}
+	*ret = tracee;
+	return 0;
+}
+
+pid_t limpet_tracee_tid(const struct limpet_tracee *tracee)
+{
+	return tracee->tid;
+}
+
+const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee)
+{
+	return &tracee->regs;
+}
+
+bool limpet_tracee_in_syscall(const struct limpet_tracee *tracee)
+{
+	return (int64_t)tracee->regs.orig_rax >= 0;
+}
+
+int limpet_tracee_move(struct limpet_tracee *tracee, uint64_t pc)
+{
+	struct user_regs_struct regs = tracee->regs;
+	int error;
+
+	if (tracee->hijacked || limpet_tracee_in_syscall(tracee))
+		return -EBUSY;
+	regs.rip = pc;
+	error = write_registers(tracee, &regs);
+	if (!error)
+		tracee->regs = regs;
+	return error;
+}
+
+bool limpet_tracee_in_group_stop(const struct limpet_tracee *tracee)
+{
+	return tracee->group_stop;
+}
+
+uint64_t limpet_tracee_take_longest_stop_ns(void)
+{
+	uint64_t longest_ns = longest_stop_ns;
+
+	longest_stop_ns = 0;
+	last_stop.tid = 0;
+	return longest_ns;
+}
+
+void limpet_tracee_note_stop_ns(uint64_t stop_ns)
+{
+	if (stop_ns > longest_stop_ns)
+		longest_stop_ns = stop_ns;
+}
+
+/* struct rseq_cs, from the kernel's user interface */
+struct critical_section {
+	uint32_t version, flags;
+	uint64_t start, length, abort;
+};
+
+bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee)
+{
+#ifdef PTRACE_GET_RSEQ_CONFIGURATION
+	struct __ptrace_rseq_configuration rseq;
+	struct critical_section section;
+	const uint64_t section_offset = 8; /* of rseq_cs in struct rseq */
+	uint64_t pointer;
+
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tracee->tid, (void *)sizeof(rseq), &rseq) !=
+		    sizeof(rseq) ||
+	    !rseq.rseq_abi_pointer)
+		return false;
+	if (limpet_memory_read(tracee->pid, rseq.rseq_abi_pointer + section_offset, &pointer,
+			       sizeof(pointer)) < 0 ||
+	    !pointer)
+		return false;
+	if (limpet_memory_read(tracee->pid, pointer, &section, sizeof(section)) < 0)
+		return true;
+	return tracee->regs.rip - section.start < section.length;
+#else
+	(void)tracee;
+	return false;
+#endif
+}
+
+#ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG /* Linux 6.4 */
+#define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
+#endif
+
+bool limpet_tracee_dispatches(const struct limpet_tracee *tracee)
+{
+	/* struct ptrace_sud_config */
+	struct {
+		uint64_t mode, selector, offset, length;
+	} config = {0};
+
+	/* The mode is 0 (PR_SYS_DISPATCH_OFF), or calls may be dispatched. */
+	return ptrace((enum __ptrace_request)PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, tracee->tid,
+		      (void *)sizeof(config), &config) == 0 &&
+	       config.mode;
+}
+
+bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t address,
+				struct limpet_tracee_gadgets *gadgets)
+{
+	for (size_t i = 0; i + 3 <= bytes && !(gadgets->syscall && gadgets->restorer); i++) {
+		if (!gadgets->syscall &&
+		    !memcmp(code + i, LIMPET_ARCH_SYSCALL_RET, sizeof(LIMPET_ARCH_SYSCALL_RET) - 1))
+			gadgets->syscall = address + i;
+		if (!gadgets->pop_rax &&
+		    !memcmp(code + i, LIMPET_ARCH_POP_RAX_RET, sizeof(LIMPET_ARCH_POP_RAX_RET) - 1))
+			gadgets->pop_rax = address + i;
+		if (gadgets->restorer)
+			continue;
+		if (i + 9 <= bytes && !memcmp(code + i, LIMPET_ARCH_RESTORER_LONG,
+					      sizeof(LIMPET_ARCH_RESTORER_LONG) - 1))
+			gadgets->restorer = address + i;
+		else if (i + 7 <= bytes && !memcmp(code + i, LIMPET_ARCH_RESTORER_SHORT,
+						   sizeof(LIMPET_ARCH_RESTORER_SHORT) - 1))
+			gadgets->restorer = address + i;
+	}
+	return gadgets->syscall && (gadgets->restorer || gadgets->pop_rax);
+}
+
+static uint64_t way_home(const struct limpet_tracee_gadgets *gadgets)
+{
+	return gadgets->restorer ?: gadgets->pop_rax;
+}
+
+static int read_extended_state(struct limpet_tracee *tracee)
+{
+	struct iovec vector;
+
+	tracee->xstate = malloc(XSTATE_MAX);
+	if (!tracee->xstate)
+		return -ENOMEM;
+	vector = (struct iovec){tracee->xstate, XSTATE_MAX};
+	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_X86_XSTATE, &vector) < 0)
+		return -errno;
+	tracee->xstate_bytes = vector.iov_len;
+	return 0;
+}
+
+static int head_home(struct limpet_tracee *tracee)
+{
+	struct user_regs_struct regs = tracee->regs;
+	int error;
+
+	regs.orig_rax = ~0ull;
+	regs.rip = way_home(&tracee->gadgets);
+	regs.rsp = tracee->home + sizeof(uint64_t);
+	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
+	error = write_registers(tracee, &regs);
+	if (!error)
+		tracee->hijacked = tracee->moved = true;
+	return error;
+}
+
+/* Not so after an exec: the addresses are of the program that was there when they were looked up.
+ */
+static bool gadgets_are_there(pid_t pid, const struct limpet_tracee_gadgets *gadgets)
+{
+	struct limpet_tracee_gadgets found = {.syscall = 0};
+	uint8_t code[sizeof(LIMPET_ARCH_RESTORER_LONG) - 1];
+	ssize_t bytes = limpet_memory_read_some(pid, gadgets->syscall, code, sizeof(code));
+
+	if (bytes > 0)
+		limpet_tracee_find_gadgets(code, (size_t)bytes, gadgets->syscall, &found);
+	bytes = limpet_memory_read_some(pid, way_home(gadgets), code, sizeof(code));
+	found.restorer = found.pop_rax = 0;
+	if (found.syscall && bytes > 0)
+		limpet_tracee_find_gadgets(code, (size_t)bytes, way_home(gadgets), &found);
+	return found.syscall == gadgets->syscall &&
+	       (gadgets->restorer ? found.restorer == gadgets->restorer
+				  : found.pop_rax == gadgets->pop_rax);
+}
+
+int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_tracee_gadgets *gadgets,
+			 uint64_t stack_low)
+{
+	uint64_t all = ~0ull, top = tracee->regs.rsp - RED_ZONE;
+	LIMPET_FREE uint8_t *image = NULL;
+	size_t bytes;
+	int error;
+
+	if (top < stack_low || top - stack_low < STACK_NEEDED)
+		return -ENOSPC;
+	if (!gadgets_are_there(tracee->pid, gadgets))
+		return -ESTALE;
+	if (!tracee->stopped_since_ns)
+		tracee->stopped_since_ns = limpet_monotonic_ns();
+	if (trace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(tracee->signal_mask),
+		  &tracee->signal_mask) < 0)
+		return -errno;
+	error = read_extended_state(tracee);
+	if (error)
+		return error;
+	error = limpet_sigreturn_frame_build(
+		&tracee->regs, tracee->xstate, tracee->xstate_bytes, tracee->signal_mask,
+		gadgets->restorer ?: gadgets->syscall, top, &image, &bytes, &tracee->home);
+	if (error)
+		return error;
+	limpet_fault_point("write home frame");
+	error = limpet_memory_write(tracee->pid, tracee->home, image, bytes);
+	if (!error && !gadgets->restorer) {
+		const uint64_t words[] = {gadgets->pop_rax, SYS_rt_sigreturn};
+
+		tracee->home -= sizeof(words);
+		error = limpet_memory_write(tracee->pid, tracee->home, words, sizeof(words));
+	}
+	if (error)
+		return error;
+	tracee->spare = tracee->home - SPARE_BYTES;
+	tracee->gadgets = *gadgets;
+	/* First on the way home, then deaf: if we die between the two, nothing stays blocked. */
+	error = head_home(tracee);
+	if (error)
+		return error;
+	if (trace(PTRACE_SETSIGMASK, tracee->tid, (void *)sizeof(all), &all) < 0)
+		return -errno;
+	return 0;
+}
+
+uint64_t limpet_tracee_sigreturn_sp(const struct limpet_tracee *tracee)
+{
+	return tracee->home;
+}
+
+uint64_t limpet_tracee_spare(const struct limpet_tracee *tracee)
+{
+	return tracee->spare;
+}
+
+static int resume(struct limpet_tracee *tracee, int request, int signal_number)
+{
+	if (trace(request, tracee->tid, NULL, (void *)(intptr_t)signal_number) < 0)
+		return -errno;
+	tracee->running = true;
+	return 0;
+}
+
+/* Signals are blocked but SIGSTOP, which is the program's own: handed on, it stops the whole
+ * target, and does not keep our call from finishing. -EPROTO: a fault in code that cannot fault. */
+static int signal_to_pass(enum stop_kind kind, int signal_number)
+{
+	if (kind != STOP_SIGNAL)
+		return 0;
+	return signal_number == SIGSTOP ? SIGSTOP : -EPROTO;
+}
+
+/* Resumes until the next syscall stop. */
+static int to_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	int pass = 0;
+
+	for (;;) {
+		enum stop_kind kind = STOP_OTHER;
+		int signal_number = 0, error = resume(tracee, PTRACE_SYSCALL, pass);
+
+		if (!error)
+			error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
+		if (error)
+			return error;
+		if (kind == STOP_SYSCALL)
+			return 0;
+		pass = signal_to_pass(kind, signal_number);
+		if (pass < 0)
+			return pass;
+	}
+}
+
+/* From the stop in front of a system call to the one behind it. */
+static int end_call(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	int error = to_syscall_stop(tracee, deadline_ns);
+
+	tracee->at_entry = tracee->at_entry && error;
+	tracee->at_syscall = tracee->at_syscall || !error;
+	return error;
+}
+
+/* Sets the thread going with `regs` and stops it behind the next system call. */
+static int through_syscall(struct limpet_tracee *tracee, struct user_regs_struct *regs,
+			   uint64_t deadline_ns, int64_t *ret_answer)
+{
+	struct iovec vector = {regs, sizeof(*regs)};
+	/* A call before this one did not come to its end: what is written now would be taken for
+	 * its arguments. */
+	int error = tracee->at_entry ? end_call(tracee, deadline_ns) : 0;
+
+	if (!error)
+		error = write_registers(tracee, regs);
+	if (error)
+		return error;
+	tracee->moved = true;
+	error = to_syscall_stop(tracee, deadline_ns);
+	tracee->at_entry = !error;
+	if (!error)
+		error = end_call(tracee, deadline_ns);
+	if (error)
+		return error;
+	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
+		return -errno;
+	*ret_answer = (int64_t)regs->rax;
+	return 0;
+}
+
+int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
+			  uint64_t deadline_ns, int64_t *ret_answer)
+{
+	struct user_regs_struct regs = tracee->regs;
+
+	regs.orig_rax = ~0ull; /* the kernel must not restart anything on the way there */
+	regs.rip = tracee->gadgets.syscall;
+	regs.rsp = tracee->home;
+	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
+	regs.rax = (uint64_t)number;
+	regs.rdi = args[0];
+	regs.rsi = args[1];
+	regs.rdx = args[2];
+	regs.r10 = args[3];
+	regs.r8 = args[4];
+	regs.r9 = args[5];
+	return through_syscall(tracee, &regs, deadline_ns, ret_answer);
+}
+
+int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
+		      uint64_t deadline_ns, int64_t *ret_answer)
+{
+	struct user_regs_struct regs = tracee->regs;
+
+	regs.orig_rax = ~0ull;
+	regs.rip = pc;
+	regs.rsp = sp;
+	regs.rbp = 0;
+	regs.rdi = argument;
+	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
+	return through_syscall(tracee, &regs, deadline_ns, ret_answer);
+}
+
+int limpet_tracee_go_on(struct limpet_tracee *tracee)
+{
+	int error = resume(tracee, PTRACE_CONT, 0);
+
+	tracee->at_syscall = tracee->at_syscall && error;
+	return error;
+}
+
+bool limpet_tracee_is_running(const struct limpet_tracee *tracee)
+{
+	return tracee->running;
+}
+
+int limpet_tracee_keep_going(struct limpet_tracee *tracee)
+{
+	enum stop_kind kind = STOP_OTHER;
+	int signal_number = 0, error = wait_stop(tracee, 0, &kind, &signal_number);
+
+	if (error)
+		return error == -ETIMEDOUT ? 0 : error;
+	signal_number = signal_to_pass(kind, signal_number);
+	return signal_number < 0 ? signal_number : resume(tracee, PTRACE_CONT, signal_number);
+}
+
+int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	if (!tracee->running)
+		return 0;
+	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
+		return -errno;
+	tracee->at_syscall = tracee->at_entry = false;
+	return wait_event(tracee, deadline_ns);
+}
+
+/* From a syscall-exit stop an -ERESTART* in rax would reach the program: go on to an event stop,
+ * where the kernel looks at the registers once more before it returns to user mode. */
+static int leave_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	int error;
+
+	if (!tracee->at_syscall && !tracee->at_entry)
+		return 0;
+	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
+		return -errno;
+	error = resume(tracee, PTRACE_CONT, 0);
+	if (!error)
+		error = wait_event(tracee, deadline_ns);
+	if (!error)
+		tracee->at_syscall = tracee->at_entry = false;
+	return error;
+}
+
+/* The signal mask comes first: until the registers follow, the thread is on the way home, and the
+ * frame there restores the mask too. */
+static int put_back(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	struct iovec vector = {tracee->xstate, tracee->xstate_bytes};
+	int first = leave_syscall_stop(tracee, deadline_ns), error;
+
+	if (first)
+		return first;
+	if (trace(PTRACE_SETSIGMASK, tracee->tid, (void *)sizeof(tracee->signal_mask),
+		  &tracee->signal_mask) < 0)
+		first = -errno;
+	if (trace(PTRACE_SETREGSET, tracee->tid, (void *)NT_X86_XSTATE, &vector) < 0 && !first)
+		first = -errno;
+	error = write_registers(tracee, &tracee->regs);
+	if (error)
+		return first ? first : error;
+	tracee->hijacked = tracee->moved = false;
+	return first;
+}
+
+static void note_stop(const struct limpet_tracee *tracee)
+{
+	if (!tracee->stopped_since_ns)
+		return;
+	limpet_tracee_note_stop_ns(limpet_monotonic_ns() - tracee->stopped_since_ns);
+	last_stop.tid = tracee->tid;
+	last_stop.stopped_since_ns = tracee->stopped_since_ns;
+	last_stop.regs = tracee->regs;
+}
+
+/* The last step; `error` is what went wrong before. Frees. */
+static int detach(struct limpet_tracee *tracee, int error)
+{
+	if (error != -ESRCH && !tracee->running) {
+		if (trace(PTRACE_DETACH, tracee->tid, NULL, NULL) == 0) {
+			note_stop(tracee);
+		} else {
+			tracee->running = true;
+			error = error ?: -errno;
+		}
+	}
+	/* One that is ending must be reaped by us before its parent may. */
+	if (error == -ESRCH || tracee->running)
+		stray_add(tracee->tid);
+	limpet_tracee_release_strays();
+	tracee_free(tracee);
+	return error;
+}
+
+int limpet_tracee_release(struct limpet_tracee *tracee)
+{
+	const uint64_t patience_ns = 10000000000u; /* it may wait long for a processor */
+	uint64_t deadline_ns = limpet_monotonic_ns() + patience_ns;
+	int first = 0;
+
+	if (!tracee)
+		return 0;
+	if (tracee->running) {
+		/* Interrupted already, or running a call: only a stopped thread can be let go. */
+		first = tracee->hijacked ? limpet_tracee_halt(tracee, deadline_ns)
+					 : wait_event(tracee, 0);
+	}
+	if (!first && tracee->hijacked)
+		first = put_back(tracee, deadline_ns);
+	return detach(tracee, first);
+}
+
+int limpet_tracee_abandon(struct limpet_tracee *tracee)
+{
+	const uint64_t patience_ns = 10000000000u; /* it may wait long for a processor */
+
+	return detach(tracee, limpet_tracee_halt(tracee, limpet_monotonic_ns() + patience_ns));
+}

@@ -1,0 +1,142 @@
+#include "injector/ptrace/watchdog.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "injector/ptrace/arch.h"
+
+#define LOOK_NS 100000000
+/* In one hold: it is woken at the first look and the second, and ended at the third. */
+#define WAKES 2u
+#define STACK_BYTES 16384u
+
+/* Shared with the watchdog, which has limpet's memory: nothing has to be copied for it, however
+ * much the collector has by then. */
+static _Atomic uint32_t holds; /* odd: a thread is held */
+static _Atomic bool is_over;
+static char stat_path[64];
+static pid_t limpet_pid;
+static _Alignas(64) uint8_t stack[STACK_BYTES];
+
+static pid_t watchdog; /* 0: none */
+static bool told_to_go;
+
+/* ---------------------------------------------------------------- in the watchdog
+ *
+ * It runs on limpet's thread-local storage: raw calls only, and nothing of libc's. */
+
+#define RAW(number, ...) RAW_(number, __VA_ARGS__, 0, 0, 0, 0, 0)
+#define RAW_(number, a, b, c, d, e, ...) \
+	limpet_raw_call(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
+
+/* proc_pid_stat(5): the state stands behind the name, which may hold anything. 't' is a
+ * debugger's. */
+static bool is_stopped(int stat)
+{
+	char text[128]; /* the name has 15 bytes at most */
+	long bytes = RAW(SYS_pread64, stat, text, sizeof(text), 0);
+
+	for (long i = bytes - 3; i >= 0; i--)
+		if (text[i] == ')')
+			return text[i + 2] == 'T';
+	return false;
+}
+
+static int watch(void *unused)
+{
+	const struct timespec pause = {0, LOOK_NS};
+	uint32_t seen = 0;
+	unsigned wakes = 0;
+	long pidfd, stat;
+
+	(void)unused;
+	/* First of all: by its memory it could be a collector. */
+	RAW(SYS_prctl, PR_SET_NAME, LIMPET_WATCHDOG_NAME);
+	/* The table of descriptors is limpet's up to here: not for a moment is there a second one
+	 * that keeps a lock or the end of a pipe. */
+	if (RAW(SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE) < 0 ||
+	    RAW(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL) < 0 || RAW(SYS_setsid, 0) < 0)
+		return 1;
+	pidfd = RAW(SYS_pidfd_open, limpet_pid, 0);
+	stat = RAW(SYS_openat, AT_FDCWD, stat_path, O_RDONLY | O_CLOEXEC);
+	if (pidfd < 0 || stat < 0)
+		return 1;
+	/* It has ended before its end would have been told. */
+	while (!atomic_load(&is_over) && RAW(SYS_getppid, 0) == limpet_pid) {
+		uint32_t now = atomic_load(&holds);
+
+		if (!(now & 1) || !is_stopped((int)stat)) {
+			wakes = 0;
+		} else {
+			if (now != seen)
+				wakes = 0;
+			seen = now;
+			RAW(SYS_pidfd_send_signal, pidfd, wakes++ < WAKES ? SIGCONT : SIGKILL);
+		}
+		RAW(SYS_nanosleep, &pause, 0);
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------- in limpet */
+
+void limpet_watchdog_begin(void)
+{
+	sigset_t all, kept;
+
+	if (watchdog && !told_to_go)
+		return;
+	limpet_watchdog_bury(true);
+	atomic_store(&is_over, false);
+	limpet_pid = getpid();
+	snprintf(stat_path, sizeof(stat_path), "/proc/%d/stat", limpet_pid);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &kept);
+	/* No signal tells of its end, and only who asks for it by name waits for it. */
+	watchdog = clone(watch, stack + STACK_BYTES, CLONE_VM | CLONE_FILES, NULL);
+	pthread_sigmask(SIG_SETMASK, &kept, NULL);
+	if (watchdog < 0)
+		watchdog = 0;
+	told_to_go = false;
+}
+
+void limpet_watchdog_hold(bool held)
+{
+	if (held != (atomic_load(&holds) & 1))
+		atomic_fetch_add(&holds, 1);
+}
+
+void limpet_watchdog_end(void)
+{
+	if (!watchdog || told_to_go)
+		return;
+	/* Should the signal fail, it goes at its next look. */
+	atomic_store(&is_over, true);
+	kill(watchdog, SIGKILL);
+	told_to_go = true;
+}
+
+void limpet_watchdog_bury(bool wait)
+{
+	pid_t got;
+
+	if (!watchdog || !told_to_go)
+		return;
+	do
+		got = waitpid(watchdog, NULL, __WALL | (wait ? 0 : WNOHANG));
+	while (got < 0 && errno == EINTR);
+	if (got)
+		watchdog = 0;
+}

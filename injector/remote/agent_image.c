@@ -1,0 +1,173 @@
+#include "injector/remote/agent_image.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/arch.h"
+
+#define PAGE 4096u
+
+extern const uint8_t limpet_agent_image[], limpet_agent_image_end[];
+
+static uint64_t symbol_value(const uint8_t *bytes, const Elf64_Ehdr *head, uint32_t table_type,
+			     const char *name)
+{
+	const Elf64_Shdr *sections = (const Elf64_Shdr *)(const void *)(bytes + head->e_shoff);
+
+	for (unsigned i = 0; i < head->e_shnum; i++) {
+		const Elf64_Sym *symbols;
+		const char *strings;
+
+		if (sections[i].sh_type != table_type)
+			continue;
+		symbols = (const Elf64_Sym *)(const void *)(bytes + sections[i].sh_offset);
+		strings = (const char *)bytes + sections[sections[i].sh_link].sh_offset;
+		for (uint64_t k = 0; k < sections[i].sh_size / sizeof(*symbols); k++)
+			if (!strcmp(strings + symbols[k].st_name, name))
+				return symbols[k].st_value;
+	}
+	return 0;
+}
+
+static uint64_t page_down(uint64_t value)
+{
+	return value / PAGE * PAGE;
+}
+
+static uint64_t page_up(uint64_t value)
+{
+	return page_down(value + PAGE - 1);
+}
+
+static int add_piece(struct limpet_boot_map *layout, const struct limpet_boot_piece *piece)
+{
+	if (layout->piece_count == LIMPET_MAX_PIECES)
+		return -ENOEXEC;
+	layout->pieces[layout->piece_count++] = *piece;
+	if (piece->offset + piece->bytes > layout->bytes)
+		layout->bytes = piece->offset + piece->bytes;
+	return 0;
+}
+
+static int add_segment(struct limpet_agent_image *image, const Elf64_Phdr *phdr)
+{
+	uint64_t file_end = phdr->p_vaddr + phdr->p_filesz, end = phdr->p_vaddr + phdr->p_memsz;
+	struct limpet_boot_piece piece = {
+		.offset = page_down(phdr->p_vaddr),
+		.file_offset = page_down(phdr->p_offset),
+		.protection = (phdr->p_flags & PF_R ? PROT_READ : 0u) |
+			      (phdr->p_flags & PF_W ? PROT_WRITE : 0u) |
+			      (phdr->p_flags & PF_X ? PROT_EXEC : 0u),
+	};
+	int error;
+
+	piece.bytes = page_up(file_end) - piece.offset;
+	if (end > file_end) {
+		piece.zero = file_end;
+		piece.zero_bytes = page_up(file_end) - file_end;
+	}
+	error = add_piece(&image->layout, &piece);
+	if (error || page_up(end) == page_up(file_end))
+		return error;
+	piece.offset = page_up(file_end);
+	piece.bytes = page_up(end) - piece.offset;
+	piece.file_offset = image->file_bytes;
+	piece.zero_bytes = 0;
+	image->file_bytes += piece.bytes;
+	return add_piece(&image->layout, &piece);
+}
+
+/* Of the file as it is: nothing is relocated yet. */
+static int find_relocations(const uint8_t *bytes, const Elf64_Phdr *dynamic_phdr,
+			    struct limpet_boot_map *layout)
+{
+	const Elf64_Dyn *dynamic =
+		(const Elf64_Dyn *)(const void *)(bytes + dynamic_phdr->p_offset);
+	const Elf64_Rela *list;
+
+	for (; dynamic->d_tag != DT_NULL; dynamic++) {
+		if (dynamic->d_tag == DT_RELA)
+			layout->relocations = dynamic->d_un.d_ptr;
+		else if (dynamic->d_tag == DT_RELASZ)
+			layout->relocation_bytes = dynamic->d_un.d_val;
+		else if (dynamic->d_tag == DT_JMPREL || dynamic->d_tag == DT_RELR)
+			return -ENOEXEC;
+	}
+	/* They lie in the first segment, whose addresses are its offsets. */
+	list = (const Elf64_Rela *)(const void *)(bytes + layout->relocations);
+	for (uint64_t i = 0; i < layout->relocation_bytes / sizeof(*list); i++)
+		if (!LIMPET_ARCH_RELOCATION_IS_RELATIVE(ELF64_R_TYPE(list[i].r_info)))
+			return -ENOEXEC;
+	return 0;
+}
+
+static int lay_out(const uint8_t *bytes, const Elf64_Phdr *phdrs, unsigned count,
+		   struct limpet_agent_image *image)
+{
+	struct limpet_boot_map *layout = &image->layout;
+	int error = 0;
+
+	memset(layout, 0, sizeof(*layout));
+	image->file_bytes = page_up(image->size);
+	for (unsigned i = 0; i < count && !error; i++) {
+		if (phdrs[i].p_type == PT_LOAD) {
+			error = add_segment(image, &phdrs[i]);
+		} else if (phdrs[i].p_type == PT_DYNAMIC) {
+			error = find_relocations(bytes, &phdrs[i], layout);
+		} else if (phdrs[i].p_type == PT_GNU_RELRO) {
+			layout->sealed = page_down(phdrs[i].p_vaddr);
+			layout->sealed_bytes =
+				page_down(phdrs[i].p_vaddr + phdrs[i].p_memsz) - layout->sealed;
+		}
+	}
+	return error;
+}
+
+static int parse(struct limpet_agent_image *image)
+{
+	const uint8_t *bytes = limpet_agent_image;
+	const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)bytes;
+	const Elf64_Phdr *phdrs = (const Elf64_Phdr *)(const void *)(bytes + head->e_phoff);
+	uint64_t text_address = 0, boot, thunks;
+
+	image->bytes = bytes;
+	image->size = (size_t)(limpet_agent_image_end - bytes);
+	for (unsigned i = 0; i < head->e_phnum; i++) {
+		if (phdrs[i].p_type == PT_LOAD && phdrs[i].p_flags & PF_X) {
+			image->text_offset = phdrs[i].p_offset;
+			text_address = phdrs[i].p_vaddr;
+			image->text_bytes = page_up(phdrs[i].p_filesz);
+		} else if (phdrs[i].p_type == PT_NOTE &&
+			   phdrs[i].p_filesz >= sizeof(Elf64_Nhdr) + 4 + sizeof(image->build_id)) {
+			memcpy(image->build_id, bytes + phdrs[i].p_offset + sizeof(Elf64_Nhdr) + 4,
+			       sizeof(image->build_id));
+		}
+	}
+	boot = symbol_value(bytes, head, SHT_SYMTAB, "limpet_boot_entry");
+	thunks = symbol_value(bytes, head, SHT_SYMTAB, "limpet_thunk_code");
+	image->info_offset = symbol_value(bytes, head, SHT_DYNSYM, "limpet_agent_info");
+	if (!image->text_bytes || image->text_offset % PAGE || boot < text_address ||
+	    thunks < text_address || thunks % PAGE || !image->info_offset)
+		return -ENOEXEC;
+	image->boot_entry = boot - text_address;
+	image->thunks_offset = image->text_offset + thunks - text_address;
+	return lay_out(bytes, phdrs, head->e_phnum, image);
+}
+
+int limpet_agent_image_get(const struct limpet_agent_image **ret)
+{
+	static struct limpet_agent_image image;
+
+	if (!image.bytes) {
+		int error = parse(&image);
+
+		if (error) {
+			image.bytes = NULL;
+			return error;
+		}
+	}
+	*ret = &image;
+	return 0;
+}

@@ -1,0 +1,88 @@
+#include "injector/remote/growing.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "common/err.h"
+
+#define FARTHEST_BYTES (UINT64_C(1) << 30)
+/* What the kernel leaves between a growing mapping and others (stack_guard_gap). */
+#define GAP_BYTES (UINT64_C(1) << 20)
+
+static const struct limpet_map *next_above(const struct limpet_maps *maps, uint64_t end)
+{
+	for (size_t i = 0; i < maps->count; i++)
+		if (maps->list[i].start >= end)
+			return &maps->list[i];
+	return NULL;
+}
+
+static uint64_t lowest_of(pid_t pid, const struct limpet_map *map)
+{
+	uint64_t bytes = FARTHEST_BYTES;
+	struct rlimit limit;
+
+	if (prlimit(pid, RLIMIT_STACK, NULL, &limit) == 0 && limit.rlim_cur < bytes)
+		bytes = limit.rlim_cur;
+	bytes += GAP_BYTES;
+	return map->end > bytes ? map->end - bytes : 0;
+}
+
+static bool grows(pid_t pid, const struct limpet_map *map)
+{
+	struct limpet_smaps smaps;
+	struct limpet_smap smap;
+	bool answer = false;
+
+	if (!strcmp(map->path, "[stack]"))
+		return true;
+	if (limpet_proc_smaps_read(pid, &smaps) < 0)
+		return false;
+	while (!answer && limpet_proc_smaps_next(&smaps, &smap) > 0)
+		/* It may have grown since. */
+		answer = smap.map.start <= map->start && smap.map.end > map->start &&
+			 limpet_smap_has_flag(&smap, "gd");
+	limpet_proc_smaps_done(&smaps);
+	return answer;
+}
+
+static bool may_grow(const struct limpet_map *map)
+{
+	return !map->inode && map->perms[1] == 'w' && map->perms[3] == 'p';
+}
+
+bool limpet_growing_likely(const struct limpet_maps *maps, uint64_t bytes)
+{
+	for (size_t i = maps->count; i-- > 1;) {
+		const struct limpet_map *map = &maps->list[i];
+
+		/* The stack, and what the kernel puts beside it, are above all that is mapped. */
+		if (*map->path != '[' && map->start - maps->list[i - 1].end >= bytes)
+			return may_grow(map);
+	}
+	return false;
+}
+
+bool limpet_growing_above(pid_t pid, const struct limpet_maps *maps, uint64_t end)
+{
+	const struct limpet_map *above = next_above(maps, end);
+
+	if (!above || end <= lowest_of(pid, above))
+		return false;
+	return may_grow(above) && grows(pid, above);
+}
+
+bool limpet_growing_above_new(pid_t pid, const struct limpet_maps *old, uint64_t end)
+{
+	const struct limpet_map *above = next_above(old, end);
+	struct limpet_maps maps;
+	bool answer;
+
+	if ((above && above->start == end) || limpet_proc_maps_read(pid, &maps) < 0)
+		return false;
+	above = next_above(&maps, end);
+	answer = above && above->start != end && limpet_growing_above(pid, &maps, end);
+	limpet_proc_maps_done(&maps);
+	return answer;
+}

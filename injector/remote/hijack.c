@@ -1,0 +1,994 @@
+#include "injector/remote/hijack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "injector/proc/descriptor.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/stop_effect.h"
+#include "injector/remote/agent_image.h"
+#include "injector/remote/growing.h"
+#include "injector/remote/loader_lock.h"
+#include "injector/remote/own_objects.h"
+
+#define STACK_BYTES (128u << 10)
+#define PAGE 4096u
+#define MAX_LAST 16u
+/* Threads that the first pass goes by: to rank each of ten thousand took a fifth of the attach. */
+#define ENOUGH_ASLEEP 256
+#define BOOT_BYTES ((sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE)
+#define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
+/* The stub needs less than this, as a rule: see wait_stop(). */
+#define STUB_SPIN_NS 1000000u
+#define STUB_PATIENCE_NS 1000000000u
+#define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
+#define STOP_PATIENCE_NS 100000000u
+/* How long a thread that is late spares those whose calls would see a stop. */
+#define POLITE_NS 1000000000u
+#define MEMFD_CLOEXEC 1u
+#define MEMFD_NOEXEC_SEAL 8u
+
+struct limpet_hijack {
+	struct limpet_hijack_setup setup;
+	struct limpet_tracee *tracee;
+	unsigned attempts;
+	uint64_t map, map_bytes, code_bytes;
+	int image_there, channel_there, ours_there; /* descriptors in the target; -1: none */
+	int channel;
+	/* Where the stub keeps the numbers of the channel's ends, while it stands behind the call
+	 * that makes them; else 0. */
+	uint64_t ends_there;
+	struct {
+		uint64_t start, bytes;
+	} last[MAX_LAST];
+	unsigned last_count;
+	bool channel_stays, abandoned, below_growing;
+	/* Of the last pass: who was left alone, and in which call; 0: nobody. */
+	pid_t cut_tid;
+	long cut_call;
+	pid_t last_tid; /* who was looked at last; 0: nobody yet */
+	bool late;      /* one that could have been did not stop in time */
+};
+
+/* ---------------------------------------------------------------- which thread */
+
+/* A stop of one that runs costs more, but its program does not see it, as a rule. Whose call would
+ * be cut short is not stopped at all: what it has moved already is lost to a program that does not
+ * look. */
+enum rank {
+	RANK_SLEEPS = 0,
+	RANK_RUNS,
+	RANK_TIMED,
+	RANK_DOUBTFUL,
+	RANK_BREAKS,
+	RANK_CUTS,
+	RANK_CANNOT_STOP
+};
+
+static enum rank rank_of_call(pid_t pid, const struct limpet_proc_syscall *call)
+{
+	static const enum rank ranks[] = {
+		[LIMPET_STOP_UNSEEN] = RANK_SLEEPS,     [LIMPET_STOP_TIMED] = RANK_TIMED,
+		[LIMPET_STOP_DOUBTFUL] = RANK_DOUBTFUL, [LIMPET_STOP_BREAKS] = RANK_BREAKS,
+		[LIMPET_STOP_CUTS] = RANK_CUTS,
+	};
+
+	return ranks[limpet_stop_effect_of(pid, call)];
+}
+
+static enum rank rank_of_thread(pid_t pid, pid_t tid)
+{
+	struct limpet_proc_syscall call;
+	struct limpet_proc_status status;
+
+	/* One in D state would not stop, and would stand still when it comes out. */
+	if (limpet_proc_status_read(tid, &status) < 0 || status.state == 'D' ||
+	    status.kernel_thread)
+		return RANK_CANNOT_STOP;
+	/* What a stop does to its call has been done. */
+	if (status.state == 'T')
+		return RANK_SLEEPS;
+	if (limpet_proc_syscall_read(pid, tid, &call) < 0 || call.running)
+		return RANK_RUNS;
+	return rank_of_call(pid, &call);
+}
+
+struct candidate {
+	pid_t tid;
+	enum rank rank;
+	int place; /* among those of the same rank */
+};
+
+static int compare_candidates(const void *a, const void *b)
+{
+	const struct candidate *left = a, *right = b;
+
+	if (left->rank != right->rank)
+		return left->rank < right->rank ? -1 : 1;
+	return (left->place > right->place) - (left->place < right->place);
+}
+
+/* It has an arena always, which others may lack. The numbers begin again some day. */
+static void put_main_thread_first(pid_t pid, pid_t *tids, int count)
+{
+	for (int i = 1; i < count; i++)
+		if (tids[i] == pid) {
+			tids[i] = tids[0];
+			tids[0] = pid;
+		}
+}
+
+/* Of all threads, or of as many as have `enough` among them that sleep well: *ret_all tells. */
+static int list_candidates(const struct limpet_hijack_setup *setup, int enough,
+			   struct candidate **ret, bool *ret_all)
+{
+	const pid_t pid = setup->pid;
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = limpet_proc_tasks(pid, &tids), taken = 0, asleep = 0;
+	struct candidate *list;
+
+	if (count <= 0)
+		return count ? count : -ESRCH;
+	list = calloc((size_t)count, sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	put_main_thread_first(pid, tids, count);
+	*ret_all = true;
+	for (int i = 0; i < count && *ret_all; i++) {
+		if (setup->only && tids[i] != setup->only)
+			continue;
+		list[taken] = (struct candidate){tids[i], rank_of_thread(pid, tids[i]), i};
+		asleep += list[taken++].rank == RANK_SLEEPS;
+		*ret_all = asleep < enough || i + 1 == count;
+	}
+	qsort(list, (size_t)taken, sizeof(*list), compare_candidates);
+	*ret = list;
+	return taken ? taken : -ESRCH;
+}
+
+static struct limpet_hijack *hijack_new(const struct limpet_hijack_setup *setup)
+{
+	struct limpet_hijack *hijack = calloc(1, sizeof(*hijack));
+
+	if (!hijack)
+		return NULL;
+	hijack->setup = *setup;
+	hijack->image_there = hijack->channel_there = hijack->ours_there = -1;
+	hijack->channel = -1;
+	return hijack;
+}
+
+static bool loader_is_locked(const struct limpet_hijack_setup *setup)
+{
+	return !setup->anywhere && limpet_loader_lock_is_held(setup->pid, setup->loader_lock);
+}
+
+static enum limpet_safepoint_verdict check_thread(const struct limpet_hijack *hijack,
+						  const struct limpet_tracee *tracee,
+						  uint64_t *ret_stack_low, bool *ret_arena)
+{
+	if (!hijack->setup.anywhere)
+		return limpet_safepoint_check(*hijack->setup.safepoint, tracee, ret_stack_low,
+					      ret_arena);
+	*ret_arena = true;
+	return limpet_safepoint_check_place(*hijack->setup.safepoint, tracee,
+					    hijack->setup.gadgets->restorer, ret_stack_low);
+}
+
+/* What try_thread() answers else: of a thread that may stand well a moment later, of one that did
+ * not stop in time, of one that would map an arena for good, and of one that may not call. */
+enum { NOT_NOW = 1, LATE, NO_ARENA, FORBIDDEN };
+
+static bool would_cut(struct limpet_hijack *hijack, pid_t tid, enum rank rank)
+{
+	if (rank != RANK_CUTS || !limpet_stop_cuts(hijack->setup.pid, tid, &hijack->cut_call))
+		return false;
+	hijack->cut_tid = tid;
+	return true;
+}
+
+/* 0: hijacked. NOT_NOW, LATE, NO_ARENA, FORBIDDEN: *ret_verdict says why. -errno: give up. */
+static int try_thread(struct limpet_hijack *hijack, const struct candidate *candidate,
+		      bool want_arena, enum limpet_safepoint_verdict *ret_verdict)
+{
+	const pid_t tid = candidate->tid;
+	/* Once more: it may have gone on since the threads were listed, into a call that is better
+	 * left alone. It is considered again with the next list. */
+	const enum rank rank = rank_of_thread(hijack->setup.pid, tid);
+	struct limpet_tracee *tracee;
+	uint64_t stack_low;
+	bool arena;
+	int error;
+
+	if ((rank > candidate->rank && rank >= RANK_TIMED) || would_cut(hijack, tid, rank))
+		return NOT_NOW;
+	error = limpet_tracee_stop(hijack->setup.pid, tid, limpet_monotonic_ns() + STOP_PATIENCE_NS,
+				   &tracee);
+	if (error == -ESRCH || error == -ETIMEDOUT)
+		return error == -ETIMEDOUT ? LATE : NOT_NOW;
+	if (error)
+		return error;
+	hijack->attempts++;
+	hijack->last_tid = tid;
+	*ret_verdict = check_thread(hijack, tracee, &stack_low, &arena);
+	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena) ||
+	    loader_is_locked(&hijack->setup)) {
+		limpet_tracee_release(tracee);
+		return *ret_verdict == LIMPET_SAFE && want_arena && !arena ? NO_ARENA : NOT_NOW;
+	}
+	if (hijack->setup.may_call &&
+	    !hijack->setup.may_call(hijack->setup.may_call_context, tid)) {
+		limpet_tracee_release(tracee);
+		*ret_verdict = LIMPET_UNSAFE_FILTER;
+		return FORBIDDEN;
+	}
+	error = limpet_tracee_hijack(tracee, hijack->setup.gadgets, stack_low);
+	if (error) {
+		limpet_tracee_release(tracee);
+		return error == -ESRCH || error == -ENOSPC || error == -EFAULT ? NOT_NOW : error;
+	}
+	hijack->tracee = tracee;
+	return 0;
+}
+
+/* How long threads are spared whose calls would see a stop: a thread that stood in the allocator,
+ * or in a like place, has soon left it or sleeps there; one that is asked to stop comes when it
+ * gets a processor. */
+struct patience {
+	unsigned looks; /* that are left */
+	uint64_t late_until_ns;
+};
+
+/* Each of them, the best first: as try_thread(), NOT_NOW for none. *want_arena becomes false when
+ * all that there are have been tried. */
+static int try_threads(struct limpet_hijack *hijack, const struct candidate *list, int count,
+		       bool are_all, struct patience *patience, bool *want_arena,
+		       enum limpet_safepoint_verdict *ret_verdict)
+{
+	bool not_now = false, late = false, forbidden = false, no_arena = false;
+
+	hijack->cut_tid = 0;
+	for (int i = 0; i < count && list[i].rank != RANK_CANNOT_STOP; i++) {
+		int error;
+
+		/* Of the others some may sleep well. */
+		if (!are_all && list[i].rank >= RANK_TIMED)
+			return NOT_NOW;
+		if (list[i].rank >= RANK_TIMED && list[i].rank < RANK_CUTS &&
+		    ((not_now && patience->looks) ||
+		     (late && limpet_monotonic_ns() < patience->late_until_ns))) {
+			patience->looks -= patience->looks > 0;
+			return NOT_NOW;
+		}
+		error = try_thread(hijack, &list[i], *want_arena, ret_verdict);
+		if (error <= 0)
+			return error;
+		not_now |= error == NOT_NOW;
+		late |= error == LATE;
+		hijack->late |= late;
+		forbidden |= error == FORBIDDEN;
+		no_arena |= error == NO_ARENA;
+	}
+	if (!are_all)
+		return NOT_NOW;
+	/* A filter is not taken off again. */
+	if (forbidden && !not_now && !late && !no_arena) {
+		*ret_verdict = LIMPET_UNSAFE_FILTER;
+		return -EPERM;
+	}
+	*want_arena = false;
+	return NOT_NOW;
+}
+
+/* A stopped process cannot let go of a lock: every thread must stand well. */
+static int check_stopped_target(const struct limpet_hijack_setup *setup, struct limpet_err *err)
+{
+	struct limpet_proc_status status;
+	LIMPET_FREE pid_t *tids = NULL;
+	int count;
+
+	if (setup->anywhere ||
+	    limpet_proc_status_read(limpet_proc_resident(setup->pid), &status) < 0 ||
+	    status.state != 'T')
+		return 0;
+	count = limpet_proc_tasks(setup->pid, &tids);
+	for (int i = 0; i < count; i++) {
+		struct limpet_tracee *tracee;
+		enum limpet_safepoint_verdict verdict;
+		uint64_t low;
+		bool arena;
+
+		if (limpet_proc_status_read(tids[i], &status) < 0 || status.kernel_thread ||
+		    limpet_tracee_stop(setup->pid, tids[i],
+				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
+			continue;
+		verdict = limpet_safepoint_check(*setup->safepoint, tracee, &low, &arena);
+		limpet_tracee_release(tracee);
+		if (verdict == LIMPET_SAFE)
+			continue;
+		limpet_err_set(err, -EBUSY, "process %d is stopped, and its thread %d stands %s",
+			       setup->pid, tids[i], limpet_safepoint_word(verdict));
+		limpet_err_hint(err, "let it go on and try again: kill -CONT %d", setup->pid);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+/* The last thing that stood in the way. */
+static int explain_none(const struct limpet_hijack *hijack, bool locked,
+			enum limpet_safepoint_verdict verdict, struct limpet_err *err)
+{
+	pid_t pid = hijack->setup.pid;
+
+	if (hijack->cut_tid && !locked) {
+		limpet_err_set(
+			err, -EBUSY,
+			"no thread of process %d could be stopped without harm in time: its "
+			"thread %d waits in %s(2), which a stop would cut short; nothing was "
+			"changed by this",
+			pid, hijack->cut_tid, limpet_stop_call_name(hijack->cut_call));
+		limpet_err_hint(err, "try again when the other end of what it transfers goes on, "
+				     "or give it longer: --attach-timeout 60s");
+		return -EBUSY;
+	}
+	if (locked)
+		limpet_err_set(err, -EBUSY,
+			       "the dynamic linker's lock of process %d was held (a dlopen or a "
+			       "constructor takes long): nothing was loaded",
+			       pid);
+	else if (!hijack->attempts)
+		limpet_err_set(err, -EBUSY,
+			       "no thread of process %d could be stopped in time: each was in an "
+			       "uninterruptible sleep (state D)%s",
+			       pid, hijack->late ? ", or got no processor" : "");
+	else
+		limpet_err_set(
+			err, -EBUSY,
+			"no thread of process %d came to a safe point in time (%u tries; the "
+			"last one, thread %d, stood %s)",
+			pid, hijack->attempts, hijack->last_tid, limpet_safepoint_word(verdict));
+	if (!locked && hijack->attempts && limpet_safepoint_is_lasting(verdict))
+		limpet_err_hint(err,
+				"to wait longer (--attach-timeout) helps only if thread %d goes on "
+				"to other code",
+				hijack->last_tid);
+	else
+		limpet_err_hint(err, "try again, or give it longer: --attach-timeout 60s");
+	return -EBUSY;
+}
+
+static void explain(const struct limpet_hijack *hijack, int error, bool locked,
+		    enum limpet_safepoint_verdict verdict, struct limpet_err *err)
+{
+	const pid_t pid = hijack->setup.pid;
+
+	if (error == -EBUSY)
+		explain_none(hijack, locked, verdict, err);
+	else if (error == -EPERM && verdict == LIMPET_UNSAFE_FILTER)
+		limpet_err_set(
+			err, error,
+			"process %d has installed a seccomp filter that does not let limpet's "
+			"calls pass: none was made",
+			pid);
+	else
+		limpet_err_set(err, error, "cannot stop a thread of process %d: %s", pid,
+			       strerror(-error));
+}
+
+/* Never all of the time that there is: at the end everybody has been asked. */
+static struct patience begin_patience(uint64_t deadline_ns)
+{
+	const unsigned looks = 6;
+	uint64_t now_ns = limpet_monotonic_ns();
+	uint64_t half_ns = deadline_ns > now_ns ? (deadline_ns - now_ns) / 2 : 0;
+
+	return (struct patience){.looks = looks,
+				 .late_until_ns =
+					 now_ns + (half_ns < POLITE_NS ? half_ns : POLITE_NS)};
+}
+
+int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hijack **ret,
+		       struct limpet_err *err)
+{
+	const long longest_pause_ns = 50000000;
+	struct patience patience = begin_patience(setup->deadline_ns);
+	enum limpet_safepoint_verdict verdict = LIMPET_UNSAFE_UNKNOWN;
+	struct timespec pause = {0, 200000};
+	struct limpet_hijack *hijack;
+	bool locked = false, want_arena = true, are_all;
+	int error = check_stopped_target(setup, err);
+
+	if (error)
+		return error;
+	hijack = hijack_new(setup);
+	if (!hijack)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	for (unsigned pass = 0;; pass++) {
+		LIMPET_FREE struct candidate *list = NULL;
+		int count;
+
+		locked = loader_is_locked(setup);
+		count = locked ? 0
+			       : list_candidates(setup, pass ? INT_MAX : ENOUGH_ASLEEP, &list,
+						 &are_all);
+		error = count < 0 ? count : NOT_NOW;
+		/* A thread without an arena of its own would map one for good: only if no other
+		 * was found. */
+		if (count > 0)
+			error = try_threads(hijack, list, count, are_all, &patience, &want_arena,
+					    &verdict);
+		if (error <= 0)
+			break;
+		if (limpet_monotonic_ns() >= setup->deadline_ns) {
+			error = -EBUSY;
+			break;
+		}
+		limpet_tracee_release_strays();
+		error = setup->check ? setup->check(setup->check_context) : 0;
+		if (error)
+			break;
+		if (setup->idle)
+			setup->idle(setup->idle_context);
+		if (pass > 1)
+			nanosleep(&pause, NULL);
+		if (pause.tv_nsec < longest_pause_ns)
+			pause.tv_nsec *= 2;
+	}
+	if (!error) {
+		*ret = hijack;
+		return 0;
+	}
+	explain(hijack, error, locked, verdict, err);
+	free(hijack);
+	return error;
+}
+
+int limpet_hijack_given(const struct limpet_hijack_setup *setup, struct limpet_tracee *tracee,
+			struct limpet_hijack **ret, struct limpet_err *err)
+{
+	struct limpet_hijack *hijack = hijack_new(setup);
+	uint64_t sp = limpet_tracee_regs(tracee)->rsp;
+	int error =
+		hijack ? limpet_tracee_hijack(tracee, setup->gadgets, sp - (64u << 10)) : -ENOMEM;
+
+	if (error) {
+		kill(setup->pid, SIGKILL);
+		limpet_tracee_release(tracee);
+		free(hijack);
+		return limpet_err_set(err, error, "cannot hijack the thread: %s", strerror(-error));
+	}
+	hijack->tracee = tracee;
+	*ret = hijack;
+	return 0;
+}
+
+const struct limpet_tracee *limpet_hijack_tracee(const struct limpet_hijack *hijack)
+{
+	return hijack->tracee;
+}
+
+unsigned limpet_hijack_attempts(const struct limpet_hijack *hijack)
+{
+	return hijack->attempts;
+}
+
+/* ---------------------------------------------------------------- what the stub needs */
+
+/* A system call there: its answer, or a local failure as -errno. Both end what we are doing. */
+static int64_t call_there(struct limpet_hijack *hijack, long number, uint64_t a, uint64_t b,
+			  uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+{
+	const uint64_t args[6] = {a, b, c, d, e, f};
+	int64_t answer;
+	int error = limpet_tracee_syscall(hijack->tracee, number, args,
+					  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
+
+	return error ? error : answer;
+}
+
+int64_t limpet_hijack_syscall(struct limpet_hijack *hijack, long number, uint64_t a, uint64_t b)
+{
+	return call_there(hijack, number, a, b, 0, 0, 0, 0);
+}
+
+int limpet_hijack_lacks_counter(struct limpet_hijack *hijack)
+{
+	const uint64_t spare = limpet_tracee_spare(hijack->tracee);
+	const uint64_t args[6] = {PR_GET_TSC, spare};
+	int mode = 0;
+	int64_t answer;
+	int error = limpet_tracee_syscall(hijack->tracee, SYS_prctl, args,
+					  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
+
+	if (!error && answer >= 0)
+		error = limpet_memory_read(hijack->setup.pid, spare, &mode, sizeof(mode));
+	return error ? error : mode == PR_TSC_SIGSEGV;
+}
+
+static int failed(struct limpet_err *err, const struct limpet_hijack *hijack, const char *what,
+		  int64_t answer)
+{
+	return limpet_err_set(err, (int)answer, "process %d: %s failed: %s", hijack->setup.pid,
+			      what, strerror((int)-answer));
+}
+
+/* In the image's file: behind the agent. */
+static uint64_t scratch_offset(const struct limpet_agent_image *image)
+{
+	return image->file_bytes;
+}
+
+/* By its number, which any thread of the target may have given to another file meanwhile: to one of
+ * its choice, which we would write over with our rights. */
+static bool is_new_image(int fd)
+{
+	static const char ours[] = "/memfd:" LIMPET_MEMFD_AGENT " (deleted)";
+	char path[32], name[sizeof(ours) + 1];
+	struct stat file;
+	ssize_t bytes;
+
+	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &file) < 0 || !S_ISREG(file.st_mode) ||
+	    file.st_size || file.st_nlink)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	bytes = readlink(path, name, sizeof(name));
+	return bytes == (ssize_t)sizeof(ours) - 1 && !memcmp(name, ours, sizeof(ours) - 1);
+}
+
+/* What the hijacked thread has made. */
+static int get_descriptor(const struct limpet_hijack *hijack, int fd)
+{
+	return limpet_descriptor_get_of(hijack->setup.pid, hijack->setup.pidfd,
+					limpet_tracee_tid(hijack->tracee), fd);
+}
+
+static int make_image(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+		      struct limpet_err *err)
+{
+	static const char name[] = LIMPET_MEMFD_AGENT;
+	uint64_t spare = limpet_tracee_spare(hijack->tracee);
+	LIMPET_CLOSE int file = -1;
+	int64_t answer;
+	int error = limpet_memory_write(hijack->setup.pid, spare, name, sizeof(name));
+
+	if (error)
+		return failed(err, hijack, "writing to its stack", error);
+	/* The file is mapped, never executed: with this flag vm.memfd_noexec lets it pass, whatever
+	 * it is set to. Before Linux 6.3 there was neither. */
+	answer = call_there(hijack, SYS_memfd_create, spare, MEMFD_CLOEXEC | MEMFD_NOEXEC_SEAL, 0,
+			    0, 0, 0);
+	if (answer == -EINVAL)
+		answer = call_there(hijack, SYS_memfd_create, spare, MEMFD_CLOEXEC, 0, 0, 0, 0);
+	if (answer < 0)
+		return failed(err, hijack, "memfd_create", answer);
+	hijack->image_there = (int)answer;
+	limpet_fault_point("write image");
+	file = get_descriptor(hijack, hijack->image_there);
+	if (file < 0)
+		return failed(err, hijack, "pidfd_getfd", file);
+	if (!is_new_image(file))
+		return failed(err, hijack, "memfd_create", -EPROTO);
+	limpet_own_objects_note(file);
+	if (scratch_offset(image) + SCRATCH_BYTES > LIMPET_THUNKS_OFFSET)
+		return failed(err, hijack, "writing the agent", -EFBIG);
+	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size ||
+	    pwrite(file, image->bytes + image->thunks_offset, LIMPET_THUNKS_BYTES,
+		   LIMPET_THUNKS_OFFSET) != (ssize_t)LIMPET_THUNKS_BYTES ||
+	    ftruncate(file, LIMPET_THUNKS_OFFSET + 2 * LIMPET_THUNKS_BYTES) < 0)
+		return failed(err, hijack, "writing the agent", errno ? -errno : -ENOSPC);
+	return 0;
+}
+
+/* Below a file's mapping, which does not grow. */
+static int choose_elsewhere(const struct limpet_hijack *hijack, uint64_t bytes, uint64_t *ret)
+{
+	struct limpet_maps maps;
+	uint64_t end = 0;
+	int error = limpet_proc_maps_read(hijack->setup.pid, &maps);
+
+	if (error)
+		return error;
+	error = -ENOMEM;
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct limpet_map *map = &maps.list[i];
+
+		if (i && map->inode && map->start - end >= bytes + PAGE) {
+			*ret = map->start - bytes;
+			error = 0;
+		}
+		end = map->end;
+	}
+	limpet_proc_maps_done(&maps);
+	return error;
+}
+
+/* Where the kernel puts it, or elsewhere, should that be a hole into which the program's memory
+ * grows. */
+static int64_t map_code(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+			uint64_t bytes)
+{
+	const uint64_t image_there = (uint64_t)hijack->image_there;
+	uint64_t address = 0;
+	int64_t answer = call_there(hijack, SYS_mmap, 0, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE,
+				    image_there, image->text_offset);
+	int error;
+
+	if ((answer < 0 && answer > -4096) ||
+	    !limpet_growing_above_new(hijack->setup.pid, hijack->setup.maps,
+				      (uint64_t)answer + bytes))
+		return answer;
+	hijack->below_growing = true;
+	answer = call_there(hijack, SYS_munmap, (uint64_t)answer, bytes, 0, 0, 0, 0);
+	error = answer < 0 ? (int)answer : choose_elsewhere(hijack, bytes, &address);
+	return error ? error
+		     : call_there(hijack, SYS_mmap, address, bytes, PROT_READ | PROT_EXEC,
+				  MAP_PRIVATE | MAP_FIXED_NOREPLACE, image_there,
+				  image->text_offset);
+}
+
+/* Code and scratch lie side by side, so that one munmap removes both; and both are of the image, so
+ * that both can be told by their name if we die before that. */
+static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+			struct limpet_err *err)
+{
+	uint64_t bytes = image->text_bytes + SCRATCH_BYTES;
+	int64_t answer = map_code(hijack, image, bytes);
+
+	if (answer < 0 && answer > -4096) {
+		failed(err, hijack, "mapping code", answer);
+		if (answer == -EACCES || answer == -EPERM)
+			limpet_err_hint(err, "the program may not map new code "
+					     "(MemoryDenyWriteExecute, SELinux execmem)");
+		return (int)answer;
+	}
+	hijack->map = (uint64_t)answer;
+	hijack->map_bytes = bytes;
+	hijack->code_bytes = image->text_bytes;
+	answer = call_there(hijack, SYS_mmap, hijack->map + image->text_bytes, SCRATCH_BYTES,
+			    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+			    (uint64_t)hijack->image_there, scratch_offset(image));
+	if (answer < 0 && answer > -4096)
+		return failed(err, hijack, "mmap", answer);
+	return 0;
+}
+
+/* Nobody may touch it: what grows goes on to its edge, and that is the only harm of a moment. */
+static void try_room(struct limpet_hijack *hijack)
+{
+	const uint64_t bytes = hijack->setup.room_bytes;
+	int64_t answer;
+
+	if (!bytes || !limpet_growing_likely(hijack->setup.maps, bytes))
+		return;
+	answer = call_there(hijack, SYS_mmap, 0, bytes, PROT_NONE, MAP_PRIVATE,
+			    (uint64_t)hijack->image_there, 0);
+	if (answer < 0 && answer > -4096)
+		return;
+	call_there(hijack, SYS_munmap, (uint64_t)answer, bytes, 0, 0, 0, 0);
+	hijack->below_growing = limpet_growing_above_new(hijack->setup.pid, hijack->setup.maps,
+							 (uint64_t)answer + bytes);
+}
+
+int limpet_hijack_map(struct limpet_hijack *hijack, struct limpet_err *err)
+{
+	const struct limpet_agent_image *image;
+	int error = limpet_agent_image_get(&image);
+
+	if (error)
+		return limpet_err_set(err, error, "the agent inside limpet is damaged");
+	error = make_image(hijack, image, err);
+	if (!error)
+		try_room(hijack);
+	if (!error)
+		error = make_mapping(hijack, image, err);
+	return error;
+}
+
+bool limpet_hijack_below_growing(const struct limpet_hijack *hijack)
+{
+	return hijack->below_growing;
+}
+
+int limpet_hijack_map_near(struct limpet_hijack *hijack, uint64_t address, uint64_t bytes)
+{
+	const struct limpet_agent_image *image;
+	int64_t answer;
+	int error = limpet_agent_image_get(&image);
+
+	if (error)
+		return error;
+	answer = call_there(hijack, SYS_mmap, address, bytes, PROT_READ | PROT_EXEC,
+			    MAP_PRIVATE | MAP_FIXED_NOREPLACE, (uint64_t)hijack->image_there,
+			    scratch_offset(image));
+	return answer < 0 ? (int)answer : 0;
+}
+
+void limpet_hijack_unmap_last(struct limpet_hijack *hijack, uint64_t address, uint64_t bytes)
+{
+	if (hijack->last_count == MAX_LAST)
+		return; /* the next limpet finds it */
+	hijack->last[hijack->last_count].start = address;
+	hijack->last[hijack->last_count++].bytes = bytes;
+}
+
+int limpet_hijack_take_channel(struct limpet_hijack *hijack)
+{
+	int channel = hijack->channel;
+
+	hijack->channel = -1;
+	hijack->channel_stays = true;
+	return channel;
+}
+
+static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
+{
+	const uint64_t look_every_ns = 20000000u,
+		       spin_until_ns = limpet_monotonic_ns() + STUB_SPIN_NS;
+	struct pollfd fds[2] = {{.fd = hijack->channel, .events = POLLIN},
+				{.fd = hijack->setup.pidfd, .events = POLLIN}};
+
+	for (;;) {
+		uint64_t now = limpet_monotonic_ns();
+		struct limpet_msg message;
+		struct timespec left = {0, (long)look_every_ns};
+		int error;
+
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		if (now < spin_until_ns)
+			left.tv_nsec = 0;
+		else if (deadline_ns - now < look_every_ns)
+			left.tv_nsec = (long)(deadline_ns - now);
+		if (ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR)
+			return -errno;
+		if (fds[1].revents)
+			return -ESRCH;
+		if (!fds[0].revents && now < spin_until_ns) {
+			sched_yield();
+			continue;
+		}
+		if (!fds[0].revents) {
+			/* Who holds the lock that the stub waits for may wait for us. */
+			if (hijack->setup.idle)
+				hijack->setup.idle(hijack->setup.idle_context);
+			error = limpet_tracee_keep_going(hijack->tracee);
+			if (error)
+				return error;
+			continue;
+		}
+		/* Hooks of other threads may have sent before. */
+		if (recv(hijack->channel, &message, sizeof(message), MSG_DONTWAIT) ==
+			    (ssize_t)sizeof(message) &&
+		    message.type == LIMPET_MSG_READY)
+			return 0;
+		if (fds[0].revents & (POLLHUP | POLLERR))
+			return -EPIPE;
+	}
+}
+
+static int send_memory(int channel, const struct limpet_segment *segment)
+{
+	struct limpet_msg message = {.type = LIMPET_MSG_FDS};
+	struct iovec vector = {&message, sizeof(message)};
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	struct msghdr header = {.msg_iov = &vector,
+				.msg_iovlen = 1,
+				.msg_control = &control,
+				.msg_controllen = sizeof(control)};
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+	int fds[2] = {segment->shm_fd, segment->arena_fd};
+
+	limpet_own_objects_note(fds[0]);
+	limpet_own_objects_note(fds[1]);
+	memset(&control, 0, sizeof(control));
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(rights), fds, sizeof(fds));
+	if (sendmsg(channel, &header, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof(message))
+		return errno ? -errno : -EIO;
+	return 0;
+}
+
+/* By its number, which any thread of the target may have given to something else meanwhile: to
+ * something that never takes what is sent there, that passes on what it gets, or that other
+ * processes have, too, in which we would close it as ours. */
+static bool is_channel(int fd)
+{
+	struct sockaddr_un name;
+	socklen_t bytes = sizeof(int), name_bytes = sizeof(name);
+	int domain = 0, type = 0;
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_UNIX &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_SEQPACKET &&
+	       getsockname(fd, (struct sockaddr *)&name, &name_bytes) == 0 &&
+	       name_bytes == sizeof(sa_family_t);
+}
+
+static int read_ends(struct limpet_hijack *hijack)
+{
+	int ends[2];
+	int error = limpet_memory_read(hijack->setup.pid, hijack->ends_there, ends, sizeof(ends));
+
+	if (error)
+		return error;
+	hijack->channel_there = ends[0];
+	hijack->ours_there = ends[1];
+	return 0;
+}
+
+/* The stub has made the channel and stands still. */
+static int take_end(struct limpet_hijack *hijack, const struct limpet_segment *segment,
+		    struct limpet_err *err)
+{
+	LIMPET_CLOSE int theirs = -1;
+	int error = read_ends(hijack);
+
+	if (error)
+		return failed(err, hijack, "reading its scratch memory", error);
+	theirs = get_descriptor(hijack, hijack->channel_there);
+	hijack->channel = get_descriptor(hijack, hijack->ours_there);
+	if (hijack->channel < 0)
+		return failed(err, hijack, "pidfd_getfd", hijack->channel);
+	if (!is_channel(hijack->channel) || !is_channel(theirs))
+		return failed(err, hijack, "socketpair", -EPROTO);
+	limpet_own_objects_note(theirs);
+	limpet_own_objects_note(hijack->channel);
+	limpet_fault_point("send memory");
+	error = segment ? send_memory(hijack->channel, segment) : 0;
+	return error ? failed(err, hijack, "sending the memory to share", error) : 0;
+}
+
+/* Up to the call that makes the channel. */
+static int start_stub(struct limpet_hijack *hijack, struct limpet_boot *boot, uint64_t boot_address,
+		      struct limpet_err *err)
+{
+	const struct limpet_agent_image *image;
+	int64_t answer;
+	int error = limpet_agent_image_get(&image);
+
+	if (error)
+		return limpet_err_set(err, error, "the agent inside limpet is damaged");
+	boot->channel = boot->injector_end = -1;
+	boot->image = hijack->image_there;
+	boot->exit_sp = limpet_tracee_sigreturn_sp(hijack->tracee);
+	boot->exit_syscall = hijack->setup.gadgets->syscall;
+	boot->map = hijack->map;
+	boot->map_bytes = hijack->map_bytes;
+	limpet_fault_point("write boot");
+	error = limpet_memory_write(hijack->setup.pid, boot_address, boot, sizeof(*boot));
+	if (error)
+		return failed(err, hijack, "writing its scratch memory", error);
+	hijack->ends_there = boot_address + offsetof(struct limpet_boot, channel);
+	/* As after a call instruction: rsp + 8 is a multiple of 16. */
+	error = limpet_tracee_run(hijack->tracee, hijack->map + image->boot_entry,
+				  boot_address - 72, boot_address,
+				  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
+	if (error && limpet_tracee_is_running(hijack->tracee))
+		hijack->ends_there = 0;
+	if (error)
+		return failed(err, hijack, "running the stub", error);
+	return answer < 0 ? failed(err, hijack, "socketpair", answer) : 0;
+}
+
+/* From there to its end. */
+static int finish_stub(struct limpet_hijack *hijack, uint64_t least_ns, struct limpet_err *err)
+{
+	const uint64_t deadline_ns = hijack->setup.deadline_ns;
+	int error = limpet_tracee_go_on(hijack->tracee);
+
+	if (error)
+		return failed(err, hijack, "running the stub", error);
+	/* From here on the stub closes and moves descriptors: their numbers may be the program's by
+	 * the time we look. */
+	hijack->channel_there = hijack->ours_there = hijack->image_there = -1;
+	hijack->ends_there = 0;
+	error = wait_ready(hijack, deadline_ns > least_ns ? deadline_ns : least_ns);
+	/* It waits for a lock, and may hold others by now: whatever went wrong, it finds home by
+	 * itself. Only one that stands at a fault has no way on. */
+	hijack->abandoned = error && limpet_tracee_is_running(hijack->tracee);
+	if (error == -ETIMEDOUT) {
+		limpet_err_set(err, error,
+			       "process %d kept a lock that dlopen needs, the dynamic linker's or "
+			       "malloc's: nothing is loaded",
+			       hijack->setup.pid);
+		limpet_err_hint(err, "try again later, or give it longer: --attach-timeout 60s");
+		return error;
+	}
+	if (!error)
+		error = limpet_tracee_halt(hijack->tracee,
+					   limpet_monotonic_ns() + CALL_PATIENCE_NS);
+	if (!error)
+		return 0;
+	hijack->abandoned = hijack->abandoned || limpet_tracee_is_running(hijack->tracee);
+	return failed(err, hijack, "waiting for the stub", error);
+}
+
+int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
+		       const struct limpet_segment *segment, struct limpet_err *err)
+{
+	const uint64_t boot_address = hijack->map + hijack->code_bytes + STACK_BYTES;
+	const uint64_t least_ns = limpet_monotonic_ns() + STUB_PATIENCE_NS;
+	int error = start_stub(hijack, boot, boot_address, err);
+
+	if (!error)
+		error = take_end(hijack, segment, err);
+	if (!error)
+		error = finish_stub(hijack, least_ns, err);
+	if (error)
+		return error;
+	error = limpet_memory_read(hijack->setup.pid, boot_address, boot, sizeof(*boot));
+	if (error) {
+		hijack->abandoned = true;
+		return failed(err, hijack, "reading its scratch memory", error);
+	}
+	hijack->channel_there = boot->channel;
+	return 0;
+}
+
+/* Once more, if the call could not be made; but not if it was, and all that failed is to hear of
+ * it: by then the number may be the program's. */
+static void close_there(struct limpet_hijack *hijack, int fd)
+{
+	if (fd >= 0 && call_there(hijack, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0) < 0 &&
+	    limpet_own_objects_has(hijack->setup.pid, fd))
+		call_there(hijack, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
+}
+
+/* Of a stub that was not let go of, after something failed. Before it has called there are none: it
+ * is -1 that stands there then. */
+static void close_ends(struct limpet_hijack *hijack)
+{
+	if (hijack->ends_there && hijack->channel_there < 0)
+		(void)!read_ends(hijack);
+	close_there(hijack, hijack->ours_there);
+	if (!hijack->channel_stays)
+		close_there(hijack, hijack->channel_there);
+}
+
+int limpet_hijack_finish(struct limpet_hijack *hijack)
+{
+	int error;
+
+	if (hijack->abandoned) {
+		error = limpet_tracee_abandon(hijack->tracee);
+	} else if (limpet_tracee_halt(hijack->tracee, limpet_monotonic_ns() + CALL_PATIENCE_NS) <
+		   0) {
+		/* A step did not come to its end in time, nor does it now. */
+		error = limpet_tracee_release(hijack->tracee);
+	} else {
+		close_there(hijack, hijack->image_there);
+		close_ends(hijack);
+		for (unsigned i = 0; i < hijack->last_count; i++)
+			call_there(hijack, SYS_munmap, hijack->last[i].start, hijack->last[i].bytes,
+				   0, 0, 0, 0);
+		if (hijack->map)
+			call_there(hijack, SYS_munmap, hijack->map, hijack->map_bytes, 0, 0, 0, 0);
+		error = limpet_tracee_release(hijack->tracee);
+	}
+	if (hijack->channel >= 0)
+		close(hijack->channel);
+	free(hijack);
+	return error;
+}

@@ -1,0 +1,305 @@
+#include "injector/remote/quiesce.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/wire.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/priority.h"
+#include "injector/ptrace/signal_frame.h"
+#include "injector/ptrace/stop_effect.h"
+#include "injector/ptrace/tracee.h"
+
+#define STOP_PATIENCE_NS 200000000u
+/* Of one that only waits for a processor: it stands for none of that, and stops as soon as it has
+ * one. */
+#define RUN_PATIENCE_NS 2000000000u
+/* How long a call that a stop would cut short is waited for, if it has to be stopped at all. */
+#define POLITE_NS 1000000000u
+
+struct look {
+	pid_t pid;
+	const struct limpet_agent_place *place;
+	struct limpet_thread *states; /* NULL: not looked at yet */
+	uint32_t state_count;
+	uint64_t used[LIMPET_THREADS / 64]; /* a bit a state: it has been claimed */
+	uint64_t threads_offset;
+	bool knows_used;
+	void *stack;
+	uint64_t polite_until_ns;
+	bool thunks_stay;
+};
+
+static bool in_agent(const void *context, uint64_t address)
+{
+	const struct limpet_agent_place *place = context;
+	bool inside = (address >= place->start && address < place->end) ||
+		      (address >= place->thunks && address < place->thunks_end);
+
+	for (unsigned i = 0; i < place->near_count; i++)
+		inside =
+			inside || (address >= place->near[i].start && address < place->near[i].end);
+	return inside;
+}
+
+static int begin_states(struct look *look)
+{
+	struct limpet_shm shm;
+	int error = limpet_memory_read(look->pid, look->place->shm, &shm, sizeof(shm));
+
+	if (error)
+		return error;
+	if (shm.magic != LIMPET_SHM_MAGIC || shm.layout.thread_count > LIMPET_THREADS)
+		return -EBADMSG;
+	look->states = calloc(LIMPET_THREADS, sizeof(*look->states));
+	if (!look->states)
+		return -ENOMEM;
+	look->state_count = shm.layout.thread_count;
+	look->threads_offset = shm.layout.threads_offset;
+	/* An older agent keeps this elsewhere, or not at all. */
+	look->knows_used = shm.abi == LIMPET_AGENT_ABI;
+	memset(look->used, 0xff, sizeof(look->used));
+	return 0;
+}
+
+static bool is_used(const struct look *look, uint32_t index)
+{
+	return look->used[index / 64] >> (index % 64) & 1;
+}
+
+/* Fresh copies: depth and entry must belong to the moment of the look. Of those that ever were
+ * claimed: the bit is set before. */
+static int read_states(struct look *look)
+{
+	int error = 0;
+
+	if (!look->place->shm)
+		return 0;
+	if (!look->states)
+		error = begin_states(look);
+	if (!error && look->knows_used)
+		error = limpet_memory_read(
+			look->pid, look->place->shm + offsetof(struct limpet_shm, states_used),
+			look->used, sizeof(look->used));
+	for (uint32_t i = 0, end; i < look->state_count && !error; i = end) {
+		for (end = i + 1; end < look->state_count && is_used(look, end) == is_used(look, i);
+		     end++)
+			;
+		if (is_used(look, i))
+			error = limpet_memory_read(
+				look->pid,
+				look->place->shm + look->threads_offset + i * sizeof(*look->states),
+				&look->states[i], (end - i) * sizeof(*look->states));
+	}
+	return error;
+}
+
+/* A hook that the state notes is live unless its return address into the agent is gone. What cannot
+ * be read proves nothing, nor does any order of addresses: handlers run on stacks above, too. */
+static bool is_unfinished(const struct look *look, const struct limpet_thread *state)
+{
+	if (!state->depth && state->phase == LIMPET_PHASE_OUTSIDE)
+		return false;
+	for (unsigned i = 0; i < LIMPET_ENTRY_WITNESSES; i++) {
+		uint64_t word;
+
+		if (limpet_memory_read(look->pid,
+				       state->entry_sp + (uint64_t)limpet_entry_witness[i], &word,
+				       sizeof(word)) < 0 ||
+		    in_agent(look->place, word))
+			return true;
+	}
+	return false;
+}
+
+static bool in_hook(const struct look *look, pid_t ns_tid)
+{
+	for (uint32_t i = 0; i < look->state_count; i++) {
+		const struct limpet_thread *state = &look->states[i];
+
+		if (state->tid == (uint32_t)ns_tid && state->thread_pointer > 1 &&
+		    is_unfinished(look, state))
+			return true;
+	}
+	return false;
+}
+
+static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp)
+{
+	/* A kernel's worker that looks like one of the program's threads (vhost): never was there.
+	 */
+	if (!pc && !sp)
+		return true;
+	/* With its stack pointer in there it runs the boot stub. An address of ours on the stack is
+	 * ordinary, for dead words keep return addresses; in a signal frame it is live. */
+	return !in_agent(look->place, pc) && !in_agent(look->place, sp) && read_states(look) == 0 &&
+	       !in_hook(look, ns_tid) &&
+	       !limpet_signal_goes_back(look->pid, sp, look->stack, in_agent, look->place);
+}
+
+/* 1: outside, 0: not, or it cannot be told without a stop. */
+static int peek(struct look *look, pid_t tid, pid_t ns_tid)
+{
+	struct limpet_proc_syscall before, after;
+	uint64_t switches_before, switches_after;
+
+	if (limpet_proc_switches(look->pid, tid, &switches_before) < 0 ||
+	    limpet_proc_syscall_read(look->pid, tid, &before) < 0 || before.running)
+		return 0;
+	if (!is_outside(look, ns_tid, before.pc, before.sp))
+		return 0;
+	return limpet_proc_syscall_read(look->pid, tid, &after) == 0 && !after.running &&
+	       after.pc == before.pc && after.sp == before.sp &&
+	       limpet_proc_switches(look->pid, tid, &switches_after) == 0 &&
+	       switches_after == switches_before;
+}
+
+static bool holds_hook_address(const struct look *look, const struct user_regs_struct *regs)
+{
+	const uint64_t values[] = {regs->rax, regs->rbx, regs->rcx, regs->rdx, regs->rsi,
+				   regs->rdi, regs->rbp, regs->r8,  regs->r9,  regs->r10,
+				   regs->r11, regs->r12, regs->r13, regs->r14, regs->r15};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(values); i++)
+		if (values[i] >= look->place->thunks && values[i] < look->place->thunks_end)
+			return true;
+	return false;
+}
+
+/* 1: outside, 0: not, or -errno. */
+static int stop_and_look(struct look *look, pid_t tid, const struct limpet_proc_status *status,
+			 struct limpet_quiesce_stats *stats)
+{
+	const uint64_t patience_ns = status->state == 'R' ? RUN_PATIENCE_NS : STOP_PATIENCE_NS;
+	struct limpet_tracee *tracee;
+	const struct user_regs_struct *regs;
+	int outside, priority = limpet_priority_raise();
+	int error =
+		limpet_tracee_stop(look->pid, tid, limpet_monotonic_ns() + patience_ns, &tracee);
+
+	if (error) {
+		limpet_priority_set_back(priority);
+		return error;
+	}
+	regs = limpet_tracee_regs(tracee);
+	outside = (look->thunks_stay || !holds_hook_address(look, regs)) &&
+		  is_outside(look, status->ns_pid, regs->rip, regs->rsp);
+	limpet_tracee_release(tracee);
+	limpet_priority_set_back(priority);
+	stats->stopped++;
+	return outside;
+}
+
+static int look_at(struct look *look, pid_t tid, bool stop_all, struct limpet_quiesce_stats *stats)
+{
+	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(tid, &status);
+
+	if (error)
+		return error == -ESRCH || error == -ENOENT ? 1 : error;
+	if (status.state == 'Z' || status.state == 'X' || status.kernel_thread)
+		return 1;
+	if (!stop_all && peek(look, tid, status.ns_pid)) {
+		stats->peeked++;
+		return 1;
+	}
+	if (limpet_monotonic_ns() < look->polite_until_ns && limpet_stop_cuts(look->pid, tid, NULL))
+		return 0;
+	error = stop_and_look(look, tid, &status, stats);
+	return error == -ESRCH ? 1 : error;
+}
+
+static uint64_t polite_until(uint64_t deadline_ns)
+{
+	uint64_t now_ns = limpet_monotonic_ns();
+	uint64_t half_ns = deadline_ns > now_ns ? (deadline_ns - now_ns) / 2 : 0;
+
+	return now_ns + (half_ns < POLITE_NS ? half_ns : POLITE_NS);
+}
+
+/* Threads, ascending, as they are listed. */
+struct threads {
+	pid_t *list;
+	size_t count;
+};
+
+/* Leaves those of `threads` that are outside now or were `seen` there. Answers whether all are. */
+static bool look_at_each(struct look *look, const struct threads *seen, struct threads *threads,
+			 bool stop_all, struct limpet_quiesce_stats *stats)
+{
+	size_t before = 0, kept = 0, count = threads->count;
+
+	for (size_t i = 0; i < count; i++) {
+		pid_t tid = threads->list[i];
+
+		while (before < seen->count && seen->list[before] < tid)
+			before++;
+		if ((before < seen->count && seen->list[before] == tid) ||
+		    look_at(look, tid, stop_all, stats) == 1)
+			threads->list[kept++] = tid;
+	}
+	threads->count = kept;
+	return kept == count;
+}
+
+/* Between rounds. -EAGAIN: another one. */
+static int wait_a_moment(const struct limpet_quiesce_options *options, struct timespec *pause)
+{
+	const long longest_ns = 20000000;
+
+	if (limpet_monotonic_ns() > options->deadline_ns)
+		return -EBUSY;
+	nanosleep(pause, NULL);
+	limpet_tracee_release_strays();
+	if (options->idle)
+		options->idle(options->idle_context);
+	if (options->check && options->check(options->check_context))
+		return -ESRCH;
+	if (pause->tv_nsec < longest_ns)
+		pause->tv_nsec *= 2;
+	return -EAGAIN;
+}
+
+int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
+			 const struct limpet_quiesce_options *options,
+			 struct limpet_quiesce_stats *ret_stats)
+{
+	struct limpet_quiesce_stats stats = {0};
+	struct look look = {.pid = pid,
+			    .place = place,
+			    .stack = malloc(LIMPET_SIGNAL_STACK_BYTES),
+			    .polite_until_ns = polite_until(options->deadline_ns),
+			    .thunks_stay = options->thunks_stay};
+	struct timespec pause = {0, 500000};
+	struct threads seen = {NULL, 0};
+	int result = look.stack ? -EAGAIN : -ENOMEM;
+
+	while (result == -EAGAIN) {
+		struct threads now;
+		int count = limpet_proc_tasks(pid, &now.list);
+
+		if (count < 0) {
+			result = count;
+			break;
+		}
+		now.count = stats.threads = (unsigned)count;
+		stats.rounds++;
+		result = look_at_each(&look, &seen, &now, options->stop_all, &stats)
+				 ? 0
+				 : wait_a_moment(options, &pause);
+		free(seen.list);
+		seen = now;
+	}
+	limpet_tracee_release_strays();
+	free(seen.list);
+	free(look.states);
+	free(look.stack);
+	if (ret_stats)
+		*ret_stats = stats;
+	return result;
+}

@@ -1,0 +1,52 @@
+/* Proof that the agent may be unmapped: each thread is seen outside of it once.
+ *
+ * To be called when no slot (and no copy of a hook's address) leads into the agent any more. A
+ * thread that is outside then stays outside, and threads born later start clean, so that threads
+ * are looked at one after the other and never all stopped together. A thread that sleeps in a
+ * system call is looked at without stopping it at all: its stack is copied, and it has not run if
+ * its count of context switches is the same before and after. */
+#ifndef LIMPET_INJECTOR_REMOTE_QUIESCE_H
+#define LIMPET_INJECTOR_REMOTE_QUIESCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define LIMPET_INLINE_HOOK_MAX 16u
+struct limpet_inline_hook_range {
+	uint64_t start, end;
+};
+
+struct limpet_agent_place {
+	uint64_t start, end;         /* the agent's mapping */
+	uint64_t thunks, thunks_end; /* entries of its hooks */
+	bool thunks_apart;           /* in a mapping of their own */
+	uint64_t shm;                /* thread states, as mapped in the target; 0: none */
+	struct limpet_inline_hook_range
+		near[LIMPET_INLINE_HOOK_MAX]; /* code near the program's own (inline_hook.h) */
+	unsigned near_count;
+};
+
+struct limpet_quiesce_stats {
+	unsigned threads, peeked, stopped, rounds;
+};
+
+struct limpet_quiesce_options {
+	bool stop_all; /* registers matter too (the program loads hook addresses as data): no thread
+			  is only peeked at */
+	bool thunks_stay; /* and what leads there as data may go on to do so: no register matters */
+	uint64_t deadline_ns;
+	/* Called between rounds, so that the collector can go on; NULL: none. */
+	void (*idle)(void *context);
+	void *idle_context;
+	/* Called between rounds: a failure ends them with -ESRCH. NULL: none. */
+	int (*check)(const void *context);
+	const void *check_context;
+};
+
+/* 0: proven. -EBUSY: some thread was not seen outside before the deadline; else -errno. */
+int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
+			 const struct limpet_quiesce_options *options,
+			 struct limpet_quiesce_stats *ret_stats);
+
+#endif

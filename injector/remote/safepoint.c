@@ -1,0 +1,568 @@
+#include "injector/remote/safepoint.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/arch.h"
+#include "injector/ptrace/signal_frame.h"
+
+#define STACK_COPY_BYTES (256u << 10)
+#define MAX_FRAMES 512u
+#define MAX_RANGES 1024u
+#define ALLOCATOR_SPAN (64u << 10)
+#define PAGE 4096u
+#define STACK_BELOW (64u << 10)
+#define STACK_WANTED (24u << 10)
+#define HEAP_ALIGN (64ull << 20) /* glibc's HEAP_MAX_SIZE: arenas but the main one start there */
+#define TLS_BYTES 8192u
+
+struct range {
+	uint64_t start, end;
+	enum limpet_safepoint_verdict verdict;
+};
+
+struct limpet_safepoint {
+	pid_t pid;
+	const struct limpet_segment *segment;
+	struct limpet_modules *modules;
+	struct range ranges[MAX_RANGES];
+	size_t range_count;
+	uint64_t libc_start, libc_end;
+};
+
+static const char *const allocator_functions[] = {
+	"malloc",
+	"calloc",
+	"realloc",
+	"free",
+	"memalign",
+	"aligned_alloc",
+	"posix_memalign",
+	"valloc",
+	"pvalloc",
+	"reallocarray",
+	"malloc_trim",
+	"mallopt",
+	"mallinfo",
+	"mallinfo2",
+	"malloc_info",
+	"malloc_stats",
+	"__libc_malloc",
+	"__libc_calloc",
+	"__libc_realloc",
+	"__libc_free",
+	"__libc_memalign",
+	"cfree",
+	"malloc_usable_size",
+};
+static const char *const thread_functions[] = {
+	"pthread_create", "pthread_exit", "pthread_cancel", "pthread_detach",
+	"thrd_create",    "thrd_exit",    "fork",           "_Fork",
+	"__libc_fork",    "vfork",        "__vfork",        "posix_spawn",
+	"posix_spawnp",   "system",       "popen",          "execve",
+	"execv",          "execvp",       "execl",          "exit",
+	"_exit",          "_Exit",        "quick_exit",     "abort",
+	"atexit",         "__cxa_atexit", "__cxa_finalize", "setuid",
+	"setgid",         "setresuid",    "setgroups",      "__nptl_deallocate_tsd",
+};
+static const char *const loader_functions[] = {
+	"dlopen",
+	"dlmopen",
+	"dlsym",
+	"dlvsym",
+	"dlclose",
+	"dlerror",
+	"dladdr",
+	"dladdr1",
+	"dlinfo",
+	"dl_iterate_phdr",
+	"__libc_dlopen_mode",
+	"__libc_dlsym",
+	"__libc_dlclose",
+	"_dl_find_object",
+};
+
+static void add_range(struct limpet_safepoint *safepoint, uint64_t start, uint64_t end,
+		      enum limpet_safepoint_verdict verdict)
+{
+	if (safepoint->range_count < MAX_RANGES && end > start)
+		safepoint->ranges[safepoint->range_count++] = (struct range){start, end, verdict};
+}
+
+static void add_functions(struct limpet_safepoint *safepoint, struct limpet_module *module,
+			  const char *const *names, size_t count,
+			  enum limpet_safepoint_verdict verdict)
+{
+	for (size_t i = 0; i < count; i++) {
+		Elf64_Sym symbol;
+		uint64_t address = limpet_module_symbol(safepoint->pid, module, names[i], &symbol);
+
+		if (address)
+			add_range(safepoint, address, address + (symbol.st_size ?: 1), verdict);
+	}
+}
+
+/* The static functions of libc's malloc.o have no dynamic symbols, but they lie between those that
+ * have. */
+static void add_allocator_object(struct limpet_safepoint *safepoint, struct limpet_module *libc)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(allocator_functions); i++) {
+		Elf64_Sym symbol;
+		uint64_t address =
+			limpet_module_symbol(safepoint->pid, libc, allocator_functions[i], &symbol);
+
+		if (!address)
+			continue;
+		if (address < low)
+			low = address;
+		if (address + symbol.st_size > high)
+			high = address + symbol.st_size;
+	}
+	if (high > low && high - low <= ALLOCATOR_SPAN)
+		add_range(safepoint, low, high, LIMPET_UNSAFE_ALLOCATOR);
+}
+
+int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_segment *segment,
+			 struct limpet_safepoint **ret)
+{
+	struct limpet_safepoint *safepoint = calloc(1, sizeof(*safepoint));
+
+	if (!safepoint)
+		return -ENOMEM;
+	safepoint->pid = modules->pid;
+	safepoint->segment = segment;
+	safepoint->modules = modules;
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+
+		if (module->loader) {
+			add_range(safepoint, module->text_start, module->text_end,
+				  LIMPET_UNSAFE_LOADER);
+			continue;
+		}
+		if (module->agent) {
+			add_range(safepoint, module->text_start, module->text_end,
+				  LIMPET_UNSAFE_AGENT);
+			continue;
+		}
+		if (module->vdso || !limpet_module_has_malloc(modules->pid, module)) {
+			/* libpthread of older glibc has its share of these. */
+			if (strstr(module->path, "libpthread") || strstr(module->path, "libdl"))
+				goto functions;
+			continue;
+		}
+		if (!limpet_module_is_libc(modules->pid, module)) {
+			/* An allocator's library: all of it, unless it is the program itself. */
+			if (!module->executable)
+				add_range(safepoint, module->text_start, module->text_end,
+					  LIMPET_UNSAFE_ALLOCATOR);
+			add_functions(safepoint, module, allocator_functions,
+				      LIMPET_COUNT_OF(allocator_functions),
+				      LIMPET_UNSAFE_ALLOCATOR);
+			continue;
+		}
+		safepoint->libc_start = module->start;
+		safepoint->libc_end = module->end;
+		add_allocator_object(safepoint, module);
+	functions:
+		add_functions(safepoint, module, allocator_functions,
+			      LIMPET_COUNT_OF(allocator_functions), LIMPET_UNSAFE_ALLOCATOR);
+		add_functions(safepoint, module, thread_functions,
+			      LIMPET_COUNT_OF(thread_functions), LIMPET_UNSAFE_THREADS);
+		add_functions(safepoint, module, loader_functions,
+			      LIMPET_COUNT_OF(loader_functions), LIMPET_UNSAFE_LOADER);
+	}
+	/* Ours that is in no module: near the program's own code. */
+	for (size_t i = 0; i < modules->maps.count; i++)
+		if (limpet_memfd_is_agent(modules->maps.list[i].path))
+			add_range(safepoint, modules->maps.list[i].start, modules->maps.list[i].end,
+				  LIMPET_UNSAFE_AGENT);
+	*ret = safepoint;
+	return 0;
+}
+
+void limpet_safepoint_keep_out(struct limpet_safepoint *safepoint, uint64_t start, uint64_t end)
+{
+	add_range(safepoint, start, end, LIMPET_UNSAFE_ALLOCATOR);
+}
+
+void limpet_safepoint_free(struct limpet_safepoint *safepoint)
+{
+	free(safepoint);
+}
+
+const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
+{
+	static const char *const words[] = {
+		[LIMPET_SAFE] = "safe",
+		[LIMPET_UNSAFE_ALLOCATOR] = "in the allocator",
+		[LIMPET_UNSAFE_LOADER] = "in the dynamic linker",
+		[LIMPET_UNSAFE_THREADS] = "creating or ending a thread or process",
+		[LIMPET_UNSAFE_SIGNAL] = "in a signal handler",
+		[LIMPET_UNSAFE_RSEQ] = "in a restartable sequence",
+		[LIMPET_UNSAFE_AGENT] = "in a hook",
+		[LIMPET_UNSAFE_UNKNOWN] = "in code whose stack could not be followed",
+		[LIMPET_UNSAFE_STACK] = "short of stack, or on one that is not the thread's own",
+		[LIMPET_UNSAFE_POINTER] = "on thread-local storage that is not the C library's",
+		[LIMPET_UNSAFE_DISPATCH] = "handing its system calls to a handler of its own",
+		[LIMPET_UNSAFE_FILTER] =
+			"under a seccomp filter that does not let limpet's calls pass",
+	};
+
+	return words[verdict];
+}
+
+bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict)
+{
+	return verdict == LIMPET_UNSAFE_UNKNOWN || verdict == LIMPET_UNSAFE_STACK ||
+	       verdict == LIMPET_UNSAFE_POINTER || verdict == LIMPET_UNSAFE_DISPATCH;
+}
+
+static enum limpet_safepoint_verdict check_pc(const struct limpet_safepoint *safepoint, uint64_t pc,
+					      bool *is_program)
+{
+	const struct limpet_module *module;
+
+	for (size_t i = 0; i < safepoint->range_count; i++) {
+		const struct range *range = &safepoint->ranges[i];
+
+		if (pc >= range->start && pc < range->end)
+			return range->verdict;
+	}
+	module = limpet_modules_find(safepoint->modules, pc);
+	if (!module ||
+	    (!module->vdso && !(pc >= safepoint->libc_start && pc < safepoint->libc_end)))
+		*is_program = true;
+	return LIMPET_SAFE;
+}
+
+/* The restorer's address alone stands in other places, too: sigaction(2) is told it by a struct on
+ * the caller's stack, which later calls may leave there. */
+static bool is_signal_frame(uint64_t at, const uint64_t *words, size_t count)
+{
+	if (!LIMPET_ARCH_SIGNAL_FRAME_ALIGNS(at))
+		return false;
+	return count <= LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS ||
+	       (words[LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS] & 0xffff) == LIMPET_ARCH_USER_CODE;
+}
+
+/* The kernel puts its frame right below what it interrupts, but for handlers on an alternate stack.
+ * That may be an array in a frame further up, with live frames below it. */
+static bool is_on_same_stack(uint64_t frame, uint64_t interrupted_sp)
+{
+	return interrupted_sp > frame && interrupted_sp - frame <= LIMPET_ARCH_SIGNAL_FRAME_REACH;
+}
+
+static bool follows_call(pid_t pid, uint64_t address)
+{
+	uint8_t before[LIMPET_ARCH_CALL_BYTES];
+
+	/* What cannot be read may be one. */
+	return limpet_memory_read(pid, address - sizeof(before), before, sizeof(before)) < 0 ||
+	       limpet_arch_ends_call(before);
+}
+
+/* The dynamic linker has left its words on each first stack, and our hooks theirs on all; who is in
+ * the middle of these holds the linker's lock, or is counted by the agent, which is looked at
+ * apart. */
+static bool is_told_otherwise(enum limpet_safepoint_verdict verdict)
+{
+	return verdict == LIMPET_UNSAFE_LOADER || verdict == LIMPET_UNSAFE_AGENT;
+}
+
+static enum limpet_safepoint_verdict check_word(const struct limpet_safepoint *safepoint,
+						uint64_t word)
+{
+	for (size_t i = 0; i < safepoint->range_count; i++) {
+		const struct range *range = &safepoint->ranges[i];
+
+		if (word - 1 >= range->start && word - 1 < range->end &&
+		    !is_told_otherwise(range->verdict))
+			return follows_call(safepoint->pid, word) ? range->verdict : LIMPET_SAFE;
+	}
+	return LIMPET_SAFE;
+}
+
+/* Where frames cannot be followed, or may have been passed over: whoever is in the middle of a call
+ * has left its return address there. A word that a call has left long ago looks the same, and costs
+ * another try; in a frame that stays, and never writes there, it costs this thread. */
+static enum limpet_safepoint_verdict check_words(const struct limpet_safepoint *safepoint,
+						 const struct limpet_walk_copy *stack,
+						 uint64_t from, uint64_t to)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)stack->data;
+	const size_t count = stack->bytes / sizeof(*words);
+	size_t end = count;
+
+	/* Another stack, or there is more of it than is at hand. */
+	if (from % sizeof(*words) || stack->base % sizeof(*words) || from < stack->base ||
+	    from - stack->base > stack->bytes ||
+	    (to == UINT64_MAX && stack->bytes == STACK_COPY_BYTES) ||
+	    (to != UINT64_MAX && (to < from || to - stack->base > stack->bytes)))
+		return LIMPET_UNSAFE_UNKNOWN;
+	if (to != UINT64_MAX)
+		end = (to - stack->base) / sizeof(*words);
+	for (size_t i = (from - stack->base) / sizeof(*words); i < end; i++) {
+		enum limpet_safepoint_verdict verdict = check_word(safepoint, words[i]);
+
+		if (verdict != LIMPET_SAFE)
+			return verdict;
+		if (is_signal_frame(stack->base + i * sizeof(*words), &words[i], count - i) &&
+		    limpet_signal_is_restorer(safepoint->pid, words[i]))
+			return LIMPET_UNSAFE_SIGNAL;
+	}
+	return LIMPET_SAFE;
+}
+
+/* Nobody has described it, and nothing says that it is the first: a frame pointer of 0 may be any
+ * number. */
+static bool is_doubtful_root(const struct limpet_walk_map *map,
+			     const struct limpet_walk_frame *frame)
+{
+	uint64_t pc = frame->pc - !(frame->flags & LIMPET_FRAME_EXACT);
+
+	return limpet_walk_find_rule(map, NULL, pc).cfa == LIMPET_CFA_NONE &&
+	       !limpet_walk_is_root(map, NULL, frame);
+}
+
+/* Behind the last frame that is certain. */
+static enum limpet_safepoint_verdict check_rest(const struct limpet_safepoint *safepoint,
+						const struct limpet_walk_copy *stack,
+						const struct limpet_walk_map *map,
+						const struct limpet_walk_frame *frame,
+						enum limpet_walk_end end)
+{
+	if (end == LIMPET_WALK_COMPLETE && !is_doubtful_root(map, frame))
+		return LIMPET_SAFE;
+	return check_words(safepoint, stack,
+			   end == LIMPET_WALK_LOST || end == LIMPET_WALK_COMPLETE ? frame->sp
+										  : stack->base,
+			   UINT64_MAX);
+}
+
+static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint *safepoint,
+						  const struct limpet_tracee *tracee,
+						  const struct limpet_walk_copy *stack)
+{
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	struct limpet_walk_frame frame = {
+		.pc = regs->rip, .sp = regs->rsp, .fp = regs->rbp, .flags = LIMPET_FRAME_EXACT};
+	enum limpet_walk_end end = LIMPET_WALK_MORE;
+	enum limpet_safepoint_verdict verdict;
+	struct limpet_walk_map map;
+	bool is_program = false;
+
+	limpet_segment_walk_map(safepoint->segment, &map);
+	for (unsigned i = 0; end == LIMPET_WALK_MORE; i++) {
+		uint64_t pc = frame.pc - !(frame.flags & LIMPET_FRAME_EXACT), sp = frame.sp;
+
+		verdict = check_pc(safepoint, pc, &is_program);
+		if (verdict != LIMPET_SAFE)
+			return verdict;
+		if (i == MAX_FRAMES)
+			return LIMPET_UNSAFE_UNKNOWN;
+		end = limpet_walk_step(&map, NULL, limpet_walk_read_copy, stack, &frame);
+		if (end == LIMPET_WALK_MORE && frame.flags & LIMPET_FRAME_SIGNAL &&
+		    !is_on_same_stack(sp, frame.sp))
+			return LIMPET_UNSAFE_SIGNAL;
+		/* A frame pointer may be an older frame's. */
+		if (end == LIMPET_WALK_MORE && frame.flags & LIMPET_FRAME_BY_FP)
+			verdict = check_words(safepoint, stack, sp, frame.sp);
+		if (verdict != LIMPET_SAFE)
+			return verdict;
+	}
+	verdict = check_rest(safepoint, stack, &map, &frame, end);
+	if (verdict != LIMPET_SAFE)
+		return verdict;
+	/* Nothing of the program on the stack: a thread that is being born or is dying. */
+	return is_program ? LIMPET_SAFE : LIMPET_UNSAFE_THREADS;
+}
+
+/* glibc keeps a thread's arena and its cache in its static TLS, just below the thread pointer.
+ * Arenas but the first lie at the start of a 64 MiB-aligned heap. The main thread uses the first.
+ */
+static bool has_arena(const struct limpet_safepoint *safepoint, const struct limpet_tracee *tracee)
+{
+	LIMPET_FREE uint64_t *tls = malloc(TLS_BYTES);
+	uint64_t tp = limpet_tracee_regs(tracee)->fs_base;
+
+	if (limpet_tracee_tid(tracee) == safepoint->pid)
+		return true;
+	if (!tls || !tp || tp % 8)
+		return false;
+	for (uint64_t part = TLS_BYTES; part >= 512; part /= 2) {
+		if (limpet_memory_read(safepoint->pid, tp - part, tls, part) < 0)
+			continue;
+		for (uint64_t i = 0; i < part / 8; i++)
+			if (tls[i] > HEAP_ALIGN && tls[i] % HEAP_ALIGN < 64 &&
+			    tls[i] % HEAP_ALIGN >= 16)
+				return true;
+		return false;
+	}
+	return false;
+}
+
+static bool is_own_stack(const struct limpet_maps *maps, const struct limpet_tracee *tracee,
+			 bool is_first)
+{
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	const struct limpet_map *map = limpet_proc_maps_find(maps, regs->rsp);
+
+	if (!map || map->perms[0] != 'r' || map->perms[1] != 'w')
+		return false;
+	if (is_first && !strcmp(map->path, "[stack]"))
+		return true;
+	/* Both libcs keep what the thread pointer points at on top of the stack that they made. */
+	return regs->fs_base > regs->rsp && regs->fs_base < map->end;
+}
+
+/* Goroutines and other coroutines have small stacks side by side, with no page between: what is
+ * written below the stack pointer would be another's. Only a thread's own stack ends with a page
+ * that is not there. The thread may be younger than the maps that are at hand. */
+static bool stands_on_own_stack(const struct limpet_safepoint *safepoint,
+				const struct limpet_tracee *tracee)
+{
+	const bool is_first = limpet_tracee_tid(tracee) == safepoint->pid;
+	struct limpet_maps maps;
+	bool answer;
+
+	if (is_own_stack(&safepoint->modules->maps, tracee, is_first))
+		return true;
+	if (limpet_proc_maps_read(safepoint->pid, &maps) < 0)
+		return false;
+	answer = is_own_stack(&maps, tracee, is_first);
+	limpet_proc_maps_done(&maps);
+	return answer;
+}
+
+/* How far the memory below the stack pointer is there to be used. */
+static bool find_stack_low(const struct limpet_safepoint *safepoint,
+			   const struct limpet_tracee *tracee, uint64_t *ret_low)
+{
+	const uint64_t sp = limpet_tracee_regs(tracee)->rsp;
+	uint64_t below[STACK_BELOW / PAGE];
+
+	if (!stands_on_own_stack(safepoint, tracee))
+		return false;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(below); i++)
+		below[i] = sp - (i + 1) * PAGE;
+	*ret_low = sp - limpet_memory_probe(safepoint->pid, below, LIMPET_COUNT_OF(below)) * PAGE;
+	return sp - *ret_low >= STACK_WANTED;
+}
+
+static bool is_in_agent(const struct limpet_safepoint *safepoint, uint64_t pc)
+{
+	for (size_t i = 0; i < safepoint->range_count; i++) {
+		const struct range *range = &safepoint->ranges[i];
+
+		if (range->verdict == LIMPET_UNSAFE_AGENT && pc >= range->start && pc < range->end)
+			return true;
+	}
+	return false;
+}
+
+/* What the signal frames that the stack may hold say of what they interrupted. */
+static enum limpet_safepoint_verdict check_interrupted(const struct limpet_safepoint *safepoint,
+						       uint64_t sp, uint64_t restorer)
+{
+	const size_t pc_at = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(uint64_t);
+	LIMPET_FREE uint64_t *words = malloc(STACK_COPY_BYTES);
+	ssize_t got =
+		words ? limpet_memory_read_some(safepoint->pid, sp, words, STACK_COPY_BYTES) : 0;
+	size_t count = got > 0 ? (size_t)got / sizeof(*words) : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const uint64_t at = sp + i * sizeof(*words);
+
+		if (words[i] != restorer || !is_signal_frame(at, &words[i], count - i))
+			continue;
+		if (count - i <= pc_at ||
+		    !is_on_same_stack(at + sizeof(*words), words[i + LIMPET_ARCH_SIGNAL_FRAME_SP]))
+			return LIMPET_UNSAFE_SIGNAL;
+		if (is_in_agent(safepoint, words[i + pc_at]))
+			return LIMPET_UNSAFE_AGENT;
+	}
+	return got > 0 ? LIMPET_SAFE : LIMPET_UNSAFE_SIGNAL; /* not to be seen: no place for us */
+}
+
+enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_safepoint *safepoint,
+							   const struct limpet_tracee *tracee,
+							   uint64_t restorer,
+							   uint64_t *ret_stack_low)
+{
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	uint64_t low;
+
+	if (limpet_tracee_dispatches(tracee))
+		return LIMPET_UNSAFE_DISPATCH;
+	if (limpet_tracee_in_rseq(tracee))
+		return LIMPET_UNSAFE_RSEQ;
+	if (is_in_agent(safepoint, regs->rip))
+		return LIMPET_UNSAFE_AGENT;
+	if (!find_stack_low(safepoint, tracee, &low))
+		return LIMPET_UNSAFE_STACK;
+	*ret_stack_low = low;
+	return restorer ? check_interrupted(safepoint, regs->rsp, restorer) : LIMPET_SAFE;
+}
+
+/* Code that knows what it does may point it elsewhere for a while; libc's begins with its own
+ * address. */
+static bool has_libcs_pointer(pid_t pid, const struct limpet_tracee *tracee)
+{
+	const uint64_t pointer = limpet_tracee_regs(tracee)->fs_base;
+	uint64_t word;
+
+	return limpet_memory_read(pid, pointer, &word, sizeof(word)) == 0 && word == pointer;
+}
+
+/* Above a thread's stack lie its TLS and whatever else was mapped there. */
+static void clip_to_stack(const struct limpet_safepoint *safepoint,
+			  const struct user_regs_struct *regs, struct limpet_walk_copy *stack)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&safepoint->modules->maps, regs->rsp);
+	uint64_t end = map ? map->end : 0;
+
+	if (map && regs->fs_base > regs->rsp && regs->fs_base < end)
+		end = regs->fs_base;
+	if (end && end - stack->base < stack->bytes)
+		stack->bytes = end - stack->base;
+}
+
+enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,
+						     const struct limpet_tracee *tracee,
+						     uint64_t *ret_stack_low, bool *ret_has_arena)
+{
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	LIMPET_FREE uint8_t *memory = malloc(STACK_COPY_BYTES);
+	struct limpet_walk_copy stack = {.base = regs->rsp, .data = memory};
+	enum limpet_safepoint_verdict verdict;
+	uint64_t low;
+	ssize_t got;
+
+	if (!memory)
+		return LIMPET_UNSAFE_UNKNOWN;
+	if (limpet_tracee_dispatches(tracee))
+		return LIMPET_UNSAFE_DISPATCH;
+	if (limpet_tracee_in_rseq(tracee))
+		return LIMPET_UNSAFE_RSEQ;
+	if (!has_libcs_pointer(safepoint->pid, tracee))
+		return LIMPET_UNSAFE_POINTER;
+	got = limpet_memory_read_some(safepoint->pid, regs->rsp, memory, STACK_COPY_BYTES);
+	if (got <= 0)
+		return LIMPET_UNSAFE_UNKNOWN;
+	stack.bytes = (uint64_t)got;
+	clip_to_stack(safepoint, regs, &stack);
+	verdict = check_frames(safepoint, tracee, &stack);
+	if (verdict != LIMPET_SAFE)
+		return verdict;
+	if (!find_stack_low(safepoint, tracee, &low))
+		return LIMPET_UNSAFE_STACK;
+	*ret_stack_low = low;
+	*ret_has_arena = has_arena(safepoint, tracee);
+	return LIMPET_SAFE;
+}

@@ -1,0 +1,596 @@
+#include "injector/remote/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "injector/image/elf_file.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/unwind/unwind_compile.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#define PAGE 4096u
+#define MINIMUM_BYTES (8u << 20)
+#define ARENA_SHARE_16THS 3u
+#define CHUNK_SHARE_16THS 6u
+#define NODE_SHARE_16THS 3u
+#define FINGERPRINT_SHARE_16THS 1u
+/* Out of the chunks' share, which sampling has less to put into. */
+#define SAMPLE_SHARE_16THS 1u
+#define SLOTS_PER_COUNTER 8u
+#define POPULATE_SHARES 8u
+#define AGENT_IMAGE_BYTES (128u << 10)
+#define MAX_ROOM_PAGES (1u << 16)
+#define CHUNK_GROUP 64u /* chunks are taken in ascending order within each such group */
+#define MAX_EH_FRAME (256u << 20)
+/* Of .eh_frame_hdr: all before its table. */
+#define EH_FRAME_HDR_BYTES 32u
+/* A module whose table could not be made so often is left without: each refresh would try again. */
+#define ENOUGH_FAILURES 4u
+#define MAX_CODE (8u << 20)
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+static int memory_file(const char *name, uint64_t bytes, int more_seals, int *ret_fd,
+		       void **ret_map)
+{
+	LIMPET_CLOSE int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *map;
+
+	if (fd < 0)
+		return limpet_errno();
+	if (ftruncate(fd, (off_t)bytes) < 0)
+		return limpet_errno();
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return limpet_errno();
+	/* A target that shrank it would kill us by SIGBUS. */
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | more_seals) < 0) {
+		int error = -errno;
+
+		munmap(map, bytes);
+		return error;
+	}
+	*ret_fd = limpet_take_fd(&fd);
+	*ret_map = map;
+	return 0;
+}
+
+static uint64_t take(uint64_t *at, uint64_t bytes)
+{
+	uint64_t offset = *at;
+
+	*at = round_up(offset + bytes, PAGE);
+	return offset;
+}
+
+static uint32_t power_of_2_below(uint64_t value)
+{
+	uint32_t power = 1;
+
+	while (power * 2ull <= value)
+		power *= 2;
+	return power;
+}
+
+/* The shares are of what is left beside tables that are always as large. */
+static uint64_t sixteenth_of(uint64_t memory_bytes)
+{
+	const uint64_t tables[] = {
+		sizeof(struct limpet_shm),
+		LIMPET_THREADS * sizeof(struct limpet_thread),
+		LIMPET_MAX_SLOTS * sizeof(struct limpet_slot),
+		LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module),
+		2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module),
+	};
+	uint64_t left = memory_bytes;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(tables); i++)
+		left -= round_up(tables[i], PAGE);
+	return left / 16;
+}
+
+static void lay_out_sampling(uint64_t sixteenth, const struct limpet_sampling *sampling,
+			     struct limpet_shm_layout *layout, uint64_t *at)
+{
+	uint32_t counters;
+
+	layout->sample_table_count =
+		power_of_2_below(SAMPLE_SHARE_16THS * sixteenth / sizeof(uint64_t));
+	counters = layout->sample_table_count / SLOTS_PER_COUNTER;
+	layout->sample_filter_shift = (uint32_t)__builtin_clzll(counters) + 1;
+	layout->sample_table_offset = take(at, layout->sample_table_count * sizeof(uint64_t));
+	if (sampling->bytes)
+		layout->sample_filter_offset = take(at, counters);
+}
+
+/* What is left for the agent's private memory: each thread has some, which it keeps when it is
+ * gone, and must have a chunk besides; some may have more. */
+static void lay_out_private(uint64_t bytes, struct limpet_shm_layout *layout)
+{
+	uint64_t pages = (bytes - LIMPET_RULE_CACHE_BYTES - AGENT_IMAGE_BYTES) / PAGE;
+
+	layout->thread_limit = layout->thread_count;
+	if (layout->thread_limit > pages / 5 * 4)
+		layout->thread_limit = (uint32_t)(pages / 5 * 4);
+	if (layout->thread_limit > layout->chunk_count / 4 * 3)
+		layout->thread_limit = layout->chunk_count / 4 * 3;
+	pages -= layout->thread_limit;
+	layout->room_pages = (uint32_t)(pages < MAX_ROOM_PAGES ? pages : MAX_ROOM_PAGES);
+}
+
+static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sampling,
+			struct limpet_shm_layout *layout)
+{
+	uint64_t sixteenth = sixteenth_of(memory_bytes);
+	uint64_t at = round_up(sizeof(struct limpet_shm), PAGE);
+	bool samples = sampling->bytes || sampling->overload_bytes;
+	uint64_t chunk_shares = CHUNK_SHARE_16THS - (samples ? SAMPLE_SHARE_16THS : 0);
+
+	layout->thread_count = LIMPET_THREADS;
+	layout->chunk_count = (uint32_t)(chunk_shares * sixteenth / LIMPET_CHUNK_BYTES /
+					 CHUNK_GROUP * CHUNK_GROUP);
+	layout->node_count =
+		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
+	/* Tables of powers of two may take half as much again as their share. */
+	layout->node_index_count = power_of_2_below(3ull * layout->node_count);
+	layout->fingerprint_count = power_of_2_below(FINGERPRINT_SHARE_16THS * sixteenth * 3 / 2 /
+						     sizeof(struct limpet_fingerprint));
+	layout->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
+	layout->free_chunks_offset = take(&at, layout->chunk_count / 8);
+	layout->slots_offset = take(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
+	layout->modules_offset =
+		take(&at, LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module));
+	layout->unwind_modules_offset =
+		take(&at, 2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module));
+	if (samples)
+		lay_out_sampling(sixteenth, sampling, layout, &at);
+	layout->node_index_offset = take(&at, layout->node_index_count * sizeof(uint32_t));
+	layout->nodes_offset = take(&at, layout->node_count * sizeof(struct limpet_node));
+	layout->fingerprints_offset =
+		take(&at, layout->fingerprint_count * sizeof(struct limpet_fingerprint));
+	layout->chunks_offset = take(&at, (uint64_t)layout->chunk_count * LIMPET_CHUNK_BYTES);
+	lay_out_private(memory_bytes - at - sixteenth * ARENA_SHARE_16THS, layout);
+	return at;
+}
+
+int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *sampling,
+			  struct limpet_segment *ret, struct limpet_err *err)
+{
+	static const struct limpet_sampling none;
+	struct limpet_segment segment = {.shm_fd = -1, .arena_fd = -1};
+	struct limpet_shm head;
+	void *map = NULL;
+	int error;
+
+	if (memory_bytes < MINIMUM_BYTES) {
+		limpet_err_set(err, -EINVAL, "the agent needs at least 8 MiB of memory");
+		limpet_err_hint(err, "--agent-memory 8MiB, or more for busy programs");
+		return -EINVAL;
+	}
+	if (!sampling)
+		sampling = &none;
+	segment.shm_bytes = lay_out(memory_bytes, sampling, &segment.layout);
+	segment.arena_bytes = round_up(sixteenth_of(memory_bytes) * ARENA_SHARE_16THS, PAGE);
+	error = memory_file(LIMPET_MEMFD_SHARED, segment.shm_bytes, 0, &segment.shm_fd, &map);
+	if (!error) {
+		segment.shm = map;
+		/* We read the tables, too, and trust them: nobody but us may write there. */
+		error = memory_file(LIMPET_MEMFD_UNWIND, segment.arena_bytes, F_SEAL_FUTURE_WRITE,
+				    &segment.arena_fd, &map);
+	}
+	if (!error) {
+		segment.arena = map;
+		segment.modules = calloc(LIMPET_MAX_UNWIND_MODULES, sizeof(*segment.modules));
+		error = segment.modules ? 0 : -ENOMEM;
+	}
+	if (error || !segment.shm) {
+		limpet_segment_done(&segment);
+		return limpet_err_set(err, error,
+				      "cannot make the memory shared with the agent: %s",
+				      strerror(-error));
+	}
+	segment.arena_used = LIMPET_UNWIND_ALIGN; /* offset 0 says: no table */
+	limpet_segment_populate(&segment);
+	memset(&head, 0, sizeof(head));
+	head.magic = LIMPET_SHM_MAGIC;
+	head.abi = LIMPET_AGENT_ABI;
+	head.header_bytes = sizeof(head);
+	head.bytes = segment.shm_bytes;
+	head.layout = segment.layout;
+	head.sample_bytes = sampling->bytes;
+	head.overload_bytes = sampling->overload_bytes;
+	head.overload_below = segment.layout.chunk_count / LIMPET_OVERLOAD_SHARE;
+	head.node_head = 1;
+	if (sampling != &none && getrandom(&head.sample_seed, sizeof(head.sample_seed), 0) < 0)
+		head.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* as good for sums */
+	*segment.shm = head;
+	memset(limpet_segment_free_chunks(&segment), 0xff, segment.layout.chunk_count / 8);
+	*ret = segment;
+	return 0;
+}
+
+/* Older kernels do without: then the first touch of a page decides who pays for it. */
+static void touch(const struct limpet_segment *segment, uint64_t start, uint64_t end)
+{
+	start = start / PAGE * PAGE;
+	end = round_up(end, PAGE);
+	madvise((uint8_t *)segment->shm + start, end - start, MADV_POPULATE_WRITE);
+}
+
+bool limpet_segment_populate(struct limpet_segment *segment)
+{
+	const uint64_t chunks = CHUNK_GROUP / POPULATE_SHARES * LIMPET_CHUNK_BYTES;
+	uint64_t nodes =
+		(segment->layout.chunks_offset - segment->layout.nodes_offset) / POPULATE_SHARES;
+	unsigned share = segment->populated;
+
+	if (share == POPULATE_SHARES)
+		return false;
+	if (!share)
+		touch(segment, 0, segment->layout.nodes_offset);
+	touch(segment, segment->layout.nodes_offset + share * nodes,
+	      share + 1 == POPULATE_SHARES ? segment->layout.chunks_offset
+					   : segment->layout.nodes_offset + (share + 1) * nodes);
+	for (uint32_t group = 0; group < segment->layout.chunk_count / CHUNK_GROUP; group++) {
+		uint64_t at = segment->layout.chunks_offset +
+			      (uint64_t)group * CHUNK_GROUP * LIMPET_CHUNK_BYTES + share * chunks;
+
+		touch(segment, at, at + chunks);
+	}
+	return ++segment->populated < POPULATE_SHARES;
+}
+
+void limpet_segment_done(struct limpet_segment *segment)
+{
+	if (segment->shm)
+		munmap(segment->shm, segment->shm_bytes);
+	if (segment->arena)
+		munmap(segment->arena, segment->arena_bytes);
+	free(segment->modules);
+	free(segment->tables);
+	if (segment->shm_fd >= 0)
+		close(segment->shm_fd);
+	if (segment->arena_fd >= 0)
+		close(segment->arena_fd);
+	memset(segment, 0, sizeof(*segment));
+	segment->shm_fd = segment->arena_fd = -1;
+}
+
+/* Where .eh_frame is. Its address stands in .eh_frame_hdr, its size nowhere: it ends where the
+ * readable bytes of its module end, and the compiler stops at the terminator. */
+static int find_by_header(pid_t pid, const struct limpet_module *module, uint64_t *ret_address,
+			  uint64_t *ret_bytes)
+{
+	uint8_t header[EH_FRAME_HDR_BYTES];
+	uint64_t bytes = module->eh_frame_hdr_bytes;
+	int error;
+
+	if (bytes > sizeof(header))
+		bytes = sizeof(header);
+	error = limpet_memory_read(pid, module->eh_frame_hdr, header, bytes);
+	if (!error)
+		error = limpet_unwind_find_eh_frame(header, bytes, module->eh_frame_hdr,
+						    ret_address);
+	*ret_bytes = module->end - *ret_address;
+	return error;
+}
+
+static bool note_exit(void *context, const struct limpet_elf_function *function)
+{
+	if (!strcmp(function->name, "exit"))
+		*(uint64_t *)context = function->value;
+	return true;
+}
+
+/* A program without that header (linked with -static, or by musl-gcc) has a section all the same,
+ * which its file alone can tell of. */
+static int find_by_file(pid_t pid, const struct limpet_module *module, uint64_t *ret_address,
+			uint64_t *ret_bytes, uint64_t *ret_exit)
+{
+	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
+	struct limpet_elf_file *file;
+	uint64_t address, exit_value = 0;
+	bool found;
+	int error = fd < 0 ? -ENOENT : limpet_elf_file_open(fd, &file);
+
+	if (error)
+		return error;
+	found = limpet_elf_file_is_native(file) &&
+		limpet_elf_file_loaded_section(file, ".eh_frame", &address, ret_bytes);
+	if (found && !module->has_interpreter)
+		limpet_elf_file_functions(file, note_exit, &exit_value);
+	limpet_elf_file_free(file);
+	if (!found)
+		return -ENOENT;
+	*ret_address = module->bias + address;
+	*ret_exit = exit_value ? module->bias + exit_value : 0;
+	return 0;
+}
+
+static int compile_module(pid_t pid, const struct limpet_module *module, size_t max_bytes,
+			  void **ret_table, size_t *ret_bytes)
+{
+	LIMPET_FREE uint8_t *section = NULL;
+	LIMPET_FREE uint8_t *code = NULL;
+	struct limpet_unwind_input input = {
+		.start = module->start, .end = module->end, .max_table_bytes = max_bytes};
+	uint64_t address = 0, bytes = 0;
+	ssize_t got;
+	int error;
+
+	if (module->eh_frame_hdr) {
+		error = find_by_header(pid, module, &address, &bytes);
+	} else {
+		error = find_by_file(pid, module, &address, &bytes, &input.exit_address);
+		input.eh_frame_whole = true;
+	}
+	if (module->libc_loader)
+		input.exit_address = limpet_module_symbol(
+			pid, (struct limpet_module *)(uintptr_t)module, "exit", NULL);
+	if (error)
+		return error;
+	if (address < module->start || address >= module->end)
+		return -EBADMSG;
+	if (bytes > module->end - address)
+		bytes = module->end - address;
+	if (bytes > MAX_EH_FRAME)
+		bytes = MAX_EH_FRAME;
+	if (!limpet_module_spend(module, bytes))
+		return -EFBIG;
+	section = malloc(bytes);
+	if (!section)
+		return -ENOMEM;
+	got = limpet_memory_read_some(pid, address, section, bytes);
+	if (got < 0)
+		return (int)got;
+	input.eh_frame = section;
+	input.eh_frame_bytes = (size_t)got;
+	input.eh_frame_address = address;
+	input.data_base = module->eh_frame_hdr;
+	/* For a signal restorer without a description: small, so only where libc may have one. */
+	if (module->text_end - module->text_start <= MAX_CODE &&
+	    limpet_module_spend(module, module->text_end - module->text_start)) {
+		bytes = module->text_end - module->text_start;
+		code = malloc(bytes);
+		if (code && limpet_memory_read(pid, module->text_start, code, bytes) == 0) {
+			input.code = code;
+			input.code_bytes = bytes;
+			input.code_address = module->text_start;
+		}
+	}
+	return limpet_unwind_compile(&input, ret_table, ret_bytes, NULL);
+}
+
+static uint64_t arena_add(struct limpet_segment *segment, const void *table, size_t bytes)
+{
+	uint64_t offset = segment->arena_used;
+
+	if (bytes > segment->arena_bytes - offset)
+		return 0;
+	memcpy(segment->arena + offset, table, bytes);
+	segment->arena_used = round_up(offset + bytes, LIMPET_UNWIND_ALIGN);
+	return offset;
+}
+
+/* Of which module a table is: tables count from its start. */
+struct limpet_segment_table {
+	uint64_t table, table_bytes; /* 0: none could be made */
+	unsigned failures;           /* how often it was tried in vain */
+	uint64_t span, inode;
+	uint64_t start; /* 0: wherever it lies */
+	uint32_t dev_major, dev_minor;
+	uint32_t build_id_bytes;
+	uint8_t build_id[LIMPET_BUILD_ID_MAX];
+};
+
+static struct limpet_segment_table identify(const struct limpet_module *module)
+{
+	struct limpet_segment_table of = {.span = module->end - module->start,
+					  .inode = module->inode,
+					  .dev_major = module->dev_major,
+					  .dev_minor = module->dev_minor,
+					  .build_id_bytes = module->build_id_bytes};
+
+	if (!module->inode && !module->build_id_bytes)
+		of.start = module->start;
+	memcpy(of.build_id, module->build_id, module->build_id_bytes);
+	return of;
+}
+
+static struct limpet_segment_table *find_table(const struct limpet_segment *segment,
+					       const struct limpet_segment_table *of)
+{
+	for (uint32_t i = 0; i < segment->table_count; i++) {
+		struct limpet_segment_table *known = &segment->tables[i];
+
+		if (known->span == of->span && known->inode == of->inode &&
+		    known->start == of->start && known->dev_major == of->dev_major &&
+		    known->dev_minor == of->dev_minor &&
+		    known->build_id_bytes == of->build_id_bytes &&
+		    memcmp(known->build_id, of->build_id, of->build_id_bytes) == 0)
+			return known;
+	}
+	return NULL;
+}
+
+/* One that cannot be made: perhaps its module was not whole yet. */
+static void note_failure(struct limpet_segment *segment, const struct limpet_segment_table *of)
+{
+	struct limpet_segment_table *known = find_table(segment, of), *more;
+
+	if (!known) {
+		more = reallocarray(segment->tables, segment->table_count + 1, sizeof(*more));
+		if (!more)
+			return;
+		segment->tables = more;
+		known = &more[segment->table_count++];
+		*known = *of;
+	}
+	known->failures++;
+}
+
+/* Tables that were just made, until it is known whose they are. To ask takes the longer the more
+ * mappings there are, so it is asked for some at a time. */
+#define BATCH 32u
+struct batch {
+	const struct limpet_module *modules[BATCH];
+	struct limpet_segment_table of[BATCH];
+	void *tables[BATCH];
+	size_t bytes[BATCH];
+	struct limpet_unwind_module *entries[BATCH];
+	size_t count;
+};
+
+static void make_table(struct limpet_segment *segment, pid_t pid,
+		       const struct limpet_module *module, const struct limpet_segment_table *of,
+		       struct limpet_unwind_module *entry, struct batch *batch)
+{
+	const size_t at = batch->count;
+
+	if (segment->arena_used == segment->arena_bytes)
+		return;
+	if (compile_module(pid, module, segment->arena_bytes - segment->arena_used,
+			   &batch->tables[at], &batch->bytes[at]) != 0) {
+		note_failure(segment, of);
+		return;
+	}
+	batch->modules[at] = module;
+	batch->of[at] = *of;
+	batch->entries[at] = entry;
+	batch->count++;
+}
+
+/* Whether the module lay there all the while that its table was made: another one that has taken
+ * its place would have been read instead. */
+static bool is_still_there(const struct limpet_maps *maps, const struct limpet_module *module)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(maps, module->start);
+
+	return map && map->inode == module->inode && map->dev_major == module->dev_major &&
+	       map->dev_minor == module->dev_minor;
+}
+
+/* Answers whether it is a new one, and not that of a module that was mapped twice. */
+static bool keep_table(struct limpet_segment *segment, struct limpet_segment_table *of,
+		       const void *table, size_t bytes)
+{
+	struct limpet_segment_table *known = find_table(segment, of), *more = segment->tables;
+
+	if (known && known->table) {
+		*of = *known;
+		return false;
+	}
+	if (!known)
+		more = reallocarray(segment->tables, segment->table_count + 1, sizeof(*more));
+	if (!more)
+		return false;
+	segment->tables = more;
+	of->table = arena_add(segment, table, bytes);
+	if (!of->table)
+		return false;
+	of->table_bytes = bytes;
+	*(known ? known : &more[segment->table_count++]) = *of;
+	return true;
+}
+
+/* Answers how many tables were made. */
+static int keep_tables(struct limpet_segment *segment, pid_t pid, struct batch *batch)
+{
+	struct limpet_maps maps = {0};
+	int made = 0;
+
+	if (batch->count && limpet_proc_maps_read(pid, &maps) < 0)
+		maps.count = 0;
+	for (size_t i = 0; i < batch->count; i++) {
+		struct limpet_segment_table *of = &batch->of[i];
+
+		if (is_still_there(&maps, batch->modules[i]))
+			made += keep_table(segment, of, batch->tables[i], batch->bytes[i]);
+		batch->entries[i]->table = of->table;
+		batch->entries[i]->table_bytes = of->table_bytes;
+		free(batch->tables[i]);
+	}
+	limpet_proc_maps_done(&maps);
+	batch->count = 0;
+	return made;
+}
+
+int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules,
+				 uint32_t gone)
+{
+	struct limpet_shm *shm = segment->shm;
+	uint32_t count = 0, which = (segment->generation + 1) & 1;
+	struct limpet_unwind_module *new = calloc(LIMPET_MAX_UNWIND_MODULES, sizeof(*new));
+	struct limpet_unwind_module *shared =
+		(struct limpet_unwind_module *)limpet_segment_at(
+			segment, segment->layout.unwind_modules_offset) +
+		(uint64_t)which * LIMPET_MAX_UNWIND_MODULES;
+	struct batch batch = {.count = 0};
+	int made = 0;
+
+	if (!new)
+		return -ENOMEM;
+	for (size_t i = 0; i < modules->count && count < LIMPET_MAX_UNWIND_MODULES; i++) {
+		const struct limpet_module *module = &modules->list[i];
+		struct limpet_unwind_module entry = {
+			.start = module->start, .end = module->end, .live = 1};
+		const struct limpet_segment_table of = identify(module);
+		const struct limpet_segment_table *known = find_table(segment, &of);
+
+		if (known && (known->table || known->failures >= ENOUGH_FAILURES)) {
+			entry.table = known->table;
+			entry.table_bytes = known->table_bytes;
+		} else {
+			make_table(segment, modules->pid, module, &of, &new[count], &batch);
+		}
+		new[count++] = entry;
+		if (batch.count == BATCH)
+			made += keep_tables(segment, modules->pid, &batch);
+	}
+	made += keep_tables(segment, modules->pid, &batch);
+	free(segment->modules);
+	segment->modules = new;
+	segment->module_count = count;
+	segment->generation++;
+	segment->gone = gone;
+	memcpy(shared, new, count * sizeof(*new));
+	/* Whoever reads the new list's number sees the new list. */
+	shm->unwind_count[which] = count;
+	shm->unwind_gone[which] = gone;
+	__atomic_store_n(&shm->unwind_current, segment->generation, __ATOMIC_RELEASE);
+	return made;
+}
+
+void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet_walk_map *ret)
+{
+	ret->modules = segment->modules;
+	ret->arena = segment->arena;
+	ret->sorted = ret->count = segment->module_count;
+	ret->generation = segment->generation;
+	ret->gone = NULL;
+	ret->gone_places = ret->gone_then = ret->gone_now = 0;
+}
+
+uint64_t limpet_segment_room_pages(const struct limpet_segment *segment)
+{
+	uint32_t taken = __atomic_load_n(&segment->shm->room_pages_taken, __ATOMIC_RELAXED);
+
+	return taken < segment->layout.room_pages ? taken : segment->layout.room_pages;
+}
+
+uint64_t limpet_segment_beside_bytes(const struct limpet_segment *segment, uint64_t states)
+{
+	return AGENT_IMAGE_BYTES + LIMPET_RULE_CACHE_BYTES +
+	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
+}

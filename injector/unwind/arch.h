@@ -1,0 +1,11 @@
+/* The one place that chooses the architecture folder of what reads .eh_frame. */
+#ifndef LIMPET_INJECTOR_UNWIND_ARCH_H
+#define LIMPET_INJECTOR_UNWIND_ARCH_H
+
+#define LIMPET_ARCH_STRING_(x) #x
+#define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
+/* clang-format off */
+#include LIMPET_ARCH_STRING(injector/unwind/arch/LIMPET_ARCH/cfi_machine.h)
+/* clang-format on */
+
+#endif

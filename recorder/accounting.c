@@ -1,0 +1,700 @@
+#include "recorder/accounting.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/estimate.h"
+#include "common/wire.h"
+#include "recorder/thread_numbers.h"
+
+/* One munmap can release them all, and its rows must fit one block of the trace. */
+#define MAPPINGS_MAX_BYTES (48u << 20)
+
+struct limpet_accounting {
+	struct limpet_live_table *live;
+	struct limpet_mapping_table *mappings;
+	struct limpet_site_table *sites;
+	struct limpet_thread_numbers *threads;
+	uint64_t page_bytes;
+
+	uint64_t totals[LIMPET_TOTAL_COUNT];
+	uint64_t live_bytes, live_allocations;
+	struct limpet_sampling sampling;
+	uint64_t estimated_bytes; /* live */
+	uint64_t table_full, inferred_bytes;
+
+	uint32_t period_rows;
+	struct limpet_accounting_peak peak;
+	bool keeps_held;
+	uint64_t peak_number; /* from 1: another with each new peak of the capture */
+	struct limpet_accounting_size sizes[LIMPET_TRACE_SIZE_BUCKETS];
+
+	bool overloaded, was_overloaded;
+	struct limpet_accounting_overload *overloads; /* the last is the one that lasts, if so */
+	size_t overload_count, overload_room;
+
+	/* of the event at hand */
+	uint64_t time_ns, tick;
+	uint32_t thread, tid;
+	struct limpet_accounting_rows *rows;
+	bool no_memory;
+};
+
+struct limpet_accounting *limpet_accounting_new(uint64_t memory_bytes)
+{
+	struct limpet_accounting *accounting = calloc(1, sizeof(*accounting));
+
+	if (!accounting)
+		return NULL;
+	accounting->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	accounting->sites = limpet_site_table_new();
+	accounting->threads = limpet_thread_numbers_new();
+	accounting->live = limpet_live_table_new(memory_bytes / 10 * 9);
+	accounting->mappings = limpet_mapping_table_new(
+		memory_bytes / 10 < MAPPINGS_MAX_BYTES ? memory_bytes / 10 : MAPPINGS_MAX_BYTES);
+	if (!accounting->live || !accounting->mappings || !accounting->sites ||
+	    !accounting->threads) {
+		limpet_accounting_free(accounting);
+		return NULL;
+	}
+	return accounting;
+}
+
+void limpet_accounting_set_sampling(struct limpet_accounting *accounting,
+				    struct limpet_sampling sampling)
+{
+	accounting->sampling = sampling;
+}
+
+void limpet_accounting_keep_held(struct limpet_accounting *accounting)
+{
+	accounting->keeps_held = true;
+	accounting->peak_number = 1;
+}
+
+void limpet_accounting_free(struct limpet_accounting *accounting)
+{
+	if (!accounting)
+		return;
+	limpet_live_table_free(accounting->live);
+	limpet_mapping_table_free(accounting->mappings);
+	limpet_site_table_free(accounting->sites);
+	limpet_thread_numbers_free(accounting->threads);
+	free(accounting->overloads);
+	free(accounting);
+}
+
+uint32_t limpet_accounting_tid(const struct limpet_accounting *accounting, uint32_t thread)
+{
+	return limpet_thread_numbers_tid(accounting->threads, thread);
+}
+
+/* ------------------------------------------------------------------ rows */
+
+static bool grow_rows(struct limpet_accounting_rows *rows)
+{
+	size_t room = rows->room ? rows->room * 2 : 1024;
+	struct limpet_accounting_row *list = reallocarray(rows->list, room, sizeof(*list));
+
+	if (!list)
+		return false;
+	rows->list = list;
+	rows->room = room;
+	return true;
+}
+
+static inline void add_row(struct limpet_accounting *accounting, uint8_t op, uint64_t address,
+			   uint32_t node, uint64_t size, uint64_t age_ticks)
+{
+	struct limpet_accounting_rows *rows = accounting->rows;
+	struct limpet_accounting_row *row;
+
+	if (rows->count == rows->room && !grow_rows(rows)) {
+		accounting->no_memory = true;
+		return;
+	}
+	row = &rows->list[rows->count++];
+	row->tick = accounting->tick;
+	row->address = address;
+	row->size = size;
+	row->age_ticks = age_ticks;
+	row->node = node;
+	row->thread = accounting->thread;
+	row->tid = accounting->tid;
+	row->op = op;
+	accounting->period_rows++;
+}
+
+/* What a block counts for in figures of what is live: of a sample more than its size. */
+static uint64_t stands_for(const struct limpet_accounting *accounting, uint64_t size, bool sampled)
+{
+	uint64_t period =
+		sampled ? accounting->sampling.overload_bytes : accounting->sampling.bytes;
+	double bytes;
+
+	if (!period)
+		return size;
+	bytes = limpet_weight_of(size, period).weight * (double)size;
+	return bytes < 0x1p62 ? (uint64_t)bytes : 1ull << 62;
+}
+
+static uint64_t age(const struct limpet_accounting *accounting, uint64_t tick)
+{
+	return accounting->tick > tick ? accounting->tick - tick : 0;
+}
+
+/* Before a site's live figures change: what it has now it had at the peak, if nothing happened to
+ * it since. */
+static inline void hold(const struct limpet_accounting *accounting, struct limpet_site *site)
+{
+	if (site->held_peak == accounting->peak_number)
+		return;
+	site->held_peak = accounting->peak_number;
+	site->held_blocks = site->live_blocks;
+	site->held_bytes = site->live_bytes;
+}
+
+/* A block of the live table is gone: by a call, or because its address was handed out anew. */
+static void book_free(struct limpet_accounting *accounting, const struct limpet_live_entry *entry,
+		      uint8_t op)
+{
+	struct limpet_site *site = limpet_site_table_touch(accounting->sites, entry->site);
+	bool sampled = entry->thread & LIMPET_LIVE_ENTRY_SAMPLED;
+	uint64_t *last = limpet_thread_numbers_last(accounting->threads,
+						    entry->thread & ~LIMPET_LIVE_ENTRY_SAMPLED);
+	uint64_t is_last, temporary;
+
+	accounting->totals[LIMPET_TOTAL_FREES]++;
+	accounting->totals[LIMPET_TOTAL_FREED_BYTES] += entry->size;
+	accounting->live_bytes -= entry->size;
+	accounting->live_allocations--;
+	if (accounting->keeps_held) {
+		hold(accounting, site);
+		site->live_blocks--;
+	}
+	site->frees++;
+	site->freed_bytes += entry->size;
+	site->live_bytes -= stands_for(accounting, entry->size, sampled);
+	accounting->estimated_bytes -= stands_for(accounting, entry->size, sampled);
+	/* The address is enough: since it was allocated, nobody else can have got it. Half of the
+	 * frees of many programs: no branch could be foreseen.
+	 * Whether samples follow each other says nothing of what was between. */
+	is_last = *last == entry->address;
+	temporary = is_last & (op == LIMPET_ROW_FREE) & !accounting->sampling.bytes &
+		    !accounting->overloaded;
+	*last = is_last ? 0 : *last;
+	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY | sampled * LIMPET_ROW_SAMPLED);
+	accounting->totals[LIMPET_TOTAL_TEMPORARY] += temporary;
+	site->temporary += temporary;
+	add_row(accounting, op, entry->address, site->node, entry->size,
+		age(accounting, entry->tick));
+}
+
+static void update_peak(struct limpet_accounting *accounting)
+{
+	if (accounting->live_bytes <= accounting->peak.bytes)
+		return;
+	accounting->peak.bytes = accounting->live_bytes;
+	accounting->peak.rows = accounting->period_rows;
+	accounting->peak.time_ns = accounting->time_ns;
+	if (accounting->live_bytes > accounting->peak.capture_bytes) {
+		accounting->peak.capture_bytes = accounting->live_bytes;
+		accounting->peak.capture_ns = accounting->time_ns;
+		accounting->peak_number += accounting->keeps_held;
+	}
+}
+
+static int book_alloc(struct limpet_accounting *accounting, const struct limpet_record *event)
+{
+	struct limpet_live_entry entry = {
+		.address = event->address,
+		.size = event->size,
+		.tick = accounting->tick,
+		.site = limpet_site_table_number(accounting->sites, event->node),
+		.thread = accounting->thread | (event->sampled ? LIMPET_LIVE_ENTRY_SAMPLED : 0)};
+	uint8_t flags = event->sampled ? LIMPET_ROW_SAMPLED : 0;
+	struct limpet_site *site;
+	unsigned bucket = limpet_trace_size_bucket(event->size);
+	struct limpet_live_entry old;
+	int code;
+
+	accounting->was_overloaded |= event->sampled;
+	if (!entry.site)
+		return -ENOMEM;
+	site = limpet_site_table_touch(accounting->sites, entry.site);
+	code = limpet_live_table_insert(accounting->live, &entry, &old);
+	if (code == 1) {
+		accounting->totals[LIMPET_TOTAL_INFERRED_FREES]++;
+		accounting->inferred_bytes += old.size;
+		book_free(accounting, &old, LIMPET_ROW_INFERRED_FREE);
+	}
+	accounting->totals[LIMPET_TOTAL_EVENTS]++;
+	accounting->totals[LIMPET_TOTAL_ALLOCATIONS]++;
+	accounting->totals[LIMPET_TOTAL_ALLOCATED_BYTES] += event->size;
+	accounting->sizes[bucket].allocations++;
+	accounting->sizes[bucket].bytes += event->size;
+	site->allocations++;
+	site->allocated_bytes += event->size;
+	if (code < 0) {
+		accounting->table_full++;
+		accounting->totals[LIMPET_TOTAL_UNTRACKED]++;
+		accounting->totals[LIMPET_TOTAL_UNTRACKED_BYTES] += event->size;
+		site->untracked++;
+		site->untracked_bytes += event->size;
+		*limpet_thread_numbers_last(accounting->threads, accounting->thread) = 0;
+		add_row(accounting, LIMPET_ROW_UNTRACKED | flags, event->address, event->node,
+			event->size, 0);
+		return 0;
+	}
+	accounting->live_bytes += event->size;
+	accounting->live_allocations++;
+	if (accounting->keeps_held) {
+		hold(accounting, site);
+		site->live_blocks++;
+	}
+	site->live_bytes += stands_for(accounting, event->size, event->sampled);
+	accounting->estimated_bytes += stands_for(accounting, event->size, event->sampled);
+	*limpet_thread_numbers_last(accounting->threads, accounting->thread) = event->address;
+	add_row(accounting, LIMPET_ROW_ALLOC | flags, event->address, event->node, event->size, 0);
+	update_peak(accounting);
+	return 0;
+}
+
+static int book_call_free(struct limpet_accounting *accounting, const struct limpet_record *event)
+{
+	struct limpet_live_entry entry;
+
+	if (!limpet_live_table_remove(accounting->live, event->address, &entry)) {
+		/* Older than the capture, or left out by sampling: nobody knows. */
+		if (accounting->was_overloaded)
+			return 0;
+		accounting->totals[LIMPET_TOTAL_EVENTS]++;
+		accounting->totals[LIMPET_TOTAL_FOREIGN_FREES]++;
+		accounting->totals[LIMPET_TOTAL_FOREIGN_FREED_BYTES] += event->size;
+		add_row(accounting, LIMPET_ROW_FOREIGN_FREE, event->address, 0, event->size, 0);
+		return 0;
+	}
+	accounting->totals[LIMPET_TOTAL_EVENTS]++;
+	book_free(accounting, &entry, LIMPET_ROW_FREE);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ mappings */
+
+/* NULL: no memory. */
+static struct limpet_site *find_site(struct limpet_accounting *accounting, uint32_t node)
+{
+	uint32_t number = limpet_site_table_number(accounting->sites, node);
+
+	return number ? limpet_site_table_touch(accounting->sites, number) : NULL;
+}
+
+static void book_unmapped(const struct limpet_mapping *part, void *data)
+{
+	struct limpet_accounting *accounting = data;
+	struct limpet_site *site = find_site(accounting, part->node);
+	uint64_t bytes = part->end - part->start;
+
+	if (!site) {
+		accounting->no_memory = true;
+		return;
+	}
+	accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES] += bytes;
+	site->unmapped_parts++;
+	site->unmapped_bytes += bytes;
+	add_row(accounting, LIMPET_ROW_UNMAPPED, part->start, part->node, bytes,
+		age(accounting, part->tick));
+}
+
+static int book_mmap(struct limpet_accounting *accounting, const struct limpet_record *event)
+{
+	struct limpet_mapping mapping = {.start = event->address,
+					 .end = event->address + event->size,
+					 .tick = accounting->tick,
+					 .node = event->node,
+					 .thread = accounting->thread};
+	struct limpet_site *site;
+
+	/* MAP_FIXED takes the place of what was there. */
+	limpet_mapping_table_release(accounting->mappings, mapping.start, mapping.end,
+				     book_unmapped, accounting);
+	site = find_site(accounting, event->node);
+	if (!site)
+		return -ENOMEM;
+	accounting->totals[LIMPET_TOTAL_EVENTS]++;
+	accounting->totals[LIMPET_TOTAL_MMAPS]++;
+	accounting->totals[LIMPET_TOTAL_MMAP_BYTES] += event->size;
+	site->mmaps++;
+	site->mmap_bytes += event->size;
+	/* No room: never live, then, as an allocation that finds none. */
+	if (limpet_mapping_table_add(accounting->mappings, &mapping) < 0) {
+		accounting->table_full++;
+		book_unmapped(&mapping, accounting);
+	}
+	add_row(accounting, LIMPET_ROW_MMAP, event->address, event->node, event->size, 0);
+	return 0;
+}
+
+static int book_munmap(struct limpet_accounting *accounting, const struct limpet_record *event)
+{
+	uint64_t before = accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES], known;
+
+	limpet_mapping_table_release(accounting->mappings, event->address,
+				     event->address + event->size, book_unmapped, accounting);
+	known = accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES] - before;
+	accounting->totals[LIMPET_TOTAL_EVENTS]++;
+	accounting->totals[LIMPET_TOTAL_MUNMAPS]++;
+	/* More can be known than was asked for when a piece had to be given up. */
+	if (known < event->size)
+		accounting->totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] += event->size - known;
+	add_row(accounting, LIMPET_ROW_MUNMAP, event->address, 0, event->size, 0);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ overloads */
+
+/* What is not recorded lies between an allocation and its free, or may. */
+static void forget_last(struct limpet_accounting *accounting)
+{
+	for (uint32_t i = 0; i < accounting->threads->count; i++)
+		*limpet_thread_numbers_last(accounting->threads, i) = 0;
+}
+
+static int book_overload(struct limpet_accounting *accounting, bool begins)
+{
+	struct limpet_accounting_overload *list = accounting->overloads;
+	size_t room = accounting->overload_room;
+
+	if (!accounting->sampling.overload_bytes || begins == accounting->overloaded)
+		return -EINVAL;
+	accounting->overloaded = begins;
+	accounting->was_overloaded = true;
+	forget_last(accounting);
+	if (!begins) {
+		list[accounting->overload_count - 1].to_ns = accounting->time_ns;
+		return 0;
+	}
+	if (accounting->overload_count == room) {
+		room = room ? room * 2 : 16;
+		list = reallocarray(list, room, sizeof(*list));
+		if (!list) {
+			accounting->overloaded = false;
+			return -ENOMEM;
+		}
+		accounting->overloads = list;
+		accounting->overload_room = room;
+	}
+	list[accounting->overload_count++] = (struct limpet_accounting_overload){
+		.from_ns = accounting->time_ns, .to_ns = accounting->time_ns};
+	return 0;
+}
+
+size_t limpet_accounting_period_overloads(const struct limpet_accounting *accounting,
+					  const struct limpet_accounting_overload **ret_list)
+{
+	if (accounting->overloaded)
+		accounting->overloads[accounting->overload_count - 1].to_ns = accounting->time_ns;
+	*ret_list = accounting->overloads;
+	return accounting->overload_count;
+}
+
+/* Of the one that lasts, the rest is still to come. */
+static void next_overloads(struct limpet_accounting *accounting)
+{
+	if (accounting->overloaded)
+		accounting->overloads[0].from_ns = accounting->overloads[0].to_ns =
+			accounting->time_ns;
+	accounting->overload_count = accounting->overloaded;
+}
+
+/* ------------------------------------------------------------------ events */
+
+static bool is_mapping(const struct limpet_record *event)
+{
+	return event->kind == LIMPET_EVENT_MMAP || event->kind == LIMPET_EVENT_MUNMAP;
+}
+
+static bool is_sane(const struct limpet_record *event)
+{
+	if (event->kind < LIMPET_EVENT_ALLOC || event->kind > LIMPET_EVENT_MUNMAP)
+		return false;
+	if (event->node >= LIMPET_TRACE_NODES_MAX || event->size > INT64_MAX)
+		return false;
+	return event->address && (!is_mapping(event) ||
+				  (event->size && event->address + event->size > event->address));
+}
+
+static void set_time(struct limpet_accounting *accounting, uint64_t time_ns)
+{
+	/* Merging by time stamp is as good as the clocks; the file's times never run back. */
+	if (time_ns <= accounting->time_ns)
+		return;
+	accounting->time_ns = time_ns;
+	accounting->tick = time_ns / LIMPET_TRACE_TICK_NS;
+}
+
+/* Answers 0, -EINVAL (nothing is booked) or -ENOMEM. */
+static int add_event(struct limpet_accounting *accounting, const struct limpet_record *event)
+{
+	struct limpet_record whole_pages;
+	bool overload = event->kind == LIMPET_EVENT_OVERLOAD || event->kind == LIMPET_EVENT_ROOM;
+	int thread, code;
+
+	/* The kernel maps and unmaps whole pages, whatever length it is told. */
+	if (is_mapping(event) && event->size <= INT64_MAX) {
+		whole_pages = *event;
+		whole_pages.size =
+			(event->size + accounting->page_bytes - 1) & ~(accounting->page_bytes - 1);
+		event = &whole_pages;
+	}
+	if ((!overload && !is_sane(event)) ||
+	    (event->sampled && !accounting->sampling.overload_bytes))
+		return -EINVAL;
+	thread = limpet_thread_numbers_find(accounting->threads, event->thread);
+	if (thread < 0)
+		return thread;
+	accounting->thread = (uint32_t)thread;
+	accounting->tid = event->thread;
+	set_time(accounting, event->time_ns);
+	switch (event->kind) {
+	case LIMPET_EVENT_ALLOC:
+		code = book_alloc(accounting, event);
+		break;
+	case LIMPET_EVENT_FREE:
+		code = book_call_free(accounting, event);
+		break;
+	case LIMPET_EVENT_MMAP:
+		code = book_mmap(accounting, event);
+		break;
+	case LIMPET_EVENT_OVERLOAD:
+	case LIMPET_EVENT_ROOM:
+		code = book_overload(accounting, event->kind == LIMPET_EVENT_OVERLOAD);
+		break;
+	default:
+		code = book_munmap(accounting, event);
+		break;
+	}
+	return code;
+}
+
+/* A block that its own thread gives back before anybody's next event: it need not go through the
+ * live table. Not where samples, what was held or want of room make a difference. */
+static inline bool is_short(const struct limpet_accounting *accounting,
+			    const struct limpet_record *event)
+{
+	return event[0].kind == LIMPET_EVENT_ALLOC && event[1].kind == LIMPET_EVENT_FREE &&
+	       event[0].address == event[1].address && event[0].thread == event[1].thread &&
+	       !event[0].sampled && !accounting->was_overloaded && !accounting->sampling.bytes &&
+	       !accounting->keeps_held && is_sane(&event[0]) && is_sane(&event[1]) &&
+	       limpet_live_table_would_take(accounting->live, event[0].address);
+}
+
+/* As book_alloc() and book_call_free() one after the other. */
+static int book_short(struct limpet_accounting *accounting, const struct limpet_record *event)
+{
+	unsigned bucket = limpet_trace_size_bucket(event[0].size);
+	uint64_t size = event[0].size, tick;
+	int thread = limpet_thread_numbers_find(accounting->threads, event[0].thread);
+	struct limpet_site *site;
+
+	if (thread < 0)
+		return thread;
+	site = find_site(accounting, event[0].node);
+	if (!site)
+		return -ENOMEM;
+	accounting->thread = (uint32_t)thread;
+	accounting->tid = event[0].thread;
+	set_time(accounting, event[0].time_ns);
+	tick = accounting->tick;
+	accounting->totals[LIMPET_TOTAL_EVENTS] += 2;
+	accounting->totals[LIMPET_TOTAL_ALLOCATIONS]++;
+	accounting->totals[LIMPET_TOTAL_ALLOCATED_BYTES] += size;
+	accounting->totals[LIMPET_TOTAL_FREES]++;
+	accounting->totals[LIMPET_TOTAL_FREED_BYTES] += size;
+	accounting->totals[LIMPET_TOTAL_TEMPORARY]++;
+	accounting->sizes[bucket].allocations++;
+	accounting->sizes[bucket].bytes += size;
+	site->allocations++;
+	site->allocated_bytes += size;
+	site->frees++;
+	site->freed_bytes += size;
+	site->temporary++;
+	accounting->live_bytes += size;
+	add_row(accounting, LIMPET_ROW_ALLOC, event[0].address, event[0].node, size, 0);
+	update_peak(accounting);
+	accounting->live_bytes -= size;
+	set_time(accounting, event[1].time_ns);
+	*limpet_thread_numbers_last(accounting->threads, accounting->thread) = 0;
+	add_row(accounting, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY, event[0].address, event[0].node,
+		size, age(accounting, tick));
+	return 0;
+}
+
+/* First the lines of all blocks, then those of their sites, which the blocks name. */
+static void prefetch(const struct limpet_accounting *accounting, const struct limpet_record *events,
+		     size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		limpet_live_table_prefetch(accounting->live, events[i].address);
+	for (size_t i = 0; i < count; i++) {
+		if (events[i].kind == LIMPET_EVENT_FREE)
+			limpet_site_table_prefetch(
+				accounting->sites,
+				limpet_live_table_peek(accounting->live, events[i].address));
+		else
+			limpet_site_table_prefetch_node(accounting->sites, events[i].node);
+	}
+}
+
+int64_t limpet_accounting_add(struct limpet_accounting *accounting,
+			      const struct limpet_record *events, size_t count,
+			      struct limpet_accounting_rows *rows)
+{
+	int64_t refused = 0;
+
+	accounting->rows = rows;
+	accounting->no_memory = false;
+	if (count > 1)
+		prefetch(accounting, events, count);
+	for (size_t i = 0; i < count; i++) {
+		int code;
+
+		if (i + 1 < count && is_short(accounting, &events[i]))
+			code = book_short(accounting, &events[i++]);
+		else
+			code = add_event(accounting, &events[i]);
+		refused += code == -EINVAL;
+		accounting->no_memory |= code == -ENOMEM;
+	}
+	return accounting->no_memory ? -ENOMEM : refused;
+}
+
+uint64_t limpet_accounting_time_ns(const struct limpet_accounting *accounting)
+{
+	return accounting->time_ns;
+}
+
+/* ------------------------------------------------------------------ figures */
+
+const uint64_t *limpet_accounting_totals(const struct limpet_accounting *accounting)
+{
+	return accounting->totals;
+}
+
+uint64_t limpet_accounting_live_bytes(const struct limpet_accounting *accounting)
+{
+	return accounting->estimated_bytes;
+}
+
+bool limpet_accounting_is_estimated(const struct limpet_accounting *accounting)
+{
+	return accounting->sampling.bytes || accounting->was_overloaded;
+}
+
+uint64_t limpet_accounting_live_allocations(const struct limpet_accounting *accounting)
+{
+	return accounting->live_allocations;
+}
+
+uint64_t limpet_accounting_mapped_bytes(const struct limpet_accounting *accounting)
+{
+	return accounting->totals[LIMPET_TOTAL_MMAP_BYTES] -
+	       accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES];
+}
+
+uint64_t limpet_accounting_inferred_bytes(const struct limpet_accounting *accounting)
+{
+	return accounting->inferred_bytes;
+}
+
+uint64_t limpet_accounting_table_full(const struct limpet_accounting *accounting)
+{
+	return accounting->table_full;
+}
+
+struct limpet_accounting_peak limpet_accounting_peak(const struct limpet_accounting *accounting)
+{
+	return accounting->peak;
+}
+
+bool limpet_accounting_next_held(const struct limpet_accounting *accounting, uint32_t *node,
+				 struct limpet_accounting_held *ret_held)
+{
+	const struct limpet_site *site;
+
+	while ((site = limpet_site_table_next(accounting->sites, node))) {
+		bool moved = site->held_peak == accounting->peak_number;
+		uint64_t blocks = moved ? site->held_blocks : site->live_blocks;
+
+		if (!blocks)
+			continue;
+		*ret_held = (struct limpet_accounting_held){.node = site->node,
+							    .blocks = blocks,
+							    .bytes = moved ? site->held_bytes
+									   : site->live_bytes};
+		return true;
+	}
+	return false;
+}
+
+size_t limpet_accounting_period_sites(const struct limpet_accounting *accounting)
+{
+	return limpet_site_table_touched(accounting->sites);
+}
+
+size_t limpet_accounting_sort_sites(struct limpet_accounting *accounting)
+{
+	return limpet_site_table_sort(accounting->sites);
+}
+
+const struct limpet_site *limpet_accounting_site_at(const struct limpet_accounting *accounting,
+						    size_t index)
+{
+	return limpet_site_table_at(accounting->sites, index);
+}
+
+const struct limpet_accounting_size *limpet_accounting_period_sizes(
+	const struct limpet_accounting *accounting)
+{
+	return accounting->sizes;
+}
+
+void limpet_accounting_next_period(struct limpet_accounting *accounting, uint64_t time_ns)
+{
+	limpet_site_table_next_period(accounting->sites);
+	next_overloads(accounting);
+	accounting->period_rows = 0;
+	accounting->peak.bytes = accounting->live_bytes;
+	accounting->peak.rows = 0;
+	accounting->peak.time_ns = time_ns;
+	memset(accounting->sizes, 0, sizeof(accounting->sizes));
+}
+
+uint32_t limpet_accounting_growing(const struct limpet_accounting *accounting, uint64_t *ret_bytes)
+{
+	return limpet_site_table_growing(accounting->sites, ret_bytes);
+}
+
+const struct limpet_live_entry *limpet_accounting_live(struct limpet_accounting *accounting,
+						       size_t *ret_count)
+{
+	return limpet_live_table_sort(accounting->live, ret_count);
+}
+
+uint32_t limpet_accounting_node(const struct limpet_accounting *accounting, uint32_t site)
+{
+	return limpet_site_table_node(accounting->sites, site);
+}
+
+void limpet_accounting_walk_mappings(const struct limpet_accounting *accounting,
+				     limpet_mapping_fn *each, void *data)
+{
+	limpet_mapping_table_walk(accounting->mappings, each, data);
+}
+
+size_t limpet_accounting_mapping_count(const struct limpet_accounting *accounting)
+{
+	return limpet_mapping_table_count(accounting->mappings);
+}

@@ -1,0 +1,382 @@
+#include "recorder/event_columns.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/trace_block.h"
+#include "common/trace_format.h"
+
+#define FIRST_SLOTS 4096u
+/* Rows for which there is room in all columns before they are put. */
+#define ROWS_AT_ONCE 1024u
+/* The dictionary looks this many rows ahead. */
+#define AHEAD 12u
+
+/* A slot is taken if it is of this block: so the dictionary is emptied by counting on. */
+#define NUMBER_BITS 22u
+#define NUMBER_MASK ((1u << NUMBER_BITS) - 1)
+#define BLOCK_TAGS (1u << (32 - NUMBER_BITS))
+
+struct pair {
+	uint64_t size;
+	uint32_t node;
+	uint32_t number; /* in the low bits; above them the block's tag, 0: of none */
+};
+
+/* Where a thread of the capture stands in this block's table. */
+struct local_thread {
+	uint32_t block; /* the figure below is of that block */
+	uint32_t number;
+};
+
+struct limpet_event_columns {
+	uint32_t rows, events, pairs;
+	uint64_t first_tick, last_tick;
+	uint32_t tid_count;
+	uint32_t last_thread;
+	struct limpet_bytes ops, times, pair_nodes, pair_sizes, pair_numbers, ages, tids, switches,
+		sizes, addresses;
+	bool keep_addresses;
+	uint64_t last_address;
+	uint32_t block; /* from 1 */
+	uint32_t tag;   /* of the block, in place: 1 to BLOCK_TAGS - 1 */
+	struct local_thread *threads;
+	size_t thread_room;
+	struct pair *slots; /* the dictionary: open addressing, a power of two */
+	uint32_t slot_count;
+};
+
+struct limpet_event_columns *limpet_event_columns_new(void)
+{
+	struct limpet_event_columns *columns = calloc(1, sizeof(*columns));
+
+	if (!columns)
+		return NULL;
+	columns->block = 1;
+	columns->tag = 1u << NUMBER_BITS;
+	columns->slot_count = FIRST_SLOTS;
+	columns->slots = calloc(columns->slot_count, sizeof(*columns->slots));
+	if (!columns->slots) {
+		limpet_event_columns_free(columns);
+		return NULL;
+	}
+	return columns;
+}
+
+void limpet_event_columns_keep_addresses(struct limpet_event_columns *columns)
+{
+	columns->keep_addresses = true;
+}
+
+void limpet_event_columns_free(struct limpet_event_columns *columns)
+{
+	if (!columns)
+		return;
+	limpet_bytes_done(&columns->ops);
+	limpet_bytes_done(&columns->times);
+	limpet_bytes_done(&columns->pair_nodes);
+	limpet_bytes_done(&columns->pair_sizes);
+	limpet_bytes_done(&columns->pair_numbers);
+	limpet_bytes_done(&columns->ages);
+	limpet_bytes_done(&columns->tids);
+	limpet_bytes_done(&columns->switches);
+	limpet_bytes_done(&columns->sizes);
+	limpet_bytes_done(&columns->addresses);
+	free(columns->threads);
+	free(columns->slots);
+	free(columns);
+}
+
+static uint32_t home(uint32_t slot_count, uint32_t node, uint64_t size)
+{
+	uint64_t hash = (size + ((uint64_t)node << 32)) * 0x9E3779B97F4A7C15ull;
+
+	return (uint32_t)(hash >> 32) & (slot_count - 1);
+}
+
+static bool is_free(const struct limpet_event_columns *columns, const struct pair *pair)
+{
+	return (pair->number & ~NUMBER_MASK) != columns->tag;
+}
+
+static struct pair *find_slot(const struct limpet_event_columns *columns, struct pair *slots,
+			      uint32_t slot_count, uint32_t node, uint64_t size)
+{
+	uint32_t at = home(slot_count, node, size);
+
+	while (!is_free(columns, &slots[at]) && (slots[at].size != size || slots[at].node != node))
+		at = (at + 1) & (slot_count - 1);
+	return &slots[at];
+}
+
+static bool grow_slots(struct limpet_event_columns *columns)
+{
+	uint32_t more = columns->slot_count * 2;
+	struct pair *slots = calloc(more, sizeof(*slots));
+
+	if (!slots)
+		return false;
+	for (uint32_t i = 0; i < columns->slot_count; i++) {
+		struct pair *pair = &columns->slots[i];
+
+		if (!is_free(columns, pair))
+			*find_slot(columns, slots, more, pair->node, pair->size) = *pair;
+	}
+	free(columns->slots);
+	columns->slots = slots;
+	columns->slot_count = more;
+	return true;
+}
+
+/* Answers the pair's number in this block, or -ENOMEM. */
+static int64_t find_pair(struct limpet_event_columns *columns, uint32_t node, uint64_t size)
+{
+	struct pair *pair = find_slot(columns, columns->slots, columns->slot_count, node, size);
+
+	if (!is_free(columns, pair))
+		return pair->number & NUMBER_MASK;
+	if (columns->pairs >= columns->slot_count / 4 * 3) {
+		if (columns->pairs > NUMBER_MASK / 2 || !grow_slots(columns))
+			return -ENOMEM;
+		pair = find_slot(columns, columns->slots, columns->slot_count, node, size);
+	}
+	*pair = (struct pair){.size = size, .node = node, .number = columns->tag | columns->pairs};
+	limpet_bytes_put_varint(&columns->pair_nodes, node);
+	limpet_bytes_put_varint(&columns->pair_sizes, size);
+	return columns->pairs++;
+}
+
+/* Answers the thread's number in this block, or -ENOMEM. */
+static int64_t find_thread(struct limpet_event_columns *columns, uint32_t thread, uint32_t tid)
+{
+	struct local_thread *local;
+
+	if (thread >= columns->thread_room) {
+		size_t room = columns->thread_room ? columns->thread_room : 64;
+		struct local_thread *threads;
+
+		while (room <= thread)
+			room *= 2;
+		threads = reallocarray(columns->threads, room, sizeof(*threads));
+		if (!threads)
+			return -ENOMEM;
+		memset(threads + columns->thread_room, 0,
+		       (room - columns->thread_room) * sizeof(*threads));
+		columns->threads = threads;
+		columns->thread_room = room;
+	}
+	local = &columns->threads[thread];
+	if (local->block != columns->block) {
+		*local = (struct local_thread){.block = columns->block,
+					       .number = columns->tid_count++};
+		limpet_bytes_put_varint(&columns->tids, tid);
+	}
+	return local->number;
+}
+
+/* What a row of each kind is and has. */
+enum { IS_EVENT = 1, HAS_PAIR = 2, HAS_AGE = 4 };
+static const uint8_t traits[16] = {
+	[LIMPET_ROW_ALLOC] = IS_EVENT | HAS_PAIR,
+	[LIMPET_ROW_FREE] = IS_EVENT | HAS_PAIR | HAS_AGE,
+	[LIMPET_ROW_FOREIGN_FREE] = IS_EVENT,
+	[LIMPET_ROW_MMAP] = IS_EVENT | HAS_PAIR,
+	[LIMPET_ROW_MUNMAP] = IS_EVENT,
+	[LIMPET_ROW_UNMAPPED] = HAS_PAIR | HAS_AGE,
+	[LIMPET_ROW_UNTRACKED] = IS_EVENT | HAS_PAIR,
+	[LIMPET_ROW_INFERRED_FREE] = HAS_PAIR | HAS_AGE,
+};
+
+/* As differences: up or down, the lowest bit says. */
+static void add_addresses(struct limpet_event_columns *columns,
+			  const struct limpet_accounting_row *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		int64_t step = (int64_t)(rows[i].address - columns->last_address);
+
+		limpet_bytes_put_varint(&columns->addresses,
+					(uint64_t)step << 1 ^ (uint64_t)(step >> 63));
+		columns->last_address = rows[i].address;
+	}
+}
+
+static bool want_columns(struct limpet_event_columns *columns)
+{
+	const size_t bytes = ROWS_AT_ONCE * LIMPET_VARINT_MAX_BYTES;
+
+	return limpet_bytes_want(&columns->ops, ROWS_AT_ONCE) &&
+	       limpet_bytes_want(&columns->times, bytes) &&
+	       limpet_bytes_want(&columns->pair_numbers, bytes) &&
+	       limpet_bytes_want(&columns->ages, bytes) &&
+	       limpet_bytes_want(&columns->sizes, bytes);
+}
+
+/* Where the next bytes of the columns go that each row has, in registers: what is written there
+ * could be anything's, for all that the compiler knows. */
+struct cursors {
+	uint8_t *op, *time, *number, *age, *size;
+};
+
+static struct cursors take_cursors(const struct limpet_event_columns *columns)
+{
+	return (struct cursors){.op = columns->ops.data + columns->ops.count,
+				.time = columns->times.data + columns->times.count,
+				.number = columns->pair_numbers.data + columns->pair_numbers.count,
+				.age = columns->ages.data + columns->ages.count,
+				.size = columns->sizes.data + columns->sizes.count};
+}
+
+static void put_cursors_back(struct limpet_event_columns *columns, const struct cursors *cursors)
+{
+	columns->ops.count = (size_t)(cursors->op - columns->ops.data);
+	columns->times.count = (size_t)(cursors->time - columns->times.data);
+	columns->pair_numbers.count = (size_t)(cursors->number - columns->pair_numbers.data);
+	columns->ages.count = (size_t)(cursors->age - columns->ages.data);
+	columns->sizes.count = (size_t)(cursors->size - columns->sizes.data);
+}
+
+/* Of the columns that have no cursor. Answers 0 or -ENOMEM. */
+static int put_switch(struct limpet_event_columns *columns, const struct limpet_accounting_row *row)
+{
+	int64_t number = find_thread(columns, row->thread, row->tid);
+
+	if (number < 0)
+		return (int)number;
+	limpet_bytes_put_varint(&columns->switches, (uint64_t)number);
+	columns->last_thread = row->thread;
+	return 0;
+}
+
+/* At most ROWS_AT_ONCE and one at least, after want_columns(). */
+static int add_rows(struct limpet_event_columns *columns, const struct limpet_accounting_row *rows,
+		    size_t count)
+{
+	struct cursors cursors = take_cursors(columns);
+	uint64_t last_tick = columns->rows ? columns->last_tick : rows[0].tick;
+	uint32_t events = 0;
+	size_t i;
+	int code = 0;
+
+	if (!columns->rows) {
+		columns->first_tick = last_tick;
+		columns->last_thread = ~rows[0].thread;
+	}
+	for (i = 0; i < count; i++) {
+		const struct limpet_accounting_row *row = &rows[i];
+		const struct pair *pair =
+			&columns->slots[home(columns->slot_count, row->node, row->size)];
+		uint8_t op = row->op, trait = traits[LIMPET_ROW_KIND(op)];
+		int64_t number;
+		unsigned bytes;
+
+		if (i + AHEAD < count)
+			__builtin_prefetch(&columns->slots[home(
+				columns->slot_count, rows[i + AHEAD].node, rows[i + AHEAD].size)]);
+		if (row->thread != columns->last_thread) {
+			code = put_switch(columns, row);
+			if (code < 0)
+				break;
+			op |= LIMPET_ROW_SWITCH;
+		}
+		if (trait & HAS_PAIR) {
+			number = pair->number & NUMBER_MASK;
+			if (is_free(columns, pair) || pair->size != row->size ||
+			    pair->node != row->node)
+				number = find_pair(columns, row->node, row->size);
+			if (number < 0) {
+				code = (int)number;
+				break;
+			}
+			cursors.number += limpet_varint_put_any(cursors.number, (uint64_t)number);
+		} else {
+			cursors.size += limpet_varint_put_any(cursors.size, row->size);
+		}
+		/* Put in any case, kept or not: no branch could be foreseen. */
+		bytes = limpet_varint_put_any(cursors.age, row->age_ticks);
+		cursors.age += trait & HAS_AGE ? bytes : 0;
+		*cursors.op++ = op;
+		cursors.time += limpet_varint_put(cursors.time, row->tick - last_tick);
+		last_tick = row->tick;
+		events += trait & IS_EVENT;
+	}
+	put_cursors_back(columns, &cursors);
+	columns->last_tick = last_tick;
+	columns->rows += (uint32_t)i;
+	columns->events += events;
+	return code;
+}
+
+int limpet_event_columns_add(struct limpet_event_columns *columns,
+			     const struct limpet_accounting_row *rows, size_t count)
+{
+	while (count) {
+		size_t some = count < ROWS_AT_ONCE ? count : ROWS_AT_ONCE;
+		int code = want_columns(columns) ? add_rows(columns, rows, some) : -ENOMEM;
+
+		if (code < 0)
+			return code;
+		if (columns->keep_addresses)
+			add_addresses(columns, rows, some);
+		rows += some;
+		count -= some;
+	}
+	return 0;
+}
+
+uint32_t limpet_event_columns_rows(const struct limpet_event_columns *columns)
+{
+	return columns->rows;
+}
+
+static void put_column(struct limpet_bytes *content, unsigned tag,
+		       const struct limpet_bytes *column)
+{
+	limpet_trace_put_section(content, tag, column->data, column->count);
+	content->failed |= column->failed;
+}
+
+void limpet_event_columns_put(const struct limpet_event_columns *columns,
+			      struct limpet_bytes *content)
+{
+	uint8_t counts[3 * LIMPET_VARINT_MAX_BYTES];
+	size_t count = limpet_varint_put(counts, columns->rows);
+
+	count += limpet_varint_put(counts + count, columns->events);
+	count += limpet_varint_put(counts + count, columns->first_tick);
+	limpet_trace_put_section(content, LIMPET_EVENTS_COUNTS, counts, count);
+	put_column(content, LIMPET_EVENTS_OPS, &columns->ops);
+	put_column(content, LIMPET_EVENTS_TIMES, &columns->times);
+	put_column(content, LIMPET_EVENTS_PAIR_NODES, &columns->pair_nodes);
+	put_column(content, LIMPET_EVENTS_PAIR_SIZES, &columns->pair_sizes);
+	put_column(content, LIMPET_EVENTS_PAIRS, &columns->pair_numbers);
+	put_column(content, LIMPET_EVENTS_AGES, &columns->ages);
+	put_column(content, LIMPET_EVENTS_TIDS, &columns->tids);
+	put_column(content, LIMPET_EVENTS_SWITCHES, &columns->switches);
+	put_column(content, LIMPET_EVENTS_SIZES, &columns->sizes);
+	if (columns->keep_addresses)
+		put_column(content, LIMPET_EVENTS_ADDRESSES, &columns->addresses);
+}
+
+void limpet_event_columns_clear(struct limpet_event_columns *columns)
+{
+	columns->block++;
+	columns->tag = columns->block % BLOCK_TAGS << NUMBER_BITS;
+	if (!columns->tag) {
+		memset(columns->slots, 0, columns->slot_count * sizeof(*columns->slots));
+		columns->block++;
+		columns->tag = 1u << NUMBER_BITS;
+	}
+	columns->rows = columns->events = columns->pairs = columns->tid_count = 0;
+	limpet_bytes_clear(&columns->ops);
+	limpet_bytes_clear(&columns->times);
+	limpet_bytes_clear(&columns->pair_nodes);
+	limpet_bytes_clear(&columns->pair_sizes);
+	limpet_bytes_clear(&columns->pair_numbers);
+	limpet_bytes_clear(&columns->ages);
+	limpet_bytes_clear(&columns->tids);
+	limpet_bytes_clear(&columns->switches);
+	limpet_bytes_clear(&columns->sizes);
+	limpet_bytes_clear(&columns->addresses);
+	columns->last_address = 0;
+}

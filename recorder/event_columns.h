@@ -1,0 +1,30 @@
+/* Gathers the rows of one EVENTS block, a column a field: alike lies by alike, and zstd does the
+ * rest. A block needs nothing from blocks before it. One thread. */
+#ifndef LIMPET_RECORDER_EVENT_COLUMNS_H
+#define LIMPET_RECORDER_EVENT_COLUMNS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+#include "recorder/accounting.h"
+
+struct limpet_event_columns;
+
+/* NULL: no memory. */
+struct limpet_event_columns *limpet_event_columns_new(void);
+/* Before the first row: keeps the addresses, too. */
+void limpet_event_columns_keep_addresses(struct limpet_event_columns *columns);
+void limpet_event_columns_free(struct limpet_event_columns *columns);
+
+/* 0 or -ENOMEM: then some of them are missing. */
+int limpet_event_columns_add(struct limpet_event_columns *columns,
+			     const struct limpet_accounting_row *rows, size_t count);
+uint32_t limpet_event_columns_rows(const struct limpet_event_columns *columns);
+/* Puts the sections of the block behind `content`. An allocation failure shows in it (`failed`). */
+void limpet_event_columns_put(const struct limpet_event_columns *columns,
+			      struct limpet_bytes *content);
+/* Empties it for the next block. */
+void limpet_event_columns_clear(struct limpet_event_columns *columns);
+
+#endif

@@ -1,0 +1,803 @@
+#include "recorder/recorder.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/trace_block.h"
+#include "recorder/accounting.h"
+#include "recorder/recorder_blocks.h"
+#include "recorder/rollup.h"
+#include "recorder/trace_compressor.h"
+#include "recorder/trace_ring.h"
+#include "recorder/trace_writer.h"
+
+/* The agent's numbers index an array here: what is beyond is not its doing. */
+#define AGENT_NODES_MAX (1u << 26)
+/* A list of nodes becomes a block at this size, however long the period lasts. */
+#define NODE_LIST_BYTES (8u << 20)
+/* What one may take in the file, at the most. */
+#define LIVE_ENTRY_BYTES 16u
+#define LIVE_ENTRIES_PER_BLOCK (1u << 18)
+/* A tick with no news is written at least this often, for the timeline. */
+#define QUIET_NS 900000000ull
+/* A period under load ends with LIMPET_TRACE_ROWS_PER_BLOCK rows, later where there are fewer than
+ * these to a site, but no later than this. */
+#define ROWS_PER_SITE 8u
+#define MANY_ROWS (LIMPET_TRACE_ROWS_MAX / 4)
+/* The accounting is given this many events at a time: what it will touch fits the nearest cache.
+ */
+#define EVENTS_AT_ONCE 64u
+/* Without single events, the periods of so much time become one in the end. */
+#define SPAN_NS 60000000000ull
+/* Points of the timeline that outlive their periods. */
+#define POINTS_MAX 1024u
+/* Rows gather to so many before they go to the compressor. */
+#define ROWS_AT_ONCE 4096u
+
+/* A block that stays when the periods around it become one. */
+struct kept_block {
+	enum limpet_trace_block_type type;
+	struct limpet_bytes content;
+};
+
+struct limpet_recorder {
+	struct limpet_trace_writer *writer;
+	struct limpet_accounting *accounting;
+	struct limpet_accounting_rows rows; /* on their way to the compressor */
+	struct limpet_trace_compressor *compressor;
+	bool inexact; /* memory ran out: an event is not in the accounting or not in the file */
+
+	/* Without single events (`compact`): of the periods that are to become one. Of a bounded
+	 * file: of the whole capture. */
+	bool compact;
+	uint64_t step_bytes; /* between SUMS blocks; 0: no bound */
+	struct limpet_rollup *sums;
+	uint32_t span_sequence; /* their first block */
+	uint64_t span_start_ns, sums_at_bytes;
+	struct kept_block *kept;
+	size_t kept_count, kept_room;
+	uint64_t held_bytes, span_held_bytes; /* the peak that a period, a span said last */
+	uint64_t written_events;
+	struct limpet_recorder_point *points;
+	size_t point_count, point_step, point_skip;
+
+	struct limpet_bytes module_list;
+	uint32_t module_count, modules_listed;
+	struct limpet_bytes node_list;
+	struct limpet_bytes owner_list; /* names of allocators, for the next nodes */
+	uint32_t *node_of_agent;        /* our dense number; 0: not known */
+	size_t agent_room;
+	uint32_t *agent_of_node;
+	size_t node_room;
+	uint32_t node_count;   /* entry 0, the root, included */
+	uint32_t first_listed; /* node */
+	uint64_t last_node_address;
+
+	uint64_t period_start_ns, last_ns;
+	struct limpet_recorder_gauges gauges, written_gauges;
+	struct limpet_recorder_losses losses, written_losses;
+	uint64_t unknown_stacks, refused_events;
+	uint64_t inferred_before, inferred_bytes_before; /* when nothing was lost yet */
+	uint64_t told_losses;                            /* what we cannot know by ourselves */
+	uint64_t end_losses;                             /* as the end record says */
+	bool partial;                                    /* asked for */
+};
+
+static void forget_kept(struct limpet_recorder *recorder)
+{
+	for (size_t i = 0; i < recorder->kept_count; i++)
+		limpet_bytes_done(&recorder->kept[i].content);
+	recorder->kept_count = 0;
+}
+
+/* Without a file. NULL: no memory. */
+static struct limpet_recorder *recorder_new(const struct limpet_recorder_options *options)
+{
+	struct limpet_recorder *recorder = calloc(1, sizeof(*recorder));
+
+	if (!recorder)
+		return NULL;
+	recorder->node_count = recorder->first_listed = 1;
+	recorder->accounting = limpet_accounting_new(options->memory_bytes);
+	if (!recorder->accounting) {
+		limpet_recorder_free(recorder);
+		return NULL;
+	}
+	limpet_accounting_set_sampling(recorder->accounting, options->sampling);
+	recorder->partial = options->unseen_rss_share >= 0;
+	recorder->compact = options->compact;
+	recorder->step_bytes = limpet_trace_ring_step(options->max_bytes);
+	if (options->compact || options->max_bytes) {
+		limpet_accounting_keep_held(recorder->accounting);
+		recorder->sums = limpet_rollup_new();
+		recorder->points = calloc(POINTS_MAX, sizeof(*recorder->points));
+		recorder->point_step = 1;
+		if (!recorder->sums || !recorder->points) {
+			limpet_recorder_free(recorder);
+			return NULL;
+		}
+	}
+	return recorder;
+}
+
+static int write_header(struct limpet_recorder *recorder,
+			const struct limpet_recorder_options *options)
+{
+	struct limpet_trace_compressor *compressor = limpet_trace_compressor_new(recorder->writer);
+
+	recorder->compressor = compressor;
+	if (!compressor)
+		return -ENOMEM;
+	if (options->addresses)
+		limpet_trace_compressor_keep_addresses(compressor);
+	/* Who does not know what a gap means is not to read on. */
+	if (recorder->sums)
+		limpet_trace_compressor_set_version(compressor, LIMPET_TRACE_VERSION);
+	limpet_recorder_put_header(limpet_trace_compressor_content(compressor), options);
+	limpet_trace_compressor_put(compressor, LIMPET_TRACE_HEADER, 0, 0);
+	limpet_trace_compressor_set_version(compressor, 0);
+	recorder->span_sequence = limpet_trace_compressor_sequence(compressor);
+	limpet_trace_compressor_flush(compressor);
+	return limpet_trace_compressor_wait(compressor);
+}
+
+int limpet_recorder_open(const struct limpet_recorder_options *options,
+			 struct limpet_recorder **ret, struct limpet_err *err)
+{
+	const struct limpet_trace_writer_options writer_options = {
+		.path = options->path,
+		.comm = options->comm,
+		.pid = options->pid,
+		.owner_uid = options->owner_uid,
+		.owner_gid = options->owner_gid,
+		.max_bytes = options->max_bytes,
+	};
+	struct limpet_recorder *recorder = recorder_new(options);
+	int code;
+
+	if (!recorder)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	code = limpet_trace_writer_open(&writer_options, &recorder->writer, err);
+	if (code < 0) {
+		limpet_recorder_free(recorder);
+		return code;
+	}
+	code = write_header(recorder, options);
+	if (code < 0) {
+		limpet_err_set(err, code, "cannot write '%s': %s", limpet_recorder_path(recorder),
+			       strerror(-code));
+		limpet_trace_compressor_free(recorder->compressor);
+		recorder->compressor = NULL;
+		limpet_trace_writer_discard(recorder->writer);
+		recorder->writer = NULL;
+		limpet_recorder_free(recorder);
+		return code;
+	}
+	*ret = recorder;
+	return 0;
+}
+
+void limpet_recorder_free(struct limpet_recorder *recorder)
+{
+	if (!recorder)
+		return;
+	limpet_trace_compressor_free(recorder->compressor);
+	limpet_trace_writer_free(recorder->writer);
+	limpet_accounting_free(recorder->accounting);
+	free(recorder->rows.list);
+	limpet_rollup_free(recorder->sums);
+	free(recorder->points);
+	forget_kept(recorder);
+	free(recorder->kept);
+	limpet_bytes_done(&recorder->module_list);
+	limpet_bytes_done(&recorder->node_list);
+	limpet_bytes_done(&recorder->owner_list);
+	free(recorder->node_of_agent);
+	free(recorder->agent_of_node);
+	free(recorder);
+}
+
+const char *limpet_recorder_path(const struct limpet_recorder *recorder)
+{
+	return limpet_trace_writer_path(recorder->writer);
+}
+
+/* ------------------------------------------------------------------ modules and nodes */
+
+int limpet_recorder_add_module(struct limpet_recorder *recorder,
+			       const struct limpet_recorder_module *module)
+{
+	if (recorder->module_count + 1 >= LIMPET_TRACE_MODULES_MAX)
+		return -ENOSPC;
+	if (module->end < module->start || module->build_id_bytes > LIMPET_TRACE_STRING_MAX_BYTES ||
+	    (module->path && strlen(module->path) > LIMPET_TRACE_STRING_MAX_BYTES))
+		return -EINVAL;
+	recorder->module_count++;
+	recorder->modules_listed++;
+	limpet_recorder_put_module(&recorder->module_list, recorder->module_count, module);
+	if (recorder->module_list.failed)
+		return -ENOMEM;
+	return (int)recorder->module_count;
+}
+
+/* What stands between periods that will be replaced is written again then. */
+static void keep_block(struct limpet_recorder *recorder, enum limpet_trace_block_type type,
+		       const struct limpet_bytes *content)
+{
+	struct kept_block *block;
+
+	if (!recorder->compact)
+		return;
+	if (recorder->kept_count == recorder->kept_room) {
+		size_t room = recorder->kept_room ? recorder->kept_room * 2 : 16;
+		struct kept_block *kept = reallocarray(recorder->kept, room, sizeof(*kept));
+
+		if (!kept) {
+			recorder->inexact = true;
+			return;
+		}
+		recorder->kept = kept;
+		recorder->kept_room = room;
+	}
+	block = &recorder->kept[recorder->kept_count++];
+	*block = (struct kept_block){.type = type};
+	limpet_bytes_put(&block->content, content->data + LIMPET_TRACE_CONTENT_HEAD_BYTES,
+			 content->count - LIMPET_TRACE_CONTENT_HEAD_BYTES);
+	block->content.failed |= content->failed;
+}
+
+/* Gives the list a block of its own, in the batch. */
+static void put_modules(struct limpet_recorder *recorder)
+{
+	struct limpet_bytes *content, head = {0};
+
+	if (!recorder->modules_listed)
+		return;
+	content = limpet_trace_compressor_content(recorder->compressor);
+	limpet_bytes_put_varint(&head, recorder->modules_listed);
+	limpet_bytes_put(&head, recorder->module_list.data, recorder->module_list.count);
+	limpet_trace_put_section(content, LIMPET_MODULES_LIST, head.data, head.count);
+	content->failed |= head.failed || recorder->module_list.failed;
+	limpet_bytes_done(&head);
+	keep_block(recorder, LIMPET_TRACE_MODULES, content);
+	limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_MODULES, recorder->last_ns,
+				    recorder->last_ns);
+	limpet_bytes_clear(&recorder->module_list);
+	recorder->modules_listed = 0;
+}
+
+static void put_nodes(struct limpet_recorder *recorder)
+{
+	struct limpet_bytes *content, head = {0};
+
+	if (recorder->first_listed == recorder->node_count)
+		return;
+	content = limpet_trace_compressor_content(recorder->compressor);
+	if (recorder->owner_list.count)
+		limpet_trace_put_section(content, LIMPET_NODES_OWNERS, recorder->owner_list.data,
+					 recorder->owner_list.count);
+	content->failed |= recorder->owner_list.failed;
+	limpet_bytes_clear(&recorder->owner_list);
+	limpet_bytes_put_varint(&head, recorder->first_listed);
+	limpet_bytes_put_varint(&head, recorder->node_count - recorder->first_listed);
+	limpet_bytes_put(&head, recorder->node_list.data, recorder->node_list.count);
+	limpet_trace_put_section(content, LIMPET_NODES_LIST, head.data, head.count);
+	content->failed |= head.failed || recorder->node_list.failed;
+	limpet_bytes_done(&head);
+	keep_block(recorder, LIMPET_TRACE_NODES, content);
+	limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_NODES, recorder->last_ns,
+				    recorder->last_ns);
+	limpet_bytes_clear(&recorder->node_list);
+	recorder->first_listed = recorder->node_count;
+	recorder->last_node_address = 0;
+}
+
+/* Makes `*array` hold index `at`; what is new is zero. */
+static int want_index(uint32_t **array, size_t *room, size_t at)
+{
+	size_t more = *room ? *room : 1024;
+	uint32_t *grown;
+
+	if (at < *room)
+		return 0;
+	while (more <= at)
+		more *= 2;
+	grown = reallocarray(*array, more, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + *room, 0, (more - *room) * sizeof(*grown));
+	*array = grown;
+	*room = more;
+	return 0;
+}
+
+static uint32_t find_node(const struct limpet_recorder *recorder, uint32_t agent_node)
+{
+	return agent_node < recorder->agent_room ? recorder->node_of_agent[agent_node] : 0;
+}
+
+void limpet_recorder_name_owner(struct limpet_recorder *recorder, uint32_t number, const char *name)
+{
+	limpet_bytes_put_varint(&recorder->owner_list, number);
+	limpet_bytes_put_varint(&recorder->owner_list, strlen(name));
+	limpet_bytes_put(&recorder->owner_list, name, strlen(name));
+}
+
+int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, uint32_t parent,
+			     uint64_t address, uint32_t module, uint32_t flags)
+{
+	uint32_t own = recorder->node_count, own_parent = find_node(recorder, parent);
+	int64_t step;
+	int code;
+
+	if (!node || node >= AGENT_NODES_MAX || (parent && !own_parent) ||
+	    module > recorder->module_count)
+		return -EINVAL;
+	if (find_node(recorder, node))
+		return -EEXIST;
+	if (own >= LIMPET_TRACE_NODES_MAX)
+		return -ENOSPC;
+	code = want_index(&recorder->node_of_agent, &recorder->agent_room, node);
+	if (code == 0)
+		code = want_index(&recorder->agent_of_node, &recorder->node_room, own);
+	if (code < 0)
+		return code;
+	recorder->node_of_agent[node] = own;
+	recorder->agent_of_node[own] = node;
+	recorder->node_count++;
+	step = (int64_t)(address - recorder->last_node_address);
+	recorder->last_node_address = address;
+	limpet_bytes_put_varint(&recorder->node_list, own - own_parent);
+	limpet_bytes_put_varint(&recorder->node_list, module);
+	limpet_bytes_put_varint(&recorder->node_list, (uint64_t)step << 1 ^ (uint64_t)(step >> 63));
+	limpet_bytes_put_varint(&recorder->node_list, flags);
+	if (recorder->node_list.failed)
+		return -ENOMEM;
+	if (recorder->node_list.count >= NODE_LIST_BYTES) {
+		put_modules(recorder);
+		put_nodes(recorder);
+	}
+	return limpet_trace_writer_error(recorder->writer);
+}
+
+/* ------------------------------------------------------------------ periods */
+
+static size_t count_rows(const struct limpet_recorder *recorder)
+{
+	return limpet_trace_compressor_rows(recorder->compressor) + recorder->rows.count;
+}
+
+/* Every so many of them: twice as many whenever there is no more room. */
+static void add_point(struct limpet_recorder *recorder)
+{
+	const uint64_t *totals = limpet_accounting_totals(recorder->accounting);
+
+	if (!recorder->step_bytes || recorder->point_skip++ % recorder->point_step)
+		return;
+	if (recorder->point_count == POINTS_MAX) {
+		for (size_t i = 0; i < POINTS_MAX / 2; i++)
+			recorder->points[i] = recorder->points[2 * i + 1];
+		recorder->point_count = POINTS_MAX / 2;
+		recorder->point_step *= 2;
+	}
+	recorder->points[recorder->point_count++] = (struct limpet_recorder_point){
+		.time_ns = recorder->last_ns,
+		.live_bytes = limpet_accounting_live_bytes(recorder->accounting),
+		.rss_bytes = recorder->gauges.rss_bytes,
+		.cgroup_bytes = recorder->gauges.cgroup_bytes,
+		.mapped_bytes = limpet_accounting_mapped_bytes(recorder->accounting),
+		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
+	};
+}
+
+/* Sums of the whole capture: all before them may be given up. */
+static void put_sums(struct limpet_recorder *recorder)
+{
+	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
+						.losses = &recorder->losses,
+						.sums = recorder->sums,
+						.held = true};
+	struct limpet_bytes *content = limpet_trace_compressor_content(recorder->compressor);
+
+	limpet_recorder_put_period(content, recorder->accounting, &period);
+	limpet_recorder_put_timeline(content, recorder->points, recorder->point_count);
+	limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_SUMS, 0, recorder->last_ns);
+	recorder->sums_at_bytes = limpet_trace_writer_bytes(recorder->writer);
+}
+
+/* One period in the place of those since the last time. */
+static void end_span(struct limpet_recorder *recorder)
+{
+	struct limpet_trace_compressor *compressor = recorder->compressor;
+	uint64_t peak = limpet_accounting_peak(recorder->accounting).capture_bytes;
+	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
+						.losses = &recorder->losses,
+						.sums = recorder->sums,
+						.held = peak > recorder->span_held_bytes};
+
+	recorder->span_held_bytes = peak;
+	limpet_trace_compressor_replace(compressor, recorder->span_sequence);
+	for (size_t i = 0; i < recorder->kept_count; i++) {
+		const struct kept_block *block = &recorder->kept[i];
+		struct limpet_bytes *content = limpet_trace_compressor_content(compressor);
+
+		limpet_bytes_put(content, block->content.data, block->content.count);
+		content->failed |= block->content.failed;
+		limpet_trace_compressor_put(compressor, block->type, recorder->last_ns,
+					    recorder->last_ns);
+	}
+	forget_kept(recorder);
+	limpet_recorder_put_period(limpet_trace_compressor_content(compressor),
+				   recorder->accounting, &period);
+	limpet_trace_compressor_put(compressor, LIMPET_TRACE_PERIOD, recorder->span_start_ns,
+				    recorder->last_ns);
+	limpet_trace_compressor_flush(compressor);
+	limpet_rollup_clear(recorder->sums);
+	recorder->span_start_ns = recorder->last_ns;
+	recorder->span_sequence = limpet_trace_compressor_sequence(compressor);
+}
+
+/* What the trace says of itself: the one place that decides it. */
+static uint64_t find_losses(const struct limpet_recorder *recorder)
+{
+	const uint64_t *totals = limpet_accounting_totals(recorder->accounting);
+	const struct limpet_recorder_losses *losses = &recorder->losses;
+
+	return (recorder->told_losses & LIMPET_LOSSES_WRITTEN) |
+	       limpet_loss_if(losses->dropped_events, LIMPET_LOSS_DROPPED) |
+	       limpet_loss_if(losses->unseen_calls, LIMPET_LOSS_UNSEEN) |
+	       limpet_loss_if(limpet_accounting_table_full(recorder->accounting),
+			      LIMPET_LOSS_UNTRACKED) |
+	       limpet_loss_if(totals[LIMPET_TOTAL_INFERRED_FREES], LIMPET_LOSS_INFERRED) |
+	       limpet_loss_if(losses->truncated_stacks, LIMPET_LOSS_TRUNCATED) |
+	       limpet_loss_if(limpet_accounting_is_estimated(recorder->accounting),
+			      LIMPET_LOSS_SAMPLED) |
+	       limpet_loss_if(recorder->partial, LIMPET_LOSS_PARTIAL) |
+	       limpet_loss_if(recorder->inexact, LIMPET_LOSS_MEMORY);
+}
+
+/* The compressor goes on with it; an error of the file shows later. */
+static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
+{
+	struct limpet_trace_compressor *compressor = recorder->compressor;
+	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
+						.losses = &recorder->losses};
+	uint64_t peak = limpet_accounting_peak(recorder->accounting).capture_bytes;
+
+	if (time_ns < recorder->last_ns)
+		time_ns = recorder->last_ns;
+	recorder->last_ns = time_ns;
+	recorder->gauges.time_ns = time_ns;
+	put_modules(recorder);
+	put_nodes(recorder);
+	limpet_trace_compressor_put_rows(compressor, &recorder->rows);
+	period.rows = limpet_trace_compressor_rows(compressor);
+	if (period.rows)
+		period.events_sequence = limpet_trace_compressor_put_events(
+			compressor, recorder->period_start_ns, time_ns);
+	period.held = recorder->compact && peak > recorder->held_bytes;
+	recorder->held_bytes = peak;
+	if (recorder->sums && limpet_rollup_add(recorder->sums, recorder->accounting) < 0)
+		recorder->inexact = true;
+	recorder->losses.reasons = find_losses(recorder);
+	limpet_recorder_put_period(limpet_trace_compressor_content(compressor),
+				   recorder->accounting, &period);
+	limpet_trace_compressor_put(compressor, LIMPET_TRACE_PERIOD, recorder->period_start_ns,
+				    time_ns);
+	recorder->gauges.memory_is_new = false;
+	recorder->written_gauges = recorder->gauges;
+	recorder->written_losses = recorder->losses;
+	recorder->written_events =
+		limpet_accounting_totals(recorder->accounting)[LIMPET_TOTAL_EVENTS];
+	recorder->period_start_ns = time_ns;
+	add_point(recorder);
+	if (recorder->step_bytes && limpet_trace_writer_bytes(recorder->writer) >=
+					    recorder->sums_at_bytes + recorder->step_bytes)
+		put_sums(recorder);
+	limpet_accounting_next_period(recorder->accounting, time_ns);
+	limpet_trace_compressor_flush(compressor);
+	if (recorder->compact && time_ns - recorder->span_start_ns >= SPAN_NS)
+		end_span(recorder);
+}
+
+static bool period_is_full(const struct limpet_recorder *recorder)
+{
+	size_t rows = count_rows(recorder);
+
+	/* Its sites are written with each period: few of them, or many rows. */
+	return rows >= LIMPET_TRACE_ROWS_PER_BLOCK &&
+	       (rows >= MANY_ROWS ||
+		rows >= ROWS_PER_SITE * limpet_accounting_period_sites(recorder->accounting));
+}
+
+static int add_some(struct limpet_recorder *recorder, struct limpet_record *records, size_t count)
+{
+	int64_t refused;
+	int code;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t node = find_node(recorder, records[i].node);
+
+		recorder->unknown_stacks += records[i].node && !node;
+		records[i].node = node;
+	}
+	/* Nothing that a program can do is no reason to give up the rest. */
+	refused = limpet_accounting_add(recorder->accounting, records, count, &recorder->rows);
+	if (refused < 0)
+		recorder->inexact = true;
+	else
+		recorder->refused_events += (uint64_t)refused;
+	if (limpet_accounting_time_ns(recorder->accounting) > recorder->last_ns)
+		recorder->last_ns = limpet_accounting_time_ns(recorder->accounting);
+	code = limpet_trace_writer_error(recorder->writer);
+	if (code < 0 || recorder->compact)
+		recorder->rows.count = 0;
+	else if (recorder->rows.count >= ROWS_AT_ONCE)
+		limpet_trace_compressor_put_rows(recorder->compressor, &recorder->rows);
+	if (refused < 0)
+		return (int)refused;
+	if (code == 0 && period_is_full(recorder)) {
+		close_period(recorder, recorder->last_ns);
+		code = limpet_trace_writer_error(recorder->writer);
+	}
+	return code;
+}
+
+int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record)
+{
+	struct limpet_record copy = *record;
+
+	return add_some(recorder, &copy, 1);
+}
+
+int limpet_recorder_add_events(struct limpet_recorder *recorder, struct limpet_record *records,
+			       size_t count)
+{
+	int first = 0;
+
+	while (count) {
+		size_t some = count < EVENTS_AT_ONCE ? count : EVENTS_AT_ONCE;
+		int code = add_some(recorder, records, some);
+
+		if (code < 0 && first == 0)
+			first = code;
+		records += some;
+		count -= some;
+	}
+	return first;
+}
+
+static void take_figures(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
+{
+	uint64_t inferred =
+		limpet_accounting_totals(recorder->accounting)[LIMPET_TOTAL_INFERRED_FREES];
+	uint64_t inferred_bytes = limpet_accounting_inferred_bytes(recorder->accounting);
+
+	recorder->gauges.rss_bytes = tick->rss_bytes;
+	recorder->gauges.cgroup_bytes = tick->cgroup_bytes;
+	recorder->gauges.threads = tick->threads;
+	recorder->gauges.agent_bytes = tick->agent_bytes;
+	if (tick->memory.known) {
+		recorder->gauges.memory = tick->memory;
+		recorder->gauges.memory_is_new = true;
+	}
+	recorder->losses.dropped_events = tick->dropped_events + recorder->refused_events;
+	recorder->losses.truncated_stacks = tick->truncated_stacks + recorder->unknown_stacks;
+	recorder->losses.unseen_calls = tick->unseen_calls;
+	recorder->losses.dropped = tick->dropped;
+	/* As long as nothing is lost, none of them is for that. */
+	if (!recorder->losses.dropped_events && !tick->unseen_calls) {
+		recorder->inferred_before = inferred;
+		recorder->inferred_bytes_before = inferred_bytes;
+	}
+	recorder->losses.inferred_frees = inferred - recorder->inferred_before;
+	recorder->losses.inferred_bytes = inferred_bytes - recorder->inferred_bytes_before;
+	recorder->told_losses = tick->losses;
+	recorder->losses.reasons = find_losses(recorder);
+}
+
+static bool has_news(const struct limpet_recorder *recorder)
+{
+	return limpet_accounting_totals(recorder->accounting)[LIMPET_TOTAL_EVENTS] !=
+		       recorder->written_events ||
+	       recorder->gauges.memory_is_new || recorder->modules_listed ||
+	       recorder->first_listed != recorder->node_count ||
+	       memcmp(&recorder->losses, &recorder->written_losses, sizeof(recorder->losses)) != 0;
+}
+
+int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
+{
+	take_figures(recorder, tick);
+	if (!has_news(recorder) && tick->time_ns < recorder->written_gauges.time_ns + QUIET_NS)
+		return limpet_trace_writer_error(recorder->writer);
+	close_period(recorder, tick->time_ns);
+	return limpet_trace_compressor_wait(recorder->compressor);
+}
+
+bool limpet_recorder_disk_is_low(struct limpet_recorder *recorder)
+{
+	uint64_t live = limpet_accounting_live_allocations(recorder->accounting) +
+			limpet_accounting_mapping_count(recorder->accounting);
+
+	return limpet_trace_writer_disk_is_low(recorder->writer, live * LIVE_ENTRY_BYTES);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+struct live_list {
+	struct limpet_recorder *recorder;
+	struct limpet_recorder_live *list;
+	size_t count;
+	unsigned kind;
+	int code;
+};
+
+static void put_live(struct live_list *live)
+{
+	struct limpet_recorder *recorder = live->recorder;
+	struct limpet_bytes *content;
+
+	if (!live->count)
+		return;
+	content = limpet_trace_compressor_content(recorder->compressor);
+	limpet_recorder_put_live(content, live->kind, live->list, live->count);
+	limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_LIVE, recorder->last_ns,
+				    recorder->last_ns);
+	live->count = 0;
+	limpet_trace_compressor_flush(recorder->compressor);
+	live->code = limpet_trace_writer_error(recorder->writer);
+}
+
+static void add_live(struct live_list *live, const struct limpet_recorder_live *entry)
+{
+	live->list[live->count++] = *entry;
+	if (live->count == LIVE_ENTRIES_PER_BLOCK)
+		put_live(live);
+}
+
+static void add_mapping(const struct limpet_mapping *mapping, void *data)
+{
+	struct live_list *live = data;
+
+	add_live(live, &(struct limpet_recorder_live){
+			       .address = mapping->start,
+			       .size = mapping->end - mapping->start,
+			       .tick = mapping->tick,
+			       .node = mapping->node,
+			       .tid = limpet_accounting_tid(live->recorder->accounting,
+							    mapping->thread)});
+}
+
+/* Answers the number of heap blocks, or the error that kept them out. */
+static int64_t write_live(struct limpet_recorder *recorder)
+{
+	LIMPET_FREE struct limpet_recorder_live *list =
+		calloc(LIVE_ENTRIES_PER_BLOCK, sizeof(*list));
+	struct live_list live = {.recorder = recorder, .list = list};
+	const struct limpet_live_entry *entries;
+	size_t count;
+
+	if (!list)
+		return -ENOMEM;
+	entries = limpet_accounting_live(recorder->accounting, &count);
+	for (size_t i = 0; i < count && live.code == 0; i++)
+		add_live(&live, &(struct limpet_recorder_live){
+					.address = entries[i].address,
+					.size = entries[i].size,
+					.tick = entries[i].tick,
+					.node = limpet_accounting_node(recorder->accounting,
+								       entries[i].site),
+					.tid = limpet_accounting_tid(
+						recorder->accounting,
+						entries[i].thread & ~LIMPET_LIVE_ENTRY_SAMPLED),
+					.sampled = entries[i].thread & LIMPET_LIVE_ENTRY_SAMPLED});
+	put_live(&live);
+	live.kind = 1;
+	limpet_accounting_walk_mappings(recorder->accounting, add_mapping, &live);
+	put_live(&live);
+	return live.code < 0 ? live.code : (int64_t)count;
+}
+
+uint64_t limpet_recorder_losses(const struct limpet_recorder *recorder)
+{
+	return recorder->end_losses;
+}
+
+int limpet_recorder_finish(struct limpet_recorder *recorder,
+			   const struct limpet_recorder_tick *tick,
+			   const struct limpet_recorder_end *end)
+{
+	struct limpet_trace_writer *writer = recorder->writer;
+	struct limpet_recorder_end last = *end;
+	int64_t live_entries = -1;
+	int code, sync_code;
+
+	take_figures(recorder, tick);
+	recorder->told_losses |= end->losses;
+	close_period(recorder, tick->time_ns);
+	if (recorder->compact)
+		end_span(recorder);
+	if (recorder->step_bytes) {
+		put_sums(recorder);
+		limpet_trace_compressor_flush(recorder->compressor);
+	}
+	code = limpet_trace_compressor_wait(recorder->compressor);
+	if (code == 0)
+		live_entries = write_live(recorder);
+	code = limpet_trace_compressor_wait(recorder->compressor);
+	if (code < 0)
+		live_entries = -1;
+	if (code == -ENOSPC || code == -EDQUOT)
+		last.end = LIMPET_END_DISK_FULL;
+	else if (code == -EFBIG)
+		last.end = LIMPET_END_SIZE_LIMIT;
+	if (last.time_ns < recorder->last_ns)
+		last.time_ns = recorder->last_ns;
+	last.losses = find_losses(recorder) |
+		      limpet_loss_if(last.end == LIMPET_END_DISK_FULL ||
+					     last.end == LIMPET_END_SIZE_LIMIT,
+				     LIMPET_LOSS_ENDED_EARLY) |
+		      limpet_loss_if(code < 0, LIMPET_LOSS_FILE);
+	recorder->end_losses = last.losses;
+	if (code < 0)
+		limpet_trace_writer_last_words(writer);
+	limpet_recorder_put_end(limpet_trace_compressor_content(recorder->compressor), &last,
+				live_entries);
+	limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_END, last.time_ns,
+				    last.time_ns);
+	limpet_trace_compressor_flush(recorder->compressor);
+	limpet_trace_compressor_wait(recorder->compressor);
+	sync_code = limpet_trace_writer_sync(writer);
+	code = limpet_trace_writer_error(writer);
+	if (code == 0)
+		code = sync_code;
+	recorder->end_losses |= limpet_loss_if(code < 0, LIMPET_LOSS_FILE);
+	return code;
+}
+
+struct mapping_walk {
+	void (*each)(void *context, uint64_t start, uint64_t end);
+	void *context;
+};
+
+static void show_mapping(const struct limpet_mapping *mapping, void *data)
+{
+	const struct mapping_walk *walk = data;
+
+	walk->each(walk->context, mapping->start, mapping->end);
+}
+
+void limpet_recorder_walk_mappings(const struct limpet_recorder *recorder,
+				   void (*each)(void *context, uint64_t start, uint64_t end),
+				   void *context)
+{
+	struct mapping_walk walk = {each, context};
+
+	limpet_accounting_walk_mappings(recorder->accounting, show_mapping, &walk);
+}
+
+void limpet_recorder_stats_read(const struct limpet_recorder *recorder,
+				struct limpet_recorder_stats *ret_stats)
+{
+	const struct limpet_accounting *accounting = recorder->accounting;
+	const uint64_t *totals = limpet_accounting_totals(accounting);
+	uint64_t growing_bytes = 0;
+	uint32_t growing = limpet_accounting_growing(accounting, &growing_bytes);
+
+	*ret_stats = (struct limpet_recorder_stats){
+		.events = totals[LIMPET_TOTAL_EVENTS],
+		.file_bytes = limpet_trace_writer_bytes(recorder->writer),
+		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
+		.frees = totals[LIMPET_TOTAL_FREES],
+		.live_bytes = limpet_accounting_live_bytes(accounting),
+		.estimated = limpet_accounting_is_estimated(accounting),
+		.live_allocations = limpet_accounting_live_allocations(accounting),
+		.peak_bytes = limpet_accounting_peak(accounting).capture_bytes,
+		.foreign_frees = totals[LIMPET_TOTAL_FOREIGN_FREES],
+		.inferred_frees = totals[LIMPET_TOTAL_INFERRED_FREES],
+		.mapped_bytes = limpet_accounting_mapped_bytes(accounting),
+		.unmatched_table_full = limpet_accounting_table_full(accounting),
+		.growing_node = growing ? recorder->agent_of_node[growing] : 0,
+		.growing_bytes = growing_bytes,
+	};
+}

@@ -1,0 +1,95 @@
+#include "recorder/thread_numbers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define THREADS_MAX (1u << 22)
+
+struct limpet_thread_numbers *limpet_thread_numbers_new(void)
+{
+	struct limpet_thread_numbers *numbers = calloc(1, sizeof(*numbers));
+
+	if (!numbers)
+		return NULL;
+	numbers->room = 64;
+	numbers->slot_count = 128;
+	numbers->threads = calloc(numbers->room, sizeof(*numbers->threads));
+	numbers->slots = calloc(numbers->slot_count, sizeof(*numbers->slots));
+	if (!numbers->threads || !numbers->slots) {
+		limpet_thread_numbers_free(numbers);
+		return NULL;
+	}
+	return numbers;
+}
+
+void limpet_thread_numbers_free(struct limpet_thread_numbers *numbers)
+{
+	if (!numbers)
+		return;
+	free(numbers->threads);
+	free(numbers->slots);
+	free(numbers);
+}
+
+static uint32_t *find_slot(const struct limpet_thread_numbers *numbers, uint32_t *slots,
+			   uint32_t slot_count, uint32_t tid)
+{
+	uint32_t at = tid * 0x9E3779B1u & (slot_count - 1);
+
+	while (slots[at] && numbers->threads[slots[at] - 1].tid != tid)
+		at = (at + 1) & (slot_count - 1);
+	return &slots[at];
+}
+
+/* Doubles both tables. */
+static bool grow(struct limpet_thread_numbers *numbers)
+{
+	uint32_t room = numbers->room * 2, slot_count = numbers->slot_count * 2;
+	struct limpet_thread_entry *threads =
+		reallocarray(numbers->threads, room, sizeof(*threads));
+	uint32_t *slots;
+
+	if (!threads)
+		return false;
+	numbers->threads = threads;
+	slots = calloc(slot_count, sizeof(*slots));
+	if (!slots)
+		return false;
+	for (uint32_t i = 0; i < numbers->count; i++)
+		*find_slot(numbers, slots, slot_count, threads[i].tid) = i + 1;
+	free(numbers->slots);
+	numbers->slots = slots;
+	numbers->slot_count = slot_count;
+	numbers->room = room;
+	return true;
+}
+
+int limpet_thread_numbers_look_up(struct limpet_thread_numbers *numbers, uint32_t tid)
+{
+	uint32_t *slot = find_slot(numbers, numbers->slots, numbers->slot_count, tid), thread;
+	uint32_t at = tid % LIMPET_THREAD_NUMBERS_NEAR;
+
+	if (*slot) {
+		thread = *slot - 1;
+	} else if (numbers->count == THREADS_MAX) {
+		thread = THREADS_MAX - 1;
+	} else {
+		if (numbers->count == numbers->room) {
+			if (!grow(numbers))
+				return -ENOMEM;
+			slot = find_slot(numbers, numbers->slots, numbers->slot_count, tid);
+		}
+		numbers->threads[numbers->count] = (struct limpet_thread_entry){.tid = tid};
+		thread = numbers->count;
+		*slot = ++numbers->count;
+	}
+	numbers->near[at].tid = tid;
+	numbers->near[at].thread = thread;
+	numbers->near[at].known = true;
+	return (int)thread;
+}
+
+uint32_t limpet_thread_numbers_tid(const struct limpet_thread_numbers *numbers, uint32_t thread)
+{
+	return thread < numbers->count ? numbers->threads[thread].tid : 0;
+}

@@ -1,0 +1,55 @@
+/* Numbers the threads of a capture, from 0, for good: so that a live block can name its thread in
+ * four bytes however many come and go. Remembers each one's last allocation. One thread. */
+#ifndef LIMPET_RECORDER_THREAD_NUMBERS_H
+#define LIMPET_RECORDER_THREAD_NUMBERS_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct limpet_thread_entry {
+	uint64_t last_address;
+	uint32_t tid;
+};
+
+/* Its insides are here for the sake of the functions below that each event calls. */
+#define LIMPET_THREAD_NUMBERS_NEAR 256u
+struct limpet_thread_numbers {
+	struct limpet_thread_entry *threads;
+	uint32_t count, room;
+	uint32_t *slots; /* open addressing by tid: number + 1; at most half full */
+	uint32_t slot_count;
+	struct {
+		uint32_t tid, thread;
+		bool known;
+	} near[LIMPET_THREAD_NUMBERS_NEAR]; /* those found last, by the tid's low bits */
+};
+
+/* NULL: no memory. */
+struct limpet_thread_numbers *limpet_thread_numbers_new(void);
+void limpet_thread_numbers_free(struct limpet_thread_numbers *numbers);
+
+/* Finds or numbers a thread. Its number, or -ENOMEM. A target that goes through millions of them
+ * has the rest share the last number. */
+int limpet_thread_numbers_look_up(struct limpet_thread_numbers *numbers, uint32_t tid);
+static inline int limpet_thread_numbers_find(struct limpet_thread_numbers *numbers, uint32_t tid)
+{
+	uint32_t at = tid % LIMPET_THREAD_NUMBERS_NEAR;
+
+	if (numbers->near[at].known && numbers->near[at].tid == tid)
+		return (int)numbers->near[at].thread;
+	return limpet_thread_numbers_look_up(numbers, tid);
+}
+
+/* 0 for a number that was never given. */
+uint32_t limpet_thread_numbers_tid(const struct limpet_thread_numbers *numbers, uint32_t thread);
+/* Address of the thread's last allocation, 0: freed since, or none; to be set by the caller. Valid
+ * until the next find. */
+static inline uint64_t *limpet_thread_numbers_last(struct limpet_thread_numbers *numbers,
+						   uint32_t thread)
+{
+	assert(thread < numbers->count);
+	return &numbers->threads[thread].last_address;
+}
+
+#endif

@@ -1,0 +1,302 @@
+#include "recorder/trace_compressor.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "common/trace_block.h"
+#include "recorder/event_columns.h"
+
+#define JOBS 8u
+/* What a job leaves of its memory for the next in its place. */
+#define KEEP_BYTES (1u << 20)
+/* A period with so many rows shows that there is load. */
+#define LOAD_ROWS 16384u
+
+enum kind { ROWS, EVENTS, BLOCK, REPLACE, FLUSH };
+
+struct job {
+	enum kind kind;
+	struct limpet_trace_mark mark;
+	struct limpet_accounting_rows rows;
+	struct limpet_bytes content;
+};
+
+struct limpet_trace_compressor {
+	struct limpet_trace_writer *writer;
+	uint32_t sequence; /* of the next block */
+	uint32_t rows;     /* of the next EVENTS block */
+	uint16_t version;  /* 0: the plain one */
+
+	/* of who does the jobs */
+	struct limpet_event_columns *columns;
+	struct limpet_bytes events;
+	bool rows_lost;
+
+	/* The job at `put` is its giver's until it is counted, those from `done` on its doer's. */
+	struct job jobs[JOBS];
+	uint64_t put, done;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	pthread_t thread;
+	bool threaded, alone, ending;
+};
+
+struct limpet_trace_compressor *limpet_trace_compressor_new(struct limpet_trace_writer *writer)
+{
+	struct limpet_trace_compressor *compressor = calloc(1, sizeof(*compressor));
+	cpu_set_t processors;
+
+	if (!compressor)
+		return NULL;
+	compressor->writer = writer;
+	compressor->columns = limpet_event_columns_new();
+	if (!compressor->columns) {
+		free(compressor);
+		return NULL;
+	}
+	compressor->alone = sched_getaffinity(0, sizeof(processors), &processors) == 0 &&
+			    CPU_COUNT(&processors) == 1;
+	pthread_mutex_init(&compressor->lock, NULL);
+	pthread_cond_init(&compressor->wake, NULL);
+	return compressor;
+}
+
+/* ------------------------------------------------------------------ doing jobs */
+
+static void put_events(struct limpet_trace_compressor *compressor, struct limpet_trace_mark *mark)
+{
+	limpet_trace_content_begin(&compressor->events);
+	limpet_event_columns_put(compressor->columns, &compressor->events);
+	limpet_event_columns_clear(compressor->columns);
+	/* What cannot be told whole is not told. */
+	compressor->events.failed |= compressor->rows_lost;
+	compressor->rows_lost = false;
+	limpet_trace_writer_put(compressor->writer, mark, &compressor->events);
+}
+
+static void do_job(struct limpet_trace_compressor *compressor, struct job *job)
+{
+	switch (job->kind) {
+	case ROWS:
+		if (limpet_event_columns_add(compressor->columns, job->rows.list, job->rows.count) <
+		    0)
+			compressor->rows_lost = true;
+		job->rows.count = 0;
+		if (job->rows.room * sizeof(*job->rows.list) > KEEP_BYTES) {
+			free(job->rows.list);
+			job->rows = (struct limpet_accounting_rows){0};
+		}
+		break;
+	case EVENTS:
+		put_events(compressor, &job->mark);
+		break;
+	case BLOCK:
+		limpet_trace_writer_put(compressor->writer, &job->mark, &job->content);
+		if (job->content.room > KEEP_BYTES)
+			limpet_bytes_done(&job->content);
+		break;
+	case REPLACE:
+		limpet_trace_writer_replace(compressor->writer);
+		limpet_trace_writer_put_gap(compressor->writer, job->mark.sequence,
+					    job->mark.content_bytes);
+		break;
+	case FLUSH:
+		limpet_trace_writer_flush(compressor->writer);
+		break;
+	}
+}
+
+static void *work(void *data)
+{
+	struct limpet_trace_compressor *compressor = data;
+
+	prctl(PR_SET_NAME, "limpet-compress");
+	pthread_mutex_lock(&compressor->lock);
+	for (;;) {
+		while (compressor->done == compressor->put && !compressor->ending)
+			pthread_cond_wait(&compressor->wake, &compressor->lock);
+		if (compressor->done == compressor->put)
+			break;
+		pthread_mutex_unlock(&compressor->lock);
+		do_job(compressor, &compressor->jobs[compressor->done % JOBS]);
+		pthread_mutex_lock(&compressor->lock);
+		compressor->done++;
+		pthread_cond_broadcast(&compressor->wake);
+	}
+	pthread_mutex_unlock(&compressor->lock);
+	return NULL;
+}
+
+/* Signals are for those who wait for them. Without a thread it goes on as before. */
+static void start_thread(struct limpet_trace_compressor *compressor)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	compressor->threaded = pthread_create(&compressor->thread, NULL, work, compressor) == 0;
+	compressor->alone = !compressor->threaded;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* ------------------------------------------------------------------ giving them */
+
+/* The job to fill in. */
+static struct job *next_job(struct limpet_trace_compressor *compressor, enum kind kind)
+{
+	struct job *job = &compressor->jobs[compressor->put % JOBS];
+
+	if (compressor->threaded) {
+		pthread_mutex_lock(&compressor->lock);
+		while (compressor->put - compressor->done == JOBS)
+			pthread_cond_wait(&compressor->wake, &compressor->lock);
+		pthread_mutex_unlock(&compressor->lock);
+	}
+	job->kind = kind;
+	return job;
+}
+
+static void give(struct limpet_trace_compressor *compressor, struct job *job)
+{
+	if (compressor->threaded) {
+		pthread_mutex_lock(&compressor->lock);
+		compressor->put++;
+		pthread_cond_broadcast(&compressor->wake);
+		pthread_mutex_unlock(&compressor->lock);
+	} else {
+		compressor->put++;
+		do_job(compressor, job);
+		compressor->done++;
+	}
+}
+
+void limpet_trace_compressor_put_rows(struct limpet_trace_compressor *compressor,
+				      struct limpet_accounting_rows *rows)
+{
+	struct job *job;
+	struct limpet_accounting_rows empty;
+
+	if (!rows->count)
+		return;
+	compressor->rows += (uint32_t)rows->count;
+	if (compressor->rows >= LOAD_ROWS && !compressor->threaded && !compressor->alone)
+		start_thread(compressor);
+	job = next_job(compressor, ROWS);
+	empty = job->rows;
+	job->rows = *rows;
+	*rows = empty;
+	give(compressor, job);
+}
+
+uint32_t limpet_trace_compressor_rows(const struct limpet_trace_compressor *compressor)
+{
+	return compressor->rows;
+}
+
+static struct limpet_trace_mark next_mark(struct limpet_trace_compressor *compressor,
+					  enum limpet_trace_block_type type, uint64_t first_ns,
+					  uint64_t last_ns)
+{
+	return (struct limpet_trace_mark){.version = compressor->version,
+					  .type = type,
+					  .sequence = compressor->sequence++,
+					  .first_ns = first_ns,
+					  .last_ns = last_ns};
+}
+
+uint32_t limpet_trace_compressor_put_events(struct limpet_trace_compressor *compressor,
+					    uint64_t first_ns, uint64_t last_ns)
+{
+	struct job *job = next_job(compressor, EVENTS);
+	uint32_t sequence = compressor->sequence;
+
+	job->mark = next_mark(compressor, LIMPET_TRACE_EVENTS, first_ns, last_ns);
+	compressor->rows = 0;
+	give(compressor, job);
+	return sequence;
+}
+
+struct limpet_bytes *limpet_trace_compressor_content(struct limpet_trace_compressor *compressor)
+{
+	struct job *job = next_job(compressor, BLOCK);
+
+	limpet_trace_content_begin(&job->content);
+	return &job->content;
+}
+
+void limpet_trace_compressor_put(struct limpet_trace_compressor *compressor,
+				 enum limpet_trace_block_type type, uint64_t first_ns,
+				 uint64_t last_ns)
+{
+	struct job *job = next_job(compressor, BLOCK);
+
+	job->mark = next_mark(compressor, type, first_ns, last_ns);
+	give(compressor, job);
+}
+
+void limpet_trace_compressor_keep_addresses(struct limpet_trace_compressor *compressor)
+{
+	limpet_event_columns_keep_addresses(compressor->columns);
+}
+
+void limpet_trace_compressor_set_version(struct limpet_trace_compressor *compressor,
+					 uint16_t version)
+{
+	compressor->version = version;
+}
+
+uint32_t limpet_trace_compressor_sequence(const struct limpet_trace_compressor *compressor)
+{
+	return compressor->sequence;
+}
+
+void limpet_trace_compressor_replace(struct limpet_trace_compressor *compressor, uint32_t sequence)
+{
+	struct job *job = next_job(compressor, REPLACE);
+
+	job->mark = (struct limpet_trace_mark){.sequence = sequence,
+					       .content_bytes = compressor->sequence - sequence};
+	give(compressor, job);
+}
+
+void limpet_trace_compressor_flush(struct limpet_trace_compressor *compressor)
+{
+	give(compressor, next_job(compressor, FLUSH));
+}
+
+int limpet_trace_compressor_wait(struct limpet_trace_compressor *compressor)
+{
+	if (compressor->threaded) {
+		pthread_mutex_lock(&compressor->lock);
+		while (compressor->done != compressor->put)
+			pthread_cond_wait(&compressor->wake, &compressor->lock);
+		pthread_mutex_unlock(&compressor->lock);
+	}
+	return limpet_trace_writer_error(compressor->writer);
+}
+
+void limpet_trace_compressor_free(struct limpet_trace_compressor *compressor)
+{
+	if (!compressor)
+		return;
+	if (compressor->threaded) {
+		pthread_mutex_lock(&compressor->lock);
+		compressor->ending = true;
+		pthread_cond_broadcast(&compressor->wake);
+		pthread_mutex_unlock(&compressor->lock);
+		pthread_join(compressor->thread, NULL);
+	}
+	for (unsigned i = 0; i < JOBS; i++) {
+		free(compressor->jobs[i].rows.list);
+		limpet_bytes_done(&compressor->jobs[i].content);
+	}
+	limpet_bytes_done(&compressor->events);
+	limpet_event_columns_free(compressor->columns);
+	pthread_cond_destroy(&compressor->wake);
+	pthread_mutex_destroy(&compressor->lock);
+	free(compressor);
+}
