@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/room.h"
+#include "common/array.h"
 
 #define NONE UINT32_MAX
 #define NO_BLOCK SIZE_MAX
@@ -27,12 +27,12 @@ struct work {
 
 static int want_room(struct work *work)
 {
-	int code = limpet_room_for(&work->history->pool, &work->pool_room, work->pool_count + 1,
-				   sizeof(*work->history->pool));
+	int code = limpet_reserve(&work->history->pool, &work->pool_room, work->pool_count + 1,
+				  sizeof(*work->history->pool));
 
 	return code < 0 ? code
-			: limpet_room_for(&work->before, &work->before_room, work->pool_count + 1,
-					  sizeof(*work->before));
+			: limpet_reserve(&work->before, &work->before_room, work->pool_count + 1,
+					 sizeof(*work->before));
 }
 
 /* The site's place for that step; the pool moves with the next call. NULL: no memory, or a node

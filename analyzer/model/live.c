@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "analyzer/model/model_bounds.h"
+#include "common/array.h"
 #include "common/estimate.h"
-#include "common/room.h"
 #include "common/sample.h"
 
 #define POINTS_MAX 4096u
@@ -112,7 +112,7 @@ static int want_nodes(struct limpet_live *live)
 	const struct limpet_trace_node *nodes;
 	size_t count = limpet_trace_reader_nodes(live->reader, &nodes), room = live->node_room;
 	int code =
-		limpet_room_for(&live->site_of_node, &room, count + 1, sizeof(*live->site_of_node));
+		limpet_reserve(&live->site_of_node, &room, count + 1, sizeof(*live->site_of_node));
 
 	if (code < 0)
 		return code;
@@ -126,8 +126,8 @@ static int want_nodes(struct limpet_live *live)
 static int64_t find_site(struct limpet_live *live, uint32_t node)
 {
 	if (!live->site_of_node[node]) {
-		if (limpet_room_for(&live->sites, &live->site_room, live->site_count + 1,
-				    sizeof(*live->sites)) < 0)
+		if (limpet_reserve(&live->sites, &live->site_room, live->site_count + 1,
+				   sizeof(*live->sites)) < 0)
 			return -ENOMEM;
 		live->sites[live->site_count] = (struct site){.node = node};
 		live->site_of_node[node] = (uint32_t)++live->site_count;
@@ -149,8 +149,8 @@ static int add_to_site(struct limpet_live *live, struct step *step, uint32_t nod
 	if (!step)
 		return 0;
 	if (!site->delta) {
-		if (limpet_room_for(&step->deltas, &step->room, step->count + 1,
-				    sizeof(*step->deltas)) < 0)
+		if (limpet_reserve(&step->deltas, &step->room, step->count + 1,
+				   sizeof(*step->deltas)) < 0)
 			return -ENOMEM;
 		step->deltas[step->count] = (struct delta){.site = (uint32_t)index};
 		site->delta = (uint32_t)++step->count;
@@ -387,8 +387,8 @@ static int end_step(struct limpet_live *live, struct step *step, int code)
 	for (size_t i = 0; i < step->count; i++)
 		live->sites[step->deltas[i].site].delta = 0;
 	if (code == 0)
-		code = limpet_room_for(&live->steps, &live->step_room, live->step_count + 1,
-				       sizeof(*live->steps));
+		code = limpet_reserve(&live->steps, &live->step_room, live->step_count + 1,
+				      sizeof(*live->steps));
 	if (code < 0 || !live->steps) {
 		step_done(step);
 		return code < 0 ? code : -ENOMEM;
@@ -518,8 +518,8 @@ static int add_up_again(struct limpet_live *live, struct limpet_err *err)
 			add_sums(&now, &before[i], -1);
 		if (now.allocations == 0 && now.frees == 0)
 			continue;
-		code = limpet_room_for(&step.deltas, &step.room, step.count + 1,
-				       sizeof(*step.deltas));
+		code = limpet_reserve(&step.deltas, &step.room, step.count + 1,
+				      sizeof(*step.deltas));
 		if (code == 0)
 			step.deltas[step.count++] =
 				(struct delta){.site = (uint32_t)i, .sums = now};
@@ -771,7 +771,7 @@ static struct thread *find_thread(struct thread **list, size_t *count, size_t *r
 	for (size_t i = 0; i < *count; i++)
 		if ((*list)[i].tid == tid)
 			return &(*list)[i];
-	if (limpet_room_for(list, room, *count + 1, sizeof(**list)) < 0)
+	if (limpet_reserve(list, room, *count + 1, sizeof(**list)) < 0)
 		return NULL;
 	(*list)[*count] = (struct thread){.tid = tid};
 	return &(*list)[(*count)++];

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/room.h"
+#include "common/array.h"
 
 int limpet_model_accounting_init(struct limpet_model_accounting *accounting, uint32_t node_count,
 				 uint64_t sample_bytes, bool overloads_only)
@@ -37,11 +37,11 @@ static int grow_sites(struct limpet_model_accounting *accounting)
 	int code = 0;
 
 	if (accounting->sample_bytes)
-		code = limpet_room_for(&accounting->estimates, &room, accounting->site_count + 1,
-				       sizeof(*accounting->estimates));
+		code = limpet_reserve(&accounting->estimates, &room, accounting->site_count + 1,
+				      sizeof(*accounting->estimates));
 	if (code == 0)
-		code = limpet_room_for(&accounting->sites, &accounting->site_room,
-				       accounting->site_count + 1, sizeof(*accounting->sites));
+		code = limpet_reserve(&accounting->sites, &accounting->site_room,
+				      accounting->site_count + 1, sizeof(*accounting->sites));
 	return code;
 }
 
@@ -65,8 +65,8 @@ static struct limpet_model_sum_map *find_map(struct limpet_model_accounting *acc
 					     uint32_t node)
 {
 	if (!accounting->map_of_node[node]) {
-		if (limpet_room_for(&accounting->maps, &accounting->map_room,
-				    accounting->map_count + 1, sizeof(*accounting->maps)) < 0)
+		if (limpet_reserve(&accounting->maps, &accounting->map_room,
+				   accounting->map_count + 1, sizeof(*accounting->maps)) < 0)
 			return NULL;
 		accounting->maps[accounting->map_count] =
 			(struct limpet_model_sum_map){.node = node};

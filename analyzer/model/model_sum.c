@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyzer/model/model_bounds.h"
-#include "common/room.h"
+#include "common/array.h"
 #include "common/sample.h"
 
 #define NO_BLOCK SIZE_MAX
@@ -157,8 +157,8 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 
 	if (tick < work->from_tick || tick >= work->to_tick)
 		return 0;
-	if (limpet_room_for(&sum->points, &sum->point_room, sum->point_count + 1,
-			    sizeof(*sum->points)) < 0)
+	if (limpet_reserve(&sum->points, &sum->point_room, sum->point_count + 1,
+			   sizeof(*sum->points)) < 0)
 		return -ENOMEM;
 	sum->points[sum->point_count++] = (struct limpet_model_sum_point){
 		.time_ns = period->last_ns,
@@ -192,8 +192,8 @@ static int take_overloads(struct work *work, const struct limpet_trace_period *p
 				last->to_ns = part.to_ns;
 			continue;
 		}
-		if (limpet_room_for(&sum->overloads, &sum->overload_room, sum->overload_count + 1,
-				    sizeof(*sum->overloads)) < 0 ||
+		if (limpet_reserve(&sum->overloads, &sum->overload_room, sum->overload_count + 1,
+				   sizeof(*sum->overloads)) < 0 ||
 		    !sum->overloads)
 			return -ENOMEM;
 		sum->overloads[sum->overload_count++] = part;
@@ -305,8 +305,8 @@ static int add_orphan(struct work *work, size_t segment)
 
 static int add_segment(struct work *work, size_t period, size_t events)
 {
-	if (limpet_room_for(&work->segments, &work->segment_room, work->segment_count + 1,
-			    sizeof(*work->segments)) < 0)
+	if (limpet_reserve(&work->segments, &work->segment_room, work->segment_count + 1,
+			   sizeof(*work->segments)) < 0)
 		return -ENOMEM;
 	work->segments[work->segment_count++] =
 		(struct segment){.period = period, .events = events};
@@ -377,8 +377,8 @@ static int add_past_points(struct work *work, const struct limpet_trace_period *
 
 		if (tick < work->from_tick || tick >= work->to_tick)
 			continue;
-		if (limpet_room_for(&sum->points, &sum->point_room, sum->point_count + 1,
-				    sizeof(*sum->points)) < 0)
+		if (limpet_reserve(&sum->points, &sum->point_room, sum->point_count + 1,
+				   sizeof(*sum->points)) < 0)
 			return -ENOMEM;
 		sum->points[sum->point_count++] =
 			(struct limpet_model_sum_point){.time_ns = from->time_ns,

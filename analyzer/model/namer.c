@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "analyzer/symbols/symbolize.h"
-#include "common/room.h"
+#include "common/array.h"
 
 /* Between two looks for the end, and two deliveries. */
 #define STEP 64u
@@ -267,8 +267,8 @@ static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
 static void keep_made(struct limpet_namer *namer, const struct wish *wish)
 {
 	if (namer->perf_map_fd >= 0 &&
-	    limpet_room_for(&namer->made, &namer->made_room, namer->made_count + 1,
-			    sizeof(*namer->made)) == 0)
+	    limpet_reserve(&namer->made, &namer->made_room, namer->made_count + 1,
+			   sizeof(*namer->made)) == 0)
 		namer->made[namer->made_count++] = *wish;
 }
 
@@ -400,8 +400,7 @@ static struct file *new_file(const struct limpet_trace_module *module)
 static int add_files(struct limpet_namer *namer, const struct limpet_model *model)
 {
 	size_t room = namer->file_room;
-	int code =
-		limpet_room_for(&namer->files, &room, model->module_count, sizeof(struct file *));
+	int code = limpet_reserve(&namer->files, &room, model->module_count, sizeof(struct file *));
 
 	if (code < 0)
 		return code;
@@ -460,8 +459,8 @@ static int add_wishes(struct limpet_namer *namer, const struct limpet_model *mod
 			continue;
 		code = grow_known(namer);
 		if (code == 0)
-			code = limpet_room_for(&namer->queue, &namer->queue_room,
-					       namer->queue_count + 1, sizeof(*namer->queue));
+			code = limpet_reserve(&namer->queue, &namer->queue_room,
+					      namer->queue_count + 1, sizeof(*namer->queue));
 		if (code < 0)
 			break;
 		at = slot_of(namer, &wish);

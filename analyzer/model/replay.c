@@ -8,8 +8,8 @@
 
 #include "analyzer/model/open_blocks.h"
 #include "analyzer/model/open_maps.h"
+#include "common/array.h"
 #include "common/estimate.h"
-#include "common/room.h"
 
 const uint64_t limpet_replay_age_limits_ns[LIMPET_REPLAY_AGES - 1] = {
 	10000,       100000,      1000000,     10000000,     100000000,
@@ -90,8 +90,8 @@ static uint64_t rounded(double value)
 static struct site *find_site(struct work *work, uint32_t node)
 {
 	if (!work->site_of_node[node]) {
-		if (limpet_room_for(&work->sites, &work->site_room, work->site_count + 1,
-				    sizeof(*work->sites)) < 0)
+		if (limpet_reserve(&work->sites, &work->site_room, work->site_count + 1,
+				   sizeof(*work->sites)) < 0)
 			return NULL;
 		work->sites[work->site_count] = (struct site){.node = node};
 		work->site_of_node[node] = (uint32_t)++work->site_count;
@@ -106,10 +106,10 @@ static struct thread *find_thread(struct work *work, uint32_t tid)
 	HASH_FIND(hh, work->by_tid, &tid, sizeof(tid), thread);
 	if (thread)
 		return thread;
-	if (limpet_room_for(&work->threads, &work->thread_room, work->thread_count + 1,
-			    sizeof(struct thread *)) < 0 ||
-	    limpet_room_for(&work->threads_met, &work->met_room, work->thread_count + 1,
-			    sizeof(struct thread *)) < 0)
+	if (limpet_reserve(&work->threads, &work->thread_room, work->thread_count + 1,
+			   sizeof(struct thread *)) < 0 ||
+	    limpet_reserve(&work->threads_met, &work->met_room, work->thread_count + 1,
+			   sizeof(struct thread *)) < 0)
 		return NULL;
 	thread = calloc(1, sizeof(*thread));
 	if (!thread)
@@ -634,8 +634,8 @@ static int take_threads_of_block(struct work *work, const struct limpet_trace_ev
 	const uint32_t *tids;
 	const uint32_t count = limpet_trace_events_threads(events, &tids);
 
-	if (limpet_room_for(&work->threads_of_block, &work->of_block_room, count,
-			    sizeof(struct thread *)) < 0)
+	if (limpet_reserve(&work->threads_of_block, &work->of_block_room, count,
+			   sizeof(struct thread *)) < 0)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		work->threads_of_block[i] = find_thread(work, tids[i]);
@@ -655,9 +655,9 @@ static int take_kinds(struct work *work, const struct limpet_trace_events *event
 	const uint32_t pairs = limpet_trace_events_pairs(events, &nodes, &sizes);
 	const size_t count = (size_t)pairs * (mixed ? 2 : 1);
 
-	if (limpet_room_for(&work->kinds, &work->kind_room, count + 1, sizeof(*work->kinds)) < 0 ||
-	    limpet_room_for(&work->kinds_met, &work->kind_met_room, count + 1,
-			    sizeof(*work->kinds_met)) < 0)
+	if (limpet_reserve(&work->kinds, &work->kind_room, count + 1, sizeof(*work->kinds)) < 0 ||
+	    limpet_reserve(&work->kinds_met, &work->kind_met_room, count + 1,
+			   sizeof(*work->kinds_met)) < 0)
 		return -ENOMEM;
 	work->sampled_from = mixed ? pairs : 0;
 	for (size_t i = 0; i < count; i++) {

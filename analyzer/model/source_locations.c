@@ -10,8 +10,8 @@
 
 #include "analyzer/model/frames.h"
 #include "analyzer/symbols/demangle.h"
+#include "common/array.h"
 #include "common/plain_text.h"
-#include "common/room.h"
 
 #define MOST_ITEMS (1u << 31)
 
@@ -98,7 +98,7 @@ static int intern_string(struct limpet_locations_private *private, const char *s
 /* Their numbers are of 32 bits. */
 static int want(void *array, size_t *room, uint32_t count, size_t item_bytes)
 {
-	return count > MOST_ITEMS ? -ENOMEM : limpet_room_for(array, room, count, item_bytes);
+	return count > MOST_ITEMS ? -ENOMEM : limpet_reserve(array, room, count, item_bytes);
 }
 
 /* ------------------------------------------------------------------ functions and lines */

@@ -16,8 +16,8 @@
 #include "analyzer/symbols/symbol_channel.h"
 #include "analyzer/symbols/symbol_worker.h"
 #include "analyzer/symbols/texts.h"
+#include "common/array.h"
 #include "common/open_file.h"
-#include "common/room.h"
 
 /* How long an answer may keep us waiting, in looks so far apart: looks in which the worker computes
  * next to nothing, and all of them. */
@@ -532,7 +532,7 @@ static int take_frame(struct limpet_symbolizer *s)
 	uint64_t place = limpet_cursor_limited(&s->channel.cursor, (uint64_t)UINT32_MAX << 1 | 1);
 	struct limpet_symbol *frame;
 
-	if (limpet_room_for(&s->frames, &s->frame_room, s->frame_count + 1, sizeof(*s->frames)) < 0)
+	if (limpet_reserve(&s->frames, &s->frame_room, s->frame_count + 1, sizeof(*s->frames)) < 0)
 		return -ENOMEM;
 	frame = &s->frames[s->frame_count++];
 	frame->line = (uint32_t)(place >> 1);
@@ -576,7 +576,7 @@ static int take_answers(struct limpet_symbolizer *s, size_t count)
 
 static int begin_answers(struct limpet_symbolizer *s, const uint64_t *addresses, size_t count)
 {
-	int code = limpet_room_for(&s->answers, &s->answer_room, count, sizeof(*s->answers));
+	int code = limpet_reserve(&s->answers, &s->answer_room, count, sizeof(*s->answers));
 
 	s->frame_count = s->answer_count = s->next = 0;
 	for (size_t i = 0; i < count && code == 0; i++)

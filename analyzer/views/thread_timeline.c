@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <uthash.h>
 
-#include "common/room.h"
+#include "common/array.h"
 
 /* Sums of the step at hand: samples count for parts of one. */
 struct thread_now {
@@ -34,9 +34,8 @@ static uint64_t rounded(double value)
 static int close_thread(struct work *work, struct thread_now *now)
 {
 	struct limpet_thread_timeline *thread_timeline = work->thread_timeline;
-	int code =
-		limpet_room_for(&thread_timeline->steps, &work->step_room,
-				thread_timeline->step_count + 1, sizeof(*thread_timeline->steps));
+	int code = limpet_reserve(&thread_timeline->steps, &work->step_room,
+				  thread_timeline->step_count + 1, sizeof(*thread_timeline->steps));
 
 	if (code < 0)
 		return code;
@@ -65,9 +64,9 @@ static int close_site(struct work *work, uint32_t node)
 	for (uint32_t age = 0; age < LIMPET_REPLAY_AGES && code == 0; age++) {
 		if (!rounded(now->blocks[age]))
 			continue;
-		code = limpet_room_for(&thread_timeline->lives, &work->life_room,
-				       thread_timeline->life_count + 1,
-				       sizeof(*thread_timeline->lives));
+		code = limpet_reserve(&thread_timeline->lives, &work->life_room,
+				      thread_timeline->life_count + 1,
+				      sizeof(*thread_timeline->lives));
 		if (code == 0)
 			thread_timeline->lives[thread_timeline->life_count++] =
 				(struct limpet_thread_timeline_life){

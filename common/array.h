@@ -1,0 +1,51 @@
+/* Arrays that grow, and arrays that are sorted. */
+#ifndef LIMPET_COMMON_ARRAY_H
+#define LIMPET_COMMON_ARRAY_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* `array` is the address of a pointer to malloc'ed items, or to NULL; there is memory for *capacity
+ * of them, and for `want` at least after this. -ENOMEM: both are as before. */
+static inline int limpet_reserve(void *array, size_t *capacity, size_t want, size_t item_bytes)
+{
+	size_t more = *capacity ? *capacity : 64;
+	void *grown;
+
+	if (want <= *capacity)
+		return 0;
+	while (more < want) {
+		if (more > SIZE_MAX / 2)
+			return -ENOMEM;
+		more *= 2;
+	}
+	memcpy(&grown, array, sizeof(grown));
+	grown = reallocarray(grown, more, item_bytes);
+	if (!grown)
+		return -ENOMEM;
+	memcpy(array, &grown, sizeof(grown));
+	*capacity = more;
+	return 0;
+}
+
+/* The first index of `count` for which `before`, an expression of `index`, does not hold; `count`
+ *if it holds for all. It must hold for none after the first for which it does not:
+ *
+ *	size_t at = LIMPET_PARTITION_POINT(i, count, list[i].start < address);
+ */
+#define LIMPET_PARTITION_POINT(index, count, before)                                         \
+	__extension__({                                                                      \
+		size_t low_##index = 0, high_##index = (count);                              \
+		while (low_##index < high_##index) {                                         \
+			const size_t index = low_##index + (high_##index - low_##index) / 2; \
+			if (before)                                                          \
+				low_##index = index + 1;                                     \
+			else                                                                 \
+				high_##index = index;                                        \
+		}                                                                            \
+		low_##index;                                                                 \
+	})
+
+#endif
