@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +11,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "collector/memory_watch.h"
+#include "collector/pace.h"
 #include "common/clock.h"
 #include "control/control.h"
 #include "injector/children.h"
-#include "injector/image/memory_owners.h"
 #include "injector/proc/cgroup.h"
 #include "injector/proc/perf_map_file.h"
 #include "injector/proc/proc.h"
@@ -23,25 +23,7 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/session.h"
 
-#define IDLE_WAIT_NS 500000000u
-#define STILL_WAIT_NS 1000000000u
-/* Between two looks at the agent's bell. The room for events that the agent has by default holds
- * half as much again as the fastest program makes in that time. */
-#define LOOK_NS 25000000u
-/* Once nothing has come for so long, a look is taken eight times a second: to be woken for it costs
- * 50 microseconds and more where the processor slept. A program that makes more in that time than
- * there is room for waits for the next look, so that the first burst after an idle hour loses
- * nothing: once, and for so long at most if no look comes. */
-#define STILL_NS 2000000000u
-#define NAP_NS 125000000u
-#define NAP_MEMORY_BYTES (64u << 20)
-#define NAP_PATIENCE_NS 250000000u
-/* Threads wait while that burst is read, too, for so long at most. */
-#define WAKING_NS 250000000u
-#define LEAST_WAIT_NS 500000u
-/* While events come: as often as so many bytes of them do. What is read is to be in a cache still.
- */
-#define BYTES_AT_ONCE (512u << 10)
+#define POPULATE_WAIT_NS 25000000u
 #define STRAY_WAIT_NS 2000000u
 #define POPULATE_NS 10000000u
 #define TICK_NS 500000000u
@@ -49,24 +31,10 @@
 #define IDLE_HOUSEKEEPING_NS 1000000000u /* no event has come since the last time */
 #define STILL_HOUSEKEEPING_NS 5000000000u
 #define CHECK_NS 1000000000u
-#define STILL_SLOTS_NS 5000000000u
 #define CHECK_UNTOLD_NS 100000000u
+#define STILL_SLOTS_NS 5000000000u
 #define FORKS_NS 10000000u
-/* Between two looks at what owns the memory of the target: a look takes time in which the target
- * may wait to map memory, and nobody drains. What would take longer is done before the
- * agent comes, and after it has left, alone. */
-#define MEMORY_NS 2000000000u
-#define MEMORY_SHARE 1000u /* of the time, at most, for these looks */
-#define MEMORY_MOST_NS 10000000u
 #define LAST_FORKS_NS 300000000u
-/* So long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
- * and a slow disk. */
-#define WAIT_FOR_ROOM_NS 10000000000u
-/* Events that came since the last look are many from this share of the agent's memory on; then
- * limpet runs as an ordinary process, and for so long after. */
-#define MANY_SHARE 16u
-#define EVENT_BYTES 24u
-#define HASTE_NS 1000000000u
 #define CLEANUP_TIMEOUT_NS 10000000000u
 
 struct limpet_capture {
@@ -82,32 +50,18 @@ struct limpet_capture {
 	int perf_map_fd; /* held, as the target may be gone when it is read */
 	int file_error;
 	bool disk_is_low;
-	bool under_load;
-	uint64_t under_load_ns; /* since when there were not many */
+	struct limpet_pace pace;
+	struct limpet_memory_watch memory;
 	uint64_t tick_ns, housekeeping_ns, check_ns, slots_ns, populate_ns;
+	uint64_t rss_bytes;              /* as of the last tick */
 	uint64_t housekeeping_rss_bytes; /* as of the tick before it */
-	bool events_since_housekeeping;  /* events have come since the last housekeeping */
-	bool still;                      /* and none for STILL_NS */
-	uint64_t events_ns,
-		woken_ns; /* of the last; since when the burst after a nap is read, 0: none is */
-	uint64_t patience_ns; /* of a thread that finds no room */
 	bool populated;
 	bool channel_ended; /* and the target is known to go on without it */
-	uint64_t drained_ns;
 	uint64_t dropped_events, agent_most_bytes;
 	char *path;
 	struct limpet_recorder_stats last; /* once the recorder is gone */
 	char comm[64];
 	char growing[256];
-	/* What the target's memory belongs to: before the agent came, and as it was looked at last.
-	 */
-	struct limpet_memory memory_before, memory;
-	bool memory_is_new;                   /* since the last tick */
-	uint64_t memory_ns, memory_rss_bytes; /* of that look; RSS as of the tick before */
-	uint64_t memory_took_ns; /* it, of a processor's time: on a busy machine it may wait long */
-	bool follows_others;     /* whose memory cannot be told from any other */
-	char unfollowed[256];    /* who may have what is unknown */
-	uint64_t rss_bytes;      /* as of the last tick */
 };
 
 /* ---------------------------------------------------------------- for other terminals */
@@ -146,8 +100,7 @@ static void enter_state(struct limpet_capture *capture, enum limpet_control_stat
 
 static void show(struct limpet_capture *capture, const char *phase)
 {
-	const struct limpet_unfollowed unfollowed = limpet_unfollowed_judge(
-		&capture->memory_before, &capture->memory, capture->unfollowed);
+	const struct limpet_unfollowed unfollowed = limpet_memory_watch_judge(&capture->memory);
 	struct limpet_capture_progress progress = {.phase = phase};
 	struct limpet_recorder_stats stats;
 
@@ -170,137 +123,6 @@ static void show(struct limpet_capture *capture, const char *phase)
 					   sizeof(capture->growing)))
 		progress.growing = capture->growing;
 	capture->setup->progress(capture->setup->context, &progress);
-}
-
-/* ---------------------------------------------------------------- memory of others */
-
-struct mapped {
-	struct limpet_account_range *list;
-	size_t count, room;
-};
-
-static void add_mapped(void *context, uint64_t start, uint64_t end)
-{
-	struct mapped *mapped = context;
-
-	if (mapped->count < mapped->room)
-		mapped->list[mapped->count++] = (struct limpet_account_range){start, end};
-}
-
-static void count_mapped(void *context, uint64_t start, uint64_t end)
-{
-	struct mapped *mapped = context;
-
-	mapped->room += start < end;
-}
-
-/* Who may have it is looked for once it is worth a word: that reads the modules' files. */
-static void name_unfollowed(struct limpet_capture *capture)
-{
-	const struct limpet_memory *before = &capture->memory_before, *now = &capture->memory;
-	bool matters = limpet_unfollowed_judge(before, now, "").matters;
-
-	if (capture->unfollowed[0] || !limpet_unfollowed_is_to_be_named(before, now))
-		return;
-	limpet_memory_owners_name(limpet_session_modules(capture->session),
-				  limpet_session_has_entries, capture->session,
-				  matters ? capture->setup->runtime : "", capture->unfollowed,
-				  sizeof(capture->unfollowed));
-}
-
-/* What the agent keeps for itself is in no file of ours. */
-static void leave_out_agent(const struct limpet_capture *capture, struct limpet_memory *memory)
-{
-	uint64_t *unknown = &memory->bytes[LIMPET_MEMORY_UNKNOWN], own;
-
-	own = LIMPET_RULE_CACHE_BYTES +
-	      (limpet_collector_thread_states(capture->collector) +
-	       (uint64_t)limpet_segment_room_pages(limpet_session_segment(capture->session))) *
-		      LIMPET_SCRATCH_BYTES;
-	if (own > *unknown)
-		own = *unknown;
-	*unknown -= own;
-	memory->bytes[LIMPET_MEMORY_OWN] += own;
-}
-
-static int look_at_memory(struct limpet_capture *capture, bool agent_is_there)
-{
-	struct limpet_memory_owners_options options = {
-		.modules = limpet_session_modules(capture->session)};
-	struct mapped mapped = {.count = 0};
-	struct limpet_memory memory;
-	int error;
-
-	if (capture->follows_others || limpet_session_late(capture->session)->functions)
-		return -ENOTSUP;
-	limpet_recorder_walk_mappings(capture->recorder, count_mapped, &mapped);
-	mapped.list = calloc(mapped.room + 1, sizeof(*mapped.list));
-	if (!mapped.list)
-		return -ENOMEM;
-	limpet_recorder_walk_mappings(capture->recorder, add_mapped, &mapped);
-	options.mapped = mapped.list;
-	options.mapped_count = mapped.count;
-	error = limpet_memory_owners_take(capture->setup->pid, &options, &memory);
-	free(mapped.list);
-	if (error)
-		return error;
-	if (agent_is_there)
-		leave_out_agent(capture, &memory);
-	capture->memory = memory;
-	capture->memory_is_new = true;
-	return 0;
-}
-
-/* How long a look would take, by the last one: it takes the longer the more is resident. */
-static double expected_ns(const struct limpet_capture *capture)
-{
-	const struct limpet_memory *last =
-		capture->memory.known ? &capture->memory : &capture->memory_before;
-	uint64_t rss_bytes = last->bytes[LIMPET_MEMORY_RSS];
-	double took_ns = (double)capture->memory_took_ns;
-
-	return rss_bytes && capture->rss_bytes > rss_bytes
-		       ? took_ns * (double)capture->rss_bytes / (double)rss_bytes
-		       : took_ns;
-}
-
-static uint64_t processor_ns(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
-}
-
-/* What it belongs to changes with calls that we see, or shows in RSS. */
-static bool memory_stands(const struct limpet_capture *capture)
-{
-	return capture->memory_ns > capture->events_ns &&
-	       capture->memory_rss_bytes == capture->rss_bytes;
-}
-
-static void watch_memory_owners(struct limpet_capture *capture, uint64_t now_ns)
-{
-	const double expected = expected_ns(capture);
-	uint64_t began_ns;
-
-	if (!capture->memory_before.known || now_ns - capture->memory_ns < MEMORY_NS ||
-	    memory_stands(capture) ||
-	    (double)(now_ns - capture->memory_ns) < expected * MEMORY_SHARE ||
-	    expected > MEMORY_MOST_NS)
-		return;
-	began_ns = processor_ns();
-	capture->memory_ns = now_ns;
-	capture->memory_rss_bytes = capture->rss_bytes;
-	(void)look_at_memory(capture, true);
-	capture->memory_took_ns = processor_ns() - began_ns;
-}
-
-static void take_memory(struct limpet_capture *capture, struct limpet_recorder_tick *tick)
-{
-	if (capture->memory_is_new)
-		tick->memory = capture->memory;
-	capture->memory_is_new = false;
 }
 
 /* ---------------------------------------------------------------- the stream */
@@ -360,7 +182,7 @@ static void tick(struct limpet_capture *capture)
 	int error;
 
 	limpet_collector_fill_tick(capture->collector, &now);
-	take_memory(capture, &now);
+	limpet_memory_watch_take(&capture->memory, &now.memory);
 	now.losses = known_losses(capture, &now, named, sizeof(named));
 	capture->dropped_events = now.dropped_events;
 	note_agent(capture, &now);
@@ -449,26 +271,22 @@ static void look_for_perf_map(struct limpet_capture *capture)
 /* Without events, and nothing grows past the hooks, as far as RSS shows. */
 static bool is_at_rest(const struct limpet_capture *capture)
 {
-	return capture->still && capture->rss_bytes == capture->housekeeping_rss_bytes;
+	return capture->pace.state == LIMPET_PACE_NAPPING &&
+	       capture->rss_bytes == capture->housekeeping_rss_bytes;
 }
 
 static uint64_t housekeeping_time(const struct limpet_capture *capture)
 {
-	if (capture->events_since_housekeeping)
+	if (capture->pace.events_ns > capture->housekeeping_ns)
 		return HOUSEKEEPING_NS;
 	return is_at_rest(capture) ? STILL_HOUSEKEEPING_NS : IDLE_HOUSEKEEPING_NS;
 }
 
-/* Nobody is to wait while limpet does what takes long, and looks only now and then. */
-static void end_patience(struct limpet_capture *capture)
+/* While limpet does what takes long. */
+static void interrupt_pace(struct limpet_capture *capture)
 {
-	if (capture->setup->wait_for_room)
-		return;
-	capture->still = false;
-	capture->woken_ns = 0;
-	capture->events_ns = limpet_monotonic_ns();
-	capture->patience_ns = 0;
-	limpet_collector_set_patience(capture->collector, 0);
+	limpet_pace_interrupt(&capture->pace, limpet_monotonic_ns());
+	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
 }
 
 /* LIMPET_END_RUNNING: go on. */
@@ -494,7 +312,8 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	if (setup->duration_ns &&
 	    limpet_collector_time_ns(capture->collector) >= setup->duration_ns)
 		return LIMPET_END_DURATION;
-	watch_memory_owners(capture, now_ns);
+	limpet_memory_watch_tick(&capture->memory, now_ns, capture->pace.events_ns,
+				 capture->rss_bytes);
 	if (is_due(&capture->tick_ns, now_ns, TICK_NS))
 		tick(capture);
 	if (capture->forks)
@@ -503,7 +322,6 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 		capture->populated =
 			!limpet_segment_populate(limpet_session_segment(capture->session));
 	if (is_due(&capture->housekeeping_ns, now_ns, housekeeping_time(capture))) {
-		capture->events_since_housekeeping = false;
 		capture->housekeeping_rss_bytes = capture->rss_bytes;
 		limpet_collector_housekeep(capture->collector);
 		if (capture->perf_map_fd < 0)
@@ -516,62 +334,23 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 		capture->channel_ended = channel_ended;
 		if (!limpet_session_agent_present(capture->session))
 			return exit_or_exec(capture);
-		if (is_due(&capture->slots_ns, now_ns,
-			   is_at_rest(capture) ? STILL_SLOTS_NS : CHECK_UNTOLD_NS) &&
+		if (is_due(&capture->slots_ns, now_ns, is_at_rest(capture) ? STILL_SLOTS_NS : 0) &&
 		    limpet_collector_wants_rescan(capture->collector)) {
-			end_patience(capture);
+			interrupt_pace(capture);
 			limpet_session_rescan(capture->session, NULL);
 		}
 	}
 	return LIMPET_END_RUNNING;
 }
 
-/* A batch process takes its share of a processor, but takes it from nobody who runs when it wakes:
- * the target was interrupted a quarter as often, and was as fast. With room running out, an
- * ordinary one. Failures change nothing. */
-static void set_pace(struct limpet_capture *capture, int64_t recorded)
+static uint64_t wait_time(const struct limpet_capture *capture)
 {
-	static const struct sched_param none;
-	uint64_t memory = capture->setup->agent_memory_bytes, now_ns = limpet_monotonic_ns();
-	bool many = recorded > 0 && (uint64_t)recorded * EVENT_BYTES > memory / MANY_SHARE;
-	int policy = sched_getscheduler(0);
-	bool under_load;
-
-	/* Another one is the user's choice. */
-	if (policy != SCHED_OTHER && policy != SCHED_BATCH)
-		return;
-	if (many)
-		capture->under_load_ns = now_ns;
-	under_load = capture->under_load_ns && now_ns - capture->under_load_ns < HASTE_NS;
-	if (under_load == capture->under_load)
-		return;
-	capture->under_load = under_load;
-	sched_setscheduler(0, under_load ? SCHED_OTHER : SCHED_BATCH, &none);
-}
-
-/* Until about so many bytes of events as are wanted have come, at the rate of the last ones. */
-static uint64_t busy_wait_time(struct limpet_capture *capture, int64_t recorded)
-{
-	uint64_t now_ns = limpet_monotonic_ns(), since_ns = now_ns - capture->drained_ns;
-	double wait_ns = (double)since_ns * BYTES_AT_ONCE / ((double)recorded * EVENT_BYTES);
-
-	capture->drained_ns = now_ns;
-	if (wait_ns < LEAST_WAIT_NS)
-		return LEAST_WAIT_NS;
-	return wait_ns < LOOK_NS ? (uint64_t)wait_ns : LOOK_NS;
-}
-
-static uint64_t wait_time(struct limpet_capture *capture, int64_t recorded)
-{
-	uint64_t wait_ns = capture->still       ? STILL_WAIT_NS
-			   : capture->populated ? IDLE_WAIT_NS
-						: LOOK_NS;
+	const bool napping = capture->pace.state == LIMPET_PACE_NAPPING;
 	uint64_t time_ns = limpet_collector_time_ns(capture->collector);
+	uint64_t wait_ns = capture->pace.wait_ns;
 
-	if (recorded > 0)
-		wait_ns = busy_wait_time(capture, recorded);
-	if (limpet_collector_has_more(capture->collector))
-		return 0;
+	if (!capture->populated && !napping && wait_ns > POPULATE_WAIT_NS)
+		wait_ns = POPULATE_WAIT_NS;
 	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
 	    capture->setup->duration_ns - time_ns < wait_ns)
 		wait_ns = capture->setup->duration_ns - time_ns;
@@ -583,21 +362,11 @@ static uint64_t wait_time(struct limpet_capture *capture, int64_t recorded)
 	return wait_ns;
 }
 
-/* With less room for events than by default it is filled sooner. */
-static uint64_t nap_time(const struct limpet_capture_setup *setup)
-{
-	const double share = (double)setup->agent_memory_bytes / NAP_MEMORY_BYTES;
-
-	if (share >= 1)
-		return NAP_NS;
-	return share * NAP_NS > LOOK_NS ? (uint64_t)(share * NAP_NS) : LOOK_NS;
-}
-
 /* Until that time is over, the agent rings, or something comes by a descriptor. */
 static void wait_for_work(const struct limpet_capture *capture, struct pollfd *fds, nfds_t count,
 			  uint64_t wait_ns)
 {
-	const uint64_t look_ns = capture->still ? nap_time(capture->setup) : LOOK_NS;
+	const uint64_t look_ns = capture->pace.look_ns;
 	uint64_t end_ns = limpet_monotonic_ns() + wait_ns;
 	struct timespec wait = {0, 0};
 	sigset_t mask = *capture->setup->wait_mask;
@@ -622,32 +391,29 @@ static void wait_for_work(const struct limpet_capture *capture, struct pollfd *f
 	}
 }
 
-/* Whether it is still, and whether a thread that finds no room waits. It does while we nap, and
- * until the burst that ends it has been read. One that samples for want of room would begin with
- * it. */
-static void note_events(struct limpet_capture *capture, int64_t recorded)
+static int64_t drain(struct limpet_capture *capture)
 {
-	const struct limpet_capture_setup *setup = capture->setup;
-	const bool more = limpet_collector_has_more(capture->collector);
-	uint64_t now_ns = limpet_monotonic_ns(), patience_ns = 0;
+	int64_t recorded = limpet_collector_drain(capture->collector);
 
-	/* A thread that finds no room calls, and events may be read that cannot be recorded yet. */
-	if (recorded > 0 || more || limpet_collector_was_called(capture->collector)) {
-		capture->events_since_housekeeping = true;
-		capture->events_ns = now_ns;
-		if (capture->still)
-			capture->woken_ns = now_ns;
-	}
-	if (!more || now_ns - capture->woken_ns >= WAKING_NS)
-		capture->woken_ns = 0;
-	capture->still = !setup->sampling.overload_bytes && now_ns - capture->events_ns >= STILL_NS;
-	if (setup->wait_for_room)
-		patience_ns = WAIT_FOR_ROOM_NS;
-	else if (capture->still || capture->woken_ns)
-		patience_ns = NAP_PATIENCE_NS;
-	if (patience_ns != capture->patience_ns)
-		limpet_collector_set_patience(capture->collector, patience_ns);
-	capture->patience_ns = patience_ns;
+	if (recorded < 0 && !capture->file_error)
+		capture->file_error = (int)recorded;
+	return recorded;
+}
+
+static void note_drain(struct limpet_capture *capture, int64_t recorded)
+{
+	const struct limpet_pace_drain drain = {
+		.recorded = recorded,
+		.has_more = limpet_collector_has_more(capture->collector),
+		.called = limpet_collector_was_called(capture->collector),
+	};
+	struct limpet_pace *pace = &capture->pace;
+	const bool was_under_load = pace->under_load;
+
+	limpet_pace_note(pace, &drain, limpet_monotonic_ns());
+	limpet_collector_set_patience(capture->collector, pace->patience_ns);
+	if (pace->under_load != was_under_load)
+		limpet_pace_schedule(pace);
 }
 
 static enum limpet_end stream(struct limpet_capture *capture)
@@ -658,20 +424,16 @@ static enum limpet_end stream(struct limpet_capture *capture)
 				{.fd = capture->setup->lifeline}};
 
 	for (;;) {
-		int64_t recorded = limpet_collector_drain(capture->collector);
 		enum limpet_end end;
 
-		if (recorded < 0 && !capture->file_error)
-			capture->file_error = (int)recorded;
-		note_events(capture, recorded);
-		set_pace(capture, recorded);
+		note_drain(capture, drain(capture));
 		end = look_around(capture);
 		if (end != LIMPET_END_RUNNING)
 			return end;
 		show(capture, NULL);
 		if (capture->channel_ended)
 			fds[1].fd = -1;
-		wait_for_work(capture, fds, LIMPET_COUNT_OF(fds), wait_time(capture, recorded));
+		wait_for_work(capture, fds, LIMPET_COUNT_OF(fds), wait_time(capture));
 		if (fds[2].revents)
 			limpet_control_dispatch(capture->control);
 	}
@@ -693,22 +455,15 @@ static void step_back(void)
 	syscall(SYS_ioprio_set, who_process, 0, best_effort_lowest);
 }
 
-/* Before the agent comes. A program that has not begun yet has nothing. */
 static void look_before(struct limpet_capture *capture)
 {
-	const struct limpet_memory_owners_options options = {
-		.modules = limpet_session_modules(capture->session)};
-	uint64_t began_ns;
+	struct limpet_memory_watch *memory = &capture->memory;
 
-	capture->follows_others = !limpet_session_follows_glibc_alone(capture->session) ||
-				  capture->setup->unseen_rss_share >= 0;
-	began_ns = processor_ns();
-	capture->memory_ns = limpet_monotonic_ns();
-	if (capture->follows_others ||
-	    limpet_memory_owners_take(capture->setup->pid, &options, &capture->memory_before) < 0)
-		return;
-	capture->memory_took_ns = processor_ns() - began_ns;
-	name_unfollowed(capture);
+	memory->pid = capture->setup->pid;
+	memory->runtime = capture->setup->runtime;
+	memory->session = capture->session;
+	limpet_memory_watch_begin(memory, !limpet_session_follows_glibc_alone(capture->session) ||
+						  capture->setup->unseen_rss_share >= 0);
 }
 
 static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
@@ -729,8 +484,8 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
 		.unseen_rss_share = setup->unseen_rss_share,
 		.allocators = setup->allocators,
-		.memory = capture->memory_before,
-		.unfollowed = capture->unfollowed,
+		.memory = capture->memory.before,
+		.unfollowed = capture->memory.unfollowed,
 	};
 	char command[4096] = "", executable[4096] = "", container[LIMPET_CONTAINER_ID_BYTES];
 	struct limpet_cgroup cgroup;
@@ -796,6 +551,8 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	if (limpet_collector_new(capture->session, capture->recorder, &capture->collector) < 0 ||
 	    (setup->follow && limpet_forks_new(&capture->forks) < 0))
 		return limpet_err_set(err, -ENOMEM, "out of memory");
+	capture->memory.recorder = capture->recorder;
+	capture->memory.collector = capture->collector;
 	*ret_entering = true;
 	return limpet_session_enter(capture->session, setup->tracee, err);
 }
@@ -815,21 +572,13 @@ static void capture_free(struct limpet_capture *capture)
 	free(capture);
 }
 
-static void drain(struct limpet_capture *capture)
-{
-	int64_t recorded = limpet_collector_drain(capture->collector);
-
-	if (recorded < 0 && !capture->file_error)
-		capture->file_error = (int)recorded;
-}
-
 /* While a thread is waited for, or memory searched: others may wait for room, and somebody may ask
  * how it goes. */
 static void idle(void *context)
 {
 	struct limpet_capture *capture = context;
 
-	drain(capture);
+	(void)drain(capture);
 	limpet_control_dispatch(capture->control);
 }
 
@@ -884,7 +633,7 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 	int error;
 
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
-	end_patience(capture);
+	interrupt_pace(capture);
 	if (capture->forks) {
 		if (keep)
 			follow_orphans(capture);
@@ -894,7 +643,7 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 	show(capture, "detaching");
 	/* What the chunks hold need not wait for a slow end, and threads may wait for room in them.
 	 */
-	drain(capture);
+	(void)drain(capture);
 	result->unloaded = true;
 	if (!gone) {
 		struct limpet_recorder_tick last;
@@ -981,17 +730,13 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 				(unsigned long long)frees_past_us(&totals, last));
 }
 
-/* Once all that it mapped is booked. */
 static void look_at_the_end(struct limpet_capture *capture,
 			    const struct limpet_capture_result *result)
 {
 	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
 
-	if (!capture->memory_before.known || result->end == LIMPET_END_TARGET_EXEC ||
-	    poll(&target, 1, 0) != 0)
-		return;
-	if (look_at_memory(capture, !result->unloaded) == 0)
-		name_unfollowed(capture);
+	if (result->end != LIMPET_END_TARGET_EXEC && poll(&target, 1, 0) == 0)
+		limpet_memory_watch_end(&capture->memory, !result->unloaded);
 }
 
 static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
@@ -1004,7 +749,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 
 	look_at_the_end(capture, result);
 	limpet_collector_fill_tick(capture->collector, &last);
-	take_memory(capture, &last);
+	limpet_memory_watch_take(&capture->memory, &last.memory);
 	if (drained < 0 && !capture->file_error)
 		capture->file_error = (int)drained;
 	result->dropped_events = last.dropped_events;
@@ -1026,7 +771,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.agent_memory_bytes = agent_memory_bytes(capture),
 		.agent_resident_bytes = capture->agent_most_bytes,
 		.because = result->because,
-		.unfollowed = capture->unfollowed,
+		.unfollowed = capture->memory.unfollowed,
 	};
 	(void)limpet_recorder_finish(capture->recorder, &last, &end);
 	result->losses = limpet_recorder_losses(capture->recorder);
@@ -1069,11 +814,13 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		return error;
 	}
 	limpet_collector_begin(capture->collector);
-	capture->events_ns = limpet_monotonic_ns();
-	note_events(capture, 0);
+	capture->pace = (struct limpet_pace){.agent_memory_bytes = setup->agent_memory_bytes,
+					     .wait_for_room = setup->wait_for_room,
+					     .may_nap = !setup->sampling.overload_bytes};
+	limpet_pace_begin(&capture->pace, limpet_monotonic_ns());
+	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
 	limpet_session_set_idle(capture->session, idle, capture);
 	step_back();
-	capture->under_load = true; /* until the first look */
 	/* Whatever becomes of us: what is known to stay unseen is in the trace. */
 	tick(capture);
 	capture->tick_ns = limpet_monotonic_ns();

@@ -1165,7 +1165,10 @@ void limpet_collector_set_waiting(struct limpet_collector *collector, size_t rec
 
 void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns)
 {
-	collector->shm->wait_for_room = (uint64_t)((double)patience_ns / collector->ns_per_tick);
+	const uint64_t ticks = (uint64_t)((double)patience_ns / collector->ns_per_tick);
+
+	if (collector->shm->wait_for_room != ticks)
+		collector->shm->wait_for_room = ticks;
 }
 
 bool limpet_collector_has_more(const struct limpet_collector *collector)

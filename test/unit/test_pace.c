@@ -1,0 +1,206 @@
+/* The pace of a capture: naps, and who waits while it naps or wakes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "collector/pace.h"
+
+#define MS 1000000ull
+#define SECOND 1000000000ull
+#define DEFAULT_MEMORY (64u << 20)
+
+static const struct limpet_pace_drain nothing = {.recorded = 0};
+static const struct limpet_pace_drain some = {.recorded = 10};
+static const struct limpet_pace_drain piled_up = {.recorded = 1000, .has_more = true};
+static const struct limpet_pace_drain called = {.called = true};
+
+static struct limpet_pace begun(void)
+{
+	struct limpet_pace pace = {.agent_memory_bytes = DEFAULT_MEMORY, .may_nap = true};
+
+	limpet_pace_begin(&pace, SECOND);
+	return pace;
+}
+
+static struct limpet_pace napping(void)
+{
+	struct limpet_pace pace = begun();
+
+	limpet_pace_note(&pace, &nothing, 3 * SECOND);
+	assert_int_equal(pace.state, LIMPET_PACE_NAPPING);
+	return pace;
+}
+
+static void test_nap(void **state)
+{
+	struct limpet_pace pace = begun();
+
+	(void)state;
+	assert_int_equal(pace.patience_ns, 0);
+	limpet_pace_note(&pace, &nothing, 3 * SECOND - 1);
+	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
+	assert_int_equal(pace.look_ns, 25 * MS);
+	limpet_pace_note(&pace, &nothing, 3 * SECOND);
+	assert_int_equal(pace.state, LIMPET_PACE_NAPPING);
+	assert_int_equal(pace.look_ns, 125 * MS);
+	assert_int_equal(pace.patience_ns, 250 * MS);
+	/* A few events end it, and nobody waits any more. */
+	limpet_pace_note(&pace, &some, 4 * SECOND);
+	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
+	assert_int_equal(pace.patience_ns, 0);
+	assert_int_equal(pace.events_ns, 4 * SECOND);
+}
+
+/* Where it samples instead of losing events, a nap would begin it too soon. */
+static void test_no_nap(void **state)
+{
+	struct limpet_pace pace = {.agent_memory_bytes = DEFAULT_MEMORY};
+
+	(void)state;
+	limpet_pace_begin(&pace, SECOND);
+	limpet_pace_note(&pace, &nothing, 60 * SECOND);
+	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
+}
+
+static void test_little_memory(void **state)
+{
+	const struct {
+		uint64_t bytes, look_ns;
+	} cases[] = {{DEFAULT_MEMORY * 4, 125 * MS},
+		     {DEFAULT_MEMORY / 2, 125 * MS / 2},
+		     {DEFAULT_MEMORY / 64, 25 * MS}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct limpet_pace pace = {.agent_memory_bytes = cases[i].bytes, .may_nap = true};
+
+		limpet_pace_begin(&pace, 0);
+		limpet_pace_note(&pace, &nothing, 2 * SECOND);
+		assert_int_equal(pace.look_ns, cases[i].look_ns);
+	}
+}
+
+static void test_burst_after_a_nap(void **state)
+{
+	struct limpet_pace pace = napping();
+
+	(void)state;
+	limpet_pace_note(&pace, &piled_up, 4 * SECOND);
+	assert_int_equal(pace.state, LIMPET_PACE_WAKING);
+	assert_int_equal(pace.patience_ns, 250 * MS);
+	assert_int_equal(pace.wait_ns, 0);
+	limpet_pace_note(&pace, &some, 4 * SECOND + 10 * MS);
+	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
+	assert_int_equal(pace.patience_ns, 0);
+}
+
+/* A program that never lets us catch up does not wait for ever. */
+static void test_burst_without_end(void **state)
+{
+	struct limpet_pace pace = napping();
+	uint64_t now_ns = 4 * SECOND;
+
+	(void)state;
+	for (; now_ns < 4 * SECOND + 250 * MS; now_ns += 10 * MS) {
+		limpet_pace_note(&pace, &piled_up, now_ns);
+		assert_int_equal(pace.state, LIMPET_PACE_WAKING);
+	}
+	limpet_pace_note(&pace, &piled_up, now_ns);
+	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
+	assert_int_equal(pace.patience_ns, 0);
+}
+
+static void test_a_call_ends_a_nap(void **state)
+{
+	struct limpet_pace pace = napping();
+
+	(void)state;
+	limpet_pace_note(&pace, &called, 4 * SECOND);
+	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
+	assert_int_equal(pace.events_ns, 4 * SECOND);
+}
+
+static void test_interrupt(void **state)
+{
+	struct limpet_pace pace = napping();
+
+	(void)state;
+	limpet_pace_interrupt(&pace, 4 * SECOND);
+	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
+	assert_int_equal(pace.patience_ns, 0);
+	limpet_pace_note(&pace, &nothing, 6 * SECOND - 1);
+	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
+}
+
+static void test_wait_for_room(void **state)
+{
+	struct limpet_pace pace = {
+		.agent_memory_bytes = DEFAULT_MEMORY, .may_nap = true, .wait_for_room = true};
+
+	(void)state;
+	limpet_pace_begin(&pace, SECOND);
+	assert_int_equal(pace.patience_ns, 10 * SECOND);
+	limpet_pace_note(&pace, &nothing, 3 * SECOND);
+	assert_int_equal(pace.state, LIMPET_PACE_NAPPING);
+	assert_int_equal(pace.patience_ns, 10 * SECOND);
+	limpet_pace_interrupt(&pace, 4 * SECOND);
+	assert_int_equal(pace.patience_ns, 10 * SECOND);
+}
+
+static void test_load(void **state)
+{
+	struct limpet_pace pace = begun();
+	struct limpet_pace_drain many = {.recorded = DEFAULT_MEMORY / 16 / 24 + 1};
+
+	(void)state;
+	assert_true(pace.under_load);
+	limpet_pace_note(&pace, &some, SECOND);
+	assert_false(pace.under_load);
+	limpet_pace_note(&pace, &many, 2 * SECOND);
+	assert_true(pace.under_load);
+	limpet_pace_note(&pace, &some, 3 * SECOND - 1);
+	assert_true(pace.under_load);
+	limpet_pace_note(&pace, &some, 3 * SECOND);
+	assert_false(pace.under_load);
+}
+
+/* The faster they come the sooner they are read: by half a MiB of them. */
+static void test_wait(void **state)
+{
+	struct limpet_pace pace = begun();
+	struct limpet_pace_drain half = {.recorded = (512 << 10) / 24 / 2};
+	struct limpet_pace_drain much = {.recorded = (512 << 10) / 24 * 100};
+
+	(void)state;
+	limpet_pace_note(&pace, &some, SECOND);
+	assert_int_equal(pace.wait_ns, 25 * MS);
+	limpet_pace_note(&pace, &half, SECOND + 5 * MS);
+	assert_in_range(pace.wait_ns, 10 * MS, 10 * MS + MS / 10);
+	limpet_pace_note(&pace, &much, SECOND + 10 * MS);
+	assert_int_equal(pace.wait_ns, MS / 2);
+	limpet_pace_note(&pace, &nothing, SECOND + 11 * MS);
+	assert_int_equal(pace.wait_ns, 500 * MS);
+	limpet_pace_note(&pace, &nothing, 4 * SECOND);
+	assert_int_equal(pace.wait_ns, SECOND);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nap),
+		cmocka_unit_test(test_no_nap),
+		cmocka_unit_test(test_little_memory),
+		cmocka_unit_test(test_burst_after_a_nap),
+		cmocka_unit_test(test_burst_without_end),
+		cmocka_unit_test(test_a_call_ends_a_nap),
+		cmocka_unit_test(test_interrupt),
+		cmocka_unit_test(test_wait_for_room),
+		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_wait),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
