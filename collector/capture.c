@@ -46,7 +46,7 @@ struct limpet_capture {
 	struct limpet_forks *forks; /* NULL: children are not followed */
 	enum limpet_control_state state;
 	bool stop_asked;
-	int pidfd;
+	struct limpet_target target;
 	int perf_map_fd; /* held, as the target may be gone when it is read */
 	int file_error;
 	bool disk_is_low;
@@ -206,7 +206,7 @@ static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
 static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
 {
 	const int patience_ms = 5000;
-	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
+	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
 	struct limpet_maps maps = {.count = 0};
 	int error = limpet_proc_maps_read(capture->setup->pid, &maps);
 	/* One that runs with more rights now does not show its memory. */
@@ -293,7 +293,7 @@ static void interrupt_pace(struct limpet_capture *capture)
 static enum limpet_end look_around(struct limpet_capture *capture)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
-	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
+	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
 	uint64_t now_ns = limpet_monotonic_ns();
 	bool channel_ended = limpet_collector_channel_ended(capture->collector);
 
@@ -418,7 +418,7 @@ static void note_drain(struct limpet_capture *capture, int64_t recorded)
 
 static enum limpet_end stream(struct limpet_capture *capture)
 {
-	struct pollfd fds[4] = {{.fd = capture->pidfd, .events = POLLIN},
+	struct pollfd fds[4] = {{.fd = capture->target.pidfd, .events = POLLIN},
 				{.fd = limpet_session_channel(capture->session), .events = POLLIN},
 				{.fd = limpet_control_fd(capture->control), .events = POLLIN},
 				{.fd = capture->setup->lifeline}};
@@ -476,6 +476,7 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.memory_bytes = setup->collector_memory_bytes,
 		.mode = setup->mode,
 		.pid = setup->pid,
+		.start_ticks = capture->target.start_ticks,
 		.comm = capture->comm,
 		.sampling = setup->sampling,
 		.max_bytes = setup->max_bytes,
@@ -497,7 +498,6 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 	else
 		limpet_proc_argv0(setup->pid, command, sizeof(command));
 	limpet_proc_executable(setup->pid, executable, sizeof(executable));
-	limpet_proc_start_time(setup->pid, &options.start_ticks);
 	if (limpet_container_id(setup->pid, container) == 0)
 		options.container = container;
 	if (limpet_cgroup_find(setup->pid, &cgroup) == 0)
@@ -531,17 +531,16 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	if (error)
 		return limpet_proc_explain(setup->pid, error, "look at", err);
 	memcpy(capture->comm, status.name, sizeof(capture->comm));
-	capture->pidfd = (int)syscall(SYS_pidfd_open, setup->pid, 0);
-	if (capture->pidfd < 0)
-		return limpet_err_set(err, -errno, "cannot open process %d: %s", setup->pid,
-				      strerror(errno));
+	error = limpet_target_open(setup->pid, &capture->target, err);
+	if (error)
+		return error;
 	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
 	if (error) /* -EEXIST is an output's word, too */
 		return error == -EEXIST ? -EALREADY : error;
 	if (setup->forked && !limpet_fork_is_silent(setup->forked))
 		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
 				      setup->pid);
-	error = limpet_session_prepare(setup->pid, &options, &capture->session, err);
+	error = limpet_session_prepare(&capture->target, &options, &capture->session, err);
 	if (!error) {
 		look_before(capture);
 		error = open_recorder(capture, err);
@@ -564,8 +563,7 @@ static void capture_free(struct limpet_capture *capture)
 	limpet_recorder_free(capture->recorder);
 	limpet_session_free(capture->session);
 	limpet_control_free(capture->control);
-	if (capture->pidfd >= 0)
-		close(capture->pidfd);
+	limpet_target_close(&capture->target);
 	if (capture->perf_map_fd >= 0)
 		close(capture->perf_map_fd);
 	free(capture->path);
@@ -586,7 +584,7 @@ static void idle(void *context)
 static enum limpet_end explain_exit(struct limpet_capture *capture,
 				    struct limpet_capture_result *result)
 {
-	int status = limpet_target_end_status(capture->setup->pid, capture->pidfd);
+	int status = limpet_target_end_status(capture->setup->pid, capture->target.pidfd);
 
 	result->target_status = status;
 	return status >= 0 && WIFSIGNALED(status) ? LIMPET_END_TARGET_KILLED
@@ -733,7 +731,7 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 static void look_at_the_end(struct limpet_capture *capture,
 			    const struct limpet_capture_result *result)
 {
-	struct pollfd target = {.fd = capture->pidfd, .events = POLLIN};
+	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
 
 	if (result->end != LIMPET_END_TARGET_EXEC && poll(&target, 1, 0) == 0)
 		limpet_memory_watch_end(&capture->memory, !result->unloaded);
@@ -799,7 +797,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
 	capture->setup = setup;
-	capture->pidfd = capture->perf_map_fd = -1;
+	capture->target.pidfd = capture->perf_map_fd = -1;
 	capture->state = LIMPET_CONTROL_ATTACHING;
 	error = begin(capture, &entering, err);
 	if (error) {

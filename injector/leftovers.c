@@ -106,14 +106,13 @@ static int remove_all(struct limpet_hijack *hijack, pid_t pid, const struct left
 /* A stub that still runs: nothing of what is there is known to be left behind. */
 static int prove_unused(const struct limpet_hijack_setup *setup, const struct leftovers *leftovers)
 {
-	const struct limpet_quiesce_options options = {.deadline_ns = setup->deadline_ns,
-						       .idle = setup->idle,
-						       .idle_context = setup->idle_context};
+	const struct limpet_quiesce_options options = {.wait = setup->wait};
 	struct limpet_quiesce_stats stats;
 	int error = 0;
 
 	for (size_t i = 0; i < leftovers->map_count && !error; i++)
-		error = limpet_quiesce_prove(setup->pid, &leftovers->maps[i], &options, &stats);
+		error = limpet_quiesce_prove(setup->target->pid, &leftovers->maps[i], &options,
+					     &stats);
 	return error;
 }
 
@@ -130,10 +129,8 @@ static bool same(const struct leftovers *a, const struct leftovers *b)
 int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 			    const struct limpet_modules *modules, struct limpet_err *err)
 {
-	const struct limpet_inline_hook_setup near = {.pid = setup->pid,
-						      .deadline_ns = setup->deadline_ns,
-						      .idle = setup->idle,
-						      .idle_context = setup->idle_context};
+	const struct limpet_inline_hook_setup near = {.pid = setup->target->pid,
+						      .wait = setup->wait};
 	struct leftovers before, after;
 	struct limpet_hijack *hijack;
 	int error, closing;
@@ -143,34 +140,34 @@ int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 		/* No jump leads there without an agent; if one does all the same, it goes first. */
 		error = limpet_inline_hook_switch_off(&near);
 		if (!error)
-			error = find(setup->pid, modules, &before);
+			error = find(setup->target->pid, modules, &before);
 		if (!error)
 			error = prove_unused(setup, &before);
 		if (!error)
-			error = find(setup->pid, modules, &after);
+			error = find(setup->target->pid, modules, &after);
 		if (error)
 			return limpet_err_set(err, error,
 					      "what an earlier limpet left in process %d is still "
 					      "in use: %s",
-					      setup->pid, strerror(-error));
+					      setup->target->pid, strerror(-error));
 		if (same(&before, &after))
 			break;
-		if (limpet_monotonic_ns() >= setup->deadline_ns)
+		if (limpet_monotonic_ns() >= setup->wait.deadline_ns)
 			return limpet_err_set(err, -EBUSY,
 					      "what looks like the remains of an earlier limpet in "
 					      "process %d changes all the time",
-					      setup->pid);
+					      setup->target->pid);
 	}
 	if (!after.fd_count && !after.map_count)
 		return 0;
 	error = limpet_hijack_find(setup, &hijack, err);
 	if (error)
 		return error;
-	error = remove_all(hijack, setup->pid, &after);
+	error = remove_all(hijack, setup->target->pid, &after);
 	closing = limpet_hijack_finish(hijack);
 	error = error ?: closing;
 	return error ? limpet_err_set(err, error,
 				      "cannot remove what an earlier limpet left in process %d: %s",
-				      setup->pid, strerror(-error))
+				      setup->target->pid, strerror(-error))
 		     : 0;
 }

@@ -2,7 +2,11 @@ INJECTOR_SRC := \
 	injector/children.c \
 	injector/forks.c \
 	injector/leftovers.c \
-	injector/session.c
+	injector/session.c \
+	injector/session_call.c \
+	injector/session_cleanup.c \
+	injector/session_enter.c \
+	injector/session_leave.c
 
 INJECTOR_SRC += \
 	injector/preflight/dormant.c \
@@ -51,6 +55,7 @@ INJECTOR_SRC += \
 	injector/ptrace/stop_effect.c \
 	injector/ptrace/tracee.c \
 	injector/ptrace/target_lock.c \
+	injector/ptrace/wait.c \
 	injector/ptrace/watchdog.c
 
 INJECTOR_SRC += \
@@ -86,4 +91,5 @@ INJECTOR_SRC += \
 	injector/proc/proc_maps.c \
 	injector/proc/proc_threads.c \
 	injector/proc/target_end.c \
+	injector/proc/target_process.c \
 	injector/proc/tid_offset.c

@@ -13,6 +13,7 @@
 #include "injector/hook/hook_pointers.h"
 #include "injector/image/entry_late.h"
 #include "injector/image/modules.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/load.h"
 #include "injector/remote/quiesce.h"
 #include "injector/remote/segment.h"
@@ -43,10 +44,12 @@ struct limpet_session_stats {
 	struct limpet_hook_pointers_stats copies;
 };
 
-/* Takes the target lock (target_lock.h); enter or free releases it. Removes what an earlier limpet
+/* `target` is the caller's, and outlives the session.
+ * Takes the target lock (target_lock.h); enter or free releases it. Removes what an earlier limpet
  * left, as cleanup does. Then reads the target, plans, and makes the shared memory; the target runs
  * on, untouched. -EALREADY: another limpet captures it, or is at work on it. */
-int limpet_session_prepare(pid_t pid, const struct limpet_session_options *options,
+int limpet_session_prepare(const struct limpet_target *target,
+			   const struct limpet_session_options *options,
 			   struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already
  * (taken over and released in any case), or NULL: find one. On failure the target is as before; the

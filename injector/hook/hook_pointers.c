@@ -147,11 +147,10 @@ static int look_around(struct scan *scan)
 
 	if (now_ns < scan->next_look_ns)
 		return 0;
-	if (options->idle)
-		options->idle(options->idle_context);
-	error = options->check ? options->check(options->check_context) : 0;
+	limpet_wait_idle(&options->wait);
+	error = limpet_wait_check(&options->wait);
 	scan->next_look_ns = limpet_monotonic_ns() + LOOK_NS;
-	return error ? error : now_ns >= options->deadline_ns ? -ETIMEDOUT : 0;
+	return error ? error : now_ns >= options->wait.deadline_ns ? -ETIMEDOUT : 0;
 }
 
 /* Pages that cannot be read are passed over: they are gone by now, or broken. */

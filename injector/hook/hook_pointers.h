@@ -9,6 +9,7 @@
 
 #include "injector/image/modules.h"
 #include "injector/proc/pages.h"
+#include "injector/ptrace/wait.h"
 #include "injector/remote/quiesce.h"
 
 struct limpet_hook_pointers_stats {
@@ -23,13 +24,7 @@ struct limpet_hook_pointers_options {
 	const struct limpet_modules *modules;
 	bool files_only; /* only what is mapped of files is searched: modules' slots are there */
 	uint64_t guard;  /* with which addresses of functions are mangled */
-	uint64_t deadline_ns; /* monotonic */
-	/* Called some fifty times a second while memory is searched; NULL: none. */
-	void (*idle)(void *context);
-	void *idle_context;
-	/* Called as often: a failure ends the search with it. NULL: none. */
-	int (*check)(const void *context);
-	const void *check_context;
+	struct limpet_wait wait; /* idle and check: some fifty times a second */
 };
 
 /* Finds them in all memory that there is (pages.h), while the target runs. If there are any that

@@ -19,6 +19,7 @@
 #define MAP_TRIES 8
 /* How long threads may stand: longer at each try. */
 #define FIRST_PATIENCE_NS 10000000u
+#define PAUSE_NS 2000000u
 #define LAST_PATIENCE_NS 500000000u
 /* How long a call that a stop would cut short is waited for. */
 #define POLITE_NS 1000000000u
@@ -295,17 +296,11 @@ static int aim(int memory, uint64_t thunks, uint64_t thunk_bytes,
 /* Between tries. */
 static int wait_for_another(const struct limpet_inline_hook_setup *setup, uint64_t *patience_ns)
 {
-	const struct timespec pause = {0, 2000000};
+	uint64_t pause_ns = PAUSE_NS;
 
-	if (limpet_monotonic_ns() >= setup->deadline_ns)
-		return -EBUSY;
-	nanosleep(&pause, NULL);
-	limpet_tracee_release_strays();
-	if (setup->idle)
-		setup->idle(setup->idle_context);
 	if (*patience_ns < LAST_PATIENCE_NS)
 		*patience_ns *= 2;
-	return setup->check ? setup->check(setup->check_context) : 0;
+	return limpet_wait_pause(&setup->wait, &pause_ns, PAUSE_NS);
 }
 
 /* For a moment at which no call would be cut short; but not for ever: where many threads write
@@ -313,7 +308,7 @@ static int wait_for_another(const struct limpet_inline_hook_setup *setup, uint64
 static int wait_for_calls(const struct limpet_inline_hook_setup *setup, pid_t except)
 {
 	uint64_t now_ns = limpet_monotonic_ns(), patience_ns = FIRST_PATIENCE_NS;
-	uint64_t left_ns = setup->deadline_ns > now_ns ? setup->deadline_ns - now_ns : 0;
+	uint64_t left_ns = setup->wait.deadline_ns > now_ns ? setup->wait.deadline_ns - now_ns : 0;
 	uint64_t until_ns = now_ns + (left_ns / 2 < POLITE_NS ? left_ns / 2 : POLITE_NS);
 	int error = 0;
 
@@ -332,8 +327,8 @@ static int change_code(const struct limpet_inline_hook_setup *setup,
 	LIMPET_CLOSE int memory = any ? open_memory(setup->pid, limpet_tracee_tid(any)) : -ESRCH;
 	int error = memory < 0 ? memory : 0;
 
-	if (!error && setup->check)
-		error = setup->check(setup->check_context);
+	if (!error)
+		error = limpet_wait_check(&setup->wait);
 	if (!error)
 		error = check_code(setup->pid, entries);
 	if (!error)
@@ -485,7 +480,7 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 		error = limpet_stop_all_begin(setup->pid, 0, limpet_monotonic_ns() + patience_ns,
 					      &stopped);
 		if (!error) {
-			error = setup->check ? setup->check(setup->check_context) : 0;
+			error = limpet_wait_check(&setup->wait);
 			if (!error && !stopped.count)
 				error = -ESRCH;
 			if (!error)

@@ -17,6 +17,7 @@
 
 #include "common/err.h"
 #include "injector/image/entry_find.h"
+#include "injector/ptrace/wait.h"
 #include "injector/remote/hijack.h"
 #include "injector/remote/quiesce.h"
 
@@ -28,13 +29,7 @@ int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_mod
 
 struct limpet_inline_hook_setup {
 	pid_t pid;
-	uint64_t deadline_ns;
-	/* Called between tries: a failure ends them with it. */
-	int (*check)(const void *context);
-	const void *check_context;
-	/* Called while waiting; NULL: none. */
-	void (*idle)(void *context);
-	void *idle_context;
+	struct limpet_wait wait;
 	/* What else is to be done while all stand, with the target's memory; NULL: nothing.
 	 * -EAGAIN: in another try. */
 	int (*also)(void *context, int memory);

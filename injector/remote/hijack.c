@@ -140,7 +140,7 @@ static void put_main_thread_first(pid_t pid, pid_t *tids, int count)
 static int list_candidates(const struct limpet_hijack_setup *setup, int enough,
 			   struct candidate **ret, bool *ret_all)
 {
-	const pid_t pid = setup->pid;
+	const pid_t pid = setup->target->pid;
 	LIMPET_FREE pid_t *tids = NULL;
 	int count = limpet_proc_tasks(pid, &tids), taken = 0, asleep = 0;
 	struct candidate *list;
@@ -178,7 +178,8 @@ static struct limpet_hijack *hijack_new(const struct limpet_hijack_setup *setup)
 
 static bool loader_is_locked(const struct limpet_hijack_setup *setup)
 {
-	return !setup->anywhere && limpet_loader_lock_is_held(setup->pid, setup->loader_lock);
+	return !setup->anywhere &&
+	       limpet_loader_lock_is_held(setup->target->pid, setup->loader_lock);
 }
 
 static enum limpet_safepoint_verdict check_thread(const struct limpet_hijack *hijack,
@@ -199,7 +200,8 @@ enum { NOT_NOW = 1, LATE, NO_ARENA, FORBIDDEN };
 
 static bool would_cut(struct limpet_hijack *hijack, pid_t tid, enum rank rank)
 {
-	if (rank != RANK_CUTS || !limpet_stop_cuts(hijack->setup.pid, tid, &hijack->cut_call))
+	if (rank != RANK_CUTS ||
+	    !limpet_stop_cuts(hijack->setup.target->pid, tid, &hijack->cut_call))
 		return false;
 	hijack->cut_tid = tid;
 	return true;
@@ -212,7 +214,7 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 	const pid_t tid = candidate->tid;
 	/* Once more: it may have gone on since the threads were listed, into a call that is better
 	 * left alone. It is considered again with the next list. */
-	const enum rank rank = rank_of_thread(hijack->setup.pid, tid);
+	const enum rank rank = rank_of_thread(hijack->setup.target->pid, tid);
 	struct limpet_tracee *tracee;
 	uint64_t stack_low;
 	bool arena;
@@ -220,8 +222,8 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 
 	if ((rank > candidate->rank && rank >= RANK_TIMED) || would_cut(hijack, tid, rank))
 		return NOT_NOW;
-	error = limpet_tracee_stop(hijack->setup.pid, tid, limpet_monotonic_ns() + STOP_PATIENCE_NS,
-				   &tracee);
+	error = limpet_tracee_stop(hijack->setup.target->pid, tid,
+				   limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
 	if (error == -ESRCH || error == -ETIMEDOUT)
 		return error == -ETIMEDOUT ? LATE : NOT_NOW;
 	if (error)
@@ -306,10 +308,10 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 	int count;
 
 	if (setup->anywhere ||
-	    limpet_proc_status_read(limpet_proc_resident(setup->pid), &status) < 0 ||
+	    limpet_proc_status_read(limpet_proc_resident(setup->target->pid), &status) < 0 ||
 	    status.state != 'T')
 		return 0;
-	count = limpet_proc_tasks(setup->pid, &tids);
+	count = limpet_proc_tasks(setup->target->pid, &tids);
 	for (int i = 0; i < count; i++) {
 		struct limpet_tracee *tracee;
 		enum limpet_safepoint_verdict verdict;
@@ -317,7 +319,7 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 		bool arena;
 
 		if (limpet_proc_status_read(tids[i], &status) < 0 || status.kernel_thread ||
-		    limpet_tracee_stop(setup->pid, tids[i],
+		    limpet_tracee_stop(setup->target->pid, tids[i],
 				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
 			continue;
 		verdict = limpet_safepoint_check(*setup->safepoint, tracee, &low, &arena);
@@ -325,8 +327,9 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 		if (verdict == LIMPET_SAFE)
 			continue;
 		limpet_err_set(err, -EBUSY, "process %d is stopped, and its thread %d stands %s",
-			       setup->pid, tids[i], limpet_safepoint_word(verdict));
-		limpet_err_hint(err, "let it go on and try again: kill -CONT %d", setup->pid);
+			       setup->target->pid, tids[i], limpet_safepoint_word(verdict));
+		limpet_err_hint(err, "let it go on and try again: kill -CONT %d",
+				setup->target->pid);
 		return -EBUSY;
 	}
 	return 0;
@@ -336,7 +339,7 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 static int explain_none(const struct limpet_hijack *hijack, bool locked,
 			enum limpet_safepoint_verdict verdict, struct limpet_err *err)
 {
-	pid_t pid = hijack->setup.pid;
+	pid_t pid = hijack->setup.target->pid;
 
 	if (hijack->cut_tid && !locked) {
 		limpet_err_set(
@@ -378,7 +381,7 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 		    enum limpet_safepoint_verdict verdict, struct limpet_err *err)
 {
-	const pid_t pid = hijack->setup.pid;
+	const pid_t pid = hijack->setup.target->pid;
 
 	if (error == -EBUSY)
 		explain_none(hijack, locked, verdict, err);
@@ -408,11 +411,11 @@ static struct patience begin_patience(uint64_t deadline_ns)
 int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hijack **ret,
 		       struct limpet_err *err)
 {
-	const long longest_pause_ns = 50000000;
-	struct patience patience = begin_patience(setup->deadline_ns);
+	const uint64_t first_pause_ns = 800000, longest_pause_ns = 50000000;
+	struct patience patience = begin_patience(setup->wait.deadline_ns);
 	enum limpet_safepoint_verdict verdict = LIMPET_UNSAFE_UNKNOWN;
-	struct timespec pause = {0, 200000};
 	struct limpet_hijack *hijack;
+	uint64_t pause_ns = 0;
 	bool locked = false, want_arena = true, are_all;
 	int error = check_stopped_target(setup, err);
 
@@ -437,20 +440,11 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 					    &verdict);
 		if (error <= 0)
 			break;
-		if (limpet_monotonic_ns() >= setup->deadline_ns) {
-			error = -EBUSY;
-			break;
-		}
-		limpet_tracee_release_strays();
-		error = setup->check ? setup->check(setup->check_context) : 0;
+		if (pass == 2)
+			pause_ns = first_pause_ns;
+		error = limpet_wait_pause(&setup->wait, &pause_ns, longest_pause_ns);
 		if (error)
 			break;
-		if (setup->idle)
-			setup->idle(setup->idle_context);
-		if (pass > 1)
-			nanosleep(&pause, NULL);
-		if (pause.tv_nsec < longest_pause_ns)
-			pause.tv_nsec *= 2;
 	}
 	if (!error) {
 		*ret = hijack;
@@ -470,7 +464,7 @@ int limpet_hijack_given(const struct limpet_hijack_setup *setup, struct limpet_t
 		hijack ? limpet_tracee_hijack(tracee, setup->gadgets, sp - (64u << 10)) : -ENOMEM;
 
 	if (error) {
-		kill(setup->pid, SIGKILL);
+		kill(setup->target->pid, SIGKILL);
 		limpet_tracee_release(tracee);
 		free(hijack);
 		return limpet_err_set(err, error, "cannot hijack the thread: %s", strerror(-error));
@@ -519,15 +513,15 @@ int limpet_hijack_lacks_counter(struct limpet_hijack *hijack)
 					  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
 
 	if (!error && answer >= 0)
-		error = limpet_memory_read(hijack->setup.pid, spare, &mode, sizeof(mode));
+		error = limpet_memory_read(hijack->setup.target->pid, spare, &mode, sizeof(mode));
 	return error ? error : mode == PR_TSC_SIGSEGV;
 }
 
 static int failed(struct limpet_err *err, const struct limpet_hijack *hijack, const char *what,
 		  int64_t answer)
 {
-	return limpet_err_set(err, (int)answer, "process %d: %s failed: %s", hijack->setup.pid,
-			      what, strerror((int)-answer));
+	return limpet_err_set(err, (int)answer, "process %d: %s failed: %s",
+			      hijack->setup.target->pid, what, strerror((int)-answer));
 }
 
 /* In the image's file: behind the agent. */
@@ -556,7 +550,7 @@ static bool is_new_image(int fd)
 /* What the hijacked thread has made. */
 static int get_descriptor(const struct limpet_hijack *hijack, int fd)
 {
-	return limpet_descriptor_get_of(hijack->setup.pid, hijack->setup.pidfd,
+	return limpet_descriptor_get_of(hijack->setup.target->pid, hijack->setup.target->pidfd,
 					limpet_tracee_tid(hijack->tracee), fd);
 }
 
@@ -567,7 +561,7 @@ static int make_image(struct limpet_hijack *hijack, const struct limpet_agent_im
 	uint64_t spare = limpet_tracee_spare(hijack->tracee);
 	LIMPET_CLOSE int file = -1;
 	int64_t answer;
-	int error = limpet_memory_write(hijack->setup.pid, spare, name, sizeof(name));
+	int error = limpet_memory_write(hijack->setup.target->pid, spare, name, sizeof(name));
 
 	if (error)
 		return failed(err, hijack, "writing to its stack", error);
@@ -602,7 +596,7 @@ static int choose_elsewhere(const struct limpet_hijack *hijack, uint64_t bytes, 
 {
 	struct limpet_maps maps;
 	uint64_t end = 0;
-	int error = limpet_proc_maps_read(hijack->setup.pid, &maps);
+	int error = limpet_proc_maps_read(hijack->setup.target->pid, &maps);
 
 	if (error)
 		return error;
@@ -632,7 +626,7 @@ static int64_t map_code(struct limpet_hijack *hijack, const struct limpet_agent_
 	int error;
 
 	if ((answer < 0 && answer > -4096) ||
-	    !limpet_growing_above_new(hijack->setup.pid, hijack->setup.maps,
+	    !limpet_growing_above_new(hijack->setup.target->pid, hijack->setup.maps,
 				      (uint64_t)answer + bytes))
 		return answer;
 	hijack->below_growing = true;
@@ -683,8 +677,8 @@ static void try_room(struct limpet_hijack *hijack)
 	if (answer < 0 && answer > -4096)
 		return;
 	call_there(hijack, SYS_munmap, (uint64_t)answer, bytes, 0, 0, 0, 0);
-	hijack->below_growing = limpet_growing_above_new(hijack->setup.pid, hijack->setup.maps,
-							 (uint64_t)answer + bytes);
+	hijack->below_growing = limpet_growing_above_new(
+		hijack->setup.target->pid, hijack->setup.maps, (uint64_t)answer + bytes);
 }
 
 int limpet_hijack_map(struct limpet_hijack *hijack, struct limpet_err *err)
@@ -743,7 +737,7 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 	const uint64_t look_every_ns = 20000000u,
 		       spin_until_ns = limpet_monotonic_ns() + STUB_SPIN_NS;
 	struct pollfd fds[2] = {{.fd = hijack->channel, .events = POLLIN},
-				{.fd = hijack->setup.pidfd, .events = POLLIN}};
+				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
 
 	for (;;) {
 		uint64_t now = limpet_monotonic_ns();
@@ -767,8 +761,7 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		}
 		if (!fds[0].revents) {
 			/* Who holds the lock that the stub waits for may wait for us. */
-			if (hijack->setup.idle)
-				hijack->setup.idle(hijack->setup.idle_context);
+			limpet_wait_idle(&hijack->setup.wait);
 			error = limpet_tracee_keep_going(hijack->tracee);
 			if (error)
 				return error;
@@ -829,7 +822,8 @@ static bool is_channel(int fd)
 static int read_ends(struct limpet_hijack *hijack)
 {
 	int ends[2];
-	int error = limpet_memory_read(hijack->setup.pid, hijack->ends_there, ends, sizeof(ends));
+	int error = limpet_memory_read(hijack->setup.target->pid, hijack->ends_there, ends,
+				       sizeof(ends));
 
 	if (error)
 		return error;
@@ -877,7 +871,7 @@ static int start_stub(struct limpet_hijack *hijack, struct limpet_boot *boot, ui
 	boot->map = hijack->map;
 	boot->map_bytes = hijack->map_bytes;
 	limpet_fault_point("write boot");
-	error = limpet_memory_write(hijack->setup.pid, boot_address, boot, sizeof(*boot));
+	error = limpet_memory_write(hijack->setup.target->pid, boot_address, boot, sizeof(*boot));
 	if (error)
 		return failed(err, hijack, "writing its scratch memory", error);
 	hijack->ends_there = boot_address + offsetof(struct limpet_boot, channel);
@@ -895,7 +889,7 @@ static int start_stub(struct limpet_hijack *hijack, struct limpet_boot *boot, ui
 /* From there to its end. */
 static int finish_stub(struct limpet_hijack *hijack, uint64_t least_ns, struct limpet_err *err)
 {
-	const uint64_t deadline_ns = hijack->setup.deadline_ns;
+	const uint64_t deadline_ns = hijack->setup.wait.deadline_ns;
 	int error = limpet_tracee_go_on(hijack->tracee);
 
 	if (error)
@@ -912,7 +906,7 @@ static int finish_stub(struct limpet_hijack *hijack, uint64_t least_ns, struct l
 		limpet_err_set(err, error,
 			       "process %d kept a lock that dlopen needs, the dynamic linker's or "
 			       "malloc's: nothing is loaded",
-			       hijack->setup.pid);
+			       hijack->setup.target->pid);
 		limpet_err_hint(err, "try again later, or give it longer: --attach-timeout 60s");
 		return error;
 	}
@@ -938,7 +932,7 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 		error = finish_stub(hijack, least_ns, err);
 	if (error)
 		return error;
-	error = limpet_memory_read(hijack->setup.pid, boot_address, boot, sizeof(*boot));
+	error = limpet_memory_read(hijack->setup.target->pid, boot_address, boot, sizeof(*boot));
 	if (error) {
 		hijack->abandoned = true;
 		return failed(err, hijack, "reading its scratch memory", error);
@@ -952,7 +946,7 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 static void close_there(struct limpet_hijack *hijack, int fd)
 {
 	if (fd >= 0 && call_there(hijack, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0) < 0 &&
-	    limpet_own_objects_has(hijack->setup.pid, fd))
+	    limpet_own_objects_has(hijack->setup.target->pid, fd))
 		call_there(hijack, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
 }
 

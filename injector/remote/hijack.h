@@ -7,15 +7,16 @@
 
 #include "common/err.h"
 #include "common/wire.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/tracee.h"
+#include "injector/ptrace/wait.h"
 #include "injector/remote/safepoint.h"
 #include "injector/remote/segment.h"
 
 struct limpet_hijack;
 
 struct limpet_hijack_setup {
-	pid_t pid;
-	int pidfd;
+	const struct limpet_target *target;
 	/* The owner's pointer to it: `idle` may put another in its place. */
 	struct limpet_safepoint *const *safepoint;
 	const struct limpet_tracee_gadgets *gadgets;
@@ -30,14 +31,7 @@ struct limpet_hijack_setup {
 	 * any may. */
 	bool (*may_call)(void *context, pid_t tid);
 	void *may_call_context;
-	uint64_t deadline_ns;
-	/* Called while waiting, so that the collector can go on; NULL: none. */
-	void (*idle)(void *context);
-	void *idle_context;
-	/* Called between two looks: a failure ends the search with it (the program is not there any
-	 * more). NULL: none. */
-	int (*check)(const void *context);
-	const void *check_context;
+	struct limpet_wait wait;
 };
 
 /* Finds a thread at a safe point and hijacks it: sleeping ones first, those last whose sleep cannot

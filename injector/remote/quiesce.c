@@ -248,21 +248,12 @@ static bool look_at_each(struct look *look, const struct threads *seen, struct t
 }
 
 /* Between rounds. -EAGAIN: another one. */
-static int wait_a_moment(const struct limpet_quiesce_options *options, struct timespec *pause)
+static int wait_a_moment(const struct limpet_wait *wait, uint64_t *pause_ns)
 {
-	const long longest_ns = 20000000;
+	const uint64_t longest_ns = 20000000;
+	int error = limpet_wait_pause(wait, pause_ns, longest_ns);
 
-	if (limpet_monotonic_ns() > options->deadline_ns)
-		return -EBUSY;
-	nanosleep(pause, NULL);
-	limpet_tracee_release_strays();
-	if (options->idle)
-		options->idle(options->idle_context);
-	if (options->check && options->check(options->check_context))
-		return -ESRCH;
-	if (pause->tv_nsec < longest_ns)
-		pause->tv_nsec *= 2;
-	return -EAGAIN;
+	return !error ? -EAGAIN : error == -EBUSY ? error : -ESRCH;
 }
 
 int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
@@ -273,9 +264,9 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 	struct look look = {.pid = pid,
 			    .place = place,
 			    .stack = malloc(LIMPET_SIGNAL_STACK_BYTES),
-			    .polite_until_ns = polite_until(options->deadline_ns),
+			    .polite_until_ns = polite_until(options->wait.deadline_ns),
 			    .thunks_stay = options->thunks_stay};
-	struct timespec pause = {0, 500000};
+	uint64_t pause_ns = 500000;
 	struct threads seen = {NULL, 0};
 	int result = look.stack ? -EAGAIN : -ENOMEM;
 
@@ -291,7 +282,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 		stats.rounds++;
 		result = look_at_each(&look, &seen, &now, options->stop_all, &stats)
 				 ? 0
-				 : wait_a_moment(options, &pause);
+				 : wait_a_moment(&options->wait, &pause_ns);
 		free(seen.list);
 		seen = now;
 	}

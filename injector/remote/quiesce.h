@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "injector/ptrace/wait.h"
+
 #define LIMPET_INLINE_HOOK_MAX 16u
 struct limpet_inline_hook_range {
 	uint64_t start, end;
@@ -35,13 +37,7 @@ struct limpet_quiesce_options {
 	bool stop_all; /* registers matter too (the program loads hook addresses as data): no thread
 			  is only peeked at */
 	bool thunks_stay; /* and what leads there as data may go on to do so: no register matters */
-	uint64_t deadline_ns;
-	/* Called between rounds, so that the collector can go on; NULL: none. */
-	void (*idle)(void *context);
-	void *idle_context;
-	/* Called between rounds: a failure ends them with -ESRCH. NULL: none. */
-	int (*check)(const void *context);
-	const void *check_context;
+	struct limpet_wait wait; /* a failure of its check is answered with -ESRCH */
 };
 
 /* 0: proven. -EBUSY: some thread was not seen outside before the deadline; else -errno. */

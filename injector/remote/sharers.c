@@ -117,10 +117,10 @@ static bool is_there(pid_t pid, const struct limpet_sharer *sharer)
 	       its.start_ticks == sharer->start_ticks;
 }
 
-int limpet_sharers_wait(pid_t pid, const struct limpet_sharers_wait *options, pid_t *ret_pid)
+int limpet_sharers_wait(pid_t pid, const struct limpet_wait *wait, pid_t *ret_pid)
 {
 	LIMPET_FREE struct limpet_sharer *list = NULL;
-	struct timespec pause = {0, SLEEP_FIRST_NS};
+	uint64_t pause_ns = SLEEP_FIRST_NS;
 	int count = limpet_sharers_find(pid, &list), error;
 
 	/* Those that have gone do not come back. */
@@ -129,18 +129,11 @@ int limpet_sharers_wait(pid_t pid, const struct limpet_sharers_wait *options, pi
 			count--;
 			continue;
 		}
-		if (limpet_monotonic_ns() >= options->deadline_ns) {
+		error = limpet_wait_pause(wait, &pause_ns, SLEEP_MOST_NS);
+		if (error == -EBUSY)
 			*ret_pid = list[count - 1].pid;
-			return -EBUSY;
-		}
-		if (options->idle)
-			options->idle(options->idle_context);
-		error = options->check ? options->check(options->check_context) : 0;
 		if (error)
 			return error;
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < SLEEP_MOST_NS)
-			pause.tv_nsec *= 2;
 	}
 	return count;
 }

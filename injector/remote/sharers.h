@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "injector/ptrace/wait.h"
 
 struct limpet_sharer {
 	pid_t pid;
@@ -26,18 +27,10 @@ int limpet_sharers_find(pid_t pid, struct limpet_sharer **ret);
 /* Whether the memory of process `other` is that of `pid`. */
 bool limpet_sharers_share(pid_t pid, pid_t other);
 
-struct limpet_sharers_wait {
-	uint64_t deadline_ns;
-	/* As those of struct limpet_quiesce_options. */
-	void (*idle)(void *context);
-	void *idle_context;
-	int (*check)(const void *context);
-	const void *check_context;
-};
 /* Until all that were there at the call have ended, or executed another program. -EBUSY: one,
  * *ret_pid, has not by the deadline; or what `check` answered. Of those that come meanwhile nothing
  * is said. */
-int limpet_sharers_wait(pid_t pid, const struct limpet_sharers_wait *options,
+int limpet_sharers_wait(pid_t pid, const struct limpet_wait *wait,
 			pid_t *ret_pid) LIMPET_MUST_CHECK;
 
 #endif

@@ -30,8 +30,8 @@ static int close_there(const struct limpet_hijack_setup *setup, pid_t tid, int f
 int limpet_tables_clean(const struct limpet_hijack_setup *setup, int fd, pid_t *ret_left)
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	pid_t resident = limpet_proc_resident(setup->pid);
-	int count = limpet_proc_tasks(setup->pid, &tids), answer = 0;
+	pid_t resident = limpet_proc_resident(setup->target->pid);
+	int count = limpet_proc_tasks(setup->target->pid, &tids), answer = 0;
 
 	for (int i = 0; i < count; i++) {
 		int error;

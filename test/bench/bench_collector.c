@@ -138,6 +138,7 @@ static struct {
 	pid_t child;
 	char path[64];
 	const char *keep;
+	struct limpet_target target;
 	struct limpet_session *session;
 	struct limpet_shm *shm;
 	struct limpet_recorder *recorder;
@@ -365,7 +366,8 @@ static void open_capture(void)
 	struct limpet_err err = {0};
 	struct limpet_node *nodes;
 
-	if (limpet_session_prepare(it.child, &options, &it.session, &err) < 0 ||
+	if (limpet_target_open(it.child, &it.target, &err) < 0 ||
+	    limpet_session_prepare(&it.target, &options, &it.session, &err) < 0 ||
 	    limpet_recorder_open(&record, &it.recorder, &err) < 0) {
 		fprintf(stderr, "bench_collector: %s\n", err.message);
 		exit(1);

@@ -35,6 +35,7 @@ unsigned long fuzz_mutations = 100;
 
 static struct {
 	pid_t child;
+	struct limpet_target target;
 	struct limpet_session *session;
 	struct limpet_shm *shm, clean;
 	struct limpet_recorder *recorder;
@@ -202,7 +203,8 @@ static void begin(void)
 	it.child = start_child();
 	snprintf(it.path, sizeof(it.path), "/dev/shm/limpet-fuzz.%d", getpid());
 	atexit(end_child);
-	if (limpet_session_prepare(it.child, &options, &it.session, &err) < 0) {
+	if (limpet_target_open(it.child, &it.target, &err) < 0 ||
+	    limpet_session_prepare(&it.target, &options, &it.session, &err) < 0) {
 		fprintf(stderr, "%s\n", err.message);
 		abort();
 	}

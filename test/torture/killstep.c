@@ -44,13 +44,16 @@ static int enter_and_leave(void)
 	const struct limpet_session_options options = {
 		.agent_memory_bytes = 64u << 20, .timeout_ns = TIMEOUT_NS, .load = load};
 	const struct timespec hold = {0, 1000000};
+	struct limpet_target process;
 	struct limpet_session *session;
 	struct limpet_err err = {0};
 	int error;
 
 	limpet_tracee_fault_point = count_step;
 	limpet_tracee_setup();
-	error = limpet_session_prepare(target, &options, &session, &err);
+	error = limpet_target_open(target, &process, &err);
+	if (!error)
+		error = limpet_session_prepare(&process, &options, &session, &err);
 	if (!error)
 		error = limpet_session_enter(session, NULL, &err);
 	if (error) {
@@ -61,6 +64,7 @@ static int enter_and_leave(void)
 	nanosleep(&hold, NULL);
 	error = limpet_session_leave(session, &err);
 	limpet_session_free(session);
+	limpet_target_close(&process);
 	if (error) {
 		snprintf(shared->words, sizeof(shared->words), "leave: %.200s (%d)", err.message,
 			 error);

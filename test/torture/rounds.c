@@ -45,13 +45,16 @@ int main(int argc, char **argv)
 	detach = calloc((size_t)count, sizeof(*detach));
 	took = calloc((size_t)count, sizeof(*took));
 	for (int i = 0; i < count; i++) {
+		struct limpet_target target;
 		struct limpet_session *session;
 		const struct limpet_session_stats *stats;
 		struct limpet_err err = {0};
 		struct timespec hold = {hold_ms / 1000, hold_ms % 1000 * 1000000};
 		uint64_t begun = limpet_monotonic_ns();
-		int error = limpet_session_prepare(pid, &options, &session, &err);
+		int error = limpet_target_open(pid, &target, &err);
 
+		if (!error)
+			error = limpet_session_prepare(&target, &options, &session, &err);
 		if (!error)
 			error = limpet_session_enter(session, NULL, &err);
 		if (error) {
@@ -70,6 +73,7 @@ int main(int argc, char **argv)
 		stopped += stats->quiesce.stopped;
 		copies += stats->copies.found;
 		limpet_session_free(session);
+		limpet_target_close(&target);
 		if (error) {
 			dormant++;
 			printf("round %d: leave: %s (%d)\n", i, err.message, error);

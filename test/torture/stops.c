@@ -67,9 +67,12 @@ static int enter_and_leave(pid_t pid, struct limpet_err *err)
 	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
 						       .timeout_ns = 600000000000u};
 	const struct limpet_session_stats *stats;
+	struct limpet_target target;
 	struct limpet_session *session;
-	int error = limpet_session_prepare(pid, &options, &session, err);
+	int error = limpet_target_open(pid, &target, err);
 
+	if (!error)
+		error = limpet_session_prepare(&target, &options, &session, err);
 	if (error)
 		return error;
 	error = limpet_session_enter(session, NULL, err);
@@ -78,6 +81,7 @@ static int enter_and_leave(pid_t pid, struct limpet_err *err)
 	stats = limpet_session_stats(session);
 	stopped_ns += stats->attach_stop_ns + (STOPS_A_ROUND - 1) * stats->detach_stop_ns;
 	limpet_session_free(session);
+	limpet_target_close(&target);
 	return error;
 }
 

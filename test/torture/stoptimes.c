@@ -619,11 +619,13 @@ static void check(int error, const char *what, const struct limpet_err *err)
 
 static void enter_and_leave(void)
 {
+	struct limpet_target process;
 	struct limpet_session *session;
 	struct limpet_err err = {0};
 	struct gaps gaps;
 
-	check(limpet_session_prepare(target, &options, &session, &err), "prepare", &err);
+	check(limpet_target_open(target, &process, &err), "open", &err);
+	check(limpet_session_prepare(&process, &options, &session, &err), "prepare", &err);
 	end_window();
 	phase_begin();
 	check(limpet_session_enter(session, NULL, &err), "enter", &err);
@@ -638,6 +640,7 @@ static void enter_and_leave(void)
 	keep(DETACH, limpet_session_stats(session)->detach_stop_ns, &gaps);
 	print_steps(kind_names[DETACH]);
 	limpet_session_free(session);
+	limpet_target_close(&process);
 }
 
 /* All that a tracer costs which wants nothing. */

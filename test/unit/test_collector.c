@@ -36,6 +36,7 @@
 static struct {
 	pid_t child;
 	char folder[64], path[96];
+	struct limpet_target target;
 	struct limpet_session *session;
 	struct limpet_recorder *recorder;
 	struct limpet_collector *collector;
@@ -102,8 +103,10 @@ static void open_capture(pid_t pid, uint64_t memory_bytes)
 						 .unseen_rss_share = -1,
 						 .allocators = "none"};
 	struct limpet_err err = {.code = 0};
-	int answer = limpet_session_prepare(pid, &options, &it.session, &err);
+	int answer = limpet_target_open(pid, &it.target, &err);
 
+	if (!answer)
+		answer = limpet_session_prepare(&it.target, &options, &it.session, &err);
 	if (answer)
 		fail_msg("%s", err.message);
 	strcpy(it.folder, "/tmp/limpet-collector-XXXXXX");
@@ -125,6 +128,7 @@ static void close_capture(void)
 	limpet_collector_free(it.collector);
 	limpet_recorder_free(it.recorder);
 	limpet_session_free(it.session);
+	limpet_target_close(&it.target);
 	unlink(it.path);
 	rmdir(it.folder);
 }

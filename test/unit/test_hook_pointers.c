@@ -144,10 +144,10 @@ static int restore(pid_t pid, enum limpet_pages_way way, uint64_t deadline_ns,
 {
 	const struct limpet_hook_pointers_options options = {.way = way,
 							     .guard = GUARD,
-							     .deadline_ns = deadline_ns,
-							     .idle = count_idle,
-							     .idle_context = &idle_calls,
-							     .check = count_checks};
+							     .wait.deadline_ns = deadline_ns,
+							     .wait.idle = count_idle,
+							     .wait.idle_context = &idle_calls,
+							     .wait.check = count_checks};
 
 	return limpet_hook_pointers_restore(pid, &place, (uintptr_t)hooks, &options, stats);
 }
@@ -345,7 +345,7 @@ static void test_what_a_linker_has_closed(void **state)
 	struct limpet_module module = {.relro_end = 0};
 	const struct limpet_modules modules = {.list = &module, .count = 1};
 	struct limpet_hook_pointers_options options = {.guard = GUARD,
-						       .deadline_ns = CLOCK_FIXTURE_NEVER};
+						       .wait.deadline_ns = CLOCK_FIXTURE_NEVER};
 	struct limpet_hook_pointers_stats stats;
 	char *closed, *open = map(PAGE);
 	struct stat status;

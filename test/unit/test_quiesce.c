@@ -305,9 +305,9 @@ static void count_round(void *context)
 static int prove_in(unsigned rounds, pid_t pid, bool stop_all, struct limpet_quiesce_stats *stats)
 {
 	const struct limpet_quiesce_options options = {.stop_all = stop_all,
-						       .deadline_ns =
+						       .wait.deadline_ns =
 							       clock_fixture_ns() + PATIENCE_NS,
-						       .idle = count_round};
+						       .wait.idle = count_round};
 
 	rounds_left = rounds;
 	return limpet_quiesce_prove(pid, &place, &options, stats);

@@ -120,7 +120,7 @@ static int say_gone(const void *context)
 
 static void test_they_are_waited_for(void **state)
 {
-	struct limpet_sharers_wait options = {.deadline_ns = 0};
+	struct limpet_wait options = {.deadline_ns = 0};
 	struct family family;
 	pid_t who = 0;
 

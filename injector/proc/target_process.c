@@ -1,0 +1,71 @@
+#include "injector/proc/target_process.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+
+int limpet_target_open(pid_t pid, struct limpet_target *ret, struct limpet_err *err)
+{
+	struct limpet_target target = {.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
+	int error = target.pidfd < 0 ? limpet_errno()
+				     : limpet_proc_start_time(pid, &target.start_ticks);
+
+	ret->pidfd = -1;
+	if (error) {
+		limpet_target_close(&target);
+		return limpet_proc_explain(pid, error, "open", err);
+	}
+	if (limpet_proc_auxv(pid, AT_RANDOM, &target.mark_address) < 0 ||
+	    limpet_memory_read(pid, target.mark_address, target.mark, sizeof(target.mark)) < 0)
+		target.mark_address = 0;
+	*ret = target;
+	return 0;
+}
+
+void limpet_target_close(struct limpet_target *target)
+{
+	if (target->pidfd >= 0)
+		close(target->pidfd);
+	target->pidfd = -1;
+}
+
+int limpet_target_check(const void *context)
+{
+	const struct limpet_target *target = context;
+	struct pollfd end = {.fd = target->pidfd, .events = POLLIN};
+	uint64_t ticks, mark[2];
+	int error;
+
+	if (poll(&end, 1, 0) > 0)
+		return -ESRCH;
+	error = limpet_proc_start_time(target->pid, &ticks);
+	if (!error && ticks != target->start_ticks)
+		error = -ESRCH;
+	if (error || !target->mark_address)
+		return error;
+	error = limpet_memory_read(target->pid, target->mark_address, mark, sizeof(mark));
+	if (error == -ESRCH)
+		return error;
+	return error || memcmp(mark, target->mark, sizeof(mark)) != 0 ? -ESTALE : 0;
+}
+
+int limpet_target_explain(const struct limpet_target *target, int error, struct limpet_err *err)
+{
+	const struct timespec pause = {0, 5000000};
+	const unsigned most_looks = 40;
+	int identity = error ? limpet_target_check(target) : 0;
+
+	/* A thread that went away under our hands may be the beginning of an exec or an end. */
+	for (unsigned i = 0; error == -ESRCH && !identity && i < most_looks; i++) {
+		nanosleep(&pause, NULL);
+		identity = limpet_target_check(target);
+	}
+	return identity ? limpet_proc_explain(target->pid, identity, "look at", err) : error;
+}

@@ -1,0 +1,33 @@
+#include "injector/ptrace/wait.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "injector/ptrace/tracee.h"
+
+void limpet_wait_idle(const struct limpet_wait *wait)
+{
+	if (wait->idle)
+		wait->idle(wait->idle_context);
+}
+
+int limpet_wait_check(const struct limpet_wait *wait)
+{
+	return wait->check ? wait->check(wait->check_context) : 0;
+}
+
+int limpet_wait_pause(const struct limpet_wait *wait, uint64_t *pause_ns, uint64_t longest_ns)
+{
+	const struct timespec pause = {0, (long)*pause_ns};
+
+	if (limpet_monotonic_ns() >= wait->deadline_ns)
+		return -EBUSY;
+	if (*pause_ns)
+		nanosleep(&pause, NULL);
+	limpet_tracee_release_strays();
+	limpet_wait_idle(wait);
+	*pause_ns = *pause_ns * 2 < longest_ns ? *pause_ns * 2 : longest_ns;
+	return limpet_wait_check(wait);
+}

@@ -1,0 +1,224 @@
+#include "injector/session_private.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/family.h"
+#include "injector/hook/remote_patch.h"
+#include "injector/hook/sealed.h"
+#include "injector/hook/thunks.h"
+#include "injector/leftovers.h"
+#include "injector/proc/descriptor.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/pages.h"
+#include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
+#include "injector/proc/tid_offset.h"
+#include "injector/ptrace/arch.h"
+#include "injector/ptrace/last_words.h"
+#include "injector/ptrace/priority.h"
+#include "injector/ptrace/target_lock.h"
+#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/wait.h"
+#include "injector/ptrace/watchdog.h"
+#include "injector/remote/agent_image.h"
+#include "injector/remote/growing.h"
+#include "injector/remote/loader_lock.h"
+#include "injector/remote/own_objects.h"
+#include "injector/remote/safepoint.h"
+#include "injector/remote/sharers.h"
+#include "injector/remote/tables.h"
+
+struct limpet_wait limpet_session_wait(const struct limpet_session *session, uint64_t deadline_ns)
+{
+	struct limpet_wait wait = session->wait;
+
+	wait.deadline_ns = deadline_ns;
+	wait.check = limpet_target_check;
+	wait.check_context = session->target;
+	return wait;
+}
+
+static bool may_call(void *context, pid_t tid)
+{
+	struct limpet_session *session = context;
+
+	return limpet_seccomp_watch_allows(&session->filters, session->target->pid, tid);
+}
+
+void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadline_ns,
+				 struct limpet_hijack_setup *ret)
+{
+	*ret = (struct limpet_hijack_setup){
+		.target = session->target,
+		.safepoint = &session->safepoint,
+		.gadgets = &session->plan.gadgets,
+		.anywhere = session->anywhere,
+		.maps = &session->modules.maps,
+		.loader_lock = session->plan.loader_lock,
+		.may_call = may_call,
+		.may_call_context = session,
+		.wait = limpet_session_wait(session, deadline_ns),
+	};
+}
+
+void limpet_session_inline_hook_setup(struct limpet_session *session, uint64_t deadline_ns,
+				      struct limpet_inline_hook_setup *ret)
+{
+	*ret = (struct limpet_inline_hook_setup){
+		.pid = session->target->pid,
+		.wait = limpet_session_wait(session, deadline_ns),
+	};
+}
+
+void limpet_session_fill_boot(const struct limpet_session *session,
+			      const struct limpet_hijack *hijack, struct limpet_boot *boot)
+{
+	const struct limpet_plan *plan = &session->plan;
+
+	memset(boot, 0, sizeof(*boot));
+	boot->channel = boot->injector_end = boot->image = -1;
+	boot->dlopen = plan->dlopen;
+	boot->dlclose = plan->dlclose;
+	boot->dlerror = plan->dlerror;
+	if (plan->loader_error)
+		boot->message = limpet_tracee_regs(limpet_hijack_tracee(hijack))->fs_base +
+				(uint64_t)plan->loader_error;
+	boot->dlopen_mode = plan->dlopen_mode;
+	boot->info = session->info_address;
+	boot->handle = session->handle;
+	boot->agent = session->info.map;
+	boot->agent_bytes = session->info.map_bytes;
+}
+
+int limpet_session_explain_boot(const struct limpet_session *session,
+				const struct limpet_boot *boot, struct limpet_err *err)
+{
+	if (boot->error[0])
+		return limpet_err_set(err, boot->result,
+				      "process %d could not load the agent: %.255s",
+				      session->target->pid, boot->error);
+	return limpet_err_set(err, boot->result, "the agent could not start in process %d: %s",
+			      session->target->pid, strerror(-boot->result));
+}
+
+/* Who shares its memory and is none of its threads, now, has gone: it cannot be held, may stand
+ * wherever we write or unmap, and is soon gone as a rule. */
+int limpet_session_wait_for_sharers(struct limpet_session *session, uint64_t deadline_ns,
+				    struct limpet_err *err)
+{
+	const struct limpet_wait wait = limpet_session_wait(session, deadline_ns);
+	pid_t sharer = 0;
+	int error = limpet_sharers_wait(session->target->pid, &wait, &sharer);
+
+	if (!error)
+		return 0;
+	if (!sharer)
+		return limpet_err_set(err, error,
+				      "cannot look for who shares the memory of process %d: %s",
+				      session->target->pid, strerror(-error));
+	limpet_err_set(err, error,
+		       "process %d shares the memory of process %d and is none of its threads "
+		       "(a vfork child, or one made by a bare clone(2)): it could be in the "
+		       "middle of what limpet changes there",
+		       sharer, session->target->pid);
+	limpet_err_hint(err, "try again when %d has ended, or give it longer: --attach-timeout 60s",
+			sharer);
+	return error;
+}
+
+/* Of any thread of the program's. Of what has no such word it is some number: nothing is mangled
+ * with it. */
+static void note_guard(struct limpet_session *session, const struct limpet_tracee *tracee)
+{
+	uint64_t address = limpet_tracee_regs(tracee)->fs_base + LIMPET_ARCH_POINTER_GUARD;
+
+	if (limpet_memory_read(session->target->pid, address, &session->guard,
+			       sizeof(session->guard)) < 0)
+		session->guard = 0;
+}
+
+/* One call of an agent's entry on a hijacked thread. `place`: whose code near the program's is to
+ * go after it, and its thunks with it where the program keeps no address of them; NULL: all stays.
+ */
+int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
+			const struct limpet_agent_place *place, uint64_t deadline_ns,
+			int *ret_result, struct limpet_err *err)
+{
+	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
+	struct limpet_hijack_setup setup;
+	struct limpet_hijack *hijack;
+	int priority, error, closing;
+
+	if (!boot)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	error = limpet_target_check(session->target);
+	if (error)
+		return limpet_proc_explain(session->target->pid, error, "look at", err);
+	limpet_session_hijack_setup(session, deadline_ns, &setup);
+	priority = limpet_priority_raise();
+	error = limpet_hijack_find(&setup, &hijack, err);
+	if (error) {
+		limpet_priority_set_back(priority);
+		return error;
+	}
+	note_guard(session, limpet_hijack_tracee(hijack));
+	limpet_session_fill_boot(session, hijack, boot);
+	boot->operation = operation;
+	boot->call = function;
+	if (place && place->thunks_apart && !session->stats.copies.elsewhere)
+		boot->thunks = place->thunks;
+	error = limpet_hijack_map(hijack, err);
+	if (!error)
+		error = limpet_hijack_call(hijack, boot, NULL, err);
+	/* What led there is gone with the agent. */
+	for (unsigned i = 0; place && i < place->near_count && !error && !boot->result; i++)
+		limpet_hijack_unmap_last(hijack, place->near[i].start,
+					 place->near[i].end - place->near[i].start);
+	closing = limpet_hijack_finish(hijack);
+	limpet_priority_set_back(priority);
+	if (error)
+		return error;
+	if (closing)
+		return limpet_err_set(err, closing, "lost the target while letting go: %s",
+				      strerror(-closing));
+	if (operation == LIMPET_BOOT_UNLOAD && boot->result)
+		return limpet_session_explain_boot(session, boot, err);
+	*ret_result = boot->result;
+	return 0;
+}
+
+/* All stops but those of the attach. */
+void limpet_session_note_detach_stop(struct limpet_session *session)
+{
+	uint64_t stop_ns = limpet_tracee_take_longest_stop_ns();
+
+	if (stop_ns > session->stats.detach_stop_ns)
+		session->stats.detach_stop_ns = stop_ns;
+}
+
+int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err)
+{
+	int result = 0, error;
+
+	/* A hijacked thread may hold the lock that the agent would take. */
+	if (session->plan.start.from_outside)
+		return 0;
+	limpet_tracee_take_longest_stop_ns();
+	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.rescan, NULL,
+				    limpet_monotonic_ns() + session->timeout_ns, &result, err);
+	limpet_tracee_rest();
+	limpet_session_note_detach_stop(session);
+	return error ? error : result;
+}

@@ -1,0 +1,342 @@
+#include "injector/session_private.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/clock.h"
+#include "injector/hook/remote_patch.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
+#include "injector/proc/tid_offset.h"
+#include "injector/ptrace/last_words.h"
+#include "injector/ptrace/priority.h"
+#include "injector/ptrace/tracee.h"
+#include "injector/remote/agent_image.h"
+#include "injector/remote/growing.h"
+
+/* Spells /proc/thread-self/fd/ in one of 2^32 ways. glibc compares names before it looks at files:
+ * under a name used before, a descriptor's number would find the agent that was loaded then. Not
+ * /proc/self, which is the main thread: it may have ended, and shows no descriptors then. */
+static void spell_path(uint64_t nonce, char *path)
+{
+	char *at = stpcpy(path, "/proc");
+
+	for (unsigned bit = 0; bit < 32; bit++)
+		at = stpcpy(at, nonce >> bit & 1 ? "/." : "/");
+	strcpy(at, "/thread-self/fd/");
+}
+
+static uint32_t find_tid_offset(const struct limpet_session *session,
+				const struct limpet_tracee *tracee)
+{
+	struct limpet_proc_status status;
+
+	if (limpet_proc_status_read(limpet_tracee_tid(tracee), &status) < 0)
+		return 0;
+	return limpet_tid_offset_find(session->target->pid, status.ns_pid,
+				      limpet_tracee_regs(tracee)->fs_base);
+}
+
+/* For threads that come to a hook before the collector has looked for their stacks. */
+static void say_where_stacks_are(struct limpet_session *session, const struct limpet_tracee *tracee)
+{
+	struct limpet_shm *shm = session->segment.shm;
+	struct limpet_proc_status status;
+	const struct limpet_maps *maps = &session->modules.maps;
+
+	shm->tid_offset = find_tid_offset(session, tracee);
+	shm->stack_offset = limpet_stack_offset_of(shm->tid_offset);
+	shm->main_tid = 0;
+	if (limpet_proc_status_read(session->target->pid, &status) < 0)
+		return;
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct limpet_map *map = &maps->list[i];
+
+		if (strcmp(map->path, "[stack]") != 0)
+			continue;
+		shm->main_tid = (uint32_t)status.ns_pid;
+		shm->main_stack_low = limpet_proc_main_stack_low(session->target->pid, maps, map);
+		shm->main_stack_high = map->end;
+	}
+}
+
+/* A number for our descriptor below which the program's own lie, within the table it has: a larger
+ * number would make the kernel grow the table, and all threads wait for that. */
+static int choose_floor(const struct limpet_session *session)
+{
+	struct limpet_proc_status status;
+	LIMPET_FREE int *fds = NULL;
+	int count = limpet_proc_fds(session->target->pid, &fds), floor;
+	uint64_t limit;
+
+	if (count < 0 ||
+	    limpet_proc_status_read(limpet_proc_resident(session->target->pid), &status) < 0 ||
+	    limpet_proc_limit_files(session->target->pid, &limit) < 0)
+		return 0;
+	floor = (int)(status.fd_size < limit ? status.fd_size : limit) - 1;
+	for (int i = count - 1, free_numbers = 0; floor > 0; floor--) {
+		while (i >= 0 && fds[i] > floor)
+			i--;
+		if (i >= 0 && fds[i] == floor)
+			continue;
+		if (++free_numbers == 4)
+			return floor;
+	}
+	return 0;
+}
+
+/* The originals of hooked entries are where their beginnings have moved to. */
+static int map_near(struct limpet_session *session, struct limpet_hijack *hijack,
+		    struct limpet_start *start, struct limpet_err *err)
+{
+	int error = limpet_inline_hook_map(hijack, &session->modules, &session->entries, err);
+
+	for (size_t i = 0; i < session->entries.count && !error; i++)
+		start->hooks[session->entries.list[i].hook].original =
+			session->entries.list[i].original;
+	return error;
+}
+
+/* No agent has come of it. */
+static void unmap_near(struct limpet_session *session, struct limpet_hijack *hijack)
+{
+	for (uint32_t i = 0; i < session->entries.area_count; i++) {
+		struct limpet_entry_area *area = &session->entries.areas[i];
+
+		if (area->address)
+			limpet_hijack_unmap_last(hijack, area->address, area->bytes);
+	}
+}
+
+static uint32_t count_not_taken(const struct limpet_plan *plan)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < plan->slot_count; i++)
+		count += limpet_slot_not_taken(&plan->slots[i]);
+	return count;
+}
+
+static int put_slots_in(void *context, int memory)
+{
+	struct limpet_session *session = context;
+	struct limpet_maps now;
+	int error = limpet_proc_maps_read(session->target->pid, &now);
+
+	if (error)
+		return error;
+	limpet_remote_patch_check(session->plan.slots, session->plan.slot_count,
+				  &session->modules.maps, &now);
+	limpet_proc_maps_done(&now);
+	session->stats.slots_patched += limpet_remote_patch_put_in(
+		memory, session->plan.slots, session->plan.slot_count, session->hooks,
+		session->info.thunks, session->info.thunk_bytes);
+	session->stats.slots_not_taken =
+		session->plan.slots_not_taken + count_not_taken(&session->plan);
+	memcpy(limpet_segment_slots(&session->segment), session->plan.slots,
+	       session->plan.slot_count * sizeof(*session->plan.slots));
+	return 0;
+}
+
+/* All that is done from outside. */
+static int switch_on(struct limpet_session *session, const struct limpet_tracee *hijacked,
+		     struct limpet_err *err)
+{
+	struct limpet_inline_hook_setup setup;
+
+	if (!session->entries.count && !session->plan.start.from_outside)
+		return 0;
+	limpet_session_inline_hook_setup(session, limpet_monotonic_ns() + session->timeout_ns,
+					 &setup);
+	if (session->plan.start.from_outside) {
+		setup.also = put_slots_in;
+		setup.also_context = session;
+	}
+	return limpet_inline_hook_switch_on(&setup, hijacked, session->info.thunks,
+					    session->info.thunk_bytes, &session->entries, err);
+}
+
+/* Whether it has locked any memory: then what we map there may be locked, too. */
+static bool locks_memory(const struct limpet_session *session)
+{
+	uint64_t kilobytes = 0;
+	pid_t resident = limpet_proc_resident(session->target->pid);
+
+	return limpet_proc_task_number(session->target->pid, resident, "VmLck", &kilobytes) == 0 &&
+	       kilobytes;
+}
+
+/* Hooks read the time from the processor's counter, and so does the vDSO: a thread from which that
+ * is kept would end by it. */
+static int check_counter(const struct limpet_session *session, struct limpet_hijack *hijack,
+			 struct limpet_err *err)
+{
+	int answer = limpet_hijack_lacks_counter(hijack);
+
+	if (answer < 0)
+		return limpet_err_set(err, answer, "cannot ask process %d for its clock: %s",
+				      session->target->pid, strerror(-answer));
+	if (!answer)
+		return 0;
+	limpet_err_set(err, -ECANCELED,
+		       "process %d has put the processor's time stamp counter out of its reach "
+		       "(PR_SET_TSC): limpet's hooks would end it when they read the time",
+		       session->target->pid);
+	limpet_err_hint(err, "start it without that, as a program under rr or a simulator has it");
+	return -ECANCELED;
+}
+
+static int explain_growing(const struct limpet_session *session, int error, struct limpet_err *err)
+{
+	limpet_err_set(err, error,
+		       "what is mapped in process %d comes to lie where its own memory grows "
+		       "downwards (MAP_GROWSDOWN): it could not grow any more",
+		       session->target->pid);
+	limpet_err_hint(err, "set that memory aside as a whole, as pthread_create does for stacks");
+	return error;
+}
+
+/* What the kernel, or the dynamic linker, has placed. */
+static int check_places(const struct limpet_session *session, struct limpet_err *err)
+{
+	struct limpet_maps maps;
+	bool grows = false;
+	int error = limpet_proc_maps_read(session->target->pid, &maps);
+
+	if (error)
+		return limpet_err_set(err, error, "cannot read the mappings of process %d: %s",
+				      session->target->pid, strerror(-error));
+	for (size_t i = 0; i + 1 < maps.count && !grows; i++)
+		grows = limpet_memfd_is_ours(maps.list[i].path) &&
+			maps.list[i].end != maps.list[i + 1].start &&
+			limpet_growing_above(session->target->pid, &maps, maps.list[i].end);
+	limpet_proc_maps_done(&maps);
+	return grows ? explain_growing(session, -EADDRINUSE, err) : 0;
+}
+
+static int enter_once(struct limpet_session *session, struct limpet_hijack *hijack, uint64_t nonce,
+		      int floor, bool *ret_started, struct limpet_err *err)
+{
+	const struct limpet_agent_image *image;
+	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
+	int error = limpet_agent_image_get(&image);
+
+	if (!boot || error)
+		return limpet_err_set(err, error ? error : -ENOMEM, "cannot prepare the agent");
+	error = check_counter(session, hijack, err);
+	if (error)
+		return error;
+	limpet_last_words_prepare(&session->segment.shm->collector);
+	say_where_stacks_are(session, limpet_hijack_tracee(hijack));
+	limpet_session_fill_boot(session, hijack, boot);
+	boot->operation = LIMPET_BOOT_ENTER;
+	boot->floor = floor;
+	boot->info_offset = image->info_offset;
+	if (session->plan.mapped)
+		boot->layout = image->layout;
+	spell_path(nonce, boot->path);
+	boot->start = session->plan.start;
+	boot->start.nonce = nonce;
+	boot->start.shm_bytes = session->segment.shm_bytes;
+	boot->start.unwind_bytes = session->segment.arena_bytes;
+	boot->start.unlock = locks_memory(session);
+	error = limpet_hijack_map(hijack, err);
+	/* Also where no other place was found for the code itself. */
+	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))
+		error = explain_growing(session, -ECANCELED, err);
+	if (!error && session->entries.count)
+		error = map_near(session, hijack, &boot->start, err);
+	memcpy(session->hooks, boot->start.hooks, sizeof(session->hooks));
+	if (!error)
+		error = limpet_hijack_call(hijack, boot, &session->segment, err);
+	if (!error && boot->result)
+		error = limpet_session_explain_boot(session, boot, err);
+	if (error) {
+		unmap_near(session, hijack);
+		return error;
+	}
+	*ret_started = true;
+	session->handle = boot->handle;
+	session->control_page = boot->start.control_page;
+	session->stats.slots_patched = boot->start.patched;
+	session->info_address = boot->info;
+	error = limpet_memory_read(session->target->pid, session->info_address, &session->info,
+				   sizeof(session->info));
+	if (error || session->info.magic != LIMPET_INFO_MAGIC || session->info.nonce != nonce)
+		return limpet_err_set(err, -EPROTO, "the agent that answered is not ours");
+	session->channel = limpet_hijack_take_channel(hijack);
+	return 0;
+}
+
+static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
+		 struct limpet_err *err)
+{
+	struct limpet_shm *shm = session->segment.shm;
+	struct limpet_hijack_setup setup;
+	struct limpet_hijack *hijack;
+	bool started = false;
+	uint64_t nonce;
+	int floor = choose_floor(session), error, closing;
+
+	if (getrandom(&nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce))
+		return limpet_err_set(err, -EIO, "cannot get random bytes");
+	shm->nonce = nonce;
+	if (!shm->max_depth)
+		shm->max_depth = 256;
+	shm->clock_base = limpet_session_clock(session);
+	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	error = limpet_target_check(session->target);
+	if (error) {
+		limpet_tracee_release(tracee);
+		return limpet_proc_explain(session->target->pid, error, "look at", err);
+	}
+	setup.room_bytes = session->segment.shm_bytes > session->segment.arena_bytes
+				   ? session->segment.shm_bytes
+				   : session->segment.arena_bytes;
+	error = tracee ? 0 : limpet_session_wait_for_sharers(session, setup.wait.deadline_ns, err);
+	if (error)
+		return limpet_target_explain(session->target, error, err);
+	error = tracee ? limpet_hijack_given(&setup, tracee, &hijack, err)
+		       : limpet_hijack_find(&setup, &hijack, err);
+	if (error)
+		return limpet_target_explain(session->target, error, err);
+	error = enter_once(session, hijack, nonce, floor, &started, err);
+	/* Not one instruction of its own is done unseen. Other programs run on meanwhile: it may
+	 * take more than one try. */
+	if (!error && tracee)
+		error = switch_on(session, tracee, err);
+	/* A command of ours: not one instruction of its own has been done, nor will be. */
+	if (error && tracee)
+		kill(session->target->pid, SIGKILL);
+	session->stats.attach_attempts = limpet_hijack_attempts(hijack);
+	closing = limpet_hijack_finish(hijack);
+	if (!error && !closing)
+		error = check_places(session, err);
+	if (!error && !closing && !tracee)
+		error = switch_on(session, NULL, err);
+	/* Those of the preflight with them. */
+	session->stats.attach_stop_ns = limpet_tracee_take_longest_stop_ns();
+	if (!error && closing)
+		error = limpet_err_set(err, closing, "lost the target while letting go: %s",
+				       strerror(-closing));
+	if (error)
+		limpet_session_release_spares(session);
+	if (error && started)
+		limpet_session_cleanup_locked(session->target, session->timeout_ns, true, NULL);
+	return limpet_target_explain(session->target, error, err);
+}
+
+int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
+			 struct limpet_err *err)
+{
+	int priority = limpet_priority_raise(), error = enter(session, tracee, err);
+
+	limpet_priority_set_back(priority);
+	limpet_session_release_lock(session);
+	return error;
+}

@@ -1,0 +1,396 @@
+#include "injector/session_private.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "injector/hook/remote_patch.h"
+#include "injector/hook/sealed.h"
+#include "injector/hook/thunks.h"
+#include "injector/leftovers.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
+#include "injector/ptrace/target_lock.h"
+#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/wait.h"
+#include "injector/remote/own_objects.h"
+#include "injector/remote/tables.h"
+
+/* Of a process that lives, but for threads that were hijacked. */
+#define LEAVE_TRIES 8u
+/* How often it is asked whether a process that is not clean has come to its end, 5 ms apart. */
+#define END_LOOKS 200u
+/* How long leaving waits for the target lock. */
+#define LEAVE_LOCK_NS UINT64_C(1000000000)
+/* For the search for copies, on top of the deadline and for each MiB that the program holds: twice
+ * what two searches take on a busy machine. */
+#define SEARCH_NS_PER_MIB UINT64_C(4000000)
+
+/* As the kernel's list of mappings has it, not the agent. */
+static bool are_apart(const struct limpet_session *session, uint64_t thunks)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&session->modules.maps, thunks);
+
+	return map && map->start == thunks && limpet_thunks_are(map);
+}
+
+static int find_place(const struct limpet_session *session, struct limpet_agent_place *ret)
+{
+	const struct limpet_agent_info *info = &session->info;
+	const struct limpet_module *module =
+		limpet_modules_find(&session->modules, session->info_address);
+
+	if (!module || !module->agent)
+		return -ENOENT;
+	*ret = (struct limpet_agent_place){
+		.start = module->start,
+		.end = module->end,
+		.thunks = info->thunks,
+		.thunks_end = info->thunks + info->thunk_bytes * LIMPET_MAX_HOOKS,
+		.shm = info->shm,
+	};
+	ret->thunks_apart = are_apart(session, info->thunks);
+	ret->near_count =
+		limpet_inline_hook_find(session->target->pid, &session->modules.maps, ret->near);
+	return 0;
+}
+
+/* What it takes to search memory that is there is not taken from the deadline, which moves on.
+ * Where threads wait long for a processor they do not all stand at once in the time that is given
+ * for that: then they go on for a while, and it is tried again. */
+static int restore_copies(struct limpet_session *session, const struct limpet_agent_place *place,
+			  bool files_only, uint64_t *deadline_ns, unsigned *ret_found)
+{
+	const struct timespec pause = {0, 20000000};
+	const struct limpet_hook_pointers_options options = {
+		.way = LIMPET_PAGES_ASK,
+		.modules = &session->modules,
+		.files_only = files_only,
+		.guard = session->guard,
+		.wait = limpet_session_wait(session, *deadline_ns + session->search_ns),
+	};
+
+	for (;;) {
+		uint64_t began_ns = limpet_monotonic_ns(), took_ns;
+		struct limpet_hook_pointers_stats copies;
+		int error = limpet_hook_pointers_restore(session->target->pid, place,
+							 session->info.hooks, &options, &copies);
+
+		took_ns = limpet_monotonic_ns() - began_ns;
+		if (took_ns > session->search_ns)
+			took_ns = session->search_ns;
+		session->search_ns -= took_ns;
+		*deadline_ns += took_ns;
+		session->stats.copies.found += copies.found;
+		session->stats.copies.restored += copies.restored;
+		session->stats.copies.scanned_bytes += copies.scanned_bytes;
+		if (!files_only || copies.elsewhere)
+			session->stats.copies.elsewhere = copies.elsewhere;
+		*ret_found = copies.found;
+		if (error != -EAGAIN || limpet_monotonic_ns() >= *deadline_ns)
+			return error;
+		nanosleep(&pause, NULL);
+		limpet_tracee_release_strays();
+		limpet_wait_idle(&options.wait);
+	}
+}
+
+static int explain_copies(const struct limpet_session *session, int error, struct limpet_err *err)
+{
+	if (error != -ETIMEDOUT)
+		return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
+				      "copies of hook addresses remain in the program's data");
+	limpet_err_set(err, -EBUSY,
+		       "the program has so much memory that it could not be searched in time for "
+		       "copies of hook addresses");
+	limpet_err_hint(err, "limpet attach --duration 1s --attach-timeout 5m %d searches longer",
+			session->target->pid);
+	return -EBUSY;
+}
+
+static int explain_elsewhere(const struct limpet_session *session, struct limpet_err *err)
+{
+	return limpet_err_set(err, -EBUSY,
+			      "process %d keeps addresses of hooks where they are not put back: "
+			      "mangled (as by atexit), in code, or in packed or read-only data",
+			      session->target->pid);
+}
+
+/* It has come since the agent was loaded, which would be mapped else. */
+static int explain_collector(const struct limpet_session *session, struct limpet_err *err)
+{
+	limpet_err_set(err, -EBUSY,
+		       "process %d has loaded a garbage collector (GC_gcollect), which may be "
+		       "reading the agent's memory",
+		       session->target->pid);
+	limpet_err_hint(err, "it stays there until the program ends: limpet attach --load map "
+			     "does without");
+	return -EBUSY;
+}
+
+/* No copy of a hook's address is left, and no thread is in one. A thread that held an address in a
+ * register may have stored it behind the scan's back: what the proof took long for is scanned
+ * again. */
+static int prove_unused(struct limpet_session *session, const struct limpet_agent_place *place,
+			uint64_t *deadline_ns, struct limpet_err *err)
+{
+	struct limpet_quiesce_options quiesce = {
+		.stop_all =
+			session->plan.address_slots || session->left_behind ||
+			__atomic_load_n(&session->segment.shm->addresses_asked, __ATOMIC_ACQUIRE),
+	};
+	unsigned found;
+	int error;
+
+	do {
+		error = restore_copies(session, place, false, deadline_ns, &found);
+		if (error)
+			return explain_copies(session, error, err);
+		if (session->stats.copies.elsewhere && !place->thunks_apart)
+			return explain_elsewhere(session, err);
+		quiesce.thunks_stay = session->stats.copies.elsewhere;
+		quiesce.wait = limpet_session_wait(session, *deadline_ns);
+		error = limpet_quiesce_prove(session->target->pid, place, &quiesce,
+					     &session->stats.quiesce);
+		if (error)
+			return limpet_err_set(err, error, "a thread of process %d stayed in a hook",
+					      session->target->pid);
+		/* No code loads these addresses but to jump there, and the linker to bind slots. */
+		if (!quiesce.stop_all && !session->plan.symbols)
+			return 0;
+		error = restore_copies(session, place, !quiesce.stop_all, deadline_ns, &found);
+	} while (!error && found && limpet_monotonic_ns() < *deadline_ns);
+	if (error || found)
+		return explain_copies(session, error, err);
+	return session->stats.copies.elsewhere && !place->thunks_apart
+		       ? explain_elsewhere(session, err)
+		       : 0;
+}
+
+static uint64_t search_ns(const struct limpet_session *session)
+{
+	struct limpet_proc_status status;
+
+	if (limpet_proc_status_read(limpet_proc_resident(session->target->pid), &status) < 0)
+		return 0;
+	return (status.rss_bytes >> 20) * SEARCH_NS_PER_MIB;
+}
+
+/* munmap may fail, for one where the program has come to as many mappings as it may have, and so
+ * may all where it has a filter. By inode: the program may be a limpet itself. What an earlier
+ * limpet has left is looked for anyhow, round after round (cleanup). */
+static int check_gone(const struct limpet_session *session, const struct limpet_maps *maps,
+		      struct limpet_err *err)
+{
+	bool left;
+
+	if (session->left_behind)
+		return 0;
+	left = limpet_leftovers_find(session->target->pid, NULL) > 0;
+	for (size_t i = 0; i < maps->count && !left; i++)
+		left = limpet_memfd_is_ours(maps->list[i].path) &&
+		       limpet_own_objects_has_inode(maps->list[i].inode) &&
+		       !limpet_thunks_were_left(session->target->pid, &maps->list[i]);
+	return left ? limpet_err_set(err, -EBUSY,
+				     "not all that limpet made could be removed from process %d",
+				     session->target->pid)
+		    : 0;
+}
+
+/* What is still mapped after the end, and why. */
+static int check_end(struct limpet_session *session, int error, struct limpet_err *err)
+{
+	struct limpet_maps maps = {0};
+
+	if (error && error != -ELIBACC)
+		return error;
+	/* Of what cannot be read any more nothing is said. */
+	(void)limpet_proc_maps_read(session->target->pid, &maps);
+	/* Nothing leads there any more, and to ask for it again is of no use. */
+	session->stats.sealed = limpet_sealed_check(session->target->pid, &maps);
+	if (session->stats.sealed)
+		error = limpet_sealed_explain(session->target->pid, err);
+	else if (!error)
+		error = check_gone(session, &maps, err);
+	limpet_proc_maps_done(&maps);
+	return error;
+}
+
+/* What has come since they were read may be bound to the agent, and closed by the linker. */
+static int modules_if_changed(struct limpet_session *session, struct limpet_err *err)
+{
+	uint64_t fingerprint;
+
+	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
+				       &fingerprint) < 0 ||
+	    fingerprint == session->left_fingerprint)
+		return 0;
+	session->left_fingerprint = fingerprint;
+	return limpet_session_read_modules(session, err);
+}
+
+static int put_slots_back(void *context, int memory)
+{
+	const struct limpet_session *session = context;
+	int answer = limpet_remote_patch_put_back(session->target->pid, memory, &session->info);
+
+	return answer < 0 ? answer : 0;
+}
+
+/* Where the agent is, and its own part of leaving: slots put back. *ret_result: what it could not.
+ */
+static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
+			  struct limpet_agent_place *ret_place, int *ret_result,
+			  struct limpet_err *err)
+{
+	int error;
+
+	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
+				       &session->left_fingerprint) < 0)
+		session->left_fingerprint = 0;
+	error = limpet_session_read_modules(session, err);
+	if (error)
+		return error;
+	session->outside = session->info.map;
+	error = find_place(session, ret_place);
+	if (error)
+		return limpet_err_set(err, -ESRCH, "the agent is not in process %d any more",
+				      session->target->pid);
+	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.leave, NULL,
+				    deadline_ns, ret_result, err);
+	if (!error && (ret_place->near_count || session->info.map || *ret_result))
+		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
+	return error;
+}
+
+/* Slots and copies back, then the proof, then the end. Code is not put back while somebody runs
+ * there who does not stand with the threads. Nor is the agent unmapped while one lives who may be
+ * in it: who is born after the proof, of threads that are outside, is outside. */
+static int leave(struct limpet_session *session, struct limpet_err *err)
+{
+	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
+	struct limpet_inline_hook_setup near;
+	struct limpet_agent_place place;
+	int result = 0, error = begin_to_leave(session, deadline_ns, &place, &result, err);
+
+	if (error)
+		return error;
+	session->search_ns = search_ns(session);
+	limpet_session_inline_hook_setup(session, deadline_ns, &near);
+	/* The agent cannot open a page that the program has sealed; from outside it can be written.
+	 */
+	if (result)
+		session->outside = true;
+	if (session->outside) {
+		near.also = put_slots_back;
+		near.also_context = session;
+	}
+	/* A thread that was in a loader hook may have put in slots behind our back, and what came
+	 * before the symbols were put back is bound to the agent. */
+	do {
+		near.wait.deadline_ns = deadline_ns;
+		error = limpet_inline_hook_switch_off(&near);
+		if (error)
+			return limpet_err_set(
+				err, error == -ESRCH ? error : -EBUSY,
+				"what leads from process %d's code to the agent could "
+				"not be put back: %s",
+				session->target->pid, strerror(-error));
+		error = modules_if_changed(session, err);
+		if (!error)
+			error = prove_unused(session, &place, &deadline_ns, err);
+		if (error)
+			return error;
+	} while (session->outside &&
+		 limpet_remote_patch_leads_there(session->target->pid, &session->info) &&
+		 limpet_monotonic_ns() < deadline_ns);
+	error = limpet_session_wait_for_sharers(session, deadline_ns, err);
+	if (error)
+		return error;
+	if (session->stats.copies.elsewhere) {
+		error = limpet_thunks_leave(session->target->pid, place.thunks);
+		if (error)
+			return explain_elsewhere(session, err);
+	}
+	if (session->handle && limpet_plan_has_collector(&session->modules))
+		return explain_collector(session, err);
+	return limpet_session_call(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result,
+				   err);
+}
+
+/* The agent is gone, and what is left leads nowhere. */
+static void clean_tables(struct limpet_session *session)
+{
+	struct limpet_hijack_setup setup;
+
+	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	if (limpet_tables_clean(&setup, (int)session->info.channel, &session->stats.table_left) ==
+	    0)
+		session->stats.table_left = 0;
+}
+
+/* A thread that went away under our hands, the main thread for one, is not the process: another is
+ * hijacked for what is still to be done. */
+static int leave_by_any(struct limpet_session *session, struct limpet_err *err)
+{
+	int error = leave(session, err);
+
+	for (unsigned i = 0; i < LEAVE_TRIES && error == -ESRCH; i++) {
+		if (limpet_target_check(session->target) ||
+		    !limpet_proc_has_memory(session->target->pid))
+			return error;
+		/* It was the last call, and was done. */
+		error = limpet_session_agent_present(session) ? leave(session, err) : 0;
+	}
+	return error == -ESRCH ? -EBUSY : error;
+}
+
+int limpet_session_leave_locked(struct limpet_session *session, struct limpet_err *err)
+{
+	const struct timespec pause = {0, 5000000};
+	int error, identity;
+	bool done;
+
+	limpet_tracee_take_longest_stop_ns();
+	error = leave_by_any(session, err);
+	if (!error)
+		clean_tables(session);
+	done = !error;
+	error = check_end(session, error, err);
+	limpet_session_note_detach_stop(session);
+	identity = error ? limpet_target_check(session->target) : 0;
+	/* All was done, and yet something is there: its end may have come in between. */
+	for (unsigned i = 0; done && error && !session->stats.sealed && !identity && i < END_LOOKS;
+	     i++) {
+		nanosleep(&pause, NULL);
+		identity = limpet_target_check(session->target);
+	}
+	if (identity == -ESRCH || identity == -ESTALE) {
+		limpet_proc_explain(session->target->pid, identity, "look at", err);
+		return -ESRCH;
+	}
+	if (error == -ESTALE && !limpet_session_agent_present(session))
+		return limpet_err_set(err, -ESRCH, "the agent is not in process %d any more",
+				      session->target->pid);
+	if (error && error != -ESRCH)
+		limpet_session_let_go(session);
+	return error == -ESRCH || !error ? error : -EBUSY;
+}
+
+int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
+{
+	int lock_fd, error;
+
+	limpet_session_release_spares(session);
+	/* Also without it: who keeps it that long is stopped or no limpet, and we have to go. */
+	lock_fd = limpet_target_lock_take(session->target->pid,
+					  limpet_monotonic_ns() + LEAVE_LOCK_NS, NULL);
+	error = limpet_session_leave_locked(session, err);
+	limpet_tracee_rest();
+	if (lock_fd >= 0)
+		close(lock_fd);
+	return error;
+}
