@@ -11,6 +11,9 @@ INJECTOR_SRC := \
 INJECTOR_SRC += \
 	injector/preflight/dormant.c \
 	injector/preflight/preflight.c \
+	injector/preflight/preflight_cache.c \
+	injector/preflight/preflight_followed.c \
+	injector/preflight/preflight_libc.c \
 	injector/preflight/preflight_limits.c \
 	injector/preflight/preflight_permission.c \
 	injector/preflight/preflight_program.c \

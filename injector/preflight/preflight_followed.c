@@ -1,0 +1,316 @@
+/* Preflight: which of the program's allocators are followed, and what stays unseen. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "injector/image/entry_find.h"
+#include "injector/image/memory_owners.h"
+#include "injector/image/preflight_allocators.h"
+#include "injector/preflight/preflight_check.h"
+
+static void append(char *list, size_t room, const char *word)
+{
+	size_t used = strlen(list);
+
+	if (!strstr(list, word))
+		snprintf(list + used, room - used, "%s%s", used ? ", " : "", word);
+}
+
+/* Its functions that can be hooked where they begin. */
+struct hooked {
+	size_t count;
+	unsigned refused;
+	bool thread_heaps;
+	char why_not[208]; /* of none: " (reason)", or "" */
+};
+
+static struct hooked find_hooked(struct limpet_check *check, const struct limpet_program *program)
+{
+	const struct limpet_inside *inside;
+	struct hooked hooked = {.count = 0};
+
+	if (!limpet_allocator_has_entries(program))
+		return hooked;
+	/* For a list the names have to do. */
+	if (check->options.quick) {
+		hooked.count = 1;
+		return hooked;
+	}
+	inside = limpet_check_inside(check);
+	if (!inside)
+		return hooked;
+	if (inside->entries.program)
+		hooked.count = inside->entries.count -
+			       inside->entries.families[LIMPET_ENTRY_LISTED] -
+			       inside->entries.families[LIMPET_ENTRY_FINDER];
+	hooked.refused = inside->entries.refused;
+	hooked.thread_heaps = inside->entries.thread_heaps;
+	if (!hooked.count && inside->entries.why[0])
+		snprintf(hooked.why_not, sizeof(hooked.why_not), " (%s)", inside->entries.why);
+	return hooked;
+}
+
+static void say_hooked(struct limpet_check *check, const char *name, const struct hooked *hooked)
+{
+	const size_t count = hooked->count;
+
+	if (!check->options.quick)
+		limpet_check_add(check, LIMPET_FINDING_OK, "allocator", "",
+				 "%s is linked into the executable: %zu function%s hooked where %s",
+				 name, count, count == 1 ? " is" : "s are",
+				 count == 1 ? "it begins" : "they begin");
+	if (hooked->refused)
+		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
+				 "%u of its functions cannot be hooked: what they hand out stays "
+				 "unseen, and the trace will not be complete",
+				 hooked->refused);
+}
+
+/* The share of what no allocator that is followed can hold. */
+static void note_unseen(struct limpet_check *check, char *ret, size_t room)
+{
+	uint64_t unseen_bytes, rss_bytes;
+
+	check->out->unseen_rss_share = 1.0;
+	ret[0] = '\0';
+	if (check->options.quick || limpet_unseen_rss(check->pid, &unseen_bytes, &rss_bytes) < 0 ||
+	    !rss_bytes)
+		return;
+	check->out->unseen_rss_share = (double)unseen_bytes / (double)rss_bytes;
+	/* At its entry point it holds nothing yet. */
+	if (check->options.launched)
+		return;
+	snprintf(ret, room, ": up to %.0f%% of its resident memory",
+		 100.0 * check->out->unseen_rss_share);
+}
+
+/* Built with -d:useMalloc it has no allocator of its own; that cannot be told from outside. */
+static void check_nameless_nim(struct limpet_check *check)
+{
+	char share[64];
+
+	note_unseen(check, share, sizeof(share));
+	limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", "Nim, stripped",
+			 "it is a Nim program without names: what Nim's own allocator holds stays "
+			 "unseen%s",
+			 share);
+	limpet_check_hint(check, "a program that is not stripped, or built with -d:useMalloc, "
+				 "shows every block");
+}
+
+/* Its blocks end without a call; and most are cut from larger ones in the program itself. */
+static void check_garbage_collector(struct limpet_check *check, const char *name)
+{
+	char share[64];
+
+	append(check->out->allocators, sizeof(check->out->allocators), name);
+	note_unseen(check, share, sizeof(share));
+	limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
+			 "%s is loaded as a library: what it holds stays unseen%s", name, share);
+}
+
+/* Its C side (cgo) is that of any other program. */
+static void check_go(struct limpet_check *check, const struct limpet_program *program)
+{
+	const struct hooked hooked = find_hooked(check, program);
+	char share[64];
+
+	if (hooked.count)
+		say_hooked(check, "its C library", &hooked);
+	note_unseen(check, share, sizeof(share));
+	limpet_check_add(
+		check, LIMPET_FINDING_WARNING, "allocator", "Go",
+		"it is a Go program: what its C code allocates (cgo) is followed, Go's own "
+		"heap stays unseen%s%s",
+		share, hooked.why_not);
+	limpet_check_hint(check, "Go has a profiler of its own for the rest: go tool pprof");
+}
+
+void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_program *program)
+{
+	const char *name = program->own_allocator;
+	struct hooked hooked;
+	char share[64];
+
+	if (!name && program->own_malloc)
+		name = program->interpreter[0] ? "its own malloc" : "its malloc";
+	if (!name && program->is_nim)
+		check_nameless_nim(check);
+	if (!name && (program->own_pools || program->own_operators)) {
+		hooked = find_hooked(check, program);
+		if (hooked.count)
+			say_hooked(check,
+				   program->own_pools ? "a pool that reports itself (limpet.h)"
+						      : "a replacement of operator new and delete",
+				   &hooked);
+	}
+	if (!name)
+		return;
+	append(check->out->allocators, sizeof(check->out->allocators), name);
+	if (limpet_program_is_go(program)) {
+		check_go(check, program);
+		return;
+	}
+	hooked = find_hooked(check, program);
+	if (hooked.count) {
+		say_hooked(check, name, &hooked);
+		if (hooked.thread_heaps)
+			limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
+					 "each of its threads has a heap of its own: what is in it "
+					 "when the thread ends is not seen released, and the trace "
+					 "will not be complete");
+		return;
+	}
+	note_unseen(check, share, sizeof(share));
+	if (check->options.partial) {
+		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
+				 "%s is linked into the executable, and what it holds stays "
+				 "unseen%s%s",
+				 name, share, hooked.why_not);
+		return;
+	}
+	limpet_check_refuse(check, -ENOTSUP, "allocator", name,
+			    "%s is linked into the executable, out of limpet's reach%s%s", name,
+			    share, hooked.why_not);
+	limpet_check_hint(check, "--partial captures what goes through the C library all the same");
+}
+
+/* Those of the list that lack a mark; answers how many. */
+static size_t list_missing(const struct limpet_entry_list *list, const bool *marks, char *ret,
+			   size_t room)
+{
+	size_t count = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < list->count; i++) {
+		if (marks[i])
+			continue;
+		count++;
+		append(ret, room, list->list[i].name);
+	}
+	return count;
+}
+
+/* What was asked for by name has to be there. */
+void limpet_check_listed(struct limpet_check *check)
+{
+	const struct limpet_entry_list *list = check->options.entry_list;
+	const struct limpet_inside *inside = list ? limpet_check_inside(check) : NULL;
+	const char *why;
+	char missing[160];
+
+	if (!inside)
+		return;
+	why = inside->entries.why;
+	if (list_missing(list, inside->entries.is_there, missing, sizeof(missing))) {
+		limpet_check_refuse(check, -ENOENT, "alloc-functions", "functions not found",
+				    "functions that were named are not there: %s", missing);
+		limpet_check_hint(check, "see what there is: nm --defined-only FILE");
+	} else if (list_missing(list, inside->entries.is_taken, missing, sizeof(missing))) {
+		limpet_check_refuse(check, -ENOTSUP, "alloc-functions", "functions not hooked",
+				    "functions that were named cannot be hooked: %s%s%.100s%s",
+				    missing, why[0] ? " (" : "", why, why[0] ? ")" : "");
+		limpet_check_hint(check, "name other functions of that allocator");
+	} else {
+		limpet_check_add(check, LIMPET_FINDING_OK, "alloc-functions", "",
+				 list->count == 1
+					 ? "the function that was named is hooked where it begins"
+					 : "all %zu functions that were named are hooked where "
+					   "they begin",
+				 list->count);
+	}
+}
+
+void limpet_check_libraries(struct limpet_check *check, const struct limpet_program *program)
+{
+	const char *runtime = program->runtime, *note = program->runtime_note;
+
+	if (check->out->libc[0])
+		append(check->out->allocators, sizeof(check->out->allocators), check->out->libc);
+	for (size_t i = 0; i < check->maps.count; i++) {
+		const struct limpet_map *map = &check->maps.list[i];
+		const char *name;
+
+		/* once a library is enough: its first map */
+		if (map->offset || map->path[0] != '/')
+			continue;
+		name = limpet_allocator_of_library(map->path);
+		if (name && !strstr(check->out->allocators, name)) {
+			append(check->out->allocators, sizeof(check->out->allocators), name);
+			limpet_check_add(check, LIMPET_FINDING_OK, "allocator-library", "",
+					 "%s is loaded as a library, and is followed", name);
+		}
+		name = limpet_garbage_collector_of_library(map->path);
+		if (name && !strstr(check->out->allocators, name))
+			check_garbage_collector(check, name);
+		if (!runtime)
+			runtime = limpet_runtime_of_library(map->path, &note);
+	}
+	if (runtime) {
+		snprintf(check->out->runtime, sizeof(check->out->runtime), "%s", runtime);
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "runtime", runtime, "%s", note);
+	}
+	if (program->cut)
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "symbols", "",
+				 "its symbol table is broken or too large: an allocator that is "
+				 "linked in may go unnoticed");
+}
+
+static bool has_entries(void *context, const struct limpet_module *module)
+{
+	const struct limpet_entries *entries = context;
+
+	for (size_t i = 0; i < entries->count; i++)
+		if (entries->list[i].address >= module->start &&
+		    entries->list[i].address < module->end)
+			return true;
+	return false;
+}
+
+/* Of other allocators that are followed it cannot be told from outside what is theirs: those that
+ * are hooked where they begin, and libraries that bring a malloc. */
+static bool follows_others(pid_t pid, struct limpet_inside *inside)
+{
+	const struct limpet_entries *entries = &inside->entries;
+	struct limpet_modules *modules = &inside->modules;
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+
+		if (!module->loader && limpet_module_has_malloc(pid, module) &&
+		    !limpet_modules_is_libc(modules, module))
+			return true;
+	}
+	return entries->count > entries->families[LIMPET_ENTRY_FINDER];
+}
+
+/* What no allocator has that is followed, where all that are followed is glibc's. A program that
+ * is out of reach in part has been told its share. */
+void limpet_check_unfollowed(struct limpet_check *check)
+{
+	struct limpet_memory_owners_options options = {.mapped_count = 0};
+	struct limpet_memory *memory = &check->out->memory;
+	struct limpet_unfollowed unfollowed;
+	struct limpet_inside *inside;
+	char names[256] = "", words[512];
+
+	if (check->options.launched || check->out->unseen_rss_share >= 0)
+		return;
+	inside = limpet_check_inside(check);
+	if (!inside)
+		return;
+	options.modules = &inside->modules;
+	if (!follows_others(check->pid, inside) &&
+	    limpet_memory_owners_take(check->pid, &options, memory) == 0) {
+		/* One moment for both figures. */
+		check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];
+		if (limpet_unfollowed_judge(memory, NULL, "").is_large) {
+			limpet_memory_owners_name(&inside->modules, has_entries, &inside->entries,
+						  check->out->runtime, names, sizeof(names));
+			unfollowed = limpet_unfollowed_judge(memory, NULL, names);
+			limpet_unfollowed_say(&unfollowed, words, sizeof(words));
+			limpet_check_add(check, LIMPET_FINDING_WARNING, "unfollowed",
+					 "memory of others", "%s", words);
+		}
+	}
+}
