@@ -1,7 +1,7 @@
 /* ---------------------------------------------------------------- two heaps, side by side
  *
- * What is counted over time is compared as if both had lasted as long as the new one; what was held
- * at one moment as it is. */
+ * Figures counted over time are scaled as if both captures had lasted as long as the new one; figures
+ * held at one moment are compared as they are. */
 
 const lengthOf = side => data[side].about.to_seconds - data[side].about.from_seconds;
 const scaleOf = metric => METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
@@ -16,31 +16,31 @@ function stateOf(sum) {
 }
 
 function compareFigures() {
-  const nothing = {change: 0, old: 0, new: 0, olds: 0, news: 0}, total = {...nothing}, byLook = new Map();
+  const nothing = {change: 0, old: 0, new: 0, olds: 0, news: 0}, total = {...nothing}, byPath = new Map();
   let bySite = sites.map((site, i) => {
     const figure = figureOf(site, view.metric), is = side => +(site.side === side);
     const one = {change: (is('new') - is('old')) * figure, old: is('old') * figure, new: is('new') * figure, olds: is('old'), news: is('new')};
-    const look = lookOf(i), sum = byLook.get(look) || {...nothing};
+    const path = pathOf(i), sum = byPath.get(path) || {...nothing};
     for (const key in one) sum[key] += one[key];
-    byLook.set(look, sum);
+    byPath.set(path, sum);
     return one;
   });
-  if (view.state) bySite = bySite.map((one, i) => stateOf(byLook.get(lookOf(i))) === view.state ? one : nothing);
+  if (view.state) bySite = bySite.map((one, i) => stateOf(byPath.get(pathOf(i))) === view.state ? one : nothing);
   for (const one of bySite) for (const key in total) total[key] += one[key];
   return {bySite, total};
 }
 
 const changeOf = sum => Math.round(sum.new) - Math.round(sum.old);
-function inWords(sum) {
-  const {say} = METRICS[view.metric], change = changeOf(sum);
-  if (!change) return `the same, ${say(sum.new)}`;
-  return `${change > 0 ? 'grew' : 'shrank'} by ${say(Math.abs(change)).replace(/^\+/, '')}, from ${say(sum.old)} to ${say(sum.new)}`;
+function changeInWords(sum) {
+  const {format} = METRICS[view.metric], change = changeOf(sum);
+  if (!change) return `the same, ${format(sum.new)}`;
+  return `${change > 0 ? 'grew' : 'shrank'} by ${format(Math.abs(change)).replace(/^\+/, '')}, from ${format(sum.old)} to ${format(sum.new)}`;
 }
 const changeLabel = node => {
   const change = changeOf(node);
   return `${change ? METRICS[view.metric].change(change) : '='} ${shortOf(node)}`;
 };
-/* Orange and blue are told apart with any kind of colour vision; the label has the sign besides. */
+/* Orange and blue are distinct with any kind of colour vision; the label also has the sign. */
 function changeColour(node, dark) {
   const larger = Math.max(Math.abs(node.old), Math.abs(node.new)), change = changeOf(node);
   if (!change || !larger) return dark ? '#3a4149' : '#d9dee4';
@@ -50,27 +50,27 @@ function changeColour(node, dark) {
 
 /* All figures of the stacks that look like this one. */
 function compareMetrics(site) {
-  const same = sites.filter((_, other) => lookOf(other) === lookOf(site));
+  const same = sites.filter((_, other) => pathOf(other) === pathOf(site));
   const cells = (tag, ...texts) => texts.map((textContent, i) => make(tag, {textContent, class: i ? 'number' : ''}));
   return [make('tr', {}, ...cells('th', '', 'Old', 'New', 'Change')), ...Object.entries(METRICS).map(([key, m]) => {
     const [before, after] = SIDES.map(side => same.reduce((sum, one) => sum + (one.side === side ? figureOf(one, key) : 0), 0));
-    return make('tr', {}, ...cells('td', m.words, m.say(before), m.say(after), m.change(Math.round(after) - Math.round(before))));
+    return make('tr', {}, ...cells('td', m.words, m.format(before), m.format(after), m.change(Math.round(after) - Math.round(before))));
   })];
 }
 
-/* ---------------------------------------------------------------- views of their own */
+/* ---------------------------------------------------------------- views of comparisons */
 
-/* Between what the live bytes of a side lie, where something was lost and counted. */
+/* The bounds of a side's live bytes, where losses were counted. */
 function liveBounds({live_bytes_min: min, live_bytes_max: max}) {
   if (min === max) return '';
   return `: ${min === null ? `at most ${bytes(max)}` : max === null ? `at least ${bytes(min)}` : `${bytes(min)} to ${bytes(max)}`} live`;
 }
 
 function drawComparison() {
-  const {total} = figures, {words, change, say} = METRICS[view.metric], rows = alike(sites.map((_, i) => i)).filter(row => row.sum.olds || row.sum.news);
+  const {total} = figures, {words, change, format} = METRICS[view.metric], rows = mergeAlike(sites.map((_, i) => i)).filter(row => row.sum.olds || row.sum.news);
   const by = Object.fromEntries(STATES.map(state => [state, rows.filter(row => stateOf(row.sum) === state)]));
   const sum = list => list.reduce((all, row) => all + row.sum.change, 0);
-  const findings = [make('li', {textContent: `In sum: ${inWords(total)} (${words}).`})];
+  const findings = [make('li', {textContent: `In sum: ${changeInWords(total)} (${words}).`})];
   if (scaleOf(view.metric) !== 1) findings.push(make('li', {class: 'note',
     textContent: `The old figures are multiplied by ${scaleOf(view.metric).toPrecision(3)}, as if it had lasted ${seconds(lengthOf('new'))}.`}));
   for (const side of SIDES) {
@@ -83,16 +83,16 @@ function drawComparison() {
     const first = by[state].filter(row => changeOf(row.sum)).sort((a, b) => Math.abs(b.sum.change) - Math.abs(a.sum.change)).slice(0, 3);
     if (!first.length) continue;
     const list = make('ul', {}, ...first.map(row => {
-      const look = lookOf(row.site);
-      return make('li', {}, make('button', {type: 'button', class: 'link', textContent: look ? short(nameOf(looks.frame[look])) : '(stack unknown)',
-        onclick: () => showStack(row)}), ` ${inWords(row.sum)}`);
+      const path = pathOf(row.site);
+      return make('li', {}, make('button', {type: 'button', class: 'link', textContent: path ? short(nameOf(paths.frame[path])) : '(stack unknown)',
+        onclick: () => showStack(row)}), ` ${changeInWords(row.sum)}`);
     }));
     findings.push(make('li', {}, `${count(by[state].length)} ${by[state].length === 1 ? 'stack' : 'stacks'} ${state}, ${change(sum(by[state]))}:`, list));
   }
   if (by.same.length) findings.push(make('li', {textContent: `${count(by.same.length)} ${by.same.length === 1 ? 'stack has' : 'stacks have'} not changed.`}));
   $('findings').replaceChildren(...findings);
   const tile = (name, value) => make('div', {}, make('dt', {textContent: name}), make('dd', {textContent: value}));
-  $('tiles').replaceChildren(tile('Change', change(changeOf(total))), tile('Old', say(total.old)), tile('New', say(total.new)),
+  $('tiles').replaceChildren(tile('Change', change(changeOf(total))), tile('Old', format(total.old)), tile('New', format(total.new)),
     ...STATES.slice(0, 4).map(state => tile(state[0].toUpperCase() + state.slice(1), change(sum(by[state])))));
   const [before, after] = SIDES.map(side => data[side].about);
   const row = (name, value) => make('tr', {}, make('th', {scope: 'row', textContent: name}), ...[before, after].map(one => make('td', {textContent: value(one)})));
@@ -114,16 +114,16 @@ function drawComparedSizes() {
       for (const key of ['allocations', 'allocated']) row[side][key] = size[key] * (side === 'old' ? scaleOf(key) : 1);
       by.set(size.from, row);
     }
-  const columns = (key, title, {say, change}) => [
-    {title, number: true, value: r => r.new[key] - r.old[key], say: change},
-    {title: 'Old', number: true, value: r => r.old[key], say}, {title: 'New', number: true, value: r => r.new[key], say}];
+  const columns = (key, title, {format, change}) => [
+    {title, number: true, value: r => r.new[key] - r.old[key], format: change},
+    {title: 'Old', number: true, value: r => r.old[key], format}, {title: 'New', number: true, value: r => r.new[key], format}];
   table($('sizes'), 'Allocations by requested size', [
-    {title: 'Size', number: true, value: r => r.from, say: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
+    {title: 'Size', number: true, value: r => r.from, format: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
     ...columns('allocations', 'Allocations', METRICS.allocations), ...columns('allocated', 'Bytes', METRICS.allocated),
   ], [...by.values()], 0, false);
 }
 
-/* Both from their own beginning. */
+/* Each from its own start. */
 function sidesOverTime() {
   const tables = SIDES.map(side => {
     const {timeline, about} = data[side];

@@ -1,6 +1,7 @@
-/* The figures of a capture, or of two, drawn. Everything that is shown is computed here from sites over
- * time, so that any part of the capture can be looked at. Names come from the captured program: they
- * are only ever put in as text. diff.js has what is peculiar to comparisons, start.js begins. */
+/* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
+ * that any window of the capture can be viewed. Names come from the captured program and are only ever
+ * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have;
+ * start.js sets up the page. */
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
 
@@ -15,7 +16,7 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/* ---------------------------------------------------------------- words for figures */
+/* ---------------------------------------------------------------- formatting figures */
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 function bytes(value) {
@@ -36,28 +37,28 @@ const signed = value => (value > 0 ? '+' : '') + bytes(value);
 const signedCount = value => (value > 0 ? '+' : value < 0 ? '−' : '') + count(Math.abs(value));
 const percent = (part, whole) => whole ? (100 * part / whole).toFixed(1) + ' %' : '';
 
-/* Of two heaps, each site is of one of them; what is shown is of one metric, of both. */
+/* In a comparison each site belongs to one of two heaps; the page shows one metric of both. */
 const comparing = data.format === 'limpet-diff-html', SIDES = ['old', 'new'];
-/* What samples do not say. */
+/* Temporary allocations are unknown in sampled captures. */
 const NO_TEMPORARY = (comparing ? SIDES.some(side => data[side].sampled) : data.totals.temporary_allocations === null) ? 'not known when sampled' : '';
-const unless = (unknown, say) => value => value === null || unknown() ? '–' : say(value);
+const unless = (unknown, format) => value => value === null || unknown() ? '–' : format(value);
 const noTemporary = () => NO_TEMPORARY !== '', noPeak = () => !!figures && figures.noPeak;
 
-/* change: says how much more or less; flow: counted over time, not held at one moment. */
+/* change: formats a difference; flow: counted over time, not held at one moment. */
 const METRICS = {
-  live: {words: 'bytes live at the end', short: 'Live', say: bytes, change: signed},
-  peak: {words: 'bytes at the peak', short: 'At peak', say: unless(noPeak, bytes), change: signed},
-  growth: {words: 'growth', short: 'Growth', say: signed, change: signed, flow: true},
-  allocated: {words: 'bytes allocated', short: 'Allocated', say: bytes, change: signed, flow: true},
-  allocations: {words: 'allocations', short: 'Allocations', say: count, change: signedCount, flow: true},
-  temporary: {words: 'temporary allocations', short: 'Temporary', say: unless(noTemporary, count), change: unless(noTemporary, signedCount), flow: true},
+  live: {words: 'bytes live at the end', short: 'Live', format: bytes, change: signed},
+  peak: {words: 'bytes at the peak', short: 'At peak', format: unless(noPeak, bytes), change: signed},
+  growth: {words: 'growth', short: 'Growth', format: signed, change: signed, flow: true},
+  allocated: {words: 'bytes allocated', short: 'Allocated', format: bytes, change: signed, flow: true},
+  allocations: {words: 'allocations', short: 'Allocations', format: count, change: signedCount, flow: true},
+  temporary: {words: 'temporary allocations', short: 'Temporary', format: unless(noTemporary, count), change: unless(noTemporary, signedCount), flow: true},
 };
 const sites = !comparing ? data.sites :
   SIDES.flatMap(side => data[side].sites.node.map((node, at) => ({node, side, at})));
 const COLUMNS = !comparing ? METRICS : {
-  change: {short: 'Change', say: value => METRICS[view.metric].change(value)},
-  old: {short: 'Old', say: value => METRICS[view.metric].say(value)},
-  new: {short: 'New', say: value => METRICS[view.metric].say(value)},
+  change: {short: 'Change', format: value => METRICS[view.metric].change(value)},
+  old: {short: 'Old', format: value => METRICS[view.metric].format(value)},
+  new: {short: 'New', format: value => METRICS[view.metric].format(value)},
 };
 
 /* ---------------------------------------------------------------- frames, stacks, sites */
@@ -76,13 +77,13 @@ function nameOf(f) {
 }
 const FOLD = {program: 0, allocator: 1, library: 2, start: 3};
 const isJit = f => frames.function[f] < 0 && frames.module[f] < 0;
-/* Each stands for a run of frames that nobody has named: made by a JIT compiler, or unknown. */
+/* Each stands for a run of unnamed frames: code of a JIT compiler, or unknown code. */
 const JIT = frames.function.length, UNKNOWN = JIT + 1;
 for (const name of ['[jit]', '(unknown code)'])
   for (const [column, value] of Object.entries({function: strings.push(name) - 1, file: -1, line: 0, module: -1, offset: '0', inlined: 0, made: 0, kind: FOLD.program}))
     frames[column].push(value);
 const codeOf = f => frames.made[f] ? JIT : UNKNOWN;
-/* Without the parameters, which are long in C++ and seldom tell functions apart. */
+/* Without parameters: in C++ they are long, and seldom distinguish functions. */
 function short(name) {
   const end = name.lastIndexOf(')');
   if (end < 0) return name;
@@ -95,12 +96,12 @@ function short(name) {
   return /[\w\])>]$/.test(cut) && !cut.endsWith('operator') ? cut : name;
 }
 
-/* Frames that are one function are one group, whatever the line. */
+/* Frames of the same function form one group, whatever the line. */
 const groupOf = new Int32Array(frames.function.length), groups = [];
 {
   const known = new Map();
   for (let f = 0; f < groupOf.length; f++) {
-    /* Two builds of a program lie at different places. */
+    /* The addresses and paths of two builds of a program differ. */
     const key = frames.function[f] < 0 ? nameOf(f) : comparing ? frames.function[f] : `${frames.function[f]}/${frames.module[f]}`;
     let group = known.get(key);
     if (group === undefined) {
@@ -119,55 +120,55 @@ function stackOf(node) {
     for (const f of addresses[nodes.address[node]] || []) stack.push(f);
   return stack;
 }
-/* Without noise: allocators and libraries below the program's own first function, and what starts
- * threads. A stack of nothing but noise is left as it is. */
+/* Drops noise: allocators, libraries below the program's innermost own function, and functions that
+ * start threads. A stack of nothing but noise stays as it is. */
 function folded(stack) {
   const first = stack.findIndex(f => frames.kind[f] === FOLD.program);
   if (first < 0) return stack;
   return stack.filter((f, i) => i >= first && frames.kind[f] !== FOLD.start && frames.kind[f] !== FOLD.allocator);
 }
 
-/* Stacks by their looks: a tree of groups, outermost first, in which every recorded node has its place,
- * as it is and folded. A look's number is higher than its parent's. */
-const looks = {parent: [0], group: [-1], frame: [-1]};
-const rawLook = new Int32Array(nodes.parent.length), foldedLook = new Int32Array(nodes.parent.length);
+/* Call paths: a tree of groups, outermost first. Every recorded node maps to a path, raw and folded. A
+ * path's number is higher than its parent's. */
+const paths = {parent: [0], group: [-1], frame: [-1]};
+const rawPath = new Int32Array(nodes.parent.length), foldedPath = new Int32Array(nodes.parent.length);
 {
   const known = new Map();
-  const look = (parent, f) => {
+  const internPath = (parent, f) => {
     const key = parent * groups.length + groupOf[f];
     let id = known.get(key);
     if (id === undefined) {
-      id = looks.parent.push(parent) - 1;
-      looks.group.push(groupOf[f]);
-      looks.frame.push(f);
+      id = paths.parent.push(parent) - 1;
+      paths.group.push(groupOf[f]);
+      paths.frame.push(f);
       known.set(key, id);
     }
     return id;
   };
-  /* What is kept so far, and its part up to the innermost function of the program's own. */
+  /* The folded path so far, and its part up to the program's innermost own function. */
   const kept = new Int32Array(nodes.parent.length), own = new Int32Array(nodes.parent.length);
   for (let n = 1; n < nodes.parent.length; n++) {
     const above = nodes.parent[n], list = addresses[nodes.address[n]] || [];
-    let raw = rawLook[above], run = kept[above], program = own[above];
+    let raw = rawPath[above], run = kept[above], program = own[above];
     for (let i = list.length - 1; i >= 0; i--) {
       const f = list[i], kind = frames.kind[f];
-      raw = look(raw, f);
+      raw = internPath(raw, f);
       if (kind === FOLD.start || kind === FOLD.allocator) continue;
-      if (!isJit(f)) run = look(run, f);
-      else if (looks.frame[run] !== codeOf(f)) run = look(run, codeOf(f));
+      if (!isJit(f)) run = internPath(run, f);
+      else if (paths.frame[run] !== codeOf(f)) run = internPath(run, codeOf(f));
       if (kind === FOLD.program) program = run;
     }
-    rawLook[n] = raw;
+    rawPath[n] = raw;
     kept[n] = run;
     own[n] = program;
-    foldedLook[n] = program || raw;
+    foldedPath[n] = program || raw;
   }
 }
-const lookOf = site => (view.noise ? rawLook : foldedLook)[sites[site].node];
+const pathOf = site => (view.noise ? rawPath : foldedPath)[sites[site].node];
 /* Innermost first. */
-function framesOf(look) {
+function framesOf(path) {
   const list = [];
-  for (; look; look = looks.parent[look]) list.push(looks.frame[look]);
+  for (; path; path = paths.parent[path]) list.push(paths.frame[path]);
   return list;
 }
 const searchable = groups.map(g => `${g.name} ${frameFile(g.frame) || ''} ${g.module || ''}`.toLowerCase());
@@ -187,9 +188,9 @@ for (const site of comparing ? [] : sites) {
   });
 }
 for (let b = 1; b <= bucketCount; b++) liveAt[b] += liveAt[b - 1];
-/* What every event says of parts of the steps; null: not known. */
+/* Figures within the steps, computed from every event; null: unknown. */
 const moments = comparing ? null : data.moments;
-/* The most that was live in each step, and when; bytes null: not known. */
+/* The highest live bytes of each step, and when; bytes null: unknown. */
 const highest = comparing ? [] : data.highest.bytes.map((bytes, b) => ({bytes, seconds: data.highest.seconds[b]}));
 if (moments) {
   let b = 0;
@@ -222,7 +223,7 @@ function seriesFigures(series, peakEdge, whole) {
     end += delta;
     liveCount += series.a[i] - series.f[i];
   }
-  /* What was held at the very moment of the peak is known for the whole capture only. */
+  /* Bytes at the exact moment of the peak are known for the whole capture only. */
   if (whole) peak = series.peak;
   return {live: end, liveCount, peak, growth: end - start, allocated, allocations, temporary};
 }
@@ -239,11 +240,11 @@ function compute() {
     return one;
   });
   figures = {bySite, total, whole, peakEdge, noPeak: whole && !data.kept.peak, high: whole ?
-    {bytes: data.hidden && !data.kept.peak ? null : data.totals.peak_bytes, seconds: data.totals.peak_seconds, exact: true} : highIn(view.from, view.to)};
+    {bytes: data.hidden && !data.kept.peak ? null : data.totals.peak_bytes, seconds: data.totals.peak_seconds, exact: true} : highestIn(view.from, view.to)};
   if (whole) figures.total.peak = data.totals.peak_bytes;
 }
-/* exact: of each of the steps it is known what was highest; otherwise the ends count. */
-function highIn(from, to) {
+/* exact: the highest value of each step is known; otherwise the ends of the steps are used. */
+function highestIn(from, to) {
   const high = {bytes: liveAt[from], seconds: edges[from], exact: true};
   for (let b = from; b < to; b++) {
     const known = highest[b].bytes !== null, one = known ? highest[b] : {bytes: liveAt[b + 1], seconds: edges[b + 1]};
@@ -253,22 +254,22 @@ function highIn(from, to) {
   return high;
 }
 const mainKey = () => comparing ? 'change' : view.metric;
-/* What rows of functions and callers are made of. */
+/* The columns of function and caller tables. */
 const shownKeys = () => comparing ? Object.keys(COLUMNS) : [view.metric];
 const weight = site => figures.bySite[site][mainKey()];
-const stackShown = site => framesOf(lookOf(site));
+const stackShown = site => framesOf(pathOf(site));
 
 /* ---------------------------------------------------------------- tables */
 
-/* What tables were filtered by, and stay so when they are drawn anew; by the id of what they are in. */
+/* The filter text of each table, by the id of its container; it survives a redraw. */
 const filters = new Map();
 
-/* columns: {title, value(row), say(value, row), number, cell(row), words(row): what a filter looks at}.
- * Rows are drawn as far as they are looked at. */
+/* columns: {title, value(row), format(value, row), number, cell(row), searchText(row): what a filter searches}.
+ * Rows are drawn a page at a time. */
 function table(into, caption, columns, rows, sorted = 0, descending = true) {
   const STEP = 200, FEW = 5;
   let shown = STEP, texts = null;
-  const textOf = row => columns.map(c => c.words ? c.words(row) : c.say ? c.say(c.value(row), row) : c.value(row)).join(' ').toLowerCase();
+  const textOf = row => columns.map(c => c.searchText ? c.searchText(row) : c.format ? c.format(c.value(row), row) : c.value(row)).join(' ').toLowerCase();
   function matching() {
     const words = filters.get(into.id);
     if (!words) return [...rows];
@@ -298,7 +299,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
     body.replaceChildren(...list.slice(0, shown).map(row => make('tr', {}, ...columns.map(c => {
       const cell = make('td', {class: c.number ? 'number' : c.class || ''});
       if (c.cell) cell.append(...c.cell(row));
-      else cell.textContent = c.say ? c.say(c.value(row), row) : c.value(row);
+      else cell.textContent = c.format ? c.format(c.value(row), row) : c.value(row);
       return cell;
     }))));
     more.hidden = list.length <= shown;
@@ -325,11 +326,11 @@ const shareBar = (part, whole) => {
   return bar;
 };
 
-/* Where a source line opens: the user's own editor. Only schemes that start no script. */
+/* Opens a source line in the user's editor. Only schemes that cannot run a script. */
 const SCHEMES = /^(https?|file|vscode|vscodium|vscode-insiders|cursor|zed|idea|clion|jetbrains|subl|txmt|emacs|mvim|gvim|x-mine|editor):/i;
 let editor = '';
 try { editor = localStorage.getItem('limpet-editor') || ''; } catch { /* file: without storage */ }
-function where(f) {
+function sourceLink(f) {
   const file = frameFile(f), line = frames.line[f];
   if (!file) return make('span', {class: 'where', textContent: frameModule(f) || ''});
   const words = line ? `${file}:${line}` : file;
@@ -345,31 +346,31 @@ function showStack({site, stacks: many, sum}) {
     item.append(make('button', {type: 'button', class: 'link', textContent: nameOf(f), onclick: () => {
       $('stack').close();
       showFunction(groupOf[f]);
-    }}), ' ', where(f), frames.inlined[f] ? make('span', {class: 'note', textContent: ' (inlined)'}) : '');
+    }}), ' ', sourceLink(f), frames.inlined[f] ? make('span', {class: 'note', textContent: ' (inlined)'}) : '');
     return item;
   }));
   const rows = comparing ? compareMetrics(site) : Object.entries(METRICS).map(([key, m]) => make('tr', {},
-    make('td', {textContent: m.words}), make('td', {class: 'number', textContent: m.say(sum[key])})));
-  $('stack-flame').onclick = () => { $('stack').close(); showStackInFlame(lookOf(site)); };
+    make('td', {textContent: m.words}), make('td', {class: 'number', textContent: m.format(sum[key])})));
+  $('stack-flame').onclick = () => { $('stack').close(); showStackInFlame(pathOf(site)); };
   $('stack-body').replaceChildren(make('table', {}, make('tbody', {}, ...rows)),
     make('p', {class: 'note', textContent: many > 1 ? `${count(many)} recorded stacks that look alike; this is the largest:` : ''}), list);
   $('stack').showModal();
 }
 
-/* Looks that hold what is looked for. */
-function lit() {
-  const found = new Uint8Array(looks.parent.length), groupFound = groups.map((_, g) => searchable[g].includes(view.find));
-  for (let look = 1; look < found.length; look++) found[look] = found[looks.parent[look]] || groupFound[looks.group[look]];
+/* The paths with a frame that matches the search. */
+function matchingPaths() {
+  const found = new Uint8Array(paths.parent.length), groupFound = groups.map((_, g) => searchable[g].includes(view.find));
+  for (let path = 1; path < found.length; path++) found[path] = found[paths.parent[path]] || groupFound[paths.group[path]];
   return found;
 }
 
 /* Recorded stacks that look alike are one row: the sum, and the one with the largest share. */
-function alike(sites) {
+function mergeAlike(sites) {
   const rows = new Map();
   for (const site of sites) {
-    const look = lookOf(site);
-    const row = rows.get(look);
-    if (!row) { rows.set(look, {site, stacks: 1, sum: {...figures.bySite[site]}}); continue; }
+    const path = pathOf(site);
+    const row = rows.get(path);
+    if (!row) { rows.set(path, {site, stacks: 1, sum: {...figures.bySite[site]}}); continue; }
     row.stacks++;
     for (const key in row.sum) row.sum[key] += figures.bySite[site][key];
     if (Math.abs(weight(site)) > Math.abs(weight(row.site))) row.site = site;
@@ -377,20 +378,20 @@ function alike(sites) {
   return [...rows.values()];
 }
 
-/* All that a stack's row may be found by. */
-const wordsOf = look => framesOf(look).map(f => searchable[groupOf[f]]).join(' ');
+/* The text that a search of stack rows matches. */
+const searchTextOf = path => framesOf(path).map(f => searchable[groupOf[f]]).join(' ');
 
 function drawSites() {
-  const found = view.find ? lit() : null;
-  const rows = alike(sites.map((_, i) => i).filter(i => !found || found[rawLook[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
+  const found = view.find ? matchingPaths() : null;
+  const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   const columns = Object.entries(COLUMNS).map(([key, m]) => (
-    {title: m.short, number: true, value: row => row.sum[key], say: m.say}));
+    {title: m.short, number: true, value: row => row.sum[key], format: m.format}));
   if (comparing) columns.push({title: 'State', value: row => stateOf(row.sum)});
   columns.push({title: 'Stack', class: 'name', value: row => stackShown(row.site).length ? nameOf(stackShown(row.site)[0]) : '',
-    words: row => wordsOf(lookOf(row.site)), cell: row => {
+    searchText: row => searchTextOf(pathOf(row.site)), cell: row => {
       const [first, ...rest] = stackShown(row.site).slice(0, 6);
       return [make('button', {type: 'button', onclick: () => showStack(row), textContent: first === undefined ? '(stack unknown)' : short(nameOf(first))}),
-        ' ', first === undefined ? '' : where(first),
+        ' ', first === undefined ? '' : sourceLink(first),
         make('div', {class: 'where line', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')})];
     }});
   table($('sites'), plural(rows.length, 'stack'), columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
@@ -398,17 +399,17 @@ function drawSites() {
 
 /* ---------------------------------------------------------------- functions: self, all, callers */
 
-/* By key: of each function, where it is innermost and where it is on the stack. */
+/* For each key and function: the figures where it is innermost, and where it is anywhere on the stack. */
 function functionFigures() {
   const keys = shownKeys(), zeros = () => Object.fromEntries(keys.map(key => [key, new Float64Array(groups.length)]));
   const self = zeros(), all = zeros(), seen = new Int32Array(groups.length).fill(-1);
   sites.forEach((_, site) => {
     const one = figures.bySite[site];
     if (!keys.some(key => one[key])) return;
-    let look = lookOf(site);
-    if (look) for (const key of keys) self[key][looks.group[look]] += one[key];
-    for (; look; look = looks.parent[look]) {
-      const g = looks.group[look];
+    let path = pathOf(site);
+    if (path) for (const key of keys) self[key][paths.group[path]] += one[key];
+    for (; path; path = paths.parent[path]) {
+      const g = paths.group[path];
       if (seen[g] === site) continue;
       seen[g] = site;
       for (const key of keys) all[key][g] += one[key];
@@ -451,43 +452,43 @@ function drawCallers() {
     /* Once for each line, however often recursion repeats it. */
     for (const f of new Set(stack.filter(f => groupOf[f] === chosen))) add(lines, f, one);
   });
-  const {words} = METRICS[view.metric], {say} = COLUMNS[main];
+  const {words} = METRICS[view.metric], {format} = COLUMNS[main];
   const list = (id, title, map, column) => {
     const into = make('div', {id}), rows = [...map.entries()].map(([key, figures]) => ({key, figures}));
-    const figure = key => ({title: COLUMNS[key].short, number: true, value: row => row.figures[key], say: COLUMNS[key].say});
+    const figure = key => ({title: COLUMNS[key].short, number: true, value: row => row.figures[key], format: COLUMNS[key].format});
     const columns = comparing ? keys.map(figure) :
-      [figure(main), {title: 'Share', number: true, value: row => row.figures[main], say: value => percent(value, all[main])}];
+      [figure(main), {title: 'Share', number: true, value: row => row.figures[main], format: value => percent(value, all[main])}];
     table(into, title, [...columns, {class: 'name', ...column}], rows);
     return into;
   };
   const named = title => ({title, value: row => row.key < 0 ? '(start of the stack)' : groups[row.key].name,
-    words: row => row.key < 0 ? '' : searchable[row.key], cell: ({key}) => [key < 0 ? '(start of the stack)' :
+    searchText: row => row.key < 0 ? '' : searchable[row.key], cell: ({key}) => [key < 0 ? '(start of the stack)' :
       make('button', {type: 'button', textContent: groups[key].short, title: groups[key].name, onclick: () => showFunction(key)})]});
   const g = groups[chosen];
   $('callers').replaceChildren(
-    make('h2', {textContent: g.name}), make('p', {}, where(g.frame)),
-    make('p', {textContent: comparing ? `${inWords(all)} (${words}); by itself: ${inWords(self)}.` :
-      `${say(all[main])} (${words}) passed through it, ${say(self[main])} by itself.`}),
+    make('h2', {textContent: g.name}), make('p', {}, sourceLink(g.frame)),
+    make('p', {textContent: comparing ? `${changeInWords(all)} (${words}); by itself: ${changeInWords(self)}.` :
+      `${format(all[main])} (${words}) passed through it, ${format(self[main])} by itself.`}),
     make('div', {class: 'bar'}, make('button', {type: 'button', textContent: 'Show in the flame graph', onclick: () => showInFlame(chosen)})),
     make('div', {class: 'pair'}, list('called-by', 'Called by', callers, named('Caller')), list('calls', 'Calls', callees, named('Callee'))),
     [...lines.keys()].some(f => frames.line[f]) ? list('lines', 'Lines', lines, {title: 'Line',
       value: ({key}) => `${frameFile(key) || ''}:${String(frames.line[key]).padStart(8, '0')}`,
-      words: ({key}) => `${frameFile(key) || ''}:${frames.line[key]}`, cell: ({key}) => [where(key)]}) : '');
+      searchText: ({key}) => `${frameFile(key) || ''}:${frames.line[key]}`, cell: ({key}) => [sourceLink(key)]}) : '');
 }
 
 function drawFunctions() {
   const {self, all} = functionFigures(), keys = shownKeys(), main = mainKey();
   const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && (!view.find || searchable[g].includes(view.find)));
-  const {words} = METRICS[view.metric], total = figures.total[main], {say} = COLUMNS[main];
-  const columns = comparing ? keys.map(key => ({title: COLUMNS[key].short, number: true, value: g => all[key][g], say: COLUMNS[key].say})) : [
-    {title: 'With callees', number: true, value: g => all[main][g], say},
-    {title: 'Share', number: true, value: g => all[main][g], say: w => percent(w, total)}];
+  const {words} = METRICS[view.metric], total = figures.total[main], {format} = COLUMNS[main];
+  const columns = comparing ? keys.map(key => ({title: COLUMNS[key].short, number: true, value: g => all[key][g], format: COLUMNS[key].format})) : [
+    {title: 'With callees', number: true, value: g => all[main][g], format},
+    {title: 'Share', number: true, value: g => all[main][g], format: w => percent(w, total)}];
   drawCallers();
   table($('function-table'), `${plural(rows.length, 'function')} by ${words}`, [...columns,
-    {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], say},
-    {title: 'Function', class: 'name', value: g => groups[g].name, words: g => searchable[g], cell: g => [
+    {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
+    {title: 'Function', class: 'name', value: g => groups[g].name, searchText: g => searchable[g], cell: g => [
       make('button', {type: 'button', textContent: groups[g].short, title: groups[g].name, onclick: () => showFunction(g)}),
-      ' ', where(groups[g].frame)]},
+      ' ', sourceLink(groups[g].frame)]},
   ], rows);
 }
 
@@ -496,14 +497,14 @@ function drawFunctions() {
 function drawModules() {
   const by = new Map();
   sites.forEach((_, site) => {
-    const look = lookOf(site), path = look ? frameModule(looks.frame[look]) || '(no module)' : '(stack unknown)';
-    const module = comparing ? base(path) : path, figure = figures.bySite[site];
+    const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : '(stack unknown)';
+    const module = comparing ? base(file) : file, figure = figures.bySite[site];
     const one = by.get(module) || {module};
     for (const key in COLUMNS) one[key] = (one[key] || 0) + figure[key];
     by.set(module, one);
   });
   const rows = [...by.values()].filter(r => Object.keys(COLUMNS).some(key => r[key]) && (!view.find || r.module.toLowerCase().includes(view.find)));
-  const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], say: m.say}));
+  const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format}));
   columns.push({title: 'Module', class: 'name', value: r => r.module});
   table($('modules'), rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
 }
@@ -519,12 +520,12 @@ function drawSizes() {
   $('sizes').replaceChildren(all, make('h2', {textContent: 'By stack'}), bySite);
   drawSiteSizes(bySite);
   table(all, `Allocations by requested size${data.hidden ? sinceKept() : ''}`, [
-    {title: 'Size', number: true, value: r => r.from, say: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
-    {title: 'Allocations', number: true, value: r => r.allocations, say: count},
+    {title: 'Size', number: true, value: r => r.from, format: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
+    {title: 'Allocations', number: true, value: r => r.allocations, format: count},
     {title: 'of the most', value: r => r.allocations, cell: r => [shareBar(r.allocations, most)]},
-    {title: 'Bytes', number: true, value: r => r.allocated, say: bytes},
+    {title: 'Bytes', number: true, value: r => r.allocated, format: bytes},
     {title: 'of the most', value: r => r.allocated, cell: r => [shareBar(r.allocated, mostBytes)]},
-    {title: 'Average', number: true, value: r => r.allocated / r.allocations, say: bytes},
+    {title: 'Average', number: true, value: r => r.allocated / r.allocations, format: bytes},
   ], rows, 0, false);
 }
 
@@ -535,30 +536,30 @@ const topRow = (rows, key) => rows.reduce((best, row) => row.sum[key] > (best ? 
 function drawOverview() {
   const {total} = figures, span = edges[view.to] - edges[view.from];
   const findings = [];
-  const say = (before, row, after) => {
-    const stack = framesOf(foldedLook[sites[row.site].node]);
+  const addFinding = (before, row, after) => {
+    const stack = framesOf(foldedPath[sites[row.site].node]);
     findings.push(make('li', {}, before, make('button', {type: 'button', class: 'link',
       textContent: stack.length ? short(nameOf(stack[0])) : '(stack unknown)', onclick: () => showStack(row)}), after));
   };
   const capture = data.capture;
   for (const loss of capture.losses.filter(({reason}) => reason !== 'sampled')) findings.push(make('li', {class: 'warn',
-    textContent: `${loss.incomplete ? 'The capture is not complete' : 'Figures are not exact'}: ${loss.words}${howMany(loss.reason)}.`}));
+    textContent: `${loss.incomplete ? 'The capture is not complete' : 'Figures are not exact'}: ${loss.words}${lossCount(loss.reason)}.`}));
   if (typeof capture.unseen_rss_share === 'number') findings.push(make('li', {class: 'warn',
     textContent: `Partial: ${percent(capture.unseen_rss_share, 1)} of the resident memory is out of reach; the figures are of the rest.`}));
   if (data.hidden) findings.push(make('li', {textContent: `Filtered: hides ${bytes(data.hidden.live_bytes)} live of ${plural(data.hidden.allocations, 'allocation')}, ${bytes(data.hidden.allocated_bytes)} in all.`}));
   if (capture.sample_bytes) findings.push(make('li', {textContent: `Sampled, one in ${bytes(capture.sample_bytes)}: all figures are estimated.`}));
-  const rows = alike(sites.map((_, i) => i));
+  const rows = mergeAlike(sites.map((_, i) => i));
   const known = figures.whole && data.findings ? data.findings : null;
   for (const finding of known || []) {
     const site = finding.node ? sites.findIndex(one => one.node === finding.node) : -1;
-    const row = site < 0 ? null : rows.find(one => lookOf(one.site) === lookOf(site));
+    const row = site < 0 ? null : rows.find(one => pathOf(one.site) === pathOf(site));
     findings.push(make('li', {}, finding.text, ...(row ? [' ', make('button', {type: 'button', class: 'link',
       textContent: 'stack', 'aria-label': `stack of ${finding.function}`, onclick: () => showStack(row)})] : [])));
   }
   const live = topRow(rows, 'live'), growth = topRow(rows, 'growth'), temporary = topRow(rows, 'temporary');
-  if (live && !known) say(`Most of what is live, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was allocated by `, live, '.');
-  if (growth && span > 0 && !known) say(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): what grows most comes from `, growth, '.');
-  if (temporary && total.allocations && !known) say(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
+  if (live && !known) addFinding(`Most of what is live, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was allocated by `, live, '.');
+  if (growth && span > 0 && !known) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): what grows most comes from `, growth, '.');
+  if (temporary && total.allocations && !known) addFinding(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
   if (!figures.bySite.some(one => one.allocations)) findings.push(make('li', {textContent: 'Nothing was allocated in this time.'}));
   const {high} = figures;
   if (!figures.whole && high.bytes > liveAt[figures.peakEdge]) findings.push(make('li', {class: 'note',
@@ -567,12 +568,12 @@ function drawOverview() {
     textContent: 'What each stack held at the peak is not known: of that time sums alone are kept.'}));
   $('findings').replaceChildren(...findings);
   const tile = (name, value, why) => make('div', {}, make('dt', {textContent: name}), make('dd', {}, value, ...(why ? [make('small', {textContent: why})] : [])));
-  /* Between what a figure of the whole lies, where something was lost and counted. */
-  const bound = (name, value, say) => {
+  /* The bounds of a figure, where losses were counted. */
+  const bound = (name, value, format) => {
     const {[`${name}_min`]: min, [`${name}_max`]: max} = data.totals;
-    if (!figures.whole || min === undefined || min === max) return say(value);
-    return min === null ? (max === null ? say(value) : `at most ${say(max)}`) :
-      max === null ? `at least ${say(min)}` : `${say(min)} to ${say(max)}`;
+    if (!figures.whole || min === undefined || min === max) return format(value);
+    return min === null ? (max === null ? format(value) : `at most ${format(max)}`) :
+      max === null ? `at least ${format(min)}` : `${format(min)} to ${format(max)}`;
   };
   $('tiles').replaceChildren(
     tile('Live at the end', bound('live_bytes', total.live, bytes)), tile('Live blocks', bound('live_allocations', total.liveCount, count)),
@@ -582,15 +583,15 @@ function drawOverview() {
     NO_TEMPORARY ? tile('Temporary', '–', NO_TEMPORARY) : tile('Temporary', percent(total.temporary, total.allocations) || '–'));
 }
 
-/* What was lost, where it was counted. */
-function howMany(reason) {
+/* The count of a loss, where there is one. */
+function lossCount(reason) {
   const {capture, totals} = data;
   const number = {'dropped-events': capture.dropped_events, 'unseen-calls': capture.unseen_calls, 'untracked': totals.untracked_allocations,
     'inferred-frees': totals.inferred_frees, 'damaged': capture.damaged_blocks}[reason];
   return number ? ` (${count(number)})` : '';
 }
 
-/* As the text report says it. */
+/* The words of the text report. */
 const ENDS = {running: 'still running', duration: 'ended after its duration', interrupt: 'ended by interrupt', stop: 'ended by limpet stop',
   'target-exit': 'ended as the target exited', 'target-exec': 'ended as the target executed another program',
   'target-killed': 'ended as the target was killed', 'disk-full': 'ended as the disk was full',
@@ -621,17 +622,17 @@ function drawAbout() {
 const flame = {rects: [], root: null, zoom: [], focus: null, above: 0, rows: 0, width: 0};
 const ROW = 19;
 
-/* What stacks that end in a look weigh: by themselves; of two heaps also what it was in each. Shrinking
- * sites weigh nothing; of two heaps, the larger figure counts, whatever its sign. */
-function lookShares() {
-  const zeros = () => new Float64Array(looks.parent.length), shares = {weight: zeros()};
+/* The weight of stacks that end in each path; for two heaps also the figure of each. Shrinking sites have
+ * no weight; for two heaps the larger figure counts, whatever its sign. */
+function pathShares() {
+  const zeros = () => new Float64Array(paths.parent.length), shares = {weight: zeros()};
   if (!comparing) {
-    sites.forEach((_, site) => { shares.weight[lookOf(site)] += Math.max(0, weight(site)); });
+    sites.forEach((_, site) => { shares.weight[pathOf(site)] += Math.max(0, weight(site)); });
     return shares;
   }
   for (const side of SIDES) shares[side] = zeros();
-  sites.forEach((_, site) => { for (const side of SIDES) shares[side][lookOf(site)] += figures.bySite[site][side]; });
-  shares.weight.forEach((_, look) => { shares.weight[look] = Math.max(Math.abs(shares.old[look]), Math.abs(shares.new[look])); });
+  sites.forEach((_, site) => { for (const side of SIDES) shares[side][pathOf(site)] += figures.bySite[site][side]; });
+  shares.weight.forEach((_, path) => { shares.weight[path] = Math.max(Math.abs(shares.old[path]), Math.abs(shares.new[path])); });
   return shares;
 }
 /* A call tree of groups: {group, weight, children, parent}, with the figures of both heaps if there are
@@ -650,36 +651,36 @@ function sortTree(root) {
   return root;
 }
 function treeDown() {
-  const shares = lookShares(), made = new Array(looks.parent.length);
-  const take = (look, node) => { for (const key in shares) node[key] = shares[key][look]; };
-  for (let look = made.length - 1; look > 0; look--)
-    for (const key in shares) shares[key][looks.parent[look]] += shares[key][look];
+  const shares = pathShares(), made = new Array(paths.parent.length);
+  const take = (path, node) => { for (const key in shares) node[key] = shares[key][path]; };
+  for (let path = made.length - 1; path > 0; path--)
+    for (const key in shares) shares[key][paths.parent[path]] += shares[key][path];
   made[0] = treeNode(-1, null);
   take(0, made[0]);
-  for (let look = 1; look < made.length; look++) {
-    if (!shares.weight[look]) continue;
-    const parent = made[looks.parent[look]];
-    made[look] = treeNode(looks.group[look], parent);
-    take(look, made[look]);
-    parent.children.push(made[look]);
+  for (let path = 1; path < made.length; path++) {
+    if (!shares.weight[path]) continue;
+    const parent = made[paths.parent[path]];
+    made[path] = treeNode(paths.group[path], parent);
+    take(path, made[path]);
+    parent.children.push(made[path]);
   }
   return sortTree(made[0]);
 }
 function treeUp() {
-  const root = treeNode(-1, null), shares = lookShares();
+  const root = treeNode(-1, null), shares = pathShares();
   const add = (innermost, node) => { for (const key in shares) node[key] += shares[key][innermost]; };
-  const kids = new Map([[root, new Map()]]);
+  const childrenOf = new Map([[root, new Map()]]);
   shares.weight.forEach((w, innermost) => {
     if (!w) return;
     let node = root;
     add(innermost, node);
-    for (let look = innermost; look; look = looks.parent[look]) {
-      const below = kids.get(node), g = looks.group[look];
+    for (let path = innermost; path; path = paths.parent[path]) {
+      const below = childrenOf.get(node), g = paths.group[path];
       let next = below.get(g);
       if (!next) {
         next = treeNode(g, node);
         below.set(g, next);
-        kids.set(next, new Map());
+        childrenOf.set(next, new Map());
         node.children.push(next);
       }
       add(innermost, next);
@@ -691,7 +692,7 @@ function treeUp() {
 
 const labelOf = node => node.group < 0 ? 'all' : groups[node.group].name;
 const shortOf = node => node.group < 0 ? 'all' : groups[node.group].short;
-/* The same name, the same colour: warm ones for the program, grey for noise. */
+/* A name always has the same colour: warm for the program, grey for noise. */
 const colours = [new Map(), new Map()];
 function colourOf(node, dark) {
   if (comparing) return changeColour(node, dark);
@@ -709,7 +710,7 @@ function makeColour(node, dark) {
 }
 const isDark = () => document.documentElement.classList.contains('dark');
 
-/* Which frames are seen, and where: the canvas is as high as they need. */
+/* Lays out the visible frames; the canvas is as high as they need. */
 function layFlame() {
   const width = $('canvas').clientWidth || 800;
   const top = flame.zoom.length ? flame.zoom[flame.zoom.length - 1] : flame.root;
@@ -767,8 +768,8 @@ function drawFlame(lay = true) {
       context.fillText(label.length > room ? label.slice(0, Math.max(1, room - 1)) + '…' : label, x + 3, y + ROW / 2, w - 4);
     }
   }
-  const {say, words: what} = METRICS[view.metric];
-  const words = [comparing ? `${inWords(top)} (${what})` : `${say(top.weight)} (${what})`];
+  const {format, words: what} = METRICS[view.metric];
+  const words = [comparing ? `${changeInWords(top)} (${what})` : `${format(top.weight)} (${what})`];
   if (view.metric === 'growth' && !comparing) words.push('only what grows');
   if (view.find) words.push(`${plural(found, 'frame')} found`);
   $('flame-words').textContent = words.join('; ');
@@ -781,9 +782,9 @@ function rectAt(event) {
   return flame.rects.find(r => r.row === row && x >= r.x && x < r.x + r.w);
 }
 function describe(node) {
-  const {say} = METRICS[view.metric];
-  if (comparing) return `${labelOf(node)}: ${inWords(node)}`;
-  return `${labelOf(node)}: ${say(node.weight)}, ${percent(node.weight, flame.root.weight)}`;
+  const {format} = METRICS[view.metric];
+  if (comparing) return `${labelOf(node)}: ${changeInWords(node)}`;
+  return `${labelOf(node)}: ${format(node.weight)}, ${percent(node.weight, flame.root.weight)}`;
 }
 function zoomTo(node) {
   const top = flame.zoom.length ? flame.zoom[flame.zoom.length - 1] : flame.root;
@@ -798,9 +799,9 @@ function zoomBack() {
   flame.focus = flame.zoom[flame.zoom.length - 1] || flame.root;
   drawFlame();
 }
-/* Zooms in where `look` is, as far as it weighs anything; outermost first. */
-function showStackInFlame(look) {
-  const groupsDown = framesOf(look).map(f => groupOf[f]).reverse();
+/* Zooms in on `path`, as far down as it has weight. */
+function showStackInFlame(path) {
+  const groupsDown = framesOf(path).map(f => groupOf[f]).reverse();
   document.querySelector('input[name=direction][value=down]').checked = true;
   view.direction = 'down';
   visit('flame');
@@ -881,9 +882,9 @@ function refreshFlame() {
 /* ---------------------------------------------------------------- over time */
 
 let plots = [];
-/* Whose value is of the time from one point to the next. */
+/* Series whose value covers the time from one point to the next. */
 const STEPPED = new Set(['highest', 'allocations a second', 'temporary']);
-/* The point of a series that the pointer is at: of steps the one that it is in, of lines the nearest that says something. */
+/* The point of a series under the pointer: of steps the one it is in, of lines the nearest with a value. */
 function pointAt(plot, number, nearest, at) {
   const [times] = plot.data, list = plot.data[number];
   if (number === 0) return nearest;
@@ -897,7 +898,7 @@ function drawPlots() {
   const box = $('plots');
   plots.forEach(plot => plot.destroy());
   plots = [];
-  sayPlots();
+  describePlots();
   if (typeof uPlot === 'undefined') {
     box.replaceChildren(make('p', {class: 'note', textContent: 'limpet was built without npm: no plots. The fields above choose a part of the time.'}));
     return;
@@ -918,7 +919,7 @@ function drawPlots() {
   }]};
   const cursor = {drag: {x: !comparing && !noPart, y: false, setScale: false}, sync: {key: 'limpet'}, dataIdx: pointAt};
   const x = {time: false};
-  const series = (label, colour, say, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: false}, value: (_, v) => v === null || v === undefined ? '–' : say(v), ...extra});
+  const series = (label, colour, format, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: false}, value: (_, v) => v === null || v === undefined ? '–' : format(v), ...extra});
   const known = list => list.some(v => v !== null);
   const lines = [{label: 'at', value: (_, v) => v === null || v === undefined ? '–' : moment(v)}, series('live', '#1f77d0', bytes, {fill: '#1f77d022'})];
   const overTime = list => ({width, height: 190, series: list, scales: {x}, cursor, hooks: comparing || noPart ? {} : hooks,
@@ -926,16 +927,16 @@ function drawPlots() {
   if (comparing) {
     const {labels, lists} = sidesOverTime();
     plots.push(new uPlot(overTime([lines[0], ...labels.map((label, i) => series(label, ['#8a8f98', '#2a8f5c'][i], bytes, {spanGaps: true}))]), lists, box));
-    namePlots(['Live bytes over time, of both']);
+    labelPlots(['Live bytes over time, of both']);
     return;
   }
   const cells = drawnCells();
-  /* Of what a filter keeps, the points between sums say nothing: the ends of steps do. */
-  const live = new Map(pointsOfLive() ? [[0, 0]] : edges.map((at, b) => [at, b || !data.kept.ofSums ? liveAt[b] : null]));
+  /* With a filter, points between sums carry no figure; the ends of steps do. */
+  const live = new Map(hasLivePoints() ? [[0, 0]] : edges.map((at, b) => [at, b || !data.kept.ofSums ? liveAt[b] : null]));
   if (moments) moments.seconds.forEach((at, i) => live.set(at, moments.live[i]));
-  if (pointsOfLive()) timeline.seconds.forEach((at, i) => live.set(at, timeline.live[i]));
+  if (hasLivePoints()) timeline.seconds.forEach((at, i) => live.set(at, timeline.live[i]));
   const all = [...new Set([0, ...timeline.seconds, ...live.keys(), ...cells.ends])].sort((a, b) => a - b);
-  /* undefined: nothing is said of that point, and the line goes on; null: a gap. */
+  /* undefined: no value at this point, and the line goes on; null: a gap. */
   const columns = [all, all.map(at => live.get(at))];
   if (known(cells.highest)) {
     let cell = 0;
@@ -970,28 +971,28 @@ function drawPlots() {
     axes: [down(along), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]},
   [[0, ...cells.ends], perSecond(cells.allocations), ...(NO_TEMPORARY ? [] : [perSecond(cells.temporary)])], box));
   for (const plot of plots) plot.setScale('x', {min: edges[0], max: edges[bucketCount]});
-  namePlots(['Live bytes over time', 'Allocations a second over time']);
+  labelPlots(['Live bytes over time', 'Allocations a second over time']);
 }
-const pointsOfLive = () => data.timeline.seconds.length > 0 && !(data.hidden && data.kept.ofSums);
-/* Parts of the time as short as they are known; null: not known. */
+const hasLivePoints = () => data.timeline.seconds.length > 0 && !(data.hidden && data.kept.ofSums);
+/* The shortest known intervals; null: unknown. */
 function drawnCells() {
   if (moments) return {...moments, ends: moments.seconds};
-  /* All that was given up is one step: what came when in it is not known. */
+  /* Discarded events form one step; their times are unknown. */
   const list = values => [...values].map((value, b) => b || !data.kept.ofSums ? value : null);
   return {ends: edges.slice(1), highest: list(highest.map(high => high.bytes)), allocations: list(rates.allocations), temporary: list(rates.temporary)};
 }
-/* What the plots do not show, and why. */
-function sayPlots() {
+/* Says what the plots do not show, and why. */
+function describePlots() {
   const words = [], span = edges[1] - edges[0];
   if (!comparing && data.kept.ofSums) words.push(`Until ${seconds(edges[1])} sums alone are kept: ${plural(rates.allocations[0], 'allocation')}${span > 0 ?
     `, ${count(rates.allocations[0] / span)} a second on average` : ''}${highest[0].bytes === null ? '' :
-    `, at most ${bytes(highest[0].bytes)} live`}. What came when in that time is not known${pointsOfLive() ? ', but for what was live at some points' : ''}.`);
+    `, at most ${bytes(highest[0].bytes)} live`}. What came when in that time is not known${hasLivePoints() ? ', but for what was live at some points' : ''}.`);
   else if (!comparing && !moments && bucketCount === 1) words.push('Nothing is known of what came when within the capture: its average and its highest are drawn.');
   if (!comparing && highest.some(high => high.bytes === null)) words.push('The highest between the points is not known.');
   if (!comparing && NO_TEMPORARY) words.push(`Temporary allocations are ${NO_TEMPORARY}.`);
   $('plots-words').textContent = words.join(' ');
 }
-function namePlots(names) {
+function labelPlots(names) {
   names.forEach((words, i) => {
     const canvas = plots[i].root.querySelector('canvas');
     canvas.setAttribute('role', 'img');

@@ -1,4 +1,4 @@
-/* ---------------------------------------------------------------- tabs, and the whole */
+/* ---------------------------------------------------------------- tabs and set-up */
 
 const TABS = {overview: ['Overview', drawOverview], flame: ['Flame graph', refreshFlame], sites: ['Stacks', drawSites],
   functions: ['Functions', drawFunctions], modules: ['Modules', drawModules], threads: ['Threads', drawThreads],
@@ -27,40 +27,40 @@ $('tabs').addEventListener('keydown', event => {
   $(`tab-${tab}`).focus();
 });
 
-/* ---------------------------------------------------------------- the browser's own Back */
+/* ---------------------------------------------------------------- the browser's history */
 
-const placeNow = () => ({tab, chosen, zoom: flame.zoom.length, from: view.from, to: view.to});
-/* What is shown now is one step of the browser's history. */
+const currentState = () => ({tab, chosen, zoom: flame.zoom.length, from: view.from, to: view.to});
+/* Adds the current state to the browser's history. */
 function remember() {
-  const now = placeNow(), before = history.state;
+  const now = currentState(), before = history.state;
   if (before && Object.keys(now).every(key => before[key] === now[key])) return;
-  try { history.pushState(now, '', `#${tab}`); } catch { /* a browser that lets no file have a history */ }
+  try { history.pushState(now, '', `#${tab}`); } catch { /* some browsers allow no history for file: */ }
 }
 function visit(name) {
   choose(name);
   remember();
 }
 addEventListener('popstate', event => {
-  const there = event.state, part = there && (there.from !== view.from || there.to !== view.to);
-  if (!there) return;
+  const {state} = event, part = state && (state.from !== view.from || state.to !== view.to);
+  if (!state) return;
   if (part) {
-    Object.assign(view, {from: there.from, to: there.to});
+    Object.assign(view, {from: state.from, to: state.to});
     compute();
-    sayRange();
+    showRange();
   }
-  chosen = there.chosen;
-  if (part || there.tab !== tab || tab !== 'flame') { choose(there.tab); return; }
-  if (there.zoom < flame.zoom.length) flame.zoom.length = there.zoom;
+  chosen = state.chosen;
+  if (part || state.tab !== tab || tab !== 'flame') { choose(state.tab); return; }
+  if (state.zoom < flame.zoom.length) flame.zoom.length = state.zoom;
   flame.focus = flame.zoom[flame.zoom.length - 1] || flame.root;
   drawFlame();
 });
 
 function refresh() {
   compute();
-  if (!comparing) sayRange();
+  if (!comparing) showRange();
   TABS[tab][1]();
 }
-function sayRange() {
+function showRange() {
   $('from').value = +edges[view.from].toFixed(3);
   $('to').value = +edges[view.to].toFixed(3);
   $('all-time').disabled = figures.whole;
@@ -84,12 +84,12 @@ $('find').oninput = event => {
 };
 for (const id of ['from', 'to']) $(id).onchange = () => { setRange(+$('from').value, +$('to').value); remember(); };
 $('all-time').onclick = () => { view.from = 0; view.to = bucketCount; refresh(); remember(); };
-function beDark(dark) {
+function setDark(dark) {
   document.documentElement.classList.toggle('dark', dark);
   drawPlots();
   if (tab === 'flame') drawFlame();
 }
-$('theme').onclick = () => beDark(!isDark());
+$('theme').onclick = () => setDark(!isDark());
 const KEYS = [['/', 'find'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
   ['arrows', 'move in the flame graph, or along the views'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
@@ -117,7 +117,7 @@ addEventListener('resize', () => {
   clearTimeout(resizing);
   resizing = setTimeout(() => { drawPlots(); if (tab === 'flame') drawFlame(); }, 100);
 });
-/* On paper: everything, one view after the other, dark on white. */
+/* Printed: every view, one after the other, dark on white. */
 let wasDark = false;
 addEventListener('beforeprint', () => {
   wasDark = isDark();
@@ -125,13 +125,13 @@ addEventListener('beforeprint', () => {
     $(key).hidden = false;
     $(key).dataset.title = TABS[key][0];
   }
-  beDark(false);
+  setDark(false);
   for (const key in TABS) if (key !== 'flame' || !flame.root) TABS[key][1]();
   drawFlame();
 });
 addEventListener('afterprint', () => {
   for (const key in TABS) $(key).hidden = key !== tab;
-  beDark(wasDark);
+  setDark(wasDark);
 });
 
 if (comparing) {
@@ -145,11 +145,11 @@ if (comparing) {
 compute();
 if (data.shown) setRange(data.shown.from, data.shown.to); else refresh();
 {
-  const asked = location.hash.slice(1), system = matchMedia('(prefers-color-scheme: dark)');
-  choose(asked in TABS ? asked : 'overview');
-  try { history.replaceState(placeNow(), ''); } catch { /* as above */ }
-  system.onchange = () => beDark(system.matches);
-  beDark(system.matches);
+  const requested = location.hash.slice(1), system = matchMedia('(prefers-color-scheme: dark)');
+  choose(requested in TABS ? requested : 'overview');
+  try { history.replaceState(currentState(), ''); } catch { /* as above */ }
+  system.onchange = () => setDark(system.matches);
+  setDark(system.matches);
 }
 performance.mark('limpet-drawn');
 document.documentElement.dataset.ready = 'yes';

@@ -90,7 +90,7 @@ lint-shell:
 
 lint-script:
 	$(call say,LINT,node)
-	$(Q)node --check html/report.js
+	$(Q)for script in html/*.js; do node --check "$$script" || exit 1; done
 
 lint-man:
 	$(call say,LINT,mandoc)

@@ -1,11 +1,11 @@
 /* ---------------------------------------------------------------- threads, lifetimes, sizes of sites
  *
- * Of a trace that has single events. How old the blocks are that live is known at the capture's end
- * alone; all else is of the part of the time that is shown. */
+ * These need a trace with single events. The age of live blocks is known only at the end of the capture;
+ * everything else is of the window shown. */
 
 const inPart = b => b >= view.from && b < view.to;
 const NO_EVENTS = 'The page was made without single events: limpet html --quick, or a capture that kept sums alone.';
-/* Whose a block was that came before is not known. */
+/* The thread of a block that was allocated earlier is unknown. */
 const sinceKept = () => data.kept.ofSums ? ` from ${seconds(edges[1])} on, as single events are not kept before` : '';
 const note = (into, words) => into.replaceChildren(make('p', {class: 'note', textContent: words}));
 
@@ -14,13 +14,13 @@ function drawThreads() {
   const rows = data.threads.map(thread => ({tid: thread.tid, ...seriesFigures(thread, figures.peakEdge, figures.whole),
     own: thread.o.reduce((sum, n, i) => sum + (inPart(thread.b[i]) ? n : 0), 0)})).filter(row =>
     (row.allocations || row.own || row.live || row.growth) && (!view.find || String(row.tid).includes(view.find)));
-  const columns = Object.entries(METRICS).map(([key, m]) => ({title: m.short, number: true, value: row => row[key], say: m.say}));
+  const columns = Object.entries(METRICS).map(([key, m]) => ({title: m.short, number: true, value: row => row[key], format: m.format}));
   table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} allocated${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [
-    {title: 'Thread', number: true, value: row => row.tid, say: String}, ...columns,
-    {title: 'Frees it made', number: true, value: row => row.own, say: count}], rows, 1 + Object.keys(METRICS).indexOf(view.metric));
+    {title: 'Thread', number: true, value: row => row.tid, format: String}, ...columns,
+    {title: 'Frees it made', number: true, value: row => row.own, format: count}], rows, 1 + Object.keys(METRICS).indexOf(view.metric));
 }
 
-/* The age below which so many of all are, by the limits of ages. */
+/* The age limit below which this share of all blocks lies. */
 function ageBelow(ages, all, share) {
   let sum = 0;
   for (let age = 0; age < ages.length; age++) {
@@ -29,18 +29,18 @@ function ageBelow(ages, all, share) {
   }
   return Infinity;
 }
-const sayAge = limit => limit === Infinity ? 'more than 1 h' : limit >= 1 ? seconds(limit) : limit >= 1e-3 ? `${limit * 1e3} ms` : `${Math.round(limit * 1e6)} µs`;
+const formatAge = limit => limit === Infinity ? 'more than 1 h' : limit >= 1 ? seconds(limit) : limit >= 1e-3 ? `${limit * 1e3} ms` : `${Math.round(limit * 1e6)} µs`;
 
 /* Stacks that look alike are one row, as in the other tables. */
-function livesByLook() {
-  const found = view.find ? lit() : null, rows = new Map(), atEnd = view.to === bucketCount;
+function livesByPath() {
+  const found = view.find ? matchingPaths() : null, rows = new Map(), atEnd = view.to === bucketCount;
   const bySite = new Map(sites.map((site, i) => [site.node, i]));
   for (const life of data.lives) {
     const site = bySite.get(life.node);
-    if (site === undefined || found && !found[rawLook[life.node]]) continue;
-    const look = lookOf(site), figure = figures.bySite[site];
-    let row = rows.get(look);
-    if (!row) rows.set(look, row = {look, sites: [], freed: 0, freedBytes: 0, alive: 0, aliveBytes: 0, oldest: -1, smallest: Infinity, largest: 0,
+    if (site === undefined || found && !found[rawPath[life.node]]) continue;
+    const path = pathOf(site), figure = figures.bySite[site];
+    let row = rows.get(path);
+    if (!row) rows.set(path, row = {path, sites: [], freed: 0, freedBytes: 0, alive: 0, aliveBytes: 0, oldest: -1, smallest: Infinity, largest: 0,
       allocations: 0, allocated: 0, ages: data.ages.map(() => 0).concat(0), agesBytes: data.ages.map(() => 0).concat(0),
       aliveAges: data.ages.map(() => 0).concat(0), aliveAgesBytes: data.ages.map(() => 0).concat(0)});
     row.sites.push(site);
@@ -64,17 +64,17 @@ function livesByLook() {
   }
   return [...rows.values()];
 }
-const stackColumn = {title: 'Stack', class: 'name', value: row => row.look ? nameOf(looks.frame[row.look]) : '',
-  words: row => wordsOf(row.look), cell: row => {
-  const [first, ...rest] = framesOf(row.look).slice(0, 6);
+const stackColumn = {title: 'Stack', class: 'name', value: row => row.path ? nameOf(paths.frame[row.path]) : '',
+  searchText: row => searchTextOf(row.path), cell: row => {
+  const [first, ...rest] = framesOf(row.path).slice(0, 6);
   return [make('button', {type: 'button', textContent: first === undefined ? '(stack unknown)' : short(nameOf(first)),
-    onclick: () => showStack(alike(row.sites)[0])}), ' ', first === undefined ? '' : where(first),
+    onclick: () => showStack(mergeAlike(row.sites)[0])}), ' ', first === undefined ? '' : sourceLink(first),
     make('div', {class: 'where line', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')})];
 }};
 
 function drawLifetimes() {
   if (!data.lives.length) { note($('lifetimes'), NO_EVENTS); return; }
-  const rows = livesByLook().filter(row => row.freed || row.alive), atEnd = view.to === bucketCount;
+  const rows = livesByPath().filter(row => row.freed || row.alive), atEnd = view.to === bucketCount;
   const sum = (key, age) => rows.reduce((all, row) => all + row[key][age], 0);
   const ages = [...data.ages, Infinity].map((limit, age) => ({limit, freed: sum('ages', age), freedBytes: sum('agesBytes', age),
     alive: sum('aliveAges', age), aliveBytes: sum('aliveAgesBytes', age)})).filter(row => row.freed || row.alive);
@@ -82,25 +82,25 @@ function drawLifetimes() {
   $('lifetimes').replaceChildren(top, make('h2', {textContent: 'By stack'}), both);
   table(top, atEnd ? 'How long blocks lived; what is alive at the end, by its age' :
     'How long blocks lived; the age of what is alive is known at the end of the capture alone', [
-    {title: 'Lived below', number: true, value: row => row.limit, say: sayAge},
-    {title: 'Freed', number: true, value: row => row.freed, say: count}, {title: 'Bytes', number: true, value: row => row.freedBytes, say: bytes},
-    ...(atEnd ? [{title: 'Alive', number: true, value: row => row.alive, say: count}, {title: 'Bytes alive', number: true, value: row => row.aliveBytes, say: bytes}] : []),
+    {title: 'Lived below', number: true, value: row => row.limit, format: formatAge},
+    {title: 'Freed', number: true, value: row => row.freed, format: count}, {title: 'Bytes', number: true, value: row => row.freedBytes, format: bytes},
+    ...(atEnd ? [{title: 'Alive', number: true, value: row => row.alive, format: count}, {title: 'Bytes alive', number: true, value: row => row.aliveBytes, format: bytes}] : []),
   ], ages, 0, false);
   table(both, plural(rows.length, 'stack') + (data.kept.ofSums ? `; ages and what was freed are of blocks${sinceKept()}` : ''), [
-    {title: 'Freed', number: true, value: row => row.freed, say: count},
-    {title: 'half below', number: true, value: row => row.freed ? ageBelow(row.ages, row.freed, 0.5) : -1, say: v => v < 0 ? '–' : sayAge(v)},
-    {title: '90 % below', number: true, value: row => row.freed ? ageBelow(row.ages, row.freed, 0.9) : -1, say: v => v < 0 ? '–' : sayAge(v)},
-    {title: 'Alive', number: true, value: row => row.alive, say: known}, {title: 'Bytes alive', number: true, value: row => row.aliveBytes, say: bytes},
-    {title: 'Oldest', number: true, value: row => row.alive ? row.oldest : -1, say: v => v < 0 ? '–' : seconds(v)}, stackColumn,
+    {title: 'Freed', number: true, value: row => row.freed, format: count},
+    {title: 'half below', number: true, value: row => row.freed ? ageBelow(row.ages, row.freed, 0.5) : -1, format: v => v < 0 ? '–' : formatAge(v)},
+    {title: '90 % below', number: true, value: row => row.freed ? ageBelow(row.ages, row.freed, 0.9) : -1, format: v => v < 0 ? '–' : formatAge(v)},
+    {title: 'Alive', number: true, value: row => row.alive, format: known}, {title: 'Bytes alive', number: true, value: row => row.aliveBytes, format: bytes},
+    {title: 'Oldest', number: true, value: row => row.alive ? row.oldest : -1, format: v => v < 0 ? '–' : seconds(v)}, stackColumn,
   ], rows, 4);
 }
 
 function drawSiteSizes(into) {
   if (!data.lives.length) { note(into, NO_EVENTS); return; }
-  const rows = livesByLook().filter(row => row.allocations);
+  const rows = livesByPath().filter(row => row.allocations);
   table(into, `${rows.length === 1 ? '1 stack by the sizes that it asks for' : `${count(rows.length)} stacks by the sizes that they ask for`}; smallest and largest are of ${data.kept.ofSums ? `what came${sinceKept()}` : 'the whole capture'}`, [
-    {title: 'Allocations', number: true, value: row => row.allocations, say: count}, {title: 'Bytes', number: true, value: row => row.allocated, say: bytes},
-    {title: 'Average', number: true, value: row => row.allocated / row.allocations, say: bytes},
-    {title: 'Smallest', number: true, value: row => row.smallest === Infinity ? 0 : row.smallest, say: bytes}, {title: 'Largest', number: true, value: row => row.largest, say: bytes}, stackColumn,
+    {title: 'Allocations', number: true, value: row => row.allocations, format: count}, {title: 'Bytes', number: true, value: row => row.allocated, format: bytes},
+    {title: 'Average', number: true, value: row => row.allocated / row.allocations, format: bytes},
+    {title: 'Smallest', number: true, value: row => row.smallest === Infinity ? 0 : row.smallest, format: bytes}, {title: 'Largest', number: true, value: row => row.largest, format: bytes}, stackColumn,
   ], rows, 1);
 }
