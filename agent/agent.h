@@ -1,9 +1,8 @@
-/* What all of the agent's files share: its state, and where its thunks lie. The agent lives in a
- * process that is not ours: no libc, no allocation, no lock, no thread-local storage, no
- * destructor.
+/* State shared by all files of the agent, and the addresses of its thunks. The agent runs in a
+ * foreign process: no libc, no allocation, no lock, no thread-local storage, no destructor.
  *
- * Context: everything called from limpet_hook_enter/_exit runs on any thread of the target, at any
- * point where the program may call malloc, signal handlers included. */
+ * Context: everything called from limpet_hook_enter/_exit runs on any thread of the target,
+ * wherever the program may call malloc, signal handlers included. */
 #ifndef LIMPET_AGENT_H
 #define LIMPET_AGENT_H
 
@@ -18,8 +17,8 @@
 
 #include "agent/arch.h"
 
-/* Private anonymous page with MADV_WIPEONFORK: in the child of a fork both words read 0, and with
- * that every hook is a plain jump before it touches memory shared with the collector. */
+/* Private anonymous page with MADV_WIPEONFORK: in a forked child both words read 0, so that every
+ * hook is a plain jump before it touches memory shared with the collector. */
 struct limpet_control {
 	uint32_t on;    /* hooks record; first word, read by the thunks' ways */
 	uint32_t alive; /* not wiped: this is the process that was attached to */
@@ -34,7 +33,7 @@ extern struct limpet_agent_info limpet_agent_info;
 extern const char limpet_ways[], limpet_ways_end[]; /* all code that calls originals */
 extern const char limpet_thunk_code[];
 #define LIMPET_THUNK_BYTES 16
-/* In the mapping that the boot stub has made of the code of thunks. */
+/* In the boot stub's mapping of the thunks. */
 static inline uint64_t limpet_thunk(uint32_t hook)
 {
 	return limpet_agent_info.thunks + (uint64_t)hook * LIMPET_THUNK_BYTES;
@@ -44,7 +43,7 @@ static inline bool limpet_is_thunk(uint64_t value)
 	return value - limpet_thunk(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES;
 }
 
-/* The function for which a thunk stands; anything else as it is. */
+/* The original function of a thunk; any other value is returned unchanged. */
 static inline uint64_t limpet_original_of(uint64_t value)
 {
 	return limpet_is_thunk(value)
@@ -52,18 +51,19 @@ static inline uint64_t limpet_original_of(uint64_t value)
 		       : value;
 }
 
-/* Where each thunk goes on: the way of its hook's op. Set before any slot leads to the thunk. */
+/* Each thunk's target: the way (code path) of its hook's op. Set before any slot leads to the
+ * thunk. */
 static inline const void **limpet_thunk_ways(void)
 {
 	return (const void **)(uintptr_t)(limpet_agent_info.thunks + LIMPET_THUNKS_BYTES);
 }
 extern const char limpet_way_any[], limpet_way_malloc[], limpet_way_free[], limpet_way_probe[],
 	limpet_way_kept[], limpet_way_copied[], limpet_way_finder[], limpet_way_finder_kept[];
-/* Under sampling, for originals that call no hook: what is not sampled is a plain jump. */
+/* Under sampling, for originals that call no hook: calls not sampled are plain jumps. */
 extern const char limpet_way_sampled_malloc[], limpet_way_sampled_calloc[],
 	limpet_way_sampled_free[];
 
-/* What every call needs, in two cache lines that are only read. */
+/* The data of every call, in two read-only cache lines. */
 struct limpet_hot {
 	struct limpet_thread *threads;
 	uint8_t *chunks; /* where chunk 0 would be */

@@ -1,10 +1,10 @@
 /* The boot stub: loads, drives and unloads the agent from outside of it.
  *
- * This code is mapped by itself, from the same file as the agent, on a thread that the injector
- * holds. It refers to nothing but its argument and the stack in the scratch memory. Why a stub: the
- * thread then runs a whole step (move descriptors, dlopen, start) in one go instead of stopping
- * twice at each system call of the dynamic linker, and if the injector dies the stub undoes what
- * can be undone and brings the thread home. */
+ * This code is mapped separately, from the same file as the agent, and runs on a thread that the
+ * injector holds. It refers to nothing but its argument and the stack in the scratch memory. With a
+ * stub the thread executes a whole step (move descriptors, dlopen, start) at once instead of
+ * stopping twice at each system call of the dynamic linker; if the injector dies, the stub undoes
+ * what it can and resumes the thread. */
 #include "agent/agent.h"
 
 #include <asm/stat.h>
@@ -17,7 +17,7 @@
 #define EPIPE_VALUE 32
 #define ELIBACC_VALUE 79
 #define MSG_NOSIGNAL_FLAG 0x4000
-#define UNIX_FAMILY 1 /* the kernel's headers leave these to libc */
+#define UNIX_FAMILY 1 /* not in the kernel's headers */
 #define SEQPACKET_TYPE 5
 
 typedef void *dlopen_fn(const char *path, int mode);
@@ -26,13 +26,13 @@ typedef char *dlerror_fn(void);
 typedef int start_fn(struct limpet_start *start);
 typedef int entry_fn(void);
 
-/* Moves a descriptor up, out of the way of the numbers that the program expects to get next. */
+/* Moves a descriptor up, so that the program gets the numbers it expects next. */
 static inline __attribute__((always_inline)) int move_up(int fd, int floor)
 {
 	long moved = limpet_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, floor);
 
 	if (moved < 0)
-		return fd; /* no room up there: the low number will do */
+		return fd; /* no number free up there: keep the low one */
 	limpet_syscall1(SYS_close, fd);
 	return (int)moved;
 }
@@ -49,8 +49,8 @@ static inline __attribute__((always_inline)) void keep_words(struct limpet_boot 
 	}
 }
 
-/* A message that waits for the program's dlerror() is not ours to take: the next call of the loader
- * would. */
+/* Leaves a pending message for the program's dlerror() alone: the next call of the loader would
+ * discard it. */
 static inline __attribute__((always_inline)) uint64_t set_message_aside(
 	const struct limpet_boot *boot)
 {
@@ -63,8 +63,7 @@ static inline __attribute__((always_inline)) uint64_t set_message_aside(
 	return kept;
 }
 
-/* One of ours is there only if the call failed. The dlerror() that comes after the one that answers
- * it frees it. */
+/* Ours is pending only if the call failed. The dlerror() after the one that returns it frees it. */
 static inline __attribute__((always_inline)) void put_message_back(const struct limpet_boot *boot,
 								   uint64_t kept)
 {
@@ -89,8 +88,8 @@ static inline __attribute__((always_inline)) void close_image(struct limpet_boot
 	boot->image = -1;
 }
 
-/* The channel: its first system call, behind which the injector takes its end. So an injector that
- * dies leaves no descriptor that does not close itself. */
+/* Creates the channel in its first system call; the injector then takes its end. An injector that
+ * dies therefore leaves no descriptor that does not close itself. */
 static inline __attribute__((always_inline)) long begin(struct limpet_boot *boot)
 {
 	struct limpet_msg message = {.type = LIMPET_MSG_BEGUN};
@@ -102,7 +101,7 @@ static inline __attribute__((always_inline)) long begin(struct limpet_boot *boot
 	limpet_syscall1(SYS_close, boot->injector_end);
 	boot->injector_end = -1;
 	boot->stage = LIMPET_STAGE_BEGUN;
-	/* Fails when the injector has died by now: then not even the loader is troubled. */
+	/* Fails if the injector has died by now: then the loader is not called either. */
 	return limpet_syscall6(SYS_sendto, boot->channel, (long)&message, sizeof(message),
 			       MSG_NOSIGNAL_FLAG, 0, 0);
 }
@@ -116,7 +115,7 @@ static inline __attribute__((always_inline)) bool is_same(int fd, const struct s
 	       now.st_ino == known->st_ino;
 }
 
-/* False when nobody is at the other end any more, or the program took the descriptor. */
+/* False if the other end is closed, or the program took the descriptor. */
 static inline __attribute__((always_inline)) bool is_awaited(const struct limpet_boot *boot,
 							     const struct stat *channel)
 {
@@ -171,14 +170,14 @@ static inline __attribute__((always_inline)) int map_piece(const struct limpet_b
 
 	if (answer < 0 && answer > -4096)
 		return (int)answer;
-	/* By hand: the stub calls nothing that the compiler could put in its place. */
+	/* Written out: the compiler must not emit a call here. */
 	for (uint64_t i = 0; i < piece->zero_bytes; i++)
 		((volatile uint8_t *)(uintptr_t)(boot->agent + piece->zero))[i] = 0;
 	return 0;
 }
 
-/* The room for all is taken by a mapping of the image as well: whatever is there can be told by its
- * name. */
+/* The address range is reserved by a mapping of the image as well, so that its name identifies
+ * whatever is there. */
 static inline __attribute__((always_inline)) int map(struct limpet_boot *boot)
 {
 	const struct limpet_boot_map *layout = &boot->layout;
@@ -226,7 +225,7 @@ static inline __attribute__((always_inline)) int map_thunks(struct limpet_boot *
 	return answer < 0 && answer > -4096 ? (int)answer : 0;
 }
 
-/* Answers -errno if the loader kept it. */
+/* Returns -errno if the loader kept it. */
 static inline __attribute__((always_inline)) int take_away(struct limpet_boot *boot)
 {
 	int answer = 0;
@@ -273,13 +272,13 @@ static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot,
 		boot->handle = boot->agent = 0;
 		return -ELIBACC_VALUE;
 	}
-	/* By which it is taken away, from here on. */
+	/* Used to remove it, from here on. */
 	info->thunks = boot->thunks;
 	boot->start.channel = boot->channel;
 	boot->start.handle = boot->handle;
 	boot->start.map = boot->agent;
 	boot->start.map_bytes = boot->agent_bytes;
-	/* dlopen may have waited for longer than anybody waits for it. */
+	/* dlopen may have waited longer than the injector did. */
 	answer = -EPIPE_VALUE;
 	if (is_awaited(boot, channel))
 		answer = ((start_fn *)(uintptr_t)info->start)(&boot->start);
@@ -303,8 +302,8 @@ static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot
 	return 0;
 }
 
-/* Entry: rsp stands in the scratch memory, rdi is the argument. Never returns: the injector puts
- * the registers back while it waits, or limpet_boot_exit brings the thread home. */
+/* Entry: rsp points into the scratch memory, rdi is the argument. Never returns: the injector
+ * restores the registers while it waits, or limpet_boot_exit resumes the thread. */
 BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *boot);
 BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *boot)
 {
@@ -338,13 +337,13 @@ BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *
 	}
 	fd = boot->channel;
 	message.value = (uint64_t)(int64_t)boot->result;
-	/* Another thread may close all that it does not know, and open something of its own. */
+	/* Another thread may close unknown descriptors, and open its own. */
 	if (is_same(fd, &channel))
 		answer = limpet_syscall6(SYS_sendto, fd, (long)&message, sizeof(message),
 					 MSG_NOSIGNAL_FLAG, 0, 0);
 	while ((answer >= 0 || answer == -EINTR_VALUE) && is_same(fd, &channel))
 		answer = limpet_syscall6(SYS_recvfrom, fd, (long)&message, 1, 0, 0, 0) ?: -1;
-	/* The injector is gone, or out of reach. */
+	/* The injector has died, or cannot be reached. */
 	if (boot->operation == LIMPET_BOOT_ENTER && boot->stage == LIMPET_STAGE_STARTED)
 		((entry_fn *)(uintptr_t)info_of(boot)->leave)();
 	else if (is_same(fd, &channel))

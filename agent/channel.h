@@ -5,7 +5,7 @@
 #include "agent/agent.h"
 
 int limpet_channel_adopt(int fd);
-/* If it is ours still. */
+/* Closes it if it is still ours. */
 void limpet_channel_close(void);
 
 #endif

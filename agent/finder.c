@@ -1,18 +1,18 @@
-/* Where a mapped agent's unwind tables are, for the program's own unwinder.
+/* The unwind tables of a mapped agent, for the program's own unwinder.
  *
- * No list of the program's has a mapped agent, and so nothing that unwinds would get past a frame
- * of a hook: an exception would end the program, a cancelled thread's destructors would not run.
- * Since glibc 2.35 libgcc asks _dl_find_object for the tables of each return address. That is
- * hooked, too (limpet_way_finder): of addresses in the agent it is told what stands here, all
- * others are the original's affair, also when the agent is switched off, and in the child of a
- * fork. */
+ * A mapped agent is in no list of the program's, so that an unwinder could not pass a frame of a
+ * hook: an exception would end the program, and a cancelled thread's destructors would not run.
+ * Since glibc 2.35 libgcc looks up the tables of each return address by _dl_find_object. That
+ * function is hooked too (limpet_way_finder): for addresses in the agent it returns the entry
+ * below, all others go to the original, also when the agent is switched off, and in a forked child.
+ */
 #include "agent/finder.h"
 #include "agent/agent.h"
 
 #include <elf.h>
 #include <link.h>
 
-/* What thunks.S answers with. */
+/* The result that thunks.S returns. */
 struct limpet_found {
 	uint64_t low, bytes; /* of the agent; 0: loaded by the program's own linker */
 	uint64_t eh_frame;   /* its .eh_frame_hdr */
@@ -43,6 +43,6 @@ void limpet_finder_configure(const struct limpet_start *start)
 	}
 	limpet_found.low = limpet_found.link_map.l_addr = start->map;
 	limpet_found.link_map.l_name = limpet_found.name;
-	/* Until now no address is in it. */
+	/* No address was in it until now. */
 	limpet_found.bytes = start->map_bytes;
 }

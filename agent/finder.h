@@ -1,4 +1,4 @@
-/* _dl_find_object for the agent's own code, where no dynamic linker knows it. */
+/* _dl_find_object for the agent's own code, when no dynamic linker lists it. */
 #ifndef LIMPET_AGENT_FINDER_H
 #define LIMPET_AGENT_FINDER_H
 

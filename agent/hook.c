@@ -1,8 +1,8 @@
-/* What happens before and after the original function.
+/* The code before and after the original function.
  *
  * Order of time stamps: a free is stamped before the original runs, an allocation after it. The
- * release of a block thus always carries an earlier stamp than the next allocation of its address,
- * on whatever thread. realloc needs both. */
+ * free of a block thus always has an earlier stamp than the next allocation of its address, on
+ * whatever thread. realloc needs both. */
 #include <sys/mman.h>
 
 #include "agent/agent.h"
@@ -18,19 +18,19 @@ _Static_assert(offsetof(struct limpet_frame, caller_pc) == LIMPET_MAX_WITNESS, "
 
 typedef uint64_t usable_size_fn(uint64_t block);
 
-/* The arguments that the op looks at. */
+/* The arguments that the op uses. */
 static const uint64_t *args_of(const struct limpet_frame *frame, const struct limpet_hook *hook)
 {
 	return frame->args + LIMPET_HOOK_SKIP(hook->flags);
 }
 
-/* lib/system/alloc.nim of Nim 1.6: at the beginning of a page stand (previous size, size): of a
- * small block, which are many behind a head of 64 bytes, or of a large chunk with a head of 32. */
+/* lib/system/alloc.nim of Nim 1.6: a page starts with (previous size, size), either of small
+ * blocks, many after a header of 64 bytes, or of a large chunk with a header of 32. */
 #define NIM_PAGE ((uint64_t)4096)
 #define NIM_SMALL_HEAD ((uint64_t)64)
 #define NIM_LARGE_HEAD ((uint64_t)32)
 
-/* The block that holds the address. */
+/* The block that contains the address. */
 static uint64_t nim_block(uint64_t address, uint64_t *ret_bytes)
 {
 	uint64_t chunk = address & -NIM_PAGE, at = address - chunk;
@@ -83,7 +83,7 @@ static const char *sampled_way(const struct limpet_hook *hook)
 	}
 }
 
-/* What thunks.S knows of these. */
+/* The offsets that thunks.S uses. */
 _Static_assert(sizeof(struct limpet_thread) == 128, "SHIFT_THREAD");
 _Static_assert(offsetof(struct limpet_thread, thread_pointer) == 0, "thread_pointer");
 _Static_assert(offsetof(struct limpet_thread, depth) == 40, "THREAD_DEPTH");
@@ -130,7 +130,7 @@ void limpet_hook_pass_all(void)
 	}
 }
 
-/* Relaxed: the collector only wants to know which stack it is on. */
+/* Relaxed: the collector only needs to know which stack it is on. */
 static void note_entry(struct limpet_thread *thread, const struct limpet_frame *frame)
 {
 	__atomic_store_n(&thread->entry_sp, (uint64_t)(uintptr_t)frame, __ATOMIC_RELAXED);
@@ -158,12 +158,11 @@ static void count_lost(uint64_t *count)
 static void hook_done(struct limpet_thread *thread)
 {
 	__atomic_store_n(&thread->depth, 0, __ATOMIC_RELEASE);
-	/* After the records: the collector may now go on beyond this thread's last stamp. */
+	/* After the records: the collector may now proceed beyond this thread's last stamp. */
 	__atomic_store_n(&thread->busy, 0, __ATOMIC_RELEASE);
 }
 
-/* What is read is part of the thread's own stack, as far as that is known, or of this call's frame.
- */
+/* Only reads the thread's own stack, as far as it is known, or this call's frame. */
 static bool witness_is_gone(const struct limpet_thread *thread)
 {
 	const uint64_t low = (uint64_t)(uintptr_t)limpet_ways;
@@ -183,10 +182,10 @@ static bool witness_is_gone(const struct limpet_thread *thread)
 	return true;
 }
 
-/* Whether the hook that the state notes was left by longjmp, an exception or cancellation. Never
- * concluded from the order of addresses: this call may come from a signal handler on a stack above,
- * or from another coroutine. It is proven by memory that an unfinished hook would need: this call's
- * frame lies over it, or its return address is gone; or else by the frames that lead here. */
+/* Whether the hook noted in the state was left by longjmp, an exception or cancellation. This never
+ * relies on the order of addresses: the call may come from a signal handler on a stack above, or
+ * from another coroutine. The proof is memory that an unfinished hook would need: this call's frame
+ * covers it, or its return address was overwritten; otherwise the frames that lead here. */
 static bool was_left(const struct limpet_thread *thread, const struct limpet_frame *frame)
 {
 	uint64_t distance = (uint64_t)(uintptr_t)frame - thread->entry_sp;
@@ -195,7 +194,7 @@ static bool was_left(const struct limpet_thread *thread, const struct limpet_fra
 	       limpet_stack_is_above_entry(thread, frame);
 }
 
-/* The hook in which a thread is, in the original; NULL: in none, or in our own code. */
+/* The hook whose original the thread executes; NULL: in none, or in our own code. */
 static const struct limpet_hook *outer_hook(const struct limpet_thread *thread)
 {
 	return thread->phase == LIMPET_PHASE_OUTSIDE && thread->depth - 1 < LIMPET_MAX_HOOKS
@@ -203,19 +202,20 @@ static const struct limpet_hook *outer_hook(const struct limpet_thread *thread)
 		       : NULL;
 }
 
-/* mmap and its like allocate nothing: what is called under them, a signal handler calls. */
+/* mmap and similar calls allocate nothing: calls under them come from a signal handler. */
 static bool calls_nothing(const struct limpet_hook *outer)
 {
 	return limpet_family[outer->symbol].flags & LIMPET_FAMILY_MMAP;
 }
 
-/* How far below a hook its allocator's inner calls come from at most. What comes from further below
- * is on another stack, a coroutine's, as is what comes from above. */
+/* The maximum distance below a hook of its allocator's inner calls. Calls from further below are on
+ * another stack, a coroutine's, as are calls from above. */
 #define INNER_REACH 65536u
 
-/* A state that is not at rest: NULL if this call is to pass, else it is at rest now. What passes is
- * counted, but for an allocator's inner calls: these come from below the hook, and are counted
- * outside. Who is in a hook that calls nothing is recorded, or counted, by thread_beside(). */
+/* For a state inside a hook: NULL if this call must pass, otherwise the state is reset. Passed
+ * calls are counted, except an allocator's inner calls: these come from below the hook, and are
+ * counted outside. thread_beside() records or counts calls under a hook whose original calls
+ * nothing. */
 static __attribute__((noinline)) struct limpet_thread *settle(struct limpet_thread *thread,
 							      const struct limpet_frame *frame)
 {
@@ -234,7 +234,7 @@ static __attribute__((noinline)) struct limpet_thread *settle(struct limpet_thre
 	return NULL;
 }
 
-/* The calling thread's state, now recording; NULL if this call is to pass. */
+/* The calling thread's state, now recording; NULL if this call must pass. */
 static inline __attribute__((always_inline)) struct limpet_thread *begin(struct limpet_frame *frame)
 {
 	uint64_t sp = limpet_frame_caller_sp(frame);
@@ -270,7 +270,7 @@ static inline uint32_t capture_stack(struct limpet_thread *thread, const struct 
  * under the library's unfinished hook, and that is given back when the hook has been left. These
  * calls are no inner ones. */
 
-/* The calling thread, if begin() let a call pass that is one of those; NULL: an inner one. */
+/* The calling thread, if begin() passed such a call; NULL: an inner one. */
 static struct limpet_thread *thread_beside(const struct limpet_frame *frame,
 					   const struct limpet_hook *hook)
 {
@@ -289,7 +289,7 @@ static struct limpet_thread *thread_beside(const struct limpet_frame *frame,
 	}
 	if (sampled)
 		return NULL;
-	/* Finalizers run inside of Nim's allocator. Its own memory is from mmap. */
+	/* Finalizers run inside Nim's allocator, which gets its own memory from mmap. */
 	if (outer->flags & LIMPET_HOOK_NIM)
 		return limpet_family[hook->symbol].flags & LIMPET_FAMILY_MMAP ? NULL : thread;
 	if (!(limpet_family[outer->symbol].flags & LIMPET_FAMILY_CXX) ||
@@ -301,7 +301,7 @@ static struct limpet_thread *thread_beside(const struct limpet_frame *frame,
 	return thread;
 }
 
-/* One record, and the outer hook's marks stay: it is still unfinished. */
+/* Writes one record, and keeps the outer hook's marks: it is still unfinished. */
 static void record_beside(struct limpet_thread *thread, const struct limpet_frame *frame,
 			  const struct limpet_hook *hook, uint32_t type, uint64_t block,
 			  uint64_t size)
@@ -321,8 +321,8 @@ static void record_beside(struct limpet_thread *thread, const struct limpet_fram
 	set_phase(thread, LIMPET_PHASE_OUTSIDE);
 }
 
-/* Of an overload: whether the block that is given back was not recorded. Before the thread's state
- * is looked at: the note must go even where the call passes. */
+/* In an overload: whether the freed block was not recorded. Checked before the thread's state: the
+ * entry must be removed even if the call passes. */
 static inline bool was_not_recorded(uint64_t block)
 {
 	uint32_t overload = limpet_overload_now();
@@ -342,7 +342,7 @@ static uint64_t choose(struct limpet_thread *thread, const uint64_t *args, uint3
 	return limpet_sample_choose(thread, op, args);
 }
 
-/* Of Nim's blocks the size is known when they are made. */
+/* The size of Nim's blocks is known when they are allocated. */
 static uint64_t choose_first(struct limpet_thread *thread, const uint64_t *args,
 			     const struct limpet_hook *hook)
 {
@@ -355,7 +355,7 @@ static uint64_t choose_first(struct limpet_thread *thread, const uint64_t *args,
  *
  * Its functions collect garbage on the way, and run what the program wants to be run then. */
 
-/* The calling thread, if begin() let a call of Nim's pass for that; NULL: another reason. */
+/* The calling thread, if begin() passed a call of Nim's for that reason; NULL: another reason. */
 static struct limpet_thread *thread_nested(const struct limpet_frame *frame,
 					   const struct limpet_hook *hook)
 {
@@ -386,8 +386,8 @@ out:
 	set_phase(thread, LIMPET_PHASE_OUTSIDE);
 }
 
-/* Of an allocator that may call hooks for it: a thread's first call of it, whatever it is, makes
- * room for the thread. These are inner calls. */
+/* For an allocator that may call hooks itself: a thread's first call of it allocates its state.
+ * These are inner calls. */
 static uint64_t usable_size_inside(struct limpet_thread *thread, const struct limpet_hook *hook,
 				   uint64_t block)
 {
@@ -404,7 +404,7 @@ static uint64_t usable_size_inside(struct limpet_thread *thread, const struct li
  * While symbols lead to thunks it answers with these. It looks at who called it only where no
  * handle says where to look: else it is called, and its answer put right. */
 
-/* Whether dlsym is asked for a function of the family; noted for the end. */
+/* Whether dlsym looks up a function of the family; noted for the end. */
 static bool asks_for_hooked(const struct limpet_frame *frame, const struct limpet_hook *hook)
 {
 	const char *name = (const char *)(uintptr_t)frame->args[1];
@@ -424,8 +424,8 @@ static bool has_handle(const struct limpet_frame *frame)
 	return frame->args[0] != by_default && frame->args[0] != next;
 }
 
-/* Under hook depth, since it calls into the loader; then a plain jump, since the original looks at
- * who called it. */
+/* Runs under hook depth, since it calls into the loader; then a plain jump, since the original
+ * depends on its caller. */
 static int enter_loader(struct limpet_thread *thread, struct limpet_frame *frame,
 			const struct limpet_hook *hook)
 {
@@ -495,7 +495,7 @@ int limpet_hook_enter(struct limpet_frame *frame)
 	return 1;
 }
 
-/* False: the block is not to be recorded. */
+/* False: do not record the block. */
 static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uint32_t *type)
 {
 	uint32_t overload = (uint32_t)(frame->wanted >> 32);
@@ -509,13 +509,13 @@ static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uin
 		limpet_overload_note(address, overload);
 		return false;
 	}
-	/* Of a block whose free passed without a look. */
+	/* For a block whose free passed unchecked. */
 	limpet_overload_take_out(address, overload);
 	*type |= LIMPET_EVENT_SAMPLED;
 	return true;
 }
 
-/* Stamped before the walk, which then runs while the stamp is being made. */
+/* Stamped before the walk, which overlaps with the time stamp's latency. */
 static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
 			      uint32_t type)
 {
@@ -539,7 +539,7 @@ static void record_realloc(struct limpet_frame *frame, uint64_t block, uint64_t 
 					     frame->aux, 0);
 		record_allocation(frame, frame->result, size, LIMPET_EVENT_ALLOC);
 	} else if (old && !size) {
-		/* realloc(p, 0) frees and answers NULL here; otherwise NULL means failure. */
+		/* realloc(p, 0) frees and returns NULL here; otherwise NULL means failure. */
 		limpet_record_append(frame->thread, LIMPET_EVENT_FREE, frame->stamp, old,
 				     frame->aux, 0);
 	} else if (old && limpet_shm->sample_bytes) {
@@ -564,7 +564,7 @@ static void record_nim(struct limpet_frame *frame, const struct limpet_hook *hoo
 	const uint64_t *args = args_of(frame, hook);
 	uint64_t block = frame->result, bytes;
 
-	/* A string that gets its own text: behind its length. */
+	/* A string that stores its own text: after its length. */
 	if (hook->op == LIMPET_OP_POSIX_MEMALIGN)
 		block = ((const uint64_t *)(uintptr_t)args[0])[1];
 	if (!block)
@@ -576,7 +576,7 @@ static void record_nim(struct limpet_frame *frame, const struct limpet_hook *hoo
 	record_allocation(frame, block, bytes, LIMPET_EVENT_ALLOC);
 }
 
-/* To a word that somebody has just written, if it is one at all. */
+/* Reads a word that was just written, if it is one at all. */
 static bool is_pointer(uint64_t value)
 {
 	return value >= LIMPET_LOWEST_ADDRESS && value < LIMPET_HIGHEST_ADDRESS &&
@@ -602,14 +602,14 @@ static void record_result(struct limpet_frame *frame, const struct limpet_hook *
 		record_realloc(frame, args[0], args[1]);
 		break;
 	case LIMPET_OP_REALLOCARRAY:
-		/* A product that does not fit is a failed call, though it may come out as 0. */
+		/* An overflowing product is a failed call, even if it wraps to 0. */
 		if (!__builtin_mul_overflow(args[1], args[2], &size))
 			record_realloc(frame, args[0], size);
 		break;
 	case LIMPET_OP_POSIX_MEMALIGN:
 		if ((uint32_t)frame->result)
 			break;
-		/* The user may have named a function that answers 0 and has no such argument. */
+		/* The user may have named a function that returns 0 and has no such argument. */
 		if (is_pointer(args[0]))
 			record_allocation(frame, *(const uint64_t *)(uintptr_t)args[0], args[2],
 					  LIMPET_EVENT_ALLOC);
@@ -648,8 +648,8 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	 * memory that the parent uses. */
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
 		return;
-	/* A fibre that went on in another thread, which has a state of its own. The one that it
-	 * began with keeps its mark until the return address is gone: another thread may use it. */
+	/* A fibre that resumed in another thread, which has its own state. The first thread's state
+	 * keeps its mark until the return address is gone: another thread may use it. */
 	if (thread->thread_pointer != limpet_thread_pointer()) {
 		count_lost(&limpet_shm->lost_state_in_use);
 		return;
@@ -676,7 +676,7 @@ int64_t limpet_hook_enter_copied(struct limpet_frame *frame)
 	bytes = limpet_stack_arguments(frame->thread, frame);
 	if (bytes >= 0)
 		return bytes;
-	/* What a function has released is recorded already; what it makes will not be known. */
+	/* What a function has freed is recorded already; what it allocates will be unknown. */
 	if (limpet_hooks[frame->hook].op != LIMPET_OP_FREE)
 		count_lost(&limpet_shm->lost_arguments);
 	if (!(frame->wanted & LIMPET_NESTED))
@@ -715,7 +715,8 @@ static __attribute__((noinline)) struct limpet_answer pass_on(uint64_t a, uint64
 	return (struct limpet_answer){0, 1};
 }
 
-/* In an overload, with the state that begin() answered: most are no samples and only noted. */
+/* In an overload, with the state that begin() returned: most blocks are no samples and are only
+ * added to the table. */
 static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
 	struct limpet_thread *thread, uint32_t overload, struct limpet_frame *frame)
 {
@@ -744,7 +745,7 @@ static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
 	return (struct limpet_answer){frame->result, 0};
 }
 
-/* A call that begin() let pass. */
+/* A call that begin() passed. */
 static __attribute__((noinline)) struct limpet_answer malloc_inside(uint64_t a, uint64_t b,
 								    uint64_t c, uint64_t hook,
 								    struct limpet_frame *frame)

@@ -1,11 +1,10 @@
-/* What the thunks call around an original, and the frame in which they do it. */
+/* The functions that thunks call around an original, and their frame. */
 #ifndef LIMPET_AGENT_HOOK_H
 #define LIMPET_AGENT_HOOK_H
 
 #include "agent/agent.h"
 
-/* The frame of a way through a thunk (thunks.S). Above it: the caller's rbp and the return address.
- */
+/* The frame of a thunk's way (thunks.S). Above it: the caller's rbp and the return address. */
 struct limpet_frame {
 	uint64_t args[6];
 	uint64_t hook;
@@ -18,17 +17,17 @@ struct limpet_frame {
 	uint64_t caller_pc;
 };
 
-/* What a call is to be recorded as: with sampling not always everything. */
+/* What to record of a call; under sampling not everything. */
 #define LIMPET_WANTED_NEW 1u /* the block that it makes */
 #define LIMPET_WANTED_OLD 2u /* the block that it gives back */
-#define LIMPET_NESTED 4u     /* under a hook that is not done, by LIMPET_HOOK_NIM */
+#define LIMPET_NESTED 4u     /* inside an unfinished hook, by LIMPET_HOOK_NIM */
 
-/* What the ways of thunks.S call. Any op: _enter answers 1: call the original and then _exit; 0:
- * jump to it. MALLOC: calls the original itself. FREE of a leaf: the original is jumped to
- * afterwards. */
+/* Called by the ways of thunks.S. For any op, _enter returns 1: call the original and then _exit;
+ * or 0: jump to it. MALLOC calls the original itself. For FREE of a leaf, the thunk jumps to the
+ * original afterwards. */
 int limpet_hook_enter(struct limpet_frame *frame);
 void limpet_hook_exit(struct limpet_frame *frame);
-/* For a function that may have arguments on the stack. >= 0: call the original with a copy of so
+/* For a function that may have arguments on the stack. >= 0: call the original with a copy of this
  * many bytes from the caller's stack pointer on, then _exit; LIMPET_PASS: jump to it. */
 int64_t limpet_hook_enter_copied(struct limpet_frame *frame);
 #define LIMPET_PASS (-1)
@@ -38,15 +37,14 @@ struct limpet_answer {
 };
 struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint64_t hook,
 					struct limpet_frame *frame);
-/* Answers whether it recorded, or tried to. */
+/* Returns whether it recorded, or tried to. */
 bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame);
-/* At an instruction in the midst of a function, with its registers, rax first: answers where it
- * goes on. */
+/* At an instruction within a function, with its registers, rax first: returns where to continue. */
 uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook);
 /* Fills in a hook and its thunk's way; `original` last. */
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook);
-/* From here on thunks are plain jumps to their originals, but those of functions' entries, which
- * only the memory near these leads to. */
+/* From here on thunks are plain jumps to their originals, except those of inline hooks, which are
+ * reached only through the memory near these. */
 void limpet_hook_pass_all(void);
 
 static inline uint64_t limpet_frame_caller_sp(const struct limpet_frame *frame)

@@ -52,9 +52,9 @@ static uint64_t page_bytes;
 static uint64_t adds_seen, subs_seen;
 static bool program_is_readable;
 
-/* Loader hooks make no other calls than the loader itself, which a program that goes on loading
- * has to allow: mprotect, and futex as its locks do. Where all that is new is bound to us by
- * itself, they make none but for a lock that another thread holds. */
+/* Loader hooks make only system calls that the loader makes too, which a program that still loads
+ * modules must permit: mprotect, and futex for locks. If symbols bind everything new to the agent,
+ * they make none, except for a lock that another thread holds. */
 static long wait_for_word(const uint32_t *word, uint32_t value,
 			  const struct __kernel_timespec *how_long)
 {
@@ -62,7 +62,7 @@ static long wait_for_word(const uint32_t *word, uint32_t value,
 			       (long)how_long, 0, 0);
 }
 
-/* Whether the word may be read, asked of the kernel, which compares it. */
+/* Whether the word is readable, found by a kernel call that compares it. */
 static bool is_readable(uint64_t address)
 {
 	static const struct __kernel_timespec not_at_all;
@@ -83,8 +83,8 @@ void limpet_loaded_configure(const struct limpet_start *start)
 
 /* ------------------------------------------------------------------ whether they changed */
 
-/* As dl_iterate_phdr has them: loaded so far, and of these gone again. Without a lock each is what
- * it is at some moment. */
+/* The counters of dl_iterate_phdr: modules loaded so far, and unloaded. Without a lock, each is the
+ * value of some moment. */
 static void read_counts(uint64_t *ret_adds, uint64_t *ret_subs)
 {
 	uint64_t spaces = *(const uint64_t *)(uintptr_t)loader.space_count, loaded = 0;
@@ -218,8 +218,8 @@ static void take_phdrs(struct limpet_image *image, const Elf64_Phdr *phdrs, uint
 	}
 }
 
-/* Whether some table, which the loader reads, too, lies in the page: then it may be read. glibc
- * relocates these pointers in place, but for the vDSO's. */
+/* Whether a table that the loader also reads is in the page: then it is readable. glibc relocates
+ * these pointers in place, except the vDSO's. */
 static bool holds_a_table(const struct link_map *map, uint64_t page)
 {
 	for (const Elf64_Dyn *dynamic = map->l_ld; dynamic && dynamic->d_tag != DT_NULL;
@@ -235,8 +235,8 @@ static bool holds_a_table(const struct link_map *map, uint64_t page)
 	return false;
 }
 
-/* Program headers are where the file's head says, which begins a page at `at`, and are those of
- * this module. The kernel is asked only where a module is laid out as linkers do not. */
+/* The program headers are where the ELF header says, which starts a page at `at`, and belong to
+ * this module. The kernel is consulted only if the layout is unusual for linkers. */
 static bool read_head(const struct link_map *map, uint64_t at, struct limpet_image *image)
 {
 	bool program = at == loader.program_head;
@@ -285,7 +285,8 @@ static int visit_others(struct walk *walk)
 	const struct r_debug_extended *space = debug_list;
 	int answer = 0;
 
-	/* From version 2 on there is a next one. One whose modules have gone is empty. */
+	/* Since version 2 the list has a next entry. One whose modules were all unloaded is empty.
+	 */
 	for (uint32_t i = 0; space && space->base.r_version >= 2 && !answer && i < MAX_SPACES;
 	     i++) {
 		space = space->r_next;
@@ -415,7 +416,7 @@ bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_t
 	return true;
 }
 
-/* The older of two versions are for programs that were linked long ago. */
+/* The older of two versions serves programs linked long ago. */
 static uint64_t value_of(const struct limpet_image *image, const struct limpet_image_tables *tables,
 			 uint32_t index, const char *name)
 {

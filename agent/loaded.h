@@ -1,4 +1,4 @@
-/* Modules, as the dynamic linker has them. Visits run under a lock of its own: none is unmapped
+/* Modules, as the dynamic linker lists them. Visits run under its lock: no module is unmapped
  * meanwhile. Never under an allocation hook. */
 #ifndef LIMPET_AGENT_LOADED_H
 #define LIMPET_AGENT_LOADED_H
@@ -11,7 +11,7 @@ struct limpet_image {
 	uint64_t low, high; /* of what is mapped */
 	uint64_t dynamic;   /* address of the dynamic section; 0: none */
 	uint64_t space;     /* of its namespace the first link_map; 0: the program's own */
-	bool shrunk;        /* some module has gone since the last settled walk */
+	bool shrunk;        /* a module was unloaded since the last settled walk */
 };
 struct limpet_image_tables {
 	struct limpet_slot_tables slots;
@@ -20,39 +20,39 @@ struct limpet_image_tables {
 };
 typedef int limpet_image_fn(const struct limpet_image *image, void *context);
 void limpet_loaded_configure(const struct limpet_start *start);
-/* Until `visit` answers other than 0, which is answered. Of modules whose program headers could not
- * be found the number; ret_unread may be NULL. By dl_iterate_phdr: for the injector's calls alone.
- */
+/* Stops when `visit` returns nonzero, and returns that. ret_unread, which may be NULL, gets the
+ * number of modules whose program headers were not found. Uses dl_iterate_phdr: for the injector's
+ * calls only. */
 int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread);
-/* Takes what a hook may take to walk; recursive. false: not to be had, without waiting, or within a
- * fraction of a second. */
+/* Takes the lock under which a hook may walk; recursive. false: not available, without waiting, or
+ * within a fraction of a second. */
 bool limpet_loaded_hold(bool wait);
 void limpet_loaded_let_go(void);
-/* The same walk, between these two; answers the number. settles: limpet_loaded_has_changed() means
- * since this one. */
+/* The same walk, between hold and let_go; returns the number. settles: limpet_loaded_has_changed()
+ * refers to this walk. */
 uint32_t limpet_loaded_walk_held(limpet_image_fn *visit, void *context, bool settles);
 #define LIMPET_LOADER_PATIENCE 2000u /* pauses of 0.1 ms */
 void limpet_loaded_pause(void);
-/* Without a lock. Where it cannot be told so it has not: the collector looks from outside. */
+/* Takes no lock. Returns false if unknown: the collector checks from outside. */
 bool limpet_loaded_has_changed(void);
 /* dlclose takes no lock that dlopen takes. */
 bool limpet_loaded_closes_unlocked(void);
-/* Whether the word is part of its data: what lies between segments need not be mapped. */
+/* Whether the word is in its data; gaps between segments need not be mapped. */
 bool limpet_image_has_word(const struct limpet_image *image, uint64_t address);
-/* Of what is mapped of its file, the part that holds the word, in whole pages. */
+/* The mapped part of its file that holds the word, in whole pages. */
 struct limpet_image_part {
 	uint64_t start, bytes;
 	uint32_t flags; /* PF_* */
 };
 bool limpet_image_part_of(const struct limpet_image *image, uint64_t address,
 			  struct limpet_image_part *ret);
-/* The module that holds the address. Between hold and let_go, too. */
+/* The module that contains the address. Also allowed between hold and let_go. */
 bool limpet_loaded_find(uint64_t address, struct limpet_image *ret);
 bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_tables *ret);
-/* Address of a function that it defines, by its default version; 0: none. */
+/* Address of a function it defines, by its default version; 0: none. */
 uint64_t limpet_image_symbol(const struct limpet_image *image, const char *name);
-/* In how many modules of the image's namespace, which is not the program's, the function is
- * defined, and the last of these. */
+/* The number of modules that define the function in the image's namespace, which is not the
+ * program's; ret gets the last definition. */
 uint32_t limpet_space_symbol(const struct limpet_image *image, const char *name, uint64_t *ret);
 
 #endif

@@ -23,21 +23,21 @@
 
 #define ERROR_FAULT 14 /* EFAULT */
 
-static struct limpet_start config; /* a copy: the original lies in scratch memory */
-static uint32_t scanning;          /* one thread at a time changes slots or what is known of them */
-static bool leaving;               /* no slot is put in any more */
-/* Where each of the known modules lies. */
+static struct limpet_start config; /* a copy: the original is in scratch memory */
+static uint32_t scanning;          /* one thread at a time changes slots or their table */
+static bool leaving;               /* no more slots are written */
+/* The address range of each known module. */
 static struct extent {
 	uint64_t start, end;
 	bool other; /* in another namespace */
-	bool late;  /* came after the plan was made */
+	bool late;  /* loaded after the plan was made */
 } extents[LIMPET_MAX_KNOWN_MODULES];
 static bool present[LIMPET_MAX_KNOWN_MODULES];
-static uint64_t hooks_left[LIMPET_MAX_HOOKS / 64]; /* made here, for a module that has gone */
-static uint32_t unread_seen;                       /* modules that cannot be looked at */
-/* Hooks to which symbols lead: what is bound from now on is bound to them without us. */
+static uint64_t hooks_left[LIMPET_MAX_HOOKS / 64]; /* created here, for an unloaded module */
+static uint32_t unread_seen;                       /* modules that cannot be examined */
+/* Hooks of symbols: what the linker binds from now on is bound to them. */
 static uint64_t hooks_bound[LIMPET_MAX_HOOKS / 64];
-static bool begun; /* the modules that came before the capture have been looked at */
+static bool begun; /* the modules loaded before the capture were examined */
 
 static void note_extent(uint32_t index, const struct limpet_image *image)
 {
@@ -56,12 +56,12 @@ void limpet_patch_configure(const struct limpet_start *start)
 	limpet_loaded_configure(start);
 	unread_seen = 0;
 	leaving = false;
-	begun = start->from_outside; /* nobody looks for these then */
+	begun = start->from_outside; /* nobody searches for these then */
 }
 
-/* Whether the page may be written now, asked of the kernel: an atomic `or 0` on the word by the
- * futex call. A page in the middle of its own relocation is still writable and must stay so; one
- * that the loader has sealed answers EFAULT. Its protection is then changed and put back. */
+/* Whether the page is writable now, by an atomic `or 0` on the word in a futex call. A page in the
+ * middle of its own relocation is still writable and must stay so; one that the loader has
+ * protected gives EFAULT. Its protection is then changed and restored. */
 static long ask_whether_writable(uint64_t address)
 {
 	static uint32_t nobody_waits;
@@ -71,7 +71,7 @@ static long ask_whether_writable(uint64_t address)
 			       0, 0, (long)address, or_zero);
 }
 
-/* Answers 0, 1 (holds something else), or -errno. */
+/* Returns 0, 1 (holds another value), or -errno. */
 static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 {
 	uint64_t *word = (uint64_t *)(uintptr_t)address;
@@ -102,7 +102,7 @@ static struct limpet_slot *slot_table(void)
 	return limpet_shm_at(limpet_shm->layout.slots_offset);
 }
 
-/* What became of it, by the answer of an exchange. */
+/* The new state, by the result of an exchange. */
 static void slot_note(struct limpet_slot *slot, int answer, bool restore)
 {
 	if (answer < 0)
@@ -209,7 +209,7 @@ static int patch_symbols(const struct limpet_image *image, void *context)
 	return 0;
 }
 
-/* Again for each scan: where slots are put in from outside nobody says when. */
+/* Checked again for each scan: slots may be written from outside at any time. */
 static void note_bound(void)
 {
 	const struct limpet_slot *slots = slot_table();
@@ -237,7 +237,7 @@ static void slot_patch(struct limpet_slot *slot)
 	uint64_t original = limpet_hooks[slot->hook].original;
 	int answer = exchange(slot->address, slot->old_value, limpet_thunk(slot->hook));
 
-	/* A lazy slot that was bound since the plan was made, by our own dlopen for one. */
+	/* A lazy slot bound since the plan was made, for example by our own dlopen. */
 	if (answer == 1 && slot->old_value != original) {
 		slot->old_value = original;
 		answer = exchange(slot->address, original, limpet_thunk(slot->hook));
@@ -245,7 +245,7 @@ static void slot_patch(struct limpet_slot *slot)
 	slot_note(slot, answer, false);
 }
 
-/* By what stands there, not by the slot's state. Answers -errno if it could not be done. */
+/* Depends on the slot's value, not on its state. Returns -errno on failure. */
 static int slot_restore(struct limpet_slot *slot)
 {
 	uint64_t value = limpet_slot_value_before(slot, limpet_hooks[slot->hook].original);
@@ -255,7 +255,7 @@ static int slot_restore(struct limpet_slot *slot)
 	return answer < 0 ? answer : 0;
 }
 
-/* Its word can be looked at. Another module may have come to the same place since. */
+/* Its word is readable. Another module may have been mapped there since. */
 static bool is_of(const struct limpet_slot *slot, const struct limpet_image *image)
 {
 	return slot->kind == LIMPET_SLOT_OF_CALLS && slot->module == image->bias &&
@@ -315,7 +315,7 @@ static int restore_if_bound(const struct limpet_image *image, const Elf64_Rela *
 	return limpet_is_thunk(value) && exchange(address, value, limpet_original_of(value)) < 0;
 }
 
-/* What was bound to us by symbols, in modules that nobody has looked at since, or later. */
+/* Slots bound to us by symbols, in modules not examined since, or loaded later. */
 static int restore_bound(const struct limpet_image *image, void *context)
 {
 	struct patch_walk *walk = context;
@@ -329,7 +329,7 @@ static int restore_bound(const struct limpet_image *image, void *context)
 	return 0;
 }
 
-/* Symbols first: nothing is bound to us from then on. */
+/* Symbols first: from then on nothing new is bound to us. */
 static int restore_all(void)
 {
 	struct patch_walk walk = {.done = 0, .restore = true};
@@ -345,15 +345,15 @@ static int restore_all(void)
 		if (slots[i].kind == LIMPET_SLOT_OF_SYMBOL)
 			slots[i].state = LIMPET_SLOT_GONE;
 		else if (unread && is_in_other_space(&slots[i]))
-			walk.done++; /* it may be there, and cannot be looked at any more */
+			walk.done++; /* it may exist, and can no longer be examined */
 		else
 			slots[i].state = LIMPET_SLOT_GONE;
 	}
 	return walk.done;
 }
 
-/* One thread at a time. A second one that comes from a call of its own waits: what it has loaded
- * must not begin to work unseen. */
+/* One thread at a time. A second one in a call of its own waits: what it has loaded must not run
+ * unseen. */
 static bool begin_scan(bool may_wait)
 {
 	for (unsigned i = 0; i < (may_wait ? LIMPET_LOADER_PATIENCE : 1); i++) {
@@ -383,10 +383,11 @@ int limpet_patch_restore(void)
 	int answer;
 
 	__atomic_store_n(&leaving, true, __ATOMIC_RELAXED);
-	/* The injector looks again when no thread is in a loader hook any more. */
+	/* The injector checks again when no thread is in a loader hook. */
 	if (config.from_outside)
 		return 0;
-	/* A hook that looks just now puts in none after this, and has put in what it had begun. */
+	/* A hook that scans just now writes no slot after this, and has finished those it had
+	 * begun. */
 	if (!begin_scan(true))
 		return 1;
 	answer = restore_all();
@@ -396,14 +397,13 @@ int limpet_patch_restore(void)
 
 /* ---------------------------------------------------------------- modules that come later */
 
-/* Of an original that is gone with its module: nothing leads there any more. */
+/* For an original that was unloaded with its module: nothing calls it any more. */
 static bool is_left(uint32_t index)
 {
 	return index >= config.hook_count && hooks_left[index / 64] >> index % 64 & 1;
 }
 
-/* The entry that has it, or is to. Those of modules that are gone are taken where no new one is
- * left. */
+/* Its entry, or the one to use. Entries of unloaded modules are reused if no new one is left. */
 static int hook_for(uint32_t symbol, uint64_t original, uint32_t *ret_index)
 {
 	uint32_t op = limpet_family[symbol].op, index = LIMPET_MAX_HOOKS;
@@ -422,10 +422,10 @@ static int hook_for(uint32_t symbol, uint64_t original, uint32_t *ret_index)
 		if (!hook->original)
 			break;
 	}
-	/* What the loader binds to is in a module; a value that is not is none. */
+	/* The loader binds only to addresses in modules; other values are not functions. */
 	if (index == LIMPET_MAX_HOOKS || !limpet_loaded_find(original, &holder))
 		return -1;
-	/* As the injector does it for those that it plans (plan.c). */
+	/* The same as in the injector's plan (plan.c). */
 	if (op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY)
 		made.usable_size = limpet_image_symbol(&holder, "malloc_usable_size");
 	if ((op == LIMPET_OP_FREE || op == LIMPET_OP_MALLOC || op == LIMPET_OP_CALLOC) &&
@@ -442,8 +442,8 @@ static bool is_in(const struct limpet_image *image, uint64_t address)
 	return address >= image->low && address < image->high;
 }
 
-/* What a slot that is not bound yet will be bound to; 0: nothing. In another namespace, where there
- * is only one definition. */
+/* The target of a slot that is not bound yet; 0: none. In another namespace, which has only one
+ * definition. */
 static uint64_t unbound_original(const struct limpet_image *image, uint32_t symbol)
 {
 	uint64_t original = 0;
@@ -456,8 +456,8 @@ static uint64_t unbound_original(const struct limpet_image *image, uint32_t symb
 	return 0;
 }
 
-/* As the injector sees it for those that it plans: glibc's reallocarray calls whatever realloc the
- * program has, which knows the block. */
+/* The same as in the injector's plan: glibc's reallocarray calls whatever realloc the program has,
+ * which knows the block. */
 static bool calls_another(uint32_t symbol, uint64_t original)
 {
 	struct limpet_image holder;
@@ -499,7 +499,7 @@ static bool is_kept(const struct limpet_slot *slot)
 	return false;
 }
 
-/* One that leads to a thunk without us. Without room for it, it is put back all the same. */
+/* A slot that already leads to a thunk. It is restored even if there is no entry for it. */
 static void slot_keep(struct limpet_slot *slot, uint64_t thunk)
 {
 	if (is_kept(slot))
@@ -526,7 +526,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	if (!limpet_image_has_word(image, address))
 		return 0;
 	original = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
-	/* Ours already, by a symbol, or since an earlier look at the module. */
+	/* Already ours, by a symbol, or since an earlier scan of the module. */
 	if (limpet_is_thunk(original)) {
 		slot_keep(&slot, original);
 		return 0;
@@ -536,7 +536,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_FINDER && !config.from_outside)
 		return 0;
 	slot.old_value = original;
-	/* A value inside the module that asks is its own PLT: not bound yet. */
+	/* A value inside the calling module is its own PLT: not bound yet. */
 	if (is_in(image, original) &&
 	    (!found->defined || original != image->bias + found->symbol_value)) {
 		original = limpet_original_of(unbound_original(image, found->symbol));
@@ -556,7 +556,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	return 0;
 }
 
-/* Before anything else can come to lie there by a call that we see. */
+/* Before another mapping can take its place by a call that we see. */
 static void note_gone(struct extent *extent)
 {
 	uint32_t number = limpet_shm->gone_count + 1, count = limpet_shm->gone_places, i = 0;
@@ -631,7 +631,7 @@ static bool is_the_same(const struct limpet_image *image, bool *ret_has_slots)
 	return same;
 }
 
-/* Whether its slots need not be looked for. Remembers it, too. */
+/* Whether its slots need not be searched. Also records it. */
 static bool is_known(const struct limpet_image *image)
 {
 	struct limpet_known_module *modules = module_table();
@@ -647,7 +647,7 @@ static bool is_known(const struct limpet_image *image)
 			forget(i);
 		}
 		if (!modules[i].phdr)
-			place = i; /* of one that is gone */
+			place = i; /* of an unloaded one */
 	}
 	if (place == LIMPET_MAX_KNOWN_MODULES)
 		return false;
@@ -686,8 +686,8 @@ static int note_present(const struct limpet_image *image, void *context)
 	return 0;
 }
 
-/* Forgets modules that are no longer in the list, so that one which comes back to the same address
- * is looked at anew. */
+/* Forgets modules that are no longer in the list, so that a module mapped at the same address later
+ * is examined anew. */
 static void forget_gone_modules(void)
 {
 	const struct limpet_known_module *modules = module_table();
@@ -701,7 +701,7 @@ static void forget_gone_modules(void)
 			forget(i);
 }
 
-/* A lazy binding that was under way while we patched may have written over our value. */
+/* A lazy binding in progress while we patched may have overwritten our value. */
 static int patch_again(const struct limpet_image *image, void *context)
 {
 	struct limpet_slot *slots = slot_table();
@@ -757,7 +757,7 @@ void limpet_patch_on_loader_call(bool closes)
 {
 	bool changed = false;
 
-	/* Before the agent is active slots are still being put in. */
+	/* Until the agent is active, slots are still being written. */
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE) ||
 	    __atomic_load_n(&limpet_agent_info.state, __ATOMIC_ACQUIRE) != LIMPET_AGENT_ACTIVE ||
 	    (closes && limpet_loaded_closes_unlocked()) || !limpet_loaded_has_changed() ||

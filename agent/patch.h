@@ -1,4 +1,4 @@
-/* Slots: found, exchanged, put back. Never under an allocation hook. */
+/* Finds, exchanges and restores slots. Never under an allocation hook. */
 #ifndef LIMPET_AGENT_PATCH_H
 #define LIMPET_AGENT_PATCH_H
 
@@ -8,7 +8,7 @@ void limpet_patch_configure(const struct limpet_start *start);
 int limpet_patch_planned(void);
 int limpet_patch_restore(void);
 int limpet_patch_new_modules(void);
-/* On the way into the loader, by a function that closes a module or by another. */
+/* Before a call into the loader, by a function that closes a module or by another. */
 void limpet_patch_on_loader_call(bool closes);
 
 #endif

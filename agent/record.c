@@ -53,7 +53,8 @@ static struct limpet_chunk *chunk_at(uint32_t index)
 					       (uint64_t)index * LIMPET_CHUNK_BYTES);
 }
 
-/* Takes a chunk out of the free map. Threads start at different words, so that they seldom meet. */
+/* Takes a chunk from the free map. Threads start at different words, so that they seldom collide.
+ */
 static uint32_t chunk_take(const struct limpet_thread *thread)
 {
 	uint64_t *map = limpet_shm_at(limpet_shm->layout.free_chunks_offset);
@@ -66,7 +67,7 @@ static uint32_t chunk_take(const struct limpet_thread *thread)
 		while (bits) {
 			uint32_t bit = (uint32_t)__builtin_ctzll(bits);
 
-			/* Pairs with the collector's release when it gives a chunk back. */
+			/* Pairs with the collector's release when it returns a chunk. */
 			if (__atomic_compare_exchange_n(&map[word], &bits, bits & ~(1ull << bit),
 							false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 				return word * 64 + bit + 1;
@@ -89,13 +90,13 @@ static bool collector_has_died(void)
 	return true;
 }
 
-/* --on-overload wait: until the collector has given a chunk back or is gone. Not even being
- * switched off ends it: what has begun is recorded. But a collector that was stopped, or hangs,
- * gives no sign of life; once one thread has waited for that in vain, none waits any more until
- * there is one. The thread does not sleep, which would be a system call. */
+/* --on-overload wait: spins until the collector has returned a chunk or died. Switching off does
+ * not end it: a call that has begun is recorded. A collector that was stopped, or hangs, shows no
+ * activity; once one thread has waited for that in vain, no thread waits again until there is some.
+ * The thread does not sleep, which would be a system call. */
 static uint32_t chunk_wait(const struct limpet_thread *thread)
 {
-	static uint64_t last_beat = UINT64_MAX; /* after which nothing came for so long */
+	static uint64_t last_beat = UINT64_MAX; /* the last beat before the silence */
 	const unsigned pauses = 256;
 	uint32_t index = chunk_take(thread);
 	uint64_t beat = UINT64_MAX, since = 0;
@@ -148,7 +149,7 @@ static bool chunk_next(struct limpet_thread *thread)
 	if (old == LIMPET_CHUNK_NONE) {
 		__atomic_store_n(&thread->first_chunk, index, __ATOMIC_RELEASE);
 	} else {
-		/* From here on the old chunk may be read to its end and given back. */
+		/* From here on the collector may read the old chunk to its end and free it. */
 		__atomic_store_n(&chunk_at(old)->next, index, __ATOMIC_RELEASE);
 		limpet_record_ring();
 	}
@@ -161,7 +162,7 @@ static uint32_t count_free_chunks(void)
 	uint32_t words = (limpet_shm->layout.chunk_count + 63) / 64, count = 0;
 
 	for (uint32_t i = 0; i < words; i++) {
-		/* Without an instruction that not every processor has. */
+		/* Portable: not every processor has an instruction for it. */
 		for (uint64_t bits = __atomic_load_n(&map[i], __ATOMIC_RELAXED); bits;
 		     bits &= bits - 1)
 			count++;
@@ -169,7 +170,7 @@ static uint32_t count_free_chunks(void)
 	return count;
 }
 
-/* Overloads are told apart by a number in the entries of a table: see sampled.h. */
+/* A number in the table entries distinguishes overloads: see sampled.h. */
 #define LAST_OVERLOAD (2u * LIMPET_OVERLOAD_TAGS - 3)
 
 /* In front of the record of that stamp, which stands for a call that began before: calls that are
@@ -217,7 +218,7 @@ bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64
 	return false;
 }
 
-/* Room for the record first: what has ended must be told. */
+/* Space for the record first: the end of an overload must be recorded. */
 void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload)
 {
 	const uint64_t bytes = 24;
@@ -231,7 +232,8 @@ void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload)
 		limpet_record_append(thread, LIMPET_EVENT_ROOM, limpet_clock(), overload, 0, 0);
 }
 
-/* Nothing to publish after a claim or a take-over, until the new owner has opened a chunk. */
+/* There is nothing to publish after a claim or a take-over, until the new owner has opened a chunk.
+ */
 void limpet_record_publish(struct limpet_thread *thread)
 {
 	uint64_t chunk = thread->end - LIMPET_CHUNK_BYTES;
@@ -251,8 +253,8 @@ uint32_t limpet_record_tid(void)
 	return *(const uint32_t *)(uintptr_t)(pointer + limpet_hot.tid_offset);
 }
 
-/* What libc says of the stack that the thread is on. That of others, and where libc says nothing
- * (of the main thread), the collector has to look for in the maps. */
+/* The bounds of the thread's stack according to libc. For other stacks, and for the main thread, of
+ * which libc has none, the collector searches the maps. */
 static void find_stack(struct limpet_thread *thread, uint64_t pointer, uint64_t sp)
 {
 	const struct limpet_shm *shm = limpet_shm;
@@ -268,7 +270,7 @@ static void find_stack(struct limpet_thread *thread, uint64_t pointer, uint64_t 
 	low = *(const uint64_t *)(uintptr_t)(pointer + shm->stack_offset);
 	bytes = *(const uint64_t *)(uintptr_t)(pointer + shm->stack_offset + 8);
 	guard = *(const uint64_t *)(uintptr_t)(pointer + shm->stack_offset + 16);
-	/* The guard is at the low end; the thread's own control block ends what is to be read. */
+	/* The guard is at the low end; the thread's own control block is the upper bound. */
 	if (low > sp || guard > sp - low || pointer - low >= bytes)
 		return;
 	thread->stack_low = low + guard;
@@ -295,7 +297,7 @@ static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t th
 	limpet_record_ring();
 }
 
-/* Of a state that nobody else has: each that ever was claimed keeps its memory. */
+/* For a state without another owner: each state that was ever claimed keeps its memory. */
 static bool is_within_limit(const struct limpet_thread *thread)
 {
 	if (thread->generation)
@@ -349,8 +351,8 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home
 	return NULL;
 }
 
-/* Another thread now lives behind the same thread pointer: libc re-uses stacks. The entry and its
- * chain of chunks go on under the new tid, from a new chunk. */
+/* Another thread now has the same thread pointer: libc reuses stacks. The entry and its chain of
+ * chunks continue under the new tid, from a new chunk. */
 static struct limpet_thread *thread_take_over(struct limpet_thread *thread, uint64_t thread_pointer,
 					      uint32_t tid, uint64_t sp)
 {

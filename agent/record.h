@@ -5,18 +5,18 @@
 #include "agent/agent.h"
 
 void limpet_record_configure(void);
-/* For a thread pointer whose entry is not in its first place, or not this thread's any more. */
+/* For a thread pointer whose entry is not in its first slot, or belongs to another thread now. */
 struct limpet_thread *limpet_thread_look_up(uint64_t sp);
-/* Opens a chunk with room for a record of that stamp; false: there is none, the event is counted as
- * lost, by its kind. Goes over to sampling when chunks become few. */
+/* Opens a chunk for a record of that stamp; false: none is free, and the event is counted as lost,
+ * by its kind. Switches to sampling when chunks run short. */
 bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
 			     uint64_t size);
-/* The collector says that there is room: all is recorded again. */
+/* The collector has freed chunks: resume full recording. */
 void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload);
 void limpet_record_publish(struct limpet_thread *thread);
-/* There is something for the collector to do, which it will see at its next look. */
+/* Notes work for the collector, which sees it at its next poll. */
 void limpet_record_ring(void);
-/* As libc has it, without a system call where the place is known. */
+/* The tid in libc's thread block, without a system call where its offset is known. */
 uint32_t limpet_record_tid(void);
 uint64_t limpet_clock_slow(void);
 
@@ -30,9 +30,9 @@ static inline uint64_t limpet_thread_hash(uint64_t thread_pointer)
 	return (thread_pointer >> 6) * LIMPET_GOLDEN >> 32;
 }
 
-/* libc keeps the tid at a fixed distance behind the thread pointer; the injector measured it. libc
- * gives a thread pointer to one thread after the other, and only by the tid is it known whose state
- * this is. */
+/* libc stores the tid at a fixed offset from the thread pointer; the injector measured it. libc
+ * reuses a thread pointer for one thread after the other: only the tid tells whose state this is.
+ */
 static inline struct limpet_thread *limpet_thread_self(uint64_t sp)
 {
 	uint64_t pointer = limpet_thread_pointer();
@@ -62,13 +62,13 @@ static inline void limpet_record_append(struct limpet_thread *thread, uint32_t t
 	bool wide = size > UINT32_MAX;
 	uint64_t bytes = wide ? 32 : 24, *words;
 
-	/* Signed: whatever stands there, it ends with an event that is lost. */
+	/* Signed: if the fields are corrupt, this event is lost and no more. */
 	if (__builtin_expect((int64_t)(thread->end - thread->at) < (int64_t)bytes, 0) &&
 	    !limpet_record_make_room(thread, type, ticks, size))
 		return;
 	words = (uint64_t *)(uintptr_t)thread->at;
-	/* The collector has read these lines since they were written last: to get them back takes
-	 * longer than some records. */
+	/* The collector has read these cache lines since they were last written: fetching them back
+	 * takes longer than writing some records. */
 	limpet_prefetch_to_write(words + 48);
 	words[0] = ticks << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0);
 	words[1] = address;

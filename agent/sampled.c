@@ -22,7 +22,7 @@ static void find_buckets(uint64_t address, uint64_t *ret_buckets[2])
 	ret_buckets[1] = bucket_at((hash ^ hash >> 29) * 0xbf58476d1ce4e5b9ull >> 32);
 }
 
-/* A counter that has once been full stays so: how much it missed is not known. */
+/* A counter that was once saturated stays so: how much it missed is unknown. */
 static void count(uint64_t address, int step)
 {
 	uint8_t *counter = limpet_sample_counter(address);
@@ -52,7 +52,7 @@ bool limpet_sample_enter(uint64_t address)
 {
 	uint64_t *buckets[2];
 
-	/* Its free was not seen, and it has been handed out anew. */
+	/* Its free was not seen, and the address was allocated again. */
 	if (limpet_sample_may_know(address) && find(address))
 		return true;
 	find_buckets(address, buckets);
@@ -104,7 +104,7 @@ static bool is_of(uint64_t entry, uint32_t overload)
 	return entry >> (64 - LIMPET_OVERLOAD_TAG_BITS) == overload / 2 + 1;
 }
 
-/* One bucket alone, so one cache line a call: where it is full, a block can do without. */
+/* A single bucket, so one cache line per call: if it is full, the block is not added. */
 void limpet_overload_note(uint64_t address, uint32_t overload)
 {
 	uint64_t entry = overload_entry(address, overload);
@@ -122,7 +122,7 @@ void limpet_overload_note(uint64_t address, uint32_t overload)
 	}
 	if (!room)
 		return;
-	/* Where another thread was faster, this block does without. */
+	/* If another thread was faster, this block is not added. */
 	seen = __atomic_load_n(room, __ATOMIC_RELAXED);
 	if (!is_of(seen, overload))
 		__atomic_compare_exchange_n(room, &seen, entry, false, __ATOMIC_RELEASE,

@@ -1,19 +1,19 @@
-/* Which blocks the agent has recorded, under sampling: a free is recorded if its allocation was.
+/* The blocks recorded under sampling: a free is recorded if its allocation was.
  *
- * A filter of counters answers for most blocks by one load; behind it stands a table of addresses,
- * buckets of a cache line, two for each address. Both lie in the shared memory and are bounded;
- * what does not fit is counted there. No locks: any thread at any time, signal handlers included.
- * An address has one owner at a time, who alone enters or takes it: the program's own order of
- * allocation and free makes its entry visible to whoever may free it. */
+ * A filter of counters decides for most blocks with one load; behind it is a table of addresses, in
+ * buckets of a cache line, two for each address. Both are in shared memory and bounded; what does
+ * not fit is counted there. No locks: any thread may call these at any time, signal handlers
+ * included. An address has one owner at a time, who alone adds or removes it: the program's own
+ * order of allocation and free makes the entry visible to whoever may free the block. */
 #ifndef LIMPET_AGENT_SAMPLED_H
 #define LIMPET_AGENT_SAMPLED_H
 
 #include "agent/agent.h"
 #include "agent/record.h"
 
-/* Under --on-overload sample it is the other way round, and the table knows what was not recorded:
- * SAMPLING.md says why that is enough. An entry is an address and the number of its overload; when
- * that is over it is nothing any more. */
+/* Under --on-overload sample the table holds the blocks that were not recorded instead: SAMPLING.md
+ * explains why that suffices. An entry is an address and the number of its overload, and expires
+ * with the overload. */
 #define LIMPET_OVERLOAD_TAG_BITS 20
 #define LIMPET_OVERLOAD_TAGS (1u << LIMPET_OVERLOAD_TAG_BITS)
 
@@ -27,7 +27,7 @@ static inline uint8_t *limpet_sample_counter(uint64_t address)
 	return &limpet_hot.sample_counters[limpet_sample_hash(address) >> limpet_hot.sample_shift];
 }
 
-/* Before the original is called: whether this allocation is recorded. */
+/* Before the original is called: whether to record this allocation. */
 static inline bool limpet_sample_wants(struct limpet_thread *thread, uint64_t size, uint64_t period)
 {
 	uint64_t charge = limpet_sample_charge(size);
@@ -45,22 +45,22 @@ static inline bool limpet_sample_may_know(uint64_t address)
 	return __atomic_load_n(limpet_sample_counter(address), __ATOMIC_RELAXED) != 0;
 }
 
-/* After the original answered: notes a block that is recorded. False: there is no room; it must not
+/* After the original returned: adds a recorded block. False: the table is full; the block must not
  * be recorded, and has been counted. */
 bool limpet_sample_enter(uint64_t address);
-/* Before the block is given back: whether it was noted; it no longer is. A call that fails in the
- * end (realloc) enters it again. */
+/* Before the block is freed: removes it, and returns whether it was present. A call that fails
+ * later (realloc) adds it again. */
 bool limpet_sample_take_out(uint64_t address);
 
-/* Of an overload that lasts, or did when the call began: after the original answered, notes a block
- * that is not recorded (without room it does not: its free will be recorded, and find nothing)...
- */
+/* For an overload that was active when the call began: after the original returned, adds a block
+ * that is not recorded (if the table is full it does not: the free will be recorded, and find no
+ * allocation)... */
 void limpet_overload_note(uint64_t address, uint32_t overload);
-/* ...and before the block is given back, or when a sample gets its address, takes the note out.
- * False: there was none; the block may have been recorded. */
+/* ...and before the block is freed, or when a sample gets its address, removes it. False: it was
+ * not present; the block may have been recorded. */
 bool limpet_overload_take_out(uint64_t address, uint32_t overload);
 
-/* The overload that lasts, or 0. */
+/* The active overload, or 0. */
 static inline uint32_t limpet_overload_now(void)
 {
 	uint32_t overload = __atomic_load_n(&limpet_hot.overload, __ATOMIC_ACQUIRE);
@@ -68,10 +68,10 @@ static inline uint32_t limpet_overload_now(void)
 	return overload & 1 ? overload : 0;
 }
 
-/* Before the original, under --sample or in an overload: what of this call is to be recorded,
- * LIMPET_WANTED_*, and the overload's number in the high half. Under --sample, a block that is
- * given back is no longer noted: whoever gets its address next may be sampled before this call is
- * over; in an overload the caller has seen to that. */
+/* Before the original, under --sample or in an overload: what to record of this call,
+ * LIMPET_WANTED_*, with the overload's number in the high half. Under --sample a freed block is
+ * removed first, since the next block at its address may be sampled before this call returns; in an
+ * overload the caller has done so. */
 uint64_t limpet_sample_choose(struct limpet_thread *thread, uint32_t op, const uint64_t *args);
 
 #endif

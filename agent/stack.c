@@ -112,8 +112,8 @@ static struct kept_path path_of(const struct limpet_thread *thread)
 	return (struct kept_path){head, frames, (uint32_t *)(void *)(frames + room), room};
 }
 
-/* How often cache entries have to give way before their thread gets more room: threads with little
- * to remember leave it to others. */
+/* How often cache entries are replaced before their thread gets a larger room: threads with few
+ * stacks leave the memory to others. */
 #define REPLACED_ENOUGH 16u
 #define REPLACED_MUCH 512u
 
@@ -141,7 +141,7 @@ static void take_room(struct limpet_thread *thread)
 	thread->stack_cache = (limpet_shm->layout.thread_count + taken) << 8 | room.cache_entries;
 }
 
-/* Whether the thread has more room now: then the cache entry is another one. */
+/* Whether the thread has a larger room now: then the cache entry is another one. */
 static bool replace(struct limpet_thread *thread, const struct limpet_stack_cache_entry *cached,
 		    uint64_t pc, uint64_t base)
 {
@@ -242,7 +242,7 @@ static inline __attribute__((always_inline)) bool read_noted(const void *memory,
 	return true;
 }
 
-/* What is remembered dies with the tables, and with any module. */
+/* Cached stacks become invalid with the tables, and with any module. */
 static uint64_t generation_of(uint32_t current, uint32_t gone)
 {
 	return (uint64_t)gone << 32 | current;
@@ -264,7 +264,7 @@ static uint64_t word_at(const struct limpet_stack_cache_entry *cached, uint64_t 
 
 static bool is_unchanged(const struct limpet_stack_cache_entry *cached, uint64_t base)
 {
-	/* Lowest first: what differs from call to call lies there. */
+	/* Lowest first: the words that change from call to call are there. */
 	for (uint32_t i = 0; i < cached->words; i += LIMPET_STACK_CACHE_STEP) {
 		uint64_t a = word_at(cached, base, i) ^ cached->values[i];
 		uint64_t b = word_at(cached, base, i + 1) ^ cached->values[i + 1];
@@ -306,7 +306,7 @@ static uint64_t seed_of(const struct limpet_stack_cache_entry *cached, uint64_t 
 	return hash;
 }
 
-/* Of the words in the cache entry, or of those that stand in their places now. */
+/* The fingerprint of the words in the cache entry, or of those at their addresses now. */
 static inline __attribute__((always_inline)) uint64_t fingerprint_of(
 	const struct limpet_stack_cache_entry *cached, bool now, uint64_t base)
 {
@@ -328,7 +328,7 @@ static struct limpet_fingerprint *fingerprint_set(uint64_t fingerprint)
 					~(uint64_t)(FINGERPRINT_WAYS - 1)];
 }
 
-/* The node, with LIMPET_FINGERPRINT_TRUNCATED if that stack was cut short; 0: not known. */
+/* The node, with LIMPET_FINGERPRINT_TRUNCATED if that stack was cut short; 0: unknown. */
 static uint32_t fingerprint_find(uint64_t fingerprint)
 {
 	struct limpet_fingerprint *set = fingerprint_set(fingerprint);
@@ -372,7 +372,7 @@ static void fingerprint_keep(uint64_t fingerprint, uint32_t known)
 
 /* ------------------------------------------------------------------ the tree */
 
-/* Keeps the path in the tree, from where it leaves the last one; 0 when there is no room. */
+/* Stores the path in the tree, from where it leaves the last one; 0 if the tree is full. */
 static uint32_t intern(const struct limpet_thread *thread, const uint64_t *frames, uint32_t count,
 		       bool truncated)
 {
@@ -434,9 +434,9 @@ static struct limpet_walk_map walk_map(uint32_t current, uint32_t gone)
 	};
 }
 
-/* Whether a list of tables is in force still: as long as it is, nobody writes to it. A thread that
- * was preempted in the middle of a walk may have read of two lists. Pairs with the release of the
- * next list's number. */
+/* Whether a list of tables is still in use: until then nobody writes to it. A thread that was
+ * preempted during a walk may have read two lists. Pairs with the release of the next list's
+ * number. */
 static bool is_in_force(uint32_t current)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -692,7 +692,7 @@ static bool is_outermost(const struct limpet_thread *thread, const struct limpet
 	return true;
 }
 
-/* Frame by frame, by descriptions alone, up to the function that the thread began in. */
+/* Frame by frame, by unwind rows only, up to the thread's first function. */
 bool limpet_stack_is_above_entry(const struct limpet_thread *thread,
 				 const struct limpet_frame *hook_frame)
 {

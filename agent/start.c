@@ -1,5 +1,5 @@
-/* Beginning and end of the agent's life. Every entry here is called by the boot stub on a thread
- * that the injector holds at a safe point. */
+/* Start and end of the agent. The boot stub calls every entry here on a thread that the injector
+ * holds at a safe point. */
 #include "agent/agent.h"
 #include "agent/channel.h"
 #include "agent/finder.h"
@@ -15,7 +15,7 @@
 
 #define ERROR_MEMORY 12   /* ENOMEM */
 #define ERROR_PROTOCOL 71 /* EPROTO */
-#define SCM_RIGHTS_TYPE 1 /* the kernel's headers leave these to libc */
+#define SCM_RIGHTS_TYPE 1 /* not in the kernel's headers */
 #define SOL_SOCKET_LEVEL 1
 #define RECEIVE_CLOEXEC 0x40000000
 
@@ -36,7 +36,7 @@ __attribute__((visibility("default"))) struct limpet_agent_info limpet_agent_inf
 	.bytes = sizeof(struct limpet_agent_info),
 	.state = LIMPET_AGENT_LOADED,
 	.channel = (uint64_t)-1,
-	/* Addresses: the dynamic linker relocates them. */
+	/* Addresses, relocated by the dynamic linker. */
 	.start = (uint64_t)(uintptr_t)entry_start,
 	.leave = (uint64_t)(uintptr_t)entry_leave,
 	.release = (uint64_t)(uintptr_t)entry_release,
@@ -58,8 +58,8 @@ static void unmap(const void *address, uint64_t bytes)
 		limpet_syscall3(SYS_munmap, (long)address, (long)bytes, 0);
 }
 
-/* Under mlockall(MCL_FUTURE) the kernel fills what is mapped with memory, and keeps it there,
- * unless nobody may touch it: so it is opened when it is not locked any more. */
+/* Under mlockall(MCL_FUTURE) the kernel populates and locks new mappings, unless they are
+ * inaccessible: this one is made accessible after it is unlocked. */
 static void *map_unlocked(uint64_t bytes, int protection, int flags, int fd)
 {
 	void *memory = map(bytes, PROT_NONE, flags, fd);
@@ -80,7 +80,7 @@ static void *map_large(const struct limpet_start *start, uint64_t bytes, int pro
 			     : map(bytes, protection, flags, fd);
 }
 
-/* The two memfds come as one message. */
+/* Both memfds arrive in one message. */
 static int receive_memory(int channel, int *ret_shm, int *ret_arena)
 {
 	struct {
@@ -114,7 +114,7 @@ static int receive_memory(int channel, int *ret_shm, int *ret_arena)
 	if (answer != sizeof(message) || message.type != LIMPET_MSG_FDS ||
 	    header.control_length < sizeof(control) || control.level != SOL_SOCKET_LEVEL ||
 	    control.type != SCM_RIGHTS_TYPE) {
-		/* The limit on descriptors may have let the first one in. */
+		/* The limit on descriptors may have admitted only the first. */
 		limpet_syscall1(SYS_close, control.fds[0]);
 		return -ERROR_PROTOCOL;
 	}
@@ -232,7 +232,7 @@ static int entry_release(void)
 
 	/* Those, too, that a thread added which was in a loader hook all the while. */
 	limpet_hook_pass_all();
-	/* First: a child that is forked meanwhile must not be asked for anything any more. */
+	/* First: a child that is forked meanwhile must not be used any more. */
 	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
 	limpet_agent_info.shm = 0;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

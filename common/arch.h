@@ -1,10 +1,10 @@
-/* The one place that chooses an architecture folder of common/. */
+/* The only place that selects an architecture directory of common/. */
 #ifndef LIMPET_COMMON_ARCH_H
 #define LIMPET_COMMON_ARCH_H
 
 #define LIMPET_ARCH_STRING_(x) #x
 #define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
-/* The formatter would take the paths for expressions. */
+/* The formatter would treat the paths as expressions. */
 /* clang-format off */
 #include LIMPET_ARCH_STRING(common/arch/LIMPET_ARCH/relocations.h)
 /* clang-format on */

@@ -17,7 +17,7 @@ struct limpet_bytes {
 };
 
 void limpet_bytes_done(struct limpet_bytes *bytes);
-/* Room for `count` more; false: none, and failed. */
+/* Reserves `count` more bytes; false: out of memory, and failed is set. */
 bool limpet_bytes_grow(struct limpet_bytes *bytes, size_t count);
 
 static inline bool limpet_bytes_want(struct limpet_bytes *bytes, size_t count)
@@ -25,7 +25,7 @@ static inline bool limpet_bytes_want(struct limpet_bytes *bytes, size_t count)
 	return bytes->room - bytes->count >= count || limpet_bytes_grow(bytes, count);
 }
 
-/* Empty again, its memory kept. */
+/* Empties it, and keeps its memory. */
 static inline void limpet_bytes_clear(struct limpet_bytes *bytes)
 {
 	bytes->count = 0;

@@ -1,5 +1,5 @@
-/* A process that gives up, for good, all it may do but compute on what it has been given: for code
- * that reads files and memory of somebody else's. */
+/* Irrevocably confines a process to computing on the data it was given: for code that parses
+ * foreign files and memory. */
 #ifndef LIMPET_COMMON_CONFINE_H
 #define LIMPET_COMMON_CONFINE_H
 
@@ -11,9 +11,9 @@ struct limpet_confinement {
 	uint64_t memory_bytes; /* of address space */
 	uint32_t cpu_seconds;  /* then the kernel ends the process */
 	uint32_t descriptors;
-	/* A library wants to open a file by name: answers a descriptor or -errno. Called from a
-	 * handler of SIGSYS, within the call, in the thread that made it: what the library holds at
-	 * the time may be anything. NULL: -EACCES. */
+	/* Called when a library opens a file by name: returns a descriptor or -errno. Runs in a
+	 * handler of SIGSYS, within the call, in the thread that made it: the library may hold any
+	 * lock. NULL: -EACCES. */
 	int (*open_file)(void *context, const char *path);
 	void *context;
 };

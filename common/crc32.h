@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Start with crc 0; feed a former answer to go on. */
+/* Start with crc 0; pass the previous result to continue. */
 uint32_t limpet_crc32(uint32_t crc, const void *bytes, size_t count);
 
 #endif

@@ -1,21 +1,21 @@
-/* What a sample says of the whole: sums that estimate, their variance, and an interval.
+/* Estimates from samples: sums, their variance, and a confidence interval.
  *
- * The mathematics stand in common/SAMPLING.md. Plain structs, no allocation; safe from any thread
+ * The mathematics are in common/SAMPLING.md. Plain structs, no allocation; safe from any thread
  * that owns them. */
 #ifndef LIMPET_COMMON_ESTIMATE_H
 #define LIMPET_COMMON_ESTIMATE_H
 
 #include <stdint.h>
 
-/* Share of the intervals that hold the truth, at least. */
+/* Minimum share of intervals that contain the true value. */
 #define LIMPET_ESTIMATE_CONFIDENCE 0.95
 
-/* How many allocations one sampled allocation stands for. */
+/* How many allocations a sampled allocation represents. */
 struct limpet_weight {
 	double weight; /* 1 / p */
-	double spread; /* (1 - p) / p^2: what it adds to the variance of a count */
+	double spread; /* (1 - p) / p^2: its share of the variance of a count */
 };
-/* Of an allocation of `size` bytes under that period; period 0: everything was recorded. */
+/* For an allocation of `size` bytes with that period; period 0: everything was recorded. */
 struct limpet_weight limpet_weight_of(uint64_t size, uint64_t period);
 
 /* One figure: a count if `value` is 1 for each block, a sum of bytes if it is its size. */
@@ -32,16 +32,16 @@ struct limpet_estimate {
 
 void limpet_estimate_add(struct limpet_estimate *estimate, const struct limpet_weight *weight,
 			 double value);
-/* Takes one back that was added. */
+/* Subtracts one that was added. */
 void limpet_estimate_remove(struct limpet_estimate *estimate, const struct limpet_weight *weight,
 			    double value);
-/* Two sets of blocks that share none. */
+/* For two disjoint sets of blocks. */
 void limpet_estimate_join(struct limpet_estimate *estimate, const struct limpet_estimate *other);
 
 /* Rounded; never below 0. */
 uint64_t limpet_estimate_value(const struct limpet_estimate *estimate);
-/* *ret_low <= value <= *ret_high. `most`: what a sample of this figure can stand for at the very
- * most. Without a sample both are 0: see common/SAMPLING.md. */
+/* *ret_low <= value <= *ret_high. `most`: the most that a sample of this figure can represent.
+ * Without a sample both are 0: see common/SAMPLING.md. */
 void limpet_estimate_interval(const struct limpet_estimate *estimate, double most,
 			      uint64_t *ret_low, uint64_t *ret_high);
 /* Beside that: what may be there of kinds of blocks of which no sample was taken. */
@@ -49,7 +49,7 @@ double limpet_estimate_unseen(double most);
 double limpet_estimate_most_bytes(uint64_t period);
 double limpet_estimate_most_blocks(uint64_t period);
 
-/* The value that a gamma distribution of that shape and scale 1 stays below with `probability`. */
+/* The quantile at `probability` of a gamma distribution of that shape and scale 1. */
 double limpet_gamma_quantile(double shape, double probability);
 
 #endif

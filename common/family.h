@@ -10,14 +10,15 @@
 
 #include "common/wire.h"
 
-/* C++ operators count only where the allocator brings its own; libstdc++'s call malloc. */
+/* C++ operators are hooked only if the allocator has its own; libstdc++'s call malloc. */
 #define LIMPET_FAMILY_CXX 1u
-/* The mmap family is totalled apart. */
+/* The mmap family has separate totals. */
 #define LIMPET_FAMILY_MMAP 2u
 #define LIMPET_FAMILY_LOADER 4u
 /* Of these, one that closes a module. */
 #define LIMPET_FAMILY_CLOSES 8u
-/* By which unwinders find tables: hooked where the agent is mapped, and in nobody's list. */
+/* Used by unwinders to find tables: hooked if the agent is mapped, and in no list of the linker's.
+ */
 #define LIMPET_FAMILY_FINDER 16u
 /* Of the loader's, one that answers with an address: (handle, name, ...). */
 #define LIMPET_FAMILY_ANSWERS 32u
@@ -77,7 +78,7 @@ struct limpet_family_member {
 	uint16_t flags;
 };
 
-/* In common/family.c; no relocations, so that the agent can carry it. */
+/* In common/family.c; without relocations, so that the agent can contain it. */
 extern const struct limpet_family_member limpet_family[LIMPET_FAMILY_COUNT];
 
 /* Index of `name` (at most `limit` readable bytes, NUL-terminated within them), or -1. */

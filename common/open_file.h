@@ -14,11 +14,11 @@
 #include "common/err.h"
 
 enum limpet_open_flags {
-	LIMPET_OPEN_NO_LINKS = 1, /* a link anywhere on the way is an error */
-	LIMPET_OPEN_IN_PLACE = 2  /* the very file: what a program may serve is -EOPNOTSUPP */
+	LIMPET_OPEN_NO_LINKS = 1, /* a symbolic link anywhere in the path is an error */
+	LIMPET_OPEN_IN_PLACE = 2  /* the file itself: if a program may serve it, -EOPNOTSUPP */
 };
 
-/* Copies of larger files are not made: -EFBIG. */
+/* Larger files are not copied: -EFBIG. */
 #define LIMPET_OPEN_COPY_MAX ((off_t)1 << 30)
 
 /* A regular file, for reading; anything else (a device, a FIFO, a file of the kernel's own in /proc
@@ -28,19 +28,19 @@ enum limpet_open_flags {
 int limpet_open_regular(const char *root, const char *path, unsigned flags,
 			struct stat *ret_status) LIMPET_MUST_CHECK;
 
-/* The same of the file that a link in a process's folder in /proc leads to, be it deleted, replaced
- * or in another root: "/proc/4711" and "exe". */
+/* The same for the target of a link in a process's directory in /proc, even if deleted, replaced or
+ * in another root: "/proc/4711" and "exe". */
 int limpet_open_linked(const char *process, const char *link,
 		       struct stat *ret_status) LIMPET_MUST_CHECK;
 
-/* Whether that root folder may be looked into, without doing so. */
+/* Whether that root directory is accessible, without accessing it. */
 bool limpet_open_may_enter(const char *root);
 
-/* In two steps. A descriptor that only names (O_PATH): nothing is opened. */
+/* The first of two steps: a descriptor that only names the file (O_PATH); nothing is opened. */
 int limpet_open_name(const char *root, const char *path, unsigned flags) LIMPET_MUST_CHECK;
 int limpet_open_link(const char *process, const char *link) LIMPET_MUST_CHECK;
-/* What has been named so, or is open already: a new descriptor. `process` is the folder in /proc of
- * the one that sees it, or NULL. */
+/* The second step, for a file named so, or already open: a new descriptor. `process` is the
+ * directory in /proc of the process that sees it, or NULL. */
 int limpet_open_named(int named, const char *process, unsigned flags,
 		      struct stat *ret_status) LIMPET_MUST_CHECK;
 

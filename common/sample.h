@@ -9,14 +9,14 @@
 
 #include <stdint.h>
 
-/* Charged beside the size: what an allocator takes for itself, and what gives malloc(0) a chance.
- * No allocation stands for more than period / LIMPET_SAMPLE_EXTRA_BYTES others. */
+/* Charged in addition to the size: the allocator's own overhead, which also gives malloc(0) a
+ * chance. No allocation represents more than period / LIMPET_SAMPLE_EXTRA_BYTES others. */
 #define LIMPET_SAMPLE_EXTRA_BYTES 16u
 #define LIMPET_SAMPLE_MAX_BYTES (1ull << 40)
 /* The period of --on-overload sample. */
 #define LIMPET_SAMPLE_OVERLOAD_BYTES (512ull << 10)
 
-/* Periods, as a capture is set up; at most one of them is not 0. */
+/* The periods of a capture; at most one of them is not 0. */
 struct limpet_sampling {
 	uint64_t bytes;          /* 0: everything is recorded... */
 	uint64_t overload_bytes; /* ...but while there is little room; 0: what finds none is lost */
@@ -79,7 +79,7 @@ static inline uint64_t limpet_sample_distance(uint64_t *random, uint64_t period)
 	return (uint64_t)((unsigned __int128)nats * period >> LIMPET_SAMPLE_LOG_BITS) + 1;
 }
 
-/* The common case, to be inlined into a hook: 1: not sampled, and counted. */
+/* The common case, inlined into a hook: 1: not sampled, and counted. */
 static inline int limpet_sample_passes(struct limpet_sample_state *state, uint64_t charge)
 {
 	uint64_t left = state->left;
@@ -90,8 +90,8 @@ static inline int limpet_sample_passes(struct limpet_sample_state *state, uint64
 	return 1;
 }
 
-/* The rest of it, where limpet_sample_passes() answered 0: whether the allocation is taken. `seed`
- * begins the thread's sequence. */
+/* The other case, after limpet_sample_passes() returned 0: whether to sample the allocation. `seed`
+ * starts the thread's sequence. */
 static inline int limpet_sample_take(struct limpet_sample_state *state, uint64_t charge,
 				     uint64_t period, uint64_t seed)
 {
@@ -101,7 +101,7 @@ static inline int limpet_sample_take(struct limpet_sample_state *state, uint64_t
 		if (limpet_sample_passes(state, charge))
 			return 0;
 	}
-	/* Geometric distances have no memory: what is left of this allocation does not matter. */
+	/* Geometric distances are memoryless: the rest of this allocation does not matter. */
 	state->left = limpet_sample_distance(&state->random, period);
 	return 1;
 }

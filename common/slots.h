@@ -28,7 +28,7 @@ struct limpet_slot_found {
 	bool defined; /* by this module itself */
 };
 
-/* Calls `found` for each slot; a value other than 0 ends the scan and is answered. */
+/* Calls `found` for each slot; a nonzero result ends the scan and is returned. */
 int limpet_slots_scan(const struct limpet_slot_tables *tables,
 		      int (*found)(const struct limpet_slot_found *slot, void *context),
 		      void *context);

@@ -23,16 +23,16 @@ struct limpet_trace_mark {
 
 void limpet_trace_mark_encode(const struct limpet_trace_mark *mark,
 			      uint8_t ret_bytes[LIMPET_TRACE_MARK_BYTES]);
-/* Whether these bytes are a mark, of any version. */
+/* Whether these bytes form a mark, of any version. */
 bool limpet_trace_mark_decode(const uint8_t bytes[LIMPET_TRACE_MARK_BYTES],
 			      struct limpet_trace_mark *ret_mark);
 
-/* Empties `content` and leaves room for its head; sections are then put behind it. */
+/* Empties `content` and reserves space for its header; sections are then appended. */
 void limpet_trace_content_begin(struct limpet_bytes *content);
 void limpet_trace_put_section(struct limpet_bytes *content, unsigned tag, const void *bytes,
 			      size_t count);
 void limpet_trace_put_number(struct limpet_bytes *content, unsigned tag, uint64_t value);
-/* NULL puts nothing. */
+/* NULL appends nothing. */
 void limpet_trace_put_string(struct limpet_bytes *content, unsigned tag, const char *string);
 
 /* Appends a whole block (mark and frame) to `out`. `mark` names type, sequence and times, and a
@@ -49,7 +49,7 @@ int limpet_trace_content_check(const struct limpet_trace_mark *mark, const uint8
 unsigned limpet_trace_next_section(struct limpet_cursor *sections,
 				   struct limpet_cursor *ret_section);
 
-/* A context that compresses as traces are: level, checksum. NULL: no memory. */
+/* A compression context with the level and checksum of traces. NULL: no memory. */
 ZSTD_CCtx *limpet_trace_zstd_new(void);
 
 #endif

@@ -21,11 +21,11 @@
 #define LIMPET_TRACE_MARK_BYTES (8u + LIMPET_TRACE_MARK_PAYLOAD_BYTES)
 #define LIMPET_TRACE_CONTENT_HEAD_BYTES 16u
 
-/* A reader refuses to decompress more than this per block; a writer stays far below. */
+/* A reader refuses to decompress more than this per block; a writer stays far below it. */
 #define LIMPET_TRACE_CONTENT_MAX_BYTES (64u << 20)
-/* Rows of an EVENTS block after which the writer begins another. */
+/* Rows of an EVENTS block after which the writer starts another. */
 #define LIMPET_TRACE_ROWS_PER_BLOCK 65536u
-/* What a reader bears with: one munmap may add a row for each mapping it covers. */
+/* The limit of a reader: one munmap may add a row for each mapping it covers. */
 #define LIMPET_TRACE_ROWS_MAX (1u << 21)
 #define LIMPET_TRACE_LIVE_MAX (1u << 20)
 #define LIMPET_TRACE_NODES_MAX (1u << 24)
@@ -106,11 +106,11 @@ enum limpet_trace_nodes_section {
 	LIMPET_NODES_OWNERS /* number, length and bytes of the name of each allocator */
 };
 #define LIMPET_TRACE_NODE_TRUNCATED 1u
-/* No frame: it stands for its parent's stack, for the blocks of the allocator that the address
+/* Not a frame: represents its parent's stack, for the blocks of the allocator that the address
  * names. */
 #define LIMPET_TRACE_NODE_OWNER 2u
-/* In no module, and in anonymous executable memory when the stack was described: code that the
- * program made itself. */
+/* In no module, and in anonymous executable memory when the stack was recorded: JIT-compiled code.
+ */
 #define LIMPET_TRACE_NODE_MADE 4u
 #define LIMPET_TRACE_OWNERS_MAX 4096u
 

@@ -92,8 +92,8 @@ struct limpet_unwind_rule {
 #define LIMPET_UNWIND_RULE_NONE 0u
 #define LIMPET_UNWIND_RULE_UNKNOWN 1u
 
-/* The rule for the instruction at `offset` in the covered range. Of a frame that waits in a call,
- * that is the return address - 1: a call that never returns may be its function's last bytes. */
+/* The rule for the instruction at `offset` in the covered range. For a frame in a call, pass the
+ * return address - 1: a call that never returns may be its function's last bytes. */
 static inline const struct limpet_unwind_rule *limpet_unwind_table_find(
 	const struct limpet_unwind_table *table, uint32_t offset)
 {

@@ -64,8 +64,8 @@ struct limpet_walk_map {
 	uint32_t sorted;
 	uint32_t count;
 	uint32_t generation; /* must change with all of this; entries of the cache die with it */
-	/* Modules that have gone. Where one lay that went after the list was made, whatever is
-	 * there now has no table yet. NULL: none. */
+	/* Unloaded modules. Code mapped where one was unloaded after the list was made has no table
+	 * yet. NULL: none. */
 	const struct limpet_gone *gone;
 	uint32_t gone_places;
 	uint32_t gone_then, gone_now; /* numbers of the last, in the list's time and by now */
@@ -84,7 +84,7 @@ struct limpet_walk_cache {
 	uint32_t mask; /* number of entries, a power of 2, minus 1 */
 };
 
-/* Reads the word at `address`, or answers false. `address` is any number at all. */
+/* Reads the word at `address`, or returns false. `address` may be any number. */
 typedef bool limpet_walk_read(const void *memory, uint64_t address, uint64_t *ret_word);
 
 /* Reader of one's own address space within two ranges known to be mapped (thread stack and
@@ -127,7 +127,7 @@ LIMPET_WALK_INLINE bool limpet_walk_read_copy(const void *memory, uint64_t addre
 	return true;
 }
 
-/* The entry whose range holds `pc`, or NULL. */
+/* The entry whose range contains `pc`, or NULL. */
 LIMPET_WALK_INLINE const struct limpet_unwind_module *limpet_walk_find_module(
 	const struct limpet_walk_map *map, uint64_t pc)
 {
@@ -209,8 +209,8 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_whole(const struct limpet_wa
 	return frame->flags & LIMPET_FRAME_DOUBT ? LIMPET_WALK_DOUBTFUL : LIMPET_WALK_COMPLETE;
 }
 
-/* The frame pointer, read now if it has not been. One that is out of reach is lost, and ends the
- * walk only where it is needed. */
+/* The frame pointer, read now if it was not yet. If unreadable it is lost, and ends the walk only
+ * where it is needed. */
 LIMPET_WALK_INLINE uint64_t limpet_walk_load_fp(limpet_walk_read *read, const void *memory,
 						struct limpet_walk_frame *frame)
 {
@@ -247,9 +247,9 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_fp(limpet_walk_read *re
 	return LIMPET_WALK_MORE;
 }
 
-/* A return address that no call has left: a described function begins there, and what stands before
- * it is not described. Somebody has pushed it as the root of a new stack, as makecontext() does
- * with __start_context; a frame pointer found there is of whoever made the stack. */
+/* A return address that no call has pushed: it is the start of a described function, and the code
+ * before it is not described. It was pushed as the root of a new stack, as makecontext() does with
+ * __start_context; a frame pointer found there belongs to the creator of the stack. */
 LIMPET_WALK_INLINE bool limpet_walk_is_root(const struct limpet_walk_map *map,
 					    const struct limpet_walk_cache *cache,
 					    const struct limpet_walk_frame *frame)
@@ -258,7 +258,8 @@ LIMPET_WALK_INLINE bool limpet_walk_is_root(const struct limpet_walk_map *map,
 	       limpet_walk_find_rule(map, cache, frame->pc).cfa != LIMPET_CFA_NONE;
 }
 
-/* From a frame to its caller. The frame is untouched unless the answer is LIMPET_WALK_MORE. */
+/* Steps from a frame to its caller. The frame is unchanged unless the result is LIMPET_WALK_MORE.
+ */
 LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_walk_map *map,
 							 const struct limpet_walk_cache *cache,
 							 limpet_walk_read *read, const void *memory,
@@ -296,8 +297,8 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 			return limpet_walk_whole(frame);
 		return limpet_walk_step_fp(read, memory, rule.cfa == LIMPET_CFA_NONE, frame);
 	}
-	/* The return address lies at or above sp: a frame that would not grow is damage, and the
-	 * walk would go round. Only the kernel's frame leads to another stack. */
+	/* The return address must be at or above sp: a frame that does not grow is corrupt, and the
+	 * walk would loop. Only the kernel's frame leads to another stack. */
 	if (!(rule.flags & LIMPET_RULE_SIGNAL) && (cfa % 8 != 0 || cfa - 8 < frame->sp || cfa < 8))
 		return LIMPET_WALK_STUCK;
 	if (!read(memory,

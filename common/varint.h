@@ -11,7 +11,7 @@
 
 #define LIMPET_VARINT_MAX_BYTES 10u
 
-/* `out` has room for LIMPET_VARINT_MAX_BYTES. Answers the bytes written. */
+/* `out` has space for LIMPET_VARINT_MAX_BYTES. Returns the number of bytes written. */
 static inline unsigned limpet_varint_put(uint8_t *out, uint64_t value)
 {
 	unsigned count = 0;
@@ -54,7 +54,7 @@ static inline unsigned limpet_varint_put_any(uint8_t *out, uint64_t value)
 
 struct limpet_cursor {
 	const uint8_t *at, *end;
-	bool failed; /* something was not there, or not an integer of 64 bits */
+	bool failed; /* the data ended, or was not an integer of 64 bits */
 };
 
 static inline struct limpet_cursor limpet_cursor_of(const uint8_t *bytes, size_t count)

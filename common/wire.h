@@ -22,8 +22,8 @@
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
 
-/* What the agent does around a call of the original function; the arguments that it looks at are
- * those of the C prototype. */
+/* The agent's action around a call of the original function; its arguments are those of the C
+ * prototype. */
 enum limpet_op {
 	LIMPET_OP_NONE = 0,
 	LIMPET_OP_MALLOC,         /* (size) */
@@ -172,7 +172,7 @@ struct limpet_hook {
 	uint16_t flags;       /* LIMPET_HOOK_* */
 	uint32_t symbol;      /* index into the list of names in common/family.h */
 };
-/* The original calls no hook of ours: after the record it can be jumped to. */
+/* The original calls none of our hooks: it can be jumped to after the record. */
 #define LIMPET_HOOK_LEAF 1u
 /* Its blocks lie in Nim's chunks, whose heads tell their beginnings and sizes. Such hooks are not
  * inner calls of one another: each stands for what is done in its own function's code. */
@@ -182,18 +182,18 @@ struct limpet_hook {
 #define LIMPET_HOOK_PROBE 0x40u
 #define LIMPET_HOOK_REGISTER(flags) ((flags) >> 2 & 15u)
 #define LIMPET_HOOK_REGISTER_FLAG(number) ((uint16_t)((number) << 2))
-/* Where a function begins, not in a slot: all registers are as they would be without us. */
+/* At a function's entry, not in a slot: all registers are as they would be without us. */
 #define LIMPET_HOOK_ENTRY 4u /* not of a PROBE, which has the number of its register there */
 /* It may have arguments on the stack: they stand above its return address, and so its original is
  * called with a copy of them. Not of a PROBE, likewise. */
 #define LIMPET_HOOK_STACK 8u
-/* Not told by its arguments: the size is what the block has room for. */
+/* Unknown from its arguments: the size is the block's usable size. */
 #define LIMPET_HOOK_SIZELESS 0x80u
-/* Arguments that stand before those of the op: a heap, a context. */
+/* Arguments before those of the op: a heap, a context. */
 #define LIMPET_HOOK_SKIP_MAX 3u
 #define LIMPET_HOOK_SKIP(flags) ((flags) >> 8 & LIMPET_HOOK_SKIP_MAX)
 #define LIMPET_HOOK_SKIP_FLAG(count) ((uint16_t)((count) << 8))
-/* Whose it is, where there are several allocators to be told apart: 0: not said. */
+/* Its allocator, if there are several: 0: unnamed. */
 #define LIMPET_HOOK_OWNERS 63u
 #define LIMPET_HOOK_OWNER(flags) ((flags) >> 10 & LIMPET_HOOK_OWNERS)
 #define LIMPET_HOOK_OWNER_FLAG(number) ((uint16_t)((number) << 10))
@@ -234,7 +234,7 @@ static inline bool limpet_slot_not_taken(const struct limpet_slot *slot)
 	       (slot->state == LIMPET_SLOT_FOREIGN && slot->kind == LIMPET_SLOT_OF_CALLS);
 }
 
-/* What it holds while it leads to its hook's thunk. */
+/* Its value while it leads to its hook's thunk. */
 static inline uint64_t limpet_slot_value_ours(const struct limpet_slot *slot, uint64_t thunk)
 {
 	return slot->kind == LIMPET_SLOT_OF_SYMBOL ? thunk - slot->module : thunk;
@@ -252,7 +252,7 @@ static inline uint64_t limpet_slot_value_before(const struct limpet_slot *slot, 
 		       : original;
 }
 
-/* A module whose slots were looked at already, planned by the injector or found by the agent. */
+/* A module whose slots were examined, planned by the injector or found by the agent. */
 struct limpet_known_module {
 	uint64_t bias, phdr; /* phdr 0: gone */
 };
@@ -269,7 +269,7 @@ struct limpet_gone {
 #define LIMPET_MAX_GONE 255u
 #define LIMPET_MAX_GONE_NUMBER 0xffffffu
 
-/* The number of the last of `count` places that holds the address; 0: none. */
+/* The number of the last of `count` ranges that contains the address; 0: none. */
 static inline uint32_t limpet_gone_find(const struct limpet_gone *gone, uint32_t count,
 					uint64_t address)
 {
@@ -317,7 +317,7 @@ enum limpet_switch {
 
 #define LIMPET_COLLECTOR_DIED 0x40000000u /* FUTEX_OWNER_DIED */
 
-/* Memory that may be read for a walk that begins in it: a mapping, as the collector saw it last. */
+/* Memory that is readable for a walk that starts in it: a mapping, as the collector saw it last. */
 struct limpet_stack_range {
 	uint64_t low, high; /* high 0: free */
 	uint32_t version;   /* +1 before and after each change: odd while it lasts */
@@ -426,7 +426,7 @@ struct limpet_shm {
 	/* Stack pointers on other stacks than the thread's own, which the collector is to look for
 	 * in the maps: fibres, alternate signal stacks. A ring. */
 	uint64_t unknown[LIMPET_UNKNOWN_STACKS];
-	/* A bit a state, set before it is claimed and never cleared: the others need no look. */
+	/* A bit per state, set before it is claimed and never cleared: the others need no check. */
 	uint64_t states_used[LIMPET_THREADS / 64];
 	struct limpet_gone gone[LIMPET_MAX_GONE];
 	/* What the collector found there. */
@@ -540,8 +540,8 @@ struct limpet_boot_map {
 };
 struct limpet_boot {
 	uint32_t operation;
-	/* A pair for socketpair: made by the stub's first system call, behind which the injector
-	 * stops the thread and takes a copy of its end. */
+	/* The pair of socketpair, created by the stub's first system call, after which the injector
+	 * stops the thread and copies its end. */
 	int32_t channel;      /* ENTER answers the number it was moved to */
 	int32_t injector_end; /* closed at once; -1 then */
 	int32_t image;        /* memfd with the agent; closed as soon as it can be; -1 then */

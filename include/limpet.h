@@ -31,7 +31,7 @@
 #define LIMPET_POOL_FUNCTION __attribute__((noinline, noclone, noipa, weak, visibility("hidden")))
 #endif
 
-/* Room for a jump, in one instruction. */
+/* Space for a jump, in one instruction. */
 #if defined(__x86_64__)
 #define LIMPET_POOL_ROOM ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00"
 #else
