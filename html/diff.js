@@ -70,9 +70,9 @@ function drawComparison() {
   const {total} = figures, {words, change, format} = METRICS[view.metric], rows = mergeAlike(sites.map((_, i) => i)).filter(row => row.sum.olds || row.sum.news);
   const by = Object.fromEntries(STATES.map(state => [state, rows.filter(row => stateOf(row.sum) === state)]));
   const sum = list => list.reduce((all, row) => all + row.sum.change, 0);
-  const findings = [make('li', {textContent: `In sum: ${changeInWords(total)} (${words}).`})];
+  const findings = [make('li', {textContent: `Total: ${changeInWords(total)} (${words}).`})];
   if (scaleOf(view.metric) !== 1) findings.push(make('li', {class: 'note',
-    textContent: `The old figures are multiplied by ${scaleOf(view.metric).toPrecision(3)}, as if it had lasted ${seconds(lengthOf('new'))}.`}));
+    textContent: `The old figures are multiplied by ${scaleOf(view.metric).toPrecision(3)}, as if the old capture had lasted ${seconds(lengthOf('new'))}.`}));
   for (const side of SIDES) {
     const why = data[side].about.losses.filter(({reason}) => reason !== 'sampled'), of = key => why.some(loss => loss[key]);
     if (why.length) findings.push(make('li', {class: 'warn', textContent: `The ${side} capture is ` +

@@ -4,7 +4,7 @@
  * everything else is of the window shown. */
 
 const inPart = b => b >= view.from && b < view.to;
-const NO_EVENTS = 'The page was made without single events: limpet html --quick, or a capture that kept sums alone.';
+const NO_EVENTS = 'This page has no single events: it was written by limpet html --quick, or the capture kept only sums.';
 /* The thread of a block that was allocated earlier is unknown. */
 const sinceKept = () => data.kept.ofSums ? ` from ${seconds(edges[1])} on, as single events are not kept before` : '';
 const note = (into, words) => into.replaceChildren(make('p', {class: 'note', textContent: words}));
@@ -81,7 +81,7 @@ function drawLifetimes() {
   const known = value => value === null ? '–' : count(value), both = make('div', {id: 'lifetimes-by-stack'}), top = make('div', {id: 'lifetimes-all'});
   $('lifetimes').replaceChildren(top, make('h2', {textContent: 'By stack'}), both);
   table(top, atEnd ? 'How long blocks lived; what is alive at the end, by its age' :
-    'How long blocks lived; the age of what is alive is known at the end of the capture alone', [
+    'How long blocks lived; the age of live blocks is known only at the end of the capture', [
     {title: 'Lived below', number: true, value: row => row.limit, format: formatAge},
     {title: 'Freed', number: true, value: row => row.freed, format: count}, {title: 'Bytes', number: true, value: row => row.freedBytes, format: bytes},
     ...(atEnd ? [{title: 'Alive', number: true, value: row => row.alive, format: count}, {title: 'Bytes alive', number: true, value: row => row.aliveBytes, format: bytes}] : []),
@@ -98,7 +98,7 @@ function drawLifetimes() {
 function drawSiteSizes(into) {
   if (!data.lives.length) { note(into, NO_EVENTS); return; }
   const rows = livesByPath().filter(row => row.allocations);
-  table(into, `${rows.length === 1 ? '1 stack by the sizes that it asks for' : `${count(rows.length)} stacks by the sizes that they ask for`}; smallest and largest are of ${data.kept.ofSums ? `what came${sinceKept()}` : 'the whole capture'}`, [
+  table(into, `${rows.length === 1 ? '1 stack by requested sizes' : `${count(rows.length)} stacks by requested sizes`}; smallest and largest are of ${data.kept.ofSums ? `what came${sinceKept()}` : 'the whole capture'}`, [
     {title: 'Allocations', number: true, value: row => row.allocations, format: count}, {title: 'Bytes', number: true, value: row => row.allocated, format: bytes},
     {title: 'Average', number: true, value: row => row.allocated / row.allocations, format: bytes},
     {title: 'Smallest', number: true, value: row => row.smallest === Infinity ? 0 : row.smallest, format: bytes}, {title: 'Largest', number: true, value: row => row.largest, format: bytes}, stackColumn,

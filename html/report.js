@@ -201,11 +201,11 @@ if (moments) {
   });
 }
 /* Why no part of the time can be chosen; '': one can. */
-const noPart = bucketCount > 1 || comparing ? '' : 'No part of the time can be chosen: ' + (
-  data.capture.estimated ? 'what samples stand for is estimated for the whole capture.' :
+const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: ' + (
+  data.capture.estimated ? 'figures are estimated for the whole capture only.' :
   data.kept.inOne && data.capture.damaged_blocks ? 'the trace is damaged, and its parts do not add up to the whole.' :
   data.kept.inOne ? 'the parts that were kept do not add up to the whole.' :
-  data.capture.compact ? 'sums are kept by the minute, and there are those of one alone.' :
+  data.capture.compact ? 'sums are kept per minute, and there is only one minute.' :
   'the capture is shorter than one step of the trace.');
 
 const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: ''};
@@ -303,7 +303,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
       return cell;
     }))));
     more.hidden = list.length <= shown;
-    more.textContent = `Show more (${count(list.length - shown)} are left)`;
+    more.textContent = `Show more (${count(list.length - shown)} more)`;
     left.textContent = filters.get(into.id) ? `${count(list.length)} of ${count(rows.length)}` : '';
   }
   const more = make('button', {type: 'button', onclick: () => { shown *= 4; draw(); }});
@@ -558,14 +558,14 @@ function drawOverview() {
   }
   const live = topRow(rows, 'live'), growth = topRow(rows, 'growth'), temporary = topRow(rows, 'temporary');
   if (live && !known) addFinding(`Most of what is live, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was allocated by `, live, '.');
-  if (growth && span > 0 && !known) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): what grows most comes from `, growth, '.');
+  if (growth && span > 0 && !known) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): most of the growth comes from `, growth, '.');
   if (temporary && total.allocations && !known) addFinding(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
   if (!figures.bySite.some(one => one.allocations)) findings.push(make('li', {textContent: 'Nothing was allocated in this time.'}));
   const {high} = figures;
   if (!figures.whole && high.bytes > liveAt[figures.peakEdge]) findings.push(make('li', {class: 'note',
-    textContent: `What each stack held is known at the ends of steps: at the peak, it is that of ${seconds(edges[figures.peakEdge])}, when ${bytes(liveAt[figures.peakEdge])} were live.`}));
+    textContent: `The bytes of each stack are known at the ends of steps: those shown for the peak are of ${seconds(edges[figures.peakEdge])}, when ${bytes(liveAt[figures.peakEdge])} were live.`}));
   if (figures.noPeak) findings.push(make('li', {class: 'note',
-    textContent: 'What each stack held at the peak is not known: of that time sums alone are kept.'}));
+    textContent: 'The bytes of each stack at the peak are unknown: only sums are kept for that time.'}));
   $('findings').replaceChildren(...findings);
   const tile = (name, value, why) => make('div', {}, make('dt', {textContent: name}), make('dd', {}, value, ...(why ? [make('small', {textContent: why})] : [])));
   /* The bounds of a figure, where losses were counted. */
@@ -607,10 +607,10 @@ function drawAbout() {
   row('Host', [target.host, target.kernel].filter(Boolean).join(', '));
   row('Container', target.container);
   row('Captured', `by ${capture.mode}, for ${seconds(capture.duration_seconds)}, ${ENDS[capture.end] || capture.end}`);
-  row('Kept', data.kept.ofSums ? `events from ${seconds(edges[1])} on; of all before, sums` : capture.compact ? 'sums by the minute, no single events' : '');
+  row('Kept', data.kept.ofSums ? `events from ${seconds(edges[1])} on; before that, sums` : capture.compact ? 'sums per minute, no single events' : '');
   row('Events', `${count(capture.events)}${capture.dropped_events ? `, ${count(capture.dropped_events)} dropped` : capture.complete ? ', none lost' : ''}`);
   row('Stacks cut short', capture.truncated_stacks ? count(capture.truncated_stacks) : '');
-  row('The target stood still for', capture.attach_stop_microseconds === null ? '' :
+  row('Stops of the target', capture.attach_stop_microseconds === null ? '' :
     `${(capture.attach_stop_microseconds / 1000).toFixed(2)} ms at attach, ${((capture.detach_stop_microseconds || 0) / 1000).toFixed(2)} ms at detach`);
   row('Frees of blocks from before', data.totals.foreign_frees ? `${count(data.totals.foreign_frees)} (${data.totals.foreign_freed_bytes === null ? 'of unknown size' : bytes(data.totals.foreign_freed_bytes)})` : '');
   row('Mapped by the program itself', data.totals.mapped_bytes ? bytes(data.totals.mapped_bytes) + (data.totals.mapped_bytes_min === data.totals.mapped_bytes_max ? '' : ', as recorded') : '');
@@ -900,7 +900,7 @@ function drawPlots() {
   plots = [];
   describePlots();
   if (typeof uPlot === 'undefined') {
-    box.replaceChildren(make('p', {class: 'note', textContent: 'limpet was built without npm: no plots. The fields above choose a part of the time.'}));
+    box.replaceChildren(make('p', {class: 'note', textContent: 'limpet was built without npm: no plots. The fields above select a window.'}));
     return;
   }
   box.replaceChildren();
@@ -984,11 +984,11 @@ function drawnCells() {
 /* Says what the plots do not show, and why. */
 function describePlots() {
   const words = [], span = edges[1] - edges[0];
-  if (!comparing && data.kept.ofSums) words.push(`Until ${seconds(edges[1])} sums alone are kept: ${plural(rates.allocations[0], 'allocation')}${span > 0 ?
+  if (!comparing && data.kept.ofSums) words.push(`Until ${seconds(edges[1])} only sums are kept: ${plural(rates.allocations[0], 'allocation')}${span > 0 ?
     `, ${count(rates.allocations[0] / span)} a second on average` : ''}${highest[0].bytes === null ? '' :
-    `, at most ${bytes(highest[0].bytes)} live`}. What came when in that time is not known${hasLivePoints() ? ', but for what was live at some points' : ''}.`);
-  else if (!comparing && !moments && bucketCount === 1) words.push('Nothing is known of what came when within the capture: its average and its highest are drawn.');
-  if (!comparing && highest.some(high => high.bytes === null)) words.push('The highest between the points is not known.');
+    `, at most ${bytes(highest[0].bytes)} live`}. The times of these events are unknown${hasLivePoints() ? ', except live bytes at some points' : ''}.`);
+  else if (!comparing && !moments && bucketCount === 1) words.push('The times of events within the capture are unknown: the plots show its average and maximum.');
+  if (!comparing && highest.some(high => high.bytes === null)) words.push('The highest value between the points is unknown.');
   if (!comparing && NO_TEMPORARY) words.push(`Temporary allocations are ${NO_TEMPORARY}.`);
   $('plots-words').textContent = words.join(' ');
 }

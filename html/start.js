@@ -65,8 +65,8 @@ function showRange() {
   $('to').value = +edges[view.to].toFixed(3);
   $('all-time').disabled = figures.whole;
   for (const id of ['from', 'to']) $(id).disabled = noPart !== '';
-  $('range-words').textContent = noPart ? noPart : figures.whole ? 'Drag over a plot to look at a part of the time.' :
-    `${seconds(edges[view.to] - edges[view.from])} of ${seconds(edges[bucketCount])}; all figures are of this part`;
+  $('range-words').textContent = noPart ? noPart : figures.whole ? 'Drag over a plot to select a window.' :
+    `${seconds(edges[view.to] - edges[view.from])} of ${seconds(edges[bucketCount])}; all figures are of this window`;
   for (const option of $('metric').options)
     option.disabled = option.value === 'temporary' ? NO_TEMPORARY !== '' : option.value === 'peak' && figures.noPeak;
 }
