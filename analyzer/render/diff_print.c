@@ -73,8 +73,8 @@ static const char *say_bounds(char ret[SENTENCE], struct limpet_printer *printer
 }
 
 /* Why the side's figures are not all that there was, or not the true ones. */
-static int print_losses(struct limpet_printer *printer, const char *word,
-			const struct limpet_heap *heap)
+static void print_losses(struct limpet_printer *printer, const char *word,
+			 const struct limpet_heap *heap)
 {
 	const struct limpet_model *model = heap->model;
 	const uint64_t elsewhere =
@@ -95,49 +95,48 @@ static int print_losses(struct limpet_printer *printer, const char *word,
 					 losses[i].words);
 	}
 	if (!used)
-		return 0;
-	return limpet_printer_wrap(printer, printer->options->warn, HANG,
-				   "%-9s the %s one is %s%s (%s)", "", word,
-				   incomplete && inexact ? "neither complete nor exact"
-				   : incomplete          ? "not complete"
-							 : "not exact",
-				   say_bounds(bounds, printer, heap), why);
+		return;
+	limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s the %s one is %s%s (%s)",
+			    "", word,
+			    incomplete && inexact ? "neither complete nor exact"
+			    : incomplete          ? "not complete"
+						  : "not exact",
+			    say_bounds(bounds, printer, heap), why);
 }
 
-static int print_heap(struct limpet_printer *printer, const char *word, const char *name,
-		      const struct limpet_heap *heap)
+static void print_heap(struct limpet_printer *printer, const char *word, const char *name,
+		       const struct limpet_heap *heap)
 {
 	const struct limpet_model *model = heap->model;
-	int result =
-		limpet_printer_line(printer, "", "%-9s %s: %s, %s to %s, %s live, %s allocation%s",
-				    word, name, model->target->known ? model->target->comm : "?",
-				    limpet_printer_duration(printer, model->from_ns),
-				    limpet_printer_duration(printer, model->to_ns),
-				    limpet_printer_bytes(printer, heap->view.totals.live_bytes),
-				    limpet_printer_count(printer, heap->view.totals.allocations),
-				    limpet_printer_plural(heap->view.totals.allocations));
 
+	limpet_printer_line(printer, "", "%-9s %s: %s, %s to %s, %s live, %s allocation%s", word,
+			    name, model->target->known ? model->target->comm : "?",
+			    limpet_printer_duration(printer, model->from_ns),
+			    limpet_printer_duration(printer, model->to_ns),
+			    limpet_printer_bytes(printer, heap->view.totals.live_bytes),
+			    limpet_printer_count(printer, heap->view.totals.allocations),
+			    limpet_printer_plural(heap->view.totals.allocations));
 	/* What the difference is not about. */
-	if (!result && (model->totals.mapped_bytes || limpet_printer_is_empty(model)))
-		result = limpet_printer_line(
-			printer, "", "%-9s %s mapped by mmap beside these%s%s", "",
-			limpet_printer_bytes(printer, model->totals.mapped_bytes),
-			last_rss(model) ? ", RSS " : "",
-			last_rss(model) ? limpet_printer_bytes(printer, last_rss(model)) : "");
-	if (!result && model->widened)
-		result = limpet_printer_line(printer, "",
-					     "%-9s widened to whole minutes: no less is kept", "");
-	if (!result && model->sample_bytes)
-		result = limpet_printer_line(printer, "", "%-9s is estimated", "");
-	return result ? result : print_losses(printer, word, heap);
+	if (model->totals.mapped_bytes || limpet_printer_is_empty(model))
+		limpet_printer_line(printer, "", "%-9s %s mapped by mmap beside these%s%s", "",
+				    limpet_printer_bytes(printer, model->totals.mapped_bytes),
+				    last_rss(model) ? ", RSS " : "",
+				    last_rss(model) ? limpet_printer_bytes(printer, last_rss(model))
+						    : "");
+	if (model->widened)
+		limpet_printer_line(printer, "", "%-9s widened to whole minutes: no less is kept",
+				    "");
+	if (model->sample_bytes)
+		limpet_printer_line(printer, "", "%-9s is estimated", "");
+	print_losses(printer, word, heap);
 }
 
 /* Columns of a row before the site. */
 #define BEFORE_SITE 39u
 
 /* "innermost < caller < caller", as much as fits; of the first the end says more than the start. */
-static int print_row(struct limpet_printer *printer, const struct limpet_diff *diff,
-		     const struct limpet_diff_row *row)
+static void print_row(struct limpet_printer *printer, const struct limpet_diff *diff,
+		      const struct limpet_diff_row *row)
 {
 	const size_t width = printer->options->width ? printer->options->width : 400;
 	const char *mark = row->state == LIMPET_DIFF_APPEARED   ? "new"
@@ -161,12 +160,12 @@ static int print_row(struct limpet_printer *printer, const struct limpet_diff *d
 		if (chain && BEFORE_SITE + limpet_plain_text_columns(chain) + 8 > width)
 			break;
 	}
-	if (!chain)
-		return -ENOMEM;
-	return limpet_printer_line(printer, "", "%11s %10s %10s %-4s %s",
-				   change_text(printer, diff->sort, row->change, buffer),
-				   figure_text(printer, diff->sort, row->old_figure),
-				   figure_text(printer, diff->sort, row->new_figure), mark, chain);
+	if (!limpet_printer_check(printer, chain ? 0 : -ENOMEM))
+		return;
+	limpet_printer_line(printer, "", "%11s %10s %10s %-4s %s",
+			    change_text(printer, diff->sort, row->change, buffer),
+			    figure_text(printer, diff->sort, row->old_figure),
+			    figure_text(printer, diff->sort, row->new_figure), mark, chain);
 }
 
 int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
@@ -176,38 +175,35 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 	struct limpet_printer printer = {.file = file, .options = text};
 	char buffer[LIMPET_UNITS_TEXT + 1];
 	size_t changed = 0;
-	int result = print_heap(&printer, "old", old_name, diff->old_heap);
 
-	if (!result)
-		result = print_heap(&printer, "new", new_name, diff->new_heap);
-	if (!result && (diff->scale > 1.001 || diff->scale < 0.999))
-		result = limpet_printer_line(
+	print_heap(&printer, "old", old_name, diff->old_heap);
+	print_heap(&printer, "new", new_name, diff->new_heap);
+	if (diff->scale > 1.001 || diff->scale < 0.999)
+		limpet_printer_line(
 			&printer, "", "scaled    the old one's figures as if it had lasted %s",
 			limpet_printer_duration(&printer, diff->new_heap->model->to_ns -
 								  diff->new_heap->model->from_ns));
-	if (!result && diff->new_heap->filtered)
-		result = limpet_printer_line(&printer, "", "filtered");
+	if (diff->new_heap->filtered)
+		limpet_printer_line(&printer, "", "filtered");
 	limpet_printer_blank(&printer);
-	if (!result)
-		result = limpet_printer_line(
-			&printer, text->bold, "%s: %s, from %s to %s", titles[diff->sort],
-			change_text(&printer, diff->sort, diff->totals.change, buffer),
-			figure_text(&printer, diff->sort, diff->totals.old_figure),
-			figure_text(&printer, diff->sort, diff->totals.new_figure));
+	limpet_printer_line(&printer, text->bold, "%s: %s, from %s to %s", titles[diff->sort],
+			    change_text(&printer, diff->sort, diff->totals.change, buffer),
+			    figure_text(&printer, diff->sort, diff->totals.old_figure),
+			    figure_text(&printer, diff->sort, diff->totals.new_figure));
 	while (changed < diff->row_count && diff->rows[changed].change)
 		changed++;
-	if (!result && !changed)
-		return limpet_printer_line(&printer, "", "No stack has changed.");
+	if (!changed) {
+		limpet_printer_line(&printer, "", "No stack has changed.");
+		return printer.error;
+	}
 	limpet_printer_blank(&printer);
-	if (!result)
-		result = limpet_printer_line(&printer, text->dim, "%11s %10s %10s %-4s %s",
-					     "change", "old", "new", "", "site");
-	for (size_t i = 0; i < changed && i < limit && !result && !ferror(file); i++)
-		result = print_row(&printer, diff, &diff->rows[i]);
-	if (!result && changed > limit)
-		result =
-			limpet_printer_line(&printer, text->dim, "  ... %zu more", changed - limit);
-	return result;
+	limpet_printer_line(&printer, text->dim, "%11s %10s %10s %-4s %s", "change", "old", "new",
+			    "", "site");
+	for (size_t i = 0; i < changed && i < limit && !printer.error && !ferror(file); i++)
+		print_row(&printer, diff, &diff->rows[i]);
+	if (changed > limit)
+		limpet_printer_line(&printer, text->dim, "  ... %zu more", changed - limit);
+	return printer.error;
 }
 
 /* ------------------------------------------------------------------ JSON */

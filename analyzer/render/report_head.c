@@ -38,64 +38,59 @@ static const char *end_words(const struct limpet_trace_end *end)
 	return "ended for an unknown reason";
 }
 
-static int print_target(struct limpet_printer *printer)
+static void print_target(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_trace_target *target = model->target;
-	int result = 0;
 
 	if (target->known && target->unseen_rss_share >= 0)
-		result = limpet_printer_wrap(
+		limpet_printer_wrap(
 			printer, printer->options->warn, HANG,
 			"partial   %.0f %% of RSS is out of reach: the figures are of the rest",
 			100.0 * target->unseen_rss_share);
-	if (result)
-		return result;
-	if (!target->known)
-		return limpet_printer_wrap(printer, printer->options->warn, HANG,
-					   "target    unknown: the head of the trace is damaged");
-	result = limpet_printer_wrap(
-		printer, "", HANG, "target    %s (pid %u), %s%s%s", target->comm, target->pid,
-		target->executable[0] ? target->executable : "executable unknown",
-		target->allocators[0] ? ", " : "", target->allocators);
-	if (!result && target->command[0] && strcmp(target->command, target->executable) != 0 &&
+	if (!target->known) {
+		limpet_printer_wrap(printer, printer->options->warn, HANG,
+				    "target    unknown: the head of the trace is damaged");
+		return;
+	}
+	limpet_printer_wrap(printer, "", HANG, "target    %s (pid %u), %s%s%s", target->comm,
+			    target->pid,
+			    target->executable[0] ? target->executable : "executable unknown",
+			    target->allocators[0] ? ", " : "", target->allocators);
+	if (target->command[0] && strcmp(target->command, target->executable) != 0 &&
 	    strcmp(target->command, target->comm) != 0)
-		result = limpet_printer_wrap(printer, "", HANG, "command   %s", target->command);
-	if (!result && target->host[0])
-		result = limpet_printer_wrap(
-			printer, "", HANG, "host      %s%s%s%s%s%s%.12s", target->host,
-			target->kernel[0] ? ", kernel " : "", target->kernel,
-			target->machine[0] ? " " : "", target->machine,
-			target->container[0] ? ", container " : "", target->container);
-	return result;
+		limpet_printer_wrap(printer, "", HANG, "command   %s", target->command);
+	if (target->host[0])
+		limpet_printer_wrap(printer, "", HANG, "host      %s%s%s%s%s%s%.12s", target->host,
+				    target->kernel[0] ? ", kernel " : "", target->kernel,
+				    target->machine[0] ? " " : "", target->machine,
+				    target->container[0] ? ", container " : "", target->container);
 }
 
-static int print_window(struct limpet_printer *printer)
+static void print_window(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_trace_target *target = model->target;
 	const struct limpet_trace_end *end = model->end;
-	int result;
 
-	result = limpet_printer_wrap(
-		printer, "", HANG, "capture   %s by %s%s%s%s, %s",
-		limpet_printer_duration(printer, model->duration_ns),
-		target->mode == LIMPET_MODE_RUN ? "run" : "attach",
-		model->sample_bytes ? ", a sample every " : "",
-		model->sample_bytes ? limpet_printer_bytes(printer, model->sample_bytes) : "",
-		!model->sample_bytes    ? ""
-		: model->overload_count ? " allocated while overloaded"
-					: " allocated",
-		end_words(end));
-	if (!result && (model->windowed || model->widened))
-		result = limpet_printer_wrap(
-			printer, "", HANG,
-			"window    %s to %s: all figures below are of this time%s",
-			limpet_printer_duration(printer, model->from_ns),
-			limpet_printer_duration(printer, model->to_ns),
-			model->widened ? ", since sums are kept by the minute" : "");
-	if (!result && (end->attach_stop_us >= 0 || end->detach_stop_us >= 0))
-		result = limpet_printer_wrap(
+	limpet_printer_wrap(printer, "", HANG, "capture   %s by %s%s%s%s, %s",
+			    limpet_printer_duration(printer, model->duration_ns),
+			    target->mode == LIMPET_MODE_RUN ? "run" : "attach",
+			    model->sample_bytes ? ", a sample every " : "",
+			    model->sample_bytes ? limpet_printer_bytes(printer, model->sample_bytes)
+						: "",
+			    !model->sample_bytes    ? ""
+			    : model->overload_count ? " allocated while overloaded"
+						    : " allocated",
+			    end_words(end));
+	if (model->windowed || model->widened)
+		limpet_printer_wrap(printer, "", HANG,
+				    "window    %s to %s: all figures below are of this time%s",
+				    limpet_printer_duration(printer, model->from_ns),
+				    limpet_printer_duration(printer, model->to_ns),
+				    model->widened ? ", since sums are kept by the minute" : "");
+	if (end->attach_stop_us >= 0 || end->detach_stop_us >= 0)
+		limpet_printer_wrap(
 			printer, "", HANG, "stopped   %s to attach, %s to leave%s",
 			end->attach_stop_us >= 0
 				? limpet_printer_stop(printer, (uint64_t)end->attach_stop_us)
@@ -104,19 +99,16 @@ static int print_window(struct limpet_printer *printer)
 				? limpet_printer_stop(printer, (uint64_t)end->detach_stop_us)
 				: "unknown",
 			end->agent_unloaded ? "" : "; the agent stayed in the target, dormant");
-	if (!result && end->agent_resident_bytes)
-		result = limpet_printer_wrap(
-			printer, "", HANG,
-			"agent     at most %s of memory in the target, of %s mapped",
-			limpet_printer_bytes(printer, end->agent_resident_bytes),
-			limpet_printer_bytes(printer, end->agent_memory_bytes));
-	else if (!result && end->agent_memory_bytes)
-		result = limpet_printer_wrap(
-			printer, "", HANG,
-			"agent     %s mapped in the target at most; how much of it was "
-			"resident is not known",
-			limpet_printer_bytes(printer, end->agent_memory_bytes));
-	return result;
+	if (end->agent_resident_bytes)
+		limpet_printer_wrap(printer, "", HANG,
+				    "agent     at most %s of memory in the target, of %s mapped",
+				    limpet_printer_bytes(printer, end->agent_resident_bytes),
+				    limpet_printer_bytes(printer, end->agent_memory_bytes));
+	else if (end->agent_memory_bytes)
+		limpet_printer_wrap(printer, "", HANG,
+				    "agent     %s mapped in the target at most; how much of it was "
+				    "resident is not known",
+				    limpet_printer_bytes(printer, end->agent_memory_bytes));
 }
 
 /* Of events that were dropped: what they were, as far as that is known. */
@@ -144,7 +136,7 @@ static const char *say_kinds(char ret[3 * BETWEEN], struct limpet_printer *print
 }
 
 /* Nothing is missing; and whether there is anything else that the program allocates by. */
-static int print_none(struct limpet_printer *printer)
+static void print_none(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_unfollowed unfollowed = limpet_model_unfollowed(model);
@@ -153,33 +145,33 @@ static int print_none(struct limpet_printer *printer)
 	const char *where = model->compact || model->given_up_ns ? "figures" : "trace";
 
 	if (!model->complete || model->overload_count || model->sample_bytes)
-		return limpet_printer_wrap(printer, "", HANG, "losses    none%s",
-					   !model->complete ? " so far"
-					   : model->overload_count
-						   ? " but by sampling"
-						   : ": every sample is in the trace");
-	if (all)
-		return limpet_printer_wrap(printer, "", HANG,
-					   "losses    none: every event is in the %s", where);
-	return limpet_printer_wrap(
-		printer, "", HANG, "losses    none: every event of %s is in the %s",
-		allocators[0] ? allocators : "the allocators that were followed", where);
+		limpet_printer_wrap(printer, "", HANG, "losses    none%s",
+				    !model->complete        ? " so far"
+				    : model->overload_count ? " but by sampling"
+							    : ": every sample is in the trace");
+	else if (all)
+		limpet_printer_wrap(printer, "", HANG, "losses    none: every event is in the %s",
+				    where);
+	else
+		limpet_printer_wrap(
+			printer, "", HANG, "losses    none: every event of %s is in the %s",
+			allocators[0] ? allocators : "the allocators that were followed", where);
 }
 
 /* Not a loss: nobody looked there. */
-static int print_unfollowed(struct limpet_printer *printer)
+static void print_unfollowed(struct limpet_printer *printer)
 {
 	const struct limpet_unfollowed unfollowed = limpet_model_unfollowed(printer->report->model);
 	char words[512];
 
 	if (!unfollowed.matters)
-		return 0;
+		return;
 	limpet_unfollowed_say(&unfollowed, words, sizeof(words));
-	return limpet_printer_wrap(printer, printer->options->warn, HANG, "unseen    %s", words);
+	limpet_printer_wrap(printer, printer->options->warn, HANG, "unseen    %s", words);
 }
 
 /* What is counted, each in a line. *said gets the losses that these lines are of. */
-static int print_counts(struct limpet_printer *printer, uint64_t *said)
+static void print_counts(struct limpet_printer *printer, uint64_t *said)
 {
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
@@ -203,26 +195,23 @@ static int print_counts(struct limpet_printer *printer, uint64_t *said)
 		 "block of the trace damaged", "blocks of the trace damaged"},
 	};
 	char kinds[3 * BETWEEN];
-	int result = 0;
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(list) && !result; i++) {
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
 		if (!list[i].value)
 			continue;
-		result = limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s %s %s%s",
-					     *said ? "" : "losses",
-					     limpet_printer_count(printer, list[i].value),
-					     list[i].value == 1 ? list[i].one : list[i].many,
-					     i ? "" : say_kinds(kinds, printer));
+		limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s %s %s%s",
+				    *said ? "" : "losses",
+				    limpet_printer_count(printer, list[i].value),
+				    list[i].value == 1 ? list[i].one : list[i].many,
+				    i ? "" : say_kinds(kinds, printer));
 		*said |= LIMPET_LOSS_BIT(list[i].loss);
 	}
-	if (!result && damage->truncated) {
-		result = limpet_printer_wrap(
-			printer, printer->options->warn, HANG,
-			"%-9s the file is cut short: what came later is missing",
-			*said ? "" : "losses");
+	if (damage->truncated) {
+		limpet_printer_wrap(printer, printer->options->warn, HANG,
+				    "%-9s the file is cut short: what came later is missing",
+				    *said ? "" : "losses");
 		*said |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED);
 	}
-	return result;
 }
 
 /* What a loss takes from the report. */
@@ -236,7 +225,7 @@ static const char *taken(const struct limpet_model_loss *loss)
 }
 
 /* Each reason that no line above has said; at last what those mean that are counted. */
-static int print_reasons(struct limpet_printer *printer, uint64_t *said)
+static void print_reasons(struct limpet_printer *printer, uint64_t *said)
 {
 	/* The words of a sample stand elsewhere; that it is still running, too. */
 	const uint64_t elsewhere =
@@ -247,121 +236,106 @@ static int print_reasons(struct limpet_printer *printer, uint64_t *said)
 	struct limpet_model_loss losses[LIMPET_LOSS_COUNT];
 	const size_t count = limpet_model_losses(printer->report->model, losses);
 	bool incomplete = false, inexact = false, named = false;
-	int result = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		incomplete |=
 			losses[i].incomplete && !(LIMPET_LOSS_BIT(losses[i].loss) & elsewhere);
 		inexact |= losses[i].inexact && !(LIMPET_LOSS_BIT(losses[i].loss) & elsewhere);
 	}
-	for (size_t i = 0; i < count && !result; i++) {
+	for (size_t i = 0; i < count; i++) {
 		if (above & LIMPET_LOSS_BIT(losses[i].loss))
 			continue;
-		result = limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s %s: %s",
-					     *said ? "" : "losses", taken(&losses[i]),
-					     losses[i].words);
+		limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s %s: %s",
+				    *said ? "" : "losses", taken(&losses[i]), losses[i].words);
 		named |= losses[i].incomplete || !incomplete;
 		*said |= LIMPET_LOSS_BIT(losses[i].loss);
 	}
-	if (result || named || !(incomplete || inexact))
-		return result;
-	return limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s %s", "",
-				   incomplete ? "the trace is not complete"
-					      : "the figures are not exact");
+	if (!named && (incomplete || inexact))
+		limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s %s", "",
+				    incomplete ? "the trace is not complete"
+					       : "the figures are not exact");
 }
 
 /* What is missing, or that nothing is. */
-static int print_losses(struct limpet_printer *printer)
+static void print_losses(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	uint64_t said = 0;
-	int result = print_counts(printer, &said);
 
-	if (!result)
-		result = print_reasons(printer, &said);
-	if (!result && !said)
-		result = print_none(printer);
-	if (!result && model->compact)
-		result = limpet_printer_wrap(printer, "", HANG,
-					     "kept      sums by the minute, no single events");
-	if (!result && model->given_up_ns)
-		result = limpet_printer_wrap(printer, "", HANG,
-					     "kept      events from %s on; of all before, sums",
-					     limpet_printer_duration(printer, model->given_up_ns));
-	return result;
+	print_counts(printer, &said);
+	print_reasons(printer, &said);
+	if (!said)
+		print_none(printer);
+	if (model->compact)
+		limpet_printer_wrap(printer, "", HANG,
+				    "kept      sums by the minute, no single events");
+	if (model->given_up_ns)
+		limpet_printer_wrap(printer, "", HANG,
+				    "kept      events from %s on; of all before, sums",
+				    limpet_printer_duration(printer, model->given_up_ns));
 }
 
 /* When was recorded in full and when not. */
-static int print_overloads(struct limpet_printer *printer)
+static void print_overloads(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	const size_t listed = 3;
 	uint64_t all_ns = 0;
-	int result;
 
 	if (!model->overload_count)
-		return 0;
+		return;
 	for (size_t i = 0; i < model->overload_count; i++)
 		all_ns += model->overloads[i].to_ns - model->overloads[i].from_ns;
-	result = limpet_printer_wrap(
-		printer, printer->options->warn, HANG,
-		"overload  %s time%s, %s in all: allocations were sampled then, and "
-		"all recorded otherwise",
-		limpet_printer_count(printer, model->overload_count),
-		limpet_printer_plural(model->overload_count),
-		limpet_printer_duration(printer, all_ns));
-	for (size_t i = 0; i < model->overload_count && i < listed && !result; i++)
-		result = limpet_printer_wrap(
-			printer, "", HANG, "          %s to %s%s",
-			limpet_printer_duration(printer, model->overloads[i].from_ns),
-			limpet_printer_duration(printer, model->overloads[i].to_ns),
-			i + 1 == listed && i + 1 < model->overload_count ? ", and so on" : "");
-	return result;
+	limpet_printer_wrap(printer, printer->options->warn, HANG,
+			    "overload  %s time%s, %s in all: allocations were sampled then, and "
+			    "all recorded otherwise",
+			    limpet_printer_count(printer, model->overload_count),
+			    limpet_printer_plural(model->overload_count),
+			    limpet_printer_duration(printer, all_ns));
+	for (size_t i = 0; i < model->overload_count && i < listed; i++)
+		limpet_printer_wrap(printer, "", HANG, "          %s to %s%s",
+				    limpet_printer_duration(printer, model->overloads[i].from_ns),
+				    limpet_printer_duration(printer, model->overloads[i].to_ns),
+				    i + 1 == listed && i + 1 < model->overload_count ? ", and so on"
+										     : "");
 }
 
 /* Of a sampled trace: how far the figures may be off, and which there are not. */
-static int print_ranges(struct limpet_printer *printer)
+static void print_ranges(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	struct limpet_model_range ranges[LIMPET_FIGURE_COUNT];
-	int result;
 
 	if (!model->sample_bytes)
-		return 0;
-	result = print_overloads(printer);
-	if (result)
-		return result;
+		return;
+	print_overloads(printer);
 	for (unsigned i = 0; i < LIMPET_FIGURE_COUNT; i++)
 		ranges[i] = limpet_model_estimates_range(
 			&model->estimates, (enum limpet_model_figure)i, model->sample_bytes);
-	result = limpet_printer_wrap(
+	limpet_printer_wrap(
 		printer, "", HANG,
 		"estimated live %s to %s in %s to %s blocks, with 95 %% confidence",
 		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_LIVE_BYTES].low),
 		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_LIVE_BYTES].high),
 		limpet_printer_count(printer, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].low),
 		limpet_printer_count(printer, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].high));
-	if (!result)
-		result = limpet_printer_wrap(
-			printer, "", HANG,
-			"          allocated %s to %s by %s to %s calls, from %s recorded",
-			limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].low),
-			limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].high),
-			limpet_printer_count(printer, ranges[LIMPET_FIGURE_ALLOCATIONS].low),
-			limpet_printer_count(printer, ranges[LIMPET_FIGURE_ALLOCATIONS].high),
-			limpet_printer_count(printer, model->estimates.allocations.samples));
-	if (!result)
-		result = limpet_printer_wrap(
-			printer, "", HANG,
-			"          of sizes that a site shows no sample of, it may have %s more",
-			limpet_printer_bytes(
-				printer, (uint64_t)limpet_estimate_unseen(
-						 limpet_estimate_most_bytes(model->sample_bytes))));
-	if (!result)
-		result = limpet_printer_wrap(printer, "", HANG,
-					     "          frees of older blocks and temporary "
-					     "allocations are not counted");
-	return result;
+	limpet_printer_wrap(
+		printer, "", HANG,
+		"          allocated %s to %s by %s to %s calls, from %s recorded",
+		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].low),
+		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].high),
+		limpet_printer_count(printer, ranges[LIMPET_FIGURE_ALLOCATIONS].low),
+		limpet_printer_count(printer, ranges[LIMPET_FIGURE_ALLOCATIONS].high),
+		limpet_printer_count(printer, model->estimates.allocations.samples));
+	limpet_printer_wrap(
+		printer, "", HANG,
+		"          of sizes that a site shows no sample of, it may have %s more",
+		limpet_printer_bytes(printer,
+				     (uint64_t)limpet_estimate_unseen(
+					     limpet_estimate_most_bytes(model->sample_bytes))));
+	limpet_printer_wrap(printer, "", HANG,
+			    "          frees of older blocks and temporary "
+			    "allocations are not counted");
 }
 
 /* Of the RSS: whether limpet's own part, which each tick but those of older traces knows, is in it.
@@ -385,7 +359,7 @@ static const char *say_own_part(char ret[BETWEEN], struct limpet_printer *printe
 
 /* Memory as the kernel counts it: the last figures of the window that are known, and the highest.
  */
-static int print_memory(struct limpet_printer *printer)
+static void print_memory(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	uint64_t limit_bytes = model->target->cgroup_limit_bytes;
@@ -404,13 +378,15 @@ static int print_memory(struct limpet_printer *printer)
 			highest_group = point->cgroup_bytes;
 	}
 	if (!rss)
-		return 0;
+		return;
 	say_own_part(own, printer, highest_rss);
-	if (!group)
-		return limpet_printer_wrap(printer, "", HANG, "memory    RSS %s, at most %s%s",
-					   limpet_printer_bytes(printer, rss),
-					   limpet_printer_bytes(printer, highest_rss), own);
-	return limpet_printer_wrap(
+	if (!group) {
+		limpet_printer_wrap(printer, "", HANG, "memory    RSS %s, at most %s%s",
+				    limpet_printer_bytes(printer, rss),
+				    limpet_printer_bytes(printer, highest_rss), own);
+		return;
+	}
+	limpet_printer_wrap(
 		printer, "", HANG, "memory    RSS %s, at most %s%s; cgroup %s, at most %s%s%s",
 		limpet_printer_bytes(printer, rss), limpet_printer_bytes(printer, highest_rss), own,
 		limpet_printer_bytes(printer, group), limpet_printer_bytes(printer, highest_group),
@@ -419,31 +395,29 @@ static int print_memory(struct limpet_printer *printer)
 }
 
 /* Each of several allocators. */
-static int print_owners(struct limpet_printer *printer)
+static void print_owners(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	bool any = false;
-	int result = 0;
 
-	for (uint32_t i = 1; i <= model->owner_count && !result; i++) {
+	for (uint32_t i = 1; i <= model->owner_count; i++) {
 		/* The others come last. */
 		const struct limpet_model_owner *owner = &model->owners[i % model->owner_count];
 
 		if (!owner->allocations && !owner->live_allocations)
 			continue;
-		result = limpet_printer_wrap(
-			printer, "", HANG,
-			"%-9s %s: %s live in %s block%s, %s allocation%s, %s in all",
-			any ? "" : "of these", owner->name[0] ? owner->name : "other allocators",
-			limpet_printer_bytes(printer, owner->live_bytes),
-			limpet_printer_count(printer, owner->live_allocations),
-			limpet_printer_plural(owner->live_allocations),
-			limpet_printer_count(printer, owner->allocations),
-			limpet_printer_plural(owner->allocations),
-			limpet_printer_bytes(printer, owner->allocated_bytes));
+		limpet_printer_wrap(printer, "", HANG,
+				    "%-9s %s: %s live in %s block%s, %s allocation%s, %s in all",
+				    any ? "" : "of these",
+				    owner->name[0] ? owner->name : "other allocators",
+				    limpet_printer_bytes(printer, owner->live_bytes),
+				    limpet_printer_count(printer, owner->live_allocations),
+				    limpet_printer_plural(owner->live_allocations),
+				    limpet_printer_count(printer, owner->allocations),
+				    limpet_printer_plural(owner->allocations),
+				    limpet_printer_bytes(printer, owner->allocated_bytes));
 		any = true;
 	}
-	return result;
 }
 
 /* "12.0 MiB to 14.0 MiB": between what a figure lies, as it was recorded where nothing is known. */
@@ -475,7 +449,7 @@ static bool is_unbound(const struct limpet_model_bound *bound)
 	return !bound->has_min && !bound->has_max;
 }
 
-static int print_live(struct limpet_printer *printer)
+static void print_live(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
@@ -487,126 +461,112 @@ static int print_live(struct limpet_printer *printer)
 		snprintf(recorded, sizeof(recorded), "; %s in %s recorded",
 			 limpet_printer_bytes(printer, totals->live_bytes),
 			 limpet_printer_count(printer, totals->live_allocations));
-	if (recorded[0] && is_unbound(&bounds->live_bytes) && is_unbound(&bounds->live_allocations))
-		return limpet_printer_wrap(
+	if (recorded[0] && is_unbound(&bounds->live_bytes) &&
+	    is_unbound(&bounds->live_allocations)) {
+		limpet_printer_wrap(
 			printer, printer->options->bold, HANG,
 			"live      recorded %s in %s block%s%s; the true figure is not known",
 			limpet_printer_bytes(printer, totals->live_bytes),
 			limpet_printer_count(printer, totals->live_allocations),
 			limpet_printer_plural(totals->live_allocations),
 			model->windowed ? " at the end of the window" : "");
-	return limpet_printer_wrap(printer, printer->options->bold, HANG,
-				   "live      %s in %s block%s%s%s",
-				   between(live, printer, totals->live_bytes, &bounds->live_bytes,
-					   limpet_printer_bytes),
-				   between(blocks, printer, totals->live_allocations,
-					   &bounds->live_allocations, limpet_printer_count),
-				   limpet_printer_plural(totals->live_allocations), recorded,
-				   model->windowed ? " at the end of the window" : "");
+		return;
+	}
+	limpet_printer_wrap(printer, printer->options->bold, HANG, "live      %s in %s block%s%s%s",
+			    between(live, printer, totals->live_bytes, &bounds->live_bytes,
+				    limpet_printer_bytes),
+			    between(blocks, printer, totals->live_allocations,
+				    &bounds->live_allocations, limpet_printer_count),
+			    limpet_printer_plural(totals->live_allocations), recorded,
+			    model->windowed ? " at the end of the window" : "");
 }
 
 /* Of the heap: what it holds, and the calls. */
-static int print_heap(struct limpet_printer *printer)
+static void print_heap(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
 	uint64_t window_ns = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
 	char text[BETWEEN];
-	int result;
 
 	/* No "0 B": of what there was before the capture nothing is known. */
-	if (!printer->report->options.hidden && limpet_printer_is_empty(model))
-		return limpet_printer_say_empty(printer, model);
-	result = print_live(printer);
-	if (!result && model->windowed)
-		result = limpet_printer_wrap(
-			printer, "", HANG, "growth    %s in the window",
-			limpet_printer_bytes_change(printer, totals->growth_bytes));
-	if (!result)
-		result = limpet_printer_wrap(printer, "", HANG, "peak      %s at %s",
-					     between(text, printer, totals->peak_bytes,
-						     &model->bounds.peak_bytes,
-						     limpet_printer_bytes),
-					     limpet_printer_duration(printer, totals->peak_ns));
-	if (!result)
-		result = limpet_printer_wrap(
-			printer, "", HANG, "calls     %s allocation%s (%s, %s in all), %s free%s",
-			limpet_printer_count(printer, totals->allocations),
-			limpet_printer_plural(totals->allocations),
-			limpet_printer_rate(printer, totals->allocations, window_ns),
-			limpet_printer_bytes(printer, totals->allocated_bytes),
-			limpet_printer_count(printer, totals->frees),
-			limpet_printer_plural(totals->frees));
-	return result;
+	if (!printer->report->options.hidden && limpet_printer_is_empty(model)) {
+		limpet_printer_say_empty(printer, model);
+		return;
+	}
+	print_live(printer);
+	if (model->windowed)
+		limpet_printer_wrap(printer, "", HANG, "growth    %s in the window",
+				    limpet_printer_bytes_change(printer, totals->growth_bytes));
+	limpet_printer_wrap(printer, "", HANG, "peak      %s at %s",
+			    between(text, printer, totals->peak_bytes, &model->bounds.peak_bytes,
+				    limpet_printer_bytes),
+			    limpet_printer_duration(printer, totals->peak_ns));
+	limpet_printer_wrap(
+		printer, "", HANG, "calls     %s allocation%s (%s, %s in all), %s free%s",
+		limpet_printer_count(printer, totals->allocations),
+		limpet_printer_plural(totals->allocations),
+		limpet_printer_rate(printer, totals->allocations, window_ns),
+		limpet_printer_bytes(printer, totals->allocated_bytes),
+		limpet_printer_count(printer, totals->frees), limpet_printer_plural(totals->frees));
 }
 
-static int print_totals(struct limpet_printer *printer)
+static void print_totals(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
 	char text[BETWEEN];
-	int result;
 
-	result = print_heap(printer);
-	if (!result && totals->temporary_allocations)
-		result = limpet_printer_wrap(
-			printer, "", HANG,
-			"temporary %s allocation%s (%s): freed before the next one",
-			limpet_printer_count(printer, totals->temporary_allocations),
-			limpet_printer_plural(totals->temporary_allocations),
-			limpet_printer_share(printer, totals->temporary_allocations,
-					     totals->allocations));
-	if (!result)
-		result = print_owners(printer);
-	if (!result)
-		result = print_memory(printer);
-	if (!result)
-		result = print_ranges(printer);
+	print_heap(printer);
+	if (totals->temporary_allocations)
+		limpet_printer_wrap(printer, "", HANG,
+				    "temporary %s allocation%s (%s): freed before the next one",
+				    limpet_printer_count(printer, totals->temporary_allocations),
+				    limpet_printer_plural(totals->temporary_allocations),
+				    limpet_printer_share(printer, totals->temporary_allocations,
+							 totals->allocations));
+	print_owners(printer);
+	print_memory(printer);
+	print_ranges(printer);
 	/* An allocator that is not asked what a block holds leaves their sizes unknown. */
-	if (!result && totals->foreign_frees && !model->sample_bytes)
-		result = limpet_printer_wrap(
+	if (totals->foreign_frees && !model->sample_bytes)
+		limpet_printer_wrap(
 			printer, "", HANG, "foreign   %s free%s of older blocks, %s",
 			limpet_printer_count(printer, totals->foreign_frees),
 			limpet_printer_plural(totals->foreign_frees),
 			totals->foreign_freed_bytes
 				? limpet_printer_bytes(printer, totals->foreign_freed_bytes)
 				: "whose sizes are not known");
-	if (!result && totals->mmaps)
-		result = limpet_printer_wrap(
-			printer, "", HANG, "mapped    %s by %s mmap call%s, %s still mapped",
-			limpet_printer_bytes(printer, totals->mmap_bytes),
-			limpet_printer_count(printer, totals->mmaps),
-			limpet_printer_plural(totals->mmaps),
-			between(text, printer, totals->mapped_bytes, &model->bounds.mapped_bytes,
-				limpet_printer_bytes));
-	return result;
+	if (totals->mmaps)
+		limpet_printer_wrap(printer, "", HANG,
+				    "mapped    %s by %s mmap call%s, %s still mapped",
+				    limpet_printer_bytes(printer, totals->mmap_bytes),
+				    limpet_printer_count(printer, totals->mmaps),
+				    limpet_printer_plural(totals->mmaps),
+				    between(text, printer, totals->mapped_bytes,
+					    &model->bounds.mapped_bytes, limpet_printer_bytes));
 }
 
-static int print_hidden(struct limpet_printer *printer)
+static void print_hidden(struct limpet_printer *printer)
 {
 	const struct limpet_model_site *hidden = printer->report->options.hidden;
 
 	if (!hidden)
-		return 0;
-	return limpet_printer_wrap(printer, "", HANG,
-				   "filtered  hides %s live of %s allocation%s, %s in all",
-				   limpet_printer_bytes(printer, hidden->live_bytes),
-				   limpet_printer_count(printer, hidden->allocations),
-				   limpet_printer_plural(hidden->allocations),
-				   limpet_printer_bytes(printer, hidden->allocated_bytes));
+		return;
+	limpet_printer_wrap(printer, "", HANG,
+			    "filtered  hides %s live of %s allocation%s, %s in all",
+			    limpet_printer_bytes(printer, hidden->live_bytes),
+			    limpet_printer_count(printer, hidden->allocations),
+			    limpet_printer_plural(hidden->allocations),
+			    limpet_printer_bytes(printer, hidden->allocated_bytes));
 }
 
-int limpet_report_head_print(struct limpet_printer *printer)
+void limpet_report_head_print(struct limpet_printer *printer)
 {
-	int result = print_target(printer);
-
-	if (!result)
-		result = print_window(printer);
-	if (!result)
-		result = print_hidden(printer);
-	if (!result)
-		result = print_losses(printer);
-	if (!result)
-		result = print_unfollowed(printer);
-	return result ? result : print_totals(printer);
+	print_target(printer);
+	print_window(printer);
+	print_hidden(printer);
+	print_losses(printer);
+	print_unfollowed(printer);
+	print_totals(printer);
 }

@@ -7,6 +7,13 @@
 
 #include "common/plain_text.h"
 
+bool limpet_printer_check(struct limpet_printer *printer, int code)
+{
+	if (!printer->error && code < 0)
+		printer->error = code;
+	return !printer->error;
+}
+
 static char *slot(struct limpet_printer *printer)
 {
 	return printer->units[printer->next++ % LIMPET_COUNT_OF(printer->units)];
@@ -62,7 +69,7 @@ bool limpet_printer_is_empty(const struct limpet_model *model)
 	return !totals->allocations && !totals->live_allocations && !totals->peak_bytes;
 }
 
-int limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet_model *model)
+void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet_model *model)
 {
 	const struct limpet_model_totals *totals = &model->totals;
 	char frees[64] = "", mmaps[64] = "", munmaps[64] = "";
@@ -79,9 +86,9 @@ int limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet
 		snprintf(munmaps, sizeof(munmaps), ", %s munmap call%s",
 			 limpet_printer_count(printer, totals->munmaps),
 			 limpet_printer_plural(totals->munmaps));
-	return limpet_printer_line(printer, printer->options->bold,
-				   "calls     no allocation was seen%s%s%s%s", frees, mmaps,
-				   munmaps, totals->events ? "" : ", nor any other call");
+	limpet_printer_line(printer, printer->options->bold,
+			    "calls     no allocation was seen%s%s%s%s", frees, mmaps, munmaps,
+			    totals->events ? "" : ", nor any other call");
 }
 
 const char *limpet_printer_share(struct limpet_printer *printer, uint64_t part, uint64_t whole)
@@ -127,24 +134,32 @@ void limpet_printer_cut(char *text, size_t columns, bool at_start)
 	memcpy(p, "...", 4);
 }
 
-int limpet_printer_line(struct limpet_printer *printer, const char *style, const char *format, ...)
+/* As vasprintf(), made harmless. NULL after any error. */
+__attribute__((format(printf, 2, 0))) static char *format_text(struct limpet_printer *printer,
+							       const char *format, va_list args)
+{
+	char *out = NULL;
+
+	if (printer->error)
+		return NULL;
+	if (!limpet_printer_check(printer, vasprintf(&out, format, args) < 0 ? -ENOMEM : 0))
+		return NULL;
+	return limpet_plain_text_clean(out);
+}
+
+void limpet_printer_line(struct limpet_printer *printer, const char *style, const char *format, ...)
 {
 	LIMPET_FREE char *out = NULL;
 	va_list args;
-	int length;
 
 	va_start(args, format);
-	length = vasprintf(&out, format, args);
+	out = format_text(printer, format, args);
 	va_end(args);
-	if (length < 0) {
-		out = NULL;
-		return -ENOMEM;
-	}
-	limpet_plain_text_clean(out);
+	if (!out)
+		return;
 	if (printer->options->width)
 		limpet_printer_cut(out, printer->options->width, false);
 	fprintf(printer->file, "%s%s%s\n", style, out, style[0] ? printer->options->plain : "");
-	return 0;
 }
 
 /* The last space, `from` bytes on, at which the line fits, else the first; NULL: it fits, or there
@@ -167,38 +182,31 @@ static char *line_end(char *line, size_t from, size_t width)
 	return end;
 }
 
-int limpet_printer_wrap(struct limpet_printer *printer, const char *style, unsigned indent,
-			const char *format, ...)
+void limpet_printer_wrap(struct limpet_printer *printer, const char *style, unsigned indent,
+			 const char *format, ...)
 {
 	const size_t width = printer->options->width ? printer->options->width : SIZE_MAX;
 	LIMPET_FREE char *text = NULL;
 	char *line;
 	va_list args;
-	int length, result = 0;
 
 	va_start(args, format);
-	length = vasprintf(&text, format, args);
+	text = format_text(printer, format, args);
 	va_end(args);
-	if (length < 0) {
-		text = NULL;
-		return -ENOMEM;
-	}
-	limpet_plain_text_clean(text);
-	for (line = text; line && result == 0;) {
+	for (line = text; line;) {
 		const bool first = line == text;
 		char *end = line_end(line, first ? indent : 0,
 				     first || width < indent ? width : width - indent);
 
 		if (end)
 			*end = '\0';
-		result = limpet_printer_line(printer, style, "%*s%s", first ? 0 : (int)indent, "",
-					     line);
+		limpet_printer_line(printer, style, "%*s%s", first ? 0 : (int)indent, "", line);
 		line = end ? end + 1 : NULL;
 	}
-	return result;
 }
 
 void limpet_printer_blank(struct limpet_printer *printer)
 {
-	fputc('\n', printer->file);
+	if (!printer->error)
+		fputc('\n', printer->file);
 }

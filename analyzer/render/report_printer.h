@@ -15,18 +15,23 @@ struct limpet_printer {
 	FILE *file;
 	const struct limpet_report_text_options *options;
 	struct limpet_report *report;
+	int error;                        /* the first; 0: none. After it nothing is printed */
 	char units[8][LIMPET_UNITS_TEXT]; /* taken in turns */
 	unsigned next;
 };
 
+/* Remembers `code` if it is an error, and the first. Answers whether there is none. Errors of the
+ * file are not among them: they are found by ferror(). */
+bool limpet_printer_check(struct limpet_printer *printer, int code);
+
 /* Formats one line, makes it harmless, cuts it to the width and prints it in `style` (one of the
- * options'; "" none). 0 or -ENOMEM. */
-int limpet_printer_line(struct limpet_printer *printer, const char *style, const char *format, ...)
+ * options'; "" none). */
+void limpet_printer_line(struct limpet_printer *printer, const char *style, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same, but what does not fit goes on in lines that begin with `indent` spaces; cut is only a
  * word that is longer than a line. */
-int limpet_printer_wrap(struct limpet_printer *printer, const char *style, unsigned indent,
-			const char *format, ...) __attribute__((format(printf, 4, 5)));
+void limpet_printer_wrap(struct limpet_printer *printer, const char *style, unsigned indent,
+			 const char *format, ...) __attribute__((format(printf, 4, 5)));
 void limpet_printer_blank(struct limpet_printer *printer);
 
 /* Figures; each text is good for seven more calls, so that one line can show several. */
@@ -44,7 +49,7 @@ const char *limpet_printer_plural(uint64_t value);
 /* Whether the model has no block in it, at any time. */
 bool limpet_printer_is_empty(const struct limpet_model *model);
 /* Then what there was instead, as one line that begins with `calls`. */
-int limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet_model *model);
+void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet_model *model);
 
 /* Cuts `text` in place to `columns`, with "..." for what is gone: at the end, or at the start where
  * the end says more (paths, qualified names). */
@@ -52,11 +57,11 @@ void limpet_printer_cut(char *text, size_t columns, bool at_start);
 
 /* ------------------------------------------------------------------ the parts of the report */
 
-/* Target, window, losses, totals. 0 or -ENOMEM, as the next. */
-int limpet_report_head_print(struct limpet_printer *printer);
+/* Target, window, losses, totals. */
+void limpet_report_head_print(struct limpet_printer *printer);
 
 /* `figures`, the function's name, `detail`, and the stack of `node`, `frames` of it at most. */
-int limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,
-			      const char *detail, size_t frames);
+void limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,
+			       const char *detail, size_t frames);
 
 #endif

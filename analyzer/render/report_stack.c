@@ -51,16 +51,16 @@ static char *frame_place(const struct limpet_printer *printer,
 
 /* "      name  place"; where there is a width, the name keeps at least half of it. Of both the end
  * says more than the start: scopes and folders go first. */
-static int print_frame(struct limpet_printer *printer, const struct limpet_report_frame *frame,
-		       const char *indent, const char *note)
+static void print_frame(struct limpet_printer *printer, const struct limpet_report_frame *frame,
+			const char *indent, const char *note)
 {
 	LIMPET_FREE char *name = frame_name(frame, printer->options->full);
 	LIMPET_FREE char *place = frame_place(printer, frame);
 	size_t room = printer->options->width ? printer->options->width - strlen(indent) : 0;
 	size_t note_columns = strlen(note);
 
-	if (!name || !place)
-		return -ENOMEM;
+	if (!limpet_printer_check(printer, name && place ? 0 : -ENOMEM))
+		return;
 	if (room) {
 		size_t columns = limpet_plain_text_columns(place);
 		size_t most;
@@ -81,7 +81,6 @@ static int print_frame(struct limpet_printer *printer, const struct limpet_repor
 		fprintf(printer->file, "  %s%s%s", printer->options->dim, place,
 			printer->options->dim[0] ? printer->options->plain : "");
 	fputc('\n', printer->file);
-	return 0;
 }
 
 /* In code that the program made and that nobody named. */
@@ -91,13 +90,12 @@ static bool is_unnamed(const struct limpet_report_frame *frame)
 }
 
 /* The shown frames; a run of unnamed ones is one line. */
-static int print_stack(struct limpet_printer *printer, const struct limpet_report_stack *stack,
-		       const bool *keep, const char *indent, size_t limit)
+static void print_stack(struct limpet_printer *printer, const struct limpet_report_stack *stack,
+			const bool *keep, const char *indent, size_t limit)
 {
 	size_t shown = 0, rest = 0;
-	int result = 0;
 
-	for (size_t i = 0; i < stack->count && !result; i++) {
+	for (size_t i = 0; i < stack->count; i++) {
 		char note[40] = "";
 		size_t run = 0, at = i;
 
@@ -116,24 +114,22 @@ static int print_stack(struct limpet_printer *printer, const struct limpet_repor
 			snprintf(note, sizeof(note), " and %zu more", run);
 		else if (stack->frames[at].inlined)
 			snprintf(note, sizeof(note), " (inlined)");
-		result = print_frame(printer, &stack->frames[at], indent, note);
+		print_frame(printer, &stack->frames[at], indent, note);
 		shown++;
 	}
-	if (!result && rest)
-		result = limpet_printer_line(printer, printer->options->dim,
-					     "%s... %zu more frame%s", indent, rest,
-					     limpet_printer_plural(rest));
-	if (!result && stack->truncated)
-		result = limpet_printer_line(printer, printer->options->dim,
-					     "%s(the stack was cut short here)", indent);
-	if (!result && stack->lost)
-		result = limpet_printer_line(printer, printer->options->dim,
-					     "%s(the rest stood in a damaged block)", indent);
-	return result;
+	if (rest)
+		limpet_printer_line(printer, printer->options->dim, "%s... %zu more frame%s",
+				    indent, rest, limpet_printer_plural(rest));
+	if (stack->truncated)
+		limpet_printer_line(printer, printer->options->dim,
+				    "%s(the stack was cut short here)", indent);
+	if (stack->lost)
+		limpet_printer_line(printer, printer->options->dim,
+				    "%s(the rest stood in a damaged block)", indent);
 }
 
-static int print_heading(struct limpet_printer *printer, const char *figures, char *name,
-			 const char *via)
+static void print_heading(struct limpet_printer *printer, const char *figures, char *name,
+			  const char *via)
 {
 	if (printer->options->width) {
 		size_t taken = strlen(figures) + 2;
@@ -144,12 +140,12 @@ static int print_heading(struct limpet_printer *printer, const char *figures, ch
 		if (taken + 8 < printer->options->width)
 			limpet_printer_cut(name, printer->options->width - taken, true);
 	}
-	return limpet_printer_line(printer, printer->options->bold, "%s  %s%s%s%s", figures, name,
-				   via ? " (via " : "", via ? via : "", via ? ")" : "");
+	limpet_printer_line(printer, printer->options->bold, "%s  %s%s%s%s", figures, name,
+			    via ? " (via " : "", via ? via : "", via ? ")" : "");
 }
 
-int limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,
-			      const char *detail, size_t frames)
+void limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,
+			       const char *detail, size_t frames)
 {
 	static const char indent[] = "      ";
 	LIMPET_FREE enum limpet_frame_kind *kinds = NULL;
@@ -158,21 +154,20 @@ int limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, con
 	LIMPET_FREE char *name = NULL;
 	struct limpet_report_stack stack;
 	struct limpet_frame_filter fold;
-	int result = limpet_report_expand(printer->report, node, &stack);
 
-	if (result)
-		return result;
+	if (!limpet_printer_check(printer, limpet_report_expand(printer->report, node, &stack)))
+		return;
 	if (!stack.count) {
-		result = limpet_printer_line(printer, printer->options->bold, "%s  (stack unknown)",
-					     figures);
-		return result ? result
-			      : limpet_printer_wrap(printer, printer->options->dim,
-						    sizeof(indent) - 1, "%s%s", indent, detail);
+		limpet_printer_line(printer, printer->options->bold, "%s  (stack unknown)",
+				    figures);
+		limpet_printer_wrap(printer, printer->options->dim, sizeof(indent) - 1, "%s%s",
+				    indent, detail);
+		return;
 	}
 	kinds = calloc(stack.count, sizeof(*kinds));
 	keep = calloc(stack.count, sizeof(*keep));
-	if (!kinds || !keep)
-		return -ENOMEM;
+	if (!limpet_printer_check(printer, kinds && keep ? 0 : -ENOMEM))
+		return;
 	for (size_t i = 0; i < stack.count; i++)
 		kinds[i] = stack.frames[i].kind;
 	fold = limpet_frame_filter_stack(kinds, stack.count, keep);
@@ -184,11 +179,10 @@ int limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, con
 	if (printer->options->full)
 		memset(keep, true, stack.count);
 	name = frame_name(&stack.frames[fold.first], false);
-	if (!name)
-		return -ENOMEM;
-	result = print_heading(printer, figures, name, via);
-	if (!result)
-		result = limpet_printer_wrap(printer, printer->options->dim, sizeof(indent) - 1,
-					     "%s%s", indent, detail);
-	return result ? result : print_stack(printer, &stack, keep, indent, frames);
+	if (!limpet_printer_check(printer, name ? 0 : -ENOMEM))
+		return;
+	print_heading(printer, figures, name, via);
+	limpet_printer_wrap(printer, printer->options->dim, sizeof(indent) - 1, "%s%s", indent,
+			    detail);
+	print_stack(printer, &stack, keep, indent, frames);
 }

@@ -124,8 +124,8 @@ static int add_range(struct limpet_printer *printer, const struct limpet_report_
 	return asprintf(detail, "estimated: %s to %s; %s", low, high, before);
 }
 
-static int print_site(struct limpet_printer *printer, size_t number,
-		      const struct limpet_report_site *site)
+static void print_site(struct limpet_printer *printer, size_t number,
+		       const struct limpet_report_site *site)
 {
 	enum limpet_report_sort sort = printer->report->options.sort;
 	int64_t figure = limpet_report_figure(&site->figures, sort);
@@ -144,56 +144,57 @@ static int print_site(struct limpet_printer *printer, size_t number,
 	if (site_detail(printer, site, &detail) < 0 ||
 	    (printer->report->estimates && add_range(printer, site, &detail) < 0)) {
 		detail = NULL;
-		return -ENOMEM;
+		limpet_printer_check(printer, -ENOMEM);
+		return;
 	}
-	return limpet_report_stack_print(printer, site->figures.node, figures, detail,
-					 FRAMES_SHOWN);
+	limpet_report_stack_print(printer, site->figures.node, figures, detail, FRAMES_SHOWN);
 }
 
-static int print_sites(struct limpet_printer *printer)
+static void print_sites(struct limpet_printer *printer)
 {
 	const struct limpet_report *report = printer->report;
 	enum limpet_report_sort sort = report->options.sort;
 	uint64_t total = sort_total(report);
-	int result;
 
 	assert(sort < LIMPET_REPORT_SORT_COUNT);
 	limpet_printer_blank(printer);
-	if (report->estimates && sort == LIMPET_REPORT_TEMPORARY)
-		return limpet_printer_line(printer, printer->options->bold, "%s",
-					   limpet_report_not_temporary);
-	if (!report->all_sites)
-		return limpet_printer_line(printer, printer->options->bold, "No site has any %s.",
-					   sort_titles[sort]);
-	result = limpet_printer_line(
-		printer, printer->options->bold, "Top %zu of %zu site%s by %s%s%s%s%s",
-		report->site_count, report->all_sites, limpet_printer_plural(report->all_sites),
-		sort_titles[sort], total ? ": " : "",
-		total ? limpet_printer_share(printer, report->shown_figure, total) : "",
-		total ? " of " : "",
-		!total              ? ""
-		: sort_counts(sort) ? limpet_printer_count(printer, total)
-				    : limpet_printer_bytes(printer, total));
-	for (size_t i = 0; i < report->site_count && !result && !ferror(printer->file); i++) {
-		limpet_printer_blank(printer);
-		result = print_site(printer, i + 1, &report->sites[i]);
+	if (report->estimates && sort == LIMPET_REPORT_TEMPORARY) {
+		limpet_printer_line(printer, printer->options->bold, "%s",
+				    limpet_report_not_temporary);
+		return;
 	}
-	return result;
+	if (!report->all_sites) {
+		limpet_printer_line(printer, printer->options->bold, "No site has any %s.",
+				    sort_titles[sort]);
+		return;
+	}
+	limpet_printer_line(printer, printer->options->bold, "Top %zu of %zu site%s by %s%s%s%s%s",
+			    report->site_count, report->all_sites,
+			    limpet_printer_plural(report->all_sites), sort_titles[sort],
+			    total ? ": " : "",
+			    total ? limpet_printer_share(printer, report->shown_figure, total) : "",
+			    total ? " of " : "",
+			    !total              ? ""
+			    : sort_counts(sort) ? limpet_printer_count(printer, total)
+						: limpet_printer_bytes(printer, total));
+	for (size_t i = 0; i < report->site_count && !printer->error && !ferror(printer->file);
+	     i++) {
+		limpet_printer_blank(printer);
+		print_site(printer, i + 1, &report->sites[i]);
+	}
 }
 
-static int print_maps(struct limpet_printer *printer)
+static void print_maps(struct limpet_printer *printer)
 {
 	const struct limpet_report *report = printer->report;
 	size_t shown = 0;
-	int result = 0;
 
 	if (!report->map_count || !report->maps[0].figures.mapped_bytes)
-		return 0;
+		return;
 	limpet_printer_blank(printer);
-	result = limpet_printer_line(
-		printer, printer->options->bold, "Mapped by mmap and not unmapped: %s",
-		limpet_printer_bytes(printer, report->model->totals.mapped_bytes));
-	for (size_t i = 0; i < report->map_count && shown < MAPS_SHOWN && !result; i++) {
+	limpet_printer_line(printer, printer->options->bold, "Mapped by mmap and not unmapped: %s",
+			    limpet_printer_bytes(printer, report->model->totals.mapped_bytes));
+	for (size_t i = 0; i < report->map_count && shown < MAPS_SHOWN; i++) {
 		const struct limpet_model_map_site *site = &report->maps[i].figures;
 		char figures[96], detail[160];
 
@@ -208,34 +209,29 @@ static int print_maps(struct limpet_printer *printer)
 			 limpet_printer_plural(site->mmaps),
 			 limpet_printer_bytes(printer, site->mmap_bytes));
 		limpet_printer_blank(printer);
-		result = limpet_report_stack_print(printer, site->node, figures, detail,
-						   MAP_FRAMES_SHOWN);
+		limpet_report_stack_print(printer, site->node, figures, detail, MAP_FRAMES_SHOWN);
 		shown++;
 	}
-	return result;
 }
 
 /* ------------------------------------------------------------------ sizes */
 
-static int print_sizes(struct limpet_printer *printer)
+static void print_sizes(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	uint64_t most = 0;
-	int result;
 
 	if (!model->size_count)
-		return 0;
+		return;
 	for (size_t i = 0; i < model->size_count; i++) {
 		if (model->sizes[i].allocations > most)
 			most = model->sizes[i].allocations;
 	}
 	limpet_printer_blank(printer);
-	result = limpet_printer_line(printer, printer->options->bold, "Sizes of allocations");
-	if (!result)
-		result = limpet_printer_line(printer, printer->options->dim,
-					     "%10s %10s  %8s  %5s  %10s", "from", "below", "calls",
-					     "", "bytes");
-	for (size_t i = 0; i < model->size_count && !result; i++) {
+	limpet_printer_line(printer, printer->options->bold, "Sizes of allocations");
+	limpet_printer_line(printer, printer->options->dim, "%10s %10s  %8s  %5s  %10s", "from",
+			    "below", "calls", "", "bytes");
+	for (size_t i = 0; i < model->size_count; i++) {
 		const struct limpet_model_size *size = &model->sizes[i];
 		unsigned columns =
 			most ? (unsigned)(BAR_COLUMNS * ((double)size->allocations / (double)most) +
@@ -249,7 +245,7 @@ static int print_sizes(struct limpet_printer *printer)
 			columns = 1;
 		memset(bar, '#', columns);
 		bar[columns] = '\0';
-		result = limpet_printer_line(
+		limpet_printer_line(
 			printer, "", "%10s %10s  %8s  %5s  %10s  %s",
 			limpet_printer_bytes(printer, size->from_bytes),
 			limpet_printer_bytes(printer, size->to_bytes < UINT64_MAX
@@ -259,34 +255,30 @@ static int print_sizes(struct limpet_printer *printer)
 			limpet_printer_share(printer, size->allocations, model->totals.allocations),
 			limpet_printer_bytes(printer, size->allocated_bytes), bar);
 	}
-	return result;
 }
 
 /* ------------------------------------------------------------------ findings */
 
-static int print_findings(struct limpet_printer *printer)
+static void print_findings(struct limpet_printer *printer)
 {
 	const struct limpet_findings *findings = printer->report->options.findings;
-	int result;
 
 	if (!findings || !findings->count)
-		return 0;
+		return;
 	limpet_printer_blank(printer);
-	result = limpet_printer_line(printer, printer->options->bold, "Findings");
-	for (size_t i = 0; i < findings->count && result == 0; i++)
-		result = limpet_printer_wrap(printer, "", 2, "- %s", findings->list[i].text);
-	return result;
+	limpet_printer_line(printer, printer->options->bold, "Findings");
+	for (size_t i = 0; i < findings->count; i++)
+		limpet_printer_wrap(printer, "", 2, "- %s", findings->list[i].text);
 }
 
 int limpet_report_text_print(struct limpet_report *report,
 			     const struct limpet_report_text_options *options, FILE *file)
 {
 	struct limpet_printer printer = {.file = file, .options = options, .report = report};
-	static int (*const parts[])(struct limpet_printer *) = {
+	static void (*const parts[])(struct limpet_printer *) = {
 		limpet_report_head_print, print_findings, print_sites, print_maps, print_sizes};
-	int result = 0;
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(parts) && !result && !ferror(file); i++)
-		result = parts[i](&printer);
-	return result;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(parts) && !ferror(file); i++)
+		parts[i](&printer);
+	return printer.error;
 }

@@ -87,16 +87,16 @@ static bool is_shown(const struct context *context, const struct limpet_model_si
 }
 
 /* `before`, the name, `after` it and the place, within the width: of the name the end is kept. */
-static int print_named(struct context *context, const char *style, const char *before,
-		       const char *name, const char *place)
+static void print_named(struct context *context, const char *style, const char *before,
+			const char *name, const char *place)
 {
 	const unsigned width = context->printer.options->width;
 	LIMPET_FREE char *cut = strdup(name);
 	LIMPET_FREE char *where = strdup(place ? place : "");
 	size_t used = limpet_plain_text_columns(before), room;
 
-	if (!cut || !where)
-		return -ENOMEM;
+	if (!limpet_printer_check(&context->printer, cut && where ? 0 : -ENOMEM))
+		return;
 	limpet_plain_text_clean(where);
 	room = width > used + 8 ? width - used : 8;
 	if (width) {
@@ -128,60 +128,57 @@ static const char *function_place(const struct context *context,
 	return "";
 }
 
-static int print_function(struct context *context, const char *style, const char *before,
-			  uint32_t number)
+static void print_function(struct context *context, const char *style, const char *before,
+			   uint32_t number)
 {
 	const struct limpet_function *function = &context->heap->locations->functions[number];
 	LIMPET_FREE char *name = limpet_function_name(function, context->printer.options->full);
 
-	return name ? print_named(context, style, before, name, function_place(context, function))
-		    : -ENOMEM;
+	if (limpet_printer_check(&context->printer, name ? 0 : -ENOMEM))
+		print_named(context, style, before, name, function_place(context, function));
 }
 
-static int print_more(struct context *context, const char *before, size_t rest)
+/* Of `all` rows, what the limit leaves out. */
+static void print_more(struct context *context, const char *before, size_t all)
 {
-	return rest ? limpet_printer_line(&context->printer, context->printer.options->dim,
-					  "%s... %zu more", before, rest)
-		    : 0;
+	if (all > context->options->limit)
+		limpet_printer_line(&context->printer, context->printer.options->dim,
+				    "%s... %zu more", before, all - context->options->limit);
 }
 
 /* ------------------------------------------------------------------ title */
 
-static int print_title(struct context *context, const char *what)
+static void print_title(struct context *context, const char *what)
 {
 	const struct limpet_model *model = context->heap->model;
 	const struct limpet_view *view = &context->heap->view;
 	struct limpet_printer *printer = &context->printer;
-	int result;
 
-	result = limpet_printer_line(
-		printer, printer->options->bold, "%s of %s (pid %u) by %s: %s%s", what,
-		model->target->known ? model->target->comm : "?", model->target->pid,
-		titles[view->sort], amount(context, &view->totals),
-		model->sample_bytes ? ", estimated" : "");
-	if (!result && (model->windowed || model->widened))
-		result = limpet_printer_line(
-			printer, "", "window    %s to %s%s",
-			limpet_printer_duration(printer, model->from_ns),
-			limpet_printer_duration(printer, model->to_ns),
-			context->heap->narrowed ? ": of all before, sums alone are kept" : "");
-	if (!result && !context->heap->filtered && limpet_printer_is_empty(model))
-		result = limpet_printer_say_empty(printer, model);
-	if (!result && context->heap->filtered)
-		result = limpet_printer_line(
+	limpet_printer_line(printer, printer->options->bold, "%s of %s (pid %u) by %s: %s%s", what,
+			    model->target->known ? model->target->comm : "?", model->target->pid,
+			    titles[view->sort], amount(context, &view->totals),
+			    model->sample_bytes ? ", estimated" : "");
+	if (model->windowed || model->widened)
+		limpet_printer_line(printer, "", "window    %s to %s%s",
+				    limpet_printer_duration(printer, model->from_ns),
+				    limpet_printer_duration(printer, model->to_ns),
+				    context->heap->narrowed ? ": of all before, sums alone are kept"
+							    : "");
+	if (!context->heap->filtered && limpet_printer_is_empty(model))
+		limpet_printer_say_empty(printer, model);
+	if (context->heap->filtered)
+		limpet_printer_line(
 			printer, "", "filtered  %s hidden in %s allocation%s",
 			amount(context, &context->heap->hidden),
 			limpet_printer_count(printer, context->heap->hidden.allocations),
 			limpet_printer_plural(context->heap->hidden.allocations));
-	if (!result && (limpet_model_lacks_events(model) ||
-			(model->end->end != LIMPET_END_RUNNING &&
-			 (model->losses & LIMPET_LOSSES_OF_A_READER ||
-			  (context->heap->replay && context->heap->replay->losses)))))
-		result = limpet_printer_line(
-			printer, printer->options->warn,
-			"losses    the trace is not complete: limpet report says "
-			"what is missing");
-	return result;
+	if (limpet_model_lacks_events(model) ||
+	    (model->end->end != LIMPET_END_RUNNING &&
+	     (model->losses & LIMPET_LOSSES_OF_A_READER ||
+	      (context->heap->replay && context->heap->replay->losses))))
+		limpet_printer_line(printer, printer->options->warn,
+				    "losses    the trace is not complete: limpet report says "
+				    "what is missing");
 }
 
 /* ------------------------------------------------------------------ trees */
@@ -195,8 +192,8 @@ struct branch {
 	unsigned depth;
 };
 
-static int print_children(struct context *context, const struct limpet_view_tree *tree,
-			  uint32_t parent, const struct branch *branch);
+static void print_children(struct context *context, const struct limpet_view_tree *tree,
+			   uint32_t parent, const struct branch *branch);
 
 /* All of its parent's: it stands below it, not beside, so that chains do not wander to the right.
  */
@@ -210,13 +207,12 @@ static bool is_alone(const struct context *context, const struct limpet_view_tre
 	       limpet_report_figure(&tree->nodes[node->parent].figures, sort);
 }
 
-static int print_node(struct context *context, const struct limpet_view_tree *tree, uint32_t number,
-		      const struct branch *branch, bool alone, bool last)
+static void print_node(struct context *context, const struct limpet_view_tree *tree,
+		       uint32_t number, const struct branch *branch, bool alone, bool last)
 {
 	const struct limpet_view_node *node = &tree->nodes[number];
 	struct branch below = *branch;
 	char before[200];
-	int result;
 
 	/* Along a chain the figures stay what they were. */
 	snprintf(before, sizeof(before), "%10s %5s  %s%s",
@@ -225,7 +221,7 @@ static int print_node(struct context *context, const struct limpet_view_tree *tr
 		 alone || !branch->depth ? ""
 		 : last                  ? "`-"
 					 : "|-");
-	result = print_function(context, "", before, node->function);
+	print_function(context, "", before, node->function);
 	below.depth++;
 	if (!alone && branch->depth && below.columns + 2 < sizeof(below.indent) &&
 	    below.columns + 2 <=
@@ -233,60 +229,55 @@ static int print_node(struct context *context, const struct limpet_view_tree *tr
 		strcpy(below.indent + below.columns, last ? "  " : "| ");
 		below.columns += 2;
 	}
-	return result ? result : print_children(context, tree, number, &below);
+	print_children(context, tree, number, &below);
 }
 
-static int print_children(struct context *context, const struct limpet_view_tree *tree,
-			  uint32_t parent, const struct branch *branch)
+static void print_children(struct context *context, const struct limpet_view_tree *tree,
+			   uint32_t parent, const struct branch *branch)
 {
-	size_t shown = 0, all = 0, limit;
+	size_t shown = 0, all = 0;
 	char before[200];
-	int result = 0;
 
 	for (uint32_t at = tree->nodes[parent].first_child; at; at = tree->nodes[at].next)
 		all += is_shown(context, &tree->nodes[at].figures);
 	if (branch->depth >= DEPTH_MAX ||
 	    (context->options->depth && branch->depth >= context->options->depth))
-		return 0;
-	limit = all < context->options->limit ? all : context->options->limit;
-	for (uint32_t at = tree->nodes[parent].first_child; at && shown < limit && !result;
+		return;
+	for (uint32_t at = tree->nodes[parent].first_child; at && shown < context->options->limit;
 	     at = tree->nodes[at].next) {
 		if (!is_shown(context, &tree->nodes[at].figures))
 			continue;
 		shown++;
-		result = print_node(context, tree, at, branch,
-				    all == 1 && branch->depth && is_alone(context, tree, at),
-				    shown == all);
-		if (ferror(context->printer.file))
-			return 0;
+		print_node(context, tree, at, branch,
+			   all == 1 && branch->depth && is_alone(context, tree, at), shown == all);
+		if (context->printer.error || ferror(context->printer.file))
+			return;
 	}
 	snprintf(before, sizeof(before), "%10s %5s  %s", "", "", branch->indent);
-	return result ? result : print_more(context, before, all - shown);
+	print_more(context, before, all);
 }
 
-static int print_tree(struct context *context, bool bottom_up)
+static void print_tree(struct context *context)
 {
+	const bool bottom_up = context->options->kind == LIMPET_VIEW_BOTTOM_UP;
 	struct limpet_view_tree *tree;
 	struct branch branch = {0};
-	int result = limpet_view_tree_new(&context->heap->view, bottom_up, &tree);
 
-	if (result < 0)
-		return result;
-	result = print_title(context, bottom_up ? "Allocating functions and their callers"
-						: "Calls from the top down");
+	if (!limpet_printer_check(&context->printer,
+				  limpet_view_tree_new(&context->heap->view, bottom_up, &tree)))
+		return;
+	print_title(context, bottom_up ? "Allocating functions and their callers"
+				       : "Calls from the top down");
 	limpet_printer_blank(&context->printer);
-	if (!result)
-		result = print_children(context, tree, 0, &branch);
+	print_children(context, tree, 0, &branch);
 	limpet_view_tree_free(tree);
-	return result;
 }
 
 /* ------------------------------------------------------------------ tables */
 
-static int print_rows(struct context *context, const struct limpet_view_rows *rows, bool self)
+static void print_rows(struct context *context, const struct limpet_view_rows *rows, bool self)
 {
-	size_t shown = 0, all = 0;
-	int result = 0;
+	size_t all = 0;
 
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct limpet_view_row *row = &rows->rows[i];
@@ -294,9 +285,8 @@ static int print_rows(struct context *context, const struct limpet_view_rows *ro
 
 		if (!is_shown(context, &row->total))
 			continue;
-		if (all++ >= context->options->limit || result)
+		if (all++ >= context->options->limit)
 			continue;
-		shown++;
 		if (self)
 			snprintf(before, sizeof(before), "%10s %5s  %10s %5s  ",
 				 amount(context, &row->total), share(context, &row->total),
@@ -304,44 +294,38 @@ static int print_rows(struct context *context, const struct limpet_view_rows *ro
 		else
 			snprintf(before, sizeof(before), "%10s %5s  ", amount(context, &row->total),
 				 share(context, &row->total));
-		result = print_function(context, "", before, row->function);
+		print_function(context, "", before, row->function);
 	}
-	return result ? result : print_more(context, "  ", all - shown);
+	print_more(context, "  ", all);
 }
 
-static int print_functions(struct context *context)
+static void print_functions(struct context *context)
 {
 	struct limpet_view_rows rows;
-	int result = limpet_view_functions(&context->heap->view, &rows);
 
-	if (result < 0)
-		return result;
-	result = print_title(context, "Functions");
+	if (!limpet_printer_check(&context->printer,
+				  limpet_view_functions(&context->heap->view, &rows)))
+		return;
+	print_title(context, "Functions");
 	limpet_printer_blank(&context->printer);
-	if (!result)
-		result = limpet_printer_line(&context->printer, context->printer.options->dim,
-					     "%10s %5s  %10s %5s  %s", "with calls", "", "itself",
-					     "", "function");
-	if (!result)
-		result = print_rows(context, &rows, true);
+	limpet_printer_line(&context->printer, context->printer.options->dim,
+			    "%10s %5s  %10s %5s  %s", "with calls", "", "itself", "", "function");
+	print_rows(context, &rows, true);
 	limpet_view_rows_done(&rows);
-	return result;
 }
 
-static int print_modules(struct context *context)
+static void print_modules(struct context *context)
 {
 	struct limpet_view_rows rows;
-	int result = limpet_view_modules(&context->heap->view, &rows);
 
-	if (result < 0)
-		return result;
-	result = print_title(context, "Modules");
+	if (!limpet_printer_check(&context->printer,
+				  limpet_view_modules(&context->heap->view, &rows)))
+		return;
+	print_title(context, "Modules");
 	limpet_printer_blank(&context->printer);
-	if (!result)
-		result = limpet_printer_line(&context->printer, context->printer.options->dim,
-					     "%10s %5s  %10s %5s  %s", "itself", "", "with calls",
-					     "", "module");
-	for (size_t i = 0; i < rows.count && i < context->options->limit && !result; i++) {
+	limpet_printer_line(&context->printer, context->printer.options->dim,
+			    "%10s %5s  %10s %5s  %s", "itself", "", "with calls", "", "module");
+	for (size_t i = 0; i < rows.count && i < context->options->limit; i++) {
 		const struct limpet_view_row *row = &rows.rows[i];
 		LIMPET_FREE char *name = strdup(row->name ? row->name : "(no module)");
 		char before[120];
@@ -349,14 +333,11 @@ static int print_modules(struct context *context)
 		snprintf(before, sizeof(before), "%10s %5s  %10s %5s  ",
 			 amount(context, &row->self), share(context, &row->self),
 			 amount(context, &row->total), share(context, &row->total));
-		result =
-			name ? print_named(context, "", before, limpet_plain_text_clean(name), NULL)
-			     : -ENOMEM;
+		if (limpet_printer_check(&context->printer, name ? 0 : -ENOMEM))
+			print_named(context, "", before, limpet_plain_text_clean(name), NULL);
 	}
-	if (!result && rows.count > context->options->limit)
-		result = print_more(context, "  ", rows.count - context->options->limit);
+	print_more(context, "  ", rows.count);
 	limpet_view_rows_done(&rows);
-	return result;
 }
 
 /* ------------------------------------------------------------------ callers and callees */
@@ -394,10 +375,9 @@ static bool has_lines(const struct context *context, const struct limpet_view_ro
 	return false;
 }
 
-static int print_lines(struct context *context, const struct limpet_view_rows *rows)
+static void print_lines(struct context *context, const struct limpet_view_rows *rows)
 {
-	size_t shown = 0, all = 0;
-	int result = 0;
+	size_t all = 0;
 
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct limpet_location *place =
@@ -407,38 +387,35 @@ static int print_lines(struct context *context, const struct limpet_view_rows *r
 
 		if (!is_shown(context, &rows->rows[i].total) || !place->file)
 			continue;
-		if (all++ >= context->options->limit || result)
+		if (all++ >= context->options->limit)
 			continue;
-		shown++;
 		snprintf(before, sizeof(before), "%10s %5s  ",
 			 amount(context, &rows->rows[i].total),
 			 share(context, &rows->rows[i].total));
 		if (asprintf(&text, "%s:%u", place->file, place->line) < 0) {
 			text = NULL;
-			return -ENOMEM;
+			limpet_printer_check(&context->printer, -ENOMEM);
+			return;
 		}
-		result = print_named(context, "", before, limpet_plain_text_clean(text), NULL);
+		print_named(context, "", before, limpet_plain_text_clean(text), NULL);
 	}
-	return result ? result : print_more(context, "  ", all - shown);
+	print_more(context, "  ", all);
 }
 
-static int print_part(struct context *context, const char *heading,
-		      const struct limpet_view_rows *rows,
-		      int (*print)(struct context *, const struct limpet_view_rows *))
+static void print_part(struct context *context, const char *heading,
+		       const struct limpet_view_rows *rows,
+		       void (*print)(struct context *, const struct limpet_view_rows *))
 {
-	int result;
-
 	if (!rows->count)
-		return 0;
+		return;
 	limpet_printer_blank(&context->printer);
-	result = limpet_printer_line(&context->printer, context->printer.options->bold, "%s",
-				     heading);
-	return result ? result : print(context, rows);
+	limpet_printer_line(&context->printer, context->printer.options->bold, "%s", heading);
+	print(context, rows);
 }
 
-static int print_plain_rows(struct context *context, const struct limpet_view_rows *rows)
+static void print_plain_rows(struct context *context, const struct limpet_view_rows *rows)
 {
-	return print_rows(context, rows, false);
+	print_rows(context, rows, false);
 }
 
 /* "4.0 KiB, 12 %" */
@@ -450,7 +427,7 @@ static void say_figure(struct context *context, const struct limpet_model_site *
 	snprintf(ret_text, 80, "%s%s%s", amount(context, figures), part[0] ? ", " : "", part);
 }
 
-static int print_calls(struct context *context, struct limpet_err *err)
+static void print_calls(struct context *context, struct limpet_err *err)
 {
 	struct limpet_view_calls *calls = NULL;
 	const char *name = context->options->function;
@@ -460,52 +437,43 @@ static int print_calls(struct context *context, struct limpet_err *err)
 
 	if (result < 0) {
 		if (calls)
-			result =
-				limpet_view_explain(&context->heap->view, name, calls, result, err);
+			limpet_view_explain(&context->heap->view, name, calls, result, err);
 		limpet_view_calls_free(calls);
-		return result;
+		limpet_printer_check(&context->printer, result);
+		return;
 	}
 	figure = limpet_report_figure(&calls->total, context->heap->view.sort);
 	context->base = figure > 0 ? (uint64_t)figure : 0;
-	result = print_title(context, "Callers and callees");
+	print_title(context, "Callers and callees");
 	limpet_printer_blank(&context->printer);
-	for (size_t i = 0; i < calls->chosen_count && !result; i++)
-		result = print_function(context, context->printer.options->bold, "",
-					calls->chosen[i]);
+	for (size_t i = 0; i < calls->chosen_count; i++)
+		print_function(context, context->printer.options->bold, "", calls->chosen[i]);
 	say_figure(context, &calls->total, all);
 	say_figure(context, &calls->self, self);
-	if (!result)
-		result = limpet_printer_line(&context->printer, "",
-					     "with what it calls %s; itself %s", all, self);
-	if (!result)
-		result = print_part(context, "called by", &calls->callers, print_plain_rows);
-	if (!result)
-		result = print_part(context, "calls", &calls->callees, print_plain_rows);
-	if (!result && has_lines(context, &calls->lines))
-		result = print_part(context, "from its lines", &calls->lines, print_lines);
+	limpet_printer_line(&context->printer, "", "with what it calls %s; itself %s", all, self);
+	print_part(context, "called by", &calls->callers, print_plain_rows);
+	print_part(context, "calls", &calls->callees, print_plain_rows);
+	if (has_lines(context, &calls->lines))
+		print_part(context, "from its lines", &calls->lines, print_lines);
 	limpet_view_calls_free(calls);
-	return result;
 }
 
 /* ------------------------------------------------------------------ threads */
 
-static int print_threads(struct context *context)
+static void print_threads(struct context *context)
 {
 	const struct limpet_replay *replay = context->heap->replay;
 	struct limpet_printer *printer = &context->printer;
-	int result = print_title(context, "Threads");
 
+	print_title(context, "Threads");
 	limpet_printer_blank(printer);
-	if (!result)
-		result = limpet_printer_line(printer, printer->options->dim,
-					     "%8s %10s %10s %8s %10s %8s %8s", "thread", "live",
-					     "at peak", "allocs", "allocated", "temp", "frees");
-	for (size_t i = 0; i < replay->thread_count && i < context->options->limit && !result;
-	     i++) {
+	limpet_printer_line(printer, printer->options->dim, "%8s %10s %10s %8s %10s %8s %8s",
+			    "thread", "live", "at peak", "allocs", "allocated", "temp", "frees");
+	for (size_t i = 0; i < replay->thread_count && i < context->options->limit; i++) {
 		const struct limpet_replay_thread *thread = &replay->threads[i];
 		const struct limpet_model_site *figures = &thread->figures;
 
-		result = limpet_printer_line(
+		limpet_printer_line(
 			printer, "", "%8u %10s %10s %8s %10s %8s %8s", thread->tid,
 			limpet_printer_bytes(printer, figures->live_bytes),
 			limpet_printer_bytes(printer, figures->peak_bytes),
@@ -516,16 +484,14 @@ static int print_threads(struct context *context)
 				: limpet_printer_count(printer, figures->temporary_allocations),
 			limpet_printer_count(printer, thread->own_frees));
 	}
-	if (!result && replay->thread_count > context->options->limit)
-		result = print_more(context, "  ", replay->thread_count - context->options->limit);
-	return result;
+	print_more(context, "  ", replay->thread_count);
 }
 
 /* ------------------------------------------------------------------ sizes and lifetimes */
 
 /* "innermost < caller < caller", as much as fits. */
-static int print_chain(struct context *context, const char *before,
-		       const struct limpet_view_tree *tree, uint32_t leaf)
+static void print_chain(struct context *context, const char *before,
+			const struct limpet_view_tree *tree, uint32_t leaf)
 {
 	const size_t width =
 		context->printer.options->width ? context->printer.options->width : 400;
@@ -546,22 +512,22 @@ static int print_chain(struct context *context, const char *before,
 		if (text && used + limpet_plain_text_columns(text) + 8 > width)
 			break;
 	}
-	return text ? limpet_printer_line(&context->printer, "", "%s%s", before, text) : -ENOMEM;
+	if (limpet_printer_check(&context->printer, text ? 0 : -ENOMEM))
+		limpet_printer_line(&context->printer, "", "%s%s", before, text);
 }
 
-static int print_size_buckets(struct context *context)
+static void print_size_buckets(struct context *context)
 {
 	const struct limpet_replay *replay = context->heap->replay;
 	struct limpet_printer *printer = &context->printer;
 	uint64_t calls = context->heap->view.totals.allocations;
-	int result =
-		limpet_printer_line(printer, printer->options->dim, "%10s %10s %9s %5s %10s %10s",
-				    "from", "below", "allocs", "", "total", "average");
 
-	for (size_t i = 0; i < replay->size_count && !result; i++) {
+	limpet_printer_line(printer, printer->options->dim, "%10s %10s %9s %5s %10s %10s", "from",
+			    "below", "allocs", "", "total", "average");
+	for (size_t i = 0; i < replay->size_count; i++) {
 		const struct limpet_model_size *size = &replay->sizes[i];
 
-		result = limpet_printer_line(
+		limpet_printer_line(
 			printer, "", "%10s %10s %9s %5s %10s %10s",
 			limpet_printer_bytes(printer, size->from_bytes),
 			limpet_printer_bytes(printer, size->to_bytes < UINT64_MAX
@@ -572,19 +538,17 @@ static int print_size_buckets(struct context *context)
 			limpet_printer_bytes(printer, size->allocated_bytes),
 			limpet_printer_bytes(printer, size->allocated_bytes / size->allocations));
 	}
-	return result;
 }
 
-static int print_size_rows(struct context *context, const struct limpet_view_tree *tree,
-			   const struct limpet_view_lives *lives)
+static void print_size_rows(struct context *context, const struct limpet_view_tree *tree,
+			    const struct limpet_view_lives *lives)
 {
 	struct limpet_printer *printer = &context->printer;
 	size_t all = 0;
-	int result =
-		limpet_printer_line(printer, printer->options->dim, "%9s %10s %10s %10s %10s  %s",
-				    "allocs", "total", "average", "smallest", "largest", "site");
 
-	for (size_t i = 0; i < lives->count && !result; i++) {
+	limpet_printer_line(printer, printer->options->dim, "%9s %10s %10s %10s %10s  %s", "allocs",
+			    "total", "average", "smallest", "largest", "site");
+	for (size_t i = 0; i < lives->count; i++) {
 		const struct limpet_replay_site *life = &lives->rows[i].life;
 		char before[120];
 
@@ -597,11 +561,9 @@ static int print_size_rows(struct context *context, const struct limpet_view_tre
 							       life->figures.allocations),
 			 limpet_printer_bytes(printer, life->smallest_bytes),
 			 limpet_printer_bytes(printer, life->largest_bytes));
-		result = print_chain(context, before, tree, lives->rows[i].leaf);
+		print_chain(context, before, tree, lives->rows[i].leaf);
 	}
-	if (!result && all > context->options->limit)
-		result = print_more(context, "  ", all - context->options->limit);
-	return result;
+	print_more(context, "  ", all);
 }
 
 /* The limit below which that share of the blocks stayed; "" of none. */
@@ -623,14 +585,14 @@ static const char *within(struct context *context, const struct limpet_replay_ag
 	return "longer";
 }
 
-static int print_age_buckets(struct context *context, const struct limpet_view_lives *lives)
+static void print_age_buckets(struct context *context, const struct limpet_view_lives *lives)
 {
 	const struct limpet_replay_ages *freed = &lives->all.freed, *alive = &lives->all.alive;
 	struct limpet_printer *printer = &context->printer;
-	int result = limpet_printer_line(printer, printer->options->dim, "%11s %9s %10s   %9s %10s",
-					 "lived", "freed", "bytes", "alive", "bytes");
 
-	for (unsigned i = 0; i < LIMPET_REPLAY_AGES && !result; i++) {
+	limpet_printer_line(printer, printer->options->dim, "%11s %9s %10s   %9s %10s", "lived",
+			    "freed", "bytes", "alive", "bytes");
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
 		char below[48];
 
 		if (!freed->blocks[i] && !alive->blocks[i])
@@ -640,24 +602,22 @@ static int print_age_buckets(struct context *context, const struct limpet_view_l
 				 limpet_printer_duration(printer, limpet_replay_age_limits_ns[i]));
 		else
 			snprintf(below, sizeof(below), "longer");
-		result = limpet_printer_line(printer, "", "%11s %9s %10s   %9s %10s", below,
-					     limpet_printer_count(printer, freed->blocks[i]),
-					     limpet_printer_bytes(printer, freed->bytes[i]),
-					     limpet_printer_count(printer, alive->blocks[i]),
-					     limpet_printer_bytes(printer, alive->bytes[i]));
+		limpet_printer_line(printer, "", "%11s %9s %10s   %9s %10s", below,
+				    limpet_printer_count(printer, freed->blocks[i]),
+				    limpet_printer_bytes(printer, freed->bytes[i]),
+				    limpet_printer_count(printer, alive->blocks[i]),
+				    limpet_printer_bytes(printer, alive->bytes[i]));
 	}
-	return result;
 }
 
-static int print_age_rows(struct context *context, const struct limpet_view_tree *tree,
-			  const struct limpet_view_lives *lives)
+static void print_age_rows(struct context *context, const struct limpet_view_tree *tree,
+			   const struct limpet_view_lives *lives)
 {
 	struct limpet_printer *printer = &context->printer;
-	int result =
-		limpet_printer_line(printer, printer->options->dim, "%8s %6s %6s  %8s %10s %7s  %s",
-				    "freed", "half <", "90% <", "alive", "bytes", "oldest", "site");
 
-	for (size_t i = 0; i < lives->count && i < context->options->limit && !result; i++) {
+	limpet_printer_line(printer, printer->options->dim, "%8s %6s %6s  %8s %10s %7s  %s",
+			    "freed", "half <", "90% <", "alive", "bytes", "oldest", "site");
+	for (size_t i = 0; i < lives->count && i < context->options->limit; i++) {
 		const struct limpet_replay_site *life = &lives->rows[i].life;
 		char before[120];
 
@@ -667,35 +627,35 @@ static int print_age_rows(struct context *context, const struct limpet_view_tree
 			 limpet_printer_count(printer, life->figures.live_allocations),
 			 limpet_printer_bytes(printer, life->figures.live_bytes),
 			 life->oldest_ns ? limpet_printer_duration(printer, life->oldest_ns) : "");
-		result = print_chain(context, before, tree, lives->rows[i].leaf);
+		print_chain(context, before, tree, lives->rows[i].leaf);
 	}
-	if (!result && lives->count > context->options->limit)
-		result = print_more(context, "  ", lives->count - context->options->limit);
-	return result;
+	print_more(context, "  ", lives->count);
 }
 
-static int print_lives(struct context *context)
+static void print_lives(struct context *context)
 {
 	const bool sizes = context->options->kind == LIMPET_VIEW_SIZES;
+	struct limpet_printer *printer = &context->printer;
+	struct limpet_view *view = &context->heap->view;
 	struct limpet_view_lives lives = {0};
 	struct limpet_view_tree *tree;
-	int result = limpet_view_tree_new(&context->heap->view, false, &tree);
 
-	if (result < 0)
-		return result;
-	result = limpet_view_lives(&context->heap->view, tree, context->heap->replay, &lives);
-	if (!result)
-		result = print_title(context, sizes ? "Sizes" : "Lifetimes");
-	limpet_printer_blank(&context->printer);
-	if (!result)
-		result = sizes ? print_size_buckets(context) : print_age_buckets(context, &lives);
-	limpet_printer_blank(&context->printer);
-	if (!result)
-		result = sizes ? print_size_rows(context, tree, &lives)
-			       : print_age_rows(context, tree, &lives);
+	if (!limpet_printer_check(printer, limpet_view_tree_new(view, false, &tree)))
+		return;
+	limpet_printer_check(printer, limpet_view_lives(view, tree, context->heap->replay, &lives));
+	print_title(context, sizes ? "Sizes" : "Lifetimes");
+	limpet_printer_blank(printer);
+	if (sizes)
+		print_size_buckets(context);
+	else
+		print_age_buckets(context, &lives);
+	limpet_printer_blank(printer);
+	if (sizes)
+		print_size_rows(context, tree, &lives);
+	else
+		print_age_rows(context, tree, &lives);
 	limpet_view_lives_done(&lives);
 	limpet_view_tree_free(tree);
-	return result;
 }
 
 /* ------------------------------------------------------------------ timeline */
@@ -712,23 +672,22 @@ static const struct limpet_model_point *point_at(const struct limpet_model *mode
 	return found;
 }
 
-static int print_timeline(struct context *context)
+static void print_timeline(struct context *context)
 {
 	const struct limpet_replay *replay = context->heap->replay;
 	struct limpet_printer *printer = &context->printer;
 	uint64_t most = 1;
 	bool has_rss = false;
-	int result = print_title(context, "Timeline");
 
+	print_title(context, "Timeline");
 	for (size_t i = 0; i < replay->moment_count; i++)
 		if (replay->moments[i].live_bytes > most)
 			most = replay->moments[i].live_bytes;
 	limpet_printer_blank(printer);
-	if (!result)
-		result = limpet_printer_line(
-			printer, printer->options->dim, "%7s %10s %-*s %10s %9s %10s %10s", "until",
-			"live", (int)BAR_COLUMNS, "", "allocs", "temporary", "RSS", "mapped");
-	for (size_t i = 0; i < replay->moment_count && !result; i++) {
+	limpet_printer_line(printer, printer->options->dim, "%7s %10s %-*s %10s %9s %10s %10s",
+			    "until", "live", (int)BAR_COLUMNS, "", "allocs", "temporary", "RSS",
+			    "mapped");
+	for (size_t i = 0; i < replay->moment_count; i++) {
 		const struct limpet_replay_moment *moment = &replay->moments[i];
 		const struct limpet_model_point *point =
 			point_at(context->heap->model, moment->to_ns);
@@ -740,7 +699,7 @@ static int print_timeline(struct context *context)
 
 		memset(bar, '#', columns < BAR_COLUMNS ? columns : BAR_COLUMNS);
 		has_rss |= point && point->rss_bytes;
-		result = limpet_printer_line(
+		limpet_printer_line(
 			printer, "", "%7s %10s %-*s %10s %9s %10s %10s",
 			limpet_printer_duration(printer, moment->to_ns),
 			limpet_printer_bytes(printer, moment->live_bytes), (int)BAR_COLUMNS, bar,
@@ -756,22 +715,50 @@ static int print_timeline(struct context *context)
 				? limpet_printer_bytes(printer, point->mapped_bytes)
 				: "");
 	}
-	if (!result && has_rss && !limpet_model_has_own_part(context->heap->model))
-		result = limpet_printer_wrap(
-			printer, "", 0,
-			"The RSS is with limpet's own part: how much that was is "
-			"not known of each time.");
-	return result;
+	if (has_rss && !limpet_model_has_own_part(context->heap->model))
+		limpet_printer_wrap(printer, "", 0,
+				    "The RSS is with limpet's own part: how much that was is "
+				    "not known of each time.");
 }
 
-static int print_unknown(struct context *context)
+static void print_unknown(struct context *context)
 {
-	int result = print_title(context, "Stacks");
-
+	print_title(context, "Stacks");
 	limpet_printer_blank(&context->printer);
-	return result ? result
-		      : limpet_printer_line(&context->printer, context->printer.options->bold, "%s",
-					    limpet_report_not_temporary);
+	limpet_printer_line(&context->printer, context->printer.options->bold, "%s",
+			    limpet_report_not_temporary);
+}
+
+static void print_view(struct context *context, struct limpet_err *err)
+{
+	switch (context->options->kind) {
+	case LIMPET_VIEW_BOTTOM_UP:
+	case LIMPET_VIEW_TOP_DOWN:
+		print_tree(context);
+		break;
+	case LIMPET_VIEW_FUNCTIONS:
+		print_functions(context);
+		break;
+	case LIMPET_VIEW_CALLERS:
+		print_calls(context, err);
+		break;
+	case LIMPET_VIEW_THREADS:
+		print_threads(context);
+		break;
+	case LIMPET_VIEW_MODULES:
+		print_modules(context);
+		break;
+	case LIMPET_VIEW_SIZES:
+	case LIMPET_VIEW_LIFETIMES:
+		print_lives(context);
+		break;
+	case LIMPET_VIEW_TIMELINE:
+		print_timeline(context);
+		break;
+	case LIMPET_VIEW_SITES:
+	case LIMPET_VIEW_COUNT:
+		limpet_printer_check(&context->printer, -EINVAL);
+	}
 }
 
 int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_options *options,
@@ -787,27 +774,8 @@ int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_op
 	context.base = context.whole;
 	/* The views of single events are not made of that figure alone. */
 	if (is_unknown(&context) && !limpet_view_needs_replay(options->kind))
-		return print_unknown(&context);
-	switch (options->kind) {
-	case LIMPET_VIEW_BOTTOM_UP:
-	case LIMPET_VIEW_TOP_DOWN:
-		return print_tree(&context, options->kind == LIMPET_VIEW_BOTTOM_UP);
-	case LIMPET_VIEW_FUNCTIONS:
-		return print_functions(&context);
-	case LIMPET_VIEW_CALLERS:
-		return print_calls(&context, err);
-	case LIMPET_VIEW_THREADS:
-		return print_threads(&context);
-	case LIMPET_VIEW_MODULES:
-		return print_modules(&context);
-	case LIMPET_VIEW_SIZES:
-	case LIMPET_VIEW_LIFETIMES:
-		return print_lives(&context);
-	case LIMPET_VIEW_TIMELINE:
-		return print_timeline(&context);
-	case LIMPET_VIEW_SITES:
-	case LIMPET_VIEW_COUNT:
-		break;
-	}
-	return -EINVAL;
+		print_unknown(&context);
+	else
+		print_view(&context, err);
+	return context.printer.error;
 }
