@@ -233,7 +233,8 @@ static json_t *row_object(const struct limpet_diff *diff, const struct limpet_di
 	json_t *stack = json_array();
 
 	for (uint32_t at = row->node; stack && at; at = diff->nodes[at].parent)
-		json_array_append_new(stack, limpet_json_text(diff->names[diff->nodes[at].name]));
+		stack = limpet_json_append(stack,
+					   limpet_json_text(diff->names[diff->nodes[at].name]));
 	if (!stack)
 		return NULL;
 	return json_pack(
@@ -248,24 +249,18 @@ static json_t *row_object(const struct limpet_diff *diff, const struct limpet_di
 int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
 			   const char *new_name, size_t limit, FILE *file)
 {
-	int result;
+	struct limpet_json_printer printer = {.file = file};
 
 	fprintf(file, "{\"format\":\"limpet-diff\",\"version\":1,\"sort\":\"%s\"",
 		limpet_report_sort_words[diff->sort]);
-	result = limpet_json_print(file,
-				   ",\n\"old\":", limpet_diff_json_side(old_name, diff->old_heap));
-	if (!result)
-		result = limpet_json_print(
-			file, ",\n\"new\":", limpet_diff_json_side(new_name, diff->new_heap));
-	if (!result)
-		result = limpet_json_print(file, ",\n\"scale\":", json_real(diff->scale));
-	if (!result)
-		result = limpet_json_print(
-			file, ",\n\"change\":", json_integer((json_int_t)diff->totals.change));
-	fputs(",\n\"sites\":[", file);
-	for (size_t i = 0; i < diff->row_count && i < limit && !result && !ferror(file); i++)
-		result =
-			limpet_json_print(file, i ? ",\n" : "\n", row_object(diff, &diff->rows[i]));
-	fputs("]}\n", file);
-	return result;
+	limpet_json_member(&printer, "old", limpet_diff_json_side(old_name, diff->old_heap));
+	limpet_json_member(&printer, "new", limpet_diff_json_side(new_name, diff->new_heap));
+	limpet_json_member(&printer, "scale", json_real(diff->scale));
+	limpet_json_member(&printer, "change", json_integer((json_int_t)diff->totals.change));
+	limpet_json_begin_list(&printer, "sites");
+	for (size_t i = 0; i < diff->row_count && i < limit && !printer.error && !ferror(file); i++)
+		limpet_json_item(&printer, row_object(diff, &diff->rows[i]));
+	limpet_json_end_list(&printer);
+	fputs("}\n", file);
+	return printer.error;
 }

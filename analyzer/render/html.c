@@ -33,14 +33,13 @@ static json_t *number_if(bool known, uint64_t number)
 	return known ? limpet_json_number(number) : json_null();
 }
 
-static int print_sites(struct limpet_html_page *page, const struct limpet_html_subject *subject)
+static void print_sites(struct limpet_html_page *page, const struct limpet_html_subject *subject)
 {
 	const struct limpet_history *history = subject->history;
 	const bool peak = has_peak(subject);
-	int result = 0;
 
-	fputs(",\n\"sites\":[", page->out);
-	for (size_t i = 0; !result && i < history->site_count; i++) {
+	limpet_json_begin_list(&page->printer, "sites");
+	for (size_t i = 0; !page->printer.error && i < history->site_count; i++) {
 		const struct limpet_history_site *site = &history->sites[i];
 		const struct limpet_history_step *steps = site->steps;
 		size_t count = site->count;
@@ -53,10 +52,9 @@ static int print_sites(struct limpet_html_page *page, const struct limpet_html_s
 			COLUMN(page, steps, count, freed_bytes), "t",
 			COLUMN(page, steps, count, temporary));
 
-		result = limpet_html_print_value(page, i ? ",\n" : "\n", value);
+		limpet_json_item(&page->printer, value);
 	}
-	fputs("]", page->out);
-	return result;
+	limpet_json_end_list(&page->printer);
 }
 
 static json_t *sizes(struct limpet_html_page *page, const struct limpet_html_subject *subject)
@@ -120,39 +118,37 @@ static json_t *ages(struct limpet_html_page *page, const uint64_t *list)
 
 /* How long blocks lived: of each site what was freed, by step and age, and what lives at the end.
  */
-static int print_lives(struct limpet_html_page *page,
-		       const struct limpet_thread_timeline *thread_timeline)
+static void print_lives(struct limpet_html_page *page,
+			const struct limpet_thread_timeline *thread_timeline)
 {
 	json_t *limits = json_array();
-	int result;
 
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES - 1; i++)
 		limpet_html_add(page, limits, limpet_json_seconds(limpet_replay_age_limits_ns[i]));
-	result = limpet_html_print_value(page, ",\n\"ages\":", limits);
-	fputs(",\n\"lives\":[", page->out);
-	for (size_t i = 0; !result && thread_timeline && i < thread_timeline->replay->site_count;
+	limpet_json_member(&page->printer, "ages", limits);
+	limpet_json_begin_list(&page->printer, "lives");
+	for (size_t i = 0;
+	     !page->printer.error && thread_timeline && i < thread_timeline->replay->site_count;
 	     i++) {
 		const struct limpet_replay_site *site = &thread_timeline->replay->sites[i];
 		const struct limpet_thread_timeline_life *lives;
 		size_t count =
 			limpet_thread_timeline_site(thread_timeline, site->figures.node, &lives);
 
-		result = limpet_html_print_value(
-			page, i ? ",\n" : "\n",
-			json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "node",
-				  (json_int_t)site->figures.node, "smallest",
-				  limpet_json_number(site->smallest_bytes), "largest",
-				  limpet_json_number(site->largest_bytes), "oldest",
-				  limpet_json_seconds(site->oldest_ns), "alive",
-				  ages(page, site->alive.blocks), "aliveBytes",
-				  ages(page, site->alive.bytes), "b",
-				  COLUMN(page, lives, count, step), "g",
-				  COLUMN(page, lives, count, age), "n",
-				  COLUMN(page, lives, count, blocks), "nb",
-				  COLUMN(page, lives, count, bytes)));
+		limpet_json_item(&page->printer,
+				 json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "node",
+					   (json_int_t)site->figures.node, "smallest",
+					   limpet_json_number(site->smallest_bytes), "largest",
+					   limpet_json_number(site->largest_bytes), "oldest",
+					   limpet_json_seconds(site->oldest_ns), "alive",
+					   ages(page, site->alive.blocks), "aliveBytes",
+					   ages(page, site->alive.bytes), "b",
+					   COLUMN(page, lives, count, step), "g",
+					   COLUMN(page, lives, count, age), "n",
+					   COLUMN(page, lives, count, blocks), "nb",
+					   COLUMN(page, lives, count, bytes)));
 	}
-	fputs("]", page->out);
-	return result;
+	limpet_json_end_list(&page->printer);
 }
 
 static json_t *edges(struct limpet_html_page *page, const struct limpet_html_subject *subject)
@@ -215,57 +211,41 @@ static json_t *shown(const struct limpet_html_subject *subject)
 			 limpet_json_seconds(to_ns));
 }
 
-static int print_head(struct limpet_html_page *page, const struct limpet_html_subject *subject)
+static void print_head(struct limpet_html_page *page, const struct limpet_html_subject *subject)
 {
 	const struct limpet_report_options options = {.capture_events = subject->events,
 						      .findings = subject->findings,
 						      .hidden = subject->hidden};
 	struct limpet_report *report;
-	int result = limpet_report_new(subject->model, &options, &report);
 
-	if (result < 0)
-		return result;
-	fputs("{\"format\":\"limpet-html\",\"version\":1", page->out);
-	result = limpet_report_json_print_head(report, page->out);
+	if (!limpet_json_check(&page->printer,
+			       limpet_report_new(subject->model, &options, &report)))
+		return;
+	fputs("{\"format\":\"limpet-html\",\"version\":1", page->printer.file);
+	limpet_report_json_print_head(report, &page->printer);
 	limpet_report_free(report);
-	if (!result)
-		result = limpet_html_print_value(page, ",\n\"shown\":", shown(subject));
-	return result;
+	limpet_json_member(&page->printer, "shown", shown(subject));
 }
 
-static int print_data(struct limpet_html_page *page, void *context)
+static void print_data(struct limpet_html_page *page, void *context)
 {
 	const struct limpet_html_subject *subject = context;
-	int result = print_head(page, subject);
 
+	print_head(page, subject);
 	limpet_html_add_nodes(page, subject->model);
-	if (!result)
-		result = limpet_html_print_value(page, ",\n\"buckets\":", edges(page, subject));
-	if (!result)
-		result = limpet_html_print_value(page,
-						 ",\n\"highest\":", highs(page, subject->history));
-	if (!result)
-		result = limpet_html_print_value(
-			page, ",\n\"kept\":",
-			json_pack("{s:b,s:b,s:b}", "ofSums", subject->history->of_sums, "inOne",
-				  subject->history->in_one, "peak", has_peak(subject)));
-	if (!result)
-		result = limpet_html_print_value(page, ",\n\"moments\":", moments(page, subject));
-	if (!result)
-		result = limpet_html_print_value(
-			page, ",\n\"timeline\":", limpet_html_timeline(page, subject->model));
-	if (!result)
-		result = limpet_html_print_value(page, ",\n\"sizes\":", sizes(page, subject));
-	if (!result)
-		result = print_sites(page, subject);
-	if (!result)
-		result = limpet_html_print_value(page, ",\n\"threads\":", threads(page, subject));
-	if (!result)
-		result = print_lives(page, subject->thread_timeline);
-	if (!result)
-		result = limpet_html_print_stacks(page);
-	fputs("}", page->out);
-	return result;
+	limpet_json_member(&page->printer, "buckets", edges(page, subject));
+	limpet_json_member(&page->printer, "highest", highs(page, subject->history));
+	limpet_json_member(&page->printer, "kept",
+			   json_pack("{s:b,s:b,s:b}", "ofSums", subject->history->of_sums, "inOne",
+				     subject->history->in_one, "peak", has_peak(subject)));
+	limpet_json_member(&page->printer, "moments", moments(page, subject));
+	limpet_json_member(&page->printer, "timeline", limpet_html_timeline(page, subject->model));
+	limpet_json_member(&page->printer, "sizes", sizes(page, subject));
+	print_sites(page, subject);
+	limpet_json_member(&page->printer, "threads", threads(page, subject));
+	print_lives(page, subject->thread_timeline);
+	limpet_html_print_stacks(page);
+	fputs("}", page->printer.file);
 }
 
 int limpet_html_print(const struct limpet_html_subject *subject, FILE *file)

@@ -71,22 +71,18 @@ static json_t *side(struct limpet_html_page *page, const struct subject *subject
 			 "sites", sites(page, heap));
 }
 
-static int print_data(struct limpet_html_page *page, void *context)
+static void print_data(struct limpet_html_page *page, void *context)
 {
 	const struct subject *subject = context;
-	int result;
 
-	fprintf(page->out,
+	fprintf(page->printer.file,
 		"{\"format\":\"limpet-diff-html\",\"version\":1,\"sort\":\"%s\",\"full\":%s",
 		limpet_report_sort_words[subject->heaps[NEW]->view.sort],
 		subject->heaps[NEW]->view.full ? "true" : "false");
-	result = limpet_html_print_value(page, ",\n\"old\":", side(page, subject, OLD));
-	if (!result)
-		result = limpet_html_print_value(page, ",\n\"new\":", side(page, subject, NEW));
-	if (!result)
-		result = limpet_html_print_stacks(page);
-	fputs("}", page->out);
-	return result;
+	limpet_json_member(&page->printer, "old", side(page, subject, OLD));
+	limpet_json_member(&page->printer, "new", side(page, subject, NEW));
+	limpet_html_print_stacks(page);
+	fputs("}", page->printer.file);
 }
 
 int limpet_diff_html_print(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "analyzer/model/frame_filter.h"
-#include "analyzer/render/json_printer.h"
 #include "common/plain_text.h"
 
 /* Where the figures go in the template. */
@@ -38,6 +37,12 @@ static ssize_t write_escaped(void *cookie, const char *bytes, size_t count)
 /* ------------------------------------------------------------------ numbers for what comes again
  */
 
+/* Whether there was memory for it. */
+static void check(struct limpet_html_page *page, bool done)
+{
+	limpet_json_check(&page->printer, done ? 0 : -ENOMEM);
+}
+
 /* -1: no such text. */
 static json_int_t number_of(struct limpet_html_page *page, json_t *table, const char *text)
 {
@@ -49,9 +54,9 @@ static json_int_t number_of(struct limpet_html_page *page, json_t *table, const 
 		number = json_integer_value(known);
 	} else if (repaired) {
 		number = (json_int_t)json_object_size(table);
-		page->failed |= json_object_set_new(table, repaired, json_integer(number)) < 0;
+		check(page, !json_object_set_new(table, repaired, json_integer(number)));
 	} else {
-		page->failed |= text != NULL;
+		check(page, !text);
 	}
 	free(repaired);
 	return number;
@@ -59,7 +64,7 @@ static json_int_t number_of(struct limpet_html_page *page, json_t *table, const 
 
 void limpet_html_add(struct limpet_html_page *page, json_t *array, json_t *value)
 {
-	page->failed |= json_array_append_new(array, value) < 0;
+	check(page, !json_array_append_new(array, value));
 }
 
 static void add_column(struct limpet_html_page *page, const char *name, json_t *value)
@@ -132,14 +137,6 @@ static json_int_t address_number(struct limpet_html_page *page, const struct lim
 
 /* ------------------------------------------------------------------ the parts */
 
-int limpet_html_print_value(struct limpet_html_page *page, const char *before, json_t *value)
-{
-	if (!page->failed)
-		return limpet_json_print(page->out, before, value);
-	json_decref(value);
-	return -ENOMEM;
-}
-
 /* Nodes of the stacks of sites. NULL: no memory. */
 static bool *used_nodes(const struct limpet_model *model)
 {
@@ -157,7 +154,7 @@ uint32_t limpet_html_add_nodes(struct limpet_html_page *page, const struct limpe
 	const uint32_t first = (uint32_t)json_array_size(page->parents);
 	LIMPET_FREE bool *used = used_nodes(model);
 
-	page->failed |= !used;
+	check(page, used);
 	for (uint32_t i = 0; used && i < model->node_count; i++) {
 		const struct limpet_trace_node *node = &model->nodes[i];
 		bool known = used[i] && !node->lost;
@@ -182,26 +179,19 @@ static json_t *texts(struct limpet_html_page *page)
 		key;
 	for (size_t i = 0; list && i < count; i++)
 		limpet_html_add(page, array, json_string(list[i]));
-	page->failed |= !list;
+	check(page, list);
 	free(list);
 	return array;
 }
 
-int limpet_html_print_stacks(struct limpet_html_page *page)
+void limpet_html_print_stacks(struct limpet_html_page *page)
 {
-	int result = limpet_html_print_value(
-		page, ",\n\"nodes\":",
+	limpet_json_member(
+		&page->printer, "nodes",
 		json_pack("{s:O,s:O}", "parent", page->parents, "address", page->node_addresses));
-
-	if (!result)
-		result = limpet_html_print_value(page,
-						 ",\n\"addresses\":", json_incref(page->addresses));
-	if (!result)
-		result =
-			limpet_html_print_value(page, ",\n\"frames\":", json_incref(page->columns));
-	if (!result)
-		result = limpet_html_print_value(page, ",\n\"strings\":", texts(page));
-	return result;
+	limpet_json_member(&page->printer, "addresses", json_incref(page->addresses));
+	limpet_json_member(&page->printer, "frames", json_incref(page->columns));
+	limpet_json_member(&page->printer, "strings", texts(page));
 }
 
 json_t *limpet_html_timeline(struct limpet_html_page *page, const struct limpet_model *model)
@@ -223,7 +213,7 @@ json_t *limpet_html_timeline(struct limpet_html_page *page, const struct limpet_
 			 limpet_model_has_own_part(model));
 }
 
-int limpet_html_page_print(int (*print_data)(struct limpet_html_page *page, void *context),
+int limpet_html_page_print(void (*print_data)(struct limpet_html_page *page, void *context),
 			   void *context, FILE *file)
 {
 	const cookie_io_functions_t functions = {.write = write_escaped};
@@ -232,7 +222,7 @@ int limpet_html_page_print(int (*print_data)(struct limpet_html_page *page, void
 	const char *place = memmem(limpet_html_template, bytes, PLACE, strlen(PLACE));
 	const size_t before = (size_t)(place - limpet_html_template);
 	struct limpet_html_page page = {
-		.out = fopencookie(file, "w", functions),
+		.printer.file = fopencookie(file, "w", functions),
 		.strings = json_object(),
 		.frames = json_object(),
 		.known = json_object(),
@@ -242,14 +232,14 @@ int limpet_html_page_print(int (*print_data)(struct limpet_html_page *page, void
 		.columns = json_pack("{s:[],s:[],s:[],s:[],s:[],s:[],s:[],s:[]}", "function",
 				     "file", "line", "module", "offset", "inlined", "made", "kind"),
 	};
-	int result = -ENOMEM;
 
 	fwrite(limpet_html_template, 1, before, file);
-	if (page.out && page.strings && page.frames && page.known && page.addresses &&
-	    page.parents && page.node_addresses && page.columns)
-		result = print_data(&page, context);
-	if (page.out && fclose(page.out) && !ferror(file))
-		result = -ENOMEM;
+	check(&page, page.printer.file && page.strings && page.frames && page.known &&
+			     page.addresses && page.parents && page.node_addresses && page.columns);
+	if (!page.printer.error)
+		print_data(&page, context);
+	if (page.printer.file && fclose(page.printer.file))
+		check(&page, ferror(file));
 	fwrite(place + strlen(PLACE), 1, bytes - before - strlen(PLACE), file);
 	json_decref(page.strings);
 	json_decref(page.frames);
@@ -258,5 +248,5 @@ int limpet_html_page_print(int (*print_data)(struct limpet_html_page *page, void
 	json_decref(page.parents);
 	json_decref(page.node_addresses);
 	json_decref(page.columns);
-	return result;
+	return page.printer.error;
 }

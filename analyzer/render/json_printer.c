@@ -48,16 +48,85 @@ json_t *limpet_json_figures(const struct limpet_model_site *figures, bool sample
 			 (json_int_t)figures->growth_bytes);
 }
 
-int limpet_json_print(FILE *file, const char *before, json_t *value)
+json_t *limpet_json_sizes(const struct limpet_model_size *sizes, size_t count, bool averages)
 {
-	int result = 0;
+	json_t *list = json_array();
 
-	if (!value)
-		return -ENOMEM;
-	fputs(before, file);
+	for (size_t i = 0; list && i < count; i++) {
+		const struct limpet_model_size *size = &sizes[i];
+		json_t *item = json_pack("{s:o,s:o,s:o,s:o}", "from_bytes",
+					 limpet_json_number(size->from_bytes), "to_bytes",
+					 limpet_json_number(size->to_bytes), "allocations",
+					 limpet_json_number(size->allocations), "allocated_bytes",
+					 limpet_json_number(size->allocated_bytes));
+
+		if (averages)
+			item = limpet_json_set(item, "average_bytes",
+					       json_real((double)size->allocated_bytes /
+							 (double)size->allocations));
+		list = limpet_json_append(list, item);
+	}
+	return list;
+}
+
+json_t *limpet_json_append(json_t *list, json_t *value)
+{
+	if (json_array_append_new(list, value) == 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+json_t *limpet_json_set(json_t *object, const char *key, json_t *value)
+{
+	if (json_object_set_new(object, key, value) == 0)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+bool limpet_json_check(struct limpet_json_printer *printer, int code)
+{
+	if (!printer->error && code < 0)
+		printer->error = code;
+	return !printer->error;
+}
+
+static void print_value(struct limpet_json_printer *printer, json_t *value)
+{
 	/* It fails when memory is out, or with the file, whose error the caller sees. */
-	if (json_dumpf(value, file, JSON_COMPACT | JSON_ENCODE_ANY) && !ferror(file))
-		result = -ENOMEM;
+	if (json_dumpf(value, printer->file, JSON_COMPACT | JSON_ENCODE_ANY) &&
+	    !ferror(printer->file))
+		limpet_json_check(printer, -ENOMEM);
+}
+
+void limpet_json_member(struct limpet_json_printer *printer, const char *key, json_t *value)
+{
+	if (limpet_json_check(printer, value ? 0 : -ENOMEM)) {
+		fprintf(printer->file, ",\n\"%s\":", key);
+		print_value(printer, value);
+	}
 	json_decref(value);
-	return result;
+}
+
+void limpet_json_item(struct limpet_json_printer *printer, json_t *value)
+{
+	if (limpet_json_check(printer, value ? 0 : -ENOMEM)) {
+		fputs(printer->items++ ? ",\n" : "\n", printer->file);
+		print_value(printer, value);
+	}
+	json_decref(value);
+}
+
+void limpet_json_begin_list(struct limpet_json_printer *printer, const char *key)
+{
+	printer->items = 0;
+	if (!printer->error)
+		fprintf(printer->file, ",\n\"%s\":[", key);
+}
+
+void limpet_json_end_list(struct limpet_json_printer *printer)
+{
+	if (!printer->error)
+		fputs("]", printer->file);
 }

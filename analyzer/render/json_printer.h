@@ -20,8 +20,30 @@ json_t *limpet_json_text(const char *string);
  * known. NULL when memory is out. */
 json_t *limpet_json_figures(const struct limpet_model_site *figures, bool sampled);
 
-/* Writes `before` and the value, and drops it. -ENOMEM, also for a value that is NULL; errors of
- * `file` are found by ferror(). */
-int limpet_json_print(FILE *file, const char *before, json_t *value);
+/* From least to largest, with `averages` if they are wanted. */
+json_t *limpet_json_sizes(const struct limpet_model_size *sizes, size_t count, bool averages);
+
+/* These take what they are given, and answer the list, or the object; NULL when memory is out, as
+ * for one that is NULL: it is enough to look at the end. */
+json_t *limpet_json_append(json_t *list, json_t *value);
+json_t *limpet_json_set(json_t *object, const char *key, json_t *value);
+
+struct limpet_json_printer {
+	FILE *file;
+	int error;    /* the first; 0: none. After it nothing is printed */
+	size_t items; /* of the list at hand */
+};
+
+/* Remembers `code` if it is an error, and the first. Answers whether there is none. Errors of the
+ * file are not among them: they are found by ferror(). */
+bool limpet_json_check(struct limpet_json_printer *printer, int code);
+
+/* A member of an object that has one before it, and an item of a list. They drop the value; one
+ * that is NULL is -ENOMEM. */
+void limpet_json_member(struct limpet_json_printer *printer, const char *key, json_t *value);
+void limpet_json_item(struct limpet_json_printer *printer, json_t *value);
+/* The list is such a member. */
+void limpet_json_begin_list(struct limpet_json_printer *printer, const char *key);
+void limpet_json_end_list(struct limpet_json_printer *printer);
 
 #endif

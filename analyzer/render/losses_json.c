@@ -3,15 +3,6 @@
 #include "analyzer/model/model_losses.h"
 #include "analyzer/render/json_printer.h"
 
-/* Takes both. NULL: no memory. */
-static json_t *append(json_t *list, json_t *value)
-{
-	if (list && json_array_append_new(list, value) == 0)
-		return list;
-	json_decref(list);
-	return NULL;
-}
-
 json_t *limpet_losses_json_keys(const struct limpet_model *model, bool complete)
 {
 	struct limpet_model_loss losses[LIMPET_LOSS_COUNT];
@@ -20,7 +11,8 @@ json_t *limpet_losses_json_keys(const struct limpet_model *model, bool complete)
 
 	for (size_t i = 0; list && i < count; i++)
 		if (complete ? losses[i].incomplete : losses[i].inexact)
-			list = append(list, json_string(limpet_loss_kinds[losses[i].loss].key));
+			list = limpet_json_append(
+				list, json_string(limpet_loss_kinds[losses[i].loss].key));
 	return list;
 }
 
@@ -31,9 +23,10 @@ json_t *limpet_losses_json(const struct limpet_model *model)
 	json_t *list = json_array();
 
 	for (size_t i = 0; list && i < count; i++)
-		list = append(list, json_pack("{s:s,s:o,s:b,s:b}", "reason",
-					      limpet_loss_kinds[losses[i].loss].key, "words",
-					      limpet_json_text(losses[i].words), "incomplete",
-					      losses[i].incomplete, "inexact", losses[i].inexact));
+		list = limpet_json_append(
+			list, json_pack("{s:s,s:o,s:b,s:b}", "reason",
+					limpet_loss_kinds[losses[i].loss].key, "words",
+					limpet_json_text(losses[i].words), "incomplete",
+					losses[i].incomplete, "inexact", losses[i].inexact));
 	return list;
 }

@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "analyzer/render/json_printer.h"
 #include "analyzer/render/losses_json.h"
 #include "analyzer/views/findings.h"
 
@@ -42,17 +41,14 @@ static json_t *overloads_object(const struct limpet_model *model)
 		json_decref(list);
 		return json_null();
 	}
-	for (size_t i = 0; i < model->overload_count; i++) {
+	for (size_t i = 0; list && i < model->overload_count; i++) {
 		const struct limpet_trace_overload *overload = &model->overloads[i];
 
 		all_ns += overload->to_ns - overload->from_ns;
-		if (json_array_append_new(list, json_pack("{s:o,s:o}", "from_seconds",
+		list = limpet_json_append(list, json_pack("{s:o,s:o}", "from_seconds",
 							  limpet_json_seconds(overload->from_ns),
 							  "to_seconds",
-							  limpet_json_seconds(overload->to_ns)))) {
-			json_decref(list);
-			return NULL;
-		}
+							  limpet_json_seconds(overload->to_ns)));
 	}
 	return json_pack("{s:o,s:o,s:o}", "sample_bytes", limpet_json_number(model->sample_bytes),
 			 "seconds", limpet_json_seconds(all_ns), "ranges", list);
@@ -130,9 +126,9 @@ static json_t *capture_object(const struct limpet_report *report)
 		limpet_json_known(end->agent_resident_bytes));
 }
 
-/* The ranges of the four figures that have one. False: no memory. */
-static bool set_ranges(json_t *object, const struct limpet_model_estimates *estimates,
-		       uint64_t sample_bytes)
+/* The ranges of the four figures that have one. */
+static json_t *set_ranges(json_t *object, const struct limpet_model_estimates *estimates,
+			  uint64_t sample_bytes)
 {
 	static const char *const keys[LIMPET_FIGURE_COUNT] = {
 		[LIMPET_FIGURE_ALLOCATIONS] = "allocations",
@@ -148,15 +144,14 @@ static bool set_ranges(json_t *object, const struct limpet_model_estimates *esti
 
 		snprintf(low, sizeof(low), "%s_low", keys[i]);
 		snprintf(high, sizeof(high), "%s_high", keys[i]);
-		if (json_object_set_new(object, low, limpet_json_number(range.low)) ||
-		    json_object_set_new(object, high, limpet_json_number(range.high)))
-			return false;
+		object = limpet_json_set(object, low, limpet_json_number(range.low));
+		object = limpet_json_set(object, high, limpet_json_number(range.high));
 	}
-	return true;
+	return object;
 }
 
-/* Between what the figures lie for sure; null: not known. False: no memory. */
-static bool set_bounds(json_t *object, const struct limpet_model_bounds *bounds)
+/* Between what the figures lie for sure; null: not known. */
+static json_t *set_bounds(json_t *object, const struct limpet_model_bounds *bounds)
 {
 	const struct {
 		const char *min, *max;
@@ -167,19 +162,18 @@ static bool set_bounds(json_t *object, const struct limpet_model_bounds *bounds)
 		{"peak_bytes_min", "peak_bytes_max", &bounds->peak_bytes},
 		{"mapped_bytes_min", "mapped_bytes_max", &bounds->mapped_bytes},
 	};
-	bool failed = false;
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(list) && !failed; i++) {
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
 		const struct limpet_model_bound *bound = list[i].bound;
 
-		failed = json_object_set_new(object, list[i].min,
-					     bound->has_min ? limpet_json_number(bound->min)
-							    : json_null()) ||
-			 json_object_set_new(object, list[i].max,
-					     bound->has_max ? limpet_json_number(bound->max)
-							    : json_null());
+		object = limpet_json_set(object, list[i].min,
+					 bound->has_min ? limpet_json_number(bound->min)
+							: json_null());
+		object = limpet_json_set(object, list[i].max,
+					 bound->has_max ? limpet_json_number(bound->max)
+							: json_null());
 	}
-	return !failed;
+	return object;
 }
 
 static json_t *totals_object(const struct limpet_model *model)
@@ -214,26 +208,19 @@ static json_t *totals_object(const struct limpet_model *model)
 	/* What samples do not say. */
 	static const char *const unsampled[] = {"temporary_allocations", "foreign_frees",
 						"foreign_freed_bytes"};
-	bool failed = !object;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
-		failed = failed || json_object_set_new(object, list[i].key,
-						       limpet_json_number(list[i].value));
-	failed = failed || !set_bounds(object, &model->bounds) ||
-		 json_object_set_new(object, "growth_bytes", json_integer(totals->growth_bytes)) ||
-		 json_object_set_new(object, "peak_seconds", limpet_json_seconds(totals->peak_ns));
+		object = limpet_json_set(object, list[i].key, limpet_json_number(list[i].value));
+	object = set_bounds(object, &model->bounds);
+	object = limpet_json_set(object, "growth_bytes", json_integer(totals->growth_bytes));
+	object = limpet_json_set(object, "peak_seconds", limpet_json_seconds(totals->peak_ns));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(unsampled) && model->sample_bytes; i++)
-		failed = failed || json_object_set_new(object, unsampled[i], json_null());
+		object = limpet_json_set(object, unsampled[i], json_null());
 	/* A block that is freed has a size: none of them was known. */
 	if (totals->foreign_frees && !totals->foreign_freed_bytes)
-		failed = failed || json_object_set_new(object, "foreign_freed_bytes", json_null());
-	failed = failed || (model->sample_bytes &&
-			    !set_ranges(object, &model->estimates, model->sample_bytes));
-	if (failed) {
-		json_decref(object);
-		return NULL;
-	}
-	return object;
+		object = limpet_json_set(object, "foreign_freed_bytes", json_null());
+	return model->sample_bytes ? set_ranges(object, &model->estimates, model->sample_bytes)
+				   : object;
 }
 
 /* Null: there are not several. */
@@ -247,20 +234,16 @@ static json_t *owners_array(const struct limpet_model *model)
 
 		if (!owner->allocations && !owner->live_allocations && !owner->frees)
 			continue;
-		if (json_array_append_new(
-			    array,
-			    json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
-				      limpet_json_text(owner->name), "allocations",
-				      limpet_json_number(owner->allocations), "allocated_bytes",
-				      limpet_json_number(owner->allocated_bytes), "frees",
-				      limpet_json_number(owner->frees), "freed_bytes",
-				      limpet_json_number(owner->freed_bytes), "live_allocations",
-				      limpet_json_number(owner->live_allocations), "live_bytes",
-				      limpet_json_number(owner->live_bytes), "peak_bytes",
-				      limpet_json_number(owner->peak_bytes)))) {
-			json_decref(array);
-			return NULL;
-		}
+		array = limpet_json_append(
+			array, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "name",
+					 limpet_json_text(owner->name), "allocations",
+					 limpet_json_number(owner->allocations), "allocated_bytes",
+					 limpet_json_number(owner->allocated_bytes), "frees",
+					 limpet_json_number(owner->frees), "freed_bytes",
+					 limpet_json_number(owner->freed_bytes), "live_allocations",
+					 limpet_json_number(owner->live_allocations), "live_bytes",
+					 limpet_json_number(owner->live_bytes), "peak_bytes",
+					 limpet_json_number(owner->peak_bytes)));
 	}
 	return array;
 }
@@ -285,9 +268,7 @@ static json_t *frame_object(const struct limpet_report_frame *frame)
 			   "module", limpet_json_text(frame->module), "inlined", frame->inlined,
 			   frame->module ? "offset" : "address", offset, "noise",
 			   frame->kind != LIMPET_FRAME_PROGRAM);
-	if (object && !frame->module)
-		json_object_set_new(object, "jit", json_boolean(frame->made));
-	return object;
+	return frame->module ? object : limpet_json_set(object, "jit", json_boolean(frame->made));
 }
 
 static json_t *stack_array(struct limpet_report *report, uint32_t node, bool *ret_cut)
@@ -299,12 +280,8 @@ static json_t *stack_array(struct limpet_report *report, uint32_t node, bool *re
 		json_decref(array);
 		return NULL;
 	}
-	for (size_t i = 0; i < stack.count; i++) {
-		if (json_array_append_new(array, frame_object(&stack.frames[i]))) {
-			json_decref(array);
-			return NULL;
-		}
-	}
+	for (size_t i = 0; array && i < stack.count; i++)
+		array = limpet_json_append(array, frame_object(&stack.frames[i]));
 	*ret_cut = stack.truncated || stack.lost || !node;
 	return array;
 }
@@ -329,12 +306,8 @@ static json_t *site_object(struct limpet_report *report, const struct limpet_rep
 			   "frees", limpet_json_number(figures->frees), "growth_bytes",
 			   (json_int_t)figures->growth_bytes, "stack_truncated", cut, "allocator",
 			   owner_name(report->model, figures->node), "stack", stack);
-	if (object && sample_bytes &&
-	    !set_ranges(object, &report->estimates[site->estimates], sample_bytes)) {
-		json_decref(object);
-		return NULL;
-	}
-	return object;
+	return sample_bytes ? set_ranges(object, &report->estimates[site->estimates], sample_bytes)
+			    : object;
 }
 
 static json_t *map_object(struct limpet_report *report, const struct limpet_report_map_site *site)
@@ -359,19 +332,16 @@ static json_t *timeline_array(const struct limpet_model *model)
 	for (size_t i = 0; array && i < model->timeline_count; i++) {
 		const struct limpet_model_point *point = &model->timeline[i];
 
-		if (json_array_append_new(
-			    array, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "seconds",
-					     limpet_json_seconds(point->time_ns), "live_bytes",
-					     limpet_json_number(point->live_bytes), "rss_bytes",
-					     limpet_json_known(point->rss_bytes), "cgroup_bytes",
-					     limpet_json_known(point->cgroup_bytes), "allocations",
-					     limpet_json_number(point->allocations), "mapped_bytes",
-					     limpet_json_number(point->mapped_bytes), "threads",
-					     limpet_json_known(point->threads), "agent_bytes",
-					     limpet_json_known(point->agent_bytes)))) {
-			json_decref(array);
-			return NULL;
-		}
+		array = limpet_json_append(
+			array, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "seconds",
+					 limpet_json_seconds(point->time_ns), "live_bytes",
+					 limpet_json_number(point->live_bytes), "rss_bytes",
+					 limpet_json_known(point->rss_bytes), "cgroup_bytes",
+					 limpet_json_known(point->cgroup_bytes), "allocations",
+					 limpet_json_number(point->allocations), "mapped_bytes",
+					 limpet_json_number(point->mapped_bytes), "threads",
+					 limpet_json_known(point->threads), "agent_bytes",
+					 limpet_json_known(point->agent_bytes)));
 	}
 	return array;
 }
@@ -394,34 +364,10 @@ static json_t *modules_array(const struct limpet_model *model)
 
 		if (!module->number)
 			continue;
-		if (json_array_append_new(array, json_pack("{s:o,s:o,s:b}", "module",
-							   limpet_json_text(module->path),
-							   "build_id", build_id(module),
-							   "allocator", module->allocator))) {
-			json_decref(array);
-			return NULL;
-		}
-	}
-	return array;
-}
-
-static json_t *sizes_array(const struct limpet_model *model)
-{
-	json_t *array = json_array();
-
-	for (size_t i = 0; array && i < model->size_count; i++) {
-		const struct limpet_model_size *size = &model->sizes[i];
-
-		if (json_array_append_new(
-			    array,
-			    json_pack("{s:o,s:o,s:o,s:o}", "from_bytes",
-				      limpet_json_number(size->from_bytes), "to_bytes",
-				      limpet_json_number(size->to_bytes), "allocations",
-				      limpet_json_number(size->allocations), "allocated_bytes",
-				      limpet_json_number(size->allocated_bytes)))) {
-			json_decref(array);
-			return NULL;
-		}
+		array = limpet_json_append(array, json_pack("{s:o,s:o,s:b}", "module",
+							    limpet_json_text(module->path),
+							    "build_id", build_id(module),
+							    "allocator", module->allocator));
 	}
 	return array;
 }
@@ -434,28 +380,22 @@ static json_t *findings_array(const struct limpet_findings *findings)
 	for (size_t i = 0; array && findings && i < findings->count; i++) {
 		const struct limpet_findings_entry *finding = &findings->list[i];
 
-		if (json_array_append_new(
-			    array,
-			    json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "kind",
-				      limpet_findings_words[finding->kind], "text",
-				      limpet_json_text(finding->text), "function",
-				      limpet_json_text(finding->function), "caller",
-				      limpet_json_text(finding->caller), "node",
-				      finding->node ? limpet_json_number(finding->node)
-						    : json_null(),
-				      "bytes", limpet_json_number(finding->bytes), "share",
-				      finding->share >= 0 ? json_real(finding->share) : json_null(),
-				      "per_second",
-				      finding->kind != LIMPET_FINDINGS_STEADY &&
-						      finding->per_second < 0
-					      ? json_null()
-					      : json_real(finding->per_second),
-				      "freed_blocks_max",
-				      limpet_json_known(finding->freed_blocks_max), "qualified",
-				      finding->qualified))) {
-			json_decref(array);
-			return NULL;
-		}
+		array = limpet_json_append(
+			array,
+			json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "kind",
+				  limpet_findings_words[finding->kind], "text",
+				  limpet_json_text(finding->text), "function",
+				  limpet_json_text(finding->function), "caller",
+				  limpet_json_text(finding->caller), "node",
+				  finding->node ? limpet_json_number(finding->node) : json_null(),
+				  "bytes", limpet_json_number(finding->bytes), "share",
+				  finding->share >= 0 ? json_real(finding->share) : json_null(),
+				  "per_second",
+				  finding->kind != LIMPET_FINDINGS_STEADY && finding->per_second < 0
+					  ? json_null()
+					  : json_real(finding->per_second),
+				  "freed_blocks_max", limpet_json_known(finding->freed_blocks_max),
+				  "qualified", finding->qualified));
 	}
 	return array;
 }
@@ -466,8 +406,8 @@ static json_t *memory_object(const struct limpet_memory *memory)
 	json_t *object = memory->known ? json_object() : json_null();
 
 	for (unsigned i = 0; memory->known && i < LIMPET_MEMORY_ACCOUNTS; i++)
-		json_object_set_new(object, limpet_memory_words[i],
-				    limpet_json_number(memory->bytes[i]));
+		object = limpet_json_set(object, limpet_memory_words[i],
+					 limpet_json_number(memory->bytes[i]));
 	return object;
 }
 
@@ -487,55 +427,46 @@ static json_t *unfollowed_object(const struct limpet_model *model)
 		memory_object(model->memory.known ? &model->memory : &model->target->memory));
 }
 
-int limpet_report_json_print_head(struct limpet_report *report, FILE *file)
+void limpet_report_json_print_head(struct limpet_report *report,
+				   struct limpet_json_printer *printer)
 {
 	const struct limpet_model *model = report->model;
-	int result = limpet_json_print(file, ",\n\"target\":", target_object(model->target));
-	if (!result)
-		result = limpet_json_print(file, ",\n\"capture\":", capture_object(report));
-	if (!result)
-		result = limpet_json_print(
-			file, ",\n\"window\":",
-			json_pack("{s:o,s:o}", "from_seconds", limpet_json_seconds(model->from_ns),
-				  "to_seconds", limpet_json_seconds(model->to_ns)));
-	if (!result)
-		result = limpet_json_print(file, ",\n\"totals\":", totals_object(model));
-	if (!result)
-		result = limpet_json_print(file, ",\n\"allocators\":", owners_array(model));
-	if (!result)
-		result = limpet_json_print(file, ",\n\"unfollowed\":", unfollowed_object(model));
-	if (!result)
-		result = limpet_json_print(
-			file, ",\n\"findings\":", findings_array(report->options.findings));
-	if (!result && report->options.hidden)
-		result = limpet_json_print(
-			file, ",\n\"hidden\":",
+
+	limpet_json_member(printer, "target", target_object(model->target));
+	limpet_json_member(printer, "capture", capture_object(report));
+	limpet_json_member(printer, "window",
+			   json_pack("{s:o,s:o}", "from_seconds",
+				     limpet_json_seconds(model->from_ns), "to_seconds",
+				     limpet_json_seconds(model->to_ns)));
+	limpet_json_member(printer, "totals", totals_object(model));
+	limpet_json_member(printer, "allocators", owners_array(model));
+	limpet_json_member(printer, "unfollowed", unfollowed_object(model));
+	limpet_json_member(printer, "findings", findings_array(report->options.findings));
+	if (report->options.hidden)
+		limpet_json_member(
+			printer, "hidden",
 			limpet_json_figures(report->options.hidden, model->sample_bytes));
-	return result;
 }
 
 int limpet_report_json_print(struct limpet_report *report, FILE *file)
 {
 	const struct limpet_model *model = report->model;
-	int result;
+	struct limpet_json_printer printer = {.file = file};
 
 	fputs("{\"format\":\"limpet-report\",\"version\":1", file);
-	result = limpet_report_json_print_head(report, file);
-	fputs(",\n\"sites\":[", file);
-	for (size_t i = 0; i < report->site_count && !result && !ferror(file); i++)
-		result = limpet_json_print(file, i ? ",\n" : "\n",
-					   site_object(report, &report->sites[i]));
-	fputs("],\n\"maps\":[", file);
-	for (size_t i = 0; i < report->map_count && !result && !ferror(file); i++)
-		result = limpet_json_print(file, i ? ",\n" : "\n",
-					   map_object(report, &report->maps[i]));
-	fputs("]", file);
-	if (!result)
-		result = limpet_json_print(file, ",\n\"timeline\":", timeline_array(model));
-	if (!result)
-		result = limpet_json_print(file, ",\n\"sizes\":", sizes_array(model));
-	if (!result)
-		result = limpet_json_print(file, ",\n\"modules\":", modules_array(model));
+	limpet_report_json_print_head(report, &printer);
+	limpet_json_begin_list(&printer, "sites");
+	for (size_t i = 0; i < report->site_count && !printer.error && !ferror(file); i++)
+		limpet_json_item(&printer, site_object(report, &report->sites[i]));
+	limpet_json_end_list(&printer);
+	limpet_json_begin_list(&printer, "maps");
+	for (size_t i = 0; i < report->map_count && !printer.error && !ferror(file); i++)
+		limpet_json_item(&printer, map_object(report, &report->maps[i]));
+	limpet_json_end_list(&printer);
+	limpet_json_member(&printer, "timeline", timeline_array(model));
+	limpet_json_member(&printer, "sizes",
+			   limpet_json_sizes(model->sizes, model->size_count, false));
+	limpet_json_member(&printer, "modules", modules_array(model));
 	fputs("}\n", file);
-	return result;
+	return printer.error;
 }

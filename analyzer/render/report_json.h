@@ -5,11 +5,13 @@
 
 #include <stdio.h>
 
+#include "analyzer/render/json_printer.h"
 #include "analyzer/views/report.h"
 
 /* One object and a newline, a site a line. -ENOMEM; errors of `file` are found by ferror(). */
 int limpet_report_json_print(struct limpet_report *report, FILE *file) LIMPET_MUST_CHECK;
 /* The part before the sites, as it stands in the object: target, capture, window, totals. */
-int limpet_report_json_print_head(struct limpet_report *report, FILE *file) LIMPET_MUST_CHECK;
+void limpet_report_json_print_head(struct limpet_report *report,
+				   struct limpet_json_printer *printer);
 
 #endif

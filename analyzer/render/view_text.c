@@ -19,6 +19,7 @@ struct context {
 	struct limpet_printer printer;
 	struct limpet_heap *heap;
 	const struct limpet_view_options *options;
+	struct limpet_err *err;
 	uint64_t whole; /* what shares are parts of; 0: there is none */
 	uint64_t base;  /* what --min is a part of: the whole, or all of one function */
 };
@@ -427,7 +428,7 @@ static void say_figure(struct context *context, const struct limpet_model_site *
 	snprintf(ret_text, 80, "%s%s%s", amount(context, figures), part[0] ? ", " : "", part);
 }
 
-static void print_calls(struct context *context, struct limpet_err *err)
+static void print_calls(struct context *context)
 {
 	struct limpet_view_calls *calls = NULL;
 	const char *name = context->options->function;
@@ -437,7 +438,8 @@ static void print_calls(struct context *context, struct limpet_err *err)
 
 	if (result < 0) {
 		if (calls)
-			limpet_view_explain(&context->heap->view, name, calls, result, err);
+			limpet_view_explain(&context->heap->view, name, calls, result,
+					    context->err);
 		limpet_view_calls_free(calls);
 		limpet_printer_check(&context->printer, result);
 		return;
@@ -729,53 +731,32 @@ static void print_unknown(struct context *context)
 			    limpet_report_not_temporary);
 }
 
-static void print_view(struct context *context, struct limpet_err *err)
-{
-	switch (context->options->kind) {
-	case LIMPET_VIEW_BOTTOM_UP:
-	case LIMPET_VIEW_TOP_DOWN:
-		print_tree(context);
-		break;
-	case LIMPET_VIEW_FUNCTIONS:
-		print_functions(context);
-		break;
-	case LIMPET_VIEW_CALLERS:
-		print_calls(context, err);
-		break;
-	case LIMPET_VIEW_THREADS:
-		print_threads(context);
-		break;
-	case LIMPET_VIEW_MODULES:
-		print_modules(context);
-		break;
-	case LIMPET_VIEW_SIZES:
-	case LIMPET_VIEW_LIFETIMES:
-		print_lives(context);
-		break;
-	case LIMPET_VIEW_TIMELINE:
-		print_timeline(context);
-		break;
-	case LIMPET_VIEW_SITES:
-	case LIMPET_VIEW_COUNT:
-		limpet_printer_check(&context->printer, -EINVAL);
-	}
-}
-
 int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_options *options,
 			   const struct limpet_report_text_options *text, FILE *file,
 			   struct limpet_err *err)
 {
-	struct context context = {
-		.printer = {.file = file, .options = text}, .heap = heap, .options = options};
+	static void (*const prints[LIMPET_VIEW_COUNT])(struct context *) = {
+		[LIMPET_VIEW_BOTTOM_UP] = print_tree,      [LIMPET_VIEW_TOP_DOWN] = print_tree,
+		[LIMPET_VIEW_FUNCTIONS] = print_functions, [LIMPET_VIEW_CALLERS] = print_calls,
+		[LIMPET_VIEW_THREADS] = print_threads,     [LIMPET_VIEW_MODULES] = print_modules,
+		[LIMPET_VIEW_SIZES] = print_lives,         [LIMPET_VIEW_LIFETIMES] = print_lives,
+		[LIMPET_VIEW_TIMELINE] = print_timeline,
+	};
+	struct context context = {.printer = {.file = file, .options = text},
+				  .heap = heap,
+				  .options = options,
+				  .err = err};
 	int64_t whole = limpet_report_figure(&heap->view.totals, heap->view.sort);
 
 	if (heap->view.sort != LIMPET_REPORT_GROWTH && whole > 0)
 		context.whole = (uint64_t)whole;
 	context.base = context.whole;
+	if (!prints[options->kind])
+		return -EINVAL;
 	/* The views of single events are not made of that figure alone. */
 	if (is_unknown(&context) && !limpet_view_needs_replay(options->kind))
 		print_unknown(&context);
 	else
-		print_view(&context, err);
+		prints[options->kind](&context);
 	return context.printer.error;
 }
