@@ -41,8 +41,6 @@ static const char *figure_text(struct limpet_printer *printer, enum limpet_repor
 	return limpet_printer_bytes(printer, (uint64_t)figure);
 }
 
-/* Columns of the words at the left. */
-#define HANG 10
 /* One reason, and what is around it. */
 #define SENTENCE (LIMPET_LOSS_WORDS + 4)
 
@@ -96,12 +94,11 @@ static void print_losses(struct limpet_printer *printer, const char *word,
 	}
 	if (!used)
 		return;
-	limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s the %s one is %s%s (%s)",
-			    "", word,
-			    incomplete && inexact ? "neither complete nor exact"
-			    : incomplete          ? "not complete"
-						  : "not exact",
-			    say_bounds(bounds, printer, heap), why);
+	limpet_printer_row(printer, printer->options->warn, "", "the %s one is %s%s (%s)", word,
+			   incomplete && inexact ? "neither complete nor exact"
+			   : incomplete          ? "not complete"
+						 : "not exact",
+			   say_bounds(bounds, printer, heap), why);
 }
 
 static void print_heap(struct limpet_printer *printer, const char *word, const char *name,

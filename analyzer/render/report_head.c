@@ -4,8 +4,6 @@
 #include "analyzer/model/model_losses.h"
 #include "analyzer/render/report_printer.h"
 
-/* Columns of the words at the left. */
-#define HANG 10
 /* Two figures and a word. */
 #define BETWEEN (3 * LIMPET_UNITS_TEXT)
 
@@ -44,27 +42,25 @@ static void print_target(struct limpet_printer *printer)
 	const struct limpet_trace_target *target = model->target;
 
 	if (target->known && target->unseen_rss_share >= 0)
-		limpet_printer_wrap(
-			printer, printer->options->warn, HANG,
-			"partial   %.0f %% of RSS is out of reach: the figures are of the rest",
-			100.0 * target->unseen_rss_share);
+		limpet_printer_row(printer, printer->options->warn, "partial",
+				   "%.0f %% of RSS is out of reach: the figures are of the rest",
+				   100.0 * target->unseen_rss_share);
 	if (!target->known) {
-		limpet_printer_wrap(printer, printer->options->warn, HANG,
-				    "target    unknown: the head of the trace is damaged");
+		limpet_printer_row(printer, printer->options->warn, "target",
+				   "unknown: the head of the trace is damaged");
 		return;
 	}
-	limpet_printer_wrap(printer, "", HANG, "target    %s (pid %u), %s%s%s", target->comm,
-			    target->pid,
-			    target->executable[0] ? target->executable : "executable unknown",
-			    target->allocators[0] ? ", " : "", target->allocators);
+	limpet_printer_row(printer, "", "target", "%s (pid %u), %s%s%s", target->comm, target->pid,
+			   target->executable[0] ? target->executable : "executable unknown",
+			   target->allocators[0] ? ", " : "", target->allocators);
 	if (target->command[0] && strcmp(target->command, target->executable) != 0 &&
 	    strcmp(target->command, target->comm) != 0)
-		limpet_printer_wrap(printer, "", HANG, "command   %s", target->command);
+		limpet_printer_row(printer, "", "command", "%s", target->command);
 	if (target->host[0])
-		limpet_printer_wrap(printer, "", HANG, "host      %s%s%s%s%s%s%.12s", target->host,
-				    target->kernel[0] ? ", kernel " : "", target->kernel,
-				    target->machine[0] ? " " : "", target->machine,
-				    target->container[0] ? ", container " : "", target->container);
+		limpet_printer_row(printer, "", "host", "%s%s%s%s%s%s%.12s", target->host,
+				   target->kernel[0] ? ", kernel " : "", target->kernel,
+				   target->machine[0] ? " " : "", target->machine,
+				   target->container[0] ? ", container " : "", target->container);
 }
 
 static void print_window(struct limpet_printer *printer)
@@ -73,25 +69,25 @@ static void print_window(struct limpet_printer *printer)
 	const struct limpet_trace_target *target = model->target;
 	const struct limpet_trace_end *end = model->end;
 
-	limpet_printer_wrap(printer, "", HANG, "capture   %s by %s%s%s%s, %s",
-			    limpet_printer_duration(printer, model->duration_ns),
-			    target->mode == LIMPET_MODE_RUN ? "run" : "attach",
-			    model->sample_bytes ? ", a sample every " : "",
-			    model->sample_bytes ? limpet_printer_bytes(printer, model->sample_bytes)
-						: "",
-			    !model->sample_bytes    ? ""
-			    : model->overload_count ? " allocated while overloaded"
-						    : " allocated",
-			    end_words(end));
+	limpet_printer_row(printer, "", "capture", "%s by %s%s%s%s, %s",
+			   limpet_printer_duration(printer, model->duration_ns),
+			   target->mode == LIMPET_MODE_RUN ? "run" : "attach",
+			   model->sample_bytes ? ", a sample every " : "",
+			   model->sample_bytes ? limpet_printer_bytes(printer, model->sample_bytes)
+					       : "",
+			   !model->sample_bytes    ? ""
+			   : model->overload_count ? " allocated while overloaded"
+						   : " allocated",
+			   end_words(end));
 	if (model->windowed || model->widened)
-		limpet_printer_wrap(printer, "", HANG,
-				    "window    %s to %s: all figures below are of this time%s",
-				    limpet_printer_duration(printer, model->from_ns),
-				    limpet_printer_duration(printer, model->to_ns),
-				    model->widened ? ", since sums are kept by the minute" : "");
+		limpet_printer_row(printer, "", "window",
+				   "%s to %s: all figures below are of this time%s",
+				   limpet_printer_duration(printer, model->from_ns),
+				   limpet_printer_duration(printer, model->to_ns),
+				   model->widened ? ", since sums are kept by the minute" : "");
 	if (end->attach_stop_us >= 0 || end->detach_stop_us >= 0)
-		limpet_printer_wrap(
-			printer, "", HANG, "stopped   %s to attach, %s to leave%s",
+		limpet_printer_row(
+			printer, "", "stopped", "%s to attach, %s to leave%s",
 			end->attach_stop_us >= 0
 				? limpet_printer_stop(printer, (uint64_t)end->attach_stop_us)
 				: "unknown",
@@ -100,15 +96,15 @@ static void print_window(struct limpet_printer *printer)
 				: "unknown",
 			end->agent_unloaded ? "" : "; the agent stayed in the target, dormant");
 	if (end->agent_resident_bytes)
-		limpet_printer_wrap(printer, "", HANG,
-				    "agent     at most %s of memory in the target, of %s mapped",
-				    limpet_printer_bytes(printer, end->agent_resident_bytes),
-				    limpet_printer_bytes(printer, end->agent_memory_bytes));
+		limpet_printer_row(printer, "", "agent",
+				   "at most %s of memory in the target, of %s mapped",
+				   limpet_printer_bytes(printer, end->agent_resident_bytes),
+				   limpet_printer_bytes(printer, end->agent_memory_bytes));
 	else if (end->agent_memory_bytes)
-		limpet_printer_wrap(printer, "", HANG,
-				    "agent     %s mapped in the target at most; how much of it was "
-				    "resident is not known",
-				    limpet_printer_bytes(printer, end->agent_memory_bytes));
+		limpet_printer_row(printer, "", "agent",
+				   "%s mapped in the target at most; how much of it was "
+				   "resident is not known",
+				   limpet_printer_bytes(printer, end->agent_memory_bytes));
 }
 
 /* Of events that were dropped: what they were, as far as that is known. */
@@ -145,17 +141,16 @@ static void print_none(struct limpet_printer *printer)
 	const char *where = model->compact || model->given_up_ns ? "figures" : "trace";
 
 	if (!model->complete || model->overload_count || model->sample_bytes)
-		limpet_printer_wrap(printer, "", HANG, "losses    none%s",
-				    !model->complete        ? " so far"
-				    : model->overload_count ? " but by sampling"
-							    : ": every sample is in the trace");
+		limpet_printer_row(printer, "", "losses", "none%s",
+				   !model->complete        ? " so far"
+				   : model->overload_count ? " but by sampling"
+							   : ": every sample is in the trace");
 	else if (all)
-		limpet_printer_wrap(printer, "", HANG, "losses    none: every event is in the %s",
-				    where);
+		limpet_printer_row(printer, "", "losses", "none: every event is in the %s", where);
 	else
-		limpet_printer_wrap(
-			printer, "", HANG, "losses    none: every event of %s is in the %s",
-			allocators[0] ? allocators : "the allocators that were followed", where);
+		limpet_printer_row(printer, "", "losses", "none: every event of %s is in the %s",
+				   allocators[0] ? allocators : "the allocators that were followed",
+				   where);
 }
 
 /* Not a loss: nobody looked there. */
@@ -167,7 +162,7 @@ static void print_unfollowed(struct limpet_printer *printer)
 	if (!unfollowed.matters)
 		return;
 	limpet_unfollowed_say(&unfollowed, words, sizeof(words));
-	limpet_printer_wrap(printer, printer->options->warn, HANG, "unseen    %s", words);
+	limpet_printer_row(printer, printer->options->warn, "unseen", "%s", words);
 }
 
 /* What is counted, each in a line. *said gets the losses that these lines are of. */
@@ -199,17 +194,15 @@ static void print_counts(struct limpet_printer *printer, uint64_t *said)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
 		if (!list[i].value)
 			continue;
-		limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s %s %s%s",
-				    *said ? "" : "losses",
-				    limpet_printer_count(printer, list[i].value),
-				    list[i].value == 1 ? list[i].one : list[i].many,
-				    i ? "" : say_kinds(kinds, printer));
+		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses",
+				   "%s %s%s", limpet_printer_count(printer, list[i].value),
+				   list[i].value == 1 ? list[i].one : list[i].many,
+				   i ? "" : say_kinds(kinds, printer));
 		*said |= LIMPET_LOSS_BIT(list[i].loss);
 	}
 	if (damage->truncated) {
-		limpet_printer_wrap(printer, printer->options->warn, HANG,
-				    "%-9s the file is cut short: what came later is missing",
-				    *said ? "" : "losses");
+		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses",
+				   "the file is cut short: what came later is missing");
 		*said |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED);
 	}
 }
@@ -245,15 +238,15 @@ static void print_reasons(struct limpet_printer *printer, uint64_t *said)
 	for (size_t i = 0; i < count; i++) {
 		if (above & LIMPET_LOSS_BIT(losses[i].loss))
 			continue;
-		limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s %s: %s",
-				    *said ? "" : "losses", taken(&losses[i]), losses[i].words);
+		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses", "%s: %s",
+				   taken(&losses[i]), losses[i].words);
 		named |= losses[i].incomplete || !incomplete;
 		*said |= LIMPET_LOSS_BIT(losses[i].loss);
 	}
 	if (!named && (incomplete || inexact))
-		limpet_printer_wrap(printer, printer->options->warn, HANG, "%-9s %s", "",
-				    incomplete ? "the trace is not complete"
-					       : "the figures are not exact");
+		limpet_printer_row(printer, printer->options->warn, "", "%s",
+				   incomplete ? "the trace is not complete"
+					      : "the figures are not exact");
 }
 
 /* What is missing, or that nothing is. */
@@ -267,12 +260,10 @@ static void print_losses(struct limpet_printer *printer)
 	if (!said)
 		print_none(printer);
 	if (model->compact)
-		limpet_printer_wrap(printer, "", HANG,
-				    "kept      sums by the minute, no single events");
+		limpet_printer_row(printer, "", "kept", "sums by the minute, no single events");
 	if (model->given_up_ns)
-		limpet_printer_wrap(printer, "", HANG,
-				    "kept      events from %s on; of all before, sums",
-				    limpet_printer_duration(printer, model->given_up_ns));
+		limpet_printer_row(printer, "", "kept", "events from %s on; of all before, sums",
+				   limpet_printer_duration(printer, model->given_up_ns));
 }
 
 /* When was recorded in full and when not. */
@@ -286,18 +277,18 @@ static void print_overloads(struct limpet_printer *printer)
 		return;
 	for (size_t i = 0; i < model->overload_count; i++)
 		all_ns += model->overloads[i].to_ns - model->overloads[i].from_ns;
-	limpet_printer_wrap(printer, printer->options->warn, HANG,
-			    "overload  %s time%s, %s in all: allocations were sampled then, and "
-			    "all recorded otherwise",
-			    limpet_printer_count(printer, model->overload_count),
-			    limpet_printer_plural(model->overload_count),
-			    limpet_printer_duration(printer, all_ns));
+	limpet_printer_row(printer, printer->options->warn, "overload",
+			   "%s time%s, %s in all: allocations were sampled then, and "
+			   "all recorded otherwise",
+			   limpet_printer_count(printer, model->overload_count),
+			   limpet_printer_plural(model->overload_count),
+			   limpet_printer_duration(printer, all_ns));
 	for (size_t i = 0; i < model->overload_count && i < listed; i++)
-		limpet_printer_wrap(printer, "", HANG, "          %s to %s%s",
-				    limpet_printer_duration(printer, model->overloads[i].from_ns),
-				    limpet_printer_duration(printer, model->overloads[i].to_ns),
-				    i + 1 == listed && i + 1 < model->overload_count ? ", and so on"
-										     : "");
+		limpet_printer_row(printer, "", "", "%s to %s%s",
+				   limpet_printer_duration(printer, model->overloads[i].from_ns),
+				   limpet_printer_duration(printer, model->overloads[i].to_ns),
+				   i + 1 == listed && i + 1 < model->overload_count ? ", and so on"
+										    : "");
 }
 
 /* Of a sampled trace: how far the figures may be off, and which there are not. */
@@ -312,30 +303,27 @@ static void print_ranges(struct limpet_printer *printer)
 	for (unsigned i = 0; i < LIMPET_FIGURE_COUNT; i++)
 		ranges[i] = limpet_model_estimates_range(
 			&model->estimates, (enum limpet_model_figure)i, model->sample_bytes);
-	limpet_printer_wrap(
-		printer, "", HANG,
-		"estimated live %s to %s in %s to %s blocks, with 95 %% confidence",
+	limpet_printer_row(
+		printer, "", "estimated", "live %s to %s in %s to %s blocks, with 95 %% confidence",
 		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_LIVE_BYTES].low),
 		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_LIVE_BYTES].high),
 		limpet_printer_count(printer, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].low),
 		limpet_printer_count(printer, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].high));
-	limpet_printer_wrap(
-		printer, "", HANG,
-		"          allocated %s to %s by %s to %s calls, from %s recorded",
+	limpet_printer_row(
+		printer, "", "", "allocated %s to %s by %s to %s calls, from %s recorded",
 		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].low),
 		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].high),
 		limpet_printer_count(printer, ranges[LIMPET_FIGURE_ALLOCATIONS].low),
 		limpet_printer_count(printer, ranges[LIMPET_FIGURE_ALLOCATIONS].high),
 		limpet_printer_count(printer, model->estimates.allocations.samples));
-	limpet_printer_wrap(
-		printer, "", HANG,
-		"          of sizes that a site shows no sample of, it may have %s more",
+	limpet_printer_row(
+		printer, "", "", "of sizes that a site shows no sample of, it may have %s more",
 		limpet_printer_bytes(printer,
 				     (uint64_t)limpet_estimate_unseen(
 					     limpet_estimate_most_bytes(model->sample_bytes))));
-	limpet_printer_wrap(printer, "", HANG,
-			    "          frees of older blocks and temporary "
-			    "allocations are not counted");
+	limpet_printer_row(printer, "", "",
+			   "frees of older blocks and temporary "
+			   "allocations are not counted");
 }
 
 /* Of the RSS: whether limpet's own part, which each tick but those of older traces knows, is in it.
@@ -381,13 +369,13 @@ static void print_memory(struct limpet_printer *printer)
 		return;
 	say_own_part(own, printer, highest_rss);
 	if (!group) {
-		limpet_printer_wrap(printer, "", HANG, "memory    RSS %s, at most %s%s",
-				    limpet_printer_bytes(printer, rss),
-				    limpet_printer_bytes(printer, highest_rss), own);
+		limpet_printer_row(printer, "", "memory", "RSS %s, at most %s%s",
+				   limpet_printer_bytes(printer, rss),
+				   limpet_printer_bytes(printer, highest_rss), own);
 		return;
 	}
-	limpet_printer_wrap(
-		printer, "", HANG, "memory    RSS %s, at most %s%s; cgroup %s, at most %s%s%s",
+	limpet_printer_row(
+		printer, "", "memory", "RSS %s, at most %s%s; cgroup %s, at most %s%s%s",
 		limpet_printer_bytes(printer, rss), limpet_printer_bytes(printer, highest_rss), own,
 		limpet_printer_bytes(printer, group), limpet_printer_bytes(printer, highest_group),
 		limit_bytes ? ", limit " : "",
@@ -406,16 +394,15 @@ static void print_owners(struct limpet_printer *printer)
 
 		if (!owner->allocations && !owner->live_allocations)
 			continue;
-		limpet_printer_wrap(printer, "", HANG,
-				    "%-9s %s: %s live in %s block%s, %s allocation%s, %s in all",
-				    any ? "" : "of these",
-				    owner->name[0] ? owner->name : "other allocators",
-				    limpet_printer_bytes(printer, owner->live_bytes),
-				    limpet_printer_count(printer, owner->live_allocations),
-				    limpet_printer_plural(owner->live_allocations),
-				    limpet_printer_count(printer, owner->allocations),
-				    limpet_printer_plural(owner->allocations),
-				    limpet_printer_bytes(printer, owner->allocated_bytes));
+		limpet_printer_row(printer, "", any ? "" : "of these",
+				   "%s: %s live in %s block%s, %s allocation%s, %s in all",
+				   owner->name[0] ? owner->name : "other allocators",
+				   limpet_printer_bytes(printer, owner->live_bytes),
+				   limpet_printer_count(printer, owner->live_allocations),
+				   limpet_printer_plural(owner->live_allocations),
+				   limpet_printer_count(printer, owner->allocations),
+				   limpet_printer_plural(owner->allocations),
+				   limpet_printer_bytes(printer, owner->allocated_bytes));
 		any = true;
 	}
 }
@@ -463,22 +450,21 @@ static void print_live(struct limpet_printer *printer)
 			 limpet_printer_count(printer, totals->live_allocations));
 	if (recorded[0] && is_unbound(&bounds->live_bytes) &&
 	    is_unbound(&bounds->live_allocations)) {
-		limpet_printer_wrap(
-			printer, printer->options->bold, HANG,
-			"live      recorded %s in %s block%s%s; the true figure is not known",
-			limpet_printer_bytes(printer, totals->live_bytes),
-			limpet_printer_count(printer, totals->live_allocations),
-			limpet_printer_plural(totals->live_allocations),
-			model->windowed ? " at the end of the window" : "");
+		limpet_printer_row(printer, printer->options->bold, "live",
+				   "recorded %s in %s block%s%s; the true figure is not known",
+				   limpet_printer_bytes(printer, totals->live_bytes),
+				   limpet_printer_count(printer, totals->live_allocations),
+				   limpet_printer_plural(totals->live_allocations),
+				   model->windowed ? " at the end of the window" : "");
 		return;
 	}
-	limpet_printer_wrap(printer, printer->options->bold, HANG, "live      %s in %s block%s%s%s",
-			    between(live, printer, totals->live_bytes, &bounds->live_bytes,
-				    limpet_printer_bytes),
-			    between(blocks, printer, totals->live_allocations,
-				    &bounds->live_allocations, limpet_printer_count),
-			    limpet_printer_plural(totals->live_allocations), recorded,
-			    model->windowed ? " at the end of the window" : "");
+	limpet_printer_row(printer, printer->options->bold, "live", "%s in %s block%s%s%s",
+			   between(live, printer, totals->live_bytes, &bounds->live_bytes,
+				   limpet_printer_bytes),
+			   between(blocks, printer, totals->live_allocations,
+				   &bounds->live_allocations, limpet_printer_count),
+			   limpet_printer_plural(totals->live_allocations), recorded,
+			   model->windowed ? " at the end of the window" : "");
 }
 
 /* Of the heap: what it holds, and the calls. */
@@ -496,19 +482,19 @@ static void print_heap(struct limpet_printer *printer)
 	}
 	print_live(printer);
 	if (model->windowed)
-		limpet_printer_wrap(printer, "", HANG, "growth    %s in the window",
-				    limpet_printer_bytes_change(printer, totals->growth_bytes));
-	limpet_printer_wrap(printer, "", HANG, "peak      %s at %s",
-			    between(text, printer, totals->peak_bytes, &model->bounds.peak_bytes,
-				    limpet_printer_bytes),
-			    limpet_printer_duration(printer, totals->peak_ns));
-	limpet_printer_wrap(
-		printer, "", HANG, "calls     %s allocation%s (%s, %s in all), %s free%s",
-		limpet_printer_count(printer, totals->allocations),
-		limpet_printer_plural(totals->allocations),
-		limpet_printer_rate(printer, totals->allocations, window_ns),
-		limpet_printer_bytes(printer, totals->allocated_bytes),
-		limpet_printer_count(printer, totals->frees), limpet_printer_plural(totals->frees));
+		limpet_printer_row(printer, "", "growth", "%s in the window",
+				   limpet_printer_bytes_change(printer, totals->growth_bytes));
+	limpet_printer_row(printer, "", "peak", "%s at %s",
+			   between(text, printer, totals->peak_bytes, &model->bounds.peak_bytes,
+				   limpet_printer_bytes),
+			   limpet_printer_duration(printer, totals->peak_ns));
+	limpet_printer_row(printer, "", "calls", "%s allocation%s (%s, %s in all), %s free%s",
+			   limpet_printer_count(printer, totals->allocations),
+			   limpet_printer_plural(totals->allocations),
+			   limpet_printer_rate(printer, totals->allocations, window_ns),
+			   limpet_printer_bytes(printer, totals->allocated_bytes),
+			   limpet_printer_count(printer, totals->frees),
+			   limpet_printer_plural(totals->frees));
 }
 
 static void print_totals(struct limpet_printer *printer)
@@ -519,32 +505,31 @@ static void print_totals(struct limpet_printer *printer)
 
 	print_heap(printer);
 	if (totals->temporary_allocations)
-		limpet_printer_wrap(printer, "", HANG,
-				    "temporary %s allocation%s (%s): freed before the next one",
-				    limpet_printer_count(printer, totals->temporary_allocations),
-				    limpet_printer_plural(totals->temporary_allocations),
-				    limpet_printer_share(printer, totals->temporary_allocations,
-							 totals->allocations));
+		limpet_printer_row(printer, "", "temporary",
+				   "%s allocation%s (%s): freed before the next one",
+				   limpet_printer_count(printer, totals->temporary_allocations),
+				   limpet_printer_plural(totals->temporary_allocations),
+				   limpet_printer_share(printer, totals->temporary_allocations,
+							totals->allocations));
 	print_owners(printer);
 	print_memory(printer);
 	print_ranges(printer);
 	/* An allocator that is not asked what a block holds leaves their sizes unknown. */
 	if (totals->foreign_frees && !model->sample_bytes)
-		limpet_printer_wrap(
-			printer, "", HANG, "foreign   %s free%s of older blocks, %s",
+		limpet_printer_row(
+			printer, "", "foreign", "%s free%s of older blocks, %s",
 			limpet_printer_count(printer, totals->foreign_frees),
 			limpet_printer_plural(totals->foreign_frees),
 			totals->foreign_freed_bytes
 				? limpet_printer_bytes(printer, totals->foreign_freed_bytes)
 				: "whose sizes are not known");
 	if (totals->mmaps)
-		limpet_printer_wrap(printer, "", HANG,
-				    "mapped    %s by %s mmap call%s, %s still mapped",
-				    limpet_printer_bytes(printer, totals->mmap_bytes),
-				    limpet_printer_count(printer, totals->mmaps),
-				    limpet_printer_plural(totals->mmaps),
-				    between(text, printer, totals->mapped_bytes,
-					    &model->bounds.mapped_bytes, limpet_printer_bytes));
+		limpet_printer_row(printer, "", "mapped", "%s by %s mmap call%s, %s still mapped",
+				   limpet_printer_bytes(printer, totals->mmap_bytes),
+				   limpet_printer_count(printer, totals->mmaps),
+				   limpet_printer_plural(totals->mmaps),
+				   between(text, printer, totals->mapped_bytes,
+					   &model->bounds.mapped_bytes, limpet_printer_bytes));
 }
 
 static void print_hidden(struct limpet_printer *printer)
@@ -553,12 +538,11 @@ static void print_hidden(struct limpet_printer *printer)
 
 	if (!hidden)
 		return;
-	limpet_printer_wrap(printer, "", HANG,
-			    "filtered  hides %s live of %s allocation%s, %s in all",
-			    limpet_printer_bytes(printer, hidden->live_bytes),
-			    limpet_printer_count(printer, hidden->allocations),
-			    limpet_printer_plural(hidden->allocations),
-			    limpet_printer_bytes(printer, hidden->allocated_bytes));
+	limpet_printer_row(printer, "", "filtered", "hides %s live of %s allocation%s, %s in all",
+			   limpet_printer_bytes(printer, hidden->live_bytes),
+			   limpet_printer_count(printer, hidden->allocations),
+			   limpet_printer_plural(hidden->allocations),
+			   limpet_printer_bytes(printer, hidden->allocated_bytes));
 }
 
 void limpet_report_head_print(struct limpet_printer *printer)

@@ -205,6 +205,19 @@ void limpet_printer_wrap(struct limpet_printer *printer, const char *style, unsi
 	}
 }
 
+void limpet_printer_row(struct limpet_printer *printer, const char *style, const char *word,
+			const char *format, ...)
+{
+	LIMPET_FREE char *text = NULL;
+	va_list args;
+
+	va_start(args, format);
+	text = format_text(printer, format, args);
+	va_end(args);
+	if (text)
+		limpet_printer_wrap(printer, style, 10, "%-9s %s", word, text);
+}
+
 void limpet_printer_blank(struct limpet_printer *printer)
 {
 	if (!printer->error)

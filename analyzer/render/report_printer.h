@@ -32,6 +32,9 @@ void limpet_printer_line(struct limpet_printer *printer, const char *style, cons
  * word that is longer than a line. */
 void limpet_printer_wrap(struct limpet_printer *printer, const char *style, unsigned indent,
 			 const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* A row of a head: `word`, of nine columns at most, and beside it what does not fit, too. */
+void limpet_printer_row(struct limpet_printer *printer, const char *style, const char *word,
+			const char *format, ...) __attribute__((format(printf, 4, 5)));
 void limpet_printer_blank(struct limpet_printer *printer);
 
 /* Figures; each text is good for seven more calls, so that one line can show several. */
