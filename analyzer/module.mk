@@ -59,9 +59,11 @@ ANALYZER_SRC += \
 	analyzer/render/losses_json.c \
 	analyzer/render/report_head.c \
 	analyzer/render/report_json.c \
+	analyzer/render/report_losses.c \
 	analyzer/render/report_printer.c \
 	analyzer/render/report_stack.c \
 	analyzer/render/report_text.c \
+	analyzer/render/report_totals.c \
 	analyzer/render/view_json.c \
 	analyzer/render/view_text.c
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/model_losses.h"
 #include "analyzer/render/diff_print.h"
 #include "analyzer/render/json_printer.h"
 #include "analyzer/render/losses_json.h"
@@ -74,19 +73,13 @@ static const char *say_bounds(char ret[SENTENCE], struct limpet_printer *printer
 static void print_losses(struct limpet_printer *printer, const char *word,
 			 const struct limpet_heap *heap)
 {
-	const struct limpet_model *model = heap->model;
-	const uint64_t elsewhere =
-		LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED) |
-		limpet_loss_if(model->end->end == LIMPET_END_RUNNING, LIMPET_LOSS_UNFINISHED);
 	struct limpet_model_loss losses[LIMPET_LOSS_COUNT];
-	const size_t count = limpet_model_losses(model, losses);
+	const size_t count = limpet_printer_losses(heap->model, losses);
 	char why[LIMPET_LOSS_COUNT * SENTENCE] = "", bounds[SENTENCE];
 	bool incomplete = false, inexact = false;
 	size_t used = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (elsewhere & LIMPET_LOSS_BIT(losses[i].loss))
-			continue;
 		incomplete |= losses[i].incomplete;
 		inexact |= losses[i].inexact;
 		used += (size_t)snprintf(why + used, sizeof(why) - used, "%s%s", used ? "; " : "",

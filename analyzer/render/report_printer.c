@@ -91,6 +91,21 @@ void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpe
 			    totals->events ? "" : ", nor any other call");
 }
 
+size_t limpet_printer_losses(const struct limpet_model *model,
+			     struct limpet_model_loss ret[LIMPET_LOSS_COUNT])
+{
+	const uint64_t elsewhere =
+		LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED) |
+		limpet_loss_if(model->end->end == LIMPET_END_RUNNING, LIMPET_LOSS_UNFINISHED);
+	const size_t all = limpet_model_losses(model, ret);
+	size_t count = 0;
+
+	for (size_t i = 0; i < all; i++)
+		if (!(LIMPET_LOSS_BIT(ret[i].loss) & elsewhere))
+			ret[count++] = ret[i];
+	return count;
+}
+
 const char *limpet_printer_share(struct limpet_printer *printer, uint64_t part, uint64_t whole)
 {
 	char *out = slot(printer);

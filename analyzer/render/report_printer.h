@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "analyzer/model/model_losses.h"
 #include "analyzer/render/report_text.h"
 #include "analyzer/views/report.h"
 #include "common/units.h"
@@ -54,14 +55,21 @@ bool limpet_printer_is_empty(const struct limpet_model *model);
 /* Then what there was instead, as one line that begins with `calls`. */
 void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet_model *model);
 
+/* limpet_model_losses() without those whose words stand elsewhere in the text: that it is sampled,
+ * that it is still running. */
+size_t limpet_printer_losses(const struct limpet_model *model,
+			     struct limpet_model_loss ret[LIMPET_LOSS_COUNT]);
+
 /* Cuts `text` in place to `columns`, with "..." for what is gone: at the end, or at the start where
  * the end says more (paths, qualified names). */
 void limpet_printer_cut(char *text, size_t columns, bool at_start);
 
 /* ------------------------------------------------------------------ the parts of the report */
 
-/* Target, window, losses, totals. */
+/* Target, window, losses, totals: the first prints all of them. */
 void limpet_report_head_print(struct limpet_printer *printer);
+void limpet_report_losses_print(struct limpet_printer *printer);
+void limpet_report_totals_print(struct limpet_printer *printer);
 
 /* `figures`, the function's name, `detail`, and the stack of `node`, `frames` of it at most. */
 void limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,

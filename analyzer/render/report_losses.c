@@ -1,0 +1,157 @@
+/* Of the head of the text report: what is missing, or that nothing is. */
+#include "analyzer/render/report_printer.h"
+
+/* Five figures and their words. */
+#define KINDS_TEXT (9 * LIMPET_UNITS_TEXT)
+
+/* Of events that were dropped: what they were, as far as that is known. */
+static const char *say_kinds(char ret[KINDS_TEXT], struct limpet_printer *printer)
+{
+	const struct limpet_dropped *dropped = &printer->report->model->missing.dropped;
+	const uint64_t maps = dropped->mmaps + dropped->munmaps;
+	const size_t room = KINDS_TEXT;
+	size_t used = 0;
+
+	ret[0] = '\0';
+	if (dropped->allocations)
+		used += (size_t)snprintf(ret, room, ": %s allocation%s (%s)",
+					 limpet_printer_count(printer, dropped->allocations),
+					 limpet_printer_plural(dropped->allocations),
+					 limpet_printer_bytes(printer, dropped->allocated_bytes));
+	if (dropped->frees)
+		used += (size_t)snprintf(ret + used, room - used, "%s %s free%s", used ? "," : ":",
+					 limpet_printer_count(printer, dropped->frees),
+					 limpet_printer_plural(dropped->frees));
+	if (maps)
+		snprintf(ret + used, room - used, "%s %s of mmap and its like", used ? "," : ":",
+			 limpet_printer_count(printer, maps));
+	return ret;
+}
+
+/* Nothing is missing; and whether there is anything else that the program allocates by. */
+static void print_none(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	const struct limpet_unfollowed unfollowed = limpet_model_unfollowed(model);
+	bool all = unfollowed.has_growth && !unfollowed.matters;
+	const char *allocators = model->target->allocators;
+	const char *where = model->compact || model->given_up_ns ? "figures" : "trace";
+
+	if (!model->complete || model->overload_count || model->sample_bytes)
+		limpet_printer_row(printer, "", "losses", "none%s",
+				   !model->complete        ? " so far"
+				   : model->overload_count ? " but by sampling"
+							   : ": every sample is in the trace");
+	else if (all)
+		limpet_printer_row(printer, "", "losses", "none: every event is in the %s", where);
+	else
+		limpet_printer_row(printer, "", "losses", "none: every event of %s is in the %s",
+				   allocators[0] ? allocators : "the allocators that were followed",
+				   where);
+}
+
+/* What is counted, each in a line. *said gets the losses that these lines are of. */
+static void print_counts(struct limpet_printer *printer, uint64_t *said)
+{
+	const struct limpet_model *model = printer->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_trace_damage *damage = model->damage;
+	const struct {
+		uint64_t value;
+		enum limpet_loss loss;
+		const char *one, *many;
+	} list[] = {
+		{totals->dropped_events, LIMPET_LOSS_DROPPED, "event dropped", "events dropped"},
+		{totals->unseen_calls, LIMPET_LOSS_UNSEEN, "call not recorded",
+		 "calls not recorded"},
+		/* Mappings that the collector's memory did not hold have no count. */
+		{totals->untracked_allocations, LIMPET_LOSS_UNTRACKED,
+		 "allocation beyond the collector's memory",
+		 "allocations beyond the collector's memory"},
+		{totals->inferred_frees, LIMPET_LOSS_INFERRED, "free not seen", "frees not seen"},
+		{totals->truncated_stacks, LIMPET_LOSS_TRUNCATED, "stack cut short",
+		 "stacks cut short"},
+		{damage->blocks_damaged + damage->blocks_lost, LIMPET_LOSS_DAMAGED,
+		 "block of the trace damaged", "blocks of the trace damaged"},
+	};
+	char kinds[KINDS_TEXT];
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
+		if (!list[i].value)
+			continue;
+		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses",
+				   "%s %s%s", limpet_printer_count(printer, list[i].value),
+				   list[i].value == 1 ? list[i].one : list[i].many,
+				   i ? "" : say_kinds(kinds, printer));
+		*said |= LIMPET_LOSS_BIT(list[i].loss);
+	}
+	if (damage->truncated) {
+		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses",
+				   "the file is cut short: what came later is missing");
+		*said |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED);
+	}
+}
+
+/* What a loss takes from the report. */
+static const char *taken(const struct limpet_model_loss *loss)
+{
+	if (loss->incomplete)
+		return "the trace is not complete";
+	return LIMPET_LOSS_BIT(loss->loss) & LIMPET_LOSSES_OF_A_READER
+		       ? "sites and peak are approximate"
+		       : "the figures are not exact";
+}
+
+/* Each reason that no line above has said; at last what those mean that are counted. */
+static void print_reasons(struct limpet_printer *printer, uint64_t *said)
+{
+	struct limpet_model_loss losses[LIMPET_LOSS_COUNT];
+	const size_t count = limpet_printer_losses(printer->report->model, losses);
+	bool incomplete = false, inexact = false, named = false;
+
+	for (size_t i = 0; i < count; i++) {
+		incomplete |= losses[i].incomplete;
+		inexact |= losses[i].inexact;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (*said & LIMPET_LOSS_BIT(losses[i].loss))
+			continue;
+		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses", "%s: %s",
+				   taken(&losses[i]), losses[i].words);
+		named |= losses[i].incomplete || !incomplete;
+		*said |= LIMPET_LOSS_BIT(losses[i].loss);
+	}
+	if (!named && (incomplete || inexact))
+		limpet_printer_row(printer, printer->options->warn, "", "%s",
+				   incomplete ? "the trace is not complete"
+					      : "the figures are not exact");
+}
+
+/* Not a loss: nobody looked there. */
+static void print_unfollowed(struct limpet_printer *printer)
+{
+	const struct limpet_unfollowed unfollowed = limpet_model_unfollowed(printer->report->model);
+	char words[512];
+
+	if (!unfollowed.matters)
+		return;
+	limpet_unfollowed_say(&unfollowed, words, sizeof(words));
+	limpet_printer_row(printer, printer->options->warn, "unseen", "%s", words);
+}
+
+void limpet_report_losses_print(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	uint64_t said = 0;
+
+	print_counts(printer, &said);
+	print_reasons(printer, &said);
+	if (!said)
+		print_none(printer);
+	if (model->compact)
+		limpet_printer_row(printer, "", "kept", "sums by the minute, no single events");
+	if (model->given_up_ns)
+		limpet_printer_row(printer, "", "kept", "events from %s on; of all before, sums",
+				   limpet_printer_duration(printer, model->given_up_ns));
+	print_unfollowed(printer);
+}

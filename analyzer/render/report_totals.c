@@ -1,0 +1,271 @@
+/* Of the head of the text report: what the heap holds, the calls, and memory beside it. */
+#include "analyzer/render/report_printer.h"
+
+/* Two figures and a word. */
+#define BETWEEN (3 * LIMPET_UNITS_TEXT)
+
+/* When was recorded in full and when not. */
+static void print_overloads(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	const size_t listed = 3;
+	uint64_t all_ns = 0;
+
+	if (!model->overload_count)
+		return;
+	for (size_t i = 0; i < model->overload_count; i++)
+		all_ns += model->overloads[i].to_ns - model->overloads[i].from_ns;
+	limpet_printer_row(printer, printer->options->warn, "overload",
+			   "%s time%s, %s in all: allocations were sampled then, and "
+			   "all recorded otherwise",
+			   limpet_printer_count(printer, model->overload_count),
+			   limpet_printer_plural(model->overload_count),
+			   limpet_printer_duration(printer, all_ns));
+	for (size_t i = 0; i < model->overload_count && i < listed; i++)
+		limpet_printer_row(printer, "", "", "%s to %s%s",
+				   limpet_printer_duration(printer, model->overloads[i].from_ns),
+				   limpet_printer_duration(printer, model->overloads[i].to_ns),
+				   i + 1 == listed && i + 1 < model->overload_count ? ", and so on"
+										    : "");
+}
+
+/* Of a sampled trace: how far the figures may be off, and which there are not. */
+static void print_ranges(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	struct limpet_model_range ranges[LIMPET_FIGURE_COUNT];
+
+	if (!model->sample_bytes)
+		return;
+	print_overloads(printer);
+	for (unsigned i = 0; i < LIMPET_FIGURE_COUNT; i++)
+		ranges[i] = limpet_model_estimates_range(
+			&model->estimates, (enum limpet_model_figure)i, model->sample_bytes);
+	limpet_printer_row(
+		printer, "", "estimated", "live %s to %s in %s to %s blocks, with 95 %% confidence",
+		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_LIVE_BYTES].low),
+		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_LIVE_BYTES].high),
+		limpet_printer_count(printer, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].low),
+		limpet_printer_count(printer, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].high));
+	limpet_printer_row(
+		printer, "", "", "allocated %s to %s by %s to %s calls, from %s recorded",
+		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].low),
+		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].high),
+		limpet_printer_count(printer, ranges[LIMPET_FIGURE_ALLOCATIONS].low),
+		limpet_printer_count(printer, ranges[LIMPET_FIGURE_ALLOCATIONS].high),
+		limpet_printer_count(printer, model->estimates.allocations.samples));
+	limpet_printer_row(
+		printer, "", "", "of sizes that a site shows no sample of, it may have %s more",
+		limpet_printer_bytes(printer,
+				     (uint64_t)limpet_estimate_unseen(
+					     limpet_estimate_most_bytes(model->sample_bytes))));
+	limpet_printer_row(printer, "", "",
+			   "frees of older blocks and temporary "
+			   "allocations are not counted");
+}
+
+/* Of the RSS: whether limpet's own part, which each tick but those of older traces knows, is in it.
+ */
+static const char *say_own_part(char ret[BETWEEN], struct limpet_printer *printer, uint64_t rss)
+{
+	const struct limpet_trace_end *end = printer->report->model->end;
+	const uint64_t most =
+		end->agent_resident_bytes ? end->agent_resident_bytes : end->agent_memory_bytes;
+
+	ret[0] = '\0';
+	if (limpet_model_has_own_part(printer->report->model))
+		snprintf(ret, BETWEEN, ", without limpet's own part");
+	else if (most >= rss)
+		snprintf(ret, BETWEEN, ", with limpet's own part");
+	else if (most)
+		snprintf(ret, BETWEEN, ", of which limpet up to %s",
+			 limpet_printer_bytes(printer, most));
+	return ret;
+}
+
+/* Memory as the kernel counts it: the last figures of the window that are known, and the highest.
+ */
+static void print_memory(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	uint64_t limit_bytes = model->target->cgroup_limit_bytes;
+	uint64_t rss = 0, highest_rss = 0, group = 0, highest_group = 0;
+	char own[BETWEEN];
+
+	for (size_t i = 0; i < model->timeline_count; i++) {
+		const struct limpet_model_point *point = &model->timeline[i];
+		const uint64_t point_rss = limpet_model_point_rss(point);
+
+		rss = point_rss ? point_rss : rss;
+		group = point->cgroup_bytes ? point->cgroup_bytes : group;
+		if (point_rss > highest_rss)
+			highest_rss = point_rss;
+		if (point->cgroup_bytes > highest_group)
+			highest_group = point->cgroup_bytes;
+	}
+	if (!rss)
+		return;
+	say_own_part(own, printer, highest_rss);
+	if (!group) {
+		limpet_printer_row(printer, "", "memory", "RSS %s, at most %s%s",
+				   limpet_printer_bytes(printer, rss),
+				   limpet_printer_bytes(printer, highest_rss), own);
+		return;
+	}
+	limpet_printer_row(
+		printer, "", "memory", "RSS %s, at most %s%s; cgroup %s, at most %s%s%s",
+		limpet_printer_bytes(printer, rss), limpet_printer_bytes(printer, highest_rss), own,
+		limpet_printer_bytes(printer, group), limpet_printer_bytes(printer, highest_group),
+		limit_bytes ? ", limit " : "",
+		limit_bytes ? limpet_printer_bytes(printer, limit_bytes) : "");
+}
+
+/* Each of several allocators. */
+static void print_owners(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	bool any = false;
+
+	for (uint32_t i = 1; i <= model->owner_count; i++) {
+		/* The others come last. */
+		const struct limpet_model_owner *owner = &model->owners[i % model->owner_count];
+
+		if (!owner->allocations && !owner->live_allocations)
+			continue;
+		limpet_printer_row(printer, "", any ? "" : "of these",
+				   "%s: %s live in %s block%s, %s allocation%s, %s in all",
+				   owner->name[0] ? owner->name : "other allocators",
+				   limpet_printer_bytes(printer, owner->live_bytes),
+				   limpet_printer_count(printer, owner->live_allocations),
+				   limpet_printer_plural(owner->live_allocations),
+				   limpet_printer_count(printer, owner->allocations),
+				   limpet_printer_plural(owner->allocations),
+				   limpet_printer_bytes(printer, owner->allocated_bytes));
+		any = true;
+	}
+}
+
+/* "12.0 MiB to 14.0 MiB": between what a figure lies, as it was recorded where nothing is known. */
+static const char *between(char ret[BETWEEN], struct limpet_printer *printer, uint64_t value,
+			   const struct limpet_model_bound *bound,
+			   const char *(*say)(struct limpet_printer *printer, uint64_t value))
+{
+	if (bound->has_min && bound->has_max && bound->min == bound->max)
+		snprintf(ret, BETWEEN, "%s", say(printer, value));
+	else if (bound->has_min && bound->has_max)
+		snprintf(ret, BETWEEN, "%s to %s", say(printer, bound->min),
+			 say(printer, bound->max));
+	else if (bound->has_min)
+		snprintf(ret, BETWEEN, "at least %s", say(printer, bound->min));
+	else if (bound->has_max)
+		snprintf(ret, BETWEEN, "at most %s", say(printer, bound->max));
+	else
+		snprintf(ret, BETWEEN, "%s", say(printer, value));
+	return ret;
+}
+
+static bool is_certain(const struct limpet_model_bound *bound)
+{
+	return bound->has_min && bound->has_max && bound->min == bound->max;
+}
+
+static bool is_unbound(const struct limpet_model_bound *bound)
+{
+	return !bound->has_min && !bound->has_max;
+}
+
+static void print_live(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_model_bounds *bounds = &model->bounds;
+	char live[BETWEEN], blocks[BETWEEN], recorded[BETWEEN] = "";
+
+	if (!limpet_losses_exact(model->losses & ~LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED)) &&
+	    !(is_certain(&bounds->live_bytes) && is_certain(&bounds->live_allocations)))
+		snprintf(recorded, sizeof(recorded), "; %s in %s recorded",
+			 limpet_printer_bytes(printer, totals->live_bytes),
+			 limpet_printer_count(printer, totals->live_allocations));
+	if (recorded[0] && is_unbound(&bounds->live_bytes) &&
+	    is_unbound(&bounds->live_allocations)) {
+		limpet_printer_row(printer, printer->options->bold, "live",
+				   "recorded %s in %s block%s%s; the true figure is not known",
+				   limpet_printer_bytes(printer, totals->live_bytes),
+				   limpet_printer_count(printer, totals->live_allocations),
+				   limpet_printer_plural(totals->live_allocations),
+				   model->windowed ? " at the end of the window" : "");
+		return;
+	}
+	limpet_printer_row(printer, printer->options->bold, "live", "%s in %s block%s%s%s",
+			   between(live, printer, totals->live_bytes, &bounds->live_bytes,
+				   limpet_printer_bytes),
+			   between(blocks, printer, totals->live_allocations,
+				   &bounds->live_allocations, limpet_printer_count),
+			   limpet_printer_plural(totals->live_allocations), recorded,
+			   model->windowed ? " at the end of the window" : "");
+}
+
+/* Of the heap: what it holds, and the calls. */
+static void print_heap(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	uint64_t window_ns = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
+	char text[BETWEEN];
+
+	/* No "0 B": of what there was before the capture nothing is known. */
+	if (!printer->report->options.hidden && limpet_printer_is_empty(model)) {
+		limpet_printer_say_empty(printer, model);
+		return;
+	}
+	print_live(printer);
+	if (model->windowed)
+		limpet_printer_row(printer, "", "growth", "%s in the window",
+				   limpet_printer_bytes_change(printer, totals->growth_bytes));
+	limpet_printer_row(printer, "", "peak", "%s at %s",
+			   between(text, printer, totals->peak_bytes, &model->bounds.peak_bytes,
+				   limpet_printer_bytes),
+			   limpet_printer_duration(printer, totals->peak_ns));
+	limpet_printer_row(printer, "", "calls", "%s allocation%s (%s, %s in all), %s free%s",
+			   limpet_printer_count(printer, totals->allocations),
+			   limpet_printer_plural(totals->allocations),
+			   limpet_printer_rate(printer, totals->allocations, window_ns),
+			   limpet_printer_bytes(printer, totals->allocated_bytes),
+			   limpet_printer_count(printer, totals->frees),
+			   limpet_printer_plural(totals->frees));
+}
+
+void limpet_report_totals_print(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	char text[BETWEEN];
+
+	print_heap(printer);
+	if (totals->temporary_allocations)
+		limpet_printer_row(printer, "", "temporary",
+				   "%s allocation%s (%s): freed before the next one",
+				   limpet_printer_count(printer, totals->temporary_allocations),
+				   limpet_printer_plural(totals->temporary_allocations),
+				   limpet_printer_share(printer, totals->temporary_allocations,
+							totals->allocations));
+	print_owners(printer);
+	print_memory(printer);
+	print_ranges(printer);
+	/* An allocator that is not asked what a block holds leaves their sizes unknown. */
+	if (totals->foreign_frees && !model->sample_bytes)
+		limpet_printer_row(
+			printer, "", "foreign", "%s free%s of older blocks, %s",
+			limpet_printer_count(printer, totals->foreign_frees),
+			limpet_printer_plural(totals->foreign_frees),
+			totals->foreign_freed_bytes
+				? limpet_printer_bytes(printer, totals->foreign_freed_bytes)
+				: "whose sizes are not known");
+	if (totals->mmaps)
+		limpet_printer_row(printer, "", "mapped", "%s by %s mmap call%s, %s still mapped",
+				   limpet_printer_bytes(printer, totals->mmap_bytes),
+				   limpet_printer_count(printer, totals->mmaps),
+				   limpet_printer_plural(totals->mmaps),
+				   between(text, printer, totals->mapped_bytes,
+					   &model->bounds.mapped_bytes, limpet_printer_bytes));
+}
