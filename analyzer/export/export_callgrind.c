@@ -20,6 +20,7 @@ struct writer {
 	const struct limpet_heap *heap;
 	FILE *file;
 	struct cost *costs;
+	bool failed; /* no memory */
 };
 
 static int add_cost(struct writer *writer, uint32_t place, uint64_t callee, size_t site)
@@ -84,59 +85,53 @@ static void print_figures(const struct writer *writer, const struct limpet_model
 	fputc('\n', writer->file);
 }
 
-static int print_position(FILE *file, const char *keyword, const char *name)
+static void print_position(struct writer *writer, const char *keyword, const char *name)
 {
 	LIMPET_FREE char *clean = limpet_export_name(name && name[0] ? name : "???", "", ' ');
 
-	if (!clean)
-		return -ENOMEM;
-	fprintf(file, "%s=%s\n", keyword, clean);
-	return 0;
+	if (clean)
+		fprintf(writer->file, "%s=%s\n", keyword, clean);
+	else
+		writer->failed = true;
 }
 
 /* Functions of one name in several modules are told apart by their object. */
-static int print_function(const struct writer *writer, uint32_t number, bool called)
+static void print_function(struct writer *writer, uint32_t number, bool called)
 {
 	const struct limpet_function *function = &writer->heap->locations->functions[number];
-	int code = print_position(writer->file, called ? "cob" : "ob", function->module);
 
-	if (code == 0)
-		code = print_position(writer->file, called ? "cfi" : "fl", function->file);
-	return code < 0 ? code
-			: print_position(writer->file, called ? "cfn" : "fn", function->name);
+	print_position(writer, called ? "cob" : "ob", function->module);
+	print_position(writer, called ? "cfi" : "fl", function->file);
+	print_position(writer, called ? "cfn" : "fn", function->name);
 }
 
-static int print_costs(const struct writer *writer, struct cost *const *list, size_t count)
+static void print_costs(struct writer *writer, struct cost *const *list, size_t count)
 {
 	const struct limpet_location *locations = writer->heap->locations->locations;
 	uint32_t before = UINT32_MAX;
 	const char *file = NULL;
-	int code = 0;
 
-	for (size_t i = 0; i < count && code == 0 && !ferror(writer->file); i++) {
+	for (size_t i = 0; i < count && !writer->failed && !ferror(writer->file); i++) {
 		const struct limpet_location *place = &locations[list[i]->key >> 32];
 		uint32_t callee = (uint32_t)list[i]->key;
 
 		if (place->function != before) {
 			fputc('\n', writer->file);
-			code = print_function(writer, place->function, false);
+			print_function(writer, place->function, false);
 			file = writer->heap->locations->functions[place->function].file;
 		}
 		before = place->function;
-		if (code == 0 && place->file != file)
-			code = print_position(writer->file, "fe", place->file);
+		if (place->file != file)
+			print_position(writer, "fe", place->file);
 		file = place->file;
-		if (code == 0 && callee) {
-			code = print_function(writer, callee - 1, true);
+		if (callee) {
+			print_function(writer, callee - 1, true);
 			fprintf(writer->file, "calls=%" PRIu64 " 0\n",
 				list[i]->figures.allocations);
 		}
-		if (code == 0) {
-			fprintf(writer->file, "%u ", place->line);
-			print_figures(writer, &list[i]->figures);
-		}
+		fprintf(writer->file, "%u ", place->line);
+		print_figures(writer, &list[i]->figures);
 	}
-	return code;
 }
 
 int limpet_export_callgrind(struct limpet_heap *heap, FILE *file)
@@ -162,7 +157,7 @@ int limpet_export_callgrind(struct limpet_heap *heap, FILE *file)
 	if (code == 0) {
 		qsort_r(list, count, sizeof(struct cost *), compare_costs,
 			heap->locations->locations);
-		code = print_costs(&writer, list, count);
+		print_costs(&writer, list, count);
 	}
 	cost = writer.costs;
 	HASH_CLEAR(hh, writer.costs);
@@ -172,5 +167,5 @@ int limpet_export_callgrind(struct limpet_heap *heap, FILE *file)
 		free(cost);
 		cost = next;
 	}
-	return code;
+	return writer.failed ? -ENOMEM : code;
 }

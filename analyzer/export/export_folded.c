@@ -5,31 +5,7 @@
 #include <string.h>
 
 #include "analyzer/export/export.h"
-
-struct path {
-	char *text;
-	size_t length, room;
-};
-
-static int append(struct path *path, const char *name)
-{
-	size_t length = strlen(name);
-
-	if (path->length + length + 2 > path->room) {
-		size_t room = 2 * (path->length + length) + 256;
-		char *grown = realloc(path->text, room);
-
-		if (!grown)
-			return -ENOMEM;
-		path->text = grown;
-		path->room = room;
-	}
-	if (path->length)
-		path->text[path->length++] = ';';
-	memcpy(path->text + path->length, name, length + 1);
-	path->length += length;
-	return 0;
-}
+#include "common/bytes.h"
 
 /* Functions' names as this format bears them. */
 static int clean_names(const struct limpet_locations *locations, char ***ret_names)
@@ -68,31 +44,40 @@ static int print_tree(const struct limpet_heap *heap, const struct limpet_view_t
 		      char *const *names, FILE *file)
 {
 	LIMPET_FREE size_t *lengths = calloc(tree->count + 1ul, sizeof(*lengths));
-	struct path path = {0};
+	struct limpet_bytes path = {0};
 	uint32_t at = tree->nodes[0].first_child;
-	int code = lengths ? 0 : -ENOMEM;
+	int code;
 
-	while (at && code == 0 && !ferror(file)) {
+	if (!lengths)
+		return -ENOMEM;
+	while (at && !ferror(file)) {
+		const char *name = names[tree->nodes[at].function];
 		int64_t own = own_figure(tree, at, heap->view.sort);
 
-		lengths[at] = path.length;
-		code = append(&path, names[tree->nodes[at].function]);
-		if (code == 0 && own > 0)
-			fprintf(file, "%s %" PRId64 "\n", path.text, own);
+		lengths[at] = path.count;
+		if (path.count)
+			limpet_bytes_put_byte(&path, ';');
+		limpet_bytes_put(&path, name, strlen(name) + 1);
+		if (path.failed)
+			break;
+		path.count--; /* what comes next is put over the end */
+		if (own > 0)
+			fprintf(file, "%s %" PRId64 "\n", (const char *)path.data, own);
 		if (tree->nodes[at].first_child) {
 			at = tree->nodes[at].first_child;
 			continue;
 		}
 		while (at && !tree->nodes[at].next) {
-			path.length = lengths[at];
+			path.count = lengths[at];
 			at = tree->nodes[at].parent;
 		}
 		if (at) {
-			path.length = lengths[at];
+			path.count = lengths[at];
 			at = tree->nodes[at].next;
 		}
 	}
-	free(path.text);
+	code = path.failed ? -ENOMEM : 0;
+	limpet_bytes_done(&path);
 	return code;
 }
 

@@ -33,26 +33,30 @@ struct writer {
 	uint32_t *trace_of_node;  /* 0: not written */
 	uint64_t ms;              /* last written */
 	size_t point;
+	bool failed; /* no memory */
 };
 
-static int find_number(struct number **table, const void *key, size_t bytes, uint32_t next,
-		       uint32_t *ret_number)
+/* Answers whether the key is new; then its number is `next`. */
+static bool find_number(struct writer *writer, struct number **table, const void *key, size_t bytes,
+			uint32_t next, uint32_t *ret_number)
 {
 	struct number *entry;
 
 	HASH_FIND(hh, *table, key, bytes, entry);
 	if (entry) {
 		*ret_number = entry->number;
-		return 0;
+		return false;
 	}
 	entry = calloc(1, sizeof(*entry) + bytes);
-	if (!entry)
-		return -ENOMEM;
+	if (!entry) {
+		writer->failed = true;
+		return false;
+	}
 	memcpy(&entry->key, key, bytes);
 	entry->number = next;
 	HASH_ADD_KEYPTR(hh, *table, &entry->key, bytes, entry);
 	*ret_number = next;
-	return 1;
+	return true;
 }
 
 static void free_numbers(struct number **table)
@@ -69,27 +73,24 @@ static void free_numbers(struct number **table)
 }
 
 /* 0: no string. */
-static int write_string(struct writer *writer, const char *string, uint32_t *ret_number)
+static uint32_t write_string(struct writer *writer, const char *string)
 {
 	LIMPET_FREE char *clean = NULL;
-	int code;
+	uint32_t number = 0;
 
-	*ret_number = 0;
 	if (!string || !string[0])
 		return 0;
 	clean = limpet_export_name(string, "", ' ');
-	if (!clean)
-		return -ENOMEM;
-	code = find_number(&writer->strings, clean, strlen(clean), writer->string_count + 1,
-			   ret_number);
-	if (code == 1) {
+	if (clean && find_number(writer, &writer->strings, clean, strlen(clean),
+				 writer->string_count + 1, &number)) {
 		writer->string_count++;
 		fprintf(writer->file, "s %zx %s\n", strlen(clean), clean);
 	}
-	return code < 0 ? code : 0;
+	writer->failed |= !clean;
+	return number;
 }
 
-static int write_ip(struct writer *writer, uint32_t node, uint32_t *ret_number)
+static uint32_t write_ip(struct writer *writer, uint32_t node)
 {
 	const struct limpet_model *model = writer->heap->model;
 	const struct limpet_locations *locations = writer->heap->locations;
@@ -98,25 +99,18 @@ static int write_ip(struct writer *writer, uint32_t node, uint32_t *ret_number)
 	uint32_t module, numbers[3 * LIMPET_REPORT_NODE_FRAMES_MAX] = {0};
 	const uint32_t *list = NULL;
 	uint32_t count = limpet_locations_of_node(locations, node, &list);
-	int code;
 
-	if (writer->ip_of_location[location]) {
-		*ret_number = writer->ip_of_location[location];
-		return 0;
-	}
-	code = write_string(writer, at->module ? model->modules[at->module].path : NULL, &module);
-	for (uint32_t i = 0; i < count && code == 0; i++) {
+	if (writer->ip_of_location[location])
+		return writer->ip_of_location[location];
+	module = write_string(writer, at->module ? model->modules[at->module].path : NULL);
+	for (uint32_t i = 0; i < count; i++) {
 		const struct limpet_location *place = &locations->locations[list[i]];
 		const struct limpet_function *function = &locations->functions[place->function];
 
-		code = write_string(writer, function->named ? function->name : NULL,
-				    &numbers[3ul * i]);
-		if (code == 0)
-			code = write_string(writer, place->file, &numbers[3ul * i + 1]);
+		numbers[3ul * i] = write_string(writer, function->named ? function->name : NULL);
+		numbers[3ul * i + 1] = write_string(writer, place->file);
 		numbers[3ul * i + 2] = place->line;
 	}
-	if (code < 0)
-		return code;
 	fprintf(writer->file, "i %" PRIx64 " %x", at->address - 1, module);
 	for (uint32_t i = 0; i < count && numbers[3ul * i]; i++) {
 		fprintf(writer->file, " %x", numbers[3ul * i]);
@@ -125,50 +119,42 @@ static int write_ip(struct writer *writer, uint32_t node, uint32_t *ret_number)
 			fprintf(writer->file, " %x %x", numbers[3ul * i + 1], numbers[3ul * i + 2]);
 	}
 	fputc('\n', writer->file);
-	*ret_number = writer->ip_of_location[location] = ++writer->ip_count;
-	return 0;
+	return writer->ip_of_location[location] = ++writer->ip_count;
 }
 
 /* Parents come first: a chain is written from the first unwritten node outwards in. */
-static int write_trace(struct writer *writer, uint32_t node)
+static void write_trace(struct writer *writer, uint32_t node)
 {
 	const struct limpet_model *model = writer->heap->model;
 	uint32_t *const chain = writer->chain, length = 0;
-	int code = 0;
 
 	/* What is deeper than any walk is cut at its outer end. */
 	for (uint32_t at = node;
 	     at && !writer->trace_of_node[at] && !model->nodes[at].lost && length < CHAIN_MAX;
 	     at = model->nodes[at].parent)
 		chain[length++] = at;
-	while (length-- && code == 0) {
-		uint32_t at = chain[length], ip;
+	while (length--) {
+		uint32_t at = chain[length], ip = write_ip(writer, at);
 
-		code = write_ip(writer, at, &ip);
-		if (code < 0)
-			break;
 		fprintf(writer->file, "t %x %x\n", ip,
 			writer->trace_of_node[model->nodes[at].parent]);
 		writer->trace_of_node[at] = ++writer->trace_count;
 	}
-	return code;
 }
 
-static int find_allocation(struct writer *writer, const struct limpet_trace_event *row,
-			   uint32_t *ret_number)
+static uint32_t write_allocation(struct writer *writer, const struct limpet_trace_event *row)
 {
 	const uint64_t pair[2] = {row->node, row->size};
-	int code = find_number(&writer->allocations, pair, sizeof(pair), writer->allocation_count,
-			       ret_number);
+	uint32_t number = 0;
 
-	if (code != 1)
-		return code;
-	code = write_trace(writer, row->node);
-	if (code < 0)
-		return code;
-	writer->allocation_count++;
-	fprintf(writer->file, "a %" PRIx64 " %x\n", row->size, writer->trace_of_node[row->node]);
-	return 0;
+	if (find_number(writer, &writer->allocations, pair, sizeof(pair), writer->allocation_count,
+			&number)) {
+		write_trace(writer, row->node);
+		writer->allocation_count++;
+		fprintf(writer->file, "a %" PRIx64 " %x\n", row->size,
+			writer->trace_of_node[row->node]);
+	}
+	return number;
 }
 
 static void write_time(struct writer *writer, uint64_t time_ns)
@@ -188,25 +174,21 @@ static void write_time(struct writer *writer, uint64_t time_ns)
 				model->timeline[writer->point].rss_bytes / page_bytes);
 }
 
-static int write_row(struct writer *writer, const struct limpet_trace_event *row)
+static void write_row(struct writer *writer, const struct limpet_trace_event *row)
 {
 	const bool frees = row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE;
 	const bool allocates = row->kind == LIMPET_ROW_ALLOC || row->kind == LIMPET_ROW_UNTRACKED;
 	uint32_t number;
-	int code;
 
 	if ((!frees && !allocates) || (writer->heap->kept && !writer->heap->kept[row->node]))
-		return 0;
-	code = find_allocation(writer, row, &number);
-	if (code < 0)
-		return code;
+		return;
+	number = write_allocation(writer, row);
 	write_time(writer, row->time_ns);
 	if (allocates)
 		fprintf(writer->file, "+ %x\n", number);
 	/* What did not fit the collector's table was never live. */
 	if (frees || row->kind == LIMPET_ROW_UNTRACKED)
 		fprintf(writer->file, "- %x\n", number);
-	return 0;
 }
 
 static void write_head(const struct writer *writer)
@@ -225,34 +207,31 @@ static int write_all(struct writer *writer)
 	const struct limpet_trace_block *blocks;
 	size_t count = limpet_trace_reader_blocks(writer->heap->reader, &blocks);
 	const char *executable = writer->heap->model->target->executable;
-	uint32_t number;
-	int code;
+	int code = 0;
 
 	write_head(writer);
-	code = write_string(writer, executable[0] ? executable : "?", &number);
-	for (size_t i = 0; i < count && code >= 0 && !ferror(writer->file); i++) {
+	write_string(writer, executable[0] ? executable : "?");
+	for (size_t i = 0; i < count && code >= 0 && !writer->failed && !ferror(writer->file);
+	     i++) {
 		struct limpet_trace_events *events;
 		struct limpet_trace_event row;
 
 		if (blocks[i].type != LIMPET_TRACE_EVENTS || blocks[i].damaged)
 			continue;
 		code = limpet_trace_events_open(writer->heap->reader, i, &events);
-		if (code == -EBADMSG) {
-			code = 0;
-			continue;
+		if (code == 0) {
+			while (!writer->failed &&
+			       (code = limpet_trace_events_next(events, &row)) == 1)
+				write_row(writer, &row);
+			limpet_trace_events_free(events);
 		}
-		if (code < 0)
-			break;
-		while ((code = limpet_trace_events_next(events, &row)) == 1) {
-			code = write_row(writer, &row);
-			if (code < 0)
-				break;
-		}
-		limpet_trace_events_free(events);
+		/* Damage costs the block: the report says so. */
 		if (code == -EBADMSG)
 			code = 0;
 	}
 	write_time(writer, writer->heap->model->duration_ns);
+	if (writer->failed)
+		return -ENOMEM;
 	return code < 0 ? code : 0;
 }
 

@@ -18,6 +18,7 @@ struct writer {
 	const struct limpet_view_tree *tree;
 	enum limpet_report_sort sort;
 	uint64_t whole;
+	int code; /* the first error; 0: none */
 };
 
 static uint64_t bytes_of(const struct writer *writer, uint32_t node)
@@ -32,12 +33,11 @@ static bool is_large(const struct writer *writer, uint32_t node)
 }
 
 /* Each line says how many follow below it, what is too small counted as one. */
-static int print_node(const struct writer *writer, uint32_t node, unsigned depth)
+static void print_node(struct writer *writer, uint32_t node, unsigned depth)
 {
 	const struct limpet_view_tree *tree = writer->tree;
 	unsigned children = 0, small = 0;
 	uint64_t small_bytes = 0;
-	int code = 0;
 
 	for (uint32_t at = tree->nodes[node].first_child; at && depth < DEPTH_MAX;
 	     at = tree->nodes[at].next) {
@@ -62,51 +62,51 @@ static int print_node(const struct writer *writer, uint32_t node, unsigned depth
 										: "???",
 							     "", ' ');
 
-		if (!name || !place)
-			return -ENOMEM;
+		if (!name || !place) {
+			writer->code = -ENOMEM;
+			return;
+		}
 		/* No address: functions are merged. */
 		fprintf(writer->file, "0x0: %s (%s%s)\n", name, function->file ? "" : "in ", place);
 	}
-	for (uint32_t at = tree->nodes[node].first_child; at && code == 0 && depth < DEPTH_MAX;
+	for (uint32_t at = tree->nodes[node].first_child; at && !writer->code && depth < DEPTH_MAX;
 	     at = tree->nodes[at].next)
 		if (is_large(writer, at))
-			code = print_node(writer, at, depth + 1);
+			print_node(writer, at, depth + 1);
 	if (small)
 		fprintf(writer->file,
 			"%*sn0: %" PRIu64 " in %u place%s, %sbelow massif's threshold (%.2f%%)\n",
 			(int)depth + 1, "", small_bytes, small, small == 1 ? "" : "s",
 			small == 1 ? "" : "all ", 100 * LEAST_SHARE);
-	return code;
 }
 
-static int print_snapshot(const struct writer *writer, unsigned number, uint64_t time_ns,
-			  uint64_t bytes, const char *kind)
+static void print_snapshot(struct writer *writer, unsigned number, uint64_t time_ns, uint64_t bytes,
+			   const char *kind)
 {
 	fprintf(writer->file,
 		"#-----------\nsnapshot=%u\n#-----------\ntime=%" PRIu64 "\nmem_heap_B=%" PRIu64
 		"\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=%s\n",
 		number, time_ns / 1000000, bytes, kind);
-	return strcmp(kind, "empty") ? print_node(writer, 0, 0) : 0;
+	if (strcmp(kind, "empty") != 0)
+		print_node(writer, 0, 0);
 }
 
 /* A tree of its own order: massif's readers expect the largest first. */
-static int print_tree_snapshot(struct writer *writer, enum limpet_report_sort sort, unsigned number,
-			       uint64_t time_ns, const char *kind)
+static void print_tree_snapshot(struct writer *writer, enum limpet_report_sort sort,
+				unsigned number, uint64_t time_ns, const char *kind)
 {
 	struct limpet_view view = writer->heap->view;
 	struct limpet_view_tree *tree;
-	int code;
 
 	view.sort = sort;
-	code = limpet_view_tree_new(&view, true, &tree);
-	if (code < 0)
-		return code;
+	writer->code = limpet_view_tree_new(&view, true, &tree);
+	if (writer->code < 0)
+		return;
 	writer->tree = tree;
 	writer->sort = sort;
 	writer->whole = bytes_of(writer, 0);
-	code = print_snapshot(writer, number, time_ns, writer->whole, kind);
+	print_snapshot(writer, number, time_ns, writer->whole, kind);
 	limpet_view_tree_free(tree);
-	return code;
 }
 
 int limpet_export_massif(struct limpet_heap *heap, FILE *file)
@@ -117,26 +117,24 @@ int limpet_export_massif(struct limpet_heap *heap, FILE *file)
 	LIMPET_FREE char *command = limpet_export_name(model->target->command, "", ' ');
 	bool peak_done = false;
 	unsigned number = 0;
-	int code = 0;
 
 	if (!replay)
 		return -EINVAL;
 	fprintf(file, "desc: limpet, process %u\ncmd: %s\ntime_unit: ms\n", model->target->pid,
 		command && command[0] ? command : "?");
-	for (size_t i = 0; i < replay->moment_count && code == 0; i++) {
+	for (size_t i = 0; i < replay->moment_count && !writer.code; i++) {
 		const struct limpet_replay_moment *moment = &replay->moments[i];
 
 		if (!peak_done && moment->to_ns >= model->totals.peak_ns) {
 			peak_done = true;
-			code = print_tree_snapshot(&writer, LIMPET_REPORT_PEAK, number++,
-						   model->totals.peak_ns, "peak");
+			print_tree_snapshot(&writer, LIMPET_REPORT_PEAK, number++,
+					    model->totals.peak_ns, "peak");
 		}
-		if (code == 0 && i + 1 < replay->moment_count)
-			code = print_snapshot(&writer, number++, moment->to_ns, moment->last_bytes,
-					      "empty");
+		if (i + 1 < replay->moment_count)
+			print_snapshot(&writer, number++, moment->to_ns, moment->last_bytes,
+				       "empty");
 	}
-	if (code == 0)
-		code = print_tree_snapshot(&writer, LIMPET_REPORT_LIVE, number, model->to_ns,
-					   "detailed");
-	return code;
+	if (!writer.code)
+		print_tree_snapshot(&writer, LIMPET_REPORT_LIVE, number, model->to_ns, "detailed");
+	return writer.code;
 }

@@ -6,6 +6,7 @@
 #include <uthash.h>
 
 #include "analyzer/export/export.h"
+#include "common/bytes.h"
 #include "common/plain_text.h"
 
 /* Fields of Profile, and of the messages in it. */
@@ -53,12 +54,6 @@ static const char *const types[][2] = {
 	{"temporary_objects", "count"}, /* the last: of samples it is not known */
 };
 
-struct message {
-	uint8_t *bytes;
-	size_t count, room;
-	bool failed;
-};
-
 struct string {
 	uint64_t number;
 	UT_hash_handle hh;
@@ -70,7 +65,7 @@ struct writer {
 	FILE *file;
 	struct string *strings;
 	uint64_t string_count;
-	struct message message, inner;
+	struct limpet_bytes head, message, inner;
 	bool *written; /* by location */
 	bool failed;
 };
@@ -82,69 +77,44 @@ static size_t type_count(const struct writer *writer)
 
 /* ------------------------------------------------------------------ encoding */
 
-static void put_byte(struct message *message, uint8_t byte)
-{
-	if (message->count == message->room) {
-		size_t room = 2 * message->room + 256;
-		uint8_t *grown = realloc(message->bytes, room);
-
-		if (!grown) {
-			message->failed = true;
-			return;
-		}
-		message->bytes = grown;
-		message->room = room;
-	}
-	message->bytes[message->count++] = byte;
-}
-
-static void put_varint(struct message *message, uint64_t value)
-{
-	while (value >= 0x80) {
-		put_byte(message, (uint8_t)value | 0x80);
-		value >>= 7;
-	}
-	put_byte(message, (uint8_t)value);
-}
-
 /* 0 is the default of every field and is left out. */
-static void put_number(struct message *message, unsigned field, uint64_t value)
+static void put_number(struct limpet_bytes *message, unsigned field, uint64_t value)
 {
 	if (!value)
 		return;
-	put_varint(message, (uint64_t)field << 3);
-	put_varint(message, value);
+	limpet_bytes_put_varint(message, (uint64_t)field << 3);
+	limpet_bytes_put_varint(message, value);
 }
 
-static void put_bytes(struct message *message, unsigned field, const void *bytes, size_t count)
+static void put_bytes(struct limpet_bytes *message, unsigned field, const void *bytes, size_t count)
 {
-	const uint8_t *at = bytes;
-
-	put_varint(message, (uint64_t)field << 3 | 2);
-	put_varint(message, count);
-	for (size_t i = 0; i < count; i++)
-		put_byte(message, at[i]);
+	limpet_bytes_put_varint(message, (uint64_t)field << 3 | 2);
+	limpet_bytes_put_varint(message, count);
+	limpet_bytes_put(message, bytes, count);
 }
 
-static void put_message(struct message *message, unsigned field, struct message *inner)
+static void put_message(struct limpet_bytes *message, unsigned field, struct limpet_bytes *inner)
 {
-	put_bytes(message, field, inner->bytes, inner->count);
+	put_bytes(message, field, inner->data, inner->count);
 	message->failed |= inner->failed;
-	inner->count = 0;
+	limpet_bytes_clear(inner);
 }
 
-/* Writes what has been gathered: a profile is its fields in any order. */
+/* Writes what has been gathered, and clears it. */
+static void write_bytes(struct writer *writer, struct limpet_bytes *bytes)
+{
+	fwrite(bytes->data, 1, bytes->count, writer->file);
+	writer->failed |= bytes->failed;
+	limpet_bytes_clear(bytes);
+}
+
+/* The message at hand as a field: a profile is its fields in any order. */
 static void flush_message(struct writer *writer, unsigned field)
 {
-	struct message head = {0};
-
-	put_varint(&head, (uint64_t)field << 3 | 2);
-	put_varint(&head, writer->message.count);
-	fwrite(head.bytes, 1, head.count, writer->file);
-	fwrite(writer->message.bytes, 1, writer->message.count, writer->file);
-	writer->failed |= head.failed | writer->message.failed;
-	writer->message.count = 0;
-	free(head.bytes);
+	limpet_bytes_put_varint(&writer->head, (uint64_t)field << 3 | 2);
+	limpet_bytes_put_varint(&writer->head, writer->message.count);
+	write_bytes(writer, &writer->head);
+	write_bytes(writer, &writer->message);
 }
 
 /* Number in the table of strings, which is written as it grows. */
@@ -152,7 +122,6 @@ static uint64_t string_number(struct writer *writer, const char *text)
 {
 	LIMPET_FREE char *repaired = limpet_plain_text_repair(text ? text : "");
 	struct string *string;
-	struct message head = {0};
 
 	if (!repaired) {
 		writer->failed = true;
@@ -169,10 +138,8 @@ static uint64_t string_number(struct writer *writer, const char *text)
 	strcpy(string->text, repaired);
 	string->number = writer->string_count++;
 	HASH_ADD_STR(writer->strings, text, string);
-	put_bytes(&head, PROFILE_STRING, repaired, strlen(repaired));
-	fwrite(head.bytes, 1, head.count, writer->file);
-	writer->failed |= head.failed;
-	free(head.bytes);
+	put_bytes(&writer->head, PROFILE_STRING, repaired, strlen(repaired));
+	write_bytes(writer, &writer->head);
 	return string->number;
 }
 
@@ -180,8 +147,6 @@ static uint64_t string_number(struct writer *writer, const char *text)
 
 static void write_types(struct writer *writer)
 {
-	struct message head = {0};
-
 	for (size_t i = 0; i < type_count(writer); i++) {
 		uint64_t type = string_number(writer, types[i][0]);
 		uint64_t unit = string_number(writer, types[i][1]);
@@ -190,20 +155,18 @@ static void write_types(struct writer *writer)
 		put_number(&writer->message, TYPE_UNIT, unit);
 		flush_message(writer, PROFILE_SAMPLE_TYPE);
 	}
-	put_number(&head, PROFILE_DEFAULT_TYPE, string_number(writer, "inuse_space"));
-	put_number(&head, PROFILE_TIME_NS,
+	put_number(&writer->message, PROFILE_DEFAULT_TYPE, string_number(writer, "inuse_space"));
+	put_number(&writer->message, PROFILE_TIME_NS,
 		   writer->heap->model->target->wall_ns + writer->heap->model->from_ns);
-	put_number(&head, PROFILE_DURATION_NS,
+	put_number(&writer->message, PROFILE_DURATION_NS,
 		   writer->heap->model->to_ns - writer->heap->model->from_ns);
 	if (writer->heap->model->sample_bytes) {
 		put_number(&writer->inner, TYPE_TYPE, string_number(writer, "space"));
 		put_number(&writer->inner, TYPE_UNIT, string_number(writer, "bytes"));
-		put_message(&head, PROFILE_PERIOD_TYPE, &writer->inner);
-		put_number(&head, PROFILE_PERIOD, writer->heap->model->sample_bytes);
+		put_message(&writer->message, PROFILE_PERIOD_TYPE, &writer->inner);
+		put_number(&writer->message, PROFILE_PERIOD, writer->heap->model->sample_bytes);
 	}
-	fwrite(head.bytes, 1, head.count, writer->file);
-	writer->failed |= head.failed;
-	free(head.bytes);
+	write_bytes(writer, &writer->message);
 }
 
 static void write_mappings(struct writer *writer)
@@ -298,15 +261,16 @@ static void write_sample(struct writer *writer, const struct limpet_model_site *
 	for (uint32_t at = site->node; at && !model->nodes[at].lost; at = model->nodes[at].parent)
 		write_location(writer, at);
 	for (uint32_t at = site->node; at && !model->nodes[at].lost; at = model->nodes[at].parent) {
-		put_varint(&writer->inner,
-			   limpet_locations_address_number(writer->heap->locations, at));
+		limpet_bytes_put_varint(&writer->inner, limpet_locations_address_number(
+								writer->heap->locations, at));
 		any = true;
 	}
 	if (!any)
-		put_varint(&writer->inner, writer->heap->locations->address_count + 1ull);
+		limpet_bytes_put_varint(&writer->inner,
+					writer->heap->locations->address_count + 1ull);
 	put_message(&writer->message, SAMPLE_LOCATIONS, &writer->inner);
 	for (size_t i = 0; i < type_count(writer); i++)
-		put_varint(&writer->inner, values[i]);
+		limpet_bytes_put_varint(&writer->inner, values[i]);
 	put_message(&writer->message, SAMPLE_VALUES, &writer->inner);
 	flush_message(writer, PROFILE_SAMPLE);
 }
@@ -334,8 +298,9 @@ int limpet_export_pprof(struct limpet_heap *heap, FILE *file)
 		free(string);
 		string = next;
 	}
-	free(writer.message.bytes);
-	free(writer.inner.bytes);
+	limpet_bytes_done(&writer.head);
+	limpet_bytes_done(&writer.message);
+	limpet_bytes_done(&writer.inner);
 	free(writer.written);
 	return writer.failed ? -ENOMEM : 0;
 }
