@@ -10,11 +10,6 @@
 #include "analyzer/symbols/demangle.h"
 #include "common/plain_text.h"
 
-static const char *const titles[LIMPET_REPORT_SORT_COUNT] = {
-	"bytes held at the peak", "live bytes", "allocations", "bytes allocated",
-	"temporary allocations",  "growth",
-};
-
 /* ------------------------------------------------------------------ text */
 
 static const char *change_text(struct limpet_printer *printer, enum limpet_report_sort sort,
@@ -28,16 +23,6 @@ static const char *change_text(struct limpet_printer *printer, enum limpet_repor
 			      : "",
 		 limpet_printer_count(printer, (uint64_t)llabs(change)));
 	return ret;
-}
-
-static const char *figure_text(struct limpet_printer *printer, enum limpet_report_sort sort,
-			       int64_t figure)
-{
-	if (sort == LIMPET_REPORT_GROWTH)
-		return limpet_printer_bytes_change(printer, figure);
-	if (sort == LIMPET_REPORT_ALLOCATIONS || sort == LIMPET_REPORT_TEMPORARY)
-		return limpet_printer_count(printer, (uint64_t)figure);
-	return limpet_printer_bytes(printer, (uint64_t)figure);
 }
 
 /* One reason, and what is around it. */
@@ -154,8 +139,9 @@ static void print_row(struct limpet_printer *printer, const struct limpet_diff *
 		return;
 	limpet_printer_line(printer, "", "%11s %10s %10s %-4s %s",
 			    change_text(printer, diff->sort, row->change, buffer),
-			    figure_text(printer, diff->sort, row->old_figure),
-			    figure_text(printer, diff->sort, row->new_figure), mark, chain);
+			    limpet_printer_figure(printer, diff->sort, row->old_figure),
+			    limpet_printer_figure(printer, diff->sort, row->new_figure), mark,
+			    chain);
 }
 
 int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
@@ -176,10 +162,11 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 	if (diff->new_heap->filtered)
 		limpet_printer_line(&printer, "", "filtered");
 	limpet_printer_blank(&printer);
-	limpet_printer_line(&printer, text->bold, "%s: %s, from %s to %s", titles[diff->sort],
+	limpet_printer_line(&printer, text->bold, "%s: %s, from %s to %s",
+			    limpet_printer_titles[diff->sort],
 			    change_text(&printer, diff->sort, diff->totals.change, buffer),
-			    figure_text(&printer, diff->sort, diff->totals.old_figure),
-			    figure_text(&printer, diff->sort, diff->totals.new_figure));
+			    limpet_printer_figure(&printer, diff->sort, diff->totals.old_figure),
+			    limpet_printer_figure(&printer, diff->sort, diff->totals.new_figure));
 	while (changed < diff->row_count && diff->rows[changed].change)
 		changed++;
 	if (!changed) {

@@ -7,6 +7,11 @@
 
 #include "common/plain_text.h"
 
+const char *const limpet_printer_titles[LIMPET_REPORT_SORT_COUNT] = {
+	"bytes held at the peak", "live bytes", "allocations", "bytes allocated",
+	"temporary allocations",  "growth",
+};
+
 bool limpet_printer_check(struct limpet_printer *printer, int code)
 {
 	if (!printer->error && code < 0)
@@ -32,6 +37,16 @@ const char *limpet_printer_bytes_change(struct limpet_printer *printer, int64_t 
 const char *limpet_printer_count(struct limpet_printer *printer, uint64_t value)
 {
 	return limpet_units_format_count(slot(printer), value);
+}
+
+const char *limpet_printer_figure(struct limpet_printer *printer, enum limpet_report_sort sort,
+				  int64_t figure)
+{
+	if (sort == LIMPET_REPORT_GROWTH)
+		return limpet_printer_bytes_change(printer, figure);
+	if (sort == LIMPET_REPORT_ALLOCATIONS || sort == LIMPET_REPORT_TEMPORARY)
+		return limpet_printer_count(printer, (uint64_t)figure);
+	return limpet_printer_bytes(printer, (uint64_t)figure);
 }
 
 const char *limpet_printer_duration(struct limpet_printer *printer, uint64_t ns)

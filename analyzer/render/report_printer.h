@@ -12,6 +12,9 @@
 #include "analyzer/views/report.h"
 #include "common/units.h"
 
+/* What `sort` is by, as headings have it. */
+extern const char *const limpet_printer_titles[LIMPET_REPORT_SORT_COUNT];
+
 struct limpet_printer {
 	FILE *file;
 	const struct limpet_report_text_options *options;
@@ -46,6 +49,9 @@ const char *limpet_printer_duration(struct limpet_printer *printer, uint64_t ns)
 const char *limpet_printer_stop(struct limpet_printer *printer,
 				uint64_t us); /* as limpet attach says it */
 const char *limpet_printer_rate(struct limpet_printer *printer, uint64_t value, uint64_t ns);
+/* A figure that `sort` is by, in its unit. */
+const char *limpet_printer_figure(struct limpet_printer *printer, enum limpet_report_sort sort,
+				  int64_t figure);
 /* "66 %"; "" where there is no whole to be a part of. */
 const char *limpet_printer_share(struct limpet_printer *printer, uint64_t part, uint64_t whole);
 /* "" for one, "s" for others. */

@@ -18,16 +18,6 @@
 
 const char limpet_report_not_temporary[] = "Samples do not say which allocations are temporary.";
 
-static const char *const sort_titles[LIMPET_REPORT_SORT_COUNT] = {
-	"bytes held at the peak", "live bytes", "allocations", "bytes allocated",
-	"temporary allocations",  "growth",
-};
-
-static bool sort_counts(enum limpet_report_sort sort)
-{
-	return sort == LIMPET_REPORT_ALLOCATIONS || sort == LIMPET_REPORT_TEMPORARY;
-}
-
 static uint64_t sort_total(const struct limpet_report *report)
 {
 	const struct limpet_model_totals *totals = &report->model->totals;
@@ -114,10 +104,8 @@ static int add_range(struct limpet_printer *printer, const struct limpet_report_
 
 	range = limpet_model_estimates_range(&report->estimates[site->estimates], figure,
 					     report->model->sample_bytes);
-	low = sort_counts(sort) ? limpet_printer_count(printer, range.low)
-				: limpet_printer_bytes(printer, range.low);
-	high = sort_counts(sort) ? limpet_printer_count(printer, range.high)
-				 : limpet_printer_bytes(printer, range.high);
+	low = limpet_printer_figure(printer, sort, (int64_t)range.low);
+	high = limpet_printer_figure(printer, sort, (int64_t)range.high);
 	*detail = NULL;
 	if (sort == LIMPET_REPORT_PEAK || sort == LIMPET_REPORT_GROWTH)
 		return asprintf(detail, "estimated; %s", before);
@@ -130,16 +118,10 @@ static void print_site(struct limpet_printer *printer, size_t number,
 	enum limpet_report_sort sort = printer->report->options.sort;
 	int64_t figure = limpet_report_figure(&site->figures, sort);
 	LIMPET_FREE char *detail = NULL;
-	const char *amount;
 	char figures[96];
 
-	if (sort == LIMPET_REPORT_GROWTH)
-		amount = limpet_printer_bytes_change(printer, figure);
-	else if (sort_counts(sort))
-		amount = limpet_printer_count(printer, (uint64_t)figure);
-	else
-		amount = limpet_printer_bytes(printer, (uint64_t)figure);
-	snprintf(figures, sizeof(figures), "%3zu  %10s  %5s", number, amount,
+	snprintf(figures, sizeof(figures), "%3zu  %10s  %5s", number,
+		 limpet_printer_figure(printer, sort, figure),
 		 limpet_printer_share(printer, (uint64_t)figure, sort_total(printer->report)));
 	if (site_detail(printer, site, &detail) < 0 ||
 	    (printer->report->estimates && add_range(printer, site, &detail) < 0)) {
@@ -165,18 +147,16 @@ static void print_sites(struct limpet_printer *printer)
 	}
 	if (!report->all_sites) {
 		limpet_printer_line(printer, printer->options->bold, "No site has any %s.",
-				    sort_titles[sort]);
+				    limpet_printer_titles[sort]);
 		return;
 	}
 	limpet_printer_line(printer, printer->options->bold, "Top %zu of %zu site%s by %s%s%s%s%s",
 			    report->site_count, report->all_sites,
-			    limpet_printer_plural(report->all_sites), sort_titles[sort],
+			    limpet_printer_plural(report->all_sites), limpet_printer_titles[sort],
 			    total ? ": " : "",
 			    total ? limpet_printer_share(printer, report->shown_figure, total) : "",
 			    total ? " of " : "",
-			    !total              ? ""
-			    : sort_counts(sort) ? limpet_printer_count(printer, total)
-						: limpet_printer_bytes(printer, total));
+			    total ? limpet_printer_figure(printer, sort, (int64_t)total) : "");
 	for (size_t i = 0; i < report->site_count && !printer->error && !ferror(printer->file);
 	     i++) {
 		limpet_printer_blank(printer);

@@ -50,22 +50,13 @@ static bool is_unknown(const struct context *context)
 	return is_sampled(context) && context->heap->view.sort == LIMPET_REPORT_TEMPORARY;
 }
 
-static bool counts(const struct context *context)
-{
-	return context->heap->view.sort == LIMPET_REPORT_ALLOCATIONS ||
-	       context->heap->view.sort == LIMPET_REPORT_TEMPORARY;
-}
-
 static const char *amount(struct context *context, const struct limpet_model_site *figures)
 {
-	int64_t figure = limpet_report_figure(figures, context->heap->view.sort);
+	const enum limpet_report_sort sort = context->heap->view.sort;
 
-	if (is_unknown(context))
-		return "-";
-	if (context->heap->view.sort == LIMPET_REPORT_GROWTH)
-		return limpet_printer_bytes_change(&context->printer, figure);
-	return counts(context) ? limpet_printer_count(&context->printer, (uint64_t)figure)
-			       : limpet_printer_bytes(&context->printer, (uint64_t)figure);
+	return is_unknown(context) ? "-"
+				   : limpet_printer_figure(&context->printer, sort,
+							   limpet_report_figure(figures, sort));
 }
 
 static const char *share(struct context *context, const struct limpet_model_site *figures)
