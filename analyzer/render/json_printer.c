@@ -85,13 +85,6 @@ json_t *limpet_json_set(json_t *object, const char *key, json_t *value)
 	return NULL;
 }
 
-bool limpet_json_check(struct limpet_json_printer *printer, int code)
-{
-	if (!printer->error && code < 0)
-		printer->error = code;
-	return !printer->error;
-}
-
 static void print_value(struct limpet_json_printer *printer, json_t *value)
 {
 	/* It fails when memory is out, or with the file, whose error the caller sees. */

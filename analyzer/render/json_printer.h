@@ -36,7 +36,12 @@ struct limpet_json_printer {
 
 /* Remembers `code` if it is an error, and the first. Answers whether there is none. Errors of the
  * file are not among them: they are found by ferror(). */
-bool limpet_json_check(struct limpet_json_printer *printer, int code);
+static inline bool limpet_json_check(struct limpet_json_printer *printer, int code)
+{
+	if (!printer->error && code < 0)
+		printer->error = code;
+	return !printer->error;
+}
 
 /* A member of an object that has one before it, and an item of a list. They drop the value; one
  * that is NULL is -ENOMEM. */

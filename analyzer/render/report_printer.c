@@ -12,13 +12,6 @@ const char *const limpet_printer_titles[LIMPET_REPORT_SORT_COUNT] = {
 	"temporary allocations",  "growth",
 };
 
-bool limpet_printer_check(struct limpet_printer *printer, int code)
-{
-	if (!printer->error && code < 0)
-		printer->error = code;
-	return !printer->error;
-}
-
 static char *slot(struct limpet_printer *printer)
 {
 	return printer->units[printer->next++ % LIMPET_COUNT_OF(printer->units)];

@@ -26,7 +26,12 @@ struct limpet_printer {
 
 /* Remembers `code` if it is an error, and the first. Answers whether there is none. Errors of the
  * file are not among them: they are found by ferror(). */
-bool limpet_printer_check(struct limpet_printer *printer, int code);
+static inline bool limpet_printer_check(struct limpet_printer *printer, int code)
+{
+	if (!printer->error && code < 0)
+		printer->error = code;
+	return !printer->error;
+}
 
 /* Formats one line, makes it harmless, cuts it to the width and prints it in `style` (one of the
  * options'; "" none). */

@@ -87,8 +87,10 @@ static void print_named(struct context *context, const char *style, const char *
 	LIMPET_FREE char *where = strdup(place ? place : "");
 	size_t used = limpet_plain_text_columns(before), room;
 
-	if (!limpet_printer_check(&context->printer, cut && where ? 0 : -ENOMEM))
+	if (!cut || !where) {
+		limpet_printer_check(&context->printer, -ENOMEM);
 		return;
+	}
 	limpet_plain_text_clean(where);
 	room = width > used + 8 ? width - used : 8;
 	if (width) {
@@ -103,9 +105,8 @@ static void print_named(struct context *context, const char *style, const char *
 		else
 			limpet_printer_cut(where, room - name_columns - 2, true);
 	}
-	return where[0] ? limpet_printer_line(&context->printer, style, "%s%s  %s", before, cut,
-					      where)
-			: limpet_printer_line(&context->printer, style, "%s%s", before, cut);
+	limpet_printer_line(&context->printer, style, "%s%s%s%s", before, cut, where[0] ? "  " : "",
+			    where);
 }
 
 /* Of a function: its file, or its module unless that is the program. */
