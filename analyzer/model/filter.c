@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 enum scope { SCOPE_ANY = 0, SCOPE_FUNCTION, SCOPE_FILE, SCOPE_MODULE, SCOPE_THREAD, SCOPE_COUNT };
 
 static const char *const scope_words[SCOPE_COUNT] = {"",
@@ -19,9 +21,9 @@ struct pattern {
 
 struct limpet_filter {
 	struct pattern *patterns;
-	size_t pattern_count;
+	size_t pattern_count, pattern_capacity;
 	char **suppressions;
-	size_t suppression_count;
+	size_t suppression_count, suppression_capacity;
 	unsigned wanted; /* bit n: there is an include of scope n */
 };
 
@@ -53,16 +55,16 @@ bool limpet_filter_is_empty(const struct limpet_filter *filter)
 int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool exclude,
 		      struct limpet_err *err)
 {
-	struct pattern *grown = reallocarray(filter->patterns, filter->pattern_count + 1,
-					     sizeof(*filter->patterns));
+	struct pattern *added;
 	LIMPET_FREE char *whole = NULL;
 	enum scope scope = SCOPE_ANY;
 	char text[200];
 	int code;
 
-	if (!grown)
+	if (limpet_reserve(&filter->patterns, &filter->pattern_capacity, filter->pattern_count + 1,
+			   sizeof(*filter->patterns)) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	filter->patterns = grown;
+	added = &filter->patterns[filter->pattern_count];
 	for (unsigned i = SCOPE_FUNCTION; i < SCOPE_COUNT; i++)
 		if (!strncmp(pattern, scope_words[i], strlen(scope_words[i])))
 			scope = (enum scope)i;
@@ -72,15 +74,14 @@ int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool ex
 		whole = NULL;
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
-	grown += filter->pattern_count;
-	code = pattern[0] ? regcomp(&grown->regex, whole, REG_EXTENDED | REG_NOSUB) : REG_BADPAT;
+	code = pattern[0] ? regcomp(&added->regex, whole, REG_EXTENDED | REG_NOSUB) : REG_BADPAT;
 	if (code) {
-		regerror(code, &grown->regex, text, sizeof(text));
+		regerror(code, &added->regex, text, sizeof(text));
 		return limpet_err_set(err, -EINVAL, "'%s' is no regular expression: %s", pattern,
 				      text);
 	}
-	grown->scope = scope;
-	grown->exclude = exclude;
+	added->scope = scope;
+	added->exclude = exclude;
 	filter->pattern_count++;
 	if (!exclude)
 		filter->wanted |= 1u << scope;
@@ -91,14 +92,13 @@ int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool ex
 
 static int add_suppression(struct limpet_filter *filter, const char *pattern)
 {
-	char **grown = reallocarray(filter->suppressions, filter->suppression_count + 1,
-				    sizeof(*filter->suppressions));
+	int code = limpet_reserve(&filter->suppressions, &filter->suppression_capacity,
+				  filter->suppression_count + 1, sizeof(char *));
 
-	if (!grown)
-		return -ENOMEM;
-	filter->suppressions = grown;
-	grown[filter->suppression_count] = strdup(pattern);
-	if (!grown[filter->suppression_count])
+	if (code < 0)
+		return code;
+	filter->suppressions[filter->suppression_count] = strdup(pattern);
+	if (!filter->suppressions[filter->suppression_count])
 		return -ENOMEM;
 	filter->suppression_count++;
 	return 0;

@@ -16,7 +16,7 @@ struct work {
 	uint32_t *site_of; /* by node; NONE */
 	size_t *last;      /* by site: its newest step in the pool + 1; 0: none */
 	size_t *before;    /* by step in the pool: the site's one before it, + 1 */
-	size_t pool_count, pool_room, before_room;
+	size_t pool_count, pool_capacity, before_capacity;
 	const struct limpet_replay_options *selection;
 	size_t sums;         /* the block that stands for what was given up; NO_BLOCK: none does */
 	uint64_t live_bytes; /* after what was added last */
@@ -25,14 +25,14 @@ struct work {
 	bool failed;           /* no memory */
 };
 
-static int want_room(struct work *work)
+static int want_place(struct work *work)
 {
-	int code = limpet_reserve(&work->history->pool, &work->pool_room, work->pool_count + 1,
+	int code = limpet_reserve(&work->history->pool, &work->pool_capacity, work->pool_count + 1,
 				  sizeof(*work->history->pool));
 
 	return code < 0 ? code
-			: limpet_reserve(&work->before, &work->before_room, work->pool_count + 1,
-					 sizeof(*work->before));
+			: limpet_reserve(&work->before, &work->before_capacity,
+					 work->pool_count + 1, sizeof(*work->before));
 }
 
 /* The site's place for that step; the pool moves with the next call. NULL: no memory, or a node
@@ -46,7 +46,7 @@ static struct limpet_history_step *place(struct work *work, uint32_t node, size_
 		return NULL;
 	if (pool && work->last[site] && pool[work->last[site] - 1].step == step)
 		return &pool[work->last[site] - 1];
-	if (want_room(work) < 0 || !work->history->pool) {
+	if (want_place(work) < 0 || !work->history->pool) {
 		work->failed = true;
 		return NULL;
 	}

@@ -38,12 +38,12 @@ struct thread {
 struct step {
 	uint64_t from_ns, to_ns;
 	struct delta *deltas;
-	size_t count, room;
+	size_t count, capacity;
 	double totals[LIMPET_TOTAL_COUNT]; /* since the capture's start, at its end */
 	uint32_t rows, events_sequence;    /* of its EVENTS block; 0: none */
 	bool threads_known;
 	struct thread *threads;
-	size_t thread_count, thread_room;
+	size_t thread_count, thread_capacity;
 };
 
 enum taking {
@@ -62,12 +62,12 @@ struct limpet_live {
 	uint64_t generation, window_ns;
 
 	struct site *sites;
-	size_t site_count, site_room;
+	size_t site_count, site_capacity;
 	uint32_t *site_of_node; /* index + 1 */
-	size_t node_room;
+	size_t node_capacity;
 
 	struct step *steps; /* by time */
-	size_t step_count, step_room, delta_count;
+	size_t step_count, step_capacity, delta_count;
 	double totals[LIMPET_TOTAL_COUNT];   /* since the capture's start */
 	double earliest[LIMPET_TOTAL_COUNT]; /* before the first step */
 	uint64_t earliest_ns, last_ns;
@@ -110,23 +110,22 @@ static uint64_t whole(double value)
 static int want_nodes(struct limpet_live *live)
 {
 	const struct limpet_trace_node *nodes;
-	size_t count = limpet_trace_reader_nodes(live->reader, &nodes), room = live->node_room;
-	int code =
-		limpet_reserve(&live->site_of_node, &room, count + 1, sizeof(*live->site_of_node));
+	const size_t count = limpet_trace_reader_nodes(live->reader, &nodes);
+	const size_t before = live->node_capacity;
+	int code = limpet_reserve(&live->site_of_node, &live->node_capacity, count + 1,
+				  sizeof(*live->site_of_node));
 
-	if (code < 0)
-		return code;
-	memset(live->site_of_node + live->node_room, 0,
-	       (room - live->node_room) * sizeof(*live->site_of_node));
-	live->node_room = room;
-	return 0;
+	if (code == 0)
+		memset(live->site_of_node + before, 0,
+		       (live->node_capacity - before) * sizeof(*live->site_of_node));
+	return code;
 }
 
 /* Index of the site of a node; -ENOMEM. */
 static int64_t find_site(struct limpet_live *live, uint32_t node)
 {
 	if (!live->site_of_node[node]) {
-		if (limpet_reserve(&live->sites, &live->site_room, live->site_count + 1,
+		if (limpet_reserve(&live->sites, &live->site_capacity, live->site_count + 1,
 				   sizeof(*live->sites)) < 0)
 			return -ENOMEM;
 		live->sites[live->site_count] = (struct site){.node = node};
@@ -149,7 +148,7 @@ static int add_to_site(struct limpet_live *live, struct step *step, uint32_t nod
 	if (!step)
 		return 0;
 	if (!site->delta) {
-		if (limpet_reserve(&step->deltas, &step->room, step->count + 1,
+		if (limpet_reserve(&step->deltas, &step->capacity, step->count + 1,
 				   sizeof(*step->deltas)) < 0)
 			return -ENOMEM;
 		step->deltas[step->count] = (struct delta){.site = (uint32_t)index};
@@ -387,7 +386,7 @@ static int end_step(struct limpet_live *live, struct step *step, int code)
 	for (size_t i = 0; i < step->count; i++)
 		live->sites[step->deltas[i].site].delta = 0;
 	if (code == 0)
-		code = limpet_reserve(&live->steps, &live->step_room, live->step_count + 1,
+		code = limpet_reserve(&live->steps, &live->step_capacity, live->step_count + 1,
 				      sizeof(*live->steps));
 	if (code < 0 || !live->steps) {
 		step_done(step);
@@ -518,7 +517,7 @@ static int add_up_again(struct limpet_live *live, struct limpet_err *err)
 			add_sums(&now, &before[i], -1);
 		if (now.allocations == 0 && now.frees == 0)
 			continue;
-		code = limpet_reserve(&step.deltas, &step.room, step.count + 1,
+		code = limpet_reserve(&step.deltas, &step.capacity, step.count + 1,
 				      sizeof(*step.deltas));
 		if (code == 0)
 			step.deltas[step.count++] =
@@ -766,12 +765,13 @@ const struct limpet_model *limpet_live_model(struct limpet_live *live)
 
 /* ------------------------------------------------------------------ threads */
 
-static struct thread *find_thread(struct thread **list, size_t *count, size_t *room, uint32_t tid)
+static struct thread *find_thread(struct thread **list, size_t *count, size_t *capacity,
+				  uint32_t tid)
 {
 	for (size_t i = 0; i < *count; i++)
 		if ((*list)[i].tid == tid)
 			return &(*list)[i];
-	if (limpet_reserve(list, room, *count + 1, sizeof(**list)) < 0)
+	if (limpet_reserve(list, capacity, *count + 1, sizeof(**list)) < 0)
 		return NULL;
 	(*list)[*count] = (struct thread){.tid = tid};
 	return &(*list)[(*count)++];
@@ -801,7 +801,7 @@ static int read_threads(struct limpet_live *live, struct step *step)
 			continue;
 		if (!thread || thread->tid != row.tid)
 			thread = find_thread(&step->threads, &step->thread_count,
-					     &step->thread_room, row.tid);
+					     &step->thread_capacity, row.tid);
 		if (!thread) {
 			code = -ENOMEM;
 			break;
@@ -849,7 +849,7 @@ int64_t limpet_live_threads(struct limpet_live *live, struct limpet_replay_threa
 			    uint64_t *ret_ns)
 {
 	LIMPET_FREE struct thread *all = NULL;
-	size_t count = 0, room = 0, i = live->step_count;
+	size_t count = 0, capacity = 0, i = live->step_count;
 	uint64_t from_ns = live->last_ns, rows = 0;
 	const double *before;
 	uint64_t window_from;
@@ -871,7 +871,7 @@ int64_t limpet_live_threads(struct limpet_live *live, struct limpet_replay_threa
 			return code;
 		for (size_t k = 0; k < step->thread_count; k++) {
 			struct thread *thread =
-				find_thread(&all, &count, &room, step->threads[k].tid);
+				find_thread(&all, &count, &capacity, step->threads[k].tid);
 
 			if (!thread)
 				return -ENOMEM;

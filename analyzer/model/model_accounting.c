@@ -31,29 +31,21 @@ void limpet_model_accounting_done(struct limpet_model_accounting *accounting)
 	*accounting = (struct limpet_model_accounting){0};
 }
 
-static int grow_sites(struct limpet_model_accounting *accounting)
-{
-	size_t room = accounting->site_room;
-	int code = 0;
-
-	if (accounting->sample_bytes)
-		code = limpet_reserve(&accounting->estimates, &room, accounting->site_count + 1,
-				      sizeof(*accounting->estimates));
-	if (code == 0)
-		code = limpet_reserve(&accounting->sites, &accounting->site_room,
-				      accounting->site_count + 1, sizeof(*accounting->sites));
-	return code;
-}
-
 struct limpet_model_sum_site *limpet_model_accounting_site(
 	struct limpet_model_accounting *accounting, uint32_t node)
 {
 	if (!accounting->site_of_node[node]) {
-		if (accounting->site_count == accounting->site_room && grow_sites(accounting) < 0)
+		if (limpet_reserve(&accounting->sites, &accounting->site_capacity,
+				   accounting->site_count + 1, sizeof(*accounting->sites)) < 0)
 			return NULL;
-		if (accounting->sample_bytes)
+		if (accounting->sample_bytes) {
+			if (limpet_reserve(&accounting->estimates, &accounting->estimate_capacity,
+					   accounting->site_count + 1,
+					   sizeof(*accounting->estimates)) < 0)
+				return NULL;
 			accounting->estimates[accounting->site_count] =
 				(struct limpet_model_estimates){0};
+		}
 		accounting->sites[accounting->site_count] =
 			(struct limpet_model_sum_site){.node = node};
 		accounting->site_of_node[node] = (uint32_t)++accounting->site_count;
@@ -65,7 +57,7 @@ static struct limpet_model_sum_map *find_map(struct limpet_model_accounting *acc
 					     uint32_t node)
 {
 	if (!accounting->map_of_node[node]) {
-		if (limpet_reserve(&accounting->maps, &accounting->map_room,
+		if (limpet_reserve(&accounting->maps, &accounting->map_capacity,
 				   accounting->map_count + 1, sizeof(*accounting->maps)) < 0)
 			return NULL;
 		accounting->maps[accounting->map_count] =

@@ -32,9 +32,9 @@ struct limpet_model_sum_map {
 
 struct limpet_model_accounting {
 	struct limpet_model_sum_site *sites; /* in order of first appearance */
-	size_t site_count, site_room;
+	size_t site_count, site_capacity;
 	struct limpet_model_sum_map *maps;
-	size_t map_count, map_room;
+	size_t map_count, map_capacity;
 	struct limpet_trace_size sizes[LIMPET_TRACE_SIZE_BUCKETS]; /* while counting */
 	uint64_t totals[LIMPET_TOTAL_COUNT];                       /* since the start */
 	uint64_t start_totals[LIMPET_TOTAL_COUNT];                 /* when counting began */
@@ -43,6 +43,7 @@ struct limpet_model_accounting {
 	uint64_t sample_bytes;
 	bool overloads_only;                      /* rows that are not marked are certain */
 	struct limpet_model_estimates *estimates; /* as sites */
+	size_t estimate_capacity;
 	struct limpet_model_estimates all;
 	uint64_t
 		fine_totals[LIMPET_TOTAL_COUNT]; /* in 256ths: what was added is taken back whole */

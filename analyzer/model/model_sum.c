@@ -26,7 +26,7 @@ struct work {
 	uint64_t from_tick, to_tick;
 	bool ended; /* the window */
 	struct segment *segments;
-	size_t segment_count, segment_room;
+	size_t segment_count, segment_capacity;
 	struct peak_place peak;
 	uint64_t capture_peak_bytes, capture_peak_ns;
 	uint32_t rows_left; /* of a replay that is to stop early */
@@ -157,7 +157,7 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 
 	if (tick < work->from_tick || tick >= work->to_tick)
 		return 0;
-	if (limpet_reserve(&sum->points, &sum->point_room, sum->point_count + 1,
+	if (limpet_reserve(&sum->points, &sum->point_capacity, sum->point_count + 1,
 			   sizeof(*sum->points)) < 0)
 		return -ENOMEM;
 	sum->points[sum->point_count++] = (struct limpet_model_sum_point){
@@ -192,8 +192,8 @@ static int take_overloads(struct work *work, const struct limpet_trace_period *p
 				last->to_ns = part.to_ns;
 			continue;
 		}
-		if (limpet_reserve(&sum->overloads, &sum->overload_room, sum->overload_count + 1,
-				   sizeof(*sum->overloads)) < 0 ||
+		if (limpet_reserve(&sum->overloads, &sum->overload_capacity,
+				   sum->overload_count + 1, sizeof(*sum->overloads)) < 0 ||
 		    !sum->overloads)
 			return -ENOMEM;
 		sum->overloads[sum->overload_count++] = part;
@@ -305,7 +305,7 @@ static int add_orphan(struct work *work, size_t segment)
 
 static int add_segment(struct work *work, size_t period, size_t events)
 {
-	if (limpet_reserve(&work->segments, &work->segment_room, work->segment_count + 1,
+	if (limpet_reserve(&work->segments, &work->segment_capacity, work->segment_count + 1,
 			   sizeof(*work->segments)) < 0)
 		return -ENOMEM;
 	work->segments[work->segment_count++] =
@@ -377,7 +377,7 @@ static int add_past_points(struct work *work, const struct limpet_trace_period *
 
 		if (tick < work->from_tick || tick >= work->to_tick)
 			continue;
-		if (limpet_reserve(&sum->points, &sum->point_room, sum->point_count + 1,
+		if (limpet_reserve(&sum->points, &sum->point_capacity, sum->point_count + 1,
 				   sizeof(*sum->points)) < 0)
 			return -ENOMEM;
 		sum->points[sum->point_count++] =

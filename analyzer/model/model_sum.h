@@ -20,10 +20,10 @@ struct limpet_model_sum {
 	struct limpet_model_accounting
 		accounting; /* at the window's end; counting began at its start */
 	struct limpet_model_sum_point *points;
-	size_t point_count, point_room;
+	size_t point_count, point_capacity;
 	uint64_t peak_bytes, peak_ns;
 	struct limpet_trace_overload *overloads; /* of the capture, by time */
-	size_t overload_count, overload_room;
+	size_t overload_count, overload_capacity;
 	struct limpet_model_missing missing;
 	uint64_t truncated_stacks; /* of the capture */
 	uint64_t given_up_ns;      /* before it there are sums alone */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/trace_block.h"
 
 #define SYMBOLS_FRAMES_MAX (1u << 22)
@@ -28,7 +29,7 @@ struct chunk {
 struct limpet_model_symbols {
 	struct chunk *chunks;
 	struct entry *entries;
-	size_t count, room;
+	size_t count, capacity;
 	bool finished;
 };
 
@@ -112,15 +113,11 @@ static int read_frames(struct chunk *chunk, struct limpet_cursor *list)
 
 static int add_entry(struct limpet_model_symbols *symbols, const struct entry *entry)
 {
-	if (symbols->count == symbols->room) {
-		size_t room = symbols->room ? symbols->room * 2 : 256;
-		struct entry *entries = reallocarray(symbols->entries, room, sizeof(*entries));
+	int code = limpet_reserve(&symbols->entries, &symbols->capacity, symbols->count + 1,
+				  sizeof(*symbols->entries));
 
-		if (!entries)
-			return -ENOMEM;
-		symbols->entries = entries;
-		symbols->room = room;
-	}
+	if (code < 0)
+		return code;
 	symbols->entries[symbols->count] = *entry;
 	symbols->entries[symbols->count].order = symbols->count;
 	symbols->count++;

@@ -42,7 +42,7 @@ struct limpet_namer {
 	volatile sig_atomic_t cancel;
 	/* The thread's own: addresses of made code that wait for the next look at the map. */
 	struct wish *made;
-	size_t made_count, made_room;
+	size_t made_count, made_capacity;
 	struct timespec map_read;
 	struct file *open[OPEN_FILES];
 	uint64_t uses;
@@ -50,14 +50,15 @@ struct limpet_namer {
 	 * addressing; address 0 is free). */
 	uint32_t nodes;
 	struct wish *known;
-	size_t known_count, known_room;
+	size_t known_count, known_capacity;
 	/* Under the lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t wished;
 	struct wish *queue;
-	size_t queue_count, queue_room;
+	size_t queue_count, queue_capacity;
 	struct file **files; /* by module; each is the thread's once it is there */
-	uint32_t file_count, file_room;
+	uint32_t file_count;
+	size_t file_capacity;
 	struct limpet_model_symbols *found;
 	bool found_any, busy, ending;
 };
@@ -257,7 +258,7 @@ static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
 		list = namer->queue;
 		*ret_count = namer->queue_count;
 		namer->queue = NULL;
-		namer->queue_count = namer->queue_room = 0;
+		namer->queue_count = namer->queue_capacity = 0;
 	}
 	namer->busy = list != NULL;
 	pthread_mutex_unlock(&namer->lock);
@@ -267,7 +268,7 @@ static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
 static void keep_made(struct limpet_namer *namer, const struct wish *wish)
 {
 	if (namer->perf_map_fd >= 0 &&
-	    limpet_reserve(&namer->made, &namer->made_room, namer->made_count + 1,
+	    limpet_reserve(&namer->made, &namer->made_capacity, namer->made_count + 1,
 			   sizeof(*namer->made)) == 0)
 		namer->made[namer->made_count++] = *wish;
 }
@@ -399,12 +400,11 @@ static struct file *new_file(const struct limpet_trace_module *module)
 /* Under the lock. */
 static int add_files(struct limpet_namer *namer, const struct limpet_model *model)
 {
-	size_t room = namer->file_room;
-	int code = limpet_reserve(&namer->files, &room, model->module_count, sizeof(struct file *));
+	int code = limpet_reserve(&namer->files, &namer->file_capacity, model->module_count,
+				  sizeof(struct file *));
 
 	if (code < 0)
 		return code;
-	namer->file_room = (uint32_t)room;
 	for (; namer->file_count < model->module_count; namer->file_count++) {
 		const struct limpet_trace_module *module = &model->modules[namer->file_count];
 
@@ -416,29 +416,29 @@ static int add_files(struct limpet_namer *namer, const struct limpet_model *mode
 static size_t slot_of(const struct limpet_namer *namer, const struct wish *wish)
 {
 	uint64_t hash = (wish->address ^ (uint64_t)wish->module << 48) * 0x9e3779b97f4a7c15ull;
-	size_t at = (size_t)(hash ^ hash >> 32) & (namer->known_room - 1);
+	size_t at = (size_t)(hash ^ hash >> 32) & (namer->known_capacity - 1);
 
 	while (namer->known[at].address && (namer->known[at].address != wish->address ||
 					    namer->known[at].module != wish->module))
-		at = (at + 1) & (namer->known_room - 1);
+		at = (at + 1) & (namer->known_capacity - 1);
 	return at;
 }
 
 static int grow_known(struct limpet_namer *namer)
 {
 	struct wish *before = namer->known;
-	size_t room = namer->known_room;
+	const size_t capacity = namer->known_capacity;
 
-	if (2 * namer->known_count < room)
+	if (2 * namer->known_count < capacity)
 		return 0;
-	namer->known_room = room ? 2 * room : 1024;
-	namer->known = calloc(namer->known_room, sizeof(*namer->known));
+	namer->known_capacity = capacity ? 2 * capacity : 1024;
+	namer->known = calloc(namer->known_capacity, sizeof(*namer->known));
 	if (!namer->known) {
 		namer->known = before;
-		namer->known_room = room;
+		namer->known_capacity = capacity;
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < room; i++)
+	for (size_t i = 0; i < capacity; i++)
 		if (before[i].address)
 			namer->known[slot_of(namer, &before[i])] = before[i];
 	free(before);
@@ -459,7 +459,7 @@ static int add_wishes(struct limpet_namer *namer, const struct limpet_model *mod
 			continue;
 		code = grow_known(namer);
 		if (code == 0)
-			code = limpet_reserve(&namer->queue, &namer->queue_room,
+			code = limpet_reserve(&namer->queue, &namer->queue_capacity,
 					      namer->queue_count + 1, sizeof(*namer->queue));
 		if (code < 0)
 			break;

@@ -22,22 +22,23 @@ static bool is_alike(const struct limpet_open_slot *slot, const struct limpet_op
 
 static size_t next_of(const struct limpet_open_blocks *blocks, size_t at)
 {
-	return (at + 1) & (blocks->room - 1);
+	return (at + 1) & (blocks->capacity - 1);
 }
 
 static bool grow(struct limpet_open_blocks *blocks)
 {
-	struct limpet_open_blocks larger = {.room = blocks->room ? 2 * blocks->room : FIRST_ROOM,
+	struct limpet_open_blocks larger = {.capacity = blocks->capacity ? 2 * blocks->capacity
+									 : FIRST_ROOM,
 					    .used = blocks->used};
 
 	/* The hash has no more bits. */
-	if (larger.room > UINT32_MAX)
-		return blocks->used + 1 < blocks->room;
-	larger.slots = calloc(larger.room, sizeof(*larger.slots));
+	if (larger.capacity > UINT32_MAX)
+		return blocks->used + 1 < blocks->capacity;
+	larger.slots = calloc(larger.capacity, sizeof(*larger.slots));
 	if (!larger.slots)
 		return false;
-	for (size_t i = 0; i < blocks->room; i++) {
-		size_t at = blocks->slots[i].hash & (larger.room - 1);
+	for (size_t i = 0; i < blocks->capacity; i++) {
+		size_t at = blocks->slots[i].hash & (larger.capacity - 1);
 
 		if (!blocks->slots[i].count)
 			continue;
@@ -56,9 +57,9 @@ int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpe
 	struct limpet_open_slot *slot;
 	size_t at;
 
-	if (2 * (blocks->used + 1) > blocks->room && !grow(blocks))
+	if (2 * (blocks->used + 1) > blocks->capacity && !grow(blocks))
 		return -ENOMEM;
-	at = hash & (blocks->room - 1);
+	at = hash & (blocks->capacity - 1);
 	for (slot = &blocks->slots[at]; slot->count; slot = &blocks->slots[at]) {
 		if (is_alike(slot, block, hash) && slot->thread == block->thread &&
 		    slot->count < UINT32_MAX - ONE) {
@@ -80,7 +81,7 @@ int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpe
 /* What follows moves up, so that no search ends early (Knuth 6.4, algorithm R). */
 static void clear(struct limpet_open_blocks *blocks, size_t at)
 {
-	const size_t mask = blocks->room - 1;
+	const size_t mask = blocks->capacity - 1;
 
 	for (size_t next = next_of(blocks, at); blocks->slots[next].count;
 	     next = next_of(blocks, next)) {
@@ -110,9 +111,9 @@ bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
 {
 	size_t found = SIZE_MAX;
 
-	if (!blocks->room)
+	if (!blocks->capacity)
 		return false;
-	for (size_t at = hash & (blocks->room - 1); blocks->slots[at].count;
+	for (size_t at = hash & (blocks->capacity - 1); blocks->slots[at].count;
 	     at = next_of(blocks, at)) {
 		if (!is_alike(&blocks->slots[at], like, hash))
 			continue;
@@ -133,7 +134,7 @@ bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
 uint64_t limpet_open_blocks_next(const struct limpet_open_blocks *blocks, size_t *at,
 				 struct limpet_open_block *ret_block)
 {
-	for (; *at < blocks->room; ++*at) {
+	for (; *at < blocks->capacity; ++*at) {
 		const struct limpet_open_slot *slot = &blocks->slots[*at];
 
 		if (!slot->count)

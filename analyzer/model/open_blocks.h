@@ -25,7 +25,7 @@ struct limpet_open_slot {
 _Static_assert(sizeof(struct limpet_open_slot) == 32, "two slots a cache line");
 struct limpet_open_blocks {
 	struct limpet_open_slot *slots;
-	size_t room, used; /* room is a power of two, or 0 */
+	size_t capacity, used; /* capacity is a power of two, or 0 */
 };
 
 void limpet_open_blocks_done(struct limpet_open_blocks *blocks);
@@ -48,8 +48,8 @@ static inline uint32_t limpet_open_hash(uint64_t seed, uint64_t tick)
 static inline void limpet_open_blocks_prefetch(const struct limpet_open_blocks *blocks,
 					       uint32_t hash)
 {
-	if (blocks->room)
-		__builtin_prefetch(blocks->slots + (hash & (blocks->room - 1)), 1);
+	if (blocks->capacity)
+		__builtin_prefetch(blocks->slots + (hash & (blocks->capacity - 1)), 1);
 }
 
 /* -ENOMEM. */

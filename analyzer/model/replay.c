@@ -59,14 +59,14 @@ struct work {
 	const struct limpet_replay_options *options;
 	struct limpet_open_blocks open;
 	struct site *sites;
-	size_t site_count, site_room;
+	size_t site_count, site_capacity;
 	uint32_t *site_of_node; /* index + 1 */
 	struct thread *by_tid, **threads, **threads_met, **threads_of_block;
-	size_t thread_count, thread_room, met_room, thread_met_count, of_block_room;
+	size_t thread_count, thread_capacity, met_capacity, thread_met_count, of_block_capacity;
 	struct limpet_open_maps maps; /* with a filter of threads alone */
 	struct kind *kinds; /* of the block: as its pairs, and once more if samples are others */
 	uint32_t *kinds_met;
-	size_t kind_room, kind_met_room, kind_met_count;
+	size_t kind_capacity, kind_met_capacity, kind_met_count;
 	uint32_t sampled_from;  /* index of the kind of pair 0 when sampled */
 	struct moment *moments; /* one more than `ends`, for what is behind the last */
 	size_t moment, block, part;
@@ -90,7 +90,7 @@ static uint64_t rounded(double value)
 static struct site *find_site(struct work *work, uint32_t node)
 {
 	if (!work->site_of_node[node]) {
-		if (limpet_reserve(&work->sites, &work->site_room, work->site_count + 1,
+		if (limpet_reserve(&work->sites, &work->site_capacity, work->site_count + 1,
 				   sizeof(*work->sites)) < 0)
 			return NULL;
 		work->sites[work->site_count] = (struct site){.node = node};
@@ -106,9 +106,9 @@ static struct thread *find_thread(struct work *work, uint32_t tid)
 	HASH_FIND(hh, work->by_tid, &tid, sizeof(tid), thread);
 	if (thread)
 		return thread;
-	if (limpet_reserve(&work->threads, &work->thread_room, work->thread_count + 1,
+	if (limpet_reserve(&work->threads, &work->thread_capacity, work->thread_count + 1,
 			   sizeof(struct thread *)) < 0 ||
-	    limpet_reserve(&work->threads_met, &work->met_room, work->thread_count + 1,
+	    limpet_reserve(&work->threads_met, &work->met_capacity, work->thread_count + 1,
 			   sizeof(struct thread *)) < 0)
 		return NULL;
 	thread = calloc(1, sizeof(*thread));
@@ -634,7 +634,7 @@ static int take_threads_of_block(struct work *work, const struct limpet_trace_ev
 	const uint32_t *tids;
 	const uint32_t count = limpet_trace_events_threads(events, &tids);
 
-	if (limpet_reserve(&work->threads_of_block, &work->of_block_room, count,
+	if (limpet_reserve(&work->threads_of_block, &work->of_block_capacity, count,
 			   sizeof(struct thread *)) < 0)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
@@ -655,8 +655,9 @@ static int take_kinds(struct work *work, const struct limpet_trace_events *event
 	const uint32_t pairs = limpet_trace_events_pairs(events, &nodes, &sizes);
 	const size_t count = (size_t)pairs * (mixed ? 2 : 1);
 
-	if (limpet_reserve(&work->kinds, &work->kind_room, count + 1, sizeof(*work->kinds)) < 0 ||
-	    limpet_reserve(&work->kinds_met, &work->kind_met_room, count + 1,
+	if (limpet_reserve(&work->kinds, &work->kind_capacity, count + 1, sizeof(*work->kinds)) <
+		    0 ||
+	    limpet_reserve(&work->kinds_met, &work->kind_met_capacity, count + 1,
 			   sizeof(*work->kinds_met)) < 0)
 		return -ENOMEM;
 	work->sampled_from = mixed ? pairs : 0;

@@ -28,19 +28,19 @@ struct run {
 
 struct limpet_locations_private {
 	struct entry *functions, *locations, *addresses, *strings;
-	size_t function_room, place_room;
+	size_t function_capacity, place_capacity;
 	struct run *runs;
 	uint32_t run_count;
-	size_t run_room;
+	size_t run_capacity;
 	uint32_t *run_places;
 	uint32_t run_place_count;
-	size_t run_place_room;
+	size_t run_place_capacity;
 	uint32_t *run_of_node; /* number + 1; 0: none */
 	/* of the last stack */
 	uint32_t *stack;
 	enum limpet_frame_kind *kinds;
 	bool *keep;
-	size_t room;
+	size_t stack_capacity, kind_capacity, keep_capacity;
 };
 
 static int find_entry(struct entry **table, const void *key, size_t key_bytes, uint32_t next,
@@ -96,9 +96,9 @@ static int intern_string(struct limpet_locations_private *private, const char *s
 }
 
 /* Their numbers are of 32 bits. */
-static int want(void *array, size_t *room, uint32_t count, size_t item_bytes)
+static int want(void *array, size_t *capacity, uint32_t count, size_t item_bytes)
 {
-	return count > MOST_ITEMS ? -ENOMEM : limpet_reserve(array, room, count, item_bytes);
+	return count > MOST_ITEMS ? -ENOMEM : limpet_reserve(array, capacity, count, item_bytes);
 }
 
 /* ------------------------------------------------------------------ functions and lines */
@@ -126,7 +126,7 @@ static int add_function(struct limpet_locations *locations, const struct limpet_
 		key = NULL;
 		return -ENOMEM;
 	}
-	if (want(&locations->functions, &private->function_room, locations->function_count + 1,
+	if (want(&locations->functions, &private->function_capacity, locations->function_count + 1,
 		 sizeof(*locations->functions)) < 0)
 		return -ENOMEM;
 	result = find_entry(&private->functions, key, (size_t)length, locations->function_count,
@@ -163,7 +163,7 @@ static int add_place(struct limpet_locations *locations, uint32_t function, cons
 	struct entry *entry = NULL;
 	int result = intern_string(private, file, &key.file);
 
-	if (result < 0 || want(&locations->locations, &private->place_room,
+	if (result < 0 || want(&locations->locations, &private->place_capacity,
 			       locations->location_count + 1, sizeof(*locations->locations)) < 0)
 		return -ENOMEM;
 	result = find_entry(&private->locations, &key, sizeof(key), locations->location_count,
@@ -213,11 +213,11 @@ static int add_run(struct limpet_locations *locations, const struct limpet_trace
 	struct limpet_report_frame frames[LIMPET_REPORT_NODE_FRAMES_MAX];
 	size_t count = limpet_report_node_frames(locations->model, node, frames,
 						 LIMPET_REPORT_NODE_FRAMES_MAX);
-	int result = want(&private->runs, &private->run_room, private->run_count + 1,
+	int result = want(&private->runs, &private->run_capacity, private->run_count + 1,
 			  sizeof(*private->runs));
 
 	if (result == 0)
-		result = want(&private->run_places, &private->run_place_room,
+		result = want(&private->run_places, &private->run_place_capacity,
 			      private->run_place_count + (uint32_t)count,
 			      sizeof(*private->run_places));
 	if (result < 0)
@@ -349,26 +349,16 @@ uint32_t limpet_locations_address_number(const struct limpet_locations *location
 
 static int want_stack(struct limpet_locations_private *private, size_t count)
 {
-	size_t room = 2 * count + 256;
-	uint32_t *stack;
-	enum limpet_frame_kind *kinds;
-	bool *keep;
+	int code = limpet_reserve(&private->stack, &private->stack_capacity, count,
+				  sizeof(*private->stack));
 
-	if (count <= private->room)
-		return 0;
-	stack = reallocarray(private->stack, room, sizeof(*stack));
-	if (stack)
-	private->stack = stack;
-	kinds = reallocarray(private->kinds, room, sizeof(*kinds));
-	if (kinds)
-	private->kinds = kinds;
-	keep = reallocarray(private->keep, room, sizeof(*keep));
-	if (keep)
-	private->keep = keep;
-	if (!stack || !kinds || !keep)
-		return -ENOMEM;
-	private->room = room;
-	return 0;
+	if (code == 0)
+		code = limpet_reserve(&private->kinds, &private->kind_capacity, count,
+				      sizeof(*private->kinds));
+	if (code == 0)
+		code = limpet_reserve(&private->keep, &private->keep_capacity, count,
+				      sizeof(*private->keep));
+	return code;
 }
 
 static bool is_jit(const struct limpet_locations *locations, uint32_t place)

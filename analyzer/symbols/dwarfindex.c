@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 /* DWARF of real programs nests scopes some dozens deep; a crafted file must not exhaust the stack.
  */
 #define MAX_DEPTH 200
@@ -17,7 +19,7 @@ struct range {
 
 struct ranges {
 	struct range *list;
-	size_t count, room;
+	size_t count, capacity;
 	uint64_t *reach; /* highest `high` of the entries up to here: where a search may stop */
 };
 
@@ -46,38 +48,24 @@ struct unit {
 	bool walked;
 	struct ranges ranges; /* of functions */
 	struct function *functions;
-	size_t function_count, function_room;
+	size_t function_count, function_capacity;
 	struct inlined *inlined;
-	size_t inlined_count, inlined_room;
+	size_t inlined_count, inlined_capacity;
 	struct area *areas;
-	size_t area_count, area_room;
+	size_t area_count, area_capacity;
 	Dwarf_Off last; /* DIE seen while walking */
 };
 
 struct limpet_dwarfindex {
 	struct unit *units;
-	size_t unit_count, unit_room;
+	size_t unit_count, unit_capacity;
 	struct ranges ranges; /* of units */
 };
 
-/* Room for one more; false when memory is out or the bound is reached. */
-static bool grow(void *list, size_t *room, size_t count, size_t item)
+/* For one more; false when memory is out or the bound is reached. */
+static bool grow(void *list, size_t *capacity, size_t count, size_t item)
 {
-	void *bigger, *old;
-	size_t want;
-
-	if (count < *room)
-		return true;
-	if (count >= MAX_RANGES)
-		return false;
-	want = *room ? *room * 2 : 64;
-	memcpy(&old, list, sizeof(old));
-	bigger = reallocarray(old, want, item);
-	if (!bigger)
-		return false;
-	memcpy(list, &bigger, sizeof(bigger));
-	*room = want;
-	return true;
+	return count < MAX_RANGES && limpet_reserve(list, capacity, count + 1, item) == 0;
 }
 
 static void add_range(struct ranges *ranges, uint64_t low, uint64_t high, uint32_t owner)
@@ -85,7 +73,7 @@ static void add_range(struct ranges *ranges, uint64_t low, uint64_t high, uint32
 	/* Linkers write 0 (or 1) for what they dropped. */
 	if (low >= high || low <= 1)
 		return;
-	if (!grow(&ranges->list, &ranges->room, ranges->count, sizeof(*ranges->list)))
+	if (!grow(&ranges->list, &ranges->capacity, ranges->count, sizeof(*ranges->list)))
 		return;
 	ranges->list[ranges->count++] = (struct range){low, high, owner};
 }
@@ -176,7 +164,7 @@ struct limpet_dwarfindex *limpet_dwarfindex_new(Dwarf *dwarf)
 			continue;
 		if (dwarf_tag(&die) == DW_TAG_partial_unit)
 			continue;
-		if (!grow(&index->units, &index->unit_room, index->unit_count, sizeof(*unit)))
+		if (!grow(&index->units, &index->unit_capacity, index->unit_count, sizeof(*unit)))
 			break;
 		unit = &index->units[index->unit_count];
 		memset(unit, 0, sizeof(*unit));
@@ -226,7 +214,7 @@ static uint32_t add_function(struct unit *unit, Dwarf_Die *die)
 	size_t before = unit->ranges.count;
 	ptrdiff_t at = 0;
 
-	if (!grow(&unit->functions, &unit->function_room, unit->function_count,
+	if (!grow(&unit->functions, &unit->function_capacity, unit->function_count,
 		  sizeof(*unit->functions)))
 		return NO_FUNCTION;
 	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
@@ -247,7 +235,7 @@ static void add_inlined(struct unit *unit, Dwarf_Die *die, uint32_t function, ui
 	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
 		if (low >= high)
 			continue;
-		if (!grow(&unit->inlined, &unit->inlined_room, unit->inlined_count,
+		if (!grow(&unit->inlined, &unit->inlined_capacity, unit->inlined_count,
 			  sizeof(*unit->inlined)))
 			return;
 		unit->inlined[unit->inlined_count++] =
@@ -259,7 +247,7 @@ static uint32_t add_area(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 {
 	const char *name = dwarf_diename(die);
 
-	if (!grow(&unit->areas, &unit->area_room, unit->area_count, sizeof(*unit->areas)))
+	if (!grow(&unit->areas, &unit->area_capacity, unit->area_count, sizeof(*unit->areas)))
 		return parent;
 	if (!name && dwarf_tag(die) == DW_TAG_namespace)
 		name = "(anonymous namespace)";

@@ -64,10 +64,10 @@ struct limpet_symbolizer {
 	size_t symbol_count;
 	struct limpet_texts texts;
 	struct answer *answers;
-	size_t answer_count, answer_room, next;
+	size_t answer_count, answer_capacity, next;
 	bool is_map; /* all answers are there */
 	struct limpet_symbol *frames;
-	size_t frame_count, frame_room;
+	size_t frame_count, frame_capacity;
 };
 
 /* ------------------------------------------------------------------ the process */
@@ -532,7 +532,8 @@ static int take_frame(struct limpet_symbolizer *s)
 	uint64_t place = limpet_cursor_limited(&s->channel.cursor, (uint64_t)UINT32_MAX << 1 | 1);
 	struct limpet_symbol *frame;
 
-	if (limpet_reserve(&s->frames, &s->frame_room, s->frame_count + 1, sizeof(*s->frames)) < 0)
+	if (limpet_reserve(&s->frames, &s->frame_capacity, s->frame_count + 1, sizeof(*s->frames)) <
+	    0)
 		return -ENOMEM;
 	frame = &s->frames[s->frame_count++];
 	frame->line = (uint32_t)(place >> 1);
@@ -576,7 +577,7 @@ static int take_answers(struct limpet_symbolizer *s, size_t count)
 
 static int begin_answers(struct limpet_symbolizer *s, const uint64_t *addresses, size_t count)
 {
-	int code = limpet_reserve(&s->answers, &s->answer_room, count, sizeof(*s->answers));
+	int code = limpet_reserve(&s->answers, &s->answer_capacity, count, sizeof(*s->answers));
 
 	s->frame_count = s->answer_count = s->next = 0;
 	for (size_t i = 0; i < count && code == 0; i++)

@@ -8,6 +8,7 @@
 #include <zstd.h>
 
 #include "analyzer/trace/trace_tables.h"
+#include "common/array.h"
 #include "common/crc32.h"
 #include "common/trace_block.h"
 
@@ -21,7 +22,7 @@ struct limpet_trace_reader {
 	bool writer_alive;
 	ZSTD_DCtx *zstd;
 	struct limpet_trace_block *blocks;
-	size_t block_count, block_room;
+	size_t block_count, block_capacity;
 	uint64_t indexed;    /* where the next block begins, or what is not one yet */
 	uint64_t tail_bytes; /* part of damage.bytes_ignored: what was there of it */
 	uint64_t expected;   /* number of the next block */
@@ -164,16 +165,9 @@ static bool frame_is_whole(struct limpet_trace_reader *reader, uint64_t offset,
 static int add_block(struct limpet_trace_reader *reader, const struct limpet_trace_mark *mark,
 		     uint64_t offset, bool damaged)
 {
-	if (reader->block_count == reader->block_room) {
-		size_t room = reader->block_room ? reader->block_room * 2 : 64;
-		struct limpet_trace_block *blocks =
-			reallocarray(reader->blocks, room, sizeof(*blocks));
-
-		if (!blocks)
-			return -ENOMEM;
-		reader->blocks = blocks;
-		reader->block_room = room;
-	}
+	if (limpet_reserve(&reader->blocks, &reader->block_capacity, reader->block_count + 1,
+			   sizeof(*reader->blocks)) < 0)
+		return -ENOMEM;
 	reader->blocks[reader->block_count++] = (struct limpet_trace_block){
 		.type = mark->type,
 		.version = mark->version,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/trace_block.h"
 
 int limpet_trace_tables_init(struct limpet_trace_tables *tables)
@@ -26,9 +27,9 @@ int limpet_trace_tables_init(struct limpet_trace_tables *tables)
 		return -ENOMEM;
 	}
 	tables->modules[0].path = "";
-	tables->module_count = tables->module_room = 1;
-	tables->node_count = tables->node_room = 1;
-	tables->owner_count = tables->owner_room = 1;
+	tables->module_count = tables->module_capacity = 1;
+	tables->node_count = tables->node_capacity = 1;
+	tables->owner_count = tables->owner_capacity = 1;
 	return 0;
 }
 
@@ -56,23 +57,16 @@ void limpet_trace_tables_done(struct limpet_trace_tables *tables)
 }
 
 /* Makes `*array` hold at least `want` items, zero where new. */
-static int want_items(void *array, uint32_t *room, uint32_t want, size_t item_bytes)
+static int want_items(void *array, size_t *capacity, size_t want, size_t item_bytes)
 {
-	uint32_t more = *room;
-	char *grown;
+	const size_t before = *capacity;
+	int code = limpet_reserve(array, capacity, want, item_bytes);
+	char *items;
 
-	if (want <= *room)
-		return 0;
-	while (more < want)
-		more *= 2;
-	memcpy(&grown, array, sizeof(grown));
-	grown = reallocarray(grown, more, item_bytes);
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + *room * item_bytes, 0, (more - *room) * item_bytes);
-	memcpy(array, &grown, sizeof(grown));
-	*room = more;
-	return 0;
+	memcpy(&items, array, sizeof(items));
+	if (code == 0)
+		memset(items + before * item_bytes, 0, (*capacity - before) * item_bytes);
+	return code;
 }
 
 /* ------------------------------------------------------------------ HEADER */
@@ -235,7 +229,7 @@ static int read_module(struct limpet_trace_tables *tables, struct limpet_cursor 
 		return -EBADMSG;
 	if (module.number < tables->module_count && tables->modules[module.number].number)
 		return -EBADMSG;
-	code = want_items(&tables->modules, &tables->module_room, module.number + 1,
+	code = want_items(&tables->modules, &tables->module_capacity, module.number + 1,
 			  sizeof(*tables->modules));
 	if (code < 0)
 		return code;
@@ -293,7 +287,8 @@ static int read_node(struct limpet_trace_tables *tables, struct limpet_cursor *l
 	/* a parent is an earlier node: no cycles */
 	if (list->failed || up == 0)
 		return -EBADMSG;
-	code = want_items(&tables->nodes, &tables->node_room, number + 1, sizeof(*tables->nodes));
+	code = want_items(&tables->nodes, &tables->node_capacity, number + 1,
+			  sizeof(*tables->nodes));
 	if (code < 0)
 		return code;
 	*address += step >> 1 ^ (0 - (step & 1));
@@ -324,7 +319,7 @@ static int read_node_list(struct limpet_trace_tables *tables, struct limpet_curs
 
 	if (list->failed || first < tables->node_count || count > limpet_cursor_left(list))
 		return -EBADMSG;
-	code = want_items(&tables->nodes, &tables->node_room, (uint32_t)(first + count),
+	code = want_items(&tables->nodes, &tables->node_capacity, (uint32_t)(first + count),
 			  sizeof(*tables->nodes));
 	if (code < 0)
 		return code;
@@ -348,7 +343,7 @@ static int read_owners(struct limpet_trace_tables *tables, struct limpet_cursor 
 
 		if (list->failed || !number)
 			return -EBADMSG;
-		code = want_items(&tables->owners, &tables->owner_room, (uint32_t)number + 1,
+		code = want_items(&tables->owners, &tables->owner_capacity, (uint32_t)number + 1,
 				  sizeof(*tables->owners));
 		if (code < 0)
 			return code;

@@ -11,11 +11,14 @@ struct limpet_trace_tables {
 	char *strings[12]; /* of the target and the end */
 	size_t string_count;
 	struct limpet_trace_module *modules;
-	uint32_t module_count, module_room;
+	uint32_t module_count;
+	size_t module_capacity;
 	struct limpet_trace_node *nodes;
-	uint32_t node_count, node_room;
+	uint32_t node_count;
+	size_t node_capacity;
 	char **owners;
-	uint32_t owner_count, owner_room;
+	uint32_t owner_count;
+	size_t owner_capacity;
 	struct limpet_trace_end end;
 };
 

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "common/array.h"
+
 const char *const limpet_diff_state_words[LIMPET_DIFF_VANISHED + 1] = {"same", "grew", "shrank",
 								       "appeared", "vanished"};
 
@@ -23,10 +25,8 @@ struct child {
 struct limpet_diff_private {
 	struct name *names;
 	struct child *children;
-	uint32_t name_room, node_room;
-	size_t row_room;
+	size_t name_capacity, node_capacity, row_capacity, row_of_node_capacity;
 	size_t *row_of_node; /* index + 1 */
-	uint32_t row_of_node_room;
 };
 
 static bool is_flow(enum limpet_report_sort sort)
@@ -41,15 +41,9 @@ static int add_name(struct limpet_diff *diff, const char *text, uint32_t *ret_nu
 
 	HASH_FIND_STR(private->names, text, name);
 	if (!name) {
-		if (diff->name_count == private->name_room) {
-			uint32_t room = 2 * private->name_room + 256;
-			const char **grown = reallocarray(diff->names, room, sizeof(*grown));
-
-			if (!grown)
-				return -ENOMEM;
-			diff->names = grown;
-			private->name_room = room;
-		}
+		if (limpet_reserve(&diff->names, &private->name_capacity, diff->name_count + 1ul,
+				   sizeof(*diff->names)) < 0)
+			return -ENOMEM;
 		name = malloc(sizeof(*name) + strlen(text) + 1);
 		if (!name)
 			return -ENOMEM;
@@ -70,16 +64,9 @@ static int add_node(struct limpet_diff *diff, uint32_t parent, uint32_t name, ui
 
 	HASH_FIND(hh, private->children, &key, sizeof(key), child);
 	if (!child) {
-		if (diff->node_count == private->node_room) {
-			uint32_t room = 2 * private->node_room + 256;
-			struct limpet_diff_node *grown =
-				reallocarray(diff->nodes, room, sizeof(*grown));
-
-			if (!grown)
-				return -ENOMEM;
-			diff->nodes = grown;
-			private->node_room = room;
-		}
+		if (limpet_reserve(&diff->nodes, &private->node_capacity, diff->node_count + 1ul,
+				   sizeof(*diff->nodes)) < 0)
+			return -ENOMEM;
 		child = calloc(1, sizeof(*child));
 		if (!child)
 			return -ENOMEM;
@@ -96,29 +83,17 @@ static int add_node(struct limpet_diff *diff, uint32_t parent, uint32_t name, ui
 static int find_row(struct limpet_diff *diff, uint32_t node, struct limpet_diff_row **ret_row)
 {
 	struct limpet_diff_private *private = diff->private;
+	const size_t before = private->row_of_node_capacity;
 
-	if (node >= private->row_of_node_room) {
-		uint32_t room = 2 * node + 256;
-		size_t *grown = reallocarray(private->row_of_node, room, sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		memset(grown + private->row_of_node_room, 0,
-		       (room - private->row_of_node_room) * sizeof(*grown));
-		private->row_of_node = grown;
-		private->row_of_node_room = room;
-	}
+	if (limpet_reserve(&private->row_of_node, &private->row_of_node_capacity, node + 1ul,
+			   sizeof(*private->row_of_node)) < 0)
+		return -ENOMEM;
+	memset(private->row_of_node + before, 0,
+	       (private->row_of_node_capacity - before) * sizeof(*private->row_of_node));
 	if (!private->row_of_node[node]) {
-		if (diff->row_count == private->row_room) {
-			size_t room = 2 * private->row_room + 256;
-			struct limpet_diff_row *grown =
-				reallocarray(diff->rows, room, sizeof(*grown));
-
-			if (!grown)
-				return -ENOMEM;
-			diff->rows = grown;
-			private->row_room = room;
-		}
+		if (limpet_reserve(&diff->rows, &private->row_capacity, diff->row_count + 1,
+				   sizeof(*diff->rows)) < 0)
+			return -ENOMEM;
 		diff->rows[diff->row_count] = (struct limpet_diff_row){.node = node};
 		private->row_of_node[node] = ++diff->row_count;
 	}

@@ -8,6 +8,7 @@
 
 #include "analyzer/views/findings_groups.h"
 #include "analyzer/views/findings_work.h"
+#include "common/array.h"
 #include "common/units.h"
 
 #define PARTS LIMPET_FINDINGS_PARTS
@@ -38,16 +39,9 @@ int limpet_findings_add(struct limpet_findings_work *work,
 	va_list arguments;
 	int length;
 
-	if (findings->count == findings->room) {
-		size_t room = findings->room ? 2 * findings->room : 8;
-		struct limpet_findings_entry *list =
-			reallocarray(findings->list, room, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		findings->list = list;
-		findings->room = room;
-	}
+	if (limpet_reserve(&findings->list, &findings->capacity, findings->count + 1,
+			   sizeof(*findings->list)) < 0)
+		return -ENOMEM;
 	added = &findings->list[findings->count];
 	*added = *finding;
 	va_start(arguments, format);

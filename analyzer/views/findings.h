@@ -51,7 +51,7 @@ struct limpet_findings_entry {
 };
 struct limpet_findings {
 	struct limpet_findings_entry *list;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 /* `view` is of the capture or of a window of it, nothing filtered; `history` of the whole capture.

@@ -99,7 +99,7 @@ struct pools {
 	const struct limpet_model *model;
 	struct pool *sites, *maps; /* as the model's */
 	struct pool *groups;       /* by label: blocks, and mappings */
-	size_t room;
+	size_t capacity;
 };
 
 static size_t first_site(const struct limpet_model *model, uint32_t node)
@@ -274,19 +274,19 @@ static int look_at_blocks(const struct pools *pools, struct limpet_trace_reader 
 static int find_pools(struct limpet_findings_work *work, struct limpet_trace_reader *reader)
 {
 	const struct limpet_model *model = work->model;
-	struct pools pools = {.model = model, .room = model->site_count + model->map_count + 1};
+	struct pools pools = {.model = model, .capacity = model->site_count + model->map_count + 1};
 	int code = -ENOMEM;
 
 	pools.sites = calloc(model->site_count + 1, sizeof(*pools.sites));
 	pools.maps = calloc(model->map_count + 1, sizeof(*pools.maps));
-	pools.groups = calloc(2 * pools.room, sizeof(*pools.groups));
+	pools.groups = calloc(2 * pools.capacity, sizeof(*pools.groups));
 	if (pools.sites && pools.maps && pools.groups)
 		code = look_at_blocks(&pools, reader);
 	if (code == 0)
 		code = group_all(work, &pools);
 	if (code == 0)
-		qsort(pools.groups, 2 * pools.room, sizeof(*pools.groups), compare_pools);
-	for (size_t i = 0; code == 0 && i < POOLS_SHOWN && i < pools.room; i++)
+		qsort(pools.groups, 2 * pools.capacity, sizeof(*pools.groups), compare_pools);
+	for (size_t i = 0; code == 0 && i < POOLS_SHOWN && i < pools.capacity; i++)
 		if (is_pool(&pools.groups[i]))
 			code = say_pool(work, &pools.groups[i]);
 	free(pools.sites);

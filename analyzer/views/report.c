@@ -5,6 +5,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "common/array.h"
 #include "common/err.h"
 
 const char *const limpet_report_sort_words[LIMPET_REPORT_SORT_COUNT + 1] = {
@@ -27,7 +28,7 @@ struct item {
 
 struct limpet_report_private {
 	struct limpet_report_frame *frames;
-	size_t frame_room;
+	size_t frame_capacity;
 	struct looks *looks;
 	uint32_t looks_count;
 	struct item *items;
@@ -77,16 +78,10 @@ int limpet_report_expand(struct limpet_report *report, uint32_t node,
 	while (node && node < model->node_count) {
 		const struct limpet_trace_node *at = &model->nodes[node];
 
-		if (private->frame_room - stack.count < LIMPET_REPORT_NODE_FRAMES_MAX) {
-			size_t room = 2 * private->frame_room + LIMPET_REPORT_NODE_FRAMES_MAX;
-			struct limpet_report_frame *bigger =
-				reallocarray(private->frames, room, sizeof(*bigger));
-
-			if (!bigger)
-				return -ENOMEM;
-			private->frames = bigger;
-			private->frame_room = room;
-		}
+		if (limpet_reserve(&private->frames, &private->frame_capacity,
+				   stack.count + LIMPET_REPORT_NODE_FRAMES_MAX,
+				   sizeof(*private->frames)) < 0)
+			return -ENOMEM;
 		if (at->lost) {
 			stack.lost = true;
 			break;

@@ -23,7 +23,7 @@ struct work {
 	struct site_now **sites; /* by node; NULL: nothing was freed yet */
 	uint32_t node_count;
 	struct thread_now *threads, *last_thread;
-	size_t step_room, life_room;
+	size_t step_capacity, life_capacity;
 };
 
 static uint64_t rounded(double value)
@@ -34,7 +34,7 @@ static uint64_t rounded(double value)
 static int close_thread(struct work *work, struct thread_now *now)
 {
 	struct limpet_thread_timeline *thread_timeline = work->thread_timeline;
-	int code = limpet_reserve(&thread_timeline->steps, &work->step_room,
+	int code = limpet_reserve(&thread_timeline->steps, &work->step_capacity,
 				  thread_timeline->step_count + 1, sizeof(*thread_timeline->steps));
 
 	if (code < 0)
@@ -64,7 +64,7 @@ static int close_site(struct work *work, uint32_t node)
 	for (uint32_t age = 0; age < LIMPET_REPLAY_AGES && code == 0; age++) {
 		if (!rounded(now->blocks[age]))
 			continue;
-		code = limpet_reserve(&thread_timeline->lives, &work->life_room,
+		code = limpet_reserve(&thread_timeline->lives, &work->life_capacity,
 				      thread_timeline->life_count + 1,
 				      sizeof(*thread_timeline->lives));
 		if (code == 0)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 void limpet_view_add_figures(struct limpet_model_site *to, const struct limpet_model_site *from)
 {
 	to->allocations += from->allocations;
@@ -43,7 +45,7 @@ static int compare_figures(const struct limpet_model_site *x, const struct limpe
 /* Children by (parent, function); open addressing, as trees have millions. */
 struct index {
 	uint32_t *slots; /* node; 0: free */
-	size_t room;
+	size_t capacity;
 };
 
 static size_t hash_child(uint32_t parent, uint32_t function)
@@ -57,18 +59,18 @@ static void index_insert(struct index *index, const struct limpet_view_tree *tre
 {
 	size_t at = hash_child(tree->nodes[node].parent, tree->nodes[node].function);
 
-	while (index->slots[at & (index->room - 1)])
+	while (index->slots[at & (index->capacity - 1)])
 		at++;
-	index->slots[at & (index->room - 1)] = node;
+	index->slots[at & (index->capacity - 1)] = node;
 }
 
 static int index_grow(struct index *index, const struct limpet_view_tree *tree)
 {
-	struct index larger = {.room = index->room ? 2 * index->room : 1024};
+	struct index larger = {.capacity = index->capacity ? 2 * index->capacity : 1024};
 
-	if (2ul * tree->count < index->room)
+	if (2ul * tree->count < index->capacity)
 		return 0;
-	larger.slots = calloc(larger.room, sizeof(*larger.slots));
+	larger.slots = calloc(larger.capacity, sizeof(*larger.slots));
 	if (!larger.slots)
 		return -ENOMEM;
 	for (uint32_t i = 1; i < tree->count; i++)
@@ -85,7 +87,7 @@ static int find_child(struct limpet_view_tree *tree, struct index *index, uint32
 	int code;
 
 	for (;; at++) {
-		uint32_t node = index->slots[at & (index->room - 1)];
+		uint32_t node = index->slots[at & (index->capacity - 1)];
 
 		if (!node)
 			break;
@@ -94,18 +96,9 @@ static int find_child(struct limpet_view_tree *tree, struct index *index, uint32
 			return 0;
 		}
 	}
-	if (tree->count == tree->room) {
-		uint32_t room = 2 * tree->room;
-		struct limpet_view_node *grown;
-
-		if (room < tree->room)
-			return -ENOMEM;
-		grown = reallocarray(tree->nodes, room, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		tree->nodes = grown;
-		tree->room = room;
-	}
+	if (tree->count > INT32_MAX || limpet_reserve(&tree->nodes, &tree->capacity,
+						      tree->count + 1, sizeof(*tree->nodes)) < 0)
+		return -ENOMEM;
 	tree->nodes[tree->count] = (struct limpet_view_node){
 		.parent = parent, .function = function, .largest = INT64_MIN};
 	index_insert(index, tree, tree->count);
@@ -199,12 +192,10 @@ int limpet_view_tree_new(const struct limpet_view *view, bool bottom_up,
 
 	if (!tree)
 		return -ENOMEM;
-	tree->room = 256;
-	tree->nodes = calloc(tree->room, sizeof(*tree->nodes));
 	tree->leaf_of_site = calloc(view->site_count + 1, sizeof(*tree->leaf_of_site));
-	if (tree->nodes && tree->leaf_of_site) {
-		tree->count = 1;
-		tree->nodes[0].largest = INT64_MIN;
+	if (tree->leaf_of_site &&
+	    limpet_reserve(&tree->nodes, &tree->capacity, 1, sizeof(*tree->nodes)) == 0) {
+		tree->nodes[tree->count++] = (struct limpet_view_node){.largest = INT64_MIN};
 		code = index_grow(&index, tree);
 	}
 	for (size_t i = 0; i < view->site_count && code == 0; i++)

@@ -36,7 +36,8 @@ struct limpet_view_node {
 };
 struct limpet_view_tree {
 	struct limpet_view_node *nodes; /* 0 is the root */
-	uint32_t count, room;
+	uint32_t count;
+	size_t capacity;
 	uint32_t *leaf_of_site; /* as the view's sites: the node where its stack ends */
 };
 /* bottom_up: from the allocating function to its callers; else from the outermost function on.
