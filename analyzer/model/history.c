@@ -120,17 +120,8 @@ static int set_edges(struct work *work, size_t most_steps)
 
 static size_t step_of(const struct limpet_history *history, uint64_t time_ns)
 {
-	size_t low = 0, high = history->step_count - 1;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (time_ns <= history->edges_ns[middle + 1])
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return LIMPET_PARTITION_POINT(step, history->step_count - 1,
+				      history->edges_ns[step + 1] < time_ns);
 }
 
 size_t limpet_history_find_step(const void *find_context, size_t block, uint64_t time_ns,

@@ -324,22 +324,16 @@ int limpet_model_symbols_new(struct limpet_trace_reader *reader,
 uint32_t limpet_model_symbols_find(const struct limpet_model_symbols *symbols, uint32_t module,
 				   uint64_t address, const struct limpet_model_frame **ret_frames)
 {
-	size_t low = 0, high = symbols->count;
+	const struct entry *entries = symbols->entries;
+	const size_t at = LIMPET_PARTITION_POINT(
+		i, symbols->count,
+		entries[i].module < module ||
+			(entries[i].module == module && entries[i].address < address));
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct entry *entry = &symbols->entries[middle];
-
-		if (entry->module < module || (entry->module == module && entry->address < address))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == symbols->count || symbols->entries[low].module != module ||
-	    symbols->entries[low].address != address)
+	if (at == symbols->count || entries[at].module != module || entries[at].address != address)
 		return 0;
-	*ret_frames = symbols->entries[low].frames;
-	return symbols->entries[low].frame_count;
+	*ret_frames = entries[at].frames;
+	return entries[at].frame_count;
 }
 
 size_t limpet_model_symbols_count(const struct limpet_model_symbols *symbols)

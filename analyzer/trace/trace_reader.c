@@ -629,19 +629,12 @@ size_t limpet_trace_reader_blocks(const struct limpet_trace_reader *reader,
 
 long limpet_trace_reader_find(const struct limpet_trace_reader *reader, uint32_t sequence)
 {
-	size_t low = 0, high = reader->block_count;
-
 	/* Numbers ascend but for blocks that are damaged; those are few. */
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
+	const size_t at = LIMPET_PARTITION_POINT(i, reader->block_count,
+						 reader->blocks[i].sequence < sequence);
 
-		if (reader->blocks[middle].sequence < sequence)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < reader->block_count && reader->blocks[low].sequence == sequence)
-		return (long)low;
+	if (at < reader->block_count && reader->blocks[at].sequence == sequence)
+		return (long)at;
 	for (size_t i = 0; i < reader->block_count; i++)
 		if (reader->blocks[i].sequence == sequence && !reader->blocks[i].damaged)
 			return (long)i;

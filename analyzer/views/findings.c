@@ -101,18 +101,11 @@ static const struct limpet_history_site *steps_of(const struct limpet_findings_w
 						  uint32_t node)
 {
 	const struct limpet_history *history = work->history;
-	size_t low = 0, high = history->site_count;
+	const size_t at =
+		LIMPET_PARTITION_POINT(i, history->site_count, history->sites[i].node < node);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (history->sites[middle].node < node)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < history->site_count && history->sites[low].node == node ? &history->sites[low]
-									     : NULL;
+	return at < history->site_count && history->sites[at].node == node ? &history->sites[at]
+									   : NULL;
 }
 
 static void add_steps(struct limpet_findings_work *work, struct limpet_findings_group *group,

@@ -6,6 +6,7 @@
 
 #include "analyzer/views/findings_groups.h"
 #include "analyzer/views/findings_work.h"
+#include "common/array.h"
 #include "common/units.h"
 
 #define PAGE 4096u
@@ -102,45 +103,18 @@ struct pools {
 	size_t capacity;
 };
 
-static size_t first_site(const struct limpet_model *model, uint32_t node)
-{
-	size_t low = 0, high = model->site_count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (model->sites[middle].node < node)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static size_t first_map(const struct limpet_model *model, uint32_t node)
-{
-	size_t low = 0, high = model->map_count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (model->maps[middle].node < node)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 static struct pool *pool_of(const struct pools *pools, const struct limpet_trace_live *live)
 {
 	const struct limpet_model *model = pools->model;
-	size_t at = live->mapping ? first_map(model, live->node) : first_site(model, live->node);
+	size_t at;
 
-	if (live->mapping)
+	if (live->mapping) {
+		at = LIMPET_PARTITION_POINT(i, model->map_count, model->maps[i].node < live->node);
 		return at < model->map_count && model->maps[at].node == live->node
 			       ? &pools->maps[at]
 			       : NULL;
+	}
+	at = LIMPET_PARTITION_POINT(i, model->site_count, model->sites[i].node < live->node);
 	return at < model->site_count && model->sites[at].node == live->node ? &pools->sites[at]
 									     : NULL;
 }

@@ -266,33 +266,17 @@ int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
 	return 0;
 }
 
-/* Where the first of `count` rows of `bytes` is that begins with a number not below `key`. */
-static size_t first_of(const void *rows, size_t count, size_t bytes, uint32_t key)
-{
-	size_t low = 0, high = count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (*(const uint32_t *)((const char *)rows + middle * bytes) < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 size_t limpet_thread_timeline_thread(const struct limpet_thread_timeline *thread_timeline,
 				     uint32_t tid,
 				     const struct limpet_thread_timeline_step **ret_steps)
 {
-	size_t first = first_of(thread_timeline->steps, thread_timeline->step_count,
-				sizeof(*thread_timeline->steps), tid);
+	const struct limpet_thread_timeline_step *steps = thread_timeline->steps;
+	size_t first = LIMPET_PARTITION_POINT(i, thread_timeline->step_count, steps[i].tid < tid);
 	size_t end = first;
 
-	while (end < thread_timeline->step_count && thread_timeline->steps[end].tid == tid)
+	while (end < thread_timeline->step_count && steps[end].tid == tid)
 		end++;
-	*ret_steps = &thread_timeline->steps[first];
+	*ret_steps = &steps[first];
 	return end - first;
 }
 
@@ -300,13 +284,13 @@ size_t limpet_thread_timeline_site(const struct limpet_thread_timeline *thread_t
 				   uint32_t node,
 				   const struct limpet_thread_timeline_life **ret_lives)
 {
-	size_t first = first_of(thread_timeline->lives, thread_timeline->life_count,
-				sizeof(*thread_timeline->lives), node);
+	const struct limpet_thread_timeline_life *lives = thread_timeline->lives;
+	size_t first = LIMPET_PARTITION_POINT(i, thread_timeline->life_count, lives[i].node < node);
 	size_t end = first;
 
-	while (end < thread_timeline->life_count && thread_timeline->lives[end].node == node)
+	while (end < thread_timeline->life_count && lives[end].node == node)
 		end++;
-	*ret_lives = &thread_timeline->lives[first];
+	*ret_lives = &lives[first];
 	return end - first;
 }
 
