@@ -166,11 +166,11 @@ static void add_figures(struct work *work, const struct limpet_trace_period *per
 
 		if (!to)
 			continue;
-		to->allocations += from->allocations;
-		to->allocated_bytes += from->allocated_bytes;
-		to->temporary += from->temporary;
-		to->frees += from->frees + from->untracked;
-		to->freed_bytes += from->freed_bytes + from->untracked_bytes;
+		to->allocations += from->counts.allocations;
+		to->allocated_bytes += from->counts.allocated_bytes;
+		to->temporary += from->counts.temporary;
+		to->frees += from->counts.frees + from->untracked;
+		to->freed_bytes += from->counts.freed_bytes + from->untracked_bytes;
 	}
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS && !work->selection; i++)
 		add_size(work, i, step, period->sizes[i].allocations,

@@ -16,9 +16,8 @@
 /* Events read at a time for threads. */
 #define THREAD_ROWS_MAX (4u << 20)
 
-/* Doubles: samples stand for more than themselves, and sums up to 2^53 are exact. */
 struct sums {
-	double allocations, allocated_bytes, frees, freed_bytes, temporary;
+	struct limpet_real_counts counts;
 	double untracked, untracked_bytes;
 };
 struct site {
@@ -32,7 +31,7 @@ struct delta {
 };
 struct thread {
 	uint32_t tid;
-	struct sums sums;
+	struct limpet_real_counts counts;
 };
 /* What one period added. */
 struct step {
@@ -89,20 +88,9 @@ struct limpet_live {
 
 static void add_sums(struct sums *to, const struct sums *from, double sign)
 {
-	to->allocations += sign * from->allocations;
-	to->allocated_bytes += sign * from->allocated_bytes;
-	to->frees += sign * from->frees;
-	to->freed_bytes += sign * from->freed_bytes;
-	to->temporary += sign * from->temporary;
+	limpet_real_counts_add(&to->counts, &from->counts, sign);
 	to->untracked += sign * from->untracked;
 	to->untracked_bytes += sign * from->untracked_bytes;
-}
-
-static uint64_t whole(double value)
-{
-	if (!(value > 0))
-		return 0;
-	return value < 0x1p62 ? (uint64_t)llround(value) : 1ull << 62;
 }
 
 /* ------------------------------------------------------------------ sites */
@@ -167,11 +155,7 @@ static int add_period_sites(struct limpet_live *live, struct step *step,
 
 	for (uint32_t i = 0; i < period->site_count && code == 0; i++) {
 		const struct limpet_trace_site *from = &period->sites[i];
-		const struct sums sums = {.allocations = (double)from->allocations,
-					  .allocated_bytes = (double)from->allocated_bytes,
-					  .frees = (double)from->frees,
-					  .freed_bytes = (double)from->freed_bytes,
-					  .temporary = (double)from->temporary,
+		const struct sums sums = {.counts = limpet_real_counts_of(&from->counts),
 					  .untracked = (double)from->untracked,
 					  .untracked_bytes = (double)from->untracked_bytes};
 
@@ -190,19 +174,20 @@ static bool sums_of_row(const struct limpet_live *live, const struct limpet_trac
 
 	switch (row->kind) {
 	case LIMPET_ROW_UNTRACKED:
-		*ret_sums = (struct sums){.allocations = blocks,
-					  .allocated_bytes = bytes,
-					  .untracked = blocks,
-					  .untracked_bytes = bytes};
+		*ret_sums =
+			(struct sums){.counts = {.allocations = blocks, .allocated_bytes = bytes},
+				      .untracked = blocks,
+				      .untracked_bytes = bytes};
 		return true;
 	case LIMPET_ROW_ALLOC:
-		*ret_sums = (struct sums){.allocations = blocks, .allocated_bytes = bytes};
+		*ret_sums =
+			(struct sums){.counts = {.allocations = blocks, .allocated_bytes = bytes}};
 		return true;
 	case LIMPET_ROW_FREE:
 	case LIMPET_ROW_INFERRED_FREE:
-		*ret_sums = (struct sums){.frees = blocks,
-					  .freed_bytes = bytes,
-					  .temporary = row->temporary ? blocks : 0};
+		*ret_sums = (struct sums){.counts = {.frees = blocks,
+						     .freed_bytes = bytes,
+						     .temporary = row->temporary ? blocks : 0}};
 		return true;
 	default:
 		return false;
@@ -211,11 +196,11 @@ static bool sums_of_row(const struct limpet_live *live, const struct limpet_trac
 
 static void add_to_totals(double *totals, const struct sums *sums)
 {
-	totals[LIMPET_TOTAL_ALLOCATIONS] += sums->allocations;
-	totals[LIMPET_TOTAL_ALLOCATED_BYTES] += sums->allocated_bytes;
-	totals[LIMPET_TOTAL_FREES] += sums->frees;
-	totals[LIMPET_TOTAL_FREED_BYTES] += sums->freed_bytes;
-	totals[LIMPET_TOTAL_TEMPORARY] += sums->temporary;
+	totals[LIMPET_TOTAL_ALLOCATIONS] += sums->counts.allocations;
+	totals[LIMPET_TOTAL_ALLOCATED_BYTES] += sums->counts.allocated_bytes;
+	totals[LIMPET_TOTAL_FREES] += sums->counts.frees;
+	totals[LIMPET_TOTAL_FREED_BYTES] += sums->counts.freed_bytes;
+	totals[LIMPET_TOTAL_TEMPORARY] += sums->counts.temporary;
 	totals[LIMPET_TOTAL_UNTRACKED] += sums->untracked;
 	totals[LIMPET_TOTAL_UNTRACKED_BYTES] += sums->untracked_bytes;
 }
@@ -347,9 +332,9 @@ static int add_period(struct limpet_live *live, struct step *step,
 	take_losses(live, period);
 	live->last_ns = period->last_ns;
 	live->begun = true;
-	point.live_bytes = whole(live_bytes(live->totals));
-	point.mapped_bytes = whole(mapped_bytes(live->totals));
-	point.allocations = whole(live->totals[LIMPET_TOTAL_ALLOCATIONS]);
+	point.live_bytes = limpet_rounded(live_bytes(live->totals));
+	point.mapped_bytes = limpet_rounded(mapped_bytes(live->totals));
+	point.allocations = limpet_rounded(live->totals[LIMPET_TOTAL_ALLOCATIONS]);
 	return code < 0 ? code : add_point(live, &point);
 }
 
@@ -515,7 +500,7 @@ static int add_up_again(struct limpet_live *live, struct limpet_err *err)
 
 		if (i < count)
 			add_sums(&now, &before[i], -1);
-		if (now.allocations == 0 && now.frees == 0)
+		if (now.counts.allocations == 0 && now.counts.frees == 0)
 			continue;
 		code = limpet_reserve(&step.deltas, &step.capacity, step.count + 1,
 				      sizeof(*step.deltas));
@@ -670,45 +655,46 @@ static void take_totals(struct limpet_live *live, const double *before)
 	for (unsigned i = 0; i < LIMPET_TOTAL_COUNT; i++)
 		in[i] = now[i] - before[i];
 	live->model->totals = (struct limpet_model_totals){
-		.events = whole(in[LIMPET_TOTAL_EVENTS]),
-		.allocations = whole(in[LIMPET_TOTAL_ALLOCATIONS]),
-		.frees = whole(in[LIMPET_TOTAL_FREES]),
-		.allocated_bytes = whole(in[LIMPET_TOTAL_ALLOCATED_BYTES]),
-		.freed_bytes = whole(in[LIMPET_TOTAL_FREED_BYTES]),
-		.temporary_allocations = whole(in[LIMPET_TOTAL_TEMPORARY]),
-		.foreign_frees = whole(in[LIMPET_TOTAL_FOREIGN_FREES]),
-		.foreign_freed_bytes = whole(in[LIMPET_TOTAL_FOREIGN_FREED_BYTES]),
-		.live_allocations = whole(now[LIMPET_TOTAL_ALLOCATIONS] - now[LIMPET_TOTAL_FREES] -
-					  now[LIMPET_TOTAL_UNTRACKED]),
-		.live_bytes = whole(live_bytes(now)),
+		.events = limpet_rounded(in[LIMPET_TOTAL_EVENTS]),
+		.allocations = limpet_rounded(in[LIMPET_TOTAL_ALLOCATIONS]),
+		.frees = limpet_rounded(in[LIMPET_TOTAL_FREES]),
+		.allocated_bytes = limpet_rounded(in[LIMPET_TOTAL_ALLOCATED_BYTES]),
+		.freed_bytes = limpet_rounded(in[LIMPET_TOTAL_FREED_BYTES]),
+		.temporary_allocations = limpet_rounded(in[LIMPET_TOTAL_TEMPORARY]),
+		.foreign_frees = limpet_rounded(in[LIMPET_TOTAL_FOREIGN_FREES]),
+		.foreign_freed_bytes = limpet_rounded(in[LIMPET_TOTAL_FOREIGN_FREED_BYTES]),
+		.live_allocations =
+			limpet_rounded(now[LIMPET_TOTAL_ALLOCATIONS] - now[LIMPET_TOTAL_FREES] -
+				       now[LIMPET_TOTAL_UNTRACKED]),
+		.live_bytes = limpet_rounded(live_bytes(now)),
 		.growth_bytes = llround(live_bytes(now) - live_bytes(before)),
 		.peak_bytes = live->peak_bytes,
 		.peak_ns = live->peak_ns,
-		.mmaps = whole(in[LIMPET_TOTAL_MMAPS]),
-		.mmap_bytes = whole(in[LIMPET_TOTAL_MMAP_BYTES]),
-		.mapped_bytes = whole(mapped_bytes(now)),
+		.mmaps = limpet_rounded(in[LIMPET_TOTAL_MMAPS]),
+		.mmap_bytes = limpet_rounded(in[LIMPET_TOTAL_MMAP_BYTES]),
+		.mapped_bytes = limpet_rounded(mapped_bytes(now)),
 		.dropped_events = live->missing.dropped_events,
 		.truncated_stacks = live->truncated_stacks,
 		.unseen_calls = live->missing.unseen_calls,
 	};
 }
 
+static double held_bytes(const struct sums *sums)
+{
+	return sums->counts.allocated_bytes - sums->counts.freed_bytes - sums->untracked_bytes;
+}
+
 static struct limpet_model_site site_figures(const struct site *site, const struct sums *in)
 {
+	const struct limpet_counts counts = limpet_counts_rounded(&in->counts);
 	const struct sums *all = &site->all;
+	struct limpet_model_site figures = limpet_model_site_of(site->node, &counts);
 
-	return (struct limpet_model_site){
-		.node = site->node,
-		.allocations = whole(in->allocations),
-		.allocated_bytes = whole(in->allocated_bytes),
-		.frees = whole(in->frees),
-		.freed_bytes = whole(in->freed_bytes),
-		.temporary_allocations = whole(in->temporary),
-		.live_allocations = whole(all->allocations - all->frees - all->untracked),
-		.live_bytes = whole(all->allocated_bytes - all->freed_bytes - all->untracked_bytes),
-		.growth_bytes =
-			llround(in->allocated_bytes - in->freed_bytes - in->untracked_bytes),
-	};
+	figures.live_allocations =
+		limpet_rounded(all->counts.allocations - all->counts.frees - all->untracked);
+	figures.live_bytes = limpet_rounded(held_bytes(all));
+	figures.growth_bytes = llround(held_bytes(in));
+	return figures;
 }
 
 static int take_sites(struct limpet_live *live, size_t first)
@@ -806,7 +792,7 @@ static int read_threads(struct limpet_live *live, struct step *step)
 			code = -ENOMEM;
 			break;
 		}
-		add_sums(&thread->sums, &sums, 1);
+		limpet_real_counts_add(&thread->counts, &sums.counts, 1);
 	}
 	limpet_trace_events_free(events);
 	return code;
@@ -829,15 +815,15 @@ static int64_t list_threads(const struct thread *threads, size_t count,
 	if (!list)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		const struct sums *sums = &threads[i].sums;
+		const struct limpet_counts counts = limpet_counts_rounded(&threads[i].counts);
 
 		list[i] = (struct limpet_replay_thread){
 			.tid = threads[i].tid,
-			.figures = {.allocations = whole(sums->allocations),
-				    .allocated_bytes = whole(sums->allocated_bytes),
-				    .temporary_allocations = whole(sums->temporary)},
-			.own_frees = whole(sums->frees),
-			.own_freed_bytes = whole(sums->freed_bytes),
+			.figures = {.allocations = counts.allocations,
+				    .allocated_bytes = counts.allocated_bytes,
+				    .temporary_allocations = counts.temporary},
+			.own_frees = counts.frees,
+			.own_freed_bytes = counts.freed_bytes,
 		};
 	}
 	qsort(list, count, sizeof(*list), compare_threads);
@@ -875,7 +861,7 @@ int64_t limpet_live_threads(struct limpet_live *live, struct limpet_replay_threa
 
 			if (!thread)
 				return -ENOMEM;
-			add_sums(&thread->sums, &step->threads[k].sums, 1);
+			limpet_real_counts_add(&thread->counts, &step->threads[k].counts, 1);
 		}
 		from_ns = step->from_ns;
 	}

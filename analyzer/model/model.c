@@ -146,20 +146,13 @@ static int take_sites(struct limpet_model *model, const struct limpet_model_sum 
 		return -ENOMEM;
 	for (size_t i = 0; i < sum->accounting.site_count; i++) {
 		const struct limpet_model_sum_site *from = &sum->accounting.sites[i];
-		struct limpet_model_site site = {
-			.node = from->node,
-			.allocations = from->allocations,
-			.allocated_bytes = from->allocated_bytes,
-			.frees = from->frees,
-			.freed_bytes = from->freed_bytes,
-			.temporary_allocations = from->temporary,
-			.live_allocations = at_least_zero(from->live),
-			.live_bytes = at_least_zero(from->live_bytes),
-			.peak_allocations = at_least_zero(from->peak_live),
-			.peak_bytes = at_least_zero(from->peak_bytes),
-			.growth_bytes = (int64_t)(from->live_bytes - from->start_bytes),
-		};
+		struct limpet_model_site site = limpet_model_site_of(from->node, &from->counts);
 
+		site.live_allocations = at_least_zero(from->live);
+		site.live_bytes = at_least_zero(from->live_bytes);
+		site.peak_allocations = at_least_zero(from->peak_live);
+		site.peak_bytes = at_least_zero(from->peak_bytes);
+		site.growth_bytes = (int64_t)(from->live_bytes - from->start_bytes);
 		if (site.allocations || site.frees || site.live_allocations ||
 		    site.peak_allocations)
 			model->sites[model->site_count++] = site;

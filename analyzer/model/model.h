@@ -20,6 +20,7 @@
 
 #include "analyzer/model/model_estimate.h"
 #include "analyzer/trace/trace_reader.h"
+#include "common/counts.h"
 #include "common/err.h"
 #include "common/memory_accounts.h"
 
@@ -70,6 +71,17 @@ struct limpet_model_site {
 	uint64_t peak_allocations, peak_bytes; /* held at the moment of the peak */
 	int64_t growth_bytes;
 };
+/* With what was counted, and nothing else. */
+static inline struct limpet_model_site limpet_model_site_of(uint32_t node,
+							    const struct limpet_counts *counts)
+{
+	return (struct limpet_model_site){.node = node,
+					  .allocations = counts->allocations,
+					  .allocated_bytes = counts->allocated_bytes,
+					  .frees = counts->frees,
+					  .freed_bytes = counts->freed_bytes,
+					  .temporary_allocations = counts->temporary};
+}
 /* One of several allocators, as far as it is said whose blocks are whose. */
 struct limpet_model_owner {
 	const char *name; /* "": the others */

@@ -1,7 +1,6 @@
 #include "analyzer/model/model_accounting.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "common/array.h"
@@ -145,9 +144,9 @@ static int add_row_heap(struct limpet_model_accounting *accounting,
 		site->live--;
 		site->live_bytes -= row->size;
 		if (accounting->counting) {
-			site->frees++;
-			site->freed_bytes += row->size;
-			site->temporary += row->temporary;
+			site->counts.frees++;
+			site->counts.freed_bytes += row->size;
+			site->counts.temporary += row->temporary;
 		}
 		return 0;
 	}
@@ -156,8 +155,8 @@ static int add_row_heap(struct limpet_model_accounting *accounting,
 		site->live_bytes += row->size;
 	}
 	if (accounting->counting) {
-		site->allocations++;
-		site->allocated_bytes += row->size;
+		site->counts.allocations++;
+		site->counts.allocated_bytes += row->size;
 		accounting->sizes[bucket].allocations++;
 		accounting->sizes[bucket].allocated_bytes += row->size;
 	}
@@ -168,19 +167,11 @@ static int add_row_heap(struct limpet_model_accounting *accounting,
 
 #define FINE 256.0
 
-/* From a trace, which may say anything. */
-static uint64_t rounded(double value)
-{
-	if (!(value > 0))
-		return 0;
-	return value < 0x1p62 ? (uint64_t)llround(value) : 1ull << 62;
-}
-
 static void add_fine(struct limpet_model_accounting *accounting, enum limpet_trace_total total,
 		     double value)
 {
-	accounting->fine_totals[total] += rounded(value * FINE);
-	accounting->totals[total] = rounded((double)accounting->fine_totals[total] / FINE);
+	accounting->fine_totals[total] += limpet_rounded(value * FINE);
+	accounting->totals[total] = limpet_rounded((double)accounting->fine_totals[total] / FINE);
 }
 
 /* Everything that a sample says is said of so many; what was certain stays as it is. */
@@ -213,8 +204,8 @@ static void add_sampled_size(struct limpet_model_accounting *accounting, uint64_
 
 	fine[0] += weight->weight;
 	fine[1] += weight->weight * (double)size;
-	accounting->sizes[bucket].allocations = rounded(fine[0]);
-	accounting->sizes[bucket].allocated_bytes = rounded(fine[1]);
+	accounting->sizes[bucket].allocations = limpet_rounded(fine[0]);
+	accounting->sizes[bucket].allocated_bytes = limpet_rounded(fine[1]);
 }
 
 static int add_sampled_row(struct limpet_model_accounting *accounting,
@@ -244,10 +235,10 @@ static int add_sampled_row(struct limpet_model_accounting *accounting,
 		if (accounting->counting)
 			add_sampled_size(accounting, row->size, &weight);
 	}
-	site->allocations = limpet_estimate_value(&estimates->allocations);
-	site->allocated_bytes = limpet_estimate_value(&estimates->allocated_bytes);
-	site->frees = rounded(estimates->frees);
-	site->freed_bytes = rounded(estimates->freed_bytes);
+	site->counts.allocations = limpet_estimate_value(&estimates->allocations);
+	site->counts.allocated_bytes = limpet_estimate_value(&estimates->allocated_bytes);
+	site->counts.frees = limpet_rounded(estimates->frees);
+	site->counts.freed_bytes = limpet_rounded(estimates->freed_bytes);
 	site->live = limpet_estimate_value(&estimates->live_allocations);
 	site->live_bytes = limpet_estimate_value(&estimates->live_bytes);
 	return 0;
@@ -306,21 +297,17 @@ static int add_period_sites(struct limpet_model_accounting *accounting,
 {
 	for (uint32_t i = 0; i < period->site_count; i++) {
 		const struct limpet_trace_site *from = &period->sites[i];
+		const struct limpet_counts *counts = &from->counts;
 		struct limpet_model_sum_site *site =
 			limpet_model_accounting_site(accounting, from->node);
 
 		if (!site)
 			return -ENOMEM;
-		site->live += from->allocations - from->frees - from->untracked;
+		site->live += counts->allocations - counts->frees - from->untracked;
 		site->live_bytes +=
-			from->allocated_bytes - from->freed_bytes - from->untracked_bytes;
-		if (!accounting->counting)
-			continue;
-		site->allocations += from->allocations;
-		site->allocated_bytes += from->allocated_bytes;
-		site->frees += from->frees;
-		site->freed_bytes += from->freed_bytes;
-		site->temporary += from->temporary;
+			counts->allocated_bytes - counts->freed_bytes - from->untracked_bytes;
+		if (accounting->counting)
+			limpet_counts_add(&site->counts, counts);
 	}
 	for (uint32_t i = 0; i < period->map_count; i++) {
 		const struct limpet_trace_map_site *from = &period->maps[i];

@@ -8,6 +8,7 @@
 
 #include "analyzer/model/model_estimate.h"
 #include "analyzer/trace/trace_reader.h"
+#include "common/counts.h"
 
 /* Differences are modulo 2^64, to be read as int64_t: damage can make them fall below zero, and
  * hostile figures must not overflow. */
@@ -19,8 +20,8 @@ static inline uint64_t limpet_model_clamp(uint64_t from, uint64_t less)
 
 struct limpet_model_sum_site {
 	uint32_t node;
-	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary; /* while counting */
-	uint64_t live, live_bytes;                                            /* since the start */
+	struct limpet_counts counts;      /* while counting */
+	uint64_t live, live_bytes;        /* since the start */
 	uint64_t start_live, start_bytes; /* when counting began */
 	uint64_t peak_live, peak_bytes;   /* for the owner to fill in */
 };

@@ -595,8 +595,8 @@ static bool sites_add_up(const struct limpet_model_accounting *accounting)
 	uint64_t allocations = 0, frees = 0, bytes = 0;
 
 	for (size_t i = 0; i < accounting->site_count; i++) {
-		allocations += accounting->sites[i].allocations;
-		frees += accounting->sites[i].frees;
+		allocations += accounting->sites[i].counts.allocations;
+		frees += accounting->sites[i].counts.frees;
 		bytes += accounting->sites[i].live_bytes;
 	}
 	return allocations == accounting->totals[LIMPET_TOTAL_ALLOCATIONS] -

@@ -16,9 +16,8 @@ const uint64_t limpet_replay_age_limits_ns[LIMPET_REPLAY_AGES - 1] = {
 	1000000000u, 10000000000, 60000000000, 600000000000, 3600000000000,
 };
 
-/* Sums are doubles: exact for whole numbers below 2^53, and samples count for parts of one. */
 struct sums {
-	double allocations, bytes, frees, freed_bytes, temporary;
+	struct limpet_real_counts counts;
 	double live, live_bytes, start_bytes, peak, peak_bytes;
 };
 struct age_sums {
@@ -31,7 +30,8 @@ struct site {
 	uint64_t smallest, largest, oldest_ns;
 };
 struct moment {
-	double live_bytes, last_bytes, allocations, bytes, frees, temporary;
+	double live_bytes, last_bytes;
+	struct limpet_real_counts counts;
 };
 
 /* Rows are counted where they are met: by thread, and by kind, which is a stack and a size of the
@@ -40,8 +40,9 @@ struct moment {
 struct thread {
 	uint32_t tid, number; /* index in work->threads */
 	bool kept, met;       /* met: since the last fold */
-	double allocations, bytes, untracked, untracked_bytes, frees, freed_bytes, temporary;
-	double own_frees, own_freed_bytes;
+	/* Since then, and below in all. */
+	struct limpet_real_counts counts;
+	double untracked, untracked_bytes, own_frees, own_freed_bytes;
 	struct sums sums;
 	double all_own_frees, all_own_freed_bytes;
 	UT_hash_handle hh;
@@ -81,11 +82,6 @@ struct work {
 	uint64_t losses;
 	uint8_t ages_below[65]; /* by bit length of an age in ticks: bucket of the least such */
 };
-
-static uint64_t rounded(double value)
-{
-	return value > 0 ? (uint64_t)llround(value < 0x1p62 ? value : 0x1p62) : 0;
-}
 
 static struct site *find_site(struct work *work, uint32_t node)
 {
@@ -183,54 +179,39 @@ static void note_level(struct work *work)
 	work->high_bytes = work->live_bytes;
 }
 
-static void fold_allocations(struct work *work, const struct kind *kind, struct site *site)
+static void count_kind(struct work *work, const struct kind *kind, struct site *site,
+		       const struct limpet_real_counts *counts)
 {
-	const double count = kind->weight * ((double)kind->allocations + kind->untracked);
-	const double bytes = kind->bytes * ((double)kind->allocations + kind->untracked);
 	const unsigned bucket = limpet_trace_size_bucket(kind->size);
+	const bool is_made = kind->allocations || kind->untracked;
 	struct moment *moment = this_moment(work);
 
-	if (site->sums.allocations == 0 || kind->size < site->smallest)
+	if (is_made && (site->sums.counts.allocations == 0 || kind->size < site->smallest))
 		site->smallest = kind->size;
-	if (kind->size > site->largest)
+	if (is_made && kind->size > site->largest)
 		site->largest = kind->size;
-	site->sums.allocations += count;
-	site->sums.bytes += bytes;
-	if (moment) {
-		moment->allocations += count;
-		moment->bytes += bytes;
-	}
-	work->sizes[bucket][0] += count;
-	work->sizes[bucket][1] += bytes;
-}
-
-static void fold_frees(struct work *work, const struct kind *kind, struct site *site, double frees)
-{
-	struct moment *moment = this_moment(work);
-
-	site->sums.frees += kind->weight * frees;
-	site->sums.freed_bytes += kind->bytes * frees;
-	site->sums.temporary += kind->weight * kind->temporary;
-	if (moment) {
-		moment->frees += kind->weight * frees;
-		moment->temporary += kind->weight * kind->temporary;
-	}
+	limpet_real_counts_add(&site->sums.counts, counts, 1);
+	if (moment)
+		limpet_real_counts_add(&moment->counts, counts, 1);
+	work->sizes[bucket][0] += counts->allocations;
+	work->sizes[bucket][1] += counts->allocated_bytes;
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
 		site->freed.blocks[i] += kind->weight * kind->freed[i];
 		site->freed.bytes[i] += kind->bytes * kind->freed[i];
 	}
 }
 
-static int tell_kind(const struct work *work, const struct kind *kind, double frees)
+static int tell_kind(const struct work *work, const struct kind *kind,
+		     const struct limpet_real_counts *counts)
 {
 	const struct limpet_replay_parts *parts = work->options->parts;
 	struct limpet_replay_blocks blocks = {
 		.node = kind->node,
 		.size = kind->size,
-		.allocations = kind->weight * ((double)kind->allocations + kind->untracked),
+		.allocations = counts->allocations,
 		.untracked = kind->weight * kind->untracked,
-		.frees = kind->weight * frees,
-		.temporary = kind->weight * kind->temporary,
+		.frees = counts->frees,
+		.temporary = counts->temporary,
 	};
 
 	if (!parts || !parts->tell_blocks)
@@ -242,7 +223,9 @@ static int tell_kind(const struct work *work, const struct kind *kind, double fr
 
 static int fold_kind(struct work *work, struct kind *kind)
 {
+	const double made = (double)kind->allocations + kind->untracked;
 	struct site *site = find_site(work, kind->node);
+	struct limpet_real_counts counts;
 	double frees = 0;
 	int code = 0;
 
@@ -252,12 +235,17 @@ static int fold_kind(struct work *work, struct kind *kind)
 		frees += kind->freed[i];
 	site->sums.live += kind->weight * (kind->allocations - frees);
 	site->sums.live_bytes += kind->bytes * (kind->allocations - frees);
-	if (work->counting && (kind->allocations || kind->untracked))
-		fold_allocations(work, kind, site);
-	if (work->counting && frees > 0)
-		fold_frees(work, kind, site, frees);
-	if (work->counting)
-		code = tell_kind(work, kind, frees);
+	if (work->counting) {
+		counts = (struct limpet_real_counts){
+			.allocations = kind->weight * made,
+			.allocated_bytes = kind->bytes * made,
+			.frees = kind->weight * frees,
+			.freed_bytes = kind->bytes * frees,
+			.temporary = kind->weight * kind->temporary,
+		};
+		count_kind(work, kind, site, &counts);
+		code = tell_kind(work, kind, &counts);
+	}
 	kind->met = false;
 	kind->allocations = kind->untracked = kind->temporary = 0;
 	memset(kind->freed, 0, sizeof(kind->freed));
@@ -268,30 +256,21 @@ static int fold_thread(struct work *work, struct thread *thread)
 {
 	const struct limpet_replay_parts *parts = work->options->parts;
 	struct sums *sums = &thread->sums;
-	const struct limpet_replay_share share = {
-		.tid = thread->tid,
-		.allocations = thread->allocations + thread->untracked,
-		.bytes = thread->bytes + thread->untracked_bytes,
-		.frees = thread->frees,
-		.freed_bytes = thread->freed_bytes,
-		.temporary = thread->temporary,
-		.own_frees = thread->own_frees,
-	};
+	struct limpet_replay_share share = {
+		.tid = thread->tid, .counts = thread->counts, .own_frees = thread->own_frees};
 
-	sums->live += thread->allocations - thread->frees;
-	sums->live_bytes += thread->bytes - thread->freed_bytes;
+	share.counts.allocations += thread->untracked;
+	share.counts.allocated_bytes += thread->untracked_bytes;
+	sums->live += thread->counts.allocations - thread->counts.frees;
+	sums->live_bytes += thread->counts.allocated_bytes - thread->counts.freed_bytes;
 	if (work->counting) {
-		sums->allocations += share.allocations;
-		sums->bytes += share.bytes;
-		sums->frees += share.frees;
-		sums->freed_bytes += share.freed_bytes;
-		sums->temporary += share.temporary;
+		limpet_real_counts_add(&sums->counts, &share.counts, 1);
 		thread->all_own_frees += thread->own_frees;
 		thread->all_own_freed_bytes += thread->own_freed_bytes;
 	}
 	thread->met = false;
-	thread->allocations = thread->bytes = thread->untracked = thread->untracked_bytes = 0;
-	thread->frees = thread->freed_bytes = thread->temporary = 0;
+	thread->counts = (struct limpet_real_counts){0};
+	thread->untracked = thread->untracked_bytes = 0;
 	thread->own_frees = thread->own_freed_bytes = 0;
 	return work->counting && parts && parts->tell_thread
 		       ? parts->tell_thread(parts->context, work->part, &share)
@@ -463,8 +442,8 @@ static inline int add_allocation(struct work *work, struct kind *kind, struct th
 	meet_kind(work, kind);
 	meet_thread(work, thread);
 	kind->allocations++;
-	thread->allocations += kind->weight;
-	thread->bytes += kind->bytes;
+	thread->counts.allocations += kind->weight;
+	thread->counts.allocated_bytes += kind->bytes;
 	work->live_bytes += kind->bytes;
 	if (work->live_bytes > work->high_bytes)
 		work->high_bytes = work->live_bytes;
@@ -522,9 +501,9 @@ static inline void add_release(struct work *work, struct kind *kind, struct thre
 	meet_thread(work, thread);
 	kind->freed[age_bucket_of_ticks(work, age)]++;
 	kind->temporary += temporary;
-	thread->frees += kind->weight;
-	thread->freed_bytes += kind->bytes;
-	thread->temporary += temporary ? kind->weight : 0;
+	thread->counts.frees += kind->weight;
+	thread->counts.freed_bytes += kind->bytes;
+	thread->counts.temporary += temporary ? kind->weight : 0;
 	work->live_bytes -= kind->bytes;
 }
 
@@ -752,26 +731,22 @@ static void add_alive(struct work *work)
 
 static struct limpet_model_site figures_of(const struct sums *sums, uint32_t node)
 {
-	return (struct limpet_model_site){
-		.node = node,
-		.allocations = rounded(sums->allocations),
-		.allocated_bytes = rounded(sums->bytes),
-		.frees = rounded(sums->frees),
-		.freed_bytes = rounded(sums->freed_bytes),
-		.temporary_allocations = rounded(sums->temporary),
-		.live_allocations = rounded(sums->live),
-		.live_bytes = rounded(sums->live_bytes),
-		.peak_allocations = rounded(sums->peak),
-		.peak_bytes = rounded(sums->peak_bytes),
-		.growth_bytes = llround(sums->live_bytes - sums->start_bytes),
-	};
+	const struct limpet_counts counts = limpet_counts_rounded(&sums->counts);
+	struct limpet_model_site figures = limpet_model_site_of(node, &counts);
+
+	figures.live_allocations = limpet_rounded(sums->live);
+	figures.live_bytes = limpet_rounded(sums->live_bytes);
+	figures.peak_allocations = limpet_rounded(sums->peak);
+	figures.peak_bytes = limpet_rounded(sums->peak_bytes);
+	figures.growth_bytes = llround(sums->live_bytes - sums->start_bytes);
+	return figures;
 }
 
 static void take_ages(struct limpet_replay_ages *to, const struct age_sums *from)
 {
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
-		to->blocks[i] = rounded(from->blocks[i]);
-		to->bytes[i] = rounded(from->bytes[i]);
+		to->blocks[i] = limpet_rounded(from->blocks[i]);
+		to->bytes[i] = limpet_rounded(from->bytes[i]);
 	}
 }
 
@@ -835,8 +810,8 @@ static int take_threads(const struct work *work, struct limpet_replay *replay)
 			continue;
 		to->tid = from->tid;
 		to->figures = figures_of(&from->sums, 0);
-		to->own_frees = rounded(from->all_own_frees);
-		to->own_freed_bytes = rounded(from->all_own_freed_bytes);
+		to->own_frees = limpet_rounded(from->all_own_frees);
+		to->own_freed_bytes = limpet_rounded(from->all_own_freed_bytes);
 		if (has_figure(&to->figures) || to->own_frees)
 			replay->thread_count++;
 	}
@@ -854,15 +829,18 @@ static int take_moments(const struct work *work, struct limpet_replay *replay)
 	if (!replay->moments)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
+		const struct moment *from = &work->moments[i];
+		const struct limpet_counts counts = limpet_counts_rounded(&from->counts);
+
 		replay->moments[i] = (struct limpet_replay_moment){
 			.from_ns = from_ns,
 			.to_ns = work->options->ends[i],
-			.live_bytes = rounded(work->moments[i].live_bytes),
-			.last_bytes = rounded(work->moments[i].last_bytes),
-			.allocations = rounded(work->moments[i].allocations),
-			.allocated_bytes = rounded(work->moments[i].bytes),
-			.frees = rounded(work->moments[i].frees),
-			.temporary_allocations = rounded(work->moments[i].temporary),
+			.live_bytes = limpet_rounded(from->live_bytes),
+			.last_bytes = limpet_rounded(from->last_bytes),
+			.allocations = counts.allocations,
+			.allocated_bytes = counts.allocated_bytes,
+			.frees = counts.frees,
+			.temporary_allocations = counts.temporary,
 		};
 		from_ns = work->options->ends[i];
 	}
@@ -876,13 +854,13 @@ static int take_sizes(const struct work *work, struct limpet_replay *replay)
 	if (!replay->sizes)
 		return -ENOMEM;
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
-		if (!rounded(work->sizes[i][0]))
+		if (!limpet_rounded(work->sizes[i][0]))
 			continue;
 		replay->sizes[replay->size_count++] = (struct limpet_model_size){
 			.from_bytes = i ? 1ull << (i - 1) : 0,
 			.to_bytes = i == 64 ? UINT64_MAX : (1ull << i) - 1,
-			.allocations = rounded(work->sizes[i][0]),
-			.allocated_bytes = rounded(work->sizes[i][1]),
+			.allocations = limpet_rounded(work->sizes[i][0]),
+			.allocated_bytes = limpet_rounded(work->sizes[i][1]),
 		};
 	}
 	return 0;

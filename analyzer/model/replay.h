@@ -15,6 +15,7 @@
 
 #include "analyzer/model/filter.h"
 #include "analyzer/model/model.h"
+#include "common/counts.h"
 #include "common/err.h"
 
 /* Ages: below 10 us, 100 us, 1 ms, 10 ms, 100 ms, 1 s, 10 s, 1 min, 10 min, 1 h, and longer. */
@@ -47,8 +48,8 @@ struct limpet_replay_moment {
 /* What one thread did in a part of the time, or in some of it. */
 struct limpet_replay_share {
 	uint32_t tid;
-	double allocations, bytes, frees, freed_bytes, temporary; /* of blocks that it allocated */
-	double own_frees;                                         /* calls that it made */
+	struct limpet_real_counts counts; /* of blocks that it allocated */
+	double own_frees;                 /* calls that it made */
 };
 /* What blocks of one stack and one size did in a part of the time, or in some of it. */
 struct limpet_replay_blocks {

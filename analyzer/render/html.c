@@ -97,11 +97,11 @@ static json_t *threads(struct limpet_html_page *page, const struct limpet_html_s
 					  (json_int_t)thread->tid, "peak",
 					  number_if(peak, thread->figures.peak_bytes), "b",
 					  COLUMN(page, steps, count, step), "a",
-					  COLUMN(page, steps, count, allocations), "ab",
-					  COLUMN(page, steps, count, allocated_bytes), "f",
-					  COLUMN(page, steps, count, frees), "fb",
-					  COLUMN(page, steps, count, freed_bytes), "t",
-					  COLUMN(page, steps, count, temporary), "o",
+					  COLUMN(page, steps, count, counts.allocations), "ab",
+					  COLUMN(page, steps, count, counts.allocated_bytes), "f",
+					  COLUMN(page, steps, count, counts.frees), "fb",
+					  COLUMN(page, steps, count, counts.freed_bytes), "t",
+					  COLUMN(page, steps, count, counts.temporary), "o",
 					  COLUMN(page, steps, count, own_frees)));
 	}
 	return array;

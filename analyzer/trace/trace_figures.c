@@ -51,8 +51,9 @@ static int read_sites(const struct limpet_trace_reader *reader, struct limpet_cu
 
 #define SITE(member) offsetof(struct limpet_trace_site, member)
 static const size_t site_columns[] = {
-	SITE(allocations), SITE(allocated_bytes), SITE(frees),           SITE(freed_bytes),
-	SITE(temporary),   SITE(untracked),       SITE(untracked_bytes),
+	SITE(counts.allocations), SITE(counts.allocated_bytes), SITE(counts.frees),
+	SITE(counts.freed_bytes), SITE(counts.temporary),       SITE(untracked),
+	SITE(untracked_bytes),
 };
 #define MAP(member) offsetof(struct limpet_trace_map_site, member)
 static const size_t map_columns[] = {

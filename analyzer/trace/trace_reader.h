@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/counts.h"
 #include "common/err.h"
 #include "common/losses.h"
 #include "common/memory_accounts.h"
@@ -192,7 +193,7 @@ uint32_t limpet_trace_events_threads(const struct limpet_trace_events *events,
 
 struct limpet_trace_site {
 	uint32_t node;
-	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
+	struct limpet_counts counts;
 	uint64_t untracked, untracked_bytes;
 };
 struct limpet_trace_map_site {

@@ -1,7 +1,6 @@
 #include "analyzer/views/thread_timeline.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <uthash.h>
 
@@ -10,7 +9,8 @@
 /* Sums of the step at hand: samples count for parts of one. */
 struct thread_now {
 	uint32_t tid, step;
-	double allocations, bytes, frees, freed_bytes, temporary, own_frees;
+	struct limpet_real_counts counts;
+	double own_frees;
 	UT_hash_handle hh;
 };
 struct site_now {
@@ -26,11 +26,6 @@ struct work {
 	size_t step_capacity, life_capacity;
 };
 
-static uint64_t rounded(double value)
-{
-	return value > 0 ? (uint64_t)llround(fmin(value, 0x1p62)) : 0;
-}
-
 static int close_thread(struct work *work, struct thread_now *now)
 {
 	struct limpet_thread_timeline *thread_timeline = work->thread_timeline;
@@ -43,15 +38,11 @@ static int close_thread(struct work *work, struct thread_now *now)
 		(struct limpet_thread_timeline_step){
 			.tid = now->tid,
 			.step = now->step,
-			.allocations = rounded(now->allocations),
-			.allocated_bytes = rounded(now->bytes),
-			.frees = rounded(now->frees),
-			.freed_bytes = rounded(now->freed_bytes),
-			.temporary = rounded(now->temporary),
-			.own_frees = rounded(now->own_frees),
+			.counts = limpet_counts_rounded(&now->counts),
+			.own_frees = limpet_rounded(now->own_frees),
 		};
-	now->allocations = now->bytes = now->frees = now->freed_bytes = 0;
-	now->temporary = now->own_frees = 0;
+	now->counts = (struct limpet_real_counts){0};
+	now->own_frees = 0;
 	return 0;
 }
 
@@ -62,7 +53,7 @@ static int close_site(struct work *work, uint32_t node)
 	int code = 0;
 
 	for (uint32_t age = 0; age < LIMPET_REPLAY_AGES && code == 0; age++) {
-		if (!rounded(now->blocks[age]))
+		if (!limpet_rounded(now->blocks[age]))
 			continue;
 		code = limpet_reserve(&thread_timeline->lives, &work->life_capacity,
 				      thread_timeline->life_count + 1,
@@ -73,8 +64,8 @@ static int close_site(struct work *work, uint32_t node)
 					.node = node,
 					.step = now->step,
 					.age = age,
-					.blocks = rounded(now->blocks[age]),
-					.bytes = rounded(now->bytes[age])};
+					.blocks = limpet_rounded(now->blocks[age]),
+					.bytes = limpet_rounded(now->bytes[age])};
 		now->blocks[age] = now->bytes[age] = 0;
 	}
 	return code;
@@ -108,11 +99,7 @@ static int add_share(void *context, size_t step, const struct limpet_replay_shar
 
 	if (!now)
 		return -ENOMEM;
-	now->allocations += share->allocations;
-	now->bytes += share->bytes;
-	now->frees += share->frees;
-	now->freed_bytes += share->freed_bytes;
-	now->temporary += share->temporary;
+	limpet_real_counts_add(&now->counts, &share->counts, 1);
 	now->own_frees += share->own_frees;
 	return 0;
 }

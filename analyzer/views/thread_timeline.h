@@ -15,7 +15,8 @@
  * own_frees: calls that it made. */
 struct limpet_thread_timeline_step {
 	uint32_t tid, step;
-	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary, own_frees;
+	struct limpet_counts counts;
+	uint64_t own_frees;
 };
 /* Blocks of one site that were freed in one step at one age, as limpet_replay_age_limits_ns. */
 struct limpet_thread_timeline_life {

@@ -103,8 +103,8 @@ static void replay_row(struct replay *replay, const struct limpet_trace_event *r
 	totals[LIMPET_TOTAL_EVENTS] += row->counted;
 	switch (row->kind) {
 	case LIMPET_ROW_ALLOC:
-		site->allocations++;
-		site->allocated_bytes += row->size;
+		site->counts.allocations++;
+		site->counts.allocated_bytes += row->size;
 		totals[LIMPET_TOTAL_ALLOCATIONS]++;
 		totals[LIMPET_TOTAL_ALLOCATED_BYTES] += row->size;
 		replay->live_bytes += row->size;
@@ -114,9 +114,9 @@ static void replay_row(struct replay *replay, const struct limpet_trace_event *r
 		}
 		break;
 	case LIMPET_ROW_FREE:
-		site->frees++;
-		site->freed_bytes += row->size;
-		site->temporary += row->temporary;
+		site->counts.frees++;
+		site->counts.freed_bytes += row->size;
+		site->counts.temporary += row->temporary;
 		totals[LIMPET_TOTAL_FREES]++;
 		totals[LIMPET_TOTAL_FREED_BYTES] += row->size;
 		totals[LIMPET_TOTAL_TEMPORARY] += row->temporary;
@@ -163,7 +163,7 @@ static void check_period(struct limpet_trace_reader *reader, size_t block, struc
 		listed++;
 	}
 	for (uint32_t i = 0; i < CAPTURE_SITES + 3; i++)
-		touched += replay->sites[i].allocations || replay->sites[i].frees;
+		touched += replay->sites[i].counts.allocations || replay->sites[i].counts.frees;
 	assert_int_equal(listed, touched);
 	memset(replay->sites, 0, sizeof(replay->sites));
 	replay->rows = replay->peak_row = 0;

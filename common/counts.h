@@ -1,0 +1,61 @@
+/* What is counted of a heap: of all of it, of a site, of a thread, of a time. */
+#ifndef LIMPET_COMMON_COUNTS_H
+#define LIMPET_COMMON_COUNTS_H
+
+#include <math.h>
+#include <stdint.h>
+
+struct limpet_counts {
+	uint64_t allocations, allocated_bytes, frees, freed_bytes;
+	uint64_t temporary; /* allocations */
+};
+/* The same of samples, which stand for parts of a block; exact for whole numbers below 2^53. */
+struct limpet_real_counts {
+	double allocations, allocated_bytes, frees, freed_bytes, temporary;
+};
+
+static inline void limpet_counts_add(struct limpet_counts *to, const struct limpet_counts *from)
+{
+	to->allocations += from->allocations;
+	to->allocated_bytes += from->allocated_bytes;
+	to->frees += from->frees;
+	to->freed_bytes += from->freed_bytes;
+	to->temporary += from->temporary;
+}
+
+/* So many times; -1 takes them away. */
+static inline void limpet_real_counts_add(struct limpet_real_counts *to,
+					  const struct limpet_real_counts *from, double times)
+{
+	to->allocations += times * from->allocations;
+	to->allocated_bytes += times * from->allocated_bytes;
+	to->frees += times * from->frees;
+	to->freed_bytes += times * from->freed_bytes;
+	to->temporary += times * from->temporary;
+}
+
+static inline struct limpet_real_counts limpet_real_counts_of(const struct limpet_counts *counts)
+{
+	return (struct limpet_real_counts){.allocations = (double)counts->allocations,
+					   .allocated_bytes = (double)counts->allocated_bytes,
+					   .frees = (double)counts->frees,
+					   .freed_bytes = (double)counts->freed_bytes,
+					   .temporary = (double)counts->temporary};
+}
+
+/* To the nearest; 0 for what is less, or no number, and 2^62 for more: a trace may say anything. */
+static inline uint64_t limpet_rounded(double value)
+{
+	return value > 0 ? (uint64_t)llround(value < 0x1p62 ? value : 0x1p62) : 0;
+}
+
+static inline struct limpet_counts limpet_counts_rounded(const struct limpet_real_counts *counts)
+{
+	return (struct limpet_counts){.allocations = limpet_rounded(counts->allocations),
+				      .allocated_bytes = limpet_rounded(counts->allocated_bytes),
+				      .frees = limpet_rounded(counts->frees),
+				      .freed_bytes = limpet_rounded(counts->freed_bytes),
+				      .temporary = limpet_rounded(counts->temporary)};
+}
+
+#endif
