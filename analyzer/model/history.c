@@ -166,11 +166,9 @@ static void add_figures(struct work *work, const struct limpet_trace_period *per
 
 		if (!to)
 			continue;
-		to->allocations += from->counts.allocations;
-		to->allocated_bytes += from->counts.allocated_bytes;
-		to->temporary += from->counts.temporary;
-		to->frees += from->counts.frees + from->untracked;
-		to->freed_bytes += from->counts.freed_bytes + from->untracked_bytes;
+		limpet_counts_add(&to->counts, &from->counts);
+		to->counts.frees += from->untracked;
+		to->counts.freed_bytes += from->untracked_bytes;
 	}
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS && !work->selection; i++)
 		add_size(work, i, step, period->sizes[i].allocations,
@@ -239,13 +237,13 @@ static void add_row(struct work *work, const struct limpet_trace_event *row)
 	if (!to)
 		return;
 	if (row->kind != LIMPET_ROW_ALLOC) {
-		to->frees++;
-		to->freed_bytes += row->size;
-		to->temporary += row->temporary;
+		to->counts.frees++;
+		to->counts.freed_bytes += row->size;
+		to->counts.temporary += row->temporary;
 	}
 	if (!is_free) {
-		to->allocations++;
-		to->allocated_bytes += row->size;
+		to->counts.allocations++;
+		to->counts.allocated_bytes += row->size;
 		if (!work->selection)
 			add_size(work, limpet_trace_size_bucket(row->size), step, 1, row->size);
 	}
@@ -323,19 +321,19 @@ static int add_kept_blocks(void *context, size_t step, const struct limpet_repla
 {
 	const uint64_t allocations = (uint64_t)blocks->allocations;
 	const uint64_t frees = (uint64_t)(blocks->frees + blocks->untracked);
+	const struct limpet_counts counts = {.allocations = allocations,
+					     .allocated_bytes = allocations * blocks->size,
+					     .frees = frees,
+					     .freed_bytes = frees * blocks->size,
+					     .temporary = (uint64_t)blocks->temporary};
 	struct work *work = context;
 	struct limpet_history_step *to;
 
 	add_size(work, limpet_trace_size_bucket(blocks->size), step, allocations,
-		 allocations * blocks->size);
+		 counts.allocated_bytes);
 	to = work->of_threads ? place(work, blocks->node, step) : NULL;
-	if (to) {
-		to->allocations += allocations;
-		to->allocated_bytes += allocations * blocks->size;
-		to->frees += frees;
-		to->freed_bytes += frees * blocks->size;
-		to->temporary += (uint64_t)blocks->temporary;
-	}
+	if (to)
+		limpet_counts_add(&to->counts, &counts);
 	return work->failed ? -ENOMEM : 0;
 }
 
@@ -395,11 +393,13 @@ static int add_whole(struct work *work)
 
 		if (!to)
 			return -ENOMEM;
-		to->allocations = from->allocations;
-		to->allocated_bytes = from->allocated_bytes;
-		to->temporary = from->temporary_allocations;
-		to->frees = from->allocations - from->live_allocations;
-		to->freed_bytes = from->allocated_bytes - from->live_bytes;
+		to->counts = (struct limpet_counts){
+			.allocations = from->allocations,
+			.allocated_bytes = from->allocated_bytes,
+			.frees = from->allocations - from->live_allocations,
+			.freed_bytes = from->allocated_bytes - from->live_bytes,
+			.temporary = from->temporary_allocations,
+		};
 	}
 	for (size_t i = 0; i < model->size_count; i++)
 		work->history->sizes[i] = model->sizes[i];
@@ -414,15 +414,13 @@ static bool adds_up(const struct work *work)
 
 	for (size_t i = 0; i < work->model->site_count; i++) {
 		const struct limpet_model_site *site = &work->model->sites[i];
-		uint64_t allocations = 0, bytes = 0, freed = 0;
+		struct limpet_counts sum = {0};
 
-		for (size_t step = work->last[i]; step; step = work->before[step - 1]) {
-			allocations += pool[step - 1].allocations;
-			bytes += pool[step - 1].allocated_bytes;
-			freed += pool[step - 1].freed_bytes;
-		}
-		if (allocations != site->allocations || bytes != site->allocated_bytes ||
-		    bytes - freed != site->live_bytes)
+		for (size_t step = work->last[i]; step; step = work->before[step - 1])
+			limpet_counts_add(&sum, &pool[step - 1].counts);
+		if (sum.allocations != site->allocations ||
+		    sum.allocated_bytes != site->allocated_bytes ||
+		    sum.allocated_bytes - sum.freed_bytes != site->live_bytes)
 			return false;
 	}
 	return true;

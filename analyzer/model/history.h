@@ -17,8 +17,7 @@
 
 struct limpet_history_step {
 	uint32_t step;
-	uint64_t allocations, allocated_bytes, temporary;
-	uint64_t frees, freed_bytes; /* with what was never tracked: live is what is left */
+	struct limpet_counts counts; /* frees with what was never tracked: live is what is left */
 };
 struct limpet_history_site {
 	uint32_t node;

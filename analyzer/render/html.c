@@ -46,11 +46,11 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 		json_t *value = json_pack(
 			"{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "node", (json_int_t)site->node, "peak",
 			number_if(peak, site->peak_bytes), "b", COLUMN(page, steps, count, step),
-			"a", COLUMN(page, steps, count, allocations), "ab",
-			COLUMN(page, steps, count, allocated_bytes), "f",
-			COLUMN(page, steps, count, frees), "fb",
-			COLUMN(page, steps, count, freed_bytes), "t",
-			COLUMN(page, steps, count, temporary));
+			"a", COLUMN(page, steps, count, counts.allocations), "ab",
+			COLUMN(page, steps, count, counts.allocated_bytes), "f",
+			COLUMN(page, steps, count, counts.frees), "fb",
+			COLUMN(page, steps, count, counts.freed_bytes), "t",
+			COLUMN(page, steps, count, counts.temporary));
 
 		limpet_json_item(&page->printer, value);
 	}

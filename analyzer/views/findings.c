@@ -113,15 +113,17 @@ static void add_steps(struct limpet_findings_work *work, struct limpet_findings_
 {
 	for (size_t i = 0; i < steps->count; i++) {
 		const struct limpet_history_step *step = &steps->steps[i];
+		const struct limpet_counts *counts = &step->counts;
 		const unsigned part = part_of_step(work, step->step);
 		const uint64_t end_ns = work->history->edges_ns[step->step + 1];
 
-		if (step->allocations && end_ns < group->first_ns)
+		if (counts->allocations && end_ns < group->first_ns)
 			group->first_ns = end_ns;
 		if (part == PARTS)
 			continue;
-		group->growth[part] += (double)step->allocated_bytes - (double)step->freed_bytes;
-		group->blocks[part] += (double)step->allocations - (double)step->frees;
+		group->growth[part] +=
+			(double)counts->allocated_bytes - (double)counts->freed_bytes;
+		group->blocks[part] += (double)counts->allocations - (double)counts->frees;
 	}
 }
 
