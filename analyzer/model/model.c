@@ -207,40 +207,13 @@ static int take_maps(struct limpet_model *model, const struct limpet_model_sum *
 	if (!model->maps)
 		return -ENOMEM;
 	for (size_t i = 0; i < sum->accounting.map_count; i++) {
-		const struct limpet_model_sum_map *from = &sum->accounting.maps[i];
-		struct limpet_model_map_site map = {
-			.node = from->node,
-			.mmaps = from->mmaps,
-			.mmap_bytes = from->mmap_bytes,
-			.unmapped_bytes = from->unmapped_bytes,
-			.mapped_bytes = at_least_zero(from->mapped_bytes),
-		};
+		struct limpet_model_map_site map = sum->accounting.maps[i];
 
+		map.mapped_bytes = at_least_zero(map.mapped_bytes);
 		if (map.mmaps || map.unmapped_bytes || map.mapped_bytes)
 			model->maps[model->map_count++] = map;
 	}
 	qsort(model->maps, model->map_count, sizeof(*model->maps), compare_maps);
-	return 0;
-}
-
-static int take_timeline(struct limpet_model *model, const struct limpet_model_sum *sum)
-{
-	model->timeline = calloc(sum->point_count + 1, sizeof(*model->timeline));
-	if (!model->timeline)
-		return -ENOMEM;
-	for (size_t i = 0; i < sum->point_count; i++)
-		model->timeline[i] = (struct limpet_model_point){
-			.time_ns = sum->points[i].time_ns,
-			.live_bytes = sum->points[i].live_bytes,
-			.rss_bytes = sum->points[i].rss_bytes,
-			.cgroup_bytes = sum->points[i].cgroup_bytes,
-			.mapped_bytes = sum->points[i].mapped_bytes,
-			.allocations = sum->points[i].allocations,
-			.live_allocations = sum->points[i].live_allocations,
-			.threads = sum->points[i].threads,
-			.agent_bytes = sum->points[i].agent_bytes,
-		};
-	model->timeline_count = sum->point_count;
 	return 0;
 }
 
@@ -280,12 +253,13 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	model->overloads = sum.overloads;
 	model->overload_count = sum.overload_count;
 	sum.overloads = NULL;
+	model->timeline = sum.points;
+	model->timeline_count = sum.point_count;
+	sum.points = NULL;
 	take_totals(model, &sum);
 	code = take_sites(model, &sum);
 	if (code == 0)
 		code = take_maps(model, &sum);
-	if (code == 0)
-		code = take_timeline(model, &sum);
 	if (code == 0)
 		code = take_sizes(model, &sum);
 	if (code == 0) {

@@ -52,15 +52,15 @@ struct limpet_model_sum_site *limpet_model_accounting_site(
 	return &accounting->sites[accounting->site_of_node[node] - 1];
 }
 
-static struct limpet_model_sum_map *find_map(struct limpet_model_accounting *accounting,
-					     uint32_t node)
+static struct limpet_model_map_site *find_map(struct limpet_model_accounting *accounting,
+					      uint32_t node)
 {
 	if (!accounting->map_of_node[node]) {
 		if (limpet_reserve(&accounting->maps, &accounting->map_capacity,
 				   accounting->map_count + 1, sizeof(*accounting->maps)) < 0)
 			return NULL;
 		accounting->maps[accounting->map_count] =
-			(struct limpet_model_sum_map){.node = node};
+			(struct limpet_model_map_site){.node = node};
 		accounting->map_of_node[node] = (uint32_t)++accounting->map_count;
 	}
 	return &accounting->maps[accounting->map_of_node[node] - 1];
@@ -255,7 +255,7 @@ static bool is_sampled(const struct limpet_model_accounting *accounting,
 static int add_row_map(struct limpet_model_accounting *accounting,
 		       const struct limpet_trace_event *row)
 {
-	struct limpet_model_sum_map *map = find_map(accounting, row->node);
+	struct limpet_model_map_site *map = find_map(accounting, row->node);
 
 	if (!map)
 		return -ENOMEM;
@@ -311,7 +311,7 @@ static int add_period_sites(struct limpet_model_accounting *accounting,
 	}
 	for (uint32_t i = 0; i < period->map_count; i++) {
 		const struct limpet_trace_map_site *from = &period->maps[i];
-		struct limpet_model_sum_map *map = find_map(accounting, from->node);
+		struct limpet_model_map_site *map = find_map(accounting, from->node);
 
 		if (!map)
 			return -ENOMEM;

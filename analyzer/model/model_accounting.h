@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/model/model.h"
 #include "analyzer/model/model_estimate.h"
 #include "analyzer/trace/trace_reader.h"
 #include "common/counts.h"
@@ -25,16 +26,11 @@ struct limpet_model_sum_site {
 	uint64_t start_live, start_bytes; /* when counting began */
 	uint64_t peak_live, peak_bytes;   /* for the owner to fill in */
 };
-struct limpet_model_sum_map {
-	uint32_t node;
-	uint64_t mmaps, mmap_bytes, unmapped_bytes; /* while counting */
-	uint64_t mapped_bytes;                      /* since the start */
-};
 
 struct limpet_model_accounting {
 	struct limpet_model_sum_site *sites; /* in order of first appearance */
 	size_t site_count, site_capacity;
-	struct limpet_model_sum_map *maps;
+	struct limpet_model_map_site *maps; /* while counting; mapped_bytes: since the start */
 	size_t map_count, map_capacity;
 	struct limpet_trace_size sizes[LIMPET_TRACE_SIZE_BUCKETS]; /* while counting */
 	uint64_t totals[LIMPET_TOTAL_COUNT];                       /* since the start */

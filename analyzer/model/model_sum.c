@@ -160,7 +160,7 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 	if (limpet_reserve(&sum->points, &sum->point_capacity, sum->point_count + 1,
 			   sizeof(*sum->points)) < 0)
 		return -ENOMEM;
-	sum->points[sum->point_count++] = (struct limpet_model_sum_point){
+	sum->points[sum->point_count++] = (struct limpet_model_point){
 		.time_ns = period->last_ns,
 		.live_bytes = limpet_model_accounting_live_bytes(totals),
 		.rss_bytes = period->rss_bytes,
@@ -381,13 +381,13 @@ static int add_past_points(struct work *work, const struct limpet_trace_period *
 				   sizeof(*sum->points)) < 0)
 			return -ENOMEM;
 		sum->points[sum->point_count++] =
-			(struct limpet_model_sum_point){.time_ns = from->time_ns,
-							.live_bytes = from->live_bytes,
-							.rss_bytes = from->rss_bytes,
-							.cgroup_bytes = from->cgroup_bytes,
-							.mapped_bytes = from->mapped_bytes,
-							.allocations = from->allocations,
-							.live_allocations = UINT64_MAX};
+			(struct limpet_model_point){.time_ns = from->time_ns,
+						    .live_bytes = from->live_bytes,
+						    .rss_bytes = from->rss_bytes,
+						    .cgroup_bytes = from->cgroup_bytes,
+						    .mapped_bytes = from->mapped_bytes,
+						    .allocations = from->allocations,
+						    .live_allocations = UINT64_MAX};
 	}
 	return 0;
 }

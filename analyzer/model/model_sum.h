@@ -11,15 +11,10 @@
 #include "analyzer/model/model_accounting.h"
 #include "analyzer/trace/trace_reader.h"
 
-struct limpet_model_sum_point {
-	uint64_t time_ns, live_bytes, rss_bytes, cgroup_bytes, mapped_bytes, allocations;
-	uint64_t live_allocations, threads, agent_bytes; /* UINT64_MAX, 0, 0: unknown */
-};
-
 struct limpet_model_sum {
 	struct limpet_model_accounting
 		accounting; /* at the window's end; counting began at its start */
-	struct limpet_model_sum_point *points;
+	struct limpet_model_point *points;
 	size_t point_count, point_capacity;
 	uint64_t peak_bytes, peak_ns;
 	struct limpet_trace_overload *overloads; /* of the capture, by time */
