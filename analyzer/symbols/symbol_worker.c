@@ -10,6 +10,7 @@
 #include "analyzer/symbols/symbol_channel.h"
 #include "analyzer/symbols/symbol_reader.h"
 #include "analyzer/symbols/symbolize.h"
+#include "common/array.h"
 #include "common/confine.h"
 
 /* Large programs come with some GiB of debug information, which is mapped, not read. */
@@ -24,7 +25,7 @@ struct worker {
 	struct limpet_symbol_reader *reader;
 	/* Of the next MAP. */
 	uint64_t *addresses;
-	size_t address_count;
+	size_t address_count, address_capacity;
 };
 
 static int take_fd(struct limpet_symbol_channel *channel)
@@ -153,16 +154,14 @@ static int add_addresses(struct worker *worker)
 	struct limpet_symbol_channel *channel = &worker->channel;
 	uint64_t count =
 		limpet_cursor_limited(&channel->cursor, limpet_cursor_left(&channel->cursor));
-	uint64_t *more =
-		reallocarray(worker->addresses, worker->address_count + count + 1, sizeof(*more));
 	uint64_t last;
 
-	if (!more)
+	if (limpet_reserve(&worker->addresses, &worker->address_capacity,
+			   worker->address_count + count + 1, sizeof(*worker->addresses)) < 0)
 		return -ENOMEM;
-	worker->addresses = more;
-	last = worker->address_count ? more[worker->address_count - 1] : 0;
+	last = worker->address_count ? worker->addresses[worker->address_count - 1] : 0;
 	for (uint64_t i = 0; i < count; i++)
-		more[worker->address_count++] = last += limpet_symbol_take(channel);
+		worker->addresses[worker->address_count++] = last += limpet_symbol_take(channel);
 	return limpet_symbol_is_whole(channel) ? 0 : -EBADMSG;
 }
 
