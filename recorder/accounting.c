@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/estimate.h"
 #include "common/wire.h"
 #include "recorder/thread_numbers.h"
@@ -33,7 +34,7 @@ struct limpet_accounting {
 
 	bool overloaded, was_overloaded;
 	struct limpet_accounting_overload *overloads; /* the last is the one that lasts, if so */
-	size_t overload_count, overload_room;
+	size_t overload_count, overload_capacity;
 
 	/* of the event at hand */
 	uint64_t time_ns, tick;
@@ -93,25 +94,14 @@ uint32_t limpet_accounting_tid(const struct limpet_accounting *accounting, uint3
 
 /* ------------------------------------------------------------------ rows */
 
-static bool grow_rows(struct limpet_accounting_rows *rows)
-{
-	size_t room = rows->room ? rows->room * 2 : 1024;
-	struct limpet_accounting_row *list = reallocarray(rows->list, room, sizeof(*list));
-
-	if (!list)
-		return false;
-	rows->list = list;
-	rows->room = room;
-	return true;
-}
-
 static inline void add_row(struct limpet_accounting *accounting, uint8_t op, uint64_t address,
 			   uint32_t node, uint64_t size, uint64_t age_ticks)
 {
 	struct limpet_accounting_rows *rows = accounting->rows;
 	struct limpet_accounting_row *row;
 
-	if (rows->count == rows->room && !grow_rows(rows)) {
+	if (limpet_reserve(&rows->list, &rows->capacity, rows->count + 1, sizeof(*rows->list)) <
+	    0) {
 		accounting->no_memory = true;
 		return;
 	}
@@ -364,29 +354,21 @@ static void forget_last(struct limpet_accounting *accounting)
 
 static int book_overload(struct limpet_accounting *accounting, bool begins)
 {
-	struct limpet_accounting_overload *list = accounting->overloads;
-	size_t room = accounting->overload_room;
-
 	if (!accounting->sampling.overload_bytes || begins == accounting->overloaded)
 		return -EINVAL;
 	accounting->overloaded = begins;
 	accounting->was_overloaded = true;
 	forget_last(accounting);
 	if (!begins) {
-		list[accounting->overload_count - 1].to_ns = accounting->time_ns;
+		accounting->overloads[accounting->overload_count - 1].to_ns = accounting->time_ns;
 		return 0;
 	}
-	if (accounting->overload_count == room) {
-		room = room ? room * 2 : 16;
-		list = reallocarray(list, room, sizeof(*list));
-		if (!list) {
-			accounting->overloaded = false;
-			return -ENOMEM;
-		}
-		accounting->overloads = list;
-		accounting->overload_room = room;
+	if (limpet_reserve(&accounting->overloads, &accounting->overload_capacity,
+			   accounting->overload_count + 1, sizeof(*accounting->overloads)) < 0) {
+		accounting->overloaded = false;
+		return -ENOMEM;
 	}
-	list[accounting->overload_count++] = (struct limpet_accounting_overload){
+	accounting->overloads[accounting->overload_count++] = (struct limpet_accounting_overload){
 		.from_ns = accounting->time_ns, .to_ns = accounting->time_ns};
 	return 0;
 }

@@ -44,7 +44,7 @@ struct limpet_accounting_row {
 /* A list that grows; zero-initialised is empty and valid, `list` is free()d by its owner. */
 struct limpet_accounting_rows {
 	struct limpet_accounting_row *list;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 /* Books events, the time of none below that of the one before, and puts their rows behind those of

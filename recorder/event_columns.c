@@ -6,6 +6,7 @@
 
 #include "common/trace_block.h"
 #include "common/trace_format.h"
+#include "recorder/zeroed_array.h"
 
 #define FIRST_SLOTS 4096u
 /* Rows for which there is room in all columns before they are put. */
@@ -42,7 +43,7 @@ struct limpet_event_columns {
 	uint32_t block; /* from 1 */
 	uint32_t tag;   /* of the block, in place: 1 to BLOCK_TAGS - 1 */
 	struct local_thread *threads;
-	size_t thread_room;
+	size_t thread_capacity;
 	struct pair *slots; /* the dictionary: open addressing, a power of two */
 	uint32_t slot_count;
 };
@@ -152,20 +153,9 @@ static int64_t find_thread(struct limpet_event_columns *columns, uint32_t thread
 {
 	struct local_thread *local;
 
-	if (thread >= columns->thread_room) {
-		size_t room = columns->thread_room ? columns->thread_room : 64;
-		struct local_thread *threads;
-
-		while (room <= thread)
-			room *= 2;
-		threads = reallocarray(columns->threads, room, sizeof(*threads));
-		if (!threads)
-			return -ENOMEM;
-		memset(threads + columns->thread_room, 0,
-		       (room - columns->thread_room) * sizeof(*threads));
-		columns->threads = threads;
-		columns->thread_room = room;
-	}
+	if (limpet_reserve_zeroed(&columns->threads, &columns->thread_capacity, (size_t)thread + 1,
+				  sizeof(*columns->threads)) < 0)
+		return -ENOMEM;
 	local = &columns->threads[thread];
 	if (local->block != columns->block) {
 		*local = (struct local_thread){.block = columns->block,

@@ -14,7 +14,8 @@ struct treap_node {
 
 struct limpet_mapping_table {
 	struct treap_node *nodes; /* entry 0 is not used */
-	uint32_t used, room, limit;
+	uint32_t used, limit;
+	size_t capacity;
 	uint32_t free_list; /* linked by `left` */
 	uint32_t root;
 	uint32_t random;
@@ -54,19 +55,19 @@ static uint32_t node_new(struct limpet_mapping_table *table, const struct limpet
 	if (at) {
 		table->free_list = table->nodes[at].left;
 	} else {
-		if (table->used >= table->room) {
-			uint32_t room = table->room ? table->room * 2 : 256;
+		if (table->used >= table->capacity) {
+			size_t capacity = table->capacity ? table->capacity * 2 : 256;
 			struct treap_node *nodes;
 
-			if (room > table->limit)
-				room = table->limit;
-			if (table->used >= room)
+			if (capacity > table->limit)
+				capacity = table->limit;
+			if (table->used >= capacity)
 				return 0;
-			nodes = realloc(table->nodes, room * sizeof(*nodes));
+			nodes = realloc(table->nodes, capacity * sizeof(*nodes));
 			if (!nodes)
 				return 0;
 			table->nodes = nodes;
-			table->room = room;
+			table->capacity = capacity;
 		}
 		at = table->used++;
 	}

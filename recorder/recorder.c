@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/trace_block.h"
 #include "recorder/accounting.h"
 #include "recorder/recorder_blocks.h"
@@ -10,6 +11,7 @@
 #include "recorder/trace_compressor.h"
 #include "recorder/trace_ring.h"
 #include "recorder/trace_writer.h"
+#include "recorder/zeroed_array.h"
 
 /* The agent's numbers index an array here: what is beyond is not its doing. */
 #define AGENT_NODES_MAX (1u << 26)
@@ -55,7 +57,7 @@ struct limpet_recorder {
 	uint32_t span_sequence; /* their first block */
 	uint64_t span_start_ns, sums_at_bytes;
 	struct kept_block *kept;
-	size_t kept_count, kept_room;
+	size_t kept_count, kept_capacity;
 	uint64_t held_bytes, span_held_bytes; /* the peak that a period, a span said last */
 	uint64_t written_events;
 	struct limpet_recorder_point *points;
@@ -66,9 +68,9 @@ struct limpet_recorder {
 	struct limpet_bytes node_list;
 	struct limpet_bytes owner_list; /* names of allocators, for the next nodes */
 	uint32_t *node_of_agent;        /* our dense number; 0: not known */
-	size_t agent_room;
+	size_t agent_capacity;
 	uint32_t *agent_of_node;
-	size_t node_room;
+	size_t node_capacity;
 	uint32_t node_count;   /* entry 0, the root, included */
 	uint32_t first_listed; /* node */
 	uint64_t last_node_address;
@@ -228,16 +230,10 @@ static void keep_block(struct limpet_recorder *recorder, enum limpet_trace_block
 
 	if (!recorder->compact)
 		return;
-	if (recorder->kept_count == recorder->kept_room) {
-		size_t room = recorder->kept_room ? recorder->kept_room * 2 : 16;
-		struct kept_block *kept = reallocarray(recorder->kept, room, sizeof(*kept));
-
-		if (!kept) {
-			recorder->inexact = true;
-			return;
-		}
-		recorder->kept = kept;
-		recorder->kept_room = room;
+	if (limpet_reserve(&recorder->kept, &recorder->kept_capacity, recorder->kept_count + 1,
+			   sizeof(*recorder->kept)) < 0) {
+		recorder->inexact = true;
+		return;
 	}
 	block = &recorder->kept[recorder->kept_count++];
 	*block = (struct kept_block){.type = type};
@@ -292,28 +288,9 @@ static void put_nodes(struct limpet_recorder *recorder)
 	recorder->last_node_address = 0;
 }
 
-/* Makes `*array` hold index `at`; what is new is zero. */
-static int want_index(uint32_t **array, size_t *room, size_t at)
-{
-	size_t more = *room ? *room : 1024;
-	uint32_t *grown;
-
-	if (at < *room)
-		return 0;
-	while (more <= at)
-		more *= 2;
-	grown = reallocarray(*array, more, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + *room, 0, (more - *room) * sizeof(*grown));
-	*array = grown;
-	*room = more;
-	return 0;
-}
-
 static uint32_t find_node(const struct limpet_recorder *recorder, uint32_t agent_node)
 {
-	return agent_node < recorder->agent_room ? recorder->node_of_agent[agent_node] : 0;
+	return agent_node < recorder->agent_capacity ? recorder->node_of_agent[agent_node] : 0;
 }
 
 void limpet_recorder_name_owner(struct limpet_recorder *recorder, uint32_t number, const char *name)
@@ -337,9 +314,11 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 		return -EEXIST;
 	if (own >= LIMPET_TRACE_NODES_MAX)
 		return -ENOSPC;
-	code = want_index(&recorder->node_of_agent, &recorder->agent_room, node);
+	code = limpet_reserve_zeroed(&recorder->node_of_agent, &recorder->agent_capacity,
+				     (size_t)node + 1, sizeof(*recorder->node_of_agent));
 	if (code == 0)
-		code = want_index(&recorder->agent_of_node, &recorder->node_room, own);
+		code = limpet_reserve_zeroed(&recorder->agent_of_node, &recorder->node_capacity,
+					     (size_t)own + 1, sizeof(*recorder->agent_of_node));
 	if (code < 0)
 		return code;
 	recorder->node_of_agent[node] = own;

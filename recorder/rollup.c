@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorder/zeroed_array.h"
+
 struct limpet_rollup {
 	struct limpet_site *sites;
-	size_t count, room;
+	size_t count, capacity;
 	uint32_t *site_of_node; /* index + 1 */
-	size_t node_room;
+	size_t node_capacity;
 	bool sorted;
 	struct limpet_accounting_size sizes[LIMPET_TRACE_SIZE_BUCKETS];
 	struct limpet_accounting_peak peak;
@@ -29,45 +31,28 @@ void limpet_rollup_free(struct limpet_rollup *rollup)
 	free(rollup);
 }
 
-static bool want_node(struct limpet_rollup *rollup, uint32_t node)
-{
-	size_t room = rollup->node_room ? rollup->node_room : 1024;
-	uint32_t *grown;
-
-	if (node < rollup->node_room)
-		return true;
-	while (room <= node)
-		room *= 2;
-	grown = reallocarray(rollup->site_of_node, room, sizeof(*grown));
-	if (!grown)
-		return false;
-	memset(grown + rollup->node_room, 0, (room - rollup->node_room) * sizeof(*grown));
-	rollup->site_of_node = grown;
-	rollup->node_room = room;
-	return true;
-}
-
 static bool want_site(struct limpet_rollup *rollup)
 {
-	size_t room = rollup->room ? rollup->room * 2 : 256;
+	size_t capacity = rollup->capacity ? rollup->capacity * 2 : 256;
 	struct limpet_site *sites;
 
-	if (rollup->count < rollup->room)
+	if (rollup->count < rollup->capacity)
 		return true;
-	sites = aligned_alloc(_Alignof(struct limpet_site), room * sizeof(*sites));
+	sites = aligned_alloc(_Alignof(struct limpet_site), capacity * sizeof(*sites));
 	if (!sites)
 		return false;
 	if (rollup->count)
 		memcpy(sites, rollup->sites, rollup->count * sizeof(*sites));
 	free(rollup->sites);
 	rollup->sites = sites;
-	rollup->room = room;
+	rollup->capacity = capacity;
 	return true;
 }
 
 static struct limpet_site *find(struct limpet_rollup *rollup, uint32_t node)
 {
-	if (!want_node(rollup, node))
+	if (limpet_reserve_zeroed(&rollup->site_of_node, &rollup->node_capacity, (size_t)node + 1,
+				  sizeof(*rollup->site_of_node)) < 0)
 		return NULL;
 	if (!rollup->site_of_node[node]) {
 		if (!want_site(rollup))

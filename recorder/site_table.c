@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorder/zeroed_array.h"
+
 struct limpet_site_table *limpet_site_table_new(void)
 {
 	struct limpet_site_table *table = calloc(1, sizeof(*table));
@@ -13,13 +15,13 @@ struct limpet_site_table *limpet_site_table_new(void)
 		return NULL;
 	table->period = 1;
 	table->site_count = 1;
-	table->site_room = 256;
-	table->node_room = 1024;
+	table->site_capacity = 256;
+	table->node_capacity = 1024;
 	table->sites = aligned_alloc(_Alignof(struct limpet_site),
-				     table->site_room * sizeof(*table->sites));
-	table->touched_nodes = calloc(table->node_room / 64, sizeof(*table->touched_nodes));
-	table->touched = calloc(table->site_room, sizeof(*table->touched));
-	table->site_of_node = calloc(table->node_room, sizeof(*table->site_of_node));
+				     table->site_capacity * sizeof(*table->sites));
+	table->touched_nodes = calloc(table->node_capacity / 64, sizeof(*table->touched_nodes));
+	table->touched = calloc(table->site_capacity, sizeof(*table->touched));
+	table->site_of_node = calloc(table->node_capacity, sizeof(*table->site_of_node));
 	if (!table->sites || !table->touched || !table->site_of_node || !table->touched_nodes) {
 		limpet_site_table_free(table);
 		return NULL;
@@ -39,41 +41,22 @@ void limpet_site_table_free(struct limpet_site_table *table)
 	free(table);
 }
 
-/* Makes `*array` hold `room` words; the new ones are zero. */
-static bool grow_words(void **array, size_t old_bytes, size_t bytes)
-{
-	uint8_t *grown = realloc(*array, bytes);
-
-	if (!grown)
-		return false;
-	memset(grown + old_bytes, 0, bytes - old_bytes);
-	*array = grown;
-	return true;
-}
-
 static bool grow_nodes(struct limpet_site_table *table, uint32_t node)
 {
-	size_t old = table->node_room, room = old;
-	void *sites = table->site_of_node, *bits = table->touched_nodes;
-	bool grown;
+	size_t words = table->node_capacity / 64;
 
-	while (room <= node)
-		room *= 2;
-	grown = grow_words(&sites, old * sizeof(*table->site_of_node),
-			   room * sizeof(*table->site_of_node));
-	table->site_of_node = sites;
-	grown = grown && grow_words(&bits, old / 8, room / 8);
-	table->touched_nodes = bits;
-	if (grown)
-		table->node_room = room;
-	return grown;
+	/* Both double as often. */
+	return limpet_reserve_zeroed(&table->touched_nodes, &words, node / 64 + 1,
+				     sizeof(*table->touched_nodes)) == 0 &&
+	       limpet_reserve_zeroed(&table->site_of_node, &table->node_capacity, (size_t)node + 1,
+				     sizeof(*table->site_of_node)) == 0;
 }
 
 static bool grow_sites(struct limpet_site_table *table)
 {
-	size_t room = table->site_room * 2;
+	size_t capacity = table->site_capacity * 2;
 	struct limpet_site *sites =
-		aligned_alloc(_Alignof(struct limpet_site), room * sizeof(*sites));
+		aligned_alloc(_Alignof(struct limpet_site), capacity * sizeof(*sites));
 	uint32_t *touched;
 
 	if (!sites)
@@ -81,11 +64,11 @@ static bool grow_sites(struct limpet_site_table *table)
 	memcpy(sites, table->sites, table->site_count * sizeof(*sites));
 	free(table->sites);
 	table->sites = sites;
-	touched = reallocarray(table->touched, room, sizeof(*touched));
+	touched = reallocarray(table->touched, capacity, sizeof(*touched));
 	if (!touched)
 		return false;
 	table->touched = touched;
-	table->site_room = room;
+	table->site_capacity = capacity;
 	return true;
 }
 
@@ -93,12 +76,12 @@ uint32_t limpet_site_table_enter(struct limpet_site_table *table, uint32_t node)
 {
 	uint32_t at;
 
-	if (node >= table->node_room && !grow_nodes(table, node))
+	if (node >= table->node_capacity && !grow_nodes(table, node))
 		return 0;
 	at = table->site_of_node[node];
 	if (at)
 		return at;
-	if (table->site_count == table->site_room && !grow_sites(table))
+	if (table->site_count == table->site_capacity && !grow_sites(table))
 		return 0;
 	at = (uint32_t)table->site_count++;
 	table->site_of_node[node] = at;
@@ -146,7 +129,7 @@ const struct limpet_site *limpet_site_table_at(const struct limpet_site_table *t
 const struct limpet_site *limpet_site_table_next(const struct limpet_site_table *table,
 						 uint32_t *node)
 {
-	for (uint32_t at = *node; at < table->node_room; at++)
+	for (uint32_t at = *node; at < table->node_capacity; at++)
 		if (table->site_of_node[at]) {
 			*node = at + 1;
 			return &table->sites[table->site_of_node[at]];

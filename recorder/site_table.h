@@ -29,9 +29,9 @@ _Static_assert(sizeof(struct limpet_site) == 128, "two cache lines");
 struct limpet_site_table {
 	uint32_t period;           /* from 1 */
 	struct limpet_site *sites; /* entry 0 stands for none */
-	size_t site_count, site_room;
+	size_t site_count, site_capacity;
 	uint32_t *site_of_node; /* 0: none yet */
-	size_t node_room;
+	size_t node_capacity;
 	uint64_t *touched_nodes; /* bit map: of those below, to put them in order */
 	uint32_t *touched;       /* in this period; has room for all */
 	size_t touched_count;
@@ -52,7 +52,7 @@ void limpet_site_table_begin(struct limpet_site_table *table, uint32_t number);
 /* As _enter. */
 static inline uint32_t limpet_site_table_number(struct limpet_site_table *table, uint32_t node)
 {
-	uint32_t number = node < table->node_room ? table->site_of_node[node] : 0;
+	uint32_t number = node < table->node_capacity ? table->site_of_node[node] : 0;
 
 	return number ? number : limpet_site_table_enter(table, node);
 }
@@ -77,7 +77,7 @@ static inline uint32_t limpet_site_table_node(const struct limpet_site_table *ta
 static inline void limpet_site_table_prefetch_node(const struct limpet_site_table *table,
 						   uint32_t node)
 {
-	if (node < table->node_room)
+	if (node < table->node_capacity)
 		__builtin_prefetch(&table->sites[table->site_of_node[node]], 1);
 }
 

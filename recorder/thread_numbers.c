@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/array.h"
+
 #define THREADS_MAX (1u << 22)
 
 struct limpet_thread_numbers *limpet_thread_numbers_new(void)
@@ -11,9 +13,9 @@ struct limpet_thread_numbers *limpet_thread_numbers_new(void)
 
 	if (!numbers)
 		return NULL;
-	numbers->room = 64;
+	numbers->capacity = 64;
 	numbers->slot_count = 128;
-	numbers->threads = calloc(numbers->room, sizeof(*numbers->threads));
+	numbers->threads = calloc(numbers->capacity, sizeof(*numbers->threads));
 	numbers->slots = calloc(numbers->slot_count, sizeof(*numbers->slots));
 	if (!numbers->threads || !numbers->slots) {
 		limpet_thread_numbers_free(numbers);
@@ -44,23 +46,19 @@ static uint32_t *find_slot(const struct limpet_thread_numbers *numbers, uint32_t
 /* Doubles both tables. */
 static bool grow(struct limpet_thread_numbers *numbers)
 {
-	uint32_t room = numbers->room * 2, slot_count = numbers->slot_count * 2;
-	struct limpet_thread_entry *threads =
-		reallocarray(numbers->threads, room, sizeof(*threads));
-	uint32_t *slots;
+	uint32_t slot_count = numbers->slot_count * 2;
+	uint32_t *slots = calloc(slot_count, sizeof(*slots));
 
-	if (!threads)
+	if (!slots || limpet_reserve(&numbers->threads, &numbers->capacity, numbers->capacity + 1,
+				     sizeof(*numbers->threads)) < 0) {
+		free(slots);
 		return false;
-	numbers->threads = threads;
-	slots = calloc(slot_count, sizeof(*slots));
-	if (!slots)
-		return false;
+	}
 	for (uint32_t i = 0; i < numbers->count; i++)
-		*find_slot(numbers, slots, slot_count, threads[i].tid) = i + 1;
+		*find_slot(numbers, slots, slot_count, numbers->threads[i].tid) = i + 1;
 	free(numbers->slots);
 	numbers->slots = slots;
 	numbers->slot_count = slot_count;
-	numbers->room = room;
 	return true;
 }
 
@@ -74,7 +72,7 @@ int limpet_thread_numbers_look_up(struct limpet_thread_numbers *numbers, uint32_
 	} else if (numbers->count == THREADS_MAX) {
 		thread = THREADS_MAX - 1;
 	} else {
-		if (numbers->count == numbers->room) {
+		if (numbers->count == numbers->capacity) {
 			if (!grow(numbers))
 				return -ENOMEM;
 			slot = find_slot(numbers, numbers->slots, numbers->slot_count, tid);

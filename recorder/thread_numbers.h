@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct limpet_thread_entry {
@@ -16,7 +17,8 @@ struct limpet_thread_entry {
 #define LIMPET_THREAD_NUMBERS_NEAR 256u
 struct limpet_thread_numbers {
 	struct limpet_thread_entry *threads;
-	uint32_t count, room;
+	uint32_t count;
+	size_t capacity;
 	uint32_t *slots; /* open addressing by tid: number + 1; at most half full */
 	uint32_t slot_count;
 	struct {

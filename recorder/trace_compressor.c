@@ -86,7 +86,7 @@ static void do_job(struct limpet_trace_compressor *compressor, struct job *job)
 		    0)
 			compressor->rows_lost = true;
 		job->rows.count = 0;
-		if (job->rows.room * sizeof(*job->rows.list) > KEEP_BYTES) {
+		if (job->rows.capacity * sizeof(*job->rows.list) > KEEP_BYTES) {
 			free(job->rows.list);
 			job->rows = (struct limpet_accounting_rows){0};
 		}

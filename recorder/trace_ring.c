@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/err.h"
 #include "common/trace_block.h"
 #include "common/trace_format.h"
@@ -19,7 +20,6 @@
 #define PAGE_BYTES 4096u
 #define GAP_BYTES (LIMPET_TRACE_MARK_BYTES + LIMPET_TRACE_GAP_HEAD_BYTES)
 #define COPY_BYTES (1u << 20)
-#define FIRST_ROOM 64u
 /* For an END, for which no room is made. */
 #define LAST_WORDS_BYTES 4096u
 
@@ -38,7 +38,7 @@ struct limpet_trace_ring {
 	uint64_t end;         /* of the file */
 	uint64_t holes;       /* bytes of it that take no room */
 	struct stretch *list; /* all of the file */
-	size_t count, room;
+	size_t count, capacity;
 	size_t first; /* before it is nothing to give up: KEPT and GAP */
 };
 
@@ -67,11 +67,7 @@ struct limpet_trace_ring *limpet_trace_ring_new(int fd, uint64_t max_bytes)
 		return NULL;
 	}
 	ring = calloc(1, sizeof(*ring));
-	if (!ring)
-		return NULL;
-	ring->room = FIRST_ROOM;
-	ring->list = calloc(ring->room, sizeof(*ring->list));
-	if (!ring->list) {
+	if (!ring || limpet_reserve(&ring->list, &ring->capacity, 1, sizeof(*ring->list)) < 0) {
 		free(ring);
 		return NULL;
 	}
@@ -113,15 +109,8 @@ int limpet_trace_ring_wrote(struct limpet_trace_ring *ring, unsigned type, uint3
 		ring->end += bytes;
 		return 0;
 	}
-	if (!ring->list || ring->count == ring->room) {
-		size_t room = ring->room * 2;
-		struct stretch *list = reallocarray(ring->list, room, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		ring->list = list;
-		ring->room = room;
-	}
+	if (limpet_reserve(&ring->list, &ring->capacity, ring->count + 1, sizeof(*ring->list)) < 0)
+		return -ENOMEM;
 	ring->list[ring->count++] = (struct stretch){.kind = kind,
 						     .sequence = sequence,
 						     .count = 1,
