@@ -242,23 +242,31 @@ static void keep_block(struct limpet_recorder *recorder, enum limpet_trace_block
 	block->content.failed |= content->failed;
 }
 
-/* Gives the list a block of its own, in the batch. */
+/* Gives the list a block of its own, in the batch, and empties it. `head` goes before it. */
+static void put_list(struct limpet_recorder *recorder, enum limpet_trace_block_type type,
+		     unsigned section, struct limpet_bytes *content, struct limpet_bytes *head,
+		     struct limpet_bytes *list)
+{
+	limpet_bytes_put(head, list->data, list->count);
+	limpet_trace_put_section(content, section, head->data, head->count);
+	content->failed |= head->failed || list->failed;
+	limpet_bytes_done(head);
+	keep_block(recorder, type, content);
+	limpet_trace_compressor_put(recorder->compressor, type, recorder->last_ns,
+				    recorder->last_ns);
+	limpet_bytes_clear(list);
+}
+
 static void put_modules(struct limpet_recorder *recorder)
 {
-	struct limpet_bytes *content, head = {0};
+	struct limpet_bytes head = {0};
 
 	if (!recorder->modules_listed)
 		return;
-	content = limpet_trace_compressor_content(recorder->compressor);
 	limpet_bytes_put_varint(&head, recorder->modules_listed);
-	limpet_bytes_put(&head, recorder->module_list.data, recorder->module_list.count);
-	limpet_trace_put_section(content, LIMPET_MODULES_LIST, head.data, head.count);
-	content->failed |= head.failed || recorder->module_list.failed;
-	limpet_bytes_done(&head);
-	keep_block(recorder, LIMPET_TRACE_MODULES, content);
-	limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_MODULES, recorder->last_ns,
-				    recorder->last_ns);
-	limpet_bytes_clear(&recorder->module_list);
+	put_list(recorder, LIMPET_TRACE_MODULES, LIMPET_MODULES_LIST,
+		 limpet_trace_compressor_content(recorder->compressor), &head,
+		 &recorder->module_list);
 	recorder->modules_listed = 0;
 }
 
@@ -276,14 +284,8 @@ static void put_nodes(struct limpet_recorder *recorder)
 	limpet_bytes_clear(&recorder->owner_list);
 	limpet_bytes_put_varint(&head, recorder->first_listed);
 	limpet_bytes_put_varint(&head, recorder->node_count - recorder->first_listed);
-	limpet_bytes_put(&head, recorder->node_list.data, recorder->node_list.count);
-	limpet_trace_put_section(content, LIMPET_NODES_LIST, head.data, head.count);
-	content->failed |= head.failed || recorder->node_list.failed;
-	limpet_bytes_done(&head);
-	keep_block(recorder, LIMPET_TRACE_NODES, content);
-	limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_NODES, recorder->last_ns,
-				    recorder->last_ns);
-	limpet_bytes_clear(&recorder->node_list);
+	put_list(recorder, LIMPET_TRACE_NODES, LIMPET_NODES_LIST, content, &head,
+		 &recorder->node_list);
 	recorder->first_listed = recorder->node_count;
 	recorder->last_node_address = 0;
 }
