@@ -495,9 +495,9 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 	if (error) {
 		limpet_progress_free(command.progress);
 		limpet_followers_free(command.followers);
-		limpet_ui_error(&err);
-		return error == -EALREADY || error == -ECANCELED ? LIMPET_EXIT_REFUSED
-								 : LIMPET_EXIT_FAILED;
+		return limpet_ui_fail(&err, error == -EALREADY || error == -ECANCELED
+						    ? LIMPET_EXIT_REFUSED
+						    : LIMPET_EXIT_FAILED);
 	}
 	ending = 1;
 	if (!options->no_seal)

@@ -13,42 +13,38 @@
 /* More than any machine has: keeps sums of sizes from overflowing further on. */
 #define MEMORY_MAX_BYTES (UINT64_C(1) << 46)
 
+#define COMMON_HELP                                                                          \
+	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this folder\n"     \
+	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"        \
+	"  -q, --quiet             no live line and no notes\n"                              \
+	"      --sample BYTES      record one allocation in so many bytes, estimate all\n"   \
+	"      --follow-fork | --alloc-functions FILE   children too | its own allocators\n" \
+	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"  \
+	"      --compact | --addresses   sums by the minute alone | all addresses, too\n"    \
+	"      --background | --no-seal  go on in the background | names by `limpet seal`\n" \
+	"      --with-command-line | --load WAY   keep arguments too | by dlopen or map\n"   \
+	"      --attach-timeout DUR      give up after this long; default: 10s\n"            \
+	"      --agent-memory BYTES      bound inside the process; default: 64MiB\n"         \
+	"      --collector-memory BYTES  bound outside of it; default: 512MiB\n"             \
+	"      --on-overload WHAT        what comes too fast: drop (default), sample, or\n"  \
+	"                                wait (stalls the program; for tests, batch jobs)\n" \
+	"      --partial | --assume-seccomp-ok   though an allocator | a filter is unseen\n" \
+	"  -h, --help              this text\n"                                              \
+	"\n"
+
 static const char attach_help[] =
 	"Usage: limpet attach [OPTIONS] PID\n"
 	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n"
 	"\n"
-	"  -p, --pid PID           the process, instead of the operand\n";
+	"  -p, --pid PID           the process, instead of the operand\n" COMMON_HELP
+	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
+	"5 captured but the agent stays dormant. More: man limpet-attach\n";
 
 static const char run_help[] =
 	"Usage: limpet run [OPTIONS] [--] COMMAND [ARGUMENT...]\n"
 	"Runs a command and captures its heap from the entry point on. Input, output,\n"
 	"signals and exit status are the command's.\n"
-	"\n";
-
-static const char common_help[] =
-	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this folder\n"
-	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"
-	"  -q, --quiet             no live line and no notes\n"
-	"      --sample BYTES      record one allocation in so many bytes, estimate all\n"
-	"      --follow-fork | --alloc-functions FILE   children too | its own allocators\n"
-	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"
-	"      --compact | --addresses   sums by the minute alone | all addresses, too\n"
-	"      --background | --no-seal  go on in the background | names by `limpet seal`\n"
-	"      --with-command-line | --load WAY   keep arguments too | by dlopen or map\n"
-	"      --attach-timeout DUR      give up after this long; default: 10s\n"
-	"      --agent-memory BYTES      bound inside the process; default: 64MiB\n"
-	"      --collector-memory BYTES  bound outside of it; default: 512MiB\n"
-	"      --on-overload WHAT        what comes too fast: drop (default), sample, or\n"
-	"                                wait (stalls the program; for tests, batch jobs)\n"
-	"      --partial | --assume-seccomp-ok   though an allocator | a filter is unseen\n"
-	"  -h, --help              this text\n"
-	"\n";
-
-static const char attach_status_help[] =
-	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
-	"5 captured but the agent stays dormant. More: man limpet-attach\n";
-
-static const char run_status_help[] =
+	"\n" COMMON_HELP
 	"Exit status: the command's, 128+N for signal N; 2 usage, 125 limpet failed,\n"
 	"126 not executable, 127 not found. More: man limpet-run\n";
 
@@ -56,19 +52,11 @@ enum {
 	OPT_SAMPLE = 256,
 	OPT_ALLOC_FUNCTIONS,
 	OPT_MAX_SIZE,
-	OPT_COMPACT,
-	OPT_ADDRESSES,
 	OPT_AGENT_MEMORY,
 	OPT_COLLECTOR_MEMORY,
 	OPT_ON_OVERLOAD,
 	OPT_LOAD,
 	OPT_ATTACH_TIMEOUT,
-	OPT_BACKGROUND,
-	OPT_NO_SEAL,
-	OPT_PARTIAL,
-	OPT_WITH_COMMAND_LINE,
-	OPT_ASSUME_SECCOMP_OK,
-	OPT_FOLLOW_FORK,
 	OPT_LEASHED
 };
 
@@ -80,31 +68,25 @@ static const struct option long_options[] = {
 	{"sample", required_argument, NULL, OPT_SAMPLE},
 	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
 	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
-	{"compact", no_argument, NULL, OPT_COMPACT},
-	{"addresses", no_argument, NULL, OPT_ADDRESSES},
+	LIMPET_UI_FLAG("compact", struct limpet_capture_options, compact),
+	LIMPET_UI_FLAG("addresses", struct limpet_capture_options, addresses),
 	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
 	{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},
 	{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},
 	{"load", required_argument, NULL, OPT_LOAD},
 	{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},
-	{"background", no_argument, NULL, OPT_BACKGROUND},
-	{"no-seal", no_argument, NULL, OPT_NO_SEAL},
-	{"partial", no_argument, NULL, OPT_PARTIAL},
-	{"with-command-line", no_argument, NULL, OPT_WITH_COMMAND_LINE},
-	{"assume-seccomp-ok", no_argument, NULL, OPT_ASSUME_SECCOMP_OK},
-	{"follow-fork", no_argument, NULL, OPT_FOLLOW_FORK},
+	LIMPET_UI_FLAG("background", struct limpet_capture_options, background),
+	LIMPET_UI_FLAG("no-seal", struct limpet_capture_options, no_seal),
+	LIMPET_UI_FLAG("partial", struct limpet_capture_options, partial),
+	LIMPET_UI_FLAG("with-command-line", struct limpet_capture_options, with_command_line),
+	LIMPET_UI_FLAG("assume-seccomp-ok", struct limpet_capture_options, assume_seccomp_ok),
+	LIMPET_UI_FLAG("follow-fork", struct limpet_capture_options, follow_fork),
 	/* Of attach alone: last, so that run can leave them out. --leashed is what a limpet says to
 	 * one that it starts (followers.c), and nobody else's. */
 	{"leashed", required_argument, NULL, OPT_LEASHED},
 	{"pid", required_argument, NULL, 'p'},
 	{0},
 };
-
-static int wrong(struct limpet_err *err)
-{
-	limpet_ui_error(err);
-	return LIMPET_EXIT_USAGE;
-}
 
 /* These answer LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
 
@@ -124,7 +106,7 @@ static int parse_duration(const char *option, const char *text, uint64_t *ret)
 					   : "not a duration",
 		       text);
 	limpet_err_hint(&err, "write 50ms, 90s, 10m or 1h30m; a bare number is seconds");
-	return wrong(&err);
+	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
 static int parse_memory(const char *option, const char *text, uint64_t min_bytes, uint64_t *ret)
@@ -146,7 +128,7 @@ static int parse_memory(const char *option, const char *text, uint64_t min_bytes
 								       : words,
 		       text);
 	limpet_err_hint(&err, "write 64MiB, 1.5GiB or 2G (the same as 2GiB)");
-	return wrong(&err);
+	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
 static int parse_sample(const char *text, uint64_t *ret)
@@ -165,7 +147,7 @@ static int parse_sample(const char *text, uint64_t *ret)
 					 : "must be more than nothing",
 		       text);
 	limpet_err_hint(&err, "write 64KiB or 1MiB; leave it out to record everything");
-	return wrong(&err);
+	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
 static const char *const overload_words[] = {
@@ -220,15 +202,14 @@ const char *limpet_capture_load_word(enum limpet_load load)
 	return load_words[load];
 }
 
-static int parse_alloc_functions(const char *path, struct limpet_capture_options *o)
+int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret)
 {
 	static struct limpet_entry_list list;
 	struct limpet_err err = {0};
 
 	if (limpet_entry_list_read(path, &list, &err) < 0)
-		return wrong(&err);
-	o->alloc_functions = path;
-	o->entry_list = &list;
+		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+	*ret = &list;
 	return LIMPET_EXIT_OK;
 }
 
@@ -244,8 +225,10 @@ static int parse_leashed(const char *text, struct limpet_fork *ret)
 	return limpet_ui_usage("attach", "--leashed is for limpet's own use");
 }
 
-static int parse_option(int option, struct limpet_capture_options *o)
+static int take_option(int option, void *context)
 {
+	struct limpet_capture_options *o = context;
+
 	switch (option) {
 	case 'p':
 		return limpet_ui_parse_pid(optarg, &o->pid);
@@ -260,22 +243,14 @@ static int parse_option(int option, struct limpet_capture_options *o)
 		break;
 	case 'd':
 		return parse_duration("--duration", optarg, &o->duration_ns);
-	case 'q':
-		o->quiet = true;
-		break;
 	case OPT_SAMPLE:
 		return parse_sample(optarg, &o->sample_bytes);
 	case OPT_ALLOC_FUNCTIONS:
-		return parse_alloc_functions(optarg, o);
+		o->alloc_functions = optarg;
+		return limpet_capture_parse_alloc_functions(optarg, &o->entry_list);
 	case OPT_MAX_SIZE:
 		return parse_memory("--max-size", optarg, LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES,
 				    &o->max_bytes);
-	case OPT_COMPACT:
-		o->compact = true;
-		break;
-	case OPT_ADDRESSES:
-		o->addresses = true;
-		break;
 	case OPT_AGENT_MEMORY:
 		return parse_memory("--agent-memory", optarg, MEMORY_MIN_BYTES,
 				    &o->agent_memory_bytes);
@@ -288,60 +263,9 @@ static int parse_option(int option, struct limpet_capture_options *o)
 		return limpet_capture_parse_load(optarg, &o->load);
 	case OPT_ATTACH_TIMEOUT:
 		return parse_duration("--attach-timeout", optarg, &o->attach_timeout_ns);
-	case OPT_BACKGROUND:
-		o->background = true;
-		break;
-	case OPT_NO_SEAL:
-		o->no_seal = true;
-		break;
-	case OPT_PARTIAL:
-		o->partial = true;
-		break;
-	case OPT_WITH_COMMAND_LINE:
-		o->with_command_line = true;
-		break;
-	case OPT_ASSUME_SECCOMP_OK:
-		o->assume_seccomp_ok = true;
-		break;
-	case OPT_FOLLOW_FORK:
-		o->follow_fork = true;
-		break;
 	case OPT_LEASHED:
 		return parse_leashed(optarg, &o->forked);
 	}
-	return LIMPET_EXIT_OK;
-}
-
-static int parse_attach_operands(int argc, char **argv, struct limpet_capture_options *o)
-{
-	struct limpet_err err;
-
-	if (optind < argc && o->pid)
-		return limpet_ui_usage("attach", "one process at a time: both --pid and '%s' given",
-				       argv[optind]);
-	if (optind < argc) {
-		int status = limpet_ui_parse_pid(argv[optind], &o->pid);
-
-		if (status != LIMPET_EXIT_OK)
-			return status;
-		optind++;
-	}
-	if (optind < argc)
-		return limpet_ui_usage("attach", "one process at a time: what is '%s'?",
-				       argv[optind]);
-	if (!o->pid) {
-		limpet_err_set(&err, -EINVAL, "attach: which process?");
-		limpet_err_hint(&err, "limpet attach PID; `limpet doctor` lists processes");
-		return wrong(&err);
-	}
-	return LIMPET_EXIT_OK;
-}
-
-static int parse_run_operands(int argc, char **argv, struct limpet_capture_options *o)
-{
-	if (optind == argc)
-		return limpet_ui_usage("run", "run: which command?");
-	o->command = argv + optind;
 	return LIMPET_EXIT_OK;
 }
 
@@ -359,20 +283,47 @@ static int check_together(const struct limpet_capture_options *o)
 		other = "--sample";
 	else if (o->compact && o->max_bytes)
 		other = "--max-size";
-	if (!other)
-		return LIMPET_EXIT_OK;
-	limpet_err_set(&err, -EINVAL, "%s and %s exclude each other", option, other);
-	limpet_err_hint(&err, "each keeps a trace small by itself: leave one out");
-	return wrong(&err);
+	if (other) {
+		limpet_err_set(&err, -EINVAL, "%s and %s exclude each other", option, other);
+		limpet_err_hint(&err, "each keeps a trace small by itself: leave one out");
+		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+	}
+	if (o->sample_bytes && o->on_overload == LIMPET_OVERLOAD_SAMPLE)
+		return limpet_ui_usage(
+			NULL,
+			"--on-overload sample: with --sample, nothing but samples is recorded");
+	return LIMPET_EXIT_OK;
 }
 
-static int print_help(enum limpet_capture_command command)
+static int take_pid(int count, char **operands, void *context)
 {
-	bool attach = command == LIMPET_CAPTURE_ATTACH;
+	struct limpet_capture_options *o = context;
+	struct limpet_err err;
 
-	fputs(attach ? attach_help : run_help, stdout);
-	fputs(common_help, stdout);
-	return limpet_ui_help(attach ? attach_status_help : run_status_help);
+	if (count && o->pid)
+		return limpet_ui_usage("attach", "one process at a time: both --pid and '%s' given",
+				       operands[0]);
+	if (count && limpet_ui_parse_pid(operands[0], &o->pid) != LIMPET_EXIT_OK)
+		return LIMPET_EXIT_USAGE;
+	if (count > 1)
+		return limpet_ui_usage("attach", "one process at a time: what is '%s'?",
+				       operands[1]);
+	if (!o->pid) {
+		limpet_err_set(&err, -EINVAL, "attach: which process?");
+		limpet_err_hint(&err, "limpet attach PID; `limpet doctor` lists processes");
+		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+	}
+	return check_together(o);
+}
+
+static int take_command(int count, char **operands, void *context)
+{
+	struct limpet_capture_options *o = context;
+
+	if (!count)
+		return limpet_ui_usage("run", "run: which command?");
+	o->command = operands;
+	return check_together(o);
 }
 
 bool limpet_capture_options_parse(enum limpet_capture_command command, int argc, char **argv,
@@ -385,46 +336,22 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 		.attach_timeout_ns = LIMPET_CAPTURE_ATTACH_TIMEOUT_NS,
 	};
 	struct option options[LIMPET_COUNT_OF(long_options)];
-	int option, status;
+	const struct limpet_ui_command line = {
+		.name = attach ? "attach" : "run",
+		.help = attach ? attach_help : run_help,
+		/* The command's own options are not ours: run stops at the first operand. */
+		.short_options = attach ? ":p:o:d:qh" : "+:o:d:qh",
+		.long_options = options,
+		.take_option = take_option,
+		.take_operands = attach ? take_pid : take_command,
+	};
 
 	memcpy(options, long_options, sizeof(options));
 	if (!attach)
 		options[LIMPET_COUNT_OF(options) - 3] = (struct option){0};
-
-	opterr = 0;
-	optind = 0; /* GNU: forget any earlier scan */
-	/* The command's own options are not ours: run stops at the first operand. */
-	while ((option = getopt_long(argc, argv, attach ? ":p:o:d:qh" : "+:o:d:qh", options,
-				     NULL)) != -1) {
-		if (option == 'h') {
-			*ret_status = print_help(command);
-			return false;
-		}
-		status = option == '?' || option == ':'
-				 ? limpet_ui_bad_option(attach ? "attach" : "run", option, argv,
-							options)
-				 : parse_option(option, &o);
-		if (status != LIMPET_EXIT_OK) {
-			*ret_status = status;
-			return false;
-		}
-	}
-	status =
-		attach ? parse_attach_operands(argc, argv, &o) : parse_run_operands(argc, argv, &o);
-	if (status == LIMPET_EXIT_OK)
-		status = check_together(&o);
-	if (status != LIMPET_EXIT_OK) {
-		*ret_status = status;
+	if (!limpet_ui_parse(&line, argc, argv, &o, ret_status))
 		return false;
-	}
-	if (o.sample_bytes && o.on_overload == LIMPET_OVERLOAD_SAMPLE) {
-		*ret_status = limpet_ui_usage(
-			NULL,
-			"--on-overload sample: with --sample, nothing but samples is recorded");
-		return false;
-	}
 	o.forked.pid = o.pid;
-	limpet_ui_set_quiet(o.quiet);
 	*ret_options = o;
 	return true;
 }

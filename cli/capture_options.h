@@ -32,10 +32,9 @@ struct limpet_capture_options {
 	uint64_t attach_timeout_ns;
 	enum limpet_overload on_overload;
 	enum limpet_load load;
-	const char
-		*alloc_functions; /* the file, for a limpet that is started for a child; or NULL */
-	struct limpet_entry_list *entry_list; /* what it says: for as long as we live; or NULL */
-	bool quiet;                           /* limpet_ui_set_quiet() has been called */
+	/* the file, for a limpet that is started for a child; or NULL */
+	const char *alloc_functions;
+	const struct limpet_entry_list *entry_list; /* what it says; or NULL */
 	bool compact;
 	bool addresses;
 	bool background;
@@ -48,8 +47,10 @@ struct limpet_capture_options {
 	struct limpet_fork forked;
 };
 
-/* Of --load: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
+/* Of --load and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. There is
+ * one list for as long as we live. */
 int limpet_capture_parse_load(const char *text, enum limpet_load *ret);
+int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret);
 /* The words of --on-overload and --load, as they are parsed. LIMPET_LOAD_ANY: NULL. */
 const char *limpet_capture_overload_word(enum limpet_overload overload);
 const char *limpet_capture_load_word(enum limpet_load load);

@@ -27,18 +27,15 @@ int limpet_cmd_attach(int argc, char **argv)
 		.load = options.load,
 		.entry_list = options.entry_list,
 	};
-	if (limpet_preflight_run(options.pid, &wanted, &preflight, &err) < 0) {
-		limpet_ui_error(&err);
-		return limpet_preflight_exit(&preflight);
-	}
+	if (limpet_preflight_run(options.pid, &wanted, &preflight, &err) < 0)
+		return limpet_ui_fail(&err, limpet_preflight_exit(&preflight));
 	limpet_capture_warn(&preflight);
 	if (options.background && !limpet_background_begin(&status))
 		return status;
 	error = limpet_tracee_setup();
 	if (error < 0) {
 		limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
 	limpet_capture_signals_setup(0);
 	return limpet_capture_command(&options, options.pid, LIMPET_MODE_ATTACH, NULL, &preflight);

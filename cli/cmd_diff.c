@@ -40,23 +40,6 @@ static const char help[] =
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-diff\n";
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FULL, OPT_JSON, OPT_BY_FUNCTION, OPT_NO_PAGER, OPT_HTML };
-
-static const struct option long_options[] = {
-	{"limit", required_argument, NULL, 'n'},
-	{"sort", required_argument, NULL, OPT_SORT},
-	{"by-function", no_argument, NULL, OPT_BY_FUNCTION},
-	LIMPET_FILTER_OPTIONS,
-	{"full", no_argument, NULL, OPT_FULL},
-	{"json", no_argument, NULL, OPT_JSON},
-	{"html", no_argument, NULL, OPT_HTML},
-	{"output", required_argument, NULL, 'o'},
-	{"force", no_argument, NULL, 'f'},
-	{"no-pager", no_argument, NULL, OPT_NO_PAGER},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
 struct side {
 	const char *name; /* as given */
 	char *path;       /* less the window; malloc'ed */
@@ -70,6 +53,23 @@ struct diff_options {
 	enum limpet_report_sort sort;
 	size_t limit;
 	struct limpet_cli_view cut;
+};
+
+enum { OPT_SORT = LIMPET_OPT_OWN };
+
+static const struct option long_options[] = {
+	{"limit", required_argument, NULL, 'n'},
+	{"sort", required_argument, NULL, OPT_SORT},
+	LIMPET_UI_FLAG("by-function", struct diff_options, by_function),
+	LIMPET_FILTER_OPTIONS,
+	LIMPET_UI_FLAG("full", struct diff_options, full),
+	LIMPET_UI_FLAG("json", struct diff_options, json),
+	LIMPET_UI_FLAG("html", struct diff_options, html),
+	{"output", required_argument, NULL, 'o'},
+	{"force", no_argument, NULL, 'f'},
+	LIMPET_UI_FLAG("no-pager", struct diff_options, no_pager),
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
 };
 
 /* FILE@FROM-TO, either of which may be left out. A file of that very name is meant first. */
@@ -98,7 +98,7 @@ static int parse_side(const char *argument, struct side *side)
 	return LIMPET_EXIT_OK;
 }
 
-static int parse_option(int option, void *context)
+static int take_option(int option, void *context)
 {
 	struct diff_options *o = context;
 
@@ -108,21 +108,6 @@ static int parse_option(int option, void *context)
 	case OPT_SORT:
 		o->sorted = true;
 		return limpet_cli_parse_sort("diff", optarg, &o->sort);
-	case OPT_BY_FUNCTION:
-		o->by_function = true;
-		return LIMPET_EXIT_OK;
-	case OPT_NO_PAGER:
-		o->no_pager = true;
-		return LIMPET_EXIT_OK;
-	case OPT_FULL:
-		o->full = true;
-		return LIMPET_EXIT_OK;
-	case OPT_JSON:
-		o->json = true;
-		return LIMPET_EXIT_OK;
-	case OPT_HTML:
-		o->html = true;
-		return LIMPET_EXIT_OK;
 	case 'o':
 		o->output = optarg;
 		return LIMPET_EXIT_OK;
@@ -134,34 +119,25 @@ static int parse_option(int option, void *context)
 	}
 }
 
-/* True: go on. False: exit with *ret_status. */
-static bool parse(int argc, char **argv, struct diff_options *o, int *ret_status)
+static int take_operands(int count, char **operands, void *context)
 {
-	const struct limpet_ui_command command = {"diff", help, ":n:o:fh", long_options};
+	struct diff_options *o = context;
+	int status = LIMPET_EXIT_OK;
 
-	if (!limpet_ui_parse_options(&command, argc, argv, parse_option, o, ret_status))
-		return false;
-	*ret_status = LIMPET_EXIT_USAGE;
-	if (argc - optind != 2) {
-		limpet_ui_usage("diff", argc - optind < 2 ? "which two traces, the old and the new?"
-							  : "two traces at a time");
-		return false;
-	}
-	if (o->html && o->json) {
-		limpet_ui_usage("diff", "--html and --json exclude each other");
-		return false;
-	}
-	if (!o->html && (o->output || o->force)) {
-		limpet_ui_usage("diff", "-o and -f are of --html");
-		return false;
-	}
-	for (int i = 0; i < 2; i++) {
-		*ret_status = parse_side(argv[optind + i], &o->sides[i]);
-		if (*ret_status != LIMPET_EXIT_OK)
-			return false;
-	}
-	return true;
+	if (count != 2)
+		return limpet_ui_usage("diff", count < 2 ? "which two traces, the old and the new?"
+							 : "two traces at a time");
+	if (o->html && o->json)
+		return limpet_ui_usage("diff", "--html and --json exclude each other");
+	if (!o->html && (o->output || o->force))
+		return limpet_ui_usage("diff", "-o and -f are of --html");
+	for (int i = 0; i < 2 && status == LIMPET_EXIT_OK; i++)
+		status = parse_side(operands[i], &o->sides[i]);
+	return status;
 }
+
+static const struct limpet_ui_command command = {"diff",       help,        ":n:o:fh",
+						 long_options, take_option, take_operands};
 
 /* A window beyond the end: *ret_status is that of a wrong command, and the heap is not open. */
 static int open_side(const struct diff_options *o, const struct side *side,
@@ -209,18 +185,8 @@ static int check_sort(const struct diff_options *o, const struct limpet_heap hea
 
 static int print(const struct limpet_diff *diff, const struct diff_options *o)
 {
-	const struct limpet_report_text_options text = {
-		.width = isatty(STDOUT_FILENO) && !o->full
-				 ? (unsigned)limpet_ui_width(STDOUT_FILENO)
-				 : 0,
-		.full = o->full,
-		.bold = limpet_ui_style(stdout, LIMPET_UI_BOLD),
-		.dim = limpet_ui_style(stdout, LIMPET_UI_DIM),
-		.warn = limpet_ui_style(stdout, LIMPET_UI_RED),
-		.plain = limpet_ui_style(stdout, LIMPET_UI_PLAIN),
-	};
+	const struct limpet_report_text_options text = limpet_cli_text_options(o->full);
 	const size_t limit = o->limit != SIZE_MAX ? o->limit : o->json ? SIZE_MAX : ROWS_SHOWN;
-
 	struct limpet_pager pager;
 	int result;
 
@@ -295,14 +261,10 @@ int limpet_cmd_diff(int argc, char **argv)
 	int result = 0, status;
 
 	signal(SIGPIPE, SIG_DFL);
-	if (parse(argc, argv, &options, &status))
+	if (limpet_ui_parse(&command, argc, argv, &options, &status))
 		result = diff_files(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
 	for (int i = 0; i < 2; i++)
 		free(options.sides[i].path);
-	if (result < 0) {
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
-	}
-	return limpet_ui_finish(status);
+	return limpet_ui_end(result, &err, status);
 }

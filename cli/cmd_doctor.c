@@ -9,7 +9,6 @@
 #include "cli/doctor_list.h"
 #include "cli/ui.h"
 #include "common/units.h"
-#include "injector/image/entry_list.h"
 
 static const char help_text[] =
 	"Usage: limpet doctor [PID] [--json]\n"
@@ -97,7 +96,7 @@ static void print_text(const struct limpet_preflight *preflight)
 				print_finding(&preflight->list[i], width);
 }
 
-static int show(pid_t pid, const struct limpet_preflight_options *options, bool json)
+static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool json)
 {
 	LIMPET_FREE struct limpet_preflight *preflight = malloc(sizeof(*preflight));
 	struct limpet_err err = {0};
@@ -106,10 +105,9 @@ static int show(pid_t pid, const struct limpet_preflight_options *options, bool 
 
 	if (!preflight) {
 		limpet_err_set(&err, -ENOMEM, "%s", strerror(ENOMEM));
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
-	(void)limpet_preflight_run(pid, options, preflight, &err);
+	(void)limpet_preflight_run(pid, wanted, preflight, &err);
 	status = limpet_preflight_exit(preflight);
 	if (json) {
 		object = limpet_doctor_json(preflight);
@@ -122,10 +120,8 @@ static int show(pid_t pid, const struct limpet_preflight_options *options, bool 
 		status = limpet_doctor_print_json(object, status);
 	}
 	if (preflight->verdict == LIMPET_PREFLIGHT_GONE ||
-	    preflight->verdict == LIMPET_PREFLIGHT_FAILED) {
-		limpet_ui_error(&err);
-		return status;
-	}
+	    preflight->verdict == LIMPET_PREFLIGHT_FAILED)
+		return limpet_ui_fail(&err, status);
 	if (json)
 		return status;
 	print_text(preflight);
@@ -135,84 +131,61 @@ static int show(pid_t pid, const struct limpet_preflight_options *options, bool 
 	return limpet_ui_finish(status);
 }
 
-enum {
-	OPTION_JSON = 256,
-	OPTION_PARTIAL,
-	OPTION_AGENT_MEMORY,
-	OPTION_ASSUME,
-	OPTION_LIST,
-	OPTION_LOAD
+/* ------------------------------------------------------------------ the command line */
+
+struct doctor_options {
+	pid_t pid; /* 0: all */
+	bool json;
+	struct limpet_preflight_options wanted;
 };
+
+enum { OPT_AGENT_MEMORY = 256, OPT_ALLOC_FUNCTIONS, OPT_LOAD };
+
 static const struct option long_options[] = {
 	{"pid", required_argument, NULL, 'p'},
-	{"json", no_argument, NULL, OPTION_JSON},
-	{"partial", no_argument, NULL, OPTION_PARTIAL},
-	{"alloc-functions", required_argument, NULL, OPTION_LIST},
-	{"agent-memory", required_argument, NULL, OPTION_AGENT_MEMORY},
-	{"assume-seccomp-ok", no_argument, NULL, OPTION_ASSUME},
-	{"load", required_argument, NULL, OPTION_LOAD},
+	LIMPET_UI_FLAG("json", struct doctor_options, json),
+	LIMPET_UI_FLAG("partial", struct doctor_options, wanted.partial),
+	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
+	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
+	LIMPET_UI_FLAG("assume-seccomp-ok", struct doctor_options, wanted.assume_seccomp_ok),
+	{"load", required_argument, NULL, OPT_LOAD},
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
 
+static int take_option(int option, void *context)
+{
+	struct doctor_options *o = context;
+
+	switch (option) {
+	case 'p':
+		return limpet_ui_parse_pid(optarg, &o->pid);
+	case OPT_ALLOC_FUNCTIONS:
+		return limpet_capture_parse_alloc_functions(optarg, &o->wanted.entry_list);
+	case OPT_LOAD:
+		return limpet_capture_parse_load(optarg, &o->wanted.load);
+	default: /* OPT_AGENT_MEMORY */
+		if (limpet_units_parse_bytes(optarg, &o->wanted.agent_memory_bytes) < 0)
+			return limpet_ui_usage("doctor", "'%s' is no size (64M, 1G...)", optarg);
+		return LIMPET_EXIT_OK;
+	}
+}
+
+static int take_operands(int count, char **operands, void *context)
+{
+	return limpet_ui_take_pid("doctor", count, operands,
+				  &((struct doctor_options *)context)->pid);
+}
+
+static const struct limpet_ui_command command = {
+	"doctor", help_text, ":hp:", long_options, take_option, take_operands};
+
 int limpet_cmd_doctor(int argc, char **argv)
 {
-	struct limpet_preflight_options options = {0};
-	LIMPET_FREE struct limpet_entry_list *list = NULL;
-	struct limpet_err err = {0};
-	bool json = false;
-	pid_t pid = 0;
-	int option, status;
+	struct doctor_options o = {0};
+	int status;
 
-	opterr = 0;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, ":hp:", long_options, NULL)) != -1) {
-		switch (option) {
-		case OPTION_JSON:
-			json = true;
-			break;
-		case OPTION_PARTIAL:
-			options.partial = true;
-			break;
-		case OPTION_LIST:
-			list = list ?: malloc(sizeof(*list));
-			if (!list || limpet_entry_list_read(optarg, list, &err) < 0) {
-				limpet_ui_error(&err);
-				return LIMPET_EXIT_USAGE;
-			}
-			options.entry_list = list;
-			break;
-		case OPTION_LOAD:
-			status = limpet_capture_parse_load(optarg, &options.load);
-			if (status != LIMPET_EXIT_OK)
-				return status;
-			break;
-		case OPTION_ASSUME:
-			options.assume_seccomp_ok = true;
-			break;
-		case OPTION_AGENT_MEMORY:
-			if (limpet_units_parse_bytes(optarg, &options.agent_memory_bytes) < 0)
-				return limpet_ui_usage("doctor", "'%s' is no size (64M, 1G...)",
-						       optarg);
-			break;
-		case 'p':
-			status = limpet_ui_parse_pid(optarg, &pid);
-			if (status != LIMPET_EXIT_OK)
-				return status;
-			break;
-		case 'h':
-			return limpet_ui_help(help_text);
-		default:
-			return limpet_ui_bad_option("doctor", option, argv, long_options);
-		}
-	}
-	if (argc - optind > (pid ? 0 : 1))
-		return limpet_ui_usage("doctor", "one process at a time: what is '%s'?",
-				       argv[optind + (pid ? 0 : 1)]);
-	if (optind < argc) {
-		status = limpet_ui_parse_pid(argv[optind], &pid);
-		if (status != LIMPET_EXIT_OK)
-			return status;
-	}
-	return pid ? show(pid, &options, json) : limpet_doctor_list(&options, json);
+	if (!limpet_ui_parse(&command, argc, argv, &o, &status))
+		return status;
+	return o.pid ? show(o.pid, &o.wanted, o.json) : limpet_doctor_list(&o.wanted, o.json);
 }

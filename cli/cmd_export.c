@@ -34,19 +34,6 @@ static const char help[] =
 	"  -h, --help            this text\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FULL, OPT_TABLE };
-
-static const struct option long_options[] = {
-	{"format", required_argument, NULL, 'f'},
-	{"output", required_argument, NULL, 'o'},
-	{"table", required_argument, NULL, OPT_TABLE},
-	{"sort", required_argument, NULL, OPT_SORT},
-	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
-	{"full", no_argument, NULL, OPT_FULL},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
 struct export_options {
 	const char *file, *output;
 	int format, table; /* -1: none */
@@ -55,55 +42,58 @@ struct export_options {
 	struct limpet_cli_view cut;
 };
 
-static int parse_word(const char *what, const char *argument, const char *const *words, int *ret_at)
-{
-	const char *nearest = limpet_ui_nearest(argument, words);
+enum { OPT_SORT = LIMPET_OPT_OWN, OPT_TABLE };
 
-	for (int i = 0; words[i]; i++) {
-		if (!strcmp(argument, words[i])) {
-			*ret_at = i;
-			return LIMPET_EXIT_OK;
-		}
-	}
-	if (nearest)
-		return limpet_ui_usage("export", "no %s '%s'; did you mean '%s'?", what, argument,
-				       nearest);
-	return limpet_ui_usage("export", "no %s '%s'", what, argument);
-}
+static const struct option long_options[] = {
+	{"format", required_argument, NULL, 'f'},
+	{"output", required_argument, NULL, 'o'},
+	{"table", required_argument, NULL, OPT_TABLE},
+	{"sort", required_argument, NULL, OPT_SORT},
+	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
+	LIMPET_UI_FLAG("full", struct export_options, full),
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
 
-static int parse_option(int option, void *context)
+static int take_option(int option, void *context)
 {
 	struct export_options *o = context;
 
 	switch (option) {
 	case 'f':
-		return parse_word("format", optarg, limpet_export_words, &o->format);
+		o->format =
+			limpet_cli_parse_word("export", "no format", optarg, limpet_export_words);
+		return o->format < 0 ? LIMPET_EXIT_USAGE : LIMPET_EXIT_OK;
 	case 'o':
 		o->output = optarg;
 		return LIMPET_EXIT_OK;
 	case OPT_TABLE:
-		return parse_word("table", optarg, limpet_export_tables, &o->table);
+		o->table =
+			limpet_cli_parse_word("export", "no table", optarg, limpet_export_tables);
+		return o->table < 0 ? LIMPET_EXIT_USAGE : LIMPET_EXIT_OK;
 	case OPT_SORT:
 		o->sorted = true;
 		return limpet_cli_parse_sort("export", optarg, &o->sort);
-	case OPT_FULL:
-		o->full = true;
-		return LIMPET_EXIT_OK;
 	default:
 		return limpet_cli_view_option("export", &o->cut, option, optarg);
 	}
 }
 
-static int check(const struct export_options *o)
+static int take_operands(int count, char **operands, void *context)
 {
+	struct export_options *o = context;
 	const bool to_stdout = !strcmp(o->output, "-");
+	int status = limpet_ui_take_trace("export", count, operands, &o->file);
 
+	if (status != LIMPET_EXIT_OK)
+		return status;
 	if (o->format < 0)
 		return limpet_ui_usage("export", "in which --format?");
 	if (o->table >= 0 && o->format != LIMPET_EXPORT_CSV)
 		return limpet_ui_usage("export", "only csv has tables");
-	if (o->cut.to_given && o->cut.to_ns <= o->cut.from_ns)
-		return limpet_ui_usage("export", "--to must be later than --from");
+	status = limpet_cli_check_order("export", &o->cut);
+	if (status != LIMPET_EXIT_OK)
+		return status;
 	if (o->format == LIMPET_EXPORT_CSV && to_stdout && o->table < 0)
 		return limpet_ui_usage("export", "csv is three tables: -o OUT.csv, or --table");
 	if (o->format == LIMPET_EXPORT_PPROF && to_stdout && isatty(STDOUT_FILENO))
@@ -112,19 +102,8 @@ static int check(const struct export_options *o)
 	return LIMPET_EXIT_OK;
 }
 
-/* True: go on. False: exit with *ret_status. */
-static bool parse(int argc, char **argv, struct export_options *o, int *ret_status)
-{
-	const struct limpet_ui_command command = {"export", help, ":f:o:h", long_options};
-
-	if (!limpet_ui_parse_options(&command, argc, argv, parse_option, o, ret_status))
-		return false;
-	*ret_status = limpet_ui_take_trace("export", argc, argv, &o->file);
-	if (*ret_status != LIMPET_EXIT_OK)
-		return false;
-	*ret_status = check(o);
-	return *ret_status == LIMPET_EXIT_OK;
-}
+static const struct limpet_ui_command command = {"export",     help,        ":f:o:h",
+						 long_options, take_option, take_operands};
 
 static int write_one(struct limpet_heap *heap, const struct export_options *o, const char *path,
 		     unsigned table, struct limpet_err *err)
@@ -224,12 +203,8 @@ int limpet_cmd_export(int argc, char **argv)
 	int result = 0, status;
 
 	signal(SIGPIPE, SIG_DFL);
-	if (parse(argc, argv, &options, &status))
+	if (limpet_ui_parse(&command, argc, argv, &options, &status))
 		result = export_file(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
-	if (result < 0) {
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
-	}
-	return limpet_ui_finish(status);
+	return limpet_ui_end(result, &err, status);
 }

@@ -35,14 +35,6 @@ static const char help[] =
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-html\n";
 
-enum { OPT_QUICK = LIMPET_OPT_OWN };
-
-static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'}, {"force", no_argument, NULL, 'f'},
-	{"quick", no_argument, NULL, OPT_QUICK},  LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
-	{"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
-};
-
 struct html_options {
 	const char *file;
 	const char *output; /* as given; NULL: by the trace's name */
@@ -50,7 +42,16 @@ struct html_options {
 	struct limpet_cli_view cut;
 };
 
-static int parse_option(int option, void *context)
+static const struct option long_options[] = {
+	{"output", required_argument, NULL, 'o'},
+	{"force", no_argument, NULL, 'f'},
+	LIMPET_UI_FLAG("quick", struct html_options, quick),
+	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+static int take_option(int option, void *context)
 {
 	struct html_options *o = context;
 
@@ -61,27 +62,21 @@ static int parse_option(int option, void *context)
 	case 'f':
 		o->force = true;
 		return LIMPET_EXIT_OK;
-	case OPT_QUICK:
-		o->quick = true;
-		return LIMPET_EXIT_OK;
 	default:
 		return limpet_cli_view_option("html", &o->cut, option, optarg);
 	}
 }
 
-/* True: go on. False: exit with *ret_status. */
-static bool parse(int argc, char **argv, struct html_options *o, int *ret_status)
+static int take_operands(int count, char **operands, void *context)
 {
-	const struct limpet_ui_command command = {"html", help, ":o:fh", long_options};
+	struct html_options *o = context;
+	int status = limpet_ui_take_trace("html", count, operands, &o->file);
 
-	if (!limpet_ui_parse_options(&command, argc, argv, parse_option, o, ret_status))
-		return false;
-	*ret_status = limpet_ui_take_trace("html", argc, argv, &o->file);
-	if (*ret_status != LIMPET_EXIT_OK)
-		return false;
-	*ret_status = LIMPET_EXIT_USAGE;
-	return limpet_cli_check_order("html", &o->cut);
+	return status == LIMPET_EXIT_OK ? limpet_cli_check_order("html", &o->cut) : status;
 }
+
+static const struct limpet_ui_command command = {"html",       help,        ":o:fh",
+						 long_options, take_option, take_operands};
 
 static int write_page(const struct html_options *o, const struct limpet_html_subject *subject,
 		      struct limpet_err *err)
@@ -185,12 +180,8 @@ int limpet_cmd_html(int argc, char **argv)
 	struct limpet_err err = {0};
 	int result = 0, status;
 
-	if (parse(argc, argv, &options, &status))
+	if (limpet_ui_parse(&command, argc, argv, &options, &status))
 		result = page_of(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
-	if (result < 0) {
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
-	}
-	return limpet_ui_finish(status);
+	return limpet_ui_end(result, &err, status);
 }

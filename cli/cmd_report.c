@@ -53,32 +53,6 @@ static const char help[] =
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
 
-enum {
-	OPT_SORT = LIMPET_OPT_OWN,
-	OPT_FULL,
-	OPT_JSON,
-	OPT_VIEW,
-	OPT_FUNCTION,
-	OPT_DEPTH,
-	OPT_MIN,
-	OPT_NO_PAGER
-};
-
-static const struct option long_options[] = {
-	{"limit", required_argument, NULL, 'n'},
-	{"sort", required_argument, NULL, OPT_SORT},
-	{"view", required_argument, NULL, OPT_VIEW},
-	{"function", required_argument, NULL, OPT_FUNCTION},
-	{"depth", required_argument, NULL, OPT_DEPTH},
-	{"min", required_argument, NULL, OPT_MIN},
-	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
-	{"full", no_argument, NULL, OPT_FULL},
-	{"json", no_argument, NULL, OPT_JSON},
-	{"no-pager", no_argument, NULL, OPT_NO_PAGER},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
 struct report_options {
 	const char *file;
 	bool json, full, no_pager;
@@ -89,20 +63,31 @@ struct report_options {
 	struct limpet_view_options view;
 };
 
+enum { OPT_SORT = LIMPET_OPT_OWN, OPT_VIEW, OPT_FUNCTION, OPT_DEPTH, OPT_MIN };
+
+static const struct option long_options[] = {
+	{"limit", required_argument, NULL, 'n'},
+	{"sort", required_argument, NULL, OPT_SORT},
+	{"view", required_argument, NULL, OPT_VIEW},
+	{"function", required_argument, NULL, OPT_FUNCTION},
+	{"depth", required_argument, NULL, OPT_DEPTH},
+	{"min", required_argument, NULL, OPT_MIN},
+	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
+	LIMPET_UI_FLAG("full", struct report_options, full),
+	LIMPET_UI_FLAG("json", struct report_options, json),
+	LIMPET_UI_FLAG("no-pager", struct report_options, no_pager),
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
 static int parse_view(const char *argument, enum limpet_view_kind *ret_kind)
 {
-	const char *nearest = limpet_ui_nearest(argument, limpet_view_words);
+	int at = limpet_cli_parse_word("report", "no view", argument, limpet_view_words);
 
-	for (unsigned i = 0; limpet_view_words[i]; i++) {
-		if (!strcmp(argument, limpet_view_words[i])) {
-			*ret_kind = (enum limpet_view_kind)i;
-			return LIMPET_EXIT_OK;
-		}
-	}
-	if (nearest)
-		return limpet_ui_usage("report", "no view '%s'; did you mean '%s'?", argument,
-				       nearest);
-	return limpet_ui_usage("report", "no view '%s'", argument);
+	if (at < 0)
+		return LIMPET_EXIT_USAGE;
+	*ret_kind = (enum limpet_view_kind)at;
+	return LIMPET_EXIT_OK;
 }
 
 static int parse_percent(const char *argument, double *ret_share)
@@ -120,10 +105,9 @@ static int parse_percent(const char *argument, double *ret_share)
 	return LIMPET_EXIT_OK;
 }
 
-static int parse_option(int option, void *context)
+static int take_option(int option, void *context)
 {
 	struct report_options *o = context;
-
 	size_t depth = 0;
 	int status;
 
@@ -146,67 +130,35 @@ static int parse_option(int option, void *context)
 	case OPT_MIN:
 		o->least_given = true;
 		return parse_percent(optarg, &o->view.least_share);
-	case OPT_FULL:
-		o->full = true;
-		return LIMPET_EXIT_OK;
-	case OPT_JSON:
-		o->json = true;
-		return LIMPET_EXIT_OK;
-	case OPT_NO_PAGER:
-		o->no_pager = true;
-		return LIMPET_EXIT_OK;
 	default:
 		return limpet_cli_view_option("report", &o->cut, option, optarg);
 	}
 }
 
-/* True: go on. False: exit with *ret_status. */
-static bool parse(int argc, char **argv, struct report_options *o, int *ret_status)
+static int take_operands(int count, char **operands, void *context)
 {
-	const struct limpet_ui_command command = {"report", help, ":n:h", long_options};
+	struct report_options *o = context;
+	int status = limpet_ui_take_trace("report", count, operands, &o->file);
 
-	if (!limpet_ui_parse_options(&command, argc, argv, parse_option, o, ret_status))
-		return false;
-	*ret_status = limpet_ui_take_trace("report", argc, argv, &o->file);
-	if (*ret_status != LIMPET_EXIT_OK)
-		return false;
-	*ret_status = LIMPET_EXIT_USAGE;
-	if (!limpet_cli_check_order("report", &o->cut))
-		return false;
-	if (o->view.kind == LIMPET_VIEW_CALLERS && !o->view.function) {
-		limpet_ui_usage("report", "callers of which --function?");
-		return false;
-	}
+	if (status == LIMPET_EXIT_OK)
+		status = limpet_cli_check_order("report", &o->cut);
+	if (status != LIMPET_EXIT_OK)
+		return status;
+	if (o->view.kind == LIMPET_VIEW_CALLERS && !o->view.function)
+		return limpet_ui_usage("report", "callers of which --function?");
 	if (o->view.function && o->view.kind != LIMPET_VIEW_SITES &&
-	    o->view.kind != LIMPET_VIEW_CALLERS) {
-		limpet_ui_usage("report", "--function is a view of its own");
-		return false;
-	}
-	if (o->view.kind == LIMPET_VIEW_TIMELINE && o->limited && o->limit > PARTS_MAX) {
-		limpet_ui_usage("report", "a timeline has at most %d parts, not %zu", PARTS_MAX,
-				o->limit);
-		return false;
-	}
+	    o->view.kind != LIMPET_VIEW_CALLERS)
+		return limpet_ui_usage("report", "--function is a view of its own");
+	if (o->view.kind == LIMPET_VIEW_TIMELINE && o->limited && o->limit > PARTS_MAX)
+		return limpet_ui_usage("report", "a timeline has at most %d parts, not %zu",
+				       PARTS_MAX, o->limit);
 	if (o->view.function)
 		o->view.kind = LIMPET_VIEW_CALLERS;
-	return true;
+	return LIMPET_EXIT_OK;
 }
 
-static struct limpet_report_text_options text_options(const struct report_options *o)
-{
-	return (struct limpet_report_text_options){
-		/* Cut for eyes only: a file or a pipe gets whole lines, and so does who wants all.
-		 */
-		.width = isatty(STDOUT_FILENO) && !o->full
-				 ? (unsigned)limpet_ui_width(STDOUT_FILENO)
-				 : 0,
-		.full = o->full,
-		.bold = limpet_ui_style(stdout, LIMPET_UI_BOLD),
-		.dim = limpet_ui_style(stdout, LIMPET_UI_DIM),
-		.warn = limpet_ui_style(stdout, LIMPET_UI_RED),
-		.plain = limpet_ui_style(stdout, LIMPET_UI_PLAIN),
-	};
-}
+static const struct limpet_ui_command command = {"report",     help,        ":n:h",
+						 long_options, take_option, take_operands};
 
 /* What to type next, on stderr: the report itself is data. */
 static void print_hints(const struct limpet_model *model, const struct report_options *o)
@@ -288,7 +240,7 @@ static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 static int print_report(struct limpet_heap *heap, const struct report_options *o,
 			struct limpet_err *err)
 {
-	const struct limpet_report_text_options text = text_options(o);
+	const struct limpet_report_text_options text = limpet_cli_text_options(o->full);
 	struct limpet_report_options options = {
 		.sort = heap->view.sort,
 		.limit = o->view.limit,
@@ -319,7 +271,7 @@ static int print_report(struct limpet_heap *heap, const struct report_options *o
 static int print_view(struct limpet_heap *heap, const struct report_options *o,
 		      struct limpet_err *err)
 {
-	const struct limpet_report_text_options text = text_options(o);
+	const struct limpet_report_text_options text = limpet_cli_text_options(o->full);
 	struct limpet_pager pager;
 	int result;
 
@@ -375,12 +327,8 @@ int limpet_cmd_report(int argc, char **argv)
 
 	/* `limpet report | head` ends quietly, even under a parent that ignores SIGPIPE. */
 	signal(SIGPIPE, SIG_DFL);
-	if (parse(argc, argv, &options, &status))
+	if (limpet_ui_parse(&command, argc, argv, &options, &status))
 		result = report_file(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
-	if (result < 0) {
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
-	}
-	return limpet_ui_finish(status);
+	return limpet_ui_end(result, &err, status);
 }

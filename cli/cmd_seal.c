@@ -44,7 +44,6 @@ struct seal_options {
 	const char *file;
 	const char *debug_dirs[MAX_DEBUG_DIRS + 1];
 	size_t debug_dir_count;
-	bool quiet;
 };
 
 static volatile sig_atomic_t cancelled;
@@ -55,43 +54,28 @@ static void on_signal(int number)
 	cancelled = 1;
 }
 
-static int add_debug_dir(struct seal_options *o, const char *dir)
+static int take_option(int option, void *context)
 {
+	struct seal_options *o = context;
+
+	(void)option; /* OPT_DEBUG_DIR: there is no other */
 	if (o->debug_dir_count == MAX_DEBUG_DIRS)
 		return limpet_ui_usage("seal", "more than %d debug directories", MAX_DEBUG_DIRS);
-	if (access(dir, R_OK | X_OK) < 0)
-		return limpet_ui_usage("seal", "cannot read the debug directory '%s': %s", dir,
+	if (access(optarg, R_OK | X_OK) < 0)
+		return limpet_ui_usage("seal", "cannot read the debug directory '%s': %s", optarg,
 				       strerror(errno));
-	o->debug_dirs[o->debug_dir_count++] = dir;
+	o->debug_dirs[o->debug_dir_count++] = optarg;
 	return LIMPET_EXIT_OK;
 }
 
-/* True: go on. False: exit with *ret_status. */
-static bool parse(int argc, char **argv, struct seal_options *o, int *ret_status)
+static int take_operands(int count, char **operands, void *context)
 {
-	int option;
-
-	while ((option = getopt_long(argc, argv, ":qh", long_options, NULL)) != -1) {
-		*ret_status = LIMPET_EXIT_OK;
-		switch (option) {
-		case 'h':
-			*ret_status = limpet_ui_help(help);
-			return false;
-		case 'q':
-			o->quiet = true;
-			break;
-		case OPT_DEBUG_DIR:
-			*ret_status = add_debug_dir(o, optarg);
-			break;
-		default:
-			*ret_status = limpet_ui_bad_option("seal", option, argv, long_options);
-		}
-		if (*ret_status != LIMPET_EXIT_OK)
-			return false;
-	}
-	*ret_status = limpet_ui_take_trace("seal", argc, argv, &o->file);
-	return *ret_status == LIMPET_EXIT_OK;
+	return limpet_ui_take_trace("seal", count, operands,
+				    &((struct seal_options *)context)->file);
 }
+
+static const struct limpet_ui_command command = {"seal",       help,        ":qh",
+						 long_options, take_option, take_operands};
 
 /* ------------------------------------------------------------------ the target's file system */
 
@@ -274,13 +258,10 @@ int limpet_cmd_seal(int argc, char **argv)
 	pid_t target_pid;
 	int status;
 
-	if (!parse(argc, argv, &options, &status))
+	if (!limpet_ui_parse(&command, argc, argv, &options, &status))
 		return status;
-	limpet_ui_set_quiet(options.quiet);
-	if (limpet_trace_reader_open(options.file, &reader, &err) < 0) {
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
-	}
+	if (limpet_trace_reader_open(options.file, &reader, &err) < 0)
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	root = live_root(limpet_trace_reader_target(reader));
 	target_pid = (pid_t)limpet_trace_reader_target(reader)->pid;
 	limpet_trace_reader_free(reader);
@@ -291,7 +272,7 @@ int limpet_cmd_seal(int argc, char **argv)
 	debuginfod = limpet_debuginfod_new(&(struct limpet_debuginfod_options){
 		.limit_seconds = DEBUGINFOD_SECONDS, .cancel = &cancelled});
 	seal.debuginfod = debuginfod;
-	progress.show = !options.quiet && isatty(STDERR_FILENO);
+	progress.show = !limpet_ui_is_quiet() && isatty(STDERR_FILENO);
 	limpet_ui_set_before_message(clear_progress, &progress);
 	catch_signals();
 	status = limpet_seal(options.file, &seal, &result, &err);

@@ -3,7 +3,6 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <signal.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -201,27 +200,10 @@ static void print_text(const struct captures *captures)
 	}
 }
 
-static int not_captured(pid_t pid, bool json)
-{
-	struct limpet_err err;
-
-	if (json)
-		puts("{\"captures\": []}");
-	if (kill(pid, 0) < 0 && errno == ESRCH) {
-		limpet_err_set(&err, -ESRCH, "there is no process %d", pid);
-		limpet_err_hint(&err, "`limpet status` lists the captures");
-	} else {
-		limpet_err_set(&err, -ENOENT, "process %d is not being captured", pid);
-		limpet_err_hint(&err, "limpet attach %d", pid);
-	}
-	limpet_ui_error(&err);
-	return limpet_ui_finish(LIMPET_EXIT_FAILED);
-}
-
 static int show(pid_t pid, bool json)
 {
 	struct captures captures = {0};
-	struct limpet_err err;
+	struct limpet_err err = {0};
 	int result = pid ? find_one(pid, &captures) : find_all(&captures);
 
 	if (result == 0 && json)
@@ -229,43 +211,48 @@ static int show(pid_t pid, bool json)
 	else if (result == 0)
 		print_text(&captures);
 	free(captures.list);
-	if (result == -ENOENT)
-		return not_captured(pid, json);
-	if (result < 0) {
-		limpet_err_set(&err, result, "cannot list the captures: %s", strerror(-result));
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
+	if (result == -ENOENT) {
+		if (json)
+			puts("{\"captures\": []}");
+		limpet_ui_not_captured(pid, &err);
+		return limpet_ui_finish(limpet_ui_fail(&err, LIMPET_EXIT_FAILED));
 	}
-	return limpet_ui_finish(LIMPET_EXIT_OK);
+	if (result < 0)
+		limpet_err_set(&err, result, "cannot list the captures: %s", strerror(-result));
+	return limpet_ui_end(result, &err, LIMPET_EXIT_OK);
 }
+
+/* ------------------------------------------------------------------ the command line */
+
+struct status_options {
+	pid_t pid; /* 0: all */
+	bool json;
+};
+
+static const struct option long_options[] = {
+	LIMPET_UI_FLAG("json", struct status_options, json),
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+static int take_operands(int count, char **operands, void *context)
+{
+	return limpet_ui_take_pid("status", count, operands,
+				  &((struct status_options *)context)->pid);
+}
+
+static const struct limpet_ui_command command = {.name = "status",
+						 .help = help_text,
+						 .short_options = ":h",
+						 .long_options = long_options,
+						 .take_operands = take_operands};
 
 int limpet_cmd_status(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	bool json = false;
-	pid_t pid = 0;
-	int option, status;
+	struct status_options options = {0};
+	int status;
 
-	opterr = 0;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		if (option == 'h')
-			return limpet_ui_help(help_text);
-		if (option != 'j')
-			return limpet_ui_bad_option("status", option, argv, options);
-		json = true;
-	}
-	if (argc - optind > 1)
-		return limpet_ui_usage("status", "one process at a time: what is '%s'?",
-				       argv[optind + 1]);
-	if (optind < argc) {
-		status = limpet_ui_parse_pid(argv[optind], &pid);
-		if (status != LIMPET_EXIT_OK)
-			return status;
-	}
-	return show(pid, json);
+	if (!limpet_ui_parse(&command, argc, argv, &options, &status))
+		return status;
+	return show(options.pid, options.json);
 }

@@ -79,8 +79,7 @@ static int clean_one(pid_t pid, bool forked)
 		limpet_err_set(&err, result,
 			       "cannot remove the agent that was left in process %d: %s", pid,
 			       strerror(-result));
-	limpet_ui_error(&err);
-	return LIMPET_EXIT_DORMANT;
+	return limpet_ui_fail(&err, LIMPET_EXIT_DORMANT);
 }
 
 /* With what it has forked, and what it was forked from. */
@@ -112,8 +111,7 @@ static int begin(struct stop *stop)
 		return LIMPET_EXIT_OK;
 	if (result == -ENOENT && kill(stop->pid, 0) < 0 && errno == ESRCH)
 		limpet_err_set(&err, -ESRCH, "there is no process %d", stop->pid);
-	limpet_ui_error(&err);
-	return LIMPET_EXIT_FAILED;
+	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 }
 
 static void say_what_stays(pid_t pid)
@@ -149,10 +147,8 @@ static int finish(struct stop *stop)
 		return LIMPET_EXIT_OK;
 	result = limpet_control_stop_wait(stop->capture, &watcher, stop, &end, &err);
 	limpet_control_stop_free(stop->capture);
-	if (result < 0) {
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
-	}
+	if (result < 0)
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	if (end.trace[0]) {
 		/* A script wants the bytes, a terminal must not be steered by them. */
 		puts(isatty(STDOUT_FILENO) ? limpet_ui_clean(end.trace) : end.trace);
@@ -217,8 +213,7 @@ static int stop_all(void)
 
 	if (result < 0) {
 		limpet_err_set(&err, result, "cannot list the captures: %s", strerror(-result));
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
 	if (stops.count == 0)
 		limpet_ui_note("no captures");
@@ -241,42 +236,47 @@ static int stop_some(char **pids, int count)
 	return status;
 }
 
+struct stop_options {
+	bool all;
+	char **pids;
+	int count;
+};
+
+static const struct option long_options[] = {
+	LIMPET_UI_FLAG("all", struct stop_options, all),
+	{"quiet", no_argument, NULL, 'q'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+static int take_operands(int count, char **operands, void *context)
+{
+	struct stop_options *o = context;
+	struct limpet_err err;
+
+	o->pids = operands;
+	o->count = count;
+	if (o->all && count)
+		return limpet_ui_usage("stop", "both --all and '%s' given", operands[0]);
+	if (o->all || count)
+		return LIMPET_EXIT_OK;
+	limpet_err_set(&err, -EINVAL, "stop: which process?");
+	limpet_err_hint(&err, "limpet stop PID; `limpet status` lists the captures");
+	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+}
+
+static const struct limpet_ui_command command = {.name = "stop",
+						 .help = help_text,
+						 .short_options = ":qh",
+						 .long_options = long_options,
+						 .take_operands = take_operands};
+
 int limpet_cmd_stop(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"all", no_argument, NULL, 'a'},
-		{"quiet", no_argument, NULL, 'q'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	bool all = false;
-	int option;
+	struct stop_options options = {0};
+	int status;
 
-	opterr = 0;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
-		switch (option) {
-		case 'h':
-			return limpet_ui_help(help_text);
-		case 'a':
-			all = true;
-			break;
-		case 'q':
-			limpet_ui_set_quiet(true);
-			break;
-		default:
-			return limpet_ui_bad_option("stop", option, argv, options);
-		}
-	}
-	if (all && optind < argc)
-		return limpet_ui_usage("stop", "both --all and '%s' given", argv[optind]);
-	if (!all && optind == argc) {
-		struct limpet_err err;
-
-		limpet_err_set(&err, -EINVAL, "stop: which process?");
-		limpet_err_hint(&err, "limpet stop PID; `limpet status` lists the captures");
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_USAGE;
-	}
-	return all ? stop_all() : stop_some(argv + optind, argc - optind);
+	if (!limpet_ui_parse(&command, argc, argv, &options, &status))
+		return status;
+	return options.all ? stop_all() : stop_some(options.pids, options.count);
 }

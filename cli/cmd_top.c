@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -56,7 +55,7 @@ struct top_options {
 	struct limpet_top_options top;
 };
 
-static int parse_option(int option, void *context)
+static int take_option(int option, void *context)
 {
 	struct top_options *o = context;
 
@@ -75,30 +74,23 @@ static int parse_option(int option, void *context)
 	}
 }
 
-/* True: go on. False: exit with *ret_status. */
-static bool parse(int argc, char **argv, struct top_options *o, int *ret_status)
+static int take_operands(int count, char **operands, void *context)
 {
-	const struct limpet_ui_command command = {"top", help, ":h", long_options};
+	struct top_options *o = context;
 
-	if (!limpet_ui_parse_options(&command, argc, argv, parse_option, o, ret_status))
-		return false;
-	*ret_status = LIMPET_EXIT_USAGE;
-	if (optind >= argc) {
-		limpet_ui_usage("top", "which capture or trace?");
-		return false;
-	}
-	if (optind + 1 < argc) {
-		limpet_ui_usage("top", "one at a time; '%s' is one too many", argv[optind + 1]);
-		return false;
-	}
-	if (o->cut.filter && limpet_filter_has_threads(o->cut.filter)) {
-		limpet_ui_usage("top", "threads cannot be filtered here; they have a list");
-		return false;
-	}
+	if (!count)
+		return limpet_ui_usage("top", "which capture or trace?");
+	if (count > 1)
+		return limpet_ui_usage("top", "one at a time; '%s' is one too many", operands[1]);
+	if (o->cut.filter && limpet_filter_has_threads(o->cut.filter))
+		return limpet_ui_usage("top", "threads cannot be filtered here; they have a list");
 	o->top.filter = o->cut.filter;
-	o->what = argv[optind];
-	return true;
+	o->what = operands[0];
+	return LIMPET_EXIT_OK;
 }
+
+static const struct limpet_ui_command command = {"top",        help,        ":h",
+						 long_options, take_option, take_operands};
 
 /* ------------------------------------------------------------------ the capture of a process */
 
@@ -109,21 +101,6 @@ static bool is_number(const char *text)
 	return !*text;
 }
 
-static int explain_not_captured(pid_t pid, int code, struct limpet_err *err)
-{
-	if (code != -ENOENT)
-		return limpet_err_set(err, code, "cannot find the capture of process %d: %s", pid,
-				      strerror(-code));
-	if (kill(pid, 0) < 0 && errno == ESRCH) {
-		limpet_err_set(err, -ESRCH, "there is no process %d", pid);
-		limpet_err_hint(err, "`limpet status` lists the captures");
-		return -ESRCH;
-	}
-	limpet_err_set(err, -ENOENT, "process %d is not being captured", pid);
-	limpet_err_hint(err, "limpet attach %d", pid);
-	return -ENOENT;
-}
-
 /* Its trace; one that attaches just now is waited for. */
 static int find_capture(pid_t pid, struct limpet_control_capture *ret_capture,
 			struct limpet_err *err)
@@ -131,8 +108,12 @@ static int find_capture(pid_t pid, struct limpet_control_capture *ret_capture,
 	for (int waited_ms = 0;; waited_ms += ATTACH_STEP_MS) {
 		int code = limpet_control_find(pid, ret_capture);
 
+		if (code == -ENOENT)
+			return limpet_ui_not_captured(pid, err);
 		if (code < 0)
-			return explain_not_captured(pid, code, err);
+			return limpet_err_set(err, code,
+					      "cannot find the capture of process %d: %s", pid,
+					      strerror(-code));
 		if (ret_capture->state == LIMPET_CONTROL_UNKNOWN) {
 			limpet_err_set(err, -EACCES, "the capture of process %d does not answer",
 				       pid);
@@ -208,13 +189,8 @@ int limpet_cmd_top(int argc, char **argv)
 	struct limpet_err err = {0};
 	int status, code = 0;
 
-	if (parse(argc, argv, &options, &status)) {
-		status = LIMPET_EXIT_OK;
+	if (limpet_ui_parse(&command, argc, argv, &options, &status))
 		code = show(&options, &status, &err);
-	}
 	limpet_cli_view_done(&options.cut);
-	if (code >= 0)
-		return status;
-	limpet_ui_error(&err);
-	return LIMPET_EXIT_FAILED;
+	return code < 0 ? limpet_ui_fail(&err, LIMPET_EXIT_FAILED) : status;
 }

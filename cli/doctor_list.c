@@ -200,8 +200,7 @@ int limpet_doctor_print_json(json_t *root, int status)
 	json_decref(root);
 	if (result < 0 && !ferror(stdout)) {
 		limpet_err_set(&err, -ENOMEM, "cannot write the answer: %s", strerror(ENOMEM));
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_FAILED;
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
 	putchar('\n');
 	return limpet_ui_finish(status);

@@ -153,6 +153,12 @@ void limpet_ui_error(const struct limpet_err *err)
 	errno = saved;
 }
 
+int limpet_ui_fail(const struct limpet_err *err, int status)
+{
+	limpet_ui_error(err);
+	return status;
+}
+
 int limpet_ui_usage(const char *command, const char *format, ...)
 {
 	struct limpet_err err = {.code = -EINVAL};
@@ -162,12 +168,41 @@ int limpet_ui_usage(const char *command, const char *format, ...)
 	vsnprintf(err.message, sizeof(err.message), format, args);
 	va_end(args);
 	limpet_err_hint(&err, "limpet %s%s--help", command ? command : "", command ? " " : "");
-	limpet_ui_error(&err);
-	return LIMPET_EXIT_USAGE;
+	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-int limpet_ui_bad_option(const char *command, int answer, char *const *argv,
-			 const struct option *options)
+int limpet_ui_parse_pid(const char *text, pid_t *ret_pid)
+{
+	struct limpet_err err;
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX) {
+		limpet_err_set(&err, -EINVAL, "not a process id: '%s'", text);
+		limpet_err_hint(&err, "find it with `pidof NAME` or `limpet doctor`");
+		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+	}
+	*ret_pid = (pid_t)value;
+	return LIMPET_EXIT_OK;
+}
+
+int limpet_ui_not_captured(pid_t pid, struct limpet_err *err)
+{
+	if (kill(pid, 0) < 0 && errno == ESRCH) {
+		limpet_err_set(err, -ESRCH, "there is no process %d", pid);
+		limpet_err_hint(err, "`limpet status` lists the captures");
+	} else {
+		limpet_err_set(err, -ENOENT, "process %d is not being captured", pid);
+		limpet_err_hint(err, "limpet attach %d", pid);
+	}
+	return err->code;
+}
+
+/* Says what is wrong after getopt_long() answered '?' or ':', with the nearest option as a hint. */
+static int bad_option(const char *command, int answer, char *const *argv,
+		      const struct option *options)
 {
 	/* optind is past an option that was wrong as a whole, but still at a cluster such as -qx.
 	 */
@@ -199,30 +234,13 @@ int limpet_ui_bad_option(const char *command, int answer, char *const *argv,
 			       word, nearest);
 }
 
-int limpet_ui_parse_pid(const char *text, pid_t *ret_pid)
-{
-	struct limpet_err err;
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX) {
-		limpet_err_set(&err, -EINVAL, "not a process id: '%s'", text);
-		limpet_err_hint(&err, "find it with `pidof NAME` or `limpet doctor`");
-		limpet_ui_error(&err);
-		return LIMPET_EXIT_USAGE;
-	}
-	*ret_pid = (pid_t)value;
-	return LIMPET_EXIT_OK;
-}
-
-bool limpet_ui_parse_options(const struct limpet_ui_command *command, int argc, char **argv,
-			     limpet_ui_take_option *take, void *context, int *ret_status)
+bool limpet_ui_parse(const struct limpet_ui_command *command, int argc, char **argv, void *context,
+		     int *ret_status)
 {
 	int option;
 
 	*ret_status = LIMPET_EXIT_OK;
+	optind = 0; /* GNU: forget any earlier scan */
 	while ((option = getopt_long(argc, argv, command->short_options, command->long_options,
 				     NULL)) != -1) {
 		if (option == 'h') {
@@ -230,25 +248,40 @@ bool limpet_ui_parse_options(const struct limpet_ui_command *command, int argc, 
 			return false;
 		}
 		if (option == '?' || option == ':')
-			*ret_status = limpet_ui_bad_option(command->name, option, argv,
-							   command->long_options);
+			*ret_status =
+				bad_option(command->name, option, argv, command->long_options);
+		else if (option == 'q')
+			limpet_ui_set_quiet(true);
+		else if (option >= LIMPET_UI_FIRST_FLAG)
+			((bool *)context)[option - LIMPET_UI_FIRST_FLAG] = true;
 		else
-			*ret_status = take(option, context);
+			*ret_status = command->take_option(option, context);
 		if (*ret_status != LIMPET_EXIT_OK)
 			return false;
 	}
-	return true;
+	*ret_status = command->take_operands(argc - optind, argv + optind, context);
+	return *ret_status == LIMPET_EXIT_OK;
 }
 
-int limpet_ui_take_trace(const char *command, int argc, char **argv, const char **ret_file)
+int limpet_ui_take_trace(const char *command, int count, char **operands, const char **ret_file)
 {
-	if (optind >= argc)
+	if (!count)
 		return limpet_ui_usage(command, "which trace?");
-	if (optind + 1 < argc)
+	if (count > 1)
 		return limpet_ui_usage(command, "one trace at a time; '%s' is one too many",
-				       argv[optind + 1]);
-	*ret_file = argv[optind];
+				       operands[1]);
+	*ret_file = operands[0];
 	return LIMPET_EXIT_OK;
+}
+
+int limpet_ui_take_pid(const char *command, int count, char **operands, pid_t *pid)
+{
+	const int most = *pid ? 0 : 1;
+
+	if (count > most)
+		return limpet_ui_usage(command, "one process at a time: what is '%s'?",
+				       operands[most]);
+	return count ? limpet_ui_parse_pid(operands[0], pid) : LIMPET_EXIT_OK;
 }
 
 void limpet_ui_note(const char *format, ...)
@@ -297,8 +330,12 @@ int limpet_ui_finish(int status)
 		return status;
 	limpet_err_set(&err, -EIO, "cannot write to standard output: %s",
 		       errno ? strerror(errno) : "an earlier write failed");
-	limpet_ui_error(&err);
-	return LIMPET_EXIT_FAILED;
+	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+}
+
+int limpet_ui_end(int result, const struct limpet_err *err, int status)
+{
+	return result < 0 ? limpet_ui_fail(err, LIMPET_EXIT_FAILED) : limpet_ui_finish(status);
 }
 
 /* Insertions, deletions, changes and swaps of neighbours between two short words. */

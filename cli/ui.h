@@ -7,6 +7,7 @@
 #define LIMPET_CLI_UI_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -17,39 +18,54 @@
 /* `limpet: MESSAGE`, then `hint: HINT` if there is one. Shown even when quiet. An err without a
  * message but with a code says what the code means. */
 void limpet_ui_error(const struct limpet_err *err);
+/* The same, and answers `status`: for `return limpet_ui_fail(&err, LIMPET_EXIT_FAILED)`. */
+int limpet_ui_fail(const struct limpet_err *err, int status);
 
 /* For a wrong command line: `limpet: MESSAGE`, then `hint: limpet COMMAND --help`. `command` may be
  * NULL (the program itself). Answers LIMPET_EXIT_USAGE, so `return limpet_ui_usage(...)`. For
- * another hint use limpet_ui_error() and return LIMPET_EXIT_USAGE. */
+ * another hint use limpet_ui_fail(). */
 int limpet_ui_usage(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-
-/* For getopt_long() with `opterr = 0` and an optstring that starts with ':' (or "+:"): says what is
- * wrong after it answered '?' or ':', with the nearest option as a hint. Answers LIMPET_EXIT_USAGE.
- */
-struct option;
-int limpet_ui_bad_option(const char *command, int answer, char *const *argv,
-			 const struct option *options);
 
 /* A process id from the command line. Answers LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message.
  */
 int limpet_ui_parse_pid(const char *text, pid_t *ret_pid);
 
-/* What a command says of its options. */
+/* Why the capture of a process was not found, into *err. Answers its code. */
+int limpet_ui_not_captured(pid_t pid, struct limpet_err *err);
+
+/* ------------------------------------------------------------------ command lines */
+
+/* How the command line of a command is read: -h, -q and flags by limpet_ui_parse(), the rest by the
+ * command itself, into a struct of its own (`context`). These answer LIMPET_EXIT_OK, or after a
+ * message a status to exit with. */
 struct limpet_ui_command {
 	const char *name, *help;
-	const char *short_options; /* begins with ':' and has 'h' */
+	const char *short_options; /* for getopt_long(): begins with ':' or "+:", and has 'h' */
 	const struct option *long_options;
+	/* One that is no flag, with its value in optarg. NULL: there are none. */
+	int (*take_option)(int option, void *context);
+	/* What follows the options; checks them all together, too. */
+	int (*take_operands)(int count, char **operands, void *context);
 };
-/* Is given each option, with getopt's optarg. Answers LIMPET_EXIT_OK, or a status to exit with. */
-typedef int limpet_ui_take_option(int option, void *context);
-/* True: all options are taken, go on. False: exit with *ret_status, everything is said. */
-bool limpet_ui_parse_options(const struct limpet_ui_command *command, int argc, char **argv,
-			     limpet_ui_take_option *take, void *context, int *ret_status);
 
-/* The one trace of a command line whose options are parsed (getopt's optind). Answers
+/* A row of long_options: sets `member`, a bool of the context, which is a `type`. */
+#define LIMPET_UI_FLAG(name, type, member)                                                  \
+	{                                                                                   \
+		name, no_argument, NULL, LIMPET_UI_FIRST_FLAG + (int)offsetof(type, member) \
+	}
+#define LIMPET_UI_FIRST_FLAG 0x1000
+
+/* True: go on. False: exit with *ret_status, everything is said. */
+bool limpet_ui_parse(const struct limpet_ui_command *command, int argc, char **argv, void *context,
+		     int *ret_status);
+
+/* For take_operands: the one trace; or no process or one, none if *pid is set already. Answer
  * LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
-int limpet_ui_take_trace(const char *command, int argc, char **argv, const char **ret_file);
+int limpet_ui_take_trace(const char *command, int count, char **operands, const char **ret_file);
+int limpet_ui_take_pid(const char *command, int count, char **operands, pid_t *pid);
+
+/* ------------------------------------------------------------------ notes */
 
 /* `limpet: MESSAGE`: something went well or is about to happen; nothing when quiet. */
 void limpet_ui_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -74,6 +90,8 @@ int limpet_ui_help(const char *text);
 /* Flushes stdout at the end of a command; answers `status`, or LIMPET_EXIT_FAILED after a message
  * if anything written to stdout was lost (full disk). */
 int limpet_ui_finish(int status);
+/* The same where `result` is not negative; else says `err` and answers LIMPET_EXIT_FAILED. */
+int limpet_ui_end(int result, const struct limpet_err *err, int status);
 
 /* ------------------------------------------------------------------ terminals */
 

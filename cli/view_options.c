@@ -36,8 +36,7 @@ static int add_filter(const char *command, struct limpet_cli_view *view, int opt
 		return LIMPET_EXIT_OK;
 	if (option != LIMPET_OPT_SUPPRESSIONS && code == -EINVAL)
 		return limpet_ui_usage(command, "%s", err.message);
-	limpet_ui_error(&err);
-	return LIMPET_EXIT_FAILED;
+	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 }
 
 int limpet_cli_view_option(const char *command, struct limpet_cli_view *view, int option,
@@ -56,12 +55,11 @@ void limpet_cli_view_done(struct limpet_cli_view *view)
 	view->filter = NULL;
 }
 
-bool limpet_cli_check_order(const char *command, const struct limpet_cli_view *view)
+int limpet_cli_check_order(const char *command, const struct limpet_cli_view *view)
 {
 	if (!view->to_given || view->to_ns > view->from_ns)
-		return true;
-	limpet_ui_usage(command, "--to must be later than --from");
-	return false;
+		return LIMPET_EXIT_OK;
+	return limpet_ui_usage(command, "--to must be later than --from");
 }
 
 int limpet_cli_check_window(const char *command, const struct limpet_cli_view *view,
@@ -90,21 +88,46 @@ int limpet_cli_parse_number(const char *command, const char *option, const char 
 	return LIMPET_EXIT_OK;
 }
 
+int limpet_cli_parse_word(const char *command, const char *what, const char *argument,
+			  const char *const *words)
+{
+	const char *nearest = limpet_ui_nearest(argument, words);
+
+	for (int i = 0; words[i]; i++)
+		if (!strcmp(argument, words[i]))
+			return i;
+	if (nearest)
+		limpet_ui_usage(command, "%s '%s'; did you mean '%s'?", what, argument, nearest);
+	else
+		limpet_ui_usage(command, "%s '%s'", what, argument);
+	return -1;
+}
+
 int limpet_cli_parse_sort(const char *command, const char *argument,
 			  enum limpet_report_sort *ret_sort)
 {
-	const char *nearest = limpet_ui_nearest(argument, limpet_report_sort_words);
+	int at = limpet_cli_parse_word(command, "cannot sort by", argument,
+				       limpet_report_sort_words);
 
-	for (unsigned i = 0; limpet_report_sort_words[i]; i++) {
-		if (!strcmp(argument, limpet_report_sort_words[i])) {
-			*ret_sort = (enum limpet_report_sort)i;
-			return LIMPET_EXIT_OK;
-		}
-	}
-	if (nearest)
-		return limpet_ui_usage(command, "cannot sort by '%s'; did you mean '%s'?", argument,
-				       nearest);
-	return limpet_ui_usage(command, "cannot sort by '%s'", argument);
+	if (at < 0)
+		return LIMPET_EXIT_USAGE;
+	*ret_sort = (enum limpet_report_sort)at;
+	return LIMPET_EXIT_OK;
+}
+
+struct limpet_report_text_options limpet_cli_text_options(bool full)
+{
+	return (struct limpet_report_text_options){
+		/* Cut for eyes only: a file or a pipe gets whole lines, and so does who wants all.
+		 */
+		.width = isatty(STDOUT_FILENO) && !full ? (unsigned)limpet_ui_width(STDOUT_FILENO)
+							: 0,
+		.full = full,
+		.bold = limpet_ui_style(stdout, LIMPET_UI_BOLD),
+		.dim = limpet_ui_style(stdout, LIMPET_UI_DIM),
+		.warn = limpet_ui_style(stdout, LIMPET_UI_RED),
+		.plain = limpet_ui_style(stdout, LIMPET_UI_PLAIN),
+	};
 }
 
 /* ------------------------------------------------------------------ progress */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "analyzer/model/filter.h"
+#include "analyzer/render/report_text.h"
 #include "analyzer/trace/trace_reader.h"
 #include "analyzer/views/report.h"
 
@@ -39,16 +40,22 @@ int limpet_cli_view_option(const char *command, struct limpet_cli_view *view, in
 			   const char *argument);
 void limpet_cli_view_done(struct limpet_cli_view *view);
 
-/* False, after a message: the window ends before it begins. */
-bool limpet_cli_check_order(const char *command, const struct limpet_cli_view *view);
+/* A window that ends before it begins: LIMPET_EXIT_USAGE, after a message. */
+int limpet_cli_check_order(const char *command, const struct limpet_cli_view *view);
 /* A window beside the capture would only show zeros: LIMPET_EXIT_USAGE, after a message. */
 int limpet_cli_check_window(const char *command, const struct limpet_cli_view *view,
 			    struct limpet_trace_reader *reader);
 
 int limpet_cli_parse_number(const char *command, const char *option, const char *argument,
 			    size_t *ret_number);
+/* The place of `argument` in a NULL-terminated list, or -1 after a message: `what` and the word. */
+int limpet_cli_parse_word(const char *command, const char *what, const char *argument,
+			  const char *const *words);
 int limpet_cli_parse_sort(const char *command, const char *argument,
 			  enum limpet_report_sort *ret_sort);
+
+/* Of text on standard output. */
+struct limpet_report_text_options limpet_cli_text_options(bool full);
 
 /* For limpet_heap_options: a line on stderr, where that is a terminal, once it has lasted. The
  * context is NULL. */
