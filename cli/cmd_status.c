@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/ui.h"
+#include "common/array.h"
 #include "common/units.h"
 #include "control/control_client.h"
 #include "injector/preflight/dormant.h"
@@ -29,19 +30,18 @@ static const char help_text[] =
 struct captures {
 	struct limpet_control_capture *list;
 	int count;
+	size_t capacity; /* 0 at first: it is as long as it was made */
 };
 
 static int add_dormant(struct captures *captures, pid_t pid)
 {
 	struct limpet_control_capture *capture;
-	struct limpet_control_capture *list =
-		reallocarray(captures->list, (size_t)captures->count + 1, sizeof(*captures->list));
 	struct limpet_proc_status status;
 
-	if (!list)
+	if (limpet_reserve(&captures->list, &captures->capacity, (size_t)captures->count + 1,
+			   sizeof(*captures->list)) < 0)
 		return -ENOMEM;
-	captures->list = list;
-	capture = &list[captures->count++];
+	capture = &captures->list[captures->count++];
 	memset(capture, 0, sizeof(*capture));
 	capture->pid = pid;
 	capture->state = LIMPET_CONTROL_DORMANT;

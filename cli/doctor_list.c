@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/ui.h"
+#include "common/array.h"
 #include "common/units.h"
 #include "injector/proc/proc.h"
 
@@ -15,7 +16,7 @@ struct row {
 
 struct rows {
 	struct row *list;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 static void rows_done(struct rows *rows)
@@ -29,15 +30,8 @@ static int rows_add(struct rows *rows, const struct limpet_preflight *preflight)
 {
 	struct row row;
 
-	if (rows->count == rows->room) {
-		size_t room = rows->room ? rows->room * 2 : 128;
-		struct row *larger = reallocarray(rows->list, room, sizeof(*larger));
-
-		if (!larger)
-			return -ENOMEM;
-		rows->list = larger;
-		rows->room = room;
-	}
+	if (limpet_reserve(&rows->list, &rows->capacity, rows->count + 1, sizeof(*rows->list)) < 0)
+		return -ENOMEM;
 	row.preflight = malloc(sizeof(*row.preflight));
 	if (!row.preflight)
 		return -ENOMEM;

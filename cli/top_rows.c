@@ -8,6 +8,7 @@
 
 #include "analyzer/render/report_printer.h"
 #include "analyzer/render/view_text.h"
+#include "common/array.h"
 #include "common/plain_text.h"
 
 /* Callers shown behind a site's function. */
@@ -22,7 +23,7 @@ struct key {
 
 struct limpet_top_rows {
 	struct limpet_top_row *list;
-	size_t count, room;
+	size_t count, capacity;
 	struct key *open;
 	char *search;
 	uint64_t threads_ns;
@@ -217,15 +218,8 @@ static bool is_found_above(const struct limpet_top_rows *rows, uint32_t node)
 
 static struct limpet_top_row *add_row(struct limpet_top_rows *rows)
 {
-	if (rows->count == rows->room) {
-		size_t room = rows->room ? 2 * rows->room : 256;
-		struct limpet_top_row *list = reallocarray(rows->list, room, sizeof(*list));
-
-		if (!list)
-			return NULL;
-		rows->list = list;
-		rows->room = room;
-	}
+	if (limpet_reserve(&rows->list, &rows->capacity, rows->count + 1, sizeof(*rows->list)) < 0)
+		return NULL;
 	rows->list[rows->count] = (struct limpet_top_row){0};
 	return &rows->list[rows->count++];
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "common/array.h"
 #include "control/control_wire.h"
 #include "control/runtime_dir.h"
 
@@ -201,7 +202,7 @@ struct asked {
 
 struct asking {
 	struct asked *list;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 static int ask_one(struct asking *asking, const struct limpet_runtime_dir *dir, pid_t pid)
@@ -209,15 +210,8 @@ static int ask_one(struct asking *asking, const struct limpet_runtime_dir *dir, 
 	struct asked *asked;
 	int fd;
 
-	if (asking->count == asking->room) {
-		size_t room = asking->room ? asking->room * 2 : 4;
-
-		asked = reallocarray(asking->list, room, sizeof(*asked));
-		if (!asked)
-			return -ENOMEM;
-		asking->list = asked;
-		asking->room = room;
-	}
+	if (limpet_reserve(&asking->list, &asking->capacity, asking->count + 1, sizeof(*asked)) < 0)
+		return -ENOMEM;
 	fd = ask(dir, pid, LIMPET_CONTROL_STATUS);
 	if (fd == -ENOENT)
 		return 0;

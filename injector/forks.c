@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
@@ -27,9 +28,9 @@ struct limpet_forks {
 	pid_t *seen;       /* all processes at the last look, ascending */
 	size_t seen_count;
 	struct candidate *list; /* oldest first */
-	size_t count, room;
+	size_t count, capacity;
 	pid_t *taken;
-	size_t taken_count, taken_room;
+	size_t taken_count, taken_capacity;
 	struct limpet_forks_stats stats;
 };
 
@@ -85,21 +86,6 @@ bool limpet_fork_is_silent(const struct limpet_fork *fork)
 	       silent_copy(fork->pid, fork->control_page) == fork->image_inode;
 }
 
-static bool have_room(void **list, size_t count, size_t *room, size_t bytes)
-{
-	size_t more = *room ? *room * 2 : 16;
-	void *grown;
-
-	if (count < *room)
-		return true;
-	grown = reallocarray(*list, more, bytes);
-	if (!grown)
-		return false;
-	*list = grown;
-	*room = more;
-	return true;
-}
-
 static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 {
 	struct limpet_fork fork = {.pid = pid, .control_page = forks->control_page};
@@ -112,7 +98,8 @@ static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 	if (!limpet_own_objects_has_inode(fork.image_inode))
 		return;
 	forks->stats.found++;
-	if (!have_room((void **)&forks->list, forks->count, &forks->room, sizeof(*forks->list))) {
+	if (limpet_reserve(&forks->list, &forks->capacity, forks->count + 1, sizeof(*forks->list)) <
+	    0) {
 		forks->stats.lost++;
 		return;
 	}
@@ -176,8 +163,8 @@ bool limpet_forks_take(struct limpet_forks *forks, uint64_t now_ns, struct limpe
 
 		drop(forks, 0);
 		if (limpet_fork_is_silent(&first) &&
-		    have_room((void **)&forks->taken, forks->taken_count, &forks->taken_room,
-			      sizeof(*forks->taken))) {
+		    limpet_reserve(&forks->taken, &forks->taken_capacity, forks->taken_count + 1,
+				   sizeof(*forks->taken)) == 0) {
 			forks->taken[forks->taken_count++] = first.pid;
 			*ret = first;
 			return true;

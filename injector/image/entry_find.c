@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/family.h"
 #include "common/open_file.h"
 #include "injector/image/code_reader.h"
@@ -58,20 +59,13 @@ static bool frees(uint32_t op)
 static void note_inside(struct finder *finder, uint64_t address, uint64_t bytes)
 {
 	struct limpet_entries *entries = finder->entries;
-	struct limpet_entry_range *more;
 
 	if (entries->inside_count == MAX_INSIDE || bytes > finder->module->end - address)
 		return;
-	/* Doubled at each power of two. */
-	if (!(entries->inside_count & (entries->inside_count - 1))) {
-		size_t room = entries->inside_count ? 2 * entries->inside_count : 1;
-
-		more = reallocarray(entries->inside, room, sizeof(*more));
-		if (!more) {
-			finder->failed = true;
-			return;
-		}
-		entries->inside = more;
+	if (limpet_reserve(&entries->inside, &entries->inside_capacity, entries->inside_count + 1,
+			   sizeof(*entries->inside)) < 0) {
+		finder->failed = true;
+		return;
 	}
 	entries->inside[entries->inside_count++] =
 		(struct limpet_entry_range){address, address + bytes};

@@ -50,7 +50,7 @@ struct limpet_entries {
 	struct limpet_entry_range {
 		uint64_t start, end;
 	} * inside;
-	size_t inside_count;
+	size_t inside_count, inside_capacity;
 	bool program;                             /* of the program itself, not only of libraries */
 	unsigned families[LIMPET_ENTRY_FAMILIES]; /* functions of each */
 	/* Of those that were listed: there is such a function; and it is among the above. */

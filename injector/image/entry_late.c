@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "injector/image/entry_find.h"
 #include "injector/image/preflight_allocators.h"
 
@@ -27,16 +28,9 @@ static bool is_known(const struct limpet_entry_late *late, const struct limpet_m
 
 static int note(struct limpet_entry_late *late, const struct limpet_module *module)
 {
-	/* Doubled at each power of two. */
-	if (!(late->known_count & (late->known_count - 1))) {
-		size_t room = late->known_count ? 2 * late->known_count : 1;
-		struct limpet_entry_late_module *more =
-			reallocarray(late->known, room, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		late->known = more;
-	}
+	if (limpet_reserve(&late->known, &late->known_capacity, late->known_count + 1,
+			   sizeof(*late->known)) < 0)
+		return -ENOMEM;
 	late->known[late->known_count] = (struct limpet_entry_late_module){
 		.bias = module->bias,
 		.phdr = module->phdr,

@@ -15,7 +15,7 @@ struct limpet_entry_late {
 		uint64_t bias, phdr, inode;
 		uint32_t dev_major, dev_minor;
 	} * known; /* looked at, or there from the beginning */
-	size_t known_count;
+	size_t known_count, known_capacity;
 	size_t functions; /* that would have been hooked, or could not be */
 	char first[64];   /* the first such module's name, for people */
 };

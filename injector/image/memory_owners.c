@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "injector/image/elf_file.h"
 #include "injector/image/preflight_allocators.h"
 #include "injector/proc/memfd.h"
@@ -210,21 +211,14 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 {
 	const struct limpet_memory_owners_options *options = reading->options;
 	const struct limpet_module *module = limpet_modules_find(options->modules, address);
-	size_t low = 0, high = options->mapped_count;
+	const struct limpet_account_range *mapped = options->mapped;
+	size_t above;
 
 	if (module)
 		return (struct part){module->end, LIMPET_MEMORY_FILES};
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct limpet_account_range *range = &options->mapped[middle];
-
-		if (address < range->start)
-			high = middle;
-		else if (address >= range->end)
-			low = middle + 1;
-		else
-			return (struct part){range->end, LIMPET_MEMORY_MAPPED};
-	}
+	above = LIMPET_PARTITION_POINT(i, options->mapped_count, mapped[i].start <= address);
+	if (above && address < mapped[above - 1].end)
+		return (struct part){mapped[above - 1].end, LIMPET_MEMORY_MAPPED};
 	return (struct part){0, LIMPET_MEMORY_UNKNOWN};
 }
 

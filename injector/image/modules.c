@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/arch.h"
+#include "common/array.h"
 #include "common/family.h"
 #include "common/mounts.h"
 #include "common/open_file.h"
@@ -178,19 +179,9 @@ static struct limpet_module *module_at(struct limpet_modules *modules, uint64_t 
 const struct limpet_module *limpet_modules_find(const struct limpet_modules *modules,
 						uint64_t address)
 {
-	size_t low = 0, high = modules->count;
+	size_t above = LIMPET_PARTITION_POINT(i, modules->count, modules->list[i].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (address < modules->list[middle].start)
-			high = middle;
-		else if (address >= modules->list[middle].end)
-			low = middle + 1;
-		else
-			return &modules->list[middle];
-	}
-	return NULL;
+	return above && address < modules->list[above - 1].end ? &modules->list[above - 1] : NULL;
 }
 
 static uint64_t dynamic_value(pid_t pid, const struct limpet_module *module, int64_t tag)

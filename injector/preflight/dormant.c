@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "control/control_client.h"
 #include "injector/hook/sealed.h"
@@ -29,7 +30,7 @@ struct holder {
 
 struct holders {
 	struct holder *list;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 static void note_mapping(struct holder *holder, const char *line)
@@ -90,7 +91,7 @@ static int read_holder(pid_t pid, struct holder *ret)
 	LIMPET_FCLOSE FILE *maps = NULL;
 	LIMPET_FREE char *line = NULL;
 	struct holder holder = {.pid = pid};
-	size_t room = 0;
+	size_t line_bytes = 0;
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%d/maps", limpet_proc_root, limpet_proc_resident(pid));
@@ -98,7 +99,7 @@ static int read_holder(pid_t pid, struct holder *ret)
 	if (!maps)
 		return -errno;
 	errno = 0;
-	while (getline(&line, &room, maps) > 0)
+	while (getline(&line, &line_bytes, maps) > 0)
 		note_mapping(&holder, line);
 	if (ferror(maps))
 		return errno ? -errno : -EIO;
@@ -119,15 +120,9 @@ static bool is_watchdog(const struct holder *holder)
 
 static int add_holder(struct holders *holders, const struct holder *holder)
 {
-	if (holders->count == holders->room) {
-		size_t room = holders->room ? holders->room * 2 : 16;
-		struct holder *list = reallocarray(holders->list, room, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		holders->list = list;
-		holders->room = room;
-	}
+	if (limpet_reserve(&holders->list, &holders->capacity, holders->count + 1,
+			   sizeof(*holders->list)) < 0)
+		return -ENOMEM;
 	holders->list[holders->count++] = *holder;
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
 
@@ -36,17 +37,9 @@ static int list_processes(struct process **ret_list)
 
 static bool is_one(const struct process *list, int count, pid_t pid)
 {
-	int low = 0, high = count;
+	size_t at = LIMPET_PARTITION_POINT(i, (size_t)count, list[i].pid < pid);
 
-	while (low < high) {
-		int middle = low + (high - low) / 2;
-
-		if (list[middle].pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < count && list[low].pid == pid && list[low].descends;
+	return at < (size_t)count && list[at].pid == pid && list[at].descends;
 }
 
 /* A child may have a lower number than its parent: until there are no more. */

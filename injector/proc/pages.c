@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "injector/proc/proc.h"
 
 #define PAGE 4096u
@@ -41,7 +42,7 @@ struct limpet_pages {
 	int pagemap;
 	bool ask, empty_known, present_only;
 	struct limpet_page_range *empty; /* large mappings, by address */
-	size_t empty_count;
+	size_t empty_count, empty_capacity;
 	struct pages_region regions[LIMPET_PAGES_RANGES];
 	uint64_t entries[READ_PAGES];
 };
@@ -117,13 +118,10 @@ static int ask(struct limpet_pages *pages, uint64_t start, uint64_t end, bool ow
 
 static int add_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)
 {
-	struct limpet_page_range *list =
-		reallocarray(pages->empty, pages->empty_count + 1, sizeof(*list));
-
-	if (!list)
+	if (limpet_reserve(&pages->empty, &pages->empty_capacity, pages->empty_count + 1,
+			   sizeof(*pages->empty)) < 0)
 		return -ENOMEM;
-	list[pages->empty_count++] = (struct limpet_page_range){start, end};
-	pages->empty = list;
+	pages->empty[pages->empty_count++] = (struct limpet_page_range){start, end};
 	return 0;
 }
 

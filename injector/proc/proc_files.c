@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/err.h"
 #include "injector/proc/proc.h"
 
@@ -68,26 +69,21 @@ static int read_all(const char *path, char **ret_text, size_t *ret_bytes)
 {
 	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	LIMPET_FREE char *text = NULL;
-	size_t room = 0, used = 0;
+	size_t capacity = 0, used = 0;
 
 	if (fd < 0)
 		return -errno;
 	for (;;) {
 		ssize_t got;
 
-		if (room - used < 2) {
-			char *larger;
-
+		if (capacity - used < 2) {
 			/* proc files have no size; start with what most of them need */
-			room = room ? room * 2 : 16384;
-			if (room > FILE_LIMIT_BYTES)
+			if (capacity >= FILE_LIMIT_BYTES)
 				return -EFBIG;
-			larger = realloc(text, room);
-			if (!larger)
+			if (limpet_reserve(&text, &capacity, capacity + 16384, 1) < 0)
 				return -ENOMEM;
-			text = larger;
 		}
-		got = read(fd, text + used, room - used - 1);
+		got = read(fd, text + used, capacity - used - 1);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
@@ -162,7 +158,7 @@ int limpet_proc_list_numbers(pid_t pid, const char *name, int **ret_list)
 {
 	LIMPET_FREE int *list = NULL;
 	char path[PATH_MAX];
-	size_t room = 0, count = 0;
+	size_t capacity = 0, count = 0;
 	struct dirent *entry;
 	DIR *folder;
 	int r = limpet_proc_path(path, pid, "%s", name);
@@ -183,16 +179,9 @@ int limpet_proc_list_numbers(pid_t pid, const char *name, int **ret_list)
 		number = strtol(entry->d_name, &stop, 10);
 		if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || *stop || number > INT_MAX)
 			continue;
-		if (count == room) {
-			int *larger;
-
-			room = room ? room * 2 : 64;
-			larger = realloc(list, room * sizeof(*list));
-			if (!larger) {
-				closedir(folder);
-				return -ENOMEM;
-			}
-			list = larger;
+		if (limpet_reserve(&list, &capacity, count + 1, sizeof(*list)) < 0) {
+			closedir(folder);
+			return -ENOMEM;
 		}
 		list[count++] = (int)number;
 	}

@@ -1,3 +1,4 @@
+#include "common/array.h"
 #include "injector/proc/proc.h"
 
 #include <errno.h>
@@ -131,19 +132,9 @@ void limpet_proc_maps_done(struct limpet_maps *maps)
 
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address)
 {
-	size_t low = 0, high = maps->count;
+	size_t above = LIMPET_PARTITION_POINT(i, maps->count, maps->list[i].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (address < maps->list[middle].start)
-			high = middle;
-		else if (address >= maps->list[middle].end)
-			low = middle + 1;
-		else
-			return &maps->list[middle];
-	}
-	return NULL;
+	return above && address < maps->list[above - 1].end ? &maps->list[above - 1] : NULL;
 }
 
 uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/priority.h"
@@ -22,18 +23,10 @@ static bool has(const struct limpet_stop_all *stopped, pid_t tid)
 
 static int make_room(struct limpet_stop_all *stopped, size_t more)
 {
-	struct limpet_tracee **list;
-
-	if (stopped->count + more <= stopped->room)
-		return 0;
 	if (stopped->count + more > MAX_STOPPED)
 		return -ENOSPC;
-	list = reallocarray(stopped->list, stopped->count + more, sizeof(struct limpet_tracee *));
-	if (!list)
-		return -ENOMEM;
-	stopped->list = list;
-	stopped->room = stopped->count + more;
-	return 0;
+	return limpet_reserve(&stopped->list, &stopped->capacity, stopped->count + more,
+			      sizeof(struct limpet_tracee *));
 }
 
 /* Asks those that were not asked yet; answers how many, or -errno. */

@@ -12,7 +12,7 @@
 
 struct limpet_stop_all {
 	struct limpet_tracee **list;
-	size_t count, room;
+	size_t count, capacity;
 	int priority; /* of ours, before */
 };
 

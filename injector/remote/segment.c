@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "common/array.h"
 #include "injector/image/elf_file.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
@@ -424,20 +425,23 @@ static struct limpet_segment_table *find_table(const struct limpet_segment *segm
 	return NULL;
 }
 
+static bool want_table(struct limpet_segment *segment)
+{
+	return limpet_reserve(&segment->tables, &segment->table_capacity, segment->table_count + 1,
+			      sizeof(*segment->tables)) == 0;
+}
+
 /* One that cannot be made: perhaps its module was not whole yet. */
 static void note_failure(struct limpet_segment *segment, const struct limpet_segment_table *of)
 {
-	struct limpet_segment_table *known = find_table(segment, of), *more;
+	struct limpet_segment_table *known = find_table(segment, of);
 
-	if (!known) {
-		more = reallocarray(segment->tables, segment->table_count + 1, sizeof(*more));
-		if (!more)
-			return;
-		segment->tables = more;
-		known = &more[segment->table_count++];
+	if (!known && want_table(segment)) {
+		known = &segment->tables[segment->table_count++];
 		*known = *of;
 	}
-	known->failures++;
+	if (known)
+		known->failures++;
 }
 
 /* Tables that were just made, until it is known whose they are. To ask takes the longer the more
@@ -485,22 +489,19 @@ static bool is_still_there(const struct limpet_maps *maps, const struct limpet_m
 static bool keep_table(struct limpet_segment *segment, struct limpet_segment_table *of,
 		       const void *table, size_t bytes)
 {
-	struct limpet_segment_table *known = find_table(segment, of), *more = segment->tables;
+	struct limpet_segment_table *known = find_table(segment, of);
 
 	if (known && known->table) {
 		*of = *known;
 		return false;
 	}
-	if (!known)
-		more = reallocarray(segment->tables, segment->table_count + 1, sizeof(*more));
-	if (!more)
+	if (!known && !want_table(segment))
 		return false;
-	segment->tables = more;
 	of->table = arena_add(segment, table, bytes);
 	if (!of->table)
 		return false;
 	of->table_bytes = bytes;
-	*(known ? known : &more[segment->table_count++]) = *of;
+	*(known ? known : &segment->tables[segment->table_count++]) = *of;
 	return true;
 }
 

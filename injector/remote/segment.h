@@ -31,6 +31,7 @@ struct limpet_segment {
 	uint32_t gone; /* shm->gone_count, as it was before the modules were looked at */
 	struct limpet_segment_table *tables; /* all that were made, also of modules that are gone */
 	uint32_t table_count;
+	size_t table_capacity;
 	unsigned populated; /* shares of the shared memory that were touched: populate */
 };
 

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "injector/unwind/unwind_compile.h"
 
-enum { MIN_BUCKET_SHIFT = 8, MAX_BUCKET_SHIFT = 16, FIRST_HASH_ROOM = 1024, FIRST_ROOM = 512 };
+enum { MIN_BUCKET_SHIFT = 8, MAX_BUCKET_SHIFT = 16, FIRST_HASH_SLOTS = 1024 };
 
 struct raw_row {
 	uint32_t offset;
@@ -17,11 +18,11 @@ struct raw_row {
 struct limpet_unwind_builder {
 	uint32_t covered;
 	struct raw_row *rows;
-	size_t row_count, row_room;
+	size_t row_count, row_capacity;
 	struct limpet_unwind_rule *rules;
-	size_t rule_count, rule_room;
+	size_t rule_count, rule_capacity;
 	uint32_t *hash; /* rule number + 1, 0 free; a power of 2 of places */
-	size_t hash_room;
+	size_t hash_slots;
 	bool failed;
 };
 
@@ -37,7 +38,7 @@ static uint32_t hash_rule(const struct limpet_unwind_rule *rule)
 
 static void insert(struct limpet_unwind_builder *builder, uint32_t number)
 {
-	size_t mask = builder->hash_room - 1;
+	size_t mask = builder->hash_slots - 1;
 	size_t at = hash_rule(&builder->rules[number]) & mask;
 
 	while (builder->hash[at])
@@ -47,46 +48,16 @@ static void insert(struct limpet_unwind_builder *builder, uint32_t number)
 
 static bool grow_hash(struct limpet_unwind_builder *builder)
 {
-	size_t room = builder->hash_room ? builder->hash_room * 2 : FIRST_HASH_ROOM;
-	uint32_t *hash = calloc(room, sizeof(*hash));
+	size_t slots = builder->hash_slots ? builder->hash_slots * 2 : FIRST_HASH_SLOTS;
+	uint32_t *hash = calloc(slots, sizeof(*hash));
 
 	if (!hash)
 		return false;
 	free(builder->hash);
 	builder->hash = hash;
-	builder->hash_room = room;
+	builder->hash_slots = slots;
 	for (size_t i = 0; i < builder->rule_count; i++)
 		insert(builder, (uint32_t)i);
-	return true;
-}
-
-static bool grow_rules(struct limpet_unwind_builder *builder)
-{
-	size_t room = builder->rule_room ? builder->rule_room * 2 : FIRST_ROOM;
-	struct limpet_unwind_rule *rules;
-
-	if (builder->rule_count < builder->rule_room)
-		return true;
-	rules = reallocarray(builder->rules, room, sizeof(*rules));
-	if (!rules)
-		return false;
-	builder->rules = rules;
-	builder->rule_room = room;
-	return true;
-}
-
-static bool grow_rows(struct limpet_unwind_builder *builder)
-{
-	size_t room = builder->row_room ? builder->row_room * 2 : FIRST_ROOM;
-	struct raw_row *rows;
-
-	if (builder->row_count < builder->row_room)
-		return true;
-	rows = reallocarray(builder->rows, room, sizeof(*rows));
-	if (!rows)
-		return false;
-	builder->rows = rows;
-	builder->row_room = room;
 	return true;
 }
 
@@ -149,7 +120,7 @@ uint32_t limpet_unwind_builder_rules(const struct limpet_unwind_builder *builder
 uint16_t limpet_unwind_builder_intern(struct limpet_unwind_builder *builder,
 				      const struct limpet_unwind_rule *rule)
 {
-	size_t mask = builder->hash_room - 1;
+	size_t mask = builder->hash_slots - 1;
 	size_t at = hash_rule(rule) & mask;
 
 	for (; builder->hash[at]; at = (at + 1) & mask) {
@@ -162,8 +133,9 @@ uint16_t limpet_unwind_builder_intern(struct limpet_unwind_builder *builder,
 	/* A hundred times what real modules have. */
 	if (builder->rule_count == LIMPET_UNWIND_MAX_RULES)
 		return LIMPET_UNWIND_RULE_UNKNOWN;
-	if (!grow_rules(builder) ||
-	    ((builder->rule_count + 1) * 2 > builder->hash_room && !grow_hash(builder))) {
+	if (limpet_reserve(&builder->rules, &builder->rule_capacity, builder->rule_count + 1,
+			   sizeof(*builder->rules)) < 0 ||
+	    ((builder->rule_count + 1) * 2 > builder->hash_slots && !grow_hash(builder))) {
 		builder->failed = true;
 		return LIMPET_UNWIND_RULE_UNKNOWN;
 	}
@@ -184,7 +156,8 @@ void limpet_unwind_builder_add_row(struct limpet_unwind_builder *builder, uint32
 	assert(!last || last->offset < offset);
 	if (last && last->rule == rule)
 		return;
-	if (!grow_rows(builder)) {
+	if (limpet_reserve(&builder->rows, &builder->row_capacity, builder->row_count + 1,
+			   sizeof(*builder->rows)) < 0) {
 		builder->failed = true;
 		return;
 	}

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/unwind_table.h"
 #include "injector/unwind/arch.h"
 #include "injector/unwind/cfi.h"
 #include "injector/unwind/unwind_builder.h"
 
 /* Linkers keep one of those that are alike: real modules have some tens. */
-enum { FIRST_ROOM = 256, MAX_CIES = 1 << 16 };
+enum { FIRST_ITEMS = 256, MAX_CIES = 1 << 16 };
 
 /* A function that will be in the table; its program is a window of the input. */
 struct function {
@@ -27,12 +28,10 @@ struct compiler {
 	struct limpet_unwind_stats stats;
 
 	struct limpet_cfi_cie *cies;
-	size_t cie_count, cie_room;
+	size_t cie_count, cie_capacity;
 	struct function *functions;
-	size_t function_count, function_room;
+	size_t function_count, function_capacity;
 	struct limpet_unwind_builder *builder;
-	/* Each function has a row of its own, at least: neither more of these nor of those would
-	 * fit. */
 	size_t max_rows;
 	int failed; /* -ENOMEM, -EFBIG or 0; sticks */
 };
@@ -53,68 +52,30 @@ static void add_row(struct compiler *compiler, uint64_t pc, uint16_t rule)
 
 /* ------------------------------------------------------------------ the section */
 
-static bool grow_cies(struct compiler *compiler)
+/* Makes `array` hold one more; not if it is full of more than `most`. */
+static bool want_one(struct compiler *compiler, void *array, size_t *capacity, size_t count,
+		     size_t most, size_t item_bytes)
 {
-	size_t room = compiler->cie_room ? compiler->cie_room * 2 : FIRST_ROOM;
-	struct limpet_cfi_cie *cies;
+	int error = 0;
 
-	if (compiler->cie_count < compiler->cie_room)
-		return true;
-	if (room > MAX_CIES) {
-		compiler->failed = -EFBIG;
-		return false;
-	}
-	cies = reallocarray(compiler->cies, room, sizeof(*cies));
-	if (!cies) {
-		compiler->failed = -ENOMEM;
-		return false;
-	}
-	compiler->cies = cies;
-	compiler->cie_room = room;
-	return true;
-}
-
-static bool grow_functions(struct compiler *compiler)
-{
-	size_t room = compiler->function_room ? compiler->function_room * 2 : FIRST_ROOM;
-	struct function *functions;
-
-	if (compiler->function_count < compiler->function_room)
-		return true;
-	if (compiler->function_count > compiler->max_rows) {
-		compiler->failed = -EFBIG;
-		return false;
-	}
-	functions = reallocarray(compiler->functions, room, sizeof(*functions));
-	if (!functions) {
-		compiler->failed = -ENOMEM;
-		return false;
-	}
-	compiler->functions = functions;
-	compiler->function_room = room;
-	return true;
+	if (count == *capacity)
+		error = count > most
+				? -EFBIG
+				: limpet_reserve(array, capacity, count + FIRST_ITEMS, item_bytes);
+	if (error)
+		compiler->failed = error;
+	return !error;
 }
 
 static struct limpet_cfi_cie *find_cie(struct compiler *compiler, size_t offset)
 {
-	size_t first = 0, count = compiler->cie_count;
+	size_t at, count = compiler->cie_count;
 
 	/* They are noted in the order of the section. The last one is mostly the one. */
 	if (count && compiler->cies[count - 1].offset == offset)
 		return &compiler->cies[count - 1];
-	while (count) {
-		size_t half = count / 2;
-
-		if (compiler->cies[first + half].offset < offset) {
-			first += half + 1;
-			count -= half + 1;
-		} else {
-			count = half;
-		}
-	}
-	if (first < compiler->cie_count && compiler->cies[first].offset == offset)
-		return &compiler->cies[first];
-	return NULL;
+	at = LIMPET_PARTITION_POINT(i, count, compiler->cies[i].offset < offset);
+	return at < count && compiler->cies[at].offset == offset ? &compiler->cies[at] : NULL;
 }
 
 static void note_fde(struct compiler *compiler, const struct limpet_cfi_cie *cie,
@@ -130,7 +91,10 @@ static void note_fde(struct compiler *compiler, const struct limpet_cfi_cie *cie
 	}
 	if (fde.end > input->end)
 		fde.end = input->end;
-	if (!grow_functions(compiler))
+	/* Each function has a row of its own, at least: neither more of these nor of those would
+	 * fit. */
+	if (!want_one(compiler, &compiler->functions, &compiler->function_capacity,
+		      compiler->function_count, compiler->max_rows, sizeof(*compiler->functions)))
 		return;
 	compiler->functions[compiler->function_count] = (struct function){
 		.start = fde.start,
@@ -176,7 +140,8 @@ static void read_section(struct compiler *compiler)
 				 id <= id_offset ? find_cie(compiler, id_offset - id) : NULL, body);
 			continue;
 		}
-		if (!grow_cies(compiler))
+		if (!want_one(compiler, &compiler->cies, &compiler->cie_capacity,
+			      compiler->cie_count, MAX_CIES - 1, sizeof(*compiler->cies)))
 			break;
 		limpet_cfi_parse_cie(body, &compiler->bases, offset,
 				     &compiler->cies[compiler->cie_count++]);
