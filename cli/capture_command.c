@@ -10,6 +10,7 @@
 #include "analyzer/seal/seal.h"
 #include "analyzer/symbols/debuginfod.h"
 #include "cli/background.h"
+#include "cli/follower.h"
 #include "cli/followers.h"
 #include "cli/progress.h"
 #include "cli/ui.h"
@@ -456,7 +457,7 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 	find_owner(&setup.owner_uid, &setup.owner_gid);
 	if (options->forked.start_ticks) {
 		setup.forked = &options->forked;
-		setup.lifeline = limpet_followers_lifeline();
+		setup.lifeline = limpet_follower_lifeline();
 	}
 	return setup;
 }

@@ -1,7 +1,9 @@
 #include "cli/capture_options.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "cli/ui.h"
@@ -82,7 +84,7 @@ static const struct option long_options[] = {
 	LIMPET_UI_FLAG("assume-seccomp-ok", struct limpet_capture_options, assume_seccomp_ok),
 	LIMPET_UI_FLAG("follow-fork", struct limpet_capture_options, follow_fork),
 	/* Of attach alone: last, so that run can leave them out. --leashed is what a limpet says to
-	 * one that it starts (followers.c), and nobody else's. */
+	 * one that it starts, and nobody else's. */
 	{"leashed", required_argument, NULL, OPT_LEASHED},
 	{"pid", required_argument, NULL, 'p'},
 	{0},
@@ -182,11 +184,6 @@ static int parse_overload(const char *text, enum limpet_overload *ret)
 	return LIMPET_EXIT_OK;
 }
 
-const char *limpet_capture_overload_word(enum limpet_overload overload)
-{
-	return overload_words[overload];
-}
-
 int limpet_capture_parse_load(const char *text, enum limpet_load *ret)
 {
 	size_t found;
@@ -195,11 +192,6 @@ int limpet_capture_parse_load(const char *text, enum limpet_load *ret)
 		return limpet_ui_usage(NULL, "--load: not one of dlopen and map: '%s'", text);
 	*ret = (enum limpet_load)found;
 	return LIMPET_EXIT_OK;
-}
-
-const char *limpet_capture_load_word(enum limpet_load load)
-{
-	return load_words[load];
 }
 
 int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret)
@@ -354,4 +346,80 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 	o.forked.pid = o.pid;
 	*ret_options = o;
 	return true;
+}
+
+/* ------------------------------------------------------------------ the way back */
+
+static void add_word(struct limpet_capture_words *words, const char *word)
+{
+	char *copy = strdup(word);
+
+	assert(words->count + 1 < LIMPET_COUNT_OF(words->list));
+	if (copy)
+		words->list[words->count++] = copy;
+	words->failed |= !copy;
+}
+
+static void add_option(struct limpet_capture_words *words, const char *option, const char *value)
+{
+	if (value) {
+		add_word(words, option);
+		add_word(words, value);
+	}
+}
+
+static void add_number(struct limpet_capture_words *words, const char *option, uint64_t value,
+		       const char *unit)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%" PRIu64 "%s", value, unit);
+	add_option(words, option, value ? text : NULL);
+}
+
+/* What goes into the background is limpet as a whole. */
+static void add_flags(struct limpet_capture_words *words, const struct limpet_capture_options *o)
+{
+	const int background =
+		LIMPET_UI_FIRST_FLAG + (int)offsetof(struct limpet_capture_options, background);
+	char text[32];
+
+	for (const struct option *option = long_options; option->name; option++) {
+		snprintf(text, sizeof(text), "--%s", option->name);
+		if (option->val >= LIMPET_UI_FIRST_FLAG && option->val != background &&
+		    ((const bool *)o)[option->val - LIMPET_UI_FIRST_FLAG])
+			add_word(words, text);
+	}
+}
+
+void limpet_capture_options_write(const struct limpet_capture_options *o,
+				  const struct limpet_fork *fork, const char *trace,
+				  struct limpet_capture_words *ret)
+{
+	char leashed[80];
+
+	memset(ret, 0, sizeof(*ret));
+	snprintf(leashed, sizeof(leashed), "%" PRIu64 ",%" PRIx64 ",%" PRIu64, fork->start_ticks,
+		 fork->control_page, fork->image_inode);
+	add_word(ret, "limpet");
+	add_word(ret, "attach");
+	add_word(ret, "--quiet");
+	add_number(ret, "--pid", (uint64_t)fork->pid, "");
+	add_option(ret, "--leashed", leashed);
+	add_option(ret, "--output", trace);
+	add_number(ret, "--sample", o->sample_bytes, "");
+	add_number(ret, "--max-size", o->max_bytes, "");
+	add_number(ret, "--agent-memory", o->agent_memory_bytes, "");
+	add_number(ret, "--collector-memory", o->collector_memory_bytes, "");
+	add_number(ret, "--attach-timeout", (o->attach_timeout_ns + 999999) / 1000000, "ms");
+	add_option(ret, "--on-overload", overload_words[o->on_overload]);
+	add_option(ret, "--alloc-functions", o->alloc_functions);
+	add_option(ret, "--load", load_words[o->load]);
+	add_flags(ret, o);
+}
+
+void limpet_capture_words_done(struct limpet_capture_words *words)
+{
+	for (unsigned i = 0; i < words->count; i++)
+		free(words->list[i]);
 }

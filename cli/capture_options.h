@@ -51,14 +51,21 @@ struct limpet_capture_options {
  * one list for as long as we live. */
 int limpet_capture_parse_load(const char *text, enum limpet_load *ret);
 int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret);
-/* The words of --on-overload and --load, as they are parsed. LIMPET_LOAD_ANY: NULL. */
-const char *limpet_capture_overload_word(enum limpet_overload overload);
-const char *limpet_capture_load_word(enum limpet_load load);
-
 /* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: go on. False: everything has
  * been said (help, or what is wrong and a hint); exit with *ret_status, *ret_options is untouched.
  */
 bool limpet_capture_options_parse(enum limpet_capture_command command, int argc, char **argv,
 				  struct limpet_capture_options *ret_options, int *ret_status);
+
+/* The way back: the command line of a limpet that captures a child of the process alike. */
+struct limpet_capture_words {
+	char *list[40]; /* NULL-terminated */
+	unsigned count;
+	bool failed; /* for want of memory: one is missing */
+};
+void limpet_capture_options_write(const struct limpet_capture_options *options,
+				  const struct limpet_fork *fork, const char *trace,
+				  struct limpet_capture_words *ret);
+void limpet_capture_words_done(struct limpet_capture_words *words);
 
 #endif

@@ -1,11 +1,8 @@
-/* --follow-fork: a limpet of its own for each child of the captured process, started by the one
- * that captures the parent.
+/* --follow-fork: a limpet of its own (follower.h) for each child of the captured process, started
+ * by the one that captures the parent.
  *
- * It is `limpet attach` like any other, with two descriptors more. The lifeline: a pipe whose other
- * end we hold; when that closes, at our end too, its capture ends. The permit: an open file with a
- * lock on one byte, which is let go of with the process; there are so many seats for all limpets of
- * one family, grandchildren's included. They are a process group each: a terminal's signals are for
- * the first. Main thread only. */
+ * Each has a permit: an open file with a lock on one byte, which is let go of with the process;
+ * there are so many for all limpets of one family, grandchildren's included. Main thread only. */
 #ifndef LIMPET_CLI_FOLLOWERS_H
 #define LIMPET_CLI_FOLLOWERS_H
 
@@ -19,9 +16,6 @@
 
 struct limpet_followers;
 
-/* In a limpet that was started by another: takes over the descriptors. Answers the lifeline. */
-int limpet_followers_lifeline(void);
-
 /* `options` and `pid` of the captured process; options are kept by reference. NULL: no memory, or
  * no descriptor. */
 struct limpet_followers *limpet_followers_new(const struct limpet_capture_options *options,
@@ -31,7 +25,7 @@ void limpet_followers_set_trace(struct limpet_followers *followers, const char *
 /* Whether a permit is free. Notes those that have ended. */
 bool limpet_followers_have_room(struct limpet_followers *followers);
 void limpet_followers_start(struct limpet_followers *followers, const struct limpet_fork *fork);
-/* Lets go of all leashes. */
+/* Has all captures of children end. */
 void limpet_followers_stop(struct limpet_followers *followers);
 /* Until all have ended; `serve` is called meanwhile. `lifeline`: ours; theirs are let go when it
  * is, or at once if it is -1. *impatient: likewise, and they are to skip sealing. Answers whether

@@ -14,6 +14,7 @@ CLI_SRC := \
 	cli/cmd_stop.c \
 	cli/cmd_top.c \
 	cli/doctor_list.c \
+	cli/follower.c \
 	cli/followers.c \
 	cli/main.c \
 	cli/page_file.c \
