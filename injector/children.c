@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "injector/hook/thunks.h"
 #include "injector/proc/memfd.h"
@@ -76,12 +77,10 @@ static bool is_older(pid_t pid, uint64_t since_ticks)
 
 static int add(struct limpet_children *children, pid_t pid)
 {
-	pid_t *more = realloc(children->left, (children->left_count + 1) * sizeof(*more));
-
-	if (!more)
+	if (limpet_reserve(&children->left, &children->left_capacity, children->left_count + 1,
+			   sizeof(*children->left)) < 0)
 		return -ENOMEM;
-	children->left = more;
-	more[children->left_count++] = pid;
+	children->left[children->left_count++] = pid;
 	return 0;
 }
 
@@ -92,16 +91,16 @@ struct search {
 	void *context;
 };
 
-/* One look at all processes; what is found is cleaned or listed. Answers how many were cleaned. */
+/* One look at all processes; what is found is cleaned or listed. */
 static int clean_once(const struct search *search, struct limpet_children *children)
 {
 	DIR *directory = opendir(limpet_proc_root);
 	struct dirent *entry;
-	int cleaned = 0;
+	int error = 0;
 
 	if (!directory)
 		return -errno;
-	while ((entry = readdir(directory))) {
+	while (!error && (entry = readdir(directory))) {
 		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
 		if (pid <= 0 || pid == search->parent || pid == getpid() ||
@@ -111,14 +110,13 @@ static int clean_once(const struct search *search, struct limpet_children *child
 			continue;
 		if (limpet_monotonic_ns() < search->deadline_ns &&
 		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
-			cleaned++;
+			children->cleaned++;
 		/* One on its way out has let go of its memory first, of its descriptors later. */
-		else if (limpet_proc_has_memory(pid) && holds_ours(pid, search->parent) &&
-			 add(children, pid) < 0)
-			break;
+		else if (limpet_proc_has_memory(pid) && holds_ours(pid, search->parent))
+			error = add(children, pid);
 	}
 	closedir(directory);
-	return cleaned;
+	return error;
 }
 
 int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
@@ -137,15 +135,13 @@ int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
 		search.since_ticks = 0;
 	/* A child that has not been cleaned yet may fork again: look until none is found. */
 	for (unsigned i = 0; i < enough; i++) {
-		int cleaned;
+		const unsigned before = ret->cleaned;
+		int error;
 
 		ret->left_count = 0;
-		cleaned = clean_once(&search, ret);
-		if (cleaned < 0)
-			return cleaned;
-		ret->cleaned += (unsigned)cleaned;
-		if (!cleaned)
-			break;
+		error = clean_once(&search, ret);
+		if (error || ret->cleaned == before)
+			return error;
 	}
 	return 0;
 }

@@ -13,13 +13,14 @@
 struct limpet_children {
 	unsigned cleaned;
 	pid_t *left; /* could not be cleaned; malloc'ed */
-	size_t left_count;
+	size_t left_count, left_capacity;
 };
 
 /* Finds every process but `parent`, and those of which `is_followed` answers true (NULL: none),
  * that was forked from a target of ours and has one of our objects, and removes it there as
  * from the parent, until the deadline.
- * 0 or -errno; what could not be cleaned is listed. */
+ * 0 or -errno; what could not be cleaned is listed. -ENOMEM: one of these is not, and the search
+ * ended there; the list is to be released all the same. */
 int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
 			  bool (*is_followed)(void *context, pid_t pid), void *context,
 			  struct limpet_children *ret);
