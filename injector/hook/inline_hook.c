@@ -50,6 +50,12 @@ static uint64_t address_of(const struct limpet_entry_area *area, size_t index)
 	       index * sizeof(struct limpet_inline_hook_entry);
 }
 
+/* Once it was made. */
+static uint64_t address_of_hook(const struct limpet_entry *entry)
+{
+	return entry->original - offsetof(struct limpet_inline_hook_entry, trampoline);
+}
+
 static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 
 /* What a thunk takes for its own is kept, in the midst of a function below its red zone. */
@@ -77,21 +83,21 @@ static int make_entry(const struct limpet_entry_area *area, size_t index,
 	static const uint8_t stub[2] = {0xeb, offsetof(struct limpet_inline_hook_entry, keep) -
 						      sizeof(stub)};
 	uint64_t at = address_of(area, index);
-	uint64_t way = at + offsetof(struct limpet_inline_hook_entry, way);
+	uint64_t trampoline = at + offsetof(struct limpet_inline_hook_entry, trampoline);
 	uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
 
-	if (limpet_entry_code_move(&entry->code, way + sizeof(endbr64)) < 0 ||
+	if (limpet_entry_code_move(&entry->code, trampoline + sizeof(endbr64)) < 0 ||
 	    limpet_entry_code_jump(&entry->code, at, jump) < 0)
 		return limpet_err_set(err, -ERANGE, "no memory within reach of %s", entry->name);
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret->stub, stub, sizeof(stub));
 	make_keep(ret, entry->code.kind == LIMPET_ENTRY_PROBE);
-	memcpy(ret->way, endbr64, sizeof(endbr64));
-	memcpy(ret->way + sizeof(endbr64), entry->code.code, entry->code.code_bytes);
+	memcpy(ret->trampoline, endbr64, sizeof(endbr64));
+	memcpy(ret->trampoline + sizeof(endbr64), entry->code.code, entry->code.code_bytes);
 	memcpy(ret->original, entry->code.original, sizeof(ret->original));
 	memcpy(ret->jump, jump, sizeof(ret->jump));
 	ret->from = entry->code.from;
-	entry->original = way;
+	entry->original = trampoline;
 	return 0;
 }
 
@@ -169,9 +175,9 @@ int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_mod
 
 /* ---------------------------------------------------------------- on */
 
-/* Where a thread at `pc` would find other code than it has begun: 0: nowhere; UINT64_MAX: it cannot
- * be helped. */
-static uint64_t way_for(const struct limpet_entries *entries, uint64_t pc)
+/* A thread at `pc` would find other code than it has begun: the same instruction in a trampoline,
+ * UINT64_MAX if there is none. 0: it would not. */
+static uint64_t relocated_pc(const struct limpet_entries *entries, uint64_t pc)
 {
 	for (size_t i = 0; i < entries->count; i++) {
 		const struct limpet_entry_code *code = &entries->list[i].code;
@@ -207,12 +213,13 @@ static bool is_to_change(const void *context, uint64_t pc)
 {
 	const struct span *span = context;
 
-	return pc - span->low <= span->bytes && way_for(span->entries, pc);
+	return pc - span->low <= span->bytes && relocated_pc(span->entries, pc);
 }
 
-/* 0: every thread may see the jumps now. */
-static int make_way(pid_t pid, const struct limpet_entries *entries,
-		    const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped)
+/* Moves threads out of the bytes that will be jumps, into the trampolines. -EAGAIN: not all can be.
+ */
+static int move_threads(pid_t pid, const struct limpet_entries *entries,
+			const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped)
 {
 	LIMPET_FREE void *stack = malloc(LIMPET_SIGNAL_STACK_BYTES);
 	const struct user_regs_struct *regs = hijacked ? limpet_tracee_regs(hijacked) : NULL;
@@ -223,19 +230,19 @@ static int make_way(pid_t pid, const struct limpet_entries *entries,
 	if (!stack)
 		return -ENOMEM;
 	/* At a safe point it is in none of these functions. */
-	if (regs && (way_for(entries, regs->rip) ||
+	if (regs && (relocated_pc(entries, regs->rip) ||
 		     limpet_signal_goes_back(pid, regs->rsp, stack, is_to_change, &span)))
 		return -EAGAIN;
 	for (size_t i = 0; i < stopped->count; i++) {
 		regs = limpet_tracee_regs(stopped->list[i]);
-		if (way_for(entries, regs->rip) == UINT64_MAX ||
+		if (relocated_pc(entries, regs->rip) == UINT64_MAX ||
 		    limpet_signal_goes_back(pid, regs->rsp, stack, is_to_change, &span))
 			return -EAGAIN;
 	}
 	/* Here and there the instructions are the same: whoever is moved may stay so. */
 	for (size_t i = 0; i < stopped->count; i++) {
-		uint64_t way = way_for(entries, limpet_tracee_regs(stopped->list[i])->rip);
-		int error = way ? limpet_tracee_move(stopped->list[i], way) : 0;
+		uint64_t pc = relocated_pc(entries, limpet_tracee_regs(stopped->list[i])->rip);
+		int error = pc ? limpet_tracee_move(stopped->list[i], pc) : 0;
 
 		if (error)
 			return error == -EBUSY ? -EAGAIN : error;
@@ -262,9 +269,7 @@ static int write_jumps(int memory, const struct limpet_entries *entries)
 	for (size_t i = 0; i < entries->count; i++) {
 		const struct limpet_entry *entry = &entries->list[i];
 		uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
-		int error = limpet_entry_code_jump(
-			&entry->code,
-			entry->original - offsetof(struct limpet_inline_hook_entry, way), jump);
+		int error = limpet_entry_code_jump(&entry->code, address_of_hook(entry), jump);
 
 		limpet_fault_point("write jump");
 		if (!error)
@@ -275,17 +280,17 @@ static int write_jumps(int memory, const struct limpet_entries *entries)
 	return 0;
 }
 
-static int aim(int memory, uint64_t thunks, uint64_t thunk_bytes,
-	       const struct limpet_entries *entries)
+/* The thunks that the entries lead to. */
+static int write_targets(int memory, uint64_t thunks, uint64_t thunk_bytes,
+			 const struct limpet_entries *entries)
 {
 	for (size_t i = 0; i < entries->count; i++) {
 		const struct limpet_entry *entry = &entries->list[i];
 		uint64_t thunk = thunks + entry->hook * thunk_bytes;
-		int error =
-			write_all(memory,
-				  entry->original - offsetof(struct limpet_inline_hook_entry, way) +
-					  offsetof(struct limpet_inline_hook_entry, thunk),
-				  &thunk, sizeof(thunk));
+		int error = write_all(memory,
+				      address_of_hook(entry) +
+					      offsetof(struct limpet_inline_hook_entry, thunk),
+				      &thunk, sizeof(thunk));
 
 		if (error)
 			return error;
@@ -332,9 +337,9 @@ static int change_code(const struct limpet_inline_hook_setup *setup,
 	if (!error)
 		error = check_code(setup->pid, entries);
 	if (!error)
-		error = make_way(setup->pid, entries, hijacked, stopped);
+		error = move_threads(setup->pid, entries, hijacked, stopped);
 	if (!error)
-		error = aim(memory, thunks, thunk_bytes, entries);
+		error = write_targets(memory, thunks, thunk_bytes, entries);
 	if (!error)
 		error = write_jumps(memory, entries);
 	return !error && setup->also ? setup->also(setup->also_context, memory) : error;
