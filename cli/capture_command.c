@@ -187,11 +187,6 @@ static int open_trace(const char *trace, char *ret_path, size_t bytes)
 	return limpet_take_fd(&fd);
 }
 
-static void serve_while_waiting(void *context)
-{
-	limpet_capture_serve(((struct command *)context)->capture);
-}
-
 static void say_debuginfod(const struct limpet_debuginfod *debuginfod, const char *trace)
 {
 	int error = limpet_debuginfod_error(debuginfod);
@@ -254,7 +249,7 @@ static void seal(struct command *command, const char *trace)
 	debuginfod = limpet_debuginfod_new(
 		&(struct limpet_debuginfod_options){.limit_seconds = DEBUGINFOD_SECONDS,
 						    .cancel = &impatient,
-						    .waiting = serve_while_waiting,
+						    .waiting = serve,
 						    .context = command});
 	options.debuginfod = debuginfod;
 	limpet_capture_signals_open();
