@@ -109,7 +109,9 @@ int limpet_trace_ring_wrote(struct limpet_trace_ring *ring, unsigned type, uint3
 		ring->end += bytes;
 		return 0;
 	}
-	if (limpet_reserve(&ring->list, &ring->capacity, ring->count + 1, sizeof(*ring->list)) < 0)
+	if (limpet_reserve(&ring->list, &ring->capacity, ring->count + 1, sizeof(*ring->list)) <
+		    0 ||
+	    !ring->list)
 		return -ENOMEM;
 	ring->list[ring->count++] = (struct stretch){.kind = kind,
 						     .sequence = sequence,

@@ -216,6 +216,7 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 
 	if (module)
 		return (struct part){module->end, LIMPET_MEMORY_FILES};
+	/* cppcheck-suppress constStatement */
 	above = LIMPET_PARTITION_POINT(i, options->mapped_count, mapped[i].start <= address);
 	if (above && address < mapped[above - 1].end)
 		return (struct part){mapped[above - 1].end, LIMPET_MEMORY_MAPPED};

@@ -179,6 +179,7 @@ static struct limpet_module *module_at(struct limpet_modules *modules, uint64_t 
 const struct limpet_module *limpet_modules_find(const struct limpet_modules *modules,
 						uint64_t address)
 {
+	/* cppcheck-suppress constStatement */
 	size_t above = LIMPET_PARTITION_POINT(i, modules->count, modules->list[i].start <= address);
 
 	return above && address < modules->list[above - 1].end ? &modules->list[above - 1] : NULL;

@@ -132,6 +132,7 @@ void limpet_proc_maps_done(struct limpet_maps *maps)
 
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address)
 {
+	/* cppcheck-suppress constStatement */
 	size_t above = LIMPET_PARTITION_POINT(i, maps->count, maps->list[i].start <= address);
 
 	return above && address < maps->list[above - 1].end ? &maps->list[above - 1] : NULL;

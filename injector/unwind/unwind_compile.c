@@ -74,6 +74,7 @@ static struct limpet_cfi_cie *find_cie(struct compiler *compiler, size_t offset)
 	/* They are noted in the order of the section. The last one is mostly the one. */
 	if (count && compiler->cies[count - 1].offset == offset)
 		return &compiler->cies[count - 1];
+	/* cppcheck-suppress constStatement */
 	at = LIMPET_PARTITION_POINT(i, count, compiler->cies[i].offset < offset);
 	return at < count && compiler->cies[at].offset == offset ? &compiler->cies[at] : NULL;
 }
