@@ -45,7 +45,7 @@ static inline int limpet_reserve(void *array, size_t *capacity, size_t want, siz
 			else                                                                 \
 				high_##index = index;                                        \
 		}                                                                            \
-		low_##index;                                                                 \
+		(size_t) low_##index;                                                        \
 	})
 
 #endif
