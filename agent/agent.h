@@ -20,7 +20,7 @@
 /* Private anonymous page with MADV_WIPEONFORK: in a forked child both words read 0, so that every
  * hook is a plain jump before it touches memory shared with the collector. */
 struct limpet_control {
-	uint32_t on;    /* hooks record; first word, read by the thunks' ways */
+	uint32_t on;    /* hooks record; first word, read by the thunks' paths */
 	uint32_t alive; /* not wiped: this is the process that was attached to */
 };
 extern struct limpet_control *limpet_control; /* never NULL: a zero one before start */
@@ -30,7 +30,7 @@ extern struct limpet_shm *limpet_shm;
 extern const uint8_t *limpet_unwind_arena;
 extern uint64_t limpet_unwind_arena_bytes;
 extern struct limpet_agent_info limpet_agent_info;
-extern const char limpet_ways[], limpet_ways_end[]; /* all code that calls originals */
+extern const char limpet_paths[], limpet_paths_end[]; /* all code that calls originals */
 extern const char limpet_thunk_code[];
 #define LIMPET_THUNK_BYTES 16
 /* In the boot stub's mapping of the thunks. */
@@ -51,17 +51,17 @@ static inline uint64_t limpet_original_of(uint64_t value)
 		       : value;
 }
 
-/* Each thunk's target: the way (code path) of its hook's op. Set before any slot leads to the
+/* Each thunk's target: the path of its hook's op. Set before any slot leads to the
  * thunk. */
-static inline const void **limpet_thunk_ways(void)
+static inline const void **limpet_thunk_paths(void)
 {
 	return (const void **)(uintptr_t)(limpet_agent_info.thunks + LIMPET_THUNKS_BYTES);
 }
-extern const char limpet_way_any[], limpet_way_malloc[], limpet_way_free[], limpet_way_probe[],
-	limpet_way_kept[], limpet_way_copied[], limpet_way_finder[], limpet_way_finder_kept[];
+extern const char limpet_path_any[], limpet_path_malloc[], limpet_path_free[], limpet_path_probe[],
+	limpet_path_kept[], limpet_path_copied[], limpet_path_finder[], limpet_path_finder_kept[];
 /* Under sampling, for originals that call no hook: calls not sampled are plain jumps. */
-extern const char limpet_way_sampled_malloc[], limpet_way_sampled_calloc[],
-	limpet_way_sampled_free[];
+extern const char limpet_path_sampled_malloc[], limpet_path_sampled_calloc[],
+	limpet_path_sampled_free[];
 
 /* The data of every call, in two read-only cache lines. */
 struct limpet_hot {

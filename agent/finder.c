@@ -3,7 +3,7 @@
  * A mapped agent is in no list of the program's, so that an unwinder could not pass a frame of a
  * hook: an exception would end the program, and a cancelled thread's destructors would not run.
  * Since glibc 2.35 libgcc looks up the tables of each return address by _dl_find_object. That
- * function is hooked too (limpet_way_finder): for addresses in the agent it returns the entry
+ * function is hooked too (limpet_path_finder): for addresses in the agent it returns the entry
  * below, all others go to the original, also when the agent is switched off, and in a forked child.
  */
 #include "agent/finder.h"

@@ -4,7 +4,7 @@
 
 #include "agent/agent.h"
 
-/* Before any slot leads to limpet_way_finder. */
+/* Before any slot leads to limpet_path_finder. */
 extern struct limpet_found limpet_found;
 void limpet_finder_configure(const struct limpet_start *start);
 

@@ -4,7 +4,7 @@
 
 #include "agent/agent.h"
 
-/* The frame of a thunk's way (thunks.S). Above it: the caller's rbp and the return address. */
+/* The frame of a thunk's path (thunks.S). Above it: the caller's rbp and the return address. */
 struct limpet_frame {
 	uint64_t args[6];
 	uint64_t hook;
@@ -22,7 +22,7 @@ struct limpet_frame {
 #define LIMPET_WANTED_OLD 2u /* the block that it gives back */
 #define LIMPET_NESTED 4u     /* inside an unfinished hook, by LIMPET_HOOK_NIM */
 
-/* Called by the ways of thunks.S. For any op, _enter returns 1: call the original and then _exit;
+/* Called by the paths of thunks.S. For any op, _enter returns 1: call the original and then _exit;
  * or 0: jump to it. MALLOC calls the original itself. For FREE of a leaf, the thunk jumps to the
  * original afterwards. */
 int limpet_hook_enter(struct limpet_frame *frame);
@@ -41,7 +41,7 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame);
 /* At an instruction within a function, with its registers, rax first: returns where to continue. */
 uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook);
-/* Fills in a hook and its thunk's way; `original` last. */
+/* Fills in a hook and its thunk's path; `original` last. */
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook);
 /* From here on thunks are plain jumps to their originals, except those of inline hooks, which are
  * reached only through the memory near these. */

@@ -2,6 +2,10 @@
 AGENT_SRC := \
 	agent/start.c \
 	agent/hook.c \
+	agent/hook_malloc.c \
+	agent/hook_nim.c \
+	agent/hook_paths.c \
+	agent/hook_state.c \
 	agent/record.c \
 	agent/sampled.c \
 	agent/stack.c \

@@ -667,7 +667,7 @@ static int new_module(const struct limpet_image *image, void *context)
 
 	(void)context;
 	if (is_leaving() || !image->dynamic || is_known(image) ||
-	    is_in(image, (uint64_t)(uintptr_t)limpet_ways))
+	    is_in(image, (uint64_t)(uintptr_t)limpet_paths))
 		return 0;
 	if (limpet_image_tables(image, &tables))
 		limpet_slots_scan(&tables.slots, slot_found, &late);

@@ -580,8 +580,8 @@ uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_
 	uint32_t gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE), known;
 	uint64_t high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
 	uint64_t pc = hook_frame->caller_pc;
-	/* The caller's rbp was pushed by the thunk's way: a word of the stack like others, and read
-	 * only if the walk needs it. */
+	/* The caller's rbp was pushed by the thunk's path: a word of the stack like others, and
+	 * read only if the walk needs it. */
 	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
 	struct limpet_stack_cache_entry *cached = cache_entry_for(thread, pc, base);
 

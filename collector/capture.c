@@ -598,13 +598,14 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 	const size_t words_bytes = 48; /* for one more, and for how many there are besides */
 	struct limpet_children children;
 	size_t used = 0;
+	int error;
 
-	if (limpet_children_clean(capture->setup->pid,
-				  limpet_monotonic_ns() + capture->setup->timeout_ns,
-				  keep ? was_taken : NULL, capture, &children) < 0)
-		return;
+	error = limpet_children_clean(capture->setup->pid,
+				      limpet_monotonic_ns() + capture->setup->timeout_ns,
+				      keep ? was_taken : NULL, capture, &children);
 	result->children_cleaned += children.cleaned;
-	result->children_left = children.left_count;
+	/* One that could not be listed for want of memory has it, too. */
+	result->children_left = children.left_count + (error == -ENOMEM);
 	for (size_t i = 0; i < children.left_count; i++) {
 		char *end = result->children + used;
 		size_t room = sizeof(result->children) - used;
@@ -615,6 +616,9 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 		}
 		used += (size_t)snprintf(end, room, "%s%d", i ? " " : "", children.left[i]);
 	}
+	if (error == -ENOMEM)
+		snprintf(result->children + used, sizeof(result->children) - used,
+			 "%sat least one more", used ? " and " : "");
 	limpet_children_done(&children);
 }
 

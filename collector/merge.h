@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "recorder/event_record.h"
+#include "recorder/recorder.h"
 
 struct limpet_merge;
 

@@ -92,8 +92,8 @@ int agent_find(pid_t pid, struct agent *ret)
 		error = find_info(pid, image, &base, &ret->info);
 	if (error)
 		return error;
-	ret->way_malloc = base + symbol(image, "limpet_way_malloc");
-	ret->way_any = base + symbol(image, "limpet_way_any");
+	ret->way_malloc = base + symbol(image, "limpet_path_malloc");
+	ret->way_any = base + symbol(image, "limpet_path_any");
 	hot_offset = symbol(image, "limpet_hot");
 	if (ret->way_malloc == base || ret->way_any == base || !hot_offset)
 		return -ENOEXEC;

@@ -239,7 +239,7 @@ void fixture_stack_build(struct fixture_stack *stack, const uint64_t *addresses,
 
 	assert_true(count > 0 && count <= FIXTURE_MAX_FRAMES);
 	memset(stack, 0, sizeof(*stack));
-	stack->below[FIXTURE_BELOW - 1] = (uint64_t)(uintptr_t)limpet_way_any + 1;
+	stack->below[FIXTURE_BELOW - 1] = (uint64_t)(uintptr_t)limpet_path_any + 1;
 	stack->hook.caller_pc = addresses[0];
 	stack->hook.caller_fp = count > 1 ? (uint64_t)(uintptr_t)&words[0] : 0;
 	for (uint32_t i = 1; i < count; i++) {

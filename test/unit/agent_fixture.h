@@ -63,7 +63,7 @@ bool fixture_call(struct fixture_stack *stack, enum fixture_hook hook, uint64_t 
 	fixture_call(stack, hook, result, (const uint64_t[6]){__VA_ARGS__})
 /* Called by the original of FIXTURE_MALLOC, if set. */
 extern _Thread_local void (*fixture_inside)(void);
-/* The two halves of limpet_way_any, for what happens in between. */
+/* The two halves of limpet_path_any, for what happens in between. */
 bool fixture_enter(struct fixture_stack *stack, enum fixture_hook hook, const uint64_t args[6]);
 void fixture_exit(struct fixture_stack *stack, uint64_t result);
 

@@ -28,17 +28,16 @@
 #define BLOCK_B 0x20000080ull
 #define BLOCK_H 0x30000010ull
 
-/* Positions at the edges of a hook, where it is about to return to its way or was just
- * called: a handler's call looks like the allocator's own, and passes uncounted. Stepping at every
- * instruction (SIGNAL_STRIDE=1) finds 49 of them in realloc, the most: 16, 10 and 23 in a row.
- * Steps further apart may see one more than their share of a row, and do so of two at most. A
- * sanitizer's code has many more. */
+/* Positions at the edges of a hook, where it is about to return to its path or was just called: a
+ * handler's call looks like the allocator's own, and passes uncounted. Stepping at every
+ * instruction (SIGNAL_STRIDE=1) finds 52 of them in realloc, the most, in three rows. Steps further
+ * apart may see one more than their share of each row. A sanitizer's code has many more. */
 #if defined(__SANITIZE_ADDRESS__)
 #define EDGE 256
 #define EDGE_ROWS 1
 #else
-#define EDGE 49
-#define EDGE_ROWS 2
+#define EDGE 52
+#define EDGE_ROWS 3
 #endif
 
 /* All steps before the one in question are taken too, which adds up: so each test takes every

@@ -147,25 +147,25 @@ static int refuse(void **block, size_t alignment, size_t bytes)
 static void test_a_thunk_that_outlives_the_agent(void **state)
 {
 	eight_fn *kept = (eight_fn *)(uintptr_t)limpet_thunk(FIXTURE_REALLOC);
-	const void *way = limpet_thunk_ways()[FIXTURE_MMAP];
+	const void *way = limpet_thunk_paths()[FIXTURE_MMAP];
 
 	(void)state;
 	limpet_hooks[FIXTURE_REALLOC].original = (uint64_t)(uintptr_t)note_arguments;
 	/* What only the memory near a function leads to gets no plain call. */
 	limpet_hooks[FIXTURE_MMAP].flags |= LIMPET_HOOK_ENTRY;
-	assert_ptr_not_equal(limpet_thunk_ways()[FIXTURE_REALLOC], (const void *)note_arguments);
+	assert_ptr_not_equal(limpet_thunk_paths()[FIXTURE_REALLOC], (const void *)note_arguments);
 	assert_int_equal(leave(), 0);
-	assert_ptr_equal(limpet_thunk_ways()[FIXTURE_REALLOC], (const void *)note_arguments);
-	assert_ptr_equal(limpet_thunk_ways()[FIXTURE_MMAP], way);
+	assert_ptr_equal(limpet_thunk_paths()[FIXTURE_REALLOC], (const void *)note_arguments);
+	assert_ptr_equal(limpet_thunk_paths()[FIXTURE_MMAP], way);
 	original_calls = 0;
 	assert_int_equal(kept(1, 2, 3, 4, 5, 6, 7, 8), 0x123456789abcdef0);
 	assert_int_equal(original_calls, 1);
 	for (unsigned i = 0; i < 8; i++)
 		assert_int_equal(noted[i], i + 1);
 	/* One that a thread put in behind our back is led back when the agent is released. */
-	limpet_thunk_ways()[FIXTURE_REALLOC] = way;
+	limpet_thunk_paths()[FIXTURE_REALLOC] = way;
 	assert_int_equal(((entry_fn *)(uintptr_t)limpet_agent_info.release)(), 0);
-	assert_ptr_equal(limpet_thunk_ways()[FIXTURE_REALLOC], (const void *)note_arguments);
+	assert_ptr_equal(limpet_thunk_paths()[FIXTURE_REALLOC], (const void *)note_arguments);
 }
 
 static void test_calls_through_thunks_are_recorded(void **state)

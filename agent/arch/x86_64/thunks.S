@@ -1,16 +1,16 @@
-/* The entries that slots point at, and the ways through them.
+/* The entries that slots point at, and the paths through them.
  *
  * The thunks are copied to a mapping of their own (limpet_boot.thunks), in front of a page of
- * addresses. A thunk only says which hook it is, and takes the way of its op. Switched off, or in the child of
- * a fork, each way is a plain jump. Otherwise limpet_way_any keeps the arguments, asks
+ * addresses. A thunk only says which hook it is, and takes the path of its op. Switched off, or in the child of
+ * a fork, each path is a plain jump. Otherwise limpet_path_any keeps the arguments, asks
  * limpet_hook_enter, and either jumps to the original as if it had never been there (no return
  * address of ours stays on any stack) or calls it and lets limpet_hook_exit record the result. Those
  * of malloc and of a free that calls nothing of ours do the same with less; those under sampling let
- * most calls pass. Where a function begins limpet_way_kept does the same and keeps all registers,
- * and limpet_way_copied arguments on the stack, too. Vector registers are never touched: the agent
+ * most calls pass. Where a function begins limpet_path_kept does the same and keeps all registers,
+ * and limpet_path_copied arguments on the stack, too. Vector registers are never touched: the agent
  * is compiled without them. */
 #define FRAME_BYTES 96
-/* limpet_way_kept's, below the frame: registers, and the function that is called */
+/* limpet_path_kept's, below the frame: registers, and the function that is called */
 #define KEPT_BYTES 80
 #define KEPT_BELOW 176 /* FRAME_BYTES and KEPT_BYTES */
 #define KEPT_R10 56
@@ -57,9 +57,9 @@ limpet_thunk_code:
 
 	.text
 	.balign 64
-	.globl limpet_ways
-	.hidden limpet_ways
-limpet_ways:
+	.globl limpet_paths
+	.hidden limpet_paths
+limpet_paths:
 
 	/* With the hook in r11: its original is at (%r10,%r11,8). */
 	.macro	find_original
@@ -116,10 +116,10 @@ pass:
 	.cfi_endproc
 
 	.balign 16
-	.globl limpet_way_any
-	.hidden limpet_way_any
-	.type limpet_way_any, @function
-limpet_way_any:
+	.globl limpet_path_any
+	.hidden limpet_path_any
+	.type limpet_path_any, @function
+limpet_path_any:
 	.cfi_startproc
 	endbr64
 	pass_if_off
@@ -150,7 +150,7 @@ limpet_way_any:
 	drop_frame
 	ret
 	.cfi_endproc
-	.size limpet_way_any, . - limpet_way_any
+	.size limpet_path_any, . - limpet_path_any
 
 	/* All that a function may change, but r10 and r11: `at` from the register `base`. */
 	.macro	keep_registers at=0, base=%rsp
@@ -178,7 +178,7 @@ limpet_way_any:
 	 * leaves alone, and use them across the call (-fipa-ra). Neither it nor they see others than
 	 * without us. r11 and r10 have been pushed (injector/hook/inline_hook.c); the frame takes r11's place. What
 	 * is to be jumped to stands below the stack's end, where signals leave 128 bytes alone. Such a
-	 * way begins so, up to what it asks the agent. */
+	 * path begins so, up to what it asks the agent. */
 	.macro	begin_kept
 	.cfi_def_cfa_offset 24
 	endbr64
@@ -239,10 +239,10 @@ pass_kept:
 	.cfi_endproc
 
 	.balign 16
-	.globl limpet_way_kept
-	.hidden limpet_way_kept
-	.type limpet_way_kept, @function
-limpet_way_kept:
+	.globl limpet_path_kept
+	.hidden limpet_path_kept
+	.type limpet_path_kept, @function
+limpet_path_kept:
 	.cfi_startproc
 	begin_kept
 	leaq	KEPT_BYTES(%rsp), %rdi
@@ -257,20 +257,20 @@ limpet_way_kept:
 	call	*KEPT_ORIGINAL(%rsp)
 	end_kept
 	.cfi_endproc
-	.size limpet_way_kept, . - limpet_way_kept
+	.size limpet_path_kept, . - limpet_path_kept
 
 	/* The same for a function that may have arguments on the stack, which stand above its return
-	 * address: below what is kept lies a copy of them, with the return address into this way in
+	 * address: below what is kept lies a copy of them, with the return address into this path in
 	 * place of the caller's. The copy is aligned as the original is, to the 64 bytes that an
 	 * argument can ask for. Between the two stays the return address of the call of the agent:
 	 * where the function's own stands depends on the copy, and so this one says that the hook is
 	 * unfinished (limpet_entry_witness). Behind it all is found by rbp, which the function leaves
 	 * as it was. */
 	.balign 16
-	.globl limpet_way_copied
-	.hidden limpet_way_copied
-	.type limpet_way_copied, @function
-limpet_way_copied:
+	.globl limpet_path_copied
+	.hidden limpet_path_copied
+	.type limpet_path_copied, @function
+limpet_path_copied:
 	.cfi_startproc
 	begin_kept
 	leaq	KEPT_BYTES(%rsp), %rdi
@@ -297,13 +297,13 @@ limpet_way_copied:
 	leaq	-KEPT_BELOW(%rbp), %rsp
 	end_kept
 	.cfi_endproc
-	.size limpet_way_copied, . - limpet_way_copied
+	.size limpet_path_copied, . - limpet_path_copied
 
 	.balign 16
-	.globl limpet_way_malloc
-	.hidden limpet_way_malloc
-	.type limpet_way_malloc, @function
-limpet_way_malloc:
+	.globl limpet_path_malloc
+	.hidden limpet_path_malloc
+	.type limpet_path_malloc, @function
+limpet_path_malloc:
 	.cfi_startproc
 	endbr64
 	pass_if_off
@@ -320,13 +320,13 @@ limpet_way_malloc:
 	.cfi_restore_state
 	go_on_as_kept
 	.cfi_endproc
-	.size limpet_way_malloc, . - limpet_way_malloc
+	.size limpet_path_malloc, . - limpet_path_malloc
 
 	.balign 16
-	.globl limpet_way_free
-	.hidden limpet_way_free
-	.type limpet_way_free, @function
-limpet_way_free:
+	.globl limpet_path_free
+	.hidden limpet_path_free
+	.type limpet_path_free, @function
+limpet_path_free:
 	.cfi_startproc
 	endbr64
 	pass_if_off
@@ -342,10 +342,10 @@ limpet_way_free:
 	call	limpet_hook_free
 	go_on_as_kept
 	.cfi_endproc
-	.size limpet_way_free, . - limpet_way_free
+	.size limpet_path_free, . - limpet_path_free
 
 	/* _dl_find_object(pc, result), of <dlfcn.h>: tells where the tables of a mapped agent are, if
-	 * pc is in it. In no way switched off: as long as something leads here, a frame of ours may be
+	 * pc is in it. In no path switched off: as long as something leads here, a frame of ours may be
 	 * on some stack. Keeps all registers but r10 and rax. */
 	.macro	answer_if_ours else
 	movq	%rdi, %r10
@@ -365,23 +365,23 @@ limpet_way_free:
 	.endm
 
 	.balign 16
-	.globl limpet_way_finder
-	.hidden limpet_way_finder
-	.type limpet_way_finder, @function
-limpet_way_finder:
+	.globl limpet_path_finder
+	.hidden limpet_path_finder
+	.type limpet_path_finder, @function
+limpet_path_finder:
 	.cfi_startproc
 	endbr64
 	answer_if_ours pass
 	ret
 	.cfi_endproc
-	.size limpet_way_finder, . - limpet_way_finder
+	.size limpet_path_finder, . - limpet_path_finder
 
 	/* Where the function begins: as the near memory has left the stack. */
 	.balign 16
-	.globl limpet_way_finder_kept
-	.hidden limpet_way_finder_kept
-	.type limpet_way_finder_kept, @function
-limpet_way_finder_kept:
+	.globl limpet_path_finder_kept
+	.hidden limpet_path_finder_kept
+	.type limpet_path_finder_kept, @function
+limpet_path_finder_kept:
 	.cfi_startproc
 	.cfi_def_cfa_offset 24
 	endbr64
@@ -392,16 +392,16 @@ limpet_way_finder_kept:
 	.cfi_def_cfa_offset 8
 	ret
 	.cfi_endproc
-	.size limpet_way_finder_kept, . - limpet_way_finder_kept
+	.size limpet_path_finder_kept, . - limpet_path_finder_kept
 
 	/* In the midst of a function, in front of the instruction that has moved: r10 and r11 have been
 	 * pushed 128 bytes below (injector/hook/inline_hook.c). Everything is kept, flags too. The last word
 	 * that is popped is where it goes on; the one of r11 takes it. */
 	.balign 16
-	.globl limpet_way_probe
-	.hidden limpet_way_probe
-	.type limpet_way_probe, @function
-limpet_way_probe:
+	.globl limpet_path_probe
+	.hidden limpet_path_probe
+	.type limpet_path_probe, @function
+limpet_path_probe:
 	.cfi_startproc
 	.cfi_undefined %rip
 	endbr64
@@ -450,9 +450,9 @@ limpet_way_probe:
 	leaq	8(%rsp), %rsp
 	ret	$128
 	.cfi_endproc
-	.size limpet_way_probe, . - limpet_way_probe
+	.size limpet_path_probe, . - limpet_path_probe
 
-	/* Under sampling, in front of limpet_way_any: a call that is not sampled is a plain jump.
+	/* Under sampling, in front of limpet_path_any: a call that is not sampled is a plain jump.
 	 * These leave all arguments of their ops alone. */
 	.macro	hash to
 	movabsq	$GOLDEN, %r8
@@ -471,21 +471,21 @@ limpet_way_probe:
 	shlq	$SHIFT_THREAD, %rcx
 	addq	HOT_THREADS+limpet_hot(%rip), %rcx
 	cmpq	%r10, (%rcx)
-	jne	limpet_way_any
+	jne	limpet_path_any
 	cmpq	$0, THREAD_DEPTH(%rcx)
-	jne	limpet_way_any
+	jne	limpet_path_any
 	movq	THREAD_LEFT(%rcx), %r8
 	subq	%rax, %r8
-	jbe	limpet_way_any
+	jbe	limpet_path_any
 	movq	%r8, THREAD_LEFT(%rcx)
 	jump_to_original
 	.endm
 
 	.balign 16
-	.globl limpet_way_sampled_malloc
-	.hidden limpet_way_sampled_malloc
-	.type limpet_way_sampled_malloc, @function
-limpet_way_sampled_malloc:
+	.globl limpet_path_sampled_malloc
+	.hidden limpet_path_sampled_malloc
+	.type limpet_path_sampled_malloc, @function
+limpet_path_sampled_malloc:
 	.cfi_startproc
 	endbr64
 	pass_if_off
@@ -494,13 +494,13 @@ limpet_way_sampled_malloc:
 	jc	pass
 	pass_if_not_sampled
 	.cfi_endproc
-	.size limpet_way_sampled_malloc, . - limpet_way_sampled_malloc
+	.size limpet_path_sampled_malloc, . - limpet_path_sampled_malloc
 
 	.balign 16
-	.globl limpet_way_sampled_calloc
-	.hidden limpet_way_sampled_calloc
-	.type limpet_way_sampled_calloc, @function
-limpet_way_sampled_calloc:
+	.globl limpet_path_sampled_calloc
+	.hidden limpet_path_sampled_calloc
+	.type limpet_path_sampled_calloc, @function
+limpet_path_sampled_calloc:
 	.cfi_startproc
 	endbr64
 	pass_if_off
@@ -511,14 +511,14 @@ limpet_way_sampled_calloc:
 	jc	pass
 	pass_if_not_sampled
 	.cfi_endproc
-	.size limpet_way_sampled_calloc, . - limpet_way_sampled_calloc
+	.size limpet_path_sampled_calloc, . - limpet_path_sampled_calloc
 
 	/* limpet_sample_may_know() */
 	.balign 16
-	.globl limpet_way_sampled_free
-	.hidden limpet_way_sampled_free
-	.type limpet_way_sampled_free, @function
-limpet_way_sampled_free:
+	.globl limpet_path_sampled_free
+	.hidden limpet_path_sampled_free
+	.type limpet_path_sampled_free, @function
+limpet_path_sampled_free:
 	.cfi_startproc
 	endbr64
 	pass_if_off
@@ -529,14 +529,14 @@ limpet_way_sampled_free:
 	shrq	%cl, %rax
 	movq	HOT_COUNTERS+limpet_hot(%rip), %r10
 	cmpb	$0, (%r10,%rax)
-	jne	limpet_way_any
+	jne	limpet_path_any
 	jump_to_original
 	.cfi_endproc
-	.size limpet_way_sampled_free, . - limpet_way_sampled_free
+	.size limpet_path_sampled_free, . - limpet_path_sampled_free
 
-	/* Behind all ways: return addresses into them lie between limpet_ways and here. */
-	.globl limpet_ways_end
-	.hidden limpet_ways_end
-limpet_ways_end:
+	/* Behind all paths: return addresses into them lie between limpet_paths and here. */
+	.globl limpet_paths_end
+	.hidden limpet_paths_end
+limpet_paths_end:
 
 	.section .note.GNU-stack, "", @progbits

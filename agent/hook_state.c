@@ -1,0 +1,106 @@
+#include "agent/hook_state.h"
+
+#define LIMPET_MAX_WITNESS 104u /* the farthest of limpet_entry_witness */
+_Static_assert(offsetof(struct limpet_frame, caller_pc) == LIMPET_MAX_WITNESS, "a probe's witness");
+
+/* Only reads the thread's own stack, as far as it is known, or this call's frame. */
+static bool witness_is_gone(const struct limpet_thread *thread)
+{
+	const uint64_t low = (uint64_t)(uintptr_t)limpet_paths;
+	const uint64_t bytes = (uint64_t)(uintptr_t)limpet_paths_end - low;
+	uint64_t entry = thread->entry_sp;
+
+	if (entry % sizeof(uint64_t) || entry < thread->stack_low + LIMPET_MAX_WITNESS ||
+	    entry + LIMPET_MAX_WITNESS + sizeof(uint64_t) > thread->stack_high)
+		return false;
+	for (unsigned i = 0; i < LIMPET_ENTRY_WITNESSES; i++) {
+		uint64_t word =
+			*(const uint64_t *)(uintptr_t)(entry + (uint64_t)limpet_entry_witness[i]);
+
+		if (word - low <= bytes)
+			return false;
+	}
+	return true;
+}
+
+/* Whether the hook noted in the state was left by longjmp, an exception or cancellation. This never
+ * relies on the order of addresses: the call may come from a signal handler on a stack above, or
+ * from another coroutine. The proof is memory that an unfinished hook would need: this call's frame
+ * covers it, or its return address was overwritten; otherwise the frames that lead here. */
+static bool was_left(const struct limpet_thread *thread, const struct limpet_frame *frame)
+{
+	uint64_t distance = (uint64_t)(uintptr_t)frame - thread->entry_sp;
+
+	return distance + sizeof(*frame) - 1 < 2 * sizeof(*frame) - 1 || witness_is_gone(thread) ||
+	       limpet_stack_is_above_entry(thread, frame);
+}
+
+const struct limpet_hook *limpet_hook_outer(const struct limpet_thread *thread)
+{
+	return thread->phase == LIMPET_PHASE_OUTSIDE && thread->depth - 1 < LIMPET_MAX_HOOKS
+		       ? &limpet_hooks[thread->depth - 1]
+		       : NULL;
+}
+
+bool limpet_hook_calls_nothing(const struct limpet_hook *outer)
+{
+	return limpet_family[outer->symbol].flags & LIMPET_FAMILY_MMAP;
+}
+
+/* The maximum distance below a hook of its allocator's inner calls. Calls from further below are on
+ * another stack, a coroutine's, as are calls from above. */
+#define INNER_REACH 65536u
+
+__attribute__((noinline)) struct limpet_thread *limpet_hook_settle(struct limpet_thread *thread,
+								   const struct limpet_frame *frame)
+{
+	const struct limpet_hook *outer;
+
+	if (was_left(thread, frame)) {
+		thread->phase = LIMPET_PHASE_OUTSIDE;
+		thread->depth = 0;
+		return thread;
+	}
+	outer = limpet_hook_outer(thread);
+	if (thread->phase == LIMPET_PHASE_RECORDING ||
+	    (thread->entry_sp - (uint64_t)(uintptr_t)frame > INNER_REACH &&
+	     !(outer && limpet_hook_calls_nothing(outer))))
+		limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
+	return NULL;
+}
+
+/* Calls beside an unfinished hook, which are no inner ones.
+ *
+ * A handler that interrupts mmap may allocate. An operator new of an allocator library that finds
+ * no memory calls the program's handler, and throws: an exception that somebody else allocates,
+ * under the library's unfinished hook, and that is given back when the hook has been left. These
+ * calls are no inner ones. */
+struct limpet_thread *limpet_hook_beside(const struct limpet_frame *frame,
+					 const struct limpet_hook *hook)
+{
+	uint64_t sp = limpet_frame_caller_sp(frame);
+	struct limpet_thread *thread = limpet_thread_self(sp);
+	const bool sampled = limpet_shm->sample_bytes || limpet_overload_now();
+	const struct limpet_hook *outer = thread ? limpet_hook_outer(thread) : NULL;
+	const struct limpet_unwind_module *module;
+
+	if (!outer)
+		return NULL;
+	if (limpet_hook_calls_nothing(outer)) {
+		if (sampled)
+			limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
+		return sampled ? NULL : thread;
+	}
+	if (sampled)
+		return NULL;
+	/* Finalizers run inside Nim's allocator, which gets its own memory from mmap. */
+	if (outer->flags & LIMPET_HOOK_NIM)
+		return limpet_family[hook->symbol].flags & LIMPET_FAMILY_MMAP ? NULL : thread;
+	if (!(limpet_family[outer->symbol].flags & LIMPET_FAMILY_CXX) ||
+	    (outer->op != LIMPET_OP_MALLOC && outer->op != LIMPET_OP_MEMALIGN))
+		return NULL;
+	module = limpet_stack_module(outer->original);
+	if (!module || (frame->caller_pc >= module->start && frame->caller_pc < module->end))
+		return NULL;
+	return thread;
+}

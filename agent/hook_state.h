@@ -1,0 +1,137 @@
+/* The calling thread's state around an original: what hooks of all kinds do first and last. */
+#ifndef LIMPET_AGENT_HOOK_STATE_H
+#define LIMPET_AGENT_HOOK_STATE_H
+
+#include "agent/agent.h"
+#include "agent/hook.h"
+#include "agent/record.h"
+#include "agent/sampled.h"
+#include "agent/stack.h"
+
+typedef uint64_t limpet_usable_size_fn(uint64_t block);
+
+/* For a state inside a hook: NULL if this call must pass, otherwise the state is reset. Passed
+ * calls are counted, except an allocator's inner calls: these come from below the hook, and are
+ * counted outside. limpet_hook_beside() records or counts calls under a hook whose original calls
+ * nothing. */
+__attribute__((noinline)) struct limpet_thread *limpet_hook_settle(
+	struct limpet_thread *thread, const struct limpet_frame *frame);
+/* The hook whose original the thread executes; NULL: in none, or in our own code. */
+const struct limpet_hook *limpet_hook_outer(const struct limpet_thread *thread);
+/* mmap and similar calls allocate nothing: calls under them come from a signal handler. */
+bool limpet_hook_calls_nothing(const struct limpet_hook *outer);
+
+/* The calling thread, if limpet_hook_begin() passed such a call; NULL: an inner one. */
+struct limpet_thread *limpet_hook_beside(const struct limpet_frame *frame,
+					 const struct limpet_hook *hook);
+
+/* hook_nim.c: of the block that contains the address. */
+uint64_t limpet_nim_bytes(uint64_t address);
+
+/* The arguments that the op uses. */
+static inline const uint64_t *limpet_hook_args(const struct limpet_frame *frame,
+					       const struct limpet_hook *hook)
+{
+	return frame->args + LIMPET_HOOK_SKIP(hook->flags);
+}
+
+static inline uint64_t limpet_hook_usable_size(const struct limpet_hook *hook, uint64_t block)
+{
+	if (__builtin_expect(hook->flags & LIMPET_HOOK_NIM, 0))
+		return limpet_nim_bytes(block);
+	if (!hook->usable_size)
+		return 0;
+	return ((limpet_usable_size_fn *)(uintptr_t)hook->usable_size)(block);
+}
+
+/* Relaxed: the collector only needs to know which stack it is on. */
+static inline void note_entry(struct limpet_thread *thread, const struct limpet_frame *frame)
+{
+	__atomic_store_n(&thread->entry_sp, (uint64_t)(uintptr_t)frame, __ATOMIC_RELAXED);
+}
+
+/* The collector orders other threads' events only up to this. Before a stamp is taken: pairs with
+ * the load in the collector's drain. */
+static inline void limpet_hook_note_busy(struct limpet_thread *thread)
+{
+	__atomic_store_n(&thread->busy, thread->last_ticks | 1, __ATOMIC_RELEASE);
+}
+
+static inline void limpet_hook_set_phase(struct limpet_thread *thread, uint32_t phase)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	thread->phase = phase;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void limpet_hook_count_lost(uint64_t *count)
+{
+	__atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+}
+
+static inline void limpet_hook_done(struct limpet_thread *thread)
+{
+	__atomic_store_n(&thread->depth, 0, __ATOMIC_RELEASE);
+	/* After the records: the collector may now proceed beyond this thread's last stamp. */
+	__atomic_store_n(&thread->busy, 0, __ATOMIC_RELEASE);
+}
+
+/* The calling thread's state, now recording; NULL if this call must pass. */
+static inline __attribute__((always_inline)) struct limpet_thread *limpet_hook_begin(
+	struct limpet_frame *frame)
+{
+	uint64_t sp = limpet_frame_caller_sp(frame);
+	struct limpet_thread *thread = limpet_thread_self(sp);
+
+	if (__builtin_expect(!thread, 0)) {
+		limpet_hook_count_lost(&limpet_shm->lost_no_thread);
+		return NULL;
+	}
+	if (__builtin_expect(thread->phase | thread->depth, 0) &&
+	    !limpet_hook_settle(thread, frame))
+		return NULL;
+	/* A signal handler must not find, nor leave its own marks in, half an entry: its calls
+	 * pass, counted, until the state is whole. The entry is noted before and after: a handler
+	 * in between would otherwise be measured by an older one, or leave its own. */
+	note_entry(thread, frame);
+	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
+	note_entry(thread, frame);
+	return thread;
+}
+
+static inline uint32_t limpet_hook_capture(struct limpet_thread *thread,
+					   const struct limpet_frame *frame,
+					   const struct limpet_hook *hook)
+{
+	uint32_t node = limpet_stack_capture(thread, frame), owner = LIMPET_HOOK_OWNER(hook->flags);
+
+	return __builtin_expect(owner != 0, 0) ? limpet_stack_mark(node, owner) : node;
+}
+
+/* In an overload: whether the freed block was not recorded. Checked before the thread's state: the
+ * entry must be removed even if the call passes. */
+static inline bool limpet_hook_was_not_recorded(uint64_t block)
+{
+	uint32_t overload = limpet_overload_now();
+
+	return __builtin_expect(overload != 0, 0) && limpet_overload_take_out(block, overload);
+}
+
+static inline uint64_t limpet_hook_choose(struct limpet_thread *thread, const uint64_t *args,
+					  uint32_t op)
+{
+	if (__builtin_expect(!limpet_shm->sample_bytes && !limpet_overload_now(), 1))
+		return LIMPET_WANTED_NEW | LIMPET_WANTED_OLD;
+	return limpet_sample_choose(thread, op, args);
+}
+
+/* The size of Nim's blocks is known when they are allocated. */
+static inline uint64_t limpet_hook_choose_first(struct limpet_thread *thread, const uint64_t *args,
+						const struct limpet_hook *hook)
+{
+	if (hook->flags & LIMPET_HOOK_NIM && hook->op != LIMPET_OP_FREE)
+		return 0;
+	return limpet_hook_choose(thread, args, hook->op);
+}
+
+#endif
