@@ -74,6 +74,8 @@ INJECTOR_SRC += \
 	injector/image/arch/$(ARCH)/nim_code.c \
 	injector/image/code_reader.c \
 	injector/image/elf_file.c \
+	injector/image/entry_check.c \
+	injector/image/entry_collect.c \
 	injector/image/entry_find.c \
 	injector/image/entry_late.c \
 	injector/image/entry_list.c \

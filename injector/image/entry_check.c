@@ -1,0 +1,218 @@
+/* Which of the functions that were found can be hooked where they begin. */
+#include "injector/image/entry_finder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "injector/proc/memory.h"
+
+#define PAGE 4096u
+#define PIECE (1u << 20)
+
+static int refuse(struct limpet_entry_finder *finder, const struct limpet_entry *entry,
+		  const char *why)
+{
+	finder->entries->refused++;
+	if (limpet_op_frees(entry->what.op))
+		snprintf(finder->entries->why, sizeof(finder->entries->why), "%s: %.100s",
+			 entry->name, why);
+	return -ENOTSUP;
+}
+
+static int check_code(struct limpet_entry_finder *finder, struct limpet_entry *entry,
+		      uint64_t place)
+{
+	LIMPET_FREE uint8_t *code = malloc(entry->bytes);
+	struct limpet_err err = {0};
+	uint64_t from;
+
+	if (!code)
+		return -ENOMEM;
+	if (!limpet_module_spend(finder->module, entry->bytes) ||
+	    limpet_memory_read(finder->modules->pid, entry->address, code, entry->bytes) < 0)
+		return refuse(finder, entry, "its code cannot be read");
+	if (limpet_code_reader_entry(finder->reader, entry->code.kind, code, entry->bytes,
+				     entry->address, place, &entry->code, &err) < 0)
+		return err.code == -ENOMEM ? -ENOMEM : refuse(finder, entry, err.message);
+	/* What is written must not come to be half there. */
+	from = entry->code.from;
+	if (from / PAGE != (from + LIMPET_ENTRY_JUMP_BYTES - 1) / PAGE)
+		return refuse(finder, entry, "its beginning goes over the end of a page");
+	return 0;
+}
+
+static void drop(struct limpet_entry_finder *finder, size_t index)
+{
+	memmove(&finder->found[index], &finder->found[index + 1],
+		(--finder->count - index) * sizeof(finder->found[0]));
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct limpet_entry *left = a, *right = b;
+
+	return (left->address > right->address) - (left->address < right->address);
+}
+
+/* Elsewhere in the module a jump may lead to the middle of what moves: from a part of the function
+ * that stands apart, or handwritten code. A byte that only looks like a jump costs an entry. */
+static bool is_jumped_into(const struct limpet_entry_finder *finder, const uint8_t *at,
+			   uint64_t address, size_t *ret_index)
+{
+	size_t length = 0;
+	uint64_t target;
+	int32_t away;
+
+	if (at[0] == 0xe9)
+		length = 5;
+	else if (at[0] == 0x0f && (at[1] & 0xf0) == 0x80)
+		length = 6;
+	else
+		return false;
+	memcpy(&away, at + length - sizeof(away), sizeof(away));
+	target = address + length + (uint64_t)(int64_t)away;
+	if (target <= finder->found[0].address ||
+	    target >= finder->found[finder->count - 1].address + LIMPET_ENTRY_MOVED_MAX)
+		return false;
+	for (size_t i = 0; i < finder->count; i++) {
+		const struct limpet_entry_code *code = &finder->found[i].code;
+
+		if (target > code->from && target < code->from + code->original_bytes) {
+			*ret_index = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int check_jumps(struct limpet_entry_finder *finder)
+{
+	const size_t longest = 6;
+	const struct limpet_module *module = finder->module;
+	LIMPET_FREE uint8_t *code = malloc(PIECE + longest);
+
+	if (!code)
+		return -ENOMEM;
+	if (!limpet_module_spend(module, module->text_end - module->text_start))
+		return -EFBIG;
+	for (uint64_t at = module->text_start; at < module->text_end; at += PIECE) {
+		ssize_t got =
+			limpet_memory_read_some(finder->modules->pid, at, code, PIECE + longest);
+
+		for (ssize_t i = 0; i + (ssize_t)longest <= got && finder->count; i++) {
+			size_t index;
+
+			if (!is_jumped_into(finder, code + i, at + (uint64_t)i, &index))
+				continue;
+			if (refuse(finder, &finder->found[index],
+				   "a jump leads into its beginning") &&
+			    limpet_op_frees(finder->found[index].what.op))
+				return -ENOTSUP;
+			drop(finder, index);
+		}
+	}
+	return 0;
+}
+
+/* A fully static program has one malloc: local, unless another has that name, too. */
+static bool is_of_libc(const struct limpet_entry_finder *finder, size_t index)
+{
+	if (!finder->modules->fully_static)
+		return false;
+	for (size_t i = 0; i < finder->count; i++)
+		if (i != index && !strcmp(finder->found[i].name, finder->found[index].name))
+			return false;
+	return true;
+}
+
+/* An allocator has many names for one thing; what was listed is apart. */
+static unsigned group_of(const struct limpet_entry_name *what)
+{
+	return what->family < LIMPET_ENTRY_LISTED ? LIMPET_ENTRY_PLAIN : what->family;
+}
+
+/* Functions by which nothing can be released, or nothing be made, are something else. */
+static void drop_halves(struct limpet_entry_finder *finder)
+{
+	unsigned releases[LIMPET_ENTRY_FAMILIES] = {0}, allocates[LIMPET_ENTRY_FAMILIES] = {0};
+
+	for (size_t i = 0; i < finder->count; i++) {
+		const struct limpet_entry_name *what = &finder->found[i].what;
+
+		releases[group_of(what)] += limpet_op_frees(what->op);
+		allocates[group_of(what)] +=
+			what->op != LIMPET_OP_FREE && what->op != LIMPET_OP_INSIDE;
+	}
+	for (size_t i = 0; i < finder->count;) {
+		unsigned group = group_of(&finder->found[i].what);
+
+		if (releases[group] && allocates[group])
+			i++;
+		else
+			drop(finder, i);
+	}
+}
+
+/* Without it exceptions do not pass the agent: what throws is left alone then, nothing is missed.
+ * 0, -ENOMEM. */
+static int add_tables_function(struct limpet_entry_finder *finder, uint64_t place)
+{
+	struct limpet_entry *entry = &finder->found[finder->count];
+	unsigned refused = finder->entries->refused;
+	int error;
+
+	if (!finder->tables || finder->count == LIMPET_MAX_ENTRIES ||
+	    finder->tables_bytes > MAX_FUNCTION_BYTES)
+		return 0;
+	*entry = (struct limpet_entry){
+		.address = finder->tables,
+		.bytes = finder->tables_bytes,
+		.what = {.family = LIMPET_ENTRY_FINDER,
+			 .op = LIMPET_OP_FINDER,
+			 .symbol = limpet_family_first(LIMPET_OP_FINDER)},
+		.name = TABLES_FUNCTION,
+		.listed = -1,
+	};
+	error = check_code(finder, entry, place);
+	finder->entries->refused = refused;
+	finder->count += !error;
+	return error == -ENOMEM ? error : 0;
+}
+
+int limpet_entry_check(struct limpet_entry_finder *finder, uint64_t place)
+{
+	int error;
+
+	for (size_t i = 0; i < finder->count;) {
+		struct limpet_entry *entry = &finder->found[i];
+
+		/* A static function of the program's that happens to have such a name; but where
+		 * libc is linked in, some of its own are seen from nowhere else. */
+		if (entry->what.only_exported && !finder->inside && !is_of_libc(finder, i)) {
+			drop(finder, i);
+			continue;
+		}
+		error = check_code(finder, entry, place);
+		/* Of a pool all: what it has from malloc would be counted, too. */
+		if (error == -ENOTSUP && !limpet_op_frees(entry->what.op) &&
+		    entry->what.family != LIMPET_ENTRY_POOL) {
+			drop(finder, i);
+			continue;
+		}
+		/* All or nothing: what is released unseen would be reported as lost. */
+		if (error)
+			return error;
+		i++;
+	}
+	drop_halves(finder);
+	if (!finder->count)
+		return -ENOENT;
+	error = add_tables_function(finder, place);
+	if (error)
+		return error;
+	qsort(finder->found, finder->count, sizeof(finder->found[0]), compare_entries);
+	return check_jumps(finder);
+}

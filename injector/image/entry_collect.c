@@ -1,0 +1,187 @@
+/* The functions of a module that have the names of an allocator. */
+#include "injector/image/entry_finder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/open_file.h"
+#include "injector/image/elf_file.h"
+#include "injector/image/entry_nim.h"
+#include "injector/proc/proc.h"
+
+#define MAX_INSIDE 65536u
+
+void limpet_entry_note_inside(struct limpet_entry_finder *finder, uint64_t address, uint64_t bytes)
+{
+	struct limpet_entries *entries = finder->entries;
+
+	if (entries->inside_count == MAX_INSIDE || bytes > finder->module->end - address)
+		return;
+	if (limpet_reserve(&entries->inside, &entries->inside_capacity, entries->inside_count + 1,
+			   sizeof(*entries->inside)) < 0) {
+		finder->failed = true;
+		return;
+	}
+	entries->inside[entries->inside_count++] =
+		(struct limpet_entry_range){address, address + bytes};
+}
+
+static bool is_called_directly(const struct limpet_entry_finder *finder,
+			       const struct limpet_entry_name *name)
+{
+	/* All or nothing of a library that is called by such names: most are several for one. */
+	if (finder->module->executable || !name->only_exported || finder->is_allocator)
+		return true;
+	/* Calls from elsewhere go through slots, its own too if they do at all. */
+	return !finder->has_slot[name->symbol];
+}
+
+static bool is_cxx_runtime(const char *path)
+{
+	static const char *const names[] = {"/libstdc++.so", "/libc++.so", "/libc++abi.so"};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)
+		if (strstr(path, names[i]))
+			return true;
+	return false;
+}
+
+static bool visit(void *context, const struct limpet_elf_function *function)
+{
+	struct limpet_entry_finder *finder = context;
+	const struct limpet_module *module = finder->module;
+	uint64_t address = module->bias + function->value;
+	struct limpet_entry_name name;
+	struct limpet_entry *entry = NULL;
+	int listed;
+
+	if (!strncmp(function->name, "__", 2) && strstr(function->name, "san_init"))
+		finder->is_instrumented = true;
+	if (address < module->text_start || address >= module->text_end || !function->bytes)
+		return true;
+	if (limpet_entry_name_is_inside(function->name)) {
+		finder->inside = limpet_entry_name_allocator(function->name);
+		limpet_entry_note_inside(finder, address, function->bytes);
+	}
+	if (finder->modules->fully_static && !strcmp(function->name, TABLES_FUNCTION)) {
+		finder->tables = address;
+		finder->tables_bytes = function->bytes;
+	}
+	listed = limpet_entry_list_find(finder->list, function->name);
+	if (listed >= 0) {
+		name = finder->list->list[listed].what;
+		finder->entries->is_there[listed] = true;
+	}
+	if (listed < 0 && !limpet_entry_name_find(function->name, &name))
+		return !finder->failed;
+	/* Those of libstdc++ call malloc; linked in they are weak. */
+	if (name.family == LIMPET_ENTRY_OPERATORS &&
+	    (function->weak || is_cxx_runtime(module->path)))
+		return true;
+	if (name.op == LIMPET_OP_NONE) {
+		finder->usable[name.family] = address;
+		return true;
+	}
+	if (!is_called_directly(finder, &name) || function->bytes > MAX_FUNCTION_BYTES)
+		return true;
+	for (size_t i = 0; i < finder->count && !entry; i++)
+		if (finder->found[i].address == address)
+			entry = &finder->found[i];
+	/* Of several names the allocator's own says most. */
+	if (entry && listed < 0 && (name.only_exported || !entry->is_common))
+		return true;
+	if (!entry && finder->count == LIMPET_MAX_ENTRIES)
+		return false;
+	if (!entry)
+		entry = &finder->found[finder->count++];
+	*entry = (struct limpet_entry){
+		.address = address,
+		.bytes = function->bytes,
+		.what = name,
+		.is_common = name.only_exported,
+	};
+	/* One that is not seen from outside may be something of the program's own. */
+	entry->what.only_exported = name.only_exported && function->local;
+	snprintf(entry->name, sizeof(entry->name), "%s", function->name);
+	entry->listed = listed;
+	return !finder->failed;
+}
+
+static int note_slot(const struct limpet_slot_found *found, void *context)
+{
+	struct limpet_entry_finder *finder = context;
+
+	finder->has_slot[found->symbol] = true;
+	return 0;
+}
+
+static int open_file(const struct limpet_entry_finder *finder)
+{
+	pid_t pid = finder->modules->pid;
+	char process[PATH_MAX];
+
+	if (!finder->module->executable)
+		return limpet_module_open(pid, finder->module);
+	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root, limpet_proc_resident(pid));
+	return limpet_open_linked(process, "exe", NULL);
+}
+
+/* All, or nothing: a part of its releases would show the rest as leaks. */
+static void read_nim(struct limpet_entry_finder *finder, struct limpet_elf_file *file)
+{
+	LIMPET_FREE struct limpet_nim_places *places = malloc(sizeof(*places));
+	int error = places ? limpet_entry_nim_find(finder->modules->pid, finder->module, file,
+						   finder->reader, places)
+			   : -ENOMEM;
+
+	if (!error && places->count > LIMPET_MAX_ENTRIES - finder->count) {
+		error = -ENOTSUP;
+		snprintf(places->why, sizeof(places->why), "too many functions for one process");
+	}
+	finder->failed = finder->failed || error == -ENOMEM;
+	if (error == -ENOTSUP) {
+		finder->entries->refused++;
+		snprintf(finder->entries->why, sizeof(finder->entries->why), "%s", places->why);
+	}
+	if (error)
+		return;
+	finder->entries->refused += places->unseen;
+	finder->entries->thread_heaps |= places->thread_heaps;
+	for (size_t i = 0; i < places->count; i++) {
+		const struct limpet_nim_place *place = &places->list[i];
+		struct limpet_entry *entry = &finder->found[finder->count++];
+
+		*entry = (struct limpet_entry){
+			.address = place->address,
+			.bytes = place->bytes,
+			.what = {.family = LIMPET_ENTRY_NIM,
+				 .op = place->op,
+				 .hook_flags = place->hook_flags},
+			.listed = -1,
+			.code.kind = place->kind,
+		};
+		snprintf(entry->name, sizeof(entry->name), "%s", place->name);
+	}
+}
+
+void limpet_entry_collect(struct limpet_entry_finder *finder)
+{
+	LIMPET_CLOSE int fd = open_file(finder);
+	struct limpet_slot_tables tables;
+	struct limpet_elf_file *file;
+
+	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
+		return;
+	if (!finder->module->executable &&
+	    limpet_module_tables_read(finder->modules->pid, finder->module, &tables) == 0) {
+		limpet_slots_scan(&tables, note_slot, finder);
+		limpet_module_tables_done(&tables);
+	}
+	limpet_elf_file_functions(file, visit, finder);
+	read_nim(finder, file);
+	limpet_elf_file_free(file);
+}

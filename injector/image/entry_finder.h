@@ -1,0 +1,44 @@
+/* The search for allocators in one module, in its steps. Private to injector/image/entry_*.c. */
+#ifndef LIMPET_INJECTOR_IMAGE_ENTRY_FINDER_H
+#define LIMPET_INJECTOR_IMAGE_ENTRY_FINDER_H
+
+#include "common/family.h"
+#include "injector/image/code_reader.h"
+#include "injector/image/entry_find.h"
+
+#define MAX_FUNCTION_BYTES 65536u
+/* By which an unwinder finds the tables of an address (agent/finder.c). */
+#define TABLES_FUNCTION "_dl_find_object"
+
+struct limpet_entry_finder {
+	struct limpet_modules *modules;
+	const struct limpet_entry_list *list; /* NULL: none */
+	struct limpet_module *module;
+	struct limpet_entries *entries;
+	struct limpet_code_reader *reader;
+	struct limpet_entry *found; /* of this module, LIMPET_MAX_ENTRIES */
+	size_t count;
+	uint64_t usable[LIMPET_ENTRY_FAMILIES];
+	bool has_slot[LIMPET_FAMILY_COUNT];
+	bool is_allocator;  /* a library that is nothing else */
+	const char *inside; /* the allocator whose own functions are there; NULL: none's */
+	uint64_t tables, tables_bytes; /* _dl_find_object of a static program; 0: none */
+	bool is_instrumented;
+	bool failed;
+};
+
+static inline bool limpet_op_frees(uint32_t op)
+{
+	return op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY;
+}
+
+/* entry_collect.c: finds functions by their names. */
+void limpet_entry_collect(struct limpet_entry_finder *finder);
+/* Code of the allocator: a thread in it may hold its locks. */
+void limpet_entry_note_inside(struct limpet_entry_finder *finder, uint64_t address, uint64_t bytes);
+/* entry_check.c: drops what cannot be hooked. `place`: of the code near the module. 0; -ENOENT:
+ * nothing is left; -ENOTSUP: a part cannot be hooked without which the rest would mislead; -errno.
+ */
+int limpet_entry_check(struct limpet_entry_finder *finder, uint64_t place);
+
+#endif
