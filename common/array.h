@@ -31,7 +31,7 @@ static inline int limpet_reserve(void *array, size_t *capacity, size_t want, siz
 }
 
 /* The first index of `count` for which `before`, an expression of `index`, does not hold; `count`
- *if it holds for all. It must hold for none after the first for which it does not:
+ * if it holds for all. It must hold for none after the first for which it does not:
  *
  *	size_t at = LIMPET_PARTITION_POINT(i, count, list[i].start < address);
  */
