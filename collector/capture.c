@@ -349,6 +349,9 @@ static uint64_t wait_time(const struct limpet_capture *capture)
 	uint64_t time_ns = limpet_collector_time_ns(capture->collector);
 	uint64_t wait_ns = capture->pace.wait_ns;
 
+	/* Also of what looking around has drained, while it waited. */
+	if (limpet_collector_has_more(capture->collector))
+		return 0;
 	if (!capture->populated && !napping && wait_ns > POPULATE_WAIT_NS)
 		wait_ns = POPULATE_WAIT_NS;
 	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
@@ -611,7 +614,8 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 		size_t room = sizeof(result->children) - used;
 
 		if (room < words_bytes) {
-			snprintf(end, room, " and %zu more", children.left_count - i);
+			used += (size_t)snprintf(end, room, " and %zu more",
+						 children.left_count - i);
 			break;
 		}
 		used += (size_t)snprintf(end, room, "%s%d", i ? " " : "", children.left[i]);

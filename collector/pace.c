@@ -61,6 +61,8 @@ void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns)
 void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns)
 {
 	pace->events_ns = now_ns;
+	if (pace->wait_ns > IDLE_WAIT_NS)
+		pace->wait_ns = IDLE_WAIT_NS;
 	enter(pace, LIMPET_PACE_AWAKE);
 }
 
@@ -114,8 +116,6 @@ void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *
 		pace->wait_ns = busy_wait_ns(pace, drain->recorded, now_ns);
 		pace->recorded_ns = now_ns;
 	}
-	if (drain->has_more)
-		pace->wait_ns = 0;
 }
 
 void limpet_pace_schedule(const struct limpet_pace *pace)

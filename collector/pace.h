@@ -20,7 +20,7 @@ struct limpet_pace {
 	bool may_nap;
 	enum limpet_pace_state state;
 	bool under_load;
-	uint64_t wait_ns;     /* until the next drain, if nobody calls */
+	uint64_t wait_ns;     /* until the next drain, if nobody calls and all was read */
 	uint64_t look_ns;     /* between two looks at whether somebody has called */
 	uint64_t patience_ns; /* of a thread that finds no room */
 	uint64_t events_ns;   /* when the last drain found any */

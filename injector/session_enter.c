@@ -273,6 +273,17 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 	return 0;
 }
 
+/* Whatever the program is by now, it may have the agent. */
+static void clean_up(const struct limpet_session *session)
+{
+	struct limpet_target target;
+
+	if (limpet_target_open(session->target->pid, &target, NULL) < 0)
+		return;
+	(void)limpet_session_cleanup_locked(&target, session->timeout_ns, true, NULL);
+	limpet_target_close(&target);
+}
+
 static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		 struct limpet_err *err)
 {
@@ -327,7 +338,7 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	if (error)
 		limpet_session_release_spares(session);
 	if (error && started)
-		limpet_session_cleanup_locked(session->target, session->timeout_ns, true, NULL);
+		clean_up(session);
 	return limpet_target_explain(session->target, error, err);
 }
 

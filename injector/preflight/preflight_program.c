@@ -63,8 +63,11 @@ static void check_other_libcs(struct limpet_check *check, struct limpet_modules 
  * attach says so. */
 static int check_loader(struct limpet_check *check)
 {
-	struct limpet_inside *inside = limpet_check_inside(check);
+	struct limpet_inside *inside;
 
+	if (check->out->verdict != LIMPET_PREFLIGHT_OK)
+		return 0;
+	inside = limpet_check_inside(check);
 	if (!inside)
 		return check->inside.error == -ENOMEM ? -ENOMEM : 0;
 	if (inside->mapped)

@@ -91,7 +91,6 @@ static void test_burst_after_a_nap(void **state)
 	limpet_pace_note(&pace, &piled_up, 4 * SECOND);
 	assert_int_equal(pace.state, LIMPET_PACE_WAKING);
 	assert_int_equal(pace.patience_ns, 250 * MS);
-	assert_int_equal(pace.wait_ns, 0);
 	limpet_pace_note(&pace, &some, 4 * SECOND + 10 * MS);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
 	assert_int_equal(pace.patience_ns, 0);
@@ -128,9 +127,11 @@ static void test_interrupt(void **state)
 	struct limpet_pace pace = napping();
 
 	(void)state;
+	assert_int_equal(pace.wait_ns, SECOND);
 	limpet_pace_interrupt(&pace, 4 * SECOND);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
 	assert_int_equal(pace.patience_ns, 0);
+	assert_int_equal(pace.wait_ns, 500 * MS);
 	limpet_pace_note(&pace, &nothing, 6 * SECOND - 1);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
 }
