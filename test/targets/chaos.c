@@ -8,9 +8,9 @@
  *	chaos --kinds                          "NAME FLAGS REASON" of each operation
  *
  * Commands: "step N" is answered when so many operations more were done; "phase N" when each
- *machine has done its operations of that phase; "hold" stops all machines between operations and
- *answers with the counts, as JSON, until "go"; "count" answers them at once; "quit" ends all
- *machines, checks what is left to check and answers "ok" and the counts. */
+ * machine has done its operations of that phase; "hold" stops all machines between operations and
+ * answers with the counts, as JSON, until "go"; "count" answers them at once; "quit" ends all
+ * machines, checks what is left to check and answers "ok" and the counts. */
 #include <poll.h>
 #include <stdarg.h>
 

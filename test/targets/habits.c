@@ -1,3 +1,4 @@
+/* clang-format off */
 /* habits: allocates by habits that a report has to tell apart.
  *
  *	habits HABIT...	leak: blocks that nobody frees. cache: fills up, then each new block takes
@@ -6,8 +7,8 @@
  *
  * A round a millisecond. Commands: "go" begins; "rise" allocates 48 MiB in small blocks, "fall"
  * frees them but for one in each page, so that the allocator can give nothing back; "map" maps 20
- * times 1 MiB by mmap; "rounds"
- *answers how many there were; "quit" ends with 0. */
+ * times 1 MiB by mmap; "rounds" answers how many there were; "quit" ends with 0. */
+/* clang-format on */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* clang-format off */
 /* holder: its threads go to where limpet cannot use them, and stay there until they are let go.
  *
  *	holder MODE [PATH_OF_LIBRARY]      "ready PID"
@@ -12,12 +13,14 @@
  *	malloc-alone: the same, but one thread is outside and does not need malloc
  *	vfork: every thread waits, in D state, for a child of its own
  *	handler: every thread is in a signal handler, on an alternate stack, which the main thread
- *has in a frame of its own, above what is interrupted handler-below: every thread is in a signal
- *handler, on the stack of what is interrupted coroutine: every thread is on a small stack that it
- *made itself, with memory of others right below; the main thread listens in a signal handler stack:
- *the threads have 16 KiB of stack; the main thread listens in a signal handler
+ *		has in a frame of its own, above what is interrupted
+ *	handler-below: every thread is in a signal handler, on the stack of what is interrupted
+ *	coroutine: every thread is on a small stack that it made itself, with memory of others right
+ *		below; the main thread listens in a signal handler
+ *	stack: the threads have 16 KiB of stack; the main thread listens in a signal handler
  *
  * "ready none REASON": the kernel does not let it. */
+/* clang-format on */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

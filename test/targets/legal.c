@@ -1,7 +1,8 @@
+/* clang-format off */
 /* legal: a program that does what few do, and that an attach must not harm.
  *
- *	legal MODE       "ready PID", then "work N" allocates in legal_work, "check" does what the
- *mode is about and answers "fine", "quit"
+ *	legal MODE       "ready PID", then "work N" allocates in legal_work, "check" does what the mode
+ *			 is about and answers "fine", "quit"
  *
  *	dispatch: the main thread has its system calls from outside of libc handed to a handler of
  *		SIGSYS (PR_SET_SYSCALL_USER_DISPATCH), as Wine does
@@ -19,6 +20,7 @@
  *	pointer: while it waits for a line its thread pointer leads elsewhere (arch_prctl)
  *	alignment: while it waits for a line the processor checks alignment (the flag AC)
  *	preloaded: another thread holds the lock of dlopen, where that is held-dlopen.so's */
+/* clang-format on */
 #include <asm/prctl.h>
 #include <dlfcn.h>
 #include <linux/seccomp.h>

@@ -1,8 +1,8 @@
+/* clang-format off */
 /* moment: does one thing of consequence when it is told to, while its threads allocate.
  *
  * moment ACT says "ready PID"; at "act" it acts; "check" is answered by "well"; "quit" ends it with
- * 0. moment --second is what an exec leads to:
- *it says "second PID", then does the same.
+ * 0. moment --second is what an exec leads to: it says "second PID", then does the same.
  *
  *	exec, exec-thread: executes itself, in the main thread or another
  *	exit, exit-thread: ends with status 7
@@ -13,6 +13,7 @@
  *	threads: every allocating thread ends, others begin, "threads"
  *	leader: the main thread ends; SIGTERM then ends the process with 0
  */
+/* clang-format on */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

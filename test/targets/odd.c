@@ -1,7 +1,8 @@
+/* clang-format off */
 /* odd: a program in a state that attaching must not disturb, or must refuse.
  *
- *	odd [OPTION...]       "ready PID", then "work N" allocates in odd_work, "check" tells
- *whether the state is still the one that was asked for, "quit"
+ *	odd [OPTION...]       "ready PID", then "work N" allocates in odd_work, "check" tells whether
+ *			      the state is still the one that was asked for, "quit"
  *
  *	--signals-blocked     every signal is blocked
  *	--trap-ignored        SIGTRAP, SIGSEGV and SIGCHLD are ignored
@@ -9,18 +10,19 @@
  *	--signals-pending     SIGUSR1 and five real-time signals are blocked and wait, and are there
  *			      in their order at the end
  *	--kill CALL           a seccomp filter answers this call with KILL_PROCESS (memfd_create,
- *socketpair, mmap, getrandom)
+ *			      socketpair, mmap, getrandom)
  *	--docker              a filter as containers have: a few calls answered by EPERM
  *	--few-files N         the limit of open files is reached but for so many
  *	--uid N               gives up its user id
  *	--not-dumpable        PR_SET_DUMPABLE 0
  *	--callbacks           allocates through copies of malloc's and free's addresses in its own
- *data
+ *			      data
  *	--sparse GIB          so does this, with the copies in the midst of so much memory that was
  *			      never touched but for a few pages
  *
  * Also: "copy" takes those copies anew; "take" puts a socket over every descriptor that was not
- *there at the start, and "received" answers how many bytes came out of it; "close" closes them. */
+ * there at the start, and "received" answers how many bytes came out of it; "close" closes them. */
+/* clang-format on */
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <pthread.h>

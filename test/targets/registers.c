@@ -1,19 +1,23 @@
+/* clang-format off */
 /* registers: threads that keep known values in everything a thread has, and look all the while.
  *
  *	registers spin         no thread ever sleeps: whoever is hijacked is hijacked from its own
- *code registers block        threads sleep in system calls of 2 ms with live registers; the main
+ *                         code
+ *	registers block        threads sleep in system calls of 2 ms with live registers; the main
  *                         thread waits in epoll_wait, and is the last to be hijacked
  *	registers main         one thread, which waits for its input with live registers
  *	registers rseq         threads that count by restartable sequences, and do not sleep
  *
  * Kept: general and vector registers up to what the processor has (SSE, AVX, AVX-512 with its
- *masks, AMX tiles), x87 stack and control word, MXCSR, direction flag, red zone, errno, GS base,
- *signal mask, alternate stack, robust list (and a robust mutex that is held), registration of rseq.
+ * masks, AMX tiles), x87 stack and control word, MXCSR, direction flag, red zone, errno, GS base,
+ * signal mask, alternate stack, robust list (and a robust mutex that is held), registration of
+ * rseq.
  *
  * "ready PID KINDS"; "check" answers "fine N" with the looks so far; "interrupted" allows calls to
  * end with EINTR from now on, and is answered by "noted"; "quit" ends it: rseq's counts have to add
  * up, and the robust mutex of a thread that has ended is handed on. A difference ends it with 70.
  */
+/* clang-format on */
 #include <cpuid.h>
 #include <fcntl.h>
 #include <linux/futex.h>

@@ -1,11 +1,13 @@
+/* clang-format off */
 /* served: a file system that need not answer (test/unit/served_fixture.h), in a mount namespace of
- *its own.
+ * its own.
  *
  *	served FOLDER POINT
  *
  * Commands: "silent open" (or lookup, read, flush): from now on no such call of a program with our
- * LIMPET_RUNTIME_DIR is answered; "asked
- * CALL" says how many came; "quit". */
+ * LIMPET_RUNTIME_DIR is answered; "asked CALL" says how many came;
+ * "quit". */
+/* clang-format on */
 #include "test/targets/target.h"
 #include "test/unit/served_fixture.h"
 

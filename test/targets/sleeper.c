@@ -1,13 +1,15 @@
+/* clang-format off */
 /* sleeper: a thread that is blocked in the system call that it is told, which has to end as if
  * nobody had ever stopped it.
  *
  *	sleeper --list                            the kinds of call
- *	sleeper [--bystander|--company] [--ms N] KIND   "ready PID" names the process that sleeps;
- *this one wakes it. Or "ready none REASON": not here.
+ *	sleeper [--bystander|--company] [--ms N] KIND
+ *		"ready PID" names the process that sleeps; this one wakes it. Or "ready none
+ *		REASON": not here.
  *
  * The sleeping process has one thread; with --bystander it is the second one, and the first waits
  * for the end of a pipe; with --company it is the first one, and the second waits. Calls that time
- *ends take N ms.
+ * ends take N ms.
  *
  * Commands: "state" answers "asleep N" or "ended N", N being the number of calls that ended with
  * EINTR and were made again; "call" answers "call NUMBER LIMIT" or "call ended", NUMBER being the
@@ -16,6 +18,7 @@
  * that and "-" where it never does; "release" lets the call end and answers "good N US" or "bad
  * ...", US being how many microseconds longer than asked a call took that time ended, less the time
  * in which it waited for a processor; "quit". */
+/* clang-format on */
 #include "test/targets/sleeper.h"
 
 #include <fcntl.h>

@@ -7,10 +7,10 @@
  *
  * Commands: "go" runs until "hold"; "mark" begins a measurement, "measure" answers it as JSON while
  * the threads run: seconds, operations, fewest operations of a thread, longest_gap_us from one
- *operation of a thread to the next, longest_sleep_us and longest_spin_us; "keep NAME N" has N
- *blocks of 1000 bytes allocated for good by the function stall_NAME, NAME being before, during or
- *after; "release N" frees the first N of these; "count" answers the books as JSON (exact while
- *held); "quit" ends with 0.
+ * operation of a thread to the next, longest_sleep_us and longest_spin_us; "keep NAME N" has N
+ * blocks of 1000 bytes allocated for good by the function stall_NAME, NAME being before, during or
+ * after; "release N" frees the first N of these; "count" answers the books as JSON (exact while
+ * held); "quit" ends with 0.
  *
  * A thread of this program has no reason to sleep, and on a busy machine every reason to be sent
  * off the processor. So a gap counts as a sleep if the thread left the processor by itself
