@@ -21,13 +21,19 @@ int limpet_wait_check(const struct limpet_wait *wait)
 int limpet_wait_pause(const struct limpet_wait *wait, uint64_t *pause_ns, uint64_t longest_ns)
 {
 	const struct timespec pause = {0, (long)*pause_ns};
+	int error;
 
 	if (limpet_monotonic_ns() >= wait->deadline_ns)
 		return -EBUSY;
+	/* One that stands by now may hold what is waited for: not while we sleep. */
+	limpet_tracee_release_strays();
+	limpet_wait_idle(wait);
+	error = limpet_wait_check(wait);
+	if (error)
+		return error;
 	if (*pause_ns)
 		nanosleep(&pause, NULL);
 	limpet_tracee_release_strays();
-	limpet_wait_idle(wait);
 	*pause_ns = *pause_ns * 2 < longest_ns ? *pause_ns * 2 : longest_ns;
-	return limpet_wait_check(wait);
+	return 0;
 }
