@@ -10,6 +10,7 @@
 #include "analyzer/trace/trace_reader.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
+#include "common/base_name.h"
 #include "common/open_file.h"
 #include "injector/proc/perf_map_file.h"
 #include "injector/proc/proc.h"
@@ -151,7 +152,7 @@ static void note_missing(void *context, const char *path, uint64_t addresses,
 			 const struct limpet_err *err)
 {
 	struct progress *progress = context;
-	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	const char *name = limpet_base_name(path);
 	size_t used = strlen(progress->names);
 
 	if (err->code == -EPROTO) {
@@ -171,7 +172,7 @@ static void note_missing(void *context, const char *path, uint64_t addresses,
 
 static void note_refused(void *context, const char *path, const char *file)
 {
-	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	const char *name = limpet_base_name(path);
 
 	(void)context;
 	limpet_ui_warn("'%s' is of another build than the %s captured: not used", file,

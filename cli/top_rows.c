@@ -9,6 +9,7 @@
 #include "analyzer/render/report_printer.h"
 #include "analyzer/render/view_text.h"
 #include "common/array.h"
+#include "common/base_name.h"
 #include "common/plain_text.h"
 
 /* Callers shown behind a site's function. */
@@ -556,13 +557,6 @@ uint64_t limpet_top_rows_find(struct limpet_top_rows *rows, uint64_t key, bool b
 
 /* ------------------------------------------------------------------ words */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Scopes without a name say nothing where there is little room. */
 static void drop_nameless(char *name)
 {
@@ -583,9 +577,9 @@ static char *function_text(const struct limpet_top_rows *rows, uint32_t number, 
 	char *text = NULL;
 
 	if (function->file)
-		where = base_name(function->file);
+		where = limpet_base_name(function->file);
 	else if (function->named && function->module)
-		where = base_name(function->module);
+		where = limpet_base_name(function->module);
 	if (name && !rows->view->full)
 		drop_nameless(name);
 	if (name && limpet_plain_text_columns(name) > columns)

@@ -30,6 +30,22 @@ static inline int limpet_reserve(void *array, size_t *capacity, size_t want, siz
 	return 0;
 }
 
+/* As limpet_reserve(); all items that are not yet in use are zero, also the new ones. */
+static inline int limpet_reserve_zeroed(void *array, size_t *capacity, size_t want,
+					size_t item_bytes)
+{
+	const size_t old = *capacity;
+	uint8_t *items;
+
+	if (want <= old)
+		return 0;
+	if (limpet_reserve(array, capacity, want, item_bytes) < 0)
+		return -ENOMEM;
+	memcpy(&items, array, sizeof(items));
+	memset(items + old * item_bytes, 0, (*capacity - old) * item_bytes);
+	return 0;
+}
+
 /* The first index of `count` for which `before`, an expression of `index`, does not hold; `count`
  * if it holds for all. It must hold for none after the first for which it does not:
  *

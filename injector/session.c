@@ -97,13 +97,9 @@ bool limpet_session_follows_glibc_alone(struct limpet_session *session)
 
 bool limpet_session_has_entries(void *context, const struct limpet_module *module)
 {
-	const struct limpet_session *session = context;
+	struct limpet_session *session = context;
 
-	for (size_t i = 0; i < session->entries.count; i++)
-		if (session->entries.list[i].address >= module->start &&
-		    session->entries.list[i].address < module->end)
-			return true;
-	return false;
+	return limpet_entries_are_in(&session->entries, module);
 }
 
 const struct limpet_entry_late *limpet_session_late(const struct limpet_session *session)

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "common/trace_block.h"
 #include "common/trace_format.h"
-#include "recorder/zeroed_array.h"
 
 #define FIRST_SLOTS 4096u
 /* Rows for which there is room in all columns before they are put. */

@@ -11,7 +11,6 @@
 #include "recorder/trace_compressor.h"
 #include "recorder/trace_ring.h"
 #include "recorder/trace_writer.h"
-#include "recorder/zeroed_array.h"
 
 /* The agent's numbers index an array here: what is beyond is not its doing. */
 #define AGENT_NODES_MAX (1u << 26)

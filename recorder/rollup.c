@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/zeroed_array.h"
+#include "common/array.h"
 
 struct limpet_rollup {
 	struct limpet_site *sites;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/zeroed_array.h"
+#include "common/array.h"
 
 struct limpet_site_table *limpet_site_table_new(void)
 {

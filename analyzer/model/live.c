@@ -99,14 +99,9 @@ static int want_nodes(struct limpet_live *live)
 {
 	const struct limpet_trace_node *nodes;
 	const size_t count = limpet_trace_reader_nodes(live->reader, &nodes);
-	const size_t before = live->node_capacity;
-	int code = limpet_reserve(&live->site_of_node, &live->node_capacity, count + 1,
-				  sizeof(*live->site_of_node));
 
-	if (code == 0)
-		memset(live->site_of_node + before, 0,
-		       (live->node_capacity - before) * sizeof(*live->site_of_node));
-	return code;
+	return limpet_reserve_zeroed(&live->site_of_node, &live->node_capacity, count + 1,
+				     sizeof(*live->site_of_node));
 }
 
 /* Index of the site of a node; -ENOMEM. */

@@ -11,6 +11,7 @@
 #include "analyzer/model/frames.h"
 #include "analyzer/symbols/demangle.h"
 #include "common/array.h"
+#include "common/base_name.h"
 #include "common/plain_text.h"
 
 #define MOST_ITEMS (1u << 31)
@@ -103,13 +104,6 @@ static int want(void *array, size_t *capacity, uint32_t count, size_t item_bytes
 
 /* ------------------------------------------------------------------ functions and lines */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static int add_function(struct limpet_locations *locations, const struct limpet_function *function,
 			uint32_t *ret_number)
 {
@@ -191,7 +185,8 @@ static int add_frame(struct limpet_locations *locations, const struct limpet_rep
 	int result;
 
 	if (!frame->function && frame->module) {
-		if (asprintf(&name, "%s+0x%" PRIx64, base_name(frame->module), frame->offset) < 0) {
+		if (asprintf(&name, "%s+0x%" PRIx64, limpet_base_name(frame->module),
+			     frame->offset) < 0) {
 			name = NULL;
 			return -ENOMEM;
 		}

@@ -6,14 +6,8 @@
 
 #include "analyzer/render/report_printer.h"
 #include "analyzer/symbols/demangle.h"
+#include "common/base_name.h"
 #include "common/plain_text.h"
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /* What a frame is called; malloc'ed. */
 static char *frame_name(const struct limpet_report_frame *frame, bool full)
@@ -25,7 +19,7 @@ static char *frame_name(const struct limpet_report_frame *frame, bool full)
 	else if (frame->function)
 		out = strdup(frame->function);
 	else if (asprintf(&out, frame->module ? "%s+0x%" PRIx64 : "%s 0x%" PRIx64,
-			  frame->module ? base_name(frame->module)
+			  frame->module ? limpet_base_name(frame->module)
 					: limpet_report_nameless(frame->made),
 			  frame->offset) < 0)
 		out = NULL;
@@ -43,7 +37,7 @@ static char *frame_place(const struct limpet_printer *printer,
 	if (frame->file)
 		n = asprintf(&out, "%s:%u", frame->file, frame->line);
 	else if (frame->function && frame->module && strcmp(frame->module, program) != 0)
-		n = asprintf(&out, "%s", base_name(frame->module));
+		n = asprintf(&out, "%s", limpet_base_name(frame->module));
 	else
 		n = asprintf(&out, "%s", "");
 	return n < 0 ? NULL : limpet_plain_text_clean(out);

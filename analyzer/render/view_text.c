@@ -6,6 +6,7 @@
 
 #include "analyzer/render/report_printer.h"
 #include "analyzer/symbols/demangle.h"
+#include "common/base_name.h"
 #include "common/plain_text.h"
 
 const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1] = {
@@ -28,13 +29,6 @@ bool limpet_view_needs_replay(enum limpet_view_kind kind)
 {
 	return kind == LIMPET_VIEW_THREADS || kind == LIMPET_VIEW_SIZES ||
 	       kind == LIMPET_VIEW_LIFETIMES || kind == LIMPET_VIEW_TIMELINE;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = path ? strrchr(path, '/') : NULL;
-
-	return slash ? slash + 1 : path;
 }
 
 /* ------------------------------------------------------------------ figures */
@@ -114,10 +108,10 @@ static const char *function_place(const struct context *context,
 				  const struct limpet_function *function)
 {
 	if (function->file)
-		return base_name(function->file);
+		return limpet_base_name(function->file);
 	if (function->named && function->module &&
 	    strcmp(function->module, context->heap->model->target->executable) != 0)
-		return base_name(function->module);
+		return limpet_base_name(function->module);
 	return "";
 }
 

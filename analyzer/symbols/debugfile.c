@@ -10,6 +10,7 @@
 
 #include "analyzer/symbols/build_id.h"
 #include "analyzer/symbols/debuginfod.h"
+#include "common/base_name.h"
 #include "common/crc32.h"
 #include "common/open_file.h"
 
@@ -48,13 +49,6 @@ static int open_checked(const char *root, const char *path,
 		return fd == -EINVAL ? -ENOEXEC : fd;
 	result = check_build(fd, query->build_id, query->build_id_bytes);
 	return result < 0 ? result : limpet_take_fd(&fd);
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 /* "ab/cdef0123.debug", or false if there is no build-id to speak of. */
@@ -126,7 +120,8 @@ static int find_user_module(const struct limpet_debugfile_query *query, const ch
 		int fd = try_file(query, NULL, "%s/%s", query->debug_dirs[i], path);
 
 		if (fd < 0)
-			fd = try_file(query, NULL, "%s/%s", query->debug_dirs[i], base_name(path));
+			fd = try_file(query, NULL, "%s/%s", query->debug_dirs[i],
+				      limpet_base_name(path));
 		if (fd >= 0)
 			return fd;
 		so_far = worse(so_far, fd);
@@ -367,7 +362,7 @@ static int find_beside(const struct limpet_debugfile_query *query, const char *r
 		int fd;
 
 		/* A link that names the module itself; or leads to it. */
-		if (i == 0 && !strcmp(link, base_name(query->path)))
+		if (i == 0 && !strcmp(link, limpet_base_name(query->path)))
 			continue;
 		fd = try_link(query, checksum, ret_path, ret_refused, root, "%.*s%s%s", folder,
 			      query->path, locations[i], link);
@@ -412,7 +407,7 @@ static int scan_folder(const struct limpet_debugfile_query *query, const char *f
 static int find_in_user_dir(const struct limpet_debugfile_query *query, const char *dir,
 			    const char *id, char **ret_path, char **ret_refused)
 {
-	const char *name = base_name(query->path ? query->path : "");
+	const char *name = limpet_base_name(query->path ? query->path : "");
 	int fd = -ENOENT;
 
 	if (!query->build_id_bytes)
@@ -497,9 +492,9 @@ int limpet_debugfile_open_alt(const struct limpet_debugfile_query *query, const 
 		if (fd < 0 && i < users)
 			fd = try_file(&alt, NULL, "%s/%s", dir, id);
 		if (fd < 0 && i < users)
-			fd = try_file(&alt, NULL, "%s/%s", dir, base_name(name));
+			fd = try_file(&alt, NULL, "%s/%s", dir, limpet_base_name(name));
 		if (fd < 0 && i < users)
-			fd = try_file(&alt, NULL, "%s/.dwz/%s", dir, base_name(name));
+			fd = try_file(&alt, NULL, "%s/.dwz/%s", dir, limpet_base_name(name));
 	}
 	if (fd < 0 && has_id && name[0] == '/' && query->root)
 		fd = open_checked(query->root, name, &alt);

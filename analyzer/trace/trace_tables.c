@@ -56,19 +56,6 @@ void limpet_trace_tables_done(struct limpet_trace_tables *tables)
 	*tables = (struct limpet_trace_tables){0};
 }
 
-/* Makes `*array` hold at least `want` items, zero where new. */
-static int want_items(void *array, size_t *capacity, size_t want, size_t item_bytes)
-{
-	const size_t before = *capacity;
-	int code = limpet_reserve(array, capacity, want, item_bytes);
-	char *items;
-
-	memcpy(&items, array, sizeof(items));
-	if (code == 0)
-		memset(items + before * item_bytes, 0, (*capacity - before) * item_bytes);
-	return code;
-}
-
 /* ------------------------------------------------------------------ HEADER */
 
 static int take_string(struct limpet_trace_tables *tables, struct limpet_cursor *section,
@@ -229,8 +216,8 @@ static int read_module(struct limpet_trace_tables *tables, struct limpet_cursor 
 		return -EBADMSG;
 	if (module.number < tables->module_count && tables->modules[module.number].number)
 		return -EBADMSG;
-	code = want_items(&tables->modules, &tables->module_capacity, module.number + 1,
-			  sizeof(*tables->modules));
+	code = limpet_reserve_zeroed(&tables->modules, &tables->module_capacity, module.number + 1,
+				     sizeof(*tables->modules));
 	if (code < 0)
 		return code;
 	own_path = strndup((const char *)path, path_bytes);
@@ -287,8 +274,8 @@ static int read_node(struct limpet_trace_tables *tables, struct limpet_cursor *l
 	/* a parent is an earlier node: no cycles */
 	if (list->failed || up == 0)
 		return -EBADMSG;
-	code = want_items(&tables->nodes, &tables->node_capacity, number + 1,
-			  sizeof(*tables->nodes));
+	code = limpet_reserve_zeroed(&tables->nodes, &tables->node_capacity, number + 1,
+				     sizeof(*tables->nodes));
 	if (code < 0)
 		return code;
 	*address += step >> 1 ^ (0 - (step & 1));
@@ -319,8 +306,8 @@ static int read_node_list(struct limpet_trace_tables *tables, struct limpet_curs
 
 	if (list->failed || first < tables->node_count || count > limpet_cursor_left(list))
 		return -EBADMSG;
-	code = want_items(&tables->nodes, &tables->node_capacity, (uint32_t)(first + count),
-			  sizeof(*tables->nodes));
+	code = limpet_reserve_zeroed(&tables->nodes, &tables->node_capacity,
+				     (uint32_t)(first + count), sizeof(*tables->nodes));
 	if (code < 0)
 		return code;
 	for (; tables->node_count < first; tables->node_count++)
@@ -343,8 +330,8 @@ static int read_owners(struct limpet_trace_tables *tables, struct limpet_cursor 
 
 		if (list->failed || !number)
 			return -EBADMSG;
-		code = want_items(&tables->owners, &tables->owner_capacity, (uint32_t)number + 1,
-				  sizeof(*tables->owners));
+		code = limpet_reserve_zeroed(&tables->owners, &tables->owner_capacity,
+					     (uint32_t)number + 1, sizeof(*tables->owners));
 		if (code < 0)
 			return code;
 		while (tables->owner_count <= number)

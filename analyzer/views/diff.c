@@ -83,13 +83,10 @@ static int add_node(struct limpet_diff *diff, uint32_t parent, uint32_t name, ui
 static int find_row(struct limpet_diff *diff, uint32_t node, struct limpet_diff_row **ret_row)
 {
 	struct limpet_diff_private *private = diff->private;
-	const size_t before = private->row_of_node_capacity;
 
-	if (limpet_reserve(&private->row_of_node, &private->row_of_node_capacity, node + 1ul,
-			   sizeof(*private->row_of_node)) < 0)
+	if (limpet_reserve_zeroed(&private->row_of_node, &private->row_of_node_capacity, node + 1ul,
+				  sizeof(*private->row_of_node)) < 0)
 		return -ENOMEM;
-	memset(private->row_of_node + before, 0,
-	       (private->row_of_node_capacity - before) * sizeof(*private->row_of_node));
 	if (!private->row_of_node[node]) {
 		if (limpet_reserve(&diff->rows, &private->row_capacity, diff->row_count + 1,
 				   sizeof(*diff->rows)) < 0)

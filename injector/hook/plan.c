@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/arch.h"
+#include "common/base_name.h"
 #include "common/family.h"
 #include "common/mounts.h"
 #include "injector/image/preflight_allocators.h"
@@ -519,13 +520,6 @@ static void plan_entries(struct planner *planner)
 
 /* ---------------------------------------------------------------- several allocators */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Whose blocks a hook's are: of entries that is known; slots lead into a library. */
 static void name_owner(struct planner *planner, uint32_t hook, char *ret, size_t bytes)
 {
@@ -551,7 +545,7 @@ static void name_owner(struct planner *planner, uint32_t hook, char *ret, size_t
 	else if (symbol_in(planner, module, "gnu_get_libc_version"))
 		snprintf(ret, bytes, "glibc");
 	else
-		snprintf(ret, bytes, "malloc of %.30s", base_name(module->path));
+		snprintf(ret, bytes, "malloc of %.30s", limpet_base_name(module->path));
 }
 
 static uint32_t owner_number(struct limpet_plan *plan, const char *name)
@@ -644,7 +638,7 @@ static uint64_t libc_symbol(struct limpet_modules *modules, const char *name)
 
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *module = &modules->list[i];
-		const char *base = module->path ? base_name(module->path) : "";
+		const char *base = module->path ? limpet_base_name(module->path) : "";
 		uint64_t address = 0;
 
 		if (!module->in_list || module->space || module->agent)

@@ -256,6 +256,17 @@ void limpet_entries_leave_operators(struct limpet_entries *entries)
 	entries->count = kept;
 }
 
+bool limpet_entries_are_in(void *context, const struct limpet_module *module)
+{
+	const struct limpet_entries *entries = context;
+
+	for (size_t i = 0; i < entries->count; i++)
+		if (entries->list[i].address >= module->start &&
+		    entries->list[i].address < module->end)
+			return true;
+	return false;
+}
+
 const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries, uint64_t address)
 {
 	for (size_t i = 0; entries && i < entries->count; i++)

@@ -75,6 +75,8 @@ void limpet_entries_done(struct limpet_entries *entries);
  * that no exception can pass (limpet_plan_passes_exceptions). */
 void limpet_entries_leave_operators(struct limpet_entries *entries);
 
+/* Whether any are functions of this module; as limpet_memory_owners_name() asks. */
+bool limpet_entries_are_in(void *entries, const struct limpet_module *module);
 const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries,
 					     uint64_t address);
 

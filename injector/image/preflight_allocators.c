@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base_name.h"
 #include "injector/image/entry_names.h"
 #include "injector/proc/memory.h"
 
@@ -211,18 +212,11 @@ bool limpet_allocator_has_entries(const struct limpet_program *program)
 
 /* ------------------------------------------------------------------ libraries */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* "libfoo" is followed by '.', '-' or '_': libfoo.so.2, libfoo-1.so, libfoo_minimal.so. */
 static bool library_is(const char *path, const char *name)
 {
 	size_t length = strlen(name);
-	const char *base = base_name(path);
+	const char *base = limpet_base_name(path);
 
 	return !strncmp(base, name, length) && base[length] && strchr(".-_", base[length]) &&
 	       strstr(base + length, ".so");

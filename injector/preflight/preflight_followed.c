@@ -256,17 +256,6 @@ void limpet_check_libraries(struct limpet_check *check, const struct limpet_prog
 				 "linked in may go unnoticed");
 }
 
-static bool has_entries(void *context, const struct limpet_module *module)
-{
-	const struct limpet_entries *entries = context;
-
-	for (size_t i = 0; i < entries->count; i++)
-		if (entries->list[i].address >= module->start &&
-		    entries->list[i].address < module->end)
-			return true;
-	return false;
-}
-
 /* Of other allocators that are followed it cannot be told from outside what is theirs: those that
  * are hooked where they begin, and libraries that bring a malloc. */
 static bool follows_others(pid_t pid, struct limpet_inside *inside)
@@ -305,8 +294,9 @@ void limpet_check_unfollowed(struct limpet_check *check)
 		/* One moment for both figures. */
 		check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];
 		if (limpet_unfollowed_judge(memory, NULL, "").is_large) {
-			limpet_memory_owners_name(&inside->modules, has_entries, &inside->entries,
-						  check->out->runtime, names, sizeof(names));
+			limpet_memory_owners_name(&inside->modules, limpet_entries_are_in,
+						  &inside->entries, check->out->runtime, names,
+						  sizeof(names));
 			unfollowed = limpet_unfollowed_judge(memory, NULL, names);
 			limpet_unfollowed_say(&unfollowed, words, sizeof(words));
 			limpet_check_add(check, LIMPET_FINDING_WARNING, "unfollowed",

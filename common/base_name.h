@@ -1,0 +1,14 @@
+#ifndef LIMPET_COMMON_BASE_NAME_H
+#define LIMPET_COMMON_BASE_NAME_H
+
+#include <string.h>
+
+/* What is behind the last slash of a path, in it; NULL of NULL. */
+static inline const char *limpet_base_name(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return slash ? slash + 1 : path;
+}
+
+#endif
