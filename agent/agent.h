@@ -67,17 +67,17 @@ extern const char limpet_path_sampled_malloc[], limpet_path_sampled_calloc[],
 struct limpet_hot {
 	struct limpet_thread *threads;
 	uint8_t *chunks; /* where chunk 0 would be */
-	uint64_t clock_base;
+	uint32_t *order; /* LIMPET_ORDER_COUNTERS: private memory, which a forked child has of its
+			    own */
 	uint32_t thread_mask;
 	uint32_t tid_offset;
-	uint32_t clock_is_tsc;
+	uint32_t overload; /* +1 at each change; odd: while it lasts, allocations are sampled */
 	uint32_t fingerprint_mask;
 	struct limpet_fingerprint *fingerprints;
 	uint8_t *scratch; /* struct limpet_scratch[thread_count], then rooms */
 	struct limpet_unwind_module *modules;
 	uint8_t *sample_counters;
 	uint32_t sample_shift;
-	uint32_t overload; /* +1 at each change; odd: while it lasts, allocations are sampled */
 	struct limpet_walk_cache_entry *rules; /* LIMPET_RULE_CACHE */
 };
 extern struct limpet_hot limpet_hot;

@@ -1,8 +1,9 @@
 /* The code before and after the original function.
  *
- * Order of time stamps: a free is stamped before the original runs, an allocation after it. The
- * free of a block thus always has an earlier stamp than the next allocation of its address, on
- * whatever thread. realloc needs both. */
+ * Order: the number of a free is taken before the original runs, that of an allocation after it.
+ * The free of a block thus always has a lower number than the next allocation of its address, on
+ * whatever thread. realloc, munmap and mremap take the number of what they release before, and hold
+ * it until they know whether they did. */
 #include <sys/mman.h>
 
 #include "agent/hook_nim.h"
@@ -67,6 +68,17 @@ static int enter_loader(struct limpet_thread *thread, struct limpet_frame *frame
 	return 0;
 }
 
+/* Until record_release() or end_held(). */
+static void hold_number(struct limpet_frame *frame, uint32_t counter)
+{
+	frame->held = LIMPET_HELD | limpet_order_take(&frame->thread->held_intent, counter);
+}
+
+static bool mremap_releases(const uint64_t *args)
+{
+	return args[1] && !(args[3] & MREMAP_DONTUNMAP);
+}
+
 int limpet_hook_enter(struct limpet_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
@@ -91,7 +103,7 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		return 0;
 	}
 	frame->thread = thread;
-	limpet_hook_note_busy(thread);
+	frame->held = 0;
 	thread->depth = (uint32_t)frame->hook + 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	frame->wanted = limpet_hook_choose_first(thread, args, hook);
@@ -105,18 +117,23 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		if (!(frame->wanted & LIMPET_WANTED_OLD))
 			break;
 		frame->aux = usable_size_inside(thread, hook, args[0]);
-		limpet_record_append(thread, LIMPET_EVENT_FREE, limpet_clock(), args[0], frame->aux,
-				     0);
+		limpet_record_append(thread, LIMPET_EVENT_FREE, args[0], frame->aux, 0);
 		limpet_record_publish(thread);
 		break;
 	case LIMPET_OP_REALLOC:
 	case LIMPET_OP_REALLOCARRAY:
-		frame->aux = args[0] ? usable_size_inside(thread, hook, args[0]) : 0;
-		frame->stamp = limpet_clock();
+		if (!args[0])
+			break;
+		frame->aux = usable_size_inside(thread, hook, args[0]);
+		if (frame->wanted & LIMPET_WANTED_OLD)
+			hold_number(frame, limpet_order_of_block(args[0]));
 		break;
 	case LIMPET_OP_MUNMAP:
+		hold_number(frame, LIMPET_ORDER_MAPPINGS);
+		break;
 	case LIMPET_OP_MREMAP:
-		frame->stamp = limpet_clock();
+		if (mremap_releases(args))
+			hold_number(frame, LIMPET_ORDER_MAPPINGS);
 		break;
 	default:
 		break;
@@ -145,18 +162,38 @@ static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uin
 	return true;
 }
 
-/* Stamped before the walk, which overlaps with the time stamp's latency. */
+/* With the number that was taken before the original was called, if one was. */
+static void record_release(struct limpet_frame *frame, uint32_t type, uint64_t address,
+			   uint64_t size)
+{
+	if (!frame->held)
+		return;
+	if (limpet_record_has_room(frame->thread, type, size))
+		limpet_record_write(frame->thread, type, (uint32_t)frame->held, address, size, 0);
+	frame->held = 0;
+}
+
+/* After the records were published: a call that released nothing does not use its number. */
+static void end_held(struct limpet_frame *frame)
+{
+	struct limpet_thread *thread = frame->thread;
+
+	if (frame->held) {
+		record_release(frame, LIMPET_EVENT_VOID, thread->held_intent - 1, 0);
+		limpet_record_publish(thread);
+	}
+	__atomic_store_n(&thread->held_intent, 0, __ATOMIC_RELEASE);
+}
+
 static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
 			      uint32_t type)
 {
-	uint64_t stamp;
 	uint32_t node;
 
 	if (!note_sampled(frame, address, &type))
 		return;
-	stamp = limpet_clock();
 	node = limpet_hook_capture(frame->thread, frame, &limpet_hooks[frame->hook]);
-	limpet_record_append(frame->thread, type, stamp, address, size, node);
+	limpet_record_append(frame->thread, type, address, size, node);
 }
 
 static void record_realloc(struct limpet_frame *frame, uint64_t block, uint64_t size)
@@ -164,14 +201,11 @@ static void record_realloc(struct limpet_frame *frame, uint64_t block, uint64_t 
 	uint64_t old = frame->wanted & LIMPET_WANTED_OLD ? block : 0;
 
 	if (frame->result) {
-		if (old)
-			limpet_record_append(frame->thread, LIMPET_EVENT_FREE, frame->stamp, old,
-					     frame->aux, 0);
+		record_release(frame, LIMPET_EVENT_FREE, block, frame->aux);
 		record_allocation(frame, frame->result, size, LIMPET_EVENT_ALLOC);
 	} else if (old && !size) {
 		/* realloc(p, 0) frees and returns NULL here; otherwise NULL means failure. */
-		limpet_record_append(frame->thread, LIMPET_EVENT_FREE, frame->stamp, old,
-				     frame->aux, 0);
+		record_release(frame, LIMPET_EVENT_FREE, block, frame->aux);
 	} else if (old && limpet_shm->sample_bytes) {
 		limpet_sample_enter(old);
 	} else if (!old && block && size && frame->wanted >> 32) {
@@ -183,9 +217,7 @@ static void record_mremap(struct limpet_frame *frame)
 {
 	if (frame->result == MAP_FAILED_VALUE)
 		return;
-	if (frame->args[1] && !(frame->args[3] & MREMAP_DONTUNMAP))
-		limpet_record_append(frame->thread, LIMPET_EVENT_MUNMAP, frame->stamp,
-				     frame->args[0], frame->args[1], 0);
+	record_release(frame, LIMPET_EVENT_MUNMAP, frame->args[0], frame->args[1]);
 	record_allocation(frame, frame->result, frame->args[2], LIMPET_EVENT_MMAP);
 }
 
@@ -249,8 +281,7 @@ static void record_result(struct limpet_frame *frame, const struct limpet_hook *
 		break;
 	case LIMPET_OP_MUNMAP:
 		if (!(uint32_t)frame->result)
-			limpet_record_append(frame->thread, LIMPET_EVENT_MUNMAP, frame->stamp,
-					     args[0], args[1], 0);
+			record_release(frame, LIMPET_EVENT_MUNMAP, args[0], args[1]);
 		break;
 	case LIMPET_OP_MREMAP:
 		record_mremap(frame);
@@ -285,6 +316,8 @@ void limpet_hook_exit(struct limpet_frame *frame)
 			record_result(frame, hook);
 		limpet_record_publish(thread);
 	}
+	if (__builtin_expect(thread->held_intent != 0, 0) && !(frame->wanted & LIMPET_NESTED))
+		end_held(frame);
 	if (!(frame->wanted & LIMPET_NESTED))
 		limpet_hook_done(thread);
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
@@ -302,8 +335,13 @@ int64_t limpet_hook_enter_copied(struct limpet_frame *frame)
 	/* What a function has freed is recorded already; what it allocates will be unknown. */
 	if (limpet_hooks[frame->hook].op != LIMPET_OP_FREE)
 		limpet_hook_count_lost(&limpet_shm->lost_arguments);
-	if (!(frame->wanted & LIMPET_NESTED))
+	if (!(frame->wanted & LIMPET_NESTED)) {
+		limpet_hook_set_phase(frame->thread, LIMPET_PHASE_RECORDING);
+		if (frame->thread->held_intent)
+			end_held(frame);
 		limpet_hook_done(frame->thread);
+		limpet_hook_set_phase(frame->thread, LIMPET_PHASE_OUTSIDE);
+	}
 	return LIMPET_PASS;
 }
 

@@ -6,18 +6,13 @@ static void record_beside(struct limpet_thread *thread, const struct limpet_fram
 			  const struct limpet_hook *hook, uint32_t type, uint64_t block,
 			  uint64_t size)
 {
-	uint64_t busy = __atomic_load_n(&thread->busy, __ATOMIC_RELAXED), stamp;
 	uint32_t node = 0;
 
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
-	if (!busy)
-		limpet_hook_note_busy(thread);
-	stamp = limpet_clock();
 	if (type == LIMPET_EVENT_ALLOC)
 		node = limpet_hook_capture(thread, frame, hook);
-	limpet_record_append(thread, type, stamp, block, size, node);
+	limpet_record_append(thread, type, block, size, node);
 	limpet_record_publish(thread);
-	__atomic_store_n(&thread->busy, busy, __ATOMIC_RELEASE);
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
 }
 
@@ -115,13 +110,9 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 		return (struct limpet_answer){result, 0};
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
 	if (__builtin_expect(result && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE), 1)) {
-		uint64_t stamp;
-		uint32_t node;
+		uint32_t node = limpet_hook_capture(thread, frame, &limpet_hooks[hook]);
 
-		limpet_hook_note_busy(thread);
-		stamp = limpet_clock();
-		node = limpet_hook_capture(thread, frame, &limpet_hooks[hook]);
-		limpet_record_append(thread, LIMPET_EVENT_ALLOC, stamp, result, a, node);
+		limpet_record_append(thread, LIMPET_EVENT_ALLOC, result, a, node);
 		limpet_record_publish(thread);
 	}
 	limpet_hook_done(thread);
@@ -132,7 +123,6 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame)
 {
 	struct limpet_thread *thread;
-	uint64_t stamp;
 
 	if (limpet_hook_was_not_recorded(block))
 		return false;
@@ -142,9 +132,7 @@ bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame)
 	/* Nothing may be called from here without the mark that this thread is in a hook. */
 	thread->depth = (uint32_t)hook + 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	limpet_hook_note_busy(thread);
-	stamp = limpet_clock();
-	limpet_record_append(thread, LIMPET_EVENT_FREE, stamp, block,
+	limpet_record_append(thread, LIMPET_EVENT_FREE, block,
 			     limpet_hook_usable_size(&limpet_hooks[hook], block), 0);
 	limpet_record_publish(thread);
 	limpet_hook_done(thread);

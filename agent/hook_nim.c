@@ -56,8 +56,8 @@ void limpet_nim_enter(struct limpet_thread *thread, struct limpet_frame *frame,
 			LIMPET_NESTED;
 	if (hook->op != LIMPET_OP_FREE || unrecorded || !(frame->wanted & LIMPET_WANTED_OLD))
 		goto out;
-	limpet_record_append(thread, LIMPET_EVENT_FREE, limpet_clock(), block,
-			     limpet_hook_usable_size(hook, block), 0);
+	limpet_record_append(thread, LIMPET_EVENT_FREE, block, limpet_hook_usable_size(hook, block),
+			     0);
 	limpet_record_publish(thread);
 out:
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);

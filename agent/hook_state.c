@@ -59,6 +59,7 @@ __attribute__((noinline)) struct limpet_thread *limpet_hook_settle(struct limpet
 	if (was_left(thread, frame)) {
 		thread->phase = LIMPET_PHASE_OUTSIDE;
 		thread->depth = 0;
+		limpet_record_forget_intents(thread);
 		return thread;
 	}
 	outer = limpet_hook_outer(thread);

@@ -50,13 +50,6 @@ static inline void note_entry(struct limpet_thread *thread, const struct limpet_
 	__atomic_store_n(&thread->entry_sp, (uint64_t)(uintptr_t)frame, __ATOMIC_RELAXED);
 }
 
-/* The collector orders other threads' events only up to this. Before a stamp is taken: pairs with
- * the load in the collector's drain. */
-static inline void limpet_hook_note_busy(struct limpet_thread *thread)
-{
-	__atomic_store_n(&thread->busy, thread->last_ticks | 1, __ATOMIC_RELEASE);
-}
-
 static inline void limpet_hook_set_phase(struct limpet_thread *thread, uint32_t phase)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -72,8 +65,6 @@ static inline void limpet_hook_count_lost(uint64_t *count)
 static inline void limpet_hook_done(struct limpet_thread *thread)
 {
 	__atomic_store_n(&thread->depth, 0, __ATOMIC_RELEASE);
-	/* After the records: the collector may now proceed beyond this thread's last stamp. */
-	__atomic_store_n(&thread->busy, 0, __ATOMIC_RELEASE);
 }
 
 /* The calling thread's state, now recording; NULL if this call must pass. */

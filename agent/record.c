@@ -18,33 +18,20 @@ _Static_assert(LIMPET_RULE_CACHE * sizeof(struct limpet_walk_cache_entry) ==
 #define PROBES 32u
 #define POINTER_CHANGING 1u /* thread_pointer of an entry between two owners */
 
-typedef int clock_gettime_fn(int clock, int64_t *out);
-
 /* Once the memory is mapped, and before any hook records. */
 void limpet_record_configure(void)
 {
 	limpet_hot.threads = limpet_shm_at(limpet_shm->layout.threads_offset);
 	limpet_hot.chunks =
 		(uint8_t *)limpet_shm_at(limpet_shm->layout.chunks_offset) - LIMPET_CHUNK_BYTES;
-	limpet_hot.clock_base = limpet_shm->clock_base;
 	limpet_hot.thread_mask = limpet_shm->layout.thread_count - 1;
 	limpet_hot.tid_offset = limpet_shm->tid_offset;
-	limpet_hot.clock_is_tsc = limpet_shm->clock_is_tsc;
 	limpet_hot.fingerprints = limpet_shm_at(limpet_shm->layout.fingerprints_offset);
 	limpet_hot.fingerprint_mask = limpet_shm->layout.fingerprint_count - 1;
 	limpet_hot.modules = limpet_shm_at(limpet_shm->layout.unwind_modules_offset);
 	limpet_hot.sample_counters = limpet_shm_at(limpet_shm->layout.sample_filter_offset);
 	limpet_hot.sample_shift = limpet_shm->layout.sample_filter_shift;
 	limpet_hot.overload = 0;
-}
-
-uint64_t limpet_clock_slow(void)
-{
-	int64_t time[2] = {0, 0};
-	const int monotonic = 1;
-
-	((clock_gettime_fn *)(uintptr_t)limpet_shm->clock_function)(monotonic, time);
-	return (uint64_t)time[0] * 1000000000u + (uint64_t)time[1] - limpet_hot.clock_base;
 }
 
 static struct limpet_chunk *chunk_at(uint32_t index)
@@ -93,19 +80,18 @@ static bool collector_has_died(void)
 /* --on-overload wait: spins until the collector has returned a chunk or died. Switching off does
  * not end it: a call that has begun is recorded. A collector that was stopped, or hangs, shows no
  * activity; once one thread has waited for that in vain, no thread waits again until there is some.
- * The thread does not sleep, which would be a system call. */
+ * The thread does not sleep, which would be a system call, nor read a clock, which it may have
+ * been forbidden: it counts its turns. */
 static uint32_t chunk_wait(const struct limpet_thread *thread)
 {
 	static uint64_t last_beat = UINT64_MAX; /* the last beat before the silence */
-	const unsigned pauses = 256;
 	uint32_t index = chunk_take(thread);
-	uint64_t beat = UINT64_MAX, since = 0;
+	uint64_t beat = UINT64_MAX, turns = 0;
 
 	if (index == LIMPET_CHUNK_NONE)
 		limpet_record_ring();
-	while (index == LIMPET_CHUNK_NONE && limpet_shm->wait_for_room) {
+	while (index == LIMPET_CHUNK_NONE && limpet_shm->wait_turns) {
 		uint64_t now_beat = __atomic_load_n(&limpet_shm->beats, __ATOMIC_RELAXED);
-		uint64_t now = limpet_clock();
 
 		/* Not alive: this is the child of a fork in a signal handler. */
 		if (now_beat == __atomic_load_n(&last_beat, __ATOMIC_RELAXED) ||
@@ -114,12 +100,12 @@ static uint32_t chunk_wait(const struct limpet_thread *thread)
 			break;
 		if (now_beat != beat) {
 			beat = now_beat;
-			since = now;
-		} else if (now - since >= limpet_shm->wait_for_room) {
+			turns = 0;
+		} else if (++turns >= limpet_shm->wait_turns) {
 			__atomic_store_n(&last_beat, beat, __ATOMIC_RELAXED);
 			break;
 		}
-		for (unsigned i = 0; i < pauses; i++)
+		for (unsigned i = 0; i < LIMPET_TURN_PAUSES; i++)
 			limpet_pause();
 		limpet_record_ring();
 		index = chunk_take(thread);
@@ -173,9 +159,9 @@ static uint32_t count_free_chunks(void)
 /* A number in the table entries distinguishes overloads: see sampled.h. */
 #define LAST_OVERLOAD (2u * LIMPET_OVERLOAD_TAGS - 3)
 
-/* In front of the record of that stamp, which stands for a call that began before: calls that are
- * sampled all come later. The chunk was opened just now and has room for both. */
-static void watch_room(struct limpet_thread *thread, uint64_t ticks)
+/* In front of the record for which the chunk was opened just now, of a call that began before:
+ * calls that are sampled all come later. There is room for both. */
+static void watch_room(struct limpet_thread *thread)
 {
 	uint32_t overload = __atomic_load_n(&limpet_hot.overload, __ATOMIC_ACQUIRE);
 
@@ -184,8 +170,10 @@ static void watch_room(struct limpet_thread *thread, uint64_t ticks)
 		return;
 	__atomic_store_n(&limpet_shm->overload_room, 0, __ATOMIC_RELAXED);
 	if (__atomic_compare_exchange_n(&limpet_hot.overload, &overload, overload + 1, false,
-					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-		limpet_record_append(thread, LIMPET_EVENT_OVERLOAD, ticks, overload + 1, 0, 0);
+					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+		limpet_record_append(thread, LIMPET_EVENT_OVERLOAD, overload + 1, 0, 0);
+		limpet_record_publish(thread);
+	}
 }
 
 /* Who is here has rung for the collector already, in a word that all share. The kind before the
@@ -194,6 +182,8 @@ static void count_drop(struct limpet_thread *thread, uint32_t type, uint64_t siz
 {
 	uint32_t kind = LIMPET_EVENT_KIND(type);
 
+	if (kind == LIMPET_EVENT_VOID)
+		return;
 	if (kind < LIMPET_DROPS_KINDS) {
 		struct limpet_drops *drops = &limpet_shm->drops[kind];
 
@@ -205,13 +195,12 @@ static void count_drop(struct limpet_thread *thread, uint32_t type, uint64_t siz
 	__atomic_store_n(&thread->dropped, thread->dropped + 1, __ATOMIC_RELEASE);
 }
 
-bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
-			     uint64_t size)
+bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size)
 {
 	limpet_record_publish(thread);
 	if (chunk_next(thread)) {
 		if (limpet_shm->overload_bytes)
-			watch_room(thread, ticks);
+			watch_room(thread);
 		return true;
 	}
 	count_drop(thread, type, size);
@@ -226,10 +215,12 @@ void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload)
 	limpet_record_publish(thread);
 	if (thread->end - thread->at < bytes && !chunk_next(thread))
 		return;
-	/* Stamped afterwards: what is not recorded began before. */
+	/* Numbered afterwards: what is not recorded began before. */
 	if (__atomic_compare_exchange_n(&limpet_hot.overload, &overload, overload + 1, false,
-					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-		limpet_record_append(thread, LIMPET_EVENT_ROOM, limpet_clock(), overload, 0, 0);
+					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+		limpet_record_append(thread, LIMPET_EVENT_ROOM, overload, 0, 0);
+		limpet_record_publish(thread);
+	}
 }
 
 /* There is nothing to publish after a claim or a take-over, until the new owner has opened a chunk.
@@ -242,6 +233,7 @@ void limpet_record_publish(struct limpet_thread *thread)
 		__atomic_store_n(&((struct limpet_chunk *)(uintptr_t)chunk)->committed,
 				 (uint32_t)(thread->at - chunk - sizeof(struct limpet_chunk)),
 				 __ATOMIC_RELEASE);
+	__atomic_store_n(&thread->intent, 0, __ATOMIC_RELEASE);
 }
 
 uint32_t limpet_record_tid(void)
@@ -286,6 +278,7 @@ static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t th
 	thread->at = thread->end = 0;
 	thread->depth = 0;
 	thread->phase = LIMPET_PHASE_OUTSIDE;
+	limpet_record_forget_intents(thread);
 	__atomic_store_n(&thread->entry_sp, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&thread->stack_high, 0, __ATOMIC_RELAXED);
 	thread->stack_low = 0;
@@ -340,7 +333,6 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home
 			}
 			thread->chunk = LIMPET_CHUNK_NONE;
 			thread->sequence = 0;
-			thread->last_ticks = 0;
 			thread_begin(thread, tid, thread_pointer, sp);
 			return thread;
 		}

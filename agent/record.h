@@ -7,18 +7,17 @@
 void limpet_record_configure(void);
 /* For a thread pointer whose entry is not in its first slot, or belongs to another thread now. */
 struct limpet_thread *limpet_thread_look_up(uint64_t sp);
-/* Opens a chunk for a record of that stamp; false: none is free, and the event is counted as lost,
- * by its kind. Switches to sampling when chunks run short. */
-bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
-			     uint64_t size);
+/* Opens a chunk; false: none is free, and the event is counted as lost, by its kind. Switches to
+ * sampling when chunks run short. */
+bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size);
 /* The collector has freed chunks: resume full recording. */
 void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload);
+/* Shows the collector the records so far, which end the intents. */
 void limpet_record_publish(struct limpet_thread *thread);
 /* Notes work for the collector, which sees it at its next poll. */
 void limpet_record_ring(void);
 /* The tid in libc's thread block, without a system call where its offset is known. */
 uint32_t limpet_record_tid(void);
-uint64_t limpet_clock_slow(void);
 
 static inline uint32_t limpet_thread_index(const struct limpet_thread *thread)
 {
@@ -49,28 +48,44 @@ static inline struct limpet_thread *limpet_thread_self(uint64_t sp)
 	return limpet_thread_look_up(sp);
 }
 
-static inline uint64_t limpet_clock(void)
+/* The next number of that counter. The intent is stored before: once somebody has seen a later
+ * number, he sees the intent, or the record. The increment is a full barrier. */
+static inline uint32_t limpet_order_take(uint32_t *intent, uint32_t counter)
 {
-	if (__builtin_expect(limpet_hot.clock_is_tsc, 1))
-		return limpet_ticks() - limpet_hot.clock_base;
-	return limpet_clock_slow();
+	__atomic_store_n(intent, counter + 1, __ATOMIC_RELAXED);
+	return __atomic_fetch_add(&limpet_hot.order[counter], 1, __ATOMIC_SEQ_CST);
 }
 
-static inline void limpet_record_append(struct limpet_thread *thread, uint32_t type, uint64_t ticks,
-					uint64_t address, uint64_t size, uint32_t node)
+static inline bool limpet_record_has_room(struct limpet_thread *thread, uint32_t type,
+					  uint64_t size)
 {
-	bool wide = size > UINT32_MAX;
-	uint64_t bytes = wide ? 32 : 24, *words;
+	const uint64_t bytes = size > UINT32_MAX ? 32 : 24;
 
 	/* Signed: if the fields are corrupt, this event is lost and no more. */
-	if (__builtin_expect((int64_t)(thread->end - thread->at) < (int64_t)bytes, 0) &&
-	    !limpet_record_make_room(thread, type, ticks, size))
-		return;
-	words = (uint64_t *)(uintptr_t)thread->at;
+	return __builtin_expect((int64_t)(thread->end - thread->at) >= (int64_t)bytes, 1) ||
+	       limpet_record_make_room(thread, type, size);
+}
+
+/* Of a call that was left before its record was written: nobody waits for that any more. */
+static inline void limpet_record_forget_intents(struct limpet_thread *thread)
+{
+	__atomic_store_n(&thread->intent, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&thread->held_intent, 0, __ATOMIC_RELEASE);
+}
+
+/* Where there is room. */
+static inline void limpet_record_write(struct limpet_thread *thread, uint32_t type, uint32_t number,
+				       uint64_t address, uint64_t size, uint32_t node)
+{
+	const uint64_t time = __atomic_load_n(&limpet_shm->time, __ATOMIC_RELAXED);
+	const bool wide = size > UINT32_MAX;
+	uint64_t *words = (uint64_t *)(uintptr_t)thread->at;
+
 	/* The collector has read these cache lines since they were last written: fetching them back
 	 * takes longer than writing some records. */
 	limpet_prefetch_to_write(words + 48);
-	words[0] = ticks << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0);
+	words[0] = (uint64_t)number << 32 | (time & LIMPET_TIME_MASK) << 8 | type |
+		   (wide ? LIMPET_EVENT_WIDE : 0);
 	words[1] = address;
 	if (wide) {
 		words[2] = size;
@@ -78,9 +93,20 @@ static inline void limpet_record_append(struct limpet_thread *thread, uint32_t t
 	} else {
 		words[2] = (uint64_t)node << 32 | size;
 	}
-	thread->at += bytes;
-	if (ticks > thread->last_ticks)
-		thread->last_ticks = ticks;
+	thread->at += wide ? 32 : 24;
+}
+
+/* Room first: a number without a record would be waited for. */
+static inline void limpet_record_append(struct limpet_thread *thread, uint32_t type,
+					uint64_t address, uint64_t size, uint32_t node)
+{
+	const uint32_t kind = LIMPET_EVENT_KIND(type);
+
+	if (!limpet_record_has_room(thread, type, size))
+		return;
+	limpet_record_write(thread, type,
+			    limpet_order_take(&thread->intent, limpet_order_counter(kind, address)),
+			    address, size, node);
 }
 
 #endif

@@ -153,7 +153,7 @@ static int map_private(const struct limpet_start *start)
 
 	rooms_bytes = limpet_shm->layout.thread_count * sizeof(struct limpet_scratch) +
 		      (uint64_t)limpet_shm->layout.room_pages * LIMPET_SCRATCH_BYTES;
-	scratch_bytes = rooms_bytes + LIMPET_RULE_CACHE_BYTES;
+	scratch_bytes = rooms_bytes + LIMPET_PRIVATE_TABLES_BYTES;
 	limpet_hot.scratch = map_large(start, scratch_bytes, PROT_READ | PROT_WRITE,
 				       private | MAP_NORESERVE, -1);
 	control = map(page_bytes, PROT_READ | PROT_WRITE, private, -1);
@@ -166,6 +166,8 @@ static int map_private(const struct limpet_start *start)
 	}
 	limpet_hot.rules =
 		(struct limpet_walk_cache_entry *)(void *)(limpet_hot.scratch + rooms_bytes);
+	limpet_hot.order =
+		(uint32_t *)(void *)(limpet_hot.scratch + rooms_bytes + LIMPET_RULE_CACHE_BYTES);
 	control->alive = 1;
 	__atomic_store_n(&limpet_control, control, __ATOMIC_RELEASE);
 	return 0;
@@ -245,6 +247,7 @@ static int entry_release(void)
 	unmap(limpet_shm, shm_bytes);
 	limpet_shm = NULL;
 	limpet_hot.scratch = NULL;
+	limpet_hot.order = NULL;
 	limpet_unwind_arena = NULL;
 	return 0;
 }

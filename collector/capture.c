@@ -682,7 +682,7 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 	const struct limpet_segment *segment = limpet_session_segment(capture->session);
 	uint64_t states = limpet_collector_thread_states(capture->collector);
 
-	return segment->shm_bytes + segment->arena_used + LIMPET_RULE_CACHE_BYTES +
+	return segment->shm_bytes + segment->arena_used + LIMPET_PRIVATE_TABLES_BYTES +
 	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }
 

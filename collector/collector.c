@@ -7,9 +7,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "collector/merge.h"
 #include "collector/module_table.h"
 #include "collector/plausible.h"
+#include "collector/reorder.h"
+#include "common/arch.h"
 #include "common/clock.h"
 #include "common/wire.h"
 #include "injector/proc/memory.h"
@@ -17,19 +18,6 @@
 
 #define CODE_NS 1000000000u
 #define LOOK_SHARE 20u /* of the time, at most, for modules that nobody told us of */
-/* A thread may have taken its stamp and not yet stored that it is busy: longer than any store
- * buffer and than a preemption in between, which flushes it. Not much longer: what waits for it is
- * to stay in the caches. */
-#define SETTLE_NS 250000u
-/* A thread that stays in one allocator call that long does not hold up the others any more: on a
- * machine with far more to do than processors a thread may well be kept waiting for a second. */
-#define STUCK_NS 5000000000u
-/* Behind what is recorded already: whoever comes later than that is out of order in any case. */
-#define LATE_NS 1e9
-/* Nor does a thread hold up the others when so many records wait for it. */
-#define MAX_WAITING (4u << 20)
-/* The capture begins in the agent's time, which the target can write over: by no more than that. */
-#define MAX_AHEAD_NS 60e9
 #define MAX_STACK_LOOKS 3u
 #define RANGES_NS 200000000u
 #define MAX_NODE_CHAIN 4096u
@@ -43,12 +31,9 @@ struct cursor {
 	uint32_t chunk;  /* index, 0: none yet */
 	uint32_t offset; /* bytes read */
 	uint32_t tid;
-	uint64_t sequence;      /* of that chunk */
-	uint64_t last_ticks;    /* stamp of the last record read */
-	uint64_t passed_ticks;  /* up to here the others did not wait for it */
-	bool broken;            /* its chain led to a chunk that is not the next one */
-	uint64_t busy_since_ns; /* 0: not busy at the last look */
-	uint64_t busy_value;
+	uint64_t sequence;        /* of that chunk */
+	uint64_t last_allocation; /* address; 0: freed by now, or not known */
+	bool broken;              /* its chain led to a chunk that is not the next one */
 	uint32_t stack_generation, stack_looks;
 	uint32_t house_generation; /* of the claim that stood before threads were listed; 0: none */
 };
@@ -57,7 +42,7 @@ struct limpet_collector {
 	struct limpet_session *session;
 	struct limpet_recorder *recorder;
 	struct limpet_module_table *table;
-	struct limpet_merge *merge;
+	struct limpet_reorder *reorder;
 	struct limpet_shm *shm;
 	struct limpet_cgroup cgroup;
 	bool has_cgroup;
@@ -66,19 +51,17 @@ struct limpet_collector {
 		*segment; /* with the layout; that in the shared memory is hostile */
 	uint32_t thread_count, chunk_count, node_count;
 	uint8_t *node_known; /* bit map */
-	uint64_t safe_ticks; /* everything up to here is recorded */
-	uint64_t begin_ticks, begin_ns, bearing_ticks, bearing_ns;
-	double ns_per_tick;
-	uint64_t clock_base; /* a copy too */
-	bool clock_is_tsc;
-	uint64_t last_time_ns;
+	uint64_t begin_ns;
+	uint64_t time_units;   /* of LIMPET_TIME_UNIT_NS, as last told to the agent */
+	uint64_t last_time_ns; /* of a record */
+	uint64_t turn_ns;      /* LIMPET_TURN_PAUSES of this processor */
 	uint32_t chunk_budget; /* that one call may still open: those that there are, twice */
-	size_t most_waiting;   /* beyond, no thread is waited for */
-	size_t max_waiting;    /* what comes beyond is lost */
+	uint32_t *unread;      /* threads that have more than one chunk */
+	uint64_t *intents;     /* bit map of counters, while gaps are looked at */
+	int64_t recorded;      /* in this drain */
+	int record_error;      /* the first one of it */
 	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
-	uint64_t unmerged, bad_records;
-	struct limpet_drops drops[LIMPET_DROPS_KINDS]; /* of the unmerged */
-	uint64_t late; /* came when what is younger was recorded already */
+	uint64_t bad_records;
 	unsigned rescans;
 	bool channel_ended, broken;
 	uint32_t modules_seen; /* when the modules were looked at last */
@@ -138,6 +121,26 @@ static void chunk_release(struct limpet_collector *collector, uint32_t index)
 
 /* ---------------------------------------------------------------- life */
 
+/* How long a thread of the target takes for one turn of waiting for room: it cannot read a clock.
+ * The least of several, as this thread may lose its processor. */
+static uint64_t measure_turn_ns(void)
+{
+	uint64_t least_ns = UINT64_MAX;
+
+	for (unsigned i = 0; i < 16; i++) {
+		uint64_t began_ns = limpet_monotonic_ns(), took_ns;
+
+		for (unsigned k = 0; k < LIMPET_TURN_PAUSES; k++)
+			limpet_pause();
+		took_ns = limpet_monotonic_ns() - began_ns;
+		if (took_ns < least_ns)
+			least_ns = took_ns;
+	}
+	return least_ns ? least_ns : 1;
+}
+
+static limpet_reorder_fn record;
+
 int limpet_collector_new(struct limpet_session *session, struct limpet_recorder *recorder,
 			 struct limpet_collector **ret)
 {
@@ -155,19 +158,18 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->chunk_count = segment->layout.chunk_count;
 	collector->node_count = segment->layout.node_count;
 	/* Nobody else has it yet. */
-	collector->clock_is_tsc = segment->shm->clock_is_tsc;
 	collector->overloads = segment->shm->overload_bytes != 0;
 	collector->has_named = limpet_session_has_named(session);
 	collector->has_cgroup =
 		limpet_cgroup_find(limpet_session_pid(session), &collector->cgroup) == 0;
-	limpet_collector_set_waiting(collector, MAX_WAITING);
-	collector->bearing_ns = limpet_monotonic_ns();
-	collector->bearing_ticks = limpet_session_clock(session);
+	collector->turn_ns = measure_turn_ns();
 	collector->cursors = calloc(collector->thread_count, sizeof(*collector->cursors));
 	collector->node_known = calloc(1, collector->node_count / 8 + 1);
-	if (collector->cursors && collector->node_known)
-		error = limpet_merge_new(collector->thread_count, &collector->merge);
-	if (!error)
+	collector->unread = calloc(collector->thread_count, sizeof(*collector->unread));
+	collector->intents = calloc(LIMPET_ORDER_COUNTERS / 64 + 1, sizeof(*collector->intents));
+	collector->reorder = limpet_reorder_new(record, collector);
+	if (collector->cursors && collector->node_known && collector->unread &&
+	    collector->intents && collector->reorder)
 		error = limpet_module_table_new(session, recorder, &collector->table);
 	if (error) {
 		limpet_collector_free(collector);
@@ -184,22 +186,12 @@ void limpet_collector_free(struct limpet_collector *collector)
 		return;
 	limpet_module_table_free(collector->table);
 	free(collector->code);
-	limpet_merge_free(collector->merge);
+	limpet_reorder_free(collector->reorder);
+	free(collector->unread);
+	free(collector->intents);
 	free(collector->cursors);
 	free(collector->node_known);
 	free(collector);
-}
-
-/* The longer the stretch, the better: from the first bearing, taken before the target was read. */
-static void take_bearing(struct limpet_collector *collector)
-{
-	uint64_t ticks = limpet_session_clock(collector->session) - collector->bearing_ticks;
-	uint64_t ns = limpet_monotonic_ns() - collector->bearing_ns;
-
-	if (collector->clock_is_tsc && ticks && ns)
-		collector->ns_per_tick = (double)ns / (double)ticks;
-	else
-		collector->ns_per_tick = 1.0;
 }
 
 /* The first from there on that is or was a thread's, or is about to be. */
@@ -259,9 +251,7 @@ static void publish_range(struct limpet_collector *collector, const struct limpe
 void limpet_collector_begin(struct limpet_collector *collector)
 {
 	const struct limpet_maps *maps = &limpet_session_modules(collector->session)->maps;
-	uint64_t ahead;
 
-	take_bearing(collector);
 	/* Some of it may be somebody's stack: the first walks there need not wait for a look. */
 	for (size_t i = 0, count = 0; i < maps->count && count < LIMPET_STACK_RANGES; i++) {
 		const struct limpet_map *map = &maps->list[i];
@@ -273,22 +263,15 @@ void limpet_collector_begin(struct limpet_collector *collector)
 	for (uint32_t i = 1; limpet_session_owner(collector->session, i); i++)
 		limpet_recorder_name_owner(collector->recorder, i,
 					   limpet_session_owner(collector->session, i));
-	/* The target may write there from now on. */
-	collector->clock_base = collector->shm->clock_base;
-	collector->begin_ticks = limpet_session_clock(collector->session);
+	/* The time of earlier events is 0, as it stands in the shared memory. */
 	collector->begin_ns = limpet_monotonic_ns();
-	/* The first events may be a little older than this moment. */
-	collector->begin_ticks -= (uint64_t)(10e6 / collector->ns_per_tick);
-	collector->begin_ns -= 10000000;
-	if (collector->begin_ticks >= collector->clock_base)
-		return;
-	ahead = collector->clock_base - collector->begin_ticks;
-	if ((double)ahead * collector->ns_per_tick > MAX_AHEAD_NS) {
-		collector->clock_base = collector->begin_ticks;
-		return;
-	}
-	collector->begin_ns += (uint64_t)((double)ahead * collector->ns_per_tick);
-	collector->begin_ticks = collector->clock_base;
+	limpet_collector_tell_time(collector);
+}
+
+void limpet_collector_tell_time(struct limpet_collector *collector)
+{
+	collector->time_units = limpet_collector_time_ns(collector) / LIMPET_TIME_UNIT_NS;
+	__atomic_store_n(&collector->shm->time, (uint32_t)collector->time_units, __ATOMIC_RELAXED);
 }
 
 uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
@@ -298,79 +281,85 @@ uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
 
 /* ---------------------------------------------------------------- reading chunks */
 
-/* In the agent's stamps. */
-static uint64_t stamp_of_now(const struct limpet_collector *collector)
+/* A record's time is at most what was told last, and no older than it takes to wrap around. */
+static uint64_t time_of(struct limpet_collector *collector, uint32_t time)
 {
-	return limpet_session_clock(collector->session) - collector->clock_base;
+	const uint64_t age = (collector->time_units - time) & LIMPET_TIME_MASK;
+	uint64_t time_ns = age < collector->time_units
+				   ? (collector->time_units - age) * LIMPET_TIME_UNIT_NS
+				   : 0;
+
+	/* The trace's times do not run back, and a record may have waited for another. */
+	if (time_ns < collector->last_time_ns)
+		time_ns = collector->last_time_ns;
+	collector->last_time_ns = time_ns;
+	return time_ns;
 }
 
-/* A record of 3 words, or 4 if it is wide. A stamp later than `now` would wait for ever, and set
- * the time of all that follows: it is now. Answers whether there is such a record. */
+/* A record of 3 words, or 4 if it is wide. Returns whether there is such a record. */
 static bool decode_record(const struct limpet_collector *collector, const uint64_t *words,
-			  uint32_t tid, uint64_t now, struct limpet_record *ret)
+			  uint32_t tid, struct limpet_record *ret)
 {
 	const uint32_t last = collector->overloads ? LIMPET_EVENT_ROOM : LIMPET_EVENT_MUNMAP;
-	uint64_t ticks = LIMPET_EVENT_TICKS(words[0]);
 	bool wide = words[0] & LIMPET_EVENT_WIDE;
 	uint32_t kind = LIMPET_EVENT_KIND(words[0]);
 	bool sampled = words[0] & LIMPET_EVENT_SAMPLED;
 
-	ret->time_ns = ticks < now ? ticks : now; /* ticks until it is taken out again */
-	ret->address = words[1];
-	ret->size = wide ? words[2] : (uint32_t)words[2];
-	ret->node = (uint32_t)(wide ? words[3] : words[2] >> 32);
-	ret->thread = tid;
-	ret->kind = kind;
-	ret->sampled = sampled;
-	return kind >= LIMPET_EVENT_ALLOC && kind <= last &&
-	       (!sampled || (collector->overloads && kind == LIMPET_EVENT_ALLOC));
+	*ret = (struct limpet_record){.time = LIMPET_EVENT_TIME(words[0]),
+				      .address = words[1],
+				      .size = wide ? words[2] : (uint32_t)words[2],
+				      .node = (uint32_t)(wide ? words[3] : words[2] >> 32),
+				      .thread = tid,
+				      .kind = kind,
+				      .sampled = sampled};
+	return (kind >= LIMPET_EVENT_ALLOC && kind <= last &&
+		(!sampled || (collector->overloads && kind == LIMPET_EVENT_ALLOC))) ||
+	       (kind == LIMPET_EVENT_VOID && !sampled);
 }
 
-static void count_unmerged(struct limpet_collector *collector, const struct limpet_record *record)
+/* In the order of the thread's own calls, which is lost behind the counters. */
+static void note_temporary(struct limpet_collector *collector, struct cursor *cursor,
+			   struct limpet_record *record)
 {
-	collector->unmerged++;
-	if (record->kind >= LIMPET_DROPS_KINDS)
-		return;
-	collector->drops[record->kind].count++;
-	collector->drops[record->kind].bytes += record->size;
-	collector->drops[record->kind].unsized +=
-		record->kind == LIMPET_EVENT_FREE && !record->size;
+	switch (record->kind) {
+	case LIMPET_EVENT_ALLOC:
+		cursor->last_allocation = record->address;
+		break;
+	case LIMPET_EVENT_FREE:
+		record->temporary = cursor->last_allocation == record->address;
+		if (record->temporary)
+			cursor->last_allocation = 0;
+		break;
+	case LIMPET_EVENT_OVERLOAD:
+	case LIMPET_EVENT_ROOM:
+		/* What is not recorded may lie between an allocation and its free. */
+		for (uint32_t i = 0; i < collector->thread_count; i++)
+			collector->cursors[i].last_allocation = 0;
+		break;
+	default:
+		break;
+	}
 }
 
-/* What is younger may be recorded already. Where the others have waited for the thread, that is
- * looked at with some margin: its stamp and its sign that it is busy are two stores. */
-static bool is_late(const struct limpet_collector *collector, const struct cursor *cursor,
-		    uint64_t ticks)
-{
-	const uint64_t margin = (uint64_t)(LATE_NS / collector->ns_per_tick);
+struct numbered {
+	struct limpet_record record;
+	uint32_t counter, number;
+};
 
-	return ticks < collector->safe_ticks &&
-	       (ticks < cursor->passed_ticks || ticks + margin < collector->safe_ticks);
-}
-
-/* What finds no room counts as lost. */
-static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed)
+/* Returns the number of records that are whole, up to RECORDS_PER_CHUNK. */
+static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed,
+			   struct numbered *ret)
 {
 	struct cursor *cursor = &collector->cursors[thread];
 	const uint8_t *data =
 		(const uint8_t *)chunk_at(collector, cursor->chunk) + sizeof(struct limpet_chunk);
-	uint64_t words[4], now = stamp_of_now(collector);
-	size_t waiting = limpet_merge_waiting_all(collector->merge), room = 0, count = 0;
-	struct limpet_record *records = NULL, *record, lost = {0};
+	uint64_t words[4];
+	size_t count = 0;
 
 	if (committed > LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
 		committed = LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk);
-	if (cursor->offset + RECORD_WORDS * 8 > committed)
-		return;
-	if (waiting < collector->max_waiting) {
-		room = (committed - cursor->offset) / (RECORD_WORDS * 8);
-		if (room > collector->max_waiting - waiting)
-			room = collector->max_waiting - waiting;
-		records = limpet_merge_want(collector->merge, thread, room);
-		if (!records)
-			room = 0;
-	}
 	while (cursor->offset + RECORD_WORDS * 8 <= committed) {
+		struct numbered *it = &ret[count];
 		uint32_t bytes = RECORD_WORDS * 8;
 
 		limpet_shared_copy(words, data + cursor->offset, bytes);
@@ -381,19 +370,28 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 			bytes += 8;
 		}
 		cursor->offset += bytes;
-		record = count < room ? &records[count] : &lost;
-		if (!decode_record(collector, words, cursor->tid, now, record)) {
+		if (!decode_record(collector, words, cursor->tid, &it->record)) {
 			collector->bad_records++;
 			continue;
 		}
-		cursor->last_ticks = record->time_ns;
-		collector->late += is_late(collector, cursor, record->time_ns);
-		if (count < room)
-			count++;
-		else
-			count_unmerged(collector, record);
+		it->number = LIMPET_EVENT_NUMBER(words[0]);
+		it->counter = limpet_order_counter(it->record.kind, it->record.address);
+		limpet_reorder_prefetch(collector->reorder, it->counter);
+		note_temporary(collector, cursor, &it->record);
+		count++;
 	}
-	limpet_merge_added(collector->merge, thread, count);
+	return count;
+}
+
+static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed)
+{
+	static struct numbered list[RECORDS_PER_CHUNK];
+	const size_t count = decode_chunk(collector, thread, committed, list);
+
+	for (size_t i = 0; i < count; i++)
+		limpet_reorder_put(collector->reorder, list[i].counter, list[i].number,
+				   list[i].record.kind == LIMPET_EVENT_VOID ? NULL
+									    : &list[i].record);
 }
 
 /* Only the one chunk that must follow: so a chain that goes round, or into another thread's, is
@@ -414,17 +412,21 @@ static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint
 	}
 	cursor->chunk = index;
 	cursor->offset = 0;
+	if (cursor->tid != chunk->tid)
+		cursor->last_allocation = 0;
 	cursor->tid = chunk->tid;
 	cursor->sequence = sequence;
 	return true;
 }
 
-/* Reads what the thread has published; full chunks go back. At most `chunks` of them: a fast thread
- * would keep us here for good. Answers whether it stopped for that, with more to read. */
-static bool read_thread(struct limpet_collector *collector, uint32_t thread, uint32_t chunks)
+/* Reads what the thread has published of its chunk; a full one goes back. Returns whether there is
+ * another one. */
+static bool read_thread(struct limpet_collector *collector, uint32_t thread)
 {
 	struct cursor *cursor = &collector->cursors[thread];
 	struct limpet_thread *entry = thread_at(collector, thread);
+	struct limpet_chunk *chunk;
+	uint32_t next, old;
 
 	if (cursor->broken)
 		return false;
@@ -434,19 +436,41 @@ static bool read_thread(struct limpet_collector *collector, uint32_t thread, uin
 		if (!is_chunk(collector, first) || !open_chunk(collector, thread, first, 0))
 			return false;
 	}
-	for (uint32_t i = 0; i < chunks; i++) {
-		struct limpet_chunk *chunk = chunk_at(collector, cursor->chunk);
-		/* Pairs with the agent's release of `next`, after which nothing is added here. */
-		uint32_t next = __atomic_load_n(&chunk->next, __ATOMIC_ACQUIRE);
-		uint32_t old = cursor->chunk;
-
-		read_chunk(collector, thread, __atomic_load_n(&chunk->committed, __ATOMIC_ACQUIRE));
-		if (!is_chunk(collector, next) ||
-		    !open_chunk(collector, thread, next, cursor->sequence + 1))
-			return false;
-		chunk_release(collector, old);
-	}
+	chunk = chunk_at(collector, cursor->chunk);
+	/* Pairs with the agent's release of `next`, after which nothing is added here. */
+	next = __atomic_load_n(&chunk->next, __ATOMIC_ACQUIRE);
+	old = cursor->chunk;
+	read_chunk(collector, thread, __atomic_load_n(&chunk->committed, __ATOMIC_ACQUIRE));
+	if (!is_chunk(collector, next) ||
+	    !open_chunk(collector, thread, next, cursor->sequence + 1))
+		return false;
+	chunk_release(collector, old);
 	return true;
+}
+
+/* All threads in turn, a chunk of each: so what one thread's records wait for is read soon after
+ * them. At most `rounds`: fast threads would keep us here for good. Returns whether it stopped for
+ * that, or for the budget, with more to read. */
+static bool read_threads(struct limpet_collector *collector, uint32_t rounds)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
+		if (__atomic_load_n(&thread_at(collector, i)->thread_pointer, __ATOMIC_ACQUIRE) &&
+		    read_thread(collector, i))
+			collector->unread[count++] = i;
+	}
+	for (uint32_t round = 1; count && round < rounds; round++) {
+		uint32_t left = 0;
+
+		for (uint32_t i = 0; i < count; i++)
+			if (read_thread(collector, collector->unread[i]))
+				collector->unread[left++] = collector->unread[i];
+		count = left;
+	}
+	limpet_reorder_flush(collector->reorder);
+	return count || !collector->chunk_budget;
 }
 
 /* ---------------------------------------------------------------- stacks */
@@ -618,19 +642,6 @@ static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 
 /* ---------------------------------------------------------------- draining */
 
-static uint64_t to_time_ns(struct limpet_collector *collector, uint64_t ticks)
-{
-	uint64_t base = collector->begin_ticks - collector->clock_base;
-	uint64_t time_ns =
-		ticks > base ? (uint64_t)((double)(ticks - base) * collector->ns_per_tick) : 0;
-
-	/* The bearing improves with time; time must not go back by that. */
-	if (time_ns < collector->last_time_ns)
-		time_ns = collector->last_time_ns;
-	collector->last_time_ns = time_ns;
-	return time_ns;
-}
-
 /* Of functions that the user named: their stacks say whose they are. */
 static void look_whether_plausible(struct limpet_collector *collector,
 				   const struct limpet_record *record)
@@ -648,65 +659,68 @@ static void look_whether_plausible(struct limpet_collector *collector,
 				      (uint32_t)node.address, record->address, record->size);
 }
 
-static int64_t record_until(struct limpet_collector *collector, uint64_t until_ticks)
+/* What the reorder passes on: to the recorder. */
+static void record(void *context, struct limpet_record *records, size_t count)
 {
-	int64_t recorded = 0;
-	int first_error = 0;
+	struct limpet_collector *collector = context;
+	int error;
 
-	for (;;) {
-		struct limpet_record *records;
-		size_t count = limpet_merge_take(collector->merge, until_ticks, LIMPET_MERGE_BATCH,
-						 &records);
-		int error;
+	for (size_t i = 0; i < count; i++) {
+		struct limpet_record *it = &records[i];
 
-		if (!count)
-			break;
-		for (size_t i = 0; i < count; i++) {
-			struct limpet_record *record = &records[i];
-
-			record->time_ns = to_time_ns(collector, record->time_ns);
-			if (record->node >= collector->node_count ||
-			    (record->node && !node_is_known(collector, record->node)))
-				record->node = describe_node(collector, record->node);
-			if (collector->has_named)
-				look_whether_plausible(collector, record);
-		}
-		error = limpet_recorder_add_events(collector->recorder, records, count);
-		if (error < 0 && !first_error)
-			first_error = error;
-		recorded += (int64_t)count;
+		it->time_ns = time_of(collector, it->time);
+		if (it->node >= collector->node_count ||
+		    (it->node && !node_is_known(collector, it->node)))
+			it->node = describe_node(collector, it->node);
+		if (collector->has_named)
+			look_whether_plausible(collector, it);
 	}
-	return first_error ? first_error : recorded;
+	error = limpet_recorder_add_events(collector->recorder, records, count);
+	if (error < 0 && !collector->record_error)
+		collector->record_error = error;
+	collector->recorded += (int64_t)count;
 }
 
-static bool too_many_wait(const struct limpet_collector *collector)
+static int64_t take_recorded(struct limpet_collector *collector)
 {
-	return limpet_merge_waiting_all(collector->merge) > collector->most_waiting;
+	const int64_t recorded =
+		collector->record_error ? collector->record_error : collector->recorded;
+
+	collector->recorded = 0;
+	collector->record_error = 0;
+	return recorded;
 }
 
-/* The earliest stamp that this thread may still publish; or later, where it is not waited for. */
-static uint64_t lower_bound(struct limpet_collector *collector, uint32_t thread, uint64_t now_ns,
-			    uint64_t settled)
+static bool is_expected(const void *context, uint32_t counter)
 {
-	struct cursor *cursor = &collector->cursors[thread];
-	/* Pairs with the agent's release stores: what a thread wrote before it was not busy is
-	 * seen by the reads that follow. */
-	uint64_t busy = __atomic_load_n(&thread_at(collector, thread)->busy, __ATOMIC_ACQUIRE);
+	const struct limpet_collector *collector = context;
 
-	if (!busy) {
-		cursor->busy_since_ns = 0;
-		return settled;
+	return collector->intents[counter / 64] >> counter % 64 & 1;
+}
+
+static void note_intent(struct limpet_collector *collector, uint32_t intent)
+{
+	if (intent && intent <= LIMPET_ORDER_COUNTERS)
+		collector->intents[(intent - 1) / 64] |= 1ull << (intent - 1) % 64;
+}
+
+/* A number that is missing was taken by a thread that had said so before. Either it still does, or
+ * its record is published: then it is read below, or there is none. */
+static void look_at_gaps(struct limpet_collector *collector, uint64_t now_ns)
+{
+	if (!limpet_reorder_kept(collector->reorder))
+		return;
+	memset(collector->intents, 0,
+	       (LIMPET_ORDER_COUNTERS / 64 + 1) * sizeof(*collector->intents));
+	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
+	     i = next_used(collector, i + 1)) {
+		const struct limpet_thread *entry = thread_at(collector, i);
+
+		/* Pairs with the agent's release stores that follow its record. */
+		note_intent(collector, __atomic_load_n(&entry->intent, __ATOMIC_ACQUIRE));
+		note_intent(collector, __atomic_load_n(&entry->held_intent, __ATOMIC_ACQUIRE));
 	}
-	if (!cursor->busy_since_ns || cursor->busy_value != busy) {
-		cursor->busy_since_ns = now_ns;
-		cursor->busy_value = busy;
-	}
-	if (now_ns - cursor->busy_since_ns > STUCK_NS || too_many_wait(collector)) {
-		cursor->passed_ticks = settled;
-		return settled;
-	}
-	busy &= ~1ull;
-	return busy > collector->safe_ticks ? busy : collector->safe_ticks;
+	limpet_reorder_look(collector->reorder, is_expected, collector, now_ns);
 }
 
 /* Tells the agent how far up each thread's stack may be read. libc's thread control block stands at
@@ -824,11 +838,9 @@ static void announce_room(struct limpet_collector *collector)
 int64_t limpet_collector_drain(struct limpet_collector *collector)
 {
 	uint64_t now_ns = limpet_monotonic_ns();
-	uint64_t now = stamp_of_now(collector);
-	uint64_t settle = (uint64_t)(SETTLE_NS / collector->ns_per_tick), safe;
 	uint32_t bell;
-	bool more = false;
 
+	limpet_collector_tell_time(collector);
 	collector->chunk_budget = 2 * collector->chunk_count;
 	__atomic_fetch_add(&collector->shm->beats, 1, __ATOMIC_RELAXED);
 	bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
@@ -837,50 +849,26 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	look_at_channel(collector);
 	if (loader_has_called(collector))
 		(void)update_modules(collector);
-	safe = now > settle ? now - settle : 0;
-	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
-	     i = next_used(collector, i + 1)) {
-		struct limpet_thread *entry = thread_at(collector, i);
-		uint64_t bound;
-
-		if (!__atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE))
-			continue;
-		bound = lower_bound(collector, i, now_ns, safe);
-		if (bound < safe)
-			safe = bound;
-		if (!read_thread(collector, i, CHUNKS_AT_ONCE))
-			continue;
-		more = true;
-		/* What it still holds is no older than what was read of it last. */
-		if (collector->cursors[i].last_ticks >= safe)
-			continue;
-		if (too_many_wait(collector))
-			collector->cursors[i].passed_ticks = safe;
-		else
-			safe = collector->cursors[i].last_ticks;
-	}
-	take_bearing(collector);
-	/* Without a budget some were not read. */
-	if (safe > collector->safe_ticks && collector->chunk_budget)
-		collector->safe_ticks = safe;
+	look_at_gaps(collector, now_ns);
+	collector->more = read_threads(collector, CHUNKS_AT_ONCE);
+	limpet_reorder_close(collector->reorder, !collector->more, now_ns);
+	limpet_reorder_flush(collector->reorder);
 	publish_stacks(collector);
 	publish_ranges(collector, now_ns);
-	more = more || !collector->chunk_budget;
-	collector->more = more;
-	if (!more && collector->overloads)
+	if (!collector->more && collector->overloads)
 		announce_room(collector);
-	return record_until(collector, collector->safe_ticks);
+	return take_recorded(collector);
 }
 
 int64_t limpet_collector_drain_all(struct limpet_collector *collector)
 {
+	limpet_collector_tell_time(collector);
 	collector->chunk_budget = 2 * collector->chunk_count;
 	(void)update_modules(collector);
-	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
-	     i = next_used(collector, i + 1))
-		if (__atomic_load_n(&thread_at(collector, i)->thread_pointer, __ATOMIC_ACQUIRE))
-			read_thread(collector, i, collector->chunk_count + 1);
-	return record_until(collector, UINT64_MAX);
+	(void)read_threads(collector, collector->chunk_count + 1);
+	limpet_reorder_close_all(collector->reorder);
+	limpet_reorder_flush(collector->reorder);
+	return take_recorded(collector);
 }
 
 /* ---------------------------------------------------------------- housekeeping */
@@ -912,21 +900,24 @@ static void clear_entry(struct limpet_collector *collector, uint32_t index)
 	struct limpet_thread *entry = thread_at(collector, index);
 	struct cursor *cursor = &collector->cursors[index];
 
-	read_thread(collector, index, collector->chunk_count + 1);
+	while (read_thread(collector, index))
+		;
+	limpet_reorder_flush(collector->reorder);
 	if (cursor->chunk)
 		chunk_release(collector, cursor->chunk);
 	collector->dropped_gone += entry->dropped;
 	collector->truncated_gone += entry->truncated;
 	entry->dropped = 0;
 	entry->truncated = 0;
-	entry->busy = 0;
+	entry->intent = 0;
+	entry->held_intent = 0;
 	entry->depth = 0;
 	entry->first_chunk = LIMPET_CHUNK_NONE;
 	entry->chunk = LIMPET_CHUNK_NONE;
 	entry->stack_high = 0;
 	cursor->chunk = 0;
 	cursor->broken = false;
-	cursor->busy_since_ns = 0;
+	cursor->last_allocation = 0;
 	/* Pairs with the compare and exchange by which the agent claims the entry. */
 	__atomic_store_n(&entry->thread_pointer, 0, __ATOMIC_RELEASE);
 }
@@ -1035,15 +1026,12 @@ uint32_t limpet_collector_thread_states(const struct limpet_collector *collector
 	return states;
 }
 
-/* By the agent and by us: one kind. */
+/* Of one kind. */
 static struct limpet_drops drops_of(const struct limpet_collector *collector, uint32_t kind)
 {
-	struct limpet_drops drops = collector->drops[kind], theirs;
+	struct limpet_drops drops;
 
-	limpet_shared_copy(&theirs, &collector->shm->drops[kind], sizeof(theirs));
-	drops.count += theirs.count;
-	drops.bytes += theirs.bytes;
-	drops.unsized += theirs.unsized;
+	limpet_shared_copy(&drops, &collector->shm->drops[kind], sizeof(drops));
 	return drops;
 }
 
@@ -1115,8 +1103,7 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 		take_status(collector, &status, ret_tick);
 	if (collector->has_cgroup)
 		(void)limpet_cgroup_usage(&collector->cgroup, &ret_tick->cgroup_bytes);
-	ret_tick->dropped_events =
-		collector->dropped_gone + collector->unmerged + collector->bad_records;
+	ret_tick->dropped_events = collector->dropped_gone + collector->bad_records;
 	ret_tick->dropped_events += collector->shm->lost_no_sample;
 	/* A stack for which there was no room is cut short to nothing. */
 	ret_tick->truncated_stacks = collector->truncated_gone + collector->shm->lost_no_node;
@@ -1134,7 +1121,7 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector)
 {
-	return collector->late;
+	return limpet_reorder_late(collector->reorder);
 }
 
 bool limpet_collector_is_broken(const struct limpet_collector *collector)
@@ -1157,18 +1144,17 @@ bool limpet_collector_channel_ended(const struct limpet_collector *collector)
 	return collector->channel_ended;
 }
 
-void limpet_collector_set_waiting(struct limpet_collector *collector, size_t records)
+void limpet_collector_set_most_kept(struct limpet_collector *collector, size_t records)
 {
-	collector->most_waiting = records;
-	collector->max_waiting = records + 4 * (size_t)collector->chunk_count * RECORDS_PER_CHUNK;
+	limpet_reorder_set_most(collector->reorder, records);
 }
 
 void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns)
 {
-	const uint64_t ticks = (uint64_t)((double)patience_ns / collector->ns_per_tick);
+	const uint64_t turns = patience_ns / collector->turn_ns;
 
-	if (collector->shm->wait_for_room != ticks)
-		collector->shm->wait_for_room = ticks;
+	if (collector->shm->wait_turns != turns)
+		collector->shm->wait_turns = turns;
 }
 
 bool limpet_collector_has_more(const struct limpet_collector *collector)

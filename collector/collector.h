@@ -1,5 +1,5 @@
-/* The collector: takes what the agent writes into shared memory, puts the threads' streams into one
- * order, and feeds the recorder.
+/* The collector: takes what the agent writes into shared memory, puts the records into the order
+ * of their counters, and feeds the recorder.
  *
  * The shared memory is hostile: each value is copied once, checked, and the copy used; what owns
  * which chunk is kept here, privately. One thread; never blocks; never prints. */
@@ -15,7 +15,7 @@
 
 struct limpet_collector;
 
-/* Before limpet_session_enter(): takes the clock's first bearing. Both must outlive it. */
+/* Before limpet_session_enter(). Both must outlive it. */
 int limpet_collector_new(struct limpet_session *session, struct limpet_recorder *recorder,
 			 struct limpet_collector **ret) LIMPET_MUST_CHECK;
 void limpet_collector_free(struct limpet_collector *collector);
@@ -23,9 +23,12 @@ void limpet_collector_free(struct limpet_collector *collector);
 void limpet_collector_begin(struct limpet_collector *collector);
 /* Nanoseconds since then. */
 uint64_t limpet_collector_time_ns(const struct limpet_collector *collector);
+/* Gives the agent the time, by which it stamps records until it is told again. A drain does, too.
+ */
+void limpet_collector_tell_time(struct limpet_collector *collector);
 
-/* Reads all that is published and records what is certain to be in order. Answers the number of
- * events recorded, or the recorder's -errno (reading goes on all the same). */
+/* Reads all that is published and records what is in order. Returns the number of events recorded,
+ * or the recorder's -errno (reading goes on all the same). */
 int64_t limpet_collector_drain(struct limpet_collector *collector);
 /* Nobody writes any more: records the rest. */
 int64_t limpet_collector_drain_all(struct limpet_collector *collector);
@@ -37,9 +40,9 @@ uint32_t limpet_collector_thread_states(const struct limpet_collector *collector
 /* Puts what it knows into a tick for the recorder. */
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick);
-/* Events that came after younger ones may have been recorded: of a thread that was not waited for
- * any more, as it stood still for seconds in the middle of a call, or too many waited. What they
- * say of a block may be in the wrong order. */
+/* Events that came when a later one of their address may have been recorded: of a thread that was
+ * not waited for any more, as it stood still for seconds in the middle of a call, or too many
+ * waited. What they say of a block may be in the wrong order. */
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector);
 /* A thread's records led nowhere: the program wrote over them, and nobody knows how many are lost.
  */
@@ -59,9 +62,9 @@ bool limpet_collector_is_called(const struct limpet_collector *collector);
 /* For --on-overload wait: how long a thread without room waits for a sign of life; 0: not at all.
  */
 void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns);
-/* How many records wait for a thread at most, before the others go on without it; four million
- * unless told. */
-void limpet_collector_set_waiting(struct limpet_collector *collector, size_t records);
+/* How many records wait for earlier ones of their addresses at most, before they go on without
+ * these; a million unless set. */
+void limpet_collector_set_most_kept(struct limpet_collector *collector, size_t records);
 /* What no process can have done, if functions that the user named did it: see plausible.h. */
 void limpet_collector_judge_named(const struct limpet_collector *collector, char *ret_words,
 				  size_t bytes);

@@ -2,7 +2,7 @@ COLLECTOR_SRC := \
 	collector/capture.c \
 	collector/collector.c \
 	collector/memory_watch.c \
-	collector/merge.c \
 	collector/module_table.c \
 	collector/pace.c \
-	collector/plausible.c
+	collector/plausible.c \
+	collector/reorder.c

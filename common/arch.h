@@ -6,6 +6,7 @@
 #define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
 /* The formatter would treat the paths as expressions. */
 /* clang-format off */
+#include LIMPET_ARCH_STRING(common/arch/LIMPET_ARCH/pause.h)
 #include LIMPET_ARCH_STRING(common/arch/LIMPET_ARCH/relocations.h)
 /* clang-format on */
 

@@ -124,8 +124,10 @@ enum limpet_trace_events_section {
 	LIMPET_EVENTS_AGES,  /* ticks since the block's allocation */
 	LIMPET_EVENTS_TIDS,  /* the thread table */
 	LIMPET_EVENTS_SWITCHES,
-	LIMPET_EVENTS_SIZES,    /* of rows without a pair */
-	LIMPET_EVENTS_ADDRESSES /* where they are kept: signed, against the row before */
+	LIMPET_EVENTS_SIZES,     /* of rows without a pair */
+	LIMPET_EVENTS_ADDRESSES, /* where they are kept: signed, against the row before */
+	LIMPET_EVENTS_OWNERS /* of rows with an age: 0: the row's thread made the block, else that
+			      * thread's index into the thread table + 1 */
 };
 /* The op byte: kind, and three flags. */
 enum limpet_trace_row {

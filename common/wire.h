@@ -17,7 +17,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 10u
+#define LIMPET_AGENT_ABI 11u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -51,14 +51,21 @@ enum limpet_op {
 /*
  *	word  bits    ordinary                         LIMPET_EVENT_WIDE
  *	0     0..7    enum limpet_event_type           the same
- *	      8..63   ticks since `clock_base`         the same
+ *	      8..31   time                             the same
+ *	      32..63  number                           the same
  *	1     0..63   address                          the same
  *	2     0..31   size, or usable size             size, all 64 bits
  *	      32..63  stack: a node's number, or 0
  *	3     0..31   -                                stack
  */
 /* clang-format on */
-/* FREE and MUNMAP carry no stack (0). A realloc that returns a block is FREE then ALLOC.
+/* The number gives the events of one address their order: a counter, chosen by the address
+ * (limpet_order_counter), that the thread increments before a block is freed and after it was
+ * allocated. Whatever hands a block or its address from thread to thread orders the increments,
+ * too. Numbers start at 0 and wrap around; a number is taken for each record, and for nothing else.
+ * The time is that of `limpet_shm.time`, and gives no order.
+ *
+ * FREE and MUNMAP carry no stack (0). A realloc that returns a block is FREE then ALLOC.
  *
  * Between OVERLOAD and ROOM, whose address is the overload's number, allocations are samples. Calls
  * that began before ROOM may follow it. */
@@ -69,13 +76,55 @@ enum limpet_event_type {
 	LIMPET_EVENT_MUNMAP = 4,     /* address, length */
 	LIMPET_EVENT_OVERLOAD = 5,   /* from here on allocations are sampled... */
 	LIMPET_EVENT_ROOM = 6,       /* ...and from here on all recorded again */
+	LIMPET_EVENT_VOID = 7,       /* nothing: the call for which its number was taken failed;
+				      * the address is the counter's */
 	LIMPET_EVENT_SAMPLED = 0x40, /* flag of ALLOC: a sample, of an overload */
 	LIMPET_EVENT_WIDE = 0x80     /* flag: size is a full word, the stack follows */
 };
 
 #define LIMPET_EVENT_TYPE(word0) ((uint32_t)((word0)&0xff))
 #define LIMPET_EVENT_KIND(word0) ((uint32_t)((word0)&0x3f))
-#define LIMPET_EVENT_TICKS(word0) ((uint64_t)(word0) >> 8)
+#define LIMPET_EVENT_NUMBER(word0) ((uint32_t)((word0) >> 32))
+#define LIMPET_EVENT_TIME(word0) ((uint32_t)((word0) >> 8) & LIMPET_TIME_MASK)
+#define LIMPET_TIME_MASK 0xffffffu
+/* Of a record's time, and of limpet_shm.time: ten ticks of the trace. It wraps around after 28
+ * minutes: a record is read sooner. */
+#define LIMPET_TIME_UNIT_NS 100000u
+
+/* Counters of order, in the target's private memory: those of blocks, of all mappings together
+ * (they are ranges, and overlap), and of overloads. Neighbouring blocks have counters in one cache
+ * line, so that threads with memory of their own share few lines. */
+#define LIMPET_ORDER_BLOCKS 65536u
+#define LIMPET_ORDER_MAPPINGS LIMPET_ORDER_BLOCKS
+#define LIMPET_ORDER_OVERLOADS (LIMPET_ORDER_BLOCKS + 16u)
+#define LIMPET_ORDER_COUNTERS (LIMPET_ORDER_BLOCKS + 32u)
+#define LIMPET_ORDER_BYTES (LIMPET_ORDER_COUNTERS * 4u)
+
+/* Of a block. The bits of an address from 1 MiB on are mixed in: threads' arenas lie at multiples
+ * of 64 MiB. */
+static inline uint32_t limpet_order_of_block(uint64_t address)
+{
+	uint64_t mixed = (address >> 20) * 0x9e3779b97f4a7c15ull;
+
+	return ((uint32_t)(address >> 4) ^ (uint32_t)(mixed >> 44)) % LIMPET_ORDER_BLOCKS;
+}
+
+/* `type`: without its flags. */
+static inline uint32_t limpet_order_counter(uint32_t type, uint64_t address)
+{
+	switch (type) {
+	case LIMPET_EVENT_ALLOC:
+	case LIMPET_EVENT_FREE:
+		return limpet_order_of_block(address);
+	case LIMPET_EVENT_VOID:
+		return address < LIMPET_ORDER_COUNTERS ? (uint32_t)address : 0;
+	case LIMPET_EVENT_MMAP:
+	case LIMPET_EVENT_MUNMAP:
+		return LIMPET_ORDER_MAPPINGS;
+	default:
+		return LIMPET_ORDER_OVERLOADS;
+	}
+}
 
 #define LIMPET_CHUNK_BYTES 8192u
 #define LIMPET_CHUNK_NONE 0u /* chunk indices start at 1 */
@@ -101,9 +150,11 @@ struct limpet_thread {
 	uint64_t thread_pointer; /* fs base; 0: free entry; claimed by compare and exchange */
 	uint32_t tid;            /* as the target sees it */
 	uint32_t generation;     /* +1 at each claim */
-	uint64_t busy;           /* 0: outside; else a lower bound for the stamps still to come */
-	uint64_t last_ticks;     /* stamp of the last record */
-	uint64_t entry_sp;       /* stack pointer of the outermost unfinished hook */
+	/* Counters of order + 1, stored before a number is taken and cleared after its record was
+	 * published; 0: none. `held`: across the call of an original. */
+	uint32_t intent, held_intent;
+	uint64_t pad;
+	uint64_t entry_sp; /* stack pointer of the outermost unfinished hook */
 	uint32_t depth; /* of the unfinished hook: its number + 1, 0: none; stale once it was left
 			 * by longjmp or an exception (limpet_entry_witness) */
 	uint32_t phase; /* enum limpet_phase */
@@ -305,8 +356,10 @@ struct limpet_unwind_module {
 #define LIMPET_SCRATCH_BYTES 4096u
 #define LIMPET_RULE_CACHE 8192u /* entries; a power of 2 */
 #define LIMPET_RULE_CACHE_BYTES (LIMPET_RULE_CACHE * 16u)
+/* ...with the counters of order. */
+#define LIMPET_PRIVATE_TABLES_BYTES (LIMPET_RULE_CACHE_BYTES + LIMPET_ORDER_BYTES)
 /* Address space that it takes beside --agent-memory, next to nothing of which is ever touched. */
-#define LIMPET_AGENT_PRIVATE_BYTES (LIMPET_THREADS * LIMPET_SCRATCH_BYTES + (1u << 20))
+#define LIMPET_AGENT_PRIVATE_BYTES (LIMPET_THREADS * LIMPET_SCRATCH_BYTES + (2u << 20))
 
 enum limpet_switch {
 	LIMPET_SWITCH_OFF = 0, /* hooks pass through */
@@ -314,6 +367,7 @@ enum limpet_switch {
 };
 
 #define LIMPET_OVERLOAD_SHARE 4u
+#define LIMPET_TURN_PAUSES 256u
 
 #define LIMPET_COLLECTOR_DIED 0x40000000u /* FUTEX_OWNER_DIED */
 
@@ -367,7 +421,7 @@ struct limpet_shm {
 	uint32_t unwind_gone[2];  /* gone_count before the modules of each were looked at */
 	uint32_t unwind_current;  /* +1 at each change; bit 0: the array in force; store-release */
 	uint32_t max_depth;       /* frames kept per stack */
-	uint32_t clock_is_tsc;
+	uint32_t time; /* since the capture began, in LIMPET_TIME_UNIT_NS: as of the last poll */
 	uint32_t tid_offset; /* of the tid behind the thread pointer; 0: unknown */
 	/* Of glibc's struct pthread: where its stack lies, as (start, bytes, guard bytes), counted
 	 * from the thread pointer; 0: unknown. Not of the main thread, whose tid and stack follow.
@@ -379,13 +433,10 @@ struct limpet_shm {
 	 * sets LIMPET_COLLECTOR_DIED here: a word of its list of robust futexes,
 	 * get_robust_list(2). */
 	uint32_t collector;
-	/* --on-overload wait: a full thread waits for the collector; and for a sign of its life for
-	 * so long, in the clock of the stamps. 0: not at all. */
-	uint64_t wait_for_room;
-	uint64_t clock_function; /* __vdso_clock_gettime in the target, if the clock is not the TSC
-				  */
-	uint64_t clock_base;
-	uint64_t beats; /* sign of life: rises each time that the chunks are read */
+	/* --on-overload wait: a full thread waits for the collector, and looks so many times for a
+	 * sign of its life. 0: not at all. */
+	uint64_t wait_turns; /* each LIMPET_TURN_PAUSES of the processor's */
+	uint64_t beats;      /* sign of life: rises each time that the chunks are read */
 	/* sampling; see common/sample.h and agent/sampled.h */
 	uint64_t sample_bytes; /* period; 0: every event is recorded, and there is no table */
 	uint64_t sample_seed;

@@ -237,27 +237,6 @@ int limpet_session_arm(struct limpet_session *session, const struct limpet_sessi
 	return error;
 }
 
-/* Where the kernel itself does not trust the time stamp counter, nor do we. */
-static void choose_clock(struct limpet_session *session)
-{
-	struct limpet_shm *shm = session->segment.shm;
-	char name[16] = "";
-	LIMPET_CLOSE int fd =
-		open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
-		     O_RDONLY | O_CLOEXEC);
-
-	shm->clock_function = 0;
-	if (fd >= 0 && read(fd, name, sizeof(name) - 1) > 0 && strncmp(name, "tsc", 3) != 0) {
-		for (size_t i = 0; i < session->modules.count && !shm->clock_function; i++)
-			if (session->modules.list[i].vdso)
-				shm->clock_function = limpet_module_symbol(
-					session->target->pid, &session->modules.list[i],
-					"__vdso_clock_gettime", NULL);
-	}
-	session->clock_is_tsc = !shm->clock_function;
-	shm->clock_is_tsc = session->clock_is_tsc;
-}
-
 int limpet_session_prepare(const struct limpet_target *target,
 			   const struct limpet_session_options *options,
 			   struct limpet_session **ret, struct limpet_err *err)
@@ -288,14 +267,8 @@ int limpet_session_prepare(const struct limpet_target *target,
 		return error;
 	}
 	session->stats.slots_not_taken = session->plan.slots_not_taken;
-	choose_clock(session);
 	*ret = session;
 	return 0;
-}
-
-uint64_t limpet_session_clock(const struct limpet_session *session)
-{
-	return session->clock_is_tsc ? limpet_arch_ticks() : limpet_monotonic_ns();
 }
 
 void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
@@ -407,7 +380,7 @@ void limpet_session_let_go(struct limpet_session *session)
 {
 	const uint32_t off = 0; /* the first word of the agent's control page */
 
-	session->segment.shm->wait_for_room = 0;
+	session->segment.shm->wait_turns = 0;
 	if (session->control_page)
 		(void)!limpet_memory_write(session->target->pid, session->control_page, &off,
 					   sizeof(off));

@@ -95,8 +95,6 @@ bool limpet_session_has_named(const struct limpet_session *session);
 struct limpet_modules *limpet_session_modules(struct limpet_session *session);
 /* Reads the list of modules again (tables for new ones are made too). 1: changed, 0, or -errno. */
 int limpet_session_refresh_modules(struct limpet_session *session);
-/* Now, in the ticks that the agent stamps with (before subtracting clock_base). */
-uint64_t limpet_session_clock(const struct limpet_session *session);
 /* What modules that came later have of their own. */
 const struct limpet_entry_late *limpet_session_late(const struct limpet_session *session);
 const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session);

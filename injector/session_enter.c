@@ -171,26 +171,6 @@ static bool locks_memory(const struct limpet_session *session)
 	       kilobytes;
 }
 
-/* Hooks read the time from the processor's counter, and so does the vDSO: a thread from which that
- * is kept would end by it. */
-static int check_counter(const struct limpet_session *session, struct limpet_hijack *hijack,
-			 struct limpet_err *err)
-{
-	int answer = limpet_hijack_lacks_counter(hijack);
-
-	if (answer < 0)
-		return limpet_err_set(err, answer, "cannot ask process %d for its clock: %s",
-				      session->target->pid, strerror(-answer));
-	if (!answer)
-		return 0;
-	limpet_err_set(err, -ECANCELED,
-		       "process %d has put the processor's time stamp counter out of its reach "
-		       "(PR_SET_TSC): limpet's hooks would end it when they read the time",
-		       session->target->pid);
-	limpet_err_hint(err, "start it without that, as a program under rr or a simulator has it");
-	return -ECANCELED;
-}
-
 static int explain_growing(const struct limpet_session *session, int error, struct limpet_err *err)
 {
 	limpet_err_set(err, error,
@@ -228,9 +208,6 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 
 	if (!boot || error)
 		return limpet_err_set(err, error ? error : -ENOMEM, "cannot prepare the agent");
-	error = check_counter(session, hijack, err);
-	if (error)
-		return error;
 	limpet_last_words_prepare(&session->segment.shm->collector);
 	say_where_stacks_are(session, limpet_hijack_tracee(hijack));
 	limpet_session_fill_boot(session, hijack, boot);
@@ -299,7 +276,6 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	shm->nonce = nonce;
 	if (!shm->max_depth)
 		shm->max_depth = 256;
-	shm->clock_base = limpet_session_clock(session);
 	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
 	error = limpet_target_check(session->target);
 	if (error) {

@@ -32,7 +32,6 @@ struct limpet_session {
 	struct limpet_seccomp_watch filters;
 	uint64_t fingerprint, left_fingerprint;
 	uint32_t modules_seen; /* changes that the agent had noticed by then */
-	bool clock_is_tsc;     /* what the shared memory says of it is for the agent */
 	bool left_behind;      /* by an earlier limpet: its plan is not known */
 	bool anywhere; /* nothing of the program's is called, on whatever thread we hijack */
 	bool outside;  /* slots are put back from outside */

@@ -94,8 +94,10 @@ uint32_t limpet_accounting_tid(const struct limpet_accounting *accounting, uint3
 
 /* ------------------------------------------------------------------ rows */
 
-static inline void add_row(struct limpet_accounting *accounting, uint8_t op, uint64_t address,
-			   uint32_t node, uint64_t size, uint64_t age_ticks)
+/* NULL: no memory. */
+static inline struct limpet_accounting_row *add_row(struct limpet_accounting *accounting,
+						    uint8_t op, uint64_t address, uint32_t node,
+						    uint64_t size)
 {
 	struct limpet_accounting_rows *rows = accounting->rows;
 	struct limpet_accounting_row *row;
@@ -103,18 +105,39 @@ static inline void add_row(struct limpet_accounting *accounting, uint8_t op, uin
 	if (limpet_reserve(&rows->list, &rows->capacity, rows->count + 1, sizeof(*rows->list)) <
 	    0) {
 		accounting->no_memory = true;
-		return;
+		return NULL;
 	}
 	row = &rows->list[rows->count++];
 	row->tick = accounting->tick;
 	row->address = address;
 	row->size = size;
-	row->age_ticks = age_ticks;
+	row->age_ticks = 0;
 	row->node = node;
-	row->thread = accounting->thread;
-	row->tid = accounting->tid;
+	row->owner = row->thread = accounting->thread;
+	row->owner_tid = row->tid = accounting->tid;
 	row->op = op;
 	accounting->period_rows++;
+	return row;
+}
+
+static uint64_t age(const struct limpet_accounting *accounting, uint64_t tick)
+{
+	return accounting->tick > tick ? accounting->tick - tick : 0;
+}
+
+/* Of what that thread made then. */
+static inline void add_aged_row(struct limpet_accounting *accounting, uint8_t op, uint64_t address,
+				uint32_t node, uint64_t size, uint64_t tick, uint32_t owner)
+{
+	struct limpet_accounting_row *row = add_row(accounting, op, address, node, size);
+
+	if (!row)
+		return;
+	row->age_ticks = age(accounting, tick);
+	if (owner == accounting->thread)
+		return;
+	row->owner = owner;
+	row->owner_tid = limpet_thread_numbers_tid(accounting->threads, owner);
 }
 
 /* What a block counts for in figures of what is live: of a sample more than its size. */
@@ -130,11 +153,6 @@ static uint64_t stands_for(const struct limpet_accounting *accounting, uint64_t 
 	return bytes < 0x1p62 ? (uint64_t)bytes : 1ull << 62;
 }
 
-static uint64_t age(const struct limpet_accounting *accounting, uint64_t tick)
-{
-	return accounting->tick > tick ? accounting->tick - tick : 0;
-}
-
 /* Before a site's live figures change: what it has now it had at the peak, if nothing happened to
  * it since. */
 static inline void hold(const struct limpet_accounting *accounting, struct limpet_site *site)
@@ -148,13 +166,10 @@ static inline void hold(const struct limpet_accounting *accounting, struct limpe
 
 /* A block of the live table is gone: by a call, or because its address was handed out anew. */
 static void book_free(struct limpet_accounting *accounting, const struct limpet_live_entry *entry,
-		      uint8_t op)
+		      uint8_t op, bool temporary)
 {
 	struct limpet_site *site = limpet_site_table_touch(accounting->sites, entry->site);
 	bool sampled = entry->thread & LIMPET_LIVE_ENTRY_SAMPLED;
-	uint64_t *last = limpet_thread_numbers_last(accounting->threads,
-						    entry->thread & ~LIMPET_LIVE_ENTRY_SAMPLED);
-	uint64_t is_last, temporary;
 
 	accounting->totals[LIMPET_TOTAL_FREES]++;
 	accounting->totals[LIMPET_TOTAL_FREED_BYTES] += entry->size;
@@ -168,18 +183,15 @@ static void book_free(struct limpet_accounting *accounting, const struct limpet_
 	site->freed_bytes += entry->size;
 	site->live_bytes -= stands_for(accounting, entry->size, sampled);
 	accounting->estimated_bytes -= stands_for(accounting, entry->size, sampled);
-	/* The address is enough: since it was allocated, nobody else can have got it. Half of the
-	 * frees of many programs: no branch could be foreseen.
-	 * Whether samples follow each other says nothing of what was between. */
-	is_last = *last == entry->address;
-	temporary = is_last & (op == LIMPET_ROW_FREE) & !accounting->sampling.bytes &
-		    !accounting->overloaded;
-	*last = is_last ? 0 : *last;
+	/* Half of the frees of many programs: no branch could be foreseen. Whether samples follow
+	 * each other says nothing of what was between. */
+	temporary &= (entry->thread & ~LIMPET_LIVE_ENTRY_SAMPLED) == accounting->thread;
+	temporary &= !accounting->sampling.bytes & !accounting->overloaded;
 	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY | sampled * LIMPET_ROW_SAMPLED);
 	accounting->totals[LIMPET_TOTAL_TEMPORARY] += temporary;
 	site->temporary += temporary;
-	add_row(accounting, op, entry->address, site->node, entry->size,
-		age(accounting, entry->tick));
+	add_aged_row(accounting, op, entry->address, site->node, entry->size, entry->tick,
+		     entry->thread & ~LIMPET_LIVE_ENTRY_SAMPLED);
 }
 
 static void update_peak(struct limpet_accounting *accounting)
@@ -218,7 +230,7 @@ static int book_alloc(struct limpet_accounting *accounting, const struct limpet_
 	if (code == 1) {
 		accounting->totals[LIMPET_TOTAL_INFERRED_FREES]++;
 		accounting->inferred_bytes += old.size;
-		book_free(accounting, &old, LIMPET_ROW_INFERRED_FREE);
+		book_free(accounting, &old, LIMPET_ROW_INFERRED_FREE, false);
 	}
 	accounting->totals[LIMPET_TOTAL_EVENTS]++;
 	accounting->totals[LIMPET_TOTAL_ALLOCATIONS]++;
@@ -233,9 +245,8 @@ static int book_alloc(struct limpet_accounting *accounting, const struct limpet_
 		accounting->totals[LIMPET_TOTAL_UNTRACKED_BYTES] += event->size;
 		site->untracked++;
 		site->untracked_bytes += event->size;
-		*limpet_thread_numbers_last(accounting->threads, accounting->thread) = 0;
 		add_row(accounting, LIMPET_ROW_UNTRACKED | flags, event->address, event->node,
-			event->size, 0);
+			event->size);
 		return 0;
 	}
 	accounting->live_bytes += event->size;
@@ -246,8 +257,7 @@ static int book_alloc(struct limpet_accounting *accounting, const struct limpet_
 	}
 	site->live_bytes += stands_for(accounting, event->size, event->sampled);
 	accounting->estimated_bytes += stands_for(accounting, event->size, event->sampled);
-	*limpet_thread_numbers_last(accounting->threads, accounting->thread) = event->address;
-	add_row(accounting, LIMPET_ROW_ALLOC | flags, event->address, event->node, event->size, 0);
+	add_row(accounting, LIMPET_ROW_ALLOC | flags, event->address, event->node, event->size);
 	update_peak(accounting);
 	return 0;
 }
@@ -263,11 +273,11 @@ static int book_call_free(struct limpet_accounting *accounting, const struct lim
 		accounting->totals[LIMPET_TOTAL_EVENTS]++;
 		accounting->totals[LIMPET_TOTAL_FOREIGN_FREES]++;
 		accounting->totals[LIMPET_TOTAL_FOREIGN_FREED_BYTES] += event->size;
-		add_row(accounting, LIMPET_ROW_FOREIGN_FREE, event->address, 0, event->size, 0);
+		add_row(accounting, LIMPET_ROW_FOREIGN_FREE, event->address, 0, event->size);
 		return 0;
 	}
 	accounting->totals[LIMPET_TOTAL_EVENTS]++;
-	book_free(accounting, &entry, LIMPET_ROW_FREE);
+	book_free(accounting, &entry, LIMPET_ROW_FREE, event->temporary);
 	return 0;
 }
 
@@ -294,8 +304,8 @@ static void book_unmapped(const struct limpet_mapping *part, void *data)
 	accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES] += bytes;
 	site->unmapped_parts++;
 	site->unmapped_bytes += bytes;
-	add_row(accounting, LIMPET_ROW_UNMAPPED, part->start, part->node, bytes,
-		age(accounting, part->tick));
+	add_aged_row(accounting, LIMPET_ROW_UNMAPPED, part->start, part->node, bytes, part->tick,
+		     part->thread);
 }
 
 static int book_mmap(struct limpet_accounting *accounting, const struct limpet_record *event)
@@ -323,7 +333,7 @@ static int book_mmap(struct limpet_accounting *accounting, const struct limpet_r
 		accounting->table_full++;
 		book_unmapped(&mapping, accounting);
 	}
-	add_row(accounting, LIMPET_ROW_MMAP, event->address, event->node, event->size, 0);
+	add_row(accounting, LIMPET_ROW_MMAP, event->address, event->node, event->size);
 	return 0;
 }
 
@@ -339,18 +349,11 @@ static int book_munmap(struct limpet_accounting *accounting, const struct limpet
 	/* More can be known than was asked for when a piece had to be given up. */
 	if (known < event->size)
 		accounting->totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] += event->size - known;
-	add_row(accounting, LIMPET_ROW_MUNMAP, event->address, 0, event->size, 0);
+	add_row(accounting, LIMPET_ROW_MUNMAP, event->address, 0, event->size);
 	return 0;
 }
 
 /* ------------------------------------------------------------------ overloads */
-
-/* What is not recorded lies between an allocation and its free, or may. */
-static void forget_last(struct limpet_accounting *accounting)
-{
-	for (uint32_t i = 0; i < accounting->threads->count; i++)
-		*limpet_thread_numbers_last(accounting->threads, i) = 0;
-}
 
 static int book_overload(struct limpet_accounting *accounting, bool begins)
 {
@@ -358,7 +361,6 @@ static int book_overload(struct limpet_accounting *accounting, bool begins)
 		return -EINVAL;
 	accounting->overloaded = begins;
 	accounting->was_overloaded = true;
-	forget_last(accounting);
 	if (!begins) {
 		accounting->overloads[accounting->overload_count - 1].to_ns = accounting->time_ns;
 		return 0;
@@ -410,7 +412,7 @@ static bool is_sane(const struct limpet_record *event)
 
 static void set_time(struct limpet_accounting *accounting, uint64_t time_ns)
 {
-	/* Merging by time stamp is as good as the clocks; the file's times never run back. */
+	/* The file's times never run back. */
 	if (time_ns <= accounting->time_ns)
 		return;
 	accounting->time_ns = time_ns;
@@ -468,8 +470,9 @@ static inline bool is_short(const struct limpet_accounting *accounting,
 {
 	return event[0].kind == LIMPET_EVENT_ALLOC && event[1].kind == LIMPET_EVENT_FREE &&
 	       event[0].address == event[1].address && event[0].thread == event[1].thread &&
-	       !event[0].sampled && !accounting->was_overloaded && !accounting->sampling.bytes &&
-	       !accounting->keeps_held && is_sane(&event[0]) && is_sane(&event[1]) &&
+	       event[1].temporary && !event[0].sampled && !accounting->was_overloaded &&
+	       !accounting->sampling.bytes && !accounting->keeps_held && is_sane(&event[0]) &&
+	       is_sane(&event[1]) &&
 	       limpet_live_table_would_take(accounting->live, event[0].address);
 }
 
@@ -504,13 +507,12 @@ static int book_short(struct limpet_accounting *accounting, const struct limpet_
 	site->freed_bytes += size;
 	site->temporary++;
 	accounting->live_bytes += size;
-	add_row(accounting, LIMPET_ROW_ALLOC, event[0].address, event[0].node, size, 0);
+	add_row(accounting, LIMPET_ROW_ALLOC, event[0].address, event[0].node, size);
 	update_peak(accounting);
 	accounting->live_bytes -= size;
 	set_time(accounting, event[1].time_ns);
-	*limpet_thread_numbers_last(accounting->threads, accounting->thread) = 0;
-	add_row(accounting, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY, event[0].address, event[0].node,
-		size, age(accounting, tick));
+	add_aged_row(accounting, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY, event[0].address,
+		     event[0].node, size, tick, accounting->thread);
 	return 0;
 }
 

@@ -39,7 +39,9 @@ struct limpet_accounting_row {
 	uint32_t node;
 	uint32_t thread; /* dense number of the thread in the capture... */
 	uint32_t tid;    /* ...and what the target calls it */
-	uint8_t op;      /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY, LIMPET_ROW_SAMPLED */
+	uint32_t owner;  /* of rows with an age: the thread that made the block, and its tid */
+	uint32_t owner_tid;
+	uint8_t op; /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY, LIMPET_ROW_SAMPLED */
 };
 /* A list that grows; zero-initialised is empty and valid, `list` is free()d by its owner. */
 struct limpet_accounting_rows {

@@ -37,7 +37,7 @@ struct limpet_event_columns {
 	uint32_t tid_count;
 	uint32_t last_thread;
 	struct limpet_bytes ops, times, pair_nodes, pair_sizes, pair_numbers, ages, tids, switches,
-		sizes, addresses;
+		sizes, addresses, owners;
 	bool keep_addresses;
 	uint64_t last_address;
 	uint32_t block; /* from 1 */
@@ -84,6 +84,7 @@ void limpet_event_columns_free(struct limpet_event_columns *columns)
 	limpet_bytes_done(&columns->switches);
 	limpet_bytes_done(&columns->sizes);
 	limpet_bytes_done(&columns->addresses);
+	limpet_bytes_done(&columns->owners);
 	free(columns->threads);
 	free(columns->slots);
 	free(columns);
@@ -199,13 +200,14 @@ static bool want_columns(struct limpet_event_columns *columns)
 	       limpet_bytes_want(&columns->times, bytes) &&
 	       limpet_bytes_want(&columns->pair_numbers, bytes) &&
 	       limpet_bytes_want(&columns->ages, bytes) &&
-	       limpet_bytes_want(&columns->sizes, bytes);
+	       limpet_bytes_want(&columns->sizes, bytes) &&
+	       limpet_bytes_want(&columns->owners, bytes);
 }
 
 /* Where the next bytes of the columns go that each row has, in registers: what is written there
  * could be anything's, for all that the compiler knows. */
 struct cursors {
-	uint8_t *op, *time, *number, *age, *size;
+	uint8_t *op, *time, *number, *age, *size, *owner;
 };
 
 static struct cursors take_cursors(const struct limpet_event_columns *columns)
@@ -214,7 +216,8 @@ static struct cursors take_cursors(const struct limpet_event_columns *columns)
 				.time = columns->times.data + columns->times.count,
 				.number = columns->pair_numbers.data + columns->pair_numbers.count,
 				.age = columns->ages.data + columns->ages.count,
-				.size = columns->sizes.data + columns->sizes.count};
+				.size = columns->sizes.data + columns->sizes.count,
+				.owner = columns->owners.data + columns->owners.count};
 }
 
 static void put_cursors_back(struct limpet_event_columns *columns, const struct cursors *cursors)
@@ -224,6 +227,7 @@ static void put_cursors_back(struct limpet_event_columns *columns, const struct 
 	columns->pair_numbers.count = (size_t)(cursors->number - columns->pair_numbers.data);
 	columns->ages.count = (size_t)(cursors->age - columns->ages.data);
 	columns->sizes.count = (size_t)(cursors->size - columns->sizes.data);
+	columns->owners.count = (size_t)(cursors->owner - columns->owners.data);
 }
 
 /* Of the columns that have no cursor. Answers 0 or -ENOMEM. */
@@ -285,6 +289,17 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 		/* Put in any case, kept or not: no branch could be foreseen. */
 		bytes = limpet_varint_put_any(cursors.age, row->age_ticks);
 		cursors.age += trait & HAS_AGE ? bytes : 0;
+		if (row->owner == row->thread) {
+			*cursors.owner = 0;
+			cursors.owner += trait & HAS_AGE ? 1 : 0;
+		} else {
+			number = find_thread(columns, row->owner, row->owner_tid);
+			if (number < 0) {
+				code = (int)number;
+				break;
+			}
+			cursors.owner += limpet_varint_put_any(cursors.owner, (uint64_t)number + 1);
+		}
 		*cursors.op++ = op;
 		cursors.time += limpet_varint_put(cursors.time, row->tick - last_tick);
 		last_tick = row->tick;
@@ -344,6 +359,7 @@ void limpet_event_columns_put(const struct limpet_event_columns *columns,
 	put_column(content, LIMPET_EVENTS_TIDS, &columns->tids);
 	put_column(content, LIMPET_EVENTS_SWITCHES, &columns->switches);
 	put_column(content, LIMPET_EVENTS_SIZES, &columns->sizes);
+	put_column(content, LIMPET_EVENTS_OWNERS, &columns->owners);
 	if (columns->keep_addresses)
 		put_column(content, LIMPET_EVENTS_ADDRESSES, &columns->addresses);
 }
@@ -368,5 +384,6 @@ void limpet_event_columns_clear(struct limpet_event_columns *columns)
 	limpet_bytes_clear(&columns->switches);
 	limpet_bytes_clear(&columns->sizes);
 	limpet_bytes_clear(&columns->addresses);
+	limpet_bytes_clear(&columns->owners);
 	columns->last_address = 0;
 }

@@ -15,9 +15,9 @@ struct limpet_thread_numbers *limpet_thread_numbers_new(void)
 		return NULL;
 	numbers->capacity = 64;
 	numbers->slot_count = 128;
-	numbers->threads = calloc(numbers->capacity, sizeof(*numbers->threads));
+	numbers->tids = calloc(numbers->capacity, sizeof(*numbers->tids));
 	numbers->slots = calloc(numbers->slot_count, sizeof(*numbers->slots));
-	if (!numbers->threads || !numbers->slots) {
+	if (!numbers->tids || !numbers->slots) {
 		limpet_thread_numbers_free(numbers);
 		return NULL;
 	}
@@ -28,7 +28,7 @@ void limpet_thread_numbers_free(struct limpet_thread_numbers *numbers)
 {
 	if (!numbers)
 		return;
-	free(numbers->threads);
+	free(numbers->tids);
 	free(numbers->slots);
 	free(numbers);
 }
@@ -38,7 +38,7 @@ static uint32_t *find_slot(const struct limpet_thread_numbers *numbers, uint32_t
 {
 	uint32_t at = tid * 0x9E3779B1u & (slot_count - 1);
 
-	while (slots[at] && numbers->threads[slots[at] - 1].tid != tid)
+	while (slots[at] && numbers->tids[slots[at] - 1] != tid)
 		at = (at + 1) & (slot_count - 1);
 	return &slots[at];
 }
@@ -49,13 +49,13 @@ static bool grow(struct limpet_thread_numbers *numbers)
 	uint32_t slot_count = numbers->slot_count * 2;
 	uint32_t *slots = calloc(slot_count, sizeof(*slots));
 
-	if (!slots || limpet_reserve(&numbers->threads, &numbers->capacity, numbers->capacity + 1,
-				     sizeof(*numbers->threads)) < 0) {
+	if (!slots || limpet_reserve(&numbers->tids, &numbers->capacity, numbers->capacity + 1,
+				     sizeof(*numbers->tids)) < 0) {
 		free(slots);
 		return false;
 	}
 	for (uint32_t i = 0; i < numbers->count; i++)
-		*find_slot(numbers, slots, slot_count, numbers->threads[i].tid) = i + 1;
+		*find_slot(numbers, slots, slot_count, numbers->tids[i]) = i + 1;
 	free(numbers->slots);
 	numbers->slots = slots;
 	numbers->slot_count = slot_count;
@@ -77,7 +77,7 @@ int limpet_thread_numbers_look_up(struct limpet_thread_numbers *numbers, uint32_
 				return -ENOMEM;
 			slot = find_slot(numbers, numbers->slots, numbers->slot_count, tid);
 		}
-		numbers->threads[numbers->count] = (struct limpet_thread_entry){.tid = tid};
+		numbers->tids[numbers->count] = tid;
 		thread = numbers->count;
 		*slot = ++numbers->count;
 	}
@@ -89,5 +89,5 @@ int limpet_thread_numbers_look_up(struct limpet_thread_numbers *numbers, uint32_
 
 uint32_t limpet_thread_numbers_tid(const struct limpet_thread_numbers *numbers, uint32_t thread)
 {
-	return thread < numbers->count ? numbers->threads[thread].tid : 0;
+	return thread < numbers->count ? numbers->tids[thread] : 0;
 }

@@ -1,22 +1,16 @@
 /* Numbers the threads of a capture, from 0, for good: so that a live block can name its thread in
- * four bytes however many come and go. Remembers each one's last allocation. One thread. */
+ * four bytes however many come and go. One thread. */
 #ifndef LIMPET_RECORDER_THREAD_NUMBERS_H
 #define LIMPET_RECORDER_THREAD_NUMBERS_H
 
-#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct limpet_thread_entry {
-	uint64_t last_address;
-	uint32_t tid;
-};
-
 /* Its insides are here for the sake of the functions below that each event calls. */
 #define LIMPET_THREAD_NUMBERS_NEAR 256u
 struct limpet_thread_numbers {
-	struct limpet_thread_entry *threads;
+	uint32_t *tids;
 	uint32_t count;
 	size_t capacity;
 	uint32_t *slots; /* open addressing by tid: number + 1; at most half full */
@@ -45,13 +39,4 @@ static inline int limpet_thread_numbers_find(struct limpet_thread_numbers *numbe
 
 /* 0 for a number that was never given. */
 uint32_t limpet_thread_numbers_tid(const struct limpet_thread_numbers *numbers, uint32_t thread);
-/* Address of the thread's last allocation, 0: freed since, or none; to be set by the caller. Valid
- * until the next find. */
-static inline uint64_t *limpet_thread_numbers_last(struct limpet_thread_numbers *numbers,
-						   uint32_t thread)
-{
-	assert(thread < numbers->count);
-	return &numbers->threads[thread].last_address;
-}
-
 #endif

@@ -51,7 +51,7 @@ $(B)/test/test_served_files: LDFLAGS_ALL += -Wl,--wrap=poll
 $(B)/test/test_code_reader: LDFLAGS_ALL += -Wl,--wrap=limpet_entry_code_make
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
-$(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_session_clock limpet_monotonic_ns)
+$(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_monotonic_ns limpet_recorder_add_events)
 $(B)/test/test_segment: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_maps_read
 $(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv
 $(B)/test/test_stop_effect: LDFLAGS_ALL += -Wl,--wrap=getxattr
@@ -634,7 +634,6 @@ bench-unwind bench-hooks: bench-%: $(B)/bench/bench_%
 	$(Q)$<
 
 # Where its stages begin and end.
-$(B)/bench/bench_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_merge_take \
-	limpet_recorder_add_events limpet_event_columns_add limpet_trace_writer_put limpet_trace_writer_flush)
+$(B)/bench/bench_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_recorder_add_events limpet_event_columns_add limpet_trace_writer_put limpet_trace_writer_flush)
 bench-collector: $(B)/bench/bench_collector
 	$(Q)$< -j $(B)/bench/collector.json

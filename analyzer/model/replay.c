@@ -467,6 +467,12 @@ static inline void add_untracked(struct work *work, struct kind *kind, struct th
 	thread->untracked_bytes += kind->bytes;
 }
 
+static inline struct thread *owner_of(const struct work *work, const struct limpet_trace_rows *rows,
+				      uint32_t at)
+{
+	return work->threads_of_block[rows->owners[at]];
+}
+
 static inline void add_release(struct work *work, struct kind *kind, struct thread *caller,
 			       const struct limpet_trace_rows *rows, uint32_t at, uint32_t hash)
 {
@@ -474,7 +480,7 @@ static inline void add_release(struct work *work, struct kind *kind, struct thre
 	const struct limpet_open_block like = {.size = kind->size,
 					       .tick = tick > age ? tick - age : 0,
 					       .node = kind->node,
-					       .thread = caller->number,
+					       .thread = owner_of(work, rows, at)->number,
 					       .sampled = kind->sampled};
 	const bool temporary = rows->ops[at] & LIMPET_ROW_TEMPORARY;
 	struct thread *thread;
@@ -526,7 +532,7 @@ static int add_map_row(struct work *work, const struct kind *kind, const struct 
 			      &(struct limpet_open_map){.bytes = kind->size,
 							.tick = tick > age ? tick - age : 0,
 							.node = kind->node,
-							.thread = thread->number},
+							.thread = owner_of(work, rows, at)->number},
 			      work->counting);
 	return 0;
 }

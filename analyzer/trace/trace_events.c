@@ -7,8 +7,8 @@
 
 struct limpet_trace_events {
 	uint8_t *buffer;
-	struct limpet_cursor ops, times, pair_numbers, ages, switches, sizes, addresses;
-	bool has_addresses;
+	struct limpet_cursor ops, times, pair_numbers, ages, switches, sizes, addresses, owners;
+	bool has_addresses, has_owners;
 	uint64_t address;
 	uint32_t rows; /* left to be decoded */
 	uint64_t tick;
@@ -59,7 +59,8 @@ static int read_tids(struct limpet_trace_events *events, struct limpet_cursor ti
 {
 	size_t count = count_varints(&tids);
 
-	if (count > events->rows)
+	/* A row names two at most: its thread, and the block's. */
+	if (count / 2 > events->rows)
 		return -EBADMSG;
 	events->tids = calloc(count + 1, sizeof(*events->tids));
 	if (!events->tids)
@@ -90,11 +91,13 @@ static int read_columns(struct limpet_trace_events *events, struct limpet_cursor
 			[LIMPET_EVENTS_SWITCHES] = &events->switches,
 			[LIMPET_EVENTS_SIZES] = &events->sizes,
 			[LIMPET_EVENTS_ADDRESSES] = &events->addresses,
+			[LIMPET_EVENTS_OWNERS] = &events->owners,
 		};
 
 		if (tag < LIMPET_COUNT_OF(columns))
 			*columns[tag] = section;
 		events->has_addresses |= tag == LIMPET_EVENTS_ADDRESSES;
+		events->has_owners |= tag == LIMPET_EVENTS_OWNERS;
 	}
 	events->rows = (uint32_t)limpet_cursor_limited(&counts, LIMPET_TRACE_ROWS_MAX);
 	limpet_cursor_varint(&counts); /* events among the rows: for readers that only count */
@@ -210,8 +213,13 @@ static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
 		rows->sizes[at] = any_number(events, &events->sizes);
 		events->damaged |= rows->sizes[at] > INT64_MAX;
 	}
-	if (has_age(kind))
+	if (has_age(kind)) {
 		rows->ages[at] = next_number(events, &events->ages);
+		/* Without the column it is not known. */
+		number = events->has_owners ? next_number(events, &events->owners) : 0;
+		events->damaged |= number > events->tid_count;
+		rows->owners[at] = number ? (uint32_t)number - 1 : events->thread;
+	}
 	if (events->has_addresses) {
 		number = any_number(events, &events->addresses);
 		events->address += number >> 1 ^ (0 - (number & 1));

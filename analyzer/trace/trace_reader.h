@@ -175,6 +175,8 @@ struct limpet_trace_rows {
 	uint32_t threads[LIMPET_TRACE_SOME_ROWS];   /* index into the block's threads */
 	uint32_t pairs[LIMPET_TRACE_SOME_ROWS];     /* its pairs; kinds without one: undefined */
 	uint64_t ages[LIMPET_TRACE_SOME_ROWS];      /* ticks; kinds without one: undefined */
+	uint32_t owners[LIMPET_TRACE_SOME_ROWS];    /* as threads: who made the block; kinds without
+						     * an age: undefined */
 	uint64_t sizes[LIMPET_TRACE_SOME_ROWS];     /* of kinds without a pair; others: undefined */
 	uint64_t addresses[LIMPET_TRACE_SOME_ROWS]; /* undefined where they are not kept */
 };

@@ -26,7 +26,6 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"allocator", LIMPET_FINDING_REFUSE},
 	{"allocator-library", LIMPET_FINDING_OK},
 	{"captured", LIMPET_FINDING_REFUSE},
-	{"clock", LIMPET_FINDING_NOTE},
 	{"data-size", LIMPET_FINDING_REFUSE},
 	{"descriptors", LIMPET_FINDING_REFUSE},
 	{"dormant", LIMPET_FINDING_NOTE},
@@ -305,7 +304,6 @@ static int run_checks(struct limpet_check *check)
 		return r;
 	limpet_check_seccomp(check);
 	limpet_check_shadow_stack(check);
-	limpet_check_clock(check);
 	limpet_check_memory(check);
 	limpet_check_files(check);
 	limpet_check_mappings(check);

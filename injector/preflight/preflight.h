@@ -71,7 +71,6 @@ struct limpet_preflight {
 	double unseen_rss_share;     /* 0..1, where an allocator is out of reach; < 0: none is */
 	char runtime[16];            /* "V8": of a language with a heap of its own; empty: none */
 	struct limpet_memory memory; /* what it belongs to; not known where it was not looked at */
-	bool clock_is_tsc;           /* the kernel trusts the TSC: so may we */
 	size_t count;
 	struct limpet_finding list[LIMPET_PREFLIGHT_MAX_FINDINGS]; /* in the order of the checks */
 };

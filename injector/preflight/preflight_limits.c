@@ -57,33 +57,6 @@ void limpet_check_shadow_stack(struct limpet_check *check)
 	}
 }
 
-void limpet_check_clock(struct limpet_check *check)
-{
-	/* what the kernel itself trusts to be the same on all processors */
-	static const char *const fast[] = {"tsc", "arch_sys_counter"};
-	LIMPET_CLOSE int fd = -1;
-	char path[PATH_MAX], source[32];
-	ssize_t got;
-
-	snprintf(path, sizeof(path),
-		 "%s/devices/system/clocksource/clocksource0/current_clocksource",
-		 limpet_preflight_sys_root);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	got = fd < 0 ? -1 : read(fd, source, sizeof(source) - 1);
-	if (got <= 0)
-		return;
-	source[got] = '\0';
-	source[strcspn(source, "\n")] = '\0';
-	for (size_t i = 0; i < LIMPET_COUNT_OF(fast); i++)
-		check->out->clock_is_tsc |= !strcmp(source, fast[i]);
-	if (!check->out->clock_is_tsc)
-		limpet_check_add(
-			check, LIMPET_FINDING_NOTE, "clock", "slow clock",
-			"the kernel's clock source is %s, not the processor's counter: each "
-			"event costs somewhat more",
-			source);
-}
-
 /* ------------------------------------------------------------------ memory */
 
 static void check_cgroup(struct limpet_check *check, uint64_t want_bytes)

@@ -6,10 +6,8 @@
 #include <linux/futex.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "injector/preflight/seccomp_eval.h"
 
@@ -33,7 +31,6 @@
 
 const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	/* remote calls, before the agent is there */
-	{"prctl", INJECTOR, SYS_prctl, true, {PR_GET_TSC, POINTER}},
 	{"memfd_create",
 	 INJECTOR,
 	 SYS_memfd_create,
@@ -123,9 +120,8 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 
 	{"fstat", AGENT, SYS_fstat, false, {FD, POINTER}},
 	{"close", AGENT, SYS_close, false, {FD}},
-	/* Under the hooks there are none, but for two: where it is not known where libc keeps a
-	 * thread's number, and by the vDSO where the clock is not the processor's counter. */
+	/* Under the hooks there are none, but for one: where it is not known where libc keeps a
+	 * thread's number. */
 	{"gettid", AGENT, SYS_gettid, false, {0}},
-	{"clock_gettime", AGENT, SYS_clock_gettime, true, {CLOCK_MONOTONIC, POINTER}},
 };
 const size_t limpet_seccomp_call_count = LIMPET_COUNT_OF(limpet_seccomp_calls);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -501,20 +500,6 @@ static int64_t call_there(struct limpet_hijack *hijack, long number, uint64_t a,
 int64_t limpet_hijack_syscall(struct limpet_hijack *hijack, long number, uint64_t a, uint64_t b)
 {
 	return call_there(hijack, number, a, b, 0, 0, 0, 0);
-}
-
-int limpet_hijack_lacks_counter(struct limpet_hijack *hijack)
-{
-	const uint64_t spare = limpet_tracee_spare(hijack->tracee);
-	const uint64_t args[6] = {PR_GET_TSC, spare};
-	int mode = 0;
-	int64_t answer;
-	int error = limpet_tracee_syscall(hijack->tracee, SYS_prctl, args,
-					  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
-
-	if (!error && answer >= 0)
-		error = limpet_memory_read(hijack->setup.target->pid, spare, &mode, sizeof(mode));
-	return error ? error : mode == PR_TSC_SIGSEGV;
 }
 
 static int failed(struct limpet_err *err, const struct limpet_hijack *hijack, const char *what,

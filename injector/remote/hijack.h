@@ -46,9 +46,6 @@ int limpet_hijack_given(const struct limpet_hijack_setup *setup, struct limpet_t
 const struct limpet_tracee *limpet_hijack_tracee(const struct limpet_hijack *hijack);
 unsigned limpet_hijack_attempts(const struct limpet_hijack *hijack);
 
-/* Before anything is made there: whether the processor's time stamp counter is out of the thread's
- * reach (PR_SET_TSC). 1, 0, or a local failure as -errno; where it may not ask, 0. */
-int limpet_hijack_lacks_counter(struct limpet_hijack *hijack) LIMPET_MUST_CHECK;
 /* Makes the image and the mapping of the stub in the target. */
 int limpet_hijack_map(struct limpet_hijack *hijack, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* After that: the kernel puts what is mapped where a mapping of the program's may grow into

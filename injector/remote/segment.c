@@ -119,7 +119,7 @@ static void lay_out_sampling(uint64_t sixteenth, const struct limpet_sampling *s
  * gone, and must have a chunk besides; some may have more. */
 static void lay_out_private(uint64_t bytes, struct limpet_shm_layout *layout)
 {
-	uint64_t pages = (bytes - LIMPET_RULE_CACHE_BYTES - AGENT_IMAGE_BYTES) / PAGE;
+	uint64_t pages = (bytes - LIMPET_PRIVATE_TABLES_BYTES - AGENT_IMAGE_BYTES) / PAGE;
 
 	layout->thread_limit = layout->thread_count;
 	if (layout->thread_limit > pages / 5 * 4)
@@ -592,6 +592,6 @@ uint64_t limpet_segment_room_pages(const struct limpet_segment *segment)
 
 uint64_t limpet_segment_beside_bytes(const struct limpet_segment *segment, uint64_t states)
 {
-	return AGENT_IMAGE_BYTES + LIMPET_RULE_CACHE_BYTES +
+	return AGENT_IMAGE_BYTES + LIMPET_PRIVATE_TABLES_BYTES +
 	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }

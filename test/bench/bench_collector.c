@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "collector/collector.h"
-#include "collector/merge.h"
 #include "common/err.h"
 #include "injector/session.h"
 #include "recorder/accounting.h"
@@ -56,8 +55,8 @@ static const struct scene {
 
 /* ------------------------------------------------------------------ stages */
 
-enum stage { OTHER, READ, MERGE, ACCOUNTING, COLUMNS, COMPRESS, WRITE, STAGES };
-static const char *const stage_names[STAGES] = {"other",   "read",     "merge", "accounting",
+enum stage { OTHER, READ, ACCOUNTING, COLUMNS, COMPRESS, WRITE, STAGES };
+static const char *const stage_names[STAGES] = {"other",   "read",     "accounting",
 						"columns", "compress", "write"};
 
 struct result {
@@ -104,9 +103,6 @@ static enum stage enter(enum stage stage)
 		return answer;                         \
 	}
 
-WRAP(MERGE, size_t, limpet_merge_take,
-     (struct limpet_merge * merge, uint64_t until, size_t max, struct limpet_record **ret),
-     (merge, until, max, ret))
 WRAP(ACCOUNTING, int, limpet_recorder_add_events,
      (struct limpet_recorder * recorder, struct limpet_record *records, size_t count),
      (recorder, records, count))
@@ -145,7 +141,8 @@ static struct {
 	struct limpet_collector *collector;
 	struct producer producers[MAX_THREADS];
 	const struct scene *scene;
-	uint64_t random, next_address, last_ticks;
+	uint64_t random, next_address;
+	uint32_t numbers[LIMPET_ORDER_COUNTERS];
 	uint64_t *free_list;
 	size_t free_count, free_room;
 	uint64_t produced, lost;
@@ -217,8 +214,7 @@ static bool next_chunk(uint32_t thread)
 	return true;
 }
 
-static void put(uint32_t thread, uint32_t kind, uint64_t ticks, uint64_t address, uint32_t size,
-		uint32_t node)
+static void put(uint32_t thread, uint32_t kind, uint64_t address, uint32_t size, uint32_t node)
 {
 	struct producer *producer = &it.producers[thread];
 	struct limpet_chunk *chunk;
@@ -230,7 +226,8 @@ static void put(uint32_t thread, uint32_t kind, uint64_t ticks, uint64_t address
 	}
 	chunk = chunk_at(producer->chunk);
 	words = (uint64_t *)(void *)((uint8_t *)(chunk + 1) + producer->offset);
-	words[0] = ticks << 8 | kind;
+	words[0] = (uint64_t)it.numbers[limpet_order_counter(kind, address)]++ << 32 |
+		   (it.shm->time & LIMPET_TIME_MASK) << 8 | kind;
 	words[1] = address;
 	words[2] = size | (uint64_t)node << 32;
 	producer->offset += 24;
@@ -252,7 +249,7 @@ static void give_address(uint64_t address)
 	it.free_list[it.free_count++] = address;
 }
 
-static struct block allocate(uint32_t thread, uint64_t ticks)
+static struct block allocate(uint32_t thread)
 {
 	uint32_t stacks = it.scene->stacks, few = stacks < 20 ? stacks : stacks / 20;
 	/* Most calls come from few of the stacks. */
@@ -261,17 +258,17 @@ static struct block allocate(uint32_t thread, uint64_t ticks)
 			      .size = random_below(64) ? 16 + site % 60 * 8 + random_below(3) * 8
 						       : 1 + random_below(100000)};
 
-	put(thread, LIMPET_EVENT_ALLOC, ticks, block.address, block.size, stacks + site);
+	put(thread, LIMPET_EVENT_ALLOC, block.address, block.size, stacks + site);
 	return block;
 }
 
-static void release(uint32_t thread, uint64_t ticks, struct block block)
+static void release(uint32_t thread, struct block block)
 {
-	put(thread, LIMPET_EVENT_FREE, ticks, block.address, block.size, 0);
+	put(thread, LIMPET_EVENT_FREE, block.address, block.size, 0);
 	give_address(block.address);
 }
 
-static void one_event(uint32_t thread, uint64_t ticks)
+static void one_event(uint32_t thread)
 {
 	struct producer *producer = &it.producers[thread];
 
@@ -283,11 +280,11 @@ static void one_event(uint32_t thread, uint64_t ticks)
 		if (take || producer->count == QUEUE) {
 			if (!giver->count)
 				return;
-			release(thread, ticks, giver->blocks[giver->first++ % QUEUE]);
+			release(thread, giver->blocks[giver->first++ % QUEUE]);
 			giver->count--;
 		} else {
 			producer->blocks[(producer->first + producer->count++) % QUEUE] =
-				allocate(thread, ticks);
+				allocate(thread);
 		}
 	} else {
 		/* As likely to rise as to fall at the room's end, and full on average. */
@@ -295,7 +292,7 @@ static void one_event(uint32_t thread, uint64_t ticks)
 			    random_word() >> 63;
 
 		if (rise && producer->count < producer->room) {
-			producer->blocks[producer->count++] = allocate(thread, ticks);
+			producer->blocks[producer->count++] = allocate(thread);
 		} else if (producer->count) {
 			uint32_t at = producer->count - 1;
 			struct block block;
@@ -307,31 +304,15 @@ static void one_event(uint32_t thread, uint64_t ticks)
 				at -= random_below(FEW);
 			block = producer->blocks[at];
 			producer->blocks[at] = producer->blocks[--producer->count];
-			release(thread, ticks, block);
+			release(thread, block);
 		}
 	}
 }
 
-/* One round's events, stamped evenly over the time since the round before: enough of it that no two
- * stamps are alike. */
 static void produce(uint64_t count)
 {
-	const struct timespec moment = {.tv_nsec = 1000000};
-	uint32_t threads = it.scene->threads;
-	uint64_t now, span;
-
-	do {
-		nanosleep(&moment, NULL);
-		now = limpet_session_clock(it.session) - it.shm->clock_base;
-		span = now - it.last_ticks;
-	} while (span < 10 * count);
 	for (uint64_t i = 0; i < count; i++)
-		one_event(threads == 1 ? 0 : random_below(threads),
-			  it.last_ticks + (uint64_t)((double)span * (double)i / (double)count));
-	it.last_ticks = now;
-	/* What comes next is later than that, and no more is certain. */
-	for (uint32_t i = 0; i < threads; i++)
-		thread_at(i)->busy = now | 1;
+		one_event(it.scene->threads == 1 ? 0 : random_below(it.scene->threads));
 }
 
 /* ------------------------------------------------------------------ a capture */
@@ -375,8 +356,6 @@ static void open_capture(void)
 	it.shm = limpet_session_segment(it.session)->shm;
 	while (limpet_segment_populate(limpet_session_segment(it.session)))
 		;
-	it.shm->clock_is_tsc = 1;
-	it.shm->clock_base = limpet_session_clock(it.session);
 	it.shm->max_depth = 256;
 	nodes = at_offset(it.shm->layout.nodes_offset);
 	/* A binary tree's leaves: as deep as the logarithm. */
@@ -397,7 +376,6 @@ static void open_capture(void)
 		it.shm->states_used[i / 64] |= 1ull << i % 64;
 		thread->thread_pointer = 0x7f0000001000ull + i * 4096ull;
 		thread->stack_high = 1; /* known */
-		thread->busy = 1;
 		it.free_room += producer->room;
 	}
 	it.free_list = calloc(it.free_room + 1, sizeof(*it.free_list));
@@ -441,7 +419,6 @@ static void run(uint64_t events, struct result *result)
 	uint64_t cpu, wall, made = 0, memory;
 
 	open_capture();
-	it.last_ticks = limpet_session_clock(it.session) - it.shm->clock_base;
 	memory = peak_bytes();
 	wall = clock_ns(CLOCK_MONOTONIC);
 	cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);

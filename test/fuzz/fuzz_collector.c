@@ -40,7 +40,7 @@ static struct {
 	struct limpet_shm *shm, clean;
 	struct limpet_recorder *recorder;
 	struct limpet_collector *collector;
-	uint64_t clock_base;
+	uint32_t numbers[LIMPET_ORDER_COUNTERS];
 	char path[64];
 } it;
 
@@ -133,7 +133,7 @@ static void scribble(void)
 		thread->thread_pointer = word >> 40 & 7 ? word >> 16 : word >> 20 & 1;
 		break;
 	case 9:
-		thread->busy = word >> 30 & 1 ? word >> 12 : 0;
+		thread->intent = word >> 30 & 1 ? (uint32_t)(word >> 12) : 0;
 		break;
 	case 10:
 		thread->generation = (uint32_t)(word >> 20 & 3);
@@ -231,7 +231,7 @@ static void open_capture(void)
 	struct limpet_err err;
 
 	*it.shm = it.clean;
-	it.clock_base = it.shm->clock_base = limpet_session_clock(it.session);
+	memset(it.numbers, 0, sizeof(it.numbers));
 	for (uint32_t i = 0; i < it.clean.layout.thread_count; i++)
 		memset(thread_at(i), 0, sizeof(struct limpet_thread));
 	for (uint32_t i = 0; i < it.clean.layout.chunk_count; i++)
@@ -301,16 +301,19 @@ static void put_chunk(struct steps *steps, uint8_t argument)
 	struct limpet_chunk *chunk = chunk_at(argument & 15);
 	uint64_t *words = (uint64_t *)(void *)(chunk + 1);
 	uint32_t count = (uint32_t)take(steps, 1) & 63;
-	uint64_t now = limpet_session_clock(it.session) - it.clock_base, kinds;
 
 	chunk->thread = argument >> 4 & 3;
 	chunk->sequence = take(steps, 1);
 	chunk->next = (uint32_t)take(steps, 1);
 	chunk->tid = (uint32_t)it.child;
 	for (uint32_t i = 0; i < count; i++) {
-		kinds = take(steps, 1);
-		words[i * 3] = (now + i) << 8 | kinds;
+		uint32_t type = (uint32_t)take(steps, 1), counter;
+
 		words[i * 3 + 1] = take(steps, 2) << 4 | take(steps, 1) << 56;
+		counter = limpet_order_counter(LIMPET_EVENT_KIND(type), words[i * 3 + 1]);
+		/* Mostly the next one; some are taken in vain. */
+		words[i * 3] = (uint64_t)it.numbers[counter]++ << 32 | type;
+		it.numbers[counter] += type >> 4 == 15;
 		words[i * 3 + 2] = take(steps, 2) | take(steps, 1) << 32;
 	}
 	chunk->committed = count * 24;
@@ -323,7 +326,7 @@ static void claim(struct steps *steps, uint8_t argument)
 	thread->tid = argument & 4 ? (uint32_t)it.child : 1;
 	thread->generation++;
 	thread->first_chunk = (uint32_t)take(steps, 1);
-	thread->busy = argument & 8 ? take(steps, 8) : 0;
+	thread->intent = argument & 8 ? (uint32_t)take(steps, 4) : 0;
 	thread->thread_pointer = 0x7f0000001000ull + (argument & 3) * 4096u;
 }
 

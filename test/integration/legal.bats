@@ -106,12 +106,27 @@ is_refused() {
 	finish ownheap
 }
 
-@test "the time stamp counter is out of its reach: refused, and it goes on" {
+@test "the time stamp counter is out of its reach: captured, and it still is" {
 	legal tsc
-	look "$pid"
-	refused 3 "time stamp counter" "$LIMPET" attach -o never.limpet "$pid"
-	[[ ! -e never.limpet ]]
-	unchanged "$pid"
+	attach "$pid"
+	tell legal "work 100" worked
+	stop "$pid"
+	good_capture
+	same "blocks" "$(site_sum legal_work allocations)" 100
+	nothing_of_ours "$pid"
+	works_on
+}
+
+@test "a thread enters strict seccomp during the capture: captured, and it goes on" {
+	legal strict-later
+	attach "$pid"
+	tell legal "work 100" worked
+	tell legal strict strict
+	tell legal "work 100" worked
+	stop "$pid"
+	good_capture
+	same "blocks" "$(site_sum legal_work allocations)" 400
+	nothing_of_ours "$pid"
 	works_on
 }
 

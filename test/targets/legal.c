@@ -9,6 +9,8 @@
  *	dispatch-thread: another thread does
  *	tsc: the processor's time stamp counter is out of reach (PR_SET_TSC)
  *	strict-thread: a thread that never allocates is in seccomp's strict mode
+ *	strict-later: another thread allocates in legal_work as the main thread does; after "strict"
+ *		it is in seccomp's strict mode, "strict"
  *	raw: a thread that libc knows nothing of allocates all the while; the main thread never does
  *	sharer: "share" makes a process that shares its memory and is none of its threads, "shared
  *		PID"; "unshare" ends it, "alone"
@@ -141,11 +143,30 @@ static void *strict_thread(void *nothing)
 	return NULL;
 }
 
-static void check_strict(void)
+/* Memory for what it allocates later has to be there. */
+static void *strict_later_thread(void *nothing)
+{
+	char byte;
+
+	(void)nothing;
+	free(malloc(200));
+	there = true;
+	while (syscall(SYS_read, strict_pipe[0], &byte, 1) == 1) {
+		if (byte == 's' && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
+			target_broken("no strict mode: %s", strerror(errno));
+		if (byte == 'x')
+			legal_work(1);
+		dispatched++;
+	}
+	syscall(SYS_exit, 0);
+	return NULL;
+}
+
+static void tell_strict(char what)
 {
 	unsigned before = dispatched;
 
-	if (write(strict_pipe[1], "x", 1) != 1)
+	if (write(strict_pipe[1], &what, 1) != 1)
 		target_broken("nobody reads: %s", strerror(errno));
 	while (dispatched == before)
 		sched_yield();
@@ -405,6 +426,8 @@ static void begin(const char *mode)
 		prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
 	else if (is_mode(mode, "strict-thread") && !pipe(strict_pipe))
 		start_thread(strict_thread);
+	else if (is_mode(mode, "strict-later") && !pipe(strict_pipe))
+		start_thread(strict_later_thread);
 	else if (is_mode(mode, "raw"))
 		start_raw();
 	else if (is_mode(mode, "locked") || is_mode(mode, "locked-least"))
@@ -429,8 +452,8 @@ static void check(const char *mode)
 		check_dispatch();
 	if (is_mode(mode, "dlerror"))
 		check_dlerror();
-	if (is_mode(mode, "strict-thread"))
-		check_strict();
+	if (is_mode(mode, "strict-thread") || is_mode(mode, "strict-later"))
+		tell_strict('x');
 	if (is_mode(mode, "pointer") || is_mode(mode, "alignment"))
 		check_faults();
 	before = is_mode(mode, "raw") ? rounds : dispatched;
@@ -463,7 +486,13 @@ int main(int argc, char **argv)
 			/* Beside a raw thread nobody else may allocate. */
 			if (!is_mode(argv[1], "raw"))
 				legal_work(count);
+			for (unsigned long i = 0; i < count && is_mode(argv[1], "strict-later");
+			     i++)
+				tell_strict('x');
 			target_say("worked");
+		} else if (!strcmp(line, "strict")) {
+			tell_strict('s');
+			target_say("strict");
 		} else if (!strcmp(line, "share")) {
 			share();
 			target_say("shared %d", sharer);

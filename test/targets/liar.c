@@ -199,8 +199,7 @@ static void lie_in_header(void)
 
 	if (!shm)
 		return;
-	shm->clock_base = target_random(&seed);
-	shm->clock_is_tsc = (uint32_t)target_random(&seed) & 1;
+	shm->time = (uint32_t)target_random(&seed);
 	shm->slot_count = shm->module_count = UINT32_MAX;
 	shm->lost_no_thread = UINT64_MAX;
 	shm->nonce = target_random(&seed);
@@ -253,7 +252,8 @@ static void lie_in_heads(void)
 		chunk->committed = LIMPET_CHUNK_BYTES;
 		node->parent = (uint32_t)(word >> 30 & 511);
 		if (word >> 60 == 0) {
-			thread->busy = word >> 8;
+			thread->intent = (uint32_t)(word >> 8);
+			thread->held_intent = (uint32_t)(word >> 16);
 			thread->generation++;
 			thread->stack_high = 0;
 			thread->thread_pointer = word >> 16 & ~7ull;

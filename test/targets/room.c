@@ -1,5 +1,5 @@
-/* room LIMPET-PID [TICKS]: how long a thread of the captured program that has no room for its
- * events waits for a sign of the collector's life; and from now on, TICKS. */
+/* room LIMPET-PID [TURNS]: how many turns a thread of the captured program that has no room for its
+ * events waits for a sign of the collector's life; and from now on, TURNS. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -41,9 +41,9 @@ int main(int argc, char **argv)
 		shm = map(dirfd(folder), entry->d_name);
 		if (!shm || shm->magic != LIMPET_SHM_MAGIC)
 			continue;
-		printf("%llu\n", (unsigned long long)shm->wait_for_room);
+		printf("%llu\n", (unsigned long long)shm->wait_turns);
 		if (argc == 3)
-			__atomic_store_n(&shm->wait_for_room, strtoull(argv[2], NULL, 10),
+			__atomic_store_n(&shm->wait_turns, strtoull(argv[2], NULL, 10),
 					 __ATOMIC_RELAXED);
 		return 0;
 	}

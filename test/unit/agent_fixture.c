@@ -168,8 +168,6 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	fixture->shm = shm = segment->shm;
 	shm->nonce = 0x6c696d706574;
 	shm->max_depth = 256;
-	shm->clock_is_tsc = 1;
-	shm->clock_base = limpet_ticks();
 	shm->slot_count = shm->module_count = 0;
 	publish_ranges(shm);
 	dl_iterate_phdr(note_module, shm);
@@ -329,6 +327,8 @@ uint32_t fixture_thread_of(const struct agent_fixture *fixture, uint32_t tid)
 	return 0;
 }
 
+uint32_t fixture_voids;
+
 static size_t read_chunk(const struct limpet_chunk *chunk, uint32_t thread,
 			 struct fixture_record **records, size_t count)
 {
@@ -350,7 +350,8 @@ static size_t read_chunk(const struct limpet_chunk *chunk, uint32_t thread,
 		*record = (struct fixture_record){
 			.type = LIMPET_EVENT_TYPE(words[0]) & ~LIMPET_EVENT_WIDE,
 			.wide = words[0] & LIMPET_EVENT_WIDE,
-			.ticks = LIMPET_EVENT_TICKS(words[0]),
+			.number = LIMPET_EVENT_NUMBER(words[0]),
+			.time = LIMPET_EVENT_TIME(words[0]),
 			.address = words[1],
 			.size = (uint32_t)words[2],
 			.node = (uint32_t)(words[2] >> 32),
@@ -366,6 +367,10 @@ static size_t read_chunk(const struct limpet_chunk *chunk, uint32_t thread,
 			at += 8;
 		}
 		assert_true(at <= committed);
+		if (record->type == LIMPET_EVENT_VOID) {
+			fixture_voids++;
+			count--;
+		}
 	}
 	return count;
 }
@@ -379,6 +384,7 @@ size_t fixture_records(const struct agent_fixture *fixture, uint32_t thread,
 	uint32_t chunks = 0;
 	size_t count = 0;
 
+	fixture_voids = 0;
 	while (chunk != LIMPET_CHUNK_NONE) {
 		uint32_t next =
 			__atomic_load_n(&fixture_chunk(fixture, chunk)->next, __ATOMIC_ACQUIRE);

@@ -71,11 +71,13 @@ void fixture_exit(struct fixture_stack *stack, uint64_t result);
 struct fixture_record {
 	uint32_t type; /* without LIMPET_EVENT_WIDE */
 	bool wide;
-	uint64_t ticks, address, size;
-	uint32_t node, tid;
+	uint64_t address, size;
+	uint32_t number, time, node, tid;
 	uint64_t sequence; /* of its chunk */
 };
-/* Everything that the thread with that entry has published; malloc'ed. */
+/* Everything that the thread with that entry has published, but for numbers taken in vain, which
+ * are counted in fixture_voids; malloc'ed. */
+extern uint32_t fixture_voids;
 size_t fixture_records(const struct agent_fixture *fixture, uint32_t thread,
 		       struct fixture_record **ret_records);
 /* Index of the entry with that tid; fails if there is none. */

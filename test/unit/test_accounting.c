@@ -228,17 +228,11 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int add(struct fixture *fixture, uint32_t kind, uint32_t tid, uint64_t address,
-	       uint64_t size, uint32_t node)
+static int add_event(struct fixture *fixture, struct limpet_record event)
 {
-	struct limpet_record event = {.time_ns = fixture->time_ns += LIMPET_TRACE_TICK_NS,
-				      .address = address,
-				      .size = size,
-				      .node = node,
-				      .thread = tid,
-				      .kind = (uint16_t)kind};
-
 	int64_t code;
+
+	event.time_ns = fixture->time_ns += LIMPET_TRACE_TICK_NS;
 
 	fixture->list.count = 0;
 	code = limpet_accounting_add(fixture->accounting, &event, 1, &fixture->list);
@@ -246,6 +240,25 @@ static int add(struct fixture *fixture, uint32_t kind, uint32_t tid, uint64_t ad
 	if (code < 0)
 		return (int)code;
 	return code ? -EINVAL : (int)fixture->list.count;
+}
+
+static int add(struct fixture *fixture, uint32_t kind, uint32_t tid, uint64_t address,
+	       uint64_t size, uint32_t node)
+{
+	return add_event(fixture, (struct limpet_record){.address = address,
+							 .size = size,
+							 .node = node,
+							 .thread = tid,
+							 .kind = (uint8_t)kind});
+}
+
+/* Of what the thread had allocated last. */
+static int add_temporary_free(struct fixture *fixture, uint32_t tid, uint64_t address)
+{
+	return add_event(fixture, (struct limpet_record){.address = address,
+							 .thread = tid,
+							 .kind = LIMPET_EVENT_FREE,
+							 .temporary = true});
 }
 
 static uint64_t total(const struct fixture *fixture, enum limpet_trace_total which)
@@ -292,26 +305,25 @@ static void test_a_foreign_free_lowers_nothing(void **state)
 	assert_int_equal(limpet_accounting_live_bytes(fixture->accounting), 0);
 }
 
+/* The collector says so, and is believed where the block is the thread's own. */
 static void test_temporary_is_of_the_allocating_thread(void **state)
 {
 	struct fixture *fixture = *state;
 
 	add(fixture, LIMPET_EVENT_ALLOC, 1, 0x1000, 10, 5);
 	add(fixture, LIMPET_EVENT_ALLOC, 2, 0x2000, 10, 5);
-	/* thread 2 allocated in between, thread 1 did not: temporary, whoever frees */
-	add(fixture, LIMPET_EVENT_FREE, 2, 0x1000, 10, 0);
-	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY);
-	add(fixture, LIMPET_EVENT_ALLOC, 2, 0x3000, 10, 5);
-	add(fixture, LIMPET_EVENT_FREE, 2, 0x2000, 10, 0);
+	add_temporary_free(fixture, 2, 0x1000);
 	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FREE);
-	/* a second free in a row is of an older block */
-	add(fixture, LIMPET_EVENT_ALLOC, 1, 0x4000, 10, 5);
-	add(fixture, LIMPET_EVENT_ALLOC, 1, 0x5000, 10, 5);
-	add(fixture, LIMPET_EVENT_FREE, 1, 0x5000, 10, 0);
+	assert_int_equal(fixture->rows[0].tid, 2);
+	assert_int_equal(fixture->rows[0].owner_tid, 1);
+	add_temporary_free(fixture, 2, 0x2000);
 	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY);
+	add(fixture, LIMPET_EVENT_ALLOC, 1, 0x4000, 10, 5);
 	add(fixture, LIMPET_EVENT_FREE, 1, 0x4000, 10, 0);
 	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FREE);
-	assert_int_equal(total(fixture, LIMPET_TOTAL_TEMPORARY), 2);
+	add_temporary_free(fixture, 1, 0x5000);
+	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FOREIGN_FREE);
+	assert_int_equal(total(fixture, LIMPET_TOTAL_TEMPORARY), 1);
 }
 
 static void test_an_unseen_free_is_inferred(void **state)
@@ -499,7 +511,7 @@ static void test_overloads(void **state)
 	assert_true(limpet_accounting_is_estimated(fixture->accounting));
 
 	/* Of before: paired, but not temporary, since what came between is not known. */
-	assert_int_equal(add(fixture, LIMPET_EVENT_FREE, 1, 0x1000, 104, 0), 1);
+	assert_int_equal(add_temporary_free(fixture, 1, 0x1000), 1);
 	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FREE);
 	/* A sample stands for more than itself, until it is freed. */
 	live = limpet_accounting_live_bytes(fixture->accounting);
@@ -528,14 +540,14 @@ static void test_overloads(void **state)
 	limpet_accounting_next_period(fixture->accounting, fixture->time_ns);
 	assert_int_equal(limpet_accounting_period_overloads(fixture->accounting, &list), 0);
 
-	/* Afterwards: what was allocated last before it is not known any more... */
+	/* Afterwards all is as before it... */
 	assert_int_equal(add(fixture, LIMPET_EVENT_FREE, 2, 0x2000, 104, 0), 1);
 	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FREE);
 	add(fixture, LIMPET_EVENT_ALLOC, 1, 0x1000, 100, 5);
 	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_ALLOC);
-	add(fixture, LIMPET_EVENT_FREE, 1, 0x1000, 104, 0);
+	add_temporary_free(fixture, 1, 0x1000);
 	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY);
-	/* ...and whose an unknown block is, neither. */
+	/* ...but whose an unknown block is is not known. */
 	assert_int_equal(add(fixture, LIMPET_EVENT_FREE, 1, 0x9000, 8, 0), 0);
 	assert_int_equal(total(fixture, LIMPET_TOTAL_FOREIGN_FREES), 1);
 	assert_int_equal(limpet_accounting_live_allocations(fixture->accounting), 1);
@@ -580,6 +592,7 @@ static void make_events(struct limpet_record *events)
 			.thread = again && random_below(20) ? events[i - 1].thread
 							    : 1 + (uint32_t)random_below(3),
 			.kind = again || !random_below(3) ? LIMPET_EVENT_FREE : LIMPET_EVENT_ALLOC};
+		events[i].temporary = again && random_below(10);
 		last = events[i].kind == LIMPET_EVENT_ALLOC ? events[i].address : 0;
 	}
 }
@@ -594,6 +607,8 @@ static void assert_same_row(const struct limpet_accounting_row *a,
 	assert_int_equal(a->node, b->node);
 	assert_int_equal(a->thread, b->thread);
 	assert_int_equal(a->tid, b->tid);
+	assert_int_equal(a->owner, b->owner);
+	assert_int_equal(a->owner_tid, b->owner_tid);
 	assert_int_equal(a->op, b->op);
 }
 

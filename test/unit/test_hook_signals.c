@@ -255,7 +255,8 @@ static void assert_outside(void)
 		const struct limpet_thread *thread = fixture_thread(&fixture, i);
 
 		assert_int_equal(thread->depth, 0);
-		assert_int_equal(thread->busy, 0);
+		assert_int_equal(thread->intent, 0);
+		assert_int_equal(thread->held_intent, 0);
 		assert_int_equal(thread->phase, LIMPET_PHASE_OUTSIDE);
 	}
 }

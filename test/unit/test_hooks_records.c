@@ -215,100 +215,81 @@ static void test_wide_sizes(void **state)
 	check_calls(calls, LIMPET_COUNT_OF(calls));
 }
 
-/* A free is stamped before the original runs, an allocation after it; realloc does both. */
-static void test_stamps(void **state)
+static uint32_t next_number(uint64_t address)
+{
+	return limpet_hot.order[limpet_order_of_block(address)];
+}
+
+/* The number of a free is taken before the original runs, that of an allocation after it; realloc
+ * does both. The number stands for itself: nobody else gets it meanwhile. */
+static void test_numbers(void **state)
 {
 	LIMPET_FREE struct fixture_record *records = NULL;
-	uint64_t before, between;
 
 	(void)state;
-	before = limpet_clock();
+	assert_int_not_equal(limpet_order_of_block(BLOCK_A), limpet_order_of_block(BLOCK_B));
 	assert_true(fixture_enter(&stack, FIXTURE_FREE, (const uint64_t[6]){BLOCK_A}));
-	between = limpet_clock();
+	assert_int_equal(next_number(BLOCK_A), 1);
 	fixture_exit(&stack, 0);
-	assert_int_equal(own_records(&records), 1);
-	assert_in_range(records[0].ticks, before, between);
+	assert_int_equal(next_number(BLOCK_A), 1);
 
 	fixture_enter(&stack, FIXTURE_MALLOC, (const uint64_t[6]){10});
-	between = limpet_clock();
+	assert_int_equal(next_number(BLOCK_A), 1);
 	fixture_exit(&stack, BLOCK_A);
-	free(LIMPET_TAKE(records));
-	assert_int_equal(own_records(&records), 2);
-	assert_in_range(records[1].ticks, between, limpet_clock());
+	assert_int_equal(next_number(BLOCK_A), 2);
 
 	fixture_enter(&stack, FIXTURE_REALLOC, (const uint64_t[6]){BLOCK_A, 20});
-	between = limpet_clock();
+	assert_int_equal(next_number(BLOCK_A), 3);
+	assert_int_equal(own_thread()->held_intent, limpet_order_of_block(BLOCK_A) + 1);
+	assert_int_equal(own_thread()->depth, FIXTURE_REALLOC + 1);
+	assert_int_equal(own_thread()->entry_sp, (uintptr_t)&stack.hook);
 	fixture_exit(&stack, BLOCK_B);
-	free(LIMPET_TAKE(records));
+	assert_int_equal(next_number(BLOCK_A), 3);
+	assert_int_equal(next_number(BLOCK_B), 1);
 	assert_int_equal(own_records(&records), 4);
-	assert_true(records[2].ticks < between);
-	assert_true(records[3].ticks >= between);
+	assert_int_equal(fixture_voids, 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(records[i].number, i);
+	assert_int_equal(records[3].number, 0);
+	assert_outside(own_thread());
 }
 
-/* While a hook is unfinished the thread says so, with a lower bound for what it may still write. */
-static void test_busy_is_a_lower_bound(void **state)
+/* What a call did not release leaves no gap behind. */
+static void test_numbers_of_calls_that_fail(void **state)
 {
-	static const enum fixture_hook hooks[] = {FIXTURE_MALLOC, FIXTURE_REALLOC, FIXTURE_FREE,
-						  FIXTURE_MUNMAP, FIXTURE_MREMAP};
-	uint64_t last = 0;
+	LIMPET_FREE struct fixture_record *records = NULL;
+	uint64_t failed = (uint64_t)-1;
 
 	(void)state;
-	for (size_t i = 0; i < 50; i++) {
-		LIMPET_FREE struct fixture_record *records = NULL;
-		const struct limpet_thread *thread;
-		size_t before, count;
-		uint64_t busy;
-
-		before = i ? own_records(&records) : 0;
-		free(LIMPET_TAKE(records));
-		fixture_enter(&stack, hooks[i % LIMPET_COUNT_OF(hooks)],
-			      (const uint64_t[6]){BLOCK_A, 16, 16});
-		thread = own_thread();
-		busy = thread->busy;
-		assert_int_not_equal(busy, 0);
-		assert_int_not_equal(thread->depth, 0);
-		assert_int_equal(thread->entry_sp, (uintptr_t)&stack.hook);
-		fixture_exit(&stack,
-			     hooks[i % LIMPET_COUNT_OF(hooks)] == FIXTURE_MUNMAP ? 0 : BLOCK_A);
-		count = own_records(&records);
-		assert_true(count > before);
-		for (size_t k = before; k < count; k++) {
-			assert_true(records[k].ticks >= (busy & ~1ull));
-			assert_true(records[k].ticks >= last);
-			last = records[k].ticks;
-		}
-		assert_int_equal(thread->last_ticks, last);
-		assert_outside(thread);
-	}
+	FIXTURE_CALL(&stack, FIXTURE_REALLOC, 0, BLOCK_A, 20);
+	FIXTURE_CALL(&stack, FIXTURE_MUNMAP, failed, BLOCK_A, 4096);
+	FIXTURE_CALL(&stack, FIXTURE_MREMAP, failed, BLOCK_A, 4096, 8192);
+	assert_int_equal(next_number(BLOCK_A), 1);
+	assert_int_equal(limpet_hot.order[LIMPET_ORDER_MAPPINGS], 2);
+	assert_int_equal(own_records(&records), 0);
+	assert_int_equal(fixture_voids, 3);
+	assert_outside(own_thread());
+	/* Nor does one that had nothing to release take any. */
+	FIXTURE_CALL(&stack, FIXTURE_REALLOC, BLOCK_B, 0, 20);
+	FIXTURE_CALL(&stack, FIXTURE_MREMAP, 0x10000000, BLOCK_A, 0, 8192);
+	free(LIMPET_TAKE(records));
+	assert_int_equal(own_records(&records), 2);
+	assert_int_equal(fixture_voids, 3);
+	assert_int_equal(limpet_hot.order[LIMPET_ORDER_MAPPINGS], 3);
 }
 
-static int64_t fake_seconds, fake_nanoseconds;
-
-static int fake_clock(int clock, int64_t *ret)
-{
-	assert_int_equal(clock, CLOCK_MONOTONIC);
-	ret[0] = fake_seconds;
-	ret[1] = fake_nanoseconds;
-	return 0;
-}
-
-static void test_the_other_clock(void **state)
+static void test_times(void **state)
 {
 	LIMPET_FREE struct fixture_record *records = NULL;
 
 	(void)state;
-	fixture.shm->clock_function = (uint64_t)(uintptr_t)fake_clock;
-	fixture.shm->clock_base = 5000000000;
-	fixture.shm->clock_is_tsc = 0;
-	limpet_record_configure();
-	fake_seconds = 6;
-	fake_nanoseconds = 17;
+	fixture.shm->time = 17;
 	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
-	fake_nanoseconds = 999999999;
+	fixture.shm->time = LIMPET_TIME_MASK + 19;
 	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
 	assert_int_equal(own_records(&records), 2);
-	assert_int_equal(records[0].ticks, 1000000017);
-	assert_int_equal(records[1].ticks, 1999999999);
+	assert_int_equal(records[0].time, 17);
+	assert_int_equal(records[1].time, 18);
 }
 
 int main(void)
@@ -321,9 +302,9 @@ int main(void)
 		WITH_AGENT(test_posix_memalign),
 		WITH_AGENT(test_mmap_family),
 		WITH_AGENT(test_wide_sizes),
-		WITH_AGENT(test_stamps),
-		WITH_AGENT(test_busy_is_a_lower_bound),
-		WITH_AGENT(test_the_other_clock),
+		WITH_AGENT(test_numbers),
+		WITH_AGENT(test_numbers_of_calls_that_fail),
+		WITH_AGENT(test_times),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,7 +157,7 @@ static void test_a_full_thread_waits_for_room(void **state)
 	uint32_t index;
 
 	(void)state;
-	fixture.shm->wait_for_room = UINT64_MAX;
+	fixture.shm->wait_turns = UINT64_MAX;
 	take_all_chunks();
 	assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_chunk, &waiter), 0);
 	see_it_starve();
@@ -180,7 +180,7 @@ static void test_a_waiting_thread_is_freed_by_our_end(void **state)
 	struct waiter waiter = {.done = false};
 
 	(void)state;
-	fixture.shm->wait_for_room = UINT64_MAX;
+	fixture.shm->wait_turns = UINT64_MAX;
 	take_all_chunks();
 	assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_chunk, &waiter), 0);
 	see_it_starve();
@@ -199,7 +199,7 @@ static void test_a_waiting_thread_does_not_wait_for_the_dead(void **state)
 	uint32_t index, bell, unknown;
 
 	(void)state;
-	fixture.shm->wait_for_room = 10;
+	fixture.shm->wait_turns = 10;
 	fixture.shm->beats = 41;
 	take_all_chunks();
 	assert_int_equal(pthread_create(&first.thread, NULL, wait_for_chunk, &first), 0);
@@ -211,7 +211,7 @@ static void test_a_waiting_thread_does_not_wait_for_the_dead(void **state)
 	 * known, and for room... */
 	bell = fixture.shm->bell;
 	unknown = fixture.shm->unknown_count;
-	fixture.shm->wait_for_room = UINT64_MAX;
+	fixture.shm->wait_turns = UINT64_MAX;
 	assert_int_equal(pthread_create(&second.thread, NULL, wait_for_chunk, &second), 0);
 	pthread_join(second.thread, NULL);
 	assert_int_equal(fixture.shm->bell - bell, 2 + (fixture.shm->unknown_count != unknown));

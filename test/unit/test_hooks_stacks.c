@@ -239,7 +239,7 @@ static void test_a_full_node_table(void **state)
 
 #define REMEMBER(row)                                                                      \
 	{                                                                                  \
-		memories[row].test, remember, hooks_begin_small, hooks_end, &memories[row] \
+		memories[row].test, remember, hooks_begin_large, hooks_end, &memories[row] \
 	}
 
 int main(void)

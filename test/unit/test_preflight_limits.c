@@ -206,36 +206,12 @@ static void test_kernel_settings(void **state)
 	assert_refused("shadow-stack", "shadow stack", "");
 }
 
-static void test_clock_source(void **state)
-{
-	static const char path[] = "sys/devices/system/clocksource/clocksource0/"
-				   "current_clocksource";
-	char root[256];
-
-	(void)state;
-	snprintf(root, sizeof(root), "%s", proc_fixture_path("sys"));
-	limpet_preflight_sys_root = root;
-	proc_fixture_write(path, "%s", "tsc\n");
-	assert_int_equal(preflight_look(preflight_pid, NULL), 0);
-	assert_true(preflight.clock_is_tsc);
-	assert_null(preflight_find("clock"));
-	proc_fixture_write(path, "%s", "kvm-clock\n");
-	assert_int_equal(preflight_look(preflight_pid, NULL), 0);
-	assert_false(preflight.clock_is_tsc);
-	assert_non_null(strstr(preflight_find("clock")->text, "kvm-clock"));
-	assert_int_equal(preflight_find("clock")->severity, LIMPET_FINDING_NOTE);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_ROOT(test_descriptors),
-		WITH_ROOT(test_mappings),
-		WITH_ROOT(test_address_space),
-		WITH_ROOT(test_memory_headroom),
-		WITH_ROOT(test_kernel_settings),
-		WITH_ROOT(test_clock_source),
-		cmocka_unit_test(test_every_refusal_was_seen),
+		WITH_ROOT(test_descriptors),     WITH_ROOT(test_mappings),
+		WITH_ROOT(test_address_space),   WITH_ROOT(test_memory_headroom),
+		WITH_ROOT(test_kernel_settings), cmocka_unit_test(test_every_refusal_was_seen),
 	};
 
 	return cmocka_run_group_tests(tests, preflight_group_begin, NULL);

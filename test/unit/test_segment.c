@@ -89,8 +89,8 @@ static void test_the_bound_holds(void **state)
 				limpet_segment_create(bytes, &samplings[i], &segment, NULL), 0);
 			pages = (uint64_t)segment.shm->layout.thread_limit +
 				segment.shm->layout.room_pages;
-			used = segment.shm_bytes + segment.arena_bytes + LIMPET_RULE_CACHE_BYTES +
-			       pages * LIMPET_SCRATCH_BYTES;
+			used = segment.shm_bytes + segment.arena_bytes +
+			       LIMPET_PRIVATE_TABLES_BYTES + pages * LIMPET_SCRATCH_BYTES;
 			assert_in_range(used, bytes / 4 * 3, bytes);
 			assert_true(segment.shm->layout.thread_limit >= 128);
 			assert_true(segment.shm->layout.node_index_count >=

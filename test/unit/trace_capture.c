@@ -104,18 +104,21 @@ void capture_begin_kept(struct capture *capture, const char *path, uint64_t seed
 
 /* ------------------------------------------------------------------ what the program does */
 
+static int record_event(struct capture *capture, struct limpet_record event)
+{
+	event.time_ns = capture->time_ns;
+	capture->totals[LIMPET_TOTAL_EVENTS]++;
+	return limpet_recorder_add_event(capture->recorder, &event);
+}
+
 static int record(struct capture *capture, uint32_t kind, uint32_t thread, uint64_t address,
 		  uint64_t size, uint32_t node)
 {
-	struct limpet_record event = {.time_ns = capture->time_ns,
-				      .address = address,
-				      .size = size,
-				      .node = node,
-				      .thread = 100 + thread,
-				      .kind = kind};
-
-	capture->totals[LIMPET_TOTAL_EVENTS]++;
-	return limpet_recorder_add_event(capture->recorder, &event);
+	return record_event(capture, (struct limpet_record){.address = address,
+							    .size = size,
+							    .node = node,
+							    .thread = 100 + thread,
+							    .kind = (uint8_t)kind});
 }
 
 static int take_block(struct capture *capture, uint32_t number, uint32_t thread)
@@ -158,6 +161,7 @@ static int give_block(struct capture *capture, uint32_t number, uint32_t thread)
 {
 	struct capture_block *block = &capture->blocks[number];
 	struct capture_site *sum = &capture->sites[block->site];
+	bool temporary;
 
 	capture->totals[LIMPET_TOTAL_FREES]++;
 	capture->totals[LIMPET_TOTAL_FREED_BYTES] += block->size;
@@ -166,14 +170,19 @@ static int give_block(struct capture *capture, uint32_t number, uint32_t thread)
 	sum->freed_bytes += block->size;
 	sum->live--;
 	sum->live_bytes -= block->size;
-	if (capture->last_block[block->thread] == (int64_t)number) {
+	temporary = block->thread == thread && capture->last_block[thread] == (int64_t)number;
+	if (capture->last_block[block->thread] == (int64_t)number)
 		capture->last_block[block->thread] = -1;
+	if (temporary) {
 		capture->totals[LIMPET_TOTAL_TEMPORARY]++;
 		sum->temporary++;
 	}
 	block->live = false;
-	return record(capture, LIMPET_EVENT_FREE, thread, BASE + number * 32ull, block->size + 8,
-		      0);
+	return record_event(capture, (struct limpet_record){.address = BASE + number * 32ull,
+							    .size = block->size + 8,
+							    .thread = 100 + thread,
+							    .kind = LIMPET_EVENT_FREE,
+							    .temporary = temporary});
 }
 
 static int foreign_free(struct capture *capture, uint32_t thread)

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
+#include "common/arch/x86_64/pause.h"
+
 static inline long limpet_syscall6(long number, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
@@ -35,22 +37,6 @@ static inline uint64_t limpet_thread_pointer(void)
 static inline void limpet_prefetch_to_write(const void *at)
 {
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)at));
-}
-
-/* Of a loop that waits: to the other thread on this processor, and to a hypervisor. */
-static inline void limpet_pause(void)
-{
-	__asm__ volatile("pause" : : : "memory");
-}
-
-/* rdtscp waits until all earlier instructions have executed and all earlier loads are visible:
- * what hands a block from thread to thread is ordered by it, where plain rdtsc is not. */
-static inline uint64_t limpet_ticks(void)
-{
-	uint32_t low, high, cpu;
-
-	__asm__ volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(cpu) : : "memory");
-	return ((uint64_t)high << 32) | low;
 }
 
 /* Runs the boot stub's last act: munmap(map, bytes) by a foreign `syscall; ret`, then the signal

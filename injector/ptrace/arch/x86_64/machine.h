@@ -79,12 +79,4 @@ static inline uint64_t limpet_arch_demangle(uint64_t value, uint64_t guard)
 /* DR7: execution breakpoint 0, for this thread. */
 #define LIMPET_ARCH_DEBUG_ENABLE_0 1u
 
-/* The agent's clock. */
-static inline uint64_t limpet_arch_ticks(void)
-{
-	unsigned cpu;
-
-	return __rdtscp(&cpu);
-}
-
 #endif
