@@ -355,6 +355,13 @@ static int book_munmap(struct limpet_accounting *accounting, const struct limpet
 
 /* ------------------------------------------------------------------ overloads */
 
+/* None is too short to be seen. */
+static void end_overload(struct limpet_accounting_overload *overload, uint64_t time_ns)
+{
+	overload->to_ns =
+		time_ns > overload->from_ns ? time_ns : overload->from_ns + LIMPET_TRACE_TICK_NS;
+}
+
 static int book_overload(struct limpet_accounting *accounting, bool begins)
 {
 	if (!accounting->sampling.overload_bytes || begins == accounting->overloaded)
@@ -362,9 +369,14 @@ static int book_overload(struct limpet_accounting *accounting, bool begins)
 	accounting->overloaded = begins;
 	accounting->was_overloaded = true;
 	if (!begins) {
-		accounting->overloads[accounting->overload_count - 1].to_ns = accounting->time_ns;
+		end_overload(&accounting->overloads[accounting->overload_count - 1],
+			     accounting->time_ns);
 		return 0;
 	}
+	/* Times are as coarse as the collector's looks: no gap is known since the one before. */
+	if (accounting->overload_count &&
+	    accounting->overloads[accounting->overload_count - 1].to_ns >= accounting->time_ns)
+		return 0;
 	if (limpet_reserve(&accounting->overloads, &accounting->overload_capacity,
 			   accounting->overload_count + 1, sizeof(*accounting->overloads)) < 0) {
 		accounting->overloaded = false;
@@ -379,7 +391,8 @@ size_t limpet_accounting_period_overloads(const struct limpet_accounting *accoun
 					  const struct limpet_accounting_overload **ret_list)
 {
 	if (accounting->overloaded)
-		accounting->overloads[accounting->overload_count - 1].to_ns = accounting->time_ns;
+		end_overload(&accounting->overloads[accounting->overload_count - 1],
+			     accounting->time_ns);
 	*ret_list = accounting->overloads;
 	return accounting->overload_count;
 }
@@ -389,7 +402,7 @@ static void next_overloads(struct limpet_accounting *accounting)
 {
 	if (accounting->overloaded)
 		accounting->overloads[0].from_ns = accounting->overloads[0].to_ns =
-			accounting->time_ns;
+			accounting->overloads[accounting->overload_count - 1].to_ns;
 	accounting->overload_count = accounting->overloaded;
 }
 

@@ -537,6 +537,15 @@ static void test_overloads(void **state)
 	add(fixture, LIMPET_EVENT_OVERLOAD, 1, 3, 0, 0);
 	add(fixture, LIMPET_EVENT_ROOM, 1, 3, 0, 0);
 	assert_overload(fixture, 1, 200, 201);
+	/* One that begins and ends at once, and one at the time of its end. */
+	fixture->time_ns = 299 * LIMPET_TRACE_TICK_NS;
+	add(fixture, LIMPET_EVENT_OVERLOAD, 1, 5, 0, 0);
+	fixture->time_ns -= LIMPET_TRACE_TICK_NS;
+	add(fixture, LIMPET_EVENT_ROOM, 1, 5, 0, 0);
+	assert_overload(fixture, 2, 300, 301);
+	add(fixture, LIMPET_EVENT_OVERLOAD, 1, 7, 0, 0);
+	add(fixture, LIMPET_EVENT_ROOM, 1, 7, 0, 0);
+	assert_overload(fixture, 2, 300, 302);
 	limpet_accounting_next_period(fixture->accounting, fixture->time_ns);
 	assert_int_equal(limpet_accounting_period_overloads(fixture->accounting, &list), 0);
 
