@@ -159,7 +159,8 @@ int limpet_session_call(struct limpet_session *session, uint32_t operation, uint
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
 	struct limpet_hijack_setup setup;
 	struct limpet_hijack *hijack;
-	int priority, error, closing;
+	struct limpet_priority before;
+	int error, closing;
 
 	if (!boot)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
@@ -167,10 +168,10 @@ int limpet_session_call(struct limpet_session *session, uint32_t operation, uint
 	if (error)
 		return limpet_proc_explain(session->target->pid, error, "look at", err);
 	limpet_session_hijack_setup(session, deadline_ns, &setup);
-	priority = limpet_priority_raise();
+	before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
 	error = limpet_hijack_find(&setup, &hijack, err);
 	if (error) {
-		limpet_priority_set_back(priority);
+		limpet_priority_restore(before);
 		return error;
 	}
 	note_guard(session, limpet_hijack_tracee(hijack));
@@ -187,7 +188,7 @@ int limpet_session_call(struct limpet_session *session, uint32_t operation, uint
 		limpet_hijack_unmap_last(hijack, place->near[i].start,
 					 place->near[i].end - place->near[i].start);
 	closing = limpet_hijack_finish(hijack);
-	limpet_priority_set_back(priority);
+	limpet_priority_restore(before);
 	if (error)
 		return error;
 	if (closing)

@@ -321,9 +321,10 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
 			 struct limpet_err *err)
 {
-	int priority = limpet_priority_raise(), error = enter(session, tracee, err);
+	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	int error = enter(session, tracee, err);
 
-	limpet_priority_set_back(priority);
+	limpet_priority_restore(before);
 	limpet_session_release_lock(session);
 	return error;
 }

@@ -13,6 +13,7 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
+#include "injector/ptrace/priority.h"
 #include "injector/ptrace/target_lock.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/ptrace/wait.h"
@@ -382,6 +383,7 @@ int limpet_session_leave_locked(struct limpet_session *session, struct limpet_er
 
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 {
+	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	int lock_fd, error;
 
 	limpet_session_release_spares(session);
@@ -392,5 +394,6 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 	limpet_tracee_rest();
 	if (lock_fd >= 0)
 		close(lock_fd);
+	limpet_priority_restore(before);
 	return error;
 }

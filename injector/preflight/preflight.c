@@ -47,6 +47,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"permission-namespace", LIMPET_FINDING_REFUSE},
 	{"permission-uid", LIMPET_FINDING_REFUSE},
 	{"permission-yama", LIMPET_FINDING_REFUSE},
+	{"priority", LIMPET_FINDING_NOTE},
 	{"raw-thread", LIMPET_FINDING_REFUSE},
 	{"runtime", LIMPET_FINDING_NOTE},
 	{"seccomp", LIMPET_FINDING_REFUSE},
@@ -304,6 +305,7 @@ static int run_checks(struct limpet_check *check)
 		return r;
 	limpet_check_seccomp(check);
 	limpet_check_shadow_stack(check);
+	limpet_check_priority(check);
 	limpet_check_memory(check);
 	limpet_check_files(check);
 	limpet_check_mappings(check);

@@ -86,6 +86,7 @@ void limpet_check_threads(struct limpet_check *check);
 /* preflight_limits.c */
 void limpet_check_kernel(struct limpet_check *check);
 void limpet_check_shadow_stack(struct limpet_check *check);
+void limpet_check_priority(struct limpet_check *check);
 void limpet_check_memory(struct limpet_check *check);
 void limpet_check_files(struct limpet_check *check);
 void limpet_check_mappings(struct limpet_check *check);

@@ -12,6 +12,7 @@
 #include "common/wire.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/cgroup.h"
+#include "injector/ptrace/priority.h"
 
 /* ------------------------------------------------------------------ kernel */
 
@@ -55,6 +56,15 @@ void limpet_check_shadow_stack(struct limpet_check *check)
 				    "violate");
 		limpet_check_hint(check, "start it with GLIBC_TUNABLES=glibc.cpu.hwcaps=-SHSTK");
 	}
+}
+
+void limpet_check_priority(struct limpet_check *check)
+{
+	if (limpet_priority_is_allowed())
+		return;
+	limpet_check_add(check, LIMPET_FINDING_NOTE, "priority", "ordinary priority",
+			 "limpet may not raise its priority here (CAP_SYS_NICE): on a busy machine "
+			 "stops last longer, and events may be dropped");
 }
 
 /* ------------------------------------------------------------------ memory */

@@ -8,7 +8,6 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "injector/proc/proc.h"
-#include "injector/ptrace/priority.h"
 #include "injector/ptrace/stop_effect.h"
 
 #define MAX_STOPPED 4096u /* as many strays there may be */
@@ -107,7 +106,7 @@ int limpet_stop_all_begin(pid_t pid, pid_t except, uint64_t deadline_ns,
 			return -EAGAIN;
 		nanosleep(&pause, NULL);
 	}
-	stopped.priority = limpet_priority_raise();
+	stopped.priority = limpet_priority_raise(LIMPET_PRIORITY_STOP);
 	do {
 		size_t first = stopped.count;
 		int awaited;
@@ -128,7 +127,7 @@ void limpet_stop_all_end(struct limpet_stop_all *stopped)
 {
 	for (size_t i = 0; i < stopped->count; i++)
 		limpet_tracee_release(stopped->list[i]);
-	limpet_priority_set_back(stopped->priority);
+	limpet_priority_restore(stopped->priority);
 	free(stopped->list);
 	memset(stopped, 0, sizeof(*stopped));
 }

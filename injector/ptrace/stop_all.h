@@ -8,12 +8,13 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "injector/ptrace/priority.h"
 #include "injector/ptrace/tracee.h"
 
 struct limpet_stop_all {
 	struct limpet_tracee **list;
 	size_t count, capacity;
-	int priority; /* of ours, before */
+	struct limpet_priority priority; /* of ours, before */
 };
 
 /* Whether a thread but `except` (0: none) sleeps in a call that the stop would cut short. */

@@ -178,19 +178,20 @@ static int stop_and_look(struct look *look, pid_t tid, const struct limpet_proc_
 	const uint64_t patience_ns = status->state == 'R' ? RUN_PATIENCE_NS : STOP_PATIENCE_NS;
 	struct limpet_tracee *tracee;
 	const struct user_regs_struct *regs;
-	int outside, priority = limpet_priority_raise();
+	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	int outside;
 	int error =
 		limpet_tracee_stop(look->pid, tid, limpet_monotonic_ns() + patience_ns, &tracee);
 
 	if (error) {
-		limpet_priority_set_back(priority);
+		limpet_priority_restore(before);
 		return error;
 	}
 	regs = limpet_tracee_regs(tracee);
 	outside = (look->thunks_stay || !holds_hook_address(look, regs)) &&
 		  is_outside(look, status->ns_pid, regs->rip, regs->rsp);
 	limpet_tracee_release(tracee);
-	limpet_priority_set_back(priority);
+	limpet_priority_restore(before);
 	stats->stopped++;
 	return outside;
 }
