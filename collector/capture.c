@@ -20,6 +20,7 @@
 #include "injector/proc/perf_map_file.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/target_end.h"
+#include "injector/ptrace/priority.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/session.h"
 
@@ -35,6 +36,7 @@
 #define STILL_SLOTS_NS 5000000000u
 #define FORKS_NS 10000000u
 #define LAST_FORKS_NS 300000000u
+#define CAPTURE_NICE (-20)
 #define CLEANUP_TIMEOUT_NS 10000000000u
 
 struct limpet_capture {
@@ -47,7 +49,8 @@ struct limpet_capture {
 	enum limpet_control_state state;
 	bool stop_asked;
 	struct limpet_target target;
-	int perf_map_fd; /* held, as the target may be gone when it is read */
+	struct limpet_priority priority; /* that we were started with */
+	int perf_map_fd;                 /* held, as the target may be gone when it is read */
 	int file_error;
 	bool disk_is_low;
 	struct limpet_pace pace;
@@ -445,10 +448,10 @@ static enum limpet_end stream(struct limpet_capture *capture)
 /* ---------------------------------------------------------------- beginning and end */
 
 /* A capture must not take the machine from those it watches: it is the first to go when memory is
- * short, and its writing waits for theirs. It keeps an ordinary share of the processor: with less,
- * it fell behind two busy threads on two processors, and events were lost. Failures change nothing
- * for the target. */
-static void step_back(void)
+ * short, and its writing waits for theirs. But it comes before them on the processor: each event
+ * costs it less than it costs them, and what it does not read in time is lost. Failures change
+ * nothing for the target. Who has chosen a lower priority keeps it. */
+static void step_back(const struct limpet_capture *capture)
 {
 	const int who_process = 1, best_effort_lowest = 2 << 13 | 7;
 	LIMPET_CLOSE int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -456,6 +459,8 @@ static void step_back(void)
 	if (fd >= 0 && write(fd, "1000", 4) < 0)
 		return;
 	syscall(SYS_ioprio_set, who_process, 0, best_effort_lowest);
+	if (capture->priority.nice <= 0 && capture->priority.nice > CAPTURE_NICE)
+		limpet_priority_set_nice(CAPTURE_NICE);
 }
 
 static void look_before(struct limpet_capture *capture)
@@ -807,7 +812,9 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	capture->setup = setup;
 	capture->target.pidfd = capture->perf_map_fd = -1;
 	capture->state = LIMPET_CONTROL_ATTACHING;
+	capture->priority = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	error = begin(capture, &entering, err);
+	limpet_priority_restore(capture->priority);
 	if (error) {
 		/* A command of ours ends here: not one instruction of it has been done. */
 		if (setup->tracee && !entering)
@@ -822,11 +829,12 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	limpet_collector_begin(capture->collector);
 	capture->pace = (struct limpet_pace){.agent_memory_bytes = setup->agent_memory_bytes,
 					     .wait_for_room = setup->wait_for_room,
-					     .may_nap = !setup->sampling.overload_bytes};
+					     .may_nap = !setup->sampling.overload_bytes,
+					     .samples = setup->sampling.overload_bytes != 0};
 	limpet_pace_begin(&capture->pace, limpet_monotonic_ns());
 	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
 	limpet_session_set_idle(capture->session, idle, capture);
-	step_back();
+	step_back(capture);
 	/* Whatever becomes of us: what is known to stay unseen is in the trace. */
 	tick(capture);
 	capture->tick_ns = limpet_monotonic_ns();
@@ -838,6 +846,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		setup->started(setup->context, capture->path);
 	result.end = stream(capture);
 	leave(capture, &result);
+	limpet_priority_set_nice(capture->priority.nice);
 	close_trace(capture, &result);
 	enter_state(capture, LIMPET_CONTROL_SEALING);
 	*ret_capture = capture;

@@ -464,6 +464,7 @@ static bool read_threads(struct limpet_collector *collector, uint32_t rounds)
 	for (uint32_t round = 1; count && round < rounds; round++) {
 		uint32_t left = 0;
 
+		__atomic_fetch_add(&collector->shm->beats, 1, __ATOMIC_RELAXED);
 		for (uint32_t i = 0; i < count; i++)
 			if (read_thread(collector, collector->unread[i]))
 				collector->unread[left++] = collector->unread[i];

@@ -16,6 +16,10 @@
 #define NAP_PATIENCE_NS 250000000u
 /* Threads wait while that burst is read, too, for so long at most. */
 #define WAKING_NS 250000000u
+/* At other times it waits for a sign of life for so long, two looks. The collector gives one
+ * with each round of reading: while it runs, it slows down what outruns it, and nothing is lost. A
+ * free that is dropped would make a leak that is none. */
+#define BUSY_PATIENCE_NS 50000000u
 /* So long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
  * and a slow disk. */
 #define WAIT_FOR_ROOM_NS 10000000000u
@@ -23,8 +27,8 @@
  */
 #define BYTES_AT_ONCE (512u << 10)
 #define LEAST_WAIT_NS 500000u
-/* From this share of the agent's memory on, the events of one drain are a load; it lasts for so
- * long after. */
+/* From this share of the agent's memory on, the events of one drain are a load, as are more than it
+ * reads; it lasts for so long after. */
 #define LOAD_SHARE 16u
 #define LOAD_NS 1000000000u
 #define EVENT_BYTES 24u
@@ -47,7 +51,8 @@ static void enter(struct limpet_pace *pace, enum limpet_pace_state state)
 	pace->look_ns = napping ? nap_ns(pace) : LOOK_NS;
 	pace->patience_ns = pace->wait_for_room          ? WAIT_FOR_ROOM_NS
 			    : state != LIMPET_PACE_AWAKE ? NAP_PATIENCE_NS
-							 : 0;
+			    : pace->samples              ? 0
+							 : BUSY_PATIENCE_NS;
 }
 
 void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns)
@@ -87,10 +92,12 @@ static void note_state(struct limpet_pace *pace, const struct limpet_pace_drain 
 		enter(pace, LIMPET_PACE_NAPPING);
 }
 
-static void note_load(struct limpet_pace *pace, int64_t recorded, uint64_t now_ns)
+static void note_load(struct limpet_pace *pace, const struct limpet_pace_drain *drain,
+		      uint64_t now_ns)
 {
-	if (recorded > 0 &&
-	    (uint64_t)recorded * EVENT_BYTES > pace->agent_memory_bytes / LOAD_SHARE)
+	if (drain->has_more ||
+	    (drain->recorded > 0 &&
+	     (uint64_t)drain->recorded * EVENT_BYTES > pace->agent_memory_bytes / LOAD_SHARE))
 		pace->load_ns = now_ns;
 	pace->under_load = pace->load_ns && now_ns - pace->load_ns < LOAD_NS;
 }
@@ -110,7 +117,7 @@ void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *
 		      uint64_t now_ns)
 {
 	note_state(pace, drain, now_ns);
-	note_load(pace, drain->recorded, now_ns);
+	note_load(pace, drain, now_ns);
 	pace->wait_ns = pace->state == LIMPET_PACE_NAPPING ? NAP_WAIT_NS : IDLE_WAIT_NS;
 	if (drain->recorded > 0) {
 		pace->wait_ns = busy_wait_ns(pace, drain->recorded, now_ns);
@@ -122,7 +129,7 @@ void limpet_pace_schedule(const struct limpet_pace *pace)
 {
 	static const struct sched_param none;
 	const int wanted = pace->under_load ? SCHED_OTHER : SCHED_BATCH;
-	const int policy = sched_getscheduler(0);
+	const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
 
 	if (policy != wanted && (policy == SCHED_OTHER || policy == SCHED_BATCH))
 		sched_setscheduler(0, wanted, &none);

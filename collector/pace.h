@@ -18,6 +18,7 @@ struct limpet_pace {
 	uint64_t agent_memory_bytes; /* for events */
 	bool wait_for_room;          /* threads always wait, for ten seconds at most */
 	bool may_nap;
+	bool samples; /* an overload is sampled: nobody waits */
 	enum limpet_pace_state state;
 	bool under_load;
 	uint64_t wait_ns;     /* until the next drain, if nobody calls and all was read */
@@ -34,7 +35,7 @@ struct limpet_pace_drain {
 		called; /* as limpet_collector_has_more() and limpet_collector_was_called() */
 };
 
-/* The first three members are set, all others 0. */
+/* The first four members are set, all others 0. */
 void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns);
 /* After each drain. */
 void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *drain,

@@ -39,7 +39,7 @@ static void test_nap(void **state)
 	struct limpet_pace pace = begun();
 
 	(void)state;
-	assert_int_equal(pace.patience_ns, 0);
+	assert_int_equal(pace.patience_ns, 50 * MS);
 	limpet_pace_note(&pace, &nothing, 3 * SECOND - 1);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
 	assert_int_equal(pace.look_ns, 25 * MS);
@@ -47,10 +47,10 @@ static void test_nap(void **state)
 	assert_int_equal(pace.state, LIMPET_PACE_NAPPING);
 	assert_int_equal(pace.look_ns, 125 * MS);
 	assert_int_equal(pace.patience_ns, 250 * MS);
-	/* A few events end it, and nobody waits any more. */
+	/* A few events end it, and nobody waits long any more. */
 	limpet_pace_note(&pace, &some, 4 * SECOND);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
-	assert_int_equal(pace.patience_ns, 0);
+	assert_int_equal(pace.patience_ns, 50 * MS);
 	assert_int_equal(pace.events_ns, 4 * SECOND);
 }
 
@@ -93,7 +93,7 @@ static void test_burst_after_a_nap(void **state)
 	assert_int_equal(pace.patience_ns, 250 * MS);
 	limpet_pace_note(&pace, &some, 4 * SECOND + 10 * MS);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
-	assert_int_equal(pace.patience_ns, 0);
+	assert_int_equal(pace.patience_ns, 50 * MS);
 }
 
 /* A program that never lets us catch up does not wait for ever. */
@@ -109,7 +109,7 @@ static void test_burst_without_end(void **state)
 	}
 	limpet_pace_note(&pace, &piled_up, now_ns);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
-	assert_int_equal(pace.patience_ns, 0);
+	assert_int_equal(pace.patience_ns, 50 * MS);
 }
 
 static void test_a_call_ends_a_nap(void **state)
@@ -130,7 +130,7 @@ static void test_interrupt(void **state)
 	assert_int_equal(pace.wait_ns, SECOND);
 	limpet_pace_interrupt(&pace, 4 * SECOND);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
-	assert_int_equal(pace.patience_ns, 0);
+	assert_int_equal(pace.patience_ns, 50 * MS);
 	assert_int_equal(pace.wait_ns, 500 * MS);
 	limpet_pace_note(&pace, &nothing, 6 * SECOND - 1);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
@@ -151,6 +151,18 @@ static void test_wait_for_room(void **state)
 	assert_int_equal(pace.patience_ns, 10 * SECOND);
 }
 
+/* They have another answer to an overload. */
+static void test_samples_are_not_waited_for(void **state)
+{
+	struct limpet_pace pace = {.agent_memory_bytes = DEFAULT_MEMORY, .samples = true};
+
+	(void)state;
+	limpet_pace_begin(&pace, SECOND);
+	assert_int_equal(pace.patience_ns, 0);
+	limpet_pace_note(&pace, &some, 60 * SECOND);
+	assert_int_equal(pace.patience_ns, 0);
+}
+
 static void test_load(void **state)
 {
 	struct limpet_pace pace = begun();
@@ -166,6 +178,8 @@ static void test_load(void **state)
 	assert_true(pace.under_load);
 	limpet_pace_note(&pace, &some, 3 * SECOND);
 	assert_false(pace.under_load);
+	limpet_pace_note(&pace, &piled_up, 4 * SECOND);
+	assert_true(pace.under_load);
 }
 
 /* The faster they come the sooner they are read: by half a MiB of them. */
@@ -199,6 +213,7 @@ int main(void)
 		cmocka_unit_test(test_a_call_ends_a_nap),
 		cmocka_unit_test(test_interrupt),
 		cmocka_unit_test(test_wait_for_room),
+		cmocka_unit_test(test_samples_are_not_waited_for),
 		cmocka_unit_test(test_load),
 		cmocka_unit_test(test_wait),
 	};
