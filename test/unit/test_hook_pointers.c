@@ -37,7 +37,7 @@
 /* How often a search looks around: fifty times a second. */
 #define LOOK_MS 20u
 /* Looks of a search through memory that is empty: by far not one for each piece of it. */
-#define FEW_LOOKS 32768u
+#define FEW_LOOKS 131072u
 /* As many pages apart as the ways look at in more than one go. */
 #define SCATTERED 3000u
 
