@@ -657,11 +657,9 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 	(void)drain(capture);
 	result->unloaded = true;
 	if (!gone) {
-		struct limpet_recorder_tick last;
-
-		/* What it had when it had most: short captures have few ticks. */
-		limpet_collector_fill_tick(capture->collector, &last);
-		note_agent(capture, &last);
+		/* What it has with us in it, once more: a short capture may have had no tick since
+		 * its first. */
+		tick(capture);
 		look_for_perf_map(capture);
 		error = limpet_session_leave(capture->session, &result->leave_err);
 		result->unloaded = !error || error == -ESRCH;

@@ -512,10 +512,12 @@ refused_by_both() {
 	[[ ! -e never.limpet ]] || fail "a trace was begun" || return 1
 	run --separate-stderr within 30 "${limpet_command[@]}" doctor --json "$@" "$target"
 	[[ $status == 3 ]] || fail "doctor ended with status $status: $stderr" || return 1
-	# A `said` that ends with the first refusal's text, and that refusal is the one.
-	json_says --arg id "$id" --arg said "$said" '.verdict == "refused" and
-		([.findings[] | select(.severity == "refuse")][0] | .text as $text |
-		.id == $id and .hint != null and ($said | endswith($text)))' <<<"$output" ||
+	# A `said` that ends with the first refusal's text, and that refusal is the one. How much memory
+	# or room is left is measured anew by each, and the program's own pages come and go.
+	json_says --arg id "$id" --arg said "$said" 'def measured: gsub("[0-9.]+ (?<unit>[KMGT]?i?B)"; "\(.unit)");
+		.verdict == "refused" and
+		([.findings[] | select(.severity == "refuse")][0] | (.text | measured) as $text |
+		.id == $id and .hint != null and ($said | measured | endswith($text)))' <<<"$output" ||
 		fail "attach said '$said', doctor: $output" || return 1
 	run --separate-stderr within 30 "${limpet_command[@]}" doctor "$@" "$target"
 	[[ $status == 3 && $output == *"cannot attach"*refuse*hint:* ]] ||
