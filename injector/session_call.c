@@ -40,6 +40,9 @@
 #include "injector/remote/sharers.h"
 #include "injector/remote/tables.h"
 
+/* Calls for which the program closes a descriptor before they are made. */
+#define CALL_TRIES 4u
+
 struct limpet_wait limpet_session_wait(const struct limpet_session *session, uint64_t deadline_ns)
 {
 	struct limpet_wait wait = session->wait;
@@ -149,27 +152,16 @@ static void note_guard(struct limpet_session *session, const struct limpet_trace
 		session->guard = 0;
 }
 
-/* One call of an agent's entry on a hijacked thread. `place`: whose code near the program's is to
- * go after it, and its thunks with it where the program keeps no address of them; NULL: all stays.
- */
-int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
-			const struct limpet_agent_place *place, uint64_t deadline_ns,
-			int *ret_result, struct limpet_err *err)
+static int call_once(struct limpet_session *session, struct limpet_boot *boot,
+		     const struct limpet_hijack_setup *setup,
+		     const struct limpet_agent_place *place, struct limpet_err *err)
 {
-	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
-	struct limpet_hijack_setup setup;
+	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	const uint32_t operation = boot->operation;
+	const uint64_t function = boot->call;
 	struct limpet_hijack *hijack;
-	struct limpet_priority before;
-	int error, closing;
+	int error = limpet_hijack_find(setup, &hijack, err), closing;
 
-	if (!boot)
-		return limpet_err_set(err, -ENOMEM, "out of memory");
-	error = limpet_target_check(session->target);
-	if (error)
-		return limpet_proc_explain(session->target->pid, error, "look at", err);
-	limpet_session_hijack_setup(session, deadline_ns, &setup);
-	before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
-	error = limpet_hijack_find(&setup, &hijack, err);
 	if (error) {
 		limpet_priority_restore(before);
 		return error;
@@ -189,11 +181,43 @@ int limpet_session_call(struct limpet_session *session, uint32_t operation, uint
 					 place->near[i].end - place->near[i].start);
 	closing = limpet_hijack_finish(hijack);
 	limpet_priority_restore(before);
+	if (!error && closing)
+		error = limpet_err_set(err, closing, "lost the target while letting go: %s",
+				       strerror(-closing));
+	return error;
+}
+
+static bool has_lost_descriptor(int error)
+{
+	return error == -EBADF || error == -ENODEV;
+}
+
+/* One call of an agent's entry on a hijacked thread. `place`: whose code near the program's is to
+ * go after it, and its thunks with it where the program keeps no address of them; NULL: all stays.
+ * A program that closes all its descriptors does so once, so that another try is of use. */
+int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
+			const struct limpet_agent_place *place, uint64_t deadline_ns,
+			int *ret_result, struct limpet_err *err)
+{
+	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
+	struct limpet_hijack_setup setup;
+	int error;
+
+	if (!boot)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	boot->operation = operation;
+	boot->call = function;
+	limpet_session_hijack_setup(session, deadline_ns, &setup);
+	for (unsigned tries = CALL_TRIES; tries; tries--) {
+		error = limpet_target_check(session->target);
+		if (error)
+			return limpet_proc_explain(session->target->pid, error, "look at", err);
+		error = call_once(session, boot, &setup, place, err);
+		if (!has_lost_descriptor(error))
+			break;
+	}
 	if (error)
 		return error;
-	if (closing)
-		return limpet_err_set(err, closing, "lost the target while letting go: %s",
-				      strerror(-closing));
 	if (operation == LIMPET_BOOT_UNLOAD && boot->result)
 		return limpet_session_explain_boot(session, boot, err);
 	*ret_result = boot->result;

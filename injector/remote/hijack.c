@@ -564,7 +564,7 @@ static int make_image(struct limpet_hijack *hijack, const struct limpet_agent_im
 	if (file < 0)
 		return failed(err, hijack, "pidfd_getfd", file);
 	if (!is_new_image(file))
-		return failed(err, hijack, "memfd_create", -EPROTO);
+		return failed(err, hijack, "memfd_create", -EBADF);
 	limpet_own_objects_note(file);
 	if (scratch_offset(image) + SCRATCH_BYTES > LIMPET_THUNKS_OFFSET)
 		return failed(err, hijack, "writing the agent", -EFBIG);
@@ -623,6 +623,16 @@ static int64_t map_code(struct limpet_hijack *hijack, const struct limpet_agent_
 				  image->text_offset);
 }
 
+/* The number of the image may be another file's by the time it is mapped. */
+static bool is_code_ours(const struct limpet_hijack *hijack, const struct limpet_agent_image *image)
+{
+	unsigned char entry[64];
+
+	return limpet_memory_read(hijack->setup.target->pid, hijack->map + image->boot_entry, entry,
+				  sizeof(entry)) == 0 &&
+	       !memcmp(entry, image->bytes + image->text_offset + image->boot_entry, sizeof(entry));
+}
+
 /* Code and scratch lie side by side, so that one munmap removes both; and both are of the image, so
  * that both can be told by their name if we die before that. */
 static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
@@ -646,7 +656,7 @@ static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_
 			    (uint64_t)hijack->image_there, scratch_offset(image));
 	if (answer < 0 && answer > -4096)
 		return failed(err, hijack, "mmap", answer);
-	return 0;
+	return is_code_ours(hijack, image) ? 0 : failed(err, hijack, "mapping code", -EBADF);
 }
 
 /* Nobody may touch it: what grows goes on to its edge, and that is the only harm of a moment. */
@@ -831,7 +841,7 @@ static int take_end(struct limpet_hijack *hijack, const struct limpet_segment *s
 	if (hijack->channel < 0)
 		return failed(err, hijack, "pidfd_getfd", hijack->channel);
 	if (!is_channel(hijack->channel) || !is_channel(theirs))
-		return failed(err, hijack, "socketpair", -EPROTO);
+		return failed(err, hijack, "socketpair", -EBADF);
 	limpet_own_objects_note(theirs);
 	limpet_own_objects_note(hijack->channel);
 	limpet_fault_point("send memory");

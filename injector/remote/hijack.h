@@ -46,7 +46,9 @@ int limpet_hijack_given(const struct limpet_hijack_setup *setup, struct limpet_t
 const struct limpet_tracee *limpet_hijack_tracee(const struct limpet_hijack *hijack);
 unsigned limpet_hijack_attempts(const struct limpet_hijack *hijack);
 
-/* Makes the image and the mapping of the stub in the target. */
+/* Makes the image and the mapping of the stub in the target. -EBADF or -ENODEV, from here
+ * and from limpet_hijack_call(): the program closed a descriptor that was made here, or put another
+ * file in its place; nothing has been called. */
 int limpet_hijack_map(struct limpet_hijack *hijack, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* After that: the kernel puts what is mapped where a mapping of the program's may grow into
  * (growing.h). What was made here lies elsewhere. */

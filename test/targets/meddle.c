@@ -5,6 +5,8 @@
  *	                         there were, and how many of all that are watched
  *	MEDDLE_AT=N:WORDS:FILE   at the Nth call WORDS are written to FILE as a line, or at the end
  *	                         if there were fewer; "pN": at the Nth of ptrace
+ *	MEDDLE_WRITE=N:PID       after the Nth pwrite, which copies the agent, PID is sent SIGUSR1,
+ *	                         and limpet goes on when PID has no descriptor of the agent
  *	MEDDLE_KILL=N[:PID]      at the Nth call ("pN": of ptrace) limpet is killed, or PID, by
  *	                         SIGKILL; nobody is if there were fewer
  *	MEDDLE_STOP=N[:WAY]      at the Nth call ("pN": of ptrace) limpet is sent SIGTSTP; WAY
@@ -17,6 +19,7 @@
  *
  * What hears the words does what it does while limpet goes on; three times of four limpet lets it
  * have a part of a millisecond first. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +45,8 @@ static bool at_ptrace, is_killed, is_kept;
 static atomic_bool said = true;
 static char words[256], words_file[256];
 static const char *count_file;
+static unsigned long write_at;
+static int written_pid;
 static uint64_t longer_ns;
 static _Atomic uint64_t ahead_ns;
 static uint64_t late_ns, due_ns; /* 0: none is late */
@@ -61,6 +66,7 @@ static ssize_t (*real_process_vm_readv)(pid_t pid, const struct iovec *local, un
 static ssize_t (*real_process_vm_writev)(pid_t pid, const struct iovec *local, unsigned long locals,
 					 const struct iovec *remote, unsigned long remotes,
 					 unsigned long flags);
+static ssize_t (*real_pwrite)(int fd, const void *bytes, size_t count, off_t offset);
 static ssize_t (*real_recv)(int fd, void *buffer, size_t bytes, int flags);
 static int (*real_ppoll)(struct pollfd *fds, nfds_t count, const struct timespec *time,
 			 const sigset_t *mask);
@@ -105,12 +111,13 @@ __attribute__((constructor)) static void begin(void)
 {
 	const char *order = getenv("MEDDLE_AT"), *killed = getenv("MEDDLE_KILL");
 	const char *stopped = getenv("MEDDLE_STOP"), *longer = getenv("MEDDLE_LONGER"),
-		   *late = getenv("MEDDLE_LATE");
+		   *late = getenv("MEDDLE_LATE"), *writing = getenv("MEDDLE_WRITE");
 
 	REAL(open);
 	REAL(ptrace);
 	REAL(process_vm_readv);
 	REAL(process_vm_writev);
+	REAL(pwrite);
 	REAL(recv);
 	REAL(ppoll);
 	REAL(clock_gettime);
@@ -126,6 +133,8 @@ __attribute__((constructor)) static void begin(void)
 		strcat(words, "\n");
 		said = false;
 	}
+	if (writing && sscanf(writing, "%lu:%d", &write_at, &written_pid) != 2)
+		_exit(99);
 	if (stopped) {
 		killed = stopped;
 		is_kept = strstr(stopped, ":hold");
@@ -219,6 +228,42 @@ int open(const char *path, int flags, ...)
 		REAL(open);
 	one_call(false);
 	return real_open(path, flags, mode);
+}
+
+static bool has_agent(int pid)
+{
+	char path[64], name[64];
+	struct dirent *entry;
+	bool has = false;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	folder = opendir(path);
+	if (!folder)
+		_exit(99);
+	while (!has && (entry = readdir(folder))) {
+		ssize_t bytes = readlinkat(dirfd(folder), entry->d_name, name, sizeof(name) - 1);
+
+		name[bytes < 0 ? 0 : bytes] = 0;
+		has = strstr(name, "limpet-agent");
+	}
+	closedir(folder);
+	return has;
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t count, off_t offset)
+{
+	const struct timespec nap = {0, 1000000};
+	ssize_t answer = real_pwrite(fd, bytes, count, offset);
+	int error = errno;
+
+	if (write_at && --write_at == 0) {
+		kill(written_pid, SIGUSR1);
+		while (has_agent(written_pid))
+			nanosleep(&nap, NULL);
+	}
+	errno = error;
+	return answer;
 }
 
 ssize_t recv(int fd, void *buffer, size_t bytes, int flags)

@@ -9,7 +9,8 @@
  *	kill: SIGKILL
  *	fork: a child that lives on and allocates, "child PID"; "reap" ends it, "reaped"
  *	vfork: a child that takes 20 ms until it executes another program, "forked"
- *	close: a thread closes every descriptor but the first three, "closed"
+ *	close: a thread closes every descriptor but the first three, "closed"; so does one that can
+ *	    take it at SIGUSR1, which no thread that limpet has hijacked can
  *	threads: every allocating thread ends, others begin, "threads"
  *	leader: the main thread ends; SIGTERM then ends the process with 0
  */
@@ -136,6 +137,12 @@ static void make_vfork_child(void)
 	target_say("forked");
 }
 
+static void close_all(void)
+{
+	for (int fd = 3; fd < 1024; fd++)
+		close(fd);
+}
+
 static bool acts_in_thread(void)
 {
 	return !strcmp(act, "exec-thread") || !strcmp(act, "exit-thread") || !strcmp(act, "close");
@@ -154,8 +161,7 @@ static void do_it(void)
 	} else if (!strcmp(act, "vfork")) {
 		make_vfork_child();
 	} else if (!strcmp(act, "close")) {
-		for (int fd = 3; fd < 1024; fd++)
-			close(fd);
+		close_all();
 		target_say("closed");
 	} else if (!strcmp(act, "threads")) {
 		end_threads();
@@ -172,6 +178,15 @@ static void *actor_main(void *argument)
 {
 	do_it();
 	return argument;
+}
+
+static void on_user(int number)
+{
+	const int error = errno;
+
+	(void)number;
+	close_all();
+	errno = error;
 }
 
 static void on_term(int number)
@@ -192,6 +207,8 @@ int main(int argc, char **argv)
 	self_path = argv[0];
 	act = argv[1];
 	signal(SIGTERM, on_term);
+	if (!strcmp(act, "close"))
+		signal(SIGUSR1, on_user);
 	begin_threads();
 	target_say("%s %d", second ? "second" : "ready", getpid());
 	while (target_listen(line, sizeof(line))) {

@@ -178,6 +178,24 @@ moments() {
 	moments close after_close
 }
 
+# At the second of two writes for each call of the agent: to load it, to begin to leave, to end.
+@test "it closes what limpet has just made" {
+	local i name trace said
+	for i in 2 4 6; do
+		name=taken$i
+		start "$name" "$TARGETS/moment" close || return 1
+		trace=$work/$name.limpet
+		said=0
+		MEDDLE_WRITE=$i:$pid meddled attach -q --no-seal "${patiently[@]}" -d 2ms \
+			-o "$trace" "$pid" 2>round.err || said=$?
+		tell "$name" act closed || return 1
+		((said != 1)) || grep -qF 'Bad file descriptor' round.err || fail "$(<round.err)" || return 1
+		nothing_of_ours "$pid" || return 1
+		finish "$name" || return 1
+		((said == (i == 2))) || fail "$name: status $said: $(<round.err)" || return 1
+	done
+}
+
 @test "its threads end, and others begin" {
 	moments threads after_threads
 }
