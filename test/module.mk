@@ -483,7 +483,8 @@ $(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $$(call torture_o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 $(B)/torture/stoptimes: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,ptrace waitpid process_vm_readv \
-	process_vm_writev open read pread pwrite sendmsg recv ppoll sigtimedwait nanosleep clock_gettime)
+	process_vm_writev open read pread pwrite sendmsg recv ppoll nanosleep clock_gettime limpet_boost_turn \
+	limpet_boost_sleep)
 
 # Fuzz programs with a driver of their own, always with sanitizers. A fuzz finding joins
 # test/fuzz/corpus/<name>, which they replay; then they mutate it FUZZ_MUTATIONS times, the same each
