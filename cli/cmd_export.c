@@ -30,7 +30,8 @@ static const char help[] =
 	"                        or module; function:, file:, module:, thread: narrow it\n"
 	"      --exclude REGEX   no such stacks\n"
 	"      --suppressions F  no stacks that LeakSanitizer would not report\n"
-	"      --full            of folded, massif, callgrind: noise is not folded away\n"
+	"      --full            of folded, massif, callgrind: noise is not folded away;\n"
+	"                        of folded, names are whole\n"
 	"  -h, --help            this text\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";
 

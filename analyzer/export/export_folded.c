@@ -7,14 +7,21 @@
 #include "analyzer/export/export.h"
 #include "common/bytes.h"
 
-/* Functions' names as this format bears them. */
-static int clean_names(const struct limpet_locations *locations, char ***ret_names)
+/* The function's name as this format bears it. */
+static char *clean_name(const struct limpet_function *function, bool full)
+{
+	LIMPET_FREE char *name = limpet_function_name(function, full);
+
+	return name ? limpet_export_name(name, ";", ':') : NULL;
+}
+
+static int clean_names(const struct limpet_locations *locations, bool full, char ***ret_names)
 {
 	char **names = calloc(locations->function_count + 1ul, sizeof(*names));
 	int code = names ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < locations->function_count && code == 0; i++) {
-		names[i] = limpet_export_name(locations->functions[i].name, ";", ':');
+		names[i] = clean_name(&locations->functions[i], full);
 		if (!names[i])
 			code = -ENOMEM;
 	}
@@ -27,6 +34,36 @@ static void free_names(char **names)
 	for (size_t i = 0; names && names[i]; i++)
 		free(names[i]);
 	free(names);
+}
+
+static int compare_by_name(const void *a, const void *b, void *context)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	char *const *names = context;
+	int result = strcmp(names[x], names[y]);
+
+	return result ? result : x < y ? -1 : x > y;
+}
+
+/* By function: the first of those with its name, so that each line is another stack. */
+static int find_alike(char **names, uint32_t count, uint32_t **ret_alike)
+{
+	LIMPET_FREE uint32_t *list = calloc(count + 1ul, sizeof(*list));
+	uint32_t *alike = calloc(count + 1ul, sizeof(*alike));
+
+	if (!list || !alike) {
+		free(alike);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		list[i] = i;
+	qsort_r(list, count, sizeof(*list), compare_by_name, names);
+	for (uint32_t i = 0; i < count; i++)
+		alike[list[i]] = i && !strcmp(names[list[i - 1]], names[list[i]])
+					 ? alike[list[i - 1]]
+					 : list[i];
+	*ret_alike = alike;
+	return 0;
 }
 
 /* What a node has beside its children: stacks that end there. */
@@ -83,12 +120,17 @@ static int print_tree(const struct limpet_heap *heap, const struct limpet_view_t
 
 int limpet_export_folded(struct limpet_heap *heap, FILE *file)
 {
+	LIMPET_FREE uint32_t *alike = NULL;
+	struct limpet_view view = heap->view;
 	struct limpet_view_tree *tree = NULL;
 	char **names = NULL;
-	int code = clean_names(heap->locations, &names);
+	int code = clean_names(heap->locations, view.full, &names);
 
 	if (code == 0)
-		code = limpet_view_tree_new(&heap->view, false, &tree);
+		code = find_alike(names, heap->locations->function_count, &alike);
+	view.alike = alike;
+	if (code == 0)
+		code = limpet_view_tree_new(&view, false, &tree);
 	if (code == 0)
 		code = print_tree(heap, tree, names, file);
 	limpet_view_tree_free(tree);

@@ -132,9 +132,11 @@ static int add_stack(const struct limpet_view *view, struct limpet_view_tree *tr
 	add_to_node(view, &tree->nodes[0], &view->sites[site]);
 	for (size_t i = 0; i < stack.count && code == 0; i++) {
 		uint32_t place = stack.list[bottom_up ? i : stack.count - 1 - i];
+		uint32_t function = view->locations->locations[place].function;
 
-		code = find_child(tree, index, node, view->locations->locations[place].function,
-				  &node);
+		if (view->alike)
+			function = view->alike[function];
+		code = find_child(tree, index, node, function, &node);
 		if (code == 0)
 			add_to_node(view, &tree->nodes[node], &view->sites[site]);
 	}

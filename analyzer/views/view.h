@@ -23,6 +23,7 @@ struct limpet_view {
 	enum limpet_report_sort sort;
 	bool full;                       /* noise stands in the stacks */
 	struct limpet_model_site totals; /* by limpet_view_add_up() */
+	const uint32_t *alike; /* of trees: by function, the one it counts as; NULL: itself */
 };
 void limpet_view_add_up(struct limpet_view *view);
 /* `node` stays. */

@@ -96,6 +96,23 @@ heaptrack_says() {
 	same "stacks" "$(cat out.folded)" "main;kinds_small 640000"
 }
 
+@test "folded stacks have the names of our views, with --full the whole ones" {
+	trace=$traces/node.trace
+	local options
+	"$LIMPET" report "$trace" --json >report.json
+	for options in "" --full; do
+		export_to folded "out$options.folded" --sort live $options || return 1
+		same "live $options" "$(awk '{ sum += $NF } END { printf "%d\n", sum }' "out$options.folded")" "$(total live_bytes)" || return 1
+		same "twice $options" "$(sed 's/ [0-9]*$//' "out$options.folded" | sort | uniq -d)" "" || return 1
+	done
+	grep -q ';node::LibuvStreamWrap::OnUvRead;' out.folded
+	grep -q ';node::LibuvStreamWrap::OnUvRead(long, uv_buf_t const\*);' out--full.folded
+	# `operator()` and `(anonymous namespace)` alone keep theirs.
+	same "parameters" "$(sed 's/(anonymous namespace)//g; s/(unknown code)//g; s/operator()//g' out.folded | grep '(')" ""
+	# Half of it, or less.
+	((2 * $(wc -c <out.folded) <= $(wc -c <out--full.folded)))
+}
+
 @test "speedscope reads the stacks that we wrote" {
 	local package=$TARGETS/npm/node_modules/speedscope
 	needs chromedriver

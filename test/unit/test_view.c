@@ -277,6 +277,47 @@ static void test_trees(void **state)
 	limpet_heap_close(&heap);
 }
 
+static uint32_t function_named(const struct limpet_locations *locations, const char *name)
+{
+	for (uint32_t i = 0; i < locations->function_count; i++)
+		if (!strcmp(locations->functions[i].name, name))
+			return i;
+	fail_msg("no function '%s'", name);
+	return 0;
+}
+
+/* With [jit] as spin, what main called of both is one node; without, it is two. */
+static void test_alike(void **state)
+{
+	struct limpet_heap_options options = {0};
+	struct limpet_view_tree *apart, *together;
+	struct limpet_heap heap;
+	uint32_t *alike, spin;
+	uint64_t live_bytes = 0;
+
+	(void)state;
+	open_heap(&heap, &options);
+	assert_int_equal(limpet_view_tree_new(&heap.view, true, &apart), 0);
+	alike = calloc(heap.locations->function_count, sizeof(*alike));
+	assert_non_null(alike);
+	for (uint32_t i = 0; i < heap.locations->function_count; i++)
+		alike[i] = i;
+	spin = function_named(heap.locations, "spin");
+	alike[function_named(heap.locations, "[jit]")] = spin;
+	heap.view.alike = alike;
+	assert_int_equal(limpet_view_tree_new(&heap.view, true, &together), 0);
+	assert_true(together->count < apart->count);
+	assert_int_equal(together->nodes[0].figures.live_bytes, SAMPLE_LIVE_BYTES);
+	for (uint32_t at = together->nodes[0].first_child; at; at = together->nodes[at].next)
+		if (together->nodes[at].function == spin)
+			live_bytes += together->nodes[at].figures.live_bytes;
+	assert_int_equal(live_bytes, 10000 + 640);
+	limpet_view_tree_free(apart);
+	limpet_view_tree_free(together);
+	free(alike);
+	limpet_heap_close(&heap);
+}
+
 static void test_callers(void **state)
 {
 	struct limpet_heap_options options = {0};
@@ -388,6 +429,7 @@ int main(void)
 		cmocka_unit_test(test_open_blocks),
 		cmocka_unit_test(test_functions),
 		cmocka_unit_test(test_trees),
+		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_callers),
 		cmocka_unit_test(test_filters),
 		cmocka_unit_test(test_lifetimes),
