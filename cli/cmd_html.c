@@ -1,6 +1,7 @@
 /* `limpet html FILE`: the report as a page. */
 #include <errno.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "cli/view_options.h"
 
 #define MOST_STEPS 240
+#define LARGE_BYTES (1 << 20)
 
 static const char help[] =
 	"Usage: limpet html [OPTIONS] FILE\n"
@@ -174,12 +176,22 @@ static int page_of(const struct html_options *o, int *ret_status, struct limpet_
 	return result;
 }
 
+/* glibc would stop mapping large arrays once one of them was freed, and what one step of the work
+ * gives back could not be used by the next. */
+static void map_large_arrays(void)
+{
+#ifdef M_MMAP_THRESHOLD
+	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+#endif
+}
+
 int limpet_cmd_html(int argc, char **argv)
 {
 	struct html_options options = {0};
 	struct limpet_err err = {0};
 	int result = 0, status;
 
+	map_large_arrays();
 	if (limpet_ui_parse(&command, argc, argv, &options, &status))
 		result = page_of(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);

@@ -13,9 +13,10 @@ struct work {
 	struct limpet_trace_reader *reader;
 	const struct limpet_model *model;
 	struct limpet_history *history;
-	uint32_t *site_of; /* by node; NONE */
-	size_t *last;      /* by site: its newest step in the pool + 1; 0: none */
-	size_t *before;    /* by step in the pool: the site's one before it, + 1 */
+	uint32_t *site_of;                /* by node; NONE */
+	struct limpet_history_step *pool; /* in the order in which they were met */
+	size_t *last;                     /* by site: its newest step in the pool + 1; 0: none */
+	size_t *before;                   /* by step in the pool: the site's one before it, + 1 */
 	size_t pool_count, pool_capacity, before_capacity;
 	const struct limpet_replay_options *selection;
 	size_t sums;         /* the block that stands for what was given up; NO_BLOCK: none does */
@@ -27,8 +28,8 @@ struct work {
 
 static int want_place(struct work *work)
 {
-	int code = limpet_reserve(&work->history->pool, &work->pool_capacity, work->pool_count + 1,
-				  sizeof(*work->history->pool));
+	int code = limpet_reserve(&work->pool, &work->pool_capacity, work->pool_count + 1,
+				  sizeof(*work->pool));
 
 	return code < 0 ? code
 			: limpet_reserve(&work->before, &work->before_capacity,
@@ -40,17 +41,17 @@ static int want_place(struct work *work)
 static struct limpet_history_step *place(struct work *work, uint32_t node, size_t step)
 {
 	uint32_t site = node < work->model->node_count ? work->site_of[node] : NONE;
-	struct limpet_history_step *pool = work->history->pool;
+	struct limpet_history_step *pool = work->pool;
 
 	if (site == NONE)
 		return NULL;
 	if (pool && work->last[site] && pool[work->last[site] - 1].step == step)
 		return &pool[work->last[site] - 1];
-	if (want_place(work) < 0 || !work->history->pool) {
+	if (want_place(work) < 0 || !work->pool) {
 		work->failed = true;
 		return NULL;
 	}
-	pool = work->history->pool;
+	pool = work->pool;
 	pool[work->pool_count] = (struct limpet_history_step){.step = (uint32_t)step};
 	work->before[work->pool_count] = work->last[site];
 	work->last[site] = ++work->pool_count;
@@ -358,28 +359,68 @@ static int add_kept(struct work *work)
 
 /* ------------------------------------------------------------------ in the end */
 
+static void pack_step(struct limpet_bytes *to, const struct limpet_history_step *step)
+{
+	limpet_bytes_put_varint(to, step->step);
+	limpet_bytes_put_varint(to, step->counts.allocations);
+	limpet_bytes_put_varint(to, step->counts.allocated_bytes);
+	limpet_bytes_put_varint(to, step->counts.frees);
+	limpet_bytes_put_varint(to, step->counts.freed_bytes);
+	limpet_bytes_put_varint(to, step->counts.temporary);
+}
+
+/* The site's oldest step, its list turned round. */
+static size_t turn_round(struct work *work, size_t site)
+{
+	size_t after = 0;
+
+	for (size_t step = work->last[site]; step;) {
+		const size_t before = work->before[step - 1];
+
+		work->before[step - 1] = after;
+		after = step;
+		step = before;
+	}
+	return after;
+}
+
 /* From the order in which they were met to one site after the other. */
-static int sort_steps(struct work *work)
+static int pack_steps(struct work *work)
 {
 	struct limpet_history *history = work->history;
-	struct limpet_history_step *sorted = calloc(work->pool_count + 1, sizeof(*sorted));
-	size_t at = 0;
 
-	if (!sorted)
-		return -ENOMEM;
 	for (size_t i = 0; i < history->site_count; i++) {
 		struct limpet_history_site *site = &history->sites[i];
 
-		for (size_t step = work->last[i]; step; step = work->before[step - 1])
+		site->packed_from = history->packed.count;
+		for (size_t step = turn_round(work, i); step; step = work->before[step - 1]) {
+			pack_step(&history->packed, &work->pool[step - 1]);
 			site->count++;
-		at += site->count;
-		site->steps = sorted + at - site->count;
-		for (size_t step = work->last[i], to = at; step; step = work->before[step - 1])
-			sorted[--to] = history->pool[step - 1];
+		}
+		site->packed_bytes = history->packed.count - site->packed_from;
 	}
-	free(history->pool);
-	history->pool = sorted;
-	return 0;
+	return history->packed.failed ? -ENOMEM : 0;
+}
+
+struct limpet_cursor limpet_history_steps(const struct limpet_history *history,
+					  const struct limpet_history_site *site)
+{
+	return site->count ? limpet_cursor_of(history->packed.data + site->packed_from,
+					      site->packed_bytes)
+			   : (struct limpet_cursor){0};
+}
+
+bool limpet_history_next(struct limpet_cursor *steps, struct limpet_history_step *ret_step)
+{
+	if (!limpet_cursor_left(steps))
+		return false;
+	ret_step->step = (uint32_t)limpet_cursor_varint(steps);
+	ret_step->counts.allocations = limpet_cursor_varint(steps);
+	ret_step->counts.allocated_bytes = limpet_cursor_varint(steps);
+	ret_step->counts.frees = limpet_cursor_varint(steps);
+	ret_step->counts.freed_bytes = limpet_cursor_varint(steps);
+	ret_step->counts.temporary = limpet_cursor_varint(steps);
+	return true;
 }
 
 /* A sampled trace's figures, which the model has estimated. */
@@ -410,7 +451,7 @@ static int add_whole(struct work *work)
  * damaged. */
 static bool adds_up(const struct work *work)
 {
-	const struct limpet_history_step *pool = work->history->pool;
+	const struct limpet_history_step *pool = work->pool;
 
 	for (size_t i = 0; i < work->model->site_count; i++) {
 		const struct limpet_model_site *site = &work->model->sites[i];
@@ -494,7 +535,7 @@ static int build(struct work *work, size_t most_steps)
 		carry_over(work);
 	for (size_t i = 0; i < history->step_count; i++)
 		history->highs[i].known = has_highs(work);
-	return code < 0 ? code : sort_steps(work);
+	return code < 0 ? code : pack_steps(work);
 }
 
 int limpet_history_build(struct limpet_trace_reader *reader, const struct limpet_model *model,
@@ -513,6 +554,7 @@ int limpet_history_build(struct limpet_trace_reader *reader, const struct limpet
 	free(work.site_of);
 	free(work.last);
 	free(work.before);
+	free(work.pool);
 	free(work.live_at_end);
 	if (code < 0) {
 		limpet_history_free(history);
@@ -531,7 +573,7 @@ void limpet_history_free(struct limpet_history *history)
 	free(history->highs);
 	free(history->sites);
 	free(history->sizes);
-	free(history->pool);
+	limpet_bytes_done(&history->packed);
 	free(history->step_of_block);
 	free(history);
 }

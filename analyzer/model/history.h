@@ -13,6 +13,7 @@
 
 #include "analyzer/model/model.h"
 #include "analyzer/model/replay.h"
+#include "common/bytes.h"
 #include "common/err.h"
 
 struct limpet_history_step {
@@ -21,9 +22,9 @@ struct limpet_history_step {
 };
 struct limpet_history_site {
 	uint32_t node;
-	uint64_t peak_bytes;                     /* at the capture's peak, exactly */
-	const struct limpet_history_step *steps; /* ascending; those in which it did something */
-	size_t count;
+	uint64_t peak_bytes;              /* at the capture's peak, exactly */
+	size_t count;                     /* of the steps in which it did something */
+	size_t packed_from, packed_bytes; /* these, see limpet_history_steps() */
 };
 /* The most that was live within a step, and when. */
 struct limpet_history_high {
@@ -39,7 +40,7 @@ struct limpet_history {
 	struct limpet_history_site *sites; /* in the order of the model's */
 	size_t site_count;
 	struct limpet_model_size *sizes; /* of each of the model's sizes, step_count of them */
-	struct limpet_history_step *pool;
+	struct limpet_bytes packed;      /* the sites' steps */
 	uint32_t *step_of_block; /* of the reader's EVENTS that have a PERIOD; UINT32_MAX: others */
 };
 
@@ -55,5 +56,11 @@ int limpet_history_build(struct limpet_trace_reader *reader, const struct limpet
 size_t limpet_history_find_step(const void *history, size_t block, uint64_t time_ns,
 				uint64_t *ret_until_ns);
 void limpet_history_free(struct limpet_history *history);
+
+/* The site's steps, ascending. */
+struct limpet_cursor limpet_history_steps(const struct limpet_history *history,
+					  const struct limpet_history_site *site);
+/* false: there is none left. */
+bool limpet_history_next(struct limpet_cursor *steps, struct limpet_history_step *ret_step);
 
 #endif

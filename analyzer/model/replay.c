@@ -20,13 +20,16 @@ struct sums {
 	struct limpet_real_counts counts;
 	double live, live_bytes, start_bytes, peak, peak_bytes;
 };
-struct age_sums {
-	double blocks[LIMPET_REPLAY_AGES], bytes[LIMPET_REPLAY_AGES];
+/* Of a site; there is one for each that it has. */
+struct age {
+	double blocks, bytes;
+	uint32_t next; /* index + 1 of the site's next; 0: none */
+	uint8_t bucket;
+	bool alive;
 };
 struct site {
-	uint32_t node;
+	uint32_t node, ages; /* ages: index + 1 of its first; 0: none */
 	struct sums sums;
-	struct age_sums freed, alive;
 	uint64_t smallest, largest, oldest_ns;
 };
 struct moment {
@@ -62,6 +65,8 @@ struct work {
 	struct site *sites;
 	size_t site_count, site_capacity;
 	uint32_t *site_of_node; /* index + 1 */
+	struct age *ages;
+	size_t age_count, age_capacity;
 	struct thread *by_tid, **threads, **threads_met, **threads_of_block;
 	size_t thread_count, thread_capacity, met_capacity, thread_met_count, of_block_capacity;
 	struct limpet_open_maps maps; /* with a filter of threads alone */
@@ -179,12 +184,34 @@ static void note_level(struct work *work)
 	work->high_bytes = work->live_bytes;
 }
 
-static void count_kind(struct work *work, const struct kind *kind, struct site *site,
-		       const struct limpet_real_counts *counts)
+static int add_age(struct work *work, struct site *site, bool alive, unsigned bucket, double blocks,
+		   double bytes)
+{
+	uint32_t at = site->ages;
+
+	while (at && (work->ages[at - 1].bucket != bucket || work->ages[at - 1].alive != alive))
+		at = work->ages[at - 1].next;
+	if (!at) {
+		if (work->age_count >= UINT32_MAX ||
+		    limpet_reserve(&work->ages, &work->age_capacity, work->age_count + 1,
+				   sizeof(*work->ages)) < 0)
+			return -ENOMEM;
+		work->ages[work->age_count] =
+			(struct age){.next = site->ages, .bucket = (uint8_t)bucket, .alive = alive};
+		at = site->ages = (uint32_t)++work->age_count;
+	}
+	work->ages[at - 1].blocks += blocks;
+	work->ages[at - 1].bytes += bytes;
+	return 0;
+}
+
+static int count_kind(struct work *work, const struct kind *kind, struct site *site,
+		      const struct limpet_real_counts *counts)
 {
 	const unsigned bucket = limpet_trace_size_bucket(kind->size);
 	const bool is_made = kind->allocations || kind->untracked;
 	struct moment *moment = this_moment(work);
+	int code = 0;
 
 	if (is_made && (site->sums.counts.allocations == 0 || kind->size < site->smallest))
 		site->smallest = kind->size;
@@ -195,10 +222,11 @@ static void count_kind(struct work *work, const struct kind *kind, struct site *
 		limpet_real_counts_add(&moment->counts, counts, 1);
 	work->sizes[bucket][0] += counts->allocations;
 	work->sizes[bucket][1] += counts->allocated_bytes;
-	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
-		site->freed.blocks[i] += kind->weight * kind->freed[i];
-		site->freed.bytes[i] += kind->bytes * kind->freed[i];
-	}
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES && code == 0; i++)
+		if (kind->freed[i])
+			code = add_age(work, site, false, i, kind->weight * kind->freed[i],
+				       kind->bytes * kind->freed[i]);
+	return code;
 }
 
 static int tell_kind(const struct work *work, const struct kind *kind,
@@ -243,8 +271,9 @@ static int fold_kind(struct work *work, struct kind *kind)
 			.freed_bytes = kind->bytes * frees,
 			.temporary = kind->weight * kind->temporary,
 		};
-		count_kind(work, kind, site, &counts);
-		code = tell_kind(work, kind, &counts);
+		code = count_kind(work, kind, site, &counts);
+		if (code == 0)
+			code = tell_kind(work, kind, &counts);
 	}
 	kind->met = false;
 	kind->allocations = kind->untracked = kind->temporary = 0;
@@ -710,14 +739,15 @@ static int replay_all(struct work *work, struct limpet_trace_reader *reader)
 	return pass_time(work, UINT64_MAX);
 }
 
-static void add_alive(struct work *work)
+static int add_alive(struct work *work)
 {
 	const uint64_t end_ns = work->model->to_ns;
 	struct limpet_open_block block;
 	uint64_t count;
 	size_t at = 0;
+	int code = 0;
 
-	while ((count = limpet_open_blocks_next(&work->open, &at, &block))) {
+	while (code == 0 && (count = limpet_open_blocks_next(&work->open, &at, &block))) {
 		const uint64_t time_ns = block.tick > UINT64_MAX / LIMPET_TRACE_TICK_NS
 						 ? UINT64_MAX
 						 : block.tick * LIMPET_TRACE_TICK_NS;
@@ -726,11 +756,11 @@ static void add_alive(struct work *work)
 		double weight = (double)count * weight_of(work, block.size, block.sampled);
 		struct site *site = &work->sites[work->site_of_node[block.node] - 1];
 
-		site->alive.blocks[bucket] += weight;
-		site->alive.bytes[bucket] += weight * (double)block.size;
+		code = add_age(work, site, true, bucket, weight, weight * (double)block.size);
 		if (age_ns > site->oldest_ns)
 			site->oldest_ns = age_ns;
 	}
+	return code;
 }
 
 /* ------------------------------------------------------------------ the answer */
@@ -748,25 +778,27 @@ static struct limpet_model_site figures_of(const struct sums *sums, uint32_t nod
 	return figures;
 }
 
-static void take_ages(struct limpet_replay_ages *to, const struct age_sums *from)
+/* Answers how many. */
+static size_t take_ages(const struct work *work, const struct site *site,
+			struct limpet_replay_age *to)
 {
-	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
-		to->blocks[i] = limpet_rounded(from->blocks[i]);
-		to->bytes[i] = limpet_rounded(from->bytes[i]);
+	size_t count = 0;
+
+	for (uint32_t at = site->ages; at; at = work->ages[at - 1].next) {
+		const struct age *from = &work->ages[at - 1];
+
+		to[count++] = (struct limpet_replay_age){.blocks = limpet_rounded(from->blocks),
+							 .bytes = limpet_rounded(from->bytes),
+							 .bucket = from->bucket,
+							 .alive = from->alive};
 	}
+	return count;
 }
 
 static bool has_figure(const struct limpet_model_site *figures)
 {
 	return figures->allocations || figures->frees || figures->live_allocations ||
 	       figures->peak_allocations;
-}
-
-static int compare_sites(const void *a, const void *b)
-{
-	const struct limpet_replay_site *x = a, *y = b;
-
-	return x->figures.node < y->figures.node ? -1 : x->figures.node > y->figures.node;
 }
 
 static int compare_threads(const void *a, const void *b)
@@ -782,24 +814,30 @@ static int compare_threads(const void *a, const void *b)
 
 static int take_sites(const struct work *work, struct limpet_replay *replay)
 {
-	replay->sites = calloc(work->site_count + 1, sizeof(*replay->sites));
-	if (!replay->sites)
-		return -ENOMEM;
-	for (size_t i = 0; i < work->site_count; i++) {
-		const struct site *from = &work->sites[i];
-		struct limpet_replay_site *to = &replay->sites[replay->site_count];
+	size_t age_count = 0;
 
+	replay->sites = calloc(work->site_count + 1, sizeof(*replay->sites));
+	replay->ages = calloc(work->age_count + 1, sizeof(*replay->ages));
+	if (!replay->sites || !replay->ages)
+		return -ENOMEM;
+	for (uint32_t node = 0; node < work->model->node_count; node++) {
+		struct limpet_replay_site *to = &replay->sites[replay->site_count];
+		const struct site *from;
+
+		if (!work->site_of_node[node])
+			continue;
+		from = &work->sites[work->site_of_node[node] - 1];
 		to->figures = figures_of(&from->sums, from->node);
 		if (!has_figure(&to->figures))
 			continue;
 		to->smallest_bytes = from->smallest;
 		to->largest_bytes = from->largest;
 		to->oldest_ns = from->oldest_ns;
-		take_ages(&to->freed, &from->freed);
-		take_ages(&to->alive, &from->alive);
+		to->ages = &replay->ages[age_count];
+		to->age_count = take_ages(work, from, &replay->ages[age_count]);
+		age_count += to->age_count;
 		replay->site_count++;
 	}
-	qsort(replay->sites, replay->site_count, sizeof(*replay->sites), compare_sites);
 	return 0;
 }
 
@@ -872,8 +910,17 @@ static int take_sizes(const struct work *work, struct limpet_replay *replay)
 	return 0;
 }
 
+/* What rows were counted in. */
+static void free_counting(struct work *work)
+{
+	limpet_open_blocks_done(&work->open);
+	free(LIMPET_TAKE(work->kinds));
+	free(LIMPET_TAKE(work->kinds_met));
+}
+
 static void free_work(struct work *work)
 {
+	free_counting(work);
 	limpet_open_maps_done(&work->maps);
 	HASH_CLEAR(hh, work->by_tid);
 	for (size_t i = 0; i < work->thread_count; i++)
@@ -881,11 +928,9 @@ static void free_work(struct work *work)
 	free(work->threads);
 	free(work->threads_met);
 	free(work->threads_of_block);
-	free(work->kinds);
-	free(work->kinds_met);
-	limpet_open_blocks_done(&work->open);
 	free(work->sites);
 	free(work->site_of_node);
+	free(work->ages);
 	free(work->moments);
 }
 
@@ -910,10 +955,12 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 	else if (replay && work.site_of_node && (!options->end_count || work.moments))
 		code = replay_all(&work, reader);
 	if (code == 0) {
-		add_alive(&work);
 		replay->losses = work.losses;
-		code = take_sites(&work, replay);
+		code = add_alive(&work);
+		free_counting(&work);
 	}
+	if (code == 0)
+		code = take_sites(&work, replay);
 	if (code == 0)
 		code = take_threads(&work, replay);
 	if (code == 0)
@@ -936,9 +983,22 @@ void limpet_replay_free(struct limpet_replay *replay)
 	if (!replay)
 		return;
 	free(replay->sites);
+	free(replay->ages);
 	free(replay->threads);
 	free(replay->moments);
 	free(replay->sizes);
 	free(replay->maps);
 	free(replay);
+}
+
+void limpet_replay_add_ages(const struct limpet_replay_site *site, struct limpet_replay_ages *freed,
+			    struct limpet_replay_ages *alive)
+{
+	for (size_t i = 0; i < site->age_count; i++) {
+		const struct limpet_replay_age *from = &site->ages[i];
+		struct limpet_replay_ages *to = from->alive ? alive : freed;
+
+		to->blocks[from->bucket] += from->blocks;
+		to->bytes[from->bucket] += from->bytes;
+	}
 }

@@ -26,12 +26,19 @@ struct limpet_replay_ages {
 	uint64_t blocks[LIMPET_REPLAY_AGES], bytes[LIMPET_REPLAY_AGES];
 };
 
+/* Blocks of one site and one age. */
+struct limpet_replay_age {
+	uint64_t blocks, bytes;
+	unsigned bucket; /* as above */
+	bool alive;      /* at the window's end; else freed in it */
+};
 struct limpet_replay_site {
 	struct limpet_model_site figures;
 	uint64_t smallest_bytes, largest_bytes; /* allocated in the window */
-	struct limpet_replay_ages freed;        /* in the window */
-	struct limpet_replay_ages alive;        /* at its end */
-	uint64_t oldest_ns;                     /* age of the oldest of those; 0: none */
+	uint64_t oldest_ns;                     /* age of the oldest that is alive; 0: none */
+	/* Most sites have few of the ages: those alone, in no order. */
+	const struct limpet_replay_age *ages;
+	size_t age_count;
 };
 struct limpet_replay_thread {
 	uint32_t tid;
@@ -86,6 +93,7 @@ struct limpet_replay_options {
 struct limpet_replay {
 	struct limpet_replay_site *sites; /* by node; those with a figure */
 	size_t site_count;
+	struct limpet_replay_age *ages;       /* of the sites */
 	struct limpet_replay_thread *threads; /* by bytes held at the end, then allocated */
 	size_t thread_count;
 	struct limpet_replay_moment *moments;
@@ -105,5 +113,9 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 		      const struct limpet_replay_options *options,
 		      struct limpet_replay **ret_replay) LIMPET_MUST_CHECK;
 void limpet_replay_free(struct limpet_replay *replay);
+
+/* Adds the site's blocks by age. */
+void limpet_replay_add_ages(const struct limpet_replay_site *site, struct limpet_replay_ages *freed,
+			    struct limpet_replay_ages *alive);
 
 #endif

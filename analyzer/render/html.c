@@ -6,6 +6,7 @@
 #include "analyzer/render/json_printer.h"
 #include "analyzer/render/report_json.h"
 #include "analyzer/views/report.h"
+#include "common/array.h"
 
 #define COLUMN(page, steps, count, field)                                             \
 	({                                                                            \
@@ -15,6 +16,15 @@
 			limpet_html_add(page, column_,                                \
 					json_integer((json_int_t)(steps)[i_].field)); \
 		column_;                                                              \
+	})
+
+/* The same in a row. */
+#define ROW_COLUMN(page, key, steps, count, field)                                \
+	({                                                                        \
+		limpet_html_row_column(page, key);                                \
+		for (size_t i_ = 0; i_ < (count); i_++)                           \
+			limpet_html_row_add(page, (json_int_t)(steps)[i_].field); \
+		limpet_html_row_column_end(page);                                 \
 	})
 
 /* What stacks held at a peak that lies in what was given up. */
@@ -37,22 +47,32 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 {
 	const struct limpet_history *history = subject->history;
 	const bool peak = has_peak(subject);
+	LIMPET_FREE struct limpet_history_step *steps = NULL;
+	size_t capacity = 0;
 
 	limpet_json_begin_list(&page->printer, "sites");
 	for (size_t i = 0; !page->printer.error && i < history->site_count; i++) {
 		const struct limpet_history_site *site = &history->sites[i];
-		const struct limpet_history_step *steps = site->steps;
-		size_t count = site->count;
-		json_t *value = json_pack(
-			"{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "node", (json_int_t)site->node, "peak",
-			number_if(peak, site->peak_bytes), "b", COLUMN(page, steps, count, step),
-			"a", COLUMN(page, steps, count, counts.allocations), "ab",
-			COLUMN(page, steps, count, counts.allocated_bytes), "f",
-			COLUMN(page, steps, count, counts.frees), "fb",
-			COLUMN(page, steps, count, counts.freed_bytes), "t",
-			COLUMN(page, steps, count, counts.temporary));
+		struct limpet_cursor cursor = limpet_history_steps(history, site);
+		size_t count = 0;
 
-		limpet_json_item(&page->printer, value);
+		if (!limpet_json_check(
+			    &page->printer,
+			    limpet_reserve(&steps, &capacity, site->count + 1, sizeof(*steps))))
+			break;
+		while (count < site->count && limpet_history_next(&cursor, &steps[count]))
+			count++;
+		limpet_html_row_begin(page);
+		limpet_html_row_number(page, "node", site->node);
+		limpet_html_row_key(page, "peak");
+		limpet_html_row_value(page, number_if(peak, site->peak_bytes));
+		ROW_COLUMN(page, "b", steps, count, step);
+		ROW_COLUMN(page, "a", steps, count, counts.allocations);
+		ROW_COLUMN(page, "ab", steps, count, counts.allocated_bytes);
+		ROW_COLUMN(page, "f", steps, count, counts.frees);
+		ROW_COLUMN(page, "fb", steps, count, counts.freed_bytes);
+		ROW_COLUMN(page, "t", steps, count, counts.temporary);
+		limpet_html_row_item(page);
 	}
 	limpet_json_end_list(&page->printer);
 }
@@ -107,13 +127,38 @@ static json_t *threads(struct limpet_html_page *page, const struct limpet_html_s
 	return array;
 }
 
-static json_t *ages(struct limpet_html_page *page, const uint64_t *list)
+static void put_ages(struct limpet_html_page *page, const char *key, const uint64_t *list)
 {
-	json_t *array = json_array();
-
+	limpet_html_row_column(page, key);
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
-		limpet_html_add(page, array, json_integer((json_int_t)list[i]));
-	return array;
+		limpet_html_row_add(page, (json_int_t)list[i]);
+	limpet_html_row_column_end(page);
+}
+
+static void put_life(struct limpet_html_page *page,
+		     const struct limpet_thread_timeline *thread_timeline,
+		     const struct limpet_replay_site *site)
+{
+	struct limpet_replay_ages freed = {0}, alive = {0};
+	const struct limpet_thread_timeline_life *lives;
+	size_t count = limpet_thread_timeline_site(thread_timeline, site->figures.node, &lives);
+
+	limpet_replay_add_ages(site, &freed, &alive);
+	limpet_html_row_begin(page);
+	limpet_html_row_number(page, "node", site->figures.node);
+	limpet_html_row_key(page, "smallest");
+	limpet_html_row_value(page, limpet_json_number(site->smallest_bytes));
+	limpet_html_row_key(page, "largest");
+	limpet_html_row_value(page, limpet_json_number(site->largest_bytes));
+	limpet_html_row_key(page, "oldest");
+	limpet_html_row_value(page, limpet_json_seconds(site->oldest_ns));
+	put_ages(page, "alive", alive.blocks);
+	put_ages(page, "aliveBytes", alive.bytes);
+	ROW_COLUMN(page, "b", lives, count, step);
+	ROW_COLUMN(page, "g", lives, count, age);
+	ROW_COLUMN(page, "n", lives, count, blocks);
+	ROW_COLUMN(page, "nb", lives, count, bytes);
+	limpet_html_row_item(page);
 }
 
 /* How long blocks lived: of each site what was freed, by step and age, and what lives at the end.
@@ -129,25 +174,8 @@ static void print_lives(struct limpet_html_page *page,
 	limpet_json_begin_list(&page->printer, "lives");
 	for (size_t i = 0;
 	     !page->printer.error && thread_timeline && i < thread_timeline->replay->site_count;
-	     i++) {
-		const struct limpet_replay_site *site = &thread_timeline->replay->sites[i];
-		const struct limpet_thread_timeline_life *lives;
-		size_t count =
-			limpet_thread_timeline_site(thread_timeline, site->figures.node, &lives);
-
-		limpet_json_item(&page->printer,
-				 json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "node",
-					   (json_int_t)site->figures.node, "smallest",
-					   limpet_json_number(site->smallest_bytes), "largest",
-					   limpet_json_number(site->largest_bytes), "oldest",
-					   limpet_json_seconds(site->oldest_ns), "alive",
-					   ages(page, site->alive.blocks), "aliveBytes",
-					   ages(page, site->alive.bytes), "b",
-					   COLUMN(page, lives, count, step), "g",
-					   COLUMN(page, lives, count, age), "n",
-					   COLUMN(page, lives, count, blocks), "nb",
-					   COLUMN(page, lives, count, bytes)));
-	}
+	     i++)
+		put_life(page, thread_timeline, &thread_timeline->replay->sites[i]);
 	limpet_json_end_list(&page->printer);
 }
 

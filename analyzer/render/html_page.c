@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyzer/model/frame_filter.h"
+#include "common/array.h"
 #include "common/plain_text.h"
 
 /* Where the figures go in the template. */
@@ -103,36 +104,170 @@ static json_int_t frame_number(struct limpet_html_page *page,
 	return number;
 }
 
-static json_int_t address_number(struct limpet_html_page *page, const struct limpet_model *model,
-				 uint32_t first, const struct limpet_trace_node *node)
+static struct limpet_html_address *address_place(const struct limpet_html_page *page,
+						 const struct limpet_html_address *key)
+{
+	const uint64_t hash =
+		(key->address ^ (uint64_t)key->module << 48 ^ key->first) * 0x9e3779b97f4a7c15ull;
+	size_t at = (size_t)(hash ^ hash >> 32);
+
+	for (;; at++) {
+		struct limpet_html_address *place = &page->known[at & (page->known_capacity - 1)];
+
+		if (!place->number || (place->address == key->address &&
+				       place->module == key->module && place->first == key->first))
+			return place;
+	}
+}
+
+static int grow_known(struct limpet_html_page *page)
+{
+	const size_t capacity = page->known_capacity;
+	struct limpet_html_address *before = page->known, *larger;
+
+	if (2 * json_array_size(page->addresses) < capacity)
+		return 0;
+	larger = calloc(capacity ? 2 * capacity : 1024, sizeof(*larger));
+	if (!larger)
+		return -ENOMEM;
+	page->known = larger;
+	page->known_capacity = capacity ? 2 * capacity : 1024;
+	for (size_t i = 0; i < capacity; i++)
+		if (before[i].number)
+			*address_place(page, &before[i]) = before[i];
+	free(before);
+	return 0;
+}
+
+static json_t *frames_at(struct limpet_html_page *page, const struct limpet_model *model,
+			 const struct limpet_trace_node *node)
 {
 	const struct limpet_trace_module *module = &model->modules[node->module];
 	const struct limpet_model_frame nameless = {0}, *frames = &nameless;
 	uint64_t offset = node->address - 1;
-	json_int_t number;
-	json_t *list;
-	char look[64];
-	size_t before = json_object_size(page->known);
+	json_t *list = json_array();
 	uint32_t count = 0;
 
-	/* Modules are numbered by each model for itself. */
-	snprintf(look, sizeof(look), "%u %u %" PRIx64, first, node->module, node->address);
-	number = number_of(page, page->known, look);
-	if (json_object_size(page->known) == before)
-		return number;
 	if (node->module) {
 		offset -= module->bias;
 		count = limpet_model_symbols(model, node->module, node->address, &frames);
 	}
-	list = json_array();
 	for (uint32_t i = 0; i < count || !i; i++)
 		limpet_html_add(page, list,
 				json_integer(frame_number(page, count ? &frames[i] : &nameless,
 							  node->module ? module->path : NULL,
 							  node->module && module->allocator,
 							  node->made, offset)));
-	limpet_html_add(page, page->addresses, list);
-	return number;
+	return list;
+}
+
+/* -1: no memory. */
+static int32_t address_number(struct limpet_html_page *page, const struct limpet_model *model,
+			      uint32_t first, const struct limpet_trace_node *node)
+{
+	const struct limpet_html_address key = {
+		.address = node->address, .first = first, .module = node->module};
+	const size_t count = json_array_size(page->addresses);
+	struct limpet_html_address *place;
+
+	check(page, count < INT32_MAX && grow_known(page) == 0);
+	if (page->printer.error)
+		return -1;
+	place = address_place(page, &key);
+	if (!place->number) {
+		*place = key;
+		place->number = (uint32_t)count + 1;
+		limpet_html_add(page, page->addresses, frames_at(page, model, node));
+	}
+	return (int32_t)(place->number - 1);
+}
+
+/* ------------------------------------------------------------------ rows of numbers */
+
+static void put_text(struct limpet_html_page *page, const char *text)
+{
+	limpet_bytes_put(&page->row, text, strlen(text));
+}
+
+static void put_number(struct limpet_html_page *page, int64_t number)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+	uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
+
+	do
+		digits[--at] = (char)('0' + left % 10);
+	while (left /= 10);
+	if (number < 0)
+		digits[--at] = '-';
+	limpet_bytes_put(&page->row, digits + at, sizeof(digits) - at);
+}
+
+void limpet_html_row_begin(struct limpet_html_page *page)
+{
+	limpet_bytes_clear(&page->row);
+	put_text(page, "{");
+	page->row_began = false;
+}
+
+void limpet_html_row_key(struct limpet_html_page *page, const char *key)
+{
+	put_text(page, page->row_began ? ",\"" : "\"");
+	put_text(page, key);
+	put_text(page, "\":");
+	page->row_began = true;
+}
+
+void limpet_html_row_value(struct limpet_html_page *page, json_t *value)
+{
+	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	check(page, text);
+	if (text)
+		put_text(page, text);
+	free(text);
+	json_decref(value);
+}
+
+void limpet_html_row_number(struct limpet_html_page *page, const char *key, int64_t number)
+{
+	limpet_html_row_key(page, key);
+	put_number(page, number);
+}
+
+void limpet_html_row_column(struct limpet_html_page *page, const char *key)
+{
+	limpet_html_row_key(page, key);
+	put_text(page, "[");
+}
+
+void limpet_html_row_add(struct limpet_html_page *page, int64_t number)
+{
+	put_number(page, number);
+	put_text(page, ",");
+}
+
+void limpet_html_row_column_end(struct limpet_html_page *page)
+{
+	/* In the place of the last comma. */
+	if (page->row.count && page->row.data[page->row.count - 1] == ',')
+		page->row.count--;
+	put_text(page, "]");
+}
+
+void limpet_html_row_end(struct limpet_html_page *page)
+{
+	put_text(page, "}");
+	check(page, !page->row.failed);
+	if (!page->printer.error)
+		fwrite(page->row.data, 1, page->row.count, page->printer.file);
+}
+
+void limpet_html_row_item(struct limpet_html_page *page)
+{
+	if (!page->printer.error)
+		fputs(page->printer.items++ ? ",\n" : "\n", page->printer.file);
+	limpet_html_row_end(page);
 }
 
 /* ------------------------------------------------------------------ the parts */
@@ -151,19 +286,21 @@ static bool *used_nodes(const struct limpet_model *model)
 
 uint32_t limpet_html_add_nodes(struct limpet_html_page *page, const struct limpet_model *model)
 {
-	const uint32_t first = (uint32_t)json_array_size(page->parents);
+	const uint32_t first = (uint32_t)page->node_count;
 	LIMPET_FREE bool *used = used_nodes(model);
 
-	check(page, used);
+	check(page, used && limpet_reserve(&page->nodes, &page->node_capacity,
+					   page->node_count + model->node_count,
+					   sizeof(*page->nodes)) == 0);
+	if (page->printer.error)
+		return first;
 	for (uint32_t i = 0; used && i < model->node_count; i++) {
 		const struct limpet_trace_node *node = &model->nodes[i];
 		bool known = used[i] && !node->lost;
 
-		limpet_html_add(page, page->parents,
-				json_integer(known ? first + node->parent : 0));
-		limpet_html_add(
-			page, page->node_addresses,
-			json_integer(known ? address_number(page, model, first, node) : -1));
+		page->nodes[page->node_count++] = (struct limpet_html_node){
+			.parent = known ? first + node->parent : 0,
+			.address = known ? address_number(page, model, first, node) : -1};
 	}
 	return first;
 }
@@ -186,9 +323,18 @@ static json_t *texts(struct limpet_html_page *page)
 
 void limpet_html_print_stacks(struct limpet_html_page *page)
 {
-	limpet_json_member(
-		&page->printer, "nodes",
-		json_pack("{s:O,s:O}", "parent", page->parents, "address", page->node_addresses));
+	if (!page->printer.error)
+		fputs(",\n\"nodes\":", page->printer.file);
+	limpet_html_row_begin(page);
+	limpet_html_row_column(page, "parent");
+	for (size_t i = 0; i < page->node_count; i++)
+		limpet_html_row_add(page, page->nodes[i].parent);
+	limpet_html_row_column_end(page);
+	limpet_html_row_column(page, "address");
+	for (size_t i = 0; i < page->node_count; i++)
+		limpet_html_row_add(page, page->nodes[i].address);
+	limpet_html_row_column_end(page);
+	limpet_html_row_end(page);
 	limpet_json_member(&page->printer, "addresses", json_incref(page->addresses));
 	limpet_json_member(&page->printer, "frames", json_incref(page->columns));
 	limpet_json_member(&page->printer, "strings", texts(page));
@@ -225,17 +371,14 @@ int limpet_html_page_print(void (*print_data)(struct limpet_html_page *page, voi
 		.printer.file = fopencookie(file, "w", functions),
 		.strings = json_object(),
 		.frames = json_object(),
-		.known = json_object(),
 		.addresses = json_array(),
-		.parents = json_array(),
-		.node_addresses = json_array(),
 		.columns = json_pack("{s:[],s:[],s:[],s:[],s:[],s:[],s:[],s:[]}", "function",
 				     "file", "line", "module", "offset", "inlined", "made", "kind"),
 	};
 
 	fwrite(limpet_html_template, 1, before, file);
-	check(&page, page.printer.file && page.strings && page.frames && page.known &&
-			     page.addresses && page.parents && page.node_addresses && page.columns);
+	check(&page,
+	      page.printer.file && page.strings && page.frames && page.addresses && page.columns);
 	if (!page.printer.error)
 		print_data(&page, context);
 	if (page.printer.file && fclose(page.printer.file))
@@ -243,10 +386,10 @@ int limpet_html_page_print(void (*print_data)(struct limpet_html_page *page, voi
 	fwrite(place + strlen(PLACE), 1, bytes - before - strlen(PLACE), file);
 	json_decref(page.strings);
 	json_decref(page.frames);
-	json_decref(page.known);
 	json_decref(page.addresses);
-	json_decref(page.parents);
-	json_decref(page.node_addresses);
+	free(page.known);
+	free(page.nodes);
+	limpet_bytes_done(&page.row);
 	json_decref(page.columns);
 	return page.printer.error;
 }

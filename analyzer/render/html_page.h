@@ -10,16 +10,32 @@
 
 #include "analyzer/model/model.h"
 #include "analyzer/render/json_printer.h"
+#include "common/bytes.h"
 #include "common/err.h"
+
+/* Large captures have many of these, so that they are no values of JSON. */
+struct limpet_html_node {
+	uint32_t parent;
+	int32_t address; /* number in `addresses`; -1: none */
+};
+struct limpet_html_address {
+	uint64_t address;
+	uint32_t first, module; /* `first` node of the model, which numbers modules for itself */
+	uint32_t number;        /* in `addresses`, + 1; 0: the place is free */
+};
 
 struct limpet_html_page {
 	struct limpet_json_printer printer; /* to a file in which no text ends the page's element */
 	json_t *strings;                    /* text to number */
 	json_t *frames;                     /* what a frame looks like, to number */
 	json_t *columns;                    /* of the frames */
-	json_t *known; /* (first node of the model, module, address) to number in `addresses` */
 	json_t *addresses;
-	json_t *parents, *node_addresses; /* of the nodes */
+	struct limpet_html_address *known; /* open addressing */
+	size_t known_capacity;             /* a power of two, or 0 */
+	struct limpet_html_node *nodes;
+	size_t node_count, node_capacity;
+	struct limpet_bytes row; /* see limpet_html_row_begin() */
+	bool row_began;          /* it has a member */
 };
 
 /* Writes the template, and in it what print_data() writes to page->printer. The printer's error, or
@@ -29,6 +45,20 @@ int limpet_html_page_print(void (*print_data)(struct limpet_html_page *page, voi
 
 /* The value becomes the array's, also after a failure, which is the printer's. */
 void limpet_html_add(struct limpet_html_page *page, json_t *array, json_t *value);
+
+/* An object of numbers and columns of numbers, put together without values of JSON in between:
+ * there is one for each site. One at a time. */
+void limpet_html_row_begin(struct limpet_html_page *page);
+/* What follows is the member's value, which limpet_html_row_value() takes. */
+void limpet_html_row_key(struct limpet_html_page *page, const char *key);
+void limpet_html_row_value(struct limpet_html_page *page, json_t *value);
+void limpet_html_row_number(struct limpet_html_page *page, const char *key, int64_t number);
+void limpet_html_row_column(struct limpet_html_page *page, const char *key);
+void limpet_html_row_add(struct limpet_html_page *page, int64_t number);
+void limpet_html_row_column_end(struct limpet_html_page *page);
+/* Writes it, as an item of the list at hand, or alone. */
+void limpet_html_row_item(struct limpet_html_page *page);
+void limpet_html_row_end(struct limpet_html_page *page);
 
 /* The stacks of a model's sites. Answers the number that its node 0 has in the page. */
 uint32_t limpet_html_add_nodes(struct limpet_html_page *page, const struct limpet_model *model);

@@ -197,7 +197,7 @@ static void print_threads(struct context *context)
 	limpet_json_end_list(&context->printer);
 }
 
-static json_t *ages_array(const struct limpet_replay_site *life)
+static json_t *ages_array(const struct limpet_view_replayed *life)
 {
 	json_t *array = json_array();
 
@@ -220,7 +220,7 @@ static json_t *life_object(struct context *context, const struct limpet_view_tre
 			   const struct limpet_view_life *row)
 {
 	const bool sizes = context->options->kind == LIMPET_VIEW_SIZES;
-	const struct limpet_replay_site *life = &row->life;
+	const struct limpet_view_replayed *life = &row->life;
 	json_t *stack = json_array(), *object;
 
 	for (uint32_t at = row->leaf; stack && at; at = tree->nodes[at].parent)

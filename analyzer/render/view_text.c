@@ -537,7 +537,7 @@ static void print_size_rows(struct context *context, const struct limpet_view_tr
 	limpet_printer_line(printer, printer->options->dim, "%9s %10s %10s %10s %10s  %s", "allocs",
 			    "total", "average", "smallest", "largest", "site");
 	for (size_t i = 0; i < lives->count; i++) {
-		const struct limpet_replay_site *life = &lives->rows[i].life;
+		const struct limpet_view_replayed *life = &lives->rows[i].life;
 		char before[120];
 
 		if (!life->figures.allocations || all++ >= context->options->limit)
@@ -606,7 +606,7 @@ static void print_age_rows(struct context *context, const struct limpet_view_tre
 	limpet_printer_line(printer, printer->options->dim, "%8s %6s %6s  %8s %10s %7s  %s",
 			    "freed", "half <", "90% <", "alive", "bytes", "oldest", "site");
 	for (size_t i = 0; i < lives->count && i < context->options->limit; i++) {
-		const struct limpet_replay_site *life = &lives->rows[i].life;
+		const struct limpet_view_replayed *life = &lives->rows[i].life;
 		char before[120];
 
 		snprintf(before, sizeof(before), "%8s %6s %6s  %8s %10s %7s  ",

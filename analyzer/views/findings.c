@@ -111,11 +111,13 @@ static const struct limpet_history_site *steps_of(const struct limpet_findings_w
 static void add_steps(struct limpet_findings_work *work, struct limpet_findings_group *group,
 		      const struct limpet_history_site *steps)
 {
-	for (size_t i = 0; i < steps->count; i++) {
-		const struct limpet_history_step *step = &steps->steps[i];
-		const struct limpet_counts *counts = &step->counts;
-		const unsigned part = part_of_step(work, step->step);
-		const uint64_t end_ns = work->history->edges_ns[step->step + 1];
+	struct limpet_cursor cursor = limpet_history_steps(work->history, steps);
+	struct limpet_history_step step;
+
+	while (limpet_history_next(&cursor, &step)) {
+		const struct limpet_counts *counts = &step.counts;
+		const unsigned part = part_of_step(work, step.step);
+		const uint64_t end_ns = work->history->edges_ns[step.step + 1];
 
 		if (counts->allocations && end_ns < group->first_ns)
 			group->first_ns = end_ns;

@@ -13,14 +13,18 @@ struct thread_now {
 	double own_frees;
 	UT_hash_handle hh;
 };
-struct site_now {
-	uint32_t step;
-	double blocks[LIMPET_REPLAY_AGES], bytes[LIMPET_REPLAY_AGES];
+/* Blocks of a site that were freed in a step at an age. */
+struct life_now {
+	uint32_t before; /* index + 1 of the site's one before it; 0: none */
+	uint32_t step, age;
+	double blocks, bytes;
 };
 
 struct work {
 	struct limpet_thread_timeline *thread_timeline;
-	struct site_now **sites; /* by node; NULL: nothing was freed yet */
+	uint32_t *lives_of_node; /* index + 1 of the last; 0: nothing was freed yet */
+	struct life_now *lives;
+	size_t life_count;
 	uint32_t node_count;
 	struct thread_now *threads, *last_thread;
 	size_t step_capacity, life_capacity;
@@ -46,29 +50,26 @@ static int close_thread(struct work *work, struct thread_now *now)
 	return 0;
 }
 
-static int close_site(struct work *work, uint32_t node)
+/* Of a site's newest step first. NULL: no memory. */
+static struct life_now *life_at(struct work *work, uint32_t node, uint32_t step, unsigned age)
 {
-	struct limpet_thread_timeline *thread_timeline = work->thread_timeline;
-	struct site_now *now = work->sites[node];
-	int code = 0;
+	struct life_now *now;
 
-	for (uint32_t age = 0; age < LIMPET_REPLAY_AGES && code == 0; age++) {
-		if (!limpet_rounded(now->blocks[age]))
-			continue;
-		code = limpet_reserve(&thread_timeline->lives, &work->life_capacity,
-				      thread_timeline->life_count + 1,
-				      sizeof(*thread_timeline->lives));
-		if (code == 0)
-			thread_timeline->lives[thread_timeline->life_count++] =
-				(struct limpet_thread_timeline_life){
-					.node = node,
-					.step = now->step,
-					.age = age,
-					.blocks = limpet_rounded(now->blocks[age]),
-					.bytes = limpet_rounded(now->bytes[age])};
-		now->blocks[age] = now->bytes[age] = 0;
+	for (uint32_t at = work->lives_of_node[node]; at; at = now->before) {
+		now = &work->lives[at - 1];
+		if (now->step != step)
+			break;
+		if (now->age == age)
+			return now;
 	}
-	return code;
+	if (work->life_count >= UINT32_MAX ||
+	    limpet_reserve(&work->lives, &work->life_capacity, work->life_count + 1,
+			   sizeof(*work->lives)) < 0)
+		return NULL;
+	now = &work->lives[work->life_count];
+	*now = (struct life_now){.before = work->lives_of_node[node], .step = step, .age = age};
+	work->lives_of_node[node] = (uint32_t)++work->life_count;
+	return now;
 }
 
 /* NULL: no memory. */
@@ -107,25 +108,19 @@ static int add_share(void *context, size_t step, const struct limpet_replay_shar
 static int add_blocks(void *context, size_t step, const struct limpet_replay_blocks *blocks)
 {
 	struct work *work = context;
-	struct site_now *now = work->sites[blocks->node];
-	int code = 0;
 
-	if (blocks->frees <= 0)
-		return 0;
-	if (!now) {
-		now = work->sites[blocks->node] = calloc(1, sizeof(*now));
+	for (unsigned age = 0; age < LIMPET_REPLAY_AGES; age++) {
+		struct life_now *now;
+
+		if (blocks->freed[age] <= 0)
+			continue;
+		now = life_at(work, blocks->node, (uint32_t)step, age);
 		if (!now)
 			return -ENOMEM;
-		now->step = (uint32_t)step;
+		now->blocks += blocks->freed[age];
+		now->bytes += blocks->freed[age] * (double)blocks->size;
 	}
-	if (now->step != step)
-		code = close_site(work, blocks->node);
-	now->step = (uint32_t)step;
-	for (unsigned age = 0; age < LIMPET_REPLAY_AGES; age++) {
-		now->blocks[age] += blocks->freed[age];
-		now->bytes[age] += blocks->freed[age] * (double)blocks->size;
-	}
-	return code;
+	return 0;
 }
 
 static int compare_steps(const void *a, const void *b)
@@ -148,22 +143,47 @@ static int compare_lives(const void *a, const void *b)
 	return x->age < y->age ? -1 : x->age > y->age;
 }
 
+/* By node, step and age. */
+static int take_lives(struct work *work)
+{
+	struct limpet_thread_timeline *timeline = work->thread_timeline;
+
+	timeline->lives = calloc(work->life_count + 1, sizeof(*timeline->lives));
+	if (!timeline->lives)
+		return -ENOMEM;
+	for (uint32_t node = 0; node < work->node_count; node++) {
+		const size_t first = timeline->life_count;
+
+		for (uint32_t at = work->lives_of_node[node]; at; at = work->lives[at - 1].before) {
+			const struct life_now *now = &work->lives[at - 1];
+
+			if (!limpet_rounded(now->blocks))
+				continue;
+			timeline->lives[timeline->life_count++] =
+				(struct limpet_thread_timeline_life){
+					.node = node,
+					.step = now->step,
+					.age = now->age,
+					.blocks = limpet_rounded(now->blocks),
+					.bytes = limpet_rounded(now->bytes)};
+		}
+		if (timeline->life_count - first > 1)
+			qsort(&timeline->lives[first], timeline->life_count - first,
+			      sizeof(*timeline->lives), compare_lives);
+	}
+	return 0;
+}
+
 static int close_all(struct work *work)
 {
 	int code = 0;
 
 	for (struct thread_now *now = work->threads; now && code == 0; now = now->hh.next)
 		code = close_thread(work, now);
-	for (uint32_t node = 0; node < work->node_count && code == 0; node++)
-		if (work->sites[node])
-			code = close_site(work, node);
 	if (work->thread_timeline->step_count)
 		qsort(work->thread_timeline->steps, work->thread_timeline->step_count,
 		      sizeof(*work->thread_timeline->steps), compare_steps);
-	if (work->thread_timeline->life_count)
-		qsort(work->thread_timeline->lives, work->thread_timeline->life_count,
-		      sizeof(*work->thread_timeline->lives), compare_lives);
-	return code;
+	return code < 0 ? code : take_lives(work);
 }
 
 static void free_work(struct work *work)
@@ -177,9 +197,8 @@ static void free_work(struct work *work)
 		free(now);
 		now = next;
 	}
-	for (uint32_t node = 0; work->sites && node < work->node_count; node++)
-		free(work->sites[node]);
-	free(work->sites);
+	free(work->lives_of_node);
+	free(work->lives);
 }
 
 /* Steps in parts about as long as each other, so that what is short has a place of its own.
@@ -225,7 +244,7 @@ int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
 {
 	struct limpet_thread_timeline *thread_timeline = calloc(1, sizeof(*thread_timeline));
 	struct work work = {.thread_timeline = thread_timeline,
-			    .sites = calloc(model->node_count + 1ul, sizeof(struct site_now *)),
+			    .lives_of_node = calloc(model->node_count + 1ul, sizeof(uint32_t)),
 			    .node_count = model->node_count};
 	const struct limpet_replay_parts parts = {.find = limpet_history_find_step,
 						  .find_context = history,
@@ -237,7 +256,7 @@ int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
 	int code = -ENOMEM;
 
 	options.parts = &parts;
-	if (thread_timeline && work.sites)
+	if (thread_timeline && work.lives_of_node)
 		code = choose_ends(model, history, &ends, &options.end_count);
 	options.ends = ends;
 	if (code == 0)

@@ -400,15 +400,7 @@ int limpet_view_modules(const struct limpet_view *view, struct limpet_view_rows 
 
 /* ------------------------------------------------------------------ lives */
 
-static void add_ages(struct limpet_replay_ages *to, const struct limpet_replay_ages *from)
-{
-	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
-		to->blocks[i] += from->blocks[i];
-		to->bytes[i] += from->bytes[i];
-	}
-}
-
-static void add_life(struct limpet_replay_site *to, const struct limpet_replay_site *from)
+static void add_life(struct limpet_view_replayed *to, const struct limpet_replay_site *from)
 {
 	if (from->figures.allocations &&
 	    (!to->figures.allocations || from->smallest_bytes < to->smallest_bytes))
@@ -418,8 +410,7 @@ static void add_life(struct limpet_replay_site *to, const struct limpet_replay_s
 	if (from->oldest_ns > to->oldest_ns)
 		to->oldest_ns = from->oldest_ns;
 	limpet_view_add_figures(&to->figures, &from->figures);
-	add_ages(&to->freed, &from->freed);
-	add_ages(&to->alive, &from->alive);
+	limpet_replay_add_ages(from, &to->freed, &to->alive);
 }
 
 static int compare_lives(const void *a, const void *b, void *context)

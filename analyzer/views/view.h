@@ -65,15 +65,21 @@ int limpet_view_modules(const struct limpet_view *view,
 			struct limpet_view_rows *ret_rows) LIMPET_MUST_CHECK;
 void limpet_view_rows_done(struct limpet_view_rows *rows);
 
-/* Stacks that look alike, with what a replay knows of them. */
+/* Sums of what a replay knows of sites, with a place for each age. */
+struct limpet_view_replayed {
+	struct limpet_model_site figures;
+	uint64_t smallest_bytes, largest_bytes, oldest_ns;
+	struct limpet_replay_ages freed, alive;
+};
+/* Stacks that look alike. */
 struct limpet_view_life {
-	uint32_t leaf;                  /* in a tree from the top down */
-	struct limpet_replay_site life; /* sums */
+	uint32_t leaf; /* in a tree from the top down */
+	struct limpet_view_replayed life;
 };
 struct limpet_view_lives {
 	struct limpet_view_life *rows; /* by the sort */
 	size_t count;
-	struct limpet_replay_site all; /* sum of the rows */
+	struct limpet_view_replayed all; /* sum of the rows */
 };
 /* `tree` and `replay` are of the same view. */
 int limpet_view_lives(const struct limpet_view *view, const struct limpet_view_tree *tree,

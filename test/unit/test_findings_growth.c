@@ -465,6 +465,34 @@ static void test_many_sites(void **state)
 	close_it();
 }
 
+/* Of each site: ascending, as many as it says, and together what the model says of it. */
+static void test_steps_of_sites(void **state)
+{
+	(void)state;
+	capture(cache);
+	assert_true(history->site_count > 0);
+	assert_int_equal(history->site_count, heap.model->site_count);
+	for (size_t i = 0; i < history->site_count; i++) {
+		struct limpet_cursor steps = limpet_history_steps(history, &history->sites[i]);
+		struct limpet_history_step step;
+		struct limpet_counts sum = {0};
+		size_t count = 0;
+		uint32_t before = 0;
+
+		while (limpet_history_next(&steps, &step)) {
+			assert_true(!count++ || step.step > before);
+			assert_in_range(step.step, 0, history->step_count - 1);
+			before = step.step;
+			limpet_counts_add(&sum, &step.counts);
+		}
+		assert_false(steps.failed);
+		assert_int_equal(count, history->sites[i].count);
+		assert_int_equal(sum.allocations, heap.model->sites[i].allocations);
+		assert_int_equal(sum.freed_bytes, heap.model->sites[i].freed_bytes);
+	}
+	close_it();
+}
+
 static void test_end_and_steps(void **state)
 {
 	(void)state;
@@ -632,14 +660,23 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mappings),       cmocka_unit_test(test_resident),
-		cmocka_unit_test(test_threads),        cmocka_unit_test(test_slow_leak),
-		cmocka_unit_test(test_many_sites),     cmocka_unit_test(test_end_and_steps),
-		cmocka_unit_test(test_window),         cmocka_unit_test(test_beside_a_large_heap),
-		cmocka_unit_test(test_teeth),          cmocka_unit_test(test_one_block),
-		cmocka_unit_test(test_tiny_blocks),    cmocka_unit_test(test_label),
-		cmocka_unit_test(test_behind_another), cmocka_unit_test(test_pool),
-		cmocka_unit_test(test_nothing),        cmocka_unit_test(test_emptied),
+		cmocka_unit_test(test_mappings),
+		cmocka_unit_test(test_resident),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_slow_leak),
+		cmocka_unit_test(test_steps_of_sites),
+		cmocka_unit_test(test_many_sites),
+		cmocka_unit_test(test_end_and_steps),
+		cmocka_unit_test(test_window),
+		cmocka_unit_test(test_beside_a_large_heap),
+		cmocka_unit_test(test_teeth),
+		cmocka_unit_test(test_one_block),
+		cmocka_unit_test(test_tiny_blocks),
+		cmocka_unit_test(test_label),
+		cmocka_unit_test(test_behind_another),
+		cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_emptied),
 		cmocka_unit_test(test_handed_over),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -403,6 +403,14 @@ static void test_lifetimes(void **state)
 	}
 	assert_int_equal(freed, 4);
 	assert_int_equal(alive, SAMPLE_LIVE_BYTES);
+	/* A site keeps those ages alone at which it has blocks. */
+	for (size_t i = 0; i < heap.replay->site_count; i++) {
+		const struct limpet_replay_site *site = &heap.replay->sites[i];
+
+		for (size_t k = 0; k < site->age_count; k++)
+			assert_true(site->ages[k].blocks);
+		assert_in_range(site->age_count, 0, site->figures.allocations);
+	}
 	/* Between 1.3 s and 1.45 s. */
 	assert_int_equal(lives.all.freed.blocks[6], 4);
 	/* The oldest that lives is LEAK's fifth: from 250 ms to 2 s. */
