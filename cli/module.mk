@@ -21,6 +21,7 @@ CLI_SRC := \
 	cli/pager.c \
 	cli/progress.c \
 	cli/top_draw.c \
+	cli/top_pace.c \
 	cli/top_rows.c \
 	cli/top_screen.c \
 	cli/top_source.c \

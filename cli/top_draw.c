@@ -5,6 +5,7 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "cli/top_pace.h"
 #include "cli/top_screen.h"
 #include "common/plain_text.h"
 #include "common/units.h"
@@ -273,11 +274,25 @@ static const char *state_words(const struct limpet_top_screen *screen)
 	return "capturing";
 }
 
+/* " (4s old)", or nothing. */
+static void say_age(const struct limpet_top_screen *screen, char ret[LIMPET_UNITS_TEXT + 8])
+{
+	uint64_t age_ns = 0;
+	char age[LIMPET_UNITS_TEXT];
+
+	if (!screen->paused && limpet_top_source_is_live(screen->source))
+		age_ns = limpet_top_pace_age(limpet_top_now_ns(), screen->figures_ns,
+					     screen->options.delay_ns);
+	limpet_units_format_duration(age, age_ns - age_ns % 1000000000);
+	snprintf(ret, LIMPET_UNITS_TEXT + 8, "%s%s%s", age_ns ? " (" : "", age_ns ? age : "",
+		 age_ns ? " old)" : "");
+}
+
 static void draw_title(const struct limpet_top_screen *screen)
 {
 	const struct limpet_model *model = limpet_top_source_model(screen->source);
 	char line[512], elapsed[LIMPET_UNITS_TEXT], whole[LIMPET_UNITS_TEXT] = "";
-	char events[LIMPET_UNITS_TEXT];
+	char events[LIMPET_UNITS_TEXT], age[LIMPET_UNITS_TEXT + 8];
 	const double seconds = window_seconds(screen);
 
 	limpet_units_format_duration(elapsed, model->to_ns);
@@ -285,8 +300,9 @@ static void draw_title(const struct limpet_top_screen *screen)
 		limpet_units_format_duration(whole, screen->options.duration_ns);
 	limpet_units_format_rate(
 		events, seconds > 0 ? (uint64_t)((double)model->totals.events / seconds) : 0);
-	snprintf(line, sizeof(line), "limpet top  %s (%u)  %s  %s%s%s  %s", model->target->comm,
-		 model->target->pid, state_words(screen), elapsed, whole[0] ? "/" : "", whole,
+	say_age(screen, age);
+	snprintf(line, sizeof(line), "limpet top  %s (%u)  %s  %s%s%s%s  %s", model->target->comm,
+		 model->target->pid, state_words(screen), elapsed, whole[0] ? "/" : "", whole, age,
 		 events);
 	limpet_plain_text_clean(line);
 	to_ascii(screen, line);

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/top_pace.h"
 #include "cli/ui.h"
 
 #define KEY_ESCAPE 27
 #define KEY_DELETE 127
-/* A look at the figures may take this share of the time at most: a large capture is looked at less
- * often. */
-#define BUSY_SHARE 20
+/* So that the age of figures is up to date. */
+#define LONGEST_WAIT_MS 1000
 
 static volatile sig_atomic_t ending;
 
@@ -27,7 +27,7 @@ static void on_signal(int number)
 	ending = 1;
 }
 
-static uint64_t now_ns(void)
+uint64_t limpet_top_now_ns(void)
 {
 	struct timespec now = {0};
 
@@ -405,50 +405,70 @@ static bool can_draw(void)
 	return (intptr_t)tigetstr("cup") > 0;
 }
 
-/* What is new in the trace, at most so often that we are no burden. */
-static int update(struct limpet_top_screen *screen, uint64_t *next_ns, struct limpet_err *err)
+/* What is new in the trace, or a piece of it, at most so often that we are no burden. */
+static int update(struct limpet_top_screen *screen, struct limpet_err *err)
 {
-	const uint64_t begun = now_ns();
-	uint64_t pause;
+	const uint64_t begun = limpet_top_now_ns();
 	int result;
 
-	if (screen->paused || begun < *next_ns || !limpet_top_source_is_live(screen->source))
+	if (screen->paused || !limpet_top_source_is_live(screen->source) ||
+	    (!screen->reading && begun < screen->next_ns))
 		return 0;
+	if (!screen->reading) {
+		screen->begun_ns = begun;
+		screen->busy_ns = 0;
+	}
 	result = limpet_top_source_update(screen->source, err);
-	if (result > 0)
-		result = look(screen);
-	pause = (now_ns() - begun) * BUSY_SHARE;
-	*next_ns = begun + (pause > screen->options.delay_ns ? pause : screen->options.delay_ns);
+	screen->news |= result > 0;
+	screen->reading = result >= 0 && limpet_top_source_is_behind(screen->source);
+	if (result >= 0 && !screen->reading) {
+		result = screen->news ? look(screen) : 0;
+		screen->news = false;
+		screen->figures_ns = screen->begun_ns;
+	}
+	screen->busy_ns += limpet_top_now_ns() - begun;
+	screen->next_ns =
+		limpet_top_pace_next(screen->begun_ns, screen->busy_ns, screen->options.delay_ns);
 	return result < 0 ? result : 0;
 }
 
-static int wait_for_key(const struct limpet_top_screen *screen, uint64_t next_ns)
+/* How long to wait for a key; -1: nothing else happens. */
+static int wait_ms(const struct limpet_top_screen *screen)
+{
+	const uint64_t now = limpet_top_now_ns();
+	uint64_t wait;
+
+	if (screen->paused || !limpet_top_source_is_live(screen->source))
+		return -1;
+	if (screen->reading || screen->next_ns <= now)
+		return 0;
+	wait = (screen->next_ns - now) / 1000000 + 1;
+	return wait < LONGEST_WAIT_MS ? (int)wait : LONGEST_WAIT_MS;
+}
+
+static int wait_for_key(const struct limpet_top_screen *screen)
 {
 	struct pollfd poll_fd = {.fd = STDIN_FILENO, .events = POLLIN};
-	const uint64_t now = now_ns();
-	int timeout_ms = -1;
 
-	if (!screen->paused && limpet_top_source_is_live(screen->source))
-		timeout_ms = next_ns > now ? (int)((next_ns - now) / 1000000) + 1 : 0;
 	/* A signal, a new size of the terminal among them, ends it too. */
-	if (poll(&poll_fd, 1, timeout_ms) > 0 && poll_fd.revents & (POLLHUP | POLLERR))
+	if (poll(&poll_fd, 1, wait_ms(screen)) > 0 && poll_fd.revents & (POLLHUP | POLLERR))
 		ending = 1;
 	return getch();
 }
 
 static int loop(struct limpet_top_screen *screen, struct limpet_err *err)
 {
-	uint64_t next_ns = 0;
 	int result = look(screen), key;
 
+	screen->figures_ns = limpet_top_now_ns();
 	while (result >= 0 && !ending) {
 		limpet_top_draw(screen);
-		while (!ending && result >= 0 && (key = wait_for_key(screen, next_ns)) != ERR) {
+		while (!ending && result >= 0 && (key = wait_for_key(screen)) != ERR) {
 			result = press(screen, key);
 			limpet_top_draw(screen);
 		}
 		if (result >= 0 && !ending)
-			result = update(screen, &next_ns, err);
+			result = update(screen, err);
 	}
 	return result < 0 ? result : 0;
 }

@@ -27,6 +27,11 @@ struct limpet_top_screen {
 	size_t at, first;   /* row that is selected, row at the top */
 	unsigned page_rows; /* that fit */
 	bool paused, help, colour, utf8;
+	/* A look at a running capture, in pieces: keys come in between. */
+	bool reading, news;
+	uint64_t begun_ns, busy_ns;  /* of the look */
+	uint64_t next_ns;            /* when to look again */
+	uint64_t figures_ns;         /* when what is shown was all there was */
 	bool no_threads;             /* the trace does not say */
 	struct limpet_filter *typed; /* filter that was typed here */
 	char filter[128], search[128];
@@ -44,6 +49,8 @@ int limpet_top_screen_run(struct limpet_top_source *source,
 
 /* ------------------------------------------------------------------ for top_screen.c */
 
+/* Of the monotonic clock. */
+uint64_t limpet_top_now_ns(void);
 /* All of it, to the terminal. */
 void limpet_top_draw(struct limpet_top_screen *screen);
 

@@ -11,6 +11,9 @@
 #include "injector/proc/perf_map_file.h"
 #include "injector/proc/proc.h"
 
+/* Sums of sites, or rows of events, that are taken at a time: some hundredths of a second. */
+#define PIECE ((size_t)1 << 17)
+
 struct limpet_top_source {
 	char *path;
 	struct limpet_live *live; /* NULL: finished, and in `heap` */
@@ -104,6 +107,7 @@ int limpet_top_source_open(const char *path, struct limpet_top_source **ret_sour
 		result = open_finished(source, true, err);
 	} else if (result >= 0) {
 		source->model = limpet_live_model(source->live);
+		limpet_live_bound(source->live, PIECE);
 		look_up_names(source);
 	}
 	if (result < 0) {
@@ -132,6 +136,11 @@ void limpet_top_source_free(struct limpet_top_source *source)
 bool limpet_top_source_is_live(const struct limpet_top_source *source)
 {
 	return source->live != NULL;
+}
+
+bool limpet_top_source_is_behind(const struct limpet_top_source *source)
+{
+	return source->live && !source->unsealed && limpet_live_is_behind(source->live);
 }
 
 int limpet_top_source_update(struct limpet_top_source *source, struct limpet_err *err)

@@ -26,6 +26,9 @@ bool limpet_top_source_is_live(const struct limpet_top_source *source);
 int limpet_top_source_update(struct limpet_top_source *source,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 
+/* It took a part alone: the next update goes on from there. Keys are looked at in between. */
+bool limpet_top_source_is_behind(const struct limpet_top_source *source);
+
 struct limpet_top_look {
 	uint64_t window_ns; /* of a running capture: figures of the last while; 0: of all */
 	enum limpet_report_sort sort;

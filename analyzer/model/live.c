@@ -84,6 +84,8 @@ struct limpet_live {
 	bool gap;              /* blocks were given up, and their sums are not there yet */
 	bool again;            /* what is there has to be added up anew */
 	bool inexact;
+
+	size_t taken, most; /* by the update at hand: sums of sites, and rows; most 0: no limit */
 };
 
 static void add_sums(struct sums *to, const struct sums *from, double sign)
@@ -313,6 +315,7 @@ static int add_period(struct limpet_live *live, struct step *step,
 	int code = 0;
 
 	live->row_by_row |= period->overload_count > 0;
+	live->taken += live->row_by_row ? period->rows : period->site_count;
 	if (live->row_by_row)
 		code = add_rows(live, step, period);
 	else
@@ -436,6 +439,8 @@ static int take_blocks(struct limpet_live *live, enum taking taking)
 	for (; live->blocks < count && code == 0 && !live->again; live->blocks++) {
 		const struct limpet_trace_block *block = &blocks[live->blocks];
 
+		if (taking == FOLLOWING && live->most && live->taken >= live->most)
+			break;
 		if (block->damaged)
 			continue;
 		if (block->type == LIMPET_TRACE_GAP)
@@ -583,11 +588,13 @@ static int take_names(struct limpet_live *live)
 int limpet_live_update(struct limpet_live *live, struct limpet_err *err)
 {
 	const uint32_t nodes = live->model->node_count;
-	int64_t blocks = limpet_trace_reader_follow(live->reader);
-	bool news = blocks > 0 || blocks == -ESTALE;
+	const bool behind = limpet_live_is_behind(live);
+	int64_t blocks = behind ? 0 : limpet_trace_reader_follow(live->reader);
+	bool news = behind || blocks > 0 || blocks == -ESTALE;
 	int code = blocks < 0 && blocks != -ESTALE ? (int)blocks : 0, names;
 
 	*err = (struct limpet_err){0};
+	live->taken = 0;
 	if (blocks >= 0) {
 		limpet_model_live_refresh(live->model, live->reader);
 		code = take_blocks(live, FOLLOWING);
@@ -603,6 +610,18 @@ int limpet_live_update(struct limpet_live *live, struct limpet_err *err)
 				       : limpet_err_set(err, code, "cannot read '%s': %s",
 							live->path, strerror(-code));
 	return news || names > 0;
+}
+
+void limpet_live_bound(struct limpet_live *live, size_t most)
+{
+	live->most = most;
+}
+
+bool limpet_live_is_behind(const struct limpet_live *live)
+{
+	const struct limpet_trace_block *blocks;
+
+	return live->blocks < limpet_trace_reader_blocks(live->reader, &blocks);
 }
 
 uint64_t limpet_live_generation(const struct limpet_live *live)

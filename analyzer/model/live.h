@@ -27,6 +27,13 @@ void limpet_live_take_namer(struct limpet_live *live, struct limpet_namer *namer
 /* Reads what is new. 1: something; 0: nothing; or the errors of reading. */
 int limpet_live_update(struct limpet_live *live, struct limpet_err *err) LIMPET_MUST_CHECK;
 
+/* From now on an update ends once it has taken so many sums of sites, or rows of events, and the
+ * next one goes on from there; 0, the default: it takes all there is. What is written anew (a
+ * bounded or compact trace) is taken at once. */
+void limpet_live_bound(struct limpet_live *live, size_t most);
+/* The last update did not take all that it found. */
+bool limpet_live_is_behind(const struct limpet_live *live);
+
 /* The longest that figures can be had of, beside the whole. */
 #define LIMPET_LIVE_WINDOW_MAX_NS 60000000000ull
 /* From now on the model's figures are of the last `window_ns`, as of a window there (model.h); 0:

@@ -212,6 +212,38 @@ static void test_follows_a_bounded_trace(void **state)
 	follow("bounded.limpet", false, 600000, 40, 0);
 }
 
+/* In pieces: each update takes one period, as even one is more than the bound; the last has all. */
+static void test_takes_pieces(void **state)
+{
+	struct capture capture;
+	struct limpet_live *live;
+	const struct limpet_model *model;
+	uint64_t before = 0;
+	unsigned pieces = 0;
+
+	(void)state;
+	capture_begin(&capture, "pieces.limpet", 8u << 20, 5);
+	assert_int_equal(capture_run(&capture, 20000, 3000), 0);
+	assert_int_equal(capture_tick(&capture), 0);
+	live = open_live("pieces.limpet");
+	assert_false(limpet_live_is_behind(live));
+	assert_int_equal(capture_run(&capture, 100000, 3000), 0);
+	assert_int_equal(capture_tick(&capture), 0);
+	limpet_live_bound(live, 1);
+	do {
+		assert_true(update(live));
+		model = figures(live, 0);
+		assert_true(!before || model->totals.events > before);
+		before = model->totals.events;
+		pieces++;
+	} while (limpet_live_is_behind(live));
+	assert_in_range(pieces, 3, 100000 / 3000 + 3);
+	assert_false(update(live));
+	same_as_read_anew(live, "pieces.limpet");
+	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+	limpet_live_free(live);
+}
+
 /* Opened in the middle, or when all is over: it is the same. */
 static void test_begins_anywhere(void **state)
 {
@@ -346,6 +378,7 @@ int main(void)
 		cmocka_unit_test(test_follows_a_compact_trace),
 		cmocka_unit_test(test_follows_a_bounded_trace),
 		cmocka_unit_test(test_begins_anywhere),
+		cmocka_unit_test(test_takes_pieces),
 		cmocka_unit_test(test_periods_without_time),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_waits_for_the_rest_of_a_block),
