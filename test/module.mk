@@ -565,6 +565,7 @@ torture: export MOMENTS ?= 112
 torture: export LOADER_ROUNDS ?= 60
 torture: export HANDOFFS ?= 50000000
 torture: export CHAINS ?= 100000
+torture: export BUSY_ROUNDS ?= 1000
 torture: export LOSS_ROUNDS ?= 200
 torture: export CHAOS_PROGRAMS ?= 10000
 torture: export CHAOS_SECONDS ?= 3600
