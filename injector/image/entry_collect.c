@@ -50,19 +50,9 @@ static bool is_cxx_runtime(const char *path)
 	return false;
 }
 
-static bool visit(void *context, const struct limpet_elf_function *function)
+static void note_special(struct limpet_entry_finder *finder, uint64_t address,
+			 const struct limpet_elf_function *function)
 {
-	struct limpet_entry_finder *finder = context;
-	const struct limpet_module *module = finder->module;
-	uint64_t address = module->bias + function->value;
-	struct limpet_entry_name name;
-	struct limpet_entry *entry = NULL;
-	int listed;
-
-	if (!strncmp(function->name, "__", 2) && strstr(function->name, "san_init"))
-		finder->is_instrumented = true;
-	if (address < module->text_start || address >= module->text_end || !function->bytes)
-		return true;
 	if (limpet_entry_name_is_inside(function->name)) {
 		finder->inside = limpet_entry_name_allocator(function->name);
 		limpet_entry_note_inside(finder, address, function->bytes);
@@ -71,6 +61,51 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 		finder->tables = address;
 		finder->tables_bytes = function->bytes;
 	}
+}
+
+/* False: there are too many entries. */
+static bool add_entry(struct limpet_entry_finder *finder, uint64_t address,
+		      const struct limpet_elf_function *function,
+		      const struct limpet_entry_name *name, int listed)
+{
+	struct limpet_entry *entry = NULL;
+
+	for (size_t i = 0; i < finder->count && !entry; i++)
+		if (finder->found[i].address == address)
+			entry = &finder->found[i];
+	/* Of several names of a function, the allocator's own name says most. */
+	if (entry && listed < 0 && (name->only_exported || !entry->is_common))
+		return true;
+	if (!entry && finder->count == LIMPET_MAX_ENTRIES)
+		return false;
+	if (!entry)
+		entry = &finder->found[finder->count++];
+	*entry = (struct limpet_entry){
+		.address = address,
+		.bytes = function->bytes,
+		.what = *name,
+		.is_common = name->only_exported,
+		.listed = listed,
+	};
+	/* A function that is not exported may be the program's own, for another purpose. */
+	entry->what.only_exported = name->only_exported && function->local;
+	snprintf(entry->name, sizeof(entry->name), "%s", function->name);
+	return true;
+}
+
+static bool visit(void *context, const struct limpet_elf_function *function)
+{
+	struct limpet_entry_finder *finder = context;
+	const struct limpet_module *module = finder->module;
+	uint64_t address = module->bias + function->value;
+	struct limpet_entry_name name;
+	int listed;
+
+	if (!strncmp(function->name, "__", 2) && strstr(function->name, "san_init"))
+		finder->is_instrumented = true;
+	if (address < module->text_start || address >= module->text_end || !function->bytes)
+		return true;
+	note_special(finder, address, function);
 	listed = limpet_entry_list_find(finder->list, function->name);
 	if (listed >= 0) {
 		name = finder->list->list[listed].what;
@@ -88,27 +123,7 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	}
 	if (!is_called_directly(finder, &name) || function->bytes > MAX_FUNCTION_BYTES)
 		return true;
-	for (size_t i = 0; i < finder->count && !entry; i++)
-		if (finder->found[i].address == address)
-			entry = &finder->found[i];
-	/* Of several names the allocator's own says most. */
-	if (entry && listed < 0 && (name.only_exported || !entry->is_common))
-		return true;
-	if (!entry && finder->count == LIMPET_MAX_ENTRIES)
-		return false;
-	if (!entry)
-		entry = &finder->found[finder->count++];
-	*entry = (struct limpet_entry){
-		.address = address,
-		.bytes = function->bytes,
-		.what = name,
-		.is_common = name.only_exported,
-	};
-	/* One that is not seen from outside may be something of the program's own. */
-	entry->what.only_exported = name.only_exported && function->local;
-	snprintf(entry->name, sizeof(entry->name), "%s", function->name);
-	entry->listed = listed;
-	return !finder->failed;
+	return add_entry(finder, address, function, &name, listed) && !finder->failed;
 }
 
 static int note_slot(const struct limpet_slot_found *found, void *context)

@@ -86,74 +86,61 @@ static struct limpet_cfi_reader read_block(struct limpet_cfi_reader *code)
 	return limpet_cfi_cut(code, bytes);
 }
 
-/* All instructions but those that move the pc. */
-static void execute(struct machine *machine, struct limpet_cfi_reader *code, uint8_t op)
+/* The instructions that set the rule of one register, which is their first operand. */
+static void execute_register(struct machine *machine, struct limpet_cfi_reader *code, uint8_t op)
+{
+	const uint64_t reg = limpet_cfi_read_uleb(code);
+	struct limpet_cfi_register how;
+
+	switch (op) {
+	case DW_CFA_offset_extended:
+		set_register_factored(machine, reg, LIMPET_CFI_AT_CFA,
+				      (int64_t)limpet_cfi_read_uleb(code));
+		break;
+	case DW_CFA_offset_extended_sf:
+		set_register_factored(machine, reg, LIMPET_CFI_AT_CFA, limpet_cfi_read_sleb(code));
+		break;
+	case DW_CFA_GNU_negative_offset_extended:
+		set_register_factored(machine, reg, LIMPET_CFI_AT_CFA,
+				      -(int64_t)(limpet_cfi_read_uleb(code) & INT64_MAX));
+		break;
+	case DW_CFA_val_offset:
+		set_register_factored(machine, reg, LIMPET_CFI_CFA_SUM,
+				      (int64_t)limpet_cfi_read_uleb(code));
+		break;
+	case DW_CFA_val_offset_sf:
+		set_register_factored(machine, reg, LIMPET_CFI_CFA_SUM, limpet_cfi_read_sleb(code));
+		break;
+	case DW_CFA_restore_extended:
+		restore_register(machine, reg);
+		break;
+	case DW_CFA_undefined:
+		set_register(machine, reg, LIMPET_CFI_UNDEFINED, 0);
+		break;
+	case DW_CFA_same_value:
+		set_register(machine, reg, LIMPET_CFI_SAME, 0);
+		break;
+	case DW_CFA_register:
+		limpet_cfi_read_uleb(code);
+		set_register(machine, reg, LIMPET_CFI_OTHER, 0);
+		break;
+	case DW_CFA_expression:
+	case DW_CFA_val_expression:
+		how = limpet_cfi_register_expression(read_block(code), op == DW_CFA_val_expression);
+		set_register(machine, reg, how.how, how.offset);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The instructions that define the CFA. */
+static void execute_cfa(struct machine *machine, struct limpet_cfi_reader *code, uint8_t op)
 {
 	struct limpet_cfi_state *state = &machine->state;
 	uint64_t reg;
 
 	switch (op) {
-	case DW_CFA_nop:
-		break;
-	case DW_CFA_offset_extended:
-		reg = limpet_cfi_read_uleb(code);
-		set_register_factored(machine, reg, LIMPET_CFI_AT_CFA,
-				      (int64_t)limpet_cfi_read_uleb(code));
-		break;
-	case DW_CFA_offset_extended_sf:
-		reg = limpet_cfi_read_uleb(code);
-		set_register_factored(machine, reg, LIMPET_CFI_AT_CFA, limpet_cfi_read_sleb(code));
-		break;
-	case DW_CFA_GNU_negative_offset_extended:
-		reg = limpet_cfi_read_uleb(code);
-		set_register_factored(machine, reg, LIMPET_CFI_AT_CFA,
-				      -(int64_t)(limpet_cfi_read_uleb(code) & INT64_MAX));
-		break;
-	case DW_CFA_val_offset:
-		reg = limpet_cfi_read_uleb(code);
-		set_register_factored(machine, reg, LIMPET_CFI_CFA_SUM,
-				      (int64_t)limpet_cfi_read_uleb(code));
-		break;
-	case DW_CFA_val_offset_sf:
-		reg = limpet_cfi_read_uleb(code);
-		set_register_factored(machine, reg, LIMPET_CFI_CFA_SUM, limpet_cfi_read_sleb(code));
-		break;
-	case DW_CFA_restore_extended:
-		restore_register(machine, limpet_cfi_read_uleb(code));
-		break;
-	case DW_CFA_undefined:
-		set_register(machine, limpet_cfi_read_uleb(code), LIMPET_CFI_UNDEFINED, 0);
-		break;
-	case DW_CFA_same_value:
-		set_register(machine, limpet_cfi_read_uleb(code), LIMPET_CFI_SAME, 0);
-		break;
-	case DW_CFA_register:
-		reg = limpet_cfi_read_uleb(code);
-		limpet_cfi_read_uleb(code);
-		set_register(machine, reg, LIMPET_CFI_OTHER, 0);
-		break;
-	case DW_CFA_expression:
-	case DW_CFA_val_expression: {
-		struct limpet_cfi_register how;
-
-		reg = limpet_cfi_read_uleb(code);
-		how = limpet_cfi_register_expression(read_block(code), op == DW_CFA_val_expression);
-		set_register(machine, reg, how.how, how.offset);
-		break;
-	}
-	case DW_CFA_remember_state:
-		if (machine->remembered_count == MAX_REMEMBERED)
-			state->broken = true;
-		else
-			machine->remembered[machine->remembered_count++] = *state;
-		break;
-	case DW_CFA_restore_state:
-		/* What broke before the pair stays broken: a lost remember leaves no pairs. */
-		if (state->broken || machine->remembered_count == 0)
-			state->broken = true;
-		else
-			*state = machine->remembered[--machine->remembered_count];
-		break;
 	case DW_CFA_def_cfa:
 		reg = limpet_cfi_read_uleb(code);
 		set_cfa(machine, reg, (int64_t)limpet_cfi_read_uleb(code));
@@ -176,12 +163,67 @@ static void execute(struct machine *machine, struct limpet_cfi_reader *code, uin
 	case DW_CFA_def_cfa_expression:
 		limpet_cfi_set_cfa_expression(state, read_block(code));
 		break;
+	default:
+		break;
+	}
+}
+
+static void remember_state(struct machine *machine)
+{
+	if (machine->remembered_count == MAX_REMEMBERED)
+		machine->state.broken = true;
+	else
+		machine->remembered[machine->remembered_count++] = machine->state;
+}
+
+/* A broken state stays broken: if a remember_state was lost, the pairs no longer match. */
+static void restore_state(struct machine *machine)
+{
+	if (machine->state.broken || machine->remembered_count == 0)
+		machine->state.broken = true;
+	else
+		machine->state = machine->remembered[--machine->remembered_count];
+}
+
+/* All instructions except those that advance the pc, and those with an operand in the opcode. */
+static void execute(struct machine *machine, struct limpet_cfi_reader *code, uint8_t op)
+{
+	switch (op) {
+	case DW_CFA_nop:
+		break;
+	case DW_CFA_offset_extended:
+	case DW_CFA_offset_extended_sf:
+	case DW_CFA_GNU_negative_offset_extended:
+	case DW_CFA_val_offset:
+	case DW_CFA_val_offset_sf:
+	case DW_CFA_restore_extended:
+	case DW_CFA_undefined:
+	case DW_CFA_same_value:
+	case DW_CFA_register:
+	case DW_CFA_expression:
+	case DW_CFA_val_expression:
+		execute_register(machine, code, op);
+		break;
+	case DW_CFA_def_cfa:
+	case DW_CFA_def_cfa_sf:
+	case DW_CFA_def_cfa_register:
+	case DW_CFA_def_cfa_offset:
+	case DW_CFA_def_cfa_offset_sf:
+	case DW_CFA_def_cfa_expression:
+		execute_cfa(machine, code, op);
+		break;
+	case DW_CFA_remember_state:
+		remember_state(machine);
+		break;
+	case DW_CFA_restore_state:
+		restore_state(machine);
+		break;
 	case DW_CFA_GNU_args_size:
 		limpet_cfi_read_uleb(code);
 		break;
 	default:
-		/* An unknown length: the rest cannot be read either. */
-		state->broken = true;
+		/* The length of an unknown instruction is unknown: the rest cannot be read. */
+		machine->state.broken = true;
 		code->at = code->end;
 		break;
 	}

@@ -76,6 +76,55 @@ struct limpet_cfi_reader limpet_cfi_cut(struct limpet_cfi_reader *reader, uint64
 	return part;
 }
 
+/* What the pointer is relative to; false: an unknown encoding. */
+static bool find_base(const struct limpet_cfi_reader *reader, uint8_t encoding,
+		      const struct limpet_cfi_bases *bases, uint64_t *ret_base)
+{
+	switch (encoding & 0x70) {
+	case DW_EH_PE_absptr:
+	case DW_EH_PE_aligned:
+		*ret_base = bases->bias;
+		return true;
+	case DW_EH_PE_pcrel:
+		*ret_base = reader->address;
+		return true;
+	case DW_EH_PE_textrel:
+		*ret_base = bases->text;
+		return true;
+	case DW_EH_PE_datarel:
+		*ret_base = bases->data;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The number as it is stored; marks the reader bad if its form is unknown. */
+static uint64_t read_encoded(struct limpet_cfi_reader *reader, uint8_t encoding)
+{
+	switch (encoding & 0x0f) {
+	case DW_EH_PE_absptr:
+	case DW_EH_PE_udata8:
+	case DW_EH_PE_sdata8:
+		return limpet_cfi_read_fixed(reader, 8);
+	case DW_EH_PE_uleb128:
+		return limpet_cfi_read_uleb(reader);
+	case DW_EH_PE_udata2:
+		return limpet_cfi_read_fixed(reader, 2);
+	case DW_EH_PE_udata4:
+		return limpet_cfi_read_fixed(reader, 4);
+	case DW_EH_PE_sleb128:
+		return (uint64_t)limpet_cfi_read_sleb(reader);
+	case DW_EH_PE_sdata2:
+		return (uint64_t)limpet_cfi_read_signed(reader, 2);
+	case DW_EH_PE_sdata4:
+		return (uint64_t)limpet_cfi_read_signed(reader, 4);
+	default:
+		reader->bad = true;
+		return 0;
+	}
+}
+
 bool limpet_cfi_read_pointer(struct limpet_cfi_reader *reader, uint8_t encoding,
 			     const struct limpet_cfi_bases *bases, uint64_t *ret_address)
 {
@@ -85,53 +134,12 @@ bool limpet_cfi_read_pointer(struct limpet_cfi_reader *reader, uint8_t encoding,
 		return false;
 	if (encoding == DW_EH_PE_aligned)
 		limpet_cfi_skip(reader, -reader->address & 7);
-	switch (encoding & 0x70) {
-	case DW_EH_PE_absptr:
-	case DW_EH_PE_aligned:
-		base = bases->bias;
-		break;
-	case DW_EH_PE_pcrel:
-		base = reader->address;
-		break;
-	case DW_EH_PE_textrel:
-		base = bases->text;
-		break;
-	case DW_EH_PE_datarel:
-		base = bases->data;
-		break;
-	default:
+	if (!find_base(reader, encoding, bases, &base)) {
 		reader->bad = true;
 		return false;
 	}
-	switch (encoding & 0x0f) {
-	case DW_EH_PE_absptr:
-	case DW_EH_PE_udata8:
-	case DW_EH_PE_sdata8:
-		value = limpet_cfi_read_fixed(reader, 8);
-		break;
-	case DW_EH_PE_uleb128:
-		value = limpet_cfi_read_uleb(reader);
-		break;
-	case DW_EH_PE_udata2:
-		value = limpet_cfi_read_fixed(reader, 2);
-		break;
-	case DW_EH_PE_udata4:
-		value = limpet_cfi_read_fixed(reader, 4);
-		break;
-	case DW_EH_PE_sleb128:
-		value = (uint64_t)limpet_cfi_read_sleb(reader);
-		break;
-	case DW_EH_PE_sdata2:
-		value = (uint64_t)limpet_cfi_read_signed(reader, 2);
-		break;
-	case DW_EH_PE_sdata4:
-		value = (uint64_t)limpet_cfi_read_signed(reader, 4);
-		break;
-	default:
-		reader->bad = true;
-		return false;
-	}
-	/* A stored 0 is null whatever it is relative to: the linker's mark for dropped code. */
+	value = read_encoded(reader, encoding);
+	/* A stored 0 is null, whatever it is relative to: so linkers mark dropped code. */
 	if (reader->bad || value == 0 || (encoding & DW_EH_PE_indirect))
 		return false;
 	if (base == 0 && (encoding & 0x70) != DW_EH_PE_absptr && encoding != DW_EH_PE_aligned)

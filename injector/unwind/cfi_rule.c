@@ -22,95 +22,145 @@ static bool operand_add(struct operand *operand, int64_t constant)
 	return !__builtin_add_overflow(*sum, constant, sum);
 }
 
-/* Computes an expression over operands; false: nothing that a rule can say. `start_with_cfa`: the
- * CFA is on the stack at first, as for the rules of registers. */
+struct operands {
+	struct operand list[MAX_OPERANDS];
+	unsigned depth;
+};
+
+/* Each of the following returns false if no rule can express the result. */
+
+static bool push(struct operands *stack, struct operand operand)
+{
+	if (stack->depth == MAX_OPERANDS)
+		return false;
+	stack->list[stack->depth++] = operand;
+	return true;
+}
+
+/* DW_OP_deref. */
+static bool dereference(struct operands *stack)
+{
+	struct operand *top;
+
+	if (!stack->depth)
+		return false;
+	top = &stack->list[stack->depth - 1];
+	if (top->kind != SP_SUM && top->kind != FP_SUM)
+		return false;
+	top->kind = top->kind == SP_SUM ? SP_DEREF : FP_DEREF;
+	return true;
+}
+
+/* DW_OP_plus_uconst. */
+static bool add_constant(struct operands *stack, int64_t constant)
+{
+	return stack->depth && operand_add(&stack->list[stack->depth - 1], constant);
+}
+
+/* DW_OP_plus and DW_OP_minus, if one side is a constant: for minus the right one. */
+static bool add_top_two(struct operands *stack, bool minus)
+{
+	struct operand left, right;
+
+	if (stack->depth < 2)
+		return false;
+	left = stack->list[stack->depth - 2];
+	right = stack->list[stack->depth - 1];
+	if (!minus && left.kind == CONSTANT) {
+		left = right;
+		right = stack->list[stack->depth - 2];
+	}
+	if (right.kind != CONSTANT ||
+	    (minus && __builtin_sub_overflow((int64_t)0, right.offset, &right.offset)) ||
+	    !operand_add(&left, right.offset))
+		return false;
+	stack->depth -= 2;
+	return push(stack, left);
+}
+
+/* DW_OP_breg0 to DW_OP_breg31 and DW_OP_bregx. */
+static bool push_register(struct operands *stack, struct limpet_cfi_reader *code, uint64_t reg)
+{
+	if (reg != LIMPET_ARCH_DWARF_SP && reg != LIMPET_ARCH_DWARF_FP)
+		return false;
+	return push(stack, (struct operand){reg == LIMPET_ARCH_DWARF_SP ? SP_SUM : FP_SUM,
+					    limpet_cfi_read_sleb(code), 0});
+}
+
+/* The operations that push a constant; no other. */
+static bool push_constant(struct operands *stack, struct limpet_cfi_reader *code, uint8_t op)
+{
+	struct operand constant = {CONSTANT, 0, 0};
+
+	switch (op) {
+	case DW_OP_const1u:
+		constant.offset = (int64_t)limpet_cfi_read_fixed(code, 1);
+		break;
+	case DW_OP_const1s:
+		constant.offset = limpet_cfi_read_signed(code, 1);
+		break;
+	case DW_OP_const2u:
+		constant.offset = (int64_t)limpet_cfi_read_fixed(code, 2);
+		break;
+	case DW_OP_const2s:
+		constant.offset = limpet_cfi_read_signed(code, 2);
+		break;
+	case DW_OP_const4u:
+		constant.offset = (int64_t)limpet_cfi_read_fixed(code, 4);
+		break;
+	case DW_OP_const4s:
+		constant.offset = limpet_cfi_read_signed(code, 4);
+		break;
+	case DW_OP_constu:
+		constant.offset = (int64_t)limpet_cfi_read_uleb(code);
+		break;
+	case DW_OP_consts:
+		constant.offset = limpet_cfi_read_sleb(code);
+		break;
+	case DW_OP_lit0 ... DW_OP_lit31:
+		constant.offset = op - DW_OP_lit0;
+		break;
+	default:
+		return false;
+	}
+	return push(stack, constant);
+}
+
+static bool apply(struct operands *stack, struct limpet_cfi_reader *code, uint8_t op)
+{
+	switch (op) {
+	case DW_OP_nop:
+		return true;
+	case DW_OP_deref:
+		return dereference(stack);
+	case DW_OP_plus_uconst:
+		return add_constant(stack, (int64_t)limpet_cfi_read_uleb(code));
+	case DW_OP_plus:
+	case DW_OP_minus:
+		return add_top_two(stack, op == DW_OP_minus);
+	case DW_OP_breg0 ... DW_OP_breg31:
+		return push_register(stack, code, op - DW_OP_breg0);
+	case DW_OP_bregx:
+		return push_register(stack, code, limpet_cfi_read_uleb(code));
+	default:
+		return push_constant(stack, code, op);
+	}
+}
+
+/* Computes an expression. `start_with_cfa`: the CFA is on the stack at first, as for the rules of
+ * registers. */
 static bool evaluate(struct limpet_cfi_reader code, bool start_with_cfa, struct operand *ret)
 {
-	struct operand stack[MAX_OPERANDS], *top;
-	unsigned depth = 0;
+	struct operands stack = {.depth = 0};
 
 	if (start_with_cfa)
-		stack[depth++] = (struct operand){CFA_SUM, 0, 0};
-	while (code.at < code.end && !code.bad) {
-		uint8_t op = (uint8_t)limpet_cfi_read_fixed(&code, 1);
-		struct operand push = {CONSTANT, 0, 0};
-		uint64_t reg;
-
-		top = depth ? &stack[depth - 1] : NULL;
-		switch (op) {
-		case DW_OP_nop:
-			continue;
-		case DW_OP_deref:
-			if (!top || top->kind == CONSTANT || top->kind >= CFA_SUM)
-				return false;
-			top->kind = top->kind == SP_SUM ? SP_DEREF : FP_DEREF;
-			continue;
-		case DW_OP_plus_uconst:
-			if (!top || !operand_add(top, (int64_t)limpet_cfi_read_uleb(&code)))
-				return false;
-			continue;
-		case DW_OP_plus:
-		case DW_OP_minus:
-			if (depth < 2)
-				return false;
-			if (op == DW_OP_plus && stack[depth - 2].kind == CONSTANT) {
-				push = stack[depth - 2];
-				stack[depth - 2] = *top;
-				*top = push;
-			}
-			if (top->kind != CONSTANT ||
-			    (op == DW_OP_minus &&
-			     __builtin_sub_overflow((int64_t)0, top->offset, &top->offset)) ||
-			    !operand_add(&stack[depth - 2], top->offset))
-				return false;
-			depth--;
-			continue;
-		case DW_OP_const1u:
-			push.offset = (int64_t)limpet_cfi_read_fixed(&code, 1);
-			break;
-		case DW_OP_const1s:
-			push.offset = limpet_cfi_read_signed(&code, 1);
-			break;
-		case DW_OP_const2u:
-			push.offset = (int64_t)limpet_cfi_read_fixed(&code, 2);
-			break;
-		case DW_OP_const2s:
-			push.offset = limpet_cfi_read_signed(&code, 2);
-			break;
-		case DW_OP_const4u:
-			push.offset = (int64_t)limpet_cfi_read_fixed(&code, 4);
-			break;
-		case DW_OP_const4s:
-			push.offset = limpet_cfi_read_signed(&code, 4);
-			break;
-		case DW_OP_constu:
-			push.offset = (int64_t)limpet_cfi_read_uleb(&code);
-			break;
-		case DW_OP_consts:
-			push.offset = limpet_cfi_read_sleb(&code);
-			break;
-		case DW_OP_lit0 ... DW_OP_lit31:
-			push.offset = op - DW_OP_lit0;
-			break;
-		case DW_OP_breg0 ... DW_OP_breg31:
-		case DW_OP_bregx:
-			reg = op == DW_OP_bregx ? limpet_cfi_read_uleb(&code)
-						: (uint64_t)(op - DW_OP_breg0);
-			if (reg != LIMPET_ARCH_DWARF_SP && reg != LIMPET_ARCH_DWARF_FP)
-				return false;
-			push.kind = reg == LIMPET_ARCH_DWARF_SP ? SP_SUM : FP_SUM;
-			push.offset = limpet_cfi_read_sleb(&code);
-			break;
-		default:
+		push(&stack, (struct operand){CFA_SUM, 0, 0});
+	while (code.at < code.end && !code.bad)
+		if (!apply(&stack, &code, (uint8_t)limpet_cfi_read_fixed(&code, 1)))
 			return false;
-		}
-		if (depth == MAX_OPERANDS)
-			return false;
-		stack[depth++] = push;
-	}
-	if (code.bad || !depth)
+	if (code.bad || !stack.depth)
 		return false;
-	*ret = stack[depth - 1];
+	*ret = stack.list[stack.depth - 1];
 	return true;
 }
 
