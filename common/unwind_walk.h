@@ -258,6 +258,70 @@ LIMPET_WALK_INLINE bool limpet_walk_is_root(const struct limpet_walk_map *map,
 	       limpet_walk_find_rule(map, cache, frame->pc).cfa != LIMPET_CFA_NONE;
 }
 
+/* The frame pointer of the caller, or where it is saved: `ret_fp_at` is 0 or an address, which is
+ * read only if the frame pointer is needed. */
+LIMPET_WALK_INLINE void limpet_walk_find_fp(const struct limpet_unwind_rule *rule, uint64_t cfa,
+					    limpet_walk_read *read, const void *memory,
+					    struct limpet_walk_frame *frame, uint64_t *ret_fp,
+					    uint64_t *ret_fp_at)
+{
+	const uint64_t offset = (uint64_t)(int64_t)rule->fp_offset;
+
+	*ret_fp = frame->fp;
+	*ret_fp_at = 0;
+	switch (rule->fp) {
+	case LIMPET_FP_SAME:
+		*ret_fp_at = frame->fp_at;
+		break;
+	case LIMPET_FP_CFA:
+		*ret_fp_at = cfa + offset;
+		break;
+	case LIMPET_FP_SP:
+		*ret_fp_at = frame->sp + offset;
+		break;
+	case LIMPET_FP_FP:
+		*ret_fp_at = limpet_walk_load_fp(read, memory, frame) + offset;
+		break;
+	case LIMPET_FP_CFA_SUM:
+		*ret_fp = cfa + offset;
+		break;
+	default:
+		*ret_fp = LIMPET_WALK_NO_FP;
+		break;
+	}
+}
+
+/* Steps to the caller by a rule whose CFA is known. */
+LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_rule(const struct limpet_unwind_rule *rule,
+							      uint64_t cfa, limpet_walk_read *read,
+							      const void *memory,
+							      struct limpet_walk_frame *frame)
+{
+	uint64_t ra, fp, fp_at;
+
+	/* The return address must be at or above sp: a frame that does not grow is corrupt, and the
+	 * walk would loop. Only the kernel's frame leads to another stack. */
+	if (!(rule->flags & LIMPET_RULE_SIGNAL) && (cfa % 8 != 0 || cfa - 8 < frame->sp || cfa < 8))
+		return LIMPET_WALK_STUCK;
+	if (!read(memory,
+		  rule->ra == LIMPET_RA_CFA ? cfa - 8 : frame->sp + (uint64_t)(int64_t)rule->extra,
+		  &ra))
+		return LIMPET_WALK_UNREADABLE;
+	limpet_walk_find_fp(rule, cfa, read, memory, frame, &fp, &fp_at);
+	if (ra == 0)
+		return limpet_walk_whole(frame);
+	if (!limpet_walk_plausible_pc(ra))
+		return LIMPET_WALK_LOST;
+	frame->pc = ra;
+	frame->sp = cfa;
+	frame->fp = fp;
+	frame->fp_at = fp_at;
+	frame->flags =
+		(frame->flags & LIMPET_FRAME_DOUBT) |
+		(rule->flags & LIMPET_RULE_SIGNAL ? LIMPET_FRAME_EXACT | LIMPET_FRAME_SIGNAL : 0);
+	return LIMPET_WALK_MORE;
+}
+
 /* Steps from a frame to its caller. The frame is unchanged unless the result is LIMPET_WALK_MORE.
  */
 LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_walk_map *map,
@@ -267,7 +331,7 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 {
 	struct limpet_unwind_rule rule =
 		limpet_walk_find_rule(map, cache, frame->pc - !(frame->flags & LIMPET_FRAME_EXACT));
-	uint64_t cfa, ra, fp, fp_at;
+	uint64_t cfa;
 
 	switch (rule.cfa) {
 	case LIMPET_CFA_SP:
@@ -297,49 +361,7 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 			return limpet_walk_whole(frame);
 		return limpet_walk_step_fp(read, memory, rule.cfa == LIMPET_CFA_NONE, frame);
 	}
-	/* The return address must be at or above sp: a frame that does not grow is corrupt, and the
-	 * walk would loop. Only the kernel's frame leads to another stack. */
-	if (!(rule.flags & LIMPET_RULE_SIGNAL) && (cfa % 8 != 0 || cfa - 8 < frame->sp || cfa < 8))
-		return LIMPET_WALK_STUCK;
-	if (!read(memory,
-		  rule.ra == LIMPET_RA_CFA ? cfa - 8 : frame->sp + (uint64_t)(int64_t)rule.extra,
-		  &ra))
-		return LIMPET_WALK_UNREADABLE;
-	fp = frame->fp;
-	fp_at = 0;
-	switch (rule.fp) {
-	case LIMPET_FP_SAME:
-		fp_at = frame->fp_at;
-		break;
-	case LIMPET_FP_CFA:
-		fp_at = cfa + (uint64_t)(int64_t)rule.fp_offset;
-		break;
-	case LIMPET_FP_SP:
-		fp_at = frame->sp + (uint64_t)(int64_t)rule.fp_offset;
-		break;
-	case LIMPET_FP_FP:
-		fp_at = limpet_walk_load_fp(read, memory, frame) +
-			(uint64_t)(int64_t)rule.fp_offset;
-		break;
-	case LIMPET_FP_CFA_SUM:
-		fp = cfa + (uint64_t)(int64_t)rule.fp_offset;
-		break;
-	default:
-		fp = LIMPET_WALK_NO_FP;
-		break;
-	}
-	if (ra == 0)
-		return limpet_walk_whole(frame);
-	if (!limpet_walk_plausible_pc(ra))
-		return LIMPET_WALK_LOST;
-	frame->pc = ra;
-	frame->sp = cfa;
-	frame->fp = fp;
-	frame->fp_at = fp_at;
-	frame->flags =
-		(frame->flags & LIMPET_FRAME_DOUBT) |
-		(rule.flags & LIMPET_RULE_SIGNAL ? LIMPET_FRAME_EXACT | LIMPET_FRAME_SIGNAL : 0);
-	return LIMPET_WALK_MORE;
+	return limpet_walk_step_rule(&rule, cfa, read, memory, frame);
 }
 
 /* Walks from `frame`, which is the first to be listed, innermost first, and answers how many are in
