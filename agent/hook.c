@@ -79,6 +79,23 @@ static bool mremap_releases(const uint64_t *args)
 	return args[1] && !(args[3] & MREMAP_DONTUNMAP);
 }
 
+/* A call that finds no usable state. */
+static int enter_without_state(struct limpet_frame *frame, const struct limpet_hook *hook,
+			       bool unrecorded)
+{
+	struct limpet_thread *thread = limpet_nim_thread(frame, hook);
+
+	if (thread) {
+		limpet_nim_enter(thread, frame, hook, unrecorded);
+		return 1;
+	}
+	if (hook->op == LIMPET_OP_LOADER)
+		asks_for_hooked(frame, hook);
+	else if (limpet_hook_beside(frame, hook))
+		limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
+	return 0;
+}
+
 int limpet_hook_enter(struct limpet_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
@@ -90,18 +107,8 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		return 0;
 	unrecorded = gives_back(hook->op) && limpet_hook_was_not_recorded(args[0]);
 	thread = limpet_hook_begin(frame);
-	if (!thread) {
-		thread = limpet_nim_thread(frame, hook);
-		if (thread) {
-			limpet_nim_enter(thread, frame, hook, unrecorded);
-			return 1;
-		}
-		if (hook->op == LIMPET_OP_LOADER)
-			asks_for_hooked(frame, hook);
-		else if (limpet_hook_beside(frame, hook))
-			limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
-		return 0;
-	}
+	if (!thread)
+		return enter_without_state(frame, hook, unrecorded);
 	frame->thread = thread;
 	frame->held = 0;
 	thread->depth = (uint32_t)frame->hook + 1;
