@@ -242,6 +242,39 @@ static int put_switch(struct limpet_event_columns *columns, const struct limpet_
 	return 0;
 }
 
+/* Of a row that has a pair. Answers 0 or -ENOMEM. */
+static inline int put_pair(struct limpet_event_columns *columns, struct cursors *cursors,
+			   const struct limpet_accounting_row *row)
+{
+	const struct pair *pair = &columns->slots[home(columns->slot_count, row->node, row->size)];
+	int64_t number = pair->number & NUMBER_MASK;
+
+	if (is_free(columns, pair) || pair->size != row->size || pair->node != row->node)
+		number = find_pair(columns, row->node, row->size);
+	if (number < 0)
+		return (int)number;
+	cursors->number += limpet_varint_put_any(cursors->number, (uint64_t)number);
+	return 0;
+}
+
+/* Answers 0 or -ENOMEM. */
+static inline int put_owner(struct limpet_event_columns *columns, struct cursors *cursors,
+			    const struct limpet_accounting_row *row, bool has_age)
+{
+	int64_t number;
+
+	if (row->owner == row->thread) {
+		*cursors->owner = 0;
+		cursors->owner += has_age ? 1 : 0;
+		return 0;
+	}
+	number = find_thread(columns, row->owner, row->owner_tid);
+	if (number < 0)
+		return (int)number;
+	cursors->owner += limpet_varint_put_any(cursors->owner, (uint64_t)number + 1);
+	return 0;
+}
+
 /* At most ROWS_AT_ONCE and one at least, after want_columns(). */
 static int add_rows(struct limpet_event_columns *columns, const struct limpet_accounting_row *rows,
 		    size_t count)
@@ -258,10 +291,7 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 	}
 	for (i = 0; i < count; i++) {
 		const struct limpet_accounting_row *row = &rows[i];
-		const struct pair *pair =
-			&columns->slots[home(columns->slot_count, row->node, row->size)];
 		uint8_t op = row->op, trait = traits[LIMPET_ROW_KIND(op)];
-		int64_t number;
 		unsigned bytes;
 
 		if (i + AHEAD < count)
@@ -273,33 +303,18 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 				break;
 			op |= LIMPET_ROW_SWITCH;
 		}
-		if (trait & HAS_PAIR) {
-			number = pair->number & NUMBER_MASK;
-			if (is_free(columns, pair) || pair->size != row->size ||
-			    pair->node != row->node)
-				number = find_pair(columns, row->node, row->size);
-			if (number < 0) {
-				code = (int)number;
-				break;
-			}
-			cursors.number += limpet_varint_put_any(cursors.number, (uint64_t)number);
-		} else {
+		if (trait & HAS_PAIR)
+			code = put_pair(columns, &cursors, row);
+		else
 			cursors.size += limpet_varint_put_any(cursors.size, row->size);
-		}
+		if (code < 0)
+			break;
 		/* Put in any case, kept or not: no branch could be foreseen. */
 		bytes = limpet_varint_put_any(cursors.age, row->age_ticks);
 		cursors.age += trait & HAS_AGE ? bytes : 0;
-		if (row->owner == row->thread) {
-			*cursors.owner = 0;
-			cursors.owner += trait & HAS_AGE ? 1 : 0;
-		} else {
-			number = find_thread(columns, row->owner, row->owner_tid);
-			if (number < 0) {
-				code = (int)number;
-				break;
-			}
-			cursors.owner += limpet_varint_put_any(cursors.owner, (uint64_t)number + 1);
-		}
+		code = put_owner(columns, &cursors, row, trait & HAS_AGE);
+		if (code < 0)
+			break;
 		*cursors.op++ = op;
 		cursors.time += limpet_varint_put(cursors.time, row->tick - last_tick);
 		last_tick = row->tick;

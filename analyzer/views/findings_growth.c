@@ -116,37 +116,46 @@ static const char *amount(char *ret, enum measure measure, double value)
 	return limpet_findings_bytes(ret, value);
 }
 
+static const char *const names[MEASURES] = {"Live bytes", "Live blocks", "Mapped bytes", "RSS",
+					    "Threads"};
+
+static void tell_steady(const struct growth *growth, enum measure measure, char ret[PHRASE])
+{
+	const struct limpet_trend *trend = &growth->trends[measure];
+	const double per_second = 2 * trend->grew / growth->work->seconds;
+	char by[LIMPET_UNITS_TEXT], hour[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
+
+	amount(to, measure, trend->last);
+	if (measure == THREADS || measure == BLOCKS)
+		snprintf(ret, PHRASE, "%s grow all the time, by %s %s, to %s", names[measure],
+			 amount(by, measure, trend->grew), growth->half, to);
+	else
+		snprintf(ret, PHRASE, "%s grow%s all the time, by %s/s (%s an hour) %s, to %s",
+			 names[measure], measure == RESIDENT ? "s" : "",
+			 amount(by, measure, per_second), amount(hour, measure, 3600 * per_second),
+			 growth->half, to);
+}
+
 /* What it did, without an end. */
 static void tell(const struct growth *growth, enum measure measure, char ret[PHRASE])
 {
-	static const char *const names[MEASURES] = {"Live bytes", "Live blocks", "Mapped bytes",
-						    "RSS", "Threads"};
 	const struct limpet_trend *trend = &growth->trends[measure];
 	const char *s = measure == RESIDENT ? "s" : "", *name = names[measure];
 	const char *their = measure == RESIDENT ? "its" : "their";
-	char by[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT], rate[LIMPET_UNITS_TEXT];
-	char hour[LIMPET_UNITS_TEXT], swing[LIMPET_UNITS_TEXT], at[LIMPET_UNITS_TEXT];
-	const double per_second = 2 * trend->grew / growth->work->seconds;
+	char by[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT], first[LIMPET_UNITS_TEXT];
+	char swing[LIMPET_UNITS_TEXT], at[LIMPET_UNITS_TEXT];
 
 	amount(by, measure, trend->grew);
 	amount(to, measure, trend->last);
-	amount(rate, measure, per_second);
-	amount(hour, measure, 3600 * per_second);
 	amount(swing, measure, trend->swing);
 	limpet_units_format_duration(at, trend->at_ns);
 	switch (trend->shape) {
 	case LIMPET_TREND_STEADY:
-		if (measure == THREADS || measure == BLOCKS)
-			snprintf(ret, PHRASE, "%s grow all the time, by %s %s, to %s", name, by,
-				 growth->half, to);
-		else
-			snprintf(ret, PHRASE,
-				 "%s grow%s all the time, by %s/s (%s an hour) %s, to %s", name, s,
-				 rate, hour, growth->half, to);
+		tell_steady(growth, measure, ret);
 		break;
 	case LIMPET_TREND_SLOWING:
 		snprintf(ret, PHRASE, "%s rose by %s %s, to %s, after %s in the first", name, by,
-			 growth->half, to, amount(rate, measure, trend->middle - trend->first));
+			 growth->half, to, amount(first, measure, trend->middle - trend->first));
 		break;
 	case LIMPET_TREND_LATE:
 		snprintf(ret, PHRASE, "%s grow%s since %s, by %s, to %s", name, s, at, by, to);
