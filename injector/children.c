@@ -32,7 +32,7 @@ static bool maps_ours(pid_t pid)
 	return holds;
 }
 
-/* As long as all between them live: an orphan is somebody else's child. */
+/* True only while every process between them lives: an orphan is adopted by another parent. */
 static bool descends_from(pid_t pid, pid_t ancestor)
 {
 	const unsigned enough = 64;
@@ -48,9 +48,9 @@ static bool descends_from(pid_t pid, pid_t ancestor)
 	return false;
 }
 
-/* What was forked from the target maps what the target maps. A descriptor may have been handed over
- * and so is looked for in descendants alone. What shares the target's memory has no copy of its own
- * to be cleaned of. */
+/* A process forked from the target maps what the target maps. A descriptor may have been passed to
+ * any process, so only descendants are searched for one. A process that shares the target's memory
+ * has no copy of its own to clean. */
 static bool holds_ours(pid_t pid, pid_t parent)
 {
 	LIMPET_FREE int *fds = NULL;
@@ -67,7 +67,8 @@ static bool holds_ours(pid_t pid, pid_t parent)
 	return false;
 }
 
-/* Started when no agent of ours was there yet: of most processes nothing else is asked. */
+/* A process older than limpet was started before the agent was loaded. This rules out most
+ * processes without another look. */
 static bool is_older(pid_t pid, uint64_t since_ticks)
 {
 	uint64_t ticks;
@@ -91,7 +92,7 @@ struct search {
 	void *context;
 };
 
-/* One look at all processes; what is found is cleaned or listed. */
+/* Looks at every process once, and cleans or lists what it finds. */
 static int clean_once(const struct search *search, struct limpet_children *children)
 {
 	DIR *directory = opendir(limpet_proc_root);
@@ -111,7 +112,7 @@ static int clean_once(const struct search *search, struct limpet_children *child
 		if (limpet_monotonic_ns() < search->deadline_ns &&
 		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
 			children->cleaned++;
-		/* One on its way out has let go of its memory first, of its descriptors later. */
+		/* An exiting process releases its memory first, and its descriptors later. */
 		else if (limpet_proc_has_memory(pid) && holds_ours(pid, search->parent))
 			error = add(children, pid);
 	}
@@ -130,10 +131,10 @@ int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
 				.context = context};
 
 	memset(ret, 0, sizeof(*ret));
-	/* The agent is younger than we are. */
+	/* The agent is younger than this limpet. */
 	if (limpet_proc_start_time(getpid(), &search.since_ticks) < 0)
 		search.since_ticks = 0;
-	/* A child that has not been cleaned yet may fork again: look until none is found. */
+	/* A child that is not yet cleaned may fork again: look until none is found. */
 	for (unsigned i = 0; i < enough; i++) {
 		const unsigned before = ret->cleaned;
 		int error;

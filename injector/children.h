@@ -1,6 +1,6 @@
-/* Children that the target forked during a capture: they hold a copy of the agent, switched off
- * from the first instruction on, and slots that lead into it; or, forked while a thread was
- * hijacked, of the stub and of descriptors. */
+/* Children that the target forked during a capture. They hold a copy of the agent, which is
+ * switched off from their first instruction on, and slots that lead into it. A child forked while a
+ * thread was hijacked holds a copy of the boot stub and of our descriptors. */
 #ifndef LIMPET_INJECTOR_CHILDREN_H
 #define LIMPET_INJECTOR_CHILDREN_H
 
@@ -16,11 +16,11 @@ struct limpet_children {
 	size_t left_count, left_capacity;
 };
 
-/* Finds every process but `parent`, and those of which `is_followed` answers true (NULL: none),
- * that was forked from a target of ours and has one of our objects, and removes it there as
- * from the parent, until the deadline.
- * 0 or -errno; what could not be cleaned is listed. -ENOMEM: one of these is not, and the search
- * ended there; the list is to be released all the same. */
+/* Finds every process that was forked from a target of ours and holds one of our objects, and
+ * removes the object as from the parent, until the deadline. Skips `parent`, and processes for
+ * which `is_followed` returns true (NULL: none). Returns 0 or -errno, and lists the processes that
+ * could not be cleaned. On -ENOMEM one of these is not listed, and the search ended there; the list
+ * must be released all the same. */
 int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
 			  bool (*is_followed)(void *context, pid_t pid), void *context,
 			  struct limpet_children *ret);

@@ -8,11 +8,11 @@
 #include "injector/proc/proc.h"
 #include "injector/remote/own_objects.h"
 
-/* How often new processes are looked for at most: what one look costs comes on top, many times, so
+/* Shortest time between two looks for new processes; many times the duration of a look is added, so
  * that a machine with thousands of processes is not kept busy. */
 #define LOOK_NS 5000000u
 #define LOOK_SHARE 20u
-/* A child that is to execute a program does so within that time; it is not disturbed. */
+/* A child that will execute a program does so within this time, and is left alone until then. */
 #define SETTLED_NS 20000000u
 
 struct candidate {
@@ -22,9 +22,9 @@ struct candidate {
 
 struct limpet_forks {
 	uint64_t control_page;
-	uint64_t since_ticks; /* our own start: the agent is younger */
+	uint64_t since_ticks; /* start of limpet: the agent is younger */
 	uint64_t next_ns;
-	uint64_t last_pid; /* that the kernel had given by the last look */
+	uint64_t last_pid; /* the last one that the kernel had assigned by the last look */
 	pid_t *seen;       /* all processes at the last look, ascending */
 	size_t seen_count;
 	struct candidate *list; /* oldest first */
@@ -61,8 +61,8 @@ void limpet_forks_free(struct limpet_forks *forks)
 	free(forks);
 }
 
-/* The page as fork leaves it, and no page of the program's own that happens to lie there: it maps
- * the agent's image too. Answers that file's inode, or 0. */
+/* Recognizes the control page as fork leaves it. The process must also map the agent's image: a
+ * page of its own may lie at the same address. Returns the inode of the image, or 0. */
 static uint64_t silent_copy(pid_t pid, uint64_t control_page)
 {
 	uint64_t words, inode = 0;
@@ -94,7 +94,7 @@ static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 	    fork.start_ticks < forks->since_ticks)
 		return;
 	fork.image_inode = silent_copy(pid, forks->control_page);
-	/* Another capture's agent is for that capture's limpet. */
+	/* The agent of another capture is the business of that capture's limpet. */
 	if (!limpet_own_objects_has_inode(fork.image_inode))
 		return;
 	forks->stats.found++;
@@ -106,8 +106,8 @@ static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 	forks->list[forks->count++] = (struct candidate){.fork = fork, .found_ns = now_ns};
 }
 
-/* The number that the kernel gave last to a process or thread, wherever. Unknown: always another.
- */
+/* The number that the kernel assigned last to any process or thread. If it is unknown, each call
+ * returns another number. */
 static uint64_t last_pid(const struct limpet_forks *forks)
 {
 	LIMPET_FREE char *text = NULL;
@@ -129,7 +129,7 @@ void limpet_forks_look(struct limpet_forks *forks, uint64_t now_ns, bool at_once
 	if (now_ns < forks->next_ns && !at_once)
 		return;
 	forks->next_ns = now_ns + LOOK_NS;
-	/* First: who comes after it is found by the next look. */
+	/* Read first: a process created after this is found by the next look. */
 	last = last_pid(forks);
 	if (last == forks->last_pid)
 		return;

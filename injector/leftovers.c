@@ -46,7 +46,7 @@ static int find_fds(pid_t pid, struct leftovers *leftovers)
 	return count < 0 ? count : 0;
 }
 
-/* Neighbours are one mapping: code and scratch of a stub. */
+/* The code and the scratch memory of a stub are neighbours, and so one mapping. */
 static int find_maps(pid_t pid, const struct limpet_modules *modules, struct leftovers *leftovers)
 {
 	struct limpet_maps maps;
@@ -88,7 +88,7 @@ int limpet_leftovers_find(pid_t pid, const struct limpet_modules *modules)
 	return error ? error : leftovers.fd_count || leftovers.map_count;
 }
 
-/* What is gone by now, or is something else, is left alone. */
+/* Leaves alone what is gone by now or is something else. */
 static int remove_all(struct limpet_hijack *hijack, pid_t pid, const struct leftovers *leftovers)
 {
 	int64_t answer = 0;
@@ -103,7 +103,7 @@ static int remove_all(struct limpet_hijack *hijack, pid_t pid, const struct left
 	return answer < 0 ? (int)answer : 0;
 }
 
-/* A stub that still runs: nothing of what is there is known to be left behind. */
+/* While a stub runs, nothing can be known to be left behind. */
 static int prove_unused(const struct limpet_hijack_setup *setup, const struct leftovers *leftovers)
 {
 	const struct limpet_quiesce_options options = {.wait = setup->wait};
@@ -135,9 +135,11 @@ int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 	struct limpet_hijack *hijack;
 	int error, closing;
 
-	/* Proven unused and still there: a stub that ended by itself took its own away. */
+	/* An object that was proved unused and still exists is removed. A stub that ended by itself
+	 * has removed its own. */
 	for (;;) {
-		/* No jump leads there without an agent; if one does all the same, it goes first. */
+		/* Without an agent no jump leads here. If one does all the same, it is removed
+		 * first. */
 		error = limpet_inline_hook_switch_off(&near);
 		if (!error)
 			error = find(setup->target->pid, modules, &before);
@@ -154,8 +156,8 @@ int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 			break;
 		if (limpet_monotonic_ns() >= setup->wait.deadline_ns)
 			return limpet_err_set(err, -EBUSY,
-					      "what looks like the remains of an earlier limpet in "
-					      "process %d changes all the time",
+					      "what looks like leftovers of an earlier limpet in "
+					      "process %d keeps changing",
 					      setup->target->pid);
 	}
 	if (!after.fd_count && !after.map_count)

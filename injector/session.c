@@ -166,7 +166,7 @@ void limpet_session_release_spares(struct limpet_session *session)
 		close(session->spare[--session->spare_count]);
 }
 
-/* Nobody of the target is stopped after this. */
+/* No thread of the target is stopped after this. */
 void limpet_session_release_lock(struct limpet_session *session)
 {
 	limpet_tracee_rest();
@@ -209,7 +209,7 @@ static int make_safepoint(struct limpet_session *session)
 	return 0;
 }
 
-/* Everything that hijacking needs, prepared while the target runs. */
+/* Prepares everything that a hijack needs, while the target runs. */
 int limpet_session_arm(struct limpet_session *session, const struct limpet_session_options *options,
 		       struct limpet_err *err)
 {
@@ -227,7 +227,8 @@ int limpet_session_arm(struct limpet_session *session, const struct limpet_sessi
 	session->stats.thread_heaps = session->entries.thread_heaps;
 	error = limpet_plan_make(&session->modules, &session->segment, &session->entries,
 				 options->load, &session->plan, err);
-	/* Even without anything to patch: what an earlier agent left can still be cleaned up. */
+	/* Needed even if there is nothing to hook: what an earlier agent left can still be cleaned
+	 * up. */
 	if (error && error != -ENOENT)
 		return error;
 	session->anywhere = session->plan.mapped;
@@ -288,7 +289,7 @@ bool limpet_session_agent_present(const struct limpet_session *session)
 	       info.magic == LIMPET_INFO_MAGIC && info.nonce == session->info.nonce;
 }
 
-/* It is mapped once, for as long as the agent is there. */
+/* The tables are mapped once, for the lifetime of the agent. */
 static uint64_t find_tables(struct limpet_session *session)
 {
 	const char *name = "/memfd:" LIMPET_MEMFD_UNWIND;
@@ -330,7 +331,7 @@ uint64_t limpet_session_original(const struct limpet_session *session, uint32_t 
 
 	if (hook < session->plan.start.hook_count)
 		return session->plan.start.hooks[hook].original;
-	/* One that the agent added for a module that came later. */
+	/* A hook that the agent added for a module that was loaded later. */
 	if (hook >= LIMPET_MAX_HOOKS ||
 	    limpet_memory_read(session->target->pid, session->info.hooks + hook * sizeof(copy),
 			       &copy, sizeof(copy)) < 0)
@@ -355,7 +356,8 @@ int limpet_session_read_modules(struct limpet_session *session, struct limpet_er
 
 int limpet_session_refresh_modules(struct limpet_session *session)
 {
-	/* A module that has taken the place of another, to the byte, only the agent can tell. */
+	/* Only the agent can see that a module was replaced by an identical one at the same
+	 * address. */
 	uint32_t seen = __atomic_load_n(&session->segment.shm->modules_seen, __ATOMIC_ACQUIRE);
 	uint64_t fingerprint;
 	int error = limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,

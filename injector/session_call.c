@@ -40,7 +40,7 @@
 #include "injector/remote/sharers.h"
 #include "injector/remote/tables.h"
 
-/* Calls for which the program closes a descriptor before they are made. */
+/* How often a call is made again after the program closed a descriptor that it needs. */
 #define CALL_TRIES 4u
 
 struct limpet_wait limpet_session_wait(const struct limpet_session *session, uint64_t deadline_ns)
@@ -116,8 +116,8 @@ int limpet_session_explain_boot(const struct limpet_session *session,
 			      session->target->pid, strerror(-boot->result));
 }
 
-/* Who shares its memory and is none of its threads, now, has gone: it cannot be held, may stand
- * wherever we write or unmap, and is soon gone as a rule. */
+/* Waits until processes that now share the target's memory without being threads of it have gone.
+ * They cannot be stopped, may execute code that we write or unmap, and usually end soon. */
 int limpet_session_wait_for_sharers(struct limpet_session *session, uint64_t deadline_ns,
 				    struct limpet_err *err)
 {
@@ -128,21 +128,22 @@ int limpet_session_wait_for_sharers(struct limpet_session *session, uint64_t dea
 	if (!error)
 		return 0;
 	if (!sharer)
-		return limpet_err_set(err, error,
-				      "cannot look for who shares the memory of process %d: %s",
-				      session->target->pid, strerror(-error));
+		return limpet_err_set(
+			err, error,
+			"cannot find the processes that share the memory of process %d: %s",
+			session->target->pid, strerror(-error));
 	limpet_err_set(err, error,
-		       "process %d shares the memory of process %d and is none of its threads "
-		       "(a vfork child, or one made by a bare clone(2)): it could be in the "
-		       "middle of what limpet changes there",
+		       "process %d shares the memory of process %d but is not one of its threads "
+		       "(a vfork child, or one made by a bare clone(2)): it may be executing "
+		       "code that limpet changes",
 		       sharer, session->target->pid);
-	limpet_err_hint(err, "try again when %d has ended, or give it longer: --attach-timeout 60s",
+	limpet_err_hint(err, "try again when %d has ended, or wait longer: --attach-timeout 60s",
 			sharer);
 	return error;
 }
 
-/* Of any thread of the program's. Of what has no such word it is some number: nothing is mangled
- * with it. */
+/* The pointer guard of any thread of the program. In a program without one this is some number,
+ * with which nothing is mangled. */
 static void note_guard(struct limpet_session *session, const struct limpet_tracee *tracee)
 {
 	uint64_t address = limpet_tracee_regs(tracee)->fs_base + LIMPET_ARCH_POINTER_GUARD;
@@ -175,14 +176,15 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 	error = limpet_hijack_map(hijack, err);
 	if (!error)
 		error = limpet_hijack_call(hijack, boot, NULL, err);
-	/* What led there is gone with the agent. */
+	/* What led to this memory is gone with the agent. */
 	for (unsigned i = 0; place && i < place->near_count && !error && !boot->result; i++)
 		limpet_hijack_unmap_last(hijack, place->near[i].start,
 					 place->near[i].end - place->near[i].start);
 	closing = limpet_hijack_finish(hijack);
 	limpet_priority_restore(before);
 	if (!error && closing)
-		error = limpet_err_set(err, closing, "lost the target while letting go: %s",
+		error = limpet_err_set(err, closing,
+				       "lost the target while releasing its thread: %s",
 				       strerror(-closing));
 	return error;
 }
@@ -192,9 +194,10 @@ static bool has_lost_descriptor(int error)
 	return error == -EBADF || error == -ENODEV;
 }
 
-/* One call of an agent's entry on a hijacked thread. `place`: whose code near the program's is to
- * go after it, and its thunks with it where the program keeps no address of them; NULL: all stays.
- * A program that closes all its descriptors does so once, so that another try is of use. */
+/* Calls one entry of the agent on a hijacked thread. `place`: the memory near the program's code
+ * that is unmapped afterwards, together with the thunks if the program stores no address of them;
+ * NULL: everything stays. A program that closes all its descriptors does so once, so another try
+ * can succeed. */
 int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
 			const struct limpet_agent_place *place, uint64_t deadline_ns,
 			int *ret_result, struct limpet_err *err)
@@ -224,7 +227,7 @@ int limpet_session_call(struct limpet_session *session, uint32_t operation, uint
 	return 0;
 }
 
-/* All stops but those of the attach. */
+/* Notes every stop but those of the attach. */
 void limpet_session_note_detach_stop(struct limpet_session *session)
 {
 	uint64_t stop_ns = limpet_tracee_take_longest_stop_ns();

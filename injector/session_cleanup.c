@@ -18,16 +18,15 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/remote/loader_lock.h"
 
-/* Rounds of a clean-up, each of which may uncover something for the next, before its deadline
- * counts. */
+/* Rounds of a cleanup that are made before its deadline counts: each may uncover something for the
+ * next. */
 #define CLEANUPS 8
-/* How long a clean-up waits for threads that have no processor. */
+/* How long a cleanup waits for threads that have no processor. */
 #define SETTLE_NS UINT64_C(1000000000)
-/* A collector that lives reads what is there more often than this. */
+/* A collector that lives reads the events more often than this. */
 #define BEAT_NS UINT64_C(3000000000) /* several times the longest between two looks */
 
-/* Of whoever collects: whether it is not known to be dead, and reads what is there some times a
- * second. */
+/* Whether the collector is not known to be dead, and reads the events some times a second. */
 static bool collector_beats(const struct limpet_session *session)
 {
 	const struct timespec pause = {0, 10000000};
@@ -54,8 +53,8 @@ static bool collector_beats(const struct limpet_session *session)
 	}
 }
 
-/* A limpet that we cannot see (in another container, of another user) may be collecting from it.
- * Its end of the agent's channel is open then; or the program has closed the other one. */
+/* A limpet that we cannot see (in another container, or of another user) may be collecting from it.
+ * Then its end of the agent's channel is open, unless the program has closed the other end. */
 static bool collector_lives(const struct limpet_session *session)
 {
 	LIMPET_CLOSE int fd = limpet_descriptor_get(session->target->pid, session->target->pidfd,
@@ -65,14 +64,14 @@ static bool collector_lives(const struct limpet_session *session)
 	int type;
 
 	if (fd < 0 && fd != -EBADF)
-		return true; /* who cannot tell leaves it alone */
+		return true; /* in doubt leave it alone */
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) < 0 ||
 	    type != SOCK_SEQPACKET)
-		return collector_beats(session); /* closed, or the program's own by now */
+		return collector_beats(session); /* closed by the program, or reused by it */
 	return poll(&channel, 1, 0) == 0;
 }
 
-/* Only what we have mapped is unmapped, whatever stands there. */
+/* Unmaps only what we mapped, whatever the agent's own record says. */
 static bool is_mapped_there(const struct limpet_agent_info *info, const struct limpet_module *agent)
 {
 	const uint64_t page = 4096;
@@ -97,9 +96,10 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	    limpet_memory_read(session->target->pid, address, &session->info,
 			       sizeof(session->info)) < 0 ||
 	    session->info.magic != LIMPET_INFO_MAGIC)
-		return limpet_err_set(err, -EPROTO,
-				      "what looks like an agent in process %d is none",
-				      session->target->pid);
+		return limpet_err_set(
+			err, -EPROTO,
+			"process %d has a mapping named like the agent that is not one",
+			session->target->pid);
 	if (!abandoned && collector_lives(session)) {
 		limpet_err_set(
 			err, -EALREADY,
@@ -110,30 +110,33 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 		return -EALREADY;
 	}
 	if (session->info.map && !is_mapped_there(&session->info, agent))
-		return limpet_err_set(err, -EPROTO,
-				      "what looks like an agent in process %d is none",
-				      session->target->pid);
+		return limpet_err_set(
+			err, -EPROTO,
+			"process %d has a mapping named like the agent that is not one",
+			session->target->pid);
 	session->info_address = address;
 	session->handle = session->info.handle;
 	session->anywhere = session->info.map;
 	session->left_behind = true;
 	if ((session->handle || session->info.map) && session->info.state != LIMPET_AGENT_RELEASED)
 		return limpet_session_leave_locked(session, err);
-	/* Forked while the agent was being loaded or unloaded: what there is of it in the loader's
-	 * lists is not whole. No slot leads to it. */
+	/* The process was forked while the agent was being loaded or unloaded: the agent is not
+	 * whole in the loader's lists. No slot leads to it. */
 	if (abandoned)
-		return limpet_err_set(err, -EBUSY, "the agent in process %d is not whole",
+		return limpet_err_set(err, -EBUSY,
+				      "the agent in process %d was not loaded completely",
 				      session->target->pid);
 	if (limpet_sealed_check(session->target->pid, &session->modules.maps))
 		return limpet_sealed_explain(session->target->pid, err);
-	/* Its stub is at work: it will start, find nobody there and switch itself off; or end. */
+	/* Its boot stub is at work: it will start the agent, find that nobody answers and switch it
+	 * off; or end. */
 	return limpet_err_set(
 		err, -EINPROGRESS,
 		"the agent in process %d is in the middle of being loaded or unloaded",
 		session->target->pid);
 }
 
-/* One thing that is left: 1 removed, 0 nothing is there, or -errno. */
+/* Removes one leftover: 1 removed, 0 there is none, or -errno. */
 static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t deadline_ns,
 		       struct limpet_err *err)
 {
@@ -149,7 +152,7 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 	if (!agent) {
 		int found = limpet_leftovers_find(session->target->pid, &session->modules);
 
-		/* What may not be looked at is not ours. */
+		/* A process that we may not look at is not ours. */
 		if (found <= 0)
 			return 0;
 	}
@@ -185,11 +188,11 @@ int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t t
 		}
 		if (answer <= 0)
 			return answer == -EINPROGRESS ? -EBUSY : answer ? answer : removed;
-		/* What was there is gone in a few rounds; what is put there is not. */
+		/* What was there is gone after a few rounds; what somebody keeps adding is not. */
 		if (++removed >= CLEANUPS && limpet_monotonic_ns() >= deadline_ns)
 			return limpet_err_set(err, -EBUSY,
-					      "what looks like the remains of an earlier limpet "
-					      "comes back in process %d",
+					      "what looks like leftovers of an earlier limpet "
+					      "keeps coming back in process %d",
 					      target->pid);
 	}
 }
@@ -203,8 +206,8 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struc
 
 	if (lock_fd < 0)
 		return lock_fd;
-	/* A thread that a limpet let go of by dying may not have had a processor yet: what it does
-	 * next is to be seen, too. With less than all of them there is still something to clean. */
+	/* A thread that was released because its limpet died may not have run since. Its next step
+	 * has to be seen, too. Unless all threads were seen there is still something to clean. */
 	if (!abandoned)
 		limpet_proc_settle(pid, limpet_monotonic_ns() + SETTLE_NS);
 	result = limpet_target_open(pid, &target, err);

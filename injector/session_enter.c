@@ -20,8 +20,9 @@
 #include "injector/remote/growing.h"
 
 /* Spells /proc/thread-self/fd/ in one of 2^32 ways. glibc compares names before it looks at files:
- * under a name used before, a descriptor's number would find the agent that was loaded then. Not
- * /proc/self, which is the main thread: it may have ended, and shows no descriptors then. */
+ * for a name used before it would return the agent that was loaded then, whatever file the
+ * descriptor now is. /proc/self would not do: it is the main thread, which may have ended and then
+ * shows no descriptors. */
 static void spell_path(uint64_t nonce, char *path)
 {
 	char *at = stpcpy(path, "/proc");
@@ -42,7 +43,7 @@ static uint32_t find_tid_offset(const struct limpet_session *session,
 				      limpet_tracee_regs(tracee)->fs_base);
 }
 
-/* For threads that come to a hook before the collector has looked for their stacks. */
+/* For threads that enter a hook before the collector has looked for their stacks. */
 static void say_where_stacks_are(struct limpet_session *session, const struct limpet_tracee *tracee)
 {
 	struct limpet_shm *shm = session->segment.shm;
@@ -65,8 +66,8 @@ static void say_where_stacks_are(struct limpet_session *session, const struct li
 	}
 }
 
-/* A number for our descriptor below which the program's own lie, within the table it has: a larger
- * number would make the kernel grow the table, and all threads wait for that. */
+/* A number for our descriptor that is above the program's own, but within its present table: a
+ * larger number would make the kernel grow the table, and all threads wait for that. */
 static int choose_floor(const struct limpet_session *session)
 {
 	struct limpet_proc_status status;
@@ -90,7 +91,7 @@ static int choose_floor(const struct limpet_session *session)
 	return 0;
 }
 
-/* The originals of hooked entries are where their beginnings have moved to. */
+/* The original of a hooked entry is its relocated prologue. */
 static int map_near(struct limpet_session *session, struct limpet_hijack *hijack,
 		    struct limpet_start *start, struct limpet_err *err)
 {
@@ -102,7 +103,7 @@ static int map_near(struct limpet_session *session, struct limpet_hijack *hijack
 	return error;
 }
 
-/* No agent has come of it. */
+/* After a failure: no agent uses the memory. */
 static void unmap_near(struct limpet_session *session, struct limpet_hijack *hijack)
 {
 	for (uint32_t i = 0; i < session->entries.area_count; i++) {
@@ -143,7 +144,7 @@ static int put_slots_in(void *context, int memory)
 	return 0;
 }
 
-/* All that is done from outside. */
+/* Installs everything that is written from outside. */
 static int switch_on(struct limpet_session *session, const struct limpet_tracee *hijacked,
 		     struct limpet_err *err)
 {
@@ -161,7 +162,7 @@ static int switch_on(struct limpet_session *session, const struct limpet_tracee 
 					    session->info.thunk_bytes, &session->entries, err);
 }
 
-/* Whether it has locked any memory: then what we map there may be locked, too. */
+/* Whether the process has locked any memory: the memory that we map may then be locked, too. */
 static bool locks_memory(const struct limpet_session *session)
 {
 	uint64_t kilobytes = 0;
@@ -174,14 +175,14 @@ static bool locks_memory(const struct limpet_session *session)
 static int explain_growing(const struct limpet_session *session, int error, struct limpet_err *err)
 {
 	limpet_err_set(err, error,
-		       "what is mapped in process %d comes to lie where its own memory grows "
-		       "downwards (MAP_GROWSDOWN): it could not grow any more",
+		       "new mappings in process %d would lie right below memory that grows "
+		       "downwards (MAP_GROWSDOWN), which could then not grow any more",
 		       session->target->pid);
-	limpet_err_hint(err, "set that memory aside as a whole, as pthread_create does for stacks");
+	limpet_err_hint(err, "map that memory at its full size, as pthread_create does for stacks");
 	return error;
 }
 
-/* What the kernel, or the dynamic linker, has placed. */
+/* Checks the addresses that the kernel or the dynamic linker has chosen. */
 static int check_places(const struct limpet_session *session, struct limpet_err *err)
 {
 	struct limpet_maps maps;
@@ -223,7 +224,7 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 	boot->start.unwind_bytes = session->segment.arena_bytes;
 	boot->start.unlock = locks_memory(session);
 	error = limpet_hijack_map(hijack, err);
-	/* Also where no other place was found for the code itself. */
+	/* Also if no other place was found for the code itself. */
 	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))
 		error = explain_growing(session, -ECANCELED, err);
 	if (!error && session->entries.count)
@@ -250,7 +251,7 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 	return 0;
 }
 
-/* Whatever the program is by now, it may have the agent. */
+/* Whatever program the process executes by now, it may have the agent. */
 static void clean_up(const struct limpet_session *session)
 {
 	struct limpet_target target;
@@ -293,11 +294,11 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	if (error)
 		return limpet_target_explain(session->target, error, err);
 	error = enter_once(session, hijack, nonce, floor, &started, err);
-	/* Not one instruction of its own is done unseen. Other programs run on meanwhile: it may
-	 * take more than one try. */
+	/* Not one instruction of the program may run unrecorded. Other processes run meanwhile, so
+	 * this may take more than one try. */
 	if (!error && tracee)
 		error = switch_on(session, tracee, err);
-	/* A command of ours: not one instruction of its own has been done, nor will be. */
+	/* A command that we started: not one instruction of it has run, nor will. */
 	if (error && tracee)
 		kill(session->target->pid, SIGKILL);
 	session->stats.attach_attempts = limpet_hijack_attempts(hijack);
@@ -306,10 +307,11 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		error = check_places(session, err);
 	if (!error && !closing && !tracee)
 		error = switch_on(session, NULL, err);
-	/* Those of the preflight with them. */
+	/* Includes the stops of the preflight. */
 	session->stats.attach_stop_ns = limpet_tracee_take_longest_stop_ns();
 	if (!error && closing)
-		error = limpet_err_set(err, closing, "lost the target while letting go: %s",
+		error = limpet_err_set(err, closing,
+				       "lost the target while releasing its thread: %s",
 				       strerror(-closing));
 	if (error)
 		limpet_session_release_spares(session);

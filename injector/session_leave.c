@@ -20,17 +20,17 @@
 #include "injector/remote/own_objects.h"
 #include "injector/remote/tables.h"
 
-/* Of a process that lives, but for threads that were hijacked. */
+/* Of a process that lives, not counting tries that failed because a hijacked thread went away. */
 #define LEAVE_TRIES 8u
-/* How often it is asked whether a process that is not clean has come to its end, 5 ms apart. */
+/* How often limpet checks whether a process that is not clean is exiting, 5 ms apart. */
 #define END_LOOKS 200u
-/* How long leaving waits for the target lock. */
+/* How long detaching waits for the target lock. */
 #define LEAVE_LOCK_NS UINT64_C(1000000000)
-/* For the search for copies, on top of the deadline and for each MiB that the program holds: twice
- * what two searches take on a busy machine. */
+/* Time for the search for hook pointers, on top of the deadline and for each MiB that the program
+ * holds: twice what two searches take on a busy machine. */
 #define SEARCH_NS_PER_MIB UINT64_C(4000000)
 
-/* As the kernel's list of mappings has it, not the agent. */
+/* By the kernel's list of mappings, not by what the agent says. */
 static bool are_apart(const struct limpet_session *session, uint64_t thunks)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(&session->modules.maps, thunks);
@@ -59,9 +59,9 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 	return 0;
 }
 
-/* What it takes to search memory that is there is not taken from the deadline, which moves on.
- * Where threads wait long for a processor they do not all stand at once in the time that is given
- * for that: then they go on for a while, and it is tried again. */
+/* Time spent searching existing memory is not taken from the deadline: the deadline moves. If
+ * threads wait long for a processor they may not all stop in the time given for that: they then run
+ * on for a while, and it is tried again. */
 static int restore_copies(struct limpet_session *session, const struct limpet_agent_place *place,
 			  bool files_only, uint64_t *deadline_ns, unsigned *ret_found)
 {
@@ -114,27 +114,29 @@ static int explain_copies(const struct limpet_session *session, int error, struc
 
 static int explain_elsewhere(const struct limpet_session *session, struct limpet_err *err)
 {
-	return limpet_err_set(err, -EBUSY,
-			      "process %d keeps addresses of hooks where they are not put back: "
-			      "mangled (as by atexit), in code, or in packed or read-only data",
-			      session->target->pid);
+	return limpet_err_set(
+		err, -EBUSY,
+		"process %d stores addresses of hooks where limpet does not restore them: "
+		"mangled (as by atexit), in code, or in packed or read-only data",
+		session->target->pid);
 }
 
-/* It has come since the agent was loaded, which would be mapped else. */
+/* Such a garbage collector was loaded after the agent: otherwise the agent would have been mapped.
+ */
 static int explain_collector(const struct limpet_session *session, struct limpet_err *err)
 {
 	limpet_err_set(err, -EBUSY,
 		       "process %d has loaded a garbage collector (GC_gcollect), which may be "
 		       "reading the agent's memory",
 		       session->target->pid);
-	limpet_err_hint(err, "it stays there until the program ends: limpet attach --load map "
-			     "does without");
+	limpet_err_hint(err, "the agent stays until the program ends; limpet attach --load map "
+			     "avoids this");
 	return -EBUSY;
 }
 
-/* No copy of a hook's address is left, and no thread is in one. A thread that held an address in a
- * register may have stored it behind the scan's back: what the proof took long for is scanned
- * again. */
+/* Proves that no hook pointer is left and that no thread is inside a hook. A thread that held an
+ * address in a register may have stored it after the scan had passed: if the proof took long,
+ * memory is scanned again. */
 static int prove_unused(struct limpet_session *session, const struct limpet_agent_place *place,
 			uint64_t *deadline_ns, struct limpet_err *err)
 {
@@ -159,7 +161,8 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 		if (error)
 			return limpet_err_set(err, error, "a thread of process %d stayed in a hook",
 					      session->target->pid);
-		/* No code loads these addresses but to jump there, and the linker to bind slots. */
+		/* Code loads these addresses only to jump to them, and the linker only to bind
+		 * slots. */
 		if (!quiesce.stop_all && !session->plan.symbols)
 			return 0;
 		error = restore_copies(session, place, !quiesce.stop_all, deadline_ns, &found);
@@ -180,9 +183,9 @@ static uint64_t search_ns(const struct limpet_session *session)
 	return (status.rss_bytes >> 20) * SEARCH_NS_PER_MIB;
 }
 
-/* munmap may fail, for one where the program has come to as many mappings as it may have, and so
- * may all where it has a filter. By inode: the program may be a limpet itself. What an earlier
- * limpet has left is looked for anyhow, round after round (cleanup). */
+/* munmap can fail for one mapping if the program has as many as it may have, and for all if it
+ * installed a filter. Mappings are told by inode, since the program may be a limpet itself. Those
+ * that an earlier limpet left are looked for in any case, round after round (cleanup). */
 static int check_gone(const struct limpet_session *session, const struct limpet_maps *maps,
 		      struct limpet_err *err)
 {
@@ -195,22 +198,23 @@ static int check_gone(const struct limpet_session *session, const struct limpet_
 		left = limpet_memfd_is_ours(maps->list[i].path) &&
 		       limpet_own_objects_has_inode(maps->list[i].inode) &&
 		       !limpet_thunks_were_left(session->target->pid, &maps->list[i]);
-	return left ? limpet_err_set(err, -EBUSY,
-				     "not all that limpet made could be removed from process %d",
-				     session->target->pid)
+	return left ? limpet_err_set(
+			      err, -EBUSY,
+			      "limpet could not remove everything that it made in process %d",
+			      session->target->pid)
 		    : 0;
 }
 
-/* What is still mapped after the end, and why. */
+/* Reports what is still mapped after the end, and why. */
 static int check_end(struct limpet_session *session, int error, struct limpet_err *err)
 {
 	struct limpet_maps maps = {0};
 
 	if (error && error != -ELIBACC)
 		return error;
-	/* Of what cannot be read any more nothing is said. */
+	/* If the mappings can no longer be read, nothing is reported. */
 	(void)limpet_proc_maps_read(session->target->pid, &maps);
-	/* Nothing leads there any more, and to ask for it again is of no use. */
+	/* Nothing leads there any more, and another try would fail, too. */
 	session->stats.sealed = limpet_sealed_check(session->target->pid, &maps);
 	if (session->stats.sealed)
 		error = limpet_sealed_explain(session->target->pid, err);
@@ -220,7 +224,8 @@ static int check_end(struct limpet_session *session, int error, struct limpet_er
 	return error;
 }
 
-/* What has come since they were read may be bound to the agent, and closed by the linker. */
+/* Modules that were loaded after the list was read may be bound to the agent, and the linker may
+ * have made their slots read-only. */
 static int modules_if_changed(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t fingerprint;
@@ -241,8 +246,8 @@ static int put_slots_back(void *context, int memory)
 	return answer < 0 ? answer : 0;
 }
 
-/* Where the agent is, and its own part of leaving: slots put back. *ret_result: what it could not.
- */
+/* Finds the agent, and calls its own part of leaving: it restores the slots. *ret_result: how many
+ * it could not. */
 static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
 			  struct limpet_agent_place *ret_place, int *ret_result,
 			  struct limpet_err *err)
@@ -258,7 +263,7 @@ static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
 	session->outside = session->info.map;
 	error = find_place(session, ret_place);
 	if (error)
-		return limpet_err_set(err, -ESRCH, "the agent is not in process %d any more",
+		return limpet_err_set(err, -ESRCH, "the agent is no longer in process %d",
 				      session->target->pid);
 	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.leave, NULL,
 				    deadline_ns, ret_result, err);
@@ -267,9 +272,10 @@ static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
 	return error;
 }
 
-/* Slots and copies back, then the proof, then the end. Code is not put back while somebody runs
- * there who does not stand with the threads. Nor is the agent unmapped while one lives who may be
- * in it: who is born after the proof, of threads that are outside, is outside. */
+/* Restores slots and hook pointers, then proves quiescence, then unloads. Code is not restored
+ * while a process that shares the memory, and does not stop with the threads, may execute it. Nor
+ * is the agent unmapped while such a process that may be in the agent lives. One that is created
+ * after the proof, by threads that are outside, starts outside. */
 static int leave(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
@@ -281,25 +287,24 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		return error;
 	session->search_ns = search_ns(session);
 	limpet_session_inline_hook_setup(session, deadline_ns, &near);
-	/* The agent cannot open a page that the program has sealed; from outside it can be written.
-	 */
+	/* The agent cannot write to a page that the program has sealed; from outside it can be
+	 * written. */
 	if (result)
 		session->outside = true;
 	if (session->outside) {
 		near.also = put_slots_back;
 		near.also_context = session;
 	}
-	/* A thread that was in a loader hook may have put in slots behind our back, and what came
-	 * before the symbols were put back is bound to the agent. */
+	/* A thread that was in a loader hook may have patched slots meanwhile, and a module that
+	 * was loaded before the symbols were restored is bound to the agent. */
 	do {
 		near.wait.deadline_ns = deadline_ns;
 		error = limpet_inline_hook_switch_off(&near);
 		if (error)
-			return limpet_err_set(
-				err, error == -ESRCH ? error : -EBUSY,
-				"what leads from process %d's code to the agent could "
-				"not be put back: %s",
-				session->target->pid, strerror(-error));
+			return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
+					      "cannot restore the code of process %d that jumps to "
+					      "the agent: %s",
+					      session->target->pid, strerror(-error));
 		error = modules_if_changed(session, err);
 		if (!error)
 			error = prove_unused(session, &place, &deadline_ns, err);
@@ -322,7 +327,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 				   err);
 }
 
-/* The agent is gone, and what is left leads nowhere. */
+/* The agent is gone, and nothing leads to what is left. */
 static void clean_tables(struct limpet_session *session)
 {
 	struct limpet_hijack_setup setup;
@@ -333,8 +338,8 @@ static void clean_tables(struct limpet_session *session)
 		session->stats.table_left = 0;
 }
 
-/* A thread that went away under our hands, the main thread for one, is not the process: another is
- * hijacked for what is still to be done. */
+/* If the hijacked thread ends (the main thread, for one), the process may live on: another thread
+ * is hijacked for what is still to be done. */
 static int leave_by_any(struct limpet_session *session, struct limpet_err *err)
 {
 	int error = leave(session, err);
@@ -343,7 +348,7 @@ static int leave_by_any(struct limpet_session *session, struct limpet_err *err)
 		if (limpet_target_check(session->target) ||
 		    !limpet_proc_has_memory(session->target->pid))
 			return error;
-		/* It was the last call, and was done. */
+		/* It was the last call, and it was made. */
 		error = limpet_session_agent_present(session) ? leave(session, err) : 0;
 	}
 	return error == -ESRCH ? -EBUSY : error;
@@ -363,7 +368,7 @@ int limpet_session_leave_locked(struct limpet_session *session, struct limpet_er
 	error = check_end(session, error, err);
 	limpet_session_note_detach_stop(session);
 	identity = error ? limpet_target_check(session->target) : 0;
-	/* All was done, and yet something is there: its end may have come in between. */
+	/* All was done and yet something is left: the process may be exiting. */
 	for (unsigned i = 0; done && error && !session->stats.sealed && !identity && i < END_LOOKS;
 	     i++) {
 		nanosleep(&pause, NULL);
@@ -374,7 +379,7 @@ int limpet_session_leave_locked(struct limpet_session *session, struct limpet_er
 		return -ESRCH;
 	}
 	if (error == -ESTALE && !limpet_session_agent_present(session))
-		return limpet_err_set(err, -ESRCH, "the agent is not in process %d any more",
+		return limpet_err_set(err, -ESRCH, "the agent is no longer in process %d",
 				      session->target->pid);
 	if (error && error != -ESRCH)
 		limpet_session_let_go(session);
@@ -387,7 +392,8 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 	int lock_fd, error;
 
 	limpet_session_release_spares(session);
-	/* Also without it: who keeps it that long is stopped or no limpet, and we have to go. */
+	/* Continue without the lock: a holder that keeps it this long is stopped or is not a
+	 * limpet, and we have to leave. */
 	lock_fd = limpet_target_lock_take(session->target->pid,
 					  limpet_monotonic_ns() + LEAVE_LOCK_NS, NULL);
 	error = limpet_session_leave_locked(session, err);

@@ -1,5 +1,6 @@
-/* What the files of the session share: session.c has its state, session_enter.c, session_leave.c
- * and session_cleanup.c each way in and out, session_call.c what these do by a hijacked thread. */
+/* What the files of the session share. session.c has its state, session_enter.c, session_leave.c
+ * and session_cleanup.c each way in and out, and session_call.c what these do by a hijacked thread.
+ */
 #ifndef LIMPET_INJECTOR_SESSION_PRIVATE_H
 #define LIMPET_INJECTOR_SESSION_PRIVATE_H
 
@@ -10,18 +11,18 @@
 #include "injector/remote/hijack.h"
 #include "injector/session.h"
 
-/* What leaving opens at a time, with a margin: held from before anything is touched, so that it can
- * be left whatever else opens files meanwhile. */
+/* Descriptors that leaving opens at a time, with a margin. They are reserved before anything is
+ * touched, so that limpet can leave whatever else opens files meanwhile. */
 #define LIMPET_SESSION_SPARE_FDS 16u
 
 struct limpet_session {
 	const struct limpet_target *target;
-	int lock_fd; /* to change the process: from the plan until it is carried out; else -1 */
+	int lock_fd; /* the target lock: held from the plan until it is carried out; else -1 */
 	int spare[LIMPET_SESSION_SPARE_FDS];
 	unsigned spare_count;
 	uint64_t timeout_ns;
 	uint64_t guard;     /* with which the program mangles addresses of functions */
-	uint64_t search_ns; /* that is left of what the search for copies has on top */
+	uint64_t search_ns; /* extra time that the search for hook pointers has left */
 	struct limpet_modules modules;
 	struct limpet_segment segment;
 	struct limpet_entries entries;
@@ -33,38 +34,38 @@ struct limpet_session {
 	uint64_t fingerprint, left_fingerprint;
 	uint32_t modules_seen; /* changes that the agent had noticed by then */
 	bool left_behind;      /* by an earlier limpet: its plan is not known */
-	bool anywhere; /* nothing of the program's is called, on whatever thread we hijack */
-	bool outside;  /* slots are put back from outside */
+	bool anywhere; /* no function of the program is called, so any thread may be hijacked */
+	bool outside;  /* slots are restored from outside */
 	int channel;
 	uint64_t info_address; /* of limpet_agent_info in the target */
 	bool tables_looked_for;
-	uint64_t tables_address; /* of the unwind tables there; 0: not found */
+	uint64_t tables_address; /* of the unwind tables in the target; 0: not found */
 	uint64_t handle;
 	uint64_t control_page;
 	struct limpet_agent_info info;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS]; /* as the agent got them */
-	struct limpet_wait wait;                    /* but for its deadline */
+	struct limpet_wait wait;                    /* all of it but the deadline */
 	struct limpet_session_stats stats;
 };
 
 /* ---------------------------------------------------------------- session.c */
 
-/* Reads the target's modules; nothing is made yet. limpet_session_free() ends it. */
+/* Reads the target's modules; changes nothing. limpet_session_free() ends it. */
 int limpet_session_open(const struct limpet_target *target, uint64_t timeout_ns,
 			struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
-/* Everything that hijacking needs, prepared while the target runs. -ENOENT: there is nothing to
+/* Prepares everything that a hijack needs, while the target runs. -ENOENT: there is nothing to
  * hook, but what an earlier agent left can still be cleaned up. */
 int limpet_session_arm(struct limpet_session *session, const struct limpet_session_options *options,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 int limpet_session_read_modules(struct limpet_session *session,
 				struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_session_release_spares(struct limpet_session *session);
-/* Nobody of the target is stopped after this. */
+/* No thread of the target is stopped after this. */
 void limpet_session_release_lock(struct limpet_session *session);
 
 /* ---------------------------------------------------------------- session_call.c */
 
-/* For the target, until then: the collector goes on meanwhile. */
+/* For waits for the target until `deadline`: the collector works meanwhile. */
 struct limpet_wait limpet_session_wait(const struct limpet_session *session, uint64_t deadline_ns);
 void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadline_ns,
 				 struct limpet_hijack_setup *ret);
@@ -74,13 +75,13 @@ void limpet_session_fill_boot(const struct limpet_session *session,
 			      const struct limpet_hijack *hijack, struct limpet_boot *boot);
 int limpet_session_explain_boot(const struct limpet_session *session,
 				const struct limpet_boot *boot, struct limpet_err *err);
-/* Until whoever shares the target's memory and is none of its threads, now, has gone: it cannot be
- * held, may stand wherever we write or unmap, and is soon gone as a rule. */
+/* Waits until processes that now share the target's memory without being threads of it have gone.
+ * They cannot be stopped, may execute code that we write or unmap, and usually end soon. */
 int limpet_session_wait_for_sharers(struct limpet_session *session, uint64_t deadline_ns,
 				    struct limpet_err *err) LIMPET_MUST_CHECK;
-/* One call of an agent's entry on a hijacked thread. `place`: whose code near the program's is to
- * go after it, and its thunks with it where the program keeps no address of them; NULL: all stays.
- */
+/* Calls one entry of the agent on a hijacked thread. `place`: the memory near the program's code
+ * that is unmapped afterwards, together with the thunks if the program stores no address of them;
+ * NULL: everything stays. */
 int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
 			const struct limpet_agent_place *place, uint64_t deadline_ns,
 			int *ret_result, struct limpet_err *err) LIMPET_MUST_CHECK;
