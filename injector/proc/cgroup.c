@@ -101,7 +101,7 @@ static bool find_group(pid_t pid, bool unified, struct limpet_cgroup *ret_group)
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		const char *path = group_path(line, unified);
 
-		if (!path || strstr(path, "/..")) /* outside of what we may see */
+		if (!path || strstr(path, "/..")) /* not visible from our namespace */
 			continue;
 		root_length = strcmp(root, "/") ? strlen(root) : 0;
 		if (root_length && !strncmp(path, root, root_length))
@@ -118,7 +118,8 @@ static bool find_group(pid_t pid, bool unified, struct limpet_cgroup *ret_group)
 	return false;
 }
 
-/* A number in a file of a group; "max" and v1's largest page-aligned number are no limit. */
+/* Reads a number from a file of a group. "max" and v1's largest page-aligned number mean that there
+ * is no limit. */
 static bool read_group(const char *folder, const char *name, const char *key, uint64_t *ret_value)
 {
 	char path[PATH_MAX + 64], line[128];
@@ -146,8 +147,8 @@ static bool read_group(const char *folder, const char *name, const char *key, ui
 	return false;
 }
 
-/* Memory that may still be charged to the group and those above it: the least of limit - usage,
- * where file pages that nobody used lately do not count as used (the kernel drops them first). */
+/* Memory that may still be charged to the group and its ancestors: the least limit - usage. File
+ * pages that were not used lately do not count as used, since the kernel drops them first. */
 static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
 		   uint64_t *ret_limit_bytes)
 {
@@ -162,7 +163,7 @@ static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
 		if (read_group(folder, group->unified ? "memory.max" : "memory.limit_in_bytes",
 			       NULL, &value))
 			limit = value;
-		/* above it the group is not killed, but slowed down until it hurts */
+		/* above this the group is not killed, but throttled */
 		if (group->unified && read_group(folder, "memory.high", NULL, &value) &&
 		    value < limit)
 			limit = value;
@@ -193,7 +194,7 @@ static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
 
 int limpet_cgroup_find(pid_t pid, struct limpet_cgroup *ret)
 {
-	/* v1 first: where both are mounted (hybrid) memory is with v1 */
+	/* v1 first: where both are mounted (hybrid), v1 has the memory controller */
 	return find_group(pid, false, ret) || find_group(pid, true, ret) ? 0 : -ENOENT;
 }
 
@@ -225,7 +226,7 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-/* The last run of exactly 64 digits in the line: containers may lie in containers. */
+/* The last run of exactly 64 digits in the line: containers can be nested. */
 static const char *last_id(const char *line)
 {
 	const char *found = NULL;
@@ -243,9 +244,10 @@ static const char *last_id(const char *line)
 }
 
 /* Docker, containerd, CRI-O and Podman name a container's group by its id: "/docker/ID",
- * "docker-ID.scope", "/kubepods/.../cri-containerd-ID.scope", "libpod-ID.scope". Seen from inside a
- * group namespace the path is "/": then the files tell that Docker ("/containers/ID/hostname") and
- * Podman ("/overlay-containers/ID/...") mount over those of the image. */
+ * "docker-ID.scope", "/kubepods/.../cri-containerd-ID.scope", "libpod-ID.scope". From inside a
+ * group namespace the path is "/": then the id is in the paths of the files that Docker
+ * ("/containers/ID/hostname") and Podman ("/overlay-containers/ID/...") mount over those of the
+ * image. */
 int limpet_container_id(pid_t pid, char *ret)
 {
 	static const struct {

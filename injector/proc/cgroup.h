@@ -1,6 +1,6 @@
-/* The control group that a process's memory is charged to, and the container that it is in; from
- * /proc/PID/cgroup and the mounts of this process. Any thread; nothing is kept open. Answers 0 or
- * -errno; results are untouched on failure. */
+/* The control group to which a process's memory is charged, and the container that it is in, from
+ * /proc/PID/cgroup and the mounts of this process. Any thread; nothing is kept open. Functions
+ * return 0 or -errno; results are untouched on failure. */
 #ifndef LIMPET_INJECTOR_PROC_CGROUP_H
 #define LIMPET_INJECTOR_PROC_CGROUP_H
 
@@ -12,21 +12,22 @@
 
 struct limpet_cgroup {
 	char folder[PATH_MAX]; /* of the process's own group */
-	size_t mount_length;   /* the mount point is its head */
+	size_t mount_length;   /* the mount point is the first part of it */
 	bool unified;          /* v2 */
 };
 
-/* -ENOENT: no memory controller that can be seen from here. */
+/* -ENOENT: no memory controller is visible from here. */
 int limpet_cgroup_find(pid_t pid, struct limpet_cgroup *ret);
-/* Memory that may still be charged to the group and those above it, and the least limit of these;
+/* Memory that may still be charged to the group and its ancestors, and the least limit of these;
  * -ENODATA: none has a limit. */
 int limpet_cgroup_headroom(const struct limpet_cgroup *group, uint64_t *ret_bytes);
 int limpet_cgroup_limit(const struct limpet_cgroup *group, uint64_t *ret_bytes);
-/* What is charged to the group, file pages included. One small file is read. -ENODATA: unknown, as
- * for the root of all groups. */
+/* Memory charged to the group, including file pages. Reads one small file. -ENODATA: unknown, as
+ * for the root group. */
 int limpet_cgroup_usage(const struct limpet_cgroup *group, uint64_t *ret_bytes);
 
-/* 64 hexadecimal digits and a NUL. -ENOENT: in none that is known to number its containers so. */
+/* 64 hexadecimal digits and a NUL. -ENOENT: not in a container of a runtime that names groups so.
+ */
 #define LIMPET_CONTAINER_ID_BYTES 65
 int limpet_container_id(pid_t pid, char *ret);
 

@@ -43,7 +43,7 @@ static bool is_one(const struct process *list, int count, pid_t pid)
 	return at < (size_t)count && list[at].pid == pid && list[at].descends;
 }
 
-/* A child may have a lower number than its parent: until there are no more. */
+/* A child may have a lower pid than its parent: repeat until no more are found. */
 static void mark(struct process *list, int count, pid_t pid)
 {
 	bool more = true;
@@ -59,7 +59,7 @@ static void mark(struct process *list, int count, pid_t pid)
 	}
 }
 
-/* One that was forked since has a copy, and is followed. */
+/* A process forked since the capture began has a copy of the agent, and is followed. */
 static bool has_agent(pid_t pid)
 {
 	struct limpet_maps maps;

@@ -1,5 +1,5 @@
-/* Children of a process that were there before it was captured, and theirs: they have no copy of
- * the agent, and nobody follows them. */
+/* Descendants of a process from before the capture: they have no copy of the agent, and limpet does
+ * not follow them. */
 #ifndef LIMPET_INJECTOR_PROC_DESCENDANTS_H
 #define LIMPET_INJECTOR_PROC_DESCENDANTS_H
 
@@ -7,8 +7,8 @@
 
 #include "common/err.h"
 
-/* Those that run the same program as `pid` does, ascending; *ret_pids is malloc'ed. Read from /proc
- * alone. Answers their number, or -errno. */
+/* Returns the number of descendants that run the same program as `pid`, ascending; *ret_pids is
+ * malloc'ed. Or returns -errno. Reads only /proc. */
 int limpet_descendants(pid_t pid, pid_t **ret_pids) LIMPET_MUST_CHECK;
 
 #endif

@@ -28,7 +28,8 @@ int limpet_descriptor_get(pid_t pid, int pidfd, int fd)
 	thread = (int)syscall(SYS_pidfd_open, resident, PIDFD_THREAD_FLAG);
 	if (thread < 0)
 		return -errno;
-	/* Still one of this process, and no stranger that was given its number. */
+	/* Check that this is still a thread of the process, and not a stranger with a reused
+	 * number. */
 	if (limpet_proc_resident(pid) != resident || poll(&process, 1, 0) > 0)
 		return -ESRCH;
 	copy = (int)syscall(SYS_pidfd_getfd, thread, fd, 0);

@@ -1,6 +1,6 @@
-/* The names of our memory files, by which /proc tells what is ours: in mappings ("/memfd:NAME
- * (deleted)") and behind descriptors. A program can make some of these names itself: whatever is
- * done to one needs another proof. */
+/* The names of our memory files, by which /proc shows what is ours: in mappings ("/memfd:NAME
+ * (deleted)") and as targets of descriptors. A program can make files with some of these names
+ * itself, so a name alone never proves that one is ours. */
 #ifndef LIMPET_INJECTOR_PROC_MEMFD_H
 #define LIMPET_INJECTOR_PROC_MEMFD_H
 

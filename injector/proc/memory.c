@@ -11,7 +11,8 @@
 #define MAX_PIECES 512u
 #define MAX_PROBES 64u
 
-/* Either call, by another thread where the main thread has ended and its memory with it. */
+/* Makes either call; if the main thread has ended, and released its memory, through another thread.
+ */
 static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *remote, size_t count)
 {
 	ssize_t (*const call)(pid_t, const struct iovec *, unsigned long, const struct iovec *,
@@ -27,8 +28,8 @@ static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *re
 	return resident == pid ? answer : call(resident, local, 1, remote, count, 0);
 }
 
-/* In one piece: the kernel takes the lock of the target's memory once for it, or for each MiB of
- * it, and where many threads map and unmap that is long in coming. */
+/* Reads in one call: the kernel takes the lock of the target's memory once for it, or once per MiB,
+ * and if many threads map and unmap, that lock is slow to get. */
 static size_t read_whole(pid_t pid, uint64_t address, void *ret, size_t bytes)
 {
 	struct iovec local = {ret, bytes};
@@ -42,8 +43,8 @@ ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t b
 {
 	size_t done = read_whole(pid, address, ret, bytes);
 
-	/* What is not whole, by one remote piece a page: the kernel stops at the first piece that
-	 * faults, and counts the whole pieces before it. */
+	/* Reads what is left with one remote piece per page: the kernel stops at the first piece
+	 * that faults, and counts the complete pieces before it. */
 	while (done < bytes) {
 		struct iovec local = {(uint8_t *)ret + done, 0};
 		struct iovec remote[MAX_PIECES];

@@ -8,21 +8,22 @@
 
 #include "common/err.h"
 
-/* All or nothing: 0, or -errno (-EFAULT: not all of it is mapped). */
+/* All or nothing: 0, or -errno (-EFAULT: part of it is not mapped). */
 int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes) LIMPET_MUST_CHECK;
-/* As much as is readable from `address` on without a gap; answers the number of bytes, or -errno.
- */
+/* Reads as much as is readable from `address` on without a gap; returns the number of bytes, or
+ * -errno. */
 ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t bytes);
-/* How many of `count` addresses, from the first on, can be read; at most 64 are looked at. */
+/* Returns how many of `count` addresses, counted from the first, can be read; looks at 64 at most.
+ */
 size_t limpet_memory_probe(pid_t pid, const uint64_t *addresses, size_t count);
-/* Honours the page protections of the target. Never used on words that running threads look at: the
+/* Respects the page protections of the target. Never used on words that running threads read: the
  * kernel's copy is not atomic. */
 int limpet_memory_write(pid_t pid, uint64_t address, const void *from,
 			size_t bytes) LIMPET_MUST_CHECK;
 /* A terminated string of less than `bytes` bytes; truncated if longer. */
 int limpet_memory_read_string(pid_t pid, uint64_t address, char *ret, size_t bytes);
-/* Exchanges words in private memory while every thread of the target stands still: writes `value`
- * where `expected` stands, past page protections. 0, 1 (something else is there), or -errno. */
+/* Exchanges a word in private memory while every thread of the target is stopped: writes `value`
+ * where `expected` is, past page protections. Returns 0, 1 (another value is there), or -errno. */
 int limpet_memory_exchange_stopped(int mem_fd, uint64_t address, uint64_t expected, uint64_t value);
 
 #endif

@@ -14,12 +14,12 @@
 #include "injector/proc/proc.h"
 
 #define PAGE 4096u
-/* At a time. The kernel holds the process's map against mmap(2) for as long as one question takes:
- * for 1 GiB whose page tables are all there, a millisecond. */
+/* Bytes per request. The kernel holds the lock of the process's mappings against mmap(2) during a
+ * request: a millisecond for 1 GiB whose page tables all exist. */
 #define ASK_BYTES (UINT64_C(1) << 30)
 #define READ_PAGES 16384u
-/* Of larger mappings it is worth while to know whether they are empty; of a process that holds more
- * the answer, a walk over all that is there, takes too long. */
+/* For larger mappings it pays to find out whether they are empty. In a process that holds more
+ * memory than this the answer, a walk over all page tables, takes too long. */
 #define LARGE_BYTES (UINT64_C(16) << 30)
 
 /* include/uapi/linux/fs.h of Linux 6.7; older headers lack it.
@@ -35,13 +35,13 @@ struct pages_scan {
 #define PAGES_IS_FILE (UINT64_C(1) << 2) /* or shared */
 #define PAGES_IS_PRESENT (UINT64_C(1) << 3)
 #define PAGES_IS_SWAPPED (UINT64_C(1) << 4)
-#define PAGES_IS_ZERO (UINT64_C(1) << 5) /* the kernel's own page of zeros */
+#define PAGES_IS_ZERO (UINT64_C(1) << 5) /* the kernel's shared page of zeros */
 
 struct limpet_pages {
 	pid_t pid;
 	int pagemap;
 	bool ask, empty_known, present_only;
-	struct limpet_page_range *empty; /* large mappings, by address */
+	struct limpet_page_range *empty; /* large mappings, sorted by address */
 	size_t empty_count, empty_capacity;
 	struct pages_region regions[LIMPET_PAGES_RANGES];
 	uint64_t entries[READ_PAGES];
@@ -84,7 +84,7 @@ bool limpet_pages_asks(const struct limpet_pages *pages)
 
 /* ---------------------------------------------------------------- by PAGEMAP_SCAN */
 
-/* Any failure: this kernel cannot, or may not, say. */
+/* Any failure: this kernel cannot tell, or limpet is not allowed to ask. */
 static int ask(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
 	       struct limpet_page_range *ret, uint64_t *ret_at)
 {
@@ -125,7 +125,7 @@ static int add_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)
 	return 0;
 }
 
-/* Huge pages of hugetlbfs do not count as Rss (Documentation/filesystems/proc.rst), nor does the
+/* Huge pages of hugetlbfs do not count in Rss (Documentation/filesystems/proc.rst), nor does the
  * kernel's page of zeros. */
 static bool holds_nothing(const struct limpet_smap *smap)
 {
@@ -189,8 +189,8 @@ static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end
 	if (pread(pages->pagemap, pages->entries, count * sizeof(*pages->entries),
 		  (off_t)(start / PAGE * sizeof(*pages->entries))) !=
 	    (ssize_t)(count * sizeof(*pages->entries))) {
-		/* Not known: to read what was never touched gives the process page tables, which is
-		 * borne for a mapping of ordinary size. */
+		/* Unknown. Reading pages that were never touched makes the kernel allocate page
+		 * tables for the process, which is acceptable for a mapping of ordinary size. */
 		if (end - start >= LARGE_BYTES)
 			return -ENODATA;
 		ret[0] = (struct limpet_page_range){start, start + count * PAGE};

@@ -25,7 +25,7 @@ int limpet_perf_map_open(pid_t pid)
 	if (code < 0)
 		return code;
 	snprintf(name, sizeof(name), "tmp/perf-%d.map", status.ns_pid);
-	/* It grows as long as the program goes on: no copy. */
+	/* Open in place: the file grows while the program runs. */
 	fd = limpet_open_regular(root, name, LIMPET_OPEN_NO_LINKS | LIMPET_OPEN_IN_PLACE, &file);
 	if (fd < 0)
 		return limpet_take_fd(&fd);

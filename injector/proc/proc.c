@@ -28,7 +28,7 @@ int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_er
 		return error;
 	}
 	limpet_err_set(err, error, "cannot %s process %d: %s", what, pid, strerror(-error));
-	/* Ours, not the process's. */
+	/* The limit of this process, not of the target. */
 	if (error == -EMFILE)
 		limpet_err_hint(err, "limpet may not open more files here: ulimit -n 256");
 	return error;
@@ -56,9 +56,9 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* /proc/PID/stat adds up what all threads have used, which takes long where there are thousands:
- * that of the one thread has the same else. The name in field 2 may hold blanks and parentheses:
- * the last ')' ends it. */
+/* /proc/PID/stat adds up the times of all threads, which takes long with thousands; the file of one
+ * thread has otherwise the same fields. The name in field 2 may contain blanks and parentheses: the
+ * last ')' ends it. */
 int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS])
 {
 	uint64_t fields[LIMPET_STAT_FIELDS] = {0};
@@ -124,7 +124,7 @@ static void status_name(const char *text, struct limpet_proc_status *status)
 	const char *value = limpet_proc_status_value(text, "Name");
 	size_t length = value ? strcspn(value, "\n") : 0;
 
-	/* a name may start with blanks: only the tab is the kernel's */
+	/* a name may start with blanks: only the tab belongs to the kernel */
 	if (value) {
 		value = strchr(text, ':') + 1;
 		value += *value == '\t';
@@ -173,7 +173,7 @@ int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status)
 	status.gid = ids[0];
 	status.egid = ids[1];
 	status.sgid = ids[2];
-	/* outermost first; from inside a container only the inner levels are shown */
+	/* outermost first; inside a container only the inner levels are shown */
 	levels = status_numbers(text, "NSpid", pids, LIMPET_COUNT_OF(pids));
 	status.ns_pid = levels ? (pid_t)pids[levels - 1] : pid;
 	status.threads = (unsigned)status_number(text, "Threads", 10);
@@ -238,7 +238,8 @@ int limpet_proc_limit_files(pid_t pid, uint64_t *ret_soft)
 	return 0;
 }
 
-/* Up to `bytes` - 1 of the arguments as the kernel keeps them, each with a NUL behind it. */
+/* Reads up to `bytes` - 1 bytes of the arguments as the kernel keeps them, each with a NUL at its
+ * end. */
 static ssize_t read_arguments(pid_t pid, char *ret, size_t bytes)
 {
 	char path[PATH_MAX];
@@ -279,7 +280,7 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* A program that gives itself a title writes it over its arguments: "name: what it does". */
+/* A program that sets its title writes it over its arguments: "name: what it does". */
 int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes)
 {
 	ssize_t got = read_arguments(pid, ret, bytes);

@@ -17,7 +17,7 @@
 #include "common/err.h"
 #include "injector/proc/proc.h"
 
-/* A substitute or hostile file must not eat our memory: 1 M maps of 256 bytes each. */
+/* Limits the memory that a substitute or hostile file can take: 1 M maps of 256 bytes each. */
 #define FILE_LIMIT_BYTES ((size_t)256 << 20)
 
 int limpet_proc_missing(pid_t pid)
@@ -31,7 +31,7 @@ int limpet_proc_missing(pid_t pid)
 	return -ENOENT;
 }
 
-/* What a thread lets go of when it ends, and its /proc folder with it. */
+/* Whether a thread releases this when it ends, so that its /proc directory loses it. */
 static bool goes_with_thread(const char *name)
 {
 	static const char *const names[] = {"maps",    "smaps",   "mem",       "pagemap", "auxv",
@@ -77,7 +77,7 @@ static int read_all(const char *path, char **ret_text, size_t *ret_bytes)
 		ssize_t got;
 
 		if (capacity - used < 2) {
-			/* proc files have no size; start with what most of them need */
+			/* proc files report no size; start with what most of them need */
 			if (capacity >= FILE_LIMIT_BYTES)
 				return -EFBIG;
 			if (limpet_reserve(&text, &capacity, capacity + 16384, 1) < 0)
@@ -188,9 +188,9 @@ int limpet_proc_list_numbers(pid_t pid, const char *name, int **ret_list)
 	r = -errno;
 	closedir(folder);
 	if (r < 0)
-		/* a task or fd folder answers ENOENT when its process is reaped meanwhile */
+		/* a task or fd directory returns ENOENT if its process is reaped meanwhile */
 		return r == -ENOENT ? -ESRCH : r;
-	if (!list) /* callers free and index it: never NULL */
+	if (!list) /* callers free and index the list: it is never NULL */
 		list = malloc(sizeof(*list));
 	if (!list)
 		return -ENOMEM;

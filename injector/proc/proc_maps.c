@@ -27,7 +27,7 @@ static void unescape(char *text)
 	*out = '\0';
 }
 
-/* Strict about the fixed columns: sscanf would take signs and blanks, and saturate numbers. */
+/* Strict about the fixed columns: sscanf would accept signs and blanks, and saturate numbers. */
 static bool take_number(char **at, int base, char end, uint64_t *ret)
 {
 	char *stop;
@@ -91,9 +91,9 @@ int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps)
 	for (size_t i = 0; i < bytes; i++)
 		lines += text[i] == '\n';
 	if (bytes && text[bytes - 1] != '\n')
-		return -EBADMSG; /* the kernel writes whole lines: this was cut short */
+		return -EBADMSG; /* the kernel writes whole lines: this was truncated */
 
-	/* one block: the list, and behind it the text that the paths point into */
+	/* one block: the list, followed by the text that the paths point into */
 	list = malloc(lines * sizeof(*list) + bytes + 1);
 	if (!list)
 		return -ENOMEM;
@@ -104,12 +104,12 @@ int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps)
 
 		next = strchr(line, '\n');
 		if (!next)
-			return -EBADMSG; /* a NUL inside */
+			return -EBADMSG; /* contains a NUL */
 		*next++ = '\0';
 		if (!parse_map(line, &map))
 			return -EBADMSG;
 		/* The file is read in pieces while the target runs: a map that grew or was merged
-		 * between two of them is shown twice, in part. */
+		 * between two pieces appears twice, in part. */
 		if (count && map.start < list[count - 1].end) {
 			if (map.end <= list[count - 1].end)
 				continue;
@@ -172,13 +172,13 @@ void limpet_proc_smaps_done(struct limpet_smaps *smaps)
 	smaps->text = smaps->next = NULL;
 }
 
-/* Keys begin with a capital, a mapping with its address in small hex. */
+/* Keys start with a capital letter, a mapping with its address in lower-case hex. */
 static bool is_key(const char *line)
 {
 	return *line >= 'A' && *line <= 'Z';
 }
 
-/* Takes a line out of a text: ends it, and answers the next one. */
+/* Terminates a line of a text, and returns the next one. */
 static char *end_line(char *line)
 {
 	char *end = strchrnul(line, '\n');
@@ -204,7 +204,7 @@ int limpet_proc_smaps_next(struct limpet_smaps *smaps, struct limpet_smap *ret_s
 	smaps->next = end;
 	if (!parse_map(line, &ret_smap->map))
 		return -EBADMSG;
-	/* The end of the last key's line; without any that of the mapping's. */
+	/* The end of the last key's line, or of the mapping's line if there are no keys. */
 	if (*end)
 		end[-1] = '\0';
 	ret_smap->keys = end > keys ? keys : "";

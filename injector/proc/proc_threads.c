@@ -14,7 +14,7 @@
 
 _Static_assert(sizeof(pid_t) == sizeof(int), "list_numbers serves both");
 
-/* Merges two ascending lists; answers the number of entries in *ret_merged. */
+/* Merges two ascending lists; returns the number of entries in *ret_merged. */
 static int merge_numbers(const int *a, int a_count, const int *b, int b_count, int **ret_merged)
 {
 	int *merged = malloc(((size_t)a_count + (size_t)b_count + 1) * sizeof(*merged));
@@ -33,9 +33,9 @@ static int merge_numbers(const int *a, int a_count, const int *b, int b_count, i
 	return count;
 }
 
-/* The kernel finds its place in the list of threads again by counting from the start: when one that
- * it has shown ends meanwhile, it passes over another that lives. So until a look finds none that
- * the looks before did not; some may have ended by then. */
+/* The kernel resumes in the list of threads by counting from the start: if a thread that it has
+ * shown ends meanwhile, it skips one that lives. So the list is read until a read finds no thread
+ * that earlier reads did not. Some may have ended by then. */
 int limpet_proc_tasks(pid_t pid, pid_t **ret_tids)
 {
 	const unsigned enough = 8;
@@ -72,7 +72,7 @@ int limpet_proc_pids(pid_t **ret_pids)
 	return limpet_proc_list_numbers(0, "", ret_pids);
 }
 
-/* The size of its memory is 0 once the thread has let go of it, which is some time before it is a
+/* The size of its memory is 0 once the thread has released it, which is some time before it is a
  * zombie. */
 static bool task_has_memory(pid_t pid, pid_t tid)
 {
@@ -125,7 +125,7 @@ static int task_file_read(pid_t pid, pid_t tid, const char *name, char **ret_tex
 	return r;
 }
 
-/* "0x1f 0x2 ..." up to the end of the line. */
+/* Parses "0x1f 0x2 ..." up to the end of the line. */
 static bool take_words(const char *at, uint64_t *ret_words, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -151,14 +151,14 @@ int limpet_proc_syscall_read(pid_t pid, pid_t tid, struct limpet_proc_syscall *r
 
 	if (r < 0)
 		return r;
-	if (!bytes) /* an exited thread that is not reaped yet */
+	if (!bytes) /* an exited thread that is not yet reaped */
 		return -ESRCH;
 	if (!strncmp(text, "running", 7)) {
 		call.running = true;
 		*ret_syscall = call;
 		return 0;
 	}
-	/* "-1 SP PC": blocked outside of a call; otherwise number, six arguments, SP, PC */
+	/* "-1 SP PC": blocked outside a system call; otherwise number, six arguments, SP, PC */
 	errno = 0;
 	call.number = strtol(text, &rest, 10);
 	if (errno || rest == text || *rest != ' ')
@@ -174,7 +174,7 @@ int limpet_proc_syscall_read(pid_t pid, pid_t tid, struct limpet_proc_syscall *r
 	return 0;
 }
 
-/* False: `text` has no such line. */
+/* Returns false if `text` has no such line. */
 static bool take_number(const char *text, const char *key, uint64_t *ret_value)
 {
 	const char *value = limpet_proc_status_value(text, key);
@@ -222,7 +222,7 @@ int limpet_proc_run_delay(pid_t pid, pid_t tid, uint64_t *ret_ns)
 
 	if (r < 0)
 		return r;
-	/* time on a processor, time waiting for one, number of turns */
+	/* time on a processor, time waiting for one, number of time slices */
 	rest = text + strcspn(text, " ");
 	errno = 0;
 	delay_ns = strtoull(rest, &stop, 10);
@@ -250,7 +250,8 @@ static int run_time(pid_t pid, pid_t tid, uint64_t *ret_ns)
 	return r;
 }
 
-/* Asleep: in a system call, behind what it was let go with. A thread that is gone counts. */
+/* Asleep in a system call: it has done what it was released with. A thread that is gone counts as
+ * asleep. */
 static bool is_asleep(pid_t pid, pid_t tid)
 {
 	LIMPET_FREE char *text = NULL;
@@ -265,7 +266,7 @@ static bool is_asleep(pid_t pid, pid_t tid)
 
 static bool has_settled(pid_t pid, const struct settling *thread)
 {
-	/* The kernel brings this up to date when a turn ends, and each tick. */
+	/* The kernel updates this when a time slice ends, and at each tick. */
 	const uint64_t enough_ns = 100000;
 	uint64_t now_ns = 0;
 

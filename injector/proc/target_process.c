@@ -62,7 +62,7 @@ int limpet_target_explain(const struct limpet_target *target, int error, struct 
 	const unsigned most_looks = 40;
 	int identity = error ? limpet_target_check(target) : 0;
 
-	/* A thread that went away under our hands may be the beginning of an exec or an end. */
+	/* A thread that disappears may be the beginning of an exec or an exit. */
 	for (unsigned i = 0; error == -ESRCH && !identity && i < most_looks; i++) {
 		nanosleep(&pause, NULL);
 		identity = limpet_target_check(target);

@@ -5,15 +5,16 @@
 
 /* Of struct pthread, since glibc 2.4. */
 #define GLIBC_OFFSET 720u
-/* Its stackblock, stackblock_size and guardsize, since 2.4 as well. Whoever goes by it looks
- * whether what stands there can be a stack and holds the thread. */
+/* Its stackblock, stackblock_size and guardsize, also since 2.4. Readers check that the values can
+ * be a stack, and that it contains the thread. */
 #define GLIBC_STACK_OFFSET 1680u
 
 uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer)
 {
 	uint32_t words[1024] = {0}, found = 0, matches = 0;
 
-	/* Behind that of a first thread, or of musl's, there may be little memory. */
+	/* After the thread structure of the first thread, or of musl's threads, little memory may
+	 * be mapped. */
 	if (!thread_pointer ||
 	    limpet_memory_read_some(pid, thread_pointer, words, sizeof(words)) <= 0)
 		return 0;
