@@ -20,7 +20,7 @@ void limpet_last_words_prepare(uint32_t *word)
 	list.list_op_pending = NULL;
 	list.list.next = &entry;
 	*word = (uint32_t)syscall(SYS_gettid);
-	/* In the place of libc's own list: no mutex of ours is a robust one. */
+	/* This replaces libc's own list: limpet uses no robust mutex. */
 	if (announce() < 0)
 		*word = 0;
 }

@@ -17,8 +17,8 @@
 #include "injector/ptrace/tracee.h"
 
 struct pipes {
-	int go[2];     /* parent to child: you are traced, execute */
-	int failed[2]; /* child to parent: errno of exec; closed by a successful one */
+	int go[2];     /* parent to child: the child is traced and may call exec */
+	int failed[2]; /* child to parent: errno of exec; a successful exec closes it */
 };
 
 static void child_main(char *const argv[], const struct pipes *pipes)
@@ -37,7 +37,8 @@ static void child_main(char *const argv[], const struct pipes *pipes)
 	_exit(127);
 }
 
-/* The next stop of the child; other signals than `wanted` (0: an event) go to it. */
+/* Waits for the next stop of the child; other signals than `wanted` (0: an event) are delivered to
+ * it. */
 static int wait_for(pid_t pid, int wanted_signal, int wanted_event)
 {
 	for (;;) {
@@ -68,7 +69,7 @@ static int poke_debug_register(pid_t pid, unsigned number, uint64_t value)
 											  : 0;
 }
 
-/* From the exec stop to the entry point, by a breakpoint of the processor: no code is changed. */
+/* Continues from the exec stop to the entry point, by a hardware breakpoint: no code is changed. */
 static int run_to_entry(pid_t pid)
 {
 	uint64_t entry, mask;
@@ -91,7 +92,7 @@ static int run_to_entry(pid_t pid)
 	error = poke_debug_register(pid, 7, 0);
 	if (!error)
 		error = poke_debug_register(pid, 0, 0);
-	/* A blocked SIGTRAP was forced open. */
+	/* The kernel has unblocked a blocked SIGTRAP. */
 	if (!error && ptrace(PTRACE_SETSIGMASK, pid, (void *)sizeof(mask), &mask) < 0)
 		error = -errno;
 	return error;
@@ -122,7 +123,7 @@ static int start_child(pid_t pid, const struct pipes *pipes, char *const argv[],
 		return limpet_err_set(err, -ECHILD, "the new process ended at once");
 	}
 	error = run_to_entry(pid);
-	/* A 32-bit program: preflight has the words for it. */
+	/* A 32-bit program: preflight has the message for it. */
 	if (error == -ENOENT)
 		return 0;
 	if (error)
@@ -140,7 +141,7 @@ void limpet_launch_end(pid_t pid)
 	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
 		return;
 	kill(pid, SIGKILL);
-	/* stops that it made before come first */
+	/* stops from before that come first */
 	do
 		got = waitpid(pid, &status, __WALL);
 	while ((got == pid && WIFSTOPPED(status)) || (got < 0 && errno == EINTR));

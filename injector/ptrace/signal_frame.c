@@ -20,7 +20,7 @@ bool limpet_signal_goes_back(pid_t pid, uint64_t sp, void *room,
 {
 	const uint64_t *words = room;
 	const size_t distance = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(*words);
-	/* The kernel aligns its frames, whatever the program does with its stack pointer. */
+	/* The kernel aligns its frames, whatever the program's stack pointer is. */
 	ssize_t bytes =
 		limpet_memory_read_some(pid, sp & -sizeof(*words), room, LIMPET_SIGNAL_STACK_BYTES);
 

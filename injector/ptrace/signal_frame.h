@@ -1,5 +1,6 @@
-/* What the kernel leaves on a stack for a signal handler: the address of the code that the handler
- * returns to, and above it the registers of what it interrupted. Such a frame is told by both. */
+/* Recognizes what the kernel pushes on a stack for a signal handler: the address of the code to
+ * which the handler returns (the restorer), and above it the registers of the interrupted code.
+ * Both are checked. */
 #ifndef LIMPET_INJECTOR_PTRACE_SIGNAL_FRAME_H
 #define LIMPET_INJECTOR_PTRACE_SIGNAL_FRAME_H
 
@@ -7,15 +8,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Of each stack so much is looked at: no handler has more. */
+/* How much of each stack is examined: no handler uses more. */
 #define LIMPET_SIGNAL_STACK_BYTES (4u << 20)
 
-/* Whether a signal handler that returns to `address` goes back to what it interrupted. */
+/* Whether a function that returns to `address` is a signal handler, which returns to the code that
+ * it interrupted. */
 bool limpet_signal_is_restorer(pid_t pid, uint64_t address);
 
-/* Whether a frame on the stack from `sp` up to the end of its mapping goes back to where `is_there`
- * says. `room` is for LIMPET_SIGNAL_STACK_BYTES. Dead words may look like one; and a stack that
- * cannot be read may hold one: true. */
+/* Whether a frame on the stack, from `sp` to the end of its mapping, returns to an address for
+ * which `is_there` is true. `room` has LIMPET_SIGNAL_STACK_BYTES. Stale words can look like such a
+ * frame. Also true if the stack cannot be read, since it may contain one. */
 bool limpet_signal_goes_back(pid_t pid, uint64_t sp, void *room,
 			     bool (*is_there)(const void *context, uint64_t pc),
 			     const void *context);

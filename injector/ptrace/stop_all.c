@@ -10,7 +10,7 @@
 #include "injector/proc/proc.h"
 #include "injector/ptrace/stop_effect.h"
 
-#define MAX_STOPPED 4096u /* as many strays there may be */
+#define MAX_STOPPED 4096u /* the most strays that there can be */
 
 static bool has(const struct limpet_stop_all *stopped, pid_t tid)
 {
@@ -28,7 +28,7 @@ static int make_room(struct limpet_stop_all *stopped, size_t more)
 			      sizeof(struct limpet_tracee *));
 }
 
-/* Asks those that were not asked yet; answers how many, or -errno. */
+/* Interrupts the threads that were not interrupted yet; returns how many, or -errno. */
 static int ask(pid_t pid, pid_t except, struct limpet_stop_all *stopped)
 {
 	LIMPET_FREE pid_t *tids = NULL;
@@ -51,7 +51,8 @@ static int ask(pid_t pid, pid_t except, struct limpet_stop_all *stopped)
 	return error ? error : asked;
 }
 
-/* All from `first` on; whoever is gone leaves the list. Goes on past a failure, and answers it. */
+/* Waits for all threads from `first` on; those that are gone are removed from the list. Goes on
+ * after a failure, and returns the first. */
 static int await(struct limpet_stop_all *stopped, size_t first, uint64_t deadline_ns)
 {
 	size_t kept = first;

@@ -15,12 +15,12 @@
 #include "injector/proc/memory.h"
 
 #define ANY_BYTES UINT64_MAX
-/* A stream of this machine's takes so much at once: half of the smallest buffer that a socket can
- * be given, less the kernel's own. unix_stream_sendmsg() waits before it copies. */
+/* A local stream accepts this much at once: half of the smallest buffer that a socket can be given,
+ * less the kernel's overhead. unix_stream_sendmsg() waits before it copies. */
 #define LOCAL_STREAM_BYTES 2048u
 
-/* Where a descriptor leads: "pipe:[N]", "socket:[N]", a path. Nothing is opened or asked, not even
- * the file's owner: who serves the file could let us wait. */
+/* What a descriptor refers to: "pipe:[N]", "socket:[N]", a path. Opens nothing and does not ask for
+ * the file's owner: a program that serves the file could make us wait. */
 static void read_link(pid_t pid, uint64_t fd, char *ret, size_t bytes)
 {
 	char name[32];
@@ -35,7 +35,7 @@ static bool begins(const char *text, const char *with)
 	return !strncmp(text, with, strlen(with));
 }
 
-/* "TCP", "UDP", "UNIX-STREAM"...: a socket tells its protocol without being held. */
+/* "TCP", "UDP", "UNIX-STREAM"...: read without a reference to the socket. */
 static void read_protocol(const char *path, char *ret, size_t bytes)
 {
 	ssize_t got = getxattr(path, "system.sockprotoname", ret, bytes - 1);
@@ -43,7 +43,7 @@ static void read_protocol(const char *path, char *ret, size_t bytes)
 	ret[got > 0 ? got : 0] = 0;
 }
 
-/* Before Linux 5.15 streams of this machine's had the same name as what keeps messages apart. */
+/* Before Linux 5.15 local streams had the same name as sockets that keep messages apart. */
 static bool local_streams_have_names(void)
 {
 	char path[32], protocol[32];
@@ -58,7 +58,7 @@ static bool local_streams_have_names(void)
 	return !strcmp(protocol, "UNIX-STREAM");
 }
 
-/* By what stands under the number now; a file there, put in the socket's place meanwhile, must not
+/* Judges by what the number refers to now. A file that has replaced the socket meanwhile must not
  * be asked anything. */
 static enum limpet_stop_effect effect_on_send(pid_t pid, uint64_t fd, uint64_t bytes)
 {
@@ -97,7 +97,8 @@ static enum limpet_stop_effect effect_on_write(pid_t pid, uint64_t fd, uint64_t 
 		return effect_on_send(pid, fd, bytes);
 	if (bytes <= 1 || begins(link, "anon_inode:"))
 		return LIMPET_STOP_UNSEEN;
-	/* pipe(7): so much is written at once or not at all. A FIFO has a path, as a file has. */
+	/* pipe(7): this many bytes are written at once or not at all. A FIFO has a path, like a
+	 * file. */
 	if (bytes <= PIPE_BUF && begins(link, "pipe:"))
 		return LIMPET_STOP_UNSEEN;
 	if (bytes <= PIPE_BUF && begins(link, "/") && !is_terminal(link))
@@ -105,8 +106,8 @@ static enum limpet_stop_effect effect_on_write(pid_t pid, uint64_t fd, uint64_t 
 	return LIMPET_STOP_CUTS;
 }
 
-/* Reads answer as soon as something is there; but a terminal in raw mode may be told to wait for
- * more (VMIN). */
+/* A read returns as soon as data is there; but a terminal in raw mode may be set to wait for more
+ * (VMIN). */
 static enum limpet_stop_effect effect_on_read(pid_t pid, uint64_t fd, uint64_t bytes)
 {
 	char link[64];
@@ -142,7 +143,7 @@ static uint64_t count_message(pid_t pid, uint64_t address)
 	return count_bytes(pid, (uintptr_t)message.msg_iov, message.msg_iovlen);
 }
 
-/* Between two pipes all is moved at once, after both have been waited for. */
+/* Between two pipes everything is moved at once, after waiting for both. */
 static enum limpet_stop_effect effect_on_splice(pid_t pid, uint64_t in, uint64_t out)
 {
 	char from[64], to[64];
@@ -174,7 +175,7 @@ static enum limpet_stop_effect effect_by_arguments(pid_t pid,
 		return effect_on_write(pid, args[0], args[2]);
 	case SYS_writev:
 		return effect_on_write(pid, args[0], count_bytes(pid, args[1], args[2]));
-	case SYS_pwrite64: /* these are for files only */
+	case SYS_pwrite64: /* these work on files only */
 	case SYS_pwritev:
 	case SYS_pwritev2:
 		return LIMPET_STOP_DOUBTFUL;
@@ -209,7 +210,7 @@ static enum limpet_stop_effect effect_by_arguments(pid_t pid,
 
 enum limpet_stop_effect limpet_stop_effect_of(pid_t pid, const struct limpet_proc_syscall *call)
 {
-	/* In no call: it waits for a page. */
+	/* Not in a system call: it waits for a page. */
 	if (call->number < 0)
 		return LIMPET_STOP_UNSEEN;
 	switch (limpet_stop_class_of(call->number)) {

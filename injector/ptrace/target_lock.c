@@ -17,7 +17,7 @@ int limpet_target_lock_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *
 
 	if (fd < 0)
 		return limpet_proc_explain(pid, -errno, "open", err);
-	/* flock(2) has no timeout, and SIGALRM is not ours to use: it is polled. */
+	/* flock(2) has no timeout, and SIGALRM is left alone: so poll. */
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		int error = -errno;
 

@@ -23,7 +23,7 @@
 #define XSTATE_MAX 65536u
 #define RED_ZONE 128u
 #define SPARE_BYTES 512u
-/* The first remote calls have only the thread's own stack. */
+/* The first remote calls use only the thread's own stack. */
 #define STACK_NEEDED 16384u
 
 /* Most stops come sooner than the kernel would wake us for them; and while we sleep, the target
@@ -37,15 +37,15 @@
 enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
 
 struct limpet_tracee {
-	struct limpet_tracee *next, **link; /* of all that there are */
+	struct limpet_tracee *next, **link; /* list of all tracees */
 	pid_t pid, tid;
-	bool hijacked, moved; /* moved: its registers are not its own */
+	bool hijacked, moved; /* moved: the registers were changed */
 	bool at_syscall;      /* in a syscall-exit stop rather than an event stop */
-	bool at_entry;        /* in a syscall-entry stop: the call is still to be made */
+	bool at_entry;        /* in a syscall-entry stop: the call has not been made yet */
 	bool running;
 	bool had_to_wait; /* for a processor, before it stopped */
 	bool group_stop;
-	struct user_regs_struct regs; /* its own */
+	struct user_regs_struct regs; /* the thread's own */
 	uint8_t *xstate;
 	size_t xstate_bytes;
 	uint64_t signal_mask;
@@ -61,15 +61,16 @@ static uint64_t spin_ns = SPIN_MOST_NS;
 static struct limpet_tracee *tracees;
 static bool many; /* limpet_tracee_many */
 
-/* Of the thread that was let go last: outside of system calls, the same registers again say that it
- * was not its turn in between. */
+/* The thread that was released last: if it is outside of system calls and has the same registers
+ * again, it did not run in between. */
 static struct {
 	pid_t tid;
 	uint64_t stopped_since_ns;
 	struct user_regs_struct regs;
 } last_stop;
 
-/* A program that limpet itself started: its end is left for whoever waits for its exit status. */
+/* A program that limpet itself started. Its end is not reaped here: another caller waits for the
+ * exit status. */
 static pid_t own_child;
 
 int limpet_tracee_setup(void)
@@ -92,14 +93,14 @@ static long trace(int request, pid_t tid, void *address, void *data)
 	return ptrace((enum __ptrace_request)request, tid, address, data);
 }
 
-/* waitpid() without waiting. The end of our own child is only looked at. */
+/* waitpid() without waiting. The end of our own child is not reaped. */
 static pid_t look(pid_t tid, int *ret_status)
 {
 	siginfo_t info = {.si_pid = 0};
 
 	if (tid != own_child)
 		return waitpid(tid, ret_status, __WALL | WNOHANG);
-	*ret_status = 0; /* as of one that has ended */
+	*ret_status = 0; /* like that of an ended thread */
 	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL) < 0)
 		return -1;
 	if (!info.si_pid || (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED))
@@ -179,7 +180,8 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 	return error == -EAGAIN ? -ETIMEDOUT : error;
 }
 
-/* On to the event stop that PTRACE_INTERRUPT asked for. Signals that come first are delivered. */
+/* Continues to the event stop that PTRACE_INTERRUPT asked for. Signals that come first are
+ * delivered. */
 static int wait_event(struct limpet_tracee *tracee, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -216,17 +218,18 @@ static int write_registers(const struct limpet_tracee *tracee, struct user_regs_
 	return 0;
 }
 
-/* Threads that were interrupted and did not stop in time (D state). Only a stopped thread can be
- * let go, so they stay ours; whoever comes out of his system call is let go at the next look. */
+/* Strays: threads that were interrupted and did not stop in time (D state). Only a stopped thread
+ * can be detached, so they stay traced until they leave their system call; the next look detaches
+ * them. */
 #define MAX_STRAYS 4096u
 static struct {
 	pid_t tid;
-	uint64_t unstopped_ns; /* when it was last seen not to have stopped */
+	uint64_t unstopped_ns; /* when it was last seen running */
 } strays[MAX_STRAYS];
 static size_t stray_count;
 static bool at_rest; /* limpet_tracee_rest */
 
-/* Who is ours stands as long as limpet does, now or when it comes out. */
+/* A traced thread stands as long as limpet does, now or when it leaves its system call. */
 static void note_held(void)
 {
 	bool held = tracees || stray_count;
@@ -263,7 +266,7 @@ void limpet_tracee_release_strays(void)
 			strays[i++].unstopped_ns = limpet_monotonic_ns();
 			continue;
 		}
-		/* A signal that came first is delivered, the stop that we asked for is not. */
+		/* A signal that came first is delivered; the stop that we asked for is not. */
 		if (got == tid && WIFSTOPPED(status) && !(status >> 16) &&
 		    WSTOPSIG(status) != (SIGTRAP | 0x80))
 			signal_number = WSTOPSIG(status);
@@ -310,8 +313,8 @@ static void tracee_free(struct limpet_tracee *tracee)
 	note_held();
 }
 
-/* The kernel refuses to trace a thread that is past its end, or one of its own, with the same word
- * as a stranger's. */
+/* The kernel refuses to trace an ended thread, or one of this process, with the same errno as a
+ * stranger's. */
 static bool is_none(pid_t tid)
 {
 	struct limpet_proc_status status;
@@ -328,7 +331,8 @@ static bool is_stray(pid_t tid)
 	return false;
 }
 
-/* A thread that executes another program goes on, traced, under the number of the whole process. */
+/* A thread that executes another program stays traced, and takes the pid of the process as its tid.
+ */
 static void follow_exec(pid_t pid, pid_t tid)
 {
 	struct limpet_proc_status status;
@@ -338,8 +342,8 @@ static void follow_exec(pid_t pid, pid_t tid)
 		stray_add(pid);
 }
 
-/* Those that have ended under our hands; their stops stay to be seen: of whom we trace, any wait
- * takes those, whatever it asks for, unless it only looks. */
+/* Reaps tracees that have ended; keeps their stops to be seen. A wait for a tracee consumes its
+ * stops, whatever it asks for, unless it only looks (WNOWAIT). */
 static void reap_held(void)
 {
 	for (const struct limpet_tracee *tracee = tracees; tracee; tracee = tracee->next) {
@@ -353,7 +357,7 @@ static void reap_held(void)
 	}
 }
 
-/* Runs while a thread is being seized, and at no other time. */
+/* Runs only while a thread is being seized. */
 static void on_child(int number)
 {
 	int kept = errno;
@@ -380,9 +384,9 @@ void limpet_tracee_many(bool begin)
 	watch_ends(begin);
 }
 
-/* An exec holds a lock that this call waits for, and waits itself for all other threads to end: if
- * one of them is ours, until we have reaped it. Its end interrupts the wait, reaps, and the call
- * goes on by itself. Nothing else of ours runs meanwhile. */
+/* An exec holds a lock that this call waits for, and waits itself for all other threads to end: a
+ * tracee among them ends only when we have reaped it. SIGCHLD interrupts the wait, the handler
+ * reaps, and the call is restarted. No other code of ours runs meanwhile. */
 static long seize(pid_t tid)
 {
 	sigset_t child, kept_mask;
@@ -395,7 +399,8 @@ static long seize(pid_t tid)
 	sigaddset(&child, SIGCHLD);
 	if (!many)
 		watch_ends(true);
-	/* The end of one since the last look is pending, and comes now. */
+	/* The SIGCHLD of a thread that ended since the last look is pending, and is delivered now.
+	 */
 	pthread_sigmask(SIG_UNBLOCK, &child, &kept_mask);
 	answer = trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
 	error = errno;
@@ -412,7 +417,7 @@ int limpet_tracee_ask(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 	int error;
 
 	limpet_tracee_release_strays();
-	/* With no room to remember it by, it would stand still until we end. */
+	/* Without an entry in the list it would stay stopped until limpet ends. */
 	if (is_stray(tid) || stray_count == MAX_STRAYS)
 		return -ETIMEDOUT;
 	error = tracee_new(pid, tid, &tracee);
@@ -578,7 +583,7 @@ bool limpet_tracee_dispatches(const struct limpet_tracee *tracee)
 		uint64_t mode, selector, offset, length;
 	} config = {0};
 
-	/* The mode is 0 (PR_SYS_DISPATCH_OFF), or calls may be dispatched. */
+	/* Mode 0 is PR_SYS_DISPATCH_OFF; in any other, calls may be dispatched. */
 	return ptrace((enum __ptrace_request)PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, tracee->tid,
 		      (void *)sizeof(config), &config) == 0 &&
 	       config.mode;
@@ -640,7 +645,7 @@ static int head_home(struct limpet_tracee *tracee)
 	return error;
 }
 
-/* Not so after an exec: the addresses are of the program that was there when they were looked up.
+/* False after an exec: the addresses belong to the program that was there when they were looked up.
  */
 static bool gadgets_are_there(pid_t pid, const struct limpet_tracee_gadgets *gadgets)
 {
@@ -696,7 +701,8 @@ int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_trace
 		return error;
 	tracee->spare = tracee->home - SPARE_BYTES;
 	tracee->gadgets = *gadgets;
-	/* First on the way home, then deaf: if we die between the two, nothing stays blocked. */
+	/* First the way home, then the signal mask: if we die between the two, no signal stays
+	 * blocked. */
 	error = head_home(tracee);
 	if (error)
 		return error;
@@ -723,8 +729,8 @@ static int resume(struct limpet_tracee *tracee, int request, int signal_number)
 	return 0;
 }
 
-/* Signals are blocked but SIGSTOP, which is the program's own: handed on, it stops the whole
- * target, and does not keep our call from finishing. -EPROTO: a fault in code that cannot fault. */
+/* All signals are blocked but SIGSTOP, which is the program's own: if delivered, it stops the whole
+ * target, but does not keep our call from finishing. -EPROTO: a fault in code that cannot fault. */
 static int signal_to_pass(enum stop_kind kind, int signal_number)
 {
 	if (kind != STOP_SIGNAL)
@@ -732,7 +738,7 @@ static int signal_to_pass(enum stop_kind kind, int signal_number)
 	return signal_number == SIGSTOP ? SIGSTOP : -EPROTO;
 }
 
-/* Resumes until the next syscall stop. */
+/* Resumes the thread until the next syscall stop. */
 static int to_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
 {
 	int pass = 0;
@@ -753,7 +759,7 @@ static int to_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	}
 }
 
-/* From the stop in front of a system call to the one behind it. */
+/* Continues from the entry stop of a system call to its exit stop. */
 static int end_call(struct limpet_tracee *tracee, uint64_t deadline_ns)
 {
 	int error = to_syscall_stop(tracee, deadline_ns);
@@ -763,13 +769,13 @@ static int end_call(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	return error;
 }
 
-/* Sets the thread going with `regs` and stops it behind the next system call. */
+/* Resumes the thread with `regs`, and stops it after the next system call. */
 static int through_syscall(struct limpet_tracee *tracee, struct user_regs_struct *regs,
 			   uint64_t deadline_ns, int64_t *ret_answer)
 {
 	struct iovec vector = {regs, sizeof(*regs)};
-	/* A call before this one did not come to its end: what is written now would be taken for
-	 * its arguments. */
+	/* An earlier call was not finished: registers written now would be taken for its arguments.
+	 */
 	int error = tracee->at_entry ? end_call(tracee, deadline_ns) : 0;
 
 	if (!error)
@@ -794,7 +800,7 @@ int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint6
 {
 	struct user_regs_struct regs = tracee->regs;
 
-	regs.orig_rax = ~0ull; /* the kernel must not restart anything on the way there */
+	regs.orig_rax = ~0ull; /* the kernel must not restart a system call on the way there */
 	regs.rip = tracee->gadgets.syscall;
 	regs.rsp = tracee->home;
 	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
@@ -856,8 +862,9 @@ int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	return wait_event(tracee, deadline_ns);
 }
 
-/* From a syscall-exit stop an -ERESTART* in rax would reach the program: go on to an event stop,
- * where the kernel looks at the registers once more before it returns to user mode. */
+/* If the thread left a syscall-exit stop, an -ERESTART* in rax would reach the program. So continue
+ * to an event stop, where the kernel checks the registers once more before it returns to user mode.
+ */
 static int leave_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
 {
 	int error;
@@ -874,8 +881,8 @@ static int leave_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns
 	return error;
 }
 
-/* The signal mask comes first: until the registers follow, the thread is on the way home, and the
- * frame there restores the mask too. */
+/* The signal mask is restored first: until the registers follow, the thread is still on the way
+ * home, and the frame there restores the mask, too. */
 static int put_back(struct limpet_tracee *tracee, uint64_t deadline_ns)
 {
 	struct iovec vector = {tracee->xstate, tracee->xstate_bytes};
@@ -905,7 +912,7 @@ static void note_stop(const struct limpet_tracee *tracee)
 	last_stop.regs = tracee->regs;
 }
 
-/* The last step; `error` is what went wrong before. Frees. */
+/* Detaches and frees; `error` is an earlier failure, or 0. */
 static int detach(struct limpet_tracee *tracee, int error)
 {
 	if (error != -ESRCH && !tracee->running) {
@@ -919,7 +926,7 @@ static int detach(struct limpet_tracee *tracee, int error)
 			error = error ?: -errno;
 		}
 	}
-	/* One that is ending must be reaped by us before its parent may. */
+	/* We must reap a thread that is ending before its parent can. */
 	if (error == -ESRCH || tracee->running)
 		stray_add(tracee->tid);
 	limpet_tracee_release_strays();
@@ -936,7 +943,8 @@ int limpet_tracee_release(struct limpet_tracee *tracee)
 	if (!tracee)
 		return 0;
 	if (tracee->running) {
-		/* Interrupted already, or running a call: only a stopped thread can be let go. */
+		/* Interrupted already, or in a remote call: only a stopped thread can be detached.
+		 */
 		first = tracee->hijacked ? limpet_tracee_halt(tracee, deadline_ns)
 					 : wait_event(tracee, 0);
 	}

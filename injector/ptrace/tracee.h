@@ -1,10 +1,10 @@
-/* One thread of the target under ptrace: stop it, look, hijack it, let it go.
+/* One thread of the target under ptrace: stop it, examine it, hijack it, release it.
  *
- * SEIZE and INTERRUPT only, no PTRACE_O_EXITKILL: if limpet dies, the kernel lets the thread go. A
- * hijacked thread has a signal frame of its old state prepared on its own stack, below the red
- * zone, and every foreign instruction it runs leads there in the end: it finds its way home without
- * us. The ordinary way home is SETREGSET at an event stop, by which the kernel restarts an
- * interrupted system call as if there had been no stop.
+ * Uses only PTRACE_SEIZE and PTRACE_INTERRUPT, without PTRACE_O_EXITKILL: if limpet dies, the
+ * kernel detaches the thread. A hijacked thread has a signal frame with its former state on its own
+ * stack, below the red zone, and all foreign code that it runs ends there: it resumes by itself if
+ * limpet is gone. Normally limpet restores it by PTRACE_SETREGSET in an event stop, after which the
+ * kernel restarts an interrupted system call as if there had been no stop.
  *
  * All calls come from the one thread that seized. Every wait has a deadline (CLOCK_MONOTONIC ns).
  * SIGCHLD must be blocked (limpet_tracee_setup). */
@@ -20,101 +20,102 @@
 
 struct limpet_tracee;
 
-/* Once per process, before anything else here. */
+/* To be called once per process, before anything else here. */
 int limpet_tracee_setup(void);
 
-/* Seizes and interrupts. On success the thread stands in an event stop and its registers are read.
- * -ESRCH: gone; -EPERM: traced by another, or not allowed; -ETIMEDOUT: did not stop (D state):
- * a stray. */
+/* Seizes and interrupts a thread. On success it is in an event stop and its registers are read.
+ * -ESRCH: gone; -EPERM: traced by another process, or not allowed; -ETIMEDOUT: did not stop (D
+ * state), and is a stray now. */
 int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns,
 		       struct limpet_tracee **ret) LIMPET_MUST_CHECK;
-/* The same in two steps, so that many can be on their way at once. One that was asked is not
- * running for long: it has to be awaited. */
+/* The same in two steps, to stop many threads at once. A thread that was asked will stop soon, and
+ * must be awaited. */
 int limpet_tracee_ask(pid_t pid, pid_t tid, struct limpet_tracee **ret) LIMPET_MUST_CHECK;
-/* On failure it is let go, or a stray, and freed. */
+/* On failure it is released or becomes a stray, and is freed. */
 int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns) LIMPET_MUST_CHECK;
-/* Around asking several while others stand: one that runs yet may execute another program, which
- * waits for these to end and to be reaped, and meanwhile nobody can be asked. */
+/* To be called before and after several threads are asked while others are stopped: one that still
+ * runs may execute another program. The exec waits for the stopped threads to end and to be reaped,
+ * and until then no thread can be asked. */
 void limpet_tracee_many(bool begin);
-/* Has a stopped thread go on elsewhere: with -EBUSY not from within a system call. */
+/* Makes a stopped thread continue at another address. -EBUSY: it is in a system call. */
 int limpet_tracee_move(struct limpet_tracee *tracee, uint64_t pc) LIMPET_MUST_CHECK;
-/* Adopts a thread that this process traces already and that stands in a stop (limpet run). */
+/* Adopts a stopped thread that this process traces already (limpet run). */
 int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret) LIMPET_MUST_CHECK;
-/* Lets go; if the thread was hijacked its state is put back first. Frees. NULL is allowed. Answers
- * 0 or -errno (-ESRCH: it is gone). */
+/* Releases the thread; if it was hijacked, restores its state first. Frees. NULL is allowed.
+ * Returns 0 or -errno (-ESRCH: it is gone). */
 int limpet_tracee_release(struct limpet_tracee *tracee);
 
-/* Lets a running hijacked thread go as it is: it finds its way home by the prepared frame. Frees.
- */
+/* Detaches a running hijacked thread as it is: it resumes by the sigreturn frame. Frees. */
 int limpet_tracee_abandon(struct limpet_tracee *tracee);
 
-/* Threads that could not be stopped in time (in D state) stay traced until they come out of the
- * kernel. To be called now and then, so that they do not stand still then; and how many there are
- * left. */
+/* Threads that could not be stopped in time (in D state) stay traced until they leave the kernel,
+ * and would then stand. To be called now and then to release them. The second function returns how
+ * many are left. */
 void limpet_tracee_release_strays(void);
 size_t limpet_tracee_strays(void);
-/* Nobody is to be stopped for a while: as soon as none is held the watchdog, which has come with
- * the first, goes (injector/ptrace/watchdog.h). */
+/* No thread is to be stopped for a while: the watchdog, which was started for the first one, ends
+ * as soon as none is held (injector/ptrace/watchdog.h). */
 void limpet_tracee_rest(void);
 
 pid_t limpet_tracee_tid(const struct limpet_tracee *tracee);
 const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee);
-/* Stopped inside a system call that the kernel will restart or end with EINTR. */
+/* It is stopped inside a system call that the kernel will restart or end with EINTR. */
 bool limpet_tracee_in_syscall(const struct limpet_tracee *tracee);
-/* The target as a whole is stopped (SIGSTOP, Ctrl-Z). */
+/* The whole target is stopped (SIGSTOP, Ctrl-Z). */
 bool limpet_tracee_in_group_stop(const struct limpet_tracee *tracee);
-/* In a restartable sequence's critical section: no place to hijack. */
+/* It is in the critical section of a restartable sequence, where it must not be hijacked. */
 bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee);
-/* System calls of the thread are handed to a handler of SIGSYS (syscall user dispatch): ours would
- * be, too. False where the kernel cannot tell (before Linux 6.4). */
+/* The thread's system calls are dispatched to a handler of SIGSYS (syscall user dispatch): so would
+ * be ours. False if the kernel cannot tell (before Linux 6.4). */
 bool limpet_tracee_dispatches(const struct limpet_tracee *tracee);
-/* The longest time from a thread leaving its own code to being back in it, of all that were let go
- * since the last call of this; 0: none. A thread that was stopped again before it had come to run
- * is away from the first stop to the end of the last. */
+/* The longest time from a thread leaving its own code to being back in it, of all that were
+ * released since the last call of this function; 0: none. If a thread was stopped again before it
+ * could run, the time counts from the first stop to the end of the last. */
 uint64_t limpet_tracee_take_longest_stop_ns(void);
-/* One that was made by other means. */
+/* Adds a stop that was made by other means. */
 void limpet_tracee_note_stop_ns(uint64_t stop_ns);
 
 /* Code in the target that a hijacked thread runs. */
 struct limpet_tracee_gadgets {
 	uint64_t syscall;  /* `syscall; ret` */
 	uint64_t restorer; /* `mov $15, %eax|%rax; syscall`: rt_sigreturn; 0: none (musl links it
-			    * only into programs that handle signals) */
-	uint64_t pop_rax;  /* `pop %rax; ret`: then the number comes from the stack */
+			      only into programs that handle signals) */
+	uint64_t pop_rax;  /* `pop %rax; ret`: used to load the number from the stack */
 };
-/* Finds them in `bytes` bytes of code that stand at `address`; fields that are set stay. Answers
- * whether there is a way home now. */
+/* Finds them in `bytes` bytes of code at `address`; fields that are set already are kept. Returns
+ * whether a sigreturn frame can be built now. */
 bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t address,
 				struct limpet_tracee_gadgets *gadgets);
 
-/* Hijacks the stopped thread: saves its whole state, blocks its signals, writes the frame that
- * leads home. `stack_low` is the lowest address that its stack may use. -ENOSPC: too little stack;
- * -ESTALE: another program runs there by now. */
+/* Hijacks the stopped thread: saves its whole state, blocks its signals, writes the sigreturn
+ * frame. `stack_low` is the lowest address that its stack may use. -ENOSPC: too little stack;
+ * -ESTALE: the process executes another program by now. */
 int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_tracee_gadgets *gadgets,
 			 uint64_t stack_low) LIMPET_MUST_CHECK;
-/* Stack pointer at which the frame that leads home begins (for struct limpet_boot.exit_sp). */
+/* Stack pointer at which the sigreturn frame begins (for struct limpet_boot.exit_sp). */
 uint64_t limpet_tracee_sigreturn_sp(const struct limpet_tracee *tracee);
-/* Free stack memory of the hijacked thread, at least 256 bytes, for arguments of system calls. */
+/* Unused stack memory of the hijacked thread, at least 256 bytes, for arguments of system calls. */
 uint64_t limpet_tracee_spare(const struct limpet_tracee *tracee);
 
-/* A system call by the hijacked thread. The answer 0 here says that it was made; what it answered
- * is in *ret_answer: a local failure never looks like a remote one. */
+/* Makes a system call on the hijacked thread. Returns 0 if the call was made; *ret_answer has its
+ * result. So a local failure never looks like a remote one. */
 int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
 			  uint64_t deadline_ns, int64_t *ret_answer) LIMPET_MUST_CHECK;
-/* Sets the hijacked thread going at `pc` with the given stack and first argument, and stops it
- * behind the first system call that it makes there; its answer is in *ret_answer. */
+/* Runs the hijacked thread at `pc` with the given stack and first argument, and stops it after the
+ * first system call that it makes there; *ret_answer has the result of that call. */
 int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
 		      uint64_t deadline_ns, int64_t *ret_answer) LIMPET_MUST_CHECK;
-/* On from there. */
+/* Resumes it from there. */
 int limpet_tracee_go_on(struct limpet_tracee *tracee) LIMPET_MUST_CHECK;
 /* To be called while it runs there: a stop of the whole target (SIGSTOP, Ctrl-Z) that reaches this
- * thread must not keep it from finishing. -EPROTO: it has run into a fault and stands there. */
+ * thread must not keep it from finishing. -EPROTO: it has faulted, and stands there. */
 int limpet_tracee_keep_going(struct limpet_tracee *tracee) LIMPET_MUST_CHECK;
 bool limpet_tracee_is_running(const struct limpet_tracee *tracee);
 /* Stops it again. */
 int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns) LIMPET_MUST_CHECK;
 
-/* For tests: called at every ptrace, remote-call and write step with its name; NULL: none. */
+/* For tests: called at every ptrace, remote-call and write step with the name of the step; NULL:
+ * none. */
 extern void (*limpet_tracee_fault_point)(const char *step);
 static inline void limpet_fault_point(const char *step)
 {

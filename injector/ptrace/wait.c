@@ -25,7 +25,8 @@ int limpet_wait_pause(const struct limpet_wait *wait, uint64_t *pause_ns, uint64
 
 	if (limpet_monotonic_ns() >= wait->deadline_ns)
 		return -EBUSY;
-	/* One that stands by now may hold what is waited for: not while we sleep. */
+	/* A stray that has stopped by now may hold what is waited for: release it before sleeping.
+	 */
 	limpet_tracee_release_strays();
 	limpet_wait_idle(wait);
 	error = limpet_wait_check(wait);

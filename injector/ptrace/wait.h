@@ -1,5 +1,5 @@
-/* What all waits for the target have in common: until when, what is done meanwhile, and whether
- * there is still somebody to wait for. */
+/* What all waits for the target have in common: a deadline, what to do meanwhile, and a check that
+ * the target still exists. */
 #ifndef LIMPET_INJECTOR_WAIT_H
 #define LIMPET_INJECTOR_WAIT_H
 
@@ -9,17 +9,17 @@
 
 struct limpet_wait {
 	uint64_t deadline_ns;        /* monotonic */
-	void (*idle)(void *context); /* the collector goes on; NULL: nothing does */
+	void (*idle)(void *context); /* lets the collector work; NULL: nothing */
 	void *idle_context;
-	/* As limpet_target_check(): a failure ends the wait with it. NULL: nothing does. */
+	/* As limpet_target_check(): its failure ends the wait. NULL: no check. */
 	int (*check)(const void *context);
 	const void *check_context;
 };
 
 void limpet_wait_idle(const struct limpet_wait *wait);
 int limpet_wait_check(const struct limpet_wait *wait) LIMPET_MUST_CHECK;
-/* Between two tries, while no thread of the target is held: pauses, twice as long the next time but
- * `longest_ns` at most. -EBUSY: the deadline is over; or what `check` answers. */
+/* Pauses between two tries, while no thread of the target is held. Each pause is twice as long as
+ * the last, but `longest_ns` at most. -EBUSY: the deadline has passed; or the result of `check`. */
 int limpet_wait_pause(const struct limpet_wait *wait, uint64_t *pause_ns,
 		      uint64_t longest_ns) LIMPET_MUST_CHECK;
 

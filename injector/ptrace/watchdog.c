@@ -18,12 +18,12 @@
 #include "injector/ptrace/arch.h"
 
 #define LOOK_NS 100000000
-/* In one hold: it is woken at the first look and the second, and ended at the third. */
+/* During one hold: limpet is woken at the first two looks, and killed at the third. */
 #define WAKES 2u
 #define STACK_BYTES 16384u
 
-/* Shared with the watchdog, which has limpet's memory: nothing has to be copied for it, however
- * much the collector has by then. */
+/* Shared with the watchdog, which shares limpet's memory: nothing has to be copied for it, however
+ * much memory the collector uses. */
 static _Atomic uint32_t holds; /* odd: a thread is held */
 static _Atomic bool is_over;
 static char stat_path[64];
@@ -35,17 +35,18 @@ static bool told_to_go;
 
 /* ---------------------------------------------------------------- in the watchdog
  *
- * It runs on limpet's thread-local storage: raw calls only, and nothing of libc's. */
+ * It runs on limpet's thread-local storage: it makes raw system calls only, and calls nothing of
+ * libc. */
 
 #define RAW(number, ...) RAW_(number, __VA_ARGS__, 0, 0, 0, 0, 0)
 #define RAW_(number, a, b, c, d, e, ...) \
 	limpet_raw_call(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
 
-/* proc_pid_stat(5): the state stands behind the name, which may hold anything. 't' is a
- * debugger's. */
+/* proc_pid_stat(5): the state follows the name, which may contain anything. 't' is a stop by a
+ * debugger. */
 static bool is_stopped(int stat)
 {
-	char text[128]; /* the name has 15 bytes at most */
+	char text[128]; /* the name has at most 15 bytes */
 	long bytes = RAW(SYS_pread64, stat, text, sizeof(text), 0);
 
 	for (long i = bytes - 3; i >= 0; i--)
@@ -62,10 +63,10 @@ static int watch(void *unused)
 	long pidfd, stat;
 
 	(void)unused;
-	/* First of all: by its memory it could be a collector. */
+	/* First, since by its memory it looks like a collector. */
 	RAW(SYS_prctl, PR_SET_NAME, LIMPET_WATCHDOG_NAME);
-	/* The table of descriptors is limpet's up to here: not for a moment is there a second one
-	 * that keeps a lock or the end of a pipe. */
+	/* Until here the descriptor table is limpet's: at no moment does a second table keep a lock
+	 * or the end of a pipe open. */
 	if (RAW(SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE) < 0 ||
 	    RAW(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL) < 0 || RAW(SYS_setsid, 0) < 0)
 		return 1;
@@ -73,7 +74,7 @@ static int watch(void *unused)
 	stat = RAW(SYS_openat, AT_FDCWD, stat_path, O_RDONLY | O_CLOEXEC);
 	if (pidfd < 0 || stat < 0)
 		return 1;
-	/* It has ended before its end would have been told. */
+	/* limpet ended before the watchdog could ask to be told of it. */
 	while (!atomic_load(&is_over) && RAW(SYS_getppid, 0) == limpet_pid) {
 		uint32_t now = atomic_load(&holds);
 
@@ -104,7 +105,7 @@ void limpet_watchdog_begin(void)
 	snprintf(stat_path, sizeof(stat_path), "/proc/%d/stat", limpet_pid);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &kept);
-	/* No signal tells of its end, and only who asks for it by name waits for it. */
+	/* No signal reports its end, and only a wait for this very pid collects it. */
 	watchdog = clone(watch, stack + STACK_BYTES, CLONE_VM | CLONE_FILES, NULL);
 	pthread_sigmask(SIG_SETMASK, &kept, NULL);
 	if (watchdog < 0)
@@ -122,7 +123,7 @@ void limpet_watchdog_end(void)
 {
 	if (!watchdog || told_to_go)
 		return;
-	/* Should the signal fail, it goes at its next look. */
+	/* If the signal fails, it ends at its next look. */
 	atomic_store(&is_over, true);
 	kill(watchdog, SIGKILL);
 	told_to_go = true;

@@ -1,10 +1,10 @@
-/* A process beside limpet, in a session of its own, that looks after limpet while threads of the
- * target may be held: a limpet that somebody stops (SIGSTOP) would have them stand as long as it
- * stands itself. It is woken, and if that does not help it is ended: then the kernel lets the
- * threads go, and a hijacked one finds home by its prepared frame.
+/* A process beside limpet, in a session of its own, that guards against a limpet that is stopped
+ * while it holds threads of the target: after SIGSTOP to limpet these would stand as long as limpet
+ * does. The watchdog wakes limpet, and if that does not help, kills it: then the kernel detaches
+ * the threads, and a hijacked one resumes by its sigreturn frame.
  *
- * A limpet that only waits for a processor is left alone, and so is one that a debugger holds. In a
- * frozen cgroup the watchdog is frozen, too. Where it cannot be made limpet goes on without. */
+ * A limpet that only waits for a processor is left alone, and so is one that a debugger stops. In a
+ * frozen cgroup the watchdog is frozen, too. If it cannot be started limpet runs without it. */
 #ifndef LIMPET_INJECTOR_PTRACE_WATCHDOG_H
 #define LIMPET_INJECTOR_PTRACE_WATCHDOG_H
 
@@ -12,12 +12,13 @@
 
 #define LIMPET_WATCHDOG_NAME "limpet-watchdog"
 
-/* From the thread that traces. There is one at most: again, it does nothing. */
+/* To be called by the thread that traces. There is at most one watchdog: further calls do nothing.
+ */
 void limpet_watchdog_begin(void);
-/* Whether any thread is held. */
+/* Tells it whether any thread is held. */
 void limpet_watchdog_hold(bool held);
-/* It is told to go; limpet_watchdog_bury() looks whether it has gone, or waits for that. What is
- * left of it must not be somebody else's to bury when limpet ends. */
+/* Tells it to end. limpet_watchdog_bury() checks whether it has ended, or waits for that: it must
+ * be reaped before limpet ends, or another process would have to. */
 void limpet_watchdog_end(void);
 void limpet_watchdog_bury(bool wait);
 

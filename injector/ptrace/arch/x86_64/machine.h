@@ -11,25 +11,25 @@
 /* mov $15, %rax; syscall (glibc, musl) and mov $15, %eax; syscall */
 #define LIMPET_ARCH_RESTORER_LONG "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
 #define LIMPET_ARCH_RESTORER_SHORT "\xb8\x0f\x00\x00\x00\x0f\x05"
-/* Trap flag and direction flag: both clear at the entry of a function. Alignment check: libc's code
- * does not stand it. */
+/* Trap flag and direction flag: both must be clear at the entry of a function. Alignment check
+ * flag: libc's code faults with it set. */
 #define LIMPET_ARCH_FLAGS_CLEAR 0x40500u
 
-/* From the return address of a signal frame (the restorer) to the saved program counter: struct
- * rt_sigframe, then uc_mcontext.rip in struct ucontext. */
+/* Distance from the return address of a signal frame (the restorer) to the saved program counter:
+ * struct rt_sigframe, then uc_mcontext.rip in struct ucontext. */
 #define LIMPET_ARCH_SIGNAL_PC_OFFSET 176u
 
-/* Of a signal frame, whose first word is the restorer's address: its alignment; which words have
- * the saved stack pointer and the code segment, that of the kernel's 64-bit user code in its low
- * half; and how far below that stack pointer it begins at most, unless it is on another stack: the
- * red zone, the extended state (AMX: 11 KiB) and the frame itself. */
+/* Of a signal frame, whose first word is the restorer's address: its alignment; the words of the
+ * saved stack pointer and code segment (the low half is that of the kernel's 64-bit user code); and
+ * how far below that stack pointer it begins at most, unless it is on another stack: the red zone,
+ * the extended state (AMX: 11 KiB) and the frame itself. */
 #define LIMPET_ARCH_SIGNAL_FRAME_ALIGNS(at) ((at) % 16 == 8)
 #define LIMPET_ARCH_SIGNAL_FRAME_SP 21u
 #define LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS 24u
 #define LIMPET_ARCH_SIGNAL_FRAME_REACH (16u << 10)
 #define LIMPET_ARCH_USER_CODE 0x33u
 
-/* Whether these bytes, right before an address, may be a call that returns to it: E8 with a
+/* Whether the bytes right before an address may be a call that returns to it: E8 with a
  * displacement, or FF /2 with any operand (Intel SDM, volume 2, CALL). */
 #define LIMPET_ARCH_CALL_BYTES 7u
 static inline bool limpet_arch_ends_call(const uint8_t before[LIMPET_ARCH_CALL_BYTES])
@@ -44,7 +44,7 @@ static inline bool limpet_arch_ends_call(const uint8_t before[LIMPET_ARCH_CALL_B
 
 		if (code[0] != 0xff || (code[1] & 0x38) != 0x10)
 			continue;
-		/* A base of 5 without a displacement of its own takes one of four bytes. */
+		/* A base of 5 with mod 0 has a displacement of four bytes. */
 		if (mod == 0 && rm == 4 && bytes > 2 && (code[2] & 7) == 5)
 			wanted += 4;
 		if (wanted == bytes)
@@ -53,8 +53,8 @@ static inline bool limpet_arch_ends_call(const uint8_t before[LIMPET_ARCH_CALL_B
 	return false;
 }
 
-/* Whether these four bytes may be the distance of an instruction that ends with them: CALL, JMP,
- * Jcc, or LEA of what is so far from its end (Intel SDM, volume 2). */
+/* Whether these four bytes may be the displacement at the end of an instruction: CALL, JMP, Jcc, or
+ * a LEA relative to rip (Intel SDM, volume 2). */
 static inline bool limpet_arch_takes_distance(const uint8_t *distance)
 {
 	return distance[-1] == 0xe8 || distance[-1] == 0xe9 ||
@@ -62,9 +62,9 @@ static inline bool limpet_arch_takes_distance(const uint8_t *distance)
 	       (distance[-2] == 0x8d && (distance[-1] & 0xc7) == 0x05);
 }
 
-/* How glibc keeps addresses of functions, for atexit(3) and setjmp(3): PTR_MANGLE, with a word that
- * stands so far behind the thread pointer, the same for all threads
- * (sysdeps/unix/sysv/linux/x86_64/ pointer_guard.h, struct tcbhead_t). */
+/* How glibc mangles addresses of functions for atexit(3) and setjmp(3): PTR_MANGLE, with a word at
+ * this offset from the thread pointer, which is the same for all threads
+ * (sysdeps/unix/sysv/linux/x86_64/pointer_guard.h, struct tcbhead_t). */
 #define LIMPET_ARCH_POINTER_GUARD 0x30u
 static inline uint64_t limpet_arch_mangle(uint64_t value, uint64_t guard)
 {

@@ -1,5 +1,5 @@
-/* A system call that touches neither errno nor anything else of libc's: for who shares another's
- * memory, and its thread-local storage with it. Answers what the kernel does. */
+/* A system call that uses neither errno nor anything else of libc: for code that shares the memory,
+ * and so the thread-local storage, of another thread. Returns what the kernel returns. */
 #ifndef LIMPET_INJECTOR_PTRACE_ARCH_RAW_CALL_H
 #define LIMPET_INJECTOR_PTRACE_ARCH_RAW_CALL_H
 

@@ -44,9 +44,9 @@ struct software_bytes {
 	uint32_t padding[7];
 };
 
-/* rt_sigreturn believes a frame only up to the task's own size: with a larger one it silently
- * resets the upper halves of the vector registers. Tile data counts only where the task has asked
- * for it. */
+/* rt_sigreturn accepts a frame only up to the task's own size: with a larger one it silently resets
+ * the upper halves of the vector registers. Tile data counts only if the task has requested
+ * permission for it. */
 static uint32_t xstate_size_of_task(uint64_t features)
 {
 	uint32_t size = FXSAVE_BYTES + 64;
@@ -86,8 +86,8 @@ static void registers_to_greg(const struct user_regs_struct *regs, uint64_t *gre
 	gregs[REG_RIP] = regs->rip;
 	gregs[REG_EFL] = regs->eflags;
 	gregs[REG_CSGSFS] = (regs->cs & 0xffff) | (regs->ss & 0xffff) << 48;
-	/* What the kernel does on the way out of an interrupted call it cannot do here: restart it
-	 * by hand. What needed its restart block ends with EINTR, as after a signal. */
+	/* Here the kernel cannot restart an interrupted call on the way out: restart it by hand. A
+	 * call that needs its restart block returns EINTR, as after a signal. */
 	if ((int64_t)regs->orig_rax < 0)
 		return;
 	if (answer == -ERESTARTSYS || answer == -ERESTARTNOINTR || answer == -ERESTARTNOHAND) {
@@ -132,7 +132,7 @@ int limpet_sigreturn_frame_build(const struct user_regs_struct *regs, const uint
 	frame.restorer = restorer;
 	frame.uc.flags = UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
 	/* rt_sigreturn also sets the thread's alternate signal stack, which cannot be read from
-	 * outside: no valid mode, so that it leaves it as it is, and lets that error pass. */
+	 * outside. With an invalid mode it leaves the stack as it is, and ignores the error. */
 	frame.uc.stack.ss_flags = SS_ONSTACK | SS_DISABLE;
 	frame.uc.fpstate = fp_address;
 	frame.uc.signal_mask = signal_mask;

@@ -1,4 +1,4 @@
-/* The signal frame that brings a hijacked thread home without us (x86-64). */
+/* The sigreturn frame of a hijacked thread (x86-64). */
 #ifndef LIMPET_INJECTOR_PTRACE_ARCH_SIGRETURN_FRAME_H
 #define LIMPET_INJECTOR_PTRACE_ARCH_SIGRETURN_FRAME_H
 
@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <sys/user.h>
 
-/* Builds the image of a frame to be written at *ret_address, so that `ret` with rsp there goes to
- * `restorer`, and rt_sigreturn then restores `regs`, `signal_mask` and the extended state. `top` is
- * the highest address that may be used (below the red zone). The image is malloc'ed.
- * Answers 0 or -errno. Source: struct rt_sigframe and fpu_sigframe in the kernel's x86 signal code.
+/* Builds the image of a frame that is to be written at *ret_address, so that `ret` with rsp there
+ * jumps to `restorer`, and rt_sigreturn then restores `regs`, `signal_mask` and the extended state.
+ * `top` is the highest address that may be used (below the red zone). The image is malloc'ed.
+ * Returns 0 or -errno. Source: struct rt_sigframe and fpu_sigframe in the kernel's x86 signal code.
  */
 int limpet_sigreturn_frame_build(const struct user_regs_struct *regs, const uint8_t *xstate,
 				 size_t xstate_bytes, uint64_t signal_mask, uint64_t restorer,

@@ -1,6 +1,6 @@
 /* Every system call of x86-64, by what a stop does to it: signal(7), and which of ERESTART* or
- * EINTR the kernel's code answers to a pending signal. Numbers are the kernel's for good; those
- * that the C library's headers do not know yet stand here as numbers. */
+ * EINTR the kernel's code returns for a pending signal. The kernel never changes these numbers;
+ * those that the C library's headers do not know yet are written as numbers. */
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -266,7 +266,7 @@ static const uint16_t again_calls[] = {SYS_poll,
 				       SYS_getrandom,
 				       NEWER_FUTEX_WAIT};
 
-/* Files may be of FUSE or autofs; a device's driver, or a helper program, may answer as it likes.
+/* Files may be of FUSE or autofs, where a device's driver or a helper program can return anything.
  */
 static const uint16_t served_calls[] = {SYS_open,
 					SYS_creat,
@@ -380,13 +380,14 @@ static const uint16_t served_calls[] = {SYS_open,
 					NEWER_FILE_GETATTR,
 					NEWER_FILE_SETATTR};
 
-/* io_pgetevents(2) is begun anew, with all of its time. */
+/* io_pgetevents(2) is restarted with its full timeout. */
 static const uint16_t breaks_calls[] = {
 	SYS_epoll_wait,     SYS_epoll_pwait,       SYS_epoll_pwait2, SYS_semop,
 	SYS_semtimedop,     SYS_rt_sigtimedwait,   SYS_io_getevents, SYS_io_pgetevents,
 	SYS_io_uring_enter, SYS_io_uring_register, SYS_swapoff,      SYS_fallocate};
 
-/* close(2) and its like where they linger: what a socket or a terminal has not sent by then. */
+/* close(2) and similar calls if they linger: they return although a socket or a terminal has not
+ * sent everything. */
 static const uint16_t cuts_calls[] = {SYS_close,       SYS_dup2,     SYS_dup3,
 				      SYS_close_range, SYS_sendfile, SYS_copy_file_range};
 
