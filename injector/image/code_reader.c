@@ -5,11 +5,11 @@
 
 #include "common/confine.h"
 
-/* Of the process: it holds a copy of ours, and decodes. */
+/* Address space of the process: it holds a copy of limpet's memory, and decodes. */
 #define MEMORY_BYTES (64ull << 30)
 #define CPU_SECONDS 60u
 #define DESCRIPTORS 16u
-/* Of one function; no caller sends a longer one. */
+/* Bytes of one function; no caller sends more. */
 #define CODE_MAX (1u << 20)
 
 struct request {
@@ -119,7 +119,7 @@ static int ask(struct limpet_code_reader *reader, const struct request *request,
 	return result;
 }
 
-/* The process has read what somebody else has written, and may say anything. */
+/* The process has read hostile code, and may answer anything. */
 static bool is_sound(const struct limpet_entry_code *entry, const struct request *request,
 		     const uint8_t *code)
 {

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* rustc with all its symbols has 60 MiB of names; ten times a large program is enough. */
+/* rustc with all its symbols has 60 MiB of names; this allows ten times a large program. */
 #define NAMES_LIMIT_BYTES ((uint64_t)512 << 20)
 #define SYMBOLS_LIMIT_BYTES ((uint64_t)256 << 20)
-/* All tables together: a file may name the same one thousands of times. */
+/* Limit of all tables together: a file may refer to the same table thousands of times. */
 #define BUDGET_BYTES ((uint64_t)2 << 30)
 #define SEARCH_LIMIT_BYTES ((uint64_t)64 << 20)
 #define SEARCH_WINDOW_BYTES ((size_t)1 << 20)
@@ -28,7 +28,7 @@ struct limpet_elf_file {
 	char *interpreter;
 	ElfW(Shdr) * sections;
 	unsigned section_count;
-	char *names; /* of the sections, NUL behind them */
+	char *names; /* of the sections, followed by a NUL */
 	uint64_t names_bytes;
 };
 
@@ -46,7 +46,7 @@ static int read_at(const struct limpet_elf_file *file, void *ret, size_t bytes, 
 		if (got < 0)
 			return -errno;
 		if (got == 0)
-			return -EBADMSG; /* it has shrunk */
+			return -EBADMSG; /* the file has shrunk */
 		at += got;
 		offset += (uint64_t)got;
 		bytes -= (size_t)got;
@@ -54,7 +54,7 @@ static int read_at(const struct limpet_elf_file *file, void *ret, size_t bytes, 
 	return 0;
 }
 
-/* A piece of the file, malloc'ed, with a NUL behind it. */
+/* Reads a part of the file into malloc'ed memory, followed by a NUL. */
 static int read_piece(struct limpet_elf_file *file, uint64_t offset, uint64_t bytes, uint64_t limit,
 		      char **ret)
 {
@@ -77,14 +77,14 @@ static int read_piece(struct limpet_elf_file *file, uint64_t offset, uint64_t by
 	return 0;
 }
 
-/* Our own executable says what "native" is, without a word about processors here. */
+/* Our own executable defines what "native" is, so that no processor is named here. */
 static bool is_native(const ElfW(Ehdr) * head)
 {
 	LIMPET_CLOSE int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	ElfW(Ehdr) mine;
 
 	if (fd < 0 || pread(fd, &mine, sizeof(mine), 0) != (ssize_t)sizeof(mine))
-		/* what the compiler was told is all there is */
+		/* at compile time nothing else is known */
 		return head->e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32);
 	return head->e_ident[EI_CLASS] == mine.e_ident[EI_CLASS] &&
 	       head->e_ident[EI_DATA] == mine.e_ident[EI_DATA] && head->e_machine == mine.e_machine;
@@ -113,8 +113,8 @@ static int read_sections(struct limpet_elf_file *file)
 	char *list;
 	int r;
 
-	/* none (a packed program), or more than 65,279 (then the count is elsewhere): as if
-	 * stripped */
+	/* no sections (a packed program), or more than 65,279 (then the count is elsewhere):
+	 * treated like a stripped program */
 	if (!file->head.e_shoff || !file->head.e_shnum ||
 	    file->head.e_shstrndx >= file->head.e_shnum)
 		return 0;
@@ -149,7 +149,7 @@ int limpet_elf_file_open(int fd, struct limpet_elf_file **ret_file)
 	if (read_at(file, file->head.e_ident, EI_NIDENT, 0) < 0 ||
 	    memcmp(file->head.e_ident, ELFMAG, SELFMAG))
 		goto fail;
-	/* e_machine stands at the same place in both classes */
+	/* e_machine is at the same offset in both classes */
 	r = read_at(file, &file->head.e_machine, sizeof(file->head.e_machine),
 		    offsetof(ElfW(Ehdr), e_machine));
 	if (r < 0)
@@ -166,7 +166,7 @@ int limpet_elf_file_open(int fd, struct limpet_elf_file **ret_file)
 		if (r < 0)
 			goto fail;
 		r = read_sections(file);
-		/* a broken section table stops no program: it is only for people like us */
+		/* a program with a broken section table runs: only tools read it */
 		if (r < 0 && r != -ENOMEM) {
 			free(file->sections);
 			file->sections = NULL;
@@ -346,7 +346,7 @@ int limpet_elf_file_search(const struct limpet_elf_file *file, const char *needl
 		return -ENOMEM;
 	offset = rodata->sh_offset;
 	left = rodata->sh_size < SEARCH_LIMIT_BYTES ? rodata->sh_size : SEARCH_LIMIT_BYTES;
-	/* [0, searched) is context only, [searched, used) is new */
+	/* [0, searched) was searched and is context only, [searched, used) is new */
 	while (left) {
 		size_t piece = SEARCH_WINDOW_BYTES - used, until, drop;
 		char *at;
@@ -360,7 +360,7 @@ int limpet_elf_file_search(const struct limpet_elf_file *file, const char *needl
 		used += piece;
 		offset += piece;
 		left -= piece;
-		/* what stands at the very end waits for what follows it */
+		/* a match at the very end needs the bytes that follow it */
 		until = left ? used - SEARCH_CONTEXT_BYTES : used;
 		while ((at = memmem(window + searched, used - searched, needle, length)) &&
 		       at < window + until) {

@@ -1,4 +1,4 @@
-/* Which of the functions that were found can be hooked where they begin. */
+/* Decides which of the functions that were found can get an inline hook. */
 #include "injector/image/entry_finder.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static int check_code(struct limpet_entry_finder *finder, struct limpet_entry *e
 	if (limpet_code_reader_entry(finder->reader, entry->code.kind, code, entry->bytes,
 				     entry->address, place, &entry->code, &err) < 0)
 		return err.code == -ENOMEM ? -ENOMEM : refuse(finder, entry, err.message);
-	/* What is written must not come to be half there. */
+	/* A jump that crosses a page boundary could become visible half written. */
 	from = entry->code.from;
 	if (from / PAGE != (from + LIMPET_ENTRY_JUMP_BYTES - 1) / PAGE)
 		return refuse(finder, entry, "its beginning goes over the end of a page");
@@ -57,8 +57,9 @@ static int compare_entries(const void *a, const void *b)
 	return (left->address > right->address) - (left->address < right->address);
 }
 
-/* Elsewhere in the module a jump may lead to the middle of what moves: from a part of the function
- * that stands apart, or handwritten code. A byte that only looks like a jump costs an entry. */
+/* Another part of the module may jump into the middle of the instructions that move: a part of the
+ * function that was placed elsewhere, or handwritten code. A byte that only looks like a jump costs
+ * one entry. */
 static bool is_jumped_into(const struct limpet_entry_finder *finder, const uint8_t *at,
 			   uint64_t address, size_t *ret_index)
 {
@@ -117,7 +118,8 @@ static int check_jumps(struct limpet_entry_finder *finder)
 	return 0;
 }
 
-/* A fully static program has one malloc: local, unless another has that name, too. */
+/* A fully static program has one malloc: libc's is local, unless another function has that name,
+ * too. */
 static bool is_of_libc(const struct limpet_entry_finder *finder, size_t index)
 {
 	if (!finder->modules->fully_static)
@@ -128,13 +130,14 @@ static bool is_of_libc(const struct limpet_entry_finder *finder, size_t index)
 	return true;
 }
 
-/* An allocator has many names for one thing; what was listed is apart. */
+/* An allocator has many names for the same thing; functions that the user named form a group of
+ * their own. */
 static unsigned group_of(const struct limpet_entry_name *what)
 {
 	return what->family < LIMPET_ENTRY_LISTED ? LIMPET_ENTRY_PLAIN : what->family;
 }
 
-/* Functions by which nothing can be released, or nothing be made, are something else. */
+/* Functions of a group that can release nothing, or allocate nothing, are not an allocator's. */
 static void drop_halves(struct limpet_entry_finder *finder)
 {
 	unsigned releases[LIMPET_ENTRY_FAMILIES] = {0}, allocates[LIMPET_ENTRY_FAMILIES] = {0};
@@ -156,8 +159,8 @@ static void drop_halves(struct limpet_entry_finder *finder)
 	}
 }
 
-/* Without it exceptions do not pass the agent: what throws is left alone then, nothing is missed.
- * 0, -ENOMEM. */
+/* Without this hook exceptions cannot pass the agent: then functions that throw are not hooked, and
+ * nothing is missed. 0, -ENOMEM. */
 static int add_tables_function(struct limpet_entry_finder *finder, uint64_t place)
 {
 	struct limpet_entry *entry = &finder->found[finder->count];
@@ -189,20 +192,21 @@ int limpet_entry_check(struct limpet_entry_finder *finder, uint64_t place)
 	for (size_t i = 0; i < finder->count;) {
 		struct limpet_entry *entry = &finder->found[i];
 
-		/* A static function of the program's that happens to have such a name; but where
-		 * libc is linked in, some of its own are seen from nowhere else. */
+		/* A static function of the program that happens to have this name. But if libc is
+		 * linked in, some of its own functions are local, too. */
 		if (entry->what.only_exported && !finder->inside && !is_of_libc(finder, i)) {
 			drop(finder, i);
 			continue;
 		}
 		error = check_code(finder, entry, place);
-		/* Of a pool all: what it has from malloc would be counted, too. */
+		/* A pool is hooked completely or not at all: what it gets from malloc would
+		 * otherwise count as well. */
 		if (error == -ENOTSUP && !limpet_op_frees(entry->what.op) &&
 		    entry->what.family != LIMPET_ENTRY_POOL) {
 			drop(finder, i);
 			continue;
 		}
-		/* All or nothing: what is released unseen would be reported as lost. */
+		/* All or nothing: a block whose release is not seen would be reported as a leak. */
 		if (error)
 			return error;
 		i++;

@@ -1,8 +1,8 @@
-/* Room for a jump at the entry of a function: the instructions that the jump takes the place of are
- * moved elsewhere, and do there what they did.
+/* Makes room for a jump at the entry of a function: the instructions that the jump overwrites are
+ * relocated, and do the same at their new address (relocated prologue).
  *
- * Pure: works on copies of bytes. What cannot be moved with certainty is refused; so is a function
- * that comes back to the bytes that would be overwritten. */
+ * Pure: works on copies of bytes. Refuses instructions that cannot be relocated with certainty, and
+ * functions that jump back to the overwritten bytes. */
 #ifndef LIMPET_INJECTOR_IMAGE_ENTRY_CODE_H
 #define LIMPET_INJECTOR_IMAGE_ENTRY_CODE_H
 
@@ -14,51 +14,52 @@
 
 #define LIMPET_ENTRY_JUMP_BYTES 5u   /* jmp rel32 */
 #define LIMPET_ENTRY_MOVED_MAX 24u   /* bytes of the function that may have to move */
-#define LIMPET_ENTRY_CODE_MAX 64u    /* bytes of them elsewhere, with the jump back */
+#define LIMPET_ENTRY_CODE_MAX 64u    /* bytes of the relocated prologue, with the jump back */
 #define LIMPET_ENTRY_REACH INT32_MAX /* of all relative operands */
 
-/* What is at the place that the jump goes to. */
+/* What the jump replaces. */
 enum limpet_entry_kind {
-	LIMPET_ENTRY_FUNCTION = 0, /* a function's beginning */
-	LIMPET_ENTRY_CALL,         /* a call of one: another call comes in its place */
-	LIMPET_ENTRY_PROBE,        /* one instruction in the midst of a function */
+	LIMPET_ENTRY_FUNCTION = 0, /* the beginning of a function */
+	LIMPET_ENTRY_CALL,         /* a call of a function: it is replaced by another call */
+	LIMPET_ENTRY_PROBE,        /* one instruction in the middle of a function */
 };
 
 struct limpet_entry_code {
 	enum limpet_entry_kind kind;
-	uint64_t from; /* where the jump goes: the function's entry, or behind its endbr64 */
-	uint64_t to;   /* where the moved instructions go */
+	uint64_t from; /* where the jump is: the function's entry, or after its endbr64 */
+	uint64_t to;   /* address of the relocated instructions */
 	uint8_t original[LIMPET_ENTRY_MOVED_MAX];
-	size_t original_bytes; /* of whole instructions, LIMPET_ENTRY_JUMP_BYTES at least */
+	size_t original_bytes; /* of whole instructions, at least LIMPET_ENTRY_JUMP_BYTES */
 	uint8_t code[LIMPET_ENTRY_CODE_MAX];
 	size_t code_bytes;
-	/* Beginnings of the instructions, here and there: a thread at one goes on at the other. */
+	/* Offsets of each instruction, before and after relocation: a thread at one continues at
+	 * the other. */
 	struct {
 		uint8_t from, to;
 	} places[LIMPET_ENTRY_MOVED_MAX];
 	size_t place_count;
-	/* Where in `code` a displacement stands, of 32 bits, that hangs on `to`. */
+	/* Offsets in `code` of the 32-bit displacements that depend on `to`. */
 	uint8_t relative[LIMPET_ENTRY_MOVED_MAX];
 	size_t relative_count;
 };
 
-/* For the function of `bytes` bytes at `address`, of which `code` is a copy, its instructions to be
- * moved to `to`, within LIMPET_ENTRY_REACH of the function. 0, -ENOTSUP with the reason, -ERANGE:
- * something that an operand refers to is out of reach from there; -ENOMEM. */
+/* Relocates the beginning of the function of `bytes` bytes at `address`, of which `code` is a copy,
+ * to `to`, within LIMPET_ENTRY_REACH of the function. 0, -ENOTSUP with the reason, -ERANGE: an
+ * operand's target is out of reach from there; -ENOMEM. */
 int limpet_entry_code_make(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
 			   struct limpet_entry_code *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 
-/* For the call at `address`, of LIMPET_ENTRY_JUMP_BYTES bytes; -ENOTSUP: it is none. What is called
- * is jumped to from `to`. */
+/* For the call at `address`, of LIMPET_ENTRY_JUMP_BYTES bytes; -ENOTSUP: it is not a call. The code
+ * at `to` jumps to the called function. */
 int limpet_entry_code_make_call(const uint8_t *code, uint64_t address, uint64_t to,
 				struct limpet_entry_code *ret,
 				struct limpet_err *err) LIMPET_MUST_CHECK;
-/* For the one instruction of `bytes` bytes at `address`, which is in the midst of a function. */
+/* For the one instruction of `bytes` bytes at `address`, in the middle of a function. */
 int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
 				 struct limpet_entry_code *ret,
 				 struct limpet_err *err) LIMPET_MUST_CHECK;
 
-/* To another place: 0, or -ERANGE and unchanged. Nothing is decoded again. */
+/* Relocates the result to another address: 0, or -ERANGE and unchanged. Decodes nothing again. */
 int limpet_entry_code_move(struct limpet_entry_code *code, uint64_t to) LIMPET_MUST_CHECK;
 
 /* The jump, or call, to write at `from`, padded to original_bytes; -ERANGE if `target` is out of
@@ -66,8 +67,9 @@ int limpet_entry_code_move(struct limpet_entry_code *code, uint64_t to) LIMPET_M
 int limpet_entry_code_jump(const struct limpet_entry_code *code, uint64_t target,
 			   uint8_t *ret) LIMPET_MUST_CHECK;
 
-/* Where a thread that stands at `pc` goes on, there for here (`away`) or here for there; 0: it
- * stands elsewhere, UINT64_MAX: between two instructions, where none of the program's stands. */
+/* Where a thread at `pc` continues: at the relocated instruction for the original (`away`), or the
+ * other way round; 0: it is elsewhere, UINT64_MAX: between two instructions, where no thread of the
+ * program can be. */
 uint64_t limpet_entry_code_move_pc(const struct limpet_entry_code *code, uint64_t pc, bool away);
 
 #endif

@@ -1,4 +1,4 @@
-/* The functions of a module that have the names of an allocator. */
+/* Finds the functions of a module that have the names of an allocator. */
 #include "injector/image/entry_finder.h"
 
 #include <errno.h>
@@ -33,10 +33,11 @@ void limpet_entry_note_inside(struct limpet_entry_finder *finder, uint64_t addre
 static bool is_called_directly(const struct limpet_entry_finder *finder,
 			       const struct limpet_entry_name *name)
 {
-	/* All or nothing of a library that is called by such names: most are several for one. */
+	/* A library called by such names is hooked completely or not at all, since most of its
+	 * names stand for the same function. */
 	if (finder->module->executable || !name->only_exported || finder->is_allocator)
 		return true;
-	/* Calls from elsewhere go through slots, its own too if they do at all. */
+	/* Other modules call it through slots; so does its own module if it has a slot at all. */
 	return !finder->has_slot[name->symbol];
 }
 
@@ -73,7 +74,7 @@ static bool add_entry(struct limpet_entry_finder *finder, uint64_t address,
 	for (size_t i = 0; i < finder->count && !entry; i++)
 		if (finder->found[i].address == address)
 			entry = &finder->found[i];
-	/* Of several names of a function, the allocator's own name says most. */
+	/* Of several names of a function, the allocator's own name is the most specific. */
 	if (entry && listed < 0 && (name->only_exported || !entry->is_common))
 		return true;
 	if (!entry && finder->count == LIMPET_MAX_ENTRIES)
@@ -113,7 +114,7 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	}
 	if (listed < 0 && !limpet_entry_name_find(function->name, &name))
 		return !finder->failed;
-	/* Those of libstdc++ call malloc; linked in they are weak. */
+	/* The operators of libstdc++ call malloc; linked in they are weak. */
 	if (name.family == LIMPET_ENTRY_OPERATORS &&
 	    (function->weak || is_cxx_runtime(module->path)))
 		return true;
@@ -145,7 +146,7 @@ static int open_file(const struct limpet_entry_finder *finder)
 	return limpet_open_linked(process, "exe", NULL);
 }
 
-/* All, or nothing: a part of its releases would show the rest as leaks. */
+/* All or nothing: if some releases were not seen, their blocks would be reported as leaks. */
 static void read_nim(struct limpet_entry_finder *finder, struct limpet_elf_file *file)
 {
 	LIMPET_FREE struct limpet_nim_places *places = malloc(sizeof(*places));

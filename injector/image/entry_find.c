@@ -10,11 +10,11 @@
 #include "injector/image/preflight_allocators.h"
 
 #define PAGE 4096u
-/* Between the functions of an allocator lie those that have no names of their kind. */
+/* Between the functions of an allocator are some that have none of its names. */
 #define INSIDE_GAP 4096u
-/* Nothing is mapped below, on any system (vm.mmap_min_addr). */
+/* Nothing is mapped below this on any system (vm.mmap_min_addr). */
 #define LOWEST_ADDRESS 65536u
-/* Of the distance that a jump can go: operands reach some way into the module. */
+/* A part of a jump's reach: operands refer to addresses some way into the module. */
 #define REACH ((uint64_t)LIMPET_ENTRY_REACH - (64u << 20))
 
 static uint64_t usable_size_of(const struct limpet_entry_finder *finder,
@@ -28,7 +28,7 @@ static uint64_t usable_size_of(const struct limpet_entry_finder *finder,
 	return 0;
 }
 
-/* Whose blocks these are, for people. */
+/* Notes the allocator's name for reports. */
 static void name_owner(const struct limpet_entry_finder *finder, struct limpet_entry *entry)
 {
 	const char *slash = strrchr(finder->module->path, '/');
@@ -93,7 +93,7 @@ static int take_module(struct limpet_entry_finder *finder)
 			entries->is_taken[entry->listed] = true;
 		entry->own_operator =
 			entry->what.family == LIMPET_ENTRY_OPERATORS && !finder->inside;
-		/* What the program puts in front of a block, no allocator knows. */
+		/* No allocator knows what the program puts in front of a block. */
 		if (!entry->own_operator)
 			entry->usable_size = usable_size_of(finder, entry->what.family);
 		limpet_entry_note_inside(finder, entry->address, entry->bytes);
@@ -103,7 +103,7 @@ static int take_module(struct limpet_entry_finder *finder)
 	return finder->failed ? -ENOMEM : 0;
 }
 
-/* Whether others are bound to names that only an allocator's library has: mi_malloc, mallocx. */
+/* Whether other modules import names that only an allocator's library has: mi_malloc, mallocx. */
 static bool is_imported(struct limpet_modules *modules, const char *library)
 {
 	const char *allocator = limpet_allocator_of_library(library);
@@ -133,7 +133,7 @@ static bool is_imported(struct limpet_modules *modules, const char *library)
 	return false;
 }
 
-/* Its functions of an allocator's names stand before the allocator's own. */
+/* Its functions with an allocator's names call the allocator's own. */
 static bool is_recorder(const char *path)
 {
 	return strstr(path, "/libheaptrack_");
@@ -174,7 +174,7 @@ static void merge_inside(struct limpet_entries *entries)
 	entries->inside_count = kept + 1;
 }
 
-/* Of one module: 0 also where there is nothing, -ENOMEM. */
+/* Searches one module. 0 even if there is nothing, or -ENOMEM. */
 static int find_in(struct limpet_modules *modules, struct limpet_module *module,
 		   const struct limpet_entry_list *list, struct limpet_code_reader *reader,
 		   struct limpet_entry *found, struct limpet_entries *entries)
@@ -189,7 +189,7 @@ static int find_in(struct limpet_modules *modules, struct limpet_module *module,
 						     limpet_allocator_of_library(module->path)};
 	int error = 0;
 
-	/* Its malloc is called through slots, by those who call it so. */
+	/* Callers reach its malloc through slots. */
 	if (finder.is_allocator && !is_imported(modules, module->path))
 		return 0;
 	if (entries->count == LIMPET_MAX_ENTRIES || entries->area_count == LIMPET_MAX_ENTRY_AREAS ||
@@ -275,7 +275,7 @@ const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entrie
 	return NULL;
 }
 
-/* Below the module, where nothing grows (behind a program lies its heap); else above. */
+/* Below the module, where nothing grows (the heap follows a program); otherwise above it. */
 int limpet_entries_choose_place(const struct limpet_maps *maps,
 				const struct limpet_entry_area *area, uint64_t *ret)
 {
@@ -291,7 +291,7 @@ int limpet_entries_choose_place(const struct limpet_maps *maps,
 		if (map->start < start + bytes)
 			continue;
 		if (map->start <= area->low) {
-			/* As close as it gets, with a page between. */
+			/* As close as possible, with one page between. */
 			best = map->start - bytes + PAGE;
 			if (area->high - best > REACH)
 				best = 0;

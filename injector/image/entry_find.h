@@ -42,7 +42,7 @@ struct limpet_entry_area {
 };
 
 struct limpet_entries {
-	struct limpet_entry *list; /* by area, then address */
+	struct limpet_entry *list; /* sorted by area, then address */
 	size_t count;
 	struct limpet_entry_area areas[LIMPET_MAX_ENTRY_AREAS];
 	uint32_t area_count;
@@ -51,36 +51,37 @@ struct limpet_entries {
 		uint64_t start, end;
 	} * inside;
 	size_t inside_count, inside_capacity;
-	bool program;                             /* of the program itself, not only of libraries */
-	unsigned families[LIMPET_ENTRY_FAMILIES]; /* functions of each */
-	/* Of those that were listed: there is such a function; and it is among the above. */
+	bool program; /* some are in the program itself, not only in libraries */
+	unsigned families[LIMPET_ENTRY_FAMILIES]; /* how many functions of each */
+	/* For each function that the user named: it exists; and it is in `list`. */
 	bool is_there[LIMPET_ENTRY_LIST_MAX], is_taken[LIMPET_ENTRY_LIST_MAX];
-	/* Functions that cannot be hooked; and if that left a module's allocator out, why: one of
-	 * its releases would have gone unseen. */
+	/* Functions that cannot be hooked. If a module's allocator was left out for that, because
+	 * one of its releases would not be seen: the reason. */
 	unsigned refused;
-	/* Nim's: what is in a thread's heap when the thread ends is not seen released. */
+	/* Nim's: blocks in a thread's heap are not seen released when the thread ends. */
 	bool thread_heaps;
 	char why[192];
 };
 
-/* `list`: functions beside those that are known; may be NULL. */
+/* `list`: functions to find besides the known ones; may be NULL. */
 int limpet_entries_find(struct limpet_modules *modules, const struct limpet_entry_list *list,
 			struct limpet_entries *ret) LIMPET_MUST_CHECK;
-/* Of one of the modules alone. */
+/* Searches one of the modules. */
 int limpet_entries_find_in(struct limpet_modules *modules, size_t index,
 			   const struct limpet_entry_list *list,
 			   struct limpet_entries *ret) LIMPET_MUST_CHECK;
 void limpet_entries_done(struct limpet_entries *entries);
-/* Operators that the program has itself are not hooked: the malloc that they call is. For an agent
- * that no exception can pass (limpet_plan_passes_exceptions). */
+/* Stops hooking operators that the program has replaced; the malloc that they call stays hooked.
+ * For an agent that exceptions cannot pass (limpet_plan_passes_exceptions). */
 void limpet_entries_leave_operators(struct limpet_entries *entries);
 
-/* Whether any are functions of this module; as limpet_memory_owners_name() asks. */
+/* Whether any entry is in this module. Has the signature that limpet_memory_owners_name() wants. */
 bool limpet_entries_are_in(void *entries, const struct limpet_module *module);
 const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries,
 					     uint64_t address);
 
-/* Where an area's memory may go, at most 2 GiB from all that it must reach: 0, -ERANGE. */
+/* Chooses an address for an area's memory, at most 2 GiB from everything that it must reach: 0,
+ * -ERANGE. */
 int limpet_entries_choose_place(const struct limpet_maps *maps,
 				const struct limpet_entry_area *area,
 				uint64_t *ret) LIMPET_MUST_CHECK;

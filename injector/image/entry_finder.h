@@ -1,4 +1,4 @@
-/* The search for allocators in one module, in its steps. Private to injector/image/entry_*.c. */
+/* The search for allocators in one module, step by step. Private to injector/image/entry_*.c. */
 #ifndef LIMPET_INJECTOR_IMAGE_ENTRY_FINDER_H
 #define LIMPET_INJECTOR_IMAGE_ENTRY_FINDER_H
 
@@ -7,7 +7,7 @@
 #include "injector/image/entry_find.h"
 
 #define MAX_FUNCTION_BYTES 65536u
-/* By which an unwinder finds the tables of an address (agent/finder.c). */
+/* By this function an unwinder finds the tables of an address (agent/finder.c). */
 #define TABLES_FUNCTION "_dl_find_object"
 
 struct limpet_entry_finder {
@@ -20,8 +20,8 @@ struct limpet_entry_finder {
 	size_t count;
 	uint64_t usable[LIMPET_ENTRY_FAMILIES];
 	bool has_slot[LIMPET_FAMILY_COUNT];
-	bool is_allocator;  /* a library that is nothing else */
-	const char *inside; /* the allocator whose own functions are there; NULL: none's */
+	bool is_allocator;  /* a library that contains nothing else */
+	const char *inside; /* the allocator whose internal functions are there; NULL: none */
 	uint64_t tables, tables_bytes; /* _dl_find_object of a static program; 0: none */
 	bool is_instrumented;
 	bool failed;
@@ -34,11 +34,11 @@ static inline bool limpet_op_frees(uint32_t op)
 
 /* entry_collect.c: finds functions by their names. */
 void limpet_entry_collect(struct limpet_entry_finder *finder);
-/* Code of the allocator: a thread in it may hold its locks. */
+/* Notes code of the allocator: a thread in it may hold its locks. */
 void limpet_entry_note_inside(struct limpet_entry_finder *finder, uint64_t address, uint64_t bytes);
-/* entry_check.c: drops what cannot be hooked. `place`: of the code near the module. 0; -ENOENT:
- * nothing is left; -ENOTSUP: a part cannot be hooked without which the rest would mislead; -errno.
- */
+/* entry_check.c: drops functions that cannot be hooked. `place`: address of the code near the
+ * module. 0; -ENOENT: nothing is left; -ENOTSUP: a function cannot be hooked without which the
+ * others would give wrong figures; -errno. */
 int limpet_entry_check(struct limpet_entry_finder *finder, uint64_t place);
 
 #endif

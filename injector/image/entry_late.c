@@ -10,7 +10,7 @@
 #include "injector/image/entry_find.h"
 #include "injector/image/preflight_allocators.h"
 
-/* A program that loads ever new files is not looked at for ever. */
+/* Limits the work for a program that keeps loading new files. */
 #define MAX_KNOWN 65536u
 
 static bool is_known(const struct limpet_entry_late *late, const struct limpet_module *module)

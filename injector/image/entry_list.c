@@ -19,7 +19,7 @@ static const char hint[] =
 	"reallocarray(p, n, size), memalign(alignment, size), "
 	"posix_memalign(out, alignment, size) or free(p); _ for other arguments in front";
 
-/* What each signature looks at, in this order. */
+/* What each signature uses, in this order. */
 static const struct signature {
 	const char *word;
 	enum limpet_op op;
@@ -57,7 +57,7 @@ __attribute__((format(printf, 2, 3))) static int wrong(struct parser *parser, co
 	return -EINVAL;
 }
 
-/* Of a name that a linker knows: what is shown of it must be fit for a terminal. */
+/* Accepts a name that a linker can know; messages show it, so it must be printable. */
 static bool is_name(const char *text)
 {
 	for (; *text; text++)
@@ -66,7 +66,7 @@ static bool is_name(const char *text)
 	return true;
 }
 
-/* The arguments: those that do not matter, those of the signature, and whatever follows. */
+/* Parses the arguments: ignored ones, those of the signature, and any that follow. */
 static int take_arguments(struct parser *parser, const struct signature *signature, char *text,
 			  unsigned *ret_skip)
 {

@@ -29,12 +29,12 @@ struct limpet_entry_list {
 	size_t count;
 };
 
-/* -EINVAL with words that begin with `source`:LINE and a hint; *ret is untouched then. Each
- * allocator of it has to make blocks and to release them. */
+/* -EINVAL with a message that begins with `source`:LINE, and a hint; *ret is untouched then. Each
+ * allocator must have functions that allocate and that release. */
 int limpet_entry_list_parse(const char *text, size_t bytes, const char *source,
 			    struct limpet_entry_list *ret,
 			    struct limpet_err *err) LIMPET_MUST_CHECK;
-/* The same of a file: as it answers, too. */
+/* The same for a file; returns errors of reading it, too. */
 int limpet_entry_list_read(const char *path, struct limpet_entry_list *ret,
 			   struct limpet_err *err) LIMPET_MUST_CHECK;
 

@@ -8,10 +8,10 @@
 struct word {
 	const char *name;
 	enum limpet_op op;
-	uint16_t skip; /* arguments in front */
+	uint16_t skip; /* number of leading arguments to ignore */
 };
 
-/* jemalloc(3). xallocx is left out: a block that grew in place keeps its old size in the
+/* jemalloc(3). xallocx is left out: a block that grows in place keeps its old size in the
  * accounting. */
 static const struct word jemalloc_words[] = {
 	{"malloc", LIMPET_OP_MALLOC, 0},
@@ -33,8 +33,8 @@ static const struct word jemalloc_words[] = {
 	{"malloc_usable_size", LIMPET_OP_NONE, 0},
 };
 
-/* mimalloc.h. Where the size comes first, an alignment behind it is of no interest. Functions of a
- * heap have one argument more in front. */
+/* mimalloc.h. If the size is the first argument, a following alignment is ignored. Functions of a
+ * heap have one more leading argument. */
 static const struct word mimalloc_words[] = {
 	{"malloc", LIMPET_OP_MALLOC, 0},
 	{"zalloc", LIMPET_OP_MALLOC, 0},
@@ -139,16 +139,15 @@ static const struct word tcmalloc_words[] = {
 	{"malloc_size", LIMPET_OP_NONE, 0},
 };
 
-/* jemalloc's own API, where it stands beside a plain malloc; and what else is to be known of one.
- */
+/* jemalloc's own API beside a plain malloc; and other functions that matter in such a program. */
 static const struct word bare_words[] = {
 	{"mallocx", LIMPET_OP_MALLOC, 0},
 	{"rallocx", LIMPET_OP_REALLOC, 0},
 	{"dallocx", LIMPET_OP_FREE, 0},
 	{"sdallocx", LIMPET_OP_FREE, 0},
 	{"malloc_usable_size", LIMPET_OP_NONE, 0},
-	/* A thread that ends gives what it has cached of free blocks back by free(): glibc, where
-	 * it is linked in and no slot stands between. */
+	/* A thread that ends releases its cached free blocks by free(): glibc, if it is linked in
+	 * and no slot is between. */
 	{"__malloc_arena_thread_freeres", LIMPET_OP_INSIDE, 0},
 };
 
@@ -172,7 +171,7 @@ static void take_word(const struct word *word, enum limpet_entry_family family,
 		.family = family,
 		.op = word->op,
 		.hook_flags = LIMPET_HOOK_SKIP_FLAG(word->skip),
-		.symbol = limpet_family_first(word->op), /* its like in the family */
+		.symbol = limpet_family_first(word->op), /* a similar function of the family */
 	};
 }
 
@@ -199,7 +198,7 @@ static bool find_word(const char *name, size_t length, struct limpet_entry_name 
 	return false;
 }
 
-/* include/limpet.h. What is handed out is what the function answers, and its size comes second. */
+/* include/limpet.h. The function returns the block; its second argument is the size. */
 static const char pool_prefix[] = "limpet_pool_";
 static const struct word pool_words[] = {
 	{"_allocated", LIMPET_OP_MALLOC, 1},
@@ -232,7 +231,7 @@ const char *limpet_entry_name_pool(const char *name, size_t *ret_length)
 
 bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret)
 {
-	/* What link-time optimization makes of a name that is no more seen from outside. */
+	/* Link-time optimization renames a function that is no longer visible from outside. */
 	const char *suffix = strstr(name, ".lto_priv.");
 	size_t length = suffix ? (size_t)(suffix - name) : strlen(name);
 	int symbol = suffix ? -1 : limpet_family_find(name, length + 1);

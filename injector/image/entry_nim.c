@@ -13,8 +13,8 @@
 #define MAX_SITES 1024u
 #define MAX_FUNCTION_BYTES 262144u
 
-/* Functions that answer with their block, or what stands in it behind a head; and the place of its
- * size among their arguments, if it is one: Nim's own count is with the head. */
+/* Functions that return their block, or the data in it after a header, and the index of the size
+ * among their arguments, if it is one: Nim's own count includes the header. */
 static const struct word {
 	const char *name;
 	int size;
@@ -54,7 +54,7 @@ struct search {
 	pid_t pid;
 	const struct limpet_module *module;
 	struct limpet_nim_targets targets;
-	uint64_t sites[MAX_SITES]; /* instructions that may lead to them, by address */
+	uint64_t sites[MAX_SITES]; /* instructions that may lead to them, sorted by address */
 	bool is_taken[MAX_SITES];
 	size_t site_count;
 	unsigned releases;
@@ -64,8 +64,8 @@ struct search {
 	int error;
 };
 
-/* "rawAlloc__system_5080.constprop.0": the length of the first word, -1 if the rest is none of
- * Nim's. *ret_clone: its arguments may be others. */
+/* "rawAlloc__system_5080.constprop.0": returns the length of the first word, or -1 if the rest is
+ * not Nim's. *ret_clone: its arguments may differ. */
 static int base_of(const char *name, bool *ret_clone)
 {
 	const char *dot = strchr(name, '.'), *end = strstr(name, "__system_");
@@ -155,13 +155,13 @@ static int add(struct search *search, const struct limpet_nim_place *place, cons
 	return 0;
 }
 
-/* By its copies of rawDealloc. All of them, or none. */
+/* Adds a function's copies of rawDealloc: all of them or none. */
 static int add_releases(struct search *search, const char *name, const struct limpet_nim_code *code)
 {
 	unsigned whole = (unsigned)code->page_count, more = code->small - 2 * whole;
 	int error = 0;
 
-	/* realloc asks for the size of what it is about to release, by the same page. */
+	/* realloc gets the size of the block that it will release from the same page. */
 	if (!whole || code->huge != whole || more > starts_with(name, "realloc") || is_part(name))
 		return refuse(search, name, "a copy of rawDealloc that is not as expected");
 	for (size_t i = 0; i < code->page_count && !error; i++)
@@ -179,7 +179,7 @@ static int add_releases(struct search *search, const char *name, const struct li
 	return error;
 }
 
-/* Large blocks alone: the lists of Nim's collector. */
+/* Large blocks only: the lists of Nim's collector. */
 static int add_calls(struct search *search, const char *name, const struct limpet_nim_code *code)
 {
 	int error = 0;
@@ -200,8 +200,8 @@ static int add_calls(struct search *search, const char *name, const struct limpe
 	return error;
 }
 
-/* Whether that is all that it does: blocks of constant sizes, none of them small. Or the beginning
- * of one of these lists, which is never small. */
+/* Whether the function allocates only blocks of constant sizes, none of them small; or only the
+ * initial buffer of such a list, which is never small. */
 static bool makes_large_only(const char *name, const struct limpet_nim_code *code)
 {
 	if (code->call_count != code->gets)
@@ -247,7 +247,7 @@ static int add_allocations(struct search *search, const struct limpet_elf_functi
 		place.hook_flags |= LIMPET_HOOK_SIZELESS;
 		return add(search, &place, function->name);
 	}
-	/* Of a constant size it has but one half of a copy. */
+	/* For a constant size the function has only half of a copy. */
 	if (!word || (code->huge != 1 && (code->huge || code->gets != 1))) {
 		search->places->unseen++;
 		return 0;

@@ -1,8 +1,9 @@
-/* Nim's own allocator in a program: where each of its allocations and releases comes by.
+/* Finds Nim's own allocator in a program: the code through which each of its allocations and
+ * releases passes.
  *
- * Releases: in each copy of rawDealloc, whichever function it was put into (nim_code.h).
- * Allocations: in the functions that answer with what their copy of rawAlloc made. A copy in any
- * other is not seen, unless it makes large blocks only, by a call. */
+ * Releases: in each copy of rawDealloc, in whatever function it was inlined (nim_code.h).
+ * Allocations: in the functions that return what their copy of rawAlloc allocated. A copy in any
+ * other function is not seen, unless it allocates large blocks only, by a call. */
 #ifndef LIMPET_INJECTOR_IMAGE_ENTRY_NIM_H
 #define LIMPET_INJECTOR_IMAGE_ENTRY_NIM_H
 
@@ -27,13 +28,14 @@ struct limpet_nim_place {
 struct limpet_nim_places {
 	struct limpet_nim_place list[LIMPET_NIM_PLACES_MAX];
 	size_t count;
-	bool thread_heaps; /* each thread has one, which goes as a whole when it ends (refc) */
-	unsigned unseen;   /* functions that allocate in a way that is not seen */
-	char why[128];     /* of -ENOTSUP */
+	bool thread_heaps; /* each thread has a heap, which is freed as a whole when it ends (refc)
+			    */
+	unsigned unseen;   /* functions whose allocations are not seen */
+	char why[128];     /* reason of -ENOTSUP */
 };
 
-/* -ENOENT: it has no such allocator; -ENOTSUP: some of its releases would not be seen, with words;
- * -ENOMEM. */
+/* -ENOENT: the module has no such allocator; -ENOTSUP: some of its releases would not be seen, with
+ * the reason; -ENOMEM. */
 int limpet_entry_nim_find(pid_t pid, const struct limpet_module *module,
 			  struct limpet_elf_file *file, struct limpet_code_reader *reader,
 			  struct limpet_nim_places *ret) LIMPET_MUST_CHECK;

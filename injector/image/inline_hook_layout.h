@@ -1,6 +1,5 @@
-/* What lies in the memory near a module whose functions' entries are hooked. It says by itself what
- * is to be put back, and is complete before the first byte of the program is changed: whoever finds
- * it can undo all of it. */
+/* The memory near a module with inline hooks. It describes by itself what to restore, and is
+ * complete before the first byte of the program changes: whoever finds it can undo everything. */
 #ifndef LIMPET_INJECTOR_IMAGE_INLINE_HOOK_LAYOUT_H
 #define LIMPET_INJECTOR_IMAGE_INLINE_HOOK_LAYOUT_H
 
@@ -20,12 +19,12 @@ struct limpet_inline_hook_head {
 struct limpet_inline_hook_entry {
 	uint8_t stub[8];                               /* jumps to `keep` */
 	uint64_t thunk;                                /* in the agent */
-	uint8_t trampoline[4 + LIMPET_ENTRY_CODE_MAX]; /* endbr64, and what was moved */
+	uint8_t trampoline[4 + LIMPET_ENTRY_CODE_MAX]; /* endbr64, and the relocated instructions */
 	uint8_t original[LIMPET_ENTRY_JUMP_BYTES], jump[LIMPET_ENTRY_JUMP_BYTES];
 	uint8_t pad[2];
-	uint64_t from; /* where `jump` stands in place of `original` */
-	/* Keeps what a thunk takes for its own, and jumps to the thunk; in the midst of a function
-	 * it makes room below the red zone first. */
+	uint64_t from; /* where `jump` replaces `original` */
+	/* Saves what a thunk uses for itself, and jumps to the thunk; in the middle of a function
+	 * it first skips the red zone. */
 	uint8_t keep[24];
 };
 _Static_assert(sizeof(struct limpet_inline_hook_head) == 64, "entries are aligned");
@@ -34,7 +33,7 @@ _Static_assert(sizeof(struct limpet_inline_hook_entry) == 128, "entries are alig
 #define LIMPET_INLINE_HOOK_BYTES(count)           \
 	(sizeof(struct limpet_inline_hook_head) + \
 	 (uint64_t)(count) * sizeof(struct limpet_inline_hook_entry))
-/* Of the moved code of the first entry. */
+/* Offset of the relocated code of the first entry. */
 #define LIMPET_INLINE_HOOK_CODE_OFFSET (sizeof(struct limpet_inline_hook_head) + 16 + 4)
 
 #endif

@@ -14,31 +14,31 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/pages.h"
 
-/* malloc/arena.c: a heap of an arena but the main one is a region of HEAP_MAX_SIZE, aligned to it,
- * which begins with struct heap_info. */
+/* malloc/arena.c: a heap of a secondary arena is a region of HEAP_MAX_SIZE, aligned to it, that
+ * begins with struct heap_info. */
 #define HEAP_BYTES ((uint64_t)64 << 20)
 #define HEAP_HEAD_LIMIT_BYTES ((uint64_t)256)
-/* malloc/malloc.c: what mmap brought as a block of its own says so in the head of its chunk. */
+/* malloc/malloc.c: a block with a mapping of its own has this flag in the head of its chunk. */
 #define CHUNK_IS_MMAPPED ((uint64_t)2)
 #define CHUNK_BITS ((uint64_t)7)
 /* Guard pages of thread stacks: one page by default, a few in some runtimes. */
 #define GUARD_LIMIT_BYTES ((uint64_t)1 << 20)
 #define STACK_LIMIT_BYTES ((uint64_t)64 << 20)
-/* Without a guard page it may be a coroutine's, in a block of an allocator's. */
+/* A stack without a guard page may be a coroutine's, in a block of an allocator. */
 #define BARE_STACK_LIMIT_BYTES ((uint64_t)16 << 20)
 /* nptl/allocatestack.c: struct pthread at the top, aligned to 64 bytes or more. */
 #define STACK_TOP_BYTES 8192u
 #define DEFAULT_STACK_BYTES ((uint64_t)8 << 20) /* with a page for a guard */
 #define STACK_SIZES 8u
 #define TASKS_LIMIT 4096
-/* Pages whose first words are read, of 512 MiB: what is left then is unknown. What is large, and
- * may be of one kind, comes last. */
+/* How many pages' first words are read, 512 MiB of pages: what is left then is unknown. Large
+ * mappings, which are probably of one kind, come last. */
 #define HEADS_LIMIT ((uint64_t)128 << 10)
 #define LARGE_BYTES ((uint64_t)64 << 20)
 #define HEADS_AT_ONCE 512u
 #define HEAD_WORDS 4u
-/* Of larger mappings it takes too long to read which pages there are, where the kernel cannot be
- * asked: they are left out. */
+/* In larger mappings it takes too long to read which pages exist if PAGEMAP_SCAN is missing: they
+ * are left out. */
 #define READ_LIMIT_BYTES ((uint64_t)16 << 30)
 
 struct reading {
@@ -48,12 +48,12 @@ struct reading {
 	struct limpet_pages *pages;
 	struct limpet_memory *out;
 	uint64_t page_bytes;
-	/* The first words of so many pages from this address on. */
+	/* The first words of this many pages from this address on. */
 	uint64_t heads[HEADS_AT_ONCE][HEAD_WORDS];
 	uint64_t heads_at, head_count, heads_left;
-	uint64_t *stack_pointers; /* of threads that sleep; in no order */
+	uint64_t *stack_pointers; /* of threads that sleep; unsorted */
 	size_t stack_pointer_count;
-	uint64_t stack_sizes[STACK_SIZES]; /* that were seen */
+	uint64_t stack_sizes[STACK_SIZES]; /* sizes of stacks that were seen */
 	size_t stack_size_count;
 };
 
@@ -64,8 +64,8 @@ static void count(struct reading *reading, enum limpet_memory_account account, u
 
 /* ------------------------------------------------------------------ glibc's heaps */
 
-/* The bytes that the heap at this address has in use; 0: there is none. Its first word leads to its
- * arena's state, which stands right behind a head: its own, or that of the arena's first heap. */
+/* The bytes that the heap at this address has in use; 0: there is no heap. Its first word points to
+ * its arena's state, which directly follows a head: its own, or that of the arena's first heap. */
 static uint64_t heap_at(const struct reading *reading, uint64_t address,
 			const uint64_t head[HEAD_WORDS])
 {
@@ -81,7 +81,7 @@ static uint64_t heap_at(const struct reading *reading, uint64_t address,
 	return opened;
 }
 
-/* The bytes of a block that has a mapping of its own, at this address; 0: there is none. */
+/* The size of a block with a mapping of its own at this address; 0: there is none. */
 static uint64_t chunk_at(const struct reading *reading, const uint64_t head[HEAD_WORDS],
 			 uint64_t room)
 {
@@ -104,7 +104,7 @@ static bool is_present(const struct reading *reading, uint64_t start, uint64_t e
 	       ranges[0].start == start && ranges[0].end == end;
 }
 
-/* sysdeps/x86_64/nptl/tls.h: tcbhead_t has its own address twice. */
+/* sysdeps/x86_64/nptl/tls.h: tcbhead_t contains its own address twice. */
 static bool has_thread_below(const struct reading *reading, uint64_t top, uint64_t low)
 {
 	uint64_t words[STACK_TOP_BYTES / 8], start = top - STACK_TOP_BYTES;
@@ -175,8 +175,8 @@ static bool has_guard(const struct reading *reading, size_t i)
 	       !strncmp(guard->perms, "---", 3) && guard->end - guard->start <= GUARD_LIMIT_BYTES;
 }
 
-/* Where the stack ends that this mapping begins with; its start: there is none. Other memory may
- * have been mapped right above it, and then is one mapping with it. */
+/* The end of the stack at the beginning of this mapping; its start if there is none. Other memory
+ * may have been mapped right above the stack, and is then part of the same mapping. */
 static uint64_t stack_end(struct reading *reading, size_t i)
 {
 	const struct limpet_map *map = &reading->maps.list[i];
@@ -200,13 +200,13 @@ static uint64_t stack_end(struct reading *reading, size_t i)
 
 /* ------------------------------------------------------------------ parts of mappings */
 
-/* What is known of a part of a mapping, from `start` on. */
+/* What is known about a part of a mapping, from `start` on. */
 struct part {
-	uint64_t end; /* 0: nothing */
+	uint64_t end; /* 0: nothing is known */
 	enum limpet_memory_account account;
 };
 
-/* By ranges that need no look at the memory. */
+/* From ranges that are known without reading memory. */
 static struct part listed_part(const struct reading *reading, uint64_t address)
 {
 	const struct limpet_memory_owners_options *options = reading->options;
@@ -223,7 +223,7 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 	return (struct part){0, LIMPET_MEMORY_UNKNOWN};
 }
 
-/* The first words of pages from this address on; of what is gone zeros. */
+/* Reads the first words of pages from this address on; zeros for pages that are gone. */
 static void read_heads(struct reading *reading, uint64_t address, size_t pages)
 {
 	struct iovec local[HEADS_AT_ONCE], remote[HEADS_AT_ONCE];
@@ -245,13 +245,13 @@ static void read_heads(struct reading *reading, uint64_t address, size_t pages)
 
 		if (got < 0 && errno != EFAULT)
 			return;
-		/* The one behind what was read is not there. */
+		/* The page after the last one read does not exist. */
 		done += (got < 0 ? 0 : (size_t)got / bytes) + 1;
 	}
 }
 
-/* By what the page begins with. `end`: of the pages that are there; `many`: those behind it are
- * likely to be asked for as well. */
+/* Judges by the first words of the page. `end`: of the existing pages; `many`: the following pages
+ * will probably be needed as well. */
 static struct part headed_part(struct reading *reading, uint64_t address, uint64_t end,
 			       uint64_t map_end, bool many)
 {
@@ -273,7 +273,7 @@ static struct part headed_part(struct reading *reading, uint64_t address, uint64
 	return (struct part){bytes ? address + bytes : 0, LIMPET_MEMORY_HEAP};
 }
 
-/* Pages that are there, in one mapping. `part` is what the one before lay in. */
+/* Counts existing pages of one mapping. `part` is the part of the page before. */
 static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint64_t map_end,
 			struct part *part)
 {
@@ -296,8 +296,8 @@ static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint
 
 /* ------------------------------------------------------------------ mappings */
 
-/* `account` is that of all of it; UNKNOWN: of what it does not begin with `part`, it is looked for.
- */
+/* `account` is that of the whole mapping. UNKNOWN: the mapping begins with `part`; the rest is
+ * judged by its contents. */
 static void count_pages(struct reading *reading, const struct limpet_map *map,
 			enum limpet_memory_account account, struct part part)
 {
@@ -307,7 +307,7 @@ static void count_pages(struct reading *reading, const struct limpet_map *map,
 	for (uint64_t at = map->start; at < map->end;) {
 		int found;
 
-		/* Known as soon as it was tried. */
+		/* The answer is known once it was tried. */
 		if (!limpet_pages_asks(reading->pages) && map->end - map->start >= READ_LIMIT_BYTES)
 			return;
 		found = limpet_pages_next(reading->pages, at, map->end, false, ranges, &at);
@@ -341,7 +341,7 @@ static bool begins(const char *text, const char *with)
 	return !strncmp(text, with, strlen(with));
 }
 
-/* glibc 2.38 can name what is its own (glibc.mem.decorate_maps). */
+/* glibc 2.38 can name its own mappings (glibc.mem.decorate_maps). */
 static enum limpet_memory_account named_account(const char *path)
 {
 	if (begins(path, "[anon: glibc: malloc"))
@@ -353,7 +353,7 @@ static enum limpet_memory_account named_account(const char *path)
 	return LIMPET_MEMORY_NAMED;
 }
 
-/* LIMPET_MEMORY_UNKNOWN: that depends on its contents; FILES and SHARED are counted otherwise. */
+/* LIMPET_MEMORY_UNKNOWN: depends on its contents; FILES and SHARED are counted differently. */
 static enum limpet_memory_account account_of(const struct limpet_map *map)
 {
 	if (limpet_memfd_is_agent(map->path))
@@ -369,7 +369,7 @@ static enum limpet_memory_account account_of(const struct limpet_map *map)
 	if (begins(map->path, "[anon:"))
 		return named_account(map->path);
 	if (map->path[0])
-		return LIMPET_MEMORY_FILES; /* [vdso] and its like */
+		return LIMPET_MEMORY_FILES; /* [vdso] and the like */
 	return map->perms[2] == 'x' ? LIMPET_MEMORY_CODE : LIMPET_MEMORY_UNKNOWN;
 }
 
@@ -378,7 +378,7 @@ static void count_map(struct reading *reading, size_t i)
 	const struct limpet_map *map = &reading->maps.list[i];
 	enum limpet_memory_account account = account_of(map);
 
-	/* What nobody may touch is address space set aside. */
+	/* Memory without any access is reserved address space. */
 	if (account == LIMPET_MEMORY_SHARED || account == LIMPET_MEMORY_FILES ||
 	    map->perms[0] != 'r')
 		return;
@@ -395,8 +395,8 @@ static uint64_t status_bytes(const char *text, const char *key)
 	return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-/* What is left of all is of files and modules, which may map terabytes. The kernel's sums are of
- * another moment. */
+/* The rest belongs to files and modules, which may map terabytes. The kernel's sums are of another
+ * moment. */
 static int settle(struct reading *reading)
 {
 	uint64_t *bytes = reading->out->bytes, counted = 0;
@@ -484,7 +484,7 @@ int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_optio
 
 #define NAME_ROOM 32
 
-/* What allocators say of themselves, in messages and options that no release leaves out. */
+/* What allocators say about themselves, in messages and options that every release contains. */
 static const struct {
 	const char *text, *name;
 } marks[] = {
@@ -526,7 +526,7 @@ static const char *name_of(pid_t pid, const struct limpet_module *module)
 	return name;
 }
 
-/* Names of files that are made by programs may be hashes: of long ones both ends. */
+/* Names of files that programs generate may be hashes: of long names, keep both ends. */
 static const char *shorten(const char *name, char ret[NAME_ROOM])
 {
 	const size_t length = strlen(name), head = NAME_ROOM / 2 - 4;
@@ -562,7 +562,7 @@ void limpet_memory_owners_name(const struct limpet_modules *modules,
 			continue;
 		length = snprintf(ret + used, left - used, "%s%s in %s", used ? ", " : "", name,
 				  shorten(slash + 1, named));
-		/* Whole, or not at all. */
+		/* Add a name completely or not at all. */
 		if ((size_t)length >= left - used)
 			break;
 		used += (size_t)length;

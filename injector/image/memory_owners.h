@@ -1,9 +1,9 @@
-/* What a process's resident memory belongs to, by its mappings and what glibc's malloc and threads
- * leave in them. Looks from outside, while the process runs; no page is read that is not there.
+/* Finds out to what a process's resident memory belongs, by its mappings and by what glibc's malloc
+ * and threads store in them. Reads from outside, while the process runs, and only pages that exist.
  *
- * What is found in the process's memory decides about sums alone. smaps has the kernel hold a
- * mapping against mmap(2) for as long as it takes to walk all of it, some 15 ms for each GiB of
- * small pages; here that is a millisecond at a time (pages.h). */
+ * Values from the process's memory influence sums only. For smaps the kernel holds the lock of a
+ * mapping against mmap(2) while it walks the whole mapping, some 15 ms per GiB of small pages; here
+ * it is held for a millisecond at a time (pages.h). */
 #ifndef LIMPET_INJECTOR_IMAGE_MEMORY_OWNERS_H
 #define LIMPET_INJECTOR_IMAGE_MEMORY_OWNERS_H
 
@@ -16,19 +16,19 @@ struct limpet_account_range {
 
 struct limpet_memory_owners_options {
 	const struct limpet_modules *modules;
-	/* Mappings that the program was seen to make, by address; may be NULL. */
+	/* Mappings that the program was seen to make, sorted by address; may be NULL. */
 	const struct limpet_account_range *mapped;
 	size_t mapped_count;
 };
 
-/* -ENOTSUP: its heap is not glibc's, so that the rest tells nothing; -errno of /proc. */
+/* -ENOTSUP: its heap is not glibc's, so the rest means nothing; -errno of /proc. */
 int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_options *options,
 			      struct limpet_memory *ret) LIMPET_MUST_CHECK;
 
-/* Who else is inside of its modules, by what allocators say of themselves: "mimalloc in bun,
- * jemalloc in libfoo.so"; behind them the heap of a language's runtime, if it has one ("": none).
- * Shared libraries of allocators, and modules that `follows` says yes to,
- * are passed over. Reads the modules' files: where there is something to be named only. */
+/* Names the other allocators inside the process's modules, by what they say about themselves:
+ * "mimalloc in bun, jemalloc in libfoo.so"; then the heap of a language's runtime, if it has one
+ * ("": none). Skips shared libraries of allocators, and modules for which `follows` returns true.
+ * Reads the modules' files, so call it only if there is memory to explain. */
 void limpet_memory_owners_name(const struct limpet_modules *modules,
 			       bool (*follows)(void *context, const struct limpet_module *module),
 			       void *context, const char *runtime, char *ret, size_t room);

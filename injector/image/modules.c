@@ -28,7 +28,7 @@
 #define MAX_SPACES 64u /* glibc has 16 */
 #define MAX_SYMBOLS (1u << 24)
 #define MAX_MODULES 4096u
-/* A hundred times what a large program has: tables of all its modules together. */
+/* Limit of the tables of all modules together: a hundred times what a large program has. */
 #define BUDGET_BYTES (2ull << 30)
 
 bool limpet_module_spend(const struct limpet_module *module, uint64_t bytes)
@@ -108,7 +108,7 @@ static void take_segment(pid_t pid, const Elf64_Phdr *phdr, struct limpet_module
 	}
 }
 
-/* A mapping that begins with an ELF head. 0, 1 (none), or -errno. */
+/* Reads a mapping that begins with an ELF header. 0, 1 (not a module), or -errno. */
 static int read_module(pid_t pid, const struct limpet_map *map, struct limpet_module *module)
 {
 	LIMPET_FREE Elf64_Phdr *phdrs = NULL;
@@ -131,7 +131,7 @@ static int read_module(pid_t pid, const struct limpet_map *map, struct limpet_mo
 	module->start = map->start;
 	module->end = module->map_end = map->end;
 	for (unsigned i = 0; i < head.e_phnum; i++) {
-		/* The head is mapped by the first PT_LOAD; the page holds its p_vaddr. */
+		/* The first PT_LOAD maps the header; the page holds its p_vaddr. */
 		if (phdrs[i].p_type != PT_LOAD || !first_load)
 			continue;
 		module->bias = map->start - (phdrs[i].p_vaddr & ~4095ull) +
@@ -145,7 +145,7 @@ static int read_module(pid_t pid, const struct limpet_map *map, struct limpet_mo
 	if (module->end < module->start || module->end - module->start > 1ull << 40)
 		return 1;
 	if (module->text_end <= module->text_start)
-		return 1; /* no code, or a size that wraps */
+		return 1; /* no code, or a size that overflows */
 	module->path = strdup(map->path);
 	if (!module->path)
 		return -ENOMEM;
@@ -157,7 +157,7 @@ static int read_module(pid_t pid, const struct limpet_map *map, struct limpet_mo
 	return 0;
 }
 
-/* A data mapping of an ELF file (a profiler's, a package tool's) is no module: code of it must be
+/* A data mapping of an ELF file (by a profiler or a package tool) is not a module: its code must be
  * mapped executable where its program headers say. */
 static bool has_code(const struct limpet_modules *modules, const struct limpet_module *module)
 {
@@ -203,7 +203,7 @@ static uint64_t dynamic_value(pid_t pid, const struct limpet_module *module, int
 
 typedef void link_map_fn(const struct link_map *entry, uint32_t space, void *context);
 
-/* Calls `visit` for each entry of one of the loader's lists; bounded, since a target may lie. */
+/* Calls `visit` for each entry of one of the loader's lists; bounded, since the target may lie. */
 static int walk_space(pid_t pid, uint64_t at, uint32_t space, link_map_fn *visit, void *context)
 {
 	uint64_t seen = 0;
@@ -213,7 +213,7 @@ static int walk_space(pid_t pid, uint64_t at, uint32_t space, link_map_fn *visit
 		struct link_map entry;
 		int error;
 
-		/* One that goes round meets a mark (Brent, 1980). */
+		/* A circular list arrives at a mark (Brent, 1980). */
 		if (at == seen)
 			break;
 		if (i == next_mark) {
@@ -230,8 +230,8 @@ static int walk_space(pid_t pid, uint64_t at, uint32_t space, link_map_fn *visit
 	return 0;
 }
 
-/* Of the program's own namespace; with `others`, of those that dlmopen made as well, as glibc lists
- * them since 2.35: from version 2 on there is a next one. */
+/* Walks the list of the program's own namespace; with `others`, also those of the namespaces made
+ * by dlmopen, which glibc lists since 2.35: from version 2 on there is a next list. */
 static int walk_link_maps(pid_t pid, uint64_t r_debug, bool others, link_map_fn *visit,
 			  void *context)
 {
@@ -242,7 +242,7 @@ static int walk_link_maps(pid_t pid, uint64_t r_debug, bool others, link_map_fn 
 		error = walk_space(pid, (uint64_t)(uintptr_t)debug.base.r_map, 0, visit, context);
 	if (error || !others)
 		return error;
-	/* Namespaces come and go while we look: what cannot be read is no more. */
+	/* Namespaces come and go meanwhile: one that cannot be read no longer exists. */
 	for (uint32_t space = 1; debug.base.r_version >= 2 && space < MAX_SPACES; space++) {
 		if (limpet_memory_read(pid, r_debug, &debug, sizeof(debug)) < 0)
 			break;
@@ -255,8 +255,8 @@ static int walk_link_maps(pid_t pid, uint64_t r_debug, bool others, link_map_fn 
 	return 0;
 }
 
-/* The loader is in each list. An entry of a namespace that has just gone may lie where others do.
- */
+/* The loader is in each list. An entry of a namespace that was just removed may be where others are
+ * now. */
 static void mark_listed(const struct link_map *entry, uint32_t space, void *context)
 {
 	struct limpet_module *module = module_at(context, (uint64_t)(uintptr_t)entry->l_ld);
@@ -286,8 +286,9 @@ int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_finger
 	return error;
 }
 
-/* The program of a loader that was started by hand (`ld.so PROGRAM`): what it has loaded first. The
- * kernel takes the loader for the program then. NULL: it is none, or has not loaded it yet. */
+/* The program of a loader that was started by hand (`ld.so PROGRAM`): the first module that it has
+ * loaded. The kernel takes the loader for the program then. NULL: not such a program, or not loaded
+ * yet. */
 static struct limpet_module *loaded_by_hand(struct limpet_modules *modules,
 					    struct limpet_module *loader)
 {
@@ -350,7 +351,7 @@ struct limpet_originals {
 	uint64_t functions[LIMPET_MAX_HOOKS];
 };
 
-/* As the agent says it: a lie is about that program alone. */
+/* As the agent says: a lie harms only that program itself. */
 static void read_originals(struct limpet_modules *modules)
 {
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
@@ -414,7 +415,7 @@ int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct li
 
 		if (map->perms[0] != 'r' || (!map->inode && strcmp(map->path, "[vdso]") != 0))
 			continue;
-		/* Only a file's first page holds its head. */
+		/* Only a file's first page has its header. */
 		if (map->offset)
 			continue;
 		memset(module, 0, sizeof(*module));
@@ -455,7 +456,7 @@ struct dynamic_tables {
 		hash;
 };
 
-/* glibc relocates the pointers of a dynamic section in place, musl does not. */
+/* glibc relocates the pointers of a dynamic section in place; musl does not. */
 static uint64_t to_address(const struct limpet_module *module, uint64_t value)
 {
 	if (!value)
@@ -519,8 +520,8 @@ static int read_dynamic(pid_t pid, const struct limpet_module *module,
 	return tables->symtab && tables->strtab ? 0 : -ENOENT;
 }
 
-/* The number of dynamic symbols is written nowhere: the old hash table has it as its chain count,
- * of the GNU one the longest chain's end tells. */
+/* The number of dynamic symbols is not stored anywhere: the old hash table has it as its chain
+ * count; with a GNU hash table, the end of the last chain gives it. */
 static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module, uint64_t table)
 {
 	LIMPET_FREE uint32_t *buckets = NULL;
@@ -592,8 +593,7 @@ static uint64_t highest_symbol(const Elf64_Rela *rela, uint64_t count, uint64_t 
 	return highest;
 }
 
-/* Hidden-visibility hash tables leave out undefined symbols; relocations tell how far it reaches.
- */
+/* Hash tables leave out undefined symbols; relocations show how far the table reaches. */
 static int load_symbols(pid_t pid, struct limpet_module *module,
 			const struct dynamic_tables *tables, uint64_t at_least)
 {
@@ -712,7 +712,7 @@ void limpet_module_names_of(pid_t pid, struct limpet_module *module, uint64_t fu
 	}
 }
 
-/* glibc's loader has a malloc of its own until 2.31, but none of these. */
+/* glibc's loader has a malloc of its own until 2.31, but none of these functions. */
 bool limpet_module_is_libc(pid_t pid, struct limpet_module *module)
 {
 	return limpet_module_symbol(pid, module, "sigaction", NULL) &&
@@ -801,8 +801,8 @@ uint32_t limpet_modules_symbol_in_space(struct limpet_modules *modules, uint32_t
 	return found;
 }
 
-/* Whether the file may be the module's. Where each file of a file system has a device of its own,
- * or maps show that of the one below, its number alone says it. */
+/* Whether the file may be the module's. If each file of a file system has a device of its own, or
+ * maps show the device of the file system below, the inode number alone must do. */
 static bool is_of_module(int named, const char *process, const struct limpet_module *module)
 {
 	struct limpet_mount mount;
@@ -817,7 +817,7 @@ static bool is_of_module(int named, const char *process, const struct limpet_mod
 	       (!strcmp(mount.type, "overlay") || !strcmp(mount.type, "btrfs"));
 }
 
-/* Only named. */
+/* Only names the file; it is not opened for reading. */
 static int name_file(const char *process, const struct limpet_module *module)
 {
 	char path[PATH_MAX + 8];

@@ -8,8 +8,8 @@
 #include "injector/image/entry_names.h"
 #include "injector/proc/memory.h"
 
-/* A marker that ends in '*' is a prefix. Names are private to their allocators: a program that
- * merely links against jemalloc's library does not define je_malloc. */
+/* A marker that ends in '*' is a prefix. The names are private to their allocators: a program that
+ * merely links with jemalloc's library does not define je_malloc. */
 static const struct {
 	const char *symbol, *allocator;
 } allocator_symbols[] = {
@@ -40,7 +40,7 @@ static const struct {
 	{"__lsan_init", "LeakSanitizer"},
 };
 
-/* Texts of a stripped program, from the allocators' own messages. All of them hold "malloc". */
+/* Texts in a stripped program, from the allocators' own messages. All of them contain "malloc". */
 static const struct {
 	const char *text, *allocator;
 } allocator_texts[] = {
@@ -111,7 +111,7 @@ static bool visit_symbol(void *context, const char *name)
 		reading->deletes |=
 			entry.family == LIMPET_ENTRY_OPERATORS && entry.op == LIMPET_OP_FREE;
 	}
-	/* Found by what is inside of them (entry_nim.h). */
+	/* Found by the code inside them (entry_nim.h). */
 	reading->allocates |= !strncmp(name, "rawAlloc__system_", 17);
 	reading->releases |= !strncmp(name, "rawDealloc__system_", 19);
 	if (!strcmp(name, "malloc"))
@@ -147,7 +147,7 @@ static bool visit_text(void *context, const char *at, size_t before, size_t afte
 	return true;
 }
 
-/* What its programs say before they end by SIGSEGV. */
+/* What its programs print before they end by SIGSEGV. */
 static const char nim_text[] = "(Attempt to read from nil?)";
 
 static bool visit_nim(void *context, const char *at, size_t before, size_t after)
@@ -288,8 +288,8 @@ static bool is_reserve(const struct limpet_map *map)
 	return is_anonymous(map) && !strncmp(map->perms, "---", 3);
 }
 
-/* Go reserves its heap in pieces of the same size and alignment: the head of an arena tells them
- * apart. Its first word leads to the arena's state, which stands right behind a head. */
+/* Go reserves its heap in regions of the same size and alignment: the head of an arena
+ * distinguishes them. Its first word points to the arena's state, which directly follows a head. */
 static bool is_arena(pid_t pid, const struct limpet_maps *maps, size_t i)
 {
 	const struct limpet_map *map = &maps->list[i], *next = map + 1;
@@ -316,7 +316,7 @@ static bool is_thread_stack(const struct limpet_maps *maps, size_t i)
 	       map->end - map->start <= STACK_LIMIT_BYTES && strchr(map->perms, 'w');
 }
 
-/* A module's .bss continues behind the map of its data. */
+/* A module's .bss continues after the mapping of its data. */
 static bool is_module_data(const struct limpet_maps *maps, size_t i)
 {
 	const struct limpet_map *map = &maps->list[i], *data = map - 1;
@@ -334,8 +334,8 @@ static bool is_unseen(pid_t pid, const struct limpet_maps *maps, uint64_t start)
 	       !is_thread_stack(maps, i) && !is_module_data(maps, i);
 }
 
-/* A walk over all page tables; only where an allocator is out of reach. The two readings are not of
- * one moment: a map that only one of them has is left out. */
+/* Walks over all page tables; used only if an allocator is out of reach. The two readings are of
+ * different moments: a mapping that only one of them has is left out. */
 int limpet_unseen_rss(pid_t pid, uint64_t *ret_unseen_bytes, uint64_t *ret_rss_bytes)
 {
 	uint64_t unseen_bytes = 0, rss_bytes = 0, bytes;

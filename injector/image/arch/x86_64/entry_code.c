@@ -10,7 +10,7 @@ static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 struct mover {
 	csh handle;
 	struct limpet_entry_code *out;
-	bool ended;                               /* nothing falls through to here */
+	bool ended;                               /* execution does not continue here */
 	uint64_t targets[LIMPET_ENTRY_MOVED_MAX]; /* of moved branches */
 	size_t target_count;
 };
@@ -25,7 +25,7 @@ static bool in_group(const struct mover *mover, const cs_insn *insn, unsigned gr
 	return cs_insn_group(mover->handle, insn, group);
 }
 
-/* Four bytes of short jumps, one instruction more and the jump back: there is room. */
+/* Short jumps grow by four bytes; there is also room for one more instruction and the jump back. */
 static void append(struct limpet_entry_code *out, const void *bytes, size_t count)
 {
 	assert(out->code_bytes + count <= LIMPET_ENTRY_CODE_MAX);
@@ -79,8 +79,7 @@ static int move_jump(struct mover *mover, const cs_insn *insn, struct limpet_err
 	const uint8_t always = 0xe9;
 
 	mover->targets[mover->target_count++] = target;
-	/* No prefix but those that hint at the likely way or at a bounded branch: the forms below
-	 * have none. */
+	/* A branch can have prefixes for hints and bnd only; the forms accepted below have none. */
 	if ((opcode[0] == 0xeb && insn->size == 2) || (opcode[0] == 0xe9 && insn->size == 5)) {
 		mover->ended = true;
 		return append_jump(out, &always, 1, target);
@@ -94,11 +93,12 @@ static int move_jump(struct mover *mover, const cs_insn *insn, struct limpet_err
 	return append_jump(out, conditional, sizeof(conditional), target);
 }
 
-/* It returns to where it would have, behind what moves: our address is on no stack for longer than
- * we stay. (Shadow stacks would mind; programs with these are refused.) */
+/* The call returns to its original return address, after the instructions that move: the relocated
+ * address is on no stack after the code is removed. (Shadow stacks would fault; programs that use
+ * them are refused.) */
 static int move_call(struct mover *mover, const cs_insn *insn, struct limpet_err *err)
 {
-	/* push 5(%rip), the word behind the jump */
+	/* push 5(%rip), the word after the jump */
 	static const uint8_t push[6] = {0xff, 0x35, 0x05, 0x00, 0x00, 0x00};
 	struct limpet_entry_code *out = mover->out;
 	const uint8_t jump = 0xe9;
@@ -128,7 +128,7 @@ static size_t relative_operand(const cs_insn *insn)
 	return 0;
 }
 
-/* A prefix of 0x67 makes it so; nobody's compiler does. */
+/* Prefix 0x67 makes it so; no compiler emits it. */
 static bool has_short_address(const cs_insn *insn)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
@@ -171,7 +171,8 @@ static bool is_padding(const cs_insn *insn)
 
 static int move_one(struct mover *mover, const cs_insn *insn, struct limpet_err *err)
 {
-	/* Behind a jump or a return nothing is reached, and between functions nothing stands. */
+	/* Code after a jump or a return is not reached, and between functions there is only
+	 * padding. */
 	if (mover->ended)
 		return is_padding(insn) ? 0
 					: refuse(err, "the function ends before there is room",
@@ -193,8 +194,8 @@ static bool is_moved(const struct limpet_entry_code *out, uint64_t target)
 	return target - out->from < out->original_bytes;
 }
 
-/* The rest of the function, which must not come back to the middle of what moves, nor to its
- * beginning: that would be one more call. */
+/* Checks the rest of the function. It must not jump into the middle of what moves, nor to its
+ * beginning, which would count as one more call. */
 static int check_rest(const struct mover *mover, cs_insn *insn, const uint8_t *code, size_t bytes,
 		      uint64_t address, struct limpet_err *err)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* lib/system/alloc.nim of Nim 1.6: HugeChunkSize, and a page without the head of a small chunk. A
- * comparison may be with either side of it. */
+ * comparison may be with the constant beside it. */
 #define HUGE_BYTES 0x3f000000
 #define SMALL_BYTES 0xfc0
 #define PAGE_MASK (-4096)
@@ -37,7 +37,7 @@ bool limpet_nim_code_leads(const uint8_t *code, uint64_t address,
 	       is_one_of(targets->put, targets->put_count, target);
 }
 
-/* and $-4096, of a whole register: the block's address is in it until then. */
+/* and $-4096 of a whole register: until then the block's address is in it. */
 static bool read_page(const cs_insn *insn, struct limpet_nim_page *ret)
 {
 	static const uint8_t mask[4] = {0x00, 0xf0, 0xff, 0xff};
@@ -86,7 +86,7 @@ static int read_branch(const cs_insn *insn, const struct limpet_nim_targets *tar
 	if (!is_one_of(targets->get, targets->get_count, target))
 		return 0;
 	code->gets++;
-	/* A jump is no call: its function's caller gets the chunk. */
+	/* A jump is not a call: the caller of its function gets the chunk. */
 	if (insn->id != X86_INS_CALL || insn->size != 5 || insn->bytes[0] != 0xe8)
 		return 0;
 	if (code->call_count == LIMPET_NIM_SITES_MAX)
