@@ -1,4 +1,4 @@
-/* The one place that chooses the architecture folder of what reads .eh_frame. */
+/* The only place that chooses the architecture's directory for code that reads .eh_frame. */
 #ifndef LIMPET_INJECTOR_UNWIND_ARCH_H
 #define LIMPET_INJECTOR_UNWIND_ARCH_H
 

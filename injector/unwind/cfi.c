@@ -5,7 +5,7 @@
 
 #include "injector/unwind/arch.h"
 
-/* Real programs nest remember_state once; GCC's longest seen is 2. */
+/* Real programs do not nest remember_state; the most seen from GCC is 2. */
 enum { MAX_REMEMBERED = 16 };
 
 struct machine {
@@ -64,7 +64,7 @@ static void set_cfa(struct machine *machine, uint64_t reg, int64_t offset)
 
 static void set_cfa_offset(struct machine *machine, int64_t offset)
 {
-	/* Said after an expression it means nothing (DWARF 6.4.2.2). */
+	/* After an expression this is invalid (DWARF 6.4.2.2). */
 	if (machine->state.expression != LIMPET_CFA_NONE)
 		machine->state.broken = true;
 	machine->state.offset = offset;
@@ -229,8 +229,8 @@ static void execute(struct machine *machine, struct limpet_cfi_reader *code, uin
 	}
 }
 
-/* Executes up to the next move of the pc. False at the program's end; else the new pc, which is
- * UINT64_MAX if it cannot be said. */
+/* Executes up to the next change of the pc. False at the end of the program; otherwise the new pc,
+ * which is UINT64_MAX if it is unknown. */
 static bool run_to_move(struct machine *machine, struct limpet_cfi_reader *code, uint64_t *ret_pc)
 {
 	while (code->at < code->end && !code->bad) {
@@ -297,7 +297,8 @@ void limpet_cfi_run(const struct limpet_cfi_cie *cie, const struct limpet_cfi_fd
 	machine.pc = fde->start;
 	while (run_to_move(&machine, &code, &next)) {
 		if (code.bad || next < machine.pc || next == UINT64_MAX) {
-			/* Back in time, or cut off: no row from here on can be trusted. */
+			/* The pc decreases, or the program is cut off: no row from here on can be
+			 * trusted. */
 			machine.state.broken = true;
 			break;
 		}
@@ -336,7 +337,7 @@ static bool parse_augmentation(struct limpet_cfi_reader *data, const char *lette
 		case 'S':
 			cie->signal = true;
 			break;
-		case 'B': /* pointer authentication, aarch64: no data */
+		case 'B': /* pointer authentication on aarch64: no data */
 			break;
 		default:
 			return false;
@@ -364,7 +365,7 @@ void limpet_cfi_parse_cie(struct limpet_cfi_reader body, const struct limpet_cfi
 	if (!end_of_letters)
 		return;
 	limpet_cfi_skip(&body, (uint64_t)(end_of_letters - body.at) + 1);
-	if (strcmp(letters, "eh") == 0) { /* GCC 2's: a pointer of its runtime */
+	if (strcmp(letters, "eh") == 0) { /* GCC 2: followed by a pointer of its runtime */
 		limpet_cfi_skip(&body, 8);
 		letters += 2;
 	}
@@ -398,7 +399,7 @@ void limpet_cfi_parse_cie(struct limpet_cfi_reader body, const struct limpet_cfi
 	machine.state.expression = LIMPET_CFA_UNKNOWN;
 	machine.remembered_count = 0;
 	machine.pc = 0;
-	if (run_to_move(&machine, &body, &ignored)) /* has no place here */
+	if (run_to_move(&machine, &body, &ignored)) /* not allowed here */
 		machine.state.broken = true;
 	ret_cie->initial = machine.state;
 }

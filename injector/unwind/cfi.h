@@ -1,7 +1,7 @@
-/* Call frame information: CIEs, FDEs and their programs, as .eh_frame holds them.
+/* Call frame information: CIEs, FDEs and their programs, as in .eh_frame.
  *
- * The part of the unwind-table compiler that knows DWARF. Bytes are hostile: every read goes
- * through a bounded reader whose error sticks. No allocation, no state, any thread. */
+ * The part of the unwind-table compiler that knows DWARF. The bytes are hostile: every read goes
+ * through a bounded reader whose error is sticky. No allocation, no state, any thread. */
 #ifndef LIMPET_INJECTOR_UNWIND_CFI_H
 #define LIMPET_INJECTOR_UNWIND_CFI_H
 
@@ -36,8 +36,8 @@ struct limpet_cfi_fde {
 bool limpet_cfi_parse_fde(struct limpet_cfi_reader body, const struct limpet_cfi_cie *cie,
 			  const struct limpet_cfi_bases *bases, struct limpet_cfi_fde *ret_fde);
 
-/* Runs an FDE's program and hands out its rows: from `pc` on, `rule` holds. Rows ascend, all within
- * [fde->start, fde->end), the first at fde->start. */
+/* Runs an FDE's program and passes each row to `row`: from `pc` on, `rule` holds. Rows ascend, all
+ * within [fde->start, fde->end), the first at fde->start. */
 typedef void limpet_cfi_row(void *context, uint64_t pc, const struct limpet_unwind_rule *rule);
 void limpet_cfi_run(const struct limpet_cfi_cie *cie, const struct limpet_cfi_fde *fde,
 		    const struct limpet_cfi_bases *bases, limpet_cfi_row *row, void *context);

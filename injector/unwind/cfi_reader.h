@@ -1,4 +1,4 @@
-/* Bounded reading of DWARF's numbers and of .eh_frame's pointers. The bytes are hostile. */
+/* Bounded reads of DWARF's numbers and of .eh_frame's pointers. The bytes are hostile. */
 #ifndef LIMPET_INJECTOR_UNWIND_CFI_READER_H
 #define LIMPET_INJECTOR_UNWIND_CFI_READER_H
 
@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A window on the section. Past the end, or after a malformed number, `bad` is set and every read
- * gives 0. `address` is that of `at` in the target. */
+/* A window of the section. After its end, or after a malformed number, `bad` is set and every read
+ * returns 0. `address` is the address of `at` in the target. */
 struct limpet_cfi_reader {
 	const uint8_t *at, *end;
 	uint64_t address;
@@ -18,7 +18,7 @@ int64_t limpet_cfi_read_signed(struct limpet_cfi_reader *reader, unsigned bytes)
 uint64_t limpet_cfi_read_uleb(struct limpet_cfi_reader *reader);
 int64_t limpet_cfi_read_sleb(struct limpet_cfi_reader *reader);
 void limpet_cfi_skip(struct limpet_cfi_reader *reader, uint64_t bytes);
-/* Cuts the next `bytes` off into a reader of their own. */
+/* Cuts off the next `bytes` bytes as a separate reader. */
 struct limpet_cfi_reader limpet_cfi_cut(struct limpet_cfi_reader *reader, uint64_t bytes);
 
 /* Bases of relative pointers; see struct limpet_unwind_input. */
@@ -26,7 +26,7 @@ struct limpet_cfi_bases {
 	uint64_t bias, text, data;
 };
 /* Reads a pointer of a DW_EH_PE_* encoding. False if it is null, omitted, indirect or unreadable;
- * `reader` is past it nonetheless, unless it is bad. */
+ * the reader then still advances past it, unless it is bad. */
 bool limpet_cfi_read_pointer(struct limpet_cfi_reader *reader, uint8_t encoding,
 			     const struct limpet_cfi_bases *bases, uint64_t *ret_address);
 

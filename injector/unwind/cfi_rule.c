@@ -8,7 +8,7 @@ enum { MAX_OPERANDS = 8 };
 
 /* ------------------------------------------------------------------ expressions */
 
-/* A value that a rule can say: constant, register + offset, *(register + offset) + extra. */
+/* A value that a rule can express: constant, register + offset, *(register + offset) + extra. */
 struct operand {
 	enum { CONSTANT, SP_SUM, FP_SUM, CFA_SUM, SP_DEREF, FP_DEREF } kind;
 	int64_t offset, extra;
@@ -202,8 +202,8 @@ struct limpet_cfi_register limpet_cfi_register_expression(struct limpet_cfi_read
 
 	if (!evaluate(code, true, &operand))
 		return other;
-	/* DW_CFA_val_expression gives the value itself, DW_CFA_expression where it is. A value that
-	 * is read from memory is the same as its place. */
+	/* DW_CFA_val_expression gives the value itself, DW_CFA_expression its address. A value that
+	 * is read from memory is the same as its address. */
 	if (value && operand.extra == 0 && operand.kind == SP_DEREF)
 		return (struct limpet_cfi_register){LIMPET_CFI_AT_SP, operand.offset};
 	if (value && operand.extra == 0 && operand.kind == FP_DEREF)
@@ -251,7 +251,7 @@ static bool rule_cfa(const struct limpet_cfi_state *state, struct limpet_unwind_
 	return true;
 }
 
-/* A caller's rsp that is not the CFA (setcontext, longjmp) is beyond a rule. */
+/* No rule can express a caller's rsp that is not the CFA (setcontext, longjmp). */
 static bool sp_is_cfa(const struct limpet_cfi_state *state)
 {
 	switch (state->sp.how) {
@@ -274,7 +274,7 @@ static bool rule_ra(const struct limpet_cfi_state *state, struct limpet_unwind_r
 	rule->ra = LIMPET_RA_CFA;
 	if (state->ra.how == LIMPET_CFI_AT_CFA && offset == -8)
 		return true;
-	/* Other places are said from rsp, if the rule has room for it. */
+	/* Other places are expressed relative to rsp, if the rule has room for that. */
 	if (rule->extra != 0 || rule->cfa == LIMPET_CFA_PLT)
 		return false;
 	if (state->ra.how == LIMPET_CFI_AT_CFA && rule->cfa == LIMPET_CFA_SP) {

@@ -1,5 +1,5 @@
-/* What a CFI program has said so far, expressions included, and the unwind rule that says the same.
- * No allocation, no state, any thread. */
+/* The state of a CFI program, including expressions, and its conversion to an unwind rule. No
+ * allocation, no state, any thread. */
 #ifndef LIMPET_INJECTOR_UNWIND_CFI_RULE_H
 #define LIMPET_INJECTOR_UNWIND_CFI_RULE_H
 
@@ -11,7 +11,7 @@
 
 /* How one register of the caller is found. */
 enum limpet_cfi_how {
-	LIMPET_CFI_DEFAULT = 0, /* nothing was said */
+	LIMPET_CFI_DEFAULT = 0, /* not set */
 	LIMPET_CFI_SAME,
 	LIMPET_CFI_UNDEFINED,
 	LIMPET_CFI_AT_CFA,  /* *(CFA + offset) */
@@ -31,7 +31,7 @@ struct limpet_cfi_state {
 	uint64_t reg;
 	int64_t offset, extra;
 	struct limpet_cfi_register fp, sp, ra;
-	bool broken; /* an instruction was not understood: nothing holds from here on */
+	bool broken; /* an instruction was not understood: nothing is known from here on */
 };
 
 /* DW_CFA_def_cfa_expression. */
@@ -39,7 +39,7 @@ void limpet_cfi_set_cfa_expression(struct limpet_cfi_state *state, struct limpet
 /* DW_CFA_expression; `value`: DW_CFA_val_expression. */
 struct limpet_cfi_register limpet_cfi_register_expression(struct limpet_cfi_reader code,
 							  bool value);
-/* "unknown" if no rule says it. `signal`: the frame is the kernel's. */
+/* "unknown" if no rule can express it. `signal`: the frame is the kernel's. */
 struct limpet_unwind_rule limpet_cfi_state_to_rule(const struct limpet_cfi_state *state,
 						   bool signal);
 

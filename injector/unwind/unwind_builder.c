@@ -21,7 +21,7 @@ struct limpet_unwind_builder {
 	size_t row_count, row_capacity;
 	struct limpet_unwind_rule *rules;
 	size_t rule_count, rule_capacity;
-	uint32_t *hash; /* rule number + 1, 0 free; a power of 2 of places */
+	uint32_t *hash; /* rule number + 1, 0 free; its size is a power of 2 */
 	size_t hash_slots;
 	bool failed;
 };
@@ -68,7 +68,7 @@ int limpet_unwind_builder_new(uint64_t covered, struct limpet_unwind_builder **r
 	struct limpet_unwind_builder *builder;
 	uint16_t first, second;
 
-	/* Rounded up to a bucket it must still have 32 bits. */
+	/* Rounded up to a bucket, it must still fit in 32 bits. */
 	if (covered > UINT32_MAX - (1u << MAX_BUCKET_SHIFT))
 		return -EFBIG;
 	builder = calloc(1, sizeof(*builder));
@@ -130,7 +130,7 @@ uint16_t limpet_unwind_builder_intern(struct limpet_unwind_builder *builder,
 		if (memcmp(&builder->rules[number], rule, sizeof(*rule)) == 0)
 			return (uint16_t)number;
 	}
-	/* A hundred times what real modules have. */
+	/* A hundred times as many as real modules have. */
 	if (builder->rule_count == LIMPET_UNWIND_MAX_RULES)
 		return LIMPET_UNWIND_RULE_UNKNOWN;
 	if (limpet_reserve(&builder->rules, &builder->rule_capacity, builder->rule_count + 1,
@@ -207,8 +207,8 @@ int limpet_unwind_builder_build(const struct limpet_unwind_builder *builder, voi
 		return -ENOMEM;
 	if (builder->row_count > UINT32_MAX / sizeof(struct limpet_unwind_row) / 4)
 		return -EFBIG;
-	/* The index may cost half of what the rows do: then a bucket holds few rows wherever code
-	 * is described at all. */
+	/* The index may take half as much memory as the rows: then a bucket holds few rows wherever
+	 * code is described at all. */
 	while (shift < MAX_BUCKET_SHIFT && builder->covered >> shift > builder->row_count / 2)
 		shift++;
 	head.bucket_shift = (uint16_t)shift;

@@ -11,7 +11,7 @@
 #include "injector/unwind/cfi.h"
 #include "injector/unwind/unwind_builder.h"
 
-/* Linkers keep one of those that are alike: real modules have some tens. */
+/* Linkers merge equal CIEs: real modules have some tens. */
 enum { FIRST_ITEMS = 256, MAX_CIES = 1 << 16 };
 
 /* A function that will be in the table; its program is a window of the input. */
@@ -19,7 +19,7 @@ struct function {
 	uint64_t start, end;
 	uint32_t cie;
 	uint32_t program, program_bytes;
-	uint32_t order; /* in the section: makes the sort a total one */
+	uint32_t order; /* index in the section: makes the order of the sort total */
 };
 
 struct compiler {
@@ -33,7 +33,7 @@ struct compiler {
 	size_t function_count, function_capacity;
 	struct limpet_unwind_builder *builder;
 	size_t max_rows;
-	int failed; /* -ENOMEM, -EFBIG or 0; sticks */
+	int failed; /* -ENOMEM, -EFBIG or 0; sticky */
 };
 
 static uint16_t intern(struct compiler *compiler, const struct limpet_unwind_rule *rule)
@@ -52,7 +52,7 @@ static void add_row(struct compiler *compiler, uint64_t pc, uint16_t rule)
 
 /* ------------------------------------------------------------------ the section */
 
-/* Makes `array` hold one more; not if it is full of more than `most`. */
+/* Makes room in `array` for one more element; false if it would have more than `most`. */
 static bool want_one(struct compiler *compiler, void *array, size_t *capacity, size_t count,
 		     size_t most, size_t item_bytes)
 {
@@ -71,7 +71,7 @@ static struct limpet_cfi_cie *find_cie(struct compiler *compiler, size_t offset)
 {
 	size_t at, count = compiler->cie_count;
 
-	/* They are noted in the order of the section. The last one is mostly the one. */
+	/* CIEs are noted in the order of the section, and most functions use the last one. */
 	if (count && compiler->cies[count - 1].offset == offset)
 		return &compiler->cies[count - 1];
 	/* cppcheck-suppress constStatement */
@@ -92,8 +92,8 @@ static void note_fde(struct compiler *compiler, const struct limpet_cfi_cie *cie
 	}
 	if (fde.end > input->end)
 		fde.end = input->end;
-	/* Each function has a row of its own, at least: neither more of these nor of those would
-	 * fit. */
+	/* Each function has at least one row of its own, so there cannot be more functions than
+	 * rows. */
 	if (!want_one(compiler, &compiler->functions, &compiler->function_capacity,
 		      compiler->function_count, compiler->max_rows, sizeof(*compiler->functions)))
 		return;
@@ -108,7 +108,7 @@ static void note_fde(struct compiler *compiler, const struct limpet_cfi_cie *cie
 	compiler->function_count++;
 }
 
-/* Notes every function and CIE. A length that runs past the end is the end. */
+/* Notes every function and CIE. A length that exceeds the section ends it. */
 static void read_section(struct compiler *compiler)
 {
 	const struct limpet_unwind_input *input = compiler->input;
@@ -131,7 +131,7 @@ static void read_section(struct compiler *compiler)
 		if (length == 0xffffffff)
 			length = limpet_cfi_read_fixed(&section, 8);
 		body = limpet_cfi_cut(&section, length);
-		/* Other than in .debug_frame, the id has 4 bytes even after a 64-bit length. */
+		/* Unlike in .debug_frame, the id has 4 bytes even after a 64-bit length. */
 		id_offset = (size_t)(body.at - input->eh_frame);
 		id = (uint32_t)limpet_cfi_read_fixed(&body, 4);
 		if (body.bad)
@@ -160,7 +160,7 @@ static int compare_functions(const void *a, const void *b)
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* Linkers mostly keep the order of the text: then there is nothing to sort. */
+/* Most linkers keep the order of the text: then there is nothing to sort. */
 static void sort_functions(struct compiler *compiler)
 {
 	for (size_t i = 1; i < compiler->function_count; i++)
@@ -224,9 +224,9 @@ static void emit_function(struct compiler *compiler, const struct function *func
 	compiler->stats.functions++;
 }
 
-/* What can be told of code that nobody described: signal restorers, and where main was called from.
- * Of a restorer the kernel has pushed its first byte's address as return address. Return addresses
- * are looked up minus one: the row begins a byte early. */
+/* Adds rows for code without a description that can be recognized: signal restorers, and the call
+ * of main. For a restorer the kernel has pushed the address of its first byte as return address.
+ * Return addresses are looked up minus one, so the row begins one byte early. */
 static void emit_undescribed(struct compiler *compiler, uint64_t start, uint64_t end)
 {
 	static const struct limpet_unwind_rule restorer_rule = {
@@ -241,7 +241,7 @@ static void emit_undescribed(struct compiler *compiler, uint64_t start, uint64_t
 	static const struct limpet_unwind_rule root_rule = {.cfa = LIMPET_CFA_END};
 	const struct limpet_unwind_input *input = compiler->input;
 	const uint8_t *code, *code_end, *restorer, *root = NULL;
-	uint64_t last = start; /* end of what was found before: rows ascend */
+	uint64_t last = start; /* end of the last find: rows ascend */
 	size_t bytes = 0;
 
 	if (!input->code || start < input->code_address ||
@@ -282,8 +282,9 @@ static void emit_gap(struct compiler *compiler, uint64_t start, uint64_t end)
 	emit_undescribed(compiler, start, end);
 }
 
-/* Of functions that overlap, the one that starts last holds from there on, as for an unwinder that
- * searches .eh_frame_hdr; of those that start together, the first in the section. */
+/* Where functions overlap, the one that starts last holds from its start on, as for an unwinder
+ * that searches .eh_frame_hdr; of those that start at the same address, the first in the section.
+ */
 static void emit_all(struct compiler *compiler)
 {
 	uint64_t cursor = compiler->input->start;

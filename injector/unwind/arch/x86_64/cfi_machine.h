@@ -1,4 +1,4 @@
-/* Call frame information of x86-64: what the compiler of unwind tables must know of the CPU. */
+/* Call frame information of x86-64: what the unwind-table compiler must know about the CPU. */
 #ifndef LIMPET_INJECTOR_UNWIND_ARCH_CFI_MACHINE_H
 #define LIMPET_INJECTOR_UNWIND_ARCH_CFI_MACHINE_H
 
@@ -14,13 +14,13 @@
 #define LIMPET_ARCH_DWARF_SP 7u
 #define LIMPET_ARCH_DWARF_RA 16u
 
-/* The restorer's frame, seen from rsp once its own address is popped: struct ucontext. */
+/* The restorer's frame, relative to rsp after its own address was popped: struct ucontext. */
 #define LIMPET_ARCH_UCONTEXT_FP 120
 #define LIMPET_ARCH_UCONTEXT_SP 160
 #define LIMPET_ARCH_UCONTEXT_PC 168
 
 /* The linkers' expression for lazy binding stubs: rsp + 8, and 8 more from the n-th byte of each
- * stub of 16 on, behind its push (n depends on the stub's form). */
+ * 16-byte stub on, after its push (n depends on the form of the stub). */
 static inline bool limpet_arch_match_plt(struct limpet_cfi_reader code, int64_t *ret_offset,
 					 int64_t *ret_from)
 {
@@ -64,8 +64,8 @@ static inline const uint8_t *limpet_arch_find_restorer(const uint8_t *code, cons
 	return NULL;
 }
 
-/* The first place in [code, end), whose first byte stands at `address`, where exit() is called with
- * the answer of a call: `mov %eax, %edi; call exit`. NULL: none. */
+/* The first place in [code, end), whose first byte is at `address`, where exit() is called with the
+ * result of a call: `mov %eax, %edi; call exit`. NULL: none. */
 static inline const uint8_t *limpet_arch_find_exit_call(const uint8_t *code, const uint8_t *end,
 							uint64_t address, uint64_t exit_address)
 {
