@@ -79,7 +79,7 @@ static int add_segment(struct limpet_agent_image *image, const Elf64_Phdr *phdr)
 	return add_piece(&image->layout, &piece);
 }
 
-/* Of the file as it is: nothing is relocated yet. */
+/* Before relocation, as in the file. */
 static int find_relocations(const uint8_t *bytes, const Elf64_Phdr *dynamic_phdr,
 			    struct limpet_boot_map *layout)
 {
@@ -95,7 +95,7 @@ static int find_relocations(const uint8_t *bytes, const Elf64_Phdr *dynamic_phdr
 		else if (dynamic->d_tag == DT_JMPREL || dynamic->d_tag == DT_RELR)
 			return -ENOEXEC;
 	}
-	/* They lie in the first segment, whose addresses are its offsets. */
+	/* They are in the first segment, whose addresses equal its offsets in the file. */
 	list = (const Elf64_Rela *)(const void *)(bytes + layout->relocations);
 	for (uint64_t i = 0; i < layout->relocation_bytes / sizeof(*list); i++)
 		if (!LIMPET_ARCH_RELOCATION_IS_RELATIVE(ELF64_R_TYPE(list[i].r_info)))

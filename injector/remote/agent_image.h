@@ -1,4 +1,4 @@
-/* The agent's file, carried inside limpet, and what the injector must know of it. */
+/* The agent's file, embedded in limpet, and what the injector must know about it. */
 #ifndef LIMPET_INJECTOR_REMOTE_AGENT_IMAGE_H
 #define LIMPET_INJECTOR_REMOTE_AGENT_IMAGE_H
 
@@ -13,11 +13,11 @@ struct limpet_agent_image {
 	const uint8_t *bytes;
 	size_t size;
 	uint64_t text_offset, text_bytes; /* of the executable segment in the file, whole pages */
-	uint64_t boot_entry;              /* of the boot stub, from the start of that segment */
-	uint64_t thunks_offset;           /* of the page with the code of thunks, in the file */
-	uint64_t info_offset;             /* of limpet_agent_info behind the load bias */
-	/* How the stub maps it. Pages of zeros are at the end of its file, which `file_bytes`
-	 * (whole pages) counts and `size` does not. */
+	uint64_t boot_entry;    /* offset of the boot stub from the start of that segment */
+	uint64_t thunks_offset; /* offset in the file of the page with the code of the thunks */
+	uint64_t info_offset;   /* of limpet_agent_info, from the load bias */
+	/* How the stub maps it. Pages of zeros are at the end of its file; `file_bytes` (whole
+	 * pages) counts them, `size` does not. */
 	struct limpet_boot_map layout;
 	uint64_t file_bytes;
 	uint8_t build_id[LIMPET_AGENT_BUILD_ID_BYTES];

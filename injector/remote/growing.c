@@ -7,7 +7,7 @@
 #include "common/err.h"
 
 #define FARTHEST_BYTES (UINT64_C(1) << 30)
-/* What the kernel leaves between a growing mapping and others (stack_guard_gap). */
+/* Distance that the kernel keeps between a growing mapping and others (stack_guard_gap). */
 #define GAP_BYTES (UINT64_C(1) << 20)
 
 static const struct limpet_map *next_above(const struct limpet_maps *maps, uint64_t end)
@@ -40,7 +40,7 @@ static bool grows(pid_t pid, const struct limpet_map *map)
 	if (limpet_proc_smaps_read(pid, &smaps) < 0)
 		return false;
 	while (!answer && limpet_proc_smaps_next(&smaps, &smap) > 0)
-		/* It may have grown since. */
+		/* The mapping may have grown since. */
 		answer = smap.map.start <= map->start && smap.map.end > map->start &&
 			 limpet_smap_has_flag(&smap, "gd");
 	limpet_proc_smaps_done(&smaps);
@@ -57,7 +57,7 @@ bool limpet_growing_likely(const struct limpet_maps *maps, uint64_t bytes)
 	for (size_t i = maps->count; i-- > 1;) {
 		const struct limpet_map *map = &maps->list[i];
 
-		/* The stack, and what the kernel puts beside it, are above all that is mapped. */
+		/* The stack, and what the kernel maps beside it, are above everything else. */
 		if (*map->path != '[' && map->start - maps->list[i - 1].end >= bytes)
 			return may_grow(map);
 	}

@@ -1,9 +1,10 @@
-/* Mappings that grow downwards when they are touched below their beginning: MAP_GROWSDOWN, and the
+/* Mappings that grow downwards when memory below their start is touched: MAP_GROWSDOWN, and the
  * main thread's stack.
  *
- * What is mapped in the hole below one ends its growing, and the program, by SIGSEGV. The kernel
- * keeps a gap below each from what it places by itself, so that a neighbour right above is none:
- * that is the ordinary case, and nothing is read for it. */
+ * A mapping made in the hole below such memory keeps it from growing, and SIGSEGV ends the program.
+ * The kernel keeps a gap between memory that can grow and mappings that it places itself, so a
+ * mapping with a direct neighbour above is safe: that is the ordinary case, for which nothing is
+ * read. */
 #ifndef LIMPET_INJECTOR_REMOTE_GROWING_H
 #define LIMPET_INJECTOR_REMOTE_GROWING_H
 
@@ -13,14 +14,14 @@
 
 #include "injector/proc/proc.h"
 
-/* Whether what ends at `end` lies in the hole that the next mapping of `maps` may grow into, as far
- * as its limit (RLIMIT_STACK) lets it, 1 GiB at most. False where that cannot be read. */
+/* Whether a mapping that ends at `end` is in the hole into which the next mapping of `maps` may
+ * grow, as far as its limit (RLIMIT_STACK) allows, 1 GiB at most. False if this cannot be read. */
 bool limpet_growing_above(pid_t pid, const struct limpet_maps *maps, uint64_t end);
-/* Whether a mapping of so many bytes, where the kernel chooses, comes to lie below one that may
- * grow for all that these say. */
+/* Whether a mapping of this size, at an address that the kernel chooses, would be below one that
+ * may grow, as far as `maps` shows. */
 bool limpet_growing_likely(const struct limpet_maps *maps, uint64_t bytes);
-/* As limpet_growing_above, where the kernel has chosen the place, by maps that may be old: these
- * are good for a neighbour right above alone. */
+/* The same as limpet_growing_above() for an address that the kernel has chosen. `old` may be out of
+ * date, and is used only to find a neighbour directly above. */
 bool limpet_growing_above_new(pid_t pid, const struct limpet_maps *old, uint64_t end);
 
 #endif

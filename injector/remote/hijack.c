@@ -32,7 +32,8 @@
 #define STACK_BYTES (128u << 10)
 #define PAGE 4096u
 #define MAX_LAST 16u
-/* Threads that the first pass goes by: to rank each of ten thousand took a fifth of the attach. */
+/* The first pass ranks this many sleeping threads: ranking each of ten thousand took a fifth of the
+ * attach. */
 #define ENOUGH_ASLEEP 256
 #define BOOT_BYTES ((sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE)
 #define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
@@ -42,7 +43,8 @@
 #define STUB_PATIENCE_NS 1000000000u
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
-/* How long a thread that is late spares those whose calls would see a stop. */
+/* For how long a late thread is awaited before threads are tried whose calls would notice a stop.
+ */
 #define POLITE_NS 1000000000u
 #define MEMFD_CLOEXEC 1u
 #define MEMFD_NOEXEC_SEAL 8u
@@ -54,26 +56,26 @@ struct limpet_hijack {
 	uint64_t map, map_bytes, code_bytes;
 	int image_there, channel_there, ours_there; /* descriptors in the target; -1: none */
 	int channel;
-	/* Where the stub keeps the numbers of the channel's ends, while it stands behind the call
-	 * that makes them; else 0. */
+	/* Where the stub has the numbers of the channel's two ends, while it is stopped after the
+	 * call that makes them; else 0. */
 	uint64_t ends_there;
 	struct {
 		uint64_t start, bytes;
 	} last[MAX_LAST];
 	unsigned last_count;
 	bool channel_stays, abandoned, below_growing;
-	/* Of the last pass: who was left alone, and in which call; 0: nobody. */
+	/* From the last pass: a thread that was left alone, and its system call; 0: none. */
 	pid_t cut_tid;
 	long cut_call;
-	pid_t last_tid; /* who was looked at last; 0: nobody yet */
-	bool late;      /* one that could have been did not stop in time */
+	pid_t last_tid; /* the last thread that was examined; 0: none yet */
+	bool late;      /* a suitable thread did not stop in time */
 };
 
 /* ---------------------------------------------------------------- which thread */
 
-/* A stop of one that runs costs more, but its program does not see it, as a rule. Whose call would
- * be cut short is not stopped at all: what it has moved already is lost to a program that does not
- * look. */
+/* Stopping a running thread costs more, but its program usually does not notice. A thread whose
+ * call would be cut short is not stopped at all: a program that does not check for short results
+ * would lose the data already moved. */
 enum rank {
 	RANK_SLEEPS = 0,
 	RANK_RUNS,
@@ -100,11 +102,11 @@ static enum rank rank_of_thread(pid_t pid, pid_t tid)
 	struct limpet_proc_syscall call;
 	struct limpet_proc_status status;
 
-	/* One in D state would not stop, and would stand still when it comes out. */
+	/* A thread in D state would not stop, and would stand still when it leaves the kernel. */
 	if (limpet_proc_status_read(tid, &status) < 0 || status.state == 'D' ||
 	    status.kernel_thread)
 		return RANK_CANNOT_STOP;
-	/* What a stop does to its call has been done. */
+	/* Its call has already been interrupted by the stop. */
 	if (status.state == 'T')
 		return RANK_SLEEPS;
 	if (limpet_proc_syscall_read(pid, tid, &call) < 0 || call.running)
@@ -115,7 +117,7 @@ static enum rank rank_of_thread(pid_t pid, pid_t tid)
 struct candidate {
 	pid_t tid;
 	enum rank rank;
-	int place; /* among those of the same rank */
+	int place; /* order among threads of the same rank */
 };
 
 static int compare_candidates(const void *a, const void *b)
@@ -127,7 +129,8 @@ static int compare_candidates(const void *a, const void *b)
 	return (left->place > right->place) - (left->place < right->place);
 }
 
-/* It has an arena always, which others may lack. The numbers begin again some day. */
+/* The main thread always has an arena, which others may lack. Thread numbers wrap around
+ * eventually, so it is not always the first. */
 static void put_main_thread_first(pid_t pid, pid_t *tids, int count)
 {
 	for (int i = 1; i < count; i++)
@@ -137,7 +140,7 @@ static void put_main_thread_first(pid_t pid, pid_t *tids, int count)
 		}
 }
 
-/* Of all threads, or of as many as have `enough` among them that sleep well: *ret_all tells. */
+/* Lists all threads, or stops when `enough` of them sleep well: *ret_all tells which. */
 static int list_candidates(const struct limpet_hijack_setup *setup, int enough,
 			   struct candidate **ret, bool *ret_all)
 {
@@ -195,8 +198,8 @@ static enum limpet_safepoint_verdict check_thread(const struct limpet_hijack *hi
 					    hijack->setup.gadgets->restorer, ret_stack_low);
 }
 
-/* What try_thread() answers else: of a thread that may stand well a moment later, of one that did
- * not stop in time, of one that would map an arena for good, and of one that may not call. */
+/* Other results of try_thread(): the thread may be suitable a moment later, did not stop in time,
+ * would map an arena for good, or may not make the system calls. */
 enum { NOT_NOW = 1, LATE, NO_ARENA, FORBIDDEN };
 
 static bool would_cut(struct limpet_hijack *hijack, pid_t tid, enum rank rank)
@@ -213,8 +216,8 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 		      bool want_arena, enum limpet_safepoint_verdict *ret_verdict)
 {
 	const pid_t tid = candidate->tid;
-	/* Once more: it may have gone on since the threads were listed, into a call that is better
-	 * left alone. It is considered again with the next list. */
+	/* Ranked again: since it was listed it may have entered a call that is better left alone.
+	 * The next list considers it again. */
 	const enum rank rank = rank_of_thread(hijack->setup.target->pid, tid);
 	struct limpet_tracee *tracee;
 	uint64_t stack_low;
@@ -252,16 +255,16 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 	return 0;
 }
 
-/* How long threads are spared whose calls would see a stop: a thread that stood in the allocator,
- * or in a like place, has soon left it or sleeps there; one that is asked to stop comes when it
- * gets a processor. */
+/* For how long threads are spared whose calls would notice a stop. A thread that was in the
+ * allocator, or a similar place, has soon left it or sleeps there; a thread that was asked to stop
+ * does so when it gets a processor. */
 struct patience {
-	unsigned looks; /* that are left */
+	unsigned looks; /* remaining ones */
 	uint64_t late_until_ns;
 };
 
-/* Each of them, the best first: as try_thread(), NOT_NOW for none. *want_arena becomes false when
- * all that there are have been tried. */
+/* Tries each candidate, the best first. Returns as try_thread(), NOT_NOW for none. *want_arena
+ * becomes false when all existing threads have been tried. */
 static int try_threads(struct limpet_hijack *hijack, const struct candidate *list, int count,
 		       bool are_all, struct patience *patience, bool *want_arena,
 		       enum limpet_safepoint_verdict *ret_verdict)
@@ -272,7 +275,7 @@ static int try_threads(struct limpet_hijack *hijack, const struct candidate *lis
 	for (int i = 0; i < count && list[i].rank != RANK_CANNOT_STOP; i++) {
 		int error;
 
-		/* Of the others some may sleep well. */
+		/* Some of the threads that are not in the list may sleep well. */
 		if (!are_all && list[i].rank >= RANK_TIMED)
 			return NOT_NOW;
 		if (list[i].rank >= RANK_TIMED && list[i].rank < RANK_CUTS &&
@@ -292,7 +295,7 @@ static int try_threads(struct limpet_hijack *hijack, const struct candidate *lis
 	}
 	if (!are_all)
 		return NOT_NOW;
-	/* A filter is not taken off again. */
+	/* A seccomp filter is never removed. */
 	if (forbidden && !not_now && !late && !no_arena) {
 		*ret_verdict = LIMPET_UNSAFE_FILTER;
 		return -EPERM;
@@ -301,7 +304,7 @@ static int try_threads(struct limpet_hijack *hijack, const struct candidate *lis
 	return NOT_NOW;
 }
 
-/* A stopped process cannot let go of a lock: every thread must stand well. */
+/* A stopped process cannot release a lock: every thread must be at a safe point. */
 static int check_stopped_target(const struct limpet_hijack_setup *setup, struct limpet_err *err)
 {
 	struct limpet_proc_status status;
@@ -336,7 +339,7 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 	return 0;
 }
 
-/* The last thing that stood in the way. */
+/* Reports the last obstacle. */
 static int explain_none(const struct limpet_hijack *hijack, bool locked,
 			enum limpet_safepoint_verdict verdict, struct limpet_err *err)
 {
@@ -397,7 +400,7 @@ static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 			       strerror(-error));
 }
 
-/* Never all of the time that there is: at the end everybody has been asked. */
+/* Never the whole remaining time: at the end every thread has been tried. */
 static struct patience begin_patience(uint64_t deadline_ns)
 {
 	const unsigned looks = 6;
@@ -434,8 +437,8 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 			       : list_candidates(setup, pass ? INT_MAX : ENOUGH_ASLEEP, &list,
 						 &are_all);
 		error = count < 0 ? count : NOT_NOW;
-		/* A thread without an arena of its own would map one for good: only if no other
-		 * was found. */
+		/* A thread without an arena would map one for good: used only if no other is found.
+		 */
 		if (count > 0)
 			error = try_threads(hijack, list, count, are_all, &patience, &want_arena,
 					    &verdict);
@@ -487,7 +490,8 @@ unsigned limpet_hijack_attempts(const struct limpet_hijack *hijack)
 
 /* ---------------------------------------------------------------- what the stub needs */
 
-/* A system call there: its answer, or a local failure as -errno. Both end what we are doing. */
+/* Makes a system call on the hijacked thread: returns its result, or a local failure as -errno.
+ * Both end the attempt. */
 static int64_t call_there(struct limpet_hijack *hijack, long number, uint64_t a, uint64_t b,
 			  uint64_t c, uint64_t d, uint64_t e, uint64_t f)
 {
@@ -511,14 +515,14 @@ static int failed(struct limpet_err *err, const struct limpet_hijack *hijack, co
 			      hijack->setup.target->pid, what, strerror((int)-answer));
 }
 
-/* In the image's file: behind the agent. */
+/* Offset in the image's file: after the agent. */
 static uint64_t scratch_offset(const struct limpet_agent_image *image)
 {
 	return image->file_bytes;
 }
 
-/* By its number, which any thread of the target may have given to another file meanwhile: to one of
- * its choice, which we would write over with our rights. */
+/* Checks a descriptor that was fetched by its number: any thread of the target may meanwhile have
+ * put another file there, and we would overwrite that file with our privileges. */
 static bool is_new_image(int fd)
 {
 	static const char ours[] = "/memfd:" LIMPET_MEMFD_AGENT " (deleted)";
@@ -534,7 +538,7 @@ static bool is_new_image(int fd)
 	return bytes == (ssize_t)sizeof(ours) - 1 && !memcmp(name, ours, sizeof(ours) - 1);
 }
 
-/* What the hijacked thread has made. */
+/* Fetches a descriptor that the hijacked thread has made. */
 static int get_descriptor(const struct limpet_hijack *hijack, int fd)
 {
 	return limpet_descriptor_get_of(hijack->setup.target->pid, hijack->setup.target->pidfd,
@@ -552,8 +556,8 @@ static int make_image(struct limpet_hijack *hijack, const struct limpet_agent_im
 
 	if (error)
 		return failed(err, hijack, "writing to its stack", error);
-	/* The file is mapped, never executed: with this flag vm.memfd_noexec lets it pass, whatever
-	 * it is set to. Before Linux 6.3 there was neither. */
+	/* The file is mapped, never executed: with this flag vm.memfd_noexec accepts it, whatever
+	 * its value. Before Linux 6.3 neither existed. */
 	answer = call_there(hijack, SYS_memfd_create, spare, MEMFD_CLOEXEC | MEMFD_NOEXEC_SEAL, 0,
 			    0, 0, 0);
 	if (answer == -EINVAL)
@@ -578,7 +582,7 @@ static int make_image(struct limpet_hijack *hijack, const struct limpet_agent_im
 	return 0;
 }
 
-/* Below a file's mapping, which does not grow. */
+/* Chooses an address below a mapping of a file, which does not grow. */
 static int choose_elsewhere(const struct limpet_hijack *hijack, uint64_t bytes, uint64_t *ret)
 {
 	struct limpet_maps maps;
@@ -601,8 +605,8 @@ static int choose_elsewhere(const struct limpet_hijack *hijack, uint64_t bytes, 
 	return error;
 }
 
-/* Where the kernel puts it, or elsewhere, should that be a hole into which the program's memory
- * grows. */
+/* Maps at an address of the kernel's choice, or at another one if memory of the program may grow
+ * there. */
 static int64_t map_code(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
 			uint64_t bytes)
 {
@@ -625,7 +629,7 @@ static int64_t map_code(struct limpet_hijack *hijack, const struct limpet_agent_
 				  image->text_offset);
 }
 
-/* The number of the image may be another file's by the time it is mapped. */
+/* When the image is mapped, its number may already refer to another file. */
 static bool is_code_ours(const struct limpet_hijack *hijack, const struct limpet_agent_image *image)
 {
 	unsigned char entry[64];
@@ -635,8 +639,8 @@ static bool is_code_ours(const struct limpet_hijack *hijack, const struct limpet
 	       !memcmp(entry, image->bytes + image->text_offset + image->boot_entry, sizeof(entry));
 }
 
-/* Code and scratch lie side by side, so that one munmap removes both; and both are of the image, so
- * that both can be told by their name if we die before that. */
+/* The code and the scratch memory are adjacent, so that one munmap removes both; both are of the
+ * image, so that both can be recognized by their name if we die before. */
 static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
 			struct limpet_err *err)
 {
@@ -661,7 +665,8 @@ static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_
 	return is_code_ours(hijack, image) ? 0 : failed(err, hijack, "mapping code", -EBADF);
 }
 
-/* Nobody may touch it: what grows goes on to its edge, and that is the only harm of a moment. */
+/* Maps it without access: memory that grows can still grow up to its edge, which is the only harm,
+ * and lasts a moment. */
 static void try_room(struct limpet_hijack *hijack)
 {
 	const uint64_t bytes = hijack->setup.room_bytes;
@@ -805,9 +810,9 @@ static int send_memory(int channel, const struct limpet_segment *segment)
 	return 0;
 }
 
-/* By its number, which any thread of the target may have given to something else meanwhile: to
- * something that never takes what is sent there, that passes on what it gets, or that other
- * processes have, too, in which we would close it as ours. */
+/* Checks a descriptor that was fetched by its number: any thread of the target may meanwhile have
+ * put something else there. It could never take what is sent to it, forward it to somebody, or be
+ * shared with other processes, in which we would close it as ours. */
 static bool is_channel(int fd)
 {
 	struct sockaddr_un name;
@@ -833,7 +838,7 @@ static int read_ends(struct limpet_hijack *hijack)
 	return 0;
 }
 
-/* The stub has made the channel and stands still. */
+/* The stub has made the channel, and is stopped. */
 static int take_end(struct limpet_hijack *hijack, const struct limpet_segment *segment,
 		    struct limpet_err *err)
 {
@@ -855,7 +860,7 @@ static int take_end(struct limpet_hijack *hijack, const struct limpet_segment *s
 	return error ? failed(err, hijack, "sending the memory to share", error) : 0;
 }
 
-/* Up to the call that makes the channel. */
+/* Runs the stub up to the call that makes the channel. */
 static int start_stub(struct limpet_hijack *hijack, struct limpet_boot *boot, uint64_t boot_address,
 		      struct limpet_err *err)
 {
@@ -887,7 +892,7 @@ static int start_stub(struct limpet_hijack *hijack, struct limpet_boot *boot, ui
 	return answer < 0 ? failed(err, hijack, "socketpair", answer) : 0;
 }
 
-/* From there to its end. */
+/* Runs it from there to its end. */
 static int finish_stub(struct limpet_hijack *hijack, uint64_t least_ns, struct limpet_err *err)
 {
 	const uint64_t deadline_ns = hijack->setup.wait.deadline_ns;
@@ -895,13 +900,13 @@ static int finish_stub(struct limpet_hijack *hijack, uint64_t least_ns, struct l
 
 	if (error)
 		return failed(err, hijack, "running the stub", error);
-	/* From here on the stub closes and moves descriptors: their numbers may be the program's by
-	 * the time we look. */
+	/* From here on the stub closes and moves descriptors: their numbers may be the program's
+	 * when we look. */
 	hijack->channel_there = hijack->ours_there = hijack->image_there = -1;
 	hijack->ends_there = 0;
 	error = wait_ready(hijack, deadline_ns > least_ns ? deadline_ns : least_ns);
-	/* It waits for a lock, and may hold others by now: whatever went wrong, it finds home by
-	 * itself. Only one that stands at a fault has no way on. */
+	/* It waits for a lock, and may hold others: whatever went wrong, it must resume by itself.
+	 * Only after a fault it cannot. */
 	hijack->abandoned = error && limpet_tracee_is_running(hijack->tracee);
 	if (error == -ETIMEDOUT) {
 		limpet_err_set(err, error,
@@ -942,8 +947,8 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 	return 0;
 }
 
-/* Once more, if the call could not be made; but not if it was, and all that failed is to hear of
- * it: by then the number may be the program's. */
+/* Tries again if the call could not be made; but not if it was made and only its result was lost:
+ * the number may be the program's by then. */
 static void close_there(struct limpet_hijack *hijack, int fd)
 {
 	if (fd >= 0 && call_there(hijack, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0) < 0 &&
@@ -951,8 +956,8 @@ static void close_there(struct limpet_hijack *hijack, int fd)
 		call_there(hijack, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
 }
 
-/* Of a stub that was not let go of, after something failed. Before it has called there are none: it
- * is -1 that stands there then. */
+/* Closes the ends of a stub that was stopped by a failure. Before it made the channel the numbers
+ * are -1. */
 static void close_ends(struct limpet_hijack *hijack)
 {
 	if (hijack->ends_there && hijack->channel_there < 0)
@@ -970,7 +975,7 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 		error = limpet_tracee_abandon(hijack->tracee);
 	} else if (limpet_tracee_halt(hijack->tracee, limpet_monotonic_ns() + CALL_PATIENCE_NS) <
 		   0) {
-		/* A step did not come to its end in time, nor does it now. */
+		/* A step did not finish in time, nor does it now. */
 		error = limpet_tracee_release(hijack->tracee);
 	} else {
 		close_there(hijack, hijack->image_there);

@@ -5,7 +5,7 @@
 #include "common/arch.h"
 #include "injector/proc/memory.h"
 
-/* Static thread-local storage lies below the thread pointer, and is small. */
+/* Static thread-local storage is below the thread pointer, and is small. */
 #define FARTHEST_BYTES (1 << 20)
 
 static bool is_result(const struct limpet_slot_tables *tables, uint64_t index)

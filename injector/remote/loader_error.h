@@ -1,5 +1,5 @@
-/* Where the C library keeps a thread's message of a failed dlopen or dlsym, until dlerror() is
- * asked for it: our dlopen on a hijacked thread would take it away. */
+/* Where the C library keeps a thread's message of a failed dlopen or dlsym until dlerror() is
+ * called: our dlopen on a hijacked thread would discard it. */
 #ifndef LIMPET_INJECTOR_REMOTE_LOADER_ERROR_H
 #define LIMPET_INJECTOR_REMOTE_LOADER_ERROR_H
 
@@ -7,8 +7,9 @@
 
 #include "injector/image/modules.h"
 
-/* The distance from a thread pointer of glibc's __libc_dlerror_result (2.34), a pointer that is 0
- * while there is none: as the dynamic linker has written it into libc's table. 0: not known. */
+/* The offset of glibc's __libc_dlerror_result (2.34) from the thread pointer: a pointer that is 0
+ * if there is no message. Read from libc's table, where the dynamic linker has written it. 0:
+ * unknown. */
 int64_t limpet_loader_error_find(struct limpet_modules *modules);
 
 #endif

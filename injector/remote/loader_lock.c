@@ -13,10 +13,10 @@
 #include "injector/ptrace/tracee.h"
 
 #define MAX_GLOBAL_BYTES 65536u
-#define RECURSIVE 1u /* PTHREAD_MUTEX_RECURSIVE_NP, which the loader's locks are made with */
+#define RECURSIVE 1u /* PTHREAD_MUTEX_RECURSIVE_NP, the type of the loader's locks */
 #define LOCKS 2u
 
-/* Held or not, and in the middle of being taken. */
+/* Held, free, or just being taken. */
 static bool is_loader_lock(const struct limpet_loader_mutex *mutex)
 {
 	return mutex->kind == RECURSIVE && mutex->lock >= 0 && mutex->lock <= 2 &&
@@ -38,7 +38,7 @@ static uint64_t find_pair(const uint8_t *bytes, uint64_t size)
 	return 0;
 }
 
-/* A copy of _rtld_global, to be freed, and where it is; or NULL. */
+/* Returns a copy of _rtld_global, to be freed, and its address; or NULL. */
 static uint8_t *copy_global(struct limpet_modules *modules, uint64_t *ret_address,
 			    uint64_t *ret_bytes)
 {
@@ -80,7 +80,7 @@ static uint64_t word_at(const uint8_t *bytes, uint64_t at)
 	return word;
 }
 
-/* Whether all of it looks as it has to; `lock` as find_pair has it. */
+/* Whether all fields have plausible values; `lock` as in find_pair(). */
 static bool find_counts(const uint8_t *bytes, uint64_t size, uint64_t lock, uint64_t first_map,
 			struct limpet_loader *ret)
 {
@@ -142,7 +142,7 @@ bool limpet_loader_lock_is_held(pid_t pid, uint64_t address)
 	       (locks[0].owner || locks[1].owner);
 }
 
-/* Only a process with one thread is told that simply from one that is at work. */
+/* Only in a process with one thread can this be told from a lock in use without more effort. */
 static bool is_orphaned(pid_t pid, const struct limpet_loader_mutex *mutex)
 {
 	struct limpet_proc_status status;
@@ -163,7 +163,7 @@ int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address)
 	if (!address || limpet_memory_read(pid, second, &mutex, sizeof(mutex)) < 0 ||
 	    !is_orphaned(pid, &mutex))
 		return 0;
-	/* One that waits for it looks at it again when it goes on. */
+	/* A thread that waits for the lock checks it again when it resumes. */
 	error = limpet_tracee_stop(pid, pid, limpet_monotonic_ns() + patience_ns, &tracee);
 	if (error)
 		return error;

@@ -1,8 +1,8 @@
-/* The dynamic linker's locks, looked at from outside.
+/* The dynamic linker's locks, examined from outside.
  *
- * Who is hijacked to call dlopen while another thread holds them waits for that thread, and may be
- * the one that it waits for: a library's constructor often starts threads or asks a service. So a
- * held lock is waited for before anybody is hijacked. */
+ * A thread that is hijacked to call dlopen while another thread holds them waits for that thread,
+ * and may be the one that the other waits for: a library's constructor often starts threads or asks
+ * a service. So limpet waits until a lock is free before it hijacks a thread. */
 #ifndef LIMPET_INJECTOR_REMOTE_LOADER_LOCK_H
 #define LIMPET_INJECTOR_REMOTE_LOADER_LOCK_H
 
@@ -13,18 +13,18 @@
 #include "common/wire.h"
 #include "injector/image/modules.h"
 
-/* Address in the target of glibc's _dl_load_lock, behind which _dl_load_write_lock follows; 0: not
- * found (musl, an unknown glibc), and then nothing is known of it. They have no symbols: they are
- * told by their form, in _rtld_global, which has one. */
+/* Returns the address in the target of glibc's _dl_load_lock, which _dl_load_write_lock follows; 0:
+ * not found (musl, an unknown glibc), and then nothing is known about it. They have no symbols:
+ * they are recognized by their form in _rtld_global, which has one. */
 uint64_t limpet_loader_lock_find(struct limpet_modules *modules);
-/* What the agent's loader hooks go by; as much as looks as it has to. */
+/* Finds what the agent's loader hooks use; leaves out what does not look as expected. */
 void limpet_loader_describe(struct limpet_modules *modules, struct limpet_loader *ret);
-/* Whether a thread holds one of them at this moment. False for address 0. */
+/* Whether a thread holds one of them now. False for address 0. */
 bool limpet_loader_lock_is_held(pid_t pid, uint64_t address);
-/* In a process that was forked while another thread of its parent's was in dl_iterate_phdr, dlopen
- * or dlclose (for us, that is), glibc leaves the second of them held by a thread that the process
- * has not: it would wait for it for good. Lets go of it, if so. 1: done, 0: nothing to do,
- * or -errno. */
+/* In a process that was forked while another thread of its parent was in dl_iterate_phdr, dlopen or
+ * dlclose (called by us, that is), glibc leaves the second lock held by a thread that the process
+ * does not have: the process would wait for it forever. Releases the lock in that case. 1: done, 0:
+ * nothing to do, or -errno. */
 int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address);
 
 #endif

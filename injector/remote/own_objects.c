@@ -19,7 +19,7 @@ static struct {
 } noted[REMEMBERED];
 static size_t noted_count;
 
-/* Auxiliary vectors, as long as they are; some 400 bytes each. */
+/* How many auxiliary vectors are kept; some 400 bytes each. */
 #define EXECUTIONS 64u
 static struct {
 	char *vector;
@@ -52,7 +52,7 @@ void limpet_own_objects_note(int fd)
 	noted_count++;
 }
 
-/* By its name, which tells nearly all of them. */
+/* Checks the name first, which decides in nearly all cases. */
 static bool may_be_noted(pid_t pid, int fd)
 {
 	static const char socket[] = "socket:[";

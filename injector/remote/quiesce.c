@@ -16,18 +16,19 @@
 #include "injector/ptrace/tracee.h"
 
 #define STOP_PATIENCE_NS 200000000u
-/* Of one that only waits for a processor: it stands for none of that, and stops as soon as it has
- * one. */
+/* For a thread that only waits for a processor: limpet does not hold it meanwhile, and it stops as
+ * soon as it runs. */
 #define RUN_PATIENCE_NS 2000000000u
-/* How long a call that a stop would cut short is waited for, if it has to be stopped at all. */
+/* How long limpet waits for the end of a call that a stop would cut short, if the thread has to be
+ * stopped at all. */
 #define POLITE_NS 1000000000u
 
 struct look {
 	pid_t pid;
 	const struct limpet_agent_place *place;
-	struct limpet_thread *states; /* NULL: not looked at yet */
+	struct limpet_thread *states; /* NULL: not read yet */
 	uint32_t state_count;
-	uint64_t used[LIMPET_THREADS / 64]; /* a bit a state: it has been claimed */
+	uint64_t used[LIMPET_THREADS / 64]; /* one bit per state: it has been claimed */
 	uint64_t threads_offset;
 	bool knows_used;
 	void *stack;
@@ -61,7 +62,7 @@ static int begin_states(struct look *look)
 		return -ENOMEM;
 	look->state_count = shm.layout.thread_count;
 	look->threads_offset = shm.layout.threads_offset;
-	/* An older agent keeps this elsewhere, or not at all. */
+	/* An older agent stores this elsewhere, or not at all. */
 	look->knows_used = shm.abi == LIMPET_AGENT_ABI;
 	memset(look->used, 0xff, sizeof(look->used));
 	return 0;
@@ -72,8 +73,8 @@ static bool is_used(const struct look *look, uint32_t index)
 	return look->used[index / 64] >> (index % 64) & 1;
 }
 
-/* Fresh copies: depth and entry must belong to the moment of the look. Of those that ever were
- * claimed: the bit is set before. */
+/* Takes fresh copies: depth and entry must be of the same moment as the stack. Only states that
+ * were ever claimed: the bit is set before the claim. */
 static int read_states(struct look *look)
 {
 	int error = 0;
@@ -99,8 +100,9 @@ static int read_states(struct look *look)
 	return error;
 }
 
-/* A hook that the state notes is live unless its return address into the agent is gone. What cannot
- * be read proves nothing, nor does any order of addresses: handlers run on stacks above, too. */
+/* A hook that the state notes is unfinished unless its return address into the agent is gone.
+ * Memory that cannot be read proves nothing, nor does the order of addresses: handlers may run on
+ * stacks at higher addresses. */
 static bool is_unfinished(const struct look *look, const struct limpet_thread *state)
 {
 	if (!state->depth && state->phase == LIMPET_PHASE_OUTSIDE)
@@ -131,18 +133,19 @@ static bool in_hook(const struct look *look, pid_t ns_tid)
 
 static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp)
 {
-	/* A kernel's worker that looks like one of the program's threads (vhost): never was there.
-	 */
+	/* A kernel worker that looks like a thread of the program (vhost): it was never in the
+	 * agent. */
 	if (!pc && !sp)
 		return true;
-	/* With its stack pointer in there it runs the boot stub. An address of ours on the stack is
-	 * ordinary, for dead words keep return addresses; in a signal frame it is live. */
+	/* A thread with its stack pointer in the agent runs the boot stub. An address of ours on a
+	 * stack means nothing, since stale words keep return addresses; in a signal frame it is
+	 * live. */
 	return !in_agent(look->place, pc) && !in_agent(look->place, sp) && read_states(look) == 0 &&
 	       !in_hook(look, ns_tid) &&
 	       !limpet_signal_goes_back(look->pid, sp, look->stack, in_agent, look->place);
 }
 
-/* 1: outside, 0: not, or it cannot be told without a stop. */
+/* 1: outside, 0: not outside, or unknown without a stop. */
 static int peek(struct look *look, pid_t tid, pid_t ns_tid)
 {
 	struct limpet_proc_syscall before, after;
@@ -171,7 +174,7 @@ static bool holds_hook_address(const struct look *look, const struct user_regs_s
 	return false;
 }
 
-/* 1: outside, 0: not, or -errno. */
+/* 1: outside, 0: not outside, or -errno. */
 static int stop_and_look(struct look *look, pid_t tid, const struct limpet_proc_status *status,
 			 struct limpet_quiesce_stats *stats)
 {
@@ -223,13 +226,14 @@ static uint64_t polite_until(uint64_t deadline_ns)
 	return now_ns + (half_ns < POLITE_NS ? half_ns : POLITE_NS);
 }
 
-/* Threads, ascending, as they are listed. */
+/* Threads in ascending order, as they are listed. */
 struct threads {
 	pid_t *list;
 	size_t count;
 };
 
-/* Leaves those of `threads` that are outside now or were `seen` there. Answers whether all are. */
+/* Keeps in `threads` those that are outside now, or were `seen` outside. Returns whether all are.
+ */
 static bool look_at_each(struct look *look, const struct threads *seen, struct threads *threads,
 			 bool stop_all, struct limpet_quiesce_stats *stats)
 {
@@ -248,7 +252,7 @@ static bool look_at_each(struct look *look, const struct threads *seen, struct t
 	return kept == count;
 }
 
-/* Between rounds. -EAGAIN: another one. */
+/* Pauses between rounds. -EAGAIN: make another round. */
 static int wait_a_moment(const struct limpet_wait *wait, uint64_t *pause_ns)
 {
 	const uint64_t longest_ns = 20000000;

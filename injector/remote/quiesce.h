@@ -1,10 +1,10 @@
-/* Proof that the agent may be unmapped: each thread is seen outside of it once.
+/* Proves that the agent may be unmapped: each thread is seen outside of it once.
  *
- * To be called when no slot (and no copy of a hook's address) leads into the agent any more. A
- * thread that is outside then stays outside, and threads born later start clean, so that threads
- * are looked at one after the other and never all stopped together. A thread that sleeps in a
- * system call is looked at without stopping it at all: its stack is copied, and it has not run if
- * its count of context switches is the same before and after. */
+ * To be called when no slot and no hook pointer leads into the agent any more. A thread that is
+ * outside then stays outside, and new threads start outside, so threads are examined one after the
+ * other and never all stopped together. A thread that sleeps in a system call is examined without
+ * stopping it: its stack is copied, and it has not run if its count of context switches is the same
+ * before and after. */
 #ifndef LIMPET_INJECTOR_REMOTE_QUIESCE_H
 #define LIMPET_INJECTOR_REMOTE_QUIESCE_H
 
@@ -21,7 +21,7 @@ struct limpet_inline_hook_range {
 
 struct limpet_agent_place {
 	uint64_t start, end;         /* the agent's mapping */
-	uint64_t thunks, thunks_end; /* entries of its hooks */
+	uint64_t thunks, thunks_end; /* the entries of its hooks */
 	bool thunks_apart;           /* in a mapping of their own */
 	uint64_t shm;                /* thread states, as mapped in the target; 0: none */
 	struct limpet_inline_hook_range
@@ -34,13 +34,13 @@ struct limpet_quiesce_stats {
 };
 
 struct limpet_quiesce_options {
-	bool stop_all; /* registers matter too (the program loads hook addresses as data): no thread
-			  is only peeked at */
-	bool thunks_stay; /* and what leads there as data may go on to do so: no register matters */
-	struct limpet_wait wait; /* a failure of its check is answered with -ESRCH */
+	bool stop_all;    /* registers matter, too (the program loads hook addresses as data): every
+			     thread is stopped */
+	bool thunks_stay; /* and what points there as data may continue to: no register matters */
+	struct limpet_wait wait; /* a failure of its check is returned as -ESRCH */
 };
 
-/* 0: proven. -EBUSY: some thread was not seen outside before the deadline; else -errno. */
+/* 0: proved. -EBUSY: some thread was not seen outside before the deadline; else -errno. */
 int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			 const struct limpet_quiesce_options *options,
 			 struct limpet_quiesce_stats *ret_stats);

@@ -16,7 +16,7 @@
 #define PAGE 4096u
 #define STACK_BELOW (64u << 10)
 #define STACK_WANTED (24u << 10)
-#define HEAP_ALIGN (64ull << 20) /* glibc's HEAP_MAX_SIZE: arenas but the main one start there */
+#define HEAP_ALIGN (64ull << 20) /* glibc's HEAP_MAX_SIZE: secondary arenas start at multiples */
 #define TLS_BYTES 8192u
 
 struct range {
@@ -105,8 +105,8 @@ static void add_functions(struct limpet_safepoint *safepoint, struct limpet_modu
 	}
 }
 
-/* The static functions of libc's malloc.o have no dynamic symbols, but they lie between those that
- * have. */
+/* The static functions of libc's malloc.o have no dynamic symbols, but they are between functions
+ * that have. */
 static void add_allocator_object(struct limpet_safepoint *safepoint, struct limpet_module *libc)
 {
 	uint64_t low = UINT64_MAX, high = 0;
@@ -151,13 +151,14 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 			continue;
 		}
 		if (module->vdso || !limpet_module_has_malloc(modules->pid, module)) {
-			/* libpthread of older glibc has its share of these. */
+			/* libpthread of older glibc contains some of these, too. */
 			if (strstr(module->path, "libpthread") || strstr(module->path, "libdl"))
 				goto functions;
 			continue;
 		}
 		if (!limpet_module_is_libc(modules->pid, module)) {
-			/* An allocator's library: all of it, unless it is the program itself. */
+			/* A library that is an allocator: all of it, unless it is the program
+			 * itself. */
 			if (!module->executable)
 				add_range(safepoint, module->text_start, module->text_end,
 					  LIMPET_UNSAFE_ALLOCATOR);
@@ -177,7 +178,7 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 		add_functions(safepoint, module, loader_functions,
 			      LIMPET_COUNT_OF(loader_functions), LIMPET_UNSAFE_LOADER);
 	}
-	/* Ours that is in no module: near the program's own code. */
+	/* Code of ours outside of any module: near the program's own code. */
 	for (size_t i = 0; i < modules->maps.count; i++)
 		if (limpet_memfd_is_agent(modules->maps.list[i].path))
 			add_range(safepoint, modules->maps.list[i].start, modules->maps.list[i].end,
@@ -241,8 +242,8 @@ static enum limpet_safepoint_verdict check_pc(const struct limpet_safepoint *saf
 	return LIMPET_SAFE;
 }
 
-/* The restorer's address alone stands in other places, too: sigaction(2) is told it by a struct on
- * the caller's stack, which later calls may leave there. */
+/* The restorer's address alone occurs in other places, too: sigaction(2) gets it in a struct on the
+ * caller's stack, which may remain there. */
 static bool is_signal_frame(uint64_t at, const uint64_t *words, size_t count)
 {
 	if (!LIMPET_ARCH_SIGNAL_FRAME_ALIGNS(at))
@@ -251,8 +252,8 @@ static bool is_signal_frame(uint64_t at, const uint64_t *words, size_t count)
 	       (words[LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS] & 0xffff) == LIMPET_ARCH_USER_CODE;
 }
 
-/* The kernel puts its frame right below what it interrupts, but for handlers on an alternate stack.
- * That may be an array in a frame further up, with live frames below it. */
+/* The kernel pushes its frame right below the interrupted code's stack, except for handlers on an
+ * alternate stack. That stack may be an array in an outer frame, with live frames below it. */
 static bool is_on_same_stack(uint64_t frame, uint64_t interrupted_sp)
 {
 	return interrupted_sp > frame && interrupted_sp - frame <= LIMPET_ARCH_SIGNAL_FRAME_REACH;
@@ -262,14 +263,14 @@ static bool follows_call(pid_t pid, uint64_t address)
 {
 	uint8_t before[LIMPET_ARCH_CALL_BYTES];
 
-	/* What cannot be read may be one. */
+	/* Memory that cannot be read may be one. */
 	return limpet_memory_read(pid, address - sizeof(before), before, sizeof(before)) < 0 ||
 	       limpet_arch_ends_call(before);
 }
 
-/* The dynamic linker has left its words on each first stack, and our hooks theirs on all; who is in
- * the middle of these holds the linker's lock, or is counted by the agent, which is looked at
- * apart. */
+/* The dynamic linker has left return addresses on each initial stack, and our hooks have on all. A
+ * thread inside the linker holds its lock, and one inside a hook is counted by the agent; both are
+ * checked separately. */
 static bool is_told_otherwise(enum limpet_safepoint_verdict verdict)
 {
 	return verdict == LIMPET_UNSAFE_LOADER || verdict == LIMPET_UNSAFE_AGENT;
@@ -288,9 +289,10 @@ static enum limpet_safepoint_verdict check_word(const struct limpet_safepoint *s
 	return LIMPET_SAFE;
 }
 
-/* Where frames cannot be followed, or may have been passed over: whoever is in the middle of a call
- * has left its return address there. A word that a call has left long ago looks the same, and costs
- * another try; in a frame that stays, and never writes there, it costs this thread. */
+/* Checks stack words where frames cannot be followed, or may have been skipped: a thread in the
+ * middle of a call has the call's return address there. A stale word from an earlier call looks the
+ * same, and costs another try; in a long-lived frame that never overwrites it, it costs this
+ * thread. */
 static enum limpet_safepoint_verdict check_words(const struct limpet_safepoint *safepoint,
 						 const struct limpet_walk_copy *stack,
 						 uint64_t from, uint64_t to)
@@ -299,7 +301,7 @@ static enum limpet_safepoint_verdict check_words(const struct limpet_safepoint *
 	const size_t count = stack->bytes / sizeof(*words);
 	size_t end = count;
 
-	/* Another stack, or there is more of it than is at hand. */
+	/* Another stack, or only a part of it was copied. */
 	if (from % sizeof(*words) || stack->base % sizeof(*words) || from < stack->base ||
 	    from - stack->base > stack->bytes ||
 	    (to == UINT64_MAX && stack->bytes == STACK_COPY_BYTES) ||
@@ -319,8 +321,8 @@ static enum limpet_safepoint_verdict check_words(const struct limpet_safepoint *
 	return LIMPET_SAFE;
 }
 
-/* Nobody has described it, and nothing says that it is the first: a frame pointer of 0 may be any
- * number. */
+/* Code without a description, and nothing says that it is the outermost frame: a frame pointer of 0
+ * may be any number. */
 static bool is_doubtful_root(const struct limpet_walk_map *map,
 			     const struct limpet_walk_frame *frame)
 {
@@ -330,7 +332,7 @@ static bool is_doubtful_root(const struct limpet_walk_map *map,
 	       !limpet_walk_is_root(map, NULL, frame);
 }
 
-/* Behind the last frame that is certain. */
+/* Checks what is above the last frame that is certain. */
 static enum limpet_safepoint_verdict check_rest(const struct limpet_safepoint *safepoint,
 						const struct limpet_walk_copy *stack,
 						const struct limpet_walk_map *map,
@@ -370,7 +372,7 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
 		if (end == LIMPET_WALK_MORE && frame.flags & LIMPET_FRAME_SIGNAL &&
 		    !is_on_same_stack(sp, frame.sp))
 			return LIMPET_UNSAFE_SIGNAL;
-		/* A frame pointer may be an older frame's. */
+		/* A frame pointer may belong to an older frame. */
 		if (end == LIMPET_WALK_MORE && frame.flags & LIMPET_FRAME_BY_FP)
 			verdict = check_words(safepoint, stack, sp, frame.sp);
 		if (verdict != LIMPET_SAFE)
@@ -379,12 +381,12 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
 	verdict = check_rest(safepoint, stack, &map, &frame, end);
 	if (verdict != LIMPET_SAFE)
 		return verdict;
-	/* Nothing of the program on the stack: a thread that is being born or is dying. */
+	/* No code of the program on the stack: a thread that is being created or is ending. */
 	return is_program ? LIMPET_SAFE : LIMPET_UNSAFE_THREADS;
 }
 
-/* glibc keeps a thread's arena and its cache in its static TLS, just below the thread pointer.
- * Arenas but the first lie at the start of a 64 MiB-aligned heap. The main thread uses the first.
+/* glibc keeps a thread's arena and cache in its static TLS, just below the thread pointer.
+ * Secondary arenas are at the start of a 64 MiB-aligned heap. The main thread uses the main arena.
  */
 static bool has_arena(const struct limpet_safepoint *safepoint, const struct limpet_tracee *tracee)
 {
@@ -417,13 +419,13 @@ static bool is_own_stack(const struct limpet_maps *maps, const struct limpet_tra
 		return false;
 	if (is_first && !strcmp(map->path, "[stack]"))
 		return true;
-	/* Both libcs keep what the thread pointer points at on top of the stack that they made. */
+	/* Both libcs place the thread structure at the top of the stack that they map. */
 	return regs->fs_base > regs->rsp && regs->fs_base < map->end;
 }
 
-/* Goroutines and other coroutines have small stacks side by side, with no page between: what is
- * written below the stack pointer would be another's. Only a thread's own stack ends with a page
- * that is not there. The thread may be younger than the maps that are at hand. */
+/* Goroutines and other coroutines have small, adjacent stacks without a page between: writes below
+ * the stack pointer would change another's. Only a thread's own stack ends at an unmapped page. The
+ * thread may be younger than the maps at hand. */
 static bool stands_on_own_stack(const struct limpet_safepoint *safepoint,
 				const struct limpet_tracee *tracee)
 {
@@ -440,7 +442,7 @@ static bool stands_on_own_stack(const struct limpet_safepoint *safepoint,
 	return answer;
 }
 
-/* How far the memory below the stack pointer is there to be used. */
+/* Finds how far the memory below the stack pointer may be used. */
 static bool find_stack_low(const struct limpet_safepoint *safepoint,
 			   const struct limpet_tracee *tracee, uint64_t *ret_low)
 {
@@ -466,7 +468,7 @@ static bool is_in_agent(const struct limpet_safepoint *safepoint, uint64_t pc)
 	return false;
 }
 
-/* What the signal frames that the stack may hold say of what they interrupted. */
+/* Checks the code that was interrupted, according to signal frames that may be on the stack. */
 static enum limpet_safepoint_verdict check_interrupted(const struct limpet_safepoint *safepoint,
 						       uint64_t sp, uint64_t restorer)
 {
@@ -487,7 +489,8 @@ static enum limpet_safepoint_verdict check_interrupted(const struct limpet_safep
 		if (is_in_agent(safepoint, words[i + pc_at]))
 			return LIMPET_UNSAFE_AGENT;
 	}
-	return got > 0 ? LIMPET_SAFE : LIMPET_UNSAFE_SIGNAL; /* not to be seen: no place for us */
+	return got > 0 ? LIMPET_SAFE
+		       : LIMPET_UNSAFE_SIGNAL; /* it cannot be checked: not a safe point */
 }
 
 enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_safepoint *safepoint,
@@ -510,8 +513,8 @@ enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_s
 	return restorer ? check_interrupted(safepoint, regs->rsp, restorer) : LIMPET_SAFE;
 }
 
-/* Code that knows what it does may point it elsewhere for a while; libc's begins with its own
- * address. */
+/* Special code may set the thread pointer to something else for a while; what libc's points to
+ * begins with its own address. */
 static bool has_libcs_pointer(pid_t pid, const struct limpet_tracee *tracee)
 {
 	const uint64_t pointer = limpet_tracee_regs(tracee)->fs_base;
@@ -520,7 +523,7 @@ static bool has_libcs_pointer(pid_t pid, const struct limpet_tracee *tracee)
 	return limpet_memory_read(pid, pointer, &word, sizeof(word)) == 0 && word == pointer;
 }
 
-/* Above a thread's stack lie its TLS and whatever else was mapped there. */
+/* Above a thread's stack are its TLS and whatever else was mapped there. */
 static void clip_to_stack(const struct limpet_safepoint *safepoint,
 			  const struct user_regs_struct *regs, struct limpet_walk_copy *stack)
 {

@@ -23,17 +23,18 @@
 #define CHUNK_SHARE_16THS 6u
 #define NODE_SHARE_16THS 3u
 #define FINGERPRINT_SHARE_16THS 1u
-/* Out of the chunks' share, which sampling has less to put into. */
+/* Taken from the chunks' share, which is less needed with sampling. */
 #define SAMPLE_SHARE_16THS 1u
 #define SLOTS_PER_COUNTER 8u
 #define POPULATE_SHARES 8u
 #define AGENT_IMAGE_BYTES (128u << 10)
 #define MAX_ROOM_PAGES (1u << 16)
-#define CHUNK_GROUP 64u /* chunks are taken in ascending order within each such group */
+#define CHUNK_GROUP 64u /* chunks are taken in ascending order within each group of this size */
 #define MAX_EH_FRAME (256u << 20)
-/* Of .eh_frame_hdr: all before its table. */
+/* The header, up to its table. */
 #define EH_FRAME_HDR_BYTES 32u
-/* A module whose table could not be made so often is left without: each refresh would try again. */
+/* After this many failures a module stays without a table: otherwise each refresh would try again.
+ */
 #define ENOUGH_FAILURES 4u
 #define MAX_CODE (8u << 20)
 
@@ -55,7 +56,7 @@ static int memory_file(const char *name, uint64_t bytes, int more_seals, int *re
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return limpet_errno();
-	/* A target that shrank it would kill us by SIGBUS. */
+	/* If the target could shrink it, SIGBUS would kill limpet. */
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | more_seals) < 0) {
 		int error = -errno;
 
@@ -84,7 +85,7 @@ static uint32_t power_of_2_below(uint64_t value)
 	return power;
 }
 
-/* The shares are of what is left beside tables that are always as large. */
+/* Shares are computed from what the tables of constant size leave. */
 static uint64_t sixteenth_of(uint64_t memory_bytes)
 {
 	const uint64_t tables[] = {
@@ -115,8 +116,8 @@ static void lay_out_sampling(uint64_t sixteenth, const struct limpet_sampling *s
 		layout->sample_filter_offset = take(at, counters);
 }
 
-/* What is left for the agent's private memory: each thread has some, which it keeps when it is
- * gone, and must have a chunk besides; some may have more. */
+/* Divides what is left for the agent's private memory. Each thread state has some, which it keeps
+ * after its thread has ended, and needs a chunk besides; some may have more. */
 static void lay_out_private(uint64_t bytes, struct limpet_shm_layout *layout)
 {
 	uint64_t pages = (bytes - LIMPET_PRIVATE_TABLES_BYTES - AGENT_IMAGE_BYTES) / PAGE;
@@ -143,7 +144,7 @@ static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sam
 					 CHUNK_GROUP * CHUNK_GROUP);
 	layout->node_count =
 		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
-	/* Tables of powers of two may take half as much again as their share. */
+	/* Tables whose size is a power of two may exceed their share by half. */
 	layout->node_index_count = power_of_2_below(3ull * layout->node_count);
 	layout->fingerprint_count = power_of_2_below(FINGERPRINT_SHARE_16THS * sixteenth * 3 / 2 /
 						     sizeof(struct limpet_fingerprint));
@@ -186,7 +187,7 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 	error = memory_file(LIMPET_MEMFD_SHARED, segment.shm_bytes, 0, &segment.shm_fd, &map);
 	if (!error) {
 		segment.shm = map;
-		/* We read the tables, too, and trust them: nobody but us may write there. */
+		/* limpet reads the tables, too, and trusts them: nobody else may write to them. */
 		error = memory_file(LIMPET_MEMFD_UNWIND, segment.arena_bytes, F_SEAL_FUTURE_WRITE,
 				    &segment.arena_fd, &map);
 	}
@@ -201,7 +202,7 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 				      "cannot make the memory shared with the agent: %s",
 				      strerror(-error));
 	}
-	segment.arena_used = LIMPET_UNWIND_ALIGN; /* offset 0 says: no table */
+	segment.arena_used = LIMPET_UNWIND_ALIGN; /* offset 0 means: no table */
 	limpet_segment_populate(&segment);
 	memset(&head, 0, sizeof(head));
 	head.magic = LIMPET_SHM_MAGIC;
@@ -214,14 +215,15 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 	head.overload_below = segment.layout.chunk_count / LIMPET_OVERLOAD_SHARE;
 	head.node_head = 1;
 	if (sampling != &none && getrandom(&head.sample_seed, sizeof(head.sample_seed), 0) < 0)
-		head.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* as good for sums */
+		head.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* good enough for sums */
 	*segment.shm = head;
 	memset(limpet_segment_free_chunks(&segment), 0xff, segment.layout.chunk_count / 8);
 	*ret = segment;
 	return 0;
 }
 
-/* Older kernels do without: then the first touch of a page decides who pays for it. */
+/* On older kernels memory is not populated in advance: it is charged to the first who touches a
+ * page. */
 static void touch(const struct limpet_segment *segment, uint64_t start, uint64_t end)
 {
 	start = start / PAGE * PAGE;
@@ -268,8 +270,8 @@ void limpet_segment_done(struct limpet_segment *segment)
 	segment->shm_fd = segment->arena_fd = -1;
 }
 
-/* Where .eh_frame is. Its address stands in .eh_frame_hdr, its size nowhere: it ends where the
- * readable bytes of its module end, and the compiler stops at the terminator. */
+/* Finds .eh_frame. Its address is in .eh_frame_hdr, its size is nowhere: it is taken to extend to
+ * the end of the module's readable bytes, and the compiler stops at the terminator. */
 static int find_by_header(pid_t pid, const struct limpet_module *module, uint64_t *ret_address,
 			  uint64_t *ret_bytes)
 {
@@ -294,8 +296,8 @@ static bool note_exit(void *context, const struct limpet_elf_function *function)
 	return true;
 }
 
-/* A program without that header (linked with -static, or by musl-gcc) has a section all the same,
- * which its file alone can tell of. */
+/* A program without that header (linked with -static, or by musl-gcc) still has the section, but
+ * only its file tells where. */
 static int find_by_file(pid_t pid, const struct limpet_module *module, uint64_t *ret_address,
 			uint64_t *ret_bytes, uint64_t *ret_exit)
 {
@@ -359,7 +361,8 @@ static int compile_module(pid_t pid, const struct limpet_module *module, size_t 
 	input.eh_frame_bytes = (size_t)got;
 	input.eh_frame_address = address;
 	input.data_base = module->eh_frame_hdr;
-	/* For a signal restorer without a description: small, so only where libc may have one. */
+	/* To find a signal restorer without a description: only in small modules that may contain
+	 * libc. */
 	if (module->text_end - module->text_start <= MAX_CODE &&
 	    limpet_module_spend(module, module->text_end - module->text_start)) {
 		bytes = module->text_end - module->text_start;
@@ -384,12 +387,12 @@ static uint64_t arena_add(struct limpet_segment *segment, const void *table, siz
 	return offset;
 }
 
-/* Of which module a table is: tables count from its start. */
+/* The module to which a table belongs: a table's offsets count from the module's start. */
 struct limpet_segment_table {
 	uint64_t table, table_bytes; /* 0: none could be made */
-	unsigned failures;           /* how often it was tried in vain */
+	unsigned failures;           /* number of failed attempts */
 	uint64_t span, inode;
-	uint64_t start; /* 0: wherever it lies */
+	uint64_t start; /* 0: at any address */
 	uint32_t dev_major, dev_minor;
 	uint32_t build_id_bytes;
 	uint8_t build_id[LIMPET_BUILD_ID_MAX];
@@ -431,7 +434,7 @@ static bool want_table(struct limpet_segment *segment)
 			      sizeof(*segment->tables)) == 0;
 }
 
-/* One that cannot be made: perhaps its module was not whole yet. */
+/* Notes a failure: perhaps the module was not completely loaded. */
 static void note_failure(struct limpet_segment *segment, const struct limpet_segment_table *of)
 {
 	struct limpet_segment_table *known = find_table(segment, of);
@@ -444,8 +447,8 @@ static void note_failure(struct limpet_segment *segment, const struct limpet_seg
 		known->failures++;
 }
 
-/* Tables that were just made, until it is known whose they are. To ask takes the longer the more
- * mappings there are, so it is asked for some at a time. */
+/* Tables that were just made, until it is known to which module they belong. Asking takes longer
+ * the more mappings there are, so limpet asks for several tables at a time. */
 #define BATCH 32u
 struct batch {
 	const struct limpet_module *modules[BATCH];
@@ -475,8 +478,8 @@ static void make_table(struct limpet_segment *segment, pid_t pid,
 	batch->count++;
 }
 
-/* Whether the module lay there all the while that its table was made: another one that has taken
- * its place would have been read instead. */
+/* Whether the module was at its address during the whole time in which its table was made:
+ * otherwise its successor may have been read instead. */
 static bool is_still_there(const struct limpet_maps *maps, const struct limpet_module *module)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(maps, module->start);
@@ -485,7 +488,7 @@ static bool is_still_there(const struct limpet_maps *maps, const struct limpet_m
 	       map->dev_minor == module->dev_minor;
 }
 
-/* Answers whether it is a new one, and not that of a module that was mapped twice. */
+/* Returns whether it is a new table, and not that of a module that was mapped twice. */
 static bool keep_table(struct limpet_segment *segment, struct limpet_segment_table *of,
 		       const void *table, size_t bytes)
 {
@@ -505,7 +508,7 @@ static bool keep_table(struct limpet_segment *segment, struct limpet_segment_tab
 	return true;
 }
 
-/* Answers how many tables were made. */
+/* Returns the number of tables that were made. */
 static int keep_tables(struct limpet_segment *segment, pid_t pid, struct batch *batch)
 {
 	struct limpet_maps maps = {0};
@@ -566,7 +569,7 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 	segment->generation++;
 	segment->gone = gone;
 	memcpy(shared, new, count * sizeof(*new));
-	/* Whoever reads the new list's number sees the new list. */
+	/* A reader that sees the new list's number sees the new list. */
 	shm->unwind_count[which] = count;
 	shm->unwind_gone[which] = gone;
 	__atomic_store_n(&shm->unwind_current, segment->generation, __ATOMIC_RELEASE);

@@ -1,8 +1,8 @@
-/* The memory that limpet shares with the agent: two sealed memfds, made and first touched here, so
- * that they are charged to us and not to the target's container.
+/* The memory that limpet shares with the agent: two sealed memfds, created and first touched by
+ * limpet, so that they are charged to limpet and not to the target's container.
  *
- * The shared memory holds thread states, chunks of records, the stack tree and the slot table; the
- * arena holds the unwind tables, which the target maps read-only. */
+ * The shared memory contains thread states, chunks of records, the stack tree and the slot table;
+ * the arena contains the unwind tables, which the target maps read-only. */
 #ifndef LIMPET_INJECTOR_REMOTE_SEGMENT_H
 #define LIMPET_INJECTOR_REMOTE_SEGMENT_H
 
@@ -19,30 +19,32 @@ struct limpet_segment {
 	int shm_fd, arena_fd;
 	struct limpet_shm *shm;
 	uint64_t shm_bytes;
-	/* Ours: what stands in the shared memory is for the agent, and for anybody to write over.
-	 */
+	/* limpet's own copy: the one in the shared memory is for the agent, and the target can
+	 * overwrite it. */
 	struct limpet_shm_layout layout;
 	uint8_t *arena;
 	uint64_t arena_bytes, arena_used;
-	/* What the shared memory says of the modules is for the agent; this is what we go by: the
-	 * target can write there. */
+	/* limpet's own list of modules: the one in the shared memory is for the agent, and the
+	 * target can overwrite it. */
 	struct limpet_unwind_module *modules; /* LIMPET_MAX_UNWIND_MODULES */
 	uint32_t module_count, generation;
-	uint32_t gone; /* shm->gone_count, as it was before the modules were looked at */
-	struct limpet_segment_table *tables; /* all that were made, also of modules that are gone */
+	uint32_t gone; /* shm->gone_count, read before the modules */
+	struct limpet_segment_table
+		*tables; /* all that were made, including those of modules that are gone */
 	uint32_t table_count;
 	size_t table_capacity;
-	unsigned populated; /* shares of the shared memory that were touched: populate */
+	unsigned populated; /* pieces of the shared memory that were touched by
+			       limpet_segment_populate() */
 };
 
-/* `memory_bytes` bounds all of it and what the agent takes for itself. `sampling` NULL: everything
- * is recorded. */
+/* `memory_bytes` limits all shared memory and what the agent takes for itself. `sampling` NULL:
+ * record everything. */
 int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *sampling,
 			  struct limpet_segment *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_segment_done(struct limpet_segment *segment);
 
-/* The tables of the shared memory, by our own layout. What stands there the target may write over
- * at any moment: see limpet_shared_copy(). */
+/* A table of the shared memory, by limpet's own layout. The target may overwrite its contents at
+ * any moment: see limpet_shared_copy(). */
 static inline void *limpet_segment_at(const struct limpet_segment *segment, uint64_t offset)
 {
 	return (uint8_t *)segment->shm + offset;
@@ -55,7 +57,7 @@ static inline struct limpet_thread *limpet_segment_thread(const struct limpet_se
 	       index;
 }
 
-/* `index` counts from 1. */
+/* `index` starts at 1. */
 static inline struct limpet_chunk *limpet_segment_chunk(const struct limpet_segment *segment,
 							uint32_t index)
 {
@@ -81,37 +83,37 @@ static inline struct limpet_known_module *limpet_segment_known_modules(
 							       segment->layout.modules_offset);
 }
 
-/* A bit a chunk, 1: free. */
+/* One bit per chunk, 1: free. */
 static inline uint64_t *limpet_segment_free_chunks(const struct limpet_segment *segment)
 {
 	return (uint64_t *)limpet_segment_at(segment, segment->layout.free_chunks_offset);
 }
 
-/* Takes a copy out of the shared memory, once: a compiler would be free to read again what it has
- * already checked. */
+/* Copies out of the shared memory, once: otherwise a compiler could read a value again after it was
+ * checked. */
 static inline void limpet_shared_copy(void *ret, const void *shared, size_t bytes)
 {
 	memcpy(ret, shared, bytes);
 	__asm__ volatile("" : : "r"(ret) : "memory");
 }
 
-/* Touches the next share of the shared memory, so that the target need not: the first is touched
- * when it is made, the others may follow while the target runs, for to touch all takes longer than
- * all the rest of attaching. Answers whether there is more. */
+/* Touches the next piece of the shared memory, so that the target need not. The first one is
+ * touched when the memory is made; the others can follow while the target runs, since touching all
+ * takes longer than the rest of an attach. Returns whether there is more. */
 bool limpet_segment_populate(struct limpet_segment *segment);
 
-/* Compiles the unwind table of every module that is not in the arena yet, and publishes the list.
- * A module that is gone leaves it; when it comes back, wherever to, its table is still there.
- * Another one in its place has a table of its own. `gone`: shm->gone_count before `modules` were
- * read. Answers the number of tables made, or -errno. */
+/* Compiles the unwind table of every module that is not in the arena yet, and publishes the list. A
+ * module that was unloaded leaves the list; if it is loaded again, at any address, its table is
+ * used again. A different module at its address gets a table of its own. `gone`: shm->gone_count
+ * before `modules` were read. Returns the number of tables made, or -errno. */
 int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules,
 				 uint32_t gone);
-/* Pages that the agent's threads have taken beyond what each of them has. */
+/* Pages that the agent's threads have taken in addition to their own. */
 uint64_t limpet_segment_room_pages(const struct limpet_segment *segment);
-/* What the agent has at most beside the shared memory and its tables, with so many states of
- * threads: its image, and what it keeps for itself. */
+/* The most memory that the agent uses besides the shared memory and its tables, with this many
+ * thread states: its image and its private memory. */
 uint64_t limpet_segment_beside_bytes(const struct limpet_segment *segment, uint64_t states);
-/* The tables as the walker wants them. */
+/* The tables, in the form that the walker needs. */
 void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet_walk_map *ret);
 
 #endif

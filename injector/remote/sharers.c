@@ -14,8 +14,8 @@
 #define SLEEP_FIRST_NS 500000
 #define SLEEP_MOST_NS 20000000
 
-/* Places in a stat file. What belongs to the memory is zeros where there is none, or who asks may
- * not. */
+/* Field numbers in a stat file. Fields about memory are 0 if the process has none, or if the reader
+ * may not see them. */
 enum {
 	THREAD_COUNT = 20,
 	START_TIME = 22,
@@ -28,7 +28,7 @@ enum {
 
 struct process {
 	uint64_t start_ticks;
-	pid_t tid; /* who has its memory */
+	pid_t tid; /* a thread that has its memory */
 	uint64_t fields[LIMPET_STAT_FIELDS];
 };
 
@@ -37,7 +37,7 @@ static bool has_memory(const struct process *process)
 	return process->fields[START_STACK];
 }
 
-/* By a thread that is left, where the main thread has ended. */
+/* If the main thread has ended, reads through a thread that is left. */
 static int read_process(pid_t pid, struct process *ret)
 {
 	int last = limpet_proc_stat_read(pid, pid, ret->fields);
@@ -67,7 +67,7 @@ static bool is_one_memory(pid_t tid, pid_t other_tid)
 	return syscall(SYS_kcmp, tid, other_tid, KCMP_VM, 0, 0) == 0;
 }
 
-/* Fills in what `other` is, too. */
+/* Also fills in `ret_other`. */
 static bool shares(const struct process *process, pid_t other, struct process *ret_other)
 {
 	return read_process(other, ret_other) == 0 && is_alike(process, ret_other) &&
@@ -123,7 +123,7 @@ int limpet_sharers_wait(pid_t pid, const struct limpet_wait *wait, pid_t *ret_pi
 	uint64_t pause_ns = SLEEP_FIRST_NS;
 	int count = limpet_sharers_find(pid, &list), error;
 
-	/* Those that have gone do not come back. */
+	/* Processes that are gone do not come back. */
 	while (list && count > 0) {
 		if (!is_there(pid, &list[count - 1])) {
 			count--;

@@ -40,7 +40,7 @@ int limpet_tables_clean(const struct limpet_hijack_setup *setup, int fd, pid_t *
 		    !limpet_own_objects_has(tids[i], fd))
 			continue;
 		error = close_there(setup, tids[i], fd);
-		/* It may be gone by now, and its table, too. */
+		/* The thread may be gone by now, and its table, too. */
 		if (!error || !limpet_own_objects_has(tids[i], fd))
 			continue;
 		*ret_left = tids[i];
