@@ -7,13 +7,13 @@
 #define BLOCK LIMPET_ADDRESSES_BLOCK
 #define KEPT ((ptrdiff_t)LIMPET_ADDRESSES_KEPT)
 #define PART_BYTES (UINT64_C(1) << 16)
-#define ADDRESS_BYTES 6 /* of 8: the others are zeros, or what a program keeps there */
+#define ADDRESS_BYTES 6 /* of 8: the others are zeros, or what a program stores there */
 #define ADDRESS_MASK ((UINT64_C(1) << 48) - 1)
 
 typedef uint16_t lanes __attribute__((vector_size(16), may_alias));
 typedef uint64_t halves __attribute__((vector_size(16), may_alias));
 
-/* Two bytes of each form that do not differ within the same 64 KiB. */
+/* Two bytes of each form that are the same for all addresses of one 64 KiB block. */
 struct pattern {
 	lanes even, odd; /* of a word that begins at an even byte, or at an odd one */
 	lanes mangled;
@@ -47,8 +47,8 @@ static bool is_in(const struct limpet_addresses *addresses, uint64_t base, uint6
 	       value - base < PART_BYTES;
 }
 
-/* The words whose two bytes are in the block, and the mangled ones that are in it. `from`: where
- * the memory begins, seen from the block; `left`: where it ends. */
+/* Examines the words of a block that have the two bytes, and the mangled ones in it. `from`: where
+ * the memory begins, relative to the block; `left`: where it ends. */
 static void look_at(const struct limpet_addresses *addresses, uint64_t base, uint64_t address,
 		    const uint8_t *block, ptrdiff_t from, ptrdiff_t left)
 {

@@ -31,14 +31,14 @@ struct scan {
 	bool overflow;
 	unsigned elsewhere;
 	int memory;                   /* /proc/PID/mem */
-	uint8_t *buffer;              /* a block, PIECE, a block */
-	const struct limpet_map *map; /* that is searched */
+	uint8_t *buffer;              /* one block, PIECE, one block */
+	const struct limpet_map *map; /* the mapping being searched */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	struct limpet_hook_pointers_stats stats;
 };
 
-/* With the marks that the program has put into the bits that an address does not need; 0: none of
- * ours. In a dead word of a stack they may be of what was written over a part of it. */
+/* Returns the original with the tag bits that the program has put into unused bits of the address;
+ * 0: not one of ours. In a stale word of a stack the tag may come from an overwritten part. */
 static uint64_t original_of(const struct scan *scan, uint64_t value)
 {
 	const uint64_t marks = value & UINT64_C(0xffff) << 48;
@@ -52,7 +52,7 @@ static uint64_t original_of(const struct scan *scan, uint64_t value)
 	return original ? original | marks : 0;
 }
 
-/* Whether the word is a module's, and read-only but for the linker: it is one that it has bound. */
+/* Whether the word is a module's, and read-only except for the linker, which has bound it. */
 static bool is_relro(const struct scan *scan, uint64_t at)
 {
 	const struct limpet_module *module =
@@ -62,7 +62,7 @@ static bool is_relro(const struct scan *scan, uint64_t at)
 	       at + sizeof(at) <= module->relro_end && scan->map->perms[3] == 'p';
 }
 
-/* Of limpet_addresses_find(). */
+/* Called by limpet_addresses_find(). */
 static void note(void *context, enum limpet_address_kind kind, uint64_t at, uint64_t value)
 {
 	struct scan *scan = context;
@@ -84,14 +84,15 @@ static bool begins(const struct limpet_map *map, const char *with)
 	return !strncmp(map->path, with, strlen(with));
 }
 
-/* By memfd_secret(2): nobody but the program reads it, so that any copy may be there. */
+/* Memory of memfd_secret(2): only the program can read it, so it may contain any copy. */
 static bool is_secret(const struct limpet_map *map)
 {
 	return begins(map, "/secretmem");
 }
 
-/* Device memory must not be read; what is ours holds no copies. Memory that is shared with children
- * and has no name is shown as /dev/zero. What the program may not read it may read again later. */
+/* Device memory must not be read; our own memory contains no copies. Nameless memory that is shared
+ * with children is shown as /dev/zero. Memory that the program cannot read now may become readable
+ * again. */
 static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 {
 	if (map->start >= scan->place->start && map->start < scan->place->end)
@@ -106,9 +107,8 @@ static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 	       strncmp(map->path, "[v", 2) != 0;
 }
 
-/* A file that is mapped privately: in pages that are still its own no copy was made, but of one
- * that is memory itself, or that nobody else sees any more, which the program may have written to.
- */
+/* A file that is mapped privately: pages that are still the file's contain no copies. Not so if the
+ * file is itself memory, or was deleted: the program may have written to it. */
 static bool is_file(const struct limpet_map *map)
 {
 	static const char deleted[] = " (deleted)";
@@ -118,7 +118,7 @@ static bool is_file(const struct limpet_map *map)
 	       (length < strlen(deleted) || strcmp(map->path + length - strlen(deleted), deleted));
 }
 
-/* No further than an instruction reaches. */
+/* Displacements are searched for within reach of an instruction. */
 static bool holds_distances(const struct scan *scan, const struct limpet_map *map)
 {
 	const uint64_t reach = UINT64_C(1) << 31;
@@ -127,7 +127,8 @@ static bool holds_distances(const struct scan *scan, const struct limpet_map *ma
 	       map->end + reach > scan->place->thunks;
 }
 
-/* What may not be read only by the file; no device's comes here. */
+/* Memory without read permission can only be read through the file; mappings of devices do not come
+ * here. */
 static ssize_t read_piece(const struct scan *scan, uint64_t start, uint8_t *piece, size_t bytes)
 {
 	ssize_t got;
@@ -138,7 +139,7 @@ static ssize_t read_piece(const struct scan *scan, uint64_t start, uint8_t *piec
 	return got < 0 ? -errno : got;
 }
 
-/* What else there is to do now and then; -errno: no further. */
+/* Does other work now and then; -errno: stop. */
 static int look_around(struct scan *scan)
 {
 	const struct limpet_hook_pointers_options *options = scan->options;
@@ -153,7 +154,7 @@ static int look_around(struct scan *scan)
 	return error ? error : now_ns >= options->wait.deadline_ns ? -ETIMEDOUT : 0;
 }
 
-/* Pages that cannot be read are passed over: they are gone by now, or broken. */
+/* Skips pages that cannot be read: they are gone by now, or broken. */
 static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 {
 	const struct limpet_addresses addresses = {
@@ -191,7 +192,8 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 	return 0;
 }
 
-/* Only pages that exist: to read one that was never touched would give the target page tables. */
+/* Reads only pages that exist: reading one that was never touched would allocate page tables in the
+ * target. */
 static int scan_map(struct scan *scan, struct limpet_pages *pages, const struct limpet_map *map)
 {
 	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
@@ -232,7 +234,7 @@ static int scan_all(struct scan *scan)
 	return error ? error : scan->overflow ? -ENOSPC : 0;
 }
 
-/* All threads stand still: what was found is looked at again and put back. */
+/* All threads are stopped: checks again what was found, and restores it. */
 static void put_back(struct scan *scan)
 {
 	for (size_t i = 0; i < scan->count; i++) {
@@ -290,7 +292,7 @@ int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *pla
 			put_back(scan);
 			limpet_stop_all_end(&stopped);
 		}
-		/* What moved meanwhile shows up in a second look. */
+		/* A second search finds what was moved meanwhile. */
 		if (!error)
 			error = scan_all(scan);
 		if (!error && scan->count)

@@ -17,14 +17,15 @@
 #include "injector/remote/growing.h"
 
 #define MAP_TRIES 8
-/* How long threads may stand: longer at each try. */
+/* How long threads may be stopped: longer at each try. */
 #define FIRST_PATIENCE_NS 10000000u
 #define PAUSE_NS 2000000u
 #define LAST_PATIENCE_NS 500000000u
-/* How long a call that a stop would cut short is waited for. */
+/* How long limpet waits for the end of a call that a stop would cut short. */
 #define POLITE_NS 1000000000u
 
-/* By a thread that is traced: a kernel may want that of who writes past page protections. */
+/* Opens it through a traced thread: a kernel may require that of a process that writes past page
+ * protections. */
 static int open_memory(pid_t pid, pid_t tid)
 {
 	char path[PATH_MAX];
@@ -50,7 +51,7 @@ static uint64_t address_of(const struct limpet_entry_area *area, size_t index)
 	       index * sizeof(struct limpet_inline_hook_entry);
 }
 
-/* Once it was made. */
+/* Valid once the area was made. */
 static uint64_t address_of_hook(const struct limpet_entry *entry)
 {
 	return entry->original - offsetof(struct limpet_inline_hook_entry, trampoline);
@@ -58,7 +59,8 @@ static uint64_t address_of_hook(const struct limpet_entry *entry)
 
 static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-/* What a thunk takes for its own is kept, in the midst of a function below its red zone. */
+/* Saves what a thunk uses for itself; in the middle of a function, below the function's red zone.
+ */
 static void make_keep(struct limpet_inline_hook_entry *ret, bool probe)
 {
 	/* lea -128(%rsp), %rsp */
@@ -128,7 +130,7 @@ static int fill_area(int memory, struct limpet_entries *entries, uint32_t number
 		     : 0;
 }
 
-/* Another thread may map something there while we look. */
+/* Another thread may map something there meanwhile. */
 static int map_area(struct limpet_hijack *hijack, pid_t pid, struct limpet_entry_area *area,
 		    struct limpet_err *err)
 {
@@ -175,21 +177,21 @@ int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_mod
 
 /* ---------------------------------------------------------------- on */
 
-/* A thread at `pc` would find other code than it has begun: the same instruction in a trampoline,
- * UINT64_MAX if there is none. 0: it would not. */
+/* A thread at `pc` would find other code than it has begun to execute. Returns the same instruction
+ * in a trampoline, UINT64_MAX if there is none. 0: it is not affected. */
 static uint64_t relocated_pc(const struct limpet_entries *entries, uint64_t pc)
 {
 	for (size_t i = 0; i < entries->count; i++) {
 		const struct limpet_entry_code *code = &entries->list[i].code;
 
-		/* At the beginning it takes the jump. */
+		/* At the first byte it executes the jump. */
 		if (pc > code->from && pc < code->from + code->original_bytes)
 			return limpet_entry_code_move_pc(code, pc, true);
 	}
 	return 0;
 }
 
-/* All of them, and what lies between. */
+/* The smallest range that contains all of them. */
 struct span {
 	const struct limpet_entries *entries;
 	uint64_t low, bytes;
@@ -208,7 +210,7 @@ static struct span span_of(const struct limpet_entries *entries)
 	return (struct span){entries, low, high - low + LIMPET_ENTRY_MOVED_MAX};
 }
 
-/* For a signal handler to return to. */
+/* Whether a signal handler would return there. */
 static bool is_to_change(const void *context, uint64_t pc)
 {
 	const struct span *span = context;
@@ -216,8 +218,8 @@ static bool is_to_change(const void *context, uint64_t pc)
 	return pc - span->low <= span->bytes && relocated_pc(span->entries, pc);
 }
 
-/* Moves threads out of the bytes that will be jumps, into the trampolines. -EAGAIN: not all can be.
- */
+/* Moves threads out of the bytes that will become jumps, into the trampolines. -EAGAIN: not all can
+ * be moved. */
 static int move_threads(pid_t pid, const struct limpet_entries *entries,
 			const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped)
 {
@@ -229,7 +231,7 @@ static int move_threads(pid_t pid, const struct limpet_entries *entries,
 		return 0;
 	if (!stack)
 		return -ENOMEM;
-	/* At a safe point it is in none of these functions. */
+	/* At a safe point a thread is in none of these functions. */
 	if (regs && (relocated_pc(entries, regs->rip) ||
 		     limpet_signal_goes_back(pid, regs->rsp, stack, is_to_change, &span)))
 		return -EAGAIN;
@@ -239,7 +241,7 @@ static int move_threads(pid_t pid, const struct limpet_entries *entries,
 		    limpet_signal_goes_back(pid, regs->rsp, stack, is_to_change, &span))
 			return -EAGAIN;
 	}
-	/* Here and there the instructions are the same: whoever is moved may stay so. */
+	/* The instructions are the same in both places: a thread that was moved may stay there. */
 	for (size_t i = 0; i < stopped->count; i++) {
 		uint64_t pc = relocated_pc(entries, limpet_tracee_regs(stopped->list[i])->rip);
 		int error = pc ? limpet_tracee_move(stopped->list[i], pc) : 0;
@@ -250,7 +252,7 @@ static int move_threads(pid_t pid, const struct limpet_entries *entries,
 	return 0;
 }
 
-/* -ESTALE: the code is not what it was. */
+/* -ESTALE: the code has changed. */
 static int check_code(pid_t pid, const struct limpet_entries *entries)
 {
 	for (size_t i = 0; i < entries->count; i++) {
@@ -280,7 +282,7 @@ static int write_jumps(int memory, const struct limpet_entries *entries)
 	return 0;
 }
 
-/* The thunks that the entries lead to. */
+/* Writes the thunks to which the entries lead. */
 static int write_targets(int memory, uint64_t thunks, uint64_t thunk_bytes,
 			 const struct limpet_entries *entries)
 {
@@ -298,7 +300,7 @@ static int write_targets(int memory, uint64_t thunks, uint64_t thunk_bytes,
 	return 0;
 }
 
-/* Between tries. */
+/* Pauses between tries. */
 static int wait_for_another(const struct limpet_inline_hook_setup *setup, uint64_t *patience_ns)
 {
 	uint64_t pause_ns = PAUSE_NS;
@@ -308,7 +310,7 @@ static int wait_for_another(const struct limpet_inline_hook_setup *setup, uint64
 	return limpet_wait_pause(&setup->wait, &pause_ns, PAUSE_NS);
 }
 
-/* For a moment at which no call would be cut short; but not for ever: where many threads write
+/* Waits for a moment at which no call would be cut short; but not forever: if many threads write
  * there may be none. */
 static int wait_for_calls(const struct limpet_inline_hook_setup *setup, pid_t except)
 {
@@ -323,7 +325,7 @@ static int wait_for_calls(const struct limpet_inline_hook_setup *setup, pid_t ex
 	return error;
 }
 
-/* All threads stand. */
+/* All threads are stopped. */
 static int change_code(const struct limpet_inline_hook_setup *setup,
 		       const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped,
 		       uint64_t thunks, uint64_t thunk_bytes, const struct limpet_entries *entries)
@@ -410,7 +412,7 @@ struct changed {
 	size_t count;
 };
 
-/* Only where the jump still stands: a module may be gone, and another in its place. */
+/* Only if the jump is still there: the module may be gone, and another in its place. */
 static bool is_changed(pid_t pid, const struct limpet_inline_hook_entry *entry)
 {
 	uint8_t now[LIMPET_ENTRY_JUMP_BYTES];
@@ -447,7 +449,7 @@ static int find_changed(pid_t pid, struct changed *changed)
 	return 0;
 }
 
-/* All threads stand. */
+/* All threads are stopped. */
 static int put_back(const struct limpet_inline_hook_setup *setup, pid_t tid,
 		    const struct changed *changed)
 {

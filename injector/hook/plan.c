@@ -18,13 +18,14 @@
 #include "injector/remote/loader_lock.h"
 
 #define RTLD_NOW_LOCAL 2u
-#define RTLD_DLOPEN 0x80000000u /* __libc_dlopen_mode's flag for "as dlopen does" */
+#define RTLD_DLOPEN 0x80000000u /* __libc_dlopen_mode's flag to behave like dlopen */
 
-/* Words that are looked at, however many relocations say that there are slots. */
+/* Limits the words that are examined, however many slots the relocations claim. */
 #define MAX_VISITS (4 * LIMPET_MAX_SLOTS)
-#define MAX_TEXT_BYTES (64u << 20) /* that is searched for instructions */
+#define MAX_TEXT_BYTES (64u << 20) /* how much is searched for instructions */
 
-/* A variable of a library's, of which the program has a copy that all go by. */
+/* A variable of a library that the program has a copy of, which all modules use (copy relocation).
+ */
 struct copied {
 	uint64_t from, to, bytes;
 };
@@ -35,14 +36,14 @@ struct planner {
 	struct limpet_segment *segment;
 	struct limpet_entries *entries;
 	struct limpet_plan *plan;
-	struct limpet_module *module; /* being scanned */
+	struct limpet_module *module; /* the module being scanned */
 	const struct limpet_module *program;
 	struct copied copied[MAX_COPIED];
 	unsigned copied_count;
-	/* Address that a symbol's slots have when the program took the function's address: the
+	/* The address in a symbol's slots if the program takes the function's address: the
 	 * program's own PLT entry, not the function. */
 	uint64_t canonical[LIMPET_FAMILY_COUNT];
-	bool learning; /* first pass: only note what bound slots hold */
+	bool learning; /* first pass: only note what bound slots contain */
 	unsigned visits;
 	int error;
 };
@@ -70,7 +71,7 @@ static bool is_in(const struct limpet_module *module, uint64_t address)
 	return address >= module->start && address < module->end;
 }
 
-/* A lazy slot that has not been called through yet holds an address in its own module's PLT. */
+/* A lazy slot that was not called through yet contains an address in its own module's PLT. */
 static bool is_unbound(const struct planner *planner, const struct limpet_slot_found *found,
 		       uint64_t value)
 {
@@ -110,7 +111,7 @@ static int hook_for(struct planner *planner, uint32_t symbol, uint64_t original,
 	if (op == LIMPET_OP_FREE || op == LIMPET_OP_MALLOC || op == LIMPET_OP_CALLOC) {
 		const struct limpet_module *module = definer(planner, original);
 
-		/* glibc's frees nothing, allocates nothing and maps nothing through slots. */
+		/* glibc's libraries release, allocate and map nothing through slots. */
 		if (module && symbol_in(planner, module, "gnu_get_libc_version"))
 			hook->flags = LIMPET_HOOK_LEAF;
 	}
@@ -118,7 +119,7 @@ static int hook_for(struct planner *planner, uint32_t symbol, uint64_t original,
 	return 0;
 }
 
-/* glibc's reallocarray calls whatever realloc the program has: that one knows the block. */
+/* glibc's reallocarray calls the program's realloc, to which the block belongs. */
 static bool calls_another(const struct planner *planner, uint32_t symbol,
 			  const struct limpet_module *module)
 {
@@ -133,7 +134,7 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 {
 	const struct limpet_module *module = definer(planner, original);
 
-	/* Whoever calls it comes by its entry. */
+	/* Its callers reach the inline hook at its entry. */
 	if (limpet_entries_at(planner->entries, original))
 		return false;
 	if (limpet_family[symbol].flags & LIMPET_FAMILY_FINDER)
@@ -143,14 +144,15 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 		       !module->agent;
 	if (calls_another(planner, symbol, module))
 		return false;
-	/* libstdc++'s operators call malloc: counted there. An allocator's own do not. */
+	/* libstdc++'s operators call malloc, and are counted there. An allocator's own operators do
+	 * not. */
 	if (limpet_family[symbol].flags & LIMPET_FAMILY_CXX)
 		return defines_malloc(planner, module);
 	return true;
 }
 
-/* What an unbound slot will be bound to; 0: nothing. In another namespace than the program's, where
- * there is only one definition. */
+/* What an unbound slot will be bound to; 0: nothing. In a namespace other than the program's this
+ * is known only if there is a single definition. */
 static uint64_t unbound_original(struct planner *planner, uint32_t symbol)
 {
 	uint64_t original = 0;
@@ -166,7 +168,8 @@ static uint64_t unbound_original(struct planner *planner, uint32_t symbol)
 	return 0;
 }
 
-/* Of a word of a library's that holds the address: its copy, if the program has one. */
+/* For a word of a library that contains the address: plans the program's copy of it, if there is
+ * one. */
 static void plan_copy(struct planner *planner, const struct limpet_slot *slot)
 {
 	struct limpet_plan *plan = planner->plan;
@@ -256,8 +259,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	if (address % sizeof(uint64_t) || !is_in(planner->module, address) ||
 	    limpet_memory_read(planner->modules->pid, address, &value, sizeof(value)) < 0 || !value)
 		return 0;
-	/* Whoever calls through this word goes on through the program's own slot, which is patched.
-	 */
+	/* Calls through this word continue through the program's own slot, which is patched. */
 	if (value == planner->canonical[found->symbol])
 		return 0;
 	original = value;
@@ -323,10 +325,10 @@ static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_
 
 /* ---------------------------------------------------------------- the dynamic linker's own calls
  *
- * What glibc's linker allocates (threads' TLS, lists of modules) it takes, since 2.31, from the
- * program's allocator, through four pointers that have no name: elf/dl-minimal-malloc.c,
- * rtld-malloc.h. It closes them with the rest of its data. They are known by what they hold, each
- * once in all of it, side by side. */
+ * Since 2.31 glibc's linker allocates what it needs (threads' TLS, lists of modules) by the
+ * program's allocator, through four pointers without names: elf/dl-minimal-malloc.c, rtld-malloc.h.
+ * It makes them read-only with the rest of its data. They are recognized by their values, each of
+ * which occurs once in that data, side by side. */
 
 enum { LINKER_WORDS = 4, LINKER_BYTES = 16384 };
 
@@ -342,7 +344,7 @@ static struct limpet_module *find_linker(const struct planner *planner)
 	return NULL;
 }
 
-/* Where the four are, counted in words from `at`; false: they are not found, or not for certain. */
+/* Finds the four words, counted from `at`; false: they are not found, or not with certainty. */
 static bool find_linker_words(const uint64_t *words, size_t count,
 			      const uint64_t originals[LINKER_WORDS],
 			      size_t ret_places[LINKER_WORDS])
@@ -410,9 +412,9 @@ static void plan_linker(struct planner *planner)
 
 /* ---------------------------------------------------------------- symbols
  *
- * While the dynamic symbol by which a function is found leads to a thunk, all that is bound
- * meanwhile is bound to that: a module's slots before its constructors run, those of modules that
- * libc loads by itself, and slots that are bound at their first call. */
+ * While the dynamic symbol of a function leads to a thunk, everything that is bound is bound to the
+ * thunk: a module's slots before its constructors run, those of modules that libc loads by itself,
+ * and slots that are bound at their first call. */
 
 struct symbols {
 	struct planner *planner;
@@ -420,8 +422,8 @@ struct symbols {
 	uint32_t hook;
 };
 
-/* The agent opens the whole mapping for a moment, which has to be data alone; from outside any page
- * can be written. */
+/* The agent makes the whole mapping writable for a moment, so it must contain only data; from
+ * outside any page can be written. */
 static bool may_be_written(const struct planner *planner, uint64_t address)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(&planner->modules->maps, address);
@@ -450,8 +452,8 @@ static void symbol_found(uint64_t address, void *context)
 	plan->symbols = true;
 }
 
-/* What nobody calls yet, a module that comes may. Another allocator beside the program's is not
- * begun with. */
+/* A function that nobody calls yet may be called by a module that is loaded later. Functions of
+ * another allocator beside the program's are not hooked for that. */
 static void hook_defaults(struct planner *planner)
 {
 	const struct limpet_start *start = &planner->plan->start;
@@ -498,8 +500,8 @@ static uint16_t hook_flags(const struct limpet_entry *entry)
 	return flags & LIMPET_HOOK_PROBE ? flags : flags | LIMPET_HOOK_ENTRY;
 }
 
-/* First of all: there is one of each, however many slots there are. Until the memory near them is
- * there, they are named by their functions. */
+/* First, since there is one entry of each, however many slots there are. Until the memory near them
+ * is mapped, hooks have the functions' addresses. */
 static void plan_entries(struct planner *planner)
 {
 	struct limpet_start *start = &planner->plan->start;
@@ -520,7 +522,7 @@ static void plan_entries(struct planner *planner)
 
 /* ---------------------------------------------------------------- several allocators */
 
-/* Whose blocks a hook's are: of entries that is known; slots lead into a library. */
+/* Names the allocator of a hook's blocks: for entries it is known; slots lead into a library. */
 static void name_owner(struct planner *planner, uint32_t hook, char *ret, size_t bytes)
 {
 	const struct limpet_hook *it = &planner->plan->start.hooks[hook];
@@ -577,7 +579,7 @@ static void tell_apart(struct planner *planner)
 		plan->start.hooks[i].flags &= (uint16_t)~LIMPET_HOOK_OWNER_FLAG(LIMPET_HOOK_OWNERS);
 }
 
-/* What an unbound slot of this name would be bound to: what bound slots hold, else the first
+/* What an unbound slot of this name would be bound to: what bound slots contain, else the first
  * definition in the loader's order. */
 static void find_defaults(struct planner *planner)
 {
@@ -618,7 +620,7 @@ bool limpet_plan_passes_exceptions(struct limpet_modules *modules,
 	return finds;
 }
 
-/* dlopen takes the agent's bytes by /proc/thread-self/fd. Its root folder is not looked into: a
+/* dlopen opens the agent through /proc/thread-self/fd. The root directory itself is not examined: a
  * program may serve it. */
 static bool sees_proc(pid_t pid)
 {
@@ -630,8 +632,8 @@ static bool sees_proc(pid_t pid)
 	return code == 0 ? !strcmp(type, "proc") : code != -ENOENT;
 }
 
-/* Of libc's own libraries: one that a preloaded library or the program has in its place may take
- * locks, and call what it likes, on the hijacked thread. */
+/* From libc's own libraries: a function that a preloaded library or the program provides instead
+ * may take locks, and call anything, on the hijacked thread. */
 static uint64_t libc_symbol(struct limpet_modules *modules, const char *name)
 {
 	static const char *const libraries[] = {"libc.so.6", "libdl.so.2", "libc-2.", "libdl-2."};
@@ -649,7 +651,7 @@ static uint64_t libc_symbol(struct limpet_modules *modules, const char *name)
 		if (address)
 			return address;
 	}
-	/* Under another name, or none of glibc's. */
+	/* It has another name, or is not in glibc. */
 	return limpet_modules_symbol(modules, name, NULL);
 }
 
@@ -658,8 +660,8 @@ bool limpet_plan_has_collector(struct limpet_modules *modules)
 	return limpet_modules_symbol(modules, "GC_gcollect", NULL);
 }
 
-/* Which the dynamic linker calls, too. Of a library whose business it is, all code is the
- * allocator's; of a program only what has a known name is. */
+/* And the dynamic linker calls it, too. In a library that is an allocator, all code is the
+ * allocator's; in a program, only functions with known names are. */
 static bool has_own_malloc(struct limpet_modules *modules)
 {
 	struct limpet_module *module;

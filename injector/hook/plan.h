@@ -13,49 +13,51 @@
 #include "injector/remote/segment.h"
 
 struct limpet_plan {
-	struct limpet_start start; /* hooks, defaults, addresses; channel and nonce still to come */
-	const char *mapped; /* the agent is mapped by the stub, not by dlopen, and why; else NULL */
+	struct limpet_start
+		start;      /* hooks, defaults, addresses; channel and nonce are filled in later */
+	const char *mapped; /* why the agent is mapped by the stub, not by dlopen; else NULL */
 	uint64_t dlopen, dlclose, dlerror;
 	uint64_t dlopen_mode;
 	struct limpet_tracee_gadgets gadgets;
 	uint64_t loader_lock;      /* limpet_loader_lock_find() */
 	int64_t loader_error;      /* limpet_loader_error_find() */
-	struct limpet_slot *slots; /* as in the segment's table, where the target can write */
+	struct limpet_slot *slots; /* in the segment's table, where the target can write */
 	uint32_t slot_count, slots_not_taken;
-	/* Where blocks come from more than one allocator: the names of LIMPET_HOOK_OWNER's numbers,
-	 * from 1. */
+	/* If blocks come from more than one allocator: the names of the numbers of
+	 * LIMPET_HOOK_OWNER, from 1. */
 	char owners[LIMPET_HOOK_OWNERS][LIMPET_ENTRY_OWNER_BYTES];
 	uint32_t owner_count;
 	bool address_slots; /* some slot outside libc is read as data: its value may be copied */
-	bool symbols;       /* some slots are symbols' values: the linker copies what these lead to
-			     */
+	bool symbols;       /* some slots are values of symbols: the linker copies them */
 };
 
-/* Fills the plan, the slot and module tables of the segment, and in the hooks of the entries: slots
- * that lead to one of these are left alone. -ENOENT with words when the target has nothing
- * to patch. */
+/* Fills the plan, the slot and module tables of the segment, and the hooks of the entries; slots
+ * that lead to an entry are left alone. -ENOENT with a message if the target has nothing to patch.
+ */
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
 		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
 		     struct limpet_err *err) LIMPET_MUST_CHECK;
-/* Also after a failure. */
+/* To be called even after a failure. */
 void limpet_plan_done(struct limpet_plan *plan);
 
-/* How an agent gets into the target. By its dlopen and its kin or, in a glibc before 2.34 whose
- * program has no libdl, what stands behind them; or without, where there is no such loader (musl, a
- * static program), where it could not reach the agent (no /proc in its root folder), where the
- * program has a collector (below) or a malloc of its own, whose locks nobody knows, or where `load`
- * says so. Fills mapped, dlopen, dlclose, dlerror (may be 0), dlopen_mode,
- * start.dl_iterate_phdr (may be 0) and start.from_outside alone. With words: -ENOENT: the program
- * is only starting; -ENOTSUP: `load` asks for dlopen, and that cannot be had. */
+/* Chooses how the agent gets into the target: by its dlopen and related functions, or, in a glibc
+ * before 2.34 whose program has no libdl, by the internal ones behind them. It is mapped instead if
+ * there is no such loader (musl, a static program), if the loader could not reach the agent (no
+ * /proc in its root directory), if the program has a garbage collector (see below) or a malloc of
+ * its own, whose locks are unknown, or if `load` says so. Fills in mapped, dlopen, dlclose, dlerror
+ * (may be 0), dlopen_mode, start.dl_iterate_phdr (may be 0) and start.from_outside only. With a
+ * message: -ENOENT: the program is only starting; -ENOTSUP: `load` asks for dlopen, which is not
+ * possible. */
 int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load load,
 			    struct limpet_plan *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 
 /* Whether the program has the Boehm collector, which asks dl_iterate_phdr(3) for the memory of all
- * modules when it begins, and reads it until it has done: what is unloaded meanwhile is its end. */
+ * modules when a collection begins, and reads it until the end: unloading a module meanwhile would
+ * crash it. */
 bool limpet_plan_has_collector(struct limpet_modules *modules) LIMPET_MUST_CHECK;
 
-/* Whether an exception passes the hooks of a mapped agent: the program's unwinder asks a function
- * for the tables of an address, which can be hooked (agent/finder.c). */
+/* Whether exceptions can pass the hooks of a mapped agent: the program's unwinder must ask a
+ * function for the tables of an address, and that function must be hookable (agent/finder.c). */
 bool limpet_plan_passes_exceptions(struct limpet_modules *modules,
 				   const struct limpet_entries *entries) LIMPET_MUST_CHECK;
 

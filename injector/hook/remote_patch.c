@@ -7,7 +7,7 @@
 #include "injector/proc/memory.h"
 #include "injector/ptrace/tracee.h"
 
-/* What is no file's has no offset by which its parts could be told. */
+/* Anonymous memory has no offset that identifies its parts. */
 static bool is_same_memory(const struct limpet_map *before, const struct limpet_map *now)
 {
 	uint64_t from = before && before->inode ? before->offset : 0;
@@ -41,7 +41,7 @@ static uint32_t put_in(int memory, struct limpet_slot *slot, uint64_t original, 
 	uint64_t ours = limpet_slot_value_ours(slot, thunk);
 	int answer = limpet_memory_exchange_stopped(memory, slot->address, slot->old_value, ours);
 
-	/* A lazy slot that was bound since the plan was made. */
+	/* A lazy slot that was bound after the plan was made. */
 	if (answer == 1 && slot->old_value != original && slot->kind == LIMPET_SLOT_OF_CALLS) {
 		slot->old_value = original;
 		answer = limpet_memory_exchange_stopped(memory, slot->address, original, ours);
@@ -70,7 +70,7 @@ unsigned limpet_remote_patch_put_in(int memory, struct limpet_slot *slots, uint3
 	return done;
 }
 
-/* 1: put back; 0: it is not ours, or gone; -EBUSY. */
+/* 1: restored; 0: it is not ours, or gone; -EBUSY. */
 static int put_back(int memory, const struct limpet_slot *slot, uint64_t thunk, uint64_t original)
 {
 	uint64_t value = limpet_slot_value_before(slot, original);
@@ -85,7 +85,7 @@ static int put_back(int memory, const struct limpet_slot *slot, uint64_t thunk, 
 	return 0;
 }
 
-/* Answers their number, or -errno. */
+/* Returns their number, or -errno. */
 static int read_slots(pid_t pid, const struct limpet_agent_info *info, struct limpet_slot **ret)
 {
 	LIMPET_FREE struct limpet_slot *slots = NULL;

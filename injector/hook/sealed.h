@@ -1,5 +1,5 @@
-/* mseal(2), Linux 6.10: memory that can be neither unmapped nor given another protection, until the
- * program ends. A program that seals what it finds in its maps seals ours, too. */
+/* mseal(2), Linux 6.10: sealed memory can neither be unmapped nor get another protection until the
+ * program ends. A program that seals all its mappings seals ours, too. */
 #ifndef LIMPET_INJECTOR_HOOK_SEALED_H
 #define LIMPET_INJECTOR_HOOK_SEALED_H
 
@@ -9,10 +9,10 @@
 #include "common/err.h"
 #include "injector/proc/proc.h"
 
-/* Whether the process has sealed a mapping of a file with a name of ours. Where `maps` have none,
+/* Whether the process has sealed a mapping of a file with one of our names. If `maps` has none,
  * nothing is read. */
 bool limpet_sealed_check(pid_t pid, const struct limpet_maps *maps);
-/* Words for that; answers -EPERM. */
+/* Sets the message for that; returns -EPERM. */
 int limpet_sealed_explain(pid_t pid, struct limpet_err *err);
 
 #endif

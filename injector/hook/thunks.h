@@ -1,6 +1,6 @@
-/* The mapping of an agent's thunks, which is left on purpose where the program keeps addresses in
- * it. Then it says so itself, in its last word: a process that is forked while the agent is taken
- * away may have a copy that nobody needs. */
+/* The mapping of an agent's thunks, which is left on purpose if the program stores addresses in it.
+ * Its last word then says so: a process that is forked while the agent is removed may have a copy
+ * that it does not need. */
 #ifndef LIMPET_INJECTOR_HOOK_THUNKS_H
 #define LIMPET_INJECTOR_HOOK_THUNKS_H
 
@@ -10,11 +10,11 @@
 
 #include "injector/proc/proc.h"
 
-/* Whether the mapping is of thunks. */
+/* Whether the mapping contains thunks. */
 bool limpet_thunks_are(const struct limpet_map *map);
-/* The same, and they were left. */
+/* The same, and they were left on purpose. */
 bool limpet_thunks_were_left(pid_t pid, const struct limpet_map *map);
-/* To be called before their agent is taken away. */
+/* To be called before their agent is removed. */
 int limpet_thunks_leave(pid_t pid, uint64_t thunks);
 
 #endif
