@@ -374,8 +374,8 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 	limpet_err_set(err, error, "cannot hook the allocator of process %d: %s", setup->pid,
 		       strerror(-error));
 	if (error == -EBUSY)
-		limpet_err_hint(err, "its threads did not all stand where that can be done: try "
-				     "again, or give it longer: --attach-timeout 60s");
+		limpet_err_hint(err, "not all of its threads reached code where this is possible: "
+				     "try again, or wait longer: --attach-timeout 60s");
 	return error;
 }
 

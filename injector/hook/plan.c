@@ -694,7 +694,7 @@ int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load loa
 	if (modules->fully_static)
 		plan->mapped = "the program has none";
 	else if (!limpet_modules_symbol(modules, "gnu_get_libc_version", NULL))
-		plan->mapped = "musl's would not let go of it";
+		plan->mapped = "musl's never unloads a library";
 	else if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
 		plan->mapped = "the program has no dlopen";
 	else if (!sees_proc(modules->pid))

@@ -33,6 +33,6 @@ int limpet_sealed_explain(pid_t pid, struct limpet_err *err)
 		       "process %d has sealed limpet's memory by mseal(2): it stays, unused, until "
 		       "the program ends",
 		       pid);
-	limpet_err_hint(err, "start the program anew to capture it again");
+	limpet_err_hint(err, "restart the program to capture it again");
 	return -EPERM;
 }

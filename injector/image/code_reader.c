@@ -166,7 +166,7 @@ int limpet_code_reader_entry(struct limpet_code_reader *reader, enum limpet_entr
 				      "%s", answer.err.message);
 	if (!is_sound(&answer.entry, &request, code)) {
 		reader->failed = true;
-		return limpet_err_set(err, -ENOTSUP, "what is said of its code makes no sense");
+		return limpet_err_set(err, -ENOTSUP, "limpet's decoder gave an impossible answer");
 	}
 	*ret = answer.entry;
 	return 0;

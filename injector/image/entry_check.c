@@ -40,7 +40,7 @@ static int check_code(struct limpet_entry_finder *finder, struct limpet_entry *e
 	/* A jump that crosses a page boundary could become visible half written. */
 	from = entry->code.from;
 	if (from / PAGE != (from + LIMPET_ENTRY_JUMP_BYTES - 1) / PAGE)
-		return refuse(finder, entry, "its beginning goes over the end of a page");
+		return refuse(finder, entry, "its beginning crosses the end of a page");
 	return 0;
 }
 

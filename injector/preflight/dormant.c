@@ -20,7 +20,7 @@
 #define INODES 8
 #define SETTLE_NS 2000000000u
 
-/* A process that maps something of ours, or holds the agent's file. */
+/* A process that maps a file of ours, or holds the agent's file open. */
 struct holder {
 	pid_t pid;
 	bool agent, watched;
@@ -64,7 +64,7 @@ static void note_mapping(struct holder *holder, const char *line)
 		holder->inodes[holder->inode_count++] = inode;
 }
 
-/* All that a limpet killed early has left may be a descriptor. */
+/* A limpet that was killed early may have left no more than a descriptor. */
 static void note_descriptors(struct holder *holder)
 {
 	LIMPET_FREE int *fds = NULL;
@@ -109,7 +109,7 @@ static int read_holder(pid_t pid, struct holder *ret)
 	return 0;
 }
 
-/* It has a limpet's memory, and for a moment it may be there when that one is not any more. */
+/* The watchdog shares a limpet's memory, and may exist for a moment after that limpet ended. */
 static bool is_watchdog(const struct holder *holder)
 {
 	struct limpet_proc_status status;
@@ -135,7 +135,8 @@ static int find_holders(struct holders *holders)
 	for (int i = 0; i < count && !result; i++) {
 		struct holder holder = {0};
 
-		/* What cannot be read (another's, or gone) is not for us to clean up either. */
+		/* A process that cannot be read (another user's, or gone) cannot be cleaned up
+		 * either. */
 		if (read_holder(pids[i], &holder) == 0 && holder.inode_count > 0 &&
 		    !is_watchdog(&holder))
 			result = add_holder(holders, &holder);
@@ -156,14 +157,15 @@ static bool share_memory(const struct holder *a, const struct holder *b)
 
 static void mark_watched(struct holders *holders)
 {
-	/* A collector, or a captured process whose collector we may not look at... */
+	/* A collector, or a captured process whose collector we may not examine... */
 	for (size_t i = 0; i < holders->count; i++) {
 		struct limpet_control_capture capture;
 		struct holder *holder = &holders->list[i];
 
 		holder->watched = !holder->agent || limpet_control_find(holder->pid, &capture) == 0;
 	}
-	/* ...watches whoever shares memory with it: a captured process forks. */
+	/* ...watches all processes that share memory with it: a captured process may have forked.
+	 */
 	for (size_t i = 0; i < holders->count; i++) {
 		for (size_t j = 0; j < holders->count && !holders->list[i].watched; j++) {
 			if (holders->list[j].watched &&
@@ -180,7 +182,7 @@ static int compare_pids(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* `relative`: of those alone that share memory with it, and not of itself; NULL: of all. */
+/* `relative`: only those that share memory with it, except itself; NULL: all. */
 static int list_dormant(const struct holder *relative, pid_t **ret_pids)
 {
 	struct holders holders = {0};
@@ -232,8 +234,8 @@ static int is_listed(pid_t pid)
 	return count < 0 ? count : 0;
 }
 
-/* A limpet that was killed, and its watchdog, have their memory until a processor is free for them:
- * who has it and answers nobody is looked at again. */
+/* A limpet that was killed, and its watchdog, keep their memory until they get a processor: a
+ * process that has the memory but does not answer is checked again. */
 int limpet_dormant_check(pid_t pid)
 {
 	const uint64_t deadline_ns = limpet_monotonic_ns() + SETTLE_NS;

@@ -148,7 +148,7 @@ void limpet_check_hint(struct limpet_check *check, const char *format, ...)
 
 static const char find_hint[] = "find it with `pidof NAME` or `limpet doctor`";
 
-/* A pid that /proc does not show: gone, or hidden from us. */
+/* /proc does not show the pid: the process is gone, or hidden from us. */
 static int gone(struct limpet_check *check)
 {
 	pid_t pid = check->pid;
@@ -173,8 +173,8 @@ static int gone(struct limpet_check *check)
 	return -EPERM;
 }
 
-/* A main thread that has ended takes the process's memory and descriptors out of sight, its own
- * numbers too: another thread stands for it from here on. */
+/* If the main thread has ended, the process's memory, descriptors and figures are not visible
+ * through it: from here on another thread is examined instead. */
 static bool check_leader(struct limpet_check *check)
 {
 	struct limpet_proc_status *status = &check->status, other;
@@ -201,7 +201,7 @@ static bool check_leader(struct limpet_check *check)
 	return true;
 }
 
-/* False: nothing further can be asked of it. */
+/* False: nothing else can be checked. */
 static bool check_state(struct limpet_check *check)
 {
 	const struct limpet_proc_status *status = &check->status;
@@ -267,7 +267,7 @@ static void add_dormant(struct limpet_check *check)
 			  check->pid);
 }
 
-/* An agent of ours in the target: of a capture that runs, or left by one that ended badly. */
+/* Whether the target has an agent: of a running capture, or left by one that ended badly. */
 static void check_agent(struct limpet_check *check)
 {
 	size_t i = 0;
@@ -314,7 +314,7 @@ static int run_checks(struct limpet_check *check)
 	return 0;
 }
 
-/* Bytes that the kernel draws for each exec. False: not to be seen. */
+/* Reads random bytes that the kernel chooses at each exec. False: not readable. */
 static bool read_mark(pid_t pid, uint64_t *ret_mark)
 {
 	uint64_t address;
@@ -323,7 +323,7 @@ static bool read_mark(pid_t pid, uint64_t *ret_mark)
 	       limpet_memory_read(pid, address, ret_mark, 2 * sizeof(*ret_mark)) == 0;
 }
 
-/* *ret_resident: the thread by which the process was looked at. */
+/* *ret_resident: the thread through which the process was examined. */
 static int look_once(pid_t pid, const struct limpet_preflight_options *options,
 		     struct limpet_preflight *ret, pid_t *ret_resident, struct limpet_err *err)
 {
@@ -341,7 +341,7 @@ static int look_once(pid_t pid, const struct limpet_preflight_options *options,
 		check.options.agent_memory_bytes = (uint64_t)64 << 20;
 
 	r = pid > 0 ? limpet_proc_status_read(pid, &check.status) : -ESRCH;
-	/* hidepid=2 shows nothing of the process, hidepid=1 a folder and nothing in it */
+	/* hidepid=2 shows nothing of the process, hidepid=1 an empty directory */
 	if (r == -ESRCH || r == -EPERM || r == -EACCES)
 		return gone(&check);
 	if (r == 0) {
@@ -351,12 +351,12 @@ static int look_once(pid_t pid, const struct limpet_preflight_options *options,
 		ret->kernel_thread = check.status.kernel_thread;
 		is_marked = read_mark(pid, mark);
 		r = run_checks(&check);
-		/* What is missing of one that is on its way out is missing for that reason. */
+		/* In an exiting process things are missing because it exits. */
 		if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_REFUSED &&
 		    check.status.state != 'Z' && check.status.state != 'X' &&
 		    !check.status.kernel_thread && !limpet_proc_has_memory(pid))
 			r = -ESRCH;
-		/* Half of one program and half of another. */
+		/* The checks saw half of one program and half of another. */
 		if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_REFUSED && is_marked &&
 		    (!read_mark(pid, mark_now) || memcmp(mark, mark_now, sizeof(mark)) != 0))
 			r = -ESTALE;
@@ -382,7 +382,7 @@ static int look_once(pid_t pid, const struct limpet_preflight_options *options,
 	return ret->verdict == LIMPET_PREFLIGHT_OK ? 0 : check.err->code;
 }
 
-/* What is missing of a main thread that has just ended is asked of another. */
+/* If the main thread has just ended, repeats the checks through another thread. */
 int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *options,
 			 struct limpet_preflight *ret, struct limpet_err *err)
 {

@@ -1,8 +1,8 @@
-/* Preflight: would limpet work on this process, and if not, why and what to do.
+/* Preflight: would limpet work on this process, and if not, why, and what helps?
  *
- * Looks from outside only. The one exception is a target under a seccomp filter: to read the filter
- * one of its threads is stopped for some microseconds (by a helper process of ours, whose end frees
- * the thread whatever happens); `quick` leaves even that out. Answers are a snapshot: the process
+ * Looks from outside only. The one exception is a target with a seccomp filter: to read the filter
+ * a helper process of ours stops one of its threads for some microseconds (the helper's end
+ * releases the thread in any case); `quick` omits even that. The answer is a snapshot: the process
  * may exit, exec or be traced by somebody else a moment later. Never prints. Any thread. */
 #ifndef LIMPET_INJECTOR_PREFLIGHT_PREFLIGHT_H
 #define LIMPET_INJECTOR_PREFLIGHT_PREFLIGHT_H
@@ -18,7 +18,7 @@
 
 enum limpet_severity {
 	LIMPET_FINDING_OK = 0,
-	LIMPET_FINDING_NOTE,    /* worth knowing, changes nothing */
+	LIMPET_FINDING_NOTE,    /* worth knowing, no effect */
 	LIMPET_FINDING_WARNING, /* works, but the result is limited */
 	LIMPET_FINDING_REFUSE   /* limpet will not touch this process */
 };
@@ -27,12 +27,12 @@ struct limpet_finding {
 	char id[24]; /* stable word: "permission", "seccomp", "allocator"... (limpet-doctor(1)) */
 	char brief[40]; /* a few words for a table: "needs sudo" */
 	char text[320]; /* one sentence, no full stop */
-	char hint[320]; /* what mends it; may be empty */
+	char hint[320]; /* what helps; may be empty */
 	enum limpet_severity severity;
 };
 #define LIMPET_PREFLIGHT_MAX_FINDINGS 48
 
-/* Every word that a finding can have, and the worst that it can say; an empty id ends the list. */
+/* Every id that a finding can have, and its worst severity; an empty id ends the list. */
 struct limpet_finding_word {
 	char id[24];
 	enum limpet_severity worst;
@@ -55,37 +55,37 @@ struct limpet_preflight_options {
 enum limpet_preflight_verdict {
 	LIMPET_PREFLIGHT_OK = 0,
 	LIMPET_PREFLIGHT_GONE,    /* no such process (any more) */
-	LIMPET_PREFLIGHT_REFUSED, /* at least one finding has LIMPET_FINDING_REFUSE */
-	LIMPET_PREFLIGHT_FAILED   /* could not look: out of memory, /proc not mounted... */
+	LIMPET_PREFLIGHT_REFUSED, /* at least one finding is LIMPET_FINDING_REFUSE */
+	LIMPET_PREFLIGHT_FAILED   /* could not check: out of memory, /proc not mounted... */
 };
 
 struct limpet_preflight {
 	enum limpet_preflight_verdict verdict;
 	pid_t pid;
-	char name[64]; /* comm, as the process set it: clean it before you show it */
+	char name[64]; /* comm, as the process set it: sanitize it before display */
 	uid_t uid;     /* effective */
 	uint64_t rss_bytes;
 	bool kernel_thread;
-	char libc[32];               /* "glibc 2.36"; empty: unknown */
-	char allocators[128];        /* for people: "glibc 2.36, jemalloc" */
-	double unseen_rss_share;     /* 0..1, where an allocator is out of reach; < 0: none is */
-	char runtime[16];            /* "V8": of a language with a heap of its own; empty: none */
-	struct limpet_memory memory; /* what it belongs to; not known where it was not looked at */
+	char libc[32];           /* "glibc 2.36"; empty: unknown */
+	char allocators[128];    /* for messages: "glibc 2.36, jemalloc" */
+	double unseen_rss_share; /* 0..1, if an allocator is out of reach; < 0: none is */
+	char runtime[16]; /* "V8": a language's runtime with a heap of its own; empty: none */
+	struct limpet_memory memory; /* to what it belongs; not known if it was not examined */
 	size_t count;
 	struct limpet_finding list[LIMPET_PREFLIGHT_MAX_FINDINGS]; /* in the order of the checks */
 };
 
-/* Looks at process `pid`. Answers 0 when an attach (or a run) may go on; otherwise -errno, with the
- * first refusal's words and hint in `err` as a whole sentence ("cannot attach to 'node' (4711):
- * ..."). Unlike elsewhere, *ret is always filled in: a refusal's other findings are of use too.
- * `options` and `err` may be NULL. */
+/* Checks process `pid`. Returns 0 if an attach (or a run) may proceed; otherwise -errno, with the
+ * first refusal's message and hint in `err` as a whole sentence ("cannot attach to 'node' (4711):
+ * ..."). Unlike elsewhere, *ret is always filled in: the other findings of a refusal are useful,
+ * too. `options` and `err` may be NULL. */
 int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *options,
 			 struct limpet_preflight *ret, struct limpet_err *err);
 
-/* Exit status that a verdict stands for. */
+/* The exit status for a verdict. */
 enum limpet_exit limpet_preflight_exit(const struct limpet_preflight *preflight);
 
-/* Remembers what executables contain, for a caller that looks at many processes. One thread. */
+/* Caches what executables contain, for a caller that checks many processes. One thread. */
 struct limpet_preflight_cache *limpet_preflight_cache_new(void); /* NULL: out of memory */
 void limpet_preflight_cache_free(struct limpet_preflight_cache *cache);
 

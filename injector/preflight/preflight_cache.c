@@ -1,4 +1,4 @@
-/* Preflight: what executables contain, remembered for lists of many processes. */
+/* Preflight: caches what executables contain, for lists of many processes. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static const struct limpet_program *cache_find(const struct limpet_preflight_cac
 	return NULL;
 }
 
-/* Forgetting is no error. */
+/* An entry that cannot be added is not an error. */
 static void cache_add(struct limpet_preflight_cache *cache, const struct stat *st,
 		      const struct limpet_program *program)
 {

@@ -1,4 +1,4 @@
-/* Preflight: which of the program's allocators are followed, and what stays unseen. */
+/* Preflight: which of the program's allocators limpet follows, and what remains unseen. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,12 +16,12 @@ static void append(char *list, size_t room, const char *word)
 		snprintf(list + used, room - used, "%s%s", used ? ", " : "", word);
 }
 
-/* Its functions that can be hooked where they begin. */
+/* Functions of its allocators that can get inline hooks. */
 struct hooked {
 	size_t count;
 	unsigned refused;
 	bool thread_heaps;
-	char why_not[208]; /* of none: " (reason)", or "" */
+	char why_not[208]; /* if none: " (reason)", or "" */
 };
 
 static struct hooked find_hooked(struct limpet_check *check, const struct limpet_program *program)
@@ -31,7 +31,7 @@ static struct hooked find_hooked(struct limpet_check *check, const struct limpet
 
 	if (!limpet_allocator_has_entries(program))
 		return hooked;
-	/* For a list the names have to do. */
+	/* For a list the names must suffice. */
 	if (check->options.quick) {
 		hooked.count = 1;
 		return hooked;
@@ -66,7 +66,7 @@ static void say_hooked(struct limpet_check *check, const char *name, const struc
 				 hooked->refused);
 }
 
-/* The share of what no allocator that is followed can hold. */
+/* The share of memory that cannot belong to a followed allocator. */
 static void note_unseen(struct limpet_check *check, char *ret, size_t room)
 {
 	uint64_t unseen_bytes, rss_bytes;
@@ -84,7 +84,7 @@ static void note_unseen(struct limpet_check *check, char *ret, size_t room)
 		 100.0 * check->out->unseen_rss_share);
 }
 
-/* Built with -d:useMalloc it has no allocator of its own; that cannot be told from outside. */
+/* Built with -d:useMalloc it has no allocator of its own; this cannot be told from outside. */
 static void check_nameless_nim(struct limpet_check *check)
 {
 	char share[64];
@@ -98,7 +98,8 @@ static void check_nameless_nim(struct limpet_check *check)
 				 "shows every block");
 }
 
-/* Its blocks end without a call; and most are cut from larger ones in the program itself. */
+/* It releases blocks without a call, and the program itself divides larger blocks into most of
+ * them. */
 static void check_garbage_collector(struct limpet_check *check, const char *name)
 {
 	char share[64];
@@ -109,7 +110,7 @@ static void check_garbage_collector(struct limpet_check *check, const char *name
 			 "%s is loaded as a library: what it holds stays unseen%s", name, share);
 }
 
-/* Its C side (cgo) is that of any other program. */
+/* Its C side (cgo) is like any other program. */
 static void check_go(struct limpet_check *check, const struct limpet_program *program)
 {
 	const struct hooked hooked = find_hooked(check, program);
@@ -175,7 +176,7 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 	limpet_check_hint(check, "--partial captures what goes through the C library all the same");
 }
 
-/* Those of the list that lack a mark; answers how many. */
+/* Lists the functions without a mark; returns how many. */
 static size_t list_missing(const struct limpet_entry_list *list, const bool *marks, char *ret,
 			   size_t room)
 {
@@ -191,7 +192,7 @@ static size_t list_missing(const struct limpet_entry_list *list, const bool *mar
 	return count;
 }
 
-/* What was asked for by name has to be there. */
+/* Functions that the user named must exist. */
 void limpet_check_listed(struct limpet_check *check)
 {
 	const struct limpet_entry_list *list = check->options.entry_list;
@@ -204,19 +205,19 @@ void limpet_check_listed(struct limpet_check *check)
 	why = inside->entries.why;
 	if (list_missing(list, inside->entries.is_there, missing, sizeof(missing))) {
 		limpet_check_refuse(check, -ENOENT, "alloc-functions", "functions not found",
-				    "functions that were named are not there: %s", missing);
-		limpet_check_hint(check, "see what there is: nm --defined-only FILE");
+				    "functions that you named do not exist: %s", missing);
+		limpet_check_hint(check, "list those that exist: nm --defined-only FILE");
 	} else if (list_missing(list, inside->entries.is_taken, missing, sizeof(missing))) {
 		limpet_check_refuse(check, -ENOTSUP, "alloc-functions", "functions not hooked",
-				    "functions that were named cannot be hooked: %s%s%.100s%s",
+				    "functions that you named cannot be hooked: %s%s%.100s%s",
 				    missing, why[0] ? " (" : "", why, why[0] ? ")" : "");
 		limpet_check_hint(check, "name other functions of that allocator");
 	} else {
 		limpet_check_add(check, LIMPET_FINDING_OK, "alloc-functions", "",
 				 list->count == 1
-					 ? "the function that was named is hooked where it begins"
-					 : "all %zu functions that were named are hooked where "
-					   "they begin",
+					 ? "the function that you named is hooked at its entry"
+					 : "all %zu functions that you named are hooked at "
+					   "their entries",
 				 list->count);
 	}
 }
@@ -231,7 +232,7 @@ void limpet_check_libraries(struct limpet_check *check, const struct limpet_prog
 		const struct limpet_map *map = &check->maps.list[i];
 		const char *name;
 
-		/* once a library is enough: its first map */
+		/* once per library: its first map */
 		if (map->offset || map->path[0] != '/')
 			continue;
 		name = limpet_allocator_of_library(map->path);
@@ -256,8 +257,8 @@ void limpet_check_libraries(struct limpet_check *check, const struct limpet_prog
 				 "linked in may go unnoticed");
 }
 
-/* Of other allocators that are followed it cannot be told from outside what is theirs: those that
- * are hooked where they begin, and libraries that bring a malloc. */
+/* From outside, the memory of other followed allocators cannot be told from the rest: of those with
+ * inline hooks, and of libraries that bring a malloc. */
 static bool follows_others(pid_t pid, struct limpet_inside *inside)
 {
 	const struct limpet_entries *entries = &inside->entries;
@@ -273,8 +274,8 @@ static bool follows_others(pid_t pid, struct limpet_inside *inside)
 	return entries->count > entries->families[LIMPET_ENTRY_FINDER];
 }
 
-/* What no allocator has that is followed, where all that are followed is glibc's. A program that
- * is out of reach in part has been told its share. */
+/* Memory of no followed allocator, if glibc's is the only one that is followed. For a program that
+ * is partly out of reach the share was reported already. */
 void limpet_check_unfollowed(struct limpet_check *check)
 {
 	struct limpet_memory_owners_options options = {.mapped_count = 0};
@@ -291,7 +292,7 @@ void limpet_check_unfollowed(struct limpet_check *check)
 	options.modules = &inside->modules;
 	if (!follows_others(check->pid, inside) &&
 	    limpet_memory_owners_take(check->pid, &options, memory) == 0) {
-		/* One moment for both figures. */
+		/* Both figures are of the same moment. */
 		check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];
 		if (limpet_unfollowed_judge(memory, NULL, "").is_large) {
 			limpet_memory_owners_name(&inside->modules, limpet_entries_are_in,

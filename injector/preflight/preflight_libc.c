@@ -24,8 +24,8 @@ static bool path_is_libc(const char *path)
 	       base_is(path, "libc.musl-");
 }
 
-/* Looks for `needle` in a read-only map of the target, and copies what follows it. From memory: the
- * file may have been upgraded since. */
+/* Looks for `needle` in a read-only map of the target, and copies what follows it. Reads memory,
+ * since the file may have been upgraded meanwhile. */
 static bool map_search(struct limpet_check *check, const struct limpet_map *map, const char *needle,
 		       char *ret, size_t room)
 {
@@ -64,13 +64,14 @@ static void take_version(const char *text, char *ret, size_t room)
 }
 
 /* glibc's banner (csu/version.c): "GNU C Library (Debian GLIBC 2.36-9) stable release version
- * 2.36." musl's (ldso/dynlink.c): "musl libc (x86_64)\nVersion %s\n", its number stands apart. */
+ * 2.36." musl's (ldso/dynlink.c): "musl libc (x86_64)\nVersion %s\n", stored separately from its
+ * number. */
 static void libc_version(struct limpet_check *check, const char *kind, char *ret, size_t room)
 {
 	char banner[160] = "", version[24] = "";
-	unsigned tries = 16; /* anybody may give his files such a name */
+	unsigned tries = 16; /* a file of any kind may have such a name */
 
-	/* texts stand in a map without code, but before binutils 2.31 all was in one */
+	/* texts are in a map without code, but before binutils 2.31 everything was in one map */
 	for (size_t i = 0; i < 2 * check->maps.count && !version[0] && tries; i++) {
 		const struct limpet_map *map = &check->maps.list[i % check->maps.count];
 		const char *at;
@@ -87,7 +88,7 @@ static void libc_version(struct limpet_check *check, const char *kind, char *ret
 	snprintf(ret, room, "%s%s%s", kind, version[0] ? " " : "", version);
 }
 
-/* Answers "glibc", "musl"..., NULL when the program is dynamic but its library is not known. */
+/* Returns "glibc", "musl"..., NULL if the program is dynamic but its library is unknown. */
 static const char *libc_kind(const struct limpet_check *check, const struct limpet_program *program,
 			     bool *ret_mapped)
 {
@@ -106,8 +107,7 @@ static const char *libc_kind(const struct limpet_check *check, const struct limp
 		return "glibc";
 	if (musl || strstr(program->interpreter, "ld-musl-"))
 		return "musl";
-	/* stopped before the loader has mapped it; a wrapper may have the loader as its executable
-	 */
+	/* it was stopped before the loader mapped the library; a wrapper may execute the loader */
 	if (strstr(program->interpreter, "ld-linux"))
 		return "glibc";
 	return NULL;
@@ -118,7 +118,7 @@ bool limpet_program_is_go(const struct limpet_program *program)
 	return program->own_allocator && !strcmp(program->own_allocator, "the Go runtime");
 }
 
-/* Its allocator is hooked where its functions begin, or not at all. */
+/* Its allocator gets inline hooks, or is not followed at all. */
 static void check_static(struct limpet_check *check, const struct limpet_program *program)
 {
 	const char *what = program->own_allocator ? program->own_allocator : program->static_libc;

@@ -1,4 +1,4 @@
-/* Preflight: what the kernel, the processor and the target's limits leave room for. */
+/* Preflight: the kernel, the processor, and the room that the target's limits leave. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,12 +20,12 @@ void limpet_check_kernel(struct limpet_check *check)
 {
 	struct utsname name;
 
-	/* asked, not read off the version: distributions backport, containers forbid */
+	/* ask instead of reading the version: distributions backport, containers forbid */
 	if (syscall(SYS_pidfd_getfd, -1, -1, 0) < 0 && errno == ENOSYS) {
 		uname(&name);
 		limpet_check_refuse(check, -ENOSYS, "kernel", "kernel too old",
-				    "this kernel (%s) has no pidfd_getfd(2): it takes Linux 5.6 or "
-				    "later",
+				    "this kernel (%s) has no pidfd_getfd(2): limpet requires Linux "
+				    "5.6 or later",
 				    name.release);
 		limpet_check_hint(check, "update the kernel");
 	} else if (errno != EBADF) {
@@ -52,7 +52,7 @@ void limpet_check_shadow_stack(struct limpet_check *check)
 	text[line - text + (ptrdiff_t)strcspn(line, "\n")] = '\0';
 	if (strstr(line, "shstk")) {
 		limpet_check_refuse(check, -ENOTSUP, "shadow-stack", "shadow stack",
-				    "it runs with a shadow stack (CET), which a foreign call would "
+				    "it runs with a shadow stack (CET), which limpet's calls would "
 				    "violate");
 		limpet_check_hint(check, "start it with GLIBC_TUNABLES=glibc.cpu.hwcaps=-SHSTK");
 	}
@@ -141,7 +141,7 @@ void limpet_check_memory(struct limpet_check *check)
 	if (!check_limit(check, "Max address space", "address-space", "address space",
 			 check->status.vm_bytes, memory_bytes + LIMPET_AGENT_PRIVATE_BYTES))
 		limpet_check_hint(check, "sudo prlimit --pid %d --as=unlimited", check->pid);
-	/* What is not shared with us is less than a quarter. */
+	/* Less than a quarter is not shared with limpet. */
 	if (!check_limit(check, "Max data size", "data-size", "data", check->status.data_bytes,
 			 memory_bytes / 4 + LIMPET_AGENT_PRIVATE_BYTES))
 		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited", check->pid);
@@ -149,7 +149,7 @@ void limpet_check_memory(struct limpet_check *check)
 
 /* ------------------------------------------------------------------ descriptors */
 
-/* The agent's file, a pair of sockets, the copies at the top, and the two memories on arrival. */
+/* The agent's file, a socketpair, the copies at high numbers, and the two memfds on arrival. */
 #define DESCRIPTORS_WANTED 8
 
 void limpet_check_files(struct limpet_check *check)
@@ -160,7 +160,7 @@ void limpet_check_files(struct limpet_check *check)
 
 	if (limpet_proc_limit_files(check->pid, &soft) < 0)
 		return;
-	/* the table's size is an upper bound for what is used: most stop here */
+	/* the size of the table is an upper bound of its use: for most processes this decides */
 	if (check->status.fd_size + DESCRIPTORS_WANTED <= soft)
 		return;
 	used = limpet_proc_fds(check->pid, &fds);
@@ -180,11 +180,11 @@ void limpet_check_files(struct limpet_check *check)
 
 /* ------------------------------------------------------------------ mappings */
 
-/* An attach has some thirty for a moment, and fifteen for the time of the capture; the rest stays
- * the program's. */
+/* An attach needs some thirty for a moment, and fifteen for the duration of the capture; the rest
+ * is left for the program. */
 #define MAPPINGS_WANTED 320
 
-/* At the limit a mapping cannot even be taken away, where that would split another. */
+/* At the limit even munmap fails if it would split another mapping. */
 void limpet_check_mappings(struct limpet_check *check)
 {
 	uint64_t limit, used = check->maps.count;
@@ -194,7 +194,7 @@ void limpet_check_mappings(struct limpet_check *check)
 		return;
 	limpet_check_refuse(check, -ENOMEM, "mappings", "no mappings left",
 			    "it has %llu of %llu mappings in use (vm.max_map_count), and limpet "
-			    "wants %d to be free",
+			    "needs %d more",
 			    (unsigned long long)used, (unsigned long long)limit, MAPPINGS_WANTED);
 	limpet_check_hint(check, "sudo sysctl vm.max_map_count=%llu",
 			  (unsigned long long)limit * 2);

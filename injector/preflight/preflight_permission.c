@@ -15,8 +15,8 @@
 enum limpet_permission_reason limpet_permission_explain(const struct limpet_permission_facts *facts)
 {
 	bool ids_match = true;
-	/* a capability of ours counts in the target's namespace if that is ours or below; where it
-	 * lies elsewhere, ours counts for nothing */
+	/* a capability of ours counts in the target's namespace if that is ours or a descendant of
+	 * it; otherwise it does not */
 	bool capable = facts->capable;
 
 	/* before all others: not even a capability helps */
@@ -39,7 +39,7 @@ enum limpet_permission_reason limpet_permission_explain(const struct limpet_perm
 		return LIMPET_PERMISSION_YAMA_ADMIN;
 	if (facts->yama == 1 && !capable && !facts->is_descendant)
 		return LIMPET_PERMISSION_YAMA_CHILD;
-	/* From outside such a process of root's looks like any other of root's. */
+	/* From outside such a process of root's looks like any other process of root's. */
 	if (!capable && facts->target_uid[1] == 0 && !facts->label[0])
 		return LIMPET_PERMISSION_DUMPABLE;
 	return LIMPET_PERMISSION_SECURITY_MODULE;
@@ -55,9 +55,9 @@ static int read_yama(void)
 										   : (int)scope;
 }
 
-/* The files of a process that is not dumpable belong to root, the folder itself never does
- * (task_dump_owner() in fs/proc/base.c). Root's own processes look alike: there it does not matter
- * unless we lack the capability. */
+/* The files of a process that is not dumpable belong to root, the directory itself never does
+ * (task_dump_owner() in fs/proc/base.c). A process of root's always looks like this: there it
+ * matters only if we lack the capability. */
 static bool is_dumpable(const struct limpet_check *check)
 {
 	char path[PATH_MAX];
@@ -81,7 +81,7 @@ static bool is_descendant(pid_t pid)
 	return false;
 }
 
-/* The first user namespace maps every id onto itself. */
+/* The initial user namespace maps every id to itself. */
 static bool in_container(void)
 {
 	LIMPET_FREE char *text = NULL;
@@ -103,8 +103,8 @@ static bool same_user_namespace(pid_t pid, bool capable)
 
 	if (limpet_proc_link_read(getpid(), "ns/user", mine, sizeof(mine)) < 0)
 		return true;
-	/* Not to be seen: most processes share one. But who has the capability in a namespace sees
-	 * the link of each process in it. */
+	/* If the link is not readable: most processes share one namespace. But whoever has the
+	 * capability in a namespace can read the link of each process in it. */
 	if (limpet_proc_link_read(pid, "ns/user", theirs, sizeof(theirs)) < 0)
 		return !capable;
 	return !strcmp(mine, theirs);
@@ -166,19 +166,20 @@ static void refuse(struct limpet_check *check, const struct limpet_permission_fa
 			check, code, "permission-yama", "ptrace_scope 3",
 			"Yama forbids ptrace to everybody (kernel.yama.ptrace_scope is 3)");
 		limpet_check_hint(check,
-				  "this setting holds until the machine is started anew; ask "
-				  "who set it");
+				  "this setting stays until the machine is restarted; ask who "
+				  "set it");
 		return;
 	case LIMPET_PERMISSION_UID:
 		limpet_check_refuse(
 			check, code, "permission-uid", brief,
-			"it belongs to another user (uid %u, this is uid %u), which takes "
+			"it belongs to another user (uid %u, this is uid %u), which requires "
 			"CAP_SYS_PTRACE",
 			check->status.euid, facts->uid);
 		break;
 	case LIMPET_PERMISSION_USER_NAMESPACE:
-		limpet_check_refuse(check, code, "permission-namespace", brief,
-				    "it is in another user namespace, where this user has no say");
+		limpet_check_refuse(
+			check, code, "permission-namespace", brief,
+			"it is in another user namespace, where this user has no privileges");
 		if (facts->capable) {
 			limpet_check_hint(check, "run limpet on the host, as root");
 			return;
@@ -187,21 +188,21 @@ static void refuse(struct limpet_check *check, const struct limpet_permission_fa
 	case LIMPET_PERMISSION_DUMPABLE:
 		limpet_check_refuse(check, code, "permission-dumpable", brief,
 				    "it is protected (not dumpable: set-uid, file capabilities or "
-				    "PR_SET_DUMPABLE), which takes CAP_SYS_PTRACE");
+				    "PR_SET_DUMPABLE), which requires CAP_SYS_PTRACE");
 		break;
 	case LIMPET_PERMISSION_CAPABILITIES:
 		limpet_check_refuse(check, code, "permission-capabilities", brief,
-				    "it has capabilities that this user has not");
+				    "it has capabilities that this user lacks");
 		break;
 	case LIMPET_PERMISSION_YAMA_ADMIN:
 		limpet_check_refuse(
 			check, code, "permission-yama", brief,
-			"Yama lets only CAP_SYS_PTRACE trace (kernel.yama.ptrace_scope is "
+			"Yama allows ptrace only with CAP_SYS_PTRACE (kernel.yama.ptrace_scope is "
 			"2)");
 		break;
 	case LIMPET_PERMISSION_YAMA_CHILD:
 		limpet_check_refuse(check, code, "permission-yama", brief,
-				    "Yama lets a user trace only his own children "
+				    "Yama lets a user trace only their own child processes "
 				    "(kernel.yama.ptrace_scope is 1)");
 		break;
 	case LIMPET_PERMISSION_SECURITY_MODULE:
@@ -222,7 +223,7 @@ bool limpet_check_permission(struct limpet_check *check)
 
 	if (check->options.launched)
 		return true; /* we trace it already */
-	/* PTRACE_MODE_ATTACH_FSCREDS, security modules included, and nothing is touched */
+	/* Checks PTRACE_MODE_ATTACH_FSCREDS, including security modules, and changes nothing. */
 	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root, check->resident);
 	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 || (errno != EACCES && errno != EPERM)) {
@@ -238,7 +239,7 @@ bool limpet_check_permission(struct limpet_check *check)
 
 /* ------------------------------------------------------------------ other tracers */
 
-/* Each thread has its own tracer: strace -p TID takes one of them only. */
+/* Each thread has its own tracer: strace -p TID traces only one of them. */
 #define THREADS_LOOKED_AT 256
 
 void limpet_check_tracer(struct limpet_check *check)
@@ -260,6 +261,6 @@ void limpet_check_tracer(struct limpet_check *check)
 		limpet_check_hint(check, "limpet status %d", check->pid);
 	else
 		limpet_check_hint(check,
-				  "let it go there first (gdb: detach, strace: Ctrl-C); see: ps %d",
+				  "detach it there first (gdb: detach, strace: Ctrl-C); see: ps %d",
 				  (int)by);
 }

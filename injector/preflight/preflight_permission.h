@@ -1,7 +1,7 @@
-/* Who refuses a tracer, and what mends it: the kernel's rules of ptrace_attach() retold.
+/* Which rule forbids ptrace, and what helps: the rules of the kernel's ptrace_attach().
  *
  * The kernel itself is asked first (opening /proc/PID/mem makes the same check as PTRACE_SEIZE);
- * these rules only find the words for its "no". Source: ptrace(2), "Ptrace access mode checking";
+ * these rules only explain its refusal. Source: ptrace(2), "Ptrace access mode checking";
  * kernel/ptrace.c; security/commoncap.c; security/yama/yama_lsm.c. */
 #ifndef LIMPET_INJECTOR_PREFLIGHT_PREFLIGHT_PERMISSION_H
 #define LIMPET_INJECTOR_PREFLIGHT_PREFLIGHT_PERMISSION_H
@@ -11,13 +11,13 @@
 #include <sys/types.h>
 
 struct limpet_permission_facts {
-	/* ours: real ids and permitted capabilities, which ptrace looks at */
+	/* limpet's: real ids and permitted capabilities, which ptrace uses */
 	uid_t uid;
 	gid_t gid;
 	uint64_t capabilities;
 	bool capable;       /* CAP_SYS_PTRACE, effective */
-	bool in_container;  /* our user namespace is not the first one */
-	bool is_descendant; /* the target is a child of ours, or a child of one */
+	bool in_container;  /* our user namespace is not the initial one */
+	bool is_descendant; /* the target is a descendant of limpet */
 	/* the target's */
 	uid_t target_uid[3]; /* real, effective, saved */
 	gid_t target_gid[3];
@@ -40,7 +40,7 @@ enum limpet_permission_reason {
 	LIMPET_PERMISSION_SECURITY_MODULE /* none of the above: SELinux, AppArmor... */
 };
 
-/* The first rule that refuses, given that the kernel did. Pure. */
+/* The first rule that forbids it, given that the kernel did. Pure. */
 enum limpet_permission_reason limpet_permission_explain(
 	const struct limpet_permission_facts *facts);
 

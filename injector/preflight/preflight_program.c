@@ -1,4 +1,4 @@
-/* Preflight: what kind of program this is, and how the agent would get into it. */
+/* Preflight: what kind of program this is, and how the agent would be loaded. */
 #include <errno.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "injector/image/preflight_allocators.h"
 #include "injector/preflight/preflight_check.h"
 
-/* Nobody who may not read its memory, or has refused it, looks further. */
+/* A process whose memory may not be read, or that was refused, is not examined further. */
 struct limpet_inside *limpet_check_inside(struct limpet_check *check)
 {
 	struct limpet_inside *inside = &check->inside;
@@ -42,7 +42,7 @@ static void inside_done(struct limpet_inside *inside)
 	limpet_modules_done(&inside->modules);
 }
 
-/* One that glibc's lists do not show: before 2.35 it had none of other namespaces. */
+/* A C library that glibc's lists do not show: before 2.35 they lacked those of other namespaces. */
 static void check_other_libcs(struct limpet_check *check, struct limpet_modules *modules)
 {
 	for (size_t i = 0; i < modules->count; i++) {
@@ -58,9 +58,9 @@ static void check_other_libcs(struct limpet_check *check, struct limpet_modules 
 	}
 }
 
-/* From memory, so that it is the library that runs, not the one that was installed since. A program
- * whose list of modules cannot be read, or that is only starting, stays without a word: then the
- * attach says so. */
+/* Reads memory, so as to examine the library that runs, not one that was installed later. If a
+ * program's list of modules cannot be read, or it is only starting, this check adds nothing: the
+ * attach will report it. */
 static int check_loader(struct limpet_check *check)
 {
 	struct limpet_inside *inside;
@@ -141,7 +141,7 @@ int limpet_check_program(struct limpet_check *check)
 	}
 	limpet_check_libc(check, &program);
 	limpet_check_libraries(check, &program);
-	/* What has been refused needs no more words. */
+	/* After a refusal nothing more is reported. */
 	if (check->out->libc[0])
 		limpet_check_own_allocator(check, &program);
 	limpet_check_listed(check);

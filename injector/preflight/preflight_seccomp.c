@@ -1,4 +1,5 @@
-/* Preflight: a seccomp filter that would hurt the target when a capture makes calls in it. */
+/* Preflight: a seccomp filter that would hurt the target when a capture makes system calls in it.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,17 +11,17 @@
 #include "injector/proc/cgroup.h"
 
 /* Filters belong to threads. Threads with the same number of filters nearly always have the same
- * ones (a filter cannot be taken off); one of each kind is read. */
+ * filters (a filter cannot be removed); one thread of each kind is read. */
 #define THREADS_LOOKED_AT 1024
 #define KINDS_LIMIT 8
 
 struct kind {
 	uint64_t filters;
 	pid_t tid;
-	bool calm; /* a stop of this thread goes unnoticed */
+	bool calm; /* the thread will not notice a stop */
 };
 
-/* Calls that end with EINTR after any stop, handler or not (signal(7)). */
+/* System calls that return EINTR after any stop, with a handler or without (signal(7)). */
 static bool is_restarted(long number)
 {
 	static const long touchy[] = {
@@ -37,7 +38,7 @@ static bool is_restarted(long number)
 	return true;
 }
 
-/* Answers the number of kinds, or -1 when a thread is in strict mode. */
+/* Returns the number of kinds, or -1 if a thread is in strict mode. */
 static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_LIMIT])
 {
 	LIMPET_FREE pid_t *tids = NULL;
@@ -67,7 +68,7 @@ static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_
 	return count;
 }
 
-/* The kernel shows no filter to who has one himself. */
+/* The kernel does not show filters to a process that has one itself. */
 static bool we_have_a_filter(void)
 {
 	return limpet_seccomp_kind(getpid(), getpid()) != 0;
@@ -77,15 +78,15 @@ static void unreadable(struct limpet_check *check, int error)
 {
 	bool ours = error == -EACCES && we_have_a_filter();
 	const char *why = ours ? "limpet has one itself, as programs in containers have"
-			  : error == -EACCES ? "that takes CAP_SYS_ADMIN"
+			  : error == -EACCES ? "this requires CAP_SYS_ADMIN"
 			  : error == -EINVAL ? "this kernel does not show it"
 					     : strerror(-error);
 
 	if (check->options.assume_seccomp_ok) {
 		limpet_check_add(
 			check, LIMPET_FINDING_WARNING, "seccomp", "seccomp unread",
-			"its seccomp filter cannot be read (%s): taken to allow what limpet "
-			"needs, as you said",
+			"its seccomp filter cannot be read (%s): limpet assumes that it allows "
+			"what it needs, as you said",
 			why);
 		return;
 	}
@@ -139,7 +140,7 @@ static void judge(struct limpet_check *check, const struct limpet_seccomp_filter
 	struct limpet_seccomp_verdict verdict;
 	uint64_t locked = 0;
 
-	/* Where it cannot be read the call may be made. */
+	/* If it cannot be read, the call may be made. */
 	if (limpet_proc_task_number(check->pid, check->resident, "VmLck", &locked) < 0)
 		locked = 1;
 	limpet_seccomp_judge(filters, locked != 0, &verdict);
@@ -152,10 +153,10 @@ static void judge(struct limpet_check *check, const struct limpet_seccomp_filter
 			"does not ask for that");
 }
 
-/* In a container nobody may read filters: who has one himself may not. But a container's runtime
- * puts the same profile on every process that it starts, ours included: a target in this very
- * container with as many filters as we have has none of its own, so that a child of ours can try
- * the calls under the same ones. */
+/* In a container filters cannot be read, since the reader has one itself. But a container's runtime
+ * installs the same profile in every process that it starts, including limpet: a target in the same
+ * container with as many filters as limpet has none of its own, so a child of limpet can try the
+ * calls under the same filters. */
 static bool is_under_our_filters(const struct limpet_check *check, const struct kind *kind)
 {
 	static const char *const spaces[] = {"ns/mnt", "ns/pid"};
@@ -176,7 +177,7 @@ static bool is_under_our_filters(const struct limpet_check *check, const struct 
 	return true;
 }
 
-/* True: all is said. */
+/* True: the check is complete. */
 static bool probe(struct limpet_check *check, const struct kind *kind)
 {
 	struct limpet_seccomp_verdict verdict;
@@ -196,7 +197,7 @@ void limpet_check_seccomp(struct limpet_check *check)
 	struct kind kinds[KINDS_LIMIT];
 	int count;
 
-	/* for a list the first thread speaks for all */
+	/* for a list the first thread stands for all */
 	if (check->options.quick)
 		count = check->status.seccomp == SECCOMP_MODE_STRICT ? -1 : check->status.seccomp;
 	else
@@ -204,9 +205,9 @@ void limpet_check_seccomp(struct limpet_check *check)
 	if (count < 0) {
 		limpet_check_refuse(
 			check, -EPERM, "seccomp", "strict seccomp",
-			"it is in seccomp's strict mode, in which any call but read and "
-			"write is its end");
-		limpet_check_hint(check, "measure it with that mode switched off");
+			"it is in seccomp's strict mode, which kills it for any system call "
+			"but read and write");
+		limpet_check_hint(check, "capture it with that mode switched off");
 		return;
 	}
 	if (count == 0)
@@ -216,7 +217,7 @@ void limpet_check_seccomp(struct limpet_check *check)
 				 "it has a seccomp filter, which was not read");
 		return;
 	}
-	/* no stop for a program that will not be entered anyway */
+	/* no stop if the program will not be captured anyway */
 	if (check->out->verdict != LIMPET_PREFLIGHT_OK)
 		return;
 	for (int i = 0; i < count && check->out->verdict == LIMPET_PREFLIGHT_OK; i++) {

@@ -1,11 +1,12 @@
-/* Preflight: threads on which a foreign call would do harm. */
+/* Preflight: threads in which a call by limpet would do harm. */
 #include <errno.h>
 
 #include "injector/image/modules.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/memory.h"
 
-/* True: libc takes no locks, since it knows of one thread alone. glibc has the word since 2.32. */
+/* True: libc takes no locks, since it knows of only one thread. glibc has this variable since 2.32.
+ */
 static bool libc_sees_one(pid_t pid, uint64_t address)
 {
 	char is_single = 0;
@@ -13,8 +14,8 @@ static bool libc_sees_one(pid_t pid, uint64_t address)
 	return limpet_memory_read(pid, address, &is_single, 1) == 0 && is_single;
 }
 
-/* One that libc has joined may still be listed: the kernel wakes who joins it on its way out, when
- * it has been marked as exiting already. Such a one can meet nobody in malloc. */
+/* A thread that libc has joined may still be listed: on exit the kernel wakes the joining thread
+ * after it has marked the thread as exiting. Such a thread cannot be in malloc. */
 static bool is_alive(pid_t tid)
 {
 	struct limpet_proc_status status;
@@ -33,9 +34,9 @@ static int count_threads(const struct limpet_check *check)
 	return alive;
 }
 
-/* In a program whose libc believes in one thread nothing is locked: what we call there would meet
- * another thread in the middle of malloc. The word is read before and after the count: libc may
- * begin a thread meanwhile. */
+/* If a program's libc believes that there is one thread it locks nothing: a function that we call
+ * could find another thread in the middle of malloc. The variable is read before and after the
+ * threads are counted: libc may create a thread meanwhile. */
 static void check_raw_threads(struct limpet_check *check)
 {
 	struct limpet_modules modules;
@@ -49,15 +50,15 @@ static void check_raw_threads(struct limpet_check *check)
 	    !libc_sees_one(check->pid, address))
 		return;
 	limpet_check_refuse(check, -ENOTSUP, "raw-thread", "raw threads",
-			    "it has a thread that its C library knows nothing of (a bare "
-			    "clone(2)): the library takes no locks, and limpet's calls "
-			    "would meet that thread in the middle of malloc");
+			    "it has a thread that its C library does not know (a bare "
+			    "clone(2)): the library takes no locks, so limpet's calls "
+			    "could find that thread in the middle of malloc");
 	limpet_check_hint(check, "threads made by pthread_create are captured");
 }
 
 void limpet_check_threads(struct limpet_check *check)
 {
-	/* One that has done nothing yet has done none of this. */
+	/* A program that has not started has done none of this. */
 	if (check->options.quick || check->options.launched ||
 	    check->out->verdict != LIMPET_PREFLIGHT_OK)
 		return;

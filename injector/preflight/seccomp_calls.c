@@ -1,7 +1,7 @@
-/* The closed list of system calls that a capture causes in threads of its target, with the
- * arguments that filters look at. Whoever adds a call to the agent, to the boot stub or to a remote
- * step adds it here. Values of arguments are those of the calls; where any would do, a plausible
- * one. */
+/* The complete list of system calls that a capture makes in threads of its target, with the
+ * arguments that filters examine. Whoever adds a system call to the agent, to the boot stub or to a
+ * remote step adds it here. Arguments have the values of the real calls, or a plausible one if any
+ * would do. */
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/memfd.h>
@@ -30,7 +30,7 @@
 #define AGENT "the agent"
 
 const struct limpet_seccomp_call limpet_seccomp_calls[] = {
-	/* remote calls, before the agent is there */
+	/* remote calls, before the agent is loaded */
 	{"memfd_create",
 	 INJECTOR,
 	 SYS_memfd_create,
@@ -55,13 +55,13 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	 {POINTER, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, FD}},
 	{"munmap", INJECTOR, SYS_munmap, false, {POINTER, BYTES}},
 	{"close", INJECTOR, SYS_close, false, {FD}},
-	/* how a thread gets home if the injector dies */
+	/* how a thread resumes if the injector dies */
 	{"rt_sigreturn", BOOT, SYS_rt_sigreturn, false, {0}},
 
 	{"fcntl", BOOT, SYS_fcntl, true, {FD, F_DUPFD_CLOEXEC, 1000}},
 	{"sendto", BOOT, SYS_sendto, false, {FD, POINTER, 64, MSG_NOSIGNAL}},
 	{"recvfrom", BOOT, SYS_recvfrom, false, {FD, POINTER, 1}},
-	/* the agent, where it is mapped without dlopen */
+	/* the agent, if it is mapped without dlopen */
 	{"mmap", BOOT, SYS_mmap, false, {0, BYTES, PROT_NONE, MAP_PRIVATE, FD}},
 	{"mmap", BOOT, SYS_mmap, false, {POINTER, BYTES, PROT_READ, MAP_PRIVATE | MAP_FIXED, FD}},
 	{"mmap",
@@ -105,9 +105,9 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	 {0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ANY_FD}},
 	{"madvise", AGENT, SYS_madvise, false, {POINTER, 4096, MADV_WIPEONFORK}},
 	{"munmap", AGENT, SYS_munmap, false, {POINTER, BYTES}},
-	/* where the program locks its memory */
+	/* if the program locks its memory */
 	{"munlock", AGENT, SYS_munlock, true, {POINTER, BYTES}},
-	/* slots in pages that the loader has sealed */
+	/* slots in pages that the loader has made read-only */
 	{"futex",
 	 AGENT,
 	 SYS_futex,
@@ -120,8 +120,7 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 
 	{"fstat", AGENT, SYS_fstat, false, {FD, POINTER}},
 	{"close", AGENT, SYS_close, false, {FD}},
-	/* Under the hooks there are none, but for one: where it is not known where libc keeps a
-	 * thread's number. */
+	/* Hooks make no system calls but one: if it is unknown where libc stores a thread's tid. */
 	{"gettid", AGENT, SYS_gettid, false, {0}},
 };
 const size_t limpet_seccomp_call_count = LIMPET_COUNT_OF(limpet_seccomp_calls);

@@ -48,7 +48,7 @@ static bool arithmetic(struct machine *m, const struct sock_filter *at)
 	case BPF_XOR:
 		m->a ^= operand;
 		return true;
-	case BPF_LSH: /* the kernel masks the count of a shift by X, and refuses a larger K */
+	case BPF_LSH: /* the kernel masks a shift count in X, and rejects a larger K */
 		m->a <<= operand & 31;
 		return true;
 	case BPF_RSH:
@@ -126,7 +126,7 @@ static bool move(struct machine *m, const struct sock_filter *at, const struct s
 	}
 }
 
-/* Jumps go forward only, so every run ends. */
+/* Jumps only go forward, so every run ends. */
 static uint32_t run(const struct sock_filter *list, size_t count, const struct seccomp_data *data)
 {
 	struct machine m = {0};
@@ -150,7 +150,8 @@ static uint32_t run(const struct sock_filter *list, size_t count, const struct s
 			}
 			break;
 		case BPF_ALU:
-			/* division by a zero in X ends the program with 0, which is KILL_THREAD */
+			/* division by zero in X ends the program with result 0, which is
+			 * KILL_THREAD */
 			if (!arithmetic(&m, at))
 				return SECCOMP_RET_KILL_THREAD;
 			break;
@@ -171,8 +172,8 @@ uint32_t limpet_seccomp_evaluate(const struct limpet_seccomp_filters *filters,
 	for (size_t i = 0; i < filters->count; i++) {
 		uint32_t action = run(filters->list[i].list, filters->list[i].count, data);
 
-		/* as signed numbers, KILL_PROCESS is the least (kernel/seccomp.c); of equals the
-		 * last attached wins, which comes first here */
+		/* compared as signed numbers, KILL_PROCESS is the least (kernel/seccomp.c); of
+		 * equal results the one of the last attached filter wins, which comes first here */
 		if ((int32_t)(action & SECCOMP_RET_ACTION_FULL) <
 		    (int32_t)(strictest & SECCOMP_RET_ACTION_FULL))
 			strictest = action;
@@ -188,7 +189,8 @@ static uint32_t ask(const struct limpet_seccomp_filters *filters, int number,
 	struct seccomp_data data = {
 		.nr = number,
 		.arch = filters->arch,
-		/* somewhere in libc; filters that care where a call comes from are unknown to us */
+		/* an address in libc; limpet does not handle filters that check the origin of a
+		 * call */
 		.instruction_pointer = 0x7ffff7e00000ull,
 	};
 
@@ -204,7 +206,7 @@ static bool harmless(const struct limpet_seccomp_call *call, uint32_t action)
 	case SECCOMP_RET_LOG:
 		return true;
 	case SECCOMP_RET_ERRNO:
-	case SECCOMP_RET_TRACE: /* ENOSYS where no tracer has asked for it */
+	case SECCOMP_RET_TRACE: /* ENOSYS if no tracer has asked for it */
 		return call->optional;
 	default:
 		return false;
@@ -215,7 +217,7 @@ void limpet_seccomp_judge(const struct limpet_seccomp_filters *filters, bool loc
 			  struct limpet_seccomp_verdict *ret_verdict)
 {
 	struct limpet_seccomp_verdict verdict = {.action = SECCOMP_RET_ALLOW};
-	/* no call of ours: mprotect(page, 4096, PROT_READ | PROT_EXEC) */
+	/* not a call of limpet: mprotect(page, 4096, PROT_READ | PROT_EXEC) */
 	const uint64_t make_executable[6] = {0x7ffff7e00000ull, 4096, 1 | 4};
 	uint32_t action;
 
@@ -262,7 +264,7 @@ const char *limpet_seccomp_action_words(uint32_t action, char *buffer, size_t ro
 	case SECCOMP_RET_LOG:
 		return "allows";
 	default:
-		/* the kernel kills at what it does not know */
+		/* the kernel kills for an unknown action */
 		return "would kill it at";
 	}
 }

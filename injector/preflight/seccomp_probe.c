@@ -1,4 +1,5 @@
-/* Trying the calls instead of reading the filter: in a child of ours, under our own filter. */
+/* Tries the system calls instead of reading the filter: in a child of limpet, under limpet's own
+ * filter. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,7 +14,8 @@
 #include "injector/preflight/seccomp_eval.h"
 
 #define SCRATCH_BYTES 65536
-/* All calls together take microseconds; who waits longer waits for a supervisor. */
+/* All calls together take microseconds; a child that takes longer waits for a seccomp supervisor.
+ */
 #define PROBE_TIMEOUT_MS 1000
 #define PROBED_LIMIT 128
 
@@ -27,8 +29,8 @@ static void on_signal(int number)
 	(void)number;
 }
 
-/* Runs to its end, or to the call that the filter does not survive. Signal-safe, as any child of a
- * process that may have threads. */
+/* Runs to its end, or to the call for which the filter kills it. Async-signal-safe, since limpet
+ * may have several threads. */
 static __attribute__((noreturn)) void child(struct probe *probe, char *scratch)
 {
 	const struct rlimit no_core = {0, 0};
@@ -38,7 +40,7 @@ static __attribute__((noreturn)) void child(struct probe *probe, char *scratch)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &no_core);
-	/* whatever our parent makes of it */
+	/* whatever limpet has set */
 	sigaction(SIGSYS, &usual, NULL);
 	sigemptyset(&fatal);
 	sigaddset(&fatal, SIGSYS);
@@ -50,13 +52,13 @@ static __attribute__((noreturn)) void child(struct probe *probe, char *scratch)
 
 		probe->at = i;
 		if (call->number == SYS_rt_sigreturn) {
-			/* the only honest way to it */
+			/* the signal is the only proper way to make this call */
 			sigaction(SIGUSR1, &action, NULL);
 			raise(SIGUSR1);
 			continue;
 		}
-		/* Its own memory instead of the table's address: what the calls do to it is all the
-		 * same, and a descriptor that is not open turns the rest into EBADF. */
+		/* Its own memory instead of the address in the table: what the calls do to it does
+		 * not matter, and a descriptor that is not open turns the rest into EBADF. */
 		for (int k = 0; k < 6; k++)
 			args[k] = call->args[k] == LIMPET_SECCOMP_POINTER
 					  ? (uint64_t)(uintptr_t)scratch
@@ -69,7 +71,7 @@ static __attribute__((noreturn)) void child(struct probe *probe, char *scratch)
 	_exit(0);
 }
 
-/* What no call of the table answers by itself, with such arguments. */
+/* Errors that no call of the table returns by itself, with such arguments. */
 static bool is_a_filters_answer(int error)
 {
 	return error == EPERM || error == ENOSYS || error == EACCES;

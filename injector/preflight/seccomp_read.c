@@ -1,4 +1,4 @@
-/* Reading a thread's filters: PTRACE_SECCOMP_GET_FILTER wants a stopped tracee. */
+/* Reads a thread's filters: PTRACE_SECCOMP_GET_FILTER requires a stopped tracee. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,10 +15,10 @@
 #include "injector/preflight/seccomp_eval.h"
 #include "injector/ptrace/tracee.h"
 
-/* MAX_INSNS_PER_PATH in kernel/seccomp.c; each filter counts for four instructions more. */
+/* MAX_INSNS_PER_PATH in kernel/seccomp.c; each filter counts for four more instructions. */
 #define INSTRUCTIONS_LIMIT 32768u
 #define FILTERS_LIMIT (INSTRUCTIONS_LIMIT / 5)
-/* A thread that does not stop that fast is in an uninterruptible wait. */
+/* A thread that does not stop in this time is in an uninterruptible sleep. */
 #define STOP_TIMEOUT_MS 500
 
 struct readout {
@@ -31,7 +31,7 @@ struct readout {
 	struct sock_filter instructions[INSTRUCTIONS_LIMIT + BPF_MAXINSNS];
 };
 
-/* Signal-safe: runs in a forked child of a process that may have threads. */
+/* Async-signal-safe: runs in a forked child of a process that may have threads. */
 static int collect(pid_t tid, struct readout *readout)
 {
 	struct __ptrace_syscall_info info;
@@ -45,7 +45,7 @@ static int collect(pid_t tid, struct readout *readout)
 
 		if (readout->used > INSTRUCTIONS_LIMIT || readout->count == FILTERS_LIMIT)
 			return -EFBIG;
-		/* number 0 is the first attached; beyond the last the answer is ENOENT */
+		/* number 0 is the first one attached; after the last the answer is ENOENT */
 		got = ptrace((enum __ptrace_request)PTRACE_SECCOMP_GET_FILTER, tid,
 			     (void *)(uintptr_t)readout->count, room);
 		if (got < 0)
@@ -61,7 +61,7 @@ static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct rea
 	uint64_t since_ns;
 	pid_t got;
 
-	/* our end is the target's way out, whatever happens to whom */
+	/* if this process ends, for whatever reason, the thread is released */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
@@ -79,7 +79,7 @@ static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct rea
 		_exit(1);
 	}
 	readout->result = collect(tid, readout);
-	/* a signal that came before our stop is the program's own */
+	/* a signal that came before our stop belongs to the program */
 	signal_number = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
 	ptrace(PTRACE_DETACH, tid, NULL, (void *)(uintptr_t)signal_number);
 	readout->stop_ns = limpet_monotonic_ns() - since_ns;

@@ -332,7 +332,7 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 			continue;
 		limpet_err_set(err, -EBUSY, "process %d is stopped, and its thread %d stands %s",
 			       setup->target->pid, tids[i], limpet_safepoint_word(verdict));
-		limpet_err_hint(err, "let it go on and try again: kill -CONT %d",
+		limpet_err_hint(err, "continue it and try again: kill -CONT %d",
 				setup->target->pid);
 		return -EBUSY;
 	}
@@ -350,10 +350,10 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 			err, -EBUSY,
 			"no thread of process %d could be stopped without harm in time: its "
 			"thread %d waits in %s(2), which a stop would cut short; nothing was "
-			"changed by this",
+			"changed",
 			pid, hijack->cut_tid, limpet_stop_call_name(hijack->cut_call));
-		limpet_err_hint(err, "try again when the other end of what it transfers goes on, "
-				     "or give it longer: --attach-timeout 60s");
+		limpet_err_hint(err, "try again when the other end of its transfer continues, "
+				     "or wait longer: --attach-timeout 60s");
 		return -EBUSY;
 	}
 	if (locked)
@@ -374,11 +374,11 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 			pid, hijack->attempts, hijack->last_tid, limpet_safepoint_word(verdict));
 	if (!locked && hijack->attempts && limpet_safepoint_is_lasting(verdict))
 		limpet_err_hint(err,
-				"to wait longer (--attach-timeout) helps only if thread %d goes on "
-				"to other code",
+				"waiting longer (--attach-timeout) helps only if thread %d leaves "
+				"this code",
 				hijack->last_tid);
 	else
-		limpet_err_hint(err, "try again, or give it longer: --attach-timeout 60s");
+		limpet_err_hint(err, "try again, or wait longer: --attach-timeout 60s");
 	return -EBUSY;
 }
 
@@ -392,8 +392,8 @@ static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 	else if (error == -EPERM && verdict == LIMPET_UNSAFE_FILTER)
 		limpet_err_set(
 			err, error,
-			"process %d has installed a seccomp filter that does not let limpet's "
-			"calls pass: none was made",
+			"process %d has installed a seccomp filter that forbids limpet's system "
+			"calls: none was made",
 			pid);
 	else
 		limpet_err_set(err, error, "cannot stop a thread of process %d: %s", pid,
@@ -910,10 +910,10 @@ static int finish_stub(struct limpet_hijack *hijack, uint64_t least_ns, struct l
 	hijack->abandoned = error && limpet_tracee_is_running(hijack->tracee);
 	if (error == -ETIMEDOUT) {
 		limpet_err_set(err, error,
-			       "process %d kept a lock that dlopen needs, the dynamic linker's or "
+			       "process %d held a lock that dlopen needs, the dynamic linker's or "
 			       "malloc's: nothing is loaded",
 			       hijack->setup.target->pid);
-		limpet_err_hint(err, "try again later, or give it longer: --attach-timeout 60s");
+		limpet_err_hint(err, "try again later, or wait longer: --attach-timeout 60s");
 		return error;
 	}
 	if (!error)

@@ -212,7 +212,7 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 		[LIMPET_UNSAFE_POINTER] = "on thread-local storage that is not the C library's",
 		[LIMPET_UNSAFE_DISPATCH] = "handing its system calls to a handler of its own",
 		[LIMPET_UNSAFE_FILTER] =
-			"under a seccomp filter that does not let limpet's calls pass",
+			"under a seccomp filter that forbids limpet's system calls",
 	};
 
 	return words[verdict];
@@ -489,8 +489,7 @@ static enum limpet_safepoint_verdict check_interrupted(const struct limpet_safep
 		if (is_in_agent(safepoint, words[i + pc_at]))
 			return LIMPET_UNSAFE_AGENT;
 	}
-	return got > 0 ? LIMPET_SAFE
-		       : LIMPET_UNSAFE_SIGNAL; /* it cannot be checked: not a safe point */
+	return got > 0 ? LIMPET_SAFE : LIMPET_UNSAFE_SIGNAL; /* unreadable: not a safe point */
 }
 
 enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_safepoint *safepoint,

@@ -497,7 +497,7 @@ owners_equal() {
 	start arena "$TARGETS/arena"
 	text_of "$pid" arena >text.before
 	"$LIMPET" doctor --alloc-functions arena.list "$pid" --json >doctor.json
-	json_says '[.findings[] | select(.id == "alloc-functions") | .text] == ["all 3 functions that were named are hooked where they begin"]' \
+	json_says '[.findings[] | select(.id == "alloc-functions") | .text] == ["all 3 functions that you named are hooked at their entries"]' \
 		<doctor.json || fail "$(<doctor.json)"
 	attach "$pid" --alloc-functions arena.list
 	tell arena "run 4000" ran
@@ -534,9 +534,9 @@ owners_equal() {
 	printf '%s\n' 'arena_take malloc(_, size)' 'arena_bury free(_, p)' >missing.list
 	start arena "$TARGETS/arena"
 	look "$pid"
-	refused 3 "functions that were named are not there: arena_bury" \
+	refused 3 "functions that you named do not exist: arena_bury" \
 		"$LIMPET" attach --alloc-functions missing.list -o never.limpet "$pid"
-	refused 125 "functions that were named are not there: arena_bury" \
+	refused 125 "functions that you named do not exist: arena_bury" \
 		"$LIMPET" run --alloc-functions missing.list -o never.limpet -- "$TARGETS/arena"
 	printf 'arena_take\n' >wrong.list
 	refused 2 "wrong.list:1: 'arena_take' has no signature" \

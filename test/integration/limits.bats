@@ -262,7 +262,7 @@ with() {
 	refused_by_both "$pid" permission-uid "another user"
 	[[ $stderr != *ptrace_scope* ]]
 	start rich "$TARGETS/storm"
-	refused_by_both "$pid" permission-capabilities "capabilities that this user has not"
+	refused_by_both "$pid" permission-capabilities "capabilities that this user lacks"
 	start poor "${short[@]}" "$TARGETS/odd" --not-dumpable
 	refused_by_both "$pid" permission-dumpable "not dumpable"
 	start equal "${short[@]}" "$TARGETS/storm"

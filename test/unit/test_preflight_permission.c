@@ -133,7 +133,7 @@ static const struct refusal {
 	{"Yama 2", "2\n", "", "permission-yama", "ptrace_scope is 2", "sudo limpet attach", OURS},
 	{"Yama 3", "3\n", "", "permission-yama", "ptrace_scope is 3", "ask who set it", OURS},
 	{"capabilities", NULL, "CapPrm:\t0000000000000400\n", "permission-capabilities",
-	 "capabilities that this user has not", "sudo limpet attach", OURS},
+	 "capabilities that this user lacks", "sudo limpet attach", OURS},
 	{"not dumpable", NULL, "", "permission-dumpable", "not dumpable", "sudo limpet attach",
 	 OWNED_BY_ROOT},
 	{"another user", NULL, "", "permission-uid", "another user", "sudo limpet attach", OF_ROOT},
