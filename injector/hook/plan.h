@@ -13,8 +13,7 @@
 #include "injector/remote/segment.h"
 
 struct limpet_plan {
-	struct limpet_start
-		start;      /* hooks, defaults, addresses; channel and nonce are filled in later */
+	struct limpet_start start; /* hooks, defaults, addresses; not yet channel and nonce */
 	const char *mapped; /* why the agent is mapped by the stub, not by dlopen; else NULL */
 	uint64_t dlopen, dlclose, dlerror;
 	uint64_t dlopen_mode;

@@ -1,8 +1,8 @@
 /* Allocators that are called without a slot: linked into the program (or a library that calls its
  * own directly). Their functions are found by name, in the symbol tables of the modules' files, and
- * hooked where they begin (entry_code.h).
+ * get inline hooks (entry_code.h).
  *
- * Reads the target and the files; the target runs on. Everything in both is hostile input. */
+ * Reads the target, which runs on, and the files. Everything in both is hostile. */
 #ifndef LIMPET_INJECTOR_IMAGE_ENTRY_FIND_H
 #define LIMPET_INJECTOR_IMAGE_ENTRY_FIND_H
 
@@ -16,26 +16,26 @@
 #include "injector/image/entry_names.h"
 #include "injector/image/modules.h"
 
-#define LIMPET_MAX_ENTRIES 96u    /* LIMPET_MAX_HOOKS, and slots need theirs */
-#define LIMPET_MAX_ENTRY_AREAS 8u /* modules that have some */
+#define LIMPET_MAX_ENTRIES 96u    /* less than LIMPET_MAX_HOOKS, since slots need some */
+#define LIMPET_MAX_ENTRY_AREAS 8u /* modules with entries */
 #define LIMPET_ENTRY_OWNER_BYTES 48u
 
 struct limpet_entry {
 	uint64_t address, bytes; /* of the function */
 	struct limpet_entry_name what;
 	char name[80];
-	char owner[LIMPET_ENTRY_OWNER_BYTES]; /* the allocator, for people */
+	char owner[LIMPET_ENTRY_OWNER_BYTES]; /* the allocator, for reports */
 	bool own_operator;                    /* the program's own operator new or delete */
-	bool is_common;                       /* the name is, and so is that of something else */
+	bool is_common;                       /* the name is common: other things have it, too */
 	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */
-	int listed;           /* index; -1: its name is known */
+	int listed;           /* index in the user's list; -1: a known name */
 	uint32_t area;
-	uint32_t hook;     /* by the plan */
-	uint64_t original; /* where it is called from, once the area is mapped */
+	uint32_t hook;     /* chosen by the plan */
+	uint64_t original; /* address of the relocated prologue, once the area is mapped */
 	struct limpet_entry_code code;
 };
 
-/* The module that entries belong to, and what the jumps must reach. */
+/* The module of some entries, and what their jumps must reach. */
 struct limpet_entry_area {
 	uint64_t low, high;
 	uint64_t address, bytes; /* of the memory near it; address 0: not mapped yet */

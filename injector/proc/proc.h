@@ -60,10 +60,9 @@ struct limpet_proc_status {
 	uid_t uid, euid, suid, fsuid;
 	gid_t gid, egid, sgid;
 	unsigned threads;
-	unsigned fd_size; /* slots in the descriptor table */
-	uint64_t rss_bytes, vm_bytes,
-		data_bytes;     /* data: private and writable, without the stack */
-	uint64_t vm_most_bytes; /* peak of vm_bytes */
+	unsigned fd_size;                         /* slots in the descriptor table */
+	uint64_t rss_bytes, vm_bytes, data_bytes; /* data: private, writable, no stack */
+	uint64_t vm_most_bytes;                   /* peak of vm_bytes */
 	uint64_t cap_effective, cap_permitted;
 	int seccomp; /* 0 none, 1 strict, 2 filter */
 	bool no_new_privs;

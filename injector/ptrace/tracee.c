@@ -229,7 +229,7 @@ static struct {
 static size_t stray_count;
 static bool at_rest; /* limpet_tracee_rest */
 
-/* A traced thread stands as long as limpet does, now or when it leaves its system call. */
+/* While limpet is stopped, traced threads stand: at once, or when they leave their system call. */
 static void note_held(void)
 {
 	bool held = tracees || stray_count;

@@ -24,10 +24,9 @@ struct limpet_hijack_setup {
 	 * even inside its allocator or loader. */
 	bool anywhere;
 	const struct limpet_maps *maps; /* what was mapped before, maybe some time ago */
-	uint64_t room_bytes; /* the largest mapping that will be made there; 0: nothing stays */
-	pid_t only;          /* hijack this thread; 0: the best one */
-	uint64_t
-		loader_lock; /* limpet_loader_lock_find(): no thread is hijacked while it is held */
+	uint64_t room_bytes;  /* the largest mapping that will be made there; 0: nothing stays */
+	pid_t only;           /* hijack this thread; 0: the best one */
+	uint64_t loader_lock; /* limpet_loader_lock_find(): nobody is hijacked while it is held */
 	/* Whether a thread that is stopped and traced may be made to make system calls; NULL: any
 	 * may. */
 	bool (*may_call)(void *context, pid_t tid);

@@ -28,9 +28,8 @@ struct limpet_segment {
 	 * target can overwrite it. */
 	struct limpet_unwind_module *modules; /* LIMPET_MAX_UNWIND_MODULES */
 	uint32_t module_count, generation;
-	uint32_t gone; /* shm->gone_count, read before the modules */
-	struct limpet_segment_table
-		*tables; /* all that were made, including those of modules that are gone */
+	uint32_t gone;                       /* shm->gone_count, read before the modules */
+	struct limpet_segment_table *tables; /* also those of modules that are gone */
 	uint32_t table_count;
 	size_t table_capacity;
 	unsigned populated; /* pieces of the shared memory that were touched by
