@@ -15,8 +15,8 @@
 
 #define LOOK_MS 100
 #define LOOK_NS (LOOK_MS * UINT64_C(1000000))
-#define LONGER 16u       /* may take what goes on */
-#define KILLED_LOOKS 10u /* until one that can end has */
+#define LONGER 16u       /* factor for work that progresses */
+#define KILLED_LOOKS 10u /* looks until a killed process that can end has ended */
 #define LEFT_MAX 3u
 #define WAITED_MAX_NS UINT64_C(120000000000)
 
@@ -71,8 +71,9 @@ static bool is_kept(const struct limpet_apart *apart, int fd)
 	return kept;
 }
 
-/* It may be left behind: what it held would be held for as long. Standard input and the others,
- * too, for whoever reads what we write waits for its end; but their numbers stay taken. */
+/* The process may be left behind, and would then keep open what it holds. It also closes the
+ * standard descriptors, since a reader of our output waits for its end; but their numbers stay in
+ * use. */
 static void keep_only(const struct limpet_apart *apart, int socket)
 {
 	int next = STDERR_FILENO + 1;
@@ -108,8 +109,8 @@ static _Noreturn void work_apart(const struct limpet_apart *apart, int socket)
 /* ------------------------------------------------------------------ in ours */
 
 /* In the child, whose signals stay blocked (none of ours is meant for it), ret->pid is 0. It waits
- * for a word: one that ended before we had its descriptor would leave us a number that may be
- * another's, and one whose parent is gone is not wanted. */
+ * for a byte from us: if it ended before we had its pidfd, its pid could be reused; and if its
+ * parent is gone, it is not wanted. */
 static int fork_quietly(int ours, int theirs, struct limpet_apart_process *ret)
 {
 	sigset_t all, before;
@@ -137,7 +138,7 @@ static int fork_quietly(int ours, int theirs, struct limpet_apart_process *ret)
 		code = limpet_errno();
 	else if (send(ours, &word, 1, MSG_NOSIGNAL) != 1)
 		code = -EIO;
-	/* Without a word it ends. */
+	/* Without the byte it ends. */
 	if (code < 0) {
 		shutdown(ours, SHUT_RDWR);
 		while (waitpid(ret->pid, NULL, 0) < 0 && errno == EINTR)
@@ -163,7 +164,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A signal ends a look early; and one that stops us makes it longer than it was. */
+/* A signal ends a look early; if limpet was stopped meanwhile, the look took longer than it counts
+ * for. */
 static uint64_t look_ns(uint64_t before_ns, int ready)
 {
 	uint64_t ns = ready == 0 ? LOOK_NS : now_ns() - before_ns;
@@ -171,8 +173,8 @@ static uint64_t look_ns(uint64_t before_ns, int ready)
 	return ns < LOOK_NS ? ns : LOOK_NS;
 }
 
-/* *left_ns: for how long nothing may go on. What is there when it is asked for costs nothing of the
- * time that all may take. */
+/* *left_ns: how long nothing may progress. A result that is already there costs none of the total
+ * time. */
 static int wait_within(int fd, short events, int grows, uint64_t *left_ns)
 {
 	const uint64_t limit_ns = *left_ns;
@@ -199,7 +201,7 @@ static int wait_within(int fd, short events, int grows, uint64_t *left_ns)
 	return -ETIMEDOUT;
 }
 
-/* Until there is something to be read. */
+/* Waits until there is something to read. */
 static int wait_for(int fd, int grows)
 {
 	uint64_t left_ns = limpet_apart_patience.ns;
@@ -228,14 +230,14 @@ static int take(int socket, const struct limpet_apart *apart)
 		return -EMFILE;
 	memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
 	if (fd == 0) {
-		/* 0 says that there is none. */
+		/* 0 means that there is no descriptor. */
 		fd = fcntl(0, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 		close(0);
 	}
 	return fd;
 }
 
-/* To close a file may let it wait as well. One that does not end is left to whoever buries ours. */
+/* Closing a file may block as well. A process that does not end is left for whoever reaps ours. */
 static int end(const struct limpet_apart_process *process, bool at_once)
 {
 	bool ended = !at_once && wait_for(process->pidfd, -1) == 0;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `array` is the address of a pointer to malloc'ed items, or to NULL; there is memory for *capacity
- * of them, and for `want` at least after this. -ENOMEM: both are as before. */
+/* `array` is the address of a pointer to malloc'ed items, or to NULL, with memory for *capacity
+ * items. Makes room for at least `want` items. -ENOMEM: nothing is changed. */
 static inline int limpet_reserve(void *array, size_t *capacity, size_t want, size_t item_bytes)
 {
 	size_t more = *capacity ? *capacity : 64;
@@ -30,7 +30,7 @@ static inline int limpet_reserve(void *array, size_t *capacity, size_t want, siz
 	return 0;
 }
 
-/* As limpet_reserve(); all items that are not yet in use are zero, also the new ones. */
+/* The same as limpet_reserve(), but items that are not yet in use are always zero. */
 static inline int limpet_reserve_zeroed(void *array, size_t *capacity, size_t want,
 					size_t item_bytes)
 {

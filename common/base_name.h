@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What is behind the last slash of a path, in it; NULL of NULL. */
+/* The part of a path after its last slash, inside it; NULL for NULL. */
 static inline const char *limpet_base_name(const char *path)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;

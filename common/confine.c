@@ -38,7 +38,7 @@ static int limit(int resource, uint64_t value)
 	const struct rlimit both = {.rlim_cur = value, .rlim_max = value};
 	struct rlimit now;
 
-	/* Ours may be lower already, and cannot be raised. */
+	/* The present limit may be lower already, and cannot be raised. */
 	if (getrlimit((__rlimit_resource_t)resource, &now) == 0 && now.rlim_max <= value)
 		return 0;
 	return setrlimit((__rlimit_resource_t)resource, &both) < 0 ? -errno : 0;
@@ -58,14 +58,15 @@ static int set_limits(void)
 	return code == 0 ? limit(RLIMIT_CORE, 0) : code;
 }
 
-/* Ours before anybody else, least of all the program that is looked into. */
+/* If memory is short the kernel shall kill this process rather than any other, in particular the
+ * examined program. */
 static void go_first(void)
 {
 	static const char most[] = "1000";
 	LIMPET_CLOSE int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
 	if (fd >= 0 && write(fd, most, sizeof(most) - 1) < 0)
-		return; /* It is for the others' good; what is read is bounded anyway. */
+		return; /* Serves only others; what this process reads is limited anyway. */
 }
 
 /* ------------------------------------------------------------------ users and capabilities */
@@ -78,9 +79,9 @@ static int drop_capabilities(void)
 	return syscall(SYS_capset, &head, none) < 0 ? -errno : 0;
 }
 
-/* A root folder in which there is nothing, and never will be: the one that /proc has of a process,
- * which shares ours, when that has ended. Without the right to it, or /proc, the filter is all that
- * keeps names from leading anywhere. */
+/* An empty root directory that stays empty: the /proc directory of a process that shared our
+ * memory, and has ended. Without permission for that, or without /proc, only the filter keeps names
+ * from leading anywhere. */
 static void leave_root(void)
 {
 	pid_t child = (pid_t)syscall(SYS_clone, CLONE_FS | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -91,8 +92,8 @@ static void leave_root(void)
 		;
 }
 
-/* root's own may be the only user that we can be: in a user namespace without another one, or
- * without the capabilities to change. The filter leaves nothing for which it matters who we are. */
+/* root may be the only user that we can be: in a user namespace without another one, or without the
+ * capabilities to change. The filter leaves nothing for which the user matters. */
 static void leave_user(void)
 {
 	if (setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
@@ -111,7 +112,7 @@ static int drop_privileges(void)
 
 /* ------------------------------------------------------------------ the filter */
 
-/* What malloc, libelf, libdw, liblzma and we ourselves need to compute on what is open. */
+/* What malloc, libelf, libdw, liblzma and limpet itself need to compute on open files. */
 static const int allowed[] = {
 	SCMP_SYS(read),         SCMP_SYS(pread64),         SCMP_SYS(recvmsg),
 	SCMP_SYS(sendmsg),      SCMP_SYS(close),           SCMP_SYS(fstat),
@@ -123,7 +124,7 @@ static const int allowed[] = {
 	SCMP_SYS(poll),         SCMP_SYS(restart_syscall),
 };
 static const int fcntl_allowed[] = {F_GETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC};
-/* Answered by our handler. */
+/* Handled by our signal handler. */
 static const int trapped[] = {SCMP_SYS(open), SCMP_SYS(openat)};
 
 static int fill(scmp_filter_ctx filter)
@@ -138,12 +139,12 @@ static int fill(scmp_filter_ctx filter)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(without_code) && code == 0; i++)
 		code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, without_code[i], 1,
 					SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* Others would have the kernel send signals in our name, or lock files. */
+	/* Other commands would make the kernel send signals in our name, or lock files. */
 	for (size_t i = 0; i < LIMPET_COUNT_OF(fcntl_allowed) && code == 0; i++)
 		code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
 					SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)fcntl_allowed[i]));
-	/* libc's fstat(). Of a name, in a root folder that is not empty, it tells no more than that
-	 * it is there. */
+	/* libc's fstat(). With a name, in a root directory that is not empty, it shows only that
+	 * the file exists. */
 	if (code == 0)
 		code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 1,
 					SCMP_A3(SCMP_CMP_EQ, AT_EMPTY_PATH));
@@ -152,7 +153,8 @@ static int fill(scmp_filter_ctx filter)
 
 static int install_filter(void)
 {
-	/* An error and no end: libraries have a second way, or say what they could not do. */
+	/* Forbidden calls fail rather than kill: libraries use another way then, or report what
+	 * they could not do. */
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	int code = filter ? fill(filter) : -ENOMEM;
 
@@ -185,7 +187,7 @@ static int catch_traps(void)
 	sigset_t trap;
 
 	sigemptyset(&action.sa_mask);
-	/* Where it is blocked the kernel ends the process. */
+	/* If the signal were blocked the kernel would kill the process. */
 	sigemptyset(&trap);
 	sigaddset(&trap, SIGSYS);
 	if (sigprocmask(SIG_UNBLOCK, &trap, NULL) < 0)
@@ -215,7 +217,7 @@ int limpet_confine(const struct limpet_confinement *wanted, struct limpet_err *e
 		code = take(err, "privileges", drop_privileges());
 	if (code == 0)
 		code = take(err, "SIGSYS", catch_traps());
-	/* Who changes users forgets it. */
+	/* Changing the user clears this setting. */
 	if (code == 0)
 		code = take(err, "parent", prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0);
 	return code == 0 ? take(err, "seccomp", install_filter()) : code;

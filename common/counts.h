@@ -1,4 +1,4 @@
-/* What is counted of a heap: of all of it, of a site, of a thread, of a time. */
+/* What is counted for a heap, a site, a thread or a period. */
 #ifndef LIMPET_COMMON_COUNTS_H
 #define LIMPET_COMMON_COUNTS_H
 
@@ -9,7 +9,8 @@ struct limpet_counts {
 	uint64_t allocations, allocated_bytes, frees, freed_bytes;
 	uint64_t temporary; /* allocations */
 };
-/* The same of samples, which stand for parts of a block; exact for whole numbers below 2^53. */
+/* The same for samples, which represent fractions of a block; exact for whole numbers below 2^53.
+ */
 struct limpet_real_counts {
 	double allocations, allocated_bytes, frees, freed_bytes, temporary;
 };
@@ -23,7 +24,7 @@ static inline void limpet_counts_add(struct limpet_counts *to, const struct limp
 	to->temporary += from->temporary;
 }
 
-/* So many times; -1 takes them away. */
+/* Adds the counts `times` times; -1 subtracts them. */
 static inline void limpet_real_counts_add(struct limpet_real_counts *to,
 					  const struct limpet_real_counts *from, double times)
 {
@@ -43,7 +44,8 @@ static inline struct limpet_real_counts limpet_real_counts_of(const struct limpe
 					   .temporary = (double)counts->temporary};
 }
 
-/* To the nearest; 0 for what is less, or no number, and 2^62 for more: a trace may say anything. */
+/* Rounds to the nearest integer; 0 for less or for NaN, and 2^62 for more: a trace may contain any
+ * number. */
 static inline uint64_t limpet_rounded(double value)
 {
 	return value > 0 ? (uint64_t)llround(value < 0x1p62 ? value : 0x1p62) : 0;

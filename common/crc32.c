@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Slicing by eight (Kounavis and Berry, 2005): a reader checks every byte of a trace, so a byte at
- * a time would be what opening a large one costs. */
+/* Slicing by eight (Kounavis and Berry, 2005): a reader checks every byte of a trace, and one byte
+ * at a time would dominate the time to open a large one. */
 static uint32_t table[8][256];
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 

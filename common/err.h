@@ -1,9 +1,9 @@
-/* Errors with words, and cleanup attributes.
+/* Errors with messages, and cleanup attributes.
  *
- * Convention of the whole project: functions answer >= 0 or -errno; out-parameters come last, are
- * named ret_*, and are untouched on failure. Where a user needs more than an errno, the function
- * also takes a struct limpet_err and fills in a sentence and, where one exists, the command that
- * mends it. Only the command layer (cli/) prints. */
+ * Convention of the whole project: functions return >= 0 or -errno; out-parameters come last, are
+ * named ret_*, and are untouched on failure. If a user needs more than an errno, the function also
+ * takes a struct limpet_err and fills in a sentence and, if there is one, the command that helps.
+ * Only the command layer (cli/) prints. */
 #ifndef LIMPET_COMMON_ERR_H
 #define LIMPET_COMMON_ERR_H
 
@@ -29,13 +29,13 @@ struct limpet_err {
 	char hint[512];    /* empty or one sentence */
 };
 
-/* Sets code (negative errno) and message, clears the hint, answers `code`. `err` may be NULL. */
+/* Sets code (negative errno) and message, clears the hint, returns `code`. `err` may be NULL. */
 int limpet_err_set(struct limpet_err *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void limpet_err_hint(struct limpet_err *err, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* -errno after a failed call: never 0, whatever the call left there. */
+/* -errno after a failed call: never 0, even if the call did not set errno. */
 static inline int limpet_errno(void)
 {
 	return errno > 0 ? -errno : -EIO;

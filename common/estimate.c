@@ -32,7 +32,7 @@ void limpet_estimate_add(struct limpet_estimate *estimate, const struct limpet_w
 {
 	double unit = value * (weight->weight - 1);
 
-	/* What was recorded for certain says nothing of what was not. */
+	/* Blocks that were certain to be recorded say nothing about those that were not. */
 	if (weight->spread > 0) {
 		widen(estimate, unit, unit, weight->weight > NEARLY_CERTAIN ? value : 0);
 		estimate->uncertain++;
@@ -46,7 +46,7 @@ void limpet_estimate_add(struct limpet_estimate *estimate, const struct limpet_w
 void limpet_estimate_remove(struct limpet_estimate *estimate, const struct limpet_weight *weight,
 			    double value)
 {
-	/* Nothing is left of rounding when nothing is left at all. */
+	/* With no samples left, no rounding error must be left. */
 	if (estimate->samples <= 1) {
 		*estimate = (struct limpet_estimate){0};
 		return;
@@ -75,7 +75,8 @@ void limpet_estimate_join(struct limpet_estimate *estimate, const struct limpet_
 
 /* ------------------------------------------------------------------ gamma distribution */
 
-/* Beyond this shape the normal distribution of the cube root (Wilson, Hilferty 1931) is as good. */
+/* Above this shape the normal distribution of the cube root (Wilson, Hilferty 1931) is as accurate.
+ */
 #define SHAPE_MAX 1e4
 #define STEPS_MAX 500
 
@@ -119,8 +120,8 @@ static double gamma_below(double shape, double x)
 	return 1 - factor * sum;
 }
 
-/* The normal quantile, to 4.5e-4 (Abramowitz and Stegun 26.2.23): where a search begins, and the
- * whole of it for large shapes. */
+/* The normal quantile, to 4.5e-4 (Abramowitz and Stegun 26.2.23): the start of a search, and the
+ * result for large shapes. */
 static double normal_quantile(double probability)
 {
 	double tail = probability < 0.5 ? probability : 1 - probability;
@@ -187,9 +188,10 @@ double limpet_estimate_most_blocks(uint64_t period)
 	return (double)period / LIMPET_SAMPLE_EXTRA_BYTES;
 }
 
-/* What one block that was not seen may stand for: more than the largest that was by twice the
- * factor, in orders of magnitude, by which this is more than the least. Blocks of one size say that
- * all are; blocks that vary say that they vary, and the small ones among them are seldom seen. */
+/* What one unseen block may represent: more than the largest seen one by twice the factor, in
+ * orders of magnitude, by which that exceeds the least. Blocks of one size suggest that all are of
+ * that size; blocks that vary suggest that others vary, and the small ones among them are rarely
+ * seen. */
 static double unseen_unit(const struct limpet_estimate *estimate, double most)
 {
 	double unit = estimate->unit, wider = most;
@@ -200,9 +202,8 @@ static double unseen_unit(const struct limpet_estimate *estimate, double most)
 	return wider > unit ? wider : unit;
 }
 
-/* Where most blocks are taken, the rest is a few whole blocks or none, and no fraction of one: a
- * quarter is where the quantile stands when one block comes to be missed as often as the interval
- * may fail. */
+/* If most blocks are sampled, the rest is a few whole blocks or none, and no fraction of one: the
+ * quantile is at a quarter when one block is missed as often as the interval may fail. */
 static double up_to_block(double rest, double grain)
 {
 	double blocks = grain > 0 ? ceil(rest / grain - 0.25) * grain : 0;
@@ -220,9 +221,9 @@ static double quantile(double mean, double variance, double probability)
 	return variance / mean * limpet_gamma_quantile(mean * mean / variance, probability);
 }
 
-/* The sample itself is certain; what it stands for beside itself is a weighted sum of rare events,
+/* The sample itself is certain; what it represents beyond itself is a weighted sum of rare events,
  * which Fay and Feuer (Statistics in Medicine 16, 1997) bound by two gamma distributions: one with
- * the mean and variance that were found, and one with a sample more of the largest kind. */
+ * the mean and variance found, and one with one more sample of the largest kind. */
 void limpet_estimate_interval(const struct limpet_estimate *estimate, double most,
 			      uint64_t *ret_low, uint64_t *ret_high)
 {

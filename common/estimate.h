@@ -21,9 +21,9 @@ struct limpet_weight limpet_weight_of(uint64_t size, uint64_t period);
 /* One figure: a count if `value` is 1 for each block, a sum of bytes if it is its size. */
 struct limpet_estimate {
 	double sum;         /* estimated */
-	double seen;        /* of the sample itself: the truth is no less */
+	double seen;        /* of the sample itself: the true value is no less */
 	double variance;    /* estimated */
-	double unit;        /* the most that one sample of it stood for beside itself */
+	double unit;        /* the most that one sample represented beyond itself */
 	double least;       /* the least */
 	double grain;       /* the largest value of which one may have been missed */
 	uint64_t samples;   /* blocks that were recorded... */
@@ -44,7 +44,7 @@ uint64_t limpet_estimate_value(const struct limpet_estimate *estimate);
  * Without a sample both are 0: see common/SAMPLING.md. */
 void limpet_estimate_interval(const struct limpet_estimate *estimate, double most,
 			      uint64_t *ret_low, uint64_t *ret_high);
-/* Beside that: what may be there of kinds of blocks of which no sample was taken. */
+/* In addition: what may exist of kinds of blocks of which no sample was taken. */
 double limpet_estimate_unseen(double most);
 double limpet_estimate_most_bytes(uint64_t period);
 double limpet_estimate_most_blocks(uint64_t period);

@@ -15,12 +15,12 @@
 /* The mmap family has separate totals. */
 #define LIMPET_FAMILY_MMAP 2u
 #define LIMPET_FAMILY_LOADER 4u
-/* Of these, one that closes a module. */
+/* One of these that closes a module. */
 #define LIMPET_FAMILY_CLOSES 8u
-/* Used by unwinders to find tables: hooked if the agent is mapped, and in no list of the linker's.
- */
+/* Used by unwinders to find tables: hooked if the agent is mapped, and then in none of the linker's
+ * lists. */
 #define LIMPET_FAMILY_FINDER 16u
-/* Of the loader's, one that answers with an address: (handle, name, ...). */
+/* One of the loader's that returns an address: (handle, name, ...). */
 #define LIMPET_FAMILY_ANSWERS 32u
 
 #define LIMPET_FAMILY(X)                                                   \
@@ -83,7 +83,7 @@ extern const struct limpet_family_member limpet_family[LIMPET_FAMILY_COUNT];
 
 /* Index of `name` (at most `limit` readable bytes, NUL-terminated within them), or -1. */
 int limpet_family_find(const char *name, uint64_t limit);
-/* Index of the first that does this; 0 if none does. */
+/* Index of the first member that does this; 0 if none does. */
 uint32_t limpet_family_first(uint16_t op);
 
 #endif

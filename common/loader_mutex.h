@@ -1,5 +1,5 @@
-/* What glibc's dynamic linker keeps in _rtld_global, as far as injector and agent go by it: its
- * locks, and how many modules it has. The same since 2.17 but for a third lock since 2.35.
+/* What injector and agent use of glibc's _rtld_global: the dynamic linker's locks, and the number
+ * of modules. The same since 2.17, except for a third lock since 2.35.
  *
  * sysdeps/nptl/bits/struct_mutex.h, sysdeps/generic/ldsodefs.h (struct rtld_global). Freestanding.
  */
@@ -10,7 +10,7 @@
 
 /* pthread_mutex_t on 64-bit machines */
 struct limpet_loader_mutex {
-	int32_t lock; /* 1: held, 2: and waited for */
+	int32_t lock; /* 1: held, 2: held, and threads wait for it */
 	uint32_t count;
 	int32_t owner;
 	uint32_t users, kind;
@@ -18,8 +18,8 @@ struct limpet_loader_mutex {
 	uint64_t previous, next;
 };
 
-/* _dl_ns comes first, then _dl_nns, the locks and _dl_load_adds. */
+/* _dl_ns is first, then _dl_nns, the locks and _dl_load_adds. */
 #define LIMPET_LOADER_SPACES 16u
-#define LIMPET_LOADER_SPACE_COUNT 8u /* uint32_t, in a namespace behind its first link_map */
+#define LIMPET_LOADER_SPACE_COUNT 8u /* uint32_t, in a namespace after its first link_map */
 
 #endif

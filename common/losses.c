@@ -62,7 +62,7 @@ bool limpet_losses_exact(uint64_t losses)
 	return !(losses & that_clear(false));
 }
 
-/* The order in which older traces have the first sentence alone. */
+/* The order in which older traces have only the first sentence. */
 static const enum limpet_loss in_words[] = {
 	LIMPET_LOSS_FUNCTIONS,    LIMPET_LOSS_THREAD_HEAPS, LIMPET_LOSS_LATE_ALLOCATOR,
 	LIMPET_LOSS_LATE_MODULES, LIMPET_LOSS_LATE_EVENTS,  LIMPET_LOSS_ENDED_EARLY,
@@ -90,7 +90,7 @@ void limpet_loss_say(char *because, size_t room, const char *format, ...)
 	va_start(values, format);
 	vsnprintf(because + used, room - used, format, values);
 	va_end(values);
-	/* Of a name: no second sentence. */
+	/* Replaces the separator inside a name, so that it does not begin a second sentence. */
 	for (char *at = because + used; (at = strchr(at, BETWEEN[0]));)
 		*at = ',';
 }

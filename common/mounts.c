@@ -26,7 +26,7 @@ static bool parse(char *text, struct line *ret)
 	ret->parent = strtoull(at, &at, 10);
 	ret->major = strtoul(at, &at, 10);
 	ret->minor = *at == ':' ? strtoul(at + 1, &at, 10) : 0;
-	/* The root, and the point. */
+	/* Skip the root, and read the mount point. */
 	ret->point = strtok_r(at, " ", &save) ? strtok_r(NULL, " ", &save) : NULL;
 	return ret->type && ret->point;
 }
@@ -39,7 +39,7 @@ struct search {
 	bool any;
 };
 
-/* The type of the last line that `wanted` takes. */
+/* The file system type of the last line that `wanted` accepts. */
 static int find(const char *process, bool (*wanted)(struct search *search, const struct line *line),
 		struct search *search, char ret_type[32])
 {
@@ -75,7 +75,7 @@ static bool has_device(struct search *search, const struct line *line)
 	return line->major == search->major && line->minor == search->minor;
 }
 
-/* Of several at one point the one that stands on the others. */
+/* If several are mounted at one point, the last one covers the others. */
 static bool has_point(struct search *search, const struct line *line)
 {
 	return !strcmp(line->point, search->point) &&
@@ -92,7 +92,7 @@ static bool has_our_users(const char *process)
 	       ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
-/* Automounts are made by a daemon, when they are gone through. */
+/* A daemon mounts an automount when it is accessed. */
 static bool is_served(const char *type, bool by_our_users)
 {
 	return !strcmp(type, "fuse") || !strcmp(type, "fuseblk") || !strncmp(type, "fuse.", 5) ||
@@ -100,7 +100,7 @@ static bool is_served(const char *type, bool by_our_users)
 	       (!by_our_users && !strcmp(type, "overlay"));
 }
 
-/* Linux before 5.8 does not tell by statx(2). */
+/* Before Linux 5.8 statx(2) does not report it. */
 static int read_id(int fd, uint64_t *ret)
 {
 	static const char key[] = "mnt_id:";
@@ -133,15 +133,15 @@ int limpet_mount_of(int fd, const char *process, struct limpet_mount *ret)
 		.id = mount.id, .major = status.stx_dev_major, .minor = status.stx_dev_minor};
 	if (code == 0)
 		code = find(SELF, has_id, &search, mount.type);
-	/* Without /proc nobody can tell, and we go on as everybody does. */
+	/* Without /proc this is unknown, and the file counts as not served. */
 	if (code == -ESRCH || code == -ENOSYS)
 		mount.is_served = false;
 	else if (code == 0)
 		mount.is_served = is_served(mount.type, true);
 	else if (process && find(process, has_id, &search, mount.type) == 0)
 		mount.is_served = is_served(mount.type, has_our_users(process));
-	/* A process that has changed its root is not told of mounts above it: ours may be of the
-	 * same file system. */
+	/* A process that has changed its root does not see mounts above it: our table may have one
+	 * of the same file system. */
 	else if (find(SELF, has_device, &search, mount.type) == 0)
 		mount.is_served = is_served(mount.type, true);
 	*ret = mount;

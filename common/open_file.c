@@ -14,10 +14,10 @@
 #include "common/apart.h"
 #include "common/mounts.h"
 
-/* Folders below each other on the way to a file, and links (path_resolution(7)). */
+/* How many nested directories a path may have, and how many links (path_resolution(7)). */
 #define DEPTH_MAX 128u
 #define LINKS_MAX 40u
-/* Mounts on the way to a file. */
+/* How many mounts a path may cross. */
 #define TABLES_MAX 16u
 
 /* ------------------------------------------------------------------ the way there, in one call */
@@ -28,7 +28,7 @@ static int open_at(int folder, const char *path, uint64_t flags, uint64_t resolv
 	const unsigned enough = 16;
 	int fd = -1;
 
-	/* EAGAIN: something was renamed meanwhile, so that nobody knows where the way leads. */
+	/* EAGAIN: something was renamed meanwhile, so it is unknown where the path leads. */
 	for (unsigned i = 0; i < enough; i++) {
 		fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
 		if (fd >= 0 || errno != EAGAIN)
@@ -57,7 +57,7 @@ static int look_up(void *argument)
 	return open_at(name->folder, name->path, 0, name->resolve);
 }
 
-/* Past mounts that a program may serve. */
+/* Across mounts that a program may serve. */
 static int look_up_apart(int folder, const char *path, uint64_t resolve)
 {
 	struct look_up name = {.folder = folder, .resolve = resolve};
@@ -71,22 +71,23 @@ static int look_up_apart(int folder, const char *path, uint64_t resolve)
 
 /* ------------------------------------------------------------------ the way there, step by step */
 
-/* A way through several mounts, of which the kernel itself serves all. To step on a mount point is
- * to ask the file system below it; the one above is asked only once it is known. Whatever is not
- * certain is left to the kernel, apart: -EXDEV. */
+/* A path through several mounts that the kernel itself serves. Entering a mount point accesses the
+ * file system below it; the one above is accessed only once its type is known. Whatever is not
+ * certain is left to the kernel, in a separate process: -EXDEV. */
 struct walk {
 	const char *process;
 	bool in_root;
 	unsigned flags;
-	/* The folders that were gone through: ".." is the one before, whatever was moved since. */
+	/* The directories passed so far: ".." is the one before, whatever was moved since. */
 	struct folder {
 		int fd;
 		struct limpet_mount mount;
 		bool is_folder;
-		bool by_proc; /* within /proc, perhaps by a link: ".." may be another */
+		bool by_proc; /* within /proc, perhaps through a link: ".." may be another directory
+			       */
 	} folders[DEPTH_MAX];
 	unsigned depth, links, tables;
-	char path[PATH_MAX]; /* that is left */
+	char path[PATH_MAX]; /* the rest of the path */
 };
 
 static bool same_mount(int fd, const struct folder *last)
@@ -107,7 +108,7 @@ static int enter(struct walk *walk, int *fd, bool is_folder, bool by_proc)
 		return -EXDEV;
 	if (last && same_mount(*fd, last))
 		next->mount = last->mount;
-	/* Each reads tables that may be long. */
+	/* Each one reads tables, which may be long. */
 	else if (++walk->tables > TABLES_MAX)
 		return -EXDEV;
 	else
@@ -128,14 +129,14 @@ static void leave(struct walk *walk)
 	close(walk->folders[--walk->depth].fd);
 }
 
-/* The next part of what is left, out of it; "" at its end. */
+/* Removes the next part from the rest of the path; "" at its end. */
 static int take_part(struct walk *walk, char ret_part[NAME_MAX + 1])
 {
 	size_t slashes = strspn(walk->path, "/"), bytes = strcspn(walk->path + slashes, "/");
 
 	if (bytes > NAME_MAX)
 		return -ENAMETOOLONG;
-	/* Before anything that follows, and a slash, stands a folder. */
+	/* What precedes a slash or another part must be a directory. */
 	if ((bytes || slashes) && !walk->folders[walk->depth - 1].is_folder)
 		return -ENOTDIR;
 	memcpy(ret_part, walk->path + slashes, bytes);
@@ -162,7 +163,7 @@ static int follow(struct walk *walk, int link)
 	return 0;
 }
 
-/* /proc knows itself what its links are, but what is mounted within it may be anybody's. */
+/* The kernel itself resolves the links in /proc, but anybody may mount something within it. */
 static int step_in_proc(struct walk *walk, const char *part)
 {
 	const uint64_t within = RESOLVE_BENEATH | RESOLVE_NO_XDEV;
@@ -171,7 +172,7 @@ static int step_in_proc(struct walk *walk, const char *part)
 	LIMPET_CLOSE int fd = open_at(folder, part, 0, resolve | within);
 	struct statx status;
 
-	/* Out of it, for whoever may follow its links. */
+	/* It leads out of /proc, for callers that may follow its links. */
 	if (fd == -EXDEV && !walk->in_root)
 		fd = open_at(folder, part, 0, resolve);
 	else if (fd == -EXDEV)
@@ -209,7 +210,8 @@ static int step(struct walk *walk, const char *part)
 					: enter(walk, &fd, S_ISDIR(status.stx_mode), false);
 }
 
-/* All that is left at once, where it stays in the mount and below; -EXDEV: it does not. */
+/* The rest of the path in one step, if it stays in the mount and below the directory; -EXDEV: it
+ * does not. */
 static int leap(const struct walk *walk)
 {
 	const struct folder *here = &walk->folders[walk->depth - 1];
@@ -222,7 +224,7 @@ static int leap(const struct walk *walk)
 			       RESOLVE_NO_XDEV);
 }
 
-/* -EXDEV: a program may serve what lies on the way. `folder` is taken over. */
+/* -EXDEV: a program may serve a part of the path. Takes ownership of `folder`. */
 static int walk_all(struct walk *walk, int folder, const char *path)
 {
 	LIMPET_CLOSE int first = folder;
@@ -236,7 +238,7 @@ static int walk_all(struct walk *walk, int folder, const char *path)
 	do {
 		char part[NAME_MAX + 1];
 
-		/* In a mount that is new. */
+		/* In a mount that was just entered. */
 		if (walk->tables != tables) {
 			code = leap(walk);
 			if (code != -EXDEV)
@@ -276,7 +278,7 @@ static int look_up_in_steps(int folder, const char *process, const char *path, b
 
 /* ------------------------------------------------------------------ names */
 
-/* In one call where the way stays in one mount; step by step where it begins at a root. */
+/* In one call if the path stays in one mount; step by step if it begins at a root. */
 static int look_up_from(int folder, const char *process, const char *path, bool in_root,
 			unsigned flags)
 {
@@ -294,7 +296,8 @@ static int look_up_from(int folder, const char *process, const char *path, bool 
 	return flags & LIMPET_OPEN_IN_PLACE ? -EOPNOTSUPP : look_up_apart(folder, path, resolve);
 }
 
-/* The folder in /proc of the process whose root folder that is; NULL where it is no such one. */
+/* The /proc directory of the process whose root directory this is; NULL if it is not such a
+ * directory. */
 static char *process_of(const char *root)
 {
 	static const char end[] = "/root";
@@ -315,7 +318,7 @@ int limpet_open_name(const char *root, const char *path, unsigned flags)
 	if (folder < 0)
 		return limpet_errno();
 	fd = look_up_from(folder, process, path, root != NULL, flags);
-	/* A filter, in a container's old profile, may not know openat2(2). */
+	/* A seccomp filter (a container's old profile) may not know openat2(2). */
 	if (!root && !flags && (fd == -ENOSYS || fd == -EPERM)) {
 		fd = open(path, O_PATH | O_CLOEXEC);
 		return fd < 0 ? limpet_errno() : fd;
@@ -342,7 +345,8 @@ int limpet_open_link(const char *process, const char *link)
 
 /* ------------------------------------------------------------------ contents */
 
-/* Of the kernel's own file systems some files look regular, and do something when they are read. */
+/* The kernel's own file systems have files that look regular, but do something when they are read.
+ */
 static bool is_on_disk(int fd)
 {
 	static const uint64_t others[] = {PROC_SUPER_MAGIC,    SYSFS_MAGIC,      DEBUGFS_MAGIC,
@@ -358,7 +362,7 @@ static bool is_on_disk(int fd)
 	return true;
 }
 
-/* System calls and the stack alone: it runs apart, too. */
+/* Uses only system calls and the stack: it also runs in the separate process. */
 static int open_here(int named, struct stat *ret_status)
 {
 	LIMPET_CLOSE int fd = -1;
@@ -402,7 +406,7 @@ static int copy_all(int from, int to)
 	return got < 0 ? limpet_errno() : 0;
 }
 
-/* It stays open until the process ends, after its answer: to close it may let us wait, too. */
+/* The file stays open until the process ends, after its answer: closing it may block, too. */
 static int copy_file(void *argument)
 {
 	struct copying *copying = argument;
@@ -429,7 +433,7 @@ static int copy_apart(int named, struct stat *ret_status)
 	if (copy < 0)
 		return limpet_errno();
 	code = limpet_apart(&apart);
-	/* Who was left behind writes no more, and holds no memory by it. */
+	/* An abandoned process then writes no more, and keeps no memory by it. */
 	if (code < 0 && ftruncate(copy, 0) < 0)
 		return code;
 	if (fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) < 0 || code < 0)
@@ -483,7 +487,7 @@ int limpet_open_regular(const char *root, const char *path, unsigned flags, stru
 	if (named < 0)
 		return named;
 	fd = limpet_open_named(named, process, flags, ret_status);
-	/* Nobody mounted /proc for us: by the name once more, which is ours. */
+	/* /proc is not mounted here: open the file by its name again, which is our own. */
 	if (fd == -ENOENT && !root && !flags && access("/proc/self", F_OK) < 0) {
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 		if (fd < 0 || fstat(fd, &status) < 0 || fstat(named, &named_status) < 0)

@@ -1,10 +1,10 @@
-/* Opening files whose names, or file systems, may be somebody else's. `root` NULL: the path is
- * ours. Else it is one of a process whose root folder that is ("/proc/4711/root"): whatever links
- * there are, absolute ones too, none leads out of it, and those of /proc that lead anywhere are not
- * followed.
+/* Opens files whose names, or file systems, may be under another user's control. `root` NULL: the
+ * path is our own. Otherwise it belongs to a process with this root directory ("/proc/4711/root"):
+ * no link, absolute or not, leads out of the directory, and links of /proc that may lead anywhere
+ * are not followed.
  *
- * What a program may serve (mounts.h) is looked up, opened, read and closed in a process of its own
- * (apart.h), so that it lets nobody wait, and what is answered is a copy in memory. */
+ * Files that a program may serve (mounts.h) are looked up, opened, read and closed in a separate
+ * process (apart.h), so that the program cannot block limpet; the result is a copy in memory. */
 #ifndef LIMPET_COMMON_OPEN_FILE_H
 #define LIMPET_COMMON_OPEN_FILE_H
 
@@ -21,10 +21,10 @@ enum limpet_open_flags {
 /* Larger files are not copied: -EFBIG. */
 #define LIMPET_OPEN_COPY_MAX ((off_t)1 << 30)
 
-/* A regular file, for reading; anything else (a device, a FIFO, a file of the kernel's own in /proc
- * or /sys) is not opened. Answers a descriptor or -errno: -EINVAL where it is no regular file,
- * -ELOOP where there is a link that may not be followed, -ETIMEDOUT where whoever serves it does
- * not answer. `ret_status`, of the file itself and not of a copy, may be NULL. */
+/* Opens a regular file for reading; anything else (a device, a FIFO, a file of the kernel in /proc
+ * or /sys) is not opened. Returns a descriptor or -errno: -EINVAL if it is not a regular file,
+ * -ELOOP if a link may not be followed, -ETIMEDOUT if the program that serves it does not answer.
+ * `ret_status`, of the file itself and not of a copy, may be NULL. */
 int limpet_open_regular(const char *root, const char *path, unsigned flags,
 			struct stat *ret_status) LIMPET_MUST_CHECK;
 

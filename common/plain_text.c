@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Length of the UTF-8 sequence at `s`, 0 if it is none (RFC 3629: no overlong forms, no surrogates,
- * nothing above U+10FFFF). */
+/* Length of the UTF-8 sequence at `s`, 0 if it is invalid (RFC 3629: no overlong forms, no
+ * surrogates, nothing above U+10FFFF). */
 static size_t sequence(const unsigned char *s, uint32_t *ret_code)
 {
 	uint32_t code;
@@ -58,7 +58,7 @@ char *limpet_plain_text_repair(const char *text)
 	return out;
 }
 
-/* C0, DEL, C1, and what turns the direction of text around. */
+/* C0, DEL, C1, and characters that change the direction of text. */
 static bool steers(uint32_t code)
 {
 	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||

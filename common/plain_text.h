@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Converts to valid UTF-8: only invalid bytes are replaced, by U+FFFD. Control characters stay: for
- * JSON, whose writer escapes them. malloc'ed; NULL when memory is out. */
+/* Converts to valid UTF-8: replaces only invalid bytes, by U+FFFD. Control characters stay, since a
+ * JSON writer escapes them. malloc'ed; NULL if out of memory. */
 char *limpet_plain_text_repair(const char *text);
 
 /* In place: control characters and invalid bytes become '?', so that no name can control a

@@ -1,8 +1,8 @@
-/* Sampling: which allocations are recorded. SAMPLING.md beside this file derives why it is right.
+/* Sampling: which allocations are recorded. SAMPLING.md beside this file has the derivation.
  *
  * Each allocation is charged its size and a little more; a thread counts these bytes down from a
- * distance that is drawn anew after each sample. The distance has a geometric distribution, so that
- * an allocation of `size` is taken with probability 1 - exp(-charge / period), whatever came before
+ * distance that is drawn after each sample. The distance has a geometric distribution, so that an
+ * allocation of `size` is sampled with probability 1 - exp(-charge / period), whatever came before
  * it. Freestanding, integers only: the agent has no floating point. */
 #ifndef LIMPET_COMMON_SAMPLE_H
 #define LIMPET_COMMON_SAMPLE_H
@@ -19,10 +19,10 @@
 /* The periods of a capture; at most one of them is not 0. */
 struct limpet_sampling {
 	uint64_t bytes;          /* 0: everything is recorded... */
-	uint64_t overload_bytes; /* ...but while there is little room; 0: what finds none is lost */
+	uint64_t overload_bytes; /* ...except in an overload; 0: events without room are lost */
 };
 
-/* Of one thread, and written by it alone. */
+/* State of one thread, which alone writes it. */
 struct limpet_sample_state {
 	uint64_t left;   /* bytes up to the next sample; 0: not drawn yet */
 	uint64_t random; /* any value will do */

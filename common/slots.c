@@ -15,7 +15,7 @@ static int scan_table(const struct limpet_slot_tables *tables, const Elf64_Rela 
 		const Elf64_Sym *symbol;
 		int family, answer;
 
-		/* An addend would make it the address of something else. */
+		/* With an addend it is the address of something else. */
 		if (!index || index >= tables->symbol_count || rela[i].r_addend ||
 		    !LIMPET_ARCH_RELOCATION_IS_SLOT(type))
 			continue;

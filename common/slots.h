@@ -1,8 +1,8 @@
-/* Allocator slots of a module: the relocations through which it calls (or stores the address of) a
- * member of the allocation family. Freestanding; used by the injector on copies read out of the
- * target, and by the agent on modules that come later.
+/* Allocator slots of a module: the relocations through which it calls a member of the allocation
+ * family, or stores its address. Freestanding; the injector uses it on copies from the target, and
+ * the agent on modules that are loaded later.
  *
- * The tables are hostile when they come from a target: every index is checked. */
+ * The tables are hostile if they come from a target: every index is checked. */
 #ifndef LIMPET_COMMON_SLOTS_H
 #define LIMPET_COMMON_SLOTS_H
 

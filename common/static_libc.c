@@ -1,7 +1,6 @@
-/* What the static build (make static) has instead of functions of libc that load libraries: dlopen
- * of a static program wants the very libc that it was linked with. Linked by --wrap, so that all
- * other objects are the dynamic build's.
- */
+/* Replacements in the static build (make static) for functions of libc that load libraries: dlopen
+ * in a static program requires exactly the libc with which it was linked. Linked by --wrap, so that
+ * all other objects are the same as in the dynamic build. */
 #include <pwd.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -9,7 +8,7 @@
 void *__wrap_dlopen(const char *path, int mode);
 struct passwd *__wrap_getpwuid(uid_t uid);
 
-/* Who asks (libdw, for debuginfod) finds no library. */
+/* The caller (libdw, for debuginfod) finds no library. */
 void *__wrap_dlopen(const char *path, int mode)
 {
 	(void)path;
@@ -17,7 +16,7 @@ void *__wrap_dlopen(const char *path, int mode)
 	return NULL;
 }
 
-/* libc's own would load libraries to look elsewhere, too. */
+/* libc's own would load libraries for other sources. */
 struct passwd *__wrap_getpwuid(uid_t uid)
 {
 	FILE *file = fopen("/etc/passwd", "re");

@@ -7,7 +7,7 @@
 
 #include "common/crc32.h"
 
-/* Where the fields of a mark stand; limpet-trace(5) has the same table. */
+/* Offsets of the fields of a mark; limpet-trace(5) has the same table. */
 enum {
 	AT_SKIPPABLE = 0,
 	AT_PAYLOAD_BYTES = 4,
@@ -26,8 +26,8 @@ enum {
 _Static_assert(AT_CRC32 + 4 == LIMPET_TRACE_MARK_BYTES, "the checksum ends the mark");
 
 /* Measured on the calls of python3, cc1plus and node (1 to 4.6 million events each): level 3 takes
- * 4 to 6 % fewer bytes than level 1, and up to 12 ns more an event under full load, a tenth of all
- * that the collector takes for it. Levels beyond cost more yet for as little. */
+ * 4 to 6 % fewer bytes than level 1, and up to 12 ns more per event under full load, a tenth of the
+ * collector's total. Higher levels cost even more for as little. */
 #define ZSTD_LEVEL 1
 
 static void put_16(uint8_t *at, uint16_t value)

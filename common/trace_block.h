@@ -49,7 +49,7 @@ int limpet_trace_content_check(const struct limpet_trace_mark *mark, const uint8
 unsigned limpet_trace_next_section(struct limpet_cursor *sections,
 				   struct limpet_cursor *ret_section);
 
-/* A compression context with the level and checksum of traces. NULL: no memory. */
+/* A compression context with the level and checksum of traces. NULL: out of memory. */
 ZSTD_CCtx *limpet_trace_zstd_new(void);
 
 #endif

@@ -47,7 +47,7 @@ enum limpet_trace_block_type {
 	LIMPET_TRACE_SUMS = 9, /* sections of a PERIOD: since the capture's start */
 	LIMPET_TRACE_GAP = 10 /* blocks were given up here, or replaced; its frame is not checked */
 };
-/* A GAP's frame is a zstd skippable frame: this head, and what lay there or nothing. */
+/* A GAP's frame is a zstd skippable frame: this header, and the old contents or nothing. */
 #define LIMPET_TRACE_GAP_MAGIC 0x184D2A50u
 #define LIMPET_TRACE_GAP_HEAD_BYTES 8u
 
@@ -91,11 +91,11 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_CPUS,
 	LIMPET_HEADER_CONTAINER,
 	LIMPET_HEADER_CGROUP_LIMIT_BYTES, /* absent: unlimited or unknown */
-	LIMPET_HEADER_OVERLOAD_BYTES, /* the period of samples taken in overloads; 0: none are */
+	LIMPET_HEADER_OVERLOAD_BYTES, /* period of samples taken in overloads; 0: none are taken */
 	LIMPET_HEADER_COMPACT,        /* 1: no EVENTS */
 	LIMPET_HEADER_MAX_BYTES,      /* absent: nothing is given up */
-	LIMPET_HEADER_MEMORY = 32,    /* before the agent came: enum limpet_memory_account */
-	LIMPET_HEADER_UNFOLLOWED      /* who may have the unknown part of it, in words */
+	LIMPET_HEADER_MEMORY = 32,    /* before the agent was loaded: enum limpet_memory_account */
+	LIMPET_HEADER_UNFOLLOWED      /* owners of the unknown part of it, in words */
 };
 
 enum limpet_trace_modules_section { LIMPET_MODULES_LIST = 1 };
@@ -116,7 +116,7 @@ enum limpet_trace_nodes_section {
 
 enum limpet_trace_events_section {
 	LIMPET_EVENTS_COUNTS = 1, /* rows, events, first tick */
-	LIMPET_EVENTS_OPS,        /* a byte a row */
+	LIMPET_EVENTS_OPS,        /* one byte per row */
 	LIMPET_EVENTS_TIMES,      /* ticks since the row before */
 	LIMPET_EVENTS_PAIR_NODES, /* the dictionary of (node, size), in order of first use */
 	LIMPET_EVENTS_PAIR_SIZES,
@@ -125,9 +125,9 @@ enum limpet_trace_events_section {
 	LIMPET_EVENTS_TIDS,  /* the thread table */
 	LIMPET_EVENTS_SWITCHES,
 	LIMPET_EVENTS_SIZES,     /* of rows without a pair */
-	LIMPET_EVENTS_ADDRESSES, /* where they are kept: signed, against the row before */
-	LIMPET_EVENTS_OWNERS /* of rows with an age: 0: the row's thread made the block, else that
-			      * thread's index into the thread table + 1 */
+	LIMPET_EVENTS_ADDRESSES, /* if they are kept: signed difference to the row before */
+	LIMPET_EVENTS_OWNERS /* of rows with an age: 0: the row's thread allocated the block, else
+				that thread's index into the thread table + 1 */
 };
 /* The op byte: kind, and three flags. */
 enum limpet_trace_row {
@@ -139,19 +139,19 @@ enum limpet_trace_row {
 	LIMPET_ROW_UNMAPPED = 6,  /* pair (its mapping's node, bytes of this part), age; before the
 				     MUNMAP, or the MMAP over it, that caused it. No event */
 	LIMPET_ROW_UNTRACKED = 7, /* pair: an allocation that did not fit the live table */
-	LIMPET_ROW_INFERRED_FREE = 8 /* pair, age: its address was allocated anew, so the free was
+	LIMPET_ROW_INFERRED_FREE = 8 /* pair, age: its address was allocated again, so the free was
 					not seen. No event */
 };
 #define LIMPET_ROW_KIND(op) ((op)&0x0fu)
 #define LIMPET_ROW_TEMPORARY 0x10u
-#define LIMPET_ROW_SWITCH 0x20u  /* another thread than the row before: index in SWITCHES */
+#define LIMPET_ROW_SWITCH 0x20u  /* the thread differs from the row before: index in SWITCHES */
 #define LIMPET_ROW_SAMPLED 0x40u /* of a block that was sampled in an overload */
 
 enum limpet_trace_period_section {
 	LIMPET_PERIOD_EVENTS = 1, /* sequence number of the EVENTS block (0: none), rows */
 	LIMPET_PERIOD_TOTALS, /* since the capture's start, in the order of limpet_trace_total */
-	LIMPET_PERIOD_GAUGES, /* time in ns, RSS, charged to the cgroup, threads, limpet's own part
-				 of RSS at most (absent or 0: unknown) */
+	LIMPET_PERIOD_GAUGES, /* time in ns, RSS, charged to the cgroup, threads, upper bound of
+				 limpet's own part of RSS (absent or 0: unknown) */
 	LIMPET_PERIOD_LOSSES, /* since the start: dropped events, truncated stacks, unseen calls;
 				 the dropped by kind, see limpet_dropped; inferred frees and their
 				 bytes since there were losses */
@@ -164,9 +164,9 @@ enum limpet_trace_period_section {
 				    the part of it that was known since the period before */
 	LIMPET_PERIOD_HELD,       /* what sites held at the capture's peak: blocks, bytes */
 	LIMPET_PERIOD_TIMELINE,   /* of SUMS: points of time before */
-	LIMPET_PERIOD_REASONS,    /* a bit for each enum limpet_loss that is known to hold by then;
-				    absent: none, or an older writer */
-	LIMPET_PERIOD_MEMORY = 32 /* as in the HEADER; where it was looked at */
+	LIMPET_PERIOD_REASONS,    /* a bit for each enum limpet_loss that is known to apply so far;
+				     absent: none, or an older writer */
+	LIMPET_PERIOD_MEMORY = 32 /* as in the HEADER; if it was examined */
 };
 enum limpet_trace_total {
 	LIMPET_TOTAL_EVENTS,
@@ -214,8 +214,8 @@ enum limpet_trace_end_section {
 	LIMPET_ENDING_DETACH_STOP_US,
 	LIMPET_ENDING_AGENT_MEMORY_BYTES,
 	LIMPET_ENDING_LIVE_ENTRIES, /* heap blocks in the LIVE blocks; absent: not written */
-	LIMPET_ENDING_BECAUSE,      /* why it is not complete, where no count says it */
-	LIMPET_ENDING_LOSSES,       /* a bit for each enum limpet_loss that holds */
+	LIMPET_ENDING_BECAUSE,      /* why it is not complete, if no count shows it */
+	LIMPET_ENDING_LOSSES,       /* a bit for each enum limpet_loss that applies */
 	LIMPET_ENDING_AGENT_RESIDENT_BYTES, /* the most of its memory that was resident */
 	LIMPET_ENDING_UNFOLLOWED = 33       /* as in the HEADER, at the end */
 };

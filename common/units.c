@@ -10,7 +10,7 @@ struct unit {
 };
 
 /* A decimal number at *text: whole part, and the fraction as numerator over a power of ten. More
- * than 18 digits of fraction carry nothing that a 64-bit value could show. */
+ * than 18 digits of fraction cannot influence a 64-bit value. */
 struct decimal {
 	uint64_t whole, numerator, denominator;
 	bool has_fraction;
@@ -94,7 +94,7 @@ int limpet_units_parse_duration(const char *text, uint64_t *ret_ns)
 		size_t i = next, length;
 		int result;
 
-		/* A fraction anywhere but in the last part: 1.5h30m is a slip, not a time. */
+		/* A fraction is only allowed in the last part: 1.5h30m is a mistake. */
 		if (fraction)
 			return -EINVAL;
 		result = read_decimal(&text, &value);

@@ -1,6 +1,6 @@
-/* Durations, sizes and rates, as people write and read them. Pure functions; no locale.
+/* Durations, sizes and rates in human-readable form. Pure functions; no locale.
  *
- * Reading is strict: the whole text must be one value, or the answer is -EINVAL (no value) or
+ * Parsing is strict: the whole text must be one value, or the result is -EINVAL (no value) or
  * -ERANGE (too large). Out-parameters are untouched then. */
 #ifndef LIMPET_COMMON_UNITS_H
 #define LIMPET_COMMON_UNITS_H
@@ -11,19 +11,19 @@
 #include "common/err.h"
 
 /* `50ms`, `90s`, `10m`, `1h30m`, `2d`, `0.5s`, `250us`, `10ns`; a bare number is seconds. Several
- * units go from large to small, each once; a decimal fraction may stand in the last one. Parts of a
- * nanosecond are cut off. No sign, no spaces. */
+ * units go from large to small, each once; the last one may have a decimal fraction. Fractions of a
+ * nanosecond are truncated. No sign, no spaces. */
 int limpet_units_parse_duration(const char *text, uint64_t *ret_ns) LIMPET_MUST_CHECK;
 
-/* `4096`, `4096B`, `64KiB`, `64K`, `2G` (= `2GiB`), `1.5MiB`; in either case; up to EiB. Parts of a
- * byte are cut off, and a fraction of plain bytes is refused. `KB`, `MB`... are refused: they mean
- * 1000 to one half of the world and 1024 to the other. */
+/* `4096`, `4096B`, `64KiB`, `64K`, `2G` (= `2GiB`), `1.5MiB`; in either case; up to EiB. Fractions
+ * of a byte are truncated, and a fraction of plain bytes is rejected. `KB`, `MB`... are rejected as
+ * ambiguous: they may mean 1000 or 1024. */
 int limpet_units_parse_bytes(const char *text, uint64_t *ret_bytes) LIMPET_MUST_CHECK;
 
-/* Long enough for any answer below. */
+/* Long enough for any result below. */
 #define LIMPET_UNITS_TEXT 32
 
-/* These write a terminated text into `ret` and answer it. */
+/* These write a terminated text into `ret`, and return it. */
 
 /* `0 B`, `1023 B`, `1.0 KiB`, `182.4 MiB`; rounded to the nearest tenth. */
 char *limpet_units_format_bytes(char ret[LIMPET_UNITS_TEXT], uint64_t bytes);

@@ -1,26 +1,25 @@
-/* Unwind tables: what is left of a module's .eh_frame once everything that a call stack never needs
- * is gone.
+/* Unwind tables: the parts of a module's .eh_frame that call stacks need.
  *
  * Freestanding: written by injector/unwind/unwind_compile.c outside the target, read by the agent
- * inside a malloc hook. A table is one block of bytes without pointers: it may lie at any address
- * that is a multiple of 16. Program counters are counted from the start of the module's covered
+ * inside a malloc hook. A table is one block of bytes without pointers: it may be at any address
+ * that is a multiple of 16. Program counters are relative to the start of the module's covered
  * range (struct limpet_unwind_module.start), so that a table serves every process that maps the
  * module.
  *
- *     struct limpet_unwind_table          head
+ *     struct limpet_unwind_table          header
  *     uint32_t index[bucket_count + 1]    first row at or above bucket << bucket_shift
- *     struct limpet_unwind_row[]          by program counter
+ *     struct limpet_unwind_row[]          sorted by program counter
  *     struct limpet_unwind_rule[]         the distinct rules; 0 is "no row", 1 is "unknown"
  *
  * A row is valid until the next one begins. Holes between functions have rows of their own (rule
  * 0), and row 0 is at offset 0. So a look-up is one load from the index and a search among the few
- * rows of one bucket: it is bounded by the bucket's size, whatever the table holds.
+ * rows of one bucket: it is bounded by the bucket's size, whatever the table contains.
  *
  * The rules are those of the System V ABI for x86-64, with the DWARF registers 6 (rbp), 7 (rsp) and
- * 16 (return address); all others are of no use in a call stack. Measured, 99.9 % of all rows are
+ * 16 (return address); call stacks need no others. Of all rows measured, 99.9 % are
  * CFA = rsp|rbp + constant with the return address at CFA - 8.
  *
- * Trust: the reader trusts the table. It is made by ourselves and mapped read-only. */
+ * Trust: the reader trusts the table. limpet makes it and maps it read-only. */
 #ifndef LIMPET_COMMON_UNWIND_TABLE_H
 #define LIMPET_COMMON_UNWIND_TABLE_H
 
@@ -39,7 +38,7 @@ struct limpet_unwind_table {
 	uint32_t bucket_count;
 	uint32_t row_count;
 	uint32_t rule_count;
-	uint32_t index_offset; /* these three from the start of this head */
+	uint32_t index_offset; /* these three from the start of this header */
 	uint32_t rows_offset;
 	uint32_t rules_offset;
 	uint32_t reserved[6];
@@ -54,7 +53,7 @@ struct limpet_unwind_row {
 /* Where the canonical frame address (CFA: rsp in the caller once the call has returned) is. */
 enum limpet_unwind_cfa {
 	LIMPET_CFA_NONE = 0, /* no row: code without a description, or none at all */
-	LIMPET_CFA_UNKNOWN,  /* described, but in a way that a rule cannot say */
+	LIMPET_CFA_UNKNOWN,  /* described, but in a way that no rule can express */
 	LIMPET_CFA_END,      /* the return address is undefined: outermost frame */
 	LIMPET_CFA_SP,       /* rsp + cfa_offset */
 	LIMPET_CFA_FP,       /* rbp + cfa_offset */
@@ -69,7 +68,7 @@ enum limpet_unwind_fp {
 	LIMPET_FP_SP,      /* *(rsp + fp_offset) */
 	LIMPET_FP_FP,      /* *(rbp + fp_offset) */
 	LIMPET_FP_CFA_SUM, /* CFA + fp_offset, itself */
-	LIMPET_FP_LOST     /* undefined, or in a way that a rule cannot say */
+	LIMPET_FP_LOST     /* undefined, or in a way that no rule can express */
 };
 /* Where the return address is. */
 enum limpet_unwind_ra {

@@ -1,22 +1,22 @@
 /* The walker: from (pc, sp, fp) to the stack of return addresses, by unwind tables where there are
- * rows and by frame pointer where there are none (V8's builtins and JIT code, assembly).
+ * rows, and by frame pointer where there are none (V8's builtins and JIT code, assembly).
  *
  * Freestanding and header-only: the agent walks its own thread inside a malloc hook, the injector
- * walks a stopped thread from a copy of its stack, both by the same code. It takes no lock,
- * allocates nothing, and ends after at most `max` frames, whatever lies on the stack. All memory of
- * the stack is read through a function of the caller; where that refuses, the walk ends. Every
- * function here may be called in a signal handler.
+ * walks a stopped thread from a copy of its stack, both with this code. It takes no lock, allocates
+ * nothing, and ends after at most `max` frames, whatever the stack contains. It reads the stack
+ * only through a function of the caller; if that fails, the walk ends. Every function here may be
+ * called in a signal handler.
  *
- * A stack is complete (LIMPET_WALK_COMPLETE) when it ended at
- *   - a rule that says so: _start, clone, clone3, whose return address is undefined;
+ * A stack is complete (LIMPET_WALK_COMPLETE) if the walk ended at
+ *   - a rule for an outermost frame: _start, clone, clone3, whose return address is undefined;
  *   - the entry of a function as return address: the root that makecontext() pushes;
  *   - a return address of 0: roots of threads and coroutines without a description;
- *   - a frame pointer of 0 in code without rows: what the ABI asks of the outermost frame (musl's
+ *   - a frame pointer of 0 in code without rows: the ABI's mark of the outermost frame (musl's
  *     _start and clone, Go's goexit).
- * If on the way there a frame was passed by frame pointer although its code is described (in a way
- * no rule can say: scratch registers in assembly), frames may be missing in the middle, and the end
- * is LIMPET_WALK_DOUBTFUL. Every other end means that outer frames are missing. Frames may also be
- * missing in the middle without notice where code without rows does not keep a frame pointer; no
+ * If the walk passed a frame by frame pointer although its code is described (in a way that no rule
+ * can express: scratch registers in assembly), frames may be missing in the middle, and the end is
+ * LIMPET_WALK_DOUBTFUL. Every other end means that outer frames are missing. Frames may also be
+ * missing in the middle without notice if code without rows does not keep a frame pointer; no
  * walker can see that. */
 #ifndef LIMPET_COMMON_UNWIND_WALK_H
 #define LIMPET_COMMON_UNWIND_WALK_H
@@ -34,9 +34,9 @@ enum limpet_walk_end {
 	LIMPET_WALK_MORE = 0, /* a step was made; never the result of a whole walk */
 	LIMPET_WALK_COMPLETE,
 	LIMPET_WALK_DOUBTFUL,
-	LIMPET_WALK_DEPTH,      /* `max` frames, and the stack goes on */
-	LIMPET_WALK_UNREADABLE, /* the reader refused */
-	LIMPET_WALK_STUCK,      /* the next frame would not lie above this one, or is misaligned */
+	LIMPET_WALK_DEPTH,      /* `max` frames, and there are more */
+	LIMPET_WALK_UNREADABLE, /* the reader failed */
+	LIMPET_WALK_STUCK,      /* the next frame would not be above this one, or is misaligned */
 	LIMPET_WALK_LOST        /* code without a usable rule, and no plausible frame pointer */
 };
 
@@ -45,36 +45,37 @@ enum limpet_walk_end {
 struct limpet_walk_frame {
 	uint64_t pc, sp, fp;
 	uint32_t flags;
-	/* Not 0: fp is the word there; not read yet, since most frames never need it. */
+	/* Not 0: fp is the word at this address. It was not read yet, since most frames do not need
+	 * it. */
 	uint64_t fp_at;
 };
-/* Value of fp once it is lost: misaligned, so that no rule and no fallback takes it for an address,
+/* Value of fp when it is lost: misaligned, so that no rule and no fallback takes it for an address,
  * and not 0, which would be an end. */
 #define LIMPET_WALK_NO_FP 1u
 #define LIMPET_FRAME_EXACT 1u  /* pc is the next instruction to run, not a return address */
 #define LIMPET_FRAME_BY_FP 2u  /* found by frame pointer, not by a rule */
 #define LIMPET_FRAME_SIGNAL 4u /* interrupted by a signal: the frame below is the kernel's */
-#define LIMPET_FRAME_DOUBT 8u  /* this or a frame below was passed against its description */
+#define LIMPET_FRAME_DOUBT 8u  /* this or an inner frame was passed against its description */
 
 /* The modules and their tables. [0, sorted) is sorted by start without overlaps; [sorted, count)
- * came later, in any order, and the newest entry wins. An entry with live == 0 is passed over. */
+ * was added later, in any order, and the newest entry wins. Entries with live == 0 are skipped. */
 struct limpet_walk_map {
 	const struct limpet_unwind_module *modules;
-	const uint8_t *arena; /* what limpet_unwind_module.table counts from */
+	const uint8_t *arena; /* base of limpet_unwind_module.table */
 	uint32_t sorted;
 	uint32_t count;
-	uint32_t generation; /* must change with all of this; entries of the cache die with it */
+	uint32_t generation; /* must change with all of this; invalidates entries of the cache */
 	/* Unloaded modules. Code mapped where one was unloaded after the list was made has no table
 	 * yet. NULL: none. */
 	const struct limpet_gone *gone;
 	uint32_t gone_places;
-	uint32_t gone_then, gone_now; /* numbers of the last, in the list's time and by now */
+	uint32_t gone_then, gone_now; /* the last number, when the list was made and now */
 };
 
-/* A direct-mapped cache of pc -> rule; memory of the caller, all zero at first, which any number of
- * threads may share. An entry is two words that say by themselves whether they belong together: of
- * two threads that write one at a time neither is believed (R. Hyatt, T. Mann, A lock-less
- * transposition table, 2002). Tables must stay where they are as long as a cache knows them. */
+/* A direct-mapped cache of pc -> rule. The caller provides zeroed memory, which any number of
+ * threads may share. An entry is two words that show whether they belong together: if two threads
+ * write one at a time, readers accept neither (R. Hyatt, T. Mann, A lock-less transposition table,
+ * 2002). Tables must stay at their addresses as long as a cache refers to them. */
 struct limpet_walk_cache_entry {
 	uint64_t key;  /* low half of the generation << 48 | pc, xor `rule` */
 	uint64_t rule; /* high half of the generation << 48 | address; 0: empty */
@@ -87,7 +88,7 @@ struct limpet_walk_cache {
 /* Reads the word at `address`, or returns false. `address` may be any number. */
 typedef bool limpet_walk_read(const void *memory, uint64_t address, uint64_t *ret_word);
 
-/* Reader of one's own address space within two ranges known to be mapped (thread stack and
+/* Reads the thread's own address space within two ranges known to be mapped (thread stack and
  * alternate signal stack); low == high: none. */
 struct limpet_walk_ranges {
 	uint64_t low[2], high[2];
@@ -108,7 +109,7 @@ LIMPET_WALK_INLINE bool limpet_walk_read_ranges(const void *memory, uint64_t add
 	return false;
 }
 
-/* Reader of a copy: `bytes` bytes of the target from address `base`. Bytes may lie unaligned. */
+/* Reads a copy: `bytes` bytes of the target from address `base`. Bytes may be unaligned. */
 struct limpet_walk_copy {
 	uint64_t base, bytes;
 	const uint8_t *data;
@@ -173,8 +174,7 @@ LIMPET_WALK_INLINE struct limpet_unwind_rule limpet_walk_find_rule(
 
 	if (cache) {
 		entry = &cache->entries[(pc ^ pc >> 11) & cache->mask];
-		/* Pairs with the release below: the table is there for whoever finds a rule of it.
-		 */
+		/* Pairs with the release below: whoever finds a rule of a table sees the table. */
 		word = __atomic_load_n(&entry->rule, __ATOMIC_ACQUIRE);
 		if ((__atomic_load_n(&entry->key, __ATOMIC_RELAXED) ^ word) == key && word &&
 		    (word & ~address_mask) == high)
@@ -203,14 +203,14 @@ LIMPET_WALK_INLINE bool limpet_walk_plausible_pc(uint64_t pc)
 	return pc - 4096 < (1ull << 47) - 4096;
 }
 
-/* The end of a stack whose outermost frame this is. */
+/* The kind of end, if this is the outermost frame. */
 LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_whole(const struct limpet_walk_frame *frame)
 {
 	return frame->flags & LIMPET_FRAME_DOUBT ? LIMPET_WALK_DOUBTFUL : LIMPET_WALK_COMPLETE;
 }
 
-/* The frame pointer, read now if it was not yet. If unreadable it is lost, and ends the walk only
- * where it is needed. */
+/* The frame pointer; reads it if it was not read yet. If that fails it is lost, which ends the walk
+ * only where it is needed. */
 LIMPET_WALK_INLINE uint64_t limpet_walk_load_fp(limpet_walk_read *read, const void *memory,
 						struct limpet_walk_frame *frame)
 {

@@ -1,11 +1,10 @@
-/* The wire: everything the agent (inside the target) and the injector/collector (outside) share.
+/* The protocol between the agent (inside the target) and the injector and collector (outside).
  *
- * Freestanding: included by agent code that has no libc. All integers are little endian and of
- * fixed width; addresses of the target are uint64_t, never pointers.
+ * Freestanding: agent code without libc includes it. All integers are little endian and of fixed
+ * width; addresses of the target are uint64_t, never pointers.
  *
  * Trust: the agent trusts what the injector writes before `start`. The collector trusts nothing in
- * the shared memory or on the socket: it copies a value once, checks it, and uses the copy.
- */
+ * the shared memory or on the socket: it copies a value once, checks it, and uses the copy. */
 #ifndef LIMPET_COMMON_WIRE_H
 #define LIMPET_COMMON_WIRE_H
 
@@ -14,15 +13,15 @@
 
 #include "common/sample.h"
 
-/* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
- * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
- * meaning (struct limpet_agent_info) are frozen. */
+/* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
+ * answers with the injector's own nonce; of any other agent it only calls the `leave` entry, whose
+ * place and meaning (struct limpet_agent_info) never change. */
 #define LIMPET_AGENT_ABI 11u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
 
-/* The agent's action around a call of the original function; its arguments are those of the C
+/* What the agent does around a call of the original function; arguments are those of the C
  * prototype. */
 enum limpet_op {
 	LIMPET_OP_NONE = 0,
@@ -36,11 +35,12 @@ enum limpet_op {
 	LIMPET_OP_MMAP,           /* (address, length, protection, flags, fd, offset) */
 	LIMPET_OP_MUNMAP,         /* (address, length) */
 	LIMPET_OP_MREMAP,         /* (old, old length, new length, flags, [new]) */
-	LIMPET_OP_LOADER, /* dlopen, dlsym...: look for new modules first, then jump there */
-	LIMPET_OP_FINDER, /* _dl_find_object: answer for a mapped agent's own code, else jump there
+	LIMPET_OP_LOADER, /* dlopen, dlsym...: look for new modules first, then jump to the original
 			   */
-	LIMPET_OP_INSIDE, /* the allocator's own affair: no event, nor are the calls that it makes
-			   */
+	LIMPET_OP_FINDER, /* _dl_find_object: answer for a mapped agent's own code, else jump to the
+			     original */
+	LIMPET_OP_INSIDE, /* internal to the allocator: neither it nor the calls that it makes are
+			     events */
 	LIMPET_OP_COUNT
 };
 
@@ -59,26 +59,26 @@ enum limpet_op {
  *	3     0..31   -                                stack
  */
 /* clang-format on */
-/* The number gives the events of one address their order: a counter, chosen by the address
+/* The numbers order the events of one address: a counter, selected by the address
  * (limpet_order_counter), that the thread increments before a block is freed and after it was
- * allocated. Whatever hands a block or its address from thread to thread orders the increments,
- * too. Numbers start at 0 and wrap around; a number is taken for each record, and for nothing else.
- * The time is that of `limpet_shm.time`, and gives no order.
+ * allocated. Whatever passes a block or its address from thread to thread orders the increments,
+ * too. Numbers start at 0 and wrap around; each record takes one, and nothing else does. The time
+ * is that of `limpet_shm.time`, and orders nothing.
  *
- * FREE and MUNMAP carry no stack (0). A realloc that returns a block is FREE then ALLOC.
+ * FREE and MUNMAP have no stack (0). A realloc that returns a block is FREE then ALLOC.
  *
- * Between OVERLOAD and ROOM, whose address is the overload's number, allocations are samples. Calls
+ * Between OVERLOAD and ROOM, whose address is the overload's number, allocations are sampled. Calls
  * that began before ROOM may follow it. */
 enum limpet_event_type {
-	LIMPET_EVENT_ALLOC = 1,      /* address, requested size, stack */
-	LIMPET_EVENT_FREE = 2,       /* address, usable size (0: unknown) */
-	LIMPET_EVENT_MMAP = 3,       /* address, length, stack */
-	LIMPET_EVENT_MUNMAP = 4,     /* address, length */
-	LIMPET_EVENT_OVERLOAD = 5,   /* from here on allocations are sampled... */
-	LIMPET_EVENT_ROOM = 6,       /* ...and from here on all recorded again */
-	LIMPET_EVENT_VOID = 7,       /* nothing: the call for which its number was taken failed;
-				      * the address is the counter's */
-	LIMPET_EVENT_SAMPLED = 0x40, /* flag of ALLOC: a sample, of an overload */
+	LIMPET_EVENT_ALLOC = 1,    /* address, requested size, stack */
+	LIMPET_EVENT_FREE = 2,     /* address, usable size (0: unknown) */
+	LIMPET_EVENT_MMAP = 3,     /* address, length, stack */
+	LIMPET_EVENT_MUNMAP = 4,   /* address, length */
+	LIMPET_EVENT_OVERLOAD = 5, /* from here on allocations are sampled... */
+	LIMPET_EVENT_ROOM = 6,     /* ...and from here on all are recorded again */
+	LIMPET_EVENT_VOID = 7, /* nothing: the number was taken for a call that failed; the address
+				  is the index of the counter */
+	LIMPET_EVENT_SAMPLED = 0x40, /* flag of ALLOC: a sample, taken in an overload */
 	LIMPET_EVENT_WIDE = 0x80     /* flag: size is a full word, the stack follows */
 };
 
@@ -87,21 +87,21 @@ enum limpet_event_type {
 #define LIMPET_EVENT_NUMBER(word0) ((uint32_t)((word0) >> 32))
 #define LIMPET_EVENT_TIME(word0) ((uint32_t)((word0) >> 8) & LIMPET_TIME_MASK)
 #define LIMPET_TIME_MASK 0xffffffu
-/* Of a record's time, and of limpet_shm.time: ten ticks of the trace. It wraps around after 28
- * minutes: a record is read sooner. */
+/* Unit of a record's time and of limpet_shm.time: ten ticks of the trace. The time wraps around
+ * after 28 minutes; a record is read sooner. */
 #define LIMPET_TIME_UNIT_NS 100000u
 
-/* Counters of order, in the target's private memory: those of blocks, of all mappings together
- * (they are ranges, and overlap), and of overloads. Neighbouring blocks have counters in one cache
- * line, so that threads with memory of their own share few lines. */
+/* Order counters, in the target's private memory: for blocks, for all mappings together (they are
+ * ranges, and overlap), and for overloads. Neighbouring blocks have counters in one cache line, so
+ * that threads with separate memory share few lines. */
 #define LIMPET_ORDER_BLOCKS 65536u
 #define LIMPET_ORDER_MAPPINGS LIMPET_ORDER_BLOCKS
 #define LIMPET_ORDER_OVERLOADS (LIMPET_ORDER_BLOCKS + 16u)
 #define LIMPET_ORDER_COUNTERS (LIMPET_ORDER_BLOCKS + 32u)
 #define LIMPET_ORDER_BYTES (LIMPET_ORDER_COUNTERS * 4u)
 
-/* Of a block. The bits of an address from 1 MiB on are mixed in: threads' arenas lie at multiples
- * of 64 MiB. */
+/* The counter of a block. The bits of an address from 1 MiB up are mixed in, since threads' arenas
+ * are at multiples of 64 MiB. */
 static inline uint32_t limpet_order_of_block(uint64_t address)
 {
 	uint64_t mixed = (address >> 20) * 0x9e3779b97f4a7c15ull;
@@ -129,45 +129,46 @@ static inline uint32_t limpet_order_counter(uint32_t type, uint64_t address)
 #define LIMPET_CHUNK_BYTES 8192u
 #define LIMPET_CHUNK_NONE 0u /* chunk indices start at 1 */
 
-/* Head of a chunk; records follow at once. A chunk belongs to one thread until it is full or the
- * thread is gone; then the collector returns it to the free map. */
+/* Header of a chunk, directly followed by records. A chunk belongs to one thread until it is full
+ * or the thread is gone; then the collector returns it to the free map. */
 struct limpet_chunk {
 	uint32_t thread;     /* index into the thread table */
 	uint32_t generation; /* of that thread's claim */
-	uint64_t sequence;   /* numbered per claim from 0 */
+	uint64_t sequence;   /* counts from 0 for each claim */
 	uint32_t committed; /* bytes of whole records after this head; store-release by the owner */
 	uint32_t next;      /* the following chunk or LIMPET_CHUNK_NONE; store-release when full */
-	uint64_t lost_before; /* events dropped by this thread between the chunk before and this */
-	uint32_t tid;         /* who wrote it: a re-used thread pointer starts a new chunk */
+	uint64_t lost_before; /* events dropped by this thread between the previous chunk and this
+				 one */
+	uint32_t tid;         /* of the writer: a reused thread pointer starts a new chunk */
 	uint32_t pad;
 	uint64_t reserved[3];
 };
 
-/* One thread of the target that has called a hook. 128 bytes: no two share a cache line pair.
- * Threads that share a thread pointer (a bare clone) are one here, and are not told apart: libc's
- * allocator cannot tell them apart either. */
+/* State of a thread of the target that has called a hook. 128 bytes: no two share a pair of cache
+ * lines. Threads that share a thread pointer (a bare clone) share a state: libc's allocator cannot
+ * distinguish them either. */
 struct limpet_thread {
 	uint64_t thread_pointer; /* fs base; 0: free entry; claimed by compare and exchange */
 	uint32_t tid;            /* as the target sees it */
 	uint32_t generation;     /* +1 at each claim */
-	/* Counters of order + 1, stored before a number is taken and cleared after its record was
-	 * published; 0: none. `held`: across the call of an original. */
+	/* Order counters + 1 (intents), stored before a number is taken and cleared after its
+	 * record was published; 0: none. `held`: during the call of an original. */
 	uint32_t intent, held_intent;
 	uint64_t pad;
 	uint64_t entry_sp; /* stack pointer of the outermost unfinished hook */
-	uint32_t depth; /* of the unfinished hook: its number + 1, 0: none; stale once it was left
-			 * by longjmp or an exception (limpet_entry_witness) */
+	uint32_t depth; /* number of the unfinished hook + 1, 0: none; stale if the hook was left by
+			   longjmp or an exception (limpet_entry_witness) */
 	uint32_t phase; /* enum limpet_phase */
 	uint32_t first_chunk; /* of this claim; store-release */
 	uint32_t chunk;       /* current chunk */
-	uint64_t at, end;     /* in the target: the next record's place in it, and its end; owner
-			       * only; equal: a new chunk is needed */
-	uint64_t dropped;     /* events lost since the claim */
-	uint64_t stack_low;   /* published by the collector, low first; readable range that */
-	uint64_t stack_high;  /*   holds this thread's stack; 0: unknown */
-	uint64_t sequence;    /* of the next chunk */
-	uint32_t truncated;   /* stacks cut short */
-	uint32_t stack_cache; /* the agent's own: page << 8 | count of what it remembers */
+	uint64_t at, end;    /* in the target: place of the next record in it, and its end; only for
+				the owner; equal: a new chunk is needed */
+	uint64_t dropped;    /* events lost since the claim */
+	uint64_t stack_low;  /* stored by the collector, low first; readable range that */
+	uint64_t stack_high; /* contains this thread's stack; 0: unknown */
+	uint64_t sequence;   /* of the next chunk */
+	uint32_t truncated;  /* stacks that were truncated */
+	uint32_t stack_cache; /* private to the agent: page << 8 | number of stacks in it */
 	struct limpet_sample_state sample;
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct limpet_thread) == 128, "two threads would write to one cache line");
@@ -175,47 +176,49 @@ _Static_assert(sizeof(struct limpet_thread) == 128, "two threads would write to 
 enum limpet_phase {
 	LIMPET_PHASE_OUTSIDE = 0, /* not in a hook, or in the original function */
 	LIMPET_PHASE_RECORDING =
-		1 /* in the agent's own code; a hook now comes from a signal handler */
+		1 /* in the agent's own code; a hook called now comes from a signal handler */
 };
 
-/* Where an unfinished hook has a return address into the agent, counted from entry_sp: below the
- * frame of its way, below that of a way that keeps registers (one that copies arguments leaves that
- * of its first call there), and, of a hook in the midst of a function, in the frame. While none of
- * these words leads there, the hook is over. Where the stack pointer is proves nothing: a signal
- * handler, or a coroutine, may run on memory above. */
+/* Offsets from entry_sp at which an unfinished hook has a return address into the agent: below the
+ * frame of its path; below that of a path that keeps registers (one that copies arguments has the
+ * address of its first call there); and, for a hook in the middle of a function, in the frame. When
+ * none of these words points there, the hook is over. The stack pointer proves nothing: a signal
+ * handler, or a coroutine, may run on memory at higher addresses. */
 #define LIMPET_ENTRY_WITNESSES 3
 static const int32_t limpet_entry_witness[LIMPET_ENTRY_WITNESSES] = {-8, -88, 104};
 
-/* One frame of the tree of stacks: the path to the root (parent 0) is the stack, outermost last.
- * `address` is the return address; for the innermost frame of a signal the interrupted pc + 1. */
+/* One frame of the tree of stacks: the nodes up to the root (parent 0) are the stack, outermost
+ * last. `address` is the return address; for the innermost frame of a signal the interrupted pc +
+ * 1. */
 struct limpet_node {
 	uint64_t address;
 	uint32_t parent;
 	uint32_t flags; /* LIMPET_NODE_* */
 };
 #define LIMPET_NODE_TRUNCATED 1u /* the walk ended here before it reached the thread's root */
-/* No frame: `address` is the allocator by which blocks of the stack below it were made, of
- * LIMPET_HOOK_OWNER. */
+/* Not a frame: `address` is the number (LIMPET_HOOK_OWNER) of the allocator of the blocks with the
+ * stack below. */
 #define LIMPET_NODE_OWNER 2u
-/* Number of the last module that had gone from this address by then (struct limpet_gone), 0: none.
- * What comes to lie there later is not what was there before. */
+/* Number of the last module that had been unloaded from this address when the stack was recorded
+ * (struct limpet_gone), 0: none. It distinguishes modules that are loaded there later from earlier
+ * ones. */
 #define LIMPET_NODE_GONE(flags) ((flags) >> 8)
 #define LIMPET_NODE_GONE_FLAG(number) ((uint32_t)(number) << 8)
 
-/* A stack that was walked before, by the fingerprint of the words that the walk read. */
+/* A stack that was walked before, found by the fingerprint of the words that the walk read. */
 struct limpet_fingerprint {
 	uint64_t fingerprint;
 	uint64_t state; /* low half: node, with LIMPET_FINGERPRINT_TRUNCATED, or 0: empty; high
 			 * half: +1 at each change, odd while it lasts */
 };
-#define LIMPET_FINGERPRINT_TRUNCATED (1u << 31) /* as of LIMPET_NODE_TRUNCATED */
+#define LIMPET_FINGERPRINT_TRUNCATED (1u << 31) /* the same as LIMPET_NODE_TRUNCATED */
 
 /* ------------------------------------------------------------------ hooks and slots */
 
 #define LIMPET_MAX_HOOKS 128u
 #define LIMPET_MAX_FAMILY 64u
 
-/* A distinct original function. Thunk i of the agent serves hook i. */
+/* A function that is hooked. Thunk i of the agent is for hook i. */
 struct limpet_hook {
 	uint64_t original;    /* 0: free entry */
 	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */
@@ -223,28 +226,28 @@ struct limpet_hook {
 	uint16_t flags;       /* LIMPET_HOOK_* */
 	uint32_t symbol;      /* index into the list of names in common/family.h */
 };
-/* The original calls none of our hooks: it can be jumped to after the record. */
+/* The original calls no hooks: after recording, jump to it. */
 #define LIMPET_HOOK_LEAF 1u
-/* Its blocks lie in Nim's chunks, whose heads tell their beginnings and sizes. Such hooks are not
- * inner calls of one another: each stands for what is done in its own function's code. */
+/* Its blocks are in Nim's chunks, whose headers tell where blocks start and how large they are.
+ * Such hooks are not inner calls of one another: each stands for code of its own function. */
 #define LIMPET_HOOK_NIM 2u
-/* In the midst of a function, by LIMPET_OP_FREE: the block is in a register, as the processor
- * counts them, and all registers stay as they are. */
+/* In the middle of a function, with LIMPET_OP_FREE: the block is in a register, given by the
+ * processor's number, and all registers are preserved. */
 #define LIMPET_HOOK_PROBE 0x40u
 #define LIMPET_HOOK_REGISTER(flags) ((flags) >> 2 & 15u)
 #define LIMPET_HOOK_REGISTER_FLAG(number) ((uint16_t)((number) << 2))
-/* At a function's entry, not in a slot: all registers are as they would be without us. */
-#define LIMPET_HOOK_ENTRY 4u /* not of a PROBE, which has the number of its register there */
-/* It may have arguments on the stack: they stand above its return address, and so its original is
- * called with a copy of them. Not of a PROBE, likewise. */
+/* At a function's entry, not in a slot: the original gets all registers unchanged. */
+#define LIMPET_HOOK_ENTRY 4u /* never with PROBE, which has its register's number here */
+/* It may have arguments on the stack, above its return address: so its original is called with a
+ * copy of them. Never with PROBE, as above. */
 #define LIMPET_HOOK_STACK 8u
-/* Unknown from its arguments: the size is the block's usable size. */
+/* The arguments do not tell the size: use the block's usable size. */
 #define LIMPET_HOOK_SIZELESS 0x80u
-/* Arguments before those of the op: a heap, a context. */
+/* Number of arguments before those of the op, such as a heap or a context. */
 #define LIMPET_HOOK_SKIP_MAX 3u
 #define LIMPET_HOOK_SKIP(flags) ((flags) >> 8 & LIMPET_HOOK_SKIP_MAX)
 #define LIMPET_HOOK_SKIP_FLAG(count) ((uint16_t)((count) << 8))
-/* Its allocator, if there are several: 0: unnamed. */
+/* Number of its allocator, if there are several; 0: unnamed. */
 #define LIMPET_HOOK_OWNERS 63u
 #define LIMPET_HOOK_OWNER(flags) ((flags) >> 10 & LIMPET_HOOK_OWNERS)
 #define LIMPET_HOOK_OWNER_FLAG(number) ((uint16_t)((number) << 10))
@@ -254,31 +257,31 @@ enum limpet_slot_state {
 	LIMPET_SLOT_PATCHED,
 	LIMPET_SLOT_RESTORED,
 	LIMPET_SLOT_GONE,    /* its module was unloaded */
-	LIMPET_SLOT_FOREIGN, /* somebody else changed it after us: left alone */
+	LIMPET_SLOT_FOREIGN, /* somebody else changed it after us: it was left alone */
 	LIMPET_SLOT_FAILED   /* could not be written */
 };
 
 enum limpet_slot_kind {
 	LIMPET_SLOT_OF_CALLS = 0, /* holds an address: calls go through it */
-	LIMPET_SLOT_OF_SYMBOL     /* a symbol's value, counted from its module's bias: what is bound
-				   * to the symbol from then on is bound to the thunk */
+	LIMPET_SLOT_OF_SYMBOL /* a symbol's value, relative to its module's bias: whatever is bound
+				 to the symbol from then on is bound to the thunk */
 };
 
-/* A word in the target's memory that holds (or will hold, lazily) an allocator's address, or says
- * where the dynamic linker finds it. */
+/* A word in the target's memory that contains (or will contain, when it is bound) an allocator
+ * function's address, or tells the dynamic linker that address. */
 struct limpet_slot {
 	uint64_t address;
 	uint64_t old_value;
 	uint64_t module;      /* load bias of its module */
-	uint64_t module_phdr; /* address of its program headers: tells a re-used bias apart */
+	uint64_t module_phdr; /* address of its program headers: tells when a bias was reused */
 	uint32_t hook;
 	uint16_t state; /* enum limpet_slot_state */
 	uint16_t kind;  /* enum limpet_slot_kind */
 };
 #define LIMPET_MAX_SLOTS 16384u
 
-/* Calls through it are not seen, though it was to be ours: it could not be written, or another's
- * address stands there. What another made of a symbol's value takes no call past us. */
+/* Calls through it are not seen, although it should be hooked: it could not be written, or somebody
+ * else's address is there. A symbol's value that somebody else changed hides no call. */
 static inline bool limpet_slot_not_taken(const struct limpet_slot *slot)
 {
 	return slot->state == LIMPET_SLOT_FAILED ||
@@ -291,11 +294,11 @@ static inline uint64_t limpet_slot_value_ours(const struct limpet_slot *slot, ui
 	return slot->kind == LIMPET_SLOT_OF_SYMBOL ? thunk - slot->module : thunk;
 }
 
-/* What a slot goes back to where its hook's address stands, whatever its state: the child of a fork
- * has slots of its own, and shares the table with a parent that may have put its own back. But the
- * stub of a lazy binding is for the module only that had it: one that has come to the same place
- * since, and was bound at once, has no resolver. What the hook stands for, `original`, is right for
- * both. A symbol has one value. */
+/* The value with which a slot is restored if it leads to its hook, whatever its state: the child of
+ * a fork has slots of its own, but shares the table with a parent that may have restored its slots.
+ * The stub of a lazy binding is right only for the module that had it: a module that was loaded at
+ * the same address since, and was bound at once, has no resolver. The function behind the hook,
+ * `original`, is right for both. A symbol has one value. */
 static inline uint64_t limpet_slot_value_before(const struct limpet_slot *slot, uint64_t original)
 {
 	return slot->kind == LIMPET_SLOT_OF_SYMBOL || slot->state == LIMPET_SLOT_PATCHED
@@ -309,9 +312,10 @@ struct limpet_known_module {
 };
 #define LIMPET_MAX_KNOWN_MODULES 4096u
 
-/* Where modules lay that were unloaded: each place once, with the number of the last one, from 1.
- * When there is no room for another place, the last entry grows to hold it, too: a module that is
- * still there then counts as another one, which costs a look at it and mixes nothing. */
+/* Addresses from which modules were unloaded: each range once, with the number of the last unloaded
+ * module, from 1. If there is no room for another range, the last entry is extended to include it:
+ * a module that is still there then counts as a new one, which costs one examination and mixes up
+ * nothing. */
 struct limpet_gone {
 	uint64_t start, end;
 	uint32_t number; /* written before limpet_shm.gone_count */
@@ -350,15 +354,16 @@ struct limpet_unwind_module {
 
 /* ------------------------------------------------------------------ the shared memory */
 
-/* Threads of which the agent can keep a state at a time. */
+/* How many threads can have a state at the same time. */
 #define LIMPET_THREADS 4096u
-/* Of the agent's private memory: what each state takes at its first claim, and what all share. */
+/* The agent's private memory: for each state at its first claim, and shared by all. */
 #define LIMPET_SCRATCH_BYTES 4096u
 #define LIMPET_RULE_CACHE 8192u /* entries; a power of 2 */
 #define LIMPET_RULE_CACHE_BYTES (LIMPET_RULE_CACHE * 16u)
-/* ...with the counters of order. */
+/* ...and the order counters. */
 #define LIMPET_PRIVATE_TABLES_BYTES (LIMPET_RULE_CACHE_BYTES + LIMPET_ORDER_BYTES)
-/* Address space that it takes beside --agent-memory, next to nothing of which is ever touched. */
+/* Address space that the agent reserves in addition to --agent-memory; nearly all of it is never
+ * touched. */
 #define LIMPET_AGENT_PRIVATE_BYTES (LIMPET_THREADS * LIMPET_SCRATCH_BYTES + (2u << 20))
 
 enum limpet_switch {
@@ -371,7 +376,7 @@ enum limpet_switch {
 
 #define LIMPET_COLLECTOR_DIED 0x40000000u /* FUTEX_OWNER_DIED */
 
-/* Memory that is readable for a walk that starts in it: a mapping, as the collector saw it last. */
+/* Readable memory for a walk that starts in it: a mapping, as the collector saw it last. */
 struct limpet_stack_range {
 	uint64_t low, high; /* high 0: free */
 	uint32_t version;   /* +1 before and after each change: odd while it lasts */
@@ -380,9 +385,9 @@ struct limpet_stack_range {
 #define LIMPET_STACK_RANGES 64u
 #define LIMPET_UNKNOWN_STACKS 16u /* a power of 2 */
 
-/* Where what lies, as offsets from the start of the header, and how much of it there is. Made
- * before the memory is shared. The agent goes by what stands in the shared memory; limpet by its
- * own copy (struct limpet_segment) alone, for the target can write to this one. */
+/* The layout: offsets from the start of the header, and counts. It is made before the memory is
+ * shared. The agent uses the layout in the shared memory; limpet uses only its own copy (struct
+ * limpet_segment), since the target can write to this one. */
 struct limpet_shm_layout {
 	uint64_t threads_offset, chunks_offset, nodes_offset, node_index_offset, slots_offset;
 	uint64_t unwind_modules_offset; /* two arrays of LIMPET_MAX_UNWIND_MODULES */
@@ -391,18 +396,18 @@ struct limpet_shm_layout {
 	uint64_t fingerprints_offset;   /* struct limpet_fingerprint[fingerprint_count] */
 	/* thread_count, node_index_count, fingerprint_count: powers of 2 */
 	uint32_t thread_count, chunk_count, node_count, node_index_count, fingerprint_count;
-	uint32_t thread_limit; /* states that may ever be claimed */
-	uint32_t room_pages;   /* for threads that have more to remember */
+	uint32_t thread_limit; /* maximum number of states */
+	uint32_t room_pages;   /* for threads that have more stacks to cache */
 	/* of sampling; see agent/sampled.h */
 	uint32_t sample_table_count;   /* a power of 2 */
-	uint32_t sample_filter_shift;  /* of a 64-bit hash down to a counter's number */
+	uint32_t sample_filter_shift;  /* reduces a 64-bit hash to a counter's number */
 	uint64_t sample_table_offset;  /* addresses of the sampled blocks that are live; 0: free */
-	uint64_t sample_filter_offset; /* a counter a byte */
+	uint64_t sample_filter_offset; /* one byte per counter */
 };
 
 /* Events of one kind for which there was no room. */
 struct limpet_drops {
-	uint64_t count, bytes; /* as the records would have had them */
+	uint64_t count, bytes; /* as in the records that were dropped */
 	uint64_t unsized;      /* of these, frees whose size is unknown */
 };
 #define LIMPET_DROPS_KINDS (LIMPET_EVENT_MUNMAP + 1u) /* by enum limpet_event_type */
@@ -418,77 +423,80 @@ struct limpet_shm {
 	/* written by the collector */
 	uint32_t recording;       /* enum limpet_switch, cleared on leaving */
 	uint32_t unwind_count[2]; /* entries of the two arrays, each sorted by start */
-	uint32_t unwind_gone[2];  /* gone_count before the modules of each were looked at */
-	uint32_t unwind_current;  /* +1 at each change; bit 0: the array in force; store-release */
-	uint32_t max_depth;       /* frames kept per stack */
-	uint32_t time; /* since the capture began, in LIMPET_TIME_UNIT_NS: as of the last poll */
-	uint32_t tid_offset; /* of the tid behind the thread pointer; 0: unknown */
-	/* Of glibc's struct pthread: where its stack lies, as (start, bytes, guard bytes), counted
-	 * from the thread pointer; 0: unknown. Not of the main thread, whose tid and stack follow.
-	 */
+	uint32_t unwind_gone[2];  /* gone_count before the modules of each were read */
+	uint32_t unwind_current;  /* +1 at each change; bit 0: the valid array; store-release */
+	uint32_t max_depth;       /* how many frames of a stack are kept */
+	uint32_t time; /* since the capture began, in LIMPET_TIME_UNIT_NS: as of the last look of
+			  the collector */
+	uint32_t tid_offset; /* of the tid, from the thread pointer; 0: unknown */
+	/* Offset in glibc's struct pthread of the thread's stack (start, bytes, guard bytes), from
+	 * the thread pointer; 0: unknown. Not for the main thread, whose tid and stack follow. */
 	uint32_t stack_offset;
 	uint32_t main_tid; /* as the target sees it; 0: its stack is unknown */
 	uint64_t main_stack_low, main_stack_high;
-	/* The collector's tid, as it sees itself. When it dies, however that may be, the kernel
-	 * sets LIMPET_COLLECTOR_DIED here: a word of its list of robust futexes,
+	/* The collector's tid in its own pid namespace. When the collector dies, in whatever way,
+	 * the kernel sets LIMPET_COLLECTOR_DIED here: the word is in its list of robust futexes,
 	 * get_robust_list(2). */
 	uint32_t collector;
-	/* --on-overload wait: a full thread waits for the collector, and looks so many times for a
-	 * sign of its life. 0: not at all. */
-	uint64_t wait_turns; /* each LIMPET_TURN_PAUSES of the processor's */
-	uint64_t beats;      /* sign of life: rises each time that the chunks are read */
+	/* --on-overload wait: a thread without room waits for the collector, and looks this many
+	 * times for a sign of life. 0: it does not wait. */
+	uint64_t wait_turns; /* each is LIMPET_TURN_PAUSES pause instructions */
+	uint64_t beats;      /* sign of life: incremented each time the chunks are read */
 	/* sampling; see common/sample.h and agent/sampled.h */
 	uint64_t sample_bytes; /* period; 0: every event is recorded, and there is no table */
 	uint64_t sample_seed;
-	/* --on-overload sample: when fewer chunks are free than so many, the agent goes over to
-	 * sampling with this period (0: never) until the collector says that there is room. The
-	 * table then holds what was not recorded, and there is no filter. */
+	/* --on-overload sample: when fewer chunks are free than `overload_below`, the agent starts
+	 * to sample with this period (0: never) until the collector says that there is room. The
+	 * table then contains the blocks that were not recorded, and there is no filter. */
 	uint64_t overload_bytes;
-	uint32_t overload_below; /* a LIMPET_OVERLOAD_SHARE of those that are when all is read */
-	uint32_t overload_room;  /* 1: there is; set to 0 by the agent as an overload begins */
+	uint32_t overload_below; /* a LIMPET_OVERLOAD_SHARE of the chunks that are free when
+				    everything is read */
+	uint32_t overload_room;  /* 1: there is room; the agent sets it to 0 when an overload begins
+				  */
 
 	/* written by the agent */
 	uint64_t agent_fields __attribute__((aligned(128)));
 	uint32_t slot_count;      /* including those of modules found later; store-release */
 	uint32_t module_count;    /* known modules, likewise */
-	uint32_t slots_not_taken; /* slots left alone for want of a hook or of room */
-	uint32_t late_modules;    /* that came meanwhile, and may have called allocators before
-				   * their slots were hooked */
-	uint32_t addresses_asked; /* 1: the program has asked dlsym for one that is hooked */
-	uint32_t gone_count;      /* +1 with each module that goes; store-release */
+	uint32_t slots_not_taken; /* slots that were not patched for lack of a hook or of room */
+	uint32_t late_modules;    /* modules loaded meanwhile that may have called allocators before
+				     their slots were hooked */
+	uint32_t addresses_asked; /* 1: the program has asked dlsym for a hooked function */
+	uint32_t gone_count;      /* +1 for each module that is unloaded; store-release */
 	uint32_t gone_places;     /* entries of the table below; store-release */
 	uint32_t states_claimed;  /* distinct ones, so far */
 	uint32_t room_pages_taken;
 	uint32_t modules_seen;   /* times a loader hook found new modules */
 	uint32_t bell;           /* changes when there is something for the collector to do */
 	uint32_t unknown_count;  /* stack pointers written to `unknown`, so far */
-	uint32_t ranges_used;    /* 1: `ranges` have been gone by; set to 0 by the collector */
+	uint32_t ranges_used;    /* 1: an entry of `ranges` was used; the collector sets it to 0 */
 	uint64_t lost_no_thread; /* calls passed through: no room for a thread's state */
 	uint64_t lost_no_node;   /* stacks lost: node table full (event kept with stack 0) */
-	/* Calls that could not be recorded: the thread's state was an unfinished call's, which a
-	 * signal handler had interrupted or which stands on another stack; or a fibre ended a call
-	 * in another thread than it had begun it in. */
+	/* Calls that could not be recorded: the thread's state belonged to an unfinished call,
+	 * which a signal handler had interrupted or which is on another stack; or a fibre ended a
+	 * call in another thread than the one in which it began. */
 	uint64_t lost_state_in_use;
-	/* The same, of functions that the user named: how far their arguments reach on the stack is
-	 * not known, or too far; or an argument is not what its signature says. */
+	/* The same for functions that the user named: it is unknown how far their arguments reach
+	 * on the stack, or it is too far; or an argument does not fit the signature. */
 	uint64_t lost_arguments;
-	uint64_t lost_no_sample; /* sampled allocations that found no room in the table */
-	struct limpet_drops drops[LIMPET_DROPS_KINDS]; /* of all threads: they are few */
-	/* Stack pointers on other stacks than the thread's own, which the collector is to look for
-	 * in the maps: fibres, alternate signal stacks. A ring. */
+	uint64_t lost_no_sample; /* sampled allocations for which the table had no room */
+	struct limpet_drops drops[LIMPET_DROPS_KINDS]; /* of all threads: drops are rare */
+	/* A ring of stack pointers outside the threads' own stacks (fibres, alternate signal
+	 * stacks): the collector looks for their stacks in the maps. */
 	uint64_t unknown[LIMPET_UNKNOWN_STACKS];
-	/* A bit per state, set before it is claimed and never cleared: the others need no check. */
+	/* One bit per state, set before the state is claimed and never cleared: states without it
+	 * need no check. */
 	uint64_t states_used[LIMPET_THREADS / 64];
 	struct limpet_gone gone[LIMPET_MAX_GONE];
-	/* What the collector found there. */
+	/* The stacks that the collector found for them. */
 	struct limpet_stack_range ranges[LIMPET_STACK_RANGES];
 	uint32_t node_head __attribute__((aligned(128))); /* nodes handed out; node 0 is the root */
 };
 
 /* ------------------------------------------------------------------ start, leave, rescan */
 
-/* Frozen: exported as `limpet_agent_info` in the agent's dynamic symbol table. Function addresses
- * are absolute. Each entry is called on a thread at a safe point, as int fn(struct *). */
+/* Never changes: exported as `limpet_agent_info` in the agent's dynamic symbol table. Function
+ * addresses are absolute. Each entry is called on a thread at a safe point, as int fn(struct *). */
 struct limpet_agent_info {
 	uint64_t magic; /* LIMPET_INFO_MAGIC */
 	uint32_t abi;
@@ -497,9 +505,9 @@ struct limpet_agent_info {
 	uint64_t state;   /* enum limpet_agent_state */
 	uint64_t handle;  /* of dlopen, for dlclose; 0: mapped without it */
 	uint64_t start;   /* int (struct limpet_start *) */
-	uint64_t leave;   /* int (void): pass through, restore slots; answers slots not restored */
+	uint64_t leave;   /* int (void): pass through, restore slots; returns slots not restored */
 	uint64_t release; /* int (void): unmap what start mapped, close the channel; last call */
-	uint64_t rescan;  /* int (void): patch slots of new modules; answers slots patched */
+	uint64_t rescan;  /* int (void): patch slots of new modules; returns slots patched */
 	uint64_t shm;     /* address of struct limpet_shm in the target */
 	uint64_t channel; /* descriptor in the target, or -1 */
 	uint64_t thunks,
@@ -512,18 +520,17 @@ struct limpet_agent_info {
 enum limpet_agent_state {
 	LIMPET_AGENT_LOADED = 0,
 	LIMPET_AGENT_ACTIVE = 1,
-	LIMPET_AGENT_PASSING = 2, /* switched off: slots back or being put back */
+	LIMPET_AGENT_PASSING = 2, /* switched off: slots are restored or being restored */
 	LIMPET_AGENT_RELEASED = 3
 };
 
-/* The dynamic linker's own, in the target: what loader hooks go by (agent/loaded.c). */
+/* The dynamic linker's data in the target that loader hooks use (agent/loaded.c). */
 struct limpet_loader {
-	uint64_t lock; /* glibc's load lock, struct limpet_loader_mutex; 0: what is here is not
-			* known, but for is_musl */
+	uint64_t lock; /* glibc's load lock, struct limpet_loader_mutex; 0: only is_musl is known */
 	uint64_t adds; /* uint64_t: modules that were ever loaded */
-	uint64_t spaces, space_bytes; /* its table of namespaces, and what one takes */
+	uint64_t spaces, space_bytes; /* its table of namespaces, and the size of an entry */
 	uint64_t space_count;         /* uint64_t: how many are used */
-	uint64_t program_head;        /* the program's ELF head */
+	uint64_t program_head;        /* the program's ELF header */
 	uint64_t is_musl;
 };
 
@@ -533,7 +540,7 @@ struct limpet_start {
 	uint32_t bytes;
 	uint64_t nonce;
 	int32_t channel; /* descriptor in the target */
-	int32_t shm_fd;  /* out of the channel by SCM_RIGHTS: filled in by the agent */
+	int32_t shm_fd;  /* received through the channel by SCM_RIGHTS: filled in by the agent */
 	uint64_t shm_bytes;
 	uint64_t unwind_bytes;
 	uint64_t page_bytes;
@@ -542,77 +549,76 @@ struct limpet_start {
 	struct limpet_loader loader;
 	uint64_t handle;
 	uint64_t map, map_bytes;
-	uint64_t control_page; /* answered: the private page that fork wipes */
+	uint64_t control_page; /* result: the private page that fork wipes */
 	uint32_t hook_count;
 	uint32_t slot_count;   /* in the shared memory's slot table, state PLANNED */
-	uint32_t from_outside; /* the injector puts slots in and back: no loader call is made for it
-				*/
-	uint32_t unlock; /* what is mapped may be locked at once (mlockall): it is not to stay so */
+	uint32_t from_outside; /* the injector writes slots: loader hooks patch none */
+	uint32_t unlock; /* the process may lock new mappings (mlockall): unlock the agent's */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
-	/* for modules that come later: what an unbound slot of this name would resolve to */
+	/* for modules that are loaded later: what an unbound slot of this name would resolve to */
 	uint64_t default_original[LIMPET_MAX_FAMILY];
 	uint64_t default_usable_size;
-	/* answers */
+	/* results */
 	int32_t result; /* 0 or -errno */
 	uint32_t patched;
 };
 
-/* The thunks lie in a mapping of their own, a page of code and one of addresses, where each of them
- * goes on. It can outlive the agent: then they go on at the originals. The page of code is in the
- * image's file at an offset by which the mapping is known. */
+/* The thunks are in a separate mapping, a page of code and a page of addresses, at which each thunk
+ * continues. The mapping can outlive the agent: then thunks continue at the originals. The page of
+ * code has a fixed offset in the image's file, by which the mapping is recognized. */
 #define LIMPET_THUNKS_OFFSET (1u << 20)
 #define LIMPET_THUNKS_BYTES 4096u
 
-/* Argument of the boot stub: it lies in the remote call's scratch memory together with the stack.
- * The stub runs from a mapping of its own, so that it can load and unload the agent. When it has
- * finished it says LIMPET_MSG_READY and waits on the channel for the injector, which stops the
- * thread there and puts its registers back. If instead the channel ends, the injector is gone: the
- * stub switches the agent off, unmaps itself and returns through the prepared signal frame. */
+/* Argument of the boot stub, in the remote call's scratch memory together with the stack. The stub
+ * runs from a mapping of its own, so that it can load and unload the agent. When it has finished it
+ * sends LIMPET_MSG_READY and waits on the channel for the injector, which stops the thread there
+ * and restores its registers. If the channel is closed instead, the injector is gone: the stub
+ * switches the agent off, unmaps itself and returns through the sigreturn frame. */
 enum limpet_boot_operation {
 	LIMPET_BOOT_ENTER = 1, /* move descriptors up, dlopen or map, start */
 	LIMPET_BOOT_CALL = 2,  /* result = call(argument) */
 	LIMPET_BOOT_UNLOAD = 3 /* release, dlclose or unmap */
 };
-/* Without a dynamic linker the stub maps the agent itself: pieces of the image's file, counted from
- * where the kernel finds room for all of them. */
+/* Without a dynamic linker the stub maps the agent itself: pieces of the image's file, relative to
+ * an address where the kernel finds room for all of them. */
 #define LIMPET_MAX_PIECES 8u
 struct limpet_boot_piece {
 	uint64_t offset, bytes; /* from the first one; whole pages */
 	uint64_t file_offset;
-	uint64_t zero, zero_bytes; /* what belongs to no section of the file; offset as above */
+	uint64_t zero, zero_bytes; /* memory without contents in the file; offset as above */
 	uint32_t protection, pad;
 };
 struct limpet_boot_map {
 	uint64_t bytes;                         /* of all together; 0: by dlopen */
 	uint64_t relocations, relocation_bytes; /* Elf64_Rela, relative ones; offset */
-	uint64_t sealed, sealed_bytes;          /* read-only once they are relocated */
+	uint64_t sealed, sealed_bytes;          /* made read-only after relocation */
 	uint32_t piece_count, pad;
 	struct limpet_boot_piece pieces[LIMPET_MAX_PIECES];
 };
 struct limpet_boot {
 	uint32_t operation;
-	/* The pair of socketpair, created by the stub's first system call, after which the injector
-	 * stops the thread and copies its end. */
-	int32_t channel;      /* ENTER answers the number it was moved to */
+	/* The socketpair, created by the stub's first system call, after which the injector stops
+	 * the thread and duplicates its end. */
+	int32_t channel;      /* ENTER returns the number to which it was moved */
 	int32_t injector_end; /* closed at once; -1 then */
-	int32_t image;        /* memfd with the agent; closed as soon as it can be; -1 then */
-	int32_t floor;        /* lowest number that the channel may be moved to */
-	int32_t result;       /* 0, or -errno, or the answer of CALL */
+	int32_t image;        /* memfd with the agent; closed as soon as possible; -1 then */
+	int32_t floor;        /* lowest number to which the channel may be moved */
+	int32_t result;       /* 0, or -errno, or the result of CALL */
 	uint32_t stage;       /* how far it got: enum limpet_boot_stage */
 	uint32_t pad;
 	uint64_t dlopen, dlclose, dlerror; /* dlerror 0: none */
-	uint64_t message; /* where the thread has what dlerror() is to say; 0: not known */
+	uint64_t message; /* where the thread's message for dlerror() is; 0: unknown */
 	uint64_t dlopen_mode;
-	uint64_t info_offset;        /* of limpet_agent_info behind the load bias, for ENTER */
-	uint64_t info;               /* its address: answered by ENTER, given to UNLOAD */
-	uint64_t handle;             /* of dlopen, likewise; 0: mapped */
-	uint64_t agent, agent_bytes; /* where it is mapped, likewise */
-	uint64_t thunks;             /* likewise; UNLOAD with 0 leaves them where they are */
+	uint64_t info_offset;        /* of limpet_agent_info from the load bias, for ENTER */
+	uint64_t info;               /* its address: result of ENTER, argument of UNLOAD */
+	uint64_t handle;             /* of dlopen, the same; 0: mapped */
+	uint64_t agent, agent_bytes; /* where it is mapped, the same */
+	uint64_t thunks;             /* the same; UNLOAD with 0 leaves them mapped */
 	struct limpet_boot_map layout;
 	uint64_t call;
 	uint64_t argument;
-	uint64_t exit_sp;      /* of the prepared signal frame on the thread's own stack */
-	uint64_t exit_syscall; /* a `syscall; ret` outside of everything of ours */
+	uint64_t exit_sp;      /* of the sigreturn frame on the thread's own stack */
+	uint64_t exit_syscall; /* a `syscall; ret` outside of our own code */
 	uint64_t map, map_bytes;
 	char path[160]; /* /proc/thread-self/fd/N in a spelling unique to this attach */
 	char error[256];
@@ -633,13 +639,13 @@ enum limpet_boot_stage {
 /* ------------------------------------------------------------------ the socket
  *
  * SOCK_SEQPACKET. From the injector: one LIMPET_MSG_FDS with the two memfds (shared memory, unwind
- * arena) by SCM_RIGHTS. From the boot stub: struct limpet_msg. Hooks make no system call: programs
- * forbid themselves calls at any time. What they have to say stands in the shared memory, where the
- * collector looks some forty times a second or more. */
+ * arena) by SCM_RIGHTS. From the boot stub: struct limpet_msg. Hooks make no system calls, since a
+ * program may forbid them at any time. What hooks have to report is in the shared memory, which the
+ * collector reads some forty times a second or more. */
 enum limpet_msg_type {
 	LIMPET_MSG_FDS = 1,
 	LIMPET_MSG_READY, /* finished, value = result */
-	LIMPET_MSG_BEGUN  /* is anybody there? */
+	LIMPET_MSG_BEGUN  /* asks whether the injector is alive */
 };
 
 struct limpet_msg {
