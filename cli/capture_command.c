@@ -20,17 +20,18 @@
 #include "injector/proc/proc.h"
 
 #define MAX_SOURCES 4096u
-/* Whoever waits for the capture's end waits for servers no longer than this. */
+/* If somebody waits for the end of the capture, limpet waits for debuginfod servers at most this
+ * long. */
 #define DEBUGINFOD_SECONDS 30u
 
 static volatile sig_atomic_t interrupted; /* before the end: asks for it */
 static volatile sig_atomic_t impatient;   /* after it: skips the rest of sealing */
 static volatile sig_atomic_t ending;
-static volatile pid_t forward_to; /* run: its command */
+static volatile pid_t forward_to; /* run: the command */
 static sigset_t wait_mask;
 
-/* The terminal sends its signals to the command by itself; what another process sends to us is
- * passed on. */
+/* The terminal itself sends its signals to the command; a signal from another process is forwarded.
+ */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	(void)context;
@@ -58,15 +59,16 @@ void limpet_capture_signals_setup(pid_t command)
 		sigaction(numbers[i], &action, NULL);
 		sigaddset(&block, numbers[i]);
 	}
-	/* Ctrl-Z, and the terminal's wish that we stop: while threads of the target are held, they
-	 * would stand as long as we do. */
+	/* Ctrl-Z and similar stops by the terminal: threads of the target that are held would stand
+	 * as long as limpet. */
 	for (size_t i = 0; i < LIMPET_COUNT_OF(stops); i++)
 		sigaddset(&block, stops[i]);
 	signal(SIGPIPE, SIG_IGN);
-	/* A limit on file sizes counts for memory that is shared, too: an error is enough. */
+	/* A limit on file sizes also applies to shared memory: let the call fail instead. */
 	signal(SIGXFSZ, SIG_IGN);
 	sigprocmask(SIG_BLOCK, &block, &wait_mask);
-	/* While waiting all of these are open. SIGCHLD stays shut: waits for stops sleep on it. */
+	/* All of these are unblocked while waiting. SIGCHLD stays blocked: waits for stops sleep on
+	 * it. */
 	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
 		sigdelset(&wait_mask, numbers[i]);
 	sigaddset(&wait_mask, SIGCHLD);
@@ -83,14 +85,14 @@ struct command {
 	struct limpet_progress *progress;
 	struct limpet_progress_sample sample;
 	struct limpet_capture *capture;
-	struct limpet_followers *followers; /* NULL: children are left alone */
-	unsigned unread;                    /* modules whose names could not be read, */
-	struct limpet_err unread_err;       /* and why the first of them */
-	bool keep;                          /* their captures outlive ours */
+	struct limpet_followers *followers; /* NULL: children are not captured */
+	unsigned unread;                    /* modules whose names could not be read, and */
+	struct limpet_err unread_err;       /* the reason for the first of them */
+	bool keep;                          /* captures of children outlive this one */
 	bool first;                         /* started by the user, not by another limpet */
 	pid_t pid;
 	const char *name;
-	const char *way; /* of the agent into it, where that is not dlopen; else NULL */
+	const char *way; /* how the agent gets into it, if not by dlopen; else NULL */
 	uint64_t sealing_percent;
 	char phase[32];
 };
@@ -103,7 +105,7 @@ static void say_started(void *context, const char *trace)
 	if (command->followers)
 		limpet_followers_set_trace(command->followers, trace);
 	if (command->mode == LIMPET_MODE_RUN)
-		return; /* the terminal is the command's */
+		return; /* the terminal belongs to the command */
 	limpet_ui_note("capturing %s (%d) to %s", command->name, command->pid, trace);
 	if (command->way)
 		limpet_ui_note("%s", command->way);
@@ -172,8 +174,8 @@ static void show_sealing(void *context, uint64_t done, uint64_t total)
 		limpet_progress_update(command->progress, &command->sample);
 }
 
-/* The trace, by a name that is this file whatever happens to its own: in a folder that others may
- * write to, a link may have taken its place. */
+/* A path to the open trace that stays valid whatever happens to its name: in a directory that
+ * others may write to, a link may have replaced it. */
 static int open_trace(const char *trace, char *ret_path, size_t bytes)
 {
 	LIMPET_CLOSE int fd = open(trace, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -197,7 +199,7 @@ static void say_debuginfod(const struct limpet_debuginfod *debuginfod, const cha
 	limpet_ui_hint("limpet seal %s asks again", trace);
 }
 
-/* One that has no file is not worth a word at the end of a capture; one that could not be read is.
+/* A module without a file is not reported at the end of a capture; one that could not be read is.
  */
 static void note_unread(void *context, const char *path, uint64_t addresses,
 			const struct limpet_err *err)
@@ -220,7 +222,7 @@ static void say_unread(const struct command *command, const char *trace)
 	limpet_ui_hint("the trace is whole; limpet seal %s looks up names again", trace);
 }
 
-/* Signals may come in now: the target is left, only names are still looked up. */
+/* Signals are unblocked: the target is released, and only names are looked up. */
 static void seal(struct command *command, const char *trace)
 {
 	const struct limpet_collector_source *files;
@@ -316,7 +318,7 @@ void limpet_capture_warn_jumps(pid_t pid)
 		       pid);
 }
 
-/* Those that have a warning with their count besides are left to it. */
+/* Losses that have a separate warning with their count are not repeated. */
 static void warn_loss(const struct limpet_capture_result *result, enum limpet_loss loss)
 {
 	char words[LIMPET_LOSS_WORDS];
@@ -403,7 +405,7 @@ void limpet_capture_warn(const struct limpet_preflight *preflight)
 			limpet_ui_warn("%s", preflight->list[i].text);
 }
 
-/* dlopen needs no words. */
+/* NULL for dlopen, which is the ordinary way. */
 static const char *find_way(const struct limpet_preflight *preflight)
 {
 	for (size_t i = 0; i < preflight->count; i++)

@@ -1,5 +1,5 @@
 /* What `limpet attach` and `limpet run` have in common: signals, the live line, capture, sealing,
- * the last words. Main thread only. */
+ * the final messages. Main thread only. */
 #ifndef LIMPET_CLI_CAPTURE_COMMAND_H
 #define LIMPET_CLI_CAPTURE_COMMAND_H
 
@@ -12,19 +12,20 @@
 
 struct limpet_tracee;
 
-/* Handlers for SIGINT, SIGTERM and SIGHUP, unless they were inherited as ignored. They stay blocked
- * but while the capture waits. `command`: of `run`, to which signals are passed on; 0: none. */
+/* Installs handlers for SIGINT, SIGTERM and SIGHUP, unless they were inherited as ignored. They
+ * stay blocked except while the capture waits. `command`: that of `run`, to which signals are
+ * forwarded; 0: none. */
 void limpet_capture_signals_setup(pid_t command);
-/* Lets them in from now on. */
+/* Unblocks them from now on. */
 void limpet_capture_signals_open(void);
 
-/* What will stay unseen, as preflight found it. */
+/* Warns of what will stay unseen, as preflight found it. */
 void limpet_capture_warn(const struct limpet_preflight *preflight);
-/* What stays in a process whose capture has ended, for `limpet stop`, too. */
+/* Warns of what stays in a process after its capture; for `limpet stop`, too. */
 void limpet_capture_warn_agent(pid_t pid);
 void limpet_capture_warn_jumps(pid_t pid);
 
-/* Captures `pid` and seals the trace. Answers the exit status; all words have been said. */
+/* Captures `pid` and seals the trace. Returns the exit status, after all messages. */
 int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
 			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
 			   const struct limpet_preflight *preflight);

@@ -10,9 +10,9 @@
 #include "common/sample.h"
 #include "common/units.h"
 
-/* Less than this holds no useful table. */
+/* With less there is no room for useful tables. */
 #define MEMORY_MIN_BYTES (UINT64_C(1) << 20)
-/* More than any machine has: keeps sums of sizes from overflowing further on. */
+/* More than any machine has: keeps later sums of sizes from overflowing. */
 #define MEMORY_MAX_BYTES (UINT64_C(1) << 46)
 
 #define COMMON_HELP                                                                          \
@@ -83,14 +83,14 @@ static const struct option long_options[] = {
 	LIMPET_UI_FLAG("with-command-line", struct limpet_capture_options, with_command_line),
 	LIMPET_UI_FLAG("assume-seccomp-ok", struct limpet_capture_options, assume_seccomp_ok),
 	LIMPET_UI_FLAG("follow-fork", struct limpet_capture_options, follow_fork),
-	/* Of attach alone: last, so that run can leave them out. --leashed is what a limpet says to
-	 * one that it starts, and nobody else's. */
+	/* Only for attach: last, so that run can leave them out. --leashed is for a limpet that is
+	 * started by another one, and not documented. */
 	{"leashed", required_argument, NULL, OPT_LEASHED},
 	{"pid", required_argument, NULL, 'p'},
 	{0},
 };
 
-/* These answer LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
+/* These return LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
 
 static int parse_duration(const char *option, const char *text, uint64_t *ret)
 {
@@ -157,7 +157,7 @@ static const char *const overload_words[] = {
 	[LIMPET_OVERLOAD_WAIT] = "wait",
 	[LIMPET_OVERLOAD_SAMPLE] = "sample",
 };
-/* LIMPET_LOAD_ANY has none. */
+/* LIMPET_LOAD_ANY has no name. */
 static const char *const load_words[] = {
 	[LIMPET_LOAD_DLOPEN] = "dlopen",
 	[LIMPET_LOAD_MAP] = "map",
@@ -261,7 +261,7 @@ static int take_option(int option, void *context)
 	return LIMPET_EXIT_OK;
 }
 
-/* What cannot be had together. */
+/* Rejects options that exclude each other. */
 static int check_together(const struct limpet_capture_options *o)
 {
 	const char *option = o->compact ? "--compact" : "--max-size", *other = NULL;
@@ -331,7 +331,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 	const struct limpet_ui_command line = {
 		.name = attach ? "attach" : "run",
 		.help = attach ? attach_help : run_help,
-		/* The command's own options are not ours: run stops at the first operand. */
+		/* The command's own options are not limpet's: run stops at the first operand. */
 		.short_options = attach ? ":p:o:d:qh" : "+:o:d:qh",
 		.long_options = options,
 		.take_option = take_option,
@@ -348,7 +348,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 	return true;
 }
 
-/* ------------------------------------------------------------------ the way back */
+/* ------------------------------------------------------------------ options to command line */
 
 static void add_word(struct limpet_capture_words *words, const char *word)
 {
@@ -377,7 +377,7 @@ static void add_number(struct limpet_capture_words *words, const char *option, u
 	add_option(words, option, value ? text : NULL);
 }
 
-/* What goes into the background is limpet as a whole. */
+/* --background is left out: the first limpet went into the background, and its children with it. */
 static void add_flags(struct limpet_capture_words *words, const struct limpet_capture_options *o)
 {
 	const int background =

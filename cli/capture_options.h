@@ -10,10 +10,10 @@
 #include "injector/image/entry_list.h"
 #include "injector/remote/load.h"
 
-/* What holds when an option is not given; the help texts and manuals name these. */
+/* Defaults; the help texts and manuals name these. */
 #define LIMPET_CAPTURE_AGENT_MEMORY_BYTES (UINT64_C(64) << 20)
 #define LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES (UINT64_C(512) << 20)
-/* The least --max-size: an eighth of it is given up at a time. */
+/* The minimum of --max-size: an eighth of it is given up at a time. */
 #define LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES (UINT64_C(8) << 20)
 #define LIMPET_CAPTURE_ATTACH_TIMEOUT_NS (UINT64_C(10) * 1000000000)
 
@@ -24,17 +24,17 @@ enum limpet_overload { LIMPET_OVERLOAD_DROP = 0, LIMPET_OVERLOAD_WAIT, LIMPET_OV
 struct limpet_capture_options {
 	pid_t pid;             /* attach */
 	char **command;        /* run: the rest of argv, NULL-terminated */
-	const char *output;    /* NULL: COMM.PID.limpet in the current folder */
+	const char *output;    /* NULL: COMM.PID.limpet in the current directory */
 	uint64_t duration_ns;  /* 0: until stopped */
 	uint64_t sample_bytes; /* 0: every event */
-	uint64_t max_bytes;    /* of the trace; 0: no bound */
+	uint64_t max_bytes;    /* of the trace; 0: no limit */
 	uint64_t agent_memory_bytes, collector_memory_bytes;
 	uint64_t attach_timeout_ns;
 	enum limpet_overload on_overload;
 	enum limpet_load load;
-	/* the file, for a limpet that is started for a child; or NULL */
+	/* the path, for a limpet that is started for a child; or NULL */
 	const char *alloc_functions;
-	const struct limpet_entry_list *entry_list; /* what it says; or NULL */
+	const struct limpet_entry_list *entry_list; /* its contents; or NULL */
 	bool compact;
 	bool addresses;
 	bool background;
@@ -43,25 +43,24 @@ struct limpet_capture_options {
 	bool with_command_line;
 	bool assume_seccomp_ok;
 	bool follow_fork;
-	/* Of a limpet that another started for a child (followers.h); start_ticks 0: no */
+	/* For a limpet that another one started for a child (followers.h); start_ticks 0: no */
 	struct limpet_fork forked;
 };
 
-/* Of --load and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. There is
- * one list for as long as we live. */
+/* Parse --load and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. There
+ * is one list, which is never freed. */
 int limpet_capture_parse_load(const char *text, enum limpet_load *ret);
 int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret);
-/* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: go on. False: everything has
- * been said (help, or what is wrong and a hint); exit with *ret_status, *ret_options is untouched.
- */
+/* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: continue. False: everything
+ * was printed (help, or an error and a hint); exit with *ret_status, *ret_options is untouched. */
 bool limpet_capture_options_parse(enum limpet_capture_command command, int argc, char **argv,
 				  struct limpet_capture_options *ret_options, int *ret_status);
 
-/* The way back: the command line of a limpet that captures a child of the process alike. */
+/* The reverse: the command line of a limpet that captures a child with the same options. */
 struct limpet_capture_words {
 	char *list[40]; /* NULL-terminated */
 	unsigned count;
-	bool failed; /* for want of memory: one is missing */
+	bool failed; /* out of memory: an argument is missing */
 };
 void limpet_capture_options_write(const struct limpet_capture_options *options,
 				  const struct limpet_fork *fork, const char *trace,

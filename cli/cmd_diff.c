@@ -1,4 +1,4 @@
-/* `limpet diff OLD NEW`: what grew, shrank, appeared, vanished. */
+/* `limpet diff OLD NEW`: what grew, shrank, appeared or vanished. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -42,7 +42,7 @@ static const char help[] =
 
 struct side {
 	const char *name; /* as given */
-	char *path;       /* less the window; malloc'ed */
+	char *path;       /* without the window; malloc'ed */
 	uint64_t from_ns, to_ns;
 };
 
@@ -72,7 +72,7 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* FILE@FROM-TO, either of which may be left out. A file of that very name is meant first. */
+/* FILE@FROM-TO, either of which may be omitted. A file with exactly this name takes precedence. */
 static int parse_side(const char *argument, struct side *side)
 {
 	const char *at = strrchr(argument, '@');
@@ -139,7 +139,7 @@ static int take_operands(int count, char **operands, void *context)
 static const struct limpet_ui_command command = {"diff",       help,        ":n:o:fh",
 						 long_options, take_option, take_operands};
 
-/* A window beyond the end: *ret_status is that of a wrong command, and the heap is not open. */
+/* If the window is beyond the end, *ret_status is LIMPET_EXIT_USAGE, and the heap is not open. */
 static int open_side(const struct diff_options *o, const struct side *side,
 		     struct limpet_heap *ret_heap, int *ret_status, struct limpet_err *err)
 {

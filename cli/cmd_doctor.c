@@ -1,4 +1,4 @@
-/* `limpet doctor`: would it work on this process, and if not, why and what to do. */
+/* `limpet doctor`: would limpet work on this process, and if not, why, and what helps? */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -29,8 +29,8 @@ static const char help_text[] =
 
 enum { MARGIN = 10 };
 
-/* Breaks `text` at blanks so that it fits the terminal; the first line goes on where the cursor is,
- * at column MARGIN. */
+/* Breaks `text` at blanks so that it fits the terminal; the first line starts at the cursor, which
+ * is at column MARGIN. */
 static void print_wrapped(char *text, int width)
 {
 	int room = width - MARGIN, column = 0;
@@ -89,7 +89,7 @@ static void print_text(const struct limpet_preflight *preflight)
 	printf("  user %s, %s resident%s%s\n", limpet_ui_clean(user),
 	       limpet_units_format_bytes(rss, preflight->rss_bytes),
 	       preflight->allocators[0] ? ", allocators: " : "", preflight->allocators);
-	/* what refuses comes first: the eye stops there */
+	/* refusals come first */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t i = 0; i < preflight->count; i++)
 			if ((preflight->list[i].severity == LIMPET_FINDING_REFUSE) == (pass == 0))

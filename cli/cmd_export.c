@@ -1,4 +1,4 @@
-/* `limpet export FILE --format FORMAT`: for other tools. */
+/* `limpet export FILE --format FORMAT`: converts a trace for other tools. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -189,7 +189,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 		limpet_ui_warn("it begins %s after the capture did: of all before, sums alone "
 			       "are kept",
 			       limpet_units_format_duration(text, heap.model->given_up_ns));
-	/* Some formats write an empty file then. */
+	/* Some formats produce an empty file then. */
 	if (!heap.model->totals.allocations && !heap.model->totals.live_allocations)
 		limpet_ui_note("no allocation was seen: there is little to write");
 	result = write_tables(&heap, o, err);

@@ -39,7 +39,7 @@ static const char help[] =
 
 struct html_options {
 	const char *file;
-	const char *output; /* as given; NULL: by the trace's name */
+	const char *output; /* as given; NULL: derived from the trace's name */
 	bool force, quick;
 	struct limpet_cli_view cut;
 };
@@ -96,7 +96,7 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 	return limpet_page_file_close(&page, limpet_html_print(subject, page.sink.file), err);
 }
 
-/* Of the whole heap alone: some of its stacks say too little. */
+/* Only for the whole heap: findings about a part of its stacks would mislead. */
 static int find(const struct limpet_heap *heap, const struct limpet_history *history,
 		struct limpet_findings **ret_findings, struct limpet_err *err)
 {
@@ -108,7 +108,7 @@ static int find(const struct limpet_heap *heap, const struct limpet_history *his
 	return 0;
 }
 
-/* Threads and lifetimes; *ret_thread_timeline stays NULL where there are no single events. */
+/* Threads and lifetimes; *ret_thread_timeline stays NULL if the trace has no single events. */
 static int follow(const struct limpet_heap *heap, const struct limpet_history *history,
 		  const struct limpet_replay_options *selection,
 		  struct limpet_thread_timeline **ret_thread_timeline, struct limpet_err *err)

@@ -20,12 +20,12 @@
 #include "cli/view_options.h"
 
 #define SITES_SHOWN 10
-/* Of a timeline. */
+/* Steps of a timeline. */
 #define PARTS_MAX 100000
-/* Of the capture's course, for findings. */
+/* Steps of the course of the capture, for findings. */
 #define HISTORY_STEPS 240
 #define HISTORY_STEPS_MAX 100000
-/* Of a tree: what is smaller is left to --min. */
+/* Of a tree: smaller parts are shown with --min. */
 #define LEAST_SHARE 0.01
 
 static const char help[] =
@@ -160,7 +160,7 @@ static int take_operands(int count, char **operands, void *context)
 static const struct limpet_ui_command command = {"report",     help,        ":n:h",
 						 long_options, take_option, take_operands};
 
-/* What to type next, on stderr: the report itself is data. */
+/* Commands to try next, on stderr: the report itself is data. */
 static void print_hints(const struct limpet_model *model, const struct report_options *o)
 {
 	if (o->json || !isatty(STDERR_FILENO) || fflush(stdout))
@@ -171,7 +171,7 @@ static void print_hints(const struct limpet_model *model, const struct report_op
 		limpet_ui_hint("limpet seal %s looks up the symbols that were skipped", o->file);
 }
 
-/* Events of the whole capture, which a model of a window does not say. */
+/* The events of the whole capture, which a model of a window does not have. */
 static int count_events(const struct limpet_heap *heap, uint64_t *ret_events,
 			struct limpet_err *err)
 {
@@ -190,7 +190,7 @@ static int count_events(const struct limpet_heap *heap, uint64_t *ret_events,
 	return 0;
 }
 
-/* A window is cut into as many steps as the whole would be. */
+/* A window is divided into as many steps as the whole capture would be. */
 static size_t steps_of(const struct limpet_model *model)
 {
 	const uint64_t window_ns =
@@ -201,7 +201,7 @@ static size_t steps_of(const struct limpet_model *model)
 							 : HISTORY_STEPS_MAX;
 }
 
-/* The course of the whole capture, also where the heap is of a part of it. */
+/* The course of the whole capture, even if the heap is of a part of it. */
 static int build_history(struct limpet_heap *heap, struct limpet_history **ret_history,
 			 struct limpet_err *err)
 {
@@ -218,7 +218,7 @@ static int build_history(struct limpet_heap *heap, struct limpet_history **ret_h
 	return result;
 }
 
-/* Of all stacks: some of them say too little. */
+/* Only for all stacks: findings about some of them would mislead. */
 static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 		struct limpet_err *err)
 {

@@ -13,10 +13,10 @@
 #include "injector/ptrace/launch.h"
 #include "injector/ptrace/tracee.h"
 
-/* As env(1), nohup(1) and timeout(1) have them. */
+/* The same as in env(1), nohup(1) and timeout(1). */
 enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 };
 
-/* Not one instruction of the program has been done: it may end here. */
+/* Not one instruction of the program has run: it can be ended here. */
 static int give_up(pid_t pid, struct limpet_tracee *tracee, const struct limpet_err *err)
 {
 	limpet_ui_error(err);

@@ -94,7 +94,8 @@ static bool same_boot(const char *boot_id)
 	return here[0] && !strcmp(here, boot_id);
 }
 
-/* While the target lives, its modules are reached through its own root: it may be a container. */
+/* While the target runs, its modules are opened through its own root directory, since it may be in
+ * a container. */
 static char *live_root(const struct limpet_trace_target *target)
 {
 	uint64_t ticks;
@@ -122,8 +123,8 @@ struct progress {
 	char hint[512];
 	unsigned missing;
 	uint64_t missing_addresses;
-	unsigned unread;              /* modules that could not be read, */
-	struct limpet_err unread_err; /* and why the first of them */
+	unsigned unread;              /* modules that could not be read, and */
+	struct limpet_err unread_err; /* the reason for the first of them */
 };
 
 static void show_progress(void *context, uint64_t done, uint64_t total)
@@ -231,12 +232,12 @@ static void print_result(const struct seal_options *o, const struct progress *pr
 static void catch_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	/* Once: a second Ctrl-C ends us at once. Whole blocks are in the file by then. */
+	/* Once: a second Ctrl-C ends limpet at once. The file has only whole blocks by then. */
 	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
 	struct sigaction old;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++) {
-		/* An inherited SIG_IGN stays: nohup. */
+		/* An inherited SIG_IGN is kept: nohup. */
 		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
 	}

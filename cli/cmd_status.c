@@ -1,4 +1,5 @@
-/* `limpet status`: which captures run, how far they are, and where an agent was left behind. */
+/* `limpet status`: running captures and their progress, and processes with an agent that was left
+ * behind. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -30,7 +31,7 @@ static const char help_text[] =
 struct captures {
 	struct limpet_control_capture *list;
 	int count;
-	size_t capacity; /* 0 at first: it is as long as it was made */
+	size_t capacity; /* 0 at first: sized when it is made */
 };
 
 static int add_dormant(struct captures *captures, pid_t pid)
@@ -58,8 +59,7 @@ static int find_all(struct captures *ret)
 	if (result < 0)
 		return result;
 	ret->count = result;
-	/* Without /proc there are no dormant agents to be seen; the captures are shown all the
-	 * same. */
+	/* Without /proc dormant agents cannot be found; the captures are shown nevertheless. */
 	dormant = limpet_dormant_find(&pids);
 	for (int i = 0; i < dormant; i++) {
 		result = add_dormant(ret, pids[i]);
@@ -105,7 +105,7 @@ static json_t *seconds(uint64_t ns, bool known)
 	return known ? json_real((double)ns / 1e9) : json_null();
 }
 
-/* Names and paths are bytes, JSON is UTF-8: what is no text is shown as '?'. */
+/* Names and paths are bytes, JSON is UTF-8: invalid bytes become '?'. */
 static json_t *text(const char *value)
 {
 	char copy[PATH_MAX];
@@ -186,7 +186,7 @@ static void print_text(const struct captures *captures)
 	       "EVENTS", "LIVE", "DROPPED", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
 	for (int i = 0; i < captures->count; i++)
 		print_row(&captures->list[i]);
-	/* The table first, wherever the two streams go. */
+	/* The table first, even if both streams go to different places. */
 	fflush(stdout);
 	for (int i = 0; i < captures->count; i++) {
 		const struct limpet_control_capture *capture = &captures->list[i];

@@ -1,4 +1,4 @@
-/* `limpet stop`: ends captures from any terminal, and waits until their traces are whole. */
+/* `limpet stop`: ends captures from any terminal, and waits until their traces are complete. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -82,7 +82,7 @@ static int clean_one(pid_t pid, bool forked)
 	return limpet_ui_fail(&err, LIMPET_EXIT_DORMANT);
 }
 
-/* With what it has forked, and what it was forked from. */
+/* Includes processes forked from it, and the one from which it was forked. */
 static int clean_up(pid_t pid)
 {
 	LIMPET_FREE pid_t *relatives = NULL;
@@ -96,7 +96,7 @@ static int clean_up(pid_t pid)
 	return worst;
 }
 
-/* Asks for the end of one capture, or cleans up what a dead one left. */
+/* Requests the end of one capture, or cleans up what a dead one left. */
 static int begin(struct stop *stop)
 {
 	struct limpet_err err;
@@ -106,7 +106,7 @@ static int begin(struct stop *stop)
 		return LIMPET_EXIT_OK;
 	if (result == -ENOENT && limpet_dormant_check(stop->pid) == 1)
 		return clean_up(stop->pid);
-	/* Removed with a relative. */
+	/* It was removed together with a relative. */
 	if (result == -ENOENT && stop->dormant)
 		return LIMPET_EXIT_OK;
 	if (result == -ENOENT && kill(stop->pid, 0) < 0 && errno == ESRCH)
@@ -150,7 +150,7 @@ static int finish(struct stop *stop)
 	if (result < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	if (end.trace[0]) {
-		/* A script wants the bytes, a terminal must not be steered by them. */
+		/* A script wants the raw bytes; a terminal must not interpret them. */
 		puts(isatty(STDOUT_FILENO) ? limpet_ui_clean(end.trace) : end.trace);
 		fflush(stdout);
 	}
@@ -166,7 +166,7 @@ static int finish(struct stop *stop)
 	return (int)end.exit_status;
 }
 
-/* All are asked before one is waited for: they leave and seal side by side. */
+/* All captures are asked to end before limpet waits for one: they detach and seal in parallel. */
 static int stop_each(struct stops *stops)
 {
 	int worst = LIMPET_EXIT_OK;
@@ -227,7 +227,7 @@ static int stop_some(char **pids, int count)
 	struct stops stops = {.list = calloc((size_t)count, sizeof(*stops.list))};
 	int status = stops.list ? LIMPET_EXIT_OK : LIMPET_EXIT_FAILED;
 
-	/* Nothing is stopped by a command line that is half wrong. */
+	/* If a part of the command line is wrong, nothing is stopped. */
 	for (; status == LIMPET_EXIT_OK && stops.count < (size_t)count; stops.count++)
 		status = limpet_ui_parse_pid(pids[stops.count], &stops.list[stops.count].pid);
 	if (status == LIMPET_EXIT_OK)

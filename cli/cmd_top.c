@@ -101,7 +101,7 @@ static bool is_number(const char *text)
 	return !*text;
 }
 
-/* Its trace; one that attaches just now is waited for. */
+/* Finds its trace; waits for a capture that is attaching. */
 static int find_capture(pid_t pid, struct limpet_control_capture *ret_capture,
 			struct limpet_err *err)
 {
@@ -131,7 +131,7 @@ static int find_capture(pid_t pid, struct limpet_control_capture *ret_capture,
 	}
 }
 
-/* The trace is there before its first block is. */
+/* The trace file exists before its first block does. */
 static int open_source(const char *path, bool is_capture, struct limpet_top_source **ret_source,
 		       struct limpet_err *err)
 {

@@ -1,5 +1,5 @@
-/* The subcommands. Each gets its own name as argv[0], parses the rest by getopt_long, talks to
- * people by cli/ui.h, and answers the exit status of `limpet`. */
+/* The subcommands. Each gets its own name as argv[0], parses the rest by getopt_long, prints
+ * messages through cli/ui.h, and returns the exit status of `limpet`. */
 #ifndef LIMPET_CLI_COMMANDS_H
 #define LIMPET_CLI_COMMANDS_H
 

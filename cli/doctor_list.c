@@ -50,7 +50,7 @@ static int by_rss(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Kernel threads, limpet itself and what has just ended are no candidates. */
+/* Kernel threads, limpet itself and processes that have just ended are left out. */
 static bool is_shown(const struct limpet_preflight *preflight)
 {
 	return preflight->verdict != LIMPET_PREFLIGHT_GONE && !preflight->kernel_thread &&
@@ -67,7 +67,7 @@ static int collect(const struct limpet_preflight_options *options, struct rows *
 	if (count < 0 || !preflight)
 		return count < 0 ? count : -ENOMEM;
 	quick.quick = true;
-	quick.cache = limpet_preflight_cache_new(); /* NULL works too: only slower */
+	quick.cache = limpet_preflight_cache_new(); /* NULL works, too, but is slower */
 	for (int i = 0; i < count && result == 0; i++) {
 		/* a refusal is a row like any other */
 		(void)limpet_preflight_run(pids[i], &quick, preflight, NULL);
@@ -125,7 +125,8 @@ static void print_rows(const struct rows *rows)
 		const struct limpet_preflight *row = rows->list[i].preflight;
 		bool ok = row->verdict == LIMPET_PREFLIGHT_OK;
 
-		/* the user database may be far away: asked once for a run of the same user */
+		/* the user database may be remote: ask once for consecutive rows of the same user
+		 */
 		if (!user[0] || row->uid != user_uid)
 			limpet_doctor_user(row->uid, user, sizeof(user));
 		user_uid = row->uid;

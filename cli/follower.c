@@ -12,13 +12,13 @@
 #include "injector/proc/proc.h"
 #include "injector/remote/own_objects.h"
 
-#define WORDS_BYTES 512 /* of what it said on stderr */
+#define WORDS_BYTES 512 /* of its stderr */
 
 int limpet_follower_lifeline(void)
 {
-	/* It was started by way of /proc/self/exe, and would be known as "exe". */
+	/* It was started through /proc/self/exe, and would be shown as "exe". */
 	prctl(PR_SET_NAME, "limpet");
-	/* Nobody that we start holds our permit. */
+	/* No process that this limpet starts may hold its permit. */
 	fcntl(LIMPET_FOLLOWER_LIFELINE_FD, F_SETFD, FD_CLOEXEC);
 	fcntl(LIMPET_FOLLOWER_PERMIT_FD, F_SETFD, FD_CLOEXEC);
 	return LIMPET_FOLLOWER_LIFELINE_FD;
@@ -26,7 +26,8 @@ int limpet_follower_lifeline(void)
 
 /* ------------------------------------------------------------------ its start */
 
-/* Not by fork: nobody but us is to have what we hold of the captured process, not for a moment. */
+/* Not by fork: no other process may have what limpet holds of the captured process, not even for a
+ * moment. */
 static int spawn(char **argv, const int *fds, pid_t *ret)
 {
 	posix_spawn_file_actions_t actions;
@@ -50,7 +51,7 @@ static int spawn(char **argv, const int *fds, pid_t *ret)
 	return -error;
 }
 
-/* Out of the way of the numbers that spawn gives. */
+/* Moves a descriptor above the numbers that spawn assigns. */
 static int move_up(int fd)
 {
 	LIMPET_CLOSE int low = fd;
@@ -140,7 +141,8 @@ bool limpet_follower_has_ended(struct limpet_follower *follower)
 		return false;
 	follower->limpet = 0;
 	follower->status = WIFEXITED(status) ? WEXITSTATUS(status) : LIMPET_EXIT_FAILED;
-	/* It says the path at its end; one that was killed has left what it had written. */
+	/* It prints the path at its end; a limpet that was killed has left the trace that it had
+	 * begun. */
 	read_words(follower->out, text, sizeof(text));
 	if (!*text && (!WIFSIGNALED(status) || access(follower->trace, F_OK) < 0)) {
 		free(follower->trace);

@@ -13,20 +13,20 @@
 #include "common/array.h"
 #include "injector/proc/descendants.h"
 
-#define NAMES_MAX 1000 /* tried for a trace */
+#define NAMES_MAX 1000 /* how many names are tried for a trace */
 #define EARLIER_NAMED 8
-#define SAID_MAX 20u /* children named one by one */
+#define SAID_MAX 20u /* children that are reported one by one */
 
 struct limpet_followers {
 	const struct limpet_capture_options *options;
 	pid_t pid;
-	int seats; /* a file with a byte for each */
+	int seats; /* a file with one byte per permit */
 	char *trace;
-	struct limpet_follower *list; /* those that run first */
+	struct limpet_follower *list; /* the running ones first */
 	size_t running, count, capacity;
 	uint64_t failed; /* could not be started */
 	int failure;
-	uint64_t lost; /* the child ended or became another program before it was captured */
+	uint64_t lost; /* the child ended or executed another program before it was captured */
 };
 
 struct limpet_followers *limpet_followers_new(const struct limpet_capture_options *options,
@@ -55,7 +55,8 @@ void limpet_followers_set_trace(struct limpet_followers *followers, const char *
 	followers->trace = strdup(trace);
 }
 
-/* A permit, as a descriptor: its lock ends with the last copy. -EAGAIN: all are taken. */
+/* Takes a permit: a descriptor whose lock is released with its last copy. -EAGAIN: all are taken.
+ */
 static int take_permit(const struct limpet_followers *followers)
 {
 	char path[32];
@@ -76,7 +77,7 @@ static int take_permit(const struct limpet_followers *followers)
 	return -EAGAIN;
 }
 
-/* One that has ended gives its place among the running to the last of these. */
+/* Moves one that has ended behind the running ones. */
 static void note_end(struct limpet_followers *followers, size_t at)
 {
 	struct limpet_follower ended = followers->list[at];
@@ -115,8 +116,8 @@ bool limpet_followers_have_room(struct limpet_followers *followers)
 	return true;
 }
 
-/* node.4711.limpet.1 becomes node.4711.4712.limpet.1, or with a larger number behind it whatever
- * stands nowhere yet. The limpet that writes it goes over no file either. */
+/* node.4711.limpet.1 becomes node.4711.4712.limpet.1, or gets a larger number if that exists. The
+ * limpet that writes it does not overwrite a file either. */
 static char *name_trace(const struct limpet_followers *followers, pid_t pid)
 {
 	const char *trace = followers->trace ? followers->trace : "trace.limpet";
@@ -195,7 +196,7 @@ bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
 		for (size_t i = 0; *impatient && i < followers->running; i++)
 			kill(followers->list[i].limpet, SIGTERM);
 		serve(context);
-		/* Once it is let go it would answer at once. */
+		/* Once its end is closed, poll() would return at once. */
 		poll(&let_go, let_go.revents ? 0 : 1, pause_ms);
 	}
 	for (size_t i = 0; i < followers->count; i++)

@@ -7,7 +7,7 @@
 #include "cli/ui.h"
 #include "common/wire.h"
 
-/* A command that this build does not have is neither listed nor known. */
+/* A command that this build lacks is neither listed nor accepted. */
 #pragma weak limpet_cmd_attach
 #pragma weak limpet_cmd_run
 #pragma weak limpet_cmd_doctor
@@ -108,8 +108,9 @@ static int help(int argc, char **argv)
 	return command ? command->call(2, arguments) : unknown(argv[1]);
 }
 
-/* With stdout closed, the next file we opened would be descriptor 1, and printf() would write into
- * the trace. O_CLOEXEC: a command that we run finds its descriptors as closed as we did. */
+/* If stdout is closed, the next file that limpet opens would be descriptor 1, and printf() would
+ * write into the trace. O_CLOEXEC: a command that limpet runs inherits its descriptors as closed as
+ * limpet did. */
 static void fill_standard_descriptors(void)
 {
 	int fd;

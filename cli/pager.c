@@ -22,7 +22,7 @@ static const char *choose(void)
 	return command[0] && strcmp(command, "cat") != 0 ? command : NULL;
 }
 
-/* A single word has to be a program: with none, nothing would be shown at all. */
+/* If the command is a single word it must be a program: otherwise nothing would be shown at all. */
 static bool is_there(const char *command)
 {
 	const char *path = getenv("PATH");
@@ -51,7 +51,7 @@ static void run(const char *command, int input)
 	signal(SIGINT, SIG_DFL);
 	if (dup2(input, STDIN_FILENO) < 0)
 		_exit(127);
-	/* Ends by itself if all fits, keeps colours, leaves the text on the screen. */
+	/* Quit if everything fits, keep colours, leave the text on the screen. */
 	setenv("LESS", "FRX", 0);
 	setenv("LV", "-c", 0);
 	execl("/bin/sh", "sh", "-c", command, NULL);
@@ -71,7 +71,7 @@ void limpet_pager_begin(struct limpet_pager *pager, bool wanted)
 	if (pager->pid == 0)
 		run(command, ends[0]);
 	if (pager->pid > 0 && dup2(ends[1], STDOUT_FILENO) >= 0) {
-		/* It is the pager's: it interrupts a search there. */
+		/* Ctrl-C is for the pager, where it interrupts a search. */
 		signal(SIGINT, SIG_IGN);
 	} else if (pager->terminal >= 0) {
 		close(pager->terminal);

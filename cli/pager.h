@@ -1,5 +1,5 @@
-/* Text that is longer than the terminal goes through a pager, as git's does: LIMPET_PAGER, else
- * PAGER, else less; none where these are empty or `cat`. Main thread. */
+/* Passes text that is longer than the terminal through a pager, like git: LIMPET_PAGER, else PAGER,
+ * else less; no pager if these are empty or `cat`. Main thread. */
 #ifndef LIMPET_CLI_PAGER_H
 #define LIMPET_CLI_PAGER_H
 
@@ -8,13 +8,13 @@
 
 struct limpet_pager {
 	pid_t pid;    /* 0: none */
-	int terminal; /* stdout as it was */
+	int terminal; /* the original stdout */
 };
 
-/* Until the end stdout is the pager's input, if it is a terminal and `wanted`. What depends on the
- * terminal (width, colours) is to be asked before. */
+/* Until limpet_pager_end() stdout is the pager's input, if it is a terminal and `wanted`. Query
+ * properties of the terminal (width, colours) before this. */
 void limpet_pager_begin(struct limpet_pager *pager, bool wanted);
-/* Waits until the user has read it; stdout is the terminal again. */
+/* Waits until the user has quit the pager; then stdout is the terminal again. */
 void limpet_pager_end(struct limpet_pager *pager);
 
 #endif

@@ -18,16 +18,16 @@
 
 struct limpet_progress {
 	int fd;
-	bool live;   /* redrawn in place, else a line at a time */
-	bool drawn;  /* something of ours is on the screen */
-	bool broken; /* nobody is there to read */
+	bool live;   /* redrawn in place; otherwise printed line by line */
+	bool drawn;  /* our line is on the screen */
+	bool broken; /* nobody reads it */
 	uint64_t next_ns;
 	char phase[64];
-	/* of the rate */
+	/* for the rate */
 	uint64_t from_ns, from_events, per_second;
 };
 
-/* In the foreground, or on a terminal that is not ours to be in the background of. */
+/* Whether limpet is in the foreground, or does not belong to this terminal's session. */
 static bool in_foreground(int fd)
 {
 	pid_t group = tcgetpgrp(fd);
@@ -35,8 +35,8 @@ static bool in_foreground(int fd)
 	return group < 0 || group == getpgrp();
 }
 
-/* All or nothing, at once. A terminal is asked first: O_NONBLOCK would be shared with everybody who
- * has it open. */
+/* Writes everything or nothing, without waiting. A terminal is polled first: O_NONBLOCK would
+ * affect everybody who has it open. */
 static bool put(struct limpet_progress *progress, const char *text, size_t bytes)
 {
 	struct pollfd poll_fd = {.fd = progress->fd, .events = POLLOUT};
@@ -45,7 +45,7 @@ static bool put(struct limpet_progress *progress, const char *text, size_t bytes
 
 	if (progress->broken || poll(&poll_fd, 1, 0) != 1 || !(poll_fd.revents & POLLOUT))
 		return false;
-	/* Between our look and the write the shell may have sent us to the background. */
+	/* The shell may have sent us to the background between the check and the write. */
 	sigemptyset(&block);
 	sigaddset(&block, SIGTTOU);
 	pthread_sigmask(SIG_BLOCK, &block, &before);
@@ -91,7 +91,7 @@ void limpet_progress_free(struct limpet_progress *progress)
 	free(progress);
 }
 
-/* Over the last second at least, so that the figure can be read; before that, since the start. */
+/* Averages over at least a second, so that the figure is readable; before that, since the start. */
 static void update_rate(struct limpet_progress *progress,
 			const struct limpet_progress_sample *sample)
 {
@@ -113,7 +113,7 @@ struct line {
 	size_t length, limit;
 };
 
-/* Adds `part` if it fits as a whole. */
+/* Adds `part` if it fits completely. */
 static void add(struct line *line, const char *separator, const char *part)
 {
 	size_t bytes = strlen(separator) + strlen(part);
@@ -125,8 +125,8 @@ static void add(struct line *line, const char *separator, const char *part)
 	line->length += strlen(line->text + line->length);
 }
 
-/* Adds a name, cut in the middle of nowhere if need be, for its start says most. One column a byte:
- * what is not ASCII may be of any width, and becomes '?'. */
+/* Adds a name, truncated if necessary: its start matters most. One column per byte: characters
+ * outside ASCII may have any width, and become '?'. */
 static void add_name(struct line *line, const char *separator, const char *name)
 {
 	size_t room = line->limit - line->length, bytes = strlen(name), at;
@@ -152,7 +152,7 @@ static void add_name(struct line *line, const char *separator, const char *name)
 	}
 }
 
-/* What matters most comes first: a narrow terminal shows the front. */
+/* The most important items come first: a narrow terminal shows only the start. */
 static void write_line(const struct limpet_progress *progress,
 		       const struct limpet_progress_sample *sample, const char *separator,
 		       size_t limit, struct line *ret)

@@ -13,13 +13,13 @@
 /* Pairs of colours. */
 enum { PLAIN = 0, GREEN, YELLOW, RED, CYAN };
 
-/* A name gets at least so much. */
+/* Minimum width of a name. */
 #define NAME_COLUMNS 24
 #define COLUMN_COLUMNS 11
 
 /* ------------------------------------------------------------------ words */
 
-/* As much of `text` as fits, and blanks behind it where `fill`. Answers the columns. */
+/* Prints as much of `text` as fits, followed by blanks if `fill`. Returns the columns used. */
 static int put(int row, int column, int columns, const char *text, bool fill)
 {
 	mbstate_t state = {0};
@@ -49,7 +49,7 @@ static int put(int row, int column, int columns, const char *text, bool fill)
 	return used;
 }
 
-/* Without a locale for it, what is not ASCII cannot be shown. */
+/* Without a suitable locale, characters outside ASCII cannot be shown. */
 static void to_ascii(const struct limpet_top_screen *screen, char *text)
 {
 	for (; !screen->utf8 && *text; text++)
@@ -69,7 +69,7 @@ static double window_seconds(const struct limpet_top_screen *screen)
 	return model->to_ns > model->from_ns ? (double)(model->to_ns - model->from_ns) / 1e9 : 0;
 }
 
-/* Figures of calls are by the second, unless they are of the whole capture. */
+/* Figures of calls are per second, unless they are of the whole capture. */
 static bool by_second(const struct limpet_top_screen *screen)
 {
 	return limpet_top_source_is_live(screen->source) && screen->look.window_ns;
@@ -142,19 +142,19 @@ static void add_column(struct columns *columns, enum column column)
 	columns->list[columns->count++] = column;
 }
 
-/* What is sorted by is always there; what else depends on the width. */
+/* The column of the sort order is always shown; the width decides on the others. */
 static struct columns choose_columns(const struct limpet_top_screen *screen)
 {
 	static const enum column wanted[] = {LIVE, GROWTH, ALLOCATIONS, BYTES, BLOCKS, TEMPORARY};
 	const unsigned room = (unsigned)COLS > NAME_COLUMNS ? (unsigned)COLS - NAME_COLUMNS : 0;
-	/* Three beside a name that can be read; where there is more room, names get half of it. */
+	/* Three beside a readable name; if there is more room, names get half of it. */
 	const unsigned few = room / COLUMN_COLUMNS < 3 ? room / COLUMN_COLUMNS : 3;
 	const unsigned half = (unsigned)COLS / 2 / COLUMN_COLUMNS;
 	const unsigned most = half > few ? half : few;
 	const bool live = limpet_top_source_is_live(screen->source);
 	struct columns columns = {0};
 
-	/* Nobody knows what a thread of a running capture holds. */
+	/* For a running capture it is unknown what a thread holds. */
 	if (screen->kind != LIMPET_TOP_THREADS || !live)
 		add_column(&columns, column_of_sort(screen->look.sort));
 	if (!live)
@@ -204,7 +204,7 @@ static void say_figure(const struct limpet_top_screen *screen,
 					  (uint64_t)(rate ? per_second(screen, value) : value));
 		break;
 	default:
-		/* Of samples it is not known. */
+		/* For samples it is unknown. */
 		if (figures->allocations && !limpet_top_source_model(screen->source)->sample_bytes)
 			snprintf(ret, LIMPET_UNITS_TEXT, "%.0f %%",
 				 100.0 * (double)figures->temporary_allocations /
@@ -216,7 +216,7 @@ static void say_figure(const struct limpet_top_screen *screen,
 
 /* ------------------------------------------------------------------ the head */
 
-/* The highest of each part of the time, as bars of eight heights. */
+/* The maximum of each interval, as bars of eight heights. */
 static void draw_sparkline(const struct limpet_top_screen *screen, int row, int column, bool rss)
 {
 	static const char *const bars[] = {" ",      "\u2581", "\u2582", "\u2583", "\u2584",
@@ -235,7 +235,7 @@ static void draw_sparkline(const struct limpet_top_screen *screen, int row, int 
 
 		if (at < 0 || at >= columns)
 			continue;
-		/* Between two points that are far apart it was as it was before. */
+		/* Between two distant points it was as before. */
 		for (int k = last + 1; k < at; k++)
 			values[k] = values[last];
 		if (value > values[at])
@@ -486,7 +486,7 @@ static void draw_list(struct limpet_top_screen *screen)
 
 /* ------------------------------------------------------------------ the foot, help */
 
-/* As many of the keys as so many columns hold; each whole. */
+/* As many keys as fit into the columns; each complete. */
 static void fitting_keys(char *ret, size_t room, int columns)
 {
 	static const char *const keys[] = {
@@ -564,7 +564,7 @@ static void draw_help(const struct limpet_top_screen *screen)
 		put(i, 0, COLS, help[i], false);
 }
 
-/* The selected row stays on the screen. */
+/* Scrolls so that the selected row is visible. */
 static void keep_in_sight(struct limpet_top_screen *screen)
 {
 	const struct limpet_top_row *list;

@@ -12,9 +12,9 @@
 #include "common/base_name.h"
 #include "common/plain_text.h"
 
-/* Callers shown behind a site's function. */
+/* How many callers are shown after a site's function. */
 #define CALLERS_SHOWN 8
-/* What one key opens at most. */
+/* How many rows one key opens at most. */
 #define OPEN_ALL_MAX 20000u
 
 struct key {
@@ -64,7 +64,7 @@ static void close_all(struct limpet_top_rows *rows)
 {
 	struct key *key = rows->open;
 
-	/* Clearing frees the table and leaves its members linked. */
+	/* Clearing frees the table but leaves its members linked. */
 	HASH_CLEAR(hh, rows->open);
 	while (key) {
 		struct key *next = key->hh.next;
@@ -127,7 +127,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return hash_bytes(hash, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
-/* 0 stands for none. */
+/* 0 means none. */
 static uint64_t as_key(uint64_t hash)
 {
 	return hash ? hash : 1;
@@ -158,7 +158,7 @@ static void set_open(struct limpet_top_rows *rows, uint64_t key, bool open)
 	}
 }
 
-/* By the names on the way: numbers of nodes and functions change. */
+/* By the names of all ancestors, since numbers of nodes and functions change. */
 static int name_nodes(struct limpet_top_rows *rows)
 {
 	const struct limpet_locations *locations = rows->view->locations;
@@ -171,7 +171,7 @@ static int name_nodes(struct limpet_top_rows *rows)
 	for (uint32_t i = 0; i < locations->function_count; i++)
 		functions[i] = hash_text(hash_text(HASH_START, locations->functions[i].name),
 					 locations->functions[i].module);
-	/* The views have trees of their own. */
+	/* Each view has a tree of its own. */
 	rows->keys[0] = HASH_START + rows->kind;
 	for (uint32_t i = 1; i < rows->tree->count; i++) {
 		const struct limpet_view_node *node = &rows->tree->nodes[i];
@@ -206,7 +206,7 @@ static int search_functions(struct limpet_top_rows *rows)
 	return 0;
 }
 
-/* On the way from a node to the root. */
+/* On the path from a node to the root. */
 static bool is_found_above(const struct limpet_top_rows *rows, uint32_t node)
 {
 	for (; node; node = rows->tree->nodes[node].parent)
@@ -231,7 +231,7 @@ static bool has_figure(const struct limpet_model_site *figures)
 	       figures->peak_allocations;
 }
 
-/* Unfolded parts in order, without recursion: a stack may be deep. */
+/* Unfolded parts in order, without recursion, since a stack may be deep. */
 static int add_tree(struct limpet_top_rows *rows)
 {
 	const struct limpet_view_node *nodes = rows->tree->nodes;
@@ -279,7 +279,7 @@ static int compare_leaves(const void *a, const void *b, void *context)
 	return p < q ? -1 : p > q;
 }
 
-/* Stacks that look alike are one. In a tree from main down each ends at a node of its own. */
+/* Stacks that look the same are one. In the tree from main down each ends at a node of its own. */
 static int sort_leaves(struct limpet_top_rows *rows)
 {
 	const struct limpet_view *view = rows->view;
@@ -457,7 +457,7 @@ void limpet_top_rows_open(struct limpet_top_rows *rows, uint64_t key, bool open)
 	}
 }
 
-/* The next in the order of the tree, whatever is folded; `within`: not beyond what is below it. 0:
+/* The next node in the order of the tree, folded or not; `within`: not outside its subtree. 0:
  * none. */
 static uint32_t next_node(const struct limpet_top_rows *rows, uint32_t node, uint32_t within)
 {
@@ -557,7 +557,7 @@ uint64_t limpet_top_rows_find(struct limpet_top_rows *rows, uint64_t key, bool b
 
 /* ------------------------------------------------------------------ words */
 
-/* Scopes without a name say nothing where there is little room. */
+/* Nameless scopes are of little use in a narrow column. */
 static void drop_nameless(char *name)
 {
 	static const char nameless[] = "(anonymous namespace)::";
@@ -567,7 +567,7 @@ static void drop_nameless(char *name)
 		memmove(at, at + strlen(nameless), strlen(at + strlen(nameless)) + 1);
 }
 
-/* Of a name the end says more than the start. */
+/* The end of a name says more than its start. */
 static char *function_text(const struct limpet_top_rows *rows, uint32_t number, bool place,
 			   size_t columns)
 {
@@ -590,7 +590,7 @@ static char *function_text(const struct limpet_top_rows *rows, uint32_t number, 
 	return limpet_plain_text_clean(text);
 }
 
-/* The function that allocates, and who calls it. */
+/* The function that allocates, and its callers. */
 static char *site_text(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
 		       size_t columns)
 {

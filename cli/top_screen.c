@@ -53,7 +53,7 @@ static void select_row(struct limpet_top_screen *screen, size_t at)
 	screen->selected = list[screen->at].key;
 }
 
-/* Where the key is now. */
+/* Finds the row with this key. */
 static void select_key(struct limpet_top_screen *screen, uint64_t key)
 {
 	const struct limpet_top_row *list;
@@ -67,7 +67,7 @@ static void select_key(struct limpet_top_screen *screen, uint64_t key)
 	}
 }
 
-/* The list anew; the selection goes with its row, unless it is at the very top. */
+/* Makes a new list; the selection moves with its row, unless it is the first one. */
 static int fill(struct limpet_top_screen *screen)
 {
 	const uint64_t key = screen->at ? screen->selected : 0;
@@ -82,7 +82,7 @@ static int fill(struct limpet_top_screen *screen)
 	return 0;
 }
 
-/* All figures anew. */
+/* Reads all figures again. */
 static int look(struct limpet_top_screen *screen)
 {
 	int result;
@@ -168,7 +168,7 @@ static int typed_key(struct limpet_top_screen *screen, int key)
 		screen->prompt = NULL;
 		return what == search_prompt ? search(screen) : apply_filter(screen);
 	} else if (key == KEY_BACKSPACE || key == KEY_DELETE || key == '\b') {
-		/* A character may be several bytes. */
+		/* A character may have several bytes. */
 		while (screen->typed_bytes &&
 		       ((unsigned char)screen->typed_text[--screen->typed_bytes] & 0xc0) == 0x80)
 			;
@@ -269,7 +269,7 @@ static int unfold_all(struct limpet_top_screen *screen, bool open)
 	return fill(screen);
 }
 
-/* Moves; false: it is no key for that. */
+/* Moves the selection; false: the key is not for that. */
 static bool move_key(struct limpet_top_screen *screen, int key)
 {
 	const size_t page = screen->page_rows > 1 ? screen->page_rows - 1 : 1;
@@ -399,7 +399,7 @@ static int press(struct limpet_top_screen *screen, int key)
 
 /* ------------------------------------------------------------------ the loop */
 
-/* The cursor can be put anywhere, which ncurses itself does not insist on. */
+/* Whether the cursor can be moved, which ncurses itself does not require. */
 static bool can_draw(void)
 {
 	return (intptr_t)tigetstr("cup") > 0;
@@ -500,7 +500,7 @@ static int begin(struct limpet_top_screen *screen, SCREEN **ret_terminal, struct
 		limpet_err_hint(err, "TERM=xterm limpet top ..., or limpet report FILE");
 		return -ENOTTY;
 	}
-	/* After it, or its own would be there. */
+	/* After initscr(), which installs handlers of its own. */
 	catch_signals();
 	cbreak();
 	noecho();

@@ -1,4 +1,4 @@
-/* The screen of `limpet top`: what is on it, and its keys. One at a time; main thread. */
+/* The screen of `limpet top`: its contents, and its keys. One at a time; main thread. */
 #ifndef LIMPET_CLI_TOP_SCREEN_H
 #define LIMPET_CLI_TOP_SCREEN_H
 
@@ -10,7 +10,7 @@
 #include "common/err.h"
 
 struct limpet_top_options {
-	uint64_t delay_ns;    /* between two looks at a running capture */
+	uint64_t delay_ns;    /* between two updates of a running capture */
 	uint64_t duration_ns; /* of the capture; 0: no limit, or unknown */
 	enum limpet_report_sort sort;
 	struct limpet_filter *filter; /* borrowed; NULL: none */
@@ -25,7 +25,7 @@ struct limpet_top_screen {
 	const struct limpet_view *view;
 	uint64_t selected;  /* key of a row */
 	size_t at, first;   /* row that is selected, row at the top */
-	unsigned page_rows; /* that fit */
+	unsigned page_rows; /* rows that fit */
 	bool paused, help, colour, utf8;
 	/* A look at a running capture, in pieces: keys come in between. */
 	bool reading, news;
@@ -35,15 +35,15 @@ struct limpet_top_screen {
 	bool no_threads;             /* the trace does not say */
 	struct limpet_filter *typed; /* filter that was typed here */
 	char filter[128], search[128];
-	char message[256]; /* until the next key */
+	char message[256]; /* shown until the next key */
 	/* A line that is being typed. */
 	const char *prompt; /* NULL: none */
 	char typed_text[128];
 	size_t typed_bytes;
 };
 
-/* Runs until somebody quits, or a signal comes. The terminal is as it was afterwards. 0, or -errno
- * with words: -ENOTTY: no terminal, or one that is not known. */
+/* Runs until the user quits, or a signal arrives. Restores the terminal. 0, or -errno with a
+ * message: -ENOTTY: no terminal, or an unknown one. */
 int limpet_top_screen_run(struct limpet_top_source *source,
 			  const struct limpet_top_options *options, struct limpet_err *err);
 

@@ -17,11 +17,11 @@
 struct limpet_top_source {
 	char *path;
 	struct limpet_live *live; /* NULL: finished, and in `heap` */
-	bool unsealed;            /* it is over, and the file has no names: live has */
+	bool unsealed;            /* it is over, and the file has no names: `live` has them */
 	struct limpet_heap heap;
 	const struct limpet_model *model;
 	struct limpet_locations *locations; /* of the live model */
-	uint64_t generation;                /* that they are of */
+	uint64_t generation;                /* generation of the model that they are for */
 	struct limpet_model_site *kept;
 	struct limpet_view view;
 	struct limpet_replay *replay;
@@ -42,7 +42,7 @@ static bool is_same_boot(const char *boot_id)
 	return here[0] && !strcmp(here, boot_id);
 }
 
-/* The process that the trace is of is still there. */
+/* Whether the captured process still exists. */
 static bool is_alive(const struct limpet_trace_target *target)
 {
 	uint64_t ticks;
@@ -52,7 +52,7 @@ static bool is_alive(const struct limpet_trace_target *target)
 	       ticks == target->start_ticks;
 }
 
-/* Names come from the files as the process sees them. Without them there are offsets. */
+/* Names are read from the files as the process sees them. Without them offsets are shown. */
 static void look_up_names(struct limpet_top_source *source)
 {
 	const struct limpet_trace_target *target =
@@ -73,7 +73,7 @@ static void look_up_names(struct limpet_top_source *source)
 		limpet_live_take_namer(source->live, namer);
 }
 
-/* `progress`: on a terminal that is not drawn on yet. */
+/* `progress`: show it, on a terminal where nothing is drawn yet. */
 static int open_finished(struct limpet_top_source *source, bool progress, struct limpet_err *err)
 {
 	const struct limpet_heap_options options = {.progress = progress ? limpet_cli_show_progress

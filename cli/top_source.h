@@ -1,5 +1,5 @@
-/* What `limpet top` shows: a trace that is being written, followed, or one that is finished. The
- * latter is read once, and knows more: the peak, and what each thread holds. */
+/* The source of `limpet top`: a trace that is being written and is followed, or a finished one. A
+ * finished trace is read once, and shows more: the peak, and what each thread holds. */
 #ifndef LIMPET_CLI_TOP_SOURCE_H
 #define LIMPET_CLI_TOP_SOURCE_H
 
@@ -14,14 +14,14 @@
 
 struct limpet_top_source;
 
-/* The errors of reading it. */
+/* Returns the errors of reading it. */
 int limpet_top_source_open(const char *path, struct limpet_top_source **ret_source,
 			   struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_top_source_free(struct limpet_top_source *source);
 
-/* A capture that still ran when this was last looked at. */
+/* Whether the capture was still running at the last update. */
 bool limpet_top_source_is_live(const struct limpet_top_source *source);
-/* Takes what is new. 1: something; 0: nothing; or the errors of reading. When the capture has
+/* Reads what is new. 1: something; 0: nothing; or the errors of reading. When the capture has
  * ended, the source becomes that of a finished trace. */
 int limpet_top_source_update(struct limpet_top_source *source,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
@@ -30,9 +30,10 @@ int limpet_top_source_update(struct limpet_top_source *source,
 bool limpet_top_source_is_behind(const struct limpet_top_source *source);
 
 struct limpet_top_look {
-	uint64_t window_ns; /* of a running capture: figures of the last while; 0: of all */
+	uint64_t window_ns; /* of a running capture: figures of this last period; 0: of the whole
+			       capture */
 	enum limpet_report_sort sort;
-	bool full;                          /* with the noise of libraries */
+	bool full;                          /* with frames of allocators and other noise */
 	const struct limpet_filter *filter; /* NULL: none */
 };
 /* Figures as of the last update, valid until the next call for this source. -ENOMEM. */
@@ -41,13 +42,13 @@ int limpet_top_source_view(struct limpet_top_source *source, const struct limpet
 /* Of the last view. */
 const struct limpet_model *limpet_top_source_model(const struct limpet_top_source *source);
 
-/* By thread: of a running capture what each did lately, in *ret_ns; of a finished trace all,
- * *ret_ns is 0 then, and what each holds. The list belongs to the source. Answers their number;
- * -ENODATA: the trace has no single events. */
+/* By thread: for a running capture what each did during the last *ret_ns; for a finished trace
+ * everything, including what each holds, and *ret_ns is 0. The list belongs to the source. Returns
+ * their number; -ENODATA: the trace has no single events. */
 int64_t limpet_top_source_threads(struct limpet_top_source *source,
 				  const struct limpet_replay_thread **ret_list, uint64_t *ret_ns);
 
-/* The thread's name while the process lives, else "". */
+/* The thread's name while the process exists, else "". */
 const char *limpet_top_source_thread_name(struct limpet_top_source *source, uint32_t tid,
 					  char ret[32]);
 

@@ -31,8 +31,8 @@ void limpet_ui_set_before_message(void (*call)(void *context), void *context)
 	ui.before_message_context = context;
 }
 
-/* Length of the well-formed UTF-8 sequence at `s` that is no control character; 0 if there is none.
- * C1 controls (U+0080..U+009F) steer terminals as well as escape does. RFC 3629. */
+/* Length of the valid UTF-8 sequence at `s` that is not a control character; 0 if there is none. C1
+ * controls (U+0080..U+009F) control terminals just as escape does. RFC 3629. */
 static size_t printable_bytes(const unsigned char *s)
 {
 	static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -109,8 +109,9 @@ int limpet_ui_width(int fd)
 	return size.ws_col < 20 ? 20 : size.ws_col;
 }
 
-/* One line to stderr. In a background job of a terminal with `stty tostop` a write would stop us,
- * and a stopped collector would lose events: with SIGTTOU blocked the kernel lets it pass. */
+/* Writes one line to stderr. In a background job of a terminal with `stty tostop` the write would
+ * stop us, and a stopped collector would lose events: with SIGTTOU blocked the kernel allows the
+ * write. */
 static void emit(const char *label, enum limpet_ui_style style, char *text)
 {
 	sigset_t block, before;
@@ -200,12 +201,12 @@ int limpet_ui_not_captured(pid_t pid, struct limpet_err *err)
 	return err->code;
 }
 
-/* Says what is wrong after getopt_long() answered '?' or ':', with the nearest option as a hint. */
+/* Reports what is wrong after getopt_long() returned '?' or ':', with the most similar option as a
+ * hint. */
 static int bad_option(const char *command, int answer, char *const *argv,
 		      const struct option *options)
 {
-	/* optind is past an option that was wrong as a whole, but still at a cluster such as -qx.
-	 */
+	/* optind is past a wrong long option, but still at a cluster such as -qx. */
 	const char *word = optind > 0 ? argv[optind - 1] : "";
 	bool is_long = !strncmp(word, "--", 2);
 	int name_length = (int)strcspn(word, "=");

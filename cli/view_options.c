@@ -118,8 +118,7 @@ int limpet_cli_parse_sort(const char *command, const char *argument,
 struct limpet_report_text_options limpet_cli_text_options(bool full)
 {
 	return (struct limpet_report_text_options){
-		/* Cut for eyes only: a file or a pipe gets whole lines, and so does who wants all.
-		 */
+		/* Lines are cut only for a terminal, and not if everything is wanted. */
 		.width = isatty(STDOUT_FILENO) && !full ? (unsigned)limpet_ui_width(STDOUT_FILENO)
 							: 0,
 		.full = full,
@@ -151,7 +150,7 @@ void limpet_cli_show_progress(void *context, size_t done, size_t all)
 	(void)context;
 	if (!done || !started_ms)
 		started_ms = ms;
-	/* What takes a moment needs no words. */
+	/* A short operation needs no progress. */
 	if (ms - started_ms < 500 || ms - drawn_ms < 200 || !done || !isatty(STDERR_FILENO))
 		return;
 	drawn_ms = ms;

@@ -10,7 +10,7 @@
 #include "analyzer/trace/trace_reader.h"
 #include "analyzer/views/report.h"
 
-/* Values for getopt_long's tables; a command's own start at LIMPET_OPT_OWN. */
+/* Values for getopt_long's tables; those of a single command start at LIMPET_OPT_OWN. */
 enum {
 	LIMPET_OPT_FROM = 256,
 	LIMPET_OPT_TO,
@@ -35,32 +35,33 @@ struct limpet_cli_view {
 	struct limpet_filter *filter; /* NULL: none was given */
 };
 
-/* One of the options above. Answers LIMPET_EXIT_OK, or another status after a message. */
+/* Handles one of the options above. Returns LIMPET_EXIT_OK, or another status after a message. */
 int limpet_cli_view_option(const char *command, struct limpet_cli_view *view, int option,
 			   const char *argument);
 void limpet_cli_view_done(struct limpet_cli_view *view);
 
-/* A window that ends before it begins: LIMPET_EXIT_USAGE, after a message. */
+/* Rejects a window that ends before it begins: LIMPET_EXIT_USAGE, after a message. */
 int limpet_cli_check_order(const char *command, const struct limpet_cli_view *view);
-/* A window beside the capture would only show zeros: LIMPET_EXIT_USAGE, after a message. */
+/* Rejects a window outside the capture, which would only show zeros: LIMPET_EXIT_USAGE, after a
+ * message. */
 int limpet_cli_check_window(const char *command, const struct limpet_cli_view *view,
 			    struct limpet_trace_reader *reader);
 
 int limpet_cli_parse_number(const char *command, const char *option, const char *argument,
 			    size_t *ret_number);
-/* The place of `argument` in a NULL-terminated list, or -1 after a message: `what` and the word. */
+/* The index of `argument` in a NULL-terminated list, or -1 after a message: `what` and the word. */
 int limpet_cli_parse_word(const char *command, const char *what, const char *argument,
 			  const char *const *words);
 int limpet_cli_parse_sort(const char *command, const char *argument,
 			  enum limpet_report_sort *ret_sort);
 
-/* Of text on standard output. */
+/* For text on standard output. */
 struct limpet_report_text_options limpet_cli_text_options(bool full);
 
-/* For limpet_heap_options: a line on stderr, where that is a terminal, once it has lasted. The
- * context is NULL. */
+/* For limpet_heap_options: a progress line on stderr, if that is a terminal, once it has taken a
+ * while. The context is NULL. */
 void limpet_cli_show_progress(void *context, size_t done, size_t all);
-/* Takes it off the screen. */
+/* Erases it. */
 void limpet_cli_clear_progress(void);
 
 #endif
