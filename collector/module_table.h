@@ -1,5 +1,5 @@
-/* Which module of the trace an address belongs to: keeps the trace's list of modules in step with
- * the target's, and the files of the modules open for sealing. */
+/* Finds the module of the trace to which an address belongs: updates the trace's list of modules
+ * from the target's, and keeps the files of the modules open for sealing. */
 #ifndef LIMPET_COLLECTOR_MODULE_TABLE_H
 #define LIMPET_COLLECTOR_MODULE_TABLE_H
 
@@ -12,15 +12,17 @@ struct limpet_module_table;
 int limpet_module_table_new(struct limpet_session *session, struct limpet_recorder *recorder,
 			    struct limpet_module_table **ret) LIMPET_MUST_CHECK;
 void limpet_module_table_free(struct limpet_module_table *table);
-/* Enters modules that are new. `gone_count`: how many had gone, as of when the modules were looked
- * at. False: one more has gone since, and nothing was entered. */
+/* Adds new modules. `gone_count`: how many had been unloaded when the modules were read. False:
+ * another was unloaded since, and nothing was added. */
 bool limpet_module_table_update(struct limpet_module_table *table, uint32_t gone_count);
-/* Enters code of modules that is mapped once more, elsewhere (V8 does so with its builtins, to have
- * them near what it compiles): a module of the same file. `maps`: as they are now. */
+/* Adds code of modules that is mapped a second time, elsewhere (V8 does so with its builtins, to
+ * have them near the code that it compiles): a module of the same file. `maps`: the present ones.
+ */
 void limpet_module_table_add_again(struct limpet_module_table *table,
 				   const struct limpet_maps *maps);
-/* Number in the trace, 0: none. `gone`: which module had gone from there, as the agent numbers
- * them: one that came to lie there later is not meant, nor one that was there before. */
+/* The module's number in the trace, 0: none. `gone`: the number of the last module that had been
+ * unloaded from this address, as the agent counts them: a module that was loaded there later is not
+ * meant, nor an earlier one. */
 uint32_t limpet_module_table_find(const struct limpet_module_table *table, uint64_t address,
 				  uint32_t gone);
 size_t limpet_module_table_sources(const struct limpet_module_table *table,

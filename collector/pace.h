@@ -1,7 +1,7 @@
-/* The pace of a capture: when the collector looks again, for how long a thread that finds no room
- * for its event waits for it, and as what kind of process it runs.
+/* The pace of a capture: when the collector looks again, how long a thread that finds no room for
+ * its event waits for it, and how the collector is scheduled.
  *
- * Decides by what it is told of each drain; reads no clock. One thread. Times are monotonic. */
+ * Decides by what it is told about each drain; reads no clock. One thread. Times are monotonic. */
 #ifndef LIMPET_COLLECTOR_PACE_H
 #define LIMPET_COLLECTOR_PACE_H
 
@@ -11,20 +11,20 @@
 enum limpet_pace_state {
 	LIMPET_PACE_AWAKE,
 	LIMPET_PACE_NAPPING, /* no event for two seconds: looks are rare */
-	LIMPET_PACE_WAKING,  /* the burst that ended the nap is being read */
+	LIMPET_PACE_WAKING,  /* the collector reads the burst that ended the nap */
 };
 
 struct limpet_pace {
 	uint64_t agent_memory_bytes; /* for events */
-	bool wait_for_room;          /* threads always wait, for ten seconds at most */
+	bool wait_for_room;          /* threads always wait, for at most ten seconds */
 	bool may_nap;
-	bool samples; /* an overload is sampled: nobody waits */
+	bool samples; /* in an overload events are sampled: nobody waits */
 	enum limpet_pace_state state;
 	bool under_load;
-	uint64_t wait_ns;     /* until the next drain, if nobody calls and all was read */
-	uint64_t look_ns;     /* between two looks at whether somebody has called */
-	uint64_t patience_ns; /* of a thread that finds no room */
-	uint64_t events_ns;   /* when the last drain found any */
+	uint64_t wait_ns;     /* until the next drain, if nobody rings and everything was read */
+	uint64_t look_ns;     /* between two looks whether the agent has rung */
+	uint64_t patience_ns; /* how long a thread that finds no room waits */
+	uint64_t events_ns;   /* when the last drain found any event */
 	/* private */
 	uint64_t waking_ns, recorded_ns, load_ns;
 };
@@ -32,21 +32,21 @@ struct limpet_pace {
 struct limpet_pace_drain {
 	int64_t recorded; /* events; negative: an error */
 	bool has_more,
-		called; /* as limpet_collector_has_more() and limpet_collector_was_called() */
+		called; /* from limpet_collector_has_more() and limpet_collector_was_called() */
 };
 
-/* The first four members are set, all others 0. */
+/* The first four members must be set, all others 0. */
 void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns);
-/* After each drain. */
+/* To be called after each drain. */
 void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *drain,
 		      uint64_t now_ns);
-/* What takes long is about to be done: nobody is to wait for it, and there is no nap for a while.
- */
+/* Something that takes long will be done: no thread shall wait for the collector, and there is no
+ * nap for a while. */
 void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns);
-/* The calling thread is scheduled as it should be: under load as an ordinary one, else as one of a
- * batch, which takes its share of a processor but takes it from nobody who runs when it wakes: the
- * target was interrupted a quarter as often, and was as fast. Leaves alone what the user chose, and
- * failures change nothing. */
+/* Sets the scheduling of the calling thread: under load SCHED_OTHER, otherwise SCHED_BATCH, which
+ * gets its share of a processor but does not preempt a running thread when it wakes: the target was
+ * interrupted a quarter as often, and was as fast. Leaves alone what the user chose; failures
+ * change nothing. */
 void limpet_pace_schedule(const struct limpet_pace *pace);
 
 #endif

@@ -1,9 +1,9 @@
 /* Puts records into the order of their counters (common/wire.h).
  *
- * A record is passed on when its number is its counter's next. One that comes too early is kept
- * until those before it have come: others are not held up. A number that never comes, as its thread
- * was killed or left the hook by longjmp, leaves a gap, which is closed when the caller knows that
- * nobody is about to fill it.
+ * A record is passed on if its number is its counter's next one. One that comes too early is kept
+ * until those before it have come; records of other counters are not delayed. A number that never
+ * comes, since its thread was killed or left the hook by longjmp, leaves a gap, which is closed
+ * when the caller knows that no thread is about to fill it.
  *
  * Private memory of the collector; one thread. */
 #ifndef LIMPET_COLLECTOR_REORDER_H
@@ -18,44 +18,46 @@
 
 struct limpet_reorder;
 
-/* Gets up to LIMPET_REORDER_BATCH records in order; they are its own to change, until it returns.
- */
+/* Receives up to LIMPET_REORDER_BATCH records in order; it may change them until it returns. */
 typedef void limpet_reorder_fn(void *context, struct limpet_record *records, size_t count);
 #define LIMPET_REORDER_BATCH 512u /* these stay in the nearest cache */
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct limpet_reorder *limpet_reorder_new(limpet_reorder_fn *pass_on,
 					  void *context) LIMPET_MUST_CHECK;
 void limpet_reorder_free(struct limpet_reorder *reorder);
-/* How many records are kept at most; beyond, all gaps are closed. A million unless set. */
+/* Sets how many records are kept at most; beyond that, all gaps are closed. A million unless set.
+ */
 void limpet_reorder_set_most(struct limpet_reorder *reorder, size_t records);
 
-/* Brings near what the next function looks at. */
+/* Prefetches what the next function reads. */
 void limpet_reorder_prefetch(const struct limpet_reorder *reorder, uint32_t counter);
-/* A record, or without one (NULL) a number that was taken in vain. `counter` is below
+/* Adds a record, or without one (NULL) a number that was taken for nothing. `counter` is below
  * LIMPET_ORDER_COUNTERS. */
 void limpet_reorder_put(struct limpet_reorder *reorder, uint32_t counter, uint32_t number,
 			const struct limpet_record *record);
-/* Passes on what is ready and was not yet. */
+/* Passes on what is ready and was not passed on yet. */
 void limpet_reorder_flush(struct limpet_reorder *reorder);
 
-/* Before all streams are read: the gaps that nobody is about to fill. is_expected: whether some
- * thread has taken a number of that counter, and its record is not yet published. */
+/* To be called before all streams are read: finds the gaps that no thread is about to fill.
+ * is_expected: whether some thread has taken a number of that counter, and has not yet published
+ * its record. */
 typedef bool limpet_reorder_expected_fn(const void *context, uint32_t counter);
 void limpet_reorder_look(struct limpet_reorder *reorder, limpet_reorder_expected_fn *is_expected,
 			 const void *context, uint64_t now_ns);
-/* After the streams were read: closes those gaps of the look that are still there, if all streams
- * were read to where they stood at the look; and those older than LIMPET_REORDER_PATIENCE_NS. */
+/* To be called after the streams were read: closes those of the gaps that still exist, if all
+ * streams were read up to where they were at the call of limpet_reorder_look(); and those older
+ * than LIMPET_REORDER_PATIENCE_NS. */
 void limpet_reorder_close(struct limpet_reorder *reorder, bool all_read, uint64_t now_ns);
-/* A thread that stays in one call that long does not hold up others any more: on a machine with far
- * more to do than processors a thread may well be kept waiting for a second. */
+/* A thread that stays in one call for this long no longer delays others: on an overloaded machine a
+ * thread may well wait for a processor for a second. */
 #define LIMPET_REORDER_PATIENCE_NS 5000000000u
 /* Nobody writes any more. */
 void limpet_reorder_close_all(struct limpet_reorder *reorder);
 
-/* Records that are kept. */
+/* Number of records that are kept. */
 size_t limpet_reorder_kept(const struct limpet_reorder *reorder);
-/* Records that came when a later one of their counter had been passed on. */
+/* Number of records that came after a later one of their counter had been passed on. */
 uint64_t limpet_reorder_late(const struct limpet_reorder *reorder);
 
 #endif
