@@ -144,6 +144,7 @@ uninstall:
 pictures: demo
 	$(Q)LIMPET=$(CURDIR)/$(B)/limpet scripts/pictures build/demo/server.limpet docs/pictures
 
+# The build uses all processors, unless make was told how many.
 demo: bootstrap-build
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(shell nproc)) all
 	$(Q)LIMPET=$(CURDIR)/$(B)/limpet scripts/demo
