@@ -140,7 +140,7 @@ static int look_for_stop(struct limpet_tracee *tracee, enum stop_kind *ret_kind,
 	return 0;
 }
 
-/* Waits for the next stop. Answers -ESRCH when the thread is gone. */
+/* Waits for the next stop. Returns -ESRCH if the thread is gone. */
 static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
 		     int *ret_signal)
 {
