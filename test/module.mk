@@ -484,8 +484,7 @@ $(TORTURE_PROGRAMS): $(B)/torture/%: $(B)/obj/test/torture/%.o $$(call torture_o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)
 $(B)/torture/stoptimes: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,ptrace waitpid process_vm_readv \
-	process_vm_writev open read pread pwrite sendmsg recv ppoll nanosleep clock_gettime limpet_boost_turn \
-	limpet_boost_sleep)
+	process_vm_writev open read pread pwrite sendmsg recv ppoll sigtimedwait nanosleep clock_gettime)
 
 # Fuzz programs with a driver of their own, always with sanitizers. A fuzz finding joins
 # test/fuzz/corpus/<name>, which they replay; then they mutate it FUZZ_MUTATIONS times, the same each
@@ -565,7 +564,6 @@ torture: export MOMENTS ?= 112
 torture: export LOADER_ROUNDS ?= 60
 torture: export HANDOFFS ?= 50000000
 torture: export CHAINS ?= 100000
-torture: export BUSY_ROUNDS ?= 1000
 torture: export LOSS_ROUNDS ?= 200
 torture: export CHAOS_PROGRAMS ?= 10000
 torture: export CHAOS_SECONDS ?= 3600

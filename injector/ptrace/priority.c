@@ -2,51 +2,16 @@
 
 #include <dirent.h>
 #include <sched.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #define HIGHEST (-20)
-/* In the abstract namespace. */
-#define TURN_NAME "limpet-real-time"
-
-/* While this limpet has a real-time priority; -1: it has none. */
-static int turn = -1;
 
 static bool has_one_processor(void)
 {
 	cpu_set_t allowed;
 
 	return sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_COUNT(&allowed) == 1;
-}
-
-/* One limpet at a time: it lends its priority (boost.h), and a thread that runs with it makes way
- * for limpet only if another processor has nothing at real-time priority to do. Whoever else takes
- * the name leaves limpet with nice(1). */
-static bool take_turn(void)
-{
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
-
-	memcpy(name.sun_path + 1, TURN_NAME, strlen(TURN_NAME));
-	turn = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (turn >= 0 &&
-	    bind(turn, (struct sockaddr *)&name,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(TURN_NAME))) < 0) {
-		close(turn);
-		turn = -1;
-	}
-	return turn >= 0;
-}
-
-static void end_turn(void)
-{
-	if (turn >= 0)
-		close(turn);
-	turn = -1;
 }
 
 struct limpet_priority limpet_priority_raise(enum limpet_priority_level level)
@@ -58,11 +23,9 @@ struct limpet_priority limpet_priority_raise(enum limpet_priority_level level)
 
 	if (policy == SCHED_RR || policy == SCHED_FIFO)
 		return before;
-	if (level == LIMPET_PRIORITY_STOP && !has_one_processor() && take_turn()) {
-		if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &lowest) == 0)
-			return before;
-		end_turn();
-	}
+	if (level == LIMPET_PRIORITY_STOP && !has_one_processor() &&
+	    sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &lowest) == 0)
+		return before;
 	if (setpriority(PRIO_PROCESS, 0, HIGHEST) == 0)
 		sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &none);
 	return before;
@@ -77,7 +40,6 @@ void limpet_priority_restore(struct limpet_priority before)
 		return;
 	sched_setscheduler(0, before.policy, &none);
 	setpriority(PRIO_PROCESS, 0, before.nice);
-	end_turn();
 }
 
 void limpet_priority_set_nice(int nice)

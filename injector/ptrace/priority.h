@@ -14,8 +14,8 @@ enum limpet_priority_level {
 	LIMPET_PRIORITY_WORK, /* nice -20: the target runs, and waits for limpet's next step */
 	LIMPET_PRIORITY_STOP  /* SCHED_RR: a thread of the target is stopped or hijacked. A nice
 				 value has no effect beyond its own autogroup or cgroup. With a
-				 single processor, or while another limpet has a real-time priority,
-				 this is nice -20: what limpet waits for has to run there, too. */
+				 single processor this is nice -20: what limpet waits for has to run
+				 there. */
 };
 
 struct limpet_priority {

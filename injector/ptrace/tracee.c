@@ -17,7 +17,6 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
-#include "injector/ptrace/boost.h"
 #include "injector/ptrace/watchdog.h"
 
 #define XSTATE_MAX 65536u
@@ -26,13 +25,9 @@
 /* The first remote calls use only the thread's own stack. */
 #define STACK_NEEDED 16384u
 
-/* Most stops come sooner than the kernel would wake us for them; and while we sleep, the target
- * stands still. Where they do not, as the thread has no processor, it takes longer to spin first.
- */
-#define SPIN_MOST_NS 100000u
-#define SPIN_LEAST_NS 6250u
-/* What a thread whose turn we took gets back. */
-#define RETURN_NS 50000u
+/* Most stops come sooner than the kernel would wake us for them; while we sleep, the target stands.
+ * We yield, so that a thread that waits for our processor goes first. */
+#define SPIN_NS 100000u
 
 enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
 
@@ -43,7 +38,6 @@ struct limpet_tracee {
 	bool at_syscall;      /* in a syscall-exit stop rather than an event stop */
 	bool at_entry;        /* in a syscall-entry stop: the call has not been made yet */
 	bool running;
-	bool had_to_wait; /* for a processor, before it stopped */
 	bool group_stop;
 	struct user_regs_struct regs; /* the thread's own */
 	uint8_t *xstate;
@@ -57,7 +51,6 @@ struct limpet_tracee {
 void (*limpet_tracee_fault_point)(const char *step);
 
 static uint64_t longest_stop_ns;
-static uint64_t spin_ns = SPIN_MOST_NS;
 static struct limpet_tracee *tracees;
 static bool many; /* limpet_tracee_many */
 
@@ -75,11 +68,11 @@ static pid_t own_child;
 
 int limpet_tracee_setup(void)
 {
-	struct sigaction action = {.sa_handler = limpet_boost_on_child};
+	struct sigaction action = {.sa_handler = SIG_DFL};
 	sigset_t set;
 
-	/* Blocked, SIGCHLD stays pending until wait_stop() sleeps. An inherited SIG_IGN would
-	 * swallow it, and the stops with it. */
+	/* SIGCHLD must be blocked to stay pending: wait_stop() sleeps on it. An inherited SIG_IGN
+	 * would discard it, and so the news of stops. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	if (sigaction(SIGCHLD, &action, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
@@ -112,72 +105,58 @@ static pid_t look(pid_t tid, int *ret_status)
 	return info.si_pid;
 }
 
-/* -EAGAIN: it has not stopped yet; -ESRCH: the thread is gone. */
-static int look_for_stop(struct limpet_tracee *tracee, enum stop_kind *ret_kind, int *ret_signal)
-{
-	int status, signal_number;
-	pid_t got = look(tracee->tid, &status);
-
-	if (got < 0 && errno != EINTR)
-		return errno == ECHILD ? -ESRCH : -errno;
-	if (got != tracee->tid)
-		return -EAGAIN;
-	if (!WIFSTOPPED(status))
-		return -ESRCH;
-	signal_number = WSTOPSIG(status);
-	*ret_signal = signal_number & 0x7f;
-	if (status >> 16 == PTRACE_EVENT_STOP) {
-		tracee->group_stop = signal_number != SIGTRAP;
-		*ret_kind = STOP_EVENT;
-	} else if (signal_number == (SIGTRAP | 0x80)) {
-		*ret_kind = STOP_SYSCALL;
-	} else if (status >> 16) {
-		*ret_kind = STOP_OTHER;
-	} else {
-		*ret_kind = STOP_SIGNAL;
-	}
-	tracee->running = false;
-	return 0;
-}
-
 /* Waits for the next stop. Returns -ESRCH if the thread is gone. */
 static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
 		     int *ret_signal)
 {
-	/* Another thread's stop may have been told by the same SIGCHLD: look again. */
-	const uint64_t longest_ns = 10000000;
-	const uint64_t spin_until_ns = limpet_monotonic_ns() + spin_ns;
-	struct limpet_boost boost;
-	uint64_t now_ns;
-	int error;
+	const uint64_t spin_until_ns = limpet_monotonic_ns() + SPIN_NS;
+	sigset_t child;
 
-	while ((error = look_for_stop(tracee, ret_kind, ret_signal)) == -EAGAIN) {
-		now_ns = limpet_monotonic_ns();
-		if (now_ns >= deadline_ns)
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		int status;
+		pid_t got = look(tracee->tid, &status);
+		uint64_t now;
+
+		if (got < 0 && errno != EINTR)
+			return errno == ECHILD ? -ESRCH : -errno;
+		if (got == tracee->tid) {
+			int signal_number;
+
+			if (!WIFSTOPPED(status))
+				return -ESRCH;
+			signal_number = WSTOPSIG(status);
+			*ret_signal = signal_number & 0x7f;
+			if (status >> 16 == PTRACE_EVENT_STOP) {
+				tracee->group_stop = signal_number != SIGTRAP;
+				*ret_kind = STOP_EVENT;
+			} else if (signal_number == (SIGTRAP | 0x80)) {
+				*ret_kind = STOP_SYSCALL;
+			} else if (status >> 16) {
+				*ret_kind = STOP_OTHER;
+			} else {
+				*ret_kind = STOP_SIGNAL;
+			}
+			tracee->running = false;
+			return 0;
+		}
+		now = limpet_monotonic_ns();
+		if (now >= deadline_ns)
 			return -ETIMEDOUT;
-		if (now_ns >= spin_until_ns)
-			break;
-		sched_yield();
+		if (now < spin_until_ns) {
+			sched_yield();
+		} else {
+			struct timespec left = {(time_t)((deadline_ns - now) / 1000000000u),
+						(long)((deadline_ns - now) % 1000000000u)};
+
+			/* One SIGCHLD may stand for stops of several threads: look again at least
+			 * every 10 ms. */
+			if (left.tv_sec || left.tv_nsec > 10000000)
+				left = (struct timespec){0, 10000000};
+			sigtimedwait(&child, NULL, &left);
+		}
 	}
-	if (error != -EAGAIN) {
-		spin_ns = spin_ns * 2 < SPIN_MOST_NS ? spin_ns * 2 : SPIN_MOST_NS;
-		return error;
-	}
-	spin_ns = spin_ns / 4 > SPIN_LEAST_NS ? spin_ns / 4 : SPIN_LEAST_NS;
-	limpet_boost_begin(&boost, tracee->pid, tracee->tid);
-	do {
-		limpet_boost_turn(&boost);
-		error = look_for_stop(tracee, ret_kind, ret_signal);
-		now_ns = limpet_monotonic_ns();
-		if (error != -EAGAIN || now_ns >= deadline_ns)
-			break;
-		if (limpet_boost_sleep(&boost, deadline_ns - now_ns < longest_ns
-						       ? deadline_ns
-						       : now_ns + longest_ns))
-			error = look_for_stop(tracee, ret_kind, ret_signal);
-	} while (error == -EAGAIN);
-	limpet_boost_end(&boost);
-	return error == -EAGAIN ? -ETIMEDOUT : error;
 }
 
 /* Continues to the event stop that PTRACE_INTERRUPT asked for. Signals that come first are
@@ -447,7 +426,6 @@ int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
 {
 	int error = wait_event(tracee, deadline_ns);
 
-	tracee->had_to_wait = spin_ns < SPIN_MOST_NS;
 	if (!error)
 		error = read_registers(tracee);
 	if (error == -ESRCH)
@@ -918,9 +896,6 @@ static int detach(struct limpet_tracee *tracee, int error)
 	if (error != -ESRCH && !tracee->running) {
 		if (trace(PTRACE_DETACH, tracee->tid, NULL, NULL) == 0) {
 			note_stop(tracee);
-			/* Otherwise it would queue behind its siblings once more. */
-			if (tracee->had_to_wait && !limpet_tracee_in_syscall(tracee))
-				limpet_boost_for(tracee->tid, RETURN_NS);
 		} else {
 			tracee->running = true;
 			error = error ?: -errno;

@@ -22,7 +22,6 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
-#include "injector/ptrace/boost.h"
 #include "injector/ptrace/stop_effect.h"
 #include "injector/remote/agent_image.h"
 #include "injector/remote/growing.h"
@@ -37,9 +36,8 @@
 #define ENOUGH_ASLEEP 256
 #define BOOT_BYTES ((sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE)
 #define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
-/* The stub needs less than this, as a rule: see wait_stop(). */
-#define STUB_SPIN_NS 200000u
-#define LOOK_EVERY_NS 2000000u
+/* The stub usually takes less than this: see wait_stop(). */
+#define STUB_SPIN_NS 1000000u
 #define STUB_PATIENCE_NS 1000000000u
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
@@ -734,53 +732,50 @@ int limpet_hijack_take_channel(struct limpet_hijack *hijack)
 	return channel;
 }
 
-/* Until the stub has answered; -EAGAIN: not yet. */
-static int look_for_ready(const struct limpet_hijack *hijack)
-{
-	struct pollfd fds[2] = {{.fd = hijack->channel, .events = POLLIN},
-				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
-	struct limpet_msg message;
-
-	if (poll(fds, 2, 0) < 0 && errno != EINTR)
-		return -errno;
-	if (fds[1].revents)
-		return -ESRCH;
-	/* Hooks of other threads may have sent before. */
-	if (fds[0].revents &&
-	    recv(hijack->channel, &message, sizeof(message), MSG_DONTWAIT) ==
-		    (ssize_t)sizeof(message) &&
-	    message.type == LIMPET_MSG_READY)
-		return 0;
-	return fds[0].revents & (POLLHUP | POLLERR) ? -EPIPE : -EAGAIN;
-}
-
 static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 {
-	const uint64_t idle_every_ns = 20000000u,
+	const uint64_t look_every_ns = 20000000u,
 		       spin_until_ns = limpet_monotonic_ns() + STUB_SPIN_NS;
-	uint64_t now_ns, idle_ns = spin_until_ns + idle_every_ns;
-	struct limpet_boost boost;
-	int error;
+	struct pollfd fds[2] = {{.fd = hijack->channel, .events = POLLIN},
+				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
 
-	while ((error = look_for_ready(hijack)) == -EAGAIN && limpet_monotonic_ns() < spin_until_ns)
-		sched_yield();
-	if (error != -EAGAIN)
-		return error;
-	limpet_boost_begin(&boost, hijack->setup.target->pid, limpet_tracee_tid(hijack->tracee));
-	while (error == -EAGAIN && (now_ns = limpet_monotonic_ns()) < deadline_ns) {
-		limpet_boost_turn(&boost);
-		limpet_boost_sleep(&boost, now_ns + LOOK_EVERY_NS);
-		/* Who holds the lock that the stub waits for may wait for us. */
-		if (now_ns >= idle_ns) {
-			limpet_wait_idle(&hijack->setup.wait);
-			idle_ns = limpet_monotonic_ns() + idle_every_ns;
+	for (;;) {
+		uint64_t now = limpet_monotonic_ns();
+		struct limpet_msg message;
+		struct timespec left = {0, (long)look_every_ns};
+		int error;
+
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		if (now < spin_until_ns)
+			left.tv_nsec = 0;
+		else if (deadline_ns - now < look_every_ns)
+			left.tv_nsec = (long)(deadline_ns - now);
+		if (ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR)
+			return -errno;
+		if (fds[1].revents)
+			return -ESRCH;
+		if (!fds[0].revents && now < spin_until_ns) {
+			sched_yield();
+			continue;
 		}
-		error = limpet_tracee_keep_going(hijack->tracee);
-		if (!error)
-			error = look_for_ready(hijack);
+		if (!fds[0].revents) {
+			/* The thread that holds the lock for which the stub waits may itself wait
+			 * for us. */
+			limpet_wait_idle(&hijack->setup.wait);
+			error = limpet_tracee_keep_going(hijack->tracee);
+			if (error)
+				return error;
+			continue;
+		}
+		/* Hooks of other threads may have sent something before. */
+		if (recv(hijack->channel, &message, sizeof(message), MSG_DONTWAIT) ==
+			    (ssize_t)sizeof(message) &&
+		    message.type == LIMPET_MSG_READY)
+			return 0;
+		if (fds[0].revents & (POLLHUP | POLLERR))
+			return -EPIPE;
 	}
-	limpet_boost_end(&boost);
-	return error == -EAGAIN ? -ETIMEDOUT : error;
 }
 
 static int send_memory(int channel, const struct limpet_segment *segment)

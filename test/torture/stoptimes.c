@@ -47,7 +47,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "injector/ptrace/boost.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/session.h"
 
@@ -232,12 +231,9 @@ static void resumed(struct thread *thread)
 		phase.resumes = thread->resumes;
 }
 
-/* Whose turn it is to be lent a priority, limpet looks up while it waits. */
-static bool is_looking_up;
-
 static void note_step(const char *name, uint64_t from_ns, uint64_t bytes)
 {
-	if (!away_count || is_looking_up)
+	if (!away_count)
 		return;
 	phase.calls++;
 	if (steps_wanted && step_count < MAX_STEPS)
@@ -392,21 +388,12 @@ WATCHED(ssize_t, recv, (int fd, void *buffer, size_t bytes, int flags), (fd, buf
 	answer)
 AWAITED(pid_t, waitpid, (pid_t pid, int *status, int flags), (pid, status, flags),
 	not_yet(pid, answer))
-AWAITED(bool, limpet_boost_sleep, (const struct limpet_boost *boost, uint64_t until_ns),
-	(boost, until_ns), 0)
+AWAITED(int, sigtimedwait, (const sigset_t *set, siginfo_t *info, const struct timespec *time),
+	(set, info, time), 0)
 AWAITED(int, ppoll,
 	(struct pollfd * fds, nfds_t count, const struct timespec *time, const sigset_t *mask),
 	(fds, count, time, mask), 0)
 AWAITED(int, nanosleep, (const struct timespec *time, struct timespec *rest), (time, rest), 0)
-
-void __real_limpet_boost_turn(struct limpet_boost *boost);
-void __wrap_limpet_boost_turn(struct limpet_boost *boost);
-void __wrap_limpet_boost_turn(struct limpet_boost *boost)
-{
-	is_looking_up = true;
-	__real_limpet_boost_turn(boost);
-	is_looking_up = false;
-}
 
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)

@@ -71,33 +71,6 @@ static int nested(void)
 	return 0;
 }
 
-static int second(void)
-{
-	const int policy_before = policy();
-
-	limpet_priority_raise(LIMPET_PRIORITY_STOP);
-	CHECK(policy() == policy_before && nice_value() == -20);
-	return 0;
-}
-
-static int one_at_a_time(void)
-{
-	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
-
-	CHECK(one_processor() || policy() == SCHED_RR);
-	CHECK(in_child(second) == 0);
-	limpet_priority_restore(before);
-	return 0;
-}
-
-static void test_one_limpet_at_a_time(void **state)
-{
-	(void)state;
-	if (!limpet_priority_is_allowed())
-		limpet_skip("this user may not raise a priority");
-	assert_int_equal(in_child(one_at_a_time), 0);
-}
-
 static void test_levels_are_nested(void **state)
 {
 	(void)state;
@@ -230,13 +203,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_levels_are_nested),
 		cmocka_unit_test(test_one_processor_is_shared),
-		cmocka_unit_test(test_one_limpet_at_a_time),
 		cmocka_unit_test(test_children_begin_with_the_default),
 		cmocka_unit_test(test_without_the_right_nothing_changes),
 		cmocka_unit_test(test_all_threads_have_the_same),
 	};
 
-	/* Of other limpets one may have a real-time priority: not where their name is not seen. */
-	(void)!unshare(CLONE_NEWNET);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
