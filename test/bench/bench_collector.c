@@ -39,7 +39,8 @@ enum {
 #define COLLECTOR_MEMORY_BYTES (256u << 20)
 #define DATA_BYTES (LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
 
-enum shape { PAIRS, MIX, CROSS };
+/* RANDOM: any size of any stack, and any block is freed next. */
+enum shape { PAIRS, MIX, CROSS, RANDOM };
 static const struct scene {
 	const char *name;
 	enum shape shape;
@@ -51,6 +52,7 @@ static const struct scene {
 	{"mix", MIX, 1, 100000, 100},        {"mix", MIX, 4, 100000, 1000},
 	{"mix", MIX, 4, 1000000, 100000},    {"mix", MIX, 64, 1000000, 10000},
 	{"cross", CROSS, 2, QUEUE / 2, 100}, {"cross", CROSS, 4, QUEUE / 2, 1000},
+	{"random", RANDOM, 1, 1000, 1000},   {"random", RANDOM, 4, 20000, 1000},
 };
 
 /* ------------------------------------------------------------------ stages */
@@ -258,6 +260,10 @@ static struct block allocate(uint32_t thread)
 			      .size = random_below(64) ? 16 + site % 60 * 8 + random_below(3) * 8
 						       : 1 + random_below(100000)};
 
+	if (it.scene->shape == RANDOM) {
+		site = random_below(stacks);
+		block.size = 1 + random_below(1024);
+	}
 	put(thread, LIMPET_EVENT_ALLOC, block.address, block.size, stacks + site);
 	return block;
 }
@@ -290,6 +296,8 @@ static void one_event(uint32_t thread)
 		/* As likely to rise as to fall at the room's end, and full on average. */
 		bool rise = producer->count < producer->room - producer->room / 4 ||
 			    random_word() >> 63;
+		bool any = it.scene->shape == RANDOM ||
+			   (it.scene->shape == MIX && random_word() >> 63);
 
 		if (rise && producer->count < producer->room) {
 			producer->blocks[producer->count++] = allocate(thread);
@@ -298,7 +306,7 @@ static void one_event(uint32_t thread)
 			struct block block;
 
 			/* Half of the frees are of what is young. */
-			if (it.scene->shape == MIX && random_word() >> 63)
+			if (any)
 				at = random_below(producer->count);
 			else if (producer->count > FEW)
 				at -= random_below(FEW);
@@ -367,9 +375,9 @@ static void open_capture(void)
 		struct producer *producer = &it.producers[i];
 		struct limpet_thread *thread = thread_at(i);
 
-		producer->room = it.scene->shape == CROSS ? QUEUE
-				 : it.scene->shape == MIX ? it.scene->live / it.scene->threads
-							  : FEW;
+		producer->room = it.scene->shape == CROSS   ? QUEUE
+				 : it.scene->shape == PAIRS ? FEW
+							    : it.scene->live / it.scene->threads;
 		producer->blocks = calloc(producer->room, sizeof(*producer->blocks));
 		thread->tid = (uint32_t)it.child + i;
 		thread->generation = 1;
