@@ -79,6 +79,8 @@ struct limpet_hot {
 	uint8_t *sample_counters;
 	uint32_t sample_shift;
 	struct limpet_walk_cache_entry *rules; /* LIMPET_RULE_CACHE */
+	struct limpet_fingerprint *stacks;
+	uint32_t stack_mask;
 };
 extern struct limpet_hot limpet_hot;
 

@@ -24,6 +24,7 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/session.h"
 
+#define STACK_MEMORY_SHARE 2u /* of --collector-memory, beside it */
 #define POPULATE_WAIT_NS 25000000u
 #define STRAY_WAIT_NS 2000000u
 #define POPULATE_NS 10000000u
@@ -60,7 +61,7 @@ struct limpet_capture {
 	uint64_t housekeeping_rss_bytes; /* as of the tick before it */
 	bool populated;
 	bool channel_ended; /* and the target is known to go on without it */
-	uint64_t dropped_events, agent_most_bytes;
+	uint64_t dropped_events, lost_stacks, agent_most_bytes;
 	char *path;
 	struct limpet_recorder_stats last; /* once the recorder is gone */
 	char comm[64];
@@ -114,6 +115,7 @@ static void show(struct limpet_capture *capture, const char *phase)
 	progress.duration_ns = capture->setup->duration_ns;
 	progress.events = stats.events;
 	progress.dropped_events = capture->dropped_events;
+	progress.lost_stacks = capture->lost_stacks;
 	progress.live_bytes = stats.live_bytes;
 	progress.estimated = stats.estimated;
 	progress.growing_bytes = stats.growing_bytes;
@@ -153,6 +155,12 @@ static uint64_t slots_not_taken(const struct limpet_capture *capture)
 	       limpet_collector_slots_not_taken(capture->collector);
 }
 
+static uint64_t lost_stacks(const struct limpet_collector *collector)
+{
+	return limpet_collector_lost_stacks(collector, LIMPET_LOST_BY_AGENT) +
+	       limpet_collector_lost_stacks(collector, LIMPET_LOST_BY_COLLECTOR);
+}
+
 /* All that is known by now, but for what the recorder knows. ret_named: what is wrong with
  * functions that the user named, in words, or "". */
 static uint64_t known_losses(const struct limpet_capture *capture,
@@ -174,6 +182,7 @@ static uint64_t known_losses(const struct limpet_capture *capture,
 	       limpet_loss_if(limpet_collector_late_modules(collector), LIMPET_LOSS_LATE_MODULES) |
 	       limpet_loss_if(frees_past_us(&totals, now), LIMPET_LOSS_STORED) |
 	       limpet_loss_if(limpet_collector_late_events(collector), LIMPET_LOSS_LATE_EVENTS) |
+	       limpet_loss_if(lost_stacks(collector), LIMPET_LOSS_STACKS) |
 	       limpet_loss_if(limpet_collector_is_broken(collector), LIMPET_LOSS_BROKEN) |
 	       limpet_loss_if(slots_not_taken(capture), LIMPET_LOSS_SLOTS);
 }
@@ -188,6 +197,7 @@ static void tick(struct limpet_capture *capture)
 	limpet_memory_watch_take(&capture->memory, &now.memory);
 	now.losses = known_losses(capture, &now, named, sizeof(named));
 	capture->dropped_events = now.dropped_events;
+	capture->lost_stacks = lost_stacks(capture->collector);
 	note_agent(capture, &now);
 	capture->rss_bytes = now.rss_bytes;
 	error = limpet_recorder_tick(capture->recorder, &now);
@@ -689,6 +699,18 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }
 
+static void say_lost_stacks(const struct limpet_collector *collector, char *because, size_t room)
+{
+	const uint64_t ours = limpet_collector_lost_stacks(collector, LIMPET_LOST_BY_COLLECTOR);
+	const uint64_t count = lost_stacks(collector);
+
+	limpet_loss_say(because, room, "the stacks of %llu event%s are unknown: more fit with %s",
+			(unsigned long long)count, count == 1 ? "" : "s",
+			!ours           ? "--agent-memory"
+			: ours == count ? "--collector-memory"
+					: "--agent-memory and --collector-memory");
+}
+
 /* What no count tells, in words: of an allocator that is hooked in part, or not; of an end before
  * the time. In the order of limpet_loss_say(). */
 static void say_what_stayed_unseen(const struct limpet_capture *capture,
@@ -737,6 +759,8 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 				"%llu frees were not seen, if not more: the program may call free "
 				"by an address that it had stored before",
 				(unsigned long long)frees_past_us(&totals, last));
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS))
+		say_lost_stacks(capture->collector, because, room);
 }
 
 static void look_at_the_end(struct limpet_capture *capture,
@@ -824,6 +848,8 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		capture_free(capture);
 		return error;
 	}
+	limpet_collector_set_stack_memory(capture->collector,
+					  setup->collector_memory_bytes / STACK_MEMORY_SHARE);
 	limpet_collector_begin(capture->collector);
 	capture->pace = (struct limpet_pace){.agent_memory_bytes = setup->agent_memory_bytes,
 					     .wait_for_room = setup->wait_for_room,

@@ -24,8 +24,9 @@ struct limpet_capture;
 struct limpet_capture_progress {
 	uint64_t elapsed_ns, duration_ns;
 	uint64_t events, dropped_events, live_bytes;
-	bool estimated;      /* live: by sampling */
-	const char *growing; /* module and offset of the site that grew most, or NULL */
+	uint64_t lost_stacks; /* events whose stack is unknown */
+	bool estimated;       /* live: by sampling */
+	const char *growing;  /* module and offset of the site that grew most, or NULL */
 	uint64_t growing_bytes;
 	uint64_t unfollowed_bytes; /* resident, of no allocator that is followed; 0: not worth a
 				    * word, or not known */

@@ -44,6 +44,13 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
  * not waited for any more, as it stood still for seconds in the middle of a call, or too many
  * waited. What they say of a block may be in the wrong order. */
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector);
+/* Events that have no stack: the agent had no room to describe it or no number left, or the
+ * collector has no room for it (or was never told of it). */
+enum limpet_lost_stacks { LIMPET_LOST_BY_AGENT, LIMPET_LOST_BY_COLLECTOR };
+uint64_t limpet_collector_lost_stacks(const struct limpet_collector *collector,
+				      enum limpet_lost_stacks whose);
+/* What stacks may take; LIMPET_STACK_TREE_BYTES unless set. */
+void limpet_collector_set_stack_memory(struct limpet_collector *collector, uint64_t bytes);
 /* A thread's records led nowhere: the program wrote over them, and nobody knows how many are lost.
  */
 bool limpet_collector_is_broken(const struct limpet_collector *collector);

@@ -17,7 +17,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only ever drives an
  * agent that answers with its own nonce; of any other it calls the `leave` entry, whose place and
  * meaning (struct limpet_agent_info) are frozen. */
-#define LIMPET_AGENT_ABI 11u
+#define LIMPET_AGENT_ABI 12u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -55,10 +55,50 @@ enum limpet_op {
  *	      32..63  number                           the same
  *	1     0..63   address                          the same
  *	2     0..31   size, or usable size             size, all 64 bits
- *	      32..63  stack: a node's number, or 0
+ *	      32..63  stack: its number, or 0
  *	3     0..31   -                                stack
  */
 /* clang-format on */
+/* A record of type LIMPET_EVENT_STACK is no event, takes no number of order and is of variable
+ * length: 2 words, and as many as word 0 says, but at least one. */
+/* clang-format off */
+/*
+ *	word  bits    a description                    LIMPET_STACK_OWNER
+ *	0     0..7    LIMPET_EVENT_STACK               the same
+ *	      8..31   words from word 2 on             1
+ *	      32..63  the stack's number, from 1 on    the same
+ *	1     0..31   outermost frames that it shares  number of the allocator
+ *	              with the description before
+ *	      32..63  LIMPET_STACK_*                   the same
+ *	2...  0..63   the other frames, outermost      number of the stack without an owner
+ *	              first; LIMPET_STACK_GONE: after
+ *	              each what had gone from there
+ */
+/* clang-format on */
+/* "Before": in the same chunk, of a stack without an owner; the first one of a chunk shares none.
+ * A thread describes a stack before anybody can learn the number: whoever records an event with it
+ * does so after the description was committed, though perhaps in another thread's chunks. A stack
+ * may be described several times, under a number each. A frame is a return address; for the
+ * innermost frame of a signal the interrupted pc + 1. */
+#define LIMPET_STACK_TRUNCATED 1u /* the walk ended before it reached the thread's root */
+#define LIMPET_STACK_OWNER 2u     /* the stack in word 2, for blocks of the allocator in word 1 */
+/* Two words a frame: the second is the number of the last module that had gone from this address
+ * by then (struct limpet_gone), 0: none. What comes to lie there later is not what was there
+ * before. */
+#define LIMPET_STACK_GONE 4u
+#define LIMPET_STACK_FRAMES 256u /* at most */
+#define LIMPET_STACK_HEAD_WORDS 2u
+#define LIMPET_STACK_WORDS (LIMPET_STACK_HEAD_WORDS + 2 * LIMPET_STACK_FRAMES)
+/* Numbers of stacks: the bit above is LIMPET_FINGERPRINT_TRUNCATED. */
+#define LIMPET_STACKS_MAX 0x7fffffffu
+#define LIMPET_STACK_COUNT(word0) ((uint32_t)(word0) >> 8)
+#define LIMPET_STACK_NUMBER(word0) ((uint32_t)((word0) >> 32))
+
+static inline uint32_t limpet_stack_bytes(uint32_t words)
+{
+	return (LIMPET_STACK_HEAD_WORDS + (words ? words : 1)) * 8;
+}
+
 /* The number gives the events of one address their order: a counter, chosen by the address
  * (limpet_order_counter), that the thread increments before a block is freed and after it was
  * allocated. Whatever hands a block or its address from thread to thread orders the increments,
@@ -78,6 +118,7 @@ enum limpet_event_type {
 	LIMPET_EVENT_ROOM = 6,       /* ...and from here on all recorded again */
 	LIMPET_EVENT_VOID = 7,       /* nothing: the call for which its number was taken failed;
 				      * the address is the counter's */
+	LIMPET_EVENT_STACK = 8,      /* describes a stack, see above */
 	LIMPET_EVENT_SAMPLED = 0x40, /* flag of ALLOC: a sample, of an overload */
 	LIMPET_EVENT_WIDE = 0x80     /* flag: size is a full word, the stack follows */
 };
@@ -139,7 +180,7 @@ struct limpet_chunk {
 	uint32_t next;      /* the following chunk or LIMPET_CHUNK_NONE; store-release when full */
 	uint64_t lost_before; /* events dropped by this thread between the chunk before and this */
 	uint32_t tid;         /* who wrote it: a re-used thread pointer starts a new chunk */
-	uint32_t pad;
+	uint32_t describes;   /* 1: there are descriptions in it; before they are committed */
 	uint64_t reserved[3];
 };
 
@@ -186,29 +227,14 @@ enum limpet_phase {
 #define LIMPET_ENTRY_WITNESSES 3
 static const int32_t limpet_entry_witness[LIMPET_ENTRY_WITNESSES] = {-8, -88, 104};
 
-/* One frame of the tree of stacks: the path to the root (parent 0) is the stack, outermost last.
- * `address` is the return address; for the innermost frame of a signal the interrupted pc + 1. */
-struct limpet_node {
-	uint64_t address;
-	uint32_t parent;
-	uint32_t flags; /* LIMPET_NODE_* */
-};
-#define LIMPET_NODE_TRUNCATED 1u /* the walk ended here before it reached the thread's root */
-/* No frame: `address` is the allocator by which blocks of the stack below it were made, of
- * LIMPET_HOOK_OWNER. */
-#define LIMPET_NODE_OWNER 2u
-/* Number of the last module that had gone from this address by then (struct limpet_gone), 0: none.
- * What comes to lie there later is not what was there before. */
-#define LIMPET_NODE_GONE(flags) ((flags) >> 8)
-#define LIMPET_NODE_GONE_FLAG(number) ((uint32_t)(number) << 8)
-
-/* A stack that was walked before, by the fingerprint of the words that the walk read. */
+/* A stack that was described before, by the fingerprint of the words that the walk read, or by that
+ * of its frames: an entry of one of two tables. */
 struct limpet_fingerprint {
 	uint64_t fingerprint;
-	uint64_t state; /* low half: node, with LIMPET_FINGERPRINT_TRUNCATED, or 0: empty; high
-			 * half: +1 at each change, odd while it lasts */
+	uint64_t state; /* low half: its number, with LIMPET_FINGERPRINT_TRUNCATED, or 0: empty;
+			 * high half: +1 at each change, odd while it lasts */
 };
-#define LIMPET_FINGERPRINT_TRUNCATED (1u << 31) /* as of LIMPET_NODE_TRUNCATED */
+#define LIMPET_FINGERPRINT_TRUNCATED (1u << 31) /* as of LIMPET_STACK_TRUNCATED */
 
 /* ------------------------------------------------------------------ hooks and slots */
 
@@ -384,13 +410,14 @@ struct limpet_stack_range {
  * before the memory is shared. The agent goes by what stands in the shared memory; limpet by its
  * own copy (struct limpet_segment) alone, for the target can write to this one. */
 struct limpet_shm_layout {
-	uint64_t threads_offset, chunks_offset, nodes_offset, node_index_offset, slots_offset;
+	uint64_t threads_offset, chunks_offset, slots_offset;
 	uint64_t unwind_modules_offset; /* two arrays of LIMPET_MAX_UNWIND_MODULES */
 	uint64_t free_chunks_offset;    /* bit map, 1: free; 64-bit words */
 	uint64_t modules_offset;        /* struct limpet_known_module[LIMPET_MAX_KNOWN_MODULES] */
-	uint64_t fingerprints_offset;   /* struct limpet_fingerprint[fingerprint_count] */
-	/* thread_count, node_index_count, fingerprint_count: powers of 2 */
-	uint32_t thread_count, chunk_count, node_count, node_index_count, fingerprint_count;
+	uint64_t stacks_offset;         /* struct limpet_fingerprint[stack_count]: by frames */
+	uint64_t fingerprints_offset;   /* the same [fingerprint_count]: by words */
+	/* thread_count, stack_count, fingerprint_count: powers of 2 */
+	uint32_t thread_count, chunk_count, stack_count, fingerprint_count;
 	uint32_t thread_limit; /* states that may ever be claimed */
 	uint32_t room_pages;   /* for threads that have more to remember */
 	/* of sampling; see agent/sampled.h */
@@ -464,7 +491,8 @@ struct limpet_shm {
 	uint32_t unknown_count;  /* stack pointers written to `unknown`, so far */
 	uint32_t ranges_used;    /* 1: `ranges` have been gone by; set to 0 by the collector */
 	uint64_t lost_no_thread; /* calls passed through: no room for a thread's state */
-	uint64_t lost_no_node;   /* stacks lost: node table full (event kept with stack 0) */
+	uint64_t lost_stacks;    /* events kept with stack 0: no room to describe it, or no number
+				  */
 	/* Calls that could not be recorded: the thread's state was an unfinished call's, which a
 	 * signal handler had interrupted or which stands on another stack; or a fibre ended a call
 	 * in another thread than it had begun it in. */
@@ -482,7 +510,7 @@ struct limpet_shm {
 	struct limpet_gone gone[LIMPET_MAX_GONE];
 	/* What the collector found there. */
 	struct limpet_stack_range ranges[LIMPET_STACK_RANGES];
-	uint32_t node_head __attribute__((aligned(128))); /* nodes handed out; node 0 is the root */
+	uint32_t next_stack __attribute__((aligned(128))); /* the next number to be taken */
 };
 
 /* ------------------------------------------------------------------ start, leave, rescan */

@@ -21,8 +21,8 @@
 #define MINIMUM_BYTES (8u << 20)
 #define ARENA_SHARE_16THS 3u
 #define CHUNK_SHARE_16THS 6u
-#define NODE_SHARE_16THS 3u
-#define FINGERPRINT_SHARE_16THS 1u
+#define STACK_SHARE_16THS 2u
+#define FINGERPRINT_SHARE_16THS 2u
 /* Out of the chunks' share, which sampling has less to put into. */
 #define SAMPLE_SHARE_16THS 1u
 #define SLOTS_PER_COUNTER 8u
@@ -141,11 +141,10 @@ static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sam
 	layout->thread_count = LIMPET_THREADS;
 	layout->chunk_count = (uint32_t)(chunk_shares * sixteenth / LIMPET_CHUNK_BYTES /
 					 CHUNK_GROUP * CHUNK_GROUP);
-	layout->node_count =
-		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
-	/* Tables of powers of two may take half as much again as their share. */
-	layout->node_index_count = power_of_2_below(3ull * layout->node_count);
-	layout->fingerprint_count = power_of_2_below(FINGERPRINT_SHARE_16THS * sixteenth * 3 / 2 /
+	/* Tables of powers of two may take an eighth more than their share. */
+	layout->stack_count = power_of_2_below(STACK_SHARE_16THS * sixteenth * 9 / 8 /
+					       sizeof(struct limpet_fingerprint));
+	layout->fingerprint_count = power_of_2_below(FINGERPRINT_SHARE_16THS * sixteenth * 9 / 8 /
 						     sizeof(struct limpet_fingerprint));
 	layout->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
 	layout->free_chunks_offset = take(&at, layout->chunk_count / 8);
@@ -156,8 +155,7 @@ static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sam
 		take(&at, 2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module));
 	if (samples)
 		lay_out_sampling(sixteenth, sampling, layout, &at);
-	layout->node_index_offset = take(&at, layout->node_index_count * sizeof(uint32_t));
-	layout->nodes_offset = take(&at, layout->node_count * sizeof(struct limpet_node));
+	layout->stacks_offset = take(&at, layout->stack_count * sizeof(struct limpet_fingerprint));
 	layout->fingerprints_offset =
 		take(&at, layout->fingerprint_count * sizeof(struct limpet_fingerprint));
 	layout->chunks_offset = take(&at, (uint64_t)layout->chunk_count * LIMPET_CHUNK_BYTES);
@@ -212,7 +210,7 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 	head.sample_bytes = sampling->bytes;
 	head.overload_bytes = sampling->overload_bytes;
 	head.overload_below = segment.layout.chunk_count / LIMPET_OVERLOAD_SHARE;
-	head.node_head = 1;
+	head.next_stack = 1;
 	if (sampling != &none && getrandom(&head.sample_seed, sizeof(head.sample_seed), 0) < 0)
 		head.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* as good for sums */
 	*segment.shm = head;
@@ -232,17 +230,17 @@ static void touch(const struct limpet_segment *segment, uint64_t start, uint64_t
 bool limpet_segment_populate(struct limpet_segment *segment)
 {
 	const uint64_t chunks = CHUNK_GROUP / POPULATE_SHARES * LIMPET_CHUNK_BYTES;
-	uint64_t nodes =
-		(segment->layout.chunks_offset - segment->layout.nodes_offset) / POPULATE_SHARES;
+	const uint64_t tables = segment->layout.stacks_offset;
+	uint64_t bytes = (segment->layout.chunks_offset - tables) / POPULATE_SHARES;
 	unsigned share = segment->populated;
 
 	if (share == POPULATE_SHARES)
 		return false;
 	if (!share)
-		touch(segment, 0, segment->layout.nodes_offset);
-	touch(segment, segment->layout.nodes_offset + share * nodes,
+		touch(segment, 0, tables);
+	touch(segment, tables + share * bytes,
 	      share + 1 == POPULATE_SHARES ? segment->layout.chunks_offset
-					   : segment->layout.nodes_offset + (share + 1) * nodes);
+					   : tables + (share + 1) * bytes);
 	for (uint32_t group = 0; group < segment->layout.chunk_count / CHUNK_GROUP; group++) {
 		uint64_t at = segment->layout.chunks_offset +
 			      (uint64_t)group * CHUNK_GROUP * LIMPET_CHUNK_BYTES + share * chunks;

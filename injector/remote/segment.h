@@ -1,8 +1,8 @@
 /* The memory that limpet shares with the agent: two sealed memfds, made and first touched here, so
  * that they are charged to us and not to the target's container.
  *
- * The shared memory holds thread states, chunks of records, the stack tree and the slot table; the
- * arena holds the unwind tables, which the target maps read-only. */
+ * The shared memory holds thread states, chunks of records, fingerprints of stacks and the slot
+ * table; the arena holds the unwind tables, which the target maps read-only. */
 #ifndef LIMPET_INJECTOR_REMOTE_SEGMENT_H
 #define LIMPET_INJECTOR_REMOTE_SEGMENT_H
 
@@ -55,6 +55,23 @@ static inline struct limpet_thread *limpet_segment_thread(const struct limpet_se
 	       index;
 }
 
+/* The first state from there on that is or was a thread's, or is about to be; thread_count: none.
+ */
+static inline uint32_t limpet_segment_next_used(const struct limpet_segment *segment, uint32_t from)
+{
+	const uint32_t count = segment->layout.thread_count;
+
+	for (uint32_t i = from; i < count; i = (i / 64 + 1) * 64) {
+		uint64_t bits =
+			__atomic_load_n(&segment->shm->states_used[i / 64], __ATOMIC_ACQUIRE) >>
+			i % 64;
+
+		if (bits)
+			return i + (uint32_t)__builtin_ctzll(bits);
+	}
+	return count;
+}
+
 /* `index` counts from 1. */
 static inline struct limpet_chunk *limpet_segment_chunk(const struct limpet_segment *segment,
 							uint32_t index)
@@ -62,11 +79,6 @@ static inline struct limpet_chunk *limpet_segment_chunk(const struct limpet_segm
 	return (struct limpet_chunk *)limpet_segment_at(
 		segment,
 		segment->layout.chunks_offset + (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
-}
-
-static inline const struct limpet_node *limpet_segment_nodes(const struct limpet_segment *segment)
-{
-	return (const struct limpet_node *)limpet_segment_at(segment, segment->layout.nodes_offset);
 }
 
 static inline struct limpet_slot *limpet_segment_slots(const struct limpet_segment *segment)

@@ -148,6 +148,14 @@ static struct {
 	uint64_t produced, lost;
 } it;
 
+static void must(int64_t code)
+{
+	if (code >= 0)
+		return;
+	fprintf(stderr, "bench_collector: %s\n", strerror((int)-code));
+	exit(1);
+}
+
 static uint64_t random_word(void)
 {
 	it.random ^= it.random << 13;
@@ -233,6 +241,44 @@ static void put(uint32_t thread, uint32_t kind, uint64_t address, uint32_t size,
 	producer->offset += 24;
 	chunk->committed = producer->offset;
 	it.produced++;
+}
+
+static void put_stack(uint32_t thread, uint32_t number, const uint64_t *frames, uint32_t count)
+{
+	struct producer *producer = &it.producers[thread];
+	struct limpet_chunk *chunk;
+	uint64_t *words;
+
+	if ((!producer->chunk || producer->offset + limpet_stack_bytes(count) > DATA_BYTES) &&
+	    !next_chunk(thread)) {
+		fprintf(stderr, "bench_collector: no room for stacks\n");
+		exit(1);
+	}
+	chunk = chunk_at(producer->chunk);
+	words = (uint64_t *)(void *)((uint8_t *)(chunk + 1) + producer->offset);
+	words[0] = (uint64_t)number << 32 | count << 8 | LIMPET_EVENT_STACK;
+	words[1] = 0;
+	memcpy(words + LIMPET_STACK_HEAD_WORDS, frames, count * sizeof(*frames));
+	producer->offset += limpet_stack_bytes(count);
+	chunk->describes = 1;
+	chunk->committed = producer->offset;
+}
+
+/* A binary tree's leaves: as deep as the logarithm. Before what is measured. */
+static void describe_stacks(void)
+{
+	for (uint32_t i = it.scene->stacks; i < 2 * it.scene->stacks; i++) {
+		uint64_t frames[32];
+		uint32_t count = 0;
+
+		for (uint32_t level = 31; level < 32; level--)
+			if (i >> level)
+				frames[count++] = 0x400000 + (uint64_t)(i >> level) * 16;
+		put_stack(0, i, frames, count);
+		if (i % 10000 == 0)
+			must(limpet_collector_drain(it.collector));
+	}
+	must(limpet_collector_drain(it.collector));
 }
 
 /* As allocators do: what was freed last is handed out first. */
@@ -345,7 +391,6 @@ static void open_capture(void)
 						 .unseen_rss_share = -1,
 						 .allocators = "none"};
 	struct limpet_err err = {0};
-	struct limpet_node *nodes;
 
 	if (limpet_target_open(it.child, &it.target, &err) < 0 ||
 	    limpet_session_prepare(&it.target, &options, &it.session, &err) < 0 ||
@@ -357,10 +402,6 @@ static void open_capture(void)
 	while (limpet_segment_populate(limpet_session_segment(it.session)))
 		;
 	it.shm->max_depth = 256;
-	nodes = at_offset(it.shm->layout.nodes_offset);
-	/* A binary tree's leaves: as deep as the logarithm. */
-	for (uint32_t i = 1; i < 2 * it.scene->stacks; i++)
-		nodes[i] = (struct limpet_node){.address = 0x400000 + i * 16u, .parent = i / 2};
 	if (limpet_collector_new(it.session, it.recorder, &it.collector) < 0)
 		exit(1);
 	for (uint32_t i = 0; i < it.scene->threads; i++) {
@@ -380,14 +421,7 @@ static void open_capture(void)
 	}
 	it.free_list = calloc(it.free_room + 1, sizeof(*it.free_list));
 	limpet_collector_begin(it.collector);
-}
-
-static void must(int64_t code)
-{
-	if (code >= 0)
-		return;
-	fprintf(stderr, "bench_collector: %s\n", strerror((int)-code));
-	exit(1);
+	describe_stacks();
 }
 
 static void drain(bool all)

@@ -143,7 +143,7 @@ static void test_own_layout(void **state)
 	memset(limpet_segment_known_modules(&segment), 1,
 	       LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module));
 	memset(limpet_segment_free_chunks(&segment), 1, segment.layout.chunk_count / 8);
-	assert_int_equal(limpet_segment_nodes(&segment)[segment.layout.node_count - 1].parent, 0);
+	assert_int_equal(limpet_segment_next_used(&segment, 0), segment.layout.thread_count);
 	while (limpet_segment_populate(&segment))
 		;
 	limpet_segment_done(&segment);

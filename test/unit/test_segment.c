@@ -31,15 +31,15 @@ static uint64_t resident_bytes(const struct limpet_segment *segment, uint64_t fr
 	return count * PAGE;
 }
 
-/* The index of stacks is hashed and the slots are read at once; of chunks and nodes the first serve
- * for a while. */
+/* The slots are read at once; of chunks the first serve for a while. */
 static void test_first_share(void **state)
 {
 	struct limpet_segment segment;
 
 	(void)state;
 	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
-	if (resident_bytes(&segment, 0, segment.layout.nodes_offset) < segment.layout.nodes_offset)
+	if (resident_bytes(&segment, 0, segment.layout.stacks_offset) <
+	    segment.layout.stacks_offset)
 		limpet_skip(NO_TOUCH);
 	for (uint32_t group = 0; group < segment.layout.chunk_count / 64; group++)
 		assert_int_equal(resident_bytes(&segment,
@@ -93,8 +93,11 @@ static void test_the_bound_holds(void **state)
 			       LIMPET_PRIVATE_TABLES_BYTES + pages * LIMPET_SCRATCH_BYTES;
 			assert_in_range(used, bytes / 4 * 3, bytes);
 			assert_true(segment.shm->layout.thread_limit >= 128);
-			assert_true(segment.shm->layout.node_index_count >=
-				    segment.shm->layout.node_count / 2 * 3);
+			/* Room for five times 100,000 stacks with the default memory. */
+			assert_true(segment.shm->layout.stack_count >= bytes / 256);
+			assert_true(segment.shm->layout.fingerprint_count >= bytes / 256);
+			if (bytes == 64u << 20)
+				assert_int_equal(segment.shm->layout.stack_count, 1u << 19);
 			assert_true(segment.shm->layout.thread_limit <=
 				    segment.shm->layout.chunk_count / 4 * 3);
 			limpet_segment_done(&segment);
