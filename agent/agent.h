@@ -63,21 +63,21 @@ extern const char limpet_path_any[], limpet_path_malloc[], limpet_path_free[], l
 extern const char limpet_path_sampled_malloc[], limpet_path_sampled_calloc[],
 	limpet_path_sampled_free[];
 
-/* The data of every call, in two read-only cache lines. */
+/* The data of every call, in two cache lines that are hardly ever written. */
 struct limpet_hot {
 	struct limpet_thread *threads;
-	uint8_t *chunks; /* where chunk 0 would be */
-	uint32_t *order; /* LIMPET_ORDER_COUNTERS: private memory, which a forked child has of its
-			    own */
+	uint32_t *order;  /* LIMPET_ORDER_COUNTERS: private memory, which a forked child has of its
+			     own */
+	uint8_t *scratch; /* struct limpet_scratch[thread_count], then rooms */
 	uint32_t thread_mask;
 	uint32_t tid_offset;
 	uint32_t overload; /* +1 at each change; odd: while it lasts, allocations are sampled */
-	uint32_t fingerprint_mask;
-	struct limpet_fingerprint *fingerprints;
-	uint8_t *scratch; /* struct limpet_scratch[thread_count], then rooms */
-	struct limpet_unwind_module *modules;
-	uint8_t *sample_counters;
+	uint32_t fingerprint_mask[LIMPET_FINGERPRINT_TABLES]; /* limpet_fingerprints_adjust() */
 	uint32_t sample_shift;
+	struct limpet_fingerprint *fingerprints[LIMPET_FINGERPRINT_TABLES];
+	uint8_t *sample_counters;
+	uint8_t *chunks; /* where chunk 0 would be */
+	struct limpet_unwind_module *modules;
 	struct limpet_walk_cache_entry *rules; /* LIMPET_RULE_CACHE */
 };
 extern struct limpet_hot limpet_hot;

@@ -9,6 +9,7 @@
 #include "agent/hook_nim.h"
 #include "agent/hook_state.h"
 #include "agent/patch.h"
+#include "agent/stack_arguments.h"
 
 #define MAP_FAILED_VALUE ((uint64_t)-1)
 
@@ -195,12 +196,12 @@ static void end_held(struct limpet_frame *frame)
 static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
 			      uint32_t type)
 {
-	uint32_t node;
+	uint32_t stack;
 
 	if (!note_sampled(frame, address, &type))
 		return;
-	node = limpet_hook_capture(frame->thread, frame, &limpet_hooks[frame->hook]);
-	limpet_record_append(frame->thread, type, address, size, node);
+	stack = limpet_hook_capture(frame->thread, frame, &limpet_hooks[frame->hook]);
+	limpet_record_append(frame->thread, type, address, size, stack);
 }
 
 static void record_realloc(struct limpet_frame *frame, uint64_t block, uint64_t size)

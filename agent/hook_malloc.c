@@ -6,12 +6,12 @@ static void record_beside(struct limpet_thread *thread, const struct limpet_fram
 			  const struct limpet_hook *hook, uint32_t type, uint64_t block,
 			  uint64_t size)
 {
-	uint32_t node = 0;
+	uint32_t stack = 0;
 
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
 	if (type == LIMPET_EVENT_ALLOC)
-		node = limpet_hook_capture(thread, frame, hook);
-	limpet_record_append(thread, type, block, size, node);
+		stack = limpet_hook_capture(thread, frame, hook);
+	limpet_record_append(thread, type, block, size, stack);
 	limpet_record_publish(thread);
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
 }
@@ -110,9 +110,9 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 		return (struct limpet_answer){result, 0};
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
 	if (__builtin_expect(result && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE), 1)) {
-		uint32_t node = limpet_hook_capture(thread, frame, &limpet_hooks[hook]);
+		uint32_t stack = limpet_hook_capture(thread, frame, &limpet_hooks[hook]);
 
-		limpet_record_append(thread, LIMPET_EVENT_ALLOC, result, a, node);
+		limpet_record_append(thread, LIMPET_EVENT_ALLOC, result, a, stack);
 		limpet_record_publish(thread);
 	}
 	limpet_hook_done(thread);

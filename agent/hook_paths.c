@@ -11,7 +11,7 @@ _Static_assert(offsetof(struct limpet_thread, sample.left) == 112, "THREAD_LEFT"
 _Static_assert(offsetof(struct limpet_hot, threads) == 0, "HOT_THREADS");
 _Static_assert(offsetof(struct limpet_hot, thread_mask) == 24, "HOT_MASK");
 _Static_assert(offsetof(struct limpet_hot, sample_counters) == 64, "HOT_COUNTERS");
-_Static_assert(offsetof(struct limpet_hot, sample_shift) == 72, "HOT_SHIFT");
+_Static_assert(offsetof(struct limpet_hot, sample_shift) == 44, "HOT_SHIFT");
 _Static_assert(sizeof(struct limpet_hot) <= 128, "two cache lines");
 
 static const char *full_path(const struct limpet_hook *hook)

@@ -1,4 +1,5 @@
 #include "agent/hook_state.h"
+#include "agent/stack_left.h"
 
 #define LIMPET_MAX_WITNESS 104u /* the farthest of limpet_entry_witness */
 _Static_assert(offsetof(struct limpet_frame, caller_pc) == LIMPET_MAX_WITNESS, "a probe's witness");

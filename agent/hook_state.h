@@ -7,6 +7,7 @@
 #include "agent/record.h"
 #include "agent/sampled.h"
 #include "agent/stack.h"
+#include "agent/stack_describe.h"
 
 typedef uint64_t limpet_usable_size_fn(uint64_t block);
 
@@ -94,9 +95,10 @@ static inline uint32_t limpet_hook_capture(struct limpet_thread *thread,
 					   const struct limpet_frame *frame,
 					   const struct limpet_hook *hook)
 {
-	uint32_t node = limpet_stack_capture(thread, frame), owner = LIMPET_HOOK_OWNER(hook->flags);
+	uint32_t stack = limpet_stack_capture(thread, frame);
+	uint32_t owner = LIMPET_HOOK_OWNER(hook->flags);
 
-	return __builtin_expect(owner != 0, 0) ? limpet_stack_mark(node, owner) : node;
+	return __builtin_expect(owner != 0, 0) ? limpet_stack_mark(thread, stack, owner) : stack;
 }
 
 /* In an overload: whether the freed block was not recorded. Checked before the thread's state: the

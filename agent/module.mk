@@ -9,6 +9,12 @@ AGENT_SRC := \
 	agent/record.c \
 	agent/sampled.c \
 	agent/stack.c \
+	agent/stack_arguments.c \
+	agent/stack_cache.c \
+	agent/stack_describe.c \
+	agent/stack_left.c \
+	agent/stack_prints.c \
+	agent/stack_ranges.c \
 	agent/loaded.c \
 	agent/patch.c \
 	agent/finder.c \

@@ -7,7 +7,8 @@
 #include "agent/record.h"
 #include "agent/agent.h"
 #include "agent/sampled.h"
-#include "agent/stack.h"
+#include "agent/stack_cache.h"
+#include "agent/stack_prints.h"
 
 struct limpet_shm *limpet_shm;
 struct limpet_hot limpet_hot __attribute__((aligned(64)));
@@ -26,8 +27,10 @@ void limpet_record_configure(void)
 		(uint8_t *)limpet_shm_at(limpet_shm->layout.chunks_offset) - LIMPET_CHUNK_BYTES;
 	limpet_hot.thread_mask = limpet_shm->layout.thread_count - 1;
 	limpet_hot.tid_offset = limpet_shm->tid_offset;
-	limpet_hot.fingerprints = limpet_shm_at(limpet_shm->layout.fingerprints_offset);
-	limpet_hot.fingerprint_mask = limpet_shm->layout.fingerprint_count - 1;
+	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
+		limpet_hot.fingerprints[table] =
+			limpet_shm_at(limpet_shm->layout.fingerprints_offset[table]);
+	limpet_fingerprints_adjust();
 	limpet_hot.modules = limpet_shm_at(limpet_shm->layout.unwind_modules_offset);
 	limpet_hot.sample_counters = limpet_shm_at(limpet_shm->layout.sample_filter_offset);
 	limpet_hot.sample_shift = limpet_shm->layout.sample_filter_shift;
@@ -119,6 +122,8 @@ static bool chunk_next(struct limpet_thread *thread)
 	struct limpet_chunk *chunk;
 	uint32_t old = thread->chunk;
 
+	/* A chunk's first description is whole: nothing of it depends on what was before. */
+	*(volatile uint32_t *)&limpet_path_of(thread)->count = 0;
 	if (collector_has_died() || index == LIMPET_CHUNK_NONE)
 		return false;
 	chunk = chunk_at(index);
@@ -127,6 +132,7 @@ static bool chunk_next(struct limpet_thread *thread)
 	chunk->sequence = thread->sequence++;
 	chunk->lost_before = thread->dropped;
 	chunk->tid = thread->tid;
+	chunk->describes = 0;
 	chunk->next = LIMPET_CHUNK_NONE;
 	__atomic_store_n(&chunk->committed, 0, __ATOMIC_RELAXED);
 	thread->chunk = index;
@@ -195,14 +201,20 @@ static void count_drop(struct limpet_thread *thread, uint32_t type, uint64_t siz
 	__atomic_store_n(&thread->dropped, thread->dropped + 1, __ATOMIC_RELEASE);
 }
 
-bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size)
+bool limpet_record_open_chunk(struct limpet_thread *thread)
 {
 	limpet_record_publish(thread);
-	if (chunk_next(thread)) {
-		if (limpet_shm->overload_bytes)
-			watch_room(thread);
+	if (!chunk_next(thread))
+		return false;
+	if (limpet_shm->overload_bytes)
+		watch_room(thread);
+	return true;
+}
+
+bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size)
+{
+	if (limpet_record_open_chunk(thread))
 		return true;
-	}
 	count_drop(thread, type, size);
 	return false;
 }
@@ -223,16 +235,59 @@ void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload)
 	}
 }
 
+static struct limpet_chunk *chunk_before(uint64_t end)
+{
+	return (struct limpet_chunk *)(uintptr_t)(end - LIMPET_CHUNK_BYTES);
+}
+
+/* `committed` says how much is whole, for whoever reads it, and if the thread is killed. */
+static void commit(struct limpet_record_place place)
+{
+	struct limpet_chunk *chunk = chunk_before(place.end);
+
+	__atomic_store_n(&chunk->committed, (uint32_t)(place.at - (uint64_t)(uintptr_t)(chunk + 1)),
+			 __ATOMIC_RELEASE);
+}
+
+static bool is_alive(void)
+{
+	return __atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE);
+}
+
+bool limpet_record_find_place(const struct limpet_thread *thread, uint32_t bytes,
+			      struct limpet_record_place *ret_place)
+{
+	const struct limpet_record_place place = {
+		.at = __atomic_load_n(&thread->at, __ATOMIC_RELAXED),
+		.end = __atomic_load_n(&thread->end, __ATOMIC_RELAXED)};
+
+	*ret_place = place;
+	return place.end - place.at <= LIMPET_CHUNK_BYTES && place.end - place.at >= bytes &&
+	       is_alive();
+}
+
+bool limpet_record_commit(struct limpet_thread *thread, struct limpet_record_place place,
+			  uint32_t bytes)
+{
+	if (!is_alive())
+		return false;
+	chunk_before(place.end)->describes = 1;
+	/* A thread that is thrown out of here has a whole record there, or none. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	place.at += bytes;
+	__atomic_store_n(&thread->at, place.at, __ATOMIC_RELAXED);
+	commit(place);
+	return true;
+}
+
 /* There is nothing to publish after a claim or a take-over, until the new owner has opened a chunk.
  */
 void limpet_record_publish(struct limpet_thread *thread)
 {
-	uint64_t chunk = thread->end - LIMPET_CHUNK_BYTES;
+	const struct limpet_record_place place = {thread->at, thread->end};
 
-	if (thread->end)
-		__atomic_store_n(&((struct limpet_chunk *)(uintptr_t)chunk)->committed,
-				 (uint32_t)(thread->at - chunk - sizeof(struct limpet_chunk)),
-				 __ATOMIC_RELEASE);
+	if (place.end)
+		commit(place);
 	__atomic_store_n(&thread->intent, 0, __ATOMIC_RELEASE);
 }
 

@@ -10,6 +10,22 @@ struct limpet_thread *limpet_thread_look_up(uint64_t sp);
 /* Opens a chunk; false: none is free, and the event is counted as lost, by its kind. Switches to
  * sampling when chunks run short. */
 bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size);
+/* Opens a chunk, and shows the collector what is in the one before; false: none is free. */
+bool limpet_record_open_chunk(struct limpet_thread *thread);
+/* Where a description goes. */
+struct limpet_record_place {
+	uint64_t at, end; /* of the chunk */
+};
+/* Whether so many bytes fit the thread's chunk; then the place is that of the next record. The
+ * state is read once: a fibre may stay in a signal handler here until the state has another owner,
+ * and must not write beyond the chunk then, either. False also in the child of a fork in a signal
+ * handler: the chunks are its parent's. */
+bool limpet_record_find_place(const struct limpet_thread *thread, uint32_t bytes,
+			      struct limpet_record_place *ret_place);
+/* Makes what was written there the next record, and shows it to the collector. False: this is such
+ * a child, and it is not. */
+bool limpet_record_commit(struct limpet_thread *thread, struct limpet_record_place place,
+			  uint32_t bytes);
 /* The collector has freed chunks: resume full recording. */
 void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload);
 /* Shows the collector the records so far, which end the intents. */
@@ -56,13 +72,16 @@ static inline uint32_t limpet_order_take(uint32_t *intent, uint32_t counter)
 	return __atomic_fetch_add(&limpet_hot.order[counter], 1, __ATOMIC_SEQ_CST);
 }
 
+/* Signed: if the fields are corrupt, what is to be written is lost and no more. */
+static inline bool limpet_record_fits(const struct limpet_thread *thread, uint32_t bytes)
+{
+	return (int64_t)(thread->end - thread->at) >= (int64_t)bytes;
+}
+
 static inline bool limpet_record_has_room(struct limpet_thread *thread, uint32_t type,
 					  uint64_t size)
 {
-	const uint64_t bytes = size > UINT32_MAX ? 32 : 24;
-
-	/* Signed: if the fields are corrupt, this event is lost and no more. */
-	return __builtin_expect((int64_t)(thread->end - thread->at) >= (int64_t)bytes, 1) ||
+	return __builtin_expect(limpet_record_fits(thread, size > UINT32_MAX ? 32 : 24), 1) ||
 	       limpet_record_make_room(thread, type, size);
 }
 
@@ -75,7 +94,7 @@ static inline void limpet_record_forget_intents(struct limpet_thread *thread)
 
 /* Where there is room. */
 static inline void limpet_record_write(struct limpet_thread *thread, uint32_t type, uint32_t number,
-				       uint64_t address, uint64_t size, uint32_t node)
+				       uint64_t address, uint64_t size, uint32_t stack)
 {
 	const uint64_t time = __atomic_load_n(&limpet_shm->time, __ATOMIC_RELAXED);
 	const bool wide = size > UINT32_MAX;
@@ -89,16 +108,16 @@ static inline void limpet_record_write(struct limpet_thread *thread, uint32_t ty
 	words[1] = address;
 	if (wide) {
 		words[2] = size;
-		words[3] = node;
+		words[3] = stack;
 	} else {
-		words[2] = (uint64_t)node << 32 | size;
+		words[2] = (uint64_t)stack << 32 | size;
 	}
 	thread->at += wide ? 32 : 24;
 }
 
 /* Room first: a number without a record would be waited for. */
 static inline void limpet_record_append(struct limpet_thread *thread, uint32_t type,
-					uint64_t address, uint64_t size, uint32_t node)
+					uint64_t address, uint64_t size, uint32_t stack)
 {
 	const uint32_t kind = LIMPET_EVENT_KIND(type);
 
@@ -106,7 +125,7 @@ static inline void limpet_record_append(struct limpet_thread *thread, uint32_t t
 		return;
 	limpet_record_write(thread, type,
 			    limpet_order_take(&thread->intent, limpet_order_counter(kind, address)),
-			    address, size, node);
+			    address, size, stack);
 }
 
 #endif

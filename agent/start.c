@@ -6,7 +6,7 @@
 #include "agent/hook.h"
 #include "agent/patch.h"
 #include "agent/record.h"
-#include "agent/stack.h"
+#include "agent/stack_cache.h"
 
 #include <linux/fcntl.h>
 #include <linux/mman.h>

@@ -125,6 +125,7 @@ static void show_progress(void *context, const struct limpet_capture_progress *p
 		.duration_ns = progress->duration_ns,
 		.events = progress->events,
 		.dropped_events = progress->dropped_events,
+		.lost_stacks = progress->lost_stacks,
 		.live_bytes = progress->live_bytes,
 		.estimated = progress->estimated,
 		.growing = progress->growing,

@@ -176,6 +176,11 @@ static void write_line(const struct limpet_progress *progress,
 		snprintf(part, sizeof(part), "%s dropped", value);
 		add(ret, separator, part);
 	}
+	if (sample->lost_stacks) {
+		limpet_units_format_count(value, sample->lost_stacks);
+		snprintf(part, sizeof(part), "%s without a stack", value);
+		add(ret, separator, part);
+	}
 	limpet_units_format_bytes(value, sample->live_bytes);
 	snprintf(part, sizeof(part), "%s%s live%s", sample->estimated ? "about " : "", value,
 		 sample->estimated ? " (estimated)" : "");

@@ -15,6 +15,7 @@ struct limpet_progress_sample {
 	uint64_t duration_ns;    /* 0: no limit */
 	uint64_t events;         /* since the start; the rate is computed here */
 	uint64_t dropped_events; /* since the start */
+	uint64_t lost_stacks;    /* likewise: events whose stack is unknown */
 	uint64_t live_bytes;
 	bool estimated;      /* that, and what grew: estimated from samples */
 	const char *growing; /* name of the site that grew most, or NULL; may contain any bytes */

@@ -24,7 +24,7 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/session.h"
 
-#define POPULATE_WAIT_NS 25000000u
+#define STACK_MEMORY_SHARE 2u /* of --collector-memory, beside it */
 #define STRAY_WAIT_NS 2000000u
 #define POPULATE_NS 10000000u
 #define TICK_NS 500000000u
@@ -58,9 +58,8 @@ struct limpet_capture {
 	uint64_t tick_ns, housekeeping_ns, check_ns, slots_ns, populate_ns;
 	uint64_t rss_bytes;              /* as of the last tick */
 	uint64_t housekeeping_rss_bytes; /* as of the tick before it */
-	bool populated;
-	bool channel_ended; /* and the target is known to go on without it */
-	uint64_t dropped_events, agent_most_bytes;
+	bool channel_ended;              /* and the target is known to go on without it */
+	uint64_t dropped_events, lost_stacks, agent_most_bytes;
 	char *path;
 	struct limpet_recorder_stats last; /* once the recorder is gone */
 	char comm[64];
@@ -114,6 +113,7 @@ static void show(struct limpet_capture *capture, const char *phase)
 	progress.duration_ns = capture->setup->duration_ns;
 	progress.events = stats.events;
 	progress.dropped_events = capture->dropped_events;
+	progress.lost_stacks = capture->lost_stacks;
 	progress.live_bytes = stats.live_bytes;
 	progress.estimated = stats.estimated;
 	progress.growing_bytes = stats.growing_bytes;
@@ -153,6 +153,15 @@ static uint64_t slots_not_taken(const struct limpet_capture *capture)
 	       limpet_collector_slots_not_taken(capture->collector);
 }
 
+static uint64_t lost_stacks(const struct limpet_collector *collector)
+{
+	uint64_t count = 0;
+
+	for (unsigned why = 0; why < LIMPET_LOST_STACKS; why++)
+		count += limpet_collector_lost_stacks(collector, why);
+	return count;
+}
+
 /* All that is known by now, but for what the recorder knows. ret_named: what is wrong with
  * functions that the user named, in words, or "". */
 static uint64_t known_losses(const struct limpet_capture *capture,
@@ -174,6 +183,7 @@ static uint64_t known_losses(const struct limpet_capture *capture,
 	       limpet_loss_if(limpet_collector_late_modules(collector), LIMPET_LOSS_LATE_MODULES) |
 	       limpet_loss_if(frees_past_us(&totals, now), LIMPET_LOSS_STORED) |
 	       limpet_loss_if(limpet_collector_late_events(collector), LIMPET_LOSS_LATE_EVENTS) |
+	       limpet_loss_if(lost_stacks(collector), LIMPET_LOSS_STACKS) |
 	       limpet_loss_if(limpet_collector_is_broken(collector), LIMPET_LOSS_BROKEN) |
 	       limpet_loss_if(slots_not_taken(capture), LIMPET_LOSS_SLOTS);
 }
@@ -188,6 +198,7 @@ static void tick(struct limpet_capture *capture)
 	limpet_memory_watch_take(&capture->memory, &now.memory);
 	now.losses = known_losses(capture, &now, named, sizeof(named));
 	capture->dropped_events = now.dropped_events;
+	capture->lost_stacks = lost_stacks(capture->collector);
 	note_agent(capture, &now);
 	capture->rss_bytes = now.rss_bytes;
 	error = limpet_recorder_tick(capture->recorder, &now);
@@ -321,9 +332,8 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 		tick(capture);
 	if (capture->forks)
 		follow_children(capture, now_ns);
-	if (!capture->populated && is_due(&capture->populate_ns, now_ns, POPULATE_NS))
-		capture->populated =
-			!limpet_segment_populate(limpet_session_segment(capture->session));
+	if (is_due(&capture->populate_ns, now_ns, POPULATE_NS))
+		limpet_segment_populate_needed(limpet_session_segment(capture->session));
 	if (is_due(&capture->housekeeping_ns, now_ns, housekeeping_time(capture))) {
 		capture->housekeeping_rss_bytes = capture->rss_bytes;
 		limpet_collector_housekeep(capture->collector);
@@ -348,15 +358,12 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 
 static uint64_t wait_time(const struct limpet_capture *capture)
 {
-	const bool napping = capture->pace.state == LIMPET_PACE_NAPPING;
 	uint64_t time_ns = limpet_collector_time_ns(capture->collector);
 	uint64_t wait_ns = capture->pace.wait_ns;
 
 	/* Also of what looking around has drained, while it waited. */
 	if (limpet_collector_has_more(capture->collector))
 		return 0;
-	if (!capture->populated && !napping && wait_ns > POPULATE_WAIT_NS)
-		wait_ns = POPULATE_WAIT_NS;
 	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
 	    capture->setup->duration_ns - time_ns < wait_ns)
 		wait_ns = capture->setup->duration_ns - time_ns;
@@ -689,6 +696,19 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }
 
+static void say_lost_stacks(const struct limpet_collector *collector, char *because, size_t room)
+{
+	const uint64_t count = lost_stacks(collector);
+	const bool ours = limpet_collector_lost_stacks(collector, LIMPET_LOST_NO_ROOM);
+	const bool agents = limpet_collector_lost_stacks(collector, LIMPET_LOST_BY_AGENT) ||
+			    (ours && limpet_collector_forgets_stacks(collector));
+
+	limpet_loss_say(because, room, "the stacks of %llu event%s are unknown%s%s%s%s",
+			(unsigned long long)count, count == 1 ? "" : "s",
+			ours || agents ? ": more fit with " : "", agents ? "--agent-memory" : "",
+			ours && agents ? " and " : "", ours ? "--collector-memory" : "");
+}
+
 /* What no count tells, in words: of an allocator that is hooked in part, or not; of an end before
  * the time. In the order of limpet_loss_say(). */
 static void say_what_stayed_unseen(const struct limpet_capture *capture,
@@ -737,6 +757,8 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 				"%llu frees were not seen, if not more: the program may call free "
 				"by an address that it had stored before",
 				(unsigned long long)frees_past_us(&totals, last));
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS))
+		say_lost_stacks(capture->collector, because, room);
 }
 
 static void look_at_the_end(struct limpet_capture *capture,
@@ -824,6 +846,8 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		capture_free(capture);
 		return error;
 	}
+	limpet_collector_set_stack_memory(capture->collector,
+					  setup->collector_memory_bytes / STACK_MEMORY_SHARE);
 	limpet_collector_begin(capture->collector);
 	capture->pace = (struct limpet_pace){.agent_memory_bytes = setup->agent_memory_bytes,
 					     .wait_for_room = setup->wait_for_room,

@@ -24,8 +24,9 @@ struct limpet_capture;
 struct limpet_capture_progress {
 	uint64_t elapsed_ns, duration_ns;
 	uint64_t events, dropped_events, live_bytes;
-	bool estimated;      /* `live` is estimated from samples */
-	const char *growing; /* module and offset of the site that grew most, or NULL */
+	uint64_t lost_stacks; /* events whose stack is unknown */
+	bool estimated;       /* `live` is estimated from samples */
+	const char *growing;  /* module and offset of the site that grew most, or NULL */
 	uint64_t growing_bytes;
 	uint64_t unfollowed_bytes; /* resident memory of no followed allocator; 0: too little to
 				      report, or not known */

@@ -7,9 +7,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "collector/description.h"
+#include "collector/look_ahead.h"
 #include "collector/module_table.h"
 #include "collector/plausible.h"
 #include "collector/reorder.h"
+#include "collector/stack_tree.h"
 #include "common/arch.h"
 #include "common/clock.h"
 #include "common/wire.h"
@@ -20,7 +23,8 @@
 #define LOOK_SHARE 20u /* of the time, at most, for modules that nobody told us of */
 #define MAX_STACK_LOOKS 3u
 #define RANGES_NS 200000000u
-#define MAX_NODE_CHAIN 4096u
+/* Nodes of a stack: its frames, and whose it is. */
+#define MAX_NODE_CHAIN (LIMPET_STACK_FRAMES + 1)
 #define RECORD_WORDS 3u
 #define RECORDS_PER_CHUNK \
 	((LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk)) / (RECORD_WORDS * sizeof(uint64_t)))
@@ -31,9 +35,10 @@ struct cursor {
 	uint32_t chunk;  /* index, 0: none yet */
 	uint32_t offset; /* bytes read */
 	uint32_t tid;
-	uint64_t sequence;        /* of that chunk */
-	uint64_t last_allocation; /* address; 0: freed by now, or not known */
-	bool broken;              /* its chain led to a chunk that is not the next one */
+	uint64_t sequence;                        /* of that chunk */
+	uint64_t last_allocation;                 /* address; 0: freed by now, or not known */
+	struct limpet_description_base described; /* last in that chunk */
+	bool broken; /* its chain led to a chunk that is not the next one */
 	uint32_t stack_generation, stack_looks;
 	uint32_t house_generation; /* of the claim that stood before threads were listed; 0: none */
 };
@@ -49,8 +54,10 @@ struct limpet_collector {
 	struct cursor *cursors;
 	const struct limpet_segment
 		*segment; /* with the layout; that in the shared memory is hostile */
-	uint32_t thread_count, chunk_count, node_count;
-	uint8_t *node_known; /* bit map */
+	uint32_t thread_count, chunk_count;
+	struct limpet_stack_tree *stacks;
+	struct limpet_look_ahead *ahead;
+	uint64_t lost_stacks[LIMPET_LOST_STACKS]; /* events */
 	uint64_t begin_ns;
 	uint64_t time_units;   /* of LIMPET_TIME_UNIT_NS, as last told to the agent */
 	uint64_t last_time_ns; /* of a record */
@@ -156,7 +163,6 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->shm = segment->shm;
 	collector->thread_count = segment->layout.thread_count;
 	collector->chunk_count = segment->layout.chunk_count;
-	collector->node_count = segment->layout.node_count;
 	/* Nobody else has it yet. */
 	collector->overloads = segment->shm->overload_bytes != 0;
 	collector->has_named = limpet_session_has_named(session);
@@ -164,12 +170,14 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 		limpet_cgroup_find(limpet_session_pid(session), &collector->cgroup) == 0;
 	collector->turn_ns = measure_turn_ns();
 	collector->cursors = calloc(collector->thread_count, sizeof(*collector->cursors));
-	collector->node_known = calloc(1, collector->node_count / 8 + 1);
+	collector->stacks = limpet_stack_tree_new();
+	if (collector->stacks)
+		collector->ahead = limpet_look_ahead_new(segment, collector->stacks);
 	collector->unread = calloc(collector->thread_count, sizeof(*collector->unread));
 	collector->intents = calloc(LIMPET_ORDER_COUNTERS / 64 + 1, sizeof(*collector->intents));
 	collector->reorder = limpet_reorder_new(record, collector);
-	if (collector->cursors && collector->node_known && collector->unread &&
-	    collector->intents && collector->reorder)
+	if (collector->cursors && collector->ahead && collector->unread && collector->intents &&
+	    collector->reorder)
 		error = limpet_module_table_new(session, recorder, &collector->table);
 	if (error) {
 		limpet_collector_free(collector);
@@ -190,22 +198,14 @@ void limpet_collector_free(struct limpet_collector *collector)
 	free(collector->unread);
 	free(collector->intents);
 	free(collector->cursors);
-	free(collector->node_known);
+	limpet_look_ahead_free(collector->ahead);
+	limpet_stack_tree_free(collector->stacks);
 	free(collector);
 }
 
-/* The first from there on that is or was a thread's, or is about to be. */
 static uint32_t next_used(const struct limpet_collector *collector, uint32_t from)
 {
-	for (uint32_t i = from; i < collector->thread_count; i = (i / 64 + 1) * 64) {
-		uint64_t bits =
-			__atomic_load_n(&collector->shm->states_used[i / 64], __ATOMIC_ACQUIRE) >>
-			i % 64;
-
-		if (bits)
-			return i + (uint32_t)__builtin_ctzll(bits);
-	}
-	return collector->thread_count;
+	return limpet_segment_next_used(collector->segment, from);
 }
 
 /* ---------------------------------------------------------------- other stacks than threads' own
@@ -341,6 +341,45 @@ static void note_temporary(struct limpet_collector *collector, struct cursor *cu
 	}
 }
 
+/* The node of a stack by the agent's number; 0: unknown, which is counted. Number 0: the agent
+ * could not describe it. */
+static uint32_t find_stack(struct limpet_collector *collector, uint32_t number)
+{
+	uint32_t node;
+
+	if (!number) {
+		collector->lost_stacks[LIMPET_LOST_BY_AGENT]++;
+		return 0;
+	}
+	node = limpet_stack_tree_find(collector->stacks, number);
+	if (node == LIMPET_STACK_UNSEEN && limpet_look_ahead_find(collector->ahead, number))
+		node = limpet_stack_tree_find(collector->stacks, number);
+	if (node != LIMPET_STACK_UNSEEN && node != LIMPET_STACK_LOST)
+		return node;
+	collector->lost_stacks[node == LIMPET_STACK_LOST ? LIMPET_LOST_NO_ROOM
+							 : LIMPET_LOST_NOT_DESCRIBED]++;
+	return 0;
+}
+
+/* Returns the bytes of the description that begins there; what makes no sense is passed over. */
+static uint32_t read_description(struct limpet_collector *collector, struct cursor *cursor,
+				 const uint8_t *at, uint32_t bytes)
+{
+	static struct limpet_description description;
+	uint32_t taken = limpet_description_read(at, bytes, &description), below;
+
+	if (!taken) {
+		collector->bad_records++;
+		return RECORD_WORDS * 8;
+	}
+	below = limpet_description_below(&description);
+	if (below && limpet_stack_tree_find(collector->stacks, below) == LIMPET_STACK_UNSEEN)
+		(void)limpet_look_ahead_find(collector->ahead, below);
+	if (!limpet_description_enter(&description, collector->stacks, &cursor->described))
+		collector->bad_records++;
+	return taken;
+}
+
 struct numbered {
 	struct limpet_record record;
 	uint32_t counter, number;
@@ -363,6 +402,11 @@ static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, 
 		uint32_t bytes = RECORD_WORDS * 8;
 
 		limpet_shared_copy(words, data + cursor->offset, bytes);
+		if (LIMPET_EVENT_TYPE(words[0]) == LIMPET_EVENT_STACK) {
+			cursor->offset += read_description(collector, cursor, data + cursor->offset,
+							   committed - cursor->offset);
+			continue;
+		}
 		if (words[0] & LIMPET_EVENT_WIDE) {
 			if (cursor->offset + bytes + 8 > committed)
 				break;
@@ -374,6 +418,10 @@ static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, 
 			collector->bad_records++;
 			continue;
 		}
+		if (it->record.kind == LIMPET_EVENT_ALLOC || it->record.kind == LIMPET_EVENT_MMAP)
+			it->record.node = find_stack(collector, it->record.node);
+		else
+			it->record.node = 0;
 		it->number = LIMPET_EVENT_NUMBER(words[0]);
 		it->counter = limpet_order_counter(it->record.kind, it->record.address);
 		limpet_reorder_prefetch(collector->reorder, it->counter);
@@ -416,6 +464,8 @@ static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint
 		cursor->last_allocation = 0;
 	cursor->tid = chunk->tid;
 	cursor->sequence = sequence;
+	cursor->described = (struct limpet_description_base){0};
+	limpet_look_ahead_follow(collector->ahead, thread, index, sequence);
 	return true;
 }
 
@@ -475,11 +525,6 @@ static bool read_threads(struct limpet_collector *collector, uint32_t rounds)
 }
 
 /* ---------------------------------------------------------------- stacks */
-
-static bool node_is_known(const struct limpet_collector *collector, uint32_t node)
-{
-	return collector->node_known[node / 8] >> (node % 8) & 1;
-}
 
 /* The list, and how many modules had gone by then: none may go in between. Answers whether there
  * is anything new. */
@@ -583,10 +628,10 @@ static bool was_made(const struct limpet_collector *collector, uint64_t address,
 /* A frame of a module that nobody has told us of yet: it may be gone before we are told. Code that
  * a program makes itself is in no module at all, and is not to keep us looking. ret_made: it lies
  * in such code. */
-static uint32_t find_module(struct limpet_collector *collector, const struct limpet_node *node,
-			    bool *ret_made)
+static uint32_t find_module(struct limpet_collector *collector,
+			    const struct limpet_stack_node *node, bool *ret_made)
 {
-	uint32_t gone = LIMPET_NODE_GONE(node->flags);
+	uint32_t gone = LIMPET_STACK_NODE_GONE(node->flags);
 	uint64_t address = node->address - 1, now_ns;
 	uint32_t module = limpet_module_table_find(collector->table, address, gone);
 
@@ -604,41 +649,44 @@ static uint32_t find_module(struct limpet_collector *collector, const struct lim
 	return module;
 }
 
+static int add_node(struct limpet_collector *collector, uint32_t node)
+{
+	const struct limpet_stack_node *it = limpet_stack_tree_node(collector->stacks, node);
+	bool is_owner = it->flags & LIMPET_STACK_NODE_OWNER, made = false;
+	uint32_t module = is_owner ? 0 : find_module(collector, it, &made);
+	uint32_t flags = is_owner ? LIMPET_TRACE_NODE_OWNER : made ? LIMPET_TRACE_NODE_MADE : 0;
+
+	if (is_owner && !limpet_session_owner(collector->session, (uint32_t)it->address))
+		flags = 0;
+	if (it->flags & LIMPET_STACK_NODE_TRUNCATED)
+		flags |= LIMPET_TRACE_NODE_TRUNCATED;
+	return limpet_recorder_add_node(collector->recorder, node, it->parent, it->address, module,
+					flags);
+}
+
 /* Describes a stack to the trace, outermost frame first; answers the node that stands for it. Each
- * node is visited once: one that leads nowhere will not do better at the next event. */
+ * node is described once: one that is refused will not do better at the next event. */
 static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 {
-	const struct limpet_node *nodes = limpet_segment_nodes(collector->segment);
-	static uint32_t chain[MAX_NODE_CHAIN];
-	static struct limpet_node copies[MAX_NODE_CHAIN];
-	uint32_t count = 0, at = node;
+	uint32_t chain[MAX_NODE_CHAIN], count = 0, at = node;
+	enum limpet_stack_mark mark = LIMPET_STACK_MARKED;
 
-	while (at && at < collector->node_count && !node_is_known(collector, at) &&
-	       count < MAX_NODE_CHAIN) {
-		limpet_shared_copy(&copies[count], &nodes[at], sizeof(*nodes));
-		chain[count] = at;
-		collector->node_known[at / 8] |= (uint8_t)(1u << (at % 8));
-		at = copies[count++].parent;
+	while (at &&
+	       (mark = limpet_stack_tree_mark(collector->stacks, at)) == LIMPET_STACK_NOT_MARKED) {
+		chain[count++] = at;
+		at = limpet_stack_tree_node(collector->stacks, at)->parent;
 	}
-	/* Where the outermost has no parent that was described, the recorder refuses them all. */
 	while (count) {
-		const struct limpet_node *copy = &copies[--count];
-		bool is_owner = copy->flags & LIMPET_NODE_OWNER;
-		bool made = false;
-		uint32_t module = is_owner ? 0 : find_module(collector, copy, &made);
-		uint32_t flags = is_owner ? LIMPET_TRACE_NODE_OWNER
-				 : made   ? LIMPET_TRACE_NODE_MADE
-					  : 0;
-
-		if (is_owner && !limpet_session_owner(collector->session, (uint32_t)copy->address))
-			flags = 0;
-		if (copy->flags & LIMPET_NODE_TRUNCATED)
-			flags |= LIMPET_TRACE_NODE_TRUNCATED;
-		if (limpet_recorder_add_node(collector->recorder, chain[count], copy->parent,
-					     copy->address, module, flags) < 0)
-			return 0;
+		at = chain[--count];
+		if (mark == LIMPET_STACK_MARK_REFUSED || add_node(collector, at) < 0) {
+			limpet_stack_tree_refuse(collector->stacks, at);
+			mark = LIMPET_STACK_MARK_REFUSED;
+		}
 	}
-	return node < collector->node_count ? node : 0;
+	if (mark != LIMPET_STACK_MARK_REFUSED)
+		return node;
+	collector->lost_stacks[LIMPET_LOST_NO_ROOM]++;
+	return 0;
 }
 
 /* ---------------------------------------------------------------- draining */
@@ -647,17 +695,16 @@ static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 static void look_whether_plausible(struct limpet_collector *collector,
 				   const struct limpet_record *record)
 {
-	const struct limpet_node *nodes = limpet_segment_nodes(collector->segment);
-	struct limpet_node node;
+	const struct limpet_stack_node *node;
 
 	if (record->kind == LIMPET_EVENT_FREE)
 		limpet_plausible_released(&collector->plausible, record->address);
 	if (record->kind != LIMPET_EVENT_ALLOC || !record->node)
 		return;
-	limpet_shared_copy(&node, &nodes[record->node], sizeof(node));
-	if (node.flags & LIMPET_NODE_OWNER && node.address <= LIMPET_HOOK_OWNERS)
+	node = limpet_stack_tree_node(collector->stacks, record->node);
+	if (node->flags & LIMPET_STACK_NODE_OWNER)
 		limpet_plausible_made(&collector->plausible, limpet_session_pid(collector->session),
-				      (uint32_t)node.address, record->address, record->size);
+				      (uint32_t)node->address, record->address, record->size);
 }
 
 /* What the reorder passes on: to the recorder. */
@@ -670,9 +717,7 @@ static void record(void *context, struct limpet_record *records, size_t count)
 		struct limpet_record *it = &records[i];
 
 		it->time_ns = time_of(collector, it->time);
-		if (it->node >= collector->node_count ||
-		    (it->node && !node_is_known(collector, it->node)))
-			it->node = describe_node(collector, it->node);
+		it->node = describe_node(collector, it->node);
 		if (collector->has_named)
 			look_whether_plausible(collector, it);
 	}
@@ -843,6 +888,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 
 	limpet_collector_tell_time(collector);
 	collector->chunk_budget = 2 * collector->chunk_count;
+	limpet_look_ahead_begin(collector->ahead);
 	__atomic_fetch_add(&collector->shm->beats, 1, __ATOMIC_RELAXED);
 	bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
 	collector->called = bell != collector->bell;
@@ -865,6 +911,7 @@ int64_t limpet_collector_drain_all(struct limpet_collector *collector)
 {
 	limpet_collector_tell_time(collector);
 	collector->chunk_budget = 2 * collector->chunk_count;
+	limpet_look_ahead_begin(collector->ahead);
 	(void)update_modules(collector);
 	(void)read_threads(collector, collector->chunk_count + 1);
 	limpet_reorder_close_all(collector->reorder);
@@ -917,6 +964,7 @@ static void clear_entry(struct limpet_collector *collector, uint32_t index)
 	entry->chunk = LIMPET_CHUNK_NONE;
 	entry->stack_high = 0;
 	cursor->chunk = 0;
+	limpet_look_ahead_follow(collector->ahead, index, LIMPET_CHUNK_NONE, 0);
 	cursor->broken = false;
 	cursor->last_allocation = 0;
 	/* Pairs with the compare and exchange by which the agent claims the entry. */
@@ -964,6 +1012,7 @@ static void clear_dead_threads(struct limpet_collector *collector)
 void limpet_collector_housekeep(struct limpet_collector *collector)
 {
 	collector->chunk_budget = 2 * collector->chunk_count;
+	limpet_look_ahead_begin(collector->ahead);
 	clear_dead_threads(collector);
 	(void)update_modules(collector);
 }
@@ -1107,7 +1156,9 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 	ret_tick->dropped_events = collector->dropped_gone + collector->bad_records;
 	ret_tick->dropped_events += collector->shm->lost_no_sample;
 	/* A stack for which there was no room is cut short to nothing. */
-	ret_tick->truncated_stacks = collector->truncated_gone + collector->shm->lost_no_node;
+	ret_tick->truncated_stacks = collector->truncated_gone;
+	for (unsigned why = 0; why < LIMPET_LOST_STACKS; why++)
+		ret_tick->truncated_stacks += collector->lost_stacks[why];
 	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
 	     i = next_used(collector, i + 1)) {
 		const struct limpet_thread *entry = thread_at(collector, i);
@@ -1128,6 +1179,22 @@ uint64_t limpet_collector_late_events(const struct limpet_collector *collector)
 bool limpet_collector_is_broken(const struct limpet_collector *collector)
 {
 	return collector->broken;
+}
+
+uint64_t limpet_collector_lost_stacks(const struct limpet_collector *collector,
+				      enum limpet_lost_stacks why)
+{
+	return collector->lost_stacks[why];
+}
+
+bool limpet_collector_forgets_stacks(const struct limpet_collector *collector)
+{
+	return limpet_stack_tree_is_full_of_numbers(collector->stacks);
+}
+
+void limpet_collector_set_stack_memory(struct limpet_collector *collector, uint64_t bytes)
+{
+	limpet_stack_tree_set_most(collector->stacks, bytes);
 }
 
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
@@ -1182,24 +1249,25 @@ size_t limpet_collector_sources(const struct limpet_collector *collector,
 bool limpet_collector_describe_site(const struct limpet_collector *collector, uint32_t node,
 				    char *ret, size_t bytes)
 {
-	const struct limpet_node *nodes = limpet_segment_nodes(collector->segment);
 	struct limpet_modules *modules = limpet_session_modules(collector->session);
 	const unsigned far_enough = 16;
 
-	for (unsigned i = 0; i < far_enough && node && node < collector->node_count; i++) {
+	for (unsigned i = 0; i < far_enough; i++) {
+		const struct limpet_stack_node *it =
+			limpet_stack_tree_node(collector->stacks, node);
 		const struct limpet_module *module;
-		struct limpet_node copy;
 		const char *name;
 
-		limpet_shared_copy(&copy, &nodes[node], sizeof(copy));
-		module = limpet_modules_find(modules, copy.address - 1);
+		if (!it)
+			return false;
+		module = limpet_modules_find(modules, it->address - 1);
 		name = module ? strrchr(module->path, '/') : NULL;
-		node = copy.parent;
+		node = it->parent;
 		if (!module || limpet_module_has_malloc(modules->pid,
 							(struct limpet_module *)(uintptr_t)module))
 			continue;
 		snprintf(ret, bytes, "%s+0x%lx", name ? name + 1 : module->path,
-			 (unsigned long)(copy.address - module->bias));
+			 (unsigned long)(it->address - module->bias));
 		return true;
 	}
 	return false;

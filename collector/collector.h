@@ -43,6 +43,20 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
  * stood for seconds in the middle of a call, or too many records waited, so it was no longer waited
  * for. They may be in the wrong order for their block. */
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector);
+/* Events whose stack is unknown, by the reason. */
+enum limpet_lost_stacks {
+	LIMPET_LOST_BY_AGENT,      /* it had no room to describe it, or no number left */
+	LIMPET_LOST_NO_ROOM,       /* the collector, or the trace, had no room for it */
+	LIMPET_LOST_NOT_DESCRIBED, /* the program overwrote the description */
+	LIMPET_LOST_STACKS
+};
+uint64_t limpet_collector_lost_stacks(const struct limpet_collector *collector,
+				      enum limpet_lost_stacks why);
+/* The room for stacks is taken by numbers of stacks that the agent described again and again: its
+ * own memory is too small for them. */
+bool limpet_collector_forgets_stacks(const struct limpet_collector *collector);
+/* The memory that stacks may take; LIMPET_STACK_TREE_BYTES unless set. */
+void limpet_collector_set_stack_memory(struct limpet_collector *collector, uint64_t bytes);
 /* A thread's records made no sense: the program overwrote them, and it is unknown how many are
  * lost. */
 bool limpet_collector_is_broken(const struct limpet_collector *collector);

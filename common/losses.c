@@ -35,6 +35,7 @@ const struct limpet_loss_kind limpet_loss_kinds[LIMPET_LOSS_COUNT] = {
 	     "first calls of modules that came during the capture may not have been seen", BOTH),
 	KIND(STORED, "stored-frees", "frees passed by an address that the program had stored",
 	     BOTH),
+	KIND(STACKS, "lost-stacks", "stacks of some events are unknown", BOTH),
 	KIND(UNFINISHED, "unfinished", "its end is missing", COMPLETE),
 	KIND(DAMAGED, "damaged", "a part of it is lost or damaged", COMPLETE),
 	KIND(BRIDGED, "bridged", "figures rest on what is around a damaged part", EXACT),
@@ -66,7 +67,8 @@ bool limpet_losses_exact(uint64_t losses)
 static const enum limpet_loss in_words[] = {
 	LIMPET_LOSS_FUNCTIONS,    LIMPET_LOSS_THREAD_HEAPS, LIMPET_LOSS_LATE_ALLOCATOR,
 	LIMPET_LOSS_LATE_MODULES, LIMPET_LOSS_LATE_EVENTS,  LIMPET_LOSS_ENDED_EARLY,
-	LIMPET_LOSS_NAMED,        LIMPET_LOSS_STORED,       LIMPET_LOSS_UNSAID,
+	LIMPET_LOSS_NAMED,        LIMPET_LOSS_STORED,       LIMPET_LOSS_STACKS,
+	LIMPET_LOSS_UNSAID,
 };
 #define BETWEEN "; "
 

@@ -36,6 +36,7 @@ enum limpet_loss {
 	LIMPET_LOSS_BROKEN = 17,         /* the program overwrote the agent's records */
 	LIMPET_LOSS_LATE_MODULES = 18,   /* modules whose first calls may not have been seen */
 	LIMPET_LOSS_STORED = 19, /* frees through an address that was stored before the capture */
+	LIMPET_LOSS_STACKS = 20, /* events whose stack is unknown: there was no room for it */
 	/* found by a reader, never written */
 	LIMPET_LOSS_UNFINISHED, /* there is no end record */
 	LIMPET_LOSS_DAMAGED,    /* a block of the capture is lost or damaged */

@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
  * answers with the injector's own nonce; of any other agent it only calls the `leave` entry, whose
  * place and meaning (struct limpet_agent_info) never change. */
-#define LIMPET_AGENT_ABI 11u
+#define LIMPET_AGENT_ABI 12u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -55,10 +55,50 @@ enum limpet_op {
  *	      32..63  number                           the same
  *	1     0..63   address                          the same
  *	2     0..31   size, or usable size             size, all 64 bits
- *	      32..63  stack: a node's number, or 0
+ *	      32..63  stack: its number, or 0
  *	3     0..31   -                                stack
  */
 /* clang-format on */
+/* A record of type LIMPET_EVENT_STACK is not an event, takes no number of order and has a variable
+ * length: 2 words, then as many as word 0 says, but at least one. */
+/* clang-format off */
+/*
+ *	word  bits    a description                    LIMPET_STACK_OWNER
+ *	0     0..7    LIMPET_EVENT_STACK               the same
+ *	      8..31   words from word 2 on             1
+ *	      32..63  the stack's number, from 1 on    the same
+ *	1     0..31   outermost frames that it shares  number of the allocator
+ *	              with the description before
+ *	      32..63  LIMPET_STACK_*                   the same
+ *	2...  0..63   the other frames, outermost      number of the stack without an owner
+ *	              first; LIMPET_STACK_GONE: each
+ *	              followed by the module gone
+ */
+/* clang-format on */
+/* "Before": in the same chunk, of a stack without an owner; the first one of a chunk shares none.
+ * A thread describes a stack before any other can learn its number: whoever records an event with
+ * it does so after the description was committed, though perhaps in another thread's chunks. A
+ * stack may be described several times, with a new number each time. A frame is a return address;
+ * for the innermost frame of a signal the interrupted pc + 1. */
+#define LIMPET_STACK_TRUNCATED 1u /* the walk ended before it reached the thread's root */
+#define LIMPET_STACK_OWNER 2u     /* the stack in word 2, for blocks of the allocator in word 1 */
+/* Two words a frame: the second is the number of the last module that had been unloaded from this
+ * address by then (struct limpet_gone), 0: none. It distinguishes modules that are loaded there
+ * later from earlier ones. */
+#define LIMPET_STACK_GONE 4u
+#define LIMPET_STACK_FRAMES 256u /* maximum */
+#define LIMPET_STACK_HEAD_WORDS 2u
+#define LIMPET_STACK_WORDS (LIMPET_STACK_HEAD_WORDS + 2 * LIMPET_STACK_FRAMES)
+/* Numbers of stacks: the bit above is LIMPET_FINGERPRINT_TRUNCATED. */
+#define LIMPET_STACKS_MAX 0x7fffffffu
+#define LIMPET_STACK_COUNT(word0) ((uint32_t)(word0) >> 8)
+#define LIMPET_STACK_NUMBER(word0) ((uint32_t)((word0) >> 32))
+
+static inline uint32_t limpet_stack_bytes(uint32_t words)
+{
+	return (LIMPET_STACK_HEAD_WORDS + (words ? words : 1)) * 8;
+}
+
 /* The numbers order the events of one address: a counter, selected by the address
  * (limpet_order_counter), that the thread increments before a block is freed and after it was
  * allocated. Whatever passes a block or its address from thread to thread orders the increments,
@@ -76,8 +116,9 @@ enum limpet_event_type {
 	LIMPET_EVENT_MUNMAP = 4,   /* address, length */
 	LIMPET_EVENT_OVERLOAD = 5, /* from here on allocations are sampled... */
 	LIMPET_EVENT_ROOM = 6,     /* ...and from here on all are recorded again */
-	LIMPET_EVENT_VOID = 7, /* nothing: the number was taken for a call that failed; the address
-				  is the index of the counter */
+	LIMPET_EVENT_VOID = 7,  /* nothing: the number was taken for a call that failed; the address
+				   is the index of the counter */
+	LIMPET_EVENT_STACK = 8, /* describes a stack, see above */
 	LIMPET_EVENT_SAMPLED = 0x40, /* flag of ALLOC: a sample, taken in an overload */
 	LIMPET_EVENT_WIDE = 0x80     /* flag: size is a full word, the stack follows */
 };
@@ -140,7 +181,7 @@ struct limpet_chunk {
 	uint64_t lost_before; /* events dropped by this thread between the previous chunk and this
 				 one */
 	uint32_t tid;         /* of the writer: a reused thread pointer starts a new chunk */
-	uint32_t pad;
+	uint32_t describes;   /* 1: it has descriptions; set before they are committed */
 	uint64_t reserved[3];
 };
 
@@ -187,31 +228,22 @@ enum limpet_phase {
 #define LIMPET_ENTRY_WITNESSES 3
 static const int32_t limpet_entry_witness[LIMPET_ENTRY_WITNESSES] = {-8, -88, 104};
 
-/* One frame of the tree of stacks: the nodes up to the root (parent 0) are the stack, outermost
- * last. `address` is the return address; for the innermost frame of a signal the interrupted pc +
- * 1. */
-struct limpet_node {
-	uint64_t address;
-	uint32_t parent;
-	uint32_t flags; /* LIMPET_NODE_* */
-};
-#define LIMPET_NODE_TRUNCATED 1u /* the walk ended here before it reached the thread's root */
-/* Not a frame: `address` is the number (LIMPET_HOOK_OWNER) of the allocator of the blocks with the
- * stack below. */
-#define LIMPET_NODE_OWNER 2u
-/* Number of the last module that had been unloaded from this address when the stack was recorded
- * (struct limpet_gone), 0: none. It distinguishes modules that are loaded there later from earlier
- * ones. */
-#define LIMPET_NODE_GONE(flags) ((flags) >> 8)
-#define LIMPET_NODE_GONE_FLAG(number) ((uint32_t)(number) << 8)
-
-/* A stack that was walked before, found by the fingerprint of the words that the walk read. */
+/* A stack that was described before, found by the fingerprint of the words that the walk read, or
+ * by that of its frames: an entry of one of two tables. */
 struct limpet_fingerprint {
 	uint64_t fingerprint;
-	uint64_t state; /* low half: node, with LIMPET_FINGERPRINT_TRUNCATED, or 0: empty; high
-			 * half: +1 at each change, odd while it lasts */
+	uint64_t state; /* low half: its number, with LIMPET_FINGERPRINT_TRUNCATED, or 0: empty;
+			 * high half: +1 at each change, odd while it lasts */
 };
-#define LIMPET_FINGERPRINT_TRUNCATED (1u << 31) /* the same as LIMPET_NODE_TRUNCATED */
+#define LIMPET_FINGERPRINT_TRUNCATED (1u << 31) /* the same as LIMPET_STACK_TRUNCATED */
+enum limpet_fingerprint_table { LIMPET_BY_FRAMES, LIMPET_BY_WORDS, LIMPET_FINGERPRINT_TABLES };
+/* How much of a table is in use: the first fingerprint_count >> shift entries. The collector lowers
+ * the shift when many entries were evicted, after it has populated the memory; what the table has
+ * is forgotten then. */
+struct limpet_fingerprint_use {
+	uint32_t shift;
+	uint32_t evicted; /* entries that gave way to others, counted by the agent */
+};
 
 /* ------------------------------------------------------------------ hooks and slots */
 
@@ -389,15 +421,16 @@ struct limpet_stack_range {
  * shared. The agent uses the layout in the shared memory; limpet uses only its own copy (struct
  * limpet_segment), since the target can write to this one. */
 struct limpet_shm_layout {
-	uint64_t threads_offset, chunks_offset, nodes_offset, node_index_offset, slots_offset;
+	uint64_t threads_offset, chunks_offset, slots_offset;
 	uint64_t unwind_modules_offset; /* two arrays of LIMPET_MAX_UNWIND_MODULES */
 	uint64_t free_chunks_offset;    /* bit map, 1: free; 64-bit words */
 	uint64_t modules_offset;        /* struct limpet_known_module[LIMPET_MAX_KNOWN_MODULES] */
-	uint64_t fingerprints_offset;   /* struct limpet_fingerprint[fingerprint_count] */
-	/* thread_count, node_index_count, fingerprint_count: powers of 2 */
-	uint32_t thread_count, chunk_count, node_count, node_index_count, fingerprint_count;
-	uint32_t thread_limit; /* maximum number of states */
-	uint32_t room_pages;   /* for threads that have more stacks to cache */
+	uint64_t fingerprints_offset[LIMPET_FINGERPRINT_TABLES];
+	/* thread_count, fingerprint_count: powers of 2 */
+	uint32_t thread_count, chunk_count;
+	uint32_t fingerprint_count[LIMPET_FINGERPRINT_TABLES]; /* most entries of a table */
+	uint32_t thread_limit;                                 /* maximum number of states */
+	uint32_t room_pages; /* for threads that have more stacks to cache */
 	/* of sampling; see agent/sampled.h */
 	uint32_t sample_table_count;   /* a power of 2 */
 	uint32_t sample_filter_shift;  /* reduces a 64-bit hash to a counter's number */
@@ -471,7 +504,6 @@ struct limpet_shm {
 	uint32_t unknown_count;  /* stack pointers written to `unknown`, so far */
 	uint32_t ranges_used;    /* 1: an entry of `ranges` was used; the collector sets it to 0 */
 	uint64_t lost_no_thread; /* calls passed through: no room for a thread's state */
-	uint64_t lost_no_node;   /* stacks lost: node table full (event kept with stack 0) */
 	/* Calls that could not be recorded: the thread's state belonged to an unfinished call,
 	 * which a signal handler had interrupted or which is on another stack; or a fibre ended a
 	 * call in another thread than the one in which it began. */
@@ -479,6 +511,7 @@ struct limpet_shm {
 	/* The same for functions that the user named: it is unknown how far their arguments reach
 	 * on the stack, or it is too far; or an argument does not fit the signature. */
 	uint64_t lost_arguments;
+	struct limpet_fingerprint_use fingerprint_use[LIMPET_FINGERPRINT_TABLES];
 	uint64_t lost_no_sample; /* sampled allocations for which the table had no room */
 	struct limpet_drops drops[LIMPET_DROPS_KINDS]; /* of all threads: drops are rare */
 	/* A ring of stack pointers outside the threads' own stacks (fibres, alternate signal
@@ -490,7 +523,7 @@ struct limpet_shm {
 	struct limpet_gone gone[LIMPET_MAX_GONE];
 	/* The stacks that the collector found for them. */
 	struct limpet_stack_range ranges[LIMPET_STACK_RANGES];
-	uint32_t node_head __attribute__((aligned(128))); /* nodes handed out; node 0 is the root */
+	uint32_t next_stack __attribute__((aligned(128))); /* the next number to be taken */
 };
 
 /* ------------------------------------------------------------------ start, leave, rescan */

@@ -641,6 +641,13 @@ function buildTree() {
   return view.direction === 'down' ? treeDown() : treeUp();
 }
 const treeNode = (group, parent) => ({group, weight: 0, old: 0, new: 0, children: [], parent});
+/* Of the group of no frame: what was allocated by stacks that are not known. */
+const NO_STACK = -2;
+function addUnknown(root, unknown) {
+  if (!unknown.weight) return;
+  unknown.parent = root;
+  root.children.push(unknown);
+}
 function sortTree(root) {
   const todo = [root];
   while (todo.length) {
@@ -651,12 +658,14 @@ function sortTree(root) {
   return root;
 }
 function treeDown() {
-  const shares = pathShares(), made = new Array(paths.parent.length);
+  const shares = pathShares(), made = new Array(paths.parent.length), unknown = treeNode(NO_STACK, null);
   const take = (path, node) => { for (const key in shares) node[key] = shares[key][path]; };
+  take(0, unknown);
   for (let path = made.length - 1; path > 0; path--)
     for (const key in shares) shares[key][paths.parent[path]] += shares[key][path];
   made[0] = treeNode(-1, null);
   take(0, made[0]);
+  addUnknown(made[0], unknown);
   for (let path = 1; path < made.length; path++) {
     if (!shares.weight[path]) continue;
     const parent = made[paths.parent[path]];
@@ -667,13 +676,14 @@ function treeDown() {
   return sortTree(made[0]);
 }
 function treeUp() {
-  const root = treeNode(-1, null), shares = pathShares();
+  const root = treeNode(-1, null), shares = pathShares(), unknown = treeNode(NO_STACK, null);
   const add = (innermost, node) => { for (const key in shares) node[key] += shares[key][innermost]; };
   const childrenOf = new Map([[root, new Map()]]);
   shares.weight.forEach((w, innermost) => {
     if (!w) return;
     let node = root;
     add(innermost, node);
+    if (!innermost) add(innermost, unknown);
     for (let path = innermost; path; path = paths.parent[path]) {
       const below = childrenOf.get(node), g = paths.group[path];
       let next = below.get(g);
@@ -687,11 +697,13 @@ function treeUp() {
       node = next;
     }
   });
+  addUnknown(root, unknown);
   return sortTree(root);
 }
 
-const labelOf = node => node.group < 0 ? 'all' : groups[node.group].name;
-const shortOf = node => node.group < 0 ? 'all' : groups[node.group].short;
+const noGroup = node => node.group === NO_STACK ? nameOf(-1) : 'all';
+const labelOf = node => node.group < 0 ? noGroup(node) : groups[node.group].name;
+const shortOf = node => node.group < 0 ? noGroup(node) : groups[node.group].short;
 /* A name always has the same colour: warm for the program, grey for noise. */
 const colours = [new Map(), new Map()];
 function colourOf(node, dark) {

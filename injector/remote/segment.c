@@ -21,12 +21,16 @@
 #define MINIMUM_BYTES (8u << 20)
 #define ARENA_SHARE_16THS 3u
 #define CHUNK_SHARE_16THS 6u
-#define NODE_SHARE_16THS 3u
-#define FINGERPRINT_SHARE_16THS 1u
+#define FINGERPRINT_SHARE_16THS 2u /* of each table */
 /* Taken from the chunks' share, which is less needed with sampling. */
 #define SAMPLE_SHARE_16THS 1u
 #define SLOTS_PER_COUNTER 8u
+/* Chunks are populated in shares, a table of fingerprints from so many entries on. */
 #define POPULATE_SHARES 8u
+#define FIRST_FINGERPRINTS 8192u
+#define GROWTH_SHIFT 2u
+/* A table grows when so many of its entries were evicted. */
+#define EVICTED_SHARE 64u
 #define AGENT_IMAGE_BYTES (128u << 10)
 #define MAX_ROOM_PAGES (1u << 16)
 #define CHUNK_GROUP 64u /* chunks are taken in ascending order within each group of this size */
@@ -142,12 +146,11 @@ static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sam
 	layout->thread_count = LIMPET_THREADS;
 	layout->chunk_count = (uint32_t)(chunk_shares * sixteenth / LIMPET_CHUNK_BYTES /
 					 CHUNK_GROUP * CHUNK_GROUP);
-	layout->node_count =
-		(uint32_t)(NODE_SHARE_16THS * sixteenth / (sizeof(struct limpet_node) + 8));
-	/* Tables whose size is a power of two may exceed their share by half. */
-	layout->node_index_count = power_of_2_below(3ull * layout->node_count);
-	layout->fingerprint_count = power_of_2_below(FINGERPRINT_SHARE_16THS * sixteenth * 3 / 2 /
-						     sizeof(struct limpet_fingerprint));
+	/* Tables whose size is a power of two may exceed their share by an eighth. */
+	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
+		layout->fingerprint_count[table] =
+			power_of_2_below(FINGERPRINT_SHARE_16THS * sixteenth * 9 / 8 /
+					 sizeof(struct limpet_fingerprint));
 	layout->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
 	layout->free_chunks_offset = take(&at, layout->chunk_count / 8);
 	layout->slots_offset = take(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
@@ -157,13 +160,111 @@ static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sam
 		take(&at, 2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module));
 	if (samples)
 		lay_out_sampling(sixteenth, sampling, layout, &at);
-	layout->node_index_offset = take(&at, layout->node_index_count * sizeof(uint32_t));
-	layout->nodes_offset = take(&at, layout->node_count * sizeof(struct limpet_node));
-	layout->fingerprints_offset =
-		take(&at, layout->fingerprint_count * sizeof(struct limpet_fingerprint));
+	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
+		layout->fingerprints_offset[table] = take(
+			&at, layout->fingerprint_count[table] * sizeof(struct limpet_fingerprint));
 	layout->chunks_offset = take(&at, (uint64_t)layout->chunk_count * LIMPET_CHUNK_BYTES);
 	lay_out_private(memory_bytes - at - sixteenth * ARENA_SHARE_16THS, layout);
 	return at;
+}
+
+/* On older kernels memory is not populated in advance: it is charged to the first who touches a
+ * page. */
+static void touch(const struct limpet_segment *segment, uint64_t start, uint64_t end)
+{
+	start = start / PAGE * PAGE;
+	end = round_up(end, PAGE);
+	madvise((uint8_t *)segment->shm + start, end - start, MADV_POPULATE_WRITE);
+}
+
+bool limpet_segment_populate_chunks(struct limpet_segment *segment)
+{
+	const uint64_t bytes = CHUNK_GROUP / POPULATE_SHARES * LIMPET_CHUNK_BYTES;
+
+	if (segment->chunk_shares == POPULATE_SHARES)
+		return false;
+	for (uint32_t group = 0; group < segment->layout.chunk_count / CHUNK_GROUP; group++) {
+		uint64_t at = segment->layout.chunks_offset +
+			      (uint64_t)group * CHUNK_GROUP * LIMPET_CHUNK_BYTES +
+			      segment->chunk_shares * bytes;
+
+		touch(segment, at, at + bytes);
+	}
+	segment->chunk_shares++;
+	return true;
+}
+
+static void touch_fingerprints(const struct limpet_segment *segment,
+			       enum limpet_fingerprint_table table)
+{
+	const uint64_t at = segment->layout.fingerprints_offset[table];
+
+	touch(segment, at,
+	      at + (segment->layout.fingerprint_count[table] >> segment->fingerprint_shift[table]) *
+			      sizeof(struct limpet_fingerprint));
+}
+
+bool limpet_segment_grow_fingerprints(struct limpet_segment *segment,
+				      enum limpet_fingerprint_table table)
+{
+	uint32_t *shift = &segment->fingerprint_shift[table];
+
+	if (!*shift)
+		return false;
+	*shift -= *shift < GROWTH_SHIFT ? *shift : GROWTH_SHIFT;
+	touch_fingerprints(segment, table);
+	__atomic_store_n(&segment->shm->fingerprint_use[table].shift, *shift, __ATOMIC_RELAXED);
+	return true;
+}
+
+static void touch_first(struct limpet_segment *segment)
+{
+	touch(segment, 0, segment->layout.fingerprints_offset[0]);
+	limpet_segment_populate_chunks(segment);
+	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++) {
+		while (segment->layout.fingerprint_count[table] >>
+		       segment->fingerprint_shift[table] > FIRST_FINGERPRINTS)
+			segment->fingerprint_shift[table]++;
+		touch_fingerprints(segment, table);
+	}
+}
+
+/* Chunks are taken from the lower end of each group: whether half of what is populated of one is
+ * taken. */
+static bool needs_chunks(const struct limpet_segment *segment)
+{
+	const unsigned populated = CHUNK_GROUP / POPULATE_SHARES * segment->chunk_shares;
+	const uint64_t *free_chunks = limpet_segment_free_chunks(segment);
+
+	for (uint32_t group = 0; group < segment->layout.chunk_count / CHUNK_GROUP; group++) {
+		const uint64_t taken = ~__atomic_load_n(&free_chunks[group], __ATOMIC_RELAXED);
+
+		if ((unsigned)__builtin_popcountll(taken) > populated / 2)
+			return true;
+	}
+	return false;
+}
+
+static bool needs_fingerprints(struct limpet_segment *segment, enum limpet_fingerprint_table table)
+{
+	const uint32_t evicted =
+		__atomic_load_n(&segment->shm->fingerprint_use[table].evicted, __ATOMIC_RELAXED);
+	const uint32_t in_use =
+		segment->layout.fingerprint_count[table] >> segment->fingerprint_shift[table];
+
+	if (evicted - segment->evicted[table] <= in_use / EVICTED_SHARE)
+		return false;
+	segment->evicted[table] = evicted;
+	return true;
+}
+
+void limpet_segment_populate_needed(struct limpet_segment *segment)
+{
+	if (segment->chunk_shares < POPULATE_SHARES && needs_chunks(segment))
+		limpet_segment_populate_chunks(segment);
+	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
+		if (segment->fingerprint_shift[table] && needs_fingerprints(segment, table))
+			limpet_segment_grow_fingerprints(segment, table);
 }
 
 int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *sampling,
@@ -203,7 +304,7 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 				      strerror(-error));
 	}
 	segment.arena_used = LIMPET_UNWIND_ALIGN; /* offset 0 means: no table */
-	limpet_segment_populate(&segment);
+	touch_first(&segment);
 	memset(&head, 0, sizeof(head));
 	head.magic = LIMPET_SHM_MAGIC;
 	head.abi = LIMPET_AGENT_ABI;
@@ -213,45 +314,15 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 	head.sample_bytes = sampling->bytes;
 	head.overload_bytes = sampling->overload_bytes;
 	head.overload_below = segment.layout.chunk_count / LIMPET_OVERLOAD_SHARE;
-	head.node_head = 1;
+	head.next_stack = 1;
+	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
+		head.fingerprint_use[table].shift = segment.fingerprint_shift[table];
 	if (sampling != &none && getrandom(&head.sample_seed, sizeof(head.sample_seed), 0) < 0)
 		head.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* good enough for sums */
 	*segment.shm = head;
 	memset(limpet_segment_free_chunks(&segment), 0xff, segment.layout.chunk_count / 8);
 	*ret = segment;
 	return 0;
-}
-
-/* On older kernels memory is not populated in advance: it is charged to the first who touches a
- * page. */
-static void touch(const struct limpet_segment *segment, uint64_t start, uint64_t end)
-{
-	start = start / PAGE * PAGE;
-	end = round_up(end, PAGE);
-	madvise((uint8_t *)segment->shm + start, end - start, MADV_POPULATE_WRITE);
-}
-
-bool limpet_segment_populate(struct limpet_segment *segment)
-{
-	const uint64_t chunks = CHUNK_GROUP / POPULATE_SHARES * LIMPET_CHUNK_BYTES;
-	uint64_t nodes =
-		(segment->layout.chunks_offset - segment->layout.nodes_offset) / POPULATE_SHARES;
-	unsigned share = segment->populated;
-
-	if (share == POPULATE_SHARES)
-		return false;
-	if (!share)
-		touch(segment, 0, segment->layout.nodes_offset);
-	touch(segment, segment->layout.nodes_offset + share * nodes,
-	      share + 1 == POPULATE_SHARES ? segment->layout.chunks_offset
-					   : segment->layout.nodes_offset + (share + 1) * nodes);
-	for (uint32_t group = 0; group < segment->layout.chunk_count / CHUNK_GROUP; group++) {
-		uint64_t at = segment->layout.chunks_offset +
-			      (uint64_t)group * CHUNK_GROUP * LIMPET_CHUNK_BYTES + share * chunks;
-
-		touch(segment, at, at + chunks);
-	}
-	return ++segment->populated < POPULATE_SHARES;
 }
 
 void limpet_segment_done(struct limpet_segment *segment)

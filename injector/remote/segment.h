@@ -1,8 +1,8 @@
 /* The memory that limpet shares with the agent: two sealed memfds, created and first touched by
  * limpet, so that they are charged to limpet and not to the target's container.
  *
- * The shared memory contains thread states, chunks of records, the stack tree and the slot table;
- * the arena contains the unwind tables, which the target maps read-only. */
+ * The shared memory contains thread states, chunks of records, fingerprints of stacks and the slot
+ * table; the arena contains the unwind tables, which the target maps read-only. */
 #ifndef LIMPET_INJECTOR_REMOTE_SEGMENT_H
 #define LIMPET_INJECTOR_REMOTE_SEGMENT_H
 
@@ -32,8 +32,10 @@ struct limpet_segment {
 	struct limpet_segment_table *tables; /* also those of modules that are gone */
 	uint32_t table_count;
 	size_t table_capacity;
-	unsigned populated; /* pieces of the shared memory that were touched by
-			       limpet_segment_populate() */
+	/* What of the shared memory is populated: limpet_segment_populate_needed() */
+	unsigned chunk_shares;
+	uint32_t fingerprint_shift[LIMPET_FINGERPRINT_TABLES];
+	uint32_t evicted[LIMPET_FINGERPRINT_TABLES]; /* when the table grew last */
 };
 
 /* `memory_bytes` limits all shared memory and what the agent takes for itself. `sampling` NULL:
@@ -56,6 +58,23 @@ static inline struct limpet_thread *limpet_segment_thread(const struct limpet_se
 	       index;
 }
 
+/* The first state at or after `from` that is or was a thread's, or is about to be; thread_count:
+ * none. */
+static inline uint32_t limpet_segment_next_used(const struct limpet_segment *segment, uint32_t from)
+{
+	const uint32_t count = segment->layout.thread_count;
+
+	for (uint32_t i = from; i < count; i = (i / 64 + 1) * 64) {
+		uint64_t bits =
+			__atomic_load_n(&segment->shm->states_used[i / 64], __ATOMIC_ACQUIRE) >>
+			i % 64;
+
+		if (bits)
+			return i + (uint32_t)__builtin_ctzll(bits);
+	}
+	return count;
+}
+
 /* `index` starts at 1. */
 static inline struct limpet_chunk *limpet_segment_chunk(const struct limpet_segment *segment,
 							uint32_t index)
@@ -63,11 +82,6 @@ static inline struct limpet_chunk *limpet_segment_chunk(const struct limpet_segm
 	return (struct limpet_chunk *)limpet_segment_at(
 		segment,
 		segment->layout.chunks_offset + (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
-}
-
-static inline const struct limpet_node *limpet_segment_nodes(const struct limpet_segment *segment)
-{
-	return (const struct limpet_node *)limpet_segment_at(segment, segment->layout.nodes_offset);
 }
 
 static inline struct limpet_slot *limpet_segment_slots(const struct limpet_segment *segment)
@@ -96,10 +110,15 @@ static inline void limpet_shared_copy(void *ret, const void *shared, size_t byte
 	__asm__ volatile("" : : "r"(ret) : "memory");
 }
 
-/* Touches the next piece of the shared memory, so that the target need not. The first one is
- * touched when the memory is made; the others can follow while the target runs, since touching all
- * takes longer than the rest of an attach. Returns whether there is more. */
-bool limpet_segment_populate(struct limpet_segment *segment);
+/* Populates memory before the agent comes to need it, so that it is not charged to the target:
+ * chunks when many are taken, a table of fingerprints when many entries were evicted. What the
+ * first few threads and stacks need is populated when the memory is made. Call it often; it mostly
+ * does nothing. */
+void limpet_segment_populate_needed(struct limpet_segment *segment);
+/* The steps of it; false: there is no more. */
+bool limpet_segment_populate_chunks(struct limpet_segment *segment);
+bool limpet_segment_grow_fingerprints(struct limpet_segment *segment,
+				      enum limpet_fingerprint_table table);
 
 /* Compiles the unwind table of every module that is not in the arena yet, and publishes the list. A
  * module that was unloaded leaves the list; if it is loaded again, at any address, its table is

@@ -39,7 +39,8 @@ enum {
 #define COLLECTOR_MEMORY_BYTES (256u << 20)
 #define DATA_BYTES (LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
 
-enum shape { PAIRS, MIX, CROSS };
+/* RANDOM: any size of any stack, and any block is freed next. */
+enum shape { PAIRS, MIX, CROSS, RANDOM };
 static const struct scene {
 	const char *name;
 	enum shape shape;
@@ -51,6 +52,7 @@ static const struct scene {
 	{"mix", MIX, 1, 100000, 100},        {"mix", MIX, 4, 100000, 1000},
 	{"mix", MIX, 4, 1000000, 100000},    {"mix", MIX, 64, 1000000, 10000},
 	{"cross", CROSS, 2, QUEUE / 2, 100}, {"cross", CROSS, 4, QUEUE / 2, 1000},
+	{"random", RANDOM, 1, 1000, 1000},   {"random", RANDOM, 4, 20000, 1000},
 };
 
 /* ------------------------------------------------------------------ stages */
@@ -148,6 +150,14 @@ static struct {
 	uint64_t produced, lost;
 } it;
 
+static void must(int64_t code)
+{
+	if (code >= 0)
+		return;
+	fprintf(stderr, "bench_collector: %s\n", strerror((int)-code));
+	exit(1);
+}
+
 static uint64_t random_word(void)
 {
 	it.random ^= it.random << 13;
@@ -235,6 +245,57 @@ static void put(uint32_t thread, uint32_t kind, uint64_t address, uint32_t size,
 	it.produced++;
 }
 
+static void put_stack(uint32_t thread, uint32_t number, const uint64_t *frames, uint32_t count)
+{
+	struct producer *producer = &it.producers[thread];
+	struct limpet_chunk *chunk;
+	uint64_t *words;
+
+	if ((!producer->chunk || producer->offset + limpet_stack_bytes(count) > DATA_BYTES) &&
+	    !next_chunk(thread)) {
+		fprintf(stderr, "bench_collector: no room for stacks\n");
+		exit(1);
+	}
+	chunk = chunk_at(producer->chunk);
+	words = (uint64_t *)(void *)((uint8_t *)(chunk + 1) + producer->offset);
+	words[0] = (uint64_t)number << 32 | count << 8 | LIMPET_EVENT_STACK;
+	words[1] = 0;
+	memcpy(words + LIMPET_STACK_HEAD_WORDS, frames, count * sizeof(*frames));
+	producer->offset += limpet_stack_bytes(count);
+	chunk->describes = 1;
+	chunk->committed = producer->offset;
+}
+
+static void drain(bool all)
+{
+	enum stage before = enter(READ);
+	int64_t recorded;
+
+	do {
+		recorded = all ? limpet_collector_drain_all(it.collector)
+			       : limpet_collector_drain(it.collector);
+		must(recorded);
+	} while (recorded > 0 || limpet_collector_has_more(it.collector));
+	enter(before);
+}
+
+/* A binary tree's leaves: as deep as the logarithm. Before what is measured. */
+static void describe_stacks(void)
+{
+	for (uint32_t i = it.scene->stacks; i < 2 * it.scene->stacks; i++) {
+		uint64_t frames[32];
+		uint32_t count = 0;
+
+		for (uint32_t level = 31; level < 32; level--)
+			if (i >> level)
+				frames[count++] = 0x400000 + (uint64_t)(i >> level) * 16;
+		put_stack(0, i, frames, count);
+		if (i % 10000 == 0)
+			drain(false);
+	}
+	drain(false);
+}
+
 /* As allocators do: what was freed last is handed out first. */
 static uint64_t take_address(void)
 {
@@ -258,6 +319,10 @@ static struct block allocate(uint32_t thread)
 			      .size = random_below(64) ? 16 + site % 60 * 8 + random_below(3) * 8
 						       : 1 + random_below(100000)};
 
+	if (it.scene->shape == RANDOM) {
+		site = random_below(stacks);
+		block.size = 1 + random_below(1024);
+	}
 	put(thread, LIMPET_EVENT_ALLOC, block.address, block.size, stacks + site);
 	return block;
 }
@@ -290,6 +355,8 @@ static void one_event(uint32_t thread)
 		/* As likely to rise as to fall at the room's end, and full on average. */
 		bool rise = producer->count < producer->room - producer->room / 4 ||
 			    random_word() >> 63;
+		bool any = it.scene->shape == RANDOM ||
+			   (it.scene->shape == MIX && random_word() >> 63);
 
 		if (rise && producer->count < producer->room) {
 			producer->blocks[producer->count++] = allocate(thread);
@@ -298,7 +365,7 @@ static void one_event(uint32_t thread)
 			struct block block;
 
 			/* Half of the frees are of what is young. */
-			if (it.scene->shape == MIX && random_word() >> 63)
+			if (any)
 				at = random_below(producer->count);
 			else if (producer->count > FEW)
 				at -= random_below(FEW);
@@ -345,7 +412,6 @@ static void open_capture(void)
 						 .unseen_rss_share = -1,
 						 .allocators = "none"};
 	struct limpet_err err = {0};
-	struct limpet_node *nodes;
 
 	if (limpet_target_open(it.child, &it.target, &err) < 0 ||
 	    limpet_session_prepare(&it.target, &options, &it.session, &err) < 0 ||
@@ -354,22 +420,18 @@ static void open_capture(void)
 		exit(1);
 	}
 	it.shm = limpet_session_segment(it.session)->shm;
-	while (limpet_segment_populate(limpet_session_segment(it.session)))
+	while (limpet_segment_populate_chunks(limpet_session_segment(it.session)))
 		;
 	it.shm->max_depth = 256;
-	nodes = at_offset(it.shm->layout.nodes_offset);
-	/* A binary tree's leaves: as deep as the logarithm. */
-	for (uint32_t i = 1; i < 2 * it.scene->stacks; i++)
-		nodes[i] = (struct limpet_node){.address = 0x400000 + i * 16u, .parent = i / 2};
 	if (limpet_collector_new(it.session, it.recorder, &it.collector) < 0)
 		exit(1);
 	for (uint32_t i = 0; i < it.scene->threads; i++) {
 		struct producer *producer = &it.producers[i];
 		struct limpet_thread *thread = thread_at(i);
 
-		producer->room = it.scene->shape == CROSS ? QUEUE
-				 : it.scene->shape == MIX ? it.scene->live / it.scene->threads
-							  : FEW;
+		producer->room = it.scene->shape == CROSS   ? QUEUE
+				 : it.scene->shape == PAIRS ? FEW
+							    : it.scene->live / it.scene->threads;
 		producer->blocks = calloc(producer->room, sizeof(*producer->blocks));
 		thread->tid = (uint32_t)it.child + i;
 		thread->generation = 1;
@@ -380,27 +442,7 @@ static void open_capture(void)
 	}
 	it.free_list = calloc(it.free_room + 1, sizeof(*it.free_list));
 	limpet_collector_begin(it.collector);
-}
-
-static void must(int64_t code)
-{
-	if (code >= 0)
-		return;
-	fprintf(stderr, "bench_collector: %s\n", strerror((int)-code));
-	exit(1);
-}
-
-static void drain(bool all)
-{
-	enum stage before = enter(READ);
-	int64_t recorded;
-
-	do {
-		recorded = all ? limpet_collector_drain_all(it.collector)
-			       : limpet_collector_drain(it.collector);
-		must(recorded);
-	} while (recorded > 0);
-	enter(before);
+	describe_stacks();
 }
 
 static uint64_t peak_bytes(void)

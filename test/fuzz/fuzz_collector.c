@@ -95,10 +95,16 @@ static struct limpet_chunk *chunk_at(uint64_t index)
 						       LIMPET_CHUNK_BYTES);
 }
 
-static struct limpet_node *node_at(uint64_t index)
+/* A description of few frames, with fields that are mostly possible. Returns its words. */
+static uint32_t put_description(uint64_t *words, uint64_t word)
 {
-	return (struct limpet_node *)(void *)((uint8_t *)it.shm + it.clean.layout.nodes_offset) +
-	       index % it.clean.layout.node_count;
+	const uint32_t count = word & 3, flags = word >> 2 & 7;
+
+	words[0] = (word >> 8 & 31) << 32 | count << 8 | LIMPET_EVENT_STACK;
+	words[1] = (uint64_t)(flags & 4 ? flags : flags & 1) << 32 | (word >> 16 & 3);
+	for (uint32_t i = 0; i < 3; i++)
+		words[2 + i] = word >> (20 + i * 4) & 15;
+	return limpet_stack_bytes(count) / 8;
 }
 
 /* Heads that are right one moment and wrong the next. */
@@ -139,8 +145,8 @@ static void scribble(void)
 		thread->generation = (uint32_t)(word >> 20 & 3);
 		break;
 	case 11:
-		*node_at(word >> 20 & 63) =
-			(struct limpet_node){.address = word >> 16, .parent = word >> 26 & 63};
+		put_description((uint64_t *)(void *)(chunk + 1) + (word >> 40 & 63), word >> 8);
+		chunk->describes = word >> 60 & 1;
 		break;
 	case 12:
 		((uint64_t *)(void *)(chunk + 1))[word >> 20 & 4000] = random_word();
@@ -236,8 +242,6 @@ static void open_capture(void)
 		memset(thread_at(i), 0, sizeof(struct limpet_thread));
 	for (uint32_t i = 0; i < it.clean.layout.chunk_count; i++)
 		memset(chunk_at(i), 0, sizeof(struct limpet_chunk));
-	for (uint32_t i = 0; i < 256; i++)
-		*node_at(i) = (struct limpet_node){.address = 0x1000 + i, .parent = i / 2};
 	unlink(it.path);
 	if (limpet_recorder_open(&record, &it.recorder, &err) < 0 ||
 	    limpet_collector_new(it.session, it.recorder, &it.collector) < 0)
@@ -299,24 +303,31 @@ static uint64_t take(struct steps *steps, size_t bytes)
 static void put_chunk(struct steps *steps, uint8_t argument)
 {
 	struct limpet_chunk *chunk = chunk_at(argument & 15);
-	uint64_t *words = (uint64_t *)(void *)(chunk + 1);
+	uint64_t *words = (uint64_t *)(void *)(chunk + 1), *first = words;
 	uint32_t count = (uint32_t)take(steps, 1) & 63;
 
 	chunk->thread = argument >> 4 & 3;
 	chunk->sequence = take(steps, 1);
 	chunk->next = (uint32_t)take(steps, 1);
 	chunk->tid = (uint32_t)it.child;
+	chunk->describes = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t type = (uint32_t)take(steps, 1), counter;
 
-		words[i * 3 + 1] = take(steps, 2) << 4 | take(steps, 1) << 56;
-		counter = limpet_order_counter(LIMPET_EVENT_KIND(type), words[i * 3 + 1]);
+		words[1] = take(steps, 2) << 4 | take(steps, 1) << 56;
+		words[2] = take(steps, 2) | take(steps, 1) << 32;
+		if (type == LIMPET_EVENT_STACK) {
+			words += put_description(words, words[1] >> 4 ^ words[2]);
+			chunk->describes = 1;
+			continue;
+		}
+		counter = limpet_order_counter(LIMPET_EVENT_KIND(type), words[1]);
 		/* Mostly the next one; some are taken in vain. */
-		words[i * 3] = (uint64_t)it.numbers[counter]++ << 32 | type;
+		words[0] = (uint64_t)it.numbers[counter]++ << 32 | type;
 		it.numbers[counter] += type >> 4 == 15;
-		words[i * 3 + 2] = take(steps, 2) | take(steps, 1) << 32;
+		words += 3;
 	}
-	chunk->committed = count * 24;
+	chunk->committed = (uint32_t)(words - first) * 8;
 }
 
 static void claim(struct steps *steps, uint8_t argument)
@@ -356,9 +367,8 @@ static void do_step(struct steps *steps, uint8_t kind, uint8_t argument)
 	case 3:
 		put_word(steps, argument);
 		break;
-	case 4:
-		node_at(argument)->parent = (uint32_t)take(steps, 4);
-		node_at(argument)->address = take(steps, 8);
+	case 4: /* room for so many stacks, or less */
+		limpet_collector_set_stack_memory(it.collector, take(steps, 3));
 		break;
 	case 5:
 		if (limpet_collector_drain(it.collector) < 0)

@@ -231,7 +231,7 @@ crowded() {
 }
 
 @test "limpet itself in a memory cgroup without room: killed alone, the program goes on" {
-	make_group 24
+	make_group 8
 	start storm "$TARGETS/storm" --threads 2
 	bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" \
 		"$LIMPET" attach "$pid" "${patiently[@]}" -o small.limpet -d 1m -q >small.say 2>small.err </dev/null 3>&- &
@@ -349,4 +349,34 @@ with() {
 	tell storm "run 60000" ran
 	cleaned_up "$pid"
 	finish storm
+}
+
+# Each stack is described once, whatever room there is: its frames are kept by limpet, not in the program.
+@test "twenty thousand deep stacks that have nothing in common, with little memory: none is lost" {
+	start paths "$TARGETS/paths" 60
+	overload='wait' attach "$pid" --agent-memory 8MiB
+	tell paths "keep 20000" kept
+	tell paths "run 20000" ran
+	stop "$pid"
+	within 120 "$LIMPET" report "$trace" --limit 1 >report.say 2>report.err || fail "$(<report.err)"
+	grep -q '^Top 1 of 20000 sites' report.say || fail "$(head -n 30 report.say)"
+	grep -q '^losses *none' report.say || fail "$(head -n 30 report.say)"
+	! grep -q 'stack unknown' report.say || fail "a stack is unknown"
+	finish paths
+}
+
+# Beyond limpet's own memory stacks are unknown, and the trace says so; the events are all there.
+@test "more stacks than limpet has memory for: the events are there, and what is unknown is told" {
+	start paths "$TARGETS/paths" 60
+	overload='wait' attach "$pid" --collector-memory 16MiB
+	tell paths "keep 10000" kept
+	stop "$pid" 4
+	grep -q 'stacks of [0-9]* events are unknown: more fit with --collector-memory' "$work"/attach.*.err ||
+		fail "$(cat "$work"/attach.*.err)"
+	within 120 "$LIMPET" report "$trace" >report.say 2>report.err || fail "$(<report.err)"
+	grep -q '(stack unknown)' report.say || fail "$(head -n 60 report.say)"
+	report --limit 1
+	expect '.totals.allocations == 10000 and .capture.dropped_events == 0 and (.capture.complete | not)'
+	expect '.incomplete_reasons // .capture.incomplete_reasons | any(. == "lost-stacks")'
+	finish paths
 }

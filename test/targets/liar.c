@@ -17,7 +17,7 @@
  *	layout, slots	where in the shared memory what lies; of that, the slots
  * For during it:
  *	memory		random words all over the shared memory
- *	heads		of chunks, threads and stacks, plausible and wrong
+ *	heads		of chunks and threads, and stacks, plausible and wrong
  *	header		its first page
  *	info		what the agent tells of itself
  *	flood		garbage into the channel
@@ -226,6 +226,20 @@ static void lie_about_layout(bool all)
 	}
 }
 
+/* A description of a stack where a record may begin: each of its fields is possible, or just not.
+ */
+static void lie_about_stack(uint64_t *words, uint64_t word)
+{
+	static const uint32_t counts[] = {0, 1, 60, 255, 256, 512, 513, 0xffffff};
+	static const uint32_t numbers[] = {0, 1, 70, LIMPET_STACKS_MAX, UINT32_MAX};
+	static const uint32_t shared[] = {0, 1, 59, 256, UINT32_MAX};
+
+	words[0] = (uint64_t)(numbers[word % 5] + (word >> 3 & 63)) << 32 |
+		   counts[word >> 9 & 7] << 8 | LIMPET_EVENT_STACK;
+	words[1] = (word >> 12 & 15) << 32 | shared[(word >> 16 & 15) % 5];
+	words[2] = word >> 20 & 127;
+}
+
 static void lie_in_heads(void)
 {
 	struct region shared = find_region("limpet-shared", "rw");
@@ -242,15 +256,14 @@ static void lie_in_heads(void)
 		struct limpet_chunk *chunk =
 			(struct limpet_chunk *)(void *)(base + shm->layout.chunks_offset +
 							(word >> 6 & 63) * LIMPET_CHUNK_BYTES);
-		struct limpet_node *node =
-			(struct limpet_node *)(void *)(base + shm->layout.nodes_offset) +
-			(word >> 12 & 511);
+		uint64_t *record = (uint64_t *)(void *)(chunk + 1) + (word >> 12 & 255) * 3;
 
 		chunk->thread = (uint32_t)(word & 63);
 		chunk->sequence = word >> 20 & 7;
 		chunk->next = (uint32_t)(word >> 24 & 63);
 		chunk->committed = LIMPET_CHUNK_BYTES;
-		node->parent = (uint32_t)(word >> 30 & 511);
+		chunk->describes = (uint32_t)(word >> 31 & 3);
+		lie_about_stack(record, target_random(&seed));
 		if (word >> 60 == 0) {
 			thread->intent = (uint32_t)(word >> 8);
 			thread->held_intent = (uint32_t)(word >> 16);
@@ -258,6 +271,7 @@ static void lie_in_heads(void)
 			thread->stack_high = 0;
 			thread->thread_pointer = word >> 16 & ~7ull;
 			thread->first_chunk = (uint32_t)(word >> 24 & 63);
+			shm->next_stack = (uint32_t)(word >> 24);
 		}
 	}
 }

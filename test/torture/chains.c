@@ -67,10 +67,10 @@ enum spoil { SPOIL_NOTHING, SPOIL_MEMOS, SPOIL_PRINTS, SPOIL_TABLES };
 static struct {
 	uint64_t compared, whole, cut, part, shorter, differs;
 	uint64_t frames, deepest, distinct;
-	uint64_t passed;  /* calls that the agent let pass: inner ones */
-	uint64_t failed;  /* calls that got no block */
-	uint64_t nested;  /* calls under too many others to be waited for */
-	uint64_t no_node; /* recorded without a stack, and counted as such by the agent */
+	uint64_t passed;   /* calls that the agent let pass: inner ones */
+	uint64_t failed;   /* calls that got no block */
+	uint64_t nested;   /* calls under too many others to be waited for */
+	uint64_t no_stack; /* recorded without a stack, and counted as such by the agent */
 	uint64_t spoiled;
 } figures;
 
@@ -172,7 +172,7 @@ static void spoil_more(const struct thread *thread, const struct record *record)
 	if (spoil == SPOIL_MEMOS)
 		answer = spoil_stack_caches(&agent, thread->index);
 	else if (spoil == SPOIL_PRINTS && figures.compared % SPOIL_EVERY == 0)
-		answer = spoil_fingerprints(&agent, record->node);
+		answer = spoil_fingerprints(&agent, record->stack);
 	if (answer > 0)
 		figures.spoiled += (uint64_t)answer;
 }
@@ -181,12 +181,14 @@ static void hold_against(const struct thread *thread, const struct call *call,
 			 const struct record *record)
 {
 	struct chain ours;
-	int answer = agent_chain(&agent, record->node, &ours);
+	int answer = agent_chain(&agent, record->stack, &ours);
 	uint64_t incomplete;
 	bool same;
 
 	if (answer == -ENODATA) {
-		figures.no_node++;
+		figures.no_stack++;
+		if (record->stack)
+			(void)agent_forget(&agent);
 		return;
 	}
 	figures.compared++;
@@ -315,6 +317,8 @@ static void on_return(struct thread *thread, const struct user_regs_struct *regi
 	if (thread->index < 0)
 		thread->index = agent_thread(&agent, thread->tid);
 	place = agent_place(&agent, thread->index);
+	if (thread->index >= 0)
+		(void)agent_learn(&agent, thread->index);
 	if (!place || place == call->place || !agent_record(&agent, place, address, &record)) {
 		figures.passed++;
 		return;
@@ -517,10 +521,10 @@ static void fingerprint_figures(const char *name)
 	       ",\"part\":%" PRIu64 ",\"short\":%" PRIu64 ",\"differs\":%" PRIu64
 	       ",\"frames\":%" PRIu64 ",\"deepest\":%" PRIu64 ",\"distinct\":%" PRIu64
 	       ",\"passed\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"nested\":%" PRIu64
-	       ",\"no_node\":%" PRIu64 ",\"spoiled\":%" PRIu64 "}\n",
+	       ",\"no_stack\":%" PRIu64 ",\"spoiled\":%" PRIu64 "}\n",
 	       name, figures.compared, figures.whole, figures.cut, figures.part, figures.shorter,
 	       figures.differs, figures.frames, figures.deepest, figures.distinct, figures.passed,
-	       figures.failed, figures.nested, figures.no_node, figures.spoiled);
+	       figures.failed, figures.nested, figures.no_stack, figures.spoiled);
 }
 
 static int run(const char *name, pid_t collector, unsigned seconds)
@@ -545,6 +549,8 @@ static int run(const char *name, pid_t collector, unsigned seconds)
 	sigaction(SIGINT, &action, NULL);
 	setitimer(ITIMER_REAL, &limit, NULL);
 	error = seize_all();
+	if (!error)
+		error = agent_forget(&agent);
 	fprintf(stderr, "chains: ready\n");
 	if (!error)
 		error = go_on(false);

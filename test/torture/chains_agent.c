@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/stack.h"
+#include "agent/stack_cache.h"
+#include "collector/description.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/remote/agent_image.h"
@@ -103,15 +104,13 @@ int agent_find(pid_t pid, struct agent *ret)
 	if (error)
 		return error;
 	ret->scratch = (uint64_t)(uintptr_t)hot.scratch;
-	ret->nodes = calloc(ret->shm.layout.node_count, sizeof(*ret->nodes));
-	ret->met = calloc(ret->shm.layout.node_count, sizeof(*ret->met));
-	return ret->nodes && ret->met ? 0 : -ENOMEM;
+	ret->stacks = limpet_stack_tree_new();
+	return ret->stacks ? 0 : -ENOMEM;
 }
 
 void agent_done(struct agent *agent)
 {
-	free(agent->nodes);
-	free(agent->met);
+	limpet_stack_tree_free(agent->stacks);
 }
 
 uint32_t agent_op(struct agent *agent, uint32_t hook)
@@ -175,39 +174,118 @@ bool agent_record(struct agent *agent, uint64_t place, uint64_t address, struct 
 			continue;
 		ret->address = address;
 		ret->size = wide ? word[2] : (uint32_t)word[2];
-		ret->node = (uint32_t)(wide ? word[3] : word[2] >> 32);
+		ret->stack = (uint32_t)(wide ? word[3] : word[2] >> 32);
 		return true;
 	}
 	return false;
 }
 
-int agent_chain(struct agent *agent, uint32_t node, struct chain *ret)
+/* What a description of an allocator's stack is about must be known, or it is left out. */
+static void learn_from(struct agent *agent, const uint8_t *data, uint32_t bytes)
 {
-	bool first = node < agent->shm.layout.node_count && !agent->met[node];
+	static struct limpet_description description;
+	struct limpet_description_base base = {0};
+	uint32_t at = 0;
+
+	while (at + 24 <= bytes) {
+		uint32_t taken = 0, below;
+		uint64_t head;
+
+		memcpy(&head, data + at, sizeof(head));
+		if (LIMPET_EVENT_TYPE(head) == LIMPET_EVENT_STACK)
+			taken = limpet_description_read(data + at, bytes - at, &description);
+		if (taken) {
+			below = limpet_description_below(&description);
+			if (!below || limpet_stack_tree_find(agent->stacks, below))
+				(void)limpet_description_enter(&description, agent->stacks, &base);
+		} else {
+			taken = head & LIMPET_EVENT_WIDE ? 32 : 24;
+		}
+		at += taken;
+	}
+}
+
+int agent_learn(struct agent *agent, int thread)
+{
+	uint8_t chunk[LIMPET_CHUNK_BYTES];
+	struct limpet_thread state;
+	uint64_t start;
+	int error = limpet_memory_read(agent->pid, thread_at(agent, thread), &state, sizeof(state));
+
+	if (error || !state.end)
+		return error;
+	start = state.end - LIMPET_CHUNK_BYTES;
+	if (state.at < start + sizeof(struct limpet_chunk) || state.at > state.end)
+		return -EBADMSG;
+	error = limpet_memory_read(agent->pid, start, chunk, state.at - start);
+	if (!error)
+		learn_from(agent, chunk + sizeof(struct limpet_chunk),
+			   (uint32_t)(state.at - start - sizeof(struct limpet_chunk)));
+	return error;
+}
+
+static int clear(struct agent *agent, uint64_t at, uint64_t bytes)
+{
+	void *zeros = calloc(1, bytes);
+	int error = zeros ? limpet_memory_write(agent->pid, at, zeros, bytes) : -ENOMEM;
+
+	free(zeros);
+	return error;
+}
+
+static int forget_cache(struct agent *agent, uint32_t place)
+{
+	const uint64_t nothing = 0;
+	uint64_t at = agent->scratch + (uint64_t)(place >> 8) * LIMPET_SCRATCH_BYTES;
+	int error = 0;
+
+	for (uint32_t i = 0; i < (place & 0xff) && !error; i++)
+		error = limpet_memory_write(agent->pid,
+					    at + i * sizeof(struct limpet_stack_cache_entry) +
+						    offsetof(struct limpet_stack_cache_entry, pc),
+					    &nothing, sizeof(nothing));
+	return error;
+}
+
+int agent_forget(struct agent *agent)
+{
+	const struct limpet_shm_layout *layout = &agent->shm.layout;
+	uint64_t bytes = layout->thread_count * sizeof(struct limpet_thread);
+	struct limpet_thread *threads = malloc(bytes);
+	int error = threads ? limpet_memory_read(agent->pid, thread_at(agent, 0), threads, bytes)
+			    : -ENOMEM;
+
+	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES && !error; i++)
+		error = clear(agent, TARGET_AT(agent, layout.fingerprints_offset[i]),
+			      layout->fingerprint_count[i] * sizeof(struct limpet_fingerprint));
+	for (uint32_t i = 0; i < layout->thread_count && !error; i++)
+		if (threads[i].thread_pointer && threads[i].stack_cache)
+			error = forget_cache(agent, threads[i].stack_cache);
+	free(threads);
+	return error;
+}
+
+int agent_chain(struct agent *agent, uint32_t number, struct chain *ret)
+{
+	uint32_t node = limpet_stack_tree_find(agent->stacks, number);
+	bool first;
 
 	ret->count = 0;
 	ret->whole = true;
-	if (!node)
+	if (!number || node == LIMPET_STACK_UNSEEN || node == LIMPET_STACK_LOST)
 		return -ENODATA;
-	if (first)
-		agent->met[node] = true;
+	first = !limpet_stack_tree_mark(agent->stacks, node);
 	while (node) {
-		struct limpet_node *known;
+		const struct limpet_stack_node *it = limpet_stack_tree_node(agent->stacks, node);
 
-		if (node >= agent->shm.layout.node_count || ret->count == CHAIN_MAX)
+		if (ret->count == CHAIN_MAX)
 			return -EBADMSG;
-		known = &agent->nodes[node];
-		if (!known->address && limpet_memory_read(agent->pid,
-							  TARGET_AT(agent, layout.nodes_offset) +
-								  node * sizeof(*known),
-							  known, sizeof(*known)))
-			return -EFAULT;
-		if (known->flags & LIMPET_NODE_TRUNCATED)
+		if (it->flags & LIMPET_STACK_NODE_TRUNCATED)
 			ret->whole = false;
 		/* Whose block it is, is no frame. */
-		if (!(known->flags & LIMPET_NODE_OWNER))
-			ret->pcs[ret->count++] = known->address;
-		node = known->parent;
+		if (!(it->flags & LIMPET_STACK_NODE_OWNER))
+			ret->pcs[ret->count++] = it->address;
+		node = it->parent;
 	}
 	return first;
 }
@@ -244,7 +322,7 @@ int spoil_stack_caches(struct agent *agent, int thread)
 
 static int spoil_some_fingerprints(struct agent *agent, uint64_t at,
 				   struct limpet_fingerprint *fingerprints, uint32_t count,
-				   uint32_t node)
+				   uint32_t number)
 {
 	int spoiled = 0,
 	    error = limpet_memory_read(agent->pid, at, fingerprints, count * sizeof(*fingerprints));
@@ -252,7 +330,7 @@ static int spoil_some_fingerprints(struct agent *agent, uint64_t at,
 	for (uint32_t i = 0; i < count && !error; i++) {
 		if (!(uint32_t)fingerprints[i].state || fingerprints[i].state >> 32 & 1)
 			continue;
-		fingerprints[i].state = (fingerprints[i].state & ~(uint64_t)UINT32_MAX) | node;
+		fingerprints[i].state = (fingerprints[i].state & ~(uint64_t)UINT32_MAX) | number;
 		error = limpet_memory_write(agent->pid, at + i * sizeof(*fingerprints),
 					    &fingerprints[i], sizeof(*fingerprints));
 		spoiled++;
@@ -260,18 +338,19 @@ static int spoil_some_fingerprints(struct agent *agent, uint64_t at,
 	return error ? error : spoiled;
 }
 
-int spoil_fingerprints(struct agent *agent, uint32_t node)
+int spoil_fingerprints(struct agent *agent, uint32_t number)
 {
 	enum { AT_ONCE = 4096 };
 	struct limpet_fingerprint *fingerprints = malloc(AT_ONCE * sizeof(*fingerprints));
-	uint32_t count = agent->shm.layout.fingerprint_count;
+	uint32_t count = agent->shm.layout.fingerprint_count[LIMPET_BY_WORDS];
 	int spoiled = 0, answer = fingerprints ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < count && answer >= 0; i += AT_ONCE) {
 		answer = spoil_some_fingerprints(
 			agent,
-			TARGET_AT(agent, layout.fingerprints_offset) + i * sizeof(*fingerprints),
-			fingerprints, count - i < AT_ONCE ? count - i : AT_ONCE, node);
+			TARGET_AT(agent, layout.fingerprints_offset[LIMPET_BY_WORDS]) +
+				i * sizeof(*fingerprints),
+			fingerprints, count - i < AT_ONCE ? count - i : AT_ONCE, number);
 		spoiled += answer > 0 ? answer : 0;
 	}
 	free(fingerprints);

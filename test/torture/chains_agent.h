@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "collector/stack_tree.h"
 #include "common/wire.h"
 #include "test/torture/chains_unwind.h"
 
@@ -16,15 +17,14 @@ struct agent {
 	struct limpet_agent_info info;
 	struct limpet_shm shm; /* of its layout; the rest as it was in the beginning */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
-	struct limpet_node *nodes; /* known ones; address 0: not yet */
-	bool *met;                 /* nodes that were a whole stack */
-	uint64_t scratch;          /* what the threads remember */
+	struct limpet_stack_tree *stacks; /* as they were described while we looked */
+	uint64_t scratch;                 /* what the threads remember */
 };
 
 /* A record of an allocation. */
 struct record {
 	uint64_t address, size;
-	uint32_t node, type;
+	uint32_t stack, type;
 };
 
 /* 0 or -errno: -ENOENT no agent, -ENOTUNIQ one of another build. */
@@ -39,13 +39,18 @@ int agent_thread(struct agent *agent, pid_t tid);
 uint64_t agent_place(struct agent *agent, int thread);
 /* The record before that place, if it is one of an allocation at `address`. */
 bool agent_record(struct agent *agent, uint64_t place, uint64_t address, struct record *ret);
-/* The stack that a node stands for; answers whether it is met for the first time. */
-int agent_chain(struct agent *agent, uint32_t node, struct chain *ret);
+/* Takes in the descriptions of stacks in the stopped thread's chunk. */
+int agent_learn(struct agent *agent, int thread);
+/* Has the agent describe all stacks anew: what was described before we came is not known. */
+int agent_forget(struct agent *agent);
+/* The stack of that number; answers whether it is met for the first time. -ENODATA: there is none,
+ * or it is not known. */
+int agent_chain(struct agent *agent, uint32_t number, struct chain *ret);
 /* Negative controls. The memos of a stopped thread: from now on only the first words are compared,
  * which is what a cache does that has gone stale. */
 int spoil_stack_caches(struct agent *agent, int thread);
-/* Every stack that is known by its fingerprint: now taken for that of `node`. */
-int spoil_fingerprints(struct agent *agent, uint32_t node);
+/* Every stack that is known by its fingerprint: now taken for that one. */
+int spoil_fingerprints(struct agent *agent, uint32_t number);
 /* Unwind tables, through the collector, which alone can write there: rules that go by the stack
  * pointer are wrong by `bytes` more. */
 int spoil_tables(struct agent *agent, pid_t collector, int32_t bytes);

@@ -18,6 +18,9 @@
 #include <unistd.h>
 
 #include "agent/record.h"
+#include "collector/description.h"
+#include "collector/look_ahead.h"
+#include "common/err.h"
 #include "injector/image/modules.h"
 #include "injector/remote/loader_lock.h"
 
@@ -309,12 +312,42 @@ uint64_t *fixture_chunk_map(const struct agent_fixture *fixture)
 				    fixture->shm->layout.free_chunks_offset);
 }
 
-struct limpet_node *fixture_node(const struct agent_fixture *fixture, uint32_t index)
+void fixture_stacks_begin(const struct agent_fixture *fixture, struct fixture_stacks *ret)
 {
-	assert_true(index < fixture->shm->layout.node_count);
-	return (struct limpet_node *)(void *)((uint8_t *)fixture->shm +
-					      fixture->shm->layout.nodes_offset) +
-	       index;
+	ret->tree = limpet_stack_tree_new();
+	ret->ahead = limpet_look_ahead_new(fixture->segment, ret->tree);
+	assert_non_null(ret->ahead);
+}
+
+void fixture_stacks_find(const struct fixture_stacks *stacks, uint32_t number,
+			 struct fixture_frames *ret)
+{
+	uint32_t node = limpet_stack_tree_find(stacks->tree, number);
+
+	if (node == LIMPET_STACK_UNSEEN && limpet_look_ahead_find(stacks->ahead, number))
+		node = limpet_stack_tree_find(stacks->tree, number);
+	if (node == LIMPET_STACK_UNSEEN || node == LIMPET_STACK_LOST)
+		fail_msg("stack %u was not described", number);
+	for (ret->count = 0; node; node = ret->list[ret->count++].parent) {
+		assert_true(ret->count < LIMPET_COUNT_OF(ret->list));
+		ret->list[ret->count] = *limpet_stack_tree_node(stacks->tree, node);
+	}
+}
+
+void fixture_stacks_end(struct fixture_stacks *stacks)
+{
+	limpet_look_ahead_free(stacks->ahead);
+	limpet_stack_tree_free(stacks->tree);
+}
+
+void fixture_frames_of(const struct agent_fixture *fixture, uint32_t number,
+		       struct fixture_frames *ret)
+{
+	struct fixture_stacks stacks;
+
+	fixture_stacks_begin(fixture, &stacks);
+	fixture_stacks_find(&stacks, number, ret);
+	fixture_stacks_end(&stacks);
 }
 
 uint32_t fixture_thread_of(const struct agent_fixture *fixture, uint32_t tid)
@@ -341,6 +374,12 @@ static size_t read_chunk(const struct limpet_chunk *chunk, uint32_t thread,
 		struct fixture_record *record;
 		uint64_t words[4] = {0};
 
+		memcpy(words, data + at, 8);
+		if (LIMPET_EVENT_TYPE(words[0]) == LIMPET_EVENT_STACK) {
+			at += limpet_stack_bytes(LIMPET_STACK_COUNT(words[0]));
+			assert_true(at <= committed);
+			continue;
+		}
 		/* At each power of 2: a sanitizer copies at every call. */
 		if (!(count & (count - 1)))
 			*records = realloc(*records, (2 * count + 1) * sizeof(**records));

@@ -10,6 +10,7 @@
 
 #include "agent/agent.h"
 #include "agent/hook.h"
+#include "collector/stack_tree.h"
 #include "injector/remote/segment.h"
 
 /* Hooks that the fixture starts the agent with; their originals are fixture_original_*(). */
@@ -85,6 +86,23 @@ uint32_t fixture_thread_of(const struct agent_fixture *fixture, uint32_t tid);
 struct limpet_thread *fixture_thread(const struct agent_fixture *fixture, uint32_t index);
 struct limpet_chunk *fixture_chunk(const struct agent_fixture *fixture, uint32_t index);
 uint64_t *fixture_chunk_map(const struct agent_fixture *fixture);
-struct limpet_node *fixture_node(const struct agent_fixture *fixture, uint32_t index);
+
+/* A stack as the agent described it, innermost first. */
+struct fixture_frames {
+	uint32_t count;
+	struct limpet_stack_node list[LIMPET_STACK_FRAMES + 1];
+};
+/* By their numbers, out of all chunks that were published; fails if one was not described. */
+struct fixture_stacks {
+	struct limpet_stack_tree *tree;
+	struct limpet_look_ahead *ahead;
+};
+void fixture_stacks_begin(const struct agent_fixture *fixture, struct fixture_stacks *ret);
+void fixture_stacks_find(const struct fixture_stacks *stacks, uint32_t number,
+			 struct fixture_frames *ret);
+void fixture_stacks_end(struct fixture_stacks *stacks);
+/* A single one. */
+void fixture_frames_of(const struct agent_fixture *fixture, uint32_t number,
+		       struct fixture_frames *ret);
 
 #endif

@@ -44,7 +44,9 @@ static struct {
 	struct agent_fixture memory; /* for its accessors: no agent is started */
 	uint32_t offsets[64];        /* written bytes of the chunks */
 	uint32_t numbers[LIMPET_ORDER_COUNTERS];
-	uint64_t temporary; /* records that said so */
+	uint64_t temporary;   /* records that said so */
+	uint32_t stacks[256]; /* nodes of the first records */
+	uint64_t events;
 } it;
 
 static uint64_t random_state = 88172645463325252ull;
@@ -70,8 +72,10 @@ int __wrap_limpet_recorder_add_events(struct limpet_recorder *recorder,
 int __wrap_limpet_recorder_add_events(struct limpet_recorder *recorder,
 				      struct limpet_record *records, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		it.temporary += records[i].temporary;
+		it.stacks[it.events++ % LIMPET_COUNT_OF(it.stacks)] = records[i].node;
+	}
 	return __real_limpet_recorder_add_events(recorder, records, count);
 }
 
@@ -237,6 +241,22 @@ static void put(uint32_t chunk, uint32_t type, uint64_t address, uint64_t size, 
 {
 	put_numbered(chunk, type, take_number(type, address), address, size, node);
 }
+
+/* A description, as the agent writes it. */
+static void put_stack(uint32_t chunk, uint32_t number, uint32_t shared, uint32_t flags,
+		      const uint64_t *frames, uint32_t count)
+{
+	uint64_t words[LIMPET_STACK_WORDS + 8] = {(uint64_t)number << 32 | count << 8 |
+							  LIMPET_EVENT_STACK,
+						  (uint64_t)flags << 32 | shared};
+
+	memcpy(words + LIMPET_STACK_HEAD_WORDS, frames, count * sizeof(*frames));
+	put_words(chunk, words, limpet_stack_bytes(count) / 8);
+	fixture_chunk(&it.memory, chunk)->describes = 1;
+}
+#define STACK(chunk, number, shared, flags, ...)                                 \
+	put_stack(chunk, number, shared, flags, (const uint64_t[]){__VA_ARGS__}, \
+		  sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 static void link_chunks(uint32_t from, uint32_t to)
 {
@@ -480,6 +500,15 @@ static void test_a_chain_with_two_owners(void **state)
 
 /* ------------------------------------------------------------------ threads that end */
 
+static uint64_t lost_stacks(void)
+{
+	uint64_t count = 0;
+
+	for (unsigned why = 0; why < LIMPET_LOST_STACKS; why++)
+		count += limpet_collector_lost_stacks(it.collector, why);
+	return count;
+}
+
 static void test_dead_threads_are_cleared(void **state)
 {
 	struct limpet_thread *dead = fixture_thread(&it.memory, 3);
@@ -512,7 +541,7 @@ static void test_dead_threads_are_cleared(void **state)
 	/* Nothing of it is lost, its losses included. */
 	drain_to(2);
 	assert_int_equal(losses().dropped_events, 55);
-	assert_int_equal(losses().truncated_stacks, 6);
+	assert_int_equal(losses().truncated_stacks, 6 + lost_stacks());
 
 	/* The entry's next owner begins anew. */
 	claim(3, (uint32_t)it.child, 2);
@@ -531,8 +560,22 @@ static void test_unseen_calls_are_told(void **state)
 	it.memory.shm->lost_state_in_use = 4;
 	assert_int_equal(losses().unseen_calls, 7);
 	assert_int_equal(losses().truncated_stacks, 0);
-	it.memory.shm->lost_no_node = 5;
-	assert_int_equal(losses().truncated_stacks, 5);
+}
+
+/* For want of room in the agent, say. */
+static void test_events_without_a_stack_are_told(void **state)
+{
+	(void)state;
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 1, 0);
+	put(1, LIMPET_EVENT_MMAP, 0x10000, 4096, 0);
+	put(1, LIMPET_EVENT_FREE, 0x1000, 1, 0);
+	put(1, LIMPET_EVENT_MUNMAP, 0x10000, 4096, 0);
+	drain_to(4);
+	assert_int_equal(limpet_collector_lost_stacks(it.collector, LIMPET_LOST_BY_AGENT), 2);
+	assert_int_equal(lost_stacks(), 2);
+	assert_int_equal(losses().truncated_stacks, 2);
 }
 
 /* What the agent had no room for, by kind. */
@@ -651,31 +694,186 @@ static void test_times_that_wrap_around(void **state)
 	}
 }
 
+/* A number that nobody has described: the allocation is there, that its stack is unknown is told.
+ */
 static void test_stacks_that_lead_nowhere(void **state)
 {
-	const uint32_t last = it.memory.shm->layout.node_count - 1;
-	const uint32_t bad[] = {3, 4, 5, 6, 7, last, last + 1, UINT32_MAX};
+	const uint32_t bad[] = {1, 2, LIMPET_STACKS_MAX, LIMPET_STACKS_MAX + 1, UINT32_MAX};
 	struct limpet_recorder_tick tick;
 
 	(void)state;
-	*fixture_node(&it.memory, 3) = (struct limpet_node){.address = 1, .parent = 3};
-	*fixture_node(&it.memory, 4) = (struct limpet_node){.address = 1, .parent = 5};
-	*fixture_node(&it.memory, 5) = (struct limpet_node){.address = 1, .parent = 4};
-	*fixture_node(&it.memory, 6) = (struct limpet_node){.address = 1, .parent = UINT32_MAX};
-	*fixture_node(&it.memory, 7) = (struct limpet_node){.address = 1, .parent = last + 1};
-	*fixture_node(&it.memory, last) = (struct limpet_node){.address = 1, .parent = last};
-	*fixture_node(&it.memory, 9) = (struct limpet_node){.address = UINT64_MAX, .parent = 8};
-	*fixture_node(&it.memory, 8) = (struct limpet_node){.address = 0, .flags = UINT32_MAX};
 	claim(0, (uint32_t)it.child, 1);
 	open_chunk(1, 0, (uint32_t)it.child, 0);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++)
 		put(1, LIMPET_EVENT_ALLOC, 0x1000 + i * 16, 1, bad[i]);
-	put(1, LIMPET_EVENT_ALLOC, 0x8000, 1, 9); /* odd, but a stack */
+	STACK(1, 7, 0, 0, UINT64_MAX, 0);
+	put(1, LIMPET_EVENT_ALLOC, 0x8000, 1, 7); /* odd, but a stack */
 	assert_int_equal(limpet_collector_drain_all(it.collector), LIMPET_COUNT_OF(bad) + 1);
-	/* The allocations are there; that their stacks are not known is told. */
 	assert_int_equal(figures().live_allocations, LIMPET_COUNT_OF(bad) + 1);
 	tick = losses();
+	assert_int_equal(tick.truncated_stacks, LIMPET_COUNT_OF(bad));
+	assert_int_equal(tick.dropped_events, 0);
+	assert_int_equal(lost_stacks(), LIMPET_COUNT_OF(bad));
 	assert_int_equal(limpet_recorder_tick(it.recorder, &tick), 0);
+}
+
+/* Each lies in one field; those between them are right, and stay so. */
+static void test_descriptions_that_lie(void **state)
+{
+	const uint64_t frames[LIMPET_STACK_FRAMES + 2] = {0x1000};
+	const uint64_t endless[] = {1ull << 32 | 0xffffffull << 8 | LIMPET_EVENT_STACK, 0, 0x1000};
+	const uint64_t longer[] = {2ull << 32 | 4 << 8 | LIMPET_EVENT_STACK, 0, 0x1000};
+	uint64_t bad = 0;
+
+	(void)state;
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	STACK(1, 9, 1, 0, 0x1000), bad++; /* there is none before it */
+	STACK(1, 10, 0, 0, 0x1000, 0x2000);
+	STACK(1, 11, 3, 0, 0x3000), bad++; /* that one has two frames */
+	STACK(1, 12, UINT32_MAX, 0, 0x3000), bad++;
+	STACK(1, 0, 2, 0, 0x3000), bad++; /* no number */
+	STACK(1, LIMPET_STACKS_MAX + 1, 2, 0, 0x3000), bad++;
+	STACK(1, 13, 2, 8, 0x3000), bad++;                 /* flags that there are not */
+	STACK(1, 14, 2, LIMPET_STACK_GONE, 0x3000), bad++; /* half a frame */
+	STACK(1, 15, LIMPET_HOOK_OWNERS + 1, LIMPET_STACK_OWNER, 10), bad++;
+	STACK(1, 16, 1, LIMPET_STACK_OWNER, 0), bad++;
+	STACK(1, 17, 1, LIMPET_STACK_OWNER, 1ull << 32 | 10), bad++;
+	STACK(1, 18, 1, LIMPET_STACK_OWNER | LIMPET_STACK_GONE, 10), bad++;
+	STACK(1, 19, 1, LIMPET_STACK_OWNER, 10);
+	STACK(1, 20, 1, LIMPET_STACK_OWNER, 19), bad++;                 /* an owner's owner */
+	put_stack(1, 21, 2, 0, frames, LIMPET_STACK_FRAMES - 1), bad++; /* too deep */
+	put_words(1, endless, 3), bad++;
+	STACK(1, 22, 2, 0, 0x3000); /* that of 10 is still before it */
+	STACK(1, 10, 0, 0, 0x9000); /* the first one stays */
+	for (uint32_t number = 9; number <= 22; number++)
+		put(1, LIMPET_EVENT_ALLOC, 0x1000 + 16 * number, 1, number);
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 1, 10);
+	put_words(1, longer, 3), bad++; /* than what is committed */
+	assert_int_equal(limpet_collector_drain_all(it.collector), 15);
+	assert_int_equal(losses().dropped_events, bad);
+	assert_int_equal(lost_stacks(), 11);
+	for (uint32_t number = 9; number <= 22; number++)
+		assert_int_equal(it.stacks[number - 9] != 0,
+				 number == 10 || number == 19 || number == 22);
+	assert_int_equal(it.stacks[14], it.stacks[1]);
+}
+
+/* The same frames under several numbers are one site, whoever described them. */
+static void test_described_again(void **state)
+{
+	(void)state;
+	claim_two();
+	STACK(1, 1, 0, 0, 0x1000, 0x2000, 0x3000);
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 1, 1);
+	STACK(1, 2, 0, LIMPET_STACK_TRUNCATED, 0x1000, 0x2000, 0x3000);
+	put(1, LIMPET_EVENT_ALLOC, 0x2000, 1, 2);
+	STACK(1, 3, 0, LIMPET_STACK_GONE, 0x1000, 0, 0x2000, 5, 0x3000, 0);
+	put(1, LIMPET_EVENT_ALLOC, 0x3000, 1, 3);
+	STACK(2, 4, 0, 0, 0x1000, 0x2000);
+	STACK(2, 5, 2, 0, 0x3000);
+	put(2, LIMPET_EVENT_ALLOC, 0x4000, 1, 5);
+	STACK(2, 6, 1, 0, 0x2000, 0x3000);
+	put(2, LIMPET_EVENT_ALLOC, 0x5000, 1, 6);
+	STACK(2, 7, 2, 0);
+	put(2, LIMPET_EVENT_ALLOC, 0x6000, 1, 7);
+	drain_to(6);
+	assert_int_not_equal(it.stacks[0], 0);
+	for (unsigned i = 0; i < 3; i++)
+		for (unsigned k = 0; k < i; k++)
+			assert_int_not_equal(it.stacks[i], it.stacks[k]);
+	assert_int_equal(it.stacks[3], it.stacks[0]);
+	assert_int_equal(it.stacks[4], it.stacks[0]);
+	assert_int_not_equal(it.stacks[5], it.stacks[0]);
+	assert_int_equal(lost_stacks(), 0);
+}
+
+/* An event comes before the stream is read that describes its stack: far behind in another
+ * thread's, that of an allocator in a third one's. Nothing is read twice. */
+static void test_descriptions_of_other_threads(void **state)
+{
+	(void)state;
+	for (uint32_t thread = 0; thread < 3; thread++)
+		claim(thread, (uint32_t)it.child, 1 + 10 * thread);
+	for (uint32_t i = 0; i < 5; i++) {
+		open_chunk(21 + i, 2, (uint32_t)it.child, i);
+		put(21 + i, LIMPET_EVENT_FREE, 0x100000 + 16 * i, 1ull << 33, 0);
+		if (i)
+			link_chunks(20 + i, 21 + i);
+	}
+	STACK(25, 1, 0, 0, 0x1000, 0x2000);
+	STACK(25, 2, 1, 0, 0x3000);
+	open_chunk(11, 1, (uint32_t)it.child, 0);
+	put(11, LIMPET_EVENT_FREE, 0x100000, 1, 0);
+	STACK(11, 3, 7, LIMPET_STACK_OWNER, 2);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 1, 3);
+	put(1, LIMPET_EVENT_ALLOC, 0x2000, 1, 1);
+	put(1, LIMPET_EVENT_ALLOC, 0x3000, 1, 2);
+	drain_to(9);
+	assert_int_equal(lost_stacks(), 0);
+	assert_int_equal(losses().dropped_events, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_not_equal(it.stacks[i], 0);
+		for (unsigned k = 0; k < i; k++)
+			assert_int_not_equal(it.stacks[i], it.stacks[k]);
+	}
+	/* What was looked at ahead goes on where it stood. */
+	STACK(25, 4, 2, 0, 0x4000);
+	put(1, LIMPET_EVENT_ALLOC, 0x4000, 1, 4);
+	drain_to(10);
+	assert_int_equal(lost_stacks(), 0);
+	for (uint32_t chunk = 21; chunk < 25; chunk++)
+		assert_true(is_free(chunk));
+}
+
+/* Those of a thread that has ended, before anybody used them; and of its place's next owner. */
+static void test_descriptions_of_a_dead_thread(void **state)
+{
+	(void)state;
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	claim(1, 1, 2);
+	open_chunk(2, 1, 1, 0);
+	STACK(2, 1, 0, 0, 0x1000);
+	STACK(2, 2, 0, 0, 0x2000);
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 1, 1);
+	drain_to(1);
+	limpet_collector_housekeep(it.collector);
+	assert_true(is_free(2));
+	put(1, LIMPET_EVENT_ALLOC, 0x2000, 1, 2);
+	claim(1, (uint32_t)it.child, 2);
+	open_chunk(2, 1, (uint32_t)it.child, 0);
+	STACK(2, 3, 1, 0, 0x3000); /* there is none before it */
+	STACK(2, 4, 0, 0, 0x2000);
+	put(1, LIMPET_EVENT_ALLOC, 0x3000, 1, 4);
+	put(1, LIMPET_EVENT_ALLOC, 0x4000, 1, 3);
+	drain_to(4);
+	assert_int_equal(lost_stacks(), 1);
+	assert_int_equal(it.stacks[2], it.stacks[1]);
+	assert_int_equal(it.stacks[3], 0);
+}
+
+/* Beyond its memory stacks are unknown, and that is told; those that are known stay. */
+static void test_stacks_beyond_the_memory(void **state)
+{
+	const uint32_t room = 10;
+
+	(void)state;
+	limpet_collector_set_stack_memory(it.collector, room * 4 / 3 * 32);
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	limpet_collector_set_stack_memory(it.collector, 4 * 4096 * sizeof(uint32_t));
+	for (uint32_t i = 0; i < 50; i++)
+		STACK(1, 1 + i, 0, 0, 0x1000 + i);
+	limpet_collector_set_stack_memory(it.collector, 1);
+	drain_to(0);
+	for (uint32_t i = 0; i < 50; i++)
+		put(1, LIMPET_EVENT_ALLOC, 0x1000 + i * 16, 1, 1 + i);
+	drain_to(50);
+	assert_int_equal(lost_stacks(), 50);
+	assert_int_equal(limpet_collector_lost_stacks(it.collector, LIMPET_LOST_NO_ROOM), 50);
+	assert_false(limpet_collector_forgets_stacks(it.collector));
 }
 
 /* Chunks whose links go round, lead into another thread's chain or to nowhere: nothing that is
@@ -778,8 +976,6 @@ static void test_noise_everywhere(void **state)
 				head.layout.thread_count * sizeof(struct limpet_thread), round % 3);
 		fill_with_noise(base + head.layout.slots_offset, 64 * sizeof(struct limpet_slot),
 				round % 3);
-		fill_with_noise(base + head.layout.nodes_offset, 4096 * sizeof(struct limpet_node),
-				round / 3);
 		for (uint32_t chunk = 1; chunk <= head.layout.chunk_count; chunk++)
 			fill_with_noise((uint8_t *)fixture_chunk(&it.memory, chunk), 4096,
 					round / 3);
@@ -962,6 +1158,7 @@ static void test_agent_and_collector(void **state)
 	assert_int_equal(losses().dropped_events, 0);
 	assert_int_equal(losses().unseen_calls, 0);
 	assert_int_equal(losses().truncated_stacks, 0);
+	assert_int_equal(lost_stacks(), 0);
 	/* The threads are gone, and so are their entries. */
 	for (uint32_t i = 0; i < agent.shm->layout.thread_count; i++)
 		assert_int_equal(fixture_thread(&agent, i)->thread_pointer, 0);
@@ -987,12 +1184,18 @@ int main(void)
 		TEST(test_a_chain_with_two_owners),
 		TEST(test_dead_threads_are_cleared),
 		TEST(test_unseen_calls_are_told),
+		TEST(test_events_without_a_stack_are_told),
 		TEST(test_drops_are_told_by_kind),
 		TEST(test_absurd_lengths),
 		TEST(test_kinds_that_do_not_exist),
 		TEST(test_times_from_the_future),
 		TEST(test_times_that_wrap_around),
 		TEST(test_stacks_that_lead_nowhere),
+		TEST(test_descriptions_that_lie),
+		TEST(test_described_again),
+		TEST(test_descriptions_of_other_threads),
+		TEST(test_descriptions_of_a_dead_thread),
+		TEST(test_stacks_beyond_the_memory),
 		TEST(test_links_that_go_round),
 		TEST(test_a_head_of_noise),
 		TEST(test_noise_everywhere),

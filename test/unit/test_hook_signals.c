@@ -18,6 +18,7 @@
 #include <ucontext.h>
 
 #include "agent/record.h"
+#include "agent/stack_cache.h"
 #include "common/err.h"
 #include "test/unit/agent_fixture.h"
 #include "test/unit/skip_reason.h"
@@ -213,6 +214,8 @@ static size_t all_records(struct fixture_record **ret)
 	return count;
 }
 
+#define STACK_ENTRIES 64u
+
 /* As the collector leaves the tables when the thread is gone. */
 static void clear_tables(void)
 {
@@ -221,18 +224,32 @@ static void clear_tables(void)
 
 		thread->first_chunk = thread->chunk = LIMPET_CHUNK_NONE;
 		thread->thread_pointer = 0;
+		for (uint32_t k = 0; k < limpet_stack_cache_count(thread); k++)
+			limpet_stack_cache_of(thread)[k].pc = 0;
 	}
+	/* All stacks are described anew. */
+	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES; i++)
+		memset(limpet_hot.fingerprints[i], 0,
+		       STACK_ENTRIES * sizeof(struct limpet_fingerprint));
 	memset(fixture_chunk_map(&fixture), 0xff, fixture.shm->layout.chunk_count / 8);
 	fixture.shm->lost_state_in_use = 0;
 }
 
-static void check_records(const struct call *call, long step)
+/* `first`: as many were there before. */
+static void check_records(const struct call *call, long step, size_t first)
 {
 	LIMPET_FREE struct fixture_record *records = NULL;
 	size_t count = all_records(&records);
-	unsigned of_handler = 0, of_call = 0, first = call->anew ? 0 : 1;
+	unsigned of_handler = 0, of_call = 0;
 
 	for (size_t i = first; i < count; i++) {
+		struct fixture_frames frames;
+
+		if (records[i].type == LIMPET_EVENT_ALLOC) {
+			fixture_frames_of(&fixture, records[i].node, &frames);
+			assert_int_equal(frames.count, 2);
+			assert_int_equal(frames.list[0].address, addresses[0]);
+		}
 		if (records[i].address == BLOCK_H) {
 			assert_int_equal(records[i].type, LIMPET_EVENT_ALLOC);
 			assert_int_equal(records[i].size, 99);
@@ -274,7 +291,8 @@ static void publish_stack(void)
 	}
 }
 
-static void step_through(const struct call *call)
+/* `known`: the stack was described before. */
+static void step_through_one(const struct call *call, bool known)
 {
 	unsigned uncounted = 0, counted = 0, recorded = 0;
 
@@ -286,9 +304,11 @@ static void step_through(const struct call *call)
 		if (!call->anew)
 			FIXTURE_CALL(&stacks.outer, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
 		publish_stack();
+		if (known)
+			FIXTURE_CALL(&stacks.outer, FIXTURE_MALLOC, BLOCK_A, 1);
 		assert_true(stepped_call(call, step));
 		assert_outside();
-		check_records(call, step);
+		check_records(call, step, !call->anew + known);
 		if (!fired || (call->anew && fired_leaving))
 			break;
 		if (handler_recorded) {
@@ -309,9 +329,16 @@ static void step_through(const struct call *call)
 	assert_true(uncounted <= (EDGE + EDGE_ROWS * (stride - 1)) / stride);
 }
 
+static void step_through(const struct call *call)
+{
+	step_through_one(call, false);
+	if (call->types[call->records - 1] == LIMPET_EVENT_ALLOC && !call->anew)
+		step_through_one(call, true);
+}
+
 /* ------------------------------------------------------------------ handlers that do not return */
 
-static uint32_t last_node(void)
+static uint32_t last_stack(void)
 {
 	LIMPET_FREE struct fixture_record *records = NULL;
 	size_t count = all_records(&records);
@@ -320,13 +347,16 @@ static uint32_t last_node(void)
 	return records[count - 1].node;
 }
 
-static void assert_path(uint32_t node, const uint64_t *path, uint32_t count)
+static void assert_path(uint32_t number, const uint64_t *path, uint32_t count)
 {
+	struct fixture_frames frames;
+
+	fixture_frames_of(&fixture, number, &frames);
+	assert_int_equal(frames.count, count);
 	for (uint32_t i = 0; i < count; i++) {
-		assert_int_equal(fixture_node(&fixture, node)->address, path[i]);
-		node = fixture_node(&fixture, node)->parent;
+		assert_int_equal(frames.list[i].address, path[i]);
+		assert_int_equal(frames.list[i].flags, 0);
 	}
-	assert_int_equal(node, 0);
 }
 
 /* A prefix of the call's records, then the one of the call that followed. */
@@ -372,15 +402,15 @@ static void leave_at_each_step(const struct call *call)
 		if (!FIXTURE_CALL(&stacks.upper, FIXTURE_MALLOC, BLOCK_H, 77))
 			fail_msg("step %ld: the thread does not record any more", step);
 		check_abandoned(call);
-		assert_path(last_node(), addresses, LIMPET_COUNT_OF(addresses));
+		assert_path(last_stack(), addresses, LIMPET_COUNT_OF(addresses));
 		assert_outside();
 		/* From the same place as the call that was left, with the other stack. */
 		fixture_stack_build(&stacks.outer, step % 2 ? two : one, 4);
 		assert_true(FIXTURE_CALL(&stacks.outer, FIXTURE_MALLOC, BLOCK_A, 1));
-		assert_path(last_node(), step % 2 ? two : one, 4);
+		assert_path(last_stack(), step % 2 ? two : one, 4);
 		fixture_stack_build(&stacks.outer, step % 2 ? one : two, 4);
 		assert_true(FIXTURE_CALL(&stacks.outer, FIXTURE_MALLOC, BLOCK_A, 1));
-		assert_path(last_node(), step % 2 ? one : two, 4);
+		assert_path(last_stack(), step % 2 ? one : two, 4);
 		if (!fired)
 			break;
 	}
@@ -461,18 +491,14 @@ static void change_twice(void)
 	put_list(end_table);
 }
 
-static uint32_t depth_of(uint32_t node, const uint64_t *path, uint32_t count)
+static uint32_t depth_of(uint32_t number, const uint64_t *path, uint32_t count)
 {
-	uint32_t depth = 0, at = node, flags = 0;
+	struct fixture_frames frames;
 
-	for (; at; at = fixture_node(&fixture, at)->parent) {
-		flags |= fixture_node(&fixture, at)->flags;
-		depth++;
-	}
-	assert_true(depth && depth <= count);
-	assert_path(node, path, depth);
-	assert_int_equal(flags, 0);
-	return depth;
+	fixture_frames_of(&fixture, number, &frames);
+	assert_in_range(frames.count, 1, count);
+	assert_path(number, path, frames.count);
+	return frames.count;
 }
 
 /* A stack is one by the tables of one list, whenever lists are exchanged. */
@@ -503,12 +529,12 @@ static void change_at_each_step(bool in_place)
 		put_list(end_table);
 		put_list(right_table);
 		assert_true(stepped_call(&call, step));
-		if (depth_of(last_node(), path, COUNT) == COUNT)
+		if (depth_of(last_stack(), path, COUNT) == COUNT)
 			whole++;
-		else if (depth_of(last_node(), path, COUNT) == 1)
+		else if (depth_of(last_stack(), path, COUNT) == 1)
 			ended++;
 		else
-			fail_msg("step %ld: %u frames", step, depth_of(last_node(), path, COUNT));
+			fail_msg("step %ld: %u frames", step, depth_of(last_stack(), path, COUNT));
 		if (!fired)
 			break;
 	}
@@ -526,6 +552,10 @@ static int begin(void **state)
 	agent_fixture_begin(&fixture, MEMORY_BYTES, NULL);
 	/* Few entries, so that looking at all of them at each step takes no time. */
 	fixture.shm->layout.thread_count = 8;
+	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES; i++) {
+		fixture.shm->layout.fingerprint_count[i] = STACK_ENTRIES;
+		fixture.shm->fingerprint_use[i].shift = 0;
+	}
 	limpet_record_configure();
 	fixture_stack_build(&stacks.handler, addresses, 2);
 	fixture_stack_build(&stacks.inner, addresses, 2);

@@ -1,5 +1,4 @@
-/* Stacks that hooks walk and keep: paths in a tree, what is remembered of them, and what cuts them
- * short. */
+/* Stacks that hooks walk and describe: what is remembered of them, and what cuts them short. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,13 +7,18 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
-#include "agent/stack.h"
+#include "agent/stack_cache.h"
+#include "agent/stack_prints.h"
 #include "common/err.h"
 #include "test/unit/hooks_fixture.h"
 
-static uint32_t node_of(const uint64_t *addresses, uint32_t count)
+#define RECORD_BYTES 24u
+
+/* The number by which a call there was recorded. */
+static uint32_t stack_of(const uint64_t *addresses, uint32_t count)
 {
 	LIMPET_FREE struct fixture_record *records = NULL;
 	size_t records_count;
@@ -25,16 +29,16 @@ static uint32_t node_of(const uint64_t *addresses, uint32_t count)
 	return records[records_count - 1].node;
 }
 
-static void assert_path(uint32_t node, const uint64_t *addresses, uint32_t count)
+static void assert_path(uint32_t number, const uint64_t *addresses, uint32_t count)
 {
+	struct fixture_frames frames;
+
+	fixture_frames_of(&fixture, number, &frames);
+	assert_int_equal(frames.count, count);
 	for (uint32_t i = 0; i < count; i++) {
-		assert_int_not_equal(node, 0);
-		assert_int_equal(fixture_node(&fixture, node)->address, addresses[i]);
-		assert_int_equal(fixture_node(&fixture, node)->flags, 0);
-		assert_true(fixture_node(&fixture, node)->parent < node);
-		node = fixture_node(&fixture, node)->parent;
+		assert_int_equal(frames.list[i].address, addresses[i]);
+		assert_int_equal(frames.list[i].flags, 0);
 	}
-	assert_int_equal(node, 0);
 }
 
 static void check_stacks(bool first_time)
@@ -42,18 +46,21 @@ static void check_stacks(bool first_time)
 	static const uint64_t main_stack[] = {0x500010, 0x500020, 0x500030, 0x500040};
 	static const uint64_t other_leaf[] = {0x500011, 0x500020, 0x500030, 0x500040};
 	static const uint64_t other_root[] = {0x500010, 0x500020, 0x500030, 0x500041};
-	uint32_t a = node_of(main_stack, 4), heads, truncated = own_thread()->truncated;
+	uint32_t a = stack_of(main_stack, 4), next, truncated = own_thread()->truncated;
+	uint64_t at = own_thread()->at;
 
 	assert_path(a, main_stack, 4);
-	heads = fixture.shm->node_head;
-	assert_int_equal(node_of(main_stack, 4), a);
-	assert_int_equal(fixture.shm->node_head, heads);
-	/* What they have in common is kept once. */
-	assert_path(node_of(other_leaf, 4), other_leaf, 4);
-	assert_int_equal(fixture.shm->node_head, heads + first_time);
-	assert_path(node_of(other_root, 4), other_root, 4);
-	assert_int_equal(fixture.shm->node_head, heads + 5 * first_time);
-	assert_path(node_of(main_stack, 1), main_stack, 1);
+	next = fixture.shm->next_stack;
+	assert_int_equal(stack_of(main_stack, 4), a);
+	assert_int_equal(fixture.shm->next_stack, next);
+	assert_int_equal(own_thread()->at, at + RECORD_BYTES);
+	/* What they have in common is described once. */
+	assert_path(stack_of(other_leaf, 4), other_leaf, 4);
+	assert_int_equal(own_thread()->at,
+			 at + 2 * RECORD_BYTES + first_time * limpet_stack_bytes(1));
+	assert_path(stack_of(other_root, 4), other_root, 4);
+	assert_int_equal(fixture.shm->next_stack, next + 2 * first_time);
+	assert_path(stack_of(main_stack, 1), main_stack, 1);
 	assert_int_equal(own_thread()->truncated, truncated);
 }
 
@@ -81,14 +88,14 @@ static void test_stacks_that_differ_far_out(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < LIMPET_COUNT_OF(addresses); i++)
 		addresses[i] = 0x600000 + i;
-	first = node_of(addresses, LIMPET_COUNT_OF(addresses));
+	first = stack_of(addresses, LIMPET_COUNT_OF(addresses));
 	own_thread()->stack_low = (uintptr_t)&stack;
 	own_thread()->stack_high = (uintptr_t)(&stack + 1);
 	for (uint32_t i = 1; i < LIMPET_COUNT_OF(addresses); i++) {
-		assert_int_equal(node_of(addresses, LIMPET_COUNT_OF(addresses)), first);
-		assert_int_equal(node_of(addresses, LIMPET_COUNT_OF(addresses)), first);
+		assert_int_equal(stack_of(addresses, LIMPET_COUNT_OF(addresses)), first);
+		assert_int_equal(stack_of(addresses, LIMPET_COUNT_OF(addresses)), first);
 		addresses[i] += 0x1000;
-		other = node_of(addresses, LIMPET_COUNT_OF(addresses));
+		other = stack_of(addresses, LIMPET_COUNT_OF(addresses));
 		assert_path(other, addresses, LIMPET_COUNT_OF(addresses));
 		addresses[i] -= 0x1000;
 	}
@@ -110,28 +117,28 @@ static void remember(void **state)
 	const struct memory *memory = *state;
 	const struct limpet_room expected = memory->expected;
 	uint64_t addresses[60];
-	uint32_t nodes[200];
+	uint32_t numbers[200];
 	const uint32_t depth = LIMPET_COUNT_OF(addresses), leaves = memory->leaves;
 	uint32_t taken = expected.cache_entries > 1 ? expected.pages : 0;
 
-	assert_in_range(leaves, 1, LIMPET_COUNT_OF(nodes));
+	assert_in_range(leaves, 1, LIMPET_COUNT_OF(numbers));
 	fixture.shm->layout.room_pages = memory->room_pages;
 	for (uint32_t i = 0; i < depth; i++)
 		addresses[i] = 0x600000 + i;
-	node_of(addresses, 1); /* the entry is made */
+	stack_of(addresses, 1); /* the entry is made */
 	own_thread()->stack_low = (uintptr_t)&stack;
 	own_thread()->stack_high = (uintptr_t)(&stack + 1);
 	if (expected.cache_entries == LIMPET_ROOM_HUGE.cache_entries)
 		taken += LIMPET_ROOM_LARGE.pages; /* the one before */
 	for (uint32_t i = 0; i < 10 * leaves; i++) {
-		uint32_t leaf = i % leaves, count = depth - leaf % 20, node;
+		uint32_t leaf = i % leaves, count = depth - leaf % 20, number;
 
 		addresses[0] = 0x500000 + leaf * 16;
-		node = node_of(addresses, count);
+		number = stack_of(addresses, count);
 		if (i < leaves)
-			nodes[leaf] = node;
-		assert_int_equal(node, nodes[leaf]);
-		assert_path(node, addresses, count);
+			numbers[leaf] = number;
+		assert_int_equal(number, numbers[leaf]);
+		assert_path(number, addresses, count);
 	}
 	assert_int_equal(own_thread()->stack_cache & 0xff, expected.cache_entries);
 	assert_int_equal(fixture.shm->room_pages_taken, taken);
@@ -176,65 +183,202 @@ static void test_a_shorter_stack_in_the_same_place(void **state)
 static void test_deep_stacks_are_cut(void **state)
 {
 	uint64_t addresses[FIXTURE_MAX_FRAMES];
-	uint32_t node, depth = 0;
+	struct fixture_frames frames;
+	uint32_t number;
 
 	(void)state;
 	for (uint32_t i = 0; i < FIXTURE_MAX_FRAMES; i++)
 		addresses[i] = 0x600000 + i;
 	fixture.shm->max_depth = 100;
-	node = node_of(addresses, 100);
-	assert_path(node, addresses, 100);
+	number = stack_of(addresses, 100);
+	assert_path(number, addresses, 100);
 	assert_int_equal(own_thread()->truncated, 0);
-	node = node_of(addresses, FIXTURE_MAX_FRAMES);
+	number = stack_of(addresses, FIXTURE_MAX_FRAMES);
 	assert_int_equal(own_thread()->truncated, 1);
 	/* The innermost frames are kept; the outermost of them is marked. */
-	for (; node; node = fixture_node(&fixture, node)->parent, depth++) {
-		assert_int_equal(fixture_node(&fixture, node)->address, addresses[depth]);
-		assert_int_equal(fixture_node(&fixture, node)->flags,
-				 depth == 99 ? LIMPET_NODE_TRUNCATED : 0);
+	fixture_frames_of(&fixture, number, &frames);
+	assert_int_equal(frames.count, 100);
+	for (uint32_t i = 0; i < frames.count; i++) {
+		assert_int_equal(frames.list[i].address, addresses[i]);
+		assert_int_equal(frames.list[i].flags, i == 99 ? LIMPET_STACK_NODE_TRUNCATED : 0);
 	}
-	assert_int_equal(depth, 100);
 }
 
 static void test_broken_stacks_are_marked(void **state)
 {
 	LIMPET_FREE struct fixture_record *records = NULL;
-	uint32_t node;
+	struct fixture_frames frames;
 
 	(void)state;
 	fixture_stack_build(&stack, plain_stack, 3);
 	stack.words[0] = 0x1000; /* a frame pointer that leads down */
 	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 1);
 	assert_int_equal(own_records(&records), 1);
-	node = records[0].node;
 	assert_int_equal(own_thread()->truncated, 1);
-	assert_int_equal(fixture_node(&fixture, node)->address, plain_stack[0]);
-	assert_int_equal(fixture_node(&fixture, node)->flags, 0);
-	node = fixture_node(&fixture, node)->parent;
-	assert_int_equal(fixture_node(&fixture, node)->address, plain_stack[1]);
-	assert_int_equal(fixture_node(&fixture, node)->flags, LIMPET_NODE_TRUNCATED);
-	assert_int_equal(fixture_node(&fixture, node)->parent, 0);
+	fixture_frames_of(&fixture, records[0].node, &frames);
+	assert_int_equal(frames.count, 2);
+	assert_int_equal(frames.list[0].address, plain_stack[0]);
+	assert_int_equal(frames.list[0].flags, 0);
+	assert_int_equal(frames.list[1].address, plain_stack[1]);
+	assert_int_equal(frames.list[1].flags, LIMPET_STACK_NODE_TRUNCATED);
 }
 
-static void test_a_full_node_table(void **state)
+static const uint64_t known_stack[] = {0x500010, 0x500020}, new_stack[] = {0x700010, 0x700020};
+
+/* The events themselves are all there, without a stack where it could not be described. */
+static void assert_lost(uint32_t number)
 {
-	static const uint64_t known[] = {0x500010, 0x500020}, unknown[] = {0x700010, 0x700020};
 	LIMPET_FREE struct fixture_record *records = NULL;
-	uint32_t node = node_of(known, 2);
+	size_t count;
+
+	assert_int_equal(stack_of(known_stack, 2), number);
+	assert_int_equal(stack_of(new_stack, 2), 0);
+	assert_int_equal(stack_of(known_stack, 2), number);
+	count = own_records(&records);
+	assert_int_equal(records[count - 2].node, 0);
+	assert_int_equal(records[count - 2].address, BLOCK_A);
+	assert_int_equal(records[count - 1].node, number);
+}
+
+static void test_all_numbers_are_taken(void **state)
+{
+	(void)state;
+	fixture.shm->next_stack = LIMPET_STACKS_MAX;
+	assert_int_equal(stack_of(known_stack, 2), LIMPET_STACKS_MAX);
+	assert_lost(LIMPET_STACKS_MAX);
+	assert_int_equal(fixture.shm->next_stack, LIMPET_STACKS_MAX + 1u);
+}
+
+/* There is room for three records, and for a description when there is a chunk. */
+static void test_no_chunk_for_a_description(void **state)
+{
+	const uint64_t deep[] = {0x700010, 0x700020, 0x700030, 0x700040, 0x700050, 0x700060,
+				 0x700070, 0x700080, 0x700090, 0x7000a0, 0x7000b0, 0x7000c0};
+	uint32_t number = stack_of(known_stack, 2);
 
 	(void)state;
-	fixture.shm->node_head = fixture.shm->layout.node_count;
-	assert_int_equal(node_of(unknown, 2), 0);
-	assert_int_equal(fixture.shm->lost_no_node, 1);
-	assert_int_equal(node_of(known, 2), node);
-	assert_int_equal(fixture.shm->lost_no_node, 1);
-	assert_int_equal(fixture.shm->node_head, fixture.shm->layout.node_count);
-	/* The events themselves are all there, without a stack where there was no room for one. */
-	assert_int_equal(own_records(&records), 3);
-	assert_int_equal(records[0].node, node);
-	assert_int_equal(records[1].node, 0);
-	assert_int_equal(records[1].address, BLOCK_A);
-	assert_int_equal(records[2].node, node);
+	while (own_thread()->end - own_thread()->at >= 4 * RECORD_BYTES)
+		stack_of(known_stack, 2);
+	take_all_chunks();
+	assert_int_equal(stack_of(deep, LIMPET_COUNT_OF(deep)), 0);
+	assert_int_equal(stack_of(known_stack, 2), number);
+	assert_int_equal(fixture.shm->drops[LIMPET_EVENT_ALLOC].count, 0);
+	give_chunk(7);
+	assert_path(stack_of(deep, LIMPET_COUNT_OF(deep)), deep, LIMPET_COUNT_OF(deep));
+	assert_int_equal(own_thread()->chunk, 7);
+}
+
+/* Of stacks that have all but the first frame in common: in each chunk the first description is
+ * whole, so that it can be read without any other chunk. */
+static void test_descriptions_in_many_chunks(void **state)
+{
+	uint64_t addresses[LIMPET_STACK_FRAMES];
+	uint32_t numbers[300];
+	uint64_t sequence;
+
+	(void)state;
+	for (uint32_t i = 0; i < LIMPET_COUNT_OF(addresses); i++)
+		addresses[i] = 0x600000 + i;
+	for (uint32_t i = 0; i < LIMPET_COUNT_OF(numbers); i++) {
+		addresses[0] = 0x500000 + i * 16;
+		/* Long ones that do not fit the rest of a chunk, and some that are short. */
+		numbers[i] = stack_of(addresses, i % 3 ? LIMPET_STACK_FRAMES : 2 + i % 50);
+	}
+	sequence = own_thread()->sequence;
+	assert_in_range(sequence, 3, 100);
+	for (uint32_t i = 0; i < LIMPET_COUNT_OF(numbers); i++) {
+		addresses[0] = 0x500000 + i * 16;
+		assert_path(numbers[i], addresses, i % 3 ? LIMPET_STACK_FRAMES : 2 + i % 50);
+		assert_int_equal(stack_of(addresses, i % 3 ? LIMPET_STACK_FRAMES : 2 + i % 50),
+				 numbers[i]);
+	}
+}
+
+/* What the tables have forgotten is described once more, under another number. */
+static void test_forgotten_stacks(void **state)
+{
+	const struct limpet_shm_layout *layout = &fixture.shm->layout;
+	uint8_t *base = (uint8_t *)fixture.shm;
+	uint32_t first = stack_of(known_stack, 2), second;
+
+	(void)state;
+	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES; i++)
+		memset(base + layout->fingerprints_offset[i], 0,
+		       layout->fingerprint_count[i] * sizeof(struct limpet_fingerprint));
+	second = stack_of(known_stack, 2);
+	assert_int_equal(second, first + 1);
+	assert_path(first, known_stack, 2);
+	assert_path(second, known_stack, 2);
+	assert_int_equal(stack_of(known_stack, 2), second);
+}
+
+/* A thread was thrown out of the change of an entry: the others of its set are used. */
+static void test_an_abandoned_entry(void **state)
+{
+	struct limpet_fingerprint *entries;
+	uint32_t number;
+
+	(void)state;
+	fixture.shm->layout.fingerprint_count[LIMPET_BY_FRAMES] = LIMPET_FINGERPRINT_WAYS;
+	fixture.shm->fingerprint_use[LIMPET_BY_FRAMES].shift = 0;
+	entries = limpet_hot.fingerprints[LIMPET_BY_FRAMES];
+	entries[0] = (struct limpet_fingerprint){.state = 1ull << 32};
+	for (uint32_t i = 0; i < 2 * LIMPET_FINGERPRINT_WAYS; i++) {
+		const uint64_t addresses[] = {0x500000 + i * 16, 0x600000};
+
+		number = stack_of(addresses, 2);
+		assert_int_equal(stack_of(addresses, 2), number);
+	}
+	assert_int_equal(entries[0].fingerprint, 0);
+}
+
+static uint32_t gone_of(uint32_t number, uint32_t frame)
+{
+	struct fixture_frames frames;
+
+	fixture_frames_of(&fixture, number, &frames);
+	assert_in_range(frame, 0, frames.count - 1);
+	return LIMPET_STACK_NODE_GONE(frames.list[frame].flags);
+}
+
+/* A module's end is noted while a stack is described: place first, number last. What was said of a
+ * frame before is not said again. */
+static void test_modules_that_go_meanwhile(void **state)
+{
+	static const uint64_t one[] = {0x500010, 0x600010}, two[] = {0x500020, 0x600010},
+			      three[] = {0x500030, 0x600010};
+	struct limpet_gone *place = &fixture.shm->gone[0];
+
+	(void)state;
+	fixture.shm->gone_count = 1;
+	assert_int_equal(gone_of(stack_of(one, 2), 1), 0);
+	*place = (struct limpet_gone){.start = 0x600000, .end = 0x601000, .number = 1};
+	fixture.shm->gone_places = 1;
+	assert_int_equal(gone_of(stack_of(two, 2), 1), 1);
+	place->number = 2;
+	assert_int_equal(gone_of(stack_of(three, 2), 1), 2);
+	fixture.shm->gone_count = 2;
+	assert_int_equal(gone_of(stack_of(three, 2), 1), 2);
+}
+
+/* More stacks than the tables have entries, twice: none is lost, and none is taken for another. */
+static void test_more_stacks_than_entries(void **state)
+{
+	const uint32_t entries = 256, count = 4 * entries;
+
+	(void)state;
+	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES; i++) {
+		fixture.shm->layout.fingerprint_count[i] = entries;
+		fixture.shm->fingerprint_use[i].shift = 0;
+	}
+	for (uint32_t i = 0; i < 2 * count; i++) {
+		const uint64_t addresses[] = {0x500000 + i % count * 16, 0x600000};
+		uint32_t number = stack_of(addresses, 2);
+
+		if (i % 97 == 0)
+			assert_path(number, addresses, 2);
+	}
+	assert_in_range(fixture.shm->next_stack, count + count / 2, 2 * count + 1);
 }
 
 #define REMEMBER(row)                                                                      \
@@ -265,7 +409,13 @@ int main(void)
 		REMEMBER(3),
 		REMEMBER(4),
 		WITH_AGENT(test_broken_stacks_are_marked),
-		WITH_AGENT(test_a_full_node_table),
+		WITH_AGENT(test_all_numbers_are_taken),
+		WITH_AGENT(test_no_chunk_for_a_description),
+		WITH_AGENT(test_descriptions_in_many_chunks),
+		WITH_AGENT(test_forgotten_stacks),
+		WITH_AGENT(test_an_abandoned_entry),
+		WITH_AGENT(test_modules_that_go_meanwhile),
+		WITH_AGENT(test_more_stacks_than_entries),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

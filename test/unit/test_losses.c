@@ -136,7 +136,7 @@ static void test_each_reason(void **state)
  * own where the trace has one. An older trace has the first sentence alone, or words of no loss. */
 static void test_many_reasons(void **state)
 {
-	const uint64_t all = LIMPET_LOSSES_WRITTEN & (LIMPET_LOSS_BIT(LIMPET_LOSS_STORED + 1) - 1) &
+	const uint64_t all = LIMPET_LOSSES_WRITTEN & (LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS + 1) - 1) &
 			     ~LIMPET_LOSS_BIT(LIMPET_LOSS_SAMPLED);
 	const struct {
 		uint64_t losses;

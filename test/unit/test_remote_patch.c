@@ -143,9 +143,14 @@ static void test_own_layout(void **state)
 	memset(limpet_segment_known_modules(&segment), 1,
 	       LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module));
 	memset(limpet_segment_free_chunks(&segment), 1, segment.layout.chunk_count / 8);
-	assert_int_equal(limpet_segment_nodes(&segment)[segment.layout.node_count - 1].parent, 0);
-	while (limpet_segment_populate(&segment))
+	assert_int_equal(limpet_segment_next_used(&segment, 0), segment.layout.thread_count);
+	for (unsigned i = 0; i < 100; i++)
+		limpet_segment_populate_needed(&segment);
+	while (limpet_segment_populate_chunks(&segment))
 		;
+	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES; i++)
+		while (limpet_segment_grow_fingerprints(&segment, i))
+			;
 	limpet_segment_done(&segment);
 }
 

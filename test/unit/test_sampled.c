@@ -85,7 +85,7 @@ static void test_layout(void **state)
 				    8ull * limpet_shm->layout.sample_table_count <=
 			    limpet_shm->layout.sample_filter_offset);
 		assert_true(limpet_shm->layout.sample_filter_offset + counters() <=
-			    limpet_shm->layout.node_index_offset);
+			    limpet_shm->layout.fingerprints_offset[0]);
 		/* The table takes the place of chunks; of small memory these are groups. */
 		assert_true(segment.shm_bytes <= without.shm_bytes + sizes[i] / 14);
 		assert_true(segment.shm_bytes <= without.shm_bytes + sizes[i] / 512 ||

@@ -31,15 +31,31 @@ static uint64_t resident_bytes(const struct limpet_segment *segment, uint64_t fr
 	return count * PAGE;
 }
 
-/* The index of stacks is hashed and the slots are read at once; of chunks and nodes the first serve
- * for a while. */
+#define FIRST_FINGERPRINTS 8192u
+
+/* Populated entries that the agent is to use. */
+static uint32_t used_fingerprints(const struct limpet_segment *segment,
+				  enum limpet_fingerprint_table table)
+{
+	const uint32_t count = segment->layout.fingerprint_count[table] >>
+			       segment->shm->fingerprint_use[table].shift;
+	const uint64_t bytes = count * sizeof(struct limpet_fingerprint);
+
+	assert_int_equal(resident_bytes(segment, segment->layout.fingerprints_offset[table], bytes),
+			 bytes);
+	return count;
+}
+
+/* The slots are read at once; of chunks and fingerprints the first serve for a while. */
 static void test_first_share(void **state)
 {
 	struct limpet_segment segment;
+	uint64_t resident;
 
 	(void)state;
 	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
-	if (resident_bytes(&segment, 0, segment.layout.nodes_offset) < segment.layout.nodes_offset)
+	if (resident_bytes(&segment, 0, segment.layout.fingerprints_offset[0]) <
+	    segment.layout.fingerprints_offset[0])
 		limpet_skip(NO_TOUCH);
 	for (uint32_t group = 0; group < segment.layout.chunk_count / 64; group++)
 		assert_int_equal(resident_bytes(&segment,
@@ -47,7 +63,13 @@ static void test_first_share(void **state)
 							group * 64ull * LIMPET_CHUNK_BYTES,
 						4 * LIMPET_CHUNK_BYTES),
 				 4 * LIMPET_CHUNK_BYTES);
-	assert_true(resident_bytes(&segment, 0, segment.shm_bytes) < segment.shm_bytes / 3);
+	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
+		assert_int_equal(used_fingerprints(&segment, table), FIRST_FINGERPRINTS);
+	/* As long as little is used, no more is populated. */
+	resident = resident_bytes(&segment, 0, segment.shm_bytes);
+	assert_true(resident < segment.shm_bytes / 6);
+	limpet_segment_populate_needed(&segment);
+	assert_int_equal(resident_bytes(&segment, 0, segment.shm_bytes), resident);
 	limpet_segment_done(&segment);
 }
 
@@ -60,17 +82,75 @@ static void test_all_shares(void **state)
 		const struct limpet_sampling sampling = {.bytes = i % 2 * 65536,
 							 .overload_bytes = i / 2 * 65536};
 		struct limpet_segment segment;
-		unsigned steps = 0;
+		unsigned shares = 0;
 
 		assert_int_equal(limpet_segment_create(sizes[i], &sampling, &segment, NULL), 0);
 		if (!resident_bytes(&segment, PAGE, PAGE))
 			limpet_skip(NO_TOUCH);
-		while (limpet_segment_populate(&segment))
-			assert_true(++steps < 100);
+		while (limpet_segment_populate_chunks(&segment))
+			assert_true(++shares < 100);
+		for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++) {
+			while (limpet_segment_grow_fingerprints(&segment, table))
+				(void)used_fingerprints(&segment, table);
+			assert_int_equal(used_fingerprints(&segment, table),
+					 segment.layout.fingerprint_count[table]);
+		}
 		assert_int_equal(resident_bytes(&segment, 0, segment.shm_bytes), segment.shm_bytes);
-		assert_false(limpet_segment_populate(&segment));
 		limpet_segment_done(&segment);
 	}
+}
+
+/* Half of what is populated of one group is taken: the next share of all. */
+static void test_chunks_that_are_needed(void **state)
+{
+	struct limpet_segment segment;
+	uint64_t *map, resident;
+
+	(void)state;
+	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
+	if (!resident_bytes(&segment, PAGE, PAGE))
+		limpet_skip(NO_TOUCH);
+	map = limpet_segment_free_chunks(&segment);
+	resident = resident_bytes(&segment, 0, segment.shm_bytes);
+	map[3] &= ~0xfull;
+	limpet_segment_populate_needed(&segment);
+	assert_int_equal(resident_bytes(&segment, 0, segment.shm_bytes), resident);
+	map[3] &= ~0x1full;
+	limpet_segment_populate_needed(&segment);
+	resident += segment.layout.chunk_count / 8 * LIMPET_CHUNK_BYTES;
+	assert_int_equal(resident_bytes(&segment, 0, segment.shm_bytes), resident);
+	limpet_segment_populate_needed(&segment);
+	assert_int_equal(resident_bytes(&segment, 0, segment.shm_bytes), resident);
+	limpet_segment_done(&segment);
+}
+
+/* Who evicts many entries gets four times as many, and no others. */
+static void test_fingerprints_that_are_needed(void **state)
+{
+	struct limpet_segment segment;
+	struct limpet_fingerprint_use *use;
+
+	(void)state;
+	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
+	if (!resident_bytes(&segment, PAGE, PAGE))
+		limpet_skip(NO_TOUCH);
+	use = segment.shm->fingerprint_use;
+	use[LIMPET_BY_WORDS].evicted = FIRST_FINGERPRINTS / 64;
+	limpet_segment_populate_needed(&segment);
+	assert_int_equal(used_fingerprints(&segment, LIMPET_BY_WORDS), FIRST_FINGERPRINTS);
+	use[LIMPET_BY_WORDS].evicted++;
+	limpet_segment_populate_needed(&segment);
+	limpet_segment_populate_needed(&segment);
+	assert_int_equal(used_fingerprints(&segment, LIMPET_BY_WORDS), 4 * FIRST_FINGERPRINTS);
+	assert_int_equal(used_fingerprints(&segment, LIMPET_BY_FRAMES), FIRST_FINGERPRINTS);
+	/* The target may write anything there. */
+	for (unsigned i = 0; i < 10; i++) {
+		use[LIMPET_BY_FRAMES].evicted -= 0x7fffffff;
+		use[LIMPET_BY_FRAMES].shift = 77;
+		limpet_segment_populate_needed(&segment);
+	}
+	assert_int_equal(segment.fingerprint_shift[LIMPET_BY_FRAMES], 0);
+	limpet_segment_done(&segment);
 }
 
 /* All that the agent may take is within the bound, and there is room for threads. */
@@ -93,8 +173,12 @@ static void test_the_bound_holds(void **state)
 			       LIMPET_PRIVATE_TABLES_BYTES + pages * LIMPET_SCRATCH_BYTES;
 			assert_in_range(used, bytes / 4 * 3, bytes);
 			assert_true(segment.shm->layout.thread_limit >= 128);
-			assert_true(segment.shm->layout.node_index_count >=
-				    segment.shm->layout.node_count / 2 * 3);
+			/* Room for five times 100,000 stacks with the default memory. */
+			for (unsigned k = 0; k < LIMPET_FINGERPRINT_TABLES; k++)
+				assert_true(segment.layout.fingerprint_count[k] >= bytes / 256);
+			if (bytes == 64u << 20)
+				assert_int_equal(segment.layout.fingerprint_count[LIMPET_BY_FRAMES],
+						 1u << 19);
 			assert_true(segment.shm->layout.thread_limit <=
 				    segment.shm->layout.chunk_count / 4 * 3);
 			limpet_segment_done(&segment);
@@ -139,6 +223,8 @@ int main(void)
 		cmocka_unit_test(test_mappings_are_not_read_for_each_module),
 		cmocka_unit_test(test_first_share),
 		cmocka_unit_test(test_all_shares),
+		cmocka_unit_test(test_chunks_that_are_needed),
+		cmocka_unit_test(test_fingerprints_that_are_needed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

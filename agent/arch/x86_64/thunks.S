@@ -28,7 +28,7 @@
 #define HOT_THREADS 0
 #define HOT_MASK 24
 #define HOT_COUNTERS 64
-#define HOT_SHIFT 72
+#define HOT_SHIFT 44
 /* struct limpet_found; finder.c checks these */
 #define FOUND_BYTES 8
 #define FOUND_EH_FRAME 16

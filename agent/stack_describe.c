@@ -1,0 +1,209 @@
+/* Order: room first; then a number, the record, `committed`, and last of all the entry of the
+ * table by which others learn the number. A thread that is thrown out of here by a signal handler,
+ * or killed, leaves a record that is whole or not there, and at worst a number that nobody has.
+ *
+ * The path is what the collector has as the description before, or the beginning of it, at any
+ * moment: its count is lowered to what both have in common before a record is written, and raised
+ * after it was committed. */
+#include "agent/stack_describe.h"
+#include "agent/record.h"
+#include "agent/stack_cache.h"
+#include "agent/stack_prints.h"
+
+_Static_assert(8 * (LIMPET_STACK_WORDS + 4) <= LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk),
+	       "a description and a record fit a chunk");
+
+struct stack {
+	const uint64_t *frames; /* innermost first */
+	uint32_t count;
+	bool truncated;
+	uint32_t gone, gone_places; /* modules that have gone, and places where they were */
+};
+
+static uint64_t frame_at(const struct stack *stack, uint32_t outermost)
+{
+	return stack->frames[stack->count - 1 - outermost];
+}
+
+static uint32_t gone_at(const struct stack *stack, uint64_t address)
+{
+	return limpet_gone_find(limpet_shm->gone, stack->gone_places, address - 1);
+}
+
+static bool has_gone(const struct stack *stack)
+{
+	for (uint32_t i = 0; stack->gone && i < stack->count; i++)
+		if (gone_at(stack, stack->frames[i]))
+			return true;
+	return false;
+}
+
+/* Of all that the description will say. */
+static uint64_t fingerprint_of(const struct stack *stack, bool gone)
+{
+	uint64_t lanes[4] = {stack->count, stack->truncated, 2, 3};
+
+	for (uint32_t i = 0; i < stack->count; i++)
+		lanes[i % 4] = limpet_fingerprint_mix(lanes[i % 4], stack->frames[i]);
+	for (uint32_t i = 0; gone && i < stack->count; i++)
+		lanes[i % 4] =
+			limpet_fingerprint_mix(lanes[i % 4], gone_at(stack, stack->frames[i]));
+	return limpet_fingerprint_finish(lanes);
+}
+
+/* 0: all are taken. The counter stops near its end, so that it does not wrap around. */
+static uint32_t take_number(void)
+{
+	uint32_t number;
+
+	if (__atomic_load_n(&limpet_shm->next_stack, __ATOMIC_RELAXED) > LIMPET_STACKS_MAX)
+		return 0;
+	number = __atomic_fetch_add(&limpet_shm->next_stack, 1, __ATOMIC_RELAXED);
+	return number <= LIMPET_STACKS_MAX ? number : 0;
+}
+
+static uint32_t frames_in_common(struct limpet_path *path, const struct stack *stack)
+{
+	const uint64_t *frames = limpet_path_frames(path);
+	uint32_t same = 0;
+
+	if (path->cut == stack->truncated && path->gone == stack->gone)
+		while (same < stack->count && same < path->count &&
+		       frames[same] == frame_at(stack, same))
+			same++;
+	return same;
+}
+
+static void put_head(uint64_t *words, uint32_t number, uint32_t count, uint32_t low, uint32_t flags)
+{
+	words[0] = (uint64_t)number << 32 | count << 8 | LIMPET_EVENT_STACK;
+	words[1] = (uint64_t)flags << 32 | low;
+	words[2] = 0;
+}
+
+static void put_frames(uint64_t *words, const struct stack *stack, uint32_t same, bool gone)
+{
+	words += LIMPET_STACK_HEAD_WORDS;
+	for (uint32_t i = same; i < stack->count; i++) {
+		*words++ = frame_at(stack, i);
+		if (gone)
+			*words++ = gone_at(stack, frame_at(stack, i));
+	}
+}
+
+/* After it was committed. */
+static void remember(const struct limpet_thread *thread, const struct stack *stack, uint32_t same)
+{
+	struct limpet_path *path = limpet_path_of(thread);
+	uint32_t room = limpet_path_room(thread), count = stack->count < room ? stack->count : room;
+
+	for (uint32_t i = same; i < count; i++)
+		limpet_path_frames(path)[i] = frame_at(stack, i);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	*(volatile uint32_t *)&path->count = count;
+}
+
+static bool find_place_in_next_chunk(struct limpet_thread *thread, uint32_t bytes,
+				     struct limpet_record_place *ret_place)
+{
+	return __atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE) &&
+	       limpet_record_open_chunk(thread) &&
+	       limpet_record_find_place(thread, bytes, ret_place);
+}
+
+/* Returns its number; 0: none, and nothing was written. */
+static uint32_t write_description(struct limpet_thread *thread, const struct stack *stack,
+				  bool gone)
+{
+	const uint32_t words_a_frame = gone ? 2 : 1;
+	/* What is to be said of a frame where modules have gone may have changed. */
+	uint32_t same = gone ? 0 : frames_in_common(limpet_path_of(thread), stack);
+	uint32_t bytes, number, flags;
+	struct limpet_record_place place;
+	struct limpet_path *path;
+	uint64_t *words;
+
+	bytes = limpet_stack_bytes((stack->count - same) * words_a_frame);
+	if (!limpet_record_find_place(thread, bytes, &place)) {
+		same = 0;
+		bytes = limpet_stack_bytes(stack->count * words_a_frame);
+		if (!find_place_in_next_chunk(thread, bytes, &place))
+			return 0;
+	}
+	number = take_number();
+	if (!number)
+		return 0;
+	path = limpet_path_of(thread);
+	*(volatile uint32_t *)&path->count = same;
+	*(volatile uint32_t *)&path->cut = stack->truncated;
+	*(volatile uint32_t *)&path->gone = stack->gone;
+	words = (uint64_t *)(uintptr_t)place.at;
+	flags = (stack->truncated ? LIMPET_STACK_TRUNCATED : 0) | (gone ? LIMPET_STACK_GONE : 0);
+	put_head(words, number, (stack->count - same) * words_a_frame, same, flags);
+	put_frames(words, stack, same, gone);
+	if (!limpet_record_commit(thread, place, bytes))
+		return 0;
+	remember(thread, stack, same);
+	return number;
+}
+
+uint32_t limpet_stack_describe(struct limpet_thread *thread, const uint64_t *frames, uint32_t count,
+			       bool truncated)
+{
+	struct stack stack = {.frames = frames,
+			      .count = count,
+			      .truncated = truncated,
+			      .gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE)};
+	uint64_t fingerprint;
+	uint32_t number;
+	bool gone;
+
+	limpet_fingerprints_adjust();
+	if (__builtin_expect(stack.gone, 0))
+		stack.gone_places = __atomic_load_n(&limpet_shm->gone_places, __ATOMIC_ACQUIRE);
+	gone = has_gone(&stack);
+	fingerprint = fingerprint_of(&stack, gone);
+	number = limpet_fingerprint_find(LIMPET_BY_FRAMES, fingerprint);
+	if (number)
+		return number;
+	number = write_description(thread, &stack, gone);
+	if (number)
+		limpet_fingerprint_keep(LIMPET_BY_FRAMES, fingerprint, number);
+	return number;
+}
+
+static uint32_t write_mark(struct limpet_thread *thread, uint32_t stack, uint32_t owner)
+{
+	const uint32_t bytes = limpet_stack_bytes(1);
+	struct limpet_record_place place;
+	uint32_t number;
+	uint64_t *words;
+
+	if (!limpet_record_find_place(thread, bytes, &place) &&
+	    !find_place_in_next_chunk(thread, bytes, &place))
+		return 0;
+	number = take_number();
+	if (!number)
+		return 0;
+	words = (uint64_t *)(uintptr_t)place.at;
+	put_head(words, number, 1, owner, LIMPET_STACK_OWNER);
+	words[2] = stack;
+	return limpet_record_commit(thread, place, bytes) ? number : 0;
+}
+
+uint32_t limpet_stack_mark(struct limpet_thread *thread, uint32_t stack, uint32_t owner)
+{
+	const uint64_t lanes[4] = {stack, owner, ~0ull, ~1ull};
+	const uint64_t fingerprint = limpet_fingerprint_finish(lanes);
+	uint32_t marked;
+
+	if (!stack)
+		return 0;
+	marked = limpet_fingerprint_find(LIMPET_BY_FRAMES, fingerprint);
+	if (marked)
+		return marked;
+	marked = write_mark(thread, stack, owner);
+	if (marked)
+		limpet_fingerprint_keep(LIMPET_BY_FRAMES, fingerprint, marked);
+	return marked;
+}

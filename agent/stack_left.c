@@ -1,0 +1,63 @@
+#include "agent/stack_left.h"
+
+#include "agent/stack_walk.h"
+
+#define ROOT_WORDS (32u << 10) /* above the outermost frame: thread-local storage, environment */
+#define CHAIN_FRAMES 4096u
+
+static inline __attribute__((always_inline)) bool read_own(const void *memory, uint64_t address,
+							   uint64_t *ret_word)
+{
+	const struct limpet_thread *thread = memory;
+
+	if (!address || address < thread->stack_low ||
+	    address > thread->stack_high - sizeof(*ret_word))
+		return false;
+	*ret_word = *(const uint64_t *)(uintptr_t)address;
+	return true;
+}
+
+static bool is_root(const struct limpet_walk_map *map, const struct limpet_walk_cache *cache,
+		    uint64_t pc)
+{
+	return limpet_walk_find_rule(map, cache, pc - 1).cfa == LIMPET_CFA_END;
+}
+
+/* A coroutine may have its stack in an array on this one: then the thread's root lies further up.
+ */
+static bool is_outermost(const struct limpet_thread *thread, const struct limpet_walk_map *map,
+			 const struct limpet_walk_cache *cache, uint64_t sp)
+{
+	if (thread->stack_high - sp > ROOT_WORDS * sizeof(uint64_t))
+		return false;
+	for (uint64_t word; read_own(thread, sp, &word); sp += sizeof(word))
+		if (limpet_walk_plausible_pc(word) && is_root(map, cache, word))
+			return false;
+	return true;
+}
+
+/* Frame by frame, by unwind rows only, up to the thread's first function. */
+bool limpet_stack_is_above_entry(const struct limpet_thread *thread,
+				 const struct limpet_frame *hook_frame)
+{
+	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
+	const struct limpet_walk_map map = limpet_stack_walk_map(
+		current, __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE));
+	const struct limpet_walk_cache cache = limpet_stack_walk_cache();
+	struct limpet_walk_frame frame = limpet_stack_first_frame(hook_frame);
+
+	if (!__atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE) ||
+	    thread->entry_sp < thread->stack_low || thread->entry_sp >= frame.sp)
+		return false;
+	for (unsigned i = 0; i < CHAIN_FRAMES; i++) {
+		if (frame.sp >= thread->stack_high ||
+		    frame.flags & (LIMPET_FRAME_SIGNAL | LIMPET_FRAME_BY_FP | LIMPET_FRAME_DOUBT))
+			return false;
+		if (is_root(&map, &cache, frame.pc))
+			return is_outermost(thread, &map, &cache, frame.sp) &&
+			       limpet_stack_is_in_force(current);
+		if (limpet_walk_step(&map, &cache, read_own, thread, &frame) != LIMPET_WALK_MORE)
+			return false;
+	}
+	return false;
+}

@@ -1,0 +1,68 @@
+/* The stacks of a capture: a tree of frames, in which the path from a node to the root (0) is a
+ * stack, outermost frame last; and for each number by which the agent calls a stack its node.
+ *
+ * Private memory of the collector, and bounded; one thread. Nodes are numbered from 1 in the order
+ * in which they are made, so that a parent's number is less than its children's. The cost of a node
+ * is the same however many there are: no table is ever rebuilt. */
+#ifndef LIMPET_COLLECTOR_STACK_TREE_H
+#define LIMPET_COLLECTOR_STACK_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct limpet_stack_node {
+	uint64_t address; /* return address; of LIMPET_STACK_NODE_OWNER the allocator's number */
+	uint32_t parent;
+	uint32_t flags; /* LIMPET_STACK_NODE_* */
+};
+#define LIMPET_STACK_NODE_TRUNCATED 1u /* the walk ended here before the thread's root */
+#define LIMPET_STACK_NODE_OWNER 2u     /* no frame: by whom the blocks of the stack were made */
+/* Number of the last module that had gone from this address by then, 0: none. */
+#define LIMPET_STACK_NODE_GONE(flags) ((flags) >> 8)
+#define LIMPET_STACK_NODE_GONE_FLAG(number) ((uint32_t)(number) << 8)
+
+#define LIMPET_STACK_UNSEEN 0u        /* nobody has described it yet */
+#define LIMPET_STACK_LOST UINT32_MAX  /* it was described, and there was no room for it */
+#define LIMPET_STACK_NODES (1u << 24) /* as many as a trace can have, the root included */
+#define LIMPET_STACK_TREE_BYTES (UINT64_C(256) << 20)
+
+struct limpet_stack_tree;
+
+/* NULL: no memory. Nodes and numbers take LIMPET_STACK_TREE_BYTES at most, unless _set_most says
+ * otherwise. */
+struct limpet_stack_tree *limpet_stack_tree_new(void) LIMPET_MUST_CHECK;
+void limpet_stack_tree_free(struct limpet_stack_tree *tree);
+void limpet_stack_tree_set_most(struct limpet_stack_tree *tree, uint64_t bytes);
+/* There is no room left, and numbers took most of it: the agent forgets stacks, and describes them
+ * again under other numbers. */
+bool limpet_stack_tree_is_full_of_numbers(const struct limpet_stack_tree *tree);
+
+/* The child for that frame, made if need be; 0: no room. */
+uint32_t limpet_stack_tree_child(struct limpet_stack_tree *tree, uint32_t parent, uint64_t address,
+				 uint32_t flags);
+/* NULL: no such node. Valid until the next one is made. */
+const struct limpet_stack_node *limpet_stack_tree_node(const struct limpet_stack_tree *tree,
+						       uint32_t node);
+/* `steps` frames further out. */
+uint32_t limpet_stack_tree_outwards(const struct limpet_stack_tree *tree, uint32_t node,
+				    uint32_t steps);
+/* Marks the node, and answers what it was before. */
+enum limpet_stack_mark {
+	LIMPET_STACK_NOT_MARKED,
+	LIMPET_STACK_MARKED,
+	LIMPET_STACK_MARK_REFUSED /* by limpet_stack_tree_refuse() */
+};
+enum limpet_stack_mark limpet_stack_tree_mark(struct limpet_stack_tree *tree, uint32_t node);
+void limpet_stack_tree_refuse(struct limpet_stack_tree *tree, uint32_t node);
+
+/* The agent's number now stands for that node, 0: for LIMPET_STACK_LOST. What a number stands for
+ * does not change: the first one stays. */
+void limpet_stack_tree_enter(struct limpet_stack_tree *tree, uint32_t number, uint32_t node);
+/* A node, LIMPET_STACK_UNSEEN or LIMPET_STACK_LOST; LOST also where there is no room for more
+ * numbers.
+ */
+uint32_t limpet_stack_tree_find(const struct limpet_stack_tree *tree, uint32_t number);
+
+#endif
