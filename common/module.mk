@@ -10,6 +10,7 @@ COMMON_SRC := \
 	common/losses.c \
 	common/memory_accounts.c \
 	common/mounts.c \
+	common/number_table.c \
 	common/open_file.c \
 	common/plain_text.c \
 	common/slots.c \

@@ -140,6 +140,43 @@ void limpet_trace_put_string(struct limpet_bytes *content, unsigned tag, const c
 		limpet_trace_put_section(content, tag, string, strlen(string));
 }
 
+/* What zstd adds for each part of a frame, and for the few parts that a section can be. */
+#define APART_BYTES 4096u
+#define APART_LEAST 2048u
+
+/* Answers a size, or an error of zstd. Long sections get parts of the frame, and so tables of
+ * frequencies, of their own: columns of bytes that are as good as random would spoil those of
+ * others. */
+static size_t compress_apart(ZSTD_CCtx *zstd, uint8_t *frame, size_t room,
+			     const struct limpet_bytes *content)
+{
+	struct limpet_cursor sections =
+		limpet_cursor_of(content->data + LIMPET_TRACE_CONTENT_HEAD_BYTES,
+				 content->count - LIMPET_TRACE_CONTENT_HEAD_BYTES);
+	ZSTD_outBuffer out = {.dst = frame, .size = room};
+	ZSTD_inBuffer in = {.src = content->data};
+	struct limpet_cursor section;
+	size_t left = ZSTD_CCtx_reset(zstd, ZSTD_reset_session_only);
+
+	if (!ZSTD_isError(left))
+		left = ZSTD_CCtx_setPledgedSrcSize(zstd, content->count);
+	while (!ZSTD_isError(left) && limpet_trace_next_section(&sections, &section)) {
+		if (limpet_cursor_left(&section) < APART_LEAST)
+			continue;
+		in.size = (size_t)(section.at - content->data);
+		if (in.size - in.pos >= APART_LEAST / 8)
+			left = ZSTD_compressStream2(zstd, &out, &in, ZSTD_e_flush);
+		in.size = (size_t)(section.end - content->data);
+		if (!ZSTD_isError(left))
+			left = ZSTD_compressStream2(zstd, &out, &in, ZSTD_e_flush);
+	}
+	in.size = content->count;
+	if (!ZSTD_isError(left))
+		left = ZSTD_compressStream2(zstd, &out, &in, ZSTD_e_end);
+	/* There is room for all: what is left is an error. */
+	return left ? (size_t)-1 : out.pos;
+}
+
 int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
 			   struct limpet_trace_mark *mark, struct limpet_bytes *content)
 {
@@ -160,11 +197,13 @@ int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
 	put_32(content->data + 8, mark->content_bytes);
 	put_32(content->data + 12, mark->sequence);
 
-	bound = ZSTD_compressBound(content->count);
+	bound = ZSTD_compressBound(content->count) + APART_BYTES;
 	if (!limpet_bytes_want(out, LIMPET_TRACE_MARK_BYTES + bound))
 		return -ENOMEM;
 	frame = out->data + out->count + LIMPET_TRACE_MARK_BYTES;
-	frame_bytes = ZSTD_compress2(zstd, frame, bound, content->data, content->count);
+	frame_bytes = mark->version == LIMPET_TRACE_SCATTERED_VERSION
+			      ? compress_apart(zstd, frame, bound, content)
+			      : ZSTD_compress2(zstd, frame, bound, content->data, content->count);
 	if (ZSTD_isError(frame_bytes))
 		return -ENOMEM;
 	mark->frame_bytes = (uint32_t)frame_bytes;

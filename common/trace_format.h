@@ -9,8 +9,11 @@
 #include <stdint.h>
 
 /* Raised when an older reader would misread; new sections and block types do not raise it.
- * 2: rows may be samples. 3: there may be gaps; of the head of such a trace alone. */
-#define LIMPET_TRACE_VERSION 3u
+ * 2: rows may be samples. 3: there may be gaps; of the head of such a trace alone. 4: of an EVENTS
+ * block with scattered pairs. */
+#define LIMPET_TRACE_VERSION 4u
+#define LIMPET_TRACE_SCATTERED_VERSION 4u
+#define LIMPET_TRACE_GAPS_VERSION 3u
 #define LIMPET_TRACE_PLAIN_VERSION 2u
 
 /* The mark: skippable frame magic, length of its payload, payload. Frozen over all versions. */
@@ -126,8 +129,17 @@ enum limpet_trace_events_section {
 	LIMPET_EVENTS_SWITCHES,
 	LIMPET_EVENTS_SIZES,     /* of rows without a pair */
 	LIMPET_EVENTS_ADDRESSES, /* if they are kept: signed difference to the row before */
-	LIMPET_EVENTS_OWNERS /* of rows with an age: 0: the row's thread allocated the block, else
-				that thread's index into the thread table + 1 */
+	LIMPET_EVENTS_OWNERS, /* of rows with an age: 0: the row's thread allocated the block, else
+				 that thread's index into the thread table + 1 */
+	/* If pairs are scattered, these replace PAIR_NODES, PAIR_SIZES and PAIRS. Each WIDE has
+	 * three sections: the lowest bytes, the second ones, and the rest. */
+	LIMPET_EVENTS_NODES = 13,
+	LIMPET_EVENTS_WIDE_PAIR_NODES = 14, /* index into NODES */
+	LIMPET_EVENTS_WIDE_PAIR_SIZES = 17,
+	LIMPET_EVENTS_WIDE_MADE = 20, /* of rows without an age: number of pairs known so far minus
+					 the pair's index; 0: the next one */
+	LIMPET_EVENTS_WIDE_GONE = 23, /* the same, of rows with an age */
+	LIMPET_EVENTS_SECTIONS = 26
 };
 /* The op byte: kind, and three flags. */
 enum limpet_trace_row {
@@ -143,6 +155,15 @@ enum limpet_trace_row {
 					not seen. No event */
 };
 #define LIMPET_ROW_KIND(op) ((op)&0x0fu)
+static inline int limpet_row_has_age(unsigned kind)
+{
+	return kind == LIMPET_ROW_FREE || kind == LIMPET_ROW_UNMAPPED ||
+	       kind == LIMPET_ROW_INFERRED_FREE;
+}
+static inline int limpet_row_has_pair(unsigned kind)
+{
+	return kind != LIMPET_ROW_FOREIGN_FREE && kind != LIMPET_ROW_MUNMAP;
+}
 #define LIMPET_ROW_TEMPORARY 0x10u
 #define LIMPET_ROW_SWITCH 0x20u  /* the thread differs from the row before: index in SWITCHES */
 #define LIMPET_ROW_SAMPLED 0x40u /* of a block that was sampled in an overload */

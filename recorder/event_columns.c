@@ -7,6 +7,7 @@
 #include "common/array.h"
 #include "common/trace_block.h"
 #include "common/trace_format.h"
+#include "recorder/event_planes.h"
 
 #define FIRST_SLOTS 4096u
 /* Rows for which there is room in all columns before they are put. */
@@ -46,6 +47,7 @@ struct limpet_event_columns {
 	size_t thread_capacity;
 	struct pair *slots; /* the dictionary: open addressing, a power of two */
 	uint32_t slot_count;
+	struct limpet_event_planes *planes;
 };
 
 struct limpet_event_columns *limpet_event_columns_new(void)
@@ -58,7 +60,8 @@ struct limpet_event_columns *limpet_event_columns_new(void)
 	columns->tag = 1u << NUMBER_BITS;
 	columns->slot_count = FIRST_SLOTS;
 	columns->slots = calloc(columns->slot_count, sizeof(*columns->slots));
-	if (!columns->slots) {
+	columns->planes = limpet_event_planes_new();
+	if (!columns->slots || !columns->planes) {
 		limpet_event_columns_free(columns);
 		return NULL;
 	}
@@ -85,6 +88,7 @@ void limpet_event_columns_free(struct limpet_event_columns *columns)
 	limpet_bytes_done(&columns->sizes);
 	limpet_bytes_done(&columns->addresses);
 	limpet_bytes_done(&columns->owners);
+	limpet_event_planes_free(columns->planes);
 	free(columns->threads);
 	free(columns->slots);
 	free(columns);
@@ -356,9 +360,32 @@ static void put_column(struct limpet_bytes *content, unsigned tag,
 	content->failed |= column->failed;
 }
 
-void limpet_event_columns_put(const struct limpet_event_columns *columns,
-			      struct limpet_bytes *content)
+static bool put_pairs(const struct limpet_event_columns *columns, struct limpet_bytes *content)
 {
+	const struct limpet_event_pairs pairs = {.ops = &columns->ops,
+						 .nodes = &columns->pair_nodes,
+						 .sizes = &columns->pair_sizes,
+						 .numbers = &columns->pair_numbers,
+						 .rows = columns->rows,
+						 .pairs = columns->pairs};
+
+	if (limpet_event_planes_pay(&pairs)) {
+		content->failed |= columns->ops.failed || columns->pair_nodes.failed ||
+				   columns->pair_sizes.failed || columns->pair_numbers.failed;
+		if (!content->failed)
+			limpet_event_planes_put(columns->planes, &pairs, content);
+		return true;
+	}
+	put_column(content, LIMPET_EVENTS_PAIR_NODES, &columns->pair_nodes);
+	put_column(content, LIMPET_EVENTS_PAIR_SIZES, &columns->pair_sizes);
+	put_column(content, LIMPET_EVENTS_PAIRS, &columns->pair_numbers);
+	return false;
+}
+
+uint16_t limpet_event_columns_put(const struct limpet_event_columns *columns,
+				  struct limpet_bytes *content)
+{
+	bool scattered;
 	uint8_t counts[3 * LIMPET_VARINT_MAX_BYTES];
 	size_t count = limpet_varint_put(counts, columns->rows);
 
@@ -367,9 +394,7 @@ void limpet_event_columns_put(const struct limpet_event_columns *columns,
 	limpet_trace_put_section(content, LIMPET_EVENTS_COUNTS, counts, count);
 	put_column(content, LIMPET_EVENTS_OPS, &columns->ops);
 	put_column(content, LIMPET_EVENTS_TIMES, &columns->times);
-	put_column(content, LIMPET_EVENTS_PAIR_NODES, &columns->pair_nodes);
-	put_column(content, LIMPET_EVENTS_PAIR_SIZES, &columns->pair_sizes);
-	put_column(content, LIMPET_EVENTS_PAIRS, &columns->pair_numbers);
+	scattered = put_pairs(columns, content);
 	put_column(content, LIMPET_EVENTS_AGES, &columns->ages);
 	put_column(content, LIMPET_EVENTS_TIDS, &columns->tids);
 	put_column(content, LIMPET_EVENTS_SWITCHES, &columns->switches);
@@ -377,6 +402,7 @@ void limpet_event_columns_put(const struct limpet_event_columns *columns,
 	put_column(content, LIMPET_EVENTS_OWNERS, &columns->owners);
 	if (columns->keep_addresses)
 		put_column(content, LIMPET_EVENTS_ADDRESSES, &columns->addresses);
+	return scattered ? LIMPET_TRACE_SCATTERED_VERSION : LIMPET_TRACE_PLAIN_VERSION;
 }
 
 void limpet_event_columns_clear(struct limpet_event_columns *columns)

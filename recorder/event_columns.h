@@ -21,9 +21,10 @@ void limpet_event_columns_free(struct limpet_event_columns *columns);
 int limpet_event_columns_add(struct limpet_event_columns *columns,
 			     const struct limpet_accounting_row *rows, size_t count);
 uint32_t limpet_event_columns_rows(const struct limpet_event_columns *columns);
-/* Puts the sections of the block behind `content`. An allocation failure shows in it (`failed`). */
-void limpet_event_columns_put(const struct limpet_event_columns *columns,
-			      struct limpet_bytes *content);
+/* Puts the sections of the block behind `content`, and answers the version of the format that they
+ * need. An allocation failure shows in it (`failed`). */
+uint16_t limpet_event_columns_put(const struct limpet_event_columns *columns,
+				  struct limpet_bytes *content);
 /* Empties it for the next block. */
 void limpet_event_columns_clear(struct limpet_event_columns *columns);
 

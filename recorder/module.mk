@@ -1,5 +1,6 @@
 RECORDER_SRC := \
 	recorder/event_columns.c \
+	recorder/event_planes.c \
 	recorder/accounting.c \
 	recorder/live_table.c \
 	recorder/mapping_table.c \

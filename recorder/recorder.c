@@ -133,7 +133,7 @@ static int write_header(struct limpet_recorder *recorder,
 		limpet_trace_compressor_keep_addresses(compressor);
 	/* Who does not know what a gap means is not to read on. */
 	if (recorder->sums)
-		limpet_trace_compressor_set_version(compressor, LIMPET_TRACE_VERSION);
+		limpet_trace_compressor_set_version(compressor, LIMPET_TRACE_GAPS_VERSION);
 	limpet_recorder_put_header(limpet_trace_compressor_content(compressor), options);
 	limpet_trace_compressor_put(compressor, LIMPET_TRACE_HEADER, 0, 0);
 	limpet_trace_compressor_set_version(compressor, 0);

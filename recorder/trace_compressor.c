@@ -70,7 +70,7 @@ struct limpet_trace_compressor *limpet_trace_compressor_new(struct limpet_trace_
 static void put_events(struct limpet_trace_compressor *compressor, struct limpet_trace_mark *mark)
 {
 	limpet_trace_content_begin(&compressor->events);
-	limpet_event_columns_put(compressor->columns, &compressor->events);
+	mark->version = limpet_event_columns_put(compressor->columns, &compressor->events);
 	limpet_event_columns_clear(compressor->columns);
 	/* What cannot be told whole is not told. */
 	compressor->events.failed |= compressor->rows_lost;

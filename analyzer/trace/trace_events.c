@@ -3,12 +3,21 @@
 #include <string.h>
 
 #include "analyzer/trace/trace_reader.h"
+#include "common/array.h"
 #include "common/trace_block.h"
+
+/* Numbers by the weight of their bytes. A part that is not there is all zeros. */
+struct wide {
+	struct limpet_cursor low, middle, rest;
+};
 
 struct limpet_trace_events {
 	uint8_t *buffer;
 	struct limpet_cursor ops, times, pair_numbers, ages, switches, sizes, addresses, owners;
 	bool has_addresses, has_owners;
+	bool scattered; /* pairs are named by these two, not by pair_numbers */
+	struct wide made, gone;
+	uint32_t pairs_known; /* by the rows so far */
 	uint64_t address;
 	uint32_t rows; /* left to be decoded */
 	uint64_t tick;
@@ -34,25 +43,109 @@ static size_t count_varints(const struct limpet_cursor *column)
 	return count;
 }
 
+/* Sets `damaged` where there is no other, or its bits are more than 64. */
+static inline uint64_t next_wide(struct limpet_trace_events *events, struct wide *wide)
+{
+	uint64_t value = 0, rest;
+
+	if (wide->low.at == wide->low.end) {
+		events->damaged = true;
+		return 0;
+	}
+	value = *wide->low.at++;
+	if (wide->middle.at < wide->middle.end)
+		value |= (uint64_t)*wide->middle.at++ << 8;
+	if (wide->rest.at < wide->rest.end) {
+		rest = limpet_cursor_varint(&wide->rest);
+		events->damaged |= wide->rest.failed || rest >> 48;
+		value |= rest << 16;
+	}
+	return value;
+}
+
+/* A part has a byte, or a number, for each; or it is not there. */
+static bool wide_is_whole(const struct wide *wide)
+{
+	size_t count = limpet_cursor_left(&wide->low);
+	size_t middle = limpet_cursor_left(&wide->middle), rest = count_varints(&wide->rest);
+
+	return (!middle || middle == count) && (!rest || rest == count);
+}
+
+/* Room for so many, and one more. */
+static int reserve_pairs(struct limpet_trace_events *events, size_t count)
+{
+	if (count > events->rows)
+		return -EBADMSG;
+	events->pair_nodes = calloc(count + 1, sizeof(*events->pair_nodes));
+	events->pair_sizes = calloc(count + 1, sizeof(*events->pair_sizes));
+	events->pair_count = (uint32_t)count;
+	return events->pair_nodes && events->pair_sizes ? 0 : -ENOMEM;
+}
+
+static uint32_t known_node(const struct limpet_trace_events *events, uint64_t node)
+{
+	return node < events->node_limit ? (uint32_t)node : 0;
+}
+
 static int read_pairs(struct limpet_trace_events *events, struct limpet_cursor nodes,
 		      struct limpet_cursor sizes)
 {
 	size_t count = count_varints(&nodes);
+	int code = count == count_varints(&sizes) ? reserve_pairs(events, count) : -EBADMSG;
 
-	if (count > events->rows || count != count_varints(&sizes))
-		return -EBADMSG;
-	events->pair_nodes = calloc(count + 1, sizeof(*events->pair_nodes));
-	events->pair_sizes = calloc(count + 1, sizeof(*events->pair_sizes));
-	if (!events->pair_nodes || !events->pair_sizes)
-		return -ENOMEM;
+	if (code < 0)
+		return code;
 	for (size_t i = 0; i < count; i++) {
-		uint64_t node = limpet_cursor_limited(&nodes, LIMPET_TRACE_NODES_MAX - 1);
-
-		events->pair_nodes[i] = node < events->node_limit ? (uint32_t)node : 0;
+		events->pair_nodes[i] = known_node(
+			events, limpet_cursor_limited(&nodes, LIMPET_TRACE_NODES_MAX - 1));
 		events->pair_sizes[i] = limpet_cursor_limited(&sizes, INT64_MAX);
 	}
-	events->pair_count = (uint32_t)count;
 	return nodes.failed || sizes.failed ? -EBADMSG : 0;
+}
+
+/* The nodes of pairs are first numbers of this list. */
+static int read_pair_nodes(struct limpet_trace_events *events, struct limpet_cursor list,
+			   struct wide *wide)
+{
+	size_t count = count_varints(&list);
+	LIMPET_FREE uint32_t *nodes = NULL;
+
+	if (count > events->rows)
+		return -EBADMSG;
+	nodes = calloc(count + 1, sizeof(*nodes));
+	if (!nodes)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		nodes[i] = known_node(events,
+				      limpet_cursor_limited(&list, LIMPET_TRACE_NODES_MAX - 1));
+	for (uint32_t i = 0; i < events->pair_count; i++) {
+		uint64_t number = next_wide(events, wide);
+
+		events->damaged |= number >= count;
+		events->pair_nodes[i] = number < count ? nodes[number] : 0;
+	}
+	return list.failed || events->damaged ? -EBADMSG : 0;
+}
+
+static int read_scattered_pairs(struct limpet_trace_events *events, struct limpet_cursor list,
+				struct wide *nodes, struct wide *sizes)
+{
+	size_t count = limpet_cursor_left(&nodes->low);
+	int code;
+
+	if (count != limpet_cursor_left(&sizes->low) || !wide_is_whole(nodes) ||
+	    !wide_is_whole(sizes) || !wide_is_whole(&events->made) || !wide_is_whole(&events->gone))
+		return -EBADMSG;
+	code = reserve_pairs(events, count);
+	if (code == 0)
+		code = read_pair_nodes(events, list, nodes);
+	for (uint32_t i = 0; code == 0 && i < events->pair_count; i++) {
+		events->pair_sizes[i] = next_wide(events, sizes);
+		if (events->damaged || events->pair_sizes[i] > INT64_MAX)
+			code = -EBADMSG;
+	}
+	return code;
 }
 
 static int read_tids(struct limpet_trace_events *events, struct limpet_cursor tids)
@@ -72,9 +165,14 @@ static int read_tids(struct limpet_trace_events *events, struct limpet_cursor ti
 	return tids.failed ? -EBADMSG : 0;
 }
 
+#define WIDE_COLUMNS(tag, wide) \
+	[(tag)] = &(wide)->low, [(tag) + 1] = &(wide)->middle, [(tag) + 2] = &(wide)->rest
+
 static int read_columns(struct limpet_trace_events *events, struct limpet_cursor sections)
 {
 	struct limpet_cursor section, counts = {0}, nodes = {0}, sizes = {0}, tids = {0};
+	struct limpet_cursor list = {0};
+	struct wide wide_nodes = {0}, wide_sizes = {0};
 	unsigned tag;
 	int code;
 
@@ -92,10 +190,16 @@ static int read_columns(struct limpet_trace_events *events, struct limpet_cursor
 			[LIMPET_EVENTS_SIZES] = &events->sizes,
 			[LIMPET_EVENTS_ADDRESSES] = &events->addresses,
 			[LIMPET_EVENTS_OWNERS] = &events->owners,
+			[LIMPET_EVENTS_NODES] = &list,
+			WIDE_COLUMNS(LIMPET_EVENTS_WIDE_PAIR_NODES, &wide_nodes),
+			WIDE_COLUMNS(LIMPET_EVENTS_WIDE_PAIR_SIZES, &wide_sizes),
+			WIDE_COLUMNS(LIMPET_EVENTS_WIDE_MADE, &events->made),
+			WIDE_COLUMNS(LIMPET_EVENTS_WIDE_GONE, &events->gone),
 		};
 
 		if (tag < LIMPET_COUNT_OF(columns))
 			*columns[tag] = section;
+		events->scattered |= tag == LIMPET_EVENTS_NODES;
 		events->has_addresses |= tag == LIMPET_EVENTS_ADDRESSES;
 		events->has_owners |= tag == LIMPET_EVENTS_OWNERS;
 	}
@@ -104,7 +208,8 @@ static int read_columns(struct limpet_trace_events *events, struct limpet_cursor
 	events->tick = limpet_cursor_varint(&counts);
 	if (sections.failed || counts.failed || limpet_cursor_left(&events->ops) != events->rows)
 		return -EBADMSG;
-	code = read_pairs(events, nodes, sizes);
+	code = events->scattered ? read_scattered_pairs(events, list, &wide_nodes, &wide_sizes)
+				 : read_pairs(events, nodes, sizes);
 	return code < 0 ? code : read_tids(events, tids);
 }
 
@@ -151,17 +256,6 @@ static bool is_event(unsigned kind)
 	return kind != LIMPET_ROW_UNMAPPED && kind != LIMPET_ROW_INFERRED_FREE;
 }
 
-static bool has_age(unsigned kind)
-{
-	return kind == LIMPET_ROW_FREE || kind == LIMPET_ROW_UNMAPPED ||
-	       kind == LIMPET_ROW_INFERRED_FREE;
-}
-
-static bool has_pair(unsigned kind)
-{
-	return kind != LIMPET_ROW_FOREIGN_FREE && kind != LIMPET_ROW_MUNMAP;
-}
-
 static uint64_t ticks_to_ns(uint64_t ticks)
 {
 	return ticks > UINT64_MAX / LIMPET_TRACE_TICK_NS ? UINT64_MAX
@@ -189,6 +283,24 @@ static inline uint64_t next_number(struct limpet_trace_events *events, struct li
 	return (at[0] & 0x7fu) | ((uint64_t)at[1] << 7 & (0 - more));
 }
 
+/* Of a row that has one. */
+static inline uint32_t next_pair(struct limpet_trace_events *events, unsigned kind)
+{
+	uint64_t number;
+
+	if (events->scattered) {
+		number =
+			next_wide(events, limpet_row_has_age(kind) ? &events->gone : &events->made);
+		events->damaged |= number > events->pairs_known;
+		number = events->pairs_known - number;
+		events->pairs_known += number == events->pairs_known;
+	} else {
+		number = next_number(events, &events->pair_numbers);
+	}
+	events->damaged |= number >= events->pair_count;
+	return (uint32_t)number;
+}
+
 /* The row behind those that are there; its op is. */
 static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
 {
@@ -205,15 +317,13 @@ static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
 		events->thread = (uint32_t)number;
 	}
 	rows->threads[at] = events->thread;
-	if (has_pair(kind)) {
-		number = next_number(events, &events->pair_numbers);
-		events->damaged |= number >= events->pair_count;
-		rows->pairs[at] = (uint32_t)number;
+	if (limpet_row_has_pair(kind)) {
+		rows->pairs[at] = next_pair(events, kind);
 	} else {
 		rows->sizes[at] = any_number(events, &events->sizes);
 		events->damaged |= rows->sizes[at] > INT64_MAX;
 	}
-	if (has_age(kind)) {
+	if (limpet_row_has_age(kind)) {
 		rows->ages[at] = next_number(events, &events->ages);
 		/* Without the column it is not known. */
 		number = events->has_owners ? next_number(events, &events->owners) : 0;
@@ -284,10 +394,11 @@ int limpet_trace_events_next(struct limpet_trace_events *events,
 	kind = LIMPET_ROW_KIND(op);
 	*ret_event = (struct limpet_trace_event){
 		.time_ns = ticks_to_ns(rows->ticks[at]),
-		.size = has_pair(kind) ? events->pair_sizes[rows->pairs[at]] : rows->sizes[at],
+		.size = limpet_row_has_pair(kind) ? events->pair_sizes[rows->pairs[at]]
+						  : rows->sizes[at],
 		.address = events->has_addresses ? rows->addresses[at] : 0,
-		.age_ns = has_age(kind) ? ticks_to_ns(rows->ages[at]) : 0,
-		.node = has_pair(kind) ? events->pair_nodes[rows->pairs[at]] : 0,
+		.age_ns = limpet_row_has_age(kind) ? ticks_to_ns(rows->ages[at]) : 0,
+		.node = limpet_row_has_pair(kind) ? events->pair_nodes[rows->pairs[at]] : 0,
 		.tid = events->tids[rows->threads[at]],
 		.kind = (uint16_t)kind,
 		.temporary = op & LIMPET_ROW_TEMPORARY,

@@ -42,9 +42,9 @@ figures() {
 	start storm "$TARGETS/storm" --threads 2
 	attach "$pid" --max-size 8MiB
 	tell storm "leak 40" leaked
-	# More than four bytes an event.
-	tell storm "run 1300000" ran
-	wait_until 60 recorded "$pid" 2900000
+	# More than two bytes an event.
+	tell storm "run 2600000" ran
+	wait_until 60 recorded "$pid" 5800000
 	(($(stat -c '%b * %B' "$trace") < 9 << 20)) || fail "$(stat -c %b "$trace") blocks while it ran"
 	tell storm "leak 60" leaked
 	wait_until 60 so_far '.capture.end == "running" and .capture.single_events_from_seconds > 0 and .capture.exact'

@@ -8,7 +8,7 @@ teardown() { end; }
 # Events of the newest part of the time alone; of all before, sums. Twelve MiB of them, and eight are kept.
 setup_file() {
 	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR begin
-	printf 'leak 40\nrun 1300000\nleak 60\nquit\n' >commands
+	printf 'leak 40\nrun 2600000\nleak 60\nquit\n' >commands
 	within 120 "$LIMPET" run -q -o "$BATS_FILE_TMPDIR/bounded.limpet" --max-size 8MiB --on-overload wait -- \
 		"$TARGETS/storm" --threads 2 <commands >run.say 2>run.err
 }

@@ -118,6 +118,53 @@ static void test_one_munmap_takes_very_many(void **state)
 	second_reader_check(trace_path("many"));
 }
 
+/* So many different pairs that an EVENTS block names them from the newest back: every row comes
+ * back as it was, sizes beyond 16 bits and frees of blocks of earlier rows included. */
+static void test_scattered_pairs(void **state)
+{
+	const struct limpet_recorder_options options = trace_options("scattered");
+	struct limpet_recorder *recorder = trace_record(&options);
+	const uint64_t count = 20000, held = 700;
+	struct limpet_recorder_tick tick = {0};
+	struct limpet_trace_reader *reader;
+	const struct limpet_trace_block *blocks;
+	struct limpet_trace_events *events = NULL;
+	struct limpet_trace_event row;
+	uint64_t made = 0, gone = 0;
+	size_t block = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < count; i++) {
+		struct limpet_record record = {.time_ns = i * 1000, .thread = 1};
+
+		record.address = 16 * (1 + i % held);
+		record.kind = LIMPET_EVENT_FREE;
+		if (i >= held)
+			assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+		record.kind = LIMPET_EVENT_ALLOC;
+		record.size = i * 7919 % 5000 * (i % 100 ? 1 : 1000000);
+		assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+	}
+	tick.time_ns = count * 1000;
+	trace_finish(recorder, &tick);
+	reader = trace_open(trace_path("scattered"));
+	limpet_trace_reader_blocks(reader, &blocks);
+	while (blocks[block].type != LIMPET_TRACE_EVENTS)
+		block++;
+	assert_int_equal(blocks[block].version, LIMPET_TRACE_SCATTERED_VERSION);
+	assert_int_equal(limpet_trace_events_open(reader, block, &events), 0);
+	while (limpet_trace_events_next(events, &row) == 1) {
+		uint64_t i = row.kind == LIMPET_ROW_ALLOC ? made++ : gone++;
+
+		assert_int_equal(row.size, i * 7919 % 5000 * (i % 100 ? 1 : 1000000));
+	}
+	assert_int_equal(made, count);
+	assert_int_equal(gone, count - held);
+	limpet_trace_events_free(events);
+	limpet_trace_reader_free(reader);
+	second_reader_check(trace_path("scattered"));
+}
+
 static void test_batches_are_events(void **state)
 {
 	const struct limpet_recorder_options options = trace_options("batch");
@@ -288,6 +335,7 @@ int main(void)
 		cmocka_unit_test(test_nodes_are_checked),
 		cmocka_unit_test(test_what_no_program_can_do_is_dropped),
 		cmocka_unit_test(test_one_munmap_takes_very_many),
+		cmocka_unit_test(test_scattered_pairs),
 		cmocka_unit_test(test_batches_are_events),
 		cmocka_unit_test(test_bounded_memory),
 		cmocka_unit_test(test_a_thread_changes_nothing),
