@@ -46,6 +46,7 @@ ANALYZER_SRC += \
 	analyzer/views/findings_losses.c \
 	analyzer/views/findings_pools.c \
 	analyzer/views/heap.c \
+	analyzer/views/looks.c \
 	analyzer/views/report.c \
 	analyzer/views/trend.c \
 	analyzer/views/view.c

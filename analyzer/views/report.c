@@ -3,40 +3,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "analyzer/views/looks.h"
 #include "common/array.h"
 #include "common/err.h"
 
 const char *const limpet_report_sort_words[LIMPET_REPORT_SORT_COUNT + 1] = {
 	"peak", "live", "allocations", "allocated", "temporary", "growth", NULL};
 
-/* Looks: a number for each distinct sequence of shown frames, built from the root outwards, so that
- * every node costs one look-up: (looks of the parent, what this node adds) -> looks. */
-struct looks {
-	uint64_t key; /* parent and item */
-	uint32_t number;
-	UT_hash_handle hh;
-};
-
-/* What a frame looks like: function, file and line, or module and offset. */
-struct item {
-	uint32_t number;
-	UT_hash_handle hh;
-	char key[];
-};
-
 struct limpet_report_private {
 	struct limpet_report_frame *frames;
 	size_t frame_capacity;
-	struct looks *looks;
-	uint32_t looks_count;
-	struct item *items;
-	uint32_t item_count;
 };
-
-/* Items with a meaning of their own. */
-enum { ITEM_NONE = 0, ITEM_JIT = 1, ITEM_UNKNOWN = 2, ITEM_FIRST = 3 };
 
 int64_t limpet_report_figure(const struct limpet_model_site *site, enum limpet_report_sort sort)
 {
@@ -96,154 +74,6 @@ int limpet_report_expand(struct limpet_report *report, uint32_t node,
 	return 0;
 }
 
-/* ------------------------------------------------------------------ looks */
-
-static int intern_item(struct limpet_report_private *private,
-		       const struct limpet_report_frame *frame, uint32_t *ret_item)
-{
-	LIMPET_FREE char *key = NULL;
-	struct item *item;
-	int length;
-
-	/* Unit separators: no name holds one by chance, and a crafted one only merges itself. */
-	if (frame->function)
-		length = asprintf(&key, "%s\x1f%s\x1f%u", frame->function,
-				  frame->file ? frame->file : "", frame->line);
-	else
-		length = asprintf(&key, "\x1f%s\x1f%llx", frame->module ? frame->module : "",
-				  (unsigned long long)frame->offset);
-	if (length < 0) {
-		key = NULL;
-		return -ENOMEM;
-	}
-	HASH_FIND(hh, private->items, key, (size_t)length, item);
-	if (!item) {
-		item = malloc(sizeof(*item) + (size_t)length + 1);
-		if (!item)
-			return -ENOMEM;
-		memcpy(item->key, key, (size_t)length + 1);
-		item->number = ITEM_FIRST + private->item_count++;
-		HASH_ADD_KEYPTR(hh, private->items, item->key, (size_t)length, item);
-	}
-	*ret_item = item->number;
-	return 0;
-}
-
-static int intern_looks(struct limpet_report_private *private, uint32_t parent, uint32_t item,
-			uint32_t *ret_looks)
-{
-	const uint64_t key = (uint64_t)parent << 32 | item;
-	struct looks *looks;
-
-	HASH_FIND(hh, private->looks, &key, sizeof(key), looks);
-	if (!looks) {
-		looks = calloc(1, sizeof(*looks));
-		if (!looks)
-			return -ENOMEM;
-		looks->key = key;
-		looks->number = ++private->looks_count;
-		HASH_ADD(hh, private->looks, key, sizeof(looks->key), looks);
-	}
-	*ret_looks = looks->number;
-	return 0;
-}
-
-/* Looks of a node, and what its children need to know of it. */
-struct node_looks {
-	uint32_t number;
-	uint32_t via;  /* item of the library's function that the innermost shown frame called, or 0
-			*/
-	uint32_t code; /* the innermost shown frame is in no module: ITEM_JIT, ITEM_UNKNOWN */
-	bool shown;    /* the innermost frame is a shown one */
-};
-
-/* The frame next to the program's innermost: `strdup` and `getline` called at one line are two
- * entries, since the heading says which; malloc and operator new are not told apart. */
-static int add_via(struct limpet_report_private *private, const struct limpet_report_frame *frame,
-		   struct node_looks *looks)
-{
-	const struct limpet_report_frame name = {.function = frame->function};
-
-	if (!looks->shown)
-		return 0;
-	looks->shown = false;
-	if (frame->kind != LIMPET_FRAME_LIBRARY || !frame->function)
-		return 0;
-	return intern_item(private, &name, &looks->via);
-}
-
-/* From the looks of its parent. With `noise` every frame counts, without it the program's. */
-
-static int add_node_looks(struct limpet_report_private *private,
-			  const struct limpet_report_frame *frames, size_t count, bool noise,
-			  struct node_looks *looks)
-{
-	for (size_t i = count; i-- > 0;) {
-		uint32_t code = frames[i].module                       ? ITEM_NONE
-				: frames[i].made || frames[i].function ? ITEM_JIT
-								       : ITEM_UNKNOWN;
-		uint32_t item = code;
-		int result = 0;
-
-		if (!noise && frames[i].kind != LIMPET_FRAME_PROGRAM) {
-			result = add_via(private, &frames[i], looks);
-			if (result)
-				return result;
-			continue;
-		}
-		looks->via = ITEM_NONE;
-		looks->shown = true;
-		/* JIT code moves and multiplies: a run of it looks like one frame. */
-		if (code && !noise && looks->code == code)
-			continue;
-		if (!code || noise)
-			result = intern_item(private, &frames[i], &item);
-		if (!result)
-			result = intern_looks(private, looks->number, item, &looks->number);
-		if (result)
-			return result;
-		looks->code = code;
-	}
-	return 0;
-}
-
-/* Looks of all nodes; number 0 is the empty stack. A stack of noise alone looks as it is. */
-static int find_looks(struct limpet_report *report, uint32_t **ret_looks)
-{
-	const struct limpet_model *model = report->model;
-	LIMPET_FREE struct node_looks *folded = calloc(model->node_count + 1, sizeof(*folded));
-	LIMPET_FREE struct node_looks *whole = calloc(model->node_count + 1, sizeof(*whole));
-	LIMPET_FREE uint32_t *looks = calloc(model->node_count + 1, sizeof(*looks));
-	struct limpet_report_frame frames[LIMPET_REPORT_NODE_FRAMES_MAX];
-
-	if (!folded || !whole || !looks)
-		return -ENOMEM;
-	for (uint32_t i = 1; i < model->node_count; i++) {
-		const struct limpet_trace_node *node = &model->nodes[i];
-		size_t count;
-		int result;
-
-		folded[i] = folded[node->parent];
-		whole[i] = whole[node->parent];
-		if (node->lost)
-			continue;
-		count = limpet_report_node_frames(model, node, frames,
-						  LIMPET_REPORT_NODE_FRAMES_MAX);
-		result = add_node_looks(report->private, frames, count, true, &whole[i]);
-		if (!result && !report->options.full)
-			result = add_node_looks(report->private, frames, count, false, &folded[i]);
-		if (result)
-			return result;
-		looks[i] = folded[i].number ? folded[i].number : whole[i].number;
-		if (folded[i].number && folded[i].via)
-			result = intern_looks(report->private, looks[i], folded[i].via, &looks[i]);
-		if (result)
-			return result;
-	}
-	*ret_looks = LIMPET_TAKE(looks);
-	return 0;
-}
-
 /* ------------------------------------------------------------------ sites */
 
 static void add_figures(struct limpet_report_site *to, const struct limpet_model_site *from,
@@ -281,11 +111,10 @@ static int compare_sites(const void *a, const void *b, void *context)
 	return x->figures.node < y->figures.node ? -1 : x->figures.node > y->figures.node;
 }
 
-static int gather_sites(struct limpet_report *report, const uint32_t *looks)
+static int gather_sites(struct limpet_report *report, const struct limpet_looks *looks)
 {
 	const struct limpet_model *model = report->model;
-	uint32_t kinds = report->private->looks_count + 1;
-	LIMPET_FREE size_t *place = calloc(kinds, sizeof(*place));
+	LIMPET_FREE size_t *place = calloc((size_t)looks->count + 1, sizeof(*place));
 	LIMPET_FREE int64_t *largest = calloc(model->site_count + 1, sizeof(*largest));
 
 	report->sites = calloc(model->site_count + 1, sizeof(*report->sites));
@@ -298,8 +127,8 @@ static int gather_sites(struct limpet_report *report, const uint32_t *looks)
 		size_t at = report->site_count;
 
 		/* An unknown stack looks like no other. */
-		if (looks && site->node && looks[site->node]) {
-			size_t *known = &place[looks[site->node]];
+		if (looks->of_node && site->node && looks->of_node[site->node]) {
+			size_t *known = &place[looks->of_node[site->node]];
 
 			if (*known)
 				at = *known - 1;
@@ -349,10 +178,10 @@ static int compare_maps(const void *a, const void *b)
 	return x->figures.node < y->figures.node ? -1 : x->figures.node > y->figures.node;
 }
 
-static int gather_maps(struct limpet_report *report, const uint32_t *looks)
+static int gather_maps(struct limpet_report *report, const struct limpet_looks *looks)
 {
 	const struct limpet_model *model = report->model;
-	LIMPET_FREE size_t *place = calloc(report->private->looks_count + 1, sizeof(*place));
+	LIMPET_FREE size_t *place = calloc((size_t)looks->count + 1, sizeof(*place));
 
 	report->maps = calloc(model->map_count + 1, sizeof(*report->maps));
 	if (!place || !report->maps)
@@ -362,8 +191,8 @@ static int gather_maps(struct limpet_report *report, const uint32_t *looks)
 		struct limpet_report_map_site *to;
 		size_t at = report->map_count;
 
-		if (looks && site->node && looks[site->node]) {
-			size_t *known = &place[looks[site->node]];
+		if (looks->of_node && site->node && looks->of_node[site->node]) {
+			size_t *known = &place[looks->of_node[site->node]];
 
 			if (*known)
 				at = *known - 1;
@@ -385,36 +214,13 @@ static int gather_maps(struct limpet_report *report, const uint32_t *looks)
 	return 0;
 }
 
-static void free_private(struct limpet_report_private *private)
-{
-	struct looks *looks = private->looks;
-	struct item *item = private->items;
-
-	/* Clearing frees the table and leaves its members linked. */
-	HASH_CLEAR(hh, private->looks);
-	while (looks) {
-		struct looks *next = looks->hh.next;
-
-		free(looks);
-		looks = next;
-	}
-	HASH_CLEAR(hh, private->items);
-	while (item) {
-		struct item *next = item->hh.next;
-
-		free(item);
-		item = next;
-	}
-	free(private->frames);
-	free(private);
-}
-
 void limpet_report_free(struct limpet_report *report)
 {
 	if (!report)
 		return;
 	if (report->private)
-		free_private(report->private);
+		free(report->private->frames);
+	free(report->private);
 	free(report->sites);
 	free(report->estimates);
 	free(report->maps);
@@ -425,7 +231,7 @@ int limpet_report_new(const struct limpet_model *model, const struct limpet_repo
 		      struct limpet_report **ret_report)
 {
 	struct limpet_report *report = calloc(1, sizeof(*report));
-	LIMPET_FREE uint32_t *looks = NULL;
+	struct limpet_looks looks = {0};
 	int result = 0;
 
 	if (!report)
@@ -436,11 +242,12 @@ int limpet_report_new(const struct limpet_model *model, const struct limpet_repo
 	if (!report->private)
 		result = -ENOMEM;
 	if (!result && options->merge)
-		result = find_looks(report, &looks);
+		result = limpet_looks_init(&looks, model, options->full);
 	if (!result)
-		result = gather_sites(report, looks);
+		result = gather_sites(report, &looks);
 	if (!result)
-		result = gather_maps(report, looks);
+		result = gather_maps(report, &looks);
+	limpet_looks_done(&looks);
 	if (result) {
 		limpet_report_free(report);
 		return result;
