@@ -17,6 +17,7 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
+#include "injector/ptrace/boost.h"
 #include "injector/ptrace/watchdog.h"
 
 #define XSTATE_MAX 65536u
@@ -26,8 +27,10 @@
 #define STACK_NEEDED 16384u
 
 /* Most stops come sooner than the kernel would wake us for them; while we sleep, the target stands.
- * We yield, so that a thread that waits for our processor goes first. */
-#define SPIN_NS 100000u
+ * We yield, so that a thread that waits for our processor goes first. Where threads wait for a
+ * processor, spinning is in vain, and takes one from them. */
+#define SPIN_MOST_NS 100000u
+#define SPIN_LEAST_NS 6250u
 
 enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
 
@@ -51,6 +54,7 @@ struct limpet_tracee {
 void (*limpet_tracee_fault_point)(const char *step);
 
 static uint64_t longest_stop_ns;
+static uint64_t spin_ns = SPIN_MOST_NS;
 static struct limpet_tracee *tracees;
 static bool many; /* limpet_tracee_many */
 
@@ -105,19 +109,27 @@ static pid_t look(pid_t tid, int *ret_status)
 	return info.si_pid;
 }
 
+static void adapt_spin(bool in_vain)
+{
+	if (in_vain)
+		spin_ns = spin_ns / 4 > SPIN_LEAST_NS ? spin_ns / 4 : SPIN_LEAST_NS;
+	else
+		spin_ns = spin_ns * 2 < SPIN_MOST_NS ? spin_ns * 2 : SPIN_MOST_NS;
+}
+
 /* Waits for the next stop. Returns -ESRCH if the thread is gone. */
 static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
 		     int *ret_signal)
 {
-	const uint64_t spin_until_ns = limpet_monotonic_ns() + SPIN_NS;
+	const uint64_t spin_until_ns = limpet_monotonic_ns() + spin_ns;
 	sigset_t child;
 
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	for (;;) {
+	for (bool slept = false;;) {
 		int status;
 		pid_t got = look(tracee->tid, &status);
-		uint64_t now;
+		uint64_t now, turn_ns;
 
 		if (got < 0 && errno != EINTR)
 			return errno == ECHILD ? -ESRCH : -errno;
@@ -139,6 +151,7 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 				*ret_kind = STOP_SIGNAL;
 			}
 			tracee->running = false;
+			adapt_spin(slept);
 			return 0;
 		}
 		now = limpet_monotonic_ns();
@@ -154,7 +167,12 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 			 * every 10 ms. */
 			if (left.tv_sec || left.tv_nsec > 10000000)
 				left = (struct timespec){0, 10000000};
+			turn_ns = limpet_boost_lend(tracee->pid, tracee->tid);
+			if (!left.tv_sec && (uint64_t)left.tv_nsec > turn_ns)
+				left.tv_nsec = (long)turn_ns;
 			sigtimedwait(&child, NULL, &left);
+			limpet_boost_take_back();
+			slept = true;
 		}
 	}
 }
