@@ -69,7 +69,8 @@ function liveBounds({live_bytes_min: min, live_bytes_max: max}) {
 function drawComparison() {
   const {total} = figures, {words, change, format} = METRICS[view.metric], rows = mergeAlike(sites.map((_, i) => i)).filter(row => row.sum.olds || row.sum.news);
   const by = Object.fromEntries(STATES.map(state => [state, rows.filter(row => stateOf(row.sum) === state)]));
-  const sum = list => list.reduce((all, row) => all + row.sum.change, 0);
+  /* Each stack's change is a whole number, as in `limpet diff`: scaled figures are not. */
+  const sum = list => list.reduce((all, row) => all + changeOf(row.sum), 0);
   const findings = [make('li', {textContent: `Total: ${changeInWords(total)} (${words}).`})];
   if (scaleOf(view.metric) !== 1) findings.push(make('li', {class: 'note',
     textContent: `The old figures are multiplied by ${scaleOf(view.metric).toPrecision(3)}, as if the old capture had lasted ${seconds(lengthOf('new'))}.`}));
@@ -80,7 +81,7 @@ function drawComparison() {
     else if (data[side].sampled) findings.push(make('li', {textContent: `The figures of the ${side} capture are estimated.`}));
   }
   for (const state of STATES.slice(0, 4)) {
-    const first = by[state].filter(row => changeOf(row.sum)).sort((a, b) => Math.abs(b.sum.change) - Math.abs(a.sum.change)).slice(0, 3);
+    const first = by[state].filter(row => changeOf(row.sum)).sort((a, b) => Math.abs(changeOf(b.sum)) - Math.abs(changeOf(a.sum))).slice(0, 3);
     if (!first.length) continue;
     const list = make('ul', {}, ...first.map(row => {
       const path = pathOf(row.site);

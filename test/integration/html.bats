@@ -195,6 +195,17 @@ highest_of() {
 		short.html none.json --kept one-step -- bounded.html kept.json --kept bounded -- both.html none.json --kept compared
 }
 
+@test "sums of scaled figures: the page and limpet diff round alike" {
+	local traces=$root/test/traces
+	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
+	"$LIMPET" diff --html --sort allocations "${both[@]}" -o both.html
+	"$LIMPET" diff --json --sort allocations "${both[@]}" >diff.json
+	# Of all that vanished, the sum of what was scaled rounds to another number than the sum of what was rounded.
+	json_says '.scale as $scale | [.sites[] | select(.state == "vanished")] |
+		(map(.old.allocations) | add) * $scale + (map(.change) | add) | fabs > 0.5' <diff.json
+	driven both.html diff.json
+}
+
 @test "hostile names do nothing" {
 	local name='</script><img src=x onerror=window.owned=1>'
 	cat >evil.c <<-'END'
