@@ -650,6 +650,9 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 	bool keep = gone && capture->forks && capture->setup->lifeline >= 0;
 	int error;
 
+	/* Here the capture ends, however long leaving takes. */
+	if (!gone && limpet_session_switch_off(capture->session) == 0)
+		limpet_collector_end(capture->collector);
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
 	interrupt_pace(capture);
 	if (capture->forks) {

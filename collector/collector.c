@@ -58,7 +58,7 @@ struct limpet_collector {
 	struct limpet_stack_tree *stacks;
 	struct limpet_look_ahead *ahead;
 	uint64_t lost_stacks[LIMPET_LOST_STACKS]; /* events */
-	uint64_t begin_ns;
+	uint64_t begin_ns, end_ns;                /* end_ns: 0 while the capture runs */
 	uint64_t time_units;   /* of LIMPET_TIME_UNIT_NS, as last told to the agent */
 	uint64_t last_time_ns; /* of a record */
 	uint64_t turn_ns;      /* LIMPET_TURN_PAUSES of this processor */
@@ -268,6 +268,11 @@ void limpet_collector_begin(struct limpet_collector *collector)
 	limpet_collector_tell_time(collector);
 }
 
+void limpet_collector_end(struct limpet_collector *collector)
+{
+	collector->end_ns = limpet_monotonic_ns();
+}
+
 void limpet_collector_tell_time(struct limpet_collector *collector)
 {
 	collector->time_units = limpet_collector_time_ns(collector) / LIMPET_TIME_UNIT_NS;
@@ -276,7 +281,7 @@ void limpet_collector_tell_time(struct limpet_collector *collector)
 
 uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
 {
-	return limpet_monotonic_ns() - collector->begin_ns;
+	return (collector->end_ns ?: limpet_monotonic_ns()) - collector->begin_ns;
 }
 
 /* ---------------------------------------------------------------- reading chunks */

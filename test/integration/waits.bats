@@ -217,3 +217,26 @@ blind_refuses() {
 	done
 	finish blind
 }
+
+detaching() {
+	"$LIMPET" status "$1" --json 2>/dev/null | json_says '.captures[0].state == "detaching"'
+}
+
+@test "a capture ends when it is told to, not when its agent is gone: what is allocated in between is not in the trace" {
+	local stop_job
+	start holder "$TARGETS/holder" handler
+	attach "$pid"
+	tell holder hold holding
+	tell holder "work 100" worked
+	within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err 3>&- &
+	stop_job=$!
+	wait_until 60 detaching "$pid"
+	tell holder "work 5000" worked
+	tell holder release released
+	attached 0
+	wait "$stop_job"
+	good_capture
+	same "blocks" "$(site_sum holder_held_work allocations)" 100
+	nothing_of_ours "$pid"
+	finish holder
+}

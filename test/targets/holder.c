@@ -4,7 +4,7 @@
  *	holder MODE [PATH_OF_LIBRARY]      "ready PID"
  *
  * Commands: "hold" brings all of them there, "holding"; "release" lets them go on, "released";
- * "work N" allocates, "worked"; "check" answers "idle" when nobody is held any more; "quit".
+ * "work N" allocates, "worked", also while the main thread is held (holder_held_work); "quit".
  *
  *	loader: one thread is inside dlopen, in the library's constructor; the main thread waits for
  *		the next command as always
@@ -62,7 +62,7 @@ void holder_stay(void)
 		nanosleep(&nap, NULL);
 }
 
-TARGET_FRAME static void holder_work(unsigned long rounds)
+static void allocate(unsigned long rounds)
 {
 	for (unsigned long i = 0; i < rounds; i++) {
 		void *p = malloc(300);
@@ -74,11 +74,28 @@ TARGET_FRAME static void holder_work(unsigned long rounds)
 	}
 }
 
+TARGET_FRAME static void holder_work(unsigned long rounds)
+{
+	allocate(rounds);
+	TARGET_KEEP_FRAME();
+}
+
+TARGET_FRAME static void holder_held_work(unsigned long rounds)
+{
+	allocate(rounds);
+	TARGET_KEEP_FRAME();
+}
+
 static void listen_to_release(void)
 {
-	char line[256];
+	char line[256] = "";
+	unsigned long n;
 
-	if (!target_listen(line, sizeof(line)) || strcmp(line, "release"))
+	while (target_listen(line, sizeof(line)) && target_word(line, "work", &n)) {
+		holder_held_work(n);
+		target_say("worked");
+	}
+	if (strcmp(line, "release"))
 		target_broken("'%s' instead of 'release'", line);
 }
 
