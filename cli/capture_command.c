@@ -19,13 +19,12 @@
 #include "common/units.h"
 #include "injector/proc/proc.h"
 
-#define MAX_SOURCES 4096u
 /* If somebody waits for the end of the capture, limpet waits for debuginfod servers at most this
  * long. */
 #define DEBUGINFOD_SECONDS 30u
 
-static volatile sig_atomic_t interrupted; /* before the end: asks for it */
-static volatile sig_atomic_t impatient;   /* after it: skips the rest of sealing */
+static volatile sig_atomic_t interrupted; /* before the end: requests it */
+static volatile sig_atomic_t impatient;   /* after the end: skips the rest of sealing */
 static volatile sig_atomic_t ending;
 static volatile pid_t forward_to; /* run: the command */
 static sigset_t wait_mask;
@@ -59,8 +58,8 @@ void limpet_capture_signals_setup(pid_t command)
 		sigaction(numbers[i], &action, NULL);
 		sigaddset(&block, numbers[i]);
 	}
-	/* Ctrl-Z and similar stops by the terminal: threads of the target that are held would stand
-	 * as long as limpet. */
+	/* Ctrl-Z and similar stops by the terminal: tracees would stay stopped as long as
+	 * limpet. */
 	for (size_t i = 0; i < LIMPET_COUNT_OF(stops); i++)
 		sigaddset(&block, stops[i]);
 	signal(SIGPIPE, SIG_IGN);
@@ -92,7 +91,7 @@ struct command {
 	bool first;                         /* started by the user, not by another limpet */
 	pid_t pid;
 	const char *name;
-	const char *way; /* how the agent gets into it, if not by dlopen; else NULL */
+	const char *way; /* how the agent is loaded, if not by dlopen; else NULL */
 	uint64_t sealing_percent;
 	char phase[32];
 };
@@ -406,7 +405,7 @@ void limpet_capture_warn(const struct limpet_preflight *preflight)
 			limpet_ui_warn("%s", preflight->list[i].text);
 }
 
-/* NULL for dlopen, which is the ordinary way. */
+/* NULL for dlopen, the usual way. */
 static const char *find_way(const struct limpet_preflight *preflight)
 {
 	for (size_t i = 0; i < preflight->count; i++)

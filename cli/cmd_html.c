@@ -100,12 +100,14 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 static int find(const struct limpet_heap *heap, const struct limpet_history *history,
 		struct limpet_findings **ret_findings, struct limpet_err *err)
 {
-	if (heap->filtered)
-		return 0;
-	if (limpet_findings_new(&heap->view, history, ret_findings) < 0 ||
-	    limpet_findings_add_pools(*ret_findings, &heap->view, heap->reader) < 0)
-		return limpet_err_set(err, -ENOMEM, "out of memory");
-	return 0;
+	int code = 0;
+
+	if (!heap->filtered)
+		code = limpet_findings_new(&heap->view, history, ret_findings);
+	if (code == 0 && *ret_findings)
+		code = limpet_findings_add_pools(*ret_findings, &heap->view, heap->reader);
+	return code < 0 ? limpet_err_set(err, code, "cannot look for findings: %s", strerror(-code))
+			: 0;
 }
 
 /* Threads and lifetimes; *ret_thread_timeline stays NULL if the trace has no single events. */
@@ -176,8 +178,8 @@ static int page_of(const struct html_options *o, int *ret_status, struct limpet_
 	return result;
 }
 
-/* glibc would stop mapping large arrays once one of them was freed, and what one step of the work
- * gives back could not be used by the next. */
+/* Otherwise glibc stops mapping large arrays once one of them was freed, and the next step of the
+ * work could not use the memory that a step frees. */
 static void map_large_arrays(void)
 {
 #ifdef M_MMAP_THRESHOLD

@@ -9,11 +9,11 @@
 #include "analyzer/symbols/debuginfod.h"
 #include "analyzer/trace/trace_reader.h"
 #include "cli/commands.h"
+#include "cli/live_target.h"
 #include "cli/ui.h"
 #include "common/base_name.h"
 #include "common/open_file.h"
 #include "injector/proc/perf_map_file.h"
-#include "injector/proc/proc.h"
 
 static const char help[] =
 	"Usage: limpet seal [OPTIONS] FILE\n"
@@ -80,29 +80,13 @@ static const struct limpet_ui_command command = {"seal",       help,        ":qh
 
 /* ------------------------------------------------------------------ the target's file system */
 
-static bool same_boot(const char *boot_id)
-{
-	char here[64] = "";
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	if (!file)
-		return false;
-	if (!fgets(here, sizeof(here), file))
-		here[0] = '\0';
-	fclose(file);
-	here[strcspn(here, "\n")] = '\0';
-	return here[0] && !strcmp(here, boot_id);
-}
-
 /* While the target runs, its modules are opened through its own root directory, since it may be in
  * a container. */
 static char *live_root(const struct limpet_trace_target *target)
 {
-	uint64_t ticks;
 	char *root;
 
-	if (!target->known || !same_boot(target->boot_id) ||
-	    limpet_proc_start_time((pid_t)target->pid, &ticks) < 0 || ticks != target->start_ticks)
+	if (!limpet_cli_target_is_alive(target))
 		return NULL;
 	if (asprintf(&root, "/proc/%u/root", target->pid) < 0)
 		return NULL;
@@ -232,7 +216,7 @@ static void print_result(const struct seal_options *o, const struct progress *pr
 static void catch_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	/* Once: a second Ctrl-C ends limpet at once. The file has only whole blocks by then. */
+	/* Once: a second Ctrl-C ends limpet at once. The file then has only whole blocks. */
 	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
 	struct sigaction old;
 

@@ -132,16 +132,17 @@ static json_t *capture_json(const struct limpet_control_capture *capture)
 
 static int print_json(const struct captures *captures)
 {
-	json_t *list = json_array(), *root = json_pack("{s:o}", "captures", list);
-	bool failed = !root;
+	json_t *list = json_array(), *root;
+	bool failed = !list;
 
 	for (int i = 0; i < captures->count; i++)
 		failed |= json_array_append_new(list, capture_json(&captures->list[i])) != 0;
-	if (!failed)
+	root = json_pack("{s:o}", "captures", list);
+	if (!failed && root)
 		failed = json_dumpf(root, stdout, JSON_REAL_PRECISION(15)) != 0;
 	json_decref(root);
 	putchar('\n');
-	return failed ? -ENOMEM : 0;
+	return failed || !root ? -ENOMEM : 0;
 }
 
 /* ------------------------------------------------------------------ text */

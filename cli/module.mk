@@ -16,6 +16,7 @@ CLI_SRC := \
 	cli/doctor_list.c \
 	cli/follower.c \
 	cli/followers.c \
+	cli/live_target.c \
 	cli/main.c \
 	cli/page_file.c \
 	cli/pager.c \

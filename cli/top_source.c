@@ -6,18 +6,18 @@
 
 #include "analyzer/model/live.h"
 #include "analyzer/views/heap.h"
+#include "cli/live_target.h"
 #include "cli/view_options.h"
 #include "common/open_file.h"
 #include "injector/proc/perf_map_file.h"
-#include "injector/proc/proc.h"
 
-/* Sums of sites, or rows of events, that are taken at a time: some hundredths of a second. */
+/* Sums of sites, or rows of events, that are read at a time, in some hundredths of a second. */
 #define PIECE ((size_t)1 << 17)
 
 struct limpet_top_source {
 	char *path;
 	struct limpet_live *live; /* NULL: finished, and in `heap` */
-	bool unsealed;            /* it is over, and the file has no names: `live` has them */
+	bool unsealed; /* the capture has ended, and the file has no names: `live` has them */
 	struct limpet_heap heap;
 	const struct limpet_model *model;
 	struct limpet_locations *locations; /* of the live model */
@@ -27,30 +27,6 @@ struct limpet_top_source {
 	struct limpet_replay *replay;
 	struct limpet_replay_thread *threads;
 };
-
-static bool is_same_boot(const char *boot_id)
-{
-	char here[64] = "";
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	if (!file)
-		return false;
-	if (!fgets(here, sizeof(here), file))
-		here[0] = '\0';
-	fclose(file);
-	here[strcspn(here, "\n")] = '\0';
-	return here[0] && !strcmp(here, boot_id);
-}
-
-/* Whether the captured process still exists. */
-static bool is_alive(const struct limpet_trace_target *target)
-{
-	uint64_t ticks;
-
-	return target->known && is_same_boot(target->boot_id) &&
-	       limpet_proc_start_time((pid_t)target->pid, &ticks) == 0 &&
-	       ticks == target->start_ticks;
-}
 
 /* Names are read from the files as the process sees them. Without them offsets are shown. */
 static void look_up_names(struct limpet_top_source *source)
@@ -63,7 +39,7 @@ static void look_up_names(struct limpet_top_source *source)
 
 	if (!target)
 		return;
-	if (is_alive(target)) {
+	if (limpet_cli_target_is_alive(target)) {
 		snprintf(root, sizeof(root), "/proc/%u/root", target->pid);
 		if (limpet_open_may_enter(root))
 			options.root = root;

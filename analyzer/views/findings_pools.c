@@ -1,5 +1,5 @@
-/* Heaps that limpet does not look into: those of language runtimes, and what a function takes in
- * large round pieces. */
+/* Heaps into which limpet does not see: those of language runtimes, and memory that a function
+ * takes in large round pieces. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #define CHUNKS_SHARE 0.75
 #define POOLS_SHOWN 2u
 
-/* Files of runtimes, up to a digit or a dot. */
+/* Names of runtimes' files, up to a digit or a dot. */
 static const struct {
 	const char *file, *words;
 } runtimes[] = {
@@ -92,13 +92,13 @@ static bool is_chunk(const struct limpet_trace_live *live)
 {
 	if (live->mapping)
 		return live->size >= LEAST_MAPPING && live->size % LEAST_MAPPING == 0;
-	/* No malloc(3) of glibc's begins with a page. */
+	/* No block of glibc's malloc(3) begins at a page boundary. */
 	return live->size >= LEAST_BLOCK && live->size % PAGE == 0 && live->address % PAGE == 0;
 }
 
 struct pools {
 	const struct limpet_model *model;
-	struct pool *sites, *maps; /* as the model's */
+	struct pool *sites, *maps; /* parallel to the model's */
 	struct pool *groups;       /* by label: blocks, and mappings */
 	size_t capacity;
 };
@@ -146,7 +146,7 @@ static int add_block(const struct pools *pools, struct limpet_trace_reader *read
 	return 0;
 }
 
-/* Whether blocks are worth looking at one by one: some captures end with millions. */
+/* Whether to read single blocks: some captures end with millions. */
 static bool may_hold_pools(const struct limpet_model *model)
 {
 	for (size_t i = 0; i < model->site_count; i++) {
@@ -260,9 +260,11 @@ static int find_pools(struct limpet_findings_work *work, struct limpet_trace_rea
 		code = group_all(work, &pools);
 	if (code == 0)
 		qsort(pools.groups, 2 * pools.capacity, sizeof(*pools.groups), compare_pools);
-	for (size_t i = 0; code == 0 && i < POOLS_SHOWN && i < pools.capacity; i++)
-		if (is_pool(&pools.groups[i]))
+	for (size_t i = 0, shown = 0; code == 0 && i < pools.capacity && shown < POOLS_SHOWN; i++)
+		if (is_pool(&pools.groups[i])) {
 			code = say_pool(work, &pools.groups[i]);
+			shown++;
+		}
 	free(pools.sites);
 	free(pools.maps);
 	free(pools.groups);
@@ -278,7 +280,7 @@ int limpet_findings_add_pools(struct limpet_findings *findings, const struct lim
 
 	if (runtime)
 		return say_runtime(&work, runtime);
-	/* What is said of the end's blocks is of the whole. */
+	/* The blocks at the end are those of the whole capture. */
 	return work.model->windowed || work.model->sample_bytes || !may_hold_pools(work.model)
 		       ? 0
 		       : find_pools(&work, reader);
