@@ -68,7 +68,7 @@ void limpet_background_ready(const char *trace)
 		limpet_ui_warn("nobody waits for this capture to begin");
 	close(ready_pipe);
 	ready_pipe = -1;
-	/* From now on nobody reads messages. */
+	/* Nobody reads messages from now on. */
 	limpet_ui_set_quiet(true);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null >= 0) {

@@ -1,4 +1,4 @@
-/* What `limpet attach` and `limpet run` have in common: signals, the live line, capture, sealing,
+/* The common part of `limpet attach` and `limpet run`: signals, the live line, capture, sealing,
  * the final messages. Main thread only. */
 #ifndef LIMPET_CLI_CAPTURE_COMMAND_H
 #define LIMPET_CLI_CAPTURE_COMMAND_H
@@ -19,7 +19,7 @@ void limpet_capture_signals_setup(pid_t command);
 /* Unblocks them from now on. */
 void limpet_capture_signals_open(void);
 
-/* Warns of what will stay unseen, as preflight found it. */
+/* Prints preflight's warnings of what will not be seen. */
 void limpet_capture_warn(const struct limpet_preflight *preflight);
 /* Warns of what stays in a process after its capture; for `limpet stop`, too. */
 void limpet_capture_warn_agent(pid_t pid);

@@ -1,4 +1,4 @@
-/* `limpet doctor`: would limpet work on this process, and if not, why, and what helps? */
+/* `limpet doctor`: says whether limpet can attach to a process, and if not, why, and what helps. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>

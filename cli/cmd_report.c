@@ -22,10 +22,10 @@
 #define SITES_SHOWN 10
 /* Steps of a timeline. */
 #define PARTS_MAX 100000
-/* Steps of the course of the capture, for findings. */
+/* Steps of the capture's history, for findings. */
 #define HISTORY_STEPS 240
 #define HISTORY_STEPS_MAX 100000
-/* Of a tree: smaller parts are shown with --min. */
+/* Of a tree; --min shows smaller parts. */
 #define LEAST_SHARE 0.01
 
 static const char help[] =
@@ -201,7 +201,7 @@ static size_t steps_of(const struct limpet_model *model)
 							 : HISTORY_STEPS_MAX;
 }
 
-/* The course of the whole capture, even if the heap is of a part of it. */
+/* The history of the whole capture, even if the heap is of a part of it. */
 static int build_history(struct limpet_heap *heap, struct limpet_history **ret_history,
 			 struct limpet_err *err)
 {

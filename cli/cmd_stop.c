@@ -29,7 +29,7 @@ static const char help_text[] =
 struct stop {
 	pid_t pid;
 	struct limpet_control_stop *capture; /* NULL: nothing to wait for */
-	bool dormant;                        /* it was found by the agent that was left in it */
+	bool dormant;                        /* it was found by its dormant agent */
 	enum limpet_control_state shown;
 };
 

@@ -131,7 +131,7 @@ static int find_capture(pid_t pid, struct limpet_control_capture *ret_capture,
 	}
 }
 
-/* The trace file exists before its first block does. */
+/* The trace file exists before its first block: waits for that. */
 static int open_source(const char *path, bool is_capture, struct limpet_top_source **ret_source,
 		       struct limpet_err *err)
 {

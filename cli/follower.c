@@ -16,7 +16,7 @@
 
 int limpet_follower_lifeline(void)
 {
-	/* It was started through /proc/self/exe, and would be shown as "exe". */
+	/* This limpet was started through /proc/self/exe, and would be shown as "exe". */
 	prctl(PR_SET_NAME, "limpet");
 	/* No process that this limpet starts may hold its permit. */
 	fcntl(LIMPET_FOLLOWER_LIFELINE_FD, F_SETFD, FD_CLOEXEC);
@@ -24,7 +24,7 @@ int limpet_follower_lifeline(void)
 	return LIMPET_FOLLOWER_LIFELINE_FD;
 }
 
-/* ------------------------------------------------------------------ its start */
+/* ------------------------------------------------------------------ start */
 
 /* Not by fork: no other process may have what limpet holds of the captured process, not even for a
  * moment. */
@@ -118,7 +118,7 @@ int limpet_follower_start(const struct limpet_capture_options *options,
 	return 0;
 }
 
-/* ------------------------------------------------------------------ its end */
+/* ------------------------------------------------------------------ end */
 
 void limpet_follower_let_go(struct limpet_follower *follower)
 {

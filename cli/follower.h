@@ -1,9 +1,9 @@
 /* A limpet that captures one child of the captured process: starts it, and reads its output.
  *
  * It is an ordinary `limpet attach` with two more descriptors. The lifeline: a pipe whose other end
- * we hold; when that is closed, at the latest at our own end, its capture ends. The permit: see
- * followers.h. It has a process group of its own: signals from the terminal are for the first
- * limpet. Main thread only. */
+ * this limpet holds; when that is closed, at the latest when this limpet exits, its capture ends.
+ * The permit: see followers.h. It has its own process group: signals from the terminal are for the
+ * first limpet. Main thread only. */
 #ifndef LIMPET_CLI_FOLLOWER_H
 #define LIMPET_CLI_FOLLOWER_H
 
@@ -26,7 +26,7 @@ struct limpet_follower {
 	char *words;  /* the reason, if there is none */
 };
 
-/* In a limpet that was started like this: takes over the descriptors. Returns the lifeline. */
+/* In a limpet that was started in this way: takes over the descriptors. Returns the lifeline. */
 int limpet_follower_lifeline(void);
 
 /* Starts one for a child of a process that is captured with these options. Takes ownership of
@@ -38,7 +38,7 @@ int limpet_follower_start(const struct limpet_capture_options *options,
 void limpet_follower_let_go(struct limpet_follower *follower);
 /* Whether it has ended; if so, reads its output. */
 bool limpet_follower_has_ended(struct limpet_follower *follower);
-/* It wrote no trace because there was nothing left to capture. */
+/* Whether it wrote no trace because there was nothing left to capture. */
 bool limpet_follower_came_late(const struct limpet_follower *follower);
 /* Reports its result. */
 void limpet_follower_say(const struct limpet_follower *follower);

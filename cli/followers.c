@@ -196,7 +196,7 @@ bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
 		for (size_t i = 0; *impatient && i < followers->running; i++)
 			kill(followers->list[i].limpet, SIGTERM);
 		serve(context);
-		/* Once its end is closed, poll() would return at once. */
+		/* After its other end was closed, poll() would return at once. */
 		poll(&let_go, let_go.revents ? 0 : 1, pause_ms);
 	}
 	for (size_t i = 0; i < followers->count; i++)

@@ -1,5 +1,5 @@
-/* --follow-fork: for each child of the captured process the limpet that captures the parent starts
- * a separate limpet (follower.h).
+/* --follow-fork: for each child of the captured process, the parent's limpet starts a separate
+ * limpet (follower.h).
  *
  * Each has a permit: an open file with a lock on one byte, which is released when the process ends.
  * All limpets of one family, including those for grandchildren, share a fixed number of permits.
@@ -21,16 +21,17 @@ struct limpet_followers;
  * memory, or of descriptors. */
 struct limpet_followers *limpet_followers_new(const struct limpet_capture_options *options,
 					      pid_t pid);
-/* Sets the trace from whose name theirs are derived. */
+/* Sets the trace from whose name those of children are derived. */
 void limpet_followers_set_trace(struct limpet_followers *followers, const char *trace);
 /* Whether a permit is free. Notes captures that have ended. */
 bool limpet_followers_have_room(struct limpet_followers *followers);
 void limpet_followers_start(struct limpet_followers *followers, const struct limpet_fork *fork);
 /* Ends all captures of children. */
 void limpet_followers_stop(struct limpet_followers *followers);
-/* Waits until all have ended, and calls `serve` meanwhile. `lifeline`: our own; theirs are closed
- * when it is, or at once if it is -1. *impatient: the same, and they are to skip sealing. Returns
- * whether an agent stays in one of the children. */
+/* Waits until all have ended, and calls `serve` meanwhile. `lifeline`: that of this limpet; when it
+ * is closed, or at once if it is -1, the lifelines of the children's limpets are closed.
+ * *impatient: the same, and these skip sealing. Returns whether an agent stays in one of the
+ * children. */
 bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
 			   const volatile sig_atomic_t *impatient, void (*serve)(void *context),
 			   void *context);

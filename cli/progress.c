@@ -19,8 +19,8 @@
 struct limpet_progress {
 	int fd;
 	bool live;   /* redrawn in place; otherwise printed line by line */
-	bool drawn;  /* our line is on the screen */
-	bool broken; /* nobody reads it */
+	bool drawn;  /* the line is on the screen */
+	bool broken; /* a write failed */
 	uint64_t next_ns;
 	char phase[64];
 	/* for the rate */
@@ -36,7 +36,7 @@ static bool in_foreground(int fd)
 }
 
 /* Writes everything or nothing, without waiting. A terminal is polled first: O_NONBLOCK would
- * affect everybody who has it open. */
+ * affect all processes that have it open. */
 static bool put(struct limpet_progress *progress, const char *text, size_t bytes)
 {
 	struct pollfd poll_fd = {.fd = progress->fd, .events = POLLOUT};
@@ -45,7 +45,7 @@ static bool put(struct limpet_progress *progress, const char *text, size_t bytes
 
 	if (progress->broken || poll(&poll_fd, 1, 0) != 1 || !(poll_fd.revents & POLLOUT))
 		return false;
-	/* The shell may have sent us to the background between the check and the write. */
+	/* The shell may have sent limpet to the background between the check and the write. */
 	sigemptyset(&block);
 	sigaddset(&block, SIGTTOU);
 	pthread_sigmask(SIG_BLOCK, &block, &before);

@@ -17,7 +17,7 @@ struct limpet_progress_sample {
 	uint64_t dropped_events; /* since the start */
 	uint64_t lost_stacks;    /* likewise: events whose stack is unknown */
 	uint64_t live_bytes;
-	bool estimated;      /* that, and what grew: estimated from samples */
+	bool estimated;      /* live and growing bytes are estimated from samples */
 	const char *growing; /* name of the site that grew most, or NULL; may contain any bytes */
 	uint64_t growing_bytes;
 	/* resident memory of no followed allocator, and its growth; 0: not shown */

@@ -235,7 +235,7 @@ static void draw_sparkline(const struct limpet_top_screen *screen, int row, int 
 
 		if (at < 0 || at >= columns)
 			continue;
-		/* Between two distant points it was as before. */
+		/* Between two distant points the value is that of the first. */
 		for (int k = last + 1; k < at; k++)
 			values[k] = values[last];
 		if (value > values[at])

@@ -1,6 +1,6 @@
 #include "cli/top_pace.h"
 
-/* What a look itself may take, and the rounding of what is shown. */
+/* For the time of an update itself, and the rounding of what is shown. */
 #define GRACE_NS 1000000000ull
 
 uint64_t limpet_top_pace_next(uint64_t begun_ns, uint64_t busy_ns, uint64_t delay_ns)

@@ -171,7 +171,7 @@ static int name_nodes(struct limpet_top_rows *rows)
 	for (uint32_t i = 0; i < locations->function_count; i++)
 		functions[i] = hash_text(hash_text(HASH_START, locations->functions[i].name),
 					 locations->functions[i].module);
-	/* Each view has a tree of its own. */
+	/* Each view has its own tree. */
 	rows->keys[0] = HASH_START + rows->kind;
 	for (uint32_t i = 1; i < rows->tree->count; i++) {
 		const struct limpet_view_node *node = &rows->tree->nodes[i];
@@ -206,7 +206,7 @@ static int search_functions(struct limpet_top_rows *rows)
 	return 0;
 }
 
-/* On the path from a node to the root. */
+/* Whether a function on the path from a node to the root was found. */
 static bool is_found_above(const struct limpet_top_rows *rows, uint32_t node)
 {
 	for (; node; node = rows->tree->nodes[node].parent)
@@ -231,7 +231,7 @@ static bool has_figure(const struct limpet_model_site *figures)
 	       figures->peak_allocations;
 }
 
-/* Unfolded parts in order, without recursion, since a stack may be deep. */
+/* Adds the unfolded parts in order, without recursion, since a stack may be deep. */
 static int add_tree(struct limpet_top_rows *rows)
 {
 	const struct limpet_view_node *nodes = rows->tree->nodes;
@@ -279,7 +279,7 @@ static int compare_leaves(const void *a, const void *b, void *context)
 	return p < q ? -1 : p > q;
 }
 
-/* Stacks that look the same are one. In the tree from main down each ends at a node of its own. */
+/* Stacks that look the same are one row. In the tree from main down, each ends at its own node. */
 static int sort_leaves(struct limpet_top_rows *rows)
 {
 	const struct limpet_view *view = rows->view;
@@ -567,7 +567,7 @@ static void drop_nameless(char *name)
 		memmove(at, at + strlen(nameless), strlen(at + strlen(nameless)) + 1);
 }
 
-/* The end of a name says more than its start. */
+/* Cuts a name at its start, since its end says more. */
 static char *function_text(const struct limpet_top_rows *rows, uint32_t number, bool place,
 			   size_t columns)
 {

@@ -1,5 +1,5 @@
 /* The rows of `limpet top`: a view as a list with folded parts. Rows have keys that stay the same
- * while figures and order change, so that a selected or unfolded row stays so. */
+ * while figures and order change, so that a row stays selected or unfolded. */
 #ifndef LIMPET_CLI_TOP_ROWS_H
 #define LIMPET_CLI_TOP_ROWS_H
 

@@ -16,7 +16,7 @@
 
 #define KEY_ESCAPE 27
 #define KEY_DELETE 127
-/* So that the age of figures is up to date. */
+/* Keeps the shown age of figures up to date. */
 #define LONGEST_WAIT_MS 1000
 
 static volatile sig_atomic_t ending;
@@ -92,7 +92,7 @@ static int look(struct limpet_top_screen *screen)
 	return result < 0 ? result : fill(screen);
 }
 
-/* ------------------------------------------------------------------ a line that is typed */
+/* ------------------------------------------------------------------ typed lines */
 
 static void prompt(struct limpet_top_screen *screen, const char *words, const char *text)
 {
@@ -269,7 +269,7 @@ static int unfold_all(struct limpet_top_screen *screen, bool open)
 	return fill(screen);
 }
 
-/* Moves the selection; false: the key is not for that. */
+/* Moves the selection; false: the key has another use. */
 static bool move_key(struct limpet_top_screen *screen, int key)
 {
 	const size_t page = screen->page_rows > 1 ? screen->page_rows - 1 : 1;
@@ -405,7 +405,7 @@ static bool can_draw(void)
 	return (intptr_t)tigetstr("cup") > 0;
 }
 
-/* What is new in the trace, or a piece of it, at most so often that we are no burden. */
+/* Reads what is new in the trace, or a piece of it, at the pace of top_pace.h. */
 static int update(struct limpet_top_screen *screen, struct limpet_err *err)
 {
 	const uint64_t begun = limpet_top_now_ns();
@@ -432,7 +432,7 @@ static int update(struct limpet_top_screen *screen, struct limpet_err *err)
 	return result < 0 ? result : 0;
 }
 
-/* How long to wait for a key; -1: nothing else happens. */
+/* How long to wait for a key; -1: without limit, since nothing else happens. */
 static int wait_ms(const struct limpet_top_screen *screen)
 {
 	const uint64_t now = limpet_top_now_ns();
@@ -450,7 +450,7 @@ static int wait_for_key(const struct limpet_top_screen *screen)
 {
 	struct pollfd poll_fd = {.fd = STDIN_FILENO, .events = POLLIN};
 
-	/* A signal, a new size of the terminal among them, ends it too. */
+	/* A signal also ends the wait, for example SIGWINCH. */
 	if (poll(&poll_fd, 1, wait_ms(screen)) > 0 && poll_fd.revents & (POLLHUP | POLLERR))
 		ending = 1;
 	return getch();
@@ -500,7 +500,7 @@ static int begin(struct limpet_top_screen *screen, SCREEN **ret_terminal, struct
 		limpet_err_hint(err, "TERM=xterm limpet top ..., or limpet report FILE");
 		return -ENOTTY;
 	}
-	/* After initscr(), which installs handlers of its own. */
+	/* After newterm(), which installs handlers of its own. */
 	catch_signals();
 	cbreak();
 	noecho();

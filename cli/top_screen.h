@@ -27,12 +27,12 @@ struct limpet_top_screen {
 	size_t at, first;   /* row that is selected, row at the top */
 	unsigned page_rows; /* rows that fit */
 	bool paused, help, colour, utf8;
-	/* A look at a running capture, in pieces: keys come in between. */
+	/* An update of a running capture, in pieces: keys are handled in between. */
 	bool reading, news;
-	uint64_t begun_ns, busy_ns;  /* of the look */
-	uint64_t next_ns;            /* when to look again */
-	uint64_t figures_ns;         /* when what is shown was all there was */
-	bool no_threads;             /* the trace does not say */
+	uint64_t begun_ns, busy_ns;  /* of the update */
+	uint64_t next_ns;            /* time of the next update */
+	uint64_t figures_ns;         /* when the shown figures were up to date */
+	bool no_threads;             /* the trace has none */
 	struct limpet_filter *typed; /* filter that was typed here */
 	char filter[128], search[128];
 	char message[256]; /* shown until the next key */
@@ -49,9 +49,9 @@ int limpet_top_screen_run(struct limpet_top_source *source,
 
 /* ------------------------------------------------------------------ for top_screen.c */
 
-/* Of the monotonic clock. */
+/* CLOCK_MONOTONIC. */
 uint64_t limpet_top_now_ns(void);
-/* All of it, to the terminal. */
+/* Draws the whole screen. */
 void limpet_top_draw(struct limpet_top_screen *screen);
 
 #endif

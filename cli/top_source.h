@@ -26,7 +26,7 @@ bool limpet_top_source_is_live(const struct limpet_top_source *source);
 int limpet_top_source_update(struct limpet_top_source *source,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 
-/* It took a part alone: the next update goes on from there. Keys are looked at in between. */
+/* The last update read only a part: the next one continues there. Keys are handled in between. */
 bool limpet_top_source_is_behind(const struct limpet_top_source *source);
 
 struct limpet_top_look {
@@ -36,7 +36,7 @@ struct limpet_top_look {
 	bool full;                          /* with frames of allocators and other noise */
 	const struct limpet_filter *filter; /* NULL: none */
 };
-/* Figures as of the last update, valid until the next call for this source. -ENOMEM. */
+/* Figures of the last update, valid until the next call for this source. -ENOMEM. */
 int limpet_top_source_view(struct limpet_top_source *source, const struct limpet_top_look *look,
 			   const struct limpet_view **ret_view) LIMPET_MUST_CHECK;
 /* Of the last view. */

@@ -110,8 +110,8 @@ int limpet_ui_width(int fd)
 }
 
 /* Writes one line to stderr. In a background job of a terminal with `stty tostop` the write would
- * stop us, and a stopped collector would lose events: with SIGTTOU blocked the kernel allows the
- * write. */
+ * stop limpet, and a stopped collector would lose events: with SIGTTOU blocked the kernel allows
+ * the write. */
 static void emit(const char *label, enum limpet_ui_style style, char *text)
 {
 	sigset_t block, before;

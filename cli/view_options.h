@@ -1,4 +1,6 @@
-/* Options that report, html, diff and export share: the window and the filters. */
+/* Options that report, html, diff and export share, the window and the filters; top has the
+ * filters.
+ */
 #ifndef LIMPET_CLI_VIEW_OPTIONS_H
 #define LIMPET_CLI_VIEW_OPTIONS_H
 

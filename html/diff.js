@@ -124,7 +124,7 @@ function drawComparedSizes() {
   ], [...by.values()], 0, false);
 }
 
-/* Each from its own start. */
+/* Each side's time is from its own start. */
 function sidesOverTime() {
   const tables = SIDES.map(side => {
     const {timeline, about} = data[side];

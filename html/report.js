@@ -173,11 +173,11 @@ function framesOf(path) {
 }
 const searchable = groups.map(g => `${g.name} ${frameFile(g.frame) || ''} ${g.module || ''}`.toLowerCase());
 
-/* ---------------------------------------------------------------- the part of time that is shown */
+/* ---------------------------------------------------------------- the window that is shown */
 
 const edges = data.buckets || [0, 0]; /* seconds; bucket b is [edges[b], edges[b + 1]) */
 const bucketCount = edges.length - 1;
-/* What was live at each edge, and what was done between. */
+/* Live bytes at each edge, and calls between edges. */
 const liveAt = new Float64Array(bucketCount + 1);
 const rates = {allocations: new Float64Array(bucketCount), temporary: new Float64Array(bucketCount)};
 for (const site of comparing ? [] : sites) {
@@ -211,7 +211,7 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
 const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: ''};
 let figures = null;
 
-/* Of a site, or of a thread. */
+/* Figures of a site, or of a thread. */
 function seriesFigures(series, peakEdge, whole) {
   let start = 0, end = 0, peak = 0, liveCount = 0, allocated = 0, allocations = 0, temporary = 0;
   for (let i = 0; i < series.b.length; i++) {
@@ -641,7 +641,7 @@ function buildTree() {
   return view.direction === 'down' ? treeDown() : treeUp();
 }
 const treeNode = (group, parent) => ({group, weight: 0, old: 0, new: 0, children: [], parent});
-/* Of the group of no frame: what was allocated by stacks that are not known. */
+/* The group of what was allocated by unknown stacks, which have no frame. */
 const NO_STACK = -2;
 function addUnknown(root, unknown) {
   if (!unknown.weight) return;
@@ -826,7 +826,7 @@ function showStackInFlame(path) {
   zoomTo(node);
   $('canvas').focus();
 }
-/* Where a function weighs most. */
+/* Zooms in where a function weighs most. */
 function showInFlame(group) {
   let best = null;
   visit('flame');
@@ -896,7 +896,8 @@ function refreshFlame() {
 let plots = [];
 /* Series whose value covers the time from one point to the next. */
 const STEPPED = new Set(['highest', 'allocations a second', 'temporary']);
-/* The point of a series under the pointer: of steps the one it is in, of lines the nearest with a value. */
+/* The point of a series under the pointer: for steps the one that covers it, for lines the nearest
+ * with a value. */
 function pointAt(plot, number, nearest, at) {
   const [times] = plot.data, list = plot.data[number];
   if (number === 0) return nearest;
@@ -948,7 +949,7 @@ function drawPlots() {
   if (moments) moments.seconds.forEach((at, i) => live.set(at, moments.live[i]));
   if (hasLivePoints()) timeline.seconds.forEach((at, i) => live.set(at, timeline.live[i]));
   const all = [...new Set([0, ...timeline.seconds, ...live.keys(), ...cells.ends])].sort((a, b) => a - b);
-  /* undefined: no value at this point, and the line goes on; null: a gap. */
+  /* undefined: no value at this point, and the line continues; null: a gap. */
   const columns = [all, all.map(at => live.get(at))];
   if (known(cells.highest)) {
     let cell = 0;
@@ -974,7 +975,7 @@ function drawPlots() {
       const span = cells.ends[i] - (i ? cells.ends[i - 1] : 0);
       return value === null || span <= 0 ? null : value / span;
     });
-    /* The last one lasts until the end. */
+    /* The last rate lasts until the end. */
     return [...rate, rate[rate.length - 1]];
   };
   const stepped = (label, colour) => series(label, colour, count, {paths: uPlot.paths.stepped({align: 1})});

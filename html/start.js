@@ -117,7 +117,7 @@ addEventListener('resize', () => {
   clearTimeout(resizing);
   resizing = setTimeout(() => { drawPlots(); if (tab === 'flame') drawFlame(); }, 100);
 });
-/* Printed: every view, one after the other, dark on white. */
+/* In print: every view, one after the other, dark on white. */
 let wasDark = false;
 addEventListener('beforeprint', () => {
   wasDark = isDark();

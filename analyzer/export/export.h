@@ -1,5 +1,5 @@
 /* A heap in the formats of other tools. Each is written whole, or not at all: no option of theirs
- * is guessed. limpet-export(1) says what each holds. */
+ * is guessed. limpet-export(1) lists the contents of each. */
 #ifndef LIMPET_ANALYZER_EXPORT_EXPORT_H
 #define LIMPET_ANALYZER_EXPORT_EXPORT_H
 
@@ -19,15 +19,16 @@ enum limpet_export_format {
 };
 /* The words of --format, in the order of the enum; ends with NULL. */
 extern const char *const limpet_export_words[LIMPET_EXPORT_COUNT + 1];
-/* Of CSV: the three tables; ends with NULL. */
+/* The three tables of CSV; ends with NULL. */
 extern const char *const limpet_export_tables[];
 
-/* Moments between which a massif file shows the heap. */
+/* Number of moments in a massif file. */
 #define LIMPET_EXPORT_MOMENTS 80
 
-/* heaptrack and CSV hold events: of the whole capture, without a window or a filter by threads, and
- * for heaptrack, and by temporary allocations, not of a sampled one (-ENOTSUP, with words).
- * -ENOMEM; errors of `file` are found by ferror(). `table`: of CSV, which to write. */
+/* heaptrack and CSV hold the events of a whole capture: a window or a filter by threads is
+ * -ENOTSUP, with a message. So is a sampled capture for heaptrack, and for stacks by temporary
+ * allocations. -ENODATA: the trace has no single events, or not all. -ENOMEM; errors of `file` are
+ * found by ferror(). `table`: the table of CSV to write. */
 int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, unsigned table,
 		  FILE *file, struct limpet_err *err) LIMPET_MUST_CHECK;
 
@@ -39,8 +40,8 @@ int limpet_export_massif(struct limpet_heap *heap, FILE *file);
 int limpet_export_callgrind(struct limpet_heap *heap, FILE *file);
 int limpet_export_csv(struct limpet_heap *heap, unsigned table, FILE *file);
 
-/* A name on one line of a text format: harmless, and without the bytes of `reserved`, which become
- * `instead`. malloc'ed. */
+/* A name for one line of a text format: harmless, and with `instead` for each byte of `reserved`.
+ * malloc'ed. */
 char *limpet_export_name(const char *name, const char *reserved, char instead);
 
 #endif

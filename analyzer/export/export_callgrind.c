@@ -1,5 +1,5 @@
-/* Callgrind's format, for callgrind_annotate and KCachegrind: for each function and line what it
- * allocated itself, and for each call what was allocated below it. */
+/* Callgrind's format, for callgrind_annotate and KCachegrind: for each function and line the memory
+ * it allocated itself, and for each call the memory allocated below it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "analyzer/export/export.h"
 
-/* A line's own cost, or that of the calls from it of one function. */
+/* A line's own cost, or the cost of its calls of one function. */
 struct cost {
 	uint64_t key; /* place, and the callee + 1; 0: itself */
 	struct limpet_model_site figures;
@@ -36,7 +36,7 @@ static int add_cost(struct writer *writer, uint32_t place, uint64_t callee, size
 		cost->key = key;
 		HASH_ADD(hh, writer->costs, key, sizeof(cost->key), cost);
 	}
-	/* Recursion passes a line again: a stack counts once. */
+	/* A recursive stack contains a line more than once, but counts once. */
 	if (cost->seen != site + 1)
 		limpet_view_add_figures(&cost->figures, &writer->heap->view.sites[site]);
 	cost->seen = site + 1;
@@ -74,7 +74,7 @@ static int compare_costs(const void *a, const void *b, void *context)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Of samples, which allocations are temporary is not known. */
+/* Samples do not say which allocations are temporary. */
 static void print_figures(const struct writer *writer, const struct limpet_model_site *figures)
 {
 	fprintf(writer->file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
@@ -95,7 +95,7 @@ static void print_position(struct writer *writer, const char *keyword, const cha
 		writer->failed = true;
 }
 
-/* Functions of one name in several modules are told apart by their object. */
+/* The object distinguishes functions of the same name in several modules. */
 static void print_function(struct writer *writer, uint32_t number, bool called)
 {
 	const struct limpet_function *function = &writer->heap->locations->functions[number];

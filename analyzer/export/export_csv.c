@@ -1,4 +1,4 @@
-/* Three tables for DuckDB and its like, RFC 4180 with a header: events (one row each, with the
+/* Three tables for DuckDB and similar tools, RFC 4180 with a header: events (one row each, with the
  * number of its stack), stacks (one row a frame, innermost at depth 0) and frames. */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static const char *const kind_words[] = {
 	[LIMPET_ROW_INFERRED_FREE] = "inferred-free",
 };
 
-/* Quoted; NULL is nothing between the commas. */
+/* Quoted; NULL is an empty field. */
 static int print_text(FILE *file, const char *text)
 {
 	LIMPET_FREE char *repaired = NULL;
@@ -48,13 +48,13 @@ static bool has_age(unsigned kind)
 	       kind == LIMPET_ROW_INFERRED_FREE;
 }
 
-/* How many calls, or blocks, a row stands for. */
+/* The number of calls, or blocks, that a row represents. */
 static double weight_of(const struct limpet_model *model, const struct limpet_trace_event *row)
 {
 	const bool is_estimated =
 		row->kind == LIMPET_ROW_ALLOC || row->kind == LIMPET_ROW_UNTRACKED ||
 		row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE;
-	/* Of a trace whose overloads alone are sampled, what came between them is certain. */
+	/* If only overloads were sampled, the events between them are exact. */
 	const bool is_sample = model->sample_bytes && (model->target->sample_bytes || row->sampled);
 
 	return is_estimated && is_sample ? limpet_weight_of(row->size, model->sample_bytes).weight
@@ -73,7 +73,7 @@ static void print_event(const struct limpet_heap *heap, const struct limpet_trac
 		row->tid, row->node, row->size);
 	if (has_age(row->kind))
 		fprintf(file, "%" PRIu64, row->age_ns);
-	/* Of samples that is not known. Digits enough that the sums are the report's. */
+	/* Unknown for samples. 17 digits, so that sums equal the report's. */
 	fprintf(file, ",%s,%.17g\n",
 		heap->model->sample_bytes ? ""
 		: row->temporary          ? "true"
@@ -100,7 +100,7 @@ static int print_events(struct limpet_heap *heap, FILE *file)
 				print_event(heap, &row, file);
 			limpet_trace_events_free(events);
 		}
-		/* Damage costs the block: the report says so. */
+		/* A damaged block is lost: the report says so. */
 		if (code == -EBADMSG)
 			code = 0;
 	}
@@ -109,7 +109,7 @@ static int print_events(struct limpet_heap *heap, FILE *file)
 
 /* ------------------------------------------------------------------ stacks and frames */
 
-/* A frame's number: of its address, and how deep in what was inlined there. */
+/* A frame's number, from that of its address and its depth among the functions inlined there. */
 static void print_frame_number(const struct limpet_locations *locations, uint32_t node,
 			       uint32_t inlined, FILE *file)
 {

@@ -7,7 +7,7 @@
 #include "analyzer/export/export.h"
 #include "common/bytes.h"
 
-/* The function's name as this format bears it. */
+/* The function's name, without this format's separator. */
 static char *clean_name(const struct limpet_function *function, bool full)
 {
 	LIMPET_FREE char *name = limpet_function_name(function, full);
@@ -45,7 +45,7 @@ static int compare_by_name(const void *a, const void *b, void *context)
 	return result ? result : x < y ? -1 : x > y;
 }
 
-/* By function: the first of those with its name, so that each line is another stack. */
+/* For each function the first one of the same name, so that each line is a distinct stack. */
 static int find_alike(char **names, uint32_t count, uint32_t **ret_alike)
 {
 	LIMPET_FREE uint32_t *list = calloc(count + 1ul, sizeof(*list));
@@ -66,7 +66,7 @@ static int find_alike(char **names, uint32_t count, uint32_t **ret_alike)
 	return 0;
 }
 
-/* What a node has beside its children: stacks that end there. */
+/* The figure of the stacks that end at a node: its own minus its children's. */
 static int64_t own_figure(const struct limpet_view_tree *tree, uint32_t number,
 			  enum limpet_report_sort sort)
 {
@@ -97,7 +97,7 @@ static int print_tree(const struct limpet_heap *heap, const struct limpet_view_t
 		limpet_bytes_put(&path, name, strlen(name) + 1);
 		if (path.failed)
 			break;
-		path.count--; /* what comes next is put over the end */
+		path.count--; /* the next name overwrites the NUL */
 		if (own > 0)
 			fprintf(file, "%s %" PRId64 "\n", (const char *)path.data, own);
 		if (tree->nodes[at].first_child) {

@@ -1,8 +1,12 @@
-/* The format that heaptrack_interpret writes and heaptrack_print and heaptrack_gui read, version 3
- * of heaptrack 1.3 and later. Lines of hexadecimal numbers: v VERSION 3, X COMMAND, I PAGE_BYTES
- * PAGES; s LENGTH STRING: numbered from 1 i ADDRESS MODULE [FUNCTION [FILE LINE]] and three more
- * for each function it was inlined into t IP PARENT: numbered from 1, 0 is none; a SIZE TRACE:
- * numbered from 0 c MILLISECONDS; R RSS_PAGES; + and - and the number of an `a` */
+/* The format that heaptrack_interpret writes and heaptrack_print and heaptrack_gui read, version 3,
+ * of heaptrack 1.3 and later. Lines of hexadecimal numbers:
+ *
+ * - v VERSION 3, X COMMAND, I PAGE_BYTES PAGES
+ * - s LENGTH STRING: numbered from 1
+ * - i ADDRESS MODULE [FUNCTION [FILE LINE]], and three more for each function it was inlined into
+ * - t IP PARENT: numbered from 1, 0 is none
+ * - a SIZE TRACE: numbered from 0
+ * - c MILLISECONDS; R RSS_PAGES; + and - and the number of an `a` */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,7 +24,7 @@ struct number {
 	} key;
 };
 
-/* Deeper than any walk goes. */
+/* Deeper than any stack walk. */
 #define CHAIN_MAX 4096u
 
 struct writer {
@@ -36,7 +40,7 @@ struct writer {
 	bool failed; /* no memory */
 };
 
-/* Answers whether the key is new; then its number is `next`. */
+/* Returns true if the key is new; its number is then `next`. */
 static bool find_number(struct writer *writer, struct number **table, const void *key, size_t bytes,
 			uint32_t next, uint32_t *ret_number)
 {
@@ -114,7 +118,7 @@ static uint32_t write_ip(struct writer *writer, uint32_t node)
 	fprintf(writer->file, "i %" PRIx64 " %x", at->address - 1, module);
 	for (uint32_t i = 0; i < count && numbers[3ul * i]; i++) {
 		fprintf(writer->file, " %x", numbers[3ul * i]);
-		/* Inlined frames follow in threes. */
+		/* Each inlined frame has three numbers. */
 		if (numbers[3ul * i + 1] || count > 1)
 			fprintf(writer->file, " %x %x", numbers[3ul * i + 1], numbers[3ul * i + 2]);
 	}
@@ -122,13 +126,13 @@ static uint32_t write_ip(struct writer *writer, uint32_t node)
 	return writer->ip_of_location[location] = ++writer->ip_count;
 }
 
-/* Parents come first: a chain is written from the first unwritten node outwards in. */
+/* Parents come first: the nodes of a chain that are not written yet are written outermost first. */
 static void write_trace(struct writer *writer, uint32_t node)
 {
 	const struct limpet_model *model = writer->heap->model;
 	uint32_t *const chain = writer->chain, length = 0;
 
-	/* What is deeper than any walk is cut at its outer end. */
+	/* A chain deeper than any walk is cut at its outer end. */
 	for (uint32_t at = node;
 	     at && !writer->trace_of_node[at] && !model->nodes[at].lost && length < CHAIN_MAX;
 	     at = model->nodes[at].parent)
@@ -186,7 +190,7 @@ static void write_row(struct writer *writer, const struct limpet_trace_event *ro
 	write_time(writer, row->time_ns);
 	if (allocates)
 		fprintf(writer->file, "+ %x\n", number);
-	/* What did not fit the collector's table was never live. */
+	/* A block that did not fit the collector's table was never live. */
 	if (frees || row->kind == LIMPET_ROW_UNTRACKED)
 		fprintf(writer->file, "- %x\n", number);
 }
@@ -201,7 +205,7 @@ static void write_head(const struct writer *writer)
 		target->page_bytes ? target->page_bytes : UINT64_C(4096));
 }
 
-/* heaptrack wants its first string to be the program. */
+/* heaptrack expects the program as the first string. */
 static int write_all(struct writer *writer)
 {
 	const struct limpet_trace_block *blocks;
@@ -225,7 +229,7 @@ static int write_all(struct writer *writer)
 				write_row(writer, &row);
 			limpet_trace_events_free(events);
 		}
-		/* Damage costs the block: the report says so. */
+		/* A damaged block is lost: the report says so. */
 		if (code == -EBADMSG)
 			code = 0;
 	}

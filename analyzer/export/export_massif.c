@@ -1,5 +1,5 @@
-/* The format of Valgrind's massif, for ms_print and massif-visualizer: the heap at equal distances
- * of time, and trees of what held it at the peak and at the end. */
+/* The format of Valgrind's massif, for ms_print and massif-visualizer: the heap's size at equal
+ * intervals, and trees of its holders at the peak and at the end. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 
 #include "analyzer/export/export.h"
 
-/* Massif's own threshold: what holds less than this share stands in one line. */
+/* Massif's own threshold: nodes below this share are combined in one line. */
 #define LEAST_SHARE 0.01
-/* Deeper than stacks are walked; a crafted trace must not exhaust ours. */
+/* Deeper than any stack walk: a crafted trace must not exhaust limpet's own stack. */
 #define DEPTH_MAX 2000u
 
 struct writer {
@@ -32,7 +32,7 @@ static bool is_large(const struct writer *writer, uint32_t node)
 	       (double)bytes_of(writer, node) >= LEAST_SHARE * (double)writer->whole;
 }
 
-/* Each line says how many follow below it, what is too small counted as one. */
+/* Each line has the number of its children; those that are too small count as one. */
 static void print_node(struct writer *writer, uint32_t node, unsigned depth)
 {
 	const struct limpet_view_tree *tree = writer->tree;
@@ -91,7 +91,7 @@ static void print_snapshot(struct writer *writer, unsigned number, uint64_t time
 		print_node(writer, 0, 0);
 }
 
-/* A tree of its own order: massif's readers expect the largest first. */
+/* Builds a tree sorted by the snapshot's figure: massif's readers expect the largest node first. */
 static void print_tree_snapshot(struct writer *writer, enum limpet_report_sort sort,
 				unsigned number, uint64_t time_ns, const char *kind)
 {

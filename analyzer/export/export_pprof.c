@@ -1,5 +1,5 @@
-/* profile.proto of pprof (github.com/google/pprof), encoded by hand: five message types with a
- * dozen fields, which a library would add a code generator and a dependency for. */
+/* profile.proto of pprof (github.com/google/pprof), encoded by hand: for five message types with a
+ * dozen fields, a library would add a code generator and a dependency. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ enum {
 static const char *const types[][2] = {
 	{"alloc_objects", "count"},     {"alloc_space", "bytes"},  {"inuse_objects", "count"},
 	{"inuse_space", "bytes"},       {"peak_objects", "count"}, {"peak_space", "bytes"},
-	{"temporary_objects", "count"}, /* the last: of samples it is not known */
+	{"temporary_objects", "count"}, /* the last: unknown for samples */
 };
 
 struct string {
@@ -100,7 +100,7 @@ static void put_message(struct limpet_bytes *message, unsigned field, struct lim
 	limpet_bytes_clear(inner);
 }
 
-/* Writes what has been gathered, and clears it. */
+/* Writes the gathered bytes, and clears them. */
 static void write_bytes(struct writer *writer, struct limpet_bytes *bytes)
 {
 	fwrite(bytes->data, 1, bytes->count, writer->file);
@@ -108,7 +108,7 @@ static void write_bytes(struct writer *writer, struct limpet_bytes *bytes)
 	limpet_bytes_clear(bytes);
 }
 
-/* The message at hand as a field: a profile is its fields in any order. */
+/* Writes the current message as a field: a profile is its fields in any order. */
 static void flush_message(struct writer *writer, unsigned field)
 {
 	limpet_bytes_put_varint(&writer->head, (uint64_t)field << 3 | 2);
@@ -117,7 +117,7 @@ static void flush_message(struct writer *writer, unsigned field)
 	write_bytes(writer, &writer->message);
 }
 
-/* Number in the table of strings, which is written as it grows. */
+/* Number in the string table, which is written as it grows. */
 static uint64_t string_number(struct writer *writer, const char *text)
 {
 	LIMPET_FREE char *repaired = limpet_plain_text_repair(text ? text : "");
@@ -143,7 +143,7 @@ static uint64_t string_number(struct writer *writer, const char *text)
 	return string->number;
 }
 
-/* ------------------------------------------------------------------ what a profile holds */
+/* ------------------------------------------------------------------ contents of a profile */
 
 static void write_types(struct writer *writer)
 {
@@ -188,7 +188,7 @@ static void write_mappings(struct writer *writer)
 		put_number(&writer->message, MAPPING_OFFSET, module->start - module->bias);
 		put_number(&writer->message, MAPPING_FILE, file);
 		put_number(&writer->message, MAPPING_BUILD_ID, id);
-		/* Nothing is left to look up: what has no name here has none. */
+		/* A sealed trace leaves nothing to look up: a frame without a name has none. */
 		put_number(&writer->message, MAPPING_HAS_FUNCTIONS, model->sealed);
 		put_number(&writer->message, MAPPING_HAS_FILES, model->sealed);
 		put_number(&writer->message, MAPPING_HAS_LINES, model->sealed);
@@ -238,7 +238,7 @@ static void write_location(struct writer *writer, uint32_t node)
 	flush_message(writer, PROFILE_LOCATION);
 }
 
-/* A location without a mapping or an address, for a stack that is not known. */
+/* A location without a mapping or an address, for an unknown stack. */
 static void write_unknown(struct writer *writer)
 {
 	put_number(&writer->message, LOCATION_ID, writer->heap->locations->address_count + 1ull);
@@ -283,7 +283,7 @@ int limpet_export_pprof(struct limpet_heap *heap, FILE *file)
 	writer.written = calloc(heap->locations->address_count + 2ul, sizeof(*writer.written));
 	if (!writer.written)
 		return -ENOMEM;
-	string_number(&writer, ""); /* the first has to be empty */
+	string_number(&writer, ""); /* the first must be empty */
 	write_types(&writer);
 	write_mappings(&writer);
 	write_functions(&writer);

@@ -142,7 +142,7 @@ int limpet_export_sink_open(const char *path, FILE *standard, struct limpet_expo
 		*ret_sink = (struct limpet_export_sink){.file = standard};
 		return 0;
 	}
-	/* A pipe or a device stays what it is. */
+	/* A pipe or a device is written to, not replaced. */
 	beside = stat(path, &status) < 0 || S_ISREG(status.st_mode);
 	sink.path = strdup(path);
 	if (!sink.path || (beside && asprintf(&sink.temporary, "%s.XXXXXX", path) < 0)) {

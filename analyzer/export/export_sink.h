@@ -1,4 +1,4 @@
-/* A file that is written as a whole, or not at all: plain, or compressed as its name says. */
+/* A file that is written whole, or not at all; compressed if its name says so. */
 #ifndef LIMPET_ANALYZER_EXPORT_EXPORT_SINK_H
 #define LIMPET_ANALYZER_EXPORT_EXPORT_SINK_H
 
@@ -7,17 +7,17 @@
 
 #include "common/err.h"
 
-/* `path` "-" is `standard`. `.gz` and `.zst` at the end of the name compress. A file that exists is
- * replaced when the new one is whole: it is written beside, mode 0600, and that goes when a signal
- * ends the command. */
+/* `path` "-" is `standard`. The suffixes `.gz` and `.zst` select compression. The new file is
+ * written beside `path`, with mode 0600, and replaces it when it is whole; if a signal ends the
+ * command, it is removed. */
 struct limpet_export_sink {
 	FILE *file;
-	char *path, *temporary; /* NULL: of a stream that is not ours */
+	char *path, *temporary; /* NULL: the caller's stream */
 };
 int limpet_export_sink_open(const char *path, FILE *standard, struct limpet_export_sink *ret_sink,
 			    struct limpet_err *err) LIMPET_MUST_CHECK;
-/* Writes the rest and puts the file in its place; with `keep` false drops it. The first error of
- * writing, with words. */
+/* Writes the rest and renames the file to `path`; with `keep` false removes it. Returns the first
+ * error of writing, with a message. */
 int limpet_export_sink_close(struct limpet_export_sink *sink, bool keep, struct limpet_err *err);
 
 #endif

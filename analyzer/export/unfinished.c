@@ -19,7 +19,7 @@ static void unlink_all(int number)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(paths); i++)
 		if (paths[i])
 			unlink(paths[i]);
-	/* The handler was for once. */
+	/* SA_RESETHAND has restored the default action. */
 	raise(number);
 }
 
@@ -55,7 +55,7 @@ int limpet_unfinished_open(char *path)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
 		sigaddset(&ours, numbers[i]);
 	watch_signals();
-	/* None between the file and the note of it. */
+	/* No signal between creating the file and noting it. */
 	sigprocmask(SIG_BLOCK, &ours, &before);
 	fd = mkostemp(path, O_CLOEXEC);
 	error = fd < 0 ? -errno : 0;

@@ -1,4 +1,4 @@
-/* A diff as text and as JSON: the rest of analyzer/views/diff.h. */
+/* A diff as text and as JSON; also limpet_diff_json_side() of analyzer/views/diff.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static const char *change_text(struct limpet_printer *printer, enum limpet_repor
 	return ret;
 }
 
-/* One reason, and what is around it. */
+/* One reason and its punctuation. */
 #define SENTENCE (LIMPET_LOSS_WORDS + 4)
 
 static uint64_t last_rss(const struct limpet_model *model)
@@ -36,7 +36,7 @@ static uint64_t last_rss(const struct limpet_model *model)
 	return 0;
 }
 
-/* Between what the live bytes of a whole heap lie; "": not known, or for sure. */
+/* The bounds of a whole heap's live bytes; "": unknown, or exact. */
 static const char *say_bounds(char ret[SENTENCE], struct limpet_printer *printer,
 			      const struct limpet_heap *heap)
 {
@@ -54,7 +54,7 @@ static const char *say_bounds(char ret[SENTENCE], struct limpet_printer *printer
 	return ret;
 }
 
-/* Why the side's figures are not all that there was, or not the true ones. */
+/* Why the side's figures are not complete or not exact. */
 static void print_losses(struct limpet_printer *printer, const char *word,
 			 const struct limpet_heap *heap)
 {
@@ -91,7 +91,7 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 			    limpet_printer_bytes(printer, heap->view.totals.live_bytes),
 			    limpet_printer_count(printer, heap->view.totals.allocations),
 			    limpet_printer_plural(heap->view.totals.allocations));
-	/* What the difference is not about. */
+	/* The difference does not cover mappings. */
 	if (model->totals.mapped_bytes || limpet_printer_is_empty(model))
 		limpet_printer_line(printer, "", "%-9s %s mapped by mmap beside these%s%s", "",
 				    limpet_printer_bytes(printer, model->totals.mapped_bytes),
@@ -109,7 +109,8 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 /* Columns of a row before the site. */
 #define BEFORE_SITE 39u
 
-/* "innermost < caller < caller", as much as fits; of the first the end says more than the start. */
+/* "innermost < caller < caller", as much as fits. The first is cut at its start, since its end says
+ * more. */
 static void print_row(struct limpet_printer *printer, const struct limpet_diff *diff,
 		      const struct limpet_diff_row *row)
 {
@@ -131,7 +132,7 @@ static void print_row(struct limpet_printer *printer, const struct limpet_diff *
 		if (!name ||
 		    asprintf(&chain, "%s%s%s", old, at == row->node ? "" : " < ", name) < 0)
 			chain = NULL;
-		/* What would be cut off right behind the function is not begun. */
+		/* Does not begin a caller that would be cut off at once. */
 		if (chain && BEFORE_SITE + limpet_plain_text_columns(chain) + 8 > width)
 			break;
 	}

@@ -1,4 +1,4 @@
-/* A comparison as text, JSON and as a page. */
+/* A comparison as text, as JSON and as a page. */
 #ifndef LIMPET_ANALYZER_RENDER_DIFF_PRINT_H
 #define LIMPET_ANALYZER_RENDER_DIFF_PRINT_H
 
@@ -7,7 +7,7 @@
 #include "analyzer/render/report_text.h"
 #include "analyzer/views/diff.h"
 
-/* -ENOMEM; errors of `file` are found by ferror(). The names are what the user called them. */
+/* -ENOMEM; errors of `file` are found by ferror(). The names are those that the user gave. */
 int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 			   const char *new_name, size_t limit,
 			   const struct limpet_report_text_options *text,

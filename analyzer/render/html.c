@@ -27,7 +27,7 @@
 		limpet_html_row_column_end(page);                                 \
 	})
 
-/* What stacks held at a peak that lies in what was given up. */
+/* False if the peak is in the part that was given up: then no stack's share of it is known. */
 static bool has_peak(const struct limpet_html_subject *subject)
 {
 	const struct limpet_model *model = subject->model;
@@ -99,11 +99,11 @@ static json_t *sizes(struct limpet_html_page *page, const struct limpet_html_sub
 	return array;
 }
 
-/* As sites, with the calls of free that a thread made itself; null: not known. */
+/* Like sites, with the frees that the thread made itself; null: not known. */
 static json_t *threads(struct limpet_html_page *page, const struct limpet_html_subject *subject)
 {
 	const struct limpet_thread_timeline *thread_timeline = subject->thread_timeline;
-	/* Of what was given up, nobody knows whose it was. */
+	/* The threads of what was given up are not known. */
 	const bool peak = !subject->model->given_up_ns;
 	json_t *array = thread_timeline ? json_array() : json_null();
 
@@ -161,8 +161,8 @@ static void put_life(struct limpet_html_page *page,
 	limpet_html_row_item(page);
 }
 
-/* How long blocks lived: of each site what was freed, by step and age, and what lives at the end.
- */
+/* How long blocks lived: for each site the freed blocks by step and age, and those that are live at
+ * the end. */
 static void print_lives(struct limpet_html_page *page,
 			const struct limpet_thread_timeline *thread_timeline)
 {
@@ -188,7 +188,7 @@ static json_t *edges(struct limpet_html_page *page, const struct limpet_html_sub
 	return array;
 }
 
-/* The most that was live in each step, and when; null: not known. */
+/* The most live bytes in each step, and when; null: not known. */
 static json_t *highs(struct limpet_html_page *page, const struct limpet_history *history)
 {
 	json_t *bytes = json_array(), *seconds = json_array();
@@ -203,7 +203,7 @@ static json_t *highs(struct limpet_html_page *page, const struct limpet_history 
 	return json_pack("{s:o,s:o}", "bytes", bytes, "seconds", seconds);
 }
 
-/* What every event says of parts of the steps; null: not known. */
+/* Figures for parts of the steps, from single events; null: not known. */
 static json_t *moments(struct limpet_html_page *page, const struct limpet_html_subject *subject)
 {
 	const struct limpet_replay *replay =

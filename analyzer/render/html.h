@@ -1,5 +1,5 @@
-/* A trace as one page: the template that the build has made of html/, with the figures in it. The
- * page computes every view itself, for any part of the time. */
+/* A trace as one page: the template, which the build makes from html/, with the figures in it. The
+ * page itself computes every view, for any part of the time. */
 #ifndef LIMPET_ANALYZER_RENDER_HTML_H
 #define LIMPET_ANALYZER_RENDER_HTML_H
 

@@ -1,5 +1,5 @@
 /* A comparison as a page: the stacks of both heaps side by side, with their figures. The page finds
- * out which are alike, as it does for those of one trace. */
+ * out which are the same, as it does for one trace. */
 #include <errno.h>
 
 #include "analyzer/render/diff_print.h"

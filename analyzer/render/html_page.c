@@ -1,4 +1,4 @@
-/* What pages of figures have in common: the rest is in html.c and html_diff.c. */
+/* The common parts of pages of figures; the rest is in html.c and html_diff.c. */
 #include "analyzer/render/html_page.h"
 
 #include <errno.h>
@@ -10,14 +10,14 @@
 #include "common/array.h"
 #include "common/plain_text.h"
 
-/* Where the figures go in the template. */
+/* Marks the place of the figures in the template. */
 #define PLACE "@DATA@"
 
 extern const char limpet_html_template[], limpet_html_template_end[];
 
-/* ------------------------------------------------------------------ text that ends no element
+/* ------------------------------------------------------------------ escaping
  *
- * In a script element the data could end it, or open a comment, only by '<'. */
+ * Data in a script element could end it, or open a comment, only by '<'. */
 
 static ssize_t write_escaped(void *cookie, const char *bytes, size_t count)
 {
@@ -35,16 +35,15 @@ static ssize_t write_escaped(void *cookie, const char *bytes, size_t count)
 	return ferror(out) ? -1 : (ssize_t)count;
 }
 
-/* ------------------------------------------------------------------ numbers for what comes again
- */
+/* ------------------------------------------------------------------ numbers for repeated values */
 
-/* Whether there was memory for it. */
+/* Sets the printer's error unless there was memory. */
 static void check(struct limpet_html_page *page, bool done)
 {
 	limpet_json_check(&page->printer, done ? 0 : -ENOMEM);
 }
 
-/* -1: no such text. */
+/* -1: no text. */
 static json_int_t number_of(struct limpet_html_page *page, json_t *table, const char *text)
 {
 	char *repaired = text ? limpet_plain_text_repair(text) : NULL;
@@ -84,7 +83,7 @@ static json_int_t frame_number(struct limpet_html_page *page,
 	size_t before = json_object_size(page->frames);
 	json_int_t number;
 
-	/* An offset tells frames apart only where nothing else does. */
+	/* The offset distinguishes only frames without a function. */
 	snprintf(look, sizeof(look), "%lld %lld %u %d %lld %d %" PRIx64, (long long)function,
 		 (long long)file, frame->line, frame->inlined, (long long)where, made,
 		 function < 0 ? offset : 0);
@@ -249,7 +248,7 @@ void limpet_html_row_add(struct limpet_html_page *page, int64_t number)
 
 void limpet_html_row_column_end(struct limpet_html_page *page)
 {
-	/* In the place of the last comma. */
+	/* Replaces the last comma. */
 	if (page->row.count && page->row.data[page->row.count - 1] == ',')
 		page->row.count--;
 	put_text(page, "]");
@@ -363,7 +362,7 @@ int limpet_html_page_print(void (*print_data)(struct limpet_html_page *page, voi
 			   void *context, FILE *file)
 {
 	const cookie_io_functions_t functions = {.write = write_escaped};
-	/* Two labels of the assembler's, not two objects. */
+	/* Assembler labels, not one object: pointers to them must not be subtracted. */
 	const size_t bytes = (uintptr_t)limpet_html_template_end - (uintptr_t)limpet_html_template;
 	const char *place = memmem(limpet_html_template, bytes, PLACE, strlen(PLACE));
 	const size_t before = (size_t)(place - limpet_html_template);

@@ -1,4 +1,4 @@
-/* Pages of figures: the template that the build has made of html/, with the figures in it as JSON.
+/* Pages of figures: the template, which the build makes from html/, with the figures in it as JSON.
  * Names are hostile: in a page they are data. */
 #ifndef LIMPET_ANALYZER_RENDER_HTML_PAGE_H
 #define LIMPET_ANALYZER_RENDER_HTML_PAGE_H
@@ -13,22 +13,24 @@
 #include "common/bytes.h"
 #include "common/err.h"
 
-/* Large captures have many of these, so that they are no values of JSON. */
+/* Not JSON values, since large captures have many of these. */
 struct limpet_html_node {
 	uint32_t parent;
 	int32_t address; /* number in `addresses`; -1: none */
 };
 struct limpet_html_address {
 	uint64_t address;
-	uint32_t first, module; /* `first` node of the model, which numbers modules for itself */
-	uint32_t number;        /* in `addresses`, + 1; 0: the place is free */
+	uint32_t first, module; /* `first`: see limpet_html_add_nodes(); each model numbers its own
+				   modules */
+	uint32_t number;        /* in `addresses`, + 1; 0: free */
 };
 
 struct limpet_html_page {
-	struct limpet_json_printer printer; /* to a file in which no text ends the page's element */
-	json_t *strings;                    /* text to number */
-	json_t *frames;                     /* what a frame looks like, to number */
-	json_t *columns;                    /* of the frames */
+	struct limpet_json_printer
+		printer; /* to a stream that escapes the text for the page's element */
+	json_t *strings; /* text to number */
+	json_t *frames;  /* a frame's fields, to number */
+	json_t *columns; /* of the frames */
 	json_t *addresses;
 	struct limpet_html_address *known; /* open addressing */
 	size_t known_capacity;             /* a power of two, or 0 */
@@ -38,31 +40,31 @@ struct limpet_html_page {
 	bool row_began;          /* it has a member */
 };
 
-/* Writes the template, and in it what print_data() writes to page->printer. The printer's error, or
- * -ENOMEM; errors of `file` are found by ferror(). */
+/* Writes the template, and in it the output of print_data() to page->printer. Returns the printer's
+ * error, or -ENOMEM; errors of `file` are found by ferror(). */
 int limpet_html_page_print(void (*print_data)(struct limpet_html_page *page, void *context),
 			   void *context, FILE *file) LIMPET_MUST_CHECK;
 
-/* The value becomes the array's, also after a failure, which is the printer's. */
+/* Takes ownership of `value`, also on failure; the printer has the error. */
 void limpet_html_add(struct limpet_html_page *page, json_t *array, json_t *value);
 
-/* An object of numbers and columns of numbers, put together without values of JSON in between:
- * there is one for each site. One at a time. */
+/* An object of numbers and columns of numbers, built without JSON values, since there is one for
+ * each site. One at a time. */
 void limpet_html_row_begin(struct limpet_html_page *page);
-/* What follows is the member's value, which limpet_html_row_value() takes. */
+/* The member's value must follow. limpet_html_row_value() takes ownership of it. */
 void limpet_html_row_key(struct limpet_html_page *page, const char *key);
 void limpet_html_row_value(struct limpet_html_page *page, json_t *value);
 void limpet_html_row_number(struct limpet_html_page *page, const char *key, int64_t number);
 void limpet_html_row_column(struct limpet_html_page *page, const char *key);
 void limpet_html_row_add(struct limpet_html_page *page, int64_t number);
 void limpet_html_row_column_end(struct limpet_html_page *page);
-/* Writes it, as an item of the list at hand, or alone. */
+/* Writes the object, as an item of the current list, or alone. */
 void limpet_html_row_item(struct limpet_html_page *page);
 void limpet_html_row_end(struct limpet_html_page *page);
 
-/* The stacks of a model's sites. Answers the number that its node 0 has in the page. */
+/* Adds the stacks of a model's sites. Returns the number of the model's node 0 in the page. */
 uint32_t limpet_html_add_nodes(struct limpet_html_page *page, const struct limpet_model *model);
-/* What was added, as members `nodes`, `addresses`, `frames` and `strings`. */
+/* Prints what was added, as members `nodes`, `addresses`, `frames` and `strings`. */
 void limpet_html_print_stacks(struct limpet_html_page *page);
 
 /* Memory over time, as columns. */

@@ -1,4 +1,4 @@
-/* The page's template, carried inside limpet. */
+/* The page's template, embedded in limpet. */
 	.section .rodata
 	.globl limpet_html_template, limpet_html_template_end
 limpet_html_template:

@@ -87,7 +87,7 @@ json_t *limpet_json_set(json_t *object, const char *key, json_t *value)
 
 static void print_value(struct limpet_json_printer *printer, json_t *value)
 {
-	/* It fails when memory is out, or with the file, whose error the caller sees. */
+	/* Fails without memory, or on an error of the file, which the caller checks. */
 	if (json_dumpf(value, printer->file, JSON_COMPACT | JSON_ENCODE_ANY) &&
 	    !ferror(printer->file))
 		limpet_json_check(printer, -ENOMEM);

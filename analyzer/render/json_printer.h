@@ -9,33 +9,33 @@
 
 #include "analyzer/model/model.h"
 
-/* Beyond what JSON's readers bear: the largest they do. */
+/* Values above INT64_MAX become INT64_MAX, the largest that JSON's readers accept. */
 json_t *limpet_json_number(uint64_t value);
 /* 0: null. */
 json_t *limpet_json_known(uint64_t value);
 json_t *limpet_json_seconds(uint64_t ns);
 /* NULL or empty: null. Broken bytes are repaired. */
 json_t *limpet_json_text(const char *string);
-/* The figures of a site, as reports spell them; of samples, which allocations are temporary is not
- * known. NULL when memory is out. */
+/* The figures of a site, with the keys of reports. Samples do not say which allocations are
+ * temporary. NULL: no memory. */
 json_t *limpet_json_figures(const struct limpet_model_site *figures, bool sampled);
 
-/* From least to largest, with `averages` if they are wanted. */
+/* From the smallest size to the largest; `averages` adds these. */
 json_t *limpet_json_sizes(const struct limpet_model_size *sizes, size_t count, bool averages);
 
-/* These take what they are given, and answer the list, or the object; NULL when memory is out, as
- * for one that is NULL: it is enough to look at the end. */
+/* These take ownership of list, object and value, and return the list or the object. They return
+ * NULL without memory, or for a NULL argument, so that one check at the end is enough. */
 json_t *limpet_json_append(json_t *list, json_t *value);
 json_t *limpet_json_set(json_t *object, const char *key, json_t *value);
 
 struct limpet_json_printer {
 	FILE *file;
 	int error;    /* the first; 0: none. After it nothing is printed */
-	size_t items; /* of the list at hand */
+	size_t items; /* of the current list */
 };
 
-/* Remembers `code` if it is an error, and the first. Answers whether there is none. Errors of the
- * file are not among them: they are found by ferror(). */
+/* Keeps `code` if it is the first error. Returns whether there is none. Errors of the file are not
+ * among them: they are found by ferror(). */
 static inline bool limpet_json_check(struct limpet_json_printer *printer, int code)
 {
 	if (!printer->error && code < 0)
@@ -43,11 +43,11 @@ static inline bool limpet_json_check(struct limpet_json_printer *printer, int co
 	return !printer->error;
 }
 
-/* A member of an object that has one before it, and an item of a list. They drop the value; one
- * that is NULL is -ENOMEM. */
+/* A member of an object, not its first, and an item of a list. They free the value; NULL is
+ * -ENOMEM. */
 void limpet_json_member(struct limpet_json_printer *printer, const char *key, json_t *value);
 void limpet_json_item(struct limpet_json_printer *printer, json_t *value);
-/* The list is such a member. */
+/* The list is such a member, too. */
 void limpet_json_begin_list(struct limpet_json_printer *printer, const char *key);
 void limpet_json_end_list(struct limpet_json_printer *printer);
 

@@ -1,6 +1,5 @@
-/* Why a model is not complete, or its figures not exact, as reports and differences have it in
- * JSON.
- */
+/* Why a model is not complete, or its figures not exact, for the JSON of reports and
+ * comparisons. */
 #ifndef LIMPET_ANALYZER_RENDER_LOSSES_JSON_H
 #define LIMPET_ANALYZER_RENDER_LOSSES_JSON_H
 
@@ -9,9 +8,9 @@
 
 #include "analyzer/model/model.h"
 
-/* The keys of those that say no to one of the two. NULL: no memory. */
+/* The keys of the losses against `complete`, or else against `exact`. NULL: no memory. */
 json_t *limpet_losses_json_keys(const struct limpet_model *model, bool complete);
-/* All, with their words. */
+/* All losses, with their words. */
 json_t *limpet_losses_json(const struct limpet_model *model);
 
 #endif

@@ -1,5 +1,5 @@
-/* The head of the text report: target and window; report_losses.c and report_totals.c have the
- * rest. */
+/* The head of the text report: target and window; the rest is in report_losses.c and
+ * report_totals.c. */
 #include <string.h>
 
 #include "analyzer/render/report_printer.h"

@@ -31,7 +31,7 @@ static json_t *target_object(const struct limpet_trace_target *target)
 			 limpet_json_known(target->cgroup_limit_bytes));
 }
 
-/* When allocations were sampled for want of room; null: never. */
+/* When allocations were sampled, under overload; null: never. */
 static json_t *overloads_object(const struct limpet_model *model)
 {
 	json_t *list = json_array();
@@ -61,7 +61,7 @@ static json_t *unseen_high(const struct limpet_model *model, double most)
 				   : json_null();
 }
 
-/* What was dropped, by kind; `unknown`: of no known kind, as in older traces. */
+/* Dropped events by kind; `unknown`: of no known kind, as in older traces. */
 static json_t *dropped_object(const struct limpet_model *model)
 {
 	const struct limpet_dropped *dropped = &model->missing.dropped;
@@ -87,7 +87,7 @@ static json_t *capture_object(const struct limpet_report *report)
 	const struct limpet_trace_end *end = model->end;
 	const struct limpet_trace_target *target = model->target;
 	const char *mode = target->mode == LIMPET_MODE_RUN ? "run" : "attach";
-	/* As the end record has it, if there is one. */
+	/* From the end record, if there is one. */
 	const char *because = end->known ? end->because : limpet_model_because(model);
 	json_t *started = target->known ? json_real((double)target->wall_ns / 1e9) : json_null();
 	json_t *unseen = target->known && target->unseen_rss_share >= 0
@@ -150,7 +150,7 @@ static json_t *set_ranges(json_t *object, const struct limpet_model_estimates *e
 	return object;
 }
 
-/* Between what the figures lie for sure; null: not known. */
+/* The certain bounds of the figures; null: not known. */
 static json_t *set_bounds(json_t *object, const struct limpet_model_bounds *bounds)
 {
 	const struct {
@@ -216,14 +216,14 @@ static json_t *totals_object(const struct limpet_model *model)
 	object = limpet_json_set(object, "peak_seconds", limpet_json_seconds(totals->peak_ns));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(unsampled) && model->sample_bytes; i++)
 		object = limpet_json_set(object, unsampled[i], json_null());
-	/* A block that is freed has a size: none of them was known. */
+	/* A freed block has a size: 0 bytes mean that no size was known. */
 	if (totals->foreign_frees && !totals->foreign_freed_bytes)
 		object = limpet_json_set(object, "foreign_freed_bytes", json_null());
 	return model->sample_bytes ? set_ranges(object, &model->estimates, model->sample_bytes)
 				   : object;
 }
 
-/* Null: there are not several. */
+/* Null unless there are several. */
 static json_t *owners_array(const struct limpet_model *model)
 {
 	const uint32_t count = model->owners ? model->owner_count : 0;
@@ -248,7 +248,7 @@ static json_t *owners_array(const struct limpet_model *model)
 	return array;
 }
 
-/* Of a stack's blocks; null: not said. */
+/* The allocator of a stack's blocks; null: not recorded. */
 static json_t *owner_name(const struct limpet_model *model, uint32_t node)
 {
 	uint32_t owner = model->owners ? model->nodes[node].owner : 0;

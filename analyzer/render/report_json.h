@@ -8,9 +8,9 @@
 #include "analyzer/render/json_printer.h"
 #include "analyzer/views/report.h"
 
-/* One object and a newline, a site a line. -ENOMEM; errors of `file` are found by ferror(). */
+/* One object and a newline, one site per line. -ENOMEM; errors of `file` are found by ferror(). */
 int limpet_report_json_print(struct limpet_report *report, FILE *file) LIMPET_MUST_CHECK;
-/* The part before the sites, as it stands in the object: target, capture, window, totals. */
+/* The members before the sites, from the target to the findings. */
 void limpet_report_json_print_head(struct limpet_report *report,
 				   struct limpet_json_printer *printer);
 

@@ -1,10 +1,10 @@
-/* Of the head of the text report: what is missing, or that nothing is. */
+/* The losses in the head of the text report, or that there are none. */
 #include "analyzer/render/report_printer.h"
 
 /* Five figures and their words. */
 #define KINDS_TEXT (9 * LIMPET_UNITS_TEXT)
 
-/* Of events that were dropped: what they were, as far as that is known. */
+/* The kinds of the dropped events, as far as they are known. */
 static const char *say_kinds(char ret[KINDS_TEXT], struct limpet_printer *printer)
 {
 	const struct limpet_dropped *dropped = &printer->report->model->missing.dropped;
@@ -28,7 +28,7 @@ static const char *say_kinds(char ret[KINDS_TEXT], struct limpet_printer *printe
 	return ret;
 }
 
-/* Nothing is missing; and whether there is anything else that the program allocates by. */
+/* Nothing is missing; names the allocators if the program may have others. */
 static void print_none(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
@@ -50,7 +50,7 @@ static void print_none(struct limpet_printer *printer)
 				   where);
 }
 
-/* What is counted, each in a line. *said gets the losses that these lines are of. */
+/* The losses with a count, one line each. Adds them to *said. */
 static void print_counts(struct limpet_printer *printer, uint64_t *said)
 {
 	const struct limpet_model *model = printer->report->model;
@@ -92,7 +92,7 @@ static void print_counts(struct limpet_printer *printer, uint64_t *said)
 	}
 }
 
-/* What a loss takes from the report. */
+/* What a loss means for the report. */
 static const char *taken(const struct limpet_model_loss *loss)
 {
 	if (loss->incomplete)
@@ -102,7 +102,7 @@ static const char *taken(const struct limpet_model_loss *loss)
 		       : "the figures are not exact";
 }
 
-/* Each reason that no line above has said; at last what those mean that are counted. */
+/* Each reason without a line above; then what the counted losses mean. */
 static void print_reasons(struct limpet_printer *printer, uint64_t *said)
 {
 	struct limpet_model_loss losses[LIMPET_LOSS_COUNT];
@@ -127,7 +127,7 @@ static void print_reasons(struct limpet_printer *printer, uint64_t *said)
 					      : "the figures are not exact");
 }
 
-/* Not a loss: nobody looked there. */
+/* Not a loss: memory that limpet does not follow. */
 static void print_unfollowed(struct limpet_printer *printer)
 {
 	const struct limpet_unfollowed unfollowed = limpet_model_unfollowed(printer->report->model);

@@ -157,7 +157,7 @@ void limpet_printer_cut(char *text, size_t columns, bool at_start)
 	memcpy(p, "...", 4);
 }
 
-/* As vasprintf(), made harmless. NULL after any error. */
+/* Like vasprintf(), but the text is harmless. NULL after any error. */
 __attribute__((format(printf, 2, 0))) static char *format_text(struct limpet_printer *printer,
 							       const char *format, va_list args)
 {
@@ -185,8 +185,8 @@ void limpet_printer_line(struct limpet_printer *printer, const char *style, cons
 	fprintf(printer->file, "%s%s%s\n", style, out, style[0] ? printer->options->plain : "");
 }
 
-/* The last space, `from` bytes on, at which the line fits, else the first; NULL: it fits, or there
- * is no place to break it. */
+/* The last space from byte `from` on at which the line fits, else the first; NULL: the line fits,
+ * or cannot be broken. */
 static char *line_end(char *line, size_t from, size_t width)
 {
 	char *end = NULL, *at = line + (strlen(line) < from ? strlen(line) : from);

@@ -1,5 +1,5 @@
-/* What the parts of the text report write with: lines that are harmless and fit the width, and
- * figures for people. Internal to report_*.c. */
+/* Printing for the text report, text views and `top`: lines that are harmless and fit the width,
+ * and figures for people. */
 #ifndef LIMPET_ANALYZER_RENDER_REPORT_PRINTER_H
 #define LIMPET_ANALYZER_RENDER_REPORT_PRINTER_H
 
@@ -12,7 +12,7 @@
 #include "analyzer/views/report.h"
 #include "common/units.h"
 
-/* What `sort` is by, as headings have it. */
+/* The figures to sort by, for headings. */
 extern const char *const limpet_printer_titles[LIMPET_REPORT_SORT_COUNT];
 
 struct limpet_printer {
@@ -20,12 +20,12 @@ struct limpet_printer {
 	const struct limpet_report_text_options *options;
 	struct limpet_report *report;
 	int error;                        /* the first; 0: none. After it nothing is printed */
-	char units[8][LIMPET_UNITS_TEXT]; /* taken in turns */
+	char units[8][LIMPET_UNITS_TEXT]; /* used in turn */
 	unsigned next;
 };
 
-/* Remembers `code` if it is an error, and the first. Answers whether there is none. Errors of the
- * file are not among them: they are found by ferror(). */
+/* Keeps `code` if it is the first error. Returns whether there is none. Errors of the file are not
+ * among them: they are found by ferror(). */
 static inline bool limpet_printer_check(struct limpet_printer *printer, int code)
 {
 	if (!printer->error && code < 0)
@@ -37,16 +37,16 @@ static inline bool limpet_printer_check(struct limpet_printer *printer, int code
  * options'; "" none). */
 void limpet_printer_line(struct limpet_printer *printer, const char *style, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same, but what does not fit goes on in lines that begin with `indent` spaces; cut is only a
- * word that is longer than a line. */
+/* The same, but wraps long lines: further ones begin with `indent` spaces. Only a word that is
+ * longer than a line is cut. */
 void limpet_printer_wrap(struct limpet_printer *printer, const char *style, unsigned indent,
 			 const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* A row of a head: `word`, of nine columns at most, and beside it what does not fit, too. */
+/* A row of a head: `word`, of nine columns at most, and the text beside it, wrapped. */
 void limpet_printer_row(struct limpet_printer *printer, const char *style, const char *word,
 			const char *format, ...) __attribute__((format(printf, 4, 5)));
 void limpet_printer_blank(struct limpet_printer *printer);
 
-/* Figures; each text is good for seven more calls, so that one line can show several. */
+/* Figures; each text is valid for seven more calls, so that one line can show several. */
 const char *limpet_printer_bytes(struct limpet_printer *printer, uint64_t value);
 const char *limpet_printer_bytes_change(struct limpet_printer *printer, int64_t value);
 const char *limpet_printer_count(struct limpet_printer *printer, uint64_t value);
@@ -54,20 +54,19 @@ const char *limpet_printer_duration(struct limpet_printer *printer, uint64_t ns)
 const char *limpet_printer_stop(struct limpet_printer *printer,
 				uint64_t us); /* as limpet attach says it */
 const char *limpet_printer_rate(struct limpet_printer *printer, uint64_t value, uint64_t ns);
-/* A figure that `sort` is by, in its unit. */
+/* A figure of `sort`, in its unit. */
 const char *limpet_printer_figure(struct limpet_printer *printer, enum limpet_report_sort sort,
 				  int64_t figure);
-/* "66 %"; "" where there is no whole to be a part of. */
+/* "66 %"; "" if there is no whole. */
 const char *limpet_printer_share(struct limpet_printer *printer, uint64_t part, uint64_t whole);
 /* "" for one, "s" for others. */
 const char *limpet_printer_plural(uint64_t value);
-/* Whether the model has no block in it, at any time. */
+/* Whether the model never has a block. */
 bool limpet_printer_is_empty(const struct limpet_model *model);
-/* Then what there was instead, as one line that begins with `calls`. */
+/* For such a model: prints what there was instead, as one line that begins with `calls`. */
 void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet_model *model);
 
-/* limpet_model_losses() without those whose words stand elsewhere in the text: that it is sampled,
- * that it is still running. */
+/* limpet_model_losses() without those that the text has elsewhere: sampled, still running. */
 size_t limpet_printer_losses(const struct limpet_model *model,
 			     struct limpet_model_loss ret[LIMPET_LOSS_COUNT]);
 

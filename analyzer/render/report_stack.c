@@ -9,7 +9,7 @@
 #include "common/base_name.h"
 #include "common/plain_text.h"
 
-/* What a frame is called; malloc'ed. */
+/* A frame's name; malloc'ed. */
 static char *frame_name(const struct limpet_report_frame *frame, bool full)
 {
 	char *out = NULL;
@@ -26,7 +26,8 @@ static char *frame_name(const struct limpet_report_frame *frame, bool full)
 	return out ? limpet_plain_text_clean(out) : NULL;
 }
 
-/* Where it is: file and line, or the module's name unless it is the program itself; malloc'ed. */
+/* A frame's place: file and line, or the module's name unless it is the program itself;
+ * malloc'ed. */
 static char *frame_place(const struct limpet_printer *printer,
 			 const struct limpet_report_frame *frame)
 {
@@ -43,8 +44,8 @@ static char *frame_place(const struct limpet_printer *printer,
 	return n < 0 ? NULL : limpet_plain_text_clean(out);
 }
 
-/* "      name  place"; where there is a width, the name keeps at least half of it. Of both the end
- * says more than the start: scopes and folders go first. */
+/* " name place"; with a width, the name has at least half of it. Both are cut at the start (scopes,
+ * folders): the end says more. */
 static void print_frame(struct limpet_printer *printer, const struct limpet_report_frame *frame,
 			const char *indent, const char *note)
 {
@@ -77,7 +78,7 @@ static void print_frame(struct limpet_printer *printer, const struct limpet_repo
 	fputc('\n', printer->file);
 }
 
-/* In code that the program made and that nobody named. */
+/* In code that the program generated, without a name. */
 static bool is_unnamed(const struct limpet_report_frame *frame)
 {
 	return !frame->module && !frame->function;
@@ -130,7 +131,7 @@ static void print_heading(struct limpet_printer *printer, const char *figures, c
 
 		if (via)
 			taken += strlen(" (via )") + limpet_plain_text_columns(via);
-		/* Too long a `via` is cut off at the end of the line. */
+		/* A `via` that is too long is cut off at the end of the line. */
 		if (taken + 8 < printer->options->width)
 			limpet_printer_cut(name, printer->options->width - taken, true);
 	}

@@ -9,9 +9,9 @@
 #include "analyzer/views/findings.h"
 #include "common/plain_text.h"
 
-/* Frames shown of a stack unless all are asked for. */
+/* Frames shown of a stack unless all are requested. */
 #define FRAMES_SHOWN 12
-/* Mappings shown, and their frames: the heap is the matter of the report. */
+/* Mappings shown, and their frames: few, since the report is about the heap. */
 #define MAPS_SHOWN 3
 #define MAP_FRAMES_SHOWN 4
 #define BAR_COLUMNS 24
@@ -33,14 +33,14 @@ static uint64_t sort_total(const struct limpet_report *report)
 		return totals->allocated_bytes;
 	case LIMPET_REPORT_TEMPORARY:
 		return totals->temporary_allocations;
-	case LIMPET_REPORT_GROWTH: /* some sites shrink: there is no whole to be a part of */
+	case LIMPET_REPORT_GROWTH: /* some sites shrink: there is no whole */
 	case LIMPET_REPORT_SORT_COUNT:
 		break;
 	}
 	return 0;
 }
 
-/* What the line of figures does not say yet. */
+/* The figures that are not in the site's heading. */
 static int site_detail(struct limpet_printer *printer, const struct limpet_report_site *site,
 		       char **ret_detail)
 {
@@ -50,7 +50,7 @@ static int site_detail(struct limpet_printer *printer, const struct limpet_repor
 
 	if (site->stacks > 1)
 		snprintf(stacks, sizeof(stacks), "; %zu stacks", site->stacks);
-	/* In a window those that live may have come before it. */
+	/* In a window, live blocks may be older than it. */
 	if (printer->report->model->windowed &&
 	    (sort == LIMPET_REPORT_LIVE || sort == LIMPET_REPORT_GROWTH))
 		return asprintf(ret_detail,
@@ -88,7 +88,7 @@ static int site_detail(struct limpet_printer *printer, const struct limpet_repor
 			limpet_printer_bytes(printer, figures->live_bytes), stacks);
 }
 
-/* Of a sampled trace: how far the site's figure may be off. */
+/* For a sampled trace: the range of the site's figure. */
 static int add_range(struct limpet_printer *printer, const struct limpet_report_site *site,
 		     char **detail)
 {

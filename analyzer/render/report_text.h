@@ -1,4 +1,4 @@
-/* The report as text, for people. ASCII but for the names in it. */
+/* The report as text, for people. ASCII, except for names. */
 #ifndef LIMPET_ANALYZER_RENDER_REPORT_TEXT_H
 #define LIMPET_ANALYZER_RENDER_REPORT_TEXT_H
 
@@ -7,7 +7,7 @@
 
 #include "analyzer/views/report.h"
 
-/* Of samples, where sites by temporary allocations would stand. */
+/* For samples, in place of the sites by temporary allocations. */
 extern const char limpet_report_not_temporary[];
 
 struct limpet_report_text_options {

@@ -1,10 +1,10 @@
-/* Of the head of the text report: what the heap holds, the calls, and memory beside it. */
+/* The totals in the head of the text report: live blocks, calls, and memory outside of the heap. */
 #include "analyzer/render/report_printer.h"
 
 /* Two figures and a word. */
 #define BETWEEN (3 * LIMPET_UNITS_TEXT)
 
-/* When was recorded in full and when not. */
+/* When allocations were sampled. */
 static void print_overloads(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
@@ -29,7 +29,7 @@ static void print_overloads(struct limpet_printer *printer)
 										    : "");
 }
 
-/* Of a sampled trace: how far the figures may be off, and which there are not. */
+/* For a sampled trace: the ranges of the figures, and those that it lacks. */
 static void print_ranges(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
@@ -64,8 +64,7 @@ static void print_ranges(struct limpet_printer *printer)
 			   "allocations are not counted");
 }
 
-/* Of the RSS: whether limpet's own part, which each tick but those of older traces knows, is in it.
- */
+/* Whether the RSS includes limpet's own part, which each tick has, except in older traces. */
 static const char *say_own_part(char ret[BETWEEN], struct limpet_printer *printer, uint64_t rss)
 {
 	const struct limpet_trace_end *end = printer->report->model->end;
@@ -83,8 +82,7 @@ static const char *say_own_part(char ret[BETWEEN], struct limpet_printer *printe
 	return ret;
 }
 
-/* Memory as the kernel counts it: the last figures of the window that are known, and the highest.
- */
+/* Memory as the kernel counts it: the last known figures of the window, and the highest. */
 static void print_memory(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
@@ -120,7 +118,7 @@ static void print_memory(struct limpet_printer *printer)
 		limit_bytes ? limpet_printer_bytes(printer, limit_bytes) : "");
 }
 
-/* Each of several allocators. */
+/* Each allocator, if there are several. */
 static void print_owners(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
@@ -145,7 +143,7 @@ static void print_owners(struct limpet_printer *printer)
 	}
 }
 
-/* "12.0 MiB to 14.0 MiB": between what a figure lies, as it was recorded where nothing is known. */
+/* "12.0 MiB to 14.0 MiB": a figure's bounds, or its recorded value if they are unknown. */
 static const char *between(char ret[BETWEEN], struct limpet_printer *printer, uint64_t value,
 			   const struct limpet_model_bound *bound,
 			   const char *(*say)(struct limpet_printer *printer, uint64_t value))
@@ -205,7 +203,7 @@ static void print_live(struct limpet_printer *printer)
 			   model->windowed ? " at the end of the window" : "");
 }
 
-/* Of the heap: what it holds, and the calls. */
+/* The heap: live blocks, peak and calls. */
 static void print_heap(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
@@ -213,7 +211,7 @@ static void print_heap(struct limpet_printer *printer)
 	uint64_t window_ns = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
 	char text[BETWEEN];
 
-	/* No "0 B": of what there was before the capture nothing is known. */
+	/* Not "0 B": nothing is known of blocks from before the capture. */
 	if (!printer->report->options.hidden && limpet_printer_is_empty(model)) {
 		limpet_printer_say_empty(printer, model);
 		return;
@@ -252,7 +250,7 @@ void limpet_report_totals_print(struct limpet_printer *printer)
 	print_owners(printer);
 	print_memory(printer);
 	print_ranges(printer);
-	/* An allocator that is not asked what a block holds leaves their sizes unknown. */
+	/* Sizes are unknown if limpet does not ask the allocator for a block's size. */
 	if (totals->foreign_frees && !model->sample_bytes)
 		limpet_printer_row(
 			printer, "", "foreign", "%s free%s of older blocks, %s",

@@ -10,7 +10,7 @@ struct context {
 	struct limpet_heap *heap;
 	const struct limpet_view_options *options;
 	struct limpet_json_printer printer;
-	const struct limpet_model_site *base; /* what --min is a part of */
+	const struct limpet_model_site *base; /* the total for --min */
 };
 
 static json_t *figures_object(const struct context *context,
@@ -19,7 +19,7 @@ static json_t *figures_object(const struct context *context,
 	return limpet_json_figures(figures, context->heap->model->sample_bytes);
 }
 
-/* `more` is taken over into `object`, whose keys come first. */
+/* Moves the members of `more` into `object`, behind its own. */
 static json_t *join(json_t *object, json_t *more)
 {
 	if (!object || !more || json_object_update(object, more)) {
@@ -53,7 +53,7 @@ static bool is_shown(const struct context *context, const struct limpet_model_si
 
 /* ------------------------------------------------------------------ trees */
 
-/* In the order of a walk: each node stands behind its parent. */
+/* In depth-first order: each node comes after its parent. */
 static void print_tree(struct context *context)
 {
 	const unsigned most = context->options->depth ? context->options->depth : UINT32_MAX;
@@ -176,7 +176,7 @@ static void print_calls(struct context *context, struct limpet_view_calls *calls
 	limpet_json_end_list(&context->printer);
 }
 
-/* ------------------------------------------------------------------ what a replay knows */
+/* ------------------------------------------------------------------ figures of a replay */
 
 static void print_threads(struct context *context)
 {
@@ -347,7 +347,7 @@ int limpet_view_json_print(struct limpet_heap *heap, const struct limpet_view_op
 	struct limpet_view_calls *calls = NULL;
 	int result = 0;
 
-	/* Before the first byte: the function may not be there. */
+	/* Before the first byte: the function may not exist. */
 	if (options->kind == LIMPET_VIEW_CALLERS)
 		result = limpet_view_calls_new(&heap->view, options->function, &calls);
 	if (result < 0 && calls)

@@ -21,8 +21,8 @@ struct context {
 	struct limpet_heap *heap;
 	const struct limpet_view_options *options;
 	struct limpet_err *err;
-	uint64_t whole; /* what shares are parts of; 0: there is none */
-	uint64_t base;  /* what --min is a part of: the whole, or all of one function */
+	uint64_t whole; /* the total for shares; 0: there is none */
+	uint64_t base;  /* the total for --min: the whole, or all of one function */
 };
 
 bool limpet_view_needs_replay(enum limpet_view_kind kind)
@@ -33,7 +33,7 @@ bool limpet_view_needs_replay(enum limpet_view_kind kind)
 
 /* ------------------------------------------------------------------ figures */
 
-/* Then nobody knows which allocations are temporary. */
+/* Samples do not say which allocations are temporary. */
 static bool is_sampled(const struct context *context)
 {
 	return context->heap->model->sample_bytes != 0;
@@ -72,7 +72,7 @@ static bool is_shown(const struct context *context, const struct limpet_model_si
 	       (double)figure >= context->options->least_share * (double)context->base;
 }
 
-/* `before`, the name, `after` it and the place, within the width: of the name the end is kept. */
+/* `before`, the name and the place, within the width; the name is cut at its start. */
 static void print_named(struct context *context, const char *style, const char *before,
 			const char *name, const char *place)
 {
@@ -92,7 +92,7 @@ static void print_named(struct context *context, const char *style, const char *
 
 		if (name_columns > room)
 			limpet_printer_cut(cut, room, true);
-		/* Where it is matters less than what it is. */
+		/* The place matters less than the name. */
 		name_columns = limpet_plain_text_columns(cut);
 		if (name_columns + 2 + 8 > room)
 			where[0] = '\0';
@@ -103,7 +103,7 @@ static void print_named(struct context *context, const char *style, const char *
 			    where);
 }
 
-/* Of a function: its file, or its module unless that is the program. */
+/* A function's file, or its module unless that is the program. */
 static const char *function_place(const struct context *context,
 				  const struct limpet_function *function)
 {
@@ -125,7 +125,7 @@ static void print_function(struct context *context, const char *style, const cha
 		print_named(context, style, before, name, function_place(context, function));
 }
 
-/* Of `all` rows, what the limit leaves out. */
+/* The number of rows, of `all`, that the limit leaves out. */
 static void print_more(struct context *context, const char *before, size_t all)
 {
 	if (all > context->options->limit)
@@ -170,7 +170,7 @@ static void print_title(struct context *context, const char *what)
 
 /* ------------------------------------------------------------------ trees */
 
-/* Deeper than stacks are walked; a crafted trace must not exhaust ours. */
+/* Deeper than any stack walk: a crafted trace must not exhaust limpet's own stack. */
 #define DEPTH_MAX 2000u
 
 struct branch {
@@ -182,8 +182,8 @@ struct branch {
 static void print_children(struct context *context, const struct limpet_view_tree *tree,
 			   uint32_t parent, const struct branch *branch);
 
-/* All of its parent's: it stands below it, not beside, so that chains do not wander to the right.
- */
+/* The node has all of its parent's figure: it is not indented, so that chains do not drift to the
+ * right. */
 static bool is_alone(const struct context *context, const struct limpet_view_tree *tree,
 		     uint32_t number)
 {
@@ -201,7 +201,7 @@ static void print_node(struct context *context, const struct limpet_view_tree *t
 	struct branch below = *branch;
 	char before[200];
 
-	/* Along a chain the figures stay what they were. */
+	/* Along a chain the figures do not change. */
 	snprintf(before, sizeof(before), "%10s %5s  %s%s",
 		 alone ? "" : amount(context, &node->figures),
 		 alone ? "" : share(context, &node->figures), branch->indent,
@@ -491,12 +491,12 @@ static void print_chain(struct context *context, const char *before,
 			&context->heap->locations->functions[tree->nodes[at].function], false);
 		LIMPET_FREE char *old = LIMPET_TAKE(text);
 
-		/* Of the function itself the end says more: scopes go first. */
+		/* The function itself is cut at its start: its end says more than its scopes. */
 		if (name && at == leaf && width > used)
 			limpet_printer_cut(name, width - used, true);
 		if (!name || asprintf(&text, "%s%s%s", old, at == leaf ? "" : " < ", name) < 0)
 			text = NULL;
-		/* What would be cut off right behind the function is not begun. */
+		/* Does not begin a caller that would be cut off at once. */
 		if (text && used + limpet_plain_text_columns(text) + 8 > width)
 			break;
 	}
@@ -554,7 +554,7 @@ static void print_size_rows(struct context *context, const struct limpet_view_tr
 	print_more(context, "  ", all);
 }
 
-/* The limit below which that share of the blocks stayed; "" of none. */
+/* The age limit below which that share of the blocks stayed; "": no blocks. */
 static const char *within(struct context *context, const struct limpet_replay_ages *ages,
 			  double part)
 {
@@ -650,7 +650,7 @@ static void print_lives(struct context *context)
 
 #define BAR_COLUMNS 16u
 
-/* Memory as the kernel counted it last before that time. */
+/* The kernel's last memory figures before that time. */
 static const struct limpet_model_point *point_at(const struct limpet_model *model, uint64_t time_ns)
 {
 	const struct limpet_model_point *found = NULL;
@@ -739,7 +739,7 @@ int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_op
 	context.base = context.whole;
 	if (!prints[options->kind])
 		return -EINVAL;
-	/* The views of single events are not made of that figure alone. */
+	/* The views of single events have other figures, too. */
 	if (is_unknown(&context) && !limpet_view_needs_replay(options->kind))
 		print_unknown(&context);
 	else

@@ -23,24 +23,24 @@ enum limpet_view_kind {
 /* The words of --view, in the order of the enum; ends with NULL. */
 extern const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1];
 bool limpet_view_needs_replay(enum limpet_view_kind kind);
-/* Moments that a timeline shows of a window. */
+/* Number of moments in a timeline. */
 #define LIMPET_VIEW_MOMENTS 16
 
 struct limpet_view_options {
 	enum limpet_view_kind kind;
 	size_t limit;         /* of rows, or of children of one node of a tree; SIZE_MAX: all */
 	unsigned depth;       /* of a tree; 0: any */
-	double least_share;   /* of what is shown of a tree, of the whole */
-	const char *function; /* of callers */
+	double least_share;   /* of the whole, for a node of a tree to be shown */
+	const char *function; /* for LIMPET_VIEW_CALLERS */
 };
 
-/* -ENOMEM, and the errors of limpet_view_calls_new() with words in `err`; errors of `file` are
+/* -ENOMEM, and the errors of limpet_view_calls_new() with a message in `err`; errors of `file` are
  * found by ferror(). */
 int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_options *options,
 			   const struct limpet_report_text_options *text, FILE *file,
 			   struct limpet_err *err) LIMPET_MUST_CHECK;
 
-/* Words for -ENOENT and -ENOTUNIQ of limpet_view_calls_new(). Answers `code`. */
+/* Sets `err` for -ENOENT and -ENOTUNIQ of limpet_view_calls_new(). Returns `code`. */
 int limpet_view_explain(const struct limpet_view *view, const char *name,
 			const struct limpet_view_calls *calls, int code, struct limpet_err *err);
 

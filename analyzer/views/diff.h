@@ -1,9 +1,9 @@
 /* What changed between two heaps: two captures, or two windows of one.
  *
  * Stacks are matched by the names of their functions, from the outermost to the one that allocates,
- * never by address: two builds of a program, or two runs of one, line up. What is counted over time
- * (allocations, bytes allocated, temporary ones, growth) is compared as if both had lasted as long
- * as the new one; what was held at one moment (live, peak) as it is. */
+ * never by address: two builds of a program, or two runs of one, line up. Figures counted over time
+ * (allocations, bytes allocated, temporary ones, growth) are compared as if both had lasted as long
+ * as the new one; those of one moment (live, peak) as they are. */
 #ifndef LIMPET_ANALYZER_VIEWS_DIFF_H
 #define LIMPET_ANALYZER_VIEWS_DIFF_H
 
@@ -41,7 +41,7 @@ struct limpet_diff_private;
 struct limpet_diff {
 	const struct limpet_heap *old_heap, *new_heap;
 	enum limpet_report_sort sort;
-	double scale; /* what old figures of this sort were multiplied by */
+	double scale; /* factor applied to old figures of this sort */
 	struct limpet_diff_node *nodes;
 	uint32_t node_count;
 	const char **names;
@@ -52,15 +52,15 @@ struct limpet_diff {
 	struct limpet_diff_private *private;
 };
 
-/* by_function: rows are the functions that allocate, whoever calls them. The heaps are borrowed;
- * their views' sort is the new one's. -ENOMEM. */
+/* by_function: a row for each allocating function, whatever its callers. The heaps are borrowed;
+ * the sort is that of the new one's view. -ENOMEM. */
 int limpet_diff_new(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
 		    bool by_function, struct limpet_diff **ret_diff) LIMPET_MUST_CHECK;
 void limpet_diff_free(struct limpet_diff *diff);
 
-/* False: it did nothing and held nothing, as if it were not there. */
+/* False if all figures are 0. */
 bool limpet_diff_has_figure(const struct limpet_model_site *figures);
-/* One of the two, as `old` and `new` of the JSON. NULL: no memory. */
+/* One side, for `old` or `new` in the JSON. NULL: no memory. */
 json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap);
 
 #endif

@@ -82,7 +82,7 @@ void limpet_findings_forget_names(struct limpet_findings_entry *finding)
 
 /* ------------------------------------------------------------------ adding up */
 
-/* PARTS: outside of the window. */
+/* Returns PARTS for a step outside of the window. */
 static unsigned part_of_step(const struct limpet_findings_work *work, uint32_t step)
 {
 	const struct limpet_model *model = work->model;
@@ -96,7 +96,7 @@ static unsigned part_of_step(const struct limpet_findings_work *work, uint32_t s
 	return part < PARTS ? (unsigned)part : PARTS - 1;
 }
 
-/* The site's steps: the history is of the whole capture, the view of the window. */
+/* The history covers the whole capture, the view only the window. */
 static const struct limpet_history_site *steps_of(const struct limpet_findings_work *work,
 						  uint32_t node)
 {
@@ -192,12 +192,12 @@ static const char *about(const struct limpet_findings_work *work)
 	return work->model->sample_bytes ? "about " : "";
 }
 
-/* ------------------------------------------------------------------ who holds */
+/* ------------------------------------------------------------------ holders */
 
 static int find_holder(struct limpet_findings_work *work)
 {
 	const struct limpet_model_totals *totals = &work->model->totals;
-	/* Of a program that was watched to its end, what it held when it held most. */
+	/* A program captured to its end is judged at its peak. */
 	const bool peak = work->model->target->mode == LIMPET_MODE_RUN;
 	const struct limpet_findings_group *group =
 		highest(work, peak ? LIMPET_REPORT_PEAK : LIMPET_REPORT_LIVE);
@@ -232,7 +232,7 @@ static int find_holder(struct limpet_findings_work *work)
 	return code;
 }
 
-/* ------------------------------------------------------------------ who churns */
+/* ------------------------------------------------------------------ churn */
 
 static int find_churn(struct limpet_findings_work *work)
 {
@@ -254,7 +254,7 @@ static int find_churn(struct limpet_findings_work *work)
 	code = limpet_findings_name(work, group->figures.node, &finding, &name);
 	if (code < 0)
 		return code;
-	/* "0 %" would be no reason to go on. */
+	/* Leave out "0 %". */
 	if (100.0 * (double)group->figures.temporary_allocations > 0.5 * calls)
 		snprintf(soon, sizeof(soon), ", %.0f %% before the next one",
 			 100.0 * (double)group->figures.temporary_allocations / calls);
@@ -286,7 +286,7 @@ static double more(uint64_t now, uint64_t before)
 	return now > before ? (double)(now - before) : 0;
 }
 
-/* Live bytes that had been resident fell, and resident memory did not. */
+/* Live bytes that had been resident fell, but RSS did not. */
 static int find_retained(struct limpet_findings_work *work, const struct limpet_model_point *end,
 			 bool *ret_said)
 {
@@ -322,8 +322,7 @@ static int find_retained(struct limpet_findings_work *work, const struct limpet_
 		limpet_findings_bytes(to, (double)end->live_bytes));
 }
 
-/* Without limpet's own: of a trace that does not say how much of it was resident, all that it had.
- */
+/* Without limpet's own memory: all of it, if the trace does not say how much was resident. */
 static double rss_grew(const struct limpet_model *model, const struct limpet_model_point *first,
 		       const struct limpet_model_point *end)
 {
@@ -334,7 +333,7 @@ static double rss_grew(const struct limpet_model *model, const struct limpet_mod
 						: grew - (double)model->end->agent_memory_bytes;
 }
 
-/* Resident memory grew by more than all that is known of. */
+/* RSS grew by more than live bytes and mappings. */
 static int find_resident(struct limpet_findings_work *work, const struct limpet_model_point *end)
 {
 	const struct limpet_model *model = work->model;
@@ -411,7 +410,7 @@ static int find_beyond(struct limpet_findings_work *work)
 
 /* ------------------------------------------------------------------ all */
 
-/* Whether the second half of the window is told from the first. */
+/* Whether the history distinguishes the two halves of the window. */
 static bool is_in_parts(const struct limpet_model *model, const struct limpet_history *history)
 {
 	const uint64_t *edges = history->edges_ns;

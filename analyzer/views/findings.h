@@ -1,10 +1,10 @@
-/* What a report says in words: few sentences, each with the figures it rests on. Where the evidence
- * is thin nothing is said; that nothing grows, only where nothing that was measured did.
+/* The findings of a report: a few sentences, each with the figures that support it. Weak evidence
+ * gives no finding; "nothing grows" is said only if nothing that was measured did.
  *
- * What grows is looked for in eighths of the capture: a site that still grows in the second half,
- * at no less than half the pace of the first, grows; one that filled up and then stood still does
- * not. After an attach, blocks that replace older ones look like growth: where as much of older
- * blocks was freed, that is said instead. */
+ * Growth is looked for in eighths of the capture: a site grows if it still grows in the second
+ * half, at no less than half the pace of the first; a site that filled up and then stopped does
+ * not. After an attach, blocks that replace older ones look like growth: if as much of older blocks
+ * was freed, the finding says that instead. */
 #ifndef LIMPET_ANALYZER_VIEWS_FINDINGS_H
 #define LIMPET_ANALYZER_VIEWS_FINDINGS_H
 
@@ -24,11 +24,11 @@ enum limpet_findings_kind {
 	LIMPET_FINDINGS_RETAINED,    /* resident memory that stayed when live bytes fell */
 	LIMPET_FINDINGS_RESIDENT,    /* resident memory that grew beyond live bytes */
 	LIMPET_FINDINGS_MAPPED,      /* by mmap, outside of the heap */
-	LIMPET_FINDINGS_NEVER_FREED, /* blocks that go on coming, of which hardly any is freed */
+	LIMPET_FINDINGS_NEVER_FREED, /* blocks that keep coming, hardly any of them freed */
 	LIMPET_FINDINGS_ROSE,        /* live bytes or blocks, not by sites that grow all the time */
 	LIMPET_FINDINGS_MAPS,        /* mapped bytes grew */
 	LIMPET_FINDINGS_THREADS,     /* their number grew */
-	LIMPET_FINDINGS_UNJUDGED,    /* why nothing is said of growth */
+	LIMPET_FINDINGS_UNJUDGED,    /* why growth is not judged */
 	LIMPET_FINDINGS_IDLE,        /* there were no events */
 	LIMPET_FINDINGS_POOL,        /* memory that limpet does not look into */
 	LIMPET_FINDINGS_UNFOLLOWED,  /* resident memory of no allocator that was followed */
@@ -39,27 +39,26 @@ extern const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS];
 struct limpet_findings_entry {
 	enum limpet_findings_kind kind;
 	char *text;        /* a sentence, safe to show */
-	char *function;    /* who it is about, as recorded; NULL: the whole */
-	char *caller;      /* of that; NULL: unknown */
-	uint32_t node;     /* a stack of it; 0: the whole */
-	uint64_t bytes;    /* what it is about: held, grown by, retained... */
-	double share;      /* of the whole of that; < 0: of none */
+	char *function;    /* the function it is about, as recorded; NULL: the whole */
+	char *caller;      /* of the function; NULL: unknown */
+	uint32_t node;     /* a stack of the function; 0: the whole */
+	uint64_t bytes;    /* held, grown by, retained... */
+	double share;      /* of the total of that; < 0: there is none */
 	double per_second; /* bytes grown, or allocations; < 0: no rate */
-	/* What was lost makes it uncertain: the text ends with why. */
+	/* Losses make it uncertain: the text ends with the reason. */
 	bool qualified;
-	uint64_t freed_blocks_max; /* of those it counts as live, so many may have been freed */
+	uint64_t freed_blocks_max; /* so many of those it counts as live may have been freed */
 };
 struct limpet_findings {
 	struct limpet_findings_entry *list;
 	size_t count, capacity;
 };
 
-/* `view` is of the capture or of a window of it, nothing filtered; `history` of the whole capture.
- * -ENOMEM. */
+/* `view`: the capture or a window of it, unfiltered; `history`: the whole capture. -ENOMEM. */
 int limpet_findings_new(const struct limpet_view *view, const struct limpet_history *history,
 			struct limpet_findings **ret_findings) LIMPET_MUST_CHECK;
-/* Adds what is not seen of the program's own heaps: of a runtime that limpet knows, or what its
- * functions hold in large round pieces at the end. -ENOMEM, or the error of a read. */
+/* Adds what is not seen of the program's own heaps: that of a known runtime, or what its functions
+ * hold in large round pieces at the end. -ENOMEM, or the error of a read. */
 int limpet_findings_add_pools(struct limpet_findings *findings, const struct limpet_view *view,
 			      struct limpet_trace_reader *reader) LIMPET_MUST_CHECK;
 void limpet_findings_free(struct limpet_findings *findings);

@@ -1,4 +1,4 @@
-/* What grows: sites, and what is measured of the whole. "Nothing grows" is said only where nothing
+/* Growth of sites, and of what is measured of the whole. "Nothing grows" is said only if nothing
  * that was measured did. */
 #include <assert.h>
 #include <errno.h>
@@ -16,12 +16,12 @@
 #define LEAST_BYTES LIMPET_FINDINGS_LEAST_BYTES
 #define LEAST_NS 4000000000ull
 #define GROWING_SHOWN 3u
-/* Of blocks of which nearly none is freed: fewer, or younger, are no evidence. */
+/* For blocks that are hardly ever freed: fewer or younger ones are no evidence. */
 #define LEAST_KEPT_BLOCKS 8u
 #define LEAST_KEPT_NS 10000000000ull
 #define KEPT_PARTS 6u
 #define KEPT_SHOWN 3u
-/* The kernel counts what is resident in steps of its own, for each processor or thread. */
+/* The kernel updates its count of resident memory in batches, per processor or thread. */
 #define LEAST_RESIDENT (1u << 20)
 #define LEAST_BLOCKS 64u
 #define LEAST_THREADS 0.5
@@ -35,7 +35,7 @@ struct growth {
 	struct limpet_findings_work *work;
 	struct limpet_trend trends[MEASURES];
 	const char *half; /* words */
-	bool doubtful;    /* too much of what is new may stand for what was there before */
+	bool doubtful;    /* too much of what is new may replace older blocks */
 	bool any;         /* something was said to grow */
 	double all;       /* bytes of growth of all sites */
 	double named;     /* of those that were named */
@@ -89,7 +89,7 @@ static int judge(struct growth *growth, enum measure measure)
 
 	if (!points)
 		return -ENOMEM;
-	/* What is counted from the capture's start was nothing then. */
+	/* Figures that are counted from the capture's start were 0 then. */
 	if (!model->from_ns && measure <= MAPPED)
 		points[count++] = (struct limpet_trend_point){0};
 	for (size_t i = 0; i < model->timeline_count; i++) {
@@ -136,7 +136,7 @@ static void tell_steady(const struct growth *growth, enum measure measure, char 
 			 growth->half, to);
 }
 
-/* What it did, without an end. */
+/* Describes the trend, without a full stop. */
 static void tell(const struct growth *growth, enum measure measure, char ret[PHRASE])
 {
 	const struct limpet_trend *trend = &growth->trends[measure];
@@ -210,7 +210,7 @@ static double late_growth(const struct limpet_findings_group *group)
 	return limpet_findings_sum(group->growth, HALF, PARTS);
 }
 
-/* Goes on growing: not only while it filled up, nor once, nor until it is emptied again, as it was
+/* Keeps growing: not only while it filled up, nor once, nor until it is emptied again, as
  * before. */
 static bool grows(const double *growth)
 {
@@ -235,7 +235,8 @@ static int compare_growth(const void *a, const void *b)
 	return p > q ? -1 : p < q;
 }
 
-/* Freed, or lost from sight: what the collector had no room for counts as neither. */
+/* Blocks that were freed, or lost from sight: one for which the collector had no room counts as
+ * neither freed nor live. */
 static uint64_t gone_of(const struct limpet_model_site *figures)
 {
 	return figures->allocations > figures->live_allocations
@@ -243,7 +244,7 @@ static uint64_t gone_of(const struct limpet_model_site *figures)
 		       : 0;
 }
 
-/* How much of it was freed, as a part of a sentence. */
+/* How many of its blocks were freed, as part of a sentence. */
 static void tell_freed(const struct growth *growth, const struct limpet_findings_group *group,
 		       char *ret, size_t room)
 {
@@ -298,7 +299,7 @@ static int say_growing(struct growth *growth, const struct limpet_findings_group
 	return code;
 }
 
-/* Those that are not named one by one. */
+/* The growing functions that are not named. */
 static int say_others(struct growth *growth, const struct limpet_findings_group *const *list,
 		      size_t count)
 {
@@ -346,7 +347,7 @@ static int find_sites(struct growth *growth)
 	return code;
 }
 
-/* ------------------------------------------------------------------ blocks that nobody frees */
+/* ------------------------------------------------------------------ blocks that are not freed */
 
 static uint64_t age_of(const struct growth *growth, const struct limpet_findings_group *group)
 {
@@ -355,7 +356,7 @@ static uint64_t age_of(const struct growth *growth, const struct limpet_findings
 	return group->first_ns < to_ns ? to_ns - group->first_ns : 0;
 }
 
-/* By their lives, whatever their size: blocks go on coming, and hardly any goes. */
+/* By number and age, whatever their size: blocks keep coming, and hardly any is freed. */
 static bool is_kept(const struct growth *growth, const struct limpet_findings_group *group)
 {
 	const struct limpet_model_site *figures = &group->figures;
@@ -502,7 +503,7 @@ static const struct limpet_findings_group *most_of(const struct growth *growth, 
 	return most;
 }
 
-/* A rise that no site was named for: all at once, at the end, in steps, or under many sites. */
+/* A rise for which no site was named: all at once, at the end, in steps, or under many sites. */
 static int say_rose(struct growth *growth, enum measure measure)
 {
 	struct limpet_findings_work *work = growth->work;
@@ -558,7 +559,7 @@ static int find_heap(struct growth *growth)
 
 /* ------------------------------------------------------------------ beyond the heap */
 
-/* The label with the most that is still mapped; 0: none. */
+/* A stack of the label with the most bytes still mapped; node 0: none. */
 static int largest_map(const struct limpet_findings_work *work, uint32_t *ret_node,
 		       uint64_t *ret_bytes)
 {
@@ -640,7 +641,7 @@ static int find_resident(struct growth *growth)
 	if (!rises(growth, RESIDENT))
 		return 0;
 	beyond = growth->trends[RESIDENT].grew - live - mapped;
-	/* What explains it has a sentence of its own. */
+	/* Its causes have findings of their own. */
 	if (growth->any &&
 	    (beyond <= least_of(model, RESIDENT) || beyond <= growth->trends[RESIDENT].grew / 10))
 		return 0;
@@ -694,7 +695,7 @@ static void say_change(FILE *file, const struct growth *growth, enum measure mea
 		amount(to, measure, trend->last));
 }
 
-/* A program that frees everything as it ends may well have grown until then. */
+/* A program that frees everything before it exits may have grown until then. */
 static bool tidied_up(const struct limpet_model *model)
 {
 	const struct limpet_model_totals *totals = &model->totals;
@@ -741,7 +742,7 @@ static int say_steady(struct growth *growth)
 	return limpet_findings_add(growth->work, &finding, "%s.", text);
 }
 
-/* What was lost may have grown by more than what would be told. */
+/* What was lost may hide more growth than would be reported. */
 static bool hides_growth(const struct limpet_model *model)
 {
 	const struct limpet_model_missing *missing = &model->missing;
@@ -762,7 +763,7 @@ static int say_hidden(struct growth *growth)
 				   "does is not to be told.");
 }
 
-/* Why nothing is said of the heap. */
+/* Why the heap is not judged. */
 static int say_unjudged(struct growth *growth)
 {
 	const struct limpet_model *model = growth->work->model;
@@ -819,10 +820,10 @@ static bool is_doubtful(const struct limpet_model *model)
 	const struct limpet_model_missing *missing = &model->missing;
 	const double grew = totals->growth_bytes > 0 ? (double)totals->growth_bytes : 0;
 
-	/* They may all be of blocks that came during the capture, and were not recorded. */
+	/* They may all be of blocks that were allocated during the capture, but not recorded. */
 	if (totals->foreign_frees <= missing->dropped.allocations + missing->untracked_allocations)
 		return false;
-	/* Where nobody knows how large they were, how many. */
+	/* If their sizes are unknown, compare their number. */
 	if (totals->foreign_frees && !totals->foreign_freed_bytes)
 		return totals->foreign_frees > totals->live_allocations / 2;
 	return (double)totals->foreign_freed_bytes > grew / 2;

@@ -1,4 +1,4 @@
-/* What was lost makes findings uncertain: by how much, in words. */
+/* Losses make findings uncertain: adds to each, in words, by how much. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static const struct limpet_findings_group *group_of(const struct limpet_findings
 	return NULL;
 }
 
-/* Whether it rests on what is live, or on how that changed. */
+/* Whether the finding depends on live blocks, or on their change. */
 static bool rests_on_live(enum limpet_findings_kind kind)
 {
 	return kind <= LIMPET_FINDINGS_STEADY || kind == LIMPET_FINDINGS_RETAINED ||
@@ -52,7 +52,7 @@ uint64_t limpet_findings_lost_calls(const struct limpet_model *model)
 	return model->missing.dropped_events + model->missing.unseen_calls;
 }
 
-/* Blocks that count as live and may not be, of one site or of all. */
+/* Blocks that count as live, but may be freed, of one site or of all. */
 static int qualify_frees(struct limpet_findings_work *work, struct limpet_findings_entry *finding)
 {
 	const struct limpet_model *model = work->model;
@@ -80,7 +80,7 @@ static int qualify_frees(struct limpet_findings_work *work, struct limpet_findin
 		      limpet_units_format_count(frees, limpet_findings_lost_calls(model)));
 }
 
-/* Blocks that may be live and do not count. */
+/* Blocks that may be live, but do not count. */
 static int qualify_allocations(struct limpet_findings_work *work,
 			       struct limpet_findings_entry *finding)
 {
@@ -97,7 +97,7 @@ static int qualify_allocations(struct limpet_findings_work *work,
 		      count == 1 ? "is" : "are");
 }
 
-/* Calls of which not even the kind is known. */
+/* Calls of unknown kind. */
 static int qualify_unknown(struct limpet_findings_work *work, struct limpet_findings_entry *finding)
 {
 	const struct limpet_model *model = work->model;
@@ -107,7 +107,7 @@ static int qualify_unknown(struct limpet_findings_work *work, struct limpet_find
 	const uint64_t lost = limpet_findings_lost_calls(model);
 	char calls[LIMPET_UNITS_TEXT];
 
-	/* Said with the frees that they may be. */
+	/* qualify_frees() has named them, as possible frees. */
 	if (lost <= known || finding->freed_blocks_max)
 		return 0;
 	return append(finding, "%s call%s %s lost, which may be of any kind.",
@@ -115,7 +115,7 @@ static int qualify_unknown(struct limpet_findings_work *work, struct limpet_find
 		      lost - known == 1 ? "was" : "were");
 }
 
-/* Reasons that no figure stands for. */
+/* Reasons without a figure. */
 static int qualify_reason(struct limpet_findings_work *work, struct limpet_findings_entry *finding)
 {
 	static const uint64_t said =
@@ -142,7 +142,7 @@ static int qualify_rate(struct limpet_findings_work *work, struct limpet_finding
 		      limpet_units_format_count(calls, lost), lost == 1 ? " was" : "s were");
 }
 
-/* Who else called it may be cut off. */
+/* Its other callers may be cut off. */
 static int qualify_name(struct limpet_findings_work *work, struct limpet_findings_entry *finding)
 {
 	struct limpet_location_stack stack;

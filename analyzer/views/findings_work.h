@@ -1,4 +1,4 @@
-/* What the makers of findings share. Internal to them. */
+/* Shared by the files that make findings. Internal to them. */
 #ifndef LIMPET_ANALYZER_VIEWS_FINDINGS_WORK_H
 #define LIMPET_ANALYZER_VIEWS_FINDINGS_WORK_H
 
@@ -9,7 +9,7 @@
 #include "analyzer/views/findings.h"
 
 #define LIMPET_FINDINGS_PARTS 8u
-/* Less is not worth a sentence. */
+/* Less is not reported. */
 #define LIMPET_FINDINGS_LEAST_BYTES (64u << 10)
 
 /* All stacks under one label. */
@@ -19,7 +19,7 @@ struct limpet_findings_group {
 	size_t stacks;
 	double growth[LIMPET_FINDINGS_PARTS]; /* bytes, in each eighth of the time */
 	double blocks[LIMPET_FINDINGS_PARTS]; /* the same, in blocks */
-	uint64_t first_ns; /* its first block came no later; UINT64_MAX: not known */
+	uint64_t first_ns; /* its first block was allocated no later; UINT64_MAX: not known */
 };
 
 struct limpet_findings_work {
@@ -30,8 +30,8 @@ struct limpet_findings_work {
 	struct limpet_findings_group *groups;
 	size_t count;
 	double seconds;     /* of the window */
-	bool in_parts;      /* it is long enough, and its course by site is known */
-	bool resident_said; /* that resident memory grew */
+	bool in_parts;      /* it is long enough, and its history by site is known */
+	bool resident_said; /* a finding says that RSS grew */
 };
 
 static inline double limpet_findings_sum(const double *growth, unsigned from, unsigned to)
@@ -43,24 +43,25 @@ static inline double limpet_findings_sum(const double *growth, unsigned from, un
 	return all;
 }
 
-/* `finding` is copied; its function and caller, and the sentence, belong to the list. -ENOMEM: they
- * are the caller's. */
+/* Copies `finding` with a sentence. The list takes ownership of its function and caller, except on
+ * -ENOMEM. */
 int limpet_findings_add(struct limpet_findings_work *work,
 			const struct limpet_findings_entry *finding, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Fills in who it is about. *ret_label is malloc'ed. After a failure nothing is left. */
+/* Fills in node, function and caller. *ret_label is malloc'ed. On failure nothing is left
+ * allocated. */
 int limpet_findings_name(const struct limpet_findings_work *work, uint32_t node,
 			 struct limpet_findings_entry *finding, char **ret_label);
 void limpet_findings_forget_names(struct limpet_findings_entry *finding);
-/* Negative bytes are none. */
+/* Negative bytes count as 0. */
 const char *limpet_findings_bytes(char *ret, double bytes);
 
-/* Says of each finding how far off it may be: findings_losses.c. */
+/* Adds to each finding how wrong it may be: findings_losses.c. */
 int limpet_findings_qualify(struct limpet_findings_work *work);
-/* Calls that were seen, and are not in the trace. */
+/* Calls that were seen, but are not in the trace. */
 uint64_t limpet_findings_lost_calls(const struct limpet_model *model);
 
-/* Who grows, what else grows, or that nothing does: findings_growth.c. */
+/* Finds sites that grow, other growth, or that nothing grows: findings_growth.c. */
 int limpet_findings_find_growing(struct limpet_findings_work *work);
 
 #endif

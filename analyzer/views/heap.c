@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ what a filter leaves */
+/* ------------------------------------------------------------------ filtering */
 
-/* Sites of the model less those that are not kept; of a replay, with its figures. */
+/* Removes the sites that the filter does not keep; `from_replay`: with the replay's figures. */
 static void keep_sites(struct limpet_heap *heap, bool from_replay)
 {
 	struct limpet_model *model = heap->model;
@@ -38,7 +38,7 @@ static void keep_sites(struct limpet_heap *heap, bool from_replay)
 	model->estimates = all;
 }
 
-/* The same of mappings. */
+/* The same for mappings. */
 static void keep_maps(struct limpet_heap *heap, bool from_replay)
 {
 	struct limpet_model *model = heap->model;
@@ -84,7 +84,7 @@ static void keep_totals(struct limpet_heap *heap)
 	limpet_model_bound_again(heap->model);
 }
 
-/* Sizes, and what lived when; memory as the kernel counts it stays. */
+/* Sizes and live bytes over time; the kernel's memory figures stay. */
 static void keep_series(struct limpet_heap *heap)
 {
 	struct limpet_model *model = heap->model;
@@ -100,7 +100,7 @@ static void keep_series(struct limpet_heap *heap)
 	}
 }
 
-/* `before` less what is left. */
+/* `before` minus `left`. */
 static struct limpet_model_site difference(const struct limpet_model_site *before,
 					   const struct limpet_model_site *left)
 {
@@ -121,7 +121,8 @@ static struct limpet_model_site difference(const struct limpet_model_site *befor
 
 /* ------------------------------------------------------------------ replaying */
 
-/* At the points of the timeline, whose figures then are those of what is kept; or equal parts. */
+/* The ends of equal parts, or the points of the timeline, whose figures become those of the kept
+ * blocks. */
 static int choose_ends(const struct limpet_heap *heap, size_t moments, uint64_t **ret_ends,
 		       size_t *ret_count)
 {
@@ -136,7 +137,7 @@ static int choose_ends(const struct limpet_heap *heap, size_t moments, uint64_t 
 		if (moments)
 			ends[i] = model->from_ns +
 				  (uint64_t)((double)length * (double)(i + 1) / (double)count);
-		else /* what happened at a point's time is in it */
+		else /* a point includes the events of its time */
 			ends[i] = model->timeline[i].time_ns + 1;
 	}
 	*ret_ends = ends;
@@ -161,9 +162,9 @@ static int replay(struct limpet_heap *heap, const struct limpet_heap_options *op
 	return limpet_replay_new(heap->reader, heap->model, &replay_options, ret_replay);
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ opening */
 
-/* A replay would tell of another time than the sums do. */
+/* A replay would cover another time than the sums. */
 static bool is_partly_summed(const struct limpet_model *model)
 {
 	return model->given_up_ns && model->from_ns <= model->given_up_ns;
@@ -204,7 +205,7 @@ static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_optio
 	}
 	heap->filtered = true;
 	code = limpet_filter_nodes(options->filter, heap->locations, &heap->kept);
-	/* Of sums alone, sizes and timeline cannot be filtered: they are left out. */
+	/* Sizes and timeline of sums cannot be filtered: leave them out. */
 	if (options->series && !series)
 		heap->model->size_count = heap->model->timeline_count = 0;
 	if (code == 0 && (threads || options->replay || series))

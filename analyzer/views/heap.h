@@ -1,4 +1,4 @@
-/* A trace, opened for views: read, filtered, replayed where that is needed. */
+/* A trace, opened for views: read, filtered, and replayed if needed. */
 #ifndef LIMPET_ANALYZER_VIEWS_HEAP_H
 #define LIMPET_ANALYZER_VIEWS_HEAP_H
 
@@ -18,33 +18,33 @@ struct limpet_heap_options {
 	const struct limpet_filter *filter; /* borrowed; NULL: none */
 	bool sorted;                        /* `sort` was given; else by the capture's mode */
 	enum limpet_report_sort sort;
-	bool full;      /* noise stands in the stacks */
-	bool replay;    /* is needed by the view */
-	size_t moments; /* of the replay: the window in so many equal parts */
-	bool series; /* with a filter: sizes and timeline of what it keeps, where that is known */
+	bool full;      /* stacks include noise */
+	bool replay;    /* the view needs one */
+	size_t moments; /* of the replay: number of equal parts of the window */
+	bool series;    /* with a filter: also filter sizes and timeline, if possible */
 	void (*progress)(void *context, size_t done, size_t all);
 	void *context;
 };
 
 struct limpet_heap {
 	struct limpet_trace_reader *reader;
-	/* Of what the filter keeps: sites, maps, totals; with `series` sizes and the
-	 * heap's part of the timeline too. Frees of older blocks have no stack, so that a filter
-	 * keeps none. The peak is what is kept of the moment when the whole heap was largest. */
+	/* What the filter keeps: sites, maps, totals; with `series` also sizes and the heap's part
+	 * of the timeline. Frees of older blocks have no stack, so a filter keeps none. The peak is
+	 * the kept part of the moment when the whole heap was largest. */
 	struct limpet_model *model;
 	struct limpet_locations *locations;
 	struct limpet_replay *replay; /* NULL: none was needed */
 	struct limpet_view view;
 	uint64_t events; /* of the window, whatever the filter */
-	bool narrowed;   /* the window begins where there are single events, for the replay */
+	bool narrowed;   /* the window was cut to where there are single events, for the replay */
 	bool filtered;
 	struct limpet_model_site hidden; /* by the filter */
 	bool *kept;                      /* by node; NULL: all */
 };
 
-/* The errors of reading it; -EINVAL: the window; -ERANGE: it begins or ends where sums alone are
- * kept; -ENOTSUP: threads of a sampled trace; -ENODATA: a
- * replay of a trace that holds sums alone. */
+/* The errors of reading the trace; -EINVAL: bad window; -ERANGE: the window begins or ends where
+ * only sums are kept; -ENOTSUP: a filter by threads, with a sampled trace; -ENODATA: a replay of a
+ * trace of sums. */
 int limpet_heap_open(const char *path, const struct limpet_heap_options *options,
 		     struct limpet_heap *ret_heap, struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_heap_close(struct limpet_heap *heap);

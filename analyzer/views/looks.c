@@ -1,6 +1,6 @@
 /* A look is a sequence of shown frames. It is built from the root outwards, so that each node costs
  * one look-up: (look of the parent, item that this node adds) -> look. What the frames at an
- * address add is worked out once for each address. */
+ * address add is computed once per address. */
 #include "analyzer/views/looks.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "common/array.h"
 #include "common/number_table.h"
 
-/* What a frame looks like: function, file and line, or module and offset. */
+/* A frame as it is shown: function, file and line, or module and offset. */
 struct item {
 	uint32_t number;
 	UT_hash_handle hh;
@@ -42,7 +42,7 @@ struct node_look {
 		       */
 	uint8_t code; /* of the innermost shown frame: ITEM_JIT, ITEM_UNKNOWN, or 0 */
 	bool shown;   /* the innermost frame is a shown one */
-	bool whole;   /* no frame of the program's so far: all frames are shown */
+	bool whole;   /* no frame of the program so far: all frames are shown */
 };
 
 struct work {
@@ -142,7 +142,7 @@ static uint32_t intern_look(struct work *work, uint32_t parent, uint32_t item)
 }
 
 /* The frame next to the program's innermost: `strdup` and `getline` called at one line are two
- * entries, since the heading says which; malloc and operator new are not told apart. */
+ * entries, since the heading says which; malloc and operator new are not distinguished. */
 static void add_via(const struct step *step, struct node_look *look)
 {
 	if (look->shown)
@@ -150,7 +150,7 @@ static void add_via(const struct step *step, struct node_look *look)
 	look->shown = false;
 }
 
-/* From the look of its parent. */
+/* `look` is that of the parent. */
 static int add_place(struct work *work, const struct place *place, struct node_look *look)
 {
 	for (uint32_t i = place->count; i-- > 0;) {
@@ -174,7 +174,7 @@ static int add_place(struct work *work, const struct place *place, struct node_l
 	return 0;
 }
 
-/* Without a frame of the program's the stack looks as it is. */
+/* A stack without a frame of the program is shown whole. */
 static int look_at(struct work *work, const struct limpet_trace_node *node, bool full,
 		   const struct node_look *parent, struct node_look *look)
 {

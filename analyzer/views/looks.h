@@ -1,5 +1,5 @@
-/* What stacks look like to a reader: stacks that differ only in what is not shown look alike, and
- * are one entry of the report. */
+/* The looks of stacks, as reports show them: stacks that differ only in what is not shown look
+ * alike, and are one entry of the report. */
 #ifndef LIMPET_ANALYZER_VIEWS_LOOKS_H
 #define LIMPET_ANALYZER_VIEWS_LOOKS_H
 
@@ -15,7 +15,8 @@ struct limpet_looks {
 	uint32_t count;   /* the largest number */
 };
 
-/* Of all nodes of the model. `full`: library frames count. -ENOMEM: nothing is left to free. */
+/* Finds the looks of all nodes of the model. `full`: library frames count. -ENOMEM: nothing is left
+ * to free. */
 int limpet_looks_init(struct limpet_looks *looks, const struct limpet_model *model,
 		      bool full) LIMPET_MUST_CHECK;
 void limpet_looks_done(struct limpet_looks *looks);

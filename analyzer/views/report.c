@@ -152,7 +152,7 @@ static void order_sites(struct limpet_report *report)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < report->site_count; i++) {
-		/* Programs are told of every site; people only of those that have a share. */
+		/* Programs get every site, people only those with a share. */
 		if (!report->options.merge ||
 		    limpet_report_figure(&report->sites[i].figures, sort) > 0)
 			report->sites[kept++] = report->sites[i];

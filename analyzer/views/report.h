@@ -1,9 +1,9 @@
-/* The report as data: which sites to show, in which order, and their stacks. What draws it is
- * report_text.h and report_json.h.
+/* The report as data: which sites to show, in which order, and their stacks. report_text.h and
+ * report_json.h print it.
  *
  * A site of the model is one recorded stack. For people, stacks that look alike once they are
  * symbolised and their noise is folded are one entry; its figures are the sums. For programs
- * (`merge` false) each stack stands for itself. */
+ * (`merge` false) each stack is an entry. */
 #ifndef LIMPET_ANALYZER_VIEWS_REPORT_H
 #define LIMPET_ANALYZER_VIEWS_REPORT_H
 
@@ -30,7 +30,7 @@ struct limpet_report_options {
 	enum limpet_report_sort sort;
 	size_t limit;                           /* of sites; SIZE_MAX: all */
 	bool merge;                             /* stacks that look alike */
-	bool full;                              /* noise counts as part of a stack's looks */
+	bool full;                              /* noise is part of a stack's look */
 	uint64_t capture_events;                /* of the whole capture, whatever the window */
 	const struct limpet_model_site *hidden; /* by a filter; NULL: nothing was filtered */
 	const struct limpet_findings
@@ -40,7 +40,7 @@ struct limpet_report_options {
 struct limpet_report_site {
 	struct limpet_model_site figures; /* sums; `node` is the stack with the largest share */
 	size_t stacks;                    /* recorded stacks in it */
-	size_t estimates;                 /* of a sampled trace: its index there */
+	size_t estimates;                 /* of a sampled trace: index in its `estimates` */
 };
 struct limpet_report_map_site {
 	struct limpet_model_map_site figures;
@@ -51,12 +51,12 @@ struct limpet_report_private;
 struct limpet_report {
 	const struct limpet_model *model;
 	struct limpet_report_options options;
-	/* of a sampled trace: of each site; NULL: not sampled */
+	/* by site, of a sampled trace; NULL: not sampled */
 	struct limpet_model_estimates *estimates;
-	struct limpet_report_site *sites; /* in order; those whose figure by `sort` is not 0 */
+	struct limpet_report_site *sites; /* in order; if merged, those with a positive figure */
 	size_t site_count;                /* limited */
 	size_t all_sites;                 /* with a figure, before the limit */
-	uint64_t shown_figure; /* sum over the sites shown; of growth: of the growing ones */
+	uint64_t shown_figure; /* sum of the sites shown; by growth: of the growing ones */
 	struct limpet_report_map_site *maps; /* by bytes still mapped */
 	size_t map_count;
 	struct limpet_report_private *private;
@@ -74,7 +74,7 @@ struct limpet_report_stack {
 	const struct limpet_report_frame *frames; /* innermost first; until the next call */
 	size_t count;
 	bool truncated; /* the walk ended before the thread's root */
-	bool lost;      /* part of it stood in a damaged block */
+	bool lost;      /* part of it was in a damaged block */
 };
 /* Frames of a node; count 0 for node 0. -ENOMEM. */
 int limpet_report_expand(struct limpet_report *report, uint32_t node,

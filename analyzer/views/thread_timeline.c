@@ -6,7 +6,7 @@
 
 #include "common/array.h"
 
-/* Sums of the step at hand: samples count for parts of one. */
+/* Sums of the current step: a sample counts fractions. */
 struct thread_now {
 	uint32_t tid, step;
 	struct limpet_real_counts counts;
@@ -15,7 +15,7 @@ struct thread_now {
 };
 /* Blocks of a site that were freed in a step at an age. */
 struct life_now {
-	uint32_t before; /* index + 1 of the site's one before it; 0: none */
+	uint32_t before; /* index + 1 of the site's previous entry; 0: none */
 	uint32_t step, age;
 	double blocks, bytes;
 };
@@ -50,7 +50,7 @@ static int close_thread(struct work *work, struct thread_now *now)
 	return 0;
 }
 
-/* Of a site's newest step first. NULL: no memory. */
+/* Finds or adds an entry; those of the site's newest step come first. NULL: no memory. */
 static struct life_now *life_at(struct work *work, uint32_t node, uint32_t step, unsigned age)
 {
 	struct life_now *now;
@@ -201,7 +201,7 @@ static void free_work(struct work *work)
 	free(work->lives);
 }
 
-/* Steps in parts about as long as each other, so that what is short has a place of its own.
+/* Divides steps into parts of about the same length, so that a short step has its own part.
  * *ret_count 0: none. */
 static int choose_ends(const struct limpet_model *model, const struct limpet_history *history,
 		       uint64_t **ret_ends, size_t *ret_count)
@@ -215,7 +215,7 @@ static int choose_ends(const struct limpet_model *model, const struct limpet_his
 	*ret_count = 0;
 	if (model->given_up_ns)
 		return 0;
-	/* Each step is rounded up once. */
+	/* Rounding adds at most one part per step. */
 	ends = calloc(LIMPET_TIMELINE_MOMENTS + steps + 1, sizeof(*ends));
 	if (!ends)
 		return -ENOMEM;
@@ -225,7 +225,7 @@ static int choose_ends(const struct limpet_model *model, const struct limpet_his
 		const size_t parts =
 			(double)length_ns > part_ns ? (size_t)((double)length_ns / part_ns) : 1;
 
-		/* What happened at an end's time is in it. */
+		/* A part includes the events of its end's time. */
 		for (size_t i = 1; i < parts; i++)
 			ends[count++] = from_ns + 1 +
 					(uint64_t)((double)length_ns * (double)i / (double)parts);

@@ -1,5 +1,5 @@
-/* What threads did over time, and how long the blocks of each site lived: a replay, in the steps of
- * a history, so that a page can look at any part of the time.
+/* What threads did over time, and how long the blocks of each site lived: a replay in the steps of
+ * a history, so that a page can show any part of the time.
  *
  * Plain structs; everything belongs to the timeline. */
 #ifndef LIMPET_ANALYZER_VIEWS_THREAD_TIMELINE_H
@@ -11,8 +11,8 @@
 #include "analyzer/model/history.h"
 #include "analyzer/model/replay.h"
 
-/* Of one thread in one step: of the blocks that it allocated, whoever freed them, but for
- * own_frees: calls that it made. */
+/* One thread in one step. The counts are of blocks that it allocated, whichever thread freed them;
+ * own_frees are the calls that it made itself. */
 struct limpet_thread_timeline_step {
 	uint32_t tid, step;
 	struct limpet_counts counts;
@@ -23,7 +23,7 @@ struct limpet_thread_timeline_life {
 	uint32_t node, step, age;
 	uint64_t blocks, bytes;
 };
-/* The replay has about this many moments, or one a step if there are more steps. */
+/* The replay has about this many moments, or one per step if there are more steps. */
 #define LIMPET_TIMELINE_MOMENTS 240u
 
 struct limpet_thread_timeline {
@@ -31,20 +31,20 @@ struct limpet_thread_timeline {
 	size_t step_count;
 	struct limpet_thread_timeline_life *lives; /* by node, step and age */
 	size_t life_count;
-	/* Of the whole capture. Its moments are parts of steps; none where the oldest
-	 * events were given up, as nobody knows what was live then. */
+	/* Of the whole capture. Its moments are parts of steps; none if the oldest events were
+	 * given up, since it is unknown what was live then. */
 	struct limpet_replay *replay;
 };
 
 /* The model is of the whole capture. -ENOMEM, -ENODATA (a trace of sums alone), or the error of a
- * read. selection: what a filter keeps, and the progress; its `parts` are not looked at. */
+ * read. selection: what a filter keeps, and the progress; its `parts` are ignored. */
 int limpet_thread_timeline_build(
 	struct limpet_trace_reader *reader, const struct limpet_model *model,
 	const struct limpet_history *history, const struct limpet_replay_options *selection,
 	struct limpet_thread_timeline **ret_thread_timeline) LIMPET_MUST_CHECK;
 void limpet_thread_timeline_free(struct limpet_thread_timeline *thread_timeline);
 
-/* The steps of a thread, and the lives of a site. Answer their number. */
+/* The steps of a thread, and the lives of a site. Return their number. */
 size_t limpet_thread_timeline_thread(const struct limpet_thread_timeline *thread_timeline,
 				     uint32_t tid,
 				     const struct limpet_thread_timeline_step **ret_steps);

@@ -13,7 +13,7 @@ struct parts {
 	double end[PARTS + 1]; /* value at the beginning of part n, and at the end of all */
 };
 
-/* What holds at a moment is what was looked at last. */
+/* The value at a moment is that of the last point. */
 static void cut_up(const struct limpet_trend_point *points, size_t count, uint64_t from_ns,
 		   uint64_t to_ns, struct parts *ret)
 {
@@ -56,7 +56,7 @@ static double deepest_fall(const struct limpet_trend_point *points, size_t count
 	return deepest;
 }
 
-/* Falls of at least `depth`, each from a height that was reached after the one before. */
+/* Falls of at least `depth`, each from a height that was reached after the previous fall. */
 static unsigned count_falls(const struct limpet_trend_point *points, size_t count, uint64_t from_ns,
 			    uint64_t to_ns, double depth)
 {
@@ -92,7 +92,7 @@ static double highest_of(const struct parts *parts, unsigned from, unsigned coun
 	return highest;
 }
 
-/* By accident the lowest points of six eighths stand in order once in 720 times. */
+/* By chance, the lowest points of six eighths are in order once in 720 times. */
 static bool lows_rise(const struct parts *parts)
 {
 	for (unsigned i = 3; i < PARTS; i++)
@@ -104,7 +104,7 @@ static bool lows_rise(const struct parts *parts)
 /* The second half, point by point. */
 struct close_look {
 	double jumps[JUMPS]; /* the largest rises from one point to the next, the largest first */
-	uint64_t jump_ns;    /* when the first of them was */
+	uint64_t jump_ns;    /* time of the first of them */
 	uint64_t begin_ns;   /* from here on it is above the middle by a part of the growth */
 	size_t points;
 };
@@ -219,7 +219,7 @@ void limpet_trend_judge(const struct limpet_trend_point *points, size_t count, u
 	trend.grew = trend.last - trend.middle;
 	trend.swing = deepest_fall(points, count, middle_ns, to_ns, trend.middle);
 	before = deepest_fall(points, count, from_ns, middle_ns, trend.first);
-	/* What fell by as much before may do so again. */
+	/* A fall of the first half may happen again. */
 	if (trend.grew > least && before > trend.swing)
 		trend.swing = before;
 	trend.falls = count_falls(points, count, from_ns, to_ns, trend.swing / 2);

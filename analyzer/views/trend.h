@@ -1,7 +1,7 @@
 /* Whether a series of figures grew in the second half of a time, and how.
  *
- * What swings is judged by its lowest points and by what it reached before: after several swings a
- * rise to a height where it has been is none. Pure arithmetic; nothing is allocated. */
+ * A series that swings is judged by its lowest points and by its earlier heights: after several
+ * swings, a rise to an earlier height is no growth. Pure arithmetic; nothing is allocated. */
 #ifndef LIMPET_ANALYZER_VIEWS_TREND_H
 #define LIMPET_ANALYZER_VIEWS_TREND_H
 
@@ -19,7 +19,7 @@ enum limpet_trend_shape {
 	LIMPET_TREND_STEPS,
 	LIMPET_TREND_SWINGS,  /* up and down, and its lowest points rise */
 	LIMPET_TREND_HIGHER,  /* up and down, and it ends higher than it ever was */
-	LIMPET_TREND_UNCLEAR, /* up and down, and too little is seen of that to tell */
+	LIMPET_TREND_UNCLEAR, /* up and down, and too little was seen of it to judge */
 };
 
 struct limpet_trend_point {
@@ -30,15 +30,16 @@ struct limpet_trend_point {
 struct limpet_trend {
 	enum limpet_trend_shape shape;
 	double first, middle, last; /* at the beginning, after half of the time, at the end */
-	double grew;    /* in the second half, by the shape: of SWINGS the lowest points, of HIGHER
-			   beyond the highest before */
-	double swing;   /* the deepest fall of the second half */
-	unsigned falls; /* at least half as deep, in all of the time */
-	uint64_t at_ns; /* when it began, of LATE; when it was, of ONCE */
+	double grew; /* in the second half; SWINGS: of the lowest points; HIGHER: beyond the highest
+			before */
+	double swing;   /* the deepest fall of the second half; if it grew, that of the first if
+			   deeper */
+	unsigned falls; /* at least half as deep, in the whole time */
+	uint64_t at_ns; /* LATE: when it began; ONCE: when it happened */
 };
 
-/* Points by time; those outside of [from_ns, to_ns] are passed over, but for the last before.
- * `least`: what is no growth yet. */
+/* Points are in the order of their times; those outside of [from_ns, to_ns] are ignored, except for
+ * the last before. A rise by no more than `least` is no growth. */
 void limpet_trend_judge(const struct limpet_trend_point *points, size_t count, uint64_t from_ns,
 			uint64_t to_ns, double least, struct limpet_trend *ret);
 

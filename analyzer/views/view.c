@@ -27,7 +27,7 @@ void limpet_view_add_up(struct limpet_view *view)
 		limpet_view_add_figures(&view->totals, &view->sites[i]);
 }
 
-/* Orders anything by figures: by the sort, then by what was allocated, then by number. */
+/* Orders figures by the sort, then by bytes allocated. Callers then order by number. */
 static int compare_figures(const struct limpet_model_site *x, const struct limpet_model_site *y,
 			   enum limpet_report_sort sort)
 {
@@ -248,7 +248,7 @@ static bool has_figure(const struct limpet_model_site *figures)
 	       figures->peak_allocations;
 }
 
-/* Drops what was never met, and sorts. */
+/* Drops rows without figures, and sorts. */
 static void finish_rows(const struct limpet_view *view, struct limpet_view_rows *rows, bool by_self)
 {
 	struct row_order order = {.sort = view->sort, .by_self = by_self};
@@ -281,7 +281,7 @@ static int new_rows(struct limpet_view_rows *rows, size_t count)
 int limpet_view_functions(const struct limpet_view *view, struct limpet_view_rows *ret_rows)
 {
 	struct limpet_view_rows rows = {0};
-	/* The site that counted last: once for each. */
+	/* The last site that counted, by function: each counts once. */
 	LIMPET_FREE size_t *seen = calloc(view->locations->function_count, sizeof(*seen));
 	int code = seen ? new_rows(&rows, view->locations->function_count) : -ENOMEM;
 
@@ -434,7 +434,7 @@ int limpet_view_lives(const struct limpet_view *view, const struct limpet_view_t
 		limpet_view_lives_done(&lives);
 		return -ENOMEM;
 	}
-	/* Both lists are by node. */
+	/* Both lists are in the order of nodes. */
 	for (size_t i = 0; i < replay->site_count; i++) {
 		const struct limpet_replay_site *site = &replay->sites[i];
 		uint32_t leaf;
@@ -495,7 +495,7 @@ static bool is_named(const char *function, const char *name)
 	       (bare_length(function) == length && !strncmp(function, name, length));
 }
 
-/* Functions of that name, that are on a stack. */
+/* Finds the functions of that name that are on a stack. */
 static int choose(const struct limpet_view *view, const struct limpet_view_rows *met,
 		  const char *name, struct limpet_view_calls *calls)
 {

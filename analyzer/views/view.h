@@ -1,9 +1,9 @@
 /* Views of a heap as data: trees of calls from either end, functions, callers and callees of one,
- * modules. What draws them is view_text.h and view_json.h; diff and exporters count by them too.
+ * modules. view_text.h and view_json.h print them; diff and exporters use them, too.
  *
  * A stack's figures count once for each function, module or pair of functions on it, however often
- * recursion repeats it; in a tree each path stands for itself. `node` of the figures of a tree's
- * node is the stack with the largest share of them; elsewhere it means nothing. */
+ * recursion repeats it; a tree has a node for each path. In the figures of a tree's node, `node` is
+ * the stack with the largest share; elsewhere it has no meaning. */
 #ifndef LIMPET_ANALYZER_VIEWS_VIEW_H
 #define LIMPET_ANALYZER_VIEWS_VIEW_H
 
@@ -15,23 +15,23 @@
 #include "analyzer/model/source_locations.h"
 #include "analyzer/views/report.h"
 
-/* What a view is made of. Everything is borrowed. */
+/* The input of a view. Everything is borrowed. */
 struct limpet_view {
 	struct limpet_locations *locations;
 	const struct limpet_model_site *sites;
 	size_t site_count;
 	enum limpet_report_sort sort;
-	bool full;                       /* noise stands in the stacks */
+	bool full;                       /* stacks include noise */
 	struct limpet_model_site totals; /* by limpet_view_add_up() */
-	const uint32_t *alike; /* of trees: by function, the one it counts as; NULL: itself */
+	const uint32_t *alike; /* for trees: by function, the one it counts as; NULL: itself */
 };
 void limpet_view_add_up(struct limpet_view *view);
-/* `node` stays. */
+/* `node` does not change. */
 void limpet_view_add_figures(struct limpet_model_site *to, const struct limpet_model_site *from);
 
 struct limpet_view_node {
 	struct limpet_model_site figures;
-	int64_t largest;                    /* share of figures.node, in what is sorted by */
+	int64_t largest;                    /* figures.node's share, by the sort */
 	uint32_t function;                  /* of the root: none */
 	uint32_t parent, first_child, next; /* 0: none. Children are in order of the sort */
 };
@@ -39,7 +39,7 @@ struct limpet_view_tree {
 	struct limpet_view_node *nodes; /* 0 is the root */
 	uint32_t count;
 	size_t capacity;
-	uint32_t *leaf_of_site; /* as the view's sites: the node where its stack ends */
+	uint32_t *leaf_of_site; /* parallel to the view's sites: the node where the stack ends */
 };
 /* bottom_up: from the allocating function to its callers; else from the outermost function on.
  * -ENOMEM. */
@@ -55,17 +55,17 @@ struct limpet_view_row {
 	struct limpet_model_site total; /* where it is on the stack */
 };
 struct limpet_view_rows {
-	struct limpet_view_row *rows; /* by total, or by self where asked */
+	struct limpet_view_row *rows; /* by total; of modules by self */
 	size_t count;
 };
 int limpet_view_functions(const struct limpet_view *view,
 			  struct limpet_view_rows *ret_rows) LIMPET_MUST_CHECK;
-/* By what their own functions allocate. */
+/* Sorted by what their own functions allocate. */
 int limpet_view_modules(const struct limpet_view *view,
 			struct limpet_view_rows *ret_rows) LIMPET_MUST_CHECK;
 void limpet_view_rows_done(struct limpet_view_rows *rows);
 
-/* Sums of what a replay knows of sites, with a place for each age. */
+/* Sums of a replay's figures of sites, and of blocks by age. */
 struct limpet_view_replayed {
 	struct limpet_model_site figures;
 	uint64_t smallest_bytes, largest_bytes, oldest_ns;
@@ -95,9 +95,9 @@ struct limpet_view_calls {
 	struct limpet_view_rows callers, callees; /* only `total` is set */
 	struct limpet_view_rows lines;            /* `function` is a place; the line of the call */
 };
-/* `name` is a whole name, with or without parameters, or the only one it is a part of. -ENOENT: no
- * function has it; -ENOTUNIQ: several hold it, the first of which are in calls->chosen. Free it in
- * each of these cases. */
+/* `name` is a whole name, with or without parameters, or a part of only one name. -ENOENT: no
+ * function has it; -ENOTUNIQ: several contain it; they are in calls->chosen. Free
+ * *ret_calls in each of these cases. */
 int limpet_view_calls_new(const struct limpet_view *view, const char *name,
 			  struct limpet_view_calls **ret_calls) LIMPET_MUST_CHECK;
 void limpet_view_calls_free(struct limpet_view_calls *calls);
