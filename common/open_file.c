@@ -20,7 +20,7 @@
 /* How many mounts a path may cross. */
 #define TABLES_MAX 16u
 
-/* ------------------------------------------------------------------ the way there, in one call */
+/* ------------------------------------------------------------------ path look-up, in one call */
 
 static int open_at(int folder, const char *path, uint64_t flags, uint64_t resolve)
 {
@@ -57,7 +57,7 @@ static int look_up(void *argument)
 	return open_at(name->folder, name->path, 0, name->resolve);
 }
 
-/* Across mounts that a program may serve. */
+/* Looks up a path across mounts that a program may serve. */
 static int look_up_apart(int folder, const char *path, uint64_t resolve)
 {
 	struct look_up name = {.folder = folder, .resolve = resolve};
@@ -69,7 +69,7 @@ static int look_up_apart(int folder, const char *path, uint64_t resolve)
 	return limpet_apart(&apart);
 }
 
-/* ------------------------------------------------------------------ the way there, step by step */
+/* ------------------------------------------------------------------ path look-up, step by step */
 
 /* A path through several mounts that the kernel itself serves. Entering a mount point accesses the
  * file system below it; the one above is accessed only once its type is known. Whatever is not
@@ -108,7 +108,7 @@ static int enter(struct walk *walk, int *fd, bool is_folder, bool by_proc)
 		return -EXDEV;
 	if (last && same_mount(*fd, last))
 		next->mount = last->mount;
-	/* Each one reads tables, which may be long. */
+	/* Each new mount requires reading tables, which may be long. */
 	else if (++walk->tables > TABLES_MAX)
 		return -EXDEV;
 	else
@@ -406,7 +406,8 @@ static int copy_all(int from, int to)
 	return got < 0 ? limpet_errno() : 0;
 }
 
-/* The file stays open until the process ends, after its answer: closing it may block, too. */
+/* The file stays open until the process ends, after it has sent the result: closing may block,
+ * too. */
 static int copy_file(void *argument)
 {
 	struct copying *copying = argument;
@@ -433,7 +434,7 @@ static int copy_apart(int named, struct stat *ret_status)
 	if (copy < 0)
 		return limpet_errno();
 	code = limpet_apart(&apart);
-	/* An abandoned process then writes no more, and keeps no memory by it. */
+	/* So that an abandoned process writes no more, and its copy takes no memory. */
 	if (code < 0 && ftruncate(copy, 0) < 0)
 		return code;
 	if (fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) < 0 || code < 0)
@@ -461,9 +462,12 @@ int limpet_open_named(int named, const char *process, unsigned flags, struct sta
 		else
 			fd = flags & LIMPET_OPEN_IN_PLACE ? -EOPNOTSUPP
 							  : copy_apart(named, &status);
+	} else if (fstat(named, &status) < 0) {
+		return limpet_errno();
 	} else {
 		fd = fcntl(named, F_DUPFD_CLOEXEC, 0);
-		fd = fd < 0 || fstat(fd, &status) < 0 ? limpet_errno() : fd;
+		if (fd < 0)
+			return limpet_errno();
 	}
 	if (fd >= 0 && ret_status)
 		*ret_status = status;
@@ -482,22 +486,20 @@ int limpet_open_regular(const char *root, const char *path, unsigned flags, stru
 	LIMPET_FREE char *process = process_of(root);
 	LIMPET_CLOSE int named = limpet_open_name(root, path, flags);
 	struct stat named_status, status;
-	int fd;
+	LIMPET_CLOSE int fd = -1;
 
 	if (named < 0)
 		return named;
 	fd = limpet_open_named(named, process, flags, ret_status);
-	/* /proc is not mounted here: open the file by its name again, which is our own. */
+	/* /proc is not mounted here: open the file again by its name, which is limpet's own. */
 	if (fd == -ENOENT && !root && !flags && access("/proc/self", F_OK) < 0) {
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 		if (fd < 0 || fstat(fd, &status) < 0 || fstat(named, &named_status) < 0)
 			return limpet_errno();
-		if (status.st_dev != named_status.st_dev || status.st_ino != named_status.st_ino) {
-			close(fd);
+		if (status.st_dev != named_status.st_dev || status.st_ino != named_status.st_ino)
 			return -EINVAL;
-		}
 		if (ret_status)
 			*ret_status = status;
 	}
-	return fd;
+	return limpet_take_fd(&fd);
 }

@@ -59,8 +59,8 @@ enum limpet_op {
  *	3     0..31   -                                stack
  */
 /* clang-format on */
-/* A record of type LIMPET_EVENT_STACK is not an event, takes no number of order and has a variable
- * length: 2 words, then as many as word 0 says, but at least one. */
+/* A record of type LIMPET_EVENT_STACK is not an event, takes no number from an order counter and
+ * has a variable length: 2 words, then as many as word 0 says, but at least one. */
 /* clang-format off */
 /*
  *	word  bits    a description                    LIMPET_STACK_OWNER
@@ -75,11 +75,11 @@ enum limpet_op {
  *	              followed by the module gone
  */
 /* clang-format on */
-/* "Before": in the same chunk, of a stack without an owner; the first one of a chunk shares none.
- * A thread describes a stack before any other can learn its number: whoever records an event with
- * it does so after the description was committed, though perhaps in another thread's chunks. A
- * stack may be described several times, with a new number each time. A frame is a return address;
- * for the innermost frame of a signal the interrupted pc + 1. */
+/* "Before": in the same chunk, of a stack without an owner; the first one of a chunk shares none. A
+ * thread describes a stack before any other can learn its number: every event with the number is
+ * recorded after the description was committed, though perhaps in another thread's chunks. A stack
+ * may be described several times, with a new number each time. A frame is a return address; for the
+ * innermost frame of a signal the interrupted pc + 1. */
 #define LIMPET_STACK_TRUNCATED 1u /* the walk ended before it reached the thread's root */
 #define LIMPET_STACK_OWNER 2u     /* the stack in word 2, for blocks of the allocator in word 1 */
 /* Two words a frame: the second is the number of the last module that had been unloaded from this
@@ -205,7 +205,8 @@ struct limpet_thread {
 	uint64_t at, end;    /* in the target: place of the next record in it, and its end; only for
 				the owner; equal: a new chunk is needed */
 	uint64_t dropped;    /* events lost since the claim */
-	uint64_t stack_low;  /* stored by the collector, low first; readable range that */
+	uint64_t stack_low;  /* stored by the agent or the collector, low first; readable range that
+			      */
 	uint64_t stack_high; /* contains this thread's stack; 0: unknown */
 	uint64_t sequence;   /* of the next chunk */
 	uint32_t truncated;  /* stacks that were truncated */
@@ -222,9 +223,9 @@ enum limpet_phase {
 
 /* Offsets from entry_sp at which an unfinished hook has a return address into the agent: below the
  * frame of its path; below that of a path that keeps registers (one that copies arguments has the
- * address of its first call there); and, for a hook in the middle of a function, in the frame. When
- * none of these words points there, the hook is over. The stack pointer proves nothing: a signal
- * handler, or a coroutine, may run on memory at higher addresses. */
+ * address of its first call there); and, for a hook in the middle of a function, in the frame. If
+ * none of these words points into the agent, the hook is finished. The stack pointer proves
+ * nothing: a signal handler, or a coroutine, may run on memory at higher addresses. */
 #define LIMPET_ENTRY_WITNESSES 3
 static const int32_t limpet_entry_witness[LIMPET_ENTRY_WITNESSES] = {-8, -88, 104};
 
@@ -238,11 +239,11 @@ struct limpet_fingerprint {
 #define LIMPET_FINGERPRINT_TRUNCATED (1u << 31) /* the same as LIMPET_STACK_TRUNCATED */
 enum limpet_fingerprint_table { LIMPET_BY_FRAMES, LIMPET_BY_WORDS, LIMPET_FINGERPRINT_TABLES };
 /* How much of a table is in use: the first fingerprint_count >> shift entries. The collector lowers
- * the shift when many entries were evicted, after it has populated the memory; what the table has
- * is forgotten then. */
+ * the shift when many entries were evicted, after it has populated the memory; the table's contents
+ * are then lost. */
 struct limpet_fingerprint_use {
 	uint32_t shift;
-	uint32_t evicted; /* entries that gave way to others, counted by the agent */
+	uint32_t evicted; /* evicted entries, counted by the agent */
 };
 
 /* ------------------------------------------------------------------ hooks and slots */
@@ -260,7 +261,7 @@ struct limpet_hook {
 };
 /* The original calls no hooks: after recording, jump to it. */
 #define LIMPET_HOOK_LEAF 1u
-/* Its blocks are in Nim's chunks, whose headers tell where blocks start and how large they are.
+/* Its blocks are in Nim's chunks, whose headers show where blocks start and how large they are.
  * Such hooks are not inner calls of one another: each stands for code of its own function. */
 #define LIMPET_HOOK_NIM 2u
 /* In the middle of a function, with LIMPET_OP_FREE: the block is in a register, given by the
@@ -289,7 +290,7 @@ enum limpet_slot_state {
 	LIMPET_SLOT_PATCHED,
 	LIMPET_SLOT_RESTORED,
 	LIMPET_SLOT_GONE,    /* its module was unloaded */
-	LIMPET_SLOT_FOREIGN, /* somebody else changed it after us: it was left alone */
+	LIMPET_SLOT_FOREIGN, /* changed by others after limpet: it was left alone */
 	LIMPET_SLOT_FAILED   /* could not be written */
 };
 
@@ -305,15 +306,15 @@ struct limpet_slot {
 	uint64_t address;
 	uint64_t old_value;
 	uint64_t module;      /* load bias of its module */
-	uint64_t module_phdr; /* address of its program headers: tells when a bias was reused */
+	uint64_t module_phdr; /* address of its program headers: shows when a bias was reused */
 	uint32_t hook;
 	uint16_t state; /* enum limpet_slot_state */
 	uint16_t kind;  /* enum limpet_slot_kind */
 };
 #define LIMPET_MAX_SLOTS 16384u
 
-/* Calls through it are not seen, although it should be hooked: it could not be written, or somebody
- * else's address is there. A symbol's value that somebody else changed hides no call. */
+/* Calls through it are not seen, although it should be hooked: it could not be written, or it holds
+ * an address that others wrote. A symbol's value that others changed hides no call. */
 static inline bool limpet_slot_not_taken(const struct limpet_slot *slot)
 {
 	return slot->state == LIMPET_SLOT_FAILED ||
@@ -459,8 +460,8 @@ struct limpet_shm {
 	uint32_t unwind_gone[2];  /* gone_count before the modules of each were read */
 	uint32_t unwind_current;  /* +1 at each change; bit 0: the valid array; store-release */
 	uint32_t max_depth;       /* how many frames of a stack are kept */
-	uint32_t time; /* since the capture began, in LIMPET_TIME_UNIT_NS: as of the last look of
-			  the collector */
+	uint32_t time; /* since the capture began, in LIMPET_TIME_UNIT_NS; set at each poll of the
+			  collector */
 	uint32_t tid_offset; /* of the tid, from the thread pointer; 0: unknown */
 	/* Offset in glibc's struct pthread of the thread's stack (start, bytes, guard bytes), from
 	 * the thread pointer; 0: unknown. Not for the main thread, whose tid and stack follow. */
@@ -573,7 +574,6 @@ struct limpet_start {
 	uint32_t bytes;
 	uint64_t nonce;
 	int32_t channel; /* descriptor in the target */
-	int32_t shm_fd;  /* received through the channel by SCM_RIGHTS: filled in by the agent */
 	uint64_t shm_bytes;
 	uint64_t unwind_bytes;
 	uint64_t page_bytes;
@@ -585,12 +585,11 @@ struct limpet_start {
 	uint64_t control_page; /* result: the private page that fork wipes */
 	uint32_t hook_count;
 	uint32_t slot_count;   /* in the shared memory's slot table, state PLANNED */
-	uint32_t from_outside; /* the injector writes slots: loader hooks patch none */
+	uint32_t from_outside; /* the injector writes the planned slots */
 	uint32_t unlock; /* the process may lock new mappings (mlockall): unlock the agent's */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	/* for modules that are loaded later: what an unbound slot of this name would resolve to */
 	uint64_t default_original[LIMPET_MAX_FAMILY];
-	uint64_t default_usable_size;
 	/* results */
 	int32_t result; /* 0 or -errno */
 	uint32_t patched;
@@ -651,7 +650,7 @@ struct limpet_boot {
 	uint64_t call;
 	uint64_t argument;
 	uint64_t exit_sp;      /* of the sigreturn frame on the thread's own stack */
-	uint64_t exit_syscall; /* a `syscall; ret` outside of our own code */
+	uint64_t exit_syscall; /* a `syscall; ret` outside of limpet's code */
 	uint64_t map, map_bytes;
 	char path[160]; /* /proc/thread-self/fd/N in a spelling unique to this attach */
 	char error[256];
@@ -665,7 +664,7 @@ enum limpet_boot_stage {
 	LIMPET_STAGE_DONE
 };
 
-/* No program has memory below (vm.mmap_min_addr) or above, even with five levels of tables. */
+/* No program has memory below (vm.mmap_min_addr) or above, even with five-level page tables. */
 #define LIMPET_LOWEST_ADDRESS 65536u
 #define LIMPET_HIGHEST_ADDRESS (1ull << 56)
 

@@ -593,8 +593,6 @@ static void find_defaults(struct planner *planner)
 		if (!start->default_original[i])
 			start->default_original[i] = limpet_modules_symbol(
 				planner->modules, limpet_family[i].name, NULL);
-	start->default_usable_size =
-		limpet_modules_symbol(planner->modules, "malloc_usable_size", NULL);
 }
 
 static int note_finder(const struct limpet_slot_found *found, void *context)

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <link.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,7 +190,6 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	for (int i = 0; i < LIMPET_FAMILY_COUNT; i++)
 		start->default_original[i] =
 			(uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, limpet_family[i].name);
-	start->default_usable_size = (uint64_t)(uintptr_t)malloc_usable_size;
 	set_hook(start, FIXTURE_MALLOC, LIMPET_OP_MALLOC, "malloc");
 	set_hook(start, FIXTURE_CALLOC, LIMPET_OP_CALLOC, "calloc");
 	set_hook(start, FIXTURE_REALLOC, LIMPET_OP_REALLOC, "realloc");
