@@ -1,5 +1,6 @@
 /* State shared by all files of the agent, and the addresses of its thunks. The agent runs in a
- * foreign process: no libc, no allocation, no lock, no thread-local storage, no destructor.
+ * foreign process: no libc, no allocation, no thread-local storage, no destructor; no lock but in
+ * hooks of the loader's functions.
  *
  * Context: everything called from limpet_hook_enter/_exit runs on any thread of the target,
  * wherever the program may call malloc, signal handlers included. */
@@ -23,7 +24,7 @@ struct limpet_control {
 	uint32_t on;    /* hooks record; first word, read by the thunks' paths */
 	uint32_t alive; /* not wiped: this is the process that was attached to */
 };
-extern struct limpet_control *limpet_control; /* never NULL: a zero one before start */
+extern struct limpet_control *limpet_control; /* never NULL: all zero before start */
 
 extern struct limpet_hook limpet_hooks[LIMPET_MAX_HOOKS];
 extern struct limpet_shm *limpet_shm;
@@ -33,7 +34,7 @@ extern struct limpet_agent_info limpet_agent_info;
 extern const char limpet_paths[], limpet_paths_end[]; /* all code that calls originals */
 extern const char limpet_thunk_code[];
 #define LIMPET_THUNK_BYTES 16
-/* In the boot stub's mapping of the thunks. */
+/* The thunk's address in the boot stub's mapping. */
 static inline uint64_t limpet_thunk(uint32_t hook)
 {
 	return limpet_agent_info.thunks + (uint64_t)hook * LIMPET_THUNK_BYTES;
@@ -59,19 +60,18 @@ static inline const void **limpet_thunk_paths(void)
 }
 extern const char limpet_path_any[], limpet_path_malloc[], limpet_path_free[], limpet_path_probe[],
 	limpet_path_kept[], limpet_path_copied[], limpet_path_finder[], limpet_path_finder_kept[];
-/* Under sampling, for originals that call no hook: calls not sampled are plain jumps. */
+/* Under sampling, for originals that call no hooks: a call that is not sampled is a plain jump. */
 extern const char limpet_path_sampled_malloc[], limpet_path_sampled_calloc[],
 	limpet_path_sampled_free[];
 
-/* The data of every call, in two cache lines that are hardly ever written. */
+/* The data that every call uses, in two cache lines that are rarely written. */
 struct limpet_hot {
 	struct limpet_thread *threads;
-	uint32_t *order;  /* LIMPET_ORDER_COUNTERS: private memory, which a forked child has of its
-			     own */
+	uint32_t *order;  /* LIMPET_ORDER_COUNTERS; private: a forked child has a copy */
 	uint8_t *scratch; /* struct limpet_scratch[thread_count], then rooms */
 	uint32_t thread_mask;
 	uint32_t tid_offset;
-	uint32_t overload; /* +1 at each change; odd: while it lasts, allocations are sampled */
+	uint32_t overload; /* +1 at each change; odd: an overload, allocations are sampled */
 	uint32_t fingerprint_mask[LIMPET_FINGERPRINT_TABLES]; /* limpet_fingerprints_adjust() */
 	uint32_t sample_shift;
 	struct limpet_fingerprint *fingerprints[LIMPET_FINGERPRINT_TABLES];

@@ -32,7 +32,7 @@ static inline __attribute__((always_inline)) int move_up(int fd, int floor)
 	long moved = limpet_syscall3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, floor);
 
 	if (moved < 0)
-		return fd; /* no number free up there: keep the low one */
+		return fd; /* no higher number is free: keep this one */
 	limpet_syscall1(SYS_close, fd);
 	return (int)moved;
 }
@@ -49,8 +49,8 @@ static inline __attribute__((always_inline)) void keep_words(struct limpet_boot 
 	}
 }
 
-/* Leaves a pending message for the program's dlerror() alone: the next call of the loader would
- * discard it. */
+/* Saves a pending message for the program's dlerror(): the next call into the loader would discard
+ * it. */
 static inline __attribute__((always_inline)) uint64_t set_message_aside(
 	const struct limpet_boot *boot)
 {
@@ -63,7 +63,8 @@ static inline __attribute__((always_inline)) uint64_t set_message_aside(
 	return kept;
 }
 
-/* Ours is pending only if the call failed. The dlerror() after the one that returns it frees it. */
+/* A message of the agent's own call is pending only if the call failed. The first dlerror() returns
+ * it, the second one frees it. */
 static inline __attribute__((always_inline)) void put_message_back(const struct limpet_boot *boot,
 								   uint64_t kept)
 {
@@ -89,7 +90,7 @@ static inline __attribute__((always_inline)) void close_image(struct limpet_boot
 }
 
 /* Creates the channel in its first system call; the injector then takes its end. An injector that
- * dies therefore leaves no descriptor that does not close itself. */
+ * dies therefore leaves no descriptor open for good. */
 static inline __attribute__((always_inline)) long begin(struct limpet_boot *boot)
 {
 	struct limpet_msg message = {.type = LIMPET_MSG_BEGUN};
@@ -101,7 +102,7 @@ static inline __attribute__((always_inline)) long begin(struct limpet_boot *boot
 	limpet_syscall1(SYS_close, boot->injector_end);
 	boot->injector_end = -1;
 	boot->stage = LIMPET_STAGE_BEGUN;
-	/* Fails if the injector has died by now: then the loader is not called either. */
+	/* Fails if the injector has died: then the loader is not called either. */
 	return limpet_syscall6(SYS_sendto, boot->channel, (long)&message, sizeof(message),
 			       MSG_NOSIGNAL_FLAG, 0, 0);
 }
@@ -115,7 +116,7 @@ static inline __attribute__((always_inline)) bool is_same(int fd, const struct s
 	       now.st_ino == known->st_ino;
 }
 
-/* False if the other end is closed, or the program took the descriptor. */
+/* False if the other end is closed, or the program has closed or reused the descriptor. */
 static inline __attribute__((always_inline)) bool is_awaited(const struct limpet_boot *boot,
 							     const struct stat *channel)
 {
@@ -170,14 +171,14 @@ static inline __attribute__((always_inline)) int map_piece(const struct limpet_b
 
 	if (answer < 0 && answer > -4096)
 		return (int)answer;
-	/* Written out: the compiler must not emit a call here. */
+	/* A volatile loop: the compiler must not emit a call here. */
 	for (uint64_t i = 0; i < piece->zero_bytes; i++)
 		((volatile uint8_t *)(uintptr_t)(boot->agent + piece->zero))[i] = 0;
 	return 0;
 }
 
-/* The address range is reserved by a mapping of the image as well, so that its name identifies
- * whatever is there. */
+/* A mapping of the image also reserves the address range, so that the image's name identifies every
+ * part of it. */
 static inline __attribute__((always_inline)) int map(struct limpet_boot *boot)
 {
 	const struct limpet_boot_map *layout = &boot->layout;
@@ -225,7 +226,7 @@ static inline __attribute__((always_inline)) int map_thunks(struct limpet_boot *
 	return answer < 0 && answer > -4096 ? (int)answer : 0;
 }
 
-/* Returns -errno if the loader kept it. */
+/* Returns dlclose's answer if the loader kept it, or -errno. */
 static inline __attribute__((always_inline)) int take_away(struct limpet_boot *boot)
 {
 	int answer = 0;
@@ -272,7 +273,7 @@ static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot,
 		boot->handle = boot->agent = 0;
 		return -ELIBACC_VALUE;
 	}
-	/* Used to remove it, from here on. */
+	/* Needed to remove the agent, from here on. */
 	info->thunks = boot->thunks;
 	boot->start.channel = boot->channel;
 	boot->start.handle = boot->handle;
@@ -303,7 +304,7 @@ static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot
 }
 
 /* Entry: rsp points into the scratch memory, rdi is the argument. Never returns: the injector
- * restores the registers while it waits, or limpet_boot_exit resumes the thread. */
+ * restores the registers while the stub waits, or limpet_boot_exit resumes the thread. */
 BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *boot);
 BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *boot)
 {
@@ -337,7 +338,7 @@ BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *
 	}
 	fd = boot->channel;
 	message.value = (uint64_t)(int64_t)boot->result;
-	/* Another thread may close unknown descriptors, and open its own. */
+	/* Another thread may have closed unknown descriptors and opened its own. */
 	if (is_same(fd, &channel))
 		answer = limpet_syscall6(SYS_sendto, fd, (long)&message, sizeof(message),
 					 MSG_NOSIGNAL_FLAG, 0, 0);

@@ -1,6 +1,6 @@
 /* The agent's end of the socket to the collector. Hooks do not use it: it exists from start to
  * release. The program may close it or reuse its number at any time, and is still captured; the
- * descriptor is then not ours to close. */
+ * agent must then not close the descriptor. */
 #include "agent/channel.h"
 #include "agent/agent.h"
 

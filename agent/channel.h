@@ -5,7 +5,7 @@
 #include "agent/agent.h"
 
 int limpet_channel_adopt(int fd);
-/* Closes it if it is still ours. */
+/* Closes it, unless the program has closed or reused the descriptor. */
 void limpet_channel_close(void);
 
 #endif

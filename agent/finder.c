@@ -1,11 +1,10 @@
 /* The unwind tables of a mapped agent, for the program's own unwinder.
  *
- * A mapped agent is in no list of the program's, so that an unwinder could not pass a frame of a
- * hook: an exception would end the program, and a cancelled thread's destructors would not run.
- * Since glibc 2.35 libgcc looks up the tables of each return address by _dl_find_object. That
- * function is hooked too (limpet_path_finder): for addresses in the agent it returns the entry
- * below, all others go to the original, also when the agent is switched off, and in a forked child.
- */
+ * The dynamic linker does not list a mapped agent, so an unwinder could not pass a hook's frame: an
+ * exception would end the program, and a cancelled thread's destructors would not run. Since glibc
+ * 2.35 libgcc looks up the tables of each return address by _dl_find_object. That function is
+ * hooked too (limpet_path_finder): for addresses in the agent it returns the entry below, for all
+ * others it jumps to the original, also when the agent is switched off, and in a forked child. */
 #include "agent/finder.h"
 #include "agent/agent.h"
 
@@ -43,6 +42,6 @@ void limpet_finder_configure(const struct limpet_start *start)
 	}
 	limpet_found.low = limpet_found.link_map.l_addr = start->map;
 	limpet_found.link_map.l_name = limpet_found.name;
-	/* No address was in it until now. */
+	/* Last: with 0 bytes no address is in the range. */
 	limpet_found.bytes = start->map_bytes;
 }

@@ -2,8 +2,8 @@
  *
  * Order: the number of a free is taken before the original runs, that of an allocation after it.
  * The free of a block thus always has a lower number than the next allocation of its address, on
- * whatever thread. realloc, munmap and mremap take the number of what they release before, and hold
- * it until they know whether they did. */
+ * any thread. realloc, munmap and mremap take the number of the release before, and hold it until
+ * they know whether they released anything. */
 #include <sys/mman.h>
 
 #include "agent/hook_nim.h"
@@ -18,8 +18,8 @@ static bool gives_back(uint32_t op)
 	return op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY;
 }
 
-/* For an allocator that may call hooks itself: a thread's first call of it allocates its state.
- * These are inner calls. */
+/* For an allocator that may call hooks itself: a thread's first call allocates the allocator's
+ * state for the thread. These are inner calls. */
 static uint64_t usable_size_inside(struct limpet_thread *thread, const struct limpet_hook *hook,
 				   uint64_t block)
 {
@@ -33,10 +33,11 @@ static uint64_t usable_size_inside(struct limpet_thread *thread, const struct li
 
 /* ------------------------------------------------------------------ dlsym
  *
- * While symbols lead to thunks it answers with these. It looks at who called it only where no
- * handle says where to look: else it is called, and its answer put right. */
+ * While symbols lead to thunks, dlsym returns thunks. Without a handle (RTLD_DEFAULT, RTLD_NEXT)
+ * its result depends on its caller, so the hook jumps to it. With a handle the hook calls it, and
+ * replaces a thunk in the result by the original. */
 
-/* Whether dlsym looks up a function of the family; noted for the end. */
+/* Whether dlsym looks up a function of the family; recorded for the end of the capture. */
 static bool asks_for_hooked(const struct limpet_frame *frame, const struct limpet_hook *hook)
 {
 	const char *name = (const char *)(uintptr_t)frame->args[1];
@@ -56,8 +57,8 @@ static bool has_handle(const struct limpet_frame *frame)
 	return frame->args[0] != by_default && frame->args[0] != next;
 }
 
-/* Runs under hook depth, since it calls into the loader; then a plain jump, since the original
- * depends on its caller. */
+/* `depth` is set, since this calls into the loader. Then a plain jump, since the original depends
+ * on its caller. */
 static int enter_loader(struct limpet_thread *thread, struct limpet_frame *frame,
 			const struct limpet_hook *hook)
 {
@@ -69,7 +70,7 @@ static int enter_loader(struct limpet_thread *thread, struct limpet_frame *frame
 	return 0;
 }
 
-/* Until record_release() or end_held(). */
+/* Held until record_release() or end_held(). */
 static void hold_number(struct limpet_frame *frame, uint32_t counter)
 {
 	frame->held = LIMPET_HELD | limpet_order_take(&frame->thread->held_intent, counter);
@@ -164,13 +165,13 @@ static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uin
 		limpet_overload_note(address, overload);
 		return false;
 	}
-	/* For a block whose free passed unchecked. */
+	/* Removes the entry of a block whose free passed unchecked. */
 	limpet_overload_take_out(address, overload);
 	*type |= LIMPET_EVENT_SAMPLED;
 	return true;
 }
 
-/* With the number that was taken before the original was called, if one was. */
+/* With the number that was taken before the original was called, if any. */
 static void record_release(struct limpet_frame *frame, uint32_t type, uint64_t address,
 			   uint64_t size)
 {
@@ -181,7 +182,8 @@ static void record_release(struct limpet_frame *frame, uint32_t type, uint64_t a
 	frame->held = 0;
 }
 
-/* After the records were published: a call that released nothing does not use its number. */
+/* After the records were published. If the call released nothing, its number goes to a VOID
+ * record. */
 static void end_held(struct limpet_frame *frame)
 {
 	struct limpet_thread *thread = frame->thread;
@@ -239,7 +241,7 @@ static void record_nim(struct limpet_frame *frame, const struct limpet_hook *hoo
 	record_allocation(frame, block, bytes, LIMPET_EVENT_ALLOC);
 }
 
-/* Reads a word that was just written, if it is one at all. */
+/* Whether the value can be the address of a word that was just written. */
 static bool is_pointer(uint64_t value)
 {
 	return value >= LIMPET_LOWEST_ADDRESS && value < LIMPET_HIGHEST_ADDRESS &&
@@ -306,12 +308,12 @@ void limpet_hook_exit(struct limpet_frame *frame)
 
 	if (__builtin_expect(hook->op == LIMPET_OP_LOADER, 0))
 		frame->result = limpet_original_of(frame->result);
-	/* The original may have forked under us (a signal handler): the child must not write to
-	 * memory that the parent uses. */
+	/* A signal handler may have forked during the original: the child must not write to memory
+	 * that the parent uses. */
 	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
 		return;
-	/* A fibre that resumed in another thread, which has its own state. The first thread's state
-	 * keeps its mark until the return address is gone: another thread may use it. */
+	/* A fibre has resumed in another thread, which has its own state. The first thread's state
+	 * keeps its mark until the return address is gone, since another thread may be using it. */
 	if (thread->thread_pointer != limpet_thread_pointer()) {
 		limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
 		return;
@@ -340,7 +342,7 @@ int64_t limpet_hook_enter_copied(struct limpet_frame *frame)
 	bytes = limpet_stack_arguments(frame->thread, frame);
 	if (bytes >= 0)
 		return bytes;
-	/* What a function has freed is recorded already; what it allocates will be unknown. */
+	/* A free is already recorded; an allocation will be missed. */
 	if (limpet_hooks[frame->hook].op != LIMPET_OP_FREE)
 		limpet_hook_count_lost(&limpet_shm->lost_arguments);
 	if (!(frame->wanted & LIMPET_NESTED)) {

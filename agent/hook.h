@@ -4,24 +4,23 @@
 
 #include "agent/agent.h"
 
-/* The frame of a thunk's path (thunks.S). Above it: the caller's rbp and the return address. */
+/* The frame of a thunk's path (thunks.S). It ends with the caller's rbp and the return address. */
 struct limpet_frame {
 	uint64_t args[6];
 	uint64_t hook;
 	uint64_t result;
 	struct limpet_thread *thread;
-	uint64_t
-		held; /* LIMPET_HELD and the number taken before the original was called; 0: none */
-	uint64_t aux; /* usable size of the block that realloc got */
+	uint64_t held;   /* LIMPET_HELD, and the number taken before the original; 0: none */
+	uint64_t aux;    /* usable size of the block that realloc got */
 	uint64_t wanted; /* LIMPET_WANTED_*; in an overload, its number in the high half */
 	uint64_t caller_fp;
 	uint64_t caller_pc;
 };
 
 /* What to record of a call; under sampling not everything. */
-#define LIMPET_WANTED_NEW 1u /* the block that it makes */
-#define LIMPET_WANTED_OLD 2u /* the block that it gives back */
-#define LIMPET_NESTED 4u     /* inside an unfinished hook, by LIMPET_HOOK_NIM */
+#define LIMPET_WANTED_NEW 1u /* the block that it allocates */
+#define LIMPET_WANTED_OLD 2u /* the block that it releases */
+#define LIMPET_NESTED 4u     /* inside an unfinished hook (LIMPET_HOOK_NIM) */
 #define LIMPET_HELD (1ull << 32)
 
 /* Called by the paths of thunks.S. For any op, _enter returns 1: call the original and then _exit;
@@ -35,18 +34,19 @@ int64_t limpet_hook_enter_copied(struct limpet_frame *frame);
 #define LIMPET_PASS (-1)
 struct limpet_answer {
 	uint64_t result; /* rax */
-	uint64_t pass;   /* rdx: not called yet: jump to it, with the arguments in the frame */
+	uint64_t pass;   /* rdx; 1: not called yet: jump to it, with the arguments in the frame */
 };
 struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint64_t hook,
 					struct limpet_frame *frame);
 /* Returns whether it recorded, or tried to. */
 bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame);
-/* At an instruction within a function, with its registers, rax first: returns where to continue. */
+/* At an instruction inside a function, with its registers, rax first. Returns the address to
+ * continue at. */
 uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook);
 /* Fills in a hook and its thunk's path; `original` last. */
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook);
-/* From here on thunks are plain jumps to their originals, except those of inline hooks, which are
- * reached only through the memory near these. */
+/* Makes all thunks plain jumps to their originals, except those of inline hooks: these are reached
+ * only through the memory near the hooked functions. */
 void limpet_hook_pass_all(void);
 
 static inline uint64_t limpet_frame_caller_sp(const struct limpet_frame *frame)

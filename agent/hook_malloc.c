@@ -1,7 +1,7 @@
 /* malloc and free, the two hooks that matter most: they call the original themselves. */
 #include "agent/hook_state.h"
 
-/* Writes one record, and keeps the outer hook's marks: it is still unfinished. */
+/* Writes one record, and does not touch the marks of the outer hook, which is still unfinished. */
 static void record_beside(struct limpet_thread *thread, const struct limpet_frame *frame,
 			  const struct limpet_hook *hook, uint32_t type, uint64_t block,
 			  uint64_t size)
@@ -29,7 +29,7 @@ static __attribute__((noinline)) struct limpet_answer pass_on(uint64_t a, uint64
 	return (struct limpet_answer){0, 1};
 }
 
-/* In an overload, with the state that limpet_hook_begin() returned: most blocks are no samples and
+/* In an overload, with the state that limpet_hook_begin() returned: most blocks are not sampled and
  * are only added to the table. */
 static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
 	struct limpet_thread *thread, uint32_t overload, struct limpet_frame *frame)
@@ -59,7 +59,7 @@ static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
 	return (struct limpet_answer){frame->result, 0};
 }
 
-/* A call that limpet_hook_begin() passed. */
+/* A call for which limpet_hook_begin() returned NULL. */
 static __attribute__((noinline)) struct limpet_answer malloc_inside(uint64_t a, uint64_t b,
 								    uint64_t c, uint64_t hook,
 								    struct limpet_frame *frame)
@@ -94,7 +94,7 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 	struct limpet_thread *thread = limpet_hook_begin(frame);
 	uint64_t result;
 
-	/* Nothing may be called from here without the mark that this thread is in a hook. */
+	/* From here on, mark the thread as inside a hook before calling anything. */
 	if (__builtin_expect(!thread, 0))
 		return malloc_inside(a, b, c, hook, frame);
 	if (__builtin_expect(overload != 0, 0)) {
@@ -104,8 +104,8 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 	thread->depth = (uint32_t)hook + 1;
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
 	result = original(a, b, c);
-	/* It may have forked under us (a signal handler): the child must not write to memory that
-	 * the parent uses. */
+	/* A signal handler may have forked during the original: the child must not write to memory
+	 * that the parent uses. */
 	if (__builtin_expect(!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE), 0))
 		return (struct limpet_answer){result, 0};
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
@@ -129,7 +129,7 @@ bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame)
 	thread = limpet_hook_begin(frame);
 	if (__builtin_expect(!thread, 0))
 		return free_inside(block, hook, frame);
-	/* Nothing may be called from here without the mark that this thread is in a hook. */
+	/* From here on, mark the thread as inside a hook before calling anything. */
 	thread->depth = (uint32_t)hook + 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	limpet_record_append(thread, LIMPET_EVENT_FREE, block,

@@ -1,11 +1,11 @@
 /* Nim's own allocator.
  *
- * Its functions collect garbage on the way, and run what the program wants to be run then: under
- * one of its hooks others may begin. */
+ * Its functions may collect garbage and run the program's finalizers: other hooks may begin under
+ * one of its hooks. */
 #include "agent/hook_nim.h"
 
-/* lib/system/alloc.nim of Nim 1.6: a page starts with (previous size, size), either of small
- * blocks, many after a header of 64 bytes, or of a large chunk with a header of 32. */
+/* lib/system/alloc.nim of Nim 1.6: a page starts with (previous size, size). The size is that of
+ * small blocks, many after a header of 64 bytes, or that of a large chunk with a header of 32. */
 #define NIM_SMALL_HEAD ((uint64_t)64)
 #define NIM_LARGE_HEAD ((uint64_t)32)
 
@@ -69,7 +69,7 @@ uint64_t limpet_nim_result(const struct limpet_frame *frame, const struct limpet
 	const uint64_t *args = limpet_hook_args(frame, hook);
 	uint64_t block = frame->result;
 
-	/* A string that stores its own text: after its length. */
+	/* A string that owns its text: the pointer follows the length. */
 	if (hook->op == LIMPET_OP_POSIX_MEMALIGN)
 		block = ((const uint64_t *)(uintptr_t)args[0])[1];
 	if (!block)

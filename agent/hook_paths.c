@@ -23,7 +23,7 @@ static const char *full_path(const struct limpet_hook *hook)
 	return limpet_path_any;
 }
 
-/* An original that may call other hooks is called under hook depth, sampled or not. */
+/* An original that may call other hooks is called with `depth` set, sampled or not. */
 static const char *sampled_path(const struct limpet_hook *hook)
 {
 	if (!(hook->flags & LIMPET_HOOK_LEAF))

@@ -25,9 +25,10 @@ static bool witness_is_gone(const struct limpet_thread *thread)
 }
 
 /* Whether the hook noted in the state was left by longjmp, an exception or cancellation. This never
- * relies on the order of addresses: the call may come from a signal handler on a stack above, or
- * from another coroutine. The proof is memory that an unfinished hook would need: this call's frame
- * covers it, or its return address was overwritten; otherwise the frames that lead here. */
+ * relies on the order of addresses: the call may come from a signal handler on a stack at higher
+ * addresses, or from another coroutine. The proof is memory that an unfinished hook would need:
+ * this call's frame covers it, or its return address was overwritten. Otherwise it is the chain of
+ * frames that leads here. */
 static bool was_left(const struct limpet_thread *thread, const struct limpet_frame *frame)
 {
 	uint64_t distance = (uint64_t)(uintptr_t)frame - thread->entry_sp;
@@ -48,8 +49,8 @@ bool limpet_hook_calls_nothing(const struct limpet_hook *outer)
 	return limpet_family[outer->symbol].flags & LIMPET_FAMILY_MMAP;
 }
 
-/* The maximum distance below a hook of its allocator's inner calls. Calls from further below are on
- * another stack, a coroutine's, as are calls from above. */
+/* The maximum distance of an allocator's inner calls below its hook. Calls from further below, or
+ * from above, are on another stack, a coroutine's. */
 #define INNER_REACH 65536u
 
 __attribute__((noinline)) struct limpet_thread *limpet_hook_settle(struct limpet_thread *thread,
@@ -71,12 +72,11 @@ __attribute__((noinline)) struct limpet_thread *limpet_hook_settle(struct limpet
 	return NULL;
 }
 
-/* Calls beside an unfinished hook, which are no inner ones.
+/* Calls under an unfinished hook that are not inner calls.
  *
- * A handler that interrupts mmap may allocate. An operator new of an allocator library that finds
- * no memory calls the program's handler, and throws: an exception that somebody else allocates,
- * under the library's unfinished hook, and that is given back when the hook has been left. These
- * calls are no inner ones. */
+ * A signal handler that interrupts mmap may allocate. If an allocator library's operator new finds
+ * no memory, it calls the program's new handler and throws. Other code allocates the exception,
+ * under the library's unfinished hook, and frees it after the hook was left. */
 struct limpet_thread *limpet_hook_beside(const struct limpet_frame *frame,
 					 const struct limpet_hook *hook)
 {

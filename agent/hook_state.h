@@ -1,4 +1,4 @@
-/* The calling thread's state around an original: what hooks of all kinds do first and last. */
+/* The calling thread's state around an original: the first and last steps of every hook. */
 #ifndef LIMPET_AGENT_HOOK_STATE_H
 #define LIMPET_AGENT_HOOK_STATE_H
 
@@ -12,21 +12,23 @@
 typedef uint64_t limpet_usable_size_fn(uint64_t block);
 
 /* For a state inside a hook: NULL if this call must pass, otherwise the state is reset. Passed
- * calls are counted, except an allocator's inner calls: these come from below the hook, and are
- * counted outside. limpet_hook_beside() records or counts calls under a hook whose original calls
- * nothing. */
+ * calls are counted as lost, except an allocator's inner calls: these come from below the hook, and
+ * the outer call is recorded. limpet_hook_beside() records or counts calls under a hook whose
+ * original calls nothing. */
 __attribute__((noinline)) struct limpet_thread *limpet_hook_settle(
 	struct limpet_thread *thread, const struct limpet_frame *frame);
-/* The hook whose original the thread executes; NULL: in none, or in our own code. */
+/* The hook whose original the thread executes; NULL: none, or the thread is in the agent's own
+ * code. */
 const struct limpet_hook *limpet_hook_outer(const struct limpet_thread *thread);
 /* mmap and similar calls allocate nothing: calls under them come from a signal handler. */
 bool limpet_hook_calls_nothing(const struct limpet_hook *outer);
 
-/* The calling thread, if limpet_hook_begin() passed such a call; NULL: an inner one. */
+/* After limpet_hook_begin() returned NULL: the calling thread, if the call is not an inner one;
+ * NULL: it is. */
 struct limpet_thread *limpet_hook_beside(const struct limpet_frame *frame,
 					 const struct limpet_hook *hook);
 
-/* hook_nim.c: of the block that contains the address. */
+/* Size of the block that contains the address. In hook_nim.c. */
 uint64_t limpet_nim_bytes(uint64_t address);
 
 /* The arguments that the op uses. */
@@ -45,7 +47,7 @@ static inline uint64_t limpet_hook_usable_size(const struct limpet_hook *hook, u
 	return ((limpet_usable_size_fn *)(uintptr_t)hook->usable_size)(block);
 }
 
-/* Relaxed: the collector only needs to know which stack it is on. */
+/* Relaxed: the collector only needs to know which stack the hook is on. */
 static inline void note_entry(struct limpet_thread *thread, const struct limpet_frame *frame)
 {
 	__atomic_store_n(&thread->entry_sp, (uint64_t)(uintptr_t)frame, __ATOMIC_RELAXED);
@@ -82,9 +84,10 @@ static inline __attribute__((always_inline)) struct limpet_thread *limpet_hook_b
 	if (__builtin_expect(thread->phase | thread->depth, 0) &&
 	    !limpet_hook_settle(thread, frame))
 		return NULL;
-	/* A signal handler must not find, nor leave its own marks in, half an entry: its calls
-	 * pass, counted, until the state is whole. The entry is noted before and after: a handler
-	 * in between would otherwise be measured by an older one, or leave its own. */
+	/* A signal handler must neither find a half-written entry nor leave its own marks in one:
+	 * until the state is whole, its calls pass and are counted. entry_sp is stored before and
+	 * after the phase: a handler in between would otherwise be compared with an older value, or
+	 * leave its own. */
 	note_entry(thread, frame);
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
 	note_entry(thread, frame);
@@ -118,7 +121,7 @@ static inline uint64_t limpet_hook_choose(struct limpet_thread *thread, const ui
 	return limpet_sample_choose(thread, op, args);
 }
 
-/* The size of Nim's blocks is known when they are allocated. */
+/* The size of a Nim block is known only when it has been allocated. */
 static inline uint64_t limpet_hook_choose_first(struct limpet_thread *thread, const uint64_t *args,
 						const struct limpet_hook *hook)
 {

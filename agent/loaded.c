@@ -1,8 +1,8 @@
 /* The modules that are loaded, of every namespace of the dynamic linker, and what they define.
  *
- * A hook of a loader function may be called under any lock of the program's, which another thread
- * may want in a callback of dl_iterate_phdr. So a hook takes no lock that the function itself does
- * not take next, and whether there is anything to do is told without one:
+ * A loader function may be called under any lock of the program, which another thread may want in a
+ * callback of dl_iterate_phdr. So its hook takes only locks that the function itself takes next,
+ * and finds out without a lock whether there is anything to do:
  *
  *                     glibc               musl
  *   dlopen, dlmopen   load lock           its lock, to write
@@ -12,19 +12,20 @@
  *   dlerror           none                none
  *   dladdr, dlinfo    load lock or none   its lock, to read, or none
  *
- * Of these the last three are not hooked. glibc's dlopen and dlclose take the write lock, too, but
- * only if they load or unload. Its load lock is taken here without waiting for its holder for good:
- * dlopen of an impossible mode takes none. Whoever holds it here waits for nobody for good either.
+ * The last three are not hooked. glibc's dlopen and dlclose also take the write lock, but only if
+ * they load or unload. A hook waits for the load lock only for a limited time, since dlopen with an
+ * invalid mode takes none. Nor does a hook that holds it wait for anything without a limit.
  *
- * Under glibc's load lock the lists are walked by their link_maps: no module comes or goes, and all
- * are relocated, unless the thread itself is in the middle of that. The program's head is where the
- * injector says, for it may lie elsewhere than its bias; those of all others begin them. Namespaces
- * other than the program's (dlmopen, LD_AUDIT) are found by the list that glibc keeps for debuggers
- * since 2.35: struct r_debug_extended of <link.h>. Each of them has a C library of its own.
+ * Under glibc's load lock the lists of link_maps are walked: no module is loaded or unloaded, and
+ * all are relocated, unless the thread itself is relocating one. The injector tells where the
+ * program's ELF header is, since that need not be at the load bias; all other modules begin with
+ * their ELF headers. Namespaces other than the program's (dlmopen, LD_AUDIT) are found in the list
+ * that glibc keeps for debuggers since 2.35: struct r_debug_extended of <link.h>. Each of them has
+ * its own C library.
  *
- * Elsewhere dl_iterate_phdr shows the modules, which musl does without a lock up to the second one.
- * It also serves the injector's calls, by a thread that is hijacked at a moment when nobody holds a
- * lock of the loader's. */
+ * Otherwise dl_iterate_phdr lists the modules; musl's takes no lock before the second one. The
+ * injector's calls also use it, on a thread that was hijacked while nobody held a lock of the
+ * loader. */
 #include "agent/loaded.h"
 #include "agent/agent.h"
 #include "agent/record.h"
@@ -62,7 +63,7 @@ static long wait_for_word(const uint32_t *word, uint32_t value,
 			       (long)how_long, 0, 0);
 }
 
-/* Whether the word is readable, found by a kernel call that compares it. */
+/* Whether the word is readable, found by a futex call that compares it. */
 static bool is_readable(uint64_t address)
 {
 	static const struct __kernel_timespec not_at_all;
@@ -83,8 +84,8 @@ void limpet_loaded_configure(const struct limpet_start *start)
 
 /* ------------------------------------------------------------------ whether they changed */
 
-/* The counters of dl_iterate_phdr: modules loaded so far, and unloaded. Without a lock, each is the
- * value of some moment. */
+/* The counters of dl_iterate_phdr: modules loaded so far, and unloaded. Read without a lock, each
+ * is the value of some moment. */
 static void read_counts(uint64_t *ret_adds, uint64_t *ret_subs)
 {
 	uint64_t spaces = *(const uint64_t *)(uintptr_t)loader.space_count, loaded = 0;
@@ -103,7 +104,7 @@ static int note_counts(struct dl_phdr_info *info, size_t size, void *context)
 {
 	uint64_t *counts = context;
 
-	(void)size; /* both libcs have all members for longer than we can attach to them */
+	(void)size; /* all members are older than any libc that limpet can attach to */
 	counts[0] = info->dlpi_adds;
 	counts[1] = info->dlpi_subs;
 	return 1;
@@ -235,8 +236,8 @@ static bool holds_a_table(const struct link_map *map, uint64_t page)
 	return false;
 }
 
-/* The program headers are where the ELF header says, which starts a page at `at`, and belong to
- * this module. The kernel is consulted only if the layout is unusual for linkers. */
+/* Whether the ELF header, at the start of a page at `at`, leads to program headers of this module;
+ * then fills in `image`. The kernel is asked only if the layout is unusual for linkers. */
 static bool read_head(const struct link_map *map, uint64_t at, struct limpet_image *image)
 {
 	bool program = at == loader.program_head;
@@ -285,8 +286,8 @@ static int visit_others(struct walk *walk)
 	const struct r_debug_extended *space = debug_list;
 	int answer = 0;
 
-	/* Since version 2 the list has a next entry. One whose modules were all unloaded is empty.
-	 */
+	/* Since version 2 an entry has a next one. An entry whose modules were all unloaded is
+	 * empty. */
 	for (uint32_t i = 0; space && space->base.r_version >= 2 && !answer && i < MAX_SPACES;
 	     i++) {
 		space = space->r_next;
@@ -416,7 +417,7 @@ bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_t
 	return true;
 }
 
-/* The older of two versions serves programs linked long ago. */
+/* Skips the older of two versions, which serves programs linked long ago. */
 static uint64_t value_of(const struct limpet_image *image, const struct limpet_image_tables *tables,
 			 uint32_t index, const char *name)
 {
@@ -434,7 +435,7 @@ static uint64_t value_of(const struct limpet_image *image, const struct limpet_i
 	return *name == *own ? image->bias + symbol->st_value : 0;
 }
 
-/* By DT_GNU_HASH: Drepper, "How To Write Shared Libraries"; the filter is passed over. */
+/* By DT_GNU_HASH: Drepper, "How To Write Shared Libraries"; the Bloom filter is skipped. */
 uint64_t limpet_image_symbol(const struct limpet_image *image, const char *name)
 {
 	struct limpet_image_tables tables;

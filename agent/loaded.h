@@ -6,11 +6,11 @@
 #include "agent/agent.h"
 
 struct limpet_image {
-	uint64_t bias, phdr; /* as dl_iterate_phdr has them */
+	uint64_t bias, phdr; /* as dl_iterate_phdr reports them */
 	uint64_t phdr_count;
 	uint64_t low, high; /* of what is mapped */
 	uint64_t dynamic;   /* address of the dynamic section; 0: none */
-	uint64_t space;     /* of its namespace the first link_map; 0: the program's own */
+	uint64_t space;     /* first link_map of its namespace; 0: the program's own */
 	bool shrunk;        /* a module was unloaded since the last settled walk */
 };
 struct limpet_image_tables {
@@ -24,22 +24,22 @@ void limpet_loaded_configure(const struct limpet_start *start);
  * number of modules whose program headers were not found. Uses dl_iterate_phdr: for the injector's
  * calls only. */
 int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread);
-/* Takes the lock under which a hook may walk; recursive. false: not available, without waiting, or
- * within a fraction of a second. */
+/* Takes the lock under which a hook may walk; recursive. false: it was not available at once or, if
+ * `wait`, within a fraction of a second. */
 bool limpet_loaded_hold(bool wait);
 void limpet_loaded_let_go(void);
-/* The same walk, between hold and let_go; returns the number. settles: limpet_loaded_has_changed()
- * refers to this walk. */
+/* The same walk, between hold and let_go; returns the number of unread modules. `settles`: from now
+ * on limpet_loaded_has_changed() compares with this walk. */
 uint32_t limpet_loaded_walk_held(limpet_image_fn *visit, void *context, bool settles);
 #define LIMPET_LOADER_PATIENCE 2000u /* pauses of 0.1 ms */
 void limpet_loaded_pause(void);
 /* Takes no lock. Returns false if unknown: the collector checks from outside. */
 bool limpet_loaded_has_changed(void);
-/* dlclose takes no lock that dlopen takes. */
+/* Whether dlclose takes no lock that dlopen takes. */
 bool limpet_loaded_closes_unlocked(void);
-/* Whether the word is in its data; gaps between segments need not be mapped. */
+/* Whether the word is in the module's data. Gaps between segments need not be mapped. */
 bool limpet_image_has_word(const struct limpet_image *image, uint64_t address);
-/* The mapped part of its file that holds the word, in whole pages. */
+/* The mapped part of the module's file that contains the word, in whole pages. */
 struct limpet_image_part {
 	uint64_t start, bytes;
 	uint32_t flags; /* PF_* */
@@ -49,7 +49,7 @@ bool limpet_image_part_of(const struct limpet_image *image, uint64_t address,
 /* The module that contains the address. Also allowed between hold and let_go. */
 bool limpet_loaded_find(uint64_t address, struct limpet_image *ret);
 bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_tables *ret);
-/* Address of a function it defines, by its default version; 0: none. */
+/* Address of a function that the module defines, in its default version; 0: none. */
 uint64_t limpet_image_symbol(const struct limpet_image *image, const char *name);
 /* The number of modules that define the function in the image's namespace, which is not the
  * program's; ret gets the last definition. */

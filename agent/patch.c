@@ -1,13 +1,13 @@
-/* Slots: put in, put back, and those of modules that come later.
+/* Patches and restores slots, also those of modules that are loaded later.
  *
- * All of it runs inside the visits of a walk (loaded.c), under a lock of the loader's without which
- * it unmaps no module: one that was just seen in the list cannot go away while its slots are
- * written. Called on a thread at a safe point (the injector's calls) or from the program's own call
- * into the loader, which takes the same lock itself; never from an allocation hook.
+ * All of it runs inside the visits of a walk (loaded.c), under a lock that the loader needs to
+ * unmap a module: a listed module cannot disappear while its slots are written. Called on a thread
+ * at a safe point (the injector's calls), or from the program's own call into the loader, which
+ * takes the same lock itself; never from an allocation hook.
  *
- * Where the injector's calls come on a thread that may hold that lock (struct limpet_start,
- * from_outside), it puts slots in and back itself, and only those of modules that come later are
- * left to be put in here. */
+ * If the injector's calls run on a thread that may hold that lock (struct limpet_start,
+ * from_outside), the injector patches and restores slots itself; only slots of modules that are
+ * loaded later are patched here. */
 #include "agent/patch.h"
 #include "agent/agent.h"
 #include "agent/hook.h"
@@ -35,7 +35,7 @@ static struct extent {
 static bool present[LIMPET_MAX_KNOWN_MODULES];
 static uint64_t hooks_left[LIMPET_MAX_HOOKS / 64]; /* created here, for an unloaded module */
 static uint32_t unread_seen;                       /* modules that cannot be examined */
-/* Hooks of symbols: what the linker binds from now on is bound to them. */
+/* Hooks whose symbols are patched: the linker binds to them from now on. */
 static uint64_t hooks_bound[LIMPET_MAX_HOOKS / 64];
 static bool begun; /* the modules loaded before the capture were examined */
 
@@ -56,7 +56,7 @@ void limpet_patch_configure(const struct limpet_start *start)
 	limpet_loaded_configure(start);
 	unread_seen = 0;
 	leaving = false;
-	begun = start->from_outside; /* nobody searches for these then */
+	begun = start->from_outside; /* then nothing searches for these */
 }
 
 /* Whether the page is writable now, by an atomic `or 0` on the word in a futex call. A page in the
@@ -87,7 +87,7 @@ static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 	if (sealed)
 		error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
 					PROT_READ | PROT_WRITE);
-	/* Either call may be forbidden by now. */
+	/* The program may have forbidden either call. */
 	if (error < 0)
 		return (int)error;
 	answer = !__atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
@@ -102,7 +102,7 @@ static struct limpet_slot *slot_table(void)
 	return limpet_shm_at(limpet_shm->layout.slots_offset);
 }
 
-/* The new state, by the result of an exchange. */
+/* Sets the new state, by the result of an exchange. */
 static void slot_note(struct limpet_slot *slot, int answer, bool restore)
 {
 	if (answer < 0)
@@ -121,9 +121,9 @@ static struct limpet_known_module *module_table(void)
 
 /* ---------------------------------------------------------------- symbols
  *
- * Their tables are data that nobody writes to, so that the kernel has each as one mapping. It is
- * opened and closed as a whole: one that was ever writable in part stays divided. Threads that look
- * a function up meanwhile read its value at once, and each value that was there is a right one. */
+ * Nobody writes to symbol tables, so each is in one mapping. Its protection is changed as a whole:
+ * a mapping of which a part was ever writable stays split. A thread that looks up a function
+ * meanwhile reads its value in one access, and the old and the new value are both right. */
 
 static struct limpet_image_part opened;
 
@@ -209,7 +209,7 @@ static int patch_symbols(const struct limpet_image *image, void *context)
 	return 0;
 }
 
-/* Checked again for each scan: slots may be written from outside at any time. */
+/* Determined again for each scan: slots may be written from outside at any time. */
 static void note_bound(void)
 {
 	const struct limpet_slot *slots = slot_table();
@@ -237,7 +237,8 @@ static void slot_patch(struct limpet_slot *slot)
 	uint64_t original = limpet_hooks[slot->hook].original;
 	int answer = exchange(slot->address, slot->old_value, limpet_thunk(slot->hook));
 
-	/* A lazy slot bound since the plan was made, for example by our own dlopen. */
+	/* A lazy slot that was bound since the plan was made, for example by the dlopen of the
+	 * agent. */
 	if (answer == 1 && slot->old_value != original) {
 		slot->old_value = original;
 		answer = exchange(slot->address, original, limpet_thunk(slot->hook));
@@ -255,7 +256,8 @@ static int slot_restore(struct limpet_slot *slot)
 	return answer < 0 ? answer : 0;
 }
 
-/* Its word is readable. Another module may have been mapped there since. */
+/* Whether the slot is in this module, and so its word readable: another module may have been mapped
+ * there since. */
 static bool is_of(const struct limpet_slot *slot, const struct limpet_image *image)
 {
 	return slot->kind == LIMPET_SLOT_OF_CALLS && slot->module == image->bias &&
@@ -315,7 +317,7 @@ static int restore_if_bound(const struct limpet_image *image, const Elf64_Rela *
 	return limpet_is_thunk(value) && exchange(address, value, limpet_original_of(value)) < 0;
 }
 
-/* Slots bound to us by symbols, in modules not examined since, or loaded later. */
+/* Restores slots bound to thunks by symbols, in modules not examined since, or loaded later. */
 static int restore_bound(const struct limpet_image *image, void *context)
 {
 	struct patch_walk *walk = context;
@@ -329,7 +331,7 @@ static int restore_bound(const struct limpet_image *image, void *context)
 	return 0;
 }
 
-/* Symbols first: from then on nothing new is bound to us. */
+/* Symbols first: from then on nothing new is bound to thunks. */
 static int restore_all(void)
 {
 	struct patch_walk walk = {.done = 0, .restore = true};
@@ -352,8 +354,8 @@ static int restore_all(void)
 	return walk.done;
 }
 
-/* One thread at a time. A second one in a call of its own waits: what it has loaded must not run
- * unseen. */
+/* One thread at a time. A second thread, in a loader call of its own, waits: what it has loaded
+ * must not run unseen. */
 static bool begin_scan(bool may_wait)
 {
 	for (unsigned i = 0; i < (may_wait ? LIMPET_LOADER_PATIENCE : 1); i++) {
@@ -386,8 +388,8 @@ int limpet_patch_restore(void)
 	/* The injector checks again when no thread is in a loader hook. */
 	if (config.from_outside)
 		return 0;
-	/* A hook that scans just now writes no slot after this, and has finished those it had
-	 * begun. */
+	/* From then on, a hook that was scanning writes no more slots, and has finished those that
+	 * it had begun. */
 	if (!begin_scan(true))
 		return 1;
 	answer = restore_all();
@@ -395,15 +397,15 @@ int limpet_patch_restore(void)
 	return answer;
 }
 
-/* ---------------------------------------------------------------- modules that come later */
+/* ---------------------------------------------------------------- modules loaded later */
 
-/* For an original that was unloaded with its module: nothing calls it any more. */
+/* Whether the hook's original was unloaded with its module: nothing calls it any more. */
 static bool is_left(uint32_t index)
 {
 	return index >= config.hook_count && hooks_left[index / 64] >> index % 64 & 1;
 }
 
-/* Its entry, or the one to use. Entries of unloaded modules are reused if no new one is left. */
+/* The hook's entry, or a new one. Entries of unloaded modules are reused if no new one is left. */
 static int hook_for(uint32_t symbol, uint64_t original, uint32_t *ret_index)
 {
 	uint32_t op = limpet_family[symbol].op, index = LIMPET_MAX_HOOKS;
@@ -442,8 +444,8 @@ static bool is_in(const struct limpet_image *image, uint64_t address)
 	return address >= image->low && address < image->high;
 }
 
-/* The target of a slot that is not bound yet; 0: none. In another namespace, which has only one
- * definition. */
+/* The future target of a slot that is not bound yet; 0: unknown. In another namespace: its
+ * definition there, if it is the only one. */
 static uint64_t unbound_original(const struct limpet_image *image, uint32_t symbol)
 {
 	uint64_t original = 0;
@@ -456,8 +458,8 @@ static uint64_t unbound_original(const struct limpet_image *image, uint32_t symb
 	return 0;
 }
 
-/* The same as in the injector's plan: glibc's reallocarray calls whatever realloc the program has,
- * which knows the block. */
+/* The same as in the injector's plan: glibc's reallocarray calls the program's own realloc, which
+ * knows the block. */
 static bool calls_another(uint32_t symbol, uint64_t original)
 {
 	struct limpet_image holder;
@@ -470,7 +472,7 @@ static bool calls_another(uint32_t symbol, uint64_t original)
 
 struct late {
 	const struct limpet_image *image;
-	bool called; /* an allocator may have been, past us */
+	bool called; /* it may have called an allocator unseen */
 };
 
 static bool is_call(uint32_t symbol)
@@ -526,7 +528,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	if (!limpet_image_has_word(image, address))
 		return 0;
 	original = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
-	/* Already ours, by a symbol, or since an earlier scan of the module. */
+	/* Already bound to a thunk, by a symbol or since an earlier scan of the module. */
 	if (limpet_is_thunk(original)) {
 		slot_keep(&slot, original);
 		return 0;
@@ -556,7 +558,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	return 0;
 }
 
-/* Before another mapping can take its place by a call that we see. */
+/* Called before a recorded call can map something else there. */
 static void note_gone(struct extent *extent)
 {
 	uint32_t number = limpet_shm->gone_count + 1, count = limpet_shm->gone_places, i = 0;
@@ -604,9 +606,9 @@ static void forget(uint32_t index)
 	module->phdr = 0;
 }
 
-/* Where modules have gone, one that was known may be another by now, at the same place: its slots
- * are not ours. One without slots cannot be told; if it was none of the plan's, it is looked
- * at anew. */
+/* After an unload, a known module may be a different one at the same place: its slots then do not
+ * lead to thunks. A module without slots cannot be distinguished; unless it was in the plan, it is
+ * examined again. */
 static bool is_the_same(const struct limpet_image *image, bool *ret_has_slots)
 {
 	const struct limpet_slot *slots = slot_table();
@@ -631,7 +633,7 @@ static bool is_the_same(const struct limpet_image *image, bool *ret_has_slots)
 	return same;
 }
 
-/* Whether its slots need not be searched. Also records it. */
+/* Whether the module's slots need not be searched. Also adds it to the known modules. */
 static bool is_known(const struct limpet_image *image)
 {
 	struct limpet_known_module *modules = module_table();
@@ -701,7 +703,7 @@ static void forget_gone_modules(void)
 			forget(i);
 }
 
-/* A lazy binding in progress while we patched may have overwritten our value. */
+/* A lazy binding that was in progress may have overwritten the thunk's address. */
 static int patch_again(const struct limpet_image *image, void *context)
 {
 	struct limpet_slot *slots = slot_table();

@@ -8,7 +8,7 @@ void limpet_patch_configure(const struct limpet_start *start);
 int limpet_patch_planned(void);
 int limpet_patch_restore(void);
 int limpet_patch_new_modules(void);
-/* Before a call into the loader, by a function that closes a module or by another. */
+/* Called before a call into the loader. `closes`: the function closes a module. */
 void limpet_patch_on_loader_call(bool closes);
 
 #endif

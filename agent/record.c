@@ -2,8 +2,8 @@
  *
  * A state is claimed once per thread by compare and exchange and then written by that thread alone.
  * Records go into the thread's current chunk; `committed` publishes them. Full chunks stay linked
- * until the collector has read them and gives them back through the free map. Nothing here waits,
- * but for chunk_wait: without a free chunk the event is counted as lost. */
+ * until the collector has read them and returns them through the free map. Nothing here waits,
+ * except chunk_wait: without a free chunk the event is counted as lost. */
 #include "agent/record.h"
 #include "agent/agent.h"
 #include "agent/sampled.h"
@@ -71,7 +71,7 @@ void limpet_record_ring(void)
 	__atomic_fetch_add(&limpet_shm->bell, 1, __ATOMIC_RELEASE);
 }
 
-/* Hooks are plain calls then, for good. */
+/* If so, switches the hooks off for good: they become plain calls. */
 static bool collector_has_died(void)
 {
 	if (!(__atomic_load_n(&limpet_shm->collector, __ATOMIC_RELAXED) & LIMPET_COLLECTOR_DIED))
@@ -81,13 +81,13 @@ static bool collector_has_died(void)
 }
 
 /* --on-overload wait: spins until the collector has returned a chunk or died. Switching off does
- * not end it: a call that has begun is recorded. A collector that was stopped, or hangs, shows no
- * activity; once one thread has waited for that in vain, no thread waits again until there is some.
- * The thread does not sleep, which would be a system call, nor read a clock, which it may have
- * been forbidden: it counts its turns. */
+ * not end the wait: a call that has begun is recorded. A collector that is stopped or hangs shows
+ * no sign of life; once one thread has waited for one in vain, no thread waits again until there is
+ * one. The thread neither sleeps, which would be a system call, nor reads a clock, which may be
+ * forbidden: it counts turns. */
 static uint32_t chunk_wait(const struct limpet_thread *thread)
 {
-	static uint64_t last_beat = UINT64_MAX; /* the last beat before the silence */
+	static uint64_t last_beat = UINT64_MAX; /* the last beat before a thread waited in vain */
 	uint32_t index = chunk_take(thread);
 	uint64_t beat = UINT64_MAX, turns = 0;
 
@@ -122,7 +122,7 @@ static bool chunk_next(struct limpet_thread *thread)
 	struct limpet_chunk *chunk;
 	uint32_t old = thread->chunk;
 
-	/* A chunk's first description is whole: nothing of it depends on what was before. */
+	/* The first description in a chunk is whole: it does not depend on an earlier one. */
 	*(volatile uint32_t *)&limpet_path_of(thread)->count = 0;
 	if (collector_has_died() || index == LIMPET_CHUNK_NONE)
 		return false;
@@ -165,8 +165,8 @@ static uint32_t count_free_chunks(void)
 /* A number in the table entries distinguishes overloads: see sampled.h. */
 #define LAST_OVERLOAD (2u * LIMPET_OVERLOAD_TAGS - 3)
 
-/* In front of the record for which the chunk was opened just now, of a call that began before:
- * calls that are sampled all come later. There is room for both. */
+/* The OVERLOAD record precedes the record for which the chunk was just opened, whose call began
+ * before; all sampled calls come later. There is room for both. */
 static void watch_room(struct limpet_thread *thread)
 {
 	uint32_t overload = __atomic_load_n(&limpet_hot.overload, __ATOMIC_ACQUIRE);
@@ -182,8 +182,8 @@ static void watch_room(struct limpet_thread *thread)
 	}
 }
 
-/* Who is here has rung for the collector already, in a word that all share. The kind before the
- * thread's own count, so that of what is counted no kind is missing. */
+/* The thread has already rung for the collector, in a word that all threads share. The kind is
+ * counted before the thread's own count, so that every counted event has a kind. */
 static void count_drop(struct limpet_thread *thread, uint32_t type, uint64_t size)
 {
 	uint32_t kind = LIMPET_EVENT_KIND(type);
@@ -227,7 +227,7 @@ void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload)
 	limpet_record_publish(thread);
 	if (thread->end - thread->at < bytes && !chunk_next(thread))
 		return;
-	/* Numbered afterwards: what is not recorded began before. */
+	/* The ROOM record takes its number afterwards: calls that are not recorded began before. */
 	if (__atomic_compare_exchange_n(&limpet_hot.overload, &overload, overload + 1, false,
 					__ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
 		limpet_record_append(thread, LIMPET_EVENT_ROOM, overload, 0, 0);
@@ -240,7 +240,7 @@ static struct limpet_chunk *chunk_before(uint64_t end)
 	return (struct limpet_chunk *)(uintptr_t)(end - LIMPET_CHUNK_BYTES);
 }
 
-/* `committed` says how much is whole, for whoever reads it, and if the thread is killed. */
+/* `committed` says how much is whole, for the reader, also if the thread is killed. */
 static void commit(struct limpet_record_place place)
 {
 	struct limpet_chunk *chunk = chunk_before(place.end);
@@ -272,7 +272,7 @@ bool limpet_record_commit(struct limpet_thread *thread, struct limpet_record_pla
 	if (!is_alive())
 		return false;
 	chunk_before(place.end)->describes = 1;
-	/* A thread that is thrown out of here has a whole record there, or none. */
+	/* A thread that a signal handler throws out of here leaves a whole record, or none. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	place.at += bytes;
 	__atomic_store_n(&thread->at, place.at, __ATOMIC_RELAXED);
@@ -300,8 +300,8 @@ uint32_t limpet_record_tid(void)
 	return *(const uint32_t *)(uintptr_t)(pointer + limpet_hot.tid_offset);
 }
 
-/* The bounds of the thread's stack according to libc. For other stacks, and for the main thread, of
- * which libc has none, the collector searches the maps. */
+/* The bounds of the thread's stack according to libc. For other stacks, and for the main thread,
+ * for which libc has no bounds, the collector searches the maps. */
 static void find_stack(struct limpet_thread *thread, uint64_t pointer, uint64_t sp)
 {
 	const struct limpet_shm *shm = limpet_shm;
@@ -328,7 +328,7 @@ static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t th
 			 uint64_t sp)
 {
 	thread->tid = tid;
-	/* Pairs with the collector's look at it before and after it works on the entry. */
+	/* Pairs with the collector's loads of it before and after it works on the entry. */
 	__atomic_store_n(&thread->generation, thread->generation + 1, __ATOMIC_RELEASE);
 	thread->at = thread->end = 0;
 	thread->depth = 0;
@@ -345,7 +345,7 @@ static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t th
 	limpet_record_ring();
 }
 
-/* For a state without another owner: each state that was ever claimed keeps its memory. */
+/* For a state that the caller owns. Each state that was ever claimed keeps its memory. */
 static bool is_within_limit(const struct limpet_thread *thread)
 {
 	if (thread->generation)
@@ -357,7 +357,8 @@ static bool is_within_limit(const struct limpet_thread *thread)
 	return false;
 }
 
-/* Before the claim: the collector must not miss one whose thread is thrown out of here. */
+/* Called before the claim: the collector must not miss a state whose thread a signal handler throws
+ * out of here. */
 static void mark_used(const struct limpet_thread *thread)
 {
 	uint32_t index = limpet_thread_index(thread);
@@ -391,7 +392,7 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home
 			thread_begin(thread, tid, thread_pointer, sp);
 			return thread;
 		}
-		/* A signal handler came between the search and here. */
+		/* A signal handler has claimed it since the search. */
 		if (seen == thread_pointer)
 			return thread;
 	}
@@ -407,7 +408,7 @@ static struct limpet_thread *thread_take_over(struct limpet_thread *thread, uint
 
 	if (!__atomic_compare_exchange_n(&thread->thread_pointer, &seen, POINTER_CHANGING, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-		return NULL; /* the collector is clearing it away: lost for this one call */
+		return NULL; /* the collector is clearing it: this one call is lost */
 	thread_begin(thread, tid, thread_pointer, sp);
 	return thread;
 }
@@ -417,7 +418,8 @@ struct limpet_thread *limpet_thread_look_up(uint64_t sp)
 	uint64_t thread_pointer = limpet_thread_pointer();
 	uint32_t home = (uint32_t)limpet_thread_hash(thread_pointer);
 
-	/* The whole window, past free entries: an entry in front may have been freed since. */
+	/* Searches the whole window, past free entries: an entry before may have been freed
+	 * since. */
 	for (uint32_t i = 0; i < PROBES; i++) {
 		struct limpet_thread *thread =
 			&limpet_hot.threads[(home + i) & limpet_hot.thread_mask];

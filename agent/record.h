@@ -5,34 +5,35 @@
 #include "agent/agent.h"
 
 void limpet_record_configure(void);
-/* For a thread pointer whose entry is not in its first slot, or belongs to another thread now. */
+/* For a thread pointer whose state is not in the first entry probed, or now belongs to another
+ * thread. */
 struct limpet_thread *limpet_thread_look_up(uint64_t sp);
 /* Opens a chunk; false: none is free, and the event is counted as lost, by its kind. Switches to
  * sampling when chunks run short. */
 bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size);
-/* Opens a chunk, and shows the collector what is in the one before; false: none is free. */
+/* Publishes the records so far and opens a chunk; false: none is free. */
 bool limpet_record_open_chunk(struct limpet_thread *thread);
 /* Where a description goes. */
 struct limpet_record_place {
 	uint64_t at, end; /* of the chunk */
 };
-/* Whether so many bytes fit the thread's chunk; then the place is that of the next record. The
+/* Whether `bytes` fit in the thread's chunk; then *ret_place is the place of the next record. The
  * state is read once: a fibre may stay in a signal handler here until the state has another owner,
- * and must not write beyond the chunk then, either. False also in the child of a fork in a signal
+ * and even then must not write beyond the chunk. False also in the child of a fork in a signal
  * handler: the chunks are its parent's. */
 bool limpet_record_find_place(const struct limpet_thread *thread, uint32_t bytes,
 			      struct limpet_record_place *ret_place);
-/* Makes what was written there the next record, and shows it to the collector. False: this is such
- * a child, and it is not. */
+/* Publishes what was written there as the next record. False: this is such a child, and nothing was
+ * published. */
 bool limpet_record_commit(struct limpet_thread *thread, struct limpet_record_place place,
 			  uint32_t bytes);
 /* The collector has freed chunks: resume full recording. */
 void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload);
-/* Shows the collector the records so far, which end the intents. */
+/* Publishes the records so far, and clears the intent. */
 void limpet_record_publish(struct limpet_thread *thread);
 /* Notes work for the collector, which sees it at its next poll. */
 void limpet_record_ring(void);
-/* The tid in libc's thread block, without a system call where its offset is known. */
+/* The thread's tid, read from libc's thread block without a system call if its offset is known. */
 uint32_t limpet_record_tid(void);
 
 static inline uint32_t limpet_thread_index(const struct limpet_thread *thread)
@@ -46,8 +47,8 @@ static inline uint64_t limpet_thread_hash(uint64_t thread_pointer)
 }
 
 /* libc stores the tid at a fixed offset from the thread pointer; the injector measured it. libc
- * reuses a thread pointer for one thread after the other: only the tid tells whose state this is.
- */
+ * reuses a thread pointer for one thread after the other: only the tid identifies the owner of a
+ * state. */
 static inline struct limpet_thread *limpet_thread_self(uint64_t sp)
 {
 	uint64_t pointer = limpet_thread_pointer();
@@ -64,15 +65,15 @@ static inline struct limpet_thread *limpet_thread_self(uint64_t sp)
 	return limpet_thread_look_up(sp);
 }
 
-/* The next number of that counter. The intent is stored before: once somebody has seen a later
- * number, he sees the intent, or the record. The increment is a full barrier. */
+/* The next number of that counter. The intent is stored first: whoever has seen a later number sees
+ * the intent, or the record. The increment is a full barrier. */
 static inline uint32_t limpet_order_take(uint32_t *intent, uint32_t counter)
 {
 	__atomic_store_n(intent, counter + 1, __ATOMIC_RELAXED);
 	return __atomic_fetch_add(&limpet_hot.order[counter], 1, __ATOMIC_SEQ_CST);
 }
 
-/* Signed: if the fields are corrupt, what is to be written is lost and no more. */
+/* Signed: if the fields are corrupt, only the record is lost. */
 static inline bool limpet_record_fits(const struct limpet_thread *thread, uint32_t bytes)
 {
 	return (int64_t)(thread->end - thread->at) >= (int64_t)bytes;
@@ -85,14 +86,14 @@ static inline bool limpet_record_has_room(struct limpet_thread *thread, uint32_t
 	       limpet_record_make_room(thread, type, size);
 }
 
-/* Of a call that was left before its record was written: nobody waits for that any more. */
+/* For a call that was left before its record was written: the record is no longer waited for. */
 static inline void limpet_record_forget_intents(struct limpet_thread *thread)
 {
 	__atomic_store_n(&thread->intent, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&thread->held_intent, 0, __ATOMIC_RELEASE);
 }
 
-/* Where there is room. */
+/* The chunk must have room. */
 static inline void limpet_record_write(struct limpet_thread *thread, uint32_t type, uint32_t number,
 				       uint64_t address, uint64_t size, uint32_t stack)
 {
@@ -115,7 +116,7 @@ static inline void limpet_record_write(struct limpet_thread *thread, uint32_t ty
 	thread->at += wide ? 32 : 24;
 }
 
-/* Room first: a number without a record would be waited for. */
+/* Makes room first: the collector would wait for the record of a number that was taken. */
 static inline void limpet_record_append(struct limpet_thread *thread, uint32_t type,
 					uint64_t address, uint64_t size, uint32_t stack)
 {

@@ -13,7 +13,8 @@ static uint64_t *bucket_at(uint64_t hash)
 	return table + (hash & (buckets - 1)) * BUCKET_SLOTS;
 }
 
-/* The two buckets of an address: bits that the filter does not use, and these mixed once more. */
+/* The two buckets of an address: by hash bits that the filter does not use, and by these mixed once
+ * more. */
 static void find_buckets(uint64_t address, uint64_t *ret_buckets[2])
 {
 	uint64_t hash = limpet_sample_hash(address);
@@ -87,8 +88,8 @@ bool limpet_sample_take_out(uint64_t address)
 
 /* ------------------------------------------------------------------ overload */
 
-/* 0: an address that no entry can hold: a block of less than 8 bytes' alignment, or beyond the
- * lower half of what 48 bits reach. */
+/* 0: no entry can hold the address: it is not aligned to 8 bytes, or not in the lower half of the
+ * 48-bit range. */
 static uint64_t overload_entry(uint64_t address, uint32_t overload)
 {
 	const unsigned free_bits = 3; /* of an aligned address */
@@ -114,7 +115,7 @@ void limpet_overload_note(uint64_t address, uint32_t overload)
 		return;
 	for (unsigned i = BUCKET_SLOTS; i-- > 0;) {
 		seen = __atomic_load_n(&bucket[i], __ATOMIC_RELAXED);
-		/* Its free passed without a look: by a slot that is not ours. */
+		/* Its free passed unchecked, through a slot that is not patched. */
 		if (seen == entry)
 			return;
 		if (!is_of(seen, overload))
@@ -152,7 +153,7 @@ static uint64_t new_of(struct limpet_thread *thread, uint64_t size)
 	return limpet_sample_wants(thread, size, period) ? LIMPET_WANTED_NEW : 0;
 }
 
-/* In an overload, a block without a note was recorded. */
+/* In an overload, a block without an entry was recorded. */
 static uint64_t old_of(uint64_t block, bool overload)
 {
 	return block && (overload || limpet_sample_take_out(block)) ? LIMPET_WANTED_OLD : 0;

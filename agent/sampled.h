@@ -3,8 +3,9 @@
  * A filter of counters decides for most blocks with one load; behind it is a table of addresses, in
  * buckets of a cache line, two for each address. Both are in shared memory and bounded; what does
  * not fit is counted there. No locks: any thread may call these at any time, signal handlers
- * included. An address has one owner at a time, who alone adds or removes it: the program's own
- * order of allocation and free makes the entry visible to whoever may free the block. */
+ * included. An address has one owner at a time, the only thread that adds or removes it: the
+ * program's own order of allocation and free makes the entry visible to every thread that may free
+ * the block. */
 #ifndef LIMPET_AGENT_SAMPLED_H
 #define LIMPET_AGENT_SAMPLED_H
 
@@ -53,7 +54,7 @@ bool limpet_sample_enter(uint64_t address);
 bool limpet_sample_take_out(uint64_t address);
 
 /* For an overload that was active when the call began: after the original returned, adds a block
- * that is not recorded (if the table is full it does not: the free will be recorded, and find no
+ * that is not recorded (unless the table is full: then the free is recorded, and finds no
  * allocation)... */
 void limpet_overload_note(uint64_t address, uint32_t overload);
 /* ...and before the block is freed, or when a sample gets its address, removes it. False: it was

@@ -1,4 +1,4 @@
-/* Walks the caller's stack by the shared walker, unless it is known from before. */
+/* Walks the caller's stack with the shared walker, unless the stack is already known. */
 #include "agent/stack.h"
 #include "agent/agent.h"
 #include "agent/hook.h"
@@ -33,12 +33,12 @@ static inline __attribute__((always_inline)) bool read_noted(const void *memory,
 		cached->offsets[cached->words] = (uint32_t)offset;
 		cached->words++;
 	} else {
-		cached->words = UINT32_MAX; /* too many: not to be remembered */
+		cached->words = UINT32_MAX; /* too many to be cached */
 	}
 	return true;
 }
 
-/* Cached stacks become invalid with the tables, and with any module. */
+/* A cached stack becomes invalid when the tables change, or any module is unloaded. */
 static uint64_t generation_of(uint32_t current, uint32_t gone)
 {
 	return (uint64_t)gone << 32 | current;
@@ -76,7 +76,7 @@ static void count_truncated(struct limpet_thread *thread, uint32_t more)
 	__atomic_store_n(&thread->truncated, thread->truncated + more, __ATOMIC_RELAXED);
 }
 
-#define WALKED_IN_VAIN UINT32_MAX /* no number: by tables that were exchanged meanwhile */
+#define WALKED_IN_VAIN UINT32_MAX /* not a number: the tables were replaced meanwhile */
 #define WALKS 4u
 
 static uint32_t max_depth(void)
@@ -136,8 +136,8 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	if (limpet_stack_cache_grow(thread, cached, hook_frame->caller_pc, base))
 		cached = limpet_stack_cache_entry(thread, hook_frame->caller_pc, base);
 	stack = (struct noted_stack){base, high, cached};
-	/* A signal handler may leave the walk by longjmp: what it has read so far must not be taken
-	 * for the whole of an older one. */
+	/* A signal handler may leave the walk by longjmp: the words read so far must not be taken
+	 * for those of an older, whole walk. */
 	cached->pc = 0;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	cached->words = 0;
@@ -161,7 +161,7 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	cached->high = high;
 	cached->generation = generation_of(current, gone);
 	cached->seed = seed_of(cached, hook_frame->caller_pc);
-	/* The cache entry may have given way to others since it was walked before. */
+	/* The stack may have been walked before, and its cache entry replaced since. */
 	fingerprint = fingerprint_of(cached, false, 0);
 	cached->known = limpet_fingerprint_find(LIMPET_BY_WORDS, fingerprint);
 	if (!cached->known) {
@@ -178,8 +178,8 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	return cached->known & ~LIMPET_FINGERPRINT_TRUNCATED;
 }
 
-/* `high` 0: it is not the thread's own stack, as far as is known. A stack that cannot be walked for
- * all the changes is cut to its first frame, which is always right. */
+/* `high` 0: the stack is not known to be the thread's own. If the tables change during each walk,
+ * the stack is cut to its first frame, which is always right. */
 static __attribute__((noinline)) uint32_t capture_anew(struct limpet_thread *thread,
 						       const struct limpet_frame *hook_frame,
 						       uint64_t high, uint32_t current,

@@ -6,8 +6,8 @@
 
 struct limpet_frame;
 
-/* Its number (stack_describe.h); 0 if it could not be described. May open a chunk: before a number
- * of order is taken. */
+/* Returns the stack's number (stack_describe.h), or 0 if it could not be described. May open a
+ * chunk: call it before a number is taken from an order counter. */
 uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *frame);
 
 /* The module that contains the address, if its table is known; NULL: none. */

@@ -1,12 +1,13 @@
-/* They are the lowest part of the caller's frame (System V ABI, 3.2.3), and end below its CFA.
- * Where the caller's code has no row, a frame pointer that leads upwards will do: what it points at
- * is a frame's base, or at least no argument, and so lies above them. */
+/* Arguments on the stack are the lowest part of the caller's frame (System V ABI, 3.2.3), and end
+ * below its CFA. If the caller's code has no unwind row, a frame pointer that points upwards is
+ * enough: it points to a frame's base, or at least not to an argument, and so above all
+ * arguments. */
 #include "agent/stack_arguments.h"
 
 #include "agent/stack_walk.h"
 
-/* With what stands beside it less than a page: no guard can be stepped over. Where the stack is not
- * known yet, as in a thread's first calls, no more is copied. */
+/* Less than a page together with the path's frame: the copy cannot skip a guard page. While the
+ * stack is not known, as in a thread's first calls, no more is copied. */
 #define SMALL_FRAME_BYTES 3584u
 #define LARGE_FRAME_BYTES 16384u
 #define STACK_RESERVE_BYTES 16384u /* below a large copy: for the function itself */
@@ -34,8 +35,8 @@ int64_t limpet_stack_arguments(const struct limpet_thread *thread, const struct 
 			most = LARGE_FRAME_BYTES;
 		readable.high[0] = high - sp < most ? high : sp + most;
 	}
-	/* Where the stack's end is not known nothing is read by a frame pointer that no row vouches
-	 * for. */
+	/* If the stack's end is not known, nothing is read through a frame pointer that no unwind
+	 * row confirms. */
 	if (!known && limpet_walk_find_rule(&map, &cache, caller.pc - 1).cfa <= LIMPET_CFA_UNKNOWN)
 		return LIMPET_PASS;
 	if (limpet_walk_step(&map, &cache, read_caller, &readable, &caller) != LIMPET_WALK_MORE ||

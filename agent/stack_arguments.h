@@ -1,4 +1,4 @@
-/* Arguments that a call has on the stack. */
+/* The arguments of a call on the stack. */
 #ifndef LIMPET_AGENT_STACK_ARGUMENTS_H
 #define LIMPET_AGENT_STACK_ARGUMENTS_H
 
@@ -6,8 +6,8 @@
 
 struct limpet_frame;
 
-/* How many bytes from the caller's stack pointer on hold all arguments that a call can have there:
- * its frame. LIMPET_PASS: unknown, or more than can be copied. */
+/* How many bytes, from the caller's stack pointer on, hold all arguments that the call can have
+ * there: the caller's frame. LIMPET_PASS: unknown, or more than can be copied. */
 int64_t limpet_stack_arguments(const struct limpet_thread *thread,
 			       const struct limpet_frame *frame);
 

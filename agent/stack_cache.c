@@ -14,8 +14,9 @@ uint32_t limpet_path_room(const struct limpet_thread *thread)
 							   : LIMPET_ROOM_LARGE.path;
 }
 
-/* Half of all room is for the first ones to have much, so that more can have some. A thread that
- * leaves by longjmp in the middle of it loses a room to nobody; memory is bounded. */
+/* Half of all pages is for large rooms, first come, first served; the rest is for middle rooms, so
+ * that more threads get one. A thread that leaves this function by longjmp may lose a room, which
+ * nobody then uses; memory is bounded. */
 static void take_room(struct limpet_thread *thread)
 {
 	uint32_t taken = __atomic_load_n(&limpet_shm->room_pages_taken, __ATOMIC_RELAXED);

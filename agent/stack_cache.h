@@ -1,6 +1,5 @@
-/* What a thread remembers of the stacks that it walked. All of it is in the agent's private memory
- * and belongs to one thread's state; a signal handler may leave any of these functions by longjmp.
- */
+/* A thread's cache of the stacks that it walked. All of it is in the agent's private memory and
+ * belongs to one thread's state; a signal handler may leave any of these functions by longjmp. */
 #ifndef LIMPET_AGENT_STACK_CACHE_H
 #define LIMPET_AGENT_STACK_CACHE_H
 
@@ -10,13 +9,13 @@
 /* The words that the walk of a stack read. The walk is a pure function of (pc, base), of the tables
  * in use and of these words: while they are unchanged, so is the stack. A check costs a load and a
  * compare per word; a walk costs a look-up per frame. Different words at the same addresses are
- * another stack, perhaps walked before: their fingerprint finds it. */
+ * another stack, which may have been walked before: their fingerprint finds it. */
 #define LIMPET_STACK_CACHE_WORDS 128u /* a multiple of LIMPET_STACK_CACHE_STEP */
 #define LIMPET_STACK_CACHE_STEP 4u
 struct limpet_stack_cache_entry {
 	uint64_t pc, base;   /* pc 0: empty */
 	uint64_t high;       /* end of the stack, as known then: all words are below */
-	uint64_t generation; /* of the tables, and of modules that have gone */
+	uint64_t generation; /* of the tables, and of unloaded modules */
 	uint32_t known;      /* number, with LIMPET_FINGERPRINT_TRUNCATED */
 	uint32_t words;      /* rounded up to whole steps by repeating the last one */
 	uint64_t seed;       /* of fingerprints: all of the above that the words depend on */
@@ -34,8 +33,8 @@ struct limpet_path {
 
 /* A thread's cache is in private memory: `cache_entries` entries of the stack cache, then a path.
  * Each state has a small room (cache memory); a thread that needs more takes a larger one for good,
- * while any are left. A room takes `pages` pages. With 34 entries node's main thread hits for six
- * stacks in ten, with 255 for more than nine. */
+ * while any are left. A room takes `pages` pages. With 34 entries node's main thread finds six
+ * stacks in ten, with 255 more than nine. */
 struct limpet_room {
 	uint32_t pages, cache_entries, path;
 };
@@ -48,7 +47,7 @@ struct limpet_scratch {
 	struct limpet_stack_cache_entry cached;
 	struct limpet_path path;
 	uint64_t path_frames[LIMPET_SMALL_PATH];
-	uint64_t frames[LIMPET_STACK_FRAMES]; /* of the walk that is under way */
+	uint64_t frames[LIMPET_STACK_FRAMES]; /* of the current walk */
 };
 _Static_assert(sizeof(struct limpet_scratch) == LIMPET_SCRATCH_BYTES, "a page");
 
@@ -88,17 +87,17 @@ static inline uint64_t *limpet_path_frames(struct limpet_path *path)
 	return (uint64_t *)(void *)(path + 1);
 }
 
-/* Frames that its path has room for. */
+/* The number of frames for which the thread's path has room. */
 uint32_t limpet_path_room(const struct limpet_thread *thread);
 
-/* The entry is about to be replaced by a stack of that call site: whether the thread has a larger
- * room now. Then the entry is another one, and the path is void. */
+/* Called when a stack of that call site is about to replace the entry. Returns whether the thread
+ * now has a larger room: then the entry is another one, and the path is void. */
 bool limpet_stack_cache_grow(struct limpet_thread *thread,
 			     const struct limpet_stack_cache_entry *cached, uint64_t pc,
 			     uint64_t base);
 
-/* Whether its words are there at all for a walk from here. Another thread's stack may begin where
- * that of one before it did, and end earlier. */
+/* Whether the entry's words exist at all for a walk from here. A thread's stack may begin where an
+ * earlier thread's did, and end earlier. */
 static inline bool limpet_stack_is_applicable(const struct limpet_stack_cache_entry *cached,
 					      uint64_t pc, uint64_t base, uint64_t high,
 					      uint64_t generation)

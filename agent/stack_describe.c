@@ -1,10 +1,9 @@
-/* Order: room first; then a number, the record, `committed`, and last of all the entry of the
- * table by which others learn the number. A thread that is thrown out of here by a signal handler,
- * or killed, leaves a record that is whole or not there, and at worst a number that nobody has.
+/* Order: room first, then a number, the record, `committed`, and last the table entry by which
+ * other threads learn the number. A thread that is killed, or that a signal handler throws out of
+ * here, leaves a whole record or none, and at worst an unused number.
  *
- * The path is what the collector has as the description before, or the beginning of it, at any
- * moment: its count is lowered to what both have in common before a record is written, and raised
- * after it was committed. */
+ * At any moment the path is the last committed description, or the beginning of it: its count is
+ * lowered to the common frames before a record is written, and raised after it was committed. */
 #include "agent/stack_describe.h"
 #include "agent/record.h"
 #include "agent/stack_cache.h"
@@ -17,7 +16,7 @@ struct stack {
 	const uint64_t *frames; /* innermost first */
 	uint32_t count;
 	bool truncated;
-	uint32_t gone, gone_places; /* modules that have gone, and places where they were */
+	uint32_t gone, gone_places; /* unloaded modules, and the ranges where they were */
 };
 
 static uint64_t frame_at(const struct stack *stack, uint32_t outermost)
@@ -38,7 +37,7 @@ static bool has_gone(const struct stack *stack)
 	return false;
 }
 
-/* Of all that the description will say. */
+/* Of everything that the description contains. */
 static uint64_t fingerprint_of(const struct stack *stack, bool gone)
 {
 	uint64_t lanes[4] = {stack->count, stack->truncated, 2, 3};
@@ -116,7 +115,7 @@ static uint32_t write_description(struct limpet_thread *thread, const struct sta
 				  bool gone)
 {
 	const uint32_t words_a_frame = gone ? 2 : 1;
-	/* What is to be said of a frame where modules have gone may have changed. */
+	/* For a frame where modules were unloaded, the second word may have changed. */
 	uint32_t same = gone ? 0 : frames_in_common(limpet_path_of(thread), stack);
 	uint32_t bytes, number, flags;
 	struct limpet_record_place place;

@@ -1,5 +1,6 @@
-/* Descriptions: a stack is described to the collector once, in the chunks of the thread that meets
- * it first, and has a number from then on (layout: LIMPET_EVENT_STACK in common/wire.h). */
+/* Descriptions: a stack is described to the collector once, in the chunks of the thread that
+ * captures it first, and has a number from then on (layout: LIMPET_EVENT_STACK in
+ * common/wire.h). */
 #ifndef LIMPET_AGENT_STACK_DESCRIBE_H
 #define LIMPET_AGENT_STACK_DESCRIBE_H
 

@@ -23,8 +23,7 @@ static bool is_root(const struct limpet_walk_map *map, const struct limpet_walk_
 	return limpet_walk_find_rule(map, cache, pc - 1).cfa == LIMPET_CFA_END;
 }
 
-/* A coroutine may have its stack in an array on this one: then the thread's root lies further up.
- */
+/* A coroutine may have its stack in an array on this one: then the thread's root is further up. */
 static bool is_outermost(const struct limpet_thread *thread, const struct limpet_walk_map *map,
 			 const struct limpet_walk_cache *cache, uint64_t sp)
 {

@@ -13,13 +13,13 @@ void limpet_fingerprints_adjust(void)
 	}
 }
 
-/* Who changes it makes its state odd first. */
+/* A thread that changes the entry makes its state odd first. */
 static bool is_changing(const struct limpet_fingerprint *entry)
 {
 	return __atomic_load_n(&entry->state, __ATOMIC_RELAXED) >> 32 & 1;
 }
 
-/* A free entry of the set; else one that gives way; NULL: neither. */
+/* A free entry of the set, or else one to evict; NULL: neither. */
 static struct limpet_fingerprint *entry_for(enum limpet_fingerprint_table table,
 					    uint64_t fingerprint)
 {
@@ -42,7 +42,7 @@ static struct limpet_fingerprint *entry_for(enum limpet_fingerprint_table table,
 	return NULL;
 }
 
-/* A thread that is thrown out of here leaves an entry that nobody uses again. */
+/* A thread that a signal handler throws out of here leaves an entry that nobody uses again. */
 void limpet_fingerprint_keep(enum limpet_fingerprint_table table, uint64_t fingerprint,
 			     uint32_t known)
 {

@@ -1,10 +1,10 @@
 /* Fingerprints of stacks, and two tables that all threads share, from a fingerprint to the number
  * under which the stack was described: one by the words that a walk read, one by its frames.
  *
- * A fingerprint is a hash of 64 bits. Two stacks of a million have the same one with a probability
- * of 3e-8. The tables forget: a stack that is not found is walked, or described, once more. Whoever
- * finds a number sees the description, which was committed before: the release of an entry's state
- * pairs with the acquire of whoever finds it. */
+ * A fingerprint is a 64-bit hash. Among a million stacks, two have the same one with a probability
+ * of 3e-8. Entries are evicted: a stack that is not found is walked, or described, once more. A
+ * thread that finds a number sees the description, which was committed before: the release of the
+ * entry's state pairs with the finder's acquire. */
 #ifndef LIMPET_AGENT_STACK_PRINTS_H
 #define LIMPET_AGENT_STACK_PRINTS_H
 
@@ -12,7 +12,7 @@
 
 #define LIMPET_FINGERPRINT_WAYS 4u /* a cache line */
 
-/* Uses as much of the tables as there is memory for by now. Before a description. */
+/* Uses as much of the tables as there is memory for now. Called before a description. */
 void limpet_fingerprints_adjust(void);
 
 static inline uint64_t limpet_fingerprint_mix(uint64_t hash, uint64_t word)
@@ -43,7 +43,7 @@ static inline struct limpet_fingerprint *limpet_fingerprint_set(enum limpet_fing
 	       (fingerprint >> 32 & mask & ~(uint64_t)(LIMPET_FINGERPRINT_WAYS - 1));
 }
 
-/* What was kept for it; 0: unknown. */
+/* The value that was kept for the fingerprint; 0: unknown. */
 static inline uint32_t limpet_fingerprint_find(enum limpet_fingerprint_table table,
 					       uint64_t fingerprint)
 {
@@ -64,8 +64,8 @@ static inline uint32_t limpet_fingerprint_find(enum limpet_fingerprint_table tab
 	return 0;
 }
 
-/* `known`: a number, with LIMPET_FINGERPRINT_TRUNCATED if need be; not 0. After its description was
- * committed. */
+/* `known`: a number, with LIMPET_FINGERPRINT_TRUNCATED if the stack is; not 0. Called after its
+ * description was committed. */
 void limpet_fingerprint_keep(enum limpet_fingerprint_table table, uint64_t fingerprint,
 			     uint32_t known);
 

@@ -1,25 +1,25 @@
-/* Other stacks than the thread's own: a fibre, an alternate signal stack and the one that the
+/* Stacks other than the thread's own: a fibre's, an alternate signal stack, and the one that the
  * signal has interrupted.
  *
- * What may be read of them the collector has looked up in the maps; until it has, a stack is cut to
- * its first frame and counted. A mapping on which the thread is now is there; that the rest of it
- * still is as the collector saw it some time ago, no more than probable: what was unmapped since
- * from above a stack that is in use is read only if its frames lead there. */
+ * The collector looks up in the maps what may be read of them; until then, such a stack is cut to
+ * its first frame and counted. The mapping on which the thread runs exists, but the rest of it may
+ * have changed since the collector looked. Memory above a stack in use that was unmapped since is
+ * read only if the stack's frames lead there. */
 #ifndef LIMPET_AGENT_STACK_RANGES_H
 #define LIMPET_AGENT_STACK_RANGES_H
 
 #include "agent/agent.h"
 
 struct limpet_known_stacks {
-	uint64_t low, high;         /* on which the walk begins, from there on */
+	uint64_t low, high;         /* where the walk begins, from there on */
 	uint64_t own_low, own_high; /* the thread's own; 0: unknown */
 };
 
-/* Answers the end of the range that holds `sp`; 0: none is known. */
+/* Returns the end of the range that contains `sp`; 0: none is known. */
 uint64_t limpet_stack_range_end(uint64_t sp);
-/* The collector is to look for it. */
+/* Asks the collector to look for the stack of `sp`. */
 void limpet_stack_range_ask(uint64_t sp);
-/* They were of use: the collector keeps looking whether they are still there. */
+/* A range was used: the collector keeps checking whether the ranges still exist. */
 void limpet_stack_ranges_note_use(void);
 
 /* A reader for the walk: `memory` is struct limpet_known_stacks. */

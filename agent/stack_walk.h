@@ -1,4 +1,4 @@
-/* What every walk in the agent begins with: the tables in use, and the hook's caller. */
+/* The start of every walk in the agent: the tables in use, and the hook's caller. */
 #ifndef LIMPET_AGENT_STACK_WALK_H
 #define LIMPET_AGENT_STACK_WALK_H
 
@@ -29,7 +29,7 @@ static inline struct limpet_walk_cache limpet_stack_walk_cache(void)
 	return (struct limpet_walk_cache){limpet_hot.rules, LIMPET_RULE_CACHE - 1};
 }
 
-/* Whether a list of tables is still in use: until then nobody writes to it. A thread that was
+/* Whether a list of tables is still in use: while it is, nobody writes to it. A thread that was
  * preempted during a walk may have read two lists. Pairs with the release of the next list's
  * number. */
 static inline bool limpet_stack_is_in_force(uint32_t current)

@@ -196,9 +196,9 @@ static int start_all(struct limpet_start *start)
 	limpet_patch_configure(start);
 	limpet_finder_configure(start);
 	start->control_page = (uint64_t)(uintptr_t)limpet_control;
-	/* Originals are in place before the first slot leads here, and hooks record only once all
-	 * that is planned is in place. With its handle, an agent can be left: a child that is
-	 * forked from here on. */
+	/* Originals are set before the first slot leads here, and hooks record only once all
+	 * planned slots are patched. With the handle set, the agent can be removed, also from a
+	 * child that is forked from here on. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	limpet_agent_info.handle = start->handle;
 	limpet_agent_info.map_bytes = start->map_bytes;
@@ -232,9 +232,9 @@ static int entry_release(void)
 {
 	struct limpet_control *control = limpet_control;
 
-	/* Those, too, that a thread added which was in a loader hook all the while. */
+	/* Also those that a thread in a loader hook has added meanwhile. */
 	limpet_hook_pass_all();
-	/* First: a child that is forked meanwhile must not be used any more. */
+	/* First: the agent in a child that is forked meanwhile must not be used any more. */
 	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
 	limpet_agent_info.shm = 0;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

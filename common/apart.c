@@ -57,7 +57,7 @@ static void close_range_of(int first, int last)
 {
 	if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
 		return;
-	/* Linux before 5.9; limpet opens no more. */
+	/* Linux before 5.9. limpet opens no higher descriptors. */
 	for (int fd = first; fd <= last && fd < 65536; fd++)
 		close(fd);
 }
@@ -71,9 +71,9 @@ static bool is_kept(const struct limpet_apart *apart, int fd)
 	return kept;
 }
 
-/* The process may be left behind, and would then keep open what it holds. It also closes the
- * standard descriptors, since a reader of our output waits for its end; but their numbers stay in
- * use. */
+/* The process may be abandoned, and would then keep its descriptors open. The standard descriptors
+ * are closed as well, since a reader of limpet's output waits for its end; but their numbers stay
+ * in use. */
 static void keep_only(const struct limpet_apart *apart, int socket)
 {
 	int next = STDERR_FILENO + 1;
@@ -106,11 +106,11 @@ static _Noreturn void work_apart(const struct limpet_apart *apart, int socket)
 	_exit(0);
 }
 
-/* ------------------------------------------------------------------ in ours */
+/* ------------------------------------------------------------------ in limpet's own process */
 
-/* In the child, whose signals stay blocked (none of ours is meant for it), ret->pid is 0. It waits
- * for a byte from us: if it ended before we had its pidfd, its pid could be reused; and if its
- * parent is gone, it is not wanted. */
+/* In the child ret->pid is 0, and signals stay blocked, since none is meant for it. The child waits
+ * for a byte from its parent: if it ended before the parent had its pidfd, its pid could be reused;
+ * and if the parent is gone, the child is not needed. */
 static int fork_quietly(int ours, int theirs, struct limpet_apart_process *ret)
 {
 	sigset_t all, before;
@@ -138,7 +138,7 @@ static int fork_quietly(int ours, int theirs, struct limpet_apart_process *ret)
 		code = limpet_errno();
 	else if (send(ours, &word, 1, MSG_NOSIGNAL) != 1)
 		code = -EIO;
-	/* Without the byte it ends. */
+	/* Without the byte the child ends. */
 	if (code < 0) {
 		shutdown(ours, SHUT_RDWR);
 		while (waitpid(ret->pid, NULL, 0) < 0 && errno == EINTR)
@@ -173,8 +173,8 @@ static uint64_t look_ns(uint64_t before_ns, int ready)
 	return ns < LOOK_NS ? ns : LOOK_NS;
 }
 
-/* *left_ns: how long nothing may progress. A result that is already there costs none of the total
- * time. */
+/* *left_ns: how long there may be no progress. A result that is already there takes nothing from
+ * the total time. */
 static int wait_within(int fd, short events, int grows, uint64_t *left_ns)
 {
 	const uint64_t limit_ns = *left_ns;
@@ -237,7 +237,8 @@ static int take(int socket, const struct limpet_apart *apart)
 	return fd;
 }
 
-/* Closing a file may block as well. A process that does not end is left for whoever reaps ours. */
+/* Closing a file may block as well. A process that does not end is left for the process that reaps
+ * limpet's. */
 static int end(const struct limpet_apart_process *process, bool at_once)
 {
 	bool ended = !at_once && wait_for(process->pidfd, -1) == 0;
@@ -286,7 +287,7 @@ int limpet_apart(const struct limpet_apart *apart)
 	return code;
 }
 
-/* ------------------------------------------------------------------ one that goes on */
+/* ------------------------------------------------------------------ a lasting process */
 
 int limpet_apart_start(void (*serve)(int socket), struct limpet_apart_process *ret)
 {

@@ -1,5 +1,5 @@
-/* Work in a separate process, for calls that may block on others: limpet can abandon that process
- * and continue. */
+/* Work in a separate process, for calls that other programs may block: limpet can abandon that
+ * process and continue. */
 #ifndef LIMPET_COMMON_APART_H
 #define LIMPET_COMMON_APART_H
 
@@ -28,9 +28,10 @@ struct limpet_apart {
 	int grows;
 };
 
-/* How long a work may make no progress before it is abandoned with -ETIMEDOUT. A work that
- * progresses may take sixteen times as long, and as long again to end. No work is started after
- * three were abandoned, or after all of them together have blocked for two minutes. For tests. */
+/* How long work may make no progress before it is abandoned with -ETIMEDOUT. Work that progresses
+ * may take sixteen times as long, and as long again to end. No work is started after three
+ * processes were abandoned, or after all work together has blocked for two minutes. A variable, for
+ * tests. */
 struct limpet_apart_patience {
 	uint64_t ns;
 	unsigned left;      /* abandoned so far */
@@ -38,27 +39,27 @@ struct limpet_apart_patience {
 };
 extern struct limpet_apart_patience limpet_apart_patience;
 
-/* A work that runs until it is no longer needed. */
+/* A process that serves until it is no longer needed. */
 struct limpet_apart_process {
 	pid_t pid; /* 0: none */
 	int pidfd, socket;
 };
 #define LIMPET_APART_NONE ((struct limpet_apart_process){.pidfd = -1, .socket = -1})
 
-/* `serve` ends when its socket does; it has no other descriptor, and may use malloc(3). 0 or
+/* `serve` must return when its socket ends; it has no other descriptor, and may use malloc(3). 0 or
  * -errno. */
 int limpet_apart_start(void (*serve)(int socket),
 		       struct limpet_apart_process *ret) LIMPET_MUST_CHECK;
 void limpet_apart_stop(struct limpet_apart_process *process);
-/* All of it, or -errno: -EPIPE if the process has ended, -ETIMEDOUT without progress for that time.
- */
+/* Transfer everything, or return -errno: -EPIPE if the process has ended, -ETIMEDOUT without
+ * progress for that time. */
 int limpet_apart_send(const struct limpet_apart_process *process, const struct iovec *parts,
 		      size_t count) LIMPET_MUST_CHECK;
 int limpet_apart_receive(const struct limpet_apart_process *process, void *ret,
 			 size_t bytes) LIMPET_MUST_CHECK;
 
-/* The result of `work`, a descriptor as ours (owned), or -errno: -ETIMEDOUT, -EIO if the process
- * ended without a result. */
+/* Returns the result of `work` (the caller owns a descriptor), or -errno: -ETIMEDOUT, -EIO if the
+ * process ended without a result. */
 int limpet_apart(const struct limpet_apart *apart) LIMPET_MUST_CHECK;
 
 #endif

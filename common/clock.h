@@ -1,4 +1,4 @@
-/* The clock of deadlines. */
+/* The clock for deadlines. */
 #ifndef LIMPET_COMMON_CLOCK_H
 #define LIMPET_COMMON_CLOCK_H
 

@@ -38,7 +38,7 @@ static int limit(int resource, uint64_t value)
 	const struct rlimit both = {.rlim_cur = value, .rlim_max = value};
 	struct rlimit now;
 
-	/* The present limit may be lower already, and cannot be raised. */
+	/* The current limit may already be lower, and cannot be raised. */
 	if (getrlimit((__rlimit_resource_t)resource, &now) == 0 && now.rlim_max <= value)
 		return 0;
 	return setrlimit((__rlimit_resource_t)resource, &both) < 0 ? -errno : 0;
@@ -58,15 +58,15 @@ static int set_limits(void)
 	return code == 0 ? limit(RLIMIT_CORE, 0) : code;
 }
 
-/* If memory is short the kernel shall kill this process rather than any other, in particular the
- * examined program. */
+/* If memory is short, the kernel should kill this process before any other, in particular before
+ * the examined program. */
 static void go_first(void)
 {
 	static const char most[] = "1000";
 	LIMPET_CLOSE int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
 	if (fd >= 0 && write(fd, most, sizeof(most) - 1) < 0)
-		return; /* Serves only others; what this process reads is limited anyway. */
+		return; /* This protects only others; what this process reads is limited anyway. */
 }
 
 /* ------------------------------------------------------------------ users and capabilities */
@@ -80,8 +80,8 @@ static int drop_capabilities(void)
 }
 
 /* An empty root directory that stays empty: the /proc directory of a process that shared our
- * memory, and has ended. Without permission for that, or without /proc, only the filter keeps names
- * from leading anywhere. */
+ * root directory, and has ended. Without permission for that, or without /proc, only the filter
+ * keeps names from leading anywhere. */
 static void leave_root(void)
 {
 	pid_t child = (pid_t)syscall(SYS_clone, CLONE_FS | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -92,8 +92,8 @@ static void leave_root(void)
 		;
 }
 
-/* root may be the only user that we can be: in a user namespace without another one, or without the
- * capabilities to change. The filter leaves nothing for which the user matters. */
+/* root may be the only possible user: in a user namespace without another one, or without the
+ * capabilities to change. The filter allows nothing for which the user matters. */
 static void leave_user(void)
 {
 	if (setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
@@ -112,7 +112,7 @@ static int drop_privileges(void)
 
 /* ------------------------------------------------------------------ the filter */
 
-/* What malloc, libelf, libdw, liblzma and limpet itself need to compute on open files. */
+/* The calls that malloc, libelf, libdw, liblzma and limpet itself need to compute on open files. */
 static const int allowed[] = {
 	SCMP_SYS(read),         SCMP_SYS(pread64),         SCMP_SYS(recvmsg),
 	SCMP_SYS(sendmsg),      SCMP_SYS(close),           SCMP_SYS(fstat),
@@ -124,7 +124,7 @@ static const int allowed[] = {
 	SCMP_SYS(poll),         SCMP_SYS(restart_syscall),
 };
 static const int fcntl_allowed[] = {F_GETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC};
-/* Handled by our signal handler. */
+/* Handled by on_trap(). */
 static const int trapped[] = {SCMP_SYS(open), SCMP_SYS(openat)};
 
 static int fill(scmp_filter_ctx filter)
@@ -139,7 +139,8 @@ static int fill(scmp_filter_ctx filter)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(without_code) && code == 0; i++)
 		code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, without_code[i], 1,
 					SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* Other commands would make the kernel send signals in our name, or lock files. */
+	/* Other commands would make the kernel send signals on behalf of this process, or lock
+	 * files. */
 	for (size_t i = 0; i < LIMPET_COUNT_OF(fcntl_allowed) && code == 0; i++)
 		code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
 					SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)fcntl_allowed[i]));
@@ -153,7 +154,7 @@ static int fill(scmp_filter_ctx filter)
 
 static int install_filter(void)
 {
-	/* Forbidden calls fail rather than kill: libraries use another way then, or report what
+	/* Forbidden calls fail rather than kill: libraries then use another way, or report what
 	 * they could not do. */
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	int code = filter ? fill(filter) : -ENOMEM;

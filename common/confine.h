@@ -18,12 +18,12 @@ struct limpet_confinement {
 	void *context;
 };
 
-/* No privileges, no new file, no socket, no process, no signal to others, no code made, bounded
- * memory and time; the first to go where memory is short, and gone with its parent's thread. As
- * root also nobody, in an empty root folder, where that can be had. What is open stays so. 0, or
- * -errno where the kernel does not grant one of the others: then nothing is to be read. Variants
- * with sanitizers, which need files and threads of their own, are only bounded in time. One thread,
- * once. */
+/* Afterwards the process has no privileges; its memory and time are bounded. It can open no file or
+ * socket, make no process or code, and send no signal to others. The OOM killer takes it first, and
+ * it ends with its parent's thread. As root it also becomes nobody, in an empty root directory, if
+ * possible. Open descriptors stay open. Returns 0, or -errno if the kernel does not grant one of
+ * the others: then the caller must not read anything. Builds with sanitizers, which need files and
+ * threads of their own, are only bounded in time. Call it once, in a process with one thread. */
 int limpet_confine(const struct limpet_confinement *confinement,
 		   struct limpet_err *err) LIMPET_MUST_CHECK;
 

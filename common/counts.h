@@ -1,4 +1,4 @@
-/* What is counted for a heap, a site, a thread or a period. */
+/* The counts of a heap, a site, a thread or a period. */
 #ifndef LIMPET_COMMON_COUNTS_H
 #define LIMPET_COMMON_COUNTS_H
 

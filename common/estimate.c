@@ -157,7 +157,7 @@ double limpet_gamma_quantile(double shape, double probability)
 	return (low + high) / 2;
 }
 
-/* ------------------------------------------------------------------ answers */
+/* ------------------------------------------------------------------ results */
 
 static uint64_t whole(double value)
 {
@@ -188,10 +188,9 @@ double limpet_estimate_most_blocks(uint64_t period)
 	return (double)period / LIMPET_SAMPLE_EXTRA_BYTES;
 }
 
-/* What one unseen block may represent: more than the largest seen one by twice the factor, in
- * orders of magnitude, by which that exceeds the least. Blocks of one size suggest that all are of
- * that size; blocks that vary suggest that others vary, and the small ones among them are rarely
- * seen. */
+/* The most that one unseen block may represent: the largest seen amount, times the square of its
+ * ratio to the smallest one. Blocks of one size suggest that all are of that size; blocks that vary
+ * suggest that others vary, and the small ones among them are rarely seen. */
 static double unseen_unit(const struct limpet_estimate *estimate, double most)
 {
 	double unit = estimate->unit, wider = most;

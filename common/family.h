@@ -1,8 +1,8 @@
-/* The allocation family: which symbols are hooked, and as what.
+/* The allocation family: the symbols that are hooked, and the op of each.
  *
  * One list for the injector, which plans the slots of the modules that are loaded, and for the
- * agent, which patches those of modules that come later. The index in the list is the `symbol`
- * of struct limpet_hook. Freestanding.
+ * agent, which patches those of modules that are loaded later. The index in the list is the
+ * `symbol` of struct limpet_hook. Freestanding.
  *
  * X(name, op, flags) */
 #ifndef LIMPET_COMMON_FAMILY_H
@@ -15,12 +15,12 @@
 /* The mmap family has separate totals. */
 #define LIMPET_FAMILY_MMAP 2u
 #define LIMPET_FAMILY_LOADER 4u
-/* One of these that closes a module. */
+/* A loader function that closes a module. */
 #define LIMPET_FAMILY_CLOSES 8u
-/* Used by unwinders to find tables: hooked if the agent is mapped, and then in none of the linker's
- * lists. */
+/* Used by unwinders to find tables: hooked if the agent is mapped, since the linker does not list
+ * it then. */
 #define LIMPET_FAMILY_FINDER 16u
-/* One of the loader's that returns an address: (handle, name, ...). */
+/* A loader function that returns an address: (handle, name, ...). */
 #define LIMPET_FAMILY_ANSWERS 32u
 
 #define LIMPET_FAMILY(X)                                                   \
@@ -83,7 +83,7 @@ extern const struct limpet_family_member limpet_family[LIMPET_FAMILY_COUNT];
 
 /* Index of `name` (at most `limit` readable bytes, NUL-terminated within them), or -1. */
 int limpet_family_find(const char *name, uint64_t limit);
-/* Index of the first member that does this; 0 if none does. */
+/* Index of the first member with this op; 0 if there is none. */
 uint32_t limpet_family_first(uint16_t op);
 
 #endif

@@ -1,8 +1,8 @@
-/* What injector and agent use of glibc's _rtld_global: the dynamic linker's locks, and the number
- * of modules. The same since 2.17, except for a third lock since 2.35.
+/* The part of glibc's _rtld_global that injector and agent use: the dynamic linker's locks, and the
+ * number of modules. Unchanged since 2.17, except for a third lock since 2.35.
  *
- * sysdeps/nptl/bits/struct_mutex.h, sysdeps/generic/ldsodefs.h (struct rtld_global). Freestanding.
- */
+ * sysdeps/nptl/bits/struct_mutex.h, sysdeps/generic/ldsodefs.h (struct rtld_global).
+ * Freestanding. */
 #ifndef LIMPET_COMMON_LOADER_MUTEX_H
 #define LIMPET_COMMON_LOADER_MUTEX_H
 

@@ -63,7 +63,7 @@ bool limpet_losses_exact(uint64_t losses)
 	return !(losses & that_clear(false));
 }
 
-/* The order in which older traces have only the first sentence. */
+/* The order of the sentences; older traces have only the first one. */
 static const enum limpet_loss in_words[] = {
 	LIMPET_LOSS_FUNCTIONS,    LIMPET_LOSS_THREAD_HEAPS, LIMPET_LOSS_LATE_ALLOCATOR,
 	LIMPET_LOSS_LATE_MODULES, LIMPET_LOSS_LATE_EVENTS,  LIMPET_LOSS_ENDED_EARLY,

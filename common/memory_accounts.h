@@ -1,5 +1,5 @@
-/* To what a process's resident memory belongs, as far as this can be told from outside, and what is
- * reported about the part that belongs to no allocator that limpet follows. */
+/* The owners of a process's resident memory, as far as they are visible from outside, and the
+ * report on the part that belongs to no allocator that limpet follows. */
 #ifndef LIMPET_COMMON_MEMORY_ACCOUNTS_H
 #define LIMPET_COMMON_MEMORY_ACCOUNTS_H
 
@@ -50,8 +50,8 @@ struct limpet_unfollowed {
 struct limpet_unfollowed limpet_unfollowed_judge(const struct limpet_memory *first,
 						 const struct limpet_memory *last,
 						 const char *names);
-/* Whether it is worthwhile to look for such names: also if the program itself has mapped much
- * memory, which an allocator inside it may use. */
+/* Whether to look for such names: also if the program itself has mapped much memory, which an
+ * allocator inside it may use. */
 bool limpet_unfollowed_is_to_be_named(const struct limpet_memory *first,
 				      const struct limpet_memory *last);
 /* "38.0 MiB of 84.0 MiB RSS belong to no allocator that limpet follows; they grew by 12.0 MiB

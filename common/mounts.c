@@ -140,8 +140,8 @@ int limpet_mount_of(int fd, const char *process, struct limpet_mount *ret)
 		mount.is_served = is_served(mount.type, true);
 	else if (process && find(process, has_id, &search, mount.type) == 0)
 		mount.is_served = is_served(mount.type, has_our_users(process));
-	/* A process that has changed its root does not see mounts above it: our table may have one
-	 * of the same file system. */
+	/* A process that has changed its root does not see mounts above it: limpet's table may have
+	 * one of the same file system. */
 	else if (find(SELF, has_device, &search, mount.type) == 0)
 		mount.is_served = is_served(mount.type, true);
 	*ret = mount;

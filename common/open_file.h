@@ -1,7 +1,7 @@
 /* Opens files whose names, or file systems, may be under another user's control. `root` NULL: the
- * path is our own. Otherwise it belongs to a process with this root directory ("/proc/4711/root"):
- * no link, absolute or not, leads out of the directory, and links of /proc that may lead anywhere
- * are not followed.
+ * path is limpet's own. Otherwise it belongs to a process with this root directory
+ * ("/proc/4711/root"): no link, absolute or not, leads out of the directory, and links of /proc
+ * that may lead anywhere are not followed.
  *
  * Files that a program may serve (mounts.h) are looked up, opened, read and closed in a separate
  * process (apart.h), so that the program cannot block limpet; the result is a copy in memory. */

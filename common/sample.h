@@ -35,11 +35,11 @@ static inline uint64_t limpet_sample_charge(uint64_t size)
 	return charge < size ? UINT64_MAX : charge;
 }
 
-/* 2^64 by the golden ratio: the increment of SplitMix64, and a multiplier that hashes well (Knuth,
- * The Art of Computer Programming, 6.4). */
+/* 2^64 divided by the golden ratio: the increment of SplitMix64, and a multiplier that hashes well
+ * (Knuth, The Art of Computer Programming, 6.4). */
 #define LIMPET_GOLDEN 0x9e3779b97f4a7c15ull
 
-/* SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): one word of state, none of them bad. */
+/* SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): one word of state, no value of which is bad. */
 static inline uint64_t limpet_sample_random(uint64_t *state)
 {
 	uint64_t z = *state += LIMPET_GOLDEN;

@@ -144,9 +144,8 @@ void limpet_trace_put_string(struct limpet_bytes *content, unsigned tag, const c
 #define APART_BYTES 4096u
 #define APART_LEAST 2048u
 
-/* Answers a size, or an error of zstd. Long sections get parts of the frame, and so tables of
- * frequencies, of their own: columns of bytes that are as good as random would spoil those of
- * others. */
+/* Returns a size, or a zstd error. Long sections get their own parts of the frame, and so their own
+ * entropy tables: columns of nearly random bytes would spoil those of others. */
 static size_t compress_apart(ZSTD_CCtx *zstd, uint8_t *frame, size_t room,
 			     const struct limpet_bytes *content)
 {

@@ -35,9 +35,9 @@ void limpet_trace_put_number(struct limpet_bytes *content, unsigned tag, uint64_
 /* NULL appends nothing. */
 void limpet_trace_put_string(struct limpet_bytes *content, unsigned tag, const char *string);
 
-/* Appends a whole block (mark and frame) to `out`. `mark` names type, sequence and times, and a
- * version unless it is the plain one; the rest of it is filled in. -ENOMEM, -EMSGSIZE; `out` is
- * then as before. */
+/* Appends a whole block (mark and frame) to `out`. The caller sets type, sequence and times of
+ * `mark`, and its version unless it is the plain one; the other fields are filled in. -ENOMEM,
+ * -EMSGSIZE: `out` is unchanged. */
 int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
 			   struct limpet_trace_mark *mark, struct limpet_bytes *content);
 

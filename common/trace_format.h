@@ -1,4 +1,4 @@
-/* The trace file: the numbers that its writer (injector/) and its readers (analyzer/) share.
+/* The trace file: the numbers that its writer (recorder/) and its readers (analyzer/) share.
  * limpet-trace(5) describes the format in full; this header names its constants. Freestanding.
  *
  * A trace is a sequence of blocks. A block is a zstd skippable frame, the mark, followed by one
@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /* Raised when an older reader would misread; new sections and block types do not raise it.
- * 2: rows may be samples. 3: there may be gaps; of the head of such a trace alone. 4: of an EVENTS
- * block with scattered pairs. */
+ * 2: rows may be samples. 3: there may be gaps; only the HEADER of such a trace has it. 4: an
+ * EVENTS block with scattered pairs. */
 #define LIMPET_TRACE_VERSION 4u
 #define LIMPET_TRACE_SCATTERED_VERSION 4u
 #define LIMPET_TRACE_GAPS_VERSION 3u
@@ -130,7 +130,7 @@ enum limpet_trace_events_section {
 	LIMPET_EVENTS_SIZES,     /* of rows without a pair */
 	LIMPET_EVENTS_ADDRESSES, /* if they are kept: signed difference to the row before */
 	LIMPET_EVENTS_OWNERS, /* of rows with an age: 0: the row's thread allocated the block, else
-				 that thread's index into the thread table + 1 */
+				 the allocating thread's index into the thread table + 1 */
 	/* If pairs are scattered, these replace PAIR_NODES, PAIR_SIZES and PAIRS. Each WIDE has
 	 * three sections: the lowest bytes, the second ones, and the rest. */
 	LIMPET_EVENTS_NODES = 13,
@@ -184,7 +184,7 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_OVERLOADS,  /* from, ns since the capture's start, and length of each; or of
 				    the part of it that was known since the period before */
 	LIMPET_PERIOD_HELD,       /* what sites held at the capture's peak: blocks, bytes */
-	LIMPET_PERIOD_TIMELINE,   /* of SUMS: points of time before */
+	LIMPET_PERIOD_TIMELINE,   /* of SUMS: earlier points of time */
 	LIMPET_PERIOD_REASONS,    /* a bit for each enum limpet_loss that is known to apply so far;
 				     absent: none, or an older writer */
 	LIMPET_PERIOD_MEMORY = 32 /* as in the HEADER; if it was examined */

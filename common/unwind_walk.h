@@ -74,8 +74,8 @@ struct limpet_walk_map {
 
 /* A direct-mapped cache of pc -> rule. The caller provides zeroed memory, which any number of
  * threads may share. An entry is two words that show whether they belong together: if two threads
- * write one at a time, readers accept neither (R. Hyatt, T. Mann, A lock-less transposition table,
- * 2002). Tables must stay at their addresses as long as a cache refers to them. */
+ * write one at the same time, readers reject it (R. Hyatt, T. Mann, A lock-less transposition
+ * table, 2002). Tables must stay at their addresses as long as a cache refers to them. */
 struct limpet_walk_cache_entry {
 	uint64_t key;  /* low half of the generation << 48 | pc, xor `rule` */
 	uint64_t rule; /* high half of the generation << 48 | address; 0: empty */
@@ -364,9 +364,10 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 	return limpet_walk_step_rule(&rule, cfa, read, memory, frame);
 }
 
-/* Walks from `frame`, which is the first to be listed, innermost first, and answers how many are in
- * `ret_pcs`. Each is a return address; an interrupted pc is listed as pc + 1, so that every entry
- * minus one is in the code that ran. `cache` may be NULL. Inlined in each caller: have one. */
+/* Walks from `frame`, which is the first one listed, and returns the number of entries in
+ * `ret_pcs`, innermost first. Each is a return address; an interrupted pc is listed as pc + 1, so
+ * that every entry minus one is in the code that ran. `cache` may be NULL. Inlined in each caller:
+ * have only one. */
 LIMPET_WALK_INLINE uint32_t limpet_walk(const struct limpet_walk_map *map,
 					const struct limpet_walk_cache *cache,
 					limpet_walk_read *read, const void *memory,

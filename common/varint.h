@@ -24,9 +24,8 @@ static inline unsigned limpet_varint_put(uint8_t *out, uint64_t value)
 	return count;
 }
 
-/* The same, for numbers of unforeseeable length: one byte or two, and three or four, without a
- * branch that depends on it. May write up to LIMPET_VARINT_MAX_BYTES at `out`, whatever it answers.
- */
+/* The same for numbers of unpredictable length: there is no branch between one byte and two, nor
+ * between three and four. May write up to LIMPET_VARINT_MAX_BYTES at `out`, whatever it returns. */
 static inline unsigned limpet_varint_put_any(uint8_t *out, uint64_t value)
 {
 	uint32_t bytes, bits;
@@ -41,7 +40,7 @@ static inline unsigned limpet_varint_put_any(uint8_t *out, uint64_t value)
 	if (value >> 28)
 		return limpet_varint_put(out, value);
 	bits = (uint32_t)value;
-	/* bytes behind the first: one for each seven bits that there are above the lowest seven */
+	/* bytes after the first: one for each seven bits above the lowest seven */
 	count = 2u + (bits > 0x1fffff);
 	bytes = (bits & 0x7f) | (bits & 0x3f80) << 1 | (bits & 0x1fc000) << 2 |
 		(bits & 0xfe00000) << 3 | (0x808080u & ((1u << count * 8) - 1));

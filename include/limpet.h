@@ -1,6 +1,6 @@
 /* clang-format off */
 /* Lets a pool report its own blocks to limpet. Nothing to link: the functions below do nothing
- * until a capture hooks them where they begin. Each costs a call.
+ * until a capture hooks them at their entry. Each costs a call.
  *
  *	#include <limpet.h>
  *	LIMPET_POOL(arena)
@@ -16,9 +16,10 @@
  *		...	limpet_pool_arena_chunk_back(free, chunk);
  *	}
  *
- * _allocated before a block is handed out, _freed before its memory is used again. What a pool gets
- * by _chunk and gives back by _chunk_back is its raw material, and not counted: its blocks are. The
- * name is the allocator's in reports. Programs must keep their symbol table (not be stripped). */
+ * Call _allocated before a block is handed out, and _freed before its memory is used again. Memory
+ * that a pool gets by _chunk and returns by _chunk_back is not counted; the pool's blocks are.
+ * Reports show the name as the allocator's. Programs must keep their symbol table (not be
+ * stripped). */
 /* clang-format on */
 #ifndef LIMPET_H
 #define LIMPET_H

@@ -1,6 +1,6 @@
-/* limpet_boot_exit(sp, gadget, map, bytes): unmaps the ground it stands on. The system call is made
- * by an instruction outside of the mapping; its `ret` takes the restorer's address from the prepared
- * frame, and rt_sigreturn puts the thread back to where it was stopped. */
+/* limpet_boot_exit(sp, gadget, map, bytes): unmaps the code that it runs in. The system call is
+ * made by an instruction outside of the mapping; the `ret` after it takes the restorer's address
+ * from the prepared frame, and rt_sigreturn resumes the thread where it was stopped. */
 	.section .boot, "ax", @progbits
 	.balign 16
 	.globl limpet_boot_exit

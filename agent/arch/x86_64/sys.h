@@ -1,4 +1,4 @@
-/* System calls and processor primitives for code that has no libc. Never touches errno. */
+/* System calls and processor primitives for code without libc. Never touches errno. */
 #ifndef LIMPET_AGENT_ARCH_SYS_H
 #define LIMPET_AGENT_ARCH_SYS_H
 
@@ -33,14 +33,14 @@ static inline uint64_t limpet_thread_pointer(void)
 	return tp;
 }
 
-/* Of an address that need not be mapped. A processor that does not know it does nothing. */
+/* `at` need not be mapped. A no-op on a processor without this instruction. */
 static inline void limpet_prefetch_to_write(const void *at)
 {
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)at));
 }
 
-/* Runs the boot stub's last act: munmap(map, bytes) by a foreign `syscall; ret`, then the signal
- * frame at `sp`. In exit.S. */
+/* The boot stub's last step: munmap(map, bytes) by a `syscall; ret` outside of the stub, then
+ * rt_sigreturn with the signal frame at `sp`. In exit.S. */
 __attribute__((noreturn)) void limpet_boot_exit(uint64_t sp, uint64_t gadget, uint64_t map,
 						uint64_t bytes);
 

@@ -1,27 +1,28 @@
-/* The entries that slots point at, and the paths through them.
+/* The thunks, to which slots point, and their paths.
  *
- * The thunks are copied to a mapping of their own (limpet_boot.thunks), in front of a page of
- * addresses. A thunk only says which hook it is, and takes the path of its op. Switched off, or in the child of
- * a fork, each path is a plain jump. Otherwise limpet_path_any keeps the arguments, asks
- * limpet_hook_enter, and either jumps to the original as if it had never been there (no return
- * address of ours stays on any stack) or calls it and lets limpet_hook_exit record the result. Those
- * of malloc and of a free that calls nothing of ours do the same with less; those under sampling let
- * most calls pass. Where a function begins limpet_path_kept does the same and keeps all registers,
- * and limpet_path_copied arguments on the stack, too. Vector registers are never touched: the agent
- * is compiled without them. */
+ * The thunks have a mapping of their own (limpet_boot.thunks), in front of a page of addresses. A
+ * thunk only loads the number of its hook and jumps to the path of its op. When the agent is
+ * switched off, or in a forked child, each path is a plain jump to the original. Otherwise
+ * limpet_path_any saves the arguments and calls limpet_hook_enter. It then either jumps to the
+ * original, so that no return address into the agent stays on a stack, or calls it, and
+ * limpet_hook_exit records the result. The paths of malloc, and of a free that calls no hooks, do
+ * the same with less work; under sampling most calls are plain jumps. At a function's entry,
+ * limpet_path_kept does the same and preserves all registers; limpet_path_copied also passes on
+ * arguments on the stack. Vector registers are never touched: the agent is compiled without
+ * them. */
 #define FRAME_BYTES 96
-/* limpet_path_kept's, below the frame: registers, and the function that is called */
+/* limpet_path_kept: below the frame, the saved registers and the original's address */
 #define KEPT_BYTES 80
 #define KEPT_BELOW 176 /* FRAME_BYTES and KEPT_BYTES */
 #define KEPT_R10 56
 #define KEPT_R11 64
 #define KEPT_ORIGINAL 72
 
-/* struct limpet_frame in agent.h */
+/* struct limpet_frame in hook.h */
 #define FRAME_HOOK 48
 #define FRAME_RESULT 56
 
-/* struct limpet_thread and struct limpet_hot; hook.c checks these */
+/* struct limpet_thread and struct limpet_hot; hook_paths.c checks these */
 #define SHIFT_THREAD 7
 #define THREAD_DEPTH 40
 #define THREAD_LEFT 112
@@ -61,7 +62,7 @@ limpet_thunk_code:
 	.hidden limpet_paths
 limpet_paths:
 
-	/* With the hook in r11: its original is at (%r10,%r11,8). */
+	/* Expects the hook's number in r11; its original is then at (%r10,%r11,8). */
 	.macro	find_original
 	leaq	(%r11,%r11,2), %r11
 	leaq	limpet_hooks(%rip), %r10
@@ -70,7 +71,7 @@ limpet_paths:
 	find_original
 	jmp	*(%r10,%r11,8)
 	.endm
-	/* Of a frame that lies `at` above the stack's end. */
+	/* Saves the arguments in the frame at `at`(%rsp). */
 	.macro	note_arguments at
 	movq	%rdi, \at+0(%rsp)
 	movq	%rsi, \at+8(%rsp)
@@ -99,7 +100,7 @@ limpet_paths:
 	.cfi_restore %rbp
 	.endm
 
-	/* With all the arguments that malloc, realloc and free have. */
+	/* Restores all arguments of malloc, realloc and free, and jumps to the original. */
 	.macro	go_on_as_kept
 	movq	0(%rsp), %rdi
 	movq	8(%rsp), %rsi
@@ -152,7 +153,7 @@ limpet_path_any:
 	.cfi_endproc
 	.size limpet_path_any, . - limpet_path_any
 
-	/* All that a function may change, but r10 and r11: `at` from the register `base`. */
+	/* Saves the registers that a function may change, except r10 and r11, at `at`(base). */
 	.macro	keep_registers at=0, base=%rsp
 	movq	%rax, \at+0(\base)
 	movq	%rcx, \at+8(\base)
@@ -174,11 +175,12 @@ limpet_path_any:
 	movq	\at+KEPT_R11(\base), %r11
 	.endm
 
-	/* Where a function begins: the compiler that made its callers may have seen which registers it
-	 * leaves alone, and use them across the call (-fipa-ra). Neither it nor they see others than
-	 * without us. r11 and r10 have been pushed (injector/hook/inline_hook.c); the frame takes r11's place. What
-	 * is to be jumped to stands below the stack's end, where signals leave 128 bytes alone. Such a
-	 * path begins so, up to what it asks the agent. */
+	/* The start of a path at a function's entry, up to the call into the agent. A compiler may
+	 * have seen which registers the function leaves alone, and use them across calls of it
+	 * (-fipa-ra): so the function and its callers must see the same registers as without
+	 * limpet. The inline hook has pushed r11 and r10 (injector/hook/inline_hook.c); the frame
+	 * takes r11's place. The target of the final jump is stored below the stack pointer, where
+	 * signals leave 128 bytes alone. */
 	.macro	begin_kept
 	.cfi_def_cfa_offset 24
 	endbr64
@@ -200,7 +202,7 @@ limpet_path_any:
 	movq	(%r10,%r11,8), %r10
 	movq	%r10, KEPT_ORIGINAL(%rsp)
 	.endm
-	/* Jumps to the original with all as it was, before the frame is dropped. */
+	/* Restores all registers, drops the frame and jumps to the original. */
 	.macro	jump_as_kept
 	movq	KEPT_ORIGINAL(%rsp), %r10
 	movq	%r10, -8(%rbp)
@@ -209,8 +211,8 @@ limpet_path_any:
 	jmp	*-16(%rsp)
 	.endm
 
-	/* Behind the original, with the stack's end at what is kept: to the caller, with all that the
-	 * original left in the registers. */
+	/* After the original, with rsp at the saved registers: returns to the caller, with the
+	 * registers as the original left them. */
 	.macro	end_kept
 	keep_registers
 	movq	%r10, KEPT_R10(%rsp)
@@ -223,7 +225,7 @@ limpet_path_any:
 	ret
 	.endm
 
-	/* Switched off: as the near memory has left the stack. */
+	/* Switched off. The stack is as the inline hook has left it. */
 	.balign 16
 pass_kept:
 	.cfi_startproc
@@ -259,13 +261,13 @@ limpet_path_kept:
 	.cfi_endproc
 	.size limpet_path_kept, . - limpet_path_kept
 
-	/* The same for a function that may have arguments on the stack, which stand above its return
-	 * address: below what is kept lies a copy of them, with the return address into this path in
-	 * place of the caller's. The copy is aligned as the original is, to the 64 bytes that an
-	 * argument can ask for. Between the two stays the return address of the call of the agent:
-	 * where the function's own stands depends on the copy, and so this one says that the hook is
-	 * unfinished (limpet_entry_witness). Behind it all is found by rbp, which the function leaves
-	 * as it was. */
+	/* The same for a function that may have arguments on the stack, above its return address.
+	 * It gets a copy of them, below the saved registers, with the return address into this path
+	 * in place of the caller's. The copy is aligned like the arguments, modulo the 64 bytes
+	 * that an argument can require. Between the saved registers and the copy stays the return
+	 * address of the call into the agent. It shows that the hook is unfinished
+	 * (limpet_entry_witness): the place of the original's own return address depends on the
+	 * copy. Afterwards rbp, which the original preserves, leads to the frame. */
 	.balign 16
 	.globl limpet_path_copied
 	.hidden limpet_path_copied
@@ -344,9 +346,9 @@ limpet_path_free:
 	.cfi_endproc
 	.size limpet_path_free, . - limpet_path_free
 
-	/* _dl_find_object(pc, result), of <dlfcn.h>: tells where the tables of a mapped agent are, if
-	 * pc is in it. In no path switched off: as long as something leads here, a frame of ours may be
-	 * on some stack. Keeps all registers but r10 and rax. */
+	/* _dl_find_object(pc, result), of <dlfcn.h>: returns the tables of a mapped agent, if pc is
+	 * in it. Never switched off: while anything leads here, a frame of the agent may be on some
+	 * stack. Preserves all registers except r10 and rax. */
 	.macro	answer_if_ours else
 	movq	%rdi, %r10
 	subq	limpet_found(%rip), %r10
@@ -376,7 +378,7 @@ limpet_path_finder:
 	.cfi_endproc
 	.size limpet_path_finder, . - limpet_path_finder
 
-	/* Where the function begins: as the near memory has left the stack. */
+	/* The same at the function's entry. The stack is as the inline hook has left it. */
 	.balign 16
 	.globl limpet_path_finder_kept
 	.hidden limpet_path_finder_kept
@@ -394,9 +396,10 @@ limpet_path_finder_kept:
 	.cfi_endproc
 	.size limpet_path_finder_kept, . - limpet_path_finder_kept
 
-	/* In the midst of a function, in front of the instruction that has moved: r10 and r11 have been
-	 * pushed 128 bytes below (injector/hook/inline_hook.c). Everything is kept, flags too. The last word
-	 * that is popped is where it goes on; the one of r11 takes it. */
+	/* In the middle of a function, before the relocated instruction. The inline hook has pushed
+	 * r11 and r10, 128 bytes below the stack pointer (injector/hook/inline_hook.c). All
+	 * registers are preserved, also the flags. The last word popped is the address to continue
+	 * at; it replaces the pushed r11. */
 	.balign 16
 	.globl limpet_path_probe
 	.hidden limpet_path_probe
@@ -452,15 +455,15 @@ limpet_path_probe:
 	.cfi_endproc
 	.size limpet_path_probe, . - limpet_path_probe
 
-	/* Under sampling, in front of limpet_path_any: a call that is not sampled is a plain jump.
-	 * These leave all arguments of their ops alone. */
+	/* Under sampling, before limpet_path_any: a call that is not sampled is a plain jump. These
+	 * paths preserve all arguments of their ops. */
 	.macro	hash to
 	movabsq	$GOLDEN, %r8
 	imulq	%r8, \to
 	.endm
 
-	/* limpet_sample_passes() with the charge in rax, unless the thread's state is not in its
-	 * first place or not at rest: then limpet_hook_enter knows more. */
+	/* limpet_sample_passes() with the charge in rax, unless the thread's state is not in the
+	 * first entry probed, or is in a hook: then limpet_hook_enter decides. */
 	.macro	pass_if_not_sampled
 	movq	%fs:0, %r10
 	movq	%r10, %rcx
@@ -534,7 +537,7 @@ limpet_path_sampled_free:
 	.cfi_endproc
 	.size limpet_path_sampled_free, . - limpet_path_sampled_free
 
-	/* Behind all paths: return addresses into them lie between limpet_paths and here. */
+	/* The end of all paths: return addresses into them are between limpet_paths and here. */
 	.globl limpet_paths_end
 	.hidden limpet_paths_end
 limpet_paths_end:

@@ -1,4 +1,4 @@
-/* Of a loop that waits. */
+/* The pause instruction, for loops that wait. */
 #ifndef LIMPET_COMMON_ARCH_PAUSE_H
 #define LIMPET_COMMON_ARCH_PAUSE_H
 

@@ -8,10 +8,10 @@
 	((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
 /* The word is the distance of a variable of static thread-local storage from the thread pointer. */
 #define LIMPET_ARCH_RELOCATION_IS_TLS_OFFSET(type) ((type) == R_X86_64_TPOFF64)
-/* The program has a variable of a library's, as the linker has copied it. */
+/* The program contains a library's variable, copied by the linker. */
 #define LIMPET_ARCH_RELOCATION_IS_COPY(type) ((type) == R_X86_64_COPY)
 #define LIMPET_ARCH_RELOCATION_IS_LAZY(type) ((type) == R_X86_64_JUMP_SLOT)
-/* Base and addend, and nothing else. */
+/* Base plus addend, and nothing else. */
 #define LIMPET_ARCH_RELOCATION_IS_RELATIVE(type) ((type) == R_X86_64_RELATIVE)
 #define LIMPET_ARCH_ELF_MACHINE EM_X86_64
 
