@@ -24,7 +24,7 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/session.h"
 
-#define STACK_MEMORY_SHARE 2u /* of --collector-memory, beside it */
+#define STACK_MEMORY_SHARE 2u /* of --collector-memory, in addition to it */
 #define STRAY_WAIT_NS 2000000u
 #define POPULATE_NS 10000000u
 #define TICK_NS 500000000u
@@ -49,19 +49,19 @@ struct limpet_capture {
 	enum limpet_control_state state;
 	bool stop_asked;
 	struct limpet_target target;
-	struct limpet_priority priority; /* that we were started with */
-	int perf_map_fd;                 /* held, as the target may be gone when it is read */
+	struct limpet_priority priority; /* with which limpet was started */
+	int perf_map_fd;                 /* kept open: the target may be gone when it is read */
 	int file_error;
 	bool disk_is_low;
 	struct limpet_pace pace;
 	struct limpet_memory_watch memory;
 	uint64_t tick_ns, housekeeping_ns, check_ns, slots_ns, populate_ns;
-	uint64_t rss_bytes;              /* as of the last tick */
-	uint64_t housekeeping_rss_bytes; /* as of the tick before it */
-	bool channel_ended;              /* and the target is known to go on without it */
+	uint64_t rss_bytes;              /* at the last tick */
+	uint64_t housekeeping_rss_bytes; /* at the last tick before housekeeping */
+	bool channel_ended;              /* and the target is known to continue without it */
 	uint64_t dropped_events, lost_stacks, agent_most_bytes;
 	char *path;
-	struct limpet_recorder_stats last; /* once the recorder is gone */
+	struct limpet_recorder_stats last; /* after the recorder is freed */
 	char comm[64];
 	char growing[256];
 };
@@ -136,8 +136,8 @@ static void note_agent(struct limpet_capture *capture, const struct limpet_recor
 		capture->agent_most_bytes = now->agent_bytes;
 }
 
-/* Frees that nobody saw, where no event was lost that could be theirs: by an address that the
- * program had stored before limpet came. How many more there were is not known. */
+/* Inferred frees that no lost event can explain: calls by an address that the program had stored
+ * before the capture. How many more there were is unknown. */
 static uint64_t frees_past_us(const struct limpet_recorder_stats *totals,
 			      const struct limpet_recorder_tick *last)
 {
@@ -162,14 +162,14 @@ static uint64_t lost_stacks(const struct limpet_collector *collector)
 	return count;
 }
 
-/* All that is known by now, but for what the recorder knows. ret_named: what is wrong with
- * functions that the user named, in words, or "". */
+/* All losses known so far, except those that the recorder knows. ret_named: what is wrong with
+ * functions that the user named, as text, or "". */
 static uint64_t known_losses(const struct limpet_capture *capture,
 			     const struct limpet_recorder_tick *now, char *ret_named, size_t room)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
 	const struct limpet_collector *collector = capture->collector;
-	/* Whoever asked for a part of it was told its share. */
+	/* With --partial, the user was told the unseen share. */
 	const bool in_part = capture->setup->unseen_rss_share >= 0;
 	struct limpet_recorder_stats totals;
 
@@ -215,15 +215,15 @@ static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
 	return true;
 }
 
-/* The agent is gone: with the whole process, or with its program only? A process that ends loses
- * its memory some time before its pidfd says so; one that executed another program has memory. */
+/* The agent is gone: has the process ended, or executed another program? A process that ends loses
+ * its memory some time before its pidfd is readable; after an exec it has memory. */
 static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
 {
 	const int patience_ms = 5000;
 	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
 	struct limpet_maps maps = {.count = 0};
 	int error = limpet_proc_maps_read(capture->setup->pid, &maps);
-	/* One that runs with more rights now does not show its memory. */
+	/* A process that now has more privileges does not show its memory. */
 	bool has_memory = maps.count || error == -EACCES || error == -EPERM;
 
 	limpet_proc_maps_done(&maps);
@@ -242,7 +242,7 @@ static void follow_children(struct limpet_capture *capture, uint64_t now_ns)
 		setup->follow(setup->context, &fork);
 }
 
-/* A daemon forks itself and ends: its child may not have been found yet. */
+/* A daemon forks and exits: its child may not have been found yet. */
 static void follow_orphans(struct limpet_capture *capture)
 {
 	const struct timespec pause = {0, FORKS_NS};
@@ -261,7 +261,7 @@ static bool was_taken(void *context, pid_t pid)
 	return limpet_forks_was_taken(((struct limpet_capture *)context)->forks, pid);
 }
 
-/* Nobody holds the other end any more: who started us is leaving, or gone. */
+/* The other end is closed: the capture that started this one is ending, or gone. */
 static bool is_let_off(const struct limpet_capture_setup *setup)
 {
 	struct pollfd lifeline = {.fd = setup->lifeline};
@@ -269,8 +269,8 @@ static bool is_let_off(const struct limpet_capture_setup *setup)
 	return setup->lifeline >= 0 && poll(&lifeline, 1, 0) > 0;
 }
 
-/* Its map of the code that it makes. A later file in its place is a better one; a place that cannot
- * be reached any more leaves us the one we have. */
+/* The target's map of its JIT-compiled code. A later file of this name is better; if it cannot be
+ * opened, the one that is open is kept. */
 static void look_for_perf_map(struct limpet_capture *capture)
 {
 	int fd = limpet_perf_map_open(capture->setup->pid);
@@ -282,7 +282,7 @@ static void look_for_perf_map(struct limpet_capture *capture)
 	capture->perf_map_fd = fd;
 }
 
-/* Without events, and nothing grows past the hooks, as far as RSS shows. */
+/* No events, and, as far as RSS shows, nothing grows unseen by the hooks. */
 static bool is_at_rest(const struct limpet_capture *capture)
 {
 	return capture->pace.state == LIMPET_PACE_NAPPING &&
@@ -296,14 +296,14 @@ static uint64_t housekeeping_time(const struct limpet_capture *capture)
 	return is_at_rest(capture) ? STILL_HOUSEKEEPING_NS : IDLE_HOUSEKEEPING_NS;
 }
 
-/* While limpet does what takes long. */
+/* Call before work that takes long. */
 static void interrupt_pace(struct limpet_capture *capture)
 {
 	limpet_pace_interrupt(&capture->pace, limpet_monotonic_ns());
 	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
 }
 
-/* LIMPET_END_RUNNING: go on. */
+/* LIMPET_END_RUNNING: continue. */
 static enum limpet_end look_around(struct limpet_capture *capture)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
@@ -340,8 +340,8 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 		if (capture->perf_map_fd < 0)
 			look_for_perf_map(capture);
 	}
-	/* It may have closed the channel, and is captured without it: then nothing else tells that
-	 * it has executed another program. */
+	/* The target may have closed the channel and is captured without it; then only this check
+	 * shows that it executed another program. */
 	if (is_due(&capture->check_ns, now_ns, channel_ended ? CHECK_UNTOLD_NS : CHECK_NS) ||
 	    (channel_ended && !capture->channel_ended)) {
 		capture->channel_ended = channel_ended;
@@ -361,13 +361,13 @@ static uint64_t wait_time(const struct limpet_capture *capture)
 	uint64_t time_ns = limpet_collector_time_ns(capture->collector);
 	uint64_t wait_ns = capture->pace.wait_ns;
 
-	/* Also of what looking around has drained, while it waited. */
+	/* The last drain may have been one during look_around(), while it waited. */
 	if (limpet_collector_has_more(capture->collector))
 		return 0;
 	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
 	    capture->setup->duration_ns - time_ns < wait_ns)
 		wait_ns = capture->setup->duration_ns - time_ns;
-	/* One that stops now must not stand for long. */
+	/* A stray that stops now must be released soon. */
 	if (limpet_tracee_strays() && wait_ns > STRAY_WAIT_NS)
 		wait_ns = STRAY_WAIT_NS;
 	if (capture->forks && wait_ns > FORKS_NS)
@@ -375,7 +375,7 @@ static uint64_t wait_time(const struct limpet_capture *capture)
 	return wait_ns;
 }
 
-/* Until that time is over, the agent rings, or something comes by a descriptor. */
+/* Waits until `wait_ns` is over, the agent rings, or a descriptor is ready. */
 static void wait_for_work(const struct limpet_capture *capture, struct pollfd *fds, nfds_t count,
 			  uint64_t wait_ns)
 {
@@ -385,7 +385,8 @@ static void wait_for_work(const struct limpet_capture *capture, struct pollfd *f
 	sigset_t mask = *capture->setup->wait_mask;
 	int ready;
 
-	/* Nor are we stopped while a thread is ours that may come to stand any moment. */
+	/* Job control must not stop limpet while there are strays, which may stop at any moment and
+	 * must be released. */
 	if (limpet_tracee_strays()) {
 		sigaddset(&mask, SIGTSTP);
 		sigaddset(&mask, SIGTTIN);
@@ -454,10 +455,10 @@ static enum limpet_end stream(struct limpet_capture *capture)
 
 /* ---------------------------------------------------------------- beginning and end */
 
-/* A capture must not take the machine from those it watches: it is the first to go when memory is
- * short, and its writing waits for theirs. But it comes before them on the processor: each event
+/* A capture must not compete with the programs that it observes: when memory is short it is killed
+ * first, and its writes wait for theirs. But it comes before them on the processor: each event
  * costs it less than it costs them, and what it does not read in time is lost. Failures change
- * nothing for the target. Who has chosen a lower priority keeps it. */
+ * nothing for the target. A lower priority chosen by the user is kept. */
 static void step_back(const struct limpet_capture *capture)
 {
 	const int who_process = 1, best_effort_lowest = 2 << 13 | 7;
@@ -550,7 +551,7 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	if (error)
 		return error;
 	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
-	if (error) /* -EEXIST is an output's word, too */
+	if (error) /* -EEXIST also means that the output exists */
 		return error == -EEXIST ? -EALREADY : error;
 	if (setup->forked && !limpet_fork_is_silent(setup->forked))
 		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
@@ -585,8 +586,8 @@ static void capture_free(struct limpet_capture *capture)
 	free(capture);
 }
 
-/* While a thread is waited for, or memory searched: others may wait for room, and somebody may ask
- * how it goes. */
+/* Called while limpet waits for a thread or searches memory: threads may wait for room, and a
+ * client for the status. */
 static void idle(void *context)
 {
 	struct limpet_capture *capture = context;
@@ -595,7 +596,7 @@ static void idle(void *context)
 	limpet_control_dispatch(capture->control);
 }
 
-/* The target's own end, in the words of the trace. */
+/* How the target ended, as an end of the trace. */
 static enum limpet_end explain_exit(struct limpet_capture *capture,
 				    struct limpet_capture_result *result)
 {
@@ -606,11 +607,12 @@ static enum limpet_end explain_exit(struct limpet_capture *capture,
 						  : LIMPET_END_TARGET_EXIT;
 }
 
-/* What the target forked holds a copy of the agent: cleaned like the target, or named. */
+/* Children that the target forked have a copy of the agent: it is removed, or the child is
+ * reported. */
 static void clean_children(struct limpet_capture *capture, bool keep,
 			   struct limpet_capture_result *result)
 {
-	const size_t words_bytes = 48; /* for one more, and for how many there are besides */
+	const size_t words_bytes = 48; /* for one more pid, and for the number of the others */
 	struct limpet_children children;
 	size_t used = 0;
 	int error;
@@ -619,7 +621,7 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 				      limpet_monotonic_ns() + capture->setup->timeout_ns,
 				      keep ? was_taken : NULL, capture, &children);
 	result->children_cleaned += children.cleaned;
-	/* One that could not be listed for want of memory has it, too. */
+	/* With -ENOMEM a child that has the agent could not be listed. */
 	result->children_left = children.left_count + (error == -ENOMEM);
 	for (size_t i = 0; i < children.left_count; i++) {
 		char *end = result->children + used;
@@ -662,13 +664,13 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		capture->setup->leaving(capture->setup->context, keep);
 	}
 	show(capture, "detaching");
-	/* What the chunks hold need not wait for a slow end, and threads may wait for room in them.
-	 */
+	/* Record what is in the chunks before a detach that may take long; threads may wait for
+	 * room in them. */
 	(void)drain(capture);
 	result->unloaded = true;
 	if (!gone) {
-		/* What it has with us in it, once more: a short capture may have had no tick since
-		 * its first. */
+		/* The target's memory with the agent in it, once more: a short capture may have had
+		 * no tick since its first. */
 		tick(capture);
 		look_for_perf_map(capture);
 		error = limpet_session_leave(capture->session, &result->leave_err);
@@ -688,8 +690,8 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		}
 }
 
-/* What the program had to bear at most: what is shared with us, tables as far as they are made, and
- * what the agent keeps for itself for each thread. */
+/* Upper bound of the agent's memory in the program: the shared memory, the tables that were made,
+ * and the agent's private memory for each thread. */
 static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 {
 	const struct limpet_segment *segment = limpet_session_segment(capture->session);
@@ -712,8 +714,8 @@ static void say_lost_stacks(const struct limpet_collector *collector, char *beca
 			ours && agents ? " and " : "", ours ? "--collector-memory" : "");
 }
 
-/* What no count tells, in words: of an allocator that is hooked in part, or not; of an end before
- * the time. In the order of limpet_loss_say(). */
+/* Describes losses without a count: an allocator that is hooked in part, or not; an early end. In
+ * the order of limpet_loss_say(). */
 static void say_what_stayed_unseen(const struct limpet_capture *capture,
 				   const struct limpet_recorder_tick *last, uint64_t losses,
 				   const char *named, struct limpet_capture_result *result)
@@ -814,7 +816,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	result->events = capture->last.events;
 	result->file_bytes = capture->last.file_bytes;
 	result->duration_ns = last.time_ns;
-	/* Lets go of the file, so that symbols can be added. */
+	/* Closes the file, so that symbols can be appended. */
 	limpet_recorder_free(capture->recorder);
 	capture->recorder = NULL;
 }
@@ -839,7 +841,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	error = begin(capture, &entering, err);
 	limpet_priority_restore(capture->priority);
 	if (error) {
-		/* A command of ours ends here: not one instruction of it has been done. */
+		/* A command that limpet started is killed: it has not executed one instruction. */
 		if (setup->tracee && !entering)
 			kill(setup->pid, SIGKILL);
 		if (!entering)
@@ -860,7 +862,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
 	limpet_session_set_idle(capture->session, idle, capture);
 	step_back(capture);
-	/* Whatever becomes of us: what is known to stay unseen is in the trace. */
+	/* The losses known so far are in the trace even if limpet is killed. */
 	tick(capture);
 	capture->tick_ns = limpet_monotonic_ns();
 	if (capture->forks)
@@ -913,7 +915,7 @@ int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err)
 
 	limpet_tracee_setup();
 	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, forked, err);
-	/* Words of those who wait are for an attach. */
+	/* The hint that -EBUSY comes with is for an attach. */
 	if (error == -EBUSY)
 		limpet_err_hint(err, "try again later: limpet stop %d", pid);
 	return error < 0 ? error : 0;

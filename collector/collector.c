@@ -20,27 +20,27 @@
 #include "injector/proc/proc.h"
 
 #define CODE_NS 1000000000u
-#define LOOK_SHARE 20u /* of the time, at most, for modules that nobody told us of */
+#define LOOK_SHARE 20u /* of the time, at most, for modules that were not reported */
 #define MAX_STACK_LOOKS 3u
 #define RANGES_NS 200000000u
-/* Nodes of a stack: its frames, and whose it is. */
+/* Nodes of a stack: its frames, and its owner. */
 #define MAX_NODE_CHAIN (LIMPET_STACK_FRAMES + 1)
 #define RECORD_WORDS 3u
 #define RECORDS_PER_CHUNK \
 	((LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk)) / (RECORD_WORDS * sizeof(uint64_t)))
 #define CHUNKS_AT_ONCE 32u
 
-/* What is known of a thread's entry; the chunk positions are ours alone. */
+/* State of reading a thread's entry. The positions in chunks are only in private memory. */
 struct cursor {
 	uint32_t chunk;  /* index, 0: none yet */
 	uint32_t offset; /* bytes read */
 	uint32_t tid;
 	uint64_t sequence;                        /* of that chunk */
-	uint64_t last_allocation;                 /* address; 0: freed by now, or not known */
+	uint64_t last_allocation;                 /* address; 0: freed, or unknown */
 	struct limpet_description_base described; /* last in that chunk */
 	bool broken; /* its chain led to a chunk that is not the next one */
 	uint32_t stack_generation, stack_looks;
-	uint32_t house_generation; /* of the claim that stood before threads were listed; 0: none */
+	uint32_t house_generation; /* of the claim before threads were listed; 0: none */
 };
 
 struct limpet_collector {
@@ -53,41 +53,43 @@ struct limpet_collector {
 	bool has_cgroup;
 	struct cursor *cursors;
 	const struct limpet_segment
-		*segment; /* with the layout; that in the shared memory is hostile */
+		*segment; /* has the layout; the one in the shared memory is hostile */
 	uint32_t thread_count, chunk_count;
 	struct limpet_stack_tree *stacks;
 	struct limpet_look_ahead *ahead;
 	uint64_t lost_stacks[LIMPET_LOST_STACKS]; /* events */
 	uint64_t begin_ns, end_ns;                /* end_ns: 0 while the capture runs */
-	uint64_t time_units;   /* of LIMPET_TIME_UNIT_NS, as last told to the agent */
+	uint64_t time_units;   /* of LIMPET_TIME_UNIT_NS, as last written for the agent */
 	uint64_t last_time_ns; /* of a record */
-	uint64_t turn_ns;      /* LIMPET_TURN_PAUSES of this processor */
-	uint32_t chunk_budget; /* that one call may still open: those that there are, twice */
+	uint64_t turn_ns;      /* duration of LIMPET_TURN_PAUSES on this processor */
+	uint32_t chunk_budget; /* chunks that one call may still open: twice the number of chunks */
 	uint32_t *unread;      /* threads that have more than one chunk */
-	uint64_t *intents;     /* bit map of counters, while gaps are looked at */
+	uint64_t *intents;     /* bitmap of counters, while gaps are checked */
 	int64_t recorded;      /* in this drain */
-	int record_error;      /* the first one of it */
+	int record_error;      /* the first error of this drain */
 	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
 	uint64_t bad_records;
 	unsigned rescans;
 	bool channel_ended, broken;
-	uint32_t modules_seen; /* when the modules were looked at last */
-	uint32_t bell;         /* as it stood before all was read last */
-	bool called;           /* it had changed since the time before */
-	bool more;             /* than was read then */
-	/* What the target has of the agent's memory, and how all stood when that was looked up. */
+	uint32_t modules_seen; /* shm->modules_seen when the modules were last read */
+	uint32_t bell;         /* shm->bell before the last drain */
+	bool called;           /* it had changed since the drain before */
+	bool more;             /* the last drain left something unread */
+	/* How much of the agent's memory the target has, and the bell and RSS when that was
+	 * measured. */
 	uint64_t agent_bytes, agent_rss_bytes;
 	uint32_t agent_bell;
 	uint32_t unknown_count;
-	/* What the agent reads other stacks by; ours, for it lies in memory of the target's. */
+	/* The ranges by which the agent reads other stacks: a private copy, since the target can
+	 * write to the shared one. */
 	struct range {
 		uint64_t low, high; /* high 0: free */
 	} ranges[LIMPET_STACK_RANGES];
-	uint32_t next_range; /* that gives way */
+	uint32_t next_range; /* the next to be replaced */
 	uint64_t ranges_ns, next_ranges_ns;
-	bool overloads;        /* the agent may sample for want of room */
-	uint64_t next_look_ns; /* for a module that we were not told of */
-	/* Anonymous executable memory: code that the program made, as of the last look. */
+	bool overloads;        /* the agent may sample for lack of room */
+	uint64_t next_look_ns; /* for a module that the agent did not report */
+	/* Anonymous executable memory: JIT-compiled code, at the last look. */
 	struct range *code;
 	size_t code_count;
 	uint64_t code_ns;
@@ -107,7 +109,7 @@ static struct limpet_chunk *chunk_at(const struct limpet_collector *collector, u
 	return limpet_segment_chunk(collector->segment, index);
 }
 
-/* Of the claim: another one means that another thread owns the entry. */
+/* The generation of the claim: another one means that another thread owns the entry. */
 static uint32_t generation_of(const struct limpet_thread *entry)
 {
 	return __atomic_load_n(&entry->generation, __ATOMIC_ACQUIRE);
@@ -129,7 +131,7 @@ static void chunk_release(struct limpet_collector *collector, uint32_t index)
 /* ---------------------------------------------------------------- life */
 
 /* How long a thread of the target takes for one turn of waiting for room: it cannot read a clock.
- * The least of several, as this thread may lose its processor. */
+ * The minimum of several runs, as this thread may be preempted. */
 static uint64_t measure_turn_ns(void)
 {
 	uint64_t least_ns = UINT64_MAX;
@@ -163,7 +165,7 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->shm = segment->shm;
 	collector->thread_count = segment->layout.thread_count;
 	collector->chunk_count = segment->layout.chunk_count;
-	/* Nobody else has it yet. */
+	/* The target does not have the shared memory yet. */
 	collector->overloads = segment->shm->overload_bytes != 0;
 	collector->has_named = limpet_session_has_named(session);
 	collector->has_cgroup =
@@ -213,14 +215,14 @@ static uint32_t next_used(const struct limpet_collector *collector, uint32_t fro
 
 static void set_range(struct limpet_stack_range *range, uint64_t low, uint64_t high)
 {
-	/* Pairs with the agent's looks at the version before and after. */
+	/* Pairs with the agent's loads of the version before and after it reads the range. */
 	__atomic_fetch_add(&range->version, 1, __ATOMIC_ACQ_REL);
 	__atomic_store_n(&range->low, low, __ATOMIC_RELAXED);
 	__atomic_store_n(&range->high, high, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&range->version, 1, __ATOMIC_RELEASE);
 }
 
-/* Memory that a fibre or a handler may have for a stack. */
+/* Memory that may be the stack of a fibre or a signal handler. */
 static bool may_be_a_stack(const struct limpet_map *map)
 {
 	return map && map->perms[0] == 'r' && map->perms[1] == 'w';
@@ -252,7 +254,8 @@ void limpet_collector_begin(struct limpet_collector *collector)
 {
 	const struct limpet_maps *maps = &limpet_session_modules(collector->session)->maps;
 
-	/* Some of it may be somebody's stack: the first walks there need not wait for a look. */
+	/* Some of these may be stacks: the first walks there need not wait for a look at the
+	 * maps. */
 	for (size_t i = 0, count = 0; i < maps->count && count < LIMPET_STACK_RANGES; i++) {
 		const struct limpet_map *map = &maps->list[i];
 
@@ -263,7 +266,7 @@ void limpet_collector_begin(struct limpet_collector *collector)
 	for (uint32_t i = 1; limpet_session_owner(collector->session, i); i++)
 		limpet_recorder_name_owner(collector->recorder, i,
 					   limpet_session_owner(collector->session, i));
-	/* The time of earlier events is 0, as it stands in the shared memory. */
+	/* Events before this have time 0, the initial value in the shared memory. */
 	collector->begin_ns = limpet_monotonic_ns();
 	limpet_collector_tell_time(collector);
 }
@@ -286,7 +289,8 @@ uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
 
 /* ---------------------------------------------------------------- reading chunks */
 
-/* A record's time is at most what was told last, and no older than it takes to wrap around. */
+/* A record's time is at most the last one written for the agent, and is not so old that it has
+ * wrapped around. */
 static uint64_t time_of(struct limpet_collector *collector, uint32_t time)
 {
 	const uint64_t age = (collector->time_units - time) & LIMPET_TIME_MASK;
@@ -294,7 +298,7 @@ static uint64_t time_of(struct limpet_collector *collector, uint32_t time)
 				   ? (collector->time_units - age) * LIMPET_TIME_UNIT_NS
 				   : 0;
 
-	/* The trace's times do not run back, and a record may have waited for another. */
+	/* Times in the trace do not decrease, but a record may have waited for another. */
 	if (time_ns < collector->last_time_ns)
 		time_ns = collector->last_time_ns;
 	collector->last_time_ns = time_ns;
@@ -322,7 +326,7 @@ static bool decode_record(const struct limpet_collector *collector, const uint64
 	       (kind == LIMPET_EVENT_VOID && !sampled);
 }
 
-/* In the order of the thread's own calls, which is lost behind the counters. */
+/* To be called in the order of the thread's calls, which the counters do not keep. */
 static void note_temporary(struct limpet_collector *collector, struct cursor *cursor,
 			   struct limpet_record *record)
 {
@@ -337,7 +341,7 @@ static void note_temporary(struct limpet_collector *collector, struct cursor *cu
 		break;
 	case LIMPET_EVENT_OVERLOAD:
 	case LIMPET_EVENT_ROOM:
-		/* What is not recorded may lie between an allocation and its free. */
+		/* Unrecorded events may lie between an allocation and its free. */
 		for (uint32_t i = 0; i < collector->thread_count; i++)
 			collector->cursors[i].last_allocation = 0;
 		break;
@@ -346,8 +350,8 @@ static void note_temporary(struct limpet_collector *collector, struct cursor *cu
 	}
 }
 
-/* The node of a stack by the agent's number; 0: unknown, which is counted. Number 0: the agent
- * could not describe it. */
+/* The node of a stack, by the agent's number; 0: unknown, which is counted. Number 0: the agent
+ * could not describe the stack. */
 static uint32_t find_stack(struct limpet_collector *collector, uint32_t number)
 {
 	uint32_t node;
@@ -366,7 +370,7 @@ static uint32_t find_stack(struct limpet_collector *collector, uint32_t number)
 	return 0;
 }
 
-/* Returns the bytes of the description that begins there; what makes no sense is passed over. */
+/* Reads a description and returns its bytes; an invalid one is skipped. */
 static uint32_t read_description(struct limpet_collector *collector, struct cursor *cursor,
 				 const uint8_t *at, uint32_t bytes)
 {
@@ -447,8 +451,8 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 									    : &list[i].record);
 }
 
-/* Only the one chunk that must follow: so a chain that goes round, or into another thread's, is
- * read once and ends. */
+/* Opens only the chunk that must follow: a chain that is a cycle, or leads into another thread's
+ * chunks, is read once and ends. */
 static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t index,
 		       uint64_t sequence)
 {
@@ -474,8 +478,8 @@ static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint
 	return true;
 }
 
-/* Reads what the thread has published of its chunk; a full one goes back. Returns whether there is
- * another one. */
+/* Reads what the thread has published in its chunk; a full chunk goes back to the agent. Returns
+ * whether there is another one. */
 static bool read_thread(struct limpet_collector *collector, uint32_t thread)
 {
 	struct cursor *cursor = &collector->cursors[thread];
@@ -503,9 +507,9 @@ static bool read_thread(struct limpet_collector *collector, uint32_t thread)
 	return true;
 }
 
-/* All threads in turn, a chunk of each: so what one thread's records wait for is read soon after
- * them. At most `rounds`: fast threads would keep us here for good. Returns whether it stopped for
- * that, or for the budget, with more to read. */
+/* Reads a chunk of each thread in turn, so that records for which those of one thread wait are read
+ * soon after them. At most `rounds`: fast threads would keep the collector here forever. Returns
+ * whether the rounds, or the budget, ended with more to read. */
 static bool read_threads(struct limpet_collector *collector, uint32_t rounds)
 {
 	uint32_t count = 0;
@@ -531,8 +535,8 @@ static bool read_threads(struct limpet_collector *collector, uint32_t rounds)
 
 /* ---------------------------------------------------------------- stacks */
 
-/* The list, and how many modules had gone by then: none may go in between. Answers whether there
- * is anything new. */
+/* Reads the list of modules, and how many had been unloaded by then: none may be unloaded in
+ * between. Returns whether anything is new. */
 static bool look_at_modules(struct limpet_collector *collector)
 {
 	const unsigned enough = 4;
@@ -550,7 +554,8 @@ static bool look_at_modules(struct limpet_collector *collector)
 	return changed;
 }
 
-/* At once when the agent says so: a plugin may be gone again before the next look. */
+/* Called at once when the agent reports new modules: a plugin may be unloaded before the next
+ * look. */
 static bool update_modules(struct limpet_collector *collector)
 {
 	bool changed;
@@ -562,7 +567,7 @@ static bool update_modules(struct limpet_collector *collector)
 	return changed;
 }
 
-/* What comes there is none of the agent's: the program has put it there. */
+/* The agent sends nothing on the channel: what arrives is from the program, and is discarded. */
 static void look_at_channel(struct limpet_collector *collector)
 {
 	int channel = limpet_session_channel(collector->session);
@@ -610,7 +615,8 @@ static void look_at_code(struct limpet_collector *collector)
 	collector->code_ns = limpet_monotonic_ns();
 }
 
-/* Nor may a module have gone from there since the stack was recorded: that was its code. */
+/* Whether an address is in JIT-compiled code: in anonymous executable memory from which no module
+ * was unloaded since the stack was recorded. */
 static bool was_made(const struct limpet_collector *collector, uint64_t address, uint32_t gone)
 {
 	const struct limpet_shm *shm = collector->shm;
@@ -630,9 +636,9 @@ static bool was_made(const struct limpet_collector *collector, uint64_t address,
 	return false;
 }
 
-/* A frame of a module that nobody has told us of yet: it may be gone before we are told. Code that
- * a program makes itself is in no module at all, and is not to keep us looking. ret_made: it lies
- * in such code. */
+/* Finds the module of a frame. A module that was not reported yet may be unloaded before it is, so
+ * the modules are read at once; but not each time, since code that the program generates is in no
+ * module. ret_made: the frame is in such code. */
 static uint32_t find_module(struct limpet_collector *collector,
 			    const struct limpet_stack_node *node, bool *ret_made)
 {
@@ -669,8 +675,8 @@ static int add_node(struct limpet_collector *collector, uint32_t node)
 					flags);
 }
 
-/* Describes a stack to the trace, outermost frame first; answers the node that stands for it. Each
- * node is described once: one that is refused will not do better at the next event. */
+/* Adds a stack to the trace, outermost frame first; returns its node. Each node is added once: one
+ * that was refused would be refused again. */
 static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 {
 	uint32_t chain[MAX_NODE_CHAIN], count = 0, at = node;
@@ -696,7 +702,7 @@ static uint32_t describe_node(struct limpet_collector *collector, uint32_t node)
 
 /* ---------------------------------------------------------------- draining */
 
-/* Of functions that the user named: their stacks say whose they are. */
+/* For functions that the user named: their stacks have the owner. */
 static void look_whether_plausible(struct limpet_collector *collector,
 				   const struct limpet_record *record)
 {
@@ -712,7 +718,7 @@ static void look_whether_plausible(struct limpet_collector *collector,
 				      (uint32_t)node->address, record->address, record->size);
 }
 
-/* What the reorder passes on: to the recorder. */
+/* Passes records from the reorder to the recorder. */
 static void record(void *context, struct limpet_record *records, size_t count)
 {
 	struct limpet_collector *collector = context;
@@ -755,8 +761,8 @@ static void note_intent(struct limpet_collector *collector, uint32_t intent)
 		collector->intents[(intent - 1) / 64] |= 1ull << (intent - 1) % 64;
 }
 
-/* A number that is missing was taken by a thread that had said so before. Either it still does, or
- * its record is published: then it is read below, or there is none. */
+/* A missing number was taken by a thread that had stored an intent before. Either the intent is
+ * still there, or the record was published: then it is read below, or there is none. */
 static void look_at_gaps(struct limpet_collector *collector, uint64_t now_ns)
 {
 	if (!limpet_reorder_kept(collector->reorder))
@@ -774,8 +780,8 @@ static void look_at_gaps(struct limpet_collector *collector, uint64_t now_ns)
 	limpet_reorder_look(collector->reorder, is_expected, collector, now_ns);
 }
 
-/* Tells the agent how far up each thread's stack may be read. libc's thread control block stands at
- * the top of a thread's stack and lives as long as the thread does. */
+/* Publishes how far up the agent may read each thread's stack. libc's thread control block is at
+ * the top of a thread's stack and exists as long as the thread. */
 static void publish_stacks(struct limpet_collector *collector)
 {
 	pid_t pid = limpet_session_pid(collector->session);
@@ -824,7 +830,7 @@ static void publish_stacks(struct limpet_collector *collector)
 		limpet_proc_maps_done(&maps);
 }
 
-/* Those that are not there any more, or others by now. */
+/* Drops the ranges whose mapping is gone, or has changed. */
 static void drop_ranges(struct limpet_collector *collector, const struct limpet_maps *maps)
 {
 	for (uint32_t i = 0; i < LIMPET_STACK_RANGES; i++) {
@@ -840,8 +846,8 @@ static void drop_ranges(struct limpet_collector *collector, const struct limpet_
 	}
 }
 
-/* Where somebody asks, and as often as a twentieth of the time allows. As long as some are in use,
- * they are looked at again. */
+/* Publishes ranges for the stack pointers that the agent reported, in at most a twentieth of the
+ * time. As long as some ranges are in use, they are checked again. */
 static void publish_ranges(struct limpet_collector *collector, uint64_t now_ns)
 {
 	uint32_t count = __atomic_load_n(&collector->shm->unknown_count, __ATOMIC_RELAXED);
@@ -871,8 +877,9 @@ static void publish_ranges(struct limpet_collector *collector, uint64_t now_ns)
 	collector->next_ranges_ns = now_ns + (limpet_monotonic_ns() - began_ns) * LOOK_SHARE;
 }
 
-/* All is read: whoever samples for want of room may stop. Next time it begins when most of what is
- * free now is taken, which may not be all that there is: each thread keeps a chunk. */
+/* Everything is read: an agent that samples for lack of room may stop. It starts again when most of
+ * the chunks that are free now are taken; these may not be all chunks, since each thread keeps
+ * one. */
 static void announce_room(struct limpet_collector *collector)
 {
 	const uint64_t *map = limpet_segment_free_chunks(collector->segment);
@@ -934,7 +941,7 @@ static bool is_alive(const pid_t *tids, int count, uint32_t tid)
 	return false;
 }
 
-/* Threads as the target numbers them. */
+/* Threads, by the tids that the target sees. */
 static int list_ns_tids(pid_t pid, pid_t **ret)
 {
 	struct limpet_proc_status status;
@@ -982,8 +989,7 @@ static void clear_dead_threads(struct limpet_collector *collector)
 	LIMPET_FREE pid_t *tids = NULL;
 	int count;
 
-	/* Before the list is made: a thread that is born and claims an entry after it is not in it.
-	 */
+	/* Before the list is made: a thread that starts and claims an entry later is not in it. */
 	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
 	     i = next_used(collector, i + 1)) {
 		const struct limpet_thread *entry = thread_at(collector, i);
@@ -1003,13 +1009,14 @@ static void clear_dead_threads(struct limpet_collector *collector)
 		if (!generation || owner <= changing || generation_of(entry) != generation ||
 		    is_alive(tids, count, entry->tid))
 			continue;
-		/* A new thread may just be taking the pointer over: then it is its own. */
+		/* A new thread may be taking over the thread pointer at this moment: then the entry
+		 * is its own. */
 		if (!__atomic_compare_exchange_n(&entry->thread_pointer, &owner, changing, false,
 						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
 		if (generation_of(entry) == generation)
 			clear_entry(collector, i);
-		else /* it has been taken over since it was looked at */
+		else /* it was taken over since it was checked */
 			__atomic_store_n(&entry->thread_pointer, owner, __ATOMIC_RELEASE);
 	}
 }
@@ -1081,7 +1088,6 @@ uint32_t limpet_collector_thread_states(const struct limpet_collector *collector
 	return states;
 }
 
-/* Of one kind. */
 static struct limpet_drops drops_of(const struct limpet_collector *collector, uint32_t kind)
 {
 	struct limpet_drops drops;
@@ -1108,8 +1114,8 @@ static struct limpet_dropped dropped_by_kind(const struct limpet_collector *coll
 				       .munmap_bytes = munmaps.bytes};
 }
 
-/* Of the memory that is shared with us, and of the tables, what the target has touched; of all
- * else, which is small, all that it may have. */
+/* Of the shared memory and the tables, what the target has touched; of the rest, which is small,
+ * all that it may have. */
 static uint64_t agent_bytes(const struct limpet_collector *collector)
 {
 	const struct limpet_segment *segment = collector->segment;
@@ -1121,7 +1127,8 @@ static uint64_t agent_bytes(const struct limpet_collector *collector)
 	return shared_bytes + limpet_segment_beside_bytes(segment, states);
 }
 
-/* Without a call the agent touches nothing, and what is reclaimed of it is missing in RSS. */
+/* While bell and RSS are unchanged, so is this: without a call the agent touches nothing, and
+ * memory that is reclaimed from it is missing in RSS. */
 static uint64_t agent_bytes_of(struct limpet_collector *collector, uint64_t rss_bytes)
 {
 	uint32_t bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
@@ -1153,14 +1160,14 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 	ret_tick->time_ns = limpet_collector_time_ns(collector);
 	if (ret_tick->time_ns < collector->last_time_ns)
 		ret_tick->time_ns = collector->last_time_ns;
-	/* A main thread that has ended shows no memory. */
+	/* /proc shows no memory for a main thread that has ended. */
 	if (limpet_proc_status_read(limpet_proc_resident(pid), &status) == 0)
 		take_status(collector, &status, ret_tick);
 	if (collector->has_cgroup)
 		(void)limpet_cgroup_usage(&collector->cgroup, &ret_tick->cgroup_bytes);
 	ret_tick->dropped_events = collector->dropped_gone + collector->bad_records;
 	ret_tick->dropped_events += collector->shm->lost_no_sample;
-	/* A stack for which there was no room is cut short to nothing. */
+	/* A stack for which there was no room counts as truncated. */
 	ret_tick->truncated_stacks = collector->truncated_gone;
 	for (unsigned why = 0; why < LIMPET_LOST_STACKS; why++)
 		ret_tick->truncated_stacks += collector->lost_stacks[why];

@@ -31,7 +31,7 @@ void limpet_collector_tell_time(struct limpet_collector *collector);
 /* Reads everything that is published, and records what is in order. Returns the number of events
  * recorded, or the recorder's -errno (it reads on nevertheless). */
 int64_t limpet_collector_drain(struct limpet_collector *collector);
-/* Nobody writes any more: records the rest. */
+/* Call when no thread writes any more: records the rest. */
 int64_t limpet_collector_drain_all(struct limpet_collector *collector);
 /* Housekeeping, a few times a second: dead threads, modules, bounds of stacks. */
 void limpet_collector_housekeep(struct limpet_collector *collector);
@@ -42,8 +42,8 @@ uint32_t limpet_collector_thread_states(const struct limpet_collector *collector
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick);
 /* Events that came when a later one of their address may already have been recorded: their thread
- * stood for seconds in the middle of a call, or too many records waited, so it was no longer waited
- * for. They may be in the wrong order for their block. */
+ * spent seconds in the middle of a call, or too many records waited, so the collector no longer
+ * waited for them. They may be in the wrong order for their block. */
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector);
 /* Events whose stack is unknown, by the reason. */
 enum limpet_lost_stacks {

@@ -37,7 +37,7 @@ static bool is_number(uint32_t number)
 	return number && number <= LIMPET_STACKS_MAX;
 }
 
-/* The allocators' stacks are no base: the agent describes them by another stack's number. */
+/* Stacks of allocators are no base: the agent describes them by another stack's number. */
 static bool enter_owner(const struct limpet_description *description,
 			struct limpet_stack_tree *tree)
 {

@@ -1,5 +1,5 @@
-/* Descriptions of stacks, as they lie in the agent's chunks (LIMPET_EVENT_STACK in common/wire.h):
- * copied out of the shared memory, checked, and put into the tree of stacks. */
+/* Reads descriptions of stacks in the agent's chunks (LIMPET_EVENT_STACK in common/wire.h): copies
+ * them out of the shared memory, checks them, and adds them to the tree of stacks. */
 #ifndef LIMPET_COLLECTOR_DESCRIPTION_H
 #define LIMPET_COLLECTOR_DESCRIPTION_H
 
@@ -9,8 +9,8 @@
 #include "collector/stack_tree.h"
 #include "common/wire.h"
 
-/* The description before, in the same chunk: what the next one may share frames with. All 0 at the
- * beginning of a chunk. */
+/* The description before, in the same chunk, with which the next one may share frames. All 0 at the
+ * start of a chunk. */
 struct limpet_description_base {
 	uint32_t node;  /* 0: there was no room for it */
 	uint32_t depth; /* frames */
@@ -24,14 +24,13 @@ struct limpet_description {
 	uint64_t words[2 * LIMPET_STACK_FRAMES];
 };
 
-/* Copies the description that begins there. Returns the bytes that it takes; 0: what is there is
- * none, or not `bytes` long. */
+/* Copies the description at `at`, where `bytes` bytes are readable. Returns its length in bytes; 0:
+ * there is none, or it is longer. */
 uint32_t limpet_description_read(const uint8_t *at, uint32_t bytes, struct limpet_description *ret);
-/* The number of the stack that an owner's description is about; 0: it is another one. */
+/* The number of the stack to which an owner's description refers; 0: it is another description. */
 uint32_t limpet_description_below(const struct limpet_description *description);
-/* Puts the stack into the tree under its number, and makes it the base of the next one. False: it
- * makes no sense, and changes nothing. Where there is no room its number stands for
- * LIMPET_STACK_LOST. */
+/* Adds the stack to the tree under its number, and makes it the base of the next one. False: it is
+ * invalid, and nothing changes. If there is no room, its number gets LIMPET_STACK_LOST. */
 bool limpet_description_enter(const struct limpet_description *description,
 			      struct limpet_stack_tree *tree, struct limpet_description_base *base);
 

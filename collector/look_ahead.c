@@ -8,12 +8,13 @@
 #define DATA_BYTES (LIMPET_CHUNK_BYTES - (uint32_t)sizeof(struct limpet_chunk))
 #define RECORD_BYTES 24u
 #define WIDE_BYTES 32u
-/* In vain, until streams are read again. */
+/* Searches that may fail until streams are read again. */
 #define MOST_IN_VAIN 64u
-/* Chunks, of all there are: each of them is opened once, and may be written anew while we read. */
+/* Chunks that may be opened, as a multiple of all chunks: each is opened once, and may be rewritten
+ * meanwhile. */
 #define BUDGET_SHARES 4u
 
-/* Up to where a thread's stream was looked through. */
+/* How far a thread's stream was searched. */
 struct place {
 	uint32_t chunk, offset; /* chunk 0: not at all */
 	uint64_t sequence;
@@ -23,7 +24,7 @@ struct place {
 struct limpet_look_ahead {
 	const struct limpet_segment *segment;
 	struct limpet_stack_tree *tree;
-	struct place *places; /* a thread each */
+	struct place *places; /* one per thread */
 	uint32_t budget, in_vain;
 	struct limpet_description description;
 };
@@ -69,7 +70,7 @@ void limpet_look_ahead_follow(struct limpet_look_ahead *ahead, uint32_t thread, 
 		*place = (struct place){.chunk = chunk, .sequence = sequence};
 }
 
-/* As the collector opens it: a chain that leads elsewhere ends here. */
+/* Checks a chunk as the collector does: a chain that leads elsewhere ends here. */
 static bool open_chunk(struct limpet_look_ahead *ahead, uint32_t thread, uint32_t index,
 		       uint64_t sequence)
 {
@@ -86,7 +87,7 @@ static bool open_chunk(struct limpet_look_ahead *ahead, uint32_t thread, uint32_
 	return true;
 }
 
-/* False: an allocator's description is about a stack that is not described yet, and waits. */
+/* False: waits at an owner's description whose stack is not described yet. */
 static bool read_descriptions(struct limpet_look_ahead *ahead, struct place *place,
 			      uint32_t committed)
 {
@@ -117,7 +118,7 @@ static bool read_descriptions(struct limpet_look_ahead *ahead, struct place *pla
 	return true;
 }
 
-/* Whether anything was there. */
+/* Returns whether anything was read. */
 static bool read_thread(struct limpet_look_ahead *ahead, uint32_t thread)
 {
 	const struct limpet_thread *entry = limpet_segment_thread(ahead->segment, thread);
@@ -149,7 +150,8 @@ bool limpet_look_ahead_find(struct limpet_look_ahead *ahead, uint32_t number)
 	const uint32_t threads = ahead->segment->layout.thread_count;
 	bool more = ahead->in_vain < MOST_IN_VAIN;
 
-	/* Once more where there was anything: what waits in one stream is found in another. */
+	/* Repeated as long as anything was read: a description for which one stream waits may be in
+	 * another. */
 	while (more && ahead->budget) {
 		ahead->budget--;
 		more = false;

@@ -39,7 +39,7 @@ struct limpet_unfollowed limpet_memory_watch_judge(const struct limpet_memory_wa
 	return limpet_unfollowed_judge(&watch->before, &watch->last, watch->unfollowed);
 }
 
-/* Only once it is worth a word: this reads the modules' files. */
+/* Only when the names are needed: this reads the modules' files. */
 static void name_unfollowed(struct limpet_memory_watch *watch)
 {
 	bool matters = limpet_unfollowed_judge(&watch->before, &watch->last, "").matters;
@@ -51,7 +51,7 @@ static void name_unfollowed(struct limpet_memory_watch *watch)
 		matters ? watch->runtime : "", watch->unfollowed, sizeof(watch->unfollowed));
 }
 
-/* What the agent keeps for itself is in no file of ours. */
+/* The agent's private memory is in no file of limpet's, and so counted as unknown. */
 static void leave_out_agent(const struct limpet_memory_watch *watch, struct limpet_memory *memory)
 {
 	const struct limpet_segment *segment = limpet_session_segment(watch->session);
@@ -95,7 +95,7 @@ static int look(struct limpet_memory_watch *watch, bool agent_is_there)
 	return 0;
 }
 
-/* By the last look: it takes the longer the more is resident. */
+/* Estimated from the last look: the time grows with RSS. */
 static double expected_ns(const struct limpet_memory_watch *watch, uint64_t rss_bytes)
 {
 	const struct limpet_memory *last = watch->last.known ? &watch->last : &watch->before;
@@ -107,7 +107,7 @@ static double expected_ns(const struct limpet_memory_watch *watch, uint64_t rss_
 		       : took_ns;
 }
 
-/* Wall time would say how busy the machine is. */
+/* Not wall time, which depends on the load of the machine. */
 static uint64_t processor_ns(void)
 {
 	struct timespec used;

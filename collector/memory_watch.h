@@ -1,9 +1,8 @@
-/* To whom the target's memory belongs: before the agent is loaded, during a capture, and at its
- * end.
+/* The owners of the target's memory: before the agent is loaded, during a capture, and at its end.
  *
- * While limpet looks, the target may wait to map memory, and nobody drains. During the capture
- * looks are rare and short; a look that would take longer is made only before and after it. One
- * thread. */
+ * While limpet looks, the target may wait to map memory, and no events are drained. During the
+ * capture looks are rare and short; a look that would take longer is made only before and after it.
+ * One thread. */
 #ifndef LIMPET_COLLECTOR_MEMORY_WATCH_H
 #define LIMPET_COLLECTOR_MEMORY_WATCH_H
 
@@ -26,7 +25,8 @@ struct limpet_memory_watch {
 	struct limpet_collector *collector;
 	struct limpet_memory before, last;
 	bool is_new;           /* not yet put into a tick */
-	bool other_allocators; /* others are followed, whose memory cannot be told from the rest */
+	bool other_allocators; /* others are followed, whose memory cannot be distinguished from the
+				  rest */
 	uint64_t looked_ns;    /* monotonic */
 	uint64_t took_ns;      /* processor time of the last look */
 	uint64_t look_rss_bytes; /* of the tick before the last look */

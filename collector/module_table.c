@@ -10,9 +10,9 @@
 
 #include "common/wire.h"
 
-/* A program that loads and unloads for ever would have ever more; what comes later has no name. */
+/* Bound for a program that loads and unloads modules forever; later ones have no name. */
 #define MAX_ENTRIES 16384u
-/* Of the descriptors that we may have. */
+/* Share of the descriptors that limpet may have. */
 #define SHARE_OF_FILES 2
 
 struct entry {
@@ -20,10 +20,10 @@ struct entry {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	uint32_t number;
-	struct limpet_gone *places; /* from where others had gone when it was seen first */
+	struct limpet_gone *places; /* from which others had been unloaded when it was seen first */
 	uint32_t place_count;
 	bool live;
-	bool lent; /* its descriptor is that of an entry before it */
+	bool lent; /* its descriptor is that of an earlier entry */
 };
 
 struct limpet_module_table {
@@ -71,8 +71,8 @@ static bool is_same_file(const struct entry *entry, const struct limpet_module *
 	       entry->dev_minor == module->dev_minor;
 }
 
-/* One descriptor a file, however often it comes and goes: without any left we could not even read
- * /proc any more. */
+/* One descriptor per file, however often it is loaded and unloaded: without free descriptors limpet
+ * could not even read /proc any more. */
 static int find_file(struct limpet_module_table *table, const struct limpet_module *module,
 		     bool *ret_lent)
 {
@@ -112,7 +112,8 @@ static int make_room(struct limpet_module_table *table)
 	return 0;
 }
 
-/* The places that overlap with it, out of a copy: the target may write there. */
+/* Notes the places that overlap with the entry. `places` is a copy: the target may write to the
+ * original. */
 static int note_places(const struct limpet_gone *places, uint32_t count, struct entry *entry)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -166,7 +167,8 @@ static void enter(struct limpet_module_table *table, struct limpet_module *modul
 	table->count++;
 }
 
-/* Number of the last module that had gone from there when the entry was made, as nodes have it. */
+/* Number of the last module that had been unloaded from there when the entry was made; nodes have
+ * the same number. */
 static uint32_t gone_before(const struct entry *entry, uint64_t address)
 {
 	return limpet_gone_find(entry->places, entry->place_count, address);
@@ -210,7 +212,7 @@ bool limpet_module_table_update(struct limpet_module_table *table, uint32_t gone
 	return true;
 }
 
-/* The mapping of the same part of the file that the module has by its program headers. */
+/* The module's own mapping, by its program headers, of the same part of the file. */
 static const struct limpet_map *first_mapping(const struct limpet_modules *modules,
 					      const struct limpet_map *again,
 					      struct limpet_module **ret_module)
@@ -283,7 +285,7 @@ uint32_t limpet_module_table_find(const struct limpet_module_table *table, uint6
 			return entry->number;
 		gone = entry->number;
 	}
-	/* Unloaded a moment ago: what it allocated is recorded after it went. */
+	/* Unloaded a moment ago: its allocations are recorded after it was unloaded. */
 	return gone;
 }
 

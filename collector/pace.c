@@ -2,38 +2,38 @@
 
 #include <sched.h>
 
-/* What the agent has by default for events holds half as much again as the fastest program makes
+/* By default the agent's room for events is one and a half times what the fastest program makes
  * between two looks. */
 #define LOOK_NS 25000000u
 #define IDLE_WAIT_NS 500000000u
-/* To be woken costs 50 microseconds and more where the processor slept, so that a program that is
- * still is looked at eight times a second. One that makes more in that time than there is room for
+/* Waking up costs 50 microseconds and more if the processor sleeps, so that an idle program is
+ * looked at eight times a second. If it makes more events in that time than there is room for, it
  * waits for the next look, once, so that the first burst after an idle hour loses nothing. */
 #define STILL_NS 2000000000u
 #define NAP_NS 125000000u
 #define NAP_WAIT_NS 1000000000u
 #define NAP_MEMORY_BYTES (64u << 20)
 #define NAP_PATIENCE_NS 250000000u
-/* Threads wait while that burst is read, too, for so long at most. */
+/* Threads also wait while that burst is read, for at most this long. */
 #define WAKING_NS 250000000u
-/* At other times it waits for a sign of life for so long, two looks. The collector gives one
- * with each round of reading: while it runs, it slows down what outruns it, and nothing is lost. A
- * free that is dropped would make a leak that is none. */
+/* At other times a thread waits this long, two looks, for a sign of life. The collector gives one
+ * with each round of reading: while it runs, a program that is too fast for it is slowed down, and
+ * nothing is lost. A dropped free would look like a leak. */
 #define BUSY_PATIENCE_NS 50000000u
-/* So long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
+/* How long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
  * and a slow disk. */
 #define WAIT_FOR_ROOM_NS 10000000000u
-/* While events come: as often as so many bytes of them do. What is read is to be in a cache still.
- */
+/* While events come, they are read whenever there are this many bytes of them, so that they are
+ * still in a cache. */
 #define BYTES_AT_ONCE (512u << 10)
 #define LEAST_WAIT_NS 500000u
-/* From this share of the agent's memory on, the events of one drain are a load, as are more than it
- * reads; it lasts for so long after. */
+/* A drain shows load if its events take more than this share of the agent's memory, or if it leaves
+ * some unread; the load lasts for this long after it. */
 #define LOAD_SHARE 16u
 #define LOAD_NS 1000000000u
 #define EVENT_BYTES 24u
 
-/* With less room for events than by default it is filled sooner. */
+/* Less room for events than by default fills up sooner. */
 static uint64_t nap_ns(const struct limpet_pace *pace)
 {
 	const double share = (double)pace->agent_memory_bytes / NAP_MEMORY_BYTES;
@@ -74,7 +74,8 @@ void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns)
 static void note_state(struct limpet_pace *pace, const struct limpet_pace_drain *drain,
 		       uint64_t now_ns)
 {
-	/* A thread that finds no room calls, and events may be read that cannot be recorded yet. */
+	/* A thread without room rings the bell, and events may be read that cannot be recorded
+	 * yet. */
 	const bool events = drain->recorded > 0 || drain->has_more || drain->called;
 
 	if (events) {
@@ -102,7 +103,7 @@ static void note_load(struct limpet_pace *pace, const struct limpet_pace_drain *
 	pace->under_load = pace->load_ns && now_ns - pace->load_ns < LOAD_NS;
 }
 
-/* Until about so many bytes of events as are wanted have come, at the rate of the last ones. */
+/* The time until about BYTES_AT_ONCE of events have come, at the rate of the last ones. */
 static uint64_t busy_wait_ns(const struct limpet_pace *pace, int64_t recorded, uint64_t now_ns)
 {
 	double wait_ns = (double)(now_ns - pace->recorded_ns) * BYTES_AT_ONCE /

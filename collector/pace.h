@@ -1,7 +1,7 @@
-/* The pace of a capture: when the collector looks again, how long a thread that finds no room for
- * its event waits for it, and how the collector is scheduled.
+/* The pace of a capture: when the collector looks again, how long a thread waits if there is no
+ * room for its event, and how the collector is scheduled.
  *
- * Decides by what it is told about each drain; reads no clock. One thread. Times are monotonic. */
+ * Decides from the result of each drain; reads no clock. One thread. Times are monotonic. */
 #ifndef LIMPET_COLLECTOR_PACE_H
 #define LIMPET_COLLECTOR_PACE_H
 
@@ -18,11 +18,12 @@ struct limpet_pace {
 	uint64_t agent_memory_bytes; /* for events */
 	bool wait_for_room;          /* threads always wait, for at most ten seconds */
 	bool may_nap;
-	bool samples; /* in an overload events are sampled: nobody waits */
+	bool samples; /* in an overload events are sampled: no thread waits */
 	enum limpet_pace_state state;
 	bool under_load;
-	uint64_t wait_ns;     /* until the next drain, if nobody rings and everything was read */
-	uint64_t look_ns;     /* between two looks whether the agent has rung */
+	uint64_t wait_ns;     /* until the next drain, if the agent does not ring and everything was
+				 read */
+	uint64_t look_ns;     /* between two checks whether the agent has rung */
 	uint64_t patience_ns; /* how long a thread that finds no room waits */
 	uint64_t events_ns;   /* when the last drain found any event */
 	/* private */

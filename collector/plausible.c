@@ -13,8 +13,8 @@ static bool is_nowhere(uint64_t address)
 
 #define ASK_NS 1000000u
 
-/* A process's most never shrinks: asked again for a larger block alone, and not for each of many.
- */
+/* The peak of a process's address space never shrinks: it is read again only for a larger block,
+ * and not for each of many. */
 static bool is_too_large(struct limpet_plausible *plausible, pid_t pid, uint64_t bytes)
 {
 	struct limpet_proc_status status;

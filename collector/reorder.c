@@ -20,10 +20,9 @@ struct kept {
 	bool is_void;
 };
 
-/* A counter whose next number has not come, with those that have: a pairing heap (Fredman et al.,
- * 1986), as most gaps keep a few records, and some, of addresses that many threads share,
- * thousands.
- */
+/* A counter whose next number has not come, with later records that have: a pairing heap (Fredman
+ * et al., 1986), as most gaps keep a few records, and some, of addresses that many threads share,
+ * thousands. */
 struct gap {
 	uint32_t counter, next;
 	uint32_t root;     /* the lowest number: index + 1 */
@@ -37,7 +36,7 @@ struct limpet_reorder {
 	void *context;
 	struct kept *kept;
 	size_t kept_capacity, kept_used;
-	uint32_t free; /* list of them by sibling: index + 1 */
+	uint32_t free; /* free list, linked by `sibling`: index + 1 */
 	size_t count, most;
 	struct gap *gaps;
 	size_t gap_count, gap_capacity;
@@ -112,7 +111,7 @@ static uint32_t meld(struct kept *kept, uint32_t next, uint32_t a, uint32_t b)
 	return a;
 }
 
-/* Siblings become one heap: in pairs, then all together. */
+/* Melds siblings into one heap: in pairs, then all together. */
 static uint32_t meld_all(struct kept *kept, uint32_t next, uint32_t first)
 {
 	uint32_t pairs = 0, root = 0;
@@ -141,7 +140,7 @@ static uint32_t meld_all(struct kept *kept, uint32_t next, uint32_t first)
 
 /* ------------------------------------------------------------------ gaps */
 
-/* The last one takes its place. */
+/* The last gap takes its place. */
 static void remove_gap(struct limpet_reorder *reorder, struct gap *gap)
 {
 	const struct gap *last = &reorder->gaps[--reorder->gap_count];
@@ -166,7 +165,7 @@ static void pass_on_root(struct limpet_reorder *reorder, struct gap *gap, uint32
 	reorder->count--;
 }
 
-/* What now follows without a gap. */
+/* Passes on kept records that now follow without a gap. */
 static void pass_on_kept(struct limpet_reorder *reorder, struct counter *counter)
 {
 	struct gap *gap = &reorder->gaps[counter->gap - 1];
@@ -285,7 +284,7 @@ void limpet_reorder_close(struct limpet_reorder *reorder, bool all_read, uint64_
 	for (size_t i = reorder->gap_count; i-- > 0;) {
 		struct gap *gap = &reorder->gaps[i];
 
-		/* One that came since the look was not looked for. */
+		/* A gap that appeared after limpet_reorder_look() was not checked by it. */
 		if (!gap->since_ns || gap->next != reorder->counters[gap->counter].next)
 			continue;
 		if ((all_read && gap->unexpected) ||

@@ -20,7 +20,7 @@ struct limpet_reorder;
 
 /* Receives up to LIMPET_REORDER_BATCH records in order; it may change them until it returns. */
 typedef void limpet_reorder_fn(void *context, struct limpet_record *records, size_t count);
-#define LIMPET_REORDER_BATCH 512u /* these stay in the nearest cache */
+#define LIMPET_REORDER_BATCH 512u /* these stay in the L1 cache */
 
 /* NULL: out of memory. */
 struct limpet_reorder *limpet_reorder_new(limpet_reorder_fn *pass_on,
@@ -52,7 +52,7 @@ void limpet_reorder_close(struct limpet_reorder *reorder, bool all_read, uint64_
 /* A thread that stays in one call for this long no longer delays others: on an overloaded machine a
  * thread may well wait for a processor for a second. */
 #define LIMPET_REORDER_PATIENCE_NS 5000000000u
-/* Nobody writes any more. */
+/* Call when no thread writes any more: closes all gaps. */
 void limpet_reorder_close_all(struct limpet_reorder *reorder);
 
 /* Number of records that are kept. */

@@ -1,6 +1,6 @@
-/* Nodes are found through chains of equal hash, one for each bucket. There is about a bucket a
- * node: with each node that is made one more bucket takes its part of the chain of an older one
- * (linear hashing: W. Litwin, 1980). */
+/* Nodes are found by hash, in one chain per bucket. There is about one bucket per node: each new
+ * node adds a bucket, which takes its part of an older one's chain (linear hashing: W. Litwin,
+ * 1980). */
 #include "collector/stack_tree.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "common/array.h"
 #include "common/wire.h"
 
-#define LEAF 4096u /* numbers a leaf */
-/* Of a node: itself, the next one of its chain, and a bucket. */
+#define LEAF 4096u /* numbers per leaf */
+/* Memory of a node: itself, its link to the next one of its chain, and a bucket. */
 #define NODE_BYTES (sizeof(struct limpet_stack_node) + 2 * sizeof(uint32_t))
 #define LEAF_BYTES (LEAF * sizeof(uint32_t))
 #define FIRST_BUCKETS 64u
@@ -24,10 +24,10 @@ struct limpet_stack_tree {
 	uint32_t *next; /* of each node's chain; 0: none */
 	uint32_t *buckets;
 	size_t node_capacity, next_capacity, bucket_capacity;
-	uint32_t count;              /* nodes, the root included */
+	uint32_t count;              /* nodes, including the root */
 	uint32_t bucket_count, half; /* half: the largest power of 2 up to bucket_count */
 	uint64_t most_bytes;
-	uint64_t keys[2]; /* the target chooses addresses, and is not to choose their chains */
+	uint64_t keys[2]; /* random: the target chooses addresses, but not their chains */
 	uint32_t **leaves;
 	size_t leaf_capacity;
 	uint32_t leaf_count;
@@ -38,7 +38,7 @@ void limpet_stack_tree_set_most(struct limpet_stack_tree *tree, uint64_t bytes)
 	tree->most_bytes = bytes;
 }
 
-/* The memory of arrays beyond what is in use was never touched. */
+/* Counts what is in use: the rest of the arrays was never touched. */
 static bool has_room(const struct limpet_stack_tree *tree, uint64_t bytes)
 {
 	return (tree->count - 1) * NODE_BYTES + tree->leaf_count * LEAF_BYTES + bytes <=
@@ -65,7 +65,7 @@ struct limpet_stack_tree *limpet_stack_tree_new(void)
 		return NULL;
 	}
 	if (getrandom(tree->keys, sizeof(tree->keys), 0) < 0)
-		tree->keys[0] = (uint64_t)(uintptr_t)tree; /* as good against accidents */
+		tree->keys[0] = (uint64_t)(uintptr_t)tree; /* enough against accidents */
 	tree->nodes[0] = (struct limpet_stack_node){0};
 	tree->count = 1;
 	tree->bucket_count = tree->half = FIRST_BUCKETS;
@@ -113,13 +113,13 @@ static uint32_t bucket_of(const struct limpet_stack_tree *tree, uint32_t hash)
 	return bucket < tree->bucket_count ? bucket : hash & (tree->half - 1);
 }
 
-/* One more bucket, which divides the chain of that with the same lower bits. */
+/* Adds a bucket, which splits the chain of the one with the same lower bits. */
 static void add_bucket(struct limpet_stack_tree *tree)
 {
 	const uint32_t new = tree->bucket_count, old = new - tree->half;
 	uint32_t node, *ends[2] = {&tree->buckets[old], &tree->buckets[new]};
 
-	/* Written below, and not touched before: no zeros are needed. */
+	/* Written below, and not read before: it need not be zero. */
 	if (limpet_reserve(&tree->buckets, &tree->bucket_capacity, (size_t) new + 1,
 			   sizeof(*tree->buckets)) < 0)
 		return; /* longer chains */

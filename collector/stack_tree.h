@@ -1,5 +1,5 @@
 /* The stacks of a capture: a tree of frames, in which the path from a node to the root (0) is a
- * stack, outermost frame last; and for each number by which the agent calls a stack its node.
+ * stack, outermost frame last; and the node for each number that the agent has given a stack.
  *
  * Private memory of the collector, and bounded; one thread. Nodes are numbered from 1 in the order
  * in which they are made, so that a parent's number is less than its children's. The cost of a node
@@ -18,14 +18,14 @@ struct limpet_stack_node {
 	uint32_t flags; /* LIMPET_STACK_NODE_* */
 };
 #define LIMPET_STACK_NODE_TRUNCATED 1u /* the walk ended here before the thread's root */
-#define LIMPET_STACK_NODE_OWNER 2u     /* no frame: by whom the blocks of the stack were made */
-/* Number of the last module that had gone from this address by then, 0: none. */
+#define LIMPET_STACK_NODE_OWNER 2u     /* no frame: the allocator of the stack's blocks */
+/* Number of the last module that had been unloaded from this address by then, 0: none. */
 #define LIMPET_STACK_NODE_GONE(flags) ((flags) >> 8)
 #define LIMPET_STACK_NODE_GONE_FLAG(number) ((uint32_t)(number) << 8)
 
-#define LIMPET_STACK_UNSEEN 0u        /* nobody has described it yet */
-#define LIMPET_STACK_LOST UINT32_MAX  /* it was described, and there was no room for it */
-#define LIMPET_STACK_NODES (1u << 24) /* as many as a trace can have, the root included */
+#define LIMPET_STACK_UNSEEN 0u        /* not described yet */
+#define LIMPET_STACK_LOST UINT32_MAX  /* described, but there was no room for it */
+#define LIMPET_STACK_NODES (1u << 24) /* as many as a trace can have, including the root */
 #define LIMPET_STACK_TREE_BYTES (UINT64_C(256) << 20)
 
 struct limpet_stack_tree;
@@ -39,7 +39,7 @@ void limpet_stack_tree_set_most(struct limpet_stack_tree *tree, uint64_t bytes);
  * again under other numbers. */
 bool limpet_stack_tree_is_full_of_numbers(const struct limpet_stack_tree *tree);
 
-/* The child for that frame, made if need be; 0: no room. */
+/* Finds or makes the child for that frame; 0: no room. */
 uint32_t limpet_stack_tree_child(struct limpet_stack_tree *tree, uint32_t parent, uint64_t address,
 				 uint32_t flags);
 /* NULL: no such node. Valid until the next one is made. */
@@ -48,7 +48,7 @@ const struct limpet_stack_node *limpet_stack_tree_node(const struct limpet_stack
 /* `steps` frames further out. */
 uint32_t limpet_stack_tree_outwards(const struct limpet_stack_tree *tree, uint32_t node,
 				    uint32_t steps);
-/* Marks the node, and answers what it was before. */
+/* Marks the node, and returns what it was before. */
 enum limpet_stack_mark {
 	LIMPET_STACK_NOT_MARKED,
 	LIMPET_STACK_MARKED,
@@ -57,12 +57,10 @@ enum limpet_stack_mark {
 enum limpet_stack_mark limpet_stack_tree_mark(struct limpet_stack_tree *tree, uint32_t node);
 void limpet_stack_tree_refuse(struct limpet_stack_tree *tree, uint32_t node);
 
-/* The agent's number now stands for that node, 0: for LIMPET_STACK_LOST. What a number stands for
- * does not change: the first one stays. */
+/* Assigns a node to the agent's number; node 0: LIMPET_STACK_LOST. The first assignment stays. */
 void limpet_stack_tree_enter(struct limpet_stack_tree *tree, uint32_t number, uint32_t node);
-/* A node, LIMPET_STACK_UNSEEN or LIMPET_STACK_LOST; LOST also where there is no room for more
- * numbers.
- */
+/* Returns a node, LIMPET_STACK_UNSEEN or LIMPET_STACK_LOST; LOST also if there is no room for more
+ * numbers. */
 uint32_t limpet_stack_tree_find(const struct limpet_stack_tree *tree, uint32_t number);
 
 #endif

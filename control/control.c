@@ -11,12 +11,12 @@
 #include "control/control_wire.h"
 
 #define CLIENTS 16
-/* Per call of dispatch: the collector has better things to do. */
+/* Per call of limpet_control_dispatch(), which must not delay the collector. */
 #define ACCEPTS 4
 #define REQUESTS 4
 #define CHECK_SECONDS 1
 
-/* What an epoll event is about: a client's index, or one of these. */
+/* What an epoll event refers to: a client's index, or one of these. */
 enum { ABOUT_LISTENER = CLIENTS, ABOUT_TIMER };
 
 struct client {
@@ -77,8 +77,9 @@ static void close_listener(struct limpet_control *control)
 	control->listener_resting = false;
 }
 
-/* A login's runtime directory goes with its last session, and /tmp is swept: a capture that
- * outlives the session must still be found. If it fails, the next tick tries again. */
+/* A user's runtime directory is removed with the last session, and /tmp is cleaned: a capture that
+ * outlives the session must still be found, so its socket is made again. If that fails, the next
+ * tick tries again. */
 static void check_listener(struct limpet_control *control)
 {
 	if (limpet_control_socket_is_there(&control->listener))
@@ -92,15 +93,16 @@ static void check_listener(struct limpet_control *control)
 
 static void drop(struct limpet_control *control, struct client *client)
 {
-	/* By hand: a copy of the descriptor in a forked process would keep it in the epoll set. */
+	/* Explicitly: a copy of the descriptor in a forked process would keep it in the epoll
+	 * set. */
 	watch(control, EPOLL_CTL_DEL, client->fd, 0, 0);
 	close(client->fd);
 	client->fd = -1;
 	client->waits = false;
 }
 
-/* A free place; if there is none, that of the client which connected first and waits for nothing.
- */
+/* A free place; if there is none, that of the client that connected first among those that do not
+ * wait. */
 static struct client *make_place(struct limpet_control *control)
 {
 	struct client *oldest = NULL;
@@ -137,8 +139,8 @@ static void accept_clients(struct limpet_control *control, int limit)
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
 		if (fd < 0 && errno != EAGAIN) {
-			/* Out of descriptors or memory. The listener stays readable: without a rest
-			 * the collector's loop would turn round and round. */
+			/* Out of descriptors or memory. The listener stays readable: without a
+			 * pause the collector's loop would spin. */
 			control->listener_resting =
 				watch(control, EPOLL_CTL_MOD, control->listener.fd, 0,
 				      ABOUT_LISTENER) == 0;
@@ -168,7 +170,7 @@ static void set_trace(const struct limpet_control *control, const char *trace, c
 		length = snprintf(ret, PATH_MAX, "%s", trace);
 	else
 		length = snprintf(ret, PATH_MAX, "%s/%s", control->folder, trace);
-	/* A path cut short is another path. */
+	/* A truncated path is another path. */
 	if (length < 0 || length >= PATH_MAX)
 		ret[0] = '\0';
 }
@@ -299,7 +301,7 @@ static int open_timer(struct limpet_control *control)
 	return watch(control, EPOLL_CTL_ADD, control->timer, EPOLLIN, ABOUT_TIMER);
 }
 
-/* In whatever directory, of whatever user that we can see. */
+/* Looks in every directory, of every user, that is visible. */
 static int refuse_second(pid_t pid, struct limpet_err *err)
 {
 	struct limpet_control_capture capture;
@@ -365,7 +367,7 @@ void limpet_control_finish(struct limpet_control *control, enum limpet_exit exit
 
 	if (control->finished)
 		return;
-	/* Nobody new; who has come to the door is let in and told too. */
+	/* No new clients can connect; those that already have are accepted and told, too. */
 	limpet_control_socket_remove(&control->listener);
 	if (control->listener.fd >= 0)
 		accept_clients(control, CLIENTS);

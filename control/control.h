@@ -1,7 +1,8 @@
-/* The control socket of a running capture: what lets any terminal ask for its status or stop it.
+/* The control socket of a running capture: through it any terminal can ask for the status or stop
+ * the capture.
  *
- * For the collector's own loop: one descriptor to poll, nothing that blocks, one thread. A client
- * that does not read what it asked for is dropped. Only the same user and root are answered. The
+ * Made for the collector's own loop: one descriptor to poll, no blocking calls, one thread. A
+ * client that does not read its replies is dropped. Only root and the same user get replies. The
  * client's side is control_client.h. */
 #ifndef LIMPET_CONTROL_CONTROL_H
 #define LIMPET_CONTROL_CONTROL_H
@@ -27,8 +28,8 @@ const char *limpet_control_state_name(enum limpet_control_state state);
 struct limpet_control_status {
 	enum limpet_control_state state;
 	const char *command; /* name of the target; NULL: unknown */
-	const char *trace;   /* path, may be relative to the folder at limpet_control_open(); NULL:
-				none */
+	const char *trace; /* path, may be relative to the directory at limpet_control_open(); NULL:
+			      none */
 	uint64_t elapsed_ns, duration_ns; /* duration 0: no limit */
 	uint64_t events, dropped_events, live_bytes;
 };
@@ -36,8 +37,8 @@ struct limpet_control_status {
 struct limpet_control_handlers {
 	/* Fills in what is known now; *ret_status is zeroed before. Must not block. */
 	void (*status)(void *context, struct limpet_control_status *ret_status);
-	/* Somebody asked for the end of the capture; called once. Must not block: make a note of it
-	 * and leave in the main loop. */
+	/* A client asked for the end of the capture; called once. Must not block: note it, and
+	 * detach in the main loop. */
 	void (*stop)(void *context);
 };
 
@@ -56,17 +57,18 @@ int limpet_control_fd(const struct limpet_control *control);
 /* Does what is due, at most a few dozen system calls, and returns. */
 void limpet_control_dispatch(struct limpet_control *control);
 
-/* The state has changed (attaching -> capturing -> detaching -> sealing): tells who waits. */
+/* The state has changed (attaching -> capturing -> detaching -> sealing): tells waiting clients. */
 void limpet_control_announce(struct limpet_control *control);
 
-/* The capture is over and its trace as whole as it will be: removes the socket, tells everybody who
- * is connected the exit status and the trace's path, and closes. Call before the process exits. */
+/* The capture is over and its trace is final: removes the socket, tells all connected clients the
+ * exit status and the trace's path, and closes. Call before the process exits. */
 void limpet_control_finish(struct limpet_control *control, enum limpet_exit exit_status);
 
 /* Removes the socket, if limpet_control_finish() has not; waiting clients learn that the capture
  * ended without a result. NULL is fine. */
 void limpet_control_free(struct limpet_control *control);
-/* After fork(), in the process that does not go on with the capture: closes our copies only. */
+/* After fork(), in the process that does not continue the capture: closes only its copies of the
+ * descriptors. */
 void limpet_control_forget(struct limpet_control *control);
 
 #endif

@@ -16,7 +16,7 @@
 /* For all captures together: a collector answers between two of its rounds, in milliseconds. */
 #define ANSWER_MS 2000
 #define SILENT_MS 10000
-/* More sockets than that are no captures but somebody's joke. */
+/* More sockets than this are not captures. */
 #define CAPTURES_MAX 4096
 
 bool limpet_control_parse_name(const char *name, pid_t *ret_pid)
@@ -76,7 +76,8 @@ int limpet_control_connect(int dir_fd, pid_t pid)
 	return limpet_take_fd(&fd);
 }
 
-/* Whoever made the file may have had the right to; what listens must be somebody we would obey. */
+/* The socket's file does not prove who listens: only root, this user and the directory's owner are
+ * accepted. */
 static int check_peer(int fd, const struct limpet_runtime_dir *dir)
 {
 	struct ucred peer;
@@ -102,7 +103,8 @@ static int send_request(int fd, enum limpet_control_message_type type)
 	return 0;
 }
 
-/* Connects and asks. -ENOENT: no such capture (one that died is cleaned up). */
+/* Connects and sends a request. -ENOENT: no such capture (the socket of one that died is
+ * removed). */
 static int ask(const struct limpet_runtime_dir *dir, pid_t pid,
 	       enum limpet_control_message_type type)
 {
@@ -111,7 +113,7 @@ static int ask(const struct limpet_runtime_dir *dir, pid_t pid,
 	int result;
 
 	if (fd == -ECONNREFUSED && dir->ours && limpet_runtime_dir_lock(dir->fd, true) == 0) {
-		/* Again, under the lock: a new capture may have taken its place meanwhile. */
+		/* Again, under the lock: a new capture may have replaced the socket meanwhile. */
 		fd = limpet_control_connect(dir->fd, pid);
 		limpet_control_format_name(name, pid);
 		if (fd == -ECONNREFUSED)
@@ -138,7 +140,8 @@ static int receive(int fd, pid_t pid, struct limpet_control_reply *ret)
 	ssize_t bytes;
 	int resets = 0;
 
-	/* A peer that closes with our request unread leaves ECONNRESET in front of what it sent. */
+	/* If a peer closes without reading the request, recv() returns ECONNRESET before what the
+	 * peer had sent. */
 	do
 		bytes = recv(fd, &reply, sizeof(reply), MSG_DONTWAIT | MSG_TRUNC);
 	while (bytes < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
@@ -190,14 +193,14 @@ static int read_status(int fd, int64_t deadline_ms, struct limpet_control_captur
 		return -ENOENT;
 	if (result == 0)
 		take_reply(&reply, capture);
-	return 0; /* silent or strange: its state stays unknown */
+	return 0; /* no reply, or an invalid one: its state stays unknown */
 }
 
 /* ------------------------------------------------------------------ all captures */
 
 struct asked {
 	struct limpet_control_capture capture;
-	int fd; /* -1: no answer is to be expected */
+	int fd; /* -1: no reply will come */
 };
 
 struct asking {
@@ -259,12 +262,12 @@ int limpet_control_list(struct limpet_control_capture **ret_list)
 	struct asking asking = {0};
 	int64_t deadline_ms;
 
-	/* All are asked before the first answer is waited for, so that one that is stuck costs the
-	 * time limit once, however many there are. */
+	/* All are asked before the first reply is awaited: captures that are stuck cost the time
+	 * limit once, however many there are. */
 	for (int i = 0; i < dir_count && result == 0; i++) {
 		if (dirs[i].readable)
 			result = ask_dir(&asking, &dirs[i]);
-		/* The directory of another user may be gone by now. */
+		/* The directory of another user may be gone. */
 		if (result < 0 && result != -ENOMEM)
 			result = 0;
 	}
@@ -297,7 +300,7 @@ int limpet_control_list(struct limpet_control_capture **ret_list)
 
 /* ------------------------------------------------------------------ one capture */
 
-/* root's directory, seen by another user: only the name can be looked at. */
+/* root's directory, seen by another user: only the name can be checked. */
 static bool is_root_captured(const struct limpet_runtime_dir *dir, pid_t pid)
 {
 	char name[LIMPET_CONTROL_NAME_BYTES];
@@ -437,7 +440,7 @@ int limpet_control_stop_wait(struct limpet_control_stop *stop,
 		}
 		if (result != 0)
 			return explain_stop(err, stop->pid, result);
-		/* Sealing a large trace may take minutes: from here on only its end counts. */
+		/* Sealing a large trace may take minutes: from here on there is no time limit. */
 		deadline_ms = -1;
 		stop->collector_pid = reply.collector_pid;
 		if (reply.type == LIMPET_CONTROL_RESULT) {

@@ -1,8 +1,8 @@
-/* Finding running captures, asking how they are, stopping them.
+/* Finds running captures, reads their status, stops them.
  *
- * What answers on a socket is hostile until it has proved to be root, ourselves or the owner of the
- * directory; its answers are checked all the same. Every function has a time limit but
- * limpet_control_stop_wait(). Any thread. */
+ * A peer is hostile until its credentials show that it is root, this user or the owner of the
+ * directory; its replies are checked in any case. Every function except limpet_control_stop_wait()
+ * has a time limit. Any thread. */
 #ifndef LIMPET_CONTROL_CONTROL_CLIENT_H
 #define LIMPET_CONTROL_CONTROL_CLIENT_H
 
@@ -13,9 +13,9 @@
 struct limpet_control_capture {
 	pid_t pid;
 	pid_t collector_pid; /* 0: unknown */
-	uid_t owner;         /* whose directory the socket is in */
-	/* UNKNOWN: there, but it does not answer, or not to us; then nothing below is known.
-	 * DORMANT: likewise, and there is no collector. */
+	uid_t owner;         /* of the directory that contains the socket */
+	/* UNKNOWN: it exists, but does not reply, or not to this user; then nothing below is known.
+	 * DORMANT: the same, and there is no collector. */
 	enum limpet_control_state state;
 	uint64_t elapsed_ns, duration_ns;
 	uint64_t events, dropped_events, live_bytes;
@@ -23,17 +23,17 @@ struct limpet_control_capture {
 	char trace[PATH_MAX]; /* "": none yet */
 };
 
-/* All captures that we can see, by pid; sockets of captures that died are removed on the way.
- * *ret_list is malloc'ed; answers their number. */
+/* Lists all visible captures, by pid, and removes sockets of captures that died. *ret_list is
+ * malloc'ed; returns their number. */
 int limpet_control_list(struct limpet_control_capture **ret_list) LIMPET_MUST_CHECK;
 
-/* The capture of `pid`; -ENOENT: there is none that we can see. */
+/* Finds the capture of `pid`; -ENOENT: none is visible. */
 int limpet_control_find(pid_t pid, struct limpet_control_capture *ret_capture) LIMPET_MUST_CHECK;
 
 struct limpet_control_stop;
 
-/* Asks for the end of a capture. Errors, with words: -ENOENT (not captured), -EACCES (another
- * user's), -EPROTO (another version, or no limpet)... */
+/* Asks for the end of a capture. Errors, with a message: -ENOENT (not captured), -EACCES (another
+ * user's), -EPROTO (another version, or not limpet)... */
 int limpet_control_stop_begin(pid_t pid, struct limpet_control_stop **ret_stop,
 			      struct limpet_err *err) LIMPET_MUST_CHECK;
 
@@ -42,13 +42,13 @@ struct limpet_control_result {
 	char trace[PATH_MAX]; /* "": none was written */
 };
 struct limpet_control_watcher {
-	/* The capture said where it is. May be NULL. */
+	/* The capture reported its state. May be NULL. */
 	void (*state)(void *context, const struct limpet_control_capture *capture);
-	/* Nothing was heard for ten seconds after asking: it may be stopped or stuck. May be NULL.
-	 */
+	/* No reply came for ten seconds: the capture may be stopped or stuck. May be NULL. */
 	void (*silent)(void *context, pid_t collector_pid);
 };
-/* Waits for the end, however long sealing takes. -ECONNRESET, with words: the collector died. */
+/* Waits for the end, however long sealing takes. -ECONNRESET, with a message: the collector
+ * died. */
 int limpet_control_stop_wait(struct limpet_control_stop *stop,
 			     const struct limpet_control_watcher *watcher, void *context,
 			     struct limpet_control_result *ret_result,
@@ -57,9 +57,9 @@ void limpet_control_stop_free(struct limpet_control_stop *stop);
 
 /* ------------------------------------------------------------------ for control.c */
 
-/* Connects to the socket of `pid` in an open directory; never blocks. Answers a descriptor;
- * -ECONNREFUSED: nobody listens, the file was left behind; -ENOENT: no such file; -EAGAIN: somebody
- * listens, but too many are waiting already. */
+/* Connects to the socket of `pid` in an open directory; never blocks. Returns a descriptor;
+ * -ECONNREFUSED: a leftover file without a listener; -ENOENT: no such file; -EAGAIN: there is a
+ * listener, but its backlog is full. */
 int limpet_control_connect(int dir_fd, pid_t pid) LIMPET_MUST_CHECK;
 
 /* True if `name` is that of a control socket (PID.sock); the target's pid then goes to *ret_pid. */

@@ -12,7 +12,7 @@
 
 #define BACKLOG 16
 
-/* With the directory locked. */
+/* To be called with the directory locked. */
 static int bind_locked(struct limpet_control_socket *sock)
 {
 	char name[LIMPET_CONTROL_NAME_BYTES];
@@ -30,7 +30,7 @@ static int bind_locked(struct limpet_control_socket *sock)
 		unlinkat(sock->dir_fd, name, 0);
 
 	limpet_control_format_address(&address, sock->dir_fd, sock->pid);
-	/* Mode of the file that bind() makes: unix(7) takes it from the socket, umask applied. */
+	/* bind() gives the file the mode of the socket, with the umask applied, unix(7). */
 	if (fchmod(sock->fd, 0600) < 0 ||
 	    bind(sock->fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
@@ -92,8 +92,8 @@ void limpet_control_socket_remove(struct limpet_control_socket *sock)
 {
 	char name[LIMPET_CONTROL_NAME_BYTES];
 
-	/* Without the lock the file could change hands between the look and the removal; then it is
-	 * left, and removed as stale by the next who looks. */
+	/* Without the lock the file could be replaced between check and removal; then it stays, and
+	 * the next client removes it as stale. */
 	if (sock->bound && limpet_runtime_dir_lock(sock->dir_fd, true) == 0) {
 		limpet_control_format_name(name, sock->pid);
 		if (limpet_control_socket_is_there(sock))

@@ -1,8 +1,9 @@
-/* What `limpet stop` and `limpet status` say to a running capture, and what it answers.
+/* The protocol between `limpet stop` or `limpet status` and a running capture.
  *
- * SOCK_SEQPACKET, so a message is whole or not there. Both ends run on the same machine, perhaps
- * from different builds: numbers are native, and a request of another version is answered by its
- * number alone. Everything received is checked; nothing in a message is a length to be trusted. */
+ * SOCK_SEQPACKET: a message arrives whole or not at all. Both ends run on the same machine, perhaps
+ * from different builds: integers are in native byte order, and a request of another version is
+ * answered by the version number alone. Everything received is checked; no length is taken from a
+ * message. */
 #ifndef LIMPET_CONTROL_CONTROL_WIRE_H
 #define LIMPET_CONTROL_CONTROL_WIRE_H
 
@@ -50,7 +51,7 @@ static inline void limpet_control_format_name(char ret[LIMPET_CONTROL_NAME_BYTES
 	snprintf(ret, LIMPET_CONTROL_NAME_BYTES, "%d.sock", pid);
 }
 
-/* By way of the directory's descriptor: the directory that was checked is the one that is used, and
+/* Through the directory's descriptor: the directory that was checked is the one that is used, and
  * its path may be longer than sun_path. */
 static inline void limpet_control_format_address(struct sockaddr_un *ret, int dir_fd, pid_t pid)
 {

@@ -12,16 +12,16 @@
 #define ROOT_PARENT "/run"
 #define ROOT_DIR ROOT_PARENT "/limpet"
 
-/* Places for our own captures, best first. */
+/* Directories for captures of this user, best first. */
 struct places {
 	char path[4][256];
 	int count;
-	bool forced; /* named by the user: no other will do */
+	bool forced; /* set by the user: no other is used */
 };
 
 static void add_place(struct places *places, const char *path)
 {
-	/* A path cut short is another path. */
+	/* A truncated path is another path. */
 	if (path[0] != '/' || strlen(path) >= sizeof(places->path[0]))
 		return;
 	for (int i = 0; i < places->count; i++) {
@@ -55,12 +55,12 @@ static void find_places(struct places *ret)
 	}
 	snprintf(path, sizeof(path), "/tmp/limpet-%u", uid);
 	add_place(ret, path);
-	/* The one place that a container with a read-only root has. */
+	/* The only writable place in a container with a read-only root. */
 	snprintf(path, sizeof(path), "/dev/shm/limpet-%u", uid);
 	add_place(ret, path);
 }
 
-/* 0, or why not: -ENOTDIR, -EPERM (another's), -EACCES (others may write). */
+/* 0, or the reason: -ENOTDIR, -EPERM (another user's), -EACCES (others may write). */
 static int check_dir(int fd, uid_t owner)
 {
 	struct stat st;
@@ -87,7 +87,7 @@ static int open_checked(const char *path, uid_t owner, int flags)
 	return result < 0 ? result : limpet_take_fd(&fd);
 }
 
-/* Makes the directory if need be. -ENOENT: this place cannot be used here, another may. */
+/* Makes the directory if needed. -ENOENT: this place cannot be used, but another may. */
 static int open_place(const char *path, bool *ret_made)
 {
 	mode_t mode = strcmp(path, ROOT_DIR) ? 0700 : 0711;
@@ -96,11 +96,11 @@ static int open_place(const char *path, bool *ret_made)
 	*ret_made = mkdir(path, mode) == 0;
 	if (!*ret_made && errno != EEXIST)
 		return -ENOENT;
-	/* One that came with the image. */
+	/* It is part of a read-only image. */
 	if (!*ret_made && access(path, W_OK) < 0 && errno == EROFS)
 		return -ENOENT;
 	fd = open_checked(path, geteuid(), O_RDONLY);
-	/* The umask may have taken bits that we need. */
+	/* The umask may have removed bits. */
 	if (fd >= 0 && *ret_made && fchmod(fd, mode) < 0) {
 		close(fd);
 		return -ENOENT;
@@ -114,7 +114,7 @@ int limpet_runtime_dir_open(struct limpet_err *err)
 	int result = -ENOENT;
 
 	find_places(&places);
-	/* The root of a container that holds next to nothing. */
+	/* A container's image may have neither /tmp nor /run. */
 	if (!places.forced && geteuid() == 0 && access("/tmp", F_OK) < 0)
 		(void)!mkdir(ROOT_PARENT, 0755);
 	for (int i = 0; i < places.count; i++) {
@@ -126,8 +126,8 @@ int limpet_runtime_dir_open(struct limpet_err *err)
 			return result;
 		if (result == -ENOENT)
 			continue;
-		/* It is there and not to be trusted: somebody may be waiting for us elsewhere too.
-		 */
+		/* It exists but cannot be trusted: other places may have been prepared by an
+		 * attacker, too. */
 		limpet_err_set(err, result, "cannot use the runtime directory %s: %s", path,
 			       result == -EPERM    ? "it belongs to another user"
 			       : result == -EACCES ? "other users may write to it"
@@ -170,8 +170,8 @@ static void add_dir(struct search *search, const char *path, uid_t owner, bool o
 	search->count++;
 }
 
-/* Users' directories, named PREFIX + UID + SUFFIX below `parent`. Anybody may put anything under
- * such a name in /tmp or /dev/shm: it counts only if it belongs to the user that it names. */
+/* Users' directories, named PREFIX + UID + SUFFIX below `parent`. Anyone can create such a name in
+ * /tmp or /dev/shm: it counts only if it belongs to the user whom it names. */
 static void add_users(struct search *search, const char *parent, const char *prefix,
 		      const char *suffix)
 {
@@ -229,7 +229,7 @@ int limpet_runtime_dir_lock(int fd, bool wait)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
 
-	/* No blocking flock(): a holder that somebody stopped must not hold us too. */
+	/* No blocking flock(): if the holder was stopped, this process must not hang. */
 	for (int tries = wait ? 200 : 1; tries > 0; tries--) {
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 			return 0;

@@ -10,7 +10,7 @@
 #include "common/wire.h"
 #include "recorder/thread_numbers.h"
 
-/* One munmap can release them all, and its rows must fit one block of the trace. */
+/* One munmap can release all mappings, and its rows must fit in one block of the trace. */
 #define MAPPINGS_MAX_BYTES (48u << 20)
 
 struct limpet_accounting {
@@ -29,14 +29,14 @@ struct limpet_accounting {
 	uint32_t period_rows;
 	struct limpet_accounting_peak peak;
 	bool keeps_held;
-	uint64_t peak_number; /* from 1: another with each new peak of the capture */
+	uint64_t peak_number; /* from 1; incremented at each new peak of the capture */
 	struct limpet_accounting_size sizes[LIMPET_TRACE_SIZE_BUCKETS];
 
 	bool overloaded, was_overloaded;
-	struct limpet_accounting_overload *overloads; /* the last is the one that lasts, if so */
+	struct limpet_accounting_overload *overloads; /* the last one continues if `overloaded` */
 	size_t overload_count, overload_capacity;
 
-	/* of the event at hand */
+	/* of the current event */
 	uint64_t time_ns, tick;
 	uint32_t thread, tid;
 	struct limpet_accounting_rows *rows;
@@ -125,7 +125,7 @@ static uint64_t age(const struct limpet_accounting *accounting, uint64_t tick)
 	return accounting->tick > tick ? accounting->tick - tick : 0;
 }
 
-/* Of what that thread made then. */
+/* For a block or mapping that `owner` made at `tick`. */
 static inline void add_aged_row(struct limpet_accounting *accounting, uint8_t op, uint64_t address,
 				uint32_t node, uint64_t size, uint64_t tick, uint32_t owner)
 {
@@ -140,7 +140,7 @@ static inline void add_aged_row(struct limpet_accounting *accounting, uint8_t op
 	row->owner_tid = limpet_thread_numbers_tid(accounting->threads, owner);
 }
 
-/* What a block counts for in figures of what is live: of a sample more than its size. */
+/* How much a block adds to live figures: for a sample, more than its size. */
 static uint64_t stands_for(const struct limpet_accounting *accounting, uint64_t size, bool sampled)
 {
 	uint64_t period =
@@ -153,8 +153,8 @@ static uint64_t stands_for(const struct limpet_accounting *accounting, uint64_t 
 	return bytes < 0x1p62 ? (uint64_t)bytes : 1ull << 62;
 }
 
-/* Before a site's live figures change: what it has now it had at the peak, if nothing happened to
- * it since. */
+/* Call before a site's live figures change. Saves them as the figures at the peak, if this is the
+ * first change since. */
 static inline void hold(const struct limpet_accounting *accounting, struct limpet_site *site)
 {
 	if (site->held_peak == accounting->peak_number)
@@ -164,7 +164,7 @@ static inline void hold(const struct limpet_accounting *accounting, struct limpe
 	site->held_bytes = site->live_bytes;
 }
 
-/* A block of the live table is gone: by a call, or because its address was handed out anew. */
+/* A block leaves the live table: it was freed, or its address was allocated again. */
 static void book_free(struct limpet_accounting *accounting, const struct limpet_live_entry *entry,
 		      uint8_t op, bool temporary)
 {
@@ -183,8 +183,8 @@ static void book_free(struct limpet_accounting *accounting, const struct limpet_
 	site->freed_bytes += entry->size;
 	site->live_bytes -= stands_for(accounting, entry->size, sampled);
 	accounting->estimated_bytes -= stands_for(accounting, entry->size, sampled);
-	/* Half of the frees of many programs: no branch could be foreseen. Whether samples follow
-	 * each other says nothing of what was between. */
+	/* In many programs half of the frees are temporary: a branch would be mispredicted.
+	 * Consecutive samples say nothing about the events between them. */
 	temporary &= (entry->thread & ~LIMPET_LIVE_ENTRY_SAMPLED) == accounting->thread;
 	temporary &= !accounting->sampling.bytes & !accounting->overloaded;
 	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY | sampled * LIMPET_ROW_SAMPLED);
@@ -267,7 +267,7 @@ static int book_call_free(struct limpet_accounting *accounting, const struct lim
 	struct limpet_live_entry entry;
 
 	if (!limpet_live_table_remove(accounting->live, event->address, &entry)) {
-		/* Older than the capture, or left out by sampling: nobody knows. */
+		/* From before the capture, or not sampled: it is unknown which. */
 		if (accounting->was_overloaded)
 			return 0;
 		accounting->totals[LIMPET_TOTAL_EVENTS]++;
@@ -317,7 +317,7 @@ static int book_mmap(struct limpet_accounting *accounting, const struct limpet_r
 					 .thread = accounting->thread};
 	struct limpet_site *site;
 
-	/* MAP_FIXED takes the place of what was there. */
+	/* MAP_FIXED replaces older mappings. */
 	limpet_mapping_table_release(accounting->mappings, mapping.start, mapping.end,
 				     book_unmapped, accounting);
 	site = find_site(accounting, event->node);
@@ -328,7 +328,7 @@ static int book_mmap(struct limpet_accounting *accounting, const struct limpet_r
 	accounting->totals[LIMPET_TOTAL_MMAP_BYTES] += event->size;
 	site->mmaps++;
 	site->mmap_bytes += event->size;
-	/* No room: never live, then, as an allocation that finds none. */
+	/* No room: the mapping is never live, like an untracked allocation. */
 	if (limpet_mapping_table_add(accounting->mappings, &mapping) < 0) {
 		accounting->table_full++;
 		book_unmapped(&mapping, accounting);
@@ -346,7 +346,7 @@ static int book_munmap(struct limpet_accounting *accounting, const struct limpet
 	known = accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES] - before;
 	accounting->totals[LIMPET_TOTAL_EVENTS]++;
 	accounting->totals[LIMPET_TOTAL_MUNMAPS]++;
-	/* More can be known than was asked for when a piece had to be given up. */
+	/* `known` is larger if the rest of a mapping that was cut found no room. */
 	if (known < event->size)
 		accounting->totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] += event->size - known;
 	add_row(accounting, LIMPET_ROW_MUNMAP, event->address, 0, event->size);
@@ -355,7 +355,7 @@ static int book_munmap(struct limpet_accounting *accounting, const struct limpet
 
 /* ------------------------------------------------------------------ overloads */
 
-/* None is too short to be seen. */
+/* An overload never has length 0. */
 static void end_overload(struct limpet_accounting_overload *overload, uint64_t time_ns)
 {
 	overload->to_ns =
@@ -373,7 +373,8 @@ static int book_overload(struct limpet_accounting *accounting, bool begins)
 			     accounting->time_ns);
 		return 0;
 	}
-	/* Times are as coarse as the collector's looks: no gap is known since the one before. */
+	/* Times are only as fine as the collector's looks: without a gap, the overload before
+	 * continues. */
 	if (accounting->overload_count &&
 	    accounting->overloads[accounting->overload_count - 1].to_ns >= accounting->time_ns)
 		return 0;
@@ -397,7 +398,7 @@ size_t limpet_accounting_period_overloads(const struct limpet_accounting *accoun
 	return accounting->overload_count;
 }
 
-/* Of the one that lasts, the rest is still to come. */
+/* The rest of an overload that has not ended belongs to the next period. */
 static void next_overloads(struct limpet_accounting *accounting)
 {
 	if (accounting->overloaded)
@@ -425,21 +426,21 @@ static bool is_sane(const struct limpet_record *event)
 
 static void set_time(struct limpet_accounting *accounting, uint64_t time_ns)
 {
-	/* The file's times never run back. */
+	/* Times in the file never decrease. */
 	if (time_ns <= accounting->time_ns)
 		return;
 	accounting->time_ns = time_ns;
 	accounting->tick = time_ns / LIMPET_TRACE_TICK_NS;
 }
 
-/* Answers 0, -EINVAL (nothing is booked) or -ENOMEM. */
+/* Returns 0, -EINVAL (the event is not counted) or -ENOMEM. */
 static int add_event(struct limpet_accounting *accounting, const struct limpet_record *event)
 {
 	struct limpet_record whole_pages;
 	bool overload = event->kind == LIMPET_EVENT_OVERLOAD || event->kind == LIMPET_EVENT_ROOM;
 	int thread, code;
 
-	/* The kernel maps and unmaps whole pages, whatever length it is told. */
+	/* The kernel maps and unmaps whole pages, whatever the length of the call. */
 	if (is_mapping(event) && event->size <= INT64_MAX) {
 		whole_pages = *event;
 		whole_pages.size =
@@ -476,8 +477,8 @@ static int add_event(struct limpet_accounting *accounting, const struct limpet_r
 	return code;
 }
 
-/* A block that its own thread gives back before anybody's next event: it need not go through the
- * live table. Not where samples, what was held or want of room make a difference. */
+/* A block that the next event, of the same thread, frees need not go through the live table, except
+ * where sampling, figures at the peak or lack of room make a difference. */
 static inline bool is_short(const struct limpet_accounting *accounting,
 			    const struct limpet_record *event)
 {
@@ -489,7 +490,7 @@ static inline bool is_short(const struct limpet_accounting *accounting,
 	       limpet_live_table_would_take(accounting->live, event[0].address);
 }
 
-/* As book_alloc() and book_call_free() one after the other. */
+/* Equivalent to book_alloc() followed by book_call_free(). */
 static int book_short(struct limpet_accounting *accounting, const struct limpet_record *event)
 {
 	unsigned bucket = limpet_trace_size_bucket(event[0].size);
@@ -529,7 +530,8 @@ static int book_short(struct limpet_accounting *accounting, const struct limpet_
 	return 0;
 }
 
-/* First the lines of all blocks, then those of their sites, which the blocks name. */
+/* First the cache lines of all blocks, then those of their sites, whose numbers are in the blocks'
+ * entries. */
 static void prefetch(const struct limpet_accounting *accounting, const struct limpet_record *events,
 		     size_t count)
 {

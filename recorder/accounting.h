@@ -1,7 +1,7 @@
 /* Heap accounting: pairs each free with its allocation, and keeps totals, sites and the peak.
  *
- * Knows nothing of files. Each event becomes one row or more, in the words of the trace; figures of
- * sites and sizes gather per period. What the words count stands in limpet-trace(5). One thread. */
+ * Independent of the file. Each event becomes one or more rows of the trace; figures of sites and
+ * sizes are summed for each period. limpet-trace(5) defines what they count. One thread. */
 #ifndef LIMPET_RECORDER_ACCOUNTING_H
 #define LIMPET_RECORDER_ACCOUNTING_H
 
@@ -18,46 +18,45 @@
 
 struct limpet_accounting;
 
-/* Nine tenths of `memory_bytes` bound the live table, one tenth the mappings. Sites and threads
- * come on top; stacks are bounded by the agent. NULL: no memory. */
+/* The live table takes at most nine tenths of `memory_bytes`, the mappings one tenth. Sites and
+ * threads take more; the agent bounds the number of stacks. NULL: no memory. */
 struct limpet_accounting *limpet_accounting_new(uint64_t memory_bytes);
 void limpet_accounting_free(struct limpet_accounting *accounting);
-/* Before the first event: only samples come, one in so many bytes, or such may come in overloads.
- * The rows and the sums of periods are of what came; what is live is estimated. Of samples, nothing
- * is temporary; frees of what is not known are not booked once that may have been left out. */
+/* Call before the first event: allocations are sampled, always or in overloads. Rows and the sums
+ * of periods then count what was recorded; live figures are estimated. No sample is temporary. Once
+ * allocations may have been left out in an overload, frees of unknown blocks are not counted. */
 void limpet_accounting_set_sampling(struct limpet_accounting *accounting,
 				    struct limpet_sampling sampling);
 
-/* Before the first event: keeps what each site held at the capture's peak. */
+/* Call before the first event: keeps what each site held at the capture's peak. */
 void limpet_accounting_keep_held(struct limpet_accounting *accounting);
 
-/* What the trace says of an event: the last row is the call, rows before it are its effects. */
+/* A row of the trace. The last row of an event is the call; rows before it are its effects. */
 struct limpet_accounting_row {
-	uint64_t tick; /* not below that of the row before */
+	uint64_t tick; /* never decreases */
 	uint64_t size, age_ticks;
 	uint64_t address;
 	uint32_t node;
 	uint32_t thread; /* dense number of the thread in the capture... */
-	uint32_t tid;    /* ...and what the target calls it */
+	uint32_t tid;    /* ...and its tid, as the target sees it */
 	uint32_t owner;  /* of rows with an age: the thread that made the block, and its tid */
 	uint32_t owner_tid;
 	uint8_t op; /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY, LIMPET_ROW_SAMPLED */
 };
-/* A list that grows; zero-initialised is empty and valid, `list` is free()d by its owner. */
+/* A growing list. Zero-initialised is empty and valid; the owner free()s `list`. */
 struct limpet_accounting_rows {
 	struct limpet_accounting_row *list;
 	size_t count, capacity;
 };
 
-/* Books events, the time of none below that of the one before, and puts their rows behind those of
- * the list. What no program can do (an unknown kind, address 0, a range that wraps) is not booked:
- * answers how many of them there were, or -ENOMEM (the accounting is not exact from here on, but
- * stays safe to use). Many at once are cheaper: what they will touch is brought near ahead of it.
- */
+/* Counts events, in order of time, and appends their rows to the list. Events that no program can
+ * cause (an unknown kind, address 0, a range that wraps) are not counted. Returns the number of
+ * these, or -ENOMEM (the accounting is not exact from here on, but safe to use). Many events per
+ * call are cheaper: the memory that they touch is prefetched. */
 int64_t limpet_accounting_add(struct limpet_accounting *accounting,
 			      const struct limpet_record *events, size_t count,
 			      struct limpet_accounting_rows *rows);
-/* Of the last event that was booked. */
+/* Time of the last event that was counted. */
 uint64_t limpet_accounting_time_ns(const struct limpet_accounting *accounting);
 
 /* Since the capture's start, in the order of enum limpet_trace_total. */
@@ -67,14 +66,14 @@ bool limpet_accounting_is_estimated(
 	const struct limpet_accounting *accounting); /* the live bytes */
 uint64_t limpet_accounting_live_allocations(const struct limpet_accounting *accounting);
 uint64_t limpet_accounting_mapped_bytes(const struct limpet_accounting *accounting);
-/* Of the blocks whose frees were inferred. */
+/* Bytes of the blocks whose frees were inferred. */
 uint64_t limpet_accounting_inferred_bytes(const struct limpet_accounting *accounting);
 /* Allocations and mappings that found no room. */
 uint64_t limpet_accounting_table_full(const struct limpet_accounting *accounting);
 
 struct limpet_accounting_peak {
 	uint64_t bytes; /* of the period */
-	uint32_t rows;  /* of the period, up to it; 0: it began there */
+	uint32_t rows;  /* of the period, up to the peak; 0: the period began there */
 	uint64_t time_ns;
 	uint64_t capture_bytes; /* since the start */
 	uint64_t capture_ns;
@@ -85,14 +84,14 @@ struct limpet_accounting_size {
 	uint64_t allocations, bytes;
 };
 
-/* When allocations were sampled: what is new of it since the last period. */
+/* An interval in which allocations were sampled, or the part of it that is new in this period. */
 struct limpet_accounting_overload {
 	uint64_t from_ns, to_ns;
 };
 size_t limpet_accounting_period_overloads(const struct limpet_accounting *accounting,
 					  const struct limpet_accounting_overload **ret_list);
-/* What a site held at the capture's peak, of _keep_held. `node` goes from 0 through all nodes, as
- * limpet_site_table_next() says. */
+/* What a site held at the capture's peak; requires _keep_held(). `node` starts at 0 and is advanced
+ * as by limpet_site_table_next(). */
 struct limpet_accounting_held {
 	uint32_t node;
 	uint64_t blocks, bytes;
@@ -100,25 +99,26 @@ struct limpet_accounting_held {
 bool limpet_accounting_next_held(const struct limpet_accounting *accounting, uint32_t *node,
 				 struct limpet_accounting_held *ret_held);
 
-/* Sites that had an event in this period. */
+/* Number of sites with an event in this period. */
 size_t limpet_accounting_period_sites(const struct limpet_accounting *accounting);
-/* Orders the sites that had an event in this period by node. Answers their number. */
+/* Sorts the sites with an event in this period by node. Returns their number. */
 size_t limpet_accounting_sort_sites(struct limpet_accounting *accounting);
-/* Of these, in that order. */
+/* One of these, in that order. */
 const struct limpet_site *limpet_accounting_site_at(const struct limpet_accounting *accounting,
 						    size_t index);
 const struct limpet_accounting_size *limpet_accounting_period_sizes(
 	const struct limpet_accounting *accounting);
-/* Begins another period at that time. */
+/* Begins the next period at `time_ns`. */
 void limpet_accounting_next_period(struct limpet_accounting *accounting, uint64_t time_ns);
 
-/* The site that holds most of what was allocated since the start; 0 none. As of the last period. */
+/* Node of the site that held most of what was allocated since the start, when the last period
+ * ended; 0: none. */
 uint32_t limpet_accounting_growing(const struct limpet_accounting *accounting, uint64_t *ret_bytes);
 
 uint32_t limpet_accounting_tid(const struct limpet_accounting *accounting, uint32_t thread);
 
-/* What is still live, by address. Ends the accounting: only reading figures and _free may follow.
- */
+/* Sorts the live blocks by address and returns them. Ends the accounting: afterwards only figures
+ * may be read, and _free() called. */
 const struct limpet_live_entry *limpet_accounting_live(struct limpet_accounting *accounting,
 						       size_t *ret_count);
 uint32_t limpet_accounting_node(const struct limpet_accounting *accounting, uint32_t site);

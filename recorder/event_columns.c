@@ -10,12 +10,12 @@
 #include "recorder/event_planes.h"
 
 #define FIRST_SLOTS 4096u
-/* Rows for which there is room in all columns before they are put. */
+/* Rows for which room is reserved in all columns at once. */
 #define ROWS_AT_ONCE 1024u
-/* The dictionary looks this many rows ahead. */
+/* The dictionary's slots are prefetched this many rows ahead. */
 #define AHEAD 12u
 
-/* A slot is taken if it is of this block: so the dictionary is emptied by counting on. */
+/* A slot is in use if it has the current block's tag: a new tag empties the dictionary. */
 #define NUMBER_BITS 22u
 #define NUMBER_MASK ((1u << NUMBER_BITS) - 1)
 #define BLOCK_TAGS (1u << (32 - NUMBER_BITS))
@@ -23,12 +23,12 @@
 struct pair {
 	uint64_t size;
 	uint32_t node;
-	uint32_t number; /* in the low bits; above them the block's tag, 0: of none */
+	uint32_t number; /* in the low bits; above them the block's tag, 0: none */
 };
 
-/* Where a thread of the capture stands in this block's table. */
+/* The number of a thread of the capture in this block's table. */
 struct local_thread {
-	uint32_t block; /* the figure below is of that block */
+	uint32_t block; /* in which `number` is valid */
 	uint32_t number;
 };
 
@@ -42,7 +42,7 @@ struct limpet_event_columns {
 	bool keep_addresses;
 	uint64_t last_address;
 	uint32_t block; /* from 1 */
-	uint32_t tag;   /* of the block, in place: 1 to BLOCK_TAGS - 1 */
+	uint32_t tag;   /* of the block, shifted into place: 1 to BLOCK_TAGS - 1 */
 	struct local_thread *threads;
 	size_t thread_capacity;
 	struct pair *slots; /* the dictionary: open addressing, a power of two */
@@ -135,7 +135,7 @@ static bool grow_slots(struct limpet_event_columns *columns)
 	return true;
 }
 
-/* Answers the pair's number in this block, or -ENOMEM. */
+/* Returns the pair's number in this block, or -ENOMEM. */
 static int64_t find_pair(struct limpet_event_columns *columns, uint32_t node, uint64_t size)
 {
 	struct pair *pair = find_slot(columns, columns->slots, columns->slot_count, node, size);
@@ -153,7 +153,7 @@ static int64_t find_pair(struct limpet_event_columns *columns, uint32_t node, ui
 	return columns->pairs++;
 }
 
-/* Answers the thread's number in this block, or -ENOMEM. */
+/* Returns the thread's number in this block, or -ENOMEM. */
 static int64_t find_thread(struct limpet_event_columns *columns, uint32_t thread, uint32_t tid)
 {
 	struct local_thread *local;
@@ -170,7 +170,7 @@ static int64_t find_thread(struct limpet_event_columns *columns, uint32_t thread
 	return local->number;
 }
 
-/* What a row of each kind is and has. */
+/* Properties of each kind of row. */
 enum { IS_EVENT = 1, HAS_PAIR = 2, HAS_AGE = 4 };
 static const uint8_t traits[16] = {
 	[LIMPET_ROW_ALLOC] = IS_EVENT | HAS_PAIR,
@@ -183,7 +183,7 @@ static const uint8_t traits[16] = {
 	[LIMPET_ROW_INFERRED_FREE] = HAS_PAIR | HAS_AGE,
 };
 
-/* As differences: up or down, the lowest bit says. */
+/* Addresses are stored as differences, zigzag-encoded: the lowest bit is the sign. */
 static void add_addresses(struct limpet_event_columns *columns,
 			  const struct limpet_accounting_row *rows, size_t count)
 {
@@ -208,8 +208,8 @@ static bool want_columns(struct limpet_event_columns *columns)
 	       limpet_bytes_want(&columns->owners, bytes);
 }
 
-/* Where the next bytes of the columns go that each row has, in registers: what is written there
- * could be anything's, for all that the compiler knows. */
+/* Positions in the columns, copied so that they stay in registers: for all that the compiler knows,
+ * a store through a uint8_t pointer may change the originals. */
 struct cursors {
 	uint8_t *op, *time, *number, *age, *size, *owner;
 };
@@ -234,7 +234,7 @@ static void put_cursors_back(struct limpet_event_columns *columns, const struct 
 	columns->owners.count = (size_t)(cursors->owner - columns->owners.data);
 }
 
-/* Of the columns that have no cursor. Answers 0 or -ENOMEM. */
+/* Appends to columns without a cursor. Returns 0 or -ENOMEM. */
 static int put_switch(struct limpet_event_columns *columns, const struct limpet_accounting_row *row)
 {
 	int64_t number = find_thread(columns, row->thread, row->tid);
@@ -246,7 +246,7 @@ static int put_switch(struct limpet_event_columns *columns, const struct limpet_
 	return 0;
 }
 
-/* Of a row that has a pair. Answers 0 or -ENOMEM. */
+/* For a row with a pair. Returns 0 or -ENOMEM. */
 static inline int put_pair(struct limpet_event_columns *columns, struct cursors *cursors,
 			   const struct limpet_accounting_row *row)
 {
@@ -261,7 +261,7 @@ static inline int put_pair(struct limpet_event_columns *columns, struct cursors 
 	return 0;
 }
 
-/* Answers 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 static inline int put_owner(struct limpet_event_columns *columns, struct cursors *cursors,
 			    const struct limpet_accounting_row *row, bool has_age)
 {
@@ -279,7 +279,7 @@ static inline int put_owner(struct limpet_event_columns *columns, struct cursors
 	return 0;
 }
 
-/* At most ROWS_AT_ONCE and one at least, after want_columns(). */
+/* Adds 1 to ROWS_AT_ONCE rows; call want_columns() before. */
 static int add_rows(struct limpet_event_columns *columns, const struct limpet_accounting_row *rows,
 		    size_t count)
 {
@@ -313,7 +313,7 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 			cursors.size += limpet_varint_put_any(cursors.size, row->size);
 		if (code < 0)
 			break;
-		/* Put in any case, kept or not: no branch could be foreseen. */
+		/* Always written, but not always kept: a branch would be mispredicted. */
 		bytes = limpet_varint_put_any(cursors.age, row->age_ticks);
 		cursors.age += trait & HAS_AGE ? bytes : 0;
 		code = put_owner(columns, &cursors, row, trait & HAS_AGE);

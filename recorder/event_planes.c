@@ -7,13 +7,13 @@
 #include "common/trace_block.h"
 #include "common/trace_format.h"
 
-/* Fewer pairs come again so often that their numbers, and strings of numbers, make the shorter
- * columns. Measured on the scenes of test/bench/bench_collector.c: with one in 64 rows, one of them
- * grew by an eighth; with one in four, scenes that could shrink did not. */
+/* With fewer pairs per row, pairs and sequences of pairs recur so often that columns of their
+ * numbers are shorter. Measured on the scenes of test/bench/bench_collector.c: with one pair in 64
+ * rows, one scene grew by an eighth; with one in four, scenes that could shrink did not. */
 #define ROWS_PER_PAIR 16u
 #define PAIRS_LEAST 1024u
 
-/* Numbers, and room for as many bytes. */
+/* Numbers, and room for one byte of each. */
 struct wide {
 	uint64_t *values;
 	uint8_t *bytes;
@@ -57,7 +57,7 @@ bool limpet_event_planes_pay(const struct limpet_event_pairs *pairs)
 	return pairs->pairs >= PAIRS_LEAST && pairs->pairs > pairs->rows / ROWS_PER_PAIR;
 }
 
-/* Empties it, with room for `count`. */
+/* Empties it and reserves room for `count` numbers. */
 static bool wide_begin(struct wide *wide, size_t count)
 {
 	wide->count = 0;
@@ -77,8 +77,8 @@ static void put_bytes(struct wide *wide, struct limpet_bytes *content, unsigned 
 	limpet_trace_put_section(content, tag, bytes, wide->count);
 }
 
-/* Three sections, from `tag` on: the lowest bytes, the second ones, the rest. Of zeros alone: none.
- */
+/* Three sections, from `tag` on: the lowest bytes, the second bytes, the rest. The second and the
+ * third are left out if no value reaches them. */
 static void wide_put(struct wide *wide, struct limpet_bytes *content, unsigned tag)
 {
 	uint64_t all = 0;
@@ -96,7 +96,7 @@ static void wide_put(struct wide *wide, struct limpet_bytes *content, unsigned t
 	content->failed |= wide->rest.failed;
 }
 
-/* Of a column of our own. */
+/* Decodes a number of a column that this process has encoded: there is nothing to check. */
 static inline uint64_t next_number(const uint8_t **at)
 {
 	uint64_t value = *(*at)++;
@@ -113,7 +113,7 @@ static inline uint64_t next_number(const uint8_t **at)
 	}
 }
 
-/* Its number in the block's list of nodes. Without memory for another, the list is failed. */
+/* Returns the node's number in the block's list of nodes. Without memory, sets `nodes.failed`. */
 static uint32_t find_node(struct limpet_event_planes *planes, uint32_t node)
 {
 	const uint32_t before = planes->node_numbers.count;
@@ -141,7 +141,7 @@ static void add_pairs(struct limpet_event_planes *planes, const struct limpet_ev
 	planes->pair_nodes.count = planes->pair_sizes.count = pairs->pairs;
 }
 
-/* What a row has is as good as random: no branch could be foreseen. */
+/* Whether a row has an age is practically random: a branch would be mispredicted. */
 static void add_rows(struct limpet_event_planes *planes, const struct limpet_event_pairs *pairs)
 {
 	uint64_t *made = planes->made.values, *gone = planes->gone.values;

@@ -1,6 +1,6 @@
-/* The pairs of an EVENTS block in which few of them come again: as columns of bytes of one weight,
- * of which each has its own frequencies, and pairs named from the newest back. limpet-trace(5),
- * "scattered pairs". One thread. */
+/* "Scattered pairs" of limpet-trace(5): the encoding of the pairs of an EVENTS block in which few
+ * of them recur. Numbers are split into columns of bytes of the same weight, each with its own
+ * frequencies, and rows refer to pairs by their distance from the newest. One thread. */
 #ifndef LIMPET_RECORDER_EVENT_PLANES_H
 #define LIMPET_RECORDER_EVENT_PLANES_H
 
@@ -11,8 +11,7 @@
 
 struct limpet_event_planes;
 
-/* The same pairs as an ordinary block has them: the columns of limpet-trace(5), as they are
- * gathered. */
+/* The same pairs in the columns of an ordinary block, see limpet-trace(5). */
 struct limpet_event_pairs {
 	const struct limpet_bytes *ops, *nodes, *sizes, *numbers;
 	uint32_t rows, pairs;
@@ -22,9 +21,9 @@ struct limpet_event_pairs {
 struct limpet_event_planes *limpet_event_planes_new(void);
 void limpet_event_planes_free(struct limpet_event_planes *planes);
 
-/* Whether these sections take less space than the ordinary ones, as a rule. */
+/* Whether these sections usually take less space than the ordinary ones. */
 bool limpet_event_planes_pay(const struct limpet_event_pairs *pairs);
-/* Puts them behind `content`. An allocation failure shows in it (`failed`). */
+/* Appends the sections to `content`. An allocation failure sets `content->failed`. */
 void limpet_event_planes_put(struct limpet_event_planes *planes,
 			     const struct limpet_event_pairs *pairs, struct limpet_bytes *content);
 

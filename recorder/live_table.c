@@ -7,7 +7,7 @@
 _Static_assert(sizeof(struct limpet_live_entry) == 32, "two entries a cache line");
 
 #define FIRST_BITS 6u
-/* Set in a tick while the table grows: this entry stands where it belongs. */
+/* Set in a tick while the table grows: this entry is at its final place. */
 #define SETTLED (1ull << 63)
 
 static uint64_t capacity(const struct limpet_live_table *table)
@@ -22,9 +22,9 @@ static uint64_t mask(const struct limpet_live_table *table)
 
 static void set_limit(struct limpet_live_table *table)
 {
-	/* Up to a half, what is looked for mostly stands in the first cache line, and a gap is
-	 * closed there; where it cannot grow, a fuller table is better than blocks that are not
-	 * paired. */
+	/* In a table at most half full, most look-ups end, and most gaps are closed, in the first
+	 * cache line. A table that cannot grow is filled further: that is better than unpaired
+	 * blocks. */
 	if (table->bits < table->max_bits)
 		table->limit = capacity(table) / 2;
 	else
@@ -60,9 +60,9 @@ void limpet_live_table_free(struct limpet_live_table *table)
 	free(table);
 }
 
-/* Puts an entry where it belongs in the grown table. A place that holds an entry which has not
- * moved yet counts as free: that one is put next. Settled entries never move again, so every probe
- * sequence that was walked stays unbroken. */
+/* Moves an entry to its place in the grown table. A place whose entry has not moved yet counts as
+ * free, and that entry is moved next. Settled entries never move again, so that probe sequences
+ * stay unbroken. */
 static void settle(struct limpet_live_table *table, struct limpet_live_entry entry)
 {
 	for (;;) {
@@ -80,7 +80,7 @@ static void settle(struct limpet_live_table *table, struct limpet_live_entry ent
 	}
 }
 
-/* Every look-up goes somewhere else: with small pages most would miss in the TLB, too. */
+/* Look-ups go to random places: with small pages most would also miss in the TLB. */
 static void ask_for_huge_pages(struct limpet_live_table *table)
 {
 	const size_t huge = 2u << 20;
@@ -100,7 +100,7 @@ static bool grow(struct limpet_live_table *table)
 		return false;
 	entries = mremap(table->entries, bytes, bytes * 2, MREMAP_MAYMOVE);
 	if (entries == MAP_FAILED) {
-		/* Remembered, or each insertion would ask again. */
+		/* Do not try again at each insertion. */
 		table->max_bits = table->bits;
 		set_limit(table);
 		return table->count < table->limit;

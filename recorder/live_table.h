@@ -1,7 +1,7 @@
-/* The live table: what the capture saw allocated and not yet freed, by address.
+/* The live table: the blocks whose allocation was recorded and that are not freed yet, by address.
  *
- * Open addressing, linear probing, entries of half a cache line, one cache miss a look-up. It grows
- * in place by doubling up to its bound and then says no. One thread. */
+ * Open addressing, linear probing, entries of half a cache line, one cache miss per look-up. It
+ * grows in place by doubling, up to its bound; then insertions fail. One thread. */
 #ifndef LIMPET_RECORDER_LIVE_TABLE_H
 #define LIMPET_RECORDER_LIVE_TABLE_H
 
@@ -19,7 +19,7 @@ struct limpet_live_entry {
 /* Flag of `thread`: sampled in an overload. */
 #define LIMPET_LIVE_ENTRY_SAMPLED (1u << 31)
 
-/* Its insides are here for the sake of the functions below that each event calls. */
+/* Public only for the inline functions below, which are called for each event. */
 struct limpet_live_table {
 	struct limpet_live_entry *entries;
 	unsigned bits, max_bits;
@@ -27,22 +27,22 @@ struct limpet_live_table {
 	uint64_t limit; /* entries at which it grows, or is full */
 };
 
-/* Uses at most `memory_bytes`, but room for 64 entries in any case. NULL: no memory. */
+/* Uses at most `memory_bytes`, but always has room for 64 entries. NULL: no memory. */
 struct limpet_live_table *limpet_live_table_new(uint64_t memory_bytes);
 void limpet_live_table_free(struct limpet_live_table *table);
 
-/* 0: entered; 1: the address was there, *ret_old is what the new entry replaced; -ENOSPC: full. The
- * address is not 0. */
+/* 0: inserted; 1: replaced the entry of this address, which is in *ret_old; -ENOSPC: full. The
+ * address must not be 0. */
 int limpet_live_table_insert(struct limpet_live_table *table, const struct limpet_live_entry *entry,
 			     struct limpet_live_entry *ret_old);
-/* Whether it was there; then *ret_entry is what was removed. */
+/* Whether there was an entry; if so, it is in *ret_entry. */
 bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
 			      struct limpet_live_entry *ret_entry);
 
-/* Whether an address is not there, and there is room for it without growing. */
+/* Whether an address has no entry, and there is room for it without growing. */
 bool limpet_live_table_would_take(const struct limpet_live_table *table, uint64_t address);
 
-/* Where an address is looked for first. Fibonacci hashing (Knuth 6.4): the low bits of an address
+/* Where the search for an address starts. Fibonacci hashing (Knuth 6.4): the low bits of an address
  * are always the same, and the top bits of the product depend on all others. */
 static inline uint64_t limpet_live_table_home(const struct limpet_live_table *table,
 					      uint64_t address)
@@ -50,7 +50,7 @@ static inline uint64_t limpet_live_table_home(const struct limpet_live_table *ta
 	return (address * 0x9E3779B97F4A7C15ull) >> (64 - table->bits);
 }
 
-/* Brings near what will be looked at for an address: some tens of events ahead of its use. */
+/* Prefetches the entries for an address, some tens of events before they are used. */
 static inline void limpet_live_table_prefetch(const struct limpet_live_table *table,
 					      uint64_t address)
 {
@@ -61,7 +61,7 @@ static inline void limpet_live_table_prefetch(const struct limpet_live_table *ta
 	__builtin_prefetch(entry + 1, 1);
 }
 
-/* The site of the block at an address, if it stands where it is looked for first; 0: not told. */
+/* The site of the block at an address, if its entry is where the search starts; 0: unknown. */
 static inline uint32_t limpet_live_table_peek(const struct limpet_live_table *table,
 					      uint64_t address)
 {
@@ -73,8 +73,8 @@ static inline uint32_t limpet_live_table_peek(const struct limpet_live_table *ta
 
 uint64_t limpet_live_table_count(const struct limpet_live_table *table);
 
-/* Orders the entries by address, in place, and hands them out. Ends the table's use as such: only
- * _free may follow. */
+/* Sorts the entries by address, in place, and returns them. The table is unusable afterwards: only
+ * _free() may follow. */
 const struct limpet_live_entry *limpet_live_table_sort(struct limpet_live_table *table,
 						       size_t *ret_count);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-/* A treap (Seidel and Aragon, 1996): split and merge make releasing a range a matter of two cuts,
- * whatever lies between. Nodes live in one array, so that the bound is a number. */
+/* A treap (Seidel and Aragon, 1996): releasing a range takes two splits, however many mappings it
+ * contains. Nodes are in one array, so that the bound is their number. */
 struct treap_node {
 	struct limpet_mapping mapping;
 	uint32_t priority;
@@ -31,8 +31,8 @@ struct limpet_mapping_table *limpet_mapping_table_new(uint64_t memory_bytes)
 		return NULL;
 	table->limit = limit < 64 ? 64 : limit > 1u << 28 ? 1u << 28 : (uint32_t)limit;
 	table->used = 1;
-	/* Not to be foreseen: who knew the priorities could order his mappings into a list, and
-	 * each step down it is a call. */
+	/* Unpredictable: a program that knew the priorities could arrange its mappings so that the
+	 * tree becomes a list, and each step down is a recursive call. */
 	if (getrandom(&table->random, sizeof(table->random), GRND_NONBLOCK) !=
 		    (ssize_t)sizeof(table->random) ||
 	    !table->random)
@@ -87,7 +87,7 @@ static void node_free(struct limpet_mapping_table *table, uint32_t at)
 	table->count--;
 }
 
-/* Those that start below `key` to the left, the others to the right. */
+/* Mappings that start below `key` go to the left, the others to the right. */
 static void split(struct limpet_mapping_table *table, uint32_t root, uint64_t key,
 		  uint32_t *ret_left, uint32_t *ret_right)
 {
@@ -160,7 +160,7 @@ void limpet_mapping_table_release(struct limpet_mapping_table *table, uint64_t s
 	split(table, table->root, start, &below, &above);
 	split(table, above, end, &middle, &above);
 
-	/* One that began before the range may reach into it, and even beyond it. */
+	/* A mapping that begins before the range may reach into it, and even beyond it. */
 	last = last_of(table, below);
 	if (last && table->nodes[last].mapping.end > start) {
 		struct limpet_mapping *cut = &table->nodes[last].mapping;
@@ -171,13 +171,13 @@ void limpet_mapping_table_release(struct limpet_mapping_table *table, uint64_t s
 			report(&rest, start, rest.end, each, data);
 		} else {
 			rest.start = end;
-			/* moves the nodes: `cut` is stale from here */
+			/* may move the nodes: `cut` is stale from here */
 			piece = node_new(table, &rest);
 			report(&rest, start, piece ? end : rest.end, each, data);
 			above = merge(table, piece, above);
 		}
 	}
-	/* The last that began within the range may reach beyond it: it keeps that end. */
+	/* The last mapping that begins within the range may reach beyond it: that part is kept. */
 	last = last_of(table, middle);
 	if (last && table->nodes[last].mapping.end > end) {
 		struct limpet_mapping rest = table->nodes[last].mapping;

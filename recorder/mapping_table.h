@@ -1,4 +1,4 @@
-/* The mappings that the capture saw made, as an interval tree: munmap may take any part of any
+/* The mappings whose creation was recorded, as an interval tree: munmap may remove any part of any
  * number of them. Bounded; one thread. */
 #ifndef LIMPET_RECORDER_MAPPING_TABLE_H
 #define LIMPET_RECORDER_MAPPING_TABLE_H
@@ -20,15 +20,15 @@ struct limpet_mapping_table *limpet_mapping_table_new(uint64_t memory_bytes);
 void limpet_mapping_table_free(struct limpet_mapping_table *table);
 
 typedef void limpet_mapping_fn(const struct limpet_mapping *part, void *data);
-/* Takes [start, end) out, each part of it that was there reported in order of address. Where a
- * mapping is cut in the middle and there is no room for a second piece, the piece behind is given
- * up and reported as well. */
+/* Removes [start, end), and reports each mapped part of it, in order of address. If a mapping is
+ * cut in the middle and there is no room for a second piece, the upper piece is given up and
+ * reported as well. */
 void limpet_mapping_table_release(struct limpet_mapping_table *table, uint64_t start, uint64_t end,
 				  limpet_mapping_fn *each, void *data);
-/* Enters a mapping whose range is free (released before). 0 or -ENOSPC. */
+/* Adds a mapping, whose range must be free (released before). 0 or -ENOSPC. */
 int limpet_mapping_table_add(struct limpet_mapping_table *table,
 			     const struct limpet_mapping *mapping);
-/* All of them in order of address. */
+/* Reports all mappings in order of address. */
 void limpet_mapping_table_walk(const struct limpet_mapping_table *table, limpet_mapping_fn *each,
 			       void *data);
 size_t limpet_mapping_table_count(const struct limpet_mapping_table *table);

@@ -12,27 +12,26 @@
 #include "recorder/trace_ring.h"
 #include "recorder/trace_writer.h"
 
-/* The agent's numbers index an array here: what is beyond is not its doing. */
+/* The agent's numbers index an array: larger ones are not the agent's. */
 #define AGENT_NODES_MAX (1u << 26)
-/* A list of nodes becomes a block at this size, however long the period lasts. */
+/* A list of nodes of this size becomes a block, even within a period. */
 #define NODE_LIST_BYTES (8u << 20)
-/* What one may take in the file, at the most. */
+/* Maximum size of a live entry in the file. */
 #define LIVE_ENTRY_BYTES 16u
 #define LIVE_ENTRIES_PER_BLOCK (1u << 18)
 /* A tick with no news is written at least this often, for the timeline. */
 #define QUIET_NS 900000000ull
-/* A period under load ends with LIMPET_TRACE_ROWS_PER_BLOCK rows, later where there are fewer than
- * these to a site, but no later than this. */
+/* A period under load ends with LIMPET_TRACE_ROWS_PER_BLOCK rows; later if there are fewer than
+ * ROWS_PER_SITE rows per site, but at MANY_ROWS at the latest. */
 #define ROWS_PER_SITE 8u
 #define MANY_ROWS (LIMPET_TRACE_ROWS_MAX / 4)
-/* The accounting is given this many events at a time: what it will touch fits the nearest cache.
- */
+/* The accounting gets this many events at a time: what they touch fits in the L1 cache. */
 #define EVENTS_AT_ONCE 64u
-/* Without single events, the periods of so much time become one in the end. */
+/* With `compact`, the periods of this much time become one. */
 #define SPAN_NS 60000000000ull
 /* Points of the timeline that outlive their periods. */
 #define POINTS_MAX 1024u
-/* Rows gather to so many before they go to the compressor. */
+/* Rows are collected up to this number before they go to the compressor. */
 #define ROWS_AT_ONCE 4096u
 
 /* A block that stays when the periods around it become one. */
@@ -48,16 +47,16 @@ struct limpet_recorder {
 	struct limpet_trace_compressor *compressor;
 	bool inexact; /* memory ran out: an event is not in the accounting or not in the file */
 
-	/* Without single events (`compact`): of the periods that are to become one. Of a bounded
-	 * file: of the whole capture. */
+	/* With `compact`: of the periods that will become one. In a bounded file: of the whole
+	 * capture. */
 	bool compact;
 	uint64_t step_bytes; /* between SUMS blocks; 0: no bound */
 	struct limpet_rollup *sums;
-	uint32_t span_sequence; /* their first block */
+	uint32_t span_sequence; /* of the first block of these periods */
 	uint64_t span_start_ns, sums_at_bytes;
 	struct kept_block *kept;
 	size_t kept_count, kept_capacity;
-	uint64_t held_bytes, span_held_bytes; /* the peak that a period, a span said last */
+	uint64_t held_bytes, span_held_bytes; /* the peak at the last period, span */
 	uint64_t written_events;
 	struct limpet_recorder_point *points;
 	size_t point_count, point_step, point_skip;
@@ -66,11 +65,11 @@ struct limpet_recorder {
 	uint32_t module_count, modules_listed;
 	struct limpet_bytes node_list;
 	struct limpet_bytes owner_list; /* names of allocators, for the next nodes */
-	uint32_t *node_of_agent;        /* our dense number; 0: not known */
+	uint32_t *node_of_agent;        /* dense number in the trace; 0: unknown */
 	size_t agent_capacity;
 	uint32_t *agent_of_node;
 	size_t node_capacity;
-	uint32_t node_count;   /* entry 0, the root, included */
+	uint32_t node_count;   /* including entry 0, the root */
 	uint32_t first_listed; /* node */
 	uint64_t last_node_address;
 
@@ -78,10 +77,10 @@ struct limpet_recorder {
 	struct limpet_recorder_gauges gauges, written_gauges;
 	struct limpet_recorder_losses losses, written_losses;
 	uint64_t unknown_stacks, refused_events;
-	uint64_t inferred_before, inferred_bytes_before; /* when nothing was lost yet */
-	uint64_t told_losses;                            /* what we cannot know by ourselves */
-	uint64_t end_losses;                             /* as the end record says */
-	bool partial;                                    /* asked for */
+	uint64_t inferred_before, inferred_bytes_before; /* before the first loss */
+	uint64_t told_losses; /* losses that the recorder cannot determine itself */
+	uint64_t end_losses;  /* as in the END block */
+	bool partial;         /* --partial */
 };
 
 static void forget_kept(struct limpet_recorder *recorder)
@@ -131,7 +130,7 @@ static int write_header(struct limpet_recorder *recorder,
 		return -ENOMEM;
 	if (options->addresses)
 		limpet_trace_compressor_keep_addresses(compressor);
-	/* Who does not know what a gap means is not to read on. */
+	/* A reader that does not know gaps must not read on. */
 	if (recorder->sums)
 		limpet_trace_compressor_set_version(compressor, LIMPET_TRACE_GAPS_VERSION);
 	limpet_recorder_put_header(limpet_trace_compressor_content(compressor), options);
@@ -221,7 +220,7 @@ int limpet_recorder_add_module(struct limpet_recorder *recorder,
 	return (int)recorder->module_count;
 }
 
-/* What stands between periods that will be replaced is written again then. */
+/* Blocks between periods that will be replaced are written again then. */
 static void keep_block(struct limpet_recorder *recorder, enum limpet_trace_block_type type,
 		       const struct limpet_bytes *content)
 {
@@ -241,7 +240,7 @@ static void keep_block(struct limpet_recorder *recorder, enum limpet_trace_block
 	block->content.failed |= content->failed;
 }
 
-/* Gives the list a block of its own, in the batch, and empties it. `head` goes before it. */
+/* Puts `head` and the list into a block of their own, in the batch, and empties the list. */
 static void put_list(struct limpet_recorder *recorder, enum limpet_trace_block_type type,
 		     unsigned section, struct limpet_bytes *content, struct limpet_bytes *head,
 		     struct limpet_bytes *list)
@@ -347,7 +346,7 @@ static size_t count_rows(const struct limpet_recorder *recorder)
 	return limpet_trace_compressor_rows(recorder->compressor) + recorder->rows.count;
 }
 
-/* Every so many of them: twice as many whenever there is no more room. */
+/* Keeps one in `point_step` points; the step doubles whenever there is no more room. */
 static void add_point(struct limpet_recorder *recorder)
 {
 	const uint64_t *totals = limpet_accounting_totals(recorder->accounting);
@@ -370,7 +369,7 @@ static void add_point(struct limpet_recorder *recorder)
 	};
 }
 
-/* Sums of the whole capture: all before them may be given up. */
+/* Sums of the whole capture: all blocks before them may be given up. */
 static void put_sums(struct limpet_recorder *recorder)
 {
 	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
@@ -385,7 +384,7 @@ static void put_sums(struct limpet_recorder *recorder)
 	recorder->sums_at_bytes = limpet_trace_writer_bytes(recorder->writer);
 }
 
-/* One period in the place of those since the last time. */
+/* Replaces the periods since the last span by one. */
 static void end_span(struct limpet_recorder *recorder)
 {
 	struct limpet_trace_compressor *compressor = recorder->compressor;
@@ -417,7 +416,7 @@ static void end_span(struct limpet_recorder *recorder)
 	recorder->span_sequence = limpet_trace_compressor_sequence(compressor);
 }
 
-/* What the trace says of itself: the one place that decides it. */
+/* The losses in the trace: this is the only place that decides them. */
 static uint64_t find_losses(const struct limpet_recorder *recorder)
 {
 	const uint64_t *totals = limpet_accounting_totals(recorder->accounting);
@@ -436,7 +435,7 @@ static uint64_t find_losses(const struct limpet_recorder *recorder)
 	       limpet_loss_if(recorder->inexact, LIMPET_LOSS_MEMORY);
 }
 
-/* The compressor goes on with it; an error of the file shows later. */
+/* The compressor continues with it; an error of the file is reported later. */
 static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 {
 	struct limpet_trace_compressor *compressor = recorder->compressor;
@@ -484,7 +483,7 @@ static bool period_is_full(const struct limpet_recorder *recorder)
 {
 	size_t rows = count_rows(recorder);
 
-	/* Its sites are written with each period: few of them, or many rows. */
+	/* Each period lists its sites: there must be few of them, or many rows. */
 	return rows >= LIMPET_TRACE_ROWS_PER_BLOCK &&
 	       (rows >= MANY_ROWS ||
 		rows >= ROWS_PER_SITE * limpet_accounting_period_sites(recorder->accounting));
@@ -501,7 +500,7 @@ static int add_some(struct limpet_recorder *recorder, struct limpet_record *reco
 		recorder->unknown_stacks += records[i].node && !node;
 		records[i].node = node;
 	}
-	/* Nothing that a program can do is no reason to give up the rest. */
+	/* An event that no program can cause is no reason to give up the others. */
 	refused = limpet_accounting_add(recorder->accounting, records, count, &recorder->rows);
 	if (refused < 0)
 		recorder->inexact = true;
@@ -565,7 +564,7 @@ static void take_figures(struct limpet_recorder *recorder, const struct limpet_r
 	recorder->losses.truncated_stacks = tick->truncated_stacks + recorder->unknown_stacks;
 	recorder->losses.unseen_calls = tick->unseen_calls;
 	recorder->losses.dropped = tick->dropped;
-	/* As long as nothing is lost, none of them is for that. */
+	/* Frees that were inferred before the first loss are not due to losses. */
 	if (!recorder->losses.dropped_events && !tick->unseen_calls) {
 		recorder->inferred_before = inferred;
 		recorder->inferred_bytes_before = inferred_bytes;
@@ -648,7 +647,7 @@ static void add_mapping(const struct limpet_mapping *mapping, void *data)
 							    mapping->thread)});
 }
 
-/* Answers the number of heap blocks, or the error that kept them out. */
+/* Returns the number of heap blocks, or the error that kept them out. */
 static int64_t write_live(struct limpet_recorder *recorder)
 {
 	LIMPET_FREE struct limpet_recorder_live *list =

@@ -1,9 +1,9 @@
-/* The recorder: takes the merged stream of events of one capture, does the heap accounting (pairs
+/* The recorder: takes the ordered stream of events of one capture, does the heap accounting (pairs
  * each free with its allocation, sites, totals, peak) and writes the trace.
  *
- * Fed by the collector alone, from one thread, with events in order of time. Never prints. The
- * first error of the file (-ENOSPC, -EIO...) sticks: later calls answer it, the accounting goes on.
- */
+ * Only the collector calls it, from one thread, with events in order of time. Never prints. The
+ * first error of the file (-ENOSPC, -EIO...) is permanent: later calls return it, while the
+ * accounting continues. */
 #ifndef LIMPET_RECORDER_RECORDER_H
 #define LIMPET_RECORDER_RECORDER_H
 
@@ -22,33 +22,33 @@ struct limpet_recorder;
 
 struct limpet_recorder_options {
 	const char *path; /* NULL: COMM.PID.limpet in the current folder, .1, .2... if it exists */
-	uid_t owner_uid;  /* of the new file: the caller of sudo, else the caller */
+	uid_t owner_uid;  /* of the new file: the user who called sudo, else the caller */
 	gid_t owner_gid;
-	uint64_t memory_bytes; /* bound for the live table; what no longer fits is counted */
+	uint64_t memory_bytes; /* bound for the live table; what does not fit is counted */
 	/* identity of the target */
 	enum limpet_capture_mode mode;
 	pid_t pid;
 	const char *comm;
-	const char *command; /* argv[0], or the whole command line when asked for */
+	const char *command; /* argv[0], or the whole command line if requested */
 	const char *executable;
 	uint64_t start_ticks; /* /proc/PID/stat field 22 */
 	uint64_t wall_ns;     /* CLOCK_REALTIME of the capture's time 0 */
 	struct limpet_sampling sampling;
 	uint32_t max_depth;
 	double unseen_rss_share; /* --partial: share of RSS out of reach, 0..1; < 0: not partial */
-	bool addresses;          /* are kept of every row */
+	bool addresses;          /* keep the address of each row */
 	bool compact;            /* sums of time spans instead of single events */
 	uint64_t max_bytes;     /* of the file: the oldest events are given up for the newest; 0: no
 				   bound */
-	const char *allocators; /* words for people: "glibc 2.36", "glibc 2.36, jemalloc" */
+	const char *allocators; /* for display: "glibc 2.36", "glibc 2.36, jemalloc" */
 				/* host, kernel... are found by the recorder itself */
 	const char *container;  /* its id; NULL: in none, or unknown */
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
-	struct limpet_memory memory; /* what its resident memory belongs to, without the agent */
-	const char *unfollowed;      /* who may have the unknown part; NULL or "": not known */
+	struct limpet_memory memory; /* its resident memory by owner, without the agent */
+	const char *unfollowed; /* possible owners of the unknown part; NULL or "": not known */
 };
 
-/* Opens the file (O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode 0600) and writes the head. */
+/* Creates the file (O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode 0600) and writes the HEADER. */
 int limpet_recorder_open(const struct limpet_recorder_options *options,
 			 struct limpet_recorder **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Path of the trace as opened; valid as long as the recorder. */
@@ -62,75 +62,74 @@ struct limpet_recorder_module {
 	uint32_t build_id_bytes;
 	bool allocator; /* frames in it are noise: an allocator's library or libc's malloc */
 };
-/* Answers the module's number (from 1), used by frames. A module that goes away keeps its number.
- */
+/* Returns the module's number (from 1), to which nodes refer. An unloaded module keeps its
+ * number. */
 int limpet_recorder_add_module(struct limpet_recorder *recorder,
 			       const struct limpet_recorder_module *module);
 
-/* A new node of the stack tree; numbers are the agent's, from 1, in any order but the parent (0:
- * root) always before the child. `module` 0: none (JIT code); `flags` LIMPET_TRACE_NODE_*. Before
- * the first event that uses it.
- */
+/* Adds a node of the tree of stacks. Numbers are the agent's, from 1, in any order, but the parent
+ * (0: root) always before the child. `module` 0: none (JIT code); `flags`: LIMPET_TRACE_NODE_*.
+ * Call before the first event that uses the node. */
 int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, uint32_t parent,
 			     uint64_t address, uint32_t module, uint32_t flags);
-/* The name of an allocator (1 to LIMPET_TRACE_OWNERS_MAX - 1), before the first node that stands
- * for it: one with LIMPET_TRACE_NODE_OWNER, whose address is that number. */
+/* Names an allocator (`number`: 1 to LIMPET_TRACE_OWNERS_MAX - 1). Call before its first node is
+ * added: one with LIMPET_TRACE_NODE_OWNER, whose address is that number. */
 void limpet_recorder_name_owner(struct limpet_recorder *recorder, uint32_t number,
 				const char *name);
 
-/* One event, in order of time. What no program can do (an unknown kind, address 0, a range that
- * wraps) is counted as dropped, and is no error; a stack that was not described is unknown, and
- * counts as cut short. -ENOMEM: the accounting is not exact from here on, and the end record says
- * so (LIMPET_LOSS_MEMORY). */
+/* Adds an event, in order of time. An event that no program can cause (an unknown kind, address 0,
+ * a range that wraps) counts as dropped, and is no error. A stack that was not described is
+ * unknown, and counts as truncated. -ENOMEM: the accounting is not exact from here on, and the END
+ * block says so (LIMPET_LOSS_MEMORY). */
 int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record);
-/* Many at once, in order of time: cheaper, as the accounting looks ahead for what it will touch.
- * Their nodes become the trace's. */
+/* Adds many events, in order of time: cheaper, as the accounting prefetches what they touch.
+ * Replaces their nodes by the trace's. */
 int limpet_recorder_add_events(struct limpet_recorder *recorder, struct limpet_record *records,
 			       size_t count);
 
-/* Figures that the collector knows, at least once a second, and at every flush. Closes the current
- * period: events and aggregates up to `time_ns` go to the file as whole frames, so that whatever
- * happens after this call only later events can be lost. */
+/* Figures from the collector, at least once a second, and at every flush. Closes the current
+ * period: events and sums up to `time_ns` go to the file as whole frames, so that only later events
+ * can be lost after this call. */
 struct limpet_recorder_tick {
 	uint64_t time_ns;
 	uint64_t rss_bytes;
-	uint64_t cgroup_bytes;   /* charged to the target's group; 0: unknown */
+	uint64_t cgroup_bytes;   /* charged to the target's cgroup; 0: unknown */
 	uint32_t threads;        /* of the process; 0: unknown */
-	uint64_t agent_bytes;    /* limpet's own part of rss_bytes at most; 0: unknown */
+	uint64_t agent_bytes;    /* upper bound of limpet's own part of rss_bytes; 0: unknown */
 	uint64_t dropped_events; /* all of these since the start */
 	uint64_t truncated_stacks;
-	uint64_t unseen_calls; /* calls that could not be recorded for want of thread state... */
+	uint64_t unseen_calls; /* calls that could not be recorded for lack of thread state... */
 	struct limpet_dropped dropped; /* of the dropped events, by kind */
-	struct limpet_memory memory;   /* not known: it was not looked at anew */
-	uint64_t losses; /* LIMPET_LOSS_BIT of what the recorder cannot know by itself, as far as
-			    it is known by now: should the end record never come, these are said */
+	struct limpet_memory memory;   /* not `known`: it was not measured again */
+	uint64_t losses; /* LIMPET_LOSS_BIT: losses that the recorder cannot determine itself, as
+			    far as known; they are in the trace even if no END block is written */
 };
 int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick);
 
-/* Whether it is time to end, as the disk is nearly full: all that is known still fits. Once a tick.
- */
+/* Whether to end the capture, since the disk is nearly full: all that is known still fits. Call
+ * once per tick. */
 bool limpet_recorder_disk_is_low(struct limpet_recorder *recorder);
 
 struct limpet_recorder_end {
 	enum limpet_end end;
 	uint64_t time_ns;
-	uint64_t losses; /* LIMPET_LOSS_BIT: as the last tick's, and what is known at the end alone
+	uint64_t losses; /* LIMPET_LOSS_BIT: those of the last tick, and those known only at the end
 			  */
 	bool agent_unloaded;
 	int64_t attach_stop_us; /* < 0: unknown */
 	int64_t detach_stop_us;
 	uint64_t agent_memory_bytes;   /* that was mapped */
 	uint64_t agent_resident_bytes; /* the most of it that was resident; 0: unknown */
-	const char *because; /* why it is not complete, in more words than its losses; NULL or "":
+	const char *because; /* why it is not complete, in more detail than its losses; NULL or "":
 				none */
 	const char *unfollowed; /* as in the options; NULL or "": nothing new is known */
 };
-/* Last tick, end record, fsync. The file is whole from here on; symbols may follow (seal). */
+/* Last tick, END block, fsync. The file is whole from here on; sealing may append symbols. */
 int limpet_recorder_finish(struct limpet_recorder *recorder,
 			   const struct limpet_recorder_tick *tick,
 			   const struct limpet_recorder_end *end);
-/* What the end record says, LIMPET_LOSS_BIT: those that it was told of and its own. After _finish;
- * where that failed, the file may say less, and says no more. */
+/* The losses in the END block, LIMPET_LOSS_BIT: those passed to the recorder, and its own. Call
+ * after _finish(); if that failed, the file may have fewer, but never more. */
 uint64_t limpet_recorder_losses(const struct limpet_recorder *recorder);
 void limpet_recorder_free(struct limpet_recorder *recorder);
 
@@ -138,20 +137,20 @@ void limpet_recorder_free(struct limpet_recorder *recorder);
 struct limpet_recorder_stats {
 	uint64_t events, file_bytes;
 	uint64_t allocations, frees, live_bytes, live_allocations, peak_bytes;
-	bool estimated;                       /* of what is live, by sampling */
+	bool estimated;                       /* live figures are estimated from samples */
 	uint64_t foreign_frees, mapped_bytes; /* mapped: by the mmap family, live since the start */
-	uint64_t inferred_frees;              /* not seen: the address was allocated anew */
+	uint64_t inferred_frees;              /* frees not seen: the address was allocated again */
 	uint64_t unmatched_table_full;
 	uint32_t growing_node; /* site whose live bytes grew most since the capture's start; 0 none
 				*/
 	uint64_t growing_bytes;
 };
-/* The mappings that the program was seen to make, and has, in order of address. */
+/* Reports the recorded mappings that still exist, in order of address. */
 void limpet_recorder_walk_mappings(const struct limpet_recorder *recorder,
 				   void (*each)(void *context, uint64_t start, uint64_t end),
 				   void *context);
 void limpet_recorder_stats_read(const struct limpet_recorder *recorder,
 				struct limpet_recorder_stats *ret_stats);
-/* Every distinct (module, address) of the nodes so far is read back from the trace when sealing. */
+/* Sealing reads every distinct (module, address) of the nodes back from the trace. */
 
 #endif

@@ -171,7 +171,7 @@ static const struct limpet_site *site_at(const struct site_list *from, size_t in
 			  : limpet_accounting_site_at(from->accounting, index);
 }
 
-/* Count, the nodes, and a column a figure. */
+/* Count, nodes, and one column per figure. */
 static void put_sites(struct limpet_bytes *content, unsigned tag, const struct site_list *from,
 		      bool (*is_listed)(const struct limpet_site *), const size_t *columns,
 		      size_t column_count)

@@ -1,5 +1,6 @@
-/* The contents of a trace's blocks, other than EVENTS, from what the recorder and the accounting
- * know. Each function puts sections behind `content`; want of memory shows in it. */
+/* Encodes the contents of a trace's blocks, other than EVENTS, from the data of the recorder and
+ * the accounting. Each function appends sections to `content`; an allocation failure sets
+ * `content->failed`. */
 #ifndef LIMPET_RECORDER_RECORDER_BLOCKS_H
 #define LIMPET_RECORDER_RECORDER_BLOCKS_H
 
@@ -22,11 +23,11 @@ void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
 struct limpet_recorder_losses {
 	uint64_t dropped_events, truncated_stacks, unseen_calls;
 	struct limpet_dropped dropped;
-	uint64_t inferred_frees, inferred_bytes; /* since there were losses */
-	uint64_t reasons;                        /* LIMPET_LOSS_BIT, all that hold */
+	uint64_t inferred_frees, inferred_bytes; /* since the first loss */
+	uint64_t reasons;                        /* LIMPET_LOSS_BIT: all that apply */
 };
 struct limpet_recorder_gauges {
-	struct limpet_memory memory;               /* as it was last looked at */
+	struct limpet_memory memory;               /* as last measured */
 	bool memory_is_new;                        /* since the last PERIOD */
 	uint64_t time_ns, rss_bytes, cgroup_bytes; /* of memory, 0: unknown */
 	uint64_t threads, agent_bytes;             /* 0: unknown */
@@ -35,7 +36,7 @@ struct limpet_recorder_period {
 	uint32_t events_sequence, rows;
 	const struct limpet_recorder_gauges *gauges;
 	const struct limpet_recorder_losses *losses;
-	struct limpet_rollup *sums; /* NULL: the accounting's period; else these */
+	struct limpet_rollup *sums; /* NULL: those of the accounting's period */
 	bool held;                  /* with what sites held at the peak */
 };
 void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_accounting *accounting,

@@ -45,7 +45,7 @@ static bool grow_nodes(struct limpet_site_table *table, uint32_t node)
 {
 	size_t words = table->node_capacity / 64;
 
-	/* Both double as often. */
+	/* Both arrays double at the same time. */
 	return limpet_reserve_zeroed(&table->touched_nodes, &words, node / 64 + 1,
 				     sizeof(*table->touched_nodes)) == 0 &&
 	       limpet_reserve_zeroed(&table->site_of_node, &table->node_capacity, (size_t)node + 1,
@@ -140,7 +140,7 @@ const struct limpet_site *limpet_site_table_next(const struct limpet_site_table 
 static void update_growing(struct limpet_site_table *table)
 {
 	uint32_t best = table->growing;
-	/* When the leader fell, one that was not touched may lead now. */
+	/* If the leader has shrunk, a site that was not touched may lead now. */
 	bool all = table->sites[best].live_bytes < table->growing_bytes;
 	size_t count = all ? table->site_count : table->touched_count;
 

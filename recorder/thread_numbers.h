@@ -1,5 +1,5 @@
-/* Numbers the threads of a capture, from 0, for good: so that a live block can name its thread in
- * four bytes however many come and go. One thread. */
+/* Numbers the threads of a capture, from 0. Numbers are permanent, so that a live block can refer
+ * to its thread in four bytes, however many threads start and end. One thread. */
 #ifndef LIMPET_RECORDER_THREAD_NUMBERS_H
 #define LIMPET_RECORDER_THREAD_NUMBERS_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Its insides are here for the sake of the functions below that each event calls. */
+/* Public only for the inline functions below, which are called for each event. */
 #define LIMPET_THREAD_NUMBERS_NEAR 256u
 struct limpet_thread_numbers {
 	uint32_t *tids;
@@ -18,15 +18,15 @@ struct limpet_thread_numbers {
 	struct {
 		uint32_t tid, thread;
 		bool known;
-	} near[LIMPET_THREAD_NUMBERS_NEAR]; /* those found last, by the tid's low bits */
+	} near[LIMPET_THREAD_NUMBERS_NEAR]; /* those found last, by the low bits of the tid */
 };
 
 /* NULL: no memory. */
 struct limpet_thread_numbers *limpet_thread_numbers_new(void);
 void limpet_thread_numbers_free(struct limpet_thread_numbers *numbers);
 
-/* Finds or numbers a thread. Its number, or -ENOMEM. A target that goes through millions of them
- * has the rest share the last number. */
+/* Finds or numbers a thread. Returns its number, or -ENOMEM. If a target has millions of threads,
+ * the rest share the last number. */
 int limpet_thread_numbers_look_up(struct limpet_thread_numbers *numbers, uint32_t tid);
 static inline int limpet_thread_numbers_find(struct limpet_thread_numbers *numbers, uint32_t tid)
 {
@@ -37,6 +37,6 @@ static inline int limpet_thread_numbers_find(struct limpet_thread_numbers *numbe
 	return limpet_thread_numbers_look_up(numbers, tid);
 }
 
-/* 0 for a number that was never given. */
+/* 0 for a number that was never assigned. */
 uint32_t limpet_thread_numbers_tid(const struct limpet_thread_numbers *numbers, uint32_t thread);
 #endif

@@ -11,9 +11,9 @@
 #include "recorder/event_columns.h"
 
 #define JOBS 8u
-/* What a job leaves of its memory for the next in its place. */
+/* How much of its memory a job keeps for the next one in its place. */
 #define KEEP_BYTES (1u << 20)
-/* A period with so many rows shows that there is load. */
+/* A period with this many rows shows that there is load. */
 #define LOAD_ROWS 16384u
 
 enum kind { ROWS, EVENTS, BLOCK, REPLACE, FLUSH };
@@ -31,12 +31,13 @@ struct limpet_trace_compressor {
 	uint32_t rows;     /* of the next EVENTS block */
 	uint16_t version;  /* 0: the plain one */
 
-	/* of who does the jobs */
+	/* used by the thread that does the jobs */
 	struct limpet_event_columns *columns;
 	struct limpet_bytes events;
 	bool rows_lost;
 
-	/* The job at `put` is its giver's until it is counted, those from `done` on its doer's. */
+	/* The caller owns the job at `put` until it is counted; the thread that does the jobs owns
+	 * those from `done` on. */
 	struct job jobs[JOBS];
 	uint64_t put, done;
 	pthread_mutex_t lock;
@@ -72,7 +73,7 @@ static void put_events(struct limpet_trace_compressor *compressor, struct limpet
 	limpet_trace_content_begin(&compressor->events);
 	mark->version = limpet_event_columns_put(compressor->columns, &compressor->events);
 	limpet_event_columns_clear(compressor->columns);
-	/* What cannot be told whole is not told. */
+	/* A block with missing rows is not written. */
 	compressor->events.failed |= compressor->rows_lost;
 	compressor->rows_lost = false;
 	limpet_trace_writer_put(compressor->writer, mark, &compressor->events);
@@ -131,7 +132,8 @@ static void *work(void *data)
 	return NULL;
 }
 
-/* Signals are for those who wait for them. Without a thread it goes on as before. */
+/* The thread blocks all signals; other threads handle them. If it cannot be created, the caller
+ * continues to do the jobs. */
 static void start_thread(struct limpet_trace_compressor *compressor)
 {
 	sigset_t all, before;

@@ -20,12 +20,12 @@
 #define PAGE_BYTES 4096u
 #define GAP_BYTES (LIMPET_TRACE_MARK_BYTES + LIMPET_TRACE_GAP_HEAD_BYTES)
 #define COPY_BYTES (1u << 20)
-/* For an END, for which no room is made. */
+/* Room for an END block, for which nothing is given up. */
 #define LAST_WORDS_BYTES 4096u
 
 enum kind { KEPT, OLD, SUMS, GAP };
 
-/* Blocks of one kind that lie one behind the other. */
+/* Consecutive blocks of one kind. */
 struct stretch {
 	enum kind kind;
 	uint32_t sequence, count; /* of its blocks */
@@ -36,10 +36,10 @@ struct limpet_trace_ring {
 	int fd;
 	uint64_t max_bytes;
 	uint64_t end;         /* of the file */
-	uint64_t holes;       /* bytes of it that take no room */
+	uint64_t holes;       /* bytes of it that take no space on disk */
 	struct stretch *list; /* all of the file */
 	size_t count, capacity;
-	size_t first; /* before it is nothing to give up: KEPT and GAP */
+	size_t first; /* nothing before it can be given up: KEPT and GAP */
 };
 
 uint64_t limpet_trace_ring_step(uint64_t max_bytes)
@@ -163,7 +163,7 @@ static int write_gap(const struct limpet_trace_ring *ring, const struct stretch 
 	return write_at(ring->fd, offset, head, sizeof(head));
 }
 
-/* What of a GAP can be a hole: whole pages behind its head. */
+/* The part of a GAP that can be a hole: whole pages after its head. */
 static uint64_t inside(const struct stretch *gap, uint64_t *ret_from)
 {
 	uint64_t from = (gap->offset + GAP_BYTES + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1ull);
@@ -173,7 +173,7 @@ static uint64_t inside(const struct stretch *gap, uint64_t *ret_from)
 	return to > from ? to - from : 0;
 }
 
-/* A GAP grows over what lies behind it. */
+/* Extends a GAP over the stretch after it. */
 static int extend_gap(const struct limpet_trace_ring *ring, struct stretch *gap,
 		      const struct stretch *over)
 {
@@ -204,9 +204,9 @@ static int read_at(int fd, uint64_t offset, uint8_t *bytes, size_t count)
 	return 0;
 }
 
-/* What stays moves before the GAP that lies before it: so GAPs, each of which keeps two pages, do
- * not become many. With the GAP's new head in one write, into room that the GAP has: what is there
- * twice for a moment is known by its number. */
+/* Moves blocks that stay before the GAP that precedes them, so that there are few GAPs: each keeps
+ * two pages. One write puts the blocks and the GAP's new head into the old extent of the GAP; a
+ * reader recognizes blocks that exist twice for a moment by their numbers. */
 static int move_before_gap(const struct limpet_trace_ring *ring, struct stretch *gap,
 			   const struct stretch *kept)
 {
@@ -225,7 +225,8 @@ static int move_before_gap(const struct limpet_trace_ring *ring, struct stretch 
 	return code;
 }
 
-/* One stretch less that can be given up. `*at` is where the next of the front goes. */
+/* Gives up a stretch, or keeps it if it is KEPT. `*at` is the index for the next stretch that
+ * remains in the list. */
 static int give_up(struct limpet_trace_ring *ring, const struct stretch *stretch, size_t *at)
 {
 	struct stretch *last = *at ? &ring->list[*at - 1] : NULL;
@@ -235,7 +236,7 @@ static int give_up(struct limpet_trace_ring *ring, const struct stretch *stretch
 	if (stretch->kind == KEPT && gap && gap->bytes >= stretch->bytes + GAP_BYTES) {
 		code = move_before_gap(ring, gap, stretch);
 		if (code == 0)
-			ring->list[*at - 2].bytes += given.bytes; /* the head, at the least */
+			ring->list[*at - 2].bytes += given.bytes; /* the HEADER, at least */
 		return code;
 	}
 	if (stretch->kind != KEPT && gap && gap->bytes < STRETCH_MAX_BYTES)
@@ -250,7 +251,7 @@ static int give_up(struct limpet_trace_ring *ring, const struct stretch *stretch
 	return 0;
 }
 
-/* All before the next SUMS block that has something before it. */
+/* Gives up all before the next SUMS block that has something before it. */
 static int give_up_oldest(struct limpet_trace_ring *ring)
 {
 	size_t sums = ring->first, old = 0, at = ring->first;
@@ -295,7 +296,7 @@ int limpet_trace_ring_make_room(struct limpet_trace_ring *ring, uint64_t bytes)
 	return 0;
 }
 
-/* To a lower place, by and by: what was copied may be overwritten, what was not is untouched. */
+/* Moves bytes to a lower offset, in steps: only bytes that were copied are overwritten. */
 static int move_down(const struct limpet_trace_ring *ring, uint64_t to, uint64_t from,
 		     uint64_t bytes, uint8_t *buffer)
 {

@@ -43,7 +43,7 @@ struct limpet_trace_sync *limpet_trace_sync_new(int fd, uint64_t interval_ns)
 	return sync;
 }
 
-/* A file system that cannot sync is none to lose sleep over. */
+/* EINVAL and EROFS: the file does not support syncing, fdatasync(2). Ignored. */
 static int sync_file(const struct limpet_trace_sync *sync)
 {
 	while (fdatasync(sync->fd) < 0)
@@ -65,7 +65,8 @@ static void *work(void *data)
 			pthread_cond_wait(&sync->wake, &sync->lock);
 		if (sync->ending)
 			break;
-		/* What falls due meanwhile is written later than what this one may take along. */
+		/* Cleared before the sync: if another falls due meanwhile, this one may miss its
+		 * data. */
 		sync->wanted = false;
 		pthread_mutex_unlock(&sync->lock);
 		error = sync_file(sync);

@@ -1,8 +1,8 @@
-/* Has what was written to a file brought to the disk now and then, so that a loss of power costs no
- * more than what came since.
+/* Syncs a file to disk at intervals, so that a power failure costs only what was written since the
+ * last one.
  *
- * A disk may take its time: a thread of its own waits for it, which takes part in nothing else and
- * takes no signals. It begins with the first sync that is due. Calls come from one thread. */
+ * A sync may take long: a thread waits for it that does nothing else and blocks all signals. It is
+ * started for the first sync that is due. Call from one thread only. */
 #ifndef LIMPET_RECORDER_TRACE_SYNC_H
 #define LIMPET_RECORDER_TRACE_SYNC_H
 
@@ -10,14 +10,14 @@
 
 struct limpet_trace_sync;
 
-/* Of `fd`, which is borrowed and must outlive it; from `interval_ns` after now, with as much time
- * between any two. NULL: no memory. */
+/* `fd` is borrowed and must outlive this. The first sync is due `interval_ns` from now, and any two
+ * are at least that far apart. NULL: no memory. */
 struct limpet_trace_sync *limpet_trace_sync_new(int fd, uint64_t interval_ns);
-/* Waits for a sync that is under way. */
+/* Waits for a sync in progress. */
 void limpet_trace_sync_free(struct limpet_trace_sync *sync);
 
-/* Something was written. Where one is due and none under way, a sync begins. Answers 0, or the
- * error of one before: what it was to keep may be lost. */
+/* Call after each write. If a sync is due and none is in progress, one begins. Returns 0, or the
+ * error of an earlier sync: the data that it should have kept may be lost. */
 int limpet_trace_sync_wrote(struct limpet_trace_sync *sync);
 
 #endif

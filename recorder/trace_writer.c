@@ -16,10 +16,10 @@
 #include "recorder/trace_ring.h"
 #include "recorder/trace_sync.h"
 
-/* Kept free beyond the end for the END record, and taken from the disk in these steps. */
+/* Reserved beyond the end of the file for the END block, and allocated in these steps. */
 #define RESERVE_BYTES (64u << 10)
 #define RESERVE_STEP_BYTES (1u << 20)
-/* Left to others: this share of the disk, at most so much. */
+/* Left to other programs: this share of the disk, at most this much. */
 #define OTHERS_SHARE 32u
 #define OTHERS_MAX_BYTES (64ull << 20)
 #define DEFAULT_NAMES 10000
@@ -34,12 +34,12 @@ struct limpet_trace_writer {
 	struct limpet_trace_ring *ring; /* NULL: no bound */
 	struct limpet_bytes batch;
 	struct limpet_bytes batch_blocks; /* of a bounded file: a struct block each */
-	uint64_t seen_bytes;              /* of the file, when the disk was looked at */
+	uint64_t seen_bytes;              /* size of the file when the disk was last checked */
 	bool replacing;
-	uint64_t kept_bytes;  /* what no batch takes the place of */
-	uint64_t file_bytes;  /* this and `error`: written by one thread, read by others, too */
-	uint64_t reserved_to; /* offset up to which room is ours */
-	bool no_reserve;      /* the file system has none to give */
+	uint64_t kept_bytes;  /* bytes at the start that no batch replaces */
+	uint64_t file_bytes;  /* this and `error`: written by one thread, also read by others */
+	uint64_t reserved_to; /* offset up to which space is reserved */
+	bool no_reserve;      /* the file system cannot reserve space */
 	bool last_words;
 	int error;
 };
@@ -49,7 +49,8 @@ struct block {
 	uint32_t type, sequence;
 };
 
-/* A command's name is the target's to choose: no path, no option, no terminal's control codes. */
+/* The target chooses its name: it must not become a path, an option or control codes for a
+ * terminal. */
 static void sanitise(const char *comm, char *ret, size_t bytes)
 {
 	size_t at = 0;
@@ -123,9 +124,9 @@ static int create_file(struct limpet_trace_writer *writer,
 	return 0;
 }
 
-/* A reader that looks whether a writer is alive takes the lock for an instant. A file system
- * without locks costs readers the difference between a running capture and a lost one, and us
- * nothing. */
+/* Retries, since a reader that checks whether a writer is alive takes the lock for an instant.
+ * Without locks in the file system, readers cannot distinguish a running capture from a lost one;
+ * the writer is not affected. */
 static int lock(int fd)
 {
 	for (int i = 0; i < LOCK_TRIES; i++) {
@@ -300,8 +301,8 @@ void limpet_trace_writer_replace(struct limpet_trace_writer *writer)
 	writer->replacing = true;
 }
 
-/* What a file of ours may have; beyond it a write raises a signal whose default is to end us, and
- * in some file systems (tmpfs) so does a reserve. */
+/* RLIMIT_FSIZE: a write beyond it raises SIGXFSZ, which by default kills limpet; in some file
+ * systems (tmpfs) so does fallocate(). */
 static uint64_t file_limit(void)
 {
 	struct rlimit limit;
@@ -311,8 +312,8 @@ static uint64_t file_limit(void)
 		       : UINT64_MAX;
 }
 
-/* Room for `count` bytes and the reserve after them. Only a full disk is an error: a file system
- * that cannot reserve is written to without. */
+/* Reserves room for `count` bytes and RESERVE_BYTES after them. Only a full disk is an error: if
+ * the file system cannot reserve, limpet writes without a reserve. */
 static int reserve(struct limpet_trace_writer *writer, size_t count)
 {
 	uint64_t need = writer->file_bytes + count + RESERVE_BYTES;
@@ -374,8 +375,8 @@ static int write_all(struct limpet_trace_writer *writer, const uint8_t *bytes, s
 	if (code == 0) {
 		add_file_bytes(writer, count);
 	} else if (done > 0 && !writer->replacing) {
-		/* ftruncate gives the reserve back as well. If it fails, the torn batch stays;
-		 * what follows goes behind it, where a reader finds it. */
+		/* ftruncate() also frees the reserve. If it fails, the torn batch stays, and later
+		 * batches follow it, where a reader finds them. */
 		if (ftruncate(writer->fd, (off_t)writer->file_bytes) < 0)
 			add_file_bytes(writer, done);
 		else
@@ -384,8 +385,8 @@ static int write_all(struct limpet_trace_writer *writer, const uint8_t *bytes, s
 	return code;
 }
 
-/* In the place of what was written since the last time: by number, what is left of that is older
- * than what is new. */
+/* Overwrites what was written since the last replacement. Blocks that are left of it have lower
+ * numbers than the new ones, so that a reader skips them. */
 static int write_instead(struct limpet_trace_writer *writer)
 {
 	uint64_t end = writer->file_bytes;
@@ -394,7 +395,7 @@ static int write_instead(struct limpet_trace_writer *writer)
 	__atomic_store_n(&writer->file_bytes, writer->kept_bytes, __ATOMIC_RELAXED);
 	code = write_all(writer, writer->batch.data, writer->batch.count);
 	if (code == 0 && writer->file_bytes < end) {
-		/* gives the reserve back as well */
+		/* also frees the reserve */
 		code = ftruncate(writer->fd, (off_t)writer->file_bytes) < 0 ? -errno : 0;
 		writer->reserved_to = 0;
 	}
@@ -406,7 +407,7 @@ static int write_instead(struct limpet_trace_writer *writer)
 	return code;
 }
 
-/* What was written joins those that can be given up. */
+/* Tells the ring about the blocks that were written, so that they can be given up. */
 static int note_blocks(struct limpet_trace_writer *writer)
 {
 	struct block block;
@@ -471,7 +472,7 @@ void limpet_trace_writer_last_words(struct limpet_trace_writer *writer)
 
 int limpet_trace_writer_sync(struct limpet_trace_writer *writer)
 {
-	/* To the size it has: that gives back what is reserved beyond. */
+	/* Truncating the file to its own size frees the reserve beyond it. */
 	if (writer->reserved_to > writer->file_bytes &&
 	    ftruncate(writer->fd, (off_t)writer->file_bytes) < 0)
 		return -errno;

@@ -69,7 +69,7 @@ int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool ex
 		if (!strncmp(pattern, scope_words[i], strlen(scope_words[i])))
 			scope = (enum scope)i;
 	pattern += strlen(scope_words[scope]);
-	/* The number of a thread: 12 is not meant by 1. */
+	/* A thread id must match as a whole: 1 does not match 12. */
 	if (asprintf(&whole, scope == SCOPE_THREAD ? "^(%s)$" : "%s", pattern) < 0) {
 		whole = NULL;
 		return limpet_err_set(err, -ENOMEM, "out of memory");
@@ -150,8 +150,8 @@ int limpet_filter_add_suppressions(struct limpet_filter *filter, const char *pat
 			: 0;
 }
 
-/* `part` of a pattern, up to `*`; it has to be at the start, at the end, or anywhere. Answers what
- * follows it in `text`, or NULL. */
+/* Finds `part` of a pattern, up to `*`, at the start, at the end, or anywhere. Returns what follows
+ * it in `text`, or NULL. */
 static const char *find_part(const char *text, const char *part, size_t length, bool start,
 			     bool end)
 {
@@ -225,7 +225,7 @@ static unsigned match_text(const struct limpet_filter *filter, const char *text,
 	return bits;
 }
 
-/* What each place's frame says: names repeat, so functions are asked once. */
+/* Matches the frame of each location. Names repeat, so each function is matched once. */
 static int match_places(const struct limpet_filter *filter,
 			const struct limpet_locations *locations, unsigned **ret_bits)
 {
@@ -247,7 +247,7 @@ static int match_places(const struct limpet_filter *filter,
 		const struct limpet_location *before = i ? place - 1 : NULL;
 
 		bits[i] = functions[place->function];
-		/* Lines of a file come in turns. */
+		/* Locations of the same file and function are often adjacent. */
 		if (before && before->file == place->file && before->function == place->function)
 			bits[i] = bits[i - 1];
 		else

@@ -1,10 +1,10 @@
-/* Which stacks a view is about: --include and --exclude, and suppression files.
+/* Which stacks a view includes: --include and --exclude, and suppression files.
  *
- * A pattern is an extended regular expression (POSIX), looked for in the function, file and module
- * of every frame; `function:`, `file:`, `module:` or `thread:` before it narrows it to that. Of
- * each of these kinds that includes were given for, one has to match; no exclude and no suppression
- * may. Threads have numbers, which the whole pattern has to match; a filter of threads needs the
- * events (replay.h), all others work on sums. */
+ * A pattern is an extended regular expression (POSIX), searched for in the function, file and
+ * module of every frame; a prefix `function:`, `file:`, `module:` or `thread:` restricts it. For
+ * each of these kinds with includes, one include must match; no exclude and no suppression may. A
+ * pattern for threads must match the whole thread id; a filter of threads needs the events
+ * (replay.h), all others work on sums. */
 #ifndef LIMPET_ANALYZER_MODEL_FILTER_H
 #define LIMPET_ANALYZER_MODEL_FILTER_H
 
@@ -17,16 +17,16 @@
 
 struct limpet_filter;
 
-/* NULL when memory is out. An empty filter keeps everything. */
+/* NULL: out of memory. An empty filter keeps everything. */
 struct limpet_filter *limpet_filter_new(void);
 void limpet_filter_free(struct limpet_filter *filter);
 
-/* -EINVAL: no regular expression; err says what is wrong with it. */
+/* -EINVAL: not a regular expression; err says why. */
 int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool exclude,
 		      struct limpet_err *err) LIMPET_MUST_CHECK;
-/* A file in LeakSanitizer's syntax: `leak:PATTERN` a line, `#` comments; PATTERN is looked for in
- * function, file and module, with `*`, and `^` and `$` at its ends. Lines of other sanitizers are
- * passed over. The errors of opening it; -EINVAL: a line is neither. */
+/* A file in LeakSanitizer's syntax: `leak:PATTERN` a line, `#` comments; PATTERN is searched for in
+ * function, file and module, with `*`, and `^` and `$` at its ends. Lines for other sanitizers are
+ * ignored. Returns the errors of opening it; -EINVAL: a line is neither. */
 int limpet_filter_add_suppressions(struct limpet_filter *filter, const char *path,
 				   struct limpet_err *err) LIMPET_MUST_CHECK;
 
@@ -34,8 +34,8 @@ bool limpet_filter_is_empty(const struct limpet_filter *filter);
 bool limpet_filter_has_threads(const struct limpet_filter *filter);
 bool limpet_filter_keeps_thread(const struct limpet_filter *filter, uint32_t tid);
 
-/* For each node of the places' model, whether its stack is kept. malloc'ed by the callee. -ENOMEM.
- */
+/* For each node of the locations' model, whether its stack is kept. *ret_kept is malloc'ed.
+ * -ENOMEM. */
 int limpet_filter_nodes(const struct limpet_filter *filter,
 			const struct limpet_locations *locations,
 			bool **ret_kept) LIMPET_MUST_CHECK;

@@ -22,7 +22,7 @@ static const char *const allocators[] = {
 	"mremap",
 	"sbrk",
 	"brk",
-	/* Rust's entry points; its allocator functions proper stand in alloc:: */
+	/* Rust's entry points; its allocator functions proper are in alloc:: */
 	"__rust_alloc",
 	"__rust_alloc_zeroed",
 	"__rust_realloc",
@@ -144,7 +144,7 @@ static const char *const library_scopes[] = {
 	"hashbrown::", "boost::detail::", "system.",      "system/", "std/",
 };
 
-/* Of modules, up to the dot or dash before the version. */
+/* Names of modules, up to the dot or dash before the version. */
 static const char *const libraries[] = {
 	"libc",           "ld-linux",        "ld-linux-x86-64", "ld-linux-aarch64",
 	"ld-musl-x86_64", "ld-musl-aarch64", "libpthread",      "libstdc++",
@@ -190,7 +190,7 @@ static const char *skip_type_signs(const char *s)
 	}
 }
 
-/* A type that belongs to nobody: a generic parameter (T, Fn1) or a primitive. */
+/* A type that belongs to no crate: a generic parameter (T, Fn1) or a primitive. */
 static bool is_nobodys_type(const char *type)
 {
 	static const char *const primitives[] = {"u8",  "u16", "u32",  "u64",  "u128", "usize",
@@ -206,9 +206,9 @@ static bool is_nobodys_type(const char *type)
 	return length <= 2 && (isupper((unsigned char)type[0]) || type[0] == '_');
 }
 
-/* Rust's `<Type as Trait>::method` is the type's, and the trait's where the type is nobody's.
- * Methods of such a type without a trait are the language's own: nobody else may write them. A
- * trait may stand within a function of another implementation, `<u8 as
+/* Rust's `<Type as Trait>::method` belongs to the type's crate, or to the trait's if the type
+ * belongs to none. Methods of such a type without a trait are the language's own: no other crate
+ * may define them. A trait may be within a function of another implementation, `<u8 as
  * <[_]>::to_vec_in::ConvertVec>`. */
 static bool is_library_impl(const char *name)
 {
@@ -284,7 +284,7 @@ struct limpet_frame_filter limpet_frame_filter_stack(const enum limpet_frame_kin
 	while (fold.first < count && kinds[fold.first] != LIMPET_FRAME_PROGRAM)
 		fold.first++;
 	if (fold.first == count) {
-		/* Nothing of the program's: show what there is. */
+		/* No frame of the program: show all. */
 		fold.first = 0;
 		while (outer > 1 && kinds[outer - 1] == LIMPET_FRAME_START)
 			outer--;

@@ -1,5 +1,5 @@
-/* Telling a program's own functions from the noise around them: allocators, the C++ and Rust
- * standard libraries, libc, and what starts threads and programs. Pure functions. */
+/* Tells a program's own functions from the noise around them: allocators, the C++ and Rust standard
+ * libraries, libc, and code that starts threads and programs. Pure functions. */
 #ifndef LIMPET_ANALYZER_MODEL_FRAME_FILTER_H
 #define LIMPET_ANALYZER_MODEL_FRAME_FILTER_H
 
@@ -21,14 +21,13 @@ enum limpet_frame_kind limpet_frame_filter_classify(const char *function, const 
 struct limpet_frame_filter {
 	size_t first; /* index of the first frame of the program, innermost */
 	size_t shown; /* frames with keep[] set */
-	/* Index of the outermost frame of the noise left out before `first`: what the program
-	 * called
-	 * (`strdup`, `operator new`); SIZE_MAX if none was. */
+	/* Index of the outermost frame left out before `first`: the function that the program
+	 * called (`strdup`, `operator new`); SIZE_MAX if none was left out. */
 	size_t via;
 };
 
-/* Decides for a stack, innermost first, which frames are shown: keep[i]. A stack of nothing but
- * noise is kept whole, less its outer START frames. */
+/* Decides for a stack, innermost first, which frames are shown: keep[i]. A stack without a frame of
+ * the program is shown whole, except for its outer START frames. */
 struct limpet_frame_filter limpet_frame_filter_stack(const enum limpet_frame_kind *kinds,
 						     size_t count, bool *keep);
 

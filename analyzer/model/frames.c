@@ -4,7 +4,8 @@
 
 static bool is_allocator(const struct limpet_model *model, const struct limpet_trace_module *module)
 {
-	/* An allocator linked into the program marks the whole program: that says nothing. */
+	/* An allocator linked into the program marks the whole program, which says nothing about a
+	 * frame. */
 	return module->allocator && strcmp(module->path, model->target->executable) != 0;
 }
 
@@ -22,7 +23,7 @@ size_t limpet_report_node_frames(const struct limpet_model *model,
 	uint32_t count = 0;
 	bool allocator;
 
-	/* A return address may be the first byte of what follows: one less is within the call. */
+	/* A return address may be the first byte of other code: one less is within the call. */
 	frames[0] = (struct limpet_report_frame){.offset = node->address - 1, .made = node->made};
 	allocator = node->module && is_allocator(model, module);
 	count = limpet_model_symbols(model, node->module, node->address, &symbols);

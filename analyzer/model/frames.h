@@ -1,4 +1,4 @@
-/* The frames that a node of the stack tree stands for: inlined calls have none of their own. */
+/* The frames of a node of the stack tree: inlined calls have no nodes of their own. */
 #ifndef LIMPET_ANALYZER_MODEL_FRAMES_H
 #define LIMPET_ANALYZER_MODEL_FRAMES_H
 
@@ -14,18 +14,18 @@ struct limpet_report_frame {
 	const char *file;     /* NULL: unknown */
 	uint32_t line;        /* 0: unknown */
 	bool inlined;         /* into the next frame */
-	const char *module;   /* path; NULL: in no module that is known */
-	bool made;            /* seen to be code that the program made itself: a JIT compiler's */
+	const char *module;   /* path; NULL: in no known module */
+	bool made;            /* JIT-compiled code */
 	uint64_t offset;      /* of the call in the module's file; without module: its address */
 	enum limpet_frame_kind kind;
 };
 
-/* More than any symbolizer answers for one address. */
+/* More than any symbolizer returns for one address. */
 #define LIMPET_REPORT_NODE_FRAMES_MAX 256
-/* What a frame without function and module is called. */
+/* The name of a frame without function and module. */
 const char *limpet_report_nameless(bool made);
-/* Frames of one node that is not lost, innermost first, written from frames[0]; answers their
- * number (>= 1). `room` frames fit; what is beyond is left out. */
+/* Writes the frames of one node that is not lost, innermost first, from frames[0]; returns their
+ * number (>= 1). Frames beyond `room` are left out. */
 size_t limpet_report_node_frames(const struct limpet_model *model,
 				 const struct limpet_trace_node *node,
 				 struct limpet_report_frame *frames, size_t room);

@@ -14,16 +14,16 @@ struct work {
 	const struct limpet_model *model;
 	struct limpet_history *history;
 	uint32_t *site_of;                /* by node; NONE */
-	struct limpet_history_step *pool; /* in the order in which they were met */
+	struct limpet_history_step *pool; /* in the order in which they were found */
 	size_t *last;                     /* by site: its newest step in the pool + 1; 0: none */
 	size_t *before;                   /* by step in the pool: the site's one before it, + 1 */
 	size_t pool_count, pool_capacity, before_capacity;
 	const struct limpet_replay_options *selection;
-	size_t sums;         /* the block that stands for what was given up; NO_BLOCK: none does */
-	uint64_t live_bytes; /* after what was added last */
+	size_t sums;           /* the SUMS block of what was discarded; NO_BLOCK: none */
+	uint64_t live_bytes;   /* after the last period or row that was added */
 	uint64_t *live_at_end; /* of each step; UINT64_MAX: nothing happened in it */
-	bool of_threads;       /* the aggregates are of all threads together */
-	bool failed;           /* no memory */
+	bool of_threads;       /* a filter selects threads, but aggregates are of all together */
+	bool failed;           /* out of memory */
 };
 
 static int want_place(struct work *work)
@@ -36,8 +36,8 @@ static int want_place(struct work *work)
 					 work->pool_count + 1, sizeof(*work->before));
 }
 
-/* The site's place for that step; the pool moves with the next call. NULL: no memory, or a node
- * that the model knows nothing of. */
+/* The site's entry for that step, valid until the next call. NULL: out of memory, or a node that is
+ * no site of the model. */
 static struct limpet_history_step *place(struct work *work, uint32_t node, size_t step)
 {
 	uint32_t site = node < work->model->node_count ? work->site_of[node] : NONE;
@@ -65,7 +65,7 @@ static bool is_period(const struct limpet_trace_block *block)
 	return block->type == LIMPET_TRACE_PERIOD && !block->damaged;
 }
 
-/* As the model reads it: a SUMS block counts behind a gap, and in front of all periods. */
+/* As in the model: a SUMS block counts only after a gap and before all periods. */
 static size_t find_sums(struct limpet_trace_reader *reader)
 {
 	const struct limpet_trace_block *blocks;
@@ -109,7 +109,7 @@ static int set_edges(struct work *work, size_t most_steps)
 
 		if (!is_period(&blocks[i]) || ++at % each)
 			continue;
-		/* The first words of a hostile file: time does not run backwards. */
+		/* The file is hostile: time must not run backwards. */
 		if (blocks[i].last_ns > edges[history->step_count])
 			edges[++history->step_count] = blocks[i].last_ns;
 	}
@@ -141,7 +141,7 @@ size_t limpet_history_find_step(const void *find_context, size_t block, uint64_t
 	return step < last ? step : last;
 }
 
-/* ------------------------------------------------------------------ what happened in them */
+/* ------------------------------------------------------------------ figures of steps */
 
 static void add_size(struct work *work, unsigned bucket, size_t step, uint64_t allocations,
 		     uint64_t bytes)
@@ -192,8 +192,7 @@ static void note_live(struct work *work, size_t step, uint64_t live_bytes)
 	work->live_at_end[step] = live_bytes;
 }
 
-/* What was live when a step began was so in it, too: nothing else tells it of a step in which
- * nothing happened. */
+/* What was live when a step began was live in it, too: a step without events has no other high. */
 static void carry_over(struct work *work)
 {
 	struct limpet_history *history = work->history;
@@ -207,7 +206,7 @@ static void carry_over(struct work *work)
 	}
 }
 
-/* Also of what the file says wrongly: it is clamped, as the model does. */
+/* Clamped, as in the model: the figures of the file may be wrong. */
 static uint64_t live_of(const uint64_t *totals)
 {
 	const uint64_t gone =
@@ -265,7 +264,7 @@ static int add_events(struct work *work, size_t block)
 	return code == -ENOMEM ? code : 0;
 }
 
-/* `events`: the block before it that has no aggregates yet, or NO_BLOCK. */
+/* `events`: the EVENTS block before it that has no aggregates yet, or NO_BLOCK. */
 static int add_period(struct work *work, const struct limpet_trace_block *blocks, size_t period,
 		      size_t events)
 {
@@ -316,8 +315,8 @@ static int add_blocks(struct work *work)
 
 /* ------------------------------------------------------------------ what a filter keeps */
 
-/* What aggregates do not tell apart: sizes by stack, everything by thread. Each block counts for
- * one, since a sampled trace is one step. */
+/* What aggregates do not separate: sizes by stack, everything by thread. Each block counts as one,
+ * since a sampled trace is one step. */
 static int add_kept_blocks(void *context, size_t step, const struct limpet_replay_blocks *blocks)
 {
 	const uint64_t allocations = (uint64_t)blocks->allocations;
@@ -357,7 +356,7 @@ static int add_kept(struct work *work)
 	return code;
 }
 
-/* ------------------------------------------------------------------ in the end */
+/* ------------------------------------------------------------------ packing */
 
 static void pack_step(struct limpet_bytes *to, const struct limpet_history_step *step)
 {
@@ -369,7 +368,7 @@ static void pack_step(struct limpet_bytes *to, const struct limpet_history_step 
 	limpet_bytes_put_varint(to, step->counts.temporary);
 }
 
-/* The site's oldest step, its list turned round. */
+/* Reverses the site's list; returns its oldest step. */
 static size_t turn_round(struct work *work, size_t site)
 {
 	size_t after = 0;
@@ -384,7 +383,7 @@ static size_t turn_round(struct work *work, size_t site)
 	return after;
 }
 
-/* From the order in which they were met to one site after the other. */
+/* Packs the steps one site after the other. */
 static int pack_steps(struct work *work)
 {
 	struct limpet_history *history = work->history;
@@ -423,7 +422,7 @@ bool limpet_history_next(struct limpet_cursor *steps, struct limpet_history_step
 	return true;
 }
 
-/* A sampled trace's figures, which the model has estimated. */
+/* The figures of a sampled trace, which the model has estimated. */
 static int add_whole(struct work *work)
 {
 	const struct limpet_model *model = work->model;
@@ -447,7 +446,7 @@ static int add_whole(struct work *work)
 	return 0;
 }
 
-/* Whether the steps add up to what the model says of each site. They do not where a block is
+/* Whether the steps add up to the model's figures of each site. They do not if a block is
  * damaged. */
 static bool adds_up(const struct work *work)
 {
@@ -482,7 +481,7 @@ static int add_in_one(struct work *work)
 	return add_whole(work);
 }
 
-/* Of all that was live: not of what a filter keeps, nor of what samples stand for. */
+/* Highs are known of all live blocks, not of what a filter keeps or samples represent. */
 static bool has_highs(const struct work *work)
 {
 	const struct limpet_trace_damage *damage = work->model->damage;

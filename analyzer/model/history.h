@@ -1,7 +1,7 @@
-/* What each site did over time: the aggregates of a trace's periods, in at most so many steps that
- * they can be looked at together. What a capture has given up is one step, the first, of its sums.
- * Where steps do not add up to what the model says of each site (a sampled trace, a damaged one),
- * all is one step.
+/* Each site over time: the aggregates of a trace's periods, in a bounded number of steps, so that
+ * they can be viewed together. What a capture discarded is one step, the first, made of its sums.
+ * If the steps do not add up to the model's figures of each site (a sampled trace, a damaged one),
+ * there is only one step.
  *
  * Plain structs; everything belongs to the history. */
 #ifndef LIMPET_ANALYZER_MODEL_HISTORY_H
@@ -18,40 +18,40 @@
 
 struct limpet_history_step {
 	uint32_t step;
-	struct limpet_counts counts; /* frees with what was never tracked: live is what is left */
+	struct limpet_counts counts; /* frees include untracked blocks: the rest is live */
 };
 struct limpet_history_site {
 	uint32_t node;
 	uint64_t peak_bytes;              /* at the capture's peak, exactly */
-	size_t count;                     /* of the steps in which it did something */
+	size_t count;                     /* of the steps in which it has events */
 	size_t packed_from, packed_bytes; /* these, see limpet_history_steps() */
 };
-/* The most that was live within a step, and when. */
+/* The highest number of live bytes within a step, and when. */
 struct limpet_history_high {
 	uint64_t bytes, at_ns;
-	bool known; /* false: something of it is damaged, or what a filter keeps is not said */
+	bool known; /* false: something is damaged, or unknown for what a filter keeps */
 };
 struct limpet_history {
-	uint64_t *edges_ns; /* step n lies between edges n and n + 1 */
+	uint64_t *edges_ns; /* step n is between edges n and n + 1 */
 	size_t step_count;
 	struct limpet_history_high *highs; /* of each step */
-	bool of_sums; /* the first step is what was given up: nothing is known of what came when */
-	bool in_one;  /* the steps did not add up, or are of samples: there is one alone */
+	bool of_sums; /* the first step is what was discarded: times within it are unknown */
+	bool in_one;  /* the steps did not add up, or are of samples: there is only one */
 	struct limpet_history_site *sites; /* in the order of the model's */
 	size_t site_count;
 	struct limpet_model_size *sizes; /* of each of the model's sizes, step_count of them */
 	struct limpet_bytes packed;      /* the sites' steps */
-	uint32_t *step_of_block; /* of the reader's EVENTS that have a PERIOD; UINT32_MAX: others */
+	uint32_t *step_of_block; /* for the reader's EVENTS with a PERIOD; UINT32_MAX: others */
 };
 
-/* The model is of the whole capture, and of the same reader. `selection`: what a filter keeps, of a
- * model with the sites and sizes of that alone (heap.h); its `parts` are not looked at; NULL: all.
- */
+/* The model must be of the whole capture, and of the same reader. `selection`: what a filter keeps;
+ * the model then has only the sites and sizes of that (heap.h); its `parts` are ignored; NULL:
+ * all. */
 int limpet_history_build(struct limpet_trace_reader *reader, const struct limpet_model *model,
 			 size_t most_steps, const struct limpet_replay_options *selection,
 			 struct limpet_history **ret_history,
 			 struct limpet_err *err) LIMPET_MUST_CHECK;
-/* The step that a row of that block is in, and the time until which its later ones are in it too:
+/* The step that contains a row of that block, and the time until which it contains later rows too:
  * `find` of struct limpet_replay_parts. */
 size_t limpet_history_find_step(const void *history, size_t block, uint64_t time_ns,
 				uint64_t *ret_until_ns);

@@ -11,7 +11,7 @@
 #include "common/sample.h"
 
 #define POINTS_MAX 4096u
-/* Of the steps kept for windows; older ones go first: some 64 MiB. */
+/* Limit of the deltas kept for windows; the oldest are dropped first: some 64 MiB. */
 #define DELTAS_MAX (1u << 20)
 /* Events read at a time for threads. */
 #define THREAD_ROWS_MAX (4u << 20)
@@ -22,7 +22,7 @@ struct sums {
 };
 struct site {
 	uint32_t node;
-	uint32_t delta; /* in the step at hand, + 1 */
+	uint32_t delta; /* in the current step, + 1 */
 	struct sums all;
 };
 struct delta {
@@ -47,14 +47,14 @@ struct step {
 
 enum taking {
 	AT_FIRST,  /* all that is there */
-	FOLLOWING, /* what is new: it has to go on where the last period ended */
-	AGAIN      /* all of it, without steps: they are there */
+	FOLLOWING, /* what is new: it must continue where the last period ended */
+	AGAIN      /* all of it, without steps: these exist already */
 };
 
 struct limpet_live {
 	char *path;
 	struct limpet_trace_reader *reader;
-	size_t blocks; /* of the reader's that were looked at */
+	size_t blocks; /* of the reader, processed so far */
 	struct limpet_model *model;
 	struct limpet_model_symbols *symbols; /* the model's */
 	struct limpet_namer *namer;
@@ -79,13 +79,13 @@ struct limpet_live {
 	size_t point_count, point_step, point_skip;
 
 	uint64_t sample_bytes; /* of the rows that are sampled */
-	bool row_by_row;       /* from here on periods do not say enough */
+	bool row_by_row;       /* from here on periods are not enough */
 	bool begun;            /* the first sums were taken */
-	bool gap;              /* blocks were given up, and their sums are not there yet */
-	bool again;            /* what is there has to be added up anew */
+	bool gap;              /* blocks were discarded, and their sums not read yet */
+	bool again;            /* all of it must be added up again */
 	bool inexact;
 
-	size_t taken, most; /* by the update at hand: sums of sites, and rows; most 0: no limit */
+	size_t taken, most; /* by the current update: sums of sites, and rows; most 0: no limit */
 };
 
 static void add_sums(struct sums *to, const struct sums *from, double sign)
@@ -119,7 +119,7 @@ static int64_t find_site(struct limpet_live *live, uint32_t node)
 	return live->site_of_node[node] - 1;
 }
 
-/* Of a site, and in the step where there is one. */
+/* Adds to the site, and to the step if there is one. */
 static int add_to_site(struct limpet_live *live, struct step *step, uint32_t node,
 		       const struct sums *sums)
 {
@@ -161,7 +161,7 @@ static int add_period_sites(struct limpet_live *live, struct step *step,
 	return code;
 }
 
-/* What a row of the heap stands for; false: it is none, or says nothing of a site. */
+/* What a row of the heap represents; false: it is not of the heap, or of no site. */
 static bool sums_of_row(const struct limpet_live *live, const struct limpet_trace_event *row,
 			struct sums *ret_sums)
 {
@@ -250,7 +250,7 @@ static double mapped_bytes(const double *totals)
 	return totals[LIMPET_TOTAL_MMAP_BYTES] - totals[LIMPET_TOTAL_UNMAPPED_BYTES];
 }
 
-/* Twice as far apart whenever there is no more room. */
+/* The distance between points doubles whenever there is no more room. */
 static int add_point(struct limpet_live *live, const struct limpet_model_point *point)
 {
 	if (!live->points) {
@@ -302,7 +302,7 @@ static void take_losses(struct limpet_live *live, const struct limpet_trace_peri
 	}
 }
 
-/* `step` is NULL for what no window reaches. */
+/* `step` NULL: adds only to the sums of the whole capture. */
 static int add_period(struct limpet_live *live, struct step *step,
 		      const struct limpet_trace_period *period)
 {
@@ -344,7 +344,7 @@ static void step_done(struct step *step)
 	free(step->threads);
 }
 
-/* The oldest that no window reaches any more, or for which there is no room. */
+/* Drops the oldest steps: those that no window reaches any more, or for which there is no room. */
 static void drop_steps(struct limpet_live *live)
 {
 	size_t drop = 0;
@@ -363,7 +363,7 @@ static void drop_steps(struct limpet_live *live)
 		memmove(live->steps, live->steps + drop, live->step_count * sizeof(*live->steps));
 }
 
-/* The step of `live` becomes its own; also after a failure nothing of it is left. */
+/* `live` takes the step over; on failure the step is freed. */
 static int end_step(struct limpet_live *live, struct step *step, int code)
 {
 	for (size_t i = 0; i < step->count; i++)
@@ -399,8 +399,8 @@ static int take_period(struct limpet_live *live, size_t block, enum taking takin
 			     .rows = period->rows,
 			     .events_sequence = period->rows ? period->events_sequence : 0};
 	if (live->begun && period->first_ns < live->last_ns && period->last_ns <= live->last_ns) {
-		/* In the place of periods that were taken: the same once more. One that takes no
-		 * time at all is another. */
+		/* Replaces periods that were already added: ignored. A period without duration is a
+		 * new one. */
 	} else if (live->begun && taking == FOLLOWING && period->first_ns != live->last_ns) {
 		live->again = true;
 	} else {
@@ -413,7 +413,7 @@ static int take_period(struct limpet_live *live, size_t block, enum taking takin
 	return code;
 }
 
-/* In the place of all that was given up. */
+/* Adds the sums of all that was discarded. */
 static int take_given_up(struct limpet_live *live, size_t block)
 {
 	struct limpet_trace_period *sums;
@@ -455,7 +455,7 @@ static int take_blocks(struct limpet_live *live, enum taking taking)
 
 /* ------------------------------------------------------------------ opening, following */
 
-/* From the first block of a reader just opened. */
+/* Starts at the first block of a reader just opened. */
 static int add_up(struct limpet_live *live, enum taking taking)
 {
 	const struct limpet_trace_target *target = limpet_trace_reader_target(live->reader);
@@ -474,7 +474,7 @@ static int add_up(struct limpet_live *live, enum taking taking)
 	return take_blocks(live, taking);
 }
 
-/* What was read has been written anew: all of it again, and the difference is one step. */
+/* What was read has been rewritten: reads all of it again; the difference is one step. */
 static int add_up_again(struct limpet_live *live, struct limpet_err *err)
 {
 	struct step step = {.from_ns = live->last_ns};
@@ -508,7 +508,7 @@ static int add_up_again(struct limpet_live *live, struct limpet_err *err)
 			step.deltas[step.count++] =
 				(struct delta){.site = (uint32_t)i, .sums = now};
 	}
-	/* Numbers of blocks may mean others now. */
+	/* Sequence numbers may now be those of other blocks. */
 	for (size_t i = 0; i < live->step_count; i++)
 		live->steps[i].events_sequence = 0;
 	return end_step(live, &step, code);
@@ -642,7 +642,7 @@ void limpet_live_window(struct limpet_live *live, uint64_t window_ns)
 		window_ns < LIMPET_LIVE_WINDOW_MAX_NS ? window_ns : LIMPET_LIVE_WINDOW_MAX_NS;
 }
 
-/* The first step of the window; before it lie *ret_from and *ret_totals. */
+/* The first step of the window; *ret_from and *ret_totals are time and totals before it. */
 static size_t first_step(const struct limpet_live *live, uint64_t *ret_from,
 			 const double **ret_totals)
 {
@@ -777,7 +777,7 @@ static struct thread *find_thread(struct thread **list, size_t *count, size_t *c
 	return &(*list)[(*count)++];
 }
 
-/* -EBADMSG: its events are gone. */
+/* -EBADMSG: its events are lost. */
 static int read_threads(struct limpet_live *live, struct step *step)
 {
 	long block = limpet_trace_reader_find(live->reader, step->events_sequence);

@@ -1,7 +1,7 @@
-/* A trace that is still being written, followed: its figures now, and of the last while.
+/* Follows a trace that is still being written: its figures now, and those of a window up to now.
  *
- * What it costs is what is new: PERIOD blocks are added up, EVENTS are read only where a period
- * does not say enough (samples, threads that are asked for). One thread. */
+ * An update costs only what is new: PERIOD blocks are added up, EVENTS are read only if a period is
+ * not enough (samples, figures of threads). For one thread. */
 #ifndef LIMPET_ANALYZER_MODEL_LIVE_H
 #define LIMPET_ANALYZER_MODEL_LIVE_H
 
@@ -21,36 +21,36 @@ int limpet_live_open(const char *path, struct limpet_live **ret_live,
 		     struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_live_free(struct limpet_live *live);
 
-/* Names are looked up from now on; the namer becomes its own. */
+/* Names are looked up from now on; takes the namer over. */
 void limpet_live_take_namer(struct limpet_live *live, struct limpet_namer *namer);
 
 /* Reads what is new. 1: something; 0: nothing; or the errors of reading. */
 int limpet_live_update(struct limpet_live *live, struct limpet_err *err) LIMPET_MUST_CHECK;
 
-/* From now on an update ends once it has taken so many sums of sites, or rows of events, and the
- * next one goes on from there; 0, the default: it takes all there is. What is written anew (a
- * bounded or compact trace) is taken at once. */
+/* From now on an update ends once it has read `most` sums of sites or rows of events, and the next
+ * one continues there; 0, the default: it reads all there is. A trace that is rewritten (a bounded
+ * or compact one) is read at once. */
 void limpet_live_bound(struct limpet_live *live, size_t most);
-/* The last update did not take all that it found. */
+/* Whether the last update did not read all that it found. */
 bool limpet_live_is_behind(const struct limpet_live *live);
 
-/* The longest that figures can be had of, beside the whole. */
+/* The longest window, except for the whole capture. */
 #define LIMPET_LIVE_WINDOW_MAX_NS 60000000000ull
-/* From now on the model's figures are of the last `window_ns`, as of a window there (model.h); 0:
- * of the whole capture. What sites held at the peak is not known, and the timeline is of the whole.
- */
+/* From now on the model's figures are those of a window (model.h), the last `window_ns`; 0: of the
+ * whole capture. What sites held at the peak is unknown, and the timeline is of the whole
+ * capture. */
 void limpet_live_window(struct limpet_live *live, uint64_t window_ns);
 
-/* As of the last update; valid until the next. NULL: no memory. */
+/* After the last update; valid until the next. NULL: out of memory. */
 const struct limpet_model *limpet_live_model(struct limpet_live *live);
-/* Changes whenever nodes or their names did: places are to be made anew then. */
+/* Changes whenever nodes or their names have changed: locations must then be made again. */
 uint64_t limpet_live_generation(const struct limpet_live *live);
-/* Nobody writes the trace any more. */
+/* Whether the trace has no writer any more. */
 bool limpet_live_is_over(const struct limpet_live *live);
 
-/* What threads did in the window: their own calls. At most a bounded part of the events is read at
- * a time, the newest first: *ret_ns is how much of the window it is of. *ret_list is malloc'ed, by
- * bytes allocated; answers their number. -ENODATA: the trace has no single events. */
+/* The own calls of threads in the window. A call reads a bounded number of events, the newest
+ * first: *ret_ns is the part of the window that they cover. *ret_list is malloc'ed, sorted by bytes
+ * allocated; returns its length. -ENODATA: the trace has no single events. */
 int64_t limpet_live_threads(struct limpet_live *live, struct limpet_replay_thread **ret_list,
 			    uint64_t *ret_ns) LIMPET_MUST_CHECK;
 

@@ -22,7 +22,7 @@ static uint64_t at_least_zero(uint64_t difference)
 
 /* ------------------------------------------------------------------ figures */
 
-/* Of calls: what the window saw. */
+/* For calls: those within the window. */
 static uint64_t within(const struct limpet_model_sum *sum, enum limpet_trace_total total)
 {
 	return limpet_model_clamp(sum->accounting.totals[total],
@@ -90,7 +90,7 @@ void limpet_model_judge(struct limpet_model *model, uint64_t found)
 
 bool limpet_model_lacks_events(const struct limpet_model *model)
 {
-	/* What is being written may look as if its end were damaged. */
+	/* A trace that is being written may look as if its end were damaged. */
 	const uint64_t going_on =
 		LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED) | LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
 	const bool runs = model->end->end == LIMPET_END_RUNNING;
@@ -103,7 +103,7 @@ const char *limpet_model_because(const struct limpet_model *model)
 	const uint64_t counted = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) |
 				 LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
 				 LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
-	/* Mappings that the collector's memory did not hold have no count. */
+	/* Mappings beyond the collector's memory have no count. */
 	const uint64_t said =
 		counted | LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED) |
 		limpet_loss_if(model->totals.untracked_allocations, LIMPET_LOSS_UNTRACKED);
@@ -315,7 +315,7 @@ uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module,
 	return limpet_model_symbols_find(model->private->symbols, module, address, ret_frames);
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ building */
 
 static int build(struct limpet_model *model, struct limpet_trace_reader *reader)
 {
@@ -333,7 +333,7 @@ static int build(struct limpet_model *model, struct limpet_trace_reader *reader)
 	return list_addresses(model);
 }
 
-/* Of what was given up, sums of all of it are known. */
+/* Only sums of all that was discarded are known. */
 static int check_window(const struct limpet_model *model, struct limpet_err *err)
 {
 	const uint64_t kept_ns = model->given_up_ns + LIMPET_TRACE_TICK_NS;
@@ -386,7 +386,7 @@ int limpet_model_build(struct limpet_trace_reader *reader,
 		limpet_model_free(model);
 		return code;
 	}
-	/* One that begins beyond the end is empty. */
+	/* A window that begins after the end is empty. */
 	if (model->to_ns > model->duration_ns)
 		model->to_ns =
 			model->from_ns > model->duration_ns ? model->from_ns : model->duration_ns;

@@ -1,16 +1,16 @@
-/* The heap model: the figures of a trace, as data. Text, JSON, HTML and exporters only draw it.
+/* The heap model: the figures of a trace, as data. Text, JSON, HTML and exporters only present it.
  *
  * Without a window, totals, sites, sizes and timeline come from the trace's aggregates; one block
  * of events is replayed for what each site held at the peak. With a window [from, to), the blocks
  * that its limits cut are replayed as well.
  *
- * Within a window: calls are those of the window; live is what was held at its end, of all that
- * the capture saw allocated; peak is the highest point within it; growth is live at its end minus
- * live at its start.
+ * Within a window: calls are those of the window; live is what was held at its end, of all that the
+ * capture saw allocated; peak is the highest point within it; growth is live at its end minus live
+ * at its start.
  *
- * Of a sampled trace, all figures of calls and blocks are estimates but foreign and inferred frees;
- * temporary allocations and foreign frees are not known. Plain structs; everything belongs to the
- * model. */
+ * In a sampled trace, all figures of calls and blocks are estimates except foreign and inferred
+ * frees; temporary allocations and foreign frees are not known. Plain structs; everything belongs
+ * to the model. */
 #ifndef LIMPET_ANALYZER_MODEL_MODEL_H
 #define LIMPET_ANALYZER_MODEL_MODEL_H
 
@@ -36,32 +36,32 @@ struct limpet_model_totals {
 	uint64_t live_allocations, live_bytes; /* at the end (of the window) */
 	int64_t growth_bytes;
 	uint64_t peak_bytes, peak_ns;
-	uint64_t inferred_frees; /* part of frees: never seen, their address was allocated anew */
+	uint64_t inferred_frees; /* part of frees: never seen, their address was allocated again */
 	uint64_t untracked_allocations, untracked_bytes; /* did not fit the collector's live table:
 							    part of allocations, never live */
 	uint64_t mmaps, mmap_bytes, munmaps, unmapped_bytes, foreign_unmapped_bytes;
-	uint64_t mapped_bytes; /* by mmap's family since the start, live */
+	uint64_t mapped_bytes; /* mapped by mmap's family since the start, live */
 	/* losses, of the whole capture whatever the window */
 	uint64_t dropped_events, truncated_stacks, unseen_calls;
 };
 
-/* What is counted and not in the figures, since the capture's start whatever the window. */
+/* What was counted but is not in the figures, since the capture's start whatever the window. */
 struct limpet_model_missing {
 	struct limpet_dropped dropped;
 	uint64_t dropped_events, unseen_calls;
 	uint64_t untracked_allocations, untracked_bytes;
 	uint64_t inferred_frees;                           /* all of them */
 	uint64_t late_inferred_frees, late_inferred_bytes; /* since there were losses */
-	uint64_t losses; /* LIMPET_LOSS_BIT: why, by the last period; also what no count tells */
+	uint64_t losses; /* LIMPET_LOSS_BIT: why, by the last period; also without a count */
 };
-/* Between what a figure lies, for sure: not as an estimate does. */
+/* Limits of a figure that are certain, unlike those of an estimate. */
 struct limpet_model_bound {
 	uint64_t min, max;
 	bool has_min, has_max; /* false: it is not known */
 };
 struct limpet_model_bounds {
 	struct limpet_model_bound live_bytes, live_allocations, peak_bytes, mapped_bytes;
-	uint64_t unseen_frees; /* so many blocks at most that count as live may have been freed */
+	uint64_t unseen_frees; /* at most so many blocks that count as live may have been freed */
 };
 
 struct limpet_model_site {
@@ -71,7 +71,7 @@ struct limpet_model_site {
 	uint64_t peak_allocations, peak_bytes; /* held at the moment of the peak */
 	int64_t growth_bytes;
 };
-/* With what was counted, and nothing else. */
+/* Sets only what was counted. */
 static inline struct limpet_model_site limpet_model_site_of(uint32_t node,
 							    const struct limpet_counts *counts)
 {
@@ -82,7 +82,7 @@ static inline struct limpet_model_site limpet_model_site_of(uint32_t node,
 					  .freed_bytes = counts->freed_bytes,
 					  .temporary_allocations = counts->temporary};
 }
-/* One of several allocators, as far as it is said whose blocks are whose. */
+/* One of several allocators, as far as the allocator of blocks is recorded. */
 struct limpet_model_owner {
 	const char *name; /* "": the others */
 	uint64_t allocations, allocated_bytes, frees, freed_bytes;
@@ -101,7 +101,7 @@ struct limpet_model_point {
 	uint64_t threads;                 /* 0: unknown */
 	uint64_t agent_bytes;             /* limpet's own part of RSS at most; 0: unknown */
 };
-/* Resident memory without limpet's own part, as far as that is known. */
+/* Resident memory without limpet's own part, if that is known. */
 static inline uint64_t limpet_model_point_rss(const struct limpet_model_point *point)
 {
 	return point->rss_bytes > point->agent_bytes ? point->rss_bytes - point->agent_bytes : 0;
@@ -125,29 +125,28 @@ struct limpet_model {
 	const struct limpet_trace_target *target;
 	const struct limpet_trace_end *end;
 	const struct limpet_trace_damage *damage;
-	uint64_t losses; /* LIMPET_LOSS_BIT: what the trace says, and what was found on the way */
-	bool complete, exact;    /* of these: see common/losses.h */
+	uint64_t losses; /* LIMPET_LOSS_BIT: those in the trace, and those found while reading it */
+	bool complete, exact;    /* by `losses`: see common/losses.h */
 	uint64_t duration_ns;    /* of the capture */
 	uint64_t from_ns, to_ns; /* the window; to_ns is never 0 unless the capture is empty */
 	bool windowed;
-	bool widened; /* the window, to the whole of the time spans that sums are kept of */
-	/* 0: every event was recorded. In a trace whose overloads alone are sampled: the period of
-	 * these; a figure without a sample in it then has an interval of no width. */
+	bool widened; /* the window, to whole time spans of which sums are kept */
+	/* 0: every event was recorded. If only overloads were sampled, their sampling period; the
+	 * interval of a figure without a sample then has no width. */
 	uint64_t sample_bytes;
 	const struct limpet_trace_overload *overloads; /* by time, whatever the window */
 	size_t overload_count;
 	struct limpet_model_estimates estimates;       /* of a sampled trace: of the totals */
 	struct limpet_model_estimates *site_estimates; /* of each of `sites`; NULL: not sampled */
-	bool compact;         /* there are sums of time spans, no single events */
-	uint64_t given_up_ns; /* before it there are sums alone */
+	bool compact;         /* there are only sums of time spans, no single events */
+	uint64_t given_up_ns; /* before it there are only sums */
 
 	struct limpet_model_totals totals;
 	struct limpet_model_missing missing;
 	struct limpet_model_bounds bounds; /* of the totals */
 	struct limpet_model_site *sites;   /* by node; only those with a figure that is not 0 */
 	size_t site_count;
-	struct limpet_model_owner *owners; /* by number, from 1; entry 0: the others; NULL: there
-					    * are not several */
+	struct limpet_model_owner *owners; /* by number from 1; 0: the others; NULL: not several */
 	uint32_t owner_count;
 	struct limpet_model_map_site *maps;
 	size_t map_count;
@@ -159,53 +158,53 @@ struct limpet_model {
 	const struct limpet_trace_node *nodes; /* the tree; index 0 is the root */
 	uint32_t node_count;
 	const struct limpet_trace_module *modules; /* by number, from 1 */
-	uint32_t module_count;                     /* entries, the dummy 0 included */
+	uint32_t module_count;                     /* entries, including the dummy 0 */
 
-	struct limpet_memory memory; /* as it was last looked at, whatever the window */
+	struct limpet_memory memory; /* last measurement, whatever the window */
 
-	bool sealed;           /* symbols are there */
+	bool sealed;           /* there are symbols */
 	bool symbols_complete; /* and every address was looked up */
 	struct limpet_model_private *private;
 };
 
 /* `options` may be NULL. The reader must outlive the model. -ERANGE: the window begins or ends
- * where sums alone are kept. */
+ * where only sums are kept. */
 int limpet_model_build(struct limpet_trace_reader *reader,
 		       const struct limpet_model_options *options, struct limpet_model **ret_model,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_model_free(struct limpet_model *model);
 
 struct limpet_model_symbols;
-/* A model with what the reader says of target, stacks and modules, for somebody who adds the
- * figures up while the trace is written. The symbols become its own, also after a failure. -ENOMEM.
- */
+/* A model without figures, for a caller that adds them up while the trace is being written. Takes
+ * over the symbols, even on failure. -ENOMEM. */
 int limpet_model_live_new(struct limpet_model_symbols *symbols, struct limpet_model **ret_model);
-/* After each time that the reader was followed, or another one was opened. */
+/* Takes target, end, damage, stacks and modules from the reader. To be called whenever the reader
+ * was followed, or another one opened. */
 void limpet_model_live_refresh(struct limpet_model *model,
 			       const struct limpet_trace_reader *reader);
 
-/* Once the figures are there: what the trace says of its losses, what they count and what a reader
- * has found (`found`), put together. The one place that decides `losses`, `complete`, `exact`, and
- * what the figures lie between. */
+/* Call it once the figures are set: combines the losses recorded in the trace, those that the
+ * figures count and those that a reader has found (`found`). The only place that decides `losses`,
+ * `complete`, `exact` and `bounds`. */
 void limpet_model_judge(struct limpet_model *model, uint64_t found);
 
 /* Whether it is not complete for another reason than that the capture still runs. */
 bool limpet_model_lacks_events(const struct limpet_model *model);
 
-/* Why it is not complete, in words; "": nothing but what is counted, or that its end is missing. */
+/* Why it is not complete, in words; "": only losses that are counted, or a missing end. */
 const char *limpet_model_because(const struct limpet_model *model);
 
-/* For totals that were changed since: of a part of the capture. */
+/* Finds `bounds` again after the totals were replaced by those of a part of the capture. */
 void limpet_model_bound_again(struct limpet_model *model);
 
-/* Frames of one address, innermost first. Answers their number; 0: no symbols for it. */
+/* Frames of one address, innermost first. Returns their number; 0: no symbols for it. */
 uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module, uint64_t address,
 			      const struct limpet_model_frame **ret_frames);
-/* Every distinct (module, address) of the nodes, by module and address: what there is to seal. */
+/* Every distinct (module, address) of the nodes, sorted by module and address: to be sealed. */
 size_t limpet_model_addresses(const struct limpet_model *model,
 			      const struct limpet_model_address **ret_addresses);
 
-/* Whether the RSS of its points can be told without limpet's own part: not of older traces. */
+/* Whether the RSS of its points is known without limpet's own part: not in older traces. */
 static inline bool limpet_model_has_own_part(const struct limpet_model *model)
 {
 	for (size_t i = 0; i < model->timeline_count; i++)
@@ -214,7 +213,7 @@ static inline bool limpet_model_has_own_part(const struct limpet_model *model)
 	return false;
 }
 
-/* What belongs to no allocator that was followed, in the whole capture. */
+/* Memory that belongs to no allocator that was followed, in the whole capture. */
 struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *model);
 
 #endif

@@ -174,7 +174,7 @@ static void add_fine(struct limpet_model_accounting *accounting, enum limpet_tra
 	accounting->totals[total] = limpet_rounded((double)accounting->fine_totals[total] / FINE);
 }
 
-/* Everything that a sample says is said of so many; what was certain stays as it is. */
+/* A sample counts with its weight; certain figures are unchanged. */
 static void add_sampled_totals(struct limpet_model_accounting *accounting,
 			       const struct limpet_trace_event *row,
 			       const struct limpet_weight *weight)

@@ -1,4 +1,4 @@
-/* Running sums over a trace: what rows and periods add, site by site. Internal to the model. */
+/* Running sums over a trace, by site: rows and whole periods are added. Internal to the model. */
 #ifndef LIMPET_ANALYZER_MODEL_MODEL_ACCOUNTING_H
 #define LIMPET_ANALYZER_MODEL_MODEL_ACCOUNTING_H
 
@@ -13,7 +13,7 @@
 
 /* Differences are modulo 2^64, to be read as int64_t: damage can make them fall below zero, and
  * hostile figures must not overflow. */
-/* The difference, or 0: a trace may say anything. */
+/* The difference, or 0: the figures of a trace may be wrong. */
 static inline uint64_t limpet_model_clamp(uint64_t from, uint64_t less)
 {
 	return from > less ? from - less : 0;
@@ -24,7 +24,7 @@ struct limpet_model_sum_site {
 	struct limpet_counts counts;      /* while counting */
 	uint64_t live, live_bytes;        /* since the start */
 	uint64_t start_live, start_bytes; /* when counting began */
-	uint64_t peak_live, peak_bytes;   /* for the owner to fill in */
+	uint64_t peak_live, peak_bytes;   /* filled in by the owner */
 };
 
 struct limpet_model_accounting {
@@ -35,23 +35,23 @@ struct limpet_model_accounting {
 	struct limpet_trace_size sizes[LIMPET_TRACE_SIZE_BUCKETS]; /* while counting */
 	uint64_t totals[LIMPET_TOTAL_COUNT];                       /* since the start */
 	uint64_t start_totals[LIMPET_TOTAL_COUNT];                 /* when counting began */
-	/* Of a sampled trace; then the figures of calls and blocks above are rounded from these,
-	 * and whole periods cannot be added. */
+	/* For a sampled trace: the figures of calls and blocks above are rounded from these, and
+	 * whole periods cannot be added. */
 	uint64_t sample_bytes;
 	bool overloads_only;                      /* rows that are not marked are certain */
 	struct limpet_model_estimates *estimates; /* as sites */
 	size_t estimate_capacity;
 	struct limpet_model_estimates all;
-	uint64_t
-		fine_totals[LIMPET_TOTAL_COUNT]; /* in 256ths: what was added is taken back whole */
+	uint64_t fine_totals[LIMPET_TOTAL_COUNT]; /* in 256ths: a free counts exactly what its
+						     allocation did */
 	double fine_sizes[LIMPET_TRACE_SIZE_BUCKETS][2]; /* allocations, bytes */
 	bool counting;
 	uint64_t parts;                       /* bytes of UNMAPPED rows since the last call */
 	uint32_t *site_of_node, *map_of_node; /* index + 1 */
 };
 
-/* For nodes below `node_count`. `sample_bytes`: of the trace, 0: not sampled. `overloads_only`:
- * that is the period of rows that are marked, the others were recorded in full. 0 or -ENOMEM. */
+/* For nodes below `node_count`. `sample_bytes`: of the trace, 0: not sampled. `overloads_only`: the
+ * period applies only to marked rows, the others were recorded in full. Returns 0 or -ENOMEM. */
 int limpet_model_accounting_init(struct limpet_model_accounting *accounting, uint32_t node_count,
 				 uint64_t sample_bytes, bool overloads_only);
 void limpet_model_accounting_done(struct limpet_model_accounting *accounting);
@@ -59,7 +59,7 @@ void limpet_model_accounting_done(struct limpet_model_accounting *accounting);
 /* From here on calls are counted: the window begins. */
 void limpet_model_accounting_count(struct limpet_model_accounting *accounting);
 uint64_t limpet_model_accounting_live_bytes(const uint64_t totals[LIMPET_TOTAL_COUNT]);
-/* NULL: no memory. Valid until the next call. */
+/* NULL: out of memory. Valid until the next call. */
 struct limpet_model_sum_site *limpet_model_accounting_site(
 	struct limpet_model_accounting *accounting, uint32_t node);
 /* 0 or -ENOMEM. */

@@ -21,7 +21,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* From a trace, which may say anything: sums stay what they can be. */
+/* The figures of a trace may be anything: results saturate. */
 static uint64_t plus(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -39,7 +39,7 @@ static uint64_t times(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* Dropped, and nobody knows as what. */
+/* Dropped events of unknown kind. */
 static uint64_t of_no_kind(const struct limpet_model_missing *missing)
 {
 	const struct limpet_dropped *dropped = &missing->dropped;
@@ -48,7 +48,7 @@ static uint64_t of_no_kind(const struct limpet_model_missing *missing)
 						   plus(dropped->mmaps, dropped->munmaps)));
 }
 
-/* No block is larger. Of a window the sizes before it are not known. */
+/* No block is larger. For a window, the sizes before it are not known. */
 static uint64_t largest_block(const struct limpet_model *model)
 {
 	if (!model->size_count || model->from_ns)
@@ -61,7 +61,7 @@ static bool is_window(const struct limpet_model *model)
 	return model->from_ns || model->to_ns < model->duration_ns;
 }
 
-/* All losses that the bounds know of. Any other one may have cost what nobody has counted. */
+/* Whether the bounds know all losses. Any other loss may include events that were not counted. */
 static bool are_counted(const struct limpet_model *model)
 {
 	const uint64_t known =
@@ -72,12 +72,12 @@ static bool are_counted(const struct limpet_model *model)
 }
 
 struct missed {
-	uint64_t calls;              /* of which it is not known what they did */
+	uint64_t calls;              /* of unknown kind */
 	uint64_t frees, freed_bytes; /* at most, of blocks in the accounting */
 	uint64_t still_frees,
-		still_bytes; /* of these, such as are live in the accounting at the end */
+		still_bytes; /* of these, blocks that are live in the accounting at the end */
 	uint64_t allocations, allocated_bytes;
-	bool frees_known, allocations_known; /* no more than these */
+	bool frees_known, allocations_known; /* there are no more than these */
 };
 
 static struct missed find_missed(const struct limpet_model *model)
@@ -86,7 +86,7 @@ static struct missed find_missed(const struct limpet_model *model)
 	const struct limpet_dropped *dropped = &missing->dropped;
 	const uint64_t calls = plus(of_no_kind(missing), missing->unseen_calls);
 	const uint64_t unsized = plus(calls, dropped->unsized_frees);
-	/* Of a window, a block whose free is inferred may be live at its end. */
+	/* For a window, a block whose free is inferred may be live at its end. */
 	const bool takes_off = !is_window(model);
 	const uint64_t off = takes_off ? missing->late_inferred_frees : 0;
 	struct missed missed = {
@@ -101,14 +101,14 @@ static struct missed find_missed(const struct limpet_model *model)
 		plus(dropped->freed_bytes, times(unsized, unsized ? largest_block(model) : 0)),
 		times(missed.frees, largest_block(model)));
 	missed.still_frees = minus(missed.frees, off);
-	/* Where the size of one is unknown, so is which of them was inferred. */
+	/* If the size of one is unknown, so is which of them was inferred. */
 	missed.still_bytes =
 		!missed.still_frees ? 0
 		: unsized           ? missed.freed_bytes
 			  : minus(missed.freed_bytes, takes_off ? missing->late_inferred_bytes : 0);
 	missed.still_bytes =
 		least(missed.still_bytes, times(missed.still_frees, largest_block(model)));
-	/* More frees were missed than anybody has counted. */
+	/* Otherwise more frees were missed than were counted. */
 	missed.frees_known = missing->inferred_frees <= missing->late_inferred_frees &&
 			     missing->late_inferred_frees <= missed.frees;
 	return missed;
@@ -123,7 +123,7 @@ static struct limpet_model_bound bound_of(uint64_t is, uint64_t less, uint64_t m
 					   .has_max = has_max};
 }
 
-/* Mappings that the collector's memory did not hold have no count. */
+/* Mappings beyond the collector's memory have no count. */
 static struct limpet_model_bound bound_mapped(const struct limpet_model *model,
 					      const struct missed *missed)
 {

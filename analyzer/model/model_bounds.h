@@ -1,16 +1,15 @@
-/* Between what the figures of a trace lie, for what was lost and counted. Internal to the model.
+/* Bounds of a trace's figures, from counted losses. Internal to the model.
  *
- * A free that was dropped leaves its block live in the accounting; an allocation that was dropped
- * keeps one out of it. What is live is therefore at most what the accounting has and all dropped
- * allocations, and at least what it has without what the dropped frees can have freed. A block
- * whose address is allocated again while it is believed live takes one of these frees off: its free
- * is inferred, and booked. */
+ * A dropped free leaves its block live in the accounting; a dropped allocation keeps its block out.
+ * Live is therefore at most the accounting's figure plus all dropped allocations, and at least that
+ * figure minus what the dropped frees can have freed. A block whose address is allocated again
+ * while it counts as live takes off one of these frees: its free is inferred and counted. */
 #ifndef LIMPET_ANALYZER_MODEL_MODEL_BOUNDS_H
 #define LIMPET_ANALYZER_MODEL_MODEL_BOUNDS_H
 
 #include "analyzer/model/model.h"
 
-/* What the file says of losses in its last period so far. */
+/* Takes the losses in the file's last period so far. */
 void limpet_model_bounds_take(struct limpet_model_missing *missing,
 			      const struct limpet_trace_period *period);
 /* From the model's losses, totals, sizes and `missing`. */

@@ -1,4 +1,4 @@
-/* What a sampled trace says of a set of blocks: the four figures that have an interval. See
+/* Estimates for a set of blocks in a sampled trace: the four figures that have an interval. See
  * common/SAMPLING.md. */
 #ifndef LIMPET_ANALYZER_MODEL_MODEL_ESTIMATE_H
 #define LIMPET_ANALYZER_MODEL_MODEL_ESTIMATE_H
@@ -11,16 +11,16 @@
 struct limpet_model_estimates {
 	struct limpet_estimate allocations, allocated_bytes;
 	struct limpet_estimate live_allocations, live_bytes;
-	double frees, freed_bytes; /* sums alone */
+	double frees, freed_bytes; /* sums without an interval */
 };
 
-/* `counting`: calls are counted; what is live is so in any case. */
+/* `counting`: calls are counted; live blocks are counted in any case. */
 void limpet_model_estimates_alloc(struct limpet_model_estimates *estimates,
 				  const struct limpet_weight *weight, uint64_t size, bool counting,
 				  bool live);
 void limpet_model_estimates_free(struct limpet_model_estimates *estimates,
 				 const struct limpet_weight *weight, uint64_t size, bool counting);
-/* Sets that share no block. */
+/* The sets must not share a block. */
 void limpet_model_estimates_join(struct limpet_model_estimates *estimates,
 				 const struct limpet_model_estimates *other);
 

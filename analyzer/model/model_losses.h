@@ -1,5 +1,4 @@
-/* Why a model is not complete, or its figures not exact, in words: what text, JSON and pages say.
- */
+/* Why a model is not complete, or its figures not exact, in words for text, JSON and pages. */
 #ifndef LIMPET_ANALYZER_MODEL_MODEL_LOSSES_H
 #define LIMPET_ANALYZER_MODEL_MODEL_LOSSES_H
 
@@ -14,7 +13,7 @@ struct limpet_model_loss {
 	char words[LIMPET_LOSS_WORDS];
 };
 
-/* Answers how many there are: 0 of a model that is complete and exact. */
+/* Returns their number: 0 for a model that is complete and exact. */
 size_t limpet_model_losses(const struct limpet_model *model,
 			   struct limpet_model_loss ret[LIMPET_LOSS_COUNT]);
 

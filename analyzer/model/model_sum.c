@@ -9,7 +9,7 @@
 
 #define NO_BLOCK SIZE_MAX
 
-/* A period of the capture as the file has it: aggregates, events, or both. */
+/* What the file has of a period of the capture: aggregates, events, or both. */
 struct segment {
 	size_t period, events; /* blocks, or NO_BLOCK */
 };
@@ -30,7 +30,7 @@ struct work {
 	struct peak_place peak;
 	uint64_t capture_peak_bytes, capture_peak_ns;
 	uint32_t rows_left; /* of a replay that is to stop early */
-	bool gap;           /* blocks were given up, and their sums are not there yet */
+	bool gap;           /* blocks were discarded, and their sums not read yet */
 };
 
 static uint64_t live_bytes(const struct work *work)
@@ -65,7 +65,7 @@ static void try_peak(struct work *work, uint64_t bytes, uint64_t time_ns, size_t
 
 /* ------------------------------------------------------------------ event by event */
 
-/* Nothing of a block is booked unless all of it can be. */
+/* A block is counted only if all of it can be read. */
 static int check_events(struct limpet_trace_reader *reader, size_t block)
 {
 	struct limpet_trace_events *events;
@@ -81,8 +81,8 @@ static int check_events(struct limpet_trace_reader *reader, size_t block)
 }
 
 /* A period covers the time until it was written, but events are merged a little later than they
- * happen: the first ones of a segment may be stamped before the time that it covers. Those of any
- * later segment are not before them. */
+ * happen: the first ones of a segment may have times before the time that it covers. Those of later
+ * segments do not precede them. */
 static uint64_t first_tick(struct work *work, size_t segment, uint64_t covered_ns)
 {
 	uint64_t first = covered_ns / LIMPET_TRACE_TICK_NS;
@@ -92,7 +92,7 @@ static uint64_t first_tick(struct work *work, size_t segment, uint64_t covered_n
 	bool begins =
 		!work->sum->accounting.counting && work->from_tick && first >= work->from_tick;
 
-	/* Only where it makes a difference. */
+	/* Read them only if it makes a difference. */
 	if (block == NO_BLOCK || (!begins && first < work->to_tick) ||
 	    limpet_trace_events_open(work->reader, block, &events) < 0)
 		return first;
@@ -103,7 +103,7 @@ static uint64_t first_tick(struct work *work, size_t segment, uint64_t covered_n
 	return first;
 }
 
-/* Books the events of a segment one by one. -EBADMSG: they are damaged, nothing is booked. */
+/* Counts the events of a segment one by one. -EBADMSG: they are damaged, nothing is counted. */
 static int replay(struct work *work, size_t segment)
 {
 	struct limpet_model_accounting *accounting = &work->sum->accounting;
@@ -151,7 +151,7 @@ static int add_period(struct work *work, const struct limpet_trace_period *perio
 static int add_point(struct work *work, const struct limpet_trace_period *period)
 {
 	struct limpet_model_sum *sum = work->sum;
-	/* Of a sampled trace: as far as it was summed. */
+	/* For a sampled trace, the sums so far. */
 	const uint64_t *totals = is_sampled(work) ? sum->accounting.totals : period->totals;
 	uint64_t tick = period->last_ns / LIMPET_TRACE_TICK_NS;
 
@@ -177,7 +177,7 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 	return 0;
 }
 
-/* One that goes on is told in parts, the later of which may reach back into the one before. */
+/* A long overload is recorded in parts, of which a later one may reach back into the one before. */
 static int take_overloads(struct work *work, const struct limpet_trace_period *period)
 {
 	struct limpet_model_sum *sum = work->sum;
@@ -215,7 +215,7 @@ static void take_losses(struct work *work, const struct limpet_trace_period *per
 	}
 }
 
-/* What a sample stands for depends on its size: sums of periods do not say it, and samples are few
+/* What a sample represents depends on its size: sums of periods do not have it, and samples are few
  * enough to be read one by one. */
 static int add_sampled(struct work *work, const struct limpet_trace_period *period, size_t segment)
 {
@@ -238,7 +238,8 @@ static int add_sampled(struct work *work, const struct limpet_trace_period *peri
 	return 0;
 }
 
-/* A period with aggregates. The window may cut it: then its events say which side they are on. */
+/* Adds a period with aggregates. If the window cuts it, the times of its events decide which are
+ * in. */
 static int add_whole(struct work *work, const struct limpet_trace_period *period, size_t segment)
 {
 	uint64_t first = first_tick(work, segment, period->first_ns);
@@ -252,7 +253,7 @@ static int add_whole(struct work *work, const struct limpet_trace_period *period
 	if (!work->sum->accounting.counting && first >= work->from_tick)
 		start_window(work);
 	cut = (!work->sum->accounting.counting && last >= work->from_tick) || last >= work->to_tick;
-	/* Without single events nothing says which side they are on: all of it is in the window. */
+	/* Without single events it cannot be cut: all of it is in the window. */
 	if (cut && limpet_trace_reader_target(work->reader)->compact) {
 		if (!work->sum->accounting.counting) {
 			work->from_tick = first;
@@ -313,7 +314,7 @@ static int add_segment(struct work *work, size_t period, size_t events)
 	return 0;
 }
 
-/* What the events of one period add, once they are known to have no aggregates. */
+/* Adds the events of one period, once they are known to have no aggregates. */
 static int flush_orphan(struct work *work, size_t *pending)
 {
 	int code;
@@ -392,13 +393,14 @@ static int add_past_points(struct work *work, const struct limpet_trace_period *
 	return 0;
 }
 
-/* Sums in the place of all that was given up. A window that begins or ends there is cut at them. */
+/* Adds the sums of all that was discarded. A window that begins or ends there begins or ends after
+ * them. */
 static int take_sums(struct work *work, size_t block)
 {
 	struct limpet_trace_period *sums;
 	int code;
 
-	/* Something is left from before: damage, which these would hide. */
+	/* Blocks before the sums are left: the file is damaged, and the sums would hide it. */
 	if (work->segment_count)
 		return 0;
 	code = limpet_trace_period_load(work->reader, block, &sums);
@@ -455,7 +457,7 @@ static int sum_blocks(struct work *work)
 
 /* ------------------------------------------------------------------ what sites held at the peak */
 
-/* All segments before the peak's, and of that the rows up to it. */
+/* Sums all segments before that of the peak, and the rows of that one up to the peak. */
 static int sum_to_peak(struct work *again, const struct peak_place *peak)
 {
 	int code = 0;
@@ -470,7 +472,7 @@ static int sum_to_peak(struct work *again, const struct peak_place *peak)
 			if (again->rows_left == 0)
 				break;
 			if (segment->events == NO_BLOCK && segment->period != NO_BLOCK)
-				continue; /* nothing happened, or it was counted as lost before */
+				continue; /* no events, or already counted as lost */
 			code = segment->events != NO_BLOCK ? replay(again, i) : -EBADMSG;
 			if (code == -EBADMSG) {
 				again->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
@@ -487,7 +489,7 @@ static int sum_to_peak(struct work *again, const struct peak_place *peak)
 	return code;
 }
 
-/* What the sites held then, where the file says it. Answers 1, 0: it does not, or an error. */
+/* Takes what sites held at the peak, if it is in the file. Returns 1; 0: it is not; or an error. */
 static int take_held(struct work *work)
 {
 	size_t block = work->segments[work->peak.segment].period;
@@ -513,7 +515,7 @@ static int take_held(struct work *work)
 			code = -ENOMEM;
 		}
 	}
-	/* The point within the period is not known. */
+	/* The time within the period is not known. */
 	if (code == 0 && period->peak_row == 0 && period->site_count &&
 	    limpet_trace_reader_target(work->reader)->compact)
 		work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
@@ -566,8 +568,7 @@ static int sum_peak(struct work *work)
 	return code;
 }
 
-/* Whether anything was sampled in an overload. A period that cannot be read may have told of one.
- */
+/* Whether anything was sampled in an overload. A period that cannot be read may have had one. */
 static bool was_overloaded(struct limpet_trace_reader *reader)
 {
 	const struct limpet_trace_block *blocks;
@@ -589,7 +590,7 @@ static bool was_overloaded(struct limpet_trace_reader *reader)
 	return false;
 }
 
-/* Sums of sites come from single blocks of the file, totals from the last one that is left. */
+/* Sums of sites come from all blocks of the file, totals from the last one that is left. */
 static bool sites_add_up(const struct limpet_model_accounting *accounting)
 {
 	uint64_t allocations = 0, frees = 0, bytes = 0;
@@ -637,7 +638,7 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 		start_window(&work);
 	if (code == 0)
 		code = sum_peak(&work);
-	/* The highest point lay in a period that is lost. */
+	/* The highest point was in a period that is lost. */
 	if (work.from_tick == 0 && work.to_tick == UINT64_MAX && !is_sampled(&work) &&
 	    work.capture_peak_bytes > sum->peak_bytes) {
 		sum->peak_bytes = work.capture_peak_bytes;

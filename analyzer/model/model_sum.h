@@ -21,8 +21,8 @@ struct limpet_model_sum {
 	size_t overload_count, overload_capacity;
 	struct limpet_model_missing missing;
 	uint64_t truncated_stacks; /* of the capture */
-	uint64_t given_up_ns;      /* before it there are sums alone */
-	uint64_t from_ns, to_ns;   /* as asked for; without single events, of the periods in it */
+	uint64_t given_up_ns;      /* before it there are only sums */
+	uint64_t from_ns, to_ns;   /* as requested; without single events, of the periods in it */
 	uint64_t losses;           /* LIMPET_LOSS_BIT: DAMAGED, BRIDGED, GIVEN_UP */
 	struct limpet_memory memory;
 };

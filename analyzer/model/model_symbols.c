@@ -16,7 +16,7 @@ struct entry {
 	size_t order; /* a later one wins */
 };
 
-/* What one block brought: the entries point here. */
+/* The content of one block, to which its entries point. */
 struct chunk {
 	struct chunk *next;
 	char *text; /* all strings, each with a NUL */
@@ -64,7 +64,7 @@ static int read_strings(struct chunk *chunk, struct limpet_cursor *list)
 
 	if (list->failed || count > limpet_cursor_left(list))
 		return -EBADMSG;
-	/* A string of n bytes takes n + 1 here and at least as many there. */
+	/* A string of n bytes takes n + 1 bytes here, and at least as many in the list. */
 	chunk->text = to = malloc(limpet_cursor_left(list) + 1);
 	chunk->strings = calloc(count + 1, sizeof(*chunk->strings));
 	if (!chunk->text || !chunk->strings)
@@ -196,7 +196,7 @@ static int compare(const void *a, const void *b)
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* By module and address, of equal ones the last alone. */
+/* Sorts by module and address; keeps only the last of equal ones. */
 static void sort_entries(struct limpet_model_symbols *symbols)
 {
 	struct entry *entries = symbols->entries;
@@ -221,7 +221,7 @@ struct limpet_model_symbols *limpet_model_symbols_none(void)
 	return calloc(1, sizeof(struct limpet_model_symbols));
 }
 
-/* A string and its copy at *at. */
+/* Copies a string to *at, and moves *at behind it. */
 static const char *copy_string(const char *from, char **at)
 {
 	const char *copy = *at;

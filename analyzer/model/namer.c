@@ -10,27 +10,27 @@
 #include "analyzer/symbols/symbolize.h"
 #include "common/array.h"
 
-/* Between two looks for the end, and two deliveries. */
+/* Addresses between two checks for the end, and two deliveries. */
 #define STEP 64u
 #define NICE 10
 /* Modules that are open at a time, each with a process of its own. */
 #define OPEN_FILES 32u
-/* The map of a program that compiles all the time is not read all the time. */
+/* Between two reads of the map: a program may compile all the time. */
 #define MAP_PAUSE_S 5
 
 struct wish {
 	uint64_t address;
-	uint32_t module; /* 0: code that the target made */
+	uint32_t module; /* 0: JIT-compiled code */
 };
 
-/* Of one module, for the thread: the model's own list moves. */
+/* The thread's copy of one module: the model's own list moves. */
 struct file {
 	char *path;
 	uint8_t *build_id;
 	size_t build_id_bytes;
 	uint64_t bias;
 	struct limpet_symbolizer *symbolizer;
-	uint64_t used; /* when: counts the uses of all */
+	uint64_t used; /* value of `uses` at its last use */
 	bool failed;
 };
 
@@ -40,13 +40,14 @@ struct limpet_namer {
 	pthread_t thread;
 	bool started;
 	volatile sig_atomic_t cancel;
-	/* The thread's own: addresses of made code that wait for the next look at the map. */
+	/* Used only by the thread: addresses of JIT-compiled code that wait for the next read of
+	 * the map. */
 	struct wish *made;
 	size_t made_count, made_capacity;
 	struct timespec map_read;
 	struct file *open[OPEN_FILES];
 	uint64_t uses;
-	/* The asking side's own: nodes that were looked at, addresses that were asked for (open
+	/* Used only by the asking side: nodes already processed, addresses already requested (open
 	 * addressing; address 0 is free). */
 	uint32_t nodes;
 	struct wish *known;
@@ -56,7 +57,7 @@ struct limpet_namer {
 	pthread_cond_t wished;
 	struct wish *queue;
 	size_t queue_count, queue_capacity;
-	struct file **files; /* by module; each is the thread's once it is there */
+	struct file **files; /* by module; each belongs to the thread once it is added */
 	uint32_t file_count;
 	size_t file_capacity;
 	struct limpet_model_symbols *found;
@@ -79,7 +80,7 @@ static void deliver(struct limpet_namer *namer, const struct wish *wish,
 		    const struct limpet_model_frame *frames, uint32_t count)
 {
 	pthread_mutex_lock(&namer->lock);
-	/* Without memory it stays without a name. */
+	/* If out of memory, it stays without a name. */
 	if (limpet_model_symbols_add(namer->found, wish->module, wish->address, frames, count) == 0)
 		namer->found_any = true;
 	pthread_mutex_unlock(&namer->lock);
@@ -95,7 +96,7 @@ static struct file *file_of(struct limpet_namer *namer, uint32_t module)
 	return file;
 }
 
-/* The one that was not used for longest. */
+/* Closes the least recently used one. */
 static void close_one(struct limpet_namer *namer)
 {
 	struct file **oldest = NULL;
@@ -123,7 +124,7 @@ static void remember_open(struct limpet_namer *namer, struct file *file)
 	}
 }
 
-/* NULL: there is nothing to be read. */
+/* NULL: there is no file to read. */
 static struct file *open_file(struct limpet_namer *namer, uint32_t module)
 {
 	struct file *file = file_of(namer, module);
@@ -149,7 +150,7 @@ static struct file *open_file(struct limpet_namer *namer, uint32_t module)
 	return file;
 }
 
-/* Return addresses: the call lies before them. */
+/* Addresses are return addresses: the call is before them. */
 static uint64_t call_address(const struct wish *wish, const struct file *file)
 {
 	return wish->address - 1 - file->bias;
@@ -171,7 +172,7 @@ static void look_up(struct limpet_namer *namer, const struct wish *wish, struct 
 	deliver(namer, wish, frames, (uint32_t)count);
 }
 
-/* Of one module. */
+/* All of the same module. */
 static void look_up_some(struct limpet_namer *namer, const struct wish *list, size_t count)
 {
 	struct file *file = open_file(namer, list->module);
@@ -182,7 +183,7 @@ static void look_up_some(struct limpet_namer *namer, const struct wish *list, si
 	for (size_t i = 0; i < count; i++)
 		addresses[i] = call_address(&list[i], file);
 	limpet_symbolizer_prepare(file->symbolizer, addresses, count);
-	/* One that brought down its reader would bring down the next. */
+	/* A file that ended its reader would also end the next one. */
 	file->failed = limpet_symbolizer_failure(file->symbolizer) != 0;
 	for (size_t i = 0; i < count; i++)
 		look_up(namer, &list[i], file);
@@ -197,7 +198,7 @@ static int compare_wishes(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* All that wait, in one reading of the map. */
+/* Looks up all waiting addresses in one read of the map. */
 static void look_up_made(struct limpet_namer *namer)
 {
 	LIMPET_FREE uint64_t *calls = calloc(namer->made_count + 1, sizeof(*calls));
@@ -235,7 +236,7 @@ static bool map_is_due(const struct limpet_namer *namer)
 	       (!namer->map_read.tv_sec || now.tv_sec - namer->map_read.tv_sec >= MAP_PAUSE_S);
 }
 
-/* Waits for wishes; answers them, or NULL: the end, or it is time for the map. */
+/* Waits for wishes; returns them, or NULL: the end, or it is time for the map. */
 static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
 {
 	struct wish *list = NULL;
@@ -298,7 +299,7 @@ static void *work(void *context)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, NULL);
-	/* In Linux a thread's own. */
+	/* On Linux the nice value is per thread. */
 	setpriority(PRIO_PROCESS, 0, NICE);
 	while (!is_ending(namer)) {
 		size_t count = 0;

@@ -1,9 +1,8 @@
-/* Names for the stacks of a capture that is not sealed yet, looked up by a thread of its own from
- * the files of this machine, at low priority.
+/* Looks up names for the stacks of a capture that is not sealed yet: in the files of this machine,
+ * in a thread of its own at low priority.
  *
- * All calls come from one thread. Modules whose file is gone or of another build stay without
- * names.
- */
+ * All calls must come from one thread. Modules whose file is gone or of another build stay without
+ * names. */
 #ifndef LIMPET_ANALYZER_MODEL_NAMER_H
 #define LIMPET_ANALYZER_MODEL_NAMER_H
 
@@ -15,22 +14,22 @@
 struct limpet_namer;
 
 struct limpet_namer_options {
-	const char *root; /* put before the paths of modules: "/proc/4711/root"; or NULL */
-	int perf_map_fd; /* of the code that the target makes itself, see perfmap.h; taken; -1: none
-			  */
+	const char *root; /* prefix of the paths of modules: "/proc/4711/root"; or NULL */
+	int perf_map_fd;  /* of the target's JIT-compiled code, see perfmap.h; taken over; -1: none
+			   */
 };
 
 int limpet_namer_new(const struct limpet_namer_options *options,
 		     struct limpet_namer **ret_namer) LIMPET_MUST_CHECK;
-/* Waits for the look-up at hand. NULL is fine. */
+/* Waits for the current look-up. `namer` may be NULL. */
 void limpet_namer_free(struct limpet_namer *namer);
 
-/* Asks for each address of the model's stacks that was not asked for before. -ENOMEM. */
+/* Requests each address of the model's stacks that was not requested before. -ENOMEM. */
 int limpet_namer_ask(struct limpet_namer *namer, const struct limpet_model *model);
-/* Moves what was found since into `symbols`, and settles them. 1: something; 0: nothing; -ENOMEM.
- */
+/* Moves what was found since the last call into `symbols`, and settles them. 1: something; 0:
+ * nothing; -ENOMEM. */
 int limpet_namer_take(struct limpet_namer *namer, struct limpet_model_symbols *symbols);
-/* Something is still being looked up. */
+/* Whether something is still being looked up. */
 bool limpet_namer_is_busy(struct limpet_namer *namer);
 
 #endif

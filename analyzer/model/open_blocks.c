@@ -78,7 +78,7 @@ int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpe
 	return 0;
 }
 
-/* What follows moves up, so that no search ends early (Knuth 6.4, algorithm R). */
+/* Later entries move up, so that no search ends early (Knuth 6.4, algorithm R). */
 static void clear(struct limpet_open_blocks *blocks, size_t at)
 {
 	const size_t mask = blocks->capacity - 1;

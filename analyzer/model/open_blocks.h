@@ -1,5 +1,5 @@
-/* Blocks that are allocated at a point of a replay, told apart by stack, size, time and thread:
- * those that are alike in all of it are one entry with a count. Internal to replay.c. */
+/* Blocks that are allocated at a point of a replay, by stack, size, time and thread: blocks that
+ * are equal in all of these are one entry with a count. Internal to replay.c. */
 #ifndef LIMPET_ANALYZER_MODEL_OPEN_BLOCKS_H
 #define LIMPET_ANALYZER_MODEL_OPEN_BLOCKS_H
 
@@ -12,10 +12,10 @@
 struct limpet_open_block {
 	uint64_t size, tick; /* of the allocation */
 	uint32_t node, thread;
-	bool sampled; /* stands for more than itself */
+	bool sampled; /* represents more than itself */
 };
-/* Open addressing, linear probing. The hash is that of all but the thread, so that whoever looks
- * for any thread's finds them next to each other. */
+/* Open addressing, linear probing. The hash does not include the thread, so that the blocks of all
+ * threads are found next to each other. */
 struct limpet_open_slot {
 	uint64_t size, tick;
 	uint32_t node, thread;
@@ -44,7 +44,7 @@ static inline uint32_t limpet_open_hash(uint64_t seed, uint64_t tick)
 	return (uint32_t)((seed ^ tick) * 0xc4ceb9fe1a85ec53ull >> 32);
 }
 
-/* Brings near what the next two look at. */
+/* Prefetches the slot that the next two functions access. */
 static inline void limpet_open_blocks_prefetch(const struct limpet_open_blocks *blocks,
 					       uint32_t hash)
 {
@@ -55,13 +55,13 @@ static inline void limpet_open_blocks_prefetch(const struct limpet_open_blocks *
 /* -ENOMEM. */
 int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpet_open_block *block,
 			   uint32_t hash) LIMPET_MUST_CHECK;
-/* Takes one out that has the stack, size and time of `like` and was sampled or not as it was, and
- * its thread if one does. False: there is none. */
+/* Removes one that has the stack, size, time and `sampled` of `like`, and its thread if there is
+ * such a block. False: there is none. */
 bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
 			     const struct limpet_open_block *like, uint32_t hash,
 			     uint32_t *ret_thread);
-/* Those that are alike from entry `*at` on, which is set behind them; answers how many they are,
- * 0: no more. */
+/* The next entry from slot `*at` on, which is set to the slot after it; returns the entry's number
+ * of blocks, 0: no more. */
 uint64_t limpet_open_blocks_next(const struct limpet_open_blocks *blocks, size_t *at,
 				 struct limpet_open_block *ret_block);
 

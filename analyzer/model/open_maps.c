@@ -10,7 +10,7 @@ struct limpet_open_maps_site {
 	struct limpet_model_map_site figures;
 	UT_hash_handle hh;
 };
-/* What one thread mapped on one stack at one time, as far as it is still there. */
+/* What one thread mapped on one stack at one time and is still mapped. */
 struct part {
 	struct limpet_open_maps_site *site; /* NULL: the thread is not kept */
 	uint64_t bytes;
@@ -18,7 +18,7 @@ struct part {
 	struct part *next;
 };
 struct key {
-	uint64_t tick, node; /* of one width: no bytes between that a comparison would see */
+	uint64_t tick, node; /* of one width: no padding that a comparison would see */
 };
 struct limpet_open_maps_entry {
 	struct key key;
@@ -108,7 +108,7 @@ int limpet_open_maps_add(struct limpet_open_maps *maps, const struct limpet_open
 	return 0;
 }
 
-/* Answers how many of the bytes were its. */
+/* Returns how many of the bytes were in `part`. */
 static uint64_t take_of(struct part *part, uint64_t bytes, bool counting)
 {
 	if (bytes > part->bytes)

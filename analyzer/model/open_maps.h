@@ -1,5 +1,5 @@
-/* Mappings that are there at a point of a replay, told apart by stack, time and thread, and what
- * the threads that a filter keeps mapped on each stack. Internal to replay.c. */
+/* Mappings that exist at a point of a replay, by stack, time and thread, and what the threads that
+ * a filter keeps mapped on each stack. Internal to replay.c. */
 #ifndef LIMPET_ANALYZER_MODEL_OPEN_MAPS_H
 #define LIMPET_ANALYZER_MODEL_OPEN_MAPS_H
 
@@ -11,9 +11,9 @@
 #include "common/err.h"
 
 struct limpet_open_map {
-	uint64_t bytes, tick; /* of the mapping's beginning */
+	uint64_t bytes, tick; /* when it was mapped */
 	uint32_t node, thread;
-	bool kept; /* the thread is */
+	bool kept; /* its thread is kept */
 };
 struct limpet_open_maps {
 	struct limpet_open_maps_entry *entries;
@@ -22,11 +22,11 @@ struct limpet_open_maps {
 
 void limpet_open_maps_done(struct limpet_open_maps *maps);
 
-/* `counting`: the window has begun, and it is in it. -ENOMEM. */
+/* `counting`: the window has begun, and contains it. -ENOMEM. */
 int limpet_open_maps_add(struct limpet_open_maps *maps, const struct limpet_open_map *map,
 			 bool counting) LIMPET_MUST_CHECK;
-/* Takes so many bytes out of those with the stack and time of `like`: its thread's first, then
- * others'. What is not there was mapped before there are events. */
+/* Removes like->bytes from the mappings with the stack and time of `like`: first from those of its
+ * thread, then from others. Bytes that are not there were mapped before the first events. */
 void limpet_open_maps_take(struct limpet_open_maps *maps, const struct limpet_open_map *like,
 			   bool counting);
 /* By node, for the caller to free. -ENOMEM. */

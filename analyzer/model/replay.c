@@ -20,7 +20,7 @@ struct sums {
 	struct limpet_real_counts counts;
 	double live, live_bytes, start_bytes, peak, peak_bytes;
 };
-/* Of a site; there is one for each that it has. */
+/* One age of a site's blocks. */
 struct age {
 	double blocks, bytes;
 	uint32_t next; /* index + 1 of the site's next; 0: none */
@@ -37,13 +37,13 @@ struct moment {
 	struct limpet_real_counts counts;
 };
 
-/* Rows are counted where they are met: by thread, and by kind, which is a stack and a size of the
- * block at hand. That is folded into the sums when the block ends, and before anything that looks
- * at them or that makes later rows count elsewhere. */
+/* Rows are first counted by thread, and by kind, which is a stack and a size in the current EVENTS
+ * block. These counts are folded into the sums when the block ends, and before anything that reads
+ * the sums or makes later rows count elsewhere. */
 struct thread {
 	uint32_t tid, number; /* index in work->threads */
 	bool kept, met;       /* met: since the last fold */
-	/* Since then, and below in all. */
+	/* Since then; from `sums` on, in all. */
 	struct limpet_real_counts counts;
 	double untracked, untracked_bytes, own_frees, own_freed_bytes;
 	struct sums sums;
@@ -69,23 +69,23 @@ struct work {
 	size_t age_count, age_capacity;
 	struct thread *by_tid, **threads, **threads_met, **threads_of_block;
 	size_t thread_count, thread_capacity, met_capacity, thread_met_count, of_block_capacity;
-	struct limpet_open_maps maps; /* with a filter of threads alone */
-	struct kind *kinds; /* of the block: as its pairs, and once more if samples are others */
+	struct limpet_open_maps maps; /* only with a filter of threads */
+	struct kind *kinds;           /* of the block: one per pair, two if samples differ */
 	uint32_t *kinds_met;
 	size_t kind_capacity, kind_met_capacity, kind_met_count;
-	uint32_t sampled_from;  /* index of the kind of pair 0 when sampled */
-	struct moment *moments; /* one more than `ends`, for what is behind the last */
+	uint32_t sampled_from;  /* index of the kind of pair 0 if sampled */
+	struct moment *moments; /* one more than `ends`, for what is after the last */
 	size_t moment, block, part;
 	double sizes[LIMPET_TRACE_SIZE_BUCKETS][2]; /* allocations, bytes */
-	double live_bytes, high_bytes; /* of what is kept: now, and the most since the last fold */
-	double all_live_bytes;         /* of everything, to know the peak by */
-	double older_bytes; /* of these, by sums alone: allocated before there are events */
+	double live_bytes, high_bytes; /* of kept blocks: now, and maximum since the last fold */
+	double all_live_bytes;         /* of all blocks, to find the peak */
+	double older_bytes; /* part of live_bytes, from sums: allocated before the first events */
 	uint64_t part_until_ns;
-	uint64_t next_tick; /* the first at which there is more to do than to count */
-	uint64_t peak_tick; /* at which the peak is to be looked for; UINT64_MAX: not now */
+	uint64_t next_tick; /* the first at which more than counting is to be done */
+	uint64_t peak_tick; /* in which to look for the peak; UINT64_MAX: not now */
 	bool counting, ended, peaked;
 	uint64_t losses;
-	uint8_t ages_below[65]; /* by bit length of an age in ticks: bucket of the least such */
+	uint8_t ages_below[65]; /* by bit length of an age in ticks: bucket of the smallest such */
 };
 
 static struct site *find_site(struct work *work, uint32_t node)
@@ -133,7 +133,7 @@ static unsigned age_bucket(uint64_t age_ns)
 	return bucket;
 }
 
-/* As above. No two limits are within a factor of two. */
+/* The same for ticks. No two limits are within a factor of two. */
 static inline unsigned age_bucket_of_ticks(const struct work *work, uint64_t ticks)
 {
 	const unsigned length = ticks ? 64u - (unsigned)__builtin_clzll(ticks) : 0;
@@ -143,11 +143,11 @@ static inline unsigned age_bucket_of_ticks(const struct work *work, uint64_t tic
 		      ticks >= limpet_replay_age_limits_ns[low] / LIMPET_TRACE_TICK_NS);
 }
 
-/* How many blocks one stands for. */
+/* How many blocks one represents. */
 static double weight_of(const struct work *work, uint64_t size, bool sampled)
 {
 	const struct limpet_model *model = work->model;
-	/* Of a trace whose overloads alone are sampled, what came between them is certain. */
+	/* If only overloads are sampled, what came between them is certain. */
 	const bool certain = !model->sample_bytes || (!model->target->sample_bytes && !sampled);
 
 	return certain ? 1 : limpet_weight_of(size, model->sample_bytes).weight;
@@ -158,7 +158,7 @@ static uint64_t tick_of(uint64_t time_ns)
 	return time_ns / LIMPET_TRACE_TICK_NS;
 }
 
-/* The first that is not before it. */
+/* The first tick that is not before time_ns. */
 static uint64_t tick_from(uint64_t time_ns)
 {
 	return tick_of(time_ns) + (time_ns % LIMPET_TRACE_TICK_NS != 0);
@@ -166,7 +166,7 @@ static uint64_t tick_from(uint64_t time_ns)
 
 /* ------------------------------------------------------------------ folding */
 
-/* Of now, or NULL. */
+/* The current moment, or NULL. */
 static struct moment *this_moment(struct work *work)
 {
 	return work->moments && work->counting ? &work->moments[work->moment] : NULL;
@@ -333,7 +333,7 @@ static bool is_filtered(const struct work *work)
 	return work->options->kept || filters_threads(work);
 }
 
-/* Blocks whose allocations were given up: only what all of them hold is known. */
+/* Blocks whose allocations were discarded: only their bytes in all are known. */
 static void take_older(struct work *work)
 {
 	const struct limpet_model_totals *totals = &work->model->totals;
@@ -344,8 +344,8 @@ static void take_older(struct work *work)
 	work->all_live_bytes = start_bytes;
 	if (is_filtered(work))
 		return;
-	/* The first events there are may be stamped before the window, and some free such blocks.
-	 */
+	/* The first events in the file may have times before the window, and some free such
+	 * blocks. */
 	work->older_bytes = start_bytes - work->live_bytes;
 	work->live_bytes = start_bytes;
 }
@@ -366,7 +366,7 @@ static void take_peak_of(struct sums *sums)
 	sums->peak_bytes = sums->live_bytes;
 }
 
-/* What there is to be folded was. */
+/* Everything must have been folded. */
 static void take_peak(struct work *work)
 {
 	work->peaked = true;
@@ -391,7 +391,7 @@ static void pass_moments(struct work *work, uint64_t time_ns)
 	}
 }
 
-/* That the window does not contain. To the capture's end, all events are in it. */
+/* The first tick after the window. A window up to the capture's end contains all events. */
 static uint64_t end_tick(const struct limpet_model *model)
 {
 	return model->to_ns < model->duration_ns ? tick_of(model->to_ns) : UINT64_MAX;
@@ -417,7 +417,8 @@ static void set_next(struct work *work)
 	work->next_tick = next;
 }
 
-/* Before the first row at a new time: what the time before left counts. UINT64_MAX: the end. */
+/* Called before the first row at a new time: what was counted until then is folded. UINT64_MAX: the
+ * end. */
 static int pass_time(struct work *work, uint64_t tick)
 {
 	const struct limpet_model *model = work->model;
@@ -523,7 +524,7 @@ static inline void add_release(struct work *work, struct kind *kind, struct thre
 		caller->own_frees += kind->weight;
 		caller->own_freed_bytes += kind->bytes;
 	}
-	/* Not there: its thread is not kept, or its allocation was lost or given up. */
+	/* Not found: its thread is not kept, or its allocation was lost or discarded. */
 	if (!limpet_open_blocks_take(&work->open, &like, hash, &number)) {
 		if (work->older_bytes > 0 && !is_filtered(work)) {
 			work->older_bytes -= kind->bytes;
@@ -573,8 +574,8 @@ static inline struct kind *kind_of(const struct work *work, const struct limpet_
 			    (rows->ops[at] & LIMPET_ROW_SAMPLED ? work->sampled_from : 0)];
 }
 
-/* Where the blocks of these rows are or will be, looked up together so that memory answers in
- * parallel. */
+/* Hashes the blocks of these rows and prefetches their slots, all together so that memory accesses
+ * overlap. */
 static void find_places(const struct work *work, const struct limpet_trace_rows *rows,
 			uint32_t ret_hashes[LIMPET_TRACE_SOME_ROWS])
 {
@@ -602,7 +603,7 @@ static int add_rows(struct work *work, const struct limpet_trace_rows *rows)
 		struct thread *thread = work->threads_of_block[rows->threads[i]];
 
 		if (tick >= work->next_tick) {
-			/* Windows are cut in ticks, as the model cuts them. */
+			/* Windows are cut in ticks, as in the model. */
 			work->ended = tick >= end_tick(work->model);
 			code = work->ended ? 0 : pass_time(work, tick);
 		}
@@ -630,8 +631,8 @@ static int add_rows(struct work *work, const struct limpet_trace_rows *rows)
 		}
 		if (code < 0)
 			return code;
-		/* The model knows when the peak was and how high; the first row that gets there is
-		 * it. Where what was lost keeps it from being reached, the moment alone counts. */
+		/* The model has time and height of the peak; the first row that reaches the height
+		 * is the peak. If it is not reached because of losses, only the time counts. */
 		if (tick == work->peak_tick && !work->peaked && is_at_peak(work)) {
 			code = fold(work);
 			take_peak(work);
@@ -661,7 +662,7 @@ static int take_threads_of_block(struct work *work, const struct limpet_trace_ev
 
 static int take_kinds(struct work *work, const struct limpet_trace_events *events)
 {
-	/* Of a trace whose overloads alone are sampled, a sample weighs more than another. */
+	/* If only overloads are sampled, a sampled block weighs more than another. */
 	const bool mixed = work->model->sample_bytes && !work->model->target->sample_bytes;
 	const bool *kept = work->options->kept;
 	const uint32_t *nodes;
@@ -763,7 +764,7 @@ static int add_alive(struct work *work)
 	return code;
 }
 
-/* ------------------------------------------------------------------ the answer */
+/* ------------------------------------------------------------------ results */
 
 static struct limpet_model_site figures_of(const struct sums *sums, uint32_t node)
 {
@@ -778,7 +779,7 @@ static struct limpet_model_site figures_of(const struct sums *sums, uint32_t nod
 	return figures;
 }
 
-/* Answers how many. */
+/* Returns their number. */
 static size_t take_ages(const struct work *work, const struct site *site,
 			struct limpet_replay_age *to)
 {
@@ -910,7 +911,7 @@ static int take_sizes(const struct work *work, struct limpet_replay *replay)
 	return 0;
 }
 
-/* What rows were counted in. */
+/* Frees what is only needed while counting rows. */
 static void free_counting(struct work *work)
 {
 	limpet_open_blocks_done(&work->open);
@@ -939,7 +940,7 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 		      struct limpet_replay **ret_replay)
 {
 	struct limpet_replay *replay = calloc(1, sizeof(*replay));
-	/* Of what was given up there are sums alone. */
+	/* Of what was discarded there are only sums. */
 	struct work work = {
 		.model = model,
 		.options = options,

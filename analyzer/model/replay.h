@@ -1,10 +1,10 @@
-/* Every event of a trace once more, for what sums do not say: figures per thread, how long blocks
- * live, sizes of each site, what threads mapped, and what happened when, of the stacks and threads
+/* Replays every event of a trace, for what sums do not have: figures per thread, lifetimes of
+ * blocks, sizes of each site, mappings of threads, and figures over time, of the stacks and threads
  * that a filter keeps.
  *
  * A block belongs to the thread that allocated it, a mapping to the one that made it. The trace
  * keeps no address with an event: a free is paired by stack, size and time of the allocation, which
- * leaves only blocks in doubt that are alike and came within the same 10 microseconds; of these the
+ * is ambiguous only for equal blocks allocated within the same 10 microseconds; of these the
  * freeing thread's own goes first. Figures of a sampled trace are estimates, as the model's are. */
 #ifndef LIMPET_ANALYZER_MODEL_REPLAY_H
 #define LIMPET_ANALYZER_MODEL_REPLAY_H
@@ -36,45 +36,46 @@ struct limpet_replay_site {
 	struct limpet_model_site figures;
 	uint64_t smallest_bytes, largest_bytes; /* allocated in the window */
 	uint64_t oldest_ns;                     /* age of the oldest that is alive; 0: none */
-	/* Most sites have few of the ages: those alone, in no order. */
+	/* Only ages with blocks, in no order: most sites have few. */
 	const struct limpet_replay_age *ages;
 	size_t age_count;
 };
 struct limpet_replay_thread {
 	uint32_t tid;
 	struct limpet_model_site figures;    /* of blocks that it allocated; `node` is 0 */
-	uint64_t own_frees, own_freed_bytes; /* calls that it made, whoever allocated */
+	uint64_t own_frees, own_freed_bytes; /* calls that it made, whichever thread allocated */
 };
 struct limpet_replay_moment {
 	uint64_t from_ns, to_ns;
-	uint64_t live_bytes; /* the highest within */
+	uint64_t live_bytes; /* maximum within it */
 	uint64_t last_bytes; /* live at its end */
 	uint64_t allocations, allocated_bytes, frees, temporary_allocations;
 };
 
-/* What one thread did in a part of the time, or in some of it. */
+/* What one thread did in a part of the window, or in a piece of that part. */
 struct limpet_replay_share {
 	uint32_t tid;
 	struct limpet_real_counts counts; /* of blocks that it allocated */
 	double own_frees;                 /* calls that it made */
 };
-/* What blocks of one stack and one size did in a part of the time, or in some of it. */
+/* Figures of the blocks of one stack and one size in a part of the window, or in a piece of it. */
 struct limpet_replay_blocks {
 	uint32_t node;
 	uint64_t size;
-	double allocations; /* with those that were never tracked */
+	double allocations; /* including untracked ones */
 	double untracked, frees, temporary;
-	/* By age: index of limpet_replay_age_limits_ns, or one more: older. */
+	/* By age: index into limpet_replay_age_limits_ns, or one more: older. */
 	double freed[LIMPET_REPLAY_AGES];
 };
-/* The window in parts, for whoever wants to know what happened in each. */
+/* The window in parts, for figures of each part. */
 struct limpet_replay_parts {
-	/* The part that rows of a block of the reader's are in from then on, and until when. */
+	/* The part that contains rows of this block of the reader from time_ns on, and until
+	 * when. */
 	size_t (*find)(const void *find_context, size_t block, uint64_t time_ns,
 		       uint64_t *ret_until_ns);
 	const void *find_context;
-	/* Told in pieces, in the order of time. 0, or an answer below 0, which ends the replay. A
-	 * NULL is not told. */
+	/* Called for each piece, in the order of time. They return 0, or < 0 to end the replay.
+	 * Either may be NULL. */
 	int (*tell_thread)(void *context, size_t part, const struct limpet_replay_share *share);
 	int (*tell_blocks)(void *context, size_t part, const struct limpet_replay_blocks *blocks);
 	void *context;
@@ -83,32 +84,32 @@ struct limpet_replay_parts {
 struct limpet_replay_options {
 	const bool *kept;                   /* by node; NULL: all */
 	const struct limpet_filter *filter; /* for its threads; NULL: all */
-	const uint64_t *ends; /* of moments, ascending: each begins where the one before ends */
+	const uint64_t *ends; /* of moments, ascending: each begins where the previous one ends */
 	size_t end_count;
-	const struct limpet_replay_parts *parts; /* NULL: not */
-	/* Called now and then, with parts done of all; NULL: not. */
+	const struct limpet_replay_parts *parts; /* NULL: none */
+	/* Called now and then, with `done` of `all` blocks read; NULL: none. */
 	void (*progress)(void *context, size_t done, size_t all);
 	void *context;
 };
 struct limpet_replay {
-	struct limpet_replay_site *sites; /* by node; those with a figure */
+	struct limpet_replay_site *sites; /* by node; only those with a figure */
 	size_t site_count;
 	struct limpet_replay_age *ages;       /* of the sites */
 	struct limpet_replay_thread *threads; /* by bytes held at the end, then allocated */
 	size_t thread_count;
 	struct limpet_replay_moment *moments;
 	size_t moment_count;
-	struct limpet_model_size *sizes; /* as the model's */
+	struct limpet_model_size *sizes; /* as in the model */
 	size_t size_count;
-	/* With a filter of threads: what those that it keeps mapped, by node, as the model's. */
+	/* With a filter of threads: what the kept threads mapped, by node, as in the model. */
 	struct limpet_model_map_site *maps;
 	size_t map_count;
 	uint64_t losses; /* LIMPET_LOSS_BIT: BRIDGED, a block of events could not be read; GIVEN_UP
 			  */
 };
 
-/* The window is the model's. 0, -ENOMEM, -ENODATA (a trace of sums alone), or the error of a read.
- */
+/* The window is the model's. Returns 0, -ENOMEM, -ENODATA (a trace with only sums), or the error of
+ * a read. */
 int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_model *model,
 		      const struct limpet_replay_options *options,
 		      struct limpet_replay **ret_replay) LIMPET_MUST_CHECK;

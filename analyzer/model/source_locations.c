@@ -16,7 +16,7 @@
 
 #define MOST_ITEMS (1u << 31)
 
-/* A number for each distinct key; also keeps the strings. */
+/* A number for each distinct key; also stores the strings. */
 struct entry {
 	uint32_t number;
 	UT_hash_handle hh;
@@ -69,7 +69,7 @@ static void free_entries(struct entry **table)
 {
 	struct entry *entry = *table;
 
-	/* Clearing frees the table and leaves its members linked. */
+	/* HASH_CLEAR frees the table and leaves its members linked. */
 	HASH_CLEAR(hh, *table);
 	while (entry) {
 		struct entry *next = entry->hh.next;
@@ -96,7 +96,7 @@ static int intern_string(struct limpet_locations_private *private, const char *s
 	return 0;
 }
 
-/* Their numbers are of 32 bits. */
+/* Items have numbers of 32 bits. */
 static int want(void *array, size_t *capacity, uint32_t count, size_t item_bytes)
 {
 	return count > MOST_ITEMS ? -ENOMEM : limpet_reserve(array, capacity, count, item_bytes);
@@ -113,7 +113,7 @@ static int add_function(struct limpet_locations *locations, const struct limpet_
 	struct entry *entry = NULL;
 	int length, result;
 
-	/* A unit separator: no name holds one by chance, and a crafted one only merges itself. */
+	/* A unit separator: no real name contains one, and a crafted name only merges itself. */
 	length = asprintf(&key, "%s\x1f%s", function->name,
 			  function->module ? function->module : "");
 	if (length < 0) {

@@ -1,9 +1,9 @@
-/* Functions and lines of a trace as numbers: each function once, each line in it once, and the
- * stack of each node as a list of these. What views, diff and exporters count by.
+/* Numbers for the functions and lines of a trace: each function once, each line in it once, and the
+ * stack of each node as a list of these. Views, diff and exporters count by these numbers.
  *
- * A function is its name in its module. A frame without a symbol is a function of its own, named
- * by module and offset; code of a JIT compiler without a name is one function, [jit], since it
- * moves and multiplies. */
+ * A function is identified by its name and its module. A frame without a symbol is a function of
+ * its own, named by module and offset; JIT-compiled code without a name is one function, [jit],
+ * since it moves and multiplies. */
 #ifndef LIMPET_ANALYZER_MODEL_SOURCE_LOCATIONS_H
 #define LIMPET_ANALYZER_MODEL_SOURCE_LOCATIONS_H
 
@@ -23,7 +23,7 @@ enum {
 struct limpet_function {
 	const char *name;   /* never NULL */
 	const char *module; /* path; NULL: in none */
-	const char *file;   /* of the first line that is known; NULL: of none */
+	const char *file;   /* of the first known line; NULL: none */
 	enum limpet_frame_kind kind;
 	bool named; /* has a symbol */
 };
@@ -50,16 +50,16 @@ int limpet_locations_new(const struct limpet_model *model,
 			 struct limpet_locations **ret_locations) LIMPET_MUST_CHECK;
 void limpet_locations_free(struct limpet_locations *locations);
 
-/* Locations of one node alone, innermost first. Answers their number; 0: node 0, or lost. */
+/* Locations of one node only, innermost first. Returns their number; 0: node 0, or lost. */
 uint32_t limpet_locations_of_node(const struct limpet_locations *locations, uint32_t node,
 				  const uint32_t **ret_list);
 
-/* A number of the node's address in its module, from 1, the same for all nodes there; 0: node 0, or
- * lost. */
+/* The number, from 1, of the node's address in its module, the same for all nodes with this
+ * address; 0: node 0, or lost. */
 uint32_t limpet_locations_address_number(const struct limpet_locations *locations, uint32_t node);
 
 struct limpet_location_stack {
-	const uint32_t *list; /* locations, innermost first; until the next call */
+	const uint32_t *list; /* locations, innermost first; valid until the next call */
 	size_t count;         /* at least 1 */
 };
 /* The stack of a node, without the frames that frame_filter.h leaves out, unless `full`. -ENOMEM.
@@ -67,7 +67,7 @@ struct limpet_location_stack {
 int limpet_locations_stack(struct limpet_locations *locations, uint32_t node, bool full,
 			   struct limpet_location_stack *ret_stack) LIMPET_MUST_CHECK;
 
-/* For text: name of a function, cut to its usual form unless `full`; malloc'ed. */
+/* The name of a function for text, shortened unless `full`; malloc'ed. */
 char *limpet_function_name(const struct limpet_function *function, bool full);
 
 #endif

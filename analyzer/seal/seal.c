@@ -10,8 +10,7 @@
 
 /* Addresses between two calls of `progress`. */
 #define PROGRESS_STEP 256
-/* For all modules together: whoever waits for a capture's end waits for this. Real ones take
- * seconds. */
+/* For all modules together: the end of a capture waits for this. Real programs take seconds. */
 #define SEAL_SECONDS 1200
 
 struct seal {
@@ -58,7 +57,7 @@ static int source_fd(const struct seal *seal, uint32_t module)
 	return -1;
 }
 
-/* What is known of an address counts, whether it was found now or by a former seal. */
+/* Counts what is known of an address, whether it was found now or by a former seal. */
 static void count_frames(struct seal *seal, const struct limpet_model_frame *frames, uint32_t count)
 {
 	if (!count)
@@ -97,7 +96,7 @@ static bool same_frames(const struct limpet_model_frame *a, const struct limpet_
 	return true;
 }
 
-/* Sealing again what is sealed adds nothing: the file would grow each time. */
+/* Appends only what is new: otherwise the file would grow with each seal. */
 static int append_news(struct seal *seal, const struct limpet_model_address *address,
 		       const struct limpet_model_frame *frames, uint32_t count,
 		       const struct limpet_model_frame *known, uint32_t known_count)
@@ -118,7 +117,7 @@ static int append_news(struct seal *seal, const struct limpet_model_address *add
 						       address->address, frames, count);
 }
 
-/* A return address may lie behind its function's last byte: look up the call. */
+/* A return address may be after its function's last byte: look up the call. */
 static uint64_t call_address(const struct seal *seal, const struct limpet_model_address *address)
 {
 	return address->address - 1 - seal->model->modules[address->module].bias;
@@ -141,7 +140,7 @@ static int seal_address(struct seal *seal, struct limpet_symbolizer *symbolizer,
 							.file = found[i].file,
 							.line = found[i].line,
 							.inlined = found[i].inlined};
-	/* A later look-up with less at hand must not hide what an earlier one found. */
+	/* A later look-up with less information must not hide what an earlier one found. */
 	if (known_count &&
 	    (!count || (has_lines(known, known_count) && !has_lines(frames, count)))) {
 		count_frames(seal, known, known_count);
@@ -153,7 +152,7 @@ static int seal_address(struct seal *seal, struct limpet_symbolizer *symbolizer,
 	return append_news(seal, address, frames, count, known, known_count);
 }
 
-/* NULL where the module has no file to read. */
+/* NULL: the module has no file to read. */
 static struct limpet_symbolizer *open_module(struct seal *seal, uint32_t number, uint64_t addresses)
 {
 	const struct limpet_trace_module *module = &seal->model->modules[number];
@@ -208,7 +207,7 @@ static void report_failure(struct seal *seal, const struct limpet_symbolizer *sy
 		seal->options->missing(seal->options->context, path, addresses, &err);
 }
 
-/* As many as are looked up at once, from `first` on. */
+/* Prepares as many as are looked up at once, from `first` on. */
 static void prepare(const struct seal *seal, struct limpet_symbolizer *symbolizer,
 		    const struct limpet_model_address *list, size_t first, size_t count)
 {
@@ -220,7 +219,7 @@ static void prepare(const struct seal *seal, struct limpet_symbolizer *symbolize
 	limpet_symbolizer_prepare(symbolizer, addresses, some);
 }
 
-/* The addresses of one module; answers 0 or -errno of the trace. */
+/* Seals the addresses of one module; returns 0 or -errno of the trace. */
 static int seal_module(struct seal *seal, const struct limpet_model_address *list, size_t count)
 {
 	struct limpet_symbolizer *symbolizer = open_module(seal, list[0].module, count);
@@ -230,7 +229,7 @@ static int seal_module(struct seal *seal, const struct limpet_model_address *lis
 	for (i = 0; i < count && result >= 0 && !is_cancelled(seal); i++) {
 		if (symbolizer && i % LIMPET_SYMBOLIZER_BATCH == 0)
 			prepare(seal, symbolizer, list, i, count);
-		/* Its reader has ended, or should have: what is left stays as it is. */
+		/* The module's reader has ended, or takes too long: the rest stays as it is. */
 		if (symbolizer && (limpet_symbolizer_failure(symbolizer) || takes_too_long(seal))) {
 			report_failure(seal, symbolizer, list[0].module, count - i);
 			limpet_symbolizer_close(symbolizer);
@@ -248,7 +247,7 @@ static int seal_module(struct seal *seal, const struct limpet_model_address *lis
 	return result < 0 ? result : 0;
 }
 
-/* Code that the target made itself: the addresses that are in no module. */
+/* Seals JIT-compiled code: the addresses that are in no module. */
 static int seal_made(struct seal *seal, const struct limpet_model_address *list, size_t count)
 {
 	LIMPET_FREE uint64_t *calls = calloc(count + 1, sizeof(*calls));
@@ -260,7 +259,7 @@ static int seal_made(struct seal *seal, const struct limpet_model_address *list,
 	if (calls)
 		result = limpet_symbolizer_read_map(seal->options->perf_map_fd, calls, count,
 						    seal->options->cancel, &map);
-	/* A map that cannot be read is no reason to leave out the rest. */
+	/* If the map cannot be read, the rest is still sealed. */
 	if (result < 0)
 		return result == -ENOMEM ? result : 0;
 	seal->result.made = count;
@@ -291,7 +290,7 @@ static int seal_all(struct seal *seal)
 	size_t first = 0;
 	int result = 0;
 
-	/* Module 0 stands for none, and comes first. */
+	/* Module 0 means none, and comes first. */
 	for (made = list; count && !list->module; count--)
 		list++;
 	if (seal->options->has_perf_map && list > made)
@@ -320,7 +319,7 @@ int limpet_seal(const char *path, const struct limpet_seal_options *options,
 	struct limpet_model *model = NULL;
 	int result;
 
-	/* The lock first: what is read after it cannot change. */
+	/* Lock first: what is read after it cannot change. */
 	result = limpet_trace_append_open(path, &seal.append, err);
 	if (result < 0)
 		return result;

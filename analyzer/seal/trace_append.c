@@ -12,7 +12,7 @@
 
 /* A block is written when its lists reach this. */
 #define FLUSH_BYTES (4u << 20)
-/* A reader that looks whether we are alive holds the lock for an instant. */
+/* A reader that checks for a writer holds the lock for an instant. */
 #define LOCK_TRIES 50
 #define LOCK_WAIT_NS 2000000
 
@@ -29,7 +29,7 @@ struct limpet_trace_append {
 	uint64_t last_ns;
 	ZSTD_CCtx *zstd;
 	struct limpet_bytes content, block;
-	/* of the block at hand */
+	/* of the current block */
 	struct limpet_bytes strings, files, addresses, frames;
 	uint32_t string_count, file_count, address_count;
 	struct string_slot *slots; /* open addressing, a power of two */
@@ -51,8 +51,8 @@ static int lock(struct limpet_trace_append *append, const char *path, struct lim
 	return -EBUSY;
 }
 
-/* Whether [from, to), the end of a finished trace, is what a seal left that was killed in the
- * middle of a write: a block of symbols that is not whole. Nothing else is ever taken back. */
+/* Whether [from, to), the end of a finished trace, is an incomplete block of symbols, left by a
+ * seal that was killed during a write. Nothing else is ever removed. */
 static bool is_torn_symbols(int fd, uint64_t from, uint64_t to)
 {
 	uint8_t bytes[LIMPET_TRACE_MARK_BYTES];
@@ -67,7 +67,7 @@ static bool is_torn_symbols(int fd, uint64_t from, uint64_t to)
 	       mark.frame_bytes > to - from - sizeof(bytes);
 }
 
-/* Where the file ends and its numbers do. */
+/* Finds the end of the file, and the next sequence number. */
 static int find_end(struct limpet_trace_append *append, const char *path, struct limpet_err *err)
 {
 	struct limpet_trace_reader *reader;
@@ -190,8 +190,8 @@ static int grow_slots(struct limpet_trace_append *append)
 	return 0;
 }
 
-/* Number of the string in this block, 0 for NULL and for want of memory (which shows in
- * append->strings). Over-long ones are cut: nobody reads a megabyte of name. */
+/* Number of the string in this block; 0 for NULL, or if out of memory (then append->strings has
+ * failed). Over-long strings are cut. */
 static uint32_t number_of(struct limpet_trace_append *append, const char *string)
 {
 	size_t bytes = string ? strnlen(string, LIMPET_TRACE_STRING_MAX_BYTES) : 0;
@@ -241,7 +241,8 @@ static int write_all(struct limpet_trace_append *append)
 		}
 		done += (size_t)wrote;
 	}
-	/* A torn block is taken back, or followed: it hides nothing. */
+	/* A torn block is removed; if that fails, the next block is written after it, where readers
+	 * find it. */
 	if (code == 0 || ftruncate(append->fd, (off_t)append->offset) < 0)
 		append->offset += done;
 	return code;
@@ -263,7 +264,7 @@ static int put_block(struct limpet_trace_append *append)
 	return write_all(append);
 }
 
-/* A list is its count and its entries. */
+/* Appends a list: its count and its entries. */
 static void put_list(struct limpet_bytes *content, unsigned tag, uint32_t count,
 		     const struct limpet_bytes *entries)
 {

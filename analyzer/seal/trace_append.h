@@ -1,5 +1,5 @@
-/* Appends symbols to a finished trace. Nothing that is in the file changes; if this is killed
- * half-way, readers see the blocks that are whole. */
+/* Appends symbols to a finished trace. No block in the file changes; if limpet is killed meanwhile,
+ * readers see the blocks that are whole. */
 #ifndef LIMPET_ANALYZER_SEAL_TRACE_APPEND_H
 #define LIMPET_ANALYZER_SEAL_TRACE_APPEND_H
 
@@ -20,16 +20,16 @@ int limpet_trace_append_open(const char *path, struct limpet_trace_append **ret_
 /* The file whose symbols were used for a module; build_id_bytes 0: it has none. */
 int limpet_trace_append_file(struct limpet_trace_append *append, uint32_t module, const char *file,
 			     const uint8_t *build_id, uint32_t build_id_bytes);
-/* Frames of one address, innermost first, copied. A later entry for the same address wins over an
- * earlier one, in this or a former seal. count 0 says: looked up, nothing found. */
+/* Frames of one address, innermost first, copied. A later entry for the same address replaces an
+ * earlier one of this or a former seal. count 0: looked up, nothing found. */
 int limpet_trace_append_symbol(struct limpet_trace_append *append, uint32_t module,
 			       uint64_t address, const struct limpet_model_frame *frames,
 			       uint32_t count);
-/* Writes what has been gathered as whole blocks; done by itself when much has been. */
+/* Writes what was appended so far as whole blocks; also done automatically when it is large. */
 int limpet_trace_append_flush(struct limpet_trace_append *append);
-/* Flush, and the record whether every address was looked up; fsync. Frees nothing. */
+/* Flushes, records whether every address was looked up, and calls fsync(2). Frees nothing. */
 int limpet_trace_append_finish(struct limpet_trace_append *append, bool complete);
-/* Drops what was not flushed. */
+/* Discards what was not flushed. */
 void limpet_trace_append_free(struct limpet_trace_append *append);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define NOTES_MAX (64u << 10)
-/* Heads that are looked at, of sections and of segments. */
+/* Maximum number of headers that are read, of sections and of segments. */
 #define HEADS_MAX 65536u
 #define HEADS_AT_ONCE 64u
 /* Of all notes together. */
@@ -35,7 +35,7 @@ static uint64_t aligned(uint64_t value, uint64_t align)
 	return (value + align - 1) & ~(align - 1);
 }
 
-/* One note at `at`, of `left` bytes; answers how long it is, 0: too long. */
+/* Reads the note at `at`, with `left` bytes up to the end. Returns its length, 0: it is longer. */
 static uint64_t read_note(struct search *search, const uint8_t *at, uint64_t left, uint64_t align)
 {
 	static const char gnu[] = ELF_NOTE_GNU;
@@ -83,7 +83,7 @@ static void read_sections(struct search *search, const Elf64_Ehdr *file)
 
 	if (!file->e_shoff || file->e_shentsize != sizeof(heads[0]))
 		return;
-	/* More than its field holds: the first head says it. */
+	/* More than e_shnum can hold: the first header has the number. */
 	if (!count && read_at(search->fd, heads, sizeof(heads[0]), file->e_shoff))
 		count = heads[0].sh_size;
 	if (count > HEADS_MAX)
@@ -125,8 +125,8 @@ int limpet_build_id_read(int fd, uint8_t ret_id[LIMPET_BUILD_ID_ROOM], size_t *r
 		return -ENOEXEC;
 	if (ident[EI_CLASS] == ELFCLASS64 && ident[EI_DATA] == OUR_ORDER &&
 	    read_at(fd, &file, sizeof(file), 0)) {
-		/* Of a file with debug information alone the segments lie elsewhere; others have no
-		 * sections. */
+		/* In a file of debug information only, the segments' offsets are not valid; other
+		 * files may have no sections. */
 		read_sections(&search, &file);
 		if (!search.id_bytes)
 			read_segments(&search, &file);

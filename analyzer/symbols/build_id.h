@@ -1,5 +1,6 @@
-/* The build-id of an ELF file, read by ourselves: it decides which file is opened, and so is read
- * with all rights, of files that somebody else may have written. Bounded reads, nothing mapped. */
+/* Reads the build-id of an ELF file without a library: it decides which file is opened, so it is
+ * read unconfined, from files that others may have written. Reads are bounded, and nothing is
+ * mapped. */
 #ifndef LIMPET_ANALYZER_SYMBOLS_BUILD_ID_H
 #define LIMPET_ANALYZER_SYMBOLS_BUILD_ID_H
 
@@ -10,7 +11,8 @@
 
 #define LIMPET_BUILD_ID_ROOM 64
 
-/* 0, and 0 bytes where it has none, or is not of this machine's kind; -ENOEXEC: no ELF file. */
+/* Returns 0, with 0 bytes if the file has none, or is not 64-bit or of this machine's byte order.
+ * -ENOEXEC: not an ELF file. */
 int limpet_build_id_read(int fd, uint8_t ret_id[LIMPET_BUILD_ID_ROOM],
 			 size_t *ret_bytes) LIMPET_MUST_CHECK;
 

@@ -17,15 +17,15 @@
 /* Where distributions put separate debug information. */
 static const char system_debug_dir[] = "/usr/lib/debug";
 
-/* Of a file that may be anybody's: no more is read for its checksum. */
+/* Maximum that is read for a checksum: the file may be anybody's. */
 #define CHECKSUM_MAX ((off_t)1 << 30)
 #define CHECKSUM_STEP 65536u
 
 /* Files of one folder whose build-ids are read. */
 #define FOLDER_FILES_MAX 4096
 
-/* 0 if the ELF file behind `fd` is of this build; -ESTALE another, -ENOEXEC no ELF file. A file
- * without a build-id is believed only when none is asked for. */
+/* 0 if `fd` is an ELF file of this build; -ESTALE: of another; -ENOEXEC: not an ELF file. A file
+ * without a build-id is accepted only if none is required. */
 static int check_build(int fd, const uint8_t *build_id, size_t build_id_bytes)
 {
 	uint8_t found[LIMPET_BUILD_ID_ROOM];
@@ -38,7 +38,7 @@ static int check_build(int fd, const uint8_t *build_id, size_t build_id_bytes)
 											 : -ESTALE;
 }
 
-/* `root`: that of the query where `path` is the target's, NULL where it is ours. */
+/* `root`: that of the query if `path` is the target's, NULL if it is limpet's own. */
 static int open_checked(const char *root, const char *path,
 			const struct limpet_debugfile_query *query)
 {
@@ -51,7 +51,7 @@ static int open_checked(const char *root, const char *path,
 	return result < 0 ? result : limpet_take_fd(&fd);
 }
 
-/* "ab/cdef0123.debug", or false if there is no build-id to speak of. */
+/* "ab/cdef0123.debug", or false if there is no usable build-id. */
 static bool build_id_file(const struct limpet_debugfile_query *query, char *out, size_t bytes)
 {
 	size_t used;
@@ -74,8 +74,8 @@ static size_t count_user_dirs(const struct limpet_debugfile_query *query)
 	return count;
 }
 
-/* The debug directories one after another: those of the user, that of the target's root, ours.
- * *ret_root: in whose root it is, NULL: ours. */
+/* The debug directories one after another: those of the user, that of the target's root, limpet's
+ * own. *ret_root: the root that it is in, NULL: limpet's own. */
 static const char *debug_dir(const struct limpet_debugfile_query *query, size_t index,
 			     const char **ret_root)
 {
@@ -87,7 +87,7 @@ static const char *debug_dir(const struct limpet_debugfile_query *query, size_t 
 	return index == user || (index == user + 1 && query->root) ? system_debug_dir : NULL;
 }
 
-/* Keeps the most telling failure: another build says more than no file. */
+/* Keeps the more informative error: another build rather than no file. */
 static int worse(int so_far, int now)
 {
 	return so_far == -ESTALE || now == -ENOENT || now == -ENOTDIR ? so_far : now;
@@ -110,8 +110,8 @@ __attribute__((format(printf, 3, 4))) static int try_file(
 	return open_checked(root, path, query);
 }
 
-/* The module itself where the user keeps modules: an unstripped copy beats the installed one. Its
- * build-id is known: a name alone says nothing. */
+/* The module itself in the user's directories: an unstripped copy is preferred to the installed
+ * one. Its build-id must be known: a name alone proves nothing. */
 static int find_user_module(const struct limpet_debugfile_query *query, const char *path)
 {
 	int so_far = -ENOENT;
@@ -129,7 +129,7 @@ static int find_user_module(const struct limpet_debugfile_query *query, const ch
 	return so_far;
 }
 
-/* Its debug file in the module's place. */
+/* The debug file instead of the module. */
 static int find_debug_file(const struct limpet_debugfile_query *query, int so_far)
 {
 	const char *dir, *root;
@@ -149,7 +149,7 @@ static int find_debug_file(const struct limpet_debugfile_query *query, int so_fa
 	return so_far;
 }
 
-/* What a server answers is believed no more than a file that lies about. */
+/* A file from a server is checked like any other. */
 static int fetch(const struct limpet_debugfile_query *query, char **ret_path)
 {
 	LIMPET_FREE char *path = NULL;
@@ -178,7 +178,7 @@ static int open_held(const struct limpet_debugfile_query *query)
 	return result < 0 ? result : limpet_take_fd(&fd);
 }
 
-/* The module where its process had it. */
+/* The module at the path where its process had it. */
 static int find_own(const struct limpet_debugfile_query *query, const char *path, int so_far)
 {
 	int fd;
@@ -197,7 +197,7 @@ static int find_own(const struct limpet_debugfile_query *query, const char *path
 			return fd;
 		so_far = worse(so_far, fd);
 	}
-	/* Under another root the same name may be another file: the build-id must tell. */
+	/* In another root the same path may be another file: only a build-id can tell. */
 	if (!query->root || query->build_id_bytes) {
 		fd = open_checked(NULL, path, query);
 		if (fd >= 0)
@@ -207,8 +207,8 @@ static int find_own(const struct limpet_debugfile_query *query, const char *path
 	return so_far;
 }
 
-/* The build-id was not asked for: that of the file in the module's place, `own_fd`, tells which of
- * the user's is the same build. Answers that, with `own_fd` closed, or `own_fd`. */
+/* The query has no build-id: that of the module's own file, `own_fd`, tells whether a file of the
+ * user is the same build. Returns that file and closes `own_fd`, or returns `own_fd`. */
 static int prefer_user_module(const struct limpet_debugfile_query *query, const char *path,
 			      int own_fd)
 {
@@ -308,7 +308,7 @@ static int file_checksum(int fd, uint32_t *ret_checksum)
 	return 0;
 }
 
-/* Its name for people, and by which a file beside it is found (find_alt_beside). */
+/* The name for messages, and to find a file beside it (find_alt_beside). */
 static char *full_name(const char *root, const char *path)
 {
 	char *name;
@@ -316,7 +316,7 @@ static char *full_name(const char *root, const char *path)
 	return asprintf(&name, "%s%s", root ? root : "", path) < 0 ? NULL : name;
 }
 
-/* Another build is noted in *ret_refused, the first of them. */
+/* The first file of another build is stored in *ret_refused. */
 __attribute__((format(printf, 6, 7))) static int try_link(
 	const struct limpet_debugfile_query *query, uint32_t checksum, char **ret_path,
 	char **ret_refused, const char *root, const char *format, ...)
@@ -361,7 +361,7 @@ static int find_beside(const struct limpet_debugfile_query *query, const char *r
 	for (size_t i = 0; i < LIMPET_COUNT_OF(locations); i++) {
 		int fd;
 
-		/* A link that names the module itself; or leads to it. */
+		/* The link may name the module itself, or (below) lead to it. */
 		if (i == 0 && !strcmp(link, limpet_base_name(query->path)))
 			continue;
 		fd = try_link(query, checksum, ret_path, ret_refused, root, "%.*s%s%s", folder,
@@ -379,7 +379,7 @@ static int find_beside(const struct limpet_debugfile_query *query, const char *r
 	return -ENOENT;
 }
 
-/* Any file of the folder that is of the build, whatever its name. */
+/* Any file of the folder that is of this build, whatever its name. */
 static int scan_folder(const struct limpet_debugfile_query *query, const char *folder,
 		       char **ret_path)
 {
@@ -456,8 +456,9 @@ int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, cons
 	return fd < 0 ? -ENOENT : fd;
 }
 
-/* A name that is relative to the folder of `debug_path`: in the target's root, if it is there, as
- * the name says (full_name) or as the target names its module; and in ours. */
+/* A name relative to the folder of `debug_path`. If that is in the target's root, by its prefix
+ * (full_name) or as the target's path of its module, looks there; without the prefix also in
+ * limpet's own root. */
 static int find_alt_beside(const struct limpet_debugfile_query *query, const char *debug_path,
 			   const char *name)
 {

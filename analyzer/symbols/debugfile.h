@@ -1,7 +1,7 @@
-/* Finding the file of a module and its separate debug information on this machine.
+/* Finds the file of a module and its separate debug information on this machine.
  *
- * A candidate counts only if its build-id is the module's; where the module has none, a debug file
- * must carry the checksum of its .gnu_debuglink. */
+ * A candidate is used only if its build-id is the module's; if the module has none, a debug file
+ * must have the checksum of the module's .gnu_debuglink. */
 #ifndef LIMPET_ANALYZER_SYMBOLS_DEBUGFILE_H
 #define LIMPET_ANALYZER_SYMBOLS_DEBUGFILE_H
 
@@ -14,7 +14,7 @@ struct limpet_debuginfod;
 
 struct limpet_debugfile_query {
 	const char *path; /* of the module as its process saw it */
-	int fd;           /* of the module, open or only named, borrowed; or -1 */
+	int fd;           /* of the module, open or O_PATH, borrowed; or -1 */
 	const uint8_t *build_id;
 	size_t build_id_bytes;                /* 0: unknown */
 	const char *root;                     /* NULL or a prefix: "/proc/4711/root" */
@@ -22,23 +22,23 @@ struct limpet_debugfile_query {
 	struct limpet_debuginfod *debuginfod; /* NULL: nothing is fetched */
 };
 
-/* The module itself, or its debug file where the module is gone. Answers a new descriptor, or
- * -ENOENT, -ESTALE (only other builds), -ENOEXEC (no ELF file), -EPROTO (its file system does not
+/* The module itself, or its debug file if the module is gone. Returns a new descriptor, or -ENOENT,
+ * -ESTALE (only other builds), -ENOEXEC (not an ELF file), -EPROTO (its file system does not
  * answer), another -errno. */
 int limpet_debugfile_open_module(const struct limpet_debugfile_query *query,
 				 struct limpet_err *err) LIMPET_MUST_CHECK;
 
 /* Separate debug information. `link` and `checksum` are those of .gnu_debuglink, or NULL and 0.
- * Answers a descriptor and the name of the file (malloc'ed), or -ENOENT. Then *ret_refused, if it
- * was NULL, is the first file that had the name and was of another build (malloc'ed), if there is
- * one. */
+ * Returns a descriptor and the name of the file (malloc'ed), or -ENOENT. Then *ret_refused, if it
+ * was NULL, is the first file that had the right name but was of another build (malloc'ed), if
+ * there is one. */
 int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, const char *link,
 				uint32_t checksum, char **ret_path,
 				char **ret_refused) LIMPET_MUST_CHECK;
 
-/* The file that dwz(1) moved common parts to, by its own build-id; `name` is that of
- * .gnu_debugaltlink, relative to the folder of `debug_path` or absolute. A descriptor, or -ENOENT.
- */
+/* The file to which dwz(1) moved common parts, by its own build-id; `name` is that of
+ * .gnu_debugaltlink, relative to the folder of `debug_path` or absolute. Returns a descriptor, or
+ * -ENOENT. */
 int limpet_debugfile_open_alt(const struct limpet_debugfile_query *query, const char *debug_path,
 			      const char *name, const uint8_t *build_id,
 			      size_t build_id_bytes) LIMPET_MUST_CHECK;

@@ -14,7 +14,7 @@
 
 #define BUILD_ID_MAX_BYTES 64
 
-/* The library's ABI, as of <elfutils/debuginfod.h>; its soname has been the same since 0.178. */
+/* The library's ABI, from <elfutils/debuginfod.h>; its soname has been the same since 0.178. */
 struct client;
 typedef int progress_function(struct client *client, long done, long total);
 
@@ -30,7 +30,7 @@ struct limpet_debuginfod {
 	int error;
 };
 
-/* The library gives its progress function nothing of ours. */
+/* The library passes no context to its progress function. */
 static _Thread_local struct limpet_debuginfod *at_work;
 
 static uint64_t now_ns(void)
@@ -77,7 +77,7 @@ void limpet_debuginfod_free(struct limpet_debuginfod *debuginfod)
 		return;
 	if (debuginfod->client)
 		debuginfod->end(debuginfod->client);
-	/* Not closed: it has brought libcurl, which does not bear that. */
+	/* Not closed: it has loaded libcurl, which must not be unloaded. */
 	free(debuginfod);
 }
 
@@ -111,9 +111,9 @@ static int load(struct limpet_debuginfod *debuginfod)
 	return 0;
 }
 
-/* An empty file in the library's cache says that no server has it, for ten minutes. The library
- * leaves one also when a download was ended by us (elfutils 0.188): whoever asks again is to be
- * answered. */
+/* An empty file in the library's cache means for ten minutes that no server has the file. The
+ * library (elfutils 0.188) leaves one also if limpet ended the download: remove it, so that the
+ * next request is not refused. */
 static void forget_miss(const uint8_t *build_id, size_t build_id_bytes)
 {
 	static const struct {

@@ -17,7 +17,7 @@ static size_t digits(const char *s)
 }
 
 /* Length of a clone mark at `s` (a '.'), 0 if it is none. GCC: .cold .part.N .isra.N .constprop.N
- * .lto_priv.N; LLVM: .llvm.N, .resolver and friends are not clones. */
+ * .lto_priv.N; LLVM: .llvm.N; .resolver and the like are not clones. */
 static size_t clone_mark(const char *s)
 {
 	static const char *const marks[] = {".cold", ".part",     ".isra",  ".constprop",
@@ -53,7 +53,7 @@ static void cut_clone_marks(char *s)
 }
 
 /* Rust's legacy scheme ends each name with `::h` and 16 hexadecimal digits. libiberty drops them
- * itself where it knows the scheme; names that come out of DWARF or of other demanglers keep it. */
+ * itself if it recognizes the scheme; names from DWARF or from other demanglers keep them. */
 static void cut_rust_hash(char *s)
 {
 	size_t length = strlen(s);
@@ -81,7 +81,7 @@ static const struct {
 	{"colon", ':'},  {"dot", '.'},     {"at", '@'},         {"bar", '|'},
 };
 
-/* The spelled-out operators at the head of a name that ends in '_': `eqdestroy_` is `=destroy`. */
+/* Decodes the operators at the start of a name that ends in '_': `eqdestroy_` is `=destroy`. */
 static void nim_name(const char *in, size_t length, char *out)
 {
 	size_t i = 0;
@@ -108,7 +108,7 @@ static void nim_name(const char *in, size_t length, char *out)
 }
 
 /* `OOZbeacon95chainZspec` -> `beacon_chain/spec`. Only '_' and '-' are decoded from their codes:
- * other digits are more often meant as they stand (sha256). Leading `../` are dropped. */
+ * other digits are more often part of the name (sha256). Leading `../` are dropped. */
 static void nim_module(const char *in, size_t length, char *out)
 {
 	while (length >= 3 && starts_with(in, "OOZ")) {
@@ -165,7 +165,7 @@ static char *nim_demangle(const char *symbol)
 	size_t length, name;
 	char *out, *module;
 
-	/* The last "__" is the separator; of "___" the first underscore belongs to the name. */
+	/* The last "__" is the separator; the first underscore of "___" belongs to the name. */
 	for (const char *s = strstr(symbol, "__"); s; s = strstr(s + 1, "__"))
 		separator = s;
 	if (!separator || separator == symbol || !isalpha((unsigned char)symbol[0]))
@@ -186,7 +186,7 @@ static char *nim_demangle(const char *symbol)
 			return out;
 		}
 	}
-	/* Without the `u` it may be a name of C's, which has more underscores as a rule. */
+	/* Without the `u` it may be a C name, which usually has more underscores. */
 	number = tail + length + (tail[length] == '_');
 	if (*number == 'u')
 		number++;
@@ -228,7 +228,7 @@ char *limpet_demangle(const char *symbol)
 
 	if (!name)
 		return NULL;
-	/* A version suffix (`memcpy@@GLIBC_2.14`) is none of the name. */
+	/* A version suffix (`memcpy@@GLIBC_2.14`) is not part of the name. */
 	if (name[0] && strchr(name + 1, '@'))
 		*strchr(name + 1, '@') = '\0';
 	cut_clone_marks(name);
@@ -243,8 +243,8 @@ char *limpet_demangle(const char *symbol)
 	return out;
 }
 
-/* Where an operator's own signs begin (`operator<`, `operator()`, `operator->`), they are no
- * brackets; answers how many bytes to copy as they are. */
+/* The characters of an operator (`operator<`, `operator()`, `operator->`) are no brackets: returns
+ * how many bytes to copy unchanged, 0 if `s` is no operator. */
 static size_t operator_name(const char *s, bool at_word)
 {
 	size_t n = 8;
@@ -277,7 +277,7 @@ char *limpet_demangle_shorten(const char *name)
 			depth = name[i + 1] == '('; /* its parameters */
 			i += depth;
 		} else if (depth) {
-			/* "->" inside a type is an arrow of Rust's fn types, no bracket. */
+			/* "->" inside a type is the arrow of Rust's fn types, no bracket. */
 			if (name[i] == '<' || name[i] == '(')
 				depth++;
 			else if (name[i] == ')' || (name[i] == '>' && name[i - 1] != '-'))
@@ -289,8 +289,7 @@ char *limpet_demangle_shorten(const char *name)
 		} else if (name[i] == '(' && used &&
 			   (isalnum((unsigned char)out[used - 1]) ||
 			    strchr("_>})]", out[used - 1]))) {
-			/* A parameter list; others are `(anonymous namespace)` and Rust's tuples.
-			 */
+			/* A parameter list, not `(anonymous namespace)` or one of Rust's tuples. */
 			depth = 1;
 		} else {
 			out[used++] = name[i];

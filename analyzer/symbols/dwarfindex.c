@@ -9,7 +9,7 @@
 /* DWARF of real programs nests scopes some dozens deep; a crafted file must not exhaust the stack.
  */
 #define MAX_DEPTH 200
-/* Bounds on one module: what lies beyond is left without lines. */
+/* Limit of each list of a module: what is beyond it has no lines. */
 #define MAX_RANGES (64u << 20)
 
 struct range {
@@ -25,7 +25,7 @@ struct ranges {
 
 struct function {
 	Dwarf_Off die;
-	uint32_t first, end; /* inlined scopes below it; those of nested functions are among them */
+	uint32_t first, end; /* inlined scopes below it, including those of nested functions */
 };
 
 struct inlined {
@@ -35,7 +35,7 @@ struct inlined {
 	uint32_t depth;
 };
 
-/* A namespace or type, in the order of the file; what it holds lies in [start, end). */
+/* A namespace or type, in the order of the file; its contents are in [start, end). */
 struct area {
 	Dwarf_Off start, end;
 	uint32_t parent;
@@ -62,7 +62,7 @@ struct limpet_dwarfindex {
 	struct ranges ranges; /* of units */
 };
 
-/* For one more; false when memory is out or the bound is reached. */
+/* Makes room for one more; false if out of memory or at the limit. */
 static bool grow(void *list, size_t *capacity, size_t count, size_t item)
 {
 	return count < MAX_RANGES && limpet_reserve(list, capacity, count + 1, item) == 0;
@@ -70,7 +70,7 @@ static bool grow(void *list, size_t *capacity, size_t count, size_t item)
 
 static void add_range(struct ranges *ranges, uint64_t low, uint64_t high, uint32_t owner)
 {
-	/* Linkers write 0 (or 1) for what they dropped. */
+	/* Linkers write 0 (or 1) for discarded code. */
 	if (low >= high || low <= 1)
 		return;
 	if (!grow(&ranges->list, &ranges->capacity, ranges->count, sizeof(*ranges->list)))
@@ -110,7 +110,7 @@ static bool sort_ranges(struct ranges *ranges)
 	return true;
 }
 
-/* The range that begins last among those that hold `address`. */
+/* Of the ranges that contain `address`, the one that begins last. */
 static const struct range *find_range(const struct ranges *ranges, uint64_t address)
 {
 	size_t low = 0, high = ranges->count;
@@ -199,7 +199,7 @@ void limpet_dwarfindex_free(struct limpet_dwarfindex *index)
 #define NO_FUNCTION UINT32_MAX
 #define NO_AREA UINT32_MAX
 
-/* Where the walk is. */
+/* The position of the walk. */
 struct place {
 	uint32_t function; /* innermost around, or NO_FUNCTION */
 	uint32_t depth;    /* of inlining in it */
@@ -356,8 +356,8 @@ int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
 		return 0;
 	function = &unit->functions[range->owner];
 
-	/* Parents come before their children: from the end, depth falls along the covering chain.
-	 */
+	/* Parents come before their children: backwards, depth falls along the chain of scopes that
+	 * cover the address. */
 	for (uint32_t i = function->end; i-- > function->first && count < limit - 1;) {
 		const struct inlined *inlined = &unit->inlined[i];
 
@@ -379,8 +379,8 @@ int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
 
 /* ------------------------------------------------------------------ qualified names */
 
-/* The DIE that stands where the function was declared: behind the abstract instance and the
- * definition out of its class. */
+/* The DIE of the function's declaration, to which the abstract instance and a definition outside of
+ * its class refer. */
 static Dwarf_Die declaration(Dwarf_Die die)
 {
 	static const unsigned links[] = {DW_AT_abstract_origin, DW_AT_specification};
@@ -414,7 +414,7 @@ static uint32_t find_area(const struct unit *unit, Dwarf_Off offset)
 	return area;
 }
 
-/* A name of this many scopes is no name. */
+/* No real name has so many scopes. */
 #define MAX_AREAS 32
 
 char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
@@ -426,7 +426,7 @@ char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
 	size_t count = 0, bytes = strlen(name) + 1;
 	char *out, *end;
 
-	/* What is declared in another unit was not walked with this one. */
+	/* A declaration in another unit was not walked with this one. */
 	for (uint32_t area = die.cu == unit->content.cu ? find_area(unit, dwarf_dieoffset(&die))
 							: NO_AREA;
 	     area != NO_AREA && count < MAX_AREAS; area = unit->areas[area].parent) {

@@ -1,5 +1,5 @@
-/* Which function, and which functions inlined into it, cover an address: an index over DWARF that
- * is built unit by unit, each walked once when it is first asked for.
+/* An index over DWARF: which function, and which functions inlined into it, cover an address. Each
+ * unit is walked once, when it is first needed.
  *
  * dwarf_getscopes() walks the whole unit for each address (951 us on a Rust binary); this walks it
  * once and searches. Addresses are those of the Dwarf's own file. Not thread-safe. */
@@ -12,7 +12,7 @@
 
 struct limpet_dwarfindex;
 
-/* `dwarf` is borrowed and must outlive the index. NULL when memory is out. */
+/* `dwarf` is borrowed and must outlive the index. NULL: out of memory. */
 struct limpet_dwarfindex *limpet_dwarfindex_new(Dwarf *dwarf);
 void limpet_dwarfindex_free(struct limpet_dwarfindex *index);
 
@@ -23,16 +23,16 @@ struct limpet_dwarfindex_scope {
 	uint32_t unit; /* for limpet_dwarfindex_qualify() */
 };
 
-/* Innermost first: inlined functions, then the function that holds them. Answers their number, at
- * most `limit` (the function and the innermost are kept), 0 if no function covers `address`.
- * *ret_unit is the DIE of the unit whose line table covers the address; it is set whenever a unit
- * does, and the answer is -1 if there is none. */
+/* Innermost first: inlined functions, then the function that contains them. Returns their number,
+ * at most `limit` (the function and the innermost are kept), 0 if no function covers `address`, -1
+ * if no unit does. Unless -1, *ret_unit is the DIE of the unit whose line table covers the
+ * address. */
 int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
 			   struct limpet_dwarfindex_scope *list, int limit, Dwarf_Die *ret_unit);
 
-/* `name` behind the namespaces and classes around the declaration of `scope`: "std::vector<x>::f".
- * For functions that have no linkage name: compilers leave it out where a type of an anonymous
- * namespace is a template's argument. malloc'ed; NULL when memory is out. */
+/* `name` after the namespaces and classes around the declaration of `scope`: "std::vector<x>::f".
+ * For functions without a linkage name: compilers omit it if a type in an anonymous namespace is a
+ * template argument. malloc'ed; NULL: out of memory. */
 char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
 				const struct limpet_dwarfindex_scope *scope, const char *name);
 

@@ -9,12 +9,12 @@
 #include "common/err.h"
 
 #define READ_BYTES (1u << 20)
-/* A line is cut here: nobody reads a longer name. */
+/* Longer lines are cut. */
 #define LINE_MAX_BYTES 4096u
-/* What lies beyond is not read; a gigabyte is fifteen million functions. */
+/* The rest of a larger map is not read; a gigabyte is fifteen million functions. */
 #define MAP_MAX_BYTES (1ull << 30)
-/* So often an address is given a name; who makes lines that each cover thousands of addresses does
- * not hold us up. */
+/* Limit of assignments of a name to an address, so that a map whose lines each cover thousands of
+ * addresses cannot delay limpet. */
 #define NAMINGS_MAX (1ull << 26)
 
 struct place {
@@ -51,7 +51,7 @@ struct limpet_perfmap_name limpet_perfmap_at(const struct limpet_perfmap *map, s
 
 /* ------------------------------------------------------------------ lines */
 
-/* A hexadecimal number and the blank after it; NULL: there is none. */
+/* Reads a hexadecimal number and the blanks after it; NULL: there is none. */
 static const char *take_number(const char *at, const char *end, uint64_t *ret)
 {
 	const char *start;
@@ -112,8 +112,8 @@ static void take_line(struct search *search, const char *line, size_t bytes, uin
 	}
 }
 
-/* The whole lines of the buffer; answers how many bytes they have. A line that fills the buffer is
- * taken as far as it goes. */
+/* Takes the whole lines of the buffer; returns their length. An unfinished line of LINE_MAX_BYTES
+ * or more is taken as far as it goes. */
 static size_t take_lines(struct search *search, const char *text, size_t bytes, uint64_t offset,
 			 bool *in_long_line)
 {
@@ -153,7 +153,7 @@ static int read_lines(int fd, struct search *search, const volatile sig_atomic_t
 			return -EINTR;
 		if (got < 0)
 			continue;
-		/* A last line without its end is still being written. */
+		/* A last line without a newline is still being written. */
 		if (got == 0)
 			break;
 		held += (size_t)got;
@@ -167,8 +167,8 @@ static int read_lines(int fd, struct search *search, const volatile sig_atomic_t
 
 /* ------------------------------------------------------------------ names */
 
-/* The blank before the file: both sides may hold blanks ("get size"), and a file mostly begins in
- * one of a few ways. */
+/* Finds the blank before the file: both sides may contain blanks ("get size"), but most file names
+ * begin in one of a few ways. */
 static char *find_place(char *name)
 {
 	static const char *const starts[] = {" /", " file:", " node:"};
@@ -179,7 +179,7 @@ static char *find_place(char *name)
 	return place ? place : strrchr(name, ' ');
 }
 
-/* The colon of a number that ends the text; NULL: none does. */
+/* The colon before a number at the end of the text; NULL: there is none. */
 static char *find_last_number(char *text)
 {
 	char *colon = strrchr(text, ':');
@@ -188,7 +188,7 @@ static char *find_last_number(char *text)
 }
 
 /* "JS:*name /path:12:34", before node 20 "LazyCompile:~name /path:12" (V8's Logger); other kinds
- * have no place. */
+ * have no file and line. */
 static void take_apart(struct entry *entry)
 {
 	static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Eval:", "Script:"};
@@ -230,7 +230,7 @@ static void take_apart(struct entry *entry)
 	entry->name.line = (uint32_t)line;
 }
 
-/* The program may have changed its file meanwhile: then there is a wrong name, or none. */
+/* The program may have changed its file meanwhile: then the name is wrong or missing. */
 static int take_name(int fd, const struct place *place, struct entry *entry)
 {
 	size_t got = 0;

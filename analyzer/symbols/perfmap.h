@@ -1,10 +1,9 @@
-/* Names of code that a program made while it ran, from the map that it writes for perf(1): lines
- * "START SIZE NAME", both numbers hexadecimal (tools/perf/Documentation/jit-interface.txt in
- * Linux).
+/* Names of JIT-compiled code, from the map that its program writes for perf(1): lines "START SIZE
+ * NAME", both numbers hexadecimal (tools/perf/Documentation/jit-interface.txt in Linux).
  *
- * Addresses are used again by whoever makes code, and lines have no time: of several lines that
- * cover an address the last one counts. The file is the program's: hostile input, of any length; it
- * is read once, in pieces, and only what covers a wanted address is kept. */
+ * JIT compilers reuse addresses, and lines have no time: of several lines that cover an address,
+ * the last one counts. The program writes the file: it is hostile input of any length. It is read
+ * once, in pieces, and only lines that cover a wanted address are kept. */
 #ifndef LIMPET_ANALYZER_SYMBOLS_PERFMAP_H
 #define LIMPET_ANALYZER_SYMBOLS_PERFMAP_H
 
@@ -14,15 +13,15 @@
 
 struct limpet_perfmap;
 
-/* `addresses` ascend, and are looked up as they are. `fd` is a regular file, read from its start;
- * it is borrowed. 0, -ENOMEM, -EINTR (*cancel became non-zero; it may be NULL) or the error of a
- * read. */
+/* `addresses` must ascend, and are looked up as they are. `fd` is a regular file, read from its
+ * start; it is borrowed. Returns 0, -ENOMEM, -EINTR (*cancel became non-zero; it may be NULL) or
+ * the error of a read. */
 int limpet_perfmap_read(int fd, const uint64_t *addresses, size_t count,
 			const volatile sig_atomic_t *cancel, struct limpet_perfmap **ret);
 void limpet_perfmap_free(struct limpet_perfmap *map);
 
-/* What stands at addresses[index]. V8 writes "JS:*name file:line:column", up to node 18
- * "LazyCompile:*name file:line": then it is taken apart. */
+/* The name of the code at addresses[index]. V8 writes "JS:*name file:line:column", up to node 18
+ * "LazyCompile:*name file:line"; these are split. */
 struct limpet_perfmap_name {
 	const char *function; /* NULL: nothing covers the address */
 	const char *file;     /* NULL: unknown */

@@ -33,7 +33,8 @@ void limpet_symbol_channel_done(struct limpet_symbol_channel *channel)
 	channel->socket = -1;
 }
 
-/* With its end, so that the other side need not copy it; its length counts from 1. */
+/* With its NUL, so that the other side need not copy it. The length includes the NUL; 0: no
+ * text. */
 void limpet_symbol_put_text(struct limpet_symbol_channel *channel, const char *text)
 {
 	static const uint8_t end;
@@ -90,13 +91,12 @@ union control {
 	char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-/* What goes, or comes, in one call if the kernel has room, or it is there. A descriptor goes with
- * the first byte. */
+/* What is left to send or receive. A descriptor goes with the first byte. */
 struct part {
 	uint8_t *data;
 	size_t bytes;
-	union control *control; /* NULL: none is sent, or awaited */
-	size_t control_bytes;   /* that came */
+	union control *control; /* NULL: none is sent or expected */
+	size_t control_bytes;   /* received */
 };
 
 static ssize_t transfer_once(int socket, struct part *part, short events)
@@ -116,7 +116,7 @@ static ssize_t transfer_once(int socket, struct part *part, short events)
 	return n;
 }
 
-/* Some of the part, once there is something. Answers bytes or -errno. */
+/* Transfers some of the part, waiting if necessary. Returns bytes or -errno. */
 static ssize_t transfer_some(const struct limpet_symbol_channel *channel, struct part *part,
 			     short events)
 {
@@ -138,7 +138,7 @@ static ssize_t transfer_some(const struct limpet_symbol_channel *channel, struct
 	}
 }
 
-/* All of it. What is left of `part` says whether a descriptor came. */
+/* Transfers all of it. Afterwards part->control_bytes tells whether a descriptor came. */
 static int transfer(const struct limpet_symbol_channel *channel, struct part *part, short events)
 {
 	size_t control_bytes = 0;

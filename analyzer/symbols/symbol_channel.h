@@ -1,7 +1,6 @@
-/* Messages between the process that wants symbols (symbolize.h) and the confined one that reads the
+/* Messages between the process that needs symbols (symbolize.h) and the confined one that reads the
  * files (symbol_worker.h): a head, a payload of bounded size, and sometimes a descriptor, over a
- * pair of connected sockets. Neither side believes the other: the one that reads files may be taken
- * over by what it reads.
+ * socket pair. Neither side trusts the other: a file may take over the process that reads it.
  *
  * Not thread-safe. */
 #ifndef LIMPET_ANALYZER_SYMBOLS_SYMBOL_CHANNEL_H
@@ -14,40 +13,40 @@
 #include "common/err.h"
 
 enum limpet_symbol_message_type {
-	/* Asked; payload. */
+	/* Requests, with their payload. */
 	LIMPET_SYMBOL_OPEN = 1, /* the module's file */
 	LIMPET_SYMBOL_RESOLVE,  /* count, addresses */
-	LIMPET_SYMBOL_MAP,      /* count, addresses that ascend, each from the one before; with the
-				 * last of them the map */
-	LIMPET_SYMBOL_FILE,     /* what was wanted, if there is one */
-	/* Answered. */
+	LIMPET_SYMBOL_MAP,      /* count, ascending addresses, each minus the previous one; the last
+				   message has the map's descriptor */
+	LIMPET_SYMBOL_FILE,     /* the wanted file, if there is one */
+	/* Answers. */
 	LIMPET_SYMBOL_OPENED,  /* code, has lines, number of symbols, words */
 	LIMPET_SYMBOL_FRAMES,  /* of the next addresses: count, frames of each */
-	LIMPET_SYMBOL_DONE,    /* code: the map is read, FRAMES come if it is 0 */
+	LIMPET_SYMBOL_DONE,    /* code: the map was read; FRAMES follow if it is 0 */
 	LIMPET_SYMBOL_REFUSED, /* code, words: it could not be confined; it reads nothing */
-	/* Wanted in between, and answered by FILE. */
+	/* Requests of the confined process in between, answered by FILE. */
 	LIMPET_SYMBOL_WANT_DEBUG, /* checksum, name */
 	LIMPET_SYMBOL_WANT_ALT,   /* build-id, name */
 	LIMPET_SYMBOL_WANT_SPLIT  /* name */
 };
 
-/* Of a payload. A function and a file of each of 32 frames fit, with room for many short ones. */
+/* Limit of a payload: function and file of each of 32 frames fit, and many more short ones. */
 #define LIMPET_SYMBOL_PAYLOAD_MAX (1u << 20)
-/* Of a name; longer ones are cut. */
+/* Limit of a name; longer ones are cut. */
 #define LIMPET_SYMBOL_TEXT_MAX 8192u
 
 struct limpet_symbol_channel {
 	int socket;
-	bool takes_files; /* or descriptors that come are closed by the kernel */
-	/* Before each part that is not there yet, or that there is no room for: 0 to try (again),
-	 * or -errno to give up. `events` as of poll(2). NULL: waits without end. */
+	bool takes_files; /* else the kernel closes received descriptors */
+	/* Called if a part has not come yet, or there is no room for it: returns 0 to try again, or
+	 * -errno to give up. `events` as in poll(2). NULL: waits forever. */
 	int (*wait)(void *context, short events);
 	void *context;
 	struct limpet_bytes out; /* the payload that is being written */
-	/* The message that came last. */
+	/* The last message received. */
 	uint32_t type;
 	struct limpet_bytes in;
-	struct limpet_cursor cursor; /* over `in`: what was not taken yet */
+	struct limpet_cursor cursor; /* over `in`: what has not been taken yet */
 	int fd;                      /* owned; -1: none came, or it was taken */
 };
 
@@ -62,15 +61,15 @@ static inline void limpet_symbol_put(struct limpet_symbol_channel *channel, uint
 {
 	limpet_bytes_put_varint(&channel->out, number);
 }
-/* The payload, which is empty afterwards; `fd` stays the caller's, -1: none. 0, -ENOMEM, or the
- * error of the socket. */
+/* Sends the payload, which is empty afterwards; `fd` stays the caller's, -1: none. Returns 0,
+ * -ENOMEM, or the error of the socket. */
 int limpet_symbol_send(struct limpet_symbol_channel *channel, enum limpet_symbol_message_type type,
 		       int fd) LIMPET_MUST_CHECK;
 
-/* 0; -EPIPE: the other side has ended; -EBADMSG: what came is no message; or the error of the
- * socket or of `wait`. */
+/* Returns 0; -EPIPE: the other side has ended; -EBADMSG: not a message; or the error of the socket
+ * or of `wait`. */
 int limpet_symbol_receive(struct limpet_symbol_channel *channel) LIMPET_MUST_CHECK;
-/* Out of the message that came last, one after the other: 0, NULL where it has ended. */
+/* Take the next item from the last message received: 0 or NULL at its end. */
 static inline uint64_t limpet_symbol_take(struct limpet_symbol_channel *channel)
 {
 	return limpet_cursor_varint(&channel->cursor);
@@ -78,7 +77,7 @@ static inline uint64_t limpet_symbol_take(struct limpet_symbol_channel *channel)
 const char *limpet_symbol_take_text(struct limpet_symbol_channel *channel);
 const uint8_t *limpet_symbol_take_build_id(struct limpet_symbol_channel *channel,
 					   size_t *ret_bytes);
-/* Whether the message was as long as what was taken. */
+/* Whether exactly the whole message was taken. */
 static inline bool limpet_symbol_is_whole(const struct limpet_symbol_channel *channel)
 {
 	return !channel->cursor.failed && !limpet_cursor_left(&channel->cursor);

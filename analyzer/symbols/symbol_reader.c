@@ -13,7 +13,7 @@
 #include "analyzer/symbols/symtab.h"
 #include "analyzer/symbols/texts.h"
 
-/* A mangled name and what it stands for. */
+/* A mangled name and the demangled one. */
 struct name {
 	UT_hash_handle hh;
 	const char *function;
@@ -59,7 +59,7 @@ static const char *demangled(struct limpet_symbol_reader *s, const char *mangled
 	return name->function;
 }
 
-/* Paths out of line tables, less the "./" that compilers leave inside. */
+/* A path from a line table, without the "./" that compilers leave inside. */
 static const char *intern_path(struct limpet_symbol_reader *s, const char *path)
 {
 	char *copy = strdup(path);
@@ -100,7 +100,7 @@ static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name
 	fd = s->files->open_debug(s->files->context, link, checksum);
 	if (fd < 0)
 		return -1;
-	/* It is only kept. */
+	/* libdwfl only stores the name. */
 	*debug_name = strdup("debug");
 	return fd;
 }
@@ -133,8 +133,8 @@ static int report_module(struct limpet_symbol_reader *s, int fd)
 	return elf && !bias ? 0 : -ENOEXEC;
 }
 
-/* Names that dwz(1) has moved to a file of several programs: without it functions have none. libdw
- * looks for it in the system's folders alone. */
+/* dwz(1) moves names to a file shared by several programs: without it functions have no names.
+ * libdw looks for it only in the system's folders. */
 static void attach_alt(struct limpet_symbol_reader *s, Dwarf *dwarf)
 {
 	const char *name;
@@ -197,7 +197,7 @@ void limpet_symbol_reader_close(struct limpet_symbol_reader *s)
 	if (!s)
 		return;
 	limpet_texts_done(&s->texts);
-	/* Clearing frees the table and leaves its members linked. */
+	/* HASH_CLEAR frees the table and leaves its members linked. */
 	name = s->names;
 	HASH_CLEAR(hh, s->names);
 	while (name) {
@@ -248,8 +248,8 @@ static bool is_mangled(const char *name)
 	return !strncmp(name, "_Z", 2) || !strncmp(name, "_R", 2) || !strncmp(name, "_D", 2);
 }
 
-/* A mangled linkage name says scope and parameters. Others are an assembler's business: of malloc
- * it is __GI___libc_malloc, while the symbol table has the name that people know, if the function
+/* A mangled linkage name includes scope and parameters. Others are for the assembler: that of
+ * malloc is __GI___libc_malloc, while the symbol table has the well-known name, if the function
  * owns the code at `address` and is not inlined there. */
 static const char *scope_function(struct limpet_symbol_reader *s,
 				  struct limpet_dwarfindex_scope *scope, uint64_t address)
@@ -269,7 +269,7 @@ static const char *scope_function(struct limpet_symbol_reader *s,
 	qualified = name ? limpet_dwarfindex_qualify(s->index, scope, name) : NULL;
 	if (!qualified)
 		return NULL;
-	/* Of C, and so perhaps Nim's, if nothing is around it. */
+	/* A C name, and so perhaps one of Nim's, if there is no scope around it. */
 	name = demangled(s, qualified);
 	free(qualified);
 	return name;
@@ -285,14 +285,14 @@ static void set_line(struct limpet_symbol_reader *s, Dwarf_Die *unit, uint64_t a
 	if (!line)
 		return;
 	file = dwarf_linesrc(line, NULL, NULL);
-	/* Line 0: the compiler names no place for this instruction. */
+	/* Line 0: the compiler gives no line for this instruction. */
 	if (!file || dwarf_lineno(line, &number) || number <= 0)
 		return;
 	symbol->file = intern_path(s, file);
 	symbol->line = (uint32_t)number;
 }
 
-/* Where the function of `scope` was inlined: the place in the one around it. */
+/* Where the function of `scope` was inlined: file and line in the function around it. */
 static void set_call_site(struct limpet_symbol_reader *s, Dwarf_Die *unit, Dwarf_Die *scope,
 			  struct limpet_symbol *symbol)
 {

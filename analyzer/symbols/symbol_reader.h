@@ -1,5 +1,5 @@
-/* From an address in a module's file to functions, files and lines: libdw, libelf and the
- * demanglers at work. For the confined process alone (symbol_worker.h); symbolize.h asks it.
+/* Resolves an address in a module's file to functions, files and lines, by libdw, libelf and the
+ * demanglers. Only for the confined process (symbol_worker.h), which symbolize.h asks.
  *
  * Symbols are sorted once, each unit of the DWARF is walked once when an address falls into it, and
  * every later look-up is a search. Files are hostile input. Not thread-safe. */
@@ -15,19 +15,19 @@
 struct limpet_symbol_reader;
 struct limpet_symbol;
 
-/* Files that turn out to be wanted: each answers a new descriptor or -errno. */
+/* Other files that are needed: each function returns a new descriptor or -errno. */
 struct limpet_symbol_files {
 	/* Separate debug information; `link` and `checksum` are those of .gnu_debuglink, or NULL
 	 * and 0. */
 	int (*open_debug)(void *context, const char *link, uint32_t checksum);
-	/* What dwz(1) moved elsewhere. */
+	/* The file to which dwz(1) moved common parts. */
 	int (*open_alt)(void *context, const uint8_t *build_id, size_t build_id_bytes,
 			const char *name);
 	void *context;
 };
 
-/* `fd` is the module's file, and the reader's from now on, also where it fails: -ENOEXEC, -ENOMEM.
- * `files` NULL: there are no others. */
+/* `fd` is the module's file; the reader takes it over, even on failure: -ENOEXEC, -ENOMEM. `files`
+ * NULL: there are no others. */
 int limpet_symbol_reader_open(int fd, const struct limpet_symbol_files *files,
 			      struct limpet_symbol_reader **ret,
 			      struct limpet_err *err) LIMPET_MUST_CHECK;

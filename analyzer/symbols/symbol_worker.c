@@ -17,13 +17,13 @@
 #define MEMORY_MIN (2ull << 30)
 #define MEMORY_MAX (16ull << 30)
 #define DESCRIPTORS 256u
-/* A message goes when it is as long. */
+/* A message of this length is sent. */
 #define ENOUGH_BYTES (64u << 10)
 
 struct worker {
 	struct limpet_symbol_channel channel;
 	struct limpet_symbol_reader *reader;
-	/* Of the next MAP. */
+	/* For the next MAP. */
 	uint64_t *addresses;
 	size_t address_count, address_capacity;
 };
@@ -33,9 +33,9 @@ static int take_fd(struct limpet_symbol_channel *channel)
 	return limpet_take_fd(&channel->fd);
 }
 
-/* ------------------------------------------------------------------ what is wanted */
+/* ------------------------------------------------------------------ files that are wanted */
 
-/* Asks for a file; its descriptor or -errno. Nothing else comes in between. */
+/* Requests a file; returns its descriptor or -errno. No other message comes in between. */
 static int want(struct limpet_symbol_channel *channel, enum limpet_symbol_message_type type)
 {
 	int code = limpet_symbol_send(channel, type, -1);
@@ -74,8 +74,8 @@ static bool has_end(const char *path, const char *end)
 	return bytes > end_bytes && !strcmp(path + bytes - end_bytes, end);
 }
 
-/* libdw opens the parts of split debug information by name, and has nobody else do it. That happens
- * while an answer is being made: it is put aside. */
+/* libdw opens the parts of split debug information by name, without a callback. It does so while an
+ * answer is being written, which is therefore set aside. */
 static int open_split(void *context, const char *path)
 {
 	struct worker *worker = context;
@@ -92,7 +92,7 @@ static int open_split(void *context, const char *path)
 	return fd;
 }
 
-/* ------------------------------------------------------------------ what is asked */
+/* ------------------------------------------------------------------ requests */
 
 static int open_module(struct worker *worker)
 {
@@ -238,7 +238,7 @@ static bool is_asked(void)
 	       type == SOCK_STREAM;
 }
 
-/* Of what whoever started limpet had open nothing is left, not even to a name. */
+/* Closes all descriptors that limpet inherited, even those that only name a file (O_PATH). */
 static void close_others(void)
 {
 	const long enough = 65536;
@@ -269,7 +269,7 @@ int limpet_symbol_worker(void)
 	limpet_symbol_channel_init(&worker.channel, LIMPET_SYMBOL_WORKER_FD);
 	worker.channel.takes_files = true;
 	close_others();
-	/* Else it would be "exe". */
+	/* Otherwise it would be "exe". */
 	prctl(PR_SET_NAME, "limpet");
 	code = limpet_confine(&confinement, &err);
 	if (code < 0) {

@@ -19,21 +19,21 @@
 #include "common/array.h"
 #include "common/open_file.h"
 
-/* How long an answer may keep us waiting, in looks so far apart: looks in which the worker computes
- * next to nothing, and all of them. */
+/* Limits of the wait for an answer, in looks LOOK_MS apart: looks in which the worker computes next
+ * to nothing, and all looks. */
 #define LOOK_MS 100
 #define IDLE_LOOKS 300u
 #define LOOKS 6000u
 #define NEXT_TO_NOTHING_NS 1000000
-/* For a worker's end, once it is killed. */
+/* Limit of the wait for the end of a killed worker. */
 #define END_MS 5000
-/* Names of one module; no real one has so many. */
+/* Limit of the names of one module; no real one has so many. */
 #define TEXT_BYTES_MAX (256u << 20)
-/* Files that one module may want: its debug information, dwz's, and the parts of a split one, of
- * which there may be one for each source file. */
+/* Files that may be requested for one module: its debug information, dwz's, and the parts of split
+ * debug information, of which there may be one for each source file. */
 #define WHOLE_WANTS 4u
 #define SPLIT_WANTS 65536u
-/* Folders of such a part that are looked for beside the module. */
+/* Last components of such a part's path that are tried beside the module. */
 #define MOVED_PARTS 8u
 /* Addresses of one MAP message. */
 #define MAP_STEP 4096u
@@ -52,20 +52,20 @@ struct limpet_symbolizer {
 	unsigned looks, idle_looks;
 	const volatile sig_atomic_t *cancel;
 	int failure;
-	/* Files that it may want. */
+	/* For the files that the worker may request. */
 	struct limpet_debugfile_query query;
 	char *path, *root;
 	uint8_t build_id[LIMPET_BUILD_ID_ROOM];
-	unsigned wholes, splits; /* that were wanted */
-	char *debug_path;        /* of the separate file, if there is one */
+	unsigned wholes, splits; /* that were requested */
+	char *debug_path;        /* of the separate debug file, if there is one */
 	char *refused;
-	/* What it said. */
+	/* The worker's answers. */
 	bool has_lines;
 	size_t symbol_count;
 	struct limpet_texts texts;
 	struct answer *answers;
 	size_t answer_count, answer_capacity, next;
-	bool is_map; /* all answers are there */
+	bool is_map; /* all answers were received at once */
 	struct limpet_symbol *frames;
 	size_t frame_count, frame_capacity;
 };
@@ -90,7 +90,7 @@ static int wait_for(void *context, short events)
 	struct limpet_symbolizer *s = context;
 	int64_t before = worker_ns(s);
 
-	/* What comes in drops costs a look each, too. */
+	/* Each part of an answer that arrives in small parts counts as a look, too. */
 	while (s->looks++ < LOOKS && s->idle_looks < IDLE_LOOKS) {
 		struct pollfd one = {.fd = s->channel.socket, .events = events};
 		int64_t now;
@@ -110,13 +110,15 @@ static int wait_for(void *context, short events)
 	return -ETIMEDOUT;
 }
 
-/* By its descriptor: who ignores SIGCHLD has no zombies, and its number may be another's. One that
- * does not end, in a system call that nothing ends, is left to whoever buries ours. */
+/* Signals it by its pidfd: if SIGCHLD is ignored, there are no zombies, and the pid may be reused.
+ * A worker that does not end, in an uninterruptible system call, is left to the process that reaps
+ * limpet's orphans. */
 static void end_worker(struct limpet_symbolizer *s)
 {
 	struct pollfd end = {.fd = s->pidfd, .events = POLLIN};
 
-	/* Root without CAP_KILL may not signal nobody: who is asked nothing any more ends. */
+	/* Root without CAP_KILL may not signal a process of nobody; but a worker ends when its
+	 * socket is shut down. */
 	if (s->channel.socket >= 0)
 		shutdown(s->channel.socket, SHUT_RDWR);
 	if (s->worker > 0 && s->pidfd >= 0) {
@@ -131,8 +133,8 @@ static void end_worker(struct limpet_symbolizer *s)
 	s->pidfd = -1;
 }
 
-/* Of our environment a confined process needs what finds our own libraries, and what testers tell
- * sanitizers; nothing else in it is meant for one. */
+/* The confined process gets only the variables that find limpet's own libraries, and the options of
+ * sanitizers. */
 static void worker_environment(char *list[], size_t room)
 {
 	static const char *const names[] = {"LD_LIBRARY_PATH=", "ASAN_OPTIONS=", "TSAN_OPTIONS=",
@@ -146,8 +148,8 @@ static void worker_environment(char *list[], size_t room)
 	list[count] = NULL;
 }
 
-/* In place of standard input and output the end of a pipe that nobody writes to: nothing to be
- * read, and nothing can be written. A root folder may have no /dev/null. */
+/* Replaces standard input, output and error by the read end of a pipe without a writer: nothing can
+ * be read or written. A root directory may have no /dev/null. */
 static int add_actions(posix_spawn_file_actions_t *actions, int socket, int nothing)
 {
 	int code = 0;
@@ -158,7 +160,8 @@ static int add_actions(posix_spawn_file_actions_t *actions, int socket, int noth
 		    : posix_spawn_file_actions_adddup2(actions, socket, LIMPET_SYMBOL_WORKER_FD);
 }
 
-/* Out of reach of the terminal's signals: who is asked to stop at once is who asks. */
+/* In a session of its own, without the terminal's signals: these are for the process that uses the
+ * worker. */
 static int spawn(struct limpet_symbolizer *s, int socket, int nothing)
 {
 	char name[] = "limpet", command[] = LIMPET_SYMBOL_WORKER;
@@ -182,7 +185,7 @@ static int spawn(struct limpet_symbolizer *s, int socket, int nothing)
 	if (!code)
 		code = posix_spawn(&s->worker, "/proc/self/exe", &actions, &attributes, arguments,
 				   environment);
-	/* Without /proc, by the name that we were called by. */
+	/* Without /proc: by the path that limpet was executed by. */
 	if (code == ENOENT)
 		code = posix_spawn(&s->worker, (const char *)(uintptr_t)getauxval(AT_EXECFN),
 				   &actions, &attributes, arguments, environment);
@@ -201,7 +204,7 @@ static int spawn(struct limpet_symbolizer *s, int socket, int nothing)
 	return -clock_getcpuclockid(s->worker, &s->clock);
 }
 
-/* Above those that the worker gets. */
+/* Moves a descriptor above those that the worker gets. */
 static int move_up(int *fd)
 {
 	int up = fcntl(*fd, F_DUPFD_CLOEXEC, LIMPET_SYMBOL_WORKER_FD + 1);
@@ -243,14 +246,15 @@ static int open_part(const char *root, const char *path)
 
 	if (fd < 0)
 		return fd;
-	/* As a linker's input; not, say, the core of another's process. */
+	/* Only a linker's input; not, say, the core dump of another user's process. */
 	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) ||
 	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_type != ET_REL)
 		return -ENOEXEC;
 	return limpet_take_fd(&fd);
 }
 
-/* Beside the module, where both were moved: by the last part of its name, by the last two... */
+/* Looks beside the module, in case both were moved: by the last component of the name, by the last
+ * two... */
 static int open_moved(const struct limpet_symbolizer *s, const char *name)
 {
 	const char *slash = strrchr(s->path, '/'), *part = name + strlen(name);
@@ -271,9 +275,8 @@ static int open_moved(const struct limpet_symbolizer *s, const char *name)
 	return fd;
 }
 
-/* A part of split debug information: an ELF file of such a name. libdw holds its own number against
- * the one that is wanted. In the target's root, where there is one, and nowhere else: names that a
- * file tells lead anywhere. */
+/* A part of split debug information: an ELF file with such a name; libdw compares its id with the
+ * wanted one. If the target has a root, only there: a name from a file may lead anywhere. */
 static int open_split(const struct limpet_symbolizer *s, const char *name)
 {
 	const char *end = name ? strrchr(name, '.') : NULL;
@@ -285,7 +288,7 @@ static int open_split(const struct limpet_symbolizer *s, const char *name)
 	return fd < 0 ? open_moved(s, name) : fd;
 }
 
-/* 0, and a descriptor or -errno; -EBADMSG: nothing that may be wanted. */
+/* 0, and a descriptor or -errno in *ret_fd; -EBADMSG: not a valid request. */
 static int open_wanted(struct limpet_symbolizer *s, int *ret_fd)
 {
 	struct limpet_symbol_channel *channel = &s->channel;
@@ -314,7 +317,7 @@ static int open_wanted(struct limpet_symbolizer *s, int *ret_fd)
 										  : s->query.path,
 								    name, build_id, bytes)
 					: -ENOENT;
-	/* One that got a file which is not to its liking asks again: there is no other. */
+	/* The worker asks again if it could not use the file: there is no other. */
 	else
 		*ret_fd = s->debug_path ? -ENOENT
 					: limpet_debugfile_open_debug(&s->query, name, checksum,
@@ -322,7 +325,7 @@ static int open_wanted(struct limpet_symbolizer *s, int *ret_fd)
 	return 0;
 }
 
-/* The next answer; what is wanted on the way is found and sent. */
+/* Receives the next answer; files that the worker requests before it are found and sent. */
 static int receive(struct limpet_symbolizer *s, uint32_t type)
 {
 	for (;;) {
@@ -343,7 +346,7 @@ static int receive(struct limpet_symbolizer *s, uint32_t type)
 
 /* ------------------------------------------------------------------ opening */
 
-/* No more names: the worker has ended, or what it says is not to be believed. */
+/* No more names: the worker has ended, or its answers cannot be trusted. */
 static int give_up(struct limpet_symbolizer *s, int code)
 {
 	s->failure = code == -EINTR || code == -ENOMEM ? code : -EPROTO;
@@ -375,7 +378,7 @@ static int explain(struct limpet_symbolizer *s, int code, struct limpet_err *err
 
 static int take_opened(struct limpet_symbolizer *s, struct limpet_err *err)
 {
-	/* Which error it is decides what is said and done: the worker has no say in that. */
+	/* The error determines the message and what is done: it is not taken from the worker. */
 	int code = limpet_symbol_take(&s->channel) ? -ENOEXEC : 0;
 	const char *words;
 
@@ -420,7 +423,7 @@ static struct limpet_symbolizer *symbolizer_new(const volatile sig_atomic_t *can
 	return s;
 }
 
-/* Without a build-id to ask for, that of the module itself says which debug file is its own. */
+/* If the caller gives no build-id, open_module() uses that of the module itself. */
 static void take_build_id(struct limpet_symbolizer *s,
 			  const struct limpet_symbolizer_options *options)
 {
@@ -456,7 +459,7 @@ static int open_module(struct limpet_symbolizer *s, const struct limpet_symboliz
 	if (!s->query.build_id_bytes &&
 	    limpet_build_id_read(fd, s->build_id, &s->query.build_id_bytes) < 0)
 		s->query.build_id_bytes = 0;
-	s->query.fd = fd; /* tells a debuglink to itself */
+	s->query.fd = fd; /* to recognize a debuglink to itself */
 	code = ask_for_module(s, err);
 	s->query.fd = -1;
 	return code;
@@ -514,7 +517,7 @@ int limpet_symbolizer_failure(const struct limpet_symbolizer *s)
 
 /* ------------------------------------------------------------------ answers */
 
-/* NULL, and failed, where there is no memory, or more of them than names can be. */
+/* NULL and cursor.failed if out of memory, or if the names exceed TEXT_BYTES_MAX. */
 static const char *take_text(struct limpet_symbolizer *s)
 {
 	const char *text = limpet_symbol_take_text(&s->channel), *kept;
@@ -545,7 +548,7 @@ static int take_frame(struct limpet_symbolizer *s)
 
 static int take_answer(struct limpet_symbolizer *s, struct answer *answer)
 {
-	/* Code that a program made has one name an address. */
+	/* JIT-compiled code has one name per address. */
 	uint64_t count = limpet_cursor_limited(&s->channel.cursor,
 					       s->is_map ? 1 : LIMPET_SYMBOL_MAX_INLINED);
 	int code = 0;
@@ -559,7 +562,7 @@ static int take_answer(struct limpet_symbolizer *s, struct answer *answer)
 	return code;
 }
 
-/* Of all that were asked for, in their order. */
+/* Takes the answers for all requested addresses, in their order. */
 static int take_answers(struct limpet_symbolizer *s, size_t count)
 {
 	size_t done = 0;
@@ -567,7 +570,7 @@ static int take_answers(struct limpet_symbolizer *s, size_t count)
 
 	while (done < count && code == 0) {
 		code = s->cancel && *s->cancel ? -EINTR : receive(s, LIMPET_SYMBOL_FRAMES);
-		/* A message holds one at least: no end of them without an answer. */
+		/* Each message must have an answer: empty messages could come forever. */
 		do
 			code = code == 0 ? take_answer(s, &s->answers[done]) : code;
 		while (code == 0 && ++done < count && !limpet_symbol_is_whole(&s->channel));

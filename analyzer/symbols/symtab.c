@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A symbol without a size (hand-written assembly) is taken to end here at the latest: in stripped
- * modules the next known symbol may be megabytes away, and its name would be a lie. */
+/* A symbol without a size (hand-written assembly) is assumed to end here at the latest: in stripped
+ * modules the next known symbol may be megabytes away, and its name would be wrong. */
 #define UNSIZED_REACH_BYTES 4096
 
 struct symbol {
@@ -23,7 +23,7 @@ struct limpet_symtab {
 	size_t count;
 };
 
-/* Aliases share an address: of malloc, __malloc and __libc_malloc people know the first. */
+/* Aliases share an address: of malloc, __malloc and __libc_malloc, the first is the best known. */
 static uint8_t rank_symbol(const char *name, const GElf_Sym *sym)
 {
 	size_t underscores = 0;
@@ -68,7 +68,8 @@ static bool is_function(const char *name, const GElf_Sym *sym, GElf_Word section
 		return false;
 	if (type == STT_FUNC || type == STT_GNU_IFUNC)
 		return true;
-	/* Assembly without .type; mapping symbols and section marks ($x, .text) are none. */
+	/* Assembly without .type; mapping symbols and section marks ($x, .text) are no
+	 * functions. */
 	return type == STT_NOTYPE && name[0] != '$' && name[0] != '.';
 }
 

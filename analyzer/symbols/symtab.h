@@ -15,8 +15,8 @@ int limpet_symtab_new(Dwfl_Module *module, struct limpet_symtab **ret);
 void limpet_symtab_free(struct limpet_symtab *symtab);
 size_t limpet_symtab_count(const struct limpet_symtab *symtab);
 
-/* The name, as it stands in the file, of the function that covers `address`, or NULL. Of aliases
- * the one that people know: `malloc` before `__libc_malloc`. */
+/* The name, as it is in the file, of the function that covers `address`, or NULL. Of several
+ * aliases, the best known: `malloc` before `__libc_malloc`. */
 const char *limpet_symtab_find(struct limpet_symtab *symtab, uint64_t address);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A node of the tree, and malloc's own, twice. */
+/* Overhead of a string: a node of the tree, and malloc's overhead, twice. */
 #define KEEPING_BYTES 64u
 
 static int compare(const void *a, const void *b)
@@ -12,7 +12,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* A balanced tree, and no hash: whoever knows a hash makes strings that all have the same. */
+/* A balanced tree, not a hash table: strings can be chosen to have the same hash. */
 const char *limpet_texts_keep(struct limpet_texts *texts, const char *string)
 {
 	char *const *found = tfind(string, &texts->tree, compare);

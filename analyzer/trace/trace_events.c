@@ -6,7 +6,8 @@
 #include "common/array.h"
 #include "common/trace_block.h"
 
-/* Numbers by the weight of their bytes. A part that is not there is all zeros. */
+/* A column of a scattered block: the lowest bytes of its integers, the second ones, and the rest.
+ * An absent part is all zeros. */
 struct wide {
 	struct limpet_cursor low, middle, rest;
 };
@@ -15,25 +16,25 @@ struct limpet_trace_events {
 	uint8_t *buffer;
 	struct limpet_cursor ops, times, pair_numbers, ages, switches, sizes, addresses, owners;
 	bool has_addresses, has_owners;
-	bool scattered; /* pairs are named by these two, not by pair_numbers */
+	bool scattered; /* rows refer to pairs by `made` and `gone`, not by pair_numbers */
 	struct wide made, gone;
-	uint32_t pairs_known; /* by the rows so far */
+	uint32_t pairs_known; /* different pairs in the rows so far */
 	uint64_t address;
-	uint32_t rows; /* left to be decoded */
+	uint32_t rows; /* not yet decoded */
 	uint64_t tick;
 	uint32_t *pair_nodes;
 	uint64_t *pair_sizes;
 	uint32_t pair_count;
 	uint32_t *tids;
 	uint32_t tid_count;
-	uint32_t thread;     /* of the row before */
+	uint32_t thread;     /* of the previous row */
 	uint32_t node_limit; /* nodes beyond it are unknown: 0 */
-	bool damaged;        /* what is behind `some` */
+	bool damaged;        /* the rows after `some` */
 	struct limpet_trace_rows some;
-	uint32_t next; /* of them */
+	uint32_t next; /* index into `some` */
 };
 
-/* Integers in what is left of a column: each ends with a byte below 0x80. */
+/* Integers in the rest of a column: each ends with a byte below 0x80. */
 static size_t count_varints(const struct limpet_cursor *column)
 {
 	size_t count = 0;
@@ -43,7 +44,7 @@ static size_t count_varints(const struct limpet_cursor *column)
 	return count;
 }
 
-/* Sets `damaged` where there is no other, or its bits are more than 64. */
+/* Sets `damaged` if none is left, or if it has more than 64 bits. */
 static inline uint64_t next_wide(struct limpet_trace_events *events, struct wide *wide)
 {
 	uint64_t value = 0, rest;
@@ -63,7 +64,7 @@ static inline uint64_t next_wide(struct limpet_trace_events *events, struct wide
 	return value;
 }
 
-/* A part has a byte, or a number, for each; or it is not there. */
+/* Each part has a byte (`rest`: a number) for each integer, or is absent. */
 static bool wide_is_whole(const struct wide *wide)
 {
 	size_t count = limpet_cursor_left(&wide->low);
@@ -72,7 +73,7 @@ static bool wide_is_whole(const struct wide *wide)
 	return (!middle || middle == count) && (!rest || rest == count);
 }
 
-/* Room for so many, and one more. */
+/* Allocates room for `count` pairs and one more. */
 static int reserve_pairs(struct limpet_trace_events *events, size_t count)
 {
 	if (count > events->rows)
@@ -104,7 +105,7 @@ static int read_pairs(struct limpet_trace_events *events, struct limpet_cursor n
 	return nodes.failed || sizes.failed ? -EBADMSG : 0;
 }
 
-/* The nodes of pairs are first numbers of this list. */
+/* For each pair, `wide` has the index of its node in `list`. */
 static int read_pair_nodes(struct limpet_trace_events *events, struct limpet_cursor list,
 			   struct wide *wide)
 {
@@ -152,7 +153,7 @@ static int read_tids(struct limpet_trace_events *events, struct limpet_cursor ti
 {
 	size_t count = count_varints(&tids);
 
-	/* A row names two at most: its thread, and the block's. */
+	/* A row names at most two: its own thread, and the one that allocated the block. */
 	if (count / 2 > events->rows)
 		return -EBADMSG;
 	events->tids = calloc(count + 1, sizeof(*events->tids));
@@ -160,7 +161,7 @@ static int read_tids(struct limpet_trace_events *events, struct limpet_cursor ti
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		events->tids[i] = (uint32_t)limpet_cursor_limited(&tids, UINT32_MAX);
-	/* Behind them, 0: of rows before the first that says one. */
+	/* The entry after them, 0, is for rows before the first that names a thread. */
 	events->thread = events->tid_count = (uint32_t)count;
 	return tids.failed ? -EBADMSG : 0;
 }
@@ -270,7 +271,7 @@ static uint64_t any_number(struct limpet_trace_events *events, struct limpet_cur
 	return number;
 }
 
-/* One of a byte or two, as nearly all are, costs no branch that depends on which. */
+/* Nearly all numbers have one or two bytes; no branch depends on which. */
 static inline uint64_t next_number(struct limpet_trace_events *events, struct limpet_cursor *cursor)
 {
 	const uint8_t *at = cursor->at;
@@ -283,7 +284,7 @@ static inline uint64_t next_number(struct limpet_trace_events *events, struct li
 	return (at[0] & 0x7fu) | ((uint64_t)at[1] << 7 & (0 - more));
 }
 
-/* Of a row that has one. */
+/* Only for a row that has one. */
 static inline uint32_t next_pair(struct limpet_trace_events *events, unsigned kind)
 {
 	uint64_t number;
@@ -301,7 +302,7 @@ static inline uint32_t next_pair(struct limpet_trace_events *events, unsigned ki
 	return (uint32_t)number;
 }
 
-/* The row behind those that are there; its op is. */
+/* Decodes row `at` of `some`; its op is already there. */
 static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
 {
 	struct limpet_trace_rows *rows = &events->some;
@@ -325,7 +326,7 @@ static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
 	}
 	if (limpet_row_has_age(kind)) {
 		rows->ages[at] = next_number(events, &events->ages);
-		/* Without the column it is not known. */
+		/* Without the column it is not known: assume the row's thread. */
 		number = events->has_owners ? next_number(events, &events->owners) : 0;
 		events->damaged |= number > events->tid_count;
 		rows->owners[at] = number ? (uint32_t)number - 1 : events->thread;

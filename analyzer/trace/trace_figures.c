@@ -6,7 +6,7 @@
 #include "analyzer/trace/trace_tables.h"
 #include "common/trace_block.h"
 
-/* Nodes are numbers into the reader's table, or 0 where that does not hold them. */
+/* The index of a node in the reader's table, or 0 if it is not there. */
 static uint32_t known_node(const struct limpet_trace_reader *reader, uint64_t node)
 {
 	const struct limpet_trace_node *nodes;
@@ -16,7 +16,8 @@ static uint32_t known_node(const struct limpet_trace_reader *reader, uint64_t no
 
 /* ------------------------------------------------------------------ PERIOD */
 
-/* Count, nodes, and one column after the other, into the members of an array of structs. */
+/* Reads a count, the nodes, and one column after the other into the members of an array of
+ * structs. */
 static int read_sites(const struct limpet_trace_reader *reader, struct limpet_cursor *list,
 		      size_t item_bytes, size_t node_offset, const size_t *offsets,
 		      size_t column_count, void **ret_items, uint32_t *ret_count)
@@ -150,7 +151,7 @@ static void read_losses(struct limpet_trace_period *period, struct limpet_cursor
 		read_dropped(period, section);
 }
 
-/* A newer limpet may know of others. */
+/* A newer limpet may know other reasons. */
 static uint64_t read_reasons(struct limpet_cursor *section)
 {
 	const uint64_t reasons = limpet_cursor_varint(section);
@@ -202,7 +203,7 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 		period->rows = (uint32_t)limpet_cursor_limited(section, LIMPET_TRACE_ROWS_MAX);
 		break;
 	case LIMPET_PERIOD_TOTALS:
-		/* a later limpet may have more of them, or an earlier one fewer */
+		/* a newer limpet may write more of them, an older one fewer */
 		for (unsigned i = 0; i < LIMPET_TOTAL_COUNT && limpet_cursor_left(section); i++)
 			period->totals[i] = limpet_cursor_varint(section);
 		break;
@@ -288,7 +289,7 @@ void limpet_trace_period_free(struct limpet_trace_period *period)
 {
 	if (!period)
 		return;
-	/* ours: handed out as const */
+	/* const only for the callers */
 	free((void *)(uintptr_t)period->sites);
 	free((void *)(uintptr_t)period->maps);
 	free((void *)(uintptr_t)period->overloads);

@@ -13,7 +13,7 @@
 #include "common/trace_block.h"
 
 #define WINDOW_BYTES (1u << 20)
-/* A file that shows no mark in its first bytes is something else. */
+/* A file without a mark in its first FOREIGN_BYTES is not a trace. */
 #define FOREIGN_BYTES (64u << 20)
 
 struct limpet_trace_reader {
@@ -23,8 +23,8 @@ struct limpet_trace_reader {
 	ZSTD_DCtx *zstd;
 	struct limpet_trace_block *blocks;
 	size_t block_count, block_capacity;
-	uint64_t indexed;    /* where the next block begins, or what is not one yet */
-	uint64_t tail_bytes; /* part of damage.bytes_ignored: what was there of it */
+	uint64_t indexed;    /* offset at which indexing resumes */
+	uint64_t tail_bytes; /* bytes after `indexed`; part of damage.bytes_ignored */
 	uint64_t expected;   /* number of the next block */
 	bool ended;          /* an END was seen */
 	uint64_t last_ns;    /* of the last period */
@@ -32,7 +32,7 @@ struct limpet_trace_reader {
 	uint16_t newer_version;
 	struct limpet_trace_damage damage;
 	struct limpet_trace_tables tables;
-	/* what pread brought last, for marks and scans */
+	/* the bytes that pread returned last, for marks and scans */
 	uint8_t *window;
 	uint64_t window_at;
 	size_t window_bytes;
@@ -58,7 +58,7 @@ const char *limpet_trace_end_word(enum limpet_end end)
 
 /* ------------------------------------------------------------------ bytes of the file */
 
-/* All of it or an error: a file that shrinks under us is damaged. */
+/* Reads all of it or fails: a file that shrinks meanwhile is damaged. */
 static int read_at(const struct limpet_trace_reader *reader, uint64_t offset, void *ret,
 		   size_t count)
 {
@@ -80,7 +80,7 @@ static int read_at(const struct limpet_trace_reader *reader, uint64_t offset, vo
 	return 0;
 }
 
-/* A view of up to WINDOW_BYTES at `offset`, at least `want` of them. NULL: not there. */
+/* Returns a view of up to WINDOW_BYTES at `offset`, at least `want`. NULL: they cannot be read. */
 static const uint8_t *view(struct limpet_trace_reader *reader, uint64_t offset, size_t want,
 			   size_t *ret_count)
 {
@@ -129,7 +129,7 @@ static uint64_t find_mark(struct limpet_trace_reader *reader, uint64_t offset)
 			return reader->file_bytes;
 		found = memmem(bytes, count, magic, sizeof(magic));
 		if (!found) {
-			/* the last three bytes may begin one */
+			/* a mark may begin in the last three bytes */
 			offset += count - (sizeof(magic) - 1);
 			continue;
 		}
@@ -182,7 +182,7 @@ static int add_block(struct limpet_trace_reader *reader, const struct limpet_tra
 	return 0;
 }
 
-/* The end of the file is no block, or not yet. */
+/* The rest of the file is not a block, or not yet. */
 static void leave_tail(struct limpet_trace_reader *reader, uint64_t offset)
 {
 	reader->indexed = offset;
@@ -191,7 +191,7 @@ static void leave_tail(struct limpet_trace_reader *reader, uint64_t offset)
 	reader->damage.truncated = reader->tail_bytes > 0;
 }
 
-/* From where the last call ended. */
+/* Starts where the last call ended. */
 static int index_blocks(struct limpet_trace_reader *reader)
 {
 	struct limpet_trace_damage *damage = &reader->damage;
@@ -223,8 +223,9 @@ static int index_blocks(struct limpet_trace_reader *reader)
 			code = add_block(reader, &mark, offset, false);
 			offset = end;
 		} else {
-			/* Its length may be right, or it may be torn and another block lies
-			 * where its rest should be: look, do not jump. */
+			/* The length in the mark may be right. Or the block is torn, and another
+			 * one begins before its end: search for the next mark unless one follows at
+			 * the end. */
 			struct limpet_trace_mark after;
 
 			next = end <= reader->file_bytes && mark_at(reader, end, &after)
@@ -244,8 +245,8 @@ static int index_blocks(struct limpet_trace_reader *reader)
 	return 0;
 }
 
-/* Marks blocks from `first` on whose number was used before as damaged, and counts the numbers that
- * are missing. Notes whether anything of the capture itself is gone. */
+/* Marks blocks from `first` on as damaged if their number was used before, and counts missing
+ * numbers. Sets `gone` if a block of the capture itself is lost or damaged. */
 static void check_sequence(struct limpet_trace_reader *reader, size_t first)
 {
 	struct limpet_trace_damage *damage = &reader->damage;
@@ -269,7 +270,7 @@ static void check_sequence(struct limpet_trace_reader *reader, size_t first)
 	}
 }
 
-/* Numbers that blocks have, or that a GAP says are not there. */
+/* The number of a block, or the numbers that a GAP declares missing. */
 struct range {
 	uint64_t from, to;
 };
@@ -281,7 +282,7 @@ static int compare_ranges(const void *a, const void *b)
 	return left->from < right->from ? -1 : left->from > right->from;
 }
 
-/* Of so many damaged blocks, more than any writer leaves. */
+/* Damaged blocks for which a whole one is searched: more than any writer leaves. */
 #define LOOKS_MAX 100u
 
 static bool is_whole_elsewhere(const struct limpet_trace_reader *reader, uint32_t sequence)
@@ -293,9 +294,9 @@ static bool is_whole_elsewhere(const struct limpet_trace_reader *reader, uint32_
 	return false;
 }
 
-/* The same for a trace with gaps. A number that is not above all before it is that of a block that
- * another took the place of, or that was moved, by a writer that ended before it was gone; one that
- * it had not yet moved whole is still there. Nothing is lost by either. */
+/* The same for a trace with gaps. A block whose number is not above all before it was replaced or
+ * moved by a writer that ended before it could remove the block. A damaged block may be an
+ * unfinished copy of a block that still exists. Nothing is lost by either. */
 static int check_sequence_with_gaps(struct limpet_trace_reader *reader)
 {
 	LIMPET_FREE struct range *ranges = calloc(reader->block_count + 1, sizeof(*ranges));
@@ -344,7 +345,7 @@ static bool has_gaps(const struct limpet_trace_reader *reader)
 	return false;
 }
 
-/* What the blocks from `first` on say once; their numbers were checked. */
+/* Reads the tables from the blocks from `first` on, whose numbers were checked. */
 static int read_tables(struct limpet_trace_reader *reader, size_t first)
 {
 	struct limpet_trace_end *end = &reader->tables.end;
@@ -378,7 +379,7 @@ static int read_tables(struct limpet_trace_reader *reader, size_t first)
 		end->end = reader->writer_alive ? LIMPET_END_RUNNING : LIMPET_END_COLLECTOR_LOST;
 		end->time_ns = reader->last_ns;
 	}
-	/* What is cut off behind the end is symbols, not events. */
+	/* What is cut off after the END block is symbols, not events. */
 	if (reader->writer_alive || end->known)
 		reader->damage.truncated = false;
 	return 0;
@@ -386,12 +387,12 @@ static int read_tables(struct limpet_trace_reader *reader, size_t first)
 
 /* ------------------------------------------------------------------ open */
 
-/* Length of the file, and whether somebody writes it. */
+/* Determines the length of the file, and whether it has a writer. */
 static int look_at_file(struct limpet_trace_reader *reader)
 {
 	struct stat stat;
 
-	/* Before the size is taken: if nobody holds the lock now, nothing will be added later. */
+	/* Before fstat: if nobody holds the lock now, nothing will be added later. */
 	reader->writer_alive = false;
 	if (flock(reader->fd, LOCK_SH | LOCK_NB) == 0)
 		flock(reader->fd, LOCK_UN);
@@ -403,7 +404,7 @@ static int look_at_file(struct limpet_trace_reader *reader)
 	return 0;
 }
 
-/* Of a path that was mistaken. */
+/* For a path that is probably mistaken. */
 static int hint_path(struct limpet_err *err, int code)
 {
 	limpet_err_hint(err, "`limpet attach` and `limpet stop` print the path of their trace");
@@ -415,7 +416,7 @@ static int open_file(struct limpet_trace_reader *reader, const char *path, struc
 	struct stat stat;
 	int looked;
 
-	/* O_NONBLOCK: a FIFO without a writer would hold us for good. */
+	/* O_NONBLOCK: open(2) of a FIFO without a writer would block forever. */
 	reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (reader->fd < 0 || fstat(reader->fd, &stat) < 0) {
 		int code = limpet_errno();
@@ -442,7 +443,7 @@ static int open_file(struct limpet_trace_reader *reader, const char *path, struc
 	return 0;
 }
 
-/* Why a file without one whole block is of no use. */
+/* Sets the error for a file without a whole block. */
 static int explain_nothing(const struct limpet_trace_reader *reader, const char *path,
 			   struct limpet_err *err)
 {
@@ -526,7 +527,7 @@ int limpet_trace_reader_open(const char *path, struct limpet_trace_reader **ret_
 	return 0;
 }
 
-/* Whether the last block still is where it was: bounded and compact traces are written again. */
+/* Whether the last block is still in its place: bounded and compact traces are rewritten. */
 static bool is_as_it_was(struct limpet_trace_reader *reader)
 {
 	const struct limpet_trace_block *last = &reader->blocks[reader->block_count - 1];
@@ -550,7 +551,7 @@ int64_t limpet_trace_reader_follow(struct limpet_trace_reader *reader)
 	code = index_blocks(reader);
 	if (code < 0)
 		return code;
-	/* In a trace with gaps a number may be that of a block which was written again. */
+	/* In a trace with gaps a number may be that of a block that was rewritten. */
 	if (!has_gaps(reader))
 		check_sequence(reader, before);
 	code = read_tables(reader, before);
@@ -575,7 +576,7 @@ void limpet_trace_reader_free(struct limpet_trace_reader *reader)
 	free(reader);
 }
 
-/* ------------------------------------------------------------------ what it knows */
+/* ------------------------------------------------------------------ accessors */
 
 const struct limpet_trace_target *limpet_trace_reader_target(
 	const struct limpet_trace_reader *reader)
@@ -629,7 +630,7 @@ size_t limpet_trace_reader_blocks(const struct limpet_trace_reader *reader,
 
 long limpet_trace_reader_find(const struct limpet_trace_reader *reader, uint32_t sequence)
 {
-	/* Numbers ascend but for blocks that are damaged; those are few. */
+	/* Numbers ascend except for damaged blocks, which are few. */
 	const size_t at = LIMPET_PARTITION_POINT(i, reader->block_count,
 						 reader->blocks[i].sequence < sequence);
 

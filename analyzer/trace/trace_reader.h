@@ -1,10 +1,10 @@
 /* Reads a trace, block by block. The file is hostile input: every count and length is checked
- * before memory is taken for it, a decompressed block is bounded, and damage costs the block it
- * hits and no more. Works on a trace that is still being written.
+ * before memory is allocated for it, a decompressed block is bounded, and damage costs only the
+ * block it hits. Works on a trace that is still being written.
  *
- * Answers 0, a count, or -errno; -EBADMSG: damaged block. One reader is for one thread. What the
- * functions hand out by pointer belongs to the reader and lives as long as it. Strings are as the
- * target had them: any byte but NUL. */
+ * Functions return 0, a count, or -errno; -EBADMSG: damaged block. A reader is for one thread. What
+ * they hand out by pointer belongs to the reader and lives as long as it. Strings are as the target
+ * had them: any byte but NUL. */
 #ifndef LIMPET_ANALYZER_TRACE_TRACE_READER_H
 #define LIMPET_ANALYZER_TRACE_TRACE_READER_H
 
@@ -21,23 +21,22 @@
 
 struct limpet_trace_reader;
 
-/* Indexes the blocks, checks the frame of each, reads head, modules, nodes and end. Errors, each in
- * its own words: -ENOENT, -EACCES... (cannot open), -ENODATA (empty, or nothing whole in it),
- * -ENOMSG (not a trace), -EPROTONOSUPPORT (written by a newer limpet). Damage that leaves something
- * is none. */
+/* Indexes the blocks, checks the frame of each, reads head, modules, nodes and end. Errors, each
+ * with its own message: -ENOENT, -EACCES... (cannot open), -ENODATA (empty, or without a whole
+ * block), -ENOMSG (not a trace), -EPROTONOSUPPORT (written by a newer limpet). Damage is no error
+ * if a whole block is left. */
 int limpet_trace_reader_open(const char *path, struct limpet_trace_reader **ret_reader,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_trace_reader_free(struct limpet_trace_reader *reader);
 
-/* Takes what was added to the file since it was opened or followed; all that was handed out by
- * pointer is invalid then. Answers the number of new blocks; -ESTALE: what was read has changed (a
- * bounded or compact trace), open it anew. */
+/* Reads what was appended to the file since it was opened or last followed; all pointers handed out
+ * before become invalid. Returns the number of new blocks; -ESTALE: what was read has changed (a
+ * bounded or compact trace), open it again. */
 int64_t limpet_trace_reader_follow(struct limpet_trace_reader *reader) LIMPET_MUST_CHECK;
-/* When it was opened or followed last: somebody held the file, to add to it. */
+/* Whether a writer held the lock on the file when it was opened or last followed. */
 bool limpet_trace_reader_writer_alive(const struct limpet_trace_reader *reader);
 
-/* ------------------------------------------------------------------ what the file says of itself
- */
+/* ------------------------------------------------------------------ tables and damage */
 
 struct limpet_trace_target {
 	bool known; /* false: the head is damaged; all below is zero, "" */
@@ -55,11 +54,11 @@ struct limpet_trace_target {
 	const char *container;       /* its id; "": in none, or unknown */
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
 	bool compact;                /* sums of time spans, no single events */
-	uint64_t max_bytes;          /* the oldest events were given up to keep it; 0: none were */
+	uint64_t max_bytes; /* the oldest events were discarded to stay within it; 0: none were */
 	uint64_t page_bytes;
 	uint32_t cpus;
 	struct limpet_memory memory; /* before the capture began */
-	const char *unfollowed;      /* who may have its unknown part; "": not known */
+	const char *unfollowed;      /* allocators that may own its unknown part; "": not known */
 };
 const struct limpet_trace_target *limpet_trace_reader_target(
 	const struct limpet_trace_reader *reader);
@@ -72,7 +71,7 @@ struct limpet_trace_module {
 	uint32_t build_id_bytes;
 	bool allocator;
 };
-/* Entry n is module number n; entry 0 is a dummy. Answers the number of entries. */
+/* Entry n is module number n; entry 0 is a dummy. Returns the number of entries. */
 uint32_t limpet_trace_reader_modules(const struct limpet_trace_reader *reader,
 				     const struct limpet_trace_module **ret_modules);
 
@@ -81,39 +80,38 @@ struct limpet_trace_node {
 	uint32_t parent;  /* < own number; 0: root */
 	uint32_t module;  /* number, always valid as an index; 0: none known */
 	bool truncated;   /* the walk ended here */
-	bool made;        /* seen to be code that the program made itself */
+	bool made;        /* JIT-compiled code */
 	bool lost;        /* its block is damaged: nothing is known */
-	uint16_t owner;   /* by which allocator blocks with this stack were made; 0: not said */
+	uint16_t owner;   /* number of the allocator of this stack's blocks; 0: not recorded */
 };
-/* Entry n is node n; entry 0 is the root. Answers the number of entries. */
+/* Entry n is node n; entry 0 is the root. Returns the number of entries. */
 uint32_t limpet_trace_reader_nodes(const struct limpet_trace_reader *reader,
 				   const struct limpet_trace_node **ret_nodes);
 
-/* Names of allocators, where there were several: entry n is that of owner n; entry 0 is a dummy,
- * and
- * "" one that was lost. Answers the number of entries. */
+/* Names of allocators, if there were several: entry n is that of owner n; entry 0 is a dummy, and
+ * "" one that was lost. Returns the number of entries. */
 uint32_t limpet_trace_reader_owners(const struct limpet_trace_reader *reader,
 				    char *const **ret_names);
 
 struct limpet_trace_end {
-	bool known;          /* an END record is there */
-	enum limpet_end end; /* without one: RUNNING if a writer holds the file, COLLECTOR_LOST */
+	bool known;          /* there is an END record */
+	enum limpet_end end; /* !known: RUNNING if a writer holds the lock, else COLLECTOR_LOST */
 	uint64_t time_ns;    /* of the end; without a record: of the last whole period */
 	uint64_t losses;     /* LIMPET_LOSS_BIT, as recorded */
 	bool agent_unloaded;
 	int64_t attach_stop_us, detach_stop_us;            /* < 0: unknown */
-	uint64_t agent_memory_bytes, agent_resident_bytes; /* the latter at most; 0: unknown */
-	const char *because; /* why it is not complete, in more words than its losses; "": none */
-	const char *unfollowed; /* who may have memory that is unknown; "": not known */
+	uint64_t agent_memory_bytes, agent_resident_bytes; /* the latter is a maximum; 0: unknown */
+	const char *because;    /* why it is not complete, in addition to the losses; "": none */
+	const char *unfollowed; /* allocators that may own the unknown memory; "": not known */
 };
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
 
 struct limpet_trace_damage {
-	uint64_t blocks_damaged; /* their mark is readable, the rest is not */
+	uint64_t blocks_damaged; /* with a readable mark, but not whole */
 	uint64_t blocks_lost;    /* missing numbers */
-	uint64_t bytes_ignored;  /* that belong to no whole block, an unfinished tail included */
-	bool truncated;          /* ends within a block, and no writer is at work */
-	bool gone;               /* of these blocks, some were of the capture: not symbols */
+	uint64_t bytes_ignored;  /* that belong to no whole block, including an unfinished tail */
+	bool truncated;          /* the file ends within a block, and has no writer */
+	bool gone; /* some of these blocks belonged to the capture, not only to symbols */
 };
 const struct limpet_trace_damage *limpet_trace_reader_damage(
 	const struct limpet_trace_reader *reader);
@@ -125,21 +123,21 @@ const char *limpet_trace_end_word(enum limpet_end end);
 /* ------------------------------------------------------------------ blocks */
 
 struct limpet_trace_block {
-	uint16_t type; /* enum limpet_trace_block_type; unknown types are to be skipped */
+	uint16_t type; /* enum limpet_trace_block_type; skip unknown types */
 	uint16_t version;
-	bool damaged; /* or replaced by another, and not yet gone */
+	bool damaged; /* or replaced by another, but not yet removed */
 	uint32_t sequence;
 	uint32_t frame_bytes, content_bytes;
 	uint64_t first_ns, last_ns; /* time it covers */
 	uint64_t offset;            /* of the mark */
 };
-/* In the order of the file. Answers their number. */
+/* In the order of the file. Returns their number. */
 size_t limpet_trace_reader_blocks(const struct limpet_trace_reader *reader,
 				  const struct limpet_trace_block **ret_blocks);
 /* Index of the block with that sequence number, or -1. */
 long limpet_trace_reader_find(const struct limpet_trace_reader *reader, uint32_t sequence);
 
-/* Decompresses a block. *ret_buffer is malloc'ed, the caller frees; the sections lie in it. */
+/* Decompresses a block. *ret_buffer contains the sections; the caller must free it. */
 int limpet_trace_reader_load(struct limpet_trace_reader *reader, size_t block, uint8_t **ret_buffer,
 			     struct limpet_cursor *ret_sections);
 
@@ -149,13 +147,13 @@ struct limpet_trace_event {
 	uint64_t time_ns; /* a multiple of the tick */
 	uint64_t size;
 	uint64_t address; /* 0: not kept */
-	uint64_t age_ns;  /* FREE, UNMAPPED, INFERRED_FREE: how long it lived, in whole ticks */
+	uint64_t age_ns;  /* FREE, UNMAPPED, INFERRED_FREE: lifetime, in whole ticks */
 	uint32_t node; /* ALLOC, MMAP: the stack; FREE...: stack of the allocation; always valid */
 	uint32_t tid;
 	uint16_t kind; /* enum limpet_trace_row */
 	bool temporary;
-	bool sampled; /* its block was, in an overload: it stands for more than itself */
-	bool counted; /* a call of the target (the kinds that are no event are not) */
+	bool sampled; /* its block was sampled in an overload: it represents more than itself */
+	bool counted; /* an event: a call of the target, not an effect of one */
 };
 struct limpet_trace_events;
 
@@ -166,28 +164,30 @@ int limpet_trace_events_next(struct limpet_trace_events *events,
 			     struct limpet_trace_event *ret_event);
 void limpet_trace_events_free(struct limpet_trace_events *events);
 
-/* The same, some at a time and a field a column, for whoever goes through all of a trace. */
+/* The same, several rows at a time and one array per field, for reading a whole trace. */
 #define LIMPET_TRACE_SOME_ROWS 256u
 struct limpet_trace_rows {
 	uint32_t count;
-	uint8_t ops[LIMPET_TRACE_SOME_ROWS]; /* LIMPET_ROW_KIND of it is a known kind */
+	uint8_t ops[LIMPET_TRACE_SOME_ROWS]; /* their LIMPET_ROW_KIND is a known kind */
 	uint64_t ticks[LIMPET_TRACE_SOME_ROWS];
-	uint32_t threads[LIMPET_TRACE_SOME_ROWS];   /* index into the block's threads */
-	uint32_t pairs[LIMPET_TRACE_SOME_ROWS];     /* its pairs; kinds without one: undefined */
-	uint64_t ages[LIMPET_TRACE_SOME_ROWS];      /* ticks; kinds without one: undefined */
-	uint32_t owners[LIMPET_TRACE_SOME_ROWS];    /* as threads: who made the block; kinds without
-						     * an age: undefined */
-	uint64_t sizes[LIMPET_TRACE_SOME_ROWS];     /* of kinds without a pair; others: undefined */
-	uint64_t addresses[LIMPET_TRACE_SOME_ROWS]; /* undefined where they are not kept */
+	uint32_t threads[LIMPET_TRACE_SOME_ROWS]; /* index into the block's threads */
+	uint32_t pairs[LIMPET_TRACE_SOME_ROWS];   /* index into its pairs; kinds without one:
+						     undefined */
+	uint64_t ages[LIMPET_TRACE_SOME_ROWS];    /* ticks; kinds without one: undefined */
+	uint32_t owners[LIMPET_TRACE_SOME_ROWS]; /* as threads: the thread that allocated the block;
+						    kinds without an age: undefined */
+	uint64_t sizes[LIMPET_TRACE_SOME_ROWS];  /* of kinds without a pair; others: undefined */
+	uint64_t addresses[LIMPET_TRACE_SOME_ROWS]; /* undefined if they are not kept */
 };
-/* 1: the next ones, at least one, valid until the next call; 0: no more; -EBADMSG: the rest is
+/* 1: the next rows, at least one, valid until the next call; 0: no more; -EBADMSG: the rest is
  * damaged. */
 int limpet_trace_events_rows(struct limpet_trace_events *events,
 			     const struct limpet_trace_rows **ret_rows);
-/* Stack (always valid) and size of each pair. Answers their number. */
+/* Stack (always valid) and size of each pair. Returns their number. */
 uint32_t limpet_trace_events_pairs(const struct limpet_trace_events *events,
 				   const uint32_t **ret_nodes, const uint64_t **ret_sizes);
-/* Their thread ids, and 0 behind them: nobody's. Answers their number. */
+/* The thread ids of the rows, followed by a 0 for an unknown thread. Returns their number,
+ * including the 0. */
 uint32_t limpet_trace_events_threads(const struct limpet_trace_events *events,
 				     const uint32_t **ret_tids);
 
@@ -205,7 +205,7 @@ struct limpet_trace_map_site {
 struct limpet_trace_size {
 	uint64_t allocations, allocated_bytes;
 };
-/* A time in which allocations were sampled; one that goes on is continued in a later period. */
+/* A time in which allocations were sampled; a later period may continue it. */
 struct limpet_trace_overload {
 	uint64_t from_ns, to_ns;
 };
@@ -225,13 +225,13 @@ struct limpet_trace_period {
 	uint64_t totals[LIMPET_TOTAL_COUNT]; /* since the capture's start */
 	uint64_t rss_bytes, cgroup_bytes;    /* at its end; 0: unknown */
 	uint64_t threads, agent_bytes;       /* the same */
-	struct limpet_memory memory;         /* as it was last looked at in it */
+	struct limpet_memory memory;         /* as last measured within the period */
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
 	struct limpet_dropped dropped;           /* of the dropped events; an older trace: 0 */
 	uint64_t inferred_frees, inferred_bytes; /* since there were losses; likewise */
-	uint64_t losses;                         /* LIMPET_LOSS_BIT, as known by then; likewise */
-	uint64_t peak_bytes;                     /* within the period */
-	uint32_t peak_row;                       /* rows of the block up to it */
+	uint64_t losses;     /* LIMPET_LOSS_BIT, as far as known at its end; likewise */
+	uint64_t peak_bytes; /* within the period */
+	uint32_t peak_row;   /* rows of the block up to it */
 	uint64_t peak_ns;
 	uint64_t capture_peak_bytes, capture_peak_ns; /* so far */
 	struct limpet_trace_size sizes[LIMPET_TRACE_SIZE_BUCKETS];
@@ -241,7 +241,7 @@ struct limpet_trace_period {
 	uint32_t map_count;
 	const struct limpet_trace_overload *overloads; /* by time; may reach back before it */
 	uint32_t overload_count;
-	const struct limpet_trace_held *held; /* at the capture's peak; NULL: not said */
+	const struct limpet_trace_held *held; /* at the capture's peak; NULL: not recorded */
 	uint32_t held_count;
 	const struct limpet_trace_point *points; /* SUMS: of the time before */
 	uint32_t point_count;
@@ -259,7 +259,7 @@ struct limpet_trace_live {
 	bool mapping; /* by the mmap family */
 	bool sampled; /* in an overload */
 };
-/* *ret_list is malloc'ed. Answers the number of entries. */
+/* The caller must free *ret_list. Returns the number of entries. */
 int64_t limpet_trace_live_load(struct limpet_trace_reader *reader, size_t block,
 			       struct limpet_trace_live **ret_list);
 

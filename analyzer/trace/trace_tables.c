@@ -37,7 +37,7 @@ static void module_done(struct limpet_trace_module *module)
 {
 	if (!module->number)
 		return;
-	/* ours: handed out as const */
+	/* const only for the callers */
 	free((void *)(uintptr_t)module->path);
 	free((void *)(uintptr_t)module->build_id);
 }
@@ -106,7 +106,7 @@ void limpet_trace_read_memory(struct limpet_cursor *section, struct limpet_memor
 {
 	struct limpet_memory memory = {.known = true};
 
-	/* a later limpet may have more of them */
+	/* a newer limpet may write more of them */
 	for (unsigned i = 0; i < LIMPET_MEMORY_ACCOUNTS && limpet_cursor_left(section); i++)
 		memory.bytes[i] = limpet_cursor_varint(section);
 	if (!section->failed)
@@ -271,7 +271,7 @@ static int read_node(struct limpet_trace_tables *tables, struct limpet_cursor *l
 	module = limpet_cursor_limited(list, LIMPET_TRACE_MODULES_MAX);
 	step = limpet_cursor_varint(list);
 	flags = limpet_cursor_varint(list);
-	/* a parent is an earlier node: no cycles */
+	/* a parent is an earlier node, so there are no cycles */
 	if (list->failed || up == 0)
 		return -EBADMSG;
 	code = limpet_reserve_zeroed(&tables->nodes, &tables->node_capacity, number + 1,
@@ -281,7 +281,7 @@ static int read_node(struct limpet_trace_tables *tables, struct limpet_cursor *l
 	*address += step >> 1 ^ (0 - (step & 1));
 	node = &tables->nodes[number];
 	if (flags & LIMPET_TRACE_NODE_OWNER && *address && *address < LIMPET_TRACE_OWNERS_MAX) {
-		/* The same stack again. Of none there is nothing but that it is unknown. */
+		/* Its parent's stack; without a parent it is unknown. */
 		*node = tables->nodes[number - (uint32_t)up];
 		node->lost = node->lost || up == number;
 		node->owner = (uint16_t)*address;
@@ -362,7 +362,7 @@ static int read_nodes(struct limpet_trace_tables *tables, struct limpet_cursor *
 
 /* ------------------------------------------------------------------ END */
 
-/* There are words of why it is not complete, and no loss that they are of. */
+/* There are words about why it is not complete, but none of the losses has words. */
 static bool is_unexplained(const struct limpet_trace_end *end)
 {
 	for (unsigned i = 0; i < LIMPET_LOSS_UNFINISHED; i++)
@@ -435,7 +435,8 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 	}
 	if (sections->failed)
 		return -EBADMSG;
-	/* An older limpet said no more than that, and a newer one may know of others. */
+	/* An older limpet wrote only LIMPET_ENDING_COMPLETE, and a newer one may know other
+	 * losses. */
 	if (!complete && (limpet_losses_complete(read.losses) || is_unexplained(&read)))
 		read.losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNSAID);
 	read.known = true;

@@ -1,5 +1,4 @@
-/* What a trace says once: target, modules, stack nodes, end. Filled block by block by the reader.
- */
+/* The tables of a trace: target, modules, nodes, end. The reader fills them block by block. */
 #ifndef LIMPET_ANALYZER_TRACE_TRACE_TABLES_H
 #define LIMPET_ANALYZER_TRACE_TRACE_TABLES_H
 
@@ -25,8 +24,8 @@ struct limpet_trace_tables {
 /* 0 or -ENOMEM. */
 int limpet_trace_tables_init(struct limpet_trace_tables *tables);
 void limpet_trace_tables_done(struct limpet_trace_tables *tables);
-/* Reads a HEADER, MODULES, NODES or END block; any other type is none of its business. -EBADMSG: it
- * is damaged; what was read before the damage stays. */
+/* Reads a HEADER, MODULES, NODES or END block; ignores other types. -EBADMSG: it is damaged; what
+ * was read before the damage stays. */
 int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
 			     struct limpet_cursor sections);
 /* After the last block: makes every reference between the tables valid. */
