@@ -225,6 +225,23 @@ static int move_before_gap(const struct limpet_trace_ring *ring, struct stretch 
 	return code;
 }
 
+/* Inserts a KEPT stretch before the GAP at the end of the list's front. Before that GAP there may
+ * be another, as one has a maximum length. */
+static void insert_before_gap(struct limpet_trace_ring *ring, const struct stretch *kept,
+			      size_t *at)
+{
+	struct stretch *gap = &ring->list[*at - 1];
+
+	if (gap[-1].kind == KEPT) { /* the HEADER, at least */
+		gap[-1].bytes += kept->bytes;
+		gap[-1].count += kept->count;
+		return;
+	}
+	gap[1] = gap[0];
+	gap[0] = *kept;
+	++*at;
+}
+
 /* Gives up a stretch, or keeps it if it is KEPT. `*at` is the index for the next stretch that
  * remains in the list. */
 static int give_up(struct limpet_trace_ring *ring, const struct stretch *stretch, size_t *at)
@@ -234,9 +251,10 @@ static int give_up(struct limpet_trace_ring *ring, const struct stretch *stretch
 	int code;
 
 	if (stretch->kind == KEPT && gap && gap->bytes >= stretch->bytes + GAP_BYTES) {
+		given.offset = gap->offset;
 		code = move_before_gap(ring, gap, stretch);
 		if (code == 0)
-			ring->list[*at - 2].bytes += given.bytes; /* the HEADER, at least */
+			insert_before_gap(ring, &given, at);
 		return code;
 	}
 	if (stretch->kind != KEPT && gap && gap->bytes < STRETCH_MAX_BYTES)

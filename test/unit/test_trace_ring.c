@@ -208,6 +208,57 @@ static void test_killed_while_it_moves(void **state)
 	free(after);
 }
 
+/* A block that is given up before anybody reads it: its mark, and a hole. */
+static void add_hole(unsigned type, uint64_t bytes)
+{
+	const struct limpet_trace_mark mark = {.type = type,
+					       .sequence = sequence,
+					       .frame_bytes =
+						       (uint32_t)(bytes - LIMPET_TRACE_MARK_BYTES)};
+	uint8_t head[LIMPET_TRACE_MARK_BYTES];
+
+	limpet_trace_mark_encode(&mark, head);
+	assert_int_equal(limpet_trace_ring_make_room(ring, bytes), 0);
+	assert_int_equal(pwrite(fd, head, sizeof(head), (off_t)end_bytes), sizeof(head));
+	assert_int_equal(ftruncate(fd, (off_t)(end_bytes + bytes)), 0);
+	assert_int_equal(limpet_trace_ring_wrote(ring, type, sequence++, bytes), 0);
+	end_bytes += bytes;
+}
+
+/* More is given up than one GAP can be long. */
+static void test_what_stays_between_two_gaps(void **state)
+{
+	const uint64_t most = UINT64_C(3) << 30, hole = 700u << 20;
+	struct seen seen;
+	int64_t left;
+
+	(void)state;
+	limpet_trace_ring_free(ring);
+	ring = limpet_trace_ring_new(fd, most);
+	assert_non_null(ring);
+	end_bytes = sequence = 0;
+	assert_int_equal(add(LIMPET_TRACE_HEADER, 10), 0);
+	for (unsigned i = 0; i < 12; i++) {
+		add_hole(LIMPET_TRACE_EVENTS, hole);
+		assert_int_equal(add(LIMPET_TRACE_NODES, 5000), 0);
+		assert_int_equal(add(LIMPET_TRACE_SUMS, 300), 0);
+	}
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(add(LIMPET_TRACE_EVENTS, 5000), 0);
+		assert_int_equal(add(LIMPET_TRACE_SUMS, 300), 0);
+	}
+	/* The rest of the holes is given up. */
+	assert_int_equal(limpet_trace_ring_make_room(ring, most - (1u << 20)), 0);
+	seen = read_all();
+	assert_int_equal(seen.kept, 12);
+	assert_int_equal(seen.newest, sequence - 1);
+	left = limpet_trace_ring_squeeze(ring, end_bytes);
+	assert_true(left > 12 * 5000 && left < 1 << 20);
+	seen = read_all();
+	assert_int_equal(seen.kept, 12);
+	assert_int_equal(seen.newest, sequence - 1);
+}
+
 static void test_nothing_left_to_give_up(void **state)
 {
 	int code = 0;
@@ -227,6 +278,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_the_newest_stay, begin, finish),
 		cmocka_unit_test_setup_teardown(test_killed_while_it_moves, begin, finish),
+		cmocka_unit_test_setup_teardown(test_what_stays_between_two_gaps, begin, finish),
 		cmocka_unit_test_setup_teardown(test_nothing_left_to_give_up, begin, finish),
 	};
 
